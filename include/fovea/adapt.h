@@ -152,6 +152,11 @@ typedef struct fovea_trainer_options {
     void *sum_payload;
     fovea_loss loss;    /* of the first two stages */
     const char *prefix; /* of both checkpoints, see fovea_model_options; or NULL */
+    int whole; /* nonzero: blocks with pola, nala, nala-paper or focused get what the authors put
+                  around the mechanism, where the model does not have it: a depthwise convolution of
+                  the values (attn.dwc) and, but for focused, a gate (attn.gate). They begin as
+                  zeros and ones, which change nothing. EINVAL where no block has such an attention
+                */
 } fovea_trainer_options;
 #define FOVEA_TRAINER_OPTIONS_INIT                                                                 \
     FOVEA_INIT(fovea_trainer_options, FOVEA_SET(stage, FOVEA_STAGE_FEATURES),                      \

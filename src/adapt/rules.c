@@ -150,6 +150,81 @@ static void rope(fv_tape *t, const fv_step *s)
     t->value[in.id].own = true;
 }
 
+/* ---- gates and convolutions ---- */
+
+static void mul(fv_tape *t, const fv_step *s)
+{
+    const fv_view dout = gradient_of_output(t, s);
+    const uint32_t rows = s->prob.dim[FV_DIM_ROWS], n = s->prob.dim[FV_ROW_C];
+    assert(!(s->prob.flags & FV_FLAG_SILU)); /* models that are trained have it in a product */
+    for (uint32_t of = FV_MUL_A; of <= FV_MUL_B; of++) {
+        const fv_view other = s->use[of == FV_MUL_A ? FV_MUL_B : FV_MUL_A].view;
+        if (!fv_tape_needs(t, s->use[of].view))
+            continue;
+        const fv_view out = fv_tape_rows(t, rows, n);
+        fv_emit_mul(t->b, fv_tape_label(t, s, "gradient"), dout, other, false, out, rows, n);
+        fv_tape_pass(t, s->use[of].view, out);
+    }
+}
+
+/* A filter's taps, then its bias, as one row. */
+static fv_weight with_bias(const fv_weight *w, const fv_weight *bias)
+{
+    fv_weight both = *w;
+    both.cols++;
+    for (uint32_t i = 0; i < bias->parts; i++) {
+        fv_weight_part p = bias->part[i];
+        p.row0 = p.col0;
+        p.col0 = w->cols;
+        p.rows = p.cols;
+        p.cols = 1;
+        p.row_stride = p.col_stride;
+        fv_weight_add(&both, p);
+    }
+    return both;
+}
+
+static void filters(fv_tape *t, const fv_step *s, fv_view dout)
+{
+    const fv_weight both = with_bias(&s->use[FV_DWCONV_W].weight, &s->use[FV_DWCONV_BIAS].weight);
+    if (!fv_masters_want(t->masters, &both))
+        return;
+    fv_step *g = fv_emit_row_step(t->b, FV_OP_DWCONV_GRAD_W, fv_tape_label(t, s, "gradient"),
+                                  s->use[FV_DWCONV_IN].view, FV_KIND_WHOLE,
+                                  fv_tape_gather(t, &both, NULL), both.rows, s->prob.dim[FV_ROW_C]);
+    g->prob.flags = FV_FLAG_ACCUMULATE;
+    g->prob.dim[FV_DWCONV_SIZE] = s->prob.dim[FV_DWCONV_SIZE];
+    g->prob.dim[FV_DWCONV_HEIGHT] = s->prob.dim[FV_DWCONV_HEIGHT];
+    g->prob.dim[FV_DWCONV_TOKENS] = s->prob.dim[FV_DIM_ROWS];
+    g->u[0] = s->u[0];
+    fv_use_value(g, FV_DWCONV_GRAD_W_DOUT, dout, FV_KIND_WHOLE);
+}
+
+/* What a filter sees has the gradient that the filter turned around sees. */
+static void dwconv(fv_tape *t, const fv_step *s)
+{
+    const fv_view in = s->use[FV_DWCONV_IN].view, dout = gradient_of_output(t, s);
+    fv_weight back = s->use[FV_DWCONV_W].weight;
+    assert(s->use[FV_DWCONV_GATE].view.id < 0); /* gates are steps of their own */
+    filters(t, s, dout);
+    if (s->use[FV_DWCONV_RES].view.id >= 0)
+        fv_tape_pass(t, s->use[FV_DWCONV_RES].view, dout);
+    if (!fv_tape_needs(t, in))
+        return;
+    for (uint32_t i = 0; i < back.parts; i++)
+        back.part[i].mirrored = true;
+    fv_dwconv g = {.w = &back,
+                   .in = dout,
+                   .gate = FV_NO_VIEW,
+                   .width = s->u[0],
+                   .height = s->prob.dim[FV_DWCONV_HEIGHT],
+                   .channels = s->prob.dim[FV_ROW_C],
+                   .size = s->prob.dim[FV_DWCONV_SIZE]};
+    g.count = s->prob.dim[FV_DIM_ROWS] / (g.width * g.height);
+    fv_tape_add(t, in, g.channels, &g.res, &g.out);
+    fv_emit_dwconv(t->b, fv_tape_label(t, s, "gradient"), &g);
+}
+
 /* ---- rows ---- */
 
 static void rows_back(fv_tape *t, const fv_step *s, enum fv_op op, fv_view dout, fv_view res,
@@ -184,6 +259,33 @@ static void mean_reduce(fv_tape *t, const fv_step *s)
     const uint32_t u[2] = {s->u[0], 0};
     fv_tape_add(t, s->use[FV_MEAN_IN].view, s->prob.dim[FV_ROW_C], &res, &out);
     rows_back(t, s, FV_OP_MEAN_GRAD, dout, res, out, u, s->f[0]);
+}
+
+/* Gathered the other way round: a row is taken once at most. */
+static void gather(fv_tape *t, const fv_step *s)
+{
+    const fv_view in = s->use[FV_GATHER_IN].view, dout = gradient_of_output(t, s);
+    const uint32_t n = s->prob.dim[FV_ROW_C], rows = s->prob.dim[FV_DIM_ROWS];
+    const uint32_t *table = s->table;
+    assert(s->prob.dim[FV_GATHER_PARTS] == 1);
+    if (s->use[FV_GATHER_RES].view.id >= 0)
+        fv_tape_pass(t, s->use[FV_GATHER_RES].view, dout);
+    if (!fv_tape_needs(t, in))
+        return;
+    const uint32_t seen = t->b->value[in.id].rows;
+    uint32_t *back = fv_emit_table(t->b, seen);
+    if (!back)
+        return;
+    for (uint32_t i = 0; i < seen; i++)
+        back[i] = FV_GATHER_NONE;
+    for (uint32_t i = 0; i < rows; i++)
+        if (table[i] != FV_GATHER_NONE) {
+            assert(back[table[i]] == FV_GATHER_NONE);
+            back[table[i]] = i;
+        }
+    fv_view res, out;
+    fv_tape_add(t, in, n, &res, &out);
+    fv_emit_gather(t->b, fv_tape_label(t, s, "gradient"), dout, back, 1, res, out, seen, n);
 }
 
 /* ---- positions ---- */
@@ -227,6 +329,9 @@ fv_tape_rule *const fv_tape_rules[FV_OP_COUNT] = {
     [FV_OP_ADD] = add,
     [FV_OP_LAYERNORM] = layernorm,
     [FV_OP_ROPE] = rope,
+    [FV_OP_MUL] = mul,
+    [FV_OP_DWCONV] = dwconv,
+    [FV_OP_GATHER] = gather,
     [FV_OP_COPY] = copy,
     [FV_OP_TAKE] = take_rows,
     [FV_OP_MEAN_REDUCE] = mean_reduce,

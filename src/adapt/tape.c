@@ -396,8 +396,8 @@ static bool direct(const fv_tape *t, const fv_weight *w)
         const fv_weight_part *p = &w->part[i];
         if (!trained(t, p))
             continue;
-        if (p->col_stride != 1 || p->factor != 1 || p->taps > 1 || p->row_scale || p->paired_rows ||
-            p->paired_cols ||
+        if (p->col_stride != 1 || p->factor != 1 || p->taps > 1 || p->mirrored || p->row_scale ||
+            p->paired_rows || p->paired_cols ||
             (w->rows > 1 && (p->col0 != 0 || p->cols != w->cols || p->row_stride != p->cols)))
             return false;
     }

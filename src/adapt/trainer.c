@@ -9,6 +9,7 @@
 #include "checkpoint/source.h"
 #include "models/packed.h"
 #include "models/segmentation.h"
+#include "ops/mech_traits.h"
 #include "run/run.h"
 
 #define IGNORED 255
@@ -28,6 +29,22 @@ static fovea_status choose_attention(fovea_trainer *t, const char *asked)
     return fv_mem_text(&t->attention, asked ? asked : own, FV_MEM_MODEL);
 }
 
+/* Whether any block of the student has an attention that `whole` adds to. */
+static fovea_status check_whole(const fovea_trainer *t)
+{
+    const uint32_t depth = t->model->info.depth;
+    fv_attention_name *name;
+    bool any = !t->o.whole;
+    FV_TRY(fv_attention_blocks(&name, t->attention, depth));
+    for (uint32_t i = 0; i < depth; i++)
+        any |= fv_mech_table[name[i].mech]->whole != 0;
+    fv_mem_free(name);
+    return any ? FOVEA_OK
+               : fv_fail(FOVEA_EINVAL,
+                         "attention \"%s\" has no whole form; pola, nala and focused have",
+                         t->attention);
+}
+
 /* Loads the model, with the tensors that the student and the task add. */
 static fovea_status load_student(fovea_trainer *t, const char *model, const char *attention)
 {
@@ -35,7 +52,9 @@ static fovea_status load_student(fovea_trainer *t, const char *model, const char
     const bool pixels = t->o.task == FOVEA_TASK_SEGMENTATION;
     FV_TRY(fv_model_load(&t->model, model, t->o.prefix, NULL));
     FV_TRY(choose_attention(t, attention));
+    FV_TRY(check_whole(t));
     const fv_additions more = {.attention = t->attention,
+                               .whole = t->o.whole != 0,
                                .classes = task && !pixels ? t->o.classes : 0,
                                .segments = task && pixels ? t->o.classes : 0,
                                .seed = t->o.seed};

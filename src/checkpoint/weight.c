@@ -37,7 +37,10 @@ void fv_weight_add(fv_weight *w, fv_weight_part part)
 static void read_piece(const fv_weight_part *p, uint64_t first, uint32_t col, uint32_t n,
                        float *out)
 {
-    if (p->col_stride == 1 && !p->paired_cols)
+    if (p->mirrored)
+        for (uint32_t i = 0; i < n; i++)
+            fv_tensor_read(p->tensor, first + (p->cols - 1 - col - i) * p->col_stride, 1, out + i);
+    else if (p->col_stride == 1 && !p->paired_cols)
         fv_tensor_read(p->tensor, first + col, n, out);
     else
         for (uint32_t i = 0; i < n; i++)
@@ -68,7 +71,7 @@ static void read_part_row(const fv_weight_part *p, uint32_t row, float *out)
         read_taps(p, first, out);
         return;
     }
-    if (p->col_stride == 1 && p->factor == 1 && !p->sum && !p->paired_cols) {
+    if (p->col_stride == 1 && p->factor == 1 && !p->sum && !p->paired_cols && !p->mirrored) {
         fv_tensor_read(p->tensor, first, p->cols, out);
         return;
     }
@@ -148,8 +151,8 @@ static bool same_part(const fv_weight_part *a, const fv_weight_part *b)
            a->rows == b->rows && a->col0 == b->col0 && a->cols == b->cols &&
            a->row_stride == b->row_stride && a->col_stride == b->col_stride &&
            a->factor == b->factor && a->sum == b->sum && a->taps == b->taps &&
-           a->row_scale == b->row_scale && a->paired_rows == b->paired_rows &&
-           a->paired_cols == b->paired_cols;
+           a->mirrored == b->mirrored && a->row_scale == b->row_scale &&
+           a->paired_rows == b->paired_rows && a->paired_cols == b->paired_cols;
 }
 
 bool fv_weight_same(const fv_weight *a, const fv_weight *b)

@@ -20,6 +20,7 @@ typedef struct fv_weight_part {
     bool sum;            /* adds to what earlier parts have stored there */
     uint32_t taps; /* > 1: a row of the tensor is (channel, tap), of the whole (tap, channel): the
                       weight of a convolution; cols = channels * taps, rows contiguous */
+    bool mirrored; /* columns in the opposite order: a filter turned by half a circle */
     const float *row_scale; /* a factor per row of the part, or NULL; lives as long as the model */
     uint32_t paired_rows, paired_cols; /* d: of every d rows (columns) the halves are interleaved,
                                           see fv_weight_paired; 0: they are as in the tensor */

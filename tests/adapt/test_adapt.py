@@ -278,6 +278,27 @@ def check_foveated(exe, folder):
     return 3
 
 
+def check_whole(exe, folder):
+    """Branch and gate are added, learn in stages 1 and 2, and stay without being asked for again."""
+    parts = ("attn.dwc.weight", "attn.dwc.bias", "attn.gate.weight", "attn.gate.bias")
+    shutil.rmtree(folder + "/branched", ignore_errors=True)
+    few = ["--data", "plain", *FEW, "--crop", "centre", "--jitter", "0", "--warmup", "0"]
+    adapt(exe, folder, VIT, "--stage", "1", "--attention", "pola+focused@1", "--whole", *few, "-o", "branched")
+    first = load(folder + "/branched/model.safetensors")
+    for block, n in ((0, 4), (1, 2), (2, 4)):
+        have = [p for p in parts if "vit.encoder.layer.%d.%s" % (block, p) in first]
+        want(have == list(parts[:n]), "block %d has %s" % (block, have))
+    want(any(first["vit.encoder.layer.0.attn.dwc.weight"]), "filters have not learned")
+    shutil.rmtree(folder + "/out", ignore_errors=True)
+    adapt(exe, folder, "branched", "--stage", "2", "--teacher", VIT, *few, "-o", "out")
+    second = load(folder + "/out/model.safetensors")
+    want(set(second) == set(first), "stage 2 has other tensors")
+    want(all(second[n] != first[n] for n in first if ".attn." in n), "stage 2 does not train all of them")
+    p = adapt(exe, folder, VIT, "--stage", "1", "--attention", "mala", "--whole", *few, "-o", "refused", code=7)
+    want("whole form" in p.stderr, p.stderr)
+    return 2
+
+
 def check_outputs(exe, folder):
     """What stands in OUT after each stage, and that it runs."""
     stages = [("1", [VIT, "--data", "plain"]), ("2", [VIT, "--data", "classes", "--lr-schedule", "cosine"]),
@@ -501,7 +522,7 @@ def main(argv):
         make_data(folder)
         checks = [(check_kills, 50), (check_processes, 10)] if long else [
             (check_refusals,), (check_failing_log,), (check_overwriting,), (check_defaults,), (check_losses,),
-            (check_foveated,), (check_outputs,), (check_heads,), (check_forms,), (check_broken,),
+            (check_foveated,), (check_whole,), (check_outputs,), (check_heads,), (check_forms,), (check_broken,),
             (check_patience,), (check_resume,), (check_kills, 3)]
         for check, *args in checks:
             try:

@@ -328,6 +328,76 @@ static void gradients_of_what_has_learned(void **state)
     fovea_device_close(device);
 }
 
+/* Filters, gates and their biases as if they had learned much. */
+static void stir(fovea_trainer *t)
+{
+    uint32_t x = 5;
+    for (uint32_t i = 0; i < t->masters.count; i++) {
+        const fv_master *m = &t->masters.master[i];
+        const bool whole =
+            strstr(m->tensor->name, "attn.dwc.") || strstr(m->tensor->name, "attn.gate.");
+        for (uint64_t k = 0; whole && k < m->tensor->elements; k++) {
+            x = x * 1664525u + 1013904223u;
+            m->weight[k] += (float)(x >> 8) / (1 << 25) - 0.25f;
+        }
+    }
+    fv_trainer_repack(t);
+}
+
+/* Behind a prefix and without one; of every tensor, whatever turn it is. */
+static void gradients_of_whole_forms(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *model, *attention;
+        fovea_stage stage;
+        uint32_t more; /* tensors than the bare form trains, of each block */
+    } cases[] = {{"vit-01", "pola", FOVEA_STAGE_FEATURES, 4},
+                 {"siglip-02", "nala", FOVEA_STAGE_FEATURES, 4},
+                 {"dinov2-with-registers-03", "nala", FOVEA_STAGE_ATTENTION, 4},
+                 {"siglip-02", "focused", FOVEA_STAGE_ATTENTION, 2}};
+    const bool all = all_of_it;
+    fovea_device *device = open_device(2);
+    all_of_it = true;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        fovea_trainer_options o = options_of(cases[i].stage, cases[i].attention);
+        fovea_trainer *bare = make(device, cases[i].model, &o);
+        o.whole = 1;
+        fovea_trainer *t = make(device, cases[i].model, &o);
+        const uint32_t depth = t->model->info.depth;
+        assert_int_equal(t->info.trained, bare->info.trained + cases[i].more * depth);
+        stir(t);
+        assert_int_equal(check_tensors(t, 1), t->info.trained);
+        assert_true(check_tensors(t, 1.05) < t->info.trained * 9 / 10);
+        fovea_trainer_free(t);
+        fovea_trainer_free(bare);
+    }
+    all_of_it = all;
+    fovea_device_close(device);
+}
+
+/* Zeros and ones, with NaLa's SiLU one to the last digit. */
+static void whole_forms_begin_as_the_bare_ones(void **state)
+{
+    (void)state;
+    static const char *const models[] = {"dinov2-03", "siglip-02"};
+    fovea_device *device = open_device(2);
+    for (int i = 0; i < 6; i++) {
+        static const char *const names[] = {"pola", "nala", "focused"};
+        const bool exact = i / 2 != 1;
+        fovea_trainer_options o = options_of(FOVEA_STAGE_FEATURES, names[i / 2]);
+        double loss[2];
+        for (o.whole = 0; o.whole < 2; o.whole++) {
+            fovea_trainer *t = make(device, models[i % 2], &o);
+            loss[o.whole] = loss_of(t);
+            fovea_trainer_free(t);
+        }
+        if (!(fabs(loss[1] - loss[0]) <= (exact ? 0 : 1e-5 * loss[0])))
+            fail_msg("%s, %s: %.9g, whole %.9g", models[i % 2], names[i / 2], loss[0], loss[1]);
+    }
+    fovea_device_close(device);
+}
+
 static void wrong_gradients_are_seen(void **state)
 {
     (void)state;
@@ -541,7 +611,7 @@ static void wrong_calls_are_refused(void **state)
     fovea_device *device = open_device(1);
     fovea_trainer *t;
     const char *const missing[] = {"vit.none", NULL}, *const unused[] = {"classifier.weight", NULL};
-    for (int i = 0; i < 8; i++) {
+    for (int i = 0; i < 9; i++) {
         fovea_trainer_options o = options_of(FOVEA_STAGE_FEATURES, NULL);
         o.struct_size = i == 0 ? 0 : sizeof o;
         o.lr = i == 1 ? 0 : 1e-3f;
@@ -549,6 +619,7 @@ static void wrong_calls_are_refused(void **state)
         o.train = i == 3 ? missing : i == 4 ? unused : NULL;
         o.trainable = i == 5 ? FOVEA_TRAIN_HEAD : FOVEA_TRAIN_DEFAULT;
         o.frame.width = i == 6 ? 0 : SIDE;
+        o.whole = i == 8;
         o.loss = i == 7 ? (fovea_loss)2 : FOVEA_LOSS_SQUARED;
         assert_int_equal(fovea_trainer_create(&t, model_path("vit-01"), NULL, device, &o),
                          FOVEA_EINVAL);
@@ -652,7 +723,8 @@ static void no_allocation_is_missed(void **state)
     (void)state;
     fovea_device *device = open_device(1);
     for (int stage = 1; stage <= 3; stage++) {
-        const fovea_trainer_options o = options_of((fovea_stage)stage, "sla-pola");
+        fovea_trainer_options o = options_of((fovea_stage)stage, "sla-pola");
+        o.whole = 1;
         fovea_memory before = FOVEA_MEMORY_INIT, after = FOVEA_MEMORY_INIT;
         const uint64_t stride = all_of_it ? 1 : 23;
         fovea_status status = FOVEA_ENOMEM;
@@ -679,6 +751,7 @@ static void states_go_on_with_the_same_bits(void **state)
     (void)state;
     fovea_device *device = open_device(2);
     fovea_trainer_options o = options_of(FOVEA_STAGE_FEATURES, "sla-pola");
+    o.whole = 1;
     const char *note;
     o.ema = 0.99f;
     o.schedule = FOVEA_LR_COSINE;
@@ -837,16 +910,18 @@ static void states_of_another_loss_are_refused(void **state)
 static void saved_models_are_what_was_trained(void **state)
 {
     (void)state;
-    static const char *const attentions[] = {"mala", "sla-pola", "foveated:2"};
+    static const char *const attentions[] = {"mala", "sla-pola", "foveated:2", "nala"};
     fovea_device *device = open_device(2);
     for (size_t i = 0; i < sizeof attentions / sizeof *attentions; i++) {
         fovea_trainer_options o = options_of(FOVEA_STAGE_TASK, attentions[i]);
+        o.whole = i % 2;
         fovea_trainer *t = make(device, "dinov2-03", &o), *again;
         run_step(t);
         run_step(t);
         const double loss = loss_of(t);
         assert_int_equal(fovea_trainer_save(t, folder, FOVEA_DTYPE_F32, 0), FOVEA_OK);
         o.attention = NULL;
+        o.whole = 0;
         if (fovea_trainer_create(&again, folder, NULL, device, &o) != FOVEA_OK)
             fail_msg("%s", fovea_error());
         assert_string_equal(again->attention, attentions[i]);
@@ -866,6 +941,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(gradients_of_foveated_attention),
         cmocka_unit_test(gradients_through_rotations),
         cmocka_unit_test(gradients_of_what_has_learned),
+        cmocka_unit_test(gradients_of_whole_forms),
+        cmocka_unit_test(whole_forms_begin_as_the_bare_ones),
         cmocka_unit_test(wrong_gradients_are_seen),
         cmocka_unit_test(losses_are_as_defined),
         cmocka_unit_test(threads_do_not_show),

@@ -13,6 +13,7 @@ WEIGHTS = "model.safetensors"
 CONFIG = "config.json"
 # Of a linearised block: name of the parameter of `fovea`, and of the tensor behind the block's number.
 LEARNED = {"vectors": "attn.vectors", "gate_q": "attn.sla_q.weight", "gate_k": "attn.sla_k.weight"}
+AROUND = ("attn.dwc.", "attn.ln.", "attn.gate.")  # what stands around a mechanism in `fovea adapt --whole`
 BLOCK = re.compile(r"^(.*?\b(?:layer|layers|blocks)\.)(\d+)\.")
 
 
@@ -62,11 +63,13 @@ def load(folder, attention=None):
 def _load_learned(model, path):
     from safetensors import safe_open
     blocks = swapped(model)
-    if not any(True for block in blocks for _ in block.fovea.parameters()) or not os.path.exists(path):
+    if not os.path.exists(path):
         return
     with safe_open(path, "pt") as file, torch.no_grad():
         for name in file.keys():
             at = BLOCK.match(name)
+            if at and name[at.end():].startswith(AROUND):
+                raise ValueError("%s: %s is of a whole form, which the modules do not have" % (path, name))
             for own, tensor in LEARNED.items():
                 if not at or name[at.end():] != tensor:
                     continue

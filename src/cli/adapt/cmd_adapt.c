@@ -12,6 +12,7 @@ typedef struct adapt_texts {
     const char *lr, *lr_end, *lr_schedule, *warmup, *loss, *lambda, *ratio, *decay, *beta1, *beta2;
     const char *clip, *ema, *trainable, *crop, *flip, *jitter, *task, *classes, *hyper, *tensors;
     const char *val, *val_every;
+    bool whole;
 } adapt_texts;
 
 enum { WARM_UP = 20 };  /* steps */
@@ -82,6 +83,7 @@ static int settle_optimizer(fovea_trainer_options *o, const adapt_texts *t)
     o->schedule = (fovea_lr_schedule)schedule;
     o->loss = (fovea_loss)loss;
     o->seed = (uint64_t)seed;
+    o->whole = t->whole;
     if (kind >= 0) {
         o->trainable = kinds[kind];
         o->train = NULL;
@@ -404,6 +406,8 @@ int cli_adapt(const cli_command *self, int argc, char **argv)
         {"warmup", 0, "N", "steps to reach the rate: 20, in stage 3 0", &t.warmup},
         {"backbone-ratio", 0, "X", "stage 3: of the rate, below the head, 0.1", &t.ratio},
         {"trainable", 0, "WHAT", "all, qkv, head: qkv in stage 1, else all", &t.trainable},
+        {"whole", 0, NULL, "pola, nala, focused with their authors' convolution and gate, learned",
+         &t.whole},
         {"teacher", 0, "MODEL", "stages 1, 2: the softmax model, MODEL if not given", &r->teacher},
         {"loss", 0, "NAME", "stages 1, 2: squared, relative: relative, with --hyper squared",
          &t.loss},
