@@ -18,6 +18,19 @@ fv_weight fv_weight_of(const fv_tensor *tensor, uint32_t rows, uint32_t cols)
     return w;
 }
 
+fv_weight fv_weight_deconv(const fv_tensor *tensor, uint32_t channels, uint32_t out,
+                           uint32_t stride, uint32_t reach)
+{
+    fv_weight w = {.rows = stride * stride * out, .cols = reach * reach * channels};
+    assert(reach == 1 || (reach == 2 && stride == 2));
+    fv_weight_add(&w, (fv_weight_part){.tensor = tensor,
+                                       .rows = w.rows,
+                                       .cols = w.cols,
+                                       .taps = reach * reach,
+                                       .stride = stride});
+    return w;
+}
+
 void fv_weight_add(fv_weight *w, fv_weight_part part)
 {
     assert(w->parts < FV_WEIGHT_PARTS);
@@ -64,8 +77,34 @@ static void read_taps(const fv_weight_part *p, uint64_t first, float *out)
     }
 }
 
+/* Which of a transposed convolution's taps, along one side, the pixel number `at` of `reach` gets
+ * in row i of a block. */
+static uint32_t deconv_tap(uint32_t i, uint32_t at, uint32_t reach)
+{
+    return reach == 1 ? i : 3 - i - 2 * at;
+}
+
+/* A row of a transposed convolution's weight. */
+static void read_deconv(const fv_weight_part *p, uint32_t row, float *out)
+{
+    const uint32_t s = p->stride, reach = p->taps > 1 ? 2 : 1, size = s * reach;
+    const uint32_t rows = p->rows / (s * s), channels = p->cols / p->taps;
+    const uint32_t i = row / rows / s, j = row / rows % s;
+    for (uint32_t c = 0; c < p->cols; c++) {
+        const uint32_t tap = c / channels;
+        const uint64_t filter = (uint64_t)(c % channels) * rows + row % rows;
+        const uint64_t at = (filter * size + deconv_tap(i, tap / reach, reach)) * size +
+                            deconv_tap(j, tap % reach, reach);
+        fv_tensor_read(p->tensor, p->offset + at, 1, out + c);
+    }
+}
+
 static void read_part_row(const fv_weight_part *p, uint32_t row, float *out)
 {
+    if (p->stride) {
+        read_deconv(p, row, out);
+        return;
+    }
     const uint64_t first = p->offset + fv_weight_paired(row, p->paired_rows) * p->row_stride;
     if (p->taps > 1) {
         read_taps(p, first, out);
@@ -87,8 +126,8 @@ static void read_part_row(const fv_weight_part *p, uint32_t row, float *out)
 /* True where rows of the part are columns of floats in memory: a transposed weight. */
 static bool is_transposed(const fv_weight_part *p)
 {
-    return p->row_stride == 1 && p->col_stride > 1 && p->taps <= 1 && !p->sum && !p->paired_rows &&
-           p->tensor->data && p->tensor->dtype == FV_FILE_F32;
+    return p->row_stride == 1 && p->col_stride > 1 && p->taps <= 1 && !p->stride && !p->sum &&
+           !p->paired_rows && p->tensor->data && p->tensor->dtype == FV_FILE_F32;
 }
 
 /* n rows of a transposed part from `row` on, `ld` floats apart, in square tiles, so that reads and
@@ -151,7 +190,7 @@ static bool same_part(const fv_weight_part *a, const fv_weight_part *b)
            a->rows == b->rows && a->col0 == b->col0 && a->cols == b->cols &&
            a->row_stride == b->row_stride && a->col_stride == b->col_stride &&
            a->factor == b->factor && a->sum == b->sum && a->taps == b->taps &&
-           a->mirrored == b->mirrored && a->row_scale == b->row_scale &&
+           a->mirrored == b->mirrored && a->stride == b->stride && a->row_scale == b->row_scale &&
            a->paired_rows == b->paired_rows && a->paired_cols == b->paired_cols;
 }
 

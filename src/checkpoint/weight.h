@@ -18,9 +18,10 @@ typedef struct fv_weight_part {
     uint64_t col_stride; /* 1, or more for a transposed source */
     float factor;        /* multiplies */
     bool sum;            /* adds to what earlier parts have stored there */
-    uint32_t taps; /* > 1: a row of the tensor is (channel, tap), of the whole (tap, channel): the
-                      weight of a convolution; cols = channels * taps, rows contiguous */
-    bool mirrored; /* columns in the opposite order: a filter turned by half a circle */
+    uint32_t taps;   /* > 1: a row of the tensor is (channel, tap), of the whole (tap, channel): the
+                        weight of a convolution; cols = channels * taps, rows contiguous */
+    bool mirrored;   /* columns in the opposite order: a filter turned by half a circle */
+    uint32_t stride; /* > 0: of a transposed convolution, see fv_weight_deconv; rows contiguous */
     const float *row_scale; /* a factor per row of the part, or NULL; lives as long as the model */
     uint32_t paired_rows, paired_cols; /* d: of every d rows (columns) the halves are interleaved,
                                           see fv_weight_paired; 0: they are as in the tensor */
@@ -51,6 +52,13 @@ typedef struct fv_layer {
 
 /* The first rows * cols elements of `tensor`, row after row. */
 fv_weight fv_weight_of(const fv_tensor *tensor, uint32_t rows, uint32_t cols);
+/* The weight of a transposed convolution of this stride, (channels, out, size, size) in torch, as
+ * the product that gives each pixel a block of stride x stride: rows (row and column in the block,
+ * out), columns of `reach` x `reach` pixels as CONV's, (row, column, channel). reach 1: size is
+ * stride, pad 0. reach 2: stride 2, size 4, pad 1, and a row or column of the block further on is
+ * of a pixel further on (ref_pixel_shuffle.c). */
+fv_weight fv_weight_deconv(const fv_tensor *tensor, uint32_t channels, uint32_t out,
+                           uint32_t stride, uint32_t reach);
 /* Adds a part; strides of 0: contiguous rows; factor 0: unscaled. */
 void fv_weight_add(fv_weight *w, fv_weight_part part);
 

@@ -455,7 +455,7 @@ void fv_emit_upsample(fv_builder *b, const char *label, const fv_upsample *u);
 /* A transposed convolution over a finished grid (no prefix), `stride` times as fine behind it. Of
  * size `stride` without pad, or of size 2 * stride with pad stride / 2, for stride 2: `overlap`.
  * Rows of w: (row, column, channel) of the block of pixels that each pixel becomes; columns those
- * of a product, with `overlap` of a CONV of size 2 (fv_weight_part.stride). bias: one for each row.
+ * of a product, with `overlap` of a CONV of size 2 (fv_weight_deconv). bias: one for each row.
  */
 typedef struct fv_deconv {
     const fv_weight *w, *bias; /* bias may be NULL */

@@ -12,6 +12,7 @@ struct affine {
     const fv_tensor *shifts;
 };
 
+/* `bias` may be NULL. */
 static fovea_status fold_norm(struct affine *out, fv_tensor_reader *t, const char *prefix,
                               const char *stem, uint32_t rows, const fv_tensor *bias)
 {
@@ -22,12 +23,13 @@ static fovea_status fold_norm(struct affine *out, fv_tensor_reader *t, const cha
     FV_TRY(fv_reader_buffer(&mean, t, prefix, stem, "running_mean", rows));
     FV_TRY(fv_reader_buffer(&var, t, prefix, stem, "running_var", rows));
     for (uint32_t i = 0; i < rows; i++) {
-        float g, add, mu, v, b;
+        float g, add, mu, v, b = 0;
         fv_tensor_read(weight, i, 1, &g);
         fv_tensor_read(beta, i, 1, &add);
         fv_tensor_read(mean, i, 1, &mu);
         fv_tensor_read(var, i, 1, &v);
-        fv_tensor_read(bias, i, 1, &b);
+        if (bias)
+            fv_tensor_read(bias, i, 1, &b);
         if (!(v >= 0))
             return fv_fail(FOVEA_EFORMAT, "%s: tensor \"%s\" has a variance of %g at %u",
                            t->source->name, var->name, (double)v, i);
@@ -76,6 +78,46 @@ fovea_status fv_fold(fv_layer *l, fv_tensor_reader *t, const char *prefix, const
                                           .taps = f->by_tap ? taps : 0,
                                           .row_scale = a.factor});
     l->b = fv_weight_of(a.shifts ? a.shifts : bias, 1, f->rows);
+    return FOVEA_OK;
+}
+
+/* A vector of the model's own: `from` as often as a block has pixels. */
+static fovea_status repeat(float **data, const fv_tensor **out, fovea_model *m, const float *from,
+                           uint32_t n, uint32_t times)
+{
+    FV_TRY(fv_model_floats(data, out, m, 1, n * times));
+    for (uint32_t i = 0; i < n * times; i++)
+        (*data)[i] = from[i % n];
+    return FOVEA_OK;
+}
+
+fovea_status fv_fold_transposed(fv_layer *l, fv_tensor_reader *t, const char *prefix,
+                                const fv_fold_deconv *f)
+{
+    const uint32_t reach = f->overlap ? 2 : 1, blocks = f->stride * f->stride, rows = f->rows;
+    const uint64_t size = (uint64_t)f->stride * reach, length[1] = {rows};
+    const uint64_t shape[4] = {f->channels, rows, size, size};
+    const fv_tensor *weight, *bias = NULL, *one;
+    struct affine a = {0};
+    float *shifts, *scales;
+    FV_TRY(fv_reader_tensor(&weight, t, prefix, f->stem, "weight", 4, shape));
+    if (fv_reader_find(t, prefix, f->stem, "bias"))
+        FV_TRY(fv_reader_tensor(&bias, t, prefix, f->stem, "bias", 1, length));
+    l->w = fv_weight_deconv(weight, f->channels, rows, f->stride, reach);
+    if (!f->norm && !bias)
+        return FOVEA_OK;
+    FV_TRY(fv_model_floats(&a.factor, &one, t->m, 1, rows));
+    FV_TRY(fv_model_floats(&a.shift, &a.shifts, t->m, 1, rows));
+    if (f->norm)
+        FV_TRY(fold_norm(&a, t, prefix, f->norm, rows, bias));
+    else
+        fv_tensor_read(bias, 0, rows, a.shift);
+    FV_TRY(repeat(&shifts, &one, t->m, a.shift, rows, blocks));
+    l->b = fv_weight_of(one, 1, blocks * rows);
+    if (!f->norm)
+        return FOVEA_OK;
+    FV_TRY(repeat(&scales, &one, t->m, a.factor, rows, blocks));
+    l->w.part[0].row_scale = scales;
     return FOVEA_OK;
 }
 

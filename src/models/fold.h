@@ -23,6 +23,18 @@ typedef struct fv_fold_layer {
 /* Makes one layer that computes all of these. */
 fovea_status fv_fold(fv_layer *l, fv_tensor_reader *t, const char *prefix, const fv_fold_layer *f);
 
+/* A transposed convolution, with a bias or without, and the BatchNorm behind it: the layer that
+ * fv_emit_deconv takes. Of size `stride` without pad, or with `overlap` of stride 2, size 4, pad 1.
+ */
+typedef struct fv_fold_deconv {
+    const char *stem;                /* of "weight" and "bias" */
+    const char *norm;                /* stem of the BatchNorm, or NULL */
+    uint32_t channels, rows, stride; /* (channels, rows, size, size) */
+    bool overlap;
+} fv_fold_deconv;
+fovea_status fv_fold_transposed(fv_layer *l, fv_tensor_reader *t, const char *prefix,
+                                const fv_fold_deconv *f);
+
 /* y = x + depthwise convolution of x as one convolution: 1 is added to the centre tap.
  * Its matrix is (channels, size * size). */
 fovea_status fv_fold_residual(fv_layer *l, fv_tensor_reader *t, const char *prefix,

@@ -291,18 +291,14 @@ static fovea_status read_neck(reader *r)
 {
     fv_sam *s = r->s;
     const char *p = r->n->prefix;
-    const fv_tensor *first = fv_reader_find(&r->t, p, r->n->neck, "weight"), *t;
+    const fv_tensor *first = fv_reader_find(&r->t, p, r->n->neck, "weight");
     if (!first)
         return fv_reader_norm(&s->neck_norm, &r->t, p, "neck.", s->width);
     const uint32_t out = fv_tensor_dimension(first, 0);
     FV_TRY(check_size(r, "width of the neck", out, WIDTH));
-    const uint64_t conv[4] = {out, out, 3, 3};
     FV_TRY(fv_reader_matrix(&s->neck.w, &r->t, p, r->n->neck, "weight", out, s->width));
     FV_TRY(fv_reader_norm(&s->neck_norm, &r->t, p, r->n->neck_norm, out));
-    FV_TRY(fv_reader_tensor(&t, &r->t, p, r->n->neck_conv, "weight", 4, conv));
-    s->neck_conv.w = (fv_weight){.rows = out, .cols = 9 * out};
-    fv_weight_add(&s->neck_conv.w,
-                  (fv_weight_part){.tensor = t, .rows = out, .cols = 9 * out, .taps = 9});
+    FV_TRY(fv_reader_conv(&s->neck_conv, &r->t, p, r->n->neck_conv, out, out, 3));
     return fv_reader_norm(&s->neck_conv_norm, &r->t, p, r->n->neck_conv_norm, out);
 }
 

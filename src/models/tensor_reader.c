@@ -200,6 +200,21 @@ fovea_status fv_reader_linear(fv_layer *l, fv_tensor_reader *t, const char *pref
     return fv_reader_matrix(&l->b, t, prefix, stem, "bias", 1, rows);
 }
 
+fovea_status fv_reader_conv(fv_layer *l, fv_tensor_reader *t, const char *prefix, const char *stem,
+                            uint32_t rows, uint32_t channels, uint32_t size)
+{
+    const uint32_t taps = size * size, cols = taps * channels;
+    const uint64_t shape[4] = {rows, channels, size, size};
+    const fv_tensor *weight = NULL; /* for compilers that do not see that it is set */
+    FV_TRY(fv_reader_tensor(&weight, t, prefix, stem, "weight", 4, shape));
+    l->w = (fv_weight){.rows = rows, .cols = cols};
+    fv_weight_add(&l->w,
+                  (fv_weight_part){.tensor = weight, .rows = rows, .cols = cols, .taps = taps});
+    return fv_reader_find(t, prefix, stem, "bias")
+               ? fv_reader_matrix(&l->b, t, prefix, stem, "bias", 1, rows)
+               : FOVEA_OK;
+}
+
 fovea_status fv_reader_norm(fv_layer *l, fv_tensor_reader *t, const char *prefix, const char *stem,
                             uint32_t width)
 {

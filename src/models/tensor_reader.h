@@ -54,6 +54,10 @@ fovea_status fv_reader_matrix(fv_weight *w, fv_tensor_reader *t, const char *pre
 /* stem + "weight" (rows, cols) and stem + "bias" (rows). */
 fovea_status fv_reader_linear(fv_layer *l, fv_tensor_reader *t, const char *prefix,
                               const char *stem, uint32_t rows, uint32_t cols);
+/* A convolution: stem + "weight" (rows, channels, size, size), whose columns become (ky, kx,
+ * channel), and stem + "bias" (rows), where there is one. */
+fovea_status fv_reader_conv(fv_layer *l, fv_tensor_reader *t, const char *prefix, const char *stem,
+                            uint32_t rows, uint32_t channels, uint32_t size);
 /* stem + "weight" (width) and stem + "bias" (width). */
 fovea_status fv_reader_norm(fv_layer *l, fv_tensor_reader *t, const char *prefix, const char *stem,
                             uint32_t width);

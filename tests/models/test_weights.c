@@ -147,6 +147,51 @@ static void formats_are_kept_apart(void **state)
     fovea_model_free(m);
 }
 
+/* A transposed convolution by its definition, and by the product whose weight fv_weight_deconv is:
+ * each pixel's block from the pixels around it, as ref_pixel_shuffle.c lays it out. */
+static void compare_deconv(uint32_t stride, uint32_t reach)
+{
+    enum { WIDE = 3, HIGH = 2, CHANNELS = 3, OUT = 2, MOST = CHANNELS * OUT * 16 };
+    const int size = (int)(stride * reach), pad = reach == 2, s = (int)stride, n = (int)reach;
+    float filter[MOST], x[HIGH][WIDE][CHANNELS], row[4 * CHANNELS];
+    for (int i = 0; i < CHANNELS * OUT * size * size; i++)
+        filter[i] = (float)(i * i % 37 - 18);
+    for (int i = 0; i < HIGH * WIDE * CHANNELS; i++)
+        x[i / CHANNELS / WIDE][i / CHANNELS % WIDE][i % CHANNELS] = (float)(i * 5 % 13 - 6);
+    const fv_tensor tensor = fv_tensor_of_floats(filter, CHANNELS, (uint32_t)(OUT * size * size));
+    const fv_weight w = fv_weight_deconv(&tensor, CHANNELS, OUT, stride, reach);
+    assert_int_equal(w.rows, stride * stride * OUT);
+    assert_int_equal(w.cols, reach * reach * CHANNELS);
+    for (int i = 0; i < HIGH * s * WIDE * s * OUT; i++) {
+        const int o = i % OUT, ox = i / OUT % (WIDE * s), oy = i / OUT / (WIDE * s);
+        float want = 0, got = 0;
+        for (int k = 0; k < HIGH * WIDE * CHANNELS; k++) {
+            const int c = k % CHANNELS, ix = k / CHANNELS % WIDE, iy = k / CHANNELS / WIDE;
+            const int ky = oy + pad - iy * s, kx = ox + pad - ix * s;
+            if (ky >= 0 && ky < size && kx >= 0 && kx < size)
+                want += x[iy][ix][c] * filter[((c * OUT + o) * size + ky) * size + kx];
+        }
+        fv_weight_read(&w, (uint32_t)((oy % s * s + ox % s) * OUT + o), 1, row);
+        for (int k = 0; k < (int)w.cols; k++) {
+            const int tap = k / CHANNELS;
+            const int iy = oy / s + (n - 1) * (oy % s - 1) + tap / n;
+            const int ix = ox / s + (n - 1) * (ox % s - 1) + tap % n;
+            if (iy >= 0 && iy < HIGH && ix >= 0 && ix < WIDE)
+                got += x[iy][ix][k % CHANNELS] * row[k];
+        }
+        assert_true(got == want);
+    }
+}
+
+static void transposed_convolutions_are_products(void **state)
+{
+    (void)state;
+    compare_deconv(1, 1);
+    compare_deconv(2, 1);
+    compare_deconv(4, 1);
+    compare_deconv(2, 2);
+}
+
 static void float16_refuses_what_it_cannot_hold(void **state)
 {
     static const fv_knobs knobs = {{0}};
@@ -181,6 +226,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(packed_weights_are_shared),
                                        cmocka_unit_test(formats_are_kept_apart),
+                                       cmocka_unit_test(transposed_convolutions_are_products),
                                        cmocka_unit_test(float16_refuses_what_it_cannot_hold)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
