@@ -52,6 +52,9 @@ typedef enum fovea_resize {
                          */
     FOVEA_RESIZE_PATCHES, /* both sides to whole patches, as large as `most_patches` allow, with the
                              aspect kept as far as that goes (NaFlex) */
+    FOVEA_RESIZE_FIT,     /* one side to resize_width or resize_height, that of them for which the
+                             picture changes less, the other by the same factor, both rounded to whole
+                             patches (DPT) */
 } fovea_resize;
 
 typedef enum fovea_filter {
@@ -75,7 +78,7 @@ typedef struct fovea_preprocess {
     uint32_t crop_width, crop_height; /* 0: no crop; a smaller picture is padded with black */
     float rescale;                    /* 0: 1/255 */
     float mean[3], std[3];            /* in R, G, B order; zeros in both: the model's */
-    uint32_t patch, most_patches;     /* FOVEA_RESIZE_PATCHES */
+    uint32_t patch, most_patches;     /* FOVEA_RESIZE_PATCHES; FOVEA_RESIZE_FIT: patch */
 } fovea_preprocess;
 #define FOVEA_PREPROCESS_INIT FOVEA_INIT(fovea_preprocess, )
 

@@ -35,6 +35,8 @@ static const struct rule {
     [FV_PROCESSOR_IDEFICS] = {FOVEA_RESIZE_EXACT, FOVEA_FILTER_LANCZOS, 224, 0, &half},
     [FV_PROCESSOR_MAVIT] = {FOVEA_RESIZE_SHORT, FOVEA_FILTER_BICUBIC, 256, 224, &imagenet},
     [FV_PROCESSOR_TIMM] = {FOVEA_RESIZE_SHORT, FOVEA_FILTER_BICUBIC, 248, 224, &imagenet},
+    [FV_PROCESSOR_DPT] = {FOVEA_RESIZE_FIT, FOVEA_FILTER_BICUBIC, 224, 0, &imagenet},
+    [FV_PROCESSOR_VITPOSE] = {FOVEA_RESIZE_EXACT, FOVEA_FILTER_BILINEAR, 224, 0, &imagenet},
     [FV_PROCESSOR_SWIN] = {FOVEA_RESIZE_EXACT, FOVEA_FILTER_BICUBIC, 256, 224, &imagenet},
 };
 
@@ -49,6 +51,7 @@ static const struct {
     {"DINOv3", FV_PROCESSOR_DINOV3},    {"Owl", FV_PROCESSOR_OWL},
     {"Idefics3", FV_PROCESSOR_IDEFICS}, {"SmolVLM", FV_PROCESSOR_IDEFICS},
     {"Sam", FV_PROCESSOR_SAM},          {"Beit", FV_PROCESSOR_SIGLIP},
+    {"DPT", FV_PROCESSOR_DPT},          {"VitPose", FV_PROCESSOR_VITPOSE},
 };
 
 static uint32_t in_proportion(uint32_t edge, uint32_t native)
@@ -83,6 +86,8 @@ fovea_preprocess fv_processor_default(enum fv_processor rule, uint32_t native_wi
         p.resize_width = in_proportion(r->edge, w);
         p.resize_height = in_proportion(r->edge, h);
     }
+    if (r->resize == FOVEA_RESIZE_FIT)
+        p.patch = 14;
     if (rule == FV_PROCESSOR_SWIN && w >= SWIN_UNCROPPED && h >= SWIN_UNCROPPED) {
         p.resize_width = w;
         p.resize_height = h;
@@ -131,6 +136,8 @@ static fovea_status read_size(fovea_preprocess *out, const fv_config *c)
         out->most_patches = width / out->patch * (width / out->patch);
         return FOVEA_OK;
     }
+    if (out->resize == FOVEA_RESIZE_FIT)
+        return fv_config_size(&out->resize_width, &out->resize_height, &square, c, "size");
     if (json_object_get(size, "shortest_edge")) {
         if (json_object_get(size, "longest_edge"))
             return fv_fail(FOVEA_ENOTSUP, "%s: \"size.longest_edge\" is not supported", c->file);
@@ -151,6 +158,19 @@ static fovea_status read_size(fovea_preprocess *out, const fv_config *c)
         out->resize_width = width;
         out->resize_height = height;
     }
+    return FOVEA_OK;
+}
+
+/* What DPT's class says beside its size. */
+static fovea_status read_fit(fovea_preprocess *out, const fv_config *c)
+{
+    bool aspect = true;
+    if (out->resize != FOVEA_RESIZE_FIT)
+        return FOVEA_OK;
+    FV_TRY(fv_config_bool(&aspect, c, "keep_aspect_ratio"));
+    FV_TRY(fv_config_u32(&out->patch, c, "ensure_multiple_of", 1, PIXELS));
+    if (!aspect)
+        out->resize = FOVEA_RESIZE_EXACT;
     return FOVEA_OK;
 }
 
@@ -182,6 +202,7 @@ fovea_status fv_processor_read(fovea_preprocess *out, const fv_config *c, uint32
     if (out->crop_width == 0)
         crop = false;
     FV_TRY(read_size(out, c));
+    FV_TRY(read_fit(out, c));
     FV_TRY(fv_config_u32(&out->patch, c, "patch_size", 1, PIXELS));
     FV_TRY(fv_config_u32(&out->most_patches, c, "max_num_patches", 1, 1u << 24));
     FV_TRY(read_filter(out, c));

@@ -208,6 +208,17 @@ static void fit_patches(uint64_t *w, uint64_t *h, const fovea_preprocess *p)
     *h = in_patches(in_h, low, p->patch);
 }
 
+/* By the factor nearer to 1 of the two that make a side what is wanted, to whole patches, halves to
+ * even numbers of them. */
+static void fit_side(uint64_t *w, uint64_t *h, const fovea_preprocess *p)
+{
+    const double across = (double)p->resize_width / (double)*w;
+    const double down = (double)p->resize_height / (double)*h;
+    const double scale = fabs(1 - across) < fabs(1 - down) ? across : down;
+    *w = (uint64_t)rint(scale * (double)*w / p->patch) * p->patch;
+    *h = (uint64_t)rint(scale * (double)*h / p->patch) * p->patch;
+}
+
 /* The size a picture takes before its crop. The longer side is rounded down, as by the image
  * processors; products fit 64 bits because no factor exceeds 32. */
 static fovea_status resized(uint32_t *width, uint32_t *height, const fovea_preprocess *p,
@@ -229,6 +240,12 @@ static fovea_status resized(uint32_t *width, uint32_t *height, const fovea_prepr
             return fv_fail(FOVEA_EINVAL, "preprocess: a resize to %u patches of %u pixels",
                            p->most_patches, p->patch);
         fit_patches(&w, &h, p);
+    } else if (p->resize == FOVEA_RESIZE_FIT) {
+        if (p->patch < 1 || p->patch > SIDE_MAX || p->resize_width > SIDE_MAX ||
+            p->resize_height > SIDE_MAX)
+            return fv_fail(FOVEA_EINVAL, "preprocess: a fit to %ux%u in patches of %u pixels",
+                           p->resize_width, p->resize_height, p->patch);
+        fit_side(&w, &h, p);
     } else if (p->resize != FOVEA_RESIZE_NONE) {
         return fv_fail(FOVEA_EINVAL, "preprocess: unknown resize rule %d", (int)p->resize);
     }

@@ -37,7 +37,7 @@ fovea_status fovea_preprocess_resize(fovea_preprocess *p, uint32_t width, uint32
     own.short_edge = 0;
     own.resize_width = width;
     own.resize_height = height;
-    if (own.resize == FOVEA_RESIZE_PATCHES)
+    if (own.resize == FOVEA_RESIZE_PATCHES || own.resize == FOVEA_RESIZE_FIT)
         own.resize = FOVEA_RESIZE_EXACT;
     own.crop_width = own.resize == FOVEA_RESIZE_EXACT ? 0 : width;
     own.crop_height = own.resize == FOVEA_RESIZE_EXACT ? 0 : height;

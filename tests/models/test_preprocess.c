@@ -230,6 +230,33 @@ static void whole_patches(void **state)
     assert_int_equal(fv_picture_plan(&out, &p, 64, 64), FOVEA_EINVAL);
 }
 
+/* Sizes that transformers' DPTImageProcessor gives. */
+static void a_side_fits(void **state)
+{
+    (void)state;
+    static const uint32_t cases[][7] = {
+        /* picture, size, multiple, result */
+        {640, 480, 518, 518, 14, 686, 518},   {480, 640, 518, 518, 14, 518, 686},
+        {1920, 1080, 518, 518, 14, 924, 518}, {300, 500, 518, 518, 14, 308, 518},
+        {518, 518, 518, 518, 14, 518, 518},   {400, 31, 518, 518, 14, 518, 42},
+        {1000, 777, 392, 518, 14, 672, 518},  {63, 37, 64, 96, 32, 64, 32},
+    };
+    fovea_preprocess p = rule(FOVEA_RESIZE_FIT, FOVEA_FILTER_BICUBIC);
+    fv_picture out;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        p.resize_width = cases[i][2];
+        p.resize_height = cases[i][3];
+        p.patch = cases[i][4];
+        assert_int_equal(fv_picture_plan(&out, &p, cases[i][0], cases[i][1]), FOVEA_OK);
+        assert_int_equal(out.width, cases[i][5]);
+        assert_int_equal(out.height, cases[i][6]);
+        fv_picture_free(&out);
+    }
+    assert_int_equal(fv_picture_plan(&out, &p, 60000, 1), FOVEA_EINVAL); /* nothing would be left */
+    p.patch = 0;
+    assert_int_equal(fv_picture_plan(&out, &p, 64, 64), FOVEA_EINVAL);
+}
+
 static void large_and_absurd_sizes(void **state)
 {
     (void)state;
@@ -590,6 +617,7 @@ int main(void)
         cmocka_unit_test(same_size_is_no_resample),
         cmocka_unit_test(cover),
         cmocka_unit_test(whole_patches),
+        cmocka_unit_test(a_side_fits),
         cmocka_unit_test(large_and_absurd_sizes),
         cmocka_unit_test(out_of_memory),
         cmocka_unit_test(position_rules),
