@@ -62,7 +62,7 @@ static void embed(struct context *c)
     const fv_vit *v = c->v;
     uint32_t row = v->channels * v->patch * v->patch;
     fv_view patches = fv_emit_rows(b, c->tokens, row);
-    fv_emit_patches(b, &b->grid, v->patch, v->patch, 0, patches);
+    fv_emit_patches(b, &b->grid, v->patch, v->patch, v->patch_pad, patches);
 
     c->x = fv_layer_product(b, "embed", &v->embed, patches, 0, c->tokens);
 
@@ -465,18 +465,28 @@ static void head(const struct context *c, fv_view y, fv_view pooled)
     fv_layer_write(b, "head", &v->classifier, in, logits, 1);
 }
 
+fv_view fv_vit_emit_blocks(const fv_vit *v, fv_builder *b, fv_vit_after *after, void *ctx)
+{
+    struct context c = {b, v, fv_grid_tokens(&b->grid), FV_NO_VIEW};
+    embed(&c);
+    for (uint32_t i = 0; i <= v->depth && b->status == FOVEA_OK; i++) {
+        if (i > 0)
+            block(&c, i - 1);
+        hidden(&c, i);
+        if (after)
+            after(ctx, b, i, c.x);
+        b->checkpoint_segment++;
+    }
+    return c.x;
+}
+
 static fovea_status emit(const fovea_model *m, fv_builder *b)
 {
     const fv_vit *v = m->roles;
     struct context c = {b, v, fv_grid_tokens(&b->grid), FV_NO_VIEW};
-    embed(&c);
-    hidden(&c, 0);
-    for (uint32_t i = 0; i < v->depth && b->status == FOVEA_OK; i++) {
-        b->checkpoint_segment++;
-        block(&c, i);
-        hidden(&c, i + 1);
-    }
-    b->checkpoint_segment++;
+    c.x = fv_vit_emit_blocks(v, b, NULL, NULL);
+    if (b->status != FOVEA_OK)
+        return b->status;
 
     bool normed = !v->post_on_pooled && fv_weight_present(&v->post.w);
     fv_view y = fv_emit_output(b, "last_hidden_state", c.tokens, v->width, &b->grid, normed);

@@ -8,8 +8,8 @@
 #define FV_VIT_TYPES                                                                               \
     "vit, deit, dinov2, dinov2_with_registers, dinov3_vit, ijepa, clip, clip_vision_model, "       \
     "siglip, siglip_vision_model, siglip2, siglip2_vision_model, idefics3, smolvlm, owlv2, "       \
-    "owlv2_vision_model, radio, beit, data2vec-vision, vit_*, eva*, beit*_*, deit* and "           \
-    "flexivit_* of timm"
+    "owlv2_vision_model, radio, beit, data2vec-vision, vitpose_backbone, vit_*, eva*, "            \
+    "beit*_*, deit* and flexivit_* of timm"
 
 /* ---- roles ---- */
 
@@ -37,6 +37,7 @@ typedef struct fv_vit_block {
 typedef struct fv_vit {
     uint32_t width, depth, heads, hidden; /* hidden: columns that fc2 reads */
     uint32_t patch, channels;             /* channels is 3 */
+    uint32_t patch_pad;                   /* zeros around the picture */
     uint32_t prefix;                      /* class, distillation, registers */
     uint32_t class_tokens;                /* leading prefix rows the heads read: 0, 1 or 2 */
     uint32_t table_width, table_height;   /* of the position table */
@@ -99,6 +100,16 @@ fovea_status fv_vit_read(fovea_model *m, const struct fv_source *source,
                          const struct fv_config *config);
 void fv_vit_release(fovea_model *m);
 
+/* Adds to m->outputs, which has room for 3 depth + 1 more, the residual stream before and after
+ * each block, and queries and keys of each. */
+fovea_status fv_vit_list_blocks(fovea_model *m, uint32_t depth);
+
+/* vit.c: the steps up to the last block; gives the residual stream, whose rows are all tokens.
+ * `after`, unless it is NULL, gets it before the first block (i is 0) and after block i - 1. */
+typedef void fv_vit_after(void *ctx, struct fv_builder *b, uint32_t i, struct fv_view x);
+struct fv_view fv_vit_emit_blocks(const fv_vit *v, struct fv_builder *b, fv_vit_after *after,
+                                  void *ctx);
+
 /* vit_bias.c: the biases of softmax's scores in block i, (heads * tokens, tokens), for the grid of
  * b; absent where the model has none. */
 bool fv_vit_has_bias(const fv_vit *v, uint32_t i);
@@ -137,6 +148,7 @@ enum fv_vit_kind {
     FV_VIT_IDEFICS, /* SigLIP's encoder in Idefics3 and SmolVLM */
     FV_VIT_RADIO,   /* C-RADIO */
     FV_VIT_BEIT,    /* BEiT, Data2Vec's of pictures */
+    FV_VIT_POSE,    /* of ViTPose */
     FV_VIT_EVA,     /* EVA, EVA-02 and what timm builds of it: Perception Encoder, ViTs with RoPE */
 };
 

@@ -98,6 +98,17 @@ const fv_vit_names fv_vit_schemes[] = {
         .gated2 = "mlp.weights_out.",
     },
     {
+        /* transformers: ViTPose's backbone */
+        .origin = FV_VIT_HF,
+        .kinds = KIND(POSE),
+        .marks = {"encoder.layer.0.layernorm_before.weight"},
+        HF_NAMES,
+        .ln1 = "layernorm_before.",
+        .ln2 = "layernorm_after.",
+        .fc1 = "mlp.fc1.",
+        .fc2 = "mlp.fc2.",
+    },
+    {
         /* transformers: ViT, DeiT */
         .origin = FV_VIT_HF,
         .kinds = KIND(PLAIN) | KIND(DEIT) | KIND(IJEPA),

@@ -42,6 +42,8 @@ const fv_vit_kind_info fv_vit_kinds[] = {
                       FV_HEAD_MEAN},
     [FV_VIT_BEIT] = {"beit", 1e-12f, FV_EPI_GELU, FV_PROCESSOR_SIGLIP, CLASS | BIAS, FV_POS_PLAIN,
                      FV_HEAD_POOL},
+    [FV_VIT_POSE] = {"vitpose_backbone", 1e-12f, FV_EPI_GELU, FV_PROCESSOR_VITPOSE, BIAS,
+                     FV_POS_PLAIN, FV_HEAD_MEAN},
     [FV_VIT_EVA] = {"eva", 1e-6f, FV_EPI_GELU, FV_PROCESSOR_TIMM, 0, FV_POS_AA, FV_HEAD_CLS},
 };
 
@@ -51,52 +53,31 @@ static const struct {
     const char *begin, *part; /* a NULL part: the name is `begin` exactly */
     enum fv_vit_kind kind;
 } types[] = {
-    {"vit", NULL, FV_VIT_PLAIN},
-    {"deit", NULL, FV_VIT_DEIT},
-    {"dinov2", NULL, FV_VIT_DINOV2},
-    {"dinov2_with_registers", NULL, FV_VIT_REGISTERS},
-    {"dinov3_vit", NULL, FV_VIT_DINOV3},
-    {"ijepa", NULL, FV_VIT_IJEPA},
-    {"radio", NULL, FV_VIT_RADIO},
-    {"beit", NULL, FV_VIT_BEIT},
-    {"data2vec-vision", NULL, FV_VIT_BEIT},
-    {"owlv2", NULL, FV_VIT_OWL},
-    {"owlv2_vision_model", NULL, FV_VIT_OWL},
-    {"owlvit", NULL, FV_VIT_OWL},
-    {"owlvit_vision_model", NULL, FV_VIT_OWL},
-    {"clip", NULL, FV_VIT_CLIP},
-    {"clip_vision_model", NULL, FV_VIT_CLIP},
-    {"siglip2", NULL, FV_VIT_NAFLEX},
-    {"siglip2_vision_model", NULL, FV_VIT_NAFLEX},
-    {"siglip", NULL, FV_VIT_SIGLIP},
-    {"siglip_vision_model", NULL, FV_VIT_SIGLIP},
-    {"idefics3", NULL, FV_VIT_IDEFICS},
-    {"idefics3_vision", NULL, FV_VIT_IDEFICS},
-    {"smolvlm", NULL, FV_VIT_IDEFICS},
-    {"smolvlm_vision", NULL, FV_VIT_IDEFICS},
-    {"dinov3_vit", "", FV_VIT_DINOV3},
-    {"dinov2_vit", "_reg", FV_VIT_REGISTERS},
-    {"dinov2_vit", "", FV_VIT_DINOV2},
-    {"vit_", "_dinov3", FV_VIT_DINOV3},
-    {"vit_", "_lingbot", FV_VIT_DINOV3},
-    {"vit_pe_", "", FV_VIT_EVA},
-    {"vit_", "_rope_", FV_VIT_EVA},
-    {"beit_", "", FV_VIT_BEIT},
-    {"beitv2_", "", FV_VIT_BEIT},
-    {"eva_", "", FV_VIT_EVA},
-    {"eva02_", "", FV_VIT_EVA},
-    {"vit_", "_reg4_dinov2", FV_VIT_REGISTERS},
-    {"vit_", "_dinov2", FV_VIT_DINOV2},
-    {"vit_", "_clip_", FV_VIT_CLIP},
-    {"vit_", "_siglip_", FV_VIT_SIGLIP},
-    {"vit_", "", FV_VIT_PLAIN},
-    {"deit", "", FV_VIT_DEIT},
-    {"flexivit_", "", FV_VIT_PLAIN},
-    {"beit3_", "", FV_VIT_PLAIN},
-    {"test_vit", "", FV_VIT_PLAIN},
+    {"vit", NULL, FV_VIT_PLAIN},         {"deit", NULL, FV_VIT_DEIT},
+    {"dinov2", NULL, FV_VIT_DINOV2},     {"dinov2_with_registers", NULL, FV_VIT_REGISTERS},
+    {"dinov3_vit", NULL, FV_VIT_DINOV3}, {"ijepa", NULL, FV_VIT_IJEPA},
+    {"radio", NULL, FV_VIT_RADIO},       {"vitpose_backbone", NULL, FV_VIT_POSE},
+    {"beit", NULL, FV_VIT_BEIT},         {"data2vec-vision", NULL, FV_VIT_BEIT},
+    {"owlv2", NULL, FV_VIT_OWL},         {"owlv2_vision_model", NULL, FV_VIT_OWL},
+    {"owlvit", NULL, FV_VIT_OWL},        {"owlvit_vision_model", NULL, FV_VIT_OWL},
+    {"clip", NULL, FV_VIT_CLIP},         {"clip_vision_model", NULL, FV_VIT_CLIP},
+    {"siglip2", NULL, FV_VIT_NAFLEX},    {"siglip2_vision_model", NULL, FV_VIT_NAFLEX},
+    {"siglip", NULL, FV_VIT_SIGLIP},     {"siglip_vision_model", NULL, FV_VIT_SIGLIP},
+    {"idefics3", NULL, FV_VIT_IDEFICS},  {"idefics3_vision", NULL, FV_VIT_IDEFICS},
+    {"smolvlm", NULL, FV_VIT_IDEFICS},   {"smolvlm_vision", NULL, FV_VIT_IDEFICS},
+    {"dinov3_vit", "", FV_VIT_DINOV3},   {"dinov2_vit", "_reg", FV_VIT_REGISTERS},
+    {"dinov2_vit", "", FV_VIT_DINOV2},   {"vit_", "_dinov3", FV_VIT_DINOV3},
+    {"vit_", "_lingbot", FV_VIT_DINOV3}, {"vit_pe_", "", FV_VIT_EVA},
+    {"vit_", "_rope_", FV_VIT_EVA},      {"beit_", "", FV_VIT_BEIT},
+    {"beitv2_", "", FV_VIT_BEIT},        {"eva_", "", FV_VIT_EVA},
+    {"eva02_", "", FV_VIT_EVA},          {"vit_", "_reg4_dinov2", FV_VIT_REGISTERS},
+    {"vit_", "_dinov2", FV_VIT_DINOV2},  {"vit_", "_clip_", FV_VIT_CLIP},
+    {"vit_", "_siglip_", FV_VIT_SIGLIP}, {"vit_", "", FV_VIT_PLAIN},
+    {"deit", "", FV_VIT_DEIT},           {"flexivit_", "", FV_VIT_PLAIN},
+    {"beit3_", "", FV_VIT_PLAIN},        {"test_vit", "", FV_VIT_PLAIN},
 };
 
-static bool find_kind(enum fv_vit_kind *out, const char *type)
+bool fv_vit_find_kind(enum fv_vit_kind *out, const char *type)
 {
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         const char *part = types[i].part;
@@ -122,13 +103,14 @@ static fovea_status refuse_unlike(const fv_vit_reader *r)
 bool fv_vit_owns(const char *model_type)
 {
     enum fv_vit_kind kind;
-    return find_kind(&kind, model_type);
+    return fv_vit_find_kind(&kind, model_type);
 }
 
 static fovea_status find_scheme(fv_vit_reader *r)
 {
+    const char *const known[] = {r->prefix, NULL};
     for (r->n = fv_vit_schemes; r->n->patch; r->n++)
-        for (const char *const *p = fv_vit_prefixes; *p; p++) {
+        for (const char *const *p = *known ? known : fv_vit_prefixes; *p; p++) {
             const char *const *mark = r->n->marks;
             bool marked = !mark[0];
             if (!(r->n->kinds >> r->kind & 1) ||
@@ -174,6 +156,15 @@ static fovea_status check_tensors(fv_vit_reader *r)
     return FOVEA_OK;
 }
 
+fovea_status fv_vit_list_blocks(fovea_model *m, uint32_t depth)
+{
+    for (uint32_t i = 0; i <= depth; i++)
+        FV_TRY(fv_model_add_output(m, "hidden%u", i));
+    for (uint32_t i = 0; i < 2 * depth; i++)
+        FV_TRY(fv_model_add_output(m, "block%u.%c", i / 2, i % 2 ? 'k' : 'q'));
+    return FOVEA_OK;
+}
+
 static fovea_status list_outputs(fovea_model *m)
 {
     const fv_vit *v = m->roles;
@@ -189,11 +180,7 @@ static fovea_status list_outputs(fovea_model *m)
     }
     if (fv_weight_present(&v->embeds.w))
         FV_TRY(fv_model_add_output(m, "image_embeds"));
-    for (uint32_t i = 0; i <= v->depth; i++)
-        FV_TRY(fv_model_add_output(m, "hidden%u", i));
-    for (uint32_t i = 0; i < 2 * v->depth; i++)
-        FV_TRY(fv_model_add_output(m, "block%u.%c", i / 2, i % 2 ? 'k' : 'q'));
-    return FOVEA_OK;
+    return fv_vit_list_blocks(m, v->depth);
 }
 
 static fovea_status fill_info(fv_vit_reader *r)
@@ -222,14 +209,29 @@ static fovea_status fill_info(fv_vit_reader *r)
     return fv_processor_read_timm(p, r->config);
 }
 
+fovea_status fv_vit_read_encoder(fv_vit_reader *r)
+{
+    FV_TRY(find_scheme(r));
+    FV_TRY(fv_vit_read_sizes(r));
+    FV_TRY(fv_vit_read_block_form(r));
+    FV_TRY(fv_vit_read_embedding(r));
+    FV_TRY(fv_vit_read_bias(r));
+    FV_TRY(fv_vit_read_blocks(r));
+    FV_TRY(fv_vit_read_pool(r));
+    FV_TRY(fv_vit_read_head(r));
+    FV_TRY(fv_vit_read_embeds(r));
+    FV_TRY(check_tensors(r));
+    return fill_info(r);
+}
+
 fovea_status fv_vit_read(fovea_model *m, const fv_source *source, const fv_config *config)
 {
     fv_vit_reader r = {.t = {.m = m, .source = source, .config = config->file}, .config = config};
     FV_TRY(fv_config_section(&r.vision, config, "vision_config"));
     FV_TRY(fv_config_type(&r.type, config));
-    if (!find_kind(&r.kind, r.type)) { /* the tower of a model of pictures and language */
+    if (!fv_vit_find_kind(&r.kind, r.type)) { /* the tower of a model of pictures and language */
         FV_TRY(fv_config_type(&r.type, &r.vision));
-        const bool known = find_kind(&r.kind, r.type);
+        const bool known = fv_vit_find_kind(&r.kind, r.type);
         assert(known);
         (void)known;
     }
@@ -243,17 +245,7 @@ fovea_status fv_vit_read(fovea_model *m, const fv_source *source, const fv_confi
                            r.kind == FV_VIT_BEIT ? fv_vit_bias_fields : NULL));
     FV_TRY(fv_mem_alloc(&m->roles, sizeof(fv_vit), FV_MEM_MODEL, "roles"));
     r.v = m->roles;
-    FV_TRY(find_scheme(&r));
-    FV_TRY(fv_vit_read_sizes(&r));
-    FV_TRY(fv_vit_read_block_form(&r));
-    FV_TRY(fv_vit_read_embedding(&r));
-    FV_TRY(fv_vit_read_bias(&r));
-    FV_TRY(fv_vit_read_blocks(&r));
-    FV_TRY(fv_vit_read_pool(&r));
-    FV_TRY(fv_vit_read_head(&r));
-    FV_TRY(fv_vit_read_embeds(&r));
-    FV_TRY(check_tensors(&r));
-    FV_TRY(fill_info(&r));
+    FV_TRY(fv_vit_read_encoder(&r));
     FV_TRY(fv_segmentation_read(m, source, config->file, &r.v->width, 1));
     return list_outputs(m);
 }

@@ -42,7 +42,7 @@ typedef struct fv_vit_reader {
     const char *type;
     enum fv_vit_kind kind;
     const fv_vit_names *n;
-    const char *prefix;
+    const char *prefix; /* where it is known before; else one of fv_vit_prefixes is found */
     fv_vit *v;
     char block[96]; /* prefix of the block being read */
     uint32_t chunk; /* DINOv2's files keep blocks in chunks: that of the block before */
@@ -58,6 +58,11 @@ typedef struct fv_vit_reader {
         FV_VIT_SLA_X_DENSE
     } sla; /* how the logits of SLA's gates are made */
 } fv_vit_reader;
+
+/* vit_read.c */
+bool fv_vit_find_kind(enum fv_vit_kind *out, const char *type);
+/* Fills r->v and the model's info; known are all of r up to `kind`, and where the roles are. */
+fovea_status fv_vit_read_encoder(fv_vit_reader *r);
 
 /* vit_sizes.c */
 /* EFORMAT names `what` where `value` is 0 or more than `limit`. */

@@ -186,6 +186,7 @@ static void heads(struct maker *m)
     case FV_VIT_NAFLEX:
     case FV_VIT_IDEFICS:
     case FV_VIT_RADIO:
+    case FV_VIT_POSE:
         break;
     case FV_VIT_CLIP:
         matrix(m, "", n->embeds, "", s->embeds, s->width, 1);

@@ -27,7 +27,7 @@ static fovea_status cut_table(fv_vit_reader *r, uint32_t rows, uint32_t *lead)
     fv_vit *v = r->v;
     uint32_t w = 0, h = 0;
     /* timm may give positions to all prefix tokens, to none, or to those of the class. */
-    const uint32_t leads[] = {v->class_tokens, v->prefix, 0};
+    const uint32_t leads[] = {r->kind == FV_VIT_POSE ? 1 : v->class_tokens, v->prefix, 0};
     const int n_leads = r->n->origin == FV_VIT_TIMM ? 3 : 1;
     if (r->kind != FV_VIT_RADIO) /* whose table is of the largest picture */
         FV_TRY(fv_vit_read_picture(r, &w, &h));
@@ -46,7 +46,7 @@ static fovea_status cut_table(fv_vit_reader *r, uint32_t rows, uint32_t *lead)
         return fv_fail(FOVEA_EFORMAT,
                        "%s: its position table has %u rows, but \"image_size\" in %s asks for %u + "
                        "%llu; correct it to what the checkpoint was made for",
-                       r->t.source->name, rows, r->config->file, v->class_tokens,
+                       r->t.source->name, rows, r->config->file, leads[0],
                        (unsigned long long)expected);
     for (int i = 0; i < n_leads; i++)
         for (uint32_t side = 1; side <= SIDE; side++)
@@ -102,6 +102,11 @@ static fovea_status read_positions(fv_vit_reader *r)
                                               .offset = (uint64_t)lead * v->width,
                                               .rows = patches,
                                               .cols = v->width});
+    if (r->kind == FV_VIT_POSE) { /* the row of a class, which is not there, is of every patch */
+        fv_weight_add(&v->embed.b,
+                      (fv_weight_part){.tensor = t, .rows = 1, .cols = v->width, .sum = true});
+        return FOVEA_OK;
+    }
     if (lead == 0)
         return FOVEA_OK;
     v->prefix_add = (fv_weight){.rows = v->prefix, .cols = v->width};
@@ -253,6 +258,8 @@ fovea_status fv_vit_read_embedding(fv_vit_reader *r)
         v->embed.w.part[0].taps = 3;
     if (r->kind == FV_VIT_RADIO)
         FV_TRY(fold_colours(r, t));
+    if (r->kind == FV_VIT_POSE)
+        v->patch_pad = 2;
     bool biased = r->n->origin == FV_VIT_HF
                       ? fv_vit_kinds[r->kind].parts & FV_VIT_HAS_PATCH_BIAS
                       : fv_reader_find(&r->t, r->prefix, r->n->patch, "bias") != NULL;
