@@ -155,7 +155,7 @@ static const fv_family *owner(const char *type)
 /* The family of the model, or of the tower that sees in a model of pictures and language. */
 static fovea_status choose_family(fovea_model *m, const fv_config *c)
 {
-    char known[512] = "";
+    char known[768] = "";
     const char *type, *tower = NULL;
     fv_config vision = {0};
     FV_TRY(fv_config_type(&type, c));

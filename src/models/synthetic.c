@@ -36,8 +36,20 @@ void fv_synthetic_matrix(fv_synthetic *m, const char *prefix, const char *stem, 
 void fv_synthetic_linear(fv_synthetic *m, const char *prefix, const char *stem, uint32_t rows,
                          uint32_t channels, uint32_t size, float gain)
 {
-    const uint64_t n = rows;
     fv_synthetic_matrix(m, prefix, stem, rows, channels, size, gain);
+    fv_synthetic_bias(m, prefix, stem, rows);
+}
+
+void fv_synthetic_deconv(fv_synthetic *m, const char *prefix, const char *stem, uint32_t channels,
+                         uint32_t rows, uint32_t size, uint32_t inputs)
+{
+    const uint64_t shape[4] = {channels, rows, size, size};
+    add_part(m, prefix, stem, "weight", 4, shape, 0, sqrtf(3 / (float)inputs));
+}
+
+void fv_synthetic_bias(fv_synthetic *m, const char *prefix, const char *stem, uint32_t rows)
+{
+    const uint64_t n = rows;
     add_part(m, prefix, stem, "bias", 1, &n, 0, SMALL);
 }
 

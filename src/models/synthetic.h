@@ -24,6 +24,12 @@ void fv_synthetic_matrix(fv_synthetic *m, const char *prefix, const char *stem, 
 /* The same and stem + "bias". */
 void fv_synthetic_linear(fv_synthetic *m, const char *prefix, const char *stem, uint32_t rows,
                          uint32_t channels, uint32_t size, float gain);
+/* stem + "weight" (channels, rows, size, size) of a transposed convolution; its outputs are sums of
+ * `inputs` products. */
+void fv_synthetic_deconv(fv_synthetic *m, const char *prefix, const char *stem, uint32_t channels,
+                         uint32_t rows, uint32_t size, uint32_t inputs);
+/* stem + "bias". */
+void fv_synthetic_bias(fv_synthetic *m, const char *prefix, const char *stem, uint32_t rows);
 /* Four numbers as a list. */
 json_t *fv_synthetic_list(const uint32_t n[4]);
 /* The configuration of what was made, `made` NULL: memory was short. */

@@ -17,6 +17,8 @@ static const struct {
     {"summary", "summary"},
     {"features", "features"},
     {"segmentation", "segmentation"},
+    {"predicted_depth", "predicted_depth"},
+    {"heatmaps", "heatmaps"},
 };
 enum { RESULTS = sizeof results / sizeof *results };
 
@@ -168,6 +170,8 @@ static bool channels_first(const run_state *r, const run_series *s)
     const char *type = r->s.info.type;
     if (strcmp(type, "mavit") == 0 || strcmp(type, "nalaformer") == 0)
         return !result_name(s->name);
+    if (strcmp(s->name, "heatmaps") == 0)
+        return true;
     return strncmp(type, "sam", 3) == 0 && strcmp(s->name, "last_hidden_state") == 0;
 }
 
@@ -178,6 +182,8 @@ static fovea_tensor saved_tensor(const run_state *r, const run_series *s, const 
     const uint64_t vector[2] = {r->frames, s->columns};
     const uint64_t planes[4] = {r->frames, s->columns, i->grid_width ? i->grid_height : 1,
                                 i->grid_width ? i->grid_width : 1};
+    if (strcmp(s->name, "predicted_depth") == 0) /* (B, H, W) */
+        return cli_tensor(name, s->all, 3, (const uint64_t[]){planes[0], planes[2], planes[3]});
     if (channels_first(r, s)) {
         transpose(s->all, r->frames, (size_t)s->rows, (size_t)s->columns);
         return cli_tensor(name, s->all, 4, planes);

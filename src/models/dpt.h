@@ -1,0 +1,50 @@
+/* dpt.h: DPT's neck, of dense prediction transformers: features of several depths of a ViT are
+ * reassembled at sizes of their own and fused, from the coarsest to the finest.
+ */
+#ifndef FOVEA_SRC_MODELS_DPT_H
+#define FOVEA_SRC_MODELS_DPT_H
+
+#include "checkpoint/config.h"
+#include "graph/emit.h"
+#include "models/tensor_reader.h"
+
+#define FV_DPT_LEVELS 8
+
+/* x + conv2 relu(conv1 relu(x)) */
+typedef struct fv_dpt_unit {
+    fv_layer conv1, conv2;
+} fv_dpt_unit;
+
+typedef struct fv_dpt_level {
+    fv_layer project;    /* of a tap's rows */
+    uint32_t up, down;   /* its grid is so many times finer, or coarser, than the patches' */
+    fv_layer resize;     /* transposed or strided convolution; absent: neither */
+    fv_layer conv;       /* to the width of the fusion */
+    fv_dpt_unit skipped; /* of this level's features; absent at the coarsest level */
+    fv_dpt_unit fused;
+    fv_layer out;
+} fv_dpt_level;
+
+typedef struct fv_dpt {
+    uint32_t levels, width; /* width: of the fusion */
+    fv_dpt_level level[FV_DPT_LEVELS];
+} fv_dpt;
+
+/* Reads the tensors behind "neck.", of a ViT of `width` channels; sizes in `config` must agree with
+ * theirs. */
+fovea_status fv_dpt_read(fv_dpt *d, fv_tensor_reader *t, const fv_config *config, uint32_t width);
+
+/* The projection of level i's tap, rows of all tokens. */
+fv_view fv_dpt_project(const fv_dpt *d, fv_builder *b, uint32_t i, fv_view rows);
+/* The fused features, `width` columns, of all levels' projections; *grid is that of the patches,
+ * and becomes theirs. */
+fv_view fv_dpt_fuse(const fv_dpt *d, fv_builder *b, const fv_view *projected, fv_grid *grid);
+
+/* A convolution of size 3 over a grid, plus `res` unless that is NULL. */
+fv_view fv_dpt_conv(fv_builder *b, const char *label, const fv_layer *l, fv_view in,
+                    const fv_grid *grid, uint32_t act, const fv_view *res);
+/* Bilinearly, with the corners aligned, plus `res` unless its id is FV_NO_VALUE. */
+fv_view fv_dpt_resize(fv_builder *b, const char *label, fv_view in, const fv_grid *from,
+                      const fv_grid *to, uint32_t channels, fv_view res);
+
+#endif
