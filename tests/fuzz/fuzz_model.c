@@ -98,7 +98,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     return 0;
 }
 
-/* ---- seeds: the synthetic models, of a block a stage ---- */
+/* ---- seeds: the synthetic models, of a block a stage, or as many as have taps ---- */
 
 static size_t add(uint8_t *out, size_t room, size_t used, const char *text)
 {
@@ -108,8 +108,8 @@ static size_t add(uint8_t *out, size_t room, size_t used, const char *text)
     return used + n;
 }
 
-/* Whether the tensor is of a block after a stage's first. */
-static bool is_later(const char *name)
+/* Whether the tensor is of a block behind a stage's first ones. */
+static bool is_later(const char *name, uint32_t blocks)
 {
     static const char *const before[] = {"blocks.", "encoder.layer.", "encoder.layers."};
     const char *at = strstr(name, "block"); /* "blockSTAGE.NUMBER." */
@@ -120,17 +120,18 @@ static bool is_later(const char *name)
         at = strstr(name, before[i]);
         at = at ? at + strlen(before[i]) : NULL;
     }
-    return at && strtoul(at, NULL, 10) > 0;
+    return at && strtoul(at, NULL, 10) >= blocks;
 }
 
-static size_t add_header(uint8_t *out, size_t room, size_t used, const fv_source *s)
+static size_t add_header(uint8_t *out, size_t room, size_t used, const fv_source *s,
+                         uint32_t blocks)
 {
     uint64_t offset = 0;
     const char *before = "{";
     for (uint32_t i = 0; i < s->count; i++) {
         const fv_tensor *t = s->by_name[i];
         char text[384];
-        if (is_later(t->name))
+        if (is_later(t->name, blocks))
             continue;
         size_t n = (size_t)snprintf(text, sizeof text, "%s\"%s\":{\"dtype\":\"F16\",\"shape\":[",
                                     before, t->name);
@@ -146,9 +147,18 @@ static size_t add_header(uint8_t *out, size_t room, size_t used, const fv_source
     return add(out, room, used, "}");
 }
 
-/* One block in each stage. */
-static void make_shallow(json_t *config)
+/* One block in each stage, of a backbone one for each tap. Returns how many. */
+static uint32_t make_shallow(json_t *config)
 {
+    json_t *backbone = json_object_get(config, "backbone_config");
+    json_t *taps = json_object_get(backbone, "out_indices");
+    for (size_t i = 0; i < json_array_size(taps); i++)
+        json_array_set_new(taps, i, json_integer((json_int_t)i + 1));
+    if (backbone) {
+        json_object_set_new(backbone, "num_hidden_layers",
+                            json_integer((json_int_t)json_array_size(taps)));
+        return (uint32_t)json_array_size(taps);
+    }
     json_t *depths = json_object_get(config, "depths");
     for (size_t i = 0; i < json_array_size(depths); i++)
         json_array_set_new(depths, i, json_integer(1));
@@ -156,6 +166,7 @@ static void make_shallow(json_t *config)
         json_object_set_new(config, "num_hidden_layers", json_integer(1));
     if (json_object_get(config, "global_attn_indexes")) /* SAM */
         json_object_set_new(config, "global_attn_indexes", json_pack("[i]", 0));
+    return 1;
 }
 
 /* A head of mmsegmentation, in a file of its own. */
@@ -184,9 +195,10 @@ static size_t add_head(uint8_t *out, size_t room, size_t used, uint32_t width)
 size_t fuzz_seed(size_t index, uint8_t *out, size_t room)
 {
     static const char *const models[] = {
-        "vit-ti16",     "deit-ti",       "dinov2-s-reg",  "clip-b32",   "siglip-b16",
-        "block-64x4x2", "mavit-t",       "nalaformer-xt", "pola-pvt-t", "pola-swin-t",
-        "dinov3-s",     "dinov3-s-plus", "owlv2-b16",     "beitv2-b16", "sam-b16"};
+        "vit-ti16",         "deit-ti",       "dinov2-s-reg",    "clip-b32",   "siglip-b16",
+        "block-64x4x2",     "mavit-t",       "nalaformer-xt",   "pola-pvt-t", "pola-swin-t",
+        "dinov3-s",         "dinov3-s-plus", "owlv2-b16",       "beitv2-b16", "sam-b16",
+        "depth-anything-s", "vitpose-s",     "vitpose-s-simple"};
     static const char processor[] =
         "{\"image_processor_type\":\"BitImageProcessor\",\"size\":{\"shortest_edge\":32},"
         "\"crop_size\":{\"height\":32,\"width\":32},\"resample\":3,\"image_mean\":[0.5,0.5,0.5]}";
@@ -198,7 +210,7 @@ size_t fuzz_seed(size_t index, uint8_t *out, size_t room)
     snprintf(name, sizeof name, "synthetic:%s", models[index]);
     fuzz_check(fv_model_load(&m, name, NULL, index == 0 ? &whole : NULL) == FOVEA_OK,
                fovea_error());
-    make_shallow(m->config);
+    const uint32_t blocks = make_shallow(m->config);
     if (index == 0)
         json_object_set_new(m->config, "fovea", json_pack("{s:s}", "attention", whole.attention));
     if (index == 5)
@@ -211,7 +223,7 @@ size_t fuzz_seed(size_t index, uint8_t *out, size_t room)
     if (index % 2 == 0)
         used = add(out, room, used, processor);
     out[used++] = 0;
-    used = add_header(out, room, used, m->source);
+    used = add_header(out, room, used, m->source, blocks);
     out[used++] = 0;
     if (index % 3 == 0)
         used = add_head(out, room, used, m->info.width);

@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include "checkpoint/source.h"
+#include "models/depth_anything.h"
 #include "models/sam.h"
+#include "models/vitpose.h"
 #include "tests/models/small_checkpoint.h"
 
 /* ---- refusals ---- */
@@ -427,6 +429,32 @@ static void image_processors_are_read(void **state)
           1 / 255.0f,
           {0.5f, 0.5f, 0.5f},
           {0.5f, 0.5f, 0.5f}}},
+        {"{\"image_processor_type\":\"DPTImageProcessor\",\"size\":{\"height\":518,\"width\":392},"
+         "\"keep_aspect_ratio\":true,\"ensure_multiple_of\":14,\"resample\":3}",
+         {0,
+          FOVEA_RESIZE_FIT,
+          FOVEA_FILTER_BICUBIC,
+          0,
+          392,
+          518,
+          0,
+          0,
+          1 / 255.0f,
+          {0.485f, 0.456f, 0.406f},
+          {0.229f, 0.224f, 0.225f}}},
+        {"{\"image_processor_type\":\"DPTImageProcessor\",\"size\":384,\"keep_aspect_ratio\":false,"
+         "\"do_normalize\":false}",
+         {0,
+          FOVEA_RESIZE_EXACT,
+          FOVEA_FILTER_BICUBIC,
+          0,
+          384,
+          384,
+          0,
+          0,
+          1 / 255.0f,
+          {0, 0, 0},
+          {1, 1, 1}}},
     };
     (void)state;
     write_checkpoint(dinov2, DINOV2_CONFIG(""));
@@ -457,6 +485,10 @@ static void image_processors_are_read(void **state)
         {"{\"do_resize\":\"yes\"}", "do_resize"},
         {"{\"rescale_factor\":-1}", "rescale_factor"},
         {"{\"crop_size\":[1,2,3]}", "crop_size"},
+        {"{\"image_processor_type\":\"DPTImageProcessor\",\"ensure_multiple_of\":0}",
+         "ensure_multiple_of"},
+        {"{\"image_processor_type\":\"DPTImageProcessor\",\"keep_aspect_ratio\":1}",
+         "keep_aspect_ratio"},
         {"{\"size\":{\"longest_edge\":9}}", "size"},
         {"{\"max_image_size\":{\"longest_edge\":0}}", "max_image_size.longest_edge"},
     };
@@ -507,46 +539,68 @@ static void synthetic_models_load(void **state)
     assert_int_equal(fv_mem_tagged(FV_MEM_MODEL), 0);
 }
 
+/* Parameters of transformers' classes that nothing reads: DINOv2's and DINOv3's mask token, for
+ * training; of Depth Anything that too, and a unit of the fusion where nothing precedes it. */
+static uint64_t unread(const fovea_model *m)
+{
+    if (strcmp(m->family->name, "depth_anything") == 0) {
+        const fv_depth_anything *d = m->roles;
+        const uint64_t c = d->neck.width;
+        return m->info.width + 2 * (9 * c * c + c);
+    }
+    return strncmp(m->info.type, "dino", 4) == 0 ? m->info.width : 0;
+}
+
 /* As many parameters as transformers' classes have of the published sizes, heads and projections
- * included; DINOv2 and DINOv3 have a mask token besides, for training. */
+ * included. */
 static void synthetic_models_have_the_published_sizes(void **state)
 {
     static const struct {
         const char *name;
         uint64_t parameters;
     } published[] = {
-        {"vit-ti16", 5717416},        {"vit-s16", 22050664},        {"vit-b16", 86567656},
-        {"vit-b32", 88224232},        {"vit-l16", 304326632},       {"vit-h14", 632045800},
-        {"deit-ti", 5910800},         {"deit-s", 22436432},         {"deit-b", 87338192},
-        {"dinov2-s", 22825576},       {"dinov2-b", 88117480},       {"dinov2-l", 306417640},
-        {"dinov2-g", 1139553768},     {"dinov2-s-reg", 22827112},   {"dinov2-b-reg", 88120552},
-        {"dinov2-l-reg", 306421736},  {"dinov2-g-reg", 1139559912}, {"dinov3-s", 21596544},
-        {"dinov3-s-plus", 28692864},  {"dinov3-b", 85660416},       {"dinov3-l", 303129600},
-        {"dinov3-h-plus", 840592640}, {"ijepa-h14", 630762240},     {"ijepa-h16", 631668480},
-        {"owlv2-b16", 88413696},      {"owlv2-l14", 308226048},     {"clip-b32", 87849216},
-        {"clip-b16", 86192640},       {"clip-l14", 303966208},      {"siglip-b16", 92884224},
-        {"siglip-l16", 315956224},    {"siglip-so400m", 428225600}, {"beitv2-b16", 86530984},
-        {"beitv2-l16", 304430568},    {"sam-b16", 89670912},        {"sam-l16", 308278272},
-        {"sam-h16", 637026048},
+        {"vit-ti16", 5717416},          {"vit-s16", 22050664},
+        {"vit-b16", 86567656},          {"vit-b32", 88224232},
+        {"vit-l16", 304326632},         {"vit-h14", 632045800},
+        {"deit-ti", 5910800},           {"deit-s", 22436432},
+        {"deit-b", 87338192},           {"dinov2-s", 22825576},
+        {"dinov2-b", 88117480},         {"dinov2-l", 306417640},
+        {"dinov2-g", 1139553768},       {"dinov2-s-reg", 22827112},
+        {"dinov2-b-reg", 88120552},     {"dinov2-l-reg", 306421736},
+        {"dinov2-g-reg", 1139559912},   {"dinov3-s", 21596544},
+        {"dinov3-s-plus", 28692864},    {"dinov3-b", 85660416},
+        {"dinov3-l", 303129600},        {"dinov3-h-plus", 840592640},
+        {"ijepa-h14", 630762240},       {"ijepa-h16", 631668480},
+        {"owlv2-b16", 88413696},        {"owlv2-l14", 308226048},
+        {"clip-b32", 87849216},         {"clip-b16", 86192640},
+        {"clip-l14", 303966208},        {"siglip-b16", 92884224},
+        {"siglip-l16", 315956224},      {"siglip-so400m", 428225600},
+        {"beitv2-b16", 86530984},       {"beitv2-l16", 304430568},
+        {"sam-b16", 89670912},          {"sam-l16", 308278272},
+        {"sam-h16", 637026048},         {"depth-anything-s", 24785089},
+        {"depth-anything-b", 97470785}, {"depth-anything-l", 335315649},
+        {"vitpose-s-simple", 21722513}, {"vitpose-s", 24290577},
+        {"vitpose-b-simple", 85912337}, {"vitpose-b", 89994513},
+        {"vitpose-l", 308544785},       {"vitpose-h", 637208849},
     };
-    size_t vits = 0, sams = 0;
+    size_t names = 0;
     (void)state;
     for (size_t i = 0; i < sizeof published / sizeof *published; i++) {
         char path[64];
         snprintf(path, sizeof path, "synthetic:%s", published[i].name);
         fovea_model *m = load(path);
-        const bool mask = strncmp(published[i].name, "dino", 4) == 0;
-        if (m->info.parameters + (mask ? m->info.width : 0) != published[i].parameters)
+        if (m->info.parameters + unread(m) != published[i].parameters)
             fail_msg("%s: %llu parameters, published are %llu", path,
                      (unsigned long long)m->info.parameters,
                      (unsigned long long)published[i].parameters);
         fovea_model_free(m);
     }
-    while (fv_vit_synthetic(vits))
-        vits++;
-    while (fv_sam_synthetic(sams))
-        sams++;
-    assert_int_equal(vits + sams, sizeof published / sizeof *published); /* none is left out */
+    const char *(*const lists[])(size_t) = {fv_vit_synthetic, fv_sam_synthetic,
+                                            fv_depth_anything_synthetic, fv_vitpose_synthetic};
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+        for (size_t k = 0; lists[i](k); k++)
+            names++;
+    assert_int_equal(names, sizeof published / sizeof *published); /* none is left out */
 }
 
 /* ---- real checkpoints ---- */

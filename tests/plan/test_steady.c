@@ -124,6 +124,18 @@ static void dinov3_streamed(void **state)
     ten_frames("synthetic:dinov3-s", "softmax+mala@3-8", FOVEA_SCHEDULE_STREAMED, 1);
 }
 
+static void depth_anything_streamed(void **state)
+{
+    (void)state;
+    ten_frames("synthetic:depth-anything-s", "softmax+linear:elu1@4-", FOVEA_SCHEDULE_STREAMED, 1);
+}
+
+static void vitpose_stepwise(void **state)
+{
+    (void)state;
+    ten_frames("synthetic:vitpose-s", NULL, FOVEA_SCHEDULE_STEPWISE, 0);
+}
+
 /* One small model of every family and dialect that tests/data has. */
 static void every_family(void **state)
 {
@@ -201,11 +213,18 @@ static void hook_counts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(hook_counts),       cmocka_unit_test(linear_streamed),
-        cmocka_unit_test(linear_stepwise),   cmocka_unit_test(softmax_streamed),
-        cmocka_unit_test(softmax_stepwise),  cmocka_unit_test(hybrid_streamed),
-        cmocka_unit_test(hybrid_stepwise),   cmocka_unit_test(pola_swin_streamed),
-        cmocka_unit_test(pola_pvt_stepwise), cmocka_unit_test(dinov3_streamed),
+        cmocka_unit_test(hook_counts),
+        cmocka_unit_test(linear_streamed),
+        cmocka_unit_test(linear_stepwise),
+        cmocka_unit_test(softmax_streamed),
+        cmocka_unit_test(softmax_stepwise),
+        cmocka_unit_test(hybrid_streamed),
+        cmocka_unit_test(hybrid_stepwise),
+        cmocka_unit_test(pola_swin_streamed),
+        cmocka_unit_test(pola_pvt_stepwise),
+        cmocka_unit_test(dinov3_streamed),
+        cmocka_unit_test(depth_anything_streamed),
+        cmocka_unit_test(vitpose_stepwise),
         cmocka_unit_test(every_family),
     };
     fixture_draw();

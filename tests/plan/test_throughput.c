@@ -40,6 +40,8 @@ static const struct subject {
     {"synthetic:pola-swin-t", NULL, 106, 75},
     {GOLDEN "timm-samvit-01", NULL, 133, 96},
     {GOLDEN "timm-samvit-01", "linear:elu1", 200, 180},
+    {"synthetic:depth-anything-s", NULL, 42, 28},
+    {"synthetic:vitpose-s", NULL, 48, 32},
 };
 enum { SUBJECTS = sizeof subjects / sizeof *subjects };
 static int stride = 7; /* of the subjects that are tried */
