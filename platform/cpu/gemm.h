@@ -52,6 +52,7 @@ typedef struct fv_gemm_kit {
     uint8_t weight;  /* enum fv_type of the packed weight */
     uint8_t
         factor; /* of an element of the packed activations, of which `tile` makes what it likes */
+    uint8_t beside; /* BF16: steps of a column that lie side by side in a panel of the weight */
     /* acc[m][nr] += the products of a panel of m rows and a panel of the weight over so many groups
      * of k; with `first`, acc is not read. An element is one chain of multiply-adds in
      * ascending k, whatever m is: results must not depend on how rows fall into tiles. Meanwhile
@@ -93,7 +94,8 @@ size_t fv_gemm_scratch(const fv_gemm_kit *kit, const fv_problem *p, const fv_kno
 size_t fv_gemm_packed(const fv_gemm_kit *kit, const fv_problem *p);
 void fv_gemm_pack(const fv_gemm_kit *kit, void *dst, const float *src, uint32_t n0, uint32_t n,
                   const fv_problem *p);
-/* GEMM_GRAD_W by a kit of float32 weights, and its scratch for calls of at most `rows` rows. */
+/* GEMM_GRAD_W by a kit whose weights and packed activations have the same type, F32 or, for rows of
+ * BF16, BF16; and its scratch for calls of at most `rows` rows. */
 void fv_gemm_grad_run(const fv_gemm_kit *kit, const fv_args *a, const fv_call *c);
 size_t fv_gemm_grad_scratch(const fv_gemm_kit *kit, const fv_problem *p, uint32_t rows);
 /* Seconds on a core that reaches `rate` FLOP/s with tall operands. */

@@ -7,11 +7,14 @@
  *       for panels of nr columns              a BLOCK x nr block of IN stays in L1 or L2
  *         for panels of mr rows
  *           tile, added to OUT
+ *
+ * Rows of bfloat16 are packed as they are for a kit that multiplies bfloat16, else widened.
  */
 #include "platform/cpu/gemm.h"
 
 #include <string.h>
 
+#include "base/half.h"
 #include "base/num.h"
 
 enum {
@@ -31,56 +34,112 @@ static uint32_t panel_of(const fv_gemm_kit *kit, uint32_t rows)
     return fv_ceil_div(rows, fv_ceil_div(rows, kit->mr));
 }
 
-/* Four tokens of `rows` columns of DOUT, by panels of m that are `apart` floats apart. */
-static void pack_four(float *dst, const float *const row[4], uint32_t rows, uint32_t m,
-                      size_t apart)
+/* ---- packing ---- */
+
+/* Types of the rows and of what is packed: F32 and F32, BF16 and F32, BF16 and BF16. */
+#define TYPES enum fv_type from, enum fv_type to
+
+static inline void put(void *dst, size_t at, const void *row, size_t i, TYPES)
 {
-    for (uint32_t r = 0; r < rows; r += m, dst += apart * m) {
+    if (to == FV_F32)
+        ((float *)dst)[at] =
+            from == FV_F32 ? ((const float *)row)[i] : fv_float_of_bf16(((const uint16_t *)row)[i]);
+    else
+        ((uint16_t *)dst)[at] = ((const uint16_t *)row)[i];
+}
+
+/* Four tokens of columns [first, first + rows) of DOUT, by panels of m that are `apart` elements
+ * apart. */
+static inline void pack_four(void *dst, const void *const row[4], uint32_t first, uint32_t rows,
+                             uint32_t m, size_t apart, TYPES)
+{
+    for (uint32_t r = 0; r < rows; r += m, dst = fv_element(dst, to, apart * m)) {
         const uint32_t n = fv_min_u32(m, rows - r);
-        float *to = dst;
-        for (uint32_t i = r; i < r + n; i++, to += 4) {
-            to[0] = row[0][i];
-            to[1] = row[1][i];
-            to[2] = row[2][i];
-            to[3] = row[3][i];
-        }
+        for (uint32_t i = 0; i < n; i++)
+            for (uint32_t k = 0; k < 4; k++)
+                put(dst, 4 * i + k, row[k], first + r + i, from, to);
     }
 }
 
 /* `tokens` rows of DOUT as panels of m rows of its transpose: groups of 4 tokens, zeros beyond. */
-static void pack_dout(float *dst, const float *src, size_t ld, uint32_t tokens, uint32_t rows,
-                      uint32_t m, const float *zeros)
+static inline void pack_dout_of(void *dst, const void *src, size_t ld, uint32_t tokens,
+                                uint32_t rows, uint32_t m, const float *zeros, TYPES)
 {
-    const uint32_t depth = fv_round_up(tokens, 4);
+    const uint32_t depth = fv_round_up(tokens, 4), full = rows / m * m, rest = rows - full;
     for (uint32_t t = 0; t < depth; t += 4) {
-        const float *row[4];
+        const void *row[4];
         for (uint32_t i = 0; i < 4; i++)
-            row[i] = t + i < tokens ? src + (t + i) * ld : zeros;
-        const uint32_t full = rows / m * m, rest = rows - full;
-        pack_four(dst + (size_t)t * m, row, full, m, depth);
-        for (uint32_t i = 0; i < 4; i++)
-            row[i] += row[i] == zeros ? 0 : full;
+            row[i] = t + i < tokens ? fv_element(src, from, (t + i) * ld) : (const void *)zeros;
+        pack_four(fv_element(dst, to, (size_t)t * m), row, 0, full, m, depth, from, to);
         if (rest)
-            pack_four(dst + (size_t)full * depth + (size_t)t * rest, row, rest, rest, depth);
+            pack_four(fv_element(dst, to, (size_t)full * depth + (size_t)t * rest), row, full, rest,
+                      rest, depth, from, to);
     }
 }
 
-/* `tokens` rows of `cols` columns of IN as panels of nr, zeros beyond. */
-static void pack_in(float *dst, const float *src, size_t ld, uint32_t tokens, uint32_t cols,
-                    uint32_t nr)
+/* n columns of a token, or of 2 or 4 side by side. */
+static inline void lay_tokens(void *restrict dst, const void *const row[4], uint32_t n,
+                              const uint32_t beside, TYPES)
 {
-    const uint32_t depth = fv_round_up(tokens, 4);
-    for (uint32_t c = 0; c < cols; c += nr, dst += (size_t)depth * nr) {
-        const uint32_t n = fv_min_u32(nr, cols - c);
-        float *to = dst;
-        for (uint32_t t = 0; t < depth; t++, to += nr) {
-            if (t < tokens)
-                memcpy(to, src + t * ld + c, n * sizeof *to);
-            if (t >= tokens || n < nr)
-                memset(t < tokens ? to + n : to, 0, (t < tokens ? nr - n : nr) * sizeof *to);
+    const void *restrict a = row[0], *restrict b = row[1], *restrict c = row[2],
+                         *restrict d = row[3];
+    for (size_t i = 0; i < n; i++) {
+        put(dst, beside * i, a, i, from, to);
+        if (beside > 1)
+            put(dst, beside * i + 1, b, i, from, to);
+        if (beside > 2) {
+            put(dst, beside * i + 2, c, i, from, to);
+            put(dst, beside * i + 3, d, i, from, to);
         }
     }
 }
+
+/* `tokens` rows of `cols` columns of IN as panels of nr, zeros beyond; `beside` tokens of a column
+ * lie side by side. */
+static inline void pack_in_of(void *dst, const void *src, size_t ld, uint32_t tokens, uint32_t cols,
+                              uint32_t nr, const float *zeros, const uint32_t beside, TYPES)
+{
+    const uint32_t depth = fv_round_up(tokens, 4);
+    const size_t step = (size_t)beside * nr;
+    for (uint32_t c = 0; c < cols; c += nr) {
+        const uint32_t n = fv_min_u32(nr, cols - c);
+        for (uint32_t t = 0; t < depth; t += beside, dst = fv_element(dst, to, step)) {
+            const void *row[4] = {zeros, zeros, zeros, zeros};
+            for (uint32_t k = 0; k < beside && t + k < tokens; k++)
+                row[k] = fv_element(src, from, (t + k) * ld + c);
+            lay_tokens(dst, row, n, beside, from, to);
+            memset(fv_element(dst, to, (size_t)beside * n), 0,
+                   (size_t)beside * (nr - n) * fv_type_size(to));
+        }
+    }
+}
+
+static void pack_dout(const fv_gemm_kit *kit, void *dst, const void *src, enum fv_type type,
+                      size_t ld, uint32_t tokens, uint32_t rows, const float *zeros)
+{
+    const uint32_t m = panel_of(kit, rows);
+    if (type == FV_F32)
+        pack_dout_of(dst, src, ld, tokens, rows, m, zeros, FV_F32, FV_F32);
+    else if (kit->weight == FV_F32)
+        pack_dout_of(dst, src, ld, tokens, rows, m, zeros, FV_BF16, FV_F32);
+    else
+        pack_dout_of(dst, src, ld, tokens, rows, m, zeros, FV_BF16, FV_BF16);
+}
+
+static void pack_in(const fv_gemm_kit *kit, void *dst, const void *src, enum fv_type type,
+                    size_t ld, uint32_t tokens, uint32_t cols, const float *zeros)
+{
+    if (type == FV_F32)
+        pack_in_of(dst, src, ld, tokens, cols, kit->nr, zeros, 1, FV_F32, FV_F32);
+    else if (kit->weight == FV_F32)
+        pack_in_of(dst, src, ld, tokens, cols, kit->nr, zeros, 1, FV_BF16, FV_F32);
+    else if (kit->beside == 2)
+        pack_in_of(dst, src, ld, tokens, cols, kit->nr, zeros, 2, FV_BF16, FV_BF16);
+    else
+        pack_in_of(dst, src, ld, tokens, cols, kit->nr, zeros, 4, FV_BF16, FV_BF16);
+}
+
+/* ---- products ---- */
 
 static void store_tile(float *out, size_t ld, const float *acc, uint32_t nr, uint32_t rows,
                        uint32_t cols, bool add)
@@ -92,27 +151,38 @@ static void store_tile(float *out, size_t ld, const float *acc, uint32_t nr, uin
 
 /* What a call works with, one after the other in its scratch. */
 typedef struct scratch {
-    float *in;    /* panels of a group of columns */
+    void *in;     /* panels of a group of columns */
     float *acc;   /* a tile */
-    float *dout;  /* panels of the call's rows */
-    float *zeros; /* a row of DOUT */
+    float *zeros; /* a row of DOUT, or of a group of columns */
+    void *dout;   /* panels of the call's rows */
 } scratch;
+
+/* Elements of a group's panels over a block; of a row of zeros. */
+static size_t group_size(const fv_gemm_kit *kit, const fv_problem *p)
+{
+    return (size_t)fv_round_up(fv_min_u32(p->dim[FV_GEMM_N], GROUP), kit->nr) *
+           block_of(p->dim[FV_GEMM_K]);
+}
+
+static size_t zeros_size(uint32_t rows)
+{
+    return rows > GROUP ? rows : GROUP;
+}
 
 size_t fv_gemm_grad_scratch(const fv_gemm_kit *kit, const fv_problem *p, uint32_t rows)
 {
-    const size_t depth = block_of(p->dim[FV_GEMM_K]);
-    const size_t cols = fv_round_up(fv_min_u32(p->dim[FV_GEMM_N], GROUP), kit->nr);
-    return ((cols + rows) * depth + (size_t)kit->mr * kit->nr + rows) * sizeof(float);
+    const size_t packed = group_size(kit, p) + (size_t)rows * block_of(p->dim[FV_GEMM_K]);
+    return packed * fv_type_size(kit->weight) +
+           ((size_t)kit->mr * kit->nr + zeros_size(rows)) * sizeof(float);
 }
 
 static scratch scratch_of(const fv_gemm_kit *kit, const fv_args *a, const fv_call *c)
 {
-    const size_t depth = block_of(a->prob.dim[FV_GEMM_K]);
     scratch s = {.in = c->scratch};
-    s.acc = s.in + fv_round_up(fv_min_u32(a->prob.dim[FV_GEMM_N], GROUP), kit->nr) * depth;
-    s.dout = s.acc + (size_t)kit->mr * kit->nr;
-    s.zeros = s.dout + c->rows * depth;
-    memset(s.zeros, 0, c->rows * sizeof *s.zeros);
+    s.acc = (float *)(void *)fv_element(s.in, kit->weight, group_size(kit, &a->prob));
+    s.zeros = s.acc + (size_t)kit->mr * kit->nr;
+    s.dout = s.zeros + zeros_size(c->rows);
+    memset(s.zeros, 0, zeros_size(c->rows) * sizeof *s.zeros);
     return s;
 }
 
@@ -124,11 +194,11 @@ static void run_group(const fv_gemm_kit *kit, const fv_args *a, const fv_call *c
     const size_t ld = a->ld[FV_GRAD_W_OUT];
     float *out = c->p[FV_GRAD_W_OUT];
     for (uint32_t col = left; col < right; col += kit->nr) {
-        const float *panel = s->in + (size_t)(col - left) * depth;
+        const char *panel = fv_element(s->in, kit->weight, (size_t)(col - left) * depth);
         for (uint32_t r = 0; r < rows; r += m) {
             const uint32_t n = fv_min_u32(m, rows - r);
-            kit->tile(s->acc, s->dout + (size_t)r * depth, panel, depth / 4, n, true,
-                      (const char *)panel);
+            kit->tile(s->acc, fv_element(s->dout, kit->weight, (size_t)r * depth), panel, depth / 4,
+                      n, true, panel);
             store_tile(out + r * ld + col, ld, s->acc, kit->nr, n, fv_min_u32(kit->nr, right - col),
                        add);
         }
@@ -140,16 +210,17 @@ void fv_gemm_grad_run(const fv_gemm_kit *kit, const fv_args *a, const fv_call *c
     const uint32_t tokens = a->prob.dim[FV_GEMM_K], block = block_of(tokens);
     const uint32_t end = c->col0 + c->cols;
     const size_t ld_dout = a->ld[FV_GRAD_W_DOUT], ld_in = a->ld[FV_GRAD_W_IN];
+    const enum fv_type type = a->prob.in;
     const scratch s = scratch_of(kit, a, c);
     for (uint32_t t = 0; t < tokens; t += block) {
         const uint32_t n = fv_min_u32(block, tokens - t);
-        const float *dout = (const float *)c->p[FV_GRAD_W_DOUT] + t * ld_dout + c->row0;
-        const float *in = (const float *)c->p[FV_GRAD_W_IN] + t * ld_in;
         const bool add = t || a->prob.flags & FV_FLAG_ACCUMULATE;
-        pack_dout(s.dout, dout, ld_dout, n, c->rows, panel_of(kit, c->rows), s.zeros);
+        pack_dout(kit, s.dout, fv_element(c->p[FV_GRAD_W_DOUT], type, t * ld_dout + c->row0), type,
+                  ld_dout, n, c->rows, s.zeros);
         for (uint32_t left = c->col0, right; left < end; left = right) {
             right = fv_min_u32(left + GROUP, end);
-            pack_in(s.in, in + left, ld_in, n, right - left, kit->nr);
+            pack_in(kit, s.in, fv_element(c->p[FV_GRAD_W_IN], type, t * ld_in + left), type, ld_in,
+                    n, right - left, s.zeros);
             run_group(kit, a, c, &s, left, right, fv_round_up(n, 4), add);
         }
     }

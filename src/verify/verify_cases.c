@@ -543,6 +543,9 @@ static void narrow(fv_builder *b)
     linear(b);
     windows(b);
     stored_int8(b);
+#ifdef FV_ADAPT
+    fv_cases_training_narrow(b);
+#endif
 }
 
 static fovea_status fill(fv_cases *c, enum fv_type row_type, const fv_limits *limits)

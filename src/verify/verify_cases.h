@@ -17,5 +17,7 @@ void fv_cases_close(fv_cases *c);
 
 /* verify_training.c: adds those of training, in float32; the others have been added before. */
 void fv_cases_training(fv_builder *b);
+/* Those of training in which bfloat16 is stored or multiplied. */
+void fv_cases_training_narrow(fv_builder *b);
 
 #endif

@@ -41,16 +41,26 @@ static void operands(fv_builder *b, fv_step *s, const char *kinds)
     }
 }
 
+static void activation(fv_builder *b, uint32_t act)
+{
+    fv_step *s = step(b, FV_OP_ACT, TOKENS, HIDDEN, 0);
+    s->prob.epi = act;
+    operands(b, s, "rr");
+}
+
+static void weight_gradient(fv_builder *b)
+{
+    operands(b, step(b, FV_OP_GEMM_GRAD_W, WIDTH, HIDDEN, TOKENS), "wwr");
+}
+
 static void activations(fv_builder *b)
 {
     static const uint32_t acts[] = {FV_EPI_GELU,    FV_EPI_GELU_TANH, FV_EPI_GELU_QUICK,
                                     FV_EPI_SILU,    FV_EPI_TANH,      FV_EPI_RELU,
                                     FV_EPI_SIGMOID, FV_EPI_SWIGLU};
     for (size_t i = 0; i < sizeof acts / sizeof *acts; i++) {
-        fv_step *s = step(b, FV_OP_ACT, TOKENS, HIDDEN, 0);
-        s->prob.epi = acts[i];
-        operands(b, s, "rr");
-        s = step(b, FV_OP_ACT_GRAD, TOKENS, HIDDEN, 0);
+        activation(b, acts[i]);
+        fv_step *s = step(b, FV_OP_ACT_GRAD, TOKENS, HIDDEN, 0);
         s->prob.epi = acts[i];
         operands(b, s, "rrr");
     }
@@ -60,7 +70,7 @@ static void weights(fv_builder *b)
 {
     operands(b, step(b, FV_OP_ADD, TOKENS, WIDTH, 0), "rvrr");
     operands(b, step(b, FV_OP_SUM_ROWS, 1, HIDDEN, TOKENS), "wwr");
-    operands(b, step(b, FV_OP_GEMM_GRAD_W, WIDTH, HIDDEN, TOKENS), "wwr");
+    weight_gradient(b);
 }
 
 static void norms(fv_builder *b)
@@ -157,4 +167,11 @@ void fv_cases_training(fv_builder *b)
     positions(b);
     rows(b);
     losses(b);
+}
+
+void fv_cases_training_narrow(fv_builder *b)
+{
+    activation(b, FV_EPI_GELU);
+    activation(b, FV_EPI_SWIGLU);
+    weight_gradient(b);
 }

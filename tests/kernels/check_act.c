@@ -12,7 +12,8 @@ enum { ACTS = sizeof acts / sizeof *acts };
 
 static const struct {
     uint32_t rows, width, gap;
-} sizes[] = {{3, 17, 2}, {5, 64, 0}, {2, 1, 1}, {128, 1536, 0}};
+    enum fv_type out; /* of ACT; none: float32 */
+} sizes[] = {{3, 17, 2}, {5, 64, 0}, {2, 1, 1}, {4, 37, 1, FV_BF16}, {128, 1536, 0}};
 enum { SIZES = sizeof sizes / sizeof *sizes };
 
 /* The problem and the operands' widths; the first operand is the activation's input. */
@@ -38,7 +39,9 @@ static bool make_act(check_case *c, uint32_t index)
 {
     if (!make(c, index, 2))
         return false;
-    if (index % 2 && c->args.prob.epi != FV_EPI_SWIGLU)
+    if (sizes[index / ACTS].out)
+        c->operand[FV_ACT_OUT].storage = sizes[index / ACTS].out;
+    else if (index % 2 && c->args.prob.epi != FV_EPI_SWIGLU)
         c->in_place = FV_ACT_IN;
     return true;
 }

@@ -16,10 +16,22 @@ static bool make(check_case *c, uint32_t index)
     static const struct {
         uint32_t m, k, tokens, gap;
         bool adds;
+        enum fv_type type; /* of the factors; none: float32 */
     } sizes[] = {
-        {1, 1, 1, 0, false},    {3, 17, 5, 2, true},       {16, 64, 33, 0, false},
-        {40, 100, 70, 1, true}, {97, 200, 257, 0, false},  {64, 129, 520, 3, true},
-        {5, 33, 4100, 0, true}, {192, 768, 1025, 0, true},
+        {1, 1, 1, 0, false},
+        {3, 17, 5, 2, true},
+        {16, 64, 33, 0, false},
+        {40, 100, 70, 1, true},
+        {97, 200, 257, 0, false},
+        {64, 129, 520, 3, true},
+        {5, 33, 4100, 0, true},
+        {192, 768, 1025, 0, true},
+        {1, 1, 1, 0, true, FV_BF16},
+        {3, 17, 5, 2, false, FV_BF16},
+        {29, 65, 34, 1, true, FV_BF16},
+        {40, 300, 263, 3, false, FV_BF16},
+        {401, 33, 70, 0, true, FV_BF16},
+        {64, 384, 1025, 0, true, FV_BF16},
     };
     if (index >= sizeof sizes / sizeof *sizes)
         return false;
@@ -32,6 +44,8 @@ static bool make(check_case *c, uint32_t index)
     check_matrix(c, FV_GRAD_W_IN, CHECK_BASE, tokens, k, gap);
     check_matrix(c, FV_GRAD_W_OUT, CHECK_ROW, m, k, gap);
     finish_case(c, FV_GRAD_W_OUT, sizes[index].adds);
+    if (sizes[index].type)
+        c->operand[FV_GRAD_W_DOUT].storage = c->operand[FV_GRAD_W_IN].storage = sizes[index].type;
     c->bench = tokens == 1025;
     return true;
 }

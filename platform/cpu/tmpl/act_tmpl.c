@@ -1,13 +1,14 @@
 /* act_tmpl.c: ACT over the vector vocabulary. */
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/act.h"
+#include "platform/cpu/vec/row.h"
 
 FV_FN void act_rows(const fv_args *a, const fv_call *c, uint32_t act)
 {
     const size_t n = a->prob.dim[FV_ROW_C];
     for (size_t r = 0; r < c->rows; r++) {
         const float *in = (const float *)c->p[FV_ACT_IN] + r * a->ld[FV_ACT_IN];
-        float *out = (float *)c->p[FV_ACT_OUT] + r * a->ld[FV_ACT_OUT];
+        void *out = fv_element(c->p[FV_ACT_OUT], a->prob.out, r * a->ld[FV_ACT_OUT]);
         for (size_t i = 0; i < n; i += FV_W) {
             const int lanes = fv_lanes(n - i);
             fv_v x = fv_load_n(in + i, lanes);
@@ -15,7 +16,7 @@ FV_FN void act_rows(const fv_args *a, const fv_call *c, uint32_t act)
                 x = fv_mul(fv_activate(x, FV_EPI_SILU), fv_load_n(in + n + i, lanes));
             else
                 x = fv_activate(x, act);
-            fv_store_n(out + i, x, lanes);
+            fv_row_store(out, a->prob.out, i, x, lanes);
         }
     }
 }

@@ -17,6 +17,9 @@
 #include "platform/cpu/arm/panel_bf16.h"
 
 KIT(bf16bf16, p->weight == FV_BF16 && p->in == FV_BF16, .weight = FV_BF16, .factor = FV_BF16,
-    .finish = finish, .narrow = narrow)
+    .beside = 4, .finish = finish, .narrow = narrow)
 KERNEL(gemm, bf16bf16)
 KERNEL(conv, bf16bf16)
+#ifdef FV_ADAPT
+GRAD_KERNEL(bf16, bf16bf16, p->in == FV_BF16)
+#endif

@@ -176,3 +176,21 @@ static const fv_knob knob_list[] = {
     {                                                                                              \
         fv_gemm_run(&kit_##type, a, c);                                                            \
     }
+
+/* GEMM_GRAD_W, named after `type`, by a kit, for problems that FITS. */
+#define GRAD_KERNEL(type, kit, FITS)                                                               \
+    static bool grad_applies(const fv_problem *p)                                                  \
+    {                                                                                              \
+        return FITS;                                                                               \
+    }                                                                                              \
+    static size_t grad_scratch(const fv_problem *p, const fv_knobs *knobs, uint32_t rows)          \
+    {                                                                                              \
+        (void)knobs;                                                                               \
+        return fv_gemm_grad_scratch(&kit_##kit, p, rows);                                          \
+    }                                                                                              \
+    const fv_kernel_hooks FV_NAME(fv_h_gemm_grad_w_##type) = {                                     \
+        .applies = grad_applies, .rate = RATE, .scratch = grad_scratch};                           \
+    void FV_NAME(NAME_VALUES(fv_k_gemm_grad_w, type, TILE))(const fv_args *a, const fv_call *c)    \
+    {                                                                                              \
+        fv_gemm_grad_run(&kit_##kit, a, c);                                                        \
+    }

@@ -130,8 +130,11 @@ static void tile(float *acc, const void *a, const void *w, size_t groups, uint32
 #define HOLDS(WEIGHT, IN) (p->weight == FV_##WEIGHT && p->in == FV_##IN)
 
 #if defined FV_ISA_AVX512_BF16
-KIT(bf16, HOLDS(BF16, BF16), .weight = FV_BF16, .factor = FV_BF16, .finish = finish,
+KIT(bf16, HOLDS(BF16, BF16), .weight = FV_BF16, .factor = FV_BF16, .beside = 2, .finish = finish,
     .narrow = narrow)
+#ifdef FV_ADAPT
+GRAD_KERNEL(bf16, bf16, p->in == FV_BF16)
+#endif
 #elif defined FV_ISA_NEON_DOT
 KIT(bf16, HOLDS(BF16, F32) && p->dim[FV_GEMM_K] >= LEAST_K, .weight = FV_BF16, .factor = FV_F32,
     .finish = finish, .narrow = narrow, .take = take)
@@ -195,18 +198,7 @@ KERNEL(gemm, w8)
 KERNEL(conv, w8)
 
 #ifdef FV_ADAPT
-static size_t grad_scratch(const fv_problem *p, const fv_knobs *knobs, uint32_t rows)
-{
-    (void)knobs;
-    return fv_gemm_grad_scratch(&kit_f32, p, rows);
-}
-
-const fv_kernel_hooks FV_NAME(fv_h_gemm_grad_w_f32) = {.rate = RATE, .scratch = grad_scratch};
-
-void FV_NAME(NAME_VALUES(fv_k_gemm_grad_w, f32, TILE))(const fv_args *a, const fv_call *c)
-{
-    fv_gemm_grad_run(&kit_f32, a, c);
-}
+GRAD_KERNEL(f32, f32, p->in == FV_F32 || p->in == FV_BF16)
 #endif
 #endif
 
