@@ -18,116 +18,16 @@
 
 #include <cmocka.h>
 
-#include "adapt/trainer.h"
+#include "tests/adapt/trainers.h"
 #include "tests/plan/heap_calls.h"
 #include "tests/temp_folder.h"
 
-#define SIDE 42 /* pixels; of patches of 14 and, with a remainder, of 16 */
-/* Of 21 x 2 patches of 14: two blocks of foveated attention see cells of two levels. */
-#define WIDE 294
-#define LOW 28
-#define MODELS TEST_DATA "/golden/models/"
-#define CLASSES 5
-
 static bool all_of_it;
-static uint8_t pixels[2][SIDE * SIDE * 3], wide[2][WIDE * LOW * 3], mask[SIDE * SIDE];
-
 static const char *const families[] = {"vit-01",         "dinov2-03", "dinov2-with-registers-03",
                                        "clip-vision-02", "siglip-02", "dinov3-03"};
 #define FAMILIES (sizeof families / sizeof *families)
 
-static void draw(void)
-{
-    uint32_t x = 7;
-    for (size_t p = 0; p < 2; p++)
-        for (size_t i = 0; i < sizeof pixels[p]; i++) {
-            x = x * 1664525u + 1013904223u;
-            pixels[p][i] = (uint8_t)((x >> 26) + (i / 3 % SIDE) * 3);
-        }
-    for (size_t p = 0; p < 2; p++)
-        for (size_t i = 0; i < sizeof wide[p]; i++)
-            wide[p][i] = (uint8_t)(pixels[p][i % sizeof pixels[p]] + i / 40 % WIDE);
-    for (size_t i = 0; i < sizeof mask; i++)
-        mask[i] = i % SIDE < 5 ? 255 : (uint8_t)(i / 170 % CLASSES);
-}
-
-/* ---- trainers ---- */
-
-static fovea_device *open_device(uint32_t threads)
-{
-    fovea_device_options options = FOVEA_DEVICE_OPTIONS_INIT;
-    fovea_device *device;
-    options.threads = threads;
-    if (fovea_device_open(&device, "cpu", &options) != FOVEA_OK)
-        fail_msg("%s", fovea_error());
-    return device;
-}
-
-static const char *model_path(const char *name)
-{
-    static char path[512];
-    snprintf(path, sizeof path, "%s%s", MODELS, name);
-    return path;
-}
-
-static fovea_trainer_options options_of(fovea_stage stage, const char *attention)
-{
-    fovea_trainer_options o = FOVEA_TRAINER_OPTIONS_INIT;
-    o.stage = stage;
-    o.attention = attention;
-    o.frame.width = o.frame.height = SIDE;
-    o.lr = 1e-3f;
-    o.classes = stage == FOVEA_STAGE_TASK ? CLASSES : 0;
-    o.seed = 3;
-    return o;
-}
-
-static fovea_trainer_options wide_options_of(fovea_stage stage, const char *attention)
-{
-    fovea_trainer_options o = options_of(stage, attention);
-    o.frame.width = WIDE;
-    o.frame.height = LOW;
-    return o;
-}
-
-static fovea_trainer *make(fovea_device *device, const char *model, const fovea_trainer_options *o)
-{
-    fovea_trainer *t;
-    if (fovea_trainer_create(&t, model_path(model), NULL, device, o) != FOVEA_OK)
-        fail_msg("%s: %s", model, fovea_error());
-    return t;
-}
-
-static void add_picture(fovea_trainer *t, int picture)
-{
-    const bool is_wide = t->o.frame.width == WIDE;
-    const fovea_frame frame = {.pixels = {is_wide ? wide[picture] : pixels[picture]}};
-    const fovea_target target = {.label = 2, .mask = mask};
-    if (fovea_trainer_add(t, &frame, &target) != FOVEA_OK)
-        fail_msg("%s", fovea_error());
-}
-
-static fovea_trainer_report run_step(fovea_trainer *t)
-{
-    fovea_trainer_report report = FOVEA_TRAINER_REPORT_INIT;
-    add_picture(t, 0);
-    add_picture(t, 1);
-    if (fovea_trainer_step(t, &report) != FOVEA_OK)
-        fail_msg("%s", fovea_error());
-    return report;
-}
-
 /* ---- gradients ---- */
-
-static double loss_of(fovea_trainer *t)
-{
-    double loss = 0;
-    add_picture(t, 0);
-    for (uint32_t i = 0; i < t->losses; i++)
-        loss += t->sum[i];
-    fovea_trainer_discard(t);
-    return loss;
-}
 
 /* Moves a tensor's numbers to those of `from` plus `step` along `way`. */
 static void move(fovea_trainer *t, const fv_master *m, const float *from, const float *way,
@@ -136,14 +36,6 @@ static void move(fovea_trainer *t, const fv_master *m, const float *from, const 
     for (uint64_t i = 0; i < m->tensor->elements; i++)
         m->weight[i] = (float)(from[i] + step * way[i]);
     fv_trainer_repack(t);
-}
-
-static double length(const float *x, uint64_t n)
-{
-    double sum = 0;
-    for (uint64_t i = 0; i < n; i++)
-        sum += (double)x[i] * x[i];
-    return sqrt(sum);
 }
 
 /* How steeply the loss rises on the way, from differences over `step` and half of it. */
@@ -471,16 +363,6 @@ static void losses_are_as_defined(void **state)
 
 /* ---- the same whatever is done with it ---- */
 
-static void assert_same(const fovea_trainer *a, const fovea_trainer *b)
-{
-    assert_int_equal(a->masters.room, b->masters.room);
-    for (int i = 0; i < 5; i++) {
-        if (i != 1 && a->masters.block[i])
-            assert_memory_equal(a->masters.block[i], b->masters.block[i],
-                                (size_t)a->masters.room * sizeof(float));
-    }
-}
-
 static void threads_do_not_show(void **state)
 {
     (void)state;
@@ -771,28 +653,6 @@ static void states_go_on_with_the_same_bits(void **state)
     fovea_device_close(device);
 }
 
-static uint8_t *read_file(const char *path, size_t *size)
-{
-    FILE *f = fopen(path, "rb");
-    assert_non_null(f);
-    fseek(f, 0, SEEK_END);
-    *size = (size_t)ftell(f);
-    rewind(f);
-    uint8_t *data = malloc(*size);
-    assert_non_null(data);
-    assert_int_equal(fread(data, 1, *size, f), *size);
-    fclose(f);
-    return data;
-}
-
-static void write_file(const char *path, const uint8_t *data, size_t size)
-{
-    FILE *f = fopen(path, "wb");
-    assert_non_null(f);
-    assert_int_equal(fwrite(data, 1, size, f), size);
-    fclose(f);
-}
-
 static void damaged_states_are_refused(void **state)
 {
     (void)state;
@@ -853,34 +713,6 @@ static void other_options_are_refused(void **state)
     fovea_device_close(device);
 }
 
-/* As it is taken over each file. */
-static uint64_t checksum(const uint8_t *data, size_t size)
-{
-    uint64_t h = 1;
-    for (size_t i = 0; i < size; i += 8) {
-        uint64_t word;
-        memcpy(&word, data + i, 8);
-        h = (h ^ word) * UINT64_C(0x9e3779b97f4a7c15);
-        h ^= h >> 29;
-    }
-    return h;
-}
-
-/* The state as it was written when there was one loss: without a word about it. */
-static void forget_the_loss(const char *path)
-{
-    static const char word[] = "\"loss\":0,";
-    size_t size;
-    uint8_t *data = read_file(path, &size);
-    char *at = strstr((char *)data + 16, word);
-    assert_non_null(at);
-    memset(at, ' ', strlen(word));
-    const uint64_t sum = checksum(data, size - sizeof sum);
-    memcpy(data + size - sizeof sum, &sum, sizeof sum);
-    write_file(path, data, size);
-    free(data);
-}
-
 static void states_of_another_loss_are_refused(void **state)
 {
     (void)state;
@@ -896,7 +728,7 @@ static void states_of_another_loss_are_refused(void **state)
         run_step(from);
         assert_int_equal(fovea_trainer_write_state(from, in_folder("state"), NULL), FOVEA_OK);
         if (i == 2)
-            forget_the_loss(in_folder("state"));
+            forget(in_folder("state"), "\"loss\":0,");
         assert_int_equal(fovea_trainer_read_state(to, in_folder("state"), NULL), FOVEA_EINVAL);
         assert_non_null(strstr(fovea_error(), "another loss"));
         assert_int_equal(fovea_trainer_read_state(from, in_folder("state"), NULL), FOVEA_OK);
