@@ -38,10 +38,11 @@
  *     }
  *     fovea_trainer_save(trainer, "dinov2-base-linear", FOVEA_DTYPE_F32, 0);
  *
- * Everything is float32. The activations of a block are recomputed for its gradients, so that
- * memory grows with the tokens but hardly with the blocks; fovea_trainer_query gives all bytes.
- * Results do not depend on the number of threads. After fovea_trainer_create nothing is allocated
- * until weights or states are written. It runs on the CPU only.
+ * Weights, moments, gradients of weights, and sums are float32, and so are what products multiply
+ * unless `compute` says otherwise. The activations of a block are recomputed for its gradients, so
+ * that memory grows with the tokens but hardly with the blocks; fovea_trainer_query gives all
+ * bytes. Results do not depend on the number of threads. After fovea_trainer_create nothing is
+ * allocated until weights or states are written. It runs on the CPU only.
  */
 #ifndef FOVEA_ADAPT_H
 #define FOVEA_ADAPT_H
@@ -157,6 +158,11 @@ typedef struct fovea_trainer_options {
                   the values (attn.dwc) and, but for focused, a gate (attn.gate). They begin as
                   zeros and ones, which change nothing. EINVAL where no block has such an attention
                 */
+    /* What the products of the blocks' layers and of their gradients multiply. F32; BF16: numbers
+     * rounded to bfloat16, with sums of float32, the teacher's as in a plan with that compute;
+     * AUTO: BF16 where the processor has instructions for it (fovea_device_info.bf16), else F32.
+     * Attention of the student, its gradients, and everything else stay float32. INT8: ENOTSUP. */
+    fovea_compute compute;
 } fovea_trainer_options;
 #define FOVEA_TRAINER_OPTIONS_INIT                                                                 \
     FOVEA_INIT(fovea_trainer_options, FOVEA_SET(stage, FOVEA_STAGE_FEATURES),                      \
@@ -189,16 +195,17 @@ typedef struct fovea_trainer_info {
     uint32_t kept;         /* blocks that are not recomputed */
     const char *attention; /* of the student; belongs to the trainer */
     /* Bytes, promised before anything runs: */
-    uint64_t weights;     /* trained values, and all others of the model */
-    uint64_t gradients;   /* gradients, and the buffers in which they are summed */
-    uint64_t moments;     /* of AdamW */
-    uint64_t averages;    /* of the weights */
-    uint64_t packed;      /* weights in the kernels' layout, the teacher's too */
-    uint64_t activations; /* of student and teacher, states, scratch of all threads */
-    uint64_t total;       /* sum of these and of the trainer's own lists: what fovea_memory_query
-                             counts */
-    uint64_t process;     /* upper bound of what comes in addition: thread stacks, the C library's
-                             heap */
+    uint64_t weights;      /* trained values, and all others of the model */
+    uint64_t gradients;    /* gradients, and the buffers in which they are summed */
+    uint64_t moments;      /* of AdamW */
+    uint64_t averages;     /* of the weights */
+    uint64_t packed;       /* weights in the kernels' layout, the teacher's too */
+    uint64_t activations;  /* of student and teacher, states, scratch of all threads */
+    uint64_t total;        /* sum of these and of the trainer's own lists: what fovea_memory_query
+                              counts */
+    uint64_t process;      /* upper bound of what comes in addition: thread stacks, the C library's
+                              heap */
+    fovea_compute compute; /* F32 or BF16 */
 } fovea_trainer_info;
 #define FOVEA_TRAINER_INFO_INIT FOVEA_INIT(fovea_trainer_info, )
 FOVEA_API fovea_status fovea_trainer_query(const fovea_trainer *trainer, fovea_trainer_info *out);

@@ -42,7 +42,7 @@ static void gemm(fv_tape *t, const fv_step *s)
         fv_tape_sums(t, label, &s->use[FV_GEMM_BIAS].weight, dout, FV_NO_VIEW, rows);
     const bool learned = a->view.id < 0;
     if (!learned)
-        fv_tape_product(t, label, w, dout, a->view, rows);
+        fv_tape_product(t, label, w, dout, a->view, rows, (enum fv_type)s->prob.weight);
     if (learned ? !fv_masters_want(t->masters, &a->weight) : !fv_tape_needs(t, a->view))
         return;
     const fv_weight back = transposed(w);
@@ -52,6 +52,8 @@ static void gemm(fv_tape *t, const fv_step *s)
     else
         fv_tape_add(t, a->view, k, &g.res, &g.out);
     fv_emit_gemm(t->b, label, &g);
+    if (t->b->status == FOVEA_OK) /* as the product itself has it */
+        t->b->step[t->b->steps - 1].prob.weight = s->prob.weight;
     if (learned)
         fv_tape_sums(t, label, &a->weight, g.out, FV_NO_VIEW, rows);
 }

@@ -89,10 +89,11 @@ void fv_tape_add(fv_tape *t, fv_view v, uint32_t cols, fv_view *res, fv_view *ou
 fv_view fv_tape_rows(fv_tape *t, uint32_t rows, uint32_t cols);
 
 /* Emits gradients of weights; does nothing for a weight that is not trained.
- *     product   of (M, K):  sum_t dout[t][m] in[t][k]
+ *     product   of (M, K):  sum_t dout[t][m] in[t][k], both factors of type `factors`: F32, or BF16
+ *               for fv_factors_round to round
  *     sums      of one row: sum_t a[t] b[t]; b may be none */
 void fv_tape_product(fv_tape *t, const char *label, const fv_weight *w, fv_view dout, fv_view in,
-                     uint32_t tokens);
+                     uint32_t tokens, enum fv_type factors);
 void fv_tape_sums(fv_tape *t, const char *label, const fv_weight *w, fv_view a, fv_view b,
                   uint32_t tokens);
 /* An output for the gradients of one or two weights, the second's rows after the first's. */

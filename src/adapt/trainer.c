@@ -139,6 +139,7 @@ static void describe(fovea_trainer *t, uint64_t before)
     i->layers = t->o.stage == FOVEA_STAGE_ATTENTION ? t->losses : 0;
     i->tensors = t->masters.count;
     i->attention = t->attention;
+    i->compute = t->o.compute;
     for (uint32_t k = 0; k < t->masters.count; k++) {
         const fv_master *m = &t->masters.master[k];
         if (fv_file_types[m->tensor->dtype].floating)
@@ -168,6 +169,8 @@ static fovea_status build(fovea_trainer *t, const char *model, const char *teach
                           const fovea_trainer_options *o, uint64_t before)
 {
     t->o = *o;
+    if (o->compute == FOVEA_COMPUTE_AUTO)
+        t->o.compute = t->device->info.bf16 ? FOVEA_COMPUTE_BF16 : FOVEA_COMPUTE_F32;
     t->o.attention = NULL;
     t->o.train = t->o.decay = t->o.labels = NULL;
     FV_TRY(fv_mem_text(&t->path, model, FV_MEM_MODEL));

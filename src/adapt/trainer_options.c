@@ -67,6 +67,9 @@ fovea_status fv_trainer_check(const fovea_trainer_options *o, const fovea_device
                        (int)o->frame.format);
     FV_TRY(fv_known("task", (int)o->task, FOVEA_TASK_SEGMENTATION));
     FV_TRY(fv_known("loss", (int)o->loss, FOVEA_LOSS_RELATIVE));
+    if (o->compute == FOVEA_COMPUTE_INT8)
+        return fv_fail(FOVEA_ENOTSUP, "compute int8: training multiplies float32 or bfloat16");
+    FV_TRY(fv_known("compute", (int)o->compute, FOVEA_COMPUTE_AUTO));
     FV_TRY(check_rates(o));
     return check_moments(o);
 }

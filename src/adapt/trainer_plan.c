@@ -4,10 +4,15 @@
  *                loss, and its gradients at once: no gradient crosses blocks
  *     FEATURES   a plan of the teacher; then forward, loss, gradients of the student
  *     TASK       forward, loss, gradients
+ *
+ * With products of bfloat16 the student's plan multiplies rounded numbers in the products of its
+ * blocks and of their gradients (factors.c); its attention stays float32. The teacher's plan is one
+ * of inference.
  */
 #include <math.h>
 #include <string.h>
 
+#include "adapt/factors.h"
 #include "adapt/trainer.h"
 #include "plan/frame_plan.h"
 
@@ -28,6 +33,7 @@ static fovea_plan_options frame_options(const fovea_trainer *t, const char *atte
     o.attention = attention;
     o.outputs = output;
     o.n_outputs = 1;
+    o.compute = t->o.compute;
     return o;
 }
 
@@ -200,7 +206,8 @@ static fovea_status take_tape(fovea_trainer *t, fv_tape *tape, const struct pair
     t->sink = tape->sink;
     t->sinks = tape->sinks;
     tape->sink = NULL;
-    return b->status;
+    FV_TRY(b->status);
+    return t->o.compute == FOVEA_COMPUTE_BF16 ? fv_factors_round(b) : FOVEA_OK;
 }
 
 static fovea_status emit_with(fovea_trainer *t, struct pairs *pairs)

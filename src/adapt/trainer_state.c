@@ -102,11 +102,12 @@ static json_t *hex(uint64_t h)
 static json_t *fingerprint(const fovea_trainer *t)
 {
     const fovea_trainer_options *o = &t->o;
+    const char *compute = o->compute == FOVEA_COMPUTE_BF16 ? "bf16" : "f32";
     const bool ends = o->schedule != FOVEA_LR_CONSTANT, task = o->stage == FOVEA_STAGE_TASK;
     return json_pack(
         "{s:o, s:o, s:i, s:s, s:i, s:i, s:i, s:f, s:f, s:i, s:I, s:I, s:f, s:f, s:f, s:f, s:f, "
         "s:f, "
-        "s:f, s:f, s:i, s:i, s:i, s:i, s:i, s:i}",
+        "s:f, s:f, s:i, s:i, s:i, s:i, s:i, s:i, s:s}",
         "model", hex(of_model(t)), "teacher", hex(of_teacher(t)), "stage", (int)o->stage,
         "attention", t->attention, "frame format", (int)o->frame.format, "width",
         (int)o->frame.width, "height", (int)o->frame.height, "lr", (double)o->lr, "lr_end",
@@ -116,7 +117,8 @@ static json_t *fingerprint(const fovea_trainer *t)
         (double)o->weight_decay, "clip", (double)o->clip, "ema", (double)o->ema, "lambda",
         (double)o->lambda, "loss", task ? 0 : (int)o->loss, "task", task ? (int)o->task : 0,
         "classes", (int)t->info.classes, "mask_width", (int)t->info.mask_width, "mask_height",
-        (int)t->info.mask_height, "number of blocks kept (memory_limit)", (int)t->info.kept);
+        (int)t->info.mask_height, "number of blocks kept (memory_limit)", (int)t->info.kept,
+        "compute", compute);
 }
 
 /* ---- writing ---- */
@@ -269,6 +271,8 @@ static fovea_status take_header(fovea_trainer *t, const struct reader *r, const 
     json_t *ours = fingerprint(t), *theirs = json_object_get(json, "made with");
     if (!json_object_get(theirs, "loss")) /* of a time when there was the squared one only */
         json_object_set_new(theirs, "loss", json_integer(FOVEA_LOSS_SQUARED));
+    if (!json_object_get(theirs, "compute")) /* of a time when products were float32 */
+        json_object_set_new(theirs, "compute", json_string("f32"));
     const fovea_status status = ours ? compare(r, theirs, ours)
                                      : fv_fail(FOVEA_ENOMEM, "%s: no memory to read it", r->path);
     json_decref(ours);

@@ -25,6 +25,12 @@ static void lay_rows(fv_value *v)
         v->ld += 64 / size;
 }
 
+void fv_emit_store_as(fv_value *v, enum fv_type type)
+{
+    v->type = (uint8_t)type;
+    lay_rows(v);
+}
+
 void fv_emit_compute(fv_builder *b, fovea_compute compute, const fv_limits *limits)
 {
     b->compute = compute == FOVEA_COMPUTE_AUTO ? FOVEA_COMPUTE_F32 : compute;
@@ -32,7 +38,10 @@ void fv_emit_compute(fv_builder *b, fovea_compute compute, const fv_limits *limi
         return;
     if (b->compute == FOVEA_COMPUTE_INT8 && limits->throughput && !limits->int8)
         b->compute = FOVEA_COMPUTE_BF16;
-    b->weight_type = b->row_type = FV_BF16;
+    b->weight_type = FV_BF16;
+    if (b->training) /* it settles itself which rows are stored so: adapt/factors.c */
+        return;
+    b->row_type = FV_BF16;
     b->narrow_only = !limits->throughput;
 }
 
@@ -184,8 +193,7 @@ void fv_emit_narrow(fv_builder *b)
         if (v->kind != FV_VALUE_ROWS || v->type != FV_F32 || v->writers > 1 || v->rows == 1 ||
             v->wide)
             continue;
-        v->type = (uint8_t)b->row_type;
-        lay_rows(v);
+        fv_emit_store_as(v, b->row_type);
     }
     fv_emit_types(b);
 }

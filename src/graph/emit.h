@@ -166,7 +166,8 @@ typedef struct fv_builder {
     fv_attention_name *attention; /* one per block */
     uint32_t blocks;
     bool half_sums;           /* products with float16 weights may be summed in float16 */
-    enum fv_type weight_type; /* of GEMM's and CONV's weights and the position table */
+    enum fv_type weight_type; /* of GEMM's and CONV's weights and, for inference, the position
+                                 table */
     bool int8_weights;        /* in their place, those of blocks' products are stored as I8 */
     enum fv_type row_type;    /* of rows of activations */
     bool narrow_only;         /* only operands that are `narrow` take row_type: on the CPU */
@@ -244,6 +245,8 @@ void fv_emit_narrow(fv_builder *b);
 /* The types of every step's problem, as its first operand and its result have them. */
 void fv_emit_types(fv_builder *b);
 
+/* Stores a value, which nothing has been placed for yet, as `type`. */
+void fv_emit_store_as(fv_value *v, enum fv_type type);
 /* Frees the numbers of the constants, once they are packed. */
 void fv_emit_drop_constants(fv_builder *b);
 /* Frees steps, values and constants; packed weights must have been given back. */

@@ -136,7 +136,7 @@ void fv_emit_posemb(fv_builder *b, const char *label, const fv_posemb *p, const 
     s->u[1] = grid->width;
     s->u[2] = taps ? p->table_width : 0;
     s->table = taps;
-    s->prob.weight = table.type = (uint8_t)b->weight_type;
+    s->prob.weight = table.type = (uint8_t)(b->training ? FV_F32 : b->weight_type);
     fv_use_weight(s, FV_POSEMB_PREFIX, p->prefix);
     fv_use_weight(s, FV_POSEMB_TABLE, &table);
 }
