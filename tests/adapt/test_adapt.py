@@ -157,6 +157,7 @@ def check_refusals(exe, folder):
         (2, [VIT, "--stage", "1", *out, *usual, "--attention", "linear:silu"], "negative"),
         (1, [*two, *usual, "--tensors", "batches.safetensors"], "--tensors"),
         (1, [*two, "--tensors", "batches.safetensors", "--batch", "3"], "--batch"),
+        (1, [*two, *usual, "--compute", "f8"], "--compute"), (2, [*two, *usual, "--compute", "int8"], "int8"),
         (7, [*two, *usual[2:], "--data", "nowhere"], "nowhere"),
         (7, [*two, *usual[2:], "--data", "empty"], "pictures"),
         (7, [*two, *usual[2:], "--data", "torn"], "2.png"),
@@ -174,7 +175,7 @@ def check_refusals(exe, folder):
     ]
     for code, args, word in cases:
         p = adapt(exe, folder, *args, code=code)
-        said = [line for line in p.stderr.splitlines() if "memory" not in line and "GFLOP" not in line]
+        said = [line for line in p.stderr.splitlines() if "fovea: memory " not in line and "GFLOP" not in line]
         want(len(said) == 1 and said[0].startswith("fovea: ") and word in said[0],
              "adapt %s: wanted one line with %s, got %r" % (" ".join(args), word, p.stderr))
     return len(cases)
@@ -263,6 +264,31 @@ def check_losses(exe, folder):
         want(first == losses(exe, folder, VIT, *args, "--loss", usual), "%s: not %s" % (args, usual))
         want(first[0] != losses(exe, folder, VIT, *args, "--loss", other)[0], "%s: --loss does nothing" % args)
     return 3
+
+
+def check_compute(exe, folder):
+    """Products of bfloat16 learn as float32 does, and go on to the same bits; auto is one of the two."""
+    for stage in "1", "2":
+        args = [DINO, "--stage", stage, "--data", "plain", "--size", "28", "--batch", "6", "--threads", "2", "--crop",
+                "centre", "--jitter", "0", "--warmup", "0", "--lr-schedule", "constant", "--lr", "1e-3"]
+        runs = {}
+        for compute in "f32", "bf16", "auto":
+            runs[compute] = json.loads(
+                adapt(exe, folder, *args, "--steps", "12", "--compute", compute, "-o", compute, "--json").stdout)
+            want(runs[compute]["loss"] < runs[compute]["first_loss"], "stage %s %s: %s" % (stage, compute, runs))
+        f32, bf16 = (runs[c]["loss"] for c in ("f32", "bf16"))
+        want(f32 != bf16 and abs(bf16 - f32) < 0.02 * f32, "stage %s: losses %s" % (stage, (f32, bf16)))
+        want([runs[c]["compute"] for c in ("f32", "bf16")] == ["f32", "bf16"], "compute is not told")
+        want(runs["auto"]["loss"] == runs[runs["auto"]["compute"]]["loss"], "auto is neither")
+        adapt(exe, folder, *args, "--steps", "5", "--compute", "bf16", "-o", "cut")
+        args += ["--steps", "12", "--resume", "-o", "cut"]
+        said = adapt(exe, folder, *args, code=7).stderr
+        want('another compute: "bf16", here it is "f32"' in said, said)
+        adapt(exe, folder, *args, "--compute", "bf16")
+        same_result(folder, "cut", "bf16")
+        for out in "cut", *runs:
+            shutil.rmtree(os.path.join(folder, out))
+    return 2
 
 
 def check_foveated(exe, folder):
@@ -522,7 +548,8 @@ def main(argv):
         make_data(folder)
         checks = [(check_kills, 50), (check_processes, 10)] if long else [
             (check_refusals,), (check_failing_log,), (check_overwriting,), (check_defaults,), (check_losses,),
-            (check_foveated,), (check_whole,), (check_outputs,), (check_heads,), (check_forms,), (check_broken,),
+            (check_compute,), (check_foveated,), (check_whole,),
+            (check_outputs,), (check_heads,), (check_forms,), (check_broken,),
             (check_patience,), (check_resume,), (check_kills, 3)]
         for check, *args in checks:
             try:

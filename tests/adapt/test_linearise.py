@@ -179,6 +179,17 @@ def check_options(exe, folder):
     want(time.monotonic() - begin < 60, "--budget 4s takes a minute")
 
 
+def check_compute(exe, folder):
+    """Products of bfloat16 give other bits; an earlier run goes on with its own."""
+    linearise(exe, folder, "rounded", "--compute", "bf16")
+    want(weights(folder, "rounded") != weights(folder, "whole"), "--compute bf16 changes nothing")
+    p = linearise(exe, folder, "rounded", "--resume", code=7)
+    want("compute" in p.stderr, "--resume with another compute: " + p.stderr)
+    for compute, code in ("int8", 2), ("f8", 1):
+        p = linearise(exe, folder, "no", "--compute", compute, code=code)
+        want("--compute " + compute in p.stderr, p.stderr)
+
+
 def check_kills(exe, folder, times):
     rng = random.Random(7)
     args = [exe, "linearise", MODEL, "--data", "photos", "-o", "killed", *FEW, "--resume"]
@@ -224,6 +235,7 @@ def main():
             check_held_out(exe, folder)
             check_data(exe, folder)
             check_options(exe, folder)
+            check_compute(exe, folder)
             check_adapt(exe, folder)
             check_kills(exe, folder, 30 if "--long" in sys.argv else 4)
         except Failed as e:

@@ -285,10 +285,10 @@ static void promise(const adapt_run *r)
                  {"packed", i->packed},   {"activations", i->activations},
                  {"process", i->process}};
     fprintf(stderr,
-            "fovea: stage %d, %s, %u tokens, %u of %u tensors, %.3g GFLOP a picture\n"
+            "fovea: stage %d, %s, %s products, %u tokens, %u of %u tensors, %.3g GFLOP a picture\n"
             "fovea: memory %s:",
-            (int)r->options.stage, i->attention, i->tokens, i->trained, i->tensors, i->flops * 1e-9,
-            cli_bytes(i->total + i->process).text);
+            (int)r->options.stage, i->attention, cli_compute_name(i->compute), i->tokens,
+            i->trained, i->tensors, i->flops * 1e-9, cli_bytes(i->total + i->process).text);
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
         if (kinds[k].bytes)
             fprintf(stderr, " %s %s,", kinds[k].what, cli_bytes(kinds[k].bytes).text);
@@ -323,12 +323,13 @@ static void report(const adapt_run *r)
         (json_int_t)r->info.averages, "packed", (json_int_t)r->info.packed, "activations",
         (json_int_t)r->info.activations, "peak", (json_int_t)memory.peak);
     json_t *root = json_pack(
-        "{s:s, s:o, s:o, s:s, s:s, s:i, s:s, s:I, s:f, s:f, s:f, s:f, s:i, s:o, s:b}", "schema",
-        "fovea.adapt/1", "build", cli_build(), "env", cli_environment(r->device), "model", r->model,
-        "output", r->output, "stage", (int)r->options.stage, "attention", r->info.attention,
-        "steps", (json_int_t)r->info.step, "first_loss", first, "loss", last, "pictures_per_second",
-        pace, "gflops", pace * r->info.flops * 1e-9, "processes", r->processes.count,
-        "promised_bytes", bytes, "flat", r->flat);
+        "{s:s, s:o, s:o, s:s, s:s, s:i, s:s, s:s, s:I, s:f, s:f, s:f, s:f, s:i, s:o, s:b}",
+        "schema", "fovea.adapt/1", "build", cli_build(), "env", cli_environment(r->device), "model",
+        r->model, "output", r->output, "stage", (int)r->options.stage, "attention",
+        r->info.attention, "compute", cli_compute_name(r->info.compute), "steps",
+        (json_int_t)r->info.step, "first_loss", first, "loss", last, "pictures_per_second", pace,
+        "gflops", pace * r->info.flops * 1e-9, "processes", r->processes.count, "promised_bytes",
+        bytes, "flat", r->flat);
     cli_print_json(root);
 }
 

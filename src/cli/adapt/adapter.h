@@ -121,6 +121,11 @@ int adapt_output_check(const adapt_run *r);
 /* What the result depends on beside the trainer's options, as text for checkpoints. Free it. */
 char *adapt_note(const adapt_run *r);
 int adapt_make_folder(const char *path);
+/* Help of --compute; refuses products that nothing trains with. */
+#define ADAPT_COMPUTE_HELP                                                                         \
+    "f32, bf16: what products of the blocks multiply, with sums of f32; auto: bf16 where the "     \
+    "processor has instructions for it"
+int adapt_check_compute(const char *command, const cli_settings *s);
 
 /* adapt_train.c: runs the training: steps, checkpoints, results. */
 int adapt_train(adapt_run *r);

@@ -309,6 +309,14 @@ char *adapt_note(const adapt_run *r)
     return text;
 }
 
+int adapt_check_compute(const char *command, const cli_settings *s)
+{
+    if (s->compute == FOVEA_COMPUTE_INT8)
+        return cli_fail(CLI_UNSUPPORTED,
+                        "%s --compute int8: training multiplies float32 or bfloat16", command);
+    return CLI_OK;
+}
+
 static int settle(adapt_run *r, const adapt_texts *t)
 {
     if (!r->output)
@@ -318,10 +326,9 @@ static int settle(adapt_run *r, const adapt_texts *t)
     if (!r->common.device)
         r->common.device = "cpu"; /* nothing else trains */
     CLI_TRY(cli_settle(&r->settings, &r->common));
-    if (r->settings.compute != FOVEA_COMPUTE_F32)
-        return cli_fail(CLI_UNSUPPORTED, "adapt --compute %s: training multiplies float32",
-                        r->common.compute);
+    CLI_TRY(adapt_check_compute("adapt", &r->settings));
     CLI_TRY(settle_stage(r, t));
+    r->options.compute = r->settings.compute;
     r->options.prefix = r->common.prefix;
     CLI_TRY(settle_optimizer(&r->options, t));
     r->find_rate = t->lr && strcmp(t->lr, "auto") == 0;
@@ -435,6 +442,7 @@ int cli_adapt(const cli_command *self, int argc, char **argv)
         {NULL},
     };
     r->common.half = "f32, f16, bf16: of the model that is written";
+    r->common.products = ADAPT_COMPUTE_HELP;
     int first, code = cli_parse(&first, self, &r->common, own, argc, argv);
     if (!code && !first)
         fputs(forms, stdout);

@@ -133,6 +133,7 @@ static int settle(linearise_run *r, const linearise_texts *t)
     r->names = r->common.attention ? r->common.attention : forms;
     r->common.attention = NULL; /* a list */
     CLI_TRY(cli_settle(&r->settings, &r->common));
+    CLI_TRY(adapt_check_compute("linearise", &r->settings));
     CLI_TRY(cli_open_device(&r->device, &r->settings));
     CLI_TRY(open_data(r));
     CLI_TRY(check_model(r));
@@ -206,6 +207,7 @@ int cli_linearise(const cli_command *self, int argc, char **argv)
         {"resume", 0, NULL, "go on with an earlier run", &r->resume},
         {NULL},
     };
+    r->common.products = ADAPT_COMPUTE_HELP;
     int first, code = cli_parse(&first, self, &r->common, own, argc, argv);
     r->keep = r->keep ? r->keep : "auto";
     if (!code && !first)

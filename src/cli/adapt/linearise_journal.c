@@ -17,12 +17,12 @@ static json_t *options_of(const linearise_run *r)
     json_t *sizes = json_array();
     for (size_t s = 0; s < r->validation.sizes; s++)
         json_array_append_new(sizes, json_integer((json_int_t)r->validation.set[s].width));
-    return json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:f, s:I, s:I, s:f, s:f, s:o}", "model",
+    return json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:f, s:I, s:I, s:f, s:f, s:o, s:s}", "model",
                      r->model, "attention", r->names, "keep-softmax", r->keep, "pictures",
                      (json_int_t)r->data.n, "held-out", (json_int_t)r->validation.data.n, "seed",
                      (json_int_t)r->seed, "budget", r->budget, "steps", (json_int_t)r->steps,
                      "batch", (json_int_t)r->batch, "target", r->target, "speedup", r->speedup,
-                     "sizes", sizes);
+                     "sizes", sizes, "compute", cli_compute_name(r->settings.compute));
 }
 
 static json_t *form_json(const linearise_run *r, const linearise_form *f)
@@ -116,7 +116,9 @@ static bool read_choices(linearise_run *r, const json_t *root)
 
 static int compare(const linearise_run *r, const char *path, const json_t *root)
 {
-    const json_t *before = json_object_get(root, "options");
+    json_t *before = json_object_get(root, "options");
+    if (!json_object_get(before, "compute")) /* of a time when products were float32 */
+        json_object_set_new(before, "compute", json_string("f32"));
     json_t *now = options_of(r), *value;
     const char *key;
     int code = CLI_OK;

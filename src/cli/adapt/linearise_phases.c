@@ -47,6 +47,7 @@ static void set_options(fovea_trainer_options *o, const linearise_run *r, const 
     o->weight_decay = 0;
     o->clip = 1;
     o->memory_limit = r->settings.memory_limit;
+    o->compute = r->settings.compute;
 }
 
 static void begin_phase(adapt_run *a, linearise_run *r, size_t phase, char *folder, char *from)

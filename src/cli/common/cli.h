@@ -108,9 +108,10 @@ typedef struct cli_common {
     const char *attention, *dtype, *compute, *memory_limit, *max_dispatch, *wisdom, *rigor;
     const char *schedule, *chunk, *size, *prefix;
     bool json, strict, no_exif;
-    const char *half; /* help of --dtype, set by a command that takes 16-bit types */
-    bool stores_int8; /* --dtype int8 too, of a model's weights */
-    bool new_wisdom;  /* the file of --wisdom need not be there yet */
+    const char *half;     /* help of --dtype, set by a command that takes 16-bit types */
+    const char *products; /* help of --compute, set by a command that trains */
+    bool stores_int8;     /* --dtype int8 too, of a model's weights */
+    bool new_wisdom;      /* the file of --wisdom need not be there yet */
 } cli_common;
 
 /* Of commands that plan a model. */

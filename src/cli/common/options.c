@@ -72,8 +72,9 @@ static size_t shared(cli_option *all, cli_common *c)
          &c->attention, CLI_TAKES_PLAN},
         {"dtype", 0, "TYPE", c->half ? c->half : "f32", &c->dtype, CLI_TAKES_PLAN},
         {"compute", 0, "TYPE",
-         "f32, bf16, int8: what products of matrices multiply; auto: the fastest that fovea tune "
-         "has found accurate enough",
+         c->products ? c->products
+                     : ("f32, bf16, int8: what products of matrices multiply; auto: the fastest "
+                        "that fovea tune has found accurate enough"),
          &c->compute, CLI_TAKES_PLAN},
         {"memory-limit", 0, "MIB", "memory that a plan may take, its weights left out",
          &c->memory_limit, CLI_TAKES_PLAN},
