@@ -163,6 +163,10 @@ typedef struct fovea_trainer_options {
      * AUTO: BF16 where the processor has instructions for it (fovea_device_info.bf16), else F32.
      * Attention of the student, its gradients, and everything else stay float32. INT8: ENOTSUP. */
     fovea_compute compute;
+    /* FOVEA_STAGE_FEATURES: bytes at most for features of the softmax model, which is then not run
+     * again for a picture whose pixels come again; 0: none. They count in memory_limit; results are
+     * the same. The first pictures that fit are kept. */
+    uint64_t teacher_memory;
 } fovea_trainer_options;
 #define FOVEA_TRAINER_OPTIONS_INIT                                                                 \
     FOVEA_INIT(fovea_trainer_options, FOVEA_SET(stage, FOVEA_STAGE_FEATURES),                      \
@@ -206,6 +210,8 @@ typedef struct fovea_trainer_info {
     uint64_t process;      /* upper bound of what comes in addition: thread stacks, the C library's
                               heap */
     fovea_compute compute; /* F32 or BF16 */
+    uint64_t teacher;      /* bytes, a part of `total`: features of teacher_memory */
+    uint64_t recalled;     /* pictures so far for which the softmax model was not run */
 } fovea_trainer_info;
 #define FOVEA_TRAINER_INFO_INIT FOVEA_INIT(fovea_trainer_info, )
 FOVEA_API fovea_status fovea_trainer_query(const fovea_trainer *trainer, fovea_trainer_info *out);

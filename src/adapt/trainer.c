@@ -140,6 +140,7 @@ static void describe(fovea_trainer *t, uint64_t before)
     i->tensors = t->masters.count;
     i->attention = t->attention;
     i->compute = t->o.compute;
+    i->teacher = fv_teacher_features_bytes(&t->kept);
     for (uint32_t k = 0; k < t->masters.count; k++) {
         const fv_master *m = &t->masters.master[k];
         if (fv_file_types[m->tensor->dtype].floating)
@@ -214,6 +215,7 @@ void fovea_trainer_free(fovea_trainer *t)
         fv_mem_free(t->loss[i].row);
     fv_mem_free(t->loss);
     fv_mem_free(t->features);
+    fv_teacher_features_free(&t->kept);
     fv_mem_free(t->sink);
     fv_mem_free(t->gathered);
     fv_mem_free(t->follower);
@@ -297,19 +299,43 @@ static fovea_status download(fovea_trainer *t, fv_id id, float *data)
     return p->device->backend->download(p->queue, p->b.value[id].slot, data, 0);
 }
 
+static fovea_status run_teacher(fovea_trainer *t, const fovea_frame *frame)
+{
+    const fv_value *v = &t->plan->b.value[t->features_in];
+    const fovea_output out = {t->features, (size_t)(v->rows * fv_value_stride(v))};
+    return fovea_run(t->guide, frame, &out, 1);
+}
+
+/* The teacher's features of a picture: as kept, or worked out now. */
+static fovea_status find_features(fovea_trainer *t, const fovea_frame *frame, const float **out)
+{
+    fv_picture_key key;
+    *out = t->features;
+    if (!t->kept.room)
+        return run_teacher(t, frame);
+    FV_TRY(fv_teacher_features_key(&key, t->guide, frame));
+    const float *kept = fv_teacher_features_find(&t->kept, &key);
+    if (kept) {
+        t->info.recalled++;
+        *out = kept;
+        return FOVEA_OK;
+    }
+    FV_TRY(run_teacher(t, frame));
+    fv_teacher_features_keep(&t->kept, &key, t->features);
+    return FOVEA_OK;
+}
+
 static fovea_status run_picture(fovea_trainer *t, const fovea_frame *frame,
                                 const fovea_target *target, size_t stride)
 {
     fovea_plan *p = t->plan;
     const fv_backend *be = p->device->backend;
     fv_fence fence;
-    if (t->guide) {
-        const fv_value *v = &p->b.value[t->features_in];
-        const fovea_output out = {t->features, (size_t)(v->rows * fv_value_stride(v))};
-        FV_TRY(fovea_run(t->guide, frame, &out, 1));
-    }
+    const float *features = NULL;
+    if (t->guide)
+        FV_TRY(find_features(t, frame, &features));
     FV_TRY(fv_frame_bind(p, frame));
-    FV_TRY(upload(t, t->features_in, t->features, 0));
+    FV_TRY(upload(t, t->features_in, features, 0));
     FV_TRY(upload(t, t->labels_in, t->label, 0));
     FV_TRY(upload(t, t->mask_in, target ? target->mask : NULL, stride));
     FV_TRY(upload(t, t->weight_in, &t->pixel_weight, 0));

@@ -4,6 +4,7 @@
  *     trainer_options.c checks options; which tensors are trained, decay, belong to the head
  *     trainer_plan.c    student, teacher and losses as plans
  *     factors.c         what products of bfloat16 multiply
+ *     teacher_features.c  the teacher's features of pictures that come again
  *     adamw.c           learning rates and the update
  *     repack.c          packs weights again after an update
  *     trainer_save.c    models
@@ -16,6 +17,7 @@
 
 #include "adapt/masters.h"
 #include "adapt/tape.h"
+#include "adapt/teacher_features.h"
 #include "models/packed.h"
 #include "plan/plan.h"
 
@@ -48,7 +50,8 @@ struct fovea_trainer {
     fovea_plan *plan;  /* forward, losses, gradients */
     fovea_plan *guide; /* FEATURES: the teacher */
     fv_training training;
-    float *features; /* the teacher's output */
+    float *features;          /* the teacher's output */
+    fv_teacher_features kept; /* of pictures that may come again */
     fv_id features_in;
     fv_id labels_in, mask_in, weight_in; /* TASK */
     float label[2], pixel_weight;

@@ -295,9 +295,10 @@ static fovea_status plan_teacher(fovea_trainer *t)
     FV_TRY(fv_frame_plan(&t->guide, t->teacher, t->device, &o, NULL));
     fovea_output_info out = FOVEA_OUTPUT_INFO_INIT;
     fovea_plan_output(t->guide, 0, &out);
-    FV_TRY(FV_MEM_ARRAY(&t->features, (uint64_t)out.rows * out.columns, FV_MEM_ARENA,
-                        "the teacher's features"));
-    return FOVEA_OK;
+    const uint64_t floats = (uint64_t)out.rows * out.columns;
+    FV_TRY(FV_MEM_ARRAY(&t->features, floats, FV_MEM_ARENA, "the teacher's features"));
+    return t->o.teacher_memory ? fv_teacher_features_take(&t->kept, floats, t->o.teacher_memory)
+                               : FOVEA_OK;
 }
 
 /* ---- memory ---- */

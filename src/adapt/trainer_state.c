@@ -5,6 +5,7 @@
  * in the machine's byte order, which the magic number shows. The JSON has the step, the caller's
  * note, and by name everything that the result depends on.
  */
+#include "adapt/checksum.h"
 #include "adapt/trainer.h"
 
 #include <inttypes.h>
@@ -22,19 +23,13 @@
 
 /* ---- checksums ---- */
 
-static uint64_t mix(uint64_t h, uint64_t word)
-{
-    h = (h ^ word) * UINT64_C(0x9e3779b97f4a7c15);
-    return h ^ h >> 29;
-}
-
 /* `size` is a multiple of 8. */
 static uint64_t checksum(uint64_t h, const void *data, uint64_t size)
 {
     for (uint64_t i = 0; i < size; i += 8) {
         uint64_t word;
         memcpy(&word, (const char *)data + i, 8);
-        h = mix(h, word);
+        h = fv_checksum_mix(h, word);
     }
     return h;
 }
@@ -42,8 +37,8 @@ static uint64_t checksum(uint64_t h, const void *data, uint64_t size)
 static uint64_t of_text(uint64_t h, const char *text)
 {
     for (; *text; text++)
-        h = mix(h, (unsigned char)*text);
-    return mix(h, 0);
+        h = fv_checksum_mix(h, (unsigned char)*text);
+    return fv_checksum_mix(h, 0);
 }
 
 /* ---- what the result depends on ---- */
@@ -56,7 +51,7 @@ static uint64_t sample(uint64_t h, const fv_tensor *t)
     fv_tensor_read(t, 0, n, x);
     for (uint64_t i = 0; i < n; i++) {
         memcpy(&word, &x[i], sizeof x[i]);
-        h = mix(h, word);
+        h = fv_checksum_mix(h, word);
     }
     return h;
 }
@@ -70,8 +65,8 @@ static uint64_t of_model(const fovea_trainer *t)
         const fv_master *m = &t->masters.master[i];
         h = of_text(h, m->tensor->name);
         for (uint32_t k = 0; k < m->tensor->rank; k++)
-            h = mix(h, m->tensor->shape[k]);
-        h = mix(h, (uint64_t)(m->trained | m->decays << 1 | m->head << 2));
+            h = fv_checksum_mix(h, m->tensor->shape[k]);
+        h = fv_checksum_mix(h, (uint64_t)(m->trained | m->decays << 1 | m->head << 2));
         if (!m->trained && fv_file_types[m->tensor->dtype].floating)
             h = sample(h, m->tensor);
     }

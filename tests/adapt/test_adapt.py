@@ -158,6 +158,9 @@ def check_refusals(exe, folder):
         (1, [*two, *usual, "--tensors", "batches.safetensors"], "--tensors"),
         (1, [*two, "--tensors", "batches.safetensors", "--batch", "3"], "--batch"),
         (1, [*two, *usual, "--compute", "f8"], "--compute"), (2, [*two, *usual, "--compute", "int8"], "int8"),
+        (1, [*two, *usual, "--teacher-memory", "x"], "--teacher-memory"),
+        (1, [*two, *usual, "--teacher-memory", "9"], "--jitter 0"),
+        (1, [VIT, "--stage", "1", *out, *usual, "--teacher-memory", "9"], "of stage 2"),
         (7, [*two, *usual[2:], "--data", "nowhere"], "nowhere"),
         (7, [*two, *usual[2:], "--data", "empty"], "pictures"),
         (7, [*two, *usual[2:], "--data", "torn"], "2.png"),
@@ -289,6 +292,24 @@ def check_compute(exe, folder):
         for out in "cut", *runs:
             shutil.rmtree(os.path.join(folder, out))
     return 2
+
+
+def check_teacher_memory(exe, folder):
+    """The softmax model is run once for pixels that come again, which the result does not show."""
+    args = [VIT, "--stage", "2", "--data", "plain", "--size", "32", "--batch", "3", "--epochs", "3", "--threads", "1",
+            "--crop", "centre", "--jitter", "0", "-o", "out", "--json"]
+    runs = []
+    for more in ([], ["--teacher-memory", "0"], ["--flip", "0.5"], ["--flip", "0.5", "--teacher-memory", "0"],
+                 ["--jitter", "0.1"], ["--memory-limit", "900"], ["--memory-limit", "900", "--teacher-memory", "1"]):
+        shutil.rmtree(folder + "/out", ignore_errors=True)
+        runs.append(json.loads(adapt(exe, folder, *args, *more).stdout))
+        runs[-1]["lines"] = [{k: v for k, v in line.items() if k != "pictures_per_second"} for line in log(folder)]
+    recalled = [run["recalled"] for run in runs]
+    want(recalled[0] == recalled[6] == 2 * PICTURES and 0 < recalled[2] < 2 * PICTURES and
+         recalled[1] == recalled[3] == recalled[4] == recalled[5] == 0, "recalled: %s" % recalled)
+    want([run["promised_bytes"]["teacher"] > 0 for run in runs] == [bool(n) for n in recalled], "bytes are not told")
+    want(runs[0]["lines"] == runs[1]["lines"] and runs[2]["lines"] == runs[3]["lines"], "kept features show")
+    return 7
 
 
 def check_foveated(exe, folder):
@@ -548,7 +569,7 @@ def main(argv):
         make_data(folder)
         checks = [(check_kills, 50), (check_processes, 10)] if long else [
             (check_refusals,), (check_failing_log,), (check_overwriting,), (check_defaults,), (check_losses,),
-            (check_compute,), (check_foveated,), (check_whole,),
+            (check_compute,), (check_teacher_memory,), (check_foveated,), (check_whole,),
             (check_outputs,), (check_heads,), (check_forms,), (check_broken,),
             (check_patience,), (check_resume,), (check_kills, 3)]
         for check, *args in checks:

@@ -1,4 +1,6 @@
-/* test_trainer_compute.c: training with products of bfloat16 beside training in float32. */
+/* test_trainer_compute.c: training with products of bfloat16 beside training in float32; features
+ * of the teacher that are kept.
+ */
 #include "tests/adapt/trainers.h"
 #include "tests/plan/heap_calls.h"
 #include "tests/temp_folder.h"
@@ -211,7 +213,59 @@ static void compute_is_as_asked(void **state)
     fovea_device_close(device);
 }
 
+/* ---- kept features ---- */
+
+/* Whether a picture's features are worked out or kept does not show, in what order they come. */
+static void kept_features_do_not_show(void **state)
+{
+    (void)state;
+    fovea_device *device = open_device(2);
+    for (int i = 0; i < 4; i++) {
+        fovea_trainer_options o =
+            i % 2 ? rounded(FOVEA_STAGE_FEATURES, NULL) : options_of(FOVEA_STAGE_FEATURES, NULL);
+        fovea_trainer_info info = FOVEA_TRAINER_INFO_INIT, with = FOVEA_TRAINER_INFO_INIT;
+        fovea_trainer *a = make(device, "vit-01", &o);
+        fovea_trainer_query(a, &info);
+        const uint64_t each = (uint64_t)info.tokens * a->model->info.width * sizeof(float) + 64;
+        o.teacher_memory = i < 2 ? 3 * each : each; /* both pictures; one of them */
+        fovea_trainer *b = make(device, "vit-01", &o);
+        for (int k = 0; k < 3; k++)
+            assert_true(run_step(a).loss == run_step(b).loss);
+        assert_same(a, b);
+        fovea_trainer_query(a, &info);
+        fovea_trainer_query(b, &with);
+        assert_int_equal(info.teacher, 0);
+        assert_int_equal(info.recalled, 0);
+        assert_int_equal(with.recalled, i < 2 ? 4 : 2);
+        assert_true(with.teacher > 0 && with.teacher <= o.teacher_memory);
+        assert_true(with.total >= info.total + with.teacher);
+        fovea_trainer_free(a);
+        fovea_trainer_free(b);
+    }
+    fovea_device_close(device);
+}
+
+static void too_little_for_a_picture_is_refused(void **state)
+{
+    (void)state;
+    fovea_device *device = open_device(1);
+    fovea_trainer_options o = options_of(FOVEA_STAGE_FEATURES, NULL);
+    fovea_trainer *t;
+    o.teacher_memory = 100;
+    assert_int_equal(fovea_trainer_create(&t, model_path("vit-01"), NULL, device, &o),
+                     FOVEA_EINVAL);
+    assert_non_null(strstr(fovea_error(), "teacher_memory of 100 bytes"));
+    fovea_device_close(device);
+}
+
 /* ---- memory ---- */
+
+static fovea_trainer_options hungry(fovea_stage stage)
+{
+    fovea_trainer_options o = rounded(stage, NULL);
+    o.teacher_memory = 1 << 20;
+    return o;
+}
 
 static void memory_is_as_promised(void **state)
 {
@@ -220,7 +274,7 @@ static void memory_is_as_promised(void **state)
     for (int stage = 1; stage <= 3; stage++) {
         fovea_memory before = FOVEA_MEMORY_INIT, after = FOVEA_MEMORY_INIT;
         fovea_trainer_info info = FOVEA_TRAINER_INFO_INIT;
-        fovea_trainer_options o = rounded((fovea_stage)stage, NULL);
+        fovea_trainer_options o = hungry((fovea_stage)stage);
         fovea_memory_query(&before);
         fovea_trainer *t = make(device, "dinov2-03", &o);
         fovea_trainer_query(t, &info);
@@ -233,7 +287,8 @@ static void memory_is_as_promised(void **state)
         assert_int_equal(after.allocations, made);
         if (HEAP_COUNTED)
             assert_int_equal(heap_calls(), calls);
-        assert_true(info.weights + info.gradients + info.moments + info.packed + info.activations <=
+        assert_true(info.weights + info.gradients + info.moments + info.packed + info.activations +
+                        info.teacher <=
                     info.total);
         fovea_trainer_free(t);
         o.memory_limit = 2 * info.total;
@@ -251,7 +306,7 @@ static void no_allocation_is_missed(void **state)
 {
     (void)state;
     fovea_device *device = open_device(1);
-    const fovea_trainer_options o = rounded(FOVEA_STAGE_FEATURES, NULL);
+    const fovea_trainer_options o = hungry(FOVEA_STAGE_FEATURES);
     fovea_memory before = FOVEA_MEMORY_INIT, after = FOVEA_MEMORY_INIT;
     fovea_status status = FOVEA_ENOMEM;
     fovea_memory_query(&before);
@@ -279,6 +334,8 @@ int main(void)
         cmocka_unit_test(states_of_another_compute_are_refused),
         cmocka_unit_test(packed_weights_follow),
         cmocka_unit_test(compute_is_as_asked),
+        cmocka_unit_test(kept_features_do_not_show),
+        cmocka_unit_test(too_little_for_a_picture_is_refused),
         cmocka_unit_test(memory_is_as_promised),
         cmocka_unit_test(no_allocation_is_missed),
     };

@@ -283,7 +283,7 @@ static void promise(const adapt_run *r)
     } kinds[] = {{"weights", i->weights}, {"gradients", i->gradients},
                  {"moments", i->moments}, {"averages", i->averages},
                  {"packed", i->packed},   {"activations", i->activations},
-                 {"process", i->process}};
+                 {"teacher", i->teacher}, {"process", i->process}};
     fprintf(stderr,
             "fovea: stage %d, %s, %s products, %u tokens, %u of %u tensors, %.3g GFLOP a picture\n"
             "fovea: memory %s:",
@@ -304,6 +304,8 @@ static void report(const adapt_run *r)
     const double pace = r->seconds > 0 ? (double)r->pictures / r->seconds : 0;
     fovea_memory memory = FOVEA_MEMORY_INIT;
     fovea_memory_query(&memory);
+    fovea_trainer_info info = FOVEA_TRAINER_INFO_INIT;
+    fovea_trainer_query(r->trainer, &info);
     if (r->judgements > 0)
         cli_tell("%s has the model of step %llu, the best of %zu judgements", r->output,
                  (unsigned long long)r->judged[r->best].step, r->judgements);
@@ -317,19 +319,20 @@ static void report(const adapt_run *r)
         return;
     }
     json_t *bytes = json_pack(
-        "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "total", (json_int_t)r->info.total,
+        "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "total", (json_int_t)r->info.total,
         "process", (json_int_t)r->info.process, "weights", (json_int_t)r->info.weights, "gradients",
         (json_int_t)r->info.gradients, "moments", (json_int_t)r->info.moments, "averages",
         (json_int_t)r->info.averages, "packed", (json_int_t)r->info.packed, "activations",
-        (json_int_t)r->info.activations, "peak", (json_int_t)memory.peak);
+        (json_int_t)r->info.activations, "teacher", (json_int_t)r->info.teacher, "peak",
+        (json_int_t)memory.peak);
     json_t *root = json_pack(
-        "{s:s, s:o, s:o, s:s, s:s, s:i, s:s, s:s, s:I, s:f, s:f, s:f, s:f, s:i, s:o, s:b}",
+        "{s:s, s:o, s:o, s:s, s:s, s:i, s:s, s:s, s:I, s:f, s:f, s:f, s:f, s:I, s:i, s:o, s:b}",
         "schema", "fovea.adapt/1", "build", cli_build(), "env", cli_environment(r->device), "model",
         r->model, "output", r->output, "stage", (int)r->options.stage, "attention",
         r->info.attention, "compute", cli_compute_name(r->info.compute), "steps",
         (json_int_t)r->info.step, "first_loss", first, "loss", last, "pictures_per_second", pace,
-        "gflops", pace * r->info.flops * 1e-9, "processes", r->processes.count, "promised_bytes",
-        bytes, "flat", r->flat);
+        "gflops", pace * r->info.flops * 1e-9, "recalled", (json_int_t)info.recalled, "processes",
+        r->processes.count, "promised_bytes", bytes, "flat", r->flat);
     cli_print_json(root);
 }
 

@@ -88,6 +88,7 @@ typedef struct adapt_run {
     adapt_policy policy;
     adapt_hyper hyper;
     fovea_trainer_options options;
+    uint64_t features; /* bytes that the softmax model's features of a picture take */
     bool find_rate;    /* options.lr is to be found */
     bool part;         /* of a longer command: it prints no result of its own */
     uint32_t batch;    /* pictures of a step, of one process */

@@ -11,13 +11,15 @@ typedef struct adapt_texts {
     const char *stage, *data, *steps, *epochs, *batch, *seed, *every, *patience, *log;
     const char *lr, *lr_end, *lr_schedule, *warmup, *loss, *lambda, *ratio, *decay, *beta1, *beta2;
     const char *clip, *ema, *trainable, *crop, *flip, *jitter, *task, *classes, *hyper, *tensors;
-    const char *val, *val_every;
+    const char *val, *val_every, *teacher_memory;
     bool whole;
 } adapt_texts;
 
-enum { WARM_UP = 20 };  /* steps */
-enum { HELD_OUT = 50 }; /* pictures that judge, at most */
-enum { JUDGED = 10 };   /* times, unless --val-every says otherwise */
+enum { WARM_UP = 20 };      /* steps */
+enum { HELD_OUT = 50 };     /* pictures that judge, at most */
+enum { JUDGED = 10 };       /* times, unless --val-every says otherwise */
+enum { TEACHER_MIB = 256 }; /* for features of pictures that come again */
+enum { TEACHER_KEY = 64 };  /* bytes beside those of a picture, at most */
 
 static const char *const crops[] = {"random", "centre", "none", NULL};
 
@@ -230,6 +232,9 @@ static int settle_data(adapt_run *r, const adapt_texts *t)
     fovea_model_free(model);
     r->options.frame.width = r->policy.width;
     r->options.frame.height = r->policy.height;
+    const uint64_t tokens =
+        (uint64_t)(r->policy.width / info.patch) * (r->policy.height / info.patch) + info.prefix;
+    r->features = tokens * info.width * sizeof(float) + TEACHER_KEY;
     return code;
 }
 
@@ -317,6 +322,37 @@ int adapt_check_compute(const char *command, const cli_settings *s)
     return CLI_OK;
 }
 
+/* Pixels that the softmax model may see twice: of every picture, of its mirror image too. 0: they
+ * are never the same, or no picture comes again. */
+static double repeated(const adapt_run *r)
+{
+    const adapt_policy *p = &r->policy;
+    const double taken = (double)r->steps * r->batch * r->processes.count;
+    const double pictures = (double)(r->batches.file ? r->batches.n * r->batches.size : r->data.n);
+    const bool drawn = !r->batches.file && (p->crop == ADAPT_RANDOM || p->jitter > 0);
+    const bool mirrored = !r->batches.file && p->flip > 0 && p->flip < 1;
+    return drawn || taken <= pictures ? 0 : pictures * (mirrored ? 2 : 1);
+}
+
+/* As much as these take, up to what was asked for. */
+static int settle_teacher_memory(adapt_run *r, const adapt_texts *t)
+{
+    uint32_t most = r->options.memory_limit ? 0 : TEACHER_MIB;
+    const double pictures = repeated(r);
+    CLI_TRY(cli_number(&most, "teacher-memory", t->teacher_memory, 0, UINT32_MAX));
+    if (r->options.stage != FOVEA_STAGE_FEATURES)
+        return t->teacher_memory ? cli_fail(CLI_USAGE, "--teacher-memory: of stage 2") : CLI_OK;
+    if (pictures == 0 && t->teacher_memory && most)
+        return cli_fail(CLI_USAGE,
+                        "--teacher-memory %s: no pixels come again; that takes --crop "
+                        "centre or none, --jitter 0, and more than one epoch",
+                        t->teacher_memory);
+    const double bytes = fmin(pictures * (double)r->features, (double)((uint64_t)most << 20));
+    r->options.teacher_memory =
+        bytes >= (double)r->features || t->teacher_memory ? (uint64_t)bytes : 0;
+    return CLI_OK;
+}
+
 static int settle(adapt_run *r, const adapt_texts *t)
 {
     if (!r->output)
@@ -340,6 +376,7 @@ static int settle(adapt_run *r, const adapt_texts *t)
     if (r->settings.attention)
         r->options.attention = r->settings.attention;
     r->options.memory_limit = r->settings.memory_limit;
+    CLI_TRY(settle_teacher_memory(r, t));
     if (r->processes.module) {
         r->options.sum = cli_processes_sum;
         r->options.sum_payload = &r->processes;
@@ -416,6 +453,10 @@ int cli_adapt(const cli_command *self, int argc, char **argv)
         {"whole", 0, NULL, "pola, nala, focused with their authors' convolution and gate, learned",
          &t.whole},
         {"teacher", 0, "MODEL", "stages 1, 2: the softmax model, MODEL if not given", &r->teacher},
+        {"teacher-memory", 0, "MIB",
+         "stage 2: for the softmax model's features of pictures that come again unchanged, 256; "
+         "with --memory-limit, a part of it, 0",
+         &t.teacher_memory},
         {"loss", 0, "NAME", "stages 1, 2: squared, relative: relative, with --hyper squared",
          &t.loss},
         {"lambda", 0, "X", "stage 2: factor of the loss, 1", &t.lambda},
