@@ -332,6 +332,17 @@ void fv_emit_gemm(fv_builder *b, const char *label, const fv_gemm *g)
     fv_use_value(s, FV_GEMM_OUT, g->out, FV_KIND_ROW);
 }
 
+void fv_emit_matmul(fv_builder *b, const char *label, fv_view a, fv_view rows_of_b, uint32_t n,
+                    uint32_t k, fv_view out, uint32_t rows)
+{
+    fv_step *s = fv_emit_step(b, FV_OP_MATMUL, rows, label);
+    s->prob.dim[FV_GEMM_N] = n;
+    s->prob.dim[FV_GEMM_K] = k;
+    fv_use_value(s, FV_MATMUL_A, a, FV_KIND_ROW);
+    fv_use_value(s, FV_MATMUL_B, rows_of_b, FV_KIND_WHOLE);
+    fv_use_value(s, FV_MATMUL_OUT, out, FV_KIND_ROW);
+}
+
 void fv_emit_copy(fv_builder *b, const char *label, fv_view in, fv_view out, uint32_t rows,
                   uint32_t cols)
 {

@@ -290,6 +290,10 @@ void fv_emit_convert(fv_builder *b, const char *label, fv_view in, enum fv_type 
 void fv_emit_mul(fv_builder *b, const char *label, fv_view a, fv_view factor, bool silu,
                  fv_view out, uint32_t rows, uint32_t cols);
 
+/* out[i][j] = a_i . b_j: rows of `k` columns, of b `n` finished ones. */
+void fv_emit_matmul(fv_builder *b, const char *label, fv_view a, fv_view rows_of_b, uint32_t n,
+                    uint32_t k, fv_view out, uint32_t rows);
+
 /* Attention in its two halves. fv_emit_keys prepares what queries read: for a linear mechanism the
  * merged state (K and V live in the sweep only), for softmax K and V themselves. */
 typedef struct fv_attention {
@@ -313,6 +317,11 @@ typedef struct fv_attention {
 void fv_emit_keys(fv_builder *b, const char *label, fv_attention *a);
 void fv_emit_queries(fv_builder *b, const char *label, const fv_attention *a, fv_view q,
                      fv_view out);
+/* Between these: from softmax's queries hides the keys outside of their masks: `masks` are
+ * a->queries rows of a number for each of the last `n` keys, which is hidden unless its number is
+ * positive. */
+void fv_emit_mask_keys(fv_builder *b, const char *label, fv_attention *a, fv_view masks,
+                       uint32_t n);
 /* Attention pooling: one row of q reads all keys; of `a` what softmax needs. Gives its result. */
 fv_view fv_emit_pool(fv_builder *b, const char *label, const char *merge, const fv_attention *a,
                      fv_view q);

@@ -128,6 +128,26 @@ static void use_rel_pos(fv_step *s, uint32_t operand, const fv_attention *a)
         fv_use_value(s, operand, a->rel_pos, FV_KIND_ROW);
 }
 
+void fv_emit_mask_keys(fv_builder *b, const char *label, fv_attention *a, fv_view masks, uint32_t n)
+{
+    /* Relative positions of a grid of one column: those of its rows are of single keys. */
+    const uint64_t columns = a->heads * ((uint64_t)a->keys + 1);
+    if (columns > UINT32_MAX) {
+        FV_THEN(b->status, fv_fail(FOVEA_ENOTSUP,
+                                   "%s: %u heads of %u keys have %llu of them, at most 2^32 - 1 "
+                                   "are supported; use a smaller picture",
+                                   label, a->heads, a->keys, (unsigned long long)columns));
+        return;
+    }
+    const fv_view out = fv_emit_rows(b, a->queries, (uint32_t)columns);
+    fv_step *s =
+        fv_emit_row_step(b, FV_OP_MASK_KEYS, label, masks, FV_KIND_ROW, out, a->queries, n);
+    s->prob.heads = (uint16_t)a->heads;
+    s->prob.dim[FV_MASK_BEFORE] = a->keys - n;
+    a->rel_pos = out;
+    a->rel_columns = 1;
+}
+
 static void foveated(fv_builder *b, const char *label, const fv_attention *a, fv_view q,
                      fv_view out)
 {

@@ -103,6 +103,7 @@ enum { FV_REL_POS_HEIGHT = 2, FV_REL_POS_WIDTH = 3 }; /* REL_POS, beside FV_ATTN
 /* FOVEATED, beside the others; CELLS, beside FV_ROW_C */
 enum { FV_FOVEA_WIDTH = 5, FV_FOVEA_HEIGHT = 6, FV_FOVEA_MARGIN = 7 };
 enum { FV_ROW_C = 1, FV_MEAN_GROUPS = 2 };         /* row-wise ops; MEAN_REDUCE and MEAN_MERGE */
+enum { FV_MASK_BEFORE = 2 };                       /* MASK_KEYS, beside FV_ROW_C */
 enum { FV_DWCONV_SIZE = 2, FV_DWCONV_HEIGHT = 3 }; /* beside FV_ROW_C */
 enum { FV_DWCONV_TOKENS = 4 };                     /* DWCONV_GRAD_W, beside these */
 enum { FV_RESIZE_WIDTH = 1, FV_RESIZE_CHANNELS = 2, FV_RESIZE_FROM = 3 };
@@ -133,6 +134,10 @@ enum { FV_PATCH_IN, FV_PATCH_CHROMA, FV_PATCH_OUT };
 enum { FV_POSEMB_IN, FV_POSEMB_PREFIX, FV_POSEMB_TABLE, FV_POSEMB_OUT };
 enum { FV_LN_IN, FV_LN_WEIGHT, FV_LN_BIAS, FV_LN_OUT };
 enum { FV_GEMM_A, FV_GEMM_W, FV_GEMM_BIAS, FV_GEMM_SCALE, FV_GEMM_RES, FV_GEMM_OUT };
+enum { FV_MATMUL_A, FV_MATMUL_B, FV_MATMUL_OUT };
+enum { FV_MASK_IN, FV_MASK_OUT };
+/* What MASK_KEYS adds to the score of a hidden key: e^ of it is 0, and float16 holds it. */
+#define FV_MASK_HIDDEN -8192.f
 enum { FV_REL_POS_Q, FV_REL_POS_DOWN, FV_REL_POS_ACROSS, FV_REL_POS_OUT };
 enum { FV_SOFTMAX_Q, FV_SOFTMAX_K, FV_SOFTMAX_V, FV_SOFTMAX_REL_POS, FV_SOFTMAX_OUT };
 enum { FV_CELLS_IN, FV_CELLS_OUT };

@@ -204,6 +204,19 @@ static void stored_int8(fv_builder *b)
     b->int8_weights = b->in_block = false;
 }
 
+/* ---- products of activations ---- */
+
+static void activations(fv_builder *b)
+{
+    static const struct {
+        uint32_t rows, n, k;
+    } sizes[] = {{TOKENS, 7, WIDTH}, {7, TOKENS, WIDTH}, {29, 66, 37}, {1, 1, 3}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        fv_emit_matmul(b, "product of activations", fv_emit_rows(b, sizes[i].rows, sizes[i].k),
+                       fv_emit_rows(b, sizes[i].n, sizes[i].k), sizes[i].n, sizes[i].k,
+                       fv_emit_rows(b, sizes[i].rows, sizes[i].n), sizes[i].rows);
+}
+
 /* ---- grids ---- */
 
 static void depthwise(fv_builder *b)
@@ -350,6 +363,17 @@ static void relative(fv_builder *b)
     a.rel_columns = 4;
     fv_emit_window(b, "window attention with relative positions", &a, q, WINDOW, NULL,
                    fv_emit_rows(b, COUNT, a.heads * a.dv));
+}
+
+/* Seven queries, of whose keys the last are hidden by masks. */
+static void masked(fv_builder *b)
+{
+    enum { COUNT = 7, PATCHES = 71 };
+    fv_view q;
+    fv_attention a = attention(b, FV_MECH_ANY, 3, 32, COUNT + PATCHES, &q);
+    a.queries = COUNT;
+    fv_emit_mask_keys(b, "masks", &a, fv_emit_rows(b, COUNT, PATCHES), PATCHES);
+    attend(b, &a, fv_emit_rows(b, COUNT, a.heads * a.d));
 }
 
 static void foveated(fv_builder *b)
@@ -511,12 +535,14 @@ static fovea_status all(fv_cases *c, const fv_limits *limits)
     stored_int8(b);
     if (limits->int8)
         whole_numbers(b);
+    activations(b);
     depthwise(b);
     other_order(b);
     decoders(b);
     rotations(b);
     softmax(b);
     relative(b);
+    masked(b);
     foveated(b);
     linear(b);
     windows(b);

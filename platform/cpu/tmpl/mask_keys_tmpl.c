@@ -1,0 +1,26 @@
+/* mask_keys_tmpl.c: MASK_KEYS over the vector vocabulary: the row of one head, then its copies. */
+#include "platform/cpu/cpu_kernels.h"
+#include "platform/cpu/vec/vec.h"
+
+FV_FN void mask(float *out, const float *in, size_t n)
+{
+    const fv_v seen = fv_set(0.f), hidden = fv_set(FV_MASK_HIDDEN);
+    for (size_t i = 0; i < n; i += FV_W) {
+        const int lanes = n - i < FV_W ? (int)(n - i) : FV_W;
+        fv_store_n(out + i, fv_sel_lt(seen, fv_load_n(in + i, lanes), seen, hidden), lanes);
+    }
+}
+
+void FV_NAME(fv_k_mask_keys_f32)(const fv_args *a, const fv_call *c)
+{
+    const size_t before = a->prob.dim[FV_MASK_BEFORE], n = a->prob.dim[FV_ROW_C];
+    const size_t columns = before + n + 1;
+    for (size_t r = 0; r < c->rows; r++) {
+        float *out = (float *)c->p[FV_MASK_OUT] + r * a->ld[FV_MASK_OUT];
+        memset(out, 0, before * sizeof *out);
+        mask(out + before, (const float *)c->p[FV_MASK_IN] + r * a->ld[FV_MASK_IN], n);
+        out[before + n] = 0.f;
+        for (size_t h = 1; h < a->prob.heads; h++)
+            memcpy(out + h * columns, out, columns * sizeof *out);
+    }
+}

@@ -1,0 +1,46 @@
+/* check_mask_keys.c: cases and definition of MASK_KEYS. */
+#include "tests/kernels/check.h"
+
+static bool make(check_case *c, uint32_t index)
+{
+    static const struct {
+        uint32_t rows, heads, before, keys, gap;
+    } sizes[] = {
+        {1, 1, 0, 1, 0},   {1, 2, 3, 1, 1},   {7, 2, 12, 36, 0},
+        {5, 3, 1, 33, 2},  {4, 1, 8, 15, 0},  {13, 5, 0, 64, 1},
+        {3, 2, 205, 9, 0}, {31, 6, 6, 77, 3}, {200, 6, 205, 400, 0},
+    };
+    if (index >= sizeof sizes / sizeof *sizes)
+        return false;
+    const uint32_t rows = sizes[index].rows, heads = sizes[index].heads;
+    const uint32_t before = sizes[index].before, keys = sizes[index].keys;
+    c->args.prob.heads = (uint16_t)heads;
+    c->args.prob.dim[FV_DIM_ROWS] = rows;
+    c->args.prob.dim[FV_ROW_C] = keys;
+    c->args.prob.dim[FV_MASK_BEFORE] = before;
+    check_matrix(c, FV_MASK_IN, CHECK_ROW, rows, keys, sizes[index].gap);
+    check_matrix(c, FV_MASK_OUT, CHECK_ROW, rows, heads * (before + keys + 1), sizes[index].gap);
+    c->bench = rows == 200;
+    return true;
+}
+
+/* What is neither above nor below 0 hides, too. */
+static void prepare(check_case *c, check_random *r)
+{
+    for (uint32_t row = 0; row < c->args.prob.dim[FV_DIM_ROWS]; row++)
+        *check_value(c, FV_MASK_IN, row, check_below(r, c->args.prob.dim[FV_ROW_C])) = 0.f;
+}
+
+static void oracle(const check_case *c, uint32_t row, double *want, double *allowed)
+{
+    const uint32_t before = c->args.prob.dim[FV_MASK_BEFORE], keys = c->args.prob.dim[FV_ROW_C];
+    const uint32_t columns = before + keys + 1;
+    for (uint32_t i = 0; i < c->args.prob.heads * columns; i++) {
+        const uint32_t at = i % columns;
+        const bool masked = at >= before && at < before + keys;
+        want[i] = masked && !(check_at(c, FV_MASK_IN, row, at - before) > 0.) ? -8192. : 0.;
+        allowed[i] = 0.;
+    }
+}
+
+const check_op check_mask_keys = {.make = make, .prepare = prepare, .oracle = oracle};
