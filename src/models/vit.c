@@ -14,17 +14,10 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "graph/emit.h"
 #include "models/layer.h"
 #include "models/segmentation.h"
+#include "models/vit_emit.h"
 #include "ops/mech_traits.h"
-
-struct context {
-    fv_builder *b;
-    const fv_vit *v;
-    uint32_t tokens;
-    fv_view x; /* the residual stream */
-};
 
 static const char *name(char buf[40], const char *format, uint32_t i)
 {
@@ -38,7 +31,7 @@ static fv_gemm linear(const fv_layer *l, fv_view in, fv_view out, uint32_t rows)
         .w = &l->w, .bias = &l->b, .in = in, .res = FV_NO_VIEW, .out = out, .rows = rows};
 }
 
-static void norm(const struct context *c, const char *label, fv_view in, const fv_layer *l,
+static void norm(const fv_vit_stream *c, const char *label, fv_view in, const fv_layer *l,
                  fv_view out, uint32_t rows)
 {
     fv_emit_layernorm(c->b, label, in, &l->w, &l->b, c->v->eps, out, rows);
@@ -56,7 +49,7 @@ static fv_weight prefix_rows(const fv_vit *v)
     return sum;
 }
 
-static void embed(struct context *c)
+void fv_vit_emit_embed(fv_vit_stream *c)
 {
     fv_builder *b = c->b;
     const fv_vit *v = c->v;
@@ -75,7 +68,7 @@ static void embed(struct context *c)
         norm(c, "pre-norm", c->x, &v->pre, c->x, c->tokens);
 }
 
-static void hidden(const struct context *c, uint32_t i)
+void fv_vit_emit_hidden(const fv_vit_stream *c, uint32_t i)
 {
     char text[40];
     fv_emit_offer(c->b, name(text, "hidden%u", i), c->x, c->tokens, c->v->width, &c->b->grid);
@@ -83,7 +76,7 @@ static void hidden(const struct context *c, uint32_t i)
 
 /* SLA's gates of q or k, whose rows are `made`; x: the rows that they were projected from. Without
  * weights the logits are a product with 0, so that all gates are equal. */
-static fv_view gates(const struct context *c, const char *label, const fv_weight *w, fv_view x,
+static fv_view gates(const fv_vit_stream *c, const char *label, const fv_weight *w, fv_view x,
                      fv_view made)
 {
     fv_builder *b = c->b;
@@ -99,7 +92,7 @@ static fv_view gates(const struct context *c, const char *label, const fv_weight
 }
 
 /* Turns rows of queries or keys by their tokens' places; linear attention does so itself. */
-static void turn(const struct context *c, const char *label, const fv_attention *a, fv_view x)
+static void turn(const fv_vit_stream *c, const char *label, const fv_attention *a, fv_view x)
 {
     const uint32_t d = a->cos.cols; /* of a head, or of all */
     if (c->v->rope.rule != FV_ROPE_NONE)
@@ -123,7 +116,7 @@ static fv_weight block_frequencies(const fv_vit *v, uint32_t i)
 
 /* The tables of the rotation, which all blocks share but for those with frequencies of their own.
  */
-static void make_tables(const struct context *c, uint32_t i, fv_weight *cos, fv_weight *sin)
+static void make_tables(const fv_vit_stream *c, uint32_t i, fv_weight *cos, fv_weight *sin)
 {
     fv_builder *b = c->b;
     const fv_vit *v = c->v;
@@ -139,7 +132,7 @@ static void make_tables(const struct context *c, uint32_t i, fv_weight *cos, fv_
 }
 
 /* Linear attention turns its features by the same angles in all heads, block i's. */
-static void turn_features(const struct context *c, const fv_attention_name *attention, uint32_t i,
+static void turn_features(const fv_vit_stream *c, const fv_attention_name *attention, uint32_t i,
                           fv_attention *a)
 {
     fv_builder *b = c->b;
@@ -158,7 +151,7 @@ static void turn_features(const struct context *c, const fv_attention_name *atte
 }
 
 /* Projects keys and values of block i from normalised tokens: fills `a`. */
-static void project_kv(const struct context *c, const fv_attention_name *attention, uint32_t i,
+static void project_kv(const fv_vit_stream *c, const fv_attention_name *attention, uint32_t i,
                        fv_view normed, fv_attention *a)
 {
     fv_builder *b = c->b;
@@ -196,14 +189,50 @@ static void project_kv(const struct context *c, const fv_attention_name *attenti
 }
 
 /* Whether the scores of block i get biases, which only softmax over all tokens has. */
-static bool biased(const struct context *c, const fv_attention_name *attention, uint32_t i)
+static bool biased(const fv_vit_stream *c, const fv_attention_name *attention, uint32_t i)
 {
     return attention->kind == FV_ATTENTION_SOFTMAX && fv_vit_has_bias(c->v, i);
 }
 
+/* The rows of q from `from` on, a->queries of them, attend; what they see becomes those rows of
+ * `out`, whose others are those of `res`, without which they are 0. */
+static void attend_rows(const fv_vit_stream *c, const char *label, const fv_attention *a, fv_view q,
+                        uint32_t from, fv_view res, fv_view out)
+{
+    fv_builder *b = c->b;
+    const uint32_t width = c->v->width;
+    const fv_view some = fv_emit_rows(b, a->queries, width);
+    const fv_view seen = fv_emit_rows(b, a->queries, width);
+    uint32_t *table = fv_emit_table(b, c->tokens);
+    for (uint32_t i = 0; table && i < c->tokens; i++)
+        table[i] = i >= from && i - from < a->queries ? i - from : FV_GATHER_NONE;
+    fv_emit_take(b, label, q, from, some, a->queries, width);
+    fv_emit_queries(b, label, a, some, seen);
+    if (table)
+        fv_emit_gather(b, label, seen, table, 1, res, out, c->tokens, width);
+}
+
+/* The first tokens attend to what is inside their masks, the others to all tokens. */
+static void attend_masked(const fv_vit_stream *c, const fv_attention_name *attention, uint32_t i,
+                          fv_attention a, fv_view q, fv_view out)
+{
+    fv_builder *b = c->b;
+    if (attention->kind != FV_ATTENTION_SOFTMAX || attention->gated)
+        FV_THEN(b->status,
+                fv_fail(FOVEA_ENOTSUP,
+                        "block %u: its queries attend inside masks, which is for softmax; use "
+                        "softmax@%u-",
+                        i, i));
+    a.queries = c->tokens - c->masked;
+    attend_rows(c, "attention", &a, q, c->masked, FV_NO_VIEW, out);
+    a.queries = c->masked;
+    fv_emit_mask_keys(b, "masks", &a, c->masks, b->grid.width * b->grid.height);
+    attend_rows(c, "masked attention", &a, q, 0, out, out);
+}
+
 /* Projects queries from normalised tokens and attends to the keys and values of `a`. `dwc`: the
  * convolution of v behind a prefix, where there is one. */
-static fv_view attend(const struct context *c, const fv_attention_name *attention, uint32_t i,
+static fv_view attend(const fv_vit_stream *c, const fv_attention_name *attention, uint32_t i,
                       fv_view normed, fv_view dwc, fv_attention *a)
 {
     fv_builder *b = c->b;
@@ -220,6 +249,8 @@ static fv_view attend(const struct context *c, const fv_attention_name *attentio
     if (biased(c, attention, i)) { /* a window of all tokens */
         a->param = fv_vit_emit_bias(c->v, b, i);
         fv_emit_window(b, "attention", a, q, n, NULL, out);
+    } else if (c->masked) {
+        attend_masked(c, attention, i, *a, q, out);
     } else {
         fv_emit_queries(b, "attention", a, q, out);
     }
@@ -235,7 +266,7 @@ static void enter_block(fv_builder *b, uint32_t i)
 }
 
 /* The convolution of v behind a prefix, in a sweep of its own over the patches alone. */
-static fv_view convolve_patches(const struct context *c, const fv_vit_block *w)
+static fv_view convolve_patches(const fv_vit_stream *c, const fv_vit_block *w)
 {
     const fv_view rows = fv_vit_emit_patch_rows(c->b, c->x, c->v->width);
     const fv_view normed = fv_layer_norm(c->b, "norm of patches", &w->ln1, rows, c->v->eps,
@@ -243,7 +274,7 @@ static fv_view convolve_patches(const struct context *c, const fv_vit_block *w)
     return fv_vit_emit_dwc(c->b, &w->whole, normed, FV_NO_VIEW);
 }
 
-static void emit_attention(struct context *c, uint32_t i)
+static void emit_attention(fv_vit_stream *c, uint32_t i)
 {
     fv_builder *b = c->b;
     const fv_vit_block *w = &c->v->block[i];
@@ -275,7 +306,7 @@ static void emit_attention(struct context *c, uint32_t i)
 static fv_view attend_alone(const fovea_model *m, fv_builder *b, uint32_t i,
                             const fv_attention_name *attention, fv_view normed)
 {
-    const struct context c = {b, m->roles, fv_grid_tokens(&b->grid), FV_NO_VIEW};
+    const fv_vit_stream c = {.b = b, .v = m->roles, .tokens = fv_grid_tokens(&b->grid)};
     const fv_vit_whole *w = &c.v->block[i].whole;
     fv_view dwc = FV_NO_VIEW;
     fv_attention a;
@@ -295,7 +326,7 @@ static fv_view project_alone(const fovea_model *m, fv_builder *b, uint32_t i, fv
 }
 
 /* `inner`: the norm of what fc2 reads; NULL or absent: none. */
-static void mlp(const struct context *c, const fv_layer *ln, const fv_layer *fc1,
+static void mlp(const fv_vit_stream *c, const fv_layer *ln, const fv_layer *fc1,
                 const fv_layer *inner, const fv_layer *fc2, const fv_weight *scale, fv_view x,
                 uint32_t rows)
 {
@@ -313,7 +344,7 @@ static void mlp(const struct context *c, const fv_layer *ln, const fv_layer *fc1
     fv_emit_gemm(b, "fc2", &g);
 }
 
-static void block(struct context *c, uint32_t i)
+void fv_vit_emit_block(fv_vit_stream *c, uint32_t i)
 {
     const fv_vit_block *w = &c->v->block[i];
     enter_block(c->b, i);
@@ -323,7 +354,7 @@ static void block(struct context *c, uint32_t i)
 }
 
 /* Attention pooling (SigLIP): one learned query over all tokens, then a residual MLP. */
-static void pool_map(const struct context *c, fv_view y, fv_view out)
+static void pool_map(const fv_vit_stream *c, fv_view y, fv_view out)
 {
     fv_builder *b = c->b;
     const fv_vit *v = c->v;
@@ -356,7 +387,7 @@ static void pool_map(const struct context *c, fv_view y, fv_view out)
 
 /* Token `row` of the prefix, normalised, into one row `out`. Taken from the residual stream and
  * normalised alone, so that the normalised tokens need not be kept for it. */
-static void prefix_token(const struct context *c, uint32_t row, fv_view out)
+static void prefix_token(const fv_vit_stream *c, uint32_t row, fv_view out)
 {
     const fv_vit *v = c->v;
     bool normed = fv_weight_present(&v->post.w);
@@ -366,7 +397,7 @@ static void prefix_token(const struct context *c, uint32_t row, fv_view out)
         norm(c, "final norm of the token", x, &v->post, out, 1);
 }
 
-static void pool(const struct context *c, fv_view y, fv_view pooled)
+static void pool(const fv_vit_stream *c, fv_view y, fv_view pooled)
 {
     const fv_vit *v = c->v;
     const bool normed = fv_weight_present(&v->fc_norm.w);
@@ -399,7 +430,7 @@ static void pool(const struct context *c, fv_view y, fv_view pooled)
 
 /* Logits of the patches. Behind a prefix they are taken from the residual stream, which is whole
  * anyway, and normalised again. */
-static void segment(const struct context *c, const fovea_model *m, bool normed, fv_view y)
+static void segment(const fv_vit_stream *c, const fovea_model *m, bool normed, fv_view y)
 {
     fv_builder *b = c->b;
     const fv_vit *v = c->v;
@@ -416,7 +447,7 @@ static void segment(const struct context *c, const fovea_model *m, bool normed, 
 }
 
 /* C-RADIO's outputs: the class tokens that sum the picture up, side by side, and the patches. */
-static void summarise(const struct context *c, fv_view y)
+static void summarise(const fv_vit_stream *c, fv_view y)
 {
     fv_builder *b = c->b;
     const fv_vit *v = c->v;
@@ -430,7 +461,7 @@ static void summarise(const struct context *c, fv_view y)
         fv_emit_take(b, "patches", y, b->grid.prefix, features, rows, v->width);
 }
 
-static void head(const struct context *c, fv_view y, fv_view pooled)
+static void head(const fv_vit_stream *c, fv_view y, fv_view pooled)
 {
     fv_builder *b = c->b;
     const fv_vit *v = c->v;
@@ -467,12 +498,12 @@ static void head(const struct context *c, fv_view y, fv_view pooled)
 
 fv_view fv_vit_emit_blocks(const fv_vit *v, fv_builder *b, fv_vit_after *after, void *ctx)
 {
-    struct context c = {b, v, fv_grid_tokens(&b->grid), FV_NO_VIEW};
-    embed(&c);
+    fv_vit_stream c = {.b = b, .v = v, .tokens = fv_grid_tokens(&b->grid)};
+    fv_vit_emit_embed(&c);
     for (uint32_t i = 0; i <= v->depth && b->status == FOVEA_OK; i++) {
         if (i > 0)
-            block(&c, i - 1);
-        hidden(&c, i);
+            fv_vit_emit_block(&c, i - 1);
+        fv_vit_emit_hidden(&c, i);
         if (after)
             after(ctx, b, i, c.x);
         b->checkpoint_segment++;
@@ -483,7 +514,7 @@ fv_view fv_vit_emit_blocks(const fv_vit *v, fv_builder *b, fv_vit_after *after, 
 static fovea_status emit(const fovea_model *m, fv_builder *b)
 {
     const fv_vit *v = m->roles;
-    struct context c = {b, v, fv_grid_tokens(&b->grid), FV_NO_VIEW};
+    fv_vit_stream c = {.b = b, .v = v, .tokens = fv_grid_tokens(&b->grid)};
     c.x = fv_vit_emit_blocks(v, b, NULL, NULL);
     if (b->status != FOVEA_OK)
         return b->status;

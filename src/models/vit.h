@@ -157,6 +157,7 @@ enum fv_vit_kind {
  * the prefix, those of a block also its own; heads stand alone. */
 typedef struct fv_vit_names {
     enum fv_vit_origin { FV_VIT_HF, FV_VIT_DINO, FV_VIT_TIMM, FV_VIT_OPENAI } origin;
+    bool patch_positions; /* the position table has rows of patches alone */
     bool in_memory;       /* names inside transformers 5, of a state_dict that was saved as it is */
     uint32_t kinds;       /* bits of enum fv_vit_kind that are named so */
     const char *marks[3]; /* tensors, one of which must be there; none: the scheme always fits */

@@ -42,6 +42,22 @@ static fovea_status read_periods(fv_vit_reader *r, uint32_t n)
     return FOVEA_OK;
 }
 
+/* The base of DINOv3's periods, which transformers 5 keeps in a section of its own. */
+static fovea_status read_theta(fv_vit_reader *r, float *theta)
+{
+    const char *type = "default";
+    fv_config section;
+    FV_TRY(fv_config_section(&section, &r->vision, "rope_parameters"));
+    FV_TRY(fv_config_text(&type, &section, "rope_type"));
+    if (strcmp(type, "default") != 0)
+        return fv_fail(FOVEA_ENOTSUP,
+                       "%s: \"rope_parameters.rope_type\" is \"%.40s\"; \"default\" "
+                       "is supported",
+                       r->config->file, type);
+    FV_TRY(fv_config_float(theta, &r->vision, "rope_theta", 1, 1e9));
+    return fv_config_float(theta, &section, "rope_theta", 1, 1e9);
+}
+
 /* Those that each block and head has learned. */
 static fovea_status read_frequencies(fv_vit_reader *r, uint32_t n)
 {
@@ -59,7 +75,7 @@ fovea_status fv_vit_read_rotation(fv_vit_reader *r)
     const uint32_t d = v->width / v->heads;
     if (r->n->origin != FV_VIT_TIMM && r->kind == FV_VIT_DINOV3) {
         float theta = 100;
-        FV_TRY(fv_config_float(&theta, &r->vision, "rope_theta", 1, 1e9));
+        FV_TRY(read_theta(r, &theta));
         v->rope = (fv_rope){.rule = FV_ROPE_CENTRES, .base = (double)theta};
     }
     for (size_t i = 0; r->n->origin == FV_VIT_TIMM && i < sizeof timm / sizeof *timm; i++)

@@ -27,7 +27,8 @@ static fovea_status cut_table(fv_vit_reader *r, uint32_t rows, uint32_t *lead)
     fv_vit *v = r->v;
     uint32_t w = 0, h = 0;
     /* timm may give positions to all prefix tokens, to none, or to those of the class. */
-    const uint32_t leads[] = {r->kind == FV_VIT_POSE ? 1 : v->class_tokens, v->prefix, 0};
+    const uint32_t first = r->kind == FV_VIT_POSE ? 1 : v->class_tokens;
+    const uint32_t leads[] = {r->n->patch_positions ? 0 : first, v->prefix, 0};
     const int n_leads = r->n->origin == FV_VIT_TIMM ? 3 : 1;
     if (r->kind != FV_VIT_RADIO) /* whose table is of the largest picture */
         FV_TRY(fv_vit_read_picture(r, &w, &h));
