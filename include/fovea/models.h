@@ -93,7 +93,7 @@ typedef struct fovea_model_info {
     uint32_t prefix; /* tokens before the patches: class, distillation, registers */
     uint32_t native_width, native_height; /* pixels that its position table was made for */
     uint32_t classes;                     /* rows of the head; 0: no head */
-    uint32_t segments;                    /* classes of the segmentation head; 0: no such head */
+    uint32_t segments; /* classes of the segmentation head, or of masks; 0: none */
     uint64_t parameters;
     uint64_t mapped_bytes; /* of the checkpoint */
 } fovea_model_info;
@@ -120,6 +120,9 @@ FOVEA_API const char *fovea_model_label(const fovea_model *model, uint32_t i);
  *   Pola-PVT            embed1, ...; stage1, ...
  *   Pola-Swin           patch_embed; stage1, ...; down1, ... between them;
  *                       norm: the last stage, normalised
+ *   EoMT                masks_queries_logits: rows of a grid finer than the patches', a column for
+ *                       each query; class_queries_logits: a row for each query, of its classes and
+ *                       at the end of nothing; last_hidden_state, the queries first; hidden0, ...
  *   segmentation        logits of every patch, if there is a linear head for it: tensors
  *                       segmentation_head.{weight,bias} or mmsegmentation's
  *                       decode_head.conv_seg with its batch normalisation, in the checkpoint or

@@ -19,6 +19,8 @@ static const struct {
     {"segmentation", "segmentation"},
     {"predicted_depth", "predicted_depth"},
     {"heatmaps", "heatmaps"},
+    {"masks_queries_logits", "masks_queries_logits"},
+    {"class_queries_logits", "class_queries_logits"},
 };
 enum { RESULTS = sizeof results / sizeof *results };
 
@@ -79,9 +81,19 @@ static int want_dense(run_state *r)
     return CLI_OK;
 }
 
-static int want_segments(run_state *r)
+/* What classes of pixels are made of, if the model has it. */
+static void choose_segments(run_state *r)
 {
     r->segments = run_want(r, "segmentation");
+    if (r->segments)
+        return;
+    r->mask_classes = run_want(r, "class_queries_logits");
+    r->segments = r->mask_classes ? run_want(r, "masks_queries_logits") : NULL;
+}
+
+static int want_segments(run_state *r)
+{
+    choose_segments(r);
     if (!r->segments)
         return cli_fail(CLI_UNSUPPORTED,
                         "this model has no linear segmentation head; put one beside it as "
@@ -110,7 +122,7 @@ static void want_to_show(run_state *r)
     if (strcmp(name, "logits") != 0)
         run_want(r, "image_embeds");
     if (r->s.info.segments > 0 && r->s.info.segments <= RUN_SEGMENTS)
-        r->segments = run_want(r, "segmentation");
+        choose_segments(r);
 }
 
 bool run_writes(const run_state *r)
@@ -170,7 +182,7 @@ static bool channels_first(const run_state *r, const run_series *s)
     const char *type = r->s.info.type;
     if (strcmp(type, "mavit") == 0 || strcmp(type, "nalaformer") == 0)
         return !result_name(s->name);
-    if (strcmp(s->name, "heatmaps") == 0)
+    if (strcmp(s->name, "heatmaps") == 0 || strcmp(s->name, "masks_queries_logits") == 0)
         return true;
     return strncmp(type, "sam", 3) == 0 && strcmp(s->name, "last_hidden_state") == 0;
 }
@@ -188,8 +200,8 @@ static fovea_tensor saved_tensor(const run_state *r, const run_series *s, const 
         transpose(s->all, r->frames, (size_t)s->rows, (size_t)s->columns);
         return cli_tensor(name, s->all, 4, planes);
     }
-    return i->grid_width ? cli_tensor(name, s->all, 3, tokens)
-                         : cli_tensor(name, s->all, 2, vector);
+    const bool of_rows = i->grid_width || strcmp(s->name, "class_queries_logits") == 0;
+    return of_rows ? cli_tensor(name, s->all, 3, tokens) : cli_tensor(name, s->all, 2, vector);
 }
 
 int run_save_outputs(const run_state *r)

@@ -1,4 +1,5 @@
-/* run_segments.c: segmentation logits as pictures: the class of every pixel, and an overlay. */
+/* run_segments.c: segmentation logits, or masks and their classes, as pictures: the class of every
+ * pixel, and an overlay. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,7 +37,7 @@ static int write_overlay(run_state *r, const char *path, const fovea_frame *fram
 static int write_labels(run_state *r, const char *path, const uint8_t *class)
 {
     uint8_t palette[3 * RUN_SEGMENTS];
-    const uint32_t classes = (uint32_t)r->segments->columns;
+    const uint32_t classes = r->s.info.segments;
     for (uint32_t i = 0; i < classes; i++)
         colour(palette + 3 * i, i);
     char *name = run_picture_name(r, r->labels, path);
@@ -51,9 +52,16 @@ int run_segment(run_state *r, const char *path, const fovea_frame *frame)
     uint8_t *class = cli_alloc(pixels, sizeof *class);
     const run_series *s = r->segments;
     const segments_grid grid = {s->info.grid_width, s->info.grid_height, (uint32_t)s->columns};
-    float *room = cli_alloc(segments_room(&grid), sizeof *room);
     const segments_place place = {0, 0, r->info.width, r->info.height};
-    segments_classify(class, r->info.width, r->info.height, run_patches(s), &grid, &place, room);
+    const uint32_t classes = r->s.info.segments;
+    float *room = cli_alloc(
+        r->mask_classes ? segments_masks_room(&grid, classes) : segments_room(&grid), sizeof *room);
+    if (r->mask_classes)
+        segments_classify_masks(class, r->info.width, r->info.height, run_patches(s), &grid, &place,
+                                r->mask_classes->frame, classes, room);
+    else
+        segments_classify(class, r->info.width, r->info.height, run_patches(s), &grid, &place,
+                          room);
     free(room);
     memset(r->share, 0, sizeof r->share);
     for (size_t i = 0; i < pixels; i++)

@@ -173,8 +173,8 @@ void run_show(run_state *r, const char *name, double seconds)
                      name);
     }
     if (r->segments) {
-        f.share = rank(r->share, (uint32_t)r->segments->columns);
-        while (f.segments < r->segments->columns && f.share[f.segments].p > 0)
+        f.share = rank(r->share, r->s.info.segments);
+        while (f.segments < r->s.info.segments && f.share[f.segments].p > 0)
             f.segments++;
     }
     cli_progress_hide();

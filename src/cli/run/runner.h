@@ -54,7 +54,8 @@ typedef struct run_state {
     run_series *series;
     size_t n;
     run_series *dense;          /* the last token features; NULL: not asked for */
-    run_series *segments;       /* segmentation logits; NULL: not asked for */
+    run_series *segments;       /* logits of classes, or of masks; NULL: not asked for */
+    run_series *mask_classes;   /* logits of the masks' classes; NULL: there are no masks */
     double share[RUN_SEGMENTS]; /* of the current picture's pixels, by class */
     attention_map map;          /* of the current frame */
     json_t *written;            /* names of the current frame's files */
