@@ -52,6 +52,7 @@ static const struct {
     {"Idefics3", FV_PROCESSOR_IDEFICS}, {"SmolVLM", FV_PROCESSOR_IDEFICS},
     {"Sam", FV_PROCESSOR_SAM},          {"Beit", FV_PROCESSOR_SIGLIP},
     {"DPT", FV_PROCESSOR_DPT},          {"VitPose", FV_PROCESSOR_VITPOSE},
+    {"Eomt", FV_PROCESSOR_SAM},
 };
 
 static uint32_t in_proportion(uint32_t edge, uint32_t native)
@@ -102,12 +103,23 @@ static fovea_status read_class(fovea_preprocess *out, const fv_config *c, uint32
                                uint32_t native_height)
 {
     const char *name = NULL;
+    const fovea_preprocess own = *out;
     FV_TRY(fv_config_text(&name, c, "feature_extractor_type"));
     FV_TRY(fv_config_text(&name, c, "image_processor_type"));
     for (size_t i = 0; name && i < sizeof classes / sizeof *classes; i++)
         if (strncmp(name, classes[i].begin, strlen(classes[i].begin)) == 0)
             *out = fv_processor_default(classes[i].rule, native_width, native_height);
+    if (out->resize == FOVEA_RESIZE_PATCHES && own.resize == FOVEA_RESIZE_PATCHES) {
+        out->patch = own.patch; /* the model's */
+        out->most_patches = own.most_patches;
+    }
     return FOVEA_OK;
+}
+
+static bool given(const json_t *size, const char *edge)
+{
+    const json_t *value = json_object_get(size, edge);
+    return value && !json_is_null(value);
 }
 
 /* "size": an object with "shortest_edge", or with "height" and "width"; a plain number means the
@@ -128,7 +140,7 @@ static fovea_status read_size(fovea_preprocess *out, const fv_config *c)
     }
     if (!size)
         return FOVEA_OK;
-    if (out->resize == FOVEA_RESIZE_PATCHES && json_object_get(size, "longest_edge")) {
+    if (out->resize == FOVEA_RESIZE_PATCHES && given(size, "longest_edge")) {
         /* SAM's, which fills the picture up to a square: as many patches as that has. */
         fv_config section;
         FV_TRY(fv_config_section(&section, c, "size"));
@@ -138,8 +150,8 @@ static fovea_status read_size(fovea_preprocess *out, const fv_config *c)
     }
     if (out->resize == FOVEA_RESIZE_FIT)
         return fv_config_size(&out->resize_width, &out->resize_height, &square, c, "size");
-    if (json_object_get(size, "shortest_edge")) {
-        if (json_object_get(size, "longest_edge"))
+    if (given(size, "shortest_edge")) {
+        if (given(size, "longest_edge"))
             return fv_fail(FOVEA_ENOTSUP, "%s: \"size.longest_edge\" is not supported", c->file);
         fv_config section;
         FV_TRY(fv_config_section(&section, c, "size"));

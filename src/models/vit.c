@@ -306,7 +306,8 @@ static void emit_attention(fv_vit_stream *c, uint32_t i)
 static fv_view attend_alone(const fovea_model *m, fv_builder *b, uint32_t i,
                             const fv_attention_name *attention, fv_view normed)
 {
-    const fv_vit_stream c = {.b = b, .v = m->roles, .tokens = fv_grid_tokens(&b->grid)};
+    const fv_vit_stream c = {
+        .b = b, .v = m->roles, .tokens = fv_grid_tokens(&b->grid), .x = FV_NO_VIEW};
     const fv_vit_whole *w = &c.v->block[i].whole;
     fv_view dwc = FV_NO_VIEW;
     fv_attention a;

@@ -120,6 +120,8 @@ static bool is_later(const char *name, uint32_t blocks)
         at = strstr(name, before[i]);
         at = at ? at + strlen(before[i]) : NULL;
     }
+    if (!at && strncmp(name, "layers.", 7) == 0 && !strstr(name, "downsample")) /* EoMT's */
+        at = name + 7;
     return at && strtoul(at, NULL, 10) >= blocks;
 }
 
@@ -164,6 +166,8 @@ static uint32_t make_shallow(json_t *config)
         json_array_set_new(depths, i, json_integer(1));
     if (json_object_get(config, "num_hidden_layers"))
         json_object_set_new(config, "num_hidden_layers", json_integer(1));
+    if (json_object_get(config, "num_blocks")) /* EoMT */
+        json_object_set_new(config, "num_blocks", json_integer(1));
     if (json_object_get(config, "global_attn_indexes")) /* SAM */
         json_object_set_new(config, "global_attn_indexes", json_pack("[i]", 0));
     return 1;
@@ -195,10 +199,10 @@ static size_t add_head(uint8_t *out, size_t room, size_t used, uint32_t width)
 size_t fuzz_seed(size_t index, uint8_t *out, size_t room)
 {
     static const char *const models[] = {
-        "vit-ti16",         "deit-ti",       "dinov2-s-reg",    "clip-b32",   "siglip-b16",
-        "block-64x4x2",     "mavit-t",       "nalaformer-xt",   "pola-pvt-t", "pola-swin-t",
-        "dinov3-s",         "dinov3-s-plus", "owlv2-b16",       "beitv2-b16", "sam-b16",
-        "depth-anything-s", "vitpose-s",     "vitpose-s-simple"};
+        "vit-ti16",         "deit-ti",       "dinov2-s-reg",     "clip-b32",   "siglip-b16",
+        "block-64x4x2",     "mavit-t",       "nalaformer-xt",    "pola-pvt-t", "pola-swin-t",
+        "dinov3-s",         "dinov3-s-plus", "owlv2-b16",        "beitv2-b16", "sam-b16",
+        "depth-anything-s", "vitpose-s",     "vitpose-s-simple", "eomt-s",     "eomt-dinov3-s"};
     static const char processor[] =
         "{\"image_processor_type\":\"BitImageProcessor\",\"size\":{\"shortest_edge\":32},"
         "\"crop_size\":{\"height\":32,\"width\":32},\"resample\":3,\"image_mean\":[0.5,0.5,0.5]}";

@@ -5,6 +5,7 @@
 
 #include "checkpoint/source.h"
 #include "models/depth_anything.h"
+#include "models/eomt.h"
 #include "models/sam.h"
 #include "models/vitpose.h"
 #include "tests/models/small_checkpoint.h"
@@ -582,6 +583,9 @@ static void synthetic_models_have_the_published_sizes(void **state)
         {"vitpose-s-simple", 21722513}, {"vitpose-s", 24290577},
         {"vitpose-b-simple", 85912337}, {"vitpose-b", 89994513},
         {"vitpose-l", 308544785},       {"vitpose-h", 637208849},
+        {"eomt-s", 23975942},           {"eomt-b", 93663110},
+        {"eomt-l", 316695686},          {"eomt-dinov3-s", 23356934},
+        {"eomt-dinov3-b", 92425094},    {"eomt-dinov3-l", 315032710},
     };
     size_t names = 0;
     (void)state;
@@ -596,7 +600,8 @@ static void synthetic_models_have_the_published_sizes(void **state)
         fovea_model_free(m);
     }
     const char *(*const lists[])(size_t) = {fv_vit_synthetic, fv_sam_synthetic,
-                                            fv_depth_anything_synthetic, fv_vitpose_synthetic};
+                                            fv_depth_anything_synthetic, fv_vitpose_synthetic,
+                                            fv_eomt_synthetic};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         for (size_t k = 0; lists[i](k); k++)
             names++;

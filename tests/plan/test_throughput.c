@@ -42,6 +42,7 @@ static const struct subject {
     {GOLDEN "timm-samvit-01", "linear:elu1", 200, 180},
     {"synthetic:depth-anything-s", NULL, 42, 28},
     {"synthetic:vitpose-s", NULL, 48, 32},
+    {GOLDEN "eomt-masked-01", NULL, 0, 0},
 };
 enum { SUBJECTS = sizeof subjects / sizeof *subjects };
 static int stride = 7; /* of the subjects that are tried */
