@@ -31,6 +31,17 @@ static void count_products(const fovea_trainer *t, uint32_t count[2])
     }
 }
 
+/* Steps that are left to a reference kernel: those whose types no other kernel takes. */
+static uint32_t count_slow(const fovea_trainer *t)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < t->plan->b.steps; i++) {
+        const fv_step *s = &t->plan->b.step[i];
+        n += !s->dead && strstr(s->kernel->name, "_ref");
+    }
+    return n;
+}
+
 /* What rounding of factors to 8 bits does to a gradient: a difference that is there, and small. */
 static void compare(fovea_device *device, const char *model, fovea_trainer_options o)
 {
@@ -45,6 +56,7 @@ static void compare(fovea_device *device, const char *model, fovea_trainer_optio
     const uint32_t all = count[0];
     count_products(t, count);
     assert_true(count[1] > count[0] && count[0] + count[1] == all);
+    assert_int_equal(count_slow(t), count_slow(exact));
     add_picture(exact, 0);
     add_picture(t, 0);
     const double loss = exact->sum[0];
@@ -70,12 +82,18 @@ static void gradients_are_those_of_float32(void **state)
     static const char *const models[] = {"vit-01",         "dinov2-03", "dinov2-with-registers-03",
                                          "clip-vision-02", "siglip-02", "dinov3-03"};
     static const char *const attentions[] = {"mala", "sla-pola", "foveated:1", "linear:elu1"};
+    static const char *const whole[] = {"pola", "nala", "focused"};
     fovea_device *device = open_device(2);
     for (int stage = 1; stage <= 3; stage++) {
         for (size_t i = 0; i < sizeof models / sizeof *models; i++)
             compare(device, models[i], options_of((fovea_stage)stage, "linear:elu1"));
         for (size_t i = 0; i < sizeof attentions / sizeof *attentions; i++)
             compare(device, "dinov2-03", wide_options_of((fovea_stage)stage, attentions[i]));
+        for (size_t i = 0; i < sizeof whole / sizeof *whole; i++) {
+            fovea_trainer_options o = options_of((fovea_stage)stage, whole[i]);
+            o.whole = 1;
+            compare(device, "vit-01", o);
+        }
     }
     fovea_device_close(device);
 }
