@@ -1,4 +1,4 @@
-/* gpu_grid.c: launch code of posemb.cl, upsample.cl and dwconv.cl. */
+/* gpu_grid.c: launch code of posemb.cl, upsample.cl, dwconv.cl and adaptive_pool.cl. */
 #include <string.h>
 
 #include "gpu/gpu_code.h"
@@ -89,3 +89,11 @@ const fv_gpu_code fv_gpu_dwconv_line = {.program = "dwconv",
                                         .define = dwconv_define,
                                         .shape = dwconv_line_shape,
                                         .align = 1};
+
+/* ---- adaptive pooling ---- */
+
+const fv_gpu_code fv_gpu_adaptive_pool = {.program = "adaptive_pool",
+                                          .entry = "adaptive_pool",
+                                          .group = 64,
+                                          .shape = fv_gpu_shape_columns,
+                                          .align = 1};

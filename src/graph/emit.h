@@ -386,6 +386,10 @@ void fv_emit_dwconv(fv_builder *b, const char *label, const fv_dwconv *c);
 void fv_emit_gather(fv_builder *b, const char *label, fv_view in, const uint32_t *table,
                     uint32_t parts, fv_view res, fv_view out, uint32_t rows, uint32_t cols);
 
+/* Means of the finished grid `from` over columns x lines areas of it: ADAPTIVE_POOL. */
+void fv_emit_adaptive_pool(fv_builder *b, const char *label, fv_view in, const fv_grid *from,
+                           uint32_t columns, uint32_t lines, fv_view out, uint32_t cols);
+
 /* `from` finished rows to `rows`, linearly along the token axis, as torch's interpolate does with
  * align_corners False. */
 void fv_emit_lerp(fv_builder *b, const char *label, fv_view in, uint32_t from, fv_view out,

@@ -200,6 +200,18 @@ void fv_emit_lerp(fv_builder *b, const char *label, fv_view in, uint32_t from, f
     s->prob.dim[FV_LERP_ROWS] = from;
 }
 
+/* ---- means of areas ---- */
+
+void fv_emit_adaptive_pool(fv_builder *b, const char *label, fv_view in, const fv_grid *from,
+                           uint32_t columns, uint32_t lines, fv_view out, uint32_t cols)
+{
+    fv_step *s = fv_emit_row_step(b, FV_OP_ADAPTIVE_POOL, label, in, FV_KIND_WHOLE, out,
+                                  columns * lines, cols);
+    s->prob.dim[FV_POOL_WIDTH] = from->width;
+    s->prob.dim[FV_POOL_HEIGHT] = from->height;
+    s->prob.dim[FV_POOL_COLUMNS] = columns;
+}
+
 /* ---- rotations ---- */
 
 void fv_emit_rope_tables(fv_builder *b, const fv_grid *grid, uint32_t d, fv_weight *cos,

@@ -120,7 +120,8 @@ enum {
     FV_LERP_ROWS = 2,
     FV_ROPE_D = 2,
     FV_SHUFFLE_SCALE = 2
-};                           /* beside FV_ROW_C */
+};                                                                   /* beside FV_ROW_C */
+enum { FV_POOL_WIDTH = 2, FV_POOL_HEIGHT = 3, FV_POOL_COLUMNS = 4 }; /* beside FV_ROW_C */
 enum { FV_GRAD_TOKENS = 2 }; /* beside FV_ROW_C; that are summed over */
 enum { FV_SEGMENT_GRID = 2, FV_SEGMENT_WIDTH = 3, FV_SEGMENT_HEIGHT = 4 }; /* beside FV_ROW_C */
 
@@ -188,6 +189,7 @@ enum { FV_GATHER_IN, FV_GATHER_RES, FV_GATHER_OUT };
 enum { FV_LERP_IN, FV_LERP_OUT };
 enum { FV_UPSAMPLE_IN, FV_UPSAMPLE_RES, FV_UPSAMPLE_OUT };
 enum { FV_SHUFFLE_IN, FV_SHUFFLE_OUT };
+enum { FV_POOL_IN, FV_POOL_OUT };
 enum { FV_ROPE_IN, FV_ROPE_COS, FV_ROPE_SIN, FV_ROPE_OUT };
 enum { FV_WINDOW_Q, FV_WINDOW_K, FV_WINDOW_V, FV_WINDOW_PARAM, FV_WINDOW_OUT }; /* as SOFTMAX's */
 enum { FV_COPY_IN, FV_COPY_OUT };

@@ -254,6 +254,13 @@ static void other_order(fv_builder *b)
     }
 }
 
+static void areas(fv_builder *b)
+{
+    const fv_view x = fv_emit_rows(b, TOKENS, WIDTH);
+    fv_emit_adaptive_pool(b, "areas", x, &grid, 6, 6, fv_emit_rows(b, 36, WIDTH), WIDTH);
+    fv_emit_adaptive_pool(b, "the whole", x, &grid, 1, 1, fv_emit_rows(b, 1, WIDTH), WIDTH);
+}
+
 static void decoders(fv_builder *b)
 {
     static const uint32_t flags[] = {0, FV_FLAG_NEAREST, FV_FLAG_ALIGN_CORNERS};
@@ -539,6 +546,7 @@ static fovea_status all(fv_cases *c, const fv_limits *limits)
     depthwise(b);
     other_order(b);
     decoders(b);
+    areas(b);
     rotations(b);
     softmax(b);
     relative(b);
@@ -566,6 +574,7 @@ static void narrow(fv_builder *b)
     softmax(b);
     relative(b);
     foveated(b);
+    areas(b);
     linear(b);
     windows(b);
     stored_int8(b);
