@@ -293,13 +293,29 @@ static fovea_status get_ignored(const json_t **out, const fv_config *own)
                : fv_config_fail(own, "ignore", "a list of names of fields");
 }
 
-fovea_status fv_fields_check_pyramid(const fv_config *config)
+fovea_status fv_fields_check_section(const fv_config *section, const fv_config *config,
+                                     const fv_field *list)
 {
     fv_config own;
     const json_t *ignore;
     FV_TRY(fv_config_section(&own, config, "fovea"));
     FV_TRY(get_ignored(&ignore, &own));
-    return check(config, pyramids, NULL, ignore);
+    return check(section, list, NULL, ignore);
+}
+
+fovea_status fv_fields_ignored(bool *out, const fv_config *config, const char *name)
+{
+    fv_config own;
+    const json_t *ignore;
+    FV_TRY(fv_config_section(&own, config, "fovea"));
+    FV_TRY(get_ignored(&ignore, &own));
+    *out = ignored(ignore, name);
+    return FOVEA_OK;
+}
+
+fovea_status fv_fields_check_pyramid(const fv_config *config)
+{
+    return fv_fields_check_section(config, config, pyramids);
 }
 
 fovea_status fv_fields_check(const fv_config *config, const fv_config *vision, const fv_config *own,

@@ -57,11 +57,12 @@ fovea_status fv_fold(fv_layer *l, fv_tensor_reader *t, const char *prefix, const
 {
     const uint32_t taps = f->size * f->size, cols = f->channels * taps;
     const uint64_t shape[4] = {f->rows, f->channels, f->size, f->size}, length[1] = {f->rows};
-    const fv_tensor *weight, *bias;
+    const fv_tensor *weight, *bias = NULL;
     struct affine a = {0};
-    assert(!(f->norm && f->scale));
+    assert(!(f->norm && f->scale) && (f->norm || !f->unbiased));
     FV_TRY(fv_reader_tensor(&weight, t, prefix, f->stem, "weight", 4, shape));
-    FV_TRY(fv_reader_tensor(&bias, t, prefix, f->stem, "bias", 1, length));
+    if (!f->unbiased)
+        FV_TRY(fv_reader_tensor(&bias, t, prefix, f->stem, "bias", 1, length));
     if (f->norm || f->scale) {
         const fv_tensor *factors;
         FV_TRY(fv_model_floats(&a.factor, &factors, t->m, 1, f->rows));
