@@ -128,6 +128,7 @@ FOVEA_API const char *fovea_model_label(const fovea_model *model, uint32_t i);
  *                       decode_head.conv_seg with its batch normalisation, in the checkpoint or
  *                       in segmentation.safetensors beside it. It reads last_hidden_state, or
  *                       the last stage that is as wide as the head
+ *   seg_logits          logits of every place of the finest level: Semantic FPN, UperNet
  */
 FOVEA_API const char *fovea_model_output(const fovea_model *model, size_t index);
 

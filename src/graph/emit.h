@@ -189,6 +189,7 @@ typedef struct fv_builder {
     fv_weight cos, sin;          /* tables of the model's rotation, once they are made */
     fv_weight bias;              /* of the scores of all blocks, once it is made: */
     const fv_weight *bias_of;    /* of this table */
+    uint32_t *candidates;        /* a detector's, of the plan's outputs: models/detection.h */
     const fv_training *training; /* NULL: inference only. Else position tables stay weights */
     uint32_t checkpoint_segment; /* of the next steps: each block begins one */
     char scope[36];              /* what their labels begin with, such as "block 3"; or empty */

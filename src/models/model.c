@@ -12,6 +12,7 @@
 #include "checkpoint/processor.h"
 #include "checkpoint/source.h"
 #include "graph/attention.h"
+#include "models/decoder.h"
 #include "platform/os/os.h"
 
 #define CONFIG_LIMIT (16u << 20)
@@ -108,6 +109,7 @@ static void free_model(fovea_model *m)
 {
     if (m->family)
         m->family->release(m);
+    fv_decoder_release(m);
     free_texts(m->outputs);
     free_texts(m->labels);
     fv_mem_free(m->attention);
@@ -239,7 +241,8 @@ static const char *label_at(const json_t *by_id, const json_t *list, uint32_t i)
 
 static uint32_t label_count(const fovea_model *m)
 {
-    return m->info.classes ? m->info.classes : m->info.segments;
+    const uint32_t boxes = m->decoder ? m->decoder->detection.classes : 0;
+    return m->info.classes ? m->info.classes : m->info.segments ? m->info.segments : boxes;
 }
 
 /* "id2label" (transformers) or "label_names" (timm), when they name every class. */

@@ -19,9 +19,10 @@
 
 /* ---- the model ---- */
 
-struct fv_source; /* source.h: an opened checkpoint */
-struct fv_config; /* config.h: its config.json */
-struct fv_packed; /* packed.h: one packed weight, counted */
+struct fv_source;  /* source.h: an opened checkpoint */
+struct fv_config;  /* config.h: its config.json */
+struct fv_decoder; /* decoder.h: a neck and a head */
+struct fv_packed;  /* packed.h: one packed weight, counted */
 struct fv_builder;
 struct fv_view;
 struct fv_attention_name;
@@ -97,6 +98,7 @@ struct fovea_model {
     const fv_additions *additions; /* while it is read; or NULL */
     bool new_head;                 /* a head was added */
     fv_segmentation segmentation;
+    struct fv_decoder *decoder;     /* or NULL */
     void *roles;                    /* the family's */
     char *attention;                /* of info */
     char **outputs;                 /* NULL at the end; the main output first */

@@ -270,9 +270,10 @@ static fovea_status emit(const fovea_model *m, fv_builder *b)
             fv_pola_attend(&c);
             fv_pola_mlp(&c);
         }
-        fv_pola_offer_stage(&c);
+        fv_pola_offer_stage(&c, c.p->block_eps);
     }
     fv_pola_classify(&c, c.x);
+    fv_decoder_emit(m, b, c.feature);
     return b->status;
 }
 

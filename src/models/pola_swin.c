@@ -118,6 +118,25 @@ static fovea_status read_embedding(fv_pola_reader *r)
                      : FOVEA_OK;
 }
 
+/* Dense backbones have one behind every stage that is read, in the place of the last one. */
+static fovea_status read_norms(fv_pola_reader *r)
+{
+    fv_pola *p = r->p;
+    char stem[16];
+    bool dense = false;
+    for (uint32_t i = 0; i < p->stages; i++) {
+        snprintf(stem, sizeof stem, "norm%u.", i);
+        if (!fv_reader_find(&r->t, "", stem, "weight"))
+            continue;
+        FV_TRY(fv_reader_norm(&p->stage[i].norm, &r->t, "", stem, p->stage[i].width));
+        dense = true;
+    }
+    const bool classifies = fv_reader_find(&r->t, "", "head.", "weight") != NULL;
+    if (dense && !classifies && !fv_reader_find(&r->t, "", "norm.", "weight"))
+        return FOVEA_OK;
+    return fv_reader_norm(&p->norm, &r->t, "", "norm.", p->stage[p->stages - 1].width);
+}
+
 static fovea_status read_roles(fv_pola_reader *r)
 {
     fv_pola *p = r->p;
@@ -139,7 +158,7 @@ static fovea_status read_roles(fv_pola_reader *r)
         for (uint32_t j = 0; j < s->depth; j++)
             FV_TRY(read_block(r, i, j, window));
     }
-    FV_TRY(fv_reader_norm(&p->norm, &r->t, "", "norm.", p->stage[p->stages - 1].width));
+    FV_TRY(read_norms(r));
     return fv_pola_finish(r);
 }
 
@@ -148,13 +167,19 @@ static fovea_status read_model(fovea_model *m, const fv_source *source, const fv
     fv_pola_reader r;
     FV_TRY(fv_pola_start(&r, m, source, config, "patch_embed.proj."));
     FV_TRY(read_roles(&r));
-    FV_TRY(fv_model_add_output(m, r.p->head.w.rows ? "logits" : "norm"));
+    const bool normed = fv_weight_present(&r.p->norm.w);
+    if (r.p->head.w.rows)
+        FV_TRY(fv_model_add_output(m, "logits"));
+    else if (normed)
+        FV_TRY(fv_model_add_output(m, "norm"));
+    else
+        FV_TRY(fv_model_add_output(m, "stage%u", r.p->stages));
     FV_TRY(fv_model_add_output(m, "patch_embed"));
     for (uint32_t i = 1; i <= r.p->stages; i++)
         FV_TRY(fv_model_add_output(m, "stage%u", i));
     for (uint32_t i = 1; i < r.p->stages; i++)
         FV_TRY(fv_model_add_output(m, "down%u", i));
-    return fv_model_add_output(m, "norm");
+    return normed ? fv_model_add_output(m, "norm") : FOVEA_OK;
 }
 
 /* ---- grids ---- */
@@ -330,7 +355,7 @@ static void stage(fv_pola_context *c)
             attend(c, &known);
         fv_pola_mlp(c);
     }
-    fv_pola_offer_stage(c);
+    fv_pola_offer_stage(c, EPS);
 }
 
 static fovea_status emit(const fovea_model *m, fv_builder *b)
@@ -347,10 +372,13 @@ static fovea_status emit(const fovea_model *m, fv_builder *b)
         c.stage++;
         stage(&c);
     }
-    const uint32_t n = fv_grid_tokens(&c.grid);
-    fv_view y = fv_emit_output(b, "norm", n, c.s->width, &c.grid, true);
-    fv_emit_layernorm(b, "final norm", c.x, &p->norm.w, &p->norm.b, EPS, y, n);
-    fv_pola_classify(&c, y);
+    if (fv_weight_present(&p->norm.w)) {
+        const uint32_t n = fv_grid_tokens(&c.grid);
+        fv_view y = fv_emit_output(b, "norm", n, c.s->width, &c.grid, true);
+        fv_emit_layernorm(b, "final norm", c.x, &p->norm.w, &p->norm.b, EPS, y, n);
+        fv_pola_classify(&c, y);
+    }
+    fv_decoder_emit(m, b, c.feature);
     return b->status;
 }
 

@@ -169,11 +169,16 @@ void fv_pola_offer(const fv_pola_context *c, const char *name, fv_view rows)
     fv_emit_offer(c->b, text, rows, n, c->s->width, &c->grid);
 }
 
-void fv_pola_offer_stage(const fv_pola_context *c)
+void fv_pola_offer_stage(fv_pola_context *c, float eps)
 {
+    const fv_layer *norm = &c->s->norm;
+    fv_view x = c->x;
     fv_emit_leave_block(c->b);
-    fv_pola_offer(c, "stage", c->x);
-    fv_segmentation_emit(c->m, c->b, c->stage, c->x, &c->grid);
+    if (fv_weight_present(&norm->w))
+        x = fv_layer_norm(c->b, "norm of the stage", norm, x, eps, fv_grid_tokens(&c->grid));
+    fv_pola_offer(c, "stage", x);
+    fv_segmentation_emit(c->m, c->b, c->stage, x, &c->grid);
+    c->feature[c->stage] = (fv_level){x, c->grid, c->s->width};
 }
 
 void fv_pola_classify(const fv_pola_context *c, fv_view rows)

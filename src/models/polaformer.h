@@ -6,6 +6,7 @@
 
 #include "checkpoint/config.h"
 #include "graph/emit.h"
+#include "models/decoder.h"
 #include "models/model.h"
 #include "models/tensor_reader.h"
 
@@ -38,6 +39,7 @@ typedef struct fv_pola_stage {
     fv_layer embed, embed_ln;
     fv_weight positions;  /* (native tokens, C); may be absent */
     fv_pola_block *block; /* depth of them */
+    fv_layer norm;        /* Swin's dense backbones: of the stage's output; or absent */
 } fv_pola_stage;
 
 typedef struct fv_pola {
@@ -46,7 +48,7 @@ typedef struct fv_pola {
     float qk_scale; /* of softmax blocks; 0: 1 / sqrt(head dimension) */
     bool by_count;  /* positions of as many keys as there are belong to them, whatever the grid */
     fv_pola_stage stage[FV_POLA_STAGES];
-    fv_layer norm; /* Swin: before the head */
+    fv_layer norm; /* Swin: before the head; absent in dense backbones */
     fv_layer head; /* may be absent */
 } fv_pola;
 
@@ -123,7 +125,8 @@ typedef struct fv_pola_context {
     const fv_pola_block *w;
     uint32_t stage; /* its number */
     fv_grid grid;
-    fv_view x; /* the residual stream: another value after every addition */
+    fv_view x;                        /* the residual stream: another value after every addition */
+    fv_level feature[FV_POLA_STAGES]; /* of the stages behind, for a decoder */
 } fv_pola_context;
 
 /* ENOTSUP: an attention that the weights were not made for. */
@@ -146,8 +149,9 @@ void fv_pola_attend(fv_pola_context *c);
 void fv_pola_mlp(fv_pola_context *c);
 /* Copies rows to output `name`, with the number of the stage from 1, where it is wanted. */
 void fv_pola_offer(const fv_pola_context *c, const char *name, fv_view rows);
-/* Emits the stage as a feature, and its segmentation logits, where they are wanted. */
-void fv_pola_offer_stage(const fv_pola_context *c);
+/* Emits the stage as a feature, and its segmentation logits, where they are wanted; eps: of its
+ * norm. */
+void fv_pola_offer_stage(fv_pola_context *c, float eps);
 /* Mean of the tokens and the head. */
 void fv_pola_classify(const fv_pola_context *c, fv_view rows);
 

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "models/decoder.h"
 #include "models/layer.h"
 #include "models/segmentation.h"
 
@@ -28,9 +29,10 @@ struct context {
     const fv_pyramid_stage *s;
     fv_grid grid;
     uint32_t tokens;
-    uint32_t done;      /* blocks */
-    fv_view x;          /* the residual stream */
-    fv_weight cos, sin; /* of the stage */
+    uint32_t done;                     /* blocks */
+    fv_view x;                         /* the residual stream */
+    fv_weight cos, sin;                /* of the stage */
+    fv_level feature[FV_PYRAMID_MOST]; /* of every stage, for a decoder */
 };
 
 static uint32_t half(uint32_t n)
@@ -239,15 +241,16 @@ static void block(struct context *c, const fv_pyramid_block *w)
     mlp(c, w);
 }
 
-/* A segmentation head on the stage's feature. */
-static void segment(const struct context *c, uint32_t i)
+/* The stage's feature, for a head on it. */
+static void read_feature(struct context *c, uint32_t i)
 {
     const fv_pyramid_stage *s = c->s;
-    if (!fv_segmentation_wants(c->m, c->b, i))
+    if (!fv_segmentation_wants(c->m, c->b, i) && !fv_decoder_wants(c->m, c->b))
         return;
     const bool normed = fv_weight_present(&s->norm.w);
     fv_view in = normed ? norm(c, "norm of the feature", &s->norm) : c->x;
     fv_segmentation_emit(c->m, c->b, i, in, &c->grid);
+    c->feature[i] = (fv_level){in, c->grid, s->width};
 }
 
 static void stage(struct context *c, uint32_t i)
@@ -263,7 +266,7 @@ static void stage(struct context *c, uint32_t i)
     fv_emit_leave_block(c->b);
     snprintf(text, sizeof text, "stage%u", i + 1);
     feature(c, text, s->width, &s->norm);
-    segment(c, i);
+    read_feature(c, i);
     if (!fv_weight_present(&s->down.w))
         return;
     snprintf(text, sizeof text, "down%u", i + 1);
@@ -324,5 +327,6 @@ fovea_status fv_pyramid_emit(const fovea_model *m, fv_builder *b)
     for (uint32_t i = 0; i < c.p->stages && b->status == FOVEA_OK; i++)
         stage(&c, i);
     head(&c);
+    fv_decoder_emit(m, b, c.feature);
     return b->status;
 }

@@ -8,6 +8,7 @@
 #include "models/model.h"
 #include "models/tensor_reader.h"
 
+#define FV_PYRAMID_MOST 16 /* stages */
 #define FV_PYRAMID_STEM 4 /* convolutions; their grid is a quarter of the picture */
 
 typedef struct fv_pyramid_block {

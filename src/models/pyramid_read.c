@@ -7,13 +7,14 @@
 
 #include "checkpoint/config.h"
 #include "checkpoint/processor.h"
+#include "models/decoder.h"
 #include "models/fields.h"
 #include "models/fold.h"
 #include "models/pyramid.h"
 #include "models/segmentation.h"
 #include "ops/rope.h"
 
-#define STAGES 16
+#define STAGES FV_PYRAMID_MOST
 #define WIDTH 65536
 #define HIDDEN (1u << 20)
 #define DEPTH 1024
@@ -294,7 +295,9 @@ static fovea_status read_head(struct reader *r)
 static fovea_status list_outputs(fovea_model *m)
 {
     const fv_pyramid *p = m->roles;
-    FV_TRY(FV_MEM_ARRAY(&m->outputs, 2ull * p->stages + 4, FV_MEM_MODEL, "list of outputs"));
+    FV_TRY(FV_MEM_ARRAY(&m->outputs, 2ull * p->stages + 4 + FV_DECODER_OUTPUTS, FV_MEM_MODEL,
+                        "list of outputs"));
+    FV_TRY(fv_decoder_list(m));
     if (fv_weight_present(&p->head.w))
         FV_TRY(fv_model_add_output(m, "logits"));
     else
@@ -342,7 +345,9 @@ fovea_status fv_pyramid_read(fovea_model *m, const fv_source *source, const fv_c
     uint32_t width[STAGES];
     for (uint32_t i = 0; i < r.p->stages; i++)
         width[i] = r.p->stage[i].width;
-    FV_TRY(fv_segmentation_read(m, source, config->file, width, r.p->stages));
+    FV_TRY(fv_decoder_read(m, source, config, width, r.p->stages));
+    if (!m->decoder)
+        FV_TRY(fv_segmentation_read(m, source, config->file, width, r.p->stages));
     /* A weight without a role would silently make it another model; other heads do not. */
     fv_reader_ignore(&r.t, "", "head");
     FV_TRY(fv_reader_all_used(&r.t, ""));

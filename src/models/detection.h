@@ -1,0 +1,39 @@
+/* detection.h: how boxes come of a detector's outputs: its anchors and what is kept. */
+#ifndef FOVEA_SRC_MODELS_DETECTION_H
+#define FOVEA_SRC_MODELS_DETECTION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define FV_LEVELS 16u  /* of a neck or head, at most */
+#define FV_ANCHORS 32u /* of a place, at most */
+
+/* mmdetection's AnchorGenerator, DeltaXYWHBBoxCoder and test_cfg. Output "cls.i" has for every
+ * place of level i the logits of all classes, anchor after anchor, "box.i" four numbers for each
+ * anchor. */
+typedef struct fv_detection {
+    uint32_t levels, anchors, classes;
+    float stride[FV_LEVELS];                /* pixels from place to place */
+    float anchor[FV_LEVELS][FV_ANCHORS][4]; /* x1 y1 x2 y2 at the first place */
+    float mean[4], std[4];                  /* of the four numbers */
+    bool clip;                              /* boxes end where the picture does */
+    uint32_t nms_pre;                       /* best of every level that are looked at */
+    float score_thr, iou_threshold;
+    float min_size; /* boxes whose sides are not above it are dropped; negative: none are */
+    uint32_t max_per_img;
+} fv_detection;
+
+/* A box that may be kept. */
+typedef struct fv_candidate {
+    float logit, score;
+    float box[4];
+    uint32_t level, place, label; /* place: an anchor of the level, cell by cell */
+} fv_candidate;
+
+/* 32-bit words for what is looked at of a picture. */
+static inline uint32_t fv_detection_room(const fv_detection *d)
+{
+    return d->levels * d->nms_pre * (uint32_t)(sizeof(fv_candidate) / sizeof(uint32_t));
+}
+
+#endif
