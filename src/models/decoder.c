@@ -12,7 +12,7 @@
 
 #define CLASSES 65536u
 
-static const fv_decoder_head *const heads[] = {&fv_head_semantic_fpn};
+static const fv_decoder_head *const heads[] = {&fv_head_semantic_fpn, &fv_head_uper_net};
 #define HEADS (sizeof heads / sizeof *heads)
 
 /* ---- config.json ---- */
