@@ -96,14 +96,15 @@ typedef struct fovea_model_info {
     uint32_t segments; /* classes of the segmentation head, or of masks; 0: none */
     uint64_t parameters;
     uint64_t mapped_bytes; /* of the checkpoint */
+    uint32_t boxes;        /* that it finds in a picture, at most; 0: it finds none */
 } fovea_model_info;
 #define FOVEA_MODEL_INFO_INIT FOVEA_INIT(fovea_model_info, )
 
 FOVEA_API fovea_status fovea_model_describe(const fovea_model *model, fovea_model_info *out);
 /* The model's preprocessing: that of preprocessor_config.json, else the family's. */
 FOVEA_API fovea_status fovea_model_preprocess(const fovea_model *model, fovea_preprocess *out);
-/* Name of class i (id2label), of the segmentation head where there is no other head; or NULL.
- * Belongs to the model. */
+/* Name of class i (id2label), of the segmentation head or of boxes where there is no other head; or
+ * NULL. Belongs to the model. */
 FOVEA_API const char *fovea_model_label(const fovea_model *model, uint32_t i);
 /* Names of the outputs that a model can give, index from 0, the main one first; NULL past the end.
  * They belong to the model. Outputs of token rows have a grid and a stride, see fovea_plan_output:
@@ -129,6 +130,8 @@ FOVEA_API const char *fovea_model_label(const fovea_model *model, uint32_t i);
  *                       in segmentation.safetensors beside it. It reads last_hidden_state, or
  *                       the last stage that is as wide as the head
  *   seg_logits          logits of every place of the finest level: Semantic FPN, UperNet
+ *   cls.0, ..; box.0, .. of every level, for each anchor one after the other: logits of all
+ *                       classes, and four numbers that move and scale it: RetinaNet
  */
 FOVEA_API const char *fovea_model_output(const fovea_model *model, size_t index);
 

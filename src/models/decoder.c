@@ -12,7 +12,8 @@
 
 #define CLASSES 65536u
 
-static const fv_decoder_head *const heads[] = {&fv_head_semantic_fpn, &fv_head_uper_net};
+static const fv_decoder_head *const heads[] = {&fv_head_semantic_fpn, &fv_head_uper_net,
+                                               &fv_head_retina_net};
 #define HEADS (sizeof heads / sizeof *heads)
 
 /* ---- config.json ---- */
