@@ -38,7 +38,9 @@ FOVEA_API fovea_status fovea_model_load_with(fovea_model **out, const char *path
 FOVEA_API void fovea_model_free(fovea_model *model);
 
 /* Names that "synthetic:" takes, index from 0; NULL past the end. Beside them it takes
- * "block-WIDTHxHEADSxRATIO": a ViT of one block, on patches of 2 x 2 pixels, for benchmarks. */
+ * "block-WIDTHxHEADSxRATIO": a ViT of one block, on patches of 2 x 2 pixels, for benchmarks; and
+ * behind the name of a pyramid (mavit, nalaformer, pola) -fpn, -upernet or -retinanet: what is put
+ * on it for dense tasks. */
 FOVEA_API const char *fovea_model_synthetic(size_t index);
 /* Names of attentions that models can be given, index from 0; NULL past the end. All but softmax
  * can have "sla-" before them. */

@@ -35,7 +35,7 @@ static const char *synthetic(size_t index)
 
 static fovea_status make_synthetic(json_t **config, struct fv_source *source, const char *name)
 {
-    return fv_pyramid_make_synthetic(config, source, &form, fv_pyramid_size(&form, name));
+    return fv_pyramid_make_synthetic(config, source, &form, name);
 }
 
 const fv_family fv_family_mavit = {
@@ -48,5 +48,6 @@ const fv_family fv_family_mavit = {
     .emit = fv_pyramid_emit,
     .release = fv_pyramid_release,
     .synthetic = synthetic,
+    .decodes = true,
     .make_synthetic = make_synthetic,
 };

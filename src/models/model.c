@@ -13,6 +13,7 @@
 #include "checkpoint/source.h"
 #include "graph/attention.h"
 #include "models/decoder.h"
+#include "models/decoder_synthetic.h"
 #include "platform/os/os.h"
 
 #define CONFIG_LIMIT (16u << 20)
@@ -428,6 +429,8 @@ static const fv_family *find_synthetic(const char *name)
 {
     for (size_t i = 0; i < FAMILIES; i++) {
         if (families[i]->has_synthetic && families[i]->has_synthetic(name))
+            return families[i];
+        if (families[i]->decodes && fv_decoder_has_synthetic(families[i]->synthetic, name))
             return families[i];
         for (size_t k = 0; families[i]->synthetic && families[i]->synthetic(k); k++)
             if (strcmp(families[i]->synthetic(k), name) == 0)

@@ -70,6 +70,7 @@ typedef struct fv_family {
      * NULL: there are none. */
     const char *(*synthetic)(size_t index);
     bool (*has_synthetic)(const char *name); /* names beside those; NULL: none */
+    bool decodes; /* it takes necks and heads, and their names behind those (decoder.h) */
     fovea_status (*make_synthetic)(json_t **config, struct fv_source *source, const char *name);
 } fv_family;
 

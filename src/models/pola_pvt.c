@@ -286,5 +286,6 @@ const fv_family fv_family_pola_pvt = {
     .emit = emit,
     .release = fv_pola_release,
     .synthetic = fv_pola_pvt_synthetic,
+    .decodes = true,
     .make_synthetic = fv_pola_pvt_make_synthetic,
 };

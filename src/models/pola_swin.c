@@ -391,5 +391,6 @@ const fv_family fv_family_pola_swin = {
     .emit = emit,
     .release = fv_pola_release,
     .synthetic = fv_pola_swin_synthetic,
+    .decodes = true,
     .make_synthetic = fv_pola_swin_make_synthetic,
 };

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "models/decoder_synthetic.h"
 #include "models/polaformer.h"
 #include "models/synthetic.h"
 
@@ -61,10 +62,31 @@ static void around(struct maker *k, const char *prefix, uint32_t i)
     linear(k, prefix, "mlp.fc2.", c, hidden, k->added);
 }
 
-static void head(struct maker *k)
+/* The classification head, or what `name` says, with its part of config.json. */
+static void head(struct maker *k, const char *name, bool normed, json_t *made)
 {
+    size_t base;
+    const int decoder = fv_decoder_suffix(&base, name);
+    char stem[16];
+    if (decoder >= 0) {
+        for (uint32_t i = 0; normed && i < STAGES; i++) {
+            snprintf(stem, sizeof stem, "norm%u.", i);
+            fv_synthetic_norm(&k->m, "", stem, k->width[i]);
+        }
+        fv_decoder_synthetic_tensors(&k->m, decoder, k->width);
+        fv_decoder_synthetic_config(made, decoder, k->width);
+        return;
+    }
     fv_synthetic_norm(&k->m, "", "norm.", k->width[STAGES - 1]);
     linear(k, "", "head.", CLASSES, k->width[STAGES - 1], 1);
+}
+
+/* Whether `size` is the backbone of `name`. */
+static bool is_size(const char *size, const char *name)
+{
+    size_t base;
+    fv_decoder_suffix(&base, name);
+    return strlen(size) == base && strncmp(size, name, base) == 0;
 }
 
 /* ---- Pola-PVT ---- */
@@ -110,20 +132,19 @@ fovea_status fv_pola_pvt_make_synthetic(json_t **config, fv_source *source, cons
                       .width = {64, 128, 320, 512},
                       .heads = {1, 2, 5, 8}};
     size_t s = 0;
-    while (strcmp(pvt[s].name, name) != 0)
+    while (!is_size(pvt[s].name, name))
         s++;
     memcpy(k.depth, pvt[s].depth, sizeof k.depth);
     set_added(&k);
     for (uint32_t i = 0; i < STAGES; i++)
         pvt_stage(&k, i);
-    head(&k);
-    return fv_synthetic_end(
-        config, name, k.m.status,
-        json_pack("{s:s, s:i, s:i, s:o, s:o, s:o, s:o, s:b, s:s, s:s}", "model_type", "pola_pvt",
-                  "img_size", (int)k.image, "patch_size", PATCH, "embed_dims",
-                  fv_synthetic_list(k.width), "depths", fv_synthetic_list(k.depth), "num_heads",
-                  fv_synthetic_list(k.heads), "mlp_ratios", fv_synthetic_list(k.mlp), "qkv_bias", 1,
-                  "la_sr_ratios", "1111", "attn_type", "LLLL"));
+    json_t *made = json_pack(
+        "{s:s, s:i, s:i, s:o, s:o, s:o, s:o, s:b, s:s, s:s}", "model_type", "pola_pvt", "img_size",
+        (int)k.image, "patch_size", PATCH, "embed_dims", fv_synthetic_list(k.width), "depths",
+        fv_synthetic_list(k.depth), "num_heads", fv_synthetic_list(k.heads), "mlp_ratios",
+        fv_synthetic_list(k.mlp), "qkv_bias", 1, "la_sr_ratios", "1111", "attn_type", "LLLL");
+    head(&k, name, false, made);
+    return fv_synthetic_end(config, name, k.m.status, made);
 }
 
 /* ---- Pola-Swin ---- */
@@ -169,7 +190,7 @@ fovea_status fv_pola_swin_make_synthetic(json_t **config, fv_source *source, con
 {
     struct maker k = {.m = {.source = source}, .mlp = {4, 4, 4, 4}};
     size_t s = 0;
-    while (strcmp(swin[s].name, name) != 0)
+    while (!is_size(swin[s].name, name))
         s++;
     k.image = swin[s].image;
     for (uint32_t i = 0; i < STAGES; i++) {
@@ -182,12 +203,11 @@ fovea_status fv_pola_swin_make_synthetic(json_t **config, fv_source *source, con
     fv_synthetic_norm(&k.m, "patch_embed.", "norm.", k.width[0]);
     for (uint32_t i = 0; i < STAGES; i++)
         swin_stage(&k, i);
-    head(&k);
-    return fv_synthetic_end(
-        config, name, k.m.status,
-        json_pack("{s:s, s:i, s:i, s:i, s:o, s:o, s:i, s:i, s:b, s:s}", "model_type", "pola_swin",
-                  "img_size", (int)k.image, "patch_size", PATCH, "embed_dim", (int)k.width[0],
-                  "depths", fv_synthetic_list(k.depth), "num_heads", fv_synthetic_list(k.heads),
-                  "window_size", (int)(k.image / PATCH), "mlp_ratio", 4, "qkv_bias", 1, "attn_type",
-                  "LLSS"));
+    json_t *made = json_pack(
+        "{s:s, s:i, s:i, s:i, s:o, s:o, s:i, s:i, s:b, s:s}", "model_type", "pola_swin", "img_size",
+        (int)k.image, "patch_size", PATCH, "embed_dim", (int)k.width[0], "depths",
+        fv_synthetic_list(k.depth), "num_heads", fv_synthetic_list(k.heads), "window_size",
+        (int)(k.image / PATCH), "mlp_ratio", 4, "qkv_bias", 1, "attn_type", "LLSS");
+    head(&k, name, true, made);
+    return fv_synthetic_end(config, name, k.m.status, made);
 }

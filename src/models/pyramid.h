@@ -9,7 +9,7 @@
 #include "models/tensor_reader.h"
 
 #define FV_PYRAMID_MOST 16 /* stages */
-#define FV_PYRAMID_STEM 4 /* convolutions; their grid is a quarter of the picture */
+#define FV_PYRAMID_STEM 4  /* convolutions; their grid is a quarter of the picture */
 
 typedef struct fv_pyramid_block {
     bool linear;   /* the family's mechanism, else softmax */
@@ -80,11 +80,10 @@ fovea_status fv_pyramid_emit(const fovea_model *m, fv_builder *b);
  * FV_NO_VALUE: not multiplied). */
 fv_view fv_pyramid_lepe(const fv_pyramid_mix *m, fv_view gate);
 
-/* pyramid_synthetic.c: random checkpoints. Names of the sizes, NULL past the end; the size of a
- * name that is one of them. */
+/* pyramid_synthetic.c: random checkpoints. Names of the sizes, NULL past the end; `name` is one of
+ * them, or has a neck or head behind it. */
 const char *fv_pyramid_synthetic(const fv_pyramid_form *form, size_t index);
-const fv_pyramid_spec *fv_pyramid_size(const fv_pyramid_form *form, const char *name);
 fovea_status fv_pyramid_make_synthetic(json_t **config, struct fv_source *source,
-                                       const fv_pyramid_form *form, const fv_pyramid_spec *spec);
+                                       const fv_pyramid_form *form, const char *name);
 
 #endif

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "models/decoder_synthetic.h"
 #include "models/pyramid.h"
 #include "models/synthetic.h"
 
@@ -21,10 +22,11 @@ const char *fv_pyramid_synthetic(const fv_pyramid_form *form, size_t index)
     return form->sizes[n].name;
 }
 
-const fv_pyramid_spec *fv_pyramid_size(const fv_pyramid_form *form, const char *name)
+/* The size whose name is the first n characters. */
+static const fv_pyramid_spec *find_size(const fv_pyramid_form *form, const char *name, size_t n)
 {
     const fv_pyramid_spec *s = form->sizes;
-    while (strcmp(s->name, name) != 0)
+    while (strlen(s->name) != n || strncmp(s->name, name, n) != 0)
         s++;
     return s;
 }
@@ -126,26 +128,53 @@ static json_t *flags(const fv_pyramid_spec *s)
 static json_t *make_config(const struct maker *m)
 {
     const fv_pyramid_spec *s = m->spec;
-    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:[f, f, f, f], s:i, s:i}", "model_type",
-                     m->form->type, "flagss", flags(s), "embed_dims", fv_synthetic_list(s->width),
-                     "depths", fv_synthetic_list(s->depth), "num_heads",
-                     fv_synthetic_list(s->heads), "mlp_ratios", s->ratio, s->ratio, s->ratio,
-                     s->ratio, "projection", (int)s->projection, "num_classes", CLASSES);
+    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:[f, f, f, f]}", "model_type", m->form->type,
+                     "flagss", flags(s), "embed_dims", fv_synthetic_list(s->width), "depths",
+                     fv_synthetic_list(s->depth), "num_heads", fv_synthetic_list(s->heads),
+                     "mlp_ratios", s->ratio, s->ratio, s->ratio, s->ratio);
+}
+
+static void head(struct maker *m, json_t *made)
+{
+    const fv_pyramid_spec *s = m->spec;
+    linear(m, "", "proj.", s->projection, s->width[FV_PYRAMID_STAGES - 1]);
+    batchnorm(m, "", "norm.", s->projection);
+    linear(m, "", "head.", CLASSES, s->projection);
+    json_object_set_new(made, "projection", json_integer(s->projection));
+    json_object_set_new(made, "num_classes", json_integer(CLASSES));
+}
+
+/* What dense backbones have in the place of the head. */
+static void extra_norms(struct maker *m)
+{
+    char prefix[40];
+    for (uint32_t i = 0; i < FV_PYRAMID_STAGES; i++) {
+        snprintf(prefix, sizeof prefix, "extra_norms.%u.", i);
+        fv_synthetic_norm(&m->m, prefix, "norm.", m->spec->width[i]);
+    }
 }
 
 fovea_status fv_pyramid_make_synthetic(json_t **config, fv_source *source,
-                                       const fv_pyramid_form *form, const fv_pyramid_spec *spec)
+                                       const fv_pyramid_form *form, const char *name)
 {
+    size_t base;
+    const int decoder = fv_decoder_suffix(&base, name);
+    const fv_pyramid_spec *spec = find_size(form, name, base);
     struct maker m = {.m = {source, FOVEA_OK}, .form = form, .spec = spec};
     uint32_t depth = 0;
     for (uint32_t i = 0; i < FV_PYRAMID_STAGES; i++)
         depth += spec->depth[i];
     m.added = 1 / sqrtf(3 * (float)depth);
+    json_t *made = make_config(&m);
     stem(&m);
     for (uint32_t i = 0; i < FV_PYRAMID_STAGES; i++)
         stage(&m, i);
-    linear(&m, "", "proj.", spec->projection, spec->width[FV_PYRAMID_STAGES - 1]);
-    batchnorm(&m, "", "norm.", spec->projection);
-    linear(&m, "", "head.", CLASSES, spec->projection);
-    return fv_synthetic_end(config, spec->name, m.m.status, make_config(&m));
+    if (decoder >= 0) {
+        extra_norms(&m);
+        fv_decoder_synthetic_tensors(&m.m, decoder, spec->width);
+        fv_decoder_synthetic_config(made, decoder, spec->width);
+    } else {
+        head(&m, made);
+    }
+    return fv_synthetic_end(config, name, m.m.status, made);
 }

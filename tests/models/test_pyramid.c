@@ -19,7 +19,10 @@
 extern const fv_family fv_family_mavit, fv_family_nalaformer;
 static const fv_family *const families[] = {&fv_family_mavit, &fv_family_nalaformer};
 
-static const fv_pyramid_spec tiny = {"tiny", {8, 12, 16, 20}, {1, 2, 1, 1}, {2, 3, 1, 5}, 1.5, 6};
+static const fv_pyramid_spec tiny[] = {
+    {"tiny", {8, 12, 16, 20}, {1, 2, 1, 1}, {2, 3, 1, 5}, 1.5, 6},
+    {.name = NULL},
+};
 #define CLASSES 1000
 
 /* ---- small checkpoints, written to the folder ---- */
@@ -62,7 +65,9 @@ static void add_model(struct checkpoint *c, const fv_family *family, const char 
     fv_source *source;
     json_t *config;
     succeed(fv_source_make(&source, "tiny", TENSORS));
-    succeed(fv_pyramid_make_synthetic(&config, source, family->form, &tiny));
+    fv_pyramid_form form = *(const fv_pyramid_form *)family->form;
+    form.sizes = tiny;
+    succeed(fv_pyramid_make_synthetic(&config, source, &form, "tiny"));
     for (uint32_t i = 0; i < source->made; i++)
         add(c, prefix, &source->tensor[i], more);
     fv_source_close(source);
