@@ -289,6 +289,20 @@ class plan : public handle<fovea_plan, fovea_plan_free>
         check(try_run(frame, outputs));
     }
 #endif
+    /* Boxes in the outputs of a frame that was run, best first: at most as many as `boxes` has room
+     * for, which becomes as long as there are. */
+    fovea_status try_detections(buffers outputs, std::vector<fovea_detection> &boxes) noexcept
+    {
+        fovea_output outs[MAX_OUTPUTS];
+        std::size_t count = 0, found = 0;
+        for (std::vector<float> &out : outputs)
+            if (count < MAX_OUTPUTS)
+                outs[count++] = {out.data(), out.size() * sizeof(float)};
+        const fovea_status status =
+            fovea_detections(*this, outs, count, boxes.data(), boxes.size(), &found);
+        boxes.resize(status == FOVEA_OK ? found : 0);
+        return status;
+    }
 
   private:
     friend result<plan>;

@@ -133,7 +133,7 @@ FOVEA_API const char *fovea_model_label(const fovea_model *model, uint32_t i);
  *                       the last stage that is as wide as the head
  *   seg_logits          logits of every place of the finest level: Semantic FPN, UperNet
  *   cls.0, ..; box.0, .. of every level, for each anchor one after the other: logits of all
- *                       classes, and four numbers that move and scale it: RetinaNet
+ *                       classes, and four numbers of which fovea_detections makes boxes: RetinaNet
  */
 FOVEA_API const char *fovea_model_output(const fovea_model *model, size_t index);
 

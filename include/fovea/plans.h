@@ -249,6 +249,22 @@ typedef struct fovea_output {
     size_t size; /* bytes; at least what fovea_plan_output says */
 } fovea_output;
 
+/* A box that a detector has found. */
+typedef struct fovea_detection {
+    float x1, y1, x2, y2; /* corners, in pixels of the picture as it was run: fovea_plan_info says
+                             where they are in the frame */
+    float score;          /* between 0 and 1 */
+    uint32_t label;       /* class: fovea_model_label */
+} fovea_detection;
+
+/* Makes boxes of a frame's outputs, all of cls.0, box.0, .. among them, as fovea_run was given
+ * them: at most as many as fovea_model_info.boxes, best first; without allocating. *count: how
+ * many; those beyond `room` are left out. Equal scores have a fixed order; outputs that are no
+ * numbers give no boxes. One thread at a time, like a frame. ENOTSUP: the model finds no boxes;
+ * EINVAL: outputs are missing. */
+FOVEA_API fovea_status fovea_detections(fovea_plan *plan, const fovea_output *outs, size_t n_outs,
+                                        fovea_detection *boxes, size_t room, size_t *count);
+
 typedef uint64_t fovea_ticket;
 
 /* Runs one frame; outs[i] is the plan's output i. Equals fovea_submit and an unbounded fovea_wait.

@@ -115,7 +115,7 @@ class ModelInfo(_Sized):
     _fields_ = [*_SIZE, ("type", C.c_char * 32), ("attention", C.c_char_p),
                 *_each(C.c_uint32, "width depth heads patch prefix native_width native_height classes "
                                    "segments"),
-                *_each(C.c_uint64, "parameters mapped_bytes")]
+                *_each(C.c_uint64, "parameters mapped_bytes"), ("boxes", C.c_uint32)]
 
 
 class FrameShape(C.Structure):
@@ -184,6 +184,11 @@ class Output(C.Structure):
     _fields_ = [("data", C.c_void_p), ("size", C.c_size_t)]
 
 
+class _Detection(C.Structure):
+    _c_name_ = "fovea_detection"
+    _fields_ = [*_each(C.c_float, "x1 y1 x2 y2 score"), ("label", C.c_uint32)]
+
+
 class Matrix(C.Structure):
     _c_name_ = "fovea_matrix"
     _fields_ = [("data", C.c_void_p), ("stride", C.c_size_t)]
@@ -248,6 +253,8 @@ for _name, _result, _arguments in [
         ("fovea_wisdom_save", C.c_int, [C.c_char_p]),
         ("fovea_plan_output", C.c_int, [_HANDLE, C.c_size_t, C.POINTER(OutputInfo)]),
         ("fovea_run", C.c_int, [_HANDLE, C.POINTER(Frame), C.POINTER(Output), C.c_size_t]),
+        ("fovea_detections", C.c_int, [_HANDLE, C.POINTER(Output), C.c_size_t,
+                                       C.POINTER(_Detection), C.c_size_t, C.POINTER(C.c_size_t)]),
         ("fovea_attention_plan_create", C.c_int, [_OUT, _HANDLE, C.POINTER(AttentionOptions)]),
         ("fovea_gemm_plan_create", C.c_int, [_OUT, _HANDLE, C.POINTER(GemmOptions)]),
         ("fovea_op_input", C.c_char_p, [_HANDLE, C.c_size_t]),
@@ -634,6 +641,7 @@ def gemm(a, weight, bias=None, activation=None, *, device=None):
 
 
 Features = collections.namedtuple("Features", "values stride")
+Detection = collections.namedtuple("Detection", "x1 y1 x2 y2 score label")
 Tuned = collections.namedtuple("Tuned", "compute tried bf16")
 
 
@@ -721,6 +729,17 @@ class Plan(_Handle):
     def run(self, picture):
         """{name: float32 rows} of one picture."""
         return {name: rows for name, rows, _ in self._run(_pixels(picture))}
+
+    def detections(self, picture, most=10000):
+        """Boxes that a detector finds in one picture, best first, `most` of them: [Detection(x1, y1, x2,
+        y2, score, label)] in pixels of `picture`. The plan's outputs are all of "cls.0", "box.0", ..."""
+        results = self._run(_pixels(picture))
+        outs = (Output * len(results))(*[Output(a.ctypes.data, a.nbytes) for _, a, _ in results])
+        boxes, count, info = (_Detection * most)(), C.c_size_t(), self.info
+        self._call(_lib.fovea_detections, outs, len(outs), boxes, most, C.byref(count))
+        left, top, across, down = (info[k] for k in ("left", "top", "scale_x", "scale_y"))
+        return [Detection(left + b.x1 * across, top + b.y1 * down, left + b.x2 * across,
+                          top + b.y2 * down, b.score, b.label) for b in boxes[:count.value]]
 
     def _run(self, pixels):
         """(name, rows, OutputInfo) of every output."""

@@ -14,7 +14,7 @@
 #include "models/model.h"
 #include "tests/fuzz/fuzz.h"
 
-enum { PARTS = 4, WIDTH = 64, HEIGHT = 48 };
+enum { PARTS = 4, WIDTH = 64, HEIGHT = 48, OUTPUTS = 32 };
 
 #define MEMORY (16u << 20)
 #define FLOPS 1e8
@@ -36,12 +36,33 @@ static void run(fovea_plan *plan)
 {
     static uint8_t pixels[3 * WIDTH * HEIGHT];
     const fovea_frame frame = {.pixels = {pixels}};
-    fovea_output_info info = FOVEA_OUTPUT_INFO_INIT;
-    fuzz_check(fovea_plan_output(plan, 0, &info), "an output");
-    fovea_output out = {.size = (size_t)info.rows * info.columns * sizeof(float)};
-    out.data = malloc(out.size);
-    fuzz_check(out.data && fovea_run(plan, &frame, &out, 1) == FOVEA_OK, fovea_error());
-    free(out.data);
+    fovea_output out[OUTPUTS];
+    fovea_detection box;
+    size_t n = 0, boxes;
+    for (fovea_output_info info = FOVEA_OUTPUT_INFO_INIT; fovea_plan_output(plan, n, &info); n++) {
+        out[n].size = (size_t)info.rows * info.columns * sizeof(float);
+        out[n].data = malloc(out[n].size);
+        fuzz_check(out[n].data != NULL, "memory");
+    }
+    fuzz_check(n > 0, "an output");
+    fuzz_check(fovea_run(plan, &frame, out, n) == FOVEA_OK, fovea_error());
+    fuzz_check(n == 1 || fovea_detections(plan, out, n, &box, 1, &boxes) == FOVEA_OK,
+               fovea_error());
+    while (n-- > 0)
+        free(out[n].data);
+}
+
+/* What boxes are made of. */
+static size_t want_boxes(const char *wanted[OUTPUTS], const fovea_model *model)
+{
+    fovea_model_info info = FOVEA_MODEL_INFO_INIT;
+    const char *name;
+    size_t n = 0;
+    fovea_model_describe(model, &info);
+    for (size_t i = 0; info.boxes && (name = fovea_model_output(model, i)); i++)
+        if (strncmp(name, "cls.", 4) == 0 || strncmp(name, "box.", 4) == 0)
+            wanted[n++] = name;
+    return n;
 }
 
 static void make_plan(const fovea_model *model, const fovea_preprocess *preprocess)
@@ -49,6 +70,7 @@ static void make_plan(const fovea_model *model, const fovea_preprocess *preproce
     static fovea_device *device;
     fovea_plan_options o = FOVEA_PLAN_OPTIONS_INIT;
     fovea_device_options one = FOVEA_DEVICE_OPTIONS_INIT;
+    const char *wanted[OUTPUTS];
     fovea_plan *plan;
     fovea_plan_info info = FOVEA_PLAN_INFO_INIT;
     one.threads = 1;
@@ -57,6 +79,10 @@ static void make_plan(const fovea_model *model, const fovea_preprocess *preproce
     o.frame.width = WIDTH;
     o.frame.height = HEIGHT;
     o.preprocess = preprocess;
+    o.outputs = wanted;
+    o.n_outputs = want_boxes(wanted, model);
+    if (o.n_outputs == 0)
+        o.outputs = NULL;
     o.memory_limit = MEMORY;
     o.dry = 1;
     if (fovea_plan_create(&plan, model, device, &o) != FOVEA_OK)
@@ -198,11 +224,29 @@ static size_t add_head(uint8_t *out, size_t room, size_t used, uint32_t width)
 
 size_t fuzz_seed(size_t index, uint8_t *out, size_t room)
 {
-    static const char *const models[] = {
-        "vit-ti16",         "deit-ti",       "dinov2-s-reg",     "clip-b32",   "siglip-b16",
-        "block-64x4x2",     "mavit-t",       "nalaformer-xt",    "pola-pvt-t", "pola-swin-t",
-        "dinov3-s",         "dinov3-s-plus", "owlv2-b16",        "beitv2-b16", "sam-b16",
-        "depth-anything-s", "vitpose-s",     "vitpose-s-simple", "eomt-s",     "eomt-dinov3-s"};
+    static const char *const models[] = {"vit-ti16",
+                                         "deit-ti",
+                                         "dinov2-s-reg",
+                                         "clip-b32",
+                                         "siglip-b16",
+                                         "block-64x4x2",
+                                         "mavit-t",
+                                         "nalaformer-xt",
+                                         "pola-pvt-t",
+                                         "pola-swin-t",
+                                         "dinov3-s",
+                                         "dinov3-s-plus",
+                                         "owlv2-b16",
+                                         "beitv2-b16",
+                                         "sam-b16",
+                                         "depth-anything-s",
+                                         "vitpose-s",
+                                         "vitpose-s-simple",
+                                         "mavit-t-fpn",
+                                         "pola-swin-t-upernet",
+                                         "nalaformer-xt-retinanet",
+                                         "eomt-s",
+                                         "eomt-dinov3-s"};
     static const char processor[] =
         "{\"image_processor_type\":\"BitImageProcessor\",\"size\":{\"shortest_edge\":32},"
         "\"crop_size\":{\"height\":32,\"width\":32},\"resample\":3,\"image_mean\":[0.5,0.5,0.5]}";
@@ -229,7 +273,7 @@ size_t fuzz_seed(size_t index, uint8_t *out, size_t room)
     out[used++] = 0;
     used = add_header(out, room, used, m->source, blocks);
     out[used++] = 0;
-    if (index % 3 == 0)
+    if (index % 3 == 0 && !m->decoder)
         used = add_head(out, room, used, m->info.width);
     free(config);
     fovea_model_free(m);

@@ -74,6 +74,21 @@ static bool features_lie_on_a_grid()
            stage.offset(0, 5, 0) == std::size_t{5} * stage.output(0).columns;
 }
 
+// A model without boxes says so, and leaves none.
+static bool boxes_are_asked_for()
+{
+    fovea::device device("cpu");
+    const fovea::model vit("synthetic:vit-ti16");
+    fovea_plan_options o = FOVEA_PLAN_OPTIONS_INIT;
+    o.frame.width = o.frame.height = 32;
+    o.dry = 1;
+    fovea::plan plan(vit, device, o);
+    std::vector<float> out = plan.buffer(0);
+    std::vector<fovea_detection> boxes(3);
+    return vit.info().boxes == 0 && plan.info().scale_x == 1 && plan.info().left == 0 &&
+           plan.try_detections({out}, boxes) == FOVEA_ENOTSUP && boxes.empty();
+}
+
 // What is asked for is what a plan says that it uses, and an operation computes with it.
 static bool products_are_chosen()
 {
@@ -111,6 +126,7 @@ int main()
         throws(FOVEA_ENODEV, "nonsense"),
         state_counts(),
         features_lie_on_a_grid(),
+        boxes_are_asked_for(),
         products_are_chosen(),
     };
     int passed = 0, all = 0;

@@ -419,6 +419,22 @@ class Models(unittest.TestCase):
         for name, rows in self.model.plan(camera, format="yuyv").run(camera).items():
             np.testing.assert_array_equal(rows, want[name])
 
+    def test_detections(self):
+        model = fovea.Model("synthetic:nalaformer-xt-retinanet")
+        names = [n for n in model.outputs if n.startswith(("cls.", "box."))]
+        plan = model.plan(self.image, outputs=names, preprocess=True)
+        high, wide = self.image.shape[:2]
+        boxes = plan.detections(self.image)
+        self.assertTrue(0 < len(boxes) <= model.info["boxes"])
+        self.assertEqual([b.score for b in boxes], sorted((b.score for b in boxes), reverse=True))
+        low, scale = plan.info["left"], plan.info["scale_x"]
+        for b in boxes:
+            self.assertTrue(0 <= b.label < 80 and b.x1 <= b.x2 and b.y1 <= b.y2)
+            self.assertTrue(low - 0.01 <= b.x1 and b.x2 <= low + plan.info["width"] * scale + 0.01)
+        self.assertEqual(plan.detections(self.image, most=2), boxes[:2])
+        with self.assertRaisesRegex(fovea.Error, "all outputs cls.0"):
+            model.plan(self.image).detections(self.image)
+
     def test_threads(self):
         """Of one model, with the plan that all share and with one each."""
         names, seen = ["last_hidden_state"], []

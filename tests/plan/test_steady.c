@@ -136,6 +136,57 @@ static void vitpose_stepwise(void **state)
     ten_frames("synthetic:vitpose-s", NULL, FOVEA_SCHEDULE_STEPWISE, 0);
 }
 
+/* Boxes of a detector, with what finds them. */
+static void boxes(void **state)
+{
+    (void)state;
+    enum { LEVELS = 5, MOST = 100 };
+    static fovea_detection found[MOST];
+    static char name[2 * LEVELS][8];
+    const char *names[2 * LEVELS];
+    fovea_model *model;
+    fovea_plan *plan;
+    fovea_device *device = fixture_device(2);
+    fovea_plan_options options = fixture_options(NULL, FOVEA_SCHEDULE_STEPWISE);
+    fovea_output out[2 * LEVELS];
+    const fovea_frame frame = {.pixels = {fixture_pixels}};
+    size_t count = 0;
+    assert_int_equal(fovea_model_load(&model, "synthetic:nalaformer-xt-retinanet"), FOVEA_OK);
+    for (int i = 0; i < 2 * LEVELS; i++) {
+        snprintf(name[i], sizeof name[i], "%s.%d", i % 2 ? "box" : "cls", i / 2);
+        names[i] = name[i];
+    }
+    options.outputs = names;
+    options.n_outputs = 2 * LEVELS;
+    assert_int_equal(fovea_plan_create(&plan, model, device, &options), FOVEA_OK);
+    for (size_t i = 0; i < 2 * LEVELS; i++) {
+        fovea_output_info info = FOVEA_OUTPUT_INFO_INIT;
+        assert_true(fovea_plan_output(plan, i, &info));
+        out[i].size = (size_t)info.rows * info.columns * sizeof(float);
+        out[i].data = malloc(out[i].size);
+    }
+    assert_int_equal(fovea_run(plan, &frame, out, 2 * LEVELS), FOVEA_OK);
+    assert_int_equal(fovea_detections(plan, out, 2 * LEVELS, found, MOST, &count), FOVEA_OK);
+    const costs before = costs_now();
+    for (int i = 0; i < 3; i++) {
+        fovea_run(plan, &frame, out, 2 * LEVELS);
+        fovea_detections(plan, out, 2 * LEVELS, found, MOST, &count);
+    }
+    const uint64_t heap = heap_calls() - before.heap;
+    assert_int_equal(costs_now().library, before.library);
+    assert_int_equal(heap, 0);
+    assert_true(count > 0);
+    /* Without all that it takes nothing is written. */
+    assert_int_equal(fovea_detections(plan, out, 2, found, MOST, &count), FOVEA_EINVAL);
+    out[3].size--;
+    assert_int_equal(fovea_detections(plan, out, 2 * LEVELS, found, MOST, &count), FOVEA_EINVAL);
+    for (size_t i = 0; i < 2 * LEVELS; i++)
+        free(out[i].data);
+    fovea_plan_free(plan);
+    fovea_model_free(model);
+    fovea_device_close(device);
+}
+
 /* One small model of every family and dialect that tests/data has. */
 static void every_family(void **state)
 {
@@ -226,6 +277,7 @@ int main(void)
         cmocka_unit_test(depth_anything_streamed),
         cmocka_unit_test(vitpose_stepwise),
         cmocka_unit_test(every_family),
+        cmocka_unit_test(boxes),
     };
     fixture_draw();
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,37 @@
+/* boxes.h: from a detector's outputs to boxes, in memory of the caller's. */
+#ifndef FOVEA_SRC_RUN_BOXES_H
+#define FOVEA_SRC_RUN_BOXES_H
+
+#include <fovea/fovea.h>
+
+#include "models/detection.h"
+
+/* Outputs of a level, a row for each place of its grid: (anchors x classes) logits, (anchors x 4)
+ * numbers. */
+typedef struct fv_box_level {
+    const float *cls, *box;
+    uint32_t width, height; /* places */
+} fv_box_level;
+
+/* The boxes of a picture of width x height pixels, best first, as mmdetection finds them:
+ *
+ *   of every level the nms_pre best pairs of an anchor and a class whose score, the sigmoid of the
+ *   logit, is above score_thr;  their boxes, anchors moved and scaled by the four numbers;  of
+ * these in the order of their scores those that overlap no better one of the same class by more
+ * than iou_threshold, max_per_img at most
+ *
+ * Equal scores go by level, place and class, so that the order is the same everywhere. Scores that
+ * are no numbers count as below the threshold; boxes that are none are left out. Boxes without
+ * width or height overlap nothing. Returns how many there are, of which `room` are written.
+ * `scratch`: room for levels * nms_pre. Allocates nothing. */
+size_t fv_boxes_find(const fv_detection *d, const fv_box_level *level, float width, float height,
+                     fv_candidate *scratch, fovea_detection *out, size_t room);
+
+/* The box of an anchor of a level, of which `place` counts the anchors; false: it is no box, or too
+ * small. */
+bool fv_boxes_decode(float box[4], const fv_detection *d, uint32_t level, uint32_t grid_width,
+                     uint32_t place, const float number[4], float width, float height);
+/* Intersection over union; 0 where both are empty. */
+double fv_boxes_overlap(const float a[4], const float b[4]);
+
+#endif
