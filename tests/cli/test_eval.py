@@ -249,7 +249,7 @@ class Segmentation(Case):
 
     def test_no_head(self):
         self.masked("data/images/0.%s", 56, 56)
-        self.refused("--data", "data", model=VIT, code=2, words="no linear segmentation head")
+        self.refused("--data", "data", model=VIT, code=2, words="no segmentation head")
 
 
 class Agreement(Case):

@@ -188,6 +188,8 @@ const char *cli_attention(const cli_settings *s, const fovea_model_info *info);
 fovea_preprocess cli_preprocess(const cli_settings *s, const fovea_model *model);
 /* The model's own text of output `name`; NULL: it has none of that name. */
 const char *cli_output_name(const fovea_model *model, const char *name);
+/* The output with logits of the classes of pixels, by a linear head or another; or NULL. */
+const char *cli_segments_output(const fovea_model *model);
 /* The size of a picture after preprocessing. */
 void cli_picture_size(uint32_t *width, uint32_t *height, const fovea_preprocess *p,
                       const fovea_model_info *info);

@@ -558,6 +558,12 @@ const char *cli_output_name(const fovea_model *model, const char *name)
     return own;
 }
 
+const char *cli_segments_output(const fovea_model *model)
+{
+    const char *linear = cli_output_name(model, "segmentation");
+    return linear ? linear : cli_output_name(model, "seg_logits");
+}
+
 const char *cli_attention(const cli_settings *s, const fovea_model_info *info)
 {
     return s->attention ? s->attention : info->attention;

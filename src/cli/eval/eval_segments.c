@@ -14,10 +14,10 @@ typedef struct counts {
 
 static int begin(eval_run *r)
 {
-    r->output_name = cli_output_name(r->s.model, "segmentation");
+    r->output_name = cli_segments_output(r->s.model);
     if (!r->output_name)
         return cli_fail(CLI_UNSUPPORTED,
-                        "%s: has no linear segmentation head; put one beside it as "
+                        "%s: has no segmentation head; put a linear one beside it as "
                         "segmentation.safetensors",
                         r->path);
     if (r->s.info.segments > CLASSES)

@@ -116,6 +116,7 @@ static int run_frame(run_state *r, const char *path, const char *name, const fov
     double seconds;
     json_array_clear(r->written);
     CLI_TRY(run_outputs(r, frame, &seconds));
+    CLI_TRY(run_detect(r, name));
     CLI_TRY(keep(r, path, frame));
     CLI_TRY(r->other ? run_against(r, path, frame) : CLI_OK);
     CLI_TRY(r->query.path ? map_attention(r, path, frame) : CLI_OK);
@@ -182,7 +183,8 @@ static int run_all(run_state *r)
         code = cli_ends_with(r->path[i], ".safetensors") ? run_tensor(r, r->path[i], &bar)
                                                          : run_picture(r, r->path[i]);
         /* A broken picture stops the others where all go into one file, and with --strict. */
-        if (code == CLI_INPUT && !r->output && !r->features && !r->common.strict) {
+        if (code == CLI_INPUT && !r->output && !r->features && !r->boxes.path &&
+            !r->common.strict) {
             skipped = code;
             code = CLI_OK;
         }
@@ -194,6 +196,8 @@ static int run_all(run_state *r)
         CLI_THEN(code, run_save_features(r));
     if (r->output)
         CLI_THEN(code, run_save_outputs(r));
+    if (r->boxes.path)
+        CLI_THEN(code, run_save_boxes(r));
     return code ? code : skipped;
 }
 
@@ -215,6 +219,8 @@ static int check_names(const run_state *r)
         if (pictures[i].path && !cli_ends_with(pictures[i].path, ".png"))
             return cli_fail(CLI_USAGE, "--%s %s: the file is a .png", pictures[i].option,
                             pictures[i].path);
+    if (r->boxes.path && !cli_ends_with(r->boxes.path, ".json"))
+        return cli_fail(CLI_USAGE, "--boxes %s: the file is a .json", r->boxes.path);
     if (r->hidden && !r->output)
         return cli_fail(CLI_USAGE, "--hidden adds to the file of -o, which is not given");
     return CLI_OK;
@@ -237,6 +243,7 @@ static void release(run_state *r)
     free(r->patch);
     cli_basis_free(&r->basis);
     attention_map_free(&r->map);
+    run_boxes_free(&r->boxes);
     json_decref(r->written);
     fovea_plan_free(r->plan);
     cli_close(&r->s);
@@ -278,6 +285,7 @@ int cli_run(const cli_command *self, int argc, char **argv)
         {"labels", 0, "FILE", "classes of a segmentation head as a picture of indices, .png",
          &r->labels},
         {"overlay", 0, "FILE", "the same over the picture, .png", &r->overlay},
+        {"boxes", 0, "FILE", "boxes of a detector as COCO has them, .json", &r->boxes.path},
         {"attention-map", 0, "X,Y,FILE", "what the patch at pixel X,Y attends to, .png (ViT)",
          &r->map_text},
         {"attention-block", 0, "I", "in block I; -1, the last, if not given", &r->map_block},
@@ -295,6 +303,7 @@ int cli_run(const cli_command *self, int argc, char **argv)
     int first, code = cli_parse(&first, self, &r->common, own, argc, argv);
     r->top = 5;
     r->written = json_array();
+    r->boxes.coco = json_array();
     if (!code && first && !(code = prepare(r, argc - first, argv + first)))
         code = run_all(r);
     release(r);

@@ -135,6 +135,7 @@ int run_check_outputs(run_state *r, const char *model, char *const *input, int i
         bool each; /* of the inputs has one */
     } outputs[] = {{"output", r->output, false},
                    {"features", r->features, false},
+                   {"boxes", r->boxes.path, false},
                    {"pca", r->pca, true},
                    {"labels", r->labels, true},
                    {"overlay", r->overlay, true},

@@ -21,15 +21,22 @@ static const struct {
     {"heatmaps", "heatmaps"},
     {"masks_queries_logits", "masks_queries_logits"},
     {"class_queries_logits", "class_queries_logits"},
+    {"seg_logits", "seg_logits"},
 };
 enum { RESULTS = sizeof results / sizeof *results };
+
+/* Outputs that boxes are made of. */
+static bool of_boxes(const char *name)
+{
+    return strncmp(name, "cls.", 4) == 0 || strncmp(name, "box.", 4) == 0;
+}
 
 static const char *result_name(const char *name)
 {
     for (int i = 0; i < RESULTS; i++)
         if (strcmp(results[i].name, name) == 0)
             return results[i].in_file;
-    return NULL;
+    return of_boxes(name) ? name : NULL;
 }
 
 /* ---- the choice ---- */
@@ -84,11 +91,25 @@ static int want_dense(run_state *r)
 /* What classes of pixels are made of, if the model has it. */
 static void choose_segments(run_state *r)
 {
-    r->segments = run_want(r, "segmentation");
+    const char *name = cli_segments_output(r->s.model);
+    r->segments = name ? run_want(r, name) : NULL;
     if (r->segments)
         return;
     r->mask_classes = run_want(r, "class_queries_logits");
     r->segments = r->mask_classes ? run_want(r, "masks_queries_logits") : NULL;
+}
+
+/* All that boxes are made of. */
+static int want_boxes(run_state *r)
+{
+    const char *name;
+    r->boxes.wanted = r->s.info.boxes > 0 && (r->output || r->boxes.path || !run_writes(r));
+    if (r->boxes.path && !r->boxes.wanted)
+        return cli_fail(CLI_UNSUPPORTED, "--boxes %s: this model finds no boxes", r->boxes.path);
+    for (size_t i = 0; r->boxes.wanted && (name = fovea_model_output(r->s.model, i)); i++)
+        if (of_boxes(name))
+            save(r, name);
+    return CLI_OK;
 }
 
 static int want_segments(run_state *r)
@@ -96,7 +117,7 @@ static int want_segments(run_state *r)
     choose_segments(r);
     if (!r->segments)
         return cli_fail(CLI_UNSUPPORTED,
-                        "this model has no linear segmentation head; put one beside it as "
+                        "this model has no segmentation head; put a linear one beside it as "
                         "segmentation.safetensors");
     if (r->s.info.segments > RUN_SEGMENTS)
         return cli_fail(CLI_UNSUPPORTED,
@@ -127,8 +148,8 @@ static void want_to_show(run_state *r)
 
 bool run_writes(const run_state *r)
 {
-    return r->output || r->features || r->pca || r->labels || r->overlay || r->query.path ||
-           r->against_picture;
+    return r->output || r->features || r->pca || r->labels || r->overlay || r->boxes.path ||
+           r->query.path || r->against_picture;
 }
 
 void run_make_series(run_state *r)
@@ -151,6 +172,7 @@ int run_choose(run_state *r)
             save(r, name);
     if (!run_writes(r) && !r->common.json)
         want_to_show(r);
+    CLI_TRY(want_boxes(r));
     CLI_TRY(r->labels || r->overlay ? want_segments(r) : CLI_OK);
     CLI_TRY(r->features || r->pca ? want_dense(r) : CLI_OK);
     return r->query.path ? want_attention(r) : CLI_OK;
@@ -180,6 +202,8 @@ static void transpose(float *data, size_t frames, size_t rows, size_t columns)
 static bool channels_first(const run_state *r, const run_series *s)
 {
     const char *type = r->s.info.type;
+    if (of_boxes(s->name) || strcmp(s->name, "seg_logits") == 0)
+        return true;
     if (strcmp(type, "mavit") == 0 || strcmp(type, "nalaformer") == 0)
         return !result_name(s->name);
     if (strcmp(s->name, "heatmaps") == 0 || strcmp(s->name, "masks_queries_logits") == 0)
@@ -207,7 +231,7 @@ static fovea_tensor saved_tensor(const run_state *r, const run_series *s, const 
 int run_save_outputs(const run_state *r)
 {
     const char *const metadata[][2] = {{"producer", "fovea"}, {"version", fovea_version()}};
-    fovea_tensor *tensor = cli_alloc(r->n, sizeof *tensor);
+    fovea_tensor *tensor = cli_alloc(r->n + RUN_BOX_TENSORS, sizeof *tensor);
     char **name = cli_alloc(r->n, sizeof *name);
     size_t n = 0;
     for (size_t i = 0; i < r->n; i++) {
@@ -219,11 +243,14 @@ int run_save_outputs(const run_state *r)
         tensor[n] = saved_tensor(r, s, name[n]);
         n++;
     }
-    int code = cli_check(fovea_tensors_write(r->output, tensor, n, metadata, 2));
+    const size_t boxes = run_box_tensors(r, tensor + n);
+    int code = cli_check(fovea_tensors_write(r->output, tensor, n + boxes, metadata, 2));
     if (!code)
-        run_tell_written(r, r->output, tensor, n);
+        run_tell_written(r, r->output, tensor, n + boxes);
     for (size_t i = 0; i < n; i++)
         free(name[i]);
+    for (size_t i = n; i < n + boxes; i++)
+        free((void *)(uintptr_t)tensor[i].data);
     free(name);
     free(tensor);
     return code;

@@ -71,6 +71,40 @@ static void print_scores(const run_state *r, const struct score *s, uint32_t n, 
     }
 }
 
+/* ---- boxes ---- */
+
+static json_t *boxes(const run_state *r)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < r->boxes.count; i++) {
+        json_t *box = run_box_json(r, i, NULL);
+        json_object_set_new(box, "label", cli_json_text(label(r, r->boxes.found[i].label, false)));
+        json_array_append_new(list, box);
+    }
+    return list;
+}
+
+/* Upper left corner, width and height, in pixels of the photograph. */
+static void print_boxes(const run_state *r)
+{
+    const size_t all = r->boxes.count, n = r->top < all ? r->top : all;
+    puts("   score  class         x        y    width   height");
+    for (size_t i = 0; i < n; i++) {
+        const fovea_detection *d = &r->boxes.found[i];
+        json_t *json = run_box_json(r, i, NULL);
+        const json_t *box = json_object_get(json, "bbox");
+        char *text = cli_printable(label(r, d->label, false));
+        printf("  %.4f  %5u", (double)d->score, d->label);
+        for (size_t k = 0; k < 4; k++)
+            printf(" %8.1f", json_number_value(json_array_get(box, k)));
+        printf("  %s\n", text);
+        free(text);
+        json_decref(json);
+    }
+    if (n < all)
+        printf("  %zu more boxes; --top %zu shows all\n", all - n, all);
+}
+
 /* ---- a frame ---- */
 
 struct results {
@@ -97,6 +131,8 @@ static void describe(const run_state *r, const struct results *f, const char *na
     json_object_set_new(root, "top", scores(r, f->score, top, false));
     if (r->segments)
         json_object_set_new(root, "segmentation", scores(r, f->share, f->segments, true));
+    if (r->boxes.wanted)
+        json_object_set_new(root, "boxes", boxes(r));
     if (r->other)
         json_object_set_new(root, "against", run_against_describe(r));
     if (r->map.rows)
@@ -117,7 +153,7 @@ static void print_segments(const run_state *r, const struct results *f)
 static void print(const run_state *r, const struct results *f, const char *name)
 {
     const run_series *shown[] = {run_find(r, "image_embeds"), &r->series[0]};
-    const bool scored = f->score || f->share;
+    const bool scored = f->score || f->share || r->boxes.wanted;
     if (!scored && !r->map.rows && !r->other && run_writes(r))
         return;
     char *text = cli_printable(name);
@@ -127,6 +163,8 @@ static void print(const run_state *r, const struct results *f, const char *name)
         print_scores(r, f->score, r->top < f->classes ? r->top : f->classes, false);
     if (f->share)
         print_segments(r, f);
+    if (r->boxes.wanted)
+        print_boxes(r);
     for (size_t i = 0; i < 2 && !scored && !run_writes(r); i++)
         if (shown[i] && (i == 0 || shown[1] != shown[0]))
             printf("  %s, %llu x %llu, norm %.6g\n", shown[i]->name,
@@ -149,7 +187,7 @@ static void tell(const run_state *r, const char *name, double seconds)
         free(files);
         files = more;
     }
-    if (!run_find(r, "logits") && !r->segments && !run_writes(r)) {
+    if (!run_find(r, "logits") && !r->segments && !r->boxes.wanted && !run_writes(r)) {
         free(files);
         files = cli_text("; -o, --features and --pca keep what it found");
     }

@@ -30,6 +30,22 @@ typedef struct run_patch {
     double cosine;
 } run_patch;
 
+/* Boxes of a detector. */
+typedef struct run_box {
+    fovea_detection box;
+    size_t frame;
+} run_box;
+
+typedef struct run_boxes {
+    const char *path; /* of --boxes; or NULL */
+    bool wanted;
+    fovea_detection *found; /* of the current frame */
+    size_t count;
+    run_box *all; /* of all frames */
+    size_t kept;
+    json_t *coco;
+} run_boxes;
+
 typedef struct run_state {
     cli_session s;
     cli_common common;
@@ -58,8 +74,9 @@ typedef struct run_state {
     run_series *mask_classes;   /* logits of the masks' classes; NULL: there are no masks */
     double share[RUN_SEGMENTS]; /* of the current picture's pixels, by class */
     attention_map map;          /* of the current frame */
-    json_t *written;            /* names of the current frame's files */
-    cli_basis basis;            /* of --pca-basis; no columns: not known yet */
+    run_boxes boxes;
+    json_t *written; /* names of the current frame's files */
+    cli_basis basis; /* of --pca-basis; no columns: not known yet */
 
     struct run_state *other; /* of --against, which has a session, a plan and outputs; NULL: none */
     const char *model;       /* the other's */
@@ -107,6 +124,16 @@ void run_wrote(run_state *r, char *name);
 void run_show(run_state *r, const char *name, double seconds);
 /* Reports a written file of all frames. */
 void run_tell_written(const run_state *r, const char *path, const fovea_tensor *tensor, size_t n);
+
+/* run_boxes.c: finds the current frame's boxes, if they are wanted; `name`: the picture's. */
+int run_detect(run_state *r, const char *name);
+/* Box i of the current frame as COCO has it; `name` NULL: without the picture's. */
+json_t *run_box_json(const run_state *r, size_t i, const char *name);
+int run_save_boxes(run_state *r);
+#define RUN_BOX_TENSORS 4
+/* Those of all frames; their data are to be freed. */
+size_t run_box_tensors(const run_state *r, fovea_tensor out[RUN_BOX_TENSORS]);
+void run_boxes_free(run_boxes *b);
 
 /* run_segments.c: pictures and shares of the classes of the current frame. */
 int run_segment(run_state *r, const char *input, const fovea_frame *frame);

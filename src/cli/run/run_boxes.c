@@ -1,0 +1,96 @@
+/* run_boxes.c: boxes of a detector: found in the outputs of a frame, kept for the file of -o, and
+ * written as COCO has them, in pixels of the photograph. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/run/runner.h"
+
+int run_detect(run_state *r, const char *name)
+{
+    run_boxes *b = &r->boxes;
+    if (!b->wanted)
+        return CLI_OK;
+    fovea_output *outs = cli_alloc(r->n, sizeof *outs);
+    for (size_t i = 0; i < r->n; i++)
+        outs[i] = (fovea_output){
+            r->series[i].frame, (size_t)(r->series[i].rows * r->series[i].columns * sizeof(float))};
+    if (!b->found)
+        b->found = cli_alloc(r->s.info.boxes, sizeof *b->found);
+    int code =
+        cli_check(fovea_detections(r->plan, outs, r->n, b->found, r->s.info.boxes, &b->count));
+    free(outs);
+    for (size_t i = 0; !code && i < b->count; i++) {
+        b->all = cli_grow(b->all, b->kept, sizeof *b->all);
+        b->all[b->kept++] = (run_box){b->found[i], r->frames};
+        if (b->path)
+            json_array_append_new(b->coco, run_box_json(r, i, name));
+    }
+    return code;
+}
+
+/* From a corner in the picture that was run to one in the photograph. */
+static double placed(double at, double first, double scale, uint32_t side)
+{
+    return fmin(fmax(first + at * scale, 0), side);
+}
+
+json_t *run_box_json(const run_state *r, size_t i, const char *name)
+{
+    const fovea_detection *d = &r->boxes.found[i];
+    const fovea_plan_info *p = &r->info;
+    const double x1 = placed((double)d->x1, p->left, p->scale_x, r->width);
+    const double x2 = placed((double)d->x2, p->left, p->scale_x, r->width);
+    const double y1 = placed((double)d->y1, p->top, p->scale_y, r->height);
+    const double y2 = placed((double)d->y2, p->top, p->scale_y, r->height);
+    json_t *box = json_pack("{s:[f, f, f, f], s:f, s:i}", "bbox", x1, y1, x2 - x1, y2 - y1, "score",
+                            (double)d->score, "category_id", (int)d->label);
+    if (name) {
+        json_object_set_new(box, "image_id", json_integer((json_int_t)r->frames));
+        json_object_set_new(box, "file_name", cli_json_text(name));
+    }
+    return box;
+}
+
+int run_save_boxes(run_state *r)
+{
+    cli_output file;
+    CLI_TRY(cli_output_begin(&file, r->boxes.path));
+    const int bad = json_dumpf(r->boxes.coco, file.file, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
+    CLI_TRY(cli_output_end(&file, bad ? "its text cannot be made" : NULL));
+    cli_tell("%s: %zu boxes of %zu picture%s", r->boxes.path, json_array_size(r->boxes.coco),
+             r->frames, r->frames == 1 ? "" : "s");
+    return CLI_OK;
+}
+
+size_t run_box_tensors(const run_state *r, fovea_tensor out[RUN_BOX_TENSORS])
+{
+    static const struct {
+        const char *name;
+        size_t columns, first; /* of the numbers of a box */
+    } parts[RUN_BOX_TENSORS] = {{"detections.boxes", 4, 0},
+                                {"detections.scores", 1, 4},
+                                {"detections.labels", 1, 5},
+                                {"detections.image", 1, 6}};
+    const run_boxes *b = &r->boxes;
+    for (size_t k = 0; b->wanted && k < RUN_BOX_TENSORS; k++) {
+        const size_t n = parts[k].columns;
+        const uint64_t shape[2] = {b->kept, n};
+        float *data = cli_alloc(b->kept * n + 1, sizeof *data);
+        for (size_t i = 0; i < b->kept; i++) {
+            const fovea_detection *d = &b->all[i].box;
+            const float numbers[] = {
+                d->x1, d->y1, d->x2, d->y2, d->score, (float)d->label, (float)b->all[i].frame};
+            memcpy(data + i * n, numbers + parts[k].first, n * sizeof *data);
+        }
+        out[k] = cli_tensor(parts[k].name, data, n > 1 ? 2 : 1, shape);
+    }
+    return b->wanted ? RUN_BOX_TENSORS : 0;
+}
+
+void run_boxes_free(run_boxes *b)
+{
+    free(b->found);
+    free(b->all);
+    json_decref(b->coco);
+}
