@@ -1,5 +1,5 @@
-/* elementwise.cl: ops that work on each element by itself: MUL, ACT. A work-item has four columns
- * of a row. */
+/* elementwise.cl: ops that work on each element by itself: MUL, ACT, ADD. A work-item has four
+ * columns of a row. */
 
 #include "gpu/kernels/activation.cl"
 
@@ -30,4 +30,19 @@ kernel void act(FV_IN(0), FV_OUT(1), FV_CALL)
     const float4 y = FV_ACT(4, x);
 #endif
     FV_PUT_RUN(1, FV_AT(1, me.x) + c, y, left);
+}
+
+kernel void add(FV_IN(0), FV_IN(1), FV_IN(2), FV_OUT(3), FV_CALL)
+{
+    const uint runs = (dim.s1 + 3) / 4;
+    const uint2 me = fv_spread(runs);
+    if (me.x >= rows || me.y >= runs)
+        return;
+    const uint c = 4 * me.y, left = dim.s1 - c;
+    float4 x = FV_GET_RUN(0, FV_AT(0, me.x) + c, left, 0.f);
+    if (FV_HAS1)
+        x *= FV_GET_RUN(1, base1 + at1.x + c, left, 0.f);
+    if (FV_HAS2)
+        x += FV_GET_RUN(2, FV_AT(2, me.x) + c, left, 0.f);
+    FV_PUT_RUN(3, FV_AT(3, me.x) + c, x, left);
 }

@@ -11,3 +11,8 @@ const fv_gpu_code fv_gpu_act = {.program = "elementwise",
                                 .group = 64,
                                 .shape = fv_gpu_shape_columns,
                                 .align = 1};
+const fv_gpu_code fv_gpu_add = {.program = "elementwise",
+                                .entry = "add",
+                                .group = 64,
+                                .shape = fv_gpu_shape_columns,
+                                .align = 1};

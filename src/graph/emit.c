@@ -373,6 +373,13 @@ void fv_emit_convert(fv_builder *b, const char *label, fv_view in, enum fv_type 
     s->prob.out = (uint8_t)to;
 }
 
+void fv_emit_add(fv_builder *b, const char *label, fv_view in, fv_view res, fv_view out,
+                 uint32_t rows, uint32_t cols)
+{
+    fv_step *s = fv_emit_row_step(b, FV_OP_ADD, label, in, FV_KIND_ROW, out, rows, cols);
+    fv_use_value(s, FV_ADD_RES, res, FV_KIND_ROW);
+}
+
 void fv_emit_mul(fv_builder *b, const char *label, fv_view a, fv_view factor, bool silu,
                  fv_view out, uint32_t rows, uint32_t cols)
 {

@@ -295,6 +295,10 @@ void fv_emit_mul(fv_builder *b, const char *label, fv_view a, fv_view factor, bo
 void fv_emit_matmul(fv_builder *b, const char *label, fv_view a, fv_view rows_of_b, uint32_t n,
                     uint32_t k, fv_view out, uint32_t rows);
 
+/* out = in + res; out may be either. */
+void fv_emit_add(fv_builder *b, const char *label, fv_view in, fv_view res, fv_view out,
+                 uint32_t rows, uint32_t cols);
+
 /* Attention in its two halves. fv_emit_keys prepares what queries read: for a linear mechanism the
  * merged state (K and V live in the sweep only), for softmax K and V themselves. */
 typedef struct fv_attention {

@@ -91,6 +91,11 @@ static void rows(fv_builder *b)
     fv_emit_lerp(b, "lerp", fv_emit_rows(b, 49, WIDTH), 49, fv_emit_rows(b, all, WIDTH), all,
                  WIDTH);
     fv_emit_act(b, "activation", FV_EPI_RELU, x, fv_emit_rows(b, all, WIDTH), all, WIDTH);
+    fv_emit_act(b, "activation", FV_EPI_SILU, x, fv_emit_rows(b, all, WIDTH), all, WIDTH);
+    fv_emit_add(b, "add", x, fv_emit_rows(b, all, WIDTH), x, all, WIDTH);
+    fv_step *s = fv_emit_row_step(b, FV_OP_ADD, "add scaled", x, FV_KIND_ROW,
+                                  fv_emit_rows(b, all, WIDTH), all, WIDTH);
+    fv_use_weight(s, FV_ADD_SCALE, &w);
     fv_emit_gates(b, "gates", fv_emit_rows(b, all, 12), 12, all);
     for (int from = FV_F32; from <= FV_BF16; from++)
         for (int to = FV_F32; to <= FV_BF16; to++) {

@@ -68,7 +68,6 @@ static void activations(fv_builder *b)
 
 static void weights(fv_builder *b)
 {
-    operands(b, step(b, FV_OP_ADD, TOKENS, WIDTH, 0), "rvrr");
     operands(b, step(b, FV_OP_SUM_ROWS, 1, HIDDEN, TOKENS), "wwr");
     weight_gradient(b);
 }
