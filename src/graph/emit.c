@@ -172,9 +172,11 @@ void fv_emit_types(fv_builder *b)
 static void note_uses(fv_builder *b, const fv_step *s)
 {
     b->value[s->use[s->out].view.id].writers++;
-    for (uint32_t o = 0; b->narrow_only && o < FV_OPERANDS; o++)
-        if (s->use[o].view.id >= 0 && !fv_op_table[s->prob.op]->operand[o].narrow)
+    for (uint32_t o = 0; o < FV_OPERANDS; o++) {
+        const fv_op_operand *x = &fv_op_table[s->prob.op]->operand[o];
+        if (s->use[o].view.id >= 0 && (x->exact || (b->narrow_only && !x->narrow)))
             b->value[s->use[o].view.id].wide = true;
+    }
 }
 
 void fv_emit_narrow(fv_builder *b)

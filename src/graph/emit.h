@@ -36,7 +36,7 @@ typedef struct fv_value {
     /* the planner's: */
     uint32_t need;                  /* rows that anything reads */
     uint32_t writers;               /* steps */
-    bool wide;                      /* a kernel of the CPU takes it as float32 only */
+    bool wide;                      /* something takes it as float32 only */
     uint32_t first_step, last_step; /* life */
     uint32_t first_sweep, last_sweep;
     uint32_t ring, shift; /* inside a sweep of row tiles: see fv_operand */
@@ -487,5 +487,24 @@ typedef struct fv_deconv {
     uint32_t act; /* FV_EPI_* or 0 */
 } fv_deconv;
 void fv_emit_deconv(fv_builder *b, const char *label, const fv_deconv *d);
+
+/* ---- queries and boxes (emit_boxes.c) ---- */
+
+/* The largest number of every row of `in`: (rows, 1). */
+fv_view fv_emit_row_max(fv_builder *b, const char *label, fv_view in, uint32_t rows, uint32_t cols);
+/* Which of `from` numbers are the `k` largest, in descending order: (k, 1), each a number of a row
+ * as a float, -1 where there are fewer. `table`: the `count` rows that may be chosen, ascending;
+ * NULL: all. */
+fv_view fv_emit_topk(fv_builder *b, const char *label, fv_view in, uint32_t from, uint32_t k,
+                     const uint32_t *table, uint32_t count);
+/* Rows of `cols` columns: those of `in`, or of the weight w where that is given, whose numbers
+ * `index` has, zeros for -1; index.id FV_NO_VALUE: as many as `rows` from the first on. `from`:
+ * rows that there are. */
+typedef struct fv_pick {
+    const fv_weight *w; /* NULL: `in` */
+    fv_view in, index;
+    uint32_t from, rows, cols;
+} fv_pick;
+fv_view fv_emit_pick(fv_builder *b, const char *label, const fv_pick *p);
 
 #endif

@@ -125,6 +125,9 @@ enum { FV_POOL_WIDTH = 2, FV_POOL_HEIGHT = 3, FV_POOL_COLUMNS = 4 }; /* beside F
 enum { FV_GRAD_TOKENS = 2 }; /* beside FV_ROW_C; that are summed over */
 enum { FV_SEGMENT_GRID = 2, FV_SEGMENT_WIDTH = 3, FV_SEGMENT_HEIGHT = 4 }; /* beside FV_ROW_C */
 
+/* TOPK; PICK, beside FV_ROW_C */
+enum { FV_TOPK_FROM = 1, FV_PICK_FROM = 2 };
+
 #define FV_OPERANDS 9 /* operands of a step, at most */
 #define FV_KNOBS 4
 #define FV_COL_ALIGN 64 /* column splits of a GEMM step fall on multiples of this */
@@ -193,6 +196,9 @@ enum { FV_POOL_IN, FV_POOL_OUT };
 enum { FV_ROPE_IN, FV_ROPE_COS, FV_ROPE_SIN, FV_ROPE_OUT };
 enum { FV_WINDOW_Q, FV_WINDOW_K, FV_WINDOW_V, FV_WINDOW_PARAM, FV_WINDOW_OUT }; /* as SOFTMAX's */
 enum { FV_COPY_IN, FV_COPY_OUT };
+enum { FV_ROW_MAX_IN, FV_ROW_MAX_OUT };
+enum { FV_TOPK_IN, FV_TOPK_OUT };
+enum { FV_PICK_IN, FV_PICK_INDEX, FV_PICK_OUT };
 enum { FV_TAKE_IN, FV_TAKE_OUT };
 enum { FV_MEAN_IN, FV_MEAN_PARTIAL };
 enum { FV_MAP_Q, FV_MAP_K, FV_MAP_V, FV_MAP_PARTIAL };
@@ -308,6 +314,7 @@ typedef struct fv_op_operand {
     uint8_t state_of; /* enum fv_op: the reduction whose partials or merged state these are */
     bool picked;      /* though WHOLE, only rows [u[0], u[0] + rows) are read */
     bool narrow;      /* kernels of the CPU too take rows of BF16; others want float32 there */
+    bool exact;       /* numbers of rows: never stored in 16 bits */
 } fv_op_operand;
 
 /* An operation: everything that follows from which one it is. One object per line of ops.inc,

@@ -107,6 +107,27 @@ static void rows(fv_builder *b)
     fv_emit_mean(b, "mean", x, &prefixed, WIDTH, fv_emit_rows(b, 1, WIDTH));
 }
 
+/* ---- what detectors choose ---- */
+
+static void detection(fv_builder *b)
+{
+    enum { QUERIES = 37, CLASSES = 11 };
+    const fv_weight table = weight(TOKENS, 4);
+    const fv_view x = fv_emit_rows(b, TOKENS, WIDTH);
+    uint32_t *some = fv_emit_table(b, TOKENS / 2);
+    for (uint32_t i = 0; some && i < TOKENS / 2; i++)
+        some[i] = 2 * i;
+    const fv_view best =
+        fv_emit_row_max(b, "row max", fv_emit_rows(b, TOKENS, CLASSES), TOKENS, CLASSES);
+    const fv_view all = fv_emit_topk(b, "top k", best, TOKENS, QUERIES, NULL, 0);
+    fv_emit_topk(b, "top k of some", best, TOKENS, TOKENS, some, TOKENS / 2);
+    fv_emit_pick(b, "pick",
+                 &(fv_pick){.in = x, .index = all, .from = TOKENS, .rows = QUERIES, .cols = WIDTH});
+    fv_emit_pick(
+        b, "pick in order",
+        &(fv_pick){.w = &table, .index = FV_NO_VIEW, .from = TOKENS, .rows = QUERIES, .cols = 4});
+}
+
 static void positions(fv_builder *b)
 {
     const uint32_t all = fv_grid_tokens(&prefixed);
@@ -532,6 +553,7 @@ static fovea_status all(fv_cases *c, const fv_limits *limits)
     FV_TRY(fv_picture_plan(&c->picture, &exact, b->width, b->height));
     pixels(c);
     rows(b);
+    detection(b);
     for (int type = FV_F32; type <= FV_BF16; type++) {
         b->weight_type = (enum fv_type)type;
         positions(b);

@@ -1,6 +1,7 @@
-/* gather_tmpl.c: GATHER, PIXEL_SHUFFLE and LERP over the vector vocabulary: rows out of a finished
- * tensor. */
+/* gather_tmpl.c: GATHER, PICK, PIXEL_SHUFFLE and LERP over the vector vocabulary: rows out of a
+ * finished tensor. */
 #include "ops/ref/ref_lerp.h"
+#include "ops/ref/ref_pick.h"
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/fetch.h"
 
@@ -67,6 +68,22 @@ void FV_NAME(fv_k_pixel_shuffle_f32)(const fv_args *a, const fv_call *c)
         const uint32_t i = y % s, j = x % s;
         const size_t from = (size_t)(y / s + i * on) * a->u[0] + x / s + j * on;
         copy_row(out, in + from * ld + (i * s + j) * n, n);
+    }
+}
+
+void FV_NAME(fv_k_pick_f32)(const fv_args *a, const fv_call *c)
+{
+    const size_t width = a->prob.dim[FV_ROW_C];
+    const float *index = c->p[FV_PICK_INDEX];
+    float *out = c->p[FV_PICK_OUT];
+    for (uint32_t r = 0; r < c->rows; r++, out += a->ld[FV_PICK_OUT]) {
+        const float *x =
+            fv_pick_row(c->p[FV_PICK_IN], a->ld[FV_PICK_IN], a->prob.dim[FV_PICK_FROM],
+                        index ? index + (size_t)r * a->ld[FV_PICK_INDEX] : NULL, c->row0 + r);
+        if (x)
+            copy_row(out, x, width);
+        else
+            zero_row(out, width);
     }
 }
 

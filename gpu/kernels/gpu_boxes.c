@@ -1,0 +1,29 @@
+/* gpu_boxes.c: launch code of boxes.cl. */
+#include <string.h>
+
+#include "gpu/gpu_code.h"
+
+const fv_gpu_code fv_gpu_row_max = {
+    .program = "boxes", .entry = "row_max", .group = 64, .shape = fv_gpu_shape_rows, .align = 1};
+const fv_gpu_code fv_gpu_pick = {
+    .program = "boxes", .entry = "pick", .group = 64, .shape = fv_gpu_shape_columns, .align = 1};
+
+/* ---- the best ---- */
+
+/* One work-item for each candidate, and for each place that none of them takes. */
+static void topk_shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
+{
+    const uint32_t candidates = l->args.u[0], end = p->row0 + p->rows;
+    count[0] = fv_gpu_groups(candidates > end ? candidates : end, p->group);
+}
+
+static uint64_t topk_table(const fv_launch *l, uint32_t *out)
+{
+    const uint64_t bytes = (uint64_t)l->args.u[0] * sizeof *out;
+    if (out)
+        memcpy(out, l->args.table, (size_t)bytes);
+    return bytes;
+}
+
+const fv_gpu_code fv_gpu_topk = {
+    .program = "boxes", .entry = "topk", .group = 64, .shape = topk_shape, .table = topk_table};

@@ -1,0 +1,39 @@
+/* emit_boxes.c: steps of detectors: the rows that score best, and attention to few samples. */
+#include "graph/emit.h"
+
+fv_view fv_emit_row_max(fv_builder *b, const char *label, fv_view in, uint32_t rows, uint32_t cols)
+{
+    const fv_view out = fv_emit_rows(b, rows, 1);
+    fv_emit_row_step(b, FV_OP_ROW_MAX, label, in, FV_KIND_ROW, out, rows, cols);
+    return out;
+}
+
+fv_view fv_emit_topk(fv_builder *b, const char *label, fv_view in, uint32_t from, uint32_t k,
+                     const uint32_t *table, uint32_t count)
+{
+    const fv_view out = fv_emit_rows(b, k, 1);
+    fv_step *s = fv_emit_step(b, FV_OP_TOPK, k, label);
+    s->prob.dim[FV_TOPK_FROM] = from;
+    s->u[0] = table ? count : from;
+    s->u[1] = table != NULL;
+    s->table = table;
+    s->align = k; /* one call chooses all */
+    fv_use_value(s, FV_TOPK_IN, in, FV_KIND_WHOLE);
+    fv_use_value(s, FV_TOPK_OUT, out, FV_KIND_ROW);
+    return out;
+}
+
+fv_view fv_emit_pick(fv_builder *b, const char *label, const fv_pick *p)
+{
+    const fv_view out = fv_emit_rows(b, p->rows, p->cols);
+    fv_step *s = fv_emit_step(b, FV_OP_PICK, p->rows, label);
+    s->prob.dim[FV_ROW_C] = p->cols;
+    s->prob.dim[FV_PICK_FROM] = p->from;
+    if (p->w)
+        fv_use_weight(s, FV_PICK_IN, p->w);
+    else
+        fv_use_value(s, FV_PICK_IN, p->in, FV_KIND_WHOLE);
+    fv_use_value(s, FV_PICK_INDEX, p->index, FV_KIND_ROW);
+    fv_use_value(s, FV_PICK_OUT, out, FV_KIND_ROW);
+    return out;
+}

@@ -1,0 +1,18 @@
+/* ref_pick.h: the rows of PICK. */
+#ifndef FOVEA_SRC_REF_PICK_H
+#define FOVEA_SRC_REF_PICK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* The row of `in` that goes to row i of the output, whose number is `index[0]`, or i without one;
+ * NULL: zeros. */
+static inline const float *fv_pick_row(const float *in, size_t ld, uint32_t from,
+                                       const float *index, uint32_t i)
+{
+    if (!index)
+        return in + i * ld;
+    return *index >= 0.f && *index < (float)from ? in + (size_t)*index * ld : NULL;
+}
+
+#endif

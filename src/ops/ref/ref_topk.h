@@ -1,0 +1,17 @@
+/* ref_topk.h: the order of TOPK. */
+#ifndef FOVEA_SRC_REF_TOPK_H
+#define FOVEA_SRC_REF_TOPK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Whether number x of row i comes before y of row k: the larger one, NaN last, then by row. */
+static inline bool fv_topk_before(float x, uint32_t i, float y, uint32_t k)
+{
+    const bool nan = x != x, other = y != y;
+    if (nan != other)
+        return other;
+    return x > y || (!(x < y) && i < k);
+}
+
+#endif
