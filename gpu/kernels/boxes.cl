@@ -1,4 +1,4 @@
-/* boxes.cl: what detectors choose: ROW_MAX, TOPK, PICK. */
+/* boxes.cl: what detectors choose and refine: ROW_MAX, TOPK, PICK, SINE, DEFORM, REFINE. */
 
 /* A work-item has a row. */
 kernel void row_max(FV_IN(0), FV_OUT(1), FV_CALL)
@@ -58,4 +58,72 @@ kernel void pick(FV_IN(0), FV_IN(1), FV_OUT(2), FV_CALL)
     if (from != 0xffffffffu)
         x = FV_GET_RUN(0, FV_AT(0, from) + c, left, 0.f);
     FV_PUT_RUN(2, FV_AT(2, me.x) + c, x, left);
+}
+
+/* A work-item has a column of a row. */
+kernel void sine(FV_IN(0), FV_IN(1), FV_IN(2), FV_OUT(3), FV_CALL)
+{
+    const uint width = dim.s1, columns = width * dim.s2;
+    const uint2 me = fv_spread(columns);
+    if (me.x >= rows || me.y >= columns)
+        return;
+    const uint part = me.y / width, c = me.y % width;
+    const float turns = FV_GET(0, FV_AT(0, me.x) + part) * FV_GET(1, base1 + at1.x + c);
+    const float y = turns > 4194304.f ? 4194304.f : turns < -4194304.f ? -4194304.f : turns;
+    const float t = y - floor(y + 0.5f) + FV_GET(2, base2 + at2.x + c);
+    FV_PUT(3, FV_AT(3, me.x) + me.y, sin(6.28318531f * t));
+}
+
+/* A work-item has a channel of a row; the third dimension counts heads. */
+kernel void deform(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_OUT(4), FV_CALL)
+{
+    const uint d = dim.s1, points = dim.s2, head = get_group_id(2);
+    const float width = (float)dim.s3, height = (float)dim.s4;
+    const uint2 me = fv_spread(d);
+    const uint r = min(me.x, rows - 1), c = head * d + min(me.y, d - 1);
+    global const FV_CELL(0) *values = FV_AT(0, 0) + c;
+    global const FV_CELL(1) *box = FV_AT(1, r);
+    global const FV_CELL(2) *offset = FV_AT(2, r) + head * points * 2;
+    global const FV_CELL(3) *weight = FV_AT(3, r) + head * points;
+    float most = -INFINITY, sum = 0.f, out = 0.f;
+    for (uint p = 0; p < points; p++) {
+        const float w = FV_GET(3, weight + p);
+        most = w > most ? w : most;
+    }
+    for (uint p = 0; p < points; p++) {
+        const float e = exp(FV_GET(3, weight + p) - most);
+        const float x =
+            (FV_GET(1, box) + f.s0 * FV_GET(2, offset + 2 * p) * FV_GET(1, box + 2)) * width - 0.5f;
+        const float y =
+            (FV_GET(1, box + 1) + f.s0 * FV_GET(2, offset + 2 * p + 1) * FV_GET(1, box + 3)) *
+                height -
+            0.5f;
+        const uint inside = x > -1.f && x < width && y > -1.f && y < height;
+        const int left = inside ? (int)(x + 1.f) - 1 : 0, top = inside ? (int)(y + 1.f) - 1 : 0;
+        const float right = inside ? x - (float)left : 0.f, low = inside ? y - (float)top : 0.f;
+        sum += e;
+        for (int i = 0; i < 4; i++) {
+            const int column = left + i % 2, line = top + i / 2;
+            const uint there =
+                inside && column >= 0 && line >= 0 && column < (int)dim.s3 && line < (int)dim.s4;
+            const float part = (i % 2 ? right : 1.f - right) * (i / 2 ? low : 1.f - low);
+            if (there)
+                out +=
+                    e * part * FV_GET(0, values + ((size_t)line * dim.s3 + (size_t)column) * at0.y);
+        }
+    }
+    if (me.x < rows && me.y < d)
+        FV_PUT(4, FV_AT(4, r) + c, out / sum);
+}
+
+/* A work-item has a row. */
+kernel void refine(FV_IN(0), FV_IN(1), FV_OUT(2), FV_CALL)
+{
+    const uint r = get_global_id(0);
+    if (r >= rows)
+        return;
+    const float4 box = FV_GET4(0, FV_AT(0, r)), delta = FV_GET4(1, FV_AT(1, r));
+    const float4 out = (float4)(box.s0 + delta.s0 * box.s2, box.s1 + delta.s1 * box.s3,
+                                box.s2 * exp(delta.s2), box.s3 * exp(delta.s3));
+    FV_PUT4(2, FV_AT(2, r), out);
 }

@@ -7,6 +7,8 @@ const fv_gpu_code fv_gpu_row_max = {
     .program = "boxes", .entry = "row_max", .group = 64, .shape = fv_gpu_shape_rows, .align = 1};
 const fv_gpu_code fv_gpu_pick = {
     .program = "boxes", .entry = "pick", .group = 64, .shape = fv_gpu_shape_columns, .align = 1};
+const fv_gpu_code fv_gpu_refine = {
+    .program = "boxes", .entry = "refine", .group = 64, .shape = fv_gpu_shape_rows, .align = 1};
 
 /* ---- the best ---- */
 
@@ -27,3 +29,23 @@ static uint64_t topk_table(const fv_launch *l, uint32_t *out)
 
 const fv_gpu_code fv_gpu_topk = {
     .program = "boxes", .entry = "topk", .group = 64, .shape = topk_shape, .table = topk_table};
+
+/* ---- sines, and samples of a grid ---- */
+
+static void sine_shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
+{
+    const uint32_t *dim = l->args.prob.dim;
+    fv_gpu_spread(count, p->rows, dim[FV_ROW_C] * dim[FV_SINE_PARTS], p->group);
+}
+
+const fv_gpu_code fv_gpu_sine = {
+    .program = "boxes", .entry = "sine", .group = 64, .shape = sine_shape, .align = 1};
+
+static void deform_shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
+{
+    fv_gpu_spread(count, p->rows, l->args.prob.dim[FV_ATTN_D], p->group);
+    count[2] = l->args.prob.heads;
+}
+
+const fv_gpu_code fv_gpu_deform = {
+    .program = "boxes", .entry = "deform", .group = 64, .shape = deform_shape, .align = 1};

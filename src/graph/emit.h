@@ -506,5 +506,17 @@ typedef struct fv_pick {
     uint32_t from, rows, cols;
 } fv_pick;
 fv_view fv_emit_pick(fv_builder *b, const char *label, const fv_pick *p);
+/* sin(2 pi (x rate[c] + phase[c])) of each of `parts` columns x of `in`, side by side. */
+fv_view fv_emit_sine(fv_builder *b, const char *label, fv_view in, uint32_t parts,
+                     const fv_weight *rate, const fv_weight *phase, uint32_t rows);
+/* Deformable attention of `rows` queries to a grid of width x height values. */
+typedef struct fv_deform {
+    fv_view values, box, offset, weight;
+    uint32_t heads, d, points, width, height, rows;
+} fv_deform;
+fv_view fv_emit_deform(fv_builder *b, const char *label, const fv_deform *d);
+/* Boxes (cx, cy, w, h) moved by delta w and delta h, and scaled by exp(delta), into `out`. */
+void fv_emit_refine(fv_builder *b, const char *label, fv_view box, fv_view delta, fv_view out,
+                    uint32_t rows);
 
 #endif

@@ -37,3 +37,39 @@ fv_view fv_emit_pick(fv_builder *b, const char *label, const fv_pick *p)
     fv_use_value(s, FV_PICK_OUT, out, FV_KIND_ROW);
     return out;
 }
+
+fv_view fv_emit_sine(fv_builder *b, const char *label, fv_view in, uint32_t parts,
+                     const fv_weight *rate, const fv_weight *phase, uint32_t rows)
+{
+    const fv_view out = fv_emit_rows(b, rows, parts * rate->cols);
+    fv_step *s = fv_emit_row_step(b, FV_OP_SINE, label, in, FV_KIND_ROW, out, rows, rate->cols);
+    s->prob.dim[FV_SINE_PARTS] = parts;
+    fv_use_weight(s, FV_SINE_RATE, rate);
+    fv_use_weight(s, FV_SINE_PHASE, phase);
+    return out;
+}
+
+fv_view fv_emit_deform(fv_builder *b, const char *label, const fv_deform *d)
+{
+    const fv_view out = fv_emit_rows(b, d->rows, d->heads * d->d);
+    fv_step *s = fv_emit_step(b, FV_OP_DEFORM, d->rows, label);
+    s->prob.heads = (uint16_t)d->heads;
+    s->prob.dim[FV_ATTN_D] = d->d;
+    s->prob.dim[FV_DEFORM_POINTS] = d->points;
+    s->prob.dim[FV_DEFORM_WIDTH] = d->width;
+    s->prob.dim[FV_DEFORM_HEIGHT] = d->height;
+    s->f[0] = 0.5f / (float)d->points;
+    fv_use_value(s, FV_DEFORM_VALUES, d->values, FV_KIND_WHOLE);
+    fv_use_value(s, FV_DEFORM_BOX, d->box, FV_KIND_ROW);
+    fv_use_value(s, FV_DEFORM_OFFSET, d->offset, FV_KIND_ROW);
+    fv_use_value(s, FV_DEFORM_WEIGHT, d->weight, FV_KIND_ROW);
+    fv_use_value(s, FV_DEFORM_OUT, out, FV_KIND_ROW);
+    return out;
+}
+
+void fv_emit_refine(fv_builder *b, const char *label, fv_view box, fv_view delta, fv_view out,
+                    uint32_t rows)
+{
+    fv_step *s = fv_emit_row_step(b, FV_OP_REFINE, label, box, FV_KIND_ROW, out, rows, 4);
+    fv_use_value(s, FV_REFINE_DELTA, delta, FV_KIND_ROW);
+}

@@ -125,8 +125,9 @@ enum { FV_POOL_WIDTH = 2, FV_POOL_HEIGHT = 3, FV_POOL_COLUMNS = 4 }; /* beside F
 enum { FV_GRAD_TOKENS = 2 }; /* beside FV_ROW_C; that are summed over */
 enum { FV_SEGMENT_GRID = 2, FV_SEGMENT_WIDTH = 3, FV_SEGMENT_HEIGHT = 4 }; /* beside FV_ROW_C */
 
-/* TOPK; PICK, beside FV_ROW_C */
-enum { FV_TOPK_FROM = 1, FV_PICK_FROM = 2 };
+/* TOPK; PICK and SINE, beside FV_ROW_C; DEFORM, beside FV_ATTN_D */
+enum { FV_TOPK_FROM = 1, FV_PICK_FROM = 2, FV_SINE_PARTS = 2 };
+enum { FV_DEFORM_POINTS = 2, FV_DEFORM_WIDTH = 3, FV_DEFORM_HEIGHT = 4 };
 
 #define FV_OPERANDS 9 /* operands of a step, at most */
 #define FV_KNOBS 4
@@ -199,6 +200,9 @@ enum { FV_COPY_IN, FV_COPY_OUT };
 enum { FV_ROW_MAX_IN, FV_ROW_MAX_OUT };
 enum { FV_TOPK_IN, FV_TOPK_OUT };
 enum { FV_PICK_IN, FV_PICK_INDEX, FV_PICK_OUT };
+enum { FV_SINE_IN, FV_SINE_RATE, FV_SINE_PHASE, FV_SINE_OUT };
+enum { FV_DEFORM_VALUES, FV_DEFORM_BOX, FV_DEFORM_OFFSET, FV_DEFORM_WEIGHT, FV_DEFORM_OUT };
+enum { FV_REFINE_BOX, FV_REFINE_DELTA, FV_REFINE_OUT };
 enum { FV_TAKE_IN, FV_TAKE_OUT };
 enum { FV_MEAN_IN, FV_MEAN_PARTIAL };
 enum { FV_MAP_Q, FV_MAP_K, FV_MAP_V, FV_MAP_PARTIAL };
@@ -314,7 +318,7 @@ typedef struct fv_op_operand {
     uint8_t state_of; /* enum fv_op: the reduction whose partials or merged state these are */
     bool picked;      /* though WHOLE, only rows [u[0], u[0] + rows) are read */
     bool narrow;      /* kernels of the CPU too take rows of BF16; others want float32 there */
-    bool exact;       /* numbers of rows: never stored in 16 bits */
+    bool exact;       /* coordinates, numbers of rows: never stored in 16 bits */
 } fv_op_operand;
 
 /* An operation: everything that follows from which one it is. One object per line of ops.inc,

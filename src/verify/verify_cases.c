@@ -107,13 +107,14 @@ static void rows(fv_builder *b)
     fv_emit_mean(b, "mean", x, &prefixed, WIDTH, fv_emit_rows(b, 1, WIDTH));
 }
 
-/* ---- what detectors choose ---- */
+/* ---- queries and boxes ---- */
 
 static void detection(fv_builder *b)
 {
-    enum { QUERIES = 37, CLASSES = 11 };
-    const fv_weight table = weight(TOKENS, 4);
-    const fv_view x = fv_emit_rows(b, TOKENS, WIDTH);
+    enum { QUERIES = 37, HEADS = 3, POINTS = 2, CLASSES = 11 };
+    const fv_weight rates = weight(1, 20), table = weight(TOKENS, 4);
+    const fv_view x = fv_emit_rows(b, TOKENS, WIDTH), boxes = fv_emit_rows(b, QUERIES, 4);
+    const fv_view more = fv_emit_rows(b, QUERIES, HEADS * POINTS * 3);
     uint32_t *some = fv_emit_table(b, TOKENS / 2);
     for (uint32_t i = 0; some && i < TOKENS / 2; i++)
         some[i] = 2 * i;
@@ -126,6 +127,20 @@ static void detection(fv_builder *b)
     fv_emit_pick(
         b, "pick in order",
         &(fv_pick){.w = &table, .index = FV_NO_VIEW, .from = TOKENS, .rows = QUERIES, .cols = 4});
+    fv_emit_sine(b, "sines", boxes, 4, &rates, &rates, QUERIES);
+    const fv_deform d = {.values = x,
+                         .box = boxes,
+                         .offset = more,
+                         .weight = fv_view_cols(more, HEADS * POINTS * 2),
+                         .heads = HEADS,
+                         .d = WIDTH / HEADS,
+                         .points = POINTS,
+                         .width = GRID_WIDTH,
+                         .height = GRID_HEIGHT,
+                         .rows = QUERIES};
+    fv_emit_deform(b, "deformable attention", &d);
+    fv_emit_refine(b, "refine", boxes, fv_emit_rows(b, QUERIES, 4), fv_emit_rows(b, QUERIES, 4),
+                   QUERIES);
 }
 
 static void positions(fv_builder *b)

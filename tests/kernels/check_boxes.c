@@ -1,7 +1,10 @@
-/* check_boxes.c: cases and definition of PICK. */
+/* check_boxes.c: cases and definition of PICK, SINE, DEFORM and REFINE. */
+#include <float.h>
 #include <math.h>
 
 #include "tests/kernels/check.h"
+
+/* ---- rows by computed numbers ---- */
 
 static bool make_pick(check_case *c, uint32_t index)
 {
@@ -46,4 +49,168 @@ static void pick_oracle(const check_case *c, uint32_t row, double *want, double 
     }
 }
 
+/* ---- sines ---- */
+
+static bool make_sine(check_case *c, uint32_t index)
+{
+    static const struct {
+        uint32_t rows, width, parts, gap;
+    } sizes[] = {{1, 1, 1, 0}, {5, 16, 4, 0}, {3, 33, 2, 3}, {7, 6, 4, 1}, {300, 128, 4, 0}};
+    if (index >= sizeof sizes / sizeof *sizes)
+        return false;
+    const uint32_t rows = sizes[index].rows, width = sizes[index].width, gap = sizes[index].gap;
+    c->args.prob.dim[FV_DIM_ROWS] = rows;
+    c->args.prob.dim[FV_ROW_C] = width;
+    c->args.prob.dim[FV_SINE_PARTS] = sizes[index].parts;
+    check_matrix(c, FV_SINE_IN, CHECK_ROW, rows, sizes[index].parts, gap);
+    check_vector(c, FV_SINE_RATE, width);
+    check_vector(c, FV_SINE_PHASE, width);
+    check_matrix(c, FV_SINE_OUT, CHECK_ROW, rows, sizes[index].parts * width, gap);
+    c->operand[FV_SINE_IN].huge = 1e3f;
+    c->operand[FV_SINE_RATE].huge = 10.f;
+    c->bench = rows == 300;
+    return true;
+}
+
+/* Phases are parts of a turn. */
+static void shift(check_case *c, check_random *r)
+{
+    for (uint32_t i = 0; i < c->args.prob.dim[FV_ROW_C]; i++)
+        *check_value(c, FV_SINE_PHASE, 0, i) = 0.25f * (float)check_below(r, 3);
+}
+
+static void sine_oracle(const check_case *c, uint32_t row, double *want, double *allowed)
+{
+    const uint32_t width = c->args.prob.dim[FV_ROW_C];
+    for (uint32_t i = 0; i < width * c->args.prob.dim[FV_SINE_PARTS]; i++) {
+        const double x = check_at(c, FV_SINE_IN, row, i / width);
+        const double y = x * check_at(c, FV_SINE_RATE, 0, i % width);
+        const double t = y - nearbyint(y) + check_at(c, FV_SINE_PHASE, 0, i % width);
+        want[i] = sin(6.283185307179586 * t);
+        /* The product is rounded once, and the rest is of numbers up to 1. */
+        allowed[i] =
+            6.3 * FLT_EPSILON * fabs(y) + 8 * FLT_EPSILON * fmin(1, fabs(t) * 7) + 4 * FLT_MIN;
+    }
+}
+
+/* ---- deformable attention ---- */
+
+static bool make_deform(check_case *c, uint32_t index)
+{
+    static const struct {
+        uint32_t rows, heads, d, points, width, height, gap;
+    } sizes[] = {{1, 1, 1, 1, 1, 1, 0}, {5, 2, 16, 4, 9, 7, 0}, {7, 3, 5, 2, 1, 13, 3},
+                 {9, 4, 8, 3, 4, 1, 1}, {6, 1, 37, 5, 6, 6, 0}, {300, 16, 16, 2, 32, 32, 0}};
+    if (index >= sizeof sizes / sizeof *sizes)
+        return false;
+    const uint32_t rows = sizes[index].rows, heads = sizes[index].heads, gap = sizes[index].gap;
+    const uint32_t points = sizes[index].points, d = sizes[index].d;
+    const uint32_t width = sizes[index].width, height = sizes[index].height;
+    c->args.prob.heads = (uint16_t)heads;
+    c->args.prob.dim[FV_DIM_ROWS] = rows;
+    c->args.prob.dim[FV_ATTN_D] = d;
+    c->args.prob.dim[FV_DEFORM_POINTS] = points;
+    c->args.prob.dim[FV_DEFORM_WIDTH] = width;
+    c->args.prob.dim[FV_DEFORM_HEIGHT] = height;
+    c->args.f[0] = 0.5f / (float)points;
+    check_matrix(c, FV_DEFORM_VALUES, CHECK_BASE, width * height, heads * d, gap);
+    check_matrix(c, FV_DEFORM_BOX, CHECK_ROW, rows, 4, gap);
+    check_matrix(c, FV_DEFORM_OFFSET, CHECK_ROW, rows, heads * points * 2, gap);
+    check_matrix(c, FV_DEFORM_WEIGHT, CHECK_ROW, rows, heads * points, gap);
+    check_matrix(c, FV_DEFORM_OUT, CHECK_ROW, rows, heads * d, gap);
+    c->operand[FV_DEFORM_WEIGHT].huge = 50.f;
+    c->bench = rows == 300;
+    return true;
+}
+
+/* Boxes in the picture, at its edges, of no size, far beyond, and of NaN. */
+static void place_boxes(check_case *c, check_random *r)
+{
+    const float hard[] = {0.f, 1.f, -0.01f, 1.5f, 1e20f, NAN, INFINITY};
+    for (uint32_t i = 0; i < c->args.prob.dim[FV_DIM_ROWS]; i++)
+        for (uint32_t k = 0; k < 4; k++)
+            *check_value(c, FV_DEFORM_BOX, i, k) = check_below(r, 6) == 0
+                                                       ? hard[check_below(r, 7)]
+                                                       : (float)check_below(r, 1024) / 1024.f;
+}
+
+static void deform_oracle(const check_case *c, uint32_t row, double *want, double *allowed)
+{
+    const uint32_t *dim = c->args.prob.dim, d = dim[FV_ATTN_D], points = dim[FV_DEFORM_POINTS];
+    const uint32_t width = dim[FV_DEFORM_WIDTH], height = dim[FV_DEFORM_HEIGHT];
+    double box[4];
+    for (uint32_t k = 0; k < 4; k++)
+        box[k] = check_at(c, FV_DEFORM_BOX, row, k);
+    for (uint32_t i = 0; i < c->args.prob.heads * d; i++) {
+        const uint32_t first = i / d * points;
+        double sum = 0, most = -(double)INFINITY, out = 0, off = 0;
+        for (uint32_t p = 0; p < points; p++)
+            most = fmax(most, check_at(c, FV_DEFORM_WEIGHT, row, first + p));
+        for (uint32_t p = 0; p < points; p++) {
+            const double w = check_at(c, FV_DEFORM_WEIGHT, row, first + p) - most, e = exp(w);
+            const double right =
+                c->args.f[0] * check_at(c, FV_DEFORM_OFFSET, row, 2 * (first + p)) * box[2];
+            const double down =
+                c->args.f[0] * check_at(c, FV_DEFORM_OFFSET, row, 2 * (first + p) + 1) * box[3];
+            const double x = (box[0] + right) * width - 0.5, y = (box[1] + down) * height - 0.5;
+            sum += e;
+            if (!(x > -2 && x < width + 1. && y > -2 && y < height + 1.))
+                continue; /* NaN too */
+            const double error =
+                4 * FLT_EPSILON *
+                ((fabs(box[0]) + fabs(right)) * width + (fabs(box[1]) + fabs(down)) * height + 2);
+            for (int32_t k = 0; k < 16; k++) { /* all that it can reach */
+                const int32_t column = (int32_t)floor(x) - 1 + k % 4;
+                const int32_t line = (int32_t)floor(y) - 1 + k / 4;
+                if (column < 0 || line < 0 || column >= (int32_t)width || line >= (int32_t)height)
+                    continue;
+                const double v =
+                    check_at(c, FV_DEFORM_VALUES, (uint32_t)line * width + (uint32_t)column, i);
+                const double part = fmax(0, 1 - fabs(x - column)) * fmax(0, 1 - fabs(y - line));
+                out += e * part * v;
+                off += e * fabs(v) * (2 * error + part * FLT_EPSILON * (6 + fabs(w)));
+            }
+        }
+        want[i] = out / sum;
+        allowed[i] = off / sum + check_allowed(4. * points, fabs(want[i])) + 8 * FLT_MIN;
+    }
+}
+
+/* ---- boxes ---- */
+
+static bool make_refine(check_case *c, uint32_t index)
+{
+    static const uint32_t rows[] = {1, 7, 33, 300};
+    const int in_place[] = {-1, FV_REFINE_BOX, FV_REFINE_DELTA, -1};
+    if (index >= sizeof rows / sizeof *rows)
+        return false;
+    c->args.prob.dim[FV_DIM_ROWS] = rows[index];
+    c->args.prob.dim[FV_ROW_C] = 4;
+    for (int i = FV_REFINE_BOX; i <= FV_REFINE_OUT; i++)
+        check_matrix(c, i, CHECK_ROW, rows[index], 4, index % 2);
+    c->operand[FV_REFINE_DELTA].huge = 30.f;
+    c->in_place = in_place[index];
+    c->bench = rows[index] == 300;
+    return true;
+}
+
+static void refine_oracle(const check_case *c, uint32_t row, double *want, double *allowed)
+{
+    for (uint32_t i = 0; i < 2; i++) {
+        const double at = check_at(c, FV_REFINE_BOX, row, i);
+        const double side = check_at(c, FV_REFINE_BOX, row, 2 + i);
+        const double move = check_at(c, FV_REFINE_DELTA, row, i) * side;
+        const double grow = check_at(c, FV_REFINE_DELTA, row, 2 + i);
+        want[i] = at + move;
+        allowed[i] = check_allowed(2, fabs(at) + fabs(move));
+        want[2 + i] = side * exp(grow);
+        allowed[2 + i] =
+            check_allowed(2, fabs(want[2 + i])) * (1 + fabs(grow)) + fabs(side) * FLT_MIN;
+    }
+}
+
 const check_op check_pick = {.make = make_pick, .prepare = number, .oracle = pick_oracle};
+const check_op check_sine = {.make = make_sine, .prepare = shift, .oracle = sine_oracle};
+const check_op check_deform = {
+    .make = make_deform, .prepare = place_boxes, .oracle = deform_oracle};
+const check_op check_refine = {.make = make_refine, .oracle = refine_oracle};

@@ -1,0 +1,109 @@
+/* boxes_tmpl.c: SINE, DEFORM and REFINE over the vector vocabulary. */
+#include <math.h>
+
+#include "ops/ref/ref_deform.h"
+#include "platform/cpu/cpu_kernels.h"
+#include "platform/cpu/vec/math.h"
+
+/* sin(2 pi t) for |t| < 1: of the quarter turn that t is nearest to, and of what is left. */
+FV_FN fv_v sine(fv_v t)
+{
+    t = fv_sub(t, fv_round(t));
+    const fv_v quarter = fv_round(fv_mul(t, fv_set(4.f))), size = fv_abs(quarter);
+    const fv_v left = fv_mul(fv_fma(quarter, fv_set(-0.25f), t), fv_set(6.28318531f));
+    const fv_v s = fv_sin_small(left), cosine = fv_cos_small(left);
+    const fv_v one = fv_sel_lt0(quarter, fv_neg(cosine), cosine);
+    const fv_v far = fv_sel_lt(size, fv_set(1.5f), one, fv_neg(s));
+    return fv_sel_lt(size, fv_set(0.5f), s, far);
+}
+
+void FV_NAME(fv_k_sine_f32)(const fv_args *a, const fv_call *c)
+{
+    const size_t width = a->prob.dim[FV_ROW_C], parts = a->prob.dim[FV_SINE_PARTS];
+    const float *rate = c->p[FV_SINE_RATE], *phase = c->p[FV_SINE_PHASE];
+    const fv_v most = fv_set(0x1p22f), least = fv_set(-0x1p22f);
+    for (size_t r = 0; r < c->rows; r++) {
+        const float *in = (const float *)c->p[FV_SINE_IN] + r * a->ld[FV_SINE_IN];
+        float *out = (float *)c->p[FV_SINE_OUT] + r * a->ld[FV_SINE_OUT];
+        for (size_t p = 0; p < parts; p++, out += width) {
+            const fv_v x = fv_set(in[p]);
+            for (size_t i = 0; i < width; i += FV_W) {
+                const int n = fv_lanes(width - i);
+                const fv_v turns = fv_mul(x, fv_load_n(rate + i, n));
+                const fv_v y = fv_min(most, fv_max(least, turns));
+                const fv_v t = fv_add(fv_sub(y, fv_round(y)), fv_load_n(phase + i, n));
+                fv_store_n(out + i, sine(t), n);
+            }
+        }
+    }
+}
+
+/* ---- deformable attention ---- */
+
+FV_FN void add_values(float *out, const float *values, float part, size_t d)
+{
+    const fv_v factor = fv_set(part);
+    for (size_t i = 0; i < d; i += FV_W) {
+        const int n = fv_lanes(d - i);
+        fv_store_n(out + i, fv_fma(factor, fv_load_n(values + i, n), fv_load_n(out + i, n)), n);
+    }
+}
+
+FV_FN void scale_values(float *out, float factor, size_t d)
+{
+    for (size_t i = 0; i < d; i += FV_W) {
+        const int n = fv_lanes(d - i);
+        fv_store_n(out + i, fv_mul(fv_set(factor), fv_load_n(out + i, n)), n);
+    }
+}
+
+/* A head of a row: its offsets, weights and result. */
+FV_FN void attend(const fv_args *a, const float *values, const float *box, const float *offset,
+                  const float *weight, float *out)
+{
+    const size_t d = a->prob.dim[FV_ATTN_D], points = a->prob.dim[FV_DEFORM_POINTS];
+    const uint32_t width = a->prob.dim[FV_DEFORM_WIDTH], height = a->prob.dim[FV_DEFORM_HEIGHT];
+    float max = -INFINITY, sum = 0.f;
+    for (size_t p = 0; p < points; p++)
+        max = weight[p] > max ? weight[p] : max;
+    memset(out, 0, d * sizeof *out);
+    for (size_t p = 0; p < points; p++, offset += 2) {
+        const float e = expf(weight[p] - max);
+        const fv_deform_corners k = fv_deform_at(
+            (box[0] + a->f[0] * offset[0] * box[2]) * (float)width - 0.5f,
+            (box[1] + a->f[0] * offset[1] * box[3]) * (float)height - 0.5f, width, height);
+        sum += e;
+        for (int n = 0; n < k.count; n++)
+            add_values(out, values + k.row[n] * a->ld[FV_DEFORM_VALUES], e * k.part[n], d);
+    }
+    scale_values(out, 1.f / sum, d);
+}
+
+void FV_NAME(fv_k_deform_f32)(const fv_args *a, const fv_call *c)
+{
+    const size_t d = a->prob.dim[FV_ATTN_D], points = a->prob.dim[FV_DEFORM_POINTS];
+    for (size_t r = 0; r < c->rows; r++) {
+        const float *box = (const float *)c->p[FV_DEFORM_BOX] + r * a->ld[FV_DEFORM_BOX];
+        const float *offset = (const float *)c->p[FV_DEFORM_OFFSET] + r * a->ld[FV_DEFORM_OFFSET];
+        const float *weight = (const float *)c->p[FV_DEFORM_WEIGHT] + r * a->ld[FV_DEFORM_WEIGHT];
+        float *out = (float *)c->p[FV_DEFORM_OUT] + r * a->ld[FV_DEFORM_OUT];
+        for (size_t h = 0; h < a->prob.heads; h++)
+            attend(a, (const float *)c->p[FV_DEFORM_VALUES] + h * d, box, offset + 2 * h * points,
+                   weight + h * points, out + h * d);
+    }
+}
+
+/* ---- boxes ---- */
+
+void FV_NAME(fv_k_refine_f32)(const fv_args *a, const fv_call *c)
+{
+    for (size_t r = 0; r < c->rows; r++) {
+        const float *box = (const float *)c->p[FV_REFINE_BOX] + r * a->ld[FV_REFINE_BOX];
+        const float *delta = (const float *)c->p[FV_REFINE_DELTA] + r * a->ld[FV_REFINE_DELTA];
+        float *out = (float *)c->p[FV_REFINE_OUT] + r * a->ld[FV_REFINE_OUT];
+        const fv_v side = fv_load_n(box + 2, 2);
+        const fv_v grown = fv_mul(side, fv_exp(fv_load_n(delta + 2, 2)));
+        fv_store_n(out, fv_fma(fv_load_n(delta, 2), side, fv_load_n(box, 2)), 2);
+        fv_store_n(out + 2, grown, 2);
+    }
+}

@@ -1,0 +1,39 @@
+/* ref_deform.h: where DEFORM samples its grid. */
+#ifndef FOVEA_SRC_REF_DEFORM_H
+#define FOVEA_SRC_REF_DEFORM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* The four values around a place of the grid, and what each counts. */
+typedef struct fv_deform_corners {
+    size_t row[4];
+    float part[4];
+    int count; /* of those that lie in the grid; they come first */
+} fv_deform_corners;
+
+/* Coordinate `at`, in values, of a grid of `size`: a place next to it, or inside; not NaN. */
+static inline int fv_deform_inside(float at, uint32_t size)
+{
+    return at > -1.f && at < (float)size;
+}
+
+/* The place (x, y), in values, of a grid of width x height. */
+static inline fv_deform_corners fv_deform_at(float x, float y, uint32_t width, uint32_t height)
+{
+    fv_deform_corners k = {.count = 0};
+    if (!fv_deform_inside(x, width) || !fv_deform_inside(y, height))
+        return k;
+    const int32_t left = (int32_t)(x + 1.f) - 1, top = (int32_t)(y + 1.f) - 1;
+    const float right = x - (float)left, low = y - (float)top;
+    for (int i = 0; i < 4; i++) {
+        const int32_t column = left + i % 2, line = top + i / 2;
+        if (column < 0 || line < 0 || column >= (int32_t)width || line >= (int32_t)height)
+            continue;
+        k.row[k.count] = (size_t)line * width + (size_t)column;
+        k.part[k.count++] = (i % 2 ? right : 1.f - right) * (i / 2 ? low : 1.f - low);
+    }
+    return k;
+}
+
+#endif

@@ -1,0 +1,58 @@
+/* ref_sine.c: SINE: sines of coordinates at several rates, which tell a network a position.
+ *
+ *   dim    rows, C, parts
+ *   IN     ROW, parts wide            RATE, PHASE  C floats each, in turns
+ *   OUT    ROW, parts * C wide; not IN
+ *
+ *   y = min(2^22, max(-2^22, in[p] rate[c])), NaN stays;   t = y - round(y) + phase[c]
+ *   out[p C + c] = sin(2 pi t)
+ *
+ * With rates in pairs and phases 0 and 1/4 these are the sines and cosines of DETR. Whole turns are
+ * taken off before the phase is added, so that a phase costs no digits.
+ */
+#include <math.h>
+
+#include "ops/ref/ref_kernels.h"
+
+static uint32_t columns(const fv_problem *p)
+{
+    return p->dim[FV_ROW_C] * p->dim[FV_SINE_PARTS];
+}
+
+static uint32_t coordinates(const fv_problem *p)
+{
+    return p->dim[FV_SINE_PARTS];
+}
+
+static double flops(const fv_problem *p)
+{
+    return 20. * p->dim[FV_DIM_ROWS] * columns(p);
+}
+
+const fv_op fv_op_sine = {
+    .dim = {{"rows", FV_DIM_TOKENS}, [FV_ROW_C] = {"C"}, [FV_SINE_PARTS] = {"parts"}},
+    .operand = {[FV_SINE_IN] = {"IN", .columns = coordinates, .exact = true},
+                [FV_SINE_RATE] = {"RATE", FV_ROW_C, .stored = FV_STORED_FLOATS},
+                [FV_SINE_PHASE] = {"PHASE", FV_ROW_C, .stored = FV_STORED_FLOATS},
+                [FV_SINE_OUT] = {"OUT", .columns = columns}},
+    .flops = flops,
+};
+
+static float sine(float turns, float phase)
+{
+    const float most = 0x1p22f, y = turns > most ? most : turns < -most ? -most : turns;
+    return sinf(6.28318531f * (y - rintf(y) + phase));
+}
+
+void fv_k_sine_f32_ref(const fv_args *a, const fv_call *c)
+{
+    const size_t width = a->prob.dim[FV_ROW_C], parts = a->prob.dim[FV_SINE_PARTS];
+    const float *rate = c->p[FV_SINE_RATE], *phase = c->p[FV_SINE_PHASE];
+    for (size_t r = 0; r < c->rows; r++) {
+        const float *in = (const float *)c->p[FV_SINE_IN] + r * a->ld[FV_SINE_IN];
+        float *out = (float *)c->p[FV_SINE_OUT] + r * a->ld[FV_SINE_OUT];
+        for (size_t p = 0; p < parts; p++)
+            for (size_t i = 0; i < width; i++)
+                out[p * width + i] = sine(in[p] * rate[i], phase[i]);
+    }
+}
