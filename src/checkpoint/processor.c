@@ -38,6 +38,7 @@ static const struct rule {
     [FV_PROCESSOR_DPT] = {FOVEA_RESIZE_FIT, FOVEA_FILTER_BICUBIC, 224, 0, &imagenet},
     [FV_PROCESSOR_VITPOSE] = {FOVEA_RESIZE_EXACT, FOVEA_FILTER_BILINEAR, 224, 0, &imagenet},
     [FV_PROCESSOR_SWIN] = {FOVEA_RESIZE_EXACT, FOVEA_FILTER_BICUBIC, 256, 224, &imagenet},
+    [FV_PROCESSOR_RF_DETR] = {FOVEA_RESIZE_EXACT, FOVEA_FILTER_BILINEAR, 224, 0, &imagenet},
 };
 
 /* Classes of transformers, by the beginning of their names. */
@@ -52,7 +53,7 @@ static const struct {
     {"Idefics3", FV_PROCESSOR_IDEFICS}, {"SmolVLM", FV_PROCESSOR_IDEFICS},
     {"Sam", FV_PROCESSOR_SAM},          {"Beit", FV_PROCESSOR_SIGLIP},
     {"DPT", FV_PROCESSOR_DPT},          {"VitPose", FV_PROCESSOR_VITPOSE},
-    {"Eomt", FV_PROCESSOR_SAM},
+    {"Eomt", FV_PROCESSOR_SAM},         {"RfDetr", FV_PROCESSOR_RF_DETR},
 };
 
 static uint32_t in_proportion(uint32_t edge, uint32_t native)

@@ -30,6 +30,7 @@ enum fv_processor {
                            */
     FV_PROCESSOR_SWIN, /* Swin's and PolaFormer's: to native * 256/224, bicubic, centre, ImageNet;
                           from 384 pixels on to native */
+    FV_PROCESSOR_RF_DETR, /* RfDetrImageProcessor: to native, bilinear, ImageNet */
 };
 
 fovea_preprocess fv_processor_default(enum fv_processor rule, uint32_t native_width,

@@ -5,7 +5,7 @@
 #include "checkpoint/config.h"
 
 typedef struct fv_field {
-    char name[36]; /* no pointer, which the loader would have to relocate; "" ends a list */
+    char name[40]; /* no pointer, which the loader would have to relocate; "" ends a list */
     enum fv_field_rule {
         FV_FIELD_ANY, /* it is read elsewhere, the tensors show it, or it changes nothing here */
         FV_FIELD_TEXT,

@@ -284,8 +284,8 @@ typedef struct cli_likeness {
     size_t at;
 } cli_likeness;
 cli_likeness cli_compare_rows(const float *a, const float *b, size_t rows, size_t columns);
-/* The output that holds a model's last token features: the last hidden state, or the last stage;
- * NULL: it has none. */
+/* The output that holds a model's last token features: the last hidden state, a detector's grid, or
+ * the last stage; NULL: it has none. */
 const char *cli_features_output(const fovea_model *model);
 
 /* ---- progress ---- */

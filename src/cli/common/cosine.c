@@ -34,8 +34,10 @@ cli_likeness cli_compare_rows(const float *a, const float *b, size_t rows, size_
 
 const char *cli_features_output(const fovea_model *model)
 {
-    const char *name = cli_output_name(model, "last_hidden_state"), *stage;
+    const char *name = cli_output_name(model, "backbone_features"), *stage;
     char text[32];
+    if (!name) /* of a detector that is its queries */
+        name = cli_output_name(model, "last_hidden_state");
     for (uint32_t i = 1; !name || name[0] == 's'; i++) {
         snprintf(text, sizeof text, "stage%u", i);
         if (!(stage = cli_output_name(model, text)))

@@ -22,6 +22,7 @@ static const struct {
     {"masks_queries_logits", "masks_queries_logits"},
     {"class_queries_logits", "class_queries_logits"},
     {"seg_logits", "seg_logits"},
+    {"pred_boxes", "pred_boxes"},
 };
 enum { RESULTS = sizeof results / sizeof *results };
 
@@ -224,7 +225,7 @@ static fovea_tensor saved_tensor(const run_state *r, const run_series *s, const 
         transpose(s->all, r->frames, (size_t)s->rows, (size_t)s->columns);
         return cli_tensor(name, s->all, 4, planes);
     }
-    const bool of_rows = i->grid_width || strcmp(s->name, "class_queries_logits") == 0;
+    const bool of_rows = i->grid_width || s->rows > 1;
     return of_rows ? cli_tensor(name, s->all, 3, tokens) : cli_tensor(name, s->all, 2, vector);
 }
 
