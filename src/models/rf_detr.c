@@ -317,4 +317,6 @@ const fv_family fv_family_rf_detr = {
     .grid = check_grid,
     .emit = emit,
     .release = release,
+    .synthetic = fv_rf_detr_synthetic,
+    .make_synthetic = fv_rf_detr_make_synthetic,
 };

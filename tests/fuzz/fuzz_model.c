@@ -182,6 +182,8 @@ static uint32_t make_shallow(json_t *config)
     json_t *taps = json_object_get(backbone, "out_indices");
     for (size_t i = 0; i < json_array_size(taps); i++)
         json_array_set_new(taps, i, json_integer((json_int_t)i + 1));
+    if (backbone && json_object_get(config, "num_queries")) /* RF-DETR */
+        json_object_set_new(config, "num_queries", json_integer(4));
     if (backbone) {
         json_object_set_new(backbone, "num_hidden_layers",
                             json_integer((json_int_t)json_array_size(taps)));
@@ -246,6 +248,7 @@ size_t fuzz_seed(size_t index, uint8_t *out, size_t room)
                                          "pola-swin-t-upernet",
                                          "nalaformer-xt-retinanet",
                                          "eomt-s",
+                                         "rf-detr-n",
                                          "eomt-dinov3-s"};
     static const char processor[] =
         "{\"image_processor_type\":\"BitImageProcessor\",\"size\":{\"shortest_edge\":32},"

@@ -6,6 +6,7 @@
 #include "checkpoint/source.h"
 #include "models/depth_anything.h"
 #include "models/eomt.h"
+#include "models/rf_detr.h"
 #include "models/sam.h"
 #include "models/vitpose.h"
 #include "tests/models/small_checkpoint.h"
@@ -541,7 +542,8 @@ static void synthetic_models_load(void **state)
 }
 
 /* Parameters of transformers' classes that nothing reads: DINOv2's and DINOv3's mask token, for
- * training; of Depth Anything that too, and a unit of the fusion where nothing precedes it. */
+ * training; of Depth Anything that too, and a unit of the fusion where nothing precedes it; of
+ * RF-DETR that, and twelve more groups of queries. */
 static uint64_t unread(const fovea_model *m)
 {
     if (strcmp(m->family->name, "depth_anything") == 0) {
@@ -549,6 +551,8 @@ static uint64_t unread(const fovea_model *m)
         const uint64_t c = d->neck.width;
         return m->info.width + 2 * (9 * c * c + c);
     }
+    if (strcmp(m->family->name, "rf_detr") == 0)
+        return m->info.width + 12 * 300303;
     return strncmp(m->info.type, "dino", 4) == 0 ? m->info.width : 0;
 }
 
@@ -586,6 +590,9 @@ static void synthetic_models_have_the_published_sizes(void **state)
         {"eomt-s", 23975942},           {"eomt-b", 93663110},
         {"eomt-l", 316695686},          {"eomt-dinov3-s", 23356934},
         {"eomt-dinov3-b", 92425094},    {"eomt-dinov3-l", 315032710},
+        {"rf-detr-n", 30467298},        {"rf-detr-s", 32111170},
+        {"rf-detr-m", 33687458},        {"rf-detr-b", 32174530},
+        {"rf-detr-l", 33933218},
     };
     size_t names = 0;
     (void)state;
@@ -599,9 +606,9 @@ static void synthetic_models_have_the_published_sizes(void **state)
                      (unsigned long long)published[i].parameters);
         fovea_model_free(m);
     }
-    const char *(*const lists[])(size_t) = {fv_vit_synthetic, fv_sam_synthetic,
-                                            fv_depth_anything_synthetic, fv_vitpose_synthetic,
-                                            fv_eomt_synthetic};
+    const char *(*const lists[])(size_t) = {
+        fv_vit_synthetic,     fv_sam_synthetic,  fv_depth_anything_synthetic,
+        fv_vitpose_synthetic, fv_eomt_synthetic, fv_rf_detr_synthetic};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         for (size_t k = 0; lists[i](k); k++)
             names++;
