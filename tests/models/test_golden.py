@@ -28,8 +28,8 @@ TYPES = {"F32": "f", "F64": "d", "I64": "q", "I32": "i"}
 REFUSALS = (2, 7)  # an operator that is not supported; a model type that is not known
 CHUNKS = ("16", "37", "64", "256")  # 37 divides nothing
 FAMILIES = ("vit-", "dinov2-", "dinov3-", "clip-vision-", "siglip-", "siglip2-", "ijepa-", "radio-", "owlv2-",
-            "beit-", "depth-anything-", "eomt-", "idefics3-", "llava-", "paligemma-", "pola-", "smolvlm-", "timm-",
-            "vitpose-")
+            "beit-", "depth-anything-", "eomt-", "idefics3-", "llava-", "paligemma-", "pola-", "rf-detr-", "smolvlm-",
+            "timm-", "vitpose-")
 
 
 OWN = os.path.join(ROOT, "tests", "data", "golden")

@@ -43,6 +43,8 @@ static const struct subject {
     {"synthetic:depth-anything-s", NULL, 42, 28},
     {"synthetic:vitpose-s", NULL, 48, 32},
     {GOLDEN "eomt-masked-01", NULL, 0, 0},
+    {GOLDEN "rf-detr-02", NULL, 56, 42},
+    {GOLDEN "rf-detr-02", "mala", 98, 84},
 };
 enum { SUBJECTS = sizeof subjects / sizeof *subjects };
 static int stride = 7; /* of the subjects that are tried */

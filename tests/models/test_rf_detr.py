@@ -1,0 +1,163 @@
+#!/usr/bin/env python3
+"""test_rf_detr.py: what is refused of RF-DETR, and that its attention and its size may be others.
+
+    test_rf_detr.py path/to/fovea
+
+Standard library only.
+"""
+import json
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data", "golden", "models", "rf-detr-02")
+FOVEA = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 else "fovea"
+
+
+class RfDetr(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.folder)
+        with open(os.path.join(GOLDEN, "config.json"), encoding="utf-8") as f:
+            self.config = json.load(f)
+
+    def write(self, backbone=None, without=(), **fields):
+        """The golden model with fields of config.json changed."""
+        config = dict(self.config, **fields)
+        config["backbone_config"] = dict(config["backbone_config"], **(backbone or {}))
+        for name in without:
+            config["backbone_config"].pop(name)
+        folder = os.path.join(self.folder, "model")
+        os.makedirs(folder, exist_ok=True)
+        shutil.copy(os.path.join(GOLDEN, "model.safetensors"), folder)
+        with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as f:
+            json.dump(config, f)
+        return folder
+
+    def plan(self, *options, **changes):
+        return subprocess.run([FOVEA, "plan", self.write(**changes), *options], capture_output=True, text=True)
+
+    def refused(self, *says, **changes):
+        p = self.plan(**changes)
+        self.assertEqual(p.returncode, 7, p.stdout + p.stderr)
+        for text in says:
+            self.assertIn(text, p.stderr)
+        self.assertIn("config.json", p.stderr)
+
+    def test_queries(self):
+        self.refused('"num_queries" must be', num_queries=0)
+        self.refused('"num_queries" must be', num_queries=1 << 30)
+        self.refused('"num_queries" is 17', "16 places", num_queries=17)
+        self.refused('"num_queries" is 11', '"query_feat.weight"', num_queries=11)
+
+    def test_decoder(self):
+        self.refused('"decoder_layers" is 1000000', decoder_layers=1000000)
+        self.refused('"decoder_layers" is 0', decoder_layers=0)
+        self.refused('"num_feature_levels" must be', num_feature_levels=2)
+        self.refused('"decoder_self_attention_heads" is 5', decoder_self_attention_heads=5)
+        self.refused('"decoder_cross_attention_heads" is 3', decoder_cross_attention_heads=3)
+        self.refused("sampling_offsets", decoder_n_points=4)
+        self.refused('"decoder_n_points" must be', decoder_n_points=1 << 20)
+        self.refused('"decoder_ffn_dim" is 25', decoder_ffn_dim=25)
+        self.refused('"d_model" is 32', d_model=32)
+        self.refused('"c2f_num_blocks" is 3', c2f_num_blocks=3)
+        self.refused('"activation_function" is "mish"', activation_function="mish")
+        self.refused('"decoder_activation_function" must be', decoder_activation_function=1)
+        self.refused('"two_stage" is not known', two_stage=False)
+
+    def test_backbone(self):
+        self.refused('"backbone_config.num_windows" must be', backbone={"num_windows": 0})
+        self.refused('"backbone_config.out_indices" must be', backbone={"out_indices": [1, 4]})
+        self.refused('"backbone_config.out_indices"', backbone={"out_indices": [3, 1], "out_features": None})
+        self.refused('"backbone_config.out_features"', backbone={"out_features": ["stage1", "stage2"]})
+        self.refused('"backbone_config.out_features"', backbone={"out_features": ["stage1"]})
+        self.refused('"backbone_config.window_block_indexes" must be', backbone={"window_block_indexes": [9]})
+        self.refused("rf_detr_vit", backbone={"model_type": "rf_detr_vit"})
+        self.refused("reshape_hidden_states", backbone={"reshape_hidden_states": False})
+        self.refused('"backbone_config.rope" is not known', backbone={"rope": True})
+        self.refused('"image_size"', backbone={"image_size": 40})
+
+    def test_taps(self):
+        """Either list says which blocks are read; without that of windows those whose number a tap has are global."""
+        same = self.plan().stdout
+        self.assertEqual(same, self.plan(without=["out_features"]).stdout)
+        self.assertEqual(same, self.plan(without=["out_indices"]).stdout)
+        self.assertEqual(same, self.plan(backbone={"window_block_indexes": [0, 2]}).stdout)
+        self.assertNotEqual(same, self.plan(backbone={"window_block_indexes": [0, 1]}).stdout)
+
+    def add_tensors(self, *tensors):
+        """The golden model with tensors of zeros beside its own: (name, shape)."""
+        folder = self.write()
+        path = os.path.join(folder, "model.safetensors")
+        with open(path, "rb") as f:
+            blob = f.read()
+        n = struct.unpack("<Q", blob[:8])[0]
+        head, data = json.loads(blob[8:8 + n]), blob[8 + n:]
+        for name, (rows, columns) in tensors:
+            head[name] = {"dtype": "F32", "shape": [rows, columns], "data_offsets": [len(data), len(data) + 4 * rows * columns]}
+            data += bytes(4 * rows * columns)
+        text = json.dumps(head).encode()
+        with open(path, "wb") as f:
+            f.write(struct.pack("<Q", len(text)) + text + data)
+        return subprocess.run([FOVEA, "plan", folder], capture_output=True, text=True)
+
+    def test_tensors(self):
+        """What a ViT may have and RF-DETR has not, and what nothing knows."""
+        block = "backbone.0.encoder.encoder.encoder.layer.1."
+        p = self.add_tensors((block + "attn.sla_q.weight", (8, 2)), (block + "attn.sla_k.weight", (8, 2)))
+        self.assertEqual(p.returncode, 7, p.stdout + p.stderr)
+        self.assertIn("block 1 has gates of heads", p.stderr)
+        for name in ("transformer.decoder.layers.0.gate.weight", "backbone.0.projector.stages.1.0.cv1.conv.weight",
+                     block + "attention.rope.weight"):
+            p = self.add_tensors((name, (4, 4)))
+            self.assertEqual(p.returncode, 7, p.stdout + p.stderr)
+            self.assertIn(name, p.stderr)
+
+    def test_sizes(self):
+        for size in ("28", "42x28", "84x140"):
+            p = self.plan("--size", size)
+            self.assertEqual(p.returncode, 0, p.stderr)
+        p = self.plan("--size", "35x28")
+        self.assertNotEqual(p.returncode, 0)
+        self.assertIn("multiples of 14 pixels", p.stderr)
+        p = self.plan("--size", "14")
+        self.assertNotEqual(p.returncode, 0)
+        self.assertIn("4 patches, of which RF-DETR chooses 5", p.stderr)
+
+    def test_native(self):
+        """Windows divide the size that the model is said to be for, where its position table does not fit them."""
+        p = self.plan(backbone={"num_windows": 3})
+        self.assertEqual(p.returncode, 0, p.stderr)
+        self.assertIn("42x42", p.stdout + p.stderr)
+
+    def test_picture(self):
+        """Features are the grid's, and logits of queries are no classes of the picture."""
+        picture, features = (os.path.join(self.folder, name) for name in ("picture.ppm", "features.npy"))
+        with open(picture, "wb") as f:
+            f.write(b"P6 60 90 255\n" + bytes(range(180)) * 90)
+        p = subprocess.run([FOVEA, "run", self.write(), picture, "--size", "42x28", "--features", features, "--json"],
+                           capture_output=True, text=True)
+        self.assertEqual(p.returncode, 0, p.stderr)
+        self.assertEqual(json.loads(p.stdout)["top"], [])
+        with open(features, "rb") as f:
+            self.assertIn(b"(1, 4, 6, 16, )", f.read(128))
+
+    def test_attention(self):
+        for attention in ("linear:elu1", "mala"):
+            p = self.plan("--attention", attention)
+            self.assertEqual(p.returncode, 0, p.stderr)
+        for attention in ("sla-linear", "foveated"):
+            p = self.plan("--attention", attention)
+            self.assertEqual(p.returncode, 2, p.stderr)
+            self.assertIn("RF-DETR", p.stderr)
+
+
+if __name__ == "__main__":
+    result = unittest.main(exit=False).result
+    bad = len(result.failures) + len(result.errors)
+    print("%d passed, %d failed, %d skipped" % (result.testsRun - bad - len(result.skipped), bad, len(result.skipped)))
+    sys.exit(bad > 0)
