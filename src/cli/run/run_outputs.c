@@ -225,7 +225,8 @@ static fovea_tensor saved_tensor(const run_state *r, const run_series *s, const 
         transpose(s->all, r->frames, (size_t)s->rows, (size_t)s->columns);
         return cli_tensor(name, s->all, 4, planes);
     }
-    const bool of_rows = i->grid_width || s->rows > 1;
+    const bool of_rows =
+        i->grid_width || s->rows > 1 || strcmp(s->name, "class_queries_logits") == 0;
     return of_rows ? cli_tensor(name, s->all, 3, tokens) : cli_tensor(name, s->all, 2, vector);
 }
 
