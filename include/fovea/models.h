@@ -132,6 +132,7 @@ FOVEA_API const char *fovea_model_label(const fovea_model *model, uint32_t i);
  *                       in segmentation.safetensors beside it. It reads last_hidden_state, or
  *                       the last stage that is as wide as the head
  *   seg_logits          logits of every place of the finest level: Semantic FPN, UperNet
+ *   logits, pred_boxes  of every query; a box is centre, width, height as shares: RF-DETR
  *   cls.0, ..; box.0, .. of every level, for each anchor one after the other: logits of all
  *                       classes, and four numbers of which fovea_detections makes boxes: RetinaNet
  */

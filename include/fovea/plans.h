@@ -257,11 +257,11 @@ typedef struct fovea_detection {
     uint32_t label;       /* class: fovea_model_label */
 } fovea_detection;
 
-/* Makes boxes of a frame's outputs, all of cls.0, box.0, .. among them, as fovea_run was given
- * them: at most as many as fovea_model_info.boxes, best first; without allocating. *count: how
- * many; those beyond `room` are left out. Equal scores have a fixed order; outputs that are no
- * numbers give no boxes. One thread at a time, like a frame. ENOTSUP: the model finds no boxes;
- * EINVAL: outputs are missing. */
+/* Makes boxes of a frame's outputs as fovea_run was given them, all of cls.0, box.0, .. among them,
+ * or logits and pred_boxes: at most as many as fovea_model_info.boxes, best first; without
+ * allocating. *count: how many; those beyond `room` are left out. Equal scores have a fixed order;
+ * outputs that are no numbers give no boxes. One thread at a time, like a frame. ENOTSUP: the model
+ * finds no boxes; EINVAL: outputs are missing. */
 FOVEA_API fovea_status fovea_detections(fovea_plan *plan, const fovea_output *outs, size_t n_outs,
                                         fovea_detection *boxes, size_t room, size_t *count);
 

@@ -732,7 +732,8 @@ class Plan(_Handle):
 
     def detections(self, picture, most=10000):
         """Boxes that a detector finds in one picture, best first, `most` of them: [Detection(x1, y1, x2,
-        y2, score, label)] in pixels of `picture`. The plan's outputs are all of "cls.0", "box.0", ..."""
+        y2, score, label)] in pixels of `picture`. The plan's outputs are all of "cls.0", "box.0", ..., or
+        "logits" and "pred_boxes"."""
         results = self._run(_pixels(picture))
         outs = (Output * len(results))(*[Output(a.ctypes.data, a.nbytes) for _, a, _ in results])
         boxes, count, info = (_Detection * most)(), C.c_size_t(), self.info

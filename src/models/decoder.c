@@ -220,23 +220,10 @@ fovea_status fv_decoder_list(fovea_model *m)
     if (d->detection.levels == 0)
         return fv_model_add_output(m, "seg_logits");
     for (uint32_t i = 0; i < d->detection.levels; i++)
-        FV_TRY(fv_model_add_output(m, "cls.%u", i));
+        FV_TRY(fv_model_add_output(m, "%s", fv_detection_logits(&d->detection, i).text));
     for (uint32_t i = 0; i < d->detection.levels; i++)
-        FV_TRY(fv_model_add_output(m, "box.%u", i));
+        FV_TRY(fv_model_add_output(m, "%s", fv_detection_boxes(&d->detection, i).text));
     return FOVEA_OK;
-}
-
-static bool wants_all(const fv_decoder *d, const fv_builder *b)
-{
-    char name[32];
-    for (uint32_t i = 0; i < d->detection.levels; i++) {
-        snprintf(name, sizeof name, "cls.%u", i);
-        const bool wanted = fv_emit_wants(b, name);
-        snprintf(name, sizeof name, "box.%u", i);
-        if (!wanted || !fv_emit_wants(b, name))
-            return false;
-    }
-    return d->detection.levels > 0;
 }
 
 bool fv_decoder_wants(const fovea_model *m, const fv_builder *b)
@@ -261,6 +248,6 @@ void fv_decoder_emit(const fovea_model *m, fv_builder *b, const fv_level *stage)
     if (d->has_neck)
         fv_feature_pyramid_emit(&d->neck, b, level);
     d->head->emit(d, b, level);
-    if (wants_all(d, b))
-        b->candidates = fv_emit_table(b, fv_detection_room(&d->detection));
+    if (m->detection)
+        fv_detection_emit(m->detection, b);
 }

@@ -5,14 +5,21 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct fv_builder;
+
 #define FV_LEVELS 16u  /* of a neck or head, at most */
 #define FV_ANCHORS 32u /* of a place, at most */
 
-/* mmdetection's AnchorGenerator, DeltaXYWHBBoxCoder and test_cfg. Output "cls.i" has for every
- * place of level i the logits of all classes, anchor after anchor, "box.i" four numbers for each
- * anchor. */
+/* Boxes of anchors: mmdetection's AnchorGenerator, DeltaXYWHBBoxCoder and test_cfg. Output "cls.i"
+ * has for every place of level i the logits of all classes, anchor after anchor, "box.i" four
+ * numbers for each anchor.
+ *
+ * Boxes of queries, as DETR has them: one level and one anchor of it. Output "logits" has a row of
+ * all classes for every query, "pred_boxes" the centre, width and height of its box as shares of
+ * the picture. nms_pre and max_per_img are the number of queries; there is no suppression. */
 typedef struct fv_detection {
     uint32_t levels, anchors, classes;
+    bool of_queries;
     float stride[FV_LEVELS];                /* pixels from place to place */
     float anchor[FV_LEVELS][FV_ANCHORS][4]; /* x1 y1 x2 y2 at the first place */
     float mean[4], std[4];                  /* of the four numbers */
@@ -35,5 +42,15 @@ static inline uint32_t fv_detection_room(const fv_detection *d)
 {
     return d->levels * d->nms_pre * (uint32_t)(sizeof(fv_candidate) / sizeof(uint32_t));
 }
+
+/* The output with the logits of a level, or with its boxes. */
+typedef struct fv_detection_name {
+    char text[24];
+} fv_detection_name;
+fv_detection_name fv_detection_logits(const fv_detection *d, uint32_t level);
+fv_detection_name fv_detection_boxes(const fv_detection *d, uint32_t level);
+
+/* Makes room for what is looked at, if all outputs that boxes are made of are wanted. */
+void fv_detection_emit(const fv_detection *d, struct fv_builder *b);
 
 #endif

@@ -242,7 +242,7 @@ static const char *label_at(const json_t *by_id, const json_t *list, uint32_t i)
 
 static uint32_t label_count(const fovea_model *m)
 {
-    const uint32_t boxes = m->decoder ? m->decoder->detection.classes : 0;
+    const uint32_t boxes = m->detection ? m->detection->classes : 0;
     return m->info.classes ? m->info.classes : m->info.segments ? m->info.segments : boxes;
 }
 

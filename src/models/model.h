@@ -19,10 +19,11 @@
 
 /* ---- the model ---- */
 
-struct fv_source;  /* source.h: an opened checkpoint */
-struct fv_config;  /* config.h: its config.json */
-struct fv_decoder; /* decoder.h: a neck and a head */
-struct fv_packed;  /* packed.h: one packed weight, counted */
+struct fv_source;    /* source.h: an opened checkpoint */
+struct fv_config;    /* config.h: its config.json */
+struct fv_decoder;   /* decoder.h: a neck and a head */
+struct fv_detection; /* detection.h: how boxes come of outputs */
+struct fv_packed;    /* packed.h: one packed weight, counted */
 struct fv_builder;
 struct fv_view;
 struct fv_attention_name;
@@ -99,13 +100,14 @@ struct fovea_model {
     const fv_additions *additions; /* while it is read; or NULL */
     bool new_head;                 /* a head was added */
     fv_segmentation segmentation;
-    struct fv_decoder *decoder;     /* or NULL */
-    void *roles;                    /* the family's */
-    char *attention;                /* of info */
-    char **outputs;                 /* NULL at the end; the main output first */
-    char **labels;                  /* NULL at the end; or NULL */
-    struct fv_packed *packed;       /* list of packed weights; under `lock` */
-    struct fv_model_floats *floats; /* tensors that the reader computed */
+    struct fv_decoder *decoder;           /* or NULL */
+    const struct fv_detection *detection; /* the decoder's or that of roles; or NULL */
+    void *roles;                          /* the family's */
+    char *attention;                      /* of info */
+    char **outputs;                       /* NULL at the end; the main output first */
+    char **labels;                        /* NULL at the end; or NULL */
+    struct fv_packed *packed;             /* list of packed weights; under `lock` */
+    struct fv_model_floats *floats;       /* tensors that the reader computed */
 };
 
 /* A (rows, cols) tensor of the model's own, zeroed, for what a reader folds at load: biases with a

@@ -237,6 +237,7 @@ static fovea_status read_head(fv_decoder_reader *r, const fv_config *head)
     FV_TRY(read_anchors(d, r, head));
     FV_TRY(read_coder(d, r, head));
     FV_TRY(read_test(d, r, head));
+    r->t.m->detection = d;
     r->t.m->info.boxes = d->max_per_img;
     return read_convs(&r->d->retina, r, head);
 }

@@ -270,6 +270,7 @@ static fovea_status emit(const fovea_model *m, fv_builder *b)
             block(&c, i);
     }
     fv_rf_detr_decode(d, b, project(&c));
+    fv_detection_emit(&d->detection, b);
     return b->status;
 }
 

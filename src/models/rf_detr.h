@@ -4,6 +4,7 @@
 #ifndef FOVEA_SRC_MODELS_RF_DETR_H
 #define FOVEA_SRC_MODELS_RF_DETR_H
 
+#include "models/detection.h"
 #include "models/vit.h"
 
 #define FV_RF_DETR_TAPS 16
@@ -46,6 +47,7 @@ typedef struct fv_rf_detr {
     fv_rf_detr_layer *layer;
     uint32_t layers;
     fv_layer norm, classes, box[3];
+    fv_detection detection;
 } fv_rf_detr;
 
 #define FV_RF_DETR_NORM_EPS 1e-5f      /* of the decoder's norms, and those of proposals */

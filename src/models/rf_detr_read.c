@@ -524,6 +524,26 @@ static void describe(reader *r)
         fv_processor_default(FV_PROCESSOR_RF_DETR, info->native_width, info->native_height);
 }
 
+/* As many boxes as queries, any class of any query, best first. */
+static fovea_status describe_boxes(reader *r)
+{
+    fv_rf_detr *d = roles(r);
+    fv_detection *boxes = &d->detection;
+    fovea_model *m = r->t.m;
+    *boxes = (fv_detection){.levels = 1,
+                            .anchors = 1,
+                            .classes = d->classes.w.rows,
+                            .of_queries = true,
+                            .nms_pre = d->queries,
+                            .min_size = -1,
+                            .max_per_img = d->queries};
+    FV_TRY(fv_config_float(&boxes->score_thr, &r->own, "score_thr", 0, 1));
+    m->detection = boxes;
+    m->info.classes = boxes->classes;
+    m->info.boxes = d->queries;
+    return FOVEA_OK;
+}
+
 static fovea_status list_outputs(fovea_model *m)
 {
     static const char *const names[] = {"logits", "pred_boxes", "last_hidden_state",
@@ -552,6 +572,6 @@ fovea_status fv_rf_detr_read(fovea_model *m, const fv_source *source, const fv_c
     FV_TRY(read_projector(&r));
     FV_TRY(read_decoder(&r));
     FV_TRY(read_proposals(&r));
-    m->info.classes = roles(&r)->classes.w.rows;
+    FV_TRY(describe_boxes(&r));
     return list_outputs(m);
 }

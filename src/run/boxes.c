@@ -114,29 +114,38 @@ static float limit(float x, float low, float high)
     return x < low ? low : x > high ? high : x;
 }
 
+/* Middle and length along axis `i` of an anchor of the cell at `cell` that two numbers move and
+ * scale. */
+static void adjust(float out[2], const fv_detection *d, uint32_t level, const float anchor[4],
+                   uint32_t cell, const float number[4], int i)
+{
+    static const float most = 4.135166556742356f; /* -log(16 / 1000): of a side's logarithm */
+    const float at = (float)cell * d->stride[level];
+    const float low = anchor[i] + at, high = anchor[i + 2] + at, side = high - low;
+    const float move = number[i] * d->std[i] + d->mean[i];
+    const float grow = number[i + 2] * d->std[i + 2] + d->mean[i + 2];
+    out[0] = (low + high) * 0.5f + side * move;
+    out[1] = side * expf(limit(grow, -most, most));
+}
+
 bool fv_boxes_decode(float box[4], const fv_detection *d, uint32_t level, uint32_t grid_width,
                      uint32_t place, const float number[4], float width, float height)
 {
-    static const float most = 4.135166556742356f; /* -log(16 / 1000): of a side's logarithm */
-    const float *anchor = d->anchor[level][place % d->anchors];
     const uint32_t cell = place / d->anchors;
-    const float at[2] = {(float)(cell % grid_width) * d->stride[level],
-                         (float)(cell / grid_width) * d->stride[level]};
+    const uint32_t at[2] = {cell % grid_width, cell / grid_width};
     const float end[2] = {width, height};
     bool good = true;
     for (int i = 0; i < 2; i++) {
-        const float low = anchor[i] + at[i], high = anchor[i + 2] + at[i], side = high - low;
-        const float move = number[i] * d->std[i] + d->mean[i];
-        const float grow = number[i + 2] * d->std[i + 2] + d->mean[i + 2];
-        const float middle = (low + high) * 0.5f + side * move;
-        const float half = side * expf(limit(grow, -most, most)) * 0.5f;
-        box[i] = middle - half;
-        box[i + 2] = middle + half;
+        float side[2] = {number[i] * end[i], number[i + 2] * end[i]}; /* its middle, its length */
+        if (!d->of_queries)
+            adjust(side, d, level, d->anchor[level][place % d->anchors], at[i], number, i);
+        box[i] = side[0] - side[1] * 0.5f;
+        box[i + 2] = side[0] + side[1] * 0.5f;
         if (d->clip) {
             box[i] = limit(box[i], 0, end[i]);
             box[i + 2] = limit(box[i + 2], 0, end[i]);
         }
-        good = good && isfinite(box[i]) && isfinite(box[i + 2]) &&
+        good = good && isfinite(box[i]) && isfinite(box[i + 2]) && side[1] >= 0 &&
                (d->min_size < 0 || box[i + 2] - box[i] > d->min_size);
     }
     return good;
@@ -192,7 +201,8 @@ size_t fv_boxes_find(const fv_detection *d, const fv_box_level *level, float wid
         n += decode(d, &level[i], i, own, best, (const float[]){width, height});
     }
     sort(scratch, n);
-    n = suppress(scratch, n, d->max_per_img, (double)d->iou_threshold);
+    if (!d->of_queries)
+        n = suppress(scratch, n, d->max_per_img, (double)d->iou_threshold);
     for (size_t i = 0; i < n && i < room; i++)
         out[i] = (fovea_detection){scratch[i].box[0], scratch[i].box[1], scratch[i].box[2],
                                    scratch[i].box[3], scratch[i].score,  scratch[i].label};

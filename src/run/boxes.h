@@ -7,7 +7,7 @@
 #include "models/detection.h"
 
 /* Outputs of a level, a row for each place of its grid: (anchors x classes) logits, (anchors x 4)
- * numbers. */
+ * numbers. Of queries: a row of places. */
 typedef struct fv_box_level {
     const float *cls, *box;
     uint32_t width, height; /* places */
@@ -20,10 +20,13 @@ typedef struct fv_box_level {
  * these in the order of their scores those that overlap no better one of the same class by more
  * than iou_threshold, max_per_img at most
  *
+ * or, of queries, as DETR's post-processing does: the nms_pre best pairs of a query and a class
+ * whose score is above score_thr, with the queries' boxes.
+ *
  * Equal scores go by level, place and class, so that the order is the same everywhere. Scores that
- * are no numbers count as below the threshold; boxes that are none are left out. Boxes without
- * width or height overlap nothing. Returns how many there are, of which `room` are written.
- * `scratch`: room for levels * nms_pre. Allocates nothing. */
+ * are no numbers count as below the threshold; boxes that are none are left out: not finite, or
+ * with a negative side. Boxes without width or height overlap nothing. Returns how many there are,
+ * of which `room` are written. `scratch`: room for levels * nms_pre. Allocates nothing. */
 size_t fv_boxes_find(const fv_detection *d, const fv_box_level *level, float width, float height,
                      fv_candidate *scratch, fovea_detection *out, size_t room);
 

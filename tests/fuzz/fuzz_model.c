@@ -60,7 +60,8 @@ static size_t want_boxes(const char *wanted[OUTPUTS], const fovea_model *model)
     size_t n = 0;
     fovea_model_describe(model, &info);
     for (size_t i = 0; info.boxes && (name = fovea_model_output(model, i)); i++)
-        if (strncmp(name, "cls.", 4) == 0 || strncmp(name, "box.", 4) == 0)
+        if (strncmp(name, "cls.", 4) == 0 || strncmp(name, "box.", 4) == 0 ||
+            strcmp(name, "logits") == 0 || strcmp(name, "pred_boxes") == 0)
             wanted[n++] = name;
     return n;
 }

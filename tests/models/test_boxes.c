@@ -1,6 +1,6 @@
 /* test_boxes.c: anchors, decoding and suppression of boxes against plain double definitions, on
  * random numbers and on those that nobody wants: no numbers, equal scores, boxes without size or
- * outside. */
+ * outside. And boxes of queries, which have neither anchors nor suppression. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,7 +15,7 @@
 #include "models/model.h"
 #include "run/boxes.h"
 
-enum { WIDE = 7, HIGH = 5, CLASSES = 4, LEVELS = 2, ANCHORS = 3, MOST = 4096 };
+enum { WIDE = 7, HIGH = 5, CLASSES = 4, LEVELS = 2, ANCHORS = 3, QUERIES = 37, MOST = 4096 };
 #define PICTURE_WIDTH 56.f
 #define PICTURE_HEIGHT 40.f
 
@@ -111,6 +111,32 @@ static size_t define(box *out, const fv_detection *d, const fv_box_level *level)
     return kept;
 }
 
+static size_t define_of_queries(box *out, const fv_detection *d, const fv_box_level *level)
+{
+    static box all[QUERIES * CLASSES];
+    const double end[2] = {(double)PICTURE_WIDTH, (double)PICTURE_HEIGHT};
+    size_t n = 0, kept = 0;
+    for (uint32_t i = 0; i < QUERIES * CLASSES; i++) {
+        const double score = (double)(float)(1 / (1 + exp(-(double)level->cls[i])));
+        if (score > (double)d->score_thr)
+            all[n++] = (box){.score = score, .place = i / CLASSES, .label = i % CLASSES};
+    }
+    qsort(all, n, sizeof *all, by_score);
+    for (size_t i = 0; i < n && i < QUERIES; i++) {
+        const float *number = level->box + 4ull * all[i].place;
+        bool good = true;
+        for (int k = 0; k < 2; k++) {
+            const double middle = (double)number[k], side = (double)number[k + 2];
+            all[i].at[k] = (middle - side / 2) * end[k];
+            all[i].at[k + 2] = (middle + side / 2) * end[k];
+            good = good && isfinite(middle) && isfinite(side) && side >= 0;
+        }
+        if (good)
+            out[kept++] = all[i];
+    }
+    return kept;
+}
+
 /* ---- cases ---- */
 
 static fv_detection rules(void)
@@ -149,21 +175,11 @@ static void fill(float *x, size_t n, int kind, double spread)
     }
 }
 
-static void compare(const fv_detection *d, int logits, int numbers)
+static void check(const fv_detection *d, const fv_box_level *level, const box *want, size_t n)
 {
-    enum { CELLS = WIDE * HIGH * ANCHORS };
-    static float cls[LEVELS][CELLS * CLASSES], number[LEVELS][CELLS * 4];
-    static box want[MOST];
     static fovea_detection got[MOST];
-    fv_box_level level[LEVELS];
-    for (int l = 0; l < LEVELS; l++) {
-        fill(cls[l], CELLS * CLASSES, logits, 3);
-        fill(number[l], CELLS * 4, numbers, 1.5);
-        level[l] = (fv_box_level){cls[l], number[l], WIDE, HIGH};
-    }
     fv_candidate *scratch = malloc(fv_detection_room(d) * sizeof(uint32_t));
     assert_non_null(scratch);
-    const size_t n = define(want, d, level);
     const size_t found = fv_boxes_find(d, level, PICTURE_WIDTH, PICTURE_HEIGHT, scratch, got, MOST);
     assert_int_equal(found, n);
     for (size_t i = 0; i < n; i++) {
@@ -179,6 +195,44 @@ static void compare(const fv_detection *d, int logits, int numbers)
     assert_int_equal(fv_boxes_find(d, level, PICTURE_WIDTH, PICTURE_HEIGHT, scratch, got, 1), n);
     assert_int_equal(got[1].label, 77);
     free(scratch);
+}
+
+static void compare(const fv_detection *d, int logits, int numbers)
+{
+    enum { CELLS = WIDE * HIGH * ANCHORS };
+    static float cls[LEVELS][CELLS * CLASSES], number[LEVELS][CELLS * 4];
+    static box want[MOST];
+    fv_box_level level[LEVELS];
+    for (int l = 0; l < LEVELS; l++) {
+        fill(cls[l], CELLS * CLASSES, logits, 3);
+        fill(number[l], CELLS * 4, numbers, 1.5);
+        level[l] = (fv_box_level){cls[l], number[l], WIDE, HIGH};
+    }
+    check(d, level, want, define(want, d, level));
+}
+
+/* Returns how many boxes there are. */
+static size_t compare_queries(const fv_detection *d, int logits, int numbers)
+{
+    static float cls[QUERIES * CLASSES], number[QUERIES * 4];
+    static box want[QUERIES];
+    const fv_box_level level = {cls, number, QUERIES, 1};
+    fill(cls, QUERIES * CLASSES, logits, 3);
+    fill(number, QUERIES * 4, numbers, 1);
+    const size_t n = define_of_queries(want, d, &level);
+    check(d, &level, want, n);
+    return n;
+}
+
+static fv_detection rules_of_queries(void)
+{
+    return (fv_detection){.levels = 1,
+                          .anchors = 1,
+                          .classes = CLASSES,
+                          .of_queries = true,
+                          .nms_pre = QUERIES,
+                          .min_size = -1,
+                          .max_per_img = QUERIES};
 }
 
 static void test_random(void **unused)
@@ -216,6 +270,51 @@ static void test_degenerate(void **unused)
                 d.score_thr = 1;
                 compare(&d, logits, numbers);
             }
+}
+
+/* As many as queries, one of which may be several classes; covered ones and those that reach
+ * beyond the picture too. */
+static void test_queries(void **unused)
+{
+    (void)unused;
+    size_t most = 0;
+    for (uint32_t seed = 1; seed <= 40; seed++) {
+        fv_detection d = rules_of_queries();
+        state = seed;
+        d.score_thr = seed % 2 ? 0 : (float)uniform();
+        const size_t n = compare_queries(&d, 0, 0);
+        most = n > most ? n : most;
+    }
+    assert_true(most > 0 && most < QUERIES); /* some have a negative side */
+    for (int logits = 0; logits < 4; logits++)
+        for (int numbers = 0; numbers < 4; numbers++) {
+            fv_detection d = rules_of_queries();
+            state = 7;
+            const size_t n = compare_queries(&d, logits, numbers);
+            if (logits > 1 && numbers > 1) /* all the same box, even of no size */
+                assert_int_equal(n, QUERIES);
+            d.score_thr = 1;
+            assert_int_equal(compare_queries(&d, logits, numbers), 0);
+        }
+}
+
+/* Of queries, all scores are equal: by the query, then by the class. */
+static void test_order(void **unused)
+{
+    (void)unused;
+    const fv_detection d = rules_of_queries();
+    static const float cls[QUERIES * CLASSES];
+    static float number[QUERIES * 4];
+    static fovea_detection got[QUERIES];
+    const fv_box_level level = {cls, number, QUERIES, 1};
+    fv_candidate scratch[QUERIES];
+    for (int i = 0; i < QUERIES; i++)
+        number[4 * i] = (float)i / QUERIES;
+    assert_int_equal(fv_boxes_find(&d, &level, QUERIES, 1, scratch, got, QUERIES), QUERIES);
+    for (uint32_t i = 0; i < QUERIES; i++) {
+        assert_int_equal(got[i].label, i % CLASSES);
+        assert_int_equal(lroundf(got[i].x1), i / CLASSES);
+    }
 }
 
 /* Boxes without width or height, and those outside, which are cut to nothing at the border. */
@@ -262,10 +361,9 @@ static void test_anchors(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random),
-        cmocka_unit_test(test_degenerate),
-        cmocka_unit_test(test_empty),
-        cmocka_unit_test(test_anchors),
+        cmocka_unit_test(test_random),  cmocka_unit_test(test_degenerate),
+        cmocka_unit_test(test_queries), cmocka_unit_test(test_order),
+        cmocka_unit_test(test_empty),   cmocka_unit_test(test_anchors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -136,55 +136,79 @@ static void vitpose_stepwise(void **state)
     ten_frames("synthetic:vitpose-s", NULL, FOVEA_SCHEDULE_STEPWISE, 0);
 }
 
+enum { BOX_OUTPUTS = 10 };
+
 /* Boxes of a detector, with what finds them. */
-static void boxes(void **state)
+static void boxes_of(const char *path, const char *const *names, size_t n)
 {
-    (void)state;
-    enum { LEVELS = 5, MOST = 100 };
+    enum { MOST = 100 };
     static fovea_detection found[MOST];
-    static char name[2 * LEVELS][8];
-    const char *names[2 * LEVELS];
     fovea_model *model;
     fovea_plan *plan;
     fovea_device *device = fixture_device(2);
     fovea_plan_options options = fixture_options(NULL, FOVEA_SCHEDULE_STEPWISE);
-    fovea_output out[2 * LEVELS];
+    fovea_preprocess rule = FOVEA_PREPROCESS_INIT;
+    fovea_output out[BOX_OUTPUTS];
     const fovea_frame frame = {.pixels = {fixture_pixels}};
     size_t count = 0;
-    assert_int_equal(fovea_model_load(&model, "synthetic:nalaformer-xt-retinanet"), FOVEA_OK);
-    for (int i = 0; i < 2 * LEVELS; i++) {
-        snprintf(name[i], sizeof name[i], "%s.%d", i % 2 ? "box" : "cls", i / 2);
-        names[i] = name[i];
-    }
+    assert_int_equal(fovea_model_load(&model, path), FOVEA_OK);
+    fovea_model_preprocess(model, &rule);
+    fovea_preprocess_resize(&rule, 84, 56);
+    options.preprocess = &rule;
     options.outputs = names;
-    options.n_outputs = 2 * LEVELS;
+    options.n_outputs = n;
     assert_int_equal(fovea_plan_create(&plan, model, device, &options), FOVEA_OK);
-    for (size_t i = 0; i < 2 * LEVELS; i++) {
+    for (size_t i = 0; i < n; i++) {
         fovea_output_info info = FOVEA_OUTPUT_INFO_INIT;
         assert_true(fovea_plan_output(plan, i, &info));
         out[i].size = (size_t)info.rows * info.columns * sizeof(float);
         out[i].data = malloc(out[i].size);
     }
-    assert_int_equal(fovea_run(plan, &frame, out, 2 * LEVELS), FOVEA_OK);
-    assert_int_equal(fovea_detections(plan, out, 2 * LEVELS, found, MOST, &count), FOVEA_OK);
+    assert_int_equal(fovea_run(plan, &frame, out, n), FOVEA_OK);
+    assert_int_equal(fovea_detections(plan, out, n, found, MOST, &count), FOVEA_OK);
     const costs before = costs_now();
     for (int i = 0; i < 3; i++) {
-        fovea_run(plan, &frame, out, 2 * LEVELS);
-        fovea_detections(plan, out, 2 * LEVELS, found, MOST, &count);
+        fovea_run(plan, &frame, out, n);
+        fovea_detections(plan, out, n, found, MOST, &count);
     }
     const uint64_t heap = heap_calls() - before.heap;
     assert_int_equal(costs_now().library, before.library);
     assert_int_equal(heap, 0);
     assert_true(count > 0);
     /* Without all that it takes nothing is written. */
-    assert_int_equal(fovea_detections(plan, out, 2, found, MOST, &count), FOVEA_EINVAL);
-    out[3].size--;
-    assert_int_equal(fovea_detections(plan, out, 2 * LEVELS, found, MOST, &count), FOVEA_EINVAL);
-    for (size_t i = 0; i < 2 * LEVELS; i++)
+    assert_int_equal(fovea_detections(plan, out, n - 1, found, MOST, &count), FOVEA_EINVAL);
+    out[1].size--;
+    assert_int_equal(fovea_detections(plan, out, n, found, MOST, &count), FOVEA_EINVAL);
+    for (size_t i = 0; i < n; i++)
         free(out[i].data);
+    fovea_plan_free(plan);
+    /* A plan that lacks one of them finds none. */
+    options.n_outputs = 1;
+    assert_int_equal(fovea_plan_create(&plan, model, device, &options), FOVEA_OK);
+    assert_int_equal(fovea_detections(plan, out, 1, found, MOST, &count), FOVEA_EINVAL);
+    assert_non_null(strstr(fovea_error(), names[0]));
     fovea_plan_free(plan);
     fovea_model_free(model);
     fovea_device_close(device);
+}
+
+static void boxes_of_anchors(void **state)
+{
+    (void)state;
+    static char name[BOX_OUTPUTS][16];
+    const char *names[BOX_OUTPUTS];
+    for (int i = 0; i < BOX_OUTPUTS; i++) {
+        snprintf(name[i], sizeof name[i], "%s.%d", i % 2 ? "box" : "cls", i / 2);
+        names[i] = name[i];
+    }
+    boxes_of("synthetic:nalaformer-xt-retinanet", names, BOX_OUTPUTS);
+}
+
+static void boxes_of_queries(void **state)
+{
+    (void)state;
+    const char *const names[] = {"logits", "pred_boxes"};
+    boxes_of(TEST_DATA "/golden/models/rf-detr-02", names, 2);
 }
 
 /* One small model of every family and dialect that tests/data has. */
@@ -277,7 +301,8 @@ int main(void)
         cmocka_unit_test(depth_anything_streamed),
         cmocka_unit_test(vitpose_stepwise),
         cmocka_unit_test(every_family),
-        cmocka_unit_test(boxes),
+        cmocka_unit_test(boxes_of_anchors),
+        cmocka_unit_test(boxes_of_queries),
     };
     fixture_draw();
     return cmocka_run_group_tests(tests, NULL, NULL);

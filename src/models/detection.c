@@ -1,0 +1,36 @@
+/* detection.c: which outputs boxes are made of, and the room that they take. */
+#include "models/detection.h"
+
+#include <stdio.h>
+
+#include "graph/emit.h"
+
+static fv_detection_name name_of(const fv_detection *d, const char *of_queries, const char *kind,
+                                 uint32_t level)
+{
+    fv_detection_name name;
+    if (d->of_queries)
+        snprintf(name.text, sizeof name.text, "%s", of_queries);
+    else
+        snprintf(name.text, sizeof name.text, "%s.%u", kind, level);
+    return name;
+}
+
+fv_detection_name fv_detection_logits(const fv_detection *d, uint32_t level)
+{
+    return name_of(d, "logits", "cls", level);
+}
+
+fv_detection_name fv_detection_boxes(const fv_detection *d, uint32_t level)
+{
+    return name_of(d, "pred_boxes", "box", level);
+}
+
+void fv_detection_emit(const fv_detection *d, fv_builder *b)
+{
+    for (uint32_t i = 0; i < d->levels; i++)
+        if (!fv_emit_wants(b, fv_detection_logits(d, i).text) ||
+            !fv_emit_wants(b, fv_detection_boxes(d, i).text))
+            return;
+    b->candidates = fv_emit_table(b, fv_detection_room(d));
+}
