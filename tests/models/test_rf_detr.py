@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""test_rf_detr.py: what is refused of RF-DETR, and that its attention and its size may be others.
+"""test_rf_detr.py: what is refused of RF-DETR, that its attention and its size may be others, and its boxes.
 
     test_rf_detr.py path/to/fovea
 
 Standard library only.
 """
 import json
+import math
 import os
 import shutil
 import struct
@@ -145,6 +146,73 @@ class RfDetr(unittest.TestCase):
         self.assertEqual(json.loads(p.stdout)["top"], [])
         with open(features, "rb") as f:
             self.assertIn(b"(1, 4, 6, 16, )", f.read(128))
+
+    def tensors(self, path):
+        """{name: (shape, values)} of a file of float32."""
+        with open(path, "rb") as f:
+            blob = f.read()
+        n = struct.unpack("<Q", blob[:8])[0]
+        head = json.loads(blob[8:8 + n])
+        head.pop("__metadata__", None)
+        return {name: (t["shape"], struct.unpack("<%df" % math.prod(t["shape"]), blob[8 + n:][slice(*t["data_offsets"])]))
+                for name, t in head.items()}
+
+    def boxes(self, folder, picture, *options):
+        """Of one picture: outputs, what --boxes wrote, and what stdout says."""
+        out, boxes = (os.path.join(self.folder, name) for name in ("out.safetensors", "boxes.json"))
+        p = subprocess.run([FOVEA, "run", folder, picture, "-o", out, "--boxes", boxes, "--json", *options],
+                           capture_output=True, text=True)
+        self.assertEqual(p.returncode, 0, p.stderr)
+        with open(boxes, encoding="utf-8") as f:
+            return self.tensors(out), json.load(f), json.loads(p.stdout)
+
+    def best(self, outputs, threshold):
+        """(score, class, box in shares) of the best pairs of a query and a class, as many as there are queries."""
+        (_, queries, classes), logits = outputs["logits"]
+        found = sorted((-1 / (1 + math.exp(-x)), i) for i, x in enumerate(logits))[:queries]
+        return [(-s, i % classes, outputs["pred_boxes"][1][i // classes * 4:][:4]) for s, i in found if -s > threshold]
+
+    def test_boxes(self):
+        """Of every query, whatever its best class, in the photograph's pixels; equal to what the outputs say."""
+        picture = os.path.join(self.folder, "picture.ppm")
+        with open(picture, "wb") as f:
+            f.write(b"P6 60 90 255\n" + bytes(i * 37 % 251 for i in range(180 * 90)))
+        for threshold in (0, 0.53):
+            folder = self.write(**({"fovea": {"score_thr": threshold}} if threshold else {}))
+            outputs, coco, shown = self.boxes(folder, picture, "--size", "42x28")
+            want = self.best(outputs, threshold)
+            self.assertEqual(len(want) < 5, threshold > 0)
+            self.assertEqual([len(want)] * 3, [len(coco), len(shown["boxes"]), outputs["detections.boxes"][0][0]])
+            for i, (score, label, (x, y, w, h)) in enumerate(want):
+                left, right, top, below = ((x - w / 2) * 60, (x + w / 2) * 60, (y - h / 2) * 90, (y + h / 2) * 90)
+                left, right, top, below = (min(max(v, 0), end) for v, end in ((left, 60), (right, 60), (top, 90), (below, 90)))
+                for entry in (coco[i], shown["boxes"][i]):
+                    self.assertAlmostEqual(entry["score"], score, delta=1e-6)
+                    self.assertEqual(entry["category_id"], label)
+                    for got, value in zip(entry["bbox"], (left, top, right - left, below - top)):
+                        self.assertAlmostEqual(got, value, delta=1e-3)
+                self.assertEqual(shown["boxes"][i]["label"], "LABEL_%d" % label)
+                self.assertEqual((coco[i]["image_id"], coco[i]["file_name"]), (0, picture))
+                run = outputs["detections.boxes"][1][4 * i:][:4]
+                for got, value in zip(run, ((x - w / 2) * 42, (y - h / 2) * 28, (x + w / 2) * 42, (y + h / 2) * 28)):
+                    self.assertAlmostEqual(got, value, delta=1e-3)
+
+    def test_golden_boxes(self):
+        golden = os.path.join(GOLDEN, "io.safetensors")
+        outputs, coco, _ = self.boxes(GOLDEN, golden)
+        want = self.best(self.tensors(golden), 0)
+        self.assertEqual(len(coco), len(want))
+        for entry, (score, label, _) in zip(coco, want):
+            self.assertAlmostEqual(entry["score"], score, delta=1e-4)
+            self.assertEqual(entry["category_id"], label)
+        self.assertEqual(outputs["detections.labels"][1], tuple(label for _, label, _ in want))
+        p = subprocess.run([FOVEA, "run", GOLDEN, golden, "--top", "2"], capture_output=True, text=True)
+        self.assertEqual(p.returncode, 0, p.stderr)
+        self.assertIn("LABEL_%d" % want[0][1], p.stdout)
+        self.assertIn("3 more boxes", p.stdout)
+        p = subprocess.run([FOVEA, "run", self.write(fovea={"score_thr": 2}), golden], capture_output=True, text=True)
+        self.assertEqual(p.returncode, 7)
+        self.assertIn('"fovea.score_thr" must be', p.stderr)
 
     def test_attention(self):
         for attention in ("linear:elu1", "mala"):

@@ -1,6 +1,5 @@
 /* run_boxes.c: boxes of a detector: found in the outputs of a frame, kept for the file of -o, and
  * written as COCO has them, in pixels of the photograph. */
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,21 +28,12 @@ int run_detect(run_state *r, const char *name)
     return code;
 }
 
-/* From a corner in the picture that was run to one in the photograph. */
-static double placed(double at, double first, double scale, uint32_t side)
-{
-    return fmin(fmax(first + at * scale, 0), side);
-}
-
 json_t *run_box_json(const run_state *r, size_t i, const char *name)
 {
     const fovea_detection *d = &r->boxes.found[i];
-    const fovea_plan_info *p = &r->info;
-    const double x1 = placed((double)d->x1, p->left, p->scale_x, r->width);
-    const double x2 = placed((double)d->x2, p->left, p->scale_x, r->width);
-    const double y1 = placed((double)d->y1, p->top, p->scale_y, r->height);
-    const double y2 = placed((double)d->y2, p->top, p->scale_y, r->height);
-    json_t *box = json_pack("{s:[f, f, f, f], s:f, s:i}", "bbox", x1, y1, x2 - x1, y2 - y1, "score",
+    double b[4];
+    cli_place_box(b, d, &r->info, r->width, r->height);
+    json_t *box = json_pack("{s:[f, f, f, f], s:f, s:i}", "bbox", b[0], b[1], b[2], b[3], "score",
                             (double)d->score, "category_id", (int)d->label);
     if (name) {
         json_object_set_new(box, "image_id", json_integer((json_int_t)r->frames));

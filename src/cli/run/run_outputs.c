@@ -26,18 +26,12 @@ static const struct {
 };
 enum { RESULTS = sizeof results / sizeof *results };
 
-/* Outputs that boxes are made of. */
-static bool of_boxes(const char *name)
-{
-    return strncmp(name, "cls.", 4) == 0 || strncmp(name, "box.", 4) == 0;
-}
-
-static const char *result_name(const char *name)
+static const char *result_name(const run_state *r, const char *name)
 {
     for (int i = 0; i < RESULTS; i++)
         if (strcmp(results[i].name, name) == 0)
             return results[i].in_file;
-    return of_boxes(name) ? name : NULL;
+    return cli_makes_boxes(r->s.model, name) ? name : NULL;
 }
 
 /* ---- the choice ---- */
@@ -108,7 +102,7 @@ static int want_boxes(run_state *r)
     if (r->boxes.path && !r->boxes.wanted)
         return cli_fail(CLI_UNSUPPORTED, "--boxes %s: this model finds no boxes", r->boxes.path);
     for (size_t i = 0; r->boxes.wanted && (name = fovea_model_output(r->s.model, i)); i++)
-        if (of_boxes(name))
+        if (cli_makes_boxes(r->s.model, name))
             save(r, name);
     return CLI_OK;
 }
@@ -203,10 +197,11 @@ static void transpose(float *data, size_t frames, size_t rows, size_t columns)
 static bool channels_first(const run_state *r, const run_series *s)
 {
     const char *type = r->s.info.type;
-    if (of_boxes(s->name) || strcmp(s->name, "seg_logits") == 0)
+    if (s->info.grid_width &&
+        (cli_makes_boxes(r->s.model, s->name) || strcmp(s->name, "seg_logits") == 0))
         return true;
     if (strcmp(type, "mavit") == 0 || strcmp(type, "nalaformer") == 0)
-        return !result_name(s->name);
+        return !result_name(r, s->name);
     if (strcmp(s->name, "heatmaps") == 0 || strcmp(s->name, "masks_queries_logits") == 0)
         return true;
     return strncmp(type, "sam", 3) == 0 && strcmp(s->name, "last_hidden_state") == 0;
@@ -238,7 +233,7 @@ int run_save_outputs(const run_state *r)
     size_t n = 0;
     for (size_t i = 0; i < r->n; i++) {
         const run_series *s = &r->series[i];
-        const char *known = result_name(s->name);
+        const char *known = result_name(r, s->name);
         if (!s->saved)
             continue;
         name[n] = cli_text("%s%s", known ? "" : "feat.", known ? known : s->name);
