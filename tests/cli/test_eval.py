@@ -26,6 +26,7 @@ np = counted.need("numpy")
 import test_linearised as vit
 from test_segmentation import read_png, resized
 
+DETECTOR = os.path.join(HERE, "..", "data", "golden", "models", "rf-detr-02")
 VIT = os.path.join(HERE, "..", "data", "golden", "models", "vit-01")
 DIGITS = os.path.join(HERE, "..", "..", "bench", "digits", "softmax")
 CLASSES = 11  # of the digits: the ground and ten
@@ -294,6 +295,196 @@ class Depth(Case):
         self.write("data/depth/0.png", grey_png(np.full((24, 40), 1500), 16))
         self.refused("--data", "data", code=2, words="gives no depth")
         self.assertTrue(self.results("--data", "data/images", "--against", DIGITS))
+
+
+def average_precision(found, counted):
+    """AP of one category. found: (score, right), of which counted objects are to be found."""
+    right = np.array([r for _, r in sorted(found, key=lambda f: -f[0])], float)
+    precision = np.maximum.accumulate((right.cumsum() / np.arange(1, len(right) + 1))[::-1])[::-1]
+    at = np.searchsorted(right.cumsum() / counted, np.linspace(0, 1, 101))
+    return np.append(precision, 0)[at].mean()
+
+
+class Detection(Case):
+    """Against what `fovea run --boxes` gives, whose pictures and classes have other numbers in the truth."""
+    LABELS = ["LABEL_%d" % k for k in range(4)]
+
+    def pictures(self, n=6):
+        for i in range(n):
+            self.write("data/%d.ppm" % i, ppm(self.noise(40 + 8 * i, 64 - 8 * (i % 3))))
+
+    def boxes(self, model=DETECTOR, *more):
+        self.fovea("run", model, "data", "--boxes", "boxes.json", *more)
+        with open(self.path("boxes.json")) as f:
+            return json.load(f)
+
+    def coco(self, boxes, names, ids=None):
+        """Objects that are boxes. Later pictures have smaller numbers; names: of the classes."""
+        files = sorted({b["file_name"] for b in boxes})
+        ids = ids or [7 * k + 3 for k in range(len(names))]
+        return {"images": [{"id": 100 - 7 * i, "file_name": "elsewhere/" + os.path.basename(f)}
+                           for i, f in enumerate(files)],
+                "categories": [{"id": i, "name": name} for i, name in zip(ids, names)][::-1],
+                "annotations": [{"id": i, "image_id": 100 - 7 * files.index(b["file_name"]), "bbox": list(b["bbox"]),
+                                 "category_id": ids[b["category_id"]], "iscrowd": 0, "area": b["bbox"][2] * b["bbox"][3]}
+                                for i, b in enumerate(boxes)]}
+
+    def truth(self, coco):
+        self.write("truth.json", json.dumps(coco).encode())
+        return ["--data", "data", "--annotations", "truth.json"]
+
+    def test_itself(self):
+        self.pictures()
+        one, = self.results(*self.truth(self.coco(self.boxes(), self.LABELS)), model=DETECTOR)
+        self.assertEqual((one["params"]["task"], one["params"]["annotations"]), ("detection", "truth.json"))
+        self.assertEqual((one["pictures"], one["skipped"]), (6, 0))
+        got = one["metrics"]
+        for key in ("ap", "ap50", "ap75", "ap_small", "ar10", "ar100", "ar_small"):
+            self.assertAlmostEqual(got[key], 1, delta=1e-12)
+        self.assertLess(got["ar1"], 1)
+        self.assertEqual([got[k] for k in ("ap_medium", "ap_large", "ar_medium", "ar_large")], [-1] * 4)
+
+    def test_half_of_it_elsewhere(self):
+        """Of every second picture nothing is where it was found."""
+        self.pictures()
+        boxes = self.boxes()
+        coco = self.coco(boxes, self.LABELS)
+        for b, o in zip(boxes, coco["annotations"]):
+            o["bbox"][0] += 1000 * (b["image_id"] % 2)
+        classes = sorted({b["category_id"] for b in boxes})
+        want = [average_precision([(b["score"], b["image_id"] % 2 == 0) for b in boxes if b["category_id"] == k],
+                                  sum(b["category_id"] == k for b in boxes)) for k in classes]
+        recall = [np.mean([b["image_id"] % 2 == 0 for b in boxes if b["category_id"] == k]) for k in classes]
+        got = self.results(*self.truth(coco), model=DETECTOR)[0]["metrics"]
+        self.assertTrue(0.1 < np.mean(want) < 0.9)
+        self.assertAlmostEqual(got["ap"], np.mean(want), delta=1e-9)
+        self.assertAlmostEqual(got["ap75"], np.mean(want), delta=1e-9)
+        self.assertAlmostEqual(got["ar100"], np.mean(recall), delta=1e-9)
+
+    def test_anchors(self):
+        """Another detector; its classes have no names, and take the categories in the order of their ids."""
+        self.pictures(2)
+        model = ("synthetic:mavit-t-retinanet", "--size", "64")
+        boxes = [b for b in self.boxes(*model) if min(b["bbox"][2:]) > 1]
+        coco = self.coco(boxes, ["class %d" % k for k in range(80)])
+        one, = self.results(*self.truth(coco), *model[1:], model=model[0])
+        self.assertGreater(one["metrics"]["ap"], 0.99)
+        self.assertAlmostEqual(one["metrics"]["ar100"], 1, delta=1e-12)
+        self.assertEqual((one["params"]["width"], one["params"]["height"]), (64, 64))
+
+    def test_categories(self):
+        """By names, up to case; those that the model has not count as not found."""
+        self.pictures()
+        boxes = self.boxes()
+        kinds = len({b["category_id"] for b in boxes})
+        names = ["label 0", "LABEL_1", "Label_2", "label_3", "unicorn"]
+        coco = self.coco(boxes, names)
+        self.assertAlmostEqual(self.results(*self.truth(coco), model=DETECTOR)[0]["metrics"]["ap"], 1, delta=1e-12)
+        coco["annotations"].append(dict(coco["annotations"][0], category_id=coco["categories"][0]["id"]))
+        p = self.fovea("eval", DETECTOR, *self.truth(coco), "--json")
+        self.assertIn("1 of its 5 categories are no classes", p.stderr)
+        self.assertAlmostEqual(json.loads(p.stdout)["metrics"]["ap"], kinds / (kinds + 1), delta=1e-12)
+
+    def test_categories_by_number(self):
+        """A model whose classes have no names; with more of them than categories, an id is a class."""
+        model = self.path("unnamed")
+        shutil.copytree(DETECTOR, model)
+        with open(os.path.join(model, "config.json")) as f:
+            config = json.load(f)
+        del config["id2label"], config["label2id"]
+        with open(os.path.join(model, "config.json"), "w") as f:
+            json.dump(config, f)
+        self.pictures()
+        boxes = self.boxes(model)
+        coco = self.coco(boxes, self.LABELS)
+        self.assertAlmostEqual(self.results(*self.truth(coco), model=model)[0]["metrics"]["ap"], 1, delta=1e-12)
+        coco = self.coco([b for b in boxes if b["category_id"] != 0], self.LABELS, list(range(4)))
+        del coco["categories"][-1]  # class 0
+        self.assertAlmostEqual(self.results(*self.truth(coco), model=model)[0]["metrics"]["ap"], 1, delta=1e-12)
+        coco["categories"][0]["id"] = 90
+        coco["annotations"] = [o for o in coco["annotations"] if o["category_id"] != 3]
+        self.refused(*self.truth(coco), model=model, code=7, words="category 90 is none of the model's 4 classes")
+
+    def test_pictures_that_are_not_there(self):
+        self.pictures()
+        args = self.truth(self.coco(self.boxes(), self.LABELS))
+        want = self.results(*args, model=DETECTOR)[0]["metrics"]["ap"]
+        os.remove(self.path("data/4.ppm"))
+        self.write("data/more.ppm", ppm(self.noise()))
+        p = self.fovea("eval", DETECTOR, *args, "--json")
+        self.assertIn("1 of its 6 pictures are not in data and left out, 4.ppm is the first", p.stderr)
+        self.assertIn("data: 1 of its 6 pictures are not in truth.json and left out", p.stderr)
+        one = json.loads(p.stdout)
+        self.assertEqual((one["pictures"], one["skipped"]), (5, 0))
+        self.assertAlmostEqual(one["metrics"]["ap"], want, delta=1e-12)
+        self.refused(*args, "--strict", model=DETECTOR, code=7, words="names 4.ppm, which is not in data")
+        for i in range(6):
+            if i != 4:
+                os.remove(self.path("data/%d.ppm" % i))
+        self.refused(*args, model=DETECTOR, code=7, words="holds no picture that truth.json names")
+
+    def test_goes_on(self):
+        """After a broken picture, which ends it with --strict; only with the same objects."""
+        self.pictures()
+        coco = self.coco(self.boxes(), self.LABELS)
+        args = [*self.truth(coco), "-o", "o.json"]
+        self.fovea("eval", DETECTOR, *args)
+        with open(self.path("o.json")) as f:
+            want = json.load(f)[0]["metrics"]
+        os.rename(self.path("data/3.ppm"), self.path("3.ppm"))
+        self.write("data/3.ppm", b"P6 64 48 255\n short")
+        one, = self.results(*args[:4], model=DETECTOR)
+        self.assertEqual((one["pictures"], one["skipped"]), (5, 1))
+        self.assertAlmostEqual(one["metrics"]["ap"], 1, delta=1e-12)  # its objects do not count
+        self.refused(*args, "--strict", model=DETECTOR, code=7, words="3.ppm")
+        with open(self.path("o.json.journal")) as f:
+            self.assertEqual(len(f.read().splitlines()), 1 + 3)
+        os.rename(self.path("3.ppm"), self.path("data/3.ppm"))
+        changed = json.loads(json.dumps(coco))
+        changed["annotations"][0]["bbox"][0] += 1
+        self.truth(changed)
+        self.refused(*args, "--resume", model=DETECTOR, code=7, words="another objects")
+        self.truth(coco)
+        self.fovea("eval", DETECTOR, *args, "--resume")
+        with open(self.path("o.json")) as f:
+            self.assertEqual(json.load(f)[0]["metrics"], want)
+        self.assertFalse(os.path.exists(self.path("o.json.journal")))
+
+    def test_what_is_no_truth(self):
+        self.pictures(2)
+        coco = self.coco(self.boxes(), self.LABELS)
+        args = self.truth(coco)
+
+        def changed(**lists):
+            return json.dumps(dict(coco, **lists)).encode()
+
+        box, image = coco["annotations"][0], coco["images"][0]
+        for text, words in (
+                (b'{"images": [', "truth.json: line 1"), (b"[]", "has no images"), (b"{}", "has no images"),
+                (changed(annotations=[]), "has no annotations"), (changed(categories=[]), "has no categories"),
+                (changed(images=[image, dict(image, id=5)]), "two images are called 0.ppm"),
+                (changed(images=[{"id": 1}]), "image 1 has no file_name"),
+                (changed(annotations=[box, dict(box, image_id=1)]), "annotation 1 is no box"),
+                (changed(annotations=[dict(box, category_id=1)]), "annotation 0 is no box"),
+                (changed(annotations=[dict(box, bbox=[1, 2, 3])]), "annotation 0 is no box"),
+                (changed(annotations=[dict(box, bbox=[1, 2, -3, 4])]), "annotation 0 is no box"),
+                (changed(annotations=[dict(box, bbox=[1, 2, "3", 4])]), "annotation 0 is no box"),
+                (changed(annotations=[3]), "annotation 0 is no box"),
+                (changed(categories=[dict(c, name="horse") for c in coco["categories"]]), "none of its 4 categories")):
+            with self.subTest(words=words):
+                self.write("truth.json", text)
+                self.refused(*args, model=DETECTOR, code=7, words=words)
+        os.remove(self.path("truth.json"))
+        self.refused(*args, model=DETECTOR, code=7, words="truth.json")
+        self.truth(coco)
+        self.refused(*args, model=VIT, code=2, words="finds no boxes")
+        self.refused(*args, "--against", VIT, model=DETECTOR, code=1, words="one of them at a time")
+        self.refused(*args, "--align", "median", model=DETECTOR, code=1, words="for depth")
+        self.write("p.safetensors", packed({"images": np.stack([self.noise()])}))
+        self.refused("--data", "p.safetensors", *args[2:], model=DETECTOR, code=7, words="no folder of pictures")
+        for folder in "ab":
+            self.write("twice/%s/0.ppm" % folder, ppm(self.noise()))
+        self.refused("--data", "twice", *args[2:], model=DETECTOR, code=7, words="two pictures are called 0.ppm")
 
 
 class Tables(Case):

@@ -143,7 +143,7 @@ static void against_a_picture(void **state)
                            .height = 8,
                            .info = {.width = 4, .height = 4, .left = 4, .scale_x = 2, .scale_y = 2},
                            .out = {.rows = 16, .columns = 1, .grid_width = 4, .grid_height = 4},
-                           .data = found}};
+                           .outs = {{found, sizeof found}}}};
     json_t *record = json_object();
     assert_int_equal(eval_depth.measure(record, &r, &c, NULL, 0), CLI_OK);
     near(json_number_value(json_object_get(record, "abs_rel")), abs_rel);

@@ -7,7 +7,7 @@
 
 #include "cli/common/cli.h"
 
-enum { TABLE_COLUMNS = 16 };
+enum { TABLE_COLUMNS = 20 };
 
 typedef struct text_table {
     char **cell; /* row by row, the heads first */

@@ -1,5 +1,5 @@
-/* cmd_eval.c: `fovea eval`: classes, masks or depths of pictures against what is known of them, or
- * features against another model's. */
+/* cmd_eval.c: `fovea eval`: classes, masks, depths or boxes of pictures against what is known of
+ * them, or features against another model's. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,6 +11,8 @@ static int choose_task(eval_run *r)
 {
     if (r->against)
         r->task = &eval_agreement;
+    else if (r->annotations_path)
+        r->task = &eval_boxes;
     else if (r->pictures)
         r->task = &eval_depth;
     else if (r->data.masks)
@@ -19,8 +21,9 @@ static int choose_task(eval_run *r)
         r->task = &eval_classes;
     return r->task ? CLI_OK
                    : cli_fail(CLI_INPUT,
-                              "%s: its pictures have no classes, masks or depths; --against MODEL2 "
-                              "compares features, for which none are needed",
+                              "%s: its pictures have no classes, masks or depths; --annotations "
+                              "FILE names objects in them, --against MODEL2 compares features, for "
+                              "which nothing is needed",
                               r->data_path);
 }
 
@@ -28,6 +31,9 @@ static int check_options(eval_run *r)
 {
     static const char *const aligns[] = {"none", "median", "affine", NULL};
     int align = 0;
+    if (r->against && r->annotations_path)
+        return cli_fail(CLI_USAGE, "--against compares features, --annotations judges boxes; one "
+                                   "of them at a time");
     if (!r->data_path)
         return cli_fail(CLI_USAGE, "eval needs --data DIR; fovea eval --help");
     r->depth_scale = 1000;
@@ -85,7 +91,7 @@ static int evaluate(eval_run *r, const char *model)
 {
     r->path = model;
     CLI_TRY(check_options(r));
-    r->pictures = r->against ? NULL : eval_depth_pictures(r->data_path);
+    r->pictures = r->against || r->annotations_path ? NULL : eval_depth_pictures(r->data_path);
     CLI_TRY(dataset_open(&r->data, r->pictures ? r->pictures : r->data_path));
     CLI_TRY(choose_task(r));
     CLI_TRY(check_depth(r));
@@ -103,6 +109,8 @@ static void release(eval_run *r)
     dataset_close(&r->data);
     fovea_model_free(r->other);
     cli_close(&r->s);
+    annotations_free(&r->annotations);
+    free(r->image_of);
     free(r->class_of);
     free(r->pictures);
     free(r);
@@ -110,8 +118,10 @@ static void release(eval_run *r)
 
 static const char more[] =
     "\nDIR holds a folder of pictures for each class; or pictures with masks, NAME_mask.png beside "
-    "them or\nDIR/images and DIR/masks; or DIR/images and DIR/depth; with --against, any pictures. "
-    "--attention,\n--compute and --size take lists, every combination of which is a line.\n";
+    "them or\nDIR/images and DIR/masks; or DIR/images and DIR/depth; with --annotations or "
+    "--against, "
+    "any\npictures. --attention, --compute and --size take lists, every combination of which is a "
+    "line.\n";
 
 int cli_eval(const cli_command *self, int argc, char **argv)
 {
@@ -121,6 +131,8 @@ int cli_eval(const cli_command *self, int argc, char **argv)
          &r->data_path},
         {"against", 0, "MODEL2", "cosines of patch features with this model's, in float32",
          &r->against},
+        {"annotations", 0, "FILE", "objects in the pictures of DIR, in COCO's format, .json",
+         &r->annotations_path},
         {"align", 0, "HOW",
          "depth: none; median: times the ratio of medians; affine: of relative models, inverse "
          "depth by scale and shift",

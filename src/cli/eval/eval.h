@@ -7,6 +7,7 @@
 #define FOVEA_CLI_EVAL_H
 
 #include "cli/common/dataset.h"
+#include "cli/eval/annotations.h"
 #include "cli/eval/depth_metrics.h"
 
 #define EVAL_SCHEMA "fovea.eval/1"
@@ -14,19 +15,22 @@
 /* Something is wrong with one picture, and has been told: it is skipped, unless --strict. */
 enum { EVAL_SKIP = -1 };
 
+enum { EVAL_OUTPUTS = 32 }; /* of a run, at most */
+
 /* A model with the options of a case. */
 typedef struct eval_runner {
     const char *path; /* the model's */
     const fovea_model *model;
     fovea_device *device;
     cli_settings settings;
-    const char *output; /* which is run */
+    const char *const *outputs; /* which are run */
+    size_t n_outputs;
     fovea_preprocess preprocess;
     fovea_plan *plan; /* for frames of width x height */
     uint32_t width, height;
     fovea_plan_info info;
-    fovea_output_info out;
-    float *data; /* of the last picture */
+    fovea_output_info out;           /* of the first */
+    fovea_output outs[EVAL_OUTPUTS]; /* of the last picture */
 } eval_runner;
 
 typedef struct eval_case {
@@ -39,7 +43,7 @@ struct eval_task;
 
 typedef struct eval_run {
     cli_common common;
-    const char *data_path, *against, *align_text, *scale_text;
+    const char *data_path, *annotations_path, *against, *align_text, *scale_text;
     const char *format_text, *output, *plot;
     bool resume;
     int format; /* enum eval_format */
@@ -50,8 +54,13 @@ typedef struct eval_run {
     fovea_model *other; /* of --against */
     dataset data;
     const struct eval_task *task;
-    const char *output_name; /* of the model */
-    uint32_t *class_of;      /* classification: the logit of each of the data's classes */
+    const char *outputs[EVAL_OUTPUTS], *other_output; /* of the models */
+    size_t n_outputs;
+    uint32_t *class_of; /* classification: the logit of each of the data's classes; detection: the
+                           category of each of the model's classes, UINT32_MAX: none */
+    annotations annotations;
+    uint32_t *image_of; /* of each picture */
+    size_t classes;     /* of the model, detection */
     enum depth_align align;
     double depth_scale; /* units of a depth picture per metre */
 
@@ -74,7 +83,7 @@ double eval_metric(const json_t *result, const char *key);
 typedef struct eval_task {
     const char *name;
     const eval_column *columns; /* the one that counts first; a NULL key ends them */
-    /* Checks model and data; sets output_name. */
+    /* Checks model and data; wants outputs. */
     int (*begin)(eval_run *r);
     /* Adds to the record what the case's run of picture `index` is worth. */
     int (*measure)(json_t *record, eval_run *r, eval_case *c, const dataset_picture *p,
@@ -83,11 +92,17 @@ typedef struct eval_task {
     json_t *(*metrics)(const eval_run *r, const json_t *records);
 } eval_task;
 
-extern const eval_task eval_classes, eval_segments, eval_depth, eval_agreement;
+extern const eval_task eval_boxes, eval_classes, eval_segments, eval_depth, eval_agreement;
 /* eval_depth.c: whether `path` has the folders `images` and `depth`; that of pictures, to be freed.
  */
 char *eval_depth_pictures(const char *path);
 
+/* eval_classes.c: whether a folder or a category is called as a class, up to the first comma of its
+ * name; '_' stands for a space, and case does not count: "great_white_shark" is "great white shark,
+ * white shark". */
+bool eval_same_name(const char *name, const char *label);
+/* Adds output `name` of the model to those that are run; false: it has none of that name. */
+bool eval_want(eval_run *r, const char *name);
 /* The mean over records of the number `key`. */
 double eval_mean(const json_t *records, const char *key);
 /* What a picture is called in messages. To be freed. */
@@ -97,10 +112,12 @@ char *eval_picture_name(const eval_run *r, size_t index);
 
 /* Fails at once for what no picture could be run with. */
 int eval_runner_begin(eval_runner *out, const char *path, const fovea_model *model,
-                      fovea_device *device, const cli_settings *settings, const char *output);
+                      fovea_device *device, const cli_settings *settings,
+                      const char *const *outputs, size_t n_outputs);
 void eval_runner_end(eval_runner *r);
 int eval_runner_picture(eval_runner *r, const dataset_picture *p, double *seconds);
-/* The output's rows of patches for the last picture. */
+/* The first output for the last picture, and its rows of patches. */
+const float *eval_rows(const eval_runner *r);
 const float *eval_patches(const eval_runner *r);
 
 /* ---- eval_cases.c ---- */

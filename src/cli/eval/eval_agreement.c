@@ -7,11 +7,13 @@
 
 static int begin(eval_run *r)
 {
-    r->output_name = cli_features_output(r->s.model);
+    const char *own = cli_features_output(r->s.model);
     CLI_TRY(cli_load_model(&r->other, r->against, NULL));
-    if (!r->output_name || !cli_features_output(r->other))
+    r->other_output = cli_features_output(r->other);
+    if (!own || !r->other_output)
         return cli_fail(CLI_UNSUPPORTED, "%s: has no features of patches",
-                        r->output_name ? r->against : r->path);
+                        own ? r->against : r->path);
+    eval_want(r, own);
     return CLI_OK;
 }
 

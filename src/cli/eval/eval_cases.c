@@ -6,6 +6,14 @@
 #include "cli/common/interrupt.h"
 #include "cli/eval/eval.h"
 
+bool eval_want(eval_run *r, const char *name)
+{
+    const char *own = cli_output_name(r->s.model, name);
+    if (own && r->n_outputs < EVAL_OUTPUTS)
+        r->outputs[r->n_outputs++] = own;
+    return own != NULL;
+}
+
 double eval_mean(const json_t *records, const char *key)
 {
     const double n = (double)json_array_size(records);
@@ -38,15 +46,15 @@ static int add_case(eval_run *r, const char *attention, const char *compute, con
     common.compute = compute;
     common.size = size;
     CLI_TRY(cli_settle(&settings, &common));
-    CLI_TRY(
-        eval_runner_begin(&c->run, r->path, r->s.model, r->s.device, &settings, r->output_name));
+    CLI_TRY(eval_runner_begin(&c->run, r->path, r->s.model, r->s.device, &settings, r->outputs,
+                              r->n_outputs));
     if (!r->other)
         return CLI_OK;
     settings.attention = NULL; /* the other model's own, in float32 */
     settings.compute = FOVEA_COMPUTE_F32;
     settings.dtype = FOVEA_DTYPE_F32;
     return eval_runner_begin(&c->reference, r->against, r->other, r->s.device, &settings,
-                             cli_features_output(r->other));
+                             &r->other_output, 1);
 }
 
 int eval_cases_begin(eval_run *r)

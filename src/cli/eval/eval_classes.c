@@ -6,17 +6,17 @@
 
 #include "cli/eval/eval.h"
 
-/* A folder is called as a class, up to the first comma of its name; '_' stands for a space, and
- * case does not count: "great_white_shark" is "great white shark, white shark". */
-static bool same_name(const char *folder, const char *label)
+bool eval_same_name(const char *name, const char *label)
 {
-    for (; *folder && *label && *label != ','; folder++, label++) {
-        const int a = *folder == '_' ? ' ' : tolower((unsigned char)*folder);
+    if (strcmp(name, label) == 0)
+        return true;
+    for (; *name && *label && *label != ','; name++, label++) {
+        const int a = *name == '_' ? ' ' : tolower((unsigned char)*name);
         const int b = *label == '_' ? ' ' : tolower((unsigned char)*label);
         if (a != b)
             return false;
     }
-    return !*folder && (!*label || *label == ',');
+    return !*name && (!*label || *label == ',');
 }
 
 /* The class of the model that has the name of a folder; `classes`: none. */
@@ -25,7 +25,7 @@ static uint32_t find(const eval_run *r, const char *folder)
     const uint32_t classes = r->s.info.classes;
     for (uint32_t k = 0; k < classes; k++) {
         const char *label = fovea_model_label(r->s.model, k);
-        if (label && (strcmp(folder, label) == 0 || same_name(folder, label)))
+        if (label && eval_same_name(folder, label))
             return k;
     }
     return classes;
@@ -65,8 +65,7 @@ static int match(eval_run *r)
 
 static int begin(eval_run *r)
 {
-    r->output_name = cli_output_name(r->s.model, "logits");
-    if (!r->output_name)
+    if (!eval_want(r, "logits"))
         return cli_fail(CLI_UNSUPPORTED,
                         "%s: has no head for classes; --against MODEL2 compares features", r->path);
     r->class_of = cli_alloc(r->data.classes, sizeof *r->class_of);
@@ -78,7 +77,7 @@ static int measure(json_t *record, eval_run *r, eval_case *c, const dataset_pict
                    size_t index)
 {
     (void)index;
-    const float *score = c->run.data;
+    const float *score = eval_rows(&c->run);
     const uint32_t classes = c->run.out.columns, truth = r->class_of[p->label];
     uint32_t before = 0;
     for (uint32_t k = 0; k < classes; k++)

@@ -26,12 +26,10 @@ char *eval_depth_pictures(const char *path)
 
 static int begin(eval_run *r)
 {
-    r->output_name = cli_output_name(r->s.model, "predicted_depth");
-    return r->output_name ? CLI_OK
-                          : cli_fail(CLI_UNSUPPORTED,
-                                     "%s: gives no depth; --against MODEL2 "
-                                     "compares features",
-                                     r->path);
+    return eval_want(r, "predicted_depth")
+               ? CLI_OK
+               : cli_fail(CLI_UNSUPPORTED, "%s: gives no depth; --against MODEL2 compares features",
+                          r->path);
 }
 
 /* DIR/depth/NAME.png of DIR/images/NAME.jpg. To be freed. */

@@ -13,13 +13,33 @@ static char *path_of(const eval_run *r)
     return cli_text("%s.journal", r->output);
 }
 
-/* FNV-1a over the names of the pictures. */
+/* FNV-1a. */
+#define HASH_BEGIN 0xcbf29ce484222325u
+
+static int hash_more(const char *text, size_t n, void *hash)
+{
+    uint64_t *h = hash;
+    for (size_t i = 0; i < n; i++)
+        *h = (*h ^ (uint8_t)text[i]) * 0x100000001b3u;
+    return 0;
+}
+
+/* Of the names of the pictures. */
 static json_t *names_hash(const dataset *d)
 {
-    uint64_t h = 0xcbf29ce484222325u;
+    uint64_t h = HASH_BEGIN;
     for (size_t i = 0; d->file && i < d->n; i++)
-        for (size_t k = 0; k <= strlen(d->file[i].path); k++) /* the zero at its end too */
-            h = (h ^ (uint8_t)d->file[i].path[k]) * 0x100000001b3u;
+        hash_more(d->file[i].path, strlen(d->file[i].path) + 1, &h);
+    return json_sprintf("%016llx", (unsigned long long)h);
+}
+
+/* Of what --annotations holds. */
+static json_t *objects_hash(const annotations *a)
+{
+    uint64_t h = HASH_BEGIN;
+    if (!a->root)
+        return json_null();
+    json_dump_callback(a->root, hash_more, &h, JSON_COMPACT);
     return json_sprintf("%016llx", (unsigned long long)h);
 }
 
@@ -37,14 +57,15 @@ static json_t *options_of(const eval_run *r)
         json_array_append_new(cases, json_pack("[o, o, o]", text_or_null(c->attention),
                                                text_or_null(c->compute), text_or_null(c->size)));
     }
-    return json_pack("{s:o, s:I, s:I, s:o, s:I, s:o, s:s, s:o, s:o, s:o, s:i, s:f, s:b, s:o}",
-                     "model", cli_json_text(r->path), "parameters",
-                     (json_int_t)r->s.info.parameters, "bytes", (json_int_t)r->s.info.mapped_bytes,
-                     "data", cli_json_text(r->data_path), "pictures", (json_int_t)r->data.n,
-                     "names", names_hash(&r->data), "task", r->task->name, "against",
-                     text_or_null(r->against), "dtype", text_or_null(r->common.dtype), "device",
-                     text_or_null(r->common.device), "align", (int)r->align, "depth-scale",
-                     r->depth_scale, "no-exif", r->common.no_exif, "cases", cases);
+    return json_pack(
+        "{s:o, s:I, s:I, s:o, s:I, s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:i, s:f, s:b, s:o}", "model",
+        cli_json_text(r->path), "parameters", (json_int_t)r->s.info.parameters, "bytes",
+        (json_int_t)r->s.info.mapped_bytes, "data", cli_json_text(r->data_path), "pictures",
+        (json_int_t)r->data.n, "names", names_hash(&r->data), "task", r->task->name, "against",
+        text_or_null(r->against), "annotations", text_or_null(r->annotations_path), "objects",
+        objects_hash(&r->annotations), "dtype", text_or_null(r->common.dtype), "device",
+        text_or_null(r->common.device), "align", (int)r->align, "depth-scale", r->depth_scale,
+        "no-exif", r->common.no_exif, "cases", cases);
 }
 
 static int write_line(eval_run *r, const json_t *line)

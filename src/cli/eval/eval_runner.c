@@ -10,8 +10,8 @@ static int check(const eval_runner *r)
     fovea_plan_options options;
     fovea_plan *plan;
     cli_plan_options(&options, &r->settings, r->device, r->model);
-    options.outputs = &r->output;
-    options.n_outputs = 1;
+    options.outputs = r->outputs;
+    options.n_outputs = r->n_outputs;
     options.dry = 1;
     CLI_TRY(cli_check(fovea_plan_create(&plan, r->model, r->device, &options)));
     fovea_plan_free(plan);
@@ -19,13 +19,15 @@ static int check(const eval_runner *r)
 }
 
 int eval_runner_begin(eval_runner *r, const char *path, const fovea_model *model,
-                      fovea_device *device, const cli_settings *settings, const char *output)
+                      fovea_device *device, const cli_settings *settings,
+                      const char *const *outputs, size_t n_outputs)
 {
     *r = (eval_runner){.path = path,
                        .model = model,
                        .device = device,
                        .settings = *settings,
-                       .output = output,
+                       .outputs = outputs,
+                       .n_outputs = n_outputs,
                        .preprocess = cli_preprocess(settings, model)};
     return check(r);
 }
@@ -33,9 +35,11 @@ int eval_runner_begin(eval_runner *r, const char *path, const fovea_model *model
 void eval_runner_end(eval_runner *r)
 {
     fovea_plan_free(r->plan);
-    free(r->data);
+    for (size_t i = 0; i < r->n_outputs; i++) {
+        free(r->outs[i].data);
+        r->outs[i].data = NULL;
+    }
     r->plan = NULL;
-    r->data = NULL;
 }
 
 /* A plan for such frames. The old one goes after the new one is there, so that packed weights stay.
@@ -51,8 +55,8 @@ static int plan_for(eval_runner *r, uint32_t width, uint32_t height)
     options.frame.width = width;
     options.frame.height = height;
     options.preprocess = &r->preprocess;
-    options.outputs = &r->output;
-    options.n_outputs = 1;
+    options.outputs = r->outputs;
+    options.n_outputs = r->n_outputs;
     CLI_TRY(cli_check(fovea_plan_create(&plan, r->model, r->device, &options)));
     eval_runner_end(r);
     r->plan = plan;
@@ -62,7 +66,12 @@ static int plan_for(eval_runner *r, uint32_t width, uint32_t height)
     r->out.struct_size = sizeof r->out;
     fovea_plan_query(plan, &r->info);
     fovea_plan_output(plan, 0, &r->out);
-    r->data = cli_alloc((size_t)r->out.rows * r->out.columns, sizeof *r->data);
+    for (size_t i = 0; i < r->n_outputs; i++) {
+        fovea_output_info info = FOVEA_OUTPUT_INFO_INIT;
+        fovea_plan_output(plan, i, &info);
+        r->outs[i].size = (size_t)info.rows * info.columns * sizeof(float);
+        r->outs[i].data = cli_alloc(r->outs[i].size, 1);
+    }
     return CLI_OK;
 }
 
@@ -70,14 +79,18 @@ int eval_runner_picture(eval_runner *r, const dataset_picture *p, double *second
 {
     CLI_TRY(plan_for(r, p->width, p->height));
     const fovea_frame frame = {.pixels = {p->rgb}};
-    const fovea_output out = {r->data, (size_t)r->out.rows * r->out.columns * sizeof *r->data};
     const double begin = cli_seconds();
-    CLI_TRY(cli_check(fovea_run(r->plan, &frame, &out, 1)));
+    CLI_TRY(cli_check(fovea_run(r->plan, &frame, r->outs, r->n_outputs)));
     *seconds = cli_seconds() - begin;
     return CLI_OK;
 }
 
+const float *eval_rows(const eval_runner *r)
+{
+    return r->outs[0].data;
+}
+
 const float *eval_patches(const eval_runner *r)
 {
-    return r->data + (size_t)r->out.prefix * r->out.columns;
+    return eval_rows(r) + (size_t)r->out.prefix * r->out.columns;
 }

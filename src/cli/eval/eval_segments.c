@@ -14,8 +14,8 @@ typedef struct counts {
 
 static int begin(eval_run *r)
 {
-    r->output_name = cli_segments_output(r->s.model);
-    if (!r->output_name)
+    const char *name = cli_segments_output(r->s.model);
+    if (!name || !eval_want(r, name))
         return cli_fail(CLI_UNSUPPORTED,
                         "%s: has no segmentation head; put a linear one beside it as "
                         "segmentation.safetensors",
