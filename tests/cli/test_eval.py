@@ -478,6 +478,8 @@ class Detection(Case):
         self.refused(*args, model=DETECTOR, code=7, words="truth.json")
         self.truth(coco)
         self.refused(*args, model=VIT, code=2, words="finds no boxes")
+        self.write("classes/a/0.ppm", ppm(self.noise()))
+        self.refused("--data", "classes", model=DETECTOR, code=2, words="no head for classes")
         self.refused(*args, "--against", VIT, model=DETECTOR, code=1, words="one of them at a time")
         self.refused(*args, "--align", "median", model=DETECTOR, code=1, words="for depth")
         self.write("p.safetensors", packed({"images": np.stack([self.noise()])}))

@@ -197,6 +197,15 @@ class RfDetr(unittest.TestCase):
                 for got, value in zip(run, ((x - w / 2) * 42, (y - h / 2) * 28, (x + w / 2) * 42, (y + h / 2) * 28)):
                     self.assertAlmostEqual(got, value, delta=1e-3)
 
+    def test_one_query(self):
+        """Its logits are no classes of the picture either."""
+        picture = os.path.join(self.folder, "picture.ppm")
+        with open(picture, "wb") as f:
+            f.write(b"P6 28 28 255\n" + bytes(28 * 28 * 3))
+        outputs, coco, shown = self.boxes(self.write(num_queries=1), picture)
+        self.assertEqual((len(coco), shown["top"]), (1, []))
+        self.assertEqual((outputs["logits"][0], outputs["pred_boxes"][0]), ([1, 1, 4], [1, 1, 4]))
+
     def test_golden_boxes(self):
         golden = os.path.join(GOLDEN, "io.safetensors")
         outputs, coco, _ = self.boxes(GOLDEN, golden)

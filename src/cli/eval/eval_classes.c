@@ -65,7 +65,7 @@ static int match(eval_run *r)
 
 static int begin(eval_run *r)
 {
-    if (!eval_want(r, "logits"))
+    if (cli_makes_boxes(r->s.model, "logits") || !eval_want(r, "logits")) /* not of queries */
         return cli_fail(CLI_UNSUPPORTED,
                         "%s: has no head for classes; --against MODEL2 compares features", r->path);
     r->class_of = cli_alloc(r->data.classes, sizeof *r->class_of);

@@ -220,8 +220,9 @@ static fovea_tensor saved_tensor(const run_state *r, const run_series *s, const 
         transpose(s->all, r->frames, (size_t)s->rows, (size_t)s->columns);
         return cli_tensor(name, s->all, 4, planes);
     }
-    const bool of_rows =
-        i->grid_width || s->rows > 1 || strcmp(s->name, "class_queries_logits") == 0;
+    const bool of_rows = i->grid_width || s->rows > 1 ||
+                         strcmp(s->name, "class_queries_logits") == 0 ||
+                         cli_makes_boxes(r->s.model, s->name);
     return of_rows ? cli_tensor(name, s->all, 3, tokens) : cli_tensor(name, s->all, 2, vector);
 }
 

@@ -203,7 +203,8 @@ void run_show(run_state *r, const char *name, double seconds)
 {
     const run_series *logits = run_find(r, "logits");
     struct results f = {0};
-    if (logits && logits->rows == 1) { /* of the picture, not of queries */
+    /* Of the picture, not of queries. */
+    if (logits && logits->rows == 1 && !cli_makes_boxes(r->s.model, "logits")) {
         f.classes = (uint32_t)logits->columns;
         f.score = softmax(logits->frame, f.classes);
         if (f.classes > 0 && !isfinite(f.score[0].p))
