@@ -9,40 +9,52 @@
 
 /* ---- reading ---- */
 
-/* "stem" and "stage1" on: 0 and on. */
-static fovea_status read_names(fv_backbone *n, const fv_config *c)
+/* The number in "stage4"; "stem" is 0. */
+static bool stage_number(uint32_t *out, const json_t *name)
 {
-    FV_TRY(fv_config_count(&n->taps, c, "out_features", FV_BACKBONE_TAPS));
-    const json_t *list = fv_config_get(c, "out_features");
-    for (uint32_t i = 0; i < n->taps; i++) {
-        const char *name = json_string_value(json_array_get(list, i));
-        int end = 0;
-        n->tap[i] = 0;
-        if (!name || (strcmp(name, "stem") != 0 &&
-                      (sscanf(name, "stage%6u%n", &n->tap[i], &end) != 1 || name[end])))
-            return fv_config_fail(c, "out_features", "a list of \"stage1\", \"stage2\" and so on");
-    }
-    return FOVEA_OK;
+    const char *text = json_string_value(name);
+    int end = 0;
+    *out = 0;
+    if (text && strcmp(text, "stem") == 0)
+        return true;
+    return text && sscanf(text, "stage%6u%n", out, &end) == 1 && !text[end];
 }
 
-static fovea_status read_taps(fv_backbone *n, const fv_config *c)
+/* Reads "out_features"; `given`: it must be what "out_indices" has given. */
+static fovea_status read_names(uint32_t *tap, uint32_t taps, const fv_config *c, bool given)
 {
-    n->normed = true;
-    n->tap[0] = n->vit.depth;
-    n->taps = 1;
-    FV_TRY(fv_config_bool(&n->normed, c, "apply_layernorm"));
-    if (fv_config_get(c, "out_indices")) {
-        FV_TRY(fv_config_count(&n->taps, c, "out_indices", FV_BACKBONE_TAPS));
-        FV_TRY(fv_config_u32s(n->tap, n->taps, c, "out_indices", 0, n->vit.depth));
-    } else if (fv_config_get(c, "out_features")) {
-        FV_TRY(read_names(n, c));
+    const json_t *names = fv_config_get(c, "out_features");
+    bool same = json_array_size(names) == taps;
+    for (uint32_t i = 0; i < taps && same; i++) {
+        uint32_t stage;
+        if (!stage_number(&stage, json_array_get(names, i)))
+            return fv_config_fail(c, "out_features", "a list of \"stage1\", \"stage2\" and so on");
+        same = !given || stage == tap[i];
+        tap[i] = stage;
     }
-    for (uint32_t i = 0; i < n->taps; i++)
-        if (n->tap[i] > n->vit.depth || (i > 0 && n->tap[i] <= n->tap[i - 1]))
+    return same ? FOVEA_OK
+                : fv_config_fail(c, "out_features", "the same stages as \"out_indices\"");
+}
+
+fovea_status fv_backbone_read_taps(uint32_t *tap, uint32_t *taps, uint32_t most, const fv_config *c,
+                                   uint32_t depth)
+{
+    const bool given = fv_config_get(c, "out_indices"), named = fv_config_get(c, "out_features");
+    const char *key = given ? "out_indices" : "out_features";
+    tap[0] = depth;
+    *taps = 1;
+    if (given || named)
+        FV_TRY(fv_config_count(taps, c, key, most));
+    if (given)
+        FV_TRY(fv_config_u32s(tap, *taps, c, key, 0, depth));
+    if (named)
+        FV_TRY(read_names(tap, *taps, c, given));
+    for (uint32_t i = 0; i < *taps; i++)
+        if (tap[i] > depth || (i > 0 && tap[i] <= tap[i - 1]))
             return fv_fail(FOVEA_EFORMAT,
-                           "%s: \"%s\" wants stage %u at place %u; stages ascend, and the backbone "
-                           "has %u",
-                           c->file, c->section, n->tap[i], i, n->vit.depth);
+                           "%s: \"%s.%s\" wants stage %u at place %u; stages ascend, and the "
+                           "backbone has %u",
+                           c->file, c->section, key, tap[i], i, depth);
     return FOVEA_OK;
 }
 
@@ -74,7 +86,10 @@ fovea_status fv_backbone_read(fv_backbone *out, fv_tensor_reader *t, const fv_co
     if (reshaped && r.kind == FV_VIT_DINOV2)
         return fv_config_fail(&r.vision, "reshape_hidden_states", "false");
     FV_TRY(fv_vit_read_encoder(&r));
-    FV_TRY(read_taps(out, &r.vision));
+    FV_TRY(
+        fv_backbone_read_taps(out->tap, &out->taps, FV_BACKBONE_TAPS, &r.vision, out->vit.depth));
+    out->normed = true;
+    FV_TRY(fv_config_bool(&out->normed, &r.vision, "apply_layernorm"));
     *t = r.t;
     return FOVEA_OK;
 }

@@ -23,6 +23,10 @@ typedef struct fv_backbone {
  */
 fovea_status fv_backbone_read(fv_backbone *out, fv_tensor_reader *t, const fv_config *config,
                               const char *type, const fv_field *more);
+/* The stages that are given, after so many blocks, `most` at most: "out_indices" or "out_features",
+ * which must say the same where both are there; without either what the last block makes. */
+fovea_status fv_backbone_read_taps(uint32_t *tap, uint32_t *taps, uint32_t most, const fv_config *c,
+                                   uint32_t depth);
 /* m->outputs: `main`, and those of the blocks. */
 fovea_status fv_backbone_list_outputs(fovea_model *m, const fv_backbone *n, const char *main);
 

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "models/backbone.h"
 #include "models/rf_detr.h"
 #include "models/vit_reader.h"
 #include "ops/op.h"
@@ -105,55 +106,6 @@ static fovea_status read_activation(const reader *r, const char *key, const char
 
 /* ---- the backbone ---- */
 
-static fovea_status bad_taps(const reader *r, const char *key)
-{
-    return fv_fail(FOVEA_EFORMAT,
-                   "%s: \"backbone_config.%s\" must name 1 to %d of the stages up to \"stage%u\", "
-                   "each after the one before, and agree with the other list",
-                   r->config->file, key, FV_RF_DETR_TAPS, r->v->depth);
-}
-
-/* The number in "stage4"; "stem" is 0. */
-static bool stage_number(const json_t *name, uint32_t *out)
-{
-    const char *text = json_string_value(name);
-    int end = 0;
-    *out = 0;
-    if (text && strcmp(text, "stem") == 0)
-        return true;
-    return text && sscanf(text, "stage%5u%n", out, &end) == 1 && !text[end];
-}
-
-/* What the projector reads: "out_indices" or "out_features", which say the same; else what the last
- * block makes. */
-static fovea_status read_taps(reader *r)
-{
-    fv_rf_detr *d = roles(r);
-    const json_t *names = fv_config_get(&r->vision, "out_features");
-    if (fv_config_get(&r->vision, "out_indices")) {
-        FV_TRY(fv_config_count(&d->taps, &r->vision, "out_indices", FV_RF_DETR_TAPS));
-        FV_TRY(fv_config_u32s(d->tap, d->taps, &r->vision, "out_indices", 0, r->v->depth));
-        if (names && json_array_size(names) != d->taps)
-            return bad_taps(r, "out_features");
-    } else if (names) {
-        d->taps = json_array_size(names) > FV_RF_DETR_TAPS ? 0 : (uint32_t)json_array_size(names);
-        for (uint32_t i = 0; i < d->taps; i++)
-            stage_number(json_array_get(names, i), &d->tap[i]);
-    } else {
-        d->taps = 1;
-        d->tap[0] = r->v->depth;
-    }
-    for (uint32_t i = 0; names && i < d->taps; i++) {
-        uint32_t stage;
-        if (!stage_number(json_array_get(names, i), &stage) || stage != d->tap[i])
-            return bad_taps(r, "out_features");
-    }
-    for (uint32_t i = 0; i < d->taps; i++)
-        if (d->tap[i] > r->v->depth || (i > 0 && d->tap[i] <= d->tap[i - 1]))
-            return bad_taps(r, "out_indices");
-    return d->taps ? FOVEA_OK : bad_taps(r, "out_features");
-}
-
 /* Which blocks attend over all windows: those that "window_block_indexes" does not have; without it
  * those whose number is a tap's, and those behind the last. */
 static fovea_status read_windows(reader *r)
@@ -250,7 +202,7 @@ static fovea_status read_backbone(reader *r)
     FV_TRY(fv_vit_read_embedding(r));
     FV_TRY(fv_vit_read_blocks(r));
     FV_TRY(check_blocks(r));
-    FV_TRY(read_taps(r));
+    FV_TRY(fv_backbone_read_taps(d->tap, &d->taps, FV_RF_DETR_TAPS, &r->vision, r->v->depth));
     FV_TRY(read_windows(r));
     round_native(r);
     d->tap_norm = true;

@@ -228,6 +228,8 @@ class Dense(unittest.TestCase):
         refused('"backbone_config.out_indices" has 3 stages', backbone={"out_indices": [1, 2, 4]})
         refused('"backbone_config.out_indices" must be', backbone={"out_indices": [1, 2, 3, 5]})
         refused("stages ascend", backbone={"out_indices": [1, 3, 2, 4]})
+        refused('"backbone_config.out_features" must be the same stages',
+                backbone={"out_features": ["stage1", "stage2", "stage3", "stage3"]})
         refused('"backbone_config.out_features" must be', backbone={"out_indices": None, "out_features": ["stage"] * 4})
         refused('"backbone_config.reshape_hidden_states" must be', backbone={"reshape_hidden_states": True})
         refused('"backbone_config.use_rope" is not known', backbone={"use_rope": True})
