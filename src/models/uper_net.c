@@ -1,8 +1,8 @@
 /* uper_net.c: UPerHead of mmsegmentation, the head of UperNet.
  *
- *     top       = 3x3 convolution of [last level, its means over s x s areas, convolved and
- * resized] lateral_i = 1x1 convolution of level i;  lateral_i += lateral_{i+1}, resized logits    =
- * 1x1 of 3x3 of [3x3 convolution of lateral_i, resized to the first level's size]
+ *     top       = 3x3 convolution of [last level, its means over s x s areas, convolved, resized]
+ *     lateral_i = 1x1 convolution of level i;   lateral_i += lateral_{i+1}, resized
+ *     logits    = 1x1 of 3x3 of [3x3 convolution of lateral_i, resized to the first level's size]
  */
 #include <stdio.h>
 
