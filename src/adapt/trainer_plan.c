@@ -6,13 +6,13 @@
  *     TASK       forward, loss, gradients
  *
  * With products of bfloat16 the student's plan multiplies rounded numbers in the products of its
- * blocks and of their gradients (factors.c); its attention stays float32. The teacher's plan is one
- * of inference.
+ * blocks and of their gradients (rounded_factors.c); its attention stays float32. The teacher's
+ * plan is one of inference.
  */
 #include <math.h>
 #include <string.h>
 
-#include "adapt/factors.h"
+#include "adapt/rounded_factors.h"
 #include "adapt/trainer.h"
 #include "plan/frame_plan.h"
 

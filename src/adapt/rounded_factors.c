@@ -1,11 +1,11 @@
-/* factors.c: what products multiply in training with products of bfloat16.
+/* rounded_factors.c: what products multiply in training with products of bfloat16.
  *
  * The factors of such a product (GEMM with weights of BF16 in its rows, GEMM_GRAD_W marked BF16 in
  * both of its operands) are rounded once. A value that one step writes, and that only factors read,
  * is rounded by that step; of any other a CONVERT stands before the first product, and its copy
  * serves all products until the value is written again.
  */
-#include "adapt/factors.h"
+#include "adapt/rounded_factors.h"
 
 #include "base/mem.h"
 #include "base/num.h"

@@ -1,6 +1,6 @@
-/* factors.h: products of bfloat16 in training. */
-#ifndef FOVEA_SRC_ADAPT_FACTORS_H
-#define FOVEA_SRC_ADAPT_FACTORS_H
+/* rounded_factors.h: products of bfloat16 in training. */
+#ifndef FOVEA_SRC_ADAPT_ROUNDED_FACTORS_H
+#define FOVEA_SRC_ADAPT_ROUNDED_FACTORS_H
 
 #include "graph/emit.h"
 
