@@ -55,6 +55,19 @@ void fv_level_add(fv_builder *b, const char *label, const fv_level *in, const fv
 
 /* ---- reading ---- */
 
+/* Fields of every decode_head of mmsegmentation: of its BaseDecodeHead. */
+#define FV_DECODE_HEAD_FIELDS                                                                      \
+    {"act_cfg", FV_FIELD_ANY, NULL}, {"align_corners", FV_FIELD_ANY, NULL},                        \
+        {"channels", FV_FIELD_ANY, NULL}, {"dropout_ratio", FV_FIELD_ANY, NULL},                   \
+        {"ignore_index", FV_FIELD_ANY, NULL}, {"in_channels", FV_FIELD_ANY, NULL},                 \
+        {"in_index", FV_FIELD_ANY, NULL}, {"init_cfg", FV_FIELD_ANY, NULL},                        \
+        {"loss_decode", FV_FIELD_ANY, NULL}, {"norm_cfg", FV_FIELD_ANY, NULL},                     \
+        {"num_classes", FV_FIELD_ANY, NULL}, {"sampler", FV_FIELD_ANY, NULL},                      \
+        {"conv_cfg", FV_FIELD_EMPTY, NULL},                                                        \
+    {                                                                                              \
+        "input_transform", FV_FIELD_TEXT, "multiple_select"                                        \
+    }
+
 typedef struct fv_decoder fv_decoder;
 
 /* What a neck or head reads while it is read. */

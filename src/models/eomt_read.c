@@ -161,11 +161,7 @@ static fovea_status fill_info(fv_vit_reader *r, uint32_t classes)
     const fv_vit *v = r->v;
     fovea_model *m = r->t.m;
     snprintf(m->info.type, sizeof m->info.type, "%s", r->type);
-    m->info.width = v->width;
-    m->info.depth = v->depth;
-    m->info.heads = v->heads;
-    m->info.patch = v->patch;
-    m->info.prefix = v->prefix;
+    fv_vit_describe(&m->info, v);
     m->info.segments = classes;
     m->preprocess =
         fv_processor_default(FV_PROCESSOR_SAM, m->info.native_width, m->info.native_height);

@@ -465,13 +465,8 @@ static fovea_status read_decoder(reader *r)
 
 static void describe(reader *r)
 {
-    const fv_vit *v = r->v;
     fovea_model_info *info = &r->t.m->info;
-    info->width = v->width;
-    info->depth = v->depth;
-    info->heads = v->heads;
-    info->patch = v->patch;
-    info->prefix = v->prefix;
+    fv_vit_describe(info, r->v);
     r->t.m->preprocess =
         fv_processor_default(FV_PROCESSOR_RF_DETR, info->native_width, info->native_height);
 }

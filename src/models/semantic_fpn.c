@@ -8,21 +8,8 @@
 #include "models/decoder.h"
 
 static const fv_field fields[] = {
-    {"act_cfg", FV_FIELD_ANY, NULL},
-    {"align_corners", FV_FIELD_ANY, NULL},
-    {"channels", FV_FIELD_ANY, NULL},
-    {"conv_cfg", FV_FIELD_EMPTY, NULL},
-    {"dropout_ratio", FV_FIELD_ANY, NULL},
+    FV_DECODE_HEAD_FIELDS,
     {"feature_strides", FV_FIELD_ANY, NULL},
-    {"ignore_index", FV_FIELD_ANY, NULL},
-    {"in_channels", FV_FIELD_ANY, NULL},
-    {"in_index", FV_FIELD_ANY, NULL},
-    {"init_cfg", FV_FIELD_ANY, NULL},
-    {"input_transform", FV_FIELD_TEXT, "multiple_select"},
-    {"loss_decode", FV_FIELD_ANY, NULL},
-    {"norm_cfg", FV_FIELD_ANY, NULL},
-    {"num_classes", FV_FIELD_ANY, NULL},
-    {"sampler", FV_FIELD_ANY, NULL},
     {"type", FV_FIELD_TEXT, "FPNHead"},
     {"", FV_FIELD_ANY, NULL},
 };

@@ -183,21 +183,25 @@ static fovea_status list_outputs(fovea_model *m)
     return fv_vit_list_blocks(m, v->depth);
 }
 
-static fovea_status fill_info(fv_vit_reader *r)
+void fv_vit_describe(fovea_model_info *info, const fv_vit *v)
 {
-    const fv_vit *v = r->v;
-    fovea_model_info *info = &r->t.m->info;
     info->width = v->width;
     info->depth = v->depth;
     info->heads = v->heads;
     info->patch = v->patch;
     info->prefix = v->prefix;
-    info->classes = v->classifier.w.rows;
+}
+
+static fovea_status fill_info(fv_vit_reader *r)
+{
+    fovea_model_info *info = &r->t.m->info;
+    fv_vit_describe(info, r->v);
+    info->classes = r->v->classifier.w.rows;
     fovea_preprocess *p = &r->t.m->preprocess;
     *p = fv_processor_default(fv_vit_kinds[r->kind].processor, info->native_width,
                               info->native_height);
     if (p->patch)
-        p->patch = v->patch;
+        p->patch = r->v->patch;
     if (r->n->origin != FV_VIT_TIMM)
         return FOVEA_OK;
     fovea_preprocess family = *p;

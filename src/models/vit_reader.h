@@ -63,6 +63,8 @@ typedef struct fv_vit_reader {
 bool fv_vit_find_kind(enum fv_vit_kind *out, const char *type);
 /* Fills r->v and the model's info; known are all of r up to `kind`, and where the roles are. */
 fovea_status fv_vit_read_encoder(fv_vit_reader *r);
+/* What a model says of its sizes. */
+void fv_vit_describe(fovea_model_info *info, const fv_vit *v);
 
 /* vit_sizes.c */
 /* EFORMAT names `what` where `value` is 0 or more than `limit`. */
