@@ -3,7 +3,7 @@
 
     test_device_kernels.py path/to/check path/to/fovea path/to/libhostile_cl.so [FAMILY | --sample] [--long]
 
-FAMILY: only kernels of a family of operations, see FAMILIES. The first device takes one case in 144 of
+FAMILY: only kernels of a family of operations, see FAMILIES. The first device takes one case in 288 of
 every kernel, of those that there are for each mechanism only those of KEPT; compiling takes most of the
 time. With --sample it takes as many of a kernel of each family. With --long it takes all, and the
 other devices one case in 6. Kernels for local memory also run on a first device that was made to say
@@ -76,7 +76,7 @@ def main():
     if not found:
         test_devices.without_devices()
     lies = {"FOVEA_OPENCL": hostile, "HOSTILE_CL": "own=1,vectors=1"}
-    every = 1 if "--long" in sys.argv else 144
+    every = 1 if "--long" in sys.argv else 288
     names = {device: kernels(check, device, wanted) for device in found}
     if "--sample" in sys.argv:
         results = [run(check, found[0], every, ["--kernel", name])

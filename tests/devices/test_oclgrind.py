@@ -73,7 +73,7 @@ def kernels(check, hostile, long):
     if long:
         return [("kernels", base + ["30000", "--every", "10"], lies),
                 ("kernels, groups of 32", base + ["30000", "--every", "5", "--seed", "2"], small)]
-    return [("kernels *%s*" % text, base + ["10000", "--every", "90", "--kernel", text], small)
+    return [("kernels *%s*" % text, base + ["10000", "--every", "180", "--kernel", text], small)
             for text in SOME]
 
 
