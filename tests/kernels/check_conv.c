@@ -37,6 +37,11 @@ static const struct shape {
     {4, 7, 20, 3, 2, 1, 17, 0, FV_EPI_BIAS | FV_EPI_SIGMOID, false, FV_F32},
     {6, 7, 92, 3, 1, 1, 66, 0, FV_EPI_BIAS | FV_EPI_RESIDUAL, false, FV_BF16, FV_F32, FV_BF16,
      FV_BF16},
+    /* lines of several tiles, whose windows lie in the grid as they are, and few columns */
+    {47, 5, 8, 3, 1, 1, 20, 0, FV_EPI_BIAS | FV_EPI_RESIDUAL, false, FV_F32},
+    {61, 6, 12, 3, 2, 1, 33, 0, FV_EPI_BIAS | FV_EPI_RELU, false, FV_F32},
+    {38, 3, 4, 1, 1, 0, 3, 0, FV_EPI_BIAS, false, FV_F32},
+    {33, 4, 20, 2, 1, 1, 64, 0, 0, false, FV_F32},
     {56, 56, 64, 3, 2, 1, 128, 0, FV_EPI_BIAS, true, FV_F32},
     {64, 32, 32, 3, 1, 1, 64, 0, FV_EPI_BIAS | FV_EPI_GELU, true, FV_F32},
     {5, 7, 3, 3, 2, 1, 17, 1, FV_EPI_BIAS | FV_EPI_GELU, false, FV_I8},

@@ -64,15 +64,15 @@
 
 #include "platform/cpu/tmpl/gemm_kit.h"
 
-/* Four steps of k of a tile of m rows, whose weights of type `type` are left as floats in `wide`
- * unless that is NULL. */
-FV_FN void add_group(fv_v sum[MR][VECS], const float *a, const void *w, enum fv_type type, int m,
-                     float *wide)
+/* Four steps of k of a tile of m rows, `ld` floats apart, whose weights of type `type` are left as
+ * floats in `wide` unless that is NULL. */
+FV_FN void add_group(fv_v sum[MR][VECS], const float *a, size_t ld, const void *w,
+                     enum fv_type type, int m, float *wide)
 {
     fv_four x[MR];
     FV_UNROLL
     for (int i = 0; i < m; i++)
-        x[i] = fv_load_four(a + 4 * i);
+        x[i] = fv_load_four(a + i * ld);
     FV_UNROLL
     for (int k = 0; k < 4; k++) {
         fv_v row[VECS];
@@ -102,7 +102,7 @@ FV_FN void tile_rows(float *acc, const float *a, const void *w, enum fv_type typ
     for (; groups > 0; groups--, a += 4 * m, w = fv_element(w, type, 4 * NR)) {
         __builtin_prefetch(ahead, 0, 2);
         ahead += 4 * FV_GEMM_AHEAD;
-        add_group(sum, a, w, type, m, wide);
+        add_group(sum, a, 4, w, type, m, wide);
         if (wide)
             wide += 4 * NR;
     }
@@ -125,6 +125,27 @@ static void tile(float *acc, const void *a, const void *w, size_t groups, uint32
 {
     tile_of(acc, a, w, FV_F32, groups, m, first, ahead, NULL);
 }
+
+FV_FN void lying_rows(float *acc, const float *a, size_t ld, const float *w, size_t groups, int m,
+                      bool first, const char *ahead)
+{
+    fv_v sum[MR][VECS];
+    begin_sums(sum, acc, m, first);
+    for (; groups > 0; groups--, a += 4, w += 4 * NR) {
+        __builtin_prefetch(ahead, 0, 2);
+        ahead += 4 * FV_GEMM_AHEAD;
+        add_group(sum, a, ld, w, FV_F32, m, NULL);
+    }
+    end_sums(acc, sum, m);
+}
+
+static void lying(float *acc, const float *rows, size_t ld, const float *w, size_t groups,
+                  uint32_t m, bool first, const char *ahead){
+#define CALL(M) lying_rows(acc, rows, ld, w, groups, M, first, ahead)
+    OF_ROWS(MR, CALL)
+#undef CALL
+}
+#define LYING lying
 #endif
 
 #define HOLDS(WEIGHT, IN) (p->weight == FV_##WEIGHT && p->in == FV_##IN)
@@ -185,7 +206,11 @@ static void dequantise(float *wide, const int8_t *w, const float *scale, size_t 
     }
 }
 
-KIT(f32, HOLDS(F32, F32), .weight = FV_F32, .factor = FV_F32, .finish = finish)
+#ifndef LYING
+#define LYING NULL
+#endif
+
+KIT(f32, HOLDS(F32, F32), .weight = FV_F32, .factor = FV_F32, .finish = finish, .lying = LYING)
 KIT(f16, HOLDS(F16, F32), .weight = FV_F16, .factor = FV_F32, .finish = finish, .widen = widen_f16,
     .narrow = narrow_f16)
 KIT(bf16, HOLDS(BF16, F32) || HOLDS(BF16, BF16), .weight = FV_BF16, .factor = FV_F32,
