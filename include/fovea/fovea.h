@@ -30,6 +30,7 @@
  *     models.h        models, preprocessing of pictures
  *     wisdom_store.h  tuning results as text
  *     plans.h         plans of models; running frames
+ *     results.h       what outputs say: depth, classes, masks, boxes, key points
  *     operations.h    one attention or matrix product; the state of causal attention
  *     tuning.h        measuring the fastest kernels and schedules
  *     verification.h  comparing kernels and models with the reference
@@ -72,6 +73,7 @@
 #include <fovea/models.h>
 #include <fovea/operations.h>
 #include <fovea/plans.h>
+#include <fovea/results.h>
 #include <fovea/tensors.h>
 #include <fovea/tuning.h>
 #include <fovea/verification.h>

@@ -274,12 +274,8 @@ class plan : public handle<fovea_plan, fovea_plan_free>
     /* One buffer for each of the plan's outputs, in their order; at most 64. */
     fovea_status try_run(const fovea_frame &frame, buffers outputs) noexcept
     {
-        fovea_output outs[MAX_OUTPUTS];
-        std::size_t count = 0;
-        for (std::vector<float> &out : outputs)
-            if (count < MAX_OUTPUTS)
-                outs[count++] = {out.data(), out.size() * sizeof(float)};
-        return fovea_run(*this, &frame, outs, count);
+        const given outs(outputs);
+        return fovea_run(*this, &frame, outs.out, outs.count);
     }
 #if defined(__cpp_exceptions)
     void run(const fovea_frame &frame, buffers outputs)
@@ -293,23 +289,73 @@ class plan : public handle<fovea_plan, fovea_plan_free>
      * for, which becomes as long as there are. */
     fovea_status try_detections(buffers outputs, std::vector<fovea_detection> &boxes) noexcept
     {
-        fovea_output outs[MAX_OUTPUTS];
-        std::size_t count = 0, found = 0;
-        for (std::vector<float> &out : outputs)
-            if (count < MAX_OUTPUTS)
-                outs[count++] = {out.data(), out.size() * sizeof(float)};
+        const given outs(outputs);
+        std::size_t found = 0;
         const fovea_status status =
-            fovea_detections(*this, outs, count, boxes.data(), boxes.size(), &found);
+            fovea_detections(*this, outs.out, outs.count, boxes.data(), boxes.size(), &found);
         boxes.resize(status == FOVEA_OK ? found : 0);
         return status;
     }
+    /* Masks likewise; `map` has room for every pixel of the frame, or is empty. */
+    fovea_status try_masks(buffers outputs, const fovea_mask_options &options,
+                           std::vector<fovea_mask> &masks, std::vector<std::uint16_t> &map) noexcept
+    {
+        const given outs(outputs);
+        std::size_t found = 0;
+        const fovea_status status =
+            fovea_masks(*this, outs.out, outs.count, &options, masks.data(), masks.size(), &found,
+                        map.empty() ? nullptr : map.data(), map.size());
+        masks.resize(status == FOVEA_OK ? found : 0);
+        return status;
+    }
+    /* Key points likewise: `points` has room for all. */
+    fovea_status try_keypoints(buffers outputs, std::vector<fovea_keypoint> &points) noexcept
+    {
+        const given outs(outputs);
+        std::size_t found = 0;
+        const fovea_status status =
+            fovea_keypoints(*this, outs.out, outs.count, points.data(), points.size(), &found);
+        points.resize(status == FOVEA_OK ? found : 0);
+        return status;
+    }
+    /* Maps of the extent; `depth` and `classes` have room for all its pixels. */
+    fovea_status try_depth_map(buffers outputs, fovea_extent extent,
+                               std::vector<float> &depth) noexcept
+    {
+        const given outs(outputs);
+        return fovea_depth_map(*this, outs.out, outs.count, extent, depth.data(), depth.size());
+    }
+    fovea_status try_depth_map(buffers outputs, fovea_extent extent, double unit,
+                               std::vector<std::uint16_t> &depth) noexcept
+    {
+        const given outs(outputs);
+        return fovea_depth_map_u16(*this, outs.out, outs.count, extent, unit, depth.data(),
+                                   depth.size());
+    }
+    fovea_status try_class_map(buffers outputs, fovea_extent extent,
+                               std::vector<std::uint16_t> &classes) noexcept
+    {
+        const given outs(outputs);
+        return fovea_class_map(*this, outs.out, outs.count, extent, classes.data(), classes.size());
+    }
 
   private:
+    static constexpr std::size_t MAX_OUTPUTS = 64;
+    /* The outputs as the C functions take them. */
+    struct given {
+        fovea_output out[MAX_OUTPUTS];
+        std::size_t count = 0;
+        explicit given(buffers outputs) noexcept
+        {
+            for (std::vector<float> &one : outputs)
+                if (count < MAX_OUTPUTS)
+                    out[count++] = {one.data(), one.size() * sizeof(float)};
+        }
+    };
     friend result<plan>;
     explicit plan(owner object) noexcept : handle(object)
     {
     }
-    static constexpr std::size_t MAX_OUTPUTS = 64;
 };
 
 /* One operation: an attention or a matrix product. */

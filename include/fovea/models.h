@@ -99,6 +99,8 @@ typedef struct fovea_model_info {
     uint64_t parameters;
     uint64_t mapped_bytes; /* of the checkpoint */
     uint32_t boxes;        /* that it finds in a picture, at most; 0: it finds none */
+    uint32_t keypoints;    /* that it finds in a picture; 0: it finds none */
+    uint32_t masks;        /* queries of masks; 0: none */
 } fovea_model_info;
 #define FOVEA_MODEL_INFO_INIT FOVEA_INIT(fovea_model_info, )
 
@@ -108,6 +110,9 @@ FOVEA_API fovea_status fovea_model_preprocess(const fovea_model *model, fovea_pr
 /* Name of class i (id2label), of the segmentation head or of boxes where there is no other head; or
  * NULL. Belongs to the model. */
 FOVEA_API const char *fovea_model_label(const fovea_model *model, uint32_t i);
+/* Name of key point i; of 17 those of COCO's people, whatever the file says; NULL: it has none.
+ * Static text. */
+FOVEA_API const char *fovea_model_keypoint(const fovea_model *model, uint32_t i);
 /* Names of the outputs that a model can give, index from 0, the main one first; NULL past the end.
  * They belong to the model. Outputs of token rows have a grid and a stride, see fovea_plan_output:
  * dense features are the rows from `prefix` on, grid_height x grid_width of them, row by row.

@@ -218,6 +218,19 @@ typedef struct fovea_step_info {
  * Thread-safe. */
 FOVEA_API int fovea_plan_step(const fovea_plan *plan, size_t index, fovea_step_info *out);
 
+/* What an output is: results.h makes records of those that are not features. */
+typedef enum fovea_kind {
+    FOVEA_KIND_FEATURES,     /* rows of channels: of tokens, or of the picture */
+    FOVEA_KIND_LOGITS,       /* of the picture's classes */
+    FOVEA_KIND_DEPTH,        /* of each place of the grid */
+    FOVEA_KIND_CLASS_MAP,    /* logits of classes, of each place of the grid */
+    FOVEA_KIND_MASKS,        /* logits of queries: whether a place of the grid is inside */
+    FOVEA_KIND_MASK_CLASSES, /* logits of each query's classes, at the end of nothing */
+    FOVEA_KIND_BOXES,        /* four numbers for each anchor or query */
+    FOVEA_KIND_BOX_CLASSES,  /* logits of the same anchor's or query's classes */
+    FOVEA_KIND_KEYPOINTS,    /* heat maps: a column for each point */
+} fovea_kind;
+
 typedef struct fovea_output_info {
     size_t struct_size;
     const char *name;
@@ -225,6 +238,7 @@ typedef struct fovea_output_info {
     uint32_t prefix;                  /* leading rows that are no patches */
     uint32_t grid_width, grid_height; /* of the patch rows; 0 when rows are no patches */
     uint32_t stride;                  /* pixels from patch to patch */
+    fovea_kind kind;
 } fovea_output_info;
 #define FOVEA_OUTPUT_INFO_INIT FOVEA_INIT(fovea_output_info, )
 
@@ -248,22 +262,6 @@ typedef struct fovea_output {
     void *data;  /* caller's buffer, 4-byte aligned */
     size_t size; /* bytes; at least what fovea_plan_output says */
 } fovea_output;
-
-/* A box that a detector has found. */
-typedef struct fovea_detection {
-    float x1, y1, x2, y2; /* corners, in pixels of the picture as it was run: fovea_plan_info says
-                             where they are in the frame */
-    float score;          /* between 0 and 1 */
-    uint32_t label;       /* class: fovea_model_label */
-} fovea_detection;
-
-/* Makes boxes of a frame's outputs as fovea_run was given them, all of cls.0, box.0, .. among them,
- * or logits and pred_boxes: at most as many as fovea_model_info.boxes, best first; without
- * allocating. *count: how many; those beyond `room` are left out. Equal scores have a fixed order;
- * outputs that are no numbers give no boxes. One thread at a time, like a frame. ENOTSUP: the model
- * finds no boxes; EINVAL: outputs are missing. */
-FOVEA_API fovea_status fovea_detections(fovea_plan *plan, const fovea_output *outs, size_t n_outs,
-                                        fovea_detection *boxes, size_t room, size_t *count);
 
 typedef uint64_t fovea_ticket;
 

@@ -115,7 +115,8 @@ class ModelInfo(_Sized):
     _fields_ = [*_SIZE, ("type", C.c_char * 32), ("attention", C.c_char_p),
                 *_each(C.c_uint32, "width depth heads patch prefix native_width native_height classes "
                                    "segments"),
-                *_each(C.c_uint64, "parameters mapped_bytes"), ("boxes", C.c_uint32)]
+                *_each(C.c_uint64, "parameters mapped_bytes"),
+                *_each(C.c_uint32, "boxes keypoints masks")]
 
 
 class FrameShape(C.Structure):
@@ -171,7 +172,8 @@ class AccuracyReport(_Sized):
 class OutputInfo(_Sized):
     _c_name_ = "fovea_output_info"
     _fields_ = [*_SIZE, ("name", C.c_char_p),
-                *_each(C.c_uint32, "rows columns prefix grid_width grid_height stride")]
+                *_each(C.c_uint32, "rows columns prefix grid_width grid_height stride"),
+                ("kind", C.c_int)]
 
 
 class Frame(C.Structure):
@@ -187,6 +189,24 @@ class Output(C.Structure):
 class _Detection(C.Structure):
     _c_name_ = "fovea_detection"
     _fields_ = [*_each(C.c_float, "x1 y1 x2 y2 score"), ("label", C.c_uint32)]
+
+
+class _MaskOptions(_Sized):
+    _c_name_ = "fovea_mask_options"
+    _fields_ = [*_SIZE, ("rule", C.c_int),
+                *_each(C.c_float, "threshold mask_threshold overlap_threshold"),
+                ("stuff", C.POINTER(C.c_uint32)), ("n_stuff", C.c_size_t)]
+
+
+class _Mask(C.Structure):
+    _c_name_ = "fovea_mask"
+    _fields_ = [("label", C.c_uint32), ("score", C.c_float), ("query", C.c_uint32),
+                *_each(C.c_float, "x1 y1 x2 y2"), ("area", C.c_uint64)]
+
+
+class _Keypoint(C.Structure):
+    _c_name_ = "fovea_keypoint"
+    _fields_ = [*_each(C.c_float, "x y score")]
 
 
 class Matrix(C.Structure):
@@ -226,10 +246,15 @@ COMPUTE = {"f32": 0, "bf16": 1, "int8": 2, "auto": 3}
 FORMS = {"auto": 0, "recurrent": 1, "chunk": 2}
 GATES = {"ready": 0, "logits": 1, "x-dense": 2, "q-dense": 3, "q-blockdiag": 4}
 OUT_GATES = {"plain": 0, "linear": 1, "silu": 2}
+KINDS = ("features", "logits", "depth", "class_map", "masks", "mask_classes", "boxes", "box_classes",
+         "keypoints")
+MASK_RULES = {"panoptic": 0, "instance": 1}
+EXTENT_FRAME, NO_CLASS = 0, 0xffff
 SCHEDULES = {"auto": 0, "streamed": 1, "stepwise": 2}
 
 _lib = _load()
 _HANDLE, _OUT = C.c_void_p, C.POINTER(C.c_void_p)
+_RAN = [_HANDLE, C.POINTER(Output), C.c_size_t]  # a plan, and the outputs of a frame
 for _name, _result, _arguments in [
         ("fovea_error", C.c_char_p, []),
         ("fovea_version", C.c_char_p, []),
@@ -253,8 +278,17 @@ for _name, _result, _arguments in [
         ("fovea_wisdom_save", C.c_int, [C.c_char_p]),
         ("fovea_plan_output", C.c_int, [_HANDLE, C.c_size_t, C.POINTER(OutputInfo)]),
         ("fovea_run", C.c_int, [_HANDLE, C.POINTER(Frame), C.POINTER(Output), C.c_size_t]),
-        ("fovea_detections", C.c_int, [_HANDLE, C.POINTER(Output), C.c_size_t,
-                                       C.POINTER(_Detection), C.c_size_t, C.POINTER(C.c_size_t)]),
+        ("fovea_detections", C.c_int, [*_RAN, C.POINTER(_Detection), C.c_size_t,
+                                       C.POINTER(C.c_size_t)]),
+        ("fovea_depth_map", C.c_int, [*_RAN, C.c_int, C.c_void_p, C.c_size_t]),
+        ("fovea_depth_map_u16", C.c_int, [*_RAN, C.c_int, C.c_double, C.c_void_p, C.c_size_t]),
+        ("fovea_class_map", C.c_int, [*_RAN, C.c_int, C.c_void_p, C.c_size_t]),
+        ("fovea_masks", C.c_int, [*_RAN, C.POINTER(_MaskOptions), C.POINTER(_Mask), C.c_size_t,
+                                  C.POINTER(C.c_size_t), C.c_void_p, C.c_size_t]),
+        ("fovea_mask_pixels", C.c_int, [*_RAN, C.c_uint32, C.c_void_p, C.c_size_t]),
+        ("fovea_keypoints", C.c_int, [*_RAN, C.POINTER(_Keypoint), C.c_size_t,
+                                      C.POINTER(C.c_size_t)]),
+        ("fovea_model_keypoint", C.c_char_p, [_HANDLE, C.c_uint32]),
         ("fovea_attention_plan_create", C.c_int, [_OUT, _HANDLE, C.POINTER(AttentionOptions)]),
         ("fovea_gemm_plan_create", C.c_int, [_OUT, _HANDLE, C.POINTER(GemmOptions)]),
         ("fovea_op_input", C.c_char_p, [_HANDLE, C.c_size_t]),
@@ -642,6 +676,8 @@ def gemm(a, weight, bias=None, activation=None, *, device=None):
 
 Features = collections.namedtuple("Features", "values stride")
 Detection = collections.namedtuple("Detection", "x1 y1 x2 y2 score label")
+Mask = collections.namedtuple("Mask", "label score query x1 y1 x2 y2 area")
+Keypoint = collections.namedtuple("Keypoint", "x y score")
 Tuned = collections.namedtuple("Tuned", "compute tried bf16")
 
 
@@ -726,6 +762,11 @@ class Plan(_Handle):
         values = info._values()
         return dict(values, compute=list(COMPUTE)[values["compute"]])
 
+    @property
+    def kinds(self):
+        """{name: what it is, of KINDS} of the plan's outputs."""
+        return {info.name.decode(): KINDS[info.kind] for info in self._outputs()}
+
     def run(self, picture):
         """{name: float32 rows} of one picture."""
         return {name: rows for name, rows, _ in self._run(_pixels(picture))}
@@ -734,13 +775,65 @@ class Plan(_Handle):
         """Boxes that a detector finds in one picture, best first, `most` of them: [Detection(x1, y1, x2,
         y2, score, label)] in pixels of `picture`. The plan's outputs are all of "cls.0", "box.0", ..., or
         "logits" and "pred_boxes"."""
-        results = self._run(_pixels(picture))
-        outs = (Output * len(results))(*[Output(a.ctypes.data, a.nbytes) for _, a, _ in results])
         boxes, count, info = (_Detection * most)(), C.c_size_t(), self.info
-        self._call(_lib.fovea_detections, outs, len(outs), boxes, most, C.byref(count))
+        self._ran(picture, _lib.fovea_detections, boxes, most, C.byref(count))
         left, top, across, down = (info[k] for k in ("left", "top", "scale_x", "scale_y"))
         return [Detection(left + b.x1 * across, top + b.y1 * down, left + b.x2 * across,
                           top + b.y2 * down, b.score, b.label) for b in boxes[:count.value]]
+
+    def depth(self, picture, unit=None):
+        """Depth of every pixel of one picture, (H, W): float32, NaN outside of what the model sees; with a
+        `unit` uint16 in steps of so many metres, as depth cameras have it (0.001), 0 outside; with unit=0
+        the least of the picture becomes 1 and the greatest 65535. Output "predicted_depth"."""
+        if unit is None:
+            return self._map(picture, np.float32, _lib.fovea_depth_map)
+        return self._map(picture, np.uint16, _lib.fovea_depth_map_u16, float(unit))
+
+    def class_map(self, picture):
+        """The class of every pixel of one picture, uint16 (H, W), NO_CLASS outside of what the model sees.
+        Outputs "segmentation", "seg_logits", or "masks_queries_logits" and "class_queries_logits"."""
+        return self._map(picture, np.uint16, _lib.fovea_class_map)
+
+    def masks(self, picture, rule="panoptic", threshold=0, mask_threshold=0, overlap_threshold=0,
+              stuff=(), most=1000):
+        """Masks that a segmenter finds in one picture: [Mask(label, score, query, x1, y1, x2, y2, area)] in
+        the order of their queries, and a uint16 (H, W) with 1 + a mask's index for each pixel, or 0.
+        rule "panoptic" or "instance"; thresholds of 0 are transformers'. Outputs "masks_queries_logits"
+        and "class_queries_logits"."""
+        options = _MaskOptions(rule=MASK_RULES[rule], threshold=threshold, mask_threshold=mask_threshold,
+                               overlap_threshold=overlap_threshold, n_stuff=len(stuff),
+                               stuff=(C.c_uint32 * len(stuff))(*stuff) if stuff else None)
+        found, count = (_Mask * most)(), C.c_size_t()
+        of_pixel = np.empty(self.frame[:0:-1], np.uint16)
+        self._ran(picture, _lib.fovea_masks, C.byref(options), found, most, C.byref(count),
+                  of_pixel.ctypes.data, of_pixel.size)
+        return [Mask(*(getattr(m, f) for f in Mask._fields)) for m in found[:count.value]], of_pixel
+
+    def keypoints(self, picture, most=1000):
+        """Key points of one picture, which is the crop of one person or thing: [Keypoint(x, y, score)] in
+        pixels of `picture`. Output "heatmaps"."""
+        points, count = (_Keypoint * most)(), C.c_size_t()
+        self._ran(picture, _lib.fovea_keypoints, points, most, C.byref(count))
+        return [Keypoint(p.x, p.y, p.score) for p in points[:count.value]]
+
+    def _map(self, picture, dtype, function, *arguments):
+        out = np.empty(self.frame[:0:-1], dtype)
+        self._ran(picture, function, EXTENT_FRAME, *arguments, out.ctypes.data, out.size)
+        return out
+
+    def _ran(self, picture, function, *arguments):
+        """Calls what reads a frame's outputs, of this picture."""
+        results = self._run(_pixels(picture))
+        outs = (Output * len(results))(*[Output(a.ctypes.data, a.nbytes) for _, a, _ in results])
+        self._call(function, outs, len(outs), *arguments)
+
+    def _outputs(self):
+        """OutputInfo of every output."""
+        found, info = [], OutputInfo()
+        while _lib.fovea_plan_output(self, len(found), C.byref(info)):
+            found.append(info)
+            info = OutputInfo()
+        return found
 
     def _run(self, pixels):
         """(name, rows, OutputInfo) of every output."""
@@ -749,12 +842,8 @@ class Plan(_Handle):
         if frame != self.frame:
             raise ValueError("the plan is for %s of %d x %d, not for %s of %d x %d"
                              % (self.frame + frame))
-        results = []
-        info = OutputInfo()
-        while _lib.fovea_plan_output(self, len(results), C.byref(info)):
-            rows = np.empty((info.rows, info.columns), np.float32)
-            results.append((info.name.decode(), rows, info))
-            info = OutputInfo()
+        results = [(info.name.decode(), np.empty((info.rows, info.columns), np.float32), info)
+                   for info in self._outputs()]
         outs = (Output * len(results))(*[Output(a.ctypes.data, a.nbytes) for _, a, _ in results])
         planes = _planes(pixels, kind, width, height)
         self._call(_lib.fovea_run, C.byref(planes), outs, len(outs))
@@ -792,6 +881,10 @@ class Model(_Handle):
 
     def label(self, i):
         return _text(_lib.fovea_model_label(self, i))
+
+    def keypoint(self, i):
+        """Name of a key point, or None."""
+        return _text(_lib.fovea_model_keypoint(self, i))
 
     def run(self, pixels, attention=None, outputs=None, preprocess=False, **options):
         """One picture: (H, W, 3) or (H, W) bytes, or float32 planes (3, H, W) that are already

@@ -98,11 +98,18 @@ bool fv_emit_wants(const fv_builder *b, const char *name)
 fv_view fv_emit_output(fv_builder *b, const char *name, uint32_t rows, uint32_t cols,
                        const fv_grid *grid, bool always)
 {
+    return fv_emit_outcome(b, name, FOVEA_KIND_FEATURES, rows, cols, grid, always);
+}
+
+fv_view fv_emit_outcome(fv_builder *b, const char *name, fovea_kind kind, uint32_t rows,
+                       uint32_t cols, const fv_grid *grid, bool always)
+{
     fv_wanted *w = wanted(b, name);
     if (!w)
         return always ? fv_emit_rows(b, rows, cols) : FV_NO_VIEW;
     fv_view v = fv_emit_value(b, FV_VALUE_OUTPUT, rows, cols, FV_F32);
     w->value = v.id;
+    w->kind = kind;
     if (grid)
         w->grid = *grid;
     return v;

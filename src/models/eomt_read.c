@@ -156,13 +156,14 @@ static fovea_status read_heads(fv_vit_reader *r, fv_eomt *e)
     return read_upscale(r, e);
 }
 
-static fovea_status fill_info(fv_vit_reader *r, uint32_t classes)
+static fovea_status fill_info(fv_vit_reader *r, uint32_t classes, uint32_t queries)
 {
     const fv_vit *v = r->v;
     fovea_model *m = r->t.m;
     snprintf(m->info.type, sizeof m->info.type, "%s", r->type);
     fv_vit_describe(&m->info, v);
     m->info.segments = classes;
+    m->info.masks = queries;
     m->preprocess =
         fv_processor_default(FV_PROCESSOR_SAM, m->info.native_width, m->info.native_height);
     m->preprocess.patch = v->patch;
@@ -198,7 +199,7 @@ fovea_status fv_eomt_read(fovea_model *m, const fv_source *source, const fv_conf
     fv_reader_ignore(&r.t, r.prefix, "criterion"); /* of the training */
     fv_reader_ignore(&r.t, r.prefix, "layers");    /* blocks that num_hidden_layers leaves out */
     FV_TRY(fv_reader_all_used(&r.t, r.prefix));
-    return fill_info(&r, e->classes.w.rows - 1); /* the last one: nothing */
+    return fill_info(&r, e->classes.w.rows - 1, e->query.rows); /* the last one: nothing */
 }
 
 void fv_eomt_release(fovea_model *m)

@@ -515,6 +515,16 @@ const char *fovea_model_label(const fovea_model *model, uint32_t i)
     return model->labels && i < label_count(model) ? model->labels[i] : NULL;
 }
 
+const char *fovea_model_keypoint(const fovea_model *model, uint32_t i)
+{
+    static const char *const coco[] = {
+        "nose",           "left eye",   "right eye",   "left ear",   "right ear",   "left shoulder",
+        "right shoulder", "left elbow", "right elbow", "left wrist", "right wrist", "left hip",
+        "right hip",      "left knee",  "right knee",  "left ankle", "right ankle"};
+    enum { POINTS = sizeof coco / sizeof *coco };
+    return model->info.keypoints == POINTS && i < POINTS ? coco[i] : NULL;
+}
+
 const char *fovea_model_output(const fovea_model *model, size_t index)
 {
     const uint32_t n = count_texts(model->outputs);

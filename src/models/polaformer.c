@@ -190,5 +190,6 @@ void fv_pola_classify(const fv_pola_context *c, fv_view rows)
     fv_view pooled = fv_emit_rows(b, 1, c->s->width);
     fv_emit_mean(b, "mean of tokens", rows, &c->grid, c->s->width, pooled);
     fv_layer_write(b, "head", &p->head, pooled,
-                   fv_emit_output(b, "logits", 1, p->head.w.rows, NULL, false), 1);
+                   fv_emit_outcome(b, "logits", FOVEA_KIND_LOGITS, 1, p->head.w.rows, NULL, false),
+                   1);
 }

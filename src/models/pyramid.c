@@ -292,7 +292,8 @@ static void head(const struct context *c)
     if (!wanted)
         return;
     fv_layer_write(b, "head", &p->head, pooled,
-                   fv_emit_output(b, "logits", 1, p->head.w.rows, NULL, true), 1);
+                   fv_emit_outcome(b, "logits", FOVEA_KIND_LOGITS, 1, p->head.w.rows, NULL, true),
+                   1);
 }
 
 /* ---- the model ---- */

@@ -244,19 +244,19 @@ static fovea_status read_head(fv_decoder_reader *r, const fv_config *head)
 
 /* ---- computing ---- */
 
-/* Writes output "<kind>.<i>" of a level. */
-static void tower(const fv_retina_net *n, fv_builder *b, const char *kind, uint32_t i,
+/* Writes output "box.<i>" or "cls.<i>" of a level. */
+static void tower(const fv_retina_net *n, fv_builder *b, fovea_kind kind, uint32_t i,
                   const fv_level *level, const fv_conv_module *stacked, const fv_conv_module *last)
 {
     char name[32], label[56];
-    snprintf(name, sizeof name, "%s.%u", kind, i);
-    const fv_view out =
-        fv_emit_output(b, name, fv_grid_tokens(&level->grid), last->l.w.rows, &level->grid, false);
+    snprintf(name, sizeof name, "%s.%u", kind == FOVEA_KIND_BOXES ? "box" : "cls", i);
+    const fv_view out = fv_emit_outcome(b, name, kind, fv_grid_tokens(&level->grid), last->l.w.rows,
+                                       &level->grid, false);
     if (out.id < 0)
         return;
     fv_level x = *level;
     for (uint32_t k = 0; k < n->stacked; k++) {
-        snprintf(label, sizeof label, "%s.%u conv %u", kind, i, k);
+        snprintf(label, sizeof label, "%s conv %u", name, k);
         x = fv_conv_module_emit(b, label, &stacked[k], &x, 1);
     }
     fv_conv_module_write(b, name, last, &x, 1, out);
@@ -266,8 +266,8 @@ static void emit(const fv_decoder *d, fv_builder *b, const fv_level *level)
 {
     const fv_retina_net *n = &d->retina;
     for (uint32_t i = 0; i < d->detection.levels; i++) {
-        tower(n, b, "cls", i, &level[i], n->cls, &n->to_cls);
-        tower(n, b, "box", i, &level[i], n->box, &n->to_box);
+        tower(n, b, FOVEA_KIND_BOX_CLASSES, i, &level[i], n->cls, &n->to_cls);
+        tower(n, b, FOVEA_KIND_BOXES, i, &level[i], n->box, &n->to_box);
     }
 }
 

@@ -162,8 +162,9 @@ static void emit(const fv_decoder *d, fv_builder *b, const fv_level *level)
         fv_level_add(b, label, &lateral[i], &lateral[i - 1], u->rule);
     }
     const fv_level fused = fuse(u, b, lateral);
-    const fv_view out = fv_emit_output(b, "seg_logits", fv_grid_tokens(&fused.grid),
-                                       u->classify.l.w.rows, &fused.grid, false);
+    const fv_view out =
+        fv_emit_outcome(b, "seg_logits", FOVEA_KIND_CLASS_MAP, fv_grid_tokens(&fused.grid),
+                       u->classify.l.w.rows, &fused.grid, false);
     if (out.id >= 0)
         fv_conv_module_write(b, "classes", &u->classify, &fused, 1, out);
 }

@@ -112,6 +112,7 @@ static fovea_status read_model(fovea_model *m, const fv_source *source, const fv
     p->backbone.tap[0] = p->backbone.tap[p->backbone.taps - 1]; /* the head reads the last */
     p->backbone.taps = 1;
     FV_TRY(read_head(p, &t, config));
+    m->info.keypoints = p->maps.w.rows;
     return fv_backbone_list_outputs(m, &p->backbone, output);
 }
 
@@ -133,7 +134,8 @@ static fv_grid finer(const fv_grid *g, uint32_t scale, uint32_t patch)
 
 static fv_view maps_of(const fv_vitpose *p, fv_builder *b, const fv_grid *grid)
 {
-    return fv_emit_output(b, output, fv_grid_tokens(grid), p->maps.w.rows, grid, true);
+    return fv_emit_outcome(b, output, FOVEA_KIND_KEYPOINTS, fv_grid_tokens(grid), p->maps.w.rows,
+                          grid, true);
 }
 
 static void simple(const fv_vitpose *p, fv_builder *b, fv_view rows)

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "checkpoint/source.h"
 #include "models/model.h"
+#include "plan/outcome_room.h"
 #include "plan/frame_plan.h"
 
 /* Pixels per side and tokens at most: row strides, row numbers and planes stay inside 32 bits. */
@@ -208,6 +209,9 @@ static fovea_status emit(fovea_plan *p, const fovea_plan_options *o)
     p->b.patch_table = &p->patch_table;
     emit_picture(p, o);
     FV_TRY(p->model->family->emit(p->model, &p->b));
+    p->frame_width = o->frame.width;
+    p->frame_height = o->frame.height;
+    fv_outcome_reserve(&p->b);
     p->picture_bytes = (uint64_t)p->picture.x.size * (p->picture.x.taps * 4ull + 8) +
                        (uint64_t)p->picture.y.size * (p->picture.y.taps * 4ull + 8);
     return p->b.status;

@@ -130,6 +130,7 @@ int fovea_plan_output(const fovea_plan *plan, size_t index, fovea_output_info *o
                               .prefix = w->grid.prefix,
                               .grid_width = w->grid.width,
                               .grid_height = w->grid.height,
-                              .stride = w->grid.stride};
+                              .stride = w->grid.stride,
+                              .kind = w->kind};
     return FV_ABI_WRITE(out, info, FOVEA_OUTPUT_INFO_INIT) == FOVEA_OK;
 }

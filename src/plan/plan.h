@@ -50,6 +50,7 @@ struct fovea_plan {
     fv_sweep *run;                  /* what submit gets */
     char **problem_text;            /* one per step */
     uint32_t frame_planes;          /* of a frame: the first values; 0: not a frame plan */
+    uint32_t frame_width, frame_height;
     fovea_ticket ticket, completed; /* the last one given out; the last one that is done */
     fv_flight flight[FV_FLIGHTS];
     double seconds; /* of the device, for the last one */

@@ -89,6 +89,30 @@ static bool boxes_are_asked_for()
            plan.try_detections({out}, boxes) == FOVEA_ENOTSUP && boxes.empty();
 }
 
+// Results of outputs that were made here: points of heat maps, depth in millimetres.
+static bool results_are_made()
+{
+    fovea::device device("cpu");
+    fovea_plan_options o = FOVEA_PLAN_OPTIONS_INIT;
+    o.frame.width = o.frame.height = 64;
+    o.dry = 1;
+    const fovea::model pose("synthetic:vitpose-s"), depth("synthetic:depth-anything-s");
+    fovea::plan heat(pose, device, o), far(depth, device, o);
+    std::vector<float> maps = heat.buffer(0), metres = far.buffer(0);
+    std::vector<fovea_keypoint> points(pose.info().keypoints);
+    std::vector<std::uint16_t> steps(64 * 64), classes(64 * 64), none;
+    std::vector<fovea_mask> masks(2);
+    metres.assign(metres.size(), 1.5f);
+    const fovea_mask_options usual = FOVEA_MASK_OPTIONS_INIT;
+    return heat.output(0).kind == FOVEA_KIND_KEYPOINTS &&
+           heat.try_keypoints({maps}, points) == FOVEA_OK && points.size() == 17 &&
+           far.try_depth_map({metres}, FOVEA_EXTENT_FRAME, 1e-3, steps) == FOVEA_OK &&
+           steps[100] == 1500 &&
+           far.try_depth_map({metres}, FOVEA_EXTENT_PICTURE, metres) == FOVEA_EINVAL &&
+           far.try_class_map({metres}, FOVEA_EXTENT_FRAME, classes) == FOVEA_EINVAL &&
+           far.try_masks({metres}, usual, masks, none) == FOVEA_EINVAL && masks.empty();
+}
+
 // What is asked for is what a plan says that it uses, and an operation computes with it.
 static bool products_are_chosen()
 {
@@ -127,6 +151,7 @@ int main()
         state_counts(),
         features_lie_on_a_grid(),
         boxes_are_asked_for(),
+        results_are_made(),
         products_are_chosen(),
     };
     int passed = 0, all = 0;

@@ -435,6 +435,27 @@ class Models(unittest.TestCase):
         with self.assertRaisesRegex(fovea.Error, "all outputs cls.0"):
             model.plan(self.image).detections(self.image)
 
+    def test_results(self):
+        high, wide = self.image.shape[:2]
+        model = fovea.Model("synthetic:depth-anything-s")
+        plan = model.plan(self.image, preprocess=True)
+        self.assertEqual(plan.kinds, {"predicted_depth": "depth"})
+        depth, steps = plan.depth(self.image), plan.depth(self.image, unit=0)
+        self.assertEqual((depth.shape, depth.dtype), ((high, wide), np.float32))
+        self.assertEqual((steps.dtype, steps.min(), steps.max()), (np.uint16, 1, 65535))
+        farthest, nearest = (k(depth) for k in (np.argmin, np.argmax))
+        self.assertEqual((steps.flat[farthest], steps.flat[nearest]), (1, 65535))
+        model = fovea.Model("synthetic:vitpose-s")
+        points = model.plan(self.image, preprocess=True).keypoints(self.image)
+        self.assertEqual(len(points), model.info["keypoints"])
+        self.assertEqual(model.keypoint(0), "nose")
+        segmenter = fovea.Model("synthetic:mavit-t-fpn").plan(self.image, preprocess=True)
+        classes = segmenter.class_map(self.image)
+        self.assertEqual(classes.shape, (high, wide))
+        self.assertTrue(((classes < 150) | (classes == fovea.NO_CLASS)).all())
+        with self.assertRaisesRegex(fovea.Error, "masks_queries_logits"):
+            segmenter.masks(self.image)
+
     def test_threads(self):
         """Of one model, with the plan that all share and with one each."""
         names, seen = ["last_hidden_state"], []

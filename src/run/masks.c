@@ -1,0 +1,279 @@
+/* masks.c: fovea_masks: masks of queries become records and a map. */
+#include <math.h>
+#include <string.h>
+
+#include "base/abi.h"
+#include "plan/outcome_room.h"
+#include "run/outcome.h"
+
+typedef struct mask_search {
+    fv_outcome masks, classes;
+    fv_extent extent;
+    fv_mask_room room;
+    uint32_t kept; /* of room.work */
+    fovea_mask_options options;
+    fovea_mask *found;
+    size_t count;
+    uint16_t *map; /* or NULL */
+} mask_search;
+
+static fovea_status begin(mask_search *s, const fovea_plan *p, const fovea_output *outs,
+                          size_t n_outs)
+{
+    FV_TRY(fv_outcome_check(p, outs, n_outs));
+    FV_TRY(fv_outcome_of(&s->masks, p, outs, FOVEA_KIND_MASKS, "masks_queries_logits"));
+    FV_TRY(fv_outcome_of(&s->classes, p, outs, FOVEA_KIND_MASK_CLASSES, "class_queries_logits"));
+    s->room = fv_outcome_mask_room(&p->b);
+    return fv_extent_of(&s->extent, p, FOVEA_EXTENT_FRAME);
+}
+
+/* ---- which queries are looked at ---- */
+
+/* The best class of a query, among the first n, and its probability among all. */
+static uint32_t best_class(float *score, const float *logits, uint32_t n, uint32_t all)
+{
+    uint32_t best = 0;
+    double sum = 0;
+    for (uint32_t k = 1; k < n; k++)
+        best = logits[k] > logits[best] ? k : best;
+    for (uint32_t k = 0; k < all; k++)
+        sum += exp((double)logits[k] - logits[best]);
+    *score = (float)(1 / sum);
+    return best;
+}
+
+static void keep_queries(mask_search *s)
+{
+    const bool panoptic = s->options.rule == FOVEA_MASKS_PANOPTIC;
+    const uint32_t all = s->classes.columns, nothing = all - 1;
+    for (uint32_t q = 0; q < s->classes.rows; q++) {
+        const float *logits = s->classes.data + (size_t)q * all;
+        float score;
+        const uint32_t label = best_class(&score, logits, panoptic ? all : nothing, all);
+        /* An instance's score becomes no larger by that of its pixels. */
+        if (panoptic ? label != nothing && score > s->options.threshold
+                     : score >= s->options.threshold)
+            s->room.work[s->kept++] = (fv_mask_work){.query = q, .label = label, .score = score};
+    }
+}
+
+/* ---- pixels ---- */
+
+typedef void see_pixel(mask_search *s, uint32_t x, uint32_t y, const float *logit);
+
+/* Rows of the grid at the height of a row of pixels become one, of the queries that are kept. */
+static void blend_line(const mask_search *s, const fv_between *row)
+{
+    const size_t queries = s->masks.columns, line = s->masks.grid.width * queries;
+    const float *a = s->masks.data + row->first * line, *b = s->masks.data + row->second * line;
+    float *to = s->room.line;
+    for (uint32_t x = 0; x < s->masks.grid.width; x++, a += queries, b += queries)
+        for (uint32_t k = 0; k < s->kept; k++) {
+            const uint32_t q = s->room.work[k].query;
+            *to++ = a[q] + row->part * (b[q] - a[q]);
+        }
+}
+
+/* Calls `see` with the logits of the kept queries at every pixel of the picture. */
+static void see_all(mask_search *s, see_pixel *see)
+{
+    const fv_extent *e = &s->extent;
+    for (uint32_t y = 0; s->kept > 0 && y < e->height; y++) {
+        const fv_between row = fv_extent_row(e, y, s->masks.grid.height);
+        if (row.outside)
+            continue;
+        blend_line(s, &row);
+        for (uint32_t x = 0; x < e->width; x++) {
+            const fv_between column = fv_extent_column(e, x, s->masks.grid.width);
+            if (column.outside)
+                continue;
+            fv_blend(s->room.pixel, s->room.line + (size_t)column.first * s->kept,
+                     s->room.line + (size_t)column.second * s->kept, column.part, s->kept);
+            see(s, x, y, s->room.pixel);
+        }
+    }
+}
+
+static float sigmoid(float x)
+{
+    return 1 / (1 + expf(-x));
+}
+
+/* The kept query that has a pixel, and its probability of being inside. */
+static uint32_t winner(const mask_search *s, const float *logit, float *probability)
+{
+    uint32_t best = 0;
+    float most = -1;
+    *probability = 0;
+    for (uint32_t k = 0; k < s->kept; k++) {
+        const float inside = sigmoid(logit[k]), x = s->room.work[k].score * inside;
+        if (x > most) {
+            most = x;
+            best = k;
+            *probability = inside;
+        }
+    }
+    return best;
+}
+
+static void count_panoptic(mask_search *s, uint32_t x, uint32_t y, const float *logit)
+{
+    float probability;
+    (void)x;
+    (void)y;
+    for (uint32_t k = 0; k < s->kept; k++)
+        s->room.work[k].inside += sigmoid(logit[k]) >= s->options.mask_threshold;
+    fv_mask_work *w = &s->room.work[winner(s, logit, &probability)];
+    w->won++;
+    w->sum += probability >= s->options.mask_threshold;
+}
+
+static void count_instances(mask_search *s, uint32_t x, uint32_t y, const float *logit)
+{
+    (void)x;
+    (void)y;
+    for (uint32_t k = 0; k < s->kept; k++)
+        if (logit[k] > 0) {
+            s->room.work[k].inside++;
+            s->room.work[k].sum += sigmoid(logit[k]);
+        }
+}
+
+static void add_pixel(mask_search *s, uint32_t id, uint32_t x, uint32_t y)
+{
+    if (id == 0)
+        return;
+    fovea_mask *m = &s->found[id - 1];
+    const bool first = m->area++ == 0;
+    m->x1 = first ? (float)x : fminf(m->x1, (float)x);
+    m->y1 = first ? (float)y : fminf(m->y1, (float)y);
+    m->x2 = first ? (float)x + 1 : fmaxf(m->x2, (float)x + 1);
+    m->y2 = first ? (float)y + 1 : fmaxf(m->y2, (float)y + 1);
+    if (s->map)
+        s->map[(size_t)y * s->extent.width + x] = (uint16_t)id;
+}
+
+static void draw_panoptic(mask_search *s, uint32_t x, uint32_t y, const float *logit)
+{
+    float probability;
+    const uint32_t best = winner(s, logit, &probability);
+    if (probability >= s->options.mask_threshold)
+        add_pixel(s, s->room.work[best].id, x, y);
+}
+
+static void draw_instances(mask_search *s, uint32_t x, uint32_t y, const float *logit)
+{
+    for (uint32_t k = 0; k < s->kept; k++)
+        if (logit[k] > 0)
+            add_pixel(s, s->room.work[k].id, x, y);
+}
+
+/* ---- records ---- */
+
+static bool is_stuff(const fovea_mask_options *o, uint32_t label)
+{
+    for (size_t i = 0; i < o->n_stuff; i++)
+        if (o->stuff[i] == label)
+            return true;
+    return false;
+}
+
+/* Whether the pixels of a query make a mask; settles its score. */
+static bool makes_mask(const mask_search *s, fv_mask_work *w)
+{
+    if (s->options.rule == FOVEA_MASKS_PANOPTIC) /* sum: pixels won that are inside */
+        return w->sum > 0 && w->won > s->options.overlap_threshold * (float)w->inside;
+    w->score *= (float)(w->sum / (w->inside + 1e-6));
+    return w->inside > 0 && w->score >= s->options.threshold;
+}
+
+/* The record of earlier stuff of the same class, or 0. */
+static uint32_t joined(const mask_search *s, const fv_mask_work *w)
+{
+    if (s->options.rule != FOVEA_MASKS_PANOPTIC || !is_stuff(&s->options, w->label))
+        return 0;
+    for (const fv_mask_work *before = s->room.work; before < w; before++)
+        if (before->id && before->label == w->label)
+            return before->id;
+    return 0;
+}
+
+static void make_records(mask_search *s, size_t room)
+{
+    for (fv_mask_work *w = s->room.work; w < s->room.work + s->kept; w++) {
+        if (!makes_mask(s, w))
+            continue;
+        w->id = joined(s, w);
+        if (w->id || s->count == room)
+            continue;
+        s->found[s->count++] =
+            (fovea_mask){.label = w->label, .score = w->score, .query = w->query};
+        w->id = (uint32_t)s->count;
+    }
+}
+
+static fovea_status read_options(fovea_mask_options *own, const fovea_mask_options *options)
+{
+    *own = (fovea_mask_options)FOVEA_MASK_OPTIONS_INIT;
+    FV_TRY(FV_ABI_READ(*own, options, FOVEA_MASK_OPTIONS_INIT));
+    FV_TRY(fv_known("rule of masks", (int)own->rule, FOVEA_MASKS_INSTANCE));
+    float *const share[] = {&own->threshold, &own->mask_threshold, &own->overlap_threshold};
+    static const float usual[] = {0.8f, 0.5f, 0.8f};
+    static const char *const name[] = {"threshold", "mask_threshold", "overlap_threshold"};
+    for (int i = 0; i < 3; i++) {
+        if (!(*share[i] >= 0 && *share[i] <= 1))
+            return fv_fail(FOVEA_EINVAL, "%s of masks is %g; it is between 0 and 1", name[i],
+                           (double)*share[i]);
+        if (*share[i] == 0)
+            *share[i] = usual[i];
+    }
+    return own->n_stuff == 0 ? FOVEA_OK : fv_require(own->stuff, "the classes of stuff");
+}
+
+fovea_status fovea_masks(fovea_plan *plan, const fovea_output *outs, size_t n_outs,
+                         const fovea_mask_options *options, fovea_mask *masks, size_t room,
+                         size_t *count, uint16_t *map, size_t map_room)
+{
+    mask_search s = {.found = masks, .map = map};
+    FV_TRY(read_options(&s.options, options));
+    FV_TRY(begin(&s, plan, outs, n_outs));
+    FV_TRY(fv_require(count, "the place of the number of masks"));
+    if (room > 0)
+        FV_TRY(fv_require(masks, "the place of the masks"));
+    const size_t pixels = (size_t)s.extent.width * s.extent.height;
+    const bool panoptic = s.options.rule == FOVEA_MASKS_PANOPTIC;
+    if (map) {
+        FV_TRY(fv_outcome_room("pixels", map_room, pixels));
+        memset(map, 0, pixels * sizeof *map);
+    }
+    keep_queries(&s);
+    see_all(&s, panoptic ? count_panoptic : count_instances);
+    make_records(&s, room < UINT16_MAX ? room : UINT16_MAX);
+    if (s.count > 0)
+        see_all(&s, panoptic ? draw_panoptic : draw_instances);
+    *count = s.count;
+    return FOVEA_OK;
+}
+
+fovea_status fovea_mask_pixels(fovea_plan *plan, const fovea_output *outs, size_t n_outs,
+                               uint32_t query, uint8_t *inside, size_t room)
+{
+    mask_search s = {0};
+    FV_TRY(begin(&s, plan, outs, n_outs));
+    FV_TRY(fv_require(inside, "the map"));
+    FV_TRY(fv_outcome_room("pixels", room, (size_t)s.extent.width * s.extent.height));
+    if (query >= s.masks.columns)
+        return fv_fail(FOVEA_EINVAL, "query %u; the model has %u", query, s.masks.columns);
+    s.room.work[0] = (fv_mask_work){.query = query};
+    s.kept = 1;
+    for (uint32_t y = 0; y < s.extent.height; y++) {
+        const fv_between row = fv_extent_row(&s.extent, y, s.masks.grid.height);
+        blend_line(&s, &row);
+        for (uint32_t x = 0; x < s.extent.width; x++) {
+            const fv_between at = fv_extent_column(&s.extent, x, s.masks.grid.width);
+            const float a = s.room.line[at.first], b = s.room.line[at.second];
+            *inside++ = !row.outside && !at.outside && a + at.part * (b - a) > 0;
+        }
+    }
+    return FOVEA_OK;
+}

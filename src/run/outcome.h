@@ -1,0 +1,51 @@
+/* outcome.h: what functions of results.h have in common: the caller's outputs by what they are, and
+ * where the pixels of a map lie in an output's grid. */
+#ifndef FOVEA_SRC_RUN_OUTCOME_H
+#define FOVEA_SRC_RUN_OUTCOME_H
+
+#include "plan/plan.h"
+
+/* An output that the caller gave. */
+typedef struct fv_outcome {
+    const float *data;
+    uint32_t rows, columns;
+    fv_grid grid;
+} fv_outcome;
+
+/* Checks arguments that all have. */
+fovea_status fv_outcome_check(const fovea_plan *p, const fovea_output *outs, size_t n_outs);
+/* The output of a name; EINVAL: the plan lacks it, or its buffer is too small. */
+fovea_status fv_outcome_named(fv_outcome *out, const fovea_plan *p, const fovea_output *outs,
+                             const char *name);
+/* The output of a kind, which `usual` names where the plan has none. */
+fovea_status fv_outcome_of(fv_outcome *out, const fovea_plan *p, const fovea_output *outs,
+                          fovea_kind kind, const char *usual);
+/* EINVAL where `room` is less than `needed`. */
+fovea_status fv_outcome_room(const char *what, size_t room, size_t needed);
+
+/* A map, and where the picture's patches lie among its pixels. */
+typedef struct fv_extent {
+    uint32_t width, height;
+    double left, top, across, down; /* pixels of the map; `across` by `down` of them */
+    double right, bottom;           /* where the picture ends: patches may leave a rest */
+} fv_extent;
+fovea_status fv_extent_of(fv_extent *out, const fovea_plan *p, fovea_extent which);
+
+/* Of the places along one side of a grid: the two around the centre of a pixel of the map, and how
+ * far it is to the second. Beyond the centres at the edges both are the last. */
+typedef struct fv_between {
+    uint32_t first, second;
+    float part;
+    bool outside; /* of the picture */
+} fv_between;
+fv_between fv_extent_column(const fv_extent *e, uint32_t x, uint32_t places);
+fv_between fv_extent_row(const fv_extent *e, uint32_t y, uint32_t places);
+
+/* out[i] = a[i] + part (b[i] - a[i]) */
+static inline void fv_blend(float *out, const float *a, const float *b, float part, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        out[i] = a[i] + part * (b[i] - a[i]);
+}
+
+#endif

@@ -1,0 +1,572 @@
+/* test_results.c: what is made of outputs: depth, classes, masks and key points against plain
+ * double definitions, on outputs made here: smooth ones, and those that nobody wants. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <fovea/fovea.h>
+
+#include "tests/fixture.h"
+#include "tests/plan/heap_calls.h"
+
+#define MODELS TEST_DATA "/golden/models/"
+
+/* A plan of a model, and buffers for its outputs. */
+typedef struct subject {
+    fovea_device *device;
+    fovea_model *model;
+    fovea_plan *plan;
+    fovea_plan_info info;
+    uint32_t width, height; /* of frames */
+    size_t n;
+    fovea_output_info output[4];
+    fovea_output out[4];
+} subject;
+
+/* Frames of width x height, shrunk until the short side is `edge`, of which the middle is seen;
+ * edge 0: as they are. `names` ends with NULL. */
+static void open_subject(subject *s, const char *path, const char *const *names, uint32_t width,
+                         uint32_t height, uint32_t edge)
+{
+    fovea_plan_options options = FOVEA_PLAN_OPTIONS_INIT;
+    fovea_preprocess rule = FOVEA_PREPROCESS_INIT;
+    *s = (subject){.device = fixture_device(1), .width = width, .height = height};
+    assert_int_equal(fovea_model_load(&s->model, path), FOVEA_OK);
+    fovea_model_preprocess(s->model, &rule);
+    rule.resize = FOVEA_RESIZE_SHORT;
+    rule.short_edge = edge;
+    rule.crop_width = rule.crop_height = edge;
+    rule.patch = rule.most_patches = 0;
+    options.preprocess = edge ? &rule : NULL;
+    options.frame.width = width;
+    options.frame.height = height;
+    options.outputs = names;
+    for (; names[s->n]; s->n++)
+        ;
+    options.n_outputs = s->n;
+    options.dry = 1; /* no frame is run */
+    assert_int_equal(fovea_plan_create(&s->plan, s->model, s->device, &options), FOVEA_OK);
+    s->info = (fovea_plan_info)FOVEA_PLAN_INFO_INIT;
+    fovea_plan_query(s->plan, &s->info);
+    for (size_t i = 0; i < s->n; i++) {
+        s->output[i] = (fovea_output_info)FOVEA_OUTPUT_INFO_INIT;
+        assert_true(fovea_plan_output(s->plan, i, &s->output[i]));
+        s->out[i].size = (size_t)s->output[i].rows * s->output[i].columns * sizeof(float);
+        s->out[i].data = calloc(1, s->out[i].size);
+    }
+}
+
+static void close_subject(subject *s)
+{
+    for (size_t i = 0; i < s->n; i++)
+        free(s->out[i].data);
+    fovea_plan_free(s->plan);
+    fovea_model_free(s->model);
+    fovea_device_close(s->device);
+}
+
+static float *data_of(const subject *s, size_t i)
+{
+    return s->out[i].data;
+}
+
+static uint32_t state = 1;
+
+static float uniform(void) /* in [-1, 1) */
+{
+    state = state * 1664525u + 1013904223u;
+    return (float)(state >> 8) / 0x1p23f - 1;
+}
+
+static void fill(const subject *s, size_t i, float scale)
+{
+    for (size_t k = 0; k < s->out[i].size / sizeof(float); k++)
+        data_of(s, i)[k] = scale * uniform();
+}
+
+/* ---- definitions ---- */
+
+/* Whether pixel x, y of the frame is in the picture, and where: in shares of what the patches
+ * cover. */
+static bool place(const subject *s, uint32_t x, uint32_t y, double at[2])
+{
+    const fovea_plan_info *i = &s->info;
+    const double u = (x + 0.5 - i->left) / i->scale_x, v = (y + 0.5 - i->top) / i->scale_y;
+    at[0] = u / (i->width - i->ignored_right);
+    at[1] = v / (i->height - i->ignored_bottom);
+    return u >= 0 && v >= 0 && u < i->width && v < i->height;
+}
+
+/* Column c of an output there, between the four places around it. */
+static double sample(const subject *s, size_t output, const double at[2], uint32_t c)
+{
+    const fovea_output_info *o = &s->output[output];
+    const double most[2] = {o->grid_width - 1.0, o->grid_height - 1.0};
+    double sum = 0, part[2];
+    uint32_t first[2];
+    for (int k = 0; k < 2; k++) {
+        const double p = fmin(fmax(at[k] * (most[k] + 1) - 0.5, 0), most[k]);
+        first[k] = (uint32_t)p;
+        part[k] = p - first[k];
+    }
+    for (int j = 0; j < 4; j++) {
+        const uint32_t x = (uint32_t)fmin(first[0] + j % 2, most[0]);
+        const uint32_t y = (uint32_t)fmin(first[1] + j / 2, most[1]);
+        const double w = (j % 2 ? part[0] : 1 - part[0]) * (j / 2 ? part[1] : 1 - part[1]);
+        sum += w * (double)data_of(s, output)[((size_t)y * o->grid_width + x) * o->columns + c];
+    }
+    return sum;
+}
+
+static double sigmoid(double x)
+{
+    return 1 / (1 + exp(-x));
+}
+
+/* Of the classes of a query, with that of nothing. */
+static double share(const subject *s, size_t output, uint32_t query, uint32_t class)
+{
+    const uint32_t n = s->output[output].columns;
+    const float *logit = data_of(s, output) + (size_t)query * n;
+    double sum = 0;
+    for (uint32_t k = 0; k < n; k++)
+        sum += exp((double)logit[k] - (double)logit[class]);
+    return 1 / sum;
+}
+
+/* ---- depth ---- */
+
+static const char *const depth_names[] = {"predicted_depth", NULL};
+
+static void depth_case(uint32_t width, uint32_t height, uint32_t edge)
+{
+    subject s;
+    size_t outside = 0;
+    open_subject(&s, "synthetic:depth-anything-s", depth_names, width, height, edge);
+    const size_t pixels = (size_t)width * height;
+    float *depth = malloc(pixels * sizeof *depth);
+    uint16_t *steps = malloc(pixels * sizeof *steps);
+    fill(&s, 0, 5);
+    assert_int_equal(s.output[0].kind, FOVEA_KIND_DEPTH);
+    assert_int_equal(fovea_depth_map(s.plan, s.out, 1, FOVEA_EXTENT_FRAME, depth, pixels), 0);
+    assert_int_equal(fovea_depth_map_u16(s.plan, s.out, 1, FOVEA_EXTENT_FRAME, 1e-3, steps, pixels),
+                     0);
+    for (size_t i = 0; i < pixels; i++) {
+        double at[2];
+        if (!place(&s, (uint32_t)(i % width), (uint32_t)(i / width), at)) {
+            assert_true(isnan(depth[i]) && steps[i] == 0);
+            outside++;
+            continue;
+        }
+        const double want = sample(&s, 0, at, 0);
+        assert_true(fabs(depth[i] - want) < 1e-4);
+        assert_true(fabs(fmin(fmax(want * 1000, 1), 65535) - steps[i]) < 0.7);
+    }
+    assert_true(edge == 0 ? outside == 0 : outside > pixels / 10);
+    /* Stretched, the ends are reached. */
+    uint16_t least = UINT16_MAX, greatest = 0;
+    assert_int_equal(fovea_depth_map_u16(s.plan, s.out, 1, FOVEA_EXTENT_FRAME, 0, steps, pixels),
+                     0);
+    for (size_t i = 0; i < pixels; i++)
+        if (steps[i]) {
+            least = steps[i] < least ? steps[i] : least;
+            greatest = steps[i] > greatest ? steps[i] : greatest;
+        }
+    assert_int_equal(least, 1);
+    assert_int_equal(greatest, UINT16_MAX);
+    /* The picture alone has nothing outside. */
+    const size_t seen = (size_t)s.info.width * s.info.height;
+    float *picture = malloc(seen * sizeof *picture);
+    assert_int_equal(fovea_depth_map(s.plan, s.out, 1, FOVEA_EXTENT_PICTURE, picture, seen), 0);
+    for (size_t i = 0; i < seen; i++)
+        assert_true(isfinite(picture[i]));
+    free(picture);
+    free(steps);
+    free(depth);
+    close_subject(&s);
+}
+
+static void depth_lies_in_the_frame(void **unused)
+{
+    (void)unused;
+    depth_case(61, 47, 0);
+    depth_case(90, 60, 42);
+    depth_case(57, 131, 28);
+}
+
+static void depth_of_no_numbers(void **unused)
+{
+    (void)unused;
+    subject s;
+    uint16_t steps[28 * 28];
+    open_subject(&s, "synthetic:depth-anything-s", depth_names, 28, 28, 0);
+    const float odd[] = {NAN, INFINITY, -INFINITY, 3e38f, -3e38f};
+    for (int k = 0; k < 5; k++) {
+        for (size_t i = 0; i < s.output[0].rows; i++)
+            data_of(&s, 0)[i] = odd[k];
+        for (double unit = 0; unit < 1; unit += 0.5)
+            assert_int_equal(
+                fovea_depth_map_u16(s.plan, s.out, 1, FOVEA_EXTENT_FRAME, unit, steps, 28 * 28), 0);
+        if (k == 0)
+            assert_int_equal(steps[17], 0);
+    }
+    for (size_t i = 0; i < s.output[0].rows; i++) /* all the same */
+        data_of(&s, 0)[i] = 2;
+    assert_int_equal(fovea_depth_map_u16(s.plan, s.out, 1, FOVEA_EXTENT_FRAME, 0, steps, 28 * 28),
+                     0);
+    assert_int_equal(steps[0], 1);
+    assert_int_equal(fovea_depth_map_u16(s.plan, s.out, 1, FOVEA_EXTENT_FRAME, -1, steps, 28 * 28),
+                     FOVEA_EINVAL);
+    assert_int_equal(fovea_depth_map_u16(s.plan, s.out, 1, FOVEA_EXTENT_FRAME, NAN, steps, 28 * 28),
+                     FOVEA_EINVAL);
+    assert_int_equal(fovea_depth_map_u16(s.plan, s.out, 1, FOVEA_EXTENT_FRAME, 0, steps, 28 * 27),
+                     FOVEA_EINVAL);
+    assert_non_null(strstr(fovea_error(), "784"));
+    uint16_t class;
+    assert_int_equal(fovea_class_map(s.plan, s.out, 1, FOVEA_EXTENT_FRAME, &class, 1 << 20),
+                     FOVEA_EINVAL);
+    assert_non_null(strstr(fovea_error(), "seg_logits"));
+    close_subject(&s);
+}
+
+/* ---- masks ---- */
+
+static const char *const mask_names[] = {"masks_queries_logits", "class_queries_logits", NULL};
+
+/* Queries of which some are sure of a class and some of nothing. */
+static void fill_masks(const subject *s)
+{
+    const uint32_t classes = s->output[1].columns;
+    fill(s, 0, 3);
+    fill(s, 1, 1);
+    for (uint32_t q = 0; q < s->output[1].rows; q++)
+        data_of(s, 1)[q * classes + (q % 4 == 3 ? classes - 1 : q % (classes - 1))] += 6;
+}
+
+static void classes_by_masks(void **unused)
+{
+    (void)unused;
+    subject s;
+    open_subject(&s, MODELS "eomt-masked-01", mask_names, 90, 64, 48);
+    fill_masks(&s);
+    assert_int_equal(s.output[0].kind, FOVEA_KIND_MASKS);
+    assert_int_equal(s.output[1].kind, FOVEA_KIND_MASK_CLASSES);
+    static uint16_t class[90 * 64];
+    const uint32_t n = s.output[1].columns - 1;
+    assert_int_equal(fovea_class_map(s.plan, s.out, 2, FOVEA_EXTENT_FRAME, class, 90 * 64), 0);
+    for (uint32_t i = 0; i < 90 * 64; i++) {
+        double at[2], best = -1, chosen = -1;
+        if (!place(&s, i % 90, i / 90, at)) {
+            assert_int_equal(class[i], FOVEA_NO_CLASS);
+            continue;
+        }
+        assert_true(class[i] < n);
+        for (uint32_t k = 0; k < n; k++) {
+            double score = 0;
+            for (uint32_t q = 0; q < s.output[1].rows; q++)
+                score += sigmoid(sample(&s, 0, at, q)) * share(&s, 1, q, k);
+            best = fmax(best, score);
+            chosen = k == class[i] ? score : chosen;
+        }
+        assert_true(chosen >= best - 1e-5); /* one of those that are as good */
+    }
+    close_subject(&s);
+}
+
+/* The pixels of a query by itself, brute force. */
+static void instances(void **unused)
+{
+    (void)unused;
+    enum { WIDE = 75, HIGH = 50, PIXELS = WIDE * HIGH, MOST = 32 };
+    subject s;
+    fovea_mask found[MOST];
+    static uint16_t map[PIXELS], want[PIXELS];
+    static uint8_t inside[PIXELS];
+    size_t count, next = 0;
+    open_subject(&s, MODELS "eomt-masked-01", mask_names, WIDE, HIGH, 48);
+    fill_masks(&s);
+    fovea_mask_options o = FOVEA_MASK_OPTIONS_INIT;
+    o.rule = FOVEA_MASKS_INSTANCE;
+    o.threshold = 0.6f;
+    assert_int_equal(fovea_masks(s.plan, s.out, 2, &o, found, MOST, &count, map, PIXELS), 0);
+    assert_true(count > 1);
+    memset(want, 0, sizeof want);
+    for (uint32_t q = 0; q < s.output[1].rows; q++) {
+        double sum = 0, area = 0, best = 0;
+        for (uint32_t k = 0; k + 1 < s.output[1].columns; k++)
+            best = fmax(best, share(&s, 1, q, k));
+        assert_int_equal(fovea_mask_pixels(s.plan, s.out, 2, q, inside, PIXELS), 0);
+        for (uint32_t i = 0; i < PIXELS; i++) {
+            double at[2];
+            const double logit = place(&s, i % WIDE, i / WIDE, at) ? sample(&s, 0, at, q) : -1;
+            if (fabs(logit) > 1e-4)
+                assert_int_equal(inside[i], logit > 0);
+            sum += inside[i] ? sigmoid(logit) : 0;
+            area += inside[i];
+        }
+        const double score = best * sum / (area + 1e-6);
+        if (fabs(score - 0.6) < 1e-5 || score < 0.6 || area == 0)
+            continue;
+        assert_true(next < count);
+        assert_int_equal(found[next].query, q);
+        assert_true(fabs(found[next].score - score) < 1e-5);
+        assert_true(fabs(share(&s, 1, q, found[next].label) - best) < 1e-9);
+        assert_int_equal(found[next].area, (uint64_t)area);
+        next++;
+        for (uint32_t i = 0; i < PIXELS; i++) {
+            want[i] = inside[i] ? (uint16_t)next : want[i];
+            if (inside[i])
+                assert_true(i % WIDE >= found[next - 1].x1 && i % WIDE < found[next - 1].x2 &&
+                            i / WIDE >= found[next - 1].y1 && i / WIDE < found[next - 1].y2);
+        }
+    }
+    assert_int_equal(next, count);
+    assert_memory_equal(map, want, sizeof map);
+    /* Fewer records, and without a map. */
+    size_t few;
+    assert_int_equal(fovea_masks(s.plan, s.out, 2, &o, found, 1, &few, map, PIXELS), 0);
+    assert_int_equal(few, 1);
+    for (int i = 0; i < PIXELS; i++)
+        assert_true(map[i] <= 1);
+    assert_int_equal(fovea_masks(s.plan, s.out, 2, &o, found, MOST, &few, NULL, 0), 0);
+    assert_int_equal(few, count);
+    close_subject(&s);
+}
+
+static void panoptic(void **unused)
+{
+    (void)unused;
+    enum { WIDE = 64, HIGH = 64, PIXELS = WIDE * HIGH, MOST = 32 };
+    subject s;
+    fovea_mask found[MOST];
+    static uint16_t map[PIXELS];
+    size_t count, with_stuff;
+    open_subject(&s, MODELS "eomt-masked-01", mask_names, WIDE, HIGH, 48);
+    fill_masks(&s);
+    fovea_mask_options o = FOVEA_MASK_OPTIONS_INIT;
+    o.threshold = 0.5f;
+    o.overlap_threshold = 0.3f;
+    assert_int_equal(fovea_masks(s.plan, s.out, 2, &o, found, MOST, &count, map, PIXELS), 0);
+    assert_true(count > 1);
+    const uint32_t queries = s.output[1].rows, nothing = s.output[1].columns - 1;
+    uint64_t area[MOST] = {0};
+    for (uint32_t i = 0; i < PIXELS; i++) {
+        double at[2], best = -1, inside = 0, mine = -1;
+        assert_true(map[i] <= count);
+        area[map[i]]++;
+        if (!map[i])
+            continue;
+        place(&s, i % WIDE, i / WIDE, at);
+        for (uint32_t q = 0; q < queries; q++) {
+            double top = 0;
+            for (uint32_t k = 0; k < nothing; k++)
+                top = fmax(top, share(&s, 1, q, k));
+            if (top < share(&s, 1, q, nothing) || top <= 0.5)
+                continue;
+            const double p = sigmoid(sample(&s, 0, at, q));
+            best = fmax(best, top * p);
+            if (found[map[i] - 1].query == q) {
+                mine = top * p;
+                inside = p;
+            }
+        }
+        assert_true(mine >= best - 1e-5 && inside >= 0.5 - 1e-5);
+    }
+    for (size_t k = 0; k < count; k++)
+        assert_int_equal(area[k + 1], found[k].area);
+    /* Stuff: one mask of a class. */
+    uint32_t all[64];
+    for (uint32_t k = 0; k < 64; k++)
+        all[k] = k;
+    o.stuff = all;
+    o.n_stuff = 64;
+    assert_int_equal(fovea_masks(s.plan, s.out, 2, &o, found, MOST, &with_stuff, map, PIXELS), 0);
+    assert_true(with_stuff > 0 && with_stuff <= count);
+    for (size_t k = 1; k < with_stuff; k++)
+        for (size_t j = 0; j < k; j++)
+            assert_int_not_equal(found[k].label, found[j].label);
+    close_subject(&s);
+}
+
+static void masks_of_no_numbers(void **unused)
+{
+    (void)unused;
+    subject s;
+    fovea_mask found[4];
+    static uint16_t map[64 * 64];
+    size_t count = 7;
+    open_subject(&s, MODELS "eomt-masked-01", mask_names, 64, 64, 0);
+    const float odd[] = {NAN, INFINITY, -INFINITY, 0};
+    for (int k = 0; k < 16; k++)
+        for (int rule = 0; rule < 2; rule++) {
+            fovea_mask_options o = FOVEA_MASK_OPTIONS_INIT;
+            o.rule = (fovea_mask_rule)rule;
+            for (size_t i = 0; i < s.out[0].size / 4; i++)
+                data_of(&s, 0)[i] = odd[k % 4];
+            for (size_t i = 0; i < s.out[1].size / 4; i++)
+                data_of(&s, 1)[i] = odd[k / 4];
+            assert_int_equal(fovea_masks(s.plan, s.out, 2, &o, found, 4, &count, map, 64 * 64), 0);
+            assert_int_equal(count, 0); /* no class is above the threshold */
+            assert_int_equal(fovea_class_map(s.plan, s.out, 2, FOVEA_EXTENT_FRAME, map, 64 * 64),
+                             0);
+        }
+    fovea_mask_options o = FOVEA_MASK_OPTIONS_INIT;
+    o.threshold = 2;
+    assert_int_equal(fovea_masks(s.plan, s.out, 2, &o, found, 4, &count, map, 64 * 64),
+                     FOVEA_EINVAL);
+    assert_int_equal(fovea_masks(s.plan, s.out, 2, NULL, found, 4, &count, map, 64 * 63),
+                     FOVEA_EINVAL);
+    assert_int_equal(fovea_masks(s.plan, s.out, 1, NULL, found, 4, &count, NULL, 0), FOVEA_EINVAL);
+    assert_int_equal(fovea_mask_pixels(s.plan, s.out, 2, 1 << 20, (uint8_t *)map, 64 * 64),
+                     FOVEA_EINVAL);
+    close_subject(&s);
+    const char *const half[] = {"masks_queries_logits", NULL};
+    open_subject(&s, MODELS "eomt-masked-01", half, 64, 64, 0);
+    assert_int_equal(fovea_masks(s.plan, s.out, 1, NULL, found, 4, &count, NULL, 0), FOVEA_EINVAL);
+    assert_non_null(strstr(fovea_error(), "class_queries_logits"));
+    close_subject(&s);
+}
+
+/* ---- key points ---- */
+
+static const char *const heat_names[] = {"heatmaps", NULL};
+
+/* The top of a Gaussian is found between places: its logarithm is a paraboloid, blurred too. */
+static void points_between_places(void **unused)
+{
+    (void)unused;
+    subject s;
+    fovea_keypoint points[64];
+    size_t count;
+    open_subject(&s, "synthetic:vitpose-s", heat_names, 150, 110, 0);
+    const fovea_output_info *o = &s.output[0];
+    assert_int_equal(o->kind, FOVEA_KIND_KEYPOINTS);
+    const double across = (double)s.info.width / (o->grid_width - 1);
+    const double down = (double)s.info.height / (o->grid_height - 1);
+    double top[64][2];
+    for (uint32_t k = 0; k < o->columns; k++) {
+        top[k][0] = 4 + (0.5 + 0.5 * (double)uniform()) * (o->grid_width - 9);
+        top[k][1] = 4 + (0.5 + 0.5 * (double)uniform()) * (o->grid_height - 9);
+        for (uint32_t i = 0; i < o->rows; i++) {
+            const double x = i % o->grid_width - top[k][0], y = i / o->grid_width - top[k][1];
+            data_of(&s, 0)[(size_t)i * o->columns + k] =
+                (float)exp(-(x * x + y * y + 0.8 * x * y) / 8);
+        }
+    }
+    assert_int_equal(fovea_keypoints(s.plan, s.out, 1, points, 64, &count), 0);
+    assert_int_equal(count, o->columns);
+    for (uint32_t k = 0; k < count; k++) {
+        assert_true(fabs(points[k].x - top[k][0] * across) < 0.02 * across);
+        assert_true(fabs(points[k].y - top[k][1] * down) < 0.02 * down);
+        assert_true(points[k].score > 0.8f && points[k].score <= 1);
+    }
+    assert_int_equal(fovea_keypoints(s.plan, s.out, 1, points, count - 1, &count), FOVEA_EINVAL);
+    /* At the edges, of one place, and without a top: never beyond reason, never without numbers. */
+    const float odd[] = {NAN, INFINITY, -INFINITY, 0, -1, 1};
+    for (int c = 0; c < 6; c++) {
+        for (size_t i = 0; i < s.out[0].size / 4; i++)
+            data_of(&s, 0)[i] = odd[c];
+        data_of(&s, 0)[o->columns * (o->rows - 1)] = c == 3 ? 1 : odd[c]; /* the last corner */
+        assert_int_equal(fovea_keypoints(s.plan, s.out, 1, points, 64, &count), 0);
+        for (uint32_t k = 0; k < count; k++)
+            assert_true(isfinite(points[k].x) && isfinite(points[k].y));
+        if (c == 0)
+            assert_true(points[0].score == 0);
+        if (c == 3)
+            assert_true(fabs(points[0].x - s.info.width) < across);
+    }
+    close_subject(&s);
+}
+
+/* ---- what all have in common ---- */
+
+static void nothing_is_allocated(void **unused)
+{
+    (void)unused;
+    subject mask, depth, heat;
+    static uint16_t map[64 * 64];
+    fovea_mask found[4];
+    fovea_keypoint points[64];
+    size_t count;
+    open_subject(&mask, MODELS "eomt-masked-01", mask_names, 64, 64, 0);
+    open_subject(&depth, "synthetic:depth-anything-s", depth_names, 64, 64, 0);
+    open_subject(&heat, "synthetic:vitpose-s", heat_names, 64, 64, 0);
+    fill_masks(&mask);
+    const uint64_t before = heap_calls();
+    int status = fovea_masks(mask.plan, mask.out, 2, NULL, found, 4, &count, map, 64 * 64);
+    status |= fovea_class_map(mask.plan, mask.out, 2, FOVEA_EXTENT_FRAME, map, 64 * 64);
+    status |= fovea_depth_map_u16(depth.plan, depth.out, 1, FOVEA_EXTENT_FRAME, 0, map, 64 * 64);
+    status |= fovea_keypoints(heat.plan, heat.out, 1, points, 64, &count);
+    const uint64_t calls = heap_calls() - before;
+    assert_int_equal(status, 0);
+    assert_int_equal(calls, 0);
+    close_subject(&heat);
+    close_subject(&depth);
+    close_subject(&mask);
+}
+
+static void kinds_of_outputs(void **unused)
+{
+    (void)unused;
+    static const struct {
+        const char *model, *output;
+        fovea_kind kind;
+    } cases[] = {
+        {"synthetic:dinov2-s", "last_hidden_state", FOVEA_KIND_FEATURES},
+        {"synthetic:mavit-t", "logits", FOVEA_KIND_LOGITS},
+        {"synthetic:mavit-t-fpn", "seg_logits", FOVEA_KIND_CLASS_MAP},
+        {"synthetic:mavit-t-upernet", "seg_logits", FOVEA_KIND_CLASS_MAP},
+        {"synthetic:mavit-t-retinanet", "cls.1", FOVEA_KIND_BOX_CLASSES},
+        {"synthetic:mavit-t-retinanet", "box.0", FOVEA_KIND_BOXES},
+        {"synthetic:rf-detr-n", "pred_boxes", FOVEA_KIND_BOXES},
+        {"synthetic:rf-detr-n", "logits", FOVEA_KIND_BOX_CLASSES},
+        {"synthetic:pola-pvt-t", "logits", FOVEA_KIND_LOGITS},
+        {"synthetic:depth-anything-s", "hidden1", FOVEA_KIND_FEATURES},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        subject s;
+        const char *const names[] = {cases[i].output, NULL};
+        open_subject(&s, cases[i].model, names, 512, 512, 0);
+        assert_int_equal(s.output[0].kind, cases[i].kind);
+        close_subject(&s);
+    }
+}
+
+static void names_of_points(void **unused)
+{
+    (void)unused;
+    fovea_model *model;
+    fovea_model_info info = FOVEA_MODEL_INFO_INIT;
+    assert_int_equal(fovea_model_load(&model, "synthetic:vitpose-s"), FOVEA_OK);
+    fovea_model_describe(model, &info);
+    assert_int_equal(info.keypoints, 17);
+    assert_string_equal(fovea_model_keypoint(model, 0), "nose");
+    assert_string_equal(fovea_model_keypoint(model, 16), "right ankle");
+    assert_null(fovea_model_keypoint(model, 17));
+    fovea_model_free(model);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(depth_lies_in_the_frame),
+        cmocka_unit_test(depth_of_no_numbers),
+        cmocka_unit_test(classes_by_masks),
+        cmocka_unit_test(instances),
+        cmocka_unit_test(panoptic),
+        cmocka_unit_test(masks_of_no_numbers),
+        cmocka_unit_test(points_between_places),
+        cmocka_unit_test(nothing_is_allocated),
+        cmocka_unit_test(kinds_of_outputs),
+        cmocka_unit_test(names_of_points),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
