@@ -14,7 +14,6 @@
 #include <fovea/fovea.h>
 
 #include "../stopwatch.h"
-#include "cli/common/segments.h"
 
 enum { CLASSES_MAX = 256 };
 
@@ -48,7 +47,7 @@ static struct scenes open_scenes(const char *path)
     return s;
 }
 
-static void count(struct table *t, const uint8_t *truth, const uint8_t *found, size_t pixels)
+static void count(struct table *t, const uint8_t *truth, const uint16_t *found, size_t pixels)
 {
     for (size_t i = 0; i < pixels; i++)
         t->count[truth[i]][found[i]]++;
@@ -93,15 +92,13 @@ static void score(const fovea_model *model, fovea_device *device, const char *at
     if (told.ignored_right || told.ignored_bottom)
         fail("scenes are to be a whole number of patches wide and high");
 
-    const segments_grid grid = {info.grid_width, info.grid_height, info.columns};
-    const segments_place place = {0, 0, s.width, s.height};
     const size_t pixels = (size_t)s.width * s.height;
     const size_t bytes = (size_t)info.rows * info.columns * sizeof(float);
-    float *logits = malloc(bytes), *room = malloc(segments_room(&grid) * sizeof *room);
-    uint8_t *found = malloc(pixels);
+    float *logits = malloc(bytes);
+    uint16_t *found = malloc(pixels * sizeof *found);
     double *taken = malloc(s.n * sizeof *taken);
     struct table *table = calloc(1, sizeof *table);
-    if (!logits || !room || !found || !taken || !table)
+    if (!logits || !found || !taken || !table)
         fail("out of memory");
     const fovea_output out = {logits, bytes};
     for (uint32_t i = 0; i < s.n; i++) {
@@ -110,8 +107,8 @@ static void score(const fovea_model *model, fovea_device *device, const char *at
         if (fovea_run(plan, &frame, &out, 1))
             fail(fovea_error());
         taken[i] = seconds() - begin;
-        segments_classify(found, s.width, s.height, logits + (size_t)info.prefix * info.columns,
-                          &grid, &place, room);
+        if (fovea_class_map(plan, &out, 1, FOVEA_EXTENT_FRAME, found, pixels))
+            fail(fovea_error());
         count(table, (const uint8_t *)s.masks.data + pixels * i, found, pixels);
     }
     qsort(taken, s.n, sizeof *taken, ascending);
@@ -123,7 +120,6 @@ static void score(const fovea_model *model, fovea_device *device, const char *at
            (unsigned long long)told.weights);
     fflush(stdout);
     free(logits);
-    free(room);
     free(found);
     free(taken);
     free(table);

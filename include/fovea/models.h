@@ -101,6 +101,7 @@ typedef struct fovea_model_info {
     uint32_t boxes;        /* that it finds in a picture, at most; 0: it finds none */
     uint32_t keypoints;    /* that it finds in a picture; 0: it finds none */
     uint32_t masks;        /* queries of masks; 0: none */
+    uint32_t metric;       /* 1: the depth that it gives is in metres */
 } fovea_model_info;
 #define FOVEA_MODEL_INFO_INIT FOVEA_INIT(fovea_model_info, )
 

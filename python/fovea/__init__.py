@@ -116,7 +116,7 @@ class ModelInfo(_Sized):
                 *_each(C.c_uint32, "width depth heads patch prefix native_width native_height classes "
                                    "segments"),
                 *_each(C.c_uint64, "parameters mapped_bytes"),
-                *_each(C.c_uint32, "boxes keypoints masks")]
+                *_each(C.c_uint32, "boxes keypoints masks metric")]
 
 
 class FrameShape(C.Structure):

@@ -114,6 +114,7 @@ static fovea_status read_model(fovea_model *m, const fv_source *source, const fv
                        config->file, d->backbone.taps, d->neck.levels);
     FV_TRY(check_index(config, d->neck.levels));
     FV_TRY(read_head(d, &t, config));
+    m->info.metric = d->act == FV_EPI_SIGMOID;
     m->preprocess =
         fv_processor_default(FV_PROCESSOR_DPT, m->info.native_width, m->info.native_height);
     m->preprocess.patch = v->patch;

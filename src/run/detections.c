@@ -1,8 +1,8 @@
 /* detections.c: fovea_detections: records of the boxes in a frame's outputs. */
 #include "models/detection.h"
 #include "models/model.h"
-#include "run/outcome.h"
 #include "run/boxes.h"
+#include "run/outcome.h"
 
 static fovea_status find_level(fv_box_level *out, const fovea_plan *p, const fovea_output *outs,
                                const fv_detection *d, uint32_t level)

@@ -24,15 +24,16 @@ static fovea_status answer(fv_outcome *out, const fovea_plan *p, const fovea_out
     const fovea_output *o = &outs[w - p->b.wanted];
     const fv_value *v = &p->b.value[w->value];
     const uint64_t bytes = (uint64_t)v->rows * v->cols * sizeof(float);
-    *out = (fv_outcome){o->data, v->rows, v->cols, w->grid};
-    return o->data && o->size >= bytes
-               ? FOVEA_OK
-               : fv_fail(FOVEA_EINVAL, "output %s: a buffer of %zu bytes, it has %llu", w->name,
-                         o->data ? o->size : 0, (unsigned long long)bytes);
+    if (!o->data || o->size < bytes)
+        return fv_fail(FOVEA_EINVAL, "output %s: a buffer of %zu bytes, it has %llu", w->name,
+                       o->data ? o->size : 0, (unsigned long long)bytes);
+    *out = (fv_outcome){(const float *)o->data + (size_t)w->grid.prefix * v->cols, v->rows, v->cols,
+                        w->grid};
+    return FOVEA_OK;
 }
 
 fovea_status fv_outcome_named(fv_outcome *out, const fovea_plan *p, const fovea_output *outs,
-                             const char *name)
+                              const char *name)
 {
     for (uint32_t i = 0; i < p->b.n_wanted; i++)
         if (strcmp(p->b.wanted[i].name, name) == 0)
@@ -41,7 +42,7 @@ fovea_status fv_outcome_named(fv_outcome *out, const fovea_plan *p, const fovea_
 }
 
 fovea_status fv_outcome_of(fv_outcome *out, const fovea_plan *p, const fovea_output *outs,
-                          fovea_kind kind, const char *usual)
+                           fovea_kind kind, const char *usual)
 {
     const fv_wanted *w = fv_outcome_find(&p->b, kind);
     if (w)

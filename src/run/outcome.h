@@ -7,7 +7,7 @@
 
 /* An output that the caller gave. */
 typedef struct fv_outcome {
-    const float *data;
+    const float *data; /* from the first place of the grid on */
     uint32_t rows, columns;
     fv_grid grid;
 } fv_outcome;
@@ -16,10 +16,10 @@ typedef struct fv_outcome {
 fovea_status fv_outcome_check(const fovea_plan *p, const fovea_output *outs, size_t n_outs);
 /* The output of a name; EINVAL: the plan lacks it, or its buffer is too small. */
 fovea_status fv_outcome_named(fv_outcome *out, const fovea_plan *p, const fovea_output *outs,
-                             const char *name);
+                              const char *name);
 /* The output of a kind, which `usual` names where the plan has none. */
 fovea_status fv_outcome_of(fv_outcome *out, const fovea_plan *p, const fovea_output *outs,
-                          fovea_kind kind, const char *usual);
+                           fovea_kind kind, const char *usual);
 /* EINVAL where `room` is less than `needed`. */
 fovea_status fv_outcome_room(const char *what, size_t room, size_t needed);
 

@@ -245,6 +245,8 @@ int cli_image_write_png(const char *path, const cli_image *image);
 /* One byte per pixel, an index into `colours` R, G, B triples; without a palette its R, G, B. */
 int cli_indices_write_png(const char *path, const uint8_t *index, uint32_t width, uint32_t height,
                           const uint8_t *palette, uint32_t colours);
+/* Grey of 16 bits. */
+int cli_depth_write_png(const char *path, const uint16_t *depth, uint32_t width, uint32_t height);
 void cli_image_free(cli_image *image);
 
 bool cli_ends_with(const char *text, const char *end);

@@ -270,6 +270,20 @@ int cli_indices_write_png(const char *path, const uint8_t *index, uint32_t width
     return cli_output_end(&o, written ? NULL : png.message);
 }
 
+int cli_depth_write_png(const char *path, const uint16_t *depth, uint32_t width, uint32_t height)
+{
+    png_image png;
+    memset(&png, 0, sizeof png);
+    png.version = PNG_IMAGE_VERSION;
+    png.width = width;
+    png.height = height;
+    png.format = PNG_FORMAT_LINEAR_Y;
+    cli_output o;
+    CLI_TRY(cli_output_begin(&o, path));
+    const bool written = png_image_write_to_stdio(&png, o.file, 0, depth, 0, NULL);
+    return cli_output_end(&o, written ? NULL : png.message);
+}
+
 #else
 
 static int read_png(cli_image *out, const char *path, struct bytes *b, enum what what)
@@ -288,6 +302,12 @@ int cli_indices_write_png(const char *path, const uint8_t *index, uint32_t width
                           const uint8_t *palette, uint32_t colours)
 {
     (void)index, (void)width, (void)height, (void)palette, (void)colours;
+    return cli_fail(CLI_UNSUPPORTED, "%s: is a PNG; this program was built without libpng", path);
+}
+
+int cli_depth_write_png(const char *path, const uint16_t *depth, uint32_t width, uint32_t height)
+{
+    (void)depth, (void)width, (void)height;
     return cli_fail(CLI_UNSUPPORTED, "%s: is a PNG; this program was built without libpng", path);
 }
 

@@ -2,7 +2,6 @@
  * the masks' own resolution. */
 #include <stdlib.h>
 
-#include "cli/common/segments.h"
 #include "cli/eval/eval.h"
 
 enum { CLASSES = 256, NO_CLASS = 255 };
@@ -15,7 +14,9 @@ typedef struct counts {
 static int begin(eval_run *r)
 {
     const char *name = cli_segments_output(r->s.model);
-    if (!name || !eval_want(r, name))
+    const bool masks = !name && r->s.info.masks > 0;
+    if (masks ? !eval_want(r, "masks_queries_logits") || !eval_want(r, "class_queries_logits")
+              : !name || !eval_want(r, name))
         return cli_fail(CLI_UNSUPPORTED,
                         "%s: has no segmentation head; put a linear one beside it as "
                         "segmentation.safetensors",
@@ -27,27 +28,19 @@ static int begin(eval_run *r)
 }
 
 /* Of the picture's pixels those that the crop has left. */
-static void count(counts *out, uint64_t *seen, const eval_runner *run, const dataset_picture *p,
-                  const uint8_t *class)
+static void count(counts *out, uint64_t *seen, const dataset_picture *p, const uint16_t *class)
 {
-    const fovea_plan_info *v = &run->info;
-    for (uint32_t y = 0; y < p->height; y++)
-        for (uint32_t x = 0; x < p->width; x++) {
-            const size_t i = (size_t)y * p->width + x;
-            const double right = (x + 0.5 - v->left) / v->scale_x;
-            const double below = (y + 0.5 - v->top) / v->scale_y;
-            if (p->mask[i] == NO_CLASS || right < 0 || right >= v->width + v->ignored_right ||
-                below < 0 || below >= v->height + v->ignored_bottom)
-                continue;
-            ++*seen;
-            out->truth[p->mask[i]]++;
-            out->found[class[i]]++;
-            out->both[class[i]] += class[i] == p->mask[i];
-        }
+    for (size_t i = 0; i < (size_t)p->width * p->height; i++) {
+        if (p->mask[i] == NO_CLASS || class[i] == FOVEA_NO_CLASS)
+            continue;
+        ++*seen;
+        out->truth[p->mask[i]]++;
+        out->found[class[i]]++;
+        out->both[class[i]] += class[i] == p->mask[i];
+    }
 }
 
-static int check_mask(uint64_t *labelled, const eval_run *r, const eval_case *c,
-                      const dataset_picture *p, size_t index)
+static int check_mask(uint64_t *labelled, const eval_run *r, const dataset_picture *p, size_t index)
 {
     const size_t pixels = (size_t)p->width * p->height;
     uint8_t top = 0;
@@ -56,10 +49,10 @@ static int check_mask(uint64_t *labelled, const eval_run *r, const eval_case *c,
             top = p->mask[i] > top ? p->mask[i] : top;
             ++*labelled;
         }
-    if (top < c->run.out.columns)
+    if (top < r->s.info.segments)
         return CLI_OK;
     char *name = eval_picture_name(r, index);
-    cli_tell("%s: its mask has class %u, the head %u classes", name, top, c->run.out.columns);
+    cli_tell("%s: its mask has class %u, the head %u classes", name, top, r->s.info.segments);
     free(name);
     return EVAL_SKIP;
 }
@@ -68,16 +61,15 @@ static int measure(json_t *record, eval_run *r, eval_case *c, const dataset_pict
                    size_t index)
 {
     const eval_runner *run = &c->run;
-    const fovea_plan_info *v = &run->info;
-    const segments_grid grid = {run->out.grid_width, run->out.grid_height, run->out.columns};
-    const segments_place place = {v->left, v->top, v->scale_x * v->width, v->scale_y * v->height};
+    const size_t pixels = (size_t)p->width * p->height;
     uint64_t labelled = 0, seen = 0;
-    CLI_TRY(check_mask(&labelled, r, c, p, index));
+    CLI_TRY(check_mask(&labelled, r, p, index));
     counts *n = cli_alloc(1, sizeof *n);
-    float *room = cli_alloc(segments_room(&grid), sizeof *room);
-    uint8_t *class = cli_alloc((size_t)p->width * p->height, sizeof *class);
-    segments_classify(class, p->width, p->height, eval_patches(run), &grid, &place, room);
-    count(n, &seen, run, p, class);
+    uint16_t *class = cli_alloc(pixels, sizeof *class);
+    const int code = cli_check(
+        fovea_class_map(run->plan, run->outs, run->n_outputs, FOVEA_EXTENT_FRAME, class, pixels));
+    if (!code)
+        count(n, &seen, p, class);
     json_t *classes = json_array();
     for (int k = 0; k < CLASSES; k++)
         if (n->truth[k] + n->found[k] > 0)
@@ -88,9 +80,8 @@ static int measure(json_t *record, eval_run *r, eval_case *c, const dataset_pict
     json_object_set_new(record, "labelled", json_integer((json_int_t)labelled));
     json_object_set_new(record, "seen", json_integer((json_int_t)seen));
     free(class);
-    free(room);
     free(n);
-    return CLI_OK;
+    return code;
 }
 
 static uint64_t number(const json_t *array, size_t i)

@@ -11,6 +11,8 @@
 static int make_room(run_state *r)
 {
     const bool kept = r->frames > 0 && (r->output || r->features);
+    free(r->outs);
+    r->outs = cli_alloc(r->n, sizeof *r->outs);
     for (size_t i = 0; i < r->n; i++) {
         run_series *s = &r->series[i];
         const uint32_t grid_width = s->info.grid_width;
@@ -25,6 +27,7 @@ static int make_room(run_state *r)
         s->rows = s->info.rows;
         s->columns = s->info.columns;
         s->frame = cli_alloc((size_t)(s->rows * s->columns), sizeof *s->frame);
+        r->outs[i] = (fovea_output){s->frame, (size_t)(s->rows * s->columns) * sizeof(float)};
     }
     return CLI_OK;
 }
@@ -100,14 +103,9 @@ static int map_attention(run_state *r, const char *path, const fovea_frame *fram
 
 int run_outputs(run_state *r, const fovea_frame *frame, double *seconds)
 {
-    fovea_output *outs = cli_alloc(r->n, sizeof *outs);
-    for (size_t i = 0; i < r->n; i++)
-        outs[i] = (fovea_output){
-            r->series[i].frame, (size_t)(r->series[i].rows * r->series[i].columns * sizeof(float))};
     const double begin = cli_seconds();
-    const int code = cli_check(fovea_run(r->plan, frame, outs, r->n));
+    const int code = cli_check(fovea_run(r->plan, frame, r->outs, r->n));
     *seconds = cli_seconds() - begin;
-    free(outs);
     return code;
 }
 
@@ -117,7 +115,11 @@ static int run_frame(run_state *r, const char *path, const char *name, const fov
     json_array_clear(r->written);
     CLI_TRY(run_outputs(r, frame, &seconds));
     CLI_TRY(run_detect(r, name));
+    CLI_TRY(run_find_depth(r, path));
+    CLI_TRY(run_find_masks(r, path, name));
+    CLI_TRY(run_find_points(r, name));
     CLI_TRY(keep(r, path, frame));
+    CLI_TRY(run_overlays(r) ? run_overlay(r, path, frame) : CLI_OK);
     CLI_TRY(r->other ? run_against(r, path, frame) : CLI_OK);
     CLI_TRY(r->query.path ? map_attention(r, path, frame) : CLI_OK);
     r->frames++;
@@ -174,6 +176,13 @@ static int run_tensor(run_state *r, const char *path, cli_progress *bar)
 
 /* ---- the command ---- */
 
+/* Whether all pictures go into one file. */
+static bool one_file(const run_state *r)
+{
+    return r->output || r->features || r->boxes.path || r->points.path ||
+           (r->masks.path && cli_ends_with(r->masks.path, ".json"));
+}
+
 static int run_all(run_state *r)
 {
     cli_progress bar;
@@ -183,8 +192,7 @@ static int run_all(run_state *r)
         code = cli_ends_with(r->path[i], ".safetensors") ? run_tensor(r, r->path[i], &bar)
                                                          : run_picture(r, r->path[i]);
         /* A broken picture stops the others where all go into one file, and with --strict. */
-        if (code == CLI_INPUT && !r->output && !r->features && !r->boxes.path &&
-            !r->common.strict) {
+        if (code == CLI_INPUT && !one_file(r) && !r->common.strict) {
             skipped = code;
             code = CLI_OK;
         }
@@ -197,7 +205,11 @@ static int run_all(run_state *r)
     if (r->output)
         CLI_THEN(code, run_save_outputs(r));
     if (r->boxes.path)
-        CLI_THEN(code, run_save_boxes(r));
+        CLI_THEN(code, run_save_coco(r, r->boxes.path, r->boxes.coco, "box", "boxes"));
+    if (r->masks.path && cli_ends_with(r->masks.path, ".json"))
+        CLI_THEN(code, run_save_coco(r, r->masks.path, r->masks.coco, "mask", "masks"));
+    if (r->points.path)
+        CLI_THEN(code, run_save_coco(r, r->points.path, r->points.coco, "pose", "poses"));
     return code ? code : skipped;
 }
 
@@ -214,13 +226,19 @@ static int check_names(const run_state *r)
     } pictures[] = {{"pca", r->pca},
                     {"labels", r->labels},
                     {"overlay", r->overlay},
+                    {"depth", r->depth.path},
                     {"against-picture", r->against_picture}};
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 5; i++)
         if (pictures[i].path && !cli_ends_with(pictures[i].path, ".png"))
             return cli_fail(CLI_USAGE, "--%s %s: the file is a .png", pictures[i].option,
                             pictures[i].path);
     if (r->boxes.path && !cli_ends_with(r->boxes.path, ".json"))
         return cli_fail(CLI_USAGE, "--boxes %s: the file is a .json", r->boxes.path);
+    if (r->points.path && !cli_ends_with(r->points.path, ".json"))
+        return cli_fail(CLI_USAGE, "--pose %s: the file is a .json", r->points.path);
+    if (r->masks.path && !cli_ends_with(r->masks.path, ".json") &&
+        !cli_ends_with(r->masks.path, ".png"))
+        return cli_fail(CLI_USAGE, "--masks %s: the file is a .png or .json", r->masks.path);
     if (r->hidden && !r->output)
         return cli_fail(CLI_USAGE, "--hidden adds to the file of -o, which is not given");
     return CLI_OK;
@@ -243,11 +261,35 @@ static void release(run_state *r)
     free(r->patch);
     cli_basis_free(&r->basis);
     attention_map_free(&r->map);
+    free(r->outs);
     run_boxes_free(&r->boxes);
+    run_depth_free(&r->depth);
+    run_masks_free(&r->masks);
+    run_points_free(&r->points);
     json_decref(r->written);
     fovea_plan_free(r->plan);
     cli_close(&r->s);
     free(r);
+}
+
+/* How depth and masks are shown. */
+static int read_results(run_state *r)
+{
+    run_masks *m = &r->masks;
+    m->options = (fovea_mask_options)FOVEA_MASK_OPTIONS_INIT;
+    CLI_TRY(cli_real(&r->score, "score", r->score_text, 0, 1));
+    m->options.threshold = (float)r->score;
+    if (m->rule && strcmp(m->rule, "instance") == 0)
+        m->options.rule = FOVEA_MASKS_INSTANCE;
+    else if (m->rule && strcmp(m->rule, "panoptic") != 0)
+        return cli_fail(CLI_USAGE, "--mask-rule %s: panoptic or instance", m->rule);
+    r->depth.map = r->depth.colours ? colour_map_find(r->depth.colours) : NULL;
+    if (r->depth.colours && !r->depth.map)
+        return cli_fail(CLI_USAGE, "--colormap %s: turbo, inferno, viridis or gray",
+                        r->depth.colours);
+    return r->depth.colours && !r->depth.path && !r->overlay
+               ? cli_fail(CLI_USAGE, "--colormap is for --depth or --overlay")
+               : CLI_OK;
 }
 
 /* All before the first frame; `argv` has what is not an option. */
@@ -257,6 +299,7 @@ static int prepare(run_state *r, int argc, char **argv)
         return cli_fail(CLI_USAGE, "run takes a MODEL and at least one INPUT; fovea run --help");
     CLI_TRY(check_names(r));
     CLI_TRY(attention_query_parse(&r->query, r->map_text, r->map_block));
+    CLI_TRY(read_results(r));
     CLI_TRY(cli_number(&r->top, "top", r->top_text, 0, 1u << 20));
     for (int i = 1; i < argc; i++)
         CLI_TRY(run_gather(&r->path, &r->paths, argv[i]));
@@ -284,8 +327,21 @@ int cli_run(const cli_command *self, int argc, char **argv)
          &r->basis_path},
         {"labels", 0, "FILE", "classes of a segmentation head as a picture of indices, .png",
          &r->labels},
-        {"overlay", 0, "FILE", "the same over the picture, .png", &r->overlay},
+        {"overlay", 0, "FILE",
+         "what the model finds over the picture, .png: classes, masks, depth, boxes, key points",
+         &r->overlay},
+        {"depth", 0, "FILE",
+         "depth, .png of 16 bits: of metric models millimetres, else the nearer the more",
+         &r->depth.path},
+        {"colormap", 0, "NAME", "depth in colours instead: turbo, inferno, viridis, gray",
+         &r->depth.colours},
+        {"masks", 0, "FILE", "masks: .png of their numbers, or .json as COCO has them",
+         &r->masks.path},
+        {"mask-rule", 0, "NAME", "panoptic (default), instance", &r->masks.rule},
         {"boxes", 0, "FILE", "boxes of a detector as COCO has them, .json", &r->boxes.path},
+        {"score", 0, "P", "least score of masks, 0.8, and of boxes and points that are drawn, 0.3",
+         &r->score_text},
+        {"pose", 0, "FILE", "key points as COCO has them, .json", &r->points.path},
         {"attention-map", 0, "X,Y,FILE", "what the patch at pixel X,Y attends to, .png (ViT)",
          &r->map_text},
         {"attention-block", 0, "I", "in block I; -1, the last, if not given", &r->map_block},
@@ -304,6 +360,8 @@ int cli_run(const cli_command *self, int argc, char **argv)
     r->top = 5;
     r->written = json_array();
     r->boxes.coco = json_array();
+    r->masks.coco = json_array();
+    r->points.coco = json_array();
     if (!code && first && !(code = prepare(r, argc - first, argv + first)))
         code = run_all(r);
     release(r);

@@ -3,21 +3,9 @@
 
 #include <math.h>
 
-enum { SIDE_MOST = 512 };
+#include "cli/run/colours.h"
 
-/* From nothing to the largest weight, ever lighter: to be told apart in grey and by the colour
- * blind (the stops are matplotlib's inferno). */
-static void heat(double out[3], double v)
-{
-    static const double stop[][3] = {{0, 0, 4},      {40, 11, 84},   {101, 21, 110},
-                                     {159, 42, 99},  {212, 72, 66},  {245, 125, 21},
-                                     {250, 193, 39}, {252, 255, 164}};
-    enum { LAST = sizeof stop / sizeof *stop - 1 };
-    const double at = v * LAST;
-    const size_t i = at >= LAST ? LAST - 1 : (size_t)at;
-    for (int c = 0; c < 3; c++)
-        out[c] = stop[i][c] + (at - (double)i) * (stop[i + 1][c] - stop[i][c]);
-}
+enum { SIDE_MOST = 512 };
 
 heat_panel heat_panel_for(const cli_image *picture)
 {
@@ -49,7 +37,7 @@ void heat_draw(const cli_image *on, const heat_panel *p, const cli_image *pictur
                 const double v = cli_sample(plane, g->grid_width, g->grid_height,
                                             px / g->stride - 0.5, py / g->stride - 0.5);
                 const double grey = 0.299 * s[0] + 0.587 * s[1] + 0.114 * s[2];
-                heat(rgb, v);
+                colour_at(rgb, &colours_inferno, v);
                 for (int c = 0; c < 3; c++)
                     rgb[c] = 0.7 * rgb[c] + 0.3 * grey;
             }

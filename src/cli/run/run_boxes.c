@@ -10,15 +10,10 @@ int run_detect(run_state *r, const char *name)
     run_boxes *b = &r->boxes;
     if (!b->wanted)
         return CLI_OK;
-    fovea_output *outs = cli_alloc(r->n, sizeof *outs);
-    for (size_t i = 0; i < r->n; i++)
-        outs[i] = (fovea_output){
-            r->series[i].frame, (size_t)(r->series[i].rows * r->series[i].columns * sizeof(float))};
     if (!b->found)
         b->found = cli_alloc(r->s.info.boxes, sizeof *b->found);
     int code =
-        cli_check(fovea_detections(r->plan, outs, r->n, b->found, r->s.info.boxes, &b->count));
-    free(outs);
+        cli_check(fovea_detections(r->plan, r->outs, r->n, b->found, r->s.info.boxes, &b->count));
     for (size_t i = 0; !code && i < b->count; i++) {
         b->all = cli_grow(b->all, b->kept, sizeof *b->all);
         b->all[b->kept++] = (run_box){b->found[i], r->frames};
@@ -42,14 +37,16 @@ json_t *run_box_json(const run_state *r, size_t i, const char *name)
     return box;
 }
 
-int run_save_boxes(run_state *r)
+int run_save_coco(const run_state *r, const char *path, const json_t *coco, const char *one,
+                  const char *many)
 {
+    const size_t n = json_array_size(coco);
     cli_output file;
-    CLI_TRY(cli_output_begin(&file, r->boxes.path));
-    const int bad = json_dumpf(r->boxes.coco, file.file, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
+    CLI_TRY(cli_output_begin(&file, path));
+    const int bad = json_dumpf(coco, file.file, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
     CLI_TRY(cli_output_end(&file, bad ? "its text cannot be made" : NULL));
-    cli_tell("%s: %zu boxes of %zu picture%s", r->boxes.path, json_array_size(r->boxes.coco),
-             r->frames, r->frames == 1 ? "" : "s");
+    cli_tell("%s: %zu %s of %zu picture%s", path, n, n == 1 ? one : many, r->frames,
+             r->frames == 1 ? "" : "s");
     return CLI_OK;
 }
 

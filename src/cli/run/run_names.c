@@ -129,6 +129,7 @@ static int check_folders(const char *option, const char *path, const char *folde
 
 int run_check_outputs(run_state *r, const char *model, char *const *input, int inputs)
 {
+    const bool masks_each = r->masks.path && cli_ends_with(r->masks.path, ".png");
     const bool basis_is_read = r->basis_path && access(r->basis_path, F_OK) == 0;
     const struct {
         const char *option, *path;
@@ -136,6 +137,9 @@ int run_check_outputs(run_state *r, const char *model, char *const *input, int i
     } outputs[] = {{"output", r->output, false},
                    {"features", r->features, false},
                    {"boxes", r->boxes.path, false},
+                   {"pose", r->points.path, false},
+                   {"depth", r->depth.path, true},
+                   {"masks", r->masks.path, masks_each},
                    {"pca", r->pca, true},
                    {"labels", r->labels, true},
                    {"overlay", r->overlay, true},

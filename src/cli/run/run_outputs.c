@@ -88,22 +88,46 @@ static void choose_segments(run_state *r)
 {
     const char *name = cli_segments_output(r->s.model);
     r->segments = name ? run_want(r, name) : NULL;
-    if (r->segments)
-        return;
-    r->mask_classes = run_want(r, "class_queries_logits");
-    r->segments = r->mask_classes ? run_want(r, "masks_queries_logits") : NULL;
+    if (!name && run_want(r, "class_queries_logits"))
+        r->segments = run_want(r, "masks_queries_logits");
 }
 
 /* All that boxes are made of. */
 static int want_boxes(run_state *r)
 {
     const char *name;
-    r->boxes.wanted = r->s.info.boxes > 0 && (r->output || r->boxes.path || !run_writes(r));
+    r->boxes.wanted =
+        r->s.info.boxes > 0 && (r->output || r->boxes.path || r->overlay || !run_writes(r));
     if (r->boxes.path && !r->boxes.wanted)
         return cli_fail(CLI_UNSUPPORTED, "--boxes %s: this model finds no boxes", r->boxes.path);
     for (size_t i = 0; r->boxes.wanted && (name = fovea_model_output(r->s.model, i)); i++)
         if (cli_makes_boxes(r->s.model, name))
             save(r, name);
+    return CLI_OK;
+}
+
+/* What the results of results.h are made of. */
+static int want_results(run_state *r)
+{
+    const bool shown = !run_writes(r), metric = cli_output_name(r->s.model, "predicted_depth");
+    r->depth.wanted = metric && (r->depth.path || r->overlay || shown);
+    r->points.wanted = r->s.info.keypoints > 0 && (r->points.path || r->overlay || shown);
+    r->masks.wanted = r->s.info.masks > 0 && (r->masks.path || r->masks.rule || shown);
+    if (r->depth.path && !r->depth.wanted)
+        return cli_fail(CLI_UNSUPPORTED, "--depth %s: this model gives no depth", r->depth.path);
+    if (r->points.path && !r->points.wanted)
+        return cli_fail(CLI_UNSUPPORTED, "--pose %s: this model finds no key points",
+                        r->points.path);
+    if (r->masks.path && !r->masks.wanted)
+        return cli_fail(CLI_UNSUPPORTED, "--masks %s: this model finds no masks", r->masks.path);
+    if (r->depth.wanted)
+        run_want(r, "predicted_depth");
+    if (r->points.wanted)
+        run_want(r, "heatmaps");
+    if (r->masks.wanted) {
+        run_want(r, "masks_queries_logits");
+        run_want(r, "class_queries_logits");
+    }
     return CLI_OK;
 }
 
@@ -144,7 +168,7 @@ static void want_to_show(run_state *r)
 bool run_writes(const run_state *r)
 {
     return r->output || r->features || r->pca || r->labels || r->overlay || r->boxes.path ||
-           r->query.path || r->against_picture;
+           r->depth.path || r->masks.path || r->points.path || r->query.path || r->against_picture;
 }
 
 void run_make_series(run_state *r)
@@ -168,7 +192,8 @@ int run_choose(run_state *r)
     if (!run_writes(r) && !r->common.json)
         want_to_show(r);
     CLI_TRY(want_boxes(r));
-    CLI_TRY(r->labels || r->overlay ? want_segments(r) : CLI_OK);
+    CLI_TRY(want_results(r));
+    CLI_TRY(r->labels || (r->overlay && !run_overlays(r)) ? want_segments(r) : CLI_OK);
     CLI_TRY(r->features || r->pca ? want_dense(r) : CLI_OK);
     return r->query.path ? want_attention(r) : CLI_OK;
 }

@@ -105,6 +105,60 @@ static void print_boxes(const run_state *r)
         printf("  %zu more boxes; --top %zu shows all\n", all - n, all);
 }
 
+/* ---- depth, masks, key points ---- */
+
+static void print_depth(const run_state *r)
+{
+    const run_depth *d = &r->depth;
+    printf("  depth %.4g to %.4g, median %.4g%s\n", d->least, d->greatest, d->median,
+           r->s.info.metric ? " m" : ", the more the nearer");
+}
+
+static json_t *masks(const run_state *r)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < r->masks.count; i++) {
+        json_t *mask = run_mask_json(r, i);
+        json_object_set_new(mask, "label", cli_json_text(label(r, r->masks.found[i].label, false)));
+        json_array_append_new(list, mask);
+    }
+    return list;
+}
+
+/* The box around a mask, as print_boxes has it, and its share of the photograph. */
+static void print_masks(const run_state *r)
+{
+    const size_t all = r->masks.count, n = r->top < all ? r->top : all;
+    if (all == 0) {
+        printf("  no mask with a score of %.2g; --score P takes lower ones\n",
+               r->score > 0 ? r->score : 0.8);
+        return;
+    }
+    puts("   score  class         x        y    width   height   share");
+    for (size_t i = 0; i < n; i++) {
+        const fovea_mask *m = &r->masks.found[i];
+        char *text = cli_printable(label(r, m->label, false));
+        printf("  %.4f  %5u %8.1f %8.1f %8.1f %8.1f  %.4f  %s\n", (double)m->score, m->label,
+               (double)m->x1, (double)m->y1, (double)m->x2 - (double)m->x1,
+               (double)m->y2 - (double)m->y1, (double)m->area / ((double)r->width * r->height),
+               text);
+        free(text);
+    }
+    if (n < all)
+        printf("  %zu more masks; --top %zu shows all\n", all - n, all);
+}
+
+static void print_points(const run_state *r)
+{
+    puts("   score         x        y");
+    for (size_t k = 0; k < r->points.count; k++) {
+        const fovea_keypoint *p = &r->points.found[k];
+        const char *name = fovea_model_keypoint(r->s.model, (uint32_t)k);
+        printf("  %.4f  %8.1f %8.1f  %s\n", (double)p->score, (double)p->x, (double)p->y,
+               name ? name : "");
+    }
+}
+
 /* ---- a frame ---- */
 
 struct results {
@@ -133,6 +187,12 @@ static void describe(const run_state *r, const struct results *f, const char *na
         json_object_set_new(root, "segmentation", scores(r, f->share, f->segments, true));
     if (r->boxes.wanted)
         json_object_set_new(root, "boxes", boxes(r));
+    if (r->depth.wanted)
+        json_object_set_new(root, "depth", run_depth_json(r));
+    if (r->masks.wanted)
+        json_object_set_new(root, "masks", masks(r));
+    if (r->points.wanted)
+        json_object_set_new(root, "keypoints", run_points_json(r));
     if (r->other)
         json_object_set_new(root, "against", run_against_describe(r));
     if (r->map.rows)
@@ -153,7 +213,8 @@ static void print_segments(const run_state *r, const struct results *f)
 static void print(const run_state *r, const struct results *f, const char *name)
 {
     const run_series *shown[] = {run_find(r, "image_embeds"), &r->series[0]};
-    const bool scored = f->score || f->share || r->boxes.wanted;
+    const bool scored = f->score || f->share || r->boxes.wanted || r->depth.wanted ||
+                        r->masks.wanted || r->points.wanted;
     if (!scored && !r->map.rows && !r->other && run_writes(r))
         return;
     char *text = cli_printable(name);
@@ -165,6 +226,12 @@ static void print(const run_state *r, const struct results *f, const char *name)
         print_segments(r, f);
     if (r->boxes.wanted)
         print_boxes(r);
+    if (r->depth.wanted)
+        print_depth(r);
+    if (r->masks.wanted)
+        print_masks(r);
+    if (r->points.wanted)
+        print_points(r);
     for (size_t i = 0; i < 2 && !scored && !run_writes(r); i++)
         if (shown[i] && (i == 0 || shown[1] != shown[0]))
             printf("  %s, %llu x %llu, norm %.6g\n", shown[i]->name,
@@ -187,7 +254,8 @@ static void tell(const run_state *r, const char *name, double seconds)
         free(files);
         files = more;
     }
-    if (!run_find(r, "logits") && !r->segments && !r->boxes.wanted && !run_writes(r)) {
+    if (!run_find(r, "logits") && !r->segments && !r->boxes.wanted && !r->depth.wanted &&
+        !r->masks.wanted && !r->points.wanted && !run_writes(r)) {
         free(files);
         files = cli_text("; -o, --features and --pca keep what it found");
     }

@@ -4,6 +4,7 @@
 #define FOVEA_CLI_RUNNER_H
 
 #include "cli/run/attention_map.h"
+#include "cli/run/colours.h"
 
 enum { RUN_SEGMENTS = 256 }; /* classes of a picture with one byte per pixel */
 
@@ -46,10 +47,40 @@ typedef struct run_boxes {
     json_t *coco;
 } run_boxes;
 
+/* Depth of the current frame's pixels. */
+typedef struct run_depth {
+    const char *path, *colours; /* of --depth and --colormap; or NULL */
+    const colour_map *map;      /* NULL: 16 bits, without colours */
+    bool wanted;
+    float *of_pixel;
+    double least, median, greatest;
+} run_depth;
+
+/* Masks of a segmenter. */
+typedef struct run_masks {
+    const char *path, *rule; /* of --masks and --mask-rule; or NULL */
+    bool wanted;
+    fovea_mask_options options;
+    fovea_mask *found; /* of the current frame */
+    size_t count;
+    uint16_t *map; /* the frame's pixels: 1 + which of them, or 0 */
+    json_t *coco;
+} run_masks;
+
+/* Key points. */
+typedef struct run_points {
+    const char *path; /* of --pose; or NULL */
+    bool wanted;
+    fovea_keypoint *found; /* of the current frame */
+    size_t count;
+    json_t *coco;
+} run_points;
+
 typedef struct run_state {
     cli_session s;
     cli_common common;
-    const char *output, *features, *pca, *labels, *overlay, *top_text;
+    const char *output, *features, *pca, *labels, *overlay, *top_text, *score_text;
+    double score; /* least: of masks, and of boxes and points that are drawn; 0: usual ones */
     const char *map_text, *map_block;
     const char *against, *against_picture, *basis_path;
     attention_query query; /* path NULL: none */
@@ -69,12 +100,15 @@ typedef struct run_state {
 
     run_series *series;
     size_t n;
+    fovea_output *outs;         /* of the current frame */
     run_series *dense;          /* the last token features; NULL: not asked for */
     run_series *segments;       /* logits of classes, or of masks; NULL: not asked for */
-    run_series *mask_classes;   /* logits of the masks' classes; NULL: there are no masks */
     double share[RUN_SEGMENTS]; /* of the current picture's pixels, by class */
     attention_map map;          /* of the current frame */
     run_boxes boxes;
+    run_depth depth;
+    run_masks masks;
+    run_points points;
     json_t *written; /* names of the current frame's files */
     cli_basis basis; /* of --pca-basis; no columns: not known yet */
 
@@ -129,11 +163,33 @@ void run_tell_written(const run_state *r, const char *path, const fovea_tensor *
 int run_detect(run_state *r, const char *name);
 /* Box i of the current frame as COCO has it; `name` NULL: without the picture's. */
 json_t *run_box_json(const run_state *r, size_t i, const char *name);
-int run_save_boxes(run_state *r);
+int run_save_coco(const run_state *r, const char *path, const json_t *coco, const char *one,
+                  const char *many);
 #define RUN_BOX_TENSORS 4
 /* Those of all frames; their data are to be freed. */
 size_t run_box_tensors(const run_state *r, fovea_tensor out[RUN_BOX_TENSORS]);
 void run_boxes_free(run_boxes *b);
+
+/* run_depth.c: depth of the current frame, if it is wanted, and its picture. */
+int run_find_depth(run_state *r, const char *input);
+/* The colour of a pixel; false: it has no depth. */
+bool run_depth_colour(uint8_t rgb[3], const run_depth *d, size_t pixel, const colour_map *map);
+json_t *run_depth_json(const run_state *r);
+void run_depth_free(run_depth *d);
+
+/* run_masks.c: masks of the current frame, if they are wanted; their picture, or what COCO has. */
+int run_find_masks(run_state *r, const char *input, const char *name);
+json_t *run_mask_json(const run_state *r, size_t i);
+void run_masks_free(run_masks *m);
+
+/* run_points.c: key points of the current frame, if they are wanted. */
+int run_find_points(run_state *r, const char *name);
+json_t *run_points_json(const run_state *r);
+void run_points_free(run_points *p);
+
+/* run_overlay.c: what was found, drawn on the photograph. */
+bool run_overlays(const run_state *r);
+int run_overlay(run_state *r, const char *input, const fovea_frame *frame);
 
 /* run_segments.c: pictures and shares of the classes of the current frame. */
 int run_segment(run_state *r, const char *input, const fovea_frame *frame);

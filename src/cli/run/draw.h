@@ -1,0 +1,23 @@
+/* draw.h: lines, discs and labels in pictures, of a size that suits the picture's. */
+#ifndef FOVEA_CLI_DRAW_H
+#define FOVEA_CLI_DRAW_H
+
+#include "cli/common/cli.h"
+
+/* Pixels that a line is wide and a dot of a letter is. */
+typedef struct draw_pen {
+    cli_image *on;
+    uint32_t line, dot;
+} draw_pen;
+draw_pen draw_pen_for(cli_image *on);
+
+/* Pixel (x, y) becomes `share` of the colour. */
+void draw_blend(cli_image *on, uint32_t x, uint32_t y, const uint8_t rgb[3], double share);
+/* What lies outside of the picture is left out; what is no number is not drawn. */
+void draw_line(const draw_pen *p, double x1, double y1, double x2, double y2, const uint8_t rgb[3]);
+void draw_disc(const draw_pen *p, double x, double y, double radius, const uint8_t rgb[3]);
+void draw_box(const draw_pen *p, double x1, double y1, double x2, double y2, const uint8_t rgb[3]);
+/* Text on a plate of the colour, whose lower left corner is at (x, y), moved into the picture. */
+void draw_label(const draw_pen *p, double x, double y, const uint8_t rgb[3], const char *text);
+
+#endif
