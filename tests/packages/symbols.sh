@@ -25,7 +25,7 @@ exported=$(printf '%s\n' "$versioned" | sed 's/@.*//')
 expect "$2 defines" '^\(fovea_\|fv_\)' "$($nm -g --defined-only "$2" | awk 'NF == 3 {print $3}')"
 
 # Everything that the header declares is there, and nothing else.
-declared=$(sed -n 's/^FOVEA_API .*[ *]\(fovea_[a-z_]*\)(.*/\1/p' "$(dirname "$0")"/../../include/fovea/*.h | sort)
+declared=$(sed -n 's/^FOVEA_API .*[ *]\(fovea_[a-z0-9_]*\)(.*/\1/p' "$(dirname "$0")"/../../include/fovea/*.h | sort)
 if [ -n "$declared" ] && [ "$declared" = "$(printf '%s\n' "$exported" | sort)" ]; then
     passed=$((passed + 1))
 else
