@@ -299,8 +299,13 @@ static char *operand(const fv_queue *q, const fv_launch *l, uint32_t o, char *bl
     case FV_SPACE_BUFFER:
         base = (char *)op->ref.mem->host + op->ref.offset;
         break;
-    case FV_SPACE_LOCAL: /* the rows of this chunk, from its first; or a ring */
+    case FV_SPACE_LOCAL: /* the rows of this chunk, from its first; a ring; or rows of a band */
         base = block + op->ref.offset;
+        if (op->band) {
+            const int64_t from = op->kind == FV_KIND_ROW ? row0 : 0;
+            return base + (from - op->band[group].first) * (int64_t)l->args.ld[o] *
+                              (int64_t)fv_type_size(op->type);
+        }
         if (op->ring && op->kind == FV_KIND_ROW)
             base +=
                 fv_sweep_calls_ring_row(op, row0, width) * l->args.ld[o] * fv_type_size(op->type);

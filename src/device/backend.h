@@ -54,6 +54,11 @@ enum fv_kind {
                       */
 };
 
+/* Rows [first, end). */
+typedef struct fv_rows {
+    uint32_t first, end;
+} fv_rows;
+
 typedef struct fv_operand {
     fv_ref ref;
     uint8_t kind, type; /* enum fv_kind, enum fv_type of an element */
@@ -61,6 +66,7 @@ typedef struct fv_operand {
     /* LOCAL space in a sweep of row tiles: grid rows that the ring holds, grid row y at
      * (y + shift) % ring. */
     uint32_t ring, shift;
+    const fv_rows *band; /* LOCAL space in a banded sweep: the rows that are there, of each band */
 } fv_operand;
 
 /* Everything a backend needs to freeze one step. */
@@ -74,6 +80,7 @@ typedef struct fv_launch {
     uint32_t tile_cols;
     uint32_t cols;             /* extent of the second dimension: columns, heads, or 1 */
     uint32_t ahead;            /* halo: grid rows by which it runs ahead of its sweep's row tiles */
+    const fv_rows *band;       /* rows of each band of a banded sweep */
     uint64_t scratch;          /* bytes into the worker's block where the kernel's scratch begins */
     const fv_mem *scratch_mem; /* throughput device: the kernel's scratch, shared by steps */
 } fv_launch;
@@ -96,6 +103,7 @@ typedef struct fv_sweep {
     uint32_t partials;     /* fv_call.partials of its REDUCE steps */
     uint32_t runs;         /* units of a streamed sweep */
     uint32_t width, reach; /* row tiles: tokens in a grid row, the largest `ahead`; else 0 */
+    bool banded;           /* streamed: unit u is band u, whose number is a call's group */
     bool streamed;
 } fv_sweep;
 

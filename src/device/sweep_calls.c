@@ -80,6 +80,23 @@ static void row_tile_calls(const fv_sweep *s, uint32_t run, fv_sweep_calls_fn *f
     }
 }
 
+/* All steps for one band, tile_rows rows at a time. */
+static void band_calls(const fv_sweep *s, uint32_t band, fv_sweep_calls_fn *fn, void *ctx)
+{
+    for (uint32_t k = 0; k < s->steps; k++) {
+        const fv_launch *l = &s->step[k]->l;
+        for (uint32_t row = l->band[band].first, end = l->band[band].end; row < end;) {
+            fv_call c = {.row0 = row,
+                         .rows = fv_min_u32(end - row, l->tile_rows),
+                         .cols = l->cols,
+                         .group = band,
+                         .first = 1};
+            row += c.rows;
+            fn(ctx, s->step[k], 0, &c);
+        }
+    }
+}
+
 static void unit_calls(fv_bound *step, uint32_t unit, uint32_t frame_rows, fv_sweep_calls_fn *fn,
                        void *ctx)
 {
@@ -108,7 +125,9 @@ uint32_t fv_sweep_calls_units(const fv_sweep *s, uint32_t step, uint32_t rows)
 void fv_sweep_calls_unit(const fv_sweep *s, uint32_t step, uint32_t unit, uint32_t rows,
                          fv_sweep_calls_fn *fn, void *ctx)
 {
-    if (s->streamed && s->width)
+    if (s->banded)
+        band_calls(s, unit, fn, ctx);
+    else if (s->streamed && s->width)
         row_tile_calls(s, unit, fn, ctx);
     else if (s->streamed)
         group_calls(s, 0, s->steps, unit, rows, fn, ctx);

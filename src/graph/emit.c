@@ -102,7 +102,7 @@ fv_view fv_emit_output(fv_builder *b, const char *name, uint32_t rows, uint32_t 
 }
 
 fv_view fv_emit_outcome(fv_builder *b, const char *name, fovea_kind kind, uint32_t rows,
-                       uint32_t cols, const fv_grid *grid, bool always)
+                        uint32_t cols, const fv_grid *grid, bool always)
 {
     fv_wanted *w = wanted(b, name);
     if (!w)

@@ -16,20 +16,24 @@
 
 #define FV_DECODER_WIDTH 65536u /* channels at most */
 
+typedef struct fv_conv_module fv_conv_module;
+
 /* What one head or neck reads of another: a row of `channels` for each place of the grid. */
 typedef struct fv_level {
     fv_view rows;
     fv_grid grid;
     uint32_t channels;
+    const fv_conv_module *pending; /* a neck's output: its last convolution; NULL: written */
+    uint32_t index;                /* of that output */
 } fv_level;
 
 /* ---- convolution, normalisation, activation (conv_module.c) ---- */
 
-typedef struct fv_conv_module {
+struct fv_conv_module {
     fv_layer l;    /* with its batch normalisation folded in */
     uint32_t size; /* 1 or 3 */
     uint32_t act;  /* FV_EPI_RELU or 0 */
-} fv_conv_module;
+};
 
 /* Tensors name + "conv.", with name + "bn." where that is there; `channels` to `rows`. */
 fovea_status fv_conv_module_read(fv_conv_module *c, fv_tensor_reader *t, const char *name,
@@ -110,8 +114,11 @@ typedef struct fv_feature_pyramid {
 /* Replaces the reader's levels by the neck's. */
 fovea_status fv_feature_pyramid_read(fv_feature_pyramid *f, fv_decoder_reader *r,
                                      const fv_config *neck);
-/* The same of the levels themselves. */
+/* The same of the levels themselves, but for the last convolution of each, which stays pending. */
 void fv_feature_pyramid_emit(const fv_feature_pyramid *f, fv_builder *b, fv_level level[FV_LEVELS]);
+/* The level with all its steps written. Where a head reads it alone, what the convolution writes
+ * need not be kept whole (plan/band.h): so each is written right before it is read. */
+fv_level fv_feature_pyramid_level(fv_builder *b, const fv_level *level);
 
 /* ---- heads ---- */
 
@@ -121,6 +128,7 @@ typedef struct fv_decoder_head {
     const char *last;    /* stem of its last layer */
     fovea_status (*read)(fv_decoder_reader *r, const fv_config *head);
     void (*emit)(const fv_decoder *d, fv_builder *b, const fv_level *level);
+    bool by_level; /* it asks for each level's pending steps when it reads it */
 } fv_decoder_head;
 
 extern const fv_decoder_head fv_head_semantic_fpn, fv_head_uper_net, fv_head_retina_net;

@@ -142,7 +142,7 @@ static void predict(const context *c)
                           s->tokens);
     const bool masked = fv_emit_wants(b, "masks_queries_logits");
     const fv_view classes = fv_emit_outcome(b, "class_queries_logits", FOVEA_KIND_MASK_CLASSES, n,
-                                           e->classes.w.rows, NULL, false);
+                                            e->classes.w.rows, NULL, false);
     if (!masked && classes.id < 0)
         return;
     const fv_view q = queries(c);

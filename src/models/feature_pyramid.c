@@ -163,6 +163,13 @@ static fv_level extra(const fv_feature_pyramid *f, fv_builder *b, uint32_t i,
     return fv_conv_module_emit(b, label, &f->conv[i], i == f->laterals ? source : before, 2);
 }
 
+fv_level fv_feature_pyramid_level(fv_builder *b, const fv_level *level)
+{
+    char label[48];
+    snprintf(label, sizeof label, "neck output %u", level->index);
+    return level->pending ? fv_conv_module_emit(b, label, level->pending, level, 1) : *level;
+}
+
 void fv_feature_pyramid_emit(const fv_feature_pyramid *f, fv_builder *b, fv_level level[FV_LEVELS])
 {
     const uint32_t n = f->laterals;
@@ -178,9 +185,12 @@ void fv_feature_pyramid_emit(const fv_feature_pyramid *f, fv_builder *b, fv_leve
     }
     const fv_level input = level[f->first + n - 1], top = lateral[n - 1];
     for (uint32_t i = 0; i < n; i++) {
-        snprintf(label, sizeof label, "neck output %u", i);
-        level[i] = fv_conv_module_emit(b, label, &f->conv[i], &lateral[i], 1);
+        level[i] = lateral[i];
+        level[i].pending = &f->conv[i];
+        level[i].index = i;
     }
+    if (f->outs > n) /* which read the last */
+        level[n - 1] = fv_feature_pyramid_level(b, &level[n - 1]);
     const fv_level last = level[n - 1];
     const fv_level *source = f->extra == FV_EXTRA_OF_INPUT     ? &input
                              : f->extra == FV_EXTRA_OF_LATERAL ? &top

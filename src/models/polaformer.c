@@ -178,7 +178,7 @@ void fv_pola_offer_stage(fv_pola_context *c, float eps)
         x = fv_layer_norm(c->b, "norm of the stage", norm, x, eps, fv_grid_tokens(&c->grid));
     fv_pola_offer(c, "stage", x);
     fv_segmentation_emit(c->m, c->b, c->stage, x, &c->grid);
-    c->feature[c->stage] = (fv_level){x, c->grid, c->s->width};
+    c->feature[c->stage] = (fv_level){.rows = x, .grid = c->grid, .channels = c->s->width};
 }
 
 void fv_pola_classify(const fv_pola_context *c, fv_view rows)

@@ -250,7 +250,7 @@ static void read_feature(struct context *c, uint32_t i)
     const bool normed = fv_weight_present(&s->norm.w);
     fv_view in = normed ? norm(c, "norm of the feature", &s->norm) : c->x;
     fv_segmentation_emit(c->m, c->b, i, in, &c->grid);
-    c->feature[i] = (fv_level){in, c->grid, s->width};
+    c->feature[i] = (fv_level){.rows = in, .grid = c->grid, .channels = s->width};
 }
 
 static void stage(struct context *c, uint32_t i)

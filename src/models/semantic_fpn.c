@@ -61,7 +61,7 @@ static fovea_status read_head(fv_decoder_reader *r, const fv_config *head)
 static fv_level scale(const fv_semantic_fpn *s, fv_builder *b, uint32_t i, const fv_level *in,
                       const fv_grid *to)
 {
-    fv_level x = *in;
+    fv_level x = fv_feature_pyramid_level(b, in);
     char label[48];
     for (uint32_t k = 0; k < s->convs[i]; k++) {
         snprintf(label, sizeof label, "head level %u conv %u", i, k);
@@ -90,7 +90,7 @@ static void emit(const fv_decoder *d, fv_builder *b, const fv_level *level)
         fv_level_add(b, label, &x, &sum, s->rule);
     }
     const fv_view out = fv_emit_outcome(b, "seg_logits", FOVEA_KIND_CLASS_MAP, fv_grid_tokens(grid),
-                                       s->classify.l.w.rows, grid, false);
+                                        s->classify.l.w.rows, grid, false);
     if (out.id >= 0)
         fv_conv_module_write(b, "classes", &s->classify, &sum, 1, out);
 }
@@ -99,4 +99,5 @@ const fv_decoder_head fv_head_semantic_fpn = {.type = "FPNHead",
                                               .section = "decode_head",
                                               .last = "decode_head.conv_seg.",
                                               .read = read_head,
-                                              .emit = emit};
+                                              .emit = emit,
+                                              .by_level = true};

@@ -113,7 +113,9 @@ static fv_weight fuse_weight(const fv_uper_net *u, uint32_t i)
 static fv_level fuse(const fv_uper_net *u, fv_builder *b, const fv_level *lateral)
 {
     const uint32_t n = u->levels, tokens = fv_grid_tokens(&lateral[0].grid);
-    const fv_level sum = {fv_emit_rows(b, tokens, u->channels), lateral[0].grid, u->channels};
+    const fv_level sum = {.rows = fv_emit_rows(b, tokens, u->channels),
+                          .grid = lateral[0].grid,
+                          .channels = u->channels};
     char label[48];
     for (uint32_t i = 0; i < n; i++) {
         const fv_weight w = fuse_weight(u, i);
@@ -164,7 +166,7 @@ static void emit(const fv_decoder *d, fv_builder *b, const fv_level *level)
     const fv_level fused = fuse(u, b, lateral);
     const fv_view out =
         fv_emit_outcome(b, "seg_logits", FOVEA_KIND_CLASS_MAP, fv_grid_tokens(&fused.grid),
-                       u->classify.l.w.rows, &fused.grid, false);
+                        u->classify.l.w.rows, &fused.grid, false);
     if (out.id >= 0)
         fv_conv_module_write(b, "classes", &u->classify, &fused, 1, out);
 }

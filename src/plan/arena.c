@@ -48,22 +48,30 @@ static void admit(const fovea_plan *p, struct tenant *t, fv_value *v)
     } else if (w->streamed) {
         t->region = LOCAL;
         t->sweep = v->first_sweep;
-        rows = rows < w->chunk ? rows : w->chunk;
-        if (w->width)
+        if (w->bands)
+            rows = v->ring;
+        else if (w->width)
             rows = (uint64_t)v->ring * w->width;
+        else
+            rows = rows < w->chunk ? rows : w->chunk;
         if (v->lasting) {
             t->first = w->first;
             t->last = w->first + w->count - 1;
         }
     } else {
-        t->region = FV_REGION_CHUNKS;
+        /* Large values of a sweep that could be banded share the room of those that cross sweeps.
+         */
+        t->region = w->bands ? FV_REGION_RESIDUAL : FV_REGION_CHUNKS;
     }
     if (t->region != LOCAL && t->region != FV_REGION_CHUNKS) {
         /* Workers run different steps of a streamed sweep at the same time, so its values live for
-         * the whole sweep. */
+         * the whole sweep. Of one that could be banded, and runs step by step, they are too large
+         * for that. */
         const fv_plan_sweep *end = &p->sweep[v->last_sweep];
-        t->first = w->first;
-        t->last = end->first + end->count - 1;
+        if (w->streamed || !w->bands)
+            t->first = w->first;
+        if (end->streamed || !end->bands)
+            t->last = end->first + end->count - 1;
     }
     if (t->region == FV_REGION_KEPT) {
         t->first = 0;

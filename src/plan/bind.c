@@ -5,6 +5,16 @@
 #include "models/packed.h"
 #include "plan/plan.h"
 
+/* The rows of a value in each band of a banded sweep, as all steps that write it have them. */
+static const fv_rows *band_of(const fovea_plan *p, const fv_plan_sweep *w, fv_id id)
+{
+    uint32_t i = 0;
+    while (p->b.step[w->first + i].dead ||
+           p->b.step[w->first + i].use[p->b.step[w->first + i].out].view.id != id)
+        i++;
+    return w->band + (size_t)i * w->bands;
+}
+
 static void launch_of(const fovea_plan *p, const fv_step *s, fv_launch *l)
 {
     *l = (fv_launch){.kernel = s->kernel,
@@ -22,6 +32,9 @@ static void launch_of(const fovea_plan *p, const fv_step *s, fv_launch *l)
     memcpy(l->args.u, s->u, sizeof s->u);
     l->args.table = s->table;
     const fv_plan_sweep *w = &p->sweep[s->sweep];
+    const bool banded = w->bands && w->streamed;
+    if (banded)
+        l->band = band_of(p, w, s->use[s->out].view.id);
     for (uint32_t o = 0; o < FV_OPERANDS; o++) {
         const fv_use *u = &s->use[o];
         fv_operand *op = &l->operand[o];
@@ -36,14 +49,18 @@ static void launch_of(const fovea_plan *p, const fv_step *s, fv_launch *l)
             op->type = l->args.type[o] = v->type;
             op->ref = v->ref;
             op->ref.offset += u->view.col * fv_type_size(v->type);
+            op->stride = fv_value_stride(v);
+            l->args.ld[o] = v->ld;
+            if (banded) {
+                op->band = v->ref.space == FV_SPACE_LOCAL ? band_of(p, w, u->view.id) : NULL;
+                continue; /* kernels find a grid's rows by their numbers */
+            }
             op->ring = v->ring;
             op->shift = v->shift;
             if (u->kind == FV_KIND_LOCAL && v->ref.space == FV_SPACE_LOCAL) {
                 l->args.window = w->width ? v->ring : w->chunk / s->u[0];
                 l->args.shift = v->shift;
             }
-            op->stride = fv_value_stride(v);
-            l->args.ld[o] = v->ld;
         }
     }
 }
@@ -83,6 +100,7 @@ fovea_status fv_plan_bind(fovea_plan *p)
                           .runs = w->runs,
                           .width = w->width,
                           .reach = w->reach,
+                          .banded = w->bands && w->streamed,
                           .streamed = w->streamed};
         for (uint32_t k = w->first; k < w->first + w->count; k++) {
             if (p->b.step[k].dead)

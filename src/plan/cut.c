@@ -4,6 +4,7 @@
 
 #include "base/mem.h"
 #include "base/num.h"
+#include "plan/band.h"
 #include "plan/halo.h"
 #include "plan/plan.h"
 
@@ -37,6 +38,30 @@ static uint32_t close_sweep(fovea_plan *p, uint32_t first, uint32_t end)
     if (w->count)
         p->sweeps++;
     return end;
+}
+
+/* Makes the best banded sweep that begins with step `first`, if there is one; *end: its end, else
+ * `first`. On throughput devices each step has all rows, and no chunks are in between; training
+ * keeps what lies between. */
+static fovea_status close_banded(fovea_plan *p, uint32_t first, uint32_t *end)
+{
+    uint32_t bands = 0;
+    *end = first;
+    if (p->limits.throughput || p->b.training)
+        return FOVEA_OK;
+    *end = fv_band_end(&p->b, first, p->info.threads, &bands);
+    if (*end == first)
+        return FOVEA_OK;
+    fv_plan_sweep *w = &p->sweep[p->sweeps];
+    *w = (fv_plan_sweep){.first = first, .count = *end - first, .align = 1, .bands = bands};
+    FV_TRY(FV_MEM_ARRAY(&w->band, (uint64_t)w->count * bands, FV_MEM_PLAN, "the plan's bands"));
+    for (uint32_t i = first; i < *end; i++) {
+        p->b.step[i].sweep = p->sweeps;
+        p->b.step[i].ahead = 0;
+    }
+    w->rows = p->b.step[*end - 1].prob.dim[FV_DIM_ROWS];
+    p->sweeps++;
+    return FOVEA_OK;
 }
 
 /* Whether step i must not share a sweep with what runs from `first` on; *cut is where to cut. */
@@ -92,14 +117,29 @@ fovea_status fv_sweep_cut(fovea_plan *p)
     FV_TRY(FV_MEM_ARRAY(&p->sweep, (uint64_t)b->steps + 1, FV_MEM_PLAN, "the plan's sweeps"));
     live(&p->b);
     uint32_t first = 0;
+    bool begins = true; /* step i is the first of a sweep */
     for (uint32_t i = 0; i < b->steps; i++) {
         uint32_t cut;
         if (b->step[i].dead)
             continue;
-        if (must_cut(b, first, i, &cut)) {
+        if (!begins && must_cut(b, first, i, &cut)) {
+            if (!p->limits.throughput && !b->training)
+                cut = fv_band_begin(b, first, cut);
             first = close_sweep(p, first, cut);
-            if (first < i)
+            if (first < i) {
                 i = first - 1; /* check again the steps that moved into the new sweep */
+                begins = true;
+                continue;
+            }
+            begins = true;
+        }
+        if (begins) {
+            FV_TRY(close_banded(p, i, &cut));
+            begins = cut > i;
+            if (cut > i) {
+                first = cut;
+                i = cut - 1;
+            }
         }
     }
     while (first < b->steps)

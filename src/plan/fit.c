@@ -173,12 +173,29 @@ static fovea_status fit_reduced(fovea_plan *p, const fv_plan_request *r, uint32_
     return FOVEA_OK;
 }
 
+/* With many workers their bands together may be more than all rows. */
+static fovea_status fit_bands(fovea_plan *p, fv_plan_request *r)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < p->sweeps; i++)
+        any |= p->sweep[i].bands > 0;
+    if (!any || r->schedule != FOVEA_SCHEDULE_AUTO)
+        return FOVEA_OK;
+    FV_TRY(account_memory(p, r, chunk_sizes[0]));
+    const uint64_t banded = fv_plan_activations(&p->info);
+    r->unbanded = true;
+    FV_TRY(account_memory(p, r, chunk_sizes[0]));
+    r->unbanded = fv_plan_activations(&p->info) < banded;
+    return FOVEA_OK;
+}
+
 fovea_status fv_plan_fit(fovea_plan *p, const fv_plan_request *asked)
 {
     fv_plan_request own = *asked;
     const fv_plan_request *r = &own;
     if (!p->limits.throughput && !r->chunk)
         FV_TRY(fit_reduced(p, r, &own.reduced));
+    FV_TRY(fit_bands(p, &own));
     if (r->schedule == FOVEA_SCHEDULE_AUTO && !r->chunk) {
         FV_TRY(account_memory(p, r, p->limits.throughput ? 0 : chunk_sizes[0]));
         if (within(p, r))
@@ -193,6 +210,7 @@ fovea_status fv_plan_fit(fovea_plan *p, const fv_plan_request *asked)
         FV_TRY(fit_chunk(p, r, chunk_sizes, CHUNK_SIZES));
     if (!within(p, r) && !p->limits.throughput && r->schedule == FOVEA_SCHEDULE_AUTO) {
         fv_plan_request all = *r; /* stepwise needs the most memory */
+        all.unbanded = false;
         all.schedule = FOVEA_SCHEDULE_STREAMED;
         FV_TRY(fit_chunk(p, &all, chunk_sizes, CHUNK_SIZES));
     }

@@ -5,8 +5,8 @@
 #include "base/mem.h"
 #include "checkpoint/source.h"
 #include "models/model.h"
-#include "plan/outcome_room.h"
 #include "plan/frame_plan.h"
+#include "plan/outcome_room.h"
 
 /* Pixels per side and tokens at most: row strides, row numbers and planes stay inside 32 bits. */
 #define MAX_SIDE 65535u

@@ -66,6 +66,8 @@ void fv_plan_free(fovea_plan *p)
     fv_picture_free(&p->picture);
     fv_mem_free(p->bound);
     fv_mem_free(p->run);
+    for (uint32_t i = 0; i < p->sweeps; i++)
+        fv_mem_free(p->sweep[i].band);
     fv_mem_free(p->sweep);
     fv_mem_free(p->problem_text);
     fovea_model_free(p->model);

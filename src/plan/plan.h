@@ -46,10 +46,10 @@ struct fovea_plan {
     fovea_plan_info info;
     /* per frame */
     fv_queue *queue;
-    fv_bound **bound;               /* one per live step */
-    fv_sweep *run;                  /* what submit gets */
-    char **problem_text;            /* one per step */
-    uint32_t frame_planes;          /* of a frame: the first values; 0: not a frame plan */
+    fv_bound **bound;      /* one per live step */
+    fv_sweep *run;         /* what submit gets */
+    char **problem_text;   /* one per step */
+    uint32_t frame_planes; /* of a frame: the first values; 0: not a frame plan */
     uint32_t frame_width, frame_height;
     fovea_ticket ticket, completed; /* the last one given out; the last one that is done */
     fv_flight flight[FV_FLIGHTS];
@@ -69,6 +69,7 @@ typedef struct fv_plan_request {
     uint32_t reduced;   /* the chunk of sweeps that reduce; 0: the same as of the others */
     const fv_mem *kept; /* state memory of another plan, to be shared; or NULL */
     const char *source; /* origin of schedule and chunk; NULL: wisdom, then the cost rules */
+    bool unbanded;      /* steps of banded sweeps are by themselves */
 } fv_plan_request;
 
 /* The buffer of the state that outlives frames. */

@@ -5,6 +5,7 @@
 
 #include "base/mem.h"
 #include "base/num.h"
+#include "plan/band.h"
 #include "plan/halo.h"
 #include "plan/plan.h"
 
@@ -276,6 +277,17 @@ static const char *ask_wisdom(const fovea_plan *p, const fv_plan_sweep *w, fv_pl
     return source;
 }
 
+/* Banded, unless steps are to be by themselves. */
+static void schedule_bands(fovea_plan *p, fv_plan_sweep *w, const fv_plan_request *r,
+                           uint32_t chunk)
+{
+    w->chunk = chunk;
+    w->chunks = w->groups = w->runs = w->bands;
+    w->partials = 1;
+    fv_band_rows(&p->b, w);
+    w->streamed = r->schedule != FOVEA_SCHEDULE_STEPWISE && !r->unbanded;
+}
+
 void fv_sweep_schedule(fovea_plan *p, const fv_plan_request *request, uint32_t usual)
 {
     for (uint32_t i = 0; i < p->b.values; i++) {
@@ -286,10 +298,12 @@ void fv_sweep_schedule(fovea_plan *p, const fv_plan_request *request, uint32_t u
         fv_plan_sweep *w = &p->sweep[i];
         fv_plan_request r = *request;
         uint32_t chunk = usual_chunk(p, w, &r, usual);
-        w->source = ask_wisdom(p, w, &r, &chunk);
+        w->source = w->bands ? "cost" : ask_wisdom(p, w, &r, &chunk);
         w->target = chunk;
         if (p->limits.throughput) {
             schedule_throughput(p, w, &r, chunk);
+        } else if (w->bands) {
+            schedule_bands(p, w, &r, usual);
         } else {
             align_blocks(p, w, &r, &chunk);
             equal_chunks(w, chunk, r.chunk, p->info.threads);

@@ -21,6 +21,8 @@ typedef struct fv_plan_sweep {
     bool alone;         /* one step that is never streamed */
     uint32_t target;    /* the chunk asked for, before equal_chunks */
     const char *source; /* who chose schedule and chunk */
+    uint32_t bands;     /* of a banded sweep (band.h), else 0 */
+    fv_rows *band;      /* [step - first][band]: rows of each step; the sweep's own */
 } fv_plan_sweep;
 
 /* Finds the rows of every value that are needed; marks steps whose output is not. */

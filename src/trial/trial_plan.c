@@ -44,7 +44,8 @@ static fovea_status fill(fovea_trial *r, const fovea_plan *p)
     const fv_plan_sweep *w = &p->sweep[r->step->sweep];
     const bool own = r->kernel == r->step->kernel;
     const fv_knobs knobs = own ? r->step->knobs : fv_kernel_defaults(r->kernel);
-    FV_TRY(fv_trial_open(&r->operands, p->device, &p->b, r->step, 0, w->streamed ? w->chunk : 0));
+    FV_TRY(fv_trial_open(&r->operands, p->device, &p->b, r->step, 0,
+                         w->streamed && !w->bands ? w->chunk : 0));
     return fv_trial_kernel_open(&r->take, r->operands, r->kernel, &knobs);
 }
 

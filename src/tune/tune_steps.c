@@ -189,8 +189,8 @@ static fovea_status tune_step(fv_tuner *t, const fovea_plan *p, const fv_step *s
     step_trials a = {.t = t, .step = s};
     strcpy(a.subject, subject);
     t->progress.what = s->label;
-    fovea_status status =
-        fv_trial_open(&a.trial, t->device, &p->b, s, rows_to_run(s), w->streamed ? w->chunk : 0);
+    fovea_status status = fv_trial_open(&a.trial, t->device, &p->b, s, rows_to_run(s),
+                                        w->streamed && !w->bands ? w->chunk : 0);
     FV_THEN(status, choose_kernel(&a));
     for (uint32_t i = 0; i < a.count; i++)
         fv_trial_kernel_close(a.kernel[i]);

@@ -186,7 +186,7 @@ static fovea_status find_parts(sweep_contest *c)
     FV_TRY(FV_MEM_ARRAY(&c->part, p->sweeps, FV_MEM_PLAN, "sweeps to tune"));
     for (uint32_t i = 0; i < p->sweeps; i++) {
         part *next = &c->part[c->parts];
-        if (p->sweep[i].alone || p->sweep[i].rows == 1)
+        if (p->sweep[i].alone || p->sweep[i].bands || p->sweep[i].rows == 1)
             continue;
         fv_advice_sweep_key(next->subject, &p->b, &p->sweep[i], 0);
         uint32_t same = 0;

@@ -61,7 +61,7 @@ static fovea_status remember_choices(fv_tuner *t, const fovea_plan *p)
     }
     for (uint32_t i = 0; i < p->sweeps && fv_tuner_schedules(t); i++) {
         const fv_plan_sweep *w = &p->sweep[i];
-        if (w->alone || w->rows == 1)
+        if (w->alone || w->bands || w->rows == 1)
             continue;
         fv_advice_sweep_key(subject, &p->b, w, 0);
         fv_wisdom_sweep_text(choice, w->streamed, w->target);

@@ -1,0 +1,426 @@
+/* band.c: which steps make a banded sweep, and what each of them computes for a band.
+ *
+ *     lines of the last grid          what a 3 x 3 convolution before it  what upsampling by two
+ *                                     has to give                         before that has to give
+ *        |  band 0  |                    |############|                      |#######|
+ *        |##########|                    |##########..|                      |#####..|
+ *        |  band 1  |                    |..##########|                      |..#####|
+ *
+ * A band is a unit of work: a worker runs all steps for it, each over the rows that the later ones
+ * read, and keeps what lies between in memory of its own. At the borders of bands rows are computed
+ * twice (dots). Row r of a value is computed by the same kernel from the same rows whatever the
+ * bands are, so they do not show in the result.
+ *
+ * What leaves the sweep, or comes from outside and changes, is written by each band in rows of its
+ * own; else the steps do not make a banded sweep.
+ */
+#include "plan/band.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/num.h"
+#include "ops/upsample.h"
+#include "plan/halo.h"
+
+/* Steps of a sweep, at most, and the work that may be done twice, of all of it: measured, the
+ * memory traffic that is saved is worth some percent, the memory more. */
+#define STEPS 64
+#define TWICE 0.12
+
+/* Values inside of fewer bytes stay in the caches of larger devices, and are small beside the rest:
+ * other sweeps serve them better. */
+#define LARGE (8u << 20)
+
+typedef struct band {
+    const fv_builder *b;
+    uint32_t first, end;
+    fv_rows row[STEPS]; /* of each step; first >= end: none */
+} band;
+
+/* ---- steps ---- */
+
+static fv_id written(const fv_step *s)
+{
+    return s->use[s->out].view.id;
+}
+
+static bool can_be_banded(const fv_step *s)
+{
+    switch (s->prob.op) {
+    case FV_OP_DWCONV: /* of one grid */
+        return s->u[0] * s->prob.dim[FV_DWCONV_HEIGHT] == s->prob.dim[FV_DIM_ROWS];
+    case FV_OP_PATCH:
+    case FV_OP_TAKE:
+    case FV_OP_CONV:
+    case FV_OP_UPSAMPLE:
+    case FV_OP_PIXEL_SHUFFLE:
+    case FV_OP_GEMM:
+    case FV_OP_MATMUL:
+    case FV_OP_ACT:
+    case FV_OP_ADD:
+    case FV_OP_MUL:
+    case FV_OP_LAYERNORM:
+        return s->align <= 1 && s->prob.acc != FV_I32;
+    default:
+        return false;
+    }
+}
+
+/* Width of the grid that a step writes; 0: it does not know it. */
+static uint32_t grid_width(const fv_step *s)
+{
+    switch (s->prob.op) {
+    case FV_OP_DWCONV:
+        return s->u[0];
+    case FV_OP_CONV:
+    case FV_OP_UPSAMPLE:
+        return s->u[2];
+    case FV_OP_PIXEL_SHUFFLE:
+        return s->u[1];
+    default:
+        return 0;
+    }
+}
+
+/* Lines [from, to) of a grid `width` wide and `height` high, as far as there are. */
+static fv_rows lines(int64_t from, int64_t to, uint32_t width, uint32_t height)
+{
+    const int64_t first = from > 0 ? from : 0, end = to < height ? to : height;
+    if (end <= first)
+        return (fv_rows){0, 0};
+    return (fv_rows){(uint32_t)first * width, (uint32_t)end * width};
+}
+
+/* Rows of operand o that step s reads for the rows r; false: of all. */
+static bool rows_read(fv_rows *out, const fv_step *s, uint32_t o, fv_rows r)
+{
+    const uint32_t kind = s->use[o].kind, *dim = s->prob.dim, wide = grid_width(s);
+    *out = r;
+    if (kind == FV_KIND_ROW)
+        return true;
+    if (s->prob.op == FV_OP_TAKE) {
+        *out = (fv_rows){s->u[0] + r.first, s->u[0] + r.end};
+        return true;
+    }
+    if (wide == 0 || (kind != FV_KIND_WHOLE && kind != FV_KIND_LOCAL))
+        return false;
+    const int64_t first = r.first / wide, last = (r.end - 1) / wide;
+    if (s->prob.op == FV_OP_CONV) {
+        const int64_t stride = dim[FV_CONV_STRIDE], pad = dim[FV_CONV_PAD];
+        *out =
+            lines(first * stride - pad, last * stride - pad + dim[FV_CONV_SIZE], s->u[0], s->u[1]);
+    } else if (s->prob.op == FV_OP_DWCONV) {
+        const int64_t radius = dim[FV_DWCONV_SIZE] / 2;
+        *out = lines(first - radius, last + radius + 1, wide, dim[FV_DWCONV_HEIGHT]);
+    } else if (s->prob.op == FV_OP_UPSAMPLE) {
+        const uint32_t height = dim[FV_DIM_ROWS] / wide;
+        *out =
+            lines(fv_upsample_at((uint32_t)first, height, s->u[1], s->prob.flags).low,
+                  (int64_t)fv_upsample_at((uint32_t)last, height, s->u[1], s->prob.flags).high + 1,
+                  s->u[0], s->u[1]);
+    } else if (s->prob.op == FV_OP_PIXEL_SHUFFLE) {
+        const uint32_t scale = dim[FV_SHUFFLE_SCALE];
+        *out = lines(first / scale, last / scale + 1 + s->u[2], s->u[0], UINT32_MAX);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+/* ---- one band ---- */
+
+/* The last step before `step` that writes a value; -1: none of the sweep. */
+static int64_t writer(const band *k, uint32_t step, fv_id id)
+{
+    for (int64_t j = (int64_t)step - 1; j >= k->first; j--)
+        if (!k->b->step[j].dead && written(&k->b->step[j]) == id)
+            return j;
+    return -1;
+}
+
+static bool is_written_later(const band *k, uint32_t step, fv_id id)
+{
+    for (uint32_t j = step + 1; j < k->end; j++)
+        if (!k->b->step[j].dead && written(&k->b->step[j]) == id)
+            return true;
+    return false;
+}
+
+static void add_rows(fv_rows *to, fv_rows r)
+{
+    if (r.first >= r.end)
+        return;
+    if (to->first >= to->end)
+        *to = r;
+    to->first = fv_min_u32(to->first, r.first);
+    to->end = to->end > r.end ? to->end : r.end;
+}
+
+/* Adds what step i reads to the rows of the steps that write it. */
+static bool trace_back(band *k, uint32_t i)
+{
+    const fv_step *s = &k->b->step[i];
+    for (uint32_t o = 0; o < FV_OPERANDS; o++) {
+        const fv_id id = s->use[o].view.id;
+        if (o == s->out || id < 0)
+            continue;
+        const int64_t from = writer(k, i, id);
+        fv_rows r;
+        if (from < 0) { /* from outside: it must stay as it is until all bands have read it */
+            if (is_written_later(k, i, id) && id != written(s))
+                return false;
+            continue;
+        }
+        if (!rows_read(&r, s, o, k->row[i - k->first]))
+            return false;
+        add_rows(&k->row[from - k->first], r);
+    }
+    return true;
+}
+
+/* Every step that writes a value gives the same rows of it: what is read before it changes in place
+ * is not more than what changes. */
+static bool writers_agree(const band *k)
+{
+    for (uint32_t i = k->first; i < k->end; i++) {
+        const fv_step *s = &k->b->step[i];
+        const int64_t before = s->dead ? -1 : writer(k, i, written(s));
+        if (before >= 0 && (k->row[before - k->first].first != k->row[i - k->first].first ||
+                            k->row[before - k->first].end != k->row[i - k->first].end))
+            return false;
+    }
+    return true;
+}
+
+/* The rows of all steps for the rows r of the last; false: they do not make a banded sweep. */
+static bool find_rows(band *k, fv_rows r)
+{
+    memset(k->row, 0, sizeof k->row);
+    k->row[k->end - 1 - k->first] = r;
+    for (uint32_t i = k->end; i-- > k->first;) {
+        const fv_rows *own = &k->row[i - k->first];
+        if (k->b->step[i].dead)
+            continue;
+        if (own->first >= own->end || !trace_back(k, i))
+            return false;
+    }
+    return writers_agree(k);
+}
+
+/* Tokens in a line of the last step's grid; 1: nobody knows. */
+static uint32_t last_width(const fv_builder *b, uint32_t first, uint32_t end)
+{
+    const uint32_t rows = b->step[end - 1].prob.dim[FV_DIM_ROWS];
+    for (uint32_t i = end; i-- > first;) {
+        const uint32_t width = b->step[i].dead ? 0 : grid_width(&b->step[i]);
+        if (width && b->step[i].prob.dim[FV_DIM_ROWS] == rows)
+            return width;
+    }
+    return 1;
+}
+
+/* Rows of the last step in band i of n: whole lines. */
+static fv_rows part(const fv_builder *b, uint32_t first, uint32_t end, uint32_t i, uint32_t n)
+{
+    const uint32_t rows = b->step[end - 1].prob.dim[FV_DIM_ROWS];
+    const uint32_t width = last_width(b, first, end), all = fv_ceil_div(rows, width);
+    return (fv_rows){fv_min_u32(rows, (uint32_t)((uint64_t)all * i / n) * width),
+                     fv_min_u32(rows, (uint32_t)((uint64_t)all * (i + 1) / n) * width)};
+}
+
+/* ---- the choice ---- */
+
+/* What a step writes for others to see: bands must not share rows of it. */
+static bool leaves(const fv_builder *b, uint32_t first, uint32_t end, uint32_t i)
+{
+    return !b->step[i].dead && !fv_halo_inside(b, first, end, written(&b->step[i]));
+}
+
+/* What n bands cost. */
+typedef struct cost {
+    double work;         /* by that of all rows once; 0: they do not make a banded sweep */
+    uint32_t row[STEPS]; /* that a worker has room for, of what each step writes */
+} cost;
+
+static cost cost_of(const fv_builder *b, uint32_t first, uint32_t end, uint32_t n)
+{
+    band before = {b, first, end, {{0, 0}}}, now = before;
+    double once = 0, done = 0;
+    cost c = {0};
+    for (uint32_t u = 0; u < n; u++, before = now) {
+        if (!find_rows(&now, part(b, first, end, u, n)))
+            return (cost){0};
+        for (uint32_t i = first; i < end; i++) {
+            const fv_rows *r = &now.row[i - first];
+            const double flops = b->step[i].dead ? 0 : fv_problem_flops(&b->step[i].prob);
+            const uint32_t rows = b->step[i].prob.dim[FV_DIM_ROWS], *most = &c.row[i - first];
+            if (leaves(b, first, end, i) &&
+                (r->first != (u ? before.row[i - first].end : 0) || (u + 1 == n && r->end != rows)))
+                return (cost){0};
+            c.row[i - first] = r->end - r->first > *most ? r->end - r->first : *most;
+            done += flops * (r->end - r->first) / rows;
+            once += u ? 0 : flops;
+        }
+    }
+    c.work = once > 0 ? done / once : 1;
+    return c;
+}
+
+/* How many bands, whoever runs them: the choice of a sweep's steps must not depend on that. As many
+ * as do not do too much twice; 0: none. */
+static uint32_t count(cost *c, const fv_builder *b, uint32_t first, uint32_t end)
+{
+    static const uint32_t counts[] = {4, 6, 8, 12, 16, 24, 32};
+    const uint32_t all = b->step[end - 1].prob.dim[FV_DIM_ROWS] / last_width(b, first, end);
+    uint32_t n = 0;
+    for (size_t i = 0; i < sizeof counts / sizeof *counts && counts[i] <= all; i++) {
+        const cost more = cost_of(b, first, end, counts[i]);
+        if (more.work == 0 || more.work > 1 + TWICE)
+            break;
+        *c = more;
+        n = counts[i];
+    }
+    return n;
+}
+
+static uint64_t bytes_of(const fv_value *v)
+{
+    return fv_size_mul(v->need, fv_value_stride(v));
+}
+
+/* Bytes, with all rows, of the largest value that lives inside. */
+static uint64_t largest_inside(const fv_builder *b, uint32_t first, uint32_t end)
+{
+    uint64_t most = 0;
+    for (uint32_t i = first; i < end; i++) {
+        const fv_id id = b->step[i].dead ? FV_NO_VALUE : written(&b->step[i]);
+        if (id >= 0 && fv_halo_inside(b, first, end, id) && bytes_of(&b->value[id]) > most)
+            most = bytes_of(&b->value[id]);
+    }
+    return most;
+}
+
+/* Bytes of what lies inside, at the step where that is most: with rows[step - first] rows of what
+ * each step writes, or NULL, with all. */
+static uint64_t bytes_inside(const fv_builder *b, uint32_t first, uint32_t end,
+                             const uint32_t *rows)
+{
+    uint64_t most = 0;
+    for (uint32_t i = first; i < end; i++) {
+        uint64_t bytes = 0;
+        for (uint32_t j = first; j <= i; j++) {
+            const fv_id id = b->step[j].dead ? FV_NO_VALUE : written(&b->step[j]);
+            const fv_value *v = id < 0 ? NULL : &b->value[id];
+            if (v && v->first_step == j && v->last_step >= i && fv_halo_inside(b, first, end, id))
+                bytes = fv_size_add(bytes, fv_size_mul(rows[j - first], fv_value_stride(v)));
+        }
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+/* Bytes that the plan itself keeps of what steps [first, end) use or what is read later, but for
+ * what lives inside. */
+static uint64_t bytes_beside(const fv_builder *b, uint32_t first, uint32_t end)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < b->values; i++) {
+        const fv_value *v = &b->value[i];
+        if (v->kind == FV_VALUE_ROWS && v->first_step < end && v->last_step >= first &&
+            !fv_halo_inside(b, first, end, (fv_id)i))
+            bytes = fv_size_add(bytes, bytes_of(v));
+    }
+    return bytes;
+}
+
+/* The same at one step, without bands. */
+static uint64_t bytes_at(const fv_builder *b, uint32_t step)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < b->values; i++) {
+        const fv_value *v = &b->value[i];
+        if (v->kind == FV_VALUE_ROWS && v->first_step <= step && v->last_step >= step)
+            bytes = fv_size_add(bytes, bytes_of(v));
+    }
+    return bytes;
+}
+
+/* Whether rows differ in number, or a grid is read: a sweep of tokens alone has chunks. */
+static bool needs_bands(const fv_builder *b, uint32_t first, uint32_t end)
+{
+    for (uint32_t i = first; i < end; i++)
+        if (!b->step[i].dead && grid_width(&b->step[i]) && b->step[i].prob.op != FV_OP_DWCONV &&
+            writer(&(band){b, first, end, {{0, 0}}}, i, b->step[i].use[0].view.id) >= 0)
+            return true;
+    return false;
+}
+
+uint32_t fv_band_end(const fv_builder *b, uint32_t first, uint32_t threads, uint32_t *bands)
+{
+    enum { WORKERS = 2 }; /* of a small board, when memory is compared */
+    uint32_t best = first;
+    uint64_t least = UINT64_MAX, whole = 0; /* whole: at any step, without bands */
+    for (uint32_t end = first + 1; end <= b->steps && end - first <= STEPS; end++) {
+        const fv_step *s = &b->step[end - 1];
+        cost c;
+        if (s->dead)
+            continue;
+        const uint64_t now = bytes_at(b, end - 1);
+        whole = now > whole ? now : whole;
+        if (!can_be_banded(s))
+            break;
+        if (!needs_bands(b, first, end) || largest_inside(b, first, end) < LARGE)
+            continue;
+        const uint32_t n = count(&c, b, first, end);
+        const uint64_t bytes = fv_size_add(
+            bytes_beside(b, first, end), fv_size_mul(WORKERS, bytes_inside(b, first, end, c.row)));
+        /* What comes next has what the sweep leaves. */
+        const uint64_t next = end < b->steps ? bytes_at(b, end) : 0;
+        if (n == 0 || bytes >= whole || (bytes > next ? bytes : next) > least)
+            continue;
+        least = bytes > next ? bytes : next;
+        best = end;
+        *bands = n > threads ? n / threads * threads : n;
+    }
+    return best;
+}
+
+uint32_t fv_band_begin(const fv_builder *b, uint32_t first, uint32_t cut)
+{
+    uint32_t best = cut, bands;
+    uint64_t least = UINT64_MAX;
+    for (uint32_t at = cut + 1; at-- > first + 1;) {
+        if (at < b->steps && b->step[at].dead)
+            continue;
+        if (at < cut && !can_be_banded(&b->step[at]))
+            break;
+        const uint32_t end = fv_band_end(b, at, 1, &bands);
+        if (end <= cut || bytes_beside(b, at, end) >= least)
+            continue;
+        least = bytes_beside(b, at, end);
+        best = at;
+    }
+    return best;
+}
+
+/* ---- the sweep ---- */
+
+void fv_band_rows(fv_builder *b, fv_plan_sweep *w)
+{
+    band k = {b, w->first, w->first + w->count, {{0, 0}}};
+    for (uint32_t i = k.first; i < k.end; i++)
+        if (!b->step[i].dead)
+            b->value[written(&b->step[i])].ring = 0;
+    for (uint32_t u = 0; u < w->bands; u++) {
+        find_rows(&k, part(b, k.first, k.end, u, w->bands));
+        for (uint32_t i = k.first; i < k.end; i++) {
+            const fv_rows r = k.row[i - k.first];
+            w->band[(size_t)(i - k.first) * w->bands + u] = r;
+            if (b->step[i].dead)
+                continue;
+            fv_value *v = &b->value[written(&b->step[i])];
+            v->ring = v->ring > r.end - r.first ? v->ring : r.end - r.first;
+        }
+    }
+}
