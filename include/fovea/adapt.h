@@ -176,11 +176,11 @@ typedef struct fovea_trainer_options {
 /* `model`: what is trained, a path as fovea_model_load takes it. `teacher`: the softmax model of
  * the first two stages, of the same width, patches and prefix, in the first one of the same blocks
  * and heads too; NULL: `model` itself with softmax attention (where `model` comes from an earlier
- * training, name the original). The files are read here
- * and needed later by fovea_trainer_save alone. ENOTSUP for families that are no plain ViT, and for
- * devices other than the CPU. The trainer keeps the device, which
- * may be closed before it. Thread-safe; all other functions of a trainer: one thread at a time per
- * trainer. */
+ * training, name the original). The files are read here and needed later by fovea_trainer_save
+ * alone. ENOTSUP for devices other than the CPU, and for families that are no plain ViT; but
+ * MAViT, NaLaFormer and PolaFormer have FOVEA_STAGE_TASK with FOVEA_TRAIN_HEAD. The trainer keeps
+ * the device, which may be closed before it. Thread-safe; all other functions of a trainer: one
+ * thread at a time per trainer. */
 FOVEA_API fovea_status fovea_trainer_create(fovea_trainer **out, const char *model,
                                             const char *teacher, fovea_device *device,
                                             const fovea_trainer_options *options);

@@ -63,15 +63,30 @@ static fovea_status load_student(fovea_trainer *t, const char *model, const char
     return fv_model_load(&t->model, model, t->o.prefix, &more);
 }
 
+/* A head learns from the features of any family that reads one; below it only ViTs have gradients.
+ */
+static fovea_status check_family(const fovea_trainer *t, const char *model)
+{
+    const fv_family *f = t->model->family;
+    const bool frozen = t->o.stage == FOVEA_STAGE_TASK && t->o.trainable == FOVEA_TRAIN_HEAD;
+    if (f->attend || (f->weights && frozen && !t->o.whole))
+        return FOVEA_OK;
+    if (f->weights)
+        return fv_fail(FOVEA_ENOTSUP,
+                       "%.60s: of models of type %s only a head can be trained: stage 3 with "
+                       "trainable `head`, not `whole`",
+                       model, t->model->info.type);
+    return fv_fail(FOVEA_ENOTSUP,
+                   "%.60s: models of type %s cannot be trained; ViT, DeiT, DINOv2, DINOv3, CLIP "
+                   "and SigLIP can",
+                   model, t->model->info.type);
+}
+
 static fovea_status load(fovea_trainer *t, const char *model, const char *teacher,
                          const char *attention)
 {
     FV_TRY(load_student(t, model, attention));
-    if (!t->model->family->attend)
-        return fv_fail(FOVEA_ENOTSUP,
-                       "%.60s: models of type %s cannot be trained; ViT, DeiT, DINOv2, DINOv3, "
-                       "CLIP and SigLIP can",
-                       model, t->model->info.type);
+    FV_TRY(check_family(t, model));
     if (t->o.stage == FOVEA_STAGE_TASK)
         return FOVEA_OK;
     FV_TRY(fv_model_load(&t->teacher, teacher ? teacher : model, t->o.prefix, NULL));
@@ -90,6 +105,10 @@ static fovea_status choose_task(fovea_trainer *t)
     if (t->o.stage != FOVEA_STAGE_TASK)
         return FOVEA_OK;
     const bool pixels = t->o.task == FOVEA_TASK_SEGMENTATION;
+    if (pixels && t->model->decoder)
+        return fv_fail(FOVEA_ENOTSUP,
+                       "the model has a decode_head or bbox_head of its own; a linear head is "
+                       "trained on a backbone without one");
     i->classes = pixels ? m->segments : m->classes;
     if (t->o.classes && i->classes != t->o.classes)
         return fv_fail(FOVEA_ENOTSUP, "a head for %u classes in place of a pair of heads for %u",

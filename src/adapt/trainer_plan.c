@@ -86,8 +86,8 @@ static void class_loss(fovea_trainer *t, fv_tape *tape, fv_view logits)
     fv_tape_pass(tape, logits, out);
 }
 
-/* Cross-entropy of the patches' logits, enlarged to the pixels of a mask. */
-static void pixel_loss(fovea_trainer *t, fv_tape *tape, fv_view logits)
+/* Cross-entropy of the logits of a grid's patches, enlarged to the pixels of a mask. */
+static void pixel_loss(fovea_trainer *t, fv_tape *tape, fv_view logits, const fv_grid *grid)
 {
     fv_builder *b = tape->b;
     const uint32_t tokens = b->value[logits.id].rows, classes = b->value[logits.id].cols;
@@ -104,10 +104,10 @@ static void pixel_loss(fovea_trainer *t, fv_tape *tape, fv_view logits)
         if (b->status != FOVEA_OK)
             return;
         s->prob.dim[FV_ROW_C] = classes;
-        s->prob.dim[FV_SEGMENT_GRID] = b->grid.width;
+        s->prob.dim[FV_SEGMENT_GRID] = grid->width;
         s->prob.dim[FV_SEGMENT_WIDTH] = width;
         s->prob.dim[FV_SEGMENT_HEIGHT] = height;
-        s->align = b->grid.width;
+        s->align = grid->width;
         fv_use_value(s, FV_SEGMENT_LOGITS, logits, FV_KIND_WHOLE);
         fv_use_value(s, FV_SEGMENT_MASK, mask, FV_KIND_WHOLE);
         fv_use_value(s, FV_SEGMENT_WEIGHT, weight, FV_KIND_WHOLE);
@@ -116,14 +116,14 @@ static void pixel_loss(fovea_trainer *t, fv_tape *tape, fv_view logits)
     fv_tape_pass(tape, logits, out);
 }
 
-static void last_loss(fovea_trainer *t, fv_tape *tape, fv_view y)
+static void last_loss(fovea_trainer *t, fv_tape *tape, fv_view y, const fv_grid *grid)
 {
     fv_builder *b = tape->b;
     if (t->o.stage == FOVEA_STAGE_TASK) {
         if (t->o.task == FOVEA_TASK_CLASSES)
             class_loss(t, tape, y);
         else
-            pixel_loss(t, tape, y);
+            pixel_loss(t, tape, y, grid);
         return;
     }
     const fv_view features =
@@ -134,14 +134,14 @@ static void last_loss(fovea_trainer *t, fv_tape *tape, fv_view y)
 
 /* ---- the student as a whole ---- */
 
-static void run_tape(fovea_trainer *t, fv_tape *tape, uint32_t segments, fv_id y)
+static void run_tape(fovea_trainer *t, fv_tape *tape, uint32_t segments, const fv_wanted *y)
 {
     const uint32_t kept = ALWAYS_KEPT + t->info.kept;
     tape->keep_from = segments > kept ? segments - kept : 0;
     for (uint32_t i = 0; i < segments; i++)
         fv_tape_forward(tape, i);
     if (tape->b->status == FOVEA_OK)
-        last_loss(t, tape, fv_tape_now(tape, (fv_view){fv_tape_last(tape, y), 0}));
+        last_loss(t, tape, fv_tape_now(tape, (fv_view){fv_tape_last(tape, y->value), 0}), &y->grid);
     for (uint32_t i = segments; i-- > 0;)
         fv_tape_backward(tape, i);
 }
@@ -195,14 +195,14 @@ static fovea_status take_tape(fovea_trainer *t, fv_tape *tape, const struct pair
 {
     fv_builder *b = &t->plan->b;
     const uint32_t segments = b->checkpoint_segment + 1;
-    const fv_id y = b->wanted[0].value;
-    b->value[y].kind = FV_VALUE_ROWS;
+    const fv_wanted y = b->wanted[0];
+    b->value[y.value].kind = FV_VALUE_ROWS;
     b->n_wanted = 0;
     FV_TRY(fv_tape_begin(tape, b, &t->masters));
     if (pairs)
         run_pairs(t, tape, segments, pairs->pair, b->blocks);
     else
-        run_tape(t, tape, segments, y);
+        run_tape(t, tape, segments, &y);
     t->sink = tape->sink;
     t->sinks = tape->sinks;
     tape->sink = NULL;

@@ -148,6 +148,8 @@ static fovea_status write_config(const fovea_trainer *t, const char *path)
     if (t->model->new_head) { /* those of another task */
         json_object_del(config, "id2label");
         json_object_del(config, "label2id");
+        if (t->o.task == FOVEA_TASK_CLASSES && json_object_get(config, "num_classes"))
+            json_object_set_new(config, "num_classes", json_integer(t->info.classes));
     }
     if (t->labels)
         set_labels(config, t->labels);

@@ -58,12 +58,13 @@ typedef struct fv_family {
     fovea_status (*emit)(const fovea_model *m, struct fv_builder *b);
     /* For training, as steps by themselves: the result of block `i`'s attention, of the kind
      * `attention`, for normalised tokens; and its output projection, without layer scale. NULL:
-     * models of this family cannot be trained. */
+     * of models of this family a head is trained at most. */
     struct fv_view (*attend)(const fovea_model *m, struct fv_builder *b, uint32_t i,
                              const struct fv_attention_name *attention, struct fv_view normed);
     struct fv_view (*project)(const fovea_model *m, struct fv_builder *b, uint32_t i,
                               struct fv_view seen);
-    /* For training: calls `visit` with every weight that has the purpose. NULL like `attend`. */
+    /* For training: calls `visit` with every weight that has the purpose. NULL: models of this
+     * family cannot be trained. */
     void (*weights)(const fovea_model *m, enum fv_purpose purpose, fv_weight_visit *visit,
                     void *ctx);
     void (*release)(fovea_model *m); /* of m->roles, also after a failed read */

@@ -57,6 +57,7 @@ const fv_family fv_family_nalaformer = {
     .read = fv_pyramid_read,
     .grid = fv_pyramid_grid,
     .emit = fv_pyramid_emit,
+    .weights = fv_pyramid_weights,
     .release = fv_pyramid_release,
     .synthetic = synthetic,
     .decodes = true,

@@ -284,6 +284,7 @@ const fv_family fv_family_pola_pvt = {
     .read = read_model,
     .grid = check_grids,
     .emit = emit,
+    .weights = fv_pola_weights,
     .release = fv_pola_release,
     .synthetic = fv_pola_pvt_synthetic,
     .decodes = true,

@@ -131,7 +131,8 @@ static fovea_status read_norms(fv_pola_reader *r)
         FV_TRY(fv_reader_norm(&p->stage[i].norm, &r->t, "", stem, p->stage[i].width));
         dense = true;
     }
-    const bool classifies = fv_reader_find(&r->t, "", "head.", "weight") != NULL;
+    const bool classifies =
+        fv_pola_new_classes(r) || fv_reader_find(&r->t, "", "head.", "weight") != NULL;
     if (dense && !classifies && !fv_reader_find(&r->t, "", "norm.", "weight"))
         return FOVEA_OK;
     return fv_reader_norm(&p->norm, &r->t, "", "norm.", p->stage[p->stages - 1].width);
@@ -389,6 +390,7 @@ const fv_family fv_family_pola_swin = {
     .read = read_model,
     .grid = check_grids,
     .emit = emit,
+    .weights = fv_pola_weights,
     .release = fv_pola_release,
     .synthetic = fv_pola_swin_synthetic,
     .decodes = true,

@@ -181,6 +181,16 @@ void fv_pola_offer_stage(fv_pola_context *c, float eps)
     c->feature[c->stage] = (fv_level){.rows = x, .grid = c->grid, .channels = c->s->width};
 }
 
+void fv_pola_weights(const fovea_model *m, enum fv_purpose purpose, fv_weight_visit *visit,
+                     void *ctx)
+{
+    const fv_pola *p = m->roles;
+    if (purpose != FV_IS_HEAD)
+        return;
+    visit(ctx, &p->head.w);
+    visit(ctx, &p->head.b);
+}
+
 void fv_pola_classify(const fv_pola_context *c, fv_view rows)
 {
     fv_builder *b = c->b;

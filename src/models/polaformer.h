@@ -101,6 +101,8 @@ fovea_status fv_pola_read_block(fv_pola_reader *r, const fv_pola_stage *s, fv_po
 /* r for m, whose roles are made; `first` is the stem of a tensor that every such model has. */
 fovea_status fv_pola_start(fv_pola_reader *r, fovea_model *m, const struct fv_source *source,
                            const fv_config *config, const char *first);
+/* Classes of the head that a training asks for; 0: none. */
+uint32_t fv_pola_new_classes(const fv_pola_reader *r);
 /* Reads the head, fills m->info, makes room for outputs, and checks that every tensor had its
  * place. */
 fovea_status fv_pola_finish(fv_pola_reader *r);
@@ -152,6 +154,9 @@ void fv_pola_offer(const fv_pola_context *c, const char *name, fv_view rows);
 /* Emits the stage as a feature, and its segmentation logits, where they are wanted; eps: of its
  * norm. */
 void fv_pola_offer_stage(fv_pola_context *c, float eps);
+/* The weights of a purpose: of a head alone, as nothing else is trained. */
+void fv_pola_weights(const fovea_model *m, enum fv_purpose purpose, fv_weight_visit *visit,
+                     void *ctx);
 /* Mean of the tokens and the head. */
 void fv_pola_classify(const fv_pola_context *c, fv_view rows);
 

@@ -246,16 +246,23 @@ fovea_status fv_pola_read_block(fv_pola_reader *r, const fv_pola_stage *s, fv_po
     return fv_reader_linear(&b->fc2, &r->t, p, "mlp.fc2.", c, s->hidden);
 }
 
+uint32_t fv_pola_new_classes(const fv_pola_reader *r)
+{
+    return r->t.m->additions ? r->t.m->additions->classes : 0;
+}
+
 static fovea_status read_head(fv_pola_reader *r)
 {
     fv_pola *p = r->p;
+    const uint32_t width = p->stage[p->stages - 1].width, wanted = fv_pola_new_classes(r);
     const fv_tensor *t = fv_reader_find(&r->t, "", "head.", "weight");
     uint32_t classes = fv_tensor_dimension(t, 0);
     if (t)
         FV_TRY(fv_config_u32(&classes, r->config, "num_classes", 0, CLASSES));
-    return classes ? fv_reader_linear(&p->head, &r->t, "", "head.", classes,
-                                      p->stage[p->stages - 1].width)
-                   : FOVEA_OK;
+    if (wanted && fv_tensor_dimension(t, 0) != wanted)
+        FV_TRY(fv_reader_put_head(&r->t, "head.", wanted, width));
+    classes = wanted ? wanted : classes;
+    return classes ? fv_reader_linear(&p->head, &r->t, "", "head.", classes, width) : FOVEA_OK;
 }
 
 /* ---- the model ---- */

@@ -331,3 +331,13 @@ fovea_status fv_pyramid_emit(const fovea_model *m, fv_builder *b)
     fv_decoder_emit(m, b, c.feature);
     return b->status;
 }
+
+void fv_pyramid_weights(const fovea_model *m, enum fv_purpose purpose, fv_weight_visit *visit,
+                        void *ctx)
+{
+    const fv_pyramid *p = m->roles;
+    if (purpose != FV_IS_HEAD)
+        return;
+    visit(ctx, &p->head.w);
+    visit(ctx, &p->head.b);
+}

@@ -76,6 +76,9 @@ void fv_pyramid_release(fovea_model *m);
 /* pyramid.c: steps from roles. */
 fovea_status fv_pyramid_grid(const fovea_model *m, fv_builder *b);
 fovea_status fv_pyramid_emit(const fovea_model *m, fv_builder *b);
+/* The weights of a purpose: of a head alone, as nothing else is trained. */
+void fv_pyramid_weights(const fovea_model *m, enum fv_purpose purpose, fv_weight_visit *visit,
+                        void *ctx);
 /* The local position encoding of v, added to the attention and multiplied by `gate` (id
  * FV_NO_VALUE: not multiplied). */
 fv_view fv_pyramid_lepe(const fv_pyramid_mix *m, fv_view gate);

@@ -279,6 +279,14 @@ static fovea_status read_head(struct reader *r)
     uint32_t width = fv_tensor_dimension(proj, 0), classes = fv_tensor_dimension(head, 0);
     FV_TRY(fv_config_u32(&width, r->config, "projection", 1, WIDTH));
     FV_TRY(fv_config_u32(&classes, r->config, "num_classes", 0, CLASSES));
+    const uint32_t wanted = r->t.m->additions ? r->t.m->additions->classes : 0;
+    if (wanted && !proj)
+        return fv_fail(FOVEA_ENOTSUP,
+                       "%s: a backbone without \"proj.weight\", which a classification head reads",
+                       r->t.source->name);
+    if (wanted && fv_tensor_dimension(head, 0) != wanted)
+        FV_TRY(fv_reader_put_head(&r->t, "head.", wanted, width));
+    classes = wanted ? wanted : classes;
     if (!proj && !head)
         return FOVEA_OK;
     FV_TRY(fv_fold(&p->proj, &r->t, "",

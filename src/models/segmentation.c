@@ -146,14 +146,11 @@ static fovea_status read_head(fv_tensor_reader *t, const struct form *f, const u
 static fovea_status put_head(fv_tensor_reader *t, const struct form **f, uint32_t c)
 {
     const uint32_t classes = t->m->additions->segments;
-    const uint64_t shape[2] = {classes, c};
     if (*f == &forms[0] &&
         fv_tensor_dimension(fv_reader_find(t, "", forms[0].linear, "weight"), 0) == classes)
         return FOVEA_OK;
     *f = &forms[0];
-    t->m->new_head = true;
-    FV_TRY(fv_reader_put(t, "", forms[0].linear, "weight", 2, shape, 0, FV_NEW_HEAD));
-    return fv_reader_put(t, "", forms[0].linear, "bias", 1, shape, 0, 0);
+    return fv_reader_put_head(t, forms[0].linear, classes, c);
 }
 
 fovea_status fv_segmentation_read(fovea_model *m, const fv_source *source, const char *config,

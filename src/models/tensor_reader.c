@@ -106,6 +106,15 @@ fovea_status fv_reader_put(fv_tensor_reader *t, const char *prefix, const char *
                          t->m->additions->seed);
 }
 
+fovea_status fv_reader_put_head(fv_tensor_reader *t, const char *stem, uint32_t classes,
+                                uint32_t width)
+{
+    const uint64_t shape[2] = {classes, width};
+    t->m->new_head = true;
+    FV_TRY(fv_reader_put(t, "", stem, "weight", 2, shape, 0, FV_NEW_HEAD));
+    return fv_reader_put(t, "", stem, "bias", 1, shape, 0, 0);
+}
+
 uint32_t fv_tensor_dimension(const fv_tensor *tensor, uint32_t i)
 {
     uint64_t n = tensor && i < tensor->rank ? tensor->shape[i] : 0;

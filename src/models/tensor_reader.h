@@ -68,6 +68,10 @@ fovea_status fv_reader_put(fv_tensor_reader *t, const char *prefix, const char *
                            const char *part, uint32_t rank, const uint64_t *shape, float mean,
                            float spread);
 
+/* Puts stem + "weight" (classes, width) and stem + "bias" (classes) of a new head. */
+fovea_status fv_reader_put_head(fv_tensor_reader *t, const char *stem, uint32_t classes,
+                                uint32_t width);
+
 /* Marks tensors that no model needs as read: those whose name has `part` in its first word after
  * `prefix`. */
 void fv_reader_ignore(fv_tensor_reader *t, const char *prefix, const char *part);

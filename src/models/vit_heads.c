@@ -136,14 +136,11 @@ static enum fv_vit_head head_form(const fv_vit_reader *r)
 static fovea_status put_head(fv_vit_reader *r, uint32_t classes)
 {
     const bool both = r->v->head == FV_HEAD_CLS_MEAN;
-    const uint64_t shape[2] = {classes, (uint64_t)r->v->width * (both ? 2 : 1)};
     if (!r->n->head || (r->v->head == FV_HEAD_POOL && r->v->pool == FV_POOL_NONE))
         return fv_fail(FOVEA_ENOTSUP,
                        "%s: checkpoints named like this one have no classification head",
                        r->t.source->name);
-    r->t.m->new_head = true;
-    FV_TRY(fv_reader_put(&r->t, "", r->n->head, "weight", 2, shape, 0, FV_NEW_HEAD));
-    return fv_reader_put(&r->t, "", r->n->head, "bias", 1, shape, 0, 0);
+    return fv_reader_put_head(&r->t, r->n->head, classes, r->v->width * (both ? 2 : 1));
 }
 
 fovea_status fv_vit_read_head(fv_vit_reader *r)

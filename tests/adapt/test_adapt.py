@@ -419,6 +419,38 @@ def check_heads(exe, folder):
     return len(cases) + 1
 
 
+def check_frozen(exe, folder):
+    """Features of families without gradients: a head learns to tell two kinds of pictures, or of pixels,
+    apart, and the model that is written runs."""
+    rng = random.Random(2)
+    for where in ("kinds/dark", "kinds/light", "halves"):
+        os.makedirs(folder + "/" + where)
+    for i in range(8):
+        dark, light = ([bytes(rng.randrange(40) + way for _ in range(3 * SIDE)) for _ in range(SIDE)]
+                       for way in (0, 200))
+        png("%s/kinds/dark/%d.png" % (folder, i), SIDE, SIDE, 2, dark)
+        png("%s/kinds/light/%d.png" % (folder, i), SIDE, SIDE, 2, light)
+        png("%s/halves/%d.png" % (folder, i), SIDE, SIDE, 2, [*dark[:SIDE // 2], *light[SIDE // 2:]])
+        png("%s/halves/%d_mask.png" % (folder, i), SIDE, SIDE, 0,
+            [bytes([y >= SIDE // 2]) * SIDE for y in range(SIDE)])
+    usual = ["--stage", "3", "--trainable", "head", "--size", "64", "--crop", "centre", "--batch", "4",
+             "--steps", "16", "--lr", "0.03"]
+    cases = [("nalaformer-xt", "kinds"), ("nalaformer-xt", "halves"), ("mavit-t", "kinds"),
+             ("pola-pvt-t", "halves"), ("pola-swin-t", "kinds")]
+    for name, data in cases:
+        masked = data == "halves"
+        args = ["--classes", "2"] if masked else []
+        curve = losses(exe, folder, "synthetic:" + name, *usual, "--data", data, *args)
+        want(curve[-1] < 0.5 * curve[0], "%s on %s: losses %s" % (name, data, curve))
+        p = subprocess.run([exe, "run", "out", "kinds/light/0.png", "--size", "64", "--json",
+                            *(["--labels", "x.png"] if masked else [])],
+                           cwd=folder, capture_output=True, text=True)
+        want(p.returncode == 0, "%s on %s: fovea run: %s" % (name, data, p.stderr))
+        top = "light" if masked else json.loads(p.stdout)["top"][0]["label"]
+        want(top == "light", "%s takes a light picture for %s" % (name, top))
+    return len(cases)
+
+
 def check_forms(exe, folder):
     """The same pictures, whatever they come in."""
     three = ["--stage", "3", *FEW, "--flip", "0.5", "--jitter", "0.3"]
@@ -570,7 +602,7 @@ def main(argv):
         checks = [(check_kills, 50), (check_processes, 10)] if long else [
             (check_refusals,), (check_failing_log,), (check_overwriting,), (check_defaults,), (check_losses,),
             (check_compute,), (check_teacher_memory,), (check_foveated,), (check_whole,),
-            (check_outputs,), (check_heads,), (check_forms,), (check_broken,),
+            (check_outputs,), (check_heads,), (check_frozen,), (check_forms,), (check_broken,),
             (check_patience,), (check_resume,), (check_kills, 3)]
         for check, *args in checks:
             try:

@@ -144,6 +144,40 @@ static void gradients_of_every_family(void **state)
     }
 }
 
+/* A new head on the features of a family that has no gradients itself. */
+static void gradients_of_heads_alone(void **state)
+{
+    (void)state;
+    static const char *const frozen[] = {"synthetic:nalaformer-xt", "synthetic:mavit-t",
+                                         "synthetic:pola-pvt-t", "synthetic:pola-swin-t"};
+    for (size_t i = 0; i < sizeof frozen / sizeof *frozen; i++)
+        for (int task = FOVEA_TASK_CLASSES; task <= FOVEA_TASK_SEGMENTATION; task++) {
+            fovea_trainer_options o = options_of(FOVEA_STAGE_TASK, NULL);
+            o.task = (fovea_task)task;
+            o.trainable = FOVEA_TRAIN_HEAD;
+            check_gradients(frozen[i], &o);
+        }
+}
+
+static void families_without_gradients_are_refused(void **state)
+{
+    (void)state;
+    fovea_device *device = open_device(1);
+    fovea_trainer_options o = options_of(FOVEA_STAGE_TASK, NULL);
+    for (int i = 0; i < 3; i++) {
+        fovea_trainer *t = NULL;
+        o.stage = i == 0 ? FOVEA_STAGE_FEATURES : FOVEA_STAGE_TASK;
+        o.trainable = i == 2 ? FOVEA_TRAIN_HEAD : FOVEA_TRAIN_ALL;
+        o.whole = i == 2;
+        o.classes = i == 0 ? 0 : CLASSES;
+        assert_int_equal(fovea_trainer_create(&t, "synthetic:nalaformer-xt", NULL, device, &o),
+                         FOVEA_ENOTSUP);
+        assert_null(t);
+        assert_non_null(strstr(fovea_error(), "only a head can be trained"));
+    }
+    fovea_device_close(device);
+}
+
 static void gradients_of_every_attention(void **state)
 {
     (void)state;
@@ -366,14 +400,17 @@ static void losses_are_as_defined(void **state)
 static void threads_do_not_show(void **state)
 {
     (void)state;
-    for (int i = 0; i < 6; i++) {
-        const fovea_stage stage = (fovea_stage)(1 + i % 3);
-        fovea_trainer_options o =
-            i < 3 ? options_of(stage, "mala") : wide_options_of(stage, "foveated:1");
+    for (int i = 0; i < 7; i++) {
+        const fovea_stage stage = i < 6 ? (fovea_stage)(1 + i % 3) : FOVEA_STAGE_TASK;
+        const char *model = i < 6 ? "dinov2-03" : "synthetic:nalaformer-xt";
+        fovea_trainer_options o = i < 3   ? options_of(stage, "mala")
+                                  : i < 6 ? wide_options_of(stage, "foveated:1")
+                                          : options_of(stage, NULL);
         fovea_device *one = open_device(1), *three = open_device(3);
+        o.trainable = i < 6 ? FOVEA_TRAIN_DEFAULT : FOVEA_TRAIN_HEAD;
         o.ema = 0.9f;
         o.clip = 0.5f;
-        fovea_trainer *a = make(one, "dinov2-03", &o), *b = make(three, "dinov2-03", &o);
+        fovea_trainer *a = make(one, model, &o), *b = make(three, model, &o);
         for (int k = 0; k < 3; k++)
             assert_true(run_step(a).loss == run_step(b).loss);
         assert_same(a, b);
@@ -769,6 +806,8 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_of_every_family),
+        cmocka_unit_test(gradients_of_heads_alone),
+        cmocka_unit_test(families_without_gradients_are_refused),
         cmocka_unit_test(gradients_of_every_attention),
         cmocka_unit_test(gradients_of_foveated_attention),
         cmocka_unit_test(gradients_through_rotations),

@@ -55,7 +55,8 @@ static inline fovea_device *open_device(uint32_t threads)
 static inline const char *model_path(const char *name)
 {
     static char path[512];
-    snprintf(path, sizeof path, "%s%s", MODELS, name);
+    const bool made = strncmp(name, "synthetic:", 10) == 0;
+    snprintf(path, sizeof path, "%s%s", made ? "" : MODELS, name);
     return path;
 }
 
