@@ -451,6 +451,54 @@ def check_frozen(exe, folder):
     return len(cases)
 
 
+def check_held_out(exe, folder):
+    """Stage 3 judged by pictures with answers: the metrics of `eval`, the best kept, the same after a stop."""
+    usual = ["synthetic:nalaformer-xt", "--stage", "3", "--trainable", "head", "--size", "64", "--batch", "4",
+             "--lr", "0.03", "--val-every", "3", "--json"]
+    for data, args, keys, task in (("kinds", [], ["top1"], "classification"),
+                                   ("halves", ["--classes", "2"], ["miou", "pixel_accuracy"], "segmentation")):
+        shutil.copytree("%s/%s" % (folder, data), folder + "/held")
+        for path, _, names in os.walk(folder + "/held"):  # copies would be dropped from the training
+            for name in names:
+                open(os.path.join(path, name), "ab").write(b"x")
+        cut = [*usual, *args, "--data", data, "--val", "held"]
+        shutil.rmtree(folder + "/out", ignore_errors=True)
+        p = adapt(exe, folder, *cut, "--steps", "10", "-o", "out", "--threads", "1")
+        lines = [json.loads(line) for line in open(folder + "/out/validation.jsonl")]
+        want([line["step"] for line in lines] == [0, 3, 6, 9, 10], "judged at %s" % lines)
+        best = max(lines, key=lambda line: (line["rank"], line["step"]))
+        told = json.loads(p.stdout)["validation"]
+        want(told.keys() == best.keys() and all(abs(told[k] - best[k]) < 1e-6 for k in best),
+             "best is %s, told %s" % (best, told))
+        want(all(0 <= line[key] <= 1 for line in lines for key in keys), str(lines))
+        want(lines[-1]["rank"] > max(0.8, lines[0]["rank"]), "nothing learned: %s" % lines)
+        e = subprocess.run([exe, "eval", "out", "--data", "held", "--size", "64", "--json"], cwd=folder,
+                           capture_output=True, text=True)
+        want(e.returncode == 0, "eval: " + e.stderr)
+        result = json.loads(e.stdout)["metrics"]
+        # Masks are counted in the trained size here, in their own there.
+        want(abs(result[keys[0]] - best["rank"]) < (1e-9 if task == "classification" else 0.05),
+             "%s: eval %s, adapt %s" % (task, result, best))
+        adapt(exe, folder, *cut, "--steps", "10", "-o", "three", "--threads", "3")
+        same_result(folder, "out", "three")
+        adapt(exe, folder, *cut, "--steps", "10", "--lr-schedule", "constant", "-o", "whole")
+        adapt(exe, folder, *cut, "--steps", "4", "--lr-schedule", "constant", "-o", "parts", "--every", "1")
+        adapt(exe, folder, *cut, "--steps", "10", "--lr-schedule", "constant", "-o", "parts", "--resume")
+        steps = {name: [json.loads(line)["rank"] for line in open("%s/%s/validation.jsonl" % (folder, name))
+                        if json.loads(line)["step"] != 4] for name in ("whole", "parts")}
+        want(steps["whole"] == steps["parts"], "a stop shows: %s" % steps)
+        for name in ("held", "three", "whole", "parts"):
+            shutil.rmtree("%s/%s" % (folder, name))
+    os.makedirs(folder + "/held/grey")
+    shutil.copy(folder + "/kinds/dark/0.png", folder + "/held/grey")
+    for args, word in ((["--data", "kinds", "--val", "held"], "grey"),
+                       (["--data", "kinds", "--val", "plain"], "no classes"),
+                       (["--data", "halves", "--classes", "2", "--val", "kinds"], "no masks")):
+        p = adapt(exe, folder, *usual, *args, "--steps", "1", "-o", "refused", code=7)
+        want(word in p.stderr, "wanted %s, got %s" % (word, p.stderr))
+    return 9
+
+
 def check_forms(exe, folder):
     """The same pictures, whatever they come in."""
     three = ["--stage", "3", *FEW, "--flip", "0.5", "--jitter", "0.3"]
@@ -602,7 +650,7 @@ def main(argv):
         checks = [(check_kills, 50), (check_processes, 10)] if long else [
             (check_refusals,), (check_failing_log,), (check_overwriting,), (check_defaults,), (check_losses,),
             (check_compute,), (check_teacher_memory,), (check_foveated,), (check_whole,),
-            (check_outputs,), (check_heads,), (check_frozen,), (check_forms,), (check_broken,),
+            (check_outputs,), (check_heads,), (check_frozen,), (check_held_out,), (check_forms,), (check_broken,),
             (check_patience,), (check_resume,), (check_kills, 3)]
         for check, *args in checks:
             try:

@@ -1,6 +1,7 @@
 /* adapt_judge.c: judges a training on held-out pictures as it goes, and keeps the best: OUT's model
- * is the one of the step that kept most of the teacher's features. OUT/validation.jsonl has a line
- * per judgement; a training that goes on repeats those after its checkpoint, with the same results.
+ * is that of the step that kept most of the teacher's features, or did its task best.
+ * OUT/validation.jsonl has a line per judgement; a training that goes on repeats those after its
+ * checkpoint, with the same results.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -14,36 +15,52 @@ static char *log_of(const adapt_run *r)
     return cli_text("%s/validation.jsonl", r->output);
 }
 
+/* Of equals the first is the best; of a task's metrics, which are often equal, the last, which has
+ * learned longest. */
 static void note(adapt_run *r, const adapt_judgement *j)
 {
     r->judged = cli_grow(r->judged, r->judgements, sizeof *r->judged);
     r->judged[r->judgements++] = *j;
-    if (r->judgements == 1 || j->rank > r->judged[r->best].rank)
+    const double best = r->judged[r->best].rank;
+    if (r->judgements == 1 || j->rank > best || (r->task_validation && j->rank == best))
         r->best = r->judgements - 1;
 }
 
 /* ---- the log ---- */
 
-static json_t *describe(const adapt_run *r, const adapt_judgement *j)
+json_t *adapt_judgement_json(const adapt_run *r, const adapt_judgement *j)
 {
+    const char *name;
+    json_t *root = json_pack("{s:I, s:f}", "step", (json_int_t)j->step, "rank", j->rank);
+    for (size_t i = 0; r->task_validation && (name = task_validation_metric(r->options.task, i));
+         i++)
+        json_object_set_new(root, name, json_real(j->metric[i]));
+    if (r->task_validation)
+        return root;
     json_t *scores = json_array();
     for (size_t s = 0; s < r->validation->sizes; s++)
         json_array_append_new(scores, json_pack("{s:i, s:i, s:f, s:f}", "width",
                                                 (int)r->validation->set[s].width, "height",
                                                 (int)r->validation->set[s].height, "mean",
                                                 j->score[s].mean, "worst", j->score[s].worst));
-    return json_pack("{s:I, s:f, s:o}", "step", (json_int_t)j->step, "rank", j->rank, "scores",
-                     scores);
+    json_object_set_new(root, "scores", scores);
+    return root;
 }
 
 static bool read_line(adapt_judgement *out, const adapt_run *r, const char *line)
 {
     json_t *root = json_loads(line, 0, NULL);
     const json_t *scores = json_object_get(root, "scores");
-    const bool whole = json_array_size(scores) == r->validation->sizes;
+    const size_t sizes = r->validation ? r->validation->sizes : 0;
+    bool whole = json_array_size(scores) == sizes;
     *out = (adapt_judgement){.step = (uint64_t)json_integer_value(json_object_get(root, "step")),
                              .rank = json_number_value(json_object_get(root, "rank"))};
-    for (size_t s = 0; whole && s < r->validation->sizes; s++) {
+    for (size_t i = 0; r->task_validation && task_validation_metric(r->options.task, i); i++) {
+        const json_t *metric = json_object_get(root, task_validation_metric(r->options.task, i));
+        whole &= json_is_real(metric);
+        out->metric[i] = json_number_value(metric);
+    }
+    for (size_t s = 0; whole && s < sizes; s++) {
         const json_t *one = json_array_get(scores, s);
         out->score[s].mean = json_number_value(json_object_get(one, "mean"));
         out->score[s].worst = json_number_value(json_object_get(one, "worst"));
@@ -59,7 +76,7 @@ static int write_log(const adapt_run *r)
     cli_output out;
     int code = cli_output_begin(&out, path);
     for (size_t i = 0; !code && i < r->judgements; i++) {
-        json_t *line = describe(r, &r->judged[i]);
+        json_t *line = adapt_judgement_json(r, &r->judged[i]);
         char *text = json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(12));
         fprintf(out.file, "%s\n", text);
         free(text);
@@ -88,10 +105,25 @@ int adapt_judge_begin(adapt_run *r)
 
 /* ---- judging ---- */
 
+static void tell_metrics(const adapt_run *r, const adapt_judgement *j)
+{
+    const char *second = task_validation_metric(r->options.task, 1);
+    char text[40] = "";
+    if (second)
+        snprintf(text, sizeof text, ", %s %.4f", second, j->metric[1]);
+    cli_tell("step %llu: held-out %s %.4f%s%s", (unsigned long long)j->step,
+             task_validation_metric(r->options.task, 0), j->metric[0], text,
+             r->judged[r->best].step == j->step ? "" : "; not the best");
+}
+
 static void tell(const adapt_run *r, const adapt_judgement *j)
 {
     char text[160];
     size_t at = 0;
+    if (r->task_validation) {
+        tell_metrics(r, j);
+        return;
+    }
     for (size_t s = 0; s < r->validation->sizes && at < sizeof text; s++)
         at += (size_t)snprintf(text + at, sizeof text - at, "%s%.4f (%.4f) at %u px", s ? ", " : "",
                                j->score[s].mean, j->score[s].worst, r->validation->set[s].width);
@@ -111,6 +143,23 @@ static void remove_candidate(const char *folder)
     rmdir(folder);
 }
 
+bool adapt_has_judge(const adapt_run *r)
+{
+    return r->validation || r->task_validation;
+}
+
+static int measure(adapt_judgement *j, const adapt_run *r, const char *folder)
+{
+    if (r->task_validation) {
+        CLI_TRY(task_validation_judge(j->metric, r->task_validation, folder));
+        j->rank = j->metric[0];
+        return CLI_OK;
+    }
+    CLI_TRY(adapt_validation_judge(j->score, r->validation, folder));
+    j->rank = adapt_validation_rank(j->score, r->validation->sizes);
+    return CLI_OK;
+}
+
 bool adapt_is_judged(const adapt_run *r)
 {
     return r->judgements > 0 && r->judged[r->judgements - 1].step == r->info.step;
@@ -122,11 +171,10 @@ int adapt_judge(adapt_run *r)
     adapt_judgement j = {.step = r->info.step};
     char *folder = cli_text("%s/candidate", r->output);
     int code = cli_check(fovea_trainer_save(r->trainer, folder, r->settings.dtype, average));
-    CLI_THEN(code, adapt_validation_judge(j.score, r->validation, folder));
+    CLI_THEN(code, measure(&j, r, folder));
     remove_candidate(folder);
     free(folder);
     CLI_TRY(code);
-    j.rank = adapt_validation_rank(j.score, r->validation->sizes);
     note(r, &j);
     /* The model first: a line that is there speaks of what OUT has, or of less. */
     if (r->best == r->judgements - 1)

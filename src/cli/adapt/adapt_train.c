@@ -198,7 +198,7 @@ static bool is_flat(const adapt_run *r)
 static bool reached(const adapt_run *r)
 {
     double mean = 0;
-    if (r->target <= 0 || r->judgements == 0)
+    if (r->target <= 0 || r->judgements == 0 || !r->validation)
         return false;
     for (size_t s = 0; s < r->validation->sizes; s++)
         mean += r->judged[r->best].score[s].mean / (double)r->validation->sizes;
@@ -230,20 +230,24 @@ static int step(adapt_run *r, double begin)
     return r->save_grad && report.step == 1 ? save_gradients(r) : CLI_OK;
 }
 
-/* What the bar says: the loss of late and the pace. */
+/* What the bar says: the loss of late, the pace, what held-out pictures say. */
 static void describe(char *out, size_t room, const adapt_run *r)
 {
     const size_t n = r->log.points < 10 ? r->log.points : 10;
+    int at = 0;
     if (n)
-        snprintf(out, room, "step %llu, loss %.4g, %.2f pictures/s",
-                 (unsigned long long)r->info.step, adapt_log_mean(&r->log, n, 0),
-                 (double)r->pictures / r->seconds);
+        at = snprintf(out, room, "step %llu, loss %.4g, %.2f pictures/s",
+                      (unsigned long long)r->info.step, adapt_log_mean(&r->log, n, 0),
+                      (double)r->pictures / r->seconds);
+    if (r->judgements > 0 && at > 0 && (size_t)at < room)
+        snprintf(out + at, room - (size_t)at, ", held-out %.4g, best %.4g",
+                 r->judged[r->judgements - 1].rank, r->judged[r->best].rank);
 }
 
 static int run_steps(adapt_run *r)
 {
     const uint64_t begun = r->info.step;
-    char text[80] = "adapt";
+    char text[96] = "adapt";
     cli_progress bar;
     double saved = cli_seconds();
     uint64_t saved_step = begun;
@@ -260,7 +264,7 @@ static int run_steps(adapt_run *r)
             cli_progress_show(&bar, (double)(r->info.step - begun), (double)(r->steps - begun));
         const bool due = r->every ? r->info.step - saved_step >= r->every
                                   : cli_seconds() - saved > CHECKPOINT_SECONDS;
-        if (!code && is_first(r) && r->validation && r->info.step % r->judge_every == 0)
+        if (!code && is_first(r) && adapt_has_judge(r) && r->info.step % r->judge_every == 0)
             code = adapt_judge(r);
         if (!code && due) {
             code = checkpoint(r);
@@ -333,6 +337,8 @@ static void report(const adapt_run *r)
         (json_int_t)r->info.step, "first_loss", first, "loss", last, "pictures_per_second", pace,
         "gflops", pace * r->info.flops * 1e-9, "recalled", (json_int_t)info.recalled, "processes",
         r->processes.count, "promised_bytes", bytes, "flat", r->flat);
+    if (r->judgements > 0)
+        json_object_set_new(root, "validation", adapt_judgement_json(r, &r->judged[r->best]));
     cli_print_json(root);
 }
 
@@ -347,7 +353,7 @@ int adapt_make_folder(const char *path)
 static int finish(adapt_run *r)
 {
     adapt_log_sync(&r->log);
-    if (!r->validation)
+    if (!adapt_has_judge(r))
         CLI_TRY(cli_check(
             fovea_trainer_save(r->trainer, r->output, r->settings.dtype, r->options.ema > 0)));
     else if (!adapt_is_judged(r))
@@ -375,7 +381,7 @@ int adapt_train(adapt_run *r)
     }
     interrupt_catch("step");
     signal(SIGPIPE, SIG_IGN); /* a log that nobody reads any longer fails, the training goes on */
-    int code = is_first(r) && r->validation ? adapt_judge_begin(r) : CLI_OK;
+    int code = is_first(r) && adapt_has_judge(r) ? adapt_judge_begin(r) : CLI_OK;
     CLI_THEN(code, run_steps(r));
     if (!code && r->stopped) {
         if (is_first(r))
@@ -395,6 +401,7 @@ void adapt_release(adapt_run *r)
     fovea_trainer_free(r->trainer);
     adapt_log_close(&r->log);
     free(r->judged);
+    free(r->class_label);
     free(r->log_path);
     free(r->plot_path);
     free(r->state_path);

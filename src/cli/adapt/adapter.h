@@ -8,6 +8,7 @@
 
 #include "cli/adapt/adapt_data.h"
 #include "cli/adapt/processes.h"
+#include "cli/adapt/task_validation.h"
 #include "cli/adapt/validation.h"
 
 /* ---- the log: a line of JSON per step, and a plot of them ---- */
@@ -72,8 +73,9 @@ void adapt_hyper_free(adapt_hyper *h);
 
 typedef struct adapt_judgement {
     uint64_t step;
-    double rank;
-    adapt_score score[VALIDATION_SIZES];
+    double rank;                         /* the greatest is the best */
+    adapt_score score[VALIDATION_SIZES]; /* stages 1, 2 */
+    double metric[TASK_METRICS];         /* stage 3 */
 } adapt_judgement;
 
 /* ---- the training ---- */
@@ -83,6 +85,7 @@ typedef struct adapt_run {
     cli_settings settings;
     const char *model, *teacher, *output;
     bool resume, save_grad;
+    uint32_t *class_label; /* of each class of the data, where the model's head has its names */
     dataset data;          /* either pictures, */
     adapt_batches batches; /* or batches */
     adapt_policy policy;
@@ -108,8 +111,10 @@ typedef struct adapt_run {
     bool flat;     /* ended because the loss stopped falling */
     double target; /* mean cosine of the best judgement at which it ends; 0: none */
 
-    adapt_validation *validation; /* NULL: the model after the last step is kept, not the best */
-    uint32_t judge_every;         /* steps */
+    /* One of them, or none: then the model after the last step is kept, not the best. */
+    adapt_validation *validation;     /* stages 1, 2 */
+    task_validation *task_validation; /* stage 3 */
+    uint32_t judge_every;             /* steps */
     adapt_judgement *judged;
     size_t judgements, best; /* best: its index */
     int stopped;             /* exit code of an interrupt; 0: none */
@@ -135,7 +140,11 @@ int adapt_feed(adapt_run *r, cli_progress *bar, uint64_t begun);
 /* Frees what a run holds, not the run itself. */
 void adapt_release(adapt_run *r);
 
-/* adapt_judge.c: recalls the judgements up to the step that the training goes on from, or judges
+/* adapt_judge.c: whether held-out pictures judge the training */
+bool adapt_has_judge(const adapt_run *r);
+/* A judgement as in the log; a new reference. */
+json_t *adapt_judgement_json(const adapt_run *r, const adapt_judgement *j);
+/* Recalls the judgements up to the step that the training goes on from, or judges
  * the start; judges the student as it is now, and keeps it in OUT if it is the best so far. */
 int adapt_judge_begin(adapt_run *r);
 int adapt_judge(adapt_run *r);

@@ -144,8 +144,9 @@ static uint32_t mask_classes(const dataset *d)
 }
 
 /* Classes that the model's head has names for keep their places in it. */
-static bool use_names(dataset *d, const fovea_model *model, const fovea_model_info *info)
+static bool use_names(adapt_run *r, const fovea_model *model, const fovea_model_info *info)
 {
+    dataset *d = &r->data;
     uint32_t *place = cli_alloc(d->classes + 1, sizeof *place);
     size_t found = 0;
     for (size_t c = 0; d->class_name && c < d->classes; c++)
@@ -157,8 +158,34 @@ static bool use_names(dataset *d, const fovea_model *model, const fovea_model_in
     const bool all = d->class_name && found == d->classes;
     for (size_t i = 0; all && i < d->n; i++)
         d->file[i].label = place[d->file[i].label];
-    free(place);
+    if (all)
+        r->class_label = place;
+    else
+        free(place);
     return all;
+}
+
+/* Gives held-out pictures the labels that the training's have, by the names of their folders. */
+static int use_labels(dataset *held, const adapt_run *r)
+{
+    const dataset *d = &r->data;
+    if (!held->class_name || !d->class_name)
+        return CLI_OK;
+    uint32_t *label = cli_alloc(held->classes + 1, sizeof *label);
+    int code = CLI_OK;
+    for (size_t c = 0; c < held->classes && !code; c++) {
+        uint32_t k = 0;
+        while (k < d->classes && strcmp(d->class_name[k], held->class_name[c]) != 0)
+            k++;
+        label[c] = r->class_label && k < d->classes ? r->class_label[k] : k;
+        if (k == d->classes)
+            code = cli_fail(CLI_INPUT, "%s: folder \"%s\" is none of the classes of %s", held->path,
+                            held->class_name[c], d->path);
+    }
+    for (size_t i = 0; i < held->n && !code; i++)
+        held->file[i].label = label[held->file[i].label];
+    free(label);
+    return code;
 }
 
 static int settle_task(adapt_run *r, const adapt_texts *t, const fovea_model *model,
@@ -184,7 +211,7 @@ static int settle_task(adapt_run *r, const adapt_texts *t, const fovea_model *mo
     }
     if (!labelled)
         return cli_fail(CLI_INPUT, "the data have no classes; a folder for each, or labels");
-    if (r->data.classes && !o->classes && !use_names(&r->data, model, info)) {
+    if (r->data.classes && !o->classes && !use_names(r, model, info)) {
         o->classes = (uint32_t)r->data.classes;
         o->labels = (const char *const *)r->data.class_name;
     }
@@ -209,9 +236,6 @@ static int check_model(const adapt_run *r, const fovea_model_info *info)
 
 static int settle_data(adapt_run *r, const adapt_texts *t)
 {
-    if (t->val && r->options.stage == FOVEA_STAGE_TASK)
-        return cli_fail(CLI_USAGE, "--val compares features with the softmax model's, in stages 1 "
-                                   "and 2; stage 3 has none");
     if (!t->data == !t->tensors)
         return cli_fail(CLI_USAGE, "adapt needs --data or --tensors, one of them");
     CLI_TRY(t->data ? dataset_open(&r->data, t->data)
@@ -247,9 +271,16 @@ static int settle_validation(adapt_run *r, const adapt_texts *t)
     dataset held;
     int code = dataset_open(&held, t->val);
     CLI_THEN(code, adapt_leave_out(&r->data, &held));
+    if (r->options.stage == FOVEA_STAGE_TASK)
+        CLI_THEN(code, use_labels(&held, r));
     if (code) {
         dataset_close(&held);
         return code;
+    }
+    if (r->options.stage == FOVEA_STAGE_TASK) {
+        r->task_validation = cli_alloc(1, sizeof *r->task_validation);
+        return task_validation_begin(r->task_validation, r->device, r->options.task, &r->policy,
+                                     &held);
     }
     r->validation = cli_alloc(1, sizeof *r->validation);
     return adapt_validation_begin(r->validation, r->device, r->teacher ? r->teacher : r->model,
@@ -258,11 +289,13 @@ static int settle_validation(adapt_run *r, const adapt_texts *t)
 
 static int settle_judgements(adapt_run *r, const adapt_texts *t)
 {
-    if (!r->validation)
+    if (!adapt_has_judge(r))
         return CLI_OK;
     r->judge_every = r->steps > JUDGED ? r->steps / JUDGED : 1;
     CLI_TRY(cli_number(&r->judge_every, "val-every", t->val_every, 1, INT32_MAX));
-    return adapt_validation_add(r->validation, r->policy.width, r->policy.height, HELD_OUT);
+    return r->validation
+               ? adapt_validation_add(r->validation, r->policy.width, r->policy.height, HELD_OUT)
+               : CLI_OK;
 }
 
 static int settle_length(adapt_run *r, const adapt_texts *t)
@@ -403,6 +436,9 @@ static void release(adapt_run *r)
     if (r->validation)
         adapt_validation_end(r->validation);
     free(r->validation);
+    if (r->task_validation)
+        task_validation_end(r->task_validation);
+    free(r->task_validation);
     fovea_device_close(r->device);
     dataset_close(&r->data);
     adapt_batches_close(&r->batches);
@@ -438,7 +474,10 @@ int cli_adapt(const cli_command *self, int argc, char **argv)
         {"steps", 0, "N", "of the optimiser", &t.steps},
         {"epochs", 0, "X", "the same in passes over the data, 1", &t.epochs},
         {"batch", 0, "N", "pictures of a step and process, 16", &t.batch},
-        {"val", 0, "PATH", "held-out pictures, which are not learned from: the best step is kept",
+        {"val", 0, "PATH",
+         "held-out pictures, in stage 3 with classes or masks, which are not learned from: the "
+         "best "
+         "step is kept",
          &t.val},
         {"val-every", 0, "N", "steps between judgements by them, a tenth of all", &t.val_every},
         {"lr", 0, "X",

@@ -1,0 +1,185 @@
+/* task_validation.c: see task_validation.h. Pictures are read anew each time, so that memory does
+ * not grow with their number. */
+#include "cli/adapt/task_validation.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { CLASSES = 256, NO_CLASS = 255 };
+
+/* A judgement under way. */
+typedef struct exam {
+    task_validation *v;
+    fovea_model *model;
+    fovea_plan *plan;
+    uint32_t classes;
+    float *rows; /* the model's output */
+    fovea_output out;
+    uint8_t *rgb, *mask;
+    uint16_t *found;
+    size_t pictures, right;                                      /* classes */
+    uint64_t truth[CLASSES], given[CLASSES], both[CLASSES], all; /* segmentation: pixels */
+} exam;
+
+const char *task_validation_metric(fovea_task task, size_t i)
+{
+    static const char *const names[][TASK_METRICS] = {{"top1", NULL}, {"miou", "pixel_accuracy"}};
+    return i < TASK_METRICS ? names[task == FOVEA_TASK_SEGMENTATION][i] : NULL;
+}
+
+int task_validation_begin(task_validation *v, fovea_device *device, fovea_task task,
+                          const adapt_policy *policy, const dataset *data)
+{
+    *v = (task_validation){.device = device, .data = *data, .task = task, .policy = *policy};
+    v->policy.crop = ADAPT_CENTRE;
+    v->policy.least = v->policy.most = 1;
+    v->policy.flip = v->policy.jitter = 0;
+    if (task == FOVEA_TASK_SEGMENTATION ? data->masks > 0 : data->classes > 0)
+        return CLI_OK;
+    return cli_fail(CLI_INPUT, "%s: the held-out pictures have no %s", data->path,
+                    task == FOVEA_TASK_SEGMENTATION ? "masks" : "classes");
+}
+
+void task_validation_end(task_validation *v)
+{
+    dataset_close(&v->data);
+    *v = (task_validation){NULL};
+}
+
+/* ---- the model ---- */
+
+static int begin(exam *e, const char *folder)
+{
+    const task_validation *v = e->v;
+    const bool masked = v->task == FOVEA_TASK_SEGMENTATION;
+    const char *const output = masked ? "segmentation" : "logits";
+    const size_t pixels = (size_t)v->policy.width * v->policy.height;
+    fovea_output_info info = FOVEA_OUTPUT_INFO_INIT;
+    fovea_plan_options options = FOVEA_PLAN_OPTIONS_INIT;
+    CLI_TRY(cli_load_model(&e->model, folder, NULL));
+    options.frame.format = FOVEA_FORMAT_RGB8;
+    options.frame.width = v->policy.width;
+    options.frame.height = v->policy.height;
+    options.outputs = &output;
+    options.n_outputs = 1;
+    CLI_TRY(cli_check(fovea_plan_create(&e->plan, e->model, v->device, &options)));
+    fovea_plan_output(e->plan, 0, &info);
+    e->classes = info.columns;
+    e->rows = cli_alloc((size_t)info.rows * info.columns, sizeof *e->rows);
+    e->out = (fovea_output){e->rows, (size_t)info.rows * info.columns * sizeof *e->rows};
+    e->rgb = cli_alloc(pixels, 3);
+    e->mask = cli_alloc(pixels, 1);
+    e->found = cli_alloc(pixels, sizeof *e->found);
+    return CLI_OK;
+}
+
+static void end(exam *e)
+{
+    fovea_plan_free(e->plan);
+    fovea_model_free(e->model);
+    free(e->rows);
+    free(e->rgb);
+    free(e->mask);
+    free(e->found);
+    free(e);
+}
+
+/* ---- pictures ---- */
+
+/* The largest logit, of equals the first. */
+static int count_picture(exam *e, uint32_t label, const char *name)
+{
+    const float *x = e->rows;
+    if (label >= e->classes)
+        return cli_fail(CLI_INPUT, "%s: has class %u, there are %u", name, label, e->classes);
+    bool right = x[label] == x[label];
+    for (uint32_t k = 0; k < e->classes; k++)
+        right &= !(x[k] > x[label] || (x[k] == x[label] && k < label));
+    e->right += right;
+    return CLI_OK;
+}
+
+static int count_pixels(exam *e, const char *name)
+{
+    const size_t pixels = (size_t)e->v->policy.width * e->v->policy.height;
+    CLI_TRY(cli_check(fovea_class_map(e->plan, &e->out, 1, FOVEA_EXTENT_FRAME, e->found, pixels)));
+    for (size_t i = 0; i < pixels; i++) {
+        if (e->mask[i] == NO_CLASS || e->found[i] == FOVEA_NO_CLASS)
+            continue;
+        if (e->mask[i] >= e->classes)
+            return cli_fail(CLI_INPUT, "%s: its mask has class %u, there are %u", name, e->mask[i],
+                            e->classes);
+        e->all++;
+        e->truth[e->mask[i]]++;
+        e->given[e->found[i]]++;
+        e->both[e->mask[i]] += e->mask[i] == e->found[i];
+    }
+    return CLI_OK;
+}
+
+static int judge_picture(exam *e, size_t i)
+{
+    const dataset *d = &e->v->data;
+    const bool masked = e->v->task == FOVEA_TASK_SEGMENTATION;
+    const char *name = d->file ? d->file[i].path : d->path;
+    dataset_picture picture;
+    if (dataset_read(&picture, d, i))
+        return CLI_OK; /* it has been named */
+    if (!masked)
+        picture.mask = NULL;
+    const uint32_t label = picture.label;
+    const int cut = adapt_cut(e->rgb, e->mask, &e->v->policy, &picture, 0, name);
+    dataset_picture_free(&picture);
+    if (cut)
+        return CLI_OK;
+    const fovea_frame frame = {.pixels = {e->rgb}};
+    CLI_TRY(cli_check(fovea_run(e->plan, &frame, &e->out, 1)));
+    e->pictures++;
+    return masked ? count_pixels(e, name) : count_picture(e, label, name);
+}
+
+/* ---- metrics ---- */
+
+static int measure(double metric[TASK_METRICS], const exam *e)
+{
+    double sum = 0, present = 0, right = 0;
+    if (!e->pictures)
+        return cli_fail(CLI_INPUT, "%s: none of the held-out pictures can be read",
+                        e->v->data.path);
+    if (e->v->task == FOVEA_TASK_CLASSES) {
+        metric[0] = (double)e->right / (double)e->pictures;
+        return CLI_OK;
+    }
+    if (!e->all)
+        return cli_fail(CLI_INPUT, "%s: no pixel of the held-out masks has a class",
+                        e->v->data.path);
+    for (int k = 0; k < CLASSES; k++) {
+        const uint64_t either = e->truth[k] + e->given[k] - e->both[k];
+        if (!either)
+            continue;
+        sum += (double)e->both[k] / (double)either;
+        right += (double)e->both[k];
+        present++;
+    }
+    metric[0] = sum / present;
+    metric[1] = right / (double)e->all;
+    return CLI_OK;
+}
+
+int task_validation_judge(double metric[TASK_METRICS], task_validation *v, const char *folder)
+{
+    exam *e = cli_alloc(1, sizeof *e);
+    cli_progress bar;
+    e->v = v;
+    metric[0] = metric[1] = 0;
+    int code = begin(e, folder);
+    cli_progress_begin(&bar, "held-out pictures");
+    for (size_t i = 0; i < v->data.n && !code; i++) {
+        code = judge_picture(e, i);
+        cli_progress_show(&bar, (double)i + 1, (double)v->data.n);
+    }
+    cli_progress_end(&bar);
+    CLI_THEN(code, measure(metric, e));
+    end(e);
+    return code;
+}
