@@ -475,9 +475,8 @@ int cli_adapt(const cli_command *self, int argc, char **argv)
         {"epochs", 0, "X", "the same in passes over the data, 1", &t.epochs},
         {"batch", 0, "N", "pictures of a step and process, 16", &t.batch},
         {"val", 0, "PATH",
-         "held-out pictures, in stage 3 with classes or masks, which are not learned from: the "
-         "best "
-         "step is kept",
+         "held-out pictures, in stage 3 with classes or masks: not learned from, they tell which "
+         "step is the best, and it is kept",
          &t.val},
         {"val-every", 0, "N", "steps between judgements by them, a tenth of all", &t.val_every},
         {"lr", 0, "X",
