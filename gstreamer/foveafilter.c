@@ -3,17 +3,20 @@
  * Video goes through untouched. What the model finds is attached to its buffer, as the custom meta
  * "foveafilter", and posted as an element message of that name; both are a structure with
  * timestamp=(guint64, of the buffer), seconds=(double, that the device took) and what
- * foveafilter_results.h describes. Everything is planned when caps arrive; a frame makes Fovea
+ * foveafilter_results.h describes; boxes and key points as foveafilter_found.h has them. Everything
+ * is planned when caps arrive; a frame makes Fovea
  * allocate nothing.
  */
 #include <gst/base/gstbasetransform.h>
 #include <gst/video/video.h>
 
+#include "foveafilter_found.h"
 #include "foveafilter_results.h"
 
 #define NAME "foveafilter"
 #define CAPS GST_VIDEO_CAPS_MAKE("{ RGB, BGR, GRAY8, NV12, YUY2 }")
 #define TOP 5
+#define SCORE 0.3
 #define SETTING                                                                                    \
     ((GParamFlags)(G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_READY))
 
@@ -28,6 +31,7 @@ struct _FoveaFilter {
     /* properties, under the object's lock */
     char *model_path, *device_id, *attention, *output, *size, *compute;
     guint threads, top;
+    double score;
     gboolean post;
     /* between start and stop */
     fovea_device *device;
@@ -36,6 +40,7 @@ struct _FoveaFilter {
     GstVideoInfo video;
     fovea_plan *plan;
     Results results;
+    Found found;
 };
 
 G_DEFINE_TYPE(FoveaFilter, fovea_filter, GST_TYPE_BASE_TRANSFORM)
@@ -50,6 +55,7 @@ enum {
     PROP_COMPUTE,
     PROP_THREADS,
     PROP_TOP,
+    PROP_SCORE,
     PROP_POST,
 };
 
@@ -96,6 +102,8 @@ static void set_property(GObject *object, guint id, const GValue *value, GParamS
         self->threads = g_value_get_uint(value);
     } else if (id == PROP_TOP) {
         self->top = g_value_get_uint(value);
+    } else if (id == PROP_SCORE) {
+        self->score = g_value_get_double(value);
     } else if (id == PROP_POST) {
         self->post = g_value_get_boolean(value);
     } else {
@@ -115,6 +123,8 @@ static void get_property(GObject *object, guint id, GValue *value, GParamSpec *s
         g_value_set_uint(value, self->threads);
     else if (id == PROP_TOP)
         g_value_set_uint(value, self->top);
+    else if (id == PROP_SCORE)
+        g_value_set_double(value, self->score);
     else if (id == PROP_POST)
         g_value_set_boolean(value, self->post);
     else
@@ -134,6 +144,7 @@ static void finalize(GObject *object)
 
 static void drop_plan(FoveaFilter *self)
 {
+    foveafilter_found_close(&self->found);
     foveafilter_results_close(&self->results);
     fovea_plan_free(self->plan);
     self->plan = NULL;
@@ -285,6 +296,7 @@ static gboolean make_plan(FoveaFilter *self, const char *attention, char **outpu
         GST_ELEMENT_ERROR(self, RESOURCE, NO_SPACE_LEFT, ("no memory for the outputs"), (NULL));
         return FALSE;
     }
+    foveafilter_found_open(&self->found, self->model, self->plan);
     return TRUE;
 }
 
@@ -314,7 +326,8 @@ static gboolean set_caps(GstBaseTransform *base, GstCaps *in, GstCaps *out)
     GST_OBJECT_LOCK(self);
     char *attention = g_strdup(self->attention), *size = g_strdup(self->size);
     char *compute = g_strdup(self->compute);
-    char **outputs = self->output && *self->output ? g_strsplit(self->output, ",", 0) : NULL;
+    char **outputs = self->output && *self->output ? g_strsplit(self->output, ",", 0)
+                                                   : foveafilter_found_outputs(self->model);
     const guint top = self->top;
     GST_OBJECT_UNLOCK(self);
     const gboolean made = make_plan(self, attention, outputs, size, compute, top);
@@ -339,10 +352,14 @@ static void describe(GstStructure *to, const FoveaFilter *self, GstBuffer *buffe
 static void attach_results(FoveaFilter *self, GstBuffer *buffer)
 {
     GstCustomMeta *meta = gst_buffer_add_custom_meta(buffer, NAME);
-    describe(gst_custom_meta_get_structure(meta), self, buffer, TRUE);
+    GstStructure *to = gst_custom_meta_get_structure(meta);
+    describe(to, self, buffer, TRUE);
     GST_OBJECT_LOCK(self);
     const gboolean post = self->post;
+    const double score = self->score;
     GST_OBJECT_UNLOCK(self);
+    foveafilter_found_attach(&self->found, (guint)self->video.width, (guint)self->video.height,
+                             score, buffer, to);
     if (!post)
         return;
     GstStructure *s = gst_structure_new_empty(NAME);
@@ -365,6 +382,7 @@ static GstFlowReturn run(FoveaFilter *self, const GstVideoFrame *video)
         GST_ELEMENT_ERROR(self, STREAM, FAILED, ("%s", fovea_error()), (NULL));
         return GST_FLOW_ERROR;
     }
+    foveafilter_found_look(&self->found, self->results.out, self->results.count);
     return GST_FLOW_OK;
 }
 
@@ -420,6 +438,10 @@ static void fovea_filter_class_init(FoveaFilterClass *class)
     add_number(object, PROP_TOP, "top-k", "Labels", "How many of the best labels are told", 100,
                TOP);
     g_object_class_install_property(
+        object, PROP_SCORE,
+        g_param_spec_double("score", "Score", "Least score of the boxes that are attached", 0, 1,
+                            SCORE, (GParamFlags)(G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS)));
+    g_object_class_install_property(
         object, PROP_POST,
         g_param_spec_boolean("post-messages", "Post messages",
                              "Whether results are posted on the bus; they are attached to buffers "
@@ -440,6 +462,7 @@ static void fovea_filter_init(FoveaFilter *self)
     self->device_id = g_strdup("cpu");
     self->compute = g_strdup("f32");
     self->top = TOP;
+    self->score = SCORE;
     self->post = TRUE;
     gst_base_transform_set_in_place(GST_BASE_TRANSFORM(self), TRUE);
 }

@@ -242,6 +242,49 @@ static void features_on_the_bus(void **state)
     gst_harness_teardown(h);
 }
 
+/* Boxes of a detector are regions of the buffer, the best ones first; key points are told. */
+static void boxes_and_points(void **state)
+{
+    (void)state;
+    const GstStructure *detection, *s;
+    GstVideoInfo info;
+    gpointer at = NULL;
+    GstMeta *meta;
+    guint regions = 0;
+    double score, before = 1, x;
+    GstHarness *h = gst_harness_new_parse("foveafilter model=" TEST_DATA
+                                          "/golden/models/rf-detr-02 threads=1 score=0.4");
+    GstCaps *caps = caps_of("RGB", 96, 64);
+    assert_true(gst_video_info_from_caps(&info, caps));
+    gst_harness_set_src_caps(h, caps);
+    GstBuffer *out = pass(h, frame_of(&info, 3));
+    while ((meta = gst_buffer_iterate_meta_filtered(out, &at,
+                                                    GST_VIDEO_REGION_OF_INTEREST_META_API_TYPE))) {
+        GstVideoRegionOfInterestMeta *region = (GstVideoRegionOfInterestMeta *)meta;
+        assert_true(region->x + region->w <= 96 && region->y + region->h <= 64);
+        detection = gst_video_region_of_interest_meta_get_param(region, "detection");
+        assert_non_null(detection);
+        assert_true(gst_structure_get_double(detection, "score", &score));
+        assert_true(score >= 0.4 && score <= before);
+        assert_string_equal(g_quark_to_string(region->roi_type),
+                            gst_structure_get_string(detection, "label"));
+        before = score;
+        regions++;
+    }
+    assert_true(regions > 0);
+    gst_buffer_unref(out);
+    gst_harness_teardown(h);
+
+    h = gst_harness_new_parse("foveafilter model=synthetic:vitpose-s-simple threads=1");
+    gst_harness_set_src_caps(h, caps_of("RGB", 96, 64));
+    out = pass(h, frame_of(&info, 5));
+    s = item(attached(out), "keypoints", 16, "keypoint-16");
+    assert_string_equal(gst_structure_get_string(s, "name"), "right ankle");
+    assert_true(gst_structure_get_double(s, "x", &x));
+    gst_buffer_unref(out);
+    gst_harness_teardown(h);
+}
+
 /* Where the values of a frame lie. */
 static const void *place_of(GstBuffer *frame)
 {
@@ -334,9 +377,9 @@ static void errors_reach_the_bus(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(formats_and_caps_changes), cmocka_unit_test(products_of_bfloat16),
-        cmocka_unit_test(features_on_the_bus),      cmocka_unit_test(many_frames_allocate_nothing),
-        cmocka_unit_test(errors_reach_the_bus),
+        cmocka_unit_test(formats_and_caps_changes),     cmocka_unit_test(products_of_bfloat16),
+        cmocka_unit_test(features_on_the_bus),          cmocka_unit_test(boxes_and_points),
+        cmocka_unit_test(many_frames_allocate_nothing), cmocka_unit_test(errors_reach_the_bus),
     };
     gst_init(&argc, &argv);
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,38 @@
+/* foveafilter_found.h: boxes and key points in a frame's outputs, attached to its buffer. */
+#ifndef FOVEAFILTER_FOUND_H
+#define FOVEAFILTER_FOUND_H
+
+#include <gst/video/video.h>
+
+#include <fovea/fovea.h>
+
+/* Room for what a model finds; NULL where it finds none, or the plan lacks the outputs for it. */
+typedef struct Found {
+    const fovea_model *model;
+    fovea_plan *plan;
+    fovea_plan_info info;
+    fovea_detection *box;
+    fovea_keypoint *point;
+    guint boxes, points;              /* there is room for */
+    size_t found_boxes, found_points; /* in the last frame */
+} Found;
+
+/* The outputs that a detector's boxes are made of, to be freed with g_strfreev; NULL: its main one
+ * does. */
+char **foveafilter_found_outputs(const fovea_model *model);
+
+void foveafilter_found_open(Found *f, const fovea_model *model, fovea_plan *plan);
+void foveafilter_found_close(Found *f);
+
+/* Finds them in the outputs of a frame. */
+void foveafilter_found_look(Found *f, const fovea_output *out, gsize n);
+/* Attaches them to the buffer of a frame of width x height pixels. A box with a score of `least` or
+ * more is a GstVideoRegionOfInterestMeta, in the frame's pixels, of the type of its label
+ * ("class-3" without one), with a parameter detection, class=(uint), label=(string), score=(double)
+ * Key points are added to `to`: a list `keypoints` of
+ *     keypoint, name=(string), x=(double), y=(double), score=(double)
+ * and each as a field of its own, keypoint-0, keypoint-1, ... */
+void foveafilter_found_attach(const Found *f, guint width, guint height, double least,
+                              GstBuffer *buffer, GstStructure *to);
+
+#endif
