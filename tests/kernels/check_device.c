@@ -89,7 +89,8 @@ static bool place_operand(site *s, int i)
     }
     if (!zone_open(s, z, check_extent(o), s->before, check_element(o), 0))
         return false;
-    const int from = i == s->out ? c->in_place : i;
+    /* What is added to is there before. */
+    const int from = i == s->out && !c->adds ? c->in_place : i;
     if (from >= 0)
         check_stored(&c->operand[from], z->image + z->at);
     return zone_write(s, z);
