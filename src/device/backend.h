@@ -54,11 +54,6 @@ enum fv_kind {
                       */
 };
 
-/* Rows [first, end). */
-typedef struct fv_rows {
-    uint32_t first, end;
-} fv_rows;
-
 typedef struct fv_operand {
     fv_ref ref;
     uint8_t kind, type; /* enum fv_kind, enum fv_type of an element */

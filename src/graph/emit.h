@@ -40,6 +40,7 @@ typedef struct fv_value {
     uint32_t first_step, last_step; /* life */
     uint32_t first_sweep, last_sweep;
     uint32_t ring, shift; /* inside a sweep of row tiles: see fv_operand */
+    uint32_t room;        /* inside a banded sweep: rows that a worker has room for */
     bool lasting;         /* rows are kept from one row tile to the next */
     fv_ref ref;
 } fv_value;

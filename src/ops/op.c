@@ -26,6 +26,14 @@ uint8_t fv_op_out(const fv_op *op)
     return last;
 }
 
+fv_rows fv_grid_lines(int64_t from, int64_t to, uint32_t width, uint32_t height)
+{
+    const int64_t first = from > 0 ? from : 0, end = to < height ? to : height;
+    if (end <= first)
+        return (fv_rows){0, 0};
+    return (fv_rows){(uint32_t)first * width, (uint32_t)end * width};
+}
+
 uint32_t fv_problem_columns(const fv_problem *p, uint32_t o)
 {
     const fv_op_operand *operand = &fv_op_table[p->op]->operand[o];

@@ -249,6 +249,11 @@ enum {
     FV_MAP_GRAD_OUT
 };
 
+/* Rows [first, end). */
+typedef struct fv_rows {
+    uint32_t first, end;
+} fv_rows;
+
 /* ---- what an operation is ---- */
 
 /* How far output row i reaches; decides where a sweep may be cut. */
@@ -344,6 +349,12 @@ typedef struct fv_op_descriptor {
     /* Grid rows whose tokens share what a call prepares, 0: none do. The op is the last of its
      * sweep, whose chunks are so many rows of the grid. */
     uint8_t block_lines;
+    /* Of an op that writes a grid of tokens, whose integers are u: tokens in a line of it. NULL:
+     * rows are no grid. */
+    uint32_t (*line)(const fv_problem *, const uint32_t *u);
+    /* Of an op with `line`: rows of operand 0, a finished grid or a window of one, that the rows r
+     * of the result come from. */
+    fv_rows (*reads)(const fv_problem *, const uint32_t *u, fv_rows r);
     bool grows; /* in place: repeated runs make the values grow or fade */
     bool joint; /* its operands depend on each other: random ones make no valid case */
 } fv_op;
@@ -358,6 +369,9 @@ extern const char *const fv_op_names[FV_OP_COUNT];
 
 /* The operand that is written. */
 uint8_t fv_op_out(const fv_op *op);
+
+/* The rows of lines [from, to) of a grid, as far as there are such lines. */
+fv_rows fv_grid_lines(int64_t from, int64_t to, uint32_t width, uint32_t height);
 
 /* Columns of a row of operand `o`, UINT32_MAX: as many as there are. */
 uint32_t fv_problem_columns(const fv_problem *p, uint32_t o);

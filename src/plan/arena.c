@@ -49,7 +49,7 @@ static void admit(const fovea_plan *p, struct tenant *t, fv_value *v)
         t->region = LOCAL;
         t->sweep = v->first_sweep;
         if (w->bands)
-            rows = v->ring;
+            rows = v->room;
         else if (w->width)
             rows = (uint64_t)v->ring * w->width;
         else

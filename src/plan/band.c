@@ -20,13 +20,14 @@
 
 #include "base/mem.h"
 #include "base/num.h"
-#include "ops/upsample.h"
 #include "plan/halo.h"
 
-/* Steps of a sweep, at most, and the work that may be done twice, of all of it: measured, the
- * memory traffic that is saved is worth some percent, the memory more. */
-#define STEPS 64
-#define TWICE 0.12
+/* Steps of a sweep, at most. */
+#define MOST_STEPS 64
+
+/* Work that may be done twice, of all of it. Where bands are taken they cost one or two percent of
+ * a frame's time: what is repeated, less what the caches give back. */
+#define MOST_REPEATED 0.12
 
 /* Values inside of fewer bytes stay in the caches of larger devices, and are small beside the rest:
  * other sweeps serve them better. */
@@ -35,7 +36,7 @@
 typedef struct band {
     const fv_builder *b;
     uint32_t first, end;
-    fv_rows row[STEPS]; /* of each step; first >= end: none */
+    fv_rows row[MOST_STEPS]; /* of each step; first >= end: none */
 } band;
 
 /* ---- steps ---- */
@@ -45,86 +46,36 @@ static fv_id written(const fv_step *s)
     return s->use[s->out].view.id;
 }
 
+/* Rows of the step are computed from rows of its operands, whichever call has them. */
 static bool can_be_banded(const fv_step *s)
 {
-    switch (s->prob.op) {
-    case FV_OP_DWCONV: /* of one grid */
-        return s->u[0] * s->prob.dim[FV_DWCONV_HEIGHT] == s->prob.dim[FV_DIM_ROWS];
-    case FV_OP_PATCH:
-    case FV_OP_TAKE:
-    case FV_OP_CONV:
-    case FV_OP_UPSAMPLE:
-    case FV_OP_PIXEL_SHUFFLE:
-    case FV_OP_GEMM:
-    case FV_OP_MATMUL:
-    case FV_OP_ACT:
-    case FV_OP_ADD:
-    case FV_OP_MUL:
-    case FV_OP_LAYERNORM:
-        return s->align <= 1 && s->prob.acc != FV_I32;
-    default:
-        return false;
-    }
+    const fv_op *op = fv_op_table[s->prob.op];
+    const bool picks = op->operand[0].picked;
+    return (op->span == FV_SPAN_TOKEN || op->span == FV_SPAN_LOCAL || picks) &&
+           op->cols != FV_COLS_HEAD && s->align <= 1 && s->prob.acc != FV_I32;
 }
 
-/* Width of the grid that a step writes; 0: it does not know it. */
-static uint32_t grid_width(const fv_step *s)
+/* Tokens in a line of the grid that a step writes; 0: it knows no grid. */
+static uint32_t line_of(const fv_step *s)
 {
-    switch (s->prob.op) {
-    case FV_OP_DWCONV:
-        return s->u[0];
-    case FV_OP_CONV:
-    case FV_OP_UPSAMPLE:
-        return s->u[2];
-    case FV_OP_PIXEL_SHUFFLE:
-        return s->u[1];
-    default:
-        return 0;
-    }
-}
-
-/* Lines [from, to) of a grid `width` wide and `height` high, as far as there are. */
-static fv_rows lines(int64_t from, int64_t to, uint32_t width, uint32_t height)
-{
-    const int64_t first = from > 0 ? from : 0, end = to < height ? to : height;
-    if (end <= first)
-        return (fv_rows){0, 0};
-    return (fv_rows){(uint32_t)first * width, (uint32_t)end * width};
+    const fv_op *op = fv_op_table[s->prob.op];
+    return op->line ? op->line(&s->prob, s->u) : 0;
 }
 
 /* Rows of operand o that step s reads for the rows r; false: of all. */
 static bool rows_read(fv_rows *out, const fv_step *s, uint32_t o, fv_rows r)
 {
-    const uint32_t kind = s->use[o].kind, *dim = s->prob.dim, wide = grid_width(s);
+    const fv_op *op = fv_op_table[s->prob.op];
     *out = r;
-    if (kind == FV_KIND_ROW)
+    if (s->use[o].kind == FV_KIND_ROW)
         return true;
-    if (s->prob.op == FV_OP_TAKE) {
+    if (op->operand[o].picked) {
         *out = (fv_rows){s->u[0] + r.first, s->u[0] + r.end};
         return true;
     }
-    if (wide == 0 || (kind != FV_KIND_WHOLE && kind != FV_KIND_LOCAL))
+    if (o != 0 || !op->reads)
         return false;
-    const int64_t first = r.first / wide, last = (r.end - 1) / wide;
-    if (s->prob.op == FV_OP_CONV) {
-        const int64_t stride = dim[FV_CONV_STRIDE], pad = dim[FV_CONV_PAD];
-        *out =
-            lines(first * stride - pad, last * stride - pad + dim[FV_CONV_SIZE], s->u[0], s->u[1]);
-    } else if (s->prob.op == FV_OP_DWCONV) {
-        const int64_t radius = dim[FV_DWCONV_SIZE] / 2;
-        *out = lines(first - radius, last + radius + 1, wide, dim[FV_DWCONV_HEIGHT]);
-    } else if (s->prob.op == FV_OP_UPSAMPLE) {
-        const uint32_t height = dim[FV_DIM_ROWS] / wide;
-        *out =
-            lines(fv_upsample_at((uint32_t)first, height, s->u[1], s->prob.flags).low,
-                  (int64_t)fv_upsample_at((uint32_t)last, height, s->u[1], s->prob.flags).high + 1,
-                  s->u[0], s->u[1]);
-    } else if (s->prob.op == FV_OP_PIXEL_SHUFFLE) {
-        const uint32_t scale = dim[FV_SHUFFLE_SCALE];
-        *out = lines(first / scale, last / scale + 1 + s->u[2], s->u[0], UINT32_MAX);
-    } else {
-        return false;
-    }
+    *out = op->reads(&s->prob, s->u, r);
     return true;
 }
 
@@ -213,7 +164,7 @@ static uint32_t last_width(const fv_builder *b, uint32_t first, uint32_t end)
 {
     const uint32_t rows = b->step[end - 1].prob.dim[FV_DIM_ROWS];
     for (uint32_t i = end; i-- > first;) {
-        const uint32_t width = b->step[i].dead ? 0 : grid_width(&b->step[i]);
+        const uint32_t width = b->step[i].dead ? 0 : line_of(&b->step[i]);
         if (width && b->step[i].prob.dim[FV_DIM_ROWS] == rows)
             return width;
     }
@@ -239,8 +190,8 @@ static bool leaves(const fv_builder *b, uint32_t first, uint32_t end, uint32_t i
 
 /* What n bands cost. */
 typedef struct cost {
-    double work;         /* by that of all rows once; 0: they do not make a banded sweep */
-    uint32_t row[STEPS]; /* that a worker has room for, of what each step writes */
+    double work;              /* by that of all rows once; 0: they do not make a banded sweep */
+    uint32_t row[MOST_STEPS]; /* that a worker has room for, of what each step writes */
 } cost;
 
 static cost cost_of(const fv_builder *b, uint32_t first, uint32_t end, uint32_t n)
@@ -276,7 +227,7 @@ static uint32_t count(cost *c, const fv_builder *b, uint32_t first, uint32_t end
     uint32_t n = 0;
     for (size_t i = 0; i < sizeof counts / sizeof *counts && counts[i] <= all; i++) {
         const cost more = cost_of(b, first, end, counts[i]);
-        if (more.work == 0 || more.work > 1 + TWICE)
+        if (more.work == 0 || more.work > 1 + MOST_REPEATED)
             break;
         *c = more;
         n = counts[i];
@@ -302,7 +253,7 @@ static uint64_t largest_inside(const fv_builder *b, uint32_t first, uint32_t end
 }
 
 /* Bytes of what lies inside, at the step where that is most: with rows[step - first] rows of what
- * each step writes, or NULL, with all. */
+ * each step writes. */
 static uint64_t bytes_inside(const fv_builder *b, uint32_t first, uint32_t end,
                              const uint32_t *rows)
 {
@@ -346,11 +297,13 @@ static uint64_t bytes_at(const fv_builder *b, uint32_t step)
     return bytes;
 }
 
-/* Whether rows differ in number, or a grid is read: a sweep of tokens alone has chunks. */
+/* Whether rows differ in number, or a finished grid is read: other sweeps have chunks or row tiles.
+ */
 static bool needs_bands(const fv_builder *b, uint32_t first, uint32_t end)
 {
     for (uint32_t i = first; i < end; i++)
-        if (!b->step[i].dead && grid_width(&b->step[i]) && b->step[i].prob.op != FV_OP_DWCONV &&
+        if (!b->step[i].dead && line_of(&b->step[i]) &&
+            fv_step_span(&b->step[i]) != FV_SPAN_LOCAL &&
             writer(&(band){b, first, end, {{0, 0}}}, i, b->step[i].use[0].view.id) >= 0)
             return true;
     return false;
@@ -361,7 +314,7 @@ uint32_t fv_band_end(const fv_builder *b, uint32_t first, uint32_t threads, uint
     enum { WORKERS = 2 }; /* of a small board, when memory is compared */
     uint32_t best = first;
     uint64_t least = UINT64_MAX, whole = 0; /* whole: at any step, without bands */
-    for (uint32_t end = first + 1; end <= b->steps && end - first <= STEPS; end++) {
+    for (uint32_t end = first + 1; end <= b->steps && end - first <= MOST_STEPS; end++) {
         const fv_step *s = &b->step[end - 1];
         cost c;
         if (s->dead)
@@ -373,11 +326,13 @@ uint32_t fv_band_end(const fv_builder *b, uint32_t first, uint32_t threads, uint
         if (!needs_bands(b, first, end) || largest_inside(b, first, end) < LARGE)
             continue;
         const uint32_t n = count(&c, b, first, end);
+        if (n == 0)
+            continue;
         const uint64_t bytes = fv_size_add(
             bytes_beside(b, first, end), fv_size_mul(WORKERS, bytes_inside(b, first, end, c.row)));
         /* What comes next has what the sweep leaves. */
         const uint64_t next = end < b->steps ? bytes_at(b, end) : 0;
-        if (n == 0 || bytes >= whole || (bytes > next ? bytes : next) > least)
+        if (bytes >= whole || (bytes > next ? bytes : next) > least)
             continue;
         least = bytes > next ? bytes : next;
         best = end;
@@ -409,18 +364,16 @@ uint32_t fv_band_begin(const fv_builder *b, uint32_t first, uint32_t cut)
 void fv_band_rows(fv_builder *b, fv_plan_sweep *w)
 {
     band k = {b, w->first, w->first + w->count, {{0, 0}}};
-    for (uint32_t i = k.first; i < k.end; i++)
-        if (!b->step[i].dead)
-            b->value[written(&b->step[i])].ring = 0;
     for (uint32_t u = 0; u < w->bands; u++) {
         find_rows(&k, part(b, k.first, k.end, u, w->bands));
         for (uint32_t i = k.first; i < k.end; i++) {
             const fv_rows r = k.row[i - k.first];
             w->band[(size_t)(i - k.first) * w->bands + u] = r;
-            if (b->step[i].dead)
+            const fv_id id = b->step[i].dead ? FV_NO_VALUE : written(&b->step[i]);
+            if (id < 0 || !fv_halo_inside(b, k.first, k.end, id))
                 continue;
-            fv_value *v = &b->value[written(&b->step[i])];
-            v->ring = v->ring > r.end - r.first ? v->ring : r.end - r.first;
+            fv_value *v = &b->value[id];
+            v->room = v->room > r.end - r.first ? v->room : r.end - r.first;
         }
     }
 }

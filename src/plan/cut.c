@@ -40,16 +40,19 @@ static uint32_t close_sweep(fovea_plan *p, uint32_t first, uint32_t end)
     return end;
 }
 
+/* On throughput devices each step has all rows, and no chunks are in between; training keeps what
+ * lies between. */
+static bool has_bands(const fovea_plan *p)
+{
+    return !p->limits.throughput && !p->b.training;
+}
+
 /* Makes the best banded sweep that begins with step `first`, if there is one; *end: its end, else
- * `first`. On throughput devices each step has all rows, and no chunks are in between; training
- * keeps what lies between. */
+ * `first`. */
 static fovea_status close_banded(fovea_plan *p, uint32_t first, uint32_t *end)
 {
     uint32_t bands = 0;
-    *end = first;
-    if (p->limits.throughput || p->b.training)
-        return FOVEA_OK;
-    *end = fv_band_end(&p->b, first, p->info.threads, &bands);
+    *end = has_bands(p) ? fv_band_end(&p->b, first, p->info.threads, &bands) : first;
     if (*end == first)
         return FOVEA_OK;
     fv_plan_sweep *w = &p->sweep[p->sweeps];
@@ -91,6 +94,17 @@ static bool must_cut(const fv_builder *b, uint32_t first, uint32_t i, uint32_t *
     return true;
 }
 
+/* Where a sweep of chunks or row tiles that begins with step `first` ends at the latest. */
+static uint32_t next_cut(const fovea_plan *p, uint32_t first)
+{
+    for (uint32_t i = first + 1; i < p->b.steps; i++) {
+        uint32_t cut;
+        if (!p->b.step[i].dead && must_cut(&p->b, first, i, &cut))
+            return has_bands(p) ? fv_band_begin(&p->b, first, cut) : cut;
+    }
+    return p->b.steps;
+}
+
 /* First and last step that uses each value. */
 static void live(fv_builder *b)
 {
@@ -116,34 +130,14 @@ fovea_status fv_sweep_cut(fovea_plan *p)
     const fv_builder *b = &p->b;
     FV_TRY(FV_MEM_ARRAY(&p->sweep, (uint64_t)b->steps + 1, FV_MEM_PLAN, "the plan's sweeps"));
     live(&p->b);
-    uint32_t first = 0;
-    bool begins = true; /* step i is the first of a sweep */
-    for (uint32_t i = 0; i < b->steps; i++) {
-        uint32_t cut;
-        if (b->step[i].dead)
+    for (uint32_t first = 0, end; first < b->steps; first = end) {
+        end = first + 1;
+        if (b->step[first].dead)
             continue;
-        if (!begins && must_cut(b, first, i, &cut)) {
-            if (!p->limits.throughput && !b->training)
-                cut = fv_band_begin(b, first, cut);
-            first = close_sweep(p, first, cut);
-            if (first < i) {
-                i = first - 1; /* check again the steps that moved into the new sweep */
-                begins = true;
-                continue;
-            }
-            begins = true;
-        }
-        if (begins) {
-            FV_TRY(close_banded(p, i, &cut));
-            begins = cut > i;
-            if (cut > i) {
-                first = cut;
-                i = cut - 1;
-            }
-        }
+        FV_TRY(close_banded(p, first, &end));
+        if (end == first)
+            end = close_sweep(p, first, next_cut(p, first));
     }
-    while (first < b->steps)
-        first = close_sweep(p, first, b->steps);
     for (uint32_t i = 0; i < b->values; i++) {
         fv_value *v = &b->value[i];
         if (v->first_step == UINT32_MAX)

@@ -291,7 +291,7 @@ static void schedule_bands(fovea_plan *p, fv_plan_sweep *w, const fv_plan_reques
 void fv_sweep_schedule(fovea_plan *p, const fv_plan_request *request, uint32_t usual)
 {
     for (uint32_t i = 0; i < p->b.values; i++) {
-        p->b.value[i].ring = p->b.value[i].shift = 0;
+        p->b.value[i].ring = p->b.value[i].shift = p->b.value[i].room = 0;
         p->b.value[i].lasting = false;
     }
     for (uint32_t i = 0; i < p->sweeps; i++) {

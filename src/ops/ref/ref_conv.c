@@ -20,6 +20,19 @@
 #include "ops/ref/ref_gemm.h"
 #include "ops/ref/ref_kernels.h"
 
+static uint32_t line(const fv_problem *p, const uint32_t *u)
+{
+    (void)p;
+    return u[2];
+}
+
+static fv_rows reads(const fv_problem *p, const uint32_t *u, fv_rows r)
+{
+    const int64_t stride = p->dim[FV_CONV_STRIDE], pad = p->dim[FV_CONV_PAD];
+    const int64_t from = r.first / u[2] * stride - pad, last = (r.end - 1) / u[2] * stride - pad;
+    return fv_grid_lines(from, last + p->dim[FV_CONV_SIZE], u[0], u[1]);
+}
+
 const fv_op fv_op_conv = {
     .cols = FV_COLS_COLUMN,
     .dim = {{"rows", FV_DIM_TOKENS},
@@ -36,6 +49,8 @@ const fv_op fv_op_conv = {
                 [FV_GEMM_OUT] = {"OUT", FV_GEMM_N, .narrow = true}},
     .flops = fv_flops_product,
     .terms = fv_terms_product,
+    .line = line,
+    .reads = reads,
 };
 
 /* Row n of the weight times the window of output pixel (y, x). */

@@ -31,6 +31,22 @@ static double flops(const fv_problem *p)
     return 2. * p->dim[FV_DIM_ROWS] * p->dim[FV_ROW_C] * terms(p);
 }
 
+static uint32_t line(const fv_problem *p, const uint32_t *u)
+{
+    (void)p;
+    return u[0];
+}
+
+/* Of the first row's grid from its line on, of the last row's to its line. */
+static fv_rows reads(const fv_problem *p, const uint32_t *u, fv_rows r)
+{
+    const uint32_t height = p->dim[FV_DWCONV_HEIGHT], radius = p->dim[FV_DWCONV_SIZE] / 2;
+    const uint32_t first = r.first / u[0], last = (r.end - 1) / u[0];
+    const uint32_t above = first % height, below = height - 1 - last % height;
+    return (fv_rows){(first - (above < radius ? above : radius)) * u[0],
+                     (last + 1 + (below < radius ? below : radius)) * u[0]};
+}
+
 const fv_op fv_op_dwconv = {
     .span = FV_SPAN_LOCAL,
     .dim = {{"rows", FV_DIM_TOKENS},
@@ -45,6 +61,8 @@ const fv_op fv_op_dwconv = {
                 [FV_DWCONV_OUT] = {"OUT", FV_ROW_C}},
     .flops = flops,
     .terms = terms,
+    .line = line,
+    .reads = reads,
     .grows = true,
 };
 

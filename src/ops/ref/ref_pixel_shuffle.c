@@ -22,10 +22,25 @@ static uint32_t columns(const fv_problem *p)
     return p->dim[FV_SHUFFLE_SCALE] * p->dim[FV_SHUFFLE_SCALE] * p->dim[FV_ROW_C];
 }
 
+static uint32_t line(const fv_problem *p, const uint32_t *u)
+{
+    (void)p;
+    return u[1];
+}
+
+static fv_rows reads(const fv_problem *p, const uint32_t *u, fv_rows r)
+{
+    const uint32_t block = p->dim[FV_SHUFFLE_SCALE] * u[1]; /* pixels that a line of IN becomes */
+    const uint32_t height = p->dim[FV_DIM_ROWS] / block + u[2];
+    return fv_grid_lines(r.first / block, (int64_t)(r.end - 1) / block + 1 + u[2], u[0], height);
+}
+
 const fv_op fv_op_pixel_shuffle = {
     .dim = {{"rows", FV_DIM_TOKENS}, [FV_ROW_C] = {"C"}, [FV_SHUFFLE_SCALE] = {"s"}},
     .operand = {[FV_SHUFFLE_IN] = {"IN", .columns = columns}, [FV_SHUFFLE_OUT] = {"OUT", FV_ROW_C}},
     .element_flops = 1,
+    .line = line,
+    .reads = reads,
 };
 
 void fv_k_pixel_shuffle_f32_ref(const fv_args *a, const fv_call *c)

@@ -21,12 +21,28 @@
 #include "ops/ref/ref_kernels.h"
 #include "ops/upsample.h"
 
+static uint32_t line(const fv_problem *p, const uint32_t *u)
+{
+    (void)p;
+    return u[2];
+}
+
+static fv_rows reads(const fv_problem *p, const uint32_t *u, fv_rows r)
+{
+    const uint32_t height = p->dim[FV_DIM_ROWS] / u[2];
+    const fv_upsample_source upper = fv_upsample_at(r.first / u[2], height, u[1], p->flags);
+    const fv_upsample_source lower = fv_upsample_at((r.end - 1) / u[2], height, u[1], p->flags);
+    return fv_grid_lines(upper.low, (int64_t)lower.high + 1, u[0], u[1]);
+}
+
 const fv_op fv_op_upsample = {
     .dim = {{"rows", FV_DIM_TOKENS}, [FV_ROW_C] = {"C"}},
     .operand = {[FV_UPSAMPLE_IN] = {"IN", FV_ROW_C},
                 [FV_UPSAMPLE_RES] = {"RES", FV_ROW_C},
                 [FV_UPSAMPLE_OUT] = {"OUT", FV_ROW_C}},
     .element_flops = 10,
+    .line = line,
+    .reads = reads,
 };
 
 void fv_k_upsample_f32_ref(const fv_args *a, const fv_call *c)
