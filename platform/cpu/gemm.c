@@ -80,27 +80,27 @@ static uint32_t panel_rows(const fv_gemm_kit *kit, uint32_t r, uint32_t rows)
 /* ---- activations that are read where they lie ---- */
 
 /* Rows `ld` floats apart, each of `runs` runs of so many groups of steps, `step` floats apart. */
-typedef struct lying_rows {
+typedef struct unpacked_rows {
     const float *at;
     size_t ld, step, groups;
     uint32_t runs;
-} lying_rows;
+} unpacked_rows;
 
 /* Whether a call reads activations where they lie, where it can: packing pays where many panels of
  * the weight read what is packed. */
-static bool reads_lying(const fv_gemm_kit *kit, const fv_args *a, const fv_call *c, bool single)
+static bool reads_unpacked(const fv_gemm_kit *kit, const fv_args *a, const fv_call *c, bool single)
 {
     const uint32_t *dim = a->prob.dim, most = 2 * kit->nr;
     const bool conv = a->prob.op == FV_OP_CONV;
-    return kit->lying && single && c->cols <= most && a->prob.in == FV_F32 &&
+    return kit->unpacked && single && c->cols <= most && a->prob.in == FV_F32 &&
            (conv ? dim[FV_CONV_C] : dim[FV_GEMM_K]) % 4 == 0 &&
            (!conv || a->ld[FV_GEMM_A] == dim[FV_CONV_C]);
 }
 
 /* The windows of pixels [pixel, pixel + m), if they are of one line and nowhere beyond the grid:
  * the pixels of a line of a window lie one after the other. */
-static bool lying_windows(lying_rows *out, const fv_args *a, const float *in, uint32_t pixel,
-                          uint32_t m)
+static bool unpacked_windows(unpacked_rows *out, const fv_args *a, const float *in, uint32_t pixel,
+                             uint32_t m)
 {
     const uint32_t *dim = a->prob.dim, size = dim[FV_CONV_SIZE], channels = dim[FV_CONV_C];
     const uint32_t first = pixel % a->u[2], last = first + m - 1, stride = dim[FV_CONV_STRIDE];
@@ -109,33 +109,33 @@ static bool lying_windows(lying_rows *out, const fv_args *a, const float *in, ui
     if (x < 0 || y < 0 || last >= a->u[2] || y + size > a->u[1] ||
         (int64_t)last * stride - pad + size > a->u[0])
         return false;
-    *out = (lying_rows){.at = in + (size_t)(y * a->u[0] + x) * channels,
-                        .ld = (size_t)stride * channels,
-                        .step = (size_t)a->u[0] * channels,
-                        .groups = size * channels / 4,
-                        .runs = size};
+    *out = (unpacked_rows){.at = in + (size_t)(y * a->u[0] + x) * channels,
+                           .ld = (size_t)stride * channels,
+                           .step = (size_t)a->u[0] * channels,
+                           .groups = size * channels / 4,
+                           .runs = size};
     return true;
 }
 
 /* Rows [row, row + m) of the call; false: they are packed. */
-static bool find_lying(lying_rows *out, const fv_args *a, const fv_call *c, uint32_t row,
-                       uint32_t m)
+static bool find_unpacked(unpacked_rows *out, const fv_args *a, const fv_call *c, uint32_t row,
+                          uint32_t m)
 {
     const float *in = c->p[FV_GEMM_A];
     if (a->prob.op == FV_OP_CONV)
-        return lying_windows(out, a, in, c->row0 + row, m);
-    *out = (lying_rows){.at = in + row * (size_t)a->ld[FV_GEMM_A],
-                        .ld = a->ld[FV_GEMM_A],
-                        .groups = a->prob.dim[FV_GEMM_K] / 4,
-                        .runs = 1};
+        return unpacked_windows(out, a, in, c->row0 + row, m);
+    *out = (unpacked_rows){.at = in + row * (size_t)a->ld[FV_GEMM_A],
+                           .ld = a->ld[FV_GEMM_A],
+                           .groups = a->prob.dim[FV_GEMM_K] / 4,
+                           .runs = 1};
     return true;
 }
 
-static void tile_lying(const fv_gemm_kit *kit, const lying_rows *l, float *acc, const float *w,
-                       uint32_t m, const char *ahead)
+static void tile_unpacked(const fv_gemm_kit *kit, const unpacked_rows *l, float *acc,
+                          const float *w, uint32_t m, const char *ahead)
 {
     for (uint32_t i = 0; i < l->runs; i++) {
-        kit->lying(acc, l->at + i * l->step, l->ld, w, l->groups, m, i == 0, ahead);
+        kit->unpacked(acc, l->at + i * l->step, l->ld, w, l->groups, m, i == 0, ahead);
         w += l->groups * 4 * kit->nr;
         ahead += l->groups * 4 * FV_GEMM_AHEAD;
     }
@@ -264,17 +264,17 @@ static void pack_windows(char *dst, const fv_args *a, const void *in, enum fv_ty
             memset(dst + (((size_t)(k / 4) * m + i) * 4 + k % 4) * bytes, 0, bytes);
 }
 
-/* `lying`: but those that are read where they lie. */
+/* `unpacked`: but those that are read where they lie. */
 static void pack_pixels(const fv_gemm_kit *kit, char *dst, const fv_args *a, const void *in,
-                        uint32_t pixel, uint32_t rows, uint32_t kc, bool lying)
+                        uint32_t pixel, uint32_t rows, uint32_t kc, bool unpacked)
 {
     const uint32_t k = a->prob.dim[FV_GEMM_K];
     const enum fv_type type = a->prob.in;
     for (uint32_t k0 = 0; k0 < k; k0 += kc)
         for (uint32_t r = 0; r < rows;) {
             const row_panel p = {kit, dst, type, panel_rows(kit, r, rows), fv_min_u32(kc, k - k0)};
-            lying_rows l;
-            if (!lying || !lying_windows(&l, a, in, pixel + r, p.m)) {
+            unpacked_rows l;
+            if (!unpacked || !unpacked_windows(&l, a, in, pixel + r, p.m)) {
                 pack_windows(packed_rows(&p), a, in, type, pixel + r, p.m, k0, p.depth);
                 take(&p);
             }
@@ -318,8 +318,8 @@ typedef struct block {
     uint32_t row, rows; /* of the call */
     uint32_t k4, kc;
     const char *packed;
-    bool lying;  /* not packed are rows that find_lying finds */
-    float *wide; /* room for a widened KC x nr block of the weight */
+    bool unpacked; /* not packed are rows that find_unpacked finds */
+    float *wide;   /* room for a widened KC x nr block of the weight */
     quantised q;
 } block;
 
@@ -377,10 +377,10 @@ static void run_panel(const block *b, float *sums, uint32_t col, uint32_t k0, ui
     for (uint32_t r = 0, m; r < b->rows; r += m) {
         float *acc = sums + (single ? 0 : (size_t)r * kit->nr);
         const void *in = packed + (size_t)r * depth * factor;
-        lying_rows l;
+        unpacked_rows l;
         m = panel_rows(kit, r, b->rows);
-        if (b->lying && find_lying(&l, b->a, b->c, b->row + r, m))
-            tile_lying(kit, &l, acc, (const float *)(const void *)w, m, ahead);
+        if (b->unpacked && find_unpacked(&l, b->a, b->c, b->row + r, m))
+            tile_unpacked(kit, &l, acc, (const float *)(const void *)w, m, ahead);
         else if (kit->widen && r == 0)
             kit->widen(acc, in, (const uint16_t *)w, depth / kit->steps, m, k0 == 0, ahead,
                        m < b->rows ? b->wide : NULL);
@@ -404,8 +404,8 @@ static void pack_block(const block *b, char *packed)
         quantise_rows(b->kit, packed, &b->q, fv_element(in, type, b->row * ld), type, ld, b->rows,
                       k);
     else if (b->a->prob.op == FV_OP_CONV)
-        pack_pixels(b->kit, packed, b->a, in, b->c->row0 + b->row, b->rows, b->kc, b->lying);
-    else if (!b->lying)
+        pack_pixels(b->kit, packed, b->a, in, b->c->row0 + b->row, b->rows, b->kc, b->unpacked);
+    else if (!b->unpacked)
         pack_rows(b->kit, packed, fv_element(in, type, b->row * ld), type, ld, b->rows, k, b->kc);
 }
 
@@ -434,7 +434,7 @@ void fv_gemm_run(const fv_gemm_kit *kit, const fv_args *a, const fv_call *c)
     const uint32_t kc = k_block(kit, p, &a->knobs);
     const uint32_t mc = even_part(c->rows, a->knobs.v[FV_GEMM_MC]), width = panel_cols(kit, p);
     const uint32_t end = c->col0 + c->cols, group = GROUP_COLS / kit->nr * width;
-    const bool lying = reads_lying(kit, a, c, kc == k4);
+    const bool unpacked = reads_unpacked(kit, a, c, kc == k4);
     assert(c->col0 % FV_COL_ALIGN == 0 && end <= p->dim[FV_GEMM_N]);
 
     for (uint32_t row = 0; row < c->rows; row += mc) {
@@ -445,7 +445,7 @@ void fv_gemm_run(const fv_gemm_kit *kit, const fv_args *a, const fv_call *c)
         char *room = packed + (size_t)rows * k4 * fv_type_size(kit->factor);
         const quantised q = {scales, (int32_t *)(void *)(scales + scales_size(kit, rows)),
                              (int8_t *)room + k4 * sizeof(float), (float *)(void *)room};
-        const block b = {kit, a, c, row, rows, k4, kc, packed, lying, wide, q};
+        const block b = {kit, a, c, row, rows, k4, kc, packed, unpacked, wide, q};
         pack_block(&b, packed);
 
         for (uint32_t left = c->col0; left < end; left += group) {

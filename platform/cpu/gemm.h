@@ -60,8 +60,8 @@ typedef struct fv_gemm_kit {
     void (*tile)(float *acc, const void *a, const void *w, size_t groups, uint32_t m, bool first,
                  const char *ahead);
     /* `tile` with m rows that lie `ld` floats apart instead of a panel; NULL: it has none. */
-    void (*lying)(float *acc, const float *rows, size_t ld, const float *w, size_t groups,
-                  uint32_t m, bool first, const char *ahead);
+    void (*unpacked)(float *acc, const float *rows, size_t ld, const float *w, size_t groups,
+                     uint32_t m, bool first, const char *ahead);
     /* Epilogue of a tile acc[rows][nr]. Columns past o->cols are neither read nor written. */
     void (*finish)(const fv_gemm_out *o, const float *acc);
     /* INT8, else NULL: m rows of `type` as rows of K4 numbers, zeros beyond k, their scales and

@@ -126,8 +126,8 @@ static void tile(float *acc, const void *a, const void *w, size_t groups, uint32
     tile_of(acc, a, w, FV_F32, groups, m, first, ahead, NULL);
 }
 
-FV_FN void lying_rows(float *acc, const float *a, size_t ld, const float *w, size_t groups, int m,
-                      bool first, const char *ahead)
+FV_FN void unpacked_rows(float *acc, const float *a, size_t ld, const float *w, size_t groups,
+                         int m, bool first, const char *ahead)
 {
     fv_v sum[MR][VECS];
     begin_sums(sum, acc, m, first);
@@ -139,13 +139,13 @@ FV_FN void lying_rows(float *acc, const float *a, size_t ld, const float *w, siz
     end_sums(acc, sum, m);
 }
 
-static void lying(float *acc, const float *rows, size_t ld, const float *w, size_t groups,
-                  uint32_t m, bool first, const char *ahead){
-#define CALL(M) lying_rows(acc, rows, ld, w, groups, M, first, ahead)
+static void unpacked(float *acc, const float *rows, size_t ld, const float *w, size_t groups,
+                     uint32_t m, bool first, const char *ahead){
+#define CALL(M) unpacked_rows(acc, rows, ld, w, groups, M, first, ahead)
     OF_ROWS(MR, CALL)
 #undef CALL
 }
-#define LYING lying
+#define UNPACKED unpacked
 #endif
 
 #define HOLDS(WEIGHT, IN) (p->weight == FV_##WEIGHT && p->in == FV_##IN)
@@ -206,11 +206,12 @@ static void dequantise(float *wide, const int8_t *w, const float *scale, size_t 
     }
 }
 
-#ifndef LYING
-#define LYING NULL
+#ifndef UNPACKED
+#define UNPACKED NULL
 #endif
 
-KIT(f32, HOLDS(F32, F32), .weight = FV_F32, .factor = FV_F32, .finish = finish, .lying = LYING)
+KIT(f32, HOLDS(F32, F32), .weight = FV_F32, .factor = FV_F32, .finish = finish,
+    .unpacked = UNPACKED)
 KIT(f16, HOLDS(F16, F32), .weight = FV_F16, .factor = FV_F32, .finish = finish, .widen = widen_f16,
     .narrow = narrow_f16)
 KIT(bf16, HOLDS(BF16, F32) || HOLDS(BF16, BF16), .weight = FV_BF16, .factor = FV_F32,
