@@ -247,8 +247,6 @@ void fv_decoder_emit(const fovea_model *m, fv_builder *b, const fv_level *stage)
         level[i] = stage[d->stage[i]];
     if (d->has_neck)
         fv_feature_pyramid_emit(&d->neck, b, level);
-    for (uint32_t i = 0; d->has_neck && i < d->neck.outs && !d->head->by_level; i++)
-        level[i] = fv_feature_pyramid_level(b, &level[i]);
     d->head->emit(d, b, level);
     if (m->detection)
         fv_detection_emit(m->detection, b);

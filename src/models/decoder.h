@@ -116,8 +116,8 @@ fovea_status fv_feature_pyramid_read(fv_feature_pyramid *f, fv_decoder_reader *r
                                      const fv_config *neck);
 /* The same of the levels themselves, but for the last convolution of each, which stays pending. */
 void fv_feature_pyramid_emit(const fv_feature_pyramid *f, fv_builder *b, fv_level level[FV_LEVELS]);
-/* The level with all its steps written. Where a head reads it alone, what the convolution writes
- * need not be kept whole (plan/band.h): so each is written right before it is read. */
+/* The level with all its steps written: of a stage, itself. A head writes each right before it
+ * reads it: then what the last convolution writes need not be kept whole (plan/band.h). */
 fv_level fv_feature_pyramid_level(fv_builder *b, const fv_level *level);
 
 /* ---- heads ---- */
@@ -127,8 +127,8 @@ typedef struct fv_decoder_head {
     const char *section; /* "decode_head" or "bbox_head" */
     const char *last;    /* stem of its last layer */
     fovea_status (*read)(fv_decoder_reader *r, const fv_config *head);
+    /* Takes each of the levels that it reads by fv_feature_pyramid_level. */
     void (*emit)(const fv_decoder *d, fv_builder *b, const fv_level *level);
-    bool by_level; /* it asks for each level's pending steps when it reads it */
 } fv_decoder_head;
 
 extern const fv_decoder_head fv_head_semantic_fpn, fv_head_uper_net, fv_head_retina_net;

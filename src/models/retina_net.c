@@ -266,8 +266,9 @@ static void emit(const fv_decoder *d, fv_builder *b, const fv_level *level)
 {
     const fv_retina_net *n = &d->retina;
     for (uint32_t i = 0; i < d->detection.levels; i++) {
-        tower(n, b, FOVEA_KIND_BOX_CLASSES, i, &level[i], n->cls, &n->to_cls);
-        tower(n, b, FOVEA_KIND_BOXES, i, &level[i], n->box, &n->to_box);
+        const fv_level in = fv_feature_pyramid_level(b, &level[i]);
+        tower(n, b, FOVEA_KIND_BOX_CLASSES, i, &in, n->cls, &n->to_cls);
+        tower(n, b, FOVEA_KIND_BOXES, i, &in, n->box, &n->to_box);
     }
 }
 

@@ -99,5 +99,4 @@ const fv_decoder_head fv_head_semantic_fpn = {.type = "FPNHead",
                                               .section = "decode_head",
                                               .last = "decode_head.conv_seg.",
                                               .read = read_head,
-                                              .emit = emit,
-                                              .by_level = true};
+                                              .emit = emit};

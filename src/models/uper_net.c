@@ -153,11 +153,13 @@ static void emit(const fv_decoder *d, fv_builder *b, const fv_level *level)
     const uint32_t n = u->levels;
     fv_level lateral[FV_LEVELS];
     char label[48];
-    const fv_level pooled = pool(u, b, &level[u->index[n - 1]]);
+    const fv_level last = fv_feature_pyramid_level(b, &level[u->index[n - 1]]);
+    const fv_level pooled = pool(u, b, &last);
     lateral[n - 1] = fv_conv_module_emit(b, "bottleneck", &u->bottleneck, &pooled, 1);
     for (uint32_t i = 0; i + 1 < n; i++) {
+        const fv_level in = fv_feature_pyramid_level(b, &level[u->index[i]]);
         snprintf(label, sizeof label, "head lateral %u", i);
-        lateral[i] = fv_conv_module_emit(b, label, &u->lateral[i], &level[u->index[i]], 1);
+        lateral[i] = fv_conv_module_emit(b, label, &u->lateral[i], &in, 1);
     }
     for (uint32_t i = n - 1; i > 0; i--) {
         snprintf(label, sizeof label, "head lateral %u to %u", i, i - 1);
