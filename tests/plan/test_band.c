@@ -10,30 +10,12 @@
 
 #include <cmocka.h>
 
-#include "base/mem.h"
-#include "models/model.h"
-#include "tests/fixture.h"
 #include "tests/peek.h"
+#include "tests/plan/step_chain.h"
 
-enum { C = 16, THREADS = 4 };
+enum { C = 16 }; /* channels */
 
 /* ---- decoders ---- */
-
-typedef struct chain {
-    fv_builder *b;
-    uint32_t seed;
-} chain;
-
-static fv_weight weight(chain *c, uint32_t rows, uint32_t cols)
-{
-    float *w;
-    const fv_weight made = fv_emit_constant(c->b, rows, cols, &w);
-    for (uint32_t i = 0; w && i < rows * cols; i++) {
-        c->seed = c->seed * 1664525u + 1013904223u;
-        w[i] = ((float)(c->seed >> 8) / 0x1p23f - 1.f) / sqrtf((float)cols);
-    }
-    return made;
-}
 
 /* A grid of C channels. */
 typedef struct level {
@@ -41,15 +23,15 @@ typedef struct level {
     fv_grid grid;
 } level;
 
-static level fresh(chain *c, uint32_t width, uint32_t height)
+static level fresh(step_chain *c, uint32_t width, uint32_t height)
 {
     return (level){fv_emit_rows(c->b, width * height, C), {width, height, 1, 0}};
 }
 
-static level conv_into(chain *c, const level *in, uint32_t size, uint32_t stride, uint32_t pad,
+static level conv_into(step_chain *c, const level *in, uint32_t size, uint32_t stride, uint32_t pad,
                        const fv_view *res, fv_view out)
 {
-    const fv_weight w = weight(c, C, size * size * C), bias = weight(c, 1, C);
+    const fv_weight w = chain_weight(c, C, size * size * C), bias = chain_weight(c, 1, C);
     const fv_grid to = {(in->grid.width + 2 * pad - size) / stride + 1,
                         (in->grid.height + 2 * pad - size) / stride + 1, 1, 0};
     if (out.id < 0)
@@ -70,12 +52,12 @@ static level conv_into(chain *c, const level *in, uint32_t size, uint32_t stride
     return (level){out, to};
 }
 
-static level conv(chain *c, const level *in, uint32_t size, uint32_t stride, uint32_t pad)
+static level conv(step_chain *c, const level *in, uint32_t size, uint32_t stride, uint32_t pad)
 {
     return conv_into(c, in, size, stride, pad, NULL, FV_NO_VIEW);
 }
 
-static level resized(chain *c, const level *in, uint32_t width, uint32_t height, uint32_t rule,
+static level resized(step_chain *c, const level *in, uint32_t width, uint32_t height, uint32_t rule,
                      fv_view res, fv_view out)
 {
     level to = fresh(c, width, height);
@@ -92,9 +74,10 @@ static level resized(chain *c, const level *in, uint32_t width, uint32_t height,
     return to;
 }
 
-static level larger(chain *c, const level *in, bool overlap)
+static level larger(step_chain *c, const level *in, bool overlap)
 {
-    const fv_weight w = weight(c, 4 * C, (overlap ? 4 : 1) * C), bias = weight(c, 1, 4 * C);
+    const fv_weight w = chain_weight(c, 4 * C, (overlap ? 4 : 1) * C),
+                    bias = chain_weight(c, 1, 4 * C);
     const level to = fresh(c, 2 * in->grid.width, 2 * in->grid.height);
     fv_emit_deconv(c->b, "larger",
                    &(fv_deconv){.w = &w,
@@ -110,9 +93,9 @@ static level larger(chain *c, const level *in, bool overlap)
     return to;
 }
 
-static level filtered(chain *c, const level *in, uint32_t size)
+static level filtered(step_chain *c, const level *in, uint32_t size)
 {
-    const fv_weight w = weight(c, C, size * size);
+    const fv_weight w = chain_weight(c, C, size * size);
     const level to = fresh(c, in->grid.width, in->grid.height);
     fv_emit_dwconv(c->b, "filtered",
                    &(fv_dwconv){.w = &w,
@@ -128,9 +111,9 @@ static level filtered(chain *c, const level *in, uint32_t size)
     return to;
 }
 
-static void out(chain *c, const level *in)
+static void out(step_chain *c, const level *in)
 {
-    const fv_weight w = weight(c, 3, C);
+    const fv_weight w = chain_weight(c, 3, C);
     const uint32_t rows = in->grid.width * in->grid.height;
     fv_emit_gemm(c->b, "out",
                  &(fv_gemm){.w = &w,
@@ -141,7 +124,7 @@ static void out(chain *c, const level *in)
 }
 
 /* To a coarser grid, as a stem. */
-static void stem(chain *c, const level *in)
+static void stem(step_chain *c, const level *in)
 {
     level x = conv(c, in, 3, 1, 1);
     x = conv(c, &x, 3, 1, 1);
@@ -151,7 +134,7 @@ static void stem(chain *c, const level *in)
 }
 
 /* To finer grids, by every rule, with what is added on the way and in place. */
-static void finer(chain *c, const level *in)
+static void finer(step_chain *c, const level *in)
 {
     const uint32_t width = in->grid.width, height = in->grid.height;
     level x = conv(c, in, 3, 3, 0);
@@ -165,7 +148,7 @@ static void finer(chain *c, const level *in)
 }
 
 /* Transposed convolutions, and a filter over the finest grid. */
-static void transposed(chain *c, const level *in)
+static void transposed(step_chain *c, const level *in)
 {
     level x = conv(c, in, 4, 4, 0);
     x = larger(c, &x, true);
@@ -175,7 +158,7 @@ static void transposed(chain *c, const level *in)
 }
 
 /* A value in the middle that is read after all of it too. */
-static void looked_at_later(chain *c, const level *in)
+static void looked_at_later(step_chain *c, const level *in)
 {
     const level x = conv(c, in, 3, 2, 1), y = conv(c, &x, 3, 1, 1);
     const level z = resized(c, &y, in->grid.width, in->grid.height, 0, FV_NO_VIEW, FV_NO_VIEW);
@@ -186,7 +169,7 @@ static void looked_at_later(chain *c, const level *in)
 
 static const struct {
     const char *name;
-    void (*emit)(chain *c, const level *in);
+    void (*emit)(step_chain *c, const level *in);
 } chains[] = {{"stem", stem},
               {"finer", finer},
               {"transposed", transposed},
@@ -195,46 +178,15 @@ enum { CHAINS = sizeof chains / sizeof *chains };
 
 /* ---- plans ---- */
 
-static fovea_device *device[THREADS + 1];
-
-static int open_devices(void **state)
-{
-    (void)state;
-    for (uint32_t i = 1; i <= THREADS; i++)
-        device[i] = fixture_device(i);
-    return 0;
-}
-
-static int close_devices(void **state)
-{
-    (void)state;
-    for (uint32_t i = 1; i <= THREADS; i++)
-        fovea_device_close(device[i]);
-    return 0;
-}
-
-static void succeed(fovea_status status)
-{
-    if (status != FOVEA_OK)
-        fail_msg("%s: %s", fovea_status_text(status), fovea_error());
-}
-
 static fovea_plan *make(int which, uint32_t width, uint32_t height, uint32_t threads,
                         fovea_schedule schedule, uint64_t limit)
 {
-    fovea_plan *p;
-    void *memory;
     const fv_plan_request r = {.schedule = schedule, .memory_limit = limit};
-    succeed(fv_plan_alloc(&p, device[threads], NULL));
-    succeed(fv_model_blank(&p->model));
-    succeed(fv_mem_alloc(&memory, sizeof *p->b.wanted, FV_MEM_PLAN, "the plan's outputs"));
-    p->b.wanted = memory;
-    p->b.wanted[0] = (fv_wanted){.name = "out", .value = FV_NO_VALUE};
-    p->b.n_wanted = 1;
-    chain c = {&p->b, 1};
-    const level in = {fv_emit_input(&p->b, "in", width * height, C, FV_F32), {width, height, 1, 0}};
+    step_chain c;
+    level in = {.grid = {width, height, 1, 0}};
+    fovea_plan *p = chain_begin(&c, &in.rows, width, height, C, threads);
     chains[which].emit(&c, &in);
-    succeed(fv_plan_finish(p, &r));
+    chain_finish(p, &r);
     return p;
 }
 
@@ -246,25 +198,6 @@ static uint32_t banded(const fovea_plan *p)
     return n;
 }
 
-/* Two frames through one plan: nothing of the first may be seen by the second. */
-static float *results(fovea_plan *p, uint32_t in_rows, size_t *bytes)
-{
-    fovea_output_info info = FOVEA_OUTPUT_INFO_INIT;
-    assert_true(fovea_plan_output(p, 0, &info));
-    const size_t n = (size_t)info.rows * info.columns;
-    float *in = malloc((size_t)in_rows * C * sizeof *in), *got = malloc(2 * n * sizeof *got);
-    assert_true(in && got);
-    for (uint32_t frame = 0; frame < 2; frame++) {
-        for (uint32_t i = 0; i < in_rows * C; i++)
-            in[i] = (float)((i + 7 * frame) * 2654435761u >> 8) / 0x1p23f - 1;
-        const fovea_matrix input = {.data = in};
-        succeed(fovea_op_run(p, &input, 1, (fovea_matrix){.data = got + (size_t)frame * n}));
-    }
-    free(in);
-    *bytes = 2 * n * sizeof *got;
-    return got;
-}
-
 /* ---- tests ---- */
 
 static void same_as_stepwise(int which, uint32_t width, uint32_t height)
@@ -272,13 +205,13 @@ static void same_as_stepwise(int which, uint32_t width, uint32_t height)
     size_t bytes;
     fovea_plan *p = make(which, width, height, 1, FOVEA_SCHEDULE_STEPWISE, 0);
     assert_int_equal(banded(p), 0);
-    float *want = results(p, width * height, &bytes);
+    float *want = chain_results(p, width * height * C, &bytes);
     for (size_t i = 0; i < bytes / sizeof *want; i++)
         assert_true(isfinite(want[i]));
     fovea_plan_free(p);
-    for (uint32_t threads = 1; threads <= THREADS; threads++) {
+    for (uint32_t threads = 1; threads <= CHAIN_THREADS; threads++) {
         p = make(which, width, height, threads, FOVEA_SCHEDULE_STREAMED, 0);
-        float *got = results(p, width * height, &bytes);
+        float *got = chain_results(p, width * height * C, &bytes);
         assert_true(banded(p) > 0);
         if (memcmp(got, want, bytes) != 0)
             fail_msg("%s, %u x %u, %u threads: other bits than step by step", chains[which].name,
@@ -306,11 +239,11 @@ static void small_ones_are_not_banded(void **state)
         for (size_t g = 0; g < sizeof grids / sizeof *grids; g++) {
             size_t bytes;
             fovea_plan *p = make(which, grids[g][0], grids[g][1], 2, FOVEA_SCHEDULE_STEPWISE, 0);
-            float *want = results(p, grids[g][0] * grids[g][1], &bytes);
+            float *want = chain_results(p, grids[g][0] * grids[g][1] * C, &bytes);
             fovea_plan_free(p);
             p = make(which, grids[g][0], grids[g][1], 2, FOVEA_SCHEDULE_AUTO, 0);
             assert_true(g > 1 || banded(p) == 0);
-            float *got = results(p, grids[g][0] * grids[g][1], &bytes);
+            float *got = chain_results(p, grids[g][0] * grids[g][1] * C, &bytes);
             assert_memory_equal(got, want, bytes);
             free(got);
             free(want);
@@ -323,7 +256,7 @@ static void memory_is_saved(void **state)
 {
     (void)state;
     for (int which = 0; which < CHAINS; which++)
-        for (uint32_t threads = 1; threads <= THREADS; threads *= 2) {
+        for (uint32_t threads = 1; threads <= CHAIN_THREADS; threads *= 2) {
             fovea_plan *p = make(which, 512, 384, threads, FOVEA_SCHEDULE_STEPWISE, 0);
             const uint64_t whole = fv_plan_activations(&p->info);
             fovea_plan_free(p);
@@ -345,5 +278,5 @@ int main(void)
         cmocka_unit_test(small_ones_are_not_banded),
         cmocka_unit_test(memory_is_saved),
     };
-    return cmocka_run_group_tests(tests, open_devices, close_devices);
+    return cmocka_run_group_tests(tests, chain_open, chain_close);
 }

@@ -16,50 +16,34 @@
 #include "models/model.h"
 #include "tests/fixture.h"
 #include "tests/peek.h"
+#include "tests/plan/step_chain.h"
 
-enum { C = 12, THREADS = 4 };
+enum { C = 12 }; /* channels */
 
 /* ---- chains of steps ---- */
 
-struct chain {
-    fv_builder *b;
-    uint32_t width, height, seed;
-};
-
-static fv_weight weight(struct chain *c, uint32_t rows, uint32_t cols)
-{
-    float *w;
-    const fv_weight made = fv_emit_constant(c->b, rows, cols, &w);
-    for (uint32_t i = 0; w && i < rows * cols; i++) {
-        c->seed = c->seed * 1664525u + 1013904223u;
-        w[i] = ((float)(c->seed >> 8) / 0x1p23f - 1.f) / sqrtf((float)cols);
-    }
-    return made;
-}
-
-static uint32_t rows(const struct chain *c)
+static uint32_t rows(const step_chain *c)
 {
     return c->width * c->height;
 }
 
-static fv_view fresh(struct chain *c, uint32_t cols)
+static fv_view fresh(step_chain *c, uint32_t cols)
 {
     return fv_emit_rows(c->b, rows(c), cols);
 }
 
 static const fv_view none = {FV_NO_VALUE, 0};
 
-static fv_view norm(struct chain *c, fv_view in, fv_view out)
+static fv_view norm(step_chain *c, fv_view in, fv_view out)
 {
-    const fv_weight w = weight(c, 1, C), bias = weight(c, 1, C);
+    const fv_weight w = chain_weight(c, 1, C), bias = chain_weight(c, 1, C);
     fv_emit_layernorm(c->b, "norm", in, &w, &bias, 1e-6f, out, rows(c));
     return out;
 }
 
-static fv_view gemm(struct chain *c, fv_view in, uint32_t from, uint32_t to, fv_view res,
-                    fv_view out)
+static fv_view gemm(step_chain *c, fv_view in, uint32_t from, uint32_t to, fv_view res, fv_view out)
 {
-    const fv_weight w = weight(c, to, from), bias = weight(c, 1, to);
+    const fv_weight w = chain_weight(c, to, from), bias = chain_weight(c, 1, to);
     const fv_gemm g = {.w = &w,
                        .bias = &bias,
                        .in = in,
@@ -71,10 +55,10 @@ static fv_view gemm(struct chain *c, fv_view in, uint32_t from, uint32_t to, fv_
     return out;
 }
 
-static fv_view conv(struct chain *c, fv_view in, uint32_t size, uint32_t channels, fv_view res,
+static fv_view conv(step_chain *c, fv_view in, uint32_t size, uint32_t channels, fv_view res,
                     fv_view gate, fv_view out)
 {
-    const fv_weight w = weight(c, channels, size * size), bias = weight(c, 1, channels);
+    const fv_weight w = chain_weight(c, channels, size * size), bias = chain_weight(c, 1, channels);
     const fv_dwconv d = {.w = &w,
                          .bias = &bias,
                          .in = in,
@@ -91,7 +75,7 @@ static fv_view conv(struct chain *c, fv_view in, uint32_t size, uint32_t channel
 }
 
 /* conv 3, norm, gemm, conv 3, gemm + residual, conv 5 with residual and gate. */
-static fv_view trunk(struct chain *c, fv_view in)
+static fv_view trunk(step_chain *c, fv_view in)
 {
     const fv_view x = conv(c, in, 3, C, in, none, fresh(c, C));
     const fv_view h = gemm(c, norm(c, x, fresh(c, C)), C, 2 * C, none, fresh(c, 2 * C));
@@ -100,14 +84,14 @@ static fv_view trunk(struct chain *c, fv_view in)
     return conv(c, y, 5, C, x, y, fresh(c, C));
 }
 
-static void rows_out(struct chain *c, fv_view in)
+static void rows_out(step_chain *c, fv_view in)
 {
     const fv_view x = trunk(c, gemm(c, in, C, C, none, fresh(c, C)));
     gemm(c, x, C, C, x, fv_emit_result(c->b, rows(c), C, FV_F32));
 }
 
 /* Seven radii in a row, with nothing between. */
-static void deep(struct chain *c, fv_view in)
+static void deep(step_chain *c, fv_view in)
 {
     fv_view x = gemm(c, in, C, C, none, fresh(c, C));
     for (int i = 0; i < 7; i++)
@@ -116,7 +100,7 @@ static void deep(struct chain *c, fv_view in)
 }
 
 /* More than is worth repeating: it must be cut. */
-static void too_deep(struct chain *c, fv_view in)
+static void too_deep(step_chain *c, fv_view in)
 {
     fv_view x = gemm(c, in, C, C, none, fresh(c, C));
     for (int i = 0; i < 12; i++)
@@ -124,7 +108,7 @@ static void too_deep(struct chain *c, fv_view in)
     gemm(c, x, C, C, x, fv_emit_result(c->b, rows(c), C, FV_F32));
 }
 
-static void mean_out(struct chain *c, fv_view in)
+static void mean_out(step_chain *c, fv_view in)
 {
     const fv_grid grid = {c->width, c->height, 1, 0};
     const fv_view x = trunk(c, gemm(c, in, C, C, none, fresh(c, C)));
@@ -132,7 +116,7 @@ static void mean_out(struct chain *c, fv_view in)
 }
 
 /* Values that are updated in place, before and after a convolution reads them. */
-static void in_place(struct chain *c, fv_view in)
+static void in_place(step_chain *c, fv_view in)
 {
     fv_view x = gemm(c, in, C, C, none, fresh(c, C));
     norm(c, x, x);
@@ -144,7 +128,7 @@ static void in_place(struct chain *c, fv_view in)
 }
 
 /* A value in the middle that a step beyond a barrier reads, too. */
-static void crossing(struct chain *c, fv_view in)
+static void crossing(step_chain *c, fv_view in)
 {
     const fv_view x = gemm(c, in, C, C, none, fresh(c, C));
     const fv_view y = conv(c, x, 3, C, none, none, fresh(c, C)), copy = fresh(c, C);
@@ -154,7 +138,7 @@ static void crossing(struct chain *c, fv_view in)
 }
 
 /* A value that is updated where the sweep before left it, while a convolution still reads it. */
-static void rewritten(struct chain *c, fv_view in)
+static void rewritten(step_chain *c, fv_view in)
 {
     const fv_view x = fresh(c, C), out = fv_emit_result(c->b, rows(c), C, FV_F32);
     fv_emit_take(c->b, "take", gemm(c, in, C, C, none, fresh(c, C)), 0, x, rows(c), C);
@@ -166,7 +150,7 @@ static void rewritten(struct chain *c, fv_view in)
 }
 
 /* Reductions of a value that is also read around, and of what comes of it. */
-static void two_means(struct chain *c, fv_view in)
+static void two_means(step_chain *c, fv_view in)
 {
     const fv_grid grid = {c->width, c->height, 1, 0};
     const fv_view x = gemm(c, in, C, C, none, fresh(c, C)), y = fresh(c, C);
@@ -179,7 +163,7 @@ static void two_means(struct chain *c, fv_view in)
 
 /* A block of a hierarchical model: attention with a convolution of v, a convolution in the MLP,
  * and the next block's keys behind it. */
-static void keys_of(struct chain *c, fv_view x, fv_attention *a)
+static void keys_of(step_chain *c, fv_view x, fv_attention *a)
 {
     const fv_view kv = gemm(c, norm(c, x, fresh(c, C)), C, 2 * C, none, fresh(c, 2 * C));
     a->k = kv;
@@ -187,7 +171,7 @@ static void keys_of(struct chain *c, fv_view x, fv_attention *a)
     fv_emit_keys(c->b, "keys", a);
 }
 
-static fv_view block(struct chain *c, fv_view x, const fv_attention *a)
+static fv_view block(step_chain *c, fv_view x, const fv_attention *a)
 {
     const fv_view qvo = gemm(c, norm(c, x, fresh(c, C)), C, 3 * C, none, fresh(c, 3 * C));
     const fv_view seen = fresh(c, C);
@@ -199,7 +183,7 @@ static fv_view block(struct chain *c, fv_view x, const fv_attention *a)
     return gemm(c, conv(c, h, 3, 2 * C, none, none, fresh(c, 2 * C)), 2 * C, C, y, fresh(c, C));
 }
 
-static void blocks(struct chain *c, fv_view in, uint32_t mech)
+static void blocks(step_chain *c, fv_view in, uint32_t mech)
 {
     fv_attention a = {.mech = mech,
                       .heads = 2,
@@ -218,21 +202,21 @@ static void blocks(struct chain *c, fv_view in, uint32_t mech)
     fv_emit_mean(c->b, "mean", x, &grid, C, fv_emit_result(c->b, 1, C, FV_F32));
 }
 
-static void linear_blocks(struct chain *c, fv_view in)
+static void linear_blocks(step_chain *c, fv_view in)
 {
     blocks(c, in, FV_MECH_ELU1);
 }
 
-static void softmax_blocks(struct chain *c, fv_view in)
+static void softmax_blocks(step_chain *c, fv_view in)
 {
     blocks(c, in, FV_MECH_ANY);
 }
 
 /* Windows one after the other, a row of the picture each, with attention inside them and a
  * convolution of their own: chunks keep to whole ones. */
-static void windows(struct chain *c, fv_view in)
+static void windows(step_chain *c, fv_view in)
 {
-    const fv_weight w = weight(c, C, 9);
+    const fv_weight w = chain_weight(c, C, 9);
     const fv_view x = gemm(c, in, C, C, none, fresh(c, C)), y = fresh(c, C), z = fresh(c, C);
     const fv_attention a = {.mech = FV_MECH_ANY,
                             .heads = 2,
@@ -260,7 +244,7 @@ static void windows(struct chain *c, fv_view in)
 
 static const struct {
     const char *name;
-    void (*emit)(struct chain *c, fv_view in);
+    void (*emit)(step_chain *c, fv_view in);
     uint32_t sweeps; /* barriers and merges that it cannot do without */
 } chains[] = {
     {"rows", rows_out, 1},        {"deep", deep, 1},
@@ -274,45 +258,15 @@ enum { CHAINS = sizeof chains / sizeof *chains };
 
 /* ---- plans ---- */
 
-static fovea_device *device[THREADS + 1];
-
-static int open_devices(void **state)
-{
-    (void)state;
-    for (uint32_t i = 1; i <= THREADS; i++)
-        device[i] = fixture_device(i);
-    return 0;
-}
-
-static int close_devices(void **state)
-{
-    (void)state;
-    for (uint32_t i = 1; i <= THREADS; i++)
-        fovea_device_close(device[i]);
-    return 0;
-}
-
-static void succeed(fovea_status status)
-{
-    if (status != FOVEA_OK)
-        fail_msg("%s: %s", fovea_status_text(status), fovea_error());
-}
-
 static fovea_plan *make_within(uint64_t limit, int which, uint32_t width, uint32_t height,
                                uint32_t threads, fovea_schedule schedule, uint32_t chunk)
 {
-    fovea_plan *p;
-    void *memory;
     const fv_plan_request r = {.schedule = schedule, .chunk = chunk, .memory_limit = limit};
-    succeed(fv_plan_alloc(&p, device[threads], NULL));
-    succeed(fv_model_blank(&p->model));
-    succeed(fv_mem_alloc(&memory, sizeof *p->b.wanted, FV_MEM_PLAN, "the plan's outputs"));
-    p->b.wanted = memory;
-    p->b.wanted[0] = (fv_wanted){.name = "out", .value = FV_NO_VALUE};
-    p->b.n_wanted = 1;
-    struct chain c = {&p->b, width, height, 1};
-    chains[which].emit(&c, fv_emit_input(&p->b, "in", width * height, C, FV_F32));
-    succeed(fv_plan_finish(p, &r));
+    step_chain c;
+    fv_view in;
+    fovea_plan *p = chain_begin(&c, &in, width, height, C, threads);
+    chains[which].emit(&c, in);
+    chain_finish(p, &r);
     return p;
 }
 
@@ -322,38 +276,19 @@ static fovea_plan *make(int which, uint32_t width, uint32_t height, uint32_t thr
     return make_within(0, which, width, height, threads, schedule, chunk);
 }
 
-/* Two frames through one plan: what the first leaves in a ring must not be seen by the second. */
-static float *results(fovea_plan *p, uint32_t in_rows, size_t *bytes)
-{
-    fovea_output_info out = FOVEA_OUTPUT_INFO_INIT;
-    assert_true(fovea_plan_output(p, 0, &out));
-    const size_t n = (size_t)out.rows * out.columns;
-    float *in = malloc((size_t)in_rows * C * sizeof *in), *got = malloc(2 * n * sizeof *got);
-    assert_true(in && got);
-    for (int frame = 0; frame < 2; frame++) {
-        for (uint32_t i = 0; i < in_rows * C; i++)
-            in[i] = sinf((float)(i * (i % 7 + 1)) * 0.37f + (float)frame);
-        const fovea_matrix input = {.data = in};
-        succeed(fovea_op_run(p, &input, 1, (fovea_matrix){.data = got + (size_t)frame * n}));
-    }
-    free(in);
-    *bytes = 2 * n * sizeof *got;
-    return got;
-}
-
 /* ---- tests ---- */
 
 static void same_as_stepwise(int which, uint32_t width, uint32_t height, uint32_t chunk)
 {
     size_t bytes;
     fovea_plan *p = make(which, width, height, 1, FOVEA_SCHEDULE_STEPWISE, chunk);
-    float *want = results(p, width * height, &bytes);
+    float *want = chain_results(p, width * height * C, &bytes);
     for (size_t i = 0; i < bytes / sizeof *want; i++)
         assert_true(isfinite(want[i]));
     fovea_plan_free(p);
-    for (uint32_t threads = 1; threads <= THREADS; threads++) {
+    for (uint32_t threads = 1; threads <= CHAIN_THREADS; threads++) {
         p = make(which, width, height, threads, FOVEA_SCHEDULE_STREAMED, chunk);
-        float *got = results(p, width * height, &bytes);
+        float *got = chain_results(p, width * height * C, &bytes);
         if (memcmp(got, want, bytes) != 0) {
             size_t at = 0;
             while (got[at] == want[at])
@@ -435,7 +370,7 @@ static fovea_plan *model_plan(fovea_model *m, uint32_t threads, uint32_t width, 
     options.frame.height = height;
     options.schedule = schedule;
     options.dry = dry;
-    succeed(fovea_plan_create(&p, m, device[threads], &options));
+    chain_succeed(fovea_plan_create(&p, m, chain_device(threads), &options));
     return p;
 }
 
@@ -447,7 +382,7 @@ static void model_is_streamed(void **state)
     fovea_model *m;
     fovea_plan_info info = FOVEA_PLAN_INFO_INIT;
     float out[2][1000];
-    succeed(fovea_model_load(&m, "synthetic:mavit-t"));
+    chain_succeed(fovea_model_load(&m, "synthetic:mavit-t"));
     for (size_t i = 0; i < sizeof pixels; i++)
         pixels[i] = (uint8_t)(i * i / 7 + i / 3);
     for (uint32_t k = 0; k < 2; k++) {
@@ -455,7 +390,7 @@ static void model_is_streamed(void **state)
         const fovea_output output = {out[k], sizeof out[k]};
         fovea_plan *p = model_plan(m, 2 * k + 1, WIDTH, HEIGHT,
                                    k ? FOVEA_SCHEDULE_STREAMED : FOVEA_SCHEDULE_STEPWISE, 0);
-        succeed(fovea_run(p, &frame, &output, 1));
+        chain_succeed(fovea_run(p, &frame, &output, 1));
         fovea_plan_free(p);
     }
     assert_memory_equal(out[0], out[1], sizeof out[0]);
@@ -478,5 +413,5 @@ int main(void)
         cmocka_unit_test(schedule_is_chosen),
         cmocka_unit_test(model_is_streamed),
     };
-    return cmocka_run_group_tests(tests, open_devices, close_devices);
+    return cmocka_run_group_tests(tests, chain_open, chain_close);
 }

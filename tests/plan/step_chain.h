@@ -1,0 +1,35 @@
+/* step_chain.h: plans of a list of steps over a grid of tokens, without a model. */
+#ifndef FOVEA_TESTS_PLAN_STEP_CHAIN_H
+#define FOVEA_TESTS_PLAN_STEP_CHAIN_H
+
+#include "graph/emit.h"
+#include "plan/plan.h"
+
+enum { CHAIN_THREADS = 4 }; /* at most */
+
+/* What the steps are emitted with; `seed` of the weights. */
+typedef struct step_chain {
+    fv_builder *b;
+    uint32_t width, height, seed;
+} step_chain;
+
+/* A group's devices, one of each number of threads. */
+int chain_open(void **state);
+int chain_close(void **state);
+fovea_device *chain_device(uint32_t threads);
+
+/* Each of these fails the test unless it succeeds. */
+void chain_succeed(fovea_status status);
+/* Begins a plan that reads `*in`, a grid of `channels`, and gives one output. */
+fovea_plan *chain_begin(step_chain *c, fv_view *in, uint32_t width, uint32_t height,
+                        uint32_t channels, uint32_t threads);
+void chain_finish(fovea_plan *p, const fv_plan_request *r);
+
+/* Random weights, of rows of length 1 or so. */
+fv_weight chain_weight(step_chain *c, uint32_t rows, uint32_t cols);
+
+/* Two frames of `values` numbers through one plan: what the first leaves must not be seen by the
+ * second. Both results, to be freed, and their bytes. */
+float *chain_results(fovea_plan *p, uint32_t values, size_t *bytes);
+
+#endif
