@@ -153,7 +153,7 @@ enum {
 };
 
 /* cl_queue.c */
-fovea_status fv_cl_queue_open(fv_device *d, uint64_t local, const fv_slot *slot, uint32_t slots,
+fovea_status fv_cl_queue_open(fv_device *d, uint64_t scratch, const fv_slot *slot, uint32_t slots,
                               uint32_t phases, fv_queue **out);
 fovea_status fv_cl_queue_trace(fv_queue *q, fv_trace *t);
 

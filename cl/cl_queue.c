@@ -482,9 +482,9 @@ static const fv_gpu_interface interface = {
     .stop = stop_frame,
 };
 
-fovea_status fv_cl_queue_open(fv_device *d, uint64_t local, const fv_slot *slot, uint32_t slots,
+fovea_status fv_cl_queue_open(fv_device *d, uint64_t scratch, const fv_slot *slot, uint32_t slots,
                               uint32_t phases, fv_queue **out)
 {
-    (void)local, (void)phases;
+    (void)scratch, (void)phases;
     return fv_gpu_queue_open(out, &interface, d, slot, slots);
 }

@@ -194,10 +194,10 @@ static void unbind(fv_device *d, fv_bound *b)
 
 /* ---- frames ---- */
 
-static fovea_status queue_open(fv_device *d, uint64_t local, const fv_slot *slot, uint32_t slots,
+static fovea_status queue_open(fv_device *d, uint64_t scratch, const fv_slot *slot, uint32_t slots,
                                uint32_t phases, fv_queue **out)
 {
-    (void)local, (void)phases;
+    (void)scratch, (void)phases;
     INSIDE(d, fv_gpu_queue_open(out, &fv_cuda_interface, d, slot, slots));
 }
 

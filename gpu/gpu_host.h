@@ -68,7 +68,7 @@ typedef struct fv_gpu_dispatch {
     uint32_t passes; /* that run ahead, and their work-groups */
     size_t ahead[FV_GPU_PASSES][3];
 } fv_gpu_dispatch;
-/* The rows [from, from + rows) of a call; `width`: as fv_sweep_calls_fn has it. */
+/* The rows [from, from + rows) of a call; `width`: as fv_call_place has it. */
 void fv_gpu_dispatch_fill(fv_gpu_dispatch *out, const fv_gpu_step *s, uint32_t width,
                           const fv_call *c, uint32_t from, uint32_t rows);
 

@@ -137,11 +137,11 @@ static fovea_status enqueue_pieces(fv_queue *q, fv_gpu_step *step, uint32_t widt
     return FOVEA_OK;
 }
 
-static void enqueue_call(void *ctx, fv_bound *step, uint32_t width, fv_call *c)
+static void enqueue_call(void *ctx, fv_bound *step, const fv_call_place *at, fv_call *c)
 {
     fv_queue *q = ctx;
     if (q->failed == FOVEA_OK)
-        q->failed = enqueue_pieces(q, (fv_gpu_step *)step, width, c);
+        q->failed = enqueue_pieces(q, (fv_gpu_step *)step, at->width, c);
 }
 
 fovea_status fv_gpu_enqueue(fv_queue *q, const fv_sweep *s, uint32_t count)

@@ -44,8 +44,8 @@ struct frame {
 
 struct fv_queue {
     fv_device *device;
-    char *blocks; /* one per worker: values of a sweep, kernel scratch */
-    uint64_t block;
+    char *scratch; /* of the kernels, one per worker */
+    uint64_t scratch_bytes;
     struct frame frame[FRAMES]; /* number f at f % FRAMES */
     fv_fence submitted, done;
     uint32_t slots;
@@ -56,6 +56,7 @@ struct fv_queue {
     struct phase {
         const fv_sweep *sweep;
         uint32_t step; /* stepwise: which one */
+        bool saves;    /* the sweep's borders, before it */
     } * phase;
     uint32_t phases, phase_room;
     double begin;
@@ -226,7 +227,7 @@ static void queue_close(fv_queue *q)
 {
     if (!q)
         return;
-    fv_mem_free(q->blocks);
+    fv_mem_free(q->scratch);
     for (int i = 0; i < FRAMES; i++)
         fv_mem_free(q->frame[i].external);
     fv_mem_free(q->units);
@@ -236,8 +237,9 @@ static void queue_close(fv_queue *q)
 
 static fovea_status queue_arrays(fv_queue *q)
 {
-    FV_TRY(fv_mem_place(&q->blocks, fv_size_mul(fv_pool_threads(q->device->pool), q->block),
-                        FV_MEM_ARENA, "the workers' chunks", q->device->lock));
+    FV_TRY(fv_mem_place(&q->scratch,
+                        fv_size_mul(fv_pool_threads(q->device->pool), q->scratch_bytes),
+                        FV_MEM_ARENA, "the kernels' scratch", q->device->lock));
     for (int i = 0; i < FRAMES; i++)
         FV_TRY(FV_MEM_ARRAY(&q->frame[i].external, q->slots, FV_MEM_PLAN, "the queue"));
     FV_TRY(FV_MEM_ARRAY(&q->units, q->phase_room, FV_MEM_PLAN, "the queue"));
@@ -245,14 +247,14 @@ static fovea_status queue_arrays(fv_queue *q)
     return FOVEA_OK;
 }
 
-static fovea_status queue_open(fv_device *d, uint64_t local, const fv_slot *slot, uint32_t slots,
+static fovea_status queue_open(fv_device *d, uint64_t scratch, const fv_slot *slot, uint32_t slots,
                                uint32_t phases, fv_queue **out)
 {
     (void)slot; /* no memory of the caller is used after a frame */
     fv_queue *q;
     FV_TRY(FV_MEM_NEW(&q, FV_MEM_PLAN, "the queue"));
     q->device = d;
-    q->block = local;
+    q->scratch_bytes = scratch;
     q->slots = slots;
     q->phase_room = phases;
     FV_RETURN_MADE(out, q, queue_close, queue_arrays(q));
@@ -289,14 +291,16 @@ static fovea_status submit(fv_queue *q, const fv_sweep *s, uint32_t count, uint3
 
 /* ---- one call ---- */
 
-/* `width`: of the grid, in a sweep of row tiles. */
-static char *operand(const fv_queue *q, const fv_launch *l, uint32_t o, char *block, uint32_t row0,
-                     uint32_t width, uint32_t group)
+static char *operand(const fv_queue *q, const fv_launch *l, uint32_t o, char *block,
+                     const fv_call_place *at, uint32_t row0, uint32_t group)
 {
     const fv_operand *op = &l->operand[o];
     char *base;
     switch (op->ref.space) {
     case FV_SPACE_BUFFER:
+        if (op->border && (row0 < at->own.first || row0 >= at->own.end))
+            return (char *)op->saved.mem->host + op->saved.offset +
+                   fv_sweep_calls_saved_row(op, row0, at) * op->stride;
         base = (char *)op->ref.mem->host + op->ref.offset;
         break;
     case FV_SPACE_LOCAL: /* the rows of this chunk, from its first; a ring; or rows of a band */
@@ -307,8 +311,8 @@ static char *operand(const fv_queue *q, const fv_launch *l, uint32_t o, char *bl
                               (int64_t)fv_type_size(op->type);
         }
         if (op->ring && op->kind == FV_KIND_ROW)
-            base +=
-                fv_sweep_calls_ring_row(op, row0, width) * l->args.ld[o] * fv_type_size(op->type);
+            base += fv_sweep_calls_ring_row(op, row0, at->width) * l->args.ld[o] *
+                    fv_type_size(op->type);
         return base;
     case FV_SPACE_EXTERNAL:
         base = q->external[op->ref.slot].base + op->ref.offset;
@@ -326,6 +330,7 @@ static char *operand(const fv_queue *q, const fv_launch *l, uint32_t o, char *bl
 struct worker {
     const fv_queue *q;
     uint32_t slot;
+    char *block; /* its values inside the sweep */
 };
 
 static void trace_call(const struct worker *w, const fv_launch *l, const fv_call *c, double begin)
@@ -340,26 +345,49 @@ static void trace_call(const struct worker *w, const fv_launch *l, const fv_call
                                  .end = fv_machine_seconds() - w->q->begin};
 }
 
-static void call(void *ctx, fv_bound *step, uint32_t width, fv_call *c)
+static void call(void *ctx, fv_bound *step, const fv_call_place *at, fv_call *c)
 {
     const struct worker *w = ctx;
     const fv_queue *q = w->q;
     const fv_launch *l = &step->l;
-    char *block = q->blocks + w->slot * q->block;
     for (uint32_t o = 0; o < FV_OPERANDS; o++)
-        c->p[o] = operand(q, l, o, block, c->row0, width, c->group);
-    c->scratch = block + l->scratch;
+        c->p[o] = operand(q, l, o, w->block, at, c->row0, c->group);
+    c->scratch = q->scratch + w->slot * q->scratch_bytes;
     const double begin = q->trace ? fv_machine_seconds() : 0;
     l->kernel->code.cpu(&l->args, c);
     if (q->trace)
         trace_call(w, l, c, begin);
 }
 
+/* Copies the rows at both ends of a unit, which its neighbours read after it has overwritten them.
+ */
+static void save_borders(const fv_sweep *s, uint32_t unit)
+{
+    const fv_rows own = fv_sweep_calls_own(s->rows, s->chunk, s->groups, s->runs, unit);
+    for (uint32_t k = 0; k < s->steps; k++)
+        for (uint32_t o = 0; o < FV_OPERANDS; o++) {
+            const fv_operand *op = &s->step[k]->l.operand[o];
+            if (!op->border)
+                continue;
+            const size_t bytes = (size_t)(op->border * op->stride);
+            const char *from = (char *)op->ref.mem->host + op->ref.offset;
+            char *to = (char *)op->saved.mem->host + op->saved.offset + 2 * (size_t)unit * bytes;
+            memcpy(to, from + own.first * op->stride, bytes);
+            memcpy(to + bytes, from + (own.end - op->border) * op->stride, bytes);
+        }
+}
+
 static void run_unit(void *arg, uint32_t phase, uint32_t unit, uint32_t slot)
 {
-    const struct worker w = {arg, slot};
+    struct worker w = {arg, slot, NULL};
     const struct phase *at = &w.q->phase[phase];
-    fv_sweep_calls_unit(at->sweep, at->step, unit, w.q->rows, call, (void *)(uintptr_t)&w);
+    const fv_sweep *s = at->sweep;
+    if (s->block)
+        w.block = (char *)s->blocks.mem->host + s->blocks.offset + slot * s->block;
+    if (at->saves)
+        save_borders(s, unit);
+    else
+        fv_sweep_calls_unit(s, at->step, unit, w.q->rows, call, (void *)(uintptr_t)&w);
 }
 
 /* Sets the row strides of the frame's external operands. */
@@ -379,12 +407,16 @@ static void run_frame(fv_queue *q, const struct frame *f)
     q->phases = 0;
     for (uint32_t i = 0; i < f->sweeps; i++) {
         const fv_sweep *s = &f->sweep[i];
+        if (s->saves) {
+            q->units[q->phases] = s->runs;
+            q->phase[q->phases++] = (struct phase){.sweep = s, .saves = true};
+        }
         for (uint32_t k = 0; k < s->steps; k++) {
             place_rows(q, &s->step[k]->l);
             if (s->streamed && k > 0)
                 continue;
             q->units[q->phases] = fv_sweep_calls_units(s, k, f->rows);
-            q->phase[q->phases++] = (struct phase){s, k};
+            q->phase[q->phases++] = (struct phase){.sweep = s, .step = k};
         }
     }
     fv_job job = {.fn = run_unit, .arg = q, .units = q->units, .phases = q->phases};

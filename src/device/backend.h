@@ -62,6 +62,11 @@ typedef struct fv_operand {
      * (y + shift) % ring. */
     uint32_t ring, shift;
     const fv_rows *band; /* LOCAL space in a banded sweep: the rows that are there, of each band */
+    /* The sweep overwrites it: rows at both ends of a unit, which are saved before; else 0. Rows of
+     * a neighbour are read at `saved`: the head of unit u is number 2 u of the borders there, its
+     * tail number 2 u + 1. */
+    uint32_t border;
+    fv_ref saved;
 } fv_operand;
 
 /* Everything a backend needs to freeze one step. */
@@ -76,7 +81,6 @@ typedef struct fv_launch {
     uint32_t cols;             /* extent of the second dimension: columns, heads, or 1 */
     uint32_t ahead;            /* halo: grid rows by which it runs ahead of its sweep's row tiles */
     const fv_rows *band;       /* rows of each band of a banded sweep */
-    uint64_t scratch;          /* bytes into the worker's block where the kernel's scratch begins */
     const fv_mem *scratch_mem; /* throughput device: the kernel's scratch, shared by steps */
 } fv_launch;
 
@@ -98,6 +102,9 @@ typedef struct fv_sweep {
     uint32_t partials;     /* fv_call.partials of its REDUCE steps */
     uint32_t runs;         /* units of a streamed sweep */
     uint32_t width, reach; /* row tiles: tokens in a grid row, the largest `ahead`; else 0 */
+    uint64_t block;        /* streamed: bytes of a worker's LOCAL values, */
+    fv_ref blocks;         /* all workers' */
+    bool saves;            /* operands have borders, which are saved before it begins */
     bool banded;           /* streamed: unit u is band u, whose number is a call's group */
     bool streamed;
 } fv_sweep;
@@ -166,9 +173,9 @@ typedef struct fv_backend {
     const char *(*level)(uint32_t needs); /* name of the level that a kernel's needs amount to */
     fovea_status (*bind)(fv_device *d, const fv_launch *l, fv_bound **out);
     void (*unbind)(fv_device *d, fv_bound *b);
-    /* One in-order queue per plan. `local` bytes per worker block, external operands `slot`,
-     * `phases` barriers per frame at most. */
-    fovea_status (*queue_open)(fv_device *d, uint64_t local, const fv_slot *slot, uint32_t slots,
+    /* One in-order queue per plan. Each worker has `scratch` bytes for kernels; external operands
+     * `slot`; `phases` barriers per frame at most. */
+    fovea_status (*queue_open)(fv_device *d, uint64_t scratch, const fv_slot *slot, uint32_t slots,
                                uint32_t phases, fv_queue **out);
     void (*queue_close)(fv_queue *q);
     /* Between frames: makes ready to run these sweeps over at most `rows` rows, so that the first

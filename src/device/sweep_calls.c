@@ -3,6 +3,9 @@
 
 #include "base/num.h"
 
+/* Of calls whose operands do not depend on it. */
+static const fv_call_place nowhere;
+
 static bool grouped(const fv_bound *b)
 {
     return fv_op_table[b->l.args.prob.op]->span == FV_SPAN_REDUCE;
@@ -24,7 +27,7 @@ static void group_calls(const fv_sweep *s, uint32_t first, uint32_t count, uint3
                          .group = group,
                          .partials = s->partials,
                          .first = chunk == begin};
-            fn(ctx, s->step[k], 0, &c);
+            fn(ctx, s->step[k], &nowhere, &c);
         }
     }
 }
@@ -42,16 +45,31 @@ static uint32_t contiguous_lines(const fv_launch *l, uint32_t line, uint32_t lin
     return lines;
 }
 
+/* Of `lines` grid rows from `line` on those that are all the unit's own, or all a neighbour's. */
+static uint32_t lines_of_one(const fv_call_place *at, uint32_t line, uint32_t lines)
+{
+    const uint32_t first = at->own.first / at->width, end = at->own.end / at->width;
+    const uint32_t left = line < first ? first - line : line < end ? end - line : lines;
+    return lines < left ? lines : left;
+}
+
+static bool has_border(const fv_launch *l)
+{
+    for (uint32_t o = 0; o < FV_OPERANDS; o++)
+        if (l->operand[o].border)
+            return true;
+    return false;
+}
+
 /* The reduction groups of one unit of a sweep of row tiles. */
 static void row_tile_calls(const fv_sweep *s, uint32_t run, fv_sweep_calls_fn *fn, void *ctx)
 {
     const uint32_t chunks = fv_ceil_div(s->rows, s->chunk);
     uint32_t group = (uint32_t)((uint64_t)run * s->groups / s->runs);
-    const uint32_t last = (uint32_t)((uint64_t)(run + 1) * s->groups / s->runs);
     const int64_t tile = s->chunk / s->width, height = s->rows / s->width;
-    const int64_t begin = (int64_t)((uint64_t)group * chunks / s->groups) * tile;
-    const int64_t stop = (int64_t)((uint64_t)last * chunks / s->groups) * tile;
-    const int64_t end = stop < height ? stop : height;
+    const fv_call_place at = {s->width, run,
+                              fv_sweep_calls_own(s->rows, s->chunk, s->groups, s->runs, run)};
+    const int64_t begin = at.own.first / s->width, end = at.own.end / s->width;
     bool first = true;
     /* Row tiles before the first one bring the steps that run ahead to their halo. */
     for (int64_t y = begin - (2 * (int64_t)s->reach + tile - 1) / tile * tile; y < end; y += tile) {
@@ -67,13 +85,14 @@ static void row_tile_calls(const fv_sweep *s, uint32_t run, fv_sweep_calls_fn *f
             to = to < height ? to : height;
             for (uint32_t n; line < to; line += n) {
                 n = contiguous_lines(l, (uint32_t)line, (uint32_t)(to - line));
+                n = has_border(l) ? lines_of_one(&at, (uint32_t)line, n) : n;
                 fv_call c = {.row0 = (uint32_t)line * s->width,
                              .rows = n * s->width,
                              .cols = l->cols,
                              .group = group,
                              .partials = s->partials,
                              .first = first && line == y};
-                fn(ctx, s->step[k], s->width, &c);
+                fn(ctx, s->step[k], &at, &c);
             }
         }
         first = first && y < begin;
@@ -92,7 +111,7 @@ static void band_calls(const fv_sweep *s, uint32_t band, fv_sweep_calls_fn *fn, 
                          .group = band,
                          .first = 1};
             row += c.rows;
-            fn(ctx, s->step[k], 0, &c);
+            fn(ctx, s->step[k], &nowhere, &c);
         }
     }
 }
@@ -108,7 +127,16 @@ static void unit_calls(fv_bound *step, uint32_t unit, uint32_t frame_rows, fv_sw
                  .col0 = col0,
                  .cols = fv_min_u32(l->cols - col0, l->tile_cols),
                  .first = 1};
-    fn(ctx, step, 0, &c);
+    fn(ctx, step, &nowhere, &c);
+}
+
+fv_rows fv_sweep_calls_own(uint32_t rows, uint32_t chunk, uint32_t groups, uint32_t runs,
+                           uint32_t unit)
+{
+    const uint64_t chunks = fv_ceil_div(rows, chunk);
+    const uint64_t first = (uint64_t)unit * groups / runs * chunks / groups * chunk;
+    const uint64_t end = (uint64_t)(unit + 1) * groups / runs * chunks / groups * chunk;
+    return (fv_rows){(uint32_t)first, end < rows ? (uint32_t)end : rows};
 }
 
 uint32_t fv_sweep_calls_units(const fv_sweep *s, uint32_t step, uint32_t rows)
@@ -144,6 +172,13 @@ void fv_sweep_calls_sweep(const fv_sweep *s, uint32_t rows, fv_sweep_calls_fn *f
         for (uint32_t u = 0; u < units; u++)
             fv_sweep_calls_unit(s, k, u, rows, fn, ctx);
     }
+}
+
+uint64_t fv_sweep_calls_saved_row(const fv_operand *o, uint32_t row, const fv_call_place *at)
+{
+    if (row >= at->own.end)
+        return 2 * (uint64_t)(at->unit + 1) * o->border + row - at->own.end;
+    return 2 * (uint64_t)at->unit * o->border + row - at->own.first; /* up to the unit's own head */
 }
 
 uint64_t fv_sweep_calls_ring_row(const fv_operand *o, uint32_t row0, uint32_t width)

@@ -5,18 +5,29 @@
 
 #include "device/backend.h"
 
-/* Gets one call of a step, its pointers not set. `width`: tokens in a row of the grid, in a sweep
- * of row tiles; else 0. */
-typedef void fv_sweep_calls_fn(void *ctx, fv_bound *step, uint32_t width, fv_call *c);
+/* Where in its sweep a call is. */
+typedef struct fv_call_place {
+    uint32_t width; /* tokens in a row of the grid, in a sweep of row tiles; else 0 */
+    uint32_t unit;
+    fv_rows own; /* of the unit, in a sweep of row tiles: calls may have rows beside them */
+} fv_call_place;
+
+/* Gets one call of a step, its pointers not set. */
+typedef void fv_sweep_calls_fn(void *ctx, fv_bound *step, const fv_call_place *at, fv_call *c);
 
 /* Independent units of a streamed sweep (step 0), or of step `step` of another. Frames have `rows`
  * rows at most. */
 uint32_t fv_sweep_calls_units(const fv_sweep *s, uint32_t step, uint32_t rows);
+/* Rows that a unit of a streamed sweep owns. */
+fv_rows fv_sweep_calls_own(uint32_t rows, uint32_t chunk, uint32_t groups, uint32_t runs,
+                           uint32_t unit);
 /* The calls of one unit, in order. */
 void fv_sweep_calls_unit(const fv_sweep *s, uint32_t step, uint32_t unit, uint32_t rows,
                          fv_sweep_calls_fn *fn, void *ctx);
 /* All calls of a sweep, in an order that one queue may run them in. */
 void fv_sweep_calls_sweep(const fv_sweep *s, uint32_t rows, fv_sweep_calls_fn *fn, void *ctx);
+/* A row of a neighbour's, of an operand with borders: its number at `saved`. */
+uint64_t fv_sweep_calls_saved_row(const fv_operand *o, uint32_t row, const fv_call_place *at);
 /* Where a ROW operand's ring has the row, in rows from the operand's base. */
 uint64_t fv_sweep_calls_ring_row(const fv_operand *o, uint32_t row0, uint32_t width);
 

@@ -323,6 +323,7 @@ typedef struct fv_op_operand {
     uint8_t state_of; /* enum fv_op: the reduction whose partials or merged state these are */
     bool picked;      /* though WHOLE, only rows [u[0], u[0] + rows) are read */
     bool narrow;      /* kernels of the CPU too take rows of BF16; others want float32 there */
+    bool in_place;    /* may be what the op writes, row for row */
     bool exact;       /* coordinates, numbers of rows: never stored in 16 bits */
 } fv_op_operand;
 

@@ -75,6 +75,7 @@ void fv_plan_account(fovea_plan *p)
             else
                 info->dispatches += !w->streamed || k == w->first;
         }
+        info->dispatches += w->saves;
     }
     for (uint32_t i = 0; i < p->first_bank[FV_REGIONS]; i++)
         if (p->bank[i].size > info->largest)
@@ -84,11 +85,10 @@ void fv_plan_account(fovea_plan *p)
         if (fv_value_outside(v) && v->rows * fv_value_stride(v) > info->largest)
             info->largest = v->rows * fv_value_stride(v);
     }
-    info->residual = p->region_size[FV_REGION_RESIDUAL];
+    info->residual = p->region_size[FV_REGION_RESIDUAL] - p->blocks;
     info->states = fv_size_add(p->region_size[FV_REGION_STATES], p->region_size[FV_REGION_KEPT]);
-    info->chunks =
-        fv_size_add(p->region_size[FV_REGION_CHUNKS],
-                    fv_size_add(p->region_size[FV_REGION_LOCAL], fv_size_mul(p->local, threads)));
+    info->chunks = fv_size_add(p->region_size[FV_REGION_CHUNKS],
+                               fv_size_add(p->region_size[FV_REGION_LOCAL], p->blocks));
     info->scratch = fv_size_mul(p->scratch, threads);
     info->staging =
         fv_size_add(p->region_size[FV_REGION_STAGING], p->picture_bytes + p->b.table_bytes);

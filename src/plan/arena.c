@@ -10,8 +10,9 @@
  *     KEPT      states that outlive a frame: of a scan
  *     CHUNKS    what lives inside a stepwise sweep, all rows of it
  *     STAGING   the resized picture
- *     LOCAL     what lives inside a streamed sweep: rows of one chunk, or a ring of grid rows; one
- *               block per worker
+ *     LOCAL     what lives inside a streamed sweep: rows of one chunk, a ring of grid rows, or rows
+ * of a band; one block per worker. With several workers the blocks of a sweep lie in RESIDUAL, in
+ * what other sweeps use, where there is room
  */
 #include <stdlib.h>
 #include <string.h>
@@ -26,9 +27,23 @@ struct tenant {
     uint64_t size, offset;
     uint32_t first, last; /* steps, inclusive */
     uint32_t region;
-    uint32_t sweep; /* LOCAL: blocks of different sweeps overlap freely */
-    fv_value *value;
+    uint32_t sweep;  /* LOCAL: blocks of different sweeps overlap freely */
+    fv_value *value; /* whose place it is, and its heirs' (in_place.c); NULL: */
+    fv_ref *ref;     /* what else gets it */
 };
+
+/* Workers run different steps of a streamed sweep at the same time, so its values live for the
+ * whole sweep. Of one that could be banded, and runs step by step, they are too large for that. */
+static bool lives_whole_sweeps(const fv_plan_sweep *w)
+{
+    return w->streamed || !w->bands;
+}
+
+static uint32_t last_step(const fovea_plan *p, const fv_value *v)
+{
+    const fv_plan_sweep *end = &p->sweep[v->last_sweep];
+    return lives_whole_sweeps(end) ? end->first + end->count - 1 : v->last_step;
+}
 
 static void admit(const fovea_plan *p, struct tenant *t, fv_value *v)
 {
@@ -64,20 +79,31 @@ static void admit(const fovea_plan *p, struct tenant *t, fv_value *v)
         t->region = w->bands ? FV_REGION_RESIDUAL : FV_REGION_CHUNKS;
     }
     if (t->region != LOCAL && t->region != FV_REGION_CHUNKS) {
-        /* Workers run different steps of a streamed sweep at the same time, so its values live for
-         * the whole sweep. Of one that could be banded, and runs step by step, they are too large
-         * for that. */
-        const fv_plan_sweep *end = &p->sweep[v->last_sweep];
-        if (w->streamed || !w->bands)
+        if (lives_whole_sweeps(w))
             t->first = w->first;
-        if (end->streamed || !end->bands)
-            t->last = end->first + end->count - 1;
+        t->last = last_step(p, v);
+        for (const fv_value *heir = v; heir->heir >= 0;) {
+            heir = &p->b.value[heir->heir];
+            t->last = last_step(p, heir);
+        }
     }
     if (t->region == FV_REGION_KEPT) {
         t->first = 0;
         t->last = UINT32_MAX;
     }
     t->size = fv_size_add(fv_size_mul(rows, fv_value_stride(v)), ALIGN - 1) / ALIGN * ALIGN;
+}
+
+/* The saved borders of a value that another takes the place of. */
+static void admit_border(const fovea_plan *p, struct tenant *t, fv_value *v)
+{
+    const fv_plan_sweep *w = &p->sweep[v->last_sweep];
+    const uint64_t rows = 2 * (uint64_t)w->runs * v->border;
+    *t = (struct tenant){.first = w->first,
+                         .last = w->first + w->count - 1,
+                         .region = FV_REGION_RESIDUAL,
+                         .size = fv_size_mul(rows, fv_value_stride(v)),
+                         .ref = &v->border_ref};
 }
 
 static int by_size(const void *a, const void *b)
@@ -128,10 +154,12 @@ static uint32_t list_tenants(fovea_plan *p, struct tenant *tenant, uint64_t bank
             v->ref.space = FV_SPACE_EXTERNAL;
             v->ref.slot = v->slot;
             bytes = p->limits.throughput ? fv_size_mul(v->rows, fv_value_stride(v)) : 0;
-        } else if (v->first_step != UINT32_MAX) {
+        } else if (v->first_step != UINT32_MAX && !v->inherits) {
             admit(p, &tenant[n], v);
             bytes = tenant[n++].size;
         }
+        if (v->border)
+            admit_border(p, &tenant[n++], v);
         if (bytes > bank && bytes > p->oversize_bytes) {
             p->oversize = (fv_id)i;
             p->oversize_bytes = bytes;
@@ -140,12 +168,20 @@ static uint32_t list_tenants(fovea_plan *p, struct tenant *tenant, uint64_t bank
     return n;
 }
 
+/* Whether each worker has one of its own. */
+static bool in_block(const fovea_plan *p, const struct tenant *t)
+{
+    return t->region == LOCAL && !p->limits.throughput;
+}
+
 /* Creates the list of the regions' buffers, and assigns each value to one. */
 static fovea_status make_banks(fovea_plan *p, const struct tenant *tenant, uint32_t tenants,
                                uint64_t bank)
 {
     uint32_t count[FV_REGIONS] = {0}, first[FV_REGIONS + 1] = {0};
     for (uint32_t i = 0; i < tenants; i++) {
+        if (in_block(p, &tenant[i]))
+            continue;
         const uint32_t needed = (uint32_t)(tenant[i].offset / bank) + 1;
         uint32_t *have = &count[tenant[i].region];
         *have = needed > *have ? needed : *have;
@@ -160,17 +196,55 @@ static fovea_status make_banks(fovea_plan *p, const struct tenant *tenant, uint3
     memcpy(p->first_bank, first, sizeof first);
     for (uint32_t i = 0; i < tenants; i++) {
         const struct tenant *t = &tenant[i];
-        fv_bank *b = &p->bank[p->first_bank[t->region] + (uint32_t)(t->offset / bank)];
-        fv_ref *ref = &t->value->ref;
+        fv_ref *ref = t->value ? &t->value->ref : t->ref;
         ref->space = t->region == LOCAL ? FV_SPACE_LOCAL : FV_SPACE_BUFFER;
         ref->offset = t->offset % bank;
-        ref->mem = t->region == LOCAL && !p->limits.throughput ? NULL : &b->mem;
+        ref->mem = NULL;
+        if (in_block(p, t))
+            continue;
+        fv_bank *b = &p->bank[p->first_bank[t->region] + (uint32_t)(t->offset / bank)];
+        ref->mem = &b->mem;
         const uint64_t end = fv_size_add(ref->offset, t->size);
         b->size = end > b->size ? end : b->size;
+        for (fv_value *v = t->value; v && v->heir >= 0; v = &p->b.value[v->heir])
+            p->b.value[v->heir].ref = v->ref;
     }
     if (count[FV_REGION_SCRATCH])
         p->bank[p->first_bank[FV_REGION_SCRATCH]].size = p->scratch;
     return FOVEA_OK;
+}
+
+/* The workers' blocks of every streamed sweep, behind the n tenants; returns the number of all. */
+static uint32_t admit_blocks(fovea_plan *p, struct tenant *t, uint32_t n)
+{
+    uint32_t all = n;
+    for (uint32_t i = 0; i < p->sweeps; i++)
+        p->sweep[i].block = 0;
+    for (uint32_t i = 0; i < n && !p->limits.throughput; i++) {
+        uint64_t *most = &p->sweep[t[i].sweep].block;
+        const uint64_t end = fv_size_add(t[i].offset, t[i].size);
+        if (t[i].region == LOCAL && end > *most)
+            *most = end;
+    }
+    for (uint32_t i = 0; i < p->sweeps; i++) {
+        fv_plan_sweep *w = &p->sweep[i];
+        if (w->block)
+            t[all++] = (struct tenant){.first = w->first,
+                                       .last = w->first + w->count - 1,
+                                       .region = FV_REGION_RESIDUAL,
+                                       .size = fv_size_mul(w->block, p->info.threads),
+                                       .ref = &w->blocks};
+    }
+    return all;
+}
+
+static uint64_t residual_end(const struct tenant *t, uint32_t n)
+{
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (t[i].region == FV_REGION_RESIDUAL && fv_size_add(t[i].offset, t[i].size) > most)
+            most = fv_size_add(t[i].offset, t[i].size);
+    return most;
 }
 
 static fovea_status place(fovea_plan *p, struct tenant *tenant)
@@ -187,23 +261,24 @@ static fovea_status place(fovea_plan *p, struct tenant *tenant)
     qsort(tenant, tenants, sizeof *tenant, by_size);
     for (uint32_t i = 0; i < tenants; i++)
         tenant[i].offset = lowest_gap(tenant, i, bank);
-    FV_TRY(make_banks(p, tenant, tenants, bank));
+    const uint32_t all = admit_blocks(p, tenant, tenants);
+    for (uint32_t i = tenants; i < all; i++)
+        tenant[i].offset = lowest_gap(tenant, i, bank);
+    FV_TRY(make_banks(p, tenant, all, bank));
     for (int r = 0; r < FV_REGIONS; r++)
         for (uint32_t i = p->first_bank[r]; i < p->first_bank[r + 1]; i++)
             p->region_size[r] = fv_size_add(p->region_size[r], p->bank[i].size);
-    if (!p->limits.throughput) {
-        p->local = p->region_size[LOCAL];
-        p->region_size[LOCAL] = 0;
-        for (uint32_t i = p->first_bank[LOCAL]; i < p->first_bank[LOCAL + 1]; i++)
-            p->bank[i].size = 0;
-    }
+    p->blocks = 0;
+    if (all > tenants)
+        p->blocks = p->region_size[FV_REGION_RESIDUAL] - residual_end(tenant, tenants);
     return FOVEA_OK;
 }
 
 fovea_status fv_arena_place(fovea_plan *p)
 {
     struct tenant *tenant;
-    FV_TRY(FV_MEM_ARRAY(&tenant, p->b.values, FV_MEM_PLAN, "the plan's memory map"));
+    FV_TRY(FV_MEM_ARRAY(&tenant, 2 * (uint64_t)p->b.values + p->sweeps, FV_MEM_PLAN,
+                        "the plan's memory map"));
     const fovea_status status = place(p, tenant);
     fv_mem_free(tenant);
     return status;

@@ -21,6 +21,7 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "plan/halo.h"
+#include "plan/plan.h"
 
 /* Steps of a sweep, at most. */
 #define MOST_STEPS 64
@@ -309,11 +310,26 @@ static bool needs_bands(const fv_builder *b, uint32_t first, uint32_t end)
     return false;
 }
 
-uint32_t fv_band_end(const fv_builder *b, uint32_t first, uint32_t threads, uint32_t *bands)
+/* Bytes that the plan itself keeps of what steps [first, end) use, if they are a sweep of chunks or
+ * row tiles; and of what the step after them does. */
+static uint64_t bytes_tiled(const fv_builder *b, uint32_t first, uint32_t end)
+{
+    uint64_t bytes = bytes_beside(b, first, end);
+    for (uint32_t y = 0; y < b->values; y++)
+        if (fv_in_place_likely(b, first, end, (fv_id)y))
+            bytes -= bytes_of(&b->value[y]);
+    const uint64_t next = end < b->steps ? bytes_at(b, end) : 0;
+    return bytes > next ? bytes : next;
+}
+
+/* fv_band_end, with the bytes that the sweep and what comes next have. */
+static uint32_t best_end(const fv_builder *b, uint32_t first, uint32_t threads, uint32_t *bands,
+                         uint64_t *least)
 {
     enum { WORKERS = 2 }; /* of a small board, when memory is compared */
     uint32_t best = first;
-    uint64_t least = UINT64_MAX, whole = 0; /* whole: at any step, without bands */
+    uint64_t whole = 0; /* at any step, without bands */
+    *least = UINT64_MAX;
     for (uint32_t end = first + 1; end <= b->steps && end - first <= MOST_STEPS; end++) {
         const fv_step *s = &b->step[end - 1];
         cost c;
@@ -332,28 +348,37 @@ uint32_t fv_band_end(const fv_builder *b, uint32_t first, uint32_t threads, uint
             bytes_beside(b, first, end), fv_size_mul(WORKERS, bytes_inside(b, first, end, c.row)));
         /* What comes next has what the sweep leaves. */
         const uint64_t next = end < b->steps ? bytes_at(b, end) : 0;
-        if (bytes >= whole || (bytes > next ? bytes : next) > least)
+        if (bytes >= whole || (bytes > next ? bytes : next) > *least)
             continue;
-        least = bytes > next ? bytes : next;
+        *least = bytes > next ? bytes : next;
         best = end;
         *bands = n > threads ? n / threads * threads : n;
     }
     return best;
 }
 
+uint32_t fv_band_end(const fv_builder *b, uint32_t first, uint32_t threads, uint32_t *bands)
+{
+    uint64_t bytes;
+    return best_end(b, first, threads, bands, &bytes);
+}
+
 uint32_t fv_band_begin(const fv_builder *b, uint32_t first, uint32_t cut)
 {
     uint32_t best = cut, bands;
-    uint64_t least = UINT64_MAX;
+    uint64_t least = bytes_tiled(b, first, cut);
     for (uint32_t at = cut + 1; at-- > first + 1;) {
+        uint64_t bytes;
         if (at < b->steps && b->step[at].dead)
             continue;
         if (at < cut && !can_be_banded(&b->step[at]))
             break;
-        const uint32_t end = fv_band_end(b, at, 1, &bands);
-        if (end <= cut || bytes_beside(b, at, end) >= least)
+        const uint32_t end = best_end(b, at, 1, &bands, &bytes);
+        const uint64_t before = bytes_tiled(b, first, at);
+        bytes = before > bytes ? before : bytes;
+        if (end <= cut || bytes >= least)
             continue;
-        least = bytes_beside(b, at, end);
+        least = bytes;
         best = at;
     }
     return best;

@@ -22,8 +22,7 @@ static void launch_of(const fovea_plan *p, const fv_step *s, fv_launch *l)
                      .tile_rows = s->tile_rows,
                      .tile_cols = s->tile_cols,
                      .cols = s->cols,
-                     .ahead = s->ahead,
-                     .scratch = p->local};
+                     .ahead = s->ahead};
     if (p->region_size[FV_REGION_SCRATCH])
         l->scratch_mem = &p->bank[p->first_bank[FV_REGION_SCRATCH]].mem;
     l->args.prob = s->prob;
@@ -55,6 +54,10 @@ static void launch_of(const fovea_plan *p, const fv_step *s, fv_launch *l)
                 op->band = v->ref.space == FV_SPACE_LOCAL ? band_of(p, w, u->view.id) : NULL;
                 continue; /* kernels find a grid's rows by their numbers */
             }
+            if (v->heir >= 0 && s->sweep == v->last_sweep && s->ahead > 0) {
+                op->border = v->border;
+                op->saved = v->border_ref;
+            }
             op->ring = v->ring;
             op->shift = v->shift;
             if (u->kind == FV_KIND_LOCAL && v->ref.space == FV_SPACE_LOCAL) {
@@ -77,8 +80,8 @@ static fovea_status open_queue(fovea_plan *p)
                                       .output = v->kind == FV_VALUE_OUTPUT,
                                       .staged = p->staged && p->limits.borrows};
     }
-    fovea_status status = p->device->backend->queue_open(
-        p->device->device, p->local + p->scratch, slot, p->b.slots, p->info.dispatches, &p->queue);
+    fovea_status status = p->device->backend->queue_open(p->device->device, p->scratch, slot,
+                                                         p->b.slots, p->info.dispatches, &p->queue);
     fv_mem_free(slot);
     return status;
 }
@@ -100,6 +103,9 @@ fovea_status fv_plan_bind(fovea_plan *p)
                           .runs = w->runs,
                           .width = w->width,
                           .reach = w->reach,
+                          .saves = w->saves,
+                          .block = w->block,
+                          .blocks = w->blocks,
                           .banded = w->bands && w->streamed,
                           .streamed = w->streamed};
         for (uint32_t k = w->first; k < w->first + w->count; k++) {

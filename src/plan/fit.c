@@ -26,6 +26,7 @@ uint64_t fv_plan_activations(const fovea_plan_info *i)
 static fovea_status account_memory(fovea_plan *p, const fv_plan_request *r, uint32_t chunk)
 {
     fv_sweep_schedule(p, r, chunk);
+    fv_in_place_find(p);
     FV_TRY(fv_plan_choose(p));
     FV_TRY(fv_arena_place(p));
     fv_plan_account(p);

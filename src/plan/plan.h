@@ -39,8 +39,9 @@ struct fovea_plan {
     uint64_t region_size[FV_REGIONS];
     fv_id oversize; /* a value that is larger than any buffer of the device; or none */
     uint64_t oversize_bytes;
-    uint64_t local, scratch; /* bytes per worker: values of a sweep, then kernel scratch */
-    uint64_t picture_bytes;  /* of the resizing tables */
+    uint64_t blocks;        /* bytes of region RESIDUAL that it has for workers' blocks alone */
+    uint64_t scratch;       /* bytes per worker */
+    uint64_t picture_bytes; /* of the resizing tables */
     fv_picture picture;
     fv_patch_table patch_table;
     fovea_plan_info info;
@@ -89,6 +90,10 @@ void fv_plan_free(fovea_plan *p);
 
 /* choose.c: a kernel for every step: what wisdom says, else the one of lowest cost. ENOTSUP. */
 fovea_status fv_plan_choose(fovea_plan *p);
+/* in_place.c: which values have one place, as the sweeps are scheduled. */
+void fv_in_place_find(fovea_plan *p);
+/* Whether y will take the place of another, if the steps [first, end) are a streamed sweep. */
+bool fv_in_place_likely(const fv_builder *b, uint32_t first, uint32_t end, fv_id y);
 /* account.c: the plan's bytes by kind, in p->info. */
 void fv_plan_account(fovea_plan *p);
 /* fit.c: schedules, kernels and places that fit the device and the memory limit. ENOMEM names

@@ -18,11 +18,14 @@ typedef struct fv_plan_sweep {
     uint32_t align;    /* chunks are multiples of it */
     bool streamed;
     bool reduces;
+    bool saves;         /* borders of values that others take the place of, before it begins */
     bool alone;         /* one step that is never streamed */
     uint32_t target;    /* the chunk asked for, before equal_chunks */
     const char *source; /* who chose schedule and chunk */
-    uint32_t bands;     /* of a banded sweep (band.h), else 0 */
-    fv_rows *band;      /* [step - first][band]: rows of each step; the sweep's own */
+    uint64_t block; /* streamed, with several workers' memory: bytes of each one's values inside */
+    fv_ref blocks;  /* where they are, one after the other */
+    uint32_t bands; /* of a banded sweep (band.h), else 0 */
+    fv_rows *band;  /* [step - first][band]: rows of each step; the sweep's own */
 } fv_plan_sweep;
 
 /* Finds the rows of every value that are needed; marks steps whose output is not. */

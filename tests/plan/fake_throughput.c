@@ -160,10 +160,10 @@ static void unbind(fv_device *d, fv_bound *b)
 
 /* ---- queue ---- */
 
-static fovea_status queue_open(fv_device *d, uint64_t local, const fv_slot *slot, uint32_t slots,
+static fovea_status queue_open(fv_device *d, uint64_t scratch, const fv_slot *slot, uint32_t slots,
                                uint32_t phases, fv_queue **out)
 {
-    (void)local, (void)phases;
+    (void)scratch, (void)phases;
     fv_queue *q = calloc(1, sizeof *q);
     assert_non_null(q);
     q->device = d;
@@ -260,7 +260,7 @@ static void narrow(struct widened *w, bool written)
     free(w->copy);
 }
 
-static void call(void *ctx, fv_bound *step, uint32_t width, fv_call *c)
+static void call(void *ctx, fv_bound *step, const fv_call_place *at, fv_call *c)
 {
     const fv_queue *q = ctx;
     const fv_launch *l = &step->l;
@@ -272,7 +272,7 @@ static void call(void *ctx, fv_bound *step, uint32_t width, fv_call *c)
     q->device->seen.cut += c->rows < l->rows;
     for (uint32_t o = 0; o < FV_OPERANDS; o++) {
         uint64_t room = 0;
-        char *p = base_of(q, l, o, c, width, &room);
+        char *p = base_of(q, l, o, c, at->width, &room);
         w[o] = widen(l, o, c, p, room);
         c->p[o] = w[o].copy ? (void *)w[o].copy : p;
     }

@@ -149,6 +149,27 @@ static void rewritten(step_chain *c, fv_view in)
     fv_emit_mul(c->b, "mul", copy, x, false, out, rows(c), C);
 }
 
+/* A value that is read for the last time after the next of its kind is written. */
+static void read_late(step_chain *c, fv_view in)
+{
+    const fv_view x = fresh(c, C), y = fresh(c, C), copy = fresh(c, C);
+    fv_emit_take(c->b, "take", gemm(c, in, C, C, none, fresh(c, C)), 0, x, rows(c), C);
+    gemm(c, norm(c, x, fresh(c, C)), C, C, none, y);
+    const fv_view z = gemm(c, norm(c, x, fresh(c, C)), C, C, y, fresh(c, C));
+    fv_emit_take(c->b, "take", z, 0, copy, rows(c), C);
+    fv_emit_mul(c->b, "mul", copy, y, false, fv_emit_result(c->b, rows(c), C, FV_F32), rows(c), C);
+}
+
+/* A value that a product reads all columns of for every column that it writes. */
+static void product_of(step_chain *c, fv_view in)
+{
+    const fv_view x = fresh(c, 2 * C), copy = fresh(c, 2 * C);
+    fv_emit_take(c->b, "take", gemm(c, in, C, 2 * C, none, fresh(c, 2 * C)), 0, x, rows(c), 2 * C);
+    fv_emit_take(c->b, "take", gemm(c, x, 2 * C, 2 * C, none, fresh(c, 2 * C)), 0, copy, rows(c),
+                 2 * C);
+    gemm(c, copy, 2 * C, C, none, fv_emit_result(c->b, rows(c), C, FV_F32));
+}
+
 /* Reductions of a value that is also read around, and of what comes of it. */
 static void two_means(step_chain *c, fv_view in)
 {
@@ -252,7 +273,8 @@ static const struct {
     {"in place", in_place, 1},    {"crossing", crossing, 4},
     {"linear", linear_blocks, 6}, {"softmax", softmax_blocks, 6},
     {"windows", windows, 1},      {"rewritten", rewritten, 6},
-    {"two means", two_means, 5},
+    {"two means", two_means, 5},  {"read late", read_late, 5},
+    {"product", product_of, 5},
 };
 enum { CHAINS = sizeof chains / sizeof *chains };
 
@@ -336,6 +358,25 @@ static void memory_is_of_bands(void **state)
     }
 }
 
+/* The residual stream has one place, though a block reads it with a halo while it writes the next:
+ * beside it there are only the borders of the units. */
+static void stream_has_one_place(void **state)
+{
+    (void)state;
+    const uint64_t stream = (uint64_t)16 * 901 * C * sizeof(float);
+    for (int which = 0; which < CHAINS; which++) {
+        if (chains[which].emit != linear_blocks)
+            continue;
+        for (uint32_t threads = 1; threads <= CHAIN_THREADS; threads++) {
+            fovea_plan_info info = FOVEA_PLAN_INFO_INIT;
+            fovea_plan *p = make(which, 16, 901, threads, FOVEA_SCHEDULE_STREAMED, 16);
+            fovea_plan_query(p, &info);
+            fovea_plan_free(p);
+            assert_true(info.residual >= stream && info.residual < stream + stream / 4);
+        }
+    }
+}
+
 static void schedule_is(fovea_plan *p, fovea_schedule schedule, fovea_plan_info *info)
 {
     fovea_step_info step = FOVEA_STEP_INFO_INIT;
@@ -408,9 +449,8 @@ static void model_is_streamed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(streamed_is_stepwise),
-        cmocka_unit_test(memory_is_of_bands),
-        cmocka_unit_test(schedule_is_chosen),
+        cmocka_unit_test(streamed_is_stepwise), cmocka_unit_test(memory_is_of_bands),
+        cmocka_unit_test(stream_has_one_place), cmocka_unit_test(schedule_is_chosen),
         cmocka_unit_test(model_is_streamed),
     };
     return cmocka_run_group_tests(tests, chain_open, chain_close);

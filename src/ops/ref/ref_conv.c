@@ -45,7 +45,7 @@ const fv_op fv_op_conv = {
     .operand = {[FV_GEMM_A] = {"A", FV_CONV_C, .narrow = true},
                 [FV_GEMM_W] = {"W", FV_GEMM_K, .stored = FV_STORED_PACKED},
                 [FV_GEMM_BIAS] = {"BIAS", .stored = FV_STORED_FLOATS},
-                [FV_GEMM_RES] = {"RES", FV_GEMM_N},
+                [FV_GEMM_RES] = {"RES", FV_GEMM_N, .in_place = true},
                 [FV_GEMM_OUT] = {"OUT", FV_GEMM_N, .narrow = true}},
     .flops = fv_flops_product,
     .terms = fv_terms_product,

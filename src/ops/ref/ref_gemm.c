@@ -61,7 +61,7 @@ const fv_op fv_op_gemm = {
                 [FV_GEMM_W] = {"W", FV_GEMM_K, .stored = FV_STORED_PACKED},
                 [FV_GEMM_BIAS] = {"BIAS", .stored = FV_STORED_FLOATS},
                 [FV_GEMM_SCALE] = {"SCALE", FV_GEMM_N, .stored = FV_STORED_FLOATS},
-                [FV_GEMM_RES] = {"RES", FV_GEMM_N},
+                [FV_GEMM_RES] = {"RES", FV_GEMM_N, .in_place = true},
                 [FV_GEMM_OUT] = {"OUT", FV_GEMM_N, .narrow = true}},
     .flops = fv_flops_product,
     .terms = fv_terms_product,
