@@ -27,8 +27,8 @@ static bool kept_whole(const fv_value *v)
     return v->kind == FV_VALUE_ROWS && !v->staging && v->first_step != UINT32_MAX;
 }
 
-/* Whether step i reads no row of x after that row of y is written; *ahead: at least the grid rows by
- * which it is before its tile. */
+/* Whether step i reads no row of x after that row of y is written; *ahead: at least the grid rows
+ * by which it is before its tile. */
 static bool reads_in_time(const fv_builder *b, uint32_t i, fv_id x, fv_id y, uint32_t *ahead)
 {
     const fv_step *s = &b->step[i];
