@@ -192,8 +192,8 @@ static void add_step(fv_tape *t, const fv_step *s, fv_view in, fv_view out)
         fv_use_value(c, FV_ADD_RES, fv_tape_now(t, s->use[FV_GEMM_RES].view), FV_KIND_ROW);
 }
 
-/* Splits a product whose gradient needs intermediate results: product, activation, scale and
- * residual become separate steps. */
+/* Splits a product or convolution whose gradient needs intermediate results: product, activation,
+ * scale and residual become separate steps. */
 static void split_product(fv_tape *t, const fv_step *s)
 {
     const uint32_t rows = s->prob.dim[FV_DIM_ROWS], n = s->prob.dim[FV_GEMM_N];
@@ -232,7 +232,7 @@ static void recompute_segment(fv_tape *t, uint32_t segment)
             continue;
         const bool inside = s->prob.epi & (FV_EPI_ACT | FV_EPI_SWIGLU | FV_EPI_SCALE) &&
                             fv_tape_needs(t, s->use[s->out].view);
-        if (s->prob.op == FV_OP_GEMM && inside)
+        if ((s->prob.op == FV_OP_GEMM || s->prob.op == FV_OP_CONV) && inside)
             split_product(t, s);
         else
             copy(t, s, true);
@@ -468,6 +468,12 @@ void fv_tape_product(fv_tape *t, const char *label, const fv_weight *w, fv_view 
             product(t, label, fv_view_cols(dout, p->row0), in, into_tensor(t, p), p->rows, p->cols,
                     tokens, factors);
     }
+}
+
+void fv_tape_product_into(fv_tape *t, const char *label, uint32_t m, uint32_t k, fv_view dout,
+                          fv_view in, uint32_t tokens, fv_view out)
+{
+    product(t, label, dout, in, out, m, k, tokens, FV_F32);
 }
 
 static void sums(fv_tape *t, const char *label, fv_view a, fv_view b, fv_view out, uint32_t cols,

@@ -4,7 +4,7 @@
  *     segments      checkpoint segments: what later segments read is kept; the rest is recomputed,
  *                   with everything that gradients need, just before its gradients
  *     rules         per operation: from the gradient of its output to those of its inputs
- *                   (rules.c, rules_attention.c)
+ *                   (rules.c, rules_grid.c, rules_attention.c)
  *     sinks         gradients of weights go to memory of the trainer, which adds them up over the
  *                   pictures of a batch
  *
@@ -96,6 +96,9 @@ void fv_tape_product(fv_tape *t, const char *label, const fv_weight *w, fv_view 
                      uint32_t tokens, enum fv_type factors);
 void fv_tape_sums(fv_tape *t, const char *label, const fv_weight *w, fv_view a, fv_view b,
                   uint32_t tokens);
+/* Columns of the gradient of (M, K), in `out`: a part of what fv_tape_gather gave. */
+void fv_tape_product_into(fv_tape *t, const char *label, uint32_t m, uint32_t k, fv_view dout,
+                          fv_view in, uint32_t tokens, fv_view out);
 /* An output for the gradients of one or two weights, the second's rows after the first's. */
 fv_view fv_tape_gather(fv_tape *t, const fv_weight *first, const fv_weight *second);
 
@@ -105,6 +108,8 @@ const char *fv_tape_label(fv_tape *t, const fv_step *s, const char *what);
 typedef void fv_tape_rule(fv_tape *t, const fv_step *s);
 extern fv_tape_rule *const fv_tape_rules[FV_OP_COUNT];
 
+/* rules_grid.c */
+fv_tape_rule fv_rule_conv, fv_rule_upsample;
 /* rules_attention.c */
 fv_tape_rule fv_rule_softmax, fv_rule_foveated, fv_rule_apply, fv_rule_merge, fv_rule_reduce,
     fv_rule_gates, fv_rule_map_reduce;

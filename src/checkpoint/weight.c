@@ -37,6 +37,7 @@ void fv_weight_add(fv_weight *w, fv_weight_part part)
     assert(part.row0 + part.rows <= w->rows && part.col0 + part.cols <= w->cols);
     assert(!(part.sum && (part.row_scale || part.taps > 1)));
     assert(!(part.taps > 1 && part.paired_cols));
+    assert(!(part.taps > 1 && part.mirrored && !part.channel_stride));
     if (part.row_stride == 0)
         part.row_stride = part.cols;
     if (part.col_stride == 0)
@@ -77,6 +78,18 @@ static void read_taps(const fv_weight_part *p, uint64_t first, float *out)
     }
 }
 
+/* The same, with channels that stand apart. */
+static void read_apart(const fv_weight_part *p, uint64_t first, float *out)
+{
+    const uint32_t channels = p->cols / p->taps;
+    for (uint32_t c = 0; c < channels; c++)
+        for (uint32_t tap = 0; tap < p->taps; tap++) {
+            float *to = &out[(p->mirrored ? p->taps - 1 - tap : tap) * channels + c];
+            fv_tensor_read(p->tensor, first + c * p->channel_stride + tap, 1, to);
+            *to *= p->factor;
+        }
+}
+
 /* Which of a transposed convolution's taps, along one side, the pixel number `at` of `reach` gets
  * in row i of a block. */
 static uint32_t deconv_tap(uint32_t i, uint32_t at, uint32_t reach)
@@ -107,7 +120,7 @@ static void read_part_row(const fv_weight_part *p, uint32_t row, float *out)
     }
     const uint64_t first = p->offset + fv_weight_paired(row, p->paired_rows) * p->row_stride;
     if (p->taps > 1) {
-        read_taps(p, first, out);
+        (p->channel_stride ? read_apart : read_taps)(p, first, out);
         return;
     }
     if (p->col_stride == 1 && p->factor == 1 && !p->sum && !p->paired_cols && !p->mirrored) {
@@ -190,7 +203,8 @@ static bool same_part(const fv_weight_part *a, const fv_weight_part *b)
            a->rows == b->rows && a->col0 == b->col0 && a->cols == b->cols &&
            a->row_stride == b->row_stride && a->col_stride == b->col_stride &&
            a->factor == b->factor && a->sum == b->sum && a->taps == b->taps &&
-           a->mirrored == b->mirrored && a->stride == b->stride && a->row_scale == b->row_scale &&
+           a->channel_stride == b->channel_stride && a->mirrored == b->mirrored &&
+           a->stride == b->stride && a->row_scale == b->row_scale &&
            a->paired_rows == b->paired_rows && a->paired_cols == b->paired_cols;
 }
 

@@ -132,6 +132,24 @@ static void rows(fv_builder *b)
     }
 }
 
+/* The gradient of a grid that became three times as wide and twice as high. */
+static void resizing(fv_builder *b)
+{
+    enum { WIDE = 3 * GRID_WIDTH, HIGH = 2 * (TOKENS - PREFIX) / GRID_WIDTH };
+    for (int corners = 0; corners < 2; corners++) {
+        fv_step *s = step(b, FV_OP_UPSAMPLE_GRAD, TOKENS - PREFIX, WIDTH, 0);
+        s->prob.flags = corners ? FV_FLAG_ALIGN_CORNERS : 0;
+        s->u[0] = GRID_WIDTH;
+        s->u[1] = WIDE;
+        s->u[2] = HIGH;
+        const fv_view dout = fv_emit_rows(b, WIDE * HIGH, WIDTH);
+        const fv_view out = fv_emit_rows(b, TOKENS - PREFIX, WIDTH);
+        fv_use_value(s, FV_ROW_GRAD_DOUT, dout, FV_KIND_WHOLE);
+        fv_use_value(s, FV_ROW_GRAD_RES, fv_emit_rows(b, TOKENS - PREFIX, WIDTH), FV_KIND_ROW);
+        fv_use_value(s, FV_ROW_GRAD_OUT, out, FV_KIND_ROW);
+    }
+}
+
 static void losses(fv_builder *b)
 {
     for (int grad = 0; grad < 2; grad++) {
@@ -165,6 +183,7 @@ void fv_cases_training(fv_builder *b)
     filters(b);
     positions(b);
     rows(b);
+    resizing(b);
     losses(b);
 }
 

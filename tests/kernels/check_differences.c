@@ -262,6 +262,23 @@ static void picked(pair *p, bool mean)
     operand(&p->grad, FV_ROW_GRAD_OUT, CHECK_ROW, TOKENS, WIDTH);
 }
 
+/* What UPSAMPLE read, of a grid that becomes larger along one side and smaller along the other. */
+static void resized(pair *p, uint32_t flags)
+{
+    enum { WIDE = 7, HIGH = 1 };
+    const uint32_t u[] = {GRID_W, GRID_H, WIDE}, g[] = {GRID_W, WIDE, HIGH};
+    begin(p, FV_OP_UPSAMPLE, FV_OP_UPSAMPLE_GRAD, FV_UPSAMPLE_IN, FV_ROW_GRAD_DOUT);
+    sizes(p, WIDE * HIGH, WIDTH, 0, GRID_W * GRID_H, WIDTH, 0);
+    p->forward.args.prob.flags = p->grad.args.prob.flags = flags;
+    memcpy(p->forward.args.u, u, sizeof u);
+    memcpy(p->grad.args.u, g, sizeof g);
+    operand(&p->forward, FV_UPSAMPLE_IN, CHECK_BASE, GRID_W * GRID_H, WIDTH);
+    operand(&p->forward, FV_UPSAMPLE_RES, CHECK_ROW, WIDE * HIGH, WIDTH);
+    operand(&p->forward, FV_UPSAMPLE_OUT, CHECK_ROW, WIDE * HIGH, WIDTH);
+    operand(&p->grad, FV_ROW_GRAD_DOUT, CHECK_BASE, WIDE * HIGH, WIDTH);
+    operand(&p->grad, FV_ROW_GRAD_OUT, CHECK_ROW, GRID_W * GRID_H, WIDTH);
+}
+
 /* Of the filters, of their biases, or of what they see, whose gradient is a convolution with the
  * filters turned around. Two filters are shared by four channels. */
 static void convolution(pair *p, int of)
@@ -476,6 +493,10 @@ void check_differences(check_result *out)
         compare(out, &p);
     }
     gathered(&p);
+    compare(out, &p);
+    resized(&p, 0);
+    compare(out, &p);
+    resized(&p, FV_FLAG_ALIGN_CORNERS);
     compare(out, &p);
     for (int of = FV_FOVEATED_Q; of <= FV_FOVEATED_V; of++) {
         foveated(&p, of);

@@ -1,4 +1,5 @@
-/* check_row_grad.c: POSEMB_GRAD, TAKE_GRAD and MEAN_GRAD: gradients of what picks and adds rows. */
+/* check_row_grad.c: POSEMB_GRAD, TAKE_GRAD, MEAN_GRAD and UPSAMPLE_GRAD: gradients of what picks
+ * and adds rows. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -147,6 +148,79 @@ static void mean_oracle(const check_case *c, uint32_t row, double *want, double 
     }
 }
 
+/* ---- resized grids ---- */
+
+static const struct {
+    uint32_t in_w, in_h, out_w, out_h, width, gap, flags;
+    bool res, in_place;
+} grids[] = {
+    {1, 1, 1, 1, 1, 0, 0, false, false},
+    {3, 2, 7, 5, 17, 2, 0, true, true},
+    {7, 5, 3, 2, 5, 0, 0, true, false},
+    {4, 4, 8, 8, 33, 1, FV_FLAG_ALIGN_CORNERS, false, false},
+    {9, 7, 5, 21, 16, 0, FV_FLAG_ALIGN_CORNERS, true, true},
+    {1, 6, 4, 1, 3, 0, FV_FLAG_ALIGN_CORNERS, false, false},
+    {5, 3, 11, 4, 15, 3, FV_FLAG_NEAREST, true, false},
+    {11, 4, 5, 3, 8, 0, FV_FLAG_NEAREST, false, false},
+    {32, 32, 64, 64, 128, 0, 0, true, true},
+};
+
+static bool make_resized(check_case *c, uint32_t index)
+{
+    if (index >= sizeof grids / sizeof *grids)
+        return false;
+    const uint32_t rows = grids[index].in_w * grids[index].in_h;
+    const uint32_t from = grids[index].out_w * grids[index].out_h;
+    const uint32_t width = grids[index].width, gap = grids[index].gap;
+    c->args.prob.dim[FV_DIM_ROWS] = rows;
+    c->args.prob.dim[FV_ROW_C] = width;
+    c->args.prob.flags = grids[index].flags;
+    c->args.u[0] = grids[index].in_w;
+    c->args.u[1] = grids[index].out_w;
+    c->args.u[2] = grids[index].out_h;
+    check_matrix(c, FV_ROW_GRAD_DOUT, CHECK_BASE, from, width, gap);
+    if (grids[index].res)
+        check_matrix(c, FV_ROW_GRAD_RES, CHECK_ROW, rows, width, gap);
+    check_matrix(c, FV_ROW_GRAD_OUT, CHECK_ROW, rows, width, gap);
+    c->in_place = grids[index].in_place ? FV_ROW_GRAD_RES : -1;
+    c->bench = index + 1 == sizeof grids / sizeof *grids;
+    return true;
+}
+
+/* What pixel `of` of `from` counts in pixel `at` of `to`, in double precision. */
+static double counts(uint32_t at, uint32_t to, uint32_t of, uint32_t from, uint32_t flags)
+{
+    if (flags & FV_FLAG_NEAREST)
+        return (uint64_t)at * from / to == of;
+    const double corners = to > 1 ? at * (from - 1.0) / (to - 1.0) : 0;
+    const double middle = fmax(0, (at + 0.5) * from / to - 0.5);
+    const double x = flags & FV_FLAG_ALIGN_CORNERS ? corners : middle;
+    const uint32_t low = (uint32_t)fmin(floor(x), from - 1.0);
+    const uint32_t high = low + 1 < from ? low + 1 : low;
+    return (low == of ? 1 - (x - low) : 0) + (high == of ? x - low : 0);
+}
+
+static void resized_oracle(const check_case *c, uint32_t row, double *want, double *allowed)
+{
+    const uint32_t *u = c->args.u, flags = c->args.prob.flags;
+    const uint32_t high = c->args.prob.dim[FV_DIM_ROWS] / u[0];
+    for (uint32_t i = 0; i < c->args.prob.dim[FV_ROW_C]; i++) {
+        const bool adds = c->operand[FV_ROW_GRAD_RES].kind;
+        double size = fabs(want[i] = adds ? check_at(c, FV_ROW_GRAD_RES, row, i) : 0);
+        for (uint32_t k = 0; k < u[1] * u[2]; k++) {
+            const double part = counts(k / u[1], u[2], row / u[0], high, flags) *
+                                counts(k % u[1], u[1], row % u[0], u[0], flags);
+            if (part == 0)
+                continue;
+            const double x = part * check_at(c, FV_ROW_GRAD_DOUT, k, i);
+            want[i] += x;
+            size += fabs(check_at(c, FV_ROW_GRAD_DOUT, k, i));
+        }
+        allowed[i] = check_allowed(64, size);
+    }
+}
+
+const check_op check_upsample_grad = {.make = make_resized, .oracle = resized_oracle};
 const check_op check_posemb_grad = {
     .make = make_posemb, .oracle = posemb_oracle, .release = check_release_posemb};
 const check_op check_take_grad = {.make = make_take, .oracle = take_oracle};
