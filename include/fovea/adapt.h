@@ -87,6 +87,19 @@ typedef enum fovea_task {
                                 the edges of pixels: align_corners=False), against its pixels */
 } fovea_task;
 
+/* What FOVEA_STAGE_TASK trains where the model has no such head:
+ *     LINEAR    a product of each row of the last feature
+ *     FPN       Semantic FPN on all stages of a pyramid (MAViT, NaLaFormer, PolaFormer):
+ *               FOVEA_TASK_SEGMENTATION alone. neck and decode_head of mmsegmentation, with 128
+ *               channels and without normalisations; trained and saved as checkpoints of
+ *               mmsegmentation have them: "neck.*", "decode_head.*" and their sections in
+ *               config.json. A Semantic FPN that is there is trained further; with another number
+ *               of classes its last layer begins anew */
+typedef enum fovea_head {
+    FOVEA_HEAD_LINEAR,
+    FOVEA_HEAD_FPN,
+} fovea_head;
+
 /* How far y, which is O or f above, is from the softmax model's y', of C channels:
  *     SQUARED    mean_{tokens, channels} (y - y')^2
  *     RELATIVE   mean_tokens |y - y'|^2 / (|y'|^2 + 1e-6 C)
@@ -167,6 +180,7 @@ typedef struct fovea_trainer_options {
      * again for a picture whose pixels come again; 0: none. They count in memory_limit; results are
      * the same. The first pictures that fit are kept. */
     uint64_t teacher_memory;
+    fovea_head head; /* FOVEA_STAGE_TASK */
 } fovea_trainer_options;
 #define FOVEA_TRAINER_OPTIONS_INIT                                                                 \
     FOVEA_INIT(fovea_trainer_options, FOVEA_SET(stage, FOVEA_STAGE_FEATURES),                      \

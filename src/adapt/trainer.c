@@ -7,6 +7,7 @@
 #include "base/abi.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/source.h"
+#include "models/decoder.h"
 #include "models/packed.h"
 #include "models/segmentation.h"
 #include "ops/mech_traits.h"
@@ -57,6 +58,7 @@ static fovea_status load_student(fovea_trainer *t, const char *model, const char
                                .whole = t->o.whole != 0,
                                .classes = task && !pixels ? t->o.classes : 0,
                                .segments = task && pixels ? t->o.classes : 0,
+                               .fpn = t->o.head == FOVEA_HEAD_FPN,
                                .seed = t->o.seed};
     fovea_model_free(t->model);
     t->model = NULL;
@@ -97,6 +99,26 @@ static fovea_status load(fovea_trainer *t, const char *model, const char *teache
     return FOVEA_OK;
 }
 
+/* The head that was asked for and the one that the model has, or got, are the same. */
+static fovea_status check_decoder(const fovea_trainer *t)
+{
+    const fv_decoder *d = t->model->decoder;
+    const bool asked = t->o.head == FOVEA_HEAD_FPN;
+    if (d && !asked && t->o.task == FOVEA_TASK_SEGMENTATION)
+        return fv_fail(FOVEA_ENOTSUP,
+                       "the model has a decode_head or bbox_head of its own; a linear head is "
+                       "trained on a backbone without one");
+    if (asked && !t->model->family->decodes)
+        return fv_fail(FOVEA_ENOTSUP,
+                       "an FPN head reads the stages of MAViT, NaLaFormer or PolaFormer; models of "
+                       "type %s have none",
+                       t->model->info.type);
+    if (asked && (!d || !d->head->weights))
+        return fv_fail(FOVEA_ENOTSUP, "the model has a %s, which cannot be trained",
+                       d ? d->head->type : "head of another kind");
+    return FOVEA_OK;
+}
+
 /* Determines the task's classes and outputs. */
 static fovea_status choose_task(fovea_trainer *t)
 {
@@ -105,10 +127,7 @@ static fovea_status choose_task(fovea_trainer *t)
     if (t->o.stage != FOVEA_STAGE_TASK)
         return FOVEA_OK;
     const bool pixels = t->o.task == FOVEA_TASK_SEGMENTATION;
-    if (pixels && t->model->decoder)
-        return fv_fail(FOVEA_ENOTSUP,
-                       "the model has a decode_head or bbox_head of its own; a linear head is "
-                       "trained on a backbone without one");
+    FV_TRY(check_decoder(t));
     i->classes = pixels ? m->segments : m->classes;
     if (t->o.classes && i->classes != t->o.classes)
         return fv_fail(FOVEA_ENOTSUP, "a head for %u classes in place of a pair of heads for %u",

@@ -5,6 +5,7 @@
 #include "adapt/trainer.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/source.h"
+#include "models/decoder.h"
 #include "models/vit.h"
 
 #define MOST_STEPS 2000000000u
@@ -67,6 +68,10 @@ fovea_status fv_trainer_check(const fovea_trainer_options *o, const fovea_device
                        (int)o->frame.format);
     FV_TRY(fv_known("task", (int)o->task, FOVEA_TASK_SEGMENTATION));
     FV_TRY(fv_known("loss", (int)o->loss, FOVEA_LOSS_RELATIVE));
+    FV_TRY(fv_known("head", (int)o->head, FOVEA_HEAD_FPN));
+    if (o->head != FOVEA_HEAD_LINEAR &&
+        (o->stage != FOVEA_STAGE_TASK || o->task != FOVEA_TASK_SEGMENTATION))
+        return fv_fail(FOVEA_EINVAL, "an FPN head is for the third stage's segmentation");
     if (o->compute == FOVEA_COMPUTE_INT8)
         return fv_fail(FOVEA_ENOTSUP, "compute int8: training multiplies float32 or bfloat16");
     FV_TRY(fv_known("compute", (int)o->compute, FOVEA_COMPUTE_AUTO));
@@ -157,8 +162,10 @@ fovea_status fv_trainer_choose(fovea_trainer *t, const fovea_trainer_options *o)
     t->trainable = o->trainable != FOVEA_TRAIN_DEFAULT ? o->trainable
                    : o->stage == FOVEA_STAGE_ATTENTION ? FOVEA_TRAIN_QKV
                                                        : FOVEA_TRAIN_ALL;
-    if (o->stage == FOVEA_STAGE_TASK && o->task == FOVEA_TASK_SEGMENTATION) {
-        struct marking head = {&t->masters, FV_IS_HEAD};
+    struct marking head = {&t->masters, FV_IS_HEAD};
+    if (o->stage == FOVEA_STAGE_TASK && t->model->decoder) {
+        fv_decoder_weights(t->model->decoder, mark, &head);
+    } else if (o->stage == FOVEA_STAGE_TASK && o->task == FOVEA_TASK_SEGMENTATION) {
         mark(&head, &t->model->segmentation.head.w);
         mark(&head, &t->model->segmentation.head.b);
     } else if (o->stage == FOVEA_STAGE_TASK) {

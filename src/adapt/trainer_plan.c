@@ -212,9 +212,13 @@ static fovea_status take_tape(fovea_trainer *t, fv_tape *tape, const struct pair
 
 static fovea_status emit_with(fovea_trainer *t, struct pairs *pairs)
 {
-    static const char *const outputs[] = {"last_hidden_state", "logits", "segmentation"};
+    static const char *const outputs[] = {"last_hidden_state", "logits", "segmentation",
+                                          "seg_logits"};
     const bool task = t->o.stage == FOVEA_STAGE_TASK;
-    const char *output = outputs[!task ? 0 : t->o.task == FOVEA_TASK_CLASSES ? 1 : 2];
+    const char *output = outputs[!task                             ? 0
+                                 : t->o.task == FOVEA_TASK_CLASSES ? 1
+                                 : t->o.head == FOVEA_HEAD_LINEAR  ? 2
+                                                                   : 3];
     const fovea_plan_options o = frame_options(t, pairs ? "softmax" : t->attention, &output);
     fv_tape tape = {0};
     t->training = (fv_training){.attended = pairs ? attended : NULL, .ctx = pairs};

@@ -102,7 +102,7 @@ static json_t *fingerprint(const fovea_trainer *t)
     return json_pack(
         "{s:o, s:o, s:i, s:s, s:i, s:i, s:i, s:f, s:f, s:i, s:I, s:I, s:f, s:f, s:f, s:f, s:f, "
         "s:f, "
-        "s:f, s:f, s:i, s:i, s:i, s:i, s:i, s:i, s:s}",
+        "s:f, s:f, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:i}",
         "model", hex(of_model(t)), "teacher", hex(of_teacher(t)), "stage", (int)o->stage,
         "attention", t->attention, "frame format", (int)o->frame.format, "width",
         (int)o->frame.width, "height", (int)o->frame.height, "lr", (double)o->lr, "lr_end",
@@ -113,7 +113,7 @@ static json_t *fingerprint(const fovea_trainer *t)
         (double)o->lambda, "loss", task ? 0 : (int)o->loss, "task", task ? (int)o->task : 0,
         "classes", (int)t->info.classes, "mask_width", (int)t->info.mask_width, "mask_height",
         (int)t->info.mask_height, "number of blocks kept (memory_limit)", (int)t->info.kept,
-        "compute", compute);
+        "compute", compute, "head", task ? (int)o->head : 0);
 }
 
 /* ---- writing ---- */

@@ -78,6 +78,12 @@ fv_level fv_conv_module_emit(fv_builder *b, const char *label, const fv_conv_mod
     return out;
 }
 
+void fv_conv_module_weights(const fv_conv_module *c, fv_weight_visit *visit, void *ctx)
+{
+    visit(ctx, &c->l.w);
+    visit(ctx, &c->l.b);
+}
+
 void fv_level_resize(fv_builder *b, const char *label, const fv_level *in, const fv_grid *to,
                      uint32_t rule, fv_view res, fv_view out)
 {

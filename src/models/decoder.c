@@ -189,6 +189,8 @@ fovea_status fv_decoder_read(fovea_model *m, const fv_source *source, const fv_c
 {
     const fv_decoder_head *head;
     fv_config section;
+    if (m->additions && m->additions->fpn)
+        FV_TRY(fv_decoder_new(m, source, config, widths, n));
     FV_TRY(find_head(&head, &section, config));
     if (!head)
         return FOVEA_OK;
@@ -202,6 +204,16 @@ fovea_status fv_decoder_read(fovea_model *m, const fv_source *source, const fv_c
     fv_reader_begin(&r.t);
     fv_reader_unwrap(&r.t, "", head->last, "weight"); /* if it is not there, its reader says so */
     return read_parts(&r, &section, widths, n);
+}
+
+bool fv_decoder_weights(const fv_decoder *d, fv_weight_visit *visit, void *ctx)
+{
+    if (!d->head->weights)
+        return false;
+    if (d->has_neck)
+        fv_feature_pyramid_weights(&d->neck, visit, ctx);
+    d->head->weights(d, visit, ctx);
+    return true;
 }
 
 void fv_decoder_release(fovea_model *m)

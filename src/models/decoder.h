@@ -49,6 +49,9 @@ void fv_conv_module_write(fv_builder *b, const char *label, const fv_conv_module
 fv_level fv_conv_module_emit(fv_builder *b, const char *label, const fv_conv_module *c,
                              const fv_level *in, uint32_t stride);
 
+/* Weight and bias. */
+void fv_conv_module_weights(const fv_conv_module *c, fv_weight_visit *visit, void *ctx);
+
 /* A level in another grid, added to res (id FV_NO_VALUE: none). rule: FV_FLAG_NEAREST, or bilinear:
  * FV_FLAG_ALIGN_CORNERS, or 0. */
 void fv_level_resize(fv_builder *b, const char *label, const fv_level *in, const fv_grid *to,
@@ -116,6 +119,7 @@ fovea_status fv_feature_pyramid_read(fv_feature_pyramid *f, fv_decoder_reader *r
                                      const fv_config *neck);
 /* The same of the levels themselves, but for the last convolution of each, which stays pending. */
 void fv_feature_pyramid_emit(const fv_feature_pyramid *f, fv_builder *b, fv_level level[FV_LEVELS]);
+void fv_feature_pyramid_weights(const fv_feature_pyramid *f, fv_weight_visit *visit, void *ctx);
 /* The level with all its steps written: of a stage, itself. A head writes each right before it
  * reads it: then what the last convolution writes need not be kept whole (plan/band.h). */
 fv_level fv_feature_pyramid_level(fv_builder *b, const fv_level *level);
@@ -129,6 +133,8 @@ typedef struct fv_decoder_head {
     fovea_status (*read)(fv_decoder_reader *r, const fv_config *head);
     /* Takes each of the levels that it reads by fv_feature_pyramid_level. */
     void (*emit)(const fv_decoder *d, fv_builder *b, const fv_level *level);
+    /* Every weight of the head; NULL: it cannot be trained. */
+    void (*weights)(const fv_decoder *d, fv_weight_visit *visit, void *ctx);
 } fv_decoder_head;
 
 extern const fv_decoder_head fv_head_semantic_fpn, fv_head_uper_net, fv_head_retina_net;
@@ -176,6 +182,13 @@ struct fv_decoder {
 fovea_status fv_decoder_read(fovea_model *m, const fv_source *source, const fv_config *config,
                              const uint32_t *widths, uint32_t n);
 void fv_decoder_release(fovea_model *m);
+/* For training: every weight of neck and head; false, and nothing is visited, for a head that
+ * cannot be trained. */
+bool fv_decoder_weights(const fv_decoder *d, fv_weight_visit *visit, void *ctx);
+/* Puts Semantic FPN on a backbone without a head, as the model's additions ask; a head that is
+ * there gets their number of classes (decoder_new.c). */
+fovea_status fv_decoder_new(fovea_model *m, const fv_source *source, const fv_config *config,
+                            const uint32_t *widths, uint32_t n);
 
 #define FV_DECODER_OUTPUTS (2 * FV_LEVELS) /* at most */
 /* Adds the names of its outputs; they are the model's main ones. */

@@ -136,6 +136,15 @@ fovea_status fv_feature_pyramid_read(fv_feature_pyramid *f, fv_decoder_reader *r
     return FOVEA_OK;
 }
 
+void fv_feature_pyramid_weights(const fv_feature_pyramid *f, fv_weight_visit *visit, void *ctx)
+{
+    for (uint32_t i = 0; i < f->laterals; i++)
+        fv_conv_module_weights(&f->lateral[i], visit, ctx);
+    const uint32_t convs = f->extra == FV_EXTRA_POOLED ? f->laterals : f->outs;
+    for (uint32_t i = 0; i < convs; i++)
+        fv_conv_module_weights(&f->conv[i], visit, ctx);
+}
+
 /* ---- computing ---- */
 
 /* Every second pixel of every second line. */

@@ -83,6 +83,7 @@ typedef struct fv_additions {
     bool whole;            /* and what its authors put around it */
     uint32_t classes;      /* of a classification head, unless there is one; 0: none */
     uint32_t segments;     /* classes of a segmentation head; 0: none */
+    bool fpn;              /* which is Semantic FPN, on all stages; else linear */
     uint64_t seed;         /* of the heads' random values */
 } fv_additions;
 

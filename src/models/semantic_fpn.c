@@ -95,8 +95,18 @@ static void emit(const fv_decoder *d, fv_builder *b, const fv_level *level)
         fv_conv_module_write(b, "classes", &s->classify, &sum, 1, out);
 }
 
+static void weights(const fv_decoder *d, fv_weight_visit *visit, void *ctx)
+{
+    const fv_semantic_fpn *s = &d->semantic;
+    for (uint32_t i = 0; i < s->levels; i++)
+        for (uint32_t k = 0; k < s->convs[i]; k++)
+            fv_conv_module_weights(&s->conv[i][k], visit, ctx);
+    fv_conv_module_weights(&s->classify, visit, ctx);
+}
+
 const fv_decoder_head fv_head_semantic_fpn = {.type = "FPNHead",
                                               .section = "decode_head",
                                               .last = "decode_head.conv_seg.",
                                               .read = read_head,
-                                              .emit = emit};
+                                              .emit = emit,
+                                              .weights = weights};
