@@ -196,7 +196,7 @@ typedef struct fv_builder {
     fv_weight bias;              /* of the scores of all blocks, once it is made: */
     const fv_weight *bias_of;    /* of this table */
     uint32_t *candidates;        /* a detector's, of the plan's outputs: models/detection.h */
-    float *outcome_room;         /* for what is made of outputs: plan/outcome_room.h */
+    float *task_room;            /* for what is made of outputs: plan/task_room.h */
     const fv_training *training; /* NULL: inference only. Else position tables stay weights */
     uint32_t checkpoint_segment; /* of the next steps: each block begins one */
     char scope[36];              /* what their labels begin with, such as "block 3"; or empty */
@@ -230,8 +230,8 @@ static inline fv_view fv_view_cols(fv_view v, uint32_t col)
 fv_view fv_emit_output(fv_builder *b, const char *name, uint32_t rows, uint32_t cols,
                        const fv_grid *grid, bool always);
 /* The same of an output that is no features. */
-fv_view fv_emit_outcome(fv_builder *b, const char *name, fovea_kind kind, uint32_t rows,
-                        uint32_t cols, const fv_grid *grid, bool always);
+fv_view fv_emit_task_output(fv_builder *b, const char *name, fovea_kind kind, uint32_t rows,
+                            uint32_t cols, const fv_grid *grid, bool always);
 /* Copies rows to output `name`, if it was asked for. */
 void fv_emit_offer(fv_builder *b, const char *name, fv_view in, uint32_t rows, uint32_t cols,
                    const fv_grid *grid);

@@ -291,9 +291,9 @@ static void head(const struct context *c)
     fv_emit_mean(b, "mean", projected, &c->grid, width, pooled);
     if (!wanted)
         return;
-    fv_layer_write(b, "head", &p->head, pooled,
-                   fv_emit_outcome(b, "logits", FOVEA_KIND_LOGITS, 1, p->head.w.rows, NULL, true),
-                   1);
+    fv_layer_write(
+        b, "head", &p->head, pooled,
+        fv_emit_task_output(b, "logits", FOVEA_KIND_LOGITS, 1, p->head.w.rows, NULL, true), 1);
 }
 
 /* ---- the model ---- */

@@ -250,8 +250,8 @@ static void tower(const fv_retina_net *n, fv_builder *b, fovea_kind kind, uint32
 {
     char name[32], label[56];
     snprintf(name, sizeof name, "%s.%u", kind == FOVEA_KIND_BOXES ? "box" : "cls", i);
-    const fv_view out = fv_emit_outcome(b, name, kind, fv_grid_tokens(&level->grid), last->l.w.rows,
-                                        &level->grid, false);
+    const fv_view out = fv_emit_task_output(b, name, kind, fv_grid_tokens(&level->grid),
+                                            last->l.w.rows, &level->grid, false);
     if (out.id < 0)
         return;
     fv_level x = *level;

@@ -89,8 +89,9 @@ static void emit(const fv_decoder *d, fv_builder *b, const fv_level *level)
         snprintf(label, sizeof label, "head level %u added", i);
         fv_level_add(b, label, &x, &sum, s->rule);
     }
-    const fv_view out = fv_emit_outcome(b, "seg_logits", FOVEA_KIND_CLASS_MAP, fv_grid_tokens(grid),
-                                        s->classify.l.w.rows, grid, false);
+    const fv_view out =
+        fv_emit_task_output(b, "seg_logits", FOVEA_KIND_CLASS_MAP, fv_grid_tokens(grid),
+                            s->classify.l.w.rows, grid, false);
     if (out.id >= 0)
         fv_conv_module_write(b, "classes", &s->classify, &sum, 1, out);
 }

@@ -6,7 +6,7 @@
 #include "checkpoint/source.h"
 #include "models/model.h"
 #include "plan/frame_plan.h"
-#include "plan/outcome_room.h"
+#include "plan/task_room.h"
 
 /* Pixels per side and tokens at most: row strides, row numbers and planes stay inside 32 bits. */
 #define MAX_SIDE 65535u
@@ -211,7 +211,7 @@ static fovea_status emit(fovea_plan *p, const fovea_plan_options *o)
     FV_TRY(p->model->family->emit(p->model, &p->b));
     p->frame_width = o->frame.width;
     p->frame_height = o->frame.height;
-    fv_outcome_reserve(&p->b);
+    fv_task_room_reserve(&p->b);
     p->picture_bytes = (uint64_t)p->picture.x.size * (p->picture.x.taps * 4ull + 8) +
                        (uint64_t)p->picture.y.size * (p->picture.y.taps * 4ull + 8);
     return p->b.status;

@@ -2,8 +2,8 @@
  * pixel. */
 #include <math.h>
 
-#include "plan/outcome_room.h"
-#include "run/outcome.h"
+#include "plan/task_room.h"
+#include "run/task_output.h"
 
 static uint16_t largest(const float *score, uint32_t n)
 {
@@ -40,7 +40,7 @@ static void add_up(float *restrict score, const float *mask, const float *restri
 }
 
 /* The map of a grid of `map->columns` logits; with room.share they are of masks. */
-static void classify(uint16_t *out, const fv_outcome *map, const fv_extent *e,
+static void classify(uint16_t *out, const fv_task_output *map, const fv_extent *e,
                      const fv_class_room *room, uint32_t classes)
 {
     const uint32_t n = map->columns;
@@ -67,23 +67,25 @@ static void classify(uint16_t *out, const fv_outcome *map, const fv_extent *e,
 fovea_status fovea_class_map(fovea_plan *plan, const fovea_output *outs, size_t n_outs,
                              fovea_extent extent, uint16_t *classes, size_t room)
 {
-    fv_outcome map, of_queries;
+    fv_task_output map, of_queries;
     fv_extent e;
-    FV_TRY(fv_outcome_check(plan, outs, n_outs));
+    FV_TRY(fv_task_output_check(plan, outs, n_outs));
     FV_TRY(fv_require(classes, "the map"));
     FV_TRY(fv_extent_of(&e, plan, extent));
-    FV_TRY(fv_outcome_room("pixels", room, (size_t)e.width * e.height));
-    const bool masks = !fv_outcome_find(&plan->b, FOVEA_KIND_CLASS_MAP) &&
-                       fv_outcome_find(&plan->b, FOVEA_KIND_MASKS);
+    FV_TRY(fv_task_output_room("pixels", room, (size_t)e.width * e.height));
+    const bool masks = !fv_task_room_find(&plan->b, FOVEA_KIND_CLASS_MAP) &&
+                       fv_task_room_find(&plan->b, FOVEA_KIND_MASKS);
     if (!masks) {
-        FV_TRY(fv_outcome_of(&map, plan, outs, FOVEA_KIND_CLASS_MAP, "segmentation or seg_logits"));
-        const fv_class_room r = fv_outcome_class_room(&plan->b);
+        FV_TRY(fv_task_output_of(&map, plan, outs, FOVEA_KIND_CLASS_MAP,
+                                 "segmentation or seg_logits"));
+        const fv_class_room r = fv_task_room_classes(&plan->b);
         classify(classes, &map, &e, &r, map.columns);
         return FOVEA_OK;
     }
-    FV_TRY(fv_outcome_of(&map, plan, outs, FOVEA_KIND_MASKS, "masks_queries_logits"));
-    FV_TRY(fv_outcome_of(&of_queries, plan, outs, FOVEA_KIND_MASK_CLASSES, "class_queries_logits"));
-    const fv_class_room r = fv_outcome_class_room(&plan->b);
+    FV_TRY(fv_task_output_of(&map, plan, outs, FOVEA_KIND_MASKS, "masks_queries_logits"));
+    FV_TRY(fv_task_output_of(&of_queries, plan, outs, FOVEA_KIND_MASK_CLASSES,
+                             "class_queries_logits"));
+    const fv_class_room r = fv_task_room_classes(&plan->b);
     const uint32_t n = of_queries.columns - 1;
     for (uint32_t q = 0; q < of_queries.rows; q++)
         share_out(r.share + (size_t)q * n, of_queries.data + (size_t)q * of_queries.columns, n);

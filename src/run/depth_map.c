@@ -1,21 +1,21 @@
 /* depth_map.c: fovea_depth_map: the depth of every pixel. */
 #include <math.h>
 
-#include "run/outcome.h"
+#include "run/task_output.h"
 
 typedef struct depth_grid {
-    fv_outcome depth;
+    fv_task_output depth;
     fv_extent extent;
 } depth_grid;
 
 static fovea_status find(depth_grid *out, const fovea_plan *p, const fovea_output *outs,
                          size_t n_outs, fovea_extent extent, const void *map, size_t room)
 {
-    FV_TRY(fv_outcome_check(p, outs, n_outs));
+    FV_TRY(fv_task_output_check(p, outs, n_outs));
     FV_TRY(fv_require(map, "the map"));
-    FV_TRY(fv_outcome_of(&out->depth, p, outs, FOVEA_KIND_DEPTH, "predicted_depth"));
+    FV_TRY(fv_task_output_of(&out->depth, p, outs, FOVEA_KIND_DEPTH, "predicted_depth"));
     FV_TRY(fv_extent_of(&out->extent, p, extent));
-    return fv_outcome_room("pixels", room, (size_t)out->extent.width * out->extent.height);
+    return fv_task_output_room("pixels", room, (size_t)out->extent.width * out->extent.height);
 }
 
 /* Of a pixel in a row; NaN outside. */

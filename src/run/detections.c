@@ -2,14 +2,14 @@
 #include "models/detection.h"
 #include "models/model.h"
 #include "run/boxes.h"
-#include "run/outcome.h"
+#include "run/task_output.h"
 
 static fovea_status find_level(fv_box_level *out, const fovea_plan *p, const fovea_output *outs,
                                const fv_detection *d, uint32_t level)
 {
-    fv_outcome cls, box;
-    FV_TRY(fv_outcome_named(&cls, p, outs, fv_detection_logits(d, level).text));
-    FV_TRY(fv_outcome_named(&box, p, outs, fv_detection_boxes(d, level).text));
+    fv_task_output cls, box;
+    FV_TRY(fv_task_output_named(&cls, p, outs, fv_detection_logits(d, level).text));
+    FV_TRY(fv_task_output_named(&box, p, outs, fv_detection_boxes(d, level).text));
     *out = (fv_box_level){.cls = cls.data,
                           .box = box.data,
                           .width = d->of_queries ? box.rows : box.grid.width,
@@ -21,7 +21,7 @@ fovea_status fovea_detections(fovea_plan *plan, const fovea_output *outs, size_t
                               fovea_detection *boxes, size_t room, size_t *count)
 {
     fv_box_level level[FV_LEVELS];
-    FV_TRY(fv_outcome_check(plan, outs, n_outs));
+    FV_TRY(fv_task_output_check(plan, outs, n_outs));
     FV_TRY(fv_require(count, "the place of the number of boxes"));
     if (room > 0)
         FV_TRY(fv_require(boxes, "the place of the boxes"));

@@ -11,12 +11,12 @@
 #include <float.h>
 #include <math.h>
 
-#include "run/outcome.h"
+#include "run/task_output.h"
 
 enum { RADIUS = 5, TAPS = 2 * RADIUS + 1 };
 #define SIGMA 0.8
 
-static float heat(const fv_outcome *maps, uint32_t point, int64_t x, int64_t y)
+static float heat(const fv_task_output *maps, uint32_t point, int64_t x, int64_t y)
 {
     return maps->data[(size_t)(y * maps->grid.width + x) * maps->columns + point];
 }
@@ -29,7 +29,7 @@ static int64_t mirrored(int64_t i, int64_t n)
 }
 
 /* The blurred map's logarithm; beyond the edges that of the nearest place. */
-static double log_heat(const fv_outcome *maps, uint32_t point, int64_t x, int64_t y)
+static double log_heat(const fv_task_output *maps, uint32_t point, int64_t x, int64_t y)
 {
     const int64_t width = maps->grid.width, height = maps->grid.height;
     double weight[TAPS], all = 0, sum = 0;
@@ -46,7 +46,7 @@ static double log_heat(const fv_outcome *maps, uint32_t point, int64_t x, int64_
 }
 
 /* How far the top of the surface through a place and its neighbours lies from it. */
-static void refine(double move[2], const fv_outcome *maps, uint32_t point, int64_t x, int64_t y)
+static void refine(double move[2], const fv_task_output *maps, uint32_t point, int64_t x, int64_t y)
 {
 #define AT(right, below) log_heat(maps, point, x + (right), y + (below))
     const double h = AT(0, 0), right = AT(1, 0), left = AT(-1, 0), below = AT(0, 1);
@@ -63,7 +63,7 @@ static void refine(double move[2], const fv_outcome *maps, uint32_t point, int64
 }
 
 /* In places of the map. */
-static fovea_keypoint find_point(const fv_outcome *maps, uint32_t point)
+static fovea_keypoint find_point(const fv_task_output *maps, uint32_t point)
 {
     uint32_t best = UINT32_MAX;
     float most = -INFINITY;
@@ -86,12 +86,12 @@ static fovea_keypoint find_point(const fv_outcome *maps, uint32_t point)
 fovea_status fovea_keypoints(fovea_plan *plan, const fovea_output *outs, size_t n_outs,
                              fovea_keypoint *points, size_t room, size_t *count)
 {
-    fv_outcome maps;
-    FV_TRY(fv_outcome_check(plan, outs, n_outs));
+    fv_task_output maps;
+    FV_TRY(fv_task_output_check(plan, outs, n_outs));
     FV_TRY(fv_require(points, "the place of the points"));
     FV_TRY(fv_require(count, "the place of the number of points"));
-    FV_TRY(fv_outcome_of(&maps, plan, outs, FOVEA_KIND_KEYPOINTS, "heatmaps"));
-    FV_TRY(fv_outcome_room("key points", room, maps.columns));
+    FV_TRY(fv_task_output_of(&maps, plan, outs, FOVEA_KIND_KEYPOINTS, "heatmaps"));
+    FV_TRY(fv_task_output_room("key points", room, maps.columns));
     const fovea_plan_info *i = &plan->info;
     const double across = i->scale_x * i->width / fmax(1, maps.grid.width - 1.0);
     const double down = i->scale_y * i->height / fmax(1, maps.grid.height - 1.0);

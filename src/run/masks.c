@@ -3,11 +3,11 @@
 #include <string.h>
 
 #include "base/abi.h"
-#include "plan/outcome_room.h"
-#include "run/outcome.h"
+#include "plan/task_room.h"
+#include "run/task_output.h"
 
 typedef struct mask_search {
-    fv_outcome masks, classes;
+    fv_task_output masks, classes;
     fv_extent extent;
     fv_mask_room room;
     uint32_t kept; /* of room.work */
@@ -20,10 +20,11 @@ typedef struct mask_search {
 static fovea_status begin(mask_search *s, const fovea_plan *p, const fovea_output *outs,
                           size_t n_outs)
 {
-    FV_TRY(fv_outcome_check(p, outs, n_outs));
-    FV_TRY(fv_outcome_of(&s->masks, p, outs, FOVEA_KIND_MASKS, "masks_queries_logits"));
-    FV_TRY(fv_outcome_of(&s->classes, p, outs, FOVEA_KIND_MASK_CLASSES, "class_queries_logits"));
-    s->room = fv_outcome_mask_room(&p->b);
+    FV_TRY(fv_task_output_check(p, outs, n_outs));
+    FV_TRY(fv_task_output_of(&s->masks, p, outs, FOVEA_KIND_MASKS, "masks_queries_logits"));
+    FV_TRY(
+        fv_task_output_of(&s->classes, p, outs, FOVEA_KIND_MASK_CLASSES, "class_queries_logits"));
+    s->room = fv_task_room_masks(&p->b);
     return fv_extent_of(&s->extent, p, FOVEA_EXTENT_FRAME);
 }
 
@@ -53,7 +54,7 @@ static void keep_queries(mask_search *s)
         /* An instance's score becomes no larger by that of its pixels. */
         if (panoptic ? label != nothing && score > s->options.threshold
                      : score >= s->options.threshold)
-            s->room.work[s->kept++] = (fv_mask_work){.query = q, .label = label, .score = score};
+            s->room.work[s->kept++] = (fv_query_mask){.query = q, .label = label, .score = score};
     }
 }
 
@@ -123,7 +124,7 @@ static void count_panoptic(mask_search *s, uint32_t x, uint32_t y, const float *
     (void)y;
     for (uint32_t k = 0; k < s->kept; k++)
         s->room.work[k].inside += sigmoid(logit[k]) >= s->options.mask_threshold;
-    fv_mask_work *w = &s->room.work[winner(s, logit, &probability)];
+    fv_query_mask *w = &s->room.work[winner(s, logit, &probability)];
     w->won++;
     w->sum += probability >= s->options.mask_threshold;
 }
@@ -179,7 +180,7 @@ static bool is_stuff(const fovea_mask_options *o, uint32_t label)
 }
 
 /* Whether the pixels of a query make a mask; settles its score. */
-static bool makes_mask(const mask_search *s, fv_mask_work *w)
+static bool makes_mask(const mask_search *s, fv_query_mask *w)
 {
     if (s->options.rule == FOVEA_MASKS_PANOPTIC) /* sum: pixels won that are inside */
         return w->sum > 0 && w->won > s->options.overlap_threshold * (float)w->inside;
@@ -188,11 +189,11 @@ static bool makes_mask(const mask_search *s, fv_mask_work *w)
 }
 
 /* The record of earlier stuff of the same class, or 0. */
-static uint32_t joined(const mask_search *s, const fv_mask_work *w)
+static uint32_t joined(const mask_search *s, const fv_query_mask *w)
 {
     if (s->options.rule != FOVEA_MASKS_PANOPTIC || !is_stuff(&s->options, w->label))
         return 0;
-    for (const fv_mask_work *before = s->room.work; before < w; before++)
+    for (const fv_query_mask *before = s->room.work; before < w; before++)
         if (before->id && before->label == w->label)
             return before->id;
     return 0;
@@ -200,7 +201,7 @@ static uint32_t joined(const mask_search *s, const fv_mask_work *w)
 
 static void make_records(mask_search *s, size_t room)
 {
-    for (fv_mask_work *w = s->room.work; w < s->room.work + s->kept; w++) {
+    for (fv_query_mask *w = s->room.work; w < s->room.work + s->kept; w++) {
         if (!makes_mask(s, w))
             continue;
         w->id = joined(s, w);
@@ -243,7 +244,7 @@ fovea_status fovea_masks(fovea_plan *plan, const fovea_output *outs, size_t n_ou
     const size_t pixels = (size_t)s.extent.width * s.extent.height;
     const bool panoptic = s.options.rule == FOVEA_MASKS_PANOPTIC;
     if (map) {
-        FV_TRY(fv_outcome_room("pixels", map_room, pixels));
+        FV_TRY(fv_task_output_room("pixels", map_room, pixels));
         memset(map, 0, pixels * sizeof *map);
     }
     keep_queries(&s);
@@ -261,10 +262,10 @@ fovea_status fovea_mask_pixels(fovea_plan *plan, const fovea_output *outs, size_
     mask_search s = {0};
     FV_TRY(begin(&s, plan, outs, n_outs));
     FV_TRY(fv_require(inside, "the map"));
-    FV_TRY(fv_outcome_room("pixels", room, (size_t)s.extent.width * s.extent.height));
+    FV_TRY(fv_task_output_room("pixels", room, (size_t)s.extent.width * s.extent.height));
     if (query >= s.masks.columns)
         return fv_fail(FOVEA_EINVAL, "query %u; the model has %u", query, s.masks.columns);
-    s.room.work[0] = (fv_mask_work){.query = query};
+    s.room.work[0] = (fv_query_mask){.query = query};
     s.kept = 1;
     for (uint32_t y = 0; y < s.extent.height; y++) {
         const fv_between row = fv_extent_row(&s.extent, y, s.masks.grid.height);

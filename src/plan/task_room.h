@@ -1,24 +1,24 @@
-/* outcome_room.h: what a plan keeps for making results of its outputs (results.h of the interface).
- */
-#ifndef FOVEA_SRC_PLAN_OUTCOME_ROOM_H
-#define FOVEA_SRC_PLAN_OUTCOME_ROOM_H
+/* task_room.h: what a plan keeps for making results of its outputs (results.h of the
+ * interface). */
+#ifndef FOVEA_SRC_PLAN_TASK_ROOM_H
+#define FOVEA_SRC_PLAN_TASK_ROOM_H
 
 #include "graph/emit.h"
 
 /* The wanted output of a kind; NULL: there is none. */
-const fv_wanted *fv_outcome_find(const fv_builder *b, fovea_kind kind);
+const fv_wanted *fv_task_room_find(const fv_builder *b, fovea_kind kind);
 
 /* A query whose mask is looked at. */
-typedef struct fv_mask_work {
+typedef struct fv_query_mask {
     uint32_t query, label;
     float score;
     uint32_t won, inside; /* pixels of the map */
     uint32_t id;          /* 1 + its place among the records; 0: it is none */
     double sum;           /* of the probabilities of those that are inside */
-} fv_mask_work;
+} fv_query_mask;
 
-/* Sets b->outcome_room: floats that the map of classes, or the masks, of these outputs take. */
-void fv_outcome_reserve(fv_builder *b);
+/* Sets b->task_room: floats that the map of classes, or the masks, of these outputs take. */
+void fv_task_room_reserve(fv_builder *b);
 
 /* How it is divided. A line: the grid's rows at the height of a row of pixels become one. */
 typedef struct fv_class_room {
@@ -28,9 +28,9 @@ typedef struct fv_class_room {
 } fv_class_room;
 typedef struct fv_mask_room {
     float *line, *pixel;
-    fv_mask_work *work; /* queries */
+    fv_query_mask *work; /* queries */
 } fv_mask_room;
-fv_class_room fv_outcome_class_room(const fv_builder *b);
-fv_mask_room fv_outcome_mask_room(const fv_builder *b);
+fv_class_room fv_task_room_classes(const fv_builder *b);
+fv_mask_room fv_task_room_masks(const fv_builder *b);
 
 #endif

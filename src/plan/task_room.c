@@ -1,11 +1,11 @@
-/* outcome_room.c: see outcome_room.h. */
-#include "plan/outcome_room.h"
+/* task_room.c: see task_room.h. */
+#include "plan/task_room.h"
 
 #include "base/num.h"
 
-enum { WORK_FLOATS = sizeof(fv_mask_work) / sizeof(float) };
+enum { WORK_FLOATS = sizeof(fv_query_mask) / sizeof(float) };
 
-const fv_wanted *fv_outcome_find(const fv_builder *b, fovea_kind kind)
+const fv_wanted *fv_task_room_find(const fv_builder *b, fovea_kind kind)
 {
     for (uint32_t i = 0; i < b->n_wanted; i++)
         if (b->wanted[i].kind == kind && b->wanted[i].value != FV_NO_VALUE)
@@ -16,8 +16,8 @@ const fv_wanted *fv_outcome_find(const fv_builder *b, fovea_kind kind)
 /* The output that is a map of classes, or of masks. */
 static const fv_wanted *map_of(const fv_builder *b)
 {
-    const fv_wanted *map = fv_outcome_find(b, FOVEA_KIND_CLASS_MAP);
-    return map ? map : fv_outcome_find(b, FOVEA_KIND_MASKS);
+    const fv_wanted *map = fv_task_room_find(b, FOVEA_KIND_CLASS_MAP);
+    return map ? map : fv_task_room_find(b, FOVEA_KIND_MASKS);
 }
 
 static uint64_t line_floats(const fv_builder *b, const fv_wanted *map)
@@ -25,13 +25,13 @@ static uint64_t line_floats(const fv_builder *b, const fv_wanted *map)
     return ((uint64_t)map->grid.width + 1) * b->value[map->value].cols;
 }
 
-void fv_outcome_reserve(fv_builder *b)
+void fv_task_room_reserve(fv_builder *b)
 {
     const fv_wanted *map = b->status == FOVEA_OK ? map_of(b) : NULL;
     if (!map)
         return;
     uint64_t floats = line_floats(b, map);
-    const fv_wanted *classes = fv_outcome_find(b, FOVEA_KIND_MASK_CLASSES);
+    const fv_wanted *classes = fv_task_room_find(b, FOVEA_KIND_MASK_CLASSES);
     if (map->kind == FOVEA_KIND_MASKS && classes) {
         const uint64_t queries = b->value[classes->value].rows, n = b->value[classes->value].cols;
         const uint64_t shares = (queries + 1) * n, works = queries * WORK_FLOATS + 1;
@@ -41,27 +41,27 @@ void fv_outcome_reserve(fv_builder *b)
         b->status = fv_fail(FOVEA_ENOMEM, "output %s: a row of it is too long", map->name);
         return;
     }
-    b->outcome_room = (float *)(void *)fv_emit_table(b, (uint32_t)floats);
+    b->task_room = (float *)(void *)fv_emit_table(b, (uint32_t)floats);
 }
 
-fv_class_room fv_outcome_class_room(const fv_builder *b)
+fv_class_room fv_task_room_classes(const fv_builder *b)
 {
-    const fv_wanted *map = map_of(b), *classes = fv_outcome_find(b, FOVEA_KIND_MASK_CLASSES);
+    const fv_wanted *map = map_of(b), *classes = fv_task_room_find(b, FOVEA_KIND_MASK_CLASSES);
     const uint64_t all = line_floats(b, map), columns = b->value[map->value].cols;
-    fv_class_room r = {.line = b->outcome_room, .pixel = b->outcome_room + all - columns};
+    fv_class_room r = {.line = b->task_room, .pixel = b->task_room + all - columns};
     if (map->kind == FOVEA_KIND_MASKS && classes) {
-        r.share = b->outcome_room + all;
+        r.share = b->task_room + all;
         r.score = r.share + columns * (b->value[classes->value].cols - 1);
     }
     return r;
 }
 
-fv_mask_room fv_outcome_mask_room(const fv_builder *b)
+fv_mask_room fv_task_room_masks(const fv_builder *b)
 {
     const fv_wanted *map = map_of(b);
     const uint64_t all = line_floats(b, map), columns = b->value[map->value].cols;
     return (fv_mask_room){
-        .line = b->outcome_room,
-        .pixel = b->outcome_room + all - columns,
-        .work = (fv_mask_work *)(void *)(b->outcome_room + fv_round_up((uint32_t)all, 2))};
+        .line = b->task_room,
+        .pixel = b->task_room + all - columns,
+        .work = (fv_query_mask *)(void *)(b->task_room + fv_round_up((uint32_t)all, 2))};
 }

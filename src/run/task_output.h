@@ -1,27 +1,27 @@
-/* outcome.h: what functions of results.h have in common: the caller's outputs by what they are, and
- * where the pixels of a map lie in an output's grid. */
-#ifndef FOVEA_SRC_RUN_OUTCOME_H
-#define FOVEA_SRC_RUN_OUTCOME_H
+/* task_output.h: what functions of results.h have in common: the caller's outputs by what they are,
+ * and where the pixels of a map lie in an output's grid. */
+#ifndef FOVEA_SRC_RUN_TASK_OUTPUT_H
+#define FOVEA_SRC_RUN_TASK_OUTPUT_H
 
 #include "plan/plan.h"
 
 /* An output that the caller gave. */
-typedef struct fv_outcome {
+typedef struct fv_task_output {
     const float *data; /* from the first place of the grid on */
     uint32_t rows, columns;
     fv_grid grid;
-} fv_outcome;
+} fv_task_output;
 
 /* Checks arguments that all have. */
-fovea_status fv_outcome_check(const fovea_plan *p, const fovea_output *outs, size_t n_outs);
+fovea_status fv_task_output_check(const fovea_plan *p, const fovea_output *outs, size_t n_outs);
 /* The output of a name; EINVAL: the plan lacks it, or its buffer is too small. */
-fovea_status fv_outcome_named(fv_outcome *out, const fovea_plan *p, const fovea_output *outs,
-                              const char *name);
+fovea_status fv_task_output_named(fv_task_output *out, const fovea_plan *p,
+                                  const fovea_output *outs, const char *name);
 /* The output of a kind, which `usual` names where the plan has none. */
-fovea_status fv_outcome_of(fv_outcome *out, const fovea_plan *p, const fovea_output *outs,
-                           fovea_kind kind, const char *usual);
+fovea_status fv_task_output_of(fv_task_output *out, const fovea_plan *p, const fovea_output *outs,
+                               fovea_kind kind, const char *usual);
 /* EINVAL where `room` is less than `needed`. */
-fovea_status fv_outcome_room(const char *what, size_t room, size_t needed);
+fovea_status fv_task_output_room(const char *what, size_t room, size_t needed);
 
 /* A map, and where the picture's patches lie among its pixels. */
 typedef struct fv_extent {

@@ -1,13 +1,13 @@
-/* outcome.c: see outcome.h. */
-#include "run/outcome.h"
+/* task_output.c: see task_output.h. */
+#include "run/task_output.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "models/model.h"
-#include "plan/outcome_room.h"
+#include "plan/task_room.h"
 
-fovea_status fv_outcome_check(const fovea_plan *p, const fovea_output *outs, size_t n_outs)
+fovea_status fv_task_output_check(const fovea_plan *p, const fovea_output *outs, size_t n_outs)
 {
     FV_TRY(fv_require(p, "the plan"));
     FV_TRY(fv_require(outs, "the outputs"));
@@ -18,7 +18,7 @@ fovea_status fv_outcome_check(const fovea_plan *p, const fovea_output *outs, siz
                : fv_fail(FOVEA_EINVAL, "%zu outputs given, the plan has %u", n_outs, p->b.n_wanted);
 }
 
-static fovea_status answer(fv_outcome *out, const fovea_plan *p, const fovea_output *outs,
+static fovea_status answer(fv_task_output *out, const fovea_plan *p, const fovea_output *outs,
                            const fv_wanted *w)
 {
     const fovea_output *o = &outs[w - p->b.wanted];
@@ -27,13 +27,13 @@ static fovea_status answer(fv_outcome *out, const fovea_plan *p, const fovea_out
     if (!o->data || o->size < bytes)
         return fv_fail(FOVEA_EINVAL, "output %s: a buffer of %zu bytes, it has %llu", w->name,
                        o->data ? o->size : 0, (unsigned long long)bytes);
-    *out = (fv_outcome){(const float *)o->data + (size_t)w->grid.prefix * v->cols, v->rows, v->cols,
-                        w->grid};
+    *out = (fv_task_output){(const float *)o->data + (size_t)w->grid.prefix * v->cols, v->rows,
+                            v->cols, w->grid};
     return FOVEA_OK;
 }
 
-fovea_status fv_outcome_named(fv_outcome *out, const fovea_plan *p, const fovea_output *outs,
-                              const char *name)
+fovea_status fv_task_output_named(fv_task_output *out, const fovea_plan *p,
+                                  const fovea_output *outs, const char *name)
 {
     for (uint32_t i = 0; i < p->b.n_wanted; i++)
         if (strcmp(p->b.wanted[i].name, name) == 0)
@@ -41,10 +41,10 @@ fovea_status fv_outcome_named(fv_outcome *out, const fovea_plan *p, const fovea_
     return fv_fail(FOVEA_EINVAL, "the plan lacks output %s", name);
 }
 
-fovea_status fv_outcome_of(fv_outcome *out, const fovea_plan *p, const fovea_output *outs,
-                           fovea_kind kind, const char *usual)
+fovea_status fv_task_output_of(fv_task_output *out, const fovea_plan *p, const fovea_output *outs,
+                               fovea_kind kind, const char *usual)
 {
-    const fv_wanted *w = fv_outcome_find(&p->b, kind);
+    const fv_wanted *w = fv_task_room_find(&p->b, kind);
     if (w)
         return answer(out, p, outs, w);
     return fv_fail(
@@ -54,7 +54,7 @@ fovea_status fv_outcome_of(fv_outcome *out, const fovea_plan *p, const fovea_out
         usual, p->model->info.type);
 }
 
-fovea_status fv_outcome_room(const char *what, size_t room, size_t needed)
+fovea_status fv_task_output_room(const char *what, size_t room, size_t needed)
 {
     return room >= needed
                ? FOVEA_OK
