@@ -14,7 +14,7 @@
  *                                L = lambda mean_{tokens, channels} (f - f')^2
  *                            with f = last_hidden_state, prefix tokens included, f' the softmax
  *                            model's.
- *     FOVEA_STAGE_TASK       a linear head and the model under it learn a task from labels:
+ *     FOVEA_STAGE_TASK       a head (fovea_head) and the model under it learn a task from labels:
  *                            cross-entropy of the picture's class, or of the class of every pixel.
  *
  * A trainer runs one picture at a time and accumulates its gradients; a step then takes the mean
@@ -94,10 +94,16 @@ typedef enum fovea_task {
  *               channels and without normalisations; trained and saved as checkpoints of
  *               mmsegmentation have them: "neck.*", "decode_head.*" and their sections in
  *               config.json. A Semantic FPN that is there is trained further; with another number
- *               of classes its last layer begins anew */
+ *               of classes its last layer begins anew
+ *     DPT_LITE  four depths of a plain ViT through DPT's neck at the grid of the patches, and
+ *               convolutions at twice that: FOVEA_TASK_SEGMENTATION alone. 128 channels; tensors
+ *               "dpt_head.*", whose neck has transformers' names, and the section "dpt_head" of
+ *               "fovea" in config.json; trained further where it is there
+ * Their output is `seg_logits`, a linear head's `segmentation`. */
 typedef enum fovea_head {
     FOVEA_HEAD_LINEAR,
     FOVEA_HEAD_FPN,
+    FOVEA_HEAD_DPT_LITE,
 } fovea_head;
 
 /* How far y, which is O or f above, is from the softmax model's y', of C channels:

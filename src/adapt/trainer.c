@@ -8,6 +8,7 @@
 #include "checkpoint/safetensors.h"
 #include "checkpoint/source.h"
 #include "models/decoder.h"
+#include "models/dpt_head.h"
 #include "models/packed.h"
 #include "models/segmentation.h"
 #include "ops/mech_traits.h"
@@ -58,7 +59,7 @@ static fovea_status load_student(fovea_trainer *t, const char *model, const char
                                .whole = t->o.whole != 0,
                                .classes = task && !pixels ? t->o.classes : 0,
                                .segments = task && pixels ? t->o.classes : 0,
-                               .fpn = t->o.head == FOVEA_HEAD_FPN,
+                               .head = t->o.head,
                                .seed = t->o.seed};
     fovea_model_free(t->model);
     t->model = NULL;
@@ -100,22 +101,36 @@ static fovea_status load(fovea_trainer *t, const char *model, const char *teache
 }
 
 /* The head that was asked for and the one that the model has, or got, are the same. */
-static fovea_status check_decoder(const fovea_trainer *t)
+static fovea_status check_head(const fovea_trainer *t)
 {
-    const fv_decoder *d = t->model->decoder;
-    const bool asked = t->o.head == FOVEA_HEAD_FPN;
-    if (d && !asked && t->o.task == FOVEA_TASK_SEGMENTATION)
-        return fv_fail(FOVEA_ENOTSUP,
-                       "the model has a decode_head or bbox_head of its own; a linear head is "
-                       "trained on a backbone without one");
-    if (asked && !t->model->family->decodes)
-        return fv_fail(FOVEA_ENOTSUP,
-                       "an FPN head reads the stages of MAViT, NaLaFormer or PolaFormer; models of "
-                       "type %s have none",
-                       t->model->info.type);
-    if (asked && (!d || !d->head->weights))
-        return fv_fail(FOVEA_ENOTSUP, "the model has a %s, which cannot be trained",
-                       d ? d->head->type : "head of another kind");
+    const fovea_model *m = t->model;
+    const fv_decoder *d = m->decoder;
+    switch (t->o.head) {
+    case FOVEA_HEAD_LINEAR:
+        if ((d || m->dpt_head) && t->o.task == FOVEA_TASK_SEGMENTATION)
+            return fv_fail(FOVEA_ENOTSUP,
+                           "the model has a %s of its own; a linear head is trained "
+                           "on a backbone without one",
+                           d ? d->head->section : "dpt_head");
+        break;
+    case FOVEA_HEAD_FPN:
+        if (!m->family->decodes)
+            return fv_fail(FOVEA_ENOTSUP,
+                           "an FPN head reads the stages of MAViT, NaLaFormer or PolaFormer; "
+                           "models of type %s have none",
+                           m->info.type);
+        if (!d || !d->head->weights)
+            return fv_fail(FOVEA_ENOTSUP, "the model has a %s, which cannot be trained",
+                           d ? d->head->type : "decode_head that is ignored");
+        break;
+    case FOVEA_HEAD_DPT_LITE:
+        if (!m->dpt_head)
+            return fv_fail(FOVEA_ENOTSUP,
+                           "a DPT-lite head reads four depths of a plain ViT; models of type %s "
+                           "have none",
+                           m->info.type);
+        break;
+    }
     return FOVEA_OK;
 }
 
@@ -127,7 +142,7 @@ static fovea_status choose_task(fovea_trainer *t)
     if (t->o.stage != FOVEA_STAGE_TASK)
         return FOVEA_OK;
     const bool pixels = t->o.task == FOVEA_TASK_SEGMENTATION;
-    FV_TRY(check_decoder(t));
+    FV_TRY(check_head(t));
     i->classes = pixels ? m->segments : m->classes;
     if (t->o.classes && i->classes != t->o.classes)
         return fv_fail(FOVEA_ENOTSUP, "a head for %u classes in place of a pair of heads for %u",

@@ -6,6 +6,7 @@
 #include "checkpoint/safetensors.h"
 #include "checkpoint/source.h"
 #include "models/decoder.h"
+#include "models/dpt_head.h"
 #include "models/vit.h"
 
 #define MOST_STEPS 2000000000u
@@ -68,10 +69,11 @@ fovea_status fv_trainer_check(const fovea_trainer_options *o, const fovea_device
                        (int)o->frame.format);
     FV_TRY(fv_known("task", (int)o->task, FOVEA_TASK_SEGMENTATION));
     FV_TRY(fv_known("loss", (int)o->loss, FOVEA_LOSS_RELATIVE));
-    FV_TRY(fv_known("head", (int)o->head, FOVEA_HEAD_FPN));
+    FV_TRY(fv_known("head", (int)o->head, FOVEA_HEAD_DPT_LITE));
     if (o->head != FOVEA_HEAD_LINEAR &&
         (o->stage != FOVEA_STAGE_TASK || o->task != FOVEA_TASK_SEGMENTATION))
-        return fv_fail(FOVEA_EINVAL, "an FPN head is for the third stage's segmentation");
+        return fv_fail(FOVEA_EINVAL, "a head of %s is for the third stage's segmentation",
+                       o->head == FOVEA_HEAD_FPN ? "FPN" : "DPT");
     if (o->compute == FOVEA_COMPUTE_INT8)
         return fv_fail(FOVEA_ENOTSUP, "compute int8: training multiplies float32 or bfloat16");
     FV_TRY(fv_known("compute", (int)o->compute, FOVEA_COMPUTE_AUTO));
@@ -85,13 +87,15 @@ fovea_status fv_trainer_check(const fovea_trainer_options *o, const fovea_device
 struct marking {
     const fv_masters *all;
     enum fv_purpose purpose;
+    bool folded; /* a weight has none: it was computed of several tensors */
 };
 
 static void mark(void *ctx, const fv_weight *w)
 {
-    const struct marking *k = ctx;
+    struct marking *k = ctx;
     for (uint32_t i = 0; i < w->parts; i++) {
         fv_master *m = fv_masters_of(k->all, w->part[i].tensor);
+        k->folded |= !m;
         if (!m)
             continue;
         m->wanted |= k->purpose == FV_MAKES_ATTENTION;
@@ -102,8 +106,29 @@ static void mark(void *ctx, const fv_weight *w)
 
 static void mark_all(const fovea_trainer *t, enum fv_purpose purpose)
 {
-    struct marking k = {&t->masters, purpose};
+    struct marking k = {.all = &t->masters, .purpose = purpose};
     t->model->family->weights(t->model, purpose, mark, &k);
+}
+
+static fovea_status mark_head(const fovea_trainer *t)
+{
+    struct marking k = {.all = &t->masters, .purpose = FV_IS_HEAD};
+    const fovea_model *m = t->model;
+    if (t->o.stage != FOVEA_STAGE_TASK)
+        return FOVEA_OK;
+    if (t->o.task == FOVEA_TASK_CLASSES)
+        m->family->weights(m, FV_IS_HEAD, mark, &k);
+    else if (t->o.head == FOVEA_HEAD_FPN)
+        fv_decoder_weights(m->decoder, mark, &k);
+    else if (t->o.head == FOVEA_HEAD_DPT_LITE)
+        fv_dpt_head_weights(m->dpt_head, mark, &k);
+    else
+        fv_layer_visit(&m->segmentation.head, mark, &k);
+    return k.folded ? fv_fail(FOVEA_ENOTSUP,
+                              "%s: normalisations are folded into the head, which cannot be "
+                              "trained then; train a new one on the backbone alone",
+                              m->source->name)
+                    : FOVEA_OK;
 }
 
 static bool floating(const fv_master *m)
@@ -162,15 +187,7 @@ fovea_status fv_trainer_choose(fovea_trainer *t, const fovea_trainer_options *o)
     t->trainable = o->trainable != FOVEA_TRAIN_DEFAULT ? o->trainable
                    : o->stage == FOVEA_STAGE_ATTENTION ? FOVEA_TRAIN_QKV
                                                        : FOVEA_TRAIN_ALL;
-    struct marking head = {&t->masters, FV_IS_HEAD};
-    if (o->stage == FOVEA_STAGE_TASK && t->model->decoder) {
-        fv_decoder_weights(t->model->decoder, mark, &head);
-    } else if (o->stage == FOVEA_STAGE_TASK && o->task == FOVEA_TASK_SEGMENTATION) {
-        mark(&head, &t->model->segmentation.head.w);
-        mark(&head, &t->model->segmentation.head.b);
-    } else if (o->stage == FOVEA_STAGE_TASK) {
-        mark_all(t, FV_IS_HEAD);
-    }
+    FV_TRY(mark_head(t));
     FV_TRY(choose_trained(t, o));
     return choose_decay(t, o);
 }

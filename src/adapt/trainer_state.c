@@ -268,6 +268,8 @@ static fovea_status take_header(fovea_trainer *t, const struct reader *r, const 
         json_object_set_new(theirs, "loss", json_integer(FOVEA_LOSS_SQUARED));
     if (!json_object_get(theirs, "compute")) /* of a time when products were float32 */
         json_object_set_new(theirs, "compute", json_string("f32"));
+    if (!json_object_get(theirs, "head")) /* of a time when there was the linear one only */
+        json_object_set_new(theirs, "head", json_integer(FOVEA_HEAD_LINEAR));
     const fovea_status status = ours ? compare(r, theirs, ours)
                                      : fv_fail(FOVEA_ENOMEM, "%s: no memory to read it", r->path);
     json_decref(ours);

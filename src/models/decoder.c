@@ -189,7 +189,7 @@ fovea_status fv_decoder_read(fovea_model *m, const fv_source *source, const fv_c
 {
     const fv_decoder_head *head;
     fv_config section;
-    if (m->additions && m->additions->fpn)
+    if (m->additions && m->additions->head == FOVEA_HEAD_FPN)
         FV_TRY(fv_decoder_new(m, source, config, widths, n));
     FV_TRY(find_head(&head, &section, config));
     if (!head)

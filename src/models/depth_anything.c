@@ -106,7 +106,7 @@ static fovea_status read_model(fovea_model *m, const fv_source *source, const fv
     const fv_vit *v = &d->backbone.vit;
     FV_TRY(agree(config, "patch_size", v->patch, "the backbone's patches are of"));
     FV_TRY(agree(config, "reassemble_hidden_size", v->width, "the backbone's width is"));
-    FV_TRY(fv_dpt_read(&d->neck, &t, config, v->width));
+    FV_TRY(fv_dpt_read(&d->neck, &t, "", config, v->width));
     if (d->neck.levels != d->backbone.taps)
         return fv_fail(FOVEA_EFORMAT,
                        "%s: \"backbone_config.out_indices\" has %u stages, the neck's tensors %u "

@@ -85,18 +85,18 @@ static fovea_status read_resize(fv_dpt_level *l, fv_tensor_reader *t, const char
                        : FOVEA_OK;
 }
 
-static fovea_status read_level(fv_dpt *d, fv_tensor_reader *t, uint32_t i, uint32_t channels,
-                               uint32_t width)
+static fovea_status read_level(fv_dpt *d, fv_tensor_reader *t, const char *prefix, uint32_t i,
+                               uint32_t channels, uint32_t width)
 {
     fv_dpt_level *l = &d->level[i];
     const uint32_t layer = d->levels - 1 - i; /* the coarsest is first */
     char name[64];
-    snprintf(name, sizeof name, "neck.reassemble_stage.layers.%u.", i);
+    snprintf(name, sizeof name, "%sneck.reassemble_stage.layers.%u.", prefix, i);
     FV_TRY(fv_reader_linear(&l->project, t, name, "projection.", channels, width));
     FV_TRY(read_resize(l, t, name, channels));
-    snprintf(name, sizeof name, "neck.convs.%u.", i);
+    snprintf(name, sizeof name, "%sneck.convs.%u.", prefix, i);
     FV_TRY(fv_reader_conv(&l->conv, t, "", name, d->width, channels, 3));
-    snprintf(name, sizeof name, "neck.fusion_stage.layers.%u.", layer);
+    snprintf(name, sizeof name, "%sneck.fusion_stage.layers.%u.", prefix, layer);
     if (layer > 0)
         FV_TRY(read_unit(&l->skipped, t, name, "residual_layer1", d->width));
     else
@@ -105,12 +105,13 @@ static fovea_status read_level(fv_dpt *d, fv_tensor_reader *t, uint32_t i, uint3
     return fv_reader_linear(&l->out, t, name, "projection.", d->width, d->width);
 }
 
-fovea_status fv_dpt_read(fv_dpt *d, fv_tensor_reader *t, const fv_config *config, uint32_t width)
+fovea_status fv_dpt_read(fv_dpt *d, fv_tensor_reader *t, const char *prefix,
+                         const fv_config *config, uint32_t width)
 {
     uint32_t channels[FV_DPT_LEVELS];
+    char name[64];
     for (; d->levels < FV_DPT_LEVELS; d->levels++) {
-        char name[32];
-        snprintf(name, sizeof name, "neck.convs.%u.", d->levels);
+        snprintf(name, sizeof name, "%sneck.convs.%u.", prefix, d->levels);
         const fv_tensor *conv = fv_reader_find(t, "", name, "weight");
         if (!conv)
             break;
@@ -124,8 +125,28 @@ fovea_status fv_dpt_read(fv_dpt *d, fv_tensor_reader *t, const fv_config *config
     FV_TRY(agree(t, config, "neck_hidden_sizes", channels, d->levels));
     FV_TRY(read_factors(d, config));
     for (uint32_t i = 0; i < d->levels; i++)
-        FV_TRY(read_level(d, t, i, channels[i], width));
-    return fv_reader_all_used(t, "neck.");
+        FV_TRY(read_level(d, t, prefix, i, channels[i], width));
+    snprintf(name, sizeof name, "%sneck.", prefix);
+    return fv_reader_all_used(t, name);
+}
+
+static void visit_unit(const fv_dpt_unit *u, fv_weight_visit *visit, void *ctx)
+{
+    fv_layer_visit(&u->conv1, visit, ctx);
+    fv_layer_visit(&u->conv2, visit, ctx);
+}
+
+void fv_dpt_weights(const fv_dpt *d, fv_weight_visit *visit, void *ctx)
+{
+    for (uint32_t i = 0; i < d->levels; i++) {
+        const fv_dpt_level *l = &d->level[i];
+        fv_layer_visit(&l->project, visit, ctx);
+        fv_layer_visit(&l->resize, visit, ctx);
+        fv_layer_visit(&l->conv, visit, ctx);
+        visit_unit(&l->skipped, visit, ctx);
+        visit_unit(&l->fused, visit, ctx);
+        fv_layer_visit(&l->out, visit, ctx);
+    }
 }
 
 /* ---- computing ---- */

@@ -30,9 +30,12 @@ typedef struct fv_dpt {
     fv_dpt_level level[FV_DPT_LEVELS];
 } fv_dpt;
 
-/* Reads the tensors behind "neck.", of a ViT of `width` channels; sizes in `config` must agree with
- * theirs. */
-fovea_status fv_dpt_read(fv_dpt *d, fv_tensor_reader *t, const fv_config *config, uint32_t width);
+/* Reads the tensors behind `prefix` and "neck.", of a ViT of `width` channels; sizes in `config`
+ * must agree with theirs. */
+fovea_status fv_dpt_read(fv_dpt *d, fv_tensor_reader *t, const char *prefix,
+                         const fv_config *config, uint32_t width);
+/* Every weight, for training. */
+void fv_dpt_weights(const fv_dpt *d, fv_weight_visit *visit, void *ctx);
 
 /* The projection of level i's tap, rows of all tokens. */
 fv_view fv_dpt_project(const fv_dpt *d, fv_builder *b, uint32_t i, fv_view rows);

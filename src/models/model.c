@@ -14,6 +14,7 @@
 #include "graph/attention.h"
 #include "models/decoder.h"
 #include "models/decoder_synthetic.h"
+#include "models/dpt_head.h"
 #include "platform/os/os.h"
 
 #define CONFIG_LIMIT (16u << 20)
@@ -111,6 +112,7 @@ static void free_model(fovea_model *m)
     if (m->family)
         m->family->release(m);
     fv_decoder_release(m);
+    fv_dpt_head_release(m);
     free_texts(m->outputs);
     free_texts(m->labels);
     fv_mem_free(m->attention);

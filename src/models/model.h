@@ -13,6 +13,8 @@
 
 #include <jansson.h>
 
+#include <fovea/adapt.h>
+
 #include "base/mem.h"
 #include "checkpoint/weight.h"
 #include "ops/preprocess.h"
@@ -41,6 +43,12 @@ enum fv_purpose {
     FV_IS_HEAD,         /* the classification head */
 };
 typedef void fv_weight_visit(void *ctx, const fv_weight *w);
+
+static inline void fv_layer_visit(const fv_layer *l, fv_weight_visit *visit, void *ctx)
+{
+    visit(ctx, &l->w);
+    visit(ctx, &l->b);
+}
 
 typedef struct fv_family {
     const char *name;
@@ -83,7 +91,7 @@ typedef struct fv_additions {
     bool whole;            /* and what its authors put around it */
     uint32_t classes;      /* of a classification head, unless there is one; 0: none */
     uint32_t segments;     /* classes of a segmentation head; 0: none */
-    bool fpn;              /* which is Semantic FPN, on all stages; else linear */
+    fovea_head head;       /* which it is */
     uint64_t seed;         /* of the heads' random values */
 } fv_additions;
 
@@ -102,7 +110,8 @@ struct fovea_model {
     const fv_additions *additions; /* while it is read; or NULL */
     bool new_head;                 /* a head was added */
     fv_segmentation segmentation;
-    struct fv_decoder *decoder;           /* or NULL */
+    struct fv_decoder *decoder;           /* of a pyramid, or NULL */
+    struct fv_dpt_head *dpt_head;         /* of a ViT, or NULL */
     const struct fv_detection *detection; /* the decoder's or that of roles; or NULL */
     void *roles;                          /* the family's */
     char *attention;                      /* of info */

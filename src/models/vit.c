@@ -14,6 +14,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "models/dpt_head.h"
 #include "models/layer.h"
 #include "models/segmentation.h"
 #include "models/vit_emit.h"
@@ -517,7 +518,9 @@ static fovea_status emit(const fovea_model *m, fv_builder *b)
 {
     const fv_vit *v = m->roles;
     fv_vit_stream c = {.b = b, .v = v, .tokens = fv_grid_tokens(&b->grid)};
-    c.x = fv_vit_emit_blocks(v, b, NULL, NULL);
+    fv_dpt_taps taps;
+    fv_dpt_taps_begin(&taps, m, b);
+    c.x = fv_vit_emit_blocks(v, b, fv_dpt_taps_after, &taps);
     if (b->status != FOVEA_OK)
         return b->status;
 
@@ -543,6 +546,7 @@ static fovea_status emit(const fovea_model *m, fv_builder *b)
         summarise(&c, y);
     head(&c, y, pooled);
     segment(&c, m, normed, y);
+    fv_dpt_taps_end(&taps, b);
     return b->status;
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/num.h"
+#include "models/dpt_head.h"
 #include "models/segmentation.h"
 #include "models/vit_reader.h"
 
@@ -168,12 +169,14 @@ fovea_status fv_vit_list_blocks(fovea_model *m, uint32_t depth)
 static fovea_status list_outputs(fovea_model *m)
 {
     const fv_vit *v = m->roles;
-    FV_TRY(FV_MEM_ARRAY(&m->outputs, 3 * v->depth + 8, FV_MEM_MODEL, "list of outputs"));
+    FV_TRY(FV_MEM_ARRAY(&m->outputs, 3 * v->depth + 9, FV_MEM_MODEL, "list of outputs"));
     if (v->head != FV_HEAD_NONE)
         FV_TRY(fv_model_add_output(m, "logits"));
     FV_TRY(fv_model_add_output(m, "last_hidden_state"));
     if (v->pool != FV_POOL_NONE)
         FV_TRY(fv_model_add_output(m, "pooler_output"));
+    if (m->dpt_head)
+        FV_TRY(fv_model_add_output(m, "seg_logits"));
     if (v->summaries) {
         FV_TRY(fv_model_add_output(m, "summary"));
         FV_TRY(fv_model_add_output(m, "features"));
@@ -250,7 +253,9 @@ fovea_status fv_vit_read(fovea_model *m, const fv_source *source, const fv_confi
     FV_TRY(fv_mem_alloc(&m->roles, sizeof(fv_vit), FV_MEM_MODEL, "roles"));
     r.v = m->roles;
     FV_TRY(fv_vit_read_encoder(&r));
-    FV_TRY(fv_segmentation_read(m, source, config->file, &r.v->width, 1));
+    FV_TRY(fv_dpt_head_read(m, source, config, r.v));
+    if (!m->dpt_head)
+        FV_TRY(fv_segmentation_read(m, source, config->file, &r.v->width, 1));
     return list_outputs(m);
 }
 

@@ -108,10 +108,24 @@ static uint32_t check_tensors(fovea_trainer *t, double factor)
     return right;
 }
 
+/* The last layer of a new head is small: the loss then shows large steps alone, and those cross
+ * corners of ReLU. */
+static void enlarge_last(fovea_trainer *t)
+{
+    static const char *const names[] = {"decode_head.conv_seg.weight", "dpt_head.classify.weight"};
+    for (int k = 0; k < 2; k++) {
+        const fv_master *m = fv_masters_find(&t->masters, names[k]);
+        for (uint64_t i = 0; m && i < m->tensor->elements; i++)
+            m->weight[i] *= 16;
+    }
+    fv_trainer_repack(t);
+}
+
 static void check_gradients(const char *model, const fovea_trainer_options *o)
 {
     fovea_device *device = open_device(2);
     fovea_trainer *t = make(device, model, o);
+    enlarge_last(t);
     const uint32_t right = check_tensors(t, 1);
     if (right != t->info.trained)
         fail_msg("%s, stage %d, %s: %u of %u gradients are right", model, (int)o->stage,
@@ -144,19 +158,114 @@ static void gradients_of_every_family(void **state)
     }
 }
 
-/* A new head on the features of a family that has no gradients itself. */
+/* Families that have no gradients themselves. */
+static const char *const frozen[] = {"synthetic:nalaformer-xt", "synthetic:mavit-t",
+                                     "synthetic:pola-pvt-t", "synthetic:pola-swin-t"};
+#define FROZEN (sizeof frozen / sizeof *frozen)
+
 static void gradients_of_heads_alone(void **state)
 {
     (void)state;
-    static const char *const frozen[] = {"synthetic:nalaformer-xt", "synthetic:mavit-t",
-                                         "synthetic:pola-pvt-t", "synthetic:pola-swin-t"};
-    for (size_t i = 0; i < sizeof frozen / sizeof *frozen; i++)
+    for (size_t i = 0; i < FROZEN; i++)
         for (int task = FOVEA_TASK_CLASSES; task <= FOVEA_TASK_SEGMENTATION; task++) {
             fovea_trainer_options o = options_of(FOVEA_STAGE_TASK, NULL);
             o.task = (fovea_task)task;
             o.trainable = FOVEA_TRAIN_HEAD;
             check_gradients(frozen[i], &o);
         }
+}
+
+static fovea_trainer_options options_of_head(fovea_head head)
+{
+    fovea_trainer_options o = options_of(FOVEA_STAGE_TASK, NULL);
+    o.task = FOVEA_TASK_SEGMENTATION;
+    o.head = head;
+    o.trainable = FOVEA_TRAIN_HEAD;
+    return o;
+}
+
+/* Heads of convolutions: Semantic FPN on all stages of a pyramid; DPT's neck on a ViT, alone and
+ * with the blocks whose features it takes. */
+static void gradients_of_decoders(void **state)
+{
+    (void)state;
+    fovea_trainer_options o = options_of_head(FOVEA_HEAD_FPN);
+    for (size_t i = 0; i < FROZEN; i++)
+        if (all_of_it || i == 1)
+            check_gradients(frozen[i], &o);
+    o = options_of_head(FOVEA_HEAD_DPT_LITE);
+    for (size_t i = 0; i < FAMILIES; i++) {
+        o.trainable = i % 2 ? FOVEA_TRAIN_HEAD : FOVEA_TRAIN_ALL;
+        if (all_of_it || i < 2)
+            check_gradients(families[i], &o);
+    }
+}
+
+/* What is saved is loaded again with its head, computes the same, and is trained further; with
+ * other classes the last layer alone is new. */
+static void decoders_are_saved(void **state)
+{
+    (void)state;
+    static const char *const models[] = {"synthetic:mavit-t", "dinov2-03"};
+    static const char *const kept[] = {"neck.lateral_convs.0.conv.weight",
+                                       "dpt_head.neck.convs.0.weight"};
+    static const char *const last[] = {"decode_head.conv_seg.weight", "dpt_head.classify.weight"};
+    fovea_device *device = open_device(2);
+    for (int i = 0; i < 2; i++) {
+        fovea_trainer_options o = options_of_head(i ? FOVEA_HEAD_DPT_LITE : FOVEA_HEAD_FPN);
+        fovea_trainer *t = make(device, models[i], &o), *again;
+        run_step(t);
+        const double loss = loss_of(t);
+        assert_int_equal(fovea_trainer_save(t, folder, FOVEA_DTYPE_F32, 0), FOVEA_OK);
+        assert_int_equal(fovea_trainer_create(&again, folder, NULL, device, &o), FOVEA_OK);
+        assert_true(loss_of(again) == loss);
+        assert_false(again->model->new_head);
+        fovea_trainer_free(again);
+        o.classes++;
+        assert_int_equal(fovea_trainer_create(&again, folder, NULL, device, &o), FOVEA_OK);
+        const fv_master *a = fv_masters_find(&t->masters, kept[i]),
+                        *b = fv_masters_find(&again->masters, kept[i]);
+        assert_memory_equal(a->weight, b->weight, a->tensor->elements * sizeof *a->weight);
+        b = fv_masters_find(&again->masters, last[i]);
+        assert_int_equal(b->tensor->shape[0], o.classes);
+        fovea_trainer_free(again);
+        o.head = FOVEA_HEAD_LINEAR; /* there is one of another kind */
+        assert_int_equal(fovea_trainer_create(&again, folder, NULL, device, &o), FOVEA_ENOTSUP);
+        fovea_trainer_free(t);
+        clear_folder();
+    }
+    fovea_device_close(device);
+}
+
+static void heads_that_do_not_fit_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *model, *message;
+        fovea_head head;
+        fovea_task task;
+        fovea_status status;
+    } wrong[] = {
+        {"vit-01", "reads the stages", FOVEA_HEAD_FPN, FOVEA_TASK_SEGMENTATION, FOVEA_ENOTSUP},
+        {"synthetic:mavit-t", "plain ViT", FOVEA_HEAD_DPT_LITE, FOVEA_TASK_SEGMENTATION,
+         FOVEA_ENOTSUP},
+        {"vit-01", "segmentation", FOVEA_HEAD_DPT_LITE, FOVEA_TASK_CLASSES, FOVEA_EINVAL},
+        {"synthetic:mavit-t-upernet", "cannot be trained", FOVEA_HEAD_FPN, FOVEA_TASK_SEGMENTATION,
+         FOVEA_ENOTSUP},
+        {"synthetic:mavit-t-fpn", "folded", FOVEA_HEAD_FPN, FOVEA_TASK_SEGMENTATION, FOVEA_ENOTSUP},
+    };
+    fovea_device *device = open_device(1);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        fovea_trainer_options o = options_of_head(wrong[i].head);
+        fovea_trainer *t = NULL;
+        o.task = wrong[i].task;
+        assert_int_equal(fovea_trainer_create(&t, model_path(wrong[i].model), NULL, device, &o),
+                         wrong[i].status);
+        assert_null(t);
+        if (!strstr(fovea_error(), wrong[i].message))
+            fail_msg("%s: %s", wrong[i].model, fovea_error());
+    }
+    fovea_device_close(device);
 }
 
 static void families_without_gradients_are_refused(void **state)
@@ -807,6 +916,9 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_of_every_family),
         cmocka_unit_test(gradients_of_heads_alone),
+        cmocka_unit_test(gradients_of_decoders),
+        cmocka_unit_test(decoders_are_saved),
+        cmocka_unit_test(heads_that_do_not_fit_are_refused),
         cmocka_unit_test(families_without_gradients_are_refused),
         cmocka_unit_test(gradients_of_every_attention),
         cmocka_unit_test(gradients_of_foveated_attention),

@@ -11,7 +11,7 @@ typedef struct adapt_texts {
     const char *stage, *data, *steps, *epochs, *batch, *seed, *every, *patience, *log;
     const char *lr, *lr_end, *lr_schedule, *warmup, *loss, *lambda, *ratio, *decay, *beta1, *beta2;
     const char *clip, *ema, *trainable, *crop, *flip, *jitter, *task, *classes, *hyper, *tensors;
-    const char *val, *val_every, *teacher_memory;
+    const char *val, *val_every, *teacher_memory, *head;
     bool whole;
 } adapt_texts;
 
@@ -192,11 +192,14 @@ static int settle_task(adapt_run *r, const adapt_texts *t, const fovea_model *mo
                        const fovea_model_info *info)
 {
     static const char *const tasks[] = {"classes", "segmentation", NULL};
+    static const char *const heads[] = {"linear", "fpn", "dpt-lite", NULL};
     fovea_trainer_options *o = &r->options;
     const bool masked = r->data.masks || r->batches.masked;
     const bool labelled = r->data.classes || r->batches.labelled;
-    int task = masked ? FOVEA_TASK_SEGMENTATION : FOVEA_TASK_CLASSES;
+    int task = masked ? FOVEA_TASK_SEGMENTATION : FOVEA_TASK_CLASSES, head = (int)o->head;
     CLI_TRY(cli_choose(&task, "task", t->task, tasks));
+    CLI_TRY(cli_choose(&head, "head", t->head, heads));
+    o->head = (fovea_head)head;
     CLI_TRY(cli_number(&o->classes, "classes", t->classes, 1, DATASET_CLASSES));
     o->task = (fovea_task)task;
     if (task == FOVEA_TASK_SEGMENTATION) {
@@ -508,6 +511,11 @@ int cli_adapt(const cli_command *self, int argc, char **argv)
         {"flip", 0, "P", "how often left and right change places, 0", &t.flip},
         {"jitter", 0, "X", "of brightness, contrast, saturation: 0.2, stage 3: 0", &t.jitter},
         {"task", 0, "NAME", "stage 3: classes, segmentation (where there are masks)", &t.task},
+        {"head", 0, "NAME",
+         "of a segmentation: linear; fpn, on all stages of a pyramid; dpt-lite, on four depths of "
+         "a "
+         "ViT",
+         &t.head},
         {"classes", 0, "N", "stage 3: of the head, where the data do not tell", &t.classes},
         {"seed", 0, "N", "of the order, the crops, new heads, 0", &t.seed},
         {"every", 0, "N", "steps between checkpoints; every 5 minutes if not given", &t.every},

@@ -52,11 +52,11 @@ static int begin(exam *e, const char *folder)
 {
     const task_validation *v = e->v;
     const bool masked = v->task == FOVEA_TASK_SEGMENTATION;
-    const char *const output = masked ? "segmentation" : "logits";
     const size_t pixels = (size_t)v->policy.width * v->policy.height;
     fovea_output_info info = FOVEA_OUTPUT_INFO_INIT;
     fovea_plan_options options = FOVEA_PLAN_OPTIONS_INIT;
     CLI_TRY(cli_load_model(&e->model, folder, NULL));
+    const char *const output = masked ? cli_segments_output(e->model) : "logits";
     options.frame.format = FOVEA_FORMAT_RGB8;
     options.frame.width = v->policy.width;
     options.frame.height = v->policy.height;
