@@ -86,8 +86,7 @@ static int add_records(run_state *r, const char *name)
         json_t *mask = run_mask_json(r, i);
         code = pixels_inside(inside, r, i);
         json_object_set_new(mask, "segmentation", run_lengths(inside, r->width, r->height));
-        json_object_set_new(mask, "image_id", json_integer((json_int_t)r->frames));
-        json_object_set_new(mask, "file_name", cli_json_text(name));
+        run_coco_picture(mask, r, name);
         json_array_append_new(r->masks.coco, mask);
     }
     free(inside);
