@@ -121,6 +121,12 @@ typedef struct run_state {
     size_t patches;
 } run_state;
 
+/* Of the current frame. */
+static inline size_t run_pixels(const run_state *r)
+{
+    return (size_t)r->width * r->height;
+}
+
 /* cmd_run.c: a plan for such frames, unless it is there; one frame. */
 int run_plan_for(run_state *r, fovea_format format, uint32_t width, uint32_t height);
 int run_outputs(run_state *r, const fovea_frame *frame, double *seconds);
