@@ -289,34 +289,23 @@ class plan : public handle<fovea_plan, fovea_plan_free>
      * for, which becomes as long as there are. */
     fovea_status try_detections(buffers outputs, std::vector<fovea_detection> &boxes) noexcept
     {
-        const given outs(outputs);
-        std::size_t found = 0;
-        const fovea_status status =
-            fovea_detections(*this, outs.out, outs.count, boxes.data(), boxes.size(), &found);
-        boxes.resize(status == FOVEA_OK ? found : 0);
-        return status;
+        return records(fovea_detections, outputs, boxes);
     }
     /* Masks likewise; `map` has room for every pixel of the frame, or is empty. */
     fovea_status try_masks(buffers outputs, const fovea_mask_options &options,
                            std::vector<fovea_mask> &masks, std::vector<std::uint16_t> &map) noexcept
     {
-        const given outs(outputs);
-        std::size_t found = 0;
-        const fovea_status status =
-            fovea_masks(*this, outs.out, outs.count, &options, masks.data(), masks.size(), &found,
-                        map.empty() ? nullptr : map.data(), map.size());
-        masks.resize(status == FOVEA_OK ? found : 0);
-        return status;
+        const auto get = [&](fovea_plan *object, const fovea_output *out, std::size_t n,
+                             fovea_mask *to, std::size_t room, std::size_t *found) {
+            return fovea_masks(object, out, n, &options, to, room, found,
+                               map.empty() ? nullptr : map.data(), map.size());
+        };
+        return records(get, outputs, masks);
     }
     /* Key points likewise: `points` has room for all. */
     fovea_status try_keypoints(buffers outputs, std::vector<fovea_keypoint> &points) noexcept
     {
-        const given outs(outputs);
-        std::size_t found = 0;
-        const fovea_status status =
-            fovea_keypoints(*this, outs.out, outs.count, points.data(), points.size(), &found);
-        points.resize(status == FOVEA_OK ? found : 0);
-        return status;
+        return records(fovea_keypoints, outputs, points);
     }
     /* Maps of the extent; `depth` and `classes` have room for all its pixels. */
     fovea_status try_depth_map(buffers outputs, fovea_extent extent,
@@ -352,6 +341,18 @@ class plan : public handle<fovea_plan, fovea_plan_free>
                     out[count++] = {one.data(), one.size() * sizeof(float)};
         }
     };
+    /* Records that are found in outputs, as many as `out` has room for, which becomes as long as
+     * there are; get(plan, outputs, their number, records, room, &found). */
+    template <typename Get, typename Record>
+    fovea_status records(Get get, buffers outputs, std::vector<Record> &out) noexcept
+    {
+        const given outs(outputs);
+        std::size_t found = 0;
+        const fovea_status status =
+            get(*this, outs.out, outs.count, out.data(), out.size(), &found);
+        out.resize(status == FOVEA_OK ? found : 0);
+        return status;
+    }
     friend result<plan>;
     explicit plan(owner object) noexcept : handle(object)
     {

@@ -80,8 +80,7 @@ fv_level fv_conv_module_emit(fv_builder *b, const char *label, const fv_conv_mod
 
 void fv_conv_module_weights(const fv_conv_module *c, fv_weight_visit *visit, void *ctx)
 {
-    visit(ctx, &c->l.w);
-    visit(ctx, &c->l.b);
+    fv_layer_visit(&c->l, visit, ctx);
 }
 
 void fv_level_resize(fv_builder *b, const char *label, const fv_level *in, const fv_grid *to,

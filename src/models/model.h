@@ -43,6 +43,12 @@ enum fv_purpose {
     FV_IS_HEAD,         /* the classification head */
 };
 typedef void fv_weight_visit(void *ctx, const fv_weight *w);
+/* Weight and bias, present or not. */
+static inline void fv_layer_visit(const fv_layer *l, fv_weight_visit *visit, void *ctx)
+{
+    visit(ctx, &l->w);
+    visit(ctx, &l->b);
+}
 
 static inline void fv_layer_visit(const fv_layer *l, fv_weight_visit *visit, void *ctx)
 {

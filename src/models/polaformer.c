@@ -185,10 +185,8 @@ void fv_pola_weights(const fovea_model *m, enum fv_purpose purpose, fv_weight_vi
                      void *ctx)
 {
     const fv_pola *p = m->roles;
-    if (purpose != FV_IS_HEAD)
-        return;
-    visit(ctx, &p->head.w);
-    visit(ctx, &p->head.b);
+    if (purpose == FV_IS_HEAD)
+        fv_layer_visit(&p->head, visit, ctx);
 }
 
 void fv_pola_classify(const fv_pola_context *c, fv_view rows)

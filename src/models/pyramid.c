@@ -336,8 +336,6 @@ void fv_pyramid_weights(const fovea_model *m, enum fv_purpose purpose, fv_weight
                         void *ctx)
 {
     const fv_pyramid *p = m->roles;
-    if (purpose != FV_IS_HEAD)
-        return;
-    visit(ctx, &p->head.w);
-    visit(ctx, &p->head.b);
+    if (purpose == FV_IS_HEAD)
+        fv_layer_visit(&p->head, visit, ctx);
 }

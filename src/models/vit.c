@@ -558,18 +558,17 @@ static void visit_weights(const fovea_model *m, enum fv_purpose purpose, fv_weig
     for (uint32_t i = 0; purpose == FV_MAKES_ATTENTION && i < v->depth; i++) {
         const fv_vit_block *b = &v->block[i];
         const fv_vit_whole *o = &b->whole;
-        const fv_weight *w[] = {&b->q.w,   &b->q.b,     &b->kv.w,  &b->kv.b,  &b->sla_q,
-                                &b->sla_k, &b->vectors, &o->dwc.w, &o->dwc.b, &o->ln.w,
-                                &o->ln.b,  &o->gate.w,  &o->gate.b};
-        for (size_t k = 0; k < sizeof w / sizeof *w; k++)
-            visit(ctx, w[k]);
+        const fv_layer *layers[] = {&b->q, &b->kv, &o->dwc, &o->ln, &o->gate};
+        const fv_weight *others[] = {&b->sla_q, &b->sla_k, &b->vectors};
+        for (size_t k = 0; k < sizeof layers / sizeof *layers; k++)
+            fv_layer_visit(layers[k], visit, ctx);
+        for (size_t k = 0; k < sizeof others / sizeof *others; k++)
+            visit(ctx, others[k]);
     }
     for (size_t i = 0; purpose == FV_IS_POSITION && i < sizeof positions / sizeof *positions; i++)
         visit(ctx, positions[i]);
-    if (purpose == FV_IS_HEAD) {
-        visit(ctx, &v->classifier.w);
-        visit(ctx, &v->classifier.b);
-    }
+    if (purpose == FV_IS_HEAD)
+        fv_layer_visit(&v->classifier, visit, ctx);
 }
 
 const fv_family fv_family_vit = {

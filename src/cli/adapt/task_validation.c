@@ -3,9 +3,9 @@
 #include "cli/adapt/task_validation.h"
 
 #include <stdlib.h>
-#include <string.h>
 
-enum { CLASSES = 256, NO_CLASS = 255 };
+#include "cli/common/class_metrics.h"
+#include "cli/common/segment_metrics.h"
 
 /* A judgement under way. */
 typedef struct exam {
@@ -17,8 +17,9 @@ typedef struct exam {
     fovea_output out;
     uint8_t *rgb, *mask;
     uint16_t *found;
-    size_t pictures, right;                                      /* classes */
-    uint64_t truth[CLASSES], given[CLASSES], both[CLASSES], all; /* segmentation: pixels */
+    size_t pictures;
+    class_counts classified; /* of the task that it is */
+    segment_counts segmented;
 } exam;
 
 const char *task_validation_metric(fovea_task task, size_t i)
@@ -86,16 +87,11 @@ static void end(exam *e)
 
 /* ---- pictures ---- */
 
-/* The largest logit, of equals the first. */
 static int count_picture(exam *e, uint32_t label, const char *name)
 {
-    const float *x = e->rows;
     if (label >= e->classes)
         return cli_fail(CLI_INPUT, "%s: has class %u, there are %u", name, label, e->classes);
-    bool right = x[label] == x[label];
-    for (uint32_t k = 0; k < e->classes; k++)
-        right &= !(x[k] > x[label] || (x[k] == x[label] && k < label));
-    e->right += right;
+    class_count(&e->classified, class_before(e->rows, e->classes, label));
     return CLI_OK;
 }
 
@@ -103,17 +99,11 @@ static int count_pixels(exam *e, const char *name)
 {
     const size_t pixels = (size_t)e->v->policy.width * e->v->policy.height;
     CLI_TRY(cli_check(fovea_class_map(e->plan, &e->out, 1, FOVEA_EXTENT_FRAME, e->found, pixels)));
-    for (size_t i = 0; i < pixels; i++) {
-        if (e->mask[i] == NO_CLASS || e->found[i] == FOVEA_NO_CLASS)
-            continue;
-        if (e->mask[i] >= e->classes)
+    for (size_t i = 0; i < pixels; i++)
+        if (segment_judged(e->mask[i], e->found[i]) && e->mask[i] >= e->classes)
             return cli_fail(CLI_INPUT, "%s: its mask has class %u, there are %u", name, e->mask[i],
                             e->classes);
-        e->all++;
-        e->truth[e->mask[i]]++;
-        e->given[e->found[i]]++;
-        e->both[e->mask[i]] += e->mask[i] == e->found[i];
-    }
+    segment_count(&e->segmented, e->mask, e->found, pixels);
     return CLI_OK;
 }
 
@@ -142,27 +132,19 @@ static int judge_picture(exam *e, size_t i)
 
 static int measure(double metric[TASK_METRICS], const exam *e)
 {
-    double sum = 0, present = 0, right = 0;
     if (!e->pictures)
         return cli_fail(CLI_INPUT, "%s: none of the held-out pictures can be read",
                         e->v->data.path);
     if (e->v->task == FOVEA_TASK_CLASSES) {
-        metric[0] = (double)e->right / (double)e->pictures;
+        metric[0] = class_score(&e->classified).top1;
         return CLI_OK;
     }
-    if (!e->all)
+    if (!e->segmented.seen)
         return cli_fail(CLI_INPUT, "%s: no pixel of the held-out masks has a class",
                         e->v->data.path);
-    for (int k = 0; k < CLASSES; k++) {
-        const uint64_t either = e->truth[k] + e->given[k] - e->both[k];
-        if (!either)
-            continue;
-        sum += (double)e->both[k] / (double)either;
-        right += (double)e->both[k];
-        present++;
-    }
-    metric[0] = sum / present;
-    metric[1] = right / (double)e->all;
+    const segment_scores s = segment_score(&e->segmented);
+    metric[0] = s.miou;
+    metric[1] = s.pixel_accuracy;
     return CLI_OK;
 }
 

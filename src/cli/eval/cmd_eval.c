@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/common/depth_truth.h"
 #include "cli/common/interrupt.h"
 #include "cli/eval/eval.h"
 
@@ -91,7 +92,7 @@ static int evaluate(eval_run *r, const char *model)
 {
     r->path = model;
     CLI_TRY(check_options(r));
-    r->pictures = r->against || r->annotations_path ? NULL : eval_depth_pictures(r->data_path);
+    r->pictures = r->against || r->annotations_path ? NULL : depth_truth_pictures(r->data_path);
     CLI_TRY(dataset_open(&r->data, r->pictures ? r->pictures : r->data_path));
     CLI_TRY(choose_task(r));
     CLI_TRY(check_depth(r));

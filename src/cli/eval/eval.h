@@ -7,8 +7,8 @@
 #define FOVEA_CLI_EVAL_H
 
 #include "cli/common/dataset.h"
+#include "cli/common/depth_metrics.h"
 #include "cli/eval/annotations.h"
-#include "cli/eval/depth_metrics.h"
 
 #define EVAL_SCHEMA "fovea.eval/1"
 
@@ -93,10 +93,6 @@ typedef struct eval_task {
 } eval_task;
 
 extern const eval_task eval_boxes, eval_classes, eval_segments, eval_depth, eval_agreement;
-/* eval_depth.c: whether `path` has the folders `images` and `depth`; that of pictures, to be freed.
- */
-char *eval_depth_pictures(const char *path);
-
 /* eval_classes.c: whether a folder or a category is called as a class, up to the first comma of its
  * name; '_' stands for a space, and case does not count: "great_white_shark" is "great white shark,
  * white shark". */

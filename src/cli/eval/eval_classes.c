@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/common/class_metrics.h"
 #include "cli/eval/eval.h"
 
 bool eval_same_name(const char *name, const char *label)
@@ -72,34 +73,26 @@ static int begin(eval_run *r)
     return match(r);
 }
 
-/* How many classes come before the true one; of equal scores the first class does. */
 static int measure(json_t *record, eval_run *r, eval_case *c, const dataset_picture *p,
                    size_t index)
 {
     (void)index;
-    const float *score = eval_rows(&c->run);
-    const uint32_t classes = c->run.out.columns, truth = r->class_of[p->label];
-    uint32_t before = 0;
-    for (uint32_t k = 0; k < classes; k++)
-        before += score[k] > score[truth] || (score[k] == score[truth] && k < truth);
-    if (score[truth] != score[truth])
-        before = classes;
+    const uint32_t before =
+        class_before(eval_rows(&c->run), c->run.out.columns, r->class_of[p->label]);
     json_object_set_new(record, "before", json_integer((json_int_t)before));
     return CLI_OK;
 }
 
 static json_t *metrics(const eval_run *r, const json_t *records)
 {
-    size_t i, first = 0, fifth = 0;
+    size_t i;
     json_t *record;
-    const double n = (double)json_array_size(records);
+    class_counts n = {0};
     (void)r;
-    json_array_foreach(records, i, record) {
-        const json_int_t before = json_integer_value(json_object_get(record, "before"));
-        first += before < 1;
-        fifth += before < 5;
-    }
-    return json_pack("{s:f, s:f}", "top1", (double)first / n, "top5", (double)fifth / n);
+    json_array_foreach(records, i, record)
+        class_count(&n, (uint32_t)json_integer_value(json_object_get(record, "before")));
+    const class_scores s = class_score(&n);
+    return json_pack("{s:f, s:f}", "top1", s.top1, "top5", s.top5);
 }
 
 static double first_metric(const json_t *result)

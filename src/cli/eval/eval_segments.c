@@ -2,14 +2,8 @@
  * the masks' own resolution. */
 #include <stdlib.h>
 
+#include "cli/common/segment_metrics.h"
 #include "cli/eval/eval.h"
-
-enum { CLASSES = 256, NO_CLASS = 255 };
-
-/* Pixels of a class: that have it, that were found to have it, both. */
-typedef struct counts {
-    uint64_t truth[CLASSES], found[CLASSES], both[CLASSES];
-} counts;
 
 static int begin(eval_run *r)
 {
@@ -21,23 +15,10 @@ static int begin(eval_run *r)
                         "%s: has no segmentation head; put a linear one beside it as "
                         "segmentation.safetensors",
                         r->path);
-    if (r->s.info.segments > CLASSES)
+    if (r->s.info.segments > SEGMENT_CLASSES)
         return cli_fail(CLI_UNSUPPORTED, "%s: a head of %u classes; masks have %d at most", r->path,
-                        r->s.info.segments, CLASSES);
+                        r->s.info.segments, SEGMENT_CLASSES);
     return CLI_OK;
-}
-
-/* Of the picture's pixels those that the crop has left. */
-static void count(counts *out, uint64_t *seen, const dataset_picture *p, const uint16_t *class)
-{
-    for (size_t i = 0; i < (size_t)p->width * p->height; i++) {
-        if (p->mask[i] == NO_CLASS || class[i] == FOVEA_NO_CLASS)
-            continue;
-        ++*seen;
-        out->truth[p->mask[i]]++;
-        out->found[class[i]]++;
-        out->both[class[i]] += class[i] == p->mask[i];
-    }
 }
 
 static int check_mask(uint64_t *labelled, const eval_run *r, const dataset_picture *p, size_t index)
@@ -45,7 +26,7 @@ static int check_mask(uint64_t *labelled, const eval_run *r, const dataset_pictu
     const size_t pixels = (size_t)p->width * p->height;
     uint8_t top = 0;
     for (size_t i = 0; i < pixels; i++)
-        if (p->mask[i] != NO_CLASS) {
+        if (p->mask[i] != SEGMENT_NO_CLASS) {
             top = p->mask[i] > top ? p->mask[i] : top;
             ++*labelled;
         }
@@ -62,23 +43,23 @@ static int measure(json_t *record, eval_run *r, eval_case *c, const dataset_pict
 {
     const eval_runner *run = &c->run;
     const size_t pixels = (size_t)p->width * p->height;
-    uint64_t labelled = 0, seen = 0;
+    uint64_t labelled = 0;
     CLI_TRY(check_mask(&labelled, r, p, index));
-    counts *n = cli_alloc(1, sizeof *n);
+    segment_counts *n = cli_alloc(1, sizeof *n);
     uint16_t *class = cli_alloc(pixels, sizeof *class);
     const int code = cli_check(
         fovea_class_map(run->plan, run->outs, run->n_outputs, FOVEA_EXTENT_FRAME, class, pixels));
     if (!code)
-        count(n, &seen, p, class);
+        segment_count(n, p->mask, class, pixels);
     json_t *classes = json_array();
-    for (int k = 0; k < CLASSES; k++)
-        if (n->truth[k] + n->found[k] > 0)
+    for (int k = 0; k < SEGMENT_CLASSES; k++)
+        if (segment_present(n, k))
             json_array_append_new(classes,
                                   json_pack("[i, I, I, I]", k, (json_int_t)n->truth[k],
                                             (json_int_t)n->found[k], (json_int_t)n->both[k]));
     json_object_set_new(record, "classes", classes);
     json_object_set_new(record, "labelled", json_integer((json_int_t)labelled));
-    json_object_set_new(record, "seen", json_integer((json_int_t)seen));
+    json_object_set_new(record, "seen", json_integer((json_int_t)n->seen));
     free(class);
     free(n);
     return code;
@@ -89,49 +70,45 @@ static uint64_t number(const json_t *array, size_t i)
     return (uint64_t)json_integer_value(json_array_get(array, i));
 }
 
-static void add(counts *all, const json_t *classes)
+static void add(segment_counts *all, const json_t *classes)
 {
     size_t i;
     json_t *c;
     json_array_foreach(classes, i, c) {
-        const uint64_t k = number(c, 0) % CLASSES;
+        const uint64_t k = number(c, 0) % SEGMENT_CLASSES;
         all->truth[k] += number(c, 1);
         all->found[k] += number(c, 2);
         all->both[k] += number(c, 3);
     }
 }
 
-static json_t *class_json(const eval_run *r, const counts *n, int k)
+static json_t *class_json(const eval_run *r, const segment_counts *n, int k)
 {
     const char *label = r->s.info.classes == 0 ? fovea_model_label(r->s.model, (uint32_t)k) : NULL;
-    const uint64_t either = n->truth[k] + n->found[k] - n->both[k];
     return json_pack("{s:i, s:o, s:f, s:I}", "class", k, "label", cli_json_text(label ? label : ""),
-                     "iou", (double)n->both[k] / (double)either, "pixels", (json_int_t)n->truth[k]);
+                     "iou", segment_iou(n, k), "pixels", (json_int_t)n->truth[k]);
 }
 
 static json_t *metrics(const eval_run *r, const json_t *records)
 {
-    counts *n = cli_alloc(1, sizeof *n);
-    uint64_t labelled = 0, seen = 0, right = 0;
-    double iou = 0, present = 0;
+    segment_counts *n = cli_alloc(1, sizeof *n);
+    uint64_t labelled = 0;
     json_t *record, *classes = json_array();
     size_t i;
     json_array_foreach(records, i, record) {
         add(n, json_object_get(record, "classes"));
         labelled += (uint64_t)json_integer_value(json_object_get(record, "labelled"));
-        seen += (uint64_t)json_integer_value(json_object_get(record, "seen"));
+        n->seen += (uint64_t)json_integer_value(json_object_get(record, "seen"));
     }
-    for (int k = 0; k < CLASSES; k++)
-        if (n->truth[k] + n->found[k] > 0) {
-            iou += (double)n->both[k] / (double)(n->truth[k] + n->found[k] - n->both[k]);
-            present++;
-            right += n->both[k];
+    for (int k = 0; k < SEGMENT_CLASSES; k++)
+        if (segment_present(n, k))
             json_array_append_new(classes, class_json(r, n, k));
-        }
+    const segment_scores s = segment_score(n);
+    const double share = (double)n->seen / (double)labelled;
     free(n);
-    return json_pack("{s:o, s:o, s:o, s:o}", "miou", cli_json_number(iou / present),
-                     "pixel_accuracy", cli_json_number((double)right / (double)seen), "seen",
-                     cli_json_number((double)seen / (double)labelled), "classes", classes);
+    return json_pack("{s:o, s:o, s:o, s:o}", "miou", cli_json_number(s.miou), "pixel_accuracy",
+                     cli_json_number(s.pixel_accuracy), "seen", cli_json_number(share), "classes",
+                     classes);
 }
 
 static double first_metric(const json_t *result)

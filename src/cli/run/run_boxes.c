@@ -17,37 +17,22 @@ int run_detect(run_state *r, const char *name)
     for (size_t i = 0; !code && i < b->count; i++) {
         b->all = cli_grow(b->all, b->kept, sizeof *b->all);
         b->all[b->kept++] = (run_box){b->found[i], r->frames};
-        if (b->path)
-            json_array_append_new(b->coco, run_box_json(r, i, name));
+        if (!b->path)
+            continue;
+        json_t *box = run_box_json(r, i);
+        run_coco_picture(box, r, name);
+        json_array_append_new(b->coco, box);
     }
     return code;
 }
 
-json_t *run_box_json(const run_state *r, size_t i, const char *name)
+json_t *run_box_json(const run_state *r, size_t i)
 {
     const fovea_detection *d = &r->boxes.found[i];
     double b[4];
     cli_place_box(b, d, &r->info, r->width, r->height);
-    json_t *box = json_pack("{s:[f, f, f, f], s:f, s:i}", "bbox", b[0], b[1], b[2], b[3], "score",
-                            (double)d->score, "category_id", (int)d->label);
-    if (name) {
-        json_object_set_new(box, "image_id", json_integer((json_int_t)r->frames));
-        json_object_set_new(box, "file_name", cli_json_text(name));
-    }
-    return box;
-}
-
-int run_save_coco(const run_state *r, const char *path, const json_t *coco, const char *one,
-                  const char *many)
-{
-    const size_t n = json_array_size(coco);
-    cli_output file;
-    CLI_TRY(cli_output_begin(&file, path));
-    const int bad = json_dumpf(coco, file.file, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
-    CLI_TRY(cli_output_end(&file, bad ? "its text cannot be made" : NULL));
-    cli_tell("%s: %zu %s of %zu picture%s", path, n, n == 1 ? one : many, r->frames,
-             r->frames == 1 ? "" : "s");
-    return CLI_OK;
+    return json_pack("{s:[f, f, f, f], s:f, s:i}", "bbox", b[0], b[1], b[2], b[3], "score",
+                     (double)d->score, "category_id", (int)d->label);
 }
 
 size_t run_box_tensors(const run_state *r, fovea_tensor out[RUN_BOX_TENSORS])

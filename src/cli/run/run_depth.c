@@ -4,11 +4,6 @@
 
 #include "cli/run/runner.h"
 
-static size_t pixels_of(const run_state *r)
-{
-    return (size_t)r->width * r->height;
-}
-
 static int by_value(const void *a, const void *b)
 {
     const float x = *(const float *)a, y = *(const float *)b;
@@ -19,9 +14,9 @@ static int by_value(const void *a, const void *b)
 static void measure(run_state *r)
 {
     run_depth *d = &r->depth;
-    float *sorted = cli_alloc(pixels_of(r), sizeof *sorted);
+    float *sorted = cli_alloc(run_pixels(r), sizeof *sorted);
     size_t n = 0;
-    for (size_t i = 0; i < pixels_of(r); i++)
+    for (size_t i = 0; i < run_pixels(r); i++)
         if (isfinite(d->of_pixel[i]))
             sorted[n++] = d->of_pixel[i];
     qsort(sorted, n, sizeof *sorted, by_value);
@@ -45,8 +40,8 @@ bool run_depth_colour(uint8_t rgb[3], const run_depth *d, size_t pixel, const co
 
 static int write_colours(const run_state *r, const char *name)
 {
-    cli_image picture = {r->width, r->height, cli_alloc(pixels_of(r), 3)};
-    for (size_t i = 0; i < pixels_of(r); i++)
+    cli_image picture = {r->width, r->height, cli_alloc(run_pixels(r), 3)};
+    for (size_t i = 0; i < run_pixels(r); i++)
         run_depth_colour(picture.rgb + 3 * i, &r->depth, i, r->depth.map);
     const int code = cli_image_write_png(name, &picture);
     cli_image_free(&picture);
@@ -56,9 +51,9 @@ static int write_colours(const run_state *r, const char *name)
 /* Of metric models millimetres. */
 static int write_steps(const run_state *r, const char *name)
 {
-    uint16_t *steps = cli_alloc(pixels_of(r), sizeof *steps);
+    uint16_t *steps = cli_alloc(run_pixels(r), sizeof *steps);
     int code = cli_check(fovea_depth_map_u16(r->plan, r->outs, r->n, FOVEA_EXTENT_FRAME,
-                                             r->s.info.metric ? 1e-3 : 0, steps, pixels_of(r)));
+                                             r->s.info.metric ? 1e-3 : 0, steps, run_pixels(r)));
     CLI_THEN(code, cli_depth_write_png(name, steps, r->width, r->height));
     free(steps);
     return code;
@@ -70,9 +65,9 @@ int run_find_depth(run_state *r, const char *input)
     if (!d->wanted)
         return CLI_OK;
     free(d->of_pixel);
-    d->of_pixel = cli_alloc(pixels_of(r), sizeof *d->of_pixel);
+    d->of_pixel = cli_alloc(run_pixels(r), sizeof *d->of_pixel);
     CLI_TRY(cli_check(
-        fovea_depth_map(r->plan, r->outs, r->n, FOVEA_EXTENT_FRAME, d->of_pixel, pixels_of(r))));
+        fovea_depth_map(r->plan, r->outs, r->n, FOVEA_EXTENT_FRAME, d->of_pixel, run_pixels(r))));
     measure(r);
     if (!d->path)
         return CLI_OK;

@@ -7,11 +7,6 @@
 
 enum { MASKS = 255 }; /* a picture of numbers has no more */
 
-static size_t pixels_of(const run_state *r)
-{
-    return (size_t)r->width * r->height;
-}
-
 /* ---- run lengths, as COCO's tools pack them ---- */
 
 typedef struct packed_runs {
@@ -72,22 +67,21 @@ static int pixels_inside(uint8_t *inside, const run_state *r, size_t i)
     const run_masks *m = &r->masks;
     if (m->options.rule == FOVEA_MASKS_INSTANCE)
         return cli_check(
-            fovea_mask_pixels(r->plan, r->outs, r->n, m->found[i].query, inside, pixels_of(r)));
-    for (size_t k = 0; k < pixels_of(r); k++)
+            fovea_mask_pixels(r->plan, r->outs, r->n, m->found[i].query, inside, run_pixels(r)));
+    for (size_t k = 0; k < run_pixels(r); k++)
         inside[k] = m->map[k] == i + 1;
     return CLI_OK;
 }
 
 static int add_records(run_state *r, const char *name)
 {
-    uint8_t *inside = cli_alloc(pixels_of(r), sizeof *inside);
+    uint8_t *inside = cli_alloc(run_pixels(r), sizeof *inside);
     int code = CLI_OK;
     for (size_t i = 0; i < r->masks.count && !code; i++) {
         json_t *mask = run_mask_json(r, i);
         code = pixels_inside(inside, r, i);
         json_object_set_new(mask, "segmentation", run_lengths(inside, r->width, r->height));
-        json_object_set_new(mask, "image_id", json_integer((json_int_t)r->frames));
-        json_object_set_new(mask, "file_name", cli_json_text(name));
+        run_coco_picture(mask, r, name);
         json_array_append_new(r->masks.coco, mask);
     }
     free(inside);
@@ -97,10 +91,10 @@ static int add_records(run_state *r, const char *name)
 static int write_numbers(run_state *r, const char *input)
 {
     uint8_t palette[3 * (MASKS + 1)] = {0};
-    uint8_t *index = cli_alloc(pixels_of(r), sizeof *index);
+    uint8_t *index = cli_alloc(run_pixels(r), sizeof *index);
     for (size_t i = 0; i < r->masks.count; i++)
         colour_of_instance(palette + 3 * (i + 1), i);
-    for (size_t k = 0; k < pixels_of(r); k++)
+    for (size_t k = 0; k < run_pixels(r); k++)
         index[k] = (uint8_t)r->masks.map[k];
     char *name = run_picture_name(r, r->masks.path, input);
     const int code = cli_indices_write_png(name, index, r->width, r->height, palette,
@@ -118,9 +112,9 @@ int run_find_masks(run_state *r, const char *input, const char *name)
     if (!m->found)
         m->found = cli_alloc(MASKS, sizeof *m->found);
     free(m->map);
-    m->map = cli_alloc(pixels_of(r), sizeof *m->map);
+    m->map = cli_alloc(run_pixels(r), sizeof *m->map);
     CLI_TRY(cli_check(fovea_masks(r->plan, r->outs, r->n, &m->options, m->found, MASKS, &m->count,
-                                  m->map, pixels_of(r))));
+                                  m->map, run_pixels(r))));
     if (!m->path)
         return CLI_OK;
     return cli_ends_with(m->path, ".json") ? add_records(r, name) : write_numbers(r, input);

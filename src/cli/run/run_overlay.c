@@ -23,7 +23,7 @@ bool run_overlays(const run_state *r)
 /* In its own pixels: of a frame that was normalised already as the model sees it. */
 static int photograph(cli_image *out, const run_state *r, const fovea_frame *frame)
 {
-    const size_t bytes = (size_t)r->width * r->height * 3;
+    const size_t bytes = run_pixels(r) * 3;
     if (r->format == FOVEA_FORMAT_PLANES_F32)
         return run_seen(out, r, frame);
     *out = (cli_image){r->width, r->height, cli_alloc(bytes, 1)};

@@ -6,7 +6,7 @@
 static json_t *pose(const run_state *r, const char *name)
 {
     const run_points *p = &r->points;
-    json_t *numbers = json_array();
+    json_t *out = json_object(), *numbers = json_array();
     double sum = 0;
     for (size_t k = 0; k < p->count; k++) {
         json_array_append_new(numbers, json_real((double)p->found[k].x));
@@ -14,9 +14,12 @@ static json_t *pose(const run_state *r, const char *name)
         json_array_append_new(numbers, json_real((double)p->found[k].score));
         sum += (double)p->found[k].score;
     }
-    return json_pack("{s:i, s:o, s:i, s:o, s:i, s:o}", "image_id", (int)r->frames, "file_name",
-                     cli_json_text(name), "category_id", 1, "keypoints", numbers, "num_keypoints",
-                     (int)p->count, "score", cli_json_number(sum / (double)p->count));
+    run_coco_picture(out, r, name);
+    json_object_set_new(out, "category_id", json_integer(1));
+    json_object_set_new(out, "keypoints", numbers);
+    json_object_set_new(out, "num_keypoints", json_integer((json_int_t)p->count));
+    json_object_set_new(out, "score", cli_json_number(sum / (double)p->count));
+    return out;
 }
 
 int run_find_points(run_state *r, const char *name)

@@ -77,7 +77,7 @@ static json_t *boxes(const run_state *r)
 {
     json_t *list = json_array();
     for (size_t i = 0; i < r->boxes.count; i++) {
-        json_t *box = run_box_json(r, i, NULL);
+        json_t *box = run_box_json(r, i);
         json_object_set_new(box, "label", cli_json_text(label(r, r->boxes.found[i].label, false)));
         json_array_append_new(list, box);
     }
@@ -91,7 +91,7 @@ static void print_boxes(const run_state *r)
     puts("   score  class         x        y    width   height");
     for (size_t i = 0; i < n; i++) {
         const fovea_detection *d = &r->boxes.found[i];
-        json_t *json = run_box_json(r, i, NULL);
+        json_t *json = run_box_json(r, i);
         const json_t *box = json_object_get(json, "bbox");
         char *text = cli_printable(label(r, d->label, false));
         printf("  %.4f  %5u", (double)d->score, d->label);

@@ -121,6 +121,12 @@ typedef struct run_state {
     size_t patches;
 } run_state;
 
+/* Of the current frame. */
+static inline size_t run_pixels(const run_state *r)
+{
+    return (size_t)r->width * r->height;
+}
+
 /* cmd_run.c: a plan for such frames, unless it is there; one frame. */
 int run_plan_for(run_state *r, fovea_format format, uint32_t width, uint32_t height);
 int run_outputs(run_state *r, const fovea_frame *frame, double *seconds);
@@ -161,14 +167,18 @@ void run_tell_written(const run_state *r, const char *path, const fovea_tensor *
 
 /* run_boxes.c: finds the current frame's boxes, if they are wanted; `name`: the picture's. */
 int run_detect(run_state *r, const char *name);
-/* Box i of the current frame as COCO has it; `name` NULL: without the picture's. */
-json_t *run_box_json(const run_state *r, size_t i, const char *name);
-int run_save_coco(const run_state *r, const char *path, const json_t *coco, const char *one,
-                  const char *many);
+/* Box i of the current frame as COCO has it, without the picture. */
+json_t *run_box_json(const run_state *r, size_t i);
 #define RUN_BOX_TENSORS 4
 /* Those of all frames; their data are to be freed. */
 size_t run_box_tensors(const run_state *r, fovea_tensor out[RUN_BOX_TENSORS]);
 void run_boxes_free(run_boxes *b);
+
+/* run_coco.c: adds to a record which picture it is of. */
+void run_coco_picture(json_t *record, const run_state *r, const char *name);
+/* Writes all frames' records; `one`, `many`: what they are called in the message. */
+int run_save_coco(const run_state *r, const char *path, const json_t *coco, const char *one,
+                  const char *many);
 
 /* run_depth.c: depth of the current frame, if it is wanted, and its picture. */
 int run_find_depth(run_state *r, const char *input);

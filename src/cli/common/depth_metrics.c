@@ -1,5 +1,5 @@
 /* depth_metrics.c: see depth_metrics.h. */
-#include "cli/eval/depth_metrics.h"
+#include "cli/common/depth_metrics.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,0 +1,42 @@
+/* segment_metrics.h: intersection over union of the classes of pixels, and how many pixels have
+ * theirs. */
+#ifndef FOVEA_CLI_SEGMENT_METRICS_H
+#define FOVEA_CLI_SEGMENT_METRICS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <fovea/fovea.h>
+
+enum { SEGMENT_CLASSES = 256, SEGMENT_NO_CLASS = 255 }; /* of a mask, a byte a pixel */
+
+/* Pixels of a class: that have it, that were found to have it, both; and all that were judged. */
+typedef struct segment_counts {
+    uint64_t truth[SEGMENT_CLASSES], found[SEGMENT_CLASSES], both[SEGMENT_CLASSES];
+    uint64_t seen;
+} segment_counts;
+
+/* Whether a pixel is judged: its class is known, and it lies in what the model was shown. */
+static inline bool segment_judged(uint8_t truth, uint16_t found)
+{
+    return truth != SEGMENT_NO_CLASS && found != FOVEA_NO_CLASS;
+}
+
+/* Classes that are found are below SEGMENT_CLASSES. */
+void segment_count(segment_counts *out, const uint8_t *truth, const uint16_t *found, size_t pixels);
+
+/* Whether any pixel has class k, or was found to have it. */
+bool segment_present(const segment_counts *n, int k);
+/* Intersection over union of a class that is present. */
+double segment_iou(const segment_counts *n, int k);
+
+/* Not numbers where no pixel was judged. */
+typedef struct segment_scores {
+    double miou; /* the mean over classes that are present */
+    double pixel_accuracy;
+} segment_scores;
+
+segment_scores segment_score(const segment_counts *n);
+
+#endif
