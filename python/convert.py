@@ -10,9 +10,10 @@ FOLDER may be where the checkpoint lies.
 
 config.json is that beside the checkpoint (or made of OpenCLIP's), or --architecture says what the checkpoint holds:
     mavit-t, -s, -b, -l; nalaformer-xt, -t, -s, -b, -l; pola-swin-t, -s, -b, -b384; pola-pvt-t, -s, -m, -l;
+    rf-detr-nano, -small, -medium, -base, -large-2026;
     a name of timm or torch.hub: vit_base_patch16_224, dinov2_vitb14, dinov3_vitb16; of OpenAI or OpenCLIP: ViT-B/32, ViT-B-32;
     a .json file with the constructor's fields and "model_type".
-Of a file of DINOv3's authors neither is needed.
+Of files of DINOv3's and RF-DETR's authors neither is needed.
 "convert.py CHECKPOINT NAME FOLDER" is short for it.
 
 Training programs wrap their weights: of "model_ema", "ema", "teacher", "model", "state_dict" and the like the first
@@ -22,7 +23,7 @@ import argparse
 import os
 import sys
 
-from converter import Refused, architectures, safetensors, weights
+from converter import Refused, architectures, rf_detr, safetensors, torch_files, weights
 from converter.architectures import MODELS  # noqa: F401: the tests make checkpoints of these
 
 USUAL = ("pytorch_model.bin", "pytorch_model.bin.index.json", "open_clip_pytorch_model.bin")
@@ -44,17 +45,23 @@ def same(a, b):
     return os.path.exists(b) and os.path.samefile(a, b)
 
 
-def configuration(folder, name, tensors):
-    """{file: bytes} to write beside the weights."""
-    if name:
-        return {"config.json": architectures.text_of(architectures.by_name(name, tensors))}
-    files = architectures.beside(folder)
-    told = None if files else architectures.by_tensors(tensors)
-    if told:
-        return {"config.json": architectures.text_of(told)}
-    if not files:
+def configuration(path, name, tensors, saved):
+    """{file: bytes} to write beside the weights, and these."""
+    folder = os.path.dirname(path) or "."
+    files = {} if name else architectures.beside(folder)
+    if files:
+        return files, tensors
+    config = architectures.by_name(name, tensors) if name else architectures.by_contents(tensors, saved, path)
+    if not config:
         raise Refused("%s: no config.json is there; --architecture NAME says what the checkpoint holds" % folder)
-    return files
+    preprocessor = None
+    if rf_detr.describes(config):
+        with torch_files.about(path):
+            config, preprocessor, tensors = rf_detr.configuration(config, tensors)
+    files["config.json"] = architectures.text_of(config)
+    if preprocessor:
+        files["preprocessor_config.json"] = architectures.text_of(preprocessor)
+    return files, tensors
 
 
 def convert(checkpoint, folder, name=None, key=None):
@@ -65,8 +72,8 @@ def convert(checkpoint, folder, name=None, key=None):
     home = os.path.dirname(path) or "."
     if name and same(home, folder) and os.path.exists(os.path.join(home, "config.json")):
         raise Refused("%s: has a config.json; leave out %s, or name another folder" % (folder, name))
-    tensors = weights.load(path, key)
-    files = configuration(home, name, tensors)
+    tensors, saved = weights.load(path, key)
+    files, tensors = configuration(path, name, rf_detr.bare(tensors), saved)
     os.makedirs(folder, exist_ok=True)
     safetensors.write(os.path.join(folder, "model.safetensors"), tensors)
     for file, data in files.items():

@@ -5,6 +5,7 @@
     weights        the weights out of what training programs wrap around them
     architectures  config.json by the name of what a checkpoint holds, or what lies beside it
     open_clip      the same of OpenAI's CLIP and OpenCLIP
+    rf_detr        the same of Roboflow's RF-DETR, of what they save beside the weights
     safetensors    the file that is written
 
 Python's standard library is all that is needed.

@@ -3,7 +3,7 @@ import json
 import os
 import re
 
-from . import Refused, open_clip
+from . import Refused, open_clip, rf_detr
 
 
 # ---- the papers' constructors ----
@@ -42,6 +42,7 @@ MODELS = {
     "pola-swin-b": swin(224, 128, 4, 18), "pola-swin-b384": swin(384, 128, 4, 18),
     "pola-pvt-t": pvt(2, 2, 2, 2), "pola-pvt-s": pvt(3, 4, 6, 3),
     "pola-pvt-m": pvt(3, 4, 18, 3), "pola-pvt-l": pvt(3, 8, 27, 3),
+    **rf_detr.MODELS,
 }
 
 
@@ -96,9 +97,11 @@ def beside(folder):
     return files
 
 
-def by_tensors(tensors):
+def by_contents(tensors, saved, path):
     """The config that the names of the tensors themselves tell, or None. DINOv3's authors put all into them
-    but the number of heads, which follows from the periods."""
+    but the number of heads, which follows from the periods; RF-DETR's put it beside them."""
+    if rf_detr.known(tensors):
+        return rf_detr.told(saved, path)
     return {"model_type": "dinov3_vit"} if {"rope_embed.periods", "storage_tokens"} <= set(tensors) else None
 
 

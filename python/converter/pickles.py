@@ -52,6 +52,7 @@ CONTAINERS = {
     ("collections", "OrderedDict"): Known(ordered_dict),
     ("collections", "defaultdict"): Known(lambda kind=None: {}),
     ("argparse", "Namespace"): Known(lambda *a: Plain()),
+    ("types", "SimpleNamespace"): Known(lambda *a: Plain()),
     ("yacs.config", "CfgNode"): Known(lambda *a: Plain()),
 }
 for builtins in ("builtins", "__builtin__"):

@@ -5,7 +5,7 @@ import os
 from . import Refused, torch_files
 
 # What training programs call the weights, averaged ones before the others.
-WRAPPERS = ("model_ema", "ema_state_dict", "state_dict_ema", "ema", "teacher", "target_encoder", "model",
+WRAPPERS = ("model_ema", "ema_model", "ema_state_dict", "state_dict_ema", "ema", "teacher", "target_encoder", "model",
             "state_dict", "module")
 NESTED = 4  # wrappers in one another
 # What wrapping a module puts before all of its names.
@@ -68,12 +68,13 @@ def shards_of(index):
 
 
 def load(path, key=None):
-    """{name: tensor} of a file of torch.save, or of the shards of an index."""
+    """{name: tensor} of a file of torch.save, or of the shards of an index; and all that was saved in the file."""
     places = shards_of(path) if path.endswith(".json") else {}
     files = [os.path.join(os.path.dirname(path), name) for name in sorted(set(places.values()))] or [path]
     tensors = {}
     for file in files:
-        more = of_saved(torch_files.load(file), key, file)
+        saved = torch_files.load(file)
+        more = of_saved(saved, key, file)
         twice = sorted(set(more) & set(tensors))
         if twice:
             raise Refused("%s: tensor %.80s is in two files" % (path, twice[0]))
@@ -84,4 +85,4 @@ def load(path, key=None):
     total, most = sum(t.size for t in tensors.values()), sum(map(os.path.getsize, files))
     if total > EXPANSION * most + SMALL:
         raise Refused("%s: %d bytes of tensors from %d of files: views of the same values" % (path, total, most))
-    return bare(tensors)
+    return bare(tensors), {} if places else saved

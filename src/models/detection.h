@@ -16,7 +16,7 @@ struct fv_builder;
  *
  * Boxes of queries, as DETR has them: one level and one anchor of it. Output "logits" has a row of
  * all classes for every query, "pred_boxes" the centre, width and height of its box as shares of
- * the picture. nms_pre and max_per_img are the number of queries; there is no suppression. */
+ * the picture. nms_pre and max_per_img are equal; there is no suppression. */
 typedef struct fv_detection {
     uint32_t levels, anchors, classes;
     bool of_queries;

@@ -471,23 +471,25 @@ static void describe(reader *r)
         fv_processor_default(FV_PROCESSOR_RF_DETR, info->native_width, info->native_height);
 }
 
-/* As many boxes as queries, any class of any query, best first. */
+/* As many boxes as queries, or fewer, any class of any query, best first. */
 static fovea_status describe_boxes(reader *r)
 {
     fv_rf_detr *d = roles(r);
     fv_detection *boxes = &d->detection;
     fovea_model *m = r->t.m;
+    uint32_t most = d->queries;
+    FV_TRY(fv_config_u32(&most, &r->own, "max_per_img", 1, d->queries));
     *boxes = (fv_detection){.levels = 1,
                             .anchors = 1,
                             .classes = d->classes.w.rows,
                             .of_queries = true,
-                            .nms_pre = d->queries,
+                            .nms_pre = most,
                             .min_size = -1,
-                            .max_per_img = d->queries};
+                            .max_per_img = most};
     FV_TRY(fv_config_float(&boxes->score_thr, &r->own, "score_thr", 0, 1));
     m->detection = boxes;
     m->info.classes = boxes->classes;
-    m->info.boxes = d->queries;
+    m->info.boxes = most;
     return FOVEA_OK;
 }
 

@@ -17,6 +17,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import types
 
 import numpy as np
 
@@ -34,6 +35,7 @@ PUBLISHED = {"mavit-t": 16.45, "mavit-s": 27.14, "nalaformer-xt": 6.14, "nalafor
              "pola-swin-t": 29.29, "pola-swin-s": 50.60, "pola-swin-b": 89.14, "pola-pvt-t": 12.92,
              "pola-pvt-s": 23.16, "pola-pvt-m": 39.97, "pola-pvt-l": 54.37}
 BUFFERS = ("attn_mask", "_index", "running_mean", "running_var", "RoPE.angle")
+BACKBONE = "backbone.0.encoder.encoder."
 FORMS = {"zip": archives.save, "legacy": archives.save_legacy}
 
 
@@ -328,10 +330,103 @@ def dinov3(t):
             t.note("run of " + name, None if t.run("dinov3", image) == t.run(golden, image) else "another")
 
 
+def rf_detr(t):
+    """What rfdetr saves runs as the golden model does, with its own number of heads and epsilon."""
+    golden, image = os.path.join(GOLDEN, "rf-detr-02"), os.path.join(GOLDEN, "rf-detr-02", "io.safetensors")
+    weights = {k: np.array(v) for k, v in pola.load(os.path.join(golden, "model.safetensors")).items()}
+    kept = {k: v for k, v in weights.items() if not re.match(r"transformer\.enc_\w+\.1\.", k)}
+    kept.update({k: weights[k][:5] for k in ("query_feat.weight", "refpoint_embed.weight")})
+    with open(os.path.join(golden, "config.json")) as f:
+        config = json.load(f)
+    config["layer_norm_eps"], config["backbone_config"]["num_attention_heads"] = 1e-6, 16
+    os.mkdir(t.path("rf-detr"))
+    pola.save(t.path("rf-detr", "model.safetensors"), weights)
+    with open(t.path("rf-detr", "config.json"), "w") as f:
+        json.dump(config, f)
+    want = t.run("rf-detr", image)
+    t.note("the golden RF-DETR", want if isinstance(want, str) else None)
+
+    says = {"encoder": "dinov2_windowed_large", "out_feature_indexes": [1, 3], "patch_size": 7, "num_windows": 2,
+            "hidden_dim": 16, "dec_layers": 2, "sa_nheads": 4, "ca_nheads": 2, "dec_n_points": 3, "num_queries": 5,
+            "num_select": 300, "group_detr": 2, "projector_scale": ["P4"], "two_stage": True, "bbox_reparam": True,
+            "lite_refpoint_refine": True, "layer_norm": True, "rms_norm": False, "decoder_norm": "LN",
+            "segmentation_head": False, "pretrain_weights": None, "resolution": 42, "positional_encoding_size": 4}
+    inner = tensors_of(dict(weights, _kp_active_mask=np.zeros((0, 0), bool)))
+    other = tensors_of({k: v + 1 for k, v in weights.items()})
+    later = ("num_queries", "patch_size", "num_windows", "num_select", "layer_norm")
+    old = {k: v for k, v in says.items() if k not in later}
+    cases = {
+        "Namespace": {"model": inner, "args": argparse.Namespace(**says), "epoch": 3},
+        "dictionary": {"model": inner, "args": says},
+        "SimpleNamespace": {"model": inner, "args": types.SimpleNamespace(**says)},
+        "averaged": {"model": other, "ema_model": inner, "args": argparse.Namespace(**says)},
+        "two places": {"model": inner, "args": {"lr": 1e-4, "num_select": 300, "group_detr": 13, "encoder": None},
+                       "model_config": says, "model_name": "RFDETRSmall"},
+        "Lightning": {"state_dict": {"model." + k: v for k, v in inner.items()}, "hyper_parameters": says},
+        "old names": {"model": inner, "args": argparse.Namespace(**old, dinov2_patch_size=7, dinov2_num_windows=2)},
+        "one scale": {"model": inner, "args": argparse.Namespace(**dict(says, projector_scale="P4"))},
+    }
+    for name, saved in cases.items():
+        for form, save in FORMS.items():
+            what = "RF-DETR, %s, %s" % (name, form)
+            save(t.path("x.pth"), saved)
+            shutil.rmtree(t.path("out"), ignore_errors=True)
+            if t.convert(what, "x.pth", "out"):
+                t.note("weights of " + what, differs(t.path("out"), kept))
+                t.note("run of " + what, None if t.run("out", image) == want else "not as the golden model")
+    with open(t.path("out", "preprocessor_config.json")) as f:
+        size = json.load(f)["size"]
+    t.note("RF-DETR's pixels", None if size == {"height": 42, "width": 42} else size)
+    archives.save(t.path("x.pth"), inner)
+    with open(t.path("own.json"), "w") as f:
+        json.dump(dict(says, model_type="rf_detr"), f)
+    if t.convert("RF-DETR by its fields", "x.pth", "own.json", "out"):
+        t.note("run of RF-DETR by its fields", None if t.run("out", image) == want else "not as the golden model")
+    rf_detr_configs(t, inner, says)
+
+
+def rf_detr_configs(t, inner, says):
+    """config.json of published sizes, and of what else is said."""
+    small = {"decoder_layers": 3, "num_queries": 300, "decoder_self_attention_heads": 8}
+    small_backbone = {"patch_size": 16, "num_windows": 2, "num_attention_heads": 6, "image_size": 512}
+    queries = {k: Tensor(t.random(3900, 4)) for k in ("query_feat.weight", "refpoint_embed.weight")}
+    classes = {"class_embed.weight": Tensor(t.random(91, 16))}
+    whole = dict(inner, **queries, **classes)
+    base = {"patch_size": 14, "num_windows": 4, "image_size": 518, "out_indices": [2, 5, 8, 11]}
+    no_windows = {k: v for k, v in says.items() if k not in ("num_windows", "patch_size")}
+    patch = {BACKBONE + "embeddings.patch_embeddings.projection.weight": Tensor(t.random(16, 3, 14, 14))}
+    trained = {"args": {"lr": 1}, "model_name": "RFDETRSmall"}
+    no_queries = dict(says, num_queries=None, group_detr=None)
+    cases = {
+        "by its name": ("x.pth", ["--architecture", "rf-detr-small"], whole, small, small_backbone),
+        "by its file": ("rf-detr-small.pth", [], {"model": whole}, small, small_backbone),
+        "by its class": ("x.pth", [], dict(trained, model=whole), small, small_backbone),
+        "of COCO by its file": ("rf-detr-base-coco.pth", [], whole, {"decoder_layers": 3}, base),
+        "with fewer boxes": ("x.pth", [], {"model": inner, "args": dict(says, num_select=3)},
+                             {"fovea": {"max_per_img": 3}}, {}),
+        "before windows were said": ("x.pth", [], {"model": dict(inner, **patch), "args": no_windows}, {},
+                                     {"num_windows": 4, "patch_size": 14}),
+        "before queries were said": ("x.pth", [], {"model": whole, "args": no_queries}, {"num_queries": 300}, {}),
+    }
+    for name, (file, more, saved, fields, backbone) in cases.items():
+        archives.save(t.path(file), saved)
+        shutil.rmtree(t.path("out"), ignore_errors=True)
+        if t.convert("RF-DETR " + name, file, "out", *more):
+            with open(t.path("out", "config.json")) as f:
+                got = json.load(f)
+            good = all(got.get(k) == v for k, v in fields.items())
+            good = good and all(got["backbone_config"].get(k) == v for k, v in backbone.items())
+            t.note("config of RF-DETR " + name, None if good else got)
+            names = got.get("id2label", {})
+            of_coco = (names.get("17"), names.get("12"), names.get("90")) == ("cat", "LABEL_12", "toothbrush")
+            good = of_coco if whole in (saved, saved.get("model")) else not names
+            t.note("labels of RF-DETR " + name, None if good else names)
+
+
 def main(argv):
     with tempfile.TemporaryDirectory() as folder:
         t = Tests(os.path.abspath(argv[0]), folder)
-        for test in (published, wrappers, layouts, folders, clips, dinov3):
+        for test in (published, wrappers, layouts, folders, clips, dinov3, rf_detr):
             test(t)
     print("%d passed, %d failed, 0 skipped" % tuple(t.counts))
     return 1 if t.counts[1] else 0

@@ -319,10 +319,69 @@ def folders(t):
     t.refused("a file for a folder", "out: File exists", "x.pth", "out", *NAME, out=None)
 
 
+def rf_detr(t):
+    """What rfdetr says beside the weights has to be there, and to be what Fovea computes."""
+    def floats(*shape):
+        return Tensor(np.zeros(shape, np.float32))
+
+    patches = "backbone.0.encoder.encoder.embeddings.patch_embeddings.projection.weight"
+    model = {patches: floats(6, 3, 7, 7), "class_embed.weight": floats(3, 4), "query_feat.weight": floats(10, 4),
+             "refpoint_embed.weight": floats(10, 4)}
+    says = {"encoder": "dinov2_windowed_small", "out_feature_indexes": [1, 3], "num_windows": 2, "hidden_dim": 4,
+            "dec_layers": 2, "sa_nheads": 2, "ca_nheads": 2, "dec_n_points": 2, "num_queries": 5}
+    deep = ()
+    for _ in range(99):
+        deep = (deep, deep)
+
+    def refused(name, words, more=(), **changes):
+        archives.save(t.path("x.pth"), {"model": dict(model, **dict(more)), "args": dict(says, **changes)})
+        t.refused("RF-DETR, " + name, "x.pth: " + words, "x.pth", "out")
+
+    for name, saved in (("nothing", {}), ("arguments of training", {"args": {"lr": 1}}),
+                        ("a text", {"args": "encoder"}), ("a list", {"args": [says]}),
+                        ("another class", {"args": {}, "model_name": "RFDETRSegNano"})):
+        archives.save(t.path("x.pth"), {"model": model, **saved})
+        t.refused("RF-DETR beside " + name, "rf-detr-small", "x.pth", "out")
+    for name in ("dinov2_small", "dinov2_windowed_giant", "vit_tiny", "aimv2_windowed_small",
+                 "dinov2_windowed_windowed_small", ""):
+        refused("encoder " + name, '"encoder" of RF-DETR is ' + name, encoder=name)
+    for name, value in (("a number", 7), ("deep", deep), ("a tensor", floats(3)), ("a list", ["dinov2"])):
+        refused("encoder that is " + name, '"encoder" of RF-DETR is ', encoder=value)
+    for key, value, words in (("projector_scale", ["P3", "P5"], "is P3, P5; P4 alone"),
+                              ("two_stage", False, "is False; True alone"),
+                              ("projector_scale", deep, "is a tuple; P4"), ("bbox_reparam", False, "is False"),
+                              ("lite_refpoint_refine", False, "is False"), ("layer_norm", False, "is False"),
+                              ("rms_norm", True, "is True"), ("decoder_norm", "Identity", "is Identity; LN")):
+        refused(key, '"%s" of RF-DETR %s' % (key, words), **{key: value})
+    for key, value in (("num_queries", "5"), ("num_queries", 0), ("num_queries", True), ("dec_layers", -1),
+                       ("hidden_dim", 1 << 70), ("num_windows", 2.0), ("sa_nheads", deep), ("num_select", "all"),
+                       ("resolution", [512, 512]), ("positional_encoding_size", False), ("patch_size", (14, 14))):
+        refused(key, '"%s" of RF-DETR must be a whole number' % key, **{key: value})
+    for value in ("12", [], [1, "3"], [deep], [-1], {}, 3):
+        refused("out_feature_indexes", '"out_feature_indexes" of RF-DETR must be', out_feature_indexes=value)
+    for key in ("num_windows", "hidden_dim", "ca_nheads", "dec_n_points"):
+        refused("no " + key, '"%s" of RF-DETR is not said' % key, **{key: None})
+    refused("no blocks", '"out_feature_indexes" of RF-DETR must be', out_feature_indexes=None)
+    refused("too many queries", '"num_queries" of RF-DETR is 11', num_queries=11)
+    refused("a row of queries", "tensor query_feat.weight has 1 dimensions", {"query_feat.weight": floats(10)})
+    refused("a row of references", "tensor refpoint_embed.weight has 1", {"refpoint_embed.weight": floats(10)})
+    refused("a row of patches", "tensor %s has 2" % patches, {patches: floats(6, 147)})
+    for name, words in (("segmentation_head.bias", "a segmentation head; masks"),
+                        ("keypoint_embed.layers.0.weight", "a head of keypoints"),
+                        ("backbone.0.encoder.base_model.model.encoder.x", "LoRA's adapters"),
+                        ("backbone.0.projector.stages_sampling.0.0.0.weight", "a projector of other scales"),
+                        ("backbone.0.cross_attn_projector.stages.0.1.bias", "two projectors")):
+        refused(name, "it has " + words, {name: floats(1)})
+    archives.save(t.path("x.pth"), {"a": floats(3)})
+    t.refused("no RF-DETR", "it holds no RF-DETR: tensor", "x.pth", "out", "--architecture", "rf-detr-small")
+    archives.save(t.path("x.pth"), {k: v for k, v in model.items() if k != patches})
+    t.refused("RF-DETR without patches", "projection.weight is missing", "x.pth", "rf-detr-nano", "out")
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         t = Tests(folder)
-        for test in (pickles, tensors, archives_, indices, folders):
+        for test in (pickles, tensors, archives_, indices, rf_detr, folders):
             test(t)
     print("%d passed, %d failed, 0 skipped" % tuple(t.counts))
     return 1 if t.counts[1] else 0

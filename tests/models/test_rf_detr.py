@@ -223,6 +223,16 @@ class RfDetr(unittest.TestCase):
         self.assertEqual(p.returncode, 7)
         self.assertIn('"fovea.score_thr" must be', p.stderr)
 
+    def test_fewer_boxes(self):
+        golden = os.path.join(GOLDEN, "io.safetensors")
+        _, all_boxes, _ = self.boxes(GOLDEN, golden)
+        outputs, coco, _ = self.boxes(self.write(fovea={"max_per_img": 2}), golden)
+        self.assertEqual(coco, all_boxes[:2])
+        self.assertEqual(outputs["logits"][0], [1, 5, 4])
+        p = subprocess.run([FOVEA, "run", self.write(fovea={"max_per_img": 6}), golden], capture_output=True, text=True)
+        self.assertEqual(p.returncode, 7)
+        self.assertIn('"fovea.max_per_img" must be', p.stderr)
+
     def test_attention(self):
         for attention in ("linear:elu1", "mala"):
             p = self.plan("--attention", attention)
