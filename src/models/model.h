@@ -50,12 +50,6 @@ static inline void fv_layer_visit(const fv_layer *l, fv_weight_visit *visit, voi
     visit(ctx, &l->b);
 }
 
-static inline void fv_layer_visit(const fv_layer *l, fv_weight_visit *visit, void *ctx)
-{
-    visit(ctx, &l->w);
-    visit(ctx, &l->b);
-}
-
 typedef struct fv_family {
     const char *name;
     const char *types;     /* the model_type that it owns, for messages: "vit, deit, ..." */
