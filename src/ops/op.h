@@ -102,11 +102,11 @@ enum { FV_REL_POS_COLUMNS = 5 };
 enum { FV_REL_POS_HEIGHT = 2, FV_REL_POS_WIDTH = 3 }; /* REL_POS, beside FV_ATTN_D */
 /* FOVEATED, beside the others; CELLS, beside FV_ROW_C */
 enum { FV_FOVEA_WIDTH = 5, FV_FOVEA_HEIGHT = 6, FV_FOVEA_MARGIN = 7 };
-enum { FV_ROW_C = 1, FV_MEAN_GROUPS = 2 };         /* row-wise ops; MEAN_REDUCE and MEAN_MERGE */
+enum { FV_ROW_C = 1, FV_MEAN_GROUPS = 2 }; /* row-wise ops; MEAN_REDUCE and MEAN_MERGE */
 enum { FV_GROUPNORM_PARTIALS = 2, FV_GROUPNORM_GROUPS = 3 }; /* beside FV_ROW_C */
-enum { FV_MASK_BEFORE = 2 };                       /* MASK_KEYS, beside FV_ROW_C */
-enum { FV_DWCONV_SIZE = 2, FV_DWCONV_HEIGHT = 3 }; /* beside FV_ROW_C */
-enum { FV_DWCONV_TOKENS = 4 };                     /* DWCONV_GRAD_W, beside these */
+enum { FV_MASK_BEFORE = 2 };                                 /* MASK_KEYS, beside FV_ROW_C */
+enum { FV_DWCONV_SIZE = 2, FV_DWCONV_HEIGHT = 3 };           /* beside FV_ROW_C */
+enum { FV_DWCONV_TOKENS = 4 };                               /* DWCONV_GRAD_W, beside these */
 enum { FV_RESIZE_WIDTH = 1, FV_RESIZE_CHANNELS = 2, FV_RESIZE_FROM = 3 };
 enum { FV_CONV_SIZE = 3, FV_CONV_STRIDE = 4, FV_CONV_PAD = 5, FV_CONV_C = 6 }; /* beside GEMM's */
 enum {
