@@ -454,6 +454,16 @@ void fv_emit_window(fv_builder *b, const char *label, const fv_attention *a, fv_
 void fv_emit_mean(fv_builder *b, const char *label, fv_view in, const fv_grid *grid, uint32_t cols,
                   fv_view out);
 
+/* Group normalisation of all rows of a grid without a prefix, `groups` of its channels together. */
+typedef struct fv_groupnorm {
+    const fv_weight *w, *bias; /* as many columns as channels, a multiple of `groups` */
+    fv_view in, out;
+    uint32_t rows, groups;
+    uint32_t act; /* FV_EPI_RELU, FV_EPI_SILU or 0 */
+    float eps;
+} fv_groupnorm;
+void fv_emit_groupnorm(fv_builder *b, const char *label, const fv_groupnorm *n);
+
 /* A causal operation: all of it in one step over a state that outlives the frame. */
 typedef struct fv_scan {
     uint32_t mech, heads, d, dv, rows;

@@ -329,3 +329,29 @@ void fv_emit_mean(fv_builder *b, const char *label, fv_view in, const fv_grid *g
     fv_use_value(s, FV_MERGE_PARTIAL, partial, FV_KIND_STATE);
     fv_use_value(s, FV_MERGE_STATE, out, FV_KIND_ROW);
 }
+
+/* ---- group normalisation ---- */
+
+void fv_emit_groupnorm(fv_builder *b, const char *label, const fv_groupnorm *n)
+{
+    const uint32_t cols = n->w->cols;
+    const fv_view partial = fv_emit_value(b, FV_VALUE_PARTIAL, 1, 3 * cols, FV_F32);
+    const fv_view state = fv_emit_value(b, FV_VALUE_STATE, 1, 3 * cols, FV_F32);
+    fv_step *s = fv_emit_step(b, FV_OP_GROUPNORM_REDUCE, n->rows, label);
+    s->prob.dim[FV_ROW_C] = cols;
+    s->prob.dim[FV_GROUPNORM_GROUPS] = n->groups;
+    s->f[0] = 1.0f / (float)n->rows;
+    fv_use_value(s, FV_MOMENTS_IN, n->in, FV_KIND_ROW);
+    fv_use_value(s, FV_MOMENTS_PARTIAL, partial, FV_KIND_PARTIAL);
+    s = fv_emit_step(b, FV_OP_GROUPNORM_MERGE, 1, label);
+    s->prob.dim[FV_ROW_C] = cols;
+    s->prob.dim[FV_GROUPNORM_GROUPS] = n->groups;
+    fv_use_value(s, FV_MERGE_PARTIAL, partial, FV_KIND_STATE);
+    fv_use_value(s, FV_MERGE_STATE, state, FV_KIND_STATE);
+    s = fv_emit_row_step(b, FV_OP_GROUPNORM, label, n->in, FV_KIND_ROW, n->out, n->rows, cols);
+    s->prob.epi = n->act;
+    s->f[0] = n->eps;
+    fv_use_value(s, FV_GN_STATE, state, FV_KIND_STATE);
+    fv_use_weight(s, FV_GN_WEIGHT, n->w);
+    fv_use_weight(s, FV_GN_BIAS, n->bias);
+}

@@ -26,37 +26,48 @@ fovea_status fv_decoder_section(fv_config *out, const fv_decoder_reader *r, cons
     return out->object ? fv_fields_check_section(out, r->config, list) : FOVEA_OK;
 }
 
-fovea_status fv_decoder_check_convs(const fv_decoder_reader *r, const fv_config *c,
+/* What "norm_cfg" says, else "fovea", where a checkpoint comes without its configuration. */
+static fovea_status read_norm_groups(fv_decoder_reader *r, const fv_config *norm)
+{
+    static const char key[] = "num_groups";
+    fv_config own;
+    r->norm_groups = 32;
+    FV_TRY(fv_config_section(&own, r->config, "fovea"));
+    if (own.object)
+        FV_TRY(fv_config_u32(&r->norm_groups, &own, key, 1, FV_DECODER_WIDTH));
+    return norm->object ? fv_config_u32(&r->norm_groups, norm, key, 1, FV_DECODER_WIDTH) : FOVEA_OK;
+}
+
+fovea_status fv_decoder_check_convs(fv_decoder_reader *r, const fv_config *c,
                                     const char *const names[2], bool plain)
 {
     static const fv_field norms[] = {
-        {"eps", FV_FIELD_ANY, NULL},
-        {"momentum", FV_FIELD_ANY, NULL},
-        {"requires_grad", FV_FIELD_ANY, NULL},
-        {"type", FV_FIELD_ANY, NULL},
-        {"", FV_FIELD_ANY, NULL},
+        {"eps", FV_FIELD_ANY, NULL},        {"momentum", FV_FIELD_ANY, NULL},
+        {"num_groups", FV_FIELD_ANY, NULL}, {"requires_grad", FV_FIELD_ANY, NULL},
+        {"type", FV_FIELD_ANY, NULL},       {"", FV_FIELD_ANY, NULL},
     };
     static const fv_field acts[] = {
         {"inplace", FV_FIELD_ANY, NULL},
         {"type", FV_FIELD_TEXT, "ReLU"},
         {"", FV_FIELD_ANY, NULL},
     };
-    static const char *const known[] = {"BN", "SyncBN"};
+    static const char *const known[] = {"BN", "SyncBN", "GN"};
     fv_config norm, act;
     const char *type = NULL;
     float eps = 1e-5f;
     FV_TRY(fv_decoder_section(&norm, r, c, "norm_cfg", names[0], norms));
     if (norm.object) {
         FV_TRY(fv_config_text(&type, &norm, "type"));
-        if (!type || fv_index_of(type, known, 2) < 0)
+        if (!type || fv_index_of(type, known, 3) < 0)
             return fv_fail(FOVEA_ENOTSUP,
-                           "%s: \"%s.type\" is \"%.40s\"; BN and SyncBN are supported", c->file,
+                           "%s: \"%s.type\" is \"%.40s\"; BN, SyncBN and GN are supported", c->file,
                            names[0], type ? type : "");
         FV_TRY(fv_config_float(&eps, &norm, "eps", 0, 1));
         if (fabsf(eps - 1e-5f) > 1e-9f)
             return fv_fail(FOVEA_ENOTSUP, "%s: \"%s.eps\" is %g; only 1e-05 is supported", c->file,
                            names[0], (double)eps);
     }
+    FV_TRY(read_norm_groups(r, &norm));
     FV_TRY(fv_decoder_section(&act, r, c, "act_cfg", names[1], acts));
     /* Without the field a neck has no activation, a head has ReLU; null is none. */
     if (plain ? act.object != NULL : json_is_null(json_object_get(c->object, "act_cfg")))
@@ -203,12 +214,17 @@ fovea_status fv_decoder_read(fovea_model *m, const fv_source *source, const fv_c
         .t = {.m = m, .source = source, .config = config->file}, .config = config, .d = m->decoder};
     fv_reader_begin(&r.t);
     fv_reader_unwrap(&r.t, "", head->last, "weight"); /* if it is not there, its reader says so */
-    return read_parts(&r, &section, widths, n);
+    FV_TRY(read_parts(&r, &section, widths, n));
+    if (m->additions && m->additions->head == FOVEA_HEAD_FPN && m->decoder->group_norms)
+        return fv_fail(FOVEA_ENOTSUP,
+                       "%s: the %s, or its neck, has group normalisation, which cannot be trained",
+                       config->file, head->type);
+    return FOVEA_OK;
 }
 
 bool fv_decoder_weights(const fv_decoder *d, fv_weight_visit *visit, void *ctx)
 {
-    if (!d->head->weights)
+    if (!d->head->weights || d->group_norms)
         return false;
     if (d->has_neck)
         fv_feature_pyramid_weights(&d->neck, visit, ctx);

@@ -30,13 +30,18 @@ typedef struct fv_level {
 /* ---- convolution, normalisation, activation (conv_module.c) ---- */
 
 struct fv_conv_module {
-    fv_layer l;    /* with its batch normalisation folded in */
-    uint32_t size; /* 1 or 3 */
-    uint32_t act;  /* FV_EPI_RELU or 0 */
+    fv_layer l;      /* with its batch normalisation folded in */
+    uint32_t size;   /* 1 or 3 */
+    fv_layer norm;   /* of groups of channels of what that gives */
+    uint32_t groups; /* 0: there is none */
+    uint32_t act;    /* FV_EPI_RELU or 0 */
 };
 
-/* Tensors name + "conv.", with name + "bn." where that is there; `channels` to `rows`. */
-fovea_status fv_conv_module_read(fv_conv_module *c, fv_tensor_reader *t, const char *name,
+typedef struct fv_decoder_reader fv_decoder_reader;
+
+/* Tensors name + "conv.", with name + "bn." or name + "gn." where one of these is there; `channels`
+ * to `rows`. */
+fovea_status fv_conv_module_read(fv_conv_module *c, fv_decoder_reader *r, const char *name,
                                  uint32_t rows, uint32_t channels, uint32_t size, uint32_t act);
 /* Tensors name + "weight" and name + "bias" alone. */
 fovea_status fv_conv_plain_read(fv_conv_module *c, fv_tensor_reader *t, const char *name,
@@ -49,7 +54,11 @@ void fv_conv_module_write(fv_builder *b, const char *label, const fv_conv_module
 fv_level fv_conv_module_emit(fv_builder *b, const char *label, const fv_conv_module *c,
                              const fv_level *in, uint32_t stride);
 
-/* Weight and bias. */
+/* What follows its convolution, whose sums were computed otherwise. */
+fv_level fv_conv_module_finish(fv_builder *b, const char *label, const fv_conv_module *c,
+                               const fv_level *sums);
+
+/* Weight and bias; of a module without group normalisation, which has no gradient. */
 void fv_conv_module_weights(const fv_conv_module *c, fv_weight_visit *visit, void *ctx);
 
 /* A level in another grid, added to res (id FV_NO_VALUE: none). rule: FV_FLAG_NEAREST, or bilinear:
@@ -78,19 +87,21 @@ void fv_level_add(fv_builder *b, const char *label, const fv_level *in, const fv
 typedef struct fv_decoder fv_decoder;
 
 /* What a neck or head reads while it is read. */
-typedef struct fv_decoder_reader {
+struct fv_decoder_reader {
     fv_tensor_reader t;
     const fv_config *config; /* the whole */
     fv_decoder *d;
     uint32_t levels, channels[FV_LEVELS]; /* that are there to be read */
-} fv_decoder_reader;
+    uint32_t norm_groups;                 /* of group normalisation in the section that is read */
+};
 
 /* Section `key` of `from`, called `name` in messages, with fields of `list` alone. */
 fovea_status fv_decoder_section(fv_config *out, const fv_decoder_reader *r, const fv_config *from,
                                 const char *key, const char *name, const fv_field *list);
-/* ENOTSUP for a "norm_cfg" that is not batch normalisation with an epsilon of 1e-5, and for an
- * "act_cfg" other than ReLU; `plain`: other than none. `names` are those in messages. */
-fovea_status fv_decoder_check_convs(const fv_decoder_reader *r, const fv_config *c,
+/* ENOTSUP for a "norm_cfg" that is not batch or group normalisation with an epsilon of 1e-5, and
+ * for an "act_cfg" other than ReLU; `plain`: other than none. `names` are those in messages. Which
+ * normalisation there is, the tensors show; settles r->norm_groups. */
+fovea_status fv_decoder_check_convs(fv_decoder_reader *r, const fv_config *c,
                                     const char *const names[2], bool plain);
 /* "in_channels" and "in_index" of a decode_head, into `index`: levels that it reads. */
 fovea_status fv_decoder_inputs(uint32_t *index, uint32_t *n, const fv_decoder_reader *r,
@@ -168,7 +179,7 @@ typedef struct fv_retina_net {
 struct fv_decoder {
     uint32_t stages, stage[FV_LEVELS]; /* of the backbone that are read: "out_indices" */
     const fv_decoder_head *head;
-    bool has_neck;
+    bool has_neck, group_norms; /* in neck or head */
     fv_feature_pyramid neck;
     union {
         fv_semantic_fpn semantic;
@@ -183,7 +194,7 @@ fovea_status fv_decoder_read(fovea_model *m, const fv_source *source, const fv_c
                              const uint32_t *widths, uint32_t n);
 void fv_decoder_release(fovea_model *m);
 /* For training: every weight of neck and head; false, and nothing is visited, for a head that
- * cannot be trained. */
+ * cannot be trained, or with group normalisation. */
 bool fv_decoder_weights(const fv_decoder *d, fv_weight_visit *visit, void *ctx);
 /* Puts Semantic FPN on a backbone without a head, as the model's additions ask; a head that is
  * there gets their number of classes (decoder_new.c). */

@@ -102,14 +102,14 @@ static fovea_status read_convs(fv_feature_pyramid *f, fv_decoder_reader *r)
     char name[48];
     for (uint32_t i = 0; i < f->laterals; i++) {
         snprintf(name, sizeof name, "neck.lateral_convs.%u.", i);
-        FV_TRY(fv_conv_module_read(&f->lateral[i], &r->t, name, f->channels,
-                                   r->channels[f->first + i], 1, 0));
+        FV_TRY(fv_conv_module_read(&f->lateral[i], r, name, f->channels, r->channels[f->first + i],
+                                   1, 0));
     }
     const uint32_t convs = f->extra == FV_EXTRA_POOLED ? f->laterals : f->outs;
     for (uint32_t i = 0; i < convs; i++) {
         const bool of_input = i == f->laterals && f->extra == FV_EXTRA_OF_INPUT;
         snprintf(name, sizeof name, "neck.fpn_convs.%u.", i);
-        FV_TRY(fv_conv_module_read(&f->conv[i], &r->t, name, f->channels,
+        FV_TRY(fv_conv_module_read(&f->conv[i], r, name, f->channels,
                                    of_input ? r->channels[f->first + i - 1] : f->channels, 3, 0));
     }
     return FOVEA_OK;

@@ -59,7 +59,7 @@ fovea_status fv_fold(fv_layer *l, fv_tensor_reader *t, const char *prefix, const
     const uint64_t shape[4] = {f->rows, f->channels, f->size, f->size}, length[1] = {f->rows};
     const fv_tensor *weight, *bias = NULL;
     struct affine a = {0};
-    assert(!(f->norm && f->scale) && (f->norm || !f->unbiased));
+    assert(!(f->norm && f->scale) && !(f->scale && f->unbiased));
     FV_TRY(fv_reader_tensor(&weight, t, prefix, f->stem, "weight", 4, shape));
     if (!f->unbiased)
         FV_TRY(fv_reader_tensor(&bias, t, prefix, f->stem, "bias", 1, length));
@@ -78,7 +78,8 @@ fovea_status fv_fold(fv_layer *l, fv_tensor_reader *t, const char *prefix, const
                                           .cols = cols,
                                           .taps = f->by_tap ? taps : 0,
                                           .row_scale = a.factor});
-    l->b = fv_weight_of(a.shifts ? a.shifts : bias, 1, f->rows);
+    if (a.shifts || bias)
+        l->b = fv_weight_of(a.shifts ? a.shifts : bias, 1, f->rows);
     return FOVEA_OK;
 }
 

@@ -215,9 +215,9 @@ static fovea_status read_convs(fv_retina_net *n, fv_decoder_reader *r, const fv_
     for (uint32_t i = 0; i < n->stacked; i++) {
         const uint32_t from = i ? channels : in;
         snprintf(name, sizeof name, "bbox_head.cls_convs.%u.", i);
-        FV_TRY(fv_conv_module_read(&n->cls[i], &r->t, name, channels, from, 3, FV_EPI_RELU));
+        FV_TRY(fv_conv_module_read(&n->cls[i], r, name, channels, from, 3, FV_EPI_RELU));
         snprintf(name, sizeof name, "bbox_head.reg_convs.%u.", i);
-        FV_TRY(fv_conv_module_read(&n->box[i], &r->t, name, channels, from, 3, FV_EPI_RELU));
+        FV_TRY(fv_conv_module_read(&n->box[i], r, name, channels, from, 3, FV_EPI_RELU));
     }
     const uint32_t last = n->stacked ? channels : in;
     FV_TRY(fv_conv_plain_read(&n->to_cls, &r->t, "bbox_head.retina_cls.", d->anchors * d->classes,

@@ -49,8 +49,7 @@ static fovea_status read_head(fv_decoder_reader *r, const fv_config *head)
         for (uint32_t k = 0; k < s->convs[i]; k++) {
             const uint32_t from = k ? s->channels : r->channels[s->index[i]];
             snprintf(name, sizeof name, "decode_head.scale_heads.%u.%u.", i, 2 * k);
-            FV_TRY(fv_conv_module_read(&s->conv[i][k], &r->t, name, s->channels, from, 3,
-                                       FV_EPI_RELU));
+            FV_TRY(fv_conv_module_read(&s->conv[i][k], r, name, s->channels, from, 3, FV_EPI_RELU));
         }
     r->t.m->info.segments = classes;
     return fv_conv_plain_read(&s->classify, &r->t, "decode_head.conv_seg.", classes, s->channels,

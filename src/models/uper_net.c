@@ -19,7 +19,7 @@ static const fv_field fields[] = {
 
 /* ---- reading ---- */
 
-static fovea_status read_config(fv_uper_net *u, const fv_decoder_reader *r, const fv_config *head)
+static fovea_status read_config(fv_uper_net *u, fv_decoder_reader *r, const fv_config *head)
 {
     static const char *const names[2] = {"decode_head.norm_cfg", "decode_head.act_cfg"};
     static const uint32_t usual[] = {1, 2, 3, 6};
@@ -44,7 +44,7 @@ static fovea_status read_config(fv_uper_net *u, const fv_decoder_reader *r, cons
 static fovea_status read_module(fv_conv_module *out, fv_decoder_reader *r, const char *name,
                                 uint32_t channels, uint32_t size)
 {
-    return fv_conv_module_read(out, &r->t, name, r->d->uper.channels, channels, size, FV_EPI_RELU);
+    return fv_conv_module_read(out, r, name, r->d->uper.channels, channels, size, FV_EPI_RELU);
 }
 
 static fovea_status read_head(fv_decoder_reader *r, const fv_config *head)
@@ -143,8 +143,7 @@ static fv_level fuse(const fv_uper_net *u, fv_builder *b, const fv_level *latera
         snprintf(label, sizeof label, "head level %u fused", i);
         fv_emit_conv(b, label, &conv);
     }
-    fv_emit_act(b, "levels fused", u->fuse.act, sum.rows, sum.rows, tokens, u->channels);
-    return sum;
+    return fv_conv_module_finish(b, "levels fused", &u->fuse, &sum);
 }
 
 static void emit(const fv_decoder *d, fv_builder *b, const fv_level *level)

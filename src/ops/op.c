@@ -122,6 +122,11 @@ uint32_t fv_columns_map(const fv_problem *p)
     return p->heads * (2 + p->dim[FV_ATTN_D]);
 }
 
+uint32_t fv_columns_moments(const fv_problem *p)
+{
+    return 3 * p->dim[FV_ROW_C];
+}
+
 uint32_t fv_columns_rel_pos(const fv_problem *p)
 {
     const uint32_t keys = p->dim[FV_ATTN_KEYS], width = p->dim[FV_REL_POS_COLUMNS];

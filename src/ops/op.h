@@ -102,10 +102,11 @@ enum { FV_REL_POS_COLUMNS = 5 };
 enum { FV_REL_POS_HEIGHT = 2, FV_REL_POS_WIDTH = 3 }; /* REL_POS, beside FV_ATTN_D */
 /* FOVEATED, beside the others; CELLS, beside FV_ROW_C */
 enum { FV_FOVEA_WIDTH = 5, FV_FOVEA_HEIGHT = 6, FV_FOVEA_MARGIN = 7 };
-enum { FV_ROW_C = 1, FV_MEAN_GROUPS = 2 };         /* row-wise ops; MEAN_REDUCE and MEAN_MERGE */
-enum { FV_MASK_BEFORE = 2 };                       /* MASK_KEYS, beside FV_ROW_C */
-enum { FV_DWCONV_SIZE = 2, FV_DWCONV_HEIGHT = 3 }; /* beside FV_ROW_C */
-enum { FV_DWCONV_TOKENS = 4 };                     /* DWCONV_GRAD_W, beside these */
+enum { FV_ROW_C = 1, FV_MEAN_GROUPS = 2 }; /* row-wise ops; MEAN_REDUCE and MEAN_MERGE */
+enum { FV_GROUPNORM_PARTIALS = 2, FV_GROUPNORM_GROUPS = 3 }; /* beside FV_ROW_C */
+enum { FV_MASK_BEFORE = 2 };                                 /* MASK_KEYS, beside FV_ROW_C */
+enum { FV_DWCONV_SIZE = 2, FV_DWCONV_HEIGHT = 3 };           /* beside FV_ROW_C */
+enum { FV_DWCONV_TOKENS = 4 };                               /* DWCONV_GRAD_W, beside these */
 enum { FV_RESIZE_WIDTH = 1, FV_RESIZE_CHANNELS = 2, FV_RESIZE_FROM = 3 };
 enum { FV_CONV_SIZE = 3, FV_CONV_STRIDE = 4, FV_CONV_PAD = 5, FV_CONV_C = 6 }; /* beside GEMM's */
 enum {
@@ -206,6 +207,8 @@ enum { FV_REFINE_BOX, FV_REFINE_DELTA, FV_REFINE_OUT };
 enum { FV_TAKE_IN, FV_TAKE_OUT };
 enum { FV_MEAN_IN, FV_MEAN_PARTIAL };
 enum { FV_MAP_Q, FV_MAP_K, FV_MAP_V, FV_MAP_PARTIAL };
+enum { FV_MOMENTS_IN, FV_MOMENTS_PARTIAL };
+enum { FV_GN_IN, FV_GN_STATE, FV_GN_WEIGHT, FV_GN_BIAS, FV_GN_OUT };
 enum { FV_ACT_IN, FV_ACT_OUT };
 enum { FV_ACT_GRAD_IN, FV_ACT_GRAD_DOUT, FV_ACT_GRAD_OUT };
 enum { FV_ADD_IN, FV_ADD_SCALE, FV_ADD_RES, FV_ADD_OUT };
@@ -390,8 +393,8 @@ double fv_flops_product(const fv_problem *p), fv_flops_softmax(const fv_problem 
 /* Shared values of `columns`: pixels, the input of an activation, one number per row. */
 uint32_t fv_columns_pixels(const fv_problem *p), fv_columns_swiglu(const fv_problem *p),
     fv_columns_one(const fv_problem *p);
-/* Columns of a partial of attention pooling. */
-uint32_t fv_columns_map(const fv_problem *p);
+/* Columns of a partial of attention pooling, and of group normalisation. */
+uint32_t fv_columns_map(const fv_problem *p), fv_columns_moments(const fv_problem *p);
 /* Of WSOFTMAX's PARAM and SOFTMAX's REL_POS. */
 uint32_t fv_columns_rel_pos(const fv_problem *p);
 

@@ -107,6 +107,24 @@ static void rows(fv_builder *b)
     fv_emit_mean(b, "mean", x, &prefixed, WIDTH, fv_emit_rows(b, 1, WIDTH));
 }
 
+/* Of groups of several channels, of one and of all. */
+static void group_norms(fv_builder *b)
+{
+    static const uint32_t groups[] = {8, WIDTH, 1}, acts[] = {FV_EPI_RELU, FV_EPI_SILU, 0};
+    const fv_weight w = weight(1, WIDTH);
+    for (int i = 0; i < 3; i++) {
+        const fv_groupnorm n = {.w = &w,
+                                .bias = &w,
+                                .in = fv_emit_rows(b, TOKENS, WIDTH),
+                                .out = fv_emit_rows(b, TOKENS, WIDTH),
+                                .rows = TOKENS,
+                                .groups = groups[i],
+                                .act = acts[i],
+                                .eps = 1e-5f};
+        fv_emit_groupnorm(b, "group norm", &n);
+    }
+}
+
 /* ---- queries and boxes ---- */
 
 static void detection(fv_builder *b)
@@ -568,6 +586,7 @@ static fovea_status all(fv_cases *c, const fv_limits *limits)
     FV_TRY(fv_picture_plan(&c->picture, &exact, b->width, b->height));
     pixels(c);
     rows(b);
+    group_norms(b);
     detection(b);
     for (int type = FV_F32; type <= FV_BF16; type++) {
         b->weight_type = (enum fv_type)type;
@@ -611,6 +630,7 @@ static void narrow(fv_builder *b)
     b->narrow_only = true;
     b->weight_type = FV_BF16;
     rows(b);
+    group_norms(b);
     products(b);
     convolutions(b);
     softmax(b);

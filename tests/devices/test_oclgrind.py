@@ -22,7 +22,7 @@ sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "
 import test_golden
 
 SOME = ("layernorm", "gemm_f32", "gemm_i8", "gemm_w8", "_elu1", "lattn_apply_mala_cl", "wsoftmax", "softmax_local",
-        "foveated", "cells", "map_", "mean_", "dwconv", "resize_x")
+        "foveated", "cells", "map_", "mean_", "groupnorm", "dwconv", "resize_x")
 DRIVER = "liboclgrind-rt-icd.so"
 
 

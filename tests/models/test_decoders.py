@@ -3,7 +3,7 @@
 
     test_decoders.py path/to/fovea
 
-Necks and heads with random weights and BatchNorm statistics are put on small backbones, and worked out
+Necks and heads with random weights, and BatchNorm statistics or GroupNorm, are put on small backbones, and worked out
 here in numpy from the program's own stage features, as mmsegmentation and mmdetection compute them with
 nothing folded: logits and numbers of every level; then boxes, by their coordinates, scores and classes.
 Configurations that are hostile or not known must be refused by the file's name and the field's. Golden
@@ -51,11 +51,16 @@ def backbone(family, rng):
     return c, {n: v for n, v in t.items() if not n.startswith("head.")}
 
 
-class Weights:
-    """Tensors by the official names."""
+class Tensors(dict):
+    """By the official names; `groups`: of group normalisation, by section."""
+    groups = {}
 
-    def __init__(self, rng):
-        self.rng, self.t = rng, {}
+
+class Weights:
+    """`kind` of normalisation: "bn" or "gn"."""
+
+    def __init__(self, rng, kind="bn"):
+        self.rng, self.kind, self.t = rng, kind, Tensors()
 
     def conv(self, name, rows, channels, size, bias=True):
         self.t[name + ".weight"] = (self.rng.standard_normal((rows, channels, size, size)) *
@@ -65,9 +70,11 @@ class Weights:
 
     def module(self, name, rows, channels, size, norm=True):
         self.conv(name + ".conv", rows, channels, size, not norm)
-        for part, mean in (("weight", 1), ("bias", 0), ("running_mean", 0)) if norm else ():
-            self.t["%s.bn.%s" % (name, part)] = (mean + 0.3 * self.rng.standard_normal(rows)).astype(np.float32)
-        if norm:
+        if not norm:
+            return
+        for part, mean in (("weight", 1), ("bias", 0)) + ((("running_mean", 0),) if self.kind == "bn" else ()):
+            self.t["%s.%s.%s" % (name, self.kind, part)] = (mean + 0.3 * self.rng.standard_normal(rows)).astype(np.float32)
+        if self.kind == "bn":
             self.t[name + ".bn.running_var"] = self.rng.uniform(0.3, 2, rows).astype(np.float32)
 
     def neck(self, c, norm=False):
@@ -119,10 +126,18 @@ def conv(x, t, name, stride=1):
     return pyramid.conv2d(x, w, t.get(name + ".bias", np.zeros(len(w))), stride)
 
 
+def groupnorm(x, w, b, groups):
+    y = x.reshape(groups, -1)
+    y = (y - y.mean(1, keepdims=True)) / np.sqrt(y.var(1, keepdims=True) + 1e-5)
+    return y.reshape(x.shape) * np.float64(w)[:, None, None] + np.float64(b)[:, None, None]
+
+
 def module(x, t, name, act=True, stride=1):
     x = conv(x, t, name + ".conv", stride)
     if name + ".bn.weight" in t:
         x = pyramid.batchnorm(x, t, name + ".bn")
+    if name + ".gn.weight" in t:
+        x = groupnorm(x, t[name + ".gn.weight"], t[name + ".gn.bias"], t.groups[name.split(".")[0]])
     return np.maximum(x, 0) if act else x
 
 
@@ -285,6 +300,9 @@ TEST = {"nms_pre": 60, "score_thr": 0.3, "iou_threshold": 0.5, "max_per_img": 30
 ONES = {"type": "AnchorGenerator", "scales": [3.0, 5.0], "ratios": [1.0, 3.0], "strides": [4, 8, 16]}
 
 
+# `norm`: of the neck, whether it has batch normalisation; or numbers of groups of group normalisation, which
+# every module has then: those of a section's norm_cfg, of "fovea" for both, or none for the usual number.
+
 def semantic_case(neck=None, norm=False, **head):
     return "semantic", dict(NECK, **(neck or {})), dict(SEMANTIC, **head), None, norm
 
@@ -315,6 +333,12 @@ CASES = [
                                                             "target_means": [0.1, 0, 0, 0],
                                                             "target_stds": [0.5, 0.5, 0.2, 0.2]}})),
     ("mavit", (64, 64), retina_case({"start_level": 2, "add_extra_convs": True})),
+    ("mavit", (51, 75), semantic_case({}, {"neck": 3, "decode_head": 2}, channels=8)),
+    ("pola_swin", (64, 64), semantic_case({}, {"fovea": 2}, channels=8)),
+    ("nalaformer", (64, 64), semantic_case({"out_channels": 32}, {}, in_channels=[32] * 3, channels=64)),
+    ("mavit", (75, 61), ("uper", None, dict(UPER, channels=6), None, {"decode_head": 3})),
+    ("mavit", (64, 64), retina_case({"start_level": 1, "add_extra_convs": "on_input"}, {"feat_channels": 10},
+                                    norm={"neck": 6, "bbox_head": 5})),
 ]
 
 
@@ -322,14 +346,23 @@ def make(rng, family, kind, neck, head, test, norm):
     """config.json, tensors, and what the reference is to be given."""
     config, tensors = backbone(family, rng)
     neck, head = copy.deepcopy(neck), copy.deepcopy(head)
-    w = Weights(rng)
+    grouped = isinstance(norm, dict)
+    w = Weights(rng, "gn" if grouped else "bn")
     channels = WIDTHS[family]
     if neck:
         neck["in_channels"] = channels
-        channels = w.neck(neck, norm)
-        config["neck"] = dict(neck, norm_cfg={"type": "BN"} if norm else None)
+        channels = w.neck(neck, grouped or norm)
+        config["neck"] = dict(neck, norm_cfg={"type": "BN"} if norm and not grouped else None)
+    if grouped:
+        section = "bbox_head" if kind == "retina" else "decode_head"
+        w.t.groups = {s: norm.get(s, norm.get("fovea", 32)) for s in ("neck", section)}
+        for s, c in (("neck", config.get("neck")), (section, head)):
+            if s in norm:
+                c["norm_cfg"] = {"type": "GN", "num_groups": norm[s], "requires_grad": True}
+        if "fovea" in norm:
+            config["fovea"] = {"num_groups": norm["fovea"]}
     if kind == "retina":
-        w.retina(head, len(anchors_of(head["anchor_generator"])))
+        w.retina(head, len(anchors_of(head["anchor_generator"])), grouped)
         config.update(bbox_head=head, test_cfg=test)
     else:
         head["in_channels"] = [channels[i] for i in head["in_index"]]
@@ -386,6 +419,7 @@ class Tests:
         save(self.path("io.safetensors"), {"input": pictures})
         outputs = []
         for options in (["--schedule", "streamed", "--threads", "2"], ["--schedule", "stepwise", "--threads", "3"],
+                        ["--schedule", "streamed", "--threads", "1"],
                         ["--schedule", "streamed", "--chunk", "16", "--isa", "scalar"]):
             code, message = self.run("--hidden", *options)
             if code:
@@ -408,8 +442,9 @@ class Tests:
                     bad += ["the definition finds no box"] if not boxes else []
                     bad += [d for d in [difference(boxes, got, b)] if d]
             self.note("%s, %s" % (what, " ".join(options)), "; ".join(bad))
-        one, other = outputs[0], outputs[1]
-        self.note(what + " by schedules", ", ".join(n for n in one if one[n].tobytes() != other[n].tobytes()))
+        one = outputs[0]
+        for how, other in (("schedules", outputs[1]), ("threads", outputs[2])):
+            self.note("%s by %s" % (what, how), ", ".join(n for n in one if one[n].tobytes() != other[n].tobytes()))
 
     def refused(self, what, config, *texts, code=(2, 7)):
         json.dump(config, open(self.path("config.json"), "w"))
@@ -440,8 +475,9 @@ class Tests:
             ("neck", "relu_before_extra_convs", True, "neck.relu_before_extra_convs"),
             ("neck", "act_cfg", {"type": "ReLU"}, "neck.act_cfg"), ("neck", "newest", 1, "neck.newest"),
             ("neck", "upsample_cfg", {"mode": "bicubic"}, "neck.upsample_cfg.mode"),
-            ("neck", "norm_cfg", {"type": "GN", "num_groups": 2}, "neck.norm_cfg"),
-            ("decode_head", "norm_cfg", {"type": "GN"}, "decode_head.norm_cfg.type"),
+            ("neck", "norm_cfg", {"type": "IN"}, "neck.norm_cfg.type"),
+            ("neck", "norm_cfg", {"type": "GN", "num_groups": 0}, "neck.norm_cfg.num_groups"),
+            ("decode_head", "norm_cfg", {"type": "LN"}, "decode_head.norm_cfg.type"),
             ("decode_head", "norm_cfg", {"type": "BN", "eps": 1e-3}, "decode_head.norm_cfg.eps"),
             ("decode_head", "act_cfg", {"type": "GELU"}, "decode_head.act_cfg.type"),
             ("decode_head", "act_cfg", None, "decode_head.act_cfg"),
@@ -455,6 +491,11 @@ class Tests:
             ("decode_head", "channels", 7, "scale_heads.0.0.conv.weight"),
             ("decode_head", "num_classes", 0, "decode_head.num_classes"),
             ("decode_head", "interpolate_mode", "nearest", "decode_head.interpolate_mode"),
+        ])
+        each(semantic_case({}, {"fovea": 2}, channels=8), [
+            ("neck", "norm_cfg", {"type": "GN", "num_groups": 4}, "neck.lateral_convs.0.gn."),
+            ("fovea", "num_groups", 5, "neck.lateral_convs.0.gn."), ("fovea", "num_groups", -1, "num_groups"),
+            ("decode_head", "norm_cfg", {"type": "GN", "eps": 1e-6}, "decode_head.norm_cfg.eps"),
         ])
         each(("uper", None, UPER, None, False), [
             ("decode_head", "pool_scales", [0], "decode_head.pool_scales"),
