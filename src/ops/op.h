@@ -363,6 +363,10 @@ typedef struct fv_op_descriptor {
     /* Of an op with `line`: rows of operand 0, a finished grid or a window of one, that the rows r
      * of the result come from. */
     fv_rows (*reads)(const fv_problem *, const uint32_t *u, fv_rows r);
+    /* Of an op whose table is floats: how many; from `addend` on those that are added last. What
+     * they are added to may cancel them, and leaves its rounding: verification moves them like
+     * inputs. 0: it is of something else. */
+    uint8_t table_floats, addend;
     bool grows; /* in place: repeated runs make the values grow or fade */
     bool joint; /* its operands depend on each other: random ones make no valid case */
 } fv_op;

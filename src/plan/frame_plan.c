@@ -211,7 +211,7 @@ static fovea_status emit(fovea_plan *p, const fovea_plan_options *o)
     FV_TRY(p->model->family->emit(p->model, &p->b));
     p->frame_width = o->frame.width;
     p->frame_height = o->frame.height;
-    fv_task_room_reserve(&p->b);
+    fv_task_room_reserve(&p->b, p->frame_width);
     p->picture_bytes = (uint64_t)p->picture.x.size * (p->picture.x.taps * 4ull + 8) +
                        (uint64_t)p->picture.y.size * (p->picture.y.taps * 4ull + 8);
     return p->b.status;

@@ -3,7 +3,10 @@
 
 #include "base/num.h"
 
-enum { WORK_FLOATS = sizeof(fv_query_mask) / sizeof(float) };
+enum {
+    WORK_FLOATS = sizeof(fv_query_mask) / sizeof(float),
+    COLUMN_WORDS = sizeof(fv_between) / sizeof(uint32_t),
+};
 
 const fv_wanted *fv_task_room_find(const fv_builder *b, fovea_kind kind)
 {
@@ -25,23 +28,33 @@ static uint64_t line_floats(const fv_builder *b, const fv_wanted *map)
     return ((uint64_t)map->grid.width + 1) * b->value[map->value].cols;
 }
 
-void fv_task_room_reserve(fv_builder *b)
+/* That the map of classes, or the masks, take. */
+static uint64_t map_floats(const fv_builder *b, const fv_wanted *map)
 {
-    const fv_wanted *map = b->status == FOVEA_OK ? map_of(b) : NULL;
-    if (!map)
-        return;
-    uint64_t floats = line_floats(b, map);
     const fv_wanted *classes = fv_task_room_find(b, FOVEA_KIND_MASK_CLASSES);
+    uint64_t floats = line_floats(b, map);
     if (map->kind == FOVEA_KIND_MASKS && classes) {
         const uint64_t queries = b->value[classes->value].rows, n = b->value[classes->value].cols;
         const uint64_t shares = (queries + 1) * n, works = queries * WORK_FLOATS + 1;
         floats += shares > works ? shares : works;
     }
-    if (floats > UINT32_MAX) {
+    return floats;
+}
+
+void fv_task_room_reserve(fv_builder *b, uint32_t frame_width)
+{
+    const fv_wanted *map = map_of(b), *depth = fv_task_room_find(b, FOVEA_KIND_DEPTH);
+    const uint32_t columns = frame_width > b->width ? frame_width : b->width;
+    if (b->status != FOVEA_OK || (!map && !depth))
+        return;
+    const uint64_t of_depth = depth ? depth->grid.width : 0, of_map = map ? map_floats(b, map) : 0;
+    if (of_map > UINT32_MAX) {
         b->status = fv_fail(FOVEA_ENOMEM, "output %s: a row of it is too long", map->name);
         return;
     }
-    b->task_room = (float *)(void *)fv_emit_table(b, (uint32_t)floats);
+    const uint32_t floats = (uint32_t)(of_map > of_depth ? of_map : of_depth);
+    b->task_room = (float *)(void *)fv_emit_table(b, floats);
+    b->task_columns = (fv_between *)(void *)fv_emit_table(b, columns * COLUMN_WORDS);
 }
 
 fv_class_room fv_task_room_classes(const fv_builder *b)

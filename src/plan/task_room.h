@@ -8,6 +8,14 @@
 /* The wanted output of a kind; NULL: there is none. */
 const fv_wanted *fv_task_room_find(const fv_builder *b, fovea_kind kind);
 
+/* Of the places along one side of a grid: the two around the centre of a pixel of a map, and how
+ * far it is to the second. Beyond the centres at the edges both are the last. */
+typedef struct fv_between {
+    uint32_t first, second;
+    float part;
+    bool outside; /* of the picture */
+} fv_between;
+
 /* A query whose mask is looked at. */
 typedef struct fv_query_mask {
     uint32_t query, label;
@@ -17,10 +25,12 @@ typedef struct fv_query_mask {
     double sum;           /* of the probabilities of those that are inside */
 } fv_query_mask;
 
-/* Sets b->task_room: floats that the map of classes, or the masks, of these outputs take. */
-void fv_task_room_reserve(fv_builder *b);
+/* Sets b->task_room: floats that the maps of depth or classes, or the masks, of these outputs take;
+ * and b->task_columns: for the columns of a map, of the picture or of a frame of that width. */
+void fv_task_room_reserve(fv_builder *b, uint32_t frame_width);
 
-/* How it is divided. A line: the grid's rows at the height of a row of pixels become one. */
+/* How the floats are divided. A line: the grid's rows at the height of a row of pixels become one;
+ * of depth it is all there is. */
 typedef struct fv_class_room {
     float *line, *pixel; /* grid width x columns, columns */
     float *share;        /* of masks: queries x classes; else NULL */

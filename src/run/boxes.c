@@ -7,6 +7,8 @@
 
 #include <math.h>
 
+#include "run/sigmoid.h"
+
 /* ---- order ---- */
 
 /* Whether a comes before b. */
@@ -57,11 +59,6 @@ static void sort(fv_candidate *c, size_t n)
 
 /* ---- the best of a level ---- */
 
-static float sigmoid(float x)
-{
-    return (float)(1 / (1 + exp(-(double)x)));
-}
-
 /* A little below the smallest logit that can pass: most of them are far below it. */
 static float least_logit(float score_thr)
 {
@@ -97,7 +94,7 @@ static size_t select_best(const fv_detection *d, const fv_box_level *l, uint32_t
             if (!(logit[label] >= least) || (n == d->nms_pre && logit[label] <= heap[0].logit))
                 continue;
             const fv_candidate c = {.logit = logit[label],
-                                    .score = sigmoid(logit[label]),
+                                    .score = (float)fv_sigmoid((double)logit[label]),
                                     .level = level,
                                     .place = (uint32_t)place,
                                     .label = label};

@@ -6,6 +6,8 @@
 typedef struct depth_grid {
     fv_task_output depth;
     fv_extent extent;
+    const fv_between *column; /* of the map */
+    float *line;              /* the grid at the height of a row of the map */
 } depth_grid;
 
 static fovea_status find(depth_grid *out, const fovea_plan *p, const fovea_output *outs,
@@ -15,23 +17,27 @@ static fovea_status find(depth_grid *out, const fovea_plan *p, const fovea_outpu
     FV_TRY(fv_require(map, "the map"));
     FV_TRY(fv_task_output_of(&out->depth, p, outs, FOVEA_KIND_DEPTH, "predicted_depth"));
     FV_TRY(fv_extent_of(&out->extent, p, extent));
-    return fv_task_output_room("pixels", room, (size_t)out->extent.width * out->extent.height);
+    FV_TRY(fv_task_output_room("pixels", room, (size_t)out->extent.width * out->extent.height));
+    out->column = fv_extent_columns(&out->extent, p, out->depth.grid.width);
+    out->line = p->b.task_room;
+    return FOVEA_OK;
 }
 
-/* Of a pixel in a row; NaN outside. */
-static float depth_at(const depth_grid *g, const fv_between *row, uint32_t x)
+/* Fills the line of a row of the map; outside, where the part is NaN, with NaN. */
+static void take_row(const depth_grid *g, uint32_t y)
 {
-    const fv_between column = fv_extent_column(&g->extent, x, g->depth.grid.width);
-    const float *a = g->depth.data + (size_t)row->first * g->depth.grid.width;
-    const float *b = g->depth.data + (size_t)row->second * g->depth.grid.width;
-    float pair[2];
-    if (row->outside || column.outside)
-        return NAN;
-    for (int k = 0; k < 2; k++) {
-        const uint32_t at = k ? column.second : column.first;
-        pair[k] = a[at] + row->part * (b[at] - a[at]);
-    }
-    return pair[0] + column.part * (pair[1] - pair[0]);
+    const size_t width = g->depth.grid.width;
+    const fv_between row = fv_extent_row(&g->extent, y, g->depth.grid.height);
+    fv_blend(g->line, g->depth.data + row.first * width, g->depth.data + row.second * width,
+             row.outside ? NAN : row.part, width);
+}
+
+/* Of a pixel in that row; NaN outside. */
+static float depth_at(const depth_grid *g, uint32_t x)
+{
+    const fv_between *at = &g->column[x];
+    const float a = g->line[at->first], b = g->line[at->second];
+    return at->outside ? NAN : a + at->part * (b - a);
 }
 
 fovea_status fovea_depth_map(fovea_plan *plan, const fovea_output *outs, size_t n_outs,
@@ -40,9 +46,9 @@ fovea_status fovea_depth_map(fovea_plan *plan, const fovea_output *outs, size_t 
     depth_grid g;
     FV_TRY(find(&g, plan, outs, n_outs, extent, depth, room));
     for (uint32_t y = 0; y < g.extent.height; y++) {
-        const fv_between row = fv_extent_row(&g.extent, y, g.depth.grid.height);
+        take_row(&g, y);
         for (uint32_t x = 0; x < g.extent.width; x++)
-            *depth++ = depth_at(&g, &row, x);
+            *depth++ = depth_at(&g, x);
     }
     return FOVEA_OK;
 }
@@ -53,9 +59,9 @@ static void find_range(float *least, float *greatest, const depth_grid *g)
     *least = INFINITY;
     *greatest = -INFINITY;
     for (uint32_t y = 0; y < g->extent.height; y++) {
-        const fv_between row = fv_extent_row(&g->extent, y, g->depth.grid.height);
+        take_row(g, y);
         for (uint32_t x = 0; x < g->extent.width; x++) {
-            const float d = depth_at(g, &row, x);
+            const float d = depth_at(g, x);
             if (isfinite(d)) {
                 *least = fminf(*least, d);
                 *greatest = fmaxf(*greatest, d);
@@ -85,9 +91,9 @@ fovea_status fovea_depth_map_u16(fovea_plan *plan, const fovea_output *outs, siz
         from = least - step; /* which becomes 1 */
     }
     for (uint32_t y = 0; y < g.extent.height; y++) {
-        const fv_between row = fv_extent_row(&g.extent, y, g.depth.grid.height);
+        take_row(&g, y);
         for (uint32_t x = 0; x < g.extent.width; x++) {
-            const float d = depth_at(&g, &row, x);
+            const float d = depth_at(&g, x);
             *depth++ = isnan(d) ? 0 : steps_of((d - from) / step);
         }
     }

@@ -3,12 +3,13 @@
 #include <string.h>
 
 #include "base/abi.h"
-#include "plan/task_room.h"
+#include "run/sigmoid.h"
 #include "run/task_output.h"
 
 typedef struct mask_search {
     fv_task_output masks, classes;
     fv_extent extent;
+    const fv_between *column; /* of its pixels */
     fv_mask_room room;
     uint32_t kept; /* of room.work */
     fovea_mask_options options;
@@ -25,7 +26,9 @@ static fovea_status begin(mask_search *s, const fovea_plan *p, const fovea_outpu
     FV_TRY(
         fv_task_output_of(&s->classes, p, outs, FOVEA_KIND_MASK_CLASSES, "class_queries_logits"));
     s->room = fv_task_room_masks(&p->b);
-    return fv_extent_of(&s->extent, p, FOVEA_EXTENT_FRAME);
+    FV_TRY(fv_extent_of(&s->extent, p, FOVEA_EXTENT_FRAME));
+    s->column = fv_extent_columns(&s->extent, p, s->masks.grid.width);
+    return FOVEA_OK;
 }
 
 /* ---- which queries are looked at ---- */
@@ -85,19 +88,14 @@ static void see_all(mask_search *s, see_pixel *see)
             continue;
         blend_line(s, &row);
         for (uint32_t x = 0; x < e->width; x++) {
-            const fv_between column = fv_extent_column(e, x, s->masks.grid.width);
-            if (column.outside)
+            const fv_between *at = &s->column[x];
+            if (at->outside)
                 continue;
-            fv_blend(s->room.pixel, s->room.line + (size_t)column.first * s->kept,
-                     s->room.line + (size_t)column.second * s->kept, column.part, s->kept);
+            fv_blend(s->room.pixel, s->room.line + (size_t)at->first * s->kept,
+                     s->room.line + (size_t)at->second * s->kept, at->part, s->kept);
             see(s, x, y, s->room.pixel);
         }
     }
-}
-
-static float sigmoid(float x)
-{
-    return 1 / (1 + expf(-x));
 }
 
 /* The kept query that has a pixel, and its probability of being inside. */
@@ -107,7 +105,7 @@ static uint32_t winner(const mask_search *s, const float *logit, float *probabil
     float most = -1;
     *probability = 0;
     for (uint32_t k = 0; k < s->kept; k++) {
-        const float inside = sigmoid(logit[k]), x = s->room.work[k].score * inside;
+        const float inside = fv_sigmoidf(logit[k]), x = s->room.work[k].score * inside;
         if (x > most) {
             most = x;
             best = k;
@@ -123,7 +121,7 @@ static void count_panoptic(mask_search *s, uint32_t x, uint32_t y, const float *
     (void)x;
     (void)y;
     for (uint32_t k = 0; k < s->kept; k++)
-        s->room.work[k].inside += sigmoid(logit[k]) >= s->options.mask_threshold;
+        s->room.work[k].inside += fv_sigmoidf(logit[k]) >= s->options.mask_threshold;
     fv_query_mask *w = &s->room.work[winner(s, logit, &probability)];
     w->won++;
     w->sum += probability >= s->options.mask_threshold;
@@ -136,7 +134,7 @@ static void count_instances(mask_search *s, uint32_t x, uint32_t y, const float 
     for (uint32_t k = 0; k < s->kept; k++)
         if (logit[k] > 0) {
             s->room.work[k].inside++;
-            s->room.work[k].sum += sigmoid(logit[k]);
+            s->room.work[k].sum += fv_sigmoidf(logit[k]);
         }
 }
 
@@ -271,9 +269,9 @@ fovea_status fovea_mask_pixels(fovea_plan *plan, const fovea_output *outs, size_
         const fv_between row = fv_extent_row(&s.extent, y, s.masks.grid.height);
         blend_line(&s, &row);
         for (uint32_t x = 0; x < s.extent.width; x++) {
-            const fv_between at = fv_extent_column(&s.extent, x, s.masks.grid.width);
-            const float a = s.room.line[at.first], b = s.room.line[at.second];
-            *inside++ = !row.outside && !at.outside && a + at.part * (b - a) > 0;
+            const fv_between *at = &s.column[x];
+            const float a = s.room.line[at->first], b = s.room.line[at->second];
+            *inside++ = !row.outside && !at->outside && a + at->part * (b - a) > 0;
         }
     }
     return FOVEA_OK;

@@ -91,9 +91,11 @@ static fv_between between(uint32_t i, uint32_t places, double from, double pixel
                         i + 0.5 < from || i + 0.5 >= end};
 }
 
-fv_between fv_extent_column(const fv_extent *e, uint32_t x, uint32_t places)
+const fv_between *fv_extent_columns(const fv_extent *e, const fovea_plan *p, uint32_t places)
 {
-    return between(x, places, e->left, e->across, e->right);
+    for (uint32_t x = 0; x < e->width; x++)
+        p->b.task_columns[x] = between(x, places, e->left, e->across, e->right);
+    return p->b.task_columns;
 }
 
 fv_between fv_extent_row(const fv_extent *e, uint32_t y, uint32_t places)

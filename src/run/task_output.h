@@ -4,6 +4,7 @@
 #define FOVEA_SRC_RUN_TASK_OUTPUT_H
 
 #include "plan/plan.h"
+#include "plan/task_room.h"
 
 /* An output that the caller gave. */
 typedef struct fv_task_output {
@@ -31,15 +32,10 @@ typedef struct fv_extent {
 } fv_extent;
 fovea_status fv_extent_of(fv_extent *out, const fovea_plan *p, fovea_extent which);
 
-/* Of the places along one side of a grid: the two around the centre of a pixel of the map, and how
- * far it is to the second. Beyond the centres at the edges both are the last. */
-typedef struct fv_between {
-    uint32_t first, second;
-    float part;
-    bool outside; /* of the picture */
-} fv_between;
-fv_between fv_extent_column(const fv_extent *e, uint32_t x, uint32_t places);
+/* Of the rows and the columns of a map where they lie in a grid of so many places. Columns are the
+ * same in every row: they are worked out once for a map, in the plan's room. */
 fv_between fv_extent_row(const fv_extent *e, uint32_t y, uint32_t places);
+const fv_between *fv_extent_columns(const fv_extent *e, const fovea_plan *p, uint32_t places);
 
 /* out[i] = a[i] + part (b[i] - a[i]) */
 static inline void fv_blend(float *out, const float *a, const float *b, float part, size_t n)

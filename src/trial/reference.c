@@ -110,6 +110,9 @@ static void move_inputs(fv_reference *d, uint64_t *random)
             x[i] *= factor[bits & 1];
         }
     }
+    const fv_op *op = fv_op_table[d->args.prob.op];
+    for (uint32_t i = op->addend; d->table && i < op->table_floats; i++)
+        d->table[i] *= factor[fv_random(random) & 1];
 }
 
 /* ---- running the reference ---- */
@@ -252,6 +255,18 @@ static fovea_status prepare(fv_reference *d, const fv_given *given)
     return prepare_outputs(d, &given[d->output]);
 }
 
+/* A copy of the step's table, where it is one that is moved. */
+static fovea_status take_table(fv_reference *d)
+{
+    const size_t size = fv_op_table[d->args.prob.op]->table_floats * sizeof(float);
+    if (size == 0 || !d->args.table)
+        return FOVEA_OK;
+    FV_TRY(allocate(&d->table, size));
+    memcpy(d->table, d->args.table, size);
+    d->args.table = d->table;
+    return FOVEA_OK;
+}
+
 /* Frees what judging does not need. */
 static void drop_inputs(fv_reference *d)
 {
@@ -282,6 +297,7 @@ fovea_status fv_reference_open(fv_reference **out, const fv_args *args,
     d->output = output;
     d->align = align ? align : 1;
     fovea_status status = prepare(d, given);
+    FV_THEN(status, take_table(d));
     if (args->prob.acc == FV_I32)
         FV_THEN(status, fv_reference_int8(d));
     else if (args->prob.weight == FV_I8 && status == FOVEA_OK)
@@ -303,5 +319,6 @@ void fv_reference_close(fv_reference *d)
     fv_mem_free(d->trial);
     fv_mem_free(d->scratch);
     fv_mem_free(d->partial);
+    fv_mem_free(d->table);
     fv_mem_free(d);
 }

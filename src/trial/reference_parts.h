@@ -28,6 +28,7 @@ struct fv_reference {
     uint32_t columns,
         units; /* columns of an output row; units that col0 and cols of a call count */
     fv_input in[FV_OPERANDS];
+    float *table; /* of an op whose table is floats, else NULL */
     fv_sample sample[FV_SAMPLES];
     uint32_t samples;
     uint64_t values; /* values of all samples, as whole rows, followed by those of the state */

@@ -34,6 +34,8 @@ const fv_op fv_op_patch = {
                 [FV_PATCH_CHROMA] = {"CHROMA"},
                 [FV_PATCH_OUT] = {"OUT", FV_ROW_C}},
     .element_flops = 2,
+    .table_floats = sizeof(fv_patch_table) / sizeof(float),
+    .addend = offsetof(fv_patch_table, shift) / sizeof(float),
 };
 
 static uint8_t yuv_byte(const fv_args *a, const fv_call *c, size_t y, size_t x, uint32_t ch)
