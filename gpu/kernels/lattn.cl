@@ -245,11 +245,6 @@ FV_FN void add_products(float acc[FV_TM][FV_TN], SHARED const float *left,
 /* Tiles whose fold into a state reads what other tiles of it write come one after the other. */
 #define SERIAL (CENTRED || SHIFT)
 #define OWN ((TI + FV_GROUP - 1) / FV_GROUP) /* features of the tile that a work-item sums up */
-#if FV_GROUP > 1
-#define STATE_BARRIER() barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
-#else
-#define STATE_BARRIER()
-#endif
 
 /* Factors of two sums whose exponents had different shifts, to have them under the larger. */
 FV_FN float2 fades(float a, float b)
@@ -436,7 +431,7 @@ kernel void lattn_reduce(OPERANDS)
         FV_BARRIER();
         fold_products(OPERANDS_GIVEN, acc, state, shift, turned_mean, vmean, rate, c0, j0);
         if (SERIAL)
-            STATE_BARRIER();
+            FV_STATE_BARRIER();
 
         /* Of tiles of the same channels the last writes their means, of those of the same values
          * the last theirs: the others have read what was there. */
@@ -445,7 +440,7 @@ kernel void lattn_reduce(OPERANDS)
         if (CENTRED && t / TILES_J == TILES_I - 1)
             write_value_means(OPERANDS_GIVEN, state, vmean, rate.y, j0);
         if (SERIAL)
-            STATE_BARRIER();
+            FV_STATE_BARRIER();
     }
     if (CENTRED && me == 0)
         FV_PUT(6, state + AT_COUNT, before + (r1 - r0));

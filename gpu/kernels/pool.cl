@@ -89,7 +89,7 @@ kernel void map_reduce(FV_IN(0), FV_IN(1), FV_IN(2), FV_OUT(3), FV_CALL)
     /* Without rows the state stays as it is. */
     if (range.x == range.y && !first)
         return;
-    FV_BARRIER();
+    FV_STATE_BARRIER();
     for (uint i = 0; i < CHANNELS; i++) {
         const uint c = me + i * FV_GROUP;
         if (c < FV_D)

@@ -199,10 +199,13 @@ inline uint2 fv_spread(uint runs)
 #define SHARED local
 #define SHARED_ROOM FV_SHARED
 #define FV_BARRIER() barrier(CLK_LOCAL_MEM_FENCE)
+/* The same where work-items write states that others of the group have read, or read them. */
+#define FV_STATE_BARRIER() barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
 #else
 #define SHARED private
 #define SHARED_ROOM private
 #define FV_BARRIER()
+#define FV_STATE_BARRIER()
 #endif
 
 /* Defines a function that reduces a value over the work-group: every work-item calls it and gets
