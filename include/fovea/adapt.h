@@ -85,6 +85,10 @@ typedef enum fovea_task {
     FOVEA_TASK_CLASSES,      /* logits of the picture against its label */
     FOVEA_TASK_SEGMENTATION, /* logits of every patch, enlarged bilinearly to the mask (corners at
                                 the edges of pixels: align_corners=False), against its pixels */
+    FOVEA_TASK_DEPTH, /* depths of every cell of the head's grid, enlarged likewise, against a
+                         map of true ones: with d = log(depth / true depth)
+                             L = mean d^2 - (mean d)^2 / 2
+                         (Eigen et al., 2014) over the pixels whose true depth is known */
 } fovea_task;
 
 /* What FOVEA_STAGE_TASK trains where the model has no such head:
@@ -96,10 +100,11 @@ typedef enum fovea_task {
  *               config.json. A Semantic FPN that is there is trained further; with another number
  *               of classes its last layer begins anew
  *     DPT_LITE  four depths of a plain ViT through DPT's neck at the grid of the patches, and
- *               convolutions at twice that: FOVEA_TASK_SEGMENTATION alone. 128 channels; tensors
- *               "dpt_head.*", whose neck has transformers' names, and the section "dpt_head" of
- *               "fovea" in config.json; trained further where it is there
- * Their output is `seg_logits`, a linear head's `segmentation`. */
+ *               convolutions at twice that: FOVEA_TASK_SEGMENTATION, or FOVEA_TASK_DEPTH, whose
+ *               depths are max_depth times a sigmoid. 128 channels; tensors "dpt_head.*", whose
+ *               neck has transformers' names, and the section "dpt_head" of "fovea" in config.json;
+ *               trained further where it is there
+ * Their output is `seg_logits` or `predicted_depth`, a linear head's `segmentation`. */
 typedef enum fovea_head {
     FOVEA_HEAD_LINEAR,
     FOVEA_HEAD_FPN,
@@ -162,7 +167,7 @@ typedef struct fovea_trainer_options {
                     standard deviation 0.02 from `seed`, bias 0. CLASSES: as heads of the family
                     are. SEGMENTATION: segmentation_head.{weight,bias} on last_hidden_state */
     const char *const *labels;        /* names of the classes for config.json, or NULL */
-    uint32_t mask_width, mask_height; /* SEGMENTATION; 0: those of the frame */
+    uint32_t mask_width, mask_height; /* SEGMENTATION, DEPTH; 0: those of the frame */
     uint64_t seed;                    /* of a new head */
     uint64_t memory_limit; /* bytes in all; ENOMEM if it is too small. 0: no limit, and every block
                               is recomputed. With a limit, as many of the last blocks as it leaves
@@ -187,6 +192,7 @@ typedef struct fovea_trainer_options {
      * the same. The first pictures that fit are kept. */
     uint64_t teacher_memory;
     fovea_head head; /* FOVEA_STAGE_TASK */
+    float max_depth; /* FOVEA_TASK_DEPTH: of a new head, metres; 0: 10 */
 } fovea_trainer_options;
 #define FOVEA_TRAINER_OPTIONS_INIT                                                                 \
     FOVEA_INIT(fovea_trainer_options, FOVEA_SET(stage, FOVEA_STAGE_FEATURES),                      \
@@ -241,6 +247,8 @@ typedef struct fovea_target {
     const uint8_t *mask; /* FOVEA_TASK_SEGMENTATION: class of every pixel, rows from the top; 255 is
                             ignored */
     size_t stride;       /* bytes from row to row; 0: rows are packed */
+    const float *depth;  /* FOVEA_TASK_DEPTH: metres of every pixel, rows from the top; what is not
+                            above 0 and finite is not known, and ignored */
 } fovea_target;
 
 /* Runs a picture and adds its loss and gradients to those of the next step. `target` may be NULL in

@@ -14,6 +14,7 @@
 #include "ops/mech_traits.h"
 #include "run/run.h"
 
+#define MAX_DEPTH 10.f /* metres */
 #define IGNORED 255
 
 /* Upper bounds of the bytes that a process and each of its threads need beside the library's
@@ -51,14 +52,15 @@ static fovea_status check_whole(const fovea_trainer *t)
 static fovea_status load_student(fovea_trainer *t, const char *model, const char *attention)
 {
     const bool task = t->o.stage == FOVEA_STAGE_TASK;
-    const bool pixels = t->o.task == FOVEA_TASK_SEGMENTATION;
+    const bool classes = t->o.task == FOVEA_TASK_CLASSES, depth = t->o.task == FOVEA_TASK_DEPTH;
     FV_TRY(fv_model_load(&t->model, model, t->o.prefix, NULL));
     FV_TRY(choose_attention(t, attention));
     FV_TRY(check_whole(t));
     const fv_additions more = {.attention = t->attention,
                                .whole = t->o.whole != 0,
-                               .classes = task && !pixels ? t->o.classes : 0,
-                               .segments = task && pixels ? t->o.classes : 0,
+                               .classes = task && classes ? t->o.classes : 0,
+                               .segments = task && !classes && !depth ? t->o.classes : 0,
+                               .max_depth = task && depth ? t->o.max_depth : 0,
                                .head = t->o.head,
                                .seed = t->o.seed};
     fovea_model_free(t->model);
@@ -129,6 +131,9 @@ static fovea_status check_head(const fovea_trainer *t)
                            "a DPT-lite head reads four depths of a plain ViT; models of type %s "
                            "have none",
                            m->info.type);
+        if (m->info.metric != (t->o.task == FOVEA_TASK_DEPTH))
+            return fv_fail(FOVEA_ENOTSUP, "the model has a DPT-lite head for %s",
+                           m->info.metric ? "depth" : "classes of pixels");
         break;
     }
     return FOVEA_OK;
@@ -143,6 +148,12 @@ static fovea_status choose_task(fovea_trainer *t)
         return FOVEA_OK;
     const bool pixels = t->o.task == FOVEA_TASK_SEGMENTATION;
     FV_TRY(check_head(t));
+    if (t->o.task != FOVEA_TASK_CLASSES) {
+        i->mask_width = t->o.mask_width ? t->o.mask_width : t->o.frame.width;
+        i->mask_height = t->o.mask_height ? t->o.mask_height : t->o.frame.height;
+    }
+    if (t->o.task == FOVEA_TASK_DEPTH)
+        return FOVEA_OK;
     i->classes = pixels ? m->segments : m->classes;
     if (t->o.classes && i->classes != t->o.classes)
         return fv_fail(FOVEA_ENOTSUP, "a head for %u classes in place of a pair of heads for %u",
@@ -153,10 +164,6 @@ static fovea_status choose_task(fovea_trainer *t)
     if (pixels && i->classes > IGNORED)
         return fv_fail(FOVEA_ENOTSUP, "%u classes of pixels; at most 255, counted from 0",
                        i->classes);
-    if (pixels) {
-        i->mask_width = t->o.mask_width ? t->o.mask_width : t->o.frame.width;
-        i->mask_height = t->o.mask_height ? t->o.mask_height : t->o.frame.height;
-    }
     return FOVEA_OK;
 }
 
@@ -225,6 +232,8 @@ static fovea_status build(fovea_trainer *t, const char *model, const char *teach
     t->o = *o;
     if (o->compute == FOVEA_COMPUTE_AUTO)
         t->o.compute = t->device->info.bf16 ? FOVEA_COMPUTE_BF16 : FOVEA_COMPUTE_F32;
+    if (t->o.max_depth == 0)
+        t->o.max_depth = MAX_DEPTH;
     t->o.attention = NULL;
     t->o.train = t->o.decay = t->o.labels = NULL;
     FV_TRY(fv_mem_text(&t->path, model, FV_MEM_MODEL));
@@ -254,7 +263,7 @@ fovea_status fovea_trainer_create(fovea_trainer **out, const char *model, const 
     fovea_trainer *t;
     FV_TRY(FV_MEM_NEW(&t, FV_MEM_PLAN, "the trainer"));
     t->device = device;
-    t->features_in = t->labels_in = t->mask_in = t->weight_in = FV_NO_VALUE;
+    t->features_in = t->labels_in = t->pixels_in = t->weight_in = FV_NO_VALUE;
     FV_RETURN_MADE(out, t, fovea_trainer_free, build(t, model, teacher, &o, before.current));
 }
 
@@ -319,6 +328,25 @@ static fovea_status set_mask(fovea_trainer *t, const fovea_target *target, size_
     return FOVEA_OK;
 }
 
+static fovea_status set_depth(fovea_trainer *t, const fovea_target *target, size_t *stride)
+{
+    const uint32_t width = t->info.mask_width, height = t->info.mask_height;
+    uint64_t counted = 0;
+    *stride = target->stride ? target->stride : width * sizeof(float);
+    if (!target->depth)
+        return fv_fail(FOVEA_EINVAL, "the target has no depth");
+    if (*stride < width * sizeof(float) || *stride % sizeof(float) || *stride > UINT32_MAX)
+        return fv_fail(FOVEA_EINVAL, "the depth has a stride of %zu bytes; its rows have %u floats",
+                       *stride, width);
+    for (uint32_t y = 0; y < height; y++)
+        for (uint32_t x = 0; x < width; x++) {
+            const float depth = target->depth[y * (*stride / sizeof(float)) + x];
+            counted += depth > 0 && isfinite(depth);
+        }
+    t->pixel_weight = counted ? (float)(1 / (double)counted) : 0.f;
+    return FOVEA_OK;
+}
+
 static fovea_status set_target(fovea_trainer *t, const fovea_target *target, size_t *stride)
 {
     *stride = 0;
@@ -328,6 +356,8 @@ static fovea_status set_target(fovea_trainer *t, const fovea_target *target, siz
         return fv_fail(FOVEA_EINVAL, "the third stage needs a target with every picture");
     if (t->o.task == FOVEA_TASK_SEGMENTATION)
         return set_mask(t, target, stride);
+    if (t->o.task == FOVEA_TASK_DEPTH)
+        return set_depth(t, target, stride);
     if (target->label >= t->info.classes)
         return fv_fail(FOVEA_EINVAL, "label %u; there are %u classes, counted from 0",
                        target->label, t->info.classes);
@@ -390,7 +420,11 @@ static fovea_status run_picture(fovea_trainer *t, const fovea_frame *frame,
     FV_TRY(fv_frame_bind(p, frame));
     FV_TRY(upload(t, t->features_in, features, 0));
     FV_TRY(upload(t, t->labels_in, t->label, 0));
-    FV_TRY(upload(t, t->mask_in, target ? target->mask : NULL, stride));
+    FV_TRY(upload(t, t->pixels_in,
+                  !target                         ? NULL
+                  : t->o.task == FOVEA_TASK_DEPTH ? (const void *)target->depth
+                                                  : target->mask,
+                  stride));
     FV_TRY(upload(t, t->weight_in, &t->pixel_weight, 0));
     for (uint32_t i = 0; i < t->sinks; i++)
         FV_TRY(download(t, t->sink[i].value, t->sink[i].rows));

@@ -53,7 +53,7 @@ struct fovea_trainer {
     float *features;          /* the teacher's output */
     fv_teacher_features kept; /* of pictures that may come again */
     fv_id features_in;
-    fv_id labels_in, mask_in, weight_in; /* TASK */
+    fv_id labels_in, pixels_in, weight_in; /* TASK; pixels: of a mask, or depths */
     float label[2], pixel_weight;
     fv_loss *loss;
     uint32_t losses;

@@ -9,6 +9,7 @@
 #include "models/dpt_head.h"
 #include "models/vit.h"
 
+#define FARTHEST 1e6
 #define MOST_STEPS 2000000000u
 
 static fovea_status check_rates(const fovea_trainer_options *o)
@@ -50,6 +51,30 @@ static fovea_status check_moments(const fovea_trainer_options *o)
     return FOVEA_OK;
 }
 
+static fovea_status check_head(const fovea_trainer_options *o)
+{
+    static const bool fits[][FOVEA_HEAD_DPT_LITE + 1] = {
+        [FOVEA_TASK_CLASSES] = {true, false, false},
+        [FOVEA_TASK_SEGMENTATION] = {true, true, true},
+        [FOVEA_TASK_DEPTH] = {false, false, true},
+    };
+    static const char *const heads[] = {"linear", "FPN", "DPT-lite"};
+    static const char *const tasks[] = {"classes", "segmentation", "depth"};
+    FV_TRY(fv_known("task", (int)o->task, FOVEA_TASK_DEPTH));
+    FV_TRY(fv_known("head", (int)o->head, FOVEA_HEAD_DPT_LITE));
+    if (o->head != FOVEA_HEAD_LINEAR && o->stage != FOVEA_STAGE_TASK)
+        return fv_fail(FOVEA_EINVAL, "only the third stage has a head to train");
+    if (o->stage == FOVEA_STAGE_TASK && !fits[o->task][o->head])
+        return fv_fail(FOVEA_EINVAL,
+                       "a %s head does not learn %s: classes take a linear one, segmentation any, "
+                       "depth a DPT-lite one",
+                       heads[o->head], tasks[o->task]);
+    if (!(o->max_depth >= 0 && o->max_depth <= FARTHEST))
+        return fv_fail(FOVEA_EINVAL, "max_depth %g; it is 0 (10 metres) to %g",
+                       (double)o->max_depth, FARTHEST);
+    return FOVEA_OK;
+}
+
 fovea_status fv_trainer_check(const fovea_trainer_options *o, const fovea_device *device)
 {
     if (strcmp(device->info.id, "cpu") != 0)
@@ -67,13 +92,8 @@ fovea_status fv_trainer_check(const fovea_trainer_options *o, const fovea_device
     if ((unsigned)o->frame.format > FOVEA_FORMAT_PLANES_F32)
         return fv_fail(FOVEA_EINVAL, "frames of format %d; give RGB8, BGR8, GRAY8 or PLANES_F32",
                        (int)o->frame.format);
-    FV_TRY(fv_known("task", (int)o->task, FOVEA_TASK_SEGMENTATION));
     FV_TRY(fv_known("loss", (int)o->loss, FOVEA_LOSS_RELATIVE));
-    FV_TRY(fv_known("head", (int)o->head, FOVEA_HEAD_DPT_LITE));
-    if (o->head != FOVEA_HEAD_LINEAR &&
-        (o->stage != FOVEA_STAGE_TASK || o->task != FOVEA_TASK_SEGMENTATION))
-        return fv_fail(FOVEA_EINVAL, "a head of %s is for the third stage's segmentation",
-                       o->head == FOVEA_HEAD_FPN ? "FPN" : "DPT");
+    FV_TRY(check_head(o));
     if (o->compute == FOVEA_COMPUTE_INT8)
         return fv_fail(FOVEA_ENOTSUP, "compute int8: training multiplies float32 or bfloat16");
     FV_TRY(fv_known("compute", (int)o->compute, FOVEA_COMPUTE_AUTO));

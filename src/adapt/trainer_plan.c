@@ -20,6 +20,8 @@
  * come first, so keeping them needs no more memory than recomputing. */
 #define ALWAYS_KEPT 2
 
+#define COMMON_FACTOR 0.5f /* how much of a factor that all depths have in common is forgiven */
+
 /* Bytes reserved for lists, tables and losses. */
 #define SMALL_THINGS (256u << 10)
 
@@ -96,7 +98,7 @@ static void pixel_loss(fovea_trainer *t, fv_tape *tape, fv_view logits, const fv
     const fv_view mask = fv_emit_input(b, "mask", height, width, FV_U8);
     const fv_view weight = fv_emit_input(b, "weight", 1, 1, FV_F32);
     const fv_view out = fv_tape_rows(tape, tokens, classes);
-    t->mask_in = mask.id;
+    t->pixels_in = mask.id;
     t->weight_in = weight.id;
     for (int i = 0; i < 2; i++) {
         fv_step *s = fv_emit_step(b, i ? FV_OP_SEGMENT_GRAD : FV_OP_SEGMENT_LOSS, tokens, "loss");
@@ -116,12 +118,57 @@ static void pixel_loss(fovea_trainer *t, fv_tape *tape, fv_view logits, const fv
     fv_tape_pass(tape, logits, out);
 }
 
+/* A step of DEPTH_LOSS or DEPTH_GRAD; `mean`: none, or the sum of the first one's rows. */
+static void depth_step(const fovea_trainer *t, fv_tape *tape, enum fv_op op, fv_view found,
+                       const fv_grid *grid, fv_view truth, fv_view weight, fv_view mean, fv_view to)
+{
+    fv_builder *b = tape->b;
+    fv_step *s = fv_emit_step(b, op, b->value[found.id].rows, "loss");
+    if (b->status != FOVEA_OK)
+        return;
+    s->prob.dim[FV_SEGMENT_GRID] = grid->width;
+    s->prob.dim[FV_SEGMENT_WIDTH] = t->info.mask_width;
+    s->prob.dim[FV_SEGMENT_HEIGHT] = t->info.mask_height;
+    s->f[0] = COMMON_FACTOR;
+    s->align = grid->width;
+    fv_use_value(s, FV_DEPTH_FOUND, found, FV_KIND_WHOLE);
+    fv_use_value(s, FV_DEPTH_TRUTH, truth, FV_KIND_WHOLE);
+    fv_use_value(s, FV_DEPTH_WEIGHT, weight, FV_KIND_WHOLE);
+    fv_use_value(s, FV_DEPTH_MEAN, mean, FV_KIND_WHOLE);
+    fv_use_value(s, FV_DEPTH_OUT, to, FV_KIND_ROW);
+}
+
+/* How far depths are from the true ones, but for a common factor. */
+static void depth_loss(fovea_trainer *t, fv_tape *tape, fv_view found, const fv_grid *grid)
+{
+    fv_builder *b = tape->b;
+    const uint32_t tokens = b->value[found.id].rows;
+    b->checkpoint_segment = FV_TAPE_GRADIENTS;
+    const fv_view truth =
+        fv_emit_input(b, "depth", t->info.mask_height, t->info.mask_width, FV_F32);
+    const fv_view weight = fv_emit_input(b, "weight", 1, 1, FV_F32);
+    const fv_view logs = fv_tape_rows(tape, tokens, 1), mean = fv_tape_rows(tape, 1, 1);
+    const fv_view out = fv_tape_rows(tape, tokens, 1);
+    t->pixels_in = truth.id;
+    t->weight_in = weight.id;
+    depth_step(t, tape, FV_OP_DEPTH_LOSS, found, grid, truth, weight, FV_NO_VIEW, logs);
+    fv_step *s = fv_emit_row_step(b, FV_OP_SUM_ROWS, "loss", logs, FV_KIND_WHOLE, mean, 1, 1);
+    s->prob.dim[FV_GRAD_TOKENS] = tokens;
+    fv_use_value(s, FV_SUM_B, FV_NO_VIEW, FV_KIND_WHOLE);
+    depth_step(t, tape, FV_OP_DEPTH_LOSS, found, grid, truth, weight, mean,
+               loss_rows(t, b, tokens, 1));
+    depth_step(t, tape, FV_OP_DEPTH_GRAD, found, grid, truth, weight, mean, out);
+    fv_tape_pass(tape, found, out);
+}
+
 static void last_loss(fovea_trainer *t, fv_tape *tape, fv_view y, const fv_grid *grid)
 {
     fv_builder *b = tape->b;
     if (t->o.stage == FOVEA_STAGE_TASK) {
         if (t->o.task == FOVEA_TASK_CLASSES)
             class_loss(t, tape, y);
+        else if (t->o.task == FOVEA_TASK_DEPTH)
+            depth_loss(t, tape, y, grid);
         else
             pixel_loss(t, tape, y, grid);
         return;
@@ -210,15 +257,18 @@ static fovea_status take_tape(fovea_trainer *t, fv_tape *tape, const struct pair
     return t->o.compute == FOVEA_COMPUTE_BF16 ? fv_factors_round(b) : FOVEA_OK;
 }
 
+static const char *learned_output(const fovea_trainer_options *o)
+{
+    if (o->stage != FOVEA_STAGE_TASK)
+        return "last_hidden_state";
+    if (o->task != FOVEA_TASK_SEGMENTATION)
+        return o->task == FOVEA_TASK_DEPTH ? "predicted_depth" : "logits";
+    return o->head == FOVEA_HEAD_LINEAR ? "segmentation" : "seg_logits";
+}
+
 static fovea_status emit_with(fovea_trainer *t, struct pairs *pairs)
 {
-    static const char *const outputs[] = {"last_hidden_state", "logits", "segmentation",
-                                          "seg_logits"};
-    const bool task = t->o.stage == FOVEA_STAGE_TASK;
-    const char *output = outputs[!task                             ? 0
-                                 : t->o.task == FOVEA_TASK_CLASSES ? 1
-                                 : t->o.head == FOVEA_HEAD_LINEAR  ? 2
-                                                                   : 3];
+    const char *output = learned_output(&t->o);
     const fovea_plan_options o = frame_options(t, pairs ? "softmax" : t->attention, &output);
     fv_tape tape = {0};
     t->training = (fv_training){.attended = pairs ? attended : NULL, .ctx = pairs};

@@ -102,7 +102,8 @@ static json_t *fingerprint(const fovea_trainer *t)
     return json_pack(
         "{s:o, s:o, s:i, s:s, s:i, s:i, s:i, s:f, s:f, s:i, s:I, s:I, s:f, s:f, s:f, s:f, s:f, "
         "s:f, "
-        "s:f, s:f, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:i}",
+        "s:f, s:f, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:i, "
+        "s:f}",
         "model", hex(of_model(t)), "teacher", hex(of_teacher(t)), "stage", (int)o->stage,
         "attention", t->attention, "frame format", (int)o->frame.format, "width",
         (int)o->frame.width, "height", (int)o->frame.height, "lr", (double)o->lr, "lr_end",
@@ -113,7 +114,8 @@ static json_t *fingerprint(const fovea_trainer *t)
         (double)o->lambda, "loss", task ? 0 : (int)o->loss, "task", task ? (int)o->task : 0,
         "classes", (int)t->info.classes, "mask_width", (int)t->info.mask_width, "mask_height",
         (int)t->info.mask_height, "number of blocks kept (memory_limit)", (int)t->info.kept,
-        "compute", compute, "head", task ? (int)o->head : 0);
+        "compute", compute, "head", task ? (int)o->head : 0, "max_depth",
+        task && o->task == FOVEA_TASK_DEPTH ? (double)o->max_depth : 0.);
 }
 
 /* ---- writing ---- */
@@ -270,6 +272,8 @@ static fovea_status take_header(fovea_trainer *t, const struct reader *r, const 
         json_object_set_new(theirs, "compute", json_string("f32"));
     if (!json_object_get(theirs, "head")) /* of a time when there was the linear one only */
         json_object_set_new(theirs, "head", json_integer(FOVEA_HEAD_LINEAR));
+    if (!json_object_get(theirs, "max_depth")) /* which gives no depth */
+        json_object_set_new(theirs, "max_depth", json_integer(0));
     const fovea_status status = ours ? compare(r, theirs, ours)
                                      : fv_fail(FOVEA_ENOMEM, "%s: no memory to read it", r->path);
     json_decref(ours);

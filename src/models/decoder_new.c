@@ -92,6 +92,10 @@ fovea_status fv_decoder_new(fovea_model *m, const fv_source *source, const fv_co
     fv_reader_begin(&t);
     fv_reader_unwrap(&t, "", "decode_head.conv_seg.", "weight");
     if (!json_object_get(own, "decode_head")) {
+        if (json_object_get(own, "neck") || json_object_get(own, "bbox_head"))
+            return fv_fail(FOVEA_ENOTSUP,
+                           "%s: a neck or a bbox_head is there; FPN goes on a backbone alone",
+                           config->file);
         FV_TRY(describe(own, config->file, widths, n));
         FV_TRY(put_tensors(&t, widths, n));
     }

@@ -13,7 +13,7 @@
 #define CLASSES 65536
 #define WIDTH 65536
 
-static const char output[] = "seg_logits";
+#define FARTHEST 1e6 /* metres */
 
 /* ---- a new one ---- */
 
@@ -56,8 +56,10 @@ static fovea_status put_tensors(fv_tensor_reader *t, uint32_t levels, uint32_t w
     return put(t, "conv.", CHANNELS, CHANNELS, 3, false);
 }
 
-/* {"out_indices": the ends of equal parts of the blocks, "reassemble_factors": ones} */
-static fovea_status describe(json_t *config, const char *file, uint32_t levels, uint32_t depth)
+/* {"out_indices": the ends of equal parts of the blocks, "reassemble_factors": ones, "max_depth"}
+ */
+static fovea_status describe(json_t *config, const char *file, uint32_t levels, uint32_t depth,
+                             float max_depth)
 {
     json_t *taps = json_array(), *factors = json_array();
     for (uint32_t i = 1; i <= levels; i++) {
@@ -68,6 +70,8 @@ static fovea_status describe(json_t *config, const char *file, uint32_t levels, 
         json_object_set_new(config, "fovea", json_object());
     json_t *own = json_object_get(config, "fovea"),
            *head = json_pack("{s:o, s:o}", "out_indices", taps, "reassemble_factors", factors);
+    if (max_depth > 0)
+        json_object_set_new(head, "max_depth", json_real((double)max_depth));
     return head && own && json_object_set_new(own, "dpt_head", head) == 0
                ? FOVEA_OK
                : fv_fail(FOVEA_ENOMEM, "%s: no memory for a head", file);
@@ -75,23 +79,25 @@ static fovea_status describe(json_t *config, const char *file, uint32_t levels, 
 
 static fovea_status put_head(fv_tensor_reader *t, const fv_config *config, const fv_vit *v)
 {
-    const uint32_t levels = v->depth < LEVELS ? v->depth : LEVELS,
-                   classes = t->m->additions->segments;
+    const fv_additions *more = t->m->additions;
+    const uint32_t levels = v->depth < LEVELS ? v->depth : LEVELS;
+    const uint32_t rows = more->max_depth > 0 ? 1 : more->segments;
     const json_t *head = json_object_get(json_object_get(config->object, "fovea"), "dpt_head");
     if (!head) {
-        FV_TRY(describe(config->object, config->file, levels, v->depth));
+        FV_TRY(describe(config->object, config->file, levels, v->depth, more->max_depth));
         FV_TRY(put_tensors(t, levels, v->width));
     }
     const fv_tensor *last = fv_reader_find(t, OWN, "classify.", "weight");
-    if (classes == 0 || fv_tensor_dimension(last, 0) == classes)
+    if (rows == 0 || fv_tensor_dimension(last, 0) == rows || json_object_get(head, "max_depth"))
         return FOVEA_OK;
     const fv_tensor *conv = fv_reader_find(t, OWN, "conv.", "weight");
-    return fv_reader_put_head(t, OWN "classify.", classes, fv_tensor_dimension(conv, 0));
+    return fv_reader_put_head(t, OWN "classify.", rows, fv_tensor_dimension(conv, 0));
 }
 
 /* ---- reading ---- */
 
 static const fv_field fields[] = {
+    {"max_depth", FV_FIELD_ANY, NULL},
     {"neck_hidden_sizes", FV_FIELD_ANY, NULL},
     {"out_indices", FV_FIELD_ANY, NULL},
     {"reassemble_factors", FV_FIELD_ANY, NULL},
@@ -109,7 +115,26 @@ static fovea_status find_section(fv_config *out, const fv_config *config)
     return out->object ? fv_fields_check_section(out, config, fields) : FOVEA_OK;
 }
 
-static fovea_status read_last(fv_dpt_head *h, fv_tensor_reader *t)
+/* Of a head that gives depth. */
+static fovea_status read_max_depth(fv_dpt_head *h, fv_tensor_reader *t, const fv_config *section,
+                                   uint32_t rows)
+{
+    const fv_tensor *scale;
+    float *data, most = 0;
+    FV_TRY(fv_config_float(&most, section, "max_depth", 0, FARTHEST));
+    if (!(most > 0))
+        return fv_config_fail(section, "max_depth", "metres above 0");
+    if (rows != 1)
+        return fv_fail(FOVEA_EFORMAT, "%s: the head has %u outputs; depth is one", t->source->name,
+                       rows);
+    FV_TRY(fv_model_floats(&data, &scale, t->m, 1, 1));
+    *data = most;
+    h->max_depth = fv_weight_of(scale, 1, 1);
+    t->m->info.metric = 1;
+    return FOVEA_OK;
+}
+
+static fovea_status read_last(fv_dpt_head *h, fv_tensor_reader *t, const fv_config *section)
 {
     const uint32_t width = fv_tensor_dimension(fv_reader_find(t, OWN, "conv.", "weight"), 0);
     const uint32_t classes = fv_tensor_dimension(fv_reader_find(t, OWN, "classify.", "weight"), 0);
@@ -118,7 +143,10 @@ static fovea_status read_last(fv_dpt_head *h, fv_tensor_reader *t)
                        t->source->name, classes, width);
     FV_TRY(fv_reader_conv(&h->conv, t, OWN, "conv.", width, h->neck.width, 3));
     FV_TRY(fv_reader_linear(&h->classify, t, OWN, "classify.", classes, width));
-    t->m->info.segments = classes;
+    if (fv_config_get(section, "max_depth"))
+        FV_TRY(read_max_depth(h, t, section, classes));
+    else
+        t->m->info.segments = classes;
     return fv_reader_all_used(t, OWN);
 }
 
@@ -145,7 +173,7 @@ fovea_status fv_dpt_head_read(fovea_model *m, const fv_source *source, const fv_
         return fv_fail(FOVEA_EFORMAT,
                        "%s: \"%s.out_indices\" has %u places, the head's tensors %u levels",
                        config->file, section.section, taps, h->neck.levels);
-    return read_last(h, &t);
+    return read_last(h, &t, &section);
 }
 
 void fv_dpt_head_release(fovea_model *m)
@@ -163,9 +191,15 @@ void fv_dpt_head_weights(const fv_dpt_head *h, fv_weight_visit *visit, void *ctx
 
 /* ---- computing ---- */
 
+const char *fv_dpt_head_output(const fv_dpt_head *h)
+{
+    return fv_weight_present(&h->max_depth) ? "predicted_depth" : "seg_logits";
+}
+
 void fv_dpt_taps_begin(fv_dpt_taps *t, const fovea_model *m, const fv_builder *b)
 {
-    *t = (fv_dpt_taps){.head = fv_emit_wants(b, output) ? m->dpt_head : NULL, .vit = m->roles};
+    const bool wanted = m->dpt_head && fv_emit_wants(b, fv_dpt_head_output(m->dpt_head));
+    *t = (fv_dpt_taps){.head = wanted ? m->dpt_head : NULL, .vit = m->roles};
 }
 
 void fv_dpt_taps_after(void *ctx, fv_builder *b, uint32_t i, fv_view x)
@@ -193,10 +227,18 @@ void fv_dpt_taps_end(const fv_dpt_taps *t, fv_builder *b)
     snprintf(b->scope, sizeof b->scope, "head");
     const fv_view x = fv_dpt_conv(b, "convolution", &h->conv, fused, &grid, FV_EPI_RELU, NULL);
     const uint32_t n = fv_grid_tokens(&grid);
+    const bool depth = fv_weight_present(&h->max_depth);
+    const fovea_kind kind = depth ? FOVEA_KIND_DEPTH : FOVEA_KIND_CLASS_MAP;
     grid.stride = t->vit->patch / 2;
-    fv_layer_write(
-        b, "classes", &h->classify, x,
-        fv_emit_task_output(b, output, FOVEA_KIND_CLASS_MAP, n, h->classify.w.rows, &grid, false),
-        n);
+    const fv_gemm g = {.w = &h->classify.w,
+                       .bias = &h->classify.b,
+                       .scale = &h->max_depth,
+                       .in = x,
+                       .res = FV_NO_VIEW,
+                       .out = fv_emit_task_output(b, fv_dpt_head_output(h), kind, n,
+                                                  h->classify.w.rows, &grid, false),
+                       .act = depth ? FV_EPI_SIGMOID : 0,
+                       .rows = n};
+    fv_emit_gemm(b, depth ? "depth" : "classes", &g);
     b->scope[0] = 0;
 }

@@ -91,7 +91,8 @@ typedef struct fv_additions {
     bool whole;            /* and what its authors put around it */
     uint32_t classes;      /* of a classification head, unless there is one; 0: none */
     uint32_t segments;     /* classes of a segmentation head; 0: none */
-    fovea_head head;       /* which it is */
+    float max_depth;       /* of a head that gives depth up to it; 0: none */
+    fovea_head head;       /* which head it is */
     uint64_t seed;         /* of the heads' random values */
 } fv_additions;
 

@@ -176,7 +176,7 @@ static fovea_status list_outputs(fovea_model *m)
     if (v->pool != FV_POOL_NONE)
         FV_TRY(fv_model_add_output(m, "pooler_output"));
     if (m->dpt_head)
-        FV_TRY(fv_model_add_output(m, "seg_logits"));
+        FV_TRY(fv_model_add_output(m, "%s", fv_dpt_head_output(m->dpt_head)));
     if (v->summaries) {
         FV_TRY(fv_model_add_output(m, "summary"));
         FV_TRY(fv_model_add_output(m, "features"));

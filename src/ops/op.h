@@ -226,6 +226,7 @@ enum {
 enum { FV_MSE_A, FV_MSE_B, FV_MSE_OUT };
 enum { FV_ENTROPY_LOGITS, FV_ENTROPY_LABELS, FV_ENTROPY_OUT };
 enum { FV_SEGMENT_LOGITS, FV_SEGMENT_MASK, FV_SEGMENT_WEIGHT, FV_SEGMENT_OUT };
+enum { FV_DEPTH_FOUND, FV_DEPTH_TRUTH, FV_DEPTH_WEIGHT, FV_DEPTH_MEAN, FV_DEPTH_OUT };
 
 /* Gradients of attention. FORWARD is what the forward step has written, DOUT the gradient of it. */
 enum {

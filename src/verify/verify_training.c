@@ -175,6 +175,28 @@ static void losses(fv_builder *b)
     }
 }
 
+/* The sum of distances, the loss that knows it, its gradient. */
+static void depths(fv_builder *b)
+{
+    for (int i = 0; i < 3; i++) {
+        const uint32_t tokens = TOKENS - PREFIX;
+        fv_step *s = fv_emit_step(b, i < 2 ? FV_OP_DEPTH_LOSS : FV_OP_DEPTH_GRAD, tokens, "case");
+        if (b->status != FOVEA_OK)
+            return;
+        s->prob.dim[FV_SEGMENT_GRID] = GRID_WIDTH;
+        s->prob.dim[FV_SEGMENT_WIDTH] = MASK_WIDTH;
+        s->prob.dim[FV_SEGMENT_HEIGHT] = MASK_HEIGHT;
+        s->f[0] = 0.5f;
+        s->align = GRID_WIDTH;
+        fv_use_value(s, FV_DEPTH_FOUND, fv_emit_rows(b, tokens, 1), FV_KIND_WHOLE);
+        fv_use_value(s, FV_DEPTH_TRUTH, fv_emit_rows(b, MASK_HEIGHT, MASK_WIDTH), FV_KIND_WHOLE);
+        fv_use_value(s, FV_DEPTH_WEIGHT, fv_emit_rows(b, 1, 1), FV_KIND_WHOLE);
+        if (i > 0)
+            fv_use_value(s, FV_DEPTH_MEAN, fv_emit_rows(b, 1, 1), FV_KIND_WHOLE);
+        fv_use_value(s, FV_DEPTH_OUT, fv_emit_rows(b, tokens, 1), FV_KIND_ROW);
+    }
+}
+
 void fv_cases_training(fv_builder *b)
 {
     activations(b);
@@ -185,6 +207,7 @@ void fv_cases_training(fv_builder *b)
     rows(b);
     resizing(b);
     losses(b);
+    depths(b);
 }
 
 void fv_cases_training_narrow(fv_builder *b)

@@ -199,7 +199,11 @@ static void gradients_of_decoders(void **state)
     o.mask_width = o.mask_height = SIDE;
     for (size_t i = 0; i < FAMILIES; i++) {
         o.trainable = i % 2 ? FOVEA_TRAIN_ALL : FOVEA_TRAIN_HEAD;
+        o.task = FOVEA_TASK_SEGMENTATION;
         if (all_of_it || i < 2)
+            check_gradients(families[i], &o);
+        o.task = FOVEA_TASK_DEPTH;
+        if (all_of_it || i == 1)
             check_gradients(families[i], &o);
     }
 }
@@ -240,6 +244,42 @@ static void decoders_are_saved(void **state)
     fovea_device_close(device);
 }
 
+/* Times a factor e^i the mean distance m is m - i; of its square half is forgiven, and the other
+ * half is in the loss: its second difference is 1. */
+static void depths_are_learned_up_to_a_factor(void **state)
+{
+    (void)state;
+    fovea_device *device = open_device(2);
+    fovea_trainer_options o = options_of_head(FOVEA_HEAD_DPT_LITE);
+    o.task = FOVEA_TASK_DEPTH;
+    o.max_depth = 20;
+    fovea_trainer *t = make(device, "dinov2-03", &o), *again;
+    float kept[SIDE * SIDE];
+    double loss[3];
+    memcpy(kept, depths, sizeof kept);
+    for (int k = 0; k < 3; k++) {
+        loss[k] = loss_of(t);
+        for (int i = 0; i < SIDE * SIDE; i++)
+            depths[i] *= expf(1);
+    }
+    memcpy(depths, kept, sizeof kept);
+    assert_true(fabs(loss[0] - 2 * loss[1] + loss[2] - 1) < 1e-5);
+    for (int i = 0; i < 20; i++)
+        run_step(t);
+    assert_true(loss_of(t) < 0.8 * loss[0]);
+    assert_int_equal(fovea_trainer_save(t, folder, FOVEA_DTYPE_F32, 0), FOVEA_OK);
+    assert_int_equal(fovea_trainer_create(&again, folder, NULL, device, &o), FOVEA_OK);
+    assert_true(loss_of(again) == loss_of(t));
+    assert_true(again->model->info.metric);
+    fovea_trainer_free(again);
+    o.task = FOVEA_TASK_SEGMENTATION; /* there is one that gives depths */
+    assert_int_equal(fovea_trainer_create(&again, folder, NULL, device, &o), FOVEA_ENOTSUP);
+    assert_non_null(strstr(fovea_error(), "for depth"));
+    fovea_trainer_free(t);
+    clear_folder();
+    fovea_device_close(device);
+}
+
 static void heads_that_do_not_fit_are_refused(void **state)
 {
     (void)state;
@@ -253,7 +293,10 @@ static void heads_that_do_not_fit_are_refused(void **state)
         {"synthetic:mavit-t", "plain ViT", FOVEA_HEAD_DPT_LITE, FOVEA_TASK_SEGMENTATION,
          FOVEA_ENOTSUP},
         {"vit-01", "segmentation", FOVEA_HEAD_DPT_LITE, FOVEA_TASK_CLASSES, FOVEA_EINVAL},
+        {"vit-01", "DPT-lite", FOVEA_HEAD_LINEAR, FOVEA_TASK_DEPTH, FOVEA_EINVAL},
         {"synthetic:mavit-t-upernet", "cannot be trained", FOVEA_HEAD_FPN, FOVEA_TASK_SEGMENTATION,
+         FOVEA_ENOTSUP},
+        {"synthetic:mavit-t-retinanet", "backbone alone", FOVEA_HEAD_FPN, FOVEA_TASK_SEGMENTATION,
          FOVEA_ENOTSUP},
         {"synthetic:mavit-t-fpn", "folded", FOVEA_HEAD_FPN, FOVEA_TASK_SEGMENTATION, FOVEA_ENOTSUP},
     };
@@ -921,6 +964,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(gradients_of_heads_alone),
         cmocka_unit_test(gradients_of_decoders),
         cmocka_unit_test(decoders_are_saved),
+        cmocka_unit_test(depths_are_learned_up_to_a_factor),
         cmocka_unit_test(heads_that_do_not_fit_are_refused),
         cmocka_unit_test(families_without_gradients_are_refused),
         cmocka_unit_test(gradients_of_every_attention),

@@ -24,6 +24,7 @@
 #define CLASSES 5
 
 static uint8_t pixels[2][SIDE * SIDE * 3], wide[2][WIDE * LOW * 3], mask[SIDE * SIDE];
+static float depths[SIDE * SIDE]; /* metres; where there are none, 0 or not a number */
 
 static inline void draw(void)
 {
@@ -38,6 +39,8 @@ static inline void draw(void)
             wide[p][i] = (uint8_t)(pixels[p][i % sizeof pixels[p]] + i / 40 % WIDE);
     for (size_t i = 0; i < sizeof mask; i++)
         mask[i] = i % SIDE < 5 ? 255 : (uint8_t)(i / 170 % CLASSES);
+    for (size_t i = 0; i < sizeof depths / sizeof *depths; i++)
+        depths[i] = i % 11 == 0 ? 0.f : i % 13 == 0 ? NAN : 1.f + (float)(i % SIDE + i / 99) / 10;
 }
 
 /* ---- trainers ---- */
@@ -93,7 +96,7 @@ static inline void add_picture(fovea_trainer *t, int picture)
 {
     const bool is_wide = t->o.frame.width == WIDE;
     const fovea_frame frame = {.pixels = {is_wide ? wide[picture] : pixels[picture]}};
-    const fovea_target target = {.label = 2, .mask = mask};
+    const fovea_target target = {.label = 2, .mask = mask, .depth = depths};
     if (fovea_trainer_add(t, &frame, &target) != FOVEA_OK)
         fail_msg("%s", fovea_error());
 }
