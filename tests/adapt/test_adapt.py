@@ -30,14 +30,14 @@ FEW = ["--size", "32", "--batch", "2", "--steps", "3", "--threads", "1"]
 
 # ---- files ----
 
-def png(path, width, height, kind, rows, palette=b""):
-    """8 bits: kind 2 is RGB, 0 grey, 3 a palette."""
+def png(path, width, height, kind, rows, palette=b"", bits=8):
+    """Kind 2 is RGB, 0 grey, 3 a palette."""
     def chunk(name, data):
         return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
     lines = b"".join(b"\0" + row for row in rows)
     with open(path, "wb") as f:
         f.write(b"\x89PNG\r\n\x1a\n" +
-                chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, kind, 0, 0, 0)) +
+                chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, bits, kind, 0, 0, 0)) +
                 (chunk(b"PLTE", palette) if palette else b"") +
                 chunk(b"IDAT", zlib.compress(lines)) + chunk(b"IEND", b""))
 
@@ -508,6 +508,49 @@ def check_held_out(exe, folder):
     return 12
 
 
+def check_depth(exe, folder):
+    """Dark is far: a head learns it, held-out pictures tell, `eval` finds the same, and the model runs."""
+    rng = random.Random(5)
+    for where, n in (("rooms", 8), ("others", 2)):
+        for kind in ("images", "depth"):
+            os.makedirs("%s/%s/%s" % (folder, where, kind))
+        for i in range(n):
+            edge = rng.randrange(10, SIDE - 10)
+            rows = [bytes((rng.randrange(40) + (200 if x >= edge else 0)) for x in range(SIDE) for _ in range(3))
+                    for _ in range(SIDE)]
+            far = [b"".join(struct.pack(">H", 0 if y < 2 else 1000 if x >= edge else 4000) for x in range(SIDE))
+                   for y in range(SIDE)]
+            png("%s/%s/images/%d.png" % (folder, where, i), SIDE, SIDE, 2, rows)
+            png("%s/%s/depth/%d.png" % (folder, where, i), SIDE, SIDE, 0, far, bits=16)
+    usual = [DINO, "--stage", "3", "--data", "rooms", "--trainable", "head", "--size", "56", "--batch", "4", "--lr",
+             "0.0003", "--max-depth", "8", "--json"]
+    p = adapt(exe, folder, *usual, "--steps", "24", "--val", "others", "--val-every", "8", "-o", "deep", "--flip",
+              "0.5")
+    lines = [json.loads(line) for line in open(folder + "/deep/validation.jsonl")]
+    want(lines[-1]["abs_rel"] < 0.6 * lines[0]["abs_rel"], "nothing learned: %s" % lines)
+    want(all(line["rank"] == -line["abs_rel"] and 0 <= line["delta1"] <= 1 for line in lines), str(lines))
+    best = json.loads(p.stdout)["validation"]
+    want(abs(best["abs_rel"] - min(line["abs_rel"] for line in lines)) < 1e-6, "best is not kept: %s" % best)
+    e = subprocess.run([exe, "eval", "deep", "--data", "others", "--size", "56", "--json"], cwd=folder,
+                       capture_output=True, text=True)
+    want(e.returncode == 0, "eval: " + e.stderr)
+    result = json.loads(e.stdout)["metrics"]
+    want(abs(result["abs_rel"] - best["abs_rel"]) < 0.05, "eval %s, adapt %s" % (result, best))
+    r = subprocess.run([exe, "run", "deep", "others/images/0.png", "--size", "56", "--depth", "d.png"], cwd=folder,
+                       capture_output=True, text=True)
+    want(r.returncode == 0, "fovea run --depth: " + r.stderr)
+    config = json.load(open(folder + "/deep/config.json"))["fovea"]["dpt_head"]
+    want(config["max_depth"] == 8 and config["out_indices"][-1] > config["out_indices"][0], str(config))
+    cases = (([VIT, "--stage", "3", "--data", "kinds", "--task", "depth"], 7, "no depths"),
+             ([DINO, "--stage", "3", "--data", "rooms", "--head", "linear"], 7, "DPT-lite"),
+             ([DINO, "--stage", "3", "--data", "kinds", "--max-depth", "3"], 1, "--task depth"),
+             ([*usual, "--val", "kinds"], 7, "no depths"))
+    for args, code, word in cases:
+        p = adapt(exe, folder, *args, "--steps", "1", "-o", "refused", code=code)
+        want(word in p.stderr, "wanted %s, got %s" % (word, p.stderr))
+    return 5 + len(cases)
+
+
 def check_forms(exe, folder):
     """The same pictures, whatever they come in."""
     three = ["--stage", "3", *FEW, "--flip", "0.5", "--jitter", "0.3"]
@@ -659,8 +702,8 @@ def main(argv):
         checks = [(check_kills, 50), (check_processes, 10)] if long else [
             (check_refusals,), (check_failing_log,), (check_overwriting,), (check_defaults,), (check_losses,),
             (check_compute,), (check_teacher_memory,), (check_foveated,), (check_whole,),
-            (check_outputs,), (check_heads,), (check_frozen,), (check_held_out,), (check_forms,), (check_broken,),
-            (check_patience,), (check_resume,), (check_kills, 3)]
+            (check_outputs,), (check_heads,), (check_frozen,), (check_held_out,), (check_depth,), (check_forms,),
+            (check_broken,), (check_patience,), (check_resume,), (check_kills, 3)]
         for check, *args in checks:
             try:
                 n = check(exe, folder, *args)

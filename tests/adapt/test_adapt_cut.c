@@ -36,9 +36,10 @@ void *cli_alloc(size_t count, size_t size)
 
 /* ---- pictures ---- */
 
-/* Red tells the mask's class, green the column, blue the row. */
+/* Red tells the mask's class, and the depth, green the column, blue the row. */
 typedef struct scene {
     uint8_t rgb[3 * WIDTH * HEIGHT], mask[WIDTH * HEIGHT];
+    float depth[WIDTH * HEIGHT];
     dataset_picture picture;
 } scene;
 
@@ -47,6 +48,7 @@ static void draw(scene *s)
     for (size_t i = 0; i < WIDTH * HEIGHT; i++) {
         s->mask[i] = (uint8_t)(i * 7 % 251);
         s->rgb[3 * i] = s->mask[i];
+        s->depth[i] = (float)s->mask[i] + 0.5f;
         s->rgb[3 * i + 1] = (uint8_t)(i % WIDTH);
         s->rgb[3 * i + 2] = (uint8_t)(i / WIDTH);
     }
@@ -85,8 +87,10 @@ static void windows(void **state)
     (void)state;
     scene s;
     uint8_t rgb[3 * SIDE * SIDE], again[3 * SIDE * SIDE], mask[SIDE * SIDE];
+    float depth[SIDE * SIDE];
     bool left = false, right = false, top = false, bottom = false, corner = false;
     draw(&s);
+    s.picture.depth = s.depth;
     /* All of the width fits SIDE exactly 23/12 times; this share gives SIDE pixels. */
     const adapt_policy p = {.seed = 3,
                             .width = SIDE,
@@ -97,9 +101,12 @@ static void windows(void **state)
                             .flip = 0.5};
     size_t turned = 0;
     for (uint64_t i = 0; i < CUTS; i++) {
-        assert_int_equal(adapt_cut(rgb, mask, &p, &s.picture, i, ""), CLI_OK);
-        for (size_t k = 0; k < SIDE * SIDE; k++)
+        assert_int_equal(adapt_cut(&(adapt_pixels){rgb, mask, depth}, &p, &s.picture, i, ""),
+                         CLI_OK);
+        for (size_t k = 0; k < SIDE * SIDE; k++) {
             assert_int_equal(rgb[3 * k], mask[k]);
+            assert_true(depth[k] == (float)mask[k] + 0.5f);
+        }
         const int step = rgb[3 + 1] - rgb[1];
         assert_true(step == 1 || step == -1);
         turned += step < 0;
@@ -111,7 +118,7 @@ static void windows(void **state)
         corner = corner || (x < WIDTH / 8 && y > HEIGHT / 2);
         assert_in_range(x, 0, WIDTH - SIDE);
         assert_in_range(y, 0, HEIGHT - SIDE);
-        adapt_cut(again, mask, &p, &s.picture, i, "");
+        adapt_cut(&(adapt_pixels){again, mask, depth}, &p, &s.picture, i, "");
         assert_memory_equal(rgb, again, sizeof rgb);
     }
     assert_true(left && right && top && bottom && corner);
@@ -128,7 +135,7 @@ static void masks(void **state)
     const adapt_policy p = {.width = SIDE, .height = 2 * SIDE, .crop = ADAPT_CENTRE};
     for (size_t i = 0; i < WIDTH * HEIGHT; i++)
         s.mask[i] = (uint8_t)((i % WIDTH >= WIDTH / 2) + 2 * (i / WIDTH >= 12));
-    assert_int_equal(adapt_cut(rgb, mask, &p, &s.picture, 0, ""), CLI_OK);
+    assert_int_equal(adapt_cut(&(adapt_pixels){rgb, mask, NULL}, &p, &s.picture, 0, ""), CLI_OK);
     /* What is cut is all 31 rows high and 16 of 23 columns wide, from column 4 on. */
     for (size_t i = 0; i < SIDE * 2 * SIDE; i++) {
         const double x = floor((i % SIDE + 0.5) * 16 / SIDE) + 4;
@@ -144,17 +151,17 @@ static void colours(void **state)
     uint8_t plain[3 * WIDTH * HEIGHT], rgb[3 * WIDTH * HEIGHT], mask[WIDTH * HEIGHT];
     adapt_policy p = {.width = WIDTH, .height = HEIGHT, .crop = ADAPT_NONE};
     draw(&s);
-    assert_int_equal(adapt_cut(plain, mask, &p, &s.picture, 1, ""), CLI_OK);
+    assert_int_equal(adapt_cut(&(adapt_pixels){plain, mask, NULL}, &p, &s.picture, 1, ""), CLI_OK);
     assert_memory_equal(plain, s.rgb, sizeof plain);
     assert_memory_equal(mask, s.mask, sizeof mask);
     p.jitter = 0.4;
-    assert_int_equal(adapt_cut(rgb, mask, &p, &s.picture, 1, ""), CLI_OK);
+    assert_int_equal(adapt_cut(&(adapt_pixels){rgb, mask, NULL}, &p, &s.picture, 1, ""), CLI_OK);
     assert_memory_not_equal(rgb, plain, sizeof rgb);
     /* A grey picture of one value changes its brightness only, and stays below 1.4 times it. */
     memset(s.rgb, 100, sizeof s.rgb);
     uint8_t low = 255, high = 0;
     for (uint64_t i = 0; i < CUTS; i++) {
-        adapt_cut(rgb, mask, &p, &s.picture, i, "");
+        adapt_cut(&(adapt_pixels){rgb, mask, NULL}, &p, &s.picture, i, "");
         for (size_t k = 1; k < sizeof rgb; k++)
             assert_int_equal(rgb[k], rgb[0]);
         low = rgb[0] < low ? rgb[0] : low;
@@ -163,7 +170,7 @@ static void colours(void **state)
     assert_in_range(low, 60, 65);
     assert_in_range(high, 135, 140);
     p.width = WIDTH + 1;
-    assert_int_equal(adapt_cut(rgb, mask, &p, &s.picture, 1, ""), CLI_INPUT);
+    assert_int_equal(adapt_cut(&(adapt_pixels){rgb, mask, NULL}, &p, &s.picture, 1, ""), CLI_INPUT);
 }
 
 int main(void)

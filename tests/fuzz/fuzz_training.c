@@ -131,7 +131,8 @@ static bool read_pictures(const uint8_t *header, size_t size)
         const size_t at = adapt_pick(1, d.n, i);
         fuzz_check(at < d.n && dataset_read(&picture, &d, at) == CLI_OK, "a picture");
         if ((uint64_t)picture.width * picture.height < 1 << 20 &&
-            adapt_cut(rgb, mask, &p, &picture, i, "packed") == CLI_OK && picture.mask)
+            adapt_cut(&(adapt_pixels){rgb, mask, NULL}, &p, &picture, i, "packed") == CLI_OK &&
+            picture.mask)
             train(mask);
         dataset_picture_free(&picture);
     }

@@ -95,15 +95,19 @@ static int resize(uint8_t *rgb, const adapt_policy *p, const dataset_picture *fr
     return code;
 }
 
-/* A mask's classes cannot be mixed: the nearest one counts. */
-static void resize_mask(uint8_t *mask, const adapt_policy *p, const dataset_picture *from,
-                        const window *w)
+/* A mask's classes cannot be mixed, nor depths with unknown ones: the nearest counts. */
+static void resize_truth(const adapt_pixels *out, const adapt_policy *p,
+                         const dataset_picture *from, const window *w)
 {
     for (uint32_t y = 0; y < p->height; y++) {
         const uint32_t from_y = w->y + (uint32_t)((y + 0.5) * w->height / p->height);
         for (uint32_t x = 0; x < p->width; x++) {
             const uint32_t from_x = w->x + (uint32_t)((x + 0.5) * w->width / p->width);
-            mask[(size_t)y * p->width + x] = from->mask[(size_t)from_y * from->width + from_x];
+            const size_t at = (size_t)from_y * from->width + from_x, to = (size_t)y * p->width + x;
+            if (from->mask)
+                out->mask[to] = from->mask[at];
+            if (from->depth)
+                out->depth[to] = from->depth[at];
         }
     }
 }
@@ -147,7 +151,7 @@ static void jitter(uint8_t *rgb, size_t pixels, double bright, double contrast, 
     }
 }
 
-int adapt_cut(uint8_t *rgb, uint8_t *mask, const adapt_policy *p, const dataset_picture *from,
+int adapt_cut(const adapt_pixels *out, const adapt_policy *p, const dataset_picture *from,
               uint64_t sample, const char *name)
 {
     uint64_t state = mix(~mix(p->seed)) ^ mix(sample);
@@ -163,16 +167,18 @@ int adapt_cut(uint8_t *rgb, uint8_t *mask, const adapt_policy *p, const dataset_
     else if (from->width != p->width || from->height != p->height)
         return cli_fail(CLI_INPUT, "%s: is %ux%u, not %ux%u; --crop centre or random fits it", name,
                         from->width, from->height, p->width, p->height);
-    CLI_TRY(resize(rgb, p, from, &w));
-    if (from->mask)
-        resize_mask(mask, p, from, &w);
+    CLI_TRY(resize(out->rgb, p, from, &w));
+    if (from->mask || from->depth)
+        resize_truth(out, p, from, &w);
     if (turned < p->flip) {
-        turn(rgb, p->width, p->height, 3);
+        turn(out->rgb, p->width, p->height, 3);
         if (from->mask)
-            turn(mask, p->width, p->height, 1);
+            turn(out->mask, p->width, p->height, 1);
+        if (from->depth)
+            turn((uint8_t *)out->depth, p->width, p->height, sizeof *out->depth);
     }
     if (p->jitter > 0)
-        jitter(rgb, (size_t)p->width * p->height, 1 + p->jitter * bright, 1 + p->jitter * contrast,
-               1 + p->jitter * colour);
+        jitter(out->rgb, (size_t)p->width * p->height, 1 + p->jitter * bright,
+               1 + p->jitter * contrast, 1 + p->jitter * colour);
     return CLI_OK;
 }

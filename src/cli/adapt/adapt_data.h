@@ -31,9 +31,13 @@ typedef struct adapt_policy {
 
 /* Which of n pictures is sample `sample`: every n samples are a permutation of all of them. */
 size_t adapt_pick(uint64_t seed, size_t n, uint64_t sample);
-/* Cuts width x height pixels out of the picture for sample `sample`, packed rows; the mask alike
- * when the picture has one. EINPUT names `name`. */
-int adapt_cut(uint8_t *rgb, uint8_t *mask, const adapt_policy *p, const dataset_picture *from,
+/* width x height pixels; mask and depth, where the picture has such. */
+typedef struct adapt_pixels {
+    uint8_t *rgb, *mask;
+    float *depth;
+} adapt_pixels;
+/* Cuts them out of the picture for sample `sample`, packed rows. EINPUT names `name`. */
+int adapt_cut(const adapt_pixels *out, const adapt_policy *p, const dataset_picture *from,
               uint64_t sample, const char *name);
 
 #endif

@@ -152,7 +152,7 @@ static int measure(adapt_judgement *j, const adapt_run *r, const char *folder)
 {
     if (r->task_validation) {
         CLI_TRY(task_validation_judge(j->metric, r->task_validation, folder));
-        j->rank = j->metric[0];
+        j->rank = task_validation_rank(r->options.task, j->metric[0]);
         return CLI_OK;
     }
     CLI_TRY(adapt_validation_judge(j->score, r->validation, folder));

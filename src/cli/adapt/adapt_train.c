@@ -42,14 +42,16 @@ static int read_some(dataset_picture *out, const adapt_run *r, size_t *i)
     return code;
 }
 
-static int feed_sample(adapt_run *r, uint64_t sample, uint8_t *rgb, uint8_t *mask)
+static int feed_sample(adapt_run *r, uint64_t sample, const adapt_pixels *to)
 {
     dataset_picture picture;
     size_t i = adapt_pick(r->policy.seed, r->data.n, sample);
     CLI_TRY(read_some(&picture, r, &i));
-    int code = adapt_cut(rgb, mask, &r->policy, &picture, sample, name_of(r, i));
-    const fovea_frame frame = {.pixels = {rgb}};
-    const fovea_target target = {.label = picture.label, .mask = picture.mask ? mask : NULL};
+    int code = adapt_cut(to, &r->policy, &picture, sample, name_of(r, i));
+    const fovea_frame frame = {.pixels = {to->rgb}};
+    const fovea_target target = {.label = picture.label,
+                                 .mask = picture.mask ? to->mask : NULL,
+                                 .depth = picture.depth ? to->depth : NULL};
     if (!code && fovea_trainer_add(r->trainer, &frame, &target))
         code = cli_fail(CLI_INPUT, "%s: %s", name_of(r, i), fovea_error());
     dataset_picture_free(&picture);
@@ -64,15 +66,18 @@ int adapt_feed(adapt_run *r, cli_progress *bar, uint64_t begun)
         return adapt_batches_feed(&r->batches, r->trainer, step, rank, count);
     const size_t pixels = (size_t)r->policy.width * r->policy.height;
     const uint64_t first = (step * count + rank) * r->batch;
-    uint8_t *rgb = cli_alloc(pixels, 4), *mask = rgb + 3 * pixels;
+    const adapt_pixels to = {cli_alloc(pixels, 3), cli_alloc(pixels, 1),
+                             cli_alloc(pixels, sizeof *to.depth)};
     int code = CLI_OK;
     for (uint32_t i = 0; i < r->batch && !code; i++) {
-        code = feed_sample(r, first + i, rgb, mask);
+        code = feed_sample(r, first + i, &to);
         if (is_first(r))
             cli_progress_show(bar, (double)(step - begun) + (i + 1.0) / r->batch,
                               (double)(r->steps - begun));
     }
-    free(rgb);
+    free(to.rgb);
+    free(to.mask);
+    free(to.depth);
     return code;
 }
 

@@ -12,6 +12,7 @@ typedef struct adapt_texts {
     const char *lr, *lr_end, *lr_schedule, *warmup, *loss, *lambda, *ratio, *decay, *beta1, *beta2;
     const char *clip, *ema, *trainable, *crop, *flip, *jitter, *task, *classes, *hyper, *tensors;
     const char *val, *val_every, *teacher_memory, *head;
+    const char *max_depth, *depth_scale;
     bool whole;
 } adapt_texts;
 
@@ -188,20 +189,45 @@ static int use_labels(dataset *held, const adapt_run *r)
     return code;
 }
 
+/* What the data tell of depth. */
+static int settle_depth(adapt_run *r, const adapt_texts *t)
+{
+    double scale = 1000, most = 0;
+    if (r->options.task != FOVEA_TASK_DEPTH)
+        return t->max_depth || t->depth_scale
+                   ? cli_fail(CLI_USAGE, "--max-depth and --depth-scale: of --task depth")
+                   : CLI_OK;
+    if (!r->data.depths)
+        return cli_fail(CLI_INPUT, "the data have no depths; DIR/depth/NAME.png in 16 bits for "
+                                   "DIR/images/NAME.jpg");
+    CLI_TRY(cli_real(&scale, "depth-scale", t->depth_scale, 1e-6, 1e9));
+    CLI_TRY(cli_real(&most, "max-depth", t->max_depth, 1e-3, 1e6));
+    r->options.max_depth = (float)most;
+    r->data.depth_scale = scale;
+    r->data.masks = 0; /* are not read */
+    return CLI_OK;
+}
+
 static int settle_task(adapt_run *r, const adapt_texts *t, const fovea_model *model,
                        const fovea_model_info *info)
 {
-    static const char *const tasks[] = {"classes", "segmentation", NULL};
+    static const char *const tasks[] = {"classes", "segmentation", "depth", NULL};
     static const char *const heads[] = {"linear", "fpn", "dpt-lite", NULL};
     fovea_trainer_options *o = &r->options;
     const bool masked = r->data.masks || r->batches.masked;
     const bool labelled = r->data.classes || r->batches.labelled;
-    int task = masked ? FOVEA_TASK_SEGMENTATION : FOVEA_TASK_CLASSES, head = (int)o->head;
+    int task = masked                        ? FOVEA_TASK_SEGMENTATION
+               : r->data.depths && !labelled ? FOVEA_TASK_DEPTH
+                                             : FOVEA_TASK_CLASSES;
     CLI_TRY(cli_choose(&task, "task", t->task, tasks));
+    int head = task == FOVEA_TASK_DEPTH ? FOVEA_HEAD_DPT_LITE : FOVEA_HEAD_LINEAR;
     CLI_TRY(cli_choose(&head, "head", t->head, heads));
     o->head = (fovea_head)head;
     CLI_TRY(cli_number(&o->classes, "classes", t->classes, 1, DATASET_CLASSES));
     o->task = (fovea_task)task;
+    CLI_TRY(settle_depth(r, t));
+    if (task == FOVEA_TASK_DEPTH)
+        return CLI_OK;
     if (task == FOVEA_TASK_SEGMENTATION) {
         if (!masked)
             return cli_fail(CLI_INPUT, "the data have no masks; NAME_mask.png beside NAME.jpg, or "
@@ -273,6 +299,7 @@ static int settle_validation(adapt_run *r, const adapt_texts *t)
                             : CLI_OK;
     dataset held;
     int code = dataset_open(&held, t->val);
+    held.depth_scale = held.depths ? r->data.depth_scale : 0;
     CLI_THEN(code, adapt_leave_out(&r->data, &held));
     if (r->options.stage == FOVEA_STAGE_TASK)
         CLI_THEN(code, use_labels(&held, r));
@@ -457,6 +484,7 @@ static const char forms[] =
     "a\n"
     "                                     pixel, 255 is not learned\n"
     "  DIR/images/NAME.jpg, DIR/masks/NAME.png\n"
+    "  DIR/images/NAME.jpg, DIR/depth/NAME.png    16 bits, 0 is not known\n"
     "  FILE.safetensors                   bytes images (n, h, w, 3), masks (n, h, w), numbers "
     "labels\n"
     "                                     (n); metadata classes: how many the masks have\n"
@@ -510,12 +538,15 @@ int cli_adapt(const cli_command *self, int argc, char **argv)
          &t.crop},
         {"flip", 0, "P", "how often left and right change places, 0", &t.flip},
         {"jitter", 0, "X", "of brightness, contrast, saturation: 0.2, stage 3: 0", &t.jitter},
-        {"task", 0, "NAME", "stage 3: classes, segmentation (where there are masks)", &t.task},
+        {"task", 0, "NAME", "stage 3: classes, segmentation (where there are masks), depth",
+         &t.task},
         {"head", 0, "NAME",
-         "of a segmentation: linear; fpn, on all stages of a pyramid; dpt-lite, on four depths of "
-         "a "
-         "ViT",
+         "of masks: linear; fpn, on all stages of a pyramid; dpt-lite, on four depths of a ViT, "
+         "also "
+         "of depth",
          &t.head},
+        {"max-depth", 0, "M", "of a new head for depth, metres, 10", &t.max_depth},
+        {"depth-scale", 0, "N", "units of a depth picture in a metre, 1000", &t.depth_scale},
         {"classes", 0, "N", "stage 3: of the head, where the data do not tell", &t.classes},
         {"seed", 0, "N", "of the order, the crops, new heads, 0", &t.seed},
         {"every", 0, "N", "steps between checkpoints; every 5 minutes if not given", &t.every},

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "cli/common/class_metrics.h"
+#include "cli/common/depth_metrics.h"
 #include "cli/common/segment_metrics.h"
 
 /* A judgement under way. */
@@ -15,17 +16,28 @@ typedef struct exam {
     uint32_t classes;
     float *rows; /* the model's output */
     fovea_output out;
-    uint8_t *rgb, *mask;
+    adapt_pixels truth;
     uint16_t *found;
-    size_t pictures;
+    float *depth;            /* of every pixel, as it was found */
+    size_t pictures;         /* of depth those with any */
     class_counts classified; /* of the task that it is */
     segment_counts segmented;
+    double abs_rel, delta1; /* sums over the pictures */
 } exam;
 
 const char *task_validation_metric(fovea_task task, size_t i)
 {
-    static const char *const names[][TASK_METRICS] = {{"top1", NULL}, {"miou", "pixel_accuracy"}};
-    return i < TASK_METRICS ? names[task == FOVEA_TASK_SEGMENTATION][i] : NULL;
+    static const char *const names[][TASK_METRICS] = {
+        [FOVEA_TASK_CLASSES] = {"top1", NULL},
+        [FOVEA_TASK_SEGMENTATION] = {"miou", "pixel_accuracy"},
+        [FOVEA_TASK_DEPTH] = {"abs_rel", "delta1"},
+    };
+    return i < TASK_METRICS ? names[task][i] : NULL;
+}
+
+double task_validation_rank(fovea_task task, double first)
+{
+    return task == FOVEA_TASK_DEPTH ? -first : first;
 }
 
 int task_validation_begin(task_validation *v, fovea_device *device, fovea_task task,
@@ -35,10 +47,11 @@ int task_validation_begin(task_validation *v, fovea_device *device, fovea_task t
     v->policy.crop = ADAPT_CENTRE;
     v->policy.least = v->policy.most = 1;
     v->policy.flip = v->policy.jitter = 0;
-    if (task == FOVEA_TASK_SEGMENTATION ? data->masks > 0 : data->classes > 0)
-        return CLI_OK;
-    return cli_fail(CLI_INPUT, "%s: the held-out pictures have no %s", data->path,
-                    task == FOVEA_TASK_SEGMENTATION ? "masks" : "classes");
+    static const char *const answers[] = {"classes", "masks", "depths"};
+    const bool there[] = {data->classes > 0, data->masks > 0, data->depths};
+    return there[task] ? CLI_OK
+                       : cli_fail(CLI_INPUT, "%s: the held-out pictures have no %s", data->path,
+                                  answers[task]);
 }
 
 void task_validation_end(task_validation *v)
@@ -52,12 +65,13 @@ void task_validation_end(task_validation *v)
 static int begin(exam *e, const char *folder)
 {
     const task_validation *v = e->v;
-    const bool masked = v->task == FOVEA_TASK_SEGMENTATION;
     const size_t pixels = (size_t)v->policy.width * v->policy.height;
     fovea_output_info info = FOVEA_OUTPUT_INFO_INIT;
     fovea_plan_options options = FOVEA_PLAN_OPTIONS_INIT;
     CLI_TRY(cli_load_model(&e->model, folder, NULL));
-    const char *const output = masked ? cli_segments_output(e->model) : "logits";
+    const char *const output = v->task == FOVEA_TASK_DEPTH          ? "predicted_depth"
+                               : v->task == FOVEA_TASK_SEGMENTATION ? cli_segments_output(e->model)
+                                                                    : "logits";
     options.frame.format = FOVEA_FORMAT_RGB8;
     options.frame.width = v->policy.width;
     options.frame.height = v->policy.height;
@@ -68,9 +82,10 @@ static int begin(exam *e, const char *folder)
     e->classes = info.columns;
     e->rows = cli_alloc((size_t)info.rows * info.columns, sizeof *e->rows);
     e->out = (fovea_output){e->rows, (size_t)info.rows * info.columns * sizeof *e->rows};
-    e->rgb = cli_alloc(pixels, 3);
-    e->mask = cli_alloc(pixels, 1);
+    e->truth = (adapt_pixels){cli_alloc(pixels, 3), cli_alloc(pixels, 1),
+                              cli_alloc(pixels, sizeof *e->truth.depth)};
     e->found = cli_alloc(pixels, sizeof *e->found);
+    e->depth = cli_alloc(pixels, sizeof *e->depth);
     return CLI_OK;
 }
 
@@ -79,9 +94,11 @@ static void end(exam *e)
     fovea_plan_free(e->plan);
     fovea_model_free(e->model);
     free(e->rows);
-    free(e->rgb);
-    free(e->mask);
+    free(e->truth.rgb);
+    free(e->truth.mask);
+    free(e->truth.depth);
     free(e->found);
+    free(e->depth);
     free(e);
 }
 
@@ -100,32 +117,55 @@ static int count_pixels(exam *e, const char *name)
     const size_t pixels = (size_t)e->v->policy.width * e->v->policy.height;
     CLI_TRY(cli_check(fovea_class_map(e->plan, &e->out, 1, FOVEA_EXTENT_FRAME, e->found, pixels)));
     for (size_t i = 0; i < pixels; i++)
-        if (segment_judged(e->mask[i], e->found[i]) && e->mask[i] >= e->classes)
-            return cli_fail(CLI_INPUT, "%s: its mask has class %u, there are %u", name, e->mask[i],
-                            e->classes);
-    segment_count(&e->segmented, e->mask, e->found, pixels);
+        if (segment_judged(e->truth.mask[i], e->found[i]) && e->truth.mask[i] >= e->classes)
+            return cli_fail(CLI_INPUT, "%s: its mask has class %u, there are %u", name,
+                            e->truth.mask[i], e->classes);
+    segment_count(&e->segmented, e->truth.mask, e->found, pixels);
+    return CLI_OK;
+}
+
+static int count_depths(exam *e)
+{
+    const size_t pixels = (size_t)e->v->policy.width * e->v->policy.height;
+    CLI_TRY(cli_check(fovea_depth_map(e->plan, &e->out, 1, FOVEA_EXTENT_FRAME, e->depth, pixels)));
+    double *found = cli_alloc(2 * pixels, sizeof *found), *truth = found + pixels;
+    size_t n = 0;
+    for (size_t i = 0; i < pixels; i++)
+        if (e->truth.depth[i] > 0 && e->depth[i] == e->depth[i]) {
+            truth[n] = (double)e->truth.depth[i];
+            found[n++] = (double)e->depth[i];
+        }
+    if (n > 0) {
+        const depth_errors errors = depth_compare(found, truth, n);
+        e->abs_rel += errors.abs_rel;
+        e->delta1 += errors.delta1;
+        e->pictures++;
+    }
+    free(found);
     return CLI_OK;
 }
 
 static int judge_picture(exam *e, size_t i)
 {
     const dataset *d = &e->v->data;
-    const bool masked = e->v->task == FOVEA_TASK_SEGMENTATION;
+    const fovea_task task = e->v->task;
     const char *name = d->file ? d->file[i].path : d->path;
     dataset_picture picture;
     if (dataset_read(&picture, d, i))
         return CLI_OK; /* it has been named */
-    if (!masked)
+    if (task != FOVEA_TASK_SEGMENTATION)
         picture.mask = NULL;
     const uint32_t label = picture.label;
-    const int cut = adapt_cut(e->rgb, e->mask, &e->v->policy, &picture, 0, name);
+    const int cut = adapt_cut(&e->truth, &e->v->policy, &picture, 0, name);
     dataset_picture_free(&picture);
     if (cut)
         return CLI_OK;
-    const fovea_frame frame = {.pixels = {e->rgb}};
+    const fovea_frame frame = {.pixels = {e->truth.rgb}};
     CLI_TRY(cli_check(fovea_run(e->plan, &frame, &e->out, 1)));
+    if (task == FOVEA_TASK_DEPTH)
+        return count_depths(e);
     e->pictures++;
-    return masked ? count_pixels(e, name) : count_picture(e, label, name);
+    return task == FOVEA_TASK_SEGMENTATION ? count_pixels(e, name) : count_picture(e, label, name);
 }
 
 /* ---- metrics ---- */
@@ -133,8 +173,14 @@ static int judge_picture(exam *e, size_t i)
 static int measure(double metric[TASK_METRICS], const exam *e)
 {
     if (!e->pictures)
-        return cli_fail(CLI_INPUT, "%s: none of the held-out pictures can be read",
-                        e->v->data.path);
+        return cli_fail(CLI_INPUT, "%s: none of the held-out pictures can be read%s",
+                        e->v->data.path,
+                        e->v->task == FOVEA_TASK_DEPTH ? ", or none has a known depth" : "");
+    if (e->v->task == FOVEA_TASK_DEPTH) {
+        metric[0] = e->abs_rel / (double)e->pictures;
+        metric[1] = e->delta1 / (double)e->pictures;
+        return CLI_OK;
+    }
     if (e->v->task == FOVEA_TASK_CLASSES) {
         metric[0] = class_score(&e->classified).top1;
         return CLI_OK;

@@ -18,6 +18,8 @@ typedef struct task_validation {
 
 /* What is measured, the first of them to rank by; NULL past the end. */
 const char *task_validation_metric(fovea_task task, size_t i);
+/* What is the greater the better, of the first metric. */
+double task_validation_rank(fovea_task task, double first);
 
 /* Takes over the data, whose labels are those of the training, on failure too. CLI_INPUT for data
  * without what the task needs. */

@@ -94,7 +94,7 @@ static int cut_picture(uint8_t **out, const adapt_validation *v, const validatio
     CLI_TRY(dataset_read(&picture, &v->data, i));
     picture.mask = NULL;
     *out = cli_alloc((size_t)s->width * s->height, 3);
-    const int code = adapt_cut(*out, NULL, &policy, &picture, 0,
+    const int code = adapt_cut(&(adapt_pixels){.rgb = *out}, &policy, &picture, 0,
                                v->data.file ? v->data.file[i].path : v->data.path);
     dataset_picture_free(&picture);
     if (code)

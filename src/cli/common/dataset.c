@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "cli/common/dataset.h"
+#include "cli/common/depth_truth.h"
 
 static const char mask_end[] = "_mask.png";
 
@@ -103,12 +104,15 @@ static int open_folder(dataset *d, const char *path)
     for (size_t n = strlen(folder); n > 1 && folder[n - 1] == '/'; n--)
         folder[n - 1] = 0;
     char *images = cli_text("%s/images", folder), *masks = cli_text("%s/masks", folder);
-    const bool parallel = is_folder(images) && is_folder(masks);
+    char *with_depths = depth_truth_pictures(folder);
+    d->depths = with_depths != NULL;
+    const bool parallel = d->depths || (is_folder(images) && is_folder(masks));
     int code = add_folder(d, parallel ? images : folder, DATASET_NO_LABEL);
     if (!parallel && d->n == 0)
         CLI_THEN(code, add_classes(d, folder));
     free(images);
     free(masks);
+    free(with_depths);
     free(folder);
     if (!code && d->n == 0)
         code = cli_fail(
@@ -214,11 +218,39 @@ static int read_file(dataset_picture *out, const dataset_file *f, bool masked)
     return CLI_OK;
 }
 
+/* In the picture's size, whatever the depth picture has. */
+static void take_depth(dataset_picture *out, const cli_image *map, double scale)
+{
+    const uint16_t *units = (const uint16_t *)(const void *)map->rgb;
+    float *depth = cli_alloc((size_t)out->width * out->height, sizeof *depth);
+    for (uint32_t y = 0; y < out->height; y++) {
+        const size_t row = (size_t)((y + 0.5) * map->height / out->height) * map->width;
+        for (uint32_t x = 0; x < out->width; x++)
+            depth[(size_t)y * out->width + x] =
+                (float)(units[row + (size_t)((x + 0.5) * map->width / out->width)] / scale);
+    }
+    out->depth = out->own_depth = depth;
+}
+
+static int read_depth(dataset_picture *out, const dataset *d, const char *picture)
+{
+    cli_image map;
+    char *path = depth_truth_path(d->path, picture);
+    const int code = cli_depth_read(&map, path);
+    free(path);
+    CLI_TRY(code);
+    take_depth(out, &map, d->depth_scale);
+    cli_image_free(&map);
+    return CLI_OK;
+}
+
 int dataset_read(dataset_picture *out, const dataset *d, size_t i)
 {
     memset(out, 0, sizeof *out);
     if (d->file) {
-        const int code = read_file(out, &d->file[i], d->masks > 0);
+        int code = read_file(out, &d->file[i], d->masks > 0);
+        if (d->depth_scale > 0)
+            CLI_THEN(code, read_depth(out, d, d->file[i].path));
         if (code)
             dataset_picture_free(out);
         return code;
@@ -236,5 +268,6 @@ void dataset_picture_free(dataset_picture *p)
 {
     cli_image_free(&p->own);
     free(p->own_mask);
+    free(p->own_depth);
     memset(p, 0, sizeof *p);
 }

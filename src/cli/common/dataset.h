@@ -13,8 +13,9 @@ typedef struct dataset_file {
     uint32_t label;
 } dataset_file;
 
-/* A folder of pictures, of folders of pictures (each a class), of `images` and `masks`; or a packed
- * file: images U8 (n, h, w, 3) and, where there are such, labels (n), masks U8 (n, h, w). */
+/* A folder of pictures, of folders of pictures (each a class), of `images` and `masks` or `depth`
+ * (depth_truth.h); or a packed file: images U8 (n, h, w, 3) and, where there are such, labels (n),
+ * masks U8 (n, h, w). */
 typedef struct dataset {
     const char *path;
     size_t n, masks;    /* pictures, those with a mask: all or none */
@@ -24,6 +25,9 @@ typedef struct dataset {
     fovea_tensors *packed;
     fovea_tensor images, packed_masks, packed_labels;
     uint32_t *label; /* of a packed file; NULL: none */
+    bool depths;     /* there is a folder of them */
+    /* To be set by who wants them: units of a depth picture in a metre; 0: they are not read. */
+    double depth_scale;
 } dataset;
 
 int dataset_open(dataset *out, const char *path);
@@ -33,8 +37,10 @@ typedef struct dataset_picture {
     uint32_t width, height;
     const uint8_t *rgb, *mask; /* mask NULL: none; one byte a pixel, 255: no class */
     uint32_t label;            /* or DATASET_NO_LABEL */
+    const float *depth;        /* metres of every pixel, 0: not known; NULL: not wanted */
     cli_image own;             /* what was read for it */
     uint8_t *own_mask;
+    float *own_depth;
 } dataset_picture;
 
 int dataset_read(dataset_picture *out, const dataset *d, size_t index);
