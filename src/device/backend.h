@@ -14,7 +14,7 @@
 #include "base/thread.h"
 #include "ops/kernel.h"
 
-#define FV_BACKEND_ABI 5
+#define FV_BACKEND_ABI 6
 
 typedef struct fv_device fv_device; /* the backend's view of an open device */
 typedef struct fv_bound fv_bound;   /* a step, frozen */
@@ -162,6 +162,9 @@ typedef struct fv_backend {
     void (*close)(fv_device *d);
     void (*describe)(const fv_device *d, fovea_device_info *out);
     void (*limits)(const fv_device *d, fv_limits *out);
+    /* Bytes that may be taken of the device's memory now, a share left for others. NULL, or
+     * UINT64_MAX: not known, it may be as many as fovea_device_info has. */
+    uint64_t (*free_memory)(fv_device *d);
     fovea_status (*alloc)(fv_device *d, uint64_t size, const char *what, fv_mem *out);
     void (*release)(fv_device *d, fv_mem *m);
     /* Between frames: copy `size` bytes between host memory and the begin of a buffer; src NULL

@@ -27,6 +27,8 @@ extern pthread_cond_t emulated_work;    /* whenever there may be something for t
     X(sm)                                                                                          \
     X(devices)                                                                                     \
     X(largest)                                                                                     \
+    X(free)                                                                                        \
+    X(holds)                                                                                       \
     X(units)                                                                                       \
     X(unified)                                                                                     \
     X(version)                                                                                     \

@@ -5,6 +5,7 @@
  * EMULATED_CUDA of the environment, "name=value,name=value", and from set(). Of both:
  *
  *   largest   bytes of a buffer at most; CUDA: of all memory
+ *   holds     bytes of a buffer (CUDA: of all) that are really there, in spite of what is said
  *   group     work-items of a work-group at most; CUDA: that every kernel says it allows
  *   local     bytes of local memory
  *   unified   1: says that it shares the host's memory, 0: that it does not
@@ -28,6 +29,7 @@
  *   sm        compute capability of its devices, 80 unless said otherwise
  *   devices   how many there are
  *   version   of the driver and the compiler, 13000 for 13.0
+ *   free      bytes of memory that are said to be free, less what the process has taken
  *   graphs    0: nothing can be captured
  *   image     0: no module is taken
  *   ptx       0: no PTX is taken but that of CUDA 11.0

@@ -17,6 +17,7 @@
 
 #define LIES(X)                                                                                    \
     X(largest)                                                                                     \
+    X(holds)                                                                                       \
     X(group)                                                                                       \
     X(compiled)                                                                                    \
     X(local)                                                                                       \
@@ -308,6 +309,11 @@ API cl_mem clCreateBuffer(cl_context c, cl_mem_flags flags, size_t size, void *h
     if (!at_most(lie_largest, size)) {
         if (error)
             *error = CL_INVALID_BUFFER_SIZE;
+        return NULL;
+    }
+    if (!at_most(lie_holds, size)) {
+        if (error)
+            *error = CL_MEM_OBJECT_ALLOCATION_FAILURE;
         return NULL;
     }
     cl_mem m = real.clCreateBuffer(c, flags, size, host, error);

@@ -158,6 +158,110 @@ static void short_windows(void **state)
     fovea_model_free(windows);
 }
 
+/* ---- memory ---- */
+
+/* What the machine has free, where it is asked in the test: links are changed to here. */
+uint64_t __wrap_fv_machine_free(void);
+static uint64_t machine_free = UINT64_MAX;
+uint64_t __wrap_fv_machine_free(void)
+{
+    return machine_free;
+}
+
+/* A plan for many tokens; what it gives, or NULL. */
+static float *run_large(fovea_plan_info *info, size_t *values)
+{
+    enum { SIDE = 420 };
+    static uint8_t pixels[SIDE * SIDE * 3];
+    fovea_output_info output = FOVEA_OUTPUT_INFO_INIT;
+    fovea_plan *plan;
+    fovea_device *device = open_device(0);
+    fovea_plan_options options = FOVEA_PLAN_OPTIONS_INIT;
+    options.attention = "linear:elu1";
+    options.frame.width = options.frame.height = SIDE;
+    *info = (fovea_plan_info)FOVEA_PLAN_INFO_INIT;
+    fovea_output out = {NULL, 0};
+    if (fovea_plan_create(&plan, model, device, &options) == FOVEA_OK) {
+        assert_true(fovea_plan_output(plan, 0, &output));
+        assert_int_equal(fovea_plan_query(plan, info), FOVEA_OK);
+        *values = (size_t)output.rows * output.columns;
+        out = (fovea_output){malloc(*values * sizeof(float)), *values * sizeof(float)};
+        for (uint32_t i = 0; i < sizeof pixels; i++)
+            pixels[i] = (uint8_t)(i * i / 1000 + i % 7 * 20);
+        const fovea_frame frame = {.pixels = {pixels}};
+        if (fovea_run(plan, &frame, &out, 1) != FOVEA_OK)
+            fail_msg("%s", fovea_error());
+        fovea_plan_free(plan);
+    }
+    fovea_device_close(device);
+    nothing_left();
+    return out.data;
+}
+
+static void same_values(const float *got, const float *want, size_t values)
+{
+    assert_non_null(got);
+    for (size_t k = 0; k < values; k++)
+        if (!(fabsf(got[k] - want[k]) <= 2e-5f * (1 + fabsf(want[k]))))
+            fail_msg("value %zu: %g, not %g", k, got[k], want[k]);
+}
+
+static void say_free(uint64_t bytes)
+{
+    if (hostile.cuda)
+        hostile.set("free", (long)bytes);
+    else
+        machine_free = bytes;
+}
+
+/* What others have taken of the device's memory is not planned with. */
+static void little_is_free(void **state)
+{
+    (void)state;
+    fovea_plan_info whole, part;
+    size_t values;
+    hostile.set("unified", !hostile.cuda);
+    float *want = run_large(&whole, &values);
+    const uint64_t activations =
+        whole.residual + whole.states + whole.chunks + whole.scratch + whole.staging;
+    const uint64_t need = whole.weights + activations - whole.chunks / 2;
+    say_free(need + need / (hostile.cuda ? 15 : 4) + 64);
+    float *out = run_large(&part, &values);
+    same_values(out, want, values);
+    assert_true(part.chunks < whole.chunks * 3 / 4);
+    free(out);
+    say_free(whole.weights);
+    assert_null(run_large(&part, &values));
+    assert_non_null(strstr(fovea_error(), "free"));
+    free(want);
+    say_free(UINT64_MAX >> 1);
+    hostile.set("unified", LONG_MIN);
+}
+
+/* Memory that was said to be free may not be there: chunks get smaller until they fit. */
+static void less_than_said(void **state)
+{
+    (void)state;
+    fovea_plan_info whole, part;
+    size_t values;
+    float *want = run_large(&whole, &values);
+    uint64_t least = 0;
+    for (uint64_t holds = 2 * (whole.weights + whole.chunks); holds > 1 << 10; holds -= holds / 8) {
+        hostile.set("holds", (long)holds);
+        float *out = run_large(&part, &values);
+        if (!out)
+            break;
+        same_values(out, want, values);
+        free(out);
+        least = part.chunks;
+    }
+    assert_true(least > 0 && least < whole.chunks / 2);
+    assert_true(strlen(fovea_error()) > 10);
+    assert_true(!hostile.cuda || strstr(fovea_error(), "free"));
+    hostile.set("holds", LONG_MIN);
+    free(want);
+}
+
 /* ---- strides ---- */
 
 enum { N = 13, D = 8, GAP = 3, WIDE = D + GAP };
@@ -519,6 +623,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(short_dispatches),
         cmocka_unit_test(short_windows),
+        cmocka_unit_test(little_is_free),
+        cmocka_unit_test(less_than_said),
         cmocka_unit_test(gaps),
         cmocka_unit_test(freed_under_way),
         cmocka_unit_test(lost),
