@@ -174,6 +174,7 @@ typedef struct fv_backend {
     /* Its lines of the registry; d NULL: with the features of the first device of this kind. */
     const fv_kernel *(*kernels)(fv_device *d, int *count, uint32_t *features);
     const char *(*level)(uint32_t needs); /* name of the level that a kernel's needs amount to */
+    /* ENOTSUP: this kernel is none for the device, which works: another may be. */
     fovea_status (*bind)(fv_device *d, const fv_launch *l, fv_bound **out);
     void (*unbind)(fv_device *d, fv_bound *b);
     /* One in-order queue per plan. Each worker has `scratch` bytes for kernels; external operands

@@ -42,13 +42,25 @@ static fovea_status place_smaller(fovea_plan *p, const fv_plan_request *r)
                    (double)p->free_memory / (1 << 20), p->device->info.id);
 }
 
+/* With other kernels in the place of those that the device does not take, as long as there are
+ * some. */
 static fovea_status fit_and_place(fovea_plan *p, const fv_plan_request *r)
 {
-    FV_TRY(fv_plan_fit(p, r));
-    if (r->dry)
-        return FOVEA_OK;
-    const fovea_status status = place(p, r->kept);
-    return status == FOVEA_ENOMEM && p->limits.throughput ? place_smaller(p, r) : status;
+    fovea_status status;
+    uint32_t refusals;
+    do {
+        fv_plan_unplace(p);
+        refusals = p->refusals;
+        FV_TRY(fv_plan_fit(p, r));
+        if (r->dry)
+            return FOVEA_OK;
+        status = place(p, r->kept);
+        if (status == FOVEA_ENOMEM && p->limits.throughput)
+            status = place_smaller(p, r);
+    } while (status == FOVEA_ENOTSUP && p->refusals > refusals);
+    if (status == FOVEA_OK)
+        fv_plan_keep_refusals(p);
+    return status;
 }
 
 fovea_status fv_plan_finish(fovea_plan *p, const fv_plan_request *r)
@@ -123,6 +135,7 @@ void fv_plan_free(fovea_plan *p)
         fv_mem_free(p->sweep[i].band);
     fv_mem_free(p->sweep);
     fv_mem_free(p->problem_text);
+    fv_mem_free(p->refusal);
     fovea_model_free(p->model);
     fv_device_unref(p->device);
     fv_mem_free(p);

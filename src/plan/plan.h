@@ -4,6 +4,7 @@
 
 #include "plan/advice.h"
 #include "plan/arena.h"
+#include "plan/refusal.h"
 #include "plan/sweep.h"
 
 /* Frame number `ticket` is at ticket % FV_FLIGHTS. */
@@ -31,6 +32,8 @@ struct fovea_plan {
     fv_advice advice;
     fovea_model *model; /* counted; also owns the packed weights */
     fv_builder b;
+    fv_refusal *refusal;
+    uint32_t refusals, refusal_room;
     fv_plan_sweep *sweep;
     uint32_t sweeps;
     fv_bank *bank; /* banks of region r: first_bank[r] to first_bank[r + 1] */
@@ -112,7 +115,7 @@ void fv_plan_unplace(fovea_plan *p);
 fovea_status fv_plan_describe_steps(fovea_plan *p);
 /* What a step multiplies: fovea_step_info.products. */
 const char *fv_plan_products(const fv_problem *p);
-/* bind.c: the backend freezes every step; opens the queue. */
+/* bind.c: the backend freezes every step; opens the queue. ENOTSUP: kernels were refused. */
 fovea_status fv_plan_bind(fovea_plan *p);
 
 #endif
