@@ -284,6 +284,7 @@ const fv_backend fv_backend_cl = {
     .download = fv_gpu_download,
     .wait = fv_gpu_wait,
     .trace = fv_cl_queue_trace,
+    .timed = fv_cl_queue_timed,
     .rates = fv_cl_rates_best,
     .cache_export = cache_export,
     .cache_import = cache_import,

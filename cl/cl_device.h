@@ -156,5 +156,6 @@ enum {
 fovea_status fv_cl_queue_open(fv_device *d, uint64_t scratch, const fv_slot *slot, uint32_t slots,
                               uint32_t phases, fv_queue **out);
 fovea_status fv_cl_queue_trace(fv_queue *q, fv_trace *t);
+fovea_status fv_cl_queue_timed(fv_queue *q, bool wanted);
 
 #endif

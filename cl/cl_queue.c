@@ -28,7 +28,9 @@ struct cl_queue {
     cl_command_queue compute, up, down; /* the same where there is but one */
     struct cl_frame frame[FV_GPU_FRAMES];
     cl_event *wait; /* room for one per slot */
-    bool timed;     /* events have timestamps */
+    bool wanted;    /* times of frames, beside a trace */
+    bool timed;     /* events of `compute` have timestamps */
+    bool clockless; /* which were none */
     bool unsure;    /* true if some submitted work may still be running */
     fv_cl_trace trace;
 };
@@ -160,19 +162,33 @@ static fovea_status submitted(fv_queue *base)
 
 /* ---- open ---- */
 
-/* Timestamps, and queues beside the first, are done without where the driver refuses them. */
+/* Queues beside the first are done without where the driver refuses them. */
 static fovea_status make_queues(struct cl_queue *q)
 {
     const fv_device *d = q->base.device;
-    q->timed = fv_cl_queue_make(&q->compute, d, CL_QUEUE_PROFILING_ENABLE) == FOVEA_OK;
-    if (!q->timed)
-        FV_TRY(fv_cl_queue_make(&q->compute, d, 0));
+    FV_TRY(fv_cl_queue_make(&q->compute, d, 0));
     if (fv_cl_queue_make(&q->up, d, 0) != FOVEA_OK)
         q->up = q->compute;
     if (d->limits.unified) /* frame n is read while frame n + 1 stands in `compute` */
         q->down = q->up;
     else if (fv_cl_queue_make(&q->down, d, 0) != FOVEA_OK)
         q->down = q->compute;
+    return FOVEA_OK;
+}
+
+/* Timestamps cost some drivers (Intel's) more than the commands that have them, so that there are
+ * none unless somebody asks. What stands in the old queue is still done. */
+static fovea_status set_timed(struct cl_queue *q, bool timed)
+{
+    cl_command_queue made, old = q->compute;
+    if (timed == q->timed)
+        return FOVEA_OK;
+    FV_TRY(fv_cl_queue_make(&made, q->base.device, timed ? CL_QUEUE_PROFILING_ENABLE : 0));
+    q->compute = made;
+    q->up = q->up == old ? made : q->up;
+    q->down = q->down == old ? made : q->down;
+    q->timed = timed;
+    fv_cl.clReleaseCommandQueue(old);
     return FOVEA_OK;
 }
 
@@ -441,9 +457,11 @@ enum { LEAST = 1000 }; /* nanoseconds of a frame: a clock that shows fewer is no
 static double device_seconds(struct cl_queue *q, const struct cl_frame *f)
 {
     cl_ulong asked, begin = 0, end = 0;
-    q->timed = q->timed && fv_cl_event_times(f->begun, &asked, &begin) &&
-               fv_cl_event_times(f->last, &asked, &end) && end >= begin + LEAST;
-    return q->timed ? (double)(end - begin) * 1e-9 : 0;
+    if (!q->timed || q->clockless)
+        return 0;
+    q->clockless = !fv_cl_event_times(f->begun, &asked, &begin) ||
+                   !fv_cl_event_times(f->last, &asked, &end) || end < begin + LEAST;
+    return q->clockless ? 0 : (double)(end - begin) * 1e-9;
 }
 
 static double complete_frame(fv_queue *base, uint32_t number)
@@ -460,10 +478,23 @@ static double complete_frame(fv_queue *base, uint32_t number)
 fovea_status fv_cl_queue_trace(fv_queue *base, fv_trace *t)
 {
     struct cl_queue *q = cl_queue_of(base);
-    if (t && !q->timed)
-        return fv_fail(FOVEA_ENOTSUP, "this device's driver tells no times of what it runs");
+    FV_TRY(fv_cl_ready(base->device));
     fv_cl_trace_drop(&q->trace, base->device);
+    FV_TRY(fv_cl_trace_open(&q->trace, NULL));
+    const fovea_status status = set_timed(q, t || q->wanted);
+    if (t && (q->clockless || status != FOVEA_OK))
+        return fv_fail(FOVEA_ENOTSUP, "this device's driver tells no times of what it runs");
     return fv_cl_trace_open(&q->trace, t);
+}
+
+fovea_status fv_cl_queue_timed(fv_queue *base, bool wanted)
+{
+    struct cl_queue *q = cl_queue_of(base);
+    FV_TRY(fv_cl_ready(base->device));
+    q->wanted = wanted;
+    if (set_timed(q, wanted || q->trace.to) != FOVEA_OK)
+        fv_log("frames are timed by the host: %s", fovea_error());
+    return FOVEA_OK;
 }
 
 static const fv_gpu_interface interface = {

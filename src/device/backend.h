@@ -193,12 +193,16 @@ typedef struct fv_backend {
     fovea_status (*submit)(fv_queue *q, const fv_sweep *s, uint32_t count, uint32_t rows,
                            fv_fence *out);
     fovea_status (*download)(fv_queue *q, uint32_t slot, void *dst, uint64_t stride);
-    /* Bounded wait; negative: without bound. *seconds: device time of the frame. Frames are done in
-     * the order of their submits; a fence that was waited for is OK again. */
+    /* Bounded wait; negative: without bound. *seconds: of the frame, see `timed`. Frames are done
+     * in the order of their submits; a fence that was waited for is OK again. */
     fovea_status (*wait)(fv_queue *q, fv_fence f, double timeout, double *seconds);
     /* Notes the calls of every frame that is submitted from now on; NULL: of none. No frame is in
      * flight, and with a trace there is one at a time. */
     fovea_status (*trace)(fv_queue *q, fv_trace *t);
+    /* Whether `wait` is to tell the device's own seconds of frames from now on, although that may
+     * make them slower; NULL: it does anyhow. No frame is in flight. A device that has no clock
+     * leaves it at the host's. */
+    fovea_status (*timed)(fv_queue *q, bool wanted);
     /* Measures the device's peak rates, without frames. */
     fovea_status (*rates)(fv_device *d, fovea_rates *out);
     /* fovea_cache_export and fovea_cache_import; NULL where nothing is compiled. */

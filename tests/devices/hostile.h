@@ -51,8 +51,8 @@ typedef long hostile_counted_fn(const char *name);
 /* The call that was made to fail, or NULL. */
 typedef const char *hostile_failed_fn(void);
 /* Objects that were created and not released: of one kind ("context", "queue", "buffer",
- * "program", "kernel", "event"; CUDA: "context", "memory", "pinned", "module", "stream", "event",
- * "graph", "exec", "program"), or of all with NULL. */
+ * "program", "kernel", "event", and "timed queue" beside "queue"; CUDA: "context", "memory",
+ * "pinned", "module", "stream", "event", "graph", "exec", "program"), or of all with NULL. */
 typedef long hostile_live_fn(const char *kind);
 /* Releases of what is not alive, waits without bound for what does not end, memory that was written
  * behind its end. */

@@ -457,7 +457,7 @@ static void capturing_elsewhere(void **state)
 }
 #endif
 
-/* Where there is one queue only, and no timestamps, frames go one after the other. */
+/* Where there is one queue only, frames go one after the other. */
 static void one_queue(void **state)
 {
     (void)state;
@@ -473,9 +473,9 @@ static void one_queue(void **state)
     for (int unified = 0; unified < 2; unified++) {
         hostile.set("unified", unified);
         fovea_device *second = open_device(0);
-        for (int at = 1; at <= 3; at++) {
+        for (int at = 2; at <= 3; at++) {
             hostile.only("clCreateCommandQueue");
-            hostile.set("fail", at); /* with timestamps; for inputs; for outputs */
+            hostile.set("fail", at); /* for inputs; for outputs */
             plan = plan_on(second, "linear:elu1");
             hostile.set("fail", LONG_MIN);
             hostile.only(NULL);
@@ -499,6 +499,48 @@ static void one_queue(void **state)
     hostile.set("unified", LONG_MIN);
     fovea_device_close(device);
     free(want);
+    nothing_left();
+}
+
+/* Timestamps make commands slower, and are there for a trace and the tuner only. */
+static void timestamps(void **state)
+{
+    (void)state;
+    enum { EVENTS = 256 };
+    static fovea_trace_event events[EVENTS];
+    size_t values, n;
+    if (hostile.cuda) {
+        print_message("skipped: only OpenCL's queues may have them\n");
+        skip();
+    }
+    fovea_device *device = open_device(0);
+    fovea_plan *plan = plan_on(device, "linear:elu1");
+    const long asked = hostile.counted("clGetEventProfilingInfo");
+    free(fixture_run(plan, &values));
+    float *want = fixture_run(plan, &values);
+    const long objects = hostile.live(NULL); /* both sets of inputs have been used */
+    assert_int_equal(hostile.live("timed queue"), 0);
+    assert_int_equal(hostile.counted("clGetEventProfilingInfo"), asked);
+    assert_int_equal(fovea_plan_trace(plan, events, EVENTS), FOVEA_OK);
+    assert_int_equal(hostile.live("timed queue"), 1);
+    float *out = fixture_run(plan, &n);
+    assert_memory_equal(out, want, values * sizeof *out);
+    assert_true(fovea_plan_traced(plan) > 10 && events[10].end > 0);
+    assert_int_equal(fovea_plan_trace(plan, NULL, 0), FOVEA_OK);
+    free(out);
+    out = fixture_run(plan, &n);
+    assert_memory_equal(out, want, values * sizeof *out);
+    assert_int_equal(hostile.live("timed queue"), 0);
+    assert_int_equal(hostile.live(NULL), objects);
+    hostile.only("clCreateCommandQueue");
+    hostile.set("fail", 1);
+    assert_int_equal(fovea_plan_trace(plan, events, EVENTS), FOVEA_ENOTSUP);
+    assert_non_null(strstr(fovea_error(), "times"));
+    hostile.set(NULL, 0);
+    free(out);
+    free(want);
+    fovea_plan_free(plan);
+    fovea_device_close(device);
     nothing_left();
 }
 
@@ -631,6 +673,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(unknown_rates),
         cmocka_unit_test(capturing_elsewhere),
         cmocka_unit_test(one_queue),
+        cmocka_unit_test(timestamps),
         cmocka_unit_test(graphs),
         cmocka_unit_test(first_frames),
         cmocka_unit_test(steady),
