@@ -34,6 +34,10 @@
  *   image     0: no module is taken
  *   ptx       0: no PTX is taken but that of CUDA 11.0
  *   order     1: threads run in the opposite order, and copies are made when they are begun
+ *   streams   1: nothing runs before the host asks for an event or waits, and then the stream that
+ *             was made first as far as it can; 2: the one that was made last
+ *   unwaited  1: of the waits for events every other one is left out, beginning with the first; 2:
+ *             with the second
  */
 #ifndef FOVEA_TESTS_HOSTILE_H
 #define FOVEA_TESTS_HOSTILE_H

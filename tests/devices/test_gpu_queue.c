@@ -576,6 +576,48 @@ static void graphs(void **state)
     hostile.set(NULL, 0);
 }
 
+/* A frame's output of a plan that has run nothing before, so that what is read too early was never
+ * written. */
+static float *first_frame(fovea_device *device, size_t *values)
+{
+    fovea_plan *plan = plan_on(device, "linear:elu1");
+    float *out = fixture_run(plan, values);
+    fovea_plan_free(plan);
+    return out;
+}
+
+/* Streams may run in any order that events allow. Inputs are waited for, and so are results: the
+ * planted mistake, to leave one of these out, shows in one of the orders. */
+static void streams_in_any_order(void **state)
+{
+    (void)state;
+    size_t values;
+    if (!hostile.cuda) {
+        print_message("skipped: the order of OpenCL's queues is the driver's\n");
+        skip();
+    }
+    fovea_device *device = open_device(0);
+    float *want = first_frame(device, &values);
+    for (int graphs = 0; graphs < 2; graphs++)
+        for (long left_out = 0; left_out <= 2; left_out++) {
+            int wrong = 0;
+            for (long order = 1; order <= 2; order++) {
+                hostile.set("graphs", graphs);
+                hostile.set("streams", order);
+                hostile.set("unwaited", left_out ? left_out : LONG_MIN);
+                float *out = first_frame(device, &values);
+                wrong += memcmp(out, want, values * sizeof *out) != 0;
+                free(out);
+            }
+            if (left_out ? !wrong : wrong)
+                fail_msg("wait %ld of a frame left out: %d orders show it", left_out, wrong);
+        }
+    hostile.set(NULL, 0);
+    free(want);
+    fovea_device_close(device);
+    nothing_left();
+}
+
 enum { MOST_FUNCTIONS = 128 };
 
 /* How often each function was called so far, but for that which is called until a frame is done. */
@@ -675,6 +717,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(one_queue),
         cmocka_unit_test(timestamps),
         cmocka_unit_test(graphs),
+        cmocka_unit_test(streams_in_any_order),
         cmocka_unit_test(first_frames),
         cmocka_unit_test(steady),
     };

@@ -257,6 +257,8 @@ static const lies of_cuda[] = {
     {"memory that is shared", {{"unified", 1}}},
     {"no graphs", {{"graphs", 0}}},
     {"threads the other way round", {{"order", 1}}},
+    {"streams in their order", {{"streams", 1}}},
+    {"streams the other way round", {{"streams", 2}}},
     {"all of it",
      {{"sm", 72}, {"version", 11020}, {"largest", 64 << 20}, {"group", 32}, {"graphs", 0}}},
     {NULL, {{NULL, 0}}},
@@ -425,7 +427,7 @@ static void no_compiler(const scene *what)
 
 /* A program that does not compile makes its kernel one that is not used: the plan has another, or
  * says what the compiler said. */
-static void second_choice(const scene *what)
+static void second_choice(const scene *what, int step)
 {
     /* The emulator takes long to compile: its programs are there, and a function cannot be had. */
     const char *build = hostile.cuda ? "cuFuncGetAttribute" : "clBuildProgram";
@@ -438,7 +440,7 @@ static void second_choice(const scene *what)
     hostile.set("fail", LONG_MIN);
     attempt(hostile.device, &bare, &worst);
     const long builds = hostile.calls();
-    for (long n = 1; n <= builds; n++) {
+    for (long n = 1; n <= builds; n += step) {
         char name[128], detail[512] = "";
         hostile.only(build);
         hostile.set("error", hostile.cuda ? 1 : -11); /* .._INVALID_VALUE, CL_BUILD_PROGRAM.. */
@@ -719,8 +721,8 @@ int main(int argc, char **argv)
         with_less_and_less(&scenes[i]);
     }
     no_compiler(&scenes[0]);
-    for (int i = 0; i < 2; i++)
-        second_choice(&scenes[i]);
+    for (int i = 0; i < 1 + all; i++)
+        second_choice(&scenes[i], all ? 1 : 4);
     bare = scenes[0];
     bare.cache = "";
     for (int i = 0; i < 2 && all; i++)
