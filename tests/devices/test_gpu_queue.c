@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -24,14 +25,21 @@
 
 static fovea_model *model;
 
-static fovea_device *open_device(double max_dispatch_seconds)
+/* `cache`: the folder of programs; NULL: the user's. */
+static fovea_device *open_with(double max_dispatch_seconds, const char *cache)
 {
     fovea_device *device;
     fovea_device_options options = FOVEA_DEVICE_OPTIONS_INIT;
     options.max_dispatch_seconds = max_dispatch_seconds;
+    options.cache = cache;
     if (fovea_device_open(&device, hostile.device, &options) != FOVEA_OK)
         fail_msg("%s", fovea_error());
     return device;
+}
+
+static fovea_device *open_device(double max_dispatch_seconds)
+{
+    return open_with(max_dispatch_seconds, NULL);
 }
 
 static fovea_plan *plan_on(fovea_device *device, const char *attention)
@@ -70,6 +78,11 @@ static int tear_down(void **state)
 
 /* ---- cutting ---- */
 
+static const char *launch_call(void)
+{
+    return hostile.cuda ? "cuLaunchKernel" : "clEnqueueNDRangeKernel";
+}
+
 /* Runs a frame; *dispatches: how many it was given in, which is not seen where it was captured. */
 static float *run_cut(const char *attention, double ms, size_t *values, long *dispatches)
 {
@@ -77,7 +90,7 @@ static float *run_cut(const char *attention, double ms, size_t *values, long *di
         hostile.set("graphs", 0);
     fovea_device *device = open_device(ms / 1e3);
     fovea_plan *plan = plan_on(device, attention);
-    hostile.only(hostile.cuda ? "cuLaunchKernel" : "clEnqueueNDRangeKernel");
+    hostile.only(launch_call());
     hostile.set("fail", 0); /* counts from here */
     float *out = fixture_run(plan, values);
     *dispatches = hostile.calls();
@@ -377,6 +390,68 @@ static void lost(void **state)
     free(out);
 }
 
+/* ---- rates ---- */
+
+static int remove_probe(const fovea_cache_entry *e, void *nothing)
+{
+    (void)nothing;
+    if (strcmp(e->program, "probe.cl") == 0)
+        unlink(e->file);
+    return 0;
+}
+
+/* What was measured of devices before. */
+static void forget_rates(void)
+{
+    assert_int_equal(fovea_cache_list(NULL, remove_probe, NULL), FOVEA_OK);
+}
+
+/* Kernels that run while a plan is made, and those of a frame of it. */
+static void count_launches(fovea_device *device, long launches[2])
+{
+    size_t values;
+    hostile.only(launch_call());
+    hostile.set("fail", 0); /* counts from here */
+    fovea_plan *plan = plan_on(device, "linear:elu1");
+    launches[0] = hostile.calls();
+    hostile.set("fail", 0);
+    free(fixture_run(plan, &values));
+    launches[1] = hostile.calls();
+    fovea_plan_free(plan);
+}
+
+/* Rates are measured once for all processes, which so cut alike. */
+static void rates_are_kept(void **state)
+{
+    (void)state;
+    long first[2], second[2], third[2];
+    size_t size = 0;
+    forget_rates();
+    hostile.set(hostile.cuda ? "graphs" : "claims", 0); /* calls are made one by one */
+    fovea_device *device = open_device(1e-3);
+    count_launches(device, first);
+    assert_int_equal(fovea_cache_export(device, NULL, 0, &size), FOVEA_OK);
+    char *kernels = malloc(size);
+    assert_non_null(kernels);
+    assert_int_equal(fovea_cache_export(device, kernels, size, &size), FOVEA_OK);
+    fovea_device_close(device);
+    device = open_device(1e-3);
+    count_launches(device, second);
+    fovea_device_close(device);
+    device = open_with(1e-3, "");
+    assert_int_equal(fovea_cache_import(device, kernels, size), FOVEA_OK);
+    count_launches(device, third);
+    fovea_device_close(device);
+    assert_true(first[0] > 0);
+    assert_int_equal(second[0], 0);
+    assert_int_equal(third[0], 0);
+    assert_int_equal(second[1], first[1]);
+    assert_int_equal(third[1], first[1]);
+    free(kernels);
+    hostile.set(NULL, 0);
+    nothing_left();
+}
+
 /* How fast a device is need not be known: pieces are cut as for a slow one then. Only what leaves
  * nothing that works is a loss. */
 static void unknown_rates(void **state)
@@ -388,8 +463,9 @@ static void unknown_rates(void **state)
     float *want = fixture_run(plan, &values);
     fovea_plan_free(plan);
     fovea_device_close(device);
+    forget_rates();
     device = open_device(1);
-    hostile.only(hostile.cuda ? "cuLaunchKernel" : "clEnqueueNDRangeKernel");
+    hostile.only(launch_call());
     hostile.set("error", hostile.cuda ? 1 : -54);
     hostile.set("fail", 1);
     plan = plan_on(device, "linear:elu1");
@@ -712,6 +788,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(gaps),
         cmocka_unit_test(freed_under_way),
         cmocka_unit_test(lost),
+        cmocka_unit_test(rates_are_kept),
         cmocka_unit_test(unknown_rates),
         cmocka_unit_test(capturing_elsewhere),
         cmocka_unit_test(one_queue),
