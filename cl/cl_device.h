@@ -52,6 +52,10 @@ typedef struct fv_cl_bound {
     fv_gpu_step step;
     cl_kernel kernel, ahead[FV_GPU_PASSES]; /* NULL: no more */
     cl_mem table;
+    /* Those that change, as they were set for the last call. */
+    bool set;
+    cl_mem buffer[FV_OPERANDS]; /* of the caller's matrices */
+    cl_uint at[FV_OPERANDS][2], call[4];
 } fv_cl_bound;
 
 static inline cl_mem fv_cl_buffer(const fv_mem *m)

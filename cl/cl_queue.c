@@ -6,6 +6,7 @@
  * to the next, so that submitting does not wait.
  */
 #include <stdatomic.h>
+#include <string.h>
 
 #include "base/mem.h"
 #include "cl/cl_trace.h"
@@ -326,23 +327,44 @@ static bool close_queue(fv_queue *base)
 
 /* ---- one dispatch ---- */
 
-static fovea_status set_operands(const struct cl_queue *q, const fv_cl_bound *b,
+/* Sets an argument that is another than in the call before: from frame to frame most are not. */
+static fovea_status set_changed(fv_cl_bound *b, uint32_t index, void *before, const void *now,
+                                size_t size)
+{
+    if (b->set && memcmp(before, now, size) == 0)
+        return FOVEA_OK;
+    memcpy(before, now, size);
+    return fv_cl_set_arg(b, index, size, now);
+}
+
+static fovea_status set_operands(const struct cl_queue *q, fv_cl_bound *b,
                                  const fv_gpu_dispatch *now, fv_gpu_before *out)
 {
     for (uint32_t o = 0; o < b->step.operands; o++) {
         const fv_operand *op = &b->step.base.l.operand[o];
         const cl_uint at[2] = {now->at[o], now->ld[o]};
-        FV_TRY(fv_cl_set_arg(b, 2 * o + 1, sizeof at, at));
+        FV_TRY(set_changed(b, 2 * o + 1, b->at[o], at, sizeof at));
         out->at[o] = at[0];
         out->ld[o] = at[1];
         if (op->ref.space == FV_SPACE_EXTERNAL) {
             cl_mem buffer = buffer_of(&q->base, q->base.now, op->ref.slot);
             out->buffer[o] = (uintptr_t)buffer;
-            FV_TRY(fv_cl_set_arg(b, 2 * o, sizeof buffer, &buffer));
+            FV_TRY(set_changed(b, 2 * o, &b->buffer[o], &buffer, sizeof buffer));
         } else if (op->ref.space != FV_SPACE_NONE) {
             out->buffer[o] = op->ref.mem->handle;
         }
     }
+    return FOVEA_OK;
+}
+
+static fovea_status set_arguments(const struct cl_queue *q, fv_cl_bound *b,
+                                  const fv_gpu_dispatch *now, fv_gpu_before *out)
+{
+    const uint32_t first = 2 * b->step.operands + FV_CL_ROW0;
+    const cl_uint call[4] = {now->row0, now->rows, now->first, now->groups};
+    FV_TRY(set_operands(q, b, now, out));
+    for (uint32_t i = 0; i < 4; i++)
+        FV_TRY(set_changed(b, first + i, &b->call[i], &call[i], sizeof call[i]));
     return FOVEA_OK;
 }
 
@@ -395,14 +417,11 @@ static fovea_status enqueue_all(struct cl_queue *q, const fv_cl_bound *b,
 static fovea_status dispatch(fv_queue *base, fv_gpu_step *step, const fv_gpu_dispatch *now)
 {
     struct cl_queue *q = cl_queue_of(base);
-    const fv_cl_bound *b = (const fv_cl_bound *)step;
-    const uint32_t after = 2 * step->operands;
+    fv_cl_bound *b = (fv_cl_bound *)step;
     fv_gpu_before before = {.device = base->device, .queue = q->compute, .rows = now->rows};
-    FV_TRY(set_operands(q, b, now, &before));
-    FV_TRY(fv_cl_set_arg(b, after + FV_CL_ROW0, sizeof now->row0, &now->row0));
-    FV_TRY(fv_cl_set_arg(b, after + FV_CL_ROWS, sizeof now->rows, &now->rows));
-    FV_TRY(fv_cl_set_arg(b, after + FV_CL_FIRST, sizeof now->first, &now->first));
-    FV_TRY(fv_cl_set_arg(b, after + FV_CL_GROUPS, sizeof now->groups, &now->groups));
+    const fovea_status status = set_arguments(q, b, now, &before);
+    b->set = status == FOVEA_OK;
+    FV_TRY(status);
     if (step->code->before) {
         before.scratch = step->base.l.scratch_mem->handle;
         FV_TRY(run_before(q, b, &before, now->row0));

@@ -578,6 +578,34 @@ static void one_queue(void **state)
     nothing_left();
 }
 
+/* Arguments of kernels stay from frame to frame, but for the buffers of the caller's matrices:
+ * there are two sets of them. */
+static void arguments(void **state)
+{
+    (void)state;
+    size_t values;
+    if (hostile.cuda) {
+        print_message("skipped: CUDA's are an array, given with each call\n");
+        skip();
+    }
+    for (int cut = 0; cut < 2; cut++) {
+        fovea_device *device = open_device(cut ? 1e-6 : 1e3);
+        fovea_plan *plan = plan_on(device, "linear:elu1");
+        free(fixture_run(plan, &values));
+        const long set = hostile.counted("clSetKernelArg");
+        const long run = hostile.counted("clEnqueueNDRangeKernel");
+        free(fixture_run(plan, &values));
+        const long sets = hostile.counted("clSetKernelArg") - set;
+        const long runs = hostile.counted("clEnqueueNDRangeKernel") - run;
+        print_message("%s: %ld arguments for %ld kernels of a frame\n", cut ? "cut" : "whole", sets,
+                      runs);
+        assert_true(cut ? sets < 4 * runs : sets <= 2);
+        fovea_plan_free(plan);
+        fovea_device_close(device);
+        nothing_left();
+    }
+}
+
 /* Timestamps make commands slower, and are there for a trace and the tuner only. */
 static void timestamps(void **state)
 {
@@ -792,6 +820,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(unknown_rates),
         cmocka_unit_test(capturing_elsewhere),
         cmocka_unit_test(one_queue),
+        cmocka_unit_test(arguments),
         cmocka_unit_test(timestamps),
         cmocka_unit_test(graphs),
         cmocka_unit_test(streams_in_any_order),
