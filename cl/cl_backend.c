@@ -6,6 +6,7 @@
 #include "cl/cl_device.h"
 #include "cl/cl_kernels.h"
 #include "gpu/gpu_queue.h"
+#include "platform/os/os_machine.h"
 
 /* ---- found ---- */
 
@@ -150,6 +151,12 @@ static void limits(const fv_device *d, fv_limits *out)
 
 /* ---- memory ---- */
 
+/* OpenCL tells of no memory that is free: of a card's the driver alone knows. */
+static uint64_t free_memory(fv_device *d)
+{
+    return d->limits.unified ? fv_gpu_share(fv_machine_free(), true) : UINT64_MAX;
+}
+
 cl_mem_flags fv_cl_flags(const fv_device *d)
 {
     return CL_MEM_READ_WRITE | (d->limits.unified ? CL_MEM_ALLOC_HOST_PTR : 0);
@@ -261,6 +268,7 @@ const fv_backend fv_backend_cl = {
     .close = close_device,
     .describe = describe_device,
     .limits = limits,
+    .free_memory = free_memory,
     .alloc = alloc,
     .release = release_buffer,
     .write = write,
@@ -276,6 +284,7 @@ const fv_backend fv_backend_cl = {
     .download = fv_gpu_download,
     .wait = fv_gpu_wait,
     .trace = fv_cl_queue_trace,
+    .timed = fv_cl_queue_timed,
     .rates = fv_cl_rates_best,
     .cache_export = cache_export,
     .cache_import = cache_import,

@@ -143,7 +143,7 @@ fovea_status fv_cl_bind(fv_device *d, const fv_launch *l, fv_bound **out)
         *out = &b->step.base;
     else
         fv_cl_unbind(d, &b->step.base);
-    return status;
+    return status == FOVEA_EDEVICE && !d->lost ? FOVEA_ENOTSUP : status;
 }
 
 void fv_cl_unbind(fv_device *d, fv_bound *bound)

@@ -52,6 +52,10 @@ typedef struct fv_cl_bound {
     fv_gpu_step step;
     cl_kernel kernel, ahead[FV_GPU_PASSES]; /* NULL: no more */
     cl_mem table;
+    /* Those that change, as they were set for the last call. */
+    bool set;
+    cl_mem buffer[FV_OPERANDS]; /* of the caller's matrices */
+    cl_uint at[FV_OPERANDS][2], call[4];
 } fv_cl_bound;
 
 static inline cl_mem fv_cl_buffer(const fv_mem *m)
@@ -156,5 +160,6 @@ enum {
 fovea_status fv_cl_queue_open(fv_device *d, uint64_t scratch, const fv_slot *slot, uint32_t slots,
                               uint32_t phases, fv_queue **out);
 fovea_status fv_cl_queue_trace(fv_queue *q, fv_trace *t);
+fovea_status fv_cl_queue_timed(fv_queue *q, bool wanted);
 
 #endif

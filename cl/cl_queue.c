@@ -6,6 +6,7 @@
  * to the next, so that submitting does not wait.
  */
 #include <stdatomic.h>
+#include <string.h>
 
 #include "base/mem.h"
 #include "cl/cl_trace.h"
@@ -28,7 +29,9 @@ struct cl_queue {
     cl_command_queue compute, up, down; /* the same where there is but one */
     struct cl_frame frame[FV_GPU_FRAMES];
     cl_event *wait; /* room for one per slot */
-    bool timed;     /* events have timestamps */
+    bool wanted;    /* times of frames, beside a trace */
+    bool timed;     /* events of `compute` have timestamps */
+    bool clockless; /* which were none */
     bool unsure;    /* true if some submitted work may still be running */
     fv_cl_trace trace;
 };
@@ -160,19 +163,33 @@ static fovea_status submitted(fv_queue *base)
 
 /* ---- open ---- */
 
-/* Timestamps, and queues beside the first, are done without where the driver refuses them. */
+/* Queues beside the first are done without where the driver refuses them. */
 static fovea_status make_queues(struct cl_queue *q)
 {
     const fv_device *d = q->base.device;
-    q->timed = fv_cl_queue_make(&q->compute, d, CL_QUEUE_PROFILING_ENABLE) == FOVEA_OK;
-    if (!q->timed)
-        FV_TRY(fv_cl_queue_make(&q->compute, d, 0));
+    FV_TRY(fv_cl_queue_make(&q->compute, d, 0));
     if (fv_cl_queue_make(&q->up, d, 0) != FOVEA_OK)
         q->up = q->compute;
     if (d->limits.unified) /* frame n is read while frame n + 1 stands in `compute` */
         q->down = q->up;
     else if (fv_cl_queue_make(&q->down, d, 0) != FOVEA_OK)
         q->down = q->compute;
+    return FOVEA_OK;
+}
+
+/* Timestamps cost some drivers (Intel's) more than the commands that have them, so that there are
+ * none unless somebody asks. What stands in the old queue is still done. */
+static fovea_status set_timed(struct cl_queue *q, bool timed)
+{
+    cl_command_queue made, old = q->compute;
+    if (timed == q->timed)
+        return FOVEA_OK;
+    FV_TRY(fv_cl_queue_make(&made, q->base.device, timed ? CL_QUEUE_PROFILING_ENABLE : 0));
+    q->compute = made;
+    q->up = q->up == old ? made : q->up;
+    q->down = q->down == old ? made : q->down;
+    q->timed = timed;
+    fv_cl.clReleaseCommandQueue(old);
     return FOVEA_OK;
 }
 
@@ -310,23 +327,44 @@ static bool close_queue(fv_queue *base)
 
 /* ---- one dispatch ---- */
 
-static fovea_status set_operands(const struct cl_queue *q, const fv_cl_bound *b,
+/* Sets an argument that is another than in the call before: from frame to frame most are not. */
+static fovea_status set_changed(fv_cl_bound *b, uint32_t index, void *before, const void *now,
+                                size_t size)
+{
+    if (b->set && memcmp(before, now, size) == 0)
+        return FOVEA_OK;
+    memcpy(before, now, size);
+    return fv_cl_set_arg(b, index, size, now);
+}
+
+static fovea_status set_operands(const struct cl_queue *q, fv_cl_bound *b,
                                  const fv_gpu_dispatch *now, fv_gpu_before *out)
 {
     for (uint32_t o = 0; o < b->step.operands; o++) {
         const fv_operand *op = &b->step.base.l.operand[o];
         const cl_uint at[2] = {now->at[o], now->ld[o]};
-        FV_TRY(fv_cl_set_arg(b, 2 * o + 1, sizeof at, at));
+        FV_TRY(set_changed(b, 2 * o + 1, b->at[o], at, sizeof at));
         out->at[o] = at[0];
         out->ld[o] = at[1];
         if (op->ref.space == FV_SPACE_EXTERNAL) {
             cl_mem buffer = buffer_of(&q->base, q->base.now, op->ref.slot);
             out->buffer[o] = (uintptr_t)buffer;
-            FV_TRY(fv_cl_set_arg(b, 2 * o, sizeof buffer, &buffer));
+            FV_TRY(set_changed(b, 2 * o, &b->buffer[o], &buffer, sizeof buffer));
         } else if (op->ref.space != FV_SPACE_NONE) {
             out->buffer[o] = op->ref.mem->handle;
         }
     }
+    return FOVEA_OK;
+}
+
+static fovea_status set_arguments(const struct cl_queue *q, fv_cl_bound *b,
+                                  const fv_gpu_dispatch *now, fv_gpu_before *out)
+{
+    const uint32_t first = 2 * b->step.operands + FV_CL_ROW0;
+    const cl_uint call[4] = {now->row0, now->rows, now->first, now->groups};
+    FV_TRY(set_operands(q, b, now, out));
+    for (uint32_t i = 0; i < 4; i++)
+        FV_TRY(set_changed(b, first + i, &b->call[i], &call[i], sizeof call[i]));
     return FOVEA_OK;
 }
 
@@ -379,14 +417,11 @@ static fovea_status enqueue_all(struct cl_queue *q, const fv_cl_bound *b,
 static fovea_status dispatch(fv_queue *base, fv_gpu_step *step, const fv_gpu_dispatch *now)
 {
     struct cl_queue *q = cl_queue_of(base);
-    const fv_cl_bound *b = (const fv_cl_bound *)step;
-    const uint32_t after = 2 * step->operands;
+    fv_cl_bound *b = (fv_cl_bound *)step;
     fv_gpu_before before = {.device = base->device, .queue = q->compute, .rows = now->rows};
-    FV_TRY(set_operands(q, b, now, &before));
-    FV_TRY(fv_cl_set_arg(b, after + FV_CL_ROW0, sizeof now->row0, &now->row0));
-    FV_TRY(fv_cl_set_arg(b, after + FV_CL_ROWS, sizeof now->rows, &now->rows));
-    FV_TRY(fv_cl_set_arg(b, after + FV_CL_FIRST, sizeof now->first, &now->first));
-    FV_TRY(fv_cl_set_arg(b, after + FV_CL_GROUPS, sizeof now->groups, &now->groups));
+    const fovea_status status = set_arguments(q, b, now, &before);
+    b->set = status == FOVEA_OK;
+    FV_TRY(status);
     if (step->code->before) {
         before.scratch = step->base.l.scratch_mem->handle;
         FV_TRY(run_before(q, b, &before, now->row0));
@@ -441,9 +476,11 @@ enum { LEAST = 1000 }; /* nanoseconds of a frame: a clock that shows fewer is no
 static double device_seconds(struct cl_queue *q, const struct cl_frame *f)
 {
     cl_ulong asked, begin = 0, end = 0;
-    q->timed = q->timed && fv_cl_event_times(f->begun, &asked, &begin) &&
-               fv_cl_event_times(f->last, &asked, &end) && end >= begin + LEAST;
-    return q->timed ? (double)(end - begin) * 1e-9 : 0;
+    if (!q->timed || q->clockless)
+        return 0;
+    q->clockless = !fv_cl_event_times(f->begun, &asked, &begin) ||
+                   !fv_cl_event_times(f->last, &asked, &end) || end < begin + LEAST;
+    return q->clockless ? 0 : (double)(end - begin) * 1e-9;
 }
 
 static double complete_frame(fv_queue *base, uint32_t number)
@@ -460,10 +497,23 @@ static double complete_frame(fv_queue *base, uint32_t number)
 fovea_status fv_cl_queue_trace(fv_queue *base, fv_trace *t)
 {
     struct cl_queue *q = cl_queue_of(base);
-    if (t && !q->timed)
-        return fv_fail(FOVEA_ENOTSUP, "this device's driver tells no times of what it runs");
+    FV_TRY(fv_cl_ready(base->device));
     fv_cl_trace_drop(&q->trace, base->device);
+    FV_TRY(fv_cl_trace_open(&q->trace, NULL));
+    const fovea_status status = set_timed(q, t || q->wanted);
+    if (t && (q->clockless || status != FOVEA_OK))
+        return fv_fail(FOVEA_ENOTSUP, "this device's driver tells no times of what it runs");
     return fv_cl_trace_open(&q->trace, t);
+}
+
+fovea_status fv_cl_queue_timed(fv_queue *base, bool wanted)
+{
+    struct cl_queue *q = cl_queue_of(base);
+    FV_TRY(fv_cl_ready(base->device));
+    q->wanted = wanted;
+    if (set_timed(q, wanted || q->trace.to) != FOVEA_OK)
+        fv_log("frames are timed by the host: %s", fovea_error());
+    return FOVEA_OK;
 }
 
 static const fv_gpu_interface interface = {

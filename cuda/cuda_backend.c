@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "cuda/cuda_device.h"
 #include "cuda/cuda_kernels.h"
+#include "platform/os/os_machine.h"
 
 /* Returns what a call returns that needs the device's context current. */
 #define INSIDE(d, call)                                                                            \
@@ -122,6 +123,19 @@ static void limits(const fv_device *d, fv_limits *out)
 }
 
 /* ---- memory ---- */
+
+/* What the driver of a board calls free leaves out caches of files, which the kernel would drop. */
+static uint64_t free_memory(fv_device *d)
+{
+    size_t free = 0, total = 0;
+    if (d->limits.integrated)
+        return fv_gpu_share(fv_machine_free(), true);
+    if (fv_cuda_enter(d) != FOVEA_OK)
+        return UINT64_MAX;
+    const CUresult error = fv_cuda.cuMemGetInfo(&free, &total);
+    fv_cuda_leave();
+    return error == CUDA_SUCCESS ? fv_gpu_share(free, false) : UINT64_MAX;
+}
 
 static fovea_status alloc(fv_device *d, uint64_t size, const char *what, fv_mem *out)
 {
@@ -256,6 +270,7 @@ const fv_backend fv_backend_cuda = {
     .close = close_device,
     .describe = describe_device,
     .limits = limits,
+    .free_memory = free_memory,
     .alloc = alloc,
     .release = release_memory,
     .write = write,

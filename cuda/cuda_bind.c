@@ -183,6 +183,13 @@ static fovea_status fill_bound(fv_cuda_bound *b, fv_device *d, const fv_launch *
     return FOVEA_OK;
 }
 
+/* Whether the context still works: what a kernel has done to it shows in any call. */
+static bool works(const fv_device *d)
+{
+    size_t free, total;
+    return !d->lost && fv_cuda.cuMemGetInfo(&free, &total) == CUDA_SUCCESS;
+}
+
 fovea_status fv_cuda_bind(fv_device *d, const fv_launch *l, fv_bound **out)
 {
     static _Atomic uint64_t serial;
@@ -194,7 +201,7 @@ fovea_status fv_cuda_bind(fv_device *d, const fv_launch *l, fv_bound **out)
         *out = &b->step.base;
     else
         fv_cuda_unbind(d, &b->step.base);
-    return status;
+    return status == FOVEA_EDEVICE && works(d) ? FOVEA_ENOTSUP : status;
 }
 
 void fv_cuda_unbind(fv_device *d, fv_bound *bound)

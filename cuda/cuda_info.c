@@ -84,7 +84,15 @@ void fv_cuda_fill_info(fovea_device_info *out, int index, const fv_device *d)
     snprintf(out->features, sizeof out->features, "sm_%u%s%s", limits.arch,
              limits.arch >= 80 ? ", tensor cores" : "",
              d && d->features & FV_NEED_CUDA_BLASLT ? ", cuBLASLt" : "");
-    snprintf(out->driver, sizeof out->driver, "CUDA %d.%d", version / 1000, version % 1000 / 10);
+    /* What compiles the kernels is as much a part of how they run as the driver. */
+    const fv_nvrtc_api *nvrtc = fv_cuda_nvrtc();
+    int major = 0, minor = 0;
+    const bool compiles = nvrtc && nvrtc->nvrtcVersion(&major, &minor) == NVRTC_SUCCESS;
+    const int used = snprintf(out->driver, sizeof out->driver, "CUDA %d.%d", version / 1000,
+                              version % 1000 / 10);
+    if (compiles)
+        snprintf(out->driver + used, sizeof out->driver - (size_t)used, ", NVRTC %d.%d", major,
+                 minor);
     out->units = limits.units;
     out->clusters = 1;
     out->memory = out->max_buffer = limits.memory;

@@ -91,6 +91,7 @@ static fovea_status run_measured(fv_device *d, void *k, const uint64_t *buffer, 
 static fv_gpu_meter meter_of(fv_device *d)
 {
     return (fv_gpu_meter){.device = d,
+                          .store = &d->store,
                           .units = d->limits.units,
                           .memory = d->limits.memory,
                           .largest = d->limits.memory,

@@ -37,14 +37,11 @@ static void copy_line(char *out, size_t size, const char *text, uint32_t index)
     snprintf(out, size, "%.*s", (int)strcspn(text, "\n"), text);
 }
 
-/* The name of the device is the fourth line of its identity, the program's at the beginning of its
- * last text. */
+/* The name of the device is the fourth line of its identity, that of the program the last text. */
 static void describe_entry(const fv_gpu_key *k, char device[128], char program[64])
 {
-    const char *source = last_text(k);
     copy_line(device, 128, text_of(k, 0), 3);
-    source += strspn(source, "/* ");
-    snprintf(program, 64, "%.*s", (int)strcspn(source, ": \n"), source);
+    copy_line(program, 64, last_text(k), 0);
 }
 
 static const char *name_of(const char *path)

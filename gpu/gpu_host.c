@@ -119,6 +119,14 @@ void fv_gpu_add_quirk(char list[FV_GPU_QUIRKS], const char *quirk)
         snprintf(list + used, room, "%s%s", used ? "; " : "", quirk);
 }
 
+/* Everybody else on a board lives from the host's memory too, and what is promised of it is paid
+ * for at the first touch: by the process that is ended for it. Of a card's memory the driver takes
+ * some for itself later. Both shares are estimates. */
+uint64_t fv_gpu_share(uint64_t free, bool shared)
+{
+    return free == UINT64_MAX ? free : free - free / (shared ? 5 : 16);
+}
+
 /* A partial state needs one work-group per head, so a few per compute unit. Beyond PARTIALS_MAX,
  * merging would cost more than the parallelism saves. Both bounds are estimates, not measured per
  * device. */

@@ -20,6 +20,8 @@ const char *fv_gpu_forbidden(const char *const *nodes);
 enum { FV_GPU_QUIRKS = sizeof((fovea_device_info *)NULL)->quirks };
 /* Adds to a list of quirks; what does not fit is left out. */
 void fv_gpu_add_quirk(char list[FV_GPU_QUIRKS], const char *quirk);
+/* What plans may take of `free` bytes, which are the host's (`shared`) or the device's own. */
+uint64_t fv_gpu_share(uint64_t free, bool shared);
 /* Maximum partial states of a reduction, for a device with so many compute units. */
 uint32_t fv_gpu_partials(uint32_t units);
 

@@ -3,6 +3,8 @@
  */
 #include "gpu/gpu_meter.h"
 
+#include <string.h>
+
 /* How much work one measurement does. */
 struct effort {
     double seconds; /* of a run, about */
@@ -139,20 +141,37 @@ static double coarse(double rate)
     return power;
 }
 
+/* Another process may have measured meanwhile: what it has kept counts. */
+static fv_gpu_rates rates_now(const fv_gpu_meter *m)
+{
+    double kept[2];
+    fovea_rates now = {0};
+    if (!fv_gpu_store_rates(m->store, kept)) {
+        if (measure(&now, m, &rough) != FOVEA_OK) {
+            fv_log("the rates of the device could not be measured: %s", fovea_error());
+            return (fv_gpu_rates){.tried = true};
+        }
+        const double own[2] = {coarse(now.flops), coarse(now.copy)};
+        if (!fv_gpu_store_rates(m->store, kept)) {
+            fv_gpu_store_keep_rates(m->store, own);
+            memcpy(kept, own, sizeof kept);
+        }
+    }
+    return (fv_gpu_rates){kept[0], kept[1], true};
+}
+
 fv_gpu_rates fv_gpu_meter_known(const fv_gpu_meter *m, fv_gpu_rates *known, pthread_mutex_t *lock)
 {
     pthread_mutex_lock(lock);
-    const bool done = known->tried;
+    fv_gpu_rates out = *known;
     pthread_mutex_unlock(lock);
-    fovea_rates now = {0};
-    if (!done && measure(&now, m, &rough) != FOVEA_OK) {
-        fv_log("the rates of the device could not be measured: %s", fovea_error());
-        now = (fovea_rates){0};
-    }
+    if (out.tried)
+        return out;
+    out = rates_now(m);
     pthread_mutex_lock(lock);
     if (!known->tried)
-        *known = (fv_gpu_rates){coarse(now.flops), coarse(now.copy), true};
-    const fv_gpu_rates out = *known;
+        *known = out;
+    out = *known;
     pthread_mutex_unlock(lock);
     return out;
 }

@@ -2,13 +2,12 @@
 #ifndef FOVEA_GPU_GPU_METER_H
 #define FOVEA_GPU_GPU_METER_H
 
-#include <pthread.h>
-
-#include "gpu/gpu_host.h"
+#include "gpu/gpu_store.h"
 
 /* What a backend provides for measuring. */
 typedef struct fv_gpu_meter {
     fv_device *device;
+    fv_gpu_store *store;
     uint32_t units;
     uint64_t memory, largest;
     bool vectors;   /* a CPU: a work-item uses vector types */
@@ -26,8 +25,9 @@ typedef struct fv_gpu_meter {
 
 /* Peak rates, measured now. */
 fovea_status fv_gpu_meter_best(const fv_gpu_meter *m, fovea_rates *out);
-/* Approximate rates, by which dispatches are cut: measured on the first call and kept in *known
- * (under `lock`); a rate that cannot be measured is 0. */
+/* Approximate rates, by which dispatches are cut: taken from the store of programs, or measured on
+ * the first call and kept there, so that every process cuts alike. They are in *known then (under
+ * `lock`); a rate that cannot be measured is 0. */
 fv_gpu_rates fv_gpu_meter_known(const fv_gpu_meter *m, fv_gpu_rates *known, pthread_mutex_t *lock);
 
 #endif

@@ -32,10 +32,15 @@ void fv_gpu_one_line(char *log)
             *c = ' ';
 }
 
+/* Its last text is the file's name, by which lists of the cache call it. */
 static fovea_status key_of(const fv_gpu_store *s, const fv_gpu_program *p, fv_gpu_key *out)
 {
-    const char *part[2 + FV_GPU_TEXTS] = {s->identity, p->options};
-    return fv_gpu_key_make(out, part, 2 + s->compiler->texts(p, part + 2));
+    const char *part[3 + FV_GPU_TEXTS] = {s->identity, p->options};
+    char file[64];
+    uint32_t n = 2 + s->compiler->texts(p, part + 2);
+    snprintf(file, sizeof file, "%s%s", p->name, strchr(p->name, '.') ? "" : ".cl");
+    part[n++] = file;
+    return fv_gpu_key_make(out, part, n);
 }
 
 /* The program's name in the log. */
@@ -101,28 +106,87 @@ static void keep_binary(fv_gpu_store *s, fv_gpu_program *p, const char *kernel)
     fv_mem_free(binary);
 }
 
+static fovea_status export_entry(const fv_gpu_store *s, const fv_gpu_program *p, const void *data,
+                                 size_t bytes, char *out, size_t room, size_t *size)
+{
+    fv_gpu_key key;
+    fovea_status status = FOVEA_OK;
+    FV_TRY(key_of(s, p, &key));
+    const uint64_t entry = fv_gpu_entry_size(&key, bytes);
+    if (out && (*size > room || entry > room - *size))
+        status = fv_fail(FOVEA_EINVAL, "kernel binaries need more than the %zu bytes given", room);
+    else if (out)
+        fv_gpu_entry_write(out + *size, &key, data, bytes);
+    *size += (size_t)entry;
+    fv_gpu_key_free(&key);
+    return status;
+}
+
 static fovea_status export_one(const fv_gpu_store *s, const fv_gpu_program *p, char *out,
                                size_t room, size_t *size)
 {
-    fv_gpu_key key;
     size_t binary_size;
     void *binary = s->compiler->binary(p->built, &binary_size);
     if (!binary)
         return FOVEA_OK; /* it will be compiled again */
-    fovea_status status = key_of(s, p, &key);
-    if (status == FOVEA_OK) {
-        const uint64_t entry = fv_gpu_entry_size(&key, binary_size);
-        if (out && (*size > room || entry > room - *size))
-            status =
-                fv_fail(FOVEA_EINVAL, "kernel binaries need more than the %zu bytes given", room);
-        else if (out)
-            fv_gpu_entry_write(out + *size, &key, binary, binary_size);
-        *size += (size_t)entry;
-        fv_gpu_key_free(&key);
-    }
+    const fovea_status status = export_entry(s, p, binary, binary_size, out, room, size);
     fv_mem_free(binary);
     return status;
 }
+
+/* ---- rates ---- */
+
+/* Of the key: rates are another's when the texts of their kernels change. */
+static const fv_gpu_program measured = {
+    .name = "probe", .plain = true, .options = (char *)(uintptr_t) "rates"};
+
+static bool are_rates(const double rates[2])
+{
+    return rates[0] > 0 && rates[0] < 1e30 && rates[1] > 0 && rates[1] < 1e30;
+}
+
+static bool find_rates(fv_gpu_store *s)
+{
+    fv_gpu_key key;
+    fv_gpu_binary binary;
+    double found[2];
+    if (are_rates(s->rates))
+        return true;
+    if (key_of(s, &measured, &key) != FOVEA_OK)
+        return false;
+    if (fv_gpu_cache_find(s->cache, &key, "rates", &binary)) {
+        if (binary.size == sizeof found)
+            memcpy(found, binary.data, sizeof found);
+        if (binary.size == sizeof found && are_rates(found))
+            memcpy(s->rates, found, sizeof found);
+        fv_gpu_binary_free(&binary);
+    }
+    fv_gpu_key_free(&key);
+    return are_rates(s->rates);
+}
+
+bool fv_gpu_store_rates(fv_gpu_store *s, double out[2])
+{
+    pthread_mutex_lock(&s->lock);
+    const bool there = find_rates(s);
+    memcpy(out, s->rates, sizeof s->rates);
+    pthread_mutex_unlock(&s->lock);
+    return there;
+}
+
+void fv_gpu_store_keep_rates(fv_gpu_store *s, const double rates[2])
+{
+    fv_gpu_key key;
+    pthread_mutex_lock(&s->lock);
+    if (are_rates(rates) && key_of(s, &measured, &key) == FOVEA_OK) {
+        memcpy(s->rates, rates, sizeof s->rates);
+        fv_gpu_cache_store(s->cache, &key, "rates", rates, sizeof s->rates);
+        fv_gpu_key_free(&key);
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* ---- to another device ---- */
 
 fovea_status fv_gpu_store_export(fv_gpu_store *s, void *out, size_t room, size_t *size)
 {
@@ -131,6 +195,8 @@ fovea_status fv_gpu_store_export(fv_gpu_store *s, void *out, size_t room, size_t
     pthread_mutex_lock(&s->lock);
     for (fv_gpu_program *p = s->programs; p && status == FOVEA_OK; p = p->next)
         status = export_one(s, p, out, room, size);
+    if (are_rates(s->rates))
+        FV_THEN(status, export_entry(s, &measured, s->rates, sizeof s->rates, out, room, size));
     pthread_mutex_unlock(&s->lock);
     return status;
 }

@@ -46,7 +46,9 @@ typedef struct fv_gpu_store {
     fv_gpu_cache *cache;
     char *identity; /* of device and driver, a part of every key */
     pthread_mutex_t lock;
-    fv_gpu_program *programs; /* under `lock` */
+    /* Under `lock`: */
+    fv_gpu_program *programs;
+    double rates[2]; /* flop/s and bytes/s that were measured; 0: were not */
 } fv_gpu_store;
 
 /* Takes ownership of `identity`, also on failure. `folder`: as fv_gpu_cache_open; NULL also looks
@@ -64,6 +66,10 @@ fovea_status fv_gpu_store_plain(void **out, fv_gpu_store *s, const char *name, c
 /* The same of a step; `options` are those that come before the step's own. */
 fovea_status fv_gpu_store_step(void **out, fv_gpu_store *s, const fv_launch *l, const char *entry,
                                uint32_t group, const char *options);
+/* What was measured of the device with the kernels of probe.cl, by this process or an earlier one:
+ * flop/s and bytes/s. It is kept beside the programs. False where there is nothing. */
+bool fv_gpu_store_rates(fv_gpu_store *s, double out[2]);
+void fv_gpu_store_keep_rates(fv_gpu_store *s, const double rates[2]);
 /* fovea_cache_export and fovea_cache_import. */
 fovea_status fv_gpu_store_export(fv_gpu_store *s, void *out, size_t room, size_t *size);
 fovea_status fv_gpu_store_import(fv_gpu_store *s, const void *data, size_t size);

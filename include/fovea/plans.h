@@ -283,9 +283,9 @@ FOVEA_API fovea_status fovea_wait(fovea_plan *plan, fovea_ticket ticket, double 
  * device again, the caller opens it and makes a new plan. */
 FOVEA_API int fovea_plan_lost(const fovea_plan *plan);
 
-/* Seconds that the device took for the frame or operation that was waited for last: by its own
- * clock where it has one, without the time that the frame waited for earlier frames. 0 before the
- * first. */
+/* Seconds that the device took for the frame or operation that was waited for last, without the
+ * time that the frame waited for earlier frames: by its own clock where it has one that costs
+ * nothing or the plan is traced, else by the host's. 0 before the first. */
 FOVEA_API double fovea_plan_seconds(const fovea_plan *plan);
 
 /* One call of a kernel. */

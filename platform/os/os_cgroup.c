@@ -97,3 +97,19 @@ uint64_t fv_cgroup_memory(const char *root)
     fv_cgroup_walk(root, lower_limit, &least);
     return least;
 }
+
+uint64_t fv_cgroup_free(const char *root)
+{
+    char path[PATH], line[FV_LINE];
+    unsigned long long kilobytes = 0;
+    bool said = false;
+    FILE *f =
+        snprintf(path, sizeof path, "%s/proc/meminfo", root) < PATH ? fopen(path, "re") : NULL;
+    while (f && !said && fgets(line, sizeof line, f))
+        said = sscanf(line, "MemAvailable: %llu kB", &kilobytes) == 1;
+    if (f)
+        fclose(f);
+    const uint64_t limit = fv_cgroup_memory(root);
+    const uint64_t free = said && kilobytes < UINT64_MAX >> 10 ? kilobytes << 10 : UINT64_MAX;
+    return free < limit ? free : limit;
+}

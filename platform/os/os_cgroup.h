@@ -25,5 +25,8 @@ void fv_cgroup_walk(const char *root, fv_cgroup_visit *visit, void *ctx);
 
 /* Memory limit of these cgroups in bytes; UINT64_MAX: none. */
 uint64_t fv_cgroup_memory(const char *root);
+/* Bytes that the kernel thinks it could give to a process now, caches that it would drop included;
+ * at most these cgroups' limit. UINT64_MAX: it does not say. */
+uint64_t fv_cgroup_free(const char *root);
 
 #endif

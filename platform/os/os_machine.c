@@ -82,6 +82,11 @@ uint64_t fv_machine_memory(void)
     return all && all < ours ? all : ours == UINT64_MAX ? 0 : ours;
 }
 
+uint64_t fv_machine_free(void)
+{
+    return fv_cgroup_free("");
+}
+
 void fv_machine_sleep(_Atomic uint32_t *word, uint32_t seen, double seconds)
 {
     struct timespec t = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};

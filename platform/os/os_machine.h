@@ -18,6 +18,7 @@ void fv_machine_unlock(void *p, uint64_t size);
 
 double fv_machine_seconds(void);  /* monotonic */
 uint64_t fv_machine_memory(void); /* bytes of main memory that the process may have; 0: unknown */
+uint64_t fv_machine_free(void);   /* of it that could be had now; UINT64_MAX: unknown */
 /* Identifies this process: a forked child has another number. */
 uint64_t fv_machine_process(void);
 

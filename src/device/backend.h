@@ -14,7 +14,7 @@
 #include "base/thread.h"
 #include "ops/kernel.h"
 
-#define FV_BACKEND_ABI 5
+#define FV_BACKEND_ABI 6
 
 typedef struct fv_device fv_device; /* the backend's view of an open device */
 typedef struct fv_bound fv_bound;   /* a step, frozen */
@@ -162,6 +162,9 @@ typedef struct fv_backend {
     void (*close)(fv_device *d);
     void (*describe)(const fv_device *d, fovea_device_info *out);
     void (*limits)(const fv_device *d, fv_limits *out);
+    /* Bytes that may be taken of the device's memory now, a share left for others. NULL, or
+     * UINT64_MAX: not known, it may be as many as fovea_device_info has. */
+    uint64_t (*free_memory)(fv_device *d);
     fovea_status (*alloc)(fv_device *d, uint64_t size, const char *what, fv_mem *out);
     void (*release)(fv_device *d, fv_mem *m);
     /* Between frames: copy `size` bytes between host memory and the begin of a buffer; src NULL
@@ -171,6 +174,7 @@ typedef struct fv_backend {
     /* Its lines of the registry; d NULL: with the features of the first device of this kind. */
     const fv_kernel *(*kernels)(fv_device *d, int *count, uint32_t *features);
     const char *(*level)(uint32_t needs); /* name of the level that a kernel's needs amount to */
+    /* ENOTSUP: this kernel is none for the device, which works: another may be. */
     fovea_status (*bind)(fv_device *d, const fv_launch *l, fv_bound **out);
     void (*unbind)(fv_device *d, fv_bound *b);
     /* One in-order queue per plan. Each worker has `scratch` bytes for kernels; external operands
@@ -189,12 +193,16 @@ typedef struct fv_backend {
     fovea_status (*submit)(fv_queue *q, const fv_sweep *s, uint32_t count, uint32_t rows,
                            fv_fence *out);
     fovea_status (*download)(fv_queue *q, uint32_t slot, void *dst, uint64_t stride);
-    /* Bounded wait; negative: without bound. *seconds: device time of the frame. Frames are done in
-     * the order of their submits; a fence that was waited for is OK again. */
+    /* Bounded wait; negative: without bound. *seconds: of the frame, see `timed`. Frames are done
+     * in the order of their submits; a fence that was waited for is OK again. */
     fovea_status (*wait)(fv_queue *q, fv_fence f, double timeout, double *seconds);
     /* Notes the calls of every frame that is submitted from now on; NULL: of none. No frame is in
      * flight, and with a trace there is one at a time. */
     fovea_status (*trace)(fv_queue *q, fv_trace *t);
+    /* Whether `wait` is to tell the device's own seconds of frames from now on, although that may
+     * make them slower; NULL: it does anyhow. No frame is in flight. A device that has no clock
+     * leaves it at the host's. */
+    fovea_status (*timed)(fv_queue *q, bool wanted);
     /* Measures the device's peak rates, without frames. */
     fovea_status (*rates)(fv_device *d, fovea_rates *out);
     /* fovea_cache_export and fovea_cache_import; NULL where nothing is compiled. */

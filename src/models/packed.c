@@ -188,26 +188,50 @@ static fovea_status make(fv_packed **out, fovea_device *device, bool locked, con
     return FOVEA_OK;
 }
 
-fovea_status fv_packed_get(fv_packed **out, fovea_model *m, fovea_device *device, bool locked,
-                           const fv_weight *w, const fv_kernel *kernel, const fv_problem *problem,
-                           const fv_knobs *knobs)
+/* Plain rows are the same for all kernels. */
+static const fv_knobs *knobs_of(const fv_kernel *kernel, const fv_knobs *knobs)
 {
-    static const fv_knobs no_knobs;
-    uint64_t size = fv_packed_size(w, kernel, problem, knobs);
-    fovea_status status = FOVEA_OK;
-    if (!packs(kernel))
-        knobs = &no_knobs; /* plain rows are the same for all kernels */
-    pthread_mutex_lock(&m->lock);
+    static const fv_knobs none;
+    return packs(kernel) ? knobs : &none;
+}
+
+/* Under the model's lock. */
+static fv_packed *find(const fovea_model *m, const fovea_device *device, bool locked,
+                       const fv_weight *w, const fv_kernel *kernel, const fv_problem *problem,
+                       const fv_knobs *knobs)
+{
+    const uint64_t size = fv_packed_size(w, kernel, problem, knobs);
+    const fv_knobs *own = knobs_of(kernel, knobs);
     fv_packed *p = m->packed;
     while (p &&
            !(p->device == device && (p->locked || !locked) && p->size == size &&
              strcmp(p->format, format_of(w, kernel)) == 0 && p->pairs == paired(kernel, problem) &&
-             memcmp(&p->knobs, knobs, sizeof *knobs) == 0 && fv_weight_same(&p->weight, w)))
+             memcmp(&p->knobs, own, sizeof *own) == 0 && fv_weight_same(&p->weight, w)))
         p = p->next;
+    return p;
+}
+
+bool fv_packed_there(fovea_model *m, const fovea_device *device, bool locked, const fv_weight *w,
+                     const fv_kernel *kernel, const fv_problem *problem, const fv_knobs *knobs)
+{
+    pthread_mutex_lock(&m->lock);
+    const bool there = find(m, device, locked, w, kernel, problem, knobs) != NULL;
+    pthread_mutex_unlock(&m->lock);
+    return there;
+}
+
+fovea_status fv_packed_get(fv_packed **out, fovea_model *m, fovea_device *device, bool locked,
+                           const fv_weight *w, const fv_kernel *kernel, const fv_problem *problem,
+                           const fv_knobs *knobs)
+{
+    fovea_status status = FOVEA_OK;
+    pthread_mutex_lock(&m->lock);
+    fv_packed *p = find(m, device, locked, w, kernel, problem, knobs);
     if (p) {
         p->refs++;
     } else {
-        status = make(&p, device, locked, w, kernel, problem, knobs, size);
+        status = make(&p, device, locked, w, kernel, problem, knobs_of(kernel, knobs),
+                      fv_packed_size(w, kernel, problem, knobs));
         if (status == FOVEA_OK) {
             p->next = m->packed;
             m->packed = p;

@@ -31,6 +31,9 @@ struct fv_packed {
 fovea_status fv_packed_get(fv_packed **out, fovea_model *m, fovea_device *device, bool locked,
                            const fv_weight *w, const fv_kernel *kernel, const fv_problem *problem,
                            const fv_knobs *knobs);
+/* Whether there is one already, which fv_packed_get would share. */
+bool fv_packed_there(fovea_model *m, const fovea_device *device, bool locked, const fv_weight *w,
+                     const fv_kernel *kernel, const fv_problem *problem, const fv_knobs *knobs);
 void fv_packed_unref(fovea_model *m, fv_packed *p);
 /* Packs it again, in host memory, as it was made, because its tensors' numbers have changed.
  * `staging`: fv_packed_staging bytes; plain rows of 16 bits allocate. ENOTSUP. */

@@ -45,7 +45,7 @@ void fv_plan_account(fovea_plan *p)
 {
     fovea_plan_info *info = &p->info;
     uint64_t threads = info->threads;
-    info->weights = info->largest = 0;
+    info->weights = info->largest = p->weights_there = 0;
     info->steps = info->dispatches = 0;
     info->sweeps = p->sweeps;
     info->fallback = p->staged && p->limits.borrows ? external(p) : 0;
@@ -61,8 +61,13 @@ void fv_plan_account(fovea_plan *p)
                 fv_packed_size(&s->use[o].weight, fv_step_packer(s, o), &s->prob, &s->knobs);
             if (size > info->largest)
                 info->largest = size;
-            if (!counted_before(&p->b, i, o))
-                info->weights = fv_size_add(info->weights, size);
+            if (counted_before(&p->b, i, o))
+                continue;
+            info->weights = fv_size_add(info->weights, size);
+            if (p->free_memory != UINT64_MAX &&
+                fv_packed_there(p->model, p->device, p->limits.locked, &s->use[o].weight,
+                                fv_step_packer(s, o), &s->prob, &s->knobs))
+                p->weights_there = fv_size_add(p->weights_there, size);
         }
     }
     for (uint32_t i = 0; i < p->sweeps; i++) {

@@ -86,9 +86,21 @@ static fovea_status open_queue(fovea_plan *p)
     return status;
 }
 
+/* The step's kernel may be refused, which is noted, so that all that are show at once: of those
+ * behind it others may be too, and planning again costs more than binding. */
+static fovea_status bind_step(fovea_plan *p, const fv_step *s, uint32_t index)
+{
+    fv_launch l;
+    launch_of(p, s, &l);
+    l.index = index;
+    const fovea_status status = p->device->backend->bind(p->device->device, &l, &p->bound[index]);
+    return status == FOVEA_ENOTSUP ? fv_plan_refuse(p, s) : status;
+}
+
 fovea_status fv_plan_bind(fovea_plan *p)
 {
     const fv_backend *be = p->device->backend;
+    const uint32_t refusals = p->refusals;
     FV_TRY(FV_MEM_ARRAY(&p->bound, p->info.steps, FV_MEM_PLAN, "the plan"));
     FV_TRY(FV_MEM_ARRAY(&p->run, p->sweeps, FV_MEM_PLAN, "the plan"));
     uint32_t n = 0;
@@ -111,14 +123,13 @@ fovea_status fv_plan_bind(fovea_plan *p)
         for (uint32_t k = w->first; k < w->first + w->count; k++) {
             if (p->b.step[k].dead)
                 continue;
-            fv_launch l;
-            launch_of(p, &p->b.step[k], &l);
-            l.index = n;
-            FV_TRY(be->bind(p->device->device, &l, &p->bound[n]));
+            FV_TRY(bind_step(p, &p->b.step[k], n));
             n++;
             run->steps++;
         }
     }
+    if (p->refusals > refusals)
+        return fv_fail(FOVEA_ENOTSUP, "%s", p->refusal[refusals].why);
     FV_TRY(open_queue(p));
     return be->prepare ? be->prepare(p->queue, p->run, p->sweeps, UINT32_MAX) : FOVEA_OK;
 }

@@ -39,10 +39,21 @@ static fovea_status account_memory(fovea_plan *p, const fv_plan_request *r, uint
  */
 static uint64_t device_memory(const fovea_plan *p, const fv_plan_request *r)
 {
-    const uint64_t memory = p->device->info.memory;
+    const bool free = p->free_memory != UINT64_MAX;
+    const uint64_t memory = free ? p->free_memory : p->device->info.memory;
+    const uint64_t weights = p->info.weights - (free ? p->weights_there : 0);
     if (!memory || (r->dry && !p->limits.throughput))
         return UINT64_MAX;
-    return memory > p->info.weights ? memory - p->info.weights : 0;
+    return memory > weights ? memory - weights : 0;
+}
+
+/* Free memory is asked for anew with every fit: what was there for the last one may be gone. */
+static uint64_t free_memory(const fovea_plan *p)
+{
+    const fv_backend *be = p->device->backend;
+    const uint64_t free = be->free_memory ? be->free_memory(p->device->device) : UINT64_MAX;
+    const uint64_t all = p->device->info.memory;
+    return free != UINT64_MAX && all && free > all ? all : free;
 }
 
 /* The scratch of kernels is one buffer, like a value. */
@@ -126,10 +137,11 @@ static fovea_status too_large(const fovea_plan *p, const fv_plan_request *r)
                        mib(p->limits.largest),
                        r->schedule == FOVEA_SCHEDULE_STEPWISE ? ", or let the plan stream" : "");
     return fv_fail(FOVEA_ENOMEM,
-                   "the plan needs %.1f MiB beside its weights, %s %.1f MiB; use a "
+                   "the plan needs %.1f MiB beside its weights, %s %.1f MiB%s; use a "
                    "smaller picture, linear attention or %s",
                    mib(bytes), limited ? "the limit is" : "the device has",
-                   mib(limited ? r->memory_limit : memory), fewer);
+                   mib(limited ? r->memory_limit : memory),
+                   limited || p->free_memory == UINT64_MAX ? "" : " free beside them", fewer);
 }
 
 /* Every packed weight is one buffer: a weight beyond the device's buffer limit cannot be helped by
@@ -196,6 +208,7 @@ fovea_status fv_plan_fit(fovea_plan *p, const fv_plan_request *asked)
 {
     fv_plan_request own = *asked;
     const fv_plan_request *r = &own;
+    p->free_memory = free_memory(p);
     if (!p->limits.throughput && !r->chunk)
         FV_TRY(fit_reduced(p, r, &own.reduced));
     FV_TRY(fit_bands(p, &own));

@@ -11,9 +11,11 @@ fovea_status fv_plan_pack(fovea_plan *p)
             fv_use *u = &s->use[o];
             if (!fv_weight_present(&u->weight))
                 continue;
+            fv_packed *before = u->packed; /* of a plan that did not fit: most likely the same */
             FV_TRY(fv_packed_get(&u->packed, p->model, p->limits.throughput ? p->device : NULL,
                                  p->limits.locked, &u->weight, fv_step_packer(s, o), &s->prob,
                                  &s->knobs));
+            fv_packed_unref(p->model, before);
         }
     }
     return FOVEA_OK;

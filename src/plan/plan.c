@@ -1,9 +1,67 @@
 /* plan.c: creates an empty plan; runs the phases from a list of steps to a bound plan. */
 #include "plan/plan.h"
 
+#include <stdio.h>
+
 #include "base/mem.h"
 #include "models/model.h"
 #include "models/packed.h"
+
+/* Gives what was fitted its memory and the device's objects. */
+static fovea_status place(fovea_plan *p, const fv_mem *kept)
+{
+    FV_TRY(fv_plan_pack(p));
+    if (!p->limits.throughput) /* else it may be packed again, in another order */
+        fv_emit_drop_constants(&p->b);
+    FV_TRY(fv_plan_allocate(p, kept));
+    return fv_plan_bind(p);
+}
+
+/* Memory that counted as free may be gone by now, or in pieces, or never have been there: a driver
+ * may know the size of its memory only. Chunks get half of what they had, until that is not enough
+ * for the smallest. */
+static fovea_status place_smaller(fovea_plan *p, const fv_plan_request *r)
+{
+    char first[512];
+    fovea_status status = FOVEA_ENOMEM;
+    fv_plan_request smaller = *r;
+    snprintf(first, sizeof first, "%s", fovea_error());
+    while (status == FOVEA_ENOMEM) {
+        fv_plan_unplace(p);
+        const uint64_t half = p->info.chunks / 2;
+        smaller.memory_limit = fv_plan_activations(&p->info) - (half ? half : 1);
+        if (fv_plan_fit(p, &smaller) != FOVEA_OK)
+            break;
+        fv_log("%s: %s; the plan takes %.1f MiB instead", p->device->info.id, first,
+               (double)fv_plan_activations(&p->info) / (1 << 20));
+        status = place(p, r->kept);
+    }
+    if (status != FOVEA_ENOMEM || p->free_memory == UINT64_MAX)
+        return status == FOVEA_ENOMEM ? fv_fail(status, "%s", first) : status;
+    return fv_fail(status, "%s; plans may have %.1f MiB of what device %s has free", first,
+                   (double)p->free_memory / (1 << 20), p->device->info.id);
+}
+
+/* With other kernels in the place of those that the device does not take, as long as there are
+ * some. */
+static fovea_status fit_and_place(fovea_plan *p, const fv_plan_request *r)
+{
+    fovea_status status;
+    uint32_t refusals;
+    do {
+        fv_plan_unplace(p);
+        refusals = p->refusals;
+        FV_TRY(fv_plan_fit(p, r));
+        if (r->dry)
+            return FOVEA_OK;
+        status = place(p, r->kept);
+        if (status == FOVEA_ENOMEM && p->limits.throughput)
+            status = place_smaller(p, r);
+    } while (status == FOVEA_ENOTSUP && p->refusals > refusals);
+    if (status == FOVEA_OK)
+        fv_plan_keep_refusals(p);
+    return status;
+}
 
 fovea_status fv_plan_finish(fovea_plan *p, const fv_plan_request *r)
 {
@@ -11,15 +69,11 @@ fovea_status fv_plan_finish(fovea_plan *p, const fv_plan_request *r)
     fv_sweep_demand(&p->b);
     fv_emit_narrow(&p->b);
     FV_TRY(fv_sweep_cut(p));
-    FV_TRY(fv_plan_fit(p, r));
-    FV_TRY(fv_plan_describe_steps(p));
     p->dry = r->dry;
-    if (r->dry)
-        return FOVEA_OK;
-    FV_TRY(fv_plan_pack(p));
-    fv_emit_drop_constants(&p->b);
-    FV_TRY(fv_plan_allocate(p, r->kept));
-    return fv_plan_bind(p);
+    FV_TRY(fit_and_place(p, r));
+    if (!r->dry)
+        fv_emit_drop_constants(&p->b);
+    return fv_plan_describe_steps(p);
 }
 
 /* GPU kernels index the elements of a buffer with 32 bits: the limit on a buffer's elements. */
@@ -41,20 +95,33 @@ fovea_status fv_plan_alloc(fovea_plan **out, fovea_device *device, fv_wisdom *wi
     return FOVEA_OK;
 }
 
+void fv_plan_unplace(fovea_plan *p)
+{
+    const fv_backend *be = p->device->backend;
+    if (p->queue)
+        be->queue_close(p->queue);
+    p->queue = NULL;
+    for (uint32_t i = 0; p->bound && i < p->info.steps; i++)
+        if (p->bound[i])
+            be->unbind(p->device->device, p->bound[i]);
+    for (uint32_t i = 0; i < p->first_bank[FV_REGIONS]; i++) {
+        fv_mem *m = &p->bank[i].mem;
+        const bool others = p->shares_kept && m == fv_plan_kept(p);
+        if ((m->host || m->handle) && !others)
+            be->release(p->device->device, m);
+        *m = (fv_mem){.host = NULL};
+    }
+    fv_mem_free(p->bound);
+    fv_mem_free(p->run);
+    p->bound = NULL;
+    p->run = NULL;
+}
+
 void fv_plan_free(fovea_plan *p)
 {
     if (!p)
         return;
-    const fv_backend *be = p->device->backend;
-    if (p->queue)
-        be->queue_close(p->queue);
-    for (uint32_t i = 0; p->bound && i < p->info.steps; i++)
-        if (p->bound[i])
-            be->unbind(p->device->device, p->bound[i]);
-    for (uint32_t i = 0; i < p->first_bank[FV_REGIONS]; i++)
-        if ((p->bank[i].mem.host || p->bank[i].mem.handle) &&
-            !(p->shares_kept && &p->bank[i].mem == fv_plan_kept(p)))
-            be->release(p->device->device, &p->bank[i].mem);
+    fv_plan_unplace(p);
     fv_mem_free(p->bank);
     for (uint32_t i = 0; i < p->b.steps; i++) {
         for (uint32_t o = 0; o < FV_OPERANDS; o++)
@@ -64,12 +131,11 @@ void fv_plan_free(fovea_plan *p)
     }
     fv_emit_release(&p->b);
     fv_picture_free(&p->picture);
-    fv_mem_free(p->bound);
-    fv_mem_free(p->run);
     for (uint32_t i = 0; i < p->sweeps; i++)
         fv_mem_free(p->sweep[i].band);
     fv_mem_free(p->sweep);
     fv_mem_free(p->problem_text);
+    fv_mem_free(p->refusal);
     fovea_model_free(p->model);
     fv_device_unref(p->device);
     fv_mem_free(p);

@@ -4,6 +4,7 @@
 
 #include "plan/advice.h"
 #include "plan/arena.h"
+#include "plan/refusal.h"
 #include "plan/sweep.h"
 
 /* Frame number `ticket` is at ticket % FV_FLIGHTS. */
@@ -31,6 +32,8 @@ struct fovea_plan {
     fv_advice advice;
     fovea_model *model; /* counted; also owns the packed weights */
     fv_builder b;
+    fv_refusal *refusal;
+    uint32_t refusals, refusal_room;
     fv_plan_sweep *sweep;
     uint32_t sweeps;
     fv_bank *bank; /* banks of region r: first_bank[r] to first_bank[r + 1] */
@@ -41,6 +44,8 @@ struct fovea_plan {
     uint64_t oversize_bytes;
     uint64_t blocks;        /* bytes of region RESIDUAL that it has for workers' blocks alone */
     uint64_t scratch;       /* bytes per worker */
+    uint64_t free_memory;   /* of the device, when the plan was fitted; UINT64_MAX: not known */
+    uint64_t weights_there; /* bytes of its weights that are on the device already */
     uint64_t picture_bytes; /* of the resizing tables */
     fv_picture picture;
     fv_patch_table patch_table;
@@ -104,11 +109,13 @@ uint64_t fv_plan_activations(const fovea_plan_info *i);
 /* pack.c: packed weights, shared with the model's other plans; memory for every region. */
 fovea_status fv_plan_pack(fovea_plan *p);
 fovea_status fv_plan_allocate(fovea_plan *p, const fv_mem *kept);
+/* Gives back what fv_plan_allocate and fv_plan_bind have made, also in part. */
+void fv_plan_unplace(fovea_plan *p);
 /* info.c: texts of the problems. */
 fovea_status fv_plan_describe_steps(fovea_plan *p);
 /* What a step multiplies: fovea_step_info.products. */
 const char *fv_plan_products(const fv_problem *p);
-/* bind.c: the backend freezes every step; opens the queue. */
+/* bind.c: the backend freezes every step; opens the queue. ENOTSUP: kernels were refused. */
 fovea_status fv_plan_bind(fovea_plan *p);
 
 #endif

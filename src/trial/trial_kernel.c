@@ -49,6 +49,8 @@ static fovea_status bind(fv_trial_kernel *t, const fv_kernel *k, const fv_knobs 
     t->sweep.step = &t->bound;
     FV_TRY(be->queue_open(r->device->device, r->limits.throughput ? 0 : scratch, NULL, 0,
                           (r->sweep.rows + r->sweep.chunk - 1) / r->sweep.chunk, &t->queue));
+    if (be->timed)
+        FV_TRY(be->timed(t->queue, true));
     return be->prepare ? be->prepare(t->queue, &t->sweep, 1, t->sweep.rows) : FOVEA_OK;
 }
 

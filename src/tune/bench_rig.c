@@ -38,8 +38,11 @@ static fovea_status provide(fv_bench_rig *s)
 fovea_status fv_bench_rig_open(fv_bench_rig *out, fovea_plan *plan)
 {
     fv_bench_rig s = {.plan = plan};
+    const fv_backend *be = plan->device->backend;
     double seconds;
     fovea_status status = provide(&s);
+    if (be->timed)
+        FV_THEN(status, be->timed(plan->queue, true));
     FV_THEN(status, fv_bench_rig_run(&s, 0, plan->sweeps, &seconds));
     if (status == FOVEA_OK)
         *out = s;

@@ -27,6 +27,8 @@ extern pthread_cond_t emulated_work;    /* whenever there may be something for t
     X(sm)                                                                                          \
     X(devices)                                                                                     \
     X(largest)                                                                                     \
+    X(free)                                                                                        \
+    X(holds)                                                                                       \
     X(units)                                                                                       \
     X(unified)                                                                                     \
     X(version)                                                                                     \
@@ -37,6 +39,8 @@ extern pthread_cond_t emulated_work;    /* whenever there may be something for t
     X(image)                                                                                       \
     X(ptx)                                                                                         \
     X(order)                                                                                       \
+    X(streams)                                                                                     \
+    X(unwaited)                                                                                    \
     X(barrier)                                                                                     \
     X(hang)
 enum emulated_lie {
@@ -94,6 +98,7 @@ void emulated_memory_drop(void); /* what a context leaves */
 /* Waits until the device has nothing to do; false, and counted, when that never comes. */
 bool emulated_idle(const char *call);
 void emulated_streams_drop(void); /* and events and graphs */
+void emulated_waits_begin(void);  /* the next wait for an event is the first */
 /* The error of a call that does not go together with a capture under way, which it spoils: one of
  * this thread's, or one that wants no such call in the whole process. Takes the lock. */
 CUresult emulated_capture_error(void);

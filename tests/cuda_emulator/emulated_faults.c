@@ -13,7 +13,8 @@ static const char *const kinds[] = {"context", "memory", "pinned", "module",  "s
 
 static void changed(int lie)
 {
-    (void)lie;
+    if (lie < 0 || lie == EMULATED_LIE_unwaited)
+        emulated_waits_begin();
     pthread_cond_broadcast(&emulated_changed);
     pthread_cond_broadcast(&emulated_work); /* what hung may go on */
 }

@@ -1,6 +1,7 @@
 /* emulated_memory.c: memory of the emulated device, and of the host that it knows. Each piece has
  * pages of its own, and beside it pages that nobody may touch; what it has of its last page is
  * watched. Its bytes are those of NaN until they are written. */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,7 +71,8 @@ static CUresult take(enum emulated_kind kind, size_t bytes, char **out)
     const size_t most = (size_t)hostile_lie(EMULATED_LIE_largest, 8L << 30);
     if (bytes == 0)
         return CUDA_ERROR_INVALID_VALUE;
-    if (taken + bytes < bytes || taken + bytes > most)
+    if (taken + bytes < bytes || taken + bytes > most ||
+        taken + bytes > (size_t)hostile_lie(EMULATED_LIE_holds, LONG_MAX))
         return CUDA_ERROR_OUT_OF_MEMORY;
     char *at =
         mmap(NULL, pages + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -127,6 +129,17 @@ void emulated_memory_drop(void)
 }
 
 /* ---- calls ---- */
+
+CUresult cuMemGetInfo_v2(size_t *free, size_t *total)
+{
+    ENTER(cuMemGetInfo);
+    pthread_mutex_lock(&hostile_lock);
+    *total = (size_t)hostile_lie(EMULATED_LIE_largest, 8L << 30);
+    const size_t most = (size_t)hostile_lie(EMULATED_LIE_free, (long)*total);
+    *free = most > taken ? most - taken : 0;
+    pthread_mutex_unlock(&hostile_lock);
+    return CUDA_SUCCESS;
+}
 
 CUresult cuMemAlloc_v2(CUdeviceptr *pointer, size_t bytes)
 {

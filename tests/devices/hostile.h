@@ -5,6 +5,7 @@
  * EMULATED_CUDA of the environment, "name=value,name=value", and from set(). Of both:
  *
  *   largest   bytes of a buffer at most; CUDA: of all memory
+ *   holds     bytes of a buffer (CUDA: of all) that are really there, in spite of what is said
  *   group     work-items of a work-group at most; CUDA: that every kernel says it allows
  *   local     bytes of local memory
  *   unified   1: says that it shares the host's memory, 0: that it does not
@@ -28,10 +29,15 @@
  *   sm        compute capability of its devices, 80 unless said otherwise
  *   devices   how many there are
  *   version   of the driver and the compiler, 13000 for 13.0
+ *   free      bytes of memory that are said to be free, less what the process has taken
  *   graphs    0: nothing can be captured
  *   image     0: no module is taken
  *   ptx       0: no PTX is taken but that of CUDA 11.0
  *   order     1: threads run in the opposite order, and copies are made when they are begun
+ *   streams   1: nothing runs before the host asks for an event or waits, and then the stream that
+ *             was made first as far as it can; 2: the one that was made last
+ *   unwaited  1: of the waits for events every other one is left out, beginning with the first; 2:
+ *             with the second
  */
 #ifndef FOVEA_TESTS_HOSTILE_H
 #define FOVEA_TESTS_HOSTILE_H
@@ -49,8 +55,8 @@ typedef long hostile_counted_fn(const char *name);
 /* The call that was made to fail, or NULL. */
 typedef const char *hostile_failed_fn(void);
 /* Objects that were created and not released: of one kind ("context", "queue", "buffer",
- * "program", "kernel", "event"; CUDA: "context", "memory", "pinned", "module", "stream", "event",
- * "graph", "exec", "program"), or of all with NULL. */
+ * "program", "kernel", "event", and "timed queue" beside "queue"; CUDA: "context", "memory",
+ * "pinned", "module", "stream", "event", "graph", "exec", "program"), or of all with NULL. */
 typedef long hostile_live_fn(const char *kind);
 /* Releases of what is not alive, waits without bound for what does not end, memory that was written
  * behind its end. */

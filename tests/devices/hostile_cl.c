@@ -17,6 +17,7 @@
 
 #define LIES(X)                                                                                    \
     X(largest)                                                                                     \
+    X(holds)                                                                                       \
     X(group)                                                                                       \
     X(compiled)                                                                                    \
     X(local)                                                                                       \
@@ -40,9 +41,9 @@ static const char *const lie_names[] = {
 #undef X
         NULL};
 
-static const char *const kinds[] = {"context", "queue", "buffer", "program",
-                                    "kernel",  "event", NULL};
-enum kind { CONTEXT, QUEUE, BUFFER, PROGRAM, KERNEL, EVENT };
+static const char *const kinds[] = {"context", "queue", "buffer",      "program",
+                                    "kernel",  "event", "timed queue", NULL};
+enum kind { CONTEXT, QUEUE, BUFFER, PROGRAM, KERNEL, EVENT, TIMED };
 
 /* The functions of the real library. */
 static struct {
@@ -294,11 +295,17 @@ API cl_command_queue clCreateCommandQueue(cl_context c, cl_device_id d,
     cl_command_queue q = real.clCreateCommandQueue(c, d, properties, error);
     if (q)
         born(QUEUE, q);
+    if (q && properties & CL_QUEUE_PROFILING_ENABLE)
+        born(TIMED, q);
     return q;
 }
 
 API cl_int clReleaseCommandQueue(cl_command_queue q)
 {
+    pthread_mutex_lock(&hostile_lock);
+    if (hostile_find(TIMED, q))
+        hostile_dies(TIMED, q);
+    pthread_mutex_unlock(&hostile_lock);
     return dies(QUEUE, q) ? real.clReleaseCommandQueue(q) : CL_INVALID_COMMAND_QUEUE;
 }
 
@@ -308,6 +315,11 @@ API cl_mem clCreateBuffer(cl_context c, cl_mem_flags flags, size_t size, void *h
     if (!at_most(lie_largest, size)) {
         if (error)
             *error = CL_INVALID_BUFFER_SIZE;
+        return NULL;
+    }
+    if (!at_most(lie_holds, size)) {
+        if (error)
+            *error = CL_MEM_OBJECT_ALLOCATION_FAILURE;
         return NULL;
     }
     cl_mem m = real.clCreateBuffer(c, flags, size, host, error);

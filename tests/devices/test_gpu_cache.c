@@ -542,7 +542,7 @@ static void listed_packed_and_cleared(void **state)
 {
     (void)state;
     size_t size, again, removed;
-    fv_gpu_key k = key_of("one\ntwo\nthree\nMali\nfive", "/* gemm.cl: products */");
+    fv_gpu_key k = key_of("one\ntwo\nthree\nMali\nfive", "gemm.cl");
     store(folder, &k, binary, BINARY);
     save(in_folder("0123456789abcdef.bin"), "damaged", 7);
     save(in_folder("notes.txt"), "not ours", 8);
@@ -581,7 +581,7 @@ static void a_key_without_an_end_is_refused(void **state)
 {
     (void)state;
     size_t added;
-    fv_gpu_key k = key_of("one\ntwo\nthree\nMali\nfive", "/* gemm.cl: products */");
+    fv_gpu_key k = key_of("one\ntwo\nthree\nMali\nfive", "gemm.cl");
     const size_t size = (size_t)fv_gpu_entry_size(&k, BINARY);
     unsigned char *blob = malloc(size);
     assert_non_null(blob);

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -24,14 +25,21 @@
 
 static fovea_model *model;
 
-static fovea_device *open_device(double max_dispatch_seconds)
+/* `cache`: the folder of programs; NULL: the user's. */
+static fovea_device *open_with(double max_dispatch_seconds, const char *cache)
 {
     fovea_device *device;
     fovea_device_options options = FOVEA_DEVICE_OPTIONS_INIT;
     options.max_dispatch_seconds = max_dispatch_seconds;
+    options.cache = cache;
     if (fovea_device_open(&device, hostile.device, &options) != FOVEA_OK)
         fail_msg("%s", fovea_error());
     return device;
+}
+
+static fovea_device *open_device(double max_dispatch_seconds)
+{
+    return open_with(max_dispatch_seconds, NULL);
 }
 
 static fovea_plan *plan_on(fovea_device *device, const char *attention)
@@ -70,6 +78,11 @@ static int tear_down(void **state)
 
 /* ---- cutting ---- */
 
+static const char *launch_call(void)
+{
+    return hostile.cuda ? "cuLaunchKernel" : "clEnqueueNDRangeKernel";
+}
+
 /* Runs a frame; *dispatches: how many it was given in, which is not seen where it was captured. */
 static float *run_cut(const char *attention, double ms, size_t *values, long *dispatches)
 {
@@ -77,7 +90,7 @@ static float *run_cut(const char *attention, double ms, size_t *values, long *di
         hostile.set("graphs", 0);
     fovea_device *device = open_device(ms / 1e3);
     fovea_plan *plan = plan_on(device, attention);
-    hostile.only(hostile.cuda ? "cuLaunchKernel" : "clEnqueueNDRangeKernel");
+    hostile.only(launch_call());
     hostile.set("fail", 0); /* counts from here */
     float *out = fixture_run(plan, values);
     *dispatches = hostile.calls();
@@ -156,6 +169,110 @@ static void short_windows(void **state)
     free(whole);
     free(cut);
     fovea_model_free(windows);
+}
+
+/* ---- memory ---- */
+
+/* What the machine has free, where it is asked in the test: links are changed to here. */
+uint64_t __wrap_fv_machine_free(void);
+static uint64_t machine_free = UINT64_MAX;
+uint64_t __wrap_fv_machine_free(void)
+{
+    return machine_free;
+}
+
+/* A plan for many tokens; what it gives, or NULL. */
+static float *run_large(fovea_plan_info *info, size_t *values)
+{
+    enum { SIDE = 420 };
+    static uint8_t pixels[SIDE * SIDE * 3];
+    fovea_output_info output = FOVEA_OUTPUT_INFO_INIT;
+    fovea_plan *plan;
+    fovea_device *device = open_device(0);
+    fovea_plan_options options = FOVEA_PLAN_OPTIONS_INIT;
+    options.attention = "linear:elu1";
+    options.frame.width = options.frame.height = SIDE;
+    *info = (fovea_plan_info)FOVEA_PLAN_INFO_INIT;
+    fovea_output out = {NULL, 0};
+    if (fovea_plan_create(&plan, model, device, &options) == FOVEA_OK) {
+        assert_true(fovea_plan_output(plan, 0, &output));
+        assert_int_equal(fovea_plan_query(plan, info), FOVEA_OK);
+        *values = (size_t)output.rows * output.columns;
+        out = (fovea_output){malloc(*values * sizeof(float)), *values * sizeof(float)};
+        for (uint32_t i = 0; i < sizeof pixels; i++)
+            pixels[i] = (uint8_t)(i * i / 1000 + i % 7 * 20);
+        const fovea_frame frame = {.pixels = {pixels}};
+        if (fovea_run(plan, &frame, &out, 1) != FOVEA_OK)
+            fail_msg("%s", fovea_error());
+        fovea_plan_free(plan);
+    }
+    fovea_device_close(device);
+    nothing_left();
+    return out.data;
+}
+
+static void same_values(const float *got, const float *want, size_t values)
+{
+    assert_non_null(got);
+    for (size_t k = 0; k < values; k++)
+        if (!(fabsf(got[k] - want[k]) <= 2e-5f * (1 + fabsf(want[k]))))
+            fail_msg("value %zu: %g, not %g", k, got[k], want[k]);
+}
+
+static void say_free(uint64_t bytes)
+{
+    if (hostile.cuda)
+        hostile.set("free", (long)bytes);
+    else
+        machine_free = bytes;
+}
+
+/* What others have taken of the device's memory is not planned with. */
+static void little_is_free(void **state)
+{
+    (void)state;
+    fovea_plan_info whole, part;
+    size_t values;
+    hostile.set("unified", !hostile.cuda);
+    float *want = run_large(&whole, &values);
+    const uint64_t activations =
+        whole.residual + whole.states + whole.chunks + whole.scratch + whole.staging;
+    const uint64_t need = whole.weights + activations - whole.chunks / 2;
+    say_free(need + need / (hostile.cuda ? 15 : 4) + 64);
+    float *out = run_large(&part, &values);
+    same_values(out, want, values);
+    assert_true(part.chunks < whole.chunks * 3 / 4);
+    free(out);
+    say_free(whole.weights);
+    assert_null(run_large(&part, &values));
+    assert_non_null(strstr(fovea_error(), "free"));
+    free(want);
+    say_free(UINT64_MAX >> 1);
+    hostile.set("unified", LONG_MIN);
+}
+
+/* Memory that was said to be free may not be there: chunks get smaller until they fit. */
+static void less_than_said(void **state)
+{
+    (void)state;
+    fovea_plan_info whole, part;
+    size_t values;
+    float *want = run_large(&whole, &values);
+    uint64_t least = 0;
+    for (uint64_t holds = 2 * (whole.weights + whole.chunks); holds > 1 << 10; holds -= holds / 8) {
+        hostile.set("holds", (long)holds);
+        float *out = run_large(&part, &values);
+        if (!out)
+            break;
+        same_values(out, want, values);
+        free(out);
+        least = part.chunks;
+    }
+    assert_true(least > 0 && least < whole.chunks / 2);
+    assert_true(strlen(fovea_error()) > 10);
+    assert_true(!hostile.cuda || strstr(fovea_error(), "free"));
+    hostile.set("holds", LONG_MIN);
+    free(want);
 }
 
 /* ---- strides ---- */
@@ -273,6 +390,68 @@ static void lost(void **state)
     free(out);
 }
 
+/* ---- rates ---- */
+
+static int remove_probe(const fovea_cache_entry *e, void *nothing)
+{
+    (void)nothing;
+    if (strcmp(e->program, "probe.cl") == 0)
+        unlink(e->file);
+    return 0;
+}
+
+/* What was measured of devices before. */
+static void forget_rates(void)
+{
+    assert_int_equal(fovea_cache_list(NULL, remove_probe, NULL), FOVEA_OK);
+}
+
+/* Kernels that run while a plan is made, and those of a frame of it. */
+static void count_launches(fovea_device *device, long launches[2])
+{
+    size_t values;
+    hostile.only(launch_call());
+    hostile.set("fail", 0); /* counts from here */
+    fovea_plan *plan = plan_on(device, "linear:elu1");
+    launches[0] = hostile.calls();
+    hostile.set("fail", 0);
+    free(fixture_run(plan, &values));
+    launches[1] = hostile.calls();
+    fovea_plan_free(plan);
+}
+
+/* Rates are measured once for all processes, which so cut alike. */
+static void rates_are_kept(void **state)
+{
+    (void)state;
+    long first[2], second[2], third[2];
+    size_t size = 0;
+    forget_rates();
+    hostile.set(hostile.cuda ? "graphs" : "claims", 0); /* calls are made one by one */
+    fovea_device *device = open_device(1e-3);
+    count_launches(device, first);
+    assert_int_equal(fovea_cache_export(device, NULL, 0, &size), FOVEA_OK);
+    char *kernels = malloc(size);
+    assert_non_null(kernels);
+    assert_int_equal(fovea_cache_export(device, kernels, size, &size), FOVEA_OK);
+    fovea_device_close(device);
+    device = open_device(1e-3);
+    count_launches(device, second);
+    fovea_device_close(device);
+    device = open_with(1e-3, "");
+    assert_int_equal(fovea_cache_import(device, kernels, size), FOVEA_OK);
+    count_launches(device, third);
+    fovea_device_close(device);
+    assert_true(first[0] > 0);
+    assert_int_equal(second[0], 0);
+    assert_int_equal(third[0], 0);
+    assert_int_equal(second[1], first[1]);
+    assert_int_equal(third[1], first[1]);
+    free(kernels);
+    hostile.set(NULL, 0);
+    nothing_left();
+}
+
 /* How fast a device is need not be known: pieces are cut as for a slow one then. Only what leaves
  * nothing that works is a loss. */
 static void unknown_rates(void **state)
@@ -284,8 +463,9 @@ static void unknown_rates(void **state)
     float *want = fixture_run(plan, &values);
     fovea_plan_free(plan);
     fovea_device_close(device);
+    forget_rates();
     device = open_device(1);
-    hostile.only(hostile.cuda ? "cuLaunchKernel" : "clEnqueueNDRangeKernel");
+    hostile.only(launch_call());
     hostile.set("error", hostile.cuda ? 1 : -54);
     hostile.set("fail", 1);
     plan = plan_on(device, "linear:elu1");
@@ -353,7 +533,7 @@ static void capturing_elsewhere(void **state)
 }
 #endif
 
-/* Where there is one queue only, and no timestamps, frames go one after the other. */
+/* Where there is one queue only, frames go one after the other. */
 static void one_queue(void **state)
 {
     (void)state;
@@ -369,9 +549,9 @@ static void one_queue(void **state)
     for (int unified = 0; unified < 2; unified++) {
         hostile.set("unified", unified);
         fovea_device *second = open_device(0);
-        for (int at = 1; at <= 3; at++) {
+        for (int at = 2; at <= 3; at++) {
             hostile.only("clCreateCommandQueue");
-            hostile.set("fail", at); /* with timestamps; for inputs; for outputs */
+            hostile.set("fail", at); /* for inputs; for outputs */
             plan = plan_on(second, "linear:elu1");
             hostile.set("fail", LONG_MIN);
             hostile.only(NULL);
@@ -395,6 +575,76 @@ static void one_queue(void **state)
     hostile.set("unified", LONG_MIN);
     fovea_device_close(device);
     free(want);
+    nothing_left();
+}
+
+/* Arguments of kernels stay from frame to frame, but for the buffers of the caller's matrices:
+ * there are two sets of them. */
+static void arguments(void **state)
+{
+    (void)state;
+    size_t values;
+    if (hostile.cuda) {
+        print_message("skipped: CUDA's are an array, given with each call\n");
+        skip();
+    }
+    for (int cut = 0; cut < 2; cut++) {
+        fovea_device *device = open_device(cut ? 1e-6 : 1e3);
+        fovea_plan *plan = plan_on(device, "linear:elu1");
+        free(fixture_run(plan, &values));
+        const long set = hostile.counted("clSetKernelArg");
+        const long run = hostile.counted("clEnqueueNDRangeKernel");
+        free(fixture_run(plan, &values));
+        const long sets = hostile.counted("clSetKernelArg") - set;
+        const long runs = hostile.counted("clEnqueueNDRangeKernel") - run;
+        print_message("%s: %ld arguments for %ld kernels of a frame\n", cut ? "cut" : "whole", sets,
+                      runs);
+        assert_true(cut ? sets < 4 * runs : sets <= 2);
+        fovea_plan_free(plan);
+        fovea_device_close(device);
+        nothing_left();
+    }
+}
+
+/* Timestamps make commands slower, and are there for a trace and the tuner only. */
+static void timestamps(void **state)
+{
+    (void)state;
+    enum { EVENTS = 256 };
+    static fovea_trace_event events[EVENTS];
+    size_t values, n;
+    if (hostile.cuda) {
+        print_message("skipped: only OpenCL's queues may have them\n");
+        skip();
+    }
+    fovea_device *device = open_device(0);
+    fovea_plan *plan = plan_on(device, "linear:elu1");
+    const long asked = hostile.counted("clGetEventProfilingInfo");
+    free(fixture_run(plan, &values));
+    float *want = fixture_run(plan, &values);
+    const long objects = hostile.live(NULL); /* both sets of inputs have been used */
+    assert_int_equal(hostile.live("timed queue"), 0);
+    assert_int_equal(hostile.counted("clGetEventProfilingInfo"), asked);
+    assert_int_equal(fovea_plan_trace(plan, events, EVENTS), FOVEA_OK);
+    assert_int_equal(hostile.live("timed queue"), 1);
+    float *out = fixture_run(plan, &n);
+    assert_memory_equal(out, want, values * sizeof *out);
+    assert_true(fovea_plan_traced(plan) > 10 && events[10].end > 0);
+    assert_int_equal(fovea_plan_trace(plan, NULL, 0), FOVEA_OK);
+    free(out);
+    out = fixture_run(plan, &n);
+    assert_memory_equal(out, want, values * sizeof *out);
+    assert_int_equal(hostile.live("timed queue"), 0);
+    assert_int_equal(hostile.live(NULL), objects);
+    hostile.only("clCreateCommandQueue");
+    hostile.set("fail", 1);
+    assert_int_equal(fovea_plan_trace(plan, events, EVENTS), FOVEA_ENOTSUP);
+    assert_non_null(strstr(fovea_error(), "times"));
+    hostile.set(NULL, 0);
+    free(out);
+    free(want);
+    fovea_plan_free(plan);
+    fovea_device_close(device);
     nothing_left();
 }
 
@@ -428,6 +678,48 @@ static void graphs(void **state)
     }
     free(want);
     hostile.set(NULL, 0);
+}
+
+/* A frame's output of a plan that has run nothing before, so that what is read too early was never
+ * written. */
+static float *first_frame(fovea_device *device, size_t *values)
+{
+    fovea_plan *plan = plan_on(device, "linear:elu1");
+    float *out = fixture_run(plan, values);
+    fovea_plan_free(plan);
+    return out;
+}
+
+/* Streams may run in any order that events allow. Inputs are waited for, and so are results: the
+ * planted mistake, to leave one of these out, shows in one of the orders. */
+static void streams_in_any_order(void **state)
+{
+    (void)state;
+    size_t values;
+    if (!hostile.cuda) {
+        print_message("skipped: the order of OpenCL's queues is the driver's\n");
+        skip();
+    }
+    fovea_device *device = open_device(0);
+    float *want = first_frame(device, &values);
+    for (int graphs = 0; graphs < 2; graphs++)
+        for (long left_out = 0; left_out <= 2; left_out++) {
+            int wrong = 0;
+            for (long order = 1; order <= 2; order++) {
+                hostile.set("graphs", graphs);
+                hostile.set("streams", order);
+                hostile.set("unwaited", left_out ? left_out : LONG_MIN);
+                float *out = first_frame(device, &values);
+                wrong += memcmp(out, want, values * sizeof *out) != 0;
+                free(out);
+            }
+            if (left_out ? !wrong : wrong)
+                fail_msg("wait %ld of a frame left out: %d orders show it", left_out, wrong);
+        }
+    hostile.set(NULL, 0);
+    free(want);
+    fovea_device_close(device);
+    nothing_left();
 }
 
 enum { MOST_FUNCTIONS = 128 };
@@ -519,13 +811,19 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(short_dispatches),
         cmocka_unit_test(short_windows),
+        cmocka_unit_test(little_is_free),
+        cmocka_unit_test(less_than_said),
         cmocka_unit_test(gaps),
         cmocka_unit_test(freed_under_way),
         cmocka_unit_test(lost),
+        cmocka_unit_test(rates_are_kept),
         cmocka_unit_test(unknown_rates),
         cmocka_unit_test(capturing_elsewhere),
         cmocka_unit_test(one_queue),
+        cmocka_unit_test(arguments),
+        cmocka_unit_test(timestamps),
         cmocka_unit_test(graphs),
+        cmocka_unit_test(streams_in_any_order),
         cmocka_unit_test(first_frames),
         cmocka_unit_test(steady),
     };

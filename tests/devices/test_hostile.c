@@ -148,6 +148,21 @@ static fovea_status attempt(const char *device, const scene *what, double *worst
     return status;
 }
 
+/* What of wisdom is about kernels that are not to be tried again. */
+static int skipped(void)
+{
+    size_t size = 0;
+    int n = 0;
+    fovea_wisdom_export(NULL, 0, &size);
+    char *text = calloc(1, size + 1);
+    if (!text || fovea_wisdom_export(text, size + 1, &size) != FOVEA_OK)
+        abort();
+    for (const char *at = text; (at = strstr(at, "skip")); at++)
+        n++;
+    free(text);
+    return n;
+}
+
 /* What the CPU makes of it. */
 static void make_scene(scene *out, const char *attention, const char *kernels)
 {
@@ -242,6 +257,8 @@ static const lies of_cuda[] = {
     {"memory that is shared", {{"unified", 1}}},
     {"no graphs", {{"graphs", 0}}},
     {"threads the other way round", {{"order", 1}}},
+    {"streams in their order", {{"streams", 1}}},
+    {"streams the other way round", {{"streams", 2}}},
     {"all of it",
      {{"sm", 72}, {"version", 11020}, {"largest", 64 << 20}, {"group", 32}, {"graphs", 0}}},
     {NULL, {{NULL, 0}}},
@@ -312,6 +329,7 @@ static int fail_at(const scene *what, long n, int lasting)
     hostile.set("fail", n);
     const fovea_status status = attempt(hostile.device, what, &worst);
     const char *call = hostile.failed();
+    fovea_wisdom_forget();
     snprintf(name, sizeof name, "%s, call %ld (%s) fails with %ld%s", what->attention, n,
              call ? call : "none", code, lasting ? ", and all behind it" : "");
     const int reached = call != NULL;
@@ -399,11 +417,54 @@ static void no_compiler(const scene *what)
     bare.cache = "";
     hostile.set("build", 0);
     const fovea_status status = attempt(hostile.device, &bare, &worst);
-    note(status != FOVEA_OK && strlen(fovea_error()) > 10, "nothing compiles",
-         status ? "no message" : "and yet a plan");
+    note(status == FOVEA_ENOTSUP &&
+             strstr(fovea_error(), hostile.cuda ? "nvrtc" : "clBuildProgram"),
+         "nothing compiles", status ? fovea_error() : "and yet a plan");
     note(!hostile.live(NULL) && !hostile.misuse(), "nothing compiles", "objects left");
     truth();
     must_be_right(&bare, "compiling again, without a cache");
+}
+
+/* A program that does not compile makes its kernel one that is not used: the plan has another, or
+ * says what the compiler said. */
+static void second_choice(const scene *what, int step)
+{
+    /* The emulator takes long to compile: its programs are there, and a function cannot be had. */
+    const char *build = hostile.cuda ? "cuFuncGetAttribute" : "clBuildProgram";
+    scene bare = *what;
+    double worst;
+    int others = 0;
+    if (!hostile.cuda)
+        bare.cache = "";
+    hostile.only(build);
+    hostile.set("fail", LONG_MIN);
+    attempt(hostile.device, &bare, &worst);
+    const long builds = hostile.calls();
+    for (long n = 1; n <= builds; n += step) {
+        char name[128], detail[512] = "";
+        hostile.only(build);
+        hostile.set("error", hostile.cuda ? 1 : -11); /* .._INVALID_VALUE, CL_BUILD_PROGRAM.. */
+        hostile.set("fail", n);
+        const fovea_status status = attempt(hostile.device, &bare, &worst);
+        const int skips = skipped();
+        others += status == FOVEA_OK && skips == 1;
+        snprintf(name, sizeof name, "%s, program %ld does not compile", what->attention, n);
+        if (status == FOVEA_OK && !(worst <= allowed))
+            snprintf(detail, sizeof detail, "error %.2e", worst);
+        else if (status != FOVEA_OK && (status != FOVEA_ENOTSUP || !strstr(fovea_error(), build)))
+            snprintf(detail, sizeof detail, "status %s: %s", fovea_status_text(status),
+                     fovea_error());
+        else if (skips > 1 || (status != FOVEA_OK && skips))
+            snprintf(detail, sizeof detail, "%d kernels are not to be tried again", skips);
+        else if (hostile.live(NULL) || hostile.misuse())
+            snprintf(detail, sizeof detail, "%ld objects left", hostile.live(NULL));
+        note(!detail[0], name, detail);
+        truth();
+        if (skips && (attempt(hostile.device, &bare, &worst) != FOVEA_OK || !(worst <= allowed)))
+            note(0, name, "the next plan is wrong");
+        fovea_wisdom_forget();
+    }
+    note(others > 1, what->attention, "no kernel took the place of one that does not compile");
 }
 
 /* A frame that is never done is waited for as long as was said, and can be waited for again. */
@@ -660,6 +721,8 @@ int main(int argc, char **argv)
         with_less_and_less(&scenes[i]);
     }
     no_compiler(&scenes[0]);
+    for (int i = 0; i < 1 + all; i++)
+        second_choice(&scenes[i], all ? 1 : 4);
     bare = scenes[0];
     bare.cache = "";
     for (int i = 0; i < 2 && all; i++)

@@ -56,6 +56,18 @@ static void plant_each(uint32_t first, uint32_t last, const char *text, const ch
 #define CLOCK "cpufreq/cpuinfo_max_freq"
 #define MIDR "regs/identification/midr_el1"
 
+static void free_memory(void **state)
+{
+    (void)state;
+    assert_true(fv_cgroup_free(root) == UINT64_MAX);
+    plant("MemTotal:  8000000 kB\nMemFree:  1000 kB\nMemAvailable:   3000000 kB\nBuffers: 5 kB",
+          "/proc/meminfo");
+    assert_true(fv_cgroup_free(root) == UINT64_C(3000000) << 10);
+    plant("0::/box", "/proc/self/cgroup");
+    plant("1048576", "/sys/fs/cgroup/box/memory.max");
+    assert_true(fv_cgroup_free(root) == 1 << 20);
+}
+
 /* The machine as a process sees it that may use processors [0, n) but for those with `denied`. */
 static fv_cores seen(uint32_t n, const char *denied)
 {
@@ -315,6 +327,7 @@ int main(void)
         cmocka_unit_test_teardown(memory_of_containers, clear),
         cmocka_unit_test_teardown(damaged_files, clear),
         cmocka_unit_test_teardown(lists, clear),
+        cmocka_unit_test_teardown(free_memory, clear),
         cmocka_unit_test(this_machine),
     };
     if (!mkdtemp(root))

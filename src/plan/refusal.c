@@ -1,0 +1,68 @@
+/* refusal.c: what a device did not take, while a plan is made and for those that come after. */
+#include "plan/refusal.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/mem.h"
+#include "plan/plan.h"
+
+static void name(fv_refusal *out, const fv_kernel *k, const fv_knobs *knobs, const fv_problem *prob)
+{
+    fv_wisdom_problem_key(out->subject, prob, 0);
+    fv_wisdom_kernel_text(out->choice, k, knobs);
+}
+
+fovea_status fv_plan_refuse(fovea_plan *p, const fv_step *s)
+{
+    fv_refusal r;
+    snprintf(r.why, sizeof r.why, "%s", fovea_error());
+    if (fv_plan_refused(p, s->kernel, &s->knobs, &s->prob))
+        return FOVEA_OK;
+    name(&r, s->kernel, &s->knobs, &s->prob);
+    if (p->refusals == p->refusal_room)
+        FV_TRY(fv_mem_grow(&p->refusal, p->refusals, &p->refusal_room, p->refusal_room + 8,
+                           sizeof *p->refusal, FV_MEM_PLAN, "the plan"));
+    p->refusal[p->refusals++] = r;
+    fv_log("%s: %s is not used for %s: %s", p->device->info.id, s->kernel->name, r.subject, r.why);
+    return FOVEA_OK;
+}
+
+bool fv_plan_refused(const fovea_plan *p, const fv_kernel *k, const fv_knobs *knobs,
+                     const fv_problem *prob)
+{
+    fv_refusal asked;
+    if (!p->refusals)
+        return false;
+    name(&asked, k, knobs, prob);
+    for (uint32_t i = 0; i < p->refusals; i++)
+        if (strcmp(p->refusal[i].subject, asked.subject) == 0 &&
+            strcmp(p->refusal[i].choice, asked.choice) == 0)
+            return true;
+    return false;
+}
+
+const char *fv_plan_refused_why(const fovea_plan *p, const fv_problem *prob)
+{
+    char subject[FV_WISDOM_SUBJECT];
+    fv_wisdom_problem_key(subject, prob, 0);
+    for (uint32_t i = 0; i < p->refusals; i++)
+        if (strcmp(p->refusal[i].subject, subject) == 0)
+            return p->refusal[i].why;
+    return NULL;
+}
+
+void fv_plan_keep_refusals(const fovea_plan *p)
+{
+    for (uint32_t i = 0; i < p->refusals && p->advice.wisdom; i++) {
+        const fv_fact fact = {.kind = FV_FACT_SKIP,
+                              .known = true,
+                              .device = p->advice.device,
+                              .subject = p->refusal[i].subject,
+                              .choice = p->refusal[i].choice,
+                              .date = (uint64_t)time(NULL)};
+        if (fv_wisdom_put(p->advice.wisdom, &fact) != FOVEA_OK)
+            fv_log("%s: it will be tried again: %s", p->refusal[i].choice, fovea_error());
+    }
+}
