@@ -12,7 +12,7 @@
 
 #include "cuda/cuda_sources.h"
 #include "gpu/gpu_host.h"
-#include "tests/peek.h"
+#include "tests/devices/dry_launch.h"
 
 /* Blocks of each width of a head, and whole models for what is before and behind them. */
 static const char *const blocks[] = {"synthetic:block-768x24x4", "synthetic:block-768x12x4",
@@ -36,51 +36,12 @@ static const char *type_of(const fv_operand *o)
     return o->ref.space == FV_SPACE_NONE ? "-" : types[o->type];
 }
 
-static const char *mechanism(uint16_t mech)
-{
-    static const char *const names[] = {
-        "",
-#define FV_MECH(NAME, name, ...) #name,
-#include "mech/mech.inc"
-#undef FV_MECH
-    };
-    return names[mech];
-}
-
-/* As plan.c's launch_of, but for what a dry plan does not have. */
-static void launch_of(const fovea_plan *p, const fv_step *s, fv_launch *l)
-{
-    *l = (fv_launch){.kernel = s->kernel, .rows = s->prob.dim[FV_DIM_ROWS], .cols = s->cols};
-    l->args.prob = s->prob;
-    l->args.knobs = s->knobs;
-    l->args.table = s->table;
-    memcpy(l->args.f, s->f, sizeof s->f);
-    memcpy(l->args.u, s->u, sizeof s->u);
-    for (uint32_t o = 0; o < FV_OPERANDS; o++) {
-        const fv_use *u = &s->use[o];
-        fv_operand *op = &l->operand[o];
-        op->kind = u->kind;
-        if (fv_weight_present(&u->weight)) {
-            op->type = (uint8_t)(fv_step_narrow(s, o) ? s->prob.weight : FV_F32);
-            op->ref.space = FV_SPACE_BUFFER;
-            l->args.ld[o] = u->weight.rows > 1 ? u->weight.cols : 0;
-        } else if (u->view.id >= 0) {
-            const fv_value *v = &p->b.value[u->view.id];
-            op->type = v->type;
-            op->ref.space = FV_SPACE_BUFFER;
-            op->ref.offset = u->view.col * fv_type_size(v->type);
-            op->stride = fv_value_stride(v);
-            l->args.ld[o] = v->ld;
-        }
-    }
-}
-
 /* " -DFV_GROUP=..." up to the kernel's own macros, which are what follows the last operand's. */
 static void print_line(const fv_launch *l, const char *options)
 {
     const fv_gpu_code *code = l->kernel->code.gpu;
     const char *own = strstr(options, " -DFV_HAS8=") + strlen(" -DFV_HAS8=0");
-    printf("%s %s %d %u %u %u ", code->program, l->kernel->mech ? mechanism(l->kernel->mech) : "-",
+    printf("%s %s %d %u %u %u ", code->program, dry_mechanism(l->kernel->mech),
            l->kernel->needs & FV_NEED_CUDA_MMA ? 80 : 75, code->group, l->args.prob.flags,
            l->args.prob.epi);
     for (int o = 0; o < FV_OPERANDS; o++)
@@ -94,9 +55,10 @@ static bool is_embedded(const fv_launch *l, const char *options)
 {
     const fv_gpu_code *code = l->kernel->code.gpu;
     const fv_cuda_ptx *e = fv_cuda_ptx_list;
-    while (e->program && (strcmp(e->program, code->program) != 0 ||
-                          strcmp(e->mechanism, mechanism(l->kernel->mech)) != 0 ||
-                          strcmp(e->options, options) != 0))
+    while (e->program &&
+           (strcmp(e->program, code->program) != 0 ||
+            strcmp(e->mechanism, l->kernel->mech ? dry_mechanism(l->kernel->mech) : "") != 0 ||
+            strcmp(e->options, options) != 0))
         e++;
     return e->program != NULL;
 }
@@ -107,7 +69,8 @@ static void judge(const fv_launch *l)
     fv_gpu_text options = {.length = 0};
     char line[2048];
     fv_gpu_specialise(&options, l, code->group);
-    snprintf(line, sizeof line, "%s %s%s", code->program, mechanism(l->kernel->mech), options.text);
+    snprintf(line, sizeof line, "%s %s%s", code->program, dry_mechanism(l->kernel->mech),
+             options.text);
     for (int i = 0; i < count; i++)
         if (strcmp(lines[i], line) == 0)
             return;
@@ -144,7 +107,7 @@ static void walk(fovea_device *device, fovea_model *model, const char *attention
         fv_launch l;
         if (plan->b.step[i].dead)
             continue;
-        launch_of(plan, &plan->b.step[i], &l);
+        dry_launch(plan, &plan->b.step[i], &l);
         judge(&l);
     }
     fovea_plan_free(plan);

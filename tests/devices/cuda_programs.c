@@ -11,6 +11,7 @@
 #include "cuda/cuda_kernels.h"
 #include "cuda/cuda_sources.h"
 #include "gpu/gpu_host.h"
+#include "tests/devices/dry_launch.h"
 #include "tests/kernels/check_run.h"
 
 /* Options that were printed, by file and mechanism: a hash each. */
@@ -35,17 +36,6 @@ static bool is_new(uint64_t h)
     return true;
 }
 
-static const char *mechanism(uint16_t mech)
-{
-    static const char *const names[] = {
-        "-",
-#define FV_MECH(NAME, name, ...) #name,
-#include "mech/mech.inc"
-#undef FV_MECH
-    };
-    return names[mech];
-}
-
 static void print(const fv_kernel *k, const check_case *c, const fv_knobs *knobs)
 {
     const fv_gpu_code *code = k->code.gpu;
@@ -62,7 +52,7 @@ static void print(const fv_kernel *k, const check_case *c, const fv_knobs *knobs
     fv_gpu_specialise(&options, &l, code->group);
     if (is_new(hash(options.text, hash(code->program, k->mech + 14695981039346656037u))))
         printf("%u %s %s %s %s%s\n", k->needs & FV_NEED_CUDA_MMA ? 80 : 0, k->name, code->program,
-               mechanism(k->mech), code->entry, options.text);
+               dry_mechanism(k->mech), code->entry, options.text);
 }
 
 static void print_stored(const fv_kernel *k, check_case *c)
@@ -94,7 +84,7 @@ static int print_text(const char *program, const char *mech)
 {
     const char *text[FV_CUDA_TEXTS];
     uint16_t number = 0;
-    while (strcmp(mechanism(number), mech) != 0)
+    while (strcmp(dry_mechanism(number), mech) != 0)
         if (++number == FV_MECH_COUNT)
             return 1;
     const uint32_t count = fv_cuda_texts(program, number, text);

@@ -1,0 +1,42 @@
+/* dry_launch.c: see dry_launch.h. */
+#include "tests/devices/dry_launch.h"
+
+#include <string.h>
+
+void dry_launch(const fovea_plan *p, const fv_step *s, fv_launch *l)
+{
+    *l = (fv_launch){.kernel = s->kernel, .rows = s->prob.dim[FV_DIM_ROWS], .cols = s->cols};
+    l->args.prob = s->prob;
+    l->args.knobs = s->knobs;
+    l->args.table = s->table;
+    memcpy(l->args.f, s->f, sizeof s->f);
+    memcpy(l->args.u, s->u, sizeof s->u);
+    for (uint32_t o = 0; o < FV_OPERANDS; o++) {
+        const fv_use *u = &s->use[o];
+        fv_operand *op = &l->operand[o];
+        op->kind = u->kind;
+        if (fv_weight_present(&u->weight)) {
+            op->type = (uint8_t)(fv_step_narrow(s, o) ? s->prob.weight : FV_F32);
+            op->ref.space = FV_SPACE_BUFFER;
+            l->args.ld[o] = u->weight.rows > 1 ? u->weight.cols : 0;
+        } else if (u->view.id >= 0) {
+            const fv_value *v = &p->b.value[u->view.id];
+            op->type = v->type;
+            op->ref.space = FV_SPACE_BUFFER;
+            op->ref.offset = u->view.col * fv_type_size(v->type);
+            op->stride = fv_value_stride(v);
+            l->args.ld[o] = v->ld;
+        }
+    }
+}
+
+const char *dry_mechanism(uint16_t mech)
+{
+    static const char *const names[] = {
+        "-",
+#define FV_MECH(NAME, name, ...) #name,
+#include "mech/mech.inc"
+#undef FV_MECH
+    };
+    return names[mech];
+}

@@ -1,0 +1,13 @@
+/* dry_launch.h: what the steps of a dry plan would be bound with: enough of it to tell the programs
+ * that they ask for. */
+#ifndef FOVEA_TESTS_DRY_LAUNCH_H
+#define FOVEA_TESTS_DRY_LAUNCH_H
+
+#include "tests/peek.h"
+
+/* As plan/bind.c has it, but for what a dry plan lacks: memory, and the places in it. */
+void dry_launch(const fovea_plan *p, const fv_step *s, fv_launch *l);
+/* "elu1"; "-" of a kernel without a mechanism. */
+const char *dry_mechanism(uint16_t mech);
+
+#endif
