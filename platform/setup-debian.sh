@@ -2,7 +2,7 @@
 # setup-debian.sh: installs the Debian or Ubuntu packages that a script here needs, if any is
 # missing.
 #
-#   sh platform/setup-debian.sh build|test|emulate|arm64|armhf|clang|package|blas|mpi|plot|venv ...
+#   sh platform/setup-debian.sh build|test|emulate|arm64|armhf|clang|compilers|package|blas|mpi|plot|venv ...
 #
 # With everything there it does nothing and touches no network; on other systems it says what is
 # needed, and whatever called it goes on. No package is ever removed: where an installation would need
@@ -30,6 +30,8 @@ arm64="$cross gcc-aarch64-linux-gnu|gcc g++-aarch64-linux-gnu|g++ libjansson-dev
 armhf="$cross gcc-arm-linux-gnueabihf g++-arm-linux-gnueabihf libjansson-dev:armhf libturbojpeg0-dev:armhf
     libpng-dev:armhf libcmocka-dev:armhf libstdc++6:armhf ocl-icd-libopencl1:armhf"
 clang='clang'
+# Of GPU programs: clang with libclc of its own version, its linker, and Intel's (amd64 alone).
+compilers='clang-15|clang libclc-15|libclc lld intel-opencl-icd|intel-ocloc'
 package='dpkg-dev'
 blas='libopenblas0-pthread'
 mpi='libopenmpi-dev openmpi-bin'
@@ -46,13 +48,14 @@ for purpose in "$@"; do
     arm64) wanted="$wanted $arm64" architectures="$architectures arm64" ;;
     armhf) wanted="$wanted $armhf" architectures="$architectures armhf" ;;
     clang) wanted="$wanted $clang" ;;
+    compilers) wanted="$wanted $compilers" ;;
     package) wanted="$wanted $package" ;;
     blas) wanted="$wanted $blas" ;;
     mpi) wanted="$wanted $mpi" ;;
     plot) wanted="$wanted $plot" ;;
     venv) wanted="$wanted $venv" ;;
     *)
-        echo "usage: setup-debian.sh build|test|emulate|arm64|armhf|clang|package|blas|mpi|plot|venv ..." >&2
+        echo "usage: setup-debian.sh build|test|emulate|arm64|armhf|clang|compilers|package|blas|mpi|plot|venv ..." >&2
         exit 1
         ;;
     esac
