@@ -9,7 +9,7 @@
 
 /* erf as an odd over an even polynomial: 4e-7, 6 ulp. It is 1 beyond 4. */
 #define FV_ERF(V)                                                                                  \
-    inline V fv_erf_##V(V x)                                                                       \
+    static inline V fv_erf_##V(V x)                                                                \
     {                                                                                              \
         const V t = clamp(x, -4.f, 4.f), s = t * t;                                                \
         V p = FV_MAD(s, (V)(1.91110559e-08f), (V)(-1.94232885e-06f));                              \

@@ -1,7 +1,7 @@
 /* adaptive_pool.cl: ADAPTIVE_POOL: means over areas of a grid. A work-item has four channels of an
  * output pixel. */
 
-kernel void adaptive_pool(FV_IN(0), FV_OUT(1), FV_CALL)
+FV_KERNEL void adaptive_pool(FV_IN(0), FV_OUT(1), FV_CALL)
 {
     const uint runs = (dim.s1 + 3) / 4, width = dim.s2, columns = dim.s4;
     const uint2 me = fv_spread(runs);

@@ -1,7 +1,7 @@
 /* boxes.cl: what detectors choose and refine: ROW_MAX, TOPK, PICK, SINE, DEFORM, REFINE. */
 
 /* A work-item has a row. */
-kernel void row_max(FV_IN(0), FV_OUT(1), FV_CALL)
+FV_KERNEL void row_max(FV_IN(0), FV_OUT(1), FV_CALL)
 {
     const uint r = get_global_id(0), columns = dim.s1;
     global const FV_CELL(0) *in = FV_AT(0, min(r, rows - 1));
@@ -25,7 +25,7 @@ static inline uint before(float x, uint i, float y, uint k)
 
 /* A work-item counts the candidates before its own, which is that one's place. u.s1: there is a
  * table of their rows. */
-kernel void topk(FV_IN(0), FV_OUT(1), FV_CALL)
+FV_KERNEL void topk(FV_IN(0), FV_OUT(1), FV_CALL)
 {
     const uint me = get_global_id(0), count = u.s0;
     const uint mine = min(me, count - 1), own = u.s1 ? table[mine] : mine;
@@ -42,7 +42,7 @@ kernel void topk(FV_IN(0), FV_OUT(1), FV_CALL)
 }
 
 /* A work-item has four columns of a row. */
-kernel void pick(FV_IN(0), FV_IN(1), FV_OUT(2), FV_CALL)
+FV_KERNEL void pick(FV_IN(0), FV_IN(1), FV_OUT(2), FV_CALL)
 {
     const uint runs = (dim.s1 + 3) / 4;
     const uint2 me = fv_spread(runs);
@@ -61,7 +61,7 @@ kernel void pick(FV_IN(0), FV_IN(1), FV_OUT(2), FV_CALL)
 }
 
 /* A work-item has a column of a row. */
-kernel void sine(FV_IN(0), FV_IN(1), FV_IN(2), FV_OUT(3), FV_CALL)
+FV_KERNEL void sine(FV_IN(0), FV_IN(1), FV_IN(2), FV_OUT(3), FV_CALL)
 {
     const uint width = dim.s1, columns = width * dim.s2;
     const uint2 me = fv_spread(columns);
@@ -75,7 +75,7 @@ kernel void sine(FV_IN(0), FV_IN(1), FV_IN(2), FV_OUT(3), FV_CALL)
 }
 
 /* A work-item has a channel of a row; the third dimension counts heads. */
-kernel void deform(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_OUT(4), FV_CALL)
+FV_KERNEL void deform(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_OUT(4), FV_CALL)
 {
     const uint d = dim.s1, points = dim.s2, head = get_group_id(2);
     const float width = (float)dim.s3, height = (float)dim.s4;
@@ -117,7 +117,7 @@ kernel void deform(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_OUT(4), FV_CALL)
 }
 
 /* A work-item has a row. */
-kernel void refine(FV_IN(0), FV_IN(1), FV_OUT(2), FV_CALL)
+FV_KERNEL void refine(FV_IN(0), FV_IN(1), FV_OUT(2), FV_CALL)
 {
     const uint r = get_global_id(0);
     if (r >= rows)

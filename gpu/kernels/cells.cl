@@ -1,7 +1,7 @@
 /* cells.cl: CELLS: means over cells of tokens. A work-item has four channels of a cell. */
 #include "gpu/kernels/foveated_grid.cl"
 
-kernel void cells(FV_IN(0), FV_OUT(1), FV_CALL)
+FV_KERNEL void cells(FV_IN(0), FV_OUT(1), FV_CALL)
 {
     const fv_fovea fovea = fovea_of(dim);
     const uint runs = (dim.s1 + 3) / 4;

@@ -1,14 +1,14 @@
 /* dwconv.cl: depthwise convolution over grids of tokens. SIZE: of the filters. */
 
 /* Where the grid row `line`, counted through all grids, begins in operand 0, in rows. */
-inline size_t line_begin(uint line, uint width, uint2 ring)
+static inline size_t line_begin(uint line, uint width, uint2 ring)
 {
     return (size_t)(ring.s0 ? (line + ring.s1) % ring.s0 : line) * width;
 }
 
 /* A work-item has four channels of TILE tokens next to each other. */
 #define TILE 4
-kernel void dwconv(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_OUT(5), FV_CALL)
+FV_KERNEL void dwconv(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_OUT(5), FV_CALL)
 {
     const uint channels = dim.s1, height = dim.s3, width = u.s0, period = u.s1;
     const uint tiles = (width + TILE - 1) / TILE, runs = (channels + 3) / 4;
@@ -63,7 +63,7 @@ kernel void dwconv(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_OUT(5), 
 
 /* A work-item has 16 channels, or those that are left, of the tokens of a grid row. */
 #define WIDE 16
-kernel void dwconv_line(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_OUT(5), FV_CALL)
+FV_KERNEL void dwconv_line(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_OUT(5), FV_CALL)
 {
     const uint channels = dim.s1, height = dim.s3, width = u.s0, period = u.s1;
     const uint runs = (channels + WIDE - 1) / WIDE;

@@ -3,7 +3,7 @@
 
 #include "gpu/kernels/activation.cl"
 
-kernel void mul(FV_IN(0), FV_IN(1), FV_OUT(2), FV_CALL)
+FV_KERNEL void mul(FV_IN(0), FV_IN(1), FV_OUT(2), FV_CALL)
 {
     const uint runs = (dim.s1 + 3) / 4;
     const uint2 me = fv_spread(runs);
@@ -16,7 +16,7 @@ kernel void mul(FV_IN(0), FV_IN(1), FV_OUT(2), FV_CALL)
     FV_PUT_RUN(2, FV_AT(2, me.x) + c, a * factor, left);
 }
 
-kernel void act(FV_IN(0), FV_OUT(1), FV_CALL)
+FV_KERNEL void act(FV_IN(0), FV_OUT(1), FV_CALL)
 {
     const uint runs = (dim.s1 + 3) / 4;
     const uint2 me = fv_spread(runs);
@@ -32,7 +32,7 @@ kernel void act(FV_IN(0), FV_OUT(1), FV_CALL)
     FV_PUT_RUN(1, FV_AT(1, me.x) + c, y, left);
 }
 
-kernel void add(FV_IN(0), FV_IN(1), FV_IN(2), FV_OUT(3), FV_CALL)
+FV_KERNEL void add(FV_IN(0), FV_IN(1), FV_IN(2), FV_OUT(3), FV_CALL)
 {
     const uint runs = (dim.s1 + 3) / 4;
     const uint2 me = fv_spread(runs);

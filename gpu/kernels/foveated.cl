@@ -17,7 +17,7 @@ static inline float4 score_of(OPERANDS, float4 product, SHARED const group_memor
     return j < t.n ? product * (f.s0 * LOG2_E) + m->bias[j] : (float4)(-INFINITY);
 }
 
-kernel void foveated(OPERANDS)
+FV_KERNEL void foveated(OPERANDS)
 {
     SHARED_ROOM group_memory memory;
     SHARED group_memory *m = &memory;

@@ -29,7 +29,7 @@ static inline void fill(tile *t, fv_fovea_walk *walk, fv_fovea_run *run)
     }
 }
 
-kernel void foveated(OPERANDS)
+FV_KERNEL void foveated(OPERANDS)
 {
     const fv_fovea fovea = fovea_of(dim);
     const span s = span_of(&fovea, LANES, row0, rows);

@@ -1,6 +1,6 @@
 /* gates.cl: GATES: softmax of each row, which has a value per head. A work-item has a row. */
 
-kernel void gates(FV_IN(0), FV_OUT(1), FV_CALL)
+FV_KERNEL void gates(FV_IN(0), FV_OUT(1), FV_CALL)
 {
     const uint r = get_global_id(0);
     if (r >= rows)

@@ -27,7 +27,7 @@
  */
 #define FV_PANEL 32
 /* For every row of a tile. */
-#define FV_EACH(i) _Pragma("unroll") for (uint i = 0; i < FV_TM; i++)
+#define FV_EACH(i) FV_TIMES(i, FV_TM)
 #define FV_PAIRS ((FV_EPI & FV_EPI_SWIGLU) != 0)
 
 #include "gpu/kernels/activation.cl"
@@ -139,16 +139,16 @@ typedef global const uint *fv_weight;
 #pragma OPENCL EXTENSION cl_khr_integer_dot_product : enable
 #define FV_DOT4(a, b, sum) dot_acc_sat_4x8packed_ss_int(a, b, sum)
 #endif
-inline int4 fv_dots4(uint a, uint4 w, int4 sum)
+static inline int4 fv_dots4(uint a, uint4 w, int4 sum)
 {
     return (int4)(FV_DOT4(a, w.s0, sum.s0), FV_DOT4(a, w.s1, sum.s1), FV_DOT4(a, w.s2, sum.s2),
                   FV_DOT4(a, w.s3, sum.s3));
 }
-inline int8 fv_dots8(uint a, uint8 w, int8 sum)
+static inline int8 fv_dots8(uint a, uint8 w, int8 sum)
 {
     return (int8)(fv_dots4(a, w.lo, sum.lo), fv_dots4(a, w.hi, sum.hi));
 }
-inline int16 fv_dots16(uint a, uint16 w, int16 sum)
+static inline int16 fv_dots16(uint a, uint16 w, int16 sum)
 {
     return (int16)(fv_dots8(a, w.lo, sum.lo), fv_dots8(a, w.hi, sum.hi));
 }
@@ -159,7 +159,7 @@ inline int16 fv_dots16(uint a, uint16 w, int16 sum)
 typedef struct fv_bytes {
     FV_SUM s0, s1, s2, s3;
 } fv_bytes;
-inline fv_bytes fv_bytes_of(FV_CAT(uint, FV_TN) words)
+static inline fv_bytes fv_bytes_of(FV_CAT(uint, FV_TN) words)
 {
     const FV_SUM x = FV_CAT(as_int, FV_TN)(words);
     const fv_bytes out = {FV_BYTE(x, 0), FV_BYTE(x, 1), FV_BYTE(x, 2), FV_BYTE(x, 3)};
@@ -181,16 +181,16 @@ typedef global const FV_CELL(1) *fv_weight;
 #define FV_WEIGHT (base1 + at1.x)
 #if FV_W8
 /* Columns stand in fours: a word. */
-inline float4 fv_numbers4(fv_weight p)
+static inline float4 fv_numbers4(fv_weight p)
 {
     const int x = *(global const int *)p;
     return (float4)(FV_BYTE(x, 0), FV_BYTE(x, 1), FV_BYTE(x, 2), FV_BYTE(x, 3));
 }
-inline float8 fv_numbers8(fv_weight p)
+static inline float8 fv_numbers8(fv_weight p)
 {
     return (float8)(fv_numbers4(p), fv_numbers4(p + 4));
 }
-inline float16 fv_numbers16(fv_weight p)
+static inline float16 fv_numbers16(fv_weight p)
 {
     return (float16)(fv_numbers8(p), fv_numbers8(p + 8));
 }
@@ -231,7 +231,8 @@ typedef global const FV_CELL(0) *fv_source;
 #if FV_CONV
 #define FV_RUN(r, tap)                                                                             \
     fv_window(base0 + at0.x, at0.y, row0 + (r), (tap) / dim.s3, (tap) % dim.s3, dim, u)
-inline fv_source fv_window(fv_source in, uint ld, uint pixel, uint ky, uint kx, uint8 dim, uint4 u)
+static inline fv_source fv_window(fv_source in, uint ld, uint pixel, uint ky, uint kx, uint8 dim,
+                                  uint4 u)
 {
     const int y = (int)(pixel / u.s2 * dim.s4 + ky) - (int)dim.s5;
     const int x = (int)(pixel % u.s2 * dim.s4 + kx) - (int)dim.s5;
@@ -261,7 +262,7 @@ inline fv_source fv_window(fv_source in, uint ld, uint pixel, uint ky, uint kx, 
 
 /* Step k of all of row r. */
 #define FV_FETCH(r, k) fv_step(FV_RUN(r, (k) / FV_DEPTH), (k) % FV_DEPTH)
-inline fv_factor fv_step(fv_source p, uint k)
+static inline fv_factor fv_step(fv_source p, uint k)
 {
     return FV_A1(p, k);
 }
@@ -332,7 +333,7 @@ static inline void fv_add_run(FV_SUM acc[FV_TM], const fv_source run[FV_TM], fv_
 }
 #endif
 
-kernel void product(FV_ARGS)
+FV_KERNEL void product(FV_ARGS)
 {
     const uint lane = get_local_id(0);
     const uint row = (get_group_id(0) * (FV_GROUP / FV_LN) + lane / FV_LN) * FV_TM;
@@ -363,7 +364,7 @@ kernel void product(FV_ARGS)
 #define FV_BN (FV_LN * FV_TN)
 #define FV_PITCH (FV_BM + 1) /* spreads a row's steps over the banks */
 
-kernel void product(FV_ARGS)
+FV_KERNEL void product(FV_ARGS)
 {
     FV_SHARED fv_factor as[FV_BK * FV_PITCH];
     FV_SHARED fv_factor ws[FV_BK * FV_BN];
@@ -419,7 +420,7 @@ kernel void product(FV_ARGS)
 #if FV_THIN
 #define FV_LK (FV_GROUP / FV_LN) /* work-items that share out k */
 
-kernel void product(FV_ARGS)
+FV_KERNEL void product(FV_ARGS)
 {
     const uint lane = get_local_id(0), part = lane / FV_LN;
     const uint row = get_group_id(0) * FV_TM;
@@ -467,7 +468,7 @@ kernel void product(FV_ARGS)
 #define FV_BLOCK 256 /* steps of k of A that are copied at a time */
 
 /* n steps of a run. */
-inline void fv_copy(fv_factor *to, uint n, fv_source from)
+static inline void fv_copy(fv_factor *to, uint n, fv_source from)
 {
     uint k = 0;
     for (; k + 16 <= n; k += 16)
@@ -476,7 +477,7 @@ inline void fv_copy(fv_factor *to, uint n, fv_source from)
         to[k] = FV_A1(from, k);
 }
 
-kernel void product(FV_ARGS)
+FV_KERNEL void product(FV_ARGS)
 {
     const uint row = get_group_id(0) * FV_TM, col = get_group_id(1) * FV_PANEL;
     FV_SUM left[FV_TM], right[FV_TM];
@@ -514,7 +515,7 @@ kernel void product(FV_ARGS)
 #if FV_SUMS
 /* The sums begin at float ring.s0 of the scratch: rows of N, with SWIGLU of N values and then N
  * gates. */
-kernel void finish(FV_ARGS)
+FV_KERNEL void finish(FV_ARGS)
 {
     const uint runs = (dim.s1 + 3) / 4;
     const uint2 me = fv_spread(runs);

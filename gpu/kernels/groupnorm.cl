@@ -12,7 +12,7 @@ typedef struct moments {
 } moments;
 
 /* Those of both; one of them has rows. */
-inline moments merged(moments a, moments b)
+static inline moments merged(moments a, moments b)
 {
     const float all = a.share + b.share, f = b.share / all, apart = b.mean - a.mean;
     const float step = apart * f;
@@ -24,7 +24,7 @@ inline moments merged(moments a, moments b)
 }
 
 /* A work-item has a channel. */
-kernel void groupnorm_reduce(FV_IN(0), FV_OUT(1), FV_CALL)
+FV_KERNEL void groupnorm_reduce(FV_IN(0), FV_OUT(1), FV_CALL)
 {
     const uint c = get_group_id(0) * FV_GROUP + get_local_id(0), part = get_group_id(1);
     const uint begin = (uint)((ulong)part * rows / groups);
@@ -63,7 +63,7 @@ kernel void groupnorm_reduce(FV_IN(0), FV_OUT(1), FV_CALL)
 
 /* A work-group has a group of channels, a work-item every FV_GROUPth of them, whose own moments it
  * leaves in the result until those of the group are known. */
-kernel void groupnorm_merge(FV_IN(0), FV_OUT(1), FV_CALL)
+FV_KERNEL void groupnorm_merge(FV_IN(0), FV_OUT(1), FV_CALL)
 {
     SHARED_ROOM float room[FV_GROUP];
     const uint width = dim.s1, parts = dim.s2, n = width / dim.s3;
@@ -107,7 +107,7 @@ kernel void groupnorm_merge(FV_IN(0), FV_OUT(1), FV_CALL)
 }
 
 /* A work-item has four columns of a row. */
-kernel void groupnorm(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_OUT(4), FV_CALL)
+FV_KERNEL void groupnorm(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_OUT(4), FV_CALL)
 {
     const uint runs = (dim.s1 + 3) / 4;
     const uint2 me = fv_spread(runs);

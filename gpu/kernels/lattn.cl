@@ -373,7 +373,7 @@ FV_FN void fold_products(OPERANDS, float acc[FV_TM][FV_TN], global FV_CELL(6) *s
 }
 
 /* A work-group has a tile of the state of a head of a part, or the tiles one after the other. */
-kernel void lattn_reduce(OPERANDS)
+FV_KERNEL void lattn_reduce(OPERANDS)
 {
     SHARED_ROOM float feat[FV_ROWS * TI] __attribute__((aligned(16)));
     SHARED_ROOM float val[FV_ROWS * TJ] __attribute__((aligned(16)));
@@ -454,7 +454,7 @@ kernel void lattn_reduce(OPERANDS)
 #define AHEAD 8 /* parts whose numbers are read before any is taken in */
 
 /* A work-item has one number of a head's state. */
-kernel void lattn_merge(FV_IN(0), FV_OUT(1), FV_CALL)
+FV_KERNEL void lattn_merge(FV_IN(0), FV_OUT(1), FV_CALL)
 {
     const uint e = get_global_id(0), head = get_global_id(1), parts = dim.s4;
     if (e >= FLOATS)
@@ -592,7 +592,7 @@ FV_FN void write_results(OPERANDS, float acc[FV_TM][FV_TN], SHARED const float *
 }
 
 /* A work-group has some rows of a head, and TJ of its value columns. */
-kernel void lattn_apply(OPERANDS)
+FV_KERNEL void lattn_apply(OPERANDS)
 {
     SHARED_ROOM float feat[FV_SLAB * PITCH] __attribute__((aligned(16)));
     SHARED_ROOM float s[FV_SLAB * TJ], sums[SUMS * FV_SLAB];
@@ -709,7 +709,7 @@ FV_FN void write_rows(OPERANDS, SHARED const float *feat, SHARED const float *s,
 
 /* A work-group has a window of a head, and FV_COLS of its value columns: first their state, then
  * the results of its queries. */
-kernel void wlattn(OPERANDS)
+FV_KERNEL void wlattn(OPERANDS)
 {
     SHARED_ROOM float feat[FV_ROWS * WIDTH], val[FV_ROWS * FV_COLS], s[WIDTH * FV_COLS], m[WIDTH];
     SHARED_ROOM float shift[SHIFT ? FV_D : 1], vmean[FV_COLS];

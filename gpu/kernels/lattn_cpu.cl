@@ -268,7 +268,7 @@ FV_FN void fold_means(global FV_CELL(6) *state, const float *m, const float *w, 
 }
 
 /* A work-item has the state of a head of a part. */
-kernel void lattn_reduce(OPERANDS)
+FV_KERNEL void lattn_reduce(OPERANDS)
 {
     float feat[ROWS * WIDTHP], val[ROWS * DVP], kept[KEPT_FLOATS];
     float m[WIDTHP], w[WIDTHP], shift[DP], vmean[DVP];
@@ -335,7 +335,7 @@ FV_FN void read_state(float *z_of, float *w_of, float *shift, global const FV_CE
 }
 
 /* A work-item has some rows of a head. */
-kernel void lattn_apply(OPERANDS)
+FV_KERNEL void lattn_apply(OPERANDS)
 {
     float feat[ROWS * WIDTHP], panel[WIDTH * 16], kept[KEPT_FLOATS], angle[2 * DP], shift[DP];
     float z_of[FV_STREAMS * WIDTHP], w_of[WIDTHP];

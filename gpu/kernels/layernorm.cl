@@ -2,7 +2,7 @@
  * then the variance from the differences. */
 
 /* A work-group has a row; a work-item, every FV_GROUPth run of four columns. */
-kernel void layernorm(FV_IN(0), FV_IN(1), FV_IN(2), FV_OUT(3), FV_CALL)
+FV_KERNEL void layernorm(FV_IN(0), FV_IN(1), FV_IN(2), FV_OUT(3), FV_CALL)
 {
     SHARED_ROOM float room[FV_GROUP];
     const uint columns = dim.s1, begin = 4 * get_local_id(0), step = 4 * FV_GROUP;
@@ -29,7 +29,7 @@ kernel void layernorm(FV_IN(0), FV_IN(1), FV_IN(2), FV_OUT(3), FV_CALL)
 }
 
 /* A work-item has a row, in runs of 16 columns. */
-kernel void layernorm_row(FV_IN(0), FV_IN(1), FV_IN(2), FV_OUT(3), FV_CALL)
+FV_KERNEL void layernorm_row(FV_IN(0), FV_IN(1), FV_IN(2), FV_OUT(3), FV_CALL)
 {
     const uint r = get_global_id(0), columns = dim.s1, whole = columns / 16 * 16;
     if (r >= rows)

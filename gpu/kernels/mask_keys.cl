@@ -3,7 +3,7 @@
 
 #define FV_MASK_HIDDEN -8192.f /* src/ops/op.h */
 
-kernel void mask_keys(FV_IN(0), FV_OUT(1), FV_CALL)
+FV_KERNEL void mask_keys(FV_IN(0), FV_OUT(1), FV_CALL)
 {
     const uint before = dim.s2, end = before + dim.s1, columns = end + 1, runs = (columns + 3) / 4;
     const uint2 me = fv_spread(runs);

@@ -2,7 +2,7 @@
 
 #define ROWS 4
 
-kernel void matmul(FV_IN(0), FV_IN(1), FV_OUT(2), FV_CALL)
+FV_KERNEL void matmul(FV_IN(0), FV_IN(1), FV_OUT(2), FV_CALL)
 {
     const uint columns = dim.s1, depth = dim.s2, runs = (columns + 3) / 4;
     const uint2 me = fv_spread(runs);

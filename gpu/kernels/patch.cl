@@ -11,8 +11,9 @@
 #define RUNS ((COLUMNS + 3) / 4)
 
 /* Of the picture at `base`, at (x, y). `plane`: floats from plane to plane. */
-inline float pixel(global const FV_CELL(0) *base, uint ld, global const FV_CELL(1) *chroma,
-                   uint chroma_ld, uint x, uint y, uint ch, uint plane, global const float *table)
+static inline float pixel(global const FV_CELL(0) *base, uint ld, global const FV_CELL(1) *chroma,
+                          uint chroma_ld, uint x, uint y, uint ch, uint plane,
+                          global const float *table)
 {
 #if FV_FLAGS & FV_FLAG_PLANAR
     return FV_GET(0, base + (size_t)ch * plane + (size_t)y * ld + x);
@@ -29,7 +30,7 @@ inline float pixel(global const FV_CELL(0) *base, uint ld, global const FV_CELL(
 #endif
 }
 
-kernel void patch(FV_IN(0), FV_IN(1), FV_OUT(2), FV_CALL)
+FV_KERNEL void patch(FV_IN(0), FV_IN(1), FV_OUT(2), FV_CALL)
 {
     const uint stride = dim.s3, pad = dim.s4, width = dim.s5, height = dim.s6;
     const uint2 me = fv_spread(RUNS);

@@ -5,14 +5,14 @@
  */
 
 /* Rows of part `part` of the call: [x, y). */
-inline uint2 part_rows(uint part, uint rows, uint groups)
+static inline uint2 part_rows(uint part, uint rows, uint groups)
 {
     return (uint2)((uint)((ulong)part * rows / groups), (uint)((ulong)(part + 1) * rows / groups));
 }
 
 /* ---- mean: a work-item has a column ---- */
 
-kernel void mean_reduce(FV_IN(0), FV_OUT(1), FV_CALL)
+FV_KERNEL void mean_reduce(FV_IN(0), FV_OUT(1), FV_CALL)
 {
     const uint c = get_group_id(0) * FV_GROUP + get_local_id(0), part = get_group_id(1);
     const uint skip = row0 < u.s0 ? u.s0 - row0 : 0;
@@ -26,7 +26,7 @@ kernel void mean_reduce(FV_IN(0), FV_OUT(1), FV_CALL)
     FV_PUT(1, FV_AT(1, part) + c, first ? sum : FV_GET(1, FV_AT(1, part) + c) + sum);
 }
 
-kernel void mean_merge(FV_IN(0), FV_OUT(1), FV_CALL)
+FV_KERNEL void mean_merge(FV_IN(0), FV_OUT(1), FV_CALL)
 {
     const uint c = get_group_id(0) * FV_GROUP + get_local_id(0);
     float sum = 0.f;
@@ -43,12 +43,12 @@ kernel void mean_merge(FV_IN(0), FV_OUT(1), FV_CALL)
 #define CHANNELS ((FV_D + FV_GROUP - 1) / FV_GROUP) /* of a work-item */
 
 /* e^(m - top), the factor of a sum with maximum m; 0 for m = -INFINITY, and 1 where both are. */
-inline float faded(float m, float top)
+static inline float faded(float m, float top)
 {
     return m == top ? 1.f : exp(m - top);
 }
 
-kernel void map_reduce(FV_IN(0), FV_IN(1), FV_IN(2), FV_OUT(3), FV_CALL)
+FV_KERNEL void map_reduce(FV_IN(0), FV_IN(1), FV_IN(2), FV_OUT(3), FV_CALL)
 {
     const uint me = get_local_id(0), part = get_group_id(0), head = get_group_id(1);
     const uint2 range = part_rows(part, rows, groups);
@@ -101,7 +101,7 @@ kernel void map_reduce(FV_IN(0), FV_IN(1), FV_IN(2), FV_OUT(3), FV_CALL)
     }
 }
 
-kernel void map_merge(FV_IN(0), FV_OUT(1), FV_CALL)
+FV_KERNEL void map_merge(FV_IN(0), FV_OUT(1), FV_CALL)
 {
     const uint head = get_group_id(0), parts = dim.s4;
     const size_t stride = get_num_groups(0) * (2 + FV_D);

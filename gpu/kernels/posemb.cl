@@ -4,7 +4,7 @@
  * TAPS 1: table: taps of a column, taps of a row; of every grid column the table columns, then
  * their weights; the same of every grid row. */
 
-kernel void posemb(FV_IN(0), FV_IN(1), FV_IN(2), FV_OUT(3), FV_CALL)
+FV_KERNEL void posemb(FV_IN(0), FV_IN(1), FV_IN(2), FV_OUT(3), FV_CALL)
 {
     const uint columns = dim.s1, prefix = u.s0, grid = u.s1, runs = (columns + 3) / 4;
     const uint2 me = fv_spread(runs);

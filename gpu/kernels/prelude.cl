@@ -4,7 +4,7 @@
  * A kernel's arguments are the operands of its op, all of them in the order of op.h's numbers,
  * then FV_CALL:
  *
- *     kernel void mul(FV_IN(0), FV_IN(1), FV_OUT(2), FV_CALL)
+ *     FV_KERNEL void mul(FV_IN(0), FV_IN(1), FV_OUT(2), FV_CALL)
  *
  * The backend defines
  *   FV_T<n>    storage of operand n: f32, f16, bf16, u8, i8
@@ -23,6 +23,9 @@
 
 /* cuda_prelude.h defines these for CUDA. */
 #ifndef FV_VEC
+/* A kernel, of groups whose size the compiler may count on: it has registers for these items, and
+ * need not for as many as the device takes. */
+#define FV_KERNEL kernel __attribute__((reqd_work_group_size(FV_GROUP, 1, 1)))
 #define FV_VEC(type) (type) /* of a vector literal; embed.py writes it */
 #define FV_SHARED local     /* of a variable in local memory; pointers to it say `local` */
 #define FV_EVEN(x) (x).even
@@ -34,6 +37,10 @@
 
 #define FV_PASTE(a, b) a##b
 #define FV_CAT(a, b) FV_PASTE(a, b)
+/* A loop of a constant number of turns that is unrolled: what it indexes is then in registers. Not
+ * every compiler does that unasked, and an array that stays in memory is loaded and stored by every
+ * operation. */
+#define FV_TIMES(i, n) _Pragma("unroll") for (uint i = 0; i < (n); i++)
 
 /* ---- storage ---- */
 
@@ -75,7 +82,7 @@ typedef signed char fv_cell_i8;
 #define FV_GET(n, p) FV_CAT(FV_GET_, FV_T##n)(p)
 
 /* To the nearest, ties to even; NaN stays NaN. */
-inline ushort fv_bf16(float x)
+static inline ushort fv_bf16(float x)
 {
     const uint bits = as_uint(x);
     return isnan(x) ? (ushort)(bits >> 16 | 64)
@@ -88,26 +95,26 @@ inline ushort fv_bf16(float x)
 #define FV_PUT(n, p, x) FV_CAT(FV_PUT_, FV_T##n)(p, x)
 
 /* The same for 4, 8 and 16 numbers in a row; elements need no alignment beyond their own. */
-inline float4 fv_get4_bf16(global const ushort *p)
+static inline float4 fv_get4_bf16(global const ushort *p)
 {
     return as_float4(convert_uint4(vload4(0, p)) << 16);
 }
-inline float8 fv_get8_bf16(global const ushort *p)
+static inline float8 fv_get8_bf16(global const ushort *p)
 {
     return as_float8(convert_uint8(vload8(0, p)) << 16);
 }
-inline float16 fv_get16_bf16(global const ushort *p)
+static inline float16 fv_get16_bf16(global const ushort *p)
 {
     return as_float16(convert_uint16(vload16(0, p)) << 16);
 }
 /* float16 goes by way of its bits: some compilers (PoCL's) take 8 of them in memory to be aligned
  * as 8 are, and crash on others. */
-inline float8 fv_get8_f16(global const half *p)
+static inline float8 fv_get8_f16(global const half *p)
 {
     const ushort8 bits = vload8(0, (global const ushort *)p);
     return vload_half8(0, (const half *)&bits);
 }
-inline float16 fv_get16_f16(global const half *p)
+static inline float16 fv_get16_f16(global const half *p)
 {
     const ushort16 bits = vload16(0, (global const ushort *)p);
     return vload_half16(0, (const half *)&bits);
@@ -125,17 +132,17 @@ inline float16 fv_get16_f16(global const half *p)
 #define FV_GET16_bf16(p) fv_get16_bf16(p)
 #define FV_GET16(n, p) FV_CAT(FV_GET16_, FV_T##n)(p)
 
-inline void fv_put4_bf16(global ushort *p, float4 x)
+static inline void fv_put4_bf16(global ushort *p, float4 x)
 {
     vstore4((ushort4)(fv_bf16(x.s0), fv_bf16(x.s1), fv_bf16(x.s2), fv_bf16(x.s3)), 0, p);
 }
-inline void fv_put8_f16(global half *p, float8 x)
+static inline void fv_put8_f16(global half *p, float8 x)
 {
     ushort8 bits;
     vstore_half8_rte(x, 0, (half *)&bits);
     vstore8(bits, 0, (global ushort *)p);
 }
-inline void fv_put16_f16(global half *p, float16 x)
+static inline void fv_put16_f16(global half *p, float16 x)
 {
     ushort16 bits;
     vstore_half16_rte(x, 0, (half *)&bits);
@@ -176,14 +183,14 @@ inline void fv_put16_f16(global half *p, float16 x)
     } while (0)
 
 /* 2 to the power of this neighbours have a row's runs: as many as a work-group has at most. */
-inline uint fv_spread_bits(uint runs)
+static inline uint fv_spread_bits(uint runs)
 {
     return min(popcount((uint)FV_GROUP - 1), 32 - clz(runs - 1));
 }
 
 /* Assigns rows of `runs` runs each to the work-items, neighbouring runs to neighbours: (row, run)
  * of this one, which may lie outside. fv_gpu_spread() counts the work-groups. */
-inline uint2 fv_spread(uint runs)
+static inline uint2 fv_spread(uint runs)
 {
     const uint shift = fv_spread_bits(runs);
     const uint me = get_local_id(0);
@@ -211,7 +218,7 @@ inline uint2 fv_spread(uint runs)
 /* Defines a function that reduces a value over the work-group: every work-item calls it and gets
  * the result. `room`: local memory of FV_GROUP floats. */
 #define FV_GROUP_REDUCTION(name, COMBINE)                                                          \
-    inline float name(float x, SHARED float *room)                                                 \
+    static inline float name(float x, SHARED float *room)                                          \
     {                                                                                              \
         const uint me = get_local_id(0);                                                           \
         if (FV_GROUP == 1)                                                                         \

@@ -15,17 +15,17 @@
 
 /* ---- rotation: strides of 8 to 1 inside of a vector, then 32 and 16 from vector to vector ---- */
 
-inline float4 fv_rotate4(float4 y)
+static inline float4 fv_rotate4(float4 y)
 {
     const float4 x = FV_ROTATED > 2 ? (float4)(y.lo + y.hi, y.lo - y.hi) : y;
     return FV_ROTATED > 1 ? (float4)(x.s0 + x.s1, x.s0 - x.s1, x.s2 + x.s3, x.s2 - x.s3) : x;
 }
-inline float8 fv_rotate8(float8 y)
+static inline float8 fv_rotate8(float8 y)
 {
     const float8 x = FV_ROTATED > 4 ? (float8)(y.lo + y.hi, y.lo - y.hi) : y;
     return (float8)(fv_rotate4(x.lo), fv_rotate4(x.hi));
 }
-inline float16 fv_rotate16(float16 y)
+static inline float16 fv_rotate16(float16 y)
 {
     const float16 x = FV_ROTATED > 8 ? (float16)(y.lo + y.hi, y.lo - y.hi) : y;
     return (float16)(fv_rotate8(x.lo), fv_rotate8(x.hi));
@@ -38,7 +38,7 @@ inline float16 fv_rotate16(float16 y)
     } while (0)
 
 /* 16 numbers of which `left` are there. */
-inline float16 fv_get_some(global const FV_CELL(0) *p, uint left)
+static inline float16 fv_get_some(global const FV_CELL(0) *p, uint left)
 {
     float x[16];
     if (left >= 16)
@@ -49,7 +49,7 @@ inline float16 fv_get_some(global const FV_CELL(0) *p, uint left)
 }
 
 /* A run of a row of k numbers, rotated. */
-inline void fv_get_run(float16 y[4], global const FV_CELL(0) *row, uint run, uint k)
+static inline void fv_get_run(float16 y[4], global const FV_CELL(0) *row, uint run, uint k)
 {
     for (uint i = 0; i < 4; i++) {
         const uint from = 64 * run + 16 * i;
@@ -70,7 +70,7 @@ inline void fv_get_run(float16 y[4], global const FV_CELL(0) *row, uint run, uin
 /* ---- the scale ---- */
 
 /* Bits of the largest absolute value: in their order infinity and NaN come last. */
-inline uint fv_top(float16 y)
+static inline uint fv_top(float16 y)
 {
     const uint8 a = max(as_uint8(fabs(y.lo)), as_uint8(fabs(y.hi)));
     const uint4 b = max(a.lo, a.hi);
@@ -79,7 +79,7 @@ inline uint fv_top(float16 y)
 
 /* a / b to the nearest; OpenCL's division may be off by a few digits. Of the numbers around it the
  * one is right whose product with b is nearest to a, and these differences are exact. */
-inline float fv_quotient(float a, float b)
+static inline float fv_quotient(float a, float b)
 {
     const uint around = as_uint(a / b);
     float best = as_float(around), least = fabs(fma(-best, b, a));
@@ -92,7 +92,7 @@ inline float fv_quotient(float a, float b)
 }
 
 /* (scale, factor) as fv_int8_scale() has them. */
-inline float2 fv_scale_of(uint top)
+static inline float2 fv_scale_of(uint top)
 {
     const float size = as_float(top);
     if (top >= 0x7f800000u)
@@ -104,18 +104,18 @@ inline float2 fv_scale_of(uint top)
 
 /* ---- whole numbers ---- */
 
-inline uint fv_whole4(float4 y)
+static inline uint fv_whole4(float4 y)
 {
     const int4 q = convert_int4(rint(y));
     return ((uint)q.s0 & 255) | ((uint)q.s1 & 255) << 8 | ((uint)q.s2 & 255) << 16 |
            (uint)q.s3 << 24;
 }
-inline uint4 fv_whole16(float16 y)
+static inline uint4 fv_whole16(float16 y)
 {
     return (uint4)(fv_whole4(y.lo.lo), fv_whole4(y.lo.hi), fv_whole4(y.hi.lo), fv_whole4(y.hi.hi));
 }
 
-kernel void quantise(FV_ARGS)
+FV_KERNEL void quantise(FV_ARGS)
 {
     const uint lane = get_local_id(0), runs = FV_ROW_RUNS, lanes = 1u << fv_spread_bits(runs);
     const uint2 me = fv_spread(runs);

@@ -1,7 +1,7 @@
 /* rel_pos.cl: REL_POS. A work-item has four positions of a row and a head; of a head the last quad
  * of grid rows may be short, as may that of columns. */
 
-kernel void rel_pos(FV_IN(0), FV_IN(1), FV_IN(2), FV_OUT(3), FV_CALL)
+FV_KERNEL void rel_pos(FV_IN(0), FV_IN(1), FV_IN(2), FV_OUT(3), FV_CALL)
 {
     const uint d = dim.s1, height = dim.s2, width = dim.s3, head = get_group_id(2);
     const uint downs = (height + 3) / 4, runs = downs + (width + 3) / 4;

@@ -19,7 +19,7 @@ typedef struct taps {
     global const int *weight;
 } taps;
 
-inline taps taps_of(global const uint *table, uint positions, uint o)
+static inline taps taps_of(global const uint *table, uint positions, uint o)
 {
     taps t;
     t.start = table[1 + o];
@@ -29,7 +29,7 @@ inline taps taps_of(global const uint *table, uint positions, uint o)
 }
 
 /* A work-item has one pixel, of CHANNELS bytes. */
-kernel void resize_x(FV_IN(0), FV_IN(1), FV_OUT(2), FV_CALL)
+FV_KERNEL void resize_x(FV_IN(0), FV_IN(1), FV_OUT(2), FV_CALL)
 {
     const uint2 me = fv_spread(dim.s1);
     if (me.x >= rows || me.y >= dim.s1)
@@ -47,7 +47,7 @@ kernel void resize_x(FV_IN(0), FV_IN(1), FV_OUT(2), FV_CALL)
 }
 
 /* A work-item has 16 bytes of a row, or what is left of it. */
-kernel void resize_y(FV_IN(0), FV_IN(1), FV_OUT(2), FV_CALL)
+FV_KERNEL void resize_y(FV_IN(0), FV_IN(1), FV_OUT(2), FV_CALL)
 {
     const uint bytes = dim.s1 * dim.s2;
     const uint2 me = fv_spread((bytes + 15) / 16);

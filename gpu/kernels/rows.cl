@@ -4,7 +4,7 @@
 
 #define FV_GATHER_NONE 0xffffffffu /* src/ops/op.h */
 
-kernel void take(FV_IN(0), FV_OUT(1), FV_CALL)
+FV_KERNEL void take(FV_IN(0), FV_OUT(1), FV_CALL)
 {
     const uint runs = (dim.s1 + 3) / 4;
     const uint2 me = fv_spread(runs);
@@ -15,7 +15,7 @@ kernel void take(FV_IN(0), FV_OUT(1), FV_CALL)
     FV_PUT_RUN(1, FV_AT(1, me.x) + c, FV_GET_RUN(0, in, left, 0.f), left);
 }
 
-kernel void convert(FV_IN(0), FV_OUT(1), FV_CALL)
+FV_KERNEL void convert(FV_IN(0), FV_OUT(1), FV_CALL)
 {
     const uint runs = (dim.s1 + 3) / 4;
     const uint2 me = fv_spread(runs);
@@ -26,7 +26,7 @@ kernel void convert(FV_IN(0), FV_OUT(1), FV_CALL)
 }
 
 /* A work-item has a row. */
-kernel void convert_row(FV_IN(0), FV_OUT(1), FV_CALL)
+FV_KERNEL void convert_row(FV_IN(0), FV_OUT(1), FV_CALL)
 {
     const uint r = get_global_id(0), whole = dim.s1 / 16 * 16;
     if (r >= rows)
@@ -40,7 +40,7 @@ kernel void convert_row(FV_IN(0), FV_OUT(1), FV_CALL)
 }
 
 /* The third dimension counts parts. table: as the op has it. */
-kernel void gather(FV_IN(0), FV_IN(1), FV_OUT(2), FV_CALL)
+FV_KERNEL void gather(FV_IN(0), FV_IN(1), FV_OUT(2), FV_CALL)
 {
     const uint columns = dim.s1, runs = (columns + 3) / 4, parts = dim.s2, part = get_group_id(2);
     const uint2 me = fv_spread(runs);
@@ -56,7 +56,7 @@ kernel void gather(FV_IN(0), FV_IN(1), FV_OUT(2), FV_CALL)
     FV_PUT_RUN(2, FV_AT(2, me.x) + at, x, left);
 }
 
-kernel void pixel_shuffle(FV_IN(0), FV_OUT(1), FV_CALL)
+FV_KERNEL void pixel_shuffle(FV_IN(0), FV_OUT(1), FV_CALL)
 {
     const uint runs = (dim.s1 + 3) / 4, s = dim.s2;
     const uint2 me = fv_spread(runs);
@@ -69,7 +69,7 @@ kernel void pixel_shuffle(FV_IN(0), FV_OUT(1), FV_CALL)
     FV_PUT_RUN(1, FV_AT(1, me.x) + c, FV_GET_RUN(0, in, left, 0.f), left);
 }
 
-kernel void lerp(FV_IN(0), FV_OUT(1), FV_CALL)
+FV_KERNEL void lerp(FV_IN(0), FV_OUT(1), FV_CALL)
 {
     const uint runs = (dim.s1 + 3) / 4;
     const uint2 me = fv_spread(runs);
@@ -87,7 +87,7 @@ kernel void lerp(FV_IN(0), FV_OUT(1), FV_CALL)
 }
 
 /* Two pairs of channels. */
-kernel void rope(FV_IN(0), FV_IN(1), FV_IN(2), FV_OUT(3), FV_CALL)
+FV_KERNEL void rope(FV_IN(0), FV_IN(1), FV_IN(2), FV_OUT(3), FV_CALL)
 {
     const uint runs = (dim.s1 + 3) / 4, d = dim.s2, grid = u.s0;
     const uint2 me = fv_spread(runs);

@@ -408,7 +408,7 @@ FV_FN void write_outputs(OPERANDS, SHARED const chunk_memory *m, uint slice, uin
     }
 }
 
-kernel void scan(OPERANDS)
+FV_KERNEL void scan(OPERANDS)
 {
     SHARED_ROOM chunk_memory memory;
     SHARED chunk_memory *m = &memory;

@@ -155,7 +155,7 @@ FV_FN void add_values(float16 out[SIDE], const float16 u[SIDE], float *s, const 
     }
 }
 
-kernel void scan(OPERANDS)
+FV_KERNEL void scan(OPERANDS)
 {
     float q[WIDTHP], k[WIDTHP], s[WIDTHP * DVP], z[WIDTHP], change[WIDTHP], stays[WIDTHP];
     const uint head = get_group_id(0), heads = get_num_groups(0), features = FV_BLOCKS * FV_D;

@@ -50,7 +50,7 @@ static inline float4 score_of(OPERANDS, float4 product, SHARED const group_memor
     return score;
 }
 
-kernel void ATTENTION(OPERANDS)
+FV_KERNEL void ATTENTION(OPERANDS)
 {
     SHARED_ROOM group_memory memory;
     SHARED group_memory *m = &memory;

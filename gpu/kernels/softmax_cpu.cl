@@ -46,7 +46,7 @@ static inline void add_bias(OPERANDS, float *scores, span s, uint j0, uint n)
 #endif
 }
 
-kernel void ATTENTION(OPERANDS)
+FV_KERNEL void ATTENTION(OPERANDS)
 {
     const span s = SPAN(LANES);
     float qt[FV_D * LANES];

@@ -4,7 +4,7 @@
 
 #include "src/ops/upsample.h"
 
-kernel void resample(FV_IN(0), FV_IN(1), FV_OUT(2), FV_CALL)
+FV_KERNEL void resample(FV_IN(0), FV_IN(1), FV_OUT(2), FV_CALL)
 {
     const uint runs = (dim.s1 + 3) / 4, width = u.s0, wide = u.s2;
     const uint2 me = fv_spread(runs);

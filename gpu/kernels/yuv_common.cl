@@ -5,8 +5,8 @@
 #define YUV_STEP (FV_FLAGS & FV_FLAG_NV12 ? 1 : 2)
 
 /* R, G, B before they are cut to 0 .. 255. */
-inline int3 yuv_pixel(global const uchar *in, uint ld, global const uchar *chroma, uint chroma_ld,
-                      uint x, uint y)
+static inline int3 yuv_pixel(global const uchar *in, uint ld, global const uchar *chroma,
+                             uint chroma_ld, uint x, uint y)
 {
 #if FV_FLAGS & FV_FLAG_NV12
     global const uchar *pair = chroma + (size_t)(y / 2) * chroma_ld + x / 2 * 2;
