@@ -75,6 +75,16 @@ static inline fovea_trainer_options options_of(fovea_stage stage, const char *at
     return o;
 }
 
+/* Of a segmentation, trained alone. */
+static inline fovea_trainer_options options_of_head(fovea_head head)
+{
+    fovea_trainer_options o = options_of(FOVEA_STAGE_TASK, NULL);
+    o.task = FOVEA_TASK_SEGMENTATION;
+    o.head = head;
+    o.trainable = FOVEA_TRAIN_HEAD;
+    return o;
+}
+
 static inline fovea_trainer_options wide_options_of(fovea_stage stage, const char *attention)
 {
     fovea_trainer_options o = options_of(stage, attention);
