@@ -116,10 +116,7 @@ static void after(void *ctx, fv_builder *b, uint32_t i, fv_view x)
     for (uint32_t k = 0; k < c->n->taps; k++) {
         if (c->n->tap[k] != i)
             continue;
-        const fv_view rows = c->n->normed ? fv_layer_norm(b, "norm of a stage", &v->post, x, v->eps,
-                                                          fv_grid_tokens(&b->grid))
-                                          : x;
-        c->give(c->ctx, b, k, rows);
+        c->give(c->ctx, b, k, fv_vit_emit_stage(v, b, x, c->n->normed));
     }
 }
 

@@ -2,21 +2,17 @@
  * FPN's head, without normalisations, which a batch of few pictures would not settle.
  */
 #include <jansson.h>
-#include <math.h>
 #include <stdio.h>
 
 #include "models/decoder.h"
 
 #define CHANNELS 128 /* of the neck and of the head */
 
-/* A layer in front of ReLU doubles the squares that it halves: `bent`. */
-static fovea_status put(fv_tensor_reader *t, const char *name, uint32_t rows, uint32_t channels,
-                        uint32_t size, bool bent)
+static fovea_status put(fv_tensor_reader *t, const char *name, uint64_t channels, uint64_t size,
+                        bool bent)
 {
-    const uint64_t shape[4] = {rows, channels, size, size};
-    const float spread = sqrtf((bent ? 6.f : 3.f) / (float)(channels * size * size));
-    FV_TRY(fv_reader_put(t, "", name, "weight", 4, shape, 0, spread));
-    return fv_reader_put(t, "", name, "bias", 1, shape, 0, 0);
+    const uint64_t shape[4] = {CHANNELS, channels, size, size};
+    return fv_reader_put_conv(t, "", name, shape, true, bent);
 }
 
 static fovea_status put_tensors(fv_tensor_reader *t, const uint32_t *widths, uint32_t n)
@@ -24,12 +20,12 @@ static fovea_status put_tensors(fv_tensor_reader *t, const uint32_t *widths, uin
     char name[64];
     for (uint32_t i = 0; i < n; i++) {
         snprintf(name, sizeof name, "neck.lateral_convs.%u.conv.", i);
-        FV_TRY(put(t, name, CHANNELS, widths[i], 1, false));
+        FV_TRY(put(t, name, widths[i], 1, false));
         snprintf(name, sizeof name, "neck.fpn_convs.%u.conv.", i);
-        FV_TRY(put(t, name, CHANNELS, CHANNELS, 3, false));
+        FV_TRY(put(t, name, CHANNELS, 3, false));
         for (uint32_t k = 0; k < (i ? i : 1); k++) {
             snprintf(name, sizeof name, "decode_head.scale_heads.%u.%u.conv.", i, 2 * k);
-            FV_TRY(put(t, name, CHANNELS, CHANNELS, 3, true));
+            FV_TRY(put(t, name, CHANNELS, 3, true));
         }
     }
     return FOVEA_OK;

@@ -1,7 +1,6 @@
 /* dpt_head.c: makes and reads the DPT-lite head of a ViT, and writes its steps. */
 #include "models/dpt_head.h"
 
-#include <math.h>
 #include <stdio.h>
 
 #include "models/backbone.h"
@@ -17,15 +16,11 @@
 
 /* ---- a new one ---- */
 
-/* Weights of a layer whose outputs are about as large as its inputs, with relu in front of them:
- * `bent`. */
-static fovea_status put(fv_tensor_reader *t, const char *name, uint32_t rows, uint32_t channels,
-                        uint32_t size, bool bent)
+static fovea_status put(fv_tensor_reader *t, const char *name, uint64_t channels, uint64_t size,
+                        bool bent)
 {
-    const uint64_t shape[4] = {rows, channels, size, size};
-    const float spread = sqrtf((bent ? 6.f : 3.f) / (float)(channels * size * size));
-    FV_TRY(fv_reader_put(t, OWN, name, "weight", size > 1 ? 4 : 2, shape, 0, spread));
-    return fv_reader_put(t, OWN, name, "bias", 1, shape, 0, 0);
+    const uint64_t shape[4] = {CHANNELS, channels, size, size};
+    return fv_reader_put_conv(t, OWN, name, shape, false, bent);
 }
 
 static fovea_status put_unit(fv_tensor_reader *t, uint32_t layer, uint32_t number)
@@ -34,7 +29,7 @@ static fovea_status put_unit(fv_tensor_reader *t, uint32_t layer, uint32_t numbe
         char name[72];
         snprintf(name, sizeof name, "neck.fusion_stage.layers.%u.residual_layer%u.convolution%d.",
                  layer, number, i);
-        FV_TRY(put(t, name, CHANNELS, CHANNELS, 3, true));
+        FV_TRY(put(t, name, CHANNELS, 3, true));
     }
     return FOVEA_OK;
 }
@@ -44,16 +39,16 @@ static fovea_status put_tensors(fv_tensor_reader *t, uint32_t levels, uint32_t w
     char name[72];
     for (uint32_t i = 0; i < levels; i++) {
         snprintf(name, sizeof name, "neck.reassemble_stage.layers.%u.projection.", i);
-        FV_TRY(put(t, name, CHANNELS, width, 1, false));
+        FV_TRY(put(t, name, width, 1, false));
         snprintf(name, sizeof name, "neck.convs.%u.", i);
-        FV_TRY(put(t, name, CHANNELS, CHANNELS, 3, false));
+        FV_TRY(put(t, name, CHANNELS, 3, false));
         if (i > 0) /* the deepest level has nothing below it to add */
             FV_TRY(put_unit(t, i, 1));
         FV_TRY(put_unit(t, i, 2));
         snprintf(name, sizeof name, "neck.fusion_stage.layers.%u.projection.", i);
-        FV_TRY(put(t, name, CHANNELS, CHANNELS, 1, false));
+        FV_TRY(put(t, name, CHANNELS, 1, false));
     }
-    return put(t, "conv.", CHANNELS, CHANNELS, 3, false);
+    return put(t, "conv.", CHANNELS, 3, false);
 }
 
 /* {"out_indices": the ends of equal parts of the blocks, "reassemble_factors": ones, "max_depth"}
@@ -210,9 +205,7 @@ void fv_dpt_taps_after(void *ctx, fv_builder *b, uint32_t i, fv_view x)
     for (uint32_t k = 0; t->head && k < t->head->neck.levels; k++) {
         if (t->head->tap[k] != i)
             continue;
-        const fv_view rows = normed ? fv_layer_norm(b, "norm of a stage", &v->post, x, v->eps,
-                                                    fv_grid_tokens(&b->grid))
-                                    : x;
+        const fv_view rows = fv_vit_emit_stage(v, b, x, normed);
         t->projected[k] = fv_dpt_project(&t->head->neck, b, k, rows);
     }
 }

@@ -2,6 +2,7 @@
 #include "models/tensor_reader.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -104,6 +105,15 @@ fovea_status fv_reader_put(fv_tensor_reader *t, const char *prefix, const char *
     /* The model's own checkpoint, which the reader sees as one that does not change. */
     return fv_source_put((fv_source *)(uintptr_t)t->source, name, rank, shape, mean, spread,
                          t->m->additions->seed);
+}
+
+fovea_status fv_reader_put_conv(fv_tensor_reader *t, const char *prefix, const char *stem,
+                                const uint64_t shape[4], bool whole, bool bent)
+{
+    const uint32_t rank = whole || shape[2] > 1 ? 4 : 2;
+    const float terms = (float)(shape[1] * shape[2] * shape[3]);
+    FV_TRY(fv_reader_put(t, prefix, stem, "weight", rank, shape, 0, sqrtf((bent ? 6 : 3) / terms)));
+    return fv_reader_put(t, prefix, stem, "bias", 1, shape, 0, 0);
 }
 
 fovea_status fv_reader_put_head(fv_tensor_reader *t, const char *stem, uint32_t classes,

@@ -68,6 +68,12 @@ fovea_status fv_reader_put(fv_tensor_reader *t, const char *prefix, const char *
                            const char *part, uint32_t rank, const uint64_t *shape, float mean,
                            float spread);
 
+/* Puts stem + "weight" (rows, channels, size, size), size 1: (rows, channels) unless `whole`, and
+ * stem + "bias" of zeros of a new convolution, whose outputs are about as large as its inputs, or,
+ * `bent`, as these were before a ReLU took half of their squares. */
+fovea_status fv_reader_put_conv(fv_tensor_reader *t, const char *prefix, const char *stem,
+                                const uint64_t shape[4], bool whole, bool bent);
+
 /* Puts stem + "weight" (classes, width) and stem + "bias" (classes) of a new head. */
 fovea_status fv_reader_put_head(fv_tensor_reader *t, const char *stem, uint32_t classes,
                                 uint32_t width);

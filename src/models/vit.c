@@ -514,6 +514,13 @@ fv_view fv_vit_emit_blocks(const fv_vit *v, fv_builder *b, fv_vit_after *after, 
     return c.x;
 }
 
+fv_view fv_vit_emit_stage(const fv_vit *v, fv_builder *b, fv_view x, bool normed)
+{
+    return normed
+               ? fv_layer_norm(b, "norm of a stage", &v->post, x, v->eps, fv_grid_tokens(&b->grid))
+               : x;
+}
+
 static fovea_status emit(const fovea_model *m, fv_builder *b)
 {
     const fv_vit *v = m->roles;

@@ -109,6 +109,9 @@ fovea_status fv_vit_list_blocks(fovea_model *m, uint32_t depth);
 typedef void fv_vit_after(void *ctx, struct fv_builder *b, uint32_t i, struct fv_view x);
 struct fv_view fv_vit_emit_blocks(const fv_vit *v, struct fv_builder *b, fv_vit_after *after,
                                   void *ctx);
+/* Such rows as a stage's features: through the last norm, or as they are. */
+struct fv_view fv_vit_emit_stage(const fv_vit *v, struct fv_builder *b, struct fv_view x,
+                                 bool normed);
 
 /* vit_bias.c: the biases of softmax's scores in block i, (heads * tokens, tokens), for the grid of
  * b; absent where the model has none. */

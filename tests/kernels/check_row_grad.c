@@ -5,6 +5,7 @@
 
 #include "ops/preprocess.h"
 #include "tests/kernels/check_run.h"
+#include "tests/kernels/resized.h"
 
 static const struct shape {
     uint32_t in_w, in_h, out_w, out_h, width, prefix, gap;
@@ -190,11 +191,7 @@ static bool make_resized(check_case *c, uint32_t index)
 /* What pixel `of` of `from` counts in pixel `at` of `to`, in double precision. */
 static double counts(uint32_t at, uint32_t to, uint32_t of, uint32_t from, uint32_t flags)
 {
-    if (flags & FV_FLAG_NEAREST)
-        return (uint64_t)at * from / to == of;
-    const double corners = to > 1 ? at * (from - 1.0) / (to - 1.0) : 0;
-    const double middle = fmax(0, (at + 0.5) * from / to - 0.5);
-    const double x = flags & FV_FLAG_ALIGN_CORNERS ? corners : middle;
+    const double x = resized_coordinate(at, to, from, flags);
     const uint32_t low = (uint32_t)fmin(floor(x), from - 1.0);
     const uint32_t high = low + 1 < from ? low + 1 : low;
     return (low == of ? 1 - (x - low) : 0) + (high == of ? x - low : 0);

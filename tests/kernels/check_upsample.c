@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "tests/kernels/check.h"
+#include "tests/kernels/resized.h"
 
 /* ---- UPSAMPLE ---- */
 
@@ -57,22 +58,12 @@ static bool make_upsample(check_case *c, uint32_t index)
     return true;
 }
 
-/* The coordinate in `from` pixels of pixel i of `to`. */
-static double coordinate(uint32_t i, uint32_t to, uint32_t from, uint32_t flags)
-{
-    if (flags & NEAREST)
-        return floor((double)i * from / to);
-    if (flags & CORNERS)
-        return to > 1 ? (double)i * (from - 1) / (to - 1) : 0;
-    return fmax(0, (i + 0.5) * from / to - 0.5);
-}
-
 static void upsample_oracle(const check_case *c, uint32_t row, double *want, double *allowed)
 {
     const uint32_t width = c->args.u[0], height = c->args.u[1], wide = c->args.u[2];
     const uint32_t high = c->args.prob.dim[FV_DIM_ROWS] / wide, flags = c->args.prob.flags;
-    const double x = coordinate(row % wide, wide, width, flags);
-    const double y = coordinate(row / wide, high, height, flags);
+    const double x = resized_coordinate(row % wide, wide, width, flags);
+    const double y = resized_coordinate(row / wide, high, height, flags);
     for (uint32_t i = 0; i < c->args.prob.dim[FV_ROW_C]; i++) {
         double sum = 0, size = 0;
         for (uint32_t corner = 0; corner < 4; corner++) {

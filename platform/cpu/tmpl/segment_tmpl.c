@@ -60,7 +60,7 @@ static lines lines_of(const fv_args *a, const fv_call *c)
     lines l = {.a = a, .c = c};
     lay_out(&l, &a->prob, c->scratch);
     for (uint32_t x = 0; x < l.width; x++) {
-        const fv_between between = fv_segment_between(x, l.across, l.width);
+        const fv_segment_place between = fv_segment_between(x, l.across, l.width);
         l.first[x] = between.first;
         l.part[x] = between.part;
     }
@@ -83,7 +83,7 @@ static void clear(float *out, size_t n)
         out[i] = 0.f;
 }
 
-static void blend_line(const lines *l, fv_between between)
+static void blend_line(const lines *l, fv_segment_place between)
 {
     const size_t ld = l->a->ld[FV_SEGMENT_LOGITS], up = (size_t)between.first * l->across;
     const size_t down = (size_t)between.second * l->across;
@@ -274,7 +274,7 @@ void FV_NAME(fv_k_segment_grad_f32)(const fv_args *a, const fv_call *c)
     for (uint32_t r = 0; r < c->rows; r++)
         clear((float *)c->p[FV_SEGMENT_OUT] + (size_t)r * a->ld[FV_SEGMENT_OUT], l.classes);
     for (uint32_t y = top; y < bottom; y++) {
-        const fv_between between = fv_segment_between(y, l.down, l.height);
+        const fv_segment_place between = fv_segment_between(y, l.down, l.height);
         blend_line(&l, between);
         line_grad(&l, y, weight);
         add_line(&l, between.first, 1.f - between.part);

@@ -32,8 +32,7 @@ static inline double fv_depth_terms(const fv_problem *p)
 }
 
 typedef struct fv_depth_pixel {
-    uint32_t token[4]; /* around it, row by row */
-    double share[4];
+    fv_segment_pixel around;
     bool known;
     double found;    /* FV_DEPTH_LEAST at least */
     bool least;      /* it is that: nothing moves it */
@@ -43,18 +42,14 @@ typedef struct fv_depth_pixel {
 static inline fv_depth_pixel fv_depth_pixel_at(const fv_args *a, const fv_call *c, uint32_t y,
                                                uint32_t x)
 {
-    const uint32_t *dim = a->prob.dim, across = dim[FV_SEGMENT_GRID];
-    const fv_between v = fv_segment_between(y, dim[0] / across, dim[FV_SEGMENT_HEIGHT]);
-    const fv_between u = fv_segment_between(x, across, dim[FV_SEGMENT_WIDTH]);
     const float *found = (const float *)c->p[FV_DEPTH_FOUND];
     const double truth =
         (double)((const float *)c->p[FV_DEPTH_TRUTH])[(size_t)y * a->ld[FV_DEPTH_TRUTH] + x];
-    fv_depth_pixel p = {.known = truth > 0 && isfinite(truth)};
-    for (int i = 0; i < 4; i++) {
-        p.token[i] = (i & 2 ? v.second : v.first) * across + (i & 1 ? u.second : u.first);
-        p.share[i] = (double)(i & 2 ? v.part : 1 - v.part) * (double)(i & 1 ? u.part : 1 - u.part);
-        p.found += p.share[i] * (double)found[(size_t)p.token[i] * a->ld[FV_DEPTH_FOUND]];
-    }
+    fv_depth_pixel p = {.around = fv_segment_pixel_at(a->prob.dim, y, x),
+                        .known = truth > 0 && isfinite(truth)};
+    for (int i = 0; i < 4; i++)
+        p.found +=
+            p.around.share[i] * (double)found[(size_t)p.around.token[i] * a->ld[FV_DEPTH_FOUND]];
     p.least = p.found < FV_DEPTH_LEAST;
     if (p.least)
         p.found = FV_DEPTH_LEAST;

@@ -22,24 +22,18 @@ static double slope(const fv_args *a, const fv_call *c, uint32_t y, uint32_t x, 
 {
     const fv_depth_pixel p = fv_depth_pixel_at(a, c, y, x);
     const double mean = (double)*(const float *)c->p[FV_DEPTH_MEAN];
-    double share = 0;
-    for (int i = 0; i < 4; i++)
-        share += p.token[i] == token ? p.share[i] : 0;
+    const double share = fv_segment_share(&p.around, token);
     return p.known && !p.least ? share * 2 * (p.distance - (double)a->f[0] * mean) / p.found : 0;
 }
 
 void fv_k_depth_grad_f32_ref(const fv_args *a, const fv_call *c)
 {
-    const uint32_t *dim = a->prob.dim, across = dim[FV_SEGMENT_GRID], down = dim[0] / across;
     for (uint32_t r = 0; r < c->rows; r++) {
-        const uint32_t token = c->row0 + r;
-        uint32_t top, bottom, left, right;
+        const fv_segment_area seen = fv_segment_seen(a->prob.dim, c->row0 + r);
         double sum = 0;
-        fv_segment_reach(&top, &bottom, token / across, down, dim[FV_SEGMENT_HEIGHT]);
-        fv_segment_reach(&left, &right, token % across, across, dim[FV_SEGMENT_WIDTH]);
-        for (uint32_t y = top; y < bottom; y++)
-            for (uint32_t x = left; x < right; x++)
-                sum += slope(a, c, y, x, token);
+        for (uint32_t y = seen.top; y < seen.bottom; y++)
+            for (uint32_t x = seen.left; x < seen.right; x++)
+                sum += slope(a, c, y, x, c->row0 + r);
         ((float *)c->p[FV_DEPTH_OUT])[(size_t)r * a->ld[FV_DEPTH_OUT]] =
             (float)(sum * (double)*(const float *)c->p[FV_DEPTH_WEIGHT]);
     }

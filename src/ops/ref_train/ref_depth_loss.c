@@ -28,15 +28,12 @@ const fv_op fv_op_depth_loss = {
 
 void fv_k_depth_loss_f32_ref(const fv_args *a, const fv_call *c)
 {
-    const uint32_t *dim = a->prob.dim, across = dim[FV_SEGMENT_GRID], down = dim[0] / across;
     const float *mean = c->p[FV_DEPTH_MEAN];
     for (uint32_t r = 0; r < c->rows; r++) {
-        const uint32_t v = (c->row0 + r) / across, u = (c->row0 + r) % across;
-        const uint32_t right = fv_segment_start(u + 1, across, dim[FV_SEGMENT_WIDTH]);
-        const uint32_t bottom = fv_segment_start(v + 1, down, dim[FV_SEGMENT_HEIGHT]);
+        const fv_segment_area own = fv_segment_own(a->prob.dim, c->row0 + r);
         double sum = 0;
-        for (uint32_t y = fv_segment_start(v, down, dim[FV_SEGMENT_HEIGHT]); y < bottom; y++)
-            for (uint32_t x = fv_segment_start(u, across, dim[FV_SEGMENT_WIDTH]); x < right; x++) {
+        for (uint32_t y = own.top; y < own.bottom; y++)
+            for (uint32_t x = own.left; x < own.right; x++) {
                 const double d = fv_depth_pixel_at(a, c, y, x).distance;
                 sum += mean ? d * (d - (double)a->f[0] * (double)*mean) : d;
             }

@@ -28,7 +28,8 @@ const fv_op fv_op_segment_loss = {
     .terms = fv_segment_terms,
 };
 
-static double blended(const float *const near[4], fv_between y, fv_between x, size_t class)
+static double blended(const float *const near[4], fv_segment_place y, fv_segment_place x,
+                      size_t class)
 {
     const double left = near[0][class] + (double)y.part * (near[2][class] - near[0][class]);
     const double right = near[1][class] + (double)y.part * (near[3][class] - near[1][class]);
@@ -40,8 +41,8 @@ static double pixel_loss(const fv_args *a, const fv_call *c, uint32_t y, uint32_
     const uint32_t *dim = a->prob.dim, across = dim[FV_SEGMENT_GRID];
     const uint8_t *mask = (const uint8_t *)c->p[FV_SEGMENT_MASK];
     const uint8_t class = mask[(size_t)y * a->ld[FV_SEGMENT_MASK] + x];
-    const fv_between v = fv_segment_between(y, dim[0] / across, dim[FV_SEGMENT_HEIGHT]);
-    const fv_between u = fv_segment_between(x, across, dim[FV_SEGMENT_WIDTH]);
+    const fv_segment_place v = fv_segment_between(y, dim[0] / across, dim[FV_SEGMENT_HEIGHT]);
+    const fv_segment_place u = fv_segment_between(x, across, dim[FV_SEGMENT_WIDTH]);
     const size_t ld = a->ld[FV_SEGMENT_LOGITS];
     const float *up = (const float *)c->p[FV_SEGMENT_LOGITS] + (size_t)v.first * across * ld;
     const float *down = (const float *)c->p[FV_SEGMENT_LOGITS] + (size_t)v.second * across * ld;
@@ -59,14 +60,11 @@ static double pixel_loss(const fv_args *a, const fv_call *c, uint32_t y, uint32_
 
 void fv_k_segment_loss_f32_ref(const fv_args *a, const fv_call *c)
 {
-    const uint32_t *dim = a->prob.dim, across = dim[FV_SEGMENT_GRID], down = dim[0] / across;
     for (uint32_t r = 0; r < c->rows; r++) {
-        const uint32_t v = (c->row0 + r) / across, u = (c->row0 + r) % across;
-        const uint32_t right = fv_segment_start(u + 1, across, dim[FV_SEGMENT_WIDTH]);
-        const uint32_t bottom = fv_segment_start(v + 1, down, dim[FV_SEGMENT_HEIGHT]);
+        const fv_segment_area own = fv_segment_own(a->prob.dim, c->row0 + r);
         double sum = 0;
-        for (uint32_t y = fv_segment_start(v, down, dim[FV_SEGMENT_HEIGHT]); y < bottom; y++)
-            for (uint32_t x = fv_segment_start(u, across, dim[FV_SEGMENT_WIDTH]); x < right; x++)
+        for (uint32_t y = own.top; y < own.bottom; y++)
+            for (uint32_t x = own.left; x < own.right; x++)
                 sum += pixel_loss(a, c, y, x);
         ((float *)c->p[FV_SEGMENT_OUT])[(size_t)r * a->ld[FV_SEGMENT_OUT]] =
             (float)(sum * *(const float *)c->p[FV_SEGMENT_WEIGHT]);

@@ -1,0 +1,20 @@
+/* resized.h: where the pixels of a resized grid lie in the one that it was, in double precision. */
+#ifndef FOVEA_TESTS_RESIZED_H
+#define FOVEA_TESTS_RESIZED_H
+
+#include <math.h>
+
+#include "ops/op.h"
+
+/* The coordinate in `from` pixels of pixel i of `to`; flags: FV_FLAG_NEAREST, FV_FLAG_ALIGN_CORNERS
+ * or none. */
+static inline double resized_coordinate(uint32_t i, uint32_t to, uint32_t from, uint32_t flags)
+{
+    if (flags & FV_FLAG_NEAREST)
+        return floor((double)i * from / to);
+    if (flags & FV_FLAG_ALIGN_CORNERS)
+        return to > 1 ? (double)i * (from - 1) / (to - 1) : 0;
+    return fmax(0, (i + 0.5) * from / to - 0.5);
+}
+
+#endif
