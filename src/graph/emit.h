@@ -7,6 +7,8 @@
 #ifndef FOVEA_SRC_EMIT_H
 #define FOVEA_SRC_EMIT_H
 
+#include <string.h>
+
 #include "checkpoint/weight.h"
 #include "device/backend.h"
 #include "graph/attention.h"
@@ -108,6 +110,16 @@ typedef struct fv_step {
     uint64_t scratch;
     uint32_t tile_rows, tile_cols, cols;
 } fv_step;
+
+/* What a kernel is told of the step itself. */
+static inline void fv_step_args(fv_args *a, const fv_step *s)
+{
+    a->prob = s->prob;
+    a->knobs = s->knobs;
+    a->table = s->table;
+    memcpy(a->f, s->f, sizeof s->f);
+    memcpy(a->u, s->u, sizeof s->u);
+}
 
 /* enum fv_span of its op. */
 static inline uint32_t fv_step_span(const fv_step *s)

@@ -1,6 +1,4 @@
 /* bind.c: the backend freezes every step; opens the plan's queue. */
-#include <string.h>
-
 #include "base/mem.h"
 #include "models/packed.h"
 #include "plan/plan.h"
@@ -25,11 +23,7 @@ static void launch_of(const fovea_plan *p, const fv_step *s, fv_launch *l)
                      .ahead = s->ahead};
     if (p->region_size[FV_REGION_SCRATCH])
         l->scratch_mem = &p->bank[p->first_bank[FV_REGION_SCRATCH]].mem;
-    l->args.prob = s->prob;
-    l->args.knobs = s->knobs;
-    memcpy(l->args.f, s->f, sizeof s->f);
-    memcpy(l->args.u, s->u, sizeof s->u);
-    l->args.table = s->table;
+    fv_step_args(&l->args, s);
     const fv_plan_sweep *w = &p->sweep[s->sweep];
     const bool banded = w->bands && w->streamed;
     if (banded)

@@ -176,10 +176,7 @@ static void describe_value(fv_trial *r, uint32_t o, const fv_value *v)
 static fovea_status describe_operands(fv_trial *r, const fv_builder *b)
 {
     const fv_step *s = &r->step;
-    r->args.prob = s->prob;
-    memcpy(r->args.f, s->f, sizeof s->f);
-    memcpy(r->args.u, s->u, sizeof s->u);
-    r->args.table = s->table;
+    fv_step_args(&r->args, s);
     for (uint32_t o = 0; o < FV_OPERANDS; o++) {
         r->operand[o].kind = s->use[o].kind;
         if (fv_weight_present(&s->use[o].weight))

@@ -1,16 +1,10 @@
 /* dry_launch.c: see dry_launch.h. */
 #include "tests/devices/dry_launch.h"
 
-#include <string.h>
-
 void dry_launch(const fovea_plan *p, const fv_step *s, fv_launch *l)
 {
     *l = (fv_launch){.kernel = s->kernel, .rows = s->prob.dim[FV_DIM_ROWS], .cols = s->cols};
-    l->args.prob = s->prob;
-    l->args.knobs = s->knobs;
-    l->args.table = s->table;
-    memcpy(l->args.f, s->f, sizeof s->f);
-    memcpy(l->args.u, s->u, sizeof s->u);
+    fv_step_args(&l->args, s);
     for (uint32_t o = 0; o < FV_OPERANDS; o++) {
         const fv_use *u = &s->use[o];
         fv_operand *op = &l->operand[o];

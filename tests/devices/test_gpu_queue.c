@@ -1,6 +1,6 @@
 /* test_gpu_queue.c: frames on an OpenCL or a CUDA device: cut to pieces, freed or lost while they
  * are under way. What two frames in flight give is in test_frames.c, what failing calls do in
- * test_hostile.c.
+ * test_hostile.c, what a device has free and how fast it is in test_gpu_limits.c.
  *
  *   test_gpu_queue path/to/libhostile_cl.so
  *   test_gpu_queue path/to/libemulated_cuda.so
@@ -20,68 +20,9 @@
 
 #include "cuda/cuda_loader.h"
 #include "platform/os/os_machine.h"
-#include "tests/devices/hostile.h"
-#include "tests/fixture.h"
-
-static fovea_model *model;
-
-/* `cache`: the folder of programs; NULL: the user's. */
-static fovea_device *open_with(double max_dispatch_seconds, const char *cache)
-{
-    fovea_device *device;
-    fovea_device_options options = FOVEA_DEVICE_OPTIONS_INIT;
-    options.max_dispatch_seconds = max_dispatch_seconds;
-    options.cache = cache;
-    if (fovea_device_open(&device, hostile.device, &options) != FOVEA_OK)
-        fail_msg("%s", fovea_error());
-    return device;
-}
-
-static fovea_device *open_device(double max_dispatch_seconds)
-{
-    return open_with(max_dispatch_seconds, NULL);
-}
-
-static fovea_plan *plan_on(fovea_device *device, const char *attention)
-{
-    return fixture_plan(model, device, attention, FOVEA_SCHEDULE_AUTO);
-}
-
-static fovea_status submit(fovea_plan *plan, float *out, size_t values, fovea_ticket *ticket)
-{
-    const fovea_frame frame = {.pixels = {fixture_pixels}};
-    const fovea_output to = {out, values * sizeof *out};
-    return fovea_submit(plan, &frame, &to, 1, ticket);
-}
-
-static void nothing_left(void)
-{
-    assert_int_equal(hostile.live(NULL), 0);
-    assert_int_equal(hostile.misuse(), 0);
-    assert_true(!hostile.cuda || hostile.depth() == 0);
-}
-
-static int set_up(void **state)
-{
-    (void)state;
-    fixture_draw();
-    model = fixture_load();
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    fovea_model_free(model);
-    return 0;
-}
+#include "tests/devices/gpu_frames.h"
 
 /* ---- cutting ---- */
-
-static const char *launch_call(void)
-{
-    return hostile.cuda ? "cuLaunchKernel" : "clEnqueueNDRangeKernel";
-}
 
 /* Runs a frame; *dispatches: how many it was given in, which is not seen where it was captured. */
 static float *run_cut(const char *attention, double ms, size_t *values, long *dispatches)
@@ -169,110 +110,6 @@ static void short_windows(void **state)
     free(whole);
     free(cut);
     fovea_model_free(windows);
-}
-
-/* ---- memory ---- */
-
-/* What the machine has free, where it is asked in the test: links are changed to here. */
-uint64_t __wrap_fv_machine_free(void);
-static uint64_t machine_free = UINT64_MAX;
-uint64_t __wrap_fv_machine_free(void)
-{
-    return machine_free;
-}
-
-/* A plan for many tokens; what it gives, or NULL. */
-static float *run_large(fovea_plan_info *info, size_t *values)
-{
-    enum { SIDE = 420 };
-    static uint8_t pixels[SIDE * SIDE * 3];
-    fovea_output_info output = FOVEA_OUTPUT_INFO_INIT;
-    fovea_plan *plan;
-    fovea_device *device = open_device(0);
-    fovea_plan_options options = FOVEA_PLAN_OPTIONS_INIT;
-    options.attention = "linear:elu1";
-    options.frame.width = options.frame.height = SIDE;
-    *info = (fovea_plan_info)FOVEA_PLAN_INFO_INIT;
-    fovea_output out = {NULL, 0};
-    if (fovea_plan_create(&plan, model, device, &options) == FOVEA_OK) {
-        assert_true(fovea_plan_output(plan, 0, &output));
-        assert_int_equal(fovea_plan_query(plan, info), FOVEA_OK);
-        *values = (size_t)output.rows * output.columns;
-        out = (fovea_output){malloc(*values * sizeof(float)), *values * sizeof(float)};
-        for (uint32_t i = 0; i < sizeof pixels; i++)
-            pixels[i] = (uint8_t)(i * i / 1000 + i % 7 * 20);
-        const fovea_frame frame = {.pixels = {pixels}};
-        if (fovea_run(plan, &frame, &out, 1) != FOVEA_OK)
-            fail_msg("%s", fovea_error());
-        fovea_plan_free(plan);
-    }
-    fovea_device_close(device);
-    nothing_left();
-    return out.data;
-}
-
-static void same_values(const float *got, const float *want, size_t values)
-{
-    assert_non_null(got);
-    for (size_t k = 0; k < values; k++)
-        if (!(fabsf(got[k] - want[k]) <= 2e-5f * (1 + fabsf(want[k]))))
-            fail_msg("value %zu: %g, not %g", k, got[k], want[k]);
-}
-
-static void say_free(uint64_t bytes)
-{
-    if (hostile.cuda)
-        hostile.set("free", (long)bytes);
-    else
-        machine_free = bytes;
-}
-
-/* What others have taken of the device's memory is not planned with. */
-static void little_is_free(void **state)
-{
-    (void)state;
-    fovea_plan_info whole, part;
-    size_t values;
-    hostile.set("unified", !hostile.cuda);
-    float *want = run_large(&whole, &values);
-    const uint64_t activations =
-        whole.residual + whole.states + whole.chunks + whole.scratch + whole.staging;
-    const uint64_t need = whole.weights + activations - whole.chunks / 2;
-    say_free(need + need / (hostile.cuda ? 15 : 4) + 64);
-    float *out = run_large(&part, &values);
-    same_values(out, want, values);
-    assert_true(part.chunks < whole.chunks * 3 / 4);
-    free(out);
-    say_free(whole.weights);
-    assert_null(run_large(&part, &values));
-    assert_non_null(strstr(fovea_error(), "free"));
-    free(want);
-    say_free(UINT64_MAX >> 1);
-    hostile.set("unified", LONG_MIN);
-}
-
-/* Memory that was said to be free may not be there: chunks get smaller until they fit. */
-static void less_than_said(void **state)
-{
-    (void)state;
-    fovea_plan_info whole, part;
-    size_t values;
-    float *want = run_large(&whole, &values);
-    uint64_t least = 0;
-    for (uint64_t holds = 2 * (whole.weights + whole.chunks); holds > 1 << 10; holds -= holds / 8) {
-        hostile.set("holds", (long)holds);
-        float *out = run_large(&part, &values);
-        if (!out)
-            break;
-        same_values(out, want, values);
-        free(out);
-        least = part.chunks;
-    }
-    assert_true(least > 0 && least < whole.chunks / 2);
-    assert_true(strlen(fovea_error()) > 10);
-    assert_true(!hostile.cuda || strstr(fovea_error(), "free"));
-    hostile.set("holds", LONG_MIN);
-    free(want);
 }
 
 /* ---- strides ---- */
@@ -388,110 +225,6 @@ static void lost(void **state)
     free(again);
     free(mine);
     free(out);
-}
-
-/* ---- rates ---- */
-
-static int remove_probe(const fovea_cache_entry *e, void *nothing)
-{
-    (void)nothing;
-    if (strcmp(e->program, "probe.cl") == 0)
-        unlink(e->file);
-    return 0;
-}
-
-/* What was measured of devices before. */
-static void forget_rates(void)
-{
-    assert_int_equal(fovea_cache_list(NULL, remove_probe, NULL), FOVEA_OK);
-}
-
-/* Kernels that run while a plan is made, and those of a frame of it. */
-static void count_launches(fovea_device *device, long launches[2])
-{
-    size_t values;
-    hostile.only(launch_call());
-    hostile.set("fail", 0); /* counts from here */
-    fovea_plan *plan = plan_on(device, "linear:elu1");
-    launches[0] = hostile.calls();
-    hostile.set("fail", 0);
-    free(fixture_run(plan, &values));
-    launches[1] = hostile.calls();
-    fovea_plan_free(plan);
-}
-
-/* Rates are measured once for all processes, which so cut alike. */
-static void rates_are_kept(void **state)
-{
-    (void)state;
-    long first[2], second[2], third[2];
-    size_t size = 0;
-    forget_rates();
-    hostile.set(hostile.cuda ? "graphs" : "claims", 0); /* calls are made one by one */
-    fovea_device *device = open_device(1e-3);
-    count_launches(device, first);
-    assert_int_equal(fovea_cache_export(device, NULL, 0, &size), FOVEA_OK);
-    char *kernels = malloc(size);
-    assert_non_null(kernels);
-    assert_int_equal(fovea_cache_export(device, kernels, size, &size), FOVEA_OK);
-    fovea_device_close(device);
-    device = open_device(1e-3);
-    count_launches(device, second);
-    fovea_device_close(device);
-    device = open_with(1e-3, "");
-    assert_int_equal(fovea_cache_import(device, kernels, size), FOVEA_OK);
-    count_launches(device, third);
-    fovea_device_close(device);
-    assert_true(first[0] > 0);
-    assert_int_equal(second[0], 0);
-    assert_int_equal(third[0], 0);
-    assert_int_equal(second[1], first[1]);
-    assert_int_equal(third[1], first[1]);
-    free(kernels);
-    hostile.set(NULL, 0);
-    nothing_left();
-}
-
-/* How fast a device is need not be known: pieces are cut as for a slow one then. Only what leaves
- * nothing that works is a loss. */
-static void unknown_rates(void **state)
-{
-    (void)state;
-    size_t values, n;
-    fovea_device *device = open_device(0);
-    fovea_plan *plan = plan_on(device, "linear:elu1");
-    float *want = fixture_run(plan, &values);
-    fovea_plan_free(plan);
-    fovea_device_close(device);
-    forget_rates();
-    device = open_device(1);
-    hostile.only(launch_call());
-    hostile.set("error", hostile.cuda ? 1 : -54);
-    hostile.set("fail", 1);
-    plan = plan_on(device, "linear:elu1");
-    assert_non_null(hostile.failed());
-    hostile.set(NULL, 0);
-    float *out = fixture_run(plan, &n);
-    for (size_t k = 0; k < values; k++)
-        assert_true(fabsf(out[k] - want[k]) <= 2e-5f * (1 + fabsf(want[k])));
-    free(out);
-    free(want);
-    fovea_plan_free(plan);
-    fovea_device_close(device);
-    nothing_left();
-    if (!hostile.cuda)
-        return;
-    device = open_device(1);
-    hostile.only("cuLaunchKernel");
-    hostile.set("error", 700);
-    hostile.set("fail", 1);
-    const fovea_plan_options options = fixture_options("linear:elu1", FOVEA_SCHEDULE_AUTO);
-    assert_int_equal(fovea_plan_create(&plan, model, device, &options), FOVEA_EDEVICE);
-    assert_non_null(strstr(fovea_error(), "lost"));
-    assert_non_null(strstr(fovea_error(), "start the process anew"));
-    hostile.set(NULL, 0);
-    fovea_device_close(device);
-    nothing_left();
 }
 
 #ifdef FV_HAVE_CUDA
@@ -811,13 +544,9 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(short_dispatches),
         cmocka_unit_test(short_windows),
-        cmocka_unit_test(little_is_free),
-        cmocka_unit_test(less_than_said),
         cmocka_unit_test(gaps),
         cmocka_unit_test(freed_under_way),
         cmocka_unit_test(lost),
-        cmocka_unit_test(rates_are_kept),
-        cmocka_unit_test(unknown_rates),
         cmocka_unit_test(capturing_elsewhere),
         cmocka_unit_test(one_queue),
         cmocka_unit_test(arguments),
@@ -827,13 +556,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(first_frames),
         cmocka_unit_test(steady),
     };
-    fovea_device *device;
-    if (argc != 2 || !hostile_open(argv[1]))
-        return 1;
-    if (fovea_device_open(&device, hostile.device, NULL) != FOVEA_OK) {
-        printf("%s; sh platform/setup-debian.sh opencl installs one for OpenCL\n", fovea_error());
-        return 77;
-    }
-    fovea_device_close(device);
+    const int missing = gpu_frames_open(argc, argv);
+    if (missing)
+        return missing;
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
