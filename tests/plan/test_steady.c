@@ -75,15 +75,20 @@ static void frames_of(fovea_model *model, int frames, const char *attention,
     for (int i = 0; i < 2; i++)
         assert_int_equal(fovea_run(plan, &frame, &out, 1), FOVEA_OK);
 
-    const costs idle = costs_now(), before = costs_now();
-    for (int i = 0; i < frames; i++)
-        fovea_run(plan, &frame, &out, 1);
-    const int64_t faults = fault_count() - before.faults;
-    const uint64_t heap = heap_calls() - before.heap;
-    const costs after = costs_now();
-    assert_int_equal(after.library, before.library);
-    assert_int_equal(after.reads - before.reads, before.reads - idle.reads);
-    assert_int_equal(heap, 0);
+    /* A fault of frames comes again. One that does not is the system's: on a loaded machine a
+     * worker first sleeps where it only spun before, which is code that nothing had run. */
+    int64_t faults = 1;
+    for (int tries = 0; tries < 3 && faults; tries++) {
+        const costs idle = costs_now(), before = costs_now();
+        for (int i = 0; i < frames; i++)
+            fovea_run(plan, &frame, &out, 1);
+        faults = fault_count() - before.faults;
+        const uint64_t heap = heap_calls() - before.heap;
+        const costs after = costs_now();
+        assert_int_equal(after.library, before.library);
+        assert_int_equal(after.reads - before.reads, before.reads - idle.reads);
+        assert_int_equal(heap, 0);
+    }
     if (HEAP_COUNTED)
         assert_int_equal(faults, 0);
     free(out.data);
