@@ -187,6 +187,7 @@ void fv_rule_gates(fv_tape *t, const fv_step *s)
     const fv_view gates = s->use[FV_GATES_OUT].view, out = fv_tape_rows(t, rows, heads);
     fv_step *g = fv_emit_row_step(t->b, FV_OP_GATES_GRAD, fv_tape_label(t, s, "gradient"), gates,
                                   FV_KIND_ROW, out, rows, heads);
+    g->f[0] = s->f[0];
     use_rows(g, FV_GATES_GRAD_DOT, fv_tape_gradient(t, gates));
     fv_tape_pass(t, s->use[FV_GATES_IN].view, out);
 }

@@ -353,8 +353,9 @@ void fv_emit_mask_keys(fv_builder *b, const char *label, fv_attention *a, fv_vie
 /* Attention pooling: one row of q reads all keys; of `a` what softmax needs. Gives its result. */
 fv_view fv_emit_pool(fv_builder *b, const char *label, const char *merge, const fv_attention *a,
                      fv_view q);
-/* G^Q or G^K of SLA: softmax over the heads of `logits`. */
-fv_view fv_emit_gates(fv_builder *b, const char *label, fv_view logits, uint32_t heads,
+/* G^Q or G^K of SLA: softmax over the heads of `logits`, times `total`, which is what the gates of
+ * a token add up to. */
+fv_view fv_emit_gates(fv_builder *b, const char *label, fv_view logits, float total, uint32_t heads,
                       uint32_t rows);
 /* The scale and eps that a->mech wants, from those of the equations in attention.h. */
 void fv_attention_scales(fv_attention *a, const fv_attention_name *name, double scale, double eps);

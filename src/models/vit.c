@@ -75,6 +75,13 @@ void fv_vit_emit_hidden(const fv_vit_stream *c, uint32_t i)
     fv_emit_offer(c->b, name(text, "hidden%u", i), c->x, c->tokens, c->v->width, &c->b->grid);
 }
 
+/* Whether block i has gates of SLA. Without weights they are alike, which changes nothing unless
+ * each is its head's share. */
+static bool gated(const fv_vit_stream *c, const fv_attention_name *attention, uint32_t i)
+{
+    return attention->gated && (c->v->sla_share || fv_weight_present(&c->v->block[i].sla_q));
+}
+
 /* SLA's gates of q or k, whose rows are `made`; x: the rows that they were projected from. Without
  * weights the logits are a product with 0, so that all gates are equal. */
 static fv_view gates(const fv_vit_stream *c, const char *label, const fv_weight *w, fv_view x,
@@ -89,7 +96,7 @@ static fv_view gates(const fv_vit_stream *c, const char *label, const fv_weight 
     if (b->status != FOVEA_OK)
         return logits;
     fv_layer_write(b, label, &l, given && !c->v->sla_of_x ? made : x, logits, c->tokens);
-    return fv_emit_gates(b, label, logits, heads, c->tokens);
+    return fv_emit_gates(b, label, logits, c->v->sla_share ? 1.f : (float)heads, heads, c->tokens);
 }
 
 /* Turns rows of queries or keys by their tokens' places; linear attention does so itself. */
@@ -167,7 +174,7 @@ static void project_kv(const fv_vit_stream *c, const fv_attention_name *attentio
                         .dv = d,
                         .queries = n,
                         .keys = n,
-                        .flags = attention->gated ? FV_FLAG_GATED : 0,
+                        .flags = gated(c, attention, i) ? FV_FLAG_GATED : 0,
                         .alpha = 4, /* PolaFormer's default */
                         .k = kv,
                         .v = fv_view_cols(kv, width),
@@ -179,7 +186,7 @@ static void project_kv(const fv_vit_stream *c, const fv_attention_name *attentio
     const bool sums = attention->kind == FV_ATTENTION_LINEAR;
     fv_attention_scales(a, attention, sums ? 1 : 1 / sqrt(d), sums ? 1e-6 * n : 1e-6);
     fv_emit_offer(b, name(text, "block%u.k", i), kv, n, width, &b->grid);
-    if (attention->gated)
+    if (a->flags & FV_FLAG_GATED)
         a->gate_k = gates(c, "gates of k", &w->sla_k, normed, kv);
     make_tables(c, i, &a->cos, &a->sin);
     if (a->mech == FV_MECH_ANY)
@@ -243,7 +250,7 @@ static fv_view attend(const fv_vit_stream *c, const fv_attention_name *attention
     fv_view q = fv_emit_output(b, name(text, "block%u.q", i), n, width, &b->grid, true);
     fv_view out = fv_emit_rows(b, n, width);
     fv_layer_write(b, "q", &w->q, normed, q, n);
-    if (attention->gated)
+    if (a->flags & FV_FLAG_GATED)
         a->gate_q = gates(c, "gates of q", &w->sla_q, normed, q);
     if (a->mech == FV_MECH_ANY)
         turn(c, "queries turned", a, q);

@@ -193,7 +193,7 @@ fovea_status fv_vit_read_sizes(fv_vit_reader *r)
 }
 
 /* How the logits of SLA's gates are made of "attn.sla_q.weight" and "attn.sla_k.weight" of a block:
- * (d, heads) is q_blockdiag, the others look alike. */
+ * (d, heads) is q_blockdiag, the others look alike. And what a token's gates add up to. */
 static fovea_status read_sla_form(fv_vit_reader *r)
 {
     static const char *const names[] = {[FV_VIT_SLA_Q_BLOCKDIAG] = "q_blockdiag",
@@ -217,6 +217,11 @@ static fovea_status read_sla_form(fv_vit_reader *r)
     if (r->sla == FV_VIT_SLA_TOLD_BY_SHAPE)
         r->sla = FV_VIT_SLA_Q_BLOCKDIAG;
     r->v->sla_of_x = r->sla == FV_VIT_SLA_X_DENSE;
+    name = NULL;
+    FV_TRY(fv_config_text(&name, &r->own, "sla_gates_sum"));
+    r->v->sla_share = name && strcmp(name, "one") == 0;
+    if (name && !r->v->sla_share && strcmp(name, "heads") != 0)
+        return fv_config_fail(&r->own, "sla_gates_sum", "heads or one");
     return FOVEA_OK;
 }
 

@@ -85,7 +85,7 @@ static fv_view gates(const struct op *op, const char *label, fv_view given, fv_v
         if (b->status == FOVEA_OK)
             fv_emit_gemm(b, label, &g);
     }
-    return fv_emit_gates(b, label, given, op->heads, rows);
+    return fv_emit_gates(b, label, given, 1.f, op->heads, rows);
 }
 
 /* Whether gates are computed from q and k, which must then be converted to float32. */

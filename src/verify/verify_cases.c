@@ -96,7 +96,7 @@ static void rows(fv_builder *b)
     fv_step *s = fv_emit_row_step(b, FV_OP_ADD, "add scaled", x, FV_KIND_ROW,
                                   fv_emit_rows(b, all, WIDTH), all, WIDTH);
     fv_use_weight(s, FV_ADD_SCALE, &w);
-    fv_emit_gates(b, "gates", fv_emit_rows(b, all, 12), 12, all);
+    fv_emit_gates(b, "gates", fv_emit_rows(b, all, 12), 12.f, 12, all);
     for (int from = FV_F32; from <= FV_BF16; from++)
         for (int to = FV_F32; to <= FV_BF16; to++) {
             const fv_view in = fv_emit_value(b, FV_VALUE_INPUT, all, WIDTH, (enum fv_type)from);

@@ -24,6 +24,7 @@ static bool make(check_case *c, uint32_t index)
                  sizes[index].gap);
     check_matrix(c, FV_GATES_OUT, CHECK_ROW, sizes[index].rows, sizes[index].heads,
                  sizes[index].gap);
+    c->args.f[0] = index % 2 ? (float)sizes[index].heads : 1.f;
     c->operand[FV_GATES_IN].scale = sizes[index].nan ? 30.f : 3.f;
     if (sizes[index].in_place)
         c->in_place = FV_GATES_IN;
@@ -50,9 +51,9 @@ static void oracle(const check_case *c, uint32_t row, double *want, double *allo
         sum += exp(check_at(c, FV_GATES_IN, row, i) - max);
     for (uint32_t i = 0; i < n; i++) {
         const double x = check_at(c, FV_GATES_IN, row, i) - max;
-        want[i] = exp(x) / sum;
+        want[i] = exp(x) / sum * (double)c->args.f[0];
         /* The difference is rounded once; so is that of the largest terms of the sum. */
-        allowed[i] = want[i] * (check_allowed(n, 1.) + FLT_EPSILON * (fabs(x) + 2.)) + FLT_MIN;
+        allowed[i] = want[i] * (check_allowed(n + 1., 1.) + FLT_EPSILON * (fabs(x) + 2.)) + FLT_MIN;
     }
 }
 

@@ -265,6 +265,7 @@ static bool make_gates(check_case *c, uint32_t index)
     const uint32_t rows = sizes[index][0], heads = sizes[index][1];
     c->args.prob.dim[FV_DIM_ROWS] = rows;
     c->args.prob.dim[FV_ROW_C] = heads;
+    c->args.f[0] = index == 1 ? 1.f : (float)heads;
     check_matrix(c, FV_GATES_GRAD_GATES, CHECK_ROW, rows, heads, 2 * sizes[index][2]);
     check_matrix(c, FV_GATES_GRAD_DOT, CHECK_ROW, rows, heads, sizes[index][2]);
     check_matrix(c, FV_GATES_GRAD_OUT, CHECK_ROW, rows, heads, sizes[index][2]);
@@ -283,7 +284,7 @@ static void gates_oracle(const check_case *c, uint32_t row, double *want, double
         size += fabs(check_at(c, FV_GATES_GRAD_DOT, row, h));
     }
     for (uint32_t h = 0; h < heads; h++) {
-        const double gate = check_at(c, FV_GATES_GRAD_GATES, row, h);
+        const double gate = check_at(c, FV_GATES_GRAD_GATES, row, h) / (double)c->args.f[0];
         const double x = check_at(c, FV_GATES_GRAD_DOT, row, h);
         want[h] = x - gate * sum;
         allowed[h] = check_allowed(heads + 2., fabs(x) + fabs(gate) * size);

@@ -291,8 +291,8 @@ def attention(name, grid, q, k, v, gate_q, gate_k, turn=lambda x: x):
     return out if gate_q is None else gate_q * out
 
 
-def gate(t, i, which, form, x, rows):
-    """SLA's gates of block i; rows: q or k, (tokens, WIDTH)."""
+def gate(t, i, which, form, x, rows, total):
+    """SLA's gates of block i, which add up to `total`; rows: q or k, (tokens, WIDTH)."""
     w = t.get(block_name(i, "attn.sla_%s.weight" % which))
     if w is None:
         logits = np.zeros((len(x), HEADS))
@@ -302,7 +302,7 @@ def gate(t, i, which, form, x, rows):
         logits = rows @ w
     else:
         logits = np.stack([rows[:, h * D:(h + 1) * D] @ w[:, h] for h in range(HEADS)], -1)
-    return over_features(logits).T[..., None]
+    return total * over_features(logits).T[..., None]
 
 
 def around(t, i, name, grid, x, v, out):
@@ -335,7 +335,7 @@ def gelu(x):
     return 0.5 * x * (1 + erf(x / 2 ** 0.5))
 
 
-def forward(t, pixels, names, form, turned=False, prefix=1):
+def forward(t, pixels, names, form, turned=False, prefix=1, total=HEADS):
     """last_hidden_state of one picture (3, H, W)."""
     t = {name: values.astype(np.float32).astype(np.float64) for name, values in t.items()}
     rows, columns = pixels.shape[1] // PATCH, pixels.shape[2] // PATCH
@@ -361,7 +361,7 @@ def forward(t, pixels, names, form, turned=False, prefix=1):
         gates = None, None
         if name.startswith("sla-"):
             name = name[4:]
-            gates = gate(t, i, "q", form, y, q), gate(t, i, "k", form, y, k)
+            gates = gate(t, i, "q", form, y, q, total), gate(t, i, "k", form, y, k, total)
         out = attention(name, (rows, columns), heads(q), heads(k), heads(v), *gates, **more)
         out = around(t, i, name, (rows, columns), y, v, out.transpose(1, 0, 2).reshape(len(x), WIDTH))
         out = linear(out, i, "attention.output.dense")
@@ -395,7 +395,7 @@ class Model:
     def __init__(self, exe, folder, extra, own, grid=GRID, turned=False, prefix=1):
         rng = np.random.default_rng(7)
         self.exe, self.folder, self.form, self.turned = exe, folder, own.get("sla_gates"), turned
-        self.prefix = prefix
+        self.prefix, self.total = prefix, 1 if own.get("sla_gates_sum") == "one" else HEADS
         self.tensors = dict(checkpoint(rng, grid), **extra)
         size = [grid[0] * PATCH, grid[1] * PATCH]
         self.pixels = rng.standard_normal([3] + size).astype(np.float32)
@@ -413,7 +413,8 @@ class Model:
 
     def wrong(self, names, *options):
         """What is wrong with the program's result for blocks of `names`; None: nothing."""
-        want = forward(self.tensors, self.pixels, names, self.form, self.turned, self.prefix)
+        want = forward(self.tensors, self.pixels, names, self.form, self.turned, self.prefix,
+                       self.total)
         results = []
         for schedule in ("streamed", "stepwise"):
             p = self.run("--schedule", schedule, "--threads", "2", *options)
@@ -441,6 +442,7 @@ def refusals(exe):
             ("gates that say nothing of their input", dense, {"attention": "sla-linear"},
              ["attn.sla_q.weight", "sla_gates"]),
             ("unknown gates", dense, {"sla_gates": "dense"}, ["sla_gates", "x_dense"]),
+            ("an unknown sum", diagonal, {"sla_gates_sum": "two"}, ["sla_gates_sum", "heads or one"]),
             ("gates of another shape", diagonal, {"sla_gates": "x_dense"}, ["attn.sla_q.weight"]),
             ("gates of q alone", lone, {}, ["attn.sla_k.weight"]),
             ("filters of even size", whole_weights(rng, D, 4), {}, ["attn.dwc.weight", "odd"]),
@@ -497,6 +499,11 @@ def main(argv):
             model = Model(exe, folder, sla_weights(rng, rows), own)
             for name in ("sla-linear", "sla-mala", "sla-pola", "softmax"):
                 check("%s, %s" % (form, name), model.wrong([name] * DEPTH, "--attention", name))
+    for extra in {}, sla_weights(rng, D):
+        with tempfile.TemporaryDirectory() as folder:
+            model = Model(exe, folder, extra, {"sla_gates_sum": "one"})
+            for name in ("sla-linear", "sla-mala"):
+                check("gates that add up to one, " + name, model.wrong([name] * DEPTH, "--attention", name))
     for prefix, grid, filters, size, parts in ((1, GRID, D, 5, ("gate",)), (0, GRID, WIDTH, 3, ("gate", "ln")),
                                                (0, LARGE, D, 5, ("gate",)), (1, LARGE, WIDTH, 7, ()),
                                                (0, (1, 6), D, 9, ("gate", "ln"))):

@@ -56,6 +56,9 @@ def load(folder, attention=None):
     if own.get("sla_gates", "q_dense") != "q_dense":
         raise ValueError("%s: gates of the kind %s are not supported; q_dense are"
                          % (folder, own["sla_gates"]))
+    if own.get("sla_gates_sum", "heads") != "heads":
+        raise ValueError("%s: gates that add up to one are not supported; those that add up to the number "
+                         "of heads are" % folder)
     _load_learned(model, os.path.join(folder, WEIGHTS))
     return model
 

@@ -176,7 +176,7 @@ class Attention(nn.Module):
 
         vectors        of pola [2, heads * dim], of focused [1, heads * dim]: from zeros
         gate_q, gate_k of sla-NAME: [heads * dim, heads], logits = [q_1 .. q_H] W, gates = softmax
-                       over the heads: from zeros, which weigh all heads alike
+                       over the heads, times their number: from zeros, which change nothing
 
     forward(q, k, v, grid): tensors [batch, tokens, heads, dim]; grid: (rows, columns) of the patches,
     for foveated alone."""
@@ -193,10 +193,13 @@ class Attention(nn.Module):
     def extra_repr(self):
         return self.attention
 
+    @staticmethod
+    def _gates(x, weight):
+        return weight.shape[1] * (wide(x).flatten(2) @ wide(weight)).softmax(-1)
+
     def forward(self, q, k, v, grid=None):
         gates = {}
         if self.gate_q is not None:
             with torch.autocast(q.device.type, enabled=False):
-                gates = {"gate_q": (wide(q).flatten(2) @ wide(self.gate_q)).softmax(-1),
-                         "gate_k": (wide(k).flatten(2) @ wide(self.gate_k)).softmax(-1)}
+                gates = {"gate_q": self._gates(q, self.gate_q), "gate_k": self._gates(k, self.gate_k)}
         return attention(q, k, v, self.attention, vectors=self.vectors, grid=grid, **gates)

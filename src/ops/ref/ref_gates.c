@@ -1,9 +1,13 @@
-/* ref_gates.c: GATES: logits of every token over the heads become gates: softmax of each row.
+/* ref_gates.c: GATES: logits of every token over the heads become gates: softmax of each row,
+ * times what a row adds up to.
  *
  *   dim  rows, heads
  *   IN   ROW, heads wide        OUT  ROW, heads wide; may be IN
  *
- *   p[h] = exp(x[h] - max_h x[h]);   out[h] = p[h] / sum_h p[h]
+ *   p[h] = exp(x[h] - max_h x[h]);   out[h] = p[h] / sum_h p[h] * f[0]
+ *
+ * f[0] = 1 is SLA's own form. With f[0] = heads gates are 1 where logits are alike, so that they
+ * change nothing until they have learned to.
  *
  * A NaN makes its own row NaN and no other. A row's result does not depend on the rows it is
  * computed with.
@@ -31,6 +35,6 @@ void fv_k_gates_f32_ref(const fv_args *a, const fv_call *c)
         for (size_t i = 0; i < n; i++)
             sum += y[i] = expf(x[i] - max);
         for (size_t i = 0; i < n; i++)
-            y[i] /= sum;
+            y[i] = y[i] / sum * a->f[0];
     }
 }

@@ -5,7 +5,7 @@
  *   DOT    ROW, heads wide: each gate times its gradient; of HEAD_DOT or LATTN_GATE_GRAD
  *   OUT    ROW, heads wide; may be DOT
  *
- *   out_h = dot_h - gate_h sum_h dot_h
+ *   out_h = dot_h - gate_h / f[0] sum_h dot_h        f[0]: as of GATES
  */
 #include "ops/ref/ref_kernels.h"
 
@@ -29,6 +29,6 @@ void fv_k_gates_grad_f32_ref(const fv_args *a, const fv_call *c)
         for (size_t h = 0; h < heads; h++)
             sum += x[h];
         for (size_t h = 0; h < heads; h++)
-            y[h] = x[h] - g[h] * sum;
+            y[h] = x[h] - g[h] * (sum / a->f[0]);
     }
 }
