@@ -193,7 +193,7 @@ static fovea_status launch_function(struct cuda_queue *q, fv_cuda_bound *b, CUfu
     const char *name = b->step.base.l.kernel->name;
     const CUresult error =
         fv_cuda.cuLaunchKernel(function, (unsigned)count[0], (unsigned)count[1], (unsigned)count[2],
-                               b->step.group, 1, 1, b->dynamic, q->compute, b->parameter, NULL);
+                               b->step.group, 1, 1, 0, q->compute, b->parameter, NULL);
     if (error == CUDA_SUCCESS)
         return FOVEA_OK;
     return q->recording ? fv_cuda_fail(error, "cuLaunchKernel", name)
