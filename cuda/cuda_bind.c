@@ -26,39 +26,6 @@ fovea_status fv_cuda_write(fv_device *d, CUdeviceptr to, const void *src, uint64
 
 /* ---- the kernel ---- */
 
-/* Under the device's lock: another thread's step may have the same function, and want more. */
-static fovea_status raise_dynamic(const fv_cuda_bound *b)
-{
-    const char *name = b->step.base.l.kernel->name;
-    int now;
-    FV_CUDA_TRY(name, cuFuncGetAttribute,
-                (&now, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, b->function));
-    if (b->dynamic > (uint32_t)now)
-        FV_CUDA_TRY(
-            name, cuFuncSetAttribute,
-            (b->function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)b->dynamic));
-    return FOVEA_OK;
-}
-
-/* Local memory beside what the kernel declares, of which a function may have more when told so. */
-static fovea_status allow_dynamic(fv_cuda_bound *b, fv_device *d, uint32_t group)
-{
-    const fv_launch *l = &b->step.base.l;
-    int declared;
-    if (!b->step.code->dynamic)
-        return FOVEA_OK;
-    b->dynamic = b->step.code->dynamic(l, group);
-    FV_CUDA_TRY(l->kernel->name, cuFuncGetAttribute,
-                (&declared, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, b->function));
-    if ((uint64_t)declared + b->dynamic > d->limits.local_dynamic)
-        return fv_fail(FOVEA_ENOTSUP, "kernel %s: %u bytes of local memory, the device has %u",
-                       l->kernel->name, b->dynamic + (uint32_t)declared, d->limits.local_dynamic);
-    pthread_mutex_lock(&d->lock);
-    const fovea_status status = raise_dynamic(b);
-    pthread_mutex_unlock(&d->lock);
-    return status;
-}
-
 /* What runs ahead of the kernel, in work-groups of its size. */
 static fovea_status find_ahead(fv_cuda_bound *b, fv_device *d)
 {
@@ -81,7 +48,7 @@ static fovea_status find_kernel(fv_cuda_bound *b, fv_device *d)
         uint32_t limit;
         FV_TRY(fv_cuda_step_kernel(&b->function, &limit, d, &s->base.l, s->code->entry, s->group));
         if (limit >= s->group || s->group == 1)
-            return allow_dynamic(b, d, s->group);
+            return FOVEA_OK;
         if (s->base.l.kernel->needs & FV_NEED_CUDA_MMA)
             break; /* its tiles are laid out for that many warps */
     }

@@ -17,8 +17,7 @@
 /* What a device says of itself. */
 typedef struct fv_cuda_limits {
     uint64_t memory;
-    uint32_t local;         /* bytes that a work-group may declare */
-    uint32_t local_dynamic; /* that it may ask for */
+    uint32_t local;        /* bytes of local memory that a work-group may declare */
     uint32_t units, group;  /* work-items of a work-group */
     uint32_t arch;          /* 87: sm_87 */
     bool integrated;        /* its memory is the host's */
@@ -50,8 +49,7 @@ typedef struct fv_cuda_bound {
     uint64_t serial;                           /* no two steps have the same */
     CUfunction function, ahead[FV_GPU_PASSES]; /* NULL: no more */
     CUdeviceptr table;
-    uint32_t dynamic; /* bytes of local memory that every call asks for */
-    void *own;        /* fv_gpu_code.prepare's */
+    void *own; /* fv_gpu_code.prepare's */
     /* As prelude.cl has them. */
     struct {
         CUdeviceptr base[FV_OPERANDS];

@@ -23,7 +23,6 @@ void fv_cuda_read_limits(CUdevice device, fv_cuda_limits *out)
     *out = (fv_cuda_limits){
         .memory = memory,
         .local = attribute(device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK),
-        .local_dynamic = attribute(device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN),
         .units = attribute(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT),
         .group = attribute(device, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK),
         .arch = 10 * attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) +
@@ -32,8 +31,6 @@ void fv_cuda_read_limits(CUdevice device, fv_cuda_limits *out)
                       attribute(device, CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY),
         .watched = attribute(device, CU_DEVICE_ATTRIBUTE_KERNEL_EXEC_TIMEOUT),
     };
-    if (out->local_dynamic < out->local)
-        out->local_dynamic = out->local;
 }
 
 void fv_cuda_device_name(int index, char *out, size_t size)

@@ -2,9 +2,9 @@
  * computing and downloads.
  *
  * The caller's matrices are moved by memory of the host's that cannot be paged out. Where host and
- * device share their memory nothing is moved further: kernels read inputs from that memory and
- * write outputs to it. (Everything else lies in memory of the device's also there: what of the
- * host's the device reads it does not keep in its caches.)
+ * device share their memory kernels write outputs to it, each number once. Inputs are copied to
+ * memory of the device's also there, as everything else lies there: what of the host's a device
+ * reads it does not keep in its caches, and kernels read the pixels of a picture several times.
  *
  * What a frame computes is recorded before the first one, once for each that may be in flight, and
  * replayed with one call.
@@ -38,17 +38,23 @@ static struct cuda_queue *cuda_queue_of(fv_queue *q)
 
 /* ---- open ---- */
 
+/* Whether kernels use the host's memory itself. */
+static bool is_mapped(const fv_device *d, const fv_slot *slot)
+{
+    return d->limits.integrated && slot->output;
+}
+
 static fovea_status make_external(fv_gpu_external *e, const fv_device *d, const fv_slot *slot)
 {
     const uint64_t size = fv_gpu_slot_bytes(slot);
     const char *what = slot->output ? "an output" : "an input";
-    const unsigned shared = d->limits.integrated ? CU_MEMHOSTALLOC_DEVICEMAP : 0;
+    const unsigned shared = is_mapped(d, slot) ? CU_MEMHOSTALLOC_DEVICEMAP : 0;
     void *staging;
     CUdeviceptr buffer = 0;
     FV_CUDA_TRY(what, cuMemHostAlloc,
                 (&staging, (size_t)(size ? size : 1), CU_MEMHOSTALLOC_PORTABLE | shared));
     e->staging = staging;
-    if (d->limits.integrated)
+    if (is_mapped(d, slot))
         FV_CUDA_TRY(what, cuMemHostGetDevicePointer, (&buffer, staging, 0));
     else
         FV_TRY(fv_cuda_alloc(&buffer, size, what));
@@ -130,7 +136,7 @@ static void release_frame(struct cuda_queue *q, uint32_t number)
             fv_cuda.cuEventDestroy(events[i]);
     for (uint32_t i = 0; q->base.frame[number].external && i < q->base.slots; i++) {
         const fv_gpu_external *e = &q->base.frame[number].external[i];
-        if (e->buffer && !q->base.device->limits.integrated)
+        if (e->buffer && !is_mapped(q->base.device, &q->base.slot[i]))
             fv_cuda.cuMemFree(e->buffer);
         if (e->staging)
             fv_cuda.cuMemFreeHost(e->staging);
@@ -193,7 +199,7 @@ static fovea_status launch_function(struct cuda_queue *q, fv_cuda_bound *b, CUfu
     const char *name = b->step.base.l.kernel->name;
     const CUresult error =
         fv_cuda.cuLaunchKernel(function, (unsigned)count[0], (unsigned)count[1], (unsigned)count[2],
-                               b->step.group, 1, 1, b->dynamic, q->compute, b->parameter, NULL);
+                               b->step.group, 1, 1, 0, q->compute, b->parameter, NULL);
     if (error == CUDA_SUCCESS)
         return FOVEA_OK;
     return q->recording ? fv_cuda_fail(error, "cuLaunchKernel", name)
@@ -227,17 +233,16 @@ static fovea_status dispatch(fv_queue *base, fv_gpu_step *step, const fv_gpu_dis
 static fovea_status upload(fv_queue *base, uint32_t slot, uint32_t rows)
 {
     const fv_gpu_external *e = &base->frame[base->now].external[slot];
-    if (!base->device->limits.integrated)
-        FV_CUDA_RUN(base->device, "an input", cuMemcpyHtoDAsync,
-                    (e->buffer, e->staging, (size_t)(base->slot[slot].row_bytes * rows),
-                     cuda_queue_of(base)->up));
+    FV_CUDA_RUN(base->device, "an input", cuMemcpyHtoDAsync,
+                (e->buffer, e->staging, (size_t)(base->slot[slot].row_bytes * rows),
+                 cuda_queue_of(base)->up));
     return FOVEA_OK;
 }
 
 static fovea_status download(fv_queue *base, uint32_t slot, uint32_t rows)
 {
     const fv_gpu_external *e = &base->frame[base->now].external[slot];
-    if (!base->device->limits.integrated)
+    if (!is_mapped(base->device, &base->slot[slot]))
         FV_CUDA_RUN(base->device, "an output", cuMemcpyDtoHAsync,
                     (e->staging, e->buffer, (size_t)(base->slot[slot].row_bytes * rows),
                      cuda_queue_of(base)->down));

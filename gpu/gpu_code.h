@@ -58,9 +58,6 @@ typedef struct fv_gpu_code {
     uint32_t group;
     /* Bytes of local memory for work-groups of `group` work-items; NULL: none. */
     uint32_t (*local)(const fv_launch *l, uint32_t group);
-    /* CUDA: bytes of it that are not declared in the kernel but asked for with every call, which
-     * may be more than the 48 KB that can be declared (`local` NULL); NULL: none. */
-    uint32_t (*dynamic)(const fv_launch *l, uint32_t group);
     /* Macros beside those that prelude.cl names: those that are always the same, as compiler
      * options
      * (" -DFV_STAGE=1"), and those that depend on the step; NULL: none. */

@@ -146,9 +146,6 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
     case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK:
         *value = emulated_shared() < 48 << 10 ? (int)emulated_shared() : 48 << 10;
         break;
-    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:
-        *value = (int)emulated_shared();
-        break;
     case CU_DEVICE_ATTRIBUTE_CLOCK_RATE:
         *value = 1000000; /* kHz */
         break;

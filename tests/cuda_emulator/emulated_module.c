@@ -179,8 +179,7 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule m, const char *name)
         *f = (struct CUfunc_st){.entry = entry,
                                 .link = m->ptx ? &no_link : m->link,
                                 .room = m->ptx ? &no_room : m->room};
-    if (!f->dynamic)
-        f->dynamic = variables(f) < PLAIN_SHARED ? (int)(PLAIN_SHARED - variables(f)) : 0;
+    f->dynamic = variables(f) < PLAIN_SHARED ? (int)(PLAIN_SHARED - variables(f)) : 0;
     *function = f;
     pthread_mutex_unlock(&hostile_lock);
     return variables(f) <= PLAIN_SHARED + OF_OTHERS ? CUDA_SUCCESS : CUDA_ERROR_NO_BINARY_FOR_GPU;
@@ -195,26 +194,10 @@ CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfuncti
         if (*value > hostile_lie(EMULATED_LIE_group, EMULATED_THREADS))
             *value = (int)hostile_lie(EMULATED_LIE_group, EMULATED_THREADS);
         return CUDA_SUCCESS;
-    case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES:
-        *value = (int)variables(f);
-        return CUDA_SUCCESS;
-    case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
-        *value = f->dynamic;
-        return CUDA_SUCCESS;
     default:
         fprintf(stderr, "emulated CUDA: function attribute %d is not known here\n", (int)attribute);
         return CUDA_ERROR_INVALID_VALUE;
     }
-}
-
-CUresult cuFuncSetAttribute(CUfunction f, CUfunction_attribute attribute, int value)
-{
-    ENTER(cuFuncSetAttribute);
-    if ((int)attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES || value < 0 ||
-        value + variables(f) > emulated_shared())
-        return CUDA_ERROR_INVALID_VALUE;
-    f->dynamic = value;
-    return CUDA_SUCCESS;
 }
 
 CUresult cuFuncLoad(CUfunction f)

@@ -539,6 +539,30 @@ static void steady(void **state)
     hostile.set("unified", LONG_MIN);
 }
 
+/* Where host and device share their memory, kernels write outputs to the host's; what they read is
+ * copied, as a device does not cache what it reads there. */
+static void shared_memory(void **state)
+{
+    (void)state;
+    if (!hostile.cuda)
+        skip();
+    for (int unified = 0; unified < 2; unified++) {
+        size_t values;
+        hostile.set("unified", unified);
+        fovea_device *device = open_device(0);
+        fovea_plan *plan = plan_on(device, "linear:elu1");
+        const long in = hostile.counted("cuMemcpyHtoDAsync"),
+                   out = hostile.counted("cuMemcpyDtoHAsync");
+        free(fixture_run(plan, &values));
+        assert_int_equal(hostile.counted("cuMemcpyHtoDAsync") - in, 1);
+        assert_int_equal(hostile.counted("cuMemcpyDtoHAsync") - out, !unified);
+        fovea_plan_free(plan);
+        fovea_device_close(device);
+        hostile.set(NULL, 0);
+        nothing_left();
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -552,6 +576,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(arguments),
         cmocka_unit_test(timestamps),
         cmocka_unit_test(graphs),
+        cmocka_unit_test(shared_memory),
         cmocka_unit_test(streams_in_any_order),
         cmocka_unit_test(first_frames),
         cmocka_unit_test(steady),
