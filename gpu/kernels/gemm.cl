@@ -79,23 +79,44 @@
 #if FV_EPI & FV_EPI_SWIGLU
 #define FV_VALUES(x) FV_EVEN(x)
 #define FV_GATES(x) FV_ODD(x)
+#define FV_GATE(x, i) FV_NUMBER(FV_ODD(x), i)
 #else
 #define FV_VALUES(x) (x)
 #define FV_GATES(x) 0.f
+#define FV_GATE(x, i) 0.f
 #endif
+
+/* Number i of 2, 4, 8 or 16, where i is known only at run time. Chosen by
+ * halves: an array with such an index would stay in memory, and a kernel's stack costs it even
+ * where it is never used. */
+static inline float fv_number2(float2 x, uint i)
+{
+    return i & 1 ? x.s1 : x.s0;
+}
+static inline float fv_number4(float4 x, uint i)
+{
+    return fv_number2(i & 2 ? x.hi : x.lo, i);
+}
+static inline float fv_number8(float8 x, uint i)
+{
+    return fv_number4(i & 4 ? x.hi : x.lo, i);
+}
+static inline float fv_number16(float16 x, uint i)
+{
+    return fv_number8(i & 8 ? x.hi : x.lo, i);
+}
+#define FV_NUMBER(x, i) FV_CAT(fv_number, FV_OW)(x, i)
 
 /* A row of a tile: FV_TN sums of packed columns from `col` on. */
 #define FV_FINISH_ROW(x, r, col)                                                                   \
     do {                                                                                           \
+        const FV_V sums_ = (x);                                                                    \
         const uint n_ = FV_PAIRS ? (col) / 2 : (col);                                              \
         if (n_ + FV_OW <= dim.s1) {                                                                \
-            FV_FINISH(FV_OW, FV_VALUES(x), FV_GATES(x), r, n_);                                    \
+            FV_FINISH(FV_OW, FV_VALUES(sums_), FV_GATES(sums_), r, n_);                            \
         } else {                                                                                   \
-            float part_[FV_TN];                                                                    \
-            FV_CAT(vstore, FV_TN)(x, 0, part_);                                                    \
             for (uint j_ = 0; n_ + j_ < dim.s1; j_++)                                              \
-                FV_FINISH(1, part_[FV_PAIRS ? 2 * j_ : j_], part_[FV_PAIRS ? 2 * j_ + 1 : j_], r,  \
-                          n_ + j_);                                                                \
+                FV_FINISH(1, FV_NUMBER(FV_VALUES(sums_), j_), FV_GATE(sums_, j_), r, n_ + j_);     \
         }                                                                                          \
     } while (0)
 
@@ -126,6 +147,7 @@ typedef int fv_scale; /* none */
 typedef uint fv_factor;
 typedef global const uint *fv_weight;
 #define FV_F4 uint4
+#define FV_F8 uint8
 #define FV_SUM1 int
 #define FV_SUM FV_CAT(int, FV_TN)
 #define FV_STEPS (16 * FV_ROW_RUNS)
@@ -175,6 +197,7 @@ static inline fv_bytes fv_bytes_of(FV_CAT(uint, FV_TN) words)
 typedef float fv_factor;
 typedef global const FV_CELL(1) *fv_weight;
 #define FV_F4 float4
+#define FV_F8 float8
 #define FV_SUM1 float
 #define FV_SUM FV_V
 #define FV_STEPS dim.s2
@@ -213,36 +236,50 @@ typedef FV_V fv_scale;
 /* ---- where A comes from ---- */
 
 /* The sum over k goes over FV_TAPS runs of FV_DEPTH steps that lie together in A: the taps of a
- * window, or the one row. */
+ * window, FV_SIDE in a line, or the one row. */
 #if FV_CONV
-#define FV_TAPS (dim.s3 * dim.s3)
+#define FV_SIDE dim.s3
 #define FV_DEPTH dim.s6
 #else
-#define FV_TAPS 1
+#define FV_SIDE 1
 #define FV_DEPTH FV_STEPS
 #endif
+#define FV_TAPS (FV_SIDE * FV_SIDE)
 
-/* Elements of a call's row r at the beginning of a run; NULL: zeros. */
+/* Elements of a call's row from the beginning of a run on; NULL: zeros. */
 #if FV_I8
 typedef global const uint *fv_source;
 #else
 typedef global const FV_CELL(0) *fv_source;
 #endif
+
+/* Where a call's row r is, found once: divisions take long. Then its run of tap (kx, ky). */
 #if FV_CONV
-#define FV_RUN(r, tap)                                                                             \
-    fv_window(base0 + at0.x, at0.y, row0 + (r), (tap) / dim.s3, (tap) % dim.s3, dim, u)
-static inline fv_source fv_window(fv_source in, uint ld, uint pixel, uint ky, uint kx, uint8 dim,
-                                  uint4 u)
+typedef struct fv_place {
+    int x, y; /* of the window's first tap, which may be outside */
+} fv_place;
+static inline fv_place fv_place_of(uint pixel, uint8 dim, uint4 u)
 {
-    const int y = (int)(pixel / u.s2 * dim.s4 + ky) - (int)dim.s5;
-    const int x = (int)(pixel % u.s2 * dim.s4 + kx) - (int)dim.s5;
+    const uint y = pixel / u.s2, x = pixel - y * u.s2;
+    const fv_place out = {(int)(x * dim.s4) - (int)dim.s5, (int)(y * dim.s4) - (int)dim.s5};
+    return out;
+}
+static inline fv_source fv_window(fv_source in, uint ld, int x, int y, uint4 u)
+{
     const bool inside = y >= 0 && y < (int)u.s1 && x >= 0 && x < (int)u.s0;
     return inside ? in + ((size_t)y * u.s0 + x) * ld : 0;
 }
-#elif FV_I8
-#define FV_RUN(r, tap) (table + (size_t)(r)*FV_STEPS)
+#define FV_PLACE(r) fv_place_of(row0 + (r), dim, u)
+#define FV_RUN(place, kx, ky)                                                                      \
+    fv_window(base0 + at0.x, at0.y, (place).x + (int)(kx), (place).y + (int)(ky), u)
 #else
-#define FV_RUN(r, tap) FV_AT(0, r)
+typedef fv_source fv_place;
+#if FV_I8
+#define FV_PLACE(r) (table + (size_t)(r)*FV_STEPS)
+#else
+#define FV_PLACE(r) FV_AT(0, r)
+#endif
+#define FV_RUN(place, kx, ky) (place)
 #endif
 
 /* One, four or sixteen steps of a run; the window's outside is zero. */
@@ -259,13 +296,6 @@ static inline fv_source fv_window(fv_source in, uint ld, uint pixel, uint ky, ui
 #define FV_A4(p, k) FV_GET4(0, (p) + (k))
 #define FV_A16(p, k) FV_GET16(0, (p) + (k))
 #endif
-
-/* Step k of all of row r. */
-#define FV_FETCH(r, k) fv_step(FV_RUN(r, (k) / FV_DEPTH), (k) % FV_DEPTH)
-static inline fv_factor fv_step(fv_source p, uint k)
-{
-    return FV_A1(p, k);
-}
 
 /* ---- direct, half ---- */
 
@@ -346,8 +376,8 @@ FV_KERNEL void product(FV_ARGS)
     FV_EACH(i)
         acc[i] = (FV_SUM)(0);
     for (uint tap = 0; tap < FV_TAPS; tap++) {
-        FV_EACH(i)
-            run[i] = FV_RUN(min(row + i, rows - 1), tap);
+        FV_EACH(i) /* places would be in registers, which are short here */
+            run[i] = FV_RUN(FV_PLACE(min(row + i, rows - 1)), tap % FV_SIDE, tap / FV_SIDE);
         fv_add_run(acc, run, &w, FV_SCALE(FV_TN, col), FV_DEPTH);
     }
     FV_EACH(i)
@@ -362,49 +392,110 @@ FV_KERNEL void product(FV_ARGS)
 #define FV_BK 16                         /* steps of k that are staged at a time */
 #define FV_BM (FV_GROUP / FV_LN * FV_TM) /* rows and columns of a work-group */
 #define FV_BN (FV_LN * FV_TN)
-#define FV_PITCH (FV_BM + 1) /* spreads a row's steps over the banks */
+/* From step to step of the staged rows: begins fours, and spreads them over the banks. */
+#define FV_PITCH ((FV_BM + 3) / 4 * 4 + 4)
+#define FV_FOURS (FV_BM * FV_BK / 4)                     /* of steps, of all rows */
+#define FV_STAGED ((FV_FOURS + FV_GROUP - 1) / FV_GROUP) /* of them, by a work-item */
+
+/* A step of the sum: its tap, and the step in that one's run. */
+typedef struct fv_step {
+    uint kx, ky, k;
+} fv_step;
+
+static inline fv_step fv_forward(fv_step at, uint steps, uint8 dim)
+{
+    at.k += steps;
+    for (; FV_CONV && at.k >= dim.s6; at.k -= dim.s6)
+        if (++at.kx == dim.s3) {
+            at.kx = 0;
+            at.ky++;
+        }
+    return at;
+}
+
+/* Number i of a row's, from a step on, `left` steps before the end. */
+#define FV_A_NEXT(i)                                                                               \
+    do {                                                                                           \
+        x.s##i = left > i ? FV_A1(FV_RUN(place[j], at.kx, at.ky), at.k) : 0;                       \
+        at = fv_forward(at, 1, dim);                                                               \
+    } while (0)
+
+/* FV_TN numbers in fours. */
+#if FV_TN == 4
+#define FV_OF_FOURS(p) (p)[0]
+#elif FV_TN == 8
+#define FV_OF_FOURS(p) FV_VEC(FV_F8)((p)[0], (p)[1])
+#endif
+
+#define FV_ADD_ROW(i, a) acc[i] = FV_ADD(a, w, acc[i])
+#define FV_ADD_ROWS(i)                                                                             \
+    do {                                                                                           \
+        const FV_F4 a_ = as[(k * FV_PITCH + m + (i)) / 4];                                         \
+        FV_ADD_ROW(i, a_.s0);                                                                      \
+        FV_ADD_ROW((i) + 1, a_.s1);                                                                \
+        FV_ADD_ROW((i) + 2, a_.s2);                                                                \
+        FV_ADD_ROW((i) + 3, a_.s3);                                                                \
+    } while (0)
 
 FV_KERNEL void product(FV_ARGS)
 {
-    FV_SHARED fv_factor as[FV_BK * FV_PITCH];
-    FV_SHARED fv_factor ws[FV_BK * FV_BN];
+    /* Declared as fours, so that fours are aligned. */
+    FV_SHARED FV_F4 as[FV_BK * FV_PITCH / 4];
+    FV_SHARED FV_F4 ws[FV_BK * FV_BN / 4];
     const uint lane = get_local_id(0), m = lane / FV_LN * FV_TM, n = lane % FV_LN * FV_TN;
     const uint row = get_group_id(0) * FV_BM, col = get_group_id(1) * FV_BN;
     FV_SUM acc[FV_TM];
+    fv_place place[FV_STAGED];
+    fv_step front = {0, 0, 0};
     FV_EACH(i)
         acc[i] = (FV_SUM)(0);
+    FV_TIMES(j, FV_STAGED)
+        place[j] = FV_PLACE(min(row + (lane + j * FV_GROUP) / (FV_BK / 4), rows - 1));
     for (uint k0 = 0; k0 < FV_STEPS; k0 += FV_BK) {
         FV_BARRIER();
-        for (uint i = lane; i < FV_BM * FV_BK / 4; i += FV_GROUP) {
-            const uint r = i / (FV_BK / 4), k = i % (FV_BK / 4) * 4;
-            const uint from = min(row + r, rows - 1), step = k0 + k, left = FV_STEPS - step;
+        FV_TIMES(j, FV_STAGED) {
+            const uint four = lane + j * FV_GROUP, r = four / (FV_BK / 4),
+                       k = four % (FV_BK / 4) * 4;
+            const uint left = FV_STEPS - min(k0 + k, FV_STEPS);
+            fv_step at = fv_forward(front, k, dim);
+            local fv_factor *to = (local fv_factor *)as + k * FV_PITCH + r;
             FV_F4 x = (FV_F4)(0);
-            if (step < FV_STEPS) {
-                if (left >= 4 && FV_DEPTH % 4 == 0)
-                    x = FV_A4(FV_RUN(from, step / FV_DEPTH), step % FV_DEPTH);
-                else
-                    x = FV_VEC(FV_F4)(FV_FETCH(from, step), left > 1 ? FV_FETCH(from, step + 1) : 0,
-                                      left > 2 ? FV_FETCH(from, step + 2) : 0,
-                                      left > 3 ? FV_FETCH(from, step + 3) : 0);
+            if (left >= 4 && FV_DEPTH % 4 == 0) {
+                x = FV_A4(FV_RUN(place[j], at.kx, at.ky), at.k);
+            } else {
+                FV_A_NEXT(0);
+                FV_A_NEXT(1);
+                FV_A_NEXT(2);
+                FV_A_NEXT(3);
             }
-            as[k * FV_PITCH + r] = x.s0;
-            as[(k + 1) * FV_PITCH + r] = x.s1;
-            as[(k + 2) * FV_PITCH + r] = x.s2;
-            as[(k + 3) * FV_PITCH + r] = x.s3;
+            if (four < FV_FOURS) {
+                to[0] = x.s0;
+                to[FV_PITCH] = x.s1;
+                to[2 * FV_PITCH] = x.s2;
+                to[3 * FV_PITCH] = x.s3;
+            }
         }
         for (uint i = lane; i < FV_BN * FV_BK / 4; i += FV_GROUP) {
             const uint k = i / (FV_BN / 4), c = i % (FV_BN / 4) * 4;
             const bool inside = col + c < FV_COLS && k0 + k < FV_STEPS;
-            vstore4(inside ? FV_GET_W(4, FV_COLUMN(col + c) + (size_t)(k0 + k) * FV_PANEL,
+            ws[i] = inside ? FV_GET_W(4, FV_COLUMN(col + c) + (size_t)(k0 + k) * FV_PANEL,
                                       FV_SCALE(4, col + c))
-                           : (FV_F4)(0),
-                    0, ws + k * FV_BN + c);
+                           : (FV_F4)(0);
         }
+        front = fv_forward(front, FV_BK, dim);
         FV_BARRIER();
         for (uint k = 0; k < FV_BK; k++) {
-            const FV_W w = FV_TO_W(FV_CAT(vload, FV_TN)(0, ws + k * FV_BN + n));
+            local const FV_F4 *w4 = ws + (k * FV_BN + n) / 4;
+            const FV_W w = FV_TO_W(FV_OF_FOURS(w4));
+#if FV_TM == 8
+            FV_ADD_ROWS(0);
+            FV_ADD_ROWS(4);
+#elif FV_TM == 4
+            FV_ADD_ROWS(0);
+#else
             FV_EACH(i)
-                acc[i] = FV_ADD(as[k * FV_PITCH + m + i], w, acc[i]);
+                FV_ADD_ROW(i, ((local const fv_factor *)as)[k * FV_PITCH + m + i]);
+#endif
         }
     }
     if (col + n >= FV_COLS)
@@ -429,10 +520,13 @@ FV_KERNEL void product(FV_ARGS)
     FV_SUM acc[FV_TM];
     FV_EACH(i)
         acc[i] = (FV_SUM)(0);
+    fv_place place[FV_TM];
+    FV_EACH(i)
+        place[i] = FV_PLACE(min(row + i, rows - 1));
     for (uint tap = 0; tap < FV_TAPS && wanted; tap++) {
         fv_source run[FV_TM];
         FV_EACH(i)
-            run[i] = FV_RUN(min(row + i, rows - 1), tap);
+            run[i] = FV_RUN(place[i], tap % FV_SIDE, tap / FV_SIDE);
         for (uint k = part; k < FV_DEPTH; k += FV_LK) {
             const FV_W w =
                 FV_TO_W(FV_GET_W(FV_TN, FV_COLUMN(col) + (size_t)(tap * FV_DEPTH + k) * FV_PANEL,
@@ -489,7 +583,8 @@ FV_KERNEL void product(FV_ARGS)
         for (uint k0 = 0; k0 < FV_DEPTH; k0 += FV_BLOCK) {
             const uint n = min((uint)FV_BLOCK, FV_DEPTH - k0);
             for (uint i = 0; i < FV_TM; i++) {
-                const fv_source from = FV_RUN(min(row + i, rows - 1), tap);
+                const fv_source from =
+                    FV_RUN(FV_PLACE(min(row + i, rows - 1)), tap % FV_SIDE, tap / FV_SIDE);
                 fv_copy(a[i], n, FV_CONV && !from ? from : from + k0);
             }
             for (uint k = 0; k < n; k++, w += FV_PANEL) {

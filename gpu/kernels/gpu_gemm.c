@@ -156,12 +156,14 @@ static void cover_product(const fv_launch *l, uint32_t rows, uint32_t height, ui
     }                                                                                              \
     CODE(gemm_##name, name, items, rows_align, {NULL})
 
-/* Of `tile`: the steps of k that gemm.cl stages at a time, of rows and columns. */
+/* Of `tile`: the steps of k that gemm.cl stages at a time, of rows, at its FV_PITCH, and columns.
+ */
 static uint32_t local_tile(const fv_launch *l, uint32_t group)
 {
     enum { STEPS = 16, WIDTH = 64 };
     const struct tile t = tile_of(l, group, WIDTH);
-    return STEPS * (t.down * t.rows + 1 + t.across * t.cols) * (uint32_t)sizeof(float);
+    const uint32_t pitch = fv_round_up(t.down * t.rows, 4) + 4;
+    return STEPS * (pitch + t.across * t.cols) * (uint32_t)sizeof(float);
 }
 
 static uint32_t local_thin(const fv_launch *l, uint32_t group)
