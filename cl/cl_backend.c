@@ -52,12 +52,26 @@ static void close_device(fv_device *d)
     fv_mem_free(d);
 }
 
+/* cl_qcom_perf_hint, as Qualcomm's header has it */
+#define CL_CONTEXT_PERF_HINT_QCOM 0x40C2
+#define CL_PERF_HINT_HIGH_QCOM 0x40C3
+
+/* `hint`: asks for high clocks while something runs, which else come only after some frames. */
+static cl_context make_context(const fv_device *d, bool hint, cl_int *error)
+{
+    const cl_context_properties properties[] = {
+        CL_CONTEXT_PLATFORM, (cl_context_properties)d->place.platform,
+        hint ? CL_CONTEXT_PERF_HINT_QCOM : 0, CL_PERF_HINT_HIGH_QCOM, 0};
+    return fv_cl.clCreateContext(properties, 1, &d->place.device, NULL, NULL, error);
+}
+
 static fovea_status start(fv_device *d)
 {
-    const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM,
-                                                (cl_context_properties)d->place.platform, 0};
+    const bool hint = fv_cl_has_extension(&d->place, "cl_qcom_perf_hint");
     cl_int error;
-    cl_context context = fv_cl.clCreateContext(properties, 1, &d->place.device, NULL, NULL, &error);
+    cl_context context = make_context(d, hint, &error);
+    if (hint && error != CL_SUCCESS)
+        context = make_context(d, false, &error);
     if (error != CL_SUCCESS)
         return fv_cl_fail(error, "clCreateContext", NULL);
     d->context = context;
@@ -77,6 +91,7 @@ static fovea_status start_and_probe(fv_device *d)
     stop(d);
     d->lost = false;
     d->features = d->limits.vectors ? FV_NEED_CL_CPU : 0;
+    d->recorder.by = FV_CL_NO_RECORDS;
     fv_gpu_add_quirk(d->quirks, "crashed when probed: its core features are used");
     return start(d);
 }
@@ -135,6 +150,10 @@ static void describe_device(const fv_device *d, fovea_device_info *out)
         if (d->features & names[i].need)
             snprintf(out->features + used, sizeof out->features - used, "%s", names[i].text);
     }
+    const size_t used = strlen(out->features);
+    if (d->recorder.by)
+        snprintf(out->features + used, sizeof out->features - used, ", %s",
+                 fv_cl_recorder_name(&d->recorder));
 }
 
 static void limits(const fv_device *d, fv_limits *out)
@@ -279,6 +298,7 @@ const fv_backend fv_backend_cl = {
     .unbind = fv_cl_unbind,
     .queue_open = fv_cl_queue_open,
     .queue_close = fv_gpu_queue_close,
+    .prepare = fv_cl_prepare,
     .upload = fv_gpu_upload,
     .submit = fv_gpu_submit,
     .download = fv_gpu_download,

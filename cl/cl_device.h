@@ -9,6 +9,7 @@
 #include <stdbool.h>
 
 #include "cl/cl_loader.h"
+#include "cl/cl_record.h"
 #include "gpu/gpu_store.h"
 
 enum {
@@ -35,6 +36,7 @@ struct fv_device {
     cl_command_queue service; /* between frames */
     cl_mem nothing;           /* in place of absent operands */
     fv_cl_limits limits;
+    fv_cl_recorder recorder;
     uint32_t features; /* enum fv_need */
     char quirks[FV_GPU_QUIRKS];
     double dispatch; /* approximate limit of a dispatch in seconds; 0: dispatches are never cut */
@@ -161,5 +163,6 @@ fovea_status fv_cl_queue_open(fv_device *d, uint64_t scratch, const fv_slot *slo
                               uint32_t phases, fv_queue **out);
 fovea_status fv_cl_queue_trace(fv_queue *q, fv_trace *t);
 fovea_status fv_cl_queue_timed(fv_queue *q, bool wanted);
+fovea_status fv_cl_prepare(fv_queue *q, const fv_sweep *s, uint32_t count, uint32_t rows);
 
 #endif

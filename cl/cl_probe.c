@@ -8,7 +8,7 @@
 #include "platform/os/os_machine.h"
 
 enum { ITEMS = FV_CL_PROBE_ITEMS };
-enum { HALF = 1, SUBGROUPS, DOT, LOCAL, TURNS = 6 }; /* FV_PROBE_* of probe.cl */
+enum { HALF = 1, SUBGROUPS, DOT, LOCAL, TURNS = 6, RECORD = 8 }; /* FV_PROBE_* of probe.cl */
 
 /* ---- one small run ---- */
 
@@ -142,6 +142,93 @@ static bool does(fv_device *d, int which, const char *standard,
     return false;
 }
 
+/* ---- recorded kernels ---- */
+
+/* Two runs of `probe`, which doubles numbers and adds to them. */
+static fovea_status record(fv_cl_recording *r, fv_device *d, cl_kernel k, cl_mem buffer,
+                           size_t group)
+{
+    const size_t items[3] = {group, 1, 1};
+    FV_TRY(fv_cl_probe_set(k, 0, sizeof buffer, &buffer));
+    for (int i = 1; i <= 2; i++) {
+        const float add = (float)i;
+        FV_TRY(fv_cl_probe_set(k, 1, sizeof add, &add));
+        FV_TRY(fv_cl_record_dispatch(r, d, d->service, 1, 0));
+        FV_TRY(fv_cl_record_kernel(r, d, k, items, items));
+    }
+    return fv_cl_record_end(r, d, 1);
+}
+
+static fovea_status replay(const fv_cl_recording *r, fv_device *d, cl_mem buffer, size_t group,
+                           float out[ITEMS])
+{
+    uint32_t dispatches;
+    cl_event event = NULL;
+    FV_TRY(fv_cl_replay(r, d, d->service, &dispatches));
+    if (dispatches != r->dispatches)
+        return FOVEA_ENOTSUP;
+    FV_CL_TRY("a probe", clEnqueueReadBuffer,
+              (d->service, buffer, CL_FALSE, 0, group * sizeof *out, out, 0, NULL, &event));
+    return fv_cl_finish(d, d->service, event, 0);
+}
+
+/* What was recorded is run twice, after the kernel got other arguments. */
+static fovea_status replay_twice(const fv_cl_recording *r, fv_device *d, cl_kernel k,
+                                 const cl_mem buffer[2], size_t group, float out[ITEMS])
+{
+    const float add = 100;
+    FV_TRY(fv_cl_probe_set(k, 0, sizeof buffer[1], &buffer[1]));
+    FV_TRY(fv_cl_probe_set(k, 1, sizeof add, &add));
+    FV_TRY(replay(r, d, buffer[0], group, out));
+    return replay(r, d, buffer[0], group, out);
+}
+
+static fovea_status try_recorder(fv_device *d, float out[ITEMS], size_t *n)
+{
+    static float zeros[ITEMS];
+    fv_cl_recording r = {.key = 0};
+    cl_mem buffer[2] = {NULL, NULL};
+    char options[64];
+    void *k;
+    snprintf(options, sizeof options, "-cl-std=CL1.2 -w -DFV_PROBE=%d", RECORD);
+    FV_TRY(fv_gpu_store_plain(&k, &d->store, "probe", "probe", options));
+    fovea_status status = FOVEA_OK;
+    *n = fv_cl_probe_group(d, k, ITEMS);
+    for (int i = 0; i < 2; i++)
+        FV_THEN(status, fv_cl_buffer_make(&buffer[i], d, CL_MEM_COPY_HOST_PTR, sizeof zeros, zeros,
+                                          "a probe"));
+    FV_THEN(status, record(&r, d, k, buffer[0], *n));
+    FV_THEN(status, replay_twice(&r, d, k, buffer, *n, out));
+    fv_cl_recording_free(&r, d);
+    if (!d->hung)
+        fv_cl.clReleaseKernel(k);
+    for (int i = 0; i < 2; i++)
+        fv_cl_buffer_free(d, buffer[i]);
+    return status;
+}
+
+/* A processor's queue is a list in its own memory, which recordings do not make shorter. */
+static void probe_recorder(fv_device *d)
+{
+    float out[ITEMS];
+    size_t n = 0;
+    fv_cl_recorder_find(&d->recorder, &d->place);
+    if (!d->recorder.by || d->limits.cpu || fv_cl_ready(d) != FOVEA_OK) {
+        d->recorder.by = FV_CL_NO_RECORDS;
+        return;
+    }
+    bool right = try_recorder(d, out, &n) == FOVEA_OK;
+    for (size_t i = 0; right && i < n; i++)
+        right = out[i] == 2 * (2 * (2 * (2 * 0 + 1) + 2) + 1) + 2;
+    if (!right) {
+        char quirk[64];
+        snprintf(quirk, sizeof quirk, "%s announced, but do not work",
+                 fv_cl_recorder_name(&d->recorder));
+        fv_gpu_add_quirk(d->quirks, quirk);
+        d->recorder.by = FV_CL_NO_RECORDS;
+    }
+}
+
 /* The built-in functions came with different versions of the language. */
 static void probe_subgroups(fv_device *d)
 {
@@ -175,4 +262,5 @@ void fv_cl_probe(fv_device *d)
     if (fv_cl_has_extension(&d->place, "cl_khr_subgroups") ||
         fv_cl_has_extension(&d->place, "cl_intel_subgroups"))
         probe_subgroups(d);
+    probe_recorder(d);
 }

@@ -21,18 +21,24 @@ struct transfer {
 struct cl_frame {
     struct transfer *transfer; /* one per slot */
     cl_event begun, last;      /* markers around the computing */
+    fv_cl_recording recorded;
 };
 
 struct cl_queue {
     fv_queue base;
     struct cl_queue *next;              /* of those that were given up */
     cl_command_queue compute, up, down; /* the same where there is but one */
+    cl_command_queue plain;             /* `compute` while it is not timed */
     struct cl_frame frame[FV_GPU_FRAMES];
     cl_event *wait; /* room for one per slot */
     bool wanted;    /* times of frames, beside a trace */
     bool timed;     /* events of `compute` have timestamps */
     bool clockless; /* which were none */
     bool unsure;    /* true if some submitted work may still be running */
+    /* Of the frame that is being enqueued: where dispatches are recorded, NULL: they run; and how
+     * many have been replayed, which are not enqueued again. */
+    fv_cl_recording *recording;
+    uint32_t replayed;
     fv_cl_trace trace;
 };
 
@@ -167,7 +173,8 @@ static fovea_status submitted(fv_queue *base)
 static fovea_status make_queues(struct cl_queue *q)
 {
     const fv_device *d = q->base.device;
-    FV_TRY(fv_cl_queue_make(&q->compute, d, 0));
+    FV_TRY(fv_cl_queue_make(&q->plain, d, 0));
+    q->compute = q->plain;
     if (fv_cl_queue_make(&q->up, d, 0) != FOVEA_OK)
         q->up = q->compute;
     if (d->limits.unified) /* frame n is read while frame n + 1 stands in `compute` */
@@ -178,18 +185,21 @@ static fovea_status make_queues(struct cl_queue *q)
 }
 
 /* Timestamps cost some drivers (Intel's) more than the commands that have them, so that there are
- * none unless somebody asks. What stands in the old queue is still done. */
+ * none unless somebody asks: then another queue takes the place of the plain one, which stays for
+ * what was recorded for it. What stands in the old queue is still done. */
 static fovea_status set_timed(struct cl_queue *q, bool timed)
 {
-    cl_command_queue made, old = q->compute;
+    cl_command_queue next = q->plain, old = q->compute;
     if (timed == q->timed)
         return FOVEA_OK;
-    FV_TRY(fv_cl_queue_make(&made, q->base.device, timed ? CL_QUEUE_PROFILING_ENABLE : 0));
-    q->compute = made;
-    q->up = q->up == old ? made : q->up;
-    q->down = q->down == old ? made : q->down;
+    if (timed)
+        FV_TRY(fv_cl_queue_make(&next, q->base.device, CL_QUEUE_PROFILING_ENABLE));
+    q->compute = next;
+    q->up = q->up == old ? next : q->up;
+    q->down = q->down == old ? next : q->down;
     q->timed = timed;
-    fv_cl.clReleaseCommandQueue(old);
+    if (!timed)
+        fv_cl.clReleaseCommandQueue(old);
     return FOVEA_OK;
 }
 
@@ -276,6 +286,7 @@ static void release_frame(struct cl_queue *q, uint32_t number)
     const fv_device *d = q->base.device;
     struct cl_frame *f = &q->frame[number];
     drop_events(q, f);
+    fv_cl_recording_free(&f->recorded, d);
     for (uint32_t i = 0; f->transfer && i < q->base.slots; i++) {
         const cl_mem buffer = buffer_of(&q->base, number, i);
         if (f->transfer[i].mapped && !d->lost)
@@ -305,8 +316,10 @@ static bool close_queue(fv_queue *base)
             fv_cl.clReleaseCommandQueue(q->down);
         if (q->up && q->up != q->compute)
             fv_cl.clReleaseCommandQueue(q->up);
-        if (q->compute)
+        if (q->timed)
             fv_cl.clReleaseCommandQueue(q->compute);
+        if (q->plain)
+            fv_cl.clReleaseCommandQueue(q->plain);
     }
     fv_cl_trace_drop(&q->trace, base->device);
     fv_cl_trace_open(&q->trace, NULL);
@@ -392,6 +405,8 @@ static fovea_status enqueue(const struct cl_queue *q, const fv_gpu_step *s, cl_k
                             const size_t count[3], cl_event *done)
 {
     const size_t items[3] = {count[0] * s->group, count[1], count[2]}, local[3] = {s->group, 1, 1};
+    if (q->recording)
+        return fv_cl_record_kernel(q->recording, q->base.device, kernel, items, local);
     FV_CL_RUN(q->base.device, s->base.l.kernel->name, clEnqueueNDRangeKernel,
               (q->compute, kernel, 3, NULL, items, local, 0, NULL, done));
     return FOVEA_OK;
@@ -414,10 +429,28 @@ static fovea_status enqueue_all(struct cl_queue *q, const fv_cl_bound *b,
     return status;
 }
 
+static fovea_status record_dispatch(struct cl_queue *q, const fv_gpu_step *s,
+                                    const fv_gpu_dispatch *now)
+{
+    fv_device *d = q->base.device;
+    if (s->code->before)
+        return fv_fail(FOVEA_ENOTSUP, "kernel %s: another library's commands are not recorded",
+                       s->base.l.kernel->name);
+    const fv_gpu_rates rates = d->dispatch > 0 ? fv_cl_measure(d) : (fv_gpu_rates){.tried = false};
+    return fv_cl_record_dispatch(q->recording, d, q->plain, now->passes + 1,
+                                 fv_gpu_step_seconds(s, now->rows, &rates));
+}
+
 static fovea_status dispatch(fv_queue *base, fv_gpu_step *step, const fv_gpu_dispatch *now)
 {
     struct cl_queue *q = cl_queue_of(base);
     fv_cl_bound *b = (fv_cl_bound *)step;
+    if (q->replayed) {
+        q->replayed--;
+        return FOVEA_OK;
+    }
+    if (q->recording)
+        FV_TRY(record_dispatch(q, step, now));
     fv_gpu_before before = {.device = base->device, .queue = q->compute, .rows = now->rows};
     const fovea_status status = set_arguments(q, b, now, &before);
     b->set = status == FOVEA_OK;
@@ -433,8 +466,24 @@ static fovea_status dispatch(fv_queue *base, fv_gpu_step *step, const fv_gpu_dis
 
 static fovea_status flush(fv_queue *base)
 {
-    FV_CL_RUN(base->device, NULL, clFlush, (cl_queue_of(base)->compute));
+    if (!cl_queue_of(base)->recording)
+        FV_CL_RUN(base->device, NULL, clFlush, (cl_queue_of(base)->compute));
     return FOVEA_OK;
+}
+
+/* What the driver does not replay is enqueued call by call, now and from now on. */
+static fovea_status enqueue_sweeps(struct cl_queue *q, const fv_sweep *s, uint32_t count)
+{
+    fv_cl_recording *r = &q->frame[q->base.now].recorded;
+    q->replayed = 0;
+    if (!q->timed && r->key && r->key == fv_gpu_frame_key(&q->base, s, count)) {
+        FV_TRY(fv_cl_replay(r, q->base.device, q->plain, &q->replayed));
+        if (q->replayed == r->dispatches)
+            return FOVEA_OK;
+        fv_log("cl: the calls of a frame are made one by one: %s", fovea_error());
+        r->key = 0;
+    }
+    return fv_gpu_enqueue(&q->base, s, count);
 }
 
 static fovea_status compute(fv_queue *base, const fv_sweep *s, uint32_t count)
@@ -450,7 +499,7 @@ static fovea_status compute(fv_queue *base, const fv_sweep *s, uint32_t count)
             q->wait[waits++] = f->transfer[i].moved;
     FV_CL_RUN(d, NULL, clEnqueueMarkerWithWaitList,
               (q->compute, waits, waits ? q->wait : NULL, &f->begun));
-    FV_TRY(fv_gpu_enqueue(base, s, count));
+    FV_TRY(enqueue_sweeps(q, s, count));
     FV_CL_RUN(d, NULL, clEnqueueMarkerWithWaitList, (q->compute, 0, NULL, &f->last));
     return flush(base);
 }
@@ -492,6 +541,39 @@ static double complete_frame(fv_queue *base, uint32_t number)
     drop_events(q, f);
     map_inputs(q, number); /* what goes wrong shows when the next frame is handed over */
     return seconds;
+}
+
+/* ---- recorded ---- */
+
+static fovea_status record_frame(struct cl_queue *q, const fv_sweep *s, uint32_t count)
+{
+    fv_cl_recording *r = &q->frame[q->base.now].recorded;
+    const uint64_t key = fv_gpu_frame_key(&q->base, s, count);
+    if (r->key == key)
+        return FOVEA_OK;
+    fv_cl_recording_free(r, q->base.device);
+    q->recording = r;
+    q->replayed = 0;
+    const fovea_status status = fv_gpu_enqueue(&q->base, s, count);
+    q->recording = NULL;
+    FV_TRY(status);
+    return fv_cl_record_end(r, q->base.device, key);
+}
+
+fovea_status fv_cl_prepare(fv_queue *base, const fv_sweep *s, uint32_t count, uint32_t rows)
+{
+    struct cl_queue *q = cl_queue_of(base);
+    if (!base->device->recorder.by || q->timed)
+        return FOVEA_OK;
+    for (uint32_t f = 0; f < FV_GPU_FRAMES; f++) {
+        base->now = f;
+        base->frame[f].rows = rows;
+        if (record_frame(q, s, count) == FOVEA_OK)
+            continue;
+        fv_log("cl: the calls of a frame are made one by one: %s", fovea_error());
+        fv_cl_recording_free(&q->frame[f].recorded, base->device);
+    }
+    return FOVEA_OK;
 }
 
 fovea_status fv_cl_queue_trace(fv_queue *base, fv_trace *t)

@@ -159,10 +159,8 @@ static bool works(const fv_device *d)
 
 fovea_status fv_cuda_bind(fv_device *d, const fv_launch *l, fv_bound **out)
 {
-    static _Atomic uint64_t serial;
     fv_cuda_bound *b;
     FV_TRY(FV_MEM_NEW(&b, FV_MEM_PLAN, "a step"));
-    b->serial = ++serial;
     const fovea_status status = fill_bound(b, d, l);
     if (status == FOVEA_OK)
         *out = &b->step.base;

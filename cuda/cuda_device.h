@@ -46,7 +46,6 @@ struct fv_device {
 /* A step: its kernel, whose arguments are set but for those that change from call to call. */
 typedef struct fv_cuda_bound {
     fv_gpu_step step;
-    uint64_t serial;                           /* no two steps have the same */
     CUfunction function, ahead[FV_GPU_PASSES]; /* NULL: no more */
     CUdeviceptr table;
     void *own; /* fv_gpu_code.prepare's */

@@ -1,29 +1,6 @@
 /* cuda_graph.c: frames recorded once and replayed with one call. */
 #include "cuda/cuda_graph.h"
 
-/* FNV-1a, a word at a time. */
-static uint64_t mix(uint64_t h, uint64_t word)
-{
-    return (h ^ word) * UINT64_C(0x100000001b3);
-}
-
-uint64_t fv_cuda_graph_key(const fv_sweep *s, uint32_t count, uint32_t rows)
-{
-    uint32_t most = 0;
-    for (uint32_t i = 0; i < count; i++)
-        most = s[i].rows > most ? s[i].rows : most;
-    uint64_t h = mix(UINT64_C(0xcbf29ce484222325), rows < most ? rows : most);
-    for (uint32_t i = 0; i < count; i++) {
-        const uint32_t words[] = {s[i].steps, s[i].rows,  s[i].chunk, s[i].groups,  s[i].partials,
-                                  s[i].runs,  s[i].width, s[i].reach, s[i].streamed};
-        for (size_t k = 0; k < sizeof words / sizeof *words; k++)
-            h = mix(h, words[k]);
-        for (uint32_t k = 0; k < s[i].steps; k++)
-            h = mix(h, ((const fv_cuda_bound *)s[i].step[k])->serial);
-    }
-    return h;
-}
-
 CUgraphExec fv_cuda_graph_find(fv_cuda_graphs *g, uint64_t key)
 {
     for (int i = 0; i < FV_CUDA_GRAPHS; i++)

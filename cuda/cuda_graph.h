@@ -15,9 +15,7 @@ typedef struct fv_cuda_graphs {
     uint64_t uses;
 } fv_cuda_graphs;
 
-/* Key of the work of a frame; `rows`: the maximum. */
-uint64_t fv_cuda_graph_key(const fv_sweep *s, uint32_t count, uint32_t rows);
-/* The graph of that key, or NULL. */
+/* The graph of that fv_gpu_frame_key, or NULL. */
 CUgraphExec fv_cuda_graph_find(fv_cuda_graphs *g, uint64_t key);
 /* Begins to record what is enqueued on the stream; EDEVICE where the driver does not. */
 fovea_status fv_cuda_graph_begin(CUstream stream);

@@ -261,7 +261,7 @@ static fovea_status compute(fv_queue *base, const fv_sweep *s, uint32_t count)
     struct cuda_queue *q = cuda_queue_of(base);
     struct cuda_frame *f = &q->frame[base->now];
     fv_device *d = base->device;
-    const uint64_t key = fv_cuda_graph_key(s, count, base->frame[base->now].rows);
+    const uint64_t key = fv_gpu_frame_key(base, s, count);
     const CUgraphExec graph =
         q->graphs && !q->trace.to ? fv_cuda_graph_find(&f->graphs, key) : NULL;
     if (q->trace.to)
@@ -302,7 +302,7 @@ static double complete_frame(fv_queue *base, uint32_t number)
 static fovea_status record_frame(struct cuda_queue *q, const fv_sweep *s, uint32_t count)
 {
     fv_cuda_graphs *graphs = &q->frame[q->base.now].graphs;
-    const uint64_t key = fv_cuda_graph_key(s, count, q->base.frame[q->base.now].rows);
+    const uint64_t key = fv_gpu_frame_key(&q->base, s, count);
     if (fv_cuda_graph_find(graphs, key))
         return FOVEA_OK;
     FV_TRY(fv_cuda_graph_begin(q->compute));

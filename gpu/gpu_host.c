@@ -150,6 +150,8 @@ static uint32_t operands(const fv_launch *l)
 
 fovea_status fv_gpu_step_begin(fv_gpu_step *s, const fv_launch *l)
 {
+    static _Atomic uint64_t serial;
+    s->serial = ++serial;
     s->base.l = *l;
     s->code = l->kernel->code.gpu;
     s->operands = operands(l);
@@ -205,15 +207,25 @@ uint32_t fv_gpu_whole_rows(uint32_t rows, uint32_t align)
 #define SLOW_FLOPS 4e9
 #define SLOW_BYTES 1e9
 
-uint32_t fv_gpu_step_rows(const fv_gpu_step *s, double seconds, const fv_gpu_rates *rates)
+/* Of one row. */
+static double row_seconds(const fv_launch *l, const fv_gpu_rates *rates)
 {
-    const fv_launch *l = &s->base.l;
-    const uint32_t all = l->args.prob.dim[FV_DIM_ROWS];
     const double flops = rates->flops > 0 ? rates->flops : SLOW_FLOPS;
     const double bytes = rates->bytes > 0 ? rates->bytes : SLOW_BYTES;
-    const double compute = fv_problem_flops(&l->args.prob) / all / flops;
+    const double compute = fv_problem_flops(&l->args.prob) / l->args.prob.dim[FV_DIM_ROWS] / flops;
     const double move = row_bytes(l) / bytes;
-    const double row = (compute > move ? compute : move) / WORST;
+    return (compute > move ? compute : move) / WORST;
+}
+
+double fv_gpu_step_seconds(const fv_gpu_step *s, uint32_t rows, const fv_gpu_rates *rates)
+{
+    return s->base.l.args.prob.dim[FV_DIM_ROWS] ? rows * row_seconds(&s->base.l, rates) : 0;
+}
+
+uint32_t fv_gpu_step_rows(const fv_gpu_step *s, double seconds, const fv_gpu_rates *rates)
+{
+    const uint32_t all = s->base.l.args.prob.dim[FV_DIM_ROWS];
+    const double row = row_seconds(&s->base.l, rates);
     const double rows = row > 0 ? seconds / row : all;
     return rows >= all ? 0 : fv_gpu_whole_rows((uint32_t)rows, s->align);
 }

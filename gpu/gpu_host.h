@@ -38,9 +38,10 @@ typedef struct fv_gpu_step {
     fv_bound base;
     const fv_gpu_code *code;
     uint32_t operands, group;
-    uint32_t piece; /* rows of a dispatch at most; 0: any */
-    uint32_t align; /* rows of one are a multiple of it */
-    uint32_t units; /* fv_gpu_piece */
+    uint32_t piece;  /* rows of a dispatch at most; 0: any */
+    uint32_t align;  /* rows of one are a multiple of it */
+    uint32_t units;  /* fv_gpu_piece */
+    uint64_t serial; /* no two steps have the same */
 } fv_gpu_step;
 
 /* Whether kernels of a step get its scratch in place of a table. */
@@ -55,6 +56,8 @@ fovea_status fv_gpu_step_begin(fv_gpu_step *s, const fv_launch *l);
  * and its `local` bytes of local memory; 0: no size is left to try. */
 uint32_t fv_gpu_group(const fv_gpu_step *s, uint32_t below, uint32_t most, uint64_t local);
 fovea_status fv_gpu_no_group(const fv_gpu_step *s); /* ENOTSUP: no size fits */
+/* Seconds of a dispatch of so many rows, about, and rather more than fewer. */
+double fv_gpu_step_seconds(const fv_gpu_step *s, uint32_t rows, const fv_gpu_rates *rates);
 /* Rows of a dispatch that takes about `seconds`; 0: all rows. */
 uint32_t fv_gpu_step_rows(const fv_gpu_step *s, double seconds, const fv_gpu_rates *rates);
 /* `rows` rounded down to a multiple of `align`, at least one multiple. */

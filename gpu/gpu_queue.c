@@ -155,6 +155,32 @@ fovea_status fv_gpu_enqueue(fv_queue *q, const fv_sweep *s, uint32_t count)
     return FOVEA_OK;
 }
 
+/* FNV-1a, a word at a time. */
+static uint64_t mix(uint64_t h, uint64_t word)
+{
+    return (h ^ word) * UINT64_C(0x100000001b3);
+}
+
+uint64_t fv_gpu_frame_key(const fv_queue *q, const fv_sweep *s, uint32_t count)
+{
+    const fv_gpu_frame *f = &q->frame[q->now];
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < count; i++)
+        most = s[i].rows > most ? s[i].rows : most;
+    uint64_t h = mix(UINT64_C(0xcbf29ce484222325), f->rows < most ? f->rows : most);
+    for (uint32_t i = 0; i < q->slots; i++)
+        h = mix(h, f->external[i].buffer);
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t words[] = {s[i].steps, s[i].rows,  s[i].chunk, s[i].groups,  s[i].partials,
+                                  s[i].runs,  s[i].width, s[i].reach, s[i].streamed};
+        for (size_t k = 0; k < sizeof words / sizeof *words; k++)
+            h = mix(h, words[k]);
+        for (uint32_t k = 0; k < s[i].steps; k++)
+            h = mix(h, ((const fv_gpu_step *)s[i].step[k])->serial);
+    }
+    return h ? h : 1;
+}
+
 fovea_status fv_gpu_submit(fv_queue *q, const fv_sweep *s, uint32_t count, uint32_t rows,
                            fv_fence *out)
 {

@@ -91,6 +91,9 @@ fovea_status fv_gpu_wait(fv_queue *q, fv_fence fence, double timeout, double *se
 
 /* Enqueues the sweeps' calls; each that takes too long at once in pieces of about equal size. */
 fovea_status fv_gpu_enqueue(fv_queue *q, const fv_sweep *s, uint32_t count);
+/* Key of the work of the frame q->now: of sweeps, steps, rows and the buffers of the slots. Never
+ * 0. */
+uint64_t fv_gpu_frame_key(const fv_queue *q, const fv_sweep *s, uint32_t count);
 /* Bytes of a slot's matrix without gaps. */
 uint64_t fv_gpu_slot_bytes(const fv_slot *slot);
 /* Rows of it that frame `f` has. */

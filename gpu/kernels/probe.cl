@@ -8,6 +8,7 @@
 #define FV_PROBE_RATES 5
 #define FV_PROBE_TURNS 6
 #define FV_PROBE_BEST 7
+#define FV_PROBE_RECORD 8
 
 #if FV_PROBE == FV_PROBE_HALF
 #pragma OPENCL EXTENSION cl_khr_fp16 : enable
@@ -72,6 +73,14 @@ kernel void probe(global float *out)
         x = x * 1664525u + 1013904223u;
     out[2 * i] = (float)(x & 0xffff);
     out[2 * i + 1] = (float)(x >> 16);
+}
+#endif
+
+#if FV_PROBE == FV_PROBE_RECORD
+kernel void probe(global float *x, const float add)
+{
+    const uint i = get_global_id(0);
+    x[i] = 2.0f * x[i] + add;
 }
 #endif
 

@@ -52,7 +52,7 @@ FV_DEVICE float fv_exp2_fast(float x)
 }
 FV_DEVICE float fv_log2_fast(float x)
 {
-    return __builtin_log2f(x < 0x1p-126f && x >= 0.f ? 0.f : x);
+    return __builtin_log2f(__builtin_fabsf(x) < 0x1p-126f ? 0.f : x);
 }
 FV_DEVICE float fv_less_of(float a, float b)
 {
@@ -114,7 +114,7 @@ FV_DEVICE unsigned fv_bf162_bits(float low, float high)
 FV_DEVICE unsigned fv_tf32(float x)
 {
     const unsigned bits = __float_as_uint(x);
-    return (bits & 0x7f800000) == 0x7f800000 ? bits & ~0x1fffu : (bits + 0x1000) & ~0x1fffu;
+    return x != x ? 0x7fffe000u : (bits + 0x1000) & ~0x1fffu;
 }
 
 /* ---- copies ---- */

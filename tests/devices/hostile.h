@@ -23,6 +23,10 @@
  *   vectors   floats of a work-item's vectors
  *   half      0: no float16 arithmetic
  *   claims    1: says that it has extensions which its compiler does not know
+ *   gpu       1: says that it is no processor
+ *   hint      1: has cl_qcom_perf_hint; 2: says so, and takes no context with one
+ *   records   1: has cl_khr_command_buffer; 2: cl_qcom_recordable_queues; 3: the first, but kernels
+ *             get the arguments of the time when they run; 4: says so, and lacks its functions
  *
  * Of CUDA alone:
  *
@@ -55,7 +59,8 @@ typedef long hostile_counted_fn(const char *name);
 /* The call that was made to fail, or NULL. */
 typedef const char *hostile_failed_fn(void);
 /* Objects that were created and not released: of one kind ("context", "queue", "buffer",
- * "program", "kernel", "event", and "timed queue" beside "queue"; CUDA: "context", "memory",
+ * "program", "kernel", "event", "recording", and beside "queue" and "context": "timed queue",
+ * "recordable queue", "hinted context"; CUDA: "context", "memory",
  * "pinned", "module", "stream", "event", "graph", "exec", "program"), or of all with NULL. */
 typedef long hostile_live_fn(const char *kind);
 /* Releases of what is not alive, waits without bound for what does not end, memory that was written

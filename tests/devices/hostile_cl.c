@@ -1,56 +1,28 @@
 /* hostile_cl.c: an OpenCL library that lies and fails on demand, over the real one. See hostile.h.
  */
-#define CL_TARGET_OPENCL_VERSION 120
-#define CL_USE_DEPRECATED_OPENCL_1_2_APIS
-#include <CL/cl.h>
+#include "tests/devices/hostile_cl.h"
+
 #include <dlfcn.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/devices/hostile_lies.h"
-
 #define API HOSTILE_API
 
 /* ---- lies ---- */
 
-#define LIES(X)                                                                                    \
-    X(largest)                                                                                     \
-    X(holds)                                                                                       \
-    X(group)                                                                                       \
-    X(compiled)                                                                                    \
-    X(local)                                                                                       \
-    X(vectors)                                                                                     \
-    X(own)                                                                                         \
-    X(unified)                                                                                     \
-    X(half)                                                                                        \
-    X(claims)                                                                                      \
-    X(build)                                                                                       \
-    X(barrier)                                                                                     \
-    X(hang)
-enum {
-    lie_before_the_first = HOSTILE_LIES - 1,
-#define X(name) lie_##name,
-    LIES(X)
-#undef X
-};
 static const char *const lie_names[] = {
 #define X(name) #name,
-    LIES(X)
+    HOSTILE_CL_LIES(X)
 #undef X
         NULL};
 
-static const char *const kinds[] = {"context", "queue", "buffer",      "program",
-                                    "kernel",  "event", "timed queue", NULL};
-enum kind { CONTEXT, QUEUE, BUFFER, PROGRAM, KERNEL, EVENT, TIMED };
+static const char *const kinds[] = {
+    "context",     "queue",          "buffer",           "program",   "kernel", "event",
+    "timed queue", "hinted context", "recordable queue", "recording", NULL};
 
-/* The functions of the real library. */
-static struct {
-#define FV_CL_CALL(name) __typeof__(&name) name;
-#include "cl/cl_calls.inc"
-#undef FV_CL_CALL
-} real;
+hostile_cl_api real;
 
 static void start(void)
 {
@@ -100,14 +72,14 @@ static void never_ends(void)
 
 /* ---- what is alive ---- */
 
-static void born(enum kind kind, const void *handle)
+void born(enum kind kind, const void *handle)
 {
     pthread_mutex_lock(&hostile_lock);
     hostile_born(kind, handle);
     pthread_mutex_unlock(&hostile_lock);
 }
 
-static bool dies(enum kind kind, const void *handle)
+bool dies(enum kind kind, const void *handle)
 {
     pthread_mutex_lock(&hostile_lock);
     const bool alive = hostile_dies(kind, handle);
@@ -115,9 +87,8 @@ static bool dies(enum kind kind, const void *handle)
     return alive;
 }
 
-/* A command was accepted: its event, if there is one, and whether it will ever be done. */
-static cl_int enqueued(cl_int status, cl_command_queue queue, bool is_kernel, cl_uint n,
-                       const cl_event *wait, const cl_event *event)
+cl_int enqueued(cl_int status, cl_command_queue queue, bool is_kernel, cl_uint n,
+                const cl_event *wait, const cl_event *event)
 {
     if (status != CL_SUCCESS)
         return status;
@@ -138,6 +109,15 @@ static cl_int enqueued(cl_int status, cl_command_queue queue, bool is_kernel, cl
     return status;
 }
 
+/* What a thing is beside its kind. */
+static void also_dies(enum kind kind, const void *handle)
+{
+    pthread_mutex_lock(&hostile_lock);
+    if (hostile_find(kind, handle))
+        hostile_dies(kind, handle);
+    pthread_mutex_unlock(&hostile_lock);
+}
+
 /* Whether the event's command is one that is never done. */
 static bool never_done(cl_event event)
 {
@@ -150,24 +130,6 @@ static bool never_done(cl_event event)
 }
 
 /* ---- OpenCL: what there is ---- */
-
-#define ENTER(name)                                                                                \
-    do {                                                                                           \
-        const cl_int error_ = hostile_enter(#name);                                                \
-        if (error_ != CL_SUCCESS)                                                                  \
-            return error_;                                                                         \
-    } while (0)
-
-/* For functions that return an object. */
-#define ENTER_CREATE(name, error)                                                                  \
-    do {                                                                                           \
-        const cl_int error_ = hostile_enter(#name);                                                \
-        if (error_ != CL_SUCCESS) {                                                                \
-            if (error)                                                                             \
-                *(error) = error_;                                                                 \
-            return NULL;                                                                           \
-        }                                                                                          \
-    } while (0)
 
 API cl_int clGetPlatformIDs(cl_uint n, cl_platform_id *out, cl_uint *count)
 {
@@ -206,8 +168,7 @@ static cl_int extensions(cl_device_id d, size_t size, void *out, size_t *need)
     static const char denied[] = "cl_khr_fp16";
     static const char claimed[] = " cl_khr_fp16 cl_khr_subgroups cl_khr_integer_dot_product";
     char text[16384];
-    const cl_int error =
-        real.clGetDeviceInfo(d, CL_DEVICE_EXTENSIONS, sizeof text - sizeof claimed, text, NULL);
+    const cl_int error = real.clGetDeviceInfo(d, CL_DEVICE_EXTENSIONS, sizeof text / 2, text, NULL);
     if (error != CL_SUCCESS)
         return error;
     char *at = strstr(text, denied);
@@ -215,6 +176,7 @@ static cl_int extensions(cl_device_id d, size_t size, void *out, size_t *need)
         memset(at, ' ', sizeof denied - 1);
     if (hostile_lie(lie_claims, 0))
         strcat(text, claimed);
+    hostile_record_extensions(text);
     return answer(text, strlen(text) + 1, size, out, need);
 }
 
@@ -227,8 +189,16 @@ API cl_int clGetDeviceInfo(cl_device_id d, cl_device_info what, size_t size, voi
     const cl_ulong local = (cl_ulong)hostile_lie(lie_local, 0);
     const cl_bool unified = hostile_lie(lie_unified, 0) != 0;
     const cl_uint vectors = (cl_uint)hostile_lie(lie_vectors, 0);
+    const cl_device_type gpu = CL_DEVICE_TYPE_GPU;
+    const cl_uint most = HOSTILE_RECORDABLE;
     const cl_device_local_mem_type type = hostile_lie(lie_own, 0) ? CL_LOCAL : CL_GLOBAL;
     switch (what) {
+    case CL_DEVICE_TYPE:
+        if (hostile_lie(lie_gpu, 0))
+            return answer(&gpu, sizeof gpu, size, out, need);
+        break;
+    case CL_DEVICE_RECORDABLE_QUEUE_MAX_SIZE:
+        return answer(&most, sizeof most, size, out, need);
     case CL_DEVICE_MAX_MEM_ALLOC_SIZE:
         if (is_set(lie_largest))
             return answer(&memory, sizeof memory, size, out, need);
@@ -277,14 +247,28 @@ API cl_context clCreateContext(const cl_context_properties *properties, cl_uint 
                                void *user, cl_int *error)
 {
     ENTER_CREATE(clCreateContext, error);
-    cl_context c = real.clCreateContext(properties, n, d, notify, user, error);
+    cl_context_properties known[3] = {0};
+    bool hinted = false;
+    for (const cl_context_properties *p = properties; p && *p; p += 2)
+        if (*p == CL_CONTEXT_PERF_HINT_QCOM && p[1] == CL_PERF_HINT_HIGH_QCOM)
+            hinted = true;
+        else
+            memcpy(known, p, 2 * sizeof *p);
+    if (hinted && hostile_lie(lie_hint, 0) != 1) {
+        *error = CL_INVALID_PROPERTY;
+        return NULL;
+    }
+    cl_context c = real.clCreateContext(known, n, d, notify, user, error);
     if (c)
         born(CONTEXT, c);
+    if (c && hinted)
+        born(HINTED, c);
     return c;
 }
 
 API cl_int clReleaseContext(cl_context c)
 {
+    also_dies(HINTED, c);
     return dies(CONTEXT, c) ? real.clReleaseContext(c) : CL_INVALID_CONTEXT;
 }
 
@@ -292,20 +276,21 @@ API cl_command_queue clCreateCommandQueue(cl_context c, cl_device_id d,
                                           cl_command_queue_properties properties, cl_int *error)
 {
     ENTER_CREATE(clCreateCommandQueue, error);
-    cl_command_queue q = real.clCreateCommandQueue(c, d, properties, error);
+    const bool recordable = hostile_record_takes(properties);
+    cl_command_queue q = real.clCreateCommandQueue(c, d, recordable ? 0 : properties, error);
     if (q)
         born(QUEUE, q);
     if (q && properties & CL_QUEUE_PROFILING_ENABLE)
         born(TIMED, q);
+    if (q && recordable)
+        born(RECORDABLE, q);
     return q;
 }
 
 API cl_int clReleaseCommandQueue(cl_command_queue q)
 {
-    pthread_mutex_lock(&hostile_lock);
-    if (hostile_find(TIMED, q))
-        hostile_dies(TIMED, q);
-    pthread_mutex_unlock(&hostile_lock);
+    also_dies(TIMED, q);
+    also_dies(RECORDABLE, q);
     return dies(QUEUE, q) ? real.clReleaseCommandQueue(q) : CL_INVALID_COMMAND_QUEUE;
 }
 
@@ -400,6 +385,7 @@ API cl_kernel clCreateKernel(cl_program p, const char *name, cl_int *error)
 
 API cl_int clReleaseKernel(cl_kernel k)
 {
+    hostile_record_forget(k);
     return dies(KERNEL, k) ? real.clReleaseKernel(k) : CL_INVALID_KERNEL;
 }
 
@@ -408,7 +394,10 @@ API cl_int clSetKernelArg(cl_kernel k, cl_uint i, size_t size, const void *value
     ENTER(clSetKernelArg);
     if (!value && !at_most(lie_local, size))
         return CL_INVALID_ARG_SIZE;
-    return real.clSetKernelArg(k, i, size, value);
+    const cl_int status = real.clSetKernelArg(k, i, size, value);
+    if (status == CL_SUCCESS)
+        hostile_record_argument(k, i, size, value);
+    return status;
 }
 
 API cl_int clGetKernelWorkGroupInfo(cl_kernel k, cl_device_id d, cl_kernel_work_group_info what,
@@ -442,6 +431,9 @@ API cl_int clEnqueueNDRangeKernel(cl_command_queue q, cl_kernel k, cl_uint dimen
         if (!at_most(lie_local, (size_t)local))
             return CL_OUT_OF_RESOURCES;
     }
+    cl_int status;
+    if (hostile_record_enqueued(q, k, dimensions, offset, items, group, n, event, &status))
+        return status;
     return enqueued(
         real.clEnqueueNDRangeKernel(q, k, dimensions, offset, items, group, n, wait, event), q,
         true, n, wait, event);

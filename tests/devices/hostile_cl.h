@@ -1,0 +1,88 @@
+/* hostile_cl.h: what the files of libhostile_cl.so share: the real library, lies, and what is
+ * alive. See hostile.h. */
+#ifndef FOVEA_TESTS_HOSTILE_CL_H
+#define FOVEA_TESTS_HOSTILE_CL_H
+
+#define CL_TARGET_OPENCL_VERSION 120
+#define CL_USE_DEPRECATED_OPENCL_1_2_APIS
+#include <CL/cl.h>
+
+#include "tests/devices/hostile_lies.h"
+
+#define HOSTILE_CL_LIES(X)                                                                         \
+    X(largest)                                                                                     \
+    X(holds)                                                                                       \
+    X(group)                                                                                       \
+    X(compiled)                                                                                    \
+    X(local)                                                                                       \
+    X(vectors)                                                                                     \
+    X(own)                                                                                         \
+    X(unified)                                                                                     \
+    X(half)                                                                                        \
+    X(claims)                                                                                      \
+    X(build)                                                                                       \
+    X(barrier)                                                                                     \
+    X(hang)                                                                                        \
+    X(gpu)                                                                                         \
+    X(hint)                                                                                        \
+    X(records)
+enum {
+    lie_before_the_first = HOSTILE_LIES - 1,
+#define X(name) lie_##name,
+    HOSTILE_CL_LIES(X)
+#undef X
+};
+
+/* Those from TIMED to RECORDABLE are what an object is beside its kind. */
+enum kind { CONTEXT, QUEUE, BUFFER, PROGRAM, KERNEL, EVENT, TIMED, HINTED, RECORDABLE, RECORDING };
+
+/* The functions of the real library. */
+typedef struct hostile_cl_api {
+#define FV_CL_CALL(name) __typeof__(&name) name;
+#include "cl/cl_calls.inc"
+#undef FV_CL_CALL
+} hostile_cl_api;
+extern hostile_cl_api real;
+
+#define ENTER(name)                                                                                \
+    do {                                                                                           \
+        const cl_int error_ = hostile_enter(#name);                                                \
+        if (error_ != CL_SUCCESS)                                                                  \
+            return error_;                                                                         \
+    } while (0)
+
+/* For functions that return an object. */
+#define ENTER_CREATE(name, error)                                                                  \
+    do {                                                                                           \
+        const cl_int error_ = hostile_enter(#name);                                                \
+        if (error_ != CL_SUCCESS) {                                                                \
+            if (error)                                                                             \
+                *(error) = error_;                                                                 \
+            return NULL;                                                                           \
+        }                                                                                          \
+    } while (0)
+
+void born(enum kind kind, const void *handle);
+bool dies(enum kind kind, const void *handle);
+/* A command was accepted: its event, if there is one, and whether it will ever be done. */
+cl_int enqueued(cl_int status, cl_command_queue queue, bool is_kernel, cl_uint n,
+                const cl_event *wait, const cl_event *event);
+
+/* hostile_record.c */
+#define CL_CONTEXT_PERF_HINT_QCOM 0x40C2
+#define CL_PERF_HINT_HIGH_QCOM 0x40C3
+#define CL_DEVICE_RECORDABLE_QUEUE_MAX_SIZE 0x41DE
+enum { HOSTILE_RECORDABLE = 16 }; /* kernels of one of Qualcomm's recordings */
+/* Adds the names of what is said to be there. */
+void hostile_record_extensions(char *text);
+/* Whether a queue of these properties is for recording. */
+bool hostile_record_takes(cl_command_queue_properties properties);
+/* An argument that a kernel has from now on; a kernel that is no more. */
+void hostile_record_argument(cl_kernel k, cl_uint index, size_t size, const void *value);
+void hostile_record_forget(cl_kernel k);
+/* A kernel is enqueued: true, and *status, where the queue records it. */
+bool hostile_record_enqueued(cl_command_queue q, cl_kernel k, cl_uint dimensions,
+                             const size_t *offset, const size_t *items, const size_t *group,
+                             cl_uint waits, const cl_event *event, cl_int *status);
+
+#endif
