@@ -165,6 +165,7 @@ static void limits(const fv_device *d, fv_limits *out)
                        .frames = FV_GPU_FRAMES,
                        .largest = d->limits.largest,
                        .rows = d->limits.few_turns ? FV_CL_FEW_ROWS : UINT32_MAX,
+                       .half_sums = d->features & FV_NEED_CL_HALF,
                        .int8 = true};
 }
 

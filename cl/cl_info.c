@@ -76,7 +76,11 @@ void fv_cl_read_limits(const fv_cl_place *p, fv_cl_limits *out)
 
 static void list_quirks(fovea_device_info *out, const fv_cl_place *p, const fv_cl_limits *l)
 {
-    char local[64], group[64];
+    char local[64], group[64], platform[32];
+    platform_text(p, CL_PLATFORM_NAME, platform, sizeof platform);
+    const bool half = fv_cl_has_extension(p, "cl_khr_fp16");
+    /* Mesa's drivers have it, and keep it to themselves unless they are asked. */
+    const bool hidden = !half && !l->cpu && strcmp(platform, "rusticl") == 0;
     snprintf(local, sizeof local, "%llu bytes of local memory", (unsigned long long)l->local);
     snprintf(group, sizeof group, "work-groups of %u at most", l->group);
     const struct {
@@ -86,7 +90,8 @@ static void list_quirks(fovea_device_info *out, const fv_cl_place *p, const fv_c
         {!l->group, "says nothing of its limits"},
         {p->direct, "driver opened directly, without a loader"},
         {!number_of(p, CL_DEVICE_COMPILER_AVAILABLE), "no compiler"},
-        {!fv_cl_has_extension(p, "cl_khr_fp16"), "no float16 arithmetic"},
+        {!half && !hidden, "no float16 arithmetic"},
+        {hidden, "no float16 arithmetic, which RUSTICL_FEATURES=fp16 may bring"},
         {!l->own_local && !l->cpu, "local memory is main memory"},
         {l->local < 16 << 10, local},
         {l->group < 256, group},

@@ -8,7 +8,7 @@
  *           is main memory
  *   tile    the same, operands of a work-group staged in local memory
  *   thin    few rows: the work-items of a group share out k, then add up
- *   half    direct, with products of float16 that are summed over 16 steps of k at most
+ *   half    products in float16: gemm_half.cl, which has its own direct and tile
  *   cpu     FV_TM x 32 per work-group of one, for devices that run it in vectors
  *   finish  the epilogue alone, of sums that another library left in the step's scratch
  *
@@ -124,6 +124,10 @@ static inline float fv_number16(float16 x, uint i)
 
 /* Packed columns, those that only fill the last panel left out. */
 #define FV_COLS (FV_PAIRS ? 2 * dim.s1 : dim.s1)
+
+#if FV_HALVES
+#include "gpu/kernels/gemm_half.cl"
+#else
 
 /* ---- factors and sums ---- */
 
@@ -297,41 +301,9 @@ typedef fv_source fv_place;
 #define FV_A16(p, k) FV_GET16(0, (p) + (k))
 #endif
 
-/* ---- direct, half ---- */
+/* ---- direct ---- */
 
-#if FV_DIRECT || FV_HALVES || (FV_TILE && FV_GROUP == 1)
-#if FV_HALVES
-#define FV_CHUNK 16 /* steps of k whose products are summed in float16 */
-#ifndef FV_H
-#define FV_H FV_CAT(half, FV_TN)
-#define FV_H_ZERO (FV_H)(0)
-#define FV_H_LOAD(p) FV_CAT(vload, FV_TN)(0, p)
-#define FV_H_MAD(p, w, sum) ((FV_H)(*(p)) * (w) + (sum))
-#define FV_H_WIDE(x) FV_CAT(convert_float, FV_TN)(x)
-#endif
-
-/* Adds the products of a run's `depth` steps with the weight, which is moved behind them. */
-static inline void fv_add_run(FV_V acc[FV_TM], const fv_source run[FV_TM], fv_weight *weight,
-                              fv_scale scale, uint depth)
-{
-    fv_weight w = *weight;
-    for (uint k0 = 0; k0 < depth; k0 += FV_CHUNK) {
-        const uint end = min(k0 + FV_CHUNK, depth);
-        FV_H sum[FV_TM];
-        FV_EACH(i)
-            sum[i] = FV_H_ZERO;
-        for (uint k = k0; k < end; k++, w += FV_PANEL) {
-            const FV_H w_ = FV_H_LOAD(w);
-            FV_EACH(i)
-                if (!FV_CONV || run[i])
-                    sum[i] = FV_H_MAD(run[i] + k, w_, sum[i]);
-        }
-        FV_EACH(i)
-            acc[i] += FV_H_WIDE(sum[i]);
-    }
-    *weight = w;
-}
-#else
+#if FV_DIRECT || (FV_TILE && FV_GROUP == 1)
 #define FV_STEP(s)                                                                                 \
     do {                                                                                           \
         const FV_W w_ = FV_TO_W(FV_GET_W(FV_TN, w, scale));                                        \
@@ -361,7 +333,6 @@ static inline void fv_add_run(FV_SUM acc[FV_TM], const fv_source run[FV_TM], fv_
     }
     *weight = w;
 }
-#endif
 
 FV_KERNEL void product(FV_ARGS)
 {
@@ -604,6 +575,8 @@ FV_KERNEL void product(FV_ARGS)
         }
 }
 #endif
+
+#endif /* FV_HALVES */
 
 /* ---- finish ---- */
 

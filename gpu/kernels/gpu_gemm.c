@@ -4,10 +4,10 @@
 
 #include "base/half.h"
 #include "base/num.h"
-#include "gpu/gpu_code.h"
+#include "gpu/kernels/gpu_gemm.h"
 #include "gpu/kernels/gpu_quantise.h"
 
-enum { PANEL = 32 }; /* columns of a panel of the packed weight, as in gemm.cl */
+enum { PANEL = FV_GPU_PANEL };
 
 /* Weights of int8 for products of floats. */
 static bool is_stored_int8(const fv_problem *p)
@@ -15,17 +15,12 @@ static bool is_stored_int8(const fv_problem *p)
     return p->weight == FV_I8 && p->acc == FV_F32;
 }
 
-static uint32_t sides(const fv_problem *p)
-{
-    return p->epi & FV_EPI_SWIGLU ? 2 : 1;
-}
-
 /* ---- the packed weight ---- */
 
 static size_t packed(const fv_problem *p, const fv_knobs *knobs)
 {
     (void)knobs;
-    const size_t columns = (size_t)p->dim[FV_GEMM_N] * sides(p);
+    const size_t columns = (size_t)p->dim[FV_GEMM_N] * fv_gpu_gemm_sides(p);
     return (columns + PANEL - 1) / PANEL * PANEL * p->dim[FV_GEMM_K] * fv_type_size(p->weight);
 }
 
@@ -34,7 +29,7 @@ static void pack(void *dst, const float *src, uint32_t n0, uint32_t n, const fv_
                  const fv_knobs *knobs)
 {
     (void)knobs;
-    const uint32_t both = sides(p), columns = n * both;
+    const uint32_t both = fv_gpu_gemm_sides(p), columns = n * both;
     const size_t depth = p->dim[FV_GEMM_K];
     for (uint32_t col = 0; col < columns; col += PANEL) {
         size_t to = ((size_t)n0 * both + col) * depth;
@@ -50,7 +45,7 @@ static void pack(void *dst, const float *src, uint32_t n0, uint32_t n, const fv_
  * of k take the place of numbers, zeros to the end of a row's last run. */
 static size_t packed_columns(const fv_problem *p)
 {
-    return fv_round_up(p->dim[FV_GEMM_N] * sides(p), PANEL);
+    return fv_round_up(p->dim[FV_GEMM_N] * fv_gpu_gemm_sides(p), PANEL);
 }
 
 static size_t column_bytes(const fv_problem *p)
@@ -78,7 +73,7 @@ static void pack_i8(void *dst, const float *src, uint32_t n0, uint32_t n, const 
                     const fv_knobs *knobs)
 {
     (void)knobs;
-    const uint32_t both = sides(p), columns = n * both;
+    const uint32_t both = fv_gpu_gemm_sides(p), columns = n * both;
     const size_t bytes = column_bytes(p), depth = p->dim[FV_GEMM_K];
     int8_t *panels = (int8_t *)dst + (size_t)n0 * both * bytes;
     float *scale = (float *)(void *)((int8_t *)dst + packed_columns(p) * bytes) + n0 * both;
@@ -91,43 +86,47 @@ static void pack_i8(void *dst, const float *src, uint32_t n0, uint32_t n, const 
 
 /* ---- tiles ---- */
 
-enum { KNOB_ROWS, KNOB_COLS }; /* of a work-item's tile */
-
-/* What a work-group computes: `across` work-items along the columns, the others along the rows, or
- * along k. */
-struct tile {
-    uint32_t rows, cols; /* of a work-item */
-    uint32_t across, down;
-};
-
-static struct tile tile_of(const fv_launch *l, uint32_t group, uint32_t width)
+fv_gpu_tile fv_gpu_tile_of(const fv_launch *l, uint32_t group, uint32_t width)
 {
     const uint32_t *knob = l->args.knobs.v;
-    struct tile t = {.rows = fv_min_u32(knob[KNOB_ROWS], l->args.prob.dim[FV_DIM_ROWS]),
-                     .cols = knob[KNOB_COLS]};
+    fv_gpu_tile t = {.rows = knob[FV_GPU_KNOB_ROWS], .cols = knob[FV_GPU_KNOB_COLS]};
     t.across = fv_min_u32(group, width / t.cols);
     t.down = group / t.across;
     return t;
 }
 
-static void define_sizes(const char *kind, const fv_launch *l, const struct tile *t,
-                         fv_gpu_text *out)
+/* Problems of few rows have tiles of as few. */
+static fv_gpu_tile tile_of(const fv_launch *l, uint32_t group, uint32_t width)
 {
-    fv_gpu_define(out, kind, 1);
+    fv_gpu_tile t = fv_gpu_tile_of(l, group, width);
+    t.rows = fv_min_u32(t.rows, l->args.prob.dim[FV_DIM_ROWS]);
+    return t;
+}
+
+void fv_gpu_define_tile(const fv_launch *l, const fv_gpu_tile *t, fv_gpu_text *out)
+{
     fv_gpu_define(out, "FV_CONV", l->args.prob.op == FV_OP_CONV);
     fv_gpu_define(out, "FV_TM", t->rows);
     fv_gpu_define(out, "FV_TN", t->cols);
     fv_gpu_define(out, "FV_LN", t->across);
+}
+
+static void define_sizes(const char *kind, const fv_launch *l, const fv_gpu_tile *t,
+                         fv_gpu_text *out)
+{
+    fv_gpu_define(out, kind, 1);
+    fv_gpu_define_tile(l, t, out);
     if (is_stored_int8(&l->args.prob))
         fv_gpu_define(out, "FV_W8", 1);
     fv_gpu_define_quantise(l, out);
 }
 
-static void cover_product(const fv_launch *l, uint32_t rows, uint32_t height, uint32_t width,
+void fv_gpu_cover_product(const fv_launch *l, uint32_t rows, uint32_t height, uint32_t width,
                           size_t count[3])
 {
+    const uint64_t sides = fv_gpu_gemm_sides(&l->args.prob);
     count[0] = fv_gpu_groups(rows, height);
-    count[1] = fv_gpu_groups((uint64_t)l->args.prob.dim[FV_GEMM_N] * sides(&l->args.prob), width);
+    count[1] = fv_gpu_groups(sides * l->args.prob.dim[FV_GEMM_N], width);
 }
 
 /* `...`: what runs ahead. */
@@ -146,13 +145,13 @@ static void cover_product(const fv_launch *l, uint32_t rows, uint32_t height, ui
 #define OF_TILES(name, KIND, width, items, height, rows_align)                                     \
     static void define_##name(const fv_launch *l, uint32_t group, fv_gpu_text *out)                \
     {                                                                                              \
-        const struct tile t = tile_of(l, group, width);                                            \
+        const fv_gpu_tile t = tile_of(l, group, width);                                            \
         define_sizes(KIND, l, &t, out);                                                            \
     }                                                                                              \
     static void shape_##name(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])           \
     {                                                                                              \
-        const struct tile t = tile_of(l, p->group, width);                                         \
-        cover_product(l, p->rows, height, t.across *t.cols, count);                                \
+        const fv_gpu_tile t = tile_of(l, p->group, width);                                         \
+        fv_gpu_cover_product(l, p->rows, height, t.across *t.cols, count);                         \
     }                                                                                              \
     CODE(gemm_##name, name, items, rows_align, {NULL})
 
@@ -161,22 +160,20 @@ static void cover_product(const fv_launch *l, uint32_t rows, uint32_t height, ui
 static uint32_t local_tile(const fv_launch *l, uint32_t group)
 {
     enum { STEPS = 16, WIDTH = 64 };
-    const struct tile t = tile_of(l, group, WIDTH);
+    const fv_gpu_tile t = tile_of(l, group, WIDTH);
     const uint32_t pitch = fv_round_up(t.down * t.rows, 4) + 4;
     return STEPS * (pitch + t.across * t.cols) * (uint32_t)sizeof(float);
 }
 
 static uint32_t local_thin(const fv_launch *l, uint32_t group)
 {
-    return group * l->args.knobs.v[KNOB_COLS] * (uint32_t)sizeof(float);
+    return group * l->args.knobs.v[FV_GPU_KNOB_COLS] * (uint32_t)sizeof(float);
 }
 
 #define LOCAL_direct NULL
-#define LOCAL_half NULL
 #define LOCAL_tile local_tile
 #define LOCAL_thin local_thin
 OF_TILES(direct, "FV_DIRECT", PANEL, 64, t.down *t.rows, 64)
-OF_TILES(half, "FV_HALVES", PANEL, 64, t.down *t.rows, 64)
 OF_TILES(tile, "FV_TILE", 64, 128, t.down *t.rows, 64)
 OF_TILES(thin, "FV_THIN", PANEL, 128, t.rows, 1)
 CODE(gemm_i8_direct, direct, 64, 64, FV_GPU_QUANTISE)
@@ -188,19 +185,20 @@ CODE(gemm_i8_thin, thin, 128, 1, FV_GPU_QUANTISE)
 static uint32_t height_cpu(const fv_launch *l)
 {
     const uint32_t rows = l->args.prob.dim[FV_DIM_ROWS];
-    const uint32_t tiles = (rows + l->args.knobs.v[KNOB_ROWS] - 1) / l->args.knobs.v[KNOB_ROWS];
+    const uint32_t tiles =
+        (rows + l->args.knobs.v[FV_GPU_KNOB_ROWS] - 1) / l->args.knobs.v[FV_GPU_KNOB_ROWS];
     return (rows + tiles - 1) / tiles;
 }
 
 static void define_cpu(const fv_launch *l, uint32_t group, fv_gpu_text *out)
 {
-    const struct tile t = {.rows = height_cpu(l), .cols = 16, .across = group};
+    const fv_gpu_tile t = {.rows = height_cpu(l), .cols = 16, .across = group};
     define_sizes("FV_VECTORS", l, &t, out);
 }
 
 static void shape_cpu(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
 {
-    cover_product(l, p->rows, height_cpu(l), PANEL, count);
+    fv_gpu_cover_product(l, p->rows, height_cpu(l), PANEL, count);
 }
 
 #define LOCAL_cpu NULL
@@ -210,19 +208,21 @@ CODE(gemm_i8_cpu, cpu, 1, 64, FV_GPU_QUANTISE)
 /* ---- which of them ---- */
 
 static const fv_knob knobs_direct[] = {{"rows", {4, 8, 2}, 3}, {"cols", {4, 8}, 2}, {NULL, {0}, 0}};
-static const fv_knob knobs_half[] = {{"rows", {4, 8}, 2}, {"cols", {8, 4}, 2}, {NULL, {0}, 0}};
 static const fv_knob knobs_tile[] = {{"rows", {8, 4}, 2}, {"cols", {4, 8}, 2}, {NULL, {0}, 0}};
 static const fv_knob knobs_thin[] = {{"rows", {4, 2}, 2}, {"cols", {4}, 1}, {NULL, {0}, 0}};
 static const fv_knob knobs_cpu[] = {{"rows", {8, 6, 12, 4}, 4}, {NULL, {0}, 0}};
 
-/* A work-group computes 64 x 64 results: with few work-groups most of a large device is idle. */
+double fv_gpu_gemm_idle(const fv_problem *p)
+{
+    const double down = (p->dim[FV_DIM_ROWS] + 63) / 64, enough = 24;
+    const double across = (p->dim[FV_GEMM_N] * fv_gpu_gemm_sides(p) + 63) / 64;
+    return down * across < enough ? enough / (down * across) : 1;
+}
+
 static double cost_tile(const fv_problem *p, const fv_knobs *knobs)
 {
     (void)knobs;
-    const double down = (p->dim[FV_DIM_ROWS] + 63) / 64;
-    const double across = (p->dim[FV_GEMM_N] * sides(p) + 63) / 64, enough = 24;
-    const double idle = down * across < enough ? enough / (down * across) : 1;
-    return fv_problem_flops(p) / 200e9 * idle;
+    return fv_problem_flops(p) / 200e9 * fv_gpu_gemm_idle(p);
 }
 
 /* One type of weights, whose layout is the same for all the kernels; problems that FITS; the cost,
@@ -265,5 +265,3 @@ OF_TYPES(direct, true, .rate = 100e9)
 OF_TYPES(tile, true, .cost = cost_tile)
 OF_TYPES(thin, p->dim[FV_DIM_ROWS] <= 16, .rate = 250e9)
 OF_TYPES(cpu, true, .rate = 300e9)
-/* The staged kernel in float32 is preferred where the device supports both. */
-OF_TYPE(FV_F16, f16, half, p->in == FV_F16, .rate = 180e9)

@@ -8,6 +8,8 @@
  *
  * Macro of the host side: FV_ROTATED, numbers that are rotated together.
  */
+#include "gpu/kernels/row_top.cl"
+
 #define FV_ROW_RUNS ((dim.s2 + 63) / 64)
 #define FV_ROW_BYTES (64 * FV_ROW_RUNS)
 #define FV_ROW_SCALES                                                                              \
@@ -37,23 +39,12 @@ static inline float16 fv_rotate16(float16 y)
         b = rest_;                                                                                 \
     } while (0)
 
-/* 16 numbers of which `left` are there. */
-static inline float16 fv_get_some(global const FV_CELL(0) *p, uint left)
-{
-    float x[16];
-    if (left >= 16)
-        return FV_GET16(0, p);
-    for (uint i = 0; i < 16; i++)
-        x[i] = i < left ? FV_GET(0, p + i) : 0.f;
-    return vload16(0, x);
-}
-
 /* A run of a row of k numbers, rotated. */
 static inline void fv_get_run(float16 y[4], global const FV_CELL(0) *row, uint run, uint k)
 {
-    for (uint i = 0; i < 4; i++) {
+    FV_TIMES(i, 4) {
         const uint from = 64 * run + 16 * i;
-        y[i] = from < k ? fv_get_some(row + from, k - from) : (float16)(0.f);
+        y[i] = from < k ? fv_get_some(row + from, (int)(k - from)) : (float16)(0.f);
     }
     if (FV_ROTATED > 32) {
         FV_BUTTERFLY(y[0], y[2]);
@@ -63,19 +54,11 @@ static inline void fv_get_run(float16 y[4], global const FV_CELL(0) *row, uint r
         FV_BUTTERFLY(y[0], y[1]);
         FV_BUTTERFLY(y[2], y[3]);
     }
-    for (uint i = 0; i < 4; i++)
+    FV_TIMES(i, 4)
         y[i] = fv_rotate16(y[i]);
 }
 
 /* ---- the scale ---- */
-
-/* Bits of the largest absolute value: in their order infinity and NaN come last. */
-static inline uint fv_top(float16 y)
-{
-    const uint8 a = max(as_uint8(fabs(y.lo)), as_uint8(fabs(y.hi)));
-    const uint4 b = max(a.lo, a.hi);
-    return max(max(b.s0, b.s1), max(b.s2, b.s3));
-}
 
 /* a / b to the nearest; OpenCL's division may be off by a few digits. Of the numbers around it the
  * one is right whose product with b is nearest to a, and these differences are exact. */
@@ -117,7 +100,7 @@ static inline uint4 fv_whole16(float16 y)
 
 FV_KERNEL void quantise(FV_ARGS)
 {
-    const uint lane = get_local_id(0), runs = FV_ROW_RUNS, lanes = 1u << fv_spread_bits(runs);
+    const uint runs = FV_ROW_RUNS, lanes = 1u << fv_spread_bits(runs);
     const uint2 me = fv_spread(runs);
     const uint end = me.x < rows ? runs : 0;
     global const FV_CELL(0) *row = FV_AT(0, min(me.x, rows - 1));
@@ -125,25 +108,15 @@ FV_KERNEL void quantise(FV_ARGS)
     uint top = 0;
     for (uint run = me.y; run < end; run += lanes) {
         fv_get_run(y, row, run, dim.s2);
-        for (uint i = 0; i < 4; i++)
+        FV_TIMES(i, 4)
             top = max(top, fv_top(y[i]));
     }
-#if FV_GROUP > 1
-    FV_SHARED uint room[FV_GROUP];
-    room[lane] = top;
-    for (uint left = lanes / 2; left > 0; left /= 2) {
-        FV_BARRIER();
-        if (me.y < left)
-            room[lane] = max(room[lane], room[lane + left]);
-    }
-    FV_BARRIER();
-    top = room[lane - me.y];
-#endif
+    FV_SHARE_TOP(top, me.y, lanes);
     const float2 scale = fv_scale_of(top);
     global uint *to = (global uint *)table + (size_t)me.x * runs * 16;
     for (uint run = me.y; run < end; run += lanes) {
         fv_get_run(y, row, run, dim.s2);
-        for (uint i = 0; i < 4; i++)
+        FV_TIMES(i, 4)
             vstore4(scale.s1 > 0.f ? fv_whole16(y[i] * scale.s1) : (uint4)(0), 0,
                     to + 16 * run + 4 * i);
     }

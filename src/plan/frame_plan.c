@@ -184,8 +184,7 @@ static fovea_status emit(fovea_plan *p, const fovea_plan_options *o)
     fovea_preprocess pre;
     FV_TRY(fv_preprocess_complete(&pre, resized ? o->preprocess : &as_is, &as_is));
 
-    p->b.half_sums =
-        !p->limits.throughput && p->limits.half_sums && o->activations == FOVEA_DTYPE_F16;
+    p->b.half_sums = p->limits.half_sums && o->activations == FOVEA_DTYPE_F16;
     if (o->activations != FOVEA_DTYPE_F32 && !p->limits.throughput && !p->b.half_sums)
         return fv_fail(FOVEA_ENOTSUP,
                        "activations of 16 bits on device %s: its kernels read float32; set weights "

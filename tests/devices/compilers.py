@@ -46,7 +46,7 @@ class Program:
     def key(self):
         """Of its row of the table."""
         if self.file == "gemm":
-            kind = self.kernel.split("_")[-2]
+            kind = "half" if "_half_" in self.kernel else self.kernel.split("_")[-2]
             return f"gemm.cl, {kind}"
         name = self.file if self.file.endswith(".cu") else self.file + ".cl"
         if self.file in ("lattn", "lattn.cu", "scan", "scan.cu"):

@@ -21,7 +21,7 @@
  *   compiled  the same as group for every compiled kernel
  *   own       1: says that local memory is not main memory, 0: that it is
  *   vectors   floats of a work-item's vectors
- *   half      0: no float16 arithmetic
+ *   half      0: no float16 arithmetic; 2: that of gemm_half.cl, emulated where there is none
  *   claims    1: says that it has extensions which its compiler does not know
  *   gpu       1: says that it is no processor
  *   hint      1: has cl_qcom_perf_hint; 2: says so, and takes no context with one

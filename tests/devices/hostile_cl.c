@@ -174,6 +174,8 @@ static cl_int extensions(cl_device_id d, size_t size, void *out, size_t *need)
     char *at = strstr(text, denied);
     if (at && hostile_lie(lie_half, 1) == 0)
         memset(at, ' ', sizeof denied - 1);
+    if (!at && hostile_lie(lie_half, 1) == 2)
+        strcat(strcat(text, " "), denied);
     if (hostile_lie(lie_claims, 0))
         strcat(text, claimed);
     hostile_record_extensions(text);
@@ -320,11 +322,46 @@ API cl_int clReleaseMemObject(cl_mem m)
 
 /* ---- programs and kernels ---- */
 
+/* Float16 arithmetic of a device that has none: gemm_half.cl's words, in float32. A product of two
+ * float16 is one float32, and its sum with a third is rounded to float16. Of the probe (cl_probe.c)
+ * it has the answer. */
+static const char emulated_half[] =
+    "#if FV_PROBE == 1\n"
+    "kernel void probe(global float *out)\n"
+    "{\n"
+    "    const uint i = get_global_id(0);\n"
+    "    out[2 * i] = (i * 0.375f + 0.125f) + (i * 0.375f + 3.f);\n"
+    "    out[2 * i + 1] = 2048 + 2 * i;\n"
+    "}\n"
+    "#undef FV_PROBE\n"
+    "#define FV_PROBE 0\n"
+    "#endif\n"
+    "inline float4 hostile_round4(float4 x)\n"
+    "{\n"
+    "    ushort4 bits;\n"
+    "    vstore_half4_rte(x, 0, (half *)&bits);\n"
+    "    return vload_half4(0, (const half *)&bits);\n"
+    "}\n"
+    "inline float8 hostile_round8(float8 x)\n"
+    "{\n"
+    "    return (float8)(hostile_round4(x.lo), hostile_round4(x.hi));\n"
+    "}\n"
+    "#define FV_H(n) FV_CAT(float, n)\n"
+    "#define FV_H_GLOBAL(p) vload_half8(0, p)\n"
+    "#define FV_H_LOCAL(p) vload_half8(0, p)\n"
+    "#define FV_H_MAD(n, a, w, sum) FV_CAT(hostile_round, n)((a) * (w) + (sum))\n"
+    "#define FV_H_FLOAT(n, x) (x)\n";
+
 API cl_program clCreateProgramWithSource(cl_context c, cl_uint n, const char **text,
                                          const size_t *length, cl_int *error)
 {
     ENTER_CREATE(clCreateProgramWithSource, error);
-    cl_program p = real.clCreateProgramWithSource(c, n, text, length, error);
+    const char *all[16] = {emulated_half};
+    const bool emulates = hostile_lie(lie_half, 1) == 2 && !length && n < sizeof all / sizeof *all;
+    for (cl_uint i = 0; emulates && i < n; i++)
+        all[1 + i] = text[i];
+    cl_program p =
+        real.clCreateProgramWithSource(c, n + emulates, emulates ? all : text, length, error);
     if (p)
         born(PROGRAM, p);
     return p;

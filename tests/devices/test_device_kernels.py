@@ -7,7 +7,7 @@ FAMILY: only kernels of a family of operations, see FAMILIES. The first device t
 every kernel, of those that there are for each mechanism only those of KEPT; compiling takes most of the
 time. With --sample it takes as many of a kernel of each family. With --long it takes all, and the
 other devices one case in 6. Kernels for local memory also run on a first device that was made to say
-that it has some. Standard library only.
+that it has some, and those in float16 arithmetic on one that emulates it. Standard library only.
 """
 import os
 import re
@@ -89,6 +89,8 @@ def main():
                         for device in found[1:] for name in names[device]]
         if wanted in (None, "products"):
             results.append(run(check, found[0], every, ["--kernel", "_tile_cl"], lies))
+            half = {**lies, "HOSTILE_CL": lies["HOSTILE_CL"] + ",half=2"}
+            results.append(run(check, found[0], every, ["--kernel", "_half"], half))
     print("%d passed, %d failed, %d skipped" % tuple(sum(column) for column in zip(*results)))
     sys.exit(1 if any(failed for _, failed, _ in results) else 0)
 

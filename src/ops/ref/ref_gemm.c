@@ -24,14 +24,16 @@
  * for weights that are only stored so; what counts is the float (float)q * scale. Everything else,
  * the sums too, is float32; but with float16 weights and prob.acc F16
  *
- *   A may be rounded to float16, each row scaled by a power of two before, and products may be
- *   summed in float16 over at most 4 steps of k; those sums are float32.
+ *   A may be rounded to float16, each row scaled by a power of two before, and so each row of W;
+ *   products may be summed in float16 over a few steps of k, 4 on processors and 16 on other
+ *   devices; those sums are float32.
  *
  * That overflows nowhere. With d the largest |A| of the row it adds to the error of the sum over k
  *
  *   2^-9 sum_k |A[i][k] W[n][k]| + 2^-22 d sum_k (1 + |W[n][k]|)
  *
- * where the second term is what float16 underflows.
+ * where the second term is what float16 underflows. The first is the most that 4 steps can add;
+ * those of 16 stay within it unless nearly all of their roundings go the same way.
  *
  * With W of I8 and prob.acc I32 rows of A and of W are rotated and quantised as
  * src/ops/quantise.h has it, to the bit; with q and q' the numbers and s, s' the scales of both

@@ -1,0 +1,182 @@
+/* gemm_half.cl: GEMM in float16 arithmetic.
+ *
+ * Products are summed in float16 over 16 steps of k, those sums in float32. To that end each row of
+ * A and each column of the weight has a power of two for its scale, so that the largest of a row is
+ * in [1024, 2048) and that of a column in [0.5, 1): nothing overflows, and numbers may be 2^-24 of
+ * a row's largest, 2^-13 of a column's, before they lose digits. Both lie in panels of 32, step by
+ * step of k, zeros to a multiple of 32 steps: the operands of a step are two vectors.
+ *
+ *   row_scales, row_panels  passes ahead, which leave in the scratch, the table of all,
+ *                           panels of rows | a scale for each row
+ *   product                 FV_TM x FV_TN per work-item, panels from global memory; with FV_TILE
+ *                           staged in local memory
+ */
+#include "gpu/kernels/row_top.cl"
+
+#define FV_CHUNK 16 /* steps whose products are summed in float16 */
+#define FV_STAGE 32 /* steps that are staged at a time: a multiple of it are there */
+#define FV_STEPS ((dim.s2 + FV_STAGE - 1) / FV_STAGE * FV_STAGE)
+#define FV_ROWS ((rows + FV_PANEL - 1) / FV_PANEL * FV_PANEL)
+#define FV_WEIGHT (base1 + at1.x)
+#define FV_ROW_SCALES                                                                              \
+    ((global const float *)((global const half *)table + (size_t)FV_ROWS * FV_STEPS))
+#define FV_REAL(sum, r, col)                                                                       \
+    ((sum) * (FV_ROW_SCALES[r] * FV_CAT(vload, FV_TN)(0, FV_SCALES + (col))))
+
+/* Step 0 of number n of the panels at `from`; then from two steps to the next two. */
+#define FV_IN_PANEL(from, n)                                                                       \
+    ((from) + (size_t)((n) / FV_PANEL) * FV_PANEL * FV_STEPS + (n) % FV_PANEL / 4 * 8 + (n) % 4)
+#define FV_PAIR (2 * FV_PANEL)
+#define FV_COLS_PACKED ((FV_COLS + FV_PANEL - 1) / FV_PANEL * FV_PANEL)
+#define FV_SCALES ((global const float *)FV_IN_PANEL(FV_WEIGHT, FV_COLS_PACKED))
+
+/* ---- rows ---- */
+
+FV_KERNEL void row_scales(FV_ARGS)
+{
+    const uint runs = (dim.s2 + 15) / 16, lanes = 1u << fv_spread_bits(runs);
+    const uint2 me = fv_spread(runs);
+    const uint end = me.x < rows ? runs : 0;
+    global const FV_CELL(0) *row = FV_AT(0, min(me.x, rows - 1));
+    uint top = 0;
+    for (uint run = me.y; run < end; run += lanes)
+        top = max(top, fv_top(fv_get_some(row + 16 * run, (int)(dim.s2 - 16 * run))));
+    FV_SHARE_TOP(top, me.y, lanes);
+    /* Of infinity and NaN nothing is to be saved; the least scale is one that is no denormal. */
+    const uint exponent = top >> 23, scale = exponent == 255 ? 127 : max(exponent, 37u) - 10;
+    if (me.y == 0 && me.x < rows)
+        ((global float *)FV_ROW_SCALES)[me.x] = as_float(scale << 23);
+}
+
+/* A work-item has 8 steps of a row; neighbours have those of neighbouring rows. */
+FV_KERNEL void row_panels(FV_ARGS)
+{
+    const uint r = get_group_id(0) * FV_GROUP + get_local_id(0), k = 8 * get_group_id(1);
+    if (r >= FV_ROWS)
+        return;
+    global half *to = FV_IN_PANEL((global half *)table, r) + (size_t)k / 2 * FV_PAIR;
+    global const FV_CELL(0) *row = FV_AT(0, min(r, rows - 1));
+    const float scale = FV_ROW_SCALES[min(r, rows - 1)];
+    const float factor = as_float((254u << 23) - as_uint(scale));
+    for (uint i = 0; i < 8; i++) {
+        const float x = r < rows && k + i < dim.s2 ? FV_GET(0, row + k + i) : 0.f;
+        vstore_half_rte(x * factor, 0, to + i / 2 * FV_PAIR + i % 2 * 4);
+    }
+}
+
+/* ---- sums ---- */
+
+/* Vectors of n float16; a driver of the tests, which has no such arithmetic, does it in float32.
+ * Their places in memory are multiples of their size. */
+#ifndef FV_H
+#define FV_H(n) FV_CAT(half, n)
+#define FV_H_GLOBAL(p) (*(global const half8 *)(p))
+#define FV_H_LOCAL(p) (*(local const half8 *)(p))
+#define FV_H_MAD(n, a, w, sum) ((a) * (w) + (sum))
+#define FV_H_FLOAT(n, x) FV_CAT(convert_float, n)(x)
+#endif
+
+#define FV_ROW_SUM(i, a, w) sum[i] = FV_H_MAD(FV_TN, a, w, sum[i])
+#define FV_ROW_SUMS(i, a, w)                                                                       \
+    do {                                                                                           \
+        FV_ROW_SUM(i, (a).s0, w);                                                                  \
+        FV_ROW_SUM((i) + 1, (a).s1, w);                                                            \
+        FV_ROW_SUM((i) + 2, (a).s2, w);                                                            \
+        FV_ROW_SUM((i) + 3, (a).s3, w);                                                            \
+    } while (0)
+
+/* Of two steps: the columns of the first and of the second, `first` and `second`; sums of all rows.
+ */
+#if FV_TN == 8
+#define FV_PAIR_COLUMNS(LOAD, w)                                                                   \
+    const FV_H(8) w0_ = LOAD(w), w1_ = LOAD((w) + 8);                                              \
+    const FV_H(8) first_ = (FV_H(8))(w0_.lo, w1_.lo), second_ = (FV_H(8))(w0_.hi, w1_.hi)
+#else
+#define FV_PAIR_COLUMNS(LOAD, w)                                                                   \
+    const FV_H(8) w_ = LOAD(w);                                                                    \
+    const FV_H(4) first_ = w_.lo, second_ = w_.hi
+#endif
+#define FV_PAIR_ROWS(i, LOAD, a)                                                                   \
+    do {                                                                                           \
+        const FV_H(8) a_ = LOAD((a) + 2 * (i));                                                    \
+        FV_ROW_SUMS(i, a_.lo, first_);                                                             \
+        FV_ROW_SUMS(i, a_.hi, second_);                                                            \
+    } while (0)
+
+/* Adds the products of FV_CHUNK steps; a and w move from two steps to the next two by so much. Four
+ * are written out: loads of all of them would be too many registers. */
+#define FV_ADD_CHUNK(LOAD, a, rows_apart, w, columns_apart)                                        \
+    do {                                                                                           \
+        FV_H(FV_TN) sum[FV_TM];                                                                    \
+        FV_EACH(i)                                                                                 \
+            sum[i] = (FV_H(FV_TN))(0);                                                             \
+        for (uint k = 0; k < FV_CHUNK; k += 4) {                                                   \
+            FV_TIMES(s, 2) {                                                                       \
+                FV_PAIR_COLUMNS(LOAD, (w) + s * (columns_apart));                                  \
+                FV_PAIR_ROWS(0, LOAD, (a) + s * (rows_apart));                                     \
+                if (FV_TM == 8)                                                                    \
+                    FV_PAIR_ROWS(FV_TM - 4, LOAD, (a) + s * (rows_apart));                         \
+            }                                                                                      \
+            a += 2 * (rows_apart);                                                                 \
+            w += 2 * (columns_apart);                                                              \
+        }                                                                                          \
+        FV_EACH(i)                                                                                 \
+            acc[i] += FV_H_FLOAT(FV_TN, sum[i]);                                                   \
+    } while (0)
+
+#define FV_FINISH_TILE(row, col)                                                                   \
+    FV_EACH(i)                                                                                     \
+        if ((row) + i < rows)                                                                      \
+    FV_FINISH_ROW(FV_REAL(acc[i], (row) + i, col), (row) + i, col)
+
+#if FV_TILE && FV_GROUP > 1
+#define FV_BM (FV_GROUP / FV_LN * FV_TM) /* rows and columns of a work-group */
+#define FV_BN (FV_LN * FV_TN)
+
+/* Two steps of `width` numbers, in fours of both, of the panels at `from`, from number n0 on; then
+ * of the next two. Of those from `end` on there are none, and none are used. */
+#define FV_STAGE_PANELS(to, width, from, n0, end)                                                  \
+    for (uint i = lane; i < (width)*FV_STAGE / 8; i += FV_GROUP)                                   \
+    to[i] =                                                                                        \
+        *(global const uint4 *)(FV_IN_PANEL(from, min((n0) + i % ((width) / 4) * 4, (end)-4)) +    \
+                                (size_t)(k0 / 2 + i / ((width) / 4)) * FV_PAIR)
+
+FV_KERNEL void product(FV_ARGS)
+{
+    FV_SHARED uint4 as[FV_STAGE * FV_BM / 8];
+    FV_SHARED uint4 ws[FV_STAGE * FV_BN / 8];
+    const uint lane = get_local_id(0), m = lane / FV_LN * FV_TM, n = lane % FV_LN * FV_TN;
+    const uint row = get_group_id(0) * FV_BM, col = get_group_id(1) * FV_BN;
+    FV_V acc[FV_TM];
+    FV_EACH(i)
+        acc[i] = (FV_V)(0);
+    for (uint k0 = 0; k0 < FV_STEPS; k0 += FV_STAGE) {
+        FV_BARRIER();
+        FV_STAGE_PANELS(as, FV_BM, (global const half *)table, row, FV_ROWS);
+        FV_STAGE_PANELS(ws, FV_BN, FV_WEIGHT, col, FV_COLS_PACKED);
+        FV_BARRIER();
+        local const half *a = (local const half *)as + 2 * m, *w = (local const half *)ws + 2 * n;
+        for (uint chunk = 0; chunk < FV_STAGE / FV_CHUNK; chunk++)
+            FV_ADD_CHUNK(FV_H_LOCAL, a, 2 * FV_BM, w, 2 * FV_BN);
+    }
+    if (col + n < FV_COLS)
+        FV_FINISH_TILE(row + m, col + n);
+}
+#else
+FV_KERNEL void product(FV_ARGS)
+{
+    const uint lane = get_local_id(0);
+    const uint row = (get_group_id(0) * (FV_GROUP / FV_LN) + lane / FV_LN) * FV_TM;
+    const uint col = (get_group_id(1) * FV_LN + lane % FV_LN) * FV_TN;
+    if (row >= rows || col >= FV_COLS)
+        return;
+    FV_V acc[FV_TM];
+    global const half *a = FV_IN_PANEL((global const half *)table, row);
+    global const half *w = FV_IN_PANEL(FV_WEIGHT, col);
+    FV_EACH(i)
+        acc[i] = (FV_V)(0);
+    for (uint k0 = 0; k0 < FV_STEPS; k0 += FV_CHUNK)
+        FV_ADD_CHUNK(FV_H_GLOBAL, a, FV_PAIR, w, FV_PAIR);
+    FV_FINISH_TILE(row, col);
+}
+#endif

@@ -1,0 +1,192 @@
+/* gpu_gemm_half.c: launch code of gemm_half.cl: GEMM in float16 arithmetic, with scales of rows and
+ * columns. */
+#include <math.h>
+#include <string.h>
+
+#include "base/half.h"
+#include "base/num.h"
+#include "gpu/kernels/gpu_gemm.h"
+
+enum {
+    PANEL = FV_GPU_PANEL,
+    STAGE = 32, /* steps of k that there is a multiple of, as in gemm_half.cl */
+    RUN = 16,   /* numbers of a row that a work-item of row_scales looks at, and */
+    PART = 8,   /* of row_panels moves */
+};
+
+static bool applies(const fv_problem *p)
+{
+    return p->weight == FV_F16 && p->acc == FV_F16;
+}
+
+static size_t steps(const fv_problem *p)
+{
+    return fv_round_up(p->dim[FV_GEMM_K], STAGE);
+}
+
+/* ---- the packed weight: panels, a scale for each column ---- */
+
+static uint32_t packed_columns(const fv_problem *p)
+{
+    return fv_round_up(p->dim[FV_GEMM_N] * fv_gpu_gemm_sides(p), PANEL);
+}
+
+static size_t packed(const fv_problem *p, const fv_knobs *knobs)
+{
+    (void)knobs;
+    return packed_columns(p) * (steps(p) * sizeof(uint16_t) + sizeof(float));
+}
+
+/* Where number n of the panels begins: of two steps there are four numbers each, then the next
+ * four.
+ */
+static size_t place_of(uint32_t n, const fv_problem *p)
+{
+    return n / PANEL * PANEL * steps(p) + n % PANEL / 4 * 8 + n % 4;
+}
+
+/* The numbers that count are those of float16: a power of two, by which they are all scaled then,
+ * changes none that is not small beside the largest. Returns that scale. */
+static float pack_column(uint16_t *to, const float *row, size_t k)
+{
+    float top = 0;
+    int exponent = 0;
+    for (size_t i = 0; i < k; i++)
+        top = fmaxf(top, fabsf(fv_float_of_f16(fv_f16_of_float(row[i]))));
+    if (isfinite(top))
+        frexpf(top, &exponent);
+    for (size_t i = 0; i < k; i++) {
+        const float x = fv_float_of_f16(fv_f16_of_float(row[i]));
+        to[i / 2 * 2 * PANEL + i % 2 * 4] = fv_f16_of_float(ldexpf(x, -exponent));
+    }
+    return ldexpf(1, exponent);
+}
+
+static void pack(void *dst, const float *src, uint32_t n0, uint32_t n, const fv_problem *p,
+                 const fv_knobs *knobs)
+{
+    (void)knobs;
+    const uint32_t both = fv_gpu_gemm_sides(p), columns = n * both;
+    const size_t depth = p->dim[FV_GEMM_K], all = fv_round_up(columns, PANEL);
+    uint16_t *panels = (uint16_t *)dst + (size_t)n0 * both * steps(p);
+    float *scale = (float *)(void *)((uint16_t *)dst + packed_columns(p) * steps(p)) + n0 * both;
+    memset(panels, 0, all * steps(p) * sizeof *panels);
+    for (uint32_t i = 0; i < all; i++)
+        scale[i] = i < columns
+                       ? pack_column(panels + place_of(i, p),
+                                     src + ((size_t)(i % both) * n + i / both) * depth, depth)
+                       : 0;
+}
+
+/* ---- rows ---- */
+
+static size_t scratch(const fv_problem *p, const fv_knobs *knobs, uint32_t rows)
+{
+    (void)knobs;
+    return fv_round_up(rows, PANEL) * (steps(p) * sizeof(uint16_t) + sizeof(float));
+}
+
+/* The runs of a row are one work-group's. */
+static void shape_scales(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
+{
+    fv_gpu_spread(count, p->rows, (l->args.prob.dim[FV_GEMM_K] + RUN - 1) / RUN, p->group);
+    count[1] = 1;
+}
+
+static void shape_panels(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
+{
+    count[0] = fv_gpu_groups(fv_round_up(p->rows, PANEL), p->group);
+    count[1] = steps(&l->args.prob) / PART;
+}
+
+/* ---- tiles ---- */
+
+enum { WIDE = 64 }; /* columns of a work-group that stages */
+
+static void define_direct(const fv_launch *l, uint32_t group, fv_gpu_text *out)
+{
+    const fv_gpu_tile t = fv_gpu_tile_of(l, group, PANEL);
+    fv_gpu_define(out, "FV_HALVES", 1);
+    fv_gpu_define_tile(l, &t, out);
+}
+
+static void shape_direct(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
+{
+    const fv_gpu_tile t = fv_gpu_tile_of(l, p->group, PANEL);
+    fv_gpu_cover_product(l, p->rows, t.down * t.rows, t.across * t.cols, count);
+}
+
+static void define_tile(const fv_launch *l, uint32_t group, fv_gpu_text *out)
+{
+    const fv_gpu_tile t = fv_gpu_tile_of(l, group, WIDE);
+    fv_gpu_define(out, "FV_HALVES", 1);
+    fv_gpu_define(out, "FV_TILE", 1);
+    fv_gpu_define_tile(l, &t, out);
+}
+
+static void shape_tile(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
+{
+    const fv_gpu_tile t = fv_gpu_tile_of(l, p->group, WIDE);
+    fv_gpu_cover_product(l, p->rows, t.down * t.rows, t.across * t.cols, count);
+}
+
+static uint32_t local_direct(const fv_launch *l, uint32_t group)
+{
+    (void)l;
+    return group * (uint32_t)sizeof(uint32_t); /* of row_scales */
+}
+
+static uint32_t local_tile(const fv_launch *l, uint32_t group)
+{
+    const fv_gpu_tile t = fv_gpu_tile_of(l, group, WIDE);
+    return STAGE * (t.down * t.rows + t.across * t.cols) * (uint32_t)sizeof(uint16_t);
+}
+
+#define CODE(name, items)                                                                          \
+    const fv_gpu_code fv_gpu_gemm_half_##name = {                                                  \
+        .program = "gemm",                                                                         \
+        .entry = "product",                                                                        \
+        .group = items,                                                                            \
+        .local = local_##name,                                                                     \
+        .define = define_##name,                                                                   \
+        .shape = shape_##name,                                                                     \
+        .ahead = {{"row_scales", shape_scales}, {"row_panels", shape_panels}},                     \
+        .align = 64};
+CODE(direct, 64)
+CODE(tile, 128)
+
+/* ---- which of them ---- */
+
+static const fv_knob knobs_direct[] = {{"rows", {4, 8}, 2}, {"cols", {4, 8}, 2}, {NULL, {0}, 0}};
+static const fv_knob knobs_tile[] = {{"rows", {8, 4}, 2}, {"cols", {4, 8}, 2}, {NULL, {0}, 0}};
+
+/* As gpu_gemm.c has them: only the ratios to the other kernels matter. The passes ahead take as
+ * long as the products with some 30 columns. */
+static double cost(const fv_problem *p, double rate)
+{
+    const double ahead = 60. * p->dim[FV_DIM_ROWS] * p->dim[FV_GEMM_K];
+    return (fv_problem_flops(p) + ahead) / rate;
+}
+
+static double cost_direct(const fv_problem *p, const fv_knobs *knobs)
+{
+    (void)knobs;
+    return cost(p, 240e9);
+}
+
+static double cost_tile(const fv_problem *p, const fv_knobs *knobs)
+{
+    (void)knobs;
+    return cost(p, 320e9) * fv_gpu_gemm_idle(p);
+}
+
+#define HOOKS(name)                                                                                \
+    const fv_kernel_hooks fv_h_gpu_gemm_half_##name = {.applies = applies,                         \
+                                                       .cost = cost_##name,                        \
+                                                       .scratch = scratch,                         \
+                                                       .packed = packed,                           \
+                                                       .pack = pack,                               \
+                                                       .format = "gpu_scaled_f16",                 \
+                                                       .knobs = knobs_##name};
+HOOKS(direct)
+HOOKS(tile)

@@ -1,0 +1,42 @@
+/* row_top.cl: the largest of a row, which neighbouring work-items have runs of. */
+
+/* 4, 16 numbers of which `left` are there, or none; zeros in the others' places. */
+static inline float4 fv_get_four(global const FV_CELL(0) *p, int left)
+{
+    if (left >= 4)
+        return FV_GET4(0, p);
+    return (float4)(left > 0 ? FV_GET(0, p) : 0.f, left > 1 ? FV_GET(0, p + 1) : 0.f,
+                    left > 2 ? FV_GET(0, p + 2) : 0.f, 0.f);
+}
+static inline float16 fv_get_some(global const FV_CELL(0) *p, int left)
+{
+    if (left >= 16)
+        return FV_GET16(0, p);
+    return (float16)((float8)(fv_get_four(p, left), fv_get_four(p + 4, left - 4)),
+                     (float8)(fv_get_four(p + 8, left - 8), fv_get_four(p + 12, left - 12)));
+}
+
+/* Bits of the largest absolute value: in their order infinity and NaN come last. */
+static inline uint fv_top(float16 y)
+{
+    const uint8 a = max(as_uint8(fabs(y.lo)), as_uint8(fabs(y.hi)));
+    const uint4 b = max(a.lo, a.hi);
+    return max(max(b.s0, b.s1), max(b.s2, b.s3));
+}
+
+/* Makes `top` the largest of all of a row's: of `lanes` neighbours, a power of two, among which
+ * this work-item is number `me`. */
+#if FV_GROUP > 1
+#define FV_SHARE_TOP(top, me, lanes)                                                               \
+    FV_SHARED uint room[FV_GROUP];                                                                 \
+    room[get_local_id(0)] = top;                                                                   \
+    for (uint left_ = (lanes) / 2; left_ > 0; left_ /= 2) {                                        \
+        FV_BARRIER();                                                                              \
+        if ((me) < left_)                                                                          \
+            room[get_local_id(0)] = max(room[get_local_id(0)], room[get_local_id(0) + left_]);     \
+    }                                                                                              \
+    FV_BARRIER();                                                                                  \
+    top = room[get_local_id(0) - (me)]
+#else
+#define FV_SHARE_TOP(top, me, lanes)
+#endif
