@@ -27,8 +27,8 @@
 #define SETTING                                                                                    \
     ((GParamFlags)(G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_READY))
 
-GST_DEBUG_CATEGORY_STATIC(category);
-#define GST_CAT_DEFAULT category
+GST_DEBUG_CATEGORY(foveafilter_debug);
+#define GST_CAT_DEFAULT foveafilter_debug
 
 #define FOVEA_TYPE_FILTER fovea_filter_get_type()
 G_DECLARE_FINAL_TYPE(FoveaFilter, fovea_filter, FOVEA, FILTER, GstBaseTransform)
@@ -505,7 +505,7 @@ static void fovea_filter_init(FoveaFilter *self)
 static gboolean init(GstPlugin *plugin)
 {
     static const gchar *no_tags[] = {NULL};
-    GST_DEBUG_CATEGORY_INIT(category, NAME, 0, "Fovea's element");
+    GST_DEBUG_CATEGORY_INIT(foveafilter_debug, NAME, 0, "Fovea's element");
     gst_meta_register_custom(NAME, no_tags, NULL, NULL, NULL);
     return gst_element_register(plugin, NAME, GST_RANK_NONE, FOVEA_TYPE_FILTER);
 }

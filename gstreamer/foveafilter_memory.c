@@ -4,6 +4,9 @@
 
 #include <gst/allocators/gstdmabuf.h>
 
+GST_DEBUG_CATEGORY_EXTERN(foveafilter_debug);
+#define GST_CAT_DEFAULT foveafilter_debug
+
 enum { PLANES = 3 };
 
 typedef struct Entry {
