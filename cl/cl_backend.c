@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "cl/cl_device.h"
+#include "cl/cl_import.h"
 #include "cl/cl_kernels.h"
 #include "gpu/gpu_queue.h"
 #include "platform/os/os_machine.h"
@@ -57,7 +57,7 @@ static void close_device(fv_device *d)
 #define CL_PERF_HINT_HIGH_QCOM 0x40C3
 
 /* `hint`: asks for high clocks while something runs, which else come only after some frames. */
-static cl_context make_context(const fv_device *d, bool hint, cl_int *error)
+static cl_context new_context(const fv_device *d, bool hint, cl_int *error)
 {
     const cl_context_properties properties[] = {
         CL_CONTEXT_PLATFORM, (cl_context_properties)d->place.platform,
@@ -65,24 +65,48 @@ static cl_context make_context(const fv_device *d, bool hint, cl_int *error)
     return fv_cl.clCreateContext(properties, 1, &d->place.device, NULL, NULL, error);
 }
 
-static fovea_status start(fv_device *d)
+/* The caller's context, if it is of this device. */
+static fovea_status take_context(fv_device *d, cl_context context)
+{
+    cl_device_id devices[FV_CL_DEVICES] = {NULL};
+    size_t size = 0, found = 0;
+    FV_CL_TRY("the caller's context", clGetContextInfo,
+              (context, CL_CONTEXT_DEVICES, sizeof devices, devices, &size));
+    while (found < size / sizeof *devices && devices[found] != d->place.device)
+        found++;
+    if (found == size / sizeof *devices)
+        return fv_fail(FOVEA_EINVAL,
+                       "the context that was given is not of device cl:%d; make it for that one",
+                       d->index);
+    FV_CL_TRY("the caller's context", clRetainContext, (context));
+    d->context = context;
+    return FOVEA_OK;
+}
+
+static fovea_status make_context(fv_device *d)
 {
     const bool hint = fv_cl_has_extension(&d->place, "cl_qcom_perf_hint");
     cl_int error;
-    cl_context context = make_context(d, hint, &error);
+    cl_context context = new_context(d, hint, &error);
     if (hint && error != CL_SUCCESS)
-        context = make_context(d, false, &error);
+        context = new_context(d, false, &error);
     if (error != CL_SUCCESS)
         return fv_cl_fail(error, "clCreateContext", NULL);
     d->context = context;
+    return FOVEA_OK;
+}
+
+static fovea_status start(fv_device *d, cl_context context)
+{
+    FV_TRY(context ? take_context(d, context) : make_context(d));
     FV_TRY(fv_cl_queue_make(&d->service, d, 0));
     return fv_cl_buffer_make(&d->nothing, d, CL_MEM_READ_WRITE, 64, NULL, NULL);
 }
 
 /* A probe may crash the context of a faulty driver: then a new context is made, without probing. */
-static fovea_status start_and_probe(fv_device *d)
+static fovea_status start_and_probe(fv_device *d, cl_context context)
 {
-    FV_TRY(start(d));
+    FV_TRY(start(d, context));
     fv_cl_probe(d);
     if (!d->lost)
         return FOVEA_OK;
@@ -93,7 +117,7 @@ static fovea_status start_and_probe(fv_device *d)
     d->features = d->limits.vectors ? FV_NEED_CL_CPU : 0;
     d->recorder.by = FV_CL_NO_RECORDS;
     fv_gpu_add_quirk(d->quirks, "crashed when probed: its core features are used");
-    return start(d);
+    return start(d, context);
 }
 
 static fovea_status set_up(fv_device *d, const fovea_device_options *options)
@@ -106,7 +130,7 @@ static fovea_status set_up(fv_device *d, const fovea_device_options *options)
                                                     : 0.02;
     FV_TRY(fv_cl_identify(&identity, &d->place));
     FV_TRY(fv_gpu_store_open(&d->store, d, &fv_cl_compiler_cl, identity, options->cache));
-    return start_and_probe(d);
+    return start_and_probe(d, options->context);
 }
 
 static fovea_status open_device(fv_device **out, const char *which,
@@ -293,6 +317,8 @@ const fv_backend fv_backend_cl = {
     .release = release_buffer,
     .write = write,
     .read = read,
+    .import = fv_cl_import,
+    .forget = fv_cl_forget,
     .kernels = kernels,
     .level = level,
     .bind = fv_cl_bind,
@@ -301,9 +327,11 @@ const fv_backend fv_backend_cl = {
     .queue_close = fv_gpu_queue_close,
     .prepare = fv_cl_prepare,
     .upload = fv_gpu_upload,
+    .upload_from = fv_gpu_upload_from,
     .submit = fv_gpu_submit,
     .download = fv_gpu_download,
     .wait = fv_gpu_wait,
+    .read_event = fv_cl_read_event,
     .trace = fv_cl_queue_trace,
     .timed = fv_cl_queue_timed,
     .rates = fv_cl_rates_best,

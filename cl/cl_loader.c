@@ -44,6 +44,7 @@ static const char *resolve(void *library)
 #undef FV_CL_CALL
     *(void **)&fv_cl.clGetExtensionFunctionAddressForPlatform =
         dlsym(library, "clGetExtensionFunctionAddressForPlatform");
+    *(void **)&fv_cl.clCreateBufferWithProperties = dlsym(library, "clCreateBufferWithProperties");
     return NULL;
 }
 

@@ -17,6 +17,10 @@ typedef struct fv_cl_api {
 #undef FV_CL_CALL
     /* NULL where the library has none. */
     __typeof__(&clGetExtensionFunctionAddressForPlatform) clGetExtensionFunctionAddressForPlatform;
+    /* Of OpenCL 3.0. The properties are numbers of 64 bits. */
+    cl_mem (*clCreateBufferWithProperties)(cl_context context, const cl_ulong *properties,
+                                           cl_mem_flags flags, size_t size, void *host,
+                                           cl_int *error);
 } fv_cl_api;
 extern fv_cl_api fv_cl;
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "cl/cl_import.h"
 #include "cl/cl_trace.h"
 #include "gpu/gpu_queue.h"
 
@@ -146,9 +147,24 @@ static fovea_status enqueue_copy(struct cl_queue *q, uint32_t slot, uint32_t row
     return FOVEA_OK;
 }
 
+/* Planes of a picture may lie in the same memory, of which the first one takes care. */
+static bool is_first_of(const fv_queue *q, uint32_t slot)
+{
+    const fv_gpu_external *e = q->frame[q->now].external;
+    uint32_t first = 0;
+    while (q->slot[first].output || e[first].import != e[slot].import)
+        first++;
+    return first == slot;
+}
+
 static fovea_status upload(fv_queue *base, uint32_t slot, uint32_t rows)
 {
     struct cl_queue *q = cl_queue_of(base);
+    const fv_gpu_external *e = &base->frame[base->now].external[slot];
+    if (e->import)
+        return is_first_of(base, slot)
+                   ? fv_cl_acquire(base->device, q->compute, e->import, e->ready)
+                   : FOVEA_OK;
     return base->device->limits.unified ? write_input(q, slot, rows)
                                         : enqueue_copy(q, slot, rows, NULL);
 }
@@ -285,14 +301,15 @@ static void release_frame(struct cl_queue *q, uint32_t number)
 {
     const fv_device *d = q->base.device;
     struct cl_frame *f = &q->frame[number];
-    drop_events(q, f);
     fv_cl_recording_free(&f->recorded, d);
     for (uint32_t i = 0; f->transfer && i < q->base.slots; i++) {
         const cl_mem buffer = buffer_of(&q->base, number, i);
-        if (f->transfer[i].mapped && !d->lost)
+        /* rusticl knows of a mapping once it is done. */
+        if (f->transfer[i].mapped && !d->lost && await_mapping(q, number, i) == FOVEA_OK)
             fv_cl_unmap(q->base.device, q->up, buffer, f->transfer[i].mapped, NULL);
         fv_cl_buffer_free(d, buffer);
     }
+    drop_events(q, f);
 }
 
 static bool has_staging(const fv_queue *q)
@@ -350,17 +367,40 @@ static fovea_status set_changed(fv_cl_bound *b, uint32_t index, void *before, co
     return fv_cl_set_arg(b, index, size, now);
 }
 
+/* What a frame's kernels have of an external slot. */
+static cl_mem read_from(const struct cl_queue *q, uint32_t slot)
+{
+    const fv_import *import = q->base.frame[q->base.now].external[slot].import;
+    return import ? fv_cl_imported(import) : buffer_of(&q->base, q->base.now, slot);
+}
+
+/* An imported picture begins and goes on where the caller has put it. Its buffer may be another one
+ * at the address of one that is gone. */
+static void place_imported(const struct cl_queue *q, fv_cl_bound *b, uint32_t o, cl_uint at[2])
+{
+    const fv_operand *op = &b->step.base.l.operand[o];
+    if (op->ref.space != FV_SPACE_EXTERNAL)
+        return;
+    const fv_gpu_external *e = &q->base.frame[q->base.now].external[op->ref.slot];
+    if (!e->import)
+        return;
+    at[0] += (cl_uint)(e->at / fv_type_size(op->type));
+    at[1] = (cl_uint)(e->stride / fv_type_size(op->type));
+    b->buffer[o] = NULL;
+}
+
 static fovea_status set_operands(const struct cl_queue *q, fv_cl_bound *b,
                                  const fv_gpu_dispatch *now, fv_gpu_before *out)
 {
     for (uint32_t o = 0; o < b->step.operands; o++) {
         const fv_operand *op = &b->step.base.l.operand[o];
-        const cl_uint at[2] = {now->at[o], now->ld[o]};
+        cl_uint at[2] = {now->at[o], now->ld[o]};
+        place_imported(q, b, o, at);
         FV_TRY(set_changed(b, 2 * o + 1, b->at[o], at, sizeof at));
         out->at[o] = at[0];
         out->ld[o] = at[1];
         if (op->ref.space == FV_SPACE_EXTERNAL) {
-            cl_mem buffer = buffer_of(&q->base, q->base.now, op->ref.slot);
+            cl_mem buffer = read_from(q, op->ref.slot);
             out->buffer[o] = (uintptr_t)buffer;
             FV_TRY(set_changed(b, 2 * o, &b->buffer[o], &buffer, sizeof buffer));
         } else if (op->ref.space != FV_SPACE_NONE) {
@@ -471,12 +511,23 @@ static fovea_status flush(fv_queue *base)
     return FOVEA_OK;
 }
 
+/* What was recorded reads the plan's own memory. */
+static bool reads_imports(const fv_queue *q)
+{
+    const fv_gpu_external *e = q->frame[q->now].external;
+    for (uint32_t i = 0; i < q->slots; i++)
+        if (!q->slot[i].output && e[i].import)
+            return true;
+    return false;
+}
+
 /* What the driver does not replay is enqueued call by call, now and from now on. */
 static fovea_status enqueue_sweeps(struct cl_queue *q, const fv_sweep *s, uint32_t count)
 {
     fv_cl_recording *r = &q->frame[q->base.now].recorded;
     q->replayed = 0;
-    if (!q->timed && r->key && r->key == fv_gpu_frame_key(&q->base, s, count)) {
+    if (!q->timed && !reads_imports(&q->base) && r->key &&
+        r->key == fv_gpu_frame_key(&q->base, s, count)) {
         FV_TRY(fv_cl_replay(r, q->base.device, q->plain, &q->replayed));
         if (q->replayed == r->dispatches)
             return FOVEA_OK;
@@ -486,20 +537,40 @@ static fovea_status enqueue_sweeps(struct cl_queue *q, const fv_sweep *s, uint32
     return fv_gpu_enqueue(&q->base, s, count);
 }
 
+/* What the computing waits for: that inputs are there. */
+static uint32_t list_waits(struct cl_queue *q, const struct cl_frame *f)
+{
+    const fv_gpu_external *e = q->base.frame[q->base.now].external;
+    uint32_t waits = 0;
+    for (uint32_t i = 0; i < q->base.slots; i++) {
+        const cl_event there = e[i].import ? e[i].ready : f->transfer[i].moved;
+        if (!q->base.slot[i].output && there)
+            q->wait[waits++] = there;
+    }
+    return waits;
+}
+
+static fovea_status release_imports(struct cl_queue *q)
+{
+    const fv_gpu_external *e = q->base.frame[q->base.now].external;
+    for (uint32_t i = 0; i < q->base.slots; i++)
+        if (!q->base.slot[i].output && e[i].import && is_first_of(&q->base, i))
+            FV_TRY(fv_cl_release(q->base.device, q->compute, e[i].import));
+    return FOVEA_OK;
+}
+
 static fovea_status compute(fv_queue *base, const fv_sweep *s, uint32_t count)
 {
     struct cl_queue *q = cl_queue_of(base);
     struct cl_frame *f = &q->frame[base->now];
     fv_device *d = base->device;
-    uint32_t waits = 0;
     fv_cl_trace_drop(&q->trace, d); /* of the frame before */
     FV_CL_RUN(d, NULL, clFlush, (q->up));
-    for (uint32_t i = 0; i < base->slots; i++)
-        if (!base->slot[i].output)
-            q->wait[waits++] = f->transfer[i].moved;
+    const uint32_t waits = list_waits(q, f);
     FV_CL_RUN(d, NULL, clEnqueueMarkerWithWaitList,
               (q->compute, waits, waits ? q->wait : NULL, &f->begun));
     FV_TRY(enqueue_sweeps(q, s, count));
+    FV_TRY(release_imports(q));
     FV_CL_RUN(d, NULL, clEnqueueMarkerWithWaitList, (q->compute, 0, NULL, &f->last));
     return flush(base);
 }
@@ -574,6 +645,11 @@ fovea_status fv_cl_prepare(fv_queue *base, const fv_sweep *s, uint32_t count, ui
         fv_cl_recording_free(&q->frame[f].recorded, base->device);
     }
     return FOVEA_OK;
+}
+
+void *fv_cl_read_event(const fv_queue *base, fv_fence f)
+{
+    return ((const struct cl_queue *)base)->frame[f % FV_GPU_FRAMES].last;
 }
 
 fovea_status fv_cl_queue_trace(fv_queue *base, fv_trace *t)

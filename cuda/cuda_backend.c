@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "base/mem.h"
-#include "cuda/cuda_device.h"
+#include "cuda/cuda_import.h"
 #include "cuda/cuda_kernels.h"
 #include "platform/os/os_machine.h"
 
@@ -173,6 +173,16 @@ static fovea_status read(fv_device *d, const fv_mem *m, void *dst, uint64_t size
     INSIDE(d, read_now(d, m, dst, size));
 }
 
+static fovea_status import(fv_device *d, const fv_import_request *r, fv_import **out)
+{
+    INSIDE(d, fv_cuda_import(d, r, out));
+}
+
+static void forget(fv_device *d, fv_import *m)
+{
+    INSIDE_ANYWAY(d, fv_cuda_forget(d, m));
+}
+
 /* ---- kernels ---- */
 
 static const fv_kernel *kernels(fv_device *d, int *count, uint32_t *features)
@@ -275,6 +285,8 @@ const fv_backend fv_backend_cuda = {
     .release = release_memory,
     .write = write,
     .read = read,
+    .import = import,
+    .forget = forget,
     .kernels = kernels,
     .level = level,
     .bind = bind,
@@ -283,9 +295,11 @@ const fv_backend fv_backend_cuda = {
     .queue_close = queue_close,
     .prepare = prepare_frames,
     .upload = fv_gpu_upload,
+    .upload_from = fv_gpu_upload_from,
     .submit = submit,
     .download = fv_gpu_download,
     .wait = wait,
+    .read_event = fv_cuda_read_event,
     .trace = trace,
     .rates = rates,
     .cache_export = cache_export,

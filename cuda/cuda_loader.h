@@ -25,6 +25,43 @@ typedef struct CUevent_st *CUevent;
 typedef struct CUgraph_st *CUgraph;
 typedef struct CUgraphExec_st *CUgraphExec;
 
+typedef int CUmemorytype, CUpointer_attribute, CUexternalMemoryHandleType;
+typedef struct CUarray_st *CUarray;
+typedef struct CUextMemory_st *CUexternalMemory;
+typedef struct CUgraphicsResource_st *CUgraphicsResource;
+typedef struct CUDA_MEMCPY2D_st {
+    size_t srcXInBytes, srcY;
+    CUmemorytype srcMemoryType;
+    const void *srcHost;
+    CUdeviceptr srcDevice;
+    CUarray srcArray;
+    size_t srcPitch;
+    size_t dstXInBytes, dstY;
+    CUmemorytype dstMemoryType;
+    void *dstHost;
+    CUdeviceptr dstDevice;
+    CUarray dstArray;
+    size_t dstPitch;
+    size_t WidthInBytes, Height;
+} CUDA_MEMCPY2D;
+typedef struct CUDA_EXTERNAL_MEMORY_HANDLE_DESC_st {
+    CUexternalMemoryHandleType type;
+    union {
+        int fd;
+        struct {
+            void *handle;
+            const void *name;
+        } win32;
+        const void *nvSciBufObject;
+    } handle;
+    unsigned long long size;
+    unsigned flags, reserved[16];
+} CUDA_EXTERNAL_MEMORY_HANDLE_DESC;
+typedef struct CUDA_EXTERNAL_MEMORY_BUFFER_DESC_st {
+    unsigned long long offset, size;
+    unsigned flags, reserved[16];
+} CUDA_EXTERNAL_MEMORY_BUFFER_DESC;
+
 typedef int nvrtcResult;
 typedef struct _nvrtcProgram *nvrtcProgram;
 
@@ -46,11 +83,25 @@ typedef struct cublasLtMatmulHeuristicResult_st {
     int reserved[4];
 } cublasLtMatmulHeuristicResult_t;
 
+#define FV_CUDA_NO_EGL /* header either */
 enum {
 #define FV_CUDA_CONSTANT(name, value) name = value,
 #include "cuda/cuda_constants.inc"
 #undef FV_CUDA_CONSTANT
 };
+#endif
+
+#ifdef FV_CUDA_NO_EGL
+typedef void *EGLImageKHR;
+typedef struct CUeglFrame_st {
+    union {
+        CUarray pArray[3];
+        void *pPitch[3];
+    } frame;
+    unsigned width, height, depth;
+    unsigned pitch, planeCount, numChannels;
+    int frameType, eglColorFormat, cuFormat; /* frameType 0: arrays, 1: addresses */
+} CUeglFrame;
 #endif
 
 /* The functions, each under its own name; options are NULL where the library has none. */
@@ -97,11 +148,22 @@ bool fv_cuda_is_fatal(CUresult error);
  * NULL) name it. */
 fovea_status fv_cuda_fail(CUresult error, const char *call, const char *what);
 
-/* The structure that crosses between us and a library is as its headers have it. */
+/* Structures that cross between us and a library are as its headers have them. */
 _Static_assert(sizeof(cublasLtMatmulHeuristicResult_t) == 96 &&
                    offsetof(cublasLtMatmulHeuristicResult_t, workspaceSize) == 64 &&
                    offsetof(cublasLtMatmulHeuristicResult_t, state) == 72,
                "the result of cublasLtMatmulAlgoGetHeuristic");
+_Static_assert(sizeof(CUDA_MEMCPY2D) == 16 * sizeof(size_t) &&
+                   offsetof(CUDA_MEMCPY2D, srcPitch) == 6 * sizeof(size_t) &&
+                   offsetof(CUDA_MEMCPY2D, dstPitch) == 13 * sizeof(size_t),
+               "a copy of rows");
+_Static_assert(sizeof(CUDA_EXTERNAL_MEMORY_HANDLE_DESC) == 104 &&
+                   offsetof(CUDA_EXTERNAL_MEMORY_HANDLE_DESC, size) == 24 &&
+                   sizeof(CUDA_EXTERNAL_MEMORY_BUFFER_DESC) == 88,
+               "imported memory");
+_Static_assert(sizeof(CUeglFrame) == 64 && offsetof(CUeglFrame, pitch) == 36 &&
+                   offsetof(CUeglFrame, frameType) == 48,
+               "a frame of EGL's");
 
 /* Calls, and returns from the function on failure: FV_CUDA_TRY(what, cuMemFree, (pointer)). */
 #define FV_CUDA_TRY(what, call, arguments)                                                         \

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "cuda/cuda_graph.h"
+#include "cuda/cuda_import.h"
 #include "cuda/cuda_trace.h"
 #include "gpu/gpu_queue.h"
 
@@ -233,6 +234,9 @@ static fovea_status dispatch(fv_queue *base, fv_gpu_step *step, const fv_gpu_dis
 static fovea_status upload(fv_queue *base, uint32_t slot, uint32_t rows)
 {
     const fv_gpu_external *e = &base->frame[base->now].external[slot];
+    if (e->import)
+        return fv_cuda_copy_import(base->device, e, base->slot[slot].row_bytes, rows,
+                                   cuda_queue_of(base)->up);
     FV_CUDA_RUN(base->device, "an input", cuMemcpyHtoDAsync,
                 (e->buffer, e->staging, (size_t)(base->slot[slot].row_bytes * rows),
                  cuda_queue_of(base)->up));
@@ -331,6 +335,11 @@ fovea_status fv_cuda_prepare(fv_queue *base, const fv_sweep *s, uint32_t count, 
         return FOVEA_OK;
     }
     return fv_cuda_finish(base->device, q->compute, 0);
+}
+
+void *fv_cuda_read_event(const fv_queue *base, fv_fence f)
+{
+    return ((const struct cuda_queue *)base)->frame[f % FV_GPU_FRAMES].last;
 }
 
 fovea_status fv_cuda_queue_trace(fv_queue *base, fv_trace *t)

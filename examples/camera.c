@@ -1,15 +1,18 @@
 /* camera.c: a model on the newest frame of a camera, with a deadline and statistics.
  *
  *   cc camera.c -o camera $(pkg-config --cflags --libs fovea) -pthread
- *   ./camera [MODEL [SECONDS [/dev/videoN]]]
+ *   ./camera [MODEL [SECONDS [/dev/videoN|- [DEVICE]]]]
  *
  * Without a camera, pictures of 640 x 480 are drawn 30 times a second. One thread brings frames,
  * this one computes. When it is slower than the camera, frames must not queue up and grow old: only
  * the newest waits, and the one before it is dropped.
  *
- *     camera --> newest --> fovea_run --> label, latency
- *        ^         | dropped    | done with
- *        +---------+------------+
+ *     camera --> newest --> fovea_run_picture --> label, latency
+ *        ^         | dropped        | done with
+ *        +---------+----------------+
+ *
+ * Each of the camera's few buffers is imported once, as a dma-buf where the driver has one: the
+ * device reads frames there.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>
@@ -61,6 +64,7 @@ struct camera {
     size_t stride;
     double rate;                    /* frames per second */
     unsigned char *buffer[BUFFERS]; /* luma, then chroma where the format has it */
+    int dmabuf[BUFFERS];            /* the same by a file descriptor; -1: it has none */
     double taken[BUFFERS];          /* when */
     int fd;                         /* -1: drawn */
     /* Of a drawn one: */
@@ -77,6 +81,7 @@ static int draw_open(struct camera *c)
     pthread_mutex_init(&c->lock, NULL);
     for (int i = 0; i < BUFFERS; i++) {
         c->buffer[i] = malloc(c->stride * c->height * 3 / 2);
+        c->dmabuf[i] = -1;
         c->is_free[i] = 1;
         if (!c->buffer[i])
             return fail("camera", "out of memory");
@@ -136,7 +141,8 @@ static void camera_return(struct camera *c, int i)
 }
 
 #ifdef __linux__
-/* Frames stay where the driver puts them: fovea reads them there, with its strides. */
+/* Frames stay where the driver puts them: fovea reads them there, with its strides. Drivers that
+ * export no dma-bufs have their memory mapped. */
 static int v4l2_open(struct camera *c, const char *path)
 {
     *c = (struct camera){.width = 640, .height = 480, .rate = 30};
@@ -165,7 +171,10 @@ static int v4l2_open(struct camera *c, const char *path)
         struct v4l2_buffer b = {.type = r.type, .memory = r.memory, .index = (uint32_t)i};
         if (ioctl(c->fd, VIDIOC_QUERYBUF, &b) < 0)
             return fail(path, strerror(errno));
-        c->buffer[i] = mmap(NULL, b.length, PROT_READ, MAP_SHARED, c->fd, b.m.offset);
+        struct v4l2_exportbuffer e = {.type = r.type, .index = (uint32_t)i, .flags = O_CLOEXEC};
+        c->dmabuf[i] = ioctl(c->fd, VIDIOC_EXPBUF, &e) < 0 ? -1 : e.fd;
+        if (c->dmabuf[i] < 0)
+            c->buffer[i] = mmap(NULL, b.length, PROT_READ, MAP_SHARED, c->fd, b.m.offset);
         if (c->buffer[i] == MAP_FAILED || ioctl(c->fd, VIDIOC_QBUF, &b) < 0)
             return fail(path, strerror(errno));
     }
@@ -226,16 +235,45 @@ struct model {
     fovea_device *device;
     fovea_model *model;
     fovea_plan *plan;
+    fovea_picture *picture[BUFFERS];
     fovea_output out;
     uint32_t classes;
 };
 
-static int model_open(struct model *m, const char *name, const struct camera *c)
+static int import_buffer(struct model *m, const struct camera *c, int i)
+{
+    fovea_picture_options options = FOVEA_PICTURE_OPTIONS_INIT;
+    options.kind = c->dmabuf[i] < 0 ? FOVEA_PICTURE_HOST : FOVEA_PICTURE_DMABUF;
+    options.format = c->format;
+    options.width = c->width;
+    options.height = c->height;
+    for (int k = 0; k < 2; k++) {
+        options.plane[k].memory = c->buffer[i];
+        options.plane[k].fd = c->dmabuf[i];
+        options.plane[k].stride = c->stride;
+    }
+    options.plane[1].offset = c->stride * c->height; /* chroma follows, where the format has it */
+    return fovea_picture_import(&m->picture[i], m->device, &options) ? fail("buffer", fovea_error())
+                                                                     : 0;
+}
+
+/* How frames are read, which is the same for all buffers. */
+static void tell_transfer(const struct model *m)
+{
+    static const char *const how[] = {"read in place", "copied by the device",
+                                      "copied by the host"};
+    fovea_picture_info info = FOVEA_PICTURE_INFO_INIT;
+    fovea_picture_query(m->picture[0], &info);
+    printf("frames are %s (%s)%s%s\n", how[info.transfer], info.method, *info.reason ? ": " : "",
+           info.reason);
+}
+
+static int model_open(struct model *m, const char *name, const char *device, const struct camera *c)
 {
     fovea_preprocess rule = FOVEA_PREPROCESS_INIT;
     fovea_output_info logits = FOVEA_OUTPUT_INFO_INIT;
     fovea_plan_options options = FOVEA_PLAN_OPTIONS_INIT;
-    if (fovea_device_open(&m->device, "cpu", NULL) || fovea_model_load(&m->model, name))
+    if (fovea_device_open(&m->device, device, NULL) || fovea_model_load(&m->model, name))
         return fail("model", fovea_error());
     fovea_model_preprocess(m->model, &rule);
     options.frame.format = c->format;
@@ -246,6 +284,10 @@ static int model_open(struct model *m, const char *name, const struct camera *c)
     options.on_device_lost = FOVEA_LOST_CPU;
     if (fovea_plan_create(&m->plan, m->model, m->device, &options))
         return fail("plan", fovea_error());
+    for (int i = 0; i < BUFFERS; i++)
+        if (import_buffer(m, c, i))
+            return 1;
+    tell_transfer(m);
     fovea_plan_output(m->plan, 0, &logits);
     m->classes = logits.rows * logits.columns;
     m->out.size = m->classes * sizeof(float);
@@ -277,15 +319,16 @@ int main(int argc, char **argv)
     struct model model = {0};
     const double seconds = argc > 2 ? atof(argv[2]) : 5;
     if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
-        return puts("usage: camera [MODEL [SECONDS [/dev/videoN]]]") < 0;
+        return puts("usage: camera [MODEL [SECONDS [/dev/videoN|- [DEVICE]]]]") < 0;
 #ifdef __linux__
-    if (argc > 3 ? v4l2_open(&camera, argv[3]) : draw_open(&camera))
+    if (argc > 3 && strcmp(argv[3], "-") ? v4l2_open(&camera, argv[3]) : draw_open(&camera))
         return 1;
 #else
     if (draw_open(&camera))
         return 1;
 #endif
-    if (model_open(&model, argc > 1 ? argv[1] : "synthetic:vit-ti16", &camera))
+    if (model_open(&model, argc > 1 ? argv[1] : "synthetic:vit-ti16", argc > 4 ? argv[4] : "cpu",
+                   &camera))
         return 1;
 
     struct newest newest = {.camera = &camera, .buffer = -1};
@@ -299,12 +342,7 @@ int main(int argc, char **argv)
     unsigned done = 0, late = 0, label = 0;
     int i;
     while (done < MOST && now() - begin < seconds && (i = take_newest(&newest)) >= 0) {
-        fovea_frame frame = {.pixels = {camera.buffer[i]}, .stride = {camera.stride}};
-        if (camera.format == FOVEA_FORMAT_NV12) { /* chroma follows */
-            frame.pixels[1] = camera.buffer[i] + camera.stride * camera.height;
-            frame.stride[1] = camera.stride;
-        }
-        if (fovea_run(model.plan, &frame, &model.out, 1))
+        if (fovea_run_picture(model.plan, model.picture[i], NULL, &model.out, 1))
             return fail("frame", fovea_error());
         label = best(&model);
         latency[done] = now() - camera.taken[i];
@@ -328,6 +366,8 @@ int main(int argc, char **argv)
            1e3 * latency[done * 99 / 100], newest.dropped, late, 1e3 * deadline,
            name ? name : "no label");
     fovea_plan_free(model.plan);
+    for (int k = 0; k < BUFFERS; k++)
+        fovea_picture_free(model.picture[k]);
     fovea_model_free(model.model);
     fovea_device_close(model.device);
     free(model.out.data);

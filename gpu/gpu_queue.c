@@ -58,10 +58,17 @@ void fv_gpu_queue_close(fv_queue *q)
 
 /* ---- the caller's memory ---- */
 
+/* Of the frame of the next submit. */
+static fv_gpu_external *next_external(fv_queue *q, uint32_t slot)
+{
+    return &q->frame[(q->submitted + 1) % FV_GPU_FRAMES].external[slot];
+}
+
 static fovea_status place_host(fv_queue *q, uint32_t slot, char *host, uint64_t stride)
 {
-    fv_gpu_external *e = &q->frame[(q->submitted + 1) % FV_GPU_FRAMES].external[slot];
+    fv_gpu_external *e = next_external(q, slot);
     e->host = host;
+    e->import = NULL;
     e->stride = stride ? stride : q->slot[slot].row_bytes;
     assert(e->stride >= q->slot[slot].row_bytes);
     return FOVEA_OK;
@@ -70,6 +77,18 @@ static fovea_status place_host(fv_queue *q, uint32_t slot, char *host, uint64_t 
 fovea_status fv_gpu_upload(fv_queue *q, uint32_t slot, const void *src, uint64_t stride)
 {
     return place_host(q, slot, (char *)(uintptr_t)src, stride); /* inputs are only read */
+}
+
+fovea_status fv_gpu_upload_from(fv_queue *q, uint32_t slot, fv_import *m, uint32_t plane,
+                                uint64_t at, uint64_t stride, void *ready)
+{
+    fv_gpu_external *e = next_external(q, slot);
+    e->import = m;
+    e->plane = plane;
+    e->at = at;
+    e->stride = stride;
+    e->ready = ready;
+    return FOVEA_OK;
 }
 
 fovea_status fv_gpu_download(fv_queue *q, uint32_t slot, void *dst, uint64_t stride)
@@ -90,7 +109,7 @@ static fovea_status upload_inputs(fv_queue *q)
         const uint32_t rows = fv_gpu_slot_rows(q, q->now, i);
         if (q->slot[i].output)
             continue;
-        if (e->staging)
+        if (e->staging && !e->import)
             fv_gpu_copy_rows(e->staging, row, e->host, e->stride, row, rows);
         FV_TRY(q->interface->upload(q, i, rows));
     }

@@ -20,6 +20,12 @@ typedef struct fv_gpu_external {
     char *host; /* the caller's */
     uint64_t stride;
     uint64_t buffer; /* the device's handle */
+    /* What is read in place of `host`; NULL: nothing. Then `at` bytes in, of plane `plane`, once
+     * `ready`, an event of the interface, is done; NULL: at once. */
+    fv_import *import;
+    uint64_t at;
+    uint32_t plane;
+    void *ready;
     /* Packed host memory through which the device transfers the matrix, or which it uses directly;
      * or NULL. */
     char *staging;
@@ -41,7 +47,8 @@ typedef struct fv_gpu_interface {
     /* Frees what `open` has made, also in part. No frame is in flight. False if the device may
      * still access the queue's memory, which is then not freed. */
     bool (*close)(fv_queue *q);
-    /* Enqueues the copy of an input's first `rows` rows, from staging memory where there is. */
+    /* Enqueues the copy of an input's first `rows` rows, from staging memory where there is; of an
+     * imported one what is to be done before kernels read it. */
     fovea_status (*upload)(fv_queue *q, uint32_t slot, uint32_t rows);
     /* Enqueues what the sweeps compute, by fv_gpu_enqueue, behind the inputs. */
     fovea_status (*compute)(fv_queue *q, const fv_sweep *s, uint32_t count);
@@ -84,6 +91,8 @@ fovea_status fv_gpu_queue_open(fv_queue **out, const fv_gpu_interface *interface
                                const fv_slot *slot, uint32_t slots);
 void fv_gpu_queue_close(fv_queue *q); /* NULL is fine */
 fovea_status fv_gpu_upload(fv_queue *q, uint32_t slot, const void *src, uint64_t stride);
+fovea_status fv_gpu_upload_from(fv_queue *q, uint32_t slot, fv_import *m, uint32_t plane,
+                                uint64_t at, uint64_t stride, void *ready);
 fovea_status fv_gpu_submit(fv_queue *q, const fv_sweep *s, uint32_t count, uint32_t rows,
                            fv_fence *out);
 fovea_status fv_gpu_download(fv_queue *q, uint32_t slot, void *dst, uint64_t stride);

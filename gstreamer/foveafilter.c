@@ -4,24 +4,31 @@
  * "foveafilter", and posted as an element message of that name; both are a structure with
  * timestamp=(guint64, of the buffer), seconds=(double, that the device took) and what
  * foveafilter_results.h describes; boxes and key points as foveafilter_found.h has them. Everything
- * is planned when caps arrive; a frame makes Fovea
- * allocate nothing.
+ * is planned when caps arrive; a frame makes Fovea allocate nothing. Memory of cameras and decoders
+ * is read where it lies, as far as the device can.
  */
 #include <gst/base/gstbasetransform.h>
 #include <gst/video/video.h>
 
 #include "foveafilter_found.h"
+#include "foveafilter_memory.h"
 #include "foveafilter_results.h"
 
 #define NAME "foveafilter"
-#define CAPS GST_VIDEO_CAPS_MAKE("{ RGB, BGR, GRAY8, NV12, YUY2 }")
+#define FORMATS "{ RGB, BGR, GRAY8, NV12, YUY2 }"
+#define DMABUF GST_VIDEO_CAPS_MAKE_WITH_FEATURES("memory:DMABuf", FORMATS)
+#define NVMM GST_VIDEO_CAPS_MAKE_WITH_FEATURES("memory:NVMM", FORMATS)
+/* From GStreamer 1.24 on the format of dma-bufs is DRM's. */
+#define DRM                                                                                        \
+    "video/x-raw(memory:DMABuf), format=DMA_DRM, drm-format={ NV12, YUYV, BG24, RG24, \"R8  \" }"
+#define CAPS GST_VIDEO_CAPS_MAKE(FORMATS) ";" DMABUF ";" DRM ";" NVMM
 #define TOP 5
 #define SCORE 0.3
 #define SETTING                                                                                    \
     ((GParamFlags)(G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_READY))
 
-GST_DEBUG_CATEGORY_STATIC(category);
-#define GST_CAT_DEFAULT category
+GST_DEBUG_CATEGORY(foveafilter_debug);
+#define GST_CAT_DEFAULT foveafilter_debug
 
 #define FOVEA_TYPE_FILTER fovea_filter_get_type()
 G_DECLARE_FINAL_TYPE(FoveaFilter, fovea_filter, FOVEA, FILTER, GstBaseTransform)
@@ -38,7 +45,9 @@ struct _FoveaFilter {
     fovea_model *model;
     /* between two caps */
     GstVideoInfo video;
+    gboolean surfaces;
     fovea_plan *plan;
+    Memory memory;
     Results results;
     Found found;
 };
@@ -297,6 +306,8 @@ static gboolean make_plan(FoveaFilter *self, const char *attention, char **outpu
         return FALSE;
     }
     foveafilter_found_open(&self->found, self->model, self->plan);
+    foveafilter_memory_open(&self->memory, GST_ELEMENT(self), self->device, options.frame.format,
+                            &self->video, self->surfaces);
     return TRUE;
 }
 
@@ -304,8 +315,9 @@ static gboolean set_caps(GstBaseTransform *base, GstCaps *in, GstCaps *out)
 {
     FoveaFilter *self = FOVEA_FILTER(base);
     GstVideoInfo video;
+    gboolean surfaces;
     (void)out;
-    if (!gst_video_info_from_caps(&video, in))
+    if (!foveafilter_memory_video(&video, &surfaces, in))
         return FALSE;
     if (!yuv_is_known(&video)) {
         char *colours = gst_video_colorimetry_to_string(&video.colorimetry);
@@ -317,12 +329,13 @@ static gboolean set_caps(GstBaseTransform *base, GstCaps *in, GstCaps *out)
         g_free(colours);
         return FALSE;
     }
-    if (self->plan && same_frames(&video, &self->video)) {
+    if (self->plan && same_frames(&video, &self->video) && surfaces == self->surfaces) {
         self->video = video;
         return TRUE;
     }
     drop_plan(self);
     self->video = video;
+    self->surfaces = surfaces;
     GST_OBJECT_LOCK(self);
     char *attention = g_strdup(self->attention), *size = g_strdup(self->size);
     char *compute = g_strdup(self->compute);
@@ -367,18 +380,28 @@ static void attach_results(FoveaFilter *self, GstBuffer *buffer)
     gst_element_post_message(GST_ELEMENT(self), gst_message_new_element(GST_OBJECT(self), s));
 }
 
-static GstFlowReturn run(FoveaFilter *self, const GstVideoFrame *video)
+/* What a frame's pixels are: a picture, or else mapped. */
+static fovea_status run_pixels(FoveaFilter *self, const fovea_picture *picture,
+                               const GstVideoFrame *video)
 {
     fovea_frame frame = {.pixels = {NULL}};
+    if (picture)
+        return fovea_run_picture(self->plan, picture, NULL, self->results.out, self->results.count);
     for (guint i = 0; i < GST_VIDEO_FRAME_N_PLANES(video); i++) {
         frame.pixels[i] = GST_VIDEO_FRAME_PLANE_DATA(video, i);
         frame.stride[i] = (size_t)GST_VIDEO_FRAME_PLANE_STRIDE(video, i);
     }
+    return fovea_run(self->plan, &frame, self->results.out, self->results.count);
+}
+
+static GstFlowReturn run(FoveaFilter *self, const fovea_picture *picture,
+                         const GstVideoFrame *video)
+{
     if (!foveafilter_results_begin(&self->results)) {
         GST_ELEMENT_ERROR(self, RESOURCE, NO_SPACE_LEFT, ("no memory for the outputs"), (NULL));
         return GST_FLOW_ERROR;
     }
-    if (fovea_run(self->plan, &frame, self->results.out, self->results.count) != FOVEA_OK) {
+    if (run_pixels(self, picture, video) != FOVEA_OK) {
         GST_ELEMENT_ERROR(self, STREAM, FAILED, ("%s", fovea_error()), (NULL));
         return GST_FLOW_ERROR;
     }
@@ -386,19 +409,31 @@ static GstFlowReturn run(FoveaFilter *self, const GstVideoFrame *video)
     return GST_FLOW_OK;
 }
 
-static GstFlowReturn transform_ip(GstBaseTransform *base, GstBuffer *buffer)
+static GstFlowReturn run_mapped(FoveaFilter *self, GstBuffer *buffer)
 {
-    FoveaFilter *self = FOVEA_FILTER(base);
     GstVideoFrame video;
-    if (!self->plan)
-        return GST_FLOW_NOT_NEGOTIATED;
-    if (!gst_video_frame_map(&video, &self->video, buffer, GST_MAP_READ)) {
+    if (self->surfaces || !gst_video_frame_map(&video, &self->video, buffer, GST_MAP_READ)) {
         GST_ELEMENT_ERROR(self, STREAM, FORMAT, ("the frame cannot be read as its caps say"),
                           (NULL));
         return GST_FLOW_ERROR;
     }
-    const GstFlowReturn flow = run(self, &video);
+    const GstFlowReturn flow = run(self, NULL, &video);
     gst_video_frame_unmap(&video); /* which held the buffer: nothing can be attached before */
+    return flow;
+}
+
+static GstFlowReturn transform_ip(GstBaseTransform *base, GstBuffer *buffer)
+{
+    FoveaFilter *self = FOVEA_FILTER(base);
+    gboolean failed;
+    if (!self->plan)
+        return GST_FLOW_NOT_NEGOTIATED;
+    const fovea_picture *picture = foveafilter_memory_find(&self->memory, buffer, &failed);
+    if (failed) {
+        GST_ELEMENT_ERROR(self, STREAM, FORMAT, ("%s", fovea_error()), (NULL));
+        return GST_FLOW_ERROR;
+    }
+    const GstFlowReturn flow = picture ? run(self, picture, NULL) : run_mapped(self, buffer);
     foveafilter_results_written(&self->results);
     if (flow == GST_FLOW_OK)
         attach_results(self, buffer);
@@ -470,7 +505,7 @@ static void fovea_filter_init(FoveaFilter *self)
 static gboolean init(GstPlugin *plugin)
 {
     static const gchar *no_tags[] = {NULL};
-    GST_DEBUG_CATEGORY_INIT(category, NAME, 0, "Fovea's element");
+    GST_DEBUG_CATEGORY_INIT(foveafilter_debug, NAME, 0, "Fovea's element");
     gst_meta_register_custom(NAME, no_tags, NULL, NULL, NULL);
     return gst_element_register(plugin, NAME, GST_RANK_NONE, FOVEA_TYPE_FILTER);
 }

@@ -89,6 +89,10 @@ typedef struct fovea_device_options {
                           same */
     const char *thread_name; /* workers are called NAME-1, NAME-2, ...: 10 characters at most; NULL:
                                 "fovea" */
+    /* Of OpenCL: a cl_context of this device that the caller has, in which pictures and events of
+     * the caller's can be used; it is retained. Its handles are those of the OpenCL library that
+     * Fovea opens, the system's. NULL: one of the device's own. */
+    void *context;
 } fovea_device_options;
 #define FOVEA_DEVICE_OPTIONS_INIT FOVEA_INIT(fovea_device_options, )
 

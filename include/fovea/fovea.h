@@ -30,6 +30,7 @@
  *     models.h        models, preprocessing of pictures
  *     wisdom_store.h  tuning results as text
  *     plans.h         plans of models; running frames
+ *     pictures.h      frames in memory of cameras, decoders and other devices
  *     results.h       what outputs say: depth, classes, masks, boxes, key points
  *     operations.h    one attention or matrix product; the state of causal attention
  *     tuning.h        measuring the fastest kernels and schedules
@@ -61,8 +62,8 @@
  *     not written. A program compiled with a newer header runs as long as the options that this
  *     library does not know are zero. EINVAL for other values of them, and for a `struct_size` that
  *     is not set; index functions then return 0. Elements of arrays and values that come with every
- *     frame have no size and never grow: fovea_frame, fovea_output, fovea_matrix, fovea_target,
- *     fovea_trace_event, fovea_tensor.
+ *     frame have no size and never grow: fovea_frame, fovea_output, fovea_ready, fovea_matrix,
+ *     fovea_target, fovea_trace_event, fovea_tensor; nor do the planes of a picture.
  *   - Zero in an option means "the default" unless the option says otherwise.
  */
 #ifndef FOVEA_FOVEA_H
@@ -72,6 +73,7 @@
 #include <fovea/errors.h>
 #include <fovea/models.h>
 #include <fovea/operations.h>
+#include <fovea/pictures.h>
 #include <fovea/plans.h>
 #include <fovea/results.h>
 #include <fovea/tensors.h>

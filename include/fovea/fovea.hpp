@@ -222,6 +222,34 @@ class model : public handle<fovea_model, fovea_model_free>
     }
 };
 
+/* A picture in memory of a camera or of another device. */
+class picture : public handle<fovea_picture, fovea_picture_free>
+{
+  public:
+    static result<picture> open(device &device, const fovea_picture_options &options) noexcept
+    {
+        return result<picture>(fovea_picture_import, static_cast<fovea_device *>(device), &options);
+    }
+#if defined(__cpp_exceptions)
+    picture(device &device, const fovea_picture_options &options)
+        : picture(open(device, options).take())
+    {
+    }
+#endif
+    fovea_picture_info info() const
+    {
+        fovea_picture_info out = FOVEA_PICTURE_INFO_INIT;
+        fovea_picture_query(*this, &out);
+        return out;
+    }
+
+  private:
+    friend result<picture>;
+    explicit picture(owner object) noexcept : handle(object)
+    {
+    }
+};
+
 /* Frames of one size through a model. */
 class plan : public handle<fovea_plan, fovea_plan_free>
 {
@@ -277,12 +305,24 @@ class plan : public handle<fovea_plan, fovea_plan_free>
         const given outs(outputs);
         return fovea_run(*this, &frame, outs.out, outs.count);
     }
+    fovea_status try_run(const picture &picture, buffers outputs,
+                         const fovea_ready *ready = nullptr) noexcept
+    {
+        const given outs(outputs);
+        return fovea_run_picture(*this, picture, ready, outs.out, outs.count);
+    }
 #if defined(__cpp_exceptions)
     void run(const fovea_frame &frame, buffers outputs)
     {
         if (outputs.size() > MAX_OUTPUTS)
             throw std::length_error("fovea::plan::run");
         check(try_run(frame, outputs));
+    }
+    void run(const picture &picture, buffers outputs, const fovea_ready *ready = nullptr)
+    {
+        if (outputs.size() > MAX_OUTPUTS)
+            throw std::length_error("fovea::plan::run");
+        check(try_run(picture, outputs, ready));
     }
 #endif
     /* Boxes in the outputs of a frame that was run, best first: at most as many as `boxes` has room

@@ -94,7 +94,7 @@ class DeviceOptions(_Sized):
     _fields_ = [*_SIZE, ("threads", C.c_uint32), *_each(C.c_char_p, "isa cores"),
                 *_each(C.c_void_p, "parallel_for parallel_ctx"), ("max_dispatch_seconds", C.c_double),
                 ("cache", C.c_char_p), ("lock_memory", C.c_int), ("priority", C.c_uint32),
-                ("thread_name", C.c_char_p)]
+                ("thread_name", C.c_char_p), ("context", C.c_void_p)]
 
 
 class Preprocess(_Sized):
@@ -186,6 +186,28 @@ class Output(C.Structure):
     _fields_ = [("data", C.c_void_p), ("size", C.c_size_t)]
 
 
+class _PicturePlane(C.Structure):
+    _c_name_ = "fovea_picture_plane"
+    _fields_ = [("memory", C.c_void_p), *_each(C.c_int, "fd reserved"),
+                *_each(C.c_size_t, "size offset stride")]
+
+
+class _PictureOptions(_Sized):
+    _c_name_ = "fovea_picture_options"
+    _fields_ = [*_SIZE, *_each(C.c_int, "kind format"), *_each(C.c_uint32, "width height"),
+                ("modifier", C.c_uint64), ("plane", _PicturePlane * 3)]
+
+
+class _PictureInfo(_Sized):
+    _c_name_ = "fovea_picture_info"
+    _fields_ = [*_SIZE, *_each(C.c_int, "transfer reserved"), *_each(C.c_char_p, "method reason")]
+
+
+class _Ready(C.Structure):
+    _c_name_ = "fovea_ready"
+    _fields_ = [("fd", C.c_int), ("event", C.c_void_p)]
+
+
 class _Detection(C.Structure):
     _c_name_ = "fovea_detection"
     _fields_ = [*_each(C.c_float, "x1 y1 x2 y2 score"), ("label", C.c_uint32)]
@@ -239,6 +261,8 @@ class GemmOptions(_Sized):
 
 
 FORMATS = {"rgb8": 0, "bgr8": 1, "gray8": 2, "planes_f32": 3, "nv12": 4, "yuyv": 5}
+PICTURES = {"host": 0, "dmabuf": 1, "opencl": 2, "cuda": 3, "egl": 4, "nvmm": 5}
+TRANSFERS = ("none", "device", "host")
 YUVS = {"601": 0, "601-full": 1, "709": 2, "709-full": 3}
 STORAGE = {"f32": 0, "f16": 1, "bf16": 2}
 WEIGHTS = dict(STORAGE, int8=3)
@@ -278,6 +302,11 @@ for _name, _result, _arguments in [
         ("fovea_wisdom_save", C.c_int, [C.c_char_p]),
         ("fovea_plan_output", C.c_int, [_HANDLE, C.c_size_t, C.POINTER(OutputInfo)]),
         ("fovea_run", C.c_int, [_HANDLE, C.POINTER(Frame), C.POINTER(Output), C.c_size_t]),
+        ("fovea_picture_import", C.c_int, [_OUT, _HANDLE, C.POINTER(_PictureOptions)]),
+        ("fovea_picture_free", None, [_HANDLE]),
+        ("fovea_picture_query", C.c_int, [_HANDLE, C.POINTER(_PictureInfo)]),
+        ("fovea_run_picture", C.c_int,
+         [_HANDLE, _HANDLE, C.POINTER(_Ready), C.POINTER(Output), C.c_size_t]),
         ("fovea_detections", C.c_int, [*_RAN, C.POINTER(_Detection), C.c_size_t,
                                        C.POINTER(C.c_size_t)]),
         ("fovea_depth_map", C.c_int, [*_RAN, C.c_int, C.c_void_p, C.c_size_t]),
@@ -340,16 +369,17 @@ def _free(free, handle, _needs):
 class Device(_Handle):
     """Where things run: Device("cpu", threads=4, isa="avx2"), Device("cl:0"),
     Device("cuda:0"). `cache`: directory of compiled kernels of the latter two, "" for none.
-    `lock_memory`, `priority`, `thread_name`: of the CPU's workers, for real time."""
+    `lock_memory`, `priority`, `thread_name`: of the CPU's workers, for real time. `context`: the
+    address of a cl_context of the caller's, for its buffers and events."""
 
     def __init__(self, id="cpu", threads=0, isa=None, cores=None, max_dispatch_seconds=0, cache=None,
-                 lock_memory=False, priority=0, thread_name=None):
+                 lock_memory=False, priority=0, thread_name=None, context=None):
         options = DeviceOptions(threads=threads, isa=isa and isa.encode(),
                                 cores=cores and cores.encode(),
                                 max_dispatch_seconds=max_dispatch_seconds,
                                 cache=None if cache is None else os.fspath(cache).encode(),
                                 lock_memory=lock_memory, priority=priority,
-                                thread_name=thread_name and thread_name.encode())
+                                thread_name=thread_name and thread_name.encode(), context=context)
         super().__init__(_lib.fovea_device_close, None, _lib.fovea_device_open, id.encode(),
                          C.byref(options))
 
@@ -358,6 +388,48 @@ class Device(_Handle):
         info = DeviceInfo()
         _checked(_lib.fovea_device_describe(self, C.byref(info)))
         return info._values()
+
+
+class Picture(_Handle):
+    """A picture in memory that a camera, a decoder or another library has, imported once, for any number
+    of frames of Plan.run, which read what it has then:
+
+        picture = fovea.Picture(device, "nv12", 1920, 1080, fd=fd, offsets=(0, 1920 * 1080))
+        plan = model.plan(picture, preprocess=True)
+        out = plan.run(picture)
+
+    `fd`: of a dma-buf, or one for each plane. `memory`: an address, or one for each plane, of `kind` "host",
+    "opencl" (a cl_mem), "cuda" (a tensor's data_ptr()), "egl" or "nvmm". `offsets`, `strides`: bytes of each
+    plane; 0: from the begin, rows packed. `size`: bytes of the memory. `owner`: an object that is kept as
+    long as the picture. The device is that of the model whose plans read it."""
+
+    def __init__(self, device, format, width, height, fd=None, memory=None, kind=None, offsets=(),
+                 strides=(), size=0, modifier=0, owner=None):
+        if (fd is None) == (memory is None):
+            raise ValueError("give a picture's fd, or its memory and kind")
+        self.frame = format, width, height
+        self._owner = owner
+        options = _PictureOptions(kind=PICTURES[kind or ("dmabuf" if memory is None else "host")],
+                                  format=FORMATS[format], width=width, height=height,
+                                  modifier=modifier)
+        for i, plane in enumerate(options.plane):
+            plane.fd = -1 if fd is None else fd[min(i, len(fd) - 1)] if hasattr(fd, "__len__") else fd
+            plane.memory = memory[min(i, len(memory) - 1)] if hasattr(memory, "__len__") else memory
+            plane.size = size
+            plane.offset = offsets[i] if i < len(offsets) else 0
+            plane.stride = strides[i] if i < len(strides) else 0
+        super().__init__(_lib.fovea_picture_free, (device, owner), _lib.fovea_picture_import,
+                         _device(device), C.byref(options))
+
+    @property
+    def info(self):
+        """transfer: "none" where frames read the memory in place, "device" or "host": which one copies
+        it, for what `reason`; `method`: how the device has it."""
+        info = _PictureInfo()
+        self._call(_lib.fovea_picture_query, C.byref(info))
+        values = info._values()
+        return {"transfer": TRANSFERS[values["transfer"]], "method": values["method"],
+                "reason": values["reason"]}
 
 
 _default, _default_lock = [], threading.Lock()
@@ -682,7 +754,10 @@ Tuned = collections.namedtuple("Tuned", "compute tried bf16")
 
 
 def _pixels(picture):
-    """The array of a picture: itself, or what Pillow reads, turned as its EXIF says."""
+    """The array of a picture: itself, or what Pillow reads, turned as its EXIF says; a Picture stays
+    what it is."""
+    if isinstance(picture, Picture):
+        return picture
     if isinstance(picture, (str, os.PathLike)):
         try:
             from PIL import Image
@@ -698,7 +773,9 @@ def _pixels(picture):
 
 
 def _frame_of(pixels, format):
-    """(kind, width, height) of an array of pixels."""
+    """(kind, width, height) of an array of pixels, or of a Picture."""
+    if isinstance(pixels, Picture):
+        return pixels.frame
     shape, is_float = pixels.shape, pixels.dtype == np.float32
     if not is_float and pixels.dtype != np.uint8:
         raise TypeError("pixels of type %s: give uint8, or float32 planes that are normalised"
@@ -768,7 +845,7 @@ class Plan(_Handle):
         return {info.name.decode(): KINDS[info.kind] for info in self._outputs()}
 
     def run(self, picture):
-        """{name: float32 rows} of one picture."""
+        """{name: float32 rows} of one picture, which may be a Picture."""
         return {name: rows for name, rows, _ in self._run(_pixels(picture))}
 
     def detections(self, picture, most=10000):
@@ -845,8 +922,11 @@ class Plan(_Handle):
         results = [(info.name.decode(), np.empty((info.rows, info.columns), np.float32), info)
                    for info in self._outputs()]
         outs = (Output * len(results))(*[Output(a.ctypes.data, a.nbytes) for _, a, _ in results])
-        planes = _planes(pixels, kind, width, height)
-        self._call(_lib.fovea_run, C.byref(planes), outs, len(outs))
+        if isinstance(pixels, Picture):
+            self._call(_lib.fovea_run_picture, pixels, None, outs, len(outs))
+        else:
+            planes = _planes(pixels, kind, width, height)
+            self._call(_lib.fovea_run, C.byref(planes), outs, len(outs))
         return results
 
 
@@ -908,7 +988,7 @@ class Model(_Handle):
         Each kind and size of picture, and each choice, has a plan; the last `PLANS` (4) are kept,
         with the memory that they compute in."""
         pixels = _pixels(pixels)
-        if pixels.ndim == 4:
+        if not isinstance(pixels, Picture) and pixels.ndim == 4:
             runs = [self.run(p, attention, outputs, preprocess, **options) for p in pixels]
             return {name: np.stack([r[name] for r in runs]) for name in runs[0]}
         return {name: rows for name, rows, _ in
@@ -944,6 +1024,8 @@ class Model(_Handle):
         pictures = [_pixels(p) for p in pictures]
         if not pictures:
             raise ValueError("no pictures to measure accuracy on")
+        if any(isinstance(p, Picture) for p in pictures):
+            raise TypeError("accuracy is measured on arrays of pixels or files; give those")
         frame = _frame_of(pictures[0], format)
         if any(_frame_of(p, format) != frame for p in pictures):
             raise ValueError("pictures of several sizes or kinds; give those of one, or tune for each")

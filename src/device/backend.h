@@ -14,7 +14,7 @@
 #include "base/thread.h"
 #include "ops/kernel.h"
 
-#define FV_BACKEND_ABI 6
+#define FV_BACKEND_ABI 7
 
 typedef struct fv_device fv_device; /* the backend's view of an open device */
 typedef struct fv_bound fv_bound;   /* a step, frozen */
@@ -133,6 +133,23 @@ static inline fovea_trace_event *fv_trace_next(fv_trace *t)
     return at < t->room ? &t->event[at] : NULL;
 }
 
+/* Memory of the caller's, as fovea_picture_plane names it. */
+typedef struct fv_import_request {
+    fovea_picture_kind kind;
+    void *memory; /* or */
+    int fd;
+    uint64_t size;                  /* bytes that frames may read */
+    const void *host;               /* what the host sees of it; NULL: nothing */
+    uint32_t width, height, planes; /* of the picture */
+} fv_import_request;
+
+/* Such memory as a device has it: what the backend's own begins with. */
+typedef struct fv_import {
+    fovea_transfer transfer; /* NONE or DEVICE */
+    const char *method;      /* static text, as is the reason of DEVICE */
+    const char *reason;
+} fv_import;
+
 typedef struct fv_limits {
     uint32_t threads; /* that share the units of a frame */
     bool borrows;     /* its commands use the caller's memory until the frame is done */
@@ -171,6 +188,11 @@ typedef struct fv_backend {
      * writes zeros. */
     fovea_status (*write)(fv_device *d, fv_mem *m, const void *src, uint64_t size);
     fovea_status (*read)(fv_device *d, const fv_mem *m, void *dst, uint64_t size);
+    /* Between frames: has the device read the caller's memory where it lies, or copy it by itself.
+     * ENOTSUP says why it cannot: then the host does. NULL, as are upload_from and read_event:
+     * frames run on the host. */
+    fovea_status (*import)(fv_device *d, const fv_import_request *r, fv_import **out);
+    void (*forget)(fv_device *d, fv_import *m);
     /* Its lines of the registry; d NULL: with the features of the first device of this kind. */
     const fv_kernel *(*kernels)(fv_device *d, int *count, uint32_t *features);
     const char *(*level)(uint32_t needs); /* name of the level that a kernel's needs amount to */
@@ -190,12 +212,18 @@ typedef struct fv_backend {
      * is read from (upload) or written to (download) host memory with `stride` bytes from row to
      * row. A frame may have fewer rows than planned: sweeps end after `rows`. */
     fovea_status (*upload)(fv_queue *q, uint32_t slot, const void *src, uint64_t stride);
+    /* The same of plane `plane` of imported memory, `at` bytes in, once `ready` is done: an event
+     * of the device's interface, or NULL. */
+    fovea_status (*upload_from)(fv_queue *q, uint32_t slot, fv_import *m, uint32_t plane,
+                                uint64_t at, uint64_t stride, void *ready);
     fovea_status (*submit)(fv_queue *q, const fv_sweep *s, uint32_t count, uint32_t rows,
                            fv_fence *out);
     fovea_status (*download)(fv_queue *q, uint32_t slot, void *dst, uint64_t stride);
     /* Bounded wait; negative: without bound. *seconds: of the frame, see `timed`. Frames are done
      * in the order of their submits; a fence that was waited for is OK again. */
     fovea_status (*wait)(fv_queue *q, fv_fence f, double timeout, double *seconds);
+    /* The interface's event of a frame in flight that is done when its inputs were read. */
+    void *(*read_event)(const fv_queue *q, fv_fence f);
     /* Notes the calls of every frame that is submitted from now on; NULL: of none. No frame is in
      * flight, and with a trace there is one at a time. */
     fovea_status (*trace)(fv_queue *q, fv_trace *t);

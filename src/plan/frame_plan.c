@@ -4,6 +4,7 @@
 #include "base/abi.h"
 #include "base/mem.h"
 #include "checkpoint/source.h"
+#include "device/frame_format.h"
 #include "models/model.h"
 #include "plan/frame_plan.h"
 #include "plan/task_room.h"
@@ -77,27 +78,17 @@ static void emit_frame(fovea_plan *p, const fovea_plan_options *o)
         [FOVEA_FORMAT_YUYV] = FV_FLAG_YUYV,
     };
     fv_builder *b = &p->b;
-    const uint32_t width = o->frame.width, height = o->frame.height, pairs = (width + 1) / 2;
+    const uint32_t width = o->frame.width, height = o->frame.height;
+    fv_plane_shape plane[FV_FRAME_PLANES];
     b->frame_flags = flags[o->frame.format];
     b->yuv = b->frame_flags & FV_FLAG_YUV ? (uint32_t)o->yuv : 0;
-    p->frame_planes = 1;
-    switch (o->frame.format) {
-    case FOVEA_FORMAT_PLANES_F32:
-        b->frame = fv_emit_value(b, FV_VALUE_INPUT, 3 * height, width, FV_F32);
+    if (b->frame_flags & FV_FLAG_PLANAR)
         b->frame_plane = width * height;
-        break;
-    case FOVEA_FORMAT_NV12:
-        b->frame = fv_emit_value(b, FV_VALUE_INPUT, height, width, FV_U8);
-        b->chroma = fv_emit_value(b, FV_VALUE_INPUT, (height + 1) / 2, 2 * pairs, FV_U8);
-        p->frame_planes = 2;
-        break;
-    case FOVEA_FORMAT_YUYV:
-        b->frame = fv_emit_value(b, FV_VALUE_INPUT, height, 4 * pairs, FV_U8);
-        break;
-    default:
-        b->frame = fv_emit_value(b, FV_VALUE_INPUT, height,
-                                 width * (o->frame.format == FOVEA_FORMAT_GRAY8 ? 1 : 3), FV_U8);
-    }
+    p->frame_format = o->frame.format;
+    p->frame_planes = fv_frame_planes(plane, o->frame.format, width, height);
+    b->frame = fv_emit_value(b, FV_VALUE_INPUT, plane[0].rows, plane[0].cols, plane[0].type);
+    if (p->frame_planes > 1)
+        b->chroma = fv_emit_value(b, FV_VALUE_INPUT, plane[1].rows, plane[1].cols, plane[1].type);
 }
 
 /* The steps from the caller's frame to a picture of the plan's size. */

@@ -101,6 +101,8 @@ void fv_plan_unplace(fovea_plan *p)
     if (p->queue)
         be->queue_close(p->queue);
     p->queue = NULL;
+    for (int i = 0; i < FV_FLIGHTS; i++)
+        fv_flight_end(&p->flight[i]);
     for (uint32_t i = 0; p->bound && i < p->info.steps; i++)
         if (p->bound[i])
             be->unbind(p->device->device, p->bound[i]);

@@ -2,6 +2,7 @@
 #ifndef FOVEA_SRC_PLAN_H
 #define FOVEA_SRC_PLAN_H
 
+#include "device/import.h"
 #include "plan/advice.h"
 #include "plan/arena.h"
 #include "plan/refusal.h"
@@ -9,13 +10,22 @@
 
 /* Frame number `ticket` is at ticket % FV_FLIGHTS. */
 typedef struct fv_flight {
-    fv_fence fence;      /* of the backend; after a fallback: the fallback plan's ticket */
-    fovea_status status; /* once it is done */
+    fv_fence fence;            /* of the backend; after a fallback: the fallback plan's ticket */
+    fovea_status status;       /* once it is done */
+    const fovea_picture *read; /* by the host until it is done; or NULL */
     /* With a fallback plan, the arguments of fovea_submit, and when it was called: */
     fovea_frame frame;
+    const fovea_picture *picture; /* in place of the frame; or NULL */
     double since;
 } fv_flight;
 #define FV_FLIGHTS 4 /* more frames than any device has in flight (2) */
+
+/* The host has read what the frame reads. */
+static inline void fv_flight_end(fv_flight *f)
+{
+    fv_picture_end(f->read);
+    f->read = NULL;
+}
 
 /* The plan that takes over when the device is lost. */
 typedef struct fv_fallback {
@@ -56,6 +66,7 @@ struct fovea_plan {
     fv_sweep *run;         /* what submit gets */
     char **problem_text;   /* one per step */
     uint32_t frame_planes; /* of a frame: the first values; 0: not a frame plan */
+    fovea_format frame_format;
     uint32_t frame_width, frame_height;
     fovea_ticket ticket, completed; /* the last one given out; the last one that is done */
     fv_flight flight[FV_FLIGHTS];

@@ -60,11 +60,13 @@ static fovea_output *outs_of(const fovea_plan *p, fovea_ticket ticket)
     return p->fallback.outs + ticket % FV_FLIGHTS * p->b.n_wanted;
 }
 
-void fv_fallback_note(fovea_plan *p, fovea_ticket ticket, const fovea_frame *frame,
+void fv_fallback_note(fovea_plan *p, fovea_ticket ticket, const fv_run_input *in,
                       const fovea_output *outs)
 {
     fv_flight *f = &p->flight[ticket % FV_FLIGHTS];
-    f->frame = *frame;
+    f->picture = in->picture;
+    if (in->frame)
+        f->frame = *in->frame;
     f->since = fv_machine_seconds();
     memcpy(outs_of(p, ticket), outs, p->b.n_wanted * sizeof *outs);
 }
@@ -86,7 +88,9 @@ fovea_status fv_fallback_take_over(fovea_plan *p)
     p->queue = NULL;
     for (fovea_ticket t = p->completed + 1; t <= p->ticket; t++) {
         fv_flight *f = &p->flight[t % FV_FLIGHTS];
-        FV_TRY(fovea_submit(p->fallback.plan, &f->frame, outs_of(p, t), p->b.n_wanted, &f->fence));
+        const fv_run_input in = {.frame = &f->frame, .picture = f->picture};
+        fv_flight_end(f);
+        FV_TRY(fv_run_submit(p->fallback.plan, &in, outs_of(p, t), p->b.n_wanted, &f->fence));
     }
     return FOVEA_OK;
 }

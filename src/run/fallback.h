@@ -2,13 +2,13 @@
 #ifndef FOVEA_SRC_RUN_FALLBACK_H
 #define FOVEA_SRC_RUN_FALLBACK_H
 
-#include "plan/plan.h"
+#include "run/run.h"
 
 /* Creates the fallback plan that the options ask for, if any. */
 fovea_status fv_fallback_make(fovea_plan *p, const fovea_plan_options *options);
 void fv_fallback_free(fv_fallback *s);
 /* Records a submitted frame. */
-void fv_fallback_note(fovea_plan *p, fovea_ticket ticket, const fovea_frame *frame,
+void fv_fallback_note(fovea_plan *p, fovea_ticket ticket, const fv_run_input *in,
                       const fovea_output *outs);
 /* Seconds before the device counts as hung for this frame. */
 double fv_fallback_patience(const fovea_plan *p, fovea_ticket ticket);

@@ -62,11 +62,8 @@ fovea_status fv_frame_bind(fovea_plan *p, const fovea_frame *frame)
     return p->device->backend->upload(p->queue, p->b.value[1].slot, frame->pixels[1], stride);
 }
 
-static fovea_status hand_over(fovea_plan *p, const fovea_frame *frame, const fovea_output *outs,
-                              size_t n_outs, fv_fence *out)
+static fovea_status bind_outputs(fovea_plan *p, const fovea_output *outs, size_t n_outs)
 {
-    const fv_backend *be = p->device->backend;
-    FV_TRY(fv_frame_bind(p, frame));
     if (n_outs != p->b.n_wanted)
         return fv_fail(FOVEA_EINVAL, "%zu outputs given, the plan has %u", n_outs, p->b.n_wanted);
     for (size_t i = 0; i < n_outs; i++) {
@@ -75,33 +72,59 @@ static fovea_status hand_over(fovea_plan *p, const fovea_frame *frame, const fov
             return fv_fail(FOVEA_EINVAL, "output %s: a buffer of %zu bytes, it needs %llu",
                            p->b.wanted[i].name, outs[i].data ? outs[i].size : 0,
                            (unsigned long long)output_bytes(v));
-        FV_TRY(be->download(p->queue, v->slot, outs[i].data, 0));
+        FV_TRY(p->device->backend->download(p->queue, v->slot, outs[i].data, 0));
     }
-    return be->submit(p->queue, p->run, p->sweeps, UINT32_MAX, out);
+    return FOVEA_OK;
+}
+
+static fovea_status hand_over(fovea_plan *p, const fv_run_input *in, const fovea_output *outs,
+                              size_t n_outs, fv_flight *flight)
+{
+    bool by_host = false;
+    FV_TRY(in->picture ? fv_picture_bind(p, in, &by_host) : fv_frame_bind(p, in->frame));
+    FV_TRY(bind_outputs(p, outs, n_outs));
+    if (in->picture)
+        FV_TRY(fv_picture_begin(in->picture, in->ready, by_host));
+    flight->read = by_host ? in->picture : NULL;
+    const fovea_status status =
+        p->device->backend->submit(p->queue, p->run, p->sweeps, UINT32_MAX, &flight->fence);
+    if (status != FOVEA_OK)
+        fv_flight_end(flight);
+    return status;
+}
+
+fovea_status fv_run_submit(fovea_plan *p, const fv_run_input *in, const fovea_output *outs,
+                           size_t n_outs, fovea_ticket *out)
+{
+    FV_TRY(ready(p, true));
+    FV_TRY(fv_require(outs, "the outputs"));
+    FV_TRY(fv_require(out, "the place of the ticket"));
+    fv_flight *flight = &p->flight[(p->ticket + 1) % FV_FLIGHTS];
+    fv_run_input rest = *in;
+    if (!p->fallback.used) {
+        const fovea_status status = hand_over(p, in, outs, n_outs, flight);
+        if (status != FOVEA_EDEVICE || !p->fallback.plan)
+            FV_TRY(status);
+        else
+            FV_TRY(fv_fallback_take_over(p));
+        rest.ready = NULL; /* it was waited for */
+    }
+    if (p->fallback.used)
+        FV_TRY(fv_run_submit(p->fallback.plan, &rest, outs, n_outs, &flight->fence));
+    else if (p->fallback.plan)
+        fv_fallback_note(p, p->ticket + 1, in, outs);
+    flight->status = FOVEA_OK;
+    *out = ++p->ticket;
+    return FOVEA_OK;
 }
 
 fovea_status fovea_submit(fovea_plan *p, const fovea_frame *frame, const fovea_output *outs,
                           size_t n_outs, fovea_ticket *out)
 {
-    FV_TRY(ready(p, true));
+    const fv_run_input in = {.frame = frame};
+    FV_TRY(fv_require(p, "the plan"));
     FV_TRY(fv_require(frame, "the frame"));
-    FV_TRY(fv_require(outs, "the outputs"));
-    FV_TRY(fv_require(out, "the place of the ticket"));
-    fv_flight *flight = &p->flight[(p->ticket + 1) % FV_FLIGHTS];
-    if (!p->fallback.used) {
-        const fovea_status status = hand_over(p, frame, outs, n_outs, &flight->fence);
-        if (status != FOVEA_EDEVICE || !p->fallback.plan)
-            FV_TRY(status);
-        else
-            FV_TRY(fv_fallback_take_over(p));
-    }
-    if (p->fallback.used)
-        FV_TRY(fovea_submit(p->fallback.plan, frame, outs, n_outs, &flight->fence));
-    else if (p->fallback.plan)
-        fv_fallback_note(p, p->ticket + 1, frame, outs);
-    flight->status = FOVEA_OK;
-    *out = ++p->ticket;
-    return FOVEA_OK;
+    return fv_run_submit(p, &in, outs, n_outs, out);
 }
 
 /* Frames complete in order, so those before `ticket` are complete. A failed frame keeps its status
@@ -112,10 +135,12 @@ static void complete_frame(fovea_plan *p, fovea_ticket ticket, fovea_status last
     while (++p->completed < ticket) {
         fv_flight *f = &p->flight[p->completed % FV_FLIGHTS];
         f->status = p->device->backend->wait(p->queue, f->fence, 0, &passed_over);
+        fv_flight_end(f);
         if (f->status != FOVEA_OK)
             f->status = FOVEA_EDEVICE;
     }
     p->flight[ticket % FV_FLIGHTS].status = last;
+    fv_flight_end(&p->flight[ticket % FV_FLIGHTS]);
     if (p->fallback.plan)
         p->fallback.completed = fv_machine_seconds();
 }
@@ -155,6 +180,20 @@ fovea_status fovea_run(fovea_plan *p, const fovea_frame *frame, const fovea_outp
     fovea_ticket ticket;
     FV_TRY(fovea_submit(p, frame, outs, n_outs, &ticket));
     return fovea_wait(p, ticket, -1);
+}
+
+fovea_status fovea_read_event(const fovea_plan *p, fovea_ticket ticket, void **out)
+{
+    FV_TRY(fv_require(p, "the plan"));
+    FV_TRY(fv_require(out, "the place of the event"));
+    const fv_backend *be = p->device->backend;
+    if (ticket <= p->completed || ticket > p->ticket)
+        return fv_fail(FOVEA_EINVAL, "ticket %llu is of no frame in flight",
+                       (unsigned long long)ticket);
+    if (!be->read_event || p->fallback.used)
+        return fv_fail(FOVEA_ENOTSUP, "frames on the CPU have no event: fovea_wait computes them");
+    *out = be->read_event(p->queue, p->flight[ticket % FV_FLIGHTS].fence);
+    return FOVEA_OK;
 }
 
 /* ---- times of a frame ---- */

@@ -11,6 +11,20 @@ fovea_status fv_frame_plane(const fovea_plan *p, const fovea_frame *frame, uint3
 /* Binds the planes of a frame to the plan's first inputs. */
 fovea_status fv_frame_bind(fovea_plan *p, const fovea_frame *frame);
 
+/* What a frame reads: pixels of the host's, or a picture, once that is ready (NULL: at once). */
+typedef struct fv_run_input {
+    const fovea_frame *frame; /* or */
+    const fovea_picture *picture;
+    const fovea_ready *ready;
+} fv_run_input;
+
+/* The same for a picture, of the plan's size and format; *by_host: whether the host reads it. */
+fovea_status fv_picture_bind(fovea_plan *p, const fv_run_input *in, bool *by_host);
+
+/* fovea_submit and fovea_submit_picture. */
+fovea_status fv_run_submit(fovea_plan *p, const fv_run_input *in, const fovea_output *outs,
+                           size_t n_outs, fovea_ticket *out);
+
 /* Runs an operation on its first `rows` rows, continuing from the current state. */
 fovea_status fv_op_run(fovea_plan *p, uint32_t rows, const fovea_matrix *inputs, size_t n_inputs,
                        fovea_matrix output);

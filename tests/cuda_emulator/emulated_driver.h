@@ -41,6 +41,7 @@ extern pthread_cond_t emulated_work;    /* whenever there may be something for t
     X(order)                                                                                       \
     X(streams)                                                                                     \
     X(unwaited)                                                                                    \
+    X(imports)                                                                                     \
     X(barrier)                                                                                     \
     X(hang)
 enum emulated_lie {
@@ -53,6 +54,10 @@ enum emulated_kind {
     EMULATED_CONTEXT,
     EMULATED_MEMORY,
     EMULATED_PINNED,
+    EMULATED_REGISTERED,
+    EMULATED_EXTERNAL,
+    EMULATED_RESOURCE,
+    EMULATED_SURFACE,
     EMULATED_MODULE,
     EMULATED_STREAM,
     EMULATED_EVENT,
@@ -87,11 +92,22 @@ CUstreamCaptureMode emulated_capture_mode(void);
 /* Whether all of it is the device's (or pinned) memory, under the lock. */
 bool emulated_is_device(const void *at, size_t size);
 bool emulated_is_pinned(const void *at, size_t size);
+/* Memory that is the caller's: the emulator knows it from now on as one of that kind, until
+ * emulated_disown, which is false for what it does not know. Under the lock. */
+void emulated_adopt(enum emulated_kind kind, void *at, size_t size);
+bool emulated_disown(enum emulated_kind kind, const void *at);
 /* Says what lies at an address, for messages. */
 void emulated_describe(const void *at, char *out, size_t size);
 /* Looks for what was written beside the device's memory. */
 bool emulated_memory_intact(void);
 void emulated_memory_drop(void); /* what a context leaves */
+
+/* ---- emulated_import.c ---- */
+
+struct CUarray_st {
+    const char *at;
+    size_t pitch;
+};
 
 /* ---- emulated_stream.c ---- */
 

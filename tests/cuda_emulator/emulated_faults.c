@@ -8,8 +8,9 @@ static const char *const lies[] = {
     EMULATED_LIES(X)
 #undef X
         NULL};
-static const char *const kinds[] = {"context", "memory", "pinned", "module",  "stream",
-                                    "event",   "graph",  "exec",   "program", NULL};
+static const char *const kinds[] = {"context",  "memory",  "pinned",  "registered", "external",
+                                    "resource", "surface", "module",  "stream",     "event",
+                                    "graph",    "exec",    "program", NULL};
 
 static void changed(int lie)
 {

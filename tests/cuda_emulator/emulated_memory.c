@@ -16,6 +16,7 @@ typedef struct piece {
     char *at;
     size_t size, pages; /* bytes with the rest of the last page */
     enum emulated_kind kind;
+    bool adopted;
 } piece;
 
 static piece *pieces;
@@ -37,12 +38,13 @@ static bool is_of(enum emulated_kind kind, const void *at, size_t size)
 /* Pinned memory has the same address on host and device. */
 bool emulated_is_device(const void *at, size_t size)
 {
-    return is_of(EMULATED_MEMORY, at, size) || is_of(EMULATED_PINNED, at, size);
+    return is_of(EMULATED_MEMORY, at, size) || is_of(EMULATED_PINNED, at, size) ||
+           is_of(EMULATED_RESOURCE, at, size);
 }
 
 bool emulated_is_pinned(const void *at, size_t size)
 {
-    return is_of(EMULATED_PINNED, at, size);
+    return is_of(EMULATED_PINNED, at, size) || is_of(EMULATED_REGISTERED, at, size);
 }
 
 void emulated_describe(const void *address, char *out, size_t size)
@@ -79,7 +81,7 @@ static CUresult take(enum emulated_kind kind, size_t bytes, char **out)
     piece *p = malloc(sizeof *p);
     if (at == MAP_FAILED || !p || mprotect(at + PAGE, pages, PROT_READ | PROT_WRITE) != 0)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    *p = (piece){pieces, at + PAGE, bytes, pages, kind};
+    *p = (piece){pieces, at + PAGE, bytes, pages, kind, false};
     memset(p->at, UNWRITTEN, bytes);
     memset(p->at + bytes, BEHIND, pages - bytes);
     pieces = p;
@@ -98,9 +100,32 @@ static void drop(piece **link)
             break;
         }
     *link = p->next;
-    taken -= p->size;
-    munmap(p->at - PAGE, p->pages + 2 * PAGE);
+    if (!p->adopted) {
+        taken -= p->size;
+        munmap(p->at - PAGE, p->pages + 2 * PAGE);
+    }
     free(p);
+}
+
+void emulated_adopt(enum emulated_kind kind, void *at, size_t size)
+{
+    piece *p = malloc(sizeof *p);
+    if (!p)
+        abort();
+    *p = (piece){pieces, at, size, size, kind, true};
+    pieces = p;
+    hostile_born(kind, at);
+}
+
+bool emulated_disown(enum emulated_kind kind, const void *at)
+{
+    const bool alive = hostile_dies(kind, at);
+    for (piece **p = &pieces; alive && *p; p = &(*p)->next)
+        if ((*p)->at == at && (*p)->kind == kind) {
+            drop(p);
+            break;
+        }
+    return alive;
 }
 
 static CUresult give_back(enum emulated_kind kind, const void *at, const char *call)
@@ -108,12 +133,7 @@ static CUresult give_back(enum emulated_kind kind, const void *at, const char *c
     if (!emulated_idle(call)) /* the real one waits for all that the device does */
         return CUDA_ERROR_LAUNCH_FAILED;
     pthread_mutex_lock(&hostile_lock);
-    const bool alive = hostile_dies(kind, at);
-    for (piece **p = &pieces; alive && *p; p = &(*p)->next)
-        if ((*p)->at == at) {
-            drop(p);
-            break;
-        }
+    const bool alive = emulated_disown(kind, at);
     pthread_mutex_unlock(&hostile_lock);
     return alive ? emulated_context_error() : CUDA_ERROR_INVALID_VALUE;
 }
@@ -184,4 +204,56 @@ CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *device, void *host, unsigned 
     pthread_mutex_unlock(&hostile_lock);
     *device = (CUdeviceptr)(uintptr_t)host;
     return known && !flags ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* Whose memory an address is in, of those that the driver knows; NULL: nobody's. */
+static const piece *piece_at(CUdeviceptr pointer)
+{
+    for (const piece *p = pieces; p; p = p->next)
+        if (lies_in(p, (const char *)(uintptr_t)pointer, 1))
+            return p;
+    return NULL;
+}
+
+CUresult cuPointerGetAttribute(void *value, CUpointer_attribute attribute, CUdeviceptr pointer)
+{
+    ENTER(cuPointerGetAttribute);
+    pthread_mutex_lock(&hostile_lock);
+    const piece *p = piece_at(pointer);
+    pthread_mutex_unlock(&hostile_lock);
+    if (!p || attribute != CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)
+        return CUDA_ERROR_INVALID_VALUE;
+    *(int *)value = 0;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdeviceptr pointer)
+{
+    ENTER(cuMemGetAddressRange);
+    pthread_mutex_lock(&hostile_lock);
+    const piece *p = piece_at(pointer);
+    *base = p ? (CUdeviceptr)(uintptr_t)p->at : 0;
+    *bytes = p ? p->size : 0;
+    pthread_mutex_unlock(&hostile_lock);
+    return p ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuMemHostRegister_v2(void *pointer, size_t bytes, unsigned flags)
+{
+    ENTER(cuMemHostRegister);
+    if (flags & ~15u || !bytes)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (hostile_lie(EMULATED_LIE_imports, 0) & 8)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    pthread_mutex_lock(&hostile_lock);
+    const bool known = emulated_is_pinned(pointer, 1);
+    if (!known)
+        emulated_adopt(EMULATED_REGISTERED, pointer, bytes);
+    pthread_mutex_unlock(&hostile_lock);
+    return known ? CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED : CUDA_SUCCESS;
+}
+
+CUresult cuMemHostUnregister(void *pointer)
+{
+    return give_back(EMULATED_REGISTERED, pointer, "cuMemHostUnregister");
 }

@@ -22,7 +22,7 @@ typedef struct command {
     char *to;
     const char *from;
     char *own;
-    size_t size;
+    size_t size, rows, to_pitch, from_pitch; /* of a row, and how many; rows 0: one */
     unsigned char value;
     /* RECORD, WAIT */
     CUevent event;
@@ -139,7 +139,7 @@ static command *command_copy(const command *c)
     if (c->params)
         out->params = copy_of(c->params, params_size(c->function));
     if (c->own)
-        out->from = out->own = copy_of(c->own, c->size);
+        out->from = out->own = copy_of(c->own, c->size * (c->rows ? c->rows : 1));
     if (c->event)
         c->event->holders++;
     return out;
@@ -219,7 +219,8 @@ static CUresult run_command(const command *c)
     case LAUNCH:
         return launch(c);
     case COPY:
-        memcpy(c->to, c->from, c->size);
+        for (size_t y = 0; y == 0 || y < c->rows; y++)
+            memcpy(c->to + y * c->to_pitch, c->from + y * c->from_pitch, c->size);
         break;
     case FILL:
         memset(c->to, c->value, c->size);
@@ -531,6 +532,52 @@ CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t size, CUstream 
     if (!emulated_is_device(at, size))
         return unlocked(CUDA_ERROR_INVALID_VALUE);
     return unlocked(enqueue(s, (command){.kind = COPY, .to = to, .from = at, .size = size}));
+}
+
+static bool rows_are_device(const char *at, const command *c, size_t pitch)
+{
+    return pitch >= c->size && emulated_is_device(at, (c->rows - 1) * pitch + c->size);
+}
+
+/* Where the rows of a copy come from; NULL: nowhere. Of memory that is not pinned a copy is taken
+ * at once. */
+static const char *source_of(const CUDA_MEMCPY2D *copy, command *c)
+{
+    const char *at = NULL;
+    c->from_pitch = copy->srcPitch;
+    if (copy->srcMemoryType == CU_MEMORYTYPE_ARRAY) {
+        c->from_pitch = copy->srcArray->pitch;
+        return copy->srcArray->at;
+    }
+    if (copy->srcMemoryType == CU_MEMORYTYPE_DEVICE) {
+        at = (const char *)(uintptr_t)copy->srcDevice;
+        return rows_are_device(at, c, copy->srcPitch) ? at : NULL;
+    }
+    at = copy->srcHost;
+    if (copy->srcMemoryType != CU_MEMORYTYPE_HOST || copy->srcPitch < c->size ||
+        emulated_is_pinned(at, (c->rows - 1) * copy->srcPitch + c->size))
+        return copy->srcMemoryType == CU_MEMORYTYPE_HOST ? at : NULL;
+    c->own = malloc(c->rows * c->size);
+    for (size_t y = 0; c->own && y < c->rows; y++)
+        memcpy(c->own + y * c->size, at + y * copy->srcPitch, c->size);
+    c->from_pitch = c->size;
+    return c->own;
+}
+
+CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *copy, CUstream s)
+{
+    command c = {.kind = COPY,
+                 .to = (char *)(uintptr_t)copy->dstDevice,
+                 .size = copy->WidthInBytes,
+                 .rows = copy->Height,
+                 .to_pitch = copy->dstPitch};
+    ENTER(cuMemcpy2DAsync);
+    LOCKED_STREAM(s);
+    if (!c.size || !c.rows || copy->dstMemoryType != CU_MEMORYTYPE_DEVICE ||
+        !rows_are_device(c.to, &c, c.to_pitch))
+        return unlocked(CUDA_ERROR_INVALID_VALUE);
+    c.from = source_of(copy, &c);
+    return unlocked(c.from ? enqueue(s, c) : CUDA_ERROR_INVALID_VALUE);
 }
 
 CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t size, CUstream s)

@@ -27,6 +27,9 @@
  *   hint      1: has cl_qcom_perf_hint; 2: says so, and takes no context with one
  *   records   1: has cl_khr_command_buffer; 2: cl_qcom_recordable_queues; 3: the first, but kernels
  *             get the arguments of the time when they run; 4: says so, and lacks its functions
+ *   imports   a sum: 1 has cl_khr_external_memory_dma_buf, 2 cl_arm_import_memory of dma-bufs, 4
+ *             cl_qcom_dmabuf_host_ptr, 8 cl_qcom_ion_host_ptr, 16 cl_arm_import_memory of the
+ *             host's memory; over any memory with a file descriptor
  *
  * Of CUDA alone:
  *
@@ -40,8 +43,10 @@
  *   order     1: threads run in the opposite order, and copies are made when they are begun
  *   streams   1: nothing runs before the host asks for an event or waits, and then the stream that
  *             was made first as far as it can; 2: the one that was made last
- *   unwaited  1: of the waits for events every other one is left out, beginning with the first; 2:
- *             with the second
+ *   imports   a sum: 1 takes file descriptors as external memory, 2 EGL images whose picture is at
+ * an address, 4 those in arrays, 8 pins no memory of the host's; 0 unless said otherwise unwaited
+ * 1: of the waits for events every other one is left out, beginning with the first; 2: with the
+ * second
  */
 #ifndef FOVEA_TESTS_HOSTILE_H
 #define FOVEA_TESTS_HOSTILE_H
@@ -60,8 +65,9 @@ typedef long hostile_counted_fn(const char *name);
 typedef const char *hostile_failed_fn(void);
 /* Objects that were created and not released: of one kind ("context", "queue", "buffer",
  * "program", "kernel", "event", "recording", and beside "queue" and "context": "timed queue",
- * "recordable queue", "hinted context"; CUDA: "context", "memory",
- * "pinned", "module", "stream", "event", "graph", "exec", "program"), or of all with NULL. */
+ * "recordable queue", "hinted context"; CUDA: "context", "memory", "pinned", "registered",
+ * "external", "resource", "surface", "module", "stream", "event", "graph", "exec", "program"), or of
+ * all with NULL. */
 typedef long hostile_live_fn(const char *kind);
 /* Releases of what is not alive, waits without bound for what does not end, memory that was written
  * behind its end. */
@@ -88,5 +94,7 @@ extern hostile_driver hostile;
 /* Before the library is first asked for devices: has it open the driver of that path. Says why not.
  */
 bool hostile_open(const char *path);
+/* What else that driver exports; NULL: nothing of that name. */
+void *hostile_symbol(const char *name);
 
 #endif

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define API HOSTILE_API
 
@@ -24,6 +25,9 @@ static const char *const kinds[] = {
 
 hostile_cl_api real;
 
+static void *(*extension_of)(cl_platform_id, const char *);
+static cl_int (*when_destroyed)(cl_mem, void(CL_CALLBACK *)(cl_mem, void *), void *);
+
 static void start(void)
 {
     void *library = dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL);
@@ -35,6 +39,8 @@ static void start(void)
     }
 #include "cl/cl_calls.inc"
 #undef FV_CL_CALL
+    *(void **)&extension_of = dlsym(library, "clGetExtensionFunctionAddressForPlatform");
+    *(void **)&when_destroyed = dlsym(library, "clSetMemObjectDestructorCallback");
 }
 
 /* A queue is stuck when it has a kernel that is never done, an event when it stands behind one. */
@@ -62,11 +68,10 @@ static bool at_most(int lie, size_t value)
     return value <= (size_t)hostile_lie(lie, LONG_MAX);
 }
 
-/* Where the real thing would never return. */
-static void never_ends(void)
+static void misused(const char *what)
 {
     pthread_mutex_lock(&hostile_lock);
-    hostile_misused(NULL);
+    hostile_misused(what);
     pthread_mutex_unlock(&hostile_lock);
 }
 
@@ -162,11 +167,22 @@ static cl_int answer(const void *value, size_t bytes, size_t size, void *out, si
     return CL_SUCCESS;
 }
 
+/* Whether it has this way of importing memory. */
+static bool imports_by(long way)
+{
+    return hostile_lie(lie_imports, 0) & way;
+}
+
 /* The extensions with what is claimed and without what is denied. */
 static cl_int extensions(cl_device_id d, size_t size, void *out, size_t *need)
 {
     static const char denied[] = "cl_khr_fp16";
     static const char claimed[] = " cl_khr_fp16 cl_khr_subgroups cl_khr_integer_dot_product";
+    static const char *const imports[] = {" cl_khr_external_memory cl_khr_external_memory_dma_buf",
+                                          " cl_arm_import_memory cl_arm_import_memory_dma_buf",
+                                          " cl_qcom_dmabuf_host_ptr", " cl_qcom_ion_host_ptr",
+                                          " cl_arm_import_memory_host"};
+    enum { ADDED = 512 };
     char text[16384];
     const cl_int error = real.clGetDeviceInfo(d, CL_DEVICE_EXTENSIONS, sizeof text / 2, text, NULL);
     if (error != CL_SUCCESS)
@@ -179,6 +195,9 @@ static cl_int extensions(cl_device_id d, size_t size, void *out, size_t *need)
     if (hostile_lie(lie_claims, 0))
         strcat(text, claimed);
     hostile_record_extensions(text);
+    for (size_t i = 0; i < sizeof imports / sizeof *imports; i++)
+        if (imports_by(1L << i))
+            strcat(text, imports[i]);
     return answer(text, strlen(text) + 1, size, out, need);
 }
 
@@ -268,6 +287,20 @@ API cl_context clCreateContext(const cl_context_properties *properties, cl_uint 
     return c;
 }
 
+API cl_int clRetainContext(cl_context c)
+{
+    ENTER(clRetainContext);
+    born(CONTEXT, c);
+    return real.clRetainContext(c);
+}
+
+API cl_int clGetContextInfo(cl_context c, cl_context_info what, size_t size, void *out,
+                            size_t *need)
+{
+    ENTER(clGetContextInfo);
+    return real.clGetContextInfo(c, what, size, out, need);
+}
+
 API cl_int clReleaseContext(cl_context c)
 {
     also_dies(HINTED, c);
@@ -296,28 +329,205 @@ API cl_int clReleaseCommandQueue(cl_command_queue q)
     return dies(QUEUE, q) ? real.clReleaseCommandQueue(q) : CL_INVALID_COMMAND_QUEUE;
 }
 
+/* ---- imported memory ---- */
+
+enum { KHR = 1, ARM = 2, QCOM_DMABUF = 4, QCOM_ION = 8, ARM_HOST = 16, IMPORTS = 32 };
+
+struct contents {
+    void *map;
+    size_t size;
+    char garbage[]; /* what is in it while nobody has acquired it */
+};
+static struct import {
+    cl_mem buffer;
+    struct contents *contents;
+    bool external, acquired;
+} imported[IMPORTS];
+
+static struct import *import_of(cl_mem m)
+{
+    for (size_t i = 0; i < IMPORTS; i++)
+        if (imported[i].buffer == m)
+            return &imported[i];
+    return NULL;
+}
+
+static cl_mem refuse(cl_int *error, cl_int why)
+{
+    if (error)
+        *error = why;
+    return NULL;
+}
+
+/* Once no command uses it any more. */
+static void CL_CALLBACK drop_contents(cl_mem m, void *contents)
+{
+    struct contents *of = contents;
+    (void)m;
+    if (of->map != MAP_FAILED)
+        munmap(of->map, of->size);
+    free(of);
+}
+
+/* Of what `fd` stands for. With `external` the buffer has its contents only between an acquire and
+ * a release; else it is that memory. */
+static cl_mem import(cl_context c, int fd, size_t size, bool external, cl_int *error)
+{
+    struct import *to = import_of(NULL);
+    struct contents *of = malloc(sizeof *of + size);
+    void *map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (!to || !of)
+        abort();
+    cl_mem m = map == MAP_FAILED
+                   ? refuse(error, CL_INVALID_VALUE)
+                   : real.clCreateBuffer(c, external ? CL_MEM_READ_ONLY : CL_MEM_USE_HOST_PTR, size,
+                                         external ? NULL : map, error);
+    *of = (struct contents){.map = map, .size = size};
+    memset(of->garbage, 0x5a, size);
+    if (!m || when_destroyed(m, drop_contents, of) != CL_SUCCESS) {
+        drop_contents(m, of);
+        return NULL;
+    }
+    *to = (struct import){.buffer = m, .contents = of, .external = external};
+    born(BUFFER, m);
+    return m;
+}
+
+static void import_end(cl_mem m)
+{
+    struct import *i = import_of(m);
+    if (!i)
+        return;
+    if (i->acquired && !hostile_failed()) /* a frame that failed ends without a release */
+        misused("imported memory is released while a frame has it");
+    *i = (struct import){.buffer = NULL};
+}
+
+/* Of OpenCL 3.0. */
+API cl_mem clCreateBufferWithProperties(cl_context c, const cl_ulong *properties,
+                                        cl_mem_flags flags, size_t size, void *host, cl_int *error);
+
+API cl_mem clCreateBufferWithProperties(cl_context c, const cl_ulong *properties,
+                                        cl_mem_flags flags, size_t size, void *host, cl_int *error)
+{
+    ENTER_CREATE(clCreateBufferWithProperties, error);
+    (void)flags;
+    if (!imports_by(KHR) || host || properties[0] != 0x2067 || properties[2])
+        return refuse(error, CL_INVALID_VALUE);
+    return import(c, (int)properties[1], size, true, error);
+}
+
+/* One buffer, acquired or released. */
+static cl_int pass(cl_command_queue q, cl_uint n, const cl_mem *m, bool acquire, cl_uint waits,
+                   const cl_event *wait, cl_event *event)
+{
+    struct import *i = n == 1 ? import_of(*m) : NULL;
+    if (!i || !i->external)
+        return CL_INVALID_MEM_OBJECT;
+    if (i->acquired == acquire)
+        misused("imported memory is acquired or released twice");
+    i->acquired = acquire;
+    const void *from = acquire ? i->contents->map : i->contents->garbage;
+    return enqueued(
+        real.clEnqueueWriteBuffer(q, *m, CL_FALSE, 0, i->contents->size, from, waits, wait, event),
+        q, false, waits, wait, event);
+}
+
+static cl_int acquire_external(cl_command_queue q, cl_uint n, const cl_mem *m, cl_uint waits,
+                               const cl_event *wait, cl_event *event)
+{
+    ENTER(clEnqueueAcquireExternalMemObjectsKHR);
+    return pass(q, n, m, true, waits, wait, event);
+}
+
+static cl_int release_external(cl_command_queue q, cl_uint n, const cl_mem *m, cl_uint waits,
+                               const cl_event *wait, cl_event *event)
+{
+    ENTER(clEnqueueReleaseExternalMemObjectsKHR);
+    return pass(q, n, m, false, waits, wait, event);
+}
+
+static cl_mem import_arm(cl_context c, cl_mem_flags flags, const intptr_t *properties, void *memory,
+                         size_t size, cl_int *error)
+{
+    ENTER_CREATE(clImportMemoryARM, error);
+    if (properties[0] != 0x40B2 || properties[2] || flags != CL_MEM_READ_ONLY)
+        return refuse(error, CL_INVALID_PROPERTY);
+    if (properties[1] == 0x40B4 && imports_by(ARM))
+        return import(c, *(int *)memory, size, false, error);
+    if (properties[1] != 0x40B3 || !imports_by(ARM_HOST))
+        return refuse(error, CL_INVALID_PROPERTY);
+    cl_mem m = real.clCreateBuffer(c, CL_MEM_USE_HOST_PTR, size, memory, error);
+    if (m)
+        born(BUFFER, m);
+    return m;
+}
+
+API void *clGetExtensionFunctionAddressForPlatform(cl_platform_id p, const char *name)
+{
+    if (!strcmp(name, "clImportMemoryARM") && imports_by(ARM | ARM_HOST))
+        return *(void **)&(__typeof__(&import_arm)){import_arm};
+    if (!strcmp(name, "clEnqueueAcquireExternalMemObjectsKHR") && imports_by(KHR))
+        return *(void **)&(__typeof__(&acquire_external)){acquire_external};
+    if (!strcmp(name, "clEnqueueReleaseExternalMemObjectsKHR") && imports_by(KHR))
+        return *(void **)&(__typeof__(&release_external)){release_external};
+    void *record;
+    if (hostile_record_function(name, &record))
+        return record;
+    return extension_of ? extension_of(p, name) : NULL;
+}
+
+/* ---- buffers ---- */
+
+#define EXT_HOST_PTR_QCOM (1 << 29)
+
+static cl_mem create_qcom(cl_context c, size_t size, const void *pointer, cl_int *error)
+{
+    const struct {
+        cl_uint type, policy;
+        int fd;
+        void *host;
+    } *from = pointer;
+    const bool there = from->type == 0x411D ? imports_by(QCOM_DMABUF)
+                                            : from->type == 0x40A8 && imports_by(QCOM_ION);
+    return there && from->host ? import(c, from->fd, size, false, error)
+                               : refuse(error, CL_INVALID_VALUE);
+}
+
 API cl_mem clCreateBuffer(cl_context c, cl_mem_flags flags, size_t size, void *host, cl_int *error)
 {
     ENTER_CREATE(clCreateBuffer, error);
-    if (!at_most(lie_largest, size)) {
-        if (error)
-            *error = CL_INVALID_BUFFER_SIZE;
-        return NULL;
-    }
-    if (!at_most(lie_holds, size)) {
-        if (error)
-            *error = CL_MEM_OBJECT_ALLOCATION_FAILURE;
-        return NULL;
-    }
+    if (flags & EXT_HOST_PTR_QCOM)
+        return create_qcom(c, size, host, error);
+    if (!at_most(lie_largest, size))
+        return refuse(error, CL_INVALID_BUFFER_SIZE);
+    if (!at_most(lie_holds, size))
+        return refuse(error, CL_MEM_OBJECT_ALLOCATION_FAILURE);
     cl_mem m = real.clCreateBuffer(c, flags, size, host, error);
     if (m)
         born(BUFFER, m);
     return m;
 }
 
+API cl_int clRetainMemObject(cl_mem m)
+{
+    ENTER(clRetainMemObject);
+    born(BUFFER, m);
+    return real.clRetainMemObject(m);
+}
+
+API cl_int clGetMemObjectInfo(cl_mem m, cl_mem_info what, size_t size, void *out, size_t *need)
+{
+    ENTER(clGetMemObjectInfo);
+    return real.clGetMemObjectInfo(m, what, size, out, need);
+}
+
 API cl_int clReleaseMemObject(cl_mem m)
 {
-    return dies(BUFFER, m) ? real.clReleaseMemObject(m) : CL_INVALID_MEM_OBJECT;
+    if (!dies(BUFFER, m))
+        return CL_INVALID_MEM_OBJECT;
+    import_end(m);
+    return real.clReleaseMemObject(m);
 }
 
 /* ---- programs and kernels ---- */
@@ -483,7 +693,7 @@ static bool blocks_for_ever(cl_bool blocking)
 {
     if (!blocking || !hostile_lie(lie_hang, 0))
         return false;
-    never_ends();
+    misused(NULL); /* where the real thing would never return */
     return true;
 }
 

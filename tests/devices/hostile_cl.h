@@ -20,6 +20,7 @@
     X(unified)                                                                                     \
     X(half)                                                                                        \
     X(claims)                                                                                      \
+    X(imports)                                                                                     \
     X(build)                                                                                       \
     X(barrier)                                                                                     \
     X(hang)                                                                                        \
@@ -75,6 +76,8 @@ cl_int enqueued(cl_int status, cl_command_queue queue, bool is_kernel, cl_uint n
 enum { HOSTILE_RECORDABLE = 16 }; /* kernels of one of Qualcomm's recordings */
 /* Adds the names of what is said to be there. */
 void hostile_record_extensions(char *text);
+/* Whether that is a function for recording; *out: NULL where it is not to be there. */
+bool hostile_record_function(const char *name, void **out);
 /* Whether a queue of these properties is for recording. */
 bool hostile_record_takes(cl_command_queue_properties properties);
 /* An argument that a kernel has from now on; a kernel that is no more. */

@@ -156,7 +156,6 @@ HOSTILE_API hostile_set_fn hostile_set;
 HOSTILE_API hostile_only_fn hostile_only;
 HOSTILE_API hostile_calls_fn hostile_calls;
 HOSTILE_API hostile_counted_fn hostile_counted;
-HOSTILE_API hostile_failed_fn hostile_failed;
 HOSTILE_API hostile_live_fn hostile_live;
 HOSTILE_API hostile_misuse_fn hostile_misuse;
 

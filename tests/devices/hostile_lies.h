@@ -28,6 +28,7 @@ extern const hostile_driver_self hostile_self; /* the driver's */
 
 /* What is said of something: the lie that was set, or else the truth. */
 long hostile_lie(int lie, long truth);
+HOSTILE_API hostile_failed_fn hostile_failed;
 /* Counts a call; the error that it has to fail with, or 0. */
 int hostile_enter(const char *name);
 

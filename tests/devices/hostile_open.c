@@ -20,9 +20,16 @@ static const char *const cuda_functions[] = {
 #include "cuda/cuda_calls.inc"
     NULL};
 
+static void *library;
+
+void *hostile_symbol(const char *name)
+{
+    return dlsym(library, name);
+}
+
 bool hostile_open(const char *path)
 {
-    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!library) {
         printf("%s\n", dlerror());
         return false;

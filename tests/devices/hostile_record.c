@@ -374,7 +374,7 @@ static cl_int clReleaseRecordingQCOM(void *recorded)
 
 /* ---- found by name ---- */
 
-HOSTILE_API void *clGetExtensionFunctionAddressForPlatform(cl_platform_id p, const char *name)
+bool hostile_record_function(const char *name, void **out)
 {
     static const struct {
         const char *name;
@@ -384,9 +384,11 @@ HOSTILE_API void *clGetExtensionFunctionAddressForPlatform(cl_platform_id p, con
 #include "cl/cl_record_calls.inc"
 #undef FV_CL_RECORD
     };
-    (void)p;
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
-        if (!strcmp(functions[i].name, name) && records() != NONE && records() != LACKING)
-            return (void *)(size_t)functions[i].function;
-    return NULL;
+        if (!strcmp(functions[i].name, name)) {
+            const bool there = records() != NONE && records() != LACKING;
+            *out = there ? (void *)(size_t)functions[i].function : NULL;
+            return true;
+        }
+    return false;
 }

@@ -4,6 +4,12 @@
 #include <cublasLt.h>
 #include <cuda.h>
 #include <nvrtc.h>
+#if __has_include(<EGL/egl.h>)
+#include <cudaEGL.h>
+#else
+#define FV_CUDA_NO_EGL
+#define FV_CUDA_EGL(name, symbol, parameters)
+#endif
 
 #include "cuda/cuda_loader.h"
 

@@ -1,6 +1,9 @@
 /* test_gst.c: the GStreamer element: what it attaches and posts is what the library gives for the
  * same bytes, in every format; video passes untouched; caps may change; what cannot be is an error
  * on the bus; a frame makes the library allocate nothing.
+ *
+ *   test_gst
+ *   test_gst surfaces      NVIDIA's, on the emulated device that FOVEA_CUDA names
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,10 +14,14 @@
 
 #include <cmocka.h>
 
+#include <gst/allocators/gstdmabuf.h>
 #include <gst/check/gstharness.h>
 #include <gst/video/video.h>
+#include <unistd.h>
 
 #include <fovea/fovea.h>
+
+#include "cuda/cuda_nvbuf.h"
 
 #define MODEL TEST_DATA "/golden/models/vit-01" /* 64 x 64 pixels, 10 classes */
 
@@ -324,6 +331,160 @@ static void many_frames_allocate_nothing(void **state)
     gst_harness_teardown(h);
 }
 
+/* ---- shared memory ---- */
+
+enum { SHARED_W = 96, SHARED_H = 64, SHARED_STRIDE = 128, SHARED_AT = 4096 };
+
+/* Memory with a file descriptor, as a camera's pool has it: rows that are not packed, behind
+ * something else. */
+static GstBuffer *shared_frame(GstAllocator *allocator)
+{
+    gsize planes[GST_VIDEO_MAX_PLANES] = {SHARED_AT, SHARED_AT + SHARED_STRIDE * SHARED_H};
+    gint strides[GST_VIDEO_MAX_PLANES] = {SHARED_STRIDE, SHARED_STRIDE};
+    const gsize size = planes[1] + SHARED_STRIDE * SHARED_H / 2;
+    char path[] = "/tmp/fovea_gst_XXXXXX";
+    const int fd = mkstemp(path);
+    GstBuffer *buffer = gst_buffer_new();
+    assert_true(fd >= 0 && unlink(path) == 0 && ftruncate(fd, (off_t)size) == 0);
+    gst_buffer_append_memory(buffer, gst_dmabuf_allocator_alloc(allocator, fd, size));
+    gst_buffer_add_video_meta_full(buffer, GST_VIDEO_FRAME_FLAG_NONE, GST_VIDEO_FORMAT_NV12,
+                                   SHARED_W, SHARED_H, 2, planes, strides);
+    return buffer;
+}
+
+static void draw_shared(GstBuffer *buffer, guint seed)
+{
+    GstMapInfo map;
+    assert_true(gst_buffer_map(buffer, &map, GST_MAP_WRITE));
+    for (gsize i = 0; i < map.size; i++)
+        map.data[i] = (guint8)(i * (7 + seed) + i / 131 * 17);
+    gst_buffer_unmap(buffer, &map);
+}
+
+/* A pool's buffers come again and again: after the first turn nothing is imported any more. */
+static void run_shared(const char *caps_text)
+{
+    enum { BUFFERS = 3, FRAMES = 12, CLASSES = 10 };
+    GstVideoInfo info;
+    GstBuffer *buffer[BUFFERS];
+    float want[CLASSES];
+    uint64_t allocations = 0;
+    GstAllocator *allocator = gst_dmabuf_allocator_new();
+    GstCaps *plain = caps_of("NV12", SHARED_W, SHARED_H);
+    assert_true(gst_video_info_from_caps(&info, plain));
+    gst_caps_unref(plain);
+    GstHarness *h = harness("");
+    gst_harness_set_src_caps_str(h, caps_text);
+    for (int i = 0; i < BUFFERS; i++)
+        buffer[i] = shared_frame(allocator);
+    for (guint i = 0; i < FRAMES; i++) {
+        fovea_memory before = FOVEA_MEMORY_INIT, after = FOVEA_MEMORY_INIT;
+        draw_shared(buffer[i % BUFFERS], i);
+        GstBuffer *frame = gst_buffer_copy(buffer[i % BUFFERS]); /* of the same memory */
+        fovea_memory_query(&before);
+        assert_int_equal(gst_harness_push(h, frame), GST_FLOW_OK);
+        fovea_memory_query(&after);
+        allocations = after.allocations - before.allocations;
+        assert_true(i < BUFFERS ? allocations > 0 : allocations == 0);
+        GstBuffer *out = gst_harness_pull(h);
+        ask_library(want, CLASSES, &info, out, FOVEA_FORMAT_NV12, FOVEA_COMPUTE_F32, "logits");
+        same_values(item(attached(out), "outputs", 0, "logits"), want, CLASSES);
+        gst_buffer_unref(out);
+    }
+    gst_harness_teardown(h);
+    for (int i = 0; i < BUFFERS; i++) /* the pictures with them, after their device was closed */
+        gst_buffer_unref(buffer[i]);
+    gst_object_unref(allocator);
+}
+
+static void shared_memory(void **state)
+{
+    (void)state;
+    const char *rest = "width=96,height=64,framerate=30/1";
+    char *texts[] = {
+        g_strdup_printf("video/x-raw(memory:DMABuf),format=NV12,%s", rest),
+        g_strdup_printf("video/x-raw(memory:DMABuf),format=DMA_DRM,drm-format=NV12,%s", rest),
+        g_strdup_printf("video/x-raw,format=NV12,%s", rest), /* as v4l2src io-mode=dmabuf has it */
+    };
+    fovea_memory before = FOVEA_MEMORY_INIT, after = FOVEA_MEMORY_INIT;
+    for (guint i = 0; i < G_N_ELEMENTS(texts); i++) {
+        fovea_memory_query(&before);
+        run_shared(texts[i]);
+        fovea_memory_query(&after);
+        assert_int_equal(after.current, before.current);
+        g_free(texts[i]);
+    }
+}
+
+/* The CPU has no way to NVIDIA's surfaces, and says so. */
+static void surfaces_are_cudas(void **state)
+{
+    (void)state;
+    static char surface[256];
+    GstHarness *h = harness("");
+    GstBus *bus = gst_bus_new();
+    gst_element_set_bus(h->element, bus);
+    gst_harness_set_src_caps_str(
+        h, "video/x-raw(memory:NVMM),format=NV12,width=96,height=64,framerate=30/1");
+    GstBuffer *frame =
+        gst_buffer_new_wrapped_full(0, surface, sizeof surface, 0, sizeof surface, NULL, NULL);
+    assert_int_equal(gst_harness_push(h, frame), GST_FLOW_ERROR);
+    GstMessage *message = gst_bus_pop_filtered(bus, GST_MESSAGE_ERROR);
+    GError *error;
+    assert_non_null(message);
+    gst_message_parse_error(message, &error, NULL);
+    assert_non_null(strstr(error->message, "device cpu"));
+    g_error_free(error);
+    gst_message_unref(message);
+    gst_element_set_bus(h->element, NULL);
+    gst_object_unref(bus);
+    gst_harness_teardown(h);
+}
+
+/* The logits of a frame on the CUDA device. */
+static void logits_of(float out[10], const char *caps, GstBuffer *frame)
+{
+    GstBuffer *values;
+    GstHarness *h = harness("device=cuda:0");
+    gst_harness_set_src_caps_str(h, caps);
+    assert_int_equal(gst_harness_push(h, frame), GST_FLOW_OK);
+    GstBuffer *done = gst_harness_pull(h);
+    assert_true(gst_structure_get(item(attached(done), "outputs", 0, "logits"), "values",
+                                  GST_TYPE_BUFFER, &values, NULL));
+    assert_int_equal(gst_buffer_extract(values, 0, out, 10 * sizeof *out), 10 * sizeof *out);
+    gst_buffer_unref(values);
+    gst_buffer_unref(done);
+    gst_harness_teardown(h);
+}
+
+static void surfaces(void **state)
+{
+    (void)state;
+    float want[10], got[10];
+    GstAllocator *allocator = gst_dmabuf_allocator_new();
+    GstBuffer *shared = shared_frame(allocator);
+    draw_shared(shared, 3);
+    const gsize size = gst_buffer_get_size(shared);
+    fv_nvbuf_params params = {
+        .width = SHARED_W,
+        .height = SHARED_H,
+        .descriptor = (uint64_t)gst_dmabuf_memory_get_fd(gst_buffer_peek_memory(shared, 0)),
+        .size = (uint32_t)size,
+        .planes = {.count = 2,
+                   .pitch = {SHARED_STRIDE, SHARED_STRIDE},
+                   .offset = {SHARED_AT, SHARED_AT + SHARED_STRIDE * SHARED_H}}};
+    fv_nvbuf_surface surface = {.batch = 1, .filled = 1, .memory = 4, .list = &params};
+    GstBuffer *frame =
+        gst_buffer_new_wrapped_full(0, &surface, sizeof surface, 0, sizeof surface, NULL, NULL);
+    logits_of(got, "video/x-raw(memory:NVMM),format=NV12,width=96,height=64,framerate=30/1", frame);
+    assert_null(params.egl_image); /* went with the buffer */
+    logits_of(want, "video/x-raw,format=NV12,width=96,height=64,framerate=30/1", shared);
+    assert_memory_equal(got, want, sizeof want);
+    gst_object_unref(allocator);
+}
+
+/* ---- errors ---- */
+
 /* The first error of a pipeline. */
 static void fails_on(const char *caps, const char *properties, const char *why)
 {
@@ -379,10 +540,13 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(formats_and_caps_changes),     cmocka_unit_test(products_of_bfloat16),
         cmocka_unit_test(features_on_the_bus),          cmocka_unit_test(boxes_and_points),
-        cmocka_unit_test(many_frames_allocate_nothing), cmocka_unit_test(errors_reach_the_bus),
+        cmocka_unit_test(many_frames_allocate_nothing), cmocka_unit_test(shared_memory),
+        cmocka_unit_test(surfaces_are_cudas),           cmocka_unit_test(errors_reach_the_bus),
     };
+    const struct CMUnitTest on_cuda[] = {cmocka_unit_test(surfaces)};
     gst_init(&argc, &argv);
-    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    const int failed = argc > 1 ? cmocka_run_group_tests(on_cuda, NULL, NULL)
+                                : cmocka_run_group_tests(tests, NULL, NULL);
     gst_deinit();
     return failed;
 }

@@ -13,7 +13,7 @@ constexpr bool moves =
     std::is_nothrow_move_constructible_v<T> &&std::is_nothrow_move_assignable_v<T> &&
     !std::is_copy_constructible_v<T>;
 static_assert(moves<fovea::device> && moves<fovea::model> && moves<fovea::plan> &&
-              moves<fovea::operation> && moves<fovea::state>);
+              moves<fovea::picture> && moves<fovea::operation> && moves<fovea::state>);
 
 static bool throws(fovea_status wanted, const char *id)
 {
@@ -72,6 +72,38 @@ static bool features_lie_on_a_grid()
            plan.offset(0, 2, 1) == std::size_t{1 + 3 + 2} * vit.info().width &&
            stage.output(0).stride == 8 && stage.output(0).grid_width == 6 &&
            stage.offset(0, 5, 0) == std::size_t{5} * stage.output(0).columns;
+}
+
+// A picture in the caller's memory gives what the frame gives.
+static bool pictures_are_frames()
+{
+    fovea::device device("cpu");
+    const fovea::model vit("synthetic:vit-ti16");
+    fovea_plan_options o = FOVEA_PLAN_OPTIONS_INIT;
+    o.frame.width = o.frame.height = 32;
+    fovea::plan plan(vit, device, o);
+    std::vector<unsigned char> pixels(32 * 40 * 3);
+    for (std::size_t i = 0; i < pixels.size(); i++)
+        pixels[i] = static_cast<unsigned char>(i * i / 7);
+    fovea_picture_options p = FOVEA_PICTURE_OPTIONS_INIT;
+    p.kind = FOVEA_PICTURE_HOST;
+    p.width = p.height = 32;
+    p.plane[0].memory = pixels.data();
+    p.plane[0].stride = 40 * 3;
+    std::vector<float> want = plan.buffer(0), got = plan.buffer(0);
+    fovea_frame frame = {};
+    frame.pixels[0] = pixels.data();
+    frame.stride[0] = 40 * 3;
+    plan.run(frame, {want});
+    {
+        fovea::picture picture(device, p);
+        plan.run(picture, {got});
+        if (picture.info().transfer != FOVEA_TRANSFER_NONE)
+            return false;
+    }
+    p.kind = FOVEA_PICTURE_CUDA;
+    auto none = fovea::picture::open(device, p);
+    return want == got && !none && none.status() == FOVEA_ENOTSUP;
 }
 
 // A model without boxes says so, and leaves none.
@@ -150,6 +182,7 @@ int main()
         throws(FOVEA_ENODEV, "nonsense"),
         state_counts(),
         features_lie_on_a_grid(),
+        pictures_are_frames(),
         boxes_are_asked_for(),
         results_are_made(),
         products_are_chosen(),

@@ -1,0 +1,321 @@
+/* cuda_import.c: memory of the caller's that the device copies pictures from: its own, the host's
+ * while it is pinned, dma-bufs, and the surfaces of Jetson.
+ *
+ * Kernels do not read it in place: what a frame computes was recorded with the addresses of its
+ * inputs, and reads every pixel of a picture several times. The copy is the device's, as fast as
+ * its memory.
+ */
+#include "cuda/cuda_import.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "cuda/cuda_nvbuf.h"
+
+/* Of CUDA 13. */
+enum { EXTERNAL_DMABUF_FD = 9 };
+
+typedef struct cuda_import {
+    fv_import base;
+    CUdeviceptr device;        /* or */
+    const char *host;          /* pinned, or */
+    CUgraphicsResource mapped; /* with `frame` */
+    CUeglFrame frame;
+    /* What is given back at the end. */
+    CUexternalMemory external;
+    void *registered;
+    fv_nvbuf_surface *surface;
+} cuda_import;
+
+static const char method_device[] = "device memory";
+
+/* ---- device memory ---- */
+
+/* A wrong address would break the context of the whole process when it is read. */
+static fovea_status take_device(cuda_import *m, const fv_device *d, const fv_import_request *r)
+{
+    const CUdeviceptr at = (CUdeviceptr)(uintptr_t)r->memory;
+    int device = 0;
+    CUdeviceptr base = 0;
+    size_t size = 0;
+    if (fv_cuda.cuPointerGetAttribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, at) !=
+        CUDA_SUCCESS)
+        return fv_fail(FOVEA_EINVAL, "the picture's address is none that CUDA knows; give one of "
+                                     "cudaMalloc, or import it as memory of the host's");
+    if (device != d->index)
+        return fv_fail(FOVEA_EINVAL,
+                       "the picture's memory is of device cuda:%d, the plan's is "
+                       "cuda:%d",
+                       device, d->index);
+    if (fv_cuda.cuMemGetAddressRange(&base, &size, at) == CUDA_SUCCESS &&
+        base + size < at + r->size)
+        return fv_fail(FOVEA_EINVAL, "the picture needs %llu bytes of memory that ends after %llu",
+                       (unsigned long long)r->size, (unsigned long long)(base + size - at));
+    m->device = at;
+    m->base.method = method_device;
+    return FOVEA_OK;
+}
+
+/* ---- memory of the host's ---- */
+
+static fovea_status take_host(cuda_import *m, const void *memory, uint64_t size, const char *method)
+{
+    void *at = (void *)(uintptr_t)memory;
+    CUresult error = fv_cuda.cuMemHostRegister(at, (size_t)size, CU_MEMHOSTREGISTER_PORTABLE);
+    if (error != CUDA_SUCCESS && error != CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED)
+        error = fv_cuda.cuMemHostRegister(
+            at, (size_t)size, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_READ_ONLY);
+    if (error != CUDA_SUCCESS && error != CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED)
+        return fv_fail(FOVEA_ENOTSUP, "cuMemHostRegister: %s", fv_cuda_error_name(error));
+    m->registered = error == CUDA_SUCCESS ? at : NULL;
+    m->host = memory;
+    m->base.method = method;
+    return FOVEA_OK;
+}
+
+/* ---- EGL images ---- */
+
+static fovea_status check_frame(const CUeglFrame *f, const fv_import_request *r)
+{
+    if (f->planeCount != r->planes || f->width < r->width || f->height < r->height)
+        return fv_fail(FOVEA_EINVAL,
+                       "an EGL image of %u x %u pixels in %u planes, the picture has %u x %u in %u",
+                       f->width, f->height, f->planeCount, r->width, r->height, r->planes);
+    return FOVEA_OK;
+}
+
+static fovea_status take_egl(cuda_import *m, void *image, const fv_import_request *r)
+{
+    if (!fv_cuda.cuGraphicsEGLRegisterImage || !fv_cuda.cuGraphicsResourceGetMappedEglFrame ||
+        !fv_cuda.cuGraphicsUnregisterResource)
+        return fv_fail(FOVEA_ENOTSUP, "this driver takes no EGL images");
+    CUresult error = fv_cuda.cuGraphicsEGLRegisterImage(&m->mapped, image, 0);
+    if (error != CUDA_SUCCESS) {
+        m->mapped = NULL;
+        return fv_fail(FOVEA_ENOTSUP, "cuGraphicsEGLRegisterImage: %s", fv_cuda_error_name(error));
+    }
+    error = fv_cuda.cuGraphicsResourceGetMappedEglFrame(&m->frame, m->mapped, 0, 0);
+    if (error != CUDA_SUCCESS)
+        return fv_fail(FOVEA_ENOTSUP, "cuGraphicsResourceGetMappedEglFrame: %s",
+                       fv_cuda_error_name(error));
+    m->base.method = "EGLImage";
+    return check_frame(&m->frame, r);
+}
+
+/* ---- NvBufSurface ---- */
+
+static fovea_status map_surface(cuda_import *m, fv_nvbuf_surface *surface,
+                                const fv_import_request *r)
+{
+    const fv_nvbuf_api *nvbuf = fv_cuda_nvbuf();
+    if (!nvbuf)
+        return fv_fail(
+            FOVEA_ENOTSUP,
+            "libnvbufsurface.so, which has EGL images of NvBufSurface, cannot be opened");
+    if (!surface->list->egl_image) {
+        if (nvbuf->map_egl(surface, 0) != 0 || !surface->list->egl_image)
+            return fv_fail(FOVEA_ENOTSUP, "NvBufSurfaceMapEglImage failed");
+        m->surface = surface;
+    }
+    const fovea_status status = take_egl(m, surface->list->egl_image, r);
+    m->base.method = "NvBufSurface";
+    return status;
+}
+
+/* Memory of CUDA's or the host's with planes as the surface says, which is how an EGL frame says it
+ * too. */
+static fovea_status take_planes(cuda_import *m, const fv_nvbuf_surface *s,
+                                const fv_import_request *r)
+{
+    const fv_nvbuf_params *p = s->list;
+    if (p->planes.count > 3)
+        return fv_fail(FOVEA_EINVAL, "an NvBufSurface of %u planes", p->planes.count);
+    m->frame = (CUeglFrame){.width = p->width,
+                            .height = p->height,
+                            .pitch = p->planes.pitch[0],
+                            .planeCount = p->planes.count};
+    for (uint32_t i = 0; i < p->planes.count; i++)
+        m->frame.frame.pPitch[i] = (char *)p->data + p->planes.offset[i];
+    m->frame.frameType = 1;
+    m->base.method = "NvBufSurface";
+    return check_frame(&m->frame, r);
+}
+
+static fovea_status take_surface(cuda_import *m, fv_nvbuf_surface *surface,
+                                 const fv_import_request *r)
+{
+    if (!surface->list || !surface->filled)
+        return fv_fail(FOVEA_EINVAL, "an NvBufSurface without a picture in it");
+    if (!surface->list->data)
+        return map_surface(m, surface, r);
+    if (surface->memory == FV_NVBUF_SYSTEM)
+        return fv_fail(FOVEA_ENOTSUP, "an NvBufSurface in memory of the host's; import its planes "
+                                      "as FOVEA_PICTURE_HOST");
+    return take_planes(m, surface, r);
+}
+
+/* ---- dma-bufs ---- */
+
+/* Takes a duplicate, which is the driver's on success. */
+static CUresult import_fd(CUexternalMemory *out, int fd, uint64_t size)
+{
+    CUDA_EXTERNAL_MEMORY_HANDLE_DESC handle = {.type = EXTERNAL_DMABUF_FD, .size = size};
+    handle.handle.fd = dup(fd);
+    const CUresult error = handle.handle.fd < 0 ? CUDA_ERROR_INVALID_VALUE
+                                                : fv_cuda.cuImportExternalMemory(out, &handle);
+    if (error != CUDA_SUCCESS && handle.handle.fd >= 0)
+        close(handle.handle.fd);
+    return error;
+}
+
+static fovea_status take_external(cuda_import *m, const fv_import_request *r)
+{
+    const CUDA_EXTERNAL_MEMORY_BUFFER_DESC all = {.size = r->size};
+    if (!fv_cuda.cuImportExternalMemory || !fv_cuda.cuExternalMemoryGetMappedBuffer ||
+        !fv_cuda.cuDestroyExternalMemory)
+        return fv_fail(FOVEA_ENOTSUP, "this driver has no cuImportExternalMemory");
+    CUresult error = import_fd(&m->external, r->fd, r->size);
+    if (error != CUDA_SUCCESS) {
+        m->external = NULL;
+        return fv_fail(FOVEA_ENOTSUP, "cuImportExternalMemory: %s", fv_cuda_error_name(error));
+    }
+    error = fv_cuda.cuExternalMemoryGetMappedBuffer(&m->device, m->external, &all);
+    if (error != CUDA_SUCCESS)
+        return fv_fail(FOVEA_ENOTSUP, "cuExternalMemoryGetMappedBuffer: %s",
+                       fv_cuda_error_name(error));
+    m->base.method = "cuImportExternalMemory";
+    return FOVEA_OK;
+}
+
+/* A dma-buf of NVIDIA's buffers, as cameras and decoders of Jetson give it. */
+static fovea_status take_nvbuf_fd(cuda_import *m, const fv_import_request *r)
+{
+    const fv_nvbuf_api *nvbuf = fv_cuda_nvbuf();
+    void *surface = NULL;
+    if (!nvbuf || !nvbuf->from_fd || nvbuf->from_fd(r->fd, &surface) != 0 || !surface)
+        return fv_fail(FOVEA_ENOTSUP, "no NvBufSurface");
+    return take_surface(m, surface, r);
+}
+
+static fovea_status take_mapped(cuda_import *m, const fv_import_request *r)
+{
+    return r->host ? take_host(m, r->host, r->size, "mmap, cuMemHostRegister")
+                   : fv_fail(FOVEA_ENOTSUP, "the host cannot map it");
+}
+
+static void give_back(cuda_import *m);
+
+/* The first way that works; the message has the words of all that do not. */
+static fovea_status take_dmabuf(cuda_import *m, const fv_import_request *r)
+{
+    static fovea_status (*const ways[])(cuda_import *, const fv_import_request *) = {
+        take_external, take_nvbuf_fd, take_mapped};
+    char why[256];
+    size_t used = 0;
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        if (ways[i](m, r) == FOVEA_OK)
+            return FOVEA_OK;
+        give_back(m);
+        const int n =
+            snprintf(why + used, sizeof why - used, "%s%s", used ? ", " : "", fovea_error());
+        if (n > 0 && (size_t)n < sizeof why - used)
+            used += (size_t)n;
+    }
+    return fv_fail(FOVEA_ENOTSUP, "CUDA does not take the dma-buf: %s", why);
+}
+
+/* ---- all of them ---- */
+
+static fovea_status take(cuda_import *m, const fv_device *d, const fv_import_request *r)
+{
+    switch (r->kind) {
+    case FOVEA_PICTURE_CUDA:
+        return take_device(m, d, r);
+    case FOVEA_PICTURE_HOST:
+        return take_host(m, r->memory, r->size, "cuMemHostRegister");
+    case FOVEA_PICTURE_DMABUF:
+        return take_dmabuf(m, r);
+    case FOVEA_PICTURE_EGL:
+        return take_egl(m, r->memory, r);
+    case FOVEA_PICTURE_NVMM:
+        return take_surface(m, r->memory, r);
+    case FOVEA_PICTURE_OPENCL:
+        break;
+    }
+    return fv_fail(FOVEA_ENOTSUP, "CUDA takes no memory of OpenCL's");
+}
+
+static void give_back(cuda_import *m)
+{
+    if (m->mapped)
+        fv_cuda.cuGraphicsUnregisterResource(m->mapped);
+    if (m->surface)
+        fv_cuda_nvbuf()->unmap_egl(m->surface, 0);
+    if (m->external && m->device)
+        fv_cuda.cuMemFree(m->device);
+    if (m->external)
+        fv_cuda.cuDestroyExternalMemory(m->external);
+    if (m->registered)
+        fv_cuda.cuMemHostUnregister(m->registered);
+    *m = (cuda_import){.base = m->base};
+}
+
+fovea_status fv_cuda_import(fv_device *d, const fv_import_request *r, fv_import **out)
+{
+    cuda_import *m;
+    FV_TRY(FV_MEM_NEW(&m, FV_MEM_PLAN, "a picture"));
+    m->base.transfer = FOVEA_TRANSFER_DEVICE;
+    m->base.reason = "what a frame computes is recorded, and reads its picture from one place";
+    const fovea_status status = take(m, d, r);
+    if (status == FOVEA_OK)
+        *out = &m->base;
+    else
+        fv_cuda_forget(d, &m->base);
+    return status;
+}
+
+void fv_cuda_forget(fv_device *d, fv_import *import)
+{
+    cuda_import *m = (cuda_import *)import;
+    if (!d->hung)
+        give_back(m);
+    fv_mem_free(m);
+}
+
+/* ---- frames ---- */
+
+static void set_source(CUDA_MEMCPY2D *copy, const cuda_import *m, const fv_gpu_external *e)
+{
+    copy->srcPitch = (size_t)e->stride;
+    if (m->device) {
+        copy->srcMemoryType = CU_MEMORYTYPE_DEVICE;
+        copy->srcDevice = m->device + e->at;
+    } else if (m->host) {
+        copy->srcMemoryType = CU_MEMORYTYPE_HOST;
+        copy->srcHost = m->host + e->at;
+    } else if (m->frame.frameType == 0) {
+        copy->srcMemoryType = CU_MEMORYTYPE_ARRAY;
+        copy->srcArray = m->frame.frame.pArray[e->plane];
+    } else {
+        copy->srcMemoryType = CU_MEMORYTYPE_DEVICE;
+        copy->srcDevice = (CUdeviceptr)(uintptr_t)m->frame.frame.pPitch[e->plane];
+        copy->srcPitch = m->frame.pitch;
+    }
+}
+
+fovea_status fv_cuda_copy_import(fv_device *d, const fv_gpu_external *e, uint64_t row,
+                                 uint32_t rows, CUstream stream)
+{
+    CUDA_MEMCPY2D copy = {.dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                          .dstDevice = e->buffer,
+                          .dstPitch = (size_t)row,
+                          .WidthInBytes = (size_t)row,
+                          .Height = rows};
+    set_source(&copy, (const cuda_import *)e->import, e);
+    if (e->ready)
+        FV_CUDA_RUN(d, "a picture", cuStreamWaitEvent, (stream, e->ready, 0));
+    FV_CUDA_RUN(d, "a picture", cuMemcpy2DAsync, (&copy, stream));
+    return FOVEA_OK;
+}

@@ -1,0 +1,16 @@
+/* cuda_import.h: memory of the caller's that the device copies pictures from. */
+#ifndef FOVEA_CUDA_CUDA_IMPORT_H
+#define FOVEA_CUDA_CUDA_IMPORT_H
+
+#include "cuda/cuda_device.h"
+
+/* As fv_backend has them. */
+fovea_status fv_cuda_import(fv_device *d, const fv_import_request *r, fv_import **out);
+void fv_cuda_forget(fv_device *d, fv_import *m);
+
+/* Enqueues the copy of an imported input into the frame's own buffer: `rows` rows of `row` bytes.
+ */
+fovea_status fv_cuda_copy_import(fv_device *d, const fv_gpu_external *e, uint64_t row,
+                                 uint32_t rows, CUstream stream);
+
+#endif

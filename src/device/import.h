@@ -1,0 +1,44 @@
+/* import.h: pictures of the caller's, as frames read them. */
+#ifndef FOVEA_DEVICE_IMPORT_H
+#define FOVEA_DEVICE_IMPORT_H
+
+#include "device/backend.h"
+#include "device/frame_format.h"
+#include "platform/os/os_dmabuf.h"
+
+/* Memory that one or more planes lie in. */
+typedef struct fv_picture_memory {
+    void *memory; /* as the caller names it, */
+    int fd;       /* by one of both */
+    uint64_t size;
+    fv_os_dmabuf shared; /* FOVEA_PICTURE_DMABUF: fd and size are those of its duplicate */
+    const char *host;    /* what the host reads; NULL: it cannot */
+    fv_import *import;   /* what the device does; NULL: it cannot */
+} fv_picture_memory;
+
+struct fovea_picture {
+    fovea_device *device; /* counted */
+    fovea_picture_kind kind;
+    fovea_format format;
+    uint32_t width, height, planes, memories;
+    fv_picture_memory memory[FV_FRAME_PLANES];
+    struct fv_picture_plane {
+        uint32_t memory;
+        uint64_t at, stride; /* bytes */
+    } plane[FV_FRAME_PLANES];
+    fovea_transfer transfer;
+    const char *method; /* static */
+    char reason[256];
+};
+
+/* Whether frames on this device read it through the host. */
+bool fv_picture_by_host(const fovea_picture *p, const fovea_device *device);
+/* Whether frames of the CPU can read it. */
+bool fv_picture_seen(const fovea_picture *p);
+
+/* Waits until the pixels are there; `by_host`: and are in the host's memory. ETIMEOUT, EINVAL. */
+fovea_status fv_picture_begin(const fovea_picture *p, const fovea_ready *ready, bool by_host);
+/* The host has read it. NULL is fine. */
+void fv_picture_end(const fovea_picture *p);
+
+#endif
