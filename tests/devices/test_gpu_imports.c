@@ -127,6 +127,27 @@ static void camera_run(camera *c)
     }
 }
 
+/* Frames are recorded, which read the plan's own memory, and some read pictures beside it. */
+static void beside_recorded(void **state)
+{
+    (void)state;
+    if (hostile.cuda) /* graphs: in every way */
+        skip();
+    for (long records = 1; records <= 2; records++) {
+        camera c;
+        hostile.set("imports", of_cl->imports);
+        hostile.set("gpu", 1);
+        hostile.set("records", records);
+        camera_open(&c, &pixel_formats[0], of_cl, 1);
+        const char *call = records == 1 ? "clEnqueueCommandBufferKHR" : "clEnqueueRecordingQCOM";
+        const long before = hostile.counted(call);
+        camera_run(&c);
+        assert_true(hostile.counted(call) > before);
+        camera_close(&c);
+        hostile.set(NULL, 0);
+    }
+}
+
 static void every_way(void **state)
 {
     (void)state;
@@ -669,15 +690,11 @@ static void callers_pointer(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_way),
-        cmocka_unit_test(the_same_twice),
-        cmocka_unit_test(steady),
-        cmocka_unit_test(next_way),
-        cmocka_unit_test(lost),
-        cmocka_unit_test(callers_buffer),
-        cmocka_unit_test(callers_pointer),
-        cmocka_unit_test(surfaces),
-        cmocka_unit_test(surface_in_device_memory),
+        cmocka_unit_test(every_way),        cmocka_unit_test(beside_recorded),
+        cmocka_unit_test(the_same_twice),   cmocka_unit_test(steady),
+        cmocka_unit_test(next_way),         cmocka_unit_test(lost),
+        cmocka_unit_test(callers_buffer),   cmocka_unit_test(callers_pointer),
+        cmocka_unit_test(surfaces),         cmocka_unit_test(surface_in_device_memory),
         cmocka_unit_test(every_call_fails), /* which leaves the thread's contexts as they are */
     };
     if (argc == 2)
