@@ -38,34 +38,35 @@ static inline float16 fv_rotate16(float16 y)
     } while (0)
 
 /* 16 numbers of which `left` are there. */
+#define FV_GET_PART(p, begin, left)                                                                \
+    ((left) > (begin) ? FV_GET_RUN(0, (p) + (begin), (left) - (begin), 0.f) : (float4)(0.f))
 static inline float16 fv_get_some(global const FV_CELL(0) *p, uint left)
 {
-    float x[16];
     if (left >= 16)
         return FV_GET16(0, p);
-    for (uint i = 0; i < 16; i++)
-        x[i] = i < left ? FV_GET(0, p + i) : 0.f;
-    return vload16(0, x);
+    return (float16)((float8)(FV_GET_PART(p, 0, left), FV_GET_PART(p, 4, left)),
+                     (float8)(FV_GET_PART(p, 8, left), FV_GET_PART(p, 12, left)));
 }
 
-/* A run of a row of k numbers, rotated. */
-static inline void fv_get_run(float16 y[4], global const FV_CELL(0) *row, uint run, uint k)
-{
-    for (uint i = 0; i < 4; i++) {
-        const uint from = 64 * run + 16 * i;
-        y[i] = from < k ? fv_get_some(row + from, k - from) : (float16)(0.f);
-    }
-    if (FV_ROTATED > 32) {
-        FV_BUTTERFLY(y[0], y[2]);
-        FV_BUTTERFLY(y[1], y[3]);
-    }
-    if (FV_ROTATED > 16) {
-        FV_BUTTERFLY(y[0], y[1]);
-        FV_BUTTERFLY(y[2], y[3]);
-    }
-    for (uint i = 0; i < 4; i++)
-        y[i] = fv_rotate16(y[i]);
-}
+/* y: a run of a row of k numbers, rotated. A macro, because a function that is not inlined would
+ * take y in memory. */
+#define FV_GET_ROTATED(y, row, run, k)                                                             \
+    do {                                                                                           \
+        FV_TIMES(i, 4) {                                                                           \
+            const uint from = 64 * (run) + 16 * i;                                                 \
+            y[i] = from < (k) ? fv_get_some((row) + from, (k)-from) : (float16)(0.f);              \
+        }                                                                                          \
+        if (FV_ROTATED > 32) {                                                                     \
+            FV_BUTTERFLY(y[0], y[2]);                                                              \
+            FV_BUTTERFLY(y[1], y[3]);                                                              \
+        }                                                                                          \
+        if (FV_ROTATED > 16) {                                                                     \
+            FV_BUTTERFLY(y[0], y[1]);                                                              \
+            FV_BUTTERFLY(y[2], y[3]);                                                              \
+        }                                                                                          \
+        FV_TIMES(i, 4)                                                                             \
+            y[i] = fv_rotate16(y[i]);                                                              \
+    } while (0)
 
 /* ---- the scale ---- */
 
@@ -124,8 +125,8 @@ FV_KERNEL void quantise(FV_ARGS)
     float16 y[4];
     uint top = 0;
     for (uint run = me.y; run < end; run += lanes) {
-        fv_get_run(y, row, run, dim.s2);
-        for (uint i = 0; i < 4; i++)
+        FV_GET_ROTATED(y, row, run, dim.s2);
+        FV_TIMES(i, 4)
             top = max(top, fv_top(y[i]));
     }
 #if FV_GROUP > 1
@@ -142,8 +143,8 @@ FV_KERNEL void quantise(FV_ARGS)
     const float2 scale = fv_scale_of(top);
     global uint *to = (global uint *)table + (size_t)me.x * runs * 16;
     for (uint run = me.y; run < end; run += lanes) {
-        fv_get_run(y, row, run, dim.s2);
-        for (uint i = 0; i < 4; i++)
+        FV_GET_ROTATED(y, row, run, dim.s2);
+        FV_TIMES(i, 4)
             vstore4(scale.s1 > 0.f ? fv_whole16(y[i] * scale.s1) : (uint4)(0), 0,
                     to + 16 * run + 4 * i);
     }
