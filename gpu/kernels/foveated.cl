@@ -27,7 +27,7 @@ FV_KERNEL void foveated(OPERANDS)
         fovea.levels = 0;
     const uint2 keys = keys_of(&fovea, s, BLOCK);
     float4 top = -INFINITY, sum = 0.f, o[4][QUADS];
-    for (uint i = 0; i < QUADS; i++)
+    FV_TIMES(i, QUADS)
         o[0][i] = o[1][i] = o[2][i] = o[3][i] = 0.f;
     list_levels(m->levels, &fovea, s);
     for (uint i = 0; i < tiles_of(KEYS, keys); i++) {

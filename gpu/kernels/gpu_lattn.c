@@ -27,26 +27,27 @@ typedef struct tile {
     uint32_t gi, gj, tm, tn;
 } tile;
 
-/* Sums per work-item for n sums over `items` work-items: at most 8, and evenly spread. */
+/* Sums of a work-item of n sums over `items` work-items, 4 or 8: those that leave the fewest
+ * without use. Tiles of 4 x 8 have as many sums as the 64 registers of a work-item of Mali's have
+ * room for, and of Intel's in vectors of 16 work-items. */
 static uint32_t share(uint32_t n, uint32_t items)
 {
-    return fv_ceil_div(n, fv_ceil_div(n, 8 * items) * items);
+    return n > 4 * items && 2 * fv_ceil_div(n, 8 * items) <= fv_ceil_div(n, 4 * items) ? 8 : 4;
 }
 
 /* ---- REDUCE ---- */
 
 static tile reduce_tile(const fv_problem *p, uint32_t group)
 {
-    const uint32_t dv = p->dim[FV_ATTN_DV], features = width(p);
-    tile t = {.gj = 1};
-    while (t.gj * t.gj < group && (t.gj < dv || group / t.gj > 16))
+    const uint32_t dv = p->dim[FV_ATTN_DV];
+    tile t = {.gj = 1, .tm = 4};
+    while (t.gj * t.gj < group && (4 * t.gj < dv || group / t.gj > 16))
         t.gj *= 2;
     t.gi = group / t.gj;
-    while (t.gi > 1 && t.gi / 2 * 4 >= features && t.gj < dv) {
+    while (t.gi > 1 && t.gi / 2 * 4 >= width(p) && 4 * t.gj < dv) {
         t.gi /= 2;
         t.gj *= 2;
     }
-    t.tm = features > 4 * t.gi && share(features, t.gi) > 4 ? 8 : 4;
     t.tn = share(dv, t.gj);
     return t;
 }
@@ -57,14 +58,20 @@ static uint32_t learned(const fv_problem *p)
     return n < LEARNED ? n : LEARNED;
 }
 
-/* Upper bound in bytes: terms that do not depend on the tile are small. */
+/* Upper bounds in bytes: terms that do not depend on the tile are small. */
 static uint32_t reduce_local(const fv_launch *l, uint32_t group)
 {
     const fv_problem *p = &l->args.prob;
     const tile t = reduce_tile(p, group);
-    const uint32_t sides = t.gi * t.tm + t.gj * t.tn, stat = 3;
-    return 4 * (REDUCE_ROWS * (sides + stat) + sides + learned(p) +
-                (traits(p)->wants & FV_WANT_SHIFT ? p->dim[FV_ATTN_D] : 1));
+    const uint32_t features = t.gi * t.tm, stat = 3;
+    return 4 * (REDUCE_ROWS * (features + stat) + features + t.gj * t.tn + learned(p) +
+                (traits(p)->wants & FV_WANT_SHIFT ? p->dim[FV_ATTN_D] : 4));
+}
+
+static uint32_t reduce_local_staged(const fv_launch *l, uint32_t group)
+{
+    const tile t = reduce_tile(&l->args.prob, group);
+    return reduce_local(l, group) + 4 * REDUCE_ROWS * t.gj * t.tn;
 }
 
 static void define_problem(const fv_launch *l, uint32_t group, fv_gpu_text *out)
@@ -109,10 +116,18 @@ const fv_gpu_code fv_gpu_lattn_reduce = {.program = "lattn",
                                          .entry = "lattn_reduce",
                                          .group = 64,
                                          .local = reduce_local,
-                                         .macros = " -DFV_LATTN_REDUCE=1",
+                                         .macros = " -DFV_LATTN_REDUCE=1 -DFV_STAGE=0",
                                          .define = reduce_define,
                                          .shape = reduce_shape,
                                          .align = 64};
+const fv_gpu_code fv_gpu_lattn_reduce_local = {.program = "lattn",
+                                               .entry = "lattn_reduce",
+                                               .group = 64,
+                                               .local = reduce_local_staged,
+                                               .macros = " -DFV_LATTN_REDUCE=1 -DFV_STAGE=1",
+                                               .define = reduce_define,
+                                               .shape = reduce_shape,
+                                               .align = 64};
 
 /* ---- MERGE ---- */
 
@@ -138,7 +153,7 @@ const fv_gpu_code fv_gpu_lattn_merge = {.program = "lattn",
 static tile apply_tile(const fv_problem *p, uint32_t group)
 {
     const uint32_t dv = p->dim[FV_ATTN_DV];
-    tile t = {.gj = 1, .tm = 8};
+    tile t = {.gj = 1, .tm = 4};
     while (t.gj < group && ((t.gj < 8 && 8 * t.gj < dv) || group / t.gj > 16))
         t.gj *= 2;
     t.gi = group / t.gj;
@@ -158,8 +173,14 @@ static uint32_t apply_local(const fv_launch *l, uint32_t group)
     const tile t = apply_tile(p, group);
     const uint32_t rows = t.gi * t.tm, slab = apply_slab(&t), sums = traits(p)->streams + 1,
                    stat = 3;
-    return 4 * (slab * (rows + 4 + t.gj * t.tn + sums) + rows * (sums + stat) + learned(p) +
-                (traits(p)->wants & FV_WANT_SHIFT ? p->dim[FV_ATTN_D] : 1));
+    return 4 * (slab * (rows + 4 + sums) + rows * (sums + stat) + learned(p) +
+                (traits(p)->wants & FV_WANT_SHIFT ? p->dim[FV_ATTN_D] : 4));
+}
+
+static uint32_t apply_local_staged(const fv_launch *l, uint32_t group)
+{
+    const tile t = apply_tile(&l->args.prob, group);
+    return apply_local(l, group) + 4 * apply_slab(&t) * t.gj * t.tn;
 }
 
 static void apply_define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
@@ -183,10 +204,18 @@ const fv_gpu_code fv_gpu_lattn_apply = {.program = "lattn",
                                         .entry = "lattn_apply",
                                         .group = 64,
                                         .local = apply_local,
-                                        .macros = " -DFV_LATTN_APPLY=1",
+                                        .macros = " -DFV_LATTN_APPLY=1 -DFV_STAGE=0",
                                         .define = apply_define,
                                         .shape = apply_shape,
                                         .align = 128};
+const fv_gpu_code fv_gpu_lattn_apply_local = {.program = "lattn",
+                                              .entry = "lattn_apply",
+                                              .group = 64,
+                                              .local = apply_local_staged,
+                                              .macros = " -DFV_LATTN_APPLY=1 -DFV_STAGE=1",
+                                              .define = apply_define,
+                                              .shape = apply_shape,
+                                              .align = 128};
 
 static bool lattn_applies(const fv_problem *p)
 {

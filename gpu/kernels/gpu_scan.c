@@ -16,12 +16,13 @@ static uint32_t width_of(const fv_problem *p)
 }
 
 /* Splits a column of the state over as many work-items as needed for each to hold its part in
- * registers, and stages as many tokens as fit into local memory. */
+ * registers, and stages as many tokens as fit into local memory: fewer in smaller groups, which are
+ * what a device with little of it has. */
 static layout lay_out(const fv_launch *l, uint32_t group)
 {
     const uint32_t width = width_of(&l->args.prob);
     const uint32_t arrays = l->args.prob.flags & FV_FLAG_DECAY_CHANNEL ? 4 : 2;
-    layout y = {.tokens = width * arrays <= 256 ? 8 : 4, .down = 1};
+    layout y = {.tokens = group >= GROUP && width * arrays <= 256 ? 8 : 4, .down = 1};
     while (y.down < 16 && 2 * y.down <= group && width > 32 * y.down)
         y.down *= 2;
     y.across = group / y.down;

@@ -2,16 +2,19 @@
  * compiles one kernel at a time: FV_LATTN_REDUCE, FV_LATTN_MERGE, FV_LATTN_APPLY or FV_WLATTN.
  *
  * Products go through a tile of the work-group: FV_GI by FV_GJ work-items with FV_TM by FV_TN sums
- * each. Features and values of a few rows lie in memory of the group, features computed once for
- * all who need them. A group of one work-item has that memory for itself.
+ * each, in registers. Features of a few rows lie in memory of the group, computed once for all who
+ * need them. A group of one work-item has that memory for itself.
  *
- *   FV_GI, FV_GJ, FV_TM, FV_TN  the tile; FV_TM is 4 or 8
+ *   FV_GI, FV_GJ, FV_TM, FV_TN  the tile; FV_TM and FV_TN are 4 or 8
+ *   FV_STAGE  1: what features are multiplied with, values or the state, lies there too, where that
+ *             is faster than the cache
  *   FV_ROWS   REDUCE, WLATTN: rows whose features are kept, a power of two
  *   FV_SLAB   APPLY: features that are kept, of FV_GI * FV_TM rows
  *   FV_COLS   WLATTN: columns of the values that a group has
  */
 #include "gpu/kernels/lattn_common.cl"
 
+#define STAGED (FV_STAGE && FV_GROUP > 1)
 /* Learned vectors are kept finished when they are few. */
 #define KEPT (FV_PARAMS && FV_PARAMS * CHANNELS <= 1024)
 
@@ -28,7 +31,8 @@
 #endif
 #define CELL(n) FV_CELL(n)
 #define GET(n, p) FV_GET(n, p)
-#define STREAM(j) ((j) / (FV_DV / FV_STREAMS)) /* of value column j */
+#define STREAM(j) ((j) / (FV_DV / FV_STREAMS))  /* of value column j */
+#define IN_STREAM (FV_DV / FV_STREAMS % 4 == 0) /* whether quads of columns lie in one stream */
 
 /* Learned vectors: as they are, from FIRST_CHANNEL on, and finished. */
 typedef struct learned {
@@ -47,9 +51,9 @@ FV_FN fv_row channel(const learned *l, uint c, float shift)
 {
     fv_row r;
     r.shift = shift;
-    for (uint t = 0; t < 3; t++)
+    FV_TIMES(t, 3)
         r.stat[t] = 0.f;
-    for (uint p = 0; p < 2; p++)
+    FV_TIMES(p, 2)
         r.param[p] = p >= FV_PARAMS ? 0.f : KEPT ? l->kept[p * CHANNELS + c] : finish(l, p, c);
     return r;
 }
@@ -72,12 +76,12 @@ FV_FN void keep(SHARED float *kept, const learned *l)
         for (uint begin = 0; begin < ROWS; begin += FV_GROUP / team) {                             \
             const uint row = begin + get_local_id(0) / team;                                       \
             fv_row done = {{0.f, 0.f}, {0.f, 0.f, 0.f}, 0.f};                                      \
-            for (int t = 0; t < COUNT; t++) {                                                      \
+            FV_TIMES(t, COUNT) {                                                                   \
                 const bool top = FV_STAT_MAX >> t & 1;                                             \
                 float sum = top ? -INFINITY : 0.f;                                                 \
                 for (uint c = lane; row < n && c < CHANNELS; c += team) {                          \
                     fv_row r = channel(l, c, SHIFTED ? shift[c] : 0.f);                            \
-                    for (int u = 0; u < t; u++)                                                    \
+                    FV_TIMES(u, t)                                                                 \
                         r.stat[u] = done.stat[u];                                                  \
                     const float term = fv_stat(t, QUERY, FV_GET(X, x + row * ld + c), r);          \
                     sum = top ? fv_max(sum, term) : sum + term;                                    \
@@ -94,8 +98,9 @@ FV_FN void keep(SHARED float *kept, const learned *l)
                 done.stat[t] = sum;                                                                \
             }                                                                                      \
             done = fv_stats_done(QUERY, done, l->alpha);                                           \
-            for (int t = 0; t < COUNT && lane == 0; t++)                                           \
-                stat[t * ROWS + row] = done.stat[t];                                               \
+            FV_TIMES(t, COUNT)                                                                     \
+                if (lane == 0)                                                                     \
+                    stat[t * ROWS + row] = done.stat[t];                                           \
         }                                                                                          \
         FV_BARRIER();                                                                              \
     }
@@ -128,16 +133,16 @@ FV_FN float2 turn(float2 x, global const CELL(3) *cosines, uint ldc, global cons
         for (uint i = get_local_id(0); i < ROWS * channels; i += FV_GROUP) {                       \
             const uint row = i / channels, at = i % channels, c = c0 + at;                         \
             float out[FV_BLOCKS];                                                                  \
-            for (uint b = 0; b < FV_BLOCKS; b++)                                                   \
+            FV_TIMES(b, FV_BLOCKS)                                                                 \
                 out[b] = 0.f;                                                                      \
             if (row < n && c < FV_D) {                                                             \
                 fv_row r = channel(l, FV_STAT_WIDE ? get_group_id(1) * FV_D + c : c,               \
                                    SHIFTED ? shift[c] : 0.f);                                      \
-                for (int t = 0; t < COUNT; t++)                                                    \
+                FV_TIMES(t, COUNT)                                                                 \
                     r.stat[t] = stat[t * ROWS + row];                                              \
                 fv_phi(out, QUERY, FV_GET(X, x + row * ld + c), r);                                \
             }                                                                                      \
-            for (uint b = 0; b < FV_BLOCKS; b++)                                                   \
+            FV_TIMES(b, FV_BLOCKS)                                                                 \
                 feat[row * row_step + (b * channels + at) * channel_step] = out[b];                \
         }                                                                                          \
     }
@@ -204,7 +209,7 @@ FV_FN void set_weights(SHARED float *weight, uint pitch, const float *z, float w
     float eps = fmax(epsilon, FLT_MIN);
     if (SHIFTED && epsilon > 0.f)
         eps = fmax(epsilon * exp(-top), FLT_MIN);
-    for (uint t = 0; t < FV_STREAMS; t++)
+    FV_TIMES(t, FV_STREAMS)
         weight[t * pitch] = NORMALISED ? fv_norm(z[t], eps) : 1.f;
     if (CENTRED)
         weight[FV_STREAMS * pitch] = NORMALISED ? fv_norm_mean(z[0], w, eps) : w;
@@ -212,21 +217,46 @@ FV_FN void set_weights(SHARED float *weight, uint pitch, const float *z, float w
 #endif
 
 #if !defined(FV_WLATTN)
-/* Adds to a work-item's tile of sums the products of FV_TM features, from `left` on, with FV_TN
- * values, FV_GJ apart from `right` on. */
-FV_FN void add_products(float acc[FV_TM][FV_TN], SHARED const float *left,
-                        SHARED const float *right)
+#define QUADS (FV_TN / 4)
+/* Loops over what is summed up. From memory itself operands come a turn at a time: 64 registers,
+ * all that a work-item of Mali's has, would not hold several turns'. */
+#if STAGED
+#define PRODUCTS(i, n) for (uint i = 0; i < (n); i++)
+#else
+#define PRODUCTS(i, n) FV_TURNS(i, n)
+#endif
+/* The tile's column that quad q of the work-items in column gj begins with. */
+#define COLUMN(q, gj) (4 * ((q)*FV_GJ + (gj)))
+
+/* The first `left` numbers of operand X at p, zeros behind them: four, where rows are of whole
+ * quads. */
+#if FV_DV % 4 == 0
+#define GET_QUAD(X, p, left) FV_GET4(X, p)
+#define PUT_QUAD(X, p, x, left) FV_PUT4(X, p, x)
+#else
+#define GET_QUAD(X, p, left) FV_GET_RUN(X, p, left, 0.f)
+#define PUT_QUAD(X, p, x, left) FV_PUT_RUN(X, p, x, left)
+#endif
+
+FV_FN void clear(float4 acc[FV_TM][QUADS])
 {
-    float a[FV_TM], b[FV_TN];
-    for (uint i = 0; i < FV_TM; i += 4) {
-        const float4 x = *(SHARED const float4 *)(left + i);
-        a[i] = x.x, a[i + 1] = x.y, a[i + 2] = x.z, a[i + 3] = x.w;
+    FV_TIMES(i, FV_TM)
+        FV_TIMES(q, QUADS)
+            acc[i][q] = 0.f;
+}
+
+/* Adds to a work-item's tile of sums the products of FV_TM features, from `left` on, with quads. */
+FV_FN void add_products(float4 acc[FV_TM][QUADS], SHARED const float *left, const float4 *right)
+{
+    FV_TIMES(i, FV_TM / 4) {
+        const float4 x = *(SHARED const float4 *)(left + 4 * i);
+        FV_TIMES(q, QUADS) {
+            acc[4 * i][q] += x.s0 * right[q];
+            acc[4 * i + 1][q] += x.s1 * right[q];
+            acc[4 * i + 2][q] += x.s2 * right[q];
+            acc[4 * i + 3][q] += x.s3 * right[q];
+        }
     }
-    for (uint j = 0; j < FV_TN; j++)
-        b[j] = right[j * FV_GJ];
-    for (uint i = 0; i < FV_TM; i++)
-        for (uint j = 0; j < FV_TN; j++)
-            acc[i][j] += a[i] * b[j];
 }
 #endif
 
@@ -289,7 +319,7 @@ FV_FN void turn_features(OPERANDS, SHARED float *feat, uint c0, uint r, uint n)
 FV_FN void add_columns(float sums[OWN], SHARED const float *feat, uint n)
 {
     const uint me = get_local_id(0);
-    for (uint q = 0; q < OWN; q++) {
+    FV_TIMES(q, OWN) {
         const uint i = q * FV_GROUP + me;
         float sum = 0.f;
         for (uint row = 0; i < TI && row < n; row++)
@@ -303,7 +333,7 @@ FV_FN void write_feature_means(OPERANDS, global FV_CELL(6) *state, const float m
                                SHARED const float *turned_mean, SHARED const float *shift, uint c0)
 {
     const uint me = get_local_id(0);
-    for (uint q = 0; q < OWN; q++) {
+    FV_TIMES(q, OWN) {
         const uint i = q * FV_GROUP + me, c = c0 + i % TILE_CHANNELS;
         const uint row = i / TILE_CHANNELS * FV_D + c;
         if (i >= TI || c >= FV_D)
@@ -341,12 +371,12 @@ FV_FN void write_value_means(OPERANDS, global FV_CELL(6) *state, SHARED const fl
 /* The work-item's products into the state's channels from c0 and columns from j0 on. CENTRED: S is
  * about two means as yet; about that of all tokens it is S + u^T (vmean' - vmean), with
  * u = (n w' - n' w) / (n + n'), and `rate` is (n, n') / (n + n'). */
-FV_FN void fold_products(OPERANDS, float acc[FV_TM][FV_TN], global FV_CELL(6) *state,
+FV_FN void fold_products(OPERANDS, float4 acc[FV_TM][QUADS], global FV_CELL(6) *state,
                          SHARED const float *shift, SHARED const float *turned_mean,
                          SHARED const float *vmean, float2 rate, uint c0, uint j0)
 {
     const uint gi = get_local_id(0) / FV_GJ, gj = get_local_id(0) % FV_GJ;
-    for (uint a = 0; a < FV_TM; a++) {
+    FV_TIMES(a, FV_TM) {
         const uint i = gi * FV_TM + a, c = c0 + i % TILE_CHANNELS;
         const uint row = i / TILE_CHANNELS * FV_D + c;
         if (c >= FV_D)
@@ -357,18 +387,36 @@ FV_FN void fold_products(OPERANDS, float acc[FV_TM][FV_TN], global FV_CELL(6) *s
             fade = fades(FV_GET(6, state + AT_SHIFT + c), shift[c]);
         if (CENTRED && !first)
             u_row = rate.x * turned_mean[i] - rate.y * FV_GET(6, state + AT_W + row);
-        for (uint b = 0; b < FV_TN; b++) {
-            const uint j = b * FV_GJ + gj;
-            if (j0 + j >= FV_DV)
+        FV_TIMES(q, QUADS) {
+            const uint at = COLUMN(q, gj), j = j0 + at, left = FV_DV - j;
+            if (j >= FV_DV)
                 continue;
-            global FV_CELL(6) *s = state + row * FV_DV + j0 + j;
-            float x = f.s0 * acc[a][b];
+            global FV_CELL(6) *s = state + row * FV_DV + j;
+            float4 x = f.s0 * acc[a][q];
             if (!first)
-                x = fade.x * FV_GET(6, s) + fade.y * x;
+                x = fade.x * GET_QUAD(6, s, left) + fade.y * x;
             if (CENTRED && !first)
-                x += u_row * (vmean[j] - FV_GET(6, state + AT_VMEAN + j0 + j));
-            FV_PUT(6, s, x);
+                x += u_row * (*(SHARED const float4 *)(vmean + at) -
+                              GET_QUAD(6, state + AT_VMEAN + j, left));
+            PUT_QUAD(6, s, x, left);
         }
+    }
+}
+
+/* Quads of row `row` of n rows of values, less their means. */
+FV_FN void value_quads(float4 to[QUADS], SHARED const float *val, const float4 mean[QUADS],
+                       global const FV_CELL(1) *v, size_t ld, uint row, uint present)
+{
+    const uint gj = get_local_id(0) % FV_GJ;
+    FV_TIMES(q, QUADS) {
+        const uint at = COLUMN(q, gj);
+#if STAGED
+        to[q] = *(SHARED const float4 *)(val + row * TJ + at);
+#else
+        to[q] = at < present ? GET_QUAD(1, v + row * ld + at, present - at) : (float4)(0.f);
+        if (CENTRED)
+            to[q] -= mean[q];
+#endif
     }
 }
 
@@ -376,9 +424,10 @@ FV_FN void fold_products(OPERANDS, float acc[FV_TM][FV_TN], global FV_CELL(6) *s
 FV_KERNEL void lattn_reduce(OPERANDS)
 {
     SHARED_ROOM float feat[FV_ROWS * TI] __attribute__((aligned(16)));
-    SHARED_ROOM float val[FV_ROWS * TJ] __attribute__((aligned(16)));
+    SHARED_ROOM float val[STAGED ? FV_ROWS * TJ : 4] __attribute__((aligned(16)));
+    SHARED_ROOM float vmean[TJ] __attribute__((aligned(16)));
     SHARED_ROOM float kept[SOME(KEPT * FV_PARAMS * CHANNELS)], stat[SOME(FV_STATS_KEY) * FV_ROWS];
-    SHARED_ROOM float shift[SHIFT ? FV_D : 1], vmean[TJ], turned_mean[TI];
+    SHARED_ROOM float shift[SHIFT ? FV_D : 1], turned_mean[TI];
     const uint me = get_local_id(0), gi = me / FV_GJ, gj = me % FV_GJ;
     const uint part = get_group_id(0), head = get_group_id(1), tile = get_group_id(2);
     const uint r0 = (ulong)rows * part / groups, r1 = (ulong)rows * (part + 1) / groups;
@@ -397,16 +446,22 @@ FV_KERNEL void lattn_reduce(OPERANDS)
     for (uint t = SERIAL ? 0 : tile; t < (SERIAL ? TILES_I * TILES_J : tile + 1); t++) {
         const uint c0 = t / TILES_J * TILE_CHANNELS, j0 = t % TILES_J * TJ;
         global const FV_CELL(1) *v = base1 + at1.x + r0 * (size_t)at1.y + head * FV_DV + j0;
-        float acc[FV_TM][FV_TN] = {{0.f}}, m[OWN] = {0.f}, w[OWN] = {0.f};
+        float4 acc[FV_TM][QUADS], mean[QUADS];
+        float m[OWN] = {0.f}, w[OWN] = {0.f};
+        clear(acc);
         value_means(vmean, TJ, v, at1.y, r1 - r0, FV_DV - j0);
         FV_BARRIER();
+        FV_TIMES(q, QUADS)
+            if (CENTRED)
+                mean[q] = *(SHARED const float4 *)(vmean + COLUMN(q, gj));
         for (uint r = 0; r < r1 - r0; r += FV_ROWS) {
             const uint n = min(r1 - r0 - r, (uint)FV_ROWS);
             global const FV_CELL(0) *x = k + r * (size_t)at0.y;
 #if FV_STATS_KEY
-            key_statistics(stat, val, x + FIRST_CHANNEL(head), at0.y, n, &l, shift);
+            key_statistics(stat, feat, x + FIRST_CHANNEL(head), at0.y, n, &l, shift);
 #endif
-            tile_values(val, TJ, v + r * (size_t)at1.y, at1.y, n, FV_DV - j0, vmean);
+            if (STAGED)
+                tile_values(val, TJ, v + r * (size_t)at1.y, at1.y, n, FV_DV - j0, vmean);
             map_keys(feat, TILE_CHANNELS, TI, 1, x + head * FV_D, at0.y, c0, n, &l, shift, stat);
 #if GATED
             gate_features(OPERANDS_GIVEN, feat, r0 + r, n);
@@ -420,13 +475,16 @@ FV_KERNEL void lattn_reduce(OPERANDS)
             if (CENTRED)
                 add_columns(w, feat, n);
 #endif
-            for (uint row = 0; row < FV_ROWS; row++)
-                add_products(acc, feat + row * TI + gi * FV_TM, val + row * TJ + gj);
+            PRODUCTS(row, STAGED ? FV_ROWS : n) {
+                float4 right[QUADS];
+                value_quads(right, val, mean, v + r * (size_t)at1.y, at1.y, row, FV_DV - j0);
+                add_products(acc, feat + row * TI + gi * FV_TM, right);
+            }
             FV_BARRIER();
         }
 
-        for (uint q = 0; CENTRED && q < OWN; q++)
-            if (q * FV_GROUP + me < TI)
+        FV_TIMES(q, OWN)
+            if (CENTRED && q * FV_GROUP + me < TI)
                 turned_mean[q * FV_GROUP + me] = f.s0 * (TURNED ? w[q] : m[q]);
         FV_BARRIER();
         fold_products(OPERANDS_GIVEN, acc, state, shift, turned_mean, vmean, rate, c0, j0);
@@ -478,14 +536,14 @@ FV_KERNEL void lattn_merge(FV_IN(0), FV_OUT(1), FV_CALL)
         float count = 0.f, w = 0.f, vmean = 0.f, s = 0.f;
         for (uint g = 0; g < parts; g += AHEAD) {
             float n[AHEAD], mean[AHEAD], own[AHEAD], other[AHEAD];
-            for (uint i = 0; i < AHEAD; i++) {
+            FV_TIMES(i, AHEAD) {
                 const uint part = min(g + i, parts - 1);
                 n[i] = STATE(part, AT_COUNT);
                 mean[i] = STATE(part, AT_VMEAN + j);
                 own[i] = STATE(part, e);
                 other[i] = e < AT_M ? STATE(part, AT_W + row) : 0.f;
             }
-            for (uint i = 0; i < AHEAD; i++)
+            FV_TIMES(i, AHEAD)
                 if (g + i < parts) {
                     const float total = count + n[i], share = total > 0.f ? n[i] / total : 0.f;
                     const float apart = mean[i] - vmean;
@@ -514,6 +572,7 @@ FV_KERNEL void lattn_merge(FV_IN(0), FV_OUT(1), FV_CALL)
 #define TJ (FV_GJ * FV_TN)
 #define SLAB_CHANNELS (FV_SLAB / FV_BLOCKS)
 #define SUMS (FV_STREAMS + CENTRED) /* z of every stream; w */
+#define STATE(block, c, j) FV_GET(1, state + (((block) ^ STREAM(j)) * FV_D + (c)) * FV_DV + (j))
 #define OWN ((ROWS + FV_GROUP - 1) / FV_GROUP)
 
 #if FV_STATS
@@ -521,17 +580,16 @@ DEFINE_STATISTICS(query_statistics, 0, FV_STATS_QUERY, 1, ROWS)
 #endif
 DEFINE_FEATURES(map_queries, 0, FV_STATS_QUERY, 1, ROWS)
 
-/* The slab of channels from c0 on of the state, times the scale: the values' columns from j0 on
- * [FV_SLAB][TJ], and of every feature z of each stream, and w [FV_SLAB][SUMS]. Stream 1 has its
- * blocks swapped. */
+/* The slab of channels from c0 on of the state: with FV_STAGE the values' columns from j0 on
+ * [FV_SLAB][TJ], and, times the scale, z of every feature of each stream, and w [FV_SLAB][SUMS].
+ * Stream 1 has its blocks swapped. */
 FV_FN void read_slab(SHARED float *s, SHARED float *sums, global const FV_CELL(1) *state,
                      float scale, uint c0, uint j0)
 {
-    for (uint x = get_local_id(0); x < FV_SLAB * TJ; x += FV_GROUP) {
+    for (uint x = get_local_id(0); STAGED && x < FV_SLAB * TJ; x += FV_GROUP) {
         const uint i = x / TJ, j = j0 + x % TJ, c = c0 + i % SLAB_CHANNELS;
         const uint block = i / SLAB_CHANNELS ^ STREAM(j);
-        s[x] =
-            c < FV_D && j < FV_DV ? scale * FV_GET(1, state + (block * FV_D + c) * FV_DV + j) : 0.f;
+        s[x] = c < FV_D && j < FV_DV ? FV_GET(1, state + (block * FV_D + c) * FV_DV + j) : 0.f;
     }
     for (uint x = get_local_id(0); x < FV_SLAB * SUMS; x += FV_GROUP) {
         const uint i = x / SUMS, t = x % SUMS, c = c0 + i % SLAB_CHANNELS;
@@ -541,15 +599,35 @@ FV_FN void read_slab(SHARED float *s, SHARED float *sums, global const FV_CELL(1
     }
 }
 
+/* Quads of the state, of channel c and a block, columns from j0 on. Other columns are never used.
+ */
+FV_FN void state_quads(float4 to[QUADS], global const FV_CELL(1) *state, uint block, uint c,
+                       uint j0)
+{
+    const uint gj = get_local_id(0) % FV_GJ;
+    FV_TIMES(q, QUADS) {
+        const uint j = min(j0 + COLUMN(q, gj), (uint)(FV_DV - 1) / 4 * 4);
+#if IN_STREAM
+        to[q] = GET_QUAD(1, state + ((block ^ STREAM(j)) * FV_D + c) * FV_DV + j, FV_DV - j);
+#else
+        const uint4 at = min(j + (uint4)(0, 1, 2, 3), (uint4)(FV_DV - 1));
+        to[q] = (float4)(STATE(block, c, at.s0), STATE(block, c, at.s1), STATE(block, c, at.s2),
+                         STATE(block, c, at.s3));
+#endif
+    }
+}
+
 /* Adds to the sums `begin` to `end` of the work-item's rows what a slab's features add. */
 FV_FN void add_sums(float own[OWN][SUMS], SHARED const float *feat, SHARED const float *sums,
                     uint begin, uint end)
 {
-    for (uint p = 0; p < OWN; p++) {
+    FV_TIMES(p, OWN) {
         const uint row = p * FV_GROUP + get_local_id(0);
-        for (uint i = 0; row < ROWS && i < FV_SLAB; i++)
-            for (uint t = begin; t < end; t++)
-                own[p][t] += feat[i * PITCH + row] * sums[i * SUMS + t];
+        for (uint i = 0; row < ROWS && i < FV_SLAB; i++) {
+            FV_TIMES(t, SUMS)
+                if (t >= begin && t < end)
+                    own[p][t] += feat[i * PITCH + row] * sums[i * SUMS + t];
+        }
     }
 }
 
@@ -569,24 +647,36 @@ FV_FN void turn_features(OPERANDS, SHARED float *feat, uint c0, uint r0, uint n)
 }
 #endif
 
+/* The factors of row `row` in columns j to j + 3: of their streams. */
+FV_FN float4 stream_weights(SHARED const float *weight, uint row, uint j)
+{
+#if IN_STREAM
+    return (float4)(weight[STREAM(j) * ROWS + row]);
+#else
+    const uint4 at = min(j + (uint4)(0, 1, 2, 3), (uint4)(FV_DV - 1));
+    return (float4)(weight[STREAM(at.s0) * ROWS + row], weight[STREAM(at.s1) * ROWS + row],
+                    weight[STREAM(at.s2) * ROWS + row], weight[STREAM(at.s3) * ROWS + row]);
+#endif
+}
+
 /* The work-item's results, of n rows from r0 and columns from j0 on. */
-FV_FN void write_results(OPERANDS, float acc[FV_TM][FV_TN], SHARED const float *weight,
+FV_FN void write_results(OPERANDS, float4 acc[FV_TM][QUADS], SHARED const float *weight,
                          global const FV_CELL(1) *state, uint r0, uint n, uint j0)
 {
     const uint gi = get_local_id(0) / FV_GJ, gj = get_local_id(0) % FV_GJ, head = get_group_id(1);
-    for (uint a = 0; a < FV_TM; a++) {
+    FV_TIMES(a, FV_TM) {
         const uint row = gi * FV_TM + a;
         if (row >= n)
             continue;
         const float gate = GATED ? FV_GET(5, FV_AT(5, r0 + row) + head) : 1.f;
-        for (uint b = 0; b < FV_TN; b++) {
-            const uint j = j0 + b * FV_GJ + gj;
+        FV_TIMES(q, QUADS) {
+            const uint j = j0 + COLUMN(q, gj), left = FV_DV - j;
             if (j >= FV_DV)
                 continue;
-            float o = acc[a][b] * weight[STREAM(j) * ROWS + row];
+            float4 o = f.s0 * acc[a][q] * stream_weights(weight, row, j);
             if (CENTRED)
-                o += weight[FV_STREAMS * ROWS + row] * FV_GET(1, state + AT_VMEAN + j);
-            FV_PUT(6, FV_AT(6, r0 + row) + head * FV_DV + j, gate * o);
+                o += weight[FV_STREAMS * ROWS + row] * GET_QUAD(1, state + AT_VMEAN + j, left);
+            PUT_QUAD(6, FV_AT(6, r0 + row) + head * FV_DV + j, gate * o, left);
         }
     }
 }
@@ -595,7 +685,8 @@ FV_FN void write_results(OPERANDS, float acc[FV_TM][FV_TN], SHARED const float *
 FV_KERNEL void lattn_apply(OPERANDS)
 {
     SHARED_ROOM float feat[FV_SLAB * PITCH] __attribute__((aligned(16)));
-    SHARED_ROOM float s[FV_SLAB * TJ], sums[SUMS * FV_SLAB];
+    SHARED_ROOM float s[STAGED ? FV_SLAB * TJ : 4] __attribute__((aligned(16)));
+    SHARED_ROOM float sums[SUMS * FV_SLAB];
     SHARED_ROOM float weight[SUMS * ROWS]; /* factors of o per stream, then of vmean */
     SHARED_ROOM float kept[SOME(KEPT * FV_PARAMS * CHANNELS)], stat[SOME(FV_STATS) * ROWS];
     SHARED_ROOM float shift[SHIFT ? FV_D : 1];
@@ -613,7 +704,9 @@ FV_KERNEL void lattn_apply(OPERANDS)
     query_statistics(stat, feat, q + FIRST_CHANNEL(head), at0.y, n, &l, shift);
 #endif
 
-    float acc[FV_TM][FV_TN] = {{0.f}}, own[OWN][SUMS] = {{0.f}};
+    float4 acc[FV_TM][QUADS];
+    float own[OWN][SUMS] = {{0.f}};
+    clear(acc);
     for (uint c0 = 0; c0 < FV_D; c0 += SLAB_CHANNELS) {
         map_queries(feat, SLAB_CHANNELS, 1, PITCH, q + head * FV_D, at0.y, c0, n, &l, shift, stat);
         read_slab(s, sums, state, f.s0, c0, j0);
@@ -625,12 +718,24 @@ FV_KERNEL void lattn_apply(OPERANDS)
         FV_BARRIER();
         add_sums(own, feat, sums, FV_STREAMS, SUMS);
 #endif
-        for (uint i = 0; i < FV_SLAB; i++)
-            add_products(acc, feat + i * PITCH + gi * FV_TM, s + i * TJ + gj);
+        FV_TIMES(block, FV_BLOCKS) {
+            const uint channels = min(FV_D - c0, (uint)SLAB_CHANNELS);
+            PRODUCTS(c, channels) {
+                const uint i = block * SLAB_CHANNELS + c;
+                float4 right[QUADS];
+#if STAGED
+                FV_TIMES(q, QUADS)
+                    right[q] = *(SHARED const float4 *)(s + i * TJ + COLUMN(q, gj));
+#else
+                state_quads(right, state, block, c0 + c, j0);
+#endif
+                add_products(acc, feat + i * PITCH + gi * FV_TM, right);
+            }
+        }
         FV_BARRIER();
     }
 
-    for (uint p = 0; p < OWN; p++) {
+    FV_TIMES(p, OWN) {
         const uint row = p * FV_GROUP + me;
         if (row < ROWS)
             set_weights(weight + row, ROWS, own[p], own[p][SUMS - 1], SHIFTED ? stat[row] : 0.f,
@@ -678,7 +783,7 @@ FV_FN void row_weights(SHARED float *weight, SHARED const float *feat, SHARED co
 {
     for (uint row = get_local_id(0); row < n; row += FV_GROUP) {
         float z[FV_STREAMS];
-        for (uint t = 0; t < FV_STREAMS; t++) {
+        FV_TIMES(t, FV_STREAMS) {
             z[t] = 0.f;
             for (uint i = 0; i < WIDTH; i++)
                 z[t] += feat[row * WIDTH + i] * m[(i / FV_D ^ t) * FV_D + i % FV_D];

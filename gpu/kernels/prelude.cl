@@ -41,6 +41,8 @@
  * every compiler does that unasked, and an array that stays in memory is loaded and stored by every
  * operation. */
 #define FV_TIMES(i, n) _Pragma("unroll") for (uint i = 0; i < (n); i++)
+/* One that is not: its turns side by side would need more registers than there are. */
+#define FV_TURNS(i, n) _Pragma("unroll 1") for (uint i = 0; i < (n); i++)
 
 /* ---- storage ---- */
 

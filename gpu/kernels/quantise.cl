@@ -39,24 +39,25 @@ static inline float16 fv_rotate16(float16 y)
         b = rest_;                                                                                 \
     } while (0)
 
-/* A run of a row of k numbers, rotated. */
-static inline void fv_get_run(float16 y[4], global const FV_CELL(0) *row, uint run, uint k)
-{
-    FV_TIMES(i, 4) {
-        const uint from = 64 * run + 16 * i;
-        y[i] = from < k ? fv_get_some(row + from, (int)(k - from)) : (float16)(0.f);
-    }
-    if (FV_ROTATED > 32) {
-        FV_BUTTERFLY(y[0], y[2]);
-        FV_BUTTERFLY(y[1], y[3]);
-    }
-    if (FV_ROTATED > 16) {
-        FV_BUTTERFLY(y[0], y[1]);
-        FV_BUTTERFLY(y[2], y[3]);
-    }
-    FV_TIMES(i, 4)
-        y[i] = fv_rotate16(y[i]);
-}
+/* y: a run of a row of k numbers, rotated. A macro, because a function that is not inlined would
+ * take y in memory. */
+#define FV_GET_ROTATED(y, row, run, k)                                                             \
+    do {                                                                                           \
+        FV_TIMES(i, 4) {                                                                           \
+            const uint from = 64 * (run) + 16 * i;                                                 \
+            y[i] = from < (k) ? fv_get_some((row) + from, (int)((k)-from)) : (float16)(0.f);       \
+        }                                                                                          \
+        if (FV_ROTATED > 32) {                                                                     \
+            FV_BUTTERFLY(y[0], y[2]);                                                              \
+            FV_BUTTERFLY(y[1], y[3]);                                                              \
+        }                                                                                          \
+        if (FV_ROTATED > 16) {                                                                     \
+            FV_BUTTERFLY(y[0], y[1]);                                                              \
+            FV_BUTTERFLY(y[2], y[3]);                                                              \
+        }                                                                                          \
+        FV_TIMES(i, 4)                                                                             \
+            y[i] = fv_rotate16(y[i]);                                                              \
+    } while (0)
 
 /* ---- the scale ---- */
 
@@ -107,7 +108,7 @@ FV_KERNEL void quantise(FV_ARGS)
     float16 y[4];
     uint top = 0;
     for (uint run = me.y; run < end; run += lanes) {
-        fv_get_run(y, row, run, dim.s2);
+        FV_GET_ROTATED(y, row, run, dim.s2);
         FV_TIMES(i, 4)
             top = max(top, fv_top(y[i]));
     }
@@ -115,7 +116,7 @@ FV_KERNEL void quantise(FV_ARGS)
     const float2 scale = fv_scale_of(top);
     global uint *to = (global uint *)table + (size_t)me.x * runs * 16;
     for (uint run = me.y; run < end; run += lanes) {
-        fv_get_run(y, row, run, dim.s2);
+        FV_GET_ROTATED(y, row, run, dim.s2);
         FV_TIMES(i, 4)
             vstore4(scale.s1 > 0.f ? fv_whole16(y[i] * scale.s1) : (uint4)(0), 0,
                     to + 16 * run + 4 * i);

@@ -23,6 +23,12 @@
 #define WIDTH (FV_BLOCKS * FV_D) /* features of a token */
 #define ACROSS (FV_GROUP / FV_DOWN)
 #define MINE ((WIDTH + FV_DOWN - 1) / FV_DOWN) /* of a column, a work-item's */
+/* For each of them: in registers, unless a small group leaves a work-item too many. */
+#if MINE <= 64
+#define FV_EACH(i) FV_TIMES(i, MINE)
+#else
+#define FV_EACH(i) for (uint i = 0; i < MINE; i++)
+#endif
 #define FEATURES (MINE * FV_DOWN * FV_TOKENS)
 #define SLICES ((FV_DV + ACROSS - 1) / ACROSS)
 #define TEAM (FV_GROUP < 32 ? FV_GROUP : 32) /* work-items that have Z */
@@ -33,7 +39,7 @@
     FV_FN void name(SHARED float *stat, global const FV_CELL(X) *x)                                \
     {                                                                                              \
         fv_row done = {{0.f, 0.f}, {0.f, 0.f, 0.f}, 0.f};                                          \
-        for (int s = 0; s < COUNT; s++) {                                                          \
+        FV_TIMES(s, COUNT) {                                                                       \
             float sum = FV_STAT_MAX >> s & 1 ? -INFINITY : 0.f;                                    \
             for (uint i = 0; i < FV_D; i++) {                                                      \
                 const float term = fv_stat(s, QUERY, FV_GET(X, x + i), done);                      \
@@ -43,7 +49,7 @@
         }                                                                                          \
         if (COUNT > 0)                                                                             \
             done = fv_stats_done(QUERY, done, 0.f);                                                \
-        for (int s = 0; s < 3; s++)                                                                \
+        FV_TIMES(s, 3)                                                                             \
             stat[s] = done.stat[s];                                                                \
     }
 DEFINE_STATISTICS(statistics_of_query, 0, STATS, 1)
@@ -128,7 +134,7 @@ FV_FN void make_features(OPERANDS, SHARED chunk_memory *m, uint row, uint n)
             fv_phi(of_k, 0, FV_GET(1, FV_AT(1, row + t) + head * FV_D + c),
                    FV_STATS ? known(m->stat + 3 * (FV_TOKENS + t)) : none);
         }
-        for (uint block = 0; block < FV_BLOCKS; block++) {
+        FV_TIMES(block, FV_BLOCKS) {
             const uint at = (block * FV_D + c) * FV_TOKENS + t;
             m->q[at] = t < n ? of_q[block] * (UNIT ? 1.f : m->of[t].scale_q) : 0.f;
             m->k[at] = t < n ? of_k[block] * (UNIT ? 1.f : m->of[t].scale_k) : 0.f;
@@ -170,10 +176,10 @@ FV_FN void divide(SHARED chunk_memory *m, float *z, uint n, float epsilon)
     const uint me = get_local_id(0);
     for (uint t = 0; me < TEAM && t < n; t++) {
         float sum = 0.f;
-        for (uint j = 0; j < OF_Z; j++) {
+        FV_TIMES(j, OF_Z) {
             const uint i = me + TEAM * j;
             if (i >= WIDTH)
-                break;
+                continue;
 #if BY_CHANNEL
             z[j] = faded(z[j], m->part[i * FV_TOKENS + t], m->lost[i * FV_TOKENS + t]);
 #else
@@ -268,21 +274,22 @@ FV_FN void chunk_decays(SHARED chunk_memory *m, uint n)
     }
 }
 
-/* outs [FV_TOKENS][FV_GROUP]: this work-item's part of all tokens' features times its column of the
- * state. */
-FV_FN void against_state(SHARED float *outs, const float *s, SHARED const float *features)
-{
-    const uint me = get_local_id(0), y = me / ACROSS;
-    for (uint t = 0; t < FV_TOKENS; t += 4) {
-        float4 sum = 0.f;
-        for (uint i = 0; i < MINE; i++)
-            sum += s[i] * vload4(0, features + (y + FV_DOWN * i) * FV_TOKENS + t);
-        outs[t * FV_GROUP + me] = sum.s0;
-        outs[(t + 1) * FV_GROUP + me] = sum.s1;
-        outs[(t + 2) * FV_GROUP + me] = sum.s2;
-        outs[(t + 3) * FV_GROUP + me] = sum.s3;
-    }
-}
+/* m->outs [FV_TOKENS][FV_GROUP]: this work-item's part of all tokens' `features` times its column
+ * of the state, s. A macro, because a function that is not inlined would take s in memory. */
+#define AGAINST_STATE(m, s, features)                                                              \
+    do {                                                                                           \
+        const uint me_ = get_local_id(0), y_ = me_ / ACROSS;                                       \
+        for (uint t = 0; t < FV_TOKENS; t += 4) {                                                  \
+            SHARED float *to_ = (m)->outs + t * FV_GROUP + me_;                                    \
+            float4 sum_ = 0.f;                                                                     \
+            FV_EACH(i)                                                                             \
+                sum_ += s[i] * vload4(0, (features) + (y_ + FV_DOWN * i) * FV_TOKENS + t);         \
+            to_[0] = sum_.s0;                                                                      \
+            to_[FV_GROUP] = sum_.s1;                                                               \
+            to_[2 * FV_GROUP] = sum_.s2;                                                           \
+            to_[3 * FV_GROUP] = sum_.s3;                                                           \
+        }                                                                                          \
+    } while (0)
 
 #if DELTA
 /* U in place of V. */
@@ -301,32 +308,31 @@ FV_FN void apply_delta(SHARED chunk_memory *m, uint n)
 }
 #endif
 
+/* S of the next chunk, four tokens at a time. */
 FV_FN void renew_state(SHARED const chunk_memory *m, float *s, uint n)
 {
     const uint x = get_local_id(0) % ACROSS, y = get_local_id(0) / ACROSS;
     SHARED const token *of = m->of;
-    float4 more[FV_TOKENS / 4];
-    for (uint t = 0; t < FV_TOKENS; t += 4)
-        more[t / 4] = (float4)(of[t].until * m->vs[t * ACROSS + x],
-                               of[t + 1].until * m->vs[(t + 1) * ACROSS + x],
-                               of[t + 2].until * m->vs[(t + 2) * ACROSS + x],
-                               of[t + 3].until * m->vs[(t + 3) * ACROSS + x]);
-#if !BY_CHANNEL
+#if BY_CHANNEL
+    FV_EACH(j) {
+        const uint i = y + FV_DOWN * j;
+        s[j] = i < WIDTH ? faded(s[j], m->fade[2 * i], m->fade[2 * i + 1]) : 0.f;
+    }
+#else
     const float since = of[n - 1].since;
     float gone = 0.f;
     for (uint t = 0; BY_HEAD && t < n; t++)
         gone += of[t].lost * (t > 0 ? of[t - 1].since : 1.f);
+    FV_EACH(j)
+        s[j] = faded(s[j], since, gone);
 #endif
-    for (uint j = 0; j < MINE; j++) {
-        const uint i = y + FV_DOWN * j;
-        float sum = 0.f;
-        for (uint t = 0; t < FV_TOKENS; t += 4)
-            sum += dot(vload4(0, m->k + i * FV_TOKENS + t), more[t / 4]);
-#if BY_CHANNEL
-        s[j] = (i < WIDTH ? faded(s[j], m->fade[2 * i], m->fade[2 * i + 1]) : 0.f) + sum;
-#else
-        s[j] = faded(s[j], since, gone) + sum;
-#endif
+    for (uint t = 0; t < FV_TOKENS; t += 4) {
+        const float4 more = (float4)(of[t].until * m->vs[t * ACROSS + x],
+                                     of[t + 1].until * m->vs[(t + 1) * ACROSS + x],
+                                     of[t + 2].until * m->vs[(t + 2) * ACROSS + x],
+                                     of[t + 3].until * m->vs[(t + 3) * ACROSS + x]);
+        FV_EACH(j)
+            s[j] += dot(vload4(0, m->k + (y + FV_DOWN * j) * FV_TOKENS + t), more);
     }
 }
 
@@ -339,12 +345,12 @@ FV_FN void run_chunk(OPERANDS, SHARED chunk_memory *m, const float *s, uint slic
     chunk_decays(m, n);
     FV_BARRIER();
 #if DELTA
-    against_state(m->outs, s, m->k);
+    AGAINST_STATE(m, s, m->k);
     FV_BARRIER();
     apply_delta(m, n);
     FV_BARRIER();
 #endif
-    against_state(m->outs, s, m->q);
+    AGAINST_STATE(m, s, m->q);
 }
 #else
 /* Computes the tokens one by one; leaves the parts of their outputs in `outs`. */
@@ -357,17 +363,18 @@ FV_FN void run_steps(OPERANDS, SHARED chunk_memory *m, float *s, uint slice, uin
         global const FV_CELL(2) *from = FV_AT(2, row + t) + get_group_id(0) * FV_DV + column;
         const float value = column < FV_DV ? FV_GET(2, from) : 0.f;
         float add = m->of[t].scale_v * value, out = 0.f;
-        for (uint i = 0; FADING && i < MINE; i++) {
 #if BY_CHANNEL
+        FV_EACH(i) {
             const uint at = (y + FV_DOWN * i) * FV_TOKENS + t;
             s[i] = faded(s[i], m->part[at], m->lost[at]);
-#else
+        }
+#elif FADING
+        FV_EACH(i)
             s[i] = faded(s[i], m->of[t].part, m->of[t].lost);
 #endif
-        }
         if (DELTA) {
             float held = 0.f;
-            for (uint i = 0; i < MINE; i++)
+            FV_EACH(i)
                 held += m->k[(y + FV_DOWN * i) * FV_TOKENS + t] * s[i];
             if (FV_DOWN > 1) {
                 SHARED float *turn = m->room + t % 2 * FV_GROUP;
@@ -379,7 +386,7 @@ FV_FN void run_steps(OPERANDS, SHARED chunk_memory *m, float *s, uint slice, uin
             }
             add = m->of[t].beta * (add - held);
         }
-        for (uint i = 0; i < MINE; i++) {
+        FV_EACH(i) {
             const uint at = (y + FV_DOWN * i) * FV_TOKENS + t;
             s[i] += m->k[at] * add;
             out += m->q[at] * s[i];
@@ -427,12 +434,12 @@ FV_KERNEL void scan(OPERANDS)
     }
     for (uint slice = get_group_id(1); slice < SLICES; slice += get_num_groups(1)) {
         const uint column = slice * ACROSS + x;
-        for (uint j = 0; j < MINE; j++) {
+        FV_EACH(j) {
             const uint i = y + FV_DOWN * j;
             s[j] = i < WIDTH && column < FV_DV ? state[(size_t)i * FV_DV + column] : 0.f;
         }
-        for (uint j = 0; NORMALISED && j < OF_Z; j++)
-            z[j] = me < TEAM && me + TEAM * j < WIDTH ? divisor[me + TEAM * j] : 0.f;
+        FV_TIMES(j, OF_Z)
+            z[j] = NORMALISED && me < TEAM && me + TEAM * j < WIDTH ? divisor[me + TEAM * j] : 0.f;
 
         for (uint row = 0, n; row < rows; row += n) {
             n = min(step, rows - row);
@@ -459,13 +466,13 @@ FV_KERNEL void scan(OPERANDS)
 #endif
         }
 
-        for (uint j = 0; j < MINE; j++) {
+        FV_EACH(j) {
             const uint i = y + FV_DOWN * j;
             if (i < WIDTH && column < FV_DV)
                 state[(size_t)i * FV_DV + column] = s[j];
         }
     }
-    for (uint j = 0; NORMALISED && j < OF_Z; j++)
-        if (me < TEAM && me + TEAM * j < WIDTH)
+    FV_TIMES(j, OF_Z)
+        if (NORMALISED && me < TEAM && me + TEAM * j < WIDTH)
             divisor[me + TEAM * j] = z[j];
 }

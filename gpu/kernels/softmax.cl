@@ -56,7 +56,7 @@ FV_KERNEL void ATTENTION(OPERANDS)
     SHARED group_memory *m = &memory;
     const span s = SPAN(BLOCK);
     float4 top = -INFINITY, sum = 0.f, o[4][QUADS];
-    for (uint i = 0; i < QUADS; i++)
+    FV_TIMES(i, QUADS)
         o[0][i] = o[1][i] = o[2][i] = o[3][i] = 0.f;
     for (uint j = 0; j < s.end; j += KEYS) {
         const tile t = {j, s.base + j, min(s.end - j, (uint)KEYS)};

@@ -80,7 +80,7 @@ static inline void multiply_keys(OPERANDS, float4 *scores, SHARED group_memory *
 {
     const uint x = get_local_id(0) % ACROSS, mine = 4 * (get_local_id(0) / ACROSS);
     float4 q[4];
-    for (uint i = 0; i < MINE; i++)
+    FV_TIMES(i, MINE)
         scores[i] = 0.f;
 #if STAGED
     for (uint c0 = 0; c0 < FV_D; c0 += 4 * DEPTH) {
@@ -88,17 +88,17 @@ static inline void multiply_keys(OPERANDS, float4 *scores, SHARED group_memory *
         stage_channels(OPERANDS_GIVEN, m, s, t, c0);
         FV_BARRIER();
         for (uint c = 0; c < DEPTH; c++) {
-            for (uint r = 0; r < 4; r++)
+            FV_TIMES(r, 4)
                 q[r] = m->q[(mine + r) * PITCH + c];
-            for (uint i = 0; i < MINE; i++)
+            FV_TIMES(i, MINE)
                 scores[i] += products(q, m->k[(x + ACROSS * i) * PITCH + c]);
         }
     }
 #else
     for (uint c = 0; c < FV_D; c += 4) {
-        for (uint r = 0; r < 4; r++)
+        FV_TIMES(r, 4)
             q[r] = QUAD(0, query_row(s, mine + r), c, FV_D);
-        for (uint i = 0; i < MINE; i++)
+        FV_TIMES(i, MINE)
             scores[i] += products(q, KEY_QUAD(x + ACROSS * i, c));
     }
 #endif
@@ -110,7 +110,7 @@ static inline float4 weigh(SHARED group_memory *m, const float4 *scores, float4 
 {
     const uint x = get_local_id(0) % ACROSS, y = get_local_id(0) / ACROSS;
     float4 high = *top;
-    for (uint i = 0; i < MINE; i++)
+    FV_TIMES(i, MINE)
         high = fmax(high, scores[i]);
     m->tops[x * DOWN + y] = high;
     FV_BARRIER();
@@ -119,7 +119,7 @@ static inline float4 weigh(SHARED group_memory *m, const float4 *scores, float4 
     const float4 fade = select(exp2(*top - high), (float4)1.f, *top == high);
     *top = high;
     *sum *= fade;
-    for (uint i = 0; i < MINE; i++) {
+    FV_TIMES(i, MINE) {
         const float4 p = exp2(scores[i] - high);
         m->weights[(x + ACROSS * i) * (DOWN + 1) + y] = p;
         *sum += p;
@@ -139,7 +139,7 @@ static inline void add_values(OPERANDS, float4 o[4][QUADS], SHARED const group_m
                               float4 fade, tile t)
 {
     const uint y = get_local_id(0) / ACROSS;
-    for (uint i = 0; i < QUADS; i++) {
+    FV_TIMES(i, QUADS) {
         const uint c = channel_of(i);
         if (c >= FV_DV)
             continue;
@@ -164,7 +164,7 @@ static inline void attend(OPERANDS, float4 o[4][QUADS], float4 *top, float4 *sum
     const uint x = get_local_id(0) % ACROSS;
     float4 scores[MINE];
     multiply_keys(OPERANDS_GIVEN, scores, m, s, t);
-    for (uint i = 0; i < MINE; i++)
+    FV_TIMES(i, MINE)
         scores[i] = score_of(OPERANDS_GIVEN, scores[i], m, s, t, x + ACROSS * i);
     const float4 fade = weigh(m, scores, top, sum);
     add_values(OPERANDS_GIVEN, o, m, fade, t);
@@ -181,10 +181,12 @@ static inline void write_rows(OPERANDS, float4 o[4][QUADS], SHARED group_memory 
     sum = 0.f;
     for (uint i = 0; i < ACROSS; i++)
         sum += m->tops[i * DOWN + y];
-    for (uint r = 0; r < 4; r++) {
+    FV_TIMES(r, 4) {
         const float part = r == 0 ? sum.s0 : r == 1 ? sum.s1 : r == 2 ? sum.s2 : sum.s3;
-        for (uint i = 0; i < QUADS && is_query(s, 4 * y + r); i++) {
+        FV_TIMES(i, QUADS) {
             const uint c = channel_of(i);
+            if (!is_query(s, 4 * y + r))
+                continue;
             global FV_CELL(OUT) *out =
                 FV_AT(OUT, query_row(s, 4 * y + r)) + get_group_id(1) * FV_DV + c;
             if (c < FV_DV)

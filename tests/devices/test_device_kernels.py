@@ -65,7 +65,7 @@ def kernels(check, device, wanted=None):
 
 def some(names):
     """Fewer mechanisms."""
-    left_out = re.compile("_(%s)_((cpu|mma|segments)_)?(cl|cuda)$" % "|".join(LEFT_OUT))
+    left_out = re.compile("_(%s)_((cpu|local|mma|segments)_)?(cl|cuda)$" % "|".join(LEFT_OUT))
     return [name for name in names if not left_out.search(name)]
 
 
@@ -87,8 +87,12 @@ def main():
         if "--long" in sys.argv:
             results += [run(check, device, 6, ["--kernel", name])
                         for device in found[1:] for name in names[device]]
+        staged = {"products": ["_tile_cl"], "softmax": ["softmax_local_cl", "foveated_local_cl"],
+                  "linear": ["_elu1_local_cl", "_mala_local_cl", "_pola_local_cl"]}
+        for kind in staged if wanted is None else (wanted,) if wanted in staged else ():
+            results += [run(check, found[0], every, ["--kernel", text], lies)
+                        for text in staged[kind]]
         if wanted in (None, "products"):
-            results.append(run(check, found[0], every, ["--kernel", "_tile_cl"], lies))
             half = {**lies, "HOSTILE_CL": lies["HOSTILE_CL"] + ",half=2"}
             results.append(run(check, found[0], every, ["--kernel", "_half"], half))
     print("%d passed, %d failed, %d skipped" % tuple(sum(column) for column in zip(*results)))
