@@ -21,6 +21,7 @@
  *   compiled  the same as group for every compiled kernel
  *   own       1: says that local memory is not main memory, 0: that it is
  *   vectors   floats of a work-item's vectors
+ *   gpu       1: says that it is one, so that what it does is measured
  *   half      0: no float16 arithmetic; 2: that of gemm_half.cl, emulated where there is none
  *   claims    1: says that it has extensions which its compiler does not know
  *

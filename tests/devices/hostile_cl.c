@@ -24,6 +24,7 @@
     X(vectors)                                                                                     \
     X(own)                                                                                         \
     X(unified)                                                                                     \
+    X(gpu)                                                                                         \
     X(half)                                                                                        \
     X(claims)                                                                                      \
     X(build)                                                                                       \
@@ -230,7 +231,12 @@ API cl_int clGetDeviceInfo(cl_device_id d, cl_device_info what, size_t size, voi
     const cl_bool unified = hostile_lie(lie_unified, 0) != 0;
     const cl_uint vectors = (cl_uint)hostile_lie(lie_vectors, 0);
     const cl_device_local_mem_type type = hostile_lie(lie_own, 0) ? CL_LOCAL : CL_GLOBAL;
+    const cl_device_type kind = CL_DEVICE_TYPE_GPU;
     switch (what) {
+    case CL_DEVICE_TYPE:
+        if (hostile_lie(lie_gpu, 0))
+            return answer(&kind, sizeof kind, size, out, need);
+        break;
     case CL_DEVICE_MAX_MEM_ALLOC_SIZE:
         if (is_set(lie_largest))
             return answer(&memory, sizeof memory, size, out, need);
@@ -350,6 +356,9 @@ static const char emulated_half[] =
     "}\n"
     "#undef FV_PROBE\n"
     "#define FV_PROBE 0\n"
+    "#elif FV_PROBE == 8\n" /* as fast as float32 */
+    "#undef FV_PROBE\n"
+    "#define FV_PROBE 5\n"
     "#endif\n"
     "inline float4 hostile_round4(float4 x)\n"
     "{\n"
