@@ -167,6 +167,8 @@ static void describe_device(const fv_device *d, fovea_device_info *out)
     };
     fv_cl_fill_info(out, d->index, &d->place);
     out->int8 = (d->features & FV_NEED_CL_DOT) != 0;
+    if (d->features & FV_NEED_CL_LOCAL)
+        out->local_memory = d->limits.local;
     if (*d->quirks)
         fv_gpu_add_quirk(out->quirks, d->quirks);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {

@@ -80,7 +80,7 @@ static void list_quirks(fovea_device_info *out, const fv_cl_place *p, const fv_c
     platform_text(p, CL_PLATFORM_NAME, platform, sizeof platform);
     const bool half = fv_cl_has_extension(p, "cl_khr_fp16");
     /* Mesa's drivers have it, and keep it to themselves unless they are asked. */
-    const bool hidden = !half && !l->cpu && strcmp(platform, "rusticl") == 0;
+    const bool mesa = strcmp(platform, "rusticl") == 0, hidden = !half && !l->cpu && mesa;
     snprintf(local, sizeof local, "%llu bytes of local memory", (unsigned long long)l->local);
     snprintf(group, sizeof group, "work-groups of %u at most", l->group);
     const struct {
@@ -92,7 +92,7 @@ static void list_quirks(fovea_device_info *out, const fv_cl_place *p, const fv_c
         {!number_of(p, CL_DEVICE_COMPILER_AVAILABLE), "no compiler"},
         {!half && !hidden, "no float16 arithmetic"},
         {hidden, "no float16 arithmetic, which RUSTICL_FEATURES=fp16 may bring"},
-        {!l->own_local && !l->cpu, "local memory is main memory"},
+        {!l->own_local && !l->cpu && !mesa, "local memory is main memory"},
         {l->local < 16 << 10, local},
         {l->group < 256, group},
         {l->largest < l->memory / 2, "buffers of less than half the memory"},

@@ -7,8 +7,19 @@
 #include "cl/cl_probe.h"
 #include "platform/os/os_machine.h"
 
-enum { ITEMS = FV_CL_PROBE_ITEMS };
-enum { HALF = 1, SUBGROUPS, DOT, LOCAL, TURNS = 6, RECORD = 8 }; /* FV_PROBE_* of probe.cl */
+enum {
+    ITEMS = FV_CL_PROBE_ITEMS,
+    ROOM = 6 * ITEMS + 1 /* floats of a probe's buffer, results and what it works with */
+};
+enum {
+    HALF = 1,
+    SUBGROUPS,
+    DOT,
+    LOCAL,
+    TURNS = 6,
+    APART = 12,
+    RECORD
+}; /* FV_PROBE_* of probe.cl */
 
 /* ---- one small run ---- */
 
@@ -63,7 +74,7 @@ static fovea_status probe(fv_device *d, int which, const char *standard, float o
     FV_TRY(fv_gpu_store_plain(&k, &d->store, "probe", "probe", options));
     *n = fv_cl_probe_group(d, k, *n);
     fovea_status status =
-        fv_cl_buffer_make(&buffer, d, CL_MEM_READ_WRITE, 2 * ITEMS * sizeof *out, NULL, "a probe");
+        fv_cl_buffer_make(&buffer, d, CL_MEM_READ_WRITE, ROOM * sizeof *out, NULL, "a probe");
     FV_THEN(status, run_probe(d, k, buffer, *n, out));
     if (!d->hung)
         fv_cl.clReleaseKernel(k);
@@ -112,6 +123,17 @@ static bool local_right(const float *out, size_t n)
     for (size_t i = 0; i < n; i++)
         if (out[2 * i] != (float)(n - 1 - i))
             return false;
+    return true;
+}
+
+static bool apart_right(const float *out, size_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t y = i % 4 + 1;
+        if (out[2 * i] != (float)(85 * i + 228) ||
+            out[2 * i + 1] != (float)(y + 8 * (y + 1) + 64 * (y + 2) + 512 * (y + 3)))
+            return false;
+    }
     return true;
 }
 
@@ -241,14 +263,41 @@ static void probe_subgroups(fv_device *d)
     fv_gpu_add_quirk(d->quirks, "subgroups announced, but do not work");
 }
 
+/* ---- what is worth while ---- */
+
+/* What works but is no faster than what does without it is not used: local memory that is as slow
+ * as main memory, whatever the driver says of it (Mesa calls all of it that), and arithmetic that a
+ * driver makes of another. What could not be measured is taken for what it is said to be. */
+static void drop_slow(fv_device *d)
+{
+    const fv_gpu_rates r = fv_cl_measure(d);
+    const struct {
+        uint32_t need;
+        bool slow;
+        const char *quirk;
+    } all[] = {
+        {FV_NEED_CL_LOCAL, r.local > 0 ? r.local < 1.25 : !d->limits.own_local,
+         "local memory is no faster than main memory"},
+        {FV_NEED_CL_HALF, r.half > 0 && r.half < 1.25, "float16 arithmetic is no faster"},
+        /* Without, four products take a dozen operations. */
+        {FV_NEED_CL_DOT, r.dot > 0 && r.dot < 0.25, "integer dot products are no faster"},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (d->features & all[i].need && all[i].slow) {
+            d->features &= ~all[i].need;
+            fv_gpu_add_quirk(d->quirks, all[i].quirk);
+        }
+}
+
 void fv_cl_probe(fv_device *d)
 {
     static const char standard[] = "-cl-std=CL1.2";
+    const bool local = d->limits.own_local || !d->limits.cpu;
     if (d->limits.vectors)
         d->features |= FV_NEED_CL_CPU;
     if (fv_cl_clblast_found() && d->limits.group >= 256) /* its kernels have such groups */
         d->features |= FV_NEED_CL_CLBLAST;
-    if (d->limits.own_local && d->limits.local >= 16 << 10 &&
+    if (local && d->limits.local >= 16 << 10 &&
         does(d, LOCAL, standard, local_right, "local memory announced, but does not work"))
         d->features |= FV_NEED_CL_LOCAL;
     if (fv_cl_has_extension(&d->place, "cl_khr_fp16") &&
@@ -259,8 +308,11 @@ void fv_cl_probe(fv_device *d)
         d->features |= FV_NEED_CL_DOT;
     if (!does(d, TURNS, standard, turns_right, "leaves loops of many turns early"))
         d->limits.few_turns = true;
+    does(d, APART, standard, apart_right, "reads vectors wrong that are not aligned: run verify");
     if (fv_cl_has_extension(&d->place, "cl_khr_subgroups") ||
         fv_cl_has_extension(&d->place, "cl_intel_subgroups"))
         probe_subgroups(d);
+    if (!d->limits.cpu && d->features & (FV_NEED_CL_LOCAL | FV_NEED_CL_HALF | FV_NEED_CL_DOT))
+        drop_slow(d);
     probe_recorder(d);
 }

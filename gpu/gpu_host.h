@@ -25,10 +25,11 @@ uint64_t fv_gpu_share(uint64_t free, bool shared);
 /* Maximum partial states of a reduction, for a device with so many compute units. */
 uint32_t fv_gpu_partials(uint32_t units);
 
-/* Approximate peak rates of a device. */
+/* Approximate peak rates of a device, as gpu_store.h has them; 0: not known. */
 typedef struct fv_gpu_rates {
-    double flops, bytes; /* per second; 0: not known */
-    bool tried;          /* measuring was tried */
+    double flops, bytes;
+    double half, dot, local;
+    bool tried; /* measuring was tried */
 } fv_gpu_rates;
 
 /* ---- steps ---- */

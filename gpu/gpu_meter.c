@@ -16,6 +16,10 @@ struct effort {
 };
 
 static const struct effort rough = {2e-3, UINT64_C(16) << 20, 5, 4, 2.0 * 64 * 4};
+static const struct effort of_half = {2e-3, UINT64_C(1) << 20, 8, 4, 2.0 * 64 * 4};
+static const struct effort of_dot = {2e-3, UINT64_C(1) << 20, 9, 4, 2.0 * 64 * 4};
+static const struct effort of_local = {2e-3, UINT64_C(1) << 20, 10, 4, 16};
+static const struct effort of_global = {2e-3, UINT64_C(1) << 20, 11, 4, 16};
 static const struct effort best = {30e-3, UINT64_C(256) << 20, 7, 4, 2.0 * 128 * 4};
 static const struct effort best_of_cpu = {30e-3, UINT64_C(256) << 20, 7, 16, 2.0 * 128 * 16};
 
@@ -141,23 +145,69 @@ static double coarse(double rate)
     return power;
 }
 
+/* ---- what one kernel is to another ---- */
+
+static fovea_status run_alone(const fv_gpu_meter *m, uint64_t out, const struct effort *effort,
+                              double *rate)
+{
+    void *k;
+    FV_TRY(m->kernel(&k, m->device, "compute", effort->which, false));
+    const fovea_status status = measure_compute(m, k, out, effort, rate);
+    if (m->drop)
+        m->drop(m->device, k);
+    return status;
+}
+
+static double rate_alone(const fv_gpu_meter *m, const struct effort *effort)
+{
+    uint64_t out;
+    double rate = 0;
+    fovea_status status = m->buffer(&out, m->device, bytes_for(m, effort));
+    if (status == FOVEA_OK) {
+        status = run_alone(m, out, effort, &rate);
+        m->release(m->device, out);
+    }
+    return status == FOVEA_OK ? rate : 0;
+}
+
+/* In quarters, as the rate of a clock that changes is no better known; 0 where either is not. */
+static double ratio(double rate, double to)
+{
+    enum { STEPS = 4, MOST = 1 << 10 };
+    const double r = to > 0 ? rate / to * STEPS : 0;
+    return r < MOST ? (double)(int)r / STEPS : 0;
+}
+
+static void measure_ratios(double own[FV_GPU_RATES], const fv_gpu_meter *m, double flops)
+{
+    own[FV_GPU_HALF] = m->half ? ratio(rate_alone(m, &of_half), flops) : 0;
+    own[FV_GPU_DOT] = m->dot ? ratio(rate_alone(m, &of_dot), flops) : 0;
+    own[FV_GPU_LOCAL] = m->local ? ratio(rate_alone(m, &of_local), rate_alone(m, &of_global)) : 0;
+}
+
 /* Another process may have measured meanwhile: what it has kept counts. */
 static fv_gpu_rates rates_now(const fv_gpu_meter *m)
 {
-    double kept[2];
+    double kept[FV_GPU_RATES];
     fovea_rates now = {0};
     if (!fv_gpu_store_rates(m->store, kept)) {
         if (measure(&now, m, &rough) != FOVEA_OK) {
             fv_log("the rates of the device could not be measured: %s", fovea_error());
             return (fv_gpu_rates){.tried = true};
         }
-        const double own[2] = {coarse(now.flops), coarse(now.copy)};
+        double own[FV_GPU_RATES] = {coarse(now.flops), coarse(now.copy)};
+        measure_ratios(own, m, now.flops);
         if (!fv_gpu_store_rates(m->store, kept)) {
             fv_gpu_store_keep_rates(m->store, own);
             memcpy(kept, own, sizeof kept);
         }
     }
-    return (fv_gpu_rates){kept[0], kept[1], true};
+    return (fv_gpu_rates){.flops = kept[FV_GPU_FLOPS],
+                          .bytes = kept[FV_GPU_BYTES],
+                          .half = kept[FV_GPU_HALF],
+                          .dot = kept[FV_GPU_DOT],
+                          .local = kept[FV_GPU_LOCAL],
+                          .tried = true};
 }
 
 fv_gpu_rates fv_gpu_meter_known(const fv_gpu_meter *m, fv_gpu_rates *known, pthread_mutex_t *lock)

@@ -10,8 +10,9 @@ typedef struct fv_gpu_meter {
     fv_gpu_store *store;
     uint32_t units;
     uint64_t memory, largest;
-    bool vectors;   /* a CPU: a work-item uses vector types */
-    bool few_turns; /* the device ends work-items that loop for long */
+    bool vectors;          /* a CPU: a work-item uses vector types */
+    bool few_turns;        /* the device ends work-items that loop for long */
+    bool half, dot, local; /* what else of it is to be measured, beside the two rates */
     /* Kernel `entry` of probe.cl with FV_PROBE `which`. */
     fovea_status (*kernel)(void **out, fv_device *d, const char *entry, int which, bool vectors);
     void (*drop)(fv_device *d, void *kernel); /* NULL: it is its program's */
@@ -25,9 +26,9 @@ typedef struct fv_gpu_meter {
 
 /* Peak rates, measured now. */
 fovea_status fv_gpu_meter_best(const fv_gpu_meter *m, fovea_rates *out);
-/* Approximate rates, by which dispatches are cut: taken from the store of programs, or measured on
- * the first call and kept there, so that every process cuts alike. They are in *known then (under
- * `lock`); a rate that cannot be measured is 0. */
+/* Approximate rates, by which dispatches are cut and kernels are ranked: taken from the store of
+ * programs, or measured on the first call and kept there, so that every process cuts alike. They
+ * are in *known then (under `lock`); a rate that cannot be measured is 0. */
 fv_gpu_rates fv_gpu_meter_known(const fv_gpu_meter *m, fv_gpu_rates *known, pthread_mutex_t *lock);
 
 #endif

@@ -140,16 +140,19 @@ static fovea_status export_one(const fv_gpu_store *s, const fv_gpu_program *p, c
 static const fv_gpu_program measured = {
     .name = "probe", .plain = true, .options = (char *)(uintptr_t) "rates"};
 
-static bool are_rates(const double rates[2])
+static bool are_rates(const double rates[FV_GPU_RATES])
 {
-    return rates[0] > 0 && rates[0] < 1e30 && rates[1] > 0 && rates[1] < 1e30;
+    for (int i = 0; i < FV_GPU_RATES; i++)
+        if (!(rates[i] >= 0 && rates[i] < 1e30))
+            return false;
+    return rates[FV_GPU_FLOPS] > 0 && rates[FV_GPU_BYTES] > 0;
 }
 
 static bool find_rates(fv_gpu_store *s)
 {
     fv_gpu_key key;
     fv_gpu_binary binary;
-    double found[2];
+    double found[FV_GPU_RATES];
     if (are_rates(s->rates))
         return true;
     if (key_of(s, &measured, &key) != FOVEA_OK)
@@ -165,7 +168,7 @@ static bool find_rates(fv_gpu_store *s)
     return are_rates(s->rates);
 }
 
-bool fv_gpu_store_rates(fv_gpu_store *s, double out[2])
+bool fv_gpu_store_rates(fv_gpu_store *s, double out[FV_GPU_RATES])
 {
     pthread_mutex_lock(&s->lock);
     const bool there = find_rates(s);
@@ -174,7 +177,7 @@ bool fv_gpu_store_rates(fv_gpu_store *s, double out[2])
     return there;
 }
 
-void fv_gpu_store_keep_rates(fv_gpu_store *s, const double rates[2])
+void fv_gpu_store_keep_rates(fv_gpu_store *s, const double rates[FV_GPU_RATES])
 {
     fv_gpu_key key;
     pthread_mutex_lock(&s->lock);

@@ -11,6 +11,11 @@
 
 enum { FV_GPU_TEXTS = 7 }; /* of a program at most */
 
+/* What was measured of a device: flop/s and bytes/s; how many times as fast as a float32 one it
+ * multiplies a float16 and an int8; how many times as fast as a cached load one from local memory
+ * is. 0: was not measured. */
+enum { FV_GPU_FLOPS, FV_GPU_BYTES, FV_GPU_HALF, FV_GPU_DOT, FV_GPU_LOCAL, FV_GPU_RATES };
+
 typedef struct fv_gpu_program {
     const char *name; /* of its file */
     bool plain;       /* that file, without what the kernels of ops begin with */
@@ -48,7 +53,7 @@ typedef struct fv_gpu_store {
     pthread_mutex_t lock;
     /* Under `lock`: */
     fv_gpu_program *programs;
-    double rates[2]; /* flop/s and bytes/s that were measured; 0: were not */
+    double rates[FV_GPU_RATES];
 } fv_gpu_store;
 
 /* Takes ownership of `identity`, also on failure. `folder`: as fv_gpu_cache_open; NULL also looks
@@ -66,10 +71,10 @@ fovea_status fv_gpu_store_plain(void **out, fv_gpu_store *s, const char *name, c
 /* The same of a step; `options` are those that come before the step's own. */
 fovea_status fv_gpu_store_step(void **out, fv_gpu_store *s, const fv_launch *l, const char *entry,
                                uint32_t group, const char *options);
-/* What was measured of the device with the kernels of probe.cl, by this process or an earlier one:
- * flop/s and bytes/s. It is kept beside the programs. False where there is nothing. */
-bool fv_gpu_store_rates(fv_gpu_store *s, double out[2]);
-void fv_gpu_store_keep_rates(fv_gpu_store *s, const double rates[2]);
+/* What was measured of the device with the kernels of probe.cl, by this process or an earlier one.
+ * It is kept beside the programs. False where there is nothing. */
+bool fv_gpu_store_rates(fv_gpu_store *s, double out[FV_GPU_RATES]);
+void fv_gpu_store_keep_rates(fv_gpu_store *s, const double rates[FV_GPU_RATES]);
 /* fovea_cache_export and fovea_cache_import. */
 fovea_status fv_gpu_store_export(fv_gpu_store *s, void *out, size_t room, size_t *size);
 fovea_status fv_gpu_store_import(fv_gpu_store *s, const void *data, size_t size);

@@ -8,7 +8,12 @@
 #define FV_PROBE_RATES 5
 #define FV_PROBE_TURNS 6
 #define FV_PROBE_BEST 7
-#define FV_PROBE_RECORD 8
+#define FV_PROBE_HALF_RATE 8
+#define FV_PROBE_DOT_RATE 9
+#define FV_PROBE_LOCAL_RATE 10
+#define FV_PROBE_GLOBAL_RATE 11
+#define FV_PROBE_APART 12
+#define FV_PROBE_RECORD 13
 
 #if FV_PROBE == FV_PROBE_HALF
 #pragma OPENCL EXTENSION cl_khr_fp16 : enable
@@ -107,6 +112,87 @@ kernel void move(global const float4 *in, global float4 *out, const uint n)
 {
     for (uint i = get_global_id(0); i < n; i += get_global_size(0))
         out[i] = in[i] * 2.0f;
+}
+#endif
+
+#if FV_PROBE == FV_PROBE_HALF_RATE
+#pragma OPENCL EXTENSION cl_khr_fp16 : enable
+/* The same in float16. */
+kernel void compute(global float *out, const uint turns)
+{
+    half4 a = (half4)((half)get_local_id(0)) + (half)1.0f;
+    half4 b = a * (half)0.5f, c = a * (half)0.25f, d = a * (half)0.125f;
+    const half4 factor = (half4)((half)0.999f), term = (half4)((half)0.001f);
+    for (uint t = 0; t < turns; t++)
+        for (uint k = 0; k < 16; k++) {
+            a = a * factor + term;
+            b = b * factor + term;
+            c = c * factor + term;
+            d = d * factor + term;
+        }
+    a += b + c + d;
+    out[get_global_id(0)] = convert_float(a.x + a.y + a.z + a.w);
+}
+#endif
+
+#if FV_PROBE == FV_PROBE_DOT_RATE
+#pragma OPENCL EXTENSION cl_khr_integer_dot_product : enable
+/* 64 products of 4 int8 each, and their sums. */
+kernel void compute(global float *out, const uint turns)
+{
+    const uint x = get_global_id(0) * 0x01020304u, y = x + 0x01010101u;
+    int a = 0, b = 1, c = 2, d = 3;
+    for (uint t = 0; t < turns; t++)
+        for (uint k = 0; k < 16; k++) {
+            a = dot_acc_sat_4x8packed_ss_int(x + t, y, a);
+            b = dot_acc_sat_4x8packed_ss_int(x + t, y, b);
+            c = dot_acc_sat_4x8packed_ss_int(x, y + t, c);
+            d = dot_acc_sat_4x8packed_ss_int(x, y + t, d);
+        }
+    out[get_global_id(0)] = (float)(a ^ b ^ c ^ d);
+}
+#endif
+
+#if FV_PROBE == FV_PROBE_LOCAL_RATE || FV_PROBE == FV_PROBE_GLOBAL_RATE
+#define ROOM 80
+/* 16 loads of 16 bytes per turn and work-item, from little that all of a work-group read: in local
+ * memory, or in global memory behind the results, where a cache has it. */
+kernel void compute(global uint *out, const uint turns)
+{
+    const uint me = get_local_id(0);
+#if FV_PROBE == FV_PROBE_LOCAL_RATE
+    local uint4 room[ROOM];
+    for (uint i = me; i < ROOM; i += get_local_size(0))
+        room[i] = (uint4)(i);
+    barrier(CLK_LOCAL_MEM_FENCE);
+#else
+    global const uint4 *room = (global const uint4 *)(out + get_global_size(0));
+#endif
+    uint4 sum = (uint4)(0);
+    uint at = me % 64;
+    for (uint t = 0; t < turns; t++) {
+#pragma unroll
+        for (uint k = 0; k < 16; k++)
+            sum ^= room[at + k];
+        at = (at + 7) % 64;
+    }
+    out[get_global_id(0)] = sum.x ^ sum.y ^ sum.z ^ sum.w;
+}
+#endif
+
+#if FV_PROBE == FV_PROBE_APART
+/* Vectors in memory that are aligned as one of their numbers. */
+kernel void probe(global float *out)
+{
+    const uint i = get_global_id(0);
+    uchar bytes[8] = {0, 1, 2, 3, 4, 5, 6, 7};
+    for (uint k = 0; k < 4; k++)
+        out[2 * get_global_size(0) + 1 + 4 * i + k] = (float)(i + k);
+    barrier(CLK_GLOBAL_MEM_FENCE);
+    const float4 x = vload4(0, out + 2 * get_global_size(0) + 1 + 4 * i);
+    const uchar4 y = vload4(0, bytes + i % 4 + 1);
+    out[2 * i] = x.x + 4.0f * x.y + 16.0f * x.z + 64.0f * x.w;
+    out[2 * i + 1] = (float)(y.x + 8 * y.y + 64 * y.z) + 512.0f * (float)y.w;
 }
 #endif
 

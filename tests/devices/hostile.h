@@ -23,7 +23,7 @@
  *   vectors   floats of a work-item's vectors
  *   half      0: no float16 arithmetic; 2: that of gemm_half.cl, emulated where there is none
  *   claims    1: says that it has extensions which its compiler does not know
- *   gpu       1: says that it is no processor
+ *   gpu       1: says that it is one, no processor, so that what it does is measured
  *   hint      1: has cl_qcom_perf_hint; 2: says so, and takes no context with one
  *   records   1: has cl_khr_command_buffer; 2: cl_qcom_recordable_queues; 3: the first, but kernels
  *             get the arguments of the time when they run; 4: says so, and lacks its functions

@@ -185,6 +185,38 @@ static void rates_are_kept(void **state)
     nothing_left();
 }
 
+/* Opens a device that says it is a GPU; returns how many kernels that ran. */
+static long open_gpu(fovea_device_info *info)
+{
+    *info = (fovea_device_info)FOVEA_DEVICE_INFO_INIT;
+    hostile.set("gpu", 1);
+    hostile.set("vectors", 1);
+    hostile.set("half", 2);
+    hostile.only(launch_call());
+    hostile.set("fail", 0);
+    fovea_device *device = open_device(0);
+    const long launches = hostile.calls();
+    fovea_device_describe(device, info);
+    fovea_device_close(device);
+    hostile.set(NULL, 0);
+    nothing_left();
+    return launches;
+}
+
+/* What a GPU is fast at decides what it is used for: alike in every process. */
+static void ranks_are_kept(void **state)
+{
+    (void)state;
+    fovea_device_info first, second;
+    if (hostile.cuda)
+        skip();
+    forget_rates();
+    const long measured = open_gpu(&first), known = open_gpu(&second);
+    assert_true(known > 0 && known < measured);
+    assert_string_equal(first.features, second.features);
+    assert_string_equal(first.quirks, second.quirks);
+}
+
 /* How fast a device is need not be known: pieces are cut as for a slow one then. Only what leaves
  * nothing that works is a loss. */
 static void unknown_rates(void **state)
@@ -230,9 +262,8 @@ static void unknown_rates(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(little_is_free),
-        cmocka_unit_test(less_than_said),
-        cmocka_unit_test(rates_are_kept),
+        cmocka_unit_test(little_is_free), cmocka_unit_test(less_than_said),
+        cmocka_unit_test(rates_are_kept), cmocka_unit_test(ranks_are_kept),
         cmocka_unit_test(unknown_rates),
     };
     const int missing = gpu_frames_open(argc, argv);

@@ -229,6 +229,7 @@ static const lies of_cl[] = {
     {"compiled kernels that take groups of 1", {{"compiled", 1}}},
     {"a device of many small work-items", {{"vectors", 1}}},
     {"local memory of its own", {{"vectors", 1}, {"own", 1}}},
+    {"a device that is measured", {{"vectors", 1}, {"gpu", 1}, {"half", 2}}},
     {"no local memory", {{"local", 0}}},
     {"1 KB of local memory", {{"local", 1024}}},
     {"no float16 arithmetic", {{"half", 0}}},
