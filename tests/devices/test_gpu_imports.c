@@ -5,7 +5,9 @@
  *   test_gpu_imports path/to/libhostile_cl.so
  *   test_gpu_imports path/to/libemulated_cuda.so
  */
+#include <dlfcn.h>
 #include <limits.h>
+#include <time.h>
 
 #include "tests/devices/gpu_frames.h"
 #include "tests/devices/pictures.h"
@@ -417,6 +419,33 @@ static cl_mem put(cl_context context, const pixel_memory *m)
     return buffer;
 }
 
+/* Events that the host ends, of the real library: a command that waits for one is late. */
+static struct {
+    __typeof__(&clCreateUserEvent) create;
+    __typeof__(&clSetUserEventStatus) end;
+    __typeof__(&clReleaseEvent) release;
+} late;
+
+static cl_event late_event(cl_context context)
+{
+    void *library = dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL);
+    cl_int error;
+    *(void **)&late.create = dlsym(library, "clCreateUserEvent");
+    *(void **)&late.end = dlsym(library, "clSetUserEventStatus");
+    *(void **)&late.release = dlsym(library, "clReleaseEvent");
+    const cl_event event = late.create(context, &error);
+    assert_int_equal(error, CL_SUCCESS);
+    return event;
+}
+
+/* What is not waited for has run by then. */
+static void end_late(cl_event event)
+{
+    nanosleep(&(struct timespec){.tv_nsec = 30 * 1000 * 1000}, NULL);
+    assert_int_equal(late.end(event, CL_COMPLETE), CL_SUCCESS);
+    late.release(event);
+}
+
 /* A buffer, an event to wait for, and one that is waited for, in the caller's own context. */
 static void callers_buffer(void **state)
 {
@@ -460,8 +489,9 @@ static void callers_buffer(void **state)
         uint8_t *zeros = calloc(1, m.size);
         fovea_output want = pixels_want(plan, &m);
         assert_non_null(zeros);
-        assert_int_equal(fv_cl.clEnqueueWriteBuffer(queue, buffer, CL_FALSE, 0, m.size, m.data, 0,
-                                                    NULL, &written),
+        const cl_event begin = late_event(context);
+        assert_int_equal(fv_cl.clEnqueueWriteBuffer(queue, buffer, CL_FALSE, 0, m.size, m.data, 1,
+                                                    &begin, &written),
                          CL_SUCCESS);
         assert_int_equal(fv_cl.clFlush(queue), CL_SUCCESS);
         const fovea_ready ready = {.event = written};
@@ -472,6 +502,7 @@ static void callers_buffer(void **state)
                                                     &wait, &overwritten),
                          CL_SUCCESS);
         assert_int_equal(fv_cl.clFlush(queue), CL_SUCCESS);
+        end_late(begin);
         assert_int_equal(fovea_wait(plan, ticket, 60), FOVEA_OK);
         same_output(&out, &want, "a cl_mem");
         cl_int done = CL_QUEUED;
