@@ -11,15 +11,8 @@ enum {
     ITEMS = FV_CL_PROBE_ITEMS,
     ROOM = 6 * ITEMS + 1 /* floats of a probe's buffer, results and what it works with */
 };
-enum {
-    HALF = 1,
-    SUBGROUPS,
-    DOT,
-    LOCAL,
-    TURNS = 6,
-    APART = 12,
-    RECORD
-}; /* FV_PROBE_* of probe.cl */
+/* FV_PROBE_* of probe.cl; APART is no program of its own, but kernel `apart` of TURNS. */
+enum { HALF = 1, SUBGROUPS, DOT, LOCAL, TURNS = 6, RECORD = 12, APART };
 
 /* ---- one small run ---- */
 
@@ -70,8 +63,9 @@ static fovea_status probe(fv_device *d, int which, const char *standard, float o
     char options[64];
     cl_mem buffer = NULL;
     void *k;
-    snprintf(options, sizeof options, "%s -w -DFV_PROBE=%d", standard, which);
-    FV_TRY(fv_gpu_store_plain(&k, &d->store, "probe", "probe", options));
+    snprintf(options, sizeof options, "%s -w -DFV_PROBE=%d", standard,
+             which == APART ? TURNS : which);
+    FV_TRY(fv_gpu_store_plain(&k, &d->store, "probe", which == APART ? "apart" : "probe", options));
     *n = fv_cl_probe_group(d, k, *n);
     fovea_status status =
         fv_cl_buffer_make(&buffer, d, CL_MEM_READ_WRITE, ROOM * sizeof *out, NULL, "a probe");

@@ -455,18 +455,21 @@ FV_KERNEL void product(FV_ARGS)
         }
         front = fv_forward(front, FV_BK, dim);
         FV_BARRIER();
-        for (uint k = 0; k < FV_BK; k++) {
-            local const FV_F4 *w4 = ws + (k * FV_BN + n) / 4;
-            const FV_W w = FV_TO_W(FV_OF_FOURS(w4));
+        for (uint k4 = 0; k4 < FV_BK; k4 += 4) {
+            FV_TIMES(s, 4) {
+                const uint k = k4 + s;
+                local const FV_F4 *w4 = ws + (k * FV_BN + n) / 4;
+                const FV_W w = FV_TO_W(FV_OF_FOURS(w4));
 #if FV_TM == 8
-            FV_ADD_ROWS(0);
-            FV_ADD_ROWS(4);
+                FV_ADD_ROWS(0);
+                FV_ADD_ROWS(4);
 #elif FV_TM == 4
-            FV_ADD_ROWS(0);
+                FV_ADD_ROWS(0);
 #else
-            FV_EACH(i)
-                FV_ADD_ROW(i, ((local const fv_factor *)as)[k * FV_PITCH + m + i]);
+                FV_EACH(i)
+                    FV_ADD_ROW(i, ((local const fv_factor *)as)[k * FV_PITCH + m + i]);
 #endif
+            }
         }
     }
     if (col + n >= FV_COLS)

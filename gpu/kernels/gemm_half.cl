@@ -72,7 +72,11 @@ FV_KERNEL void row_panels(FV_ARGS)
 #define FV_H(n) FV_CAT(half, n)
 #define FV_H_GLOBAL(p) (*(global const half8 *)(p))
 #define FV_H_LOCAL(p) (*(local const half8 *)(p))
-#define FV_H_MAD(n, a, w, sum) ((a) * (w) + (sum))
+#ifdef FP_FAST_FMA_HALF
+#define FV_H_MAD(n, a, w, sum) fma((FV_H(n))(a), w, sum)
+#else /* not every compiler makes one of a product and a sum */
+#define FV_H_MAD(n, a, w, sum) mad((FV_H(n))(a), w, sum)
+#endif
 #define FV_H_FLOAT(n, x) FV_CAT(convert_float, n)(x)
 #endif
 

@@ -148,6 +148,8 @@ static uint32_t local_tile(const fv_launch *l, uint32_t group)
         .entry = "product",                                                                        \
         .group = items,                                                                            \
         .local = local_##name,                                                                     \
+        .macros =                                                                                  \
+            " -cl-mad-enable", /* without, Intel's compiler rounds each product of float16 */      \
         .define = define_##name,                                                                   \
         .shape = shape_##name,                                                                     \
         .ahead = {{"row_scales", shape_scales}, {"row_panels", shape_panels}},                     \

@@ -12,8 +12,7 @@
 #define FV_PROBE_DOT_RATE 9
 #define FV_PROBE_LOCAL_RATE 10
 #define FV_PROBE_GLOBAL_RATE 11
-#define FV_PROBE_APART 12
-#define FV_PROBE_RECORD 13
+#define FV_PROBE_RECORD 12
 
 #if FV_PROBE == FV_PROBE_HALF
 #pragma OPENCL EXTENSION cl_khr_fp16 : enable
@@ -78,6 +77,20 @@ kernel void probe(global float *out)
         x = x * 1664525u + 1013904223u;
     out[2 * i] = (float)(x & 0xffff);
     out[2 * i + 1] = (float)(x >> 16);
+}
+
+/* Vectors in memory that are aligned as one of their numbers. */
+kernel void apart(global float *out)
+{
+    const uint i = get_global_id(0);
+    uchar bytes[8] = {0, 1, 2, 3, 4, 5, 6, 7};
+    for (uint k = 0; k < 4; k++)
+        out[2 * get_global_size(0) + 1 + 4 * i + k] = (float)(i + k);
+    barrier(CLK_GLOBAL_MEM_FENCE);
+    const float4 x = vload4(0, out + 2 * get_global_size(0) + 1 + 4 * i);
+    const uchar4 y = vload4(0, bytes + i % 4 + 1);
+    out[2 * i] = x.x + 4.0f * x.y + 16.0f * x.z + 64.0f * x.w;
+    out[2 * i + 1] = (float)(y.x + 8 * y.y + 64 * y.z) + 512.0f * (float)y.w;
 }
 #endif
 
@@ -177,22 +190,6 @@ kernel void compute(global uint *out, const uint turns)
         at = (at + 7) % 64;
     }
     out[get_global_id(0)] = sum.x ^ sum.y ^ sum.z ^ sum.w;
-}
-#endif
-
-#if FV_PROBE == FV_PROBE_APART
-/* Vectors in memory that are aligned as one of their numbers. */
-kernel void probe(global float *out)
-{
-    const uint i = get_global_id(0);
-    uchar bytes[8] = {0, 1, 2, 3, 4, 5, 6, 7};
-    for (uint k = 0; k < 4; k++)
-        out[2 * get_global_size(0) + 1 + 4 * i + k] = (float)(i + k);
-    barrier(CLK_GLOBAL_MEM_FENCE);
-    const float4 x = vload4(0, out + 2 * get_global_size(0) + 1 + 4 * i);
-    const uchar4 y = vload4(0, bytes + i % 4 + 1);
-    out[2 * i] = x.x + 4.0f * x.y + 16.0f * x.z + 64.0f * x.w;
-    out[2 * i + 1] = (float)(y.x + 8 * y.y + 64 * y.z) + 512.0f * (float)y.w;
 }
 #endif
 
