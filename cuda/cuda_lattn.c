@@ -22,6 +22,22 @@ static uint32_t slices(const fv_problem *p)
     return (uint32_t)fv_gpu_groups(p->dim[FV_ATTN_DV], COLUMNS);
 }
 
+/* Work-groups of a unit at least, by which the compiler limits registers: three, with 168 of them,
+ * where that spills none. */
+static uint32_t reduce_least(const fv_launch *l)
+{
+    const fv_operand *o = l->operand;
+    const bool centred = traits(&l->args.prob)->wants & FV_WANT_CENTRED;
+    return centred || o[FV_REDUCE_K].type == FV_F32 || o[FV_REDUCE_V].type == FV_F32 ? 2 : 3;
+}
+
+static uint32_t apply_least(const fv_launch *l)
+{
+    const fv_mech_traits *t = traits(&l->args.prob);
+    return l->operand[FV_APPLY_Q].type == FV_F32 || t->blocks > 1 || t->wants & FV_WANT_CENTRED ? 2
+                                                                                                : 3;
+}
+
 /* ---- REDUCE ---- */
 
 /* Bytes of a row in shared memory. */
@@ -53,6 +69,7 @@ static void reduce_define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
     const uint32_t *dim = l->args.prob.dim;
     uint32_t stages, tile = tile_of(l, &stages);
     fv_gpu_lattn_merge.define(l, group, out);
+    fv_gpu_define(out, "FV_LEAST", reduce_least(l));
     fv_gpu_define(out, "FV_TILE", tile);
     fv_gpu_define(out, "FV_STAGES", stages);
     fv_gpu_define(out, "FV_WIDE0", fv_cuda_heads_are_wide(l, FV_REDUCE_K, dim[FV_ATTN_D]));
@@ -87,12 +104,13 @@ static uint32_t apply_rows(const fv_problem *p)
 }
 
 /* Work-groups of APPLY. Each prepares the state for itself, so there are only as many as run at the
- * same time, three per unit: one round, or four where a round would have so few per head that units
- * stay idle. */
-static size_t apply_groups(const fv_problem *p, const fv_gpu_piece *piece)
+ * same time: one round, or four where a round would have so few per head that units stay idle. */
+static size_t apply_groups(const fv_launch *l, const fv_gpu_piece *piece)
 {
+    const fv_problem *p = &l->args.prob;
     const size_t blocks = fv_gpu_groups(piece->rows, apply_rows(p));
-    const size_t heads = (size_t)p->heads * slices(p), round = 3 * (size_t)piece->units;
+    const size_t heads = (size_t)p->heads * slices(p),
+                 round = apply_least(l) * (size_t)piece->units;
     const size_t groups = round / heads < 8 ? 4 * round / heads : round / heads;
     const size_t turns = groups > 1 ? (blocks + groups - 1) / groups : blocks;
     return (blocks + turns - 1) / turns;
@@ -102,6 +120,7 @@ static void apply_define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
 {
     const uint32_t *dim = l->args.prob.dim;
     fv_gpu_lattn_merge.define(l, group, out);
+    fv_gpu_define(out, "FV_LEAST", apply_least(l));
     fv_gpu_define(out, "FV_WIDE0", fv_cuda_heads_are_wide(l, FV_APPLY_Q, dim[FV_ATTN_D]));
     fv_gpu_define(out, "FV_WIDE6", fv_cuda_heads_are_wide(l, FV_APPLY_OUT, dim[FV_ATTN_DV]));
 }
@@ -110,7 +129,7 @@ static void apply_shape(const fv_launch *l, const fv_gpu_piece *piece, size_t co
 {
     const fv_problem *p = &l->args.prob;
     count[0] = p->heads * slices(p);
-    count[1] = apply_groups(p, piece);
+    count[1] = apply_groups(l, piece);
 }
 
 const fv_gpu_code fv_cuda_lattn_apply = {.program = "lattn.cu",

@@ -520,7 +520,7 @@ inline void fold_into_state(OPERANDS, FV_CELL(6) *state, const float *result, co
 
 /* A work-group has a part's rows of a head, and 64 columns of its values, or all of them in turn.
  */
-kernel void __launch_bounds__(FV_GROUP, 3) lattn_reduce(OPERANDS)
+kernel void __launch_bounds__(FV_GROUP, FV_LEAST) lattn_reduce(OPERANDS)
 {
     FV_SHARED fv_words room[ROOM_WORDS];
     FV_SHARED warp_sums w;
@@ -745,7 +745,7 @@ inline void multiply_rows(float acc[TILES][8][4], const row_features &of, const 
     }
 }
 
-kernel void __launch_bounds__(FV_GROUP, 3) lattn_apply(OPERANDS)
+kernel void __launch_bounds__(FV_GROUP, FV_LEAST) lattn_apply(OPERANDS)
 {
     FV_SHARED kept_state m;
     const uint me = get_local_id(0), lane = me % 32, g = lane / 4, t = lane % 4;

@@ -28,8 +28,7 @@ typedef struct tile {
 } tile;
 
 /* Sums of a work-item of n sums over `items` work-items, 4 or 8: those that leave the fewest
- * without use. Tiles of 4 x 8 have as many sums as the 64 registers of a work-item of Mali's have
- * room for, and of Intel's in vectors of 16 work-items. */
+ * without use. A tile of 4 x 8 is what the 64 registers of a work-item of Mali's have room for. */
 static uint32_t share(uint32_t n, uint32_t items)
 {
     return n > 4 * items && 2 * fv_ceil_div(n, 8 * items) <= fv_ceil_div(n, 4 * items) ? 8 : 4;

@@ -2,7 +2,12 @@
 #include "gpu/gpu_code.h"
 #include "ops/mech_traits.h"
 
-enum { GROUP = 128, TEAM = 32, TOKEN = 9 /* floats of per-token scalars */ };
+enum {
+    GROUP = 128,
+    TEAM = 32,
+    TOKEN = 9, /* floats of per-token scalars */
+    PART = 16, /* of a column of the state: what registers have room for, in vectors of 16 items */
+};
 
 /* How a step is laid out: the numbers that scan.cl is compiled with, and what follows from them. */
 typedef struct layout {
@@ -23,7 +28,7 @@ static layout lay_out(const fv_launch *l, uint32_t group)
     const uint32_t width = width_of(&l->args.prob);
     const uint32_t arrays = l->args.prob.flags & FV_FLAG_DECAY_CHANNEL ? 4 : 2;
     layout y = {.tokens = group >= GROUP && width * arrays <= 256 ? 8 : 4, .down = 1};
-    while (y.down < 16 && 2 * y.down <= group && width > 32 * y.down)
+    while (y.down < 16 && 2 * y.down <= group && width > PART * y.down)
         y.down *= 2;
     y.across = group / y.down;
     y.features = (width + y.down - 1) / y.down * y.down * y.tokens;

@@ -404,7 +404,7 @@ FV_FN void fold_products(OPERANDS, float4 acc[FV_TM][QUADS], global FV_CELL(6) *
 }
 
 /* Quads of row `row` of n rows of values, less their means. */
-FV_FN void value_quads(float4 to[QUADS], SHARED const float *val, const float4 mean[QUADS],
+FV_FN void value_quads(float4 to[QUADS], SHARED const float *val, SHARED const float *vmean,
                        global const FV_CELL(1) *v, size_t ld, uint row, uint present)
 {
     const uint gj = get_local_id(0) % FV_GJ;
@@ -415,7 +415,7 @@ FV_FN void value_quads(float4 to[QUADS], SHARED const float *val, const float4 m
 #else
         to[q] = at < present ? GET_QUAD(1, v + row * ld + at, present - at) : (float4)(0.f);
         if (CENTRED)
-            to[q] -= mean[q];
+            to[q] -= *(SHARED const float4 *)(vmean + at);
 #endif
     }
 }
@@ -446,14 +446,11 @@ FV_KERNEL void lattn_reduce(OPERANDS)
     for (uint t = SERIAL ? 0 : tile; t < (SERIAL ? TILES_I * TILES_J : tile + 1); t++) {
         const uint c0 = t / TILES_J * TILE_CHANNELS, j0 = t % TILES_J * TJ;
         global const FV_CELL(1) *v = base1 + at1.x + r0 * (size_t)at1.y + head * FV_DV + j0;
-        float4 acc[FV_TM][QUADS], mean[QUADS];
+        float4 acc[FV_TM][QUADS];
         float m[OWN] = {0.f}, w[OWN] = {0.f};
         clear(acc);
         value_means(vmean, TJ, v, at1.y, r1 - r0, FV_DV - j0);
         FV_BARRIER();
-        FV_TIMES(q, QUADS)
-            if (CENTRED)
-                mean[q] = *(SHARED const float4 *)(vmean + COLUMN(q, gj));
         for (uint r = 0; r < r1 - r0; r += FV_ROWS) {
             const uint n = min(r1 - r0 - r, (uint)FV_ROWS);
             global const FV_CELL(0) *x = k + r * (size_t)at0.y;
@@ -477,7 +474,7 @@ FV_KERNEL void lattn_reduce(OPERANDS)
 #endif
             PRODUCTS(row, STAGED ? FV_ROWS : n) {
                 float4 right[QUADS];
-                value_quads(right, val, mean, v + r * (size_t)at1.y, at1.y, row, FV_DV - j0);
+                value_quads(right, val, vmean, v + r * (size_t)at1.y, at1.y, row, FV_DV - j0);
                 add_products(acc, feat + row * TI + gi * FV_TM, right);
             }
             FV_BARRIER();

@@ -83,7 +83,8 @@ static inline void multiply_keys(OPERANDS, float4 *scores, SHARED group_memory *
     FV_TIMES(i, MINE)
         scores[i] = 0.f;
 #if STAGED
-    for (uint c0 = 0; c0 < FV_D; c0 += 4 * DEPTH) {
+    FV_TURNS(slab, (FV_D + 4 * DEPTH - 1) / (4 * DEPTH)) {
+        const uint c0 = slab * 4 * DEPTH;
         FV_BARRIER();
         stage_channels(OPERANDS_GIVEN, m, s, t, c0);
         FV_BARRIER();
@@ -95,7 +96,8 @@ static inline void multiply_keys(OPERANDS, float4 *scores, SHARED group_memory *
         }
     }
 #else
-    for (uint c = 0; c < FV_D; c += 4) {
+    FV_TURNS(quad, (FV_D + 3) / 4) {
+        const uint c = 4 * quad;
         FV_TIMES(r, 4)
             q[r] = QUAD(0, query_row(s, mine + r), c, FV_D);
         FV_TIMES(i, MINE)
@@ -147,7 +149,7 @@ static inline void add_values(OPERANDS, float4 o[4][QUADS], SHARED const group_m
         o[1][i] *= fade.s1;
         o[2][i] *= fade.s2;
         o[3][i] *= fade.s3;
-        for (uint j = 0; j < t.n; j++) {
+        FV_TURNS(j, t.n) {
             const float4 p = m->weights[j * (DOWN + 1) + y], v = VALUE_QUAD(j, c);
             o[0][i] += p.s0 * v;
             o[1][i] += p.s1 * v;

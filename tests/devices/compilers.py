@@ -79,10 +79,17 @@ def run(command):
 # ---- clang ----
 
 CLANG = ["-x", "cl", "-Xclang", "-finclude-default-header", "-O2"]
+# clang's header declares 8-bit dot products only for targets that say they have them.
+DOT = ["-cl-ext=+cl_khr_integer_dot_product", "-D__opencl_c_integer_dot_product_input_4x8bit_packed=1"]
+
+
+def without_dot(options):
+    """Those of a device whose compiler has no 8-bit dot products, as the library's probe finds out."""
+    return ["-DFV_DOT=0" if o == "-DFV_DOT=1" else o for o in options]
 
 
 def preprocessed(clang, program):
-    code, text = run([clang, "-E", "-P", "-x", "cl", *program.options, program.path])
+    code, text = run([clang, "-E", "-P", "-x", "cl", *DOT, *program.options, program.path])
     return re.sub(r"(?m)^#pragma OPENCL.*\n", "", text) if code == 0 else " ".join(program.options)
 
 
@@ -165,8 +172,8 @@ def by_spir(job):
     program, clang = job
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "program.ll")
-        code, said = run([clang, "-target", "spir64-unknown-unknown", *CLANG, *program.options,
-                          "-emit-llvm", "-S", "-o", out, program.path])
+        code, said = run([clang, "-target", "spir64-unknown-unknown", *CLANG, *DOT,
+                          *program.options, "-emit-llvm", "-S", "-o", out, program.path])
         if code:
             return Verdict(said[:2000])
         with open(out) as f:
@@ -196,7 +203,7 @@ def by_amd(job):
         out = os.path.join(folder, "program")
         code, said = run([clang, "-target", "amdgcn-amd-amdhsa", "-mcpu=" + chip, "-nogpulib", *CLANG,
                           "-Xclang", "-mlink-builtin-bitcode", "-Xclang", library,
-                          *program.options, "-o", out, program.path])
+                          *without_dot(program.options), "-o", out, program.path])
         if code and re.search(r"undefined hidden symbol: convert_\w+\(half", said):
             return Verdict()  # libclc has no conversions of float16; AMD's own library has
         if code:
@@ -241,7 +248,7 @@ def by_intel(job):
     program, ocloc, chip = job
     with tempfile.TemporaryDirectory() as folder:
         code, said = run([ocloc, "compile", "-file", program.path, "-device", chip, "-out_dir", folder,
-                          "-output", "program", "-options", " ".join(program.options)])
+                          "-output", "program", "-options", " ".join(without_dot(program.options))])
         binary = glob.glob(os.path.join(folder, "*.bin"))
         if code or not binary:
             return Verdict(said[:2000])
