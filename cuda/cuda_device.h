@@ -18,10 +18,10 @@
 typedef struct fv_cuda_limits {
     uint64_t memory;
     uint32_t local;        /* bytes of local memory that a work-group may declare */
-    uint32_t units, group;  /* work-items of a work-group */
-    uint32_t arch;          /* 87: sm_87 */
-    bool integrated;        /* its memory is the host's */
-    bool watched;           /* kernels that take seconds are ended, a screen waits for them */
+    uint32_t units, group; /* work-items of a work-group */
+    uint32_t arch;         /* 87: sm_87 */
+    bool integrated;       /* its memory is the host's */
+    bool watched;          /* kernels that take seconds are ended, a screen waits for them */
 } fv_cuda_limits;
 
 struct fv_device {

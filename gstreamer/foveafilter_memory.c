@@ -36,7 +36,7 @@ static const char *name_of(const char *drm)
     return NULL;
 }
 
-gboolean foveafilter_memory_video(GstVideoInfo *out, gboolean *surfaces, const GstCaps *caps)
+gboolean foveafilter_memory_video(GstVideoInfo *out, gboolean *surfaces, GstCaps *caps)
 {
     const char *drm = gst_structure_get_string(gst_caps_get_structure(caps, 0), "drm-format");
     GstCaps *plain = gst_caps_copy(caps);

@@ -9,7 +9,7 @@
 
 /* What caps say of frames. FALSE: they are none of the element's. *surfaces: buffers hold NVIDIA's
  * surfaces (memory:NVMM). */
-gboolean foveafilter_memory_video(GstVideoInfo *out, gboolean *surfaces, const GstCaps *caps);
+gboolean foveafilter_memory_video(GstVideoInfo *out, gboolean *surfaces, GstCaps *caps);
 
 /* Frames of one plan. */
 typedef struct Memory {

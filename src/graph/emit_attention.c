@@ -231,8 +231,8 @@ fv_view fv_emit_pool(fv_builder *b, const char *label, const char *merge, const 
     return out;
 }
 
-fv_view fv_emit_gates(fv_builder *b, const char *label, fv_view logits, float total,
-                      uint32_t heads, uint32_t rows)
+fv_view fv_emit_gates(fv_builder *b, const char *label, fv_view logits, float total, uint32_t heads,
+                      uint32_t rows)
 {
     fv_view out = fv_emit_rows(b, rows, heads);
     fv_emit_row_step(b, FV_OP_GATES, label, logits, FV_KIND_ROW, out, rows, heads)->f[0] = total;

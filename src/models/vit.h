@@ -50,7 +50,7 @@ typedef struct fv_vit {
     fv_weight bias;
     uint32_t bias_width, bias_height; /* grid that they were trained for */
     enum fv_pos_rule bias_rule;
-    uint32_t epi;  /* FV_EPI_* activation of the MLP, or FV_EPI_SWIGLU */
+    uint32_t epi;   /* FV_EPI_* activation of the MLP, or FV_EPI_SWIGLU */
     bool sla_of_x;  /* SLA's logits are made of the block's input, not of q and k */
     bool sla_share; /* a token's gates add up to 1, as SLA writes them, not to the heads */
     float eps;

@@ -66,8 +66,8 @@ typedef const char *hostile_failed_fn(void);
 /* Objects that were created and not released: of one kind ("context", "queue", "buffer",
  * "program", "kernel", "event", "recording", and beside "queue" and "context": "timed queue",
  * "recordable queue", "hinted context"; CUDA: "context", "memory", "pinned", "registered",
- * "external", "resource", "surface", "module", "stream", "event", "graph", "exec", "program"), or of
- * all with NULL. */
+ * "external", "resource", "surface", "module", "stream", "event", "graph", "exec", "program"), or
+ * of all with NULL. */
 typedef long hostile_live_fn(const char *kind);
 /* Releases of what is not alive, waits without bound for what does not end, memory that was written
  * behind its end. */
