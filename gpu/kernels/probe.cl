@@ -99,13 +99,23 @@ kernel void probe(global float *x, const float add)
 }
 #endif
 
+#if FV_PROBE == FV_PROBE_RATES || FV_PROBE == FV_PROBE_HALF_RATE
 #if FV_PROBE == FV_PROBE_RATES
+typedef float4 numbers;
+#define NUMBER(x) ((float)(x))
+#define FIRST NUMBER(get_global_id(0))
+#else
+#pragma OPENCL EXTENSION cl_khr_fp16 : enable
+typedef half4 numbers;
+#define NUMBER(x) ((half)(x))
+#define FIRST NUMBER(get_local_id(0)) /* float16 has no numbers for all items */
+#endif
 /* 64 multiply-adds of 4 numbers per turn and work-item. */
 kernel void compute(global float *out, const uint turns)
 {
-    float4 a = (float4)((float)get_global_id(0)) + 1.0f;
-    float4 b = a * 0.5f, c = a * 0.25f, d = a * 0.125f;
-    const float4 factor = (float4)(0.999f), term = (float4)(0.001f);
+    numbers a = (numbers)(FIRST) + NUMBER(1.0f);
+    numbers b = a * NUMBER(0.5f), c = a * NUMBER(0.25f), d = a * NUMBER(0.125f);
+    const numbers factor = (numbers)(NUMBER(0.999f)), term = (numbers)(NUMBER(0.001f));
     for (uint t = 0; t < turns; t++)
         for (uint k = 0; k < 16; k++) {
             a = a * factor + term;
@@ -114,34 +124,16 @@ kernel void compute(global float *out, const uint turns)
             d = d * factor + term;
         }
     a += b + c + d;
-    out[get_global_id(0)] = a.x + a.y + a.z + a.w;
+    out[get_global_id(0)] = (float)(a.x + a.y + a.z + a.w);
 }
+#endif
 
+#if FV_PROBE == FV_PROBE_RATES
 /* Moves 16 bytes, twice. */
 kernel void move(global const float4 *in, global float4 *out, const uint n)
 {
     for (uint i = get_global_id(0); i < n; i += get_global_size(0))
         out[i] = in[i] * 2.0f;
-}
-#endif
-
-#if FV_PROBE == FV_PROBE_HALF_RATE
-#pragma OPENCL EXTENSION cl_khr_fp16 : enable
-/* The same in float16. */
-kernel void compute(global float *out, const uint turns)
-{
-    half4 a = (half4)((half)get_local_id(0)) + (half)1.0f;
-    half4 b = a * (half)0.5f, c = a * (half)0.25f, d = a * (half)0.125f;
-    const half4 factor = (half4)((half)0.999f), term = (half4)((half)0.001f);
-    for (uint t = 0; t < turns; t++)
-        for (uint k = 0; k < 16; k++) {
-            a = a * factor + term;
-            b = b * factor + term;
-            c = c * factor + term;
-            d = d * factor + term;
-        }
-    a += b + c + d;
-    out[get_global_id(0)] = convert_float(a.x + a.y + a.z + a.w);
 }
 #endif
 

@@ -10,7 +10,7 @@
 #include <time.h>
 
 #include "tests/devices/gpu_frames.h"
-#include "tests/devices/pictures.h"
+#include "tests/devices/shared_pixels.h"
 
 #ifdef FV_HAVE_CL
 #include "cl/cl_loader.h"

@@ -1,7 +1,7 @@
 /* test_imports.c: pictures that are imported, on the CPU and on every other device that this
  * machine has: they give what the same pixels in memory of the host's give, bit for bit.
  */
-#include "tests/devices/pictures.h"
+#include "tests/devices/shared_pixels.h"
 
 #include <errno.h>
 #include <sys/ioctl.h>

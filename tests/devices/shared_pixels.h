@@ -1,8 +1,8 @@
-/* pictures.h: frames of every format in shared memory, for tests of pictures that are imported:
- * with a begin, rows and planes that are not packed. For programs of cmocka.
+/* shared_pixels.h: frames of every format in shared memory, for tests of pictures that are
+ * imported: with a begin, rows and planes that are not packed. For programs of cmocka.
  */
-#ifndef FOVEA_TESTS_PICTURES_H
-#define FOVEA_TESTS_PICTURES_H
+#ifndef FOVEA_TESTS_SHARED_PIXELS_H
+#define FOVEA_TESTS_SHARED_PIXELS_H
 
 #include <fcntl.h>
 #include <setjmp.h>
