@@ -1,6 +1,9 @@
 /* cuda_fallback.c: the PTX of programs that were compiled when the library was built, unpacked: raw
- * deflate (RFC 1951), as embed_ptx.py has written it. The data is our own, but a read past its end
- * or a write past the text's is an error all the same. */
+ * deflate (RFC 1951) of a text whose registers are named by what they differ by, as embed_ptx.py
+ * has written it. The data is our own, but a read past its end or a write past the text's is an
+ * error all the same. */
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -172,26 +175,97 @@ static void plain(stream *s)
         put_byte(s, (uint8_t)bits(s, 8));
 }
 
+static bool inflate(stream *s)
+{
+    for (bool last = false; !last && !s->bad;) {
+        last = bits(s, 1);
+        const uint32_t kind = bits(s, 2);
+        if (kind == 0)
+            plain(s);
+        else if (kind == 3)
+            s->bad = true;
+        else
+            block(s, kind);
+    }
+    return !s->bad && s->at == s->size;
+}
+
+/* ---- registers ---- */
+
+/* The last register of each class that was named as the first, second, ... of a line. */
+enum { CLASSES = 16, LETTERS = 8, PLACES = 8 };
+typedef struct registers {
+    char name[CLASSES][LETTERS];
+    uint32_t last[CLASSES][PLACES];
+} registers;
+
+/* Of the class whose name begins at `name`; NULL: there are too many, or it is too long. */
+static uint32_t *last_of(registers *r, const char *name, size_t letters, uint32_t place)
+{
+    int i = 0;
+    if (letters >= LETTERS)
+        return NULL;
+    while (i < CLASSES && r->name[i][0] &&
+           (strncmp(r->name[i], name, letters) != 0 || r->name[i][letters]))
+        i++;
+    if (i == CLASSES)
+        return NULL;
+    memcpy(r->name[i], name, letters);
+    return &r->last[i][place < PLACES ? place : PLACES - 1];
+}
+
+/* Writes the text with registers' own numbers, `size` bytes and a zero; whether it is as long. */
+static bool restore(char *out, size_t size, const char *in)
+{
+    registers r = {.name = {{0}}};
+    size_t at = 0;
+    for (uint32_t place = 0; *in; place = *in == '\n' ? 0 : place) {
+        if (at == size)
+            return false;
+        const bool named = *in == '%';
+        out[at++] = *in++;
+        const size_t letters = named ? strspn(in, "abcdefghijklmnopqrstuvwxyz") : 0;
+        if (!letters || !strchr("-0123456789", in[letters]) || !in[letters])
+            continue;
+        uint32_t *last = last_of(&r, in, letters, place++);
+        if (!last)
+            return false;
+        char *end;
+        *last += (uint32_t)strtol(in + letters, &end, 10);
+        const int n = snprintf(out + at, size - at + 1, "%.*s%u", (int)letters, in, *last);
+        if (n < 0 || (size_t)n > size - at)
+            return false;
+        at += (size_t)n;
+        in = end;
+    }
+    return at == size;
+}
+
+static uint32_t adler32(const char *text)
+{
+    uint32_t a = 1, b = 0;
+    for (; *text; text++) {
+        a = (a + (uint8_t)*text) % 65521;
+        b = (b + a) % 65521;
+    }
+    return b << 16 | a;
+}
+
 fovea_status fv_cuda_ptx_text(char **out, const fv_cuda_ptx *e)
 {
-    stream s = {.in = e->packed, .left = e->packed_size, .size = e->size};
-    FV_TRY(fv_mem_alloc(&s.out, e->size + 1, FV_MEM_DEVICE, "a program's PTX"));
-    for (bool last = false; !last && !s.bad;) {
-        last = bits(&s, 1);
-        const uint32_t kind = bits(&s, 2);
-        if (kind == 0)
-            plain(&s);
-        else if (kind == 3)
-            s.bad = true;
-        else
-            block(&s, kind);
+    stream s = {.in = e->packed, .left = e->packed_size, .size = e->near_size};
+    FV_TRY(fv_mem_alloc(&s.out, e->near_size + (size_t)1, FV_MEM_DEVICE, "a program's PTX"));
+    fovea_status status = fv_mem_alloc(out, e->size + (size_t)1, FV_MEM_DEVICE, "a program's PTX");
+    if (status == FOVEA_OK) {
+        s.out[s.size] = (*out)[e->size] = 0;
+        if (!inflate(&s) || !restore(*out, e->size, (const char *)s.out) ||
+            adler32(*out) != e->sum) {
+            fv_mem_free(*out);
+            *out = NULL;
+            status = fv_fail(FOVEA_EFORMAT, "the library's PTX of %s is damaged; build it again",
+                             e->program);
+        }
     }
-    if (s.bad || s.at != s.size) {
-        fv_mem_free(s.out);
-        return fv_fail(FOVEA_EFORMAT, "the library's PTX of %s is damaged; build it again",
-                       e->program);
-    }
-    s.out[s.size] = 0;
-    *out = (char *)s.out;
-    return FOVEA_OK;
+    fv_mem_free(s.out);
+    return status;
 }

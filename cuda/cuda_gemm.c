@@ -1,5 +1,6 @@
 /* cuda_gemm.c: launch code of gemm.cu, for GEMM and CONV: the packed weight, the tiles, and the
  * cost. */
+#include <math.h>
 #include <string.h>
 
 #include "base/half.h"
@@ -97,37 +98,72 @@ static uint32_t parts_of_a(const fv_problem *p, enum fv_type a)
 
 /* ---- tiles ---- */
 
-enum { KNOB_ROWS, KNOB_COLS }; /* of a work-group; 0: as the problem's size has it */
+enum { KNOB_ROWS, KNOB_COLS }; /* of a work-group; 0: as the problem and the device have it */
 
 struct tile {
     uint32_t rows, cols;
 };
 
-/* The largest tiles that leave enough work-groups to keep a device busy. */
-static struct tile tile_by_size(const fv_problem *p)
-{
-    static const struct tile tiles[] = {{128, 128}, {128, 64}, {64, 64}, {32, 64}};
-    enum { LAST = sizeof tiles / sizeof *tiles - 1, ENOUGH = 128 };
-    int i = 0;
-    while (i < LAST && fv_gpu_groups(p->dim[FV_DIM_ROWS], tiles[i].rows) *
-                               fv_gpu_groups(p->dim[FV_GEMM_N] * sides(p), tiles[i].cols) <
-                           ENOUGH)
-        i++;
-    return tiles[i];
-}
+/* The last two for those alone who ask for their columns. */
+static const struct tile sizes[] = {{128, 128}, {128, 64}, {64, 64},
+                                    {32, 64},   {64, 128}, {32, 128}};
+enum { SIZES = sizeof sizes / sizeof *sizes, USUAL = 4 };
 
 /* Tiles of floats are wide enough with 64 columns. */
+static uint32_t widest(const fv_launch *l)
+{
+    const enum fv_type a = l->operand[FV_GEMM_A].type, w = l->operand[FV_GEMM_W].type;
+    return fv_cuda_math_of(a, w) == FV_CUDA_TF32 ? 64 : 128;
+}
+
+static bool may_have(const fv_launch *l, const struct tile *t)
+{
+    const uint32_t *knob = l->args.knobs.v, most = widest(l);
+    const uint32_t cols = fv_min_u32(knob[KNOB_COLS], most);
+    return t->cols <= most && (!knob[KNOB_ROWS] || t->rows == knob[KNOB_ROWS]) &&
+           (cols ? t->cols == cols : t < sizes + USUAL);
+}
+
+/* Time of the product, in products of one multiprocessor. All of them wait for the one that has
+ * most tiles, and one of few is not kept busy. At each step of k a tile fetches rows and columns of
+ * numbers, each of which takes as long as FETCH products: an estimate, from the bytes that warps
+ * read of shared memory. */
+static double time_of(const fv_problem *p, const struct tile *t, uint32_t units)
+{
+    enum { FETCH = 16, BUSY = 2 };
+    const uint64_t columns = (uint64_t)p->dim[FV_GEMM_N] * sides(p);
+    const uint64_t all =
+        fv_gpu_groups(p->dim[FV_DIM_ROWS], t->rows) * (uint64_t)fv_gpu_groups(columns, t->cols);
+    const uint64_t most = (all + units - 1) / units;
+    return (double)(most > BUSY ? most : BUSY) * (t->rows * t->cols + FETCH * (t->rows + t->cols));
+}
+
+/* The `choice`-th of the tiles, by their times; of equal ones the larger is first. */
+static bool gemm_settle(fv_launch *l, uint32_t units, uint32_t choice)
+{
+    enum { USUAL_UNITS = 64 };
+    double time[SIZES];
+    for (int i = 0; i < SIZES; i++)
+        time[i] = may_have(l, &sizes[i])
+                      ? time_of(&l->args.prob, &sizes[i], units ? units : USUAL_UNITS)
+                      : INFINITY;
+    int best;
+    do {
+        best = 0;
+        for (int i = 1; i < SIZES; i++)
+            best = time[i] < time[best] ? i : best;
+        if (time[best] == INFINITY)
+            return false;
+        time[best] = INFINITY;
+    } while (choice--);
+    l->args.knobs.v[KNOB_ROWS] = sizes[best].rows;
+    l->args.knobs.v[KNOB_COLS] = sizes[best].cols;
+    return true;
+}
+
 static struct tile tile_of(const fv_launch *l)
 {
-    const uint32_t *knob = l->args.knobs.v;
-    struct tile t = tile_by_size(&l->args.prob);
-    if (knob[KNOB_ROWS])
-        t.rows = knob[KNOB_ROWS];
-    if (knob[KNOB_COLS])
-        t.cols = knob[KNOB_COLS];
-    if (fv_cuda_math_of(l->operand[FV_GEMM_A].type, l->operand[FV_GEMM_W].type) == FV_CUDA_TF32)
-        t.cols = fv_min_u32(t.cols, 64);
-    return t;
+    return (struct tile){.rows = l->args.knobs.v[KNOB_ROWS], .cols = l->args.knobs.v[KNOB_COLS]};
 }
 
 /* Blocks of k in shared memory: more than four are of no use. */
@@ -174,6 +210,7 @@ static void gemm_shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3
     const fv_gpu_code fv_cuda_##code = {.program = "gemm.cu",                                      \
                                         .entry = "product",                                        \
                                         .group = 128,                                              \
+                                        .settle = gemm_settle,                                     \
                                         .define = gemm_define,                                     \
                                         .shape = gemm_shape,                                       \
                                         .ahead = {__VA_ARGS__},                                    \

@@ -104,11 +104,21 @@ static const fv_cuda_ptx *embedded(const fv_device *d, const fv_gpu_program *p)
     const fv_cuda_ptx *best = NULL;
     const char *mechanism = p->mech ? fv_mech_table[p->mech]->name : "";
     for (const fv_cuda_ptx *e = fv_cuda_ptx_list; e->program; e++)
-        if (e->arch <= d->limits.arch && (!best || e->arch > best->arch) && !p->plain &&
+        if (e->arch <= d->limits.arch && (!best || e->arch > best->arch) &&
             strcmp(e->program, p->name) == 0 && strcmp(e->mechanism, mechanism) == 0 &&
             strcmp(e->options, p->options) == 0)
             best = e;
     return best;
+}
+
+bool fv_cuda_is_embedded(const fv_device *d, const fv_launch *l)
+{
+    const fv_gpu_code *code = l->kernel->code.gpu;
+    fv_gpu_text options = {.length = 0};
+    fv_gpu_specialise(&options, l, code->group);
+    const fv_gpu_program p = {
+        .name = code->program, .mech = l->kernel->mech, .options = options.text};
+    return embedded(d, &p) != NULL;
 }
 
 static fovea_status take_embedded(const fv_cuda_ptx *e, fv_device *d, const fv_gpu_program *p,

@@ -31,15 +31,28 @@ static uint32_t widest(const fv_launch *l)
     return d > dv ? d : dv;
 }
 
-/* Of a work-group: where registers have room and there are many, each key is read for twice as many
- * of them. */
+/* Of a work-group. */
 static uint32_t queries_of(const fv_launch *l)
 {
-    const uint32_t knob = l->args.knobs.v[KNOB_QUERIES], *dim = l->args.prob.dim;
+    return is_foveated(l) ? 64 : l->args.knobs.v[KNOB_QUERIES];
+}
+
+/* Where registers have room and there are many, each key is read for twice as many of them. */
+static bool softmax_settle(fv_launch *l, uint32_t units, uint32_t choice)
+{
+    uint32_t *knob = l->args.knobs.v;
+    const uint32_t *dim = l->args.prob.dim;
     const uint32_t together = fv_gpu_is_window(l) ? dim[FV_ATTN_KEYS] : dim[FV_DIM_ROWS];
-    if (math(l) == FV_CUDA_TF32 || widest(l) > 64 || is_foveated(l))
-        return 64;
-    return knob ? knob : together < 256 ? 64 : 128;
+    const bool room = math(l) != FV_CUDA_TF32 && widest(l) <= 64;
+    const uint32_t best = !room                ? 64
+                          : knob[KNOB_QUERIES] ? knob[KNOB_QUERIES]
+                          : together < 256     ? 64
+                                               : 128;
+    (void)units;
+    if (choice > (room && !knob[KNOB_QUERIES]))
+        return false;
+    knob[KNOB_QUERIES] = choice ? 64 + 128 - best : best;
+    return true;
 }
 
 /* Keys at a time: as many as registers and two stages of shared memory have room for. */
@@ -118,12 +131,14 @@ static void foveated_shape(const fv_launch *l, const fv_gpu_piece *p, size_t cou
 const fv_gpu_code fv_cuda_softmax = {.program = "softmax.cu",
                                      .entry = "softmax",
                                      .group = 128,
+                                     .settle = softmax_settle,
                                      .define = softmax_define,
                                      .shape = softmax_shape,
                                      .align = 128};
 const fv_gpu_code fv_cuda_wsoftmax = {.program = "softmax.cu",
                                       .entry = "wsoftmax",
                                       .group = 128,
+                                      .settle = softmax_settle,
                                       .define = softmax_define,
                                       .shape = softmax_shape,
                                       .table = fv_gpu_regions,

@@ -21,7 +21,8 @@ typedef struct fv_cuda_ptx {
     const char *program, *mechanism; /* "" where it has none */
     const char *options;             /* " -DFV_GROUP=64 ...", as fv_gpu_specialise makes them */
     uint32_t arch;                   /* of which it is: 80; runs there and on all later ones */
-    uint32_t size, packed_size;      /* of the text, and as it lies here */
+    uint32_t size, near_size, packed_size; /* of the text, with near registers, as it lies here */
+    uint32_t sum;                          /* Adler-32 of the text */
     const uint8_t *packed;
 } fv_cuda_ptx;
 extern const fv_cuda_ptx fv_cuda_ptx_list[]; /* NULL program at the end */

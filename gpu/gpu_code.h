@@ -63,6 +63,10 @@ typedef struct fv_gpu_code {
      * (" -DFV_STAGE=1"), and those that depend on the step; NULL: none. */
     const char *macros;
     void (*define)(const fv_launch *l, uint32_t group, fv_gpu_text *out);
+    /* CUDA's: for knobs that are left to the problem's size (0). Sets them to the choice number
+     * `choice`, the best is 0, for a device of so many compute units (0: unknown); false: there are
+     * not so many. NULL: no such knobs. `define` and `shape` see settled ones alone. */
+    bool (*settle)(fv_launch *l, uint32_t units, uint32_t choice);
     /* Work-groups in three dimensions. Tokens are counted in the first one: NVIDIA's devices take
      * 65535 of the others. */
     void (*shape)(const fv_launch *l, const fv_gpu_piece *p, size_t count[3]);
@@ -87,6 +91,9 @@ typedef struct fv_gpu_code {
     /* Where in the scratch, in floats, `before` leaves its results: `entry` finds it in ring.s0. */
     size_t (*left)(const fv_launch *l);
 } fv_gpu_code;
+
+/* fv_gpu_code.settle of a launch; without one there is a single choice, which sets nothing. */
+bool fv_gpu_settle(fv_launch *l, uint32_t units, uint32_t choice);
 
 /* Work-groups for one work-item each for `n` items. */
 static inline size_t fv_gpu_groups(uint64_t n, uint32_t group)

@@ -61,6 +61,12 @@ void fv_gpu_specialise(fv_gpu_text *t, const fv_launch *l, uint32_t group)
         code->define(l, group, t);
 }
 
+bool fv_gpu_settle(fv_launch *l, uint32_t units, uint32_t choice)
+{
+    const fv_gpu_code *code = l->kernel->code.gpu;
+    return code->settle ? code->settle(l, units, choice) : choice == 0;
+}
+
 /* ---- shapes ---- */
 
 void fv_gpu_shape_columns(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])

@@ -1,8 +1,11 @@
-/* cuda_plans.c: the CUDA programs that plans of the ViT family ask for, against those that are
- * compiled when the library is built (cuda/fallback.txt).
+/* cuda_plans.c: the CUDA programs that plans ask for (every_plan.h), and whether this build has
+ * them for machines without NVRTC (cuda/fallback.txt).
  *
- *   cuda_plans DEVICE           whether each is among them; without DEVICE's driver: skipped
- *   cuda_plans DEVICE --list    the lines of fallback.txt that it takes
+ *   cuda_plans DEVICE           whether of each step's choices one is embedded; without DEVICE's
+ *                               driver, or in a library without embedded programs: skipped
+ *   cuda_plans DEVICE --list    a line for each step, its choices with tabs between them, the best
+ *                               one first: file, mechanism or -, the architecture that it is from
+ *                               on, options. For cuda/embed_ptx.py --fold, and test_cuda_plans.py
  *
  * Plans are dry: nothing is compiled or run.
  */
@@ -10,129 +13,82 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cuda/cuda_device.h"
 #include "cuda/cuda_sources.h"
-#include "gpu/gpu_host.h"
 #include "tests/devices/dry_launch.h"
+#include "tests/devices/every_plan.h"
 
-/* Blocks of each width of a head, and whole models for what is before and behind them. */
-static const char *const blocks[] = {"synthetic:block-768x24x4", "synthetic:block-768x12x4",
-                                     "synthetic:block-768x8x4", "synthetic:block-768x6x4"};
-static const char *const models[] = {"synthetic:vit-b16", "synthetic:dinov2-s",
-                                     "synthetic:dinov2-g", "synthetic:clip-b16",
-                                     "synthetic:siglip-b16"};
-/* Devices without tensor cores have the first two. */
-static const char *const attentions[] = {"softmax", "linear:elu1", "mala"};
-static const uint32_t sizes[] = {518, 1036};
-
-enum { MOST = 4096 };
-static char *lines[MOST];
-static int count, passed, failed;
+enum { MOST = 1 << 16 };
+static char *seen[MOST]; /* NULL: a free place */
+static int passed, failed;
 static bool listing;
 
-static const char *type_of(const fv_operand *o)
+static bool is_new(const char *line)
 {
-    static const char *const types[] = {
-        [FV_F32] = "f32", [FV_F16] = "f16", [FV_BF16] = "bf16", [FV_U8] = "u8"};
-    return o->ref.space == FV_SPACE_NONE ? "-" : types[o->type];
+    uint64_t h = 14695981039346656037u;
+    for (const char *at = line; *at; at++)
+        h = (h ^ (unsigned char)*at) * 0x100000001b3u;
+    uint32_t i = (uint32_t)(h >> 32) % MOST;
+    for (; seen[i]; i = (i + 1) % MOST)
+        if (strcmp(seen[i], line) == 0)
+            return false;
+    seen[i] = strdup(line);
+    return true;
 }
 
-/* " -DFV_GROUP=..." up to the kernel's own macros, which are what follows the last operand's. */
-static void print_line(const fv_launch *l, const char *options)
+/* Adds choice number `choice`; false: there are not so many. */
+static bool add_choice(char *line, size_t size, const fv_launch *step, uint32_t units,
+                       uint32_t choice)
 {
-    const fv_gpu_code *code = l->kernel->code.gpu;
-    const char *own = strstr(options, " -DFV_HAS8=") + strlen(" -DFV_HAS8=0");
-    printf("%s %s %d %u %u %u ", code->program, dry_mechanism(l->kernel->mech),
-           l->kernel->needs & FV_NEED_CUDA_MMA ? 80 : 75, code->group, l->args.prob.flags,
-           l->args.prob.epi);
-    for (int o = 0; o < FV_OPERANDS; o++)
-        printf("%s%s", o ? "," : "", type_of(&l->operand[o]));
-    for (const char *at = own; (at = strstr(at, " -D")); at += 3)
-        printf(" %.*s", (int)strcspn(at + 3, " "), at + 3);
-    printf("\n");
-}
-
-static bool is_embedded(const fv_launch *l, const char *options)
-{
-    const fv_gpu_code *code = l->kernel->code.gpu;
-    const fv_cuda_ptx *e = fv_cuda_ptx_list;
-    while (e->program &&
-           (strcmp(e->program, code->program) != 0 ||
-            strcmp(e->mechanism, l->kernel->mech ? dry_mechanism(l->kernel->mech) : "") != 0 ||
-            strcmp(e->options, options) != 0))
-        e++;
-    return e->program != NULL;
-}
-
-static void judge(const fv_launch *l)
-{
-    const fv_gpu_code *code = l->kernel->code.gpu;
+    const size_t used = strlen(line);
+    fv_launch l = *step;
     fv_gpu_text options = {.length = 0};
-    char line[2048];
-    fv_gpu_specialise(&options, l, code->group);
-    snprintf(line, sizeof line, "%s %s%s", code->program, dry_mechanism(l->kernel->mech),
-             options.text);
-    for (int i = 0; i < count; i++)
-        if (strcmp(lines[i], line) == 0)
-            return;
-    if (count == MOST)
-        abort();
-    lines[count++] = strdup(line);
-    if (listing) {
-        print_line(l, options.text);
+    if (!fv_gpu_settle(&l, units, choice))
+        return false;
+    fv_gpu_specialise(&options, &l, l.kernel->code.gpu->group);
+    snprintf(line + used, size - used, "%s%s %s %d%s", choice ? "\t" : "",
+             l.kernel->code.gpu->program, dry_mechanism(l.kernel->mech),
+             l.kernel->needs & FV_NEED_CUDA_MMA ? 80 : 75, options.text);
+    return true;
+}
+
+static bool is_embedded(const fv_device *d, const fv_launch *step)
+{
+    fv_launch l = *step;
+    for (uint32_t i = 0; fv_gpu_settle(&l, d->limits.units, i); l = *step, i++)
+        if (fv_cuda_is_embedded(d, &l))
+            return true;
+    return false;
+}
+
+static void look_at(const fovea_plan *p, const fv_step *step)
+{
+    const fv_device *d = p->device->device;
+    char line[8192] = "";
+    fv_launch l;
+    dry_launch(p, step, &l);
+    for (uint32_t i = 0; add_choice(line, sizeof line, &l, d->limits.units, i); i++)
+        ;
+    if (!is_new(line))
         return;
-    }
-    const bool good = is_embedded(l, options.text);
+    const bool good = listing || is_embedded(d, &l);
     passed += good;
     failed += !good;
-    if (!good)
-        printf("FAIL %s: not in fallback.txt: %s\n", l->kernel->name, line);
+    if (listing)
+        printf("%s\n", line);
+    else if (!good)
+        printf("FAIL %s: not in fallback.txt: %s\n", l.kernel->name, line);
 }
 
-static void walk(fovea_device *device, fovea_model *model, const char *attention, uint32_t size,
-                 fovea_dtype type, const fovea_preprocess *preprocess)
+/* What measures rates: roughly, to cut calls by, and the best ones. */
+static void list_probes(void)
 {
-    fovea_plan_options options = FOVEA_PLAN_OPTIONS_INIT;
-    fovea_plan *plan;
-    options.frame.width = options.frame.height = size;
-    options.preprocess = preprocess;
-    options.attention = attention;
-    options.dry = 1;
-    options.weights = options.activations = type;
-    if (fovea_plan_create(&plan, model, device, &options) != FOVEA_OK) {
-        printf("FAIL a plan: %s\n", fovea_error());
-        failed++;
-        return;
+    static const int which[] = {5, 7}; /* FV_PROBE_RATES and FV_PROBE_BEST of probe.cl */
+    for (size_t i = 0; i < sizeof which / sizeof *which; i++) {
+        char options[FV_CUDA_PROBE];
+        fv_cuda_probe_options(options, which[i]);
+        printf("probe - 75%s\n", options);
     }
-    for (uint32_t i = 0; i < plan->b.steps; i++) {
-        fv_launch l;
-        if (plan->b.step[i].dead)
-            continue;
-        dry_launch(plan, &plan->b.step[i], &l);
-        judge(&l);
-    }
-    fovea_plan_free(plan);
-}
-
-static void walk_all(fovea_device *device, const char *name, const char *const *attention,
-                     size_t attention_count)
-{
-    fovea_model *model;
-    fovea_preprocess rule = FOVEA_PREPROCESS_INIT;
-    if (fovea_model_load(&model, name) != FOVEA_OK) {
-        printf("FAIL %s: %s\n", name, fovea_error());
-        failed++;
-        return;
-    }
-    for (size_t a = 0; a < attention_count; a++)
-        for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
-            walk(device, model, attention[a], sizes[s], FOVEA_DTYPE_F32, NULL);
-            walk(device, model, attention[a], sizes[s], FOVEA_DTYPE_F16, NULL);
-        }
-    /* A photograph, in the size that the model was trained with. */
-    fovea_model_preprocess(model, &rule);
-    walk(device, model, attention[0], 640, FOVEA_DTYPE_F32, &rule);
-    walk(device, model, attention[0], 640, FOVEA_DTYPE_F16, &rule);
-    fovea_model_free(model);
 }
 
 int main(int argc, char **argv)
@@ -146,19 +102,15 @@ int main(int argc, char **argv)
         return 77;
     }
     if (fovea_device_open(&device, argv[1], NULL) != FOVEA_OK) {
-        printf("skipped: %s\n0 passed, 0 failed, 1 skipped\n", fovea_error());
+        fprintf(stderr, "skipped: %s\n", fovea_error());
         return 77;
     }
-    int kernels;
-    uint32_t features;
-    device->backend->kernels(device->device, &kernels, &features);
-    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
-        walk_all(device, blocks[i], attentions, features & FV_NEED_CUDA_MMA ? 3 : 2);
-    for (size_t i = 0; i < sizeof models / sizeof *models; i++)
-        walk_all(device, models[i], attentions, 1);
+    if (listing)
+        list_probes();
+    failed += (int)every_plan(device, look_at);
     fovea_device_close(device);
-    for (int i = 0; i < count; i++)
-        free(lines[i]);
+    for (int i = 0; i < MOST; i++)
+        free(seen[i]);
     if (!listing)
         printf("%d passed, %d failed, 0 skipped\n", passed, failed);
     return failed != 0;
