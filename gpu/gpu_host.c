@@ -307,13 +307,6 @@ void fv_gpu_copy_rows(char *to, uint64_t to_stride, const char *from, uint64_t f
         memcpy(to + i * to_stride, from + i * from_stride, (size_t)row);
 }
 
-/* Sleeps this thread; nothing wakes it early. */
-static void sleep_for(double seconds)
-{
-    static _Atomic uint32_t never;
-    fv_machine_sleep(&never, 0, seconds);
-}
-
 /* Sleeps most of the expected time at once, then in short sleeps that grow with the time passed, so
  * that the delay stays a small share of the frame's time. */
 static double next_pause(double passed, double expect, double last)
@@ -327,7 +320,7 @@ static double next_pause(double passed, double expect, double last)
 void fv_gpu_nap(double passed, double expect, double timeout, double *pause)
 {
     *pause = next_pause(passed, expect, *pause);
-    sleep_for(timeout >= 0 && timeout - passed < *pause ? timeout - passed : *pause);
+    fv_machine_nap(timeout >= 0 && timeout - passed < *pause ? timeout - passed : *pause);
 }
 
 double fv_gpu_left(double deadline)

@@ -18,6 +18,7 @@
 
 #ifdef __linux__
 #include <linux/futex.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #endif
 #if defined(__x86_64__) || defined(__i386__)
@@ -87,16 +88,37 @@ uint64_t fv_machine_free(void)
     return fv_cgroup_free("");
 }
 
+static struct timespec timespec_of(double seconds)
+{
+    return (struct timespec){(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
+}
+
 void fv_machine_sleep(_Atomic uint32_t *word, uint32_t seen, double seconds)
 {
-    struct timespec t = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
+    const struct timespec t = timespec_of(seconds);
 #ifdef __linux__
     syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, seconds < 0 ? NULL : &t, NULL, 0);
 #else
     /* No futex: poll at a rate that costs nothing and delays a frame little. */
-    struct timespec tick = {0, 50000};
+    const struct timespec tick = {0, 50000};
     if (atomic_load(word) == seen)
         nanosleep(seconds >= 0 && seconds < 50e-6 ? &t : &tick, NULL);
+#endif
+}
+
+void fv_machine_nap(double seconds)
+{
+    const struct timespec t = timespec_of(seconds);
+#ifdef __linux__
+    /* Linux lets a sleep last 50 us longer, which is more than a nap. A thread whose slack is 0 has
+     * a real-time policy, and none. */
+    const int slack = prctl(PR_GET_TIMERSLACK, 0ul, 0ul, 0ul, 0ul);
+    const bool changed = slack > 1 && prctl(PR_SET_TIMERSLACK, 1ul, 0ul, 0ul, 0ul) == 0;
+#endif
+    nanosleep(&t, NULL);
+#ifdef __linux__
+    if (changed)
+        prctl(PR_SET_TIMERSLACK, (unsigned long)slack, 0ul, 0ul, 0ul);
 #endif
 }
 
