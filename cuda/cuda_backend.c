@@ -201,9 +201,10 @@ static const fv_kernel *kernels(fv_device *d, int *count, uint32_t *features)
 
 static const char *level(uint32_t needs)
 {
-    return needs & FV_NEED_CUDA_BLASLT ? "cublaslt"
-           : needs & FV_NEED_CUDA_MMA  ? "cuda mma"
-                                       : "cuda";
+    return needs & FV_NEED_CUDA_BLASLT    ? "cublaslt"
+           : needs & FV_NEED_CUDA_MMA     ? "cuda mma"
+           : needs & FV_NEED_CUDA_MMA_F16 ? "cuda mma f16"
+                                          : "cuda";
 }
 
 static fovea_status bind(fv_device *d, const fv_launch *l, fv_bound **out)

@@ -65,7 +65,7 @@ static fovea_status find_kernel(fv_cuda_bound *b, fv_device *d)
         FV_TRY(fv_cuda_step_kernel(&b->function, &limit, d, &s->base.l, s->code->entry, s->group));
         if (limit >= s->group || s->group == 1)
             return FOVEA_OK;
-        if (s->base.l.kernel->needs & FV_NEED_CUDA_MMA)
+        if (s->base.l.kernel->needs & (FV_NEED_CUDA_MMA | FV_NEED_CUDA_MMA_F16))
             break; /* its tiles are laid out for that many warps */
     }
     return fv_gpu_no_group(s);

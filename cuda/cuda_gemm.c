@@ -256,6 +256,19 @@ static double cost(const fv_problem *p, const fv_knobs *k)
 OF_TYPE(FV_F32, f32)
 OF_TYPE(FV_F16, f16)
 OF_TYPE(FV_BF16, bf16)
+
+/* Both of float16, for tensor cores that know nothing else. */
+static bool are_halves(const fv_problem *p)
+{
+    return p->in == FV_F16 && p->weight == FV_F16;
+}
+
+const fv_kernel_hooks fv_h_cuda_gemm_halves = {.applies = are_halves,
+                                               .cost = cost,
+                                               .packed = packed,
+                                               .pack = pack,
+                                               .format = "cuda_tiles_f16",
+                                               .knobs = knobs};
 const fv_kernel_hooks fv_h_cuda_gemm_i8 = {.applies = fv_gpu_is_quantised,
                                            .cost = cost,
                                            .scratch = fv_gpu_quantise_scratch,

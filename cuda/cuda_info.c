@@ -46,7 +46,10 @@ void fv_cuda_device_name(int index, char *out, size_t size)
 uint32_t fv_cuda_features(const fv_cuda_limits *l)
 {
     /* On a board cuBLASLt would take too much memory. */
-    return (l->arch >= 80 ? FV_NEED_CUDA_MMA : 0) | (l->units >= 64 ? FV_NEED_CUDA_LARGE : 0) |
+    return (l->arch >= 80   ? FV_NEED_CUDA_MMA
+            : l->arch >= 75 ? FV_NEED_CUDA_MMA_F16
+                            : 0) |
+           (l->units >= 64 ? FV_NEED_CUDA_LARGE : 0) |
            (!l->integrated && fv_cuda_cublaslt() ? FV_NEED_CUDA_BLASLT : 0);
 }
 
@@ -79,7 +82,9 @@ void fv_cuda_fill_info(fovea_device_info *out, int index, const fv_device *d)
     snprintf(out->id, sizeof out->id, "cuda:%d", index);
     fv_cuda_device_name(index, out->name, sizeof out->name);
     snprintf(out->features, sizeof out->features, "sm_%u%s%s", limits.arch,
-             limits.arch >= 80 ? ", tensor cores" : "",
+             limits.arch >= 80   ? ", tensor cores"
+             : limits.arch >= 75 ? ", tensor cores of float16"
+                                 : "",
              d && d->features & FV_NEED_CUDA_BLASLT ? ", cuBLASLt" : "");
     /* What compiles the kernels is as much a part of how they run as the driver. */
     const fv_nvrtc_api *nvrtc = fv_cuda_nvrtc();

@@ -148,3 +148,11 @@ static bool applies(const fv_problem *p)
 
 /* Far above the rate of the OpenCL kernels, so that these are preferred wherever they fit. */
 const fv_kernel_hooks fv_h_cuda_lattn = {.applies = applies, .rate = 2e12};
+
+/* Of values in float16, for tensor cores that know nothing else. */
+static bool applies_to_halves(const fv_problem *p)
+{
+    return p->in == FV_F16 && applies(p);
+}
+
+const fv_kernel_hooks fv_h_cuda_lattn_halves = {.applies = applies_to_halves, .rate = 2e12};

@@ -10,6 +10,8 @@
  *   A     16 x 16 of 16 bits     a[0] (g, 2t..2t+1)    a[1] (g+8, 2t..2t+1)
  *                                a[2] (g, 2t+8..2t+9)  a[3] (g+8, 2t+8..2t+9)
  *   B     16 x 8 of 16 bits      b[0] (2t..2t+1, g)    b[1] (2t+8..2t+9, g)     (row k, column n)
+ *   A     16 x 8 of 16 bits      a[0] (g, 2t..2t+1)    a[1] (g+8, 2t..2t+1)
+ *   B     8 x 8 of 16 bits       b[0] (2t..2t+1, g)                             (row k, column n)
  *   A     16 x 32 of 8 bits      a[0] (g, 4t..4t+3)    a[1] (g+8, 4t..4t+3)
  *                                a[2] (g, 4t+16..)     a[3] (g+8, 4t+16..4t+19)
  *   B     32 x 8 of 8 bits       b[0] (4t..4t+3, g)    b[1] (4t+16..4t+19, g)   (row k, column n)
@@ -21,11 +23,18 @@
 
 #define FV_DEVICE __device__ __forceinline__
 
-/* 1 where the device has tensor cores for float16, bfloat16 and tf32, and asynchronous copies. */
+/* 1 where the device has tensor cores for float16, bfloat16, tf32 and int8, and asynchronous
+ * copies. */
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
 #define FV_HAVE_MMA 1
 #else
 #define FV_HAVE_MMA 0
+#endif
+/* 1 where it has those for float16 at least. */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 750
+#define FV_HAVE_MMA_F16 1
+#else
+#define FV_HAVE_MMA_F16 0
 #endif
 
 /* ---- numbers ---- */
@@ -176,9 +185,9 @@ FV_DEVICE unsigned fv_ballot(bool x)
     return __ballot_sync(0xffffffffu, x);
 }
 
-#if FV_HAVE_MMA
-
 /* ---- numbers of tensor cores ---- */
+
+#if FV_HAVE_MMA
 
 /* To the nearest bfloat16, ties to even: `low` in the lower 16 bits. NaN becomes 0x7fff. */
 FV_DEVICE unsigned fv_bf162_bits(float low, float high)
@@ -196,6 +205,74 @@ FV_DEVICE unsigned fv_tf32(float x)
     asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));
     return bits;
 }
+
+#elif FV_HAVE_MMA_F16
+
+FV_DEVICE unsigned fv_bf16_bits(float x)
+{
+    const unsigned bits = fv_bits_of(x);
+    return x != x ? 0x7fffu : (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
+}
+
+FV_DEVICE unsigned fv_bf162_bits(float low, float high)
+{
+    return fv_bf16_bits(low) | fv_bf16_bits(high) << 16;
+}
+
+FV_DEVICE unsigned fv_tf32(float x)
+{
+    return x != x ? 0x7fffe000u : (fv_bits_of(x) + 0x1000u) & 0xffffe000u;
+}
+
+#endif
+#if FV_HAVE_MMA_F16 && !FV_HAVE_MMA
+
+/* ---- the copies that follow below, at once ---- */
+
+template <int SIZE> struct alignas(SIZE) fv_copied {
+    unsigned w[SIZE / 4];
+};
+
+template <int SIZE> FV_DEVICE void fv_copy_part(void *shared, const void *from, unsigned bytes)
+{
+    if (bytes == SIZE) {
+        *(fv_copied<SIZE> *)shared = *(const fv_copied<SIZE> *)from;
+        return;
+    }
+    for (unsigned i = 0; i < SIZE; i++)
+        ((char *)shared)[i] = i < bytes ? ((const char *)from)[i] : (char)0;
+}
+
+FV_DEVICE void fv_cp_async16(void *shared, const void *from)
+{
+    fv_copy_part<16>(shared, from, 16);
+}
+
+FV_DEVICE void fv_cp_async4_part(void *shared, const void *from, unsigned bytes)
+{
+    fv_copy_part<4>(shared, from, bytes);
+}
+
+FV_DEVICE void fv_cp_async8_part(void *shared, const void *from, unsigned bytes)
+{
+    fv_copy_part<8>(shared, from, bytes);
+}
+
+FV_DEVICE void fv_cp_async16_part(void *shared, const void *from, unsigned bytes)
+{
+    fv_copy_part<16>(shared, from, bytes);
+}
+
+FV_DEVICE void fv_cp_commit()
+{
+}
+
+template <int LEFT> FV_DEVICE void fv_cp_wait()
+{
+}
+
+#endif
+#if FV_HAVE_MMA
 
 /* ---- asynchronous copies from global to shared memory ---- */
 
@@ -236,6 +313,9 @@ template <int LEFT> FV_DEVICE void fv_cp_wait()
     asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
 }
 
+#endif
+#if FV_HAVE_MMA_F16
+
 /* ---- matrices of 8 x 8 numbers of 16 bits, from shared memory: all 32 lanes call ---- */
 
 /* Lane 8 i + j passes the address, a multiple of 16, of row j (8 numbers) of matrix i. r[i] gets
@@ -249,6 +329,20 @@ FV_DEVICE void fv_ldmatrix_x4_trans(unsigned r[4], const void *row)
 }
 
 /* ---- d += a b on tensor cores: all 32 lanes call ---- */
+
+#if !FV_HAVE_MMA
+
+/* 16 x 8 += 16 x 16 times 16 x 8, of which such tensor cores do one half of k after the other. */
+FV_DEVICE void fv_mma_f16(float d[4], const unsigned a[4], const unsigned b[2])
+{
+    for (int i = 0; i < 2; i++)
+        asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 "
+                     "{%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+                     : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                     : "r"(a[2 * i]), "r"(a[2 * i + 1]), "r"(b[i]));
+}
+
+#else
 
 #define FV_MMA(name, shape, type)                                                                  \
     FV_DEVICE void name(float d[4], const unsigned a[4], const unsigned b[2])                      \
@@ -274,5 +368,6 @@ FV_DEVICE void fv_mma_s8(int d[4], const unsigned a[4], const unsigned b[2])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
+#endif
 #endif
 #endif

@@ -169,6 +169,14 @@ static const fv_knob own_knobs[] = {
     {"queries", {0, 64, 128}, 3}, {"keys", {0, 32, 16}, 3}, {NULL, {0}, 0}};
 static const fv_knob foveated_knobs[] = {{"keys", {0, 32, 16}, 3}, {NULL, {0}, 0}};
 
+/* All of float16, for tensor cores that know nothing else: a single key may be of another type. */
+static bool applies_to_halves(const fv_problem *p)
+{
+    return p->in == FV_F16 && p->dim[FV_ATTN_KEYS] > 1 && applies(p);
+}
+
+const fv_kernel_hooks fv_h_cuda_softmax_halves = {
+    .applies = applies_to_halves, .cost = cost, .knobs = own_knobs};
 const fv_kernel_hooks fv_h_cuda_softmax = {.applies = applies, .cost = cost, .knobs = own_knobs};
 const fv_kernel_hooks fv_h_cuda_foveated = {
     .applies = applies, .cost = cost, .knobs = foveated_knobs};

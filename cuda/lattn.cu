@@ -172,6 +172,7 @@ inline void multiply_halves(sums &acc, const features &f, const uchar *value_row
     }
 }
 
+#if FV_HAVE_MMA
 inline void multiply_floats(sums &acc, const features &f, const uchar *value_rows, uint g, uint t)
 {
     EACH(h, 2) {
@@ -198,6 +199,9 @@ inline void multiply_floats(sums &acc, const features &f, const uchar *value_row
         }
     }
 }
+#else
+static_assert(HALVES, "such tensor cores multiply float16 alone");
+#endif
 
 /* Scales features into the range of float16, so that the largest of a channel so far is near its
  * upper end; sums so far are rescaled when a scale changes. The error of a feature is below 2^-38
@@ -374,9 +378,11 @@ inline void add_step(OPERANDS, part_sums &s, features &y, const place &p, const 
     if (HALVES) {
         fit(y, s.scale, s.acc);
         multiply_halves(s.acc, y, value_rows, p.g, p.t);
-    } else {
-        multiply_floats(s.acc, y, value_rows, p.g, p.t);
     }
+#if FV_HAVE_MMA
+    if (!HALVES)
+        multiply_floats(s.acc, y, value_rows, p.g, p.t);
+#endif
 }
 
 /* Adds all rows of the part, tile by tile through `room`. */

@@ -89,10 +89,11 @@ typedef float fv_sums[4][4]; /* of a block of value channels */
 #if FV_MATH != MATH_TF32
 inline void fv_mma(float d[4], const uint a[4], const uint b[2])
 {
-    if (FV_MATH == MATH_F16)
-        fv_mma_f16(d, a, b);
-    else
-        fv_mma_bf16(d, a, b);
+#if FV_MATH == MATH_F16
+    fv_mma_f16(d, a, b);
+#else
+    fv_mma_bf16(d, a, b);
+#endif
 }
 
 inline void fv_score(fv_scores s[MS], const fv_queries q[MS], const fv_words *k, uint lane)

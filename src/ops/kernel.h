@@ -80,7 +80,8 @@ enum fv_need {
     FV_NEED_CUDA_LARGE =
         1u << 18,                 /* 64 multiprocessors or more: one work-group a head is too few */
     FV_NEED_NEON_SDOT = 1u << 19, /* int8 products, 4 steps of k at a time */
-    FV_NEED_NEON_I8MM = 1u << 20, /* int8 products of 2 x 2 rows, 8 steps of k at a time */
+    FV_NEED_CUDA_MMA_F16 = 1u << 21, /* tensor cores of sm_75, for float16 alone */
+    FV_NEED_NEON_I8MM = 1u << 20,    /* int8 products of 2 x 2 rows, 8 steps of k at a time */
 };
 
 /* What the planner asks a kernel before it is bound. Each member may be NULL or 0: the kernel

@@ -3,6 +3,7 @@
 
 #define FV_DEVICE inline
 #define FV_HAVE_MMA (__CUDA_ARCH__ >= 800)
+#define FV_HAVE_MMA_F16 (__CUDA_ARCH__ >= 750)
 
 /* ---- numbers ---- */
 
@@ -98,7 +99,7 @@ FV_DEVICE unsigned fv_ballot(bool x)
     return __ballot_sync(~0u, x);
 }
 
-#if FV_HAVE_MMA
+#if FV_HAVE_MMA_F16
 
 /* ---- numbers of tensor cores ---- */
 
@@ -119,6 +120,7 @@ FV_DEVICE unsigned fv_tf32(float x)
 
 /* ---- copies ---- */
 
+#if FV_HAVE_MMA
 FV_DEVICE void fv_cp_async16(void *shared, const void *from)
 {
     emulated.calls->copy(shared, from, 16, 16);
@@ -143,6 +145,36 @@ template <int LEFT> FV_DEVICE void fv_cp_wait()
 {
     emulated.calls->copy_wait(LEFT);
 }
+#else
+template <int SIZE> FV_DEVICE void emulated_copy_now(void *shared, const void *from, unsigned bytes)
+{
+    emulated.calls->copy(shared, from, SIZE, bytes);
+    emulated.calls->copy_commit();
+    emulated.calls->copy_wait(0);
+}
+FV_DEVICE void fv_cp_async16(void *shared, const void *from)
+{
+    emulated_copy_now<16>(shared, from, 16);
+}
+FV_DEVICE void fv_cp_async16_part(void *shared, const void *from, unsigned bytes)
+{
+    emulated_copy_now<16>(shared, from, bytes);
+}
+FV_DEVICE void fv_cp_async4_part(void *shared, const void *from, unsigned bytes)
+{
+    emulated_copy_now<4>(shared, from, bytes);
+}
+FV_DEVICE void fv_cp_async8_part(void *shared, const void *from, unsigned bytes)
+{
+    emulated_copy_now<8>(shared, from, bytes);
+}
+FV_DEVICE void fv_cp_commit()
+{
+}
+template <int LEFT> FV_DEVICE void fv_cp_wait()
+{
+}
+#endif
 
 /* ---- matrices ---- */
 
@@ -154,6 +186,7 @@ FV_DEVICE void fv_mma_f16(float d[4], const unsigned a[4], const unsigned b[2])
 {
     emulated.calls->multiply(EMULATED_F16, d, a, b);
 }
+#if FV_HAVE_MMA
 FV_DEVICE void fv_mma_bf16(float d[4], const unsigned a[4], const unsigned b[2])
 {
     emulated.calls->multiply(EMULATED_BF16, d, a, b);
@@ -166,5 +199,6 @@ FV_DEVICE void fv_mma_s8(int d[4], const unsigned a[4], const unsigned b[2])
 {
     emulated.calls->multiply(EMULATED_S8, d, a, b);
 }
+#endif
 
 #endif

@@ -474,14 +474,15 @@ static bool load_matrix(statement *s, const instruction *i)
 
 /* ---- products ---- */
 
-enum factor { F16, BF16, TF32, S8 };
+enum factor { F16, F16_SHORT, BF16, TF32, S8 };
 static const struct {
     const char *name;
-    int per_register, k; /* numbers of a register; length of the products */
-} factors[] = {[F16] = {"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", 2, 16},
-               [BF16] = {"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", 2, 16},
-               [TF32] = {"mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32", 1, 8},
-               [S8] = {"mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32", 4, 32}};
+    int per_register, k, registers; /* numbers of a register; length of the products; of B */
+} factors[] = {[F16] = {"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", 2, 16, 2},
+               [F16_SHORT] = {"mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32", 2, 8, 1},
+               [BF16] = {"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", 2, 16, 2},
+               [TF32] = {"mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32", 1, 8, 2},
+               [S8] = {"mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32", 4, 32, 2}};
 
 typedef struct product {
     enum factor type;
@@ -496,7 +497,7 @@ static double number_in(uint32_t bits, int i, enum factor type)
     if (type == TF32)
         return (double)float_of(bits & 0xffffe000u);
     const uint32_t half = bits >> 16 * i & 0xffff;
-    return (double)(type == F16 ? decode_f16(half) : float_of((uint64_t)half << 16));
+    return (double)(type == BF16 ? float_of((uint64_t)half << 16) : decode_f16(half));
 }
 
 /* "Matrix Fragments": of element i of a lane's A, B and C the row and the column. */
@@ -506,14 +507,15 @@ static void multiply(void *const brought[EMULATED_WARP], unsigned mask)
     static double a[16][32], b[32][8];
     const enum factor type = ((const product *)brought[0])->type;
     const int n = factors[type].per_register, k = factors[type].k;
+    const int registers = factors[type].registers;
     for (int lane = 0; lane < EMULATED_WARP; lane++) {
         const product *p = brought[lane];
         const int group = lane >> 2, thread = lane % 4;
-        for (int r = 0; r < 4; r++)
+        for (int r = 0; r < 2 * registers; r++)
             for (int i = 0; i < n; i++)
                 a[group + (r % 2 ? 8 : 0)][thread * n + i + (r < 2 ? 0 : k / 2)] =
                     number_in(p->a[r], i, type);
-        for (int r = 0; r < 2; r++)
+        for (int r = 0; r < registers; r++)
             for (int i = 0; i < n; i++)
                 b[thread * n + i + (r ? k / 2 : 0)][group] = number_in(p->b[r], i, type);
     }
@@ -536,14 +538,18 @@ static bool multiply_add(statement *s, const instruction *i)
     int type = 0;
     while (type < types && !is_called(i, factors[type].name))
         type++;
-    if (type == types || !has_arguments(i, "4424"))
+    if (type == types)
+        return false;
+    const int registers = factors[type].registers;
+    if (!has_arguments(i, registers == 2 ? "4424" : "4214"))
         return false;
     const char sums = type == S8 ? 'r' : 'f';
     mine.type = (enum factor)type;
     for (int k = 0; k < 4; k++) {
-        mine.a[k] = (uint32_t)get(s, i->argument[1].reg[k], 'r');
         mine.c[k] = (uint32_t)get(s, i->argument[3].reg[k], sums);
-        if (k < 2)
+        if (k < 2 * registers)
+            mine.a[k] = (uint32_t)get(s, i->argument[1].reg[k], 'r');
+        if (k < registers)
             mine.b[k] = (uint32_t)get(s, i->argument[2].reg[k], 'r');
     }
     emulated_meet(~0u, multiply, &mine);

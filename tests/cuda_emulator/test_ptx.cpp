@@ -237,6 +237,34 @@ template <class P> static void check_copies()
     }
 }
 
+/* Copies that are made at once. */
+template <class P> static void check_plain_copies()
+{
+    alignas(16) char want[16];
+    for (int n = 0; n < (full ? 2000 : 4); n++) {
+        char *to = ptx_shared + draw() % (PTX_BYTES / 16) * 16;
+        char *from = ptx_global + draw() % (PTX_BYTES / 16) * 16;
+        const unsigned size = 4u << n % 3, bytes = n % 2 ? draw() % (size + 1) : size;
+        for (int i = 0; i < 16; i++) {
+            from[i] = (char)draw();
+            want[i] = to[i] = (char)draw();
+        }
+        memset(want, 0, size);
+        memcpy(want, from, bytes);
+        if (size == 4)
+            P::fv_cp_async4_part(to, from, bytes);
+        else if (size == 8)
+            P::fv_cp_async8_part(to, from, bytes);
+        else
+            P::fv_cp_async16_part(to, from, bytes);
+        SAME("a copy", n, memcmp(to, want, sizeof want) == 0);
+        P::fv_cp_async16(to, from);
+        P::fv_cp_commit();
+        P::template fv_cp_wait<0>();
+        SAME("a whole copy", n, memcmp(to, from, 16) == 0);
+    }
+}
+
 /* ---- functions of a warp ---- */
 
 enum { F16, BF16, TF32, TYPES };
@@ -262,11 +290,17 @@ template <class P> static void shuffle_lane(int lane, void *data)
     l->ballot = P::fv_ballot(l->x & 1);
 }
 
-template <class P> static void multiply_lane(int lane, void *data)
+template <class P> static void multiply_halves_lane(int lane, void *data)
 {
     lane_data *l = &((warp_data *)data)->lane[lane];
     P::fv_ldmatrix_x4_trans(l->matrix, ptx_shared + 48 * (lane * 11 % 32));
     P::fv_mma_f16(l->sums[F16], l->a[F16], l->b[F16]);
+}
+
+template <class P> static void multiply_lane(int lane, void *data)
+{
+    lane_data *l = &((warp_data *)data)->lane[lane];
+    multiply_halves_lane<P>(lane, data);
     P::fv_mma_bf16(l->sums[BF16], l->a[BF16], l->b[BF16]);
     P::fv_mma_tf32(l->sums[TF32], l->a[TF32], l->b[TF32]);
     P::fv_mma_s8(l->whole, l->bytes_a, l->bytes_b);
@@ -395,6 +429,9 @@ template <class P> static void check_common()
 static void check_sm75()
 {
     check_common<ptx_sm75>();
+    check_types<ptx_sm75>();
+    check_plain_copies<ptx_sm75>();
+    check_warp(multiply_halves_lane<ptx_sm75>, multiply_halves_lane<emulator>);
 }
 
 static void check_sm80()

@@ -52,8 +52,11 @@ static void print(const fv_kernel *k, const check_case *c, const fv_knobs *knobs
     fv_gpu_settle(&l, 0, 0);
     fv_gpu_specialise(&options, &l, code->group);
     if (is_new(hash(options.text, hash(code->program, k->mech + 14695981039346656037u))))
-        printf("%u %s %s %s %s%s\n", k->needs & FV_NEED_CUDA_MMA ? 80 : 0, k->name, code->program,
-               dry_mechanism(k->mech), code->entry, options.text);
+        printf("%u %s %s %s %s%s\n",
+               k->needs & FV_NEED_CUDA_MMA       ? 80
+               : k->needs & FV_NEED_CUDA_MMA_F16 ? 75
+                                                 : 0,
+               k->name, code->program, dry_mechanism(k->mech), code->entry, options.text);
 }
 
 static void print_stored(const fv_kernel *k, check_case *c)

@@ -118,8 +118,10 @@ def jobs_for(programs, known, long):
         jobs = [(p, main) for p in programs] + [(p, a) for a in known if a != main for p in kernels]
     else:
         jobs = [(p, known[i % len(known)]) for i, p in enumerate(functions)]
-    # What an architecture is too old for is compiled for the next one.
-    return [(p, a if a >= p.since else min(k for k in known if k >= p.since)) for p, a in jobs]
+    # What an architecture is too old for is compiled for the next one. The tensor cores of sm_75 are
+    # its own.
+    next_one = lambda p: min(k for k in known if k >= p.since)
+    return [(p, next_one(p) if a < p.since or p.since == 75 else a) for p, a in jobs]
 
 
 def main():
@@ -156,7 +158,7 @@ def main():
             print(f"NVRTC: {len(jobs)} programs, for " + " ".join(f"sm_{a}" for a in known))
             if nvcc:
                 files = first_of_each(programs, lambda p: p.file if options.long else p.since)
-                verdicts(pool.imap(by_nvcc, [(p, max(p.since, 80), nvcc) for p in files]))
+                verdicts(pool.imap(by_nvcc, [(p, p.since or 80, nvcc) for p in files]))
                 print(f"nvcc: {len(files)} programs")
     else:
         print("skipped: no libnvrtc here; NVIDIA's CUDA toolkit has it")

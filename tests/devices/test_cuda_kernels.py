@@ -5,7 +5,7 @@
 
 Without a CUDA device the emulated one is taken: one case in 12 of every kernel, of those that there
 are for each mechanism only a few mechanisms, then the same with the threads of a block in the opposite
-order: a barrier that is missing shows in one of them. That it does is tried first, with kernels that
+order: a barrier that is missing shows in one of them. Then those that only a device of sm_75 has. That it does is tried first, with kernels that
 do not wait at any. With --long it takes one case in 4 of all, and some on a device of each
 architecture. A real device takes one case in 12 of the same kernels (most of the time goes by
 compiling them), and with --long all of all. Standard library only.
@@ -49,7 +49,10 @@ def emulated(check, long):
     for order in (0, 1):
         results += [run(check, "cuda:0", EVERY, ["--kernel", name], lies(order=order))
                     for name in names]
-    return results
+    halves = [name for name in some(kernels(check, "cuda:0", settings=lies(sm=75)))
+              if name.endswith("_mma_f16_cuda")]
+    return results + [run(check, "cuda:0", EVERY, ["--kernel", name], lies(sm=75))
+                      for name in halves]
 
 
 def main():

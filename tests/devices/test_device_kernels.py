@@ -56,16 +56,16 @@ def family(name):
     return next(f for f, begin in FAMILIES.items() if re.match(begin, name))
 
 
-def kernels(check, device, wanted=None):
+def kernels(check, device, wanted=None, settings=()):
     """Names of the kernels of a device, those of a family or all."""
     names = subprocess.run([check, "--device", device, "--list"], capture_output=True, text=True,
-                           check=True).stdout.split()
+                           check=True, env={**os.environ, **dict(settings)}).stdout.split()
     return [name for name in names if wanted in (None, family(name))]
 
 
 def some(names):
     """Fewer mechanisms."""
-    left_out = re.compile("_(%s)_((cpu|local|mma|segments)_)?(cl|cuda)$" % "|".join(LEFT_OUT))
+    left_out = re.compile("_(%s)_((cpu|local|mma|mma_f16|segments)_)?(cl|cuda)$" % "|".join(LEFT_OUT))
     return [name for name in names if not left_out.search(name)]
 
 
