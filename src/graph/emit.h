@@ -491,6 +491,20 @@ typedef struct fv_scan {
 } fv_scan;
 void fv_emit_scan(fv_builder *b, const char *label, const fv_scan *s, fv_view out);
 
+/* ---- sequences (emit_sequence.c) ---- */
+
+/* Each of `heads` groups of a row divided by its root mean square, times w, a factor for each
+ * channel of a group. Then times `gate`, as wide as the row, or its silu; then times `head_gate`, a
+ * number for each group. gate, head_gate: id FV_NO_VALUE for none; out may be in. */
+typedef struct fv_rmsnorm {
+    const fv_weight *w;
+    fv_view in, gate, head_gate, out;
+    uint32_t rows, heads;
+    bool silu;
+    float eps;
+} fv_rmsnorm;
+void fv_emit_rmsnorm(fv_builder *b, const char *label, const fv_rmsnorm *n);
+
 /* ---- decoders (emit_dense.c) ---- */
 
 /* An activation, FV_EPI_*, as a step of its own; out may be in. */

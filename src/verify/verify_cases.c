@@ -107,6 +107,30 @@ static void rows(fv_builder *b)
     fv_emit_mean(b, "mean", x, &prefixed, WIDTH, fv_emit_rows(b, 1, WIDTH));
 }
 
+/* Of a whole row, and of heads whose results are gated. */
+static void rms_norms(fv_builder *b)
+{
+    enum { HEADS = 3 };
+    static const struct {
+        bool gate, silu, head_gate;
+    } kinds[] = {{false, false, false}, {true, true, true}, {true, false, false}};
+    const fv_weight whole = weight(1, WIDTH), head = weight(1, WIDTH / HEADS);
+    for (int i = 0; i < 3; i++) {
+        const fv_view x = fv_emit_rows(b, TOKENS, WIDTH);
+        const fv_rmsnorm n = {.w = i ? &head : &whole,
+                              .in = x,
+                              .gate = kinds[i].gate ? fv_emit_rows(b, TOKENS, WIDTH) : FV_NO_VIEW,
+                              .head_gate =
+                                  kinds[i].head_gate ? fv_emit_rows(b, TOKENS, HEADS) : FV_NO_VIEW,
+                              .out = i == 2 ? x : fv_emit_rows(b, TOKENS, WIDTH),
+                              .rows = TOKENS,
+                              .heads = i ? HEADS : 1,
+                              .silu = kinds[i].silu,
+                              .eps = 1e-6f};
+        fv_emit_rmsnorm(b, "norm by the root mean square", &n);
+    }
+}
+
 /* Of groups of several channels, of one and of all. */
 static void group_norms(fv_builder *b)
 {
@@ -586,6 +610,7 @@ static fovea_status all(fv_cases *c, const fv_limits *limits)
     FV_TRY(fv_picture_plan(&c->picture, &exact, b->width, b->height));
     pixels(c);
     rows(b);
+    rms_norms(b);
     group_norms(b);
     detection(b);
     for (int type = FV_F32; type <= FV_BF16; type++) {
@@ -630,6 +655,7 @@ static void narrow(fv_builder *b)
     b->narrow_only = true;
     b->weight_type = FV_BF16;
     rows(b);
+    rms_norms(b);
     group_norms(b);
     products(b);
     convolutions(b);
