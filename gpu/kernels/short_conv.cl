@@ -14,8 +14,8 @@ FV_KERNEL void short_conv(FV_IN(0), FV_IN(1), FV_IN(2), FV_OUT(3), FV_OUT(4), FV
 {
     const uint channels = dim.s1, runs = (channels + 3) / 4;
     const uint2 me = fv_spread(runs);
-    const uint first = me.x * SEGMENT, end = min(first + SEGMENT, rows);
-    if (first >= rows || me.y >= runs)
+    const uint begin = me.x * SEGMENT, end = min(begin + SEGMENT, rows);
+    if (begin >= rows || me.y >= runs)
         return;
     const uint c = 4 * me.y, left = channels - c;
     const uint4 filter = min((uint4)(c, c + 1, c + 2, c + 3), (uint4)(channels - 1)) * SIZE;
@@ -26,13 +26,13 @@ FV_KERNEL void short_conv(FV_IN(0), FV_IN(1), FV_IN(2), FV_OUT(3), FV_OUT(4), FV
                         FV_GET(1, tap + filter.s2), FV_GET(1, tap + filter.s3));
     }
     for (uint j = 0; j < SIZE - 1; j++) {
-        const int r = (int)(first + j) - (SIZE - 1);
+        const int r = (int)(begin + j) - (SIZE - 1);
         x[j] = INPUT(r);
     }
     float4 bias = 0.f;
     if (FV_HAS2)
         bias = FV_GET_RUN(2, base2 + at2.x + c, left, 0.f);
-    for (uint r = first; r < end; r++) {
+    for (uint r = begin; r < end; r++) {
         x[SIZE - 1] = FV_GET_RUN(0, FV_AT(0, r) + c, left, 0.f);
         float4 y = bias;
         for (uint j = 0; j < SIZE; j++)
@@ -43,7 +43,7 @@ FV_KERNEL void short_conv(FV_IN(0), FV_IN(1), FV_IN(2), FV_OUT(3), FV_OUT(4), FV
         for (uint j = 0; j < SIZE - 1; j++)
             x[j] = x[j + 1];
     }
-    for (uint j = 0; first == 0 && j < SIZE - 1; j++) {
+    for (uint j = 0; begin == 0 && j < SIZE - 1; j++) {
         const int r = (int)(rows + j) - (SIZE - 1);
         const float4 kept = INPUT(r);
         FV_PUT_RUN(3, base3 + at3.x + (size_t)j * channels + c, kept, left);
