@@ -47,6 +47,8 @@ FV_ERF(float16)
 #define FV_ACT(w, x) fmax(x, 0.f)
 #elif FV_EPI & FV_EPI_SIGMOID
 #define FV_ACT(w, x) (1.f / (1.f + exp(-(x))))
+#elif FV_EPI & FV_EPI_SOFTPLUS
+#define FV_ACT(w, x) (fmax(x, 0.f) + log1p(exp(-fabs(x))))
 #else
 #define FV_ACT(w, x) (x)
 #endif

@@ -68,9 +68,15 @@ FV_KERNEL void sine(FV_IN(0), FV_IN(1), FV_IN(2), FV_OUT(3), FV_CALL)
     if (me.x >= rows || me.y >= columns)
         return;
     const uint part = me.y / width, c = me.y % width;
-    const float turns = FV_GET(0, FV_AT(0, me.x) + part) * FV_GET(1, base1 + at1.x + c);
+    const float x = FV_GET(0, FV_AT(0, me.x) + part), rate = FV_GET(1, FV_AT(1, 0) + c);
+    const float turns = x * rate;
     const float y = turns > 4194304.f ? 4194304.f : turns < -4194304.f ? -4194304.f : turns;
-    const float t = y - floor(y + 0.5f) + FV_GET(2, base2 + at2.x + c);
+    /* What rounding the product, and the rate, has taken. */
+    float error = fma(x, rate, -turns);
+    if (u.s0)
+        error += x * FV_GET(1, FV_AT(1, 1) + c);
+    error = fabs(turns) < 4194304.f ? error : 0.f;
+    const float t = y - floor(y + 0.5f) + error + FV_GET(2, base2 + at2.x + c);
     FV_PUT(3, FV_AT(3, me.x) + me.y, sin(6.28318531f * t));
 }
 

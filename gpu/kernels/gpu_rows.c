@@ -1,4 +1,4 @@
-/* gpu_rows.c: launch code of rows.cl, rel_pos.cl and layernorm.cl. */
+/* gpu_rows.c: launch code of rows.cl, rel_pos.cl, layernorm.cl and rmsnorm.cl. */
 #include <string.h>
 
 #include "gpu/gpu_code.h"
@@ -57,7 +57,7 @@ static void rel_pos_shape(const fv_launch *l, const fv_gpu_piece *p, size_t coun
 const fv_gpu_code fv_gpu_rel_pos = {
     .program = "rel_pos", .entry = "rel_pos", .group = 64, .shape = rel_pos_shape, .align = 1};
 
-/* ---- layer norm ---- */
+/* ---- norms of rows ---- */
 
 static uint32_t norm_local(const fv_launch *l, uint32_t group)
 {
@@ -82,3 +82,21 @@ const fv_gpu_code fv_gpu_layernorm_row = {.program = "layernorm",
                                           .group = 1,
                                           .shape = fv_gpu_shape_rows,
                                           .align = 1};
+
+static void norm_groups_shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
+{
+    count[0] = p->rows;
+    count[1] = l->args.prob.dim[FV_ROW_C] / l->args.prob.dim[FV_RMS_D];
+}
+
+const fv_gpu_code fv_gpu_rmsnorm = {.program = "rmsnorm",
+                                    .entry = "rmsnorm",
+                                    .group = 64,
+                                    .local = norm_local,
+                                    .shape = norm_groups_shape,
+                                    .align = 1};
+const fv_gpu_code fv_gpu_rmsnorm_row = {.program = "rmsnorm",
+                                        .entry = "rmsnorm_row",
+                                        .group = 1,
+                                        .shape = fv_gpu_shape_rows,
+                                        .align = 1};

@@ -93,7 +93,7 @@ FV_KERNEL void rope(FV_IN(0), FV_IN(1), FV_IN(2), FV_OUT(3), FV_CALL)
     const uint2 me = fv_spread(runs);
     if (me.x >= rows || me.y >= runs)
         return;
-    const uint c = 4 * me.y, left = dim.s1 - c, token = row0 + me.x;
+    const uint c = 4 * me.y, left = dim.s1 - c, token = u.s1 ? me.x : row0 + me.x;
     const uint split = grid ? d / 2 : d, y = grid ? token / grid : token;
     float cosine[4] = {0.f, 0.f, 0.f, 0.f}, sine[4] = {0.f, 0.f, 0.f, 0.f};
     for (uint i = 0; i < min(left, 4u); i += 2) {

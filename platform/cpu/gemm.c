@@ -351,12 +351,6 @@ static void finish_rows(const block *b, const float *acc, uint32_t r, uint32_t m
     b->kit->finish(&o, acc);
 }
 
-/* Whether tiles read a panel of the weight as floats that it does not have. */
-static bool widens(const fv_gemm_kit *kit)
-{
-    return kit->widen || kit->dequantise;
-}
-
 /* Adds steps [k0, k0 + depth) of the panel at column col to its sums of all rows, and finishes them
  * with the last step. While the rows go by, the same steps of panel `next` are fetched into L2. */
 static void run_panel(const block *b, float *sums, uint32_t col, uint32_t k0, uint32_t next)
@@ -372,8 +366,6 @@ static void run_panel(const block *b, float *sums, uint32_t col, uint32_t k0, ui
     const char *packed = b->packed + (size_t)k0 * b->rows * factor;
     const bool single = b->kc == b->k4, last = k0 + depth == b->k4;
 
-    if (kit->dequantise)
-        kit->dequantise(b->wide, (const int8_t *)w, column_scales(b, col), depth / kit->steps);
     for (uint32_t r = 0, m; r < b->rows; r += m) {
         float *acc = sums + (single ? 0 : (size_t)r * kit->nr);
         const void *in = packed + (size_t)r * depth * factor;
@@ -382,10 +374,10 @@ static void run_panel(const block *b, float *sums, uint32_t col, uint32_t k0, ui
         if (b->unpacked && find_unpacked(&l, b->a, b->c, b->row + r, m))
             tile_unpacked(kit, &l, acc, (const float *)(const void *)w, m, ahead);
         else if (kit->widen && r == 0)
-            kit->widen(acc, in, (const uint16_t *)w, depth / kit->steps, m, k0 == 0, ahead,
-                       m < b->rows ? b->wide : NULL);
+            kit->widen(acc, in, w, kit->weight == FV_I8 ? column_scales(b, col) : NULL,
+                       depth / kit->steps, m, k0 == 0, ahead, m < b->rows ? b->wide : NULL);
         else
-            kit->tile(acc, in, widens(kit) ? (const void *)b->wide : w, depth / kit->steps, m,
+            kit->tile(acc, in, kit->widen ? (const void *)b->wide : w, depth / kit->steps, m,
                       k0 == 0, ahead);
         if (ahead < ahead_last)
             ahead += (size_t)depth * FV_GEMM_AHEAD;
@@ -412,7 +404,7 @@ static void pack_block(const block *b, char *packed)
 /* Floats of a widened block of the weight. */
 static size_t wide_size(const fv_gemm_kit *kit, uint32_t kc)
 {
-    return widens(kit) ? (size_t)kc * kit->nr : 0;
+    return kit->widen ? (size_t)kc * kit->nr : 0;
 }
 
 /* Floats of the partial sums of a group of columns, or of a tile. */
@@ -505,7 +497,7 @@ static void join_groups(int8_t *panel, uint32_t nr, uint32_t k8)
 static float pack_numbers(const fv_gemm_kit *kit, int8_t *panel, uint32_t j, const float *row,
                           uint32_t k)
 {
-    if (kit->dequantise)
+    if (kit->widen)
         return fv_int8_column(panel + j, kit->nr, row, k);
     const float scale = fv_int8_weight(panel + 4 * j, (size_t)4 * kit->nr, row, k);
     for (uint32_t i = 0; kit->bias && i < k; i++)

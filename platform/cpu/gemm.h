@@ -73,15 +73,13 @@ typedef struct fv_gemm_kit {
      * reads; narrower elements lie at the end of that room. NULL: the rows have the type `factor`,
      * and `tile` reads them. */
     void (*take)(void *panel, enum fv_type type, size_t groups, uint32_t m);
-    /* Weights of 16 bits: `tile` with such a panel, the floats of which are left in `wide` too, if
-     * not NULL; NULL where `tile` itself reads such panels, and for F32. */
-    void (*widen)(float *acc, const void *a, const uint16_t *w, size_t groups, uint32_t m,
-                  bool first, const char *ahead, float *wide);
+    /* Weights of 16 bits, and of I8 that are only stored so: `tile` with such a panel, the floats
+     * of which are left in `wide` too, if not NULL. `scale`: of I8, of each column. NULL where
+     * `tile` itself reads such panels, and for F32. */
+    void (*widen)(float *acc, const void *a, const void *w, const float *scale, size_t groups,
+                  uint32_t m, bool first, const char *ahead, float *wide);
     /* n floats, whole groups of 4 rows of a panel, to the nearest 16 bits; NULL for F32. */
     void (*narrow)(uint16_t *dst, const float *src, size_t n);
-    /* Weights of I8 that are only stored so, else NULL: the floats of a panel over so many groups
-     * of k, which `tile` then reads; the scale of each column. */
-    void (*dequantise)(float *wide, const int8_t *w, const float *scale, size_t groups);
 } fv_gemm_kit;
 
 /* The knobs of every kit: longest block of k, most rows per block. KC is part of the result (sums

@@ -723,7 +723,7 @@ class State(_Handle):
 
 def gemm(a, weight, bias=None, activation=None, *, device=None):
     """activation(a weight^T + bias) for a (rows, in) and weight (out, in), all float32; activation
-    None, "gelu", "gelu_tanh", "gelu_quick", "silu", "relu", "tanh" or "sigmoid"."""
+    None, "gelu", "gelu_tanh", "gelu_quick", "silu", "relu", "tanh", "sigmoid" or "softplus"."""
     a, weight = _floats(a), _floats(weight)
     if a.ndim != 2 or weight.ndim != 2 or a.shape[1] != weight.shape[1]:
         raise ValueError("a %s, weight %s: (rows, in) and (out, in)" % (a.shape, weight.shape))

@@ -129,6 +129,10 @@ static void rope(fv_tape *t, const fv_step *s)
     const fv_view in = s->use[FV_ROPE_IN].view, out = s->use[FV_ROPE_OUT].view;
     const uint32_t rows = s->prob.dim[FV_DIM_ROWS], n = s->prob.dim[FV_ROW_C];
     const uint32_t all = t->b->value[in.id].cols;
+    if (s->u[1]) { /* angles that a step has written: their sines cannot be negated */
+        t->b->status = fv_fail(FOVEA_ENOTSUP, "%s: rope by rows has no gradient", s->label);
+        return;
+    }
     const fv_view dout = gradient_of_output(t, s), din = fv_tape_rows(t, rows, all);
     const bool in_place = in.id == out.id;
     fv_weight back = s->use[FV_ROPE_SIN].weight;

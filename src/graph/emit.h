@@ -491,6 +491,36 @@ typedef struct fv_scan {
 } fv_scan;
 void fv_emit_scan(fv_builder *b, const char *label, const fv_scan *s, fv_view out);
 
+/* ---- sequences (emit_sequence.c) ---- */
+
+/* Each of `heads` groups of a row divided by its root mean square, times w, a factor for each
+ * channel of a group. Then times `gate`, as wide as the row, or its silu; then times `head_gate`, a
+ * number for each group. gate, head_gate: id FV_NO_VALUE for none; out may be in. */
+typedef struct fv_rmsnorm {
+    const fv_weight *w;
+    fv_view in, gate, head_gate, out;
+    uint32_t rows, heads;
+    bool silu;
+    float eps;
+} fv_rmsnorm;
+void fv_emit_rmsnorm(fv_builder *b, const char *label, const fv_rmsnorm *n);
+
+/* Causal depthwise convolution of all rows in one step, whose state, the last inputs, outlives the
+ * frame. */
+typedef struct fv_short_conv {
+    const fv_weight *w, *bias; /* (channels, size), size 2 to FV_SHORT_CONV_LARGEST; may be NULL */
+    fv_view in, out;           /* out is not in */
+    fv_view state;             /* FV_VALUE_KEPT: (size - 1) * channels, the oldest input first */
+    uint32_t rows;
+    bool silu; /* of what is written */
+} fv_short_conv;
+void fv_emit_short_conv(fv_builder *b, const char *label, const fv_short_conv *c);
+
+/* Rotation of every head by rows of d cosines and d sines, a channel each, which a step before
+ * this one writes. out may be in. */
+void fv_emit_rope_rows(fv_builder *b, const char *label, fv_view in, fv_view cos, fv_view sin,
+                       uint32_t heads, uint32_t d, fv_view out, uint32_t rows);
+
 /* ---- decoders (emit_dense.c) ---- */
 
 /* An activation, FV_EPI_*, as a step of its own; out may be in. */
@@ -540,7 +570,8 @@ typedef struct fv_pick {
     uint32_t from, rows, cols;
 } fv_pick;
 fv_view fv_emit_pick(fv_builder *b, const char *label, const fv_pick *p);
-/* sin(2 pi (x rate[c] + phase[c])) of each of `parts` columns x of `in`, side by side. */
+/* sin(2 pi (x rate[c] + phase[c])) of each of `parts` columns x of `in`, side by side. rate: one
+ * row, or two whose sum it is. */
 fv_view fv_emit_sine(fv_builder *b, const char *label, fv_view in, uint32_t parts,
                      const fv_weight *rate, const fv_weight *phase, uint32_t rows);
 /* Deformable attention of `rows` queries to a grid of width x height values. */

@@ -44,6 +44,7 @@ fv_view fv_emit_sine(fv_builder *b, const char *label, fv_view in, uint32_t part
     const fv_view out = fv_emit_rows(b, rows, parts * rate->cols);
     fv_step *s = fv_emit_row_step(b, FV_OP_SINE, label, in, FV_KIND_ROW, out, rows, rate->cols);
     s->prob.dim[FV_SINE_PARTS] = parts;
+    s->u[0] = rate->rows == 2;
     fv_use_weight(s, FV_SINE_RATE, rate);
     fv_use_weight(s, FV_SINE_PHASE, phase);
     return out;

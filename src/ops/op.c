@@ -152,8 +152,8 @@ static const struct bit_name epi_names[] = {
     {FV_EPI_GELU_TANH, "gelu_tanh"}, {FV_EPI_GELU_QUICK, "gelu_quick"},
     {FV_EPI_SILU, "silu"},           {FV_EPI_TANH, "tanh"},
     {FV_EPI_SWIGLU, "swiglu"},       {FV_EPI_RELU, "relu"},
-    {FV_EPI_SIGMOID, "sigmoid"},     {FV_EPI_SCALE, "scale"},
-    {FV_EPI_RESIDUAL, "residual"},
+    {FV_EPI_SIGMOID, "sigmoid"},     {FV_EPI_SOFTPLUS, "softplus"},
+    {FV_EPI_SCALE, "scale"},         {FV_EPI_RESIDUAL, "residual"},
 };
 
 static const struct bit_name flag_names[] = {

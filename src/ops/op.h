@@ -45,10 +45,11 @@ enum fv_epi {
     FV_EPI_SWIGLU = 1u << 8,
     FV_EPI_RELU = 1u << 9,
     FV_EPI_SIGMOID = 1u << 10,
+    FV_EPI_SOFTPLUS = 1u << 11, /* log(1 + e^x) */
 };
 #define FV_EPI_ACT                                                                                 \
     (FV_EPI_GELU | FV_EPI_GELU_TANH | FV_EPI_GELU_QUICK | FV_EPI_SILU | FV_EPI_TANH |              \
-     FV_EPI_RELU | FV_EPI_SIGMOID)
+     FV_EPI_RELU | FV_EPI_SIGMOID | FV_EPI_SOFTPLUS)
 
 /* Flags of a problem. */
 enum fv_flag {
@@ -65,7 +66,7 @@ enum fv_flag {
     FV_FLAG_L2 = 1u << 10,            /* SCAN: features of q and k are L2-normalised */
     FV_FLAG_RECURRENT = 1u << 11,     /* SCAN: only kernels that go token by token */
     FV_FLAG_CHUNKWISE = 1u << 12,     /* SCAN: only kernels that go chunk by chunk */
-    FV_FLAG_SILU = 1u << 13,          /* MUL: the second factor is silu of what is given */
+    FV_FLAG_SILU = 1u << 13,          /* MUL, RMSNORM: silu of the gate; SHORT_CONV: of the sums */
     FV_FLAG_SHARED = 1u << 14,        /* DWCONV: the same filters for every head */
     FV_FLAG_NV12 = 1u << 15,          /* PATCH, RESIZE_X: luma, and U and V in CHROMA; see yuv.h */
     FV_FLAG_YUYV = 1u << 16,          /* PATCH, RESIZE_X: luma and chroma in one plane */
@@ -105,6 +106,9 @@ enum { FV_FOVEA_WIDTH = 5, FV_FOVEA_HEIGHT = 6, FV_FOVEA_MARGIN = 7 };
 enum { FV_ROW_C = 1, FV_MEAN_GROUPS = 2 }; /* row-wise ops; MEAN_REDUCE and MEAN_MERGE */
 enum { FV_GROUPNORM_PARTIALS = 2, FV_GROUPNORM_GROUPS = 3 }; /* beside FV_ROW_C */
 enum { FV_MASK_BEFORE = 2 };                                 /* MASK_KEYS, beside FV_ROW_C */
+enum { FV_SHORT_CONV_SIZE = 2 };                             /* beside FV_ROW_C */
+#define FV_SHORT_CONV_LARGEST 16u                            /* of these sizes */
+enum { FV_RMS_D = 2 };                                       /* RMSNORM, beside FV_ROW_C */
 enum { FV_DWCONV_SIZE = 2, FV_DWCONV_HEIGHT = 3 };           /* beside FV_ROW_C */
 enum { FV_DWCONV_TOKENS = 4 };                               /* DWCONV_GRAD_W, beside these */
 enum { FV_RESIZE_WIDTH = 1, FV_RESIZE_CHANNELS = 2, FV_RESIZE_FROM = 3 };
@@ -139,6 +143,7 @@ enum { FV_RESIZE_IN, FV_RESIZE_CHROMA, FV_RESIZE_OUT };
 enum { FV_PATCH_IN, FV_PATCH_CHROMA, FV_PATCH_OUT };
 enum { FV_POSEMB_IN, FV_POSEMB_PREFIX, FV_POSEMB_TABLE, FV_POSEMB_OUT };
 enum { FV_LN_IN, FV_LN_WEIGHT, FV_LN_BIAS, FV_LN_OUT };
+enum { FV_RMS_IN, FV_RMS_WEIGHT, FV_RMS_GATE, FV_RMS_HEAD_GATE, FV_RMS_OUT };
 enum { FV_GEMM_A, FV_GEMM_W, FV_GEMM_BIAS, FV_GEMM_SCALE, FV_GEMM_RES, FV_GEMM_OUT };
 enum { FV_MATMUL_A, FV_MATMUL_B, FV_MATMUL_OUT };
 enum { FV_MASK_IN, FV_MASK_OUT };
@@ -184,6 +189,13 @@ enum {
     FV_SCAN_GATE_K,
     FV_SCAN_STATE, /* read and written; the only output besides the last operand */
     FV_SCAN_OUT
+};
+enum {
+    FV_SHORT_CONV_IN,
+    FV_SHORT_CONV_W,
+    FV_SHORT_CONV_BIAS,
+    FV_SHORT_CONV_STATE, /* as SCAN's */
+    FV_SHORT_CONV_OUT
 };
 enum { FV_CONVERT_IN, FV_CONVERT_OUT };
 enum { FV_GATES_IN, FV_GATES_OUT };
@@ -270,7 +282,7 @@ enum fv_span {
     FV_SPAN_LOCAL,  /* to a window of rows of the token grid */
     FV_SPAN_REDUCE, /* rows are consumed and added to a PARTIAL, one per reduction group */
     FV_SPAN_ALL,    /* anything else; stands alone between two barriers */
-    FV_SPAN_SCAN,   /* as ALL, with rows in order: a call has all rows of some heads */
+    FV_SPAN_SCAN,   /* as ALL, with rows in order: a call has all rows of its heads or columns */
 };
 
 /* What a call's [col0, col0 + cols) counts when a step is split in two dimensions. */

@@ -17,7 +17,7 @@ static const struct {
 } activations[] = {
     {"gelu", FV_EPI_GELU},       {"gelu_tanh", FV_EPI_GELU_TANH}, {"gelu_quick", FV_EPI_GELU_QUICK},
     {"silu", FV_EPI_SILU},       {"relu", FV_EPI_RELU},           {"tanh", FV_EPI_TANH},
-    {"sigmoid", FV_EPI_SIGMOID},
+    {"sigmoid", FV_EPI_SIGMOID}, {"softplus", FV_EPI_SOFTPLUS},
 };
 
 const char *fv_op_activation(uint32_t epi)
@@ -57,7 +57,7 @@ static fovea_status emit_gemm(fovea_plan *p, const fovea_gemm_options *o)
         return fv_fail(
             FOVEA_EINVAL,
             "activation '%s' is unknown; choose gelu, gelu_tanh, gelu_quick, silu, relu, "
-            "tanh or sigmoid",
+            "tanh, sigmoid or softplus",
             o->activation);
     fv_emit_compute(b, o->compute, &p->limits);
     b->in_block = true; /* and may be INT8 */

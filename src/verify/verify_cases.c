@@ -107,6 +107,30 @@ static void rows(fv_builder *b)
     fv_emit_mean(b, "mean", x, &prefixed, WIDTH, fv_emit_rows(b, 1, WIDTH));
 }
 
+/* Of a whole row, and of heads whose results are gated. */
+static void rms_norms(fv_builder *b)
+{
+    enum { HEADS = 3 };
+    static const struct {
+        bool gate, silu, head_gate;
+    } kinds[] = {{false, false, false}, {true, true, true}, {true, false, false}};
+    const fv_weight whole = weight(1, WIDTH), head = weight(1, WIDTH / HEADS);
+    for (int i = 0; i < 3; i++) {
+        const fv_view x = fv_emit_rows(b, TOKENS, WIDTH);
+        const fv_rmsnorm n = {.w = i ? &head : &whole,
+                              .in = x,
+                              .gate = kinds[i].gate ? fv_emit_rows(b, TOKENS, WIDTH) : FV_NO_VIEW,
+                              .head_gate =
+                                  kinds[i].head_gate ? fv_emit_rows(b, TOKENS, HEADS) : FV_NO_VIEW,
+                              .out = i == 2 ? x : fv_emit_rows(b, TOKENS, WIDTH),
+                              .rows = TOKENS,
+                              .heads = i ? HEADS : 1,
+                              .silu = kinds[i].silu,
+                              .eps = 1e-6f};
+        fv_emit_rmsnorm(b, "norm by the root mean square", &n);
+    }
+}
+
 /* Of groups of several channels, of one and of all. */
 static void group_norms(fv_builder *b)
 {
@@ -146,6 +170,8 @@ static void detection(fv_builder *b)
         b, "pick in order",
         &(fv_pick){.w = &table, .index = FV_NO_VIEW, .from = TOKENS, .rows = QUERIES, .cols = 4});
     fv_emit_sine(b, "sines", boxes, 4, &rates, &rates, QUERIES);
+    fv_emit_sine(b, "sines of rates in two parts", boxes, 4, &(fv_weight){.rows = 2, .cols = 20},
+                 &rates, QUERIES);
     const fv_deform d = {.values = x,
                          .box = boxes,
                          .offset = more,
@@ -197,8 +223,9 @@ static void product(fv_builder *b, uint32_t n, uint32_t k, uint32_t act, bool mo
 
 static void products(fv_builder *b)
 {
-    static const uint32_t acts[] = {FV_EPI_GELU_TANH, FV_EPI_GELU_QUICK, FV_EPI_SILU,  FV_EPI_TANH,
-                                    FV_EPI_RELU,      FV_EPI_SIGMOID,    FV_EPI_SWIGLU};
+    static const uint32_t acts[] = {FV_EPI_GELU_TANH, FV_EPI_GELU_QUICK, FV_EPI_SILU,
+                                    FV_EPI_TANH,      FV_EPI_RELU,       FV_EPI_SIGMOID,
+                                    FV_EPI_SOFTPLUS,  FV_EPI_SWIGLU};
     product(b, 160, WIDTH, 0, true, TOKENS);
     product(b, 70, 37, FV_EPI_GELU, false, TOKENS);
     product(b, 128, 256, FV_EPI_GELU, false, 256);
@@ -364,6 +391,9 @@ static void rotations(fv_builder *b)
     fv_emit_rope(b, "rope", x, &cos, &sin, &grid, 3, 32, fv_emit_rows(b, TOKENS, WIDTH));
     fv_emit_rope_tables(b, &grid, 16, &cos, &sin);
     fv_emit_rope(b, "rope in place", x, &cos, &sin, &grid, 6, 16, x);
+    const fv_view angles = fv_emit_rows(b, TOKENS, 2 * 24);
+    fv_emit_rope_rows(b, "rope by rows", x, angles, fv_view_cols(angles, 24), 4, 24,
+                      fv_emit_rows(b, TOKENS, WIDTH), TOKENS);
 }
 
 /* ---- attention ---- */
@@ -554,6 +584,24 @@ static void scans(fv_builder *b)
     }
 }
 
+static void short_convolutions(fv_builder *b)
+{
+    static const uint32_t rows[] = {TOKENS, 2};
+    for (int i = 0; i < 2; i++) {
+        const uint32_t size = i ? 7 : 4;
+        const fv_weight w = weight(WIDTH, size), bias = weight(1, WIDTH);
+        const fv_short_conv c = {.w = &w,
+                                 .bias = i ? &bias : NULL,
+                                 .in = fv_emit_rows(b, rows[i], WIDTH),
+                                 .state =
+                                     fv_emit_value(b, FV_VALUE_KEPT, 1, (size - 1) * WIDTH, FV_F32),
+                                 .out = fv_emit_rows(b, rows[i], WIDTH),
+                                 .rows = rows[i],
+                                 .silu = !i};
+        fv_emit_short_conv(b, "short convolution", &c);
+    }
+}
+
 /* ---- all of them ---- */
 
 static void set_groups(fv_builder *b)
@@ -586,6 +634,7 @@ static fovea_status all(fv_cases *c, const fv_limits *limits)
     FV_TRY(fv_picture_plan(&c->picture, &exact, b->width, b->height));
     pixels(c);
     rows(b);
+    rms_norms(b);
     group_norms(b);
     detection(b);
     for (int type = FV_F32; type <= FV_BF16; type++) {
@@ -616,6 +665,7 @@ static fovea_status all(fv_cases *c, const fv_limits *limits)
     linear(b);
     windows(b);
     pooling(b);
+    short_convolutions(b);
     scans(b);
 #ifdef FV_ADAPT
     if (b->row_type == FV_F32)
@@ -630,6 +680,8 @@ static void narrow(fv_builder *b)
     b->narrow_only = true;
     b->weight_type = FV_BF16;
     rows(b);
+    rms_norms(b);
+    short_convolutions(b);
     group_norms(b);
     products(b);
     convolutions(b);

@@ -57,7 +57,7 @@ static void activations(fv_builder *b)
 {
     static const uint32_t acts[] = {FV_EPI_GELU,    FV_EPI_GELU_TANH, FV_EPI_GELU_QUICK,
                                     FV_EPI_SILU,    FV_EPI_TANH,      FV_EPI_RELU,
-                                    FV_EPI_SIGMOID, FV_EPI_SWIGLU};
+                                    FV_EPI_SIGMOID, FV_EPI_SOFTPLUS,  FV_EPI_SWIGLU};
     for (size_t i = 0; i < sizeof acts / sizeof *acts; i++) {
         activation(b, acts[i]);
         fv_step *s = step(b, FV_OP_ACT_GRAD, TOKENS, HIDDEN, 0);

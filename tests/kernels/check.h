@@ -40,6 +40,7 @@ typedef struct check_case {
     int in_place;   /* the input that lies in the output's memory, or -1 */
     bool adds;      /* the output holds values before a call, drawn as an input's are */
     int state;      /* the operand of one row that is read and updated, or -1 */
+    bool same_rows; /* with a state: rows in several calls give the bits of one call */
     uint32_t align; /* calls begin and end at multiples of so many rows */
     bool bench;     /* a size to be timed */
     /* Cut by heads: channels of a head in each part of an output row; 0: a part is all there is. */

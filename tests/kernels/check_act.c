@@ -6,8 +6,9 @@
 #include "tests/kernels/gradients.h"
 #include "tests/kernels/oracle.h"
 
-static const uint32_t acts[] = {FV_EPI_GELU, FV_EPI_GELU_TANH, FV_EPI_GELU_QUICK, FV_EPI_SILU,
-                                FV_EPI_TANH, FV_EPI_RELU,      FV_EPI_SIGMOID,    FV_EPI_SWIGLU};
+static const uint32_t acts[] = {FV_EPI_GELU,    FV_EPI_GELU_TANH, FV_EPI_GELU_QUICK,
+                                FV_EPI_SILU,    FV_EPI_TANH,      FV_EPI_RELU,
+                                FV_EPI_SIGMOID, FV_EPI_SOFTPLUS,  FV_EPI_SWIGLU};
 enum { ACTS = sizeof acts / sizeof *acts };
 
 static const struct {
@@ -43,6 +44,8 @@ static bool make_act(check_case *c, uint32_t index)
         c->operand[FV_ACT_OUT].storage = sizes[index / ACTS].out;
     else if (index % 2 && c->args.prob.epi != FV_EPI_SWIGLU)
         c->in_place = FV_ACT_IN;
+    if (c->args.prob.epi == FV_EPI_SOFTPLUS)
+        c->operand[FV_ACT_IN].scale = 25.f; /* far from 0 it is x or e^x, to the last digits */
     return true;
 }
 

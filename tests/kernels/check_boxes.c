@@ -55,7 +55,9 @@ static bool make_sine(check_case *c, uint32_t index)
 {
     static const struct {
         uint32_t rows, width, parts, gap;
-    } sizes[] = {{1, 1, 1, 0}, {5, 16, 4, 0}, {3, 33, 2, 3}, {7, 6, 4, 1}, {300, 128, 4, 0}};
+        float scale; /* of positions; 0: 1, and rates in one part */
+    } sizes[] = {{1, 1, 1, 0},        {5, 16, 4, 0},       {3, 33, 2, 3},      {7, 6, 4, 1},
+                 {9, 40, 1, 0, 6e4f}, {3, 21, 2, 2, 1e3f}, {300, 128, 4, 0, 0}};
     if (index >= sizeof sizes / sizeof *sizes)
         return false;
     const uint32_t rows = sizes[index].rows, width = sizes[index].width, gap = sizes[index].gap;
@@ -63,7 +65,11 @@ static bool make_sine(check_case *c, uint32_t index)
     c->args.prob.dim[FV_ROW_C] = width;
     c->args.prob.dim[FV_SINE_PARTS] = sizes[index].parts;
     check_matrix(c, FV_SINE_IN, CHECK_ROW, rows, sizes[index].parts, gap);
-    check_vector(c, FV_SINE_RATE, width);
+    check_matrix(c, FV_SINE_RATE, CHECK_BASE, sizes[index].scale > 0 ? 2 : 1, width, 0);
+    if (sizes[index].scale > 0) {
+        c->args.u[0] = 1;
+        c->operand[FV_SINE_IN].scale = sizes[index].scale;
+    }
     check_vector(c, FV_SINE_PHASE, width);
     check_matrix(c, FV_SINE_OUT, CHECK_ROW, rows, sizes[index].parts * width, gap);
     c->operand[FV_SINE_IN].huge = 1e3f;
@@ -72,11 +78,14 @@ static bool make_sine(check_case *c, uint32_t index)
     return true;
 }
 
-/* Phases are parts of a turn. */
+/* Phases are parts of a turn, and a second row of rates is what a float lacks of them. */
 static void shift(check_case *c, check_random *r)
 {
     for (uint32_t i = 0; i < c->args.prob.dim[FV_ROW_C]; i++)
         *check_value(c, FV_SINE_PHASE, 0, i) = 0.25f * (float)check_below(r, 3);
+    for (uint32_t i = 0; c->args.u[0] && i < c->args.prob.dim[FV_ROW_C]; i++)
+        *check_value(c, FV_SINE_RATE, 1, i) =
+            *check_value(c, FV_SINE_RATE, 0, i) * 0x1p-25f * (float)(check_below(r, 3) - 1.);
 }
 
 static void sine_oracle(const check_case *c, uint32_t row, double *want, double *allowed)
@@ -84,12 +93,13 @@ static void sine_oracle(const check_case *c, uint32_t row, double *want, double 
     const uint32_t width = c->args.prob.dim[FV_ROW_C];
     for (uint32_t i = 0; i < width * c->args.prob.dim[FV_SINE_PARTS]; i++) {
         const double x = check_at(c, FV_SINE_IN, row, i / width);
-        const double y = x * check_at(c, FV_SINE_RATE, 0, i % width);
+        const double low = c->args.u[0] ? check_at(c, FV_SINE_RATE, 1, i % width) : 0;
+        const double y = x * (check_at(c, FV_SINE_RATE, 0, i % width) + low);
         const double t = y - nearbyint(y) + check_at(c, FV_SINE_PHASE, 0, i % width);
         want[i] = sin(6.283185307179586 * t);
-        /* The product is rounded once, and the rest is of numbers up to 1. */
-        allowed[i] =
-            6.3 * FLT_EPSILON * fabs(y) + 8 * FLT_EPSILON * fmin(1, fabs(t) * 7) + 4 * FLT_MIN;
+        /* What is left of the turns and what the phase adds are numbers up to 1. */
+        allowed[i] = 8 * FLT_EPSILON * fmin(1, fabs(t) * 7) + 4 * FLT_EPSILON * fmin(1, fabs(y)) +
+                     4 * FLT_MIN;
     }
 }
 

@@ -21,6 +21,7 @@ static const struct shape {
     {14, 31, 65, 5, BIAS | FV_EPI_SILU, false, false, FV_F32},
     {15, 32, 97, 0, BIAS | FV_EPI_TANH, false, false, FV_F32},
     {9, 33, 40, 0, BIAS | FV_EPI_SIGMOID | FV_EPI_SCALE, false, false, FV_F32},
+    {10, 34, 39, 1, BIAS | FV_EPI_SOFTPLUS | FV_EPI_SCALE, false, false, FV_F32},
     {28, 33, 12, 2, SCALE, false, false, FV_F32},
     {29, 63, 128, 0, BIAS | SCALE | RESIDUAL, false, false, FV_F32},
     {12, 64, 129, 0, BIAS | SCALE | RESIDUAL, true, false, FV_F32},
@@ -37,6 +38,7 @@ static const struct shape {
     {14, 64, 65, 0, BIAS | SCALE | RESIDUAL, true, false, FV_F16},
     {31, 70, 900, 0, BIAS | FV_EPI_SWIGLU, false, false, FV_F16},
     {43, 200, 30, 3, BIAS | FV_EPI_TANH, false, false, FV_F16},
+    {21, 66, 30, 3, BIAS | FV_EPI_SOFTPLUS, false, false, FV_F16},
     {1, 1, 1, 0, 0, false, false, FV_F16, FV_F16},
     {7, 9, 18, 1, BIAS, false, false, FV_F16, FV_F16},
     {9, 66, 130, 0, BIAS | SCALE | RESIDUAL, true, false, FV_F16, FV_F16},
@@ -47,6 +49,7 @@ static const struct shape {
     {15, 65, 64, 2, BIAS | SCALE | RESIDUAL, true, false, FV_BF16},
     {29, 97, 801, 0, FV_EPI_SWIGLU, false, false, FV_BF16},
     {50, 130, 37, 0, BIAS | FV_EPI_RELU, false, false, FV_BF16},
+    {1, 48, 96, 0, BIAS | FV_EPI_SOFTPLUS | FV_EPI_SCALE, false, false, FV_BF16},
     {1, 9, 258, 0, BIAS, false, false, FV_BF16},
     {11, 66, 391, 3, BIAS | SCALE | RESIDUAL, false, false, FV_BF16},
     {1, 7, 5, 0, BIAS, false, false, FV_BF16, FV_F32, FV_BF16, FV_F32},
@@ -141,6 +144,9 @@ double check_activation_error(uint32_t epi, double x, double error)
         4 * FLT_EPSILON * fmin(fabs(x), epi & (FV_EPI_TANH | FV_EPI_SIGMOID) ? 1 : x * x);
     if (!(epi & FV_EPI_ACT))
         return error;
+    if (epi & FV_EPI_SOFTPLUS) /* it stays exact where it becomes small */
+        return error / (1 + exp(-x - error)) + 6 * FLT_EPSILON * oracle_activation(epi, x) +
+               FLT_MIN;
     return steepest * error + bent + 4 * FLT_EPSILON * fabs(x) + FLT_MIN;
 }
 

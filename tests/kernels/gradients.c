@@ -37,6 +37,8 @@ double grad_activation(uint32_t epi, double x)
         return 1 / (cosh(fmin(fabs(x), 300)) * cosh(fmin(fabs(x), 300)));
     case FV_EPI_SIGMOID:
         return l * (1 - l);
+    case FV_EPI_SOFTPLUS:
+        return l;
     default: /* FV_EPI_RELU */
         return x > 0;
     }

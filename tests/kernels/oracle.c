@@ -5,6 +5,11 @@
 #include <math.h>
 #include <stdlib.h>
 
+static double softplus(double x)
+{
+    return x > 30 ? x : log1p(exp(x));
+}
+
 double oracle_activation(uint32_t epi, double x)
 {
     switch (epi & FV_EPI_ACT) {
@@ -22,6 +27,8 @@ double oracle_activation(uint32_t epi, double x)
         return x > 0 ? x : 0;
     case FV_EPI_SIGMOID:
         return 1 / (1 + exp(-x));
+    case FV_EPI_SOFTPLUS:
+        return softplus(x);
     default:
         return x;
     }
@@ -35,11 +42,6 @@ uint32_t oracle_blocks(enum fv_mech mech)
 uint32_t oracle_streams(enum fv_mech mech)
 {
     return mech == FV_MECH_POLA ? 2 : 1;
-}
-
-static double softplus(double x)
-{
-    return x > 30 ? x : log1p(exp(x));
 }
 
 /* relu(x)^p; a NaN stays one. */

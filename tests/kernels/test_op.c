@@ -72,7 +72,8 @@ static void gemm(void **state)
                        {"silu", FV_EPI_SILU},
                        {"relu", FV_EPI_RELU},
                        {"tanh", FV_EPI_TANH},
-                       {"sigmoid", FV_EPI_SIGMOID}};
+                       {"sigmoid", FV_EPI_SIGMOID},
+                       {"softplus", FV_EPI_SOFTPLUS}};
     static const uint32_t shapes[][3] = {{1, 1, 1}, {7, 33, 65}, {100, 130, 40}, {1, 200, 300}};
     fovea_device *device = fixture_device(3);
     for (size_t i = 0; i < sizeof activations / sizeof *activations; i++)

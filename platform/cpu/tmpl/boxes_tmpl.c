@@ -17,11 +17,44 @@ FV_FN fv_v sine(fv_v t)
     return fv_sel_lt(size, fv_set(0.5f), s, far);
 }
 
+#if FV_FUSED
+/* a b - p, where p is the product as a float has it. */
+FV_FN fv_v product_error(fv_v a, fv_v b, fv_v p)
+{
+    return fv_fma(a, b, fv_neg(p));
+}
+#else
+/* The first 12 bits of x, which are what is left of products with 12 others. */
+FV_FN fv_v first_bits(fv_v x)
+{
+    const fv_v wide = fv_mul(x, fv_set(4097.f));
+    return fv_sub(wide, fv_sub(wide, x));
+}
+
+FV_FN fv_v product_error(fv_v a, fv_v b, fv_v p)
+{
+    const fv_v a1 = first_bits(a), a2 = fv_sub(a, a1), b1 = first_bits(b), b2 = fv_sub(b, b1);
+    const fv_v error = fv_add(fv_sub(fv_mul(a1, b1), p), fv_mul(a1, b2));
+    return fv_add(fv_add(error, fv_mul(a2, b1)), fv_mul(a2, b2));
+}
+#endif
+
+/* What is left of x times the rates from i on when whole turns are taken off. */
+FV_FN fv_v turns_of(fv_v x, const float *rate, const float *low, size_t i, int n)
+{
+    const fv_v most = fv_set(0x1p22f), r = fv_load_n(rate + i, n), turns = fv_mul(x, r);
+    const fv_v y = fv_min(most, fv_max(fv_neg(most), turns));
+    fv_v error = product_error(x, r, turns);
+    if (low)
+        error = fv_fma(x, fv_load_n(low + i, n), error);
+    return fv_add(fv_sub(y, fv_round(y)), fv_sel_lt(fv_abs(turns), most, error, fv_set(0.f)));
+}
+
 void FV_NAME(fv_k_sine_f32)(const fv_args *a, const fv_call *c)
 {
     const size_t width = a->prob.dim[FV_ROW_C], parts = a->prob.dim[FV_SINE_PARTS];
     const float *rate = c->p[FV_SINE_RATE], *phase = c->p[FV_SINE_PHASE];
-    const fv_v most = fv_set(0x1p22f), least = fv_set(-0x1p22f);
+    const float *low = a->u[0] ? rate + width : NULL;
     for (size_t r = 0; r < c->rows; r++) {
         const float *in = (const float *)c->p[FV_SINE_IN] + r * a->ld[FV_SINE_IN];
         float *out = (float *)c->p[FV_SINE_OUT] + r * a->ld[FV_SINE_OUT];
@@ -29,9 +62,7 @@ void FV_NAME(fv_k_sine_f32)(const fv_args *a, const fv_call *c)
             const fv_v x = fv_set(in[p]);
             for (size_t i = 0; i < width; i += FV_W) {
                 const int n = fv_lanes(width - i);
-                const fv_v turns = fv_mul(x, fv_load_n(rate + i, n));
-                const fv_v y = fv_min(most, fv_max(least, turns));
-                const fv_v t = fv_add(fv_sub(y, fv_round(y)), fv_load_n(phase + i, n));
+                const fv_v t = fv_add(turns_of(x, rate, low, i, n), fv_load_n(phase + i, n));
                 fv_store_n(out + i, sine(t), n);
             }
         }

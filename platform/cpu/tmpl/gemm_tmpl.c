@@ -64,10 +64,17 @@
 
 #include "platform/cpu/tmpl/gemm_kit.h"
 
+/* FV_W weights of one step of k; `scale`: of these columns, where they are I8. */
+FV_FN fv_v weights_at(const void *w, enum fv_type type, size_t i, fv_v scale)
+{
+    return type == FV_I8 ? fv_mul(fv_load_i8((const int8_t *)w + i), scale)
+                         : fv_row_load(w, type, i, FV_W);
+}
+
 /* Four steps of k of a tile of m rows, `ld` floats apart, whose weights of type `type` are left as
  * floats in `wide` unless that is NULL. */
 FV_FN void add_group(fv_v sum[MR][VECS], const float *a, size_t ld, const void *w,
-                     enum fv_type type, int m, float *wide)
+                     enum fv_type type, const fv_v scale[VECS], int m, float *wide)
 {
     fv_four x[MR];
     FV_UNROLL
@@ -78,7 +85,7 @@ FV_FN void add_group(fv_v sum[MR][VECS], const float *a, size_t ld, const void *
         fv_v row[VECS];
         FV_UNROLL
         for (int v = 0; v < VECS; v++)
-            row[v] = fv_row_load(w, type, (size_t)(NR * k + FV_W * v), FV_W);
+            row[v] = weights_at(w, type, (size_t)(NR * k + FV_W * v), scale[v]);
         if (wide) {
             FV_UNROLL
             for (int v = 0; v < VECS; v++)
@@ -93,26 +100,43 @@ FV_FN void add_group(fv_v sum[MR][VECS], const float *a, size_t ld, const void *
     }
 }
 
-/* A tile of m rows by a panel of type `type`, its floats to `wide` unless that is NULL. */
-FV_FN void tile_rows(float *acc, const float *a, const void *w, enum fv_type type, size_t groups,
-                     int m, bool first, const char *ahead, float *wide)
+/* Fetches the group of a panel of narrow weights that is SOON bytes from w, where one tile is all
+ * that reads them: of few bytes each the processor's own fetching comes late. */
+enum { SOON = 2048 };
+FV_FN void fetch_group(const void *w, enum fv_type type)
 {
-    fv_v sum[MR][VECS];
+    FV_UNROLL
+    for (size_t i = 0; i < 4 * NR * fv_type_size(type); i += 64)
+        __builtin_prefetch((const char *)w + SOON + i, 0, 3);
+}
+
+/* A tile of m rows by a panel of type `type`, its floats to `wide` unless that is NULL. */
+FV_FN void tile_rows(float *acc, const float *a, const void *w, enum fv_type type,
+                     const float *scales, size_t groups, int m, bool first, const char *ahead,
+                     float *wide)
+{
+    fv_v sum[MR][VECS], scale[VECS];
+    FV_UNROLL
+    for (int v = 0; v < VECS; v++)
+        scale[v] = type == FV_I8 ? fv_load(scales + FV_W * v) : fv_set(1.f);
     begin_sums(sum, acc, m, first);
     for (; groups > 0; groups--, a += 4 * m, w = fv_element(w, type, 4 * NR)) {
         __builtin_prefetch(ahead, 0, 2);
         ahead += 4 * FV_GEMM_AHEAD;
-        add_group(sum, a, 4, w, type, m, wide);
+        if (type != FV_F32 && !wide)
+            fetch_group(w, type);
+        add_group(sum, a, 4, w, type, scale, m, wide);
         if (wide)
             wide += 4 * NR;
     }
     end_sums(acc, sum, m);
 }
 
-FV_FN void tile_of(float *acc, const float *a, const void *w, enum fv_type type, size_t groups,
-                   uint32_t m, bool first, const char *ahead, float *wide)
+FV_FN void tile_of(float *acc, const float *a, const void *w, enum fv_type type,
+                   const float *scales, size_t groups, uint32_t m, bool first, const char *ahead,
+                   float *wide)
 {
-#define CALL(M) tile_rows(acc, a, w, type, groups, M, first, ahead, wide)
+#define CALL(M) tile_rows(acc, a, w, type, scales, groups, M, first, ahead, wide)
     OF_ROWS(MR, CALL)
 #undef CALL
 }
@@ -123,18 +147,19 @@ FV_FN void tile_of(float *acc, const float *a, const void *w, enum fv_type type,
 static void tile(float *acc, const void *a, const void *w, size_t groups, uint32_t m, bool first,
                  const char *ahead)
 {
-    tile_of(acc, a, w, FV_F32, groups, m, first, ahead, NULL);
+    tile_of(acc, a, w, FV_F32, NULL, groups, m, first, ahead, NULL);
 }
 
 FV_FN void unpacked_rows(float *acc, const float *a, size_t ld, const float *w, size_t groups,
                          int m, bool first, const char *ahead)
 {
+    const fv_v none[VECS] = {fv_set(0.f)};
     fv_v sum[MR][VECS];
     begin_sums(sum, acc, m, first);
     for (; groups > 0; groups--, a += 4, w += 4 * NR) {
         __builtin_prefetch(ahead, 0, 2);
         ahead += 4 * FV_GEMM_AHEAD;
-        add_group(sum, a, ld, w, FV_F32, m, NULL);
+        add_group(sum, a, ld, w, FV_F32, none, m, NULL);
     }
     end_sums(acc, sum, m);
 }
@@ -163,21 +188,20 @@ KIT(bf16, HOLDS(BF16, F32) && p->dim[FV_GEMM_K] >= LEAST_K, .weight = FV_BF16, .
 KIT(f16, HOLDS(F16, F32) && p->acc == FV_F16, .weight = FV_F16, .factor = FV_F32, .finish = finish,
     .narrow = narrow, .take = take)
 #else
-static void widen_f16(float *acc, const void *a, const uint16_t *w, size_t groups, uint32_t m,
-                      bool first, const char *ahead, float *wide)
-{
-    tile_of(acc, a, w, FV_F16, groups, m, first, ahead, wide);
-}
+#define WIDEN(name, type)                                                                          \
+    static void widen_##name(float *acc, const void *a, const void *w, const float *scale,         \
+                             size_t groups, uint32_t m, bool first, const char *ahead,             \
+                             float *wide)                                                          \
+    {                                                                                              \
+        tile_of(acc, a, w, type, scale, groups, m, first, ahead, wide);                            \
+    }
+WIDEN(f16, FV_F16)
+WIDEN(bf16, FV_BF16)
+WIDEN(w8, FV_I8)
 
 static void narrow_f16(uint16_t *dst, const float *src, size_t n)
 {
     fv_row_convert(dst, FV_F16, src, FV_F32, n);
-}
-
-static void widen_bf16(float *acc, const void *a, const uint16_t *w, size_t groups, uint32_t m,
-                       bool first, const char *ahead, float *wide)
-{
-    tile_of(acc, a, w, FV_BF16, groups, m, first, ahead, wide);
 }
 
 static void narrow_bf16(uint16_t *dst, const float *src, size_t n)
@@ -193,19 +217,6 @@ static void take(void *panel, enum fv_type type, size_t groups, uint32_t m)
         fv_row_convert(panel, FV_F32, (const uint16_t *)panel + n, FV_BF16, n);
 }
 
-static void dequantise(float *wide, const int8_t *w, const float *scale, size_t groups)
-{
-    fv_v s[VECS];
-    FV_UNROLL
-    for (int v = 0; v < VECS; v++)
-        s[v] = fv_load(scale + FV_W * v);
-    for (size_t k = 4 * groups; k > 0; k--, w += NR, wide += NR) {
-        FV_UNROLL
-        for (int v = 0; v < VECS; v++)
-            fv_store(wide + FV_W * v, fv_mul(fv_load_i8(w + FV_W * v), s[v]));
-    }
-}
-
 #ifndef UNPACKED
 #define UNPACKED NULL
 #endif
@@ -217,7 +228,7 @@ KIT(f16, HOLDS(F16, F32), .weight = FV_F16, .factor = FV_F32, .finish = finish, 
 KIT(bf16, HOLDS(BF16, F32) || HOLDS(BF16, BF16), .weight = FV_BF16, .factor = FV_F32,
     .finish = finish, .widen = widen_bf16, .narrow = narrow_bf16, .take = take)
 KIT(w8, p->weight == FV_I8 && p->acc == FV_F32 && (p->in == FV_F32 || p->in == FV_BF16),
-    .weight = FV_I8, .factor = FV_F32, .finish = finish, .take = take, .dequantise = dequantise)
+    .weight = FV_I8, .factor = FV_F32, .finish = finish, .take = take, .widen = widen_w8)
 KERNEL(gemm, f32)
 KERNEL(conv, f32)
 KERNEL(gemm, w8)

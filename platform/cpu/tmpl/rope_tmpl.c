@@ -31,13 +31,22 @@ static void rotate_rows(float *out, size_t ldo, const float *in, size_t ldi, con
         rotate_row(out, in, &a, turn->split, width, d);
 }
 
+/* Of the rows of a call; by rows of their own, of which there is one for each. */
+FV_FN rotation turn_of(const fv_args *a, const fv_call *c, size_t d)
+{
+    fv_call from_first = *c;
+    if (a->u[1])
+        from_first.row0 = 0;
+    return rotation_of(a, &from_first, FV_ROPE_COS, FV_ROPE_SIN, d);
+}
+
 void FV_NAME(fv_k_rope_f32)(const fv_args *a, const fv_call *c)
 {
     const size_t width = a->prob.dim[FV_ROW_C], d = a->prob.dim[FV_ROPE_D];
     const size_t ldi = a->ld[FV_ROPE_IN], ldo = a->ld[FV_ROPE_OUT];
     const float *in = c->p[FV_ROPE_IN];
     float *out = c->p[FV_ROPE_OUT];
-    rotation turn = rotation_of(a, c, FV_ROPE_COS, FV_ROPE_SIN, d);
+    rotation turn = turn_of(a, c, d);
     if (!rotation_straddles(&turn, d)) {
         rotate_rows(out, ldo, in, ldi, &turn, c->rows, width, d);
         return;

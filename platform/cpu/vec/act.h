@@ -15,6 +15,7 @@
     X(FV_EPI_TANH)                                                                                 \
     X(FV_EPI_RELU)                                                                                 \
     X(FV_EPI_SIGMOID)                                                                              \
+    X(FV_EPI_SOFTPLUS)                                                                             \
     X(FV_EPI_SWIGLU)
 
 FV_FN fv_v fv_activate(fv_v x, uint32_t act)
@@ -37,6 +38,8 @@ FV_FN fv_v fv_activate(fv_v x, uint32_t act)
         return fv_max(fv_set(0.f), x);
     case FV_EPI_SIGMOID:
         return fv_sigmoid(x);
+    case FV_EPI_SOFTPLUS:
+        return fv_softplus(x);
     default:
         return x;
     }
@@ -82,6 +85,8 @@ FV_FN fv_v fv_activate_slope(fv_v x, uint32_t act)
         const fv_v gate = fv_sigmoid(x);
         return fv_mul(gate, fv_sub(one, gate));
     }
+    case FV_EPI_SOFTPLUS:
+        return fv_sigmoid(x);
     default:
         return one;
     }

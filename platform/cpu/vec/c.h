@@ -11,6 +11,7 @@
 #define FV_W 4
 #define FV_REGS 16
 #define FV_LDEXP_ANY 0
+#define FV_FUSED 0
 typedef float fv_v __attribute__((vector_size(16)));
 typedef int32_t fv_bits __attribute__((vector_size(16)));
 typedef uint32_t fv_ubits __attribute__((vector_size(16)));

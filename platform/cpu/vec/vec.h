@@ -6,6 +6,7 @@
  * their own.
  *
  *   FV_W  lanes            FV_REGS  vector registers of the machine
+ *   FV_FUSED               fma rounds once
  *   FV_LDEXP_ANY           ldexp takes any x and n; its result underflows to 0, overflows to
  * infinity set(s) load(p) store(p,x)                 p needs the alignment of float only
  *   load_n(p,n) store_n(p,x,n) first_n(x,n)   the first n lanes, 0 <= n <= FV_W: memory beyond them
@@ -87,6 +88,10 @@
 #include "platform/cpu/vec/c.h"
 #else
 #error "define one of FV_ISA_C, FV_ISA_AVX2, FV_ISA_AVX512, FV_ISA_NEON or a level above it"
+#endif
+
+#ifndef FV_FUSED
+#define FV_FUSED 1
 #endif
 
 #ifndef FV_FOURS

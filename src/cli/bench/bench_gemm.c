@@ -53,12 +53,18 @@ static double sigmoid(double x)
     return 1 / (1 + exp(-x));
 }
 
+static double softplus(double x)
+{
+    return relu(x) + log1p(exp(-fabs(x)));
+}
+
 static const struct activation {
     const char *name;
     double (*value)(double x);
 } activations[] = {
-    {"none", NULL}, {"gelu", gelu}, {"gelu_tanh", gelu_tanh}, {"gelu_quick", gelu_quick},
-    {"silu", silu}, {"relu", relu}, {"tanh", tanh},           {"sigmoid", sigmoid},
+    {"none", NULL},         {"gelu", gelu}, {"gelu_tanh", gelu_tanh}, {"gelu_quick", gelu_quick},
+    {"silu", silu},         {"relu", relu}, {"tanh", tanh},           {"sigmoid", sigmoid},
+    {"softplus", softplus},
 };
 
 static const struct activation *find_activation(const char *name)

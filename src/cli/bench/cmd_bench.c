@@ -291,7 +291,8 @@ int cli_bench(const cli_command *self, int argc, char **argv)
     const cli_option own[] = {
         {"shape", 0, "MxNxK,...", "gemm: those of a ViT-B on 1036x1036 pixels", &r->shapes},
         {"activation", 0, "NAME,...",
-         "gemm: none, gelu, gelu_tanh, gelu_quick, silu, relu, tanh or sigmoid", &r->activation},
+         "gemm: none, gelu, gelu_tanh, gelu_quick, silu, relu, tanh, sigmoid, softplus",
+         &r->activation},
         {"tokens", 0, "N,...", "attention, block: 4096; ranges as 256..65536*2 or 100..500+100",
          &r->tokens},
         {"heads", 0, "N,...", "attention, block: 12", &r->heads},

@@ -49,6 +49,8 @@ static inline double fv_ref_activate(double x, uint32_t epi)
         return x < 0 ? 0 : x;
     case FV_EPI_SIGMOID:
         return 1 / (1 + exp(-x));
+    case FV_EPI_SOFTPLUS:
+        return (x < 0 ? 0 : x) + log1p(exp(-fabs(x)));
     default:
         return x;
     }

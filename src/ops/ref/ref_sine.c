@@ -1,14 +1,18 @@
 /* ref_sine.c: SINE: sines of coordinates at several rates, which tell a network a position.
  *
  *   dim    rows, C, parts
- *   IN     ROW, parts wide            RATE, PHASE  C floats each, in turns
+ *   IN     ROW, parts wide            PHASE  C floats, in turns
+ *   RATE   C floats, in turns; u[0] = 1: two rows of C, whose sums are the rates: the second has
+ *          the digits that a float lacks
  *   OUT    ROW, parts * C wide; not IN
  *
  *   y = min(2^22, max(-2^22, in[p] rate[c])), NaN stays;   t = y - round(y) + phase[c]
  *   out[p C + c] = sin(2 pi t)
  *
  * With rates in pairs and phases 0 and 1/4 these are the sines and cosines of DETR. Whole turns are
- * taken off before the phase is added, so that a phase costs no digits.
+ * taken off before the phase is added, so that a phase costs no digits. Nor do turns: y is exact to
+ * more than a float's digits, for |in| and |rate| up to 2^100, so that t is right to 2^-22 where
+ * RATE is.
  */
 #include <math.h>
 
@@ -38,10 +42,15 @@ const fv_op fv_op_sine = {
     .flops = flops,
 };
 
-static float sine(float turns, float phase)
+static float sine(double turns, float phase)
 {
-    const float most = 0x1p22f, y = turns > most ? most : turns < -most ? -most : turns;
-    return sinf(6.28318531f * (y - rintf(y) + phase));
+    const double most = 0x1p22, y = turns > most ? most : turns < -most ? -most : turns;
+    return sinf(6.28318531f * ((float)(y - rint(y)) + phase));
+}
+
+static double exact_rate(const fv_args *a, const float *rate, size_t i)
+{
+    return rate[i] + (a->u[0] ? (double)rate[a->prob.dim[FV_ROW_C] + i] : 0.);
 }
 
 void fv_k_sine_f32_ref(const fv_args *a, const fv_call *c)
@@ -53,6 +62,6 @@ void fv_k_sine_f32_ref(const fv_args *a, const fv_call *c)
         float *out = (float *)c->p[FV_SINE_OUT] + r * a->ld[FV_SINE_OUT];
         for (size_t p = 0; p < parts; p++)
             for (size_t i = 0; i < width; i++)
-                out[p * width + i] = sine(in[p] * rate[i], phase[i]);
+                out[p * width + i] = sine(in[p] * exact_rate(a, rate, i), phase[i]);
     }
 }

@@ -50,6 +50,8 @@ static double slope(double x, uint32_t epi)
         const double gate = 1 / (1 + exp(-x));
         return gate * (1 - gate);
     }
+    case FV_EPI_SOFTPLUS:
+        return 1 / (1 + exp(-x));
     default:
         return 1;
     }

@@ -1,0 +1,23 @@
+/* gpu_sequence.c: launch code of short_conv.cl. */
+#include "gpu/gpu_code.h"
+
+enum { SEGMENT = 16 }; /* rows of a work-item, as short_conv.cl has it */
+
+static void define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
+{
+    (void)group;
+    fv_gpu_define(out, "SIZE", l->args.prob.dim[FV_SHORT_CONV_SIZE]);
+}
+
+static void shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
+{
+    const uint64_t segments = ((uint64_t)p->rows + SEGMENT - 1) / SEGMENT;
+    fv_gpu_spread(count, segments, (l->args.prob.dim[FV_ROW_C] + 3) / 4, p->group);
+}
+
+const fv_gpu_code fv_gpu_short_conv = {.program = "short_conv",
+                                       .entry = "short_conv",
+                                       .group = 64,
+                                       .define = define,
+                                       .shape = shape,
+                                       .align = SEGMENT};
