@@ -71,7 +71,7 @@ static inline float4 score_of(OPERANDS, float4 product, SHARED const group_memor
         score = -INFINITY;
     score = select(score, (float4)-INFINITY, token > query);
     if (WINDOW > 0)
-        score = select(score, (float4)-INFINITY, token + WINDOW <= query);
+        score = select((float4)-INFINITY, score, token + WINDOW > query);
     return score;
 }
 
