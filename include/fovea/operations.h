@@ -40,7 +40,7 @@
  *
  * Causal (`causal` 1; keys == rows): S (d' x dv) is the state, Z (d') its denominator; both are
  * what a fovea_state keeps. `attention` =
- *   softmax            out_i = sum_{j<=i} softmax_j(s q_i.k_j) v_j; its state are the keys and values
+ *   softmax            out_i = sum_{j<=i} softmax_j(s q_i.k_j) v_j; the state: keys and values
  *   linear[:MAP]       S_t = S_{t-1} + phi(k_t)^T v_t;  Z_t = Z_{t-1} + phi(k_t)
  *                      out_t = s phi(q_t) S_t, with normalise over s phi(q_t).Z_t + eps
  *   retention[:MAP]    S_t = e^{a_h} S_{t-1} + phi(k_t)^T v_t;  out_t = s phi(q_t) S_t
