@@ -215,8 +215,8 @@ FOVEA_API fovea_status fovea_state_feed(fovea_state *state, uint32_t rows,
 /* Makes it zero again. After EDEVICE its contents are undefined. */
 FOVEA_API fovea_status fovea_state_reset(fovea_state *state);
 /* Number of floats of a saved state: S (heads, d', dv), then with `normalise` Z (heads, d'). d' is
- * d, for the maps nala and nala-paper 2 d. Neither contains `scale`. Of softmax: keys (heads, `keys`
- * of the options, d), values (heads, `keys`, dv), then how many tokens there are. */
+ * d, for the maps nala and nala-paper 2 d. Neither contains `scale`. Of softmax: keys (heads,
+ * `keys` of the options, d), values (heads, `keys`, dv), then how many tokens there are. */
 FOVEA_API size_t fovea_state_size(const fovea_state *state);
 /* Copies the state to `out`. EINVAL when `floats` is not fovea_state_size. */
 FOVEA_API fovea_status fovea_state_save(const fovea_state *state, float *out, size_t floats);
