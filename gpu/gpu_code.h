@@ -74,7 +74,7 @@ typedef struct fv_gpu_code {
      * as `groups`; NULL: 1. */
     uint32_t (*segments)(const fv_launch *l, const fv_gpu_piece *p);
     /* Passes that run first, in order, and leave results in the step's scratch, which all of them
-     * get in place of a table. With `segments` only where there are several. */
+     * get in place of a table where there is one. With `segments` only where there are several. */
     fv_gpu_pass ahead[FV_GPU_PASSES];
     /* A dispatch that would take too long is cut into calls of fewer rows, multiples of this;
      * 0: it is never cut. FV_GPU_WINDOWS: of a window, dim[FV_ATTN_KEYS]. */

@@ -48,7 +48,7 @@ typedef struct fv_gpu_step {
 /* Whether kernels of a step get its scratch in place of a table. */
 static inline bool fv_gpu_step_scratch(const fv_gpu_step *s)
 {
-    return s->code->before || s->code->ahead[0].entry;
+    return s->code->before || (s->code->ahead[0].entry && s->base.l.scratch_mem);
 }
 
 /* Fills in all but `group`, `piece` and `units`. ENOTSUP where an operand is too large. */

@@ -1,4 +1,5 @@
-/* gpu_softmax.c: launch code of softmax.cl, with softmax_tiles.cl, and of softmax_cpu.cl. */
+/* gpu_softmax.c: launch code of softmax.cl and softmax_scan.cl, with softmax_tiles.cl, and of
+ * softmax_cpu.cl. */
 #include <string.h>
 
 #include "gpu/gpu_code.h"
@@ -117,6 +118,38 @@ const fv_gpu_code fv_gpu_wsoftmax_cpu = {.program = "softmax_cpu",
                                          .shape = shape_cpu,
                                          .table = fv_gpu_regions,
                                          .align = FV_GPU_WINDOWS};
+
+static void scan_define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
+{
+    (void)group;
+    fv_gpu_define(out, "FV_D", l->args.prob.dim[FV_ATTN_D]);
+    fv_gpu_define(out, "FV_DV", l->args.prob.dim[FV_ATTN_DV]);
+    fv_gpu_define(out, "FV_SHARING", l->args.prob.heads / l->args.prob.dim[FV_CACHE_KV_HEADS]);
+}
+
+static void shape_remember(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
+{
+    count[0] = p->rows;
+    count[1] = l->args.prob.dim[FV_CACHE_KV_HEADS];
+}
+
+const fv_gpu_code fv_gpu_softmax_scan = {.program = "softmax_scan",
+                                         .entry = "softmax_scan",
+                                         .group = 64,
+                                         .local = local_plain,
+                                         .define = scan_define,
+                                         .shape = softmax_shape,
+                                         .ahead = {{"softmax_scan_remember", shape_remember}},
+                                         .align = 32};
+const fv_gpu_code fv_gpu_softmax_scan_local = {.program = "softmax_scan",
+                                               .entry = "softmax_scan",
+                                               .group = 128,
+                                               .local = local_staged,
+                                               .macros = " -DFV_STAGE=1",
+                                               .define = scan_define,
+                                               .shape = softmax_shape,
+                                               .ahead = {{"softmax_scan_remember", shape_remember}},
+                                               .align = 32};
 
 /* The private arrays of softmax_cpu.cl must fit on the stack. */
 static bool is_narrow(const fv_problem *p)

@@ -39,7 +39,8 @@
  * and nala. Mechanisms whose equations have no s ignore `scale`.
  *
  * Causal (`causal` 1; keys == rows): S (d' x dv) is the state, Z (d') its denominator; both are
- * what a fovea_state keeps. `attention` = softmax            out_i = sum_{j<=i} ..; it has no state
+ * what a fovea_state keeps. `attention` =
+ *   softmax            out_i = sum_{j<=i} softmax_j(s q_i.k_j) v_j; the state: keys and values
  *   linear[:MAP]       S_t = S_{t-1} + phi(k_t)^T v_t;  Z_t = Z_{t-1} + phi(k_t)
  *                      out_t = s phi(q_t) S_t, with normalise over s phi(q_t).Z_t + eps
  *   retention[:MAP]    S_t = e^{a_h} S_{t-1} + phi(k_t)^T v_t;  out_t = s phi(q_t) S_t
@@ -194,8 +195,9 @@ FOVEA_API fovea_status fovea_op_run(fovea_plan *plan, const fovea_matrix *inputs
 typedef struct fovea_state fovea_state;
 
 /* Makes a zero state and the plans that advance it, by up to options->rows tokens at a time.
- * `options` as for fovea_attention_plan_create, causal, not softmax. Afterwards nothing is
- * allocated. Thread-safe. */
+ * `options` as for fovea_attention_plan_create, causal. Of softmax the state grows with the
+ * sequence: `keys`, which must be given, are the tokens that it has room for, 2^24 at most. Else
+ * they are 0 or `rows`. Afterwards nothing is allocated. Thread-safe. */
 FOVEA_API fovea_status fovea_state_create(fovea_state **out, fovea_device *device,
                                           const fovea_attention_options *options);
 FOVEA_API void fovea_state_free(fovea_state *state);
@@ -205,18 +207,21 @@ FOVEA_API const char *fovea_state_input(const fovea_state *state, size_t index);
 FOVEA_API fovea_status fovea_state_step(fovea_state *state, const fovea_matrix *inputs,
                                         size_t n_inputs, fovea_matrix output);
 /* Advances by `rows` tokens, 1 to options->rows, in the form of the options. Any division of a
- * sequence into calls gives the same results up to rounding. EINVAL leaves the state as it was. */
+ * sequence into calls gives the same results up to rounding. EINVAL, also for more tokens than
+ * softmax has room for, leaves the state as it was. */
 FOVEA_API fovea_status fovea_state_feed(fovea_state *state, uint32_t rows,
                                         const fovea_matrix *inputs, size_t n_inputs,
                                         fovea_matrix output);
 /* Makes it zero again. After EDEVICE its contents are undefined. */
 FOVEA_API fovea_status fovea_state_reset(fovea_state *state);
 /* Number of floats of a saved state: S (heads, d', dv), then with `normalise` Z (heads, d'). d' is
- * d, for the maps nala and nala-paper 2 d. Neither contains `scale`. */
+ * d, for the maps nala and nala-paper 2 d. Neither contains `scale`. Of softmax: keys (heads,
+ * `keys` of the options, d), values (heads, `keys`, dv), then how many tokens there are. */
 FOVEA_API size_t fovea_state_size(const fovea_state *state);
 /* Copies the state to `out`. EINVAL when `floats` is not fovea_state_size. */
 FOVEA_API fovea_status fovea_state_save(const fovea_state *state, float *out, size_t floats);
-/* Replaces the state by a saved one. EINVAL as above. */
+/* Replaces the state by a saved one. EINVAL as above, and for softmax where the number of tokens is
+ * not one that it has room for. */
 FOVEA_API fovea_status fovea_state_restore(fovea_state *state, const float *in, size_t floats);
 
 FOVEA_END_DECLS

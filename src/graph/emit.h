@@ -505,6 +505,26 @@ typedef struct fv_rmsnorm {
 } fv_rmsnorm;
 void fv_emit_rmsnorm(fv_builder *b, const char *label, const fv_rmsnorm *n);
 
+#define FV_CACHE_TOKENS_MOST (1u << 24) /* positions are floats */
+
+/* Causal softmax attention of `rows` tokens over themselves and a cache of those before. */
+typedef struct fv_softmax_scan {
+    uint32_t heads, kv_heads; /* a multiple of kv_heads */
+    uint32_t d, dv, rows;
+    uint32_t room;   /* of the cache, in tokens; FV_CACHE_TOKENS_MOST at most */
+    uint32_t window; /* tokens that a row sees; 0: all */
+    double scale;
+    fv_view q, k, v, out; /* rows of heads * d, kv_heads * d, kv_heads * dv, heads * dv */
+    fv_view position;     /* (rows, 1) float32: of each row, from the number of tokens before on */
+    fv_view cache;        /* FV_VALUE_KEPT of fv_cache_floats() */
+} fv_softmax_scan;
+void fv_emit_softmax_scan(fv_builder *b, const char *label, const fv_softmax_scan *s);
+/* Floats of its cache. */
+static inline uint64_t fv_cache_floats(const fv_softmax_scan *s)
+{
+    return (uint64_t)s->kv_heads * s->room * ((uint64_t)s->d + s->dv);
+}
+
 /* Causal depthwise convolution of all rows in one step, whose state, the last inputs, outlives the
  * frame. */
 typedef struct fv_short_conv {

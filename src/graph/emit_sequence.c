@@ -14,6 +14,24 @@ void fv_emit_rmsnorm(fv_builder *b, const char *label, const fv_rmsnorm *n)
     fv_use_value(s, FV_RMS_HEAD_GATE, n->head_gate, FV_KIND_ROW);
 }
 
+void fv_emit_softmax_scan(fv_builder *b, const char *label, const fv_softmax_scan *a)
+{
+    fv_step *s = fv_emit_step(b, FV_OP_SOFTMAX_SCAN, a->rows, label);
+    s->prob.heads = (uint16_t)a->heads;
+    s->prob.dim[FV_ATTN_D] = a->d;
+    s->prob.dim[FV_ATTN_DV] = a->dv;
+    s->prob.dim[FV_ATTN_KEYS] = a->room;
+    s->prob.dim[FV_CACHE_KV_HEADS] = a->kv_heads;
+    s->f[0] = (float)a->scale;
+    s->u[0] = a->window;
+    fv_use_value(s, FV_CACHE_Q, a->q, FV_KIND_ROW);
+    fv_use_value(s, FV_CACHE_K, a->k, FV_KIND_ROW);
+    fv_use_value(s, FV_CACHE_V, a->v, FV_KIND_ROW);
+    fv_use_value(s, FV_CACHE_POSITION, a->position, FV_KIND_ROW);
+    fv_use_value(s, FV_CACHE_STATE, a->cache, FV_KIND_STATE);
+    fv_use_value(s, FV_CACHE_OUT, a->out, FV_KIND_ROW);
+}
+
 void fv_emit_short_conv(fv_builder *b, const char *label, const fv_short_conv *c)
 {
     fv_step *s = fv_emit_row_step(b, FV_OP_SHORT_CONV, label, c->in, FV_KIND_ROW, c->out, c->rows,

@@ -100,6 +100,7 @@ enum { FV_ATTN_D = 1, FV_ATTN_DV = 2, FV_ATTN_KEYS = 3, FV_ATTN_GROUPS = 4 };
 /* SOFTMAX and WSOFTMAX, beside the others: columns of the keys' grid where scores have relative
  * positions added; else 0 */
 enum { FV_REL_POS_COLUMNS = 5 };
+enum { FV_CACHE_KV_HEADS = 4 };                       /* SOFTMAX_SCAN, beside the others */
 enum { FV_REL_POS_HEIGHT = 2, FV_REL_POS_WIDTH = 3 }; /* REL_POS, beside FV_ATTN_D */
 /* FOVEATED, beside the others; CELLS, beside FV_ROW_C */
 enum { FV_FOVEA_WIDTH = 5, FV_FOVEA_HEIGHT = 6, FV_FOVEA_MARGIN = 7 };
@@ -189,6 +190,14 @@ enum {
     FV_SCAN_GATE_K,
     FV_SCAN_STATE, /* read and written; the only output besides the last operand */
     FV_SCAN_OUT
+};
+enum {
+    FV_CACHE_Q,
+    FV_CACHE_K,
+    FV_CACHE_V,
+    FV_CACHE_POSITION,
+    FV_CACHE_STATE, /* read and written, as SCAN's */
+    FV_CACHE_OUT
 };
 enum {
     FV_SHORT_CONV_IN,
@@ -318,6 +327,7 @@ enum fv_nature {
     FV_NATURE_FRACTION, /* between 0 and 1 */
     FV_NATURE_DECAY,    /* logarithms of factors that are less than 1 */
     FV_NATURE_FACTOR,   /* near 1 */
+    FV_NATURE_POSITION, /* numbers of rows, which do not begin at 0 */
 };
 
 /* The sizes that all attention's ops have: .dim = {FV_ATTN_SIZES, ..}. */

@@ -40,6 +40,7 @@ const char *fv_plan_products(const fv_problem *p)
     case FV_OP_LATTN_APPLY:
     case FV_OP_WLATTN:
     case FV_OP_SCAN:
+    case FV_OP_SOFTMAX_SCAN:
         return fv_type_name(p->acc == FV_BF16 ? FV_BF16 : p->in);
     default:
         return NULL;

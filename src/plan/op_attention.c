@@ -25,14 +25,14 @@ fv_weight fv_op_constant(fv_builder *b, uint32_t rows, uint32_t cols, const floa
     return w;
 }
 
-/* Declares the inputs, in the order that attention.h documents. */
-static void inputs(struct op *op)
+/* Declares the inputs, in the order that attention.h documents; `keys`: rows of k and v. */
+static void inputs(struct op *op, uint32_t keys)
 {
     const enum fv_attention_kind kind = op->name->kind;
     fv_builder *b = op->b;
     op->q = fv_emit_input(b, "q", op->rows, op->heads * op->d, op->in);
-    op->k = fv_emit_input(b, "k", op->keys, op->heads * op->d, op->in);
-    op->v = fv_emit_input(b, "v", op->keys, op->heads * op->dv, op->in);
+    op->k = fv_emit_input(b, "k", keys, op->heads * op->d, op->in);
+    op->v = fv_emit_input(b, "v", keys, op->heads * op->dv, op->in);
     if (kind == FV_ATTENTION_GLA)
         op->decay = fv_emit_input(b, "log_decay", op->rows, op->heads * op->d, FV_F32);
     if (kind == FV_ATTENTION_GATED_DELTA)
@@ -41,7 +41,7 @@ static void inputs(struct op *op)
         op->beta = fv_emit_input(b, "beta", op->rows, op->heads, FV_F32);
     if (op->name->gated && op->o->gates <= FOVEA_GATES_LOGITS) {
         op->gate_q = fv_emit_input(b, "gate_q", op->rows, op->heads, FV_F32);
-        op->gate_k = fv_emit_input(b, "gate_k", op->keys, op->heads, FV_F32);
+        op->gate_k = fv_emit_input(b, "gate_k", keys, op->heads, FV_F32);
     }
     if (op->name->gated && op->o->gates == FOVEA_GATES_X_DENSE)
         op->x = fv_emit_input(b, "x", op->rows, op->o->gate_width, FV_F32);
@@ -336,9 +336,33 @@ static void scan(const struct op *op)
     finish(op, y, out);
 }
 
-fovea_status fv_op_attention(fv_builder *b, const fovea_attention_options *o,
-                             const fv_attention_name *name)
+/* Softmax attention with a cache of op->keys tokens. */
+static void scan_softmax(const struct op *op)
 {
+    fv_builder *b = op->b;
+    const uint32_t wide = op->heads * op->d, out_wide = op->heads * op->dv;
+    fv_softmax_scan s = {.heads = op->heads,
+                         .kv_heads = op->heads,
+                         .d = op->d,
+                         .dv = op->dv,
+                         .rows = op->rows,
+                         .room = op->keys,
+                         .scale = op->o->scale};
+    s.position = fv_emit_input(b, NULL, op->rows, 1, FV_F32);
+    s.cache = fv_emit_value(b, FV_VALUE_KEPT, 1, (uint32_t)fv_cache_floats(&s), FV_F32);
+    fv_view out = fv_emit_result(b, op->rows, out_wide, op->out);
+    s.out = op->out == FV_F32 ? out : fv_emit_rows(b, op->rows, out_wide);
+    s.q = fv_emit_floats(b, "q to float", op->q, op->in, op->rows, wide);
+    s.k = fv_emit_floats(b, "k to float", op->k, op->in, op->rows, wide);
+    s.v = fv_emit_floats(b, "v to float", op->v, op->in, op->rows, out_wide);
+    fv_emit_softmax_scan(b, "attention", &s);
+    finish(op, s.out, out);
+}
+
+fovea_status fv_op_attention(fv_builder *b, const fovea_attention_options *o,
+                             const fv_attention_name *name, bool remembers)
+{
+    const bool softmax = name->kind == FV_ATTENTION_SOFTMAX, cached = softmax && remembers;
     struct op op = {.b = b,
                     .o = o,
                     .name = name,
@@ -349,8 +373,10 @@ fovea_status fv_op_attention(fv_builder *b, const fovea_attention_options *o,
                     .dv = o->value_dim,
                     .in = fv_type_of(o->storage),
                     .out = fv_type_of(o->out_storage)};
-    inputs(&op);
-    if (o->causal && name->kind != FV_ATTENTION_SOFTMAX)
+    inputs(&op, o->causal && cached ? op.rows : op.keys);
+    if (o->causal && cached)
+        scan_softmax(&op);
+    else if (o->causal && !softmax)
         scan(&op);
     else
         attend(&op);

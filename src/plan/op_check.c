@@ -61,9 +61,24 @@ static fovea_status check_numbers(const fovea_attention_options *o, const fv_att
     return FOVEA_OK;
 }
 
-static fovea_status check_causal(const fovea_attention_options *o, const fv_attention_name *name)
+/* The room of a cache. */
+static fovea_status check_cache(const fovea_attention_options *o)
 {
-    if (o->keys && o->keys != o->rows)
+    const uint64_t floats = (uint64_t)o->keys * o->heads * ((uint64_t)o->head_dim + o->value_dim);
+    if (o->keys == 0 || o->keys > FV_CACHE_TOKENS_MOST || floats > FV_STATE_MOST)
+        return fv_fail(FOVEA_EINVAL,
+                       "a state of softmax attention with room for %u tokens, %llu values; set "
+                       "`keys` to the most tokens of a sequence, 1 to 2^24, at most 2^30 values",
+                       o->keys, (unsigned long long)floats);
+    return FOVEA_OK;
+}
+
+static fovea_status check_causal(const fovea_attention_options *o, const fv_attention_name *name,
+                                 bool cached)
+{
+    if (cached)
+        FV_TRY(check_cache(o));
+    else if (o->keys && o->keys != o->rows)
         return fv_fail(FOVEA_EINVAL,
                        "causal attention of %u queries and %u keys; give as many of "
                        "both, or 0 keys",
@@ -187,15 +202,17 @@ static fovea_status check_tail(const fovea_attention_options *o)
     return fv_known("out_gate", (int)o->out_gate, FOVEA_OUT_GATE_SILU);
 }
 
-fovea_status fv_op_check(const fovea_attention_options *o, const fv_attention_name *name)
+fovea_status fv_op_check(const fovea_attention_options *o, const fv_attention_name *name,
+                         bool remembers)
 {
+    const bool cached = remembers && name->kind == FV_ATTENTION_SOFTMAX;
     if (name->kind == FV_ATTENTION_FOVEATED)
         return fv_fail(FOVEA_ENOTSUP, "foveated attention needs a grid of tokens: models have it, "
                                       "operators do not; use softmax there");
     FV_TRY(fv_attention_check(name, o->causal != 0));
     FV_TRY(check_shape(o, name));
     FV_TRY(check_numbers(o, name));
-    FV_TRY(o->causal ? check_causal(o, name) : check_bidirectional(o, name));
+    FV_TRY(o->causal ? check_causal(o, name, cached) : check_bidirectional(o, name));
     FV_TRY(check_gates(o, name));
     return check_tail(o);
 }

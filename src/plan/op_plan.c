@@ -88,12 +88,12 @@ fovea_status fv_op_options_check(const fv_op_options *o)
     return fv_known("compute", (int)o->compute, FOVEA_COMPUTE_AUTO);
 }
 
-static fovea_status emit_attention(fovea_plan *p, const fovea_attention_options *o,
-                                   fv_plan_request *r)
+static fovea_status emit_attention(fovea_plan *p, const fv_op_options *options, fv_plan_request *r)
 {
+    const fovea_attention_options *o = options->attention;
     fv_attention_name name;
     FV_TRY(fv_attention_parse(&name, o->attention ? o->attention : "softmax"));
-    FV_TRY(fv_op_check(o, &name));
+    FV_TRY(fv_op_check(o, &name, options->remembers));
     /* Linear attention over many tokens is streamed even with one worker: its memory then does not
      * grow with the tokens. */
     if (!p->limits.throughput && name.mech != FV_MECH_ANY && (o->rows >= LONG || o->keys >= LONG) &&
@@ -102,10 +102,11 @@ static fovea_status emit_attention(fovea_plan *p, const fovea_attention_options 
         r->source = "cost";
     }
     p->b.any_type = p->limits.throughput;
-    if (!o->causal || name.kind == FV_ATTENTION_SOFTMAX) /* there are no scans but in float32 */
+    const bool scan = name.kind != FV_ATTENTION_SOFTMAX || options->remembers;
+    if (!o->causal || !scan) /* there are no scans but in float32 */
         fv_emit_compute(&p->b, o->compute == FOVEA_COMPUTE_INT8 ? FOVEA_COMPUTE_BF16 : o->compute,
                         &p->limits);
-    return fv_op_attention(&p->b, o, &name);
+    return fv_op_attention(&p->b, o, &name, options->remembers);
 }
 
 static fovea_status build(fovea_plan *p, const fv_op_options *o, const fv_mem *kept)
@@ -116,7 +117,7 @@ static fovea_status build(fovea_plan *p, const fv_op_options *o, const fv_mem *k
     FV_TRY(FV_MEM_NEW(&p->b.wanted, FV_MEM_PLAN, "the plan's outputs"));
     p->b.wanted[0] = (fv_wanted){.name = "out", .value = FV_NO_VALUE};
     p->b.n_wanted = 1;
-    FV_TRY(o->gemm ? emit_gemm(p, o->gemm) : emit_attention(p, o->attention, &r));
+    FV_TRY(o->gemm ? emit_gemm(p, o->gemm) : emit_attention(p, o, &r));
     p->info.tokens = o->rows;
     p->info.compute = p->b.compute;
     return fv_plan_finish(p, &r);
@@ -152,4 +153,12 @@ uint64_t fv_op_state_floats(const fovea_plan *p)
         if (p->b.value[i].kind == FV_VALUE_KEPT)
             return p->b.value[i].cols;
     return 0;
+}
+
+const fv_value *fv_op_position(const fovea_plan *p)
+{
+    for (uint32_t i = 0; i < p->b.values; i++)
+        if (p->b.value[i].kind == FV_VALUE_INPUT && !p->b.value[i].name)
+            return &p->b.value[i];
+    return NULL;
 }

@@ -8,6 +8,8 @@
 typedef struct fv_op_options {
     const fovea_attention_options *attention; /* or NULL, and gemm */
     const fovea_gemm_options *gemm;
+    bool remembers; /* an attention's: what it keeps goes on in the next call; of causal softmax
+                       that is a cache of attention->keys tokens */
     uint32_t rows, chunk;
     fovea_dtype storage, out_storage;
     fovea_schedule schedule;
@@ -27,18 +29,21 @@ fovea_status fv_op_plan(fovea_plan **out, fovea_device *device, const fv_op_opti
 /* Name of the activation of an epilogue, as fovea_gemm_options has it; NULL without one. */
 const char *fv_op_activation(uint32_t epi);
 /* op_check.c: EINVAL or ENOTSUP for options of an attention that are not consistent. */
-fovea_status fv_op_check(const fovea_attention_options *o, const fv_attention_name *name);
+fovea_status fv_op_check(const fovea_attention_options *o, const fv_attention_name *name,
+                         bool remembers);
 /* op_attention.c: its steps. */
 fovea_status fv_op_attention(fv_builder *b, const fovea_attention_options *o,
-                             const fv_attention_name *name);
+                             const fv_attention_name *name, bool remembers);
 /* Rows of `type` as rows that operand `operand` of `op` takes: as they are, or converted to
  * bfloat16 where products are of that, else to float32. */
 fv_view fv_op_rows(fv_builder *b, const char *name, fv_view in, enum fv_type type, uint32_t rows,
                    uint32_t cols, enum fv_op op, uint32_t operand);
 /* A (rows, cols) weight of these values; NULL: zeros. */
 fv_weight fv_op_constant(fv_builder *b, uint32_t rows, uint32_t cols, const float *values);
-/* Floats of a causal operation's state, 0 without one: S of every head, then Z. */
+/* Floats of a causal operation's state, 0 without one: S of every head, then Z; or a cache. */
 uint64_t fv_op_state_floats(const fovea_plan *p);
+/* The input that has each row's position in the sequence, which no caller gives; NULL: none. */
+const fv_value *fv_op_position(const fovea_plan *p);
 /* EINVAL for options that no operation could be planned with. */
 fovea_status fv_op_options_check(const fv_op_options *o);
 

@@ -1,5 +1,7 @@
 /* state.c: a causal operation with memory: two plans, one of many rows and one of a single row,
  * that advance the same state. */
+#include <math.h>
+
 #include "base/abi.h"
 #include "base/mem.h"
 #include "plan/op_plan.h"
@@ -9,6 +11,10 @@
 struct fovea_state {
     fovea_plan *feed, *step; /* feed owns the state's memory */
     uint32_t rows;           /* maximum per call of feed */
+    /* Of softmax attention, whose state is a cache: positions of the next call's rows; tokens that
+     * it holds and has room for. */
+    float *position;
+    uint32_t held, room;
 };
 
 static fv_mem *memory(const fovea_state *s)
@@ -16,22 +22,32 @@ static fv_mem *memory(const fovea_state *s)
     return fv_plan_kept(s->feed);
 }
 
+static size_t floats_of(const fovea_state *s)
+{
+    return (size_t)fv_op_state_floats(s->feed);
+}
+
 static fovea_status create(fovea_state *s, fovea_device *device,
                            const fovea_attention_options *options)
 {
     fovea_attention_options one = *options;
     fv_op_options op = fv_op_of_attention(options);
+    op.remembers = true;
     FV_TRY(fv_op_plan(&s->feed, device, &op, NULL, fv_wisdom_global()));
-    if (fovea_state_size(s) == 0)
-        return fv_fail(FOVEA_EINVAL,
-                       "a state of %s, which has none; use a causal linear attention, retention, "
-                       "gla or a delta rule",
-                       options->causal ? "softmax attention" : "a bidirectional attention");
+    if (floats_of(s) == 0)
+        return fv_fail(FOVEA_EINVAL, "a state of a bidirectional attention, which has none; set "
+                                     "`causal`");
     s->rows = options->rows;
     one.rows = 1;
-    one.keys = 0;
     one.form = FOVEA_FORM_RECURRENT;
+    if (fv_op_position(s->feed)) {
+        s->room = options->keys;
+        FV_TRY(FV_MEM_ARRAY(&s->position, s->rows, FV_MEM_PLAN, "the tokens' positions"));
+    } else {
+        one.keys = 0;
+    }
     op = fv_op_of_attention(&one);
+    op.remembers = true;
     return fv_op_plan(&s->step, device, &op, memory(s), fv_wisdom_global());
 }
 
@@ -55,14 +71,40 @@ void fovea_state_free(fovea_state *s)
         return;
     fovea_plan_free(s->step);
     fovea_plan_free(s->feed);
+    fv_mem_free(s->position);
     fv_mem_free(s);
+}
+
+/* Gives a plan the positions of the next rows. */
+static fovea_status place(fovea_state *s, fovea_plan *plan, uint32_t rows)
+{
+    if (rows > s->room - s->held)
+        return fv_fail(FOVEA_EINVAL,
+                       "%u tokens more than the %u before; the state has room for %u: reset it, or "
+                       "make it with more `keys`",
+                       rows, s->held, s->room);
+    for (uint32_t i = 0; i < rows; i++)
+        s->position[i] = (float)(s->held + i);
+    return plan->device->backend->upload(plan->queue, fv_op_position(plan)->slot, s->position,
+                                         sizeof *s->position);
+}
+
+static fovea_status advance(fovea_state *s, fovea_plan *plan, uint32_t rows,
+                            const fovea_matrix *inputs, size_t n_inputs, fovea_matrix output)
+{
+    if (s->position)
+        FV_TRY(place(s, plan, rows));
+    FV_TRY(fv_op_run(plan, rows, inputs, n_inputs, output));
+    if (s->position)
+        s->held += rows;
+    return FOVEA_OK;
 }
 
 fovea_status fovea_state_step(fovea_state *s, const fovea_matrix *inputs, size_t n_inputs,
                               fovea_matrix output)
 {
     FV_TRY(fv_require(s, "the state"));
-    return fv_op_run(s->step, 1, inputs, n_inputs, output);
+    return advance(s, s->step, 1, inputs, n_inputs, output);
 }
 
 fovea_status fovea_state_feed(fovea_state *s, uint32_t rows, const fovea_matrix *inputs,
@@ -72,7 +114,7 @@ fovea_status fovea_state_feed(fovea_state *s, uint32_t rows, const fovea_matrix 
     if (rows < 1 || rows > s->rows)
         return fv_fail(FOVEA_EINVAL, "%u rows to feed; the state was made for 1 to %u at a time",
                        rows, s->rows);
-    return fv_op_run(s->feed, rows, inputs, n_inputs, output);
+    return advance(s, s->feed, rows, inputs, n_inputs, output);
 }
 
 const char *fovea_state_input(const fovea_state *s, size_t index)
@@ -83,13 +125,14 @@ const char *fovea_state_input(const fovea_state *s, size_t index)
 fovea_status fovea_state_reset(fovea_state *s)
 {
     FV_TRY(fv_require(s, "the state"));
+    s->held = 0;
     return s->feed->device->backend->write(s->feed->device->device, memory(s), NULL,
-                                           fovea_state_size(s) * sizeof(float));
+                                           floats_of(s) * sizeof(float));
 }
 
 size_t fovea_state_size(const fovea_state *s)
 {
-    return (size_t)fv_op_state_floats(s->feed);
+    return floats_of(s) + (s->position != NULL);
 }
 
 static fovea_status check_size(const fovea_state *s, const float *values, size_t floats)
@@ -103,13 +146,20 @@ static fovea_status check_size(const fovea_state *s, const float *values, size_t
 fovea_status fovea_state_save(const fovea_state *s, float *out, size_t floats)
 {
     FV_TRY(check_size(s, out, floats));
+    if (s->position)
+        out[floats - 1] = (float)s->held;
     return s->feed->device->backend->read(s->feed->device->device, memory(s), out,
-                                          floats * sizeof *out);
+                                          floats_of(s) * sizeof *out);
 }
 
 fovea_status fovea_state_restore(fovea_state *s, const float *in, size_t floats)
 {
     FV_TRY(check_size(s, in, floats));
+    const float held = s->position ? in[floats - 1] : 0;
+    if (!(held >= 0 && held <= (float)s->room) || held != floorf(held))
+        return fv_fail(FOVEA_EINVAL, "a saved state of %g tokens; the state has room for %u",
+                       (double)held, s->room);
+    s->held = (uint32_t)held;
     return s->feed->device->backend->write(s->feed->device->device, memory(s), in,
-                                           floats * sizeof *in);
+                                           floats_of(s) * sizeof *in);
 }

@@ -9,7 +9,10 @@
 #include "ops/mech_traits.h"
 #include "trial/reference.h"
 
-enum { STATE_ROWS = 16 }; /* random keys from which a state is computed */
+enum {
+    STATE_ROWS = 16, /* random keys from which a state is computed */
+    POSITION = 35    /* of the first row */
+};
 
 static fv_tensor tensor(float mean, float spread, uint64_t seed, uint32_t rows, uint32_t cols)
 {
@@ -73,8 +76,11 @@ static fovea_status make_state(const fv_args *a, enum fv_op reduction, uint64_t 
 
 /* ---- rows ---- */
 
-static float shaped(enum fv_nature n, float x)
+/* The value of a random number x, element `at` of the operand. */
+static float shaped(enum fv_nature n, float x, uint64_t at)
 {
+    if (n == FV_NATURE_POSITION)
+        return (float)(POSITION + at);
     return n == FV_NATURE_FRACTION ? 0.5f + 0.5f * x : n == FV_NATURE_DECAY ? -0.1f * fabsf(x) : x;
 }
 
@@ -90,7 +96,7 @@ static void fill_row(enum fv_nature n, const fv_tensor *t, uint64_t first, uint3
             if (type == FV_U8)
                 ((uint8_t *)row)[at + i] = (uint8_t)(128.f + 127.f * piece[i]);
             else
-                fv_value_put(row, type, at + i, shaped(n, piece[i]));
+                fv_value_put(row, type, at + i, shaped(n, piece[i], first + at + i));
         }
     }
 }

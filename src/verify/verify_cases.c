@@ -584,6 +584,35 @@ static void scans(fv_builder *b)
     }
 }
 
+/* Attention with a cache that holds some tokens and has room for a few less than come. */
+static void cached(fv_builder *b, uint32_t rows, uint32_t kv_heads, uint32_t window)
+{
+    const uint32_t heads = 4, d = 32, dv = 24;
+    fv_softmax_scan a = {.heads = heads,
+                         .kv_heads = kv_heads,
+                         .d = d,
+                         .dv = dv,
+                         .rows = rows,
+                         .room = TOKENS,
+                         .window = window,
+                         .scale = 1 / sqrt(d)};
+    a.q = fv_emit_rows(b, rows, heads * d);
+    a.k = fv_emit_rows(b, rows, kv_heads * d);
+    a.v = fv_emit_rows(b, rows, kv_heads * dv);
+    a.position = fv_emit_value(b, FV_VALUE_INPUT, rows, 1, FV_F32);
+    a.cache = fv_emit_value(b, FV_VALUE_KEPT, 1, (uint32_t)fv_cache_floats(&a), FV_F32);
+    a.out = fv_emit_rows(b, rows, heads * dv);
+    fv_emit_softmax_scan(b, "softmax scan", &a);
+}
+
+static void caches(fv_builder *b)
+{
+    cached(b, TOKENS, 4, 0);
+    cached(b, TOKENS, 2, 40);
+    cached(b, 1, 4, 0);
+    cached(b, 3, 1, 20);
+}
+
 static void short_convolutions(fv_builder *b)
 {
     static const uint32_t rows[] = {TOKENS, 2};
@@ -667,6 +696,7 @@ static fovea_status all(fv_cases *c, const fv_limits *limits)
     pooling(b);
     short_convolutions(b);
     scans(b);
+    caches(b);
 #ifdef FV_ADAPT
     if (b->row_type == FV_F32)
         fv_cases_training(b);

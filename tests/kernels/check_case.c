@@ -296,6 +296,8 @@ bool check_store(check_case *c, enum fv_type type)
     for (int i = 0; i < FV_OPERANDS; i++) {
         check_operand *o = &c->operand[i];
         const bool own = o->type == FV_F32 && o->storage != FV_F32; /* the case's own */
+        if (fv_op_table[c->args.prob.op]->operand[i].exact)
+            continue;
         if (!own || type != FV_F32)
             o->storage = o->type == FV_F32 && holds_tokens(o) ? (uint8_t)type : o->type;
         changes = changes || o->storage != o->type;

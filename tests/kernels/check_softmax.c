@@ -125,33 +125,48 @@ static double scores(const check_case *c, uint32_t row, uint32_t head, uint32_t 
     return error;
 }
 
-void check_softmax_mean(const check_case *c, const check_spot *x, uint32_t keys, uint32_t col,
-                        uint32_t n, double *s, double error, double *want, double *allowed)
+void check_softmax_weigh(double *s, uint32_t keys)
 {
     double max = s[0], sum = 0.;
     for (uint32_t j = 0; j < keys; j++)
         max = fmax(max, s[j]);
     for (uint32_t j = 0; j < keys; j++)
         sum += s[j] = exp(s[j] - max);
-    for (uint32_t i = 0; i < n; i++) {
-        double out = 0., size = 0., largest = 0., rounding = 0.;
-        for (uint32_t j = 0; j < keys; j++) {
-            const double at = check_at(c, x[j].operand, x[j].row, col + i);
-            out += s[j] / sum * at;
-            size += s[j] / sum * fabs(at);
-            largest = fmax(largest, fabs(at));
-            rounding += s[j] / sum * rounding_of(c, at);
-        }
-        /* Rounded weights count as such in their sum too: what all values have in common stays. */
-        for (uint32_t j = 0; c->args.prob.acc == FV_BF16 && j < keys; j++)
-            rounding +=
-                WEIGHT * s[j] / sum * fabs(check_at(c, x[j].operand, x[j].row, col + i) - out);
-        want[i] = out;
-        /* Each weight is wrong by a factor of at most e^error, so is their sum. */
-        allowed[i] = fmin(expm1(2. * error) * size + 2. * check_allowed(keys, size) + rounding,
-                          2. * largest) +
-                     FLT_MIN * (keys + largest);
+    for (uint32_t j = 0; j < keys; j++)
+        s[j] /= sum;
+}
+
+void check_softmax_column(const check_case *c, const double *x, const double *p, uint32_t keys,
+                          double error, double *want, double *allowed)
+{
+    double out = 0., size = 0., largest = 0., rounding = 0.;
+    for (uint32_t j = 0; j < keys; j++) {
+        out += p[j] * x[j];
+        size += p[j] * fabs(x[j]);
+        largest = fmax(largest, fabs(x[j]));
+        rounding += p[j] * rounding_of(c, x[j]);
     }
+    /* Rounded weights count as such in their sum too: what all values have in common stays. */
+    for (uint32_t j = 0; c->args.prob.acc == FV_BF16 && j < keys; j++)
+        rounding += WEIGHT * p[j] * fabs(x[j] - out);
+    *want = out;
+    /* Each weight is wrong by a factor of at most e^error, so is their sum. */
+    *allowed =
+        fmin(expm1(2. * error) * size + 2. * check_allowed(keys, size) + rounding, 2. * largest) +
+        FLT_MIN * (keys + largest);
+}
+
+void check_softmax_mean(const check_case *c, const check_spot *x, uint32_t keys, uint32_t col,
+                        uint32_t n, double *s, double error, double *want, double *allowed)
+{
+    double *column = malloc(keys * sizeof *column);
+    check_softmax_weigh(s, keys);
+    for (uint32_t i = 0; i < n; i++) {
+        for (uint32_t j = 0; j < keys; j++)
+            column[j] = check_at(c, x[j].operand, x[j].row, col + i);
+        check_softmax_column(c, column, s, keys, error, &want[i], &allowed[i]);
+    }
+    free(column);
 }
 
 void check_softmax_rows(const check_case *c, int v, uint32_t row0, uint32_t keys, uint32_t col,

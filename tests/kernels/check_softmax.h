@@ -18,6 +18,12 @@ void check_score_add_relative(check_score *s, const check_case *c, int operand, 
                               uint32_t head, uint32_t key);
 void check_score_add(check_score *s, const check_case *c, double q, double k);
 
+/* Turns scores into weights, whose sum is 1. */
+void check_softmax_weigh(double *s, uint32_t keys);
+/* The mean of values x with these weights, of scores that may be wrong by `error`. */
+void check_softmax_column(const check_case *c, const double *x, const double *p, uint32_t keys,
+                          double error, double *want, double *allowed);
+
 /* Where the value of a key is: an operand and its row. */
 typedef struct check_spot {
     int operand;

@@ -15,12 +15,13 @@
 #include "tests/fixture.h"
 #include "tests/kernels/attention_trial.h"
 
-enum { ROWS = 40, HEADS = 3, D = 12, DV = 10, WIDE = HEADS * DV };
+enum { ROWS = 40, HEADS = 3, D = 12, DV = 10, WIDE = HEADS * DV, ROOM = 2 * ROWS };
 
 static const struct {
     const char *attention;
     int normalise;
     size_t floats;
+    uint32_t room; /* of a cache */
 } kinds[] = {
     {"linear:elu1", 1, HEADS *(D *DV + D)},
     {"linear:identity", 0, HEADS *D *DV},
@@ -29,6 +30,7 @@ static const struct {
     {"gla", 1, HEADS *D *DV},
     {"sla-delta-rule", 1, HEADS *D *DV},
     {"gated-delta-rule:nala", 1, HEADS * 2 * D *DV},
+    {"softmax", 1, HEADS *(D + DV) * ROOM + 1, ROOM},
 };
 #define KINDS (sizeof kinds / sizeof *kinds)
 
@@ -40,6 +42,7 @@ static fovea_attention_options options_of(size_t kind)
     o.causal = 1;
     o.l2norm = 1;
     o.rows = ROWS;
+    o.keys = kinds[kind].room;
     o.heads = HEADS;
     o.head_dim = D;
     o.value_dim = DV;
@@ -85,12 +88,13 @@ static void begin(void **unused)
     (void)unused;
     fovea_device *device = fixture_device(2);
     for (size_t k = 0; k < KINDS; k++) {
-        const fovea_attention_options o = options_of(k);
+        fovea_attention_options o = options_of(k);
         fovea_state *s = create(device, &o);
         fovea_plan *plan;
         trial t = trial_make(&o, 1);
         float out[ROWS * WIDE];
         assert_int_equal(fovea_state_size(s), kinds[k].floats);
+        o.keys = 0;
         assert_int_equal(fovea_attention_plan_create(&plan, device, &o), FOVEA_OK);
         for (size_t i = 0; i < 9 && fovea_op_input(plan, i); i++)
             assert_string_equal(fovea_state_input(s, i), fovea_op_input(plan, i));
@@ -258,6 +262,81 @@ static void followed(void **unused)
     fovea_device_close(device);
 }
 
+/* A cache gives what attention to all tokens at once does, in whatever pieces they come. */
+static void pieces_of_softmax(void **unused)
+{
+    (void)unused;
+    fovea_device *device = fixture_device(2);
+    fovea_attention_options o = options_of(0);
+    o.attention = "softmax";
+    o.scale = 0.3;
+    trial t = trial_make(&o, 1);
+    o.keys = ROWS;
+    fovea_state *s = create(device, &o);
+    float out[ROWS * WIDE];
+    for (uint32_t most = 1; most < 30; most += 7) {
+        fovea_state_reset(s);
+        for (uint32_t row = 0, rows = 0; row < ROWS; row += rows) {
+            rows = 1 + row % most;
+            rows = rows < ROWS - row ? rows : ROWS - row;
+            if (rows == 1)
+                step(s, &t, row, out);
+            else
+                feed(s, &t, row, rows, out);
+        }
+        trial_expect(&t, out, ROWS, 2e-5);
+    }
+    fovea_state_free(s);
+    trial_free(&t);
+    fovea_device_close(device);
+}
+
+/* A cache has room for so many tokens and no more, also where they come from a saved state. */
+static void room(void **unused)
+{
+    (void)unused;
+    fovea_device *device = fixture_device(1);
+    fovea_attention_options o = options_of(0);
+    o.attention = "softmax";
+    trial t = trial_make(&o, 1);
+    o.keys = ROWS;
+    fovea_state *s = create(device, &o);
+    const size_t floats = fovea_state_size(s);
+    float out[ROWS * WIDE];
+    fovea_matrix in[8];
+    const size_t n = trial_inputs(&t, 0, in);
+    const fovea_matrix to = {out, 0};
+    feed(s, &t, 0, ROWS - 1, out);
+    assert_int_equal(fovea_state_feed(s, 2, in, n, to), FOVEA_EINVAL);
+    assert_non_null(strstr(fovea_error(), "room for 40"));
+    step(s, &t, ROWS - 1, out);
+    trial_expect(&t, out, ROWS, 2e-5);
+    assert_int_equal(fovea_state_step(s, in, n, to), FOVEA_EINVAL);
+
+    float *full = saved(s);
+    const float wrong[] = {-1.f, 0.5f, ROWS + 1, NAN};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        full[floats - 1] = wrong[i];
+        assert_int_equal(fovea_state_restore(s, full, floats), FOVEA_EINVAL);
+    }
+    full[floats - 1] = ROWS - 1;
+    assert_int_equal(fovea_state_restore(s, full, floats), FOVEA_OK);
+    step(s, &t, ROWS - 1, out);
+    trial_expect(&t, out, ROWS, 2e-5);
+    fovea_state_reset(s);
+    feed(s, &t, 0, ROWS, out);
+    free(full);
+    fovea_state_free(s);
+    trial_free(&t);
+
+    static const uint32_t rooms[] = {0, (1u << 24) + 1, 1u << 24}; /* the last: of 2^30 values */
+    for (size_t i = 0; i < sizeof rooms / sizeof *rooms; i++) {
+        o.keys = rooms[i];
+        refused(device, &o, FOVEA_EINVAL);
+    }
+    fovea_device_close(device);
+}
+
 /* After fovea_state_create nothing is allocated. */
 static void steady(void **unused)
 {
@@ -290,8 +369,14 @@ static void steady(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(begin),    cmocka_unit_test(moved),    cmocka_unit_test(errors),
-        cmocka_unit_test(refusals), cmocka_unit_test(followed), cmocka_unit_test(steady),
+        cmocka_unit_test(begin),
+        cmocka_unit_test(moved),
+        cmocka_unit_test(errors),
+        cmocka_unit_test(refusals),
+        cmocka_unit_test(followed),
+        cmocka_unit_test(steady),
+        cmocka_unit_test(pieces_of_softmax),
+        cmocka_unit_test(room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,25 @@
+/* ref_softmax_scan.h: the cache of SOFTMAX_SCAN as a call of the CPU finds and leaves it. */
+#ifndef FOVEA_SRC_OPS_REF_SOFTMAX_SCAN_H
+#define FOVEA_SRC_OPS_REF_SOFTMAX_SCAN_H
+
+#include "ops/kernel.h"
+
+typedef struct fv_cache {
+    size_t position;   /* of the call's first row */
+    size_t held, kept; /* tokens that the cache holds; of the call's that it has room for */
+    size_t window;     /* 0: none */
+    size_t group;      /* heads of a kv head */
+    float *k, *v;      /* kv head 0's */
+} fv_cache;
+
+fv_cache fv_cache_of(const fv_args *a, const fv_call *c);
+/* Writes the call's rows of kv head `kv` into the cache. */
+void fv_cache_remember(const fv_args *a, const fv_call *c, const fv_cache *s, size_t kv);
+
+/* The first token that a row at `position` sees. */
+static inline size_t fv_cache_first(const fv_cache *s, size_t position)
+{
+    return s->window && position + 1 > s->window ? position + 1 - s->window : 0;
+}
+
+#endif
