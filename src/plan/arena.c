@@ -111,7 +111,10 @@ static int by_size(const void *a, const void *b)
     const struct tenant *x = a, *y = b;
     if (x->size != y->size)
         return x->size < y->size ? 1 : -1;
-    return x->first < y->first ? -1 : x->first > y->first;
+    if (x->first != y->first)
+        return x->first < y->first ? -1 : 1;
+    /* The order of values, so that plans with the same states have them in the same places. */
+    return x->value < y->value ? -1 : x->value > y->value;
 }
 
 static bool alive_together(const struct tenant *a, const struct tenant *b)

@@ -109,7 +109,7 @@ static fovea_status emit_attention(fovea_plan *p, const fv_op_options *options, 
     return fv_op_attention(&p->b, o, &name, options->remembers);
 }
 
-static fovea_status build(fovea_plan *p, const fv_op_options *o, const fv_mem *kept)
+static fovea_status build(fovea_plan *p, const fv_op_options *o, const fovea_plan *kept)
 {
     fv_plan_request r = {
         .schedule = o->schedule, .chunk = o->chunk, .memory_limit = o->memory_limit, .kept = kept};
@@ -124,7 +124,7 @@ static fovea_status build(fovea_plan *p, const fv_op_options *o, const fv_mem *k
 }
 
 fovea_status fv_op_plan(fovea_plan **out, fovea_device *device, const fv_op_options *options,
-                        const fv_mem *kept, fv_wisdom *wisdom)
+                        const fovea_plan *kept, fv_wisdom *wisdom)
 {
     fovea_plan *p;
     FV_TRY(fv_op_options_check(options));

@@ -22,10 +22,10 @@ typedef struct fv_op_options {
 fv_op_options fv_op_of_attention(const fovea_attention_options *attention);
 fv_op_options fv_op_of_gemm(const fovea_gemm_options *gemm);
 
-/* The plan of one operation, whose choices are looked up in `wisdom`. `kept`: the state's memory of
- * another plan to share; NULL: its own. */
+/* The plan of one operation, whose choices are looked up in `wisdom`. `kept`: the plan whose state
+ * it continues; NULL: it has its own. */
 fovea_status fv_op_plan(fovea_plan **out, fovea_device *device, const fv_op_options *options,
-                        const fv_mem *kept, fv_wisdom *wisdom);
+                        const fovea_plan *kept, fv_wisdom *wisdom);
 /* Name of the activation of an epilogue, as fovea_gemm_options has it; NULL without one. */
 const char *fv_op_activation(uint32_t epi);
 /* op_check.c: EINVAL or ENOTSUP for options of an attention that are not consistent. */

@@ -1,4 +1,6 @@
 /* pack.c: allocates the plan's regions, and packs the weights that no other plan has packed. */
+#include <assert.h>
+
 #include "base/mem.h"
 #include "models/packed.h"
 #include "plan/plan.h"
@@ -21,18 +23,24 @@ fovea_status fv_plan_pack(fovea_plan *p)
     return FOVEA_OK;
 }
 
-fovea_status fv_plan_allocate(fovea_plan *p, const fv_mem *kept)
+fovea_status fv_plan_allocate(fovea_plan *p, const fovea_plan *kept)
 {
     static const char *const names[FV_REGIONS] = {
         [FV_REGION_LOCAL] = "the rows of a chunk",    [FV_REGION_SCRATCH] = "the kernels' scratch",
         [FV_REGION_RESIDUAL] = "the residual stream", [FV_REGION_STATES] = "the attention states",
-        [FV_REGION_KEPT] = "the state of the scan",   [FV_REGION_CHUNKS] = "activations",
+        [FV_REGION_KEPT] = "the states of scans",     [FV_REGION_CHUNKS] = "activations",
         [FV_REGION_STAGING] = "the resized picture",
     };
     const fv_backend *be = p->device->backend;
+    p->shares_kept = kept != NULL;
     if (kept) {
-        *fv_plan_kept(p) = *kept;
-        p->shares_kept = true;
+        /* Both plans have the same states, and so the same banks. */
+        const uint32_t to = p->first_bank[FV_REGION_KEPT];
+        const uint32_t from = kept->first_bank[FV_REGION_KEPT];
+        const uint32_t banks = p->first_bank[FV_REGION_KEPT + 1] - to;
+        assert(banks == kept->first_bank[FV_REGION_KEPT + 1] - from);
+        for (uint32_t i = 0; i < banks; i++)
+            p->bank[to + i].mem = kept->bank[from + i].mem;
     }
     for (int r = 0; r < FV_REGIONS; r++) {
         if (!p->region_size[r] || (r == FV_REGION_KEPT && kept))

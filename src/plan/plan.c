@@ -8,7 +8,7 @@
 #include "models/packed.h"
 
 /* Gives what was fitted its memory and the device's objects. */
-static fovea_status place(fovea_plan *p, const fv_mem *kept)
+static fovea_status place(fovea_plan *p, const fovea_plan *kept)
 {
     FV_TRY(fv_plan_pack(p));
     if (!p->limits.throughput) /* else it may be packed again, in another order */
@@ -108,7 +108,8 @@ void fv_plan_unplace(fovea_plan *p)
             be->unbind(p->device->device, p->bound[i]);
     for (uint32_t i = 0; i < p->first_bank[FV_REGIONS]; i++) {
         fv_mem *m = &p->bank[i].mem;
-        const bool others = p->shares_kept && m == fv_plan_kept(p);
+        const bool others = p->shares_kept && i >= p->first_bank[FV_REGION_KEPT] &&
+                            i < p->first_bank[FV_REGION_KEPT + 1];
         if ((m->host || m->handle) && !others)
             be->release(p->device->device, m);
         *m = (fv_mem){.host = NULL};

@@ -48,7 +48,7 @@ struct fovea_plan {
     uint32_t sweeps;
     fv_bank *bank; /* banks of region r: first_bank[r] to first_bank[r + 1] */
     uint32_t first_bank[FV_REGIONS + 1];
-    bool shares_kept; /* region KEPT (always one buffer) belongs to another plan */
+    bool shares_kept; /* region KEPT belongs to another plan */
     uint64_t region_size[FV_REGIONS];
     fv_id oversize; /* a value that is larger than any buffer of the device; or none */
     uint64_t oversize_bytes;
@@ -83,17 +83,20 @@ typedef struct fv_plan_request {
     uint32_t chunk;
     uint64_t memory_limit;
     bool dry;
-    uint32_t reduced;   /* the chunk of sweeps that reduce; 0: the same as of the others */
-    const fv_mem *kept; /* state memory of another plan, to be shared; or NULL */
-    const char *source; /* origin of schedule and chunk; NULL: wisdom, then the cost rules */
-    bool unbanded;      /* steps of banded sweeps are by themselves */
+    uint32_t reduced;       /* the chunk of sweeps that reduce; 0: the same as of the others */
+    const fovea_plan *kept; /* the plan whose states this one continues; NULL: it has its own */
+    const char *source;     /* origin of schedule and chunk; NULL: wisdom, then the cost rules */
+    bool unbanded;          /* steps of banded sweeps are by themselves */
 } fv_plan_request;
 
-/* The buffer of the state that outlives frames. */
-static inline fv_mem *fv_plan_kept(const fovea_plan *p)
+/* kept.c: bytes of all states that outlive frames, and these: made zero, read, written. */
+static inline uint64_t fv_plan_kept_bytes(const fovea_plan *p)
 {
-    return &p->bank[p->first_bank[FV_REGION_KEPT]].mem;
+    return p->region_size[FV_REGION_KEPT];
 }
+fovea_status fv_plan_kept_reset(const fovea_plan *p);
+fovea_status fv_plan_kept_read(const fovea_plan *p, void *out, uint64_t bytes);
+fovea_status fv_plan_kept_write(const fovea_plan *p, const void *in, uint64_t bytes);
 
 /* All phases after emitting. On failure the caller keeps ownership of `p`. */
 fovea_status fv_plan_finish(fovea_plan *p, const fv_plan_request *r);
@@ -119,7 +122,7 @@ fovea_status fv_plan_fit(fovea_plan *p, const fv_plan_request *r);
 uint64_t fv_plan_activations(const fovea_plan_info *i);
 /* pack.c: packed weights, shared with the model's other plans; memory for every region. */
 fovea_status fv_plan_pack(fovea_plan *p);
-fovea_status fv_plan_allocate(fovea_plan *p, const fv_mem *kept);
+fovea_status fv_plan_allocate(fovea_plan *p, const fovea_plan *kept);
 /* Gives back what fv_plan_allocate and fv_plan_bind have made, also in part. */
 void fv_plan_unplace(fovea_plan *p);
 /* info.c: texts of the problems. */

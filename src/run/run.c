@@ -287,8 +287,6 @@ fovea_status fovea_op_run(fovea_plan *p, const fovea_matrix *inputs, size_t n_in
                           fovea_matrix output)
 {
     FV_TRY(fv_require(p, "the plan"));
-    if (p->region_size[FV_REGION_KEPT])
-        FV_TRY(p->device->backend->write(p->device->device, fv_plan_kept(p), NULL,
-                                         p->region_size[FV_REGION_KEPT]));
+    FV_TRY(fv_plan_kept_reset(p));
     return fv_op_run(p, UINT32_MAX, inputs, n_inputs, output);
 }

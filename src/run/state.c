@@ -17,11 +17,6 @@ struct fovea_state {
     uint32_t held, room;
 };
 
-static fv_mem *memory(const fovea_state *s)
-{
-    return fv_plan_kept(s->feed);
-}
-
 static size_t floats_of(const fovea_state *s)
 {
     return (size_t)fv_op_state_floats(s->feed);
@@ -48,7 +43,7 @@ static fovea_status create(fovea_state *s, fovea_device *device,
     }
     op = fv_op_of_attention(&one);
     op.remembers = true;
-    return fv_op_plan(&s->step, device, &op, memory(s), fv_wisdom_global());
+    return fv_op_plan(&s->step, device, &op, s->feed, fv_wisdom_global());
 }
 
 fovea_status fovea_state_create(fovea_state **out, fovea_device *device,
@@ -126,8 +121,7 @@ fovea_status fovea_state_reset(fovea_state *s)
 {
     FV_TRY(fv_require(s, "the state"));
     s->held = 0;
-    return s->feed->device->backend->write(s->feed->device->device, memory(s), NULL,
-                                           floats_of(s) * sizeof(float));
+    return fv_plan_kept_reset(s->feed);
 }
 
 size_t fovea_state_size(const fovea_state *s)
@@ -148,8 +142,7 @@ fovea_status fovea_state_save(const fovea_state *s, float *out, size_t floats)
     FV_TRY(check_size(s, out, floats));
     if (s->position)
         out[floats - 1] = (float)s->held;
-    return s->feed->device->backend->read(s->feed->device->device, memory(s), out,
-                                          floats_of(s) * sizeof *out);
+    return fv_plan_kept_read(s->feed, out, floats_of(s) * sizeof *out);
 }
 
 fovea_status fovea_state_restore(fovea_state *s, const float *in, size_t floats)
@@ -160,6 +153,5 @@ fovea_status fovea_state_restore(fovea_state *s, const float *in, size_t floats)
         return fv_fail(FOVEA_EINVAL, "a saved state of %g tokens; the state has room for %u",
                        (double)held, s->room);
     s->held = (uint32_t)held;
-    return s->feed->device->backend->write(s->feed->device->device, memory(s), in,
-                                           floats_of(s) * sizeof *in);
+    return fv_plan_kept_write(s->feed, in, floats_of(s) * sizeof *in);
 }

@@ -74,9 +74,7 @@ static fovea_status bring(const fv_bench_rig *s)
         if (v->kind == FV_VALUE_OUTPUT)
             FV_TRY(be->download(p->queue, v->slot, s->external[i], fv_value_stride(v)));
     }
-    if (!p->region_size[FV_REGION_KEPT])
-        return FOVEA_OK;
-    return be->write(p->device->device, fv_plan_kept(p), NULL, p->region_size[FV_REGION_KEPT]);
+    return fv_plan_kept_reset(p);
 }
 
 static fovea_status run_sweeps(const fv_bench_rig *s, const fv_sweep *sweep, uint32_t count,
