@@ -47,6 +47,20 @@ void fv_weight_add(fv_weight *w, fv_weight_part part)
     w->part[w->parts++] = part;
 }
 
+/* A vector's columns, some of which come several times. */
+static bool repeats_columns(const fv_weight_part *p)
+{
+    return p->repeats > 1 && p->rows == 1;
+}
+
+/* Where a row of the part stands in the tensor. */
+static uint32_t source_row(const fv_weight_part *p, uint32_t row)
+{
+    if (p->rows > 1)
+        row = fv_weight_repeated(row, p->repeats, p->repeated);
+    return fv_weight_paired(row, p->paired_rows);
+}
+
 /* Columns [col, col + n) of the part's row that begins at `first`; n is at most PIECE. */
 static void read_piece(const fv_weight_part *p, uint64_t first, uint32_t col, uint32_t n,
                        float *out)
@@ -54,6 +68,10 @@ static void read_piece(const fv_weight_part *p, uint64_t first, uint32_t col, ui
     if (p->mirrored)
         for (uint32_t i = 0; i < n; i++)
             fv_tensor_read(p->tensor, first + (p->cols - 1 - col - i) * p->col_stride, 1, out + i);
+    else if (repeats_columns(p))
+        for (uint32_t i = 0; i < n; i++)
+            fv_tensor_read(p->tensor, first + fv_weight_repeated(col + i, p->repeats, p->repeated),
+                           1, out + i);
     else if (p->col_stride == 1 && !p->paired_cols)
         fv_tensor_read(p->tensor, first + col, n, out);
     else
@@ -118,12 +136,13 @@ static void read_part_row(const fv_weight_part *p, uint32_t row, float *out)
         read_deconv(p, row, out);
         return;
     }
-    const uint64_t first = p->offset + fv_weight_paired(row, p->paired_rows) * p->row_stride;
+    const uint64_t first = p->offset + source_row(p, row) * p->row_stride;
     if (p->taps > 1) {
         (p->channel_stride ? read_apart : read_taps)(p, first, out);
         return;
     }
-    if (p->col_stride == 1 && p->factor == 1 && !p->sum && !p->paired_cols && !p->mirrored) {
+    if (p->col_stride == 1 && p->factor == 1 && !p->sum && !p->paired_cols && !p->mirrored &&
+        !repeats_columns(p)) {
         fv_tensor_read(p->tensor, first, p->cols, out);
         return;
     }
@@ -140,7 +159,7 @@ static void read_part_row(const fv_weight_part *p, uint32_t row, float *out)
 static bool is_transposed(const fv_weight_part *p)
 {
     return p->row_stride == 1 && p->col_stride > 1 && p->taps <= 1 && !p->stride && !p->sum &&
-           !p->paired_rows && p->tensor->data && p->tensor->dtype == FV_FILE_F32;
+           !p->paired_rows && p->repeats <= 1 && p->tensor->data && p->tensor->dtype == FV_FILE_F32;
 }
 
 /* n rows of a transposed part from `row` on, `ld` floats apart, in square tiles, so that reads and
@@ -205,7 +224,8 @@ static bool same_part(const fv_weight_part *a, const fv_weight_part *b)
            a->factor == b->factor && a->sum == b->sum && a->taps == b->taps &&
            a->channel_stride == b->channel_stride && a->mirrored == b->mirrored &&
            a->stride == b->stride && a->row_scale == b->row_scale &&
-           a->paired_rows == b->paired_rows && a->paired_cols == b->paired_cols;
+           a->paired_rows == b->paired_rows && a->paired_cols == b->paired_cols &&
+           a->repeats == b->repeats && a->repeated == b->repeated;
 }
 
 bool fv_weight_same(const fv_weight *a, const fv_weight *b)

@@ -30,6 +30,9 @@ typedef struct fv_weight_part {
     const float *row_scale; /* a factor per row of the part, or NULL; lives as long as the model */
     uint32_t paired_rows, paired_cols; /* d: of every d rows (columns) the halves are interleaved,
                                           see fv_weight_paired; 0: they are as in the tensor */
+    /* > 1: every `repeated` rows of the tensor come so many times, one group after the other, as
+     * heads that share keys have them; of a vector, a single row, its columns. */
+    uint32_t repeats, repeated;
 } fv_weight_part;
 
 /* Where number i of the whole stands in the tensor when of every d the halves are interleaved: 2j
@@ -39,6 +42,12 @@ static inline uint32_t fv_weight_paired(uint32_t i, uint32_t d)
 {
     const uint32_t k = d ? i % d : 0;
     return d ? i - k + k / 2 + k % 2 * (d / 2) : i;
+}
+
+/* Where number i of the whole stands in the tensor when every n of it come `times` times. */
+static inline uint32_t fv_weight_repeated(uint32_t i, uint32_t times, uint32_t n)
+{
+    return times > 1 ? i / n / times * n + i % n : i;
 }
 
 #define FV_WEIGHT_PARTS 4
