@@ -50,6 +50,14 @@ static inline void fv_layer_visit(const fv_layer *l, fv_weight_visit *visit, voi
     visit(ctx, &l->b);
 }
 
+/* Tokens that continue a sequence. */
+typedef struct fv_feed {
+    uint32_t rows;  /* at a time */
+    uint32_t room;  /* tokens that softmax remembers */
+    uint32_t flags; /* of scans: FV_FLAG_RECURRENT, FV_FLAG_CHUNKWISE or 0 */
+    bool all;       /* logits of every token, not of the last alone */
+} fv_feed;
+
 typedef struct fv_family {
     const char *name;
     const char *types;     /* the model_type that it owns, for messages: "vit, deit, ..." */
@@ -62,8 +70,10 @@ typedef struct fv_family {
     /* Changes b->grid for a picture of b->width x b->height pixels, or refuses it; NULL: patches,
      * remainders ignored. */
     fovea_status (*grid)(const fovea_model *m, struct fv_builder *b);
-    /* Writes the steps for a picture of b->grid patches. */
+    /* Writes the steps for a picture of b->grid patches. NULL: it sees no pictures. */
     fovea_status (*emit)(const fovea_model *m, struct fv_builder *b);
+    /* Writes the steps that continue a sequence by some tokens. NULL: it has none. */
+    fovea_status (*feed)(const fovea_model *m, struct fv_builder *b, const struct fv_feed *feed);
     /* For training, as steps by themselves: the result of block `i`'s attention, of the kind
      * `attention`, for normalised tokens; and its output projection, without layer scale. NULL:
      * of models of this family a head is trained at most. */

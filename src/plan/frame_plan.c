@@ -225,6 +225,11 @@ fovea_status fv_frame_emit(fovea_plan **out, const fovea_model *model, fovea_dev
 {
     fovea_plan *p;
     FV_TRY(fv_frame_check(options));
+    if (!model->family->emit)
+        return fv_fail(FOVEA_EINVAL,
+                       "a %s model reads sequences, not pictures; use fovea_sequence_create, or "
+                       "`fovea lm`",
+                       model->info.type);
     FV_TRY(fv_plan_alloc(&p, device, wisdom));
     /* The public model is const; its reference count and its list of packed weights change under
      * its lock. */

@@ -1,0 +1,83 @@
+/* mixer.h: a token mixer of a causal model: what becomes of the normalised tokens of one block.
+ *
+ *     q, k, v = x W;  short convolutions;  feature maps;  rotation
+ *     o = a scan over the tokens with a state, or softmax over a cache of keys and values
+ *     y = W_o (RMSNorm(o) * act(x W_g))
+ *
+ * Names and shapes are those of flash-linear-attention's layers.
+ */
+#ifndef FOVEA_SRC_MODELS_MIXER_H
+#define FOVEA_SRC_MODELS_MIXER_H
+
+#include "checkpoint/config.h"
+#include "graph/emit.h"
+#include "models/tensor_reader.h"
+
+enum fv_mixer_kind {
+    FV_MIXER_SOFTMAX,
+    FV_MIXER_RETENTION,
+    FV_MIXER_GLA,
+    FV_MIXER_DELTA,
+    FV_MIXER_GATED_DELTA,
+};
+
+typedef struct fv_mixer {
+    uint8_t kind;
+    uint32_t width; /* of the tokens */
+    uint32_t heads, kv_heads, d, dv;
+    /* (q | k | v | gate): the products of x that are made at once. With SLA and maps that follow,
+     * heads that share keys have copies of them; softmax reads them shared. */
+    fv_weight in, in_bias;
+    uint32_t gate_col, in_cols; /* where the gate begins; all columns */
+    fv_layer conv_qk, conv_v;   /* short convolutions, (channels, size): of q and k, and v; conv_v
+                                   absent: conv_qk is of all */
+    uint32_t conv_size;         /* 0: there are none */
+    bool conv_silu;             /* of conv_qk */
+    uint32_t act_qk, act_v;     /* FV_EPI_* after the projection, without convolutions */
+    uint32_t mech;              /* feature map of the scan */
+    bool l2;                    /* queries and keys are normalised */
+    bool rope;
+    float theta;
+    uint32_t window;          /* softmax: of keys, 0: all */
+    fv_weight q_norm, k_norm; /* softmax */
+    fv_weight low;            /* GLA: to the low rank */
+    fv_layer decay;           /* log decays: softplus(x W + b) * decay_scale */
+    fv_weight decay_scale;
+    fv_weight beta, beta_scale; /* sigmoid(x W) * scale; absent: 1 */
+    fv_weight sla_q, sla_k;     /* logits of SLA's gates; of x or of q and k */
+    bool sla_of_x, sla_after;   /* G^Q is a factor after the norm */
+    float sla_sum;              /* what a token's gates add up to */
+    fv_weight norm;             /* of outputs, dv channels */
+    uint32_t gate_act;          /* FV_EPI_SILU or FV_EPI_SIGMOID, 0: no gate */
+    fv_weight out;
+    float eps;
+} fv_mixer;
+
+/* What a mixer is built for. */
+typedef struct fv_mixer_feed {
+    uint32_t rows;              /* of tokens at a time */
+    uint32_t room;              /* tokens of a cache of keys and values */
+    uint32_t flags;             /* FV_FLAG_RECURRENT, FV_FLAG_CHUNKWISE or 0 */
+    fv_view cos, sin, position; /* rows; cos and sin of theta and d */
+} fv_mixer_feed;
+
+/* y = res + the mixer of `normed`; res.id FV_NO_VALUE: y alone. */
+fv_view fv_mixer_emit(fv_builder *b, const fv_mixer *m, const fv_mixer_feed *feed, fv_view normed,
+                      fv_view res);
+
+/* What a reader knows of a mixer. */
+typedef struct fv_mixer_reader {
+    fv_tensor_reader *t;
+    const fv_config *config; /* the whole */
+    const fv_config *own;    /* "fovea" */
+    const char *prefix;      /* of its tensors: "model.layers.3.attn." */
+} fv_mixer_reader;
+
+/* Reads a mixer of config.json's kind, `width` wide. */
+fovea_status fv_mixer_read(fv_mixer *m, const fv_mixer_reader *r, enum fv_mixer_kind kind,
+                           uint32_t width);
+/* The softmax of a hybrid model, which `section` describes. */
+fovea_status fv_mixer_read_softmax(fv_mixer *m, const fv_mixer_reader *r, const fv_config *section,
+                                   uint32_t width);
+
+#endif
