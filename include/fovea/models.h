@@ -102,6 +102,8 @@ typedef struct fovea_model_info {
     uint32_t keypoints;    /* that it finds in a picture; 0: it finds none */
     uint32_t masks;        /* queries of masks; 0: none */
     uint32_t metric;       /* 1: the depth that it gives is in metres */
+    uint32_t vocabulary;   /* tokens that a language model knows; 0: it is none */
+    uint32_t sequence;     /* 1: it reads sequences, not pictures: fovea_sequence_create */
 } fovea_model_info;
 #define FOVEA_MODEL_INFO_INIT FOVEA_INIT(fovea_model_info, )
 
@@ -145,6 +147,8 @@ FOVEA_API const char *fovea_model_keypoint(const fovea_model *model, uint32_t i)
  *   logits, pred_boxes  of every query; a box is centre, width, height as shares: RF-DETR
  *   cls.0, ..; box.0, .. of every level, for each anchor one after the other: logits of all
  *                       classes, and four numbers of which fovea_detections makes boxes: RetinaNet
+ *   logits              of the next token: language models, which are no plan's, see sequences.h
+ *   output              rows of a token mixer by itself, the same
  */
 FOVEA_API const char *fovea_model_output(const fovea_model *model, size_t index);
 
