@@ -33,6 +33,7 @@
  *     pictures.h      frames in memory of cameras, decoders and other devices
  *     results.h       what outputs say: depth, classes, masks, boxes, key points
  *     operations.h    one attention or matrix product; the state of causal attention
+ *     sequences.h     language models and token mixers, token by token
  *     tuning.h        measuring the fastest kernels and schedules
  *     verification.h  comparing kernels and models with the reference
  *
@@ -76,6 +77,7 @@
 #include <fovea/pictures.h>
 #include <fovea/plans.h>
 #include <fovea/results.h>
+#include <fovea/sequences.h>
 #include <fovea/tensors.h>
 #include <fovea/tuning.h>
 #include <fovea/verification.h>

@@ -1,0 +1,79 @@
+/* lm_sampler.c: the likeliest token, or one at random by softmax(logits / temperature) of the
+ * likeliest. */
+#include "cli/run/lm_sampler.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "cli/common/cli.h"
+
+struct lm_candidate {
+    float logit;
+    uint32_t id;
+};
+
+lm_sampler lm_sampler_make(uint32_t vocabulary, uint32_t top_k, double temperature, uint64_t seed)
+{
+    const bool all = top_k == 0 || top_k > vocabulary;
+    return (lm_sampler){.vocabulary = vocabulary,
+                        .top_k = all ? vocabulary : top_k,
+                        .temperature = temperature,
+                        .state = seed,
+                        .room = cli_alloc(vocabulary, sizeof(struct lm_candidate))};
+}
+
+void lm_sampler_free(lm_sampler *s)
+{
+    free(s->room);
+}
+
+/* SplitMix64: in [0, 1). */
+static double uniform(uint64_t *state)
+{
+    uint64_t x = *state += 0x9e3779b97f4a7c15u;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return (double)((x ^ x >> 31) >> 11) * 0x1p-53;
+}
+
+/* NaN counts as the least likely. */
+static float value_of(float logit)
+{
+    return isnan(logit) ? -INFINITY : logit;
+}
+
+static uint32_t likeliest(const float *logits, uint32_t n)
+{
+    uint32_t best = 0;
+    for (uint32_t i = 1; i < n; i++)
+        if (value_of(logits[i]) > value_of(logits[best]))
+            best = i;
+    return best;
+}
+
+static int by_logit(const void *a, const void *b)
+{
+    const struct lm_candidate *x = a, *y = b;
+    if (x->logit != y->logit)
+        return x->logit < y->logit ? 1 : -1;
+    return x->id < y->id ? -1 : x->id > y->id;
+}
+
+uint32_t lm_sampler_next(lm_sampler *s, const float *logits)
+{
+    double sum = 0;
+    if (s->temperature <= 0)
+        return likeliest(logits, s->vocabulary);
+    for (uint32_t i = 0; i < s->vocabulary; i++)
+        s->room[i] = (struct lm_candidate){value_of(logits[i]), i};
+    qsort(s->room, s->vocabulary, sizeof *s->room, by_logit);
+    for (uint32_t i = 0; i < s->top_k; i++)
+        sum += exp((s->room[i].logit - s->room[0].logit) / s->temperature);
+    double left = uniform(&s->state) * sum;
+    for (uint32_t i = 0; i < s->top_k; i++) {
+        left -= exp((s->room[i].logit - s->room[0].logit) / s->temperature);
+        if (left < 0)
+            return s->room[i].id;
+    }
+    return s->room[0].id;
+}

@@ -1,0 +1,68 @@
+/* sequence_plan.c: plans that continue a sequence: a model's steps over rows of tokens, whose
+ * states outlive the frame.
+ */
+#include "plan/sequence_plan.h"
+
+#include "base/abi.h"
+#include "base/mem.h"
+#include "checkpoint/source.h"
+#include "models/model.h"
+
+#define MAX_ROWS (1u << 20)
+#define MAX_CONTEXT (1u << 24) /* positions are exact as floats */
+
+fovea_status fv_sequence_check(const fovea_sequence_options *o)
+{
+    if (o->rows == 0 || o->rows > MAX_ROWS)
+        return fv_fail(FOVEA_EINVAL, "a sequence of %u tokens at a time; give 1 to %u", o->rows,
+                       MAX_ROWS);
+    if (o->context == 0 || o->context > MAX_CONTEXT)
+        return fv_fail(FOVEA_EINVAL, "a context of %u tokens; give 1 to %u", o->context,
+                       MAX_CONTEXT);
+    FV_TRY(fv_known("schedule", (int)o->schedule, FOVEA_SCHEDULE_STEPWISE));
+    FV_TRY(fv_known("form", (int)o->form, FOVEA_FORM_CHUNK));
+    FV_TRY(fv_known("weights", (int)o->weights, FOVEA_DTYPE_I8));
+    return fv_known("compute", (int)o->compute, FOVEA_COMPUTE_AUTO);
+}
+
+static fovea_status build(fovea_plan *p, const fovea_sequence_options *o, uint32_t rows,
+                          const fovea_plan *kept)
+{
+    static const uint32_t forms[] = {[FOVEA_FORM_AUTO] = 0,
+                                     [FOVEA_FORM_RECURRENT] = FV_FLAG_RECURRENT,
+                                     [FOVEA_FORM_CHUNK] = FV_FLAG_CHUNKWISE};
+    const fv_feed feed = {.rows = rows,
+                          .room = o->context,
+                          .flags = rows == 1 ? FV_FLAG_RECURRENT : forms[o->form],
+                          .all = o->all_logits != 0};
+    const fv_plan_request r = {
+        .schedule = o->schedule, .memory_limit = o->memory_limit, .kept = kept};
+    const bool floats = o->compute == FOVEA_COMPUTE_AUTO;
+    p->b.int8_weights = o->weights == FOVEA_DTYPE_I8;
+    p->b.weight_type = p->b.int8_weights ? FV_F32 : fv_type_of(o->weights);
+    fv_emit_compute(&p->b, floats ? FOVEA_COMPUTE_F32 : o->compute, &p->limits);
+    FV_TRY(FV_MEM_NEW(&p->b.wanted, FV_MEM_PLAN, "the plan's outputs"));
+    p->b.wanted[0] = (fv_wanted){.name = "out", .value = FV_NO_VALUE};
+    p->b.n_wanted = 1;
+    FV_TRY(p->model->family->feed(p->model, &p->b, &feed));
+    p->info.tokens = rows;
+    p->info.compute = p->b.compute;
+    return fv_plan_finish(p, &r);
+}
+
+fovea_status fv_sequence_plan(fovea_plan **out, const fovea_model *model, fovea_device *device,
+                              const fovea_sequence_options *o, uint32_t rows,
+                              const fovea_plan *kept, fv_wisdom *wisdom)
+{
+    fovea_plan *p;
+    if (!model->family->feed)
+        return fv_fail(FOVEA_EINVAL,
+                       "a %s model sees pictures, and has no sequence; use fovea_plan_create",
+                       model->info.type);
+    FV_TRY(fv_source_unchanged(model->source));
+    FV_TRY(fv_plan_alloc(&p, device, wisdom));
+    /* As in frame_plan.c: the reference count and the packed weights change under a lock. */
+    p->model = (fovea_model *)(uintptr_t)model;
+    fv_model_ref(p->model);
+    FV_RETURN_MADE(out, p, fv_plan_free, build(p, o, rows, kept));
+}
