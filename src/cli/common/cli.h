@@ -58,6 +58,7 @@ int cli_tune(const cli_command *self, int argc, char **argv);
 int cli_adapt(const cli_command *self, int argc, char **argv);
 int cli_eval(const cli_command *self, int argc, char **argv);
 int cli_linearise(const cli_command *self, int argc, char **argv);
+int cli_lm(const cli_command *self, int argc, char **argv);
 
 /* ---- messages ---- */
 

@@ -31,9 +31,11 @@ static const cli_command commands[] = {
     {"adapt", "MODEL --stage 1|2|3 --data PATH -o OUT", "linear attention for a softmax checkpoint",
      cli_adapt, MODEL | CLI_TAKES_PICTURES | CLI_TAKES_STRICT},
 #endif
+    {"lm", "MODEL --ids 1,2,3 [--generate N]", "tokens that follow others, of a language model",
+     cli_lm, MODEL & ~(unsigned)CLI_TAKES_SIZE},
     {"eval", "MODEL --data DIR", "how good a model is on pictures with known answers", cli_eval,
      MODEL | CLI_TAKES_PICTURES | CLI_TAKES_STRICT},
-    {"bench", "gemm|attention|block|model|kernel|floors", "verified speed and memory", cli_bench,
+    {"bench", "gemm|attention|block|model|lm|kernel|floors", "verified speed and memory", cli_bench,
      MODEL | CLI_TAKES_STRICT},
     /* From here on, for those who work on Fovea itself. */
     {"op", "CASE.safetensors -o OUT.safetensors", "one operator call in the golden files' format",

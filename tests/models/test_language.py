@@ -1,0 +1,176 @@
+#!/usr/bin/env python3
+"""test_language.py: language models against flash-linear-attention's classes (tests/data/make_language.py).
+
+    test_language.py path/to/fovea [--device ID] [--some]
+
+Logits of every kind over 300 tokens: a prompt at once, in pieces, token by token, in every form of scan; what is
+generated; types of weights; what is refused, by name. --some: a few kinds, for slow devices.
+"""
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+
+import language_cases as cases
+
+DEVICE = ["--device", sys.argv.pop(sys.argv.index("--device") + 1)] if "--device" in sys.argv else []
+if DEVICE:
+    sys.argv.remove("--device")
+SOME = "--some" in sys.argv
+if SOME:
+    sys.argv.remove("--some")
+FOVEA = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 else "fovea"
+KINDS = ["gla_conv", "gated_delta_shared", "transformer_shared"] if SOME else list(cases.CASES)
+ALLOWED = 2e-5
+
+
+def run(*arguments, **options):
+    return subprocess.run([FOVEA, *arguments], capture_output=True, text=True, timeout=240, **options)
+
+
+class Language(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.mkdtemp()
+        cls.listed = cases.listed()
+        for case in cases.CASES:
+            cases.write_checkpoint(cls.path(case), cases.config_of(case), cls.tensors(case))
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.folder)
+
+    @classmethod
+    def path(cls, name):
+        return os.path.join(cls.folder, name)
+
+    @classmethod
+    def tensors(cls, case):
+        return cases.tensors_of(case, cls.listed[case]["shapes"])
+
+    def written(self, name, config, tensors):
+        cases.write_checkpoint(self.path(name), config, tensors)
+        return self.path(name)
+
+    def lm(self, model, ids, *options):
+        """Runs `fovea lm --json`; its object."""
+        done = run("lm", model, "--ids", ",".join(map(str, ids)), "--json", *DEVICE, *options)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)
+
+    def logits(self, model, ids, *options):
+        out = os.path.join(self.folder, "logits.npy")
+        self.lm(model, ids, "-o", out, *options)
+        return np.load(out)
+
+    def check(self, case, *options):
+        got = self.logits(self.path(case), cases.ids_of(case), *options)
+        want = np.array(self.listed[case]["logits"])
+        self.assertEqual(got.shape, (cases.TOKENS, cases.COMMON["vocab_size"]))
+        worst = np.abs(got[cases.POSITIONS] - want).max()
+        self.assertLess(worst, ALLOWED, f"{case} {options}: {worst}")
+
+    def test_prompt(self):
+        for case in KINDS:
+            with self.subTest(case):
+                self.check(case)
+
+    def test_steps(self):
+        for case in KINDS:
+            with self.subTest(case):
+                self.check(case, "--rows", "1")
+
+    def test_pieces(self):
+        for case in KINDS:
+            for rows in ["7", "64"]:
+                with self.subTest(case, rows=rows):
+                    self.check(case, "--rows", rows)
+
+    def test_forms(self):
+        for case in KINDS:
+            if not case.startswith("transformer"):
+                for form in ["recurrent", "chunk"]:
+                    with self.subTest(case, form=form):
+                        self.check(case, "--form", form)
+
+    def test_generate(self):
+        """Every token is the likeliest of what the model says of all before it."""
+        for case in KINDS:
+            with self.subTest(case):
+                prompt = cases.ids_of(case, 9)
+                whole = prompt + self.lm(self.path(case), prompt, "--generate", "12")["generated"]
+                logits = self.logits(self.path(case), whole)
+                for at in range(len(prompt), len(whole)):
+                    self.assertGreater(logits[at - 1][whole[at]], logits[at - 1].max() - 1e-4)
+
+    def test_sampling(self):
+        model, ids = self.path(KINDS[0]), cases.ids_of(KINDS[0], 5)
+        at_random = ["--generate", "40", "--temperature", "1.5"]
+        first = self.lm(model, ids, *at_random, "--seed", "7")["generated"]
+        self.assertEqual(first, self.lm(model, ids, *at_random, "--seed", "7")["generated"])
+        self.assertNotEqual(first, self.lm(model, ids, *at_random, "--seed", "8")["generated"])
+        self.assertEqual(self.lm(model, ids, *at_random, "--top-k", "1")["generated"],
+                         self.lm(model, ids, "--generate", "40")["generated"])
+        stop = str(first[3])
+        self.assertEqual(self.lm(model, ids, *at_random, "--seed", "7", "--stop", stop)["generated"],
+                         first[:first.index(first[3]) + 1])
+
+    def test_standard_input(self):
+        case = KINDS[0]
+        ids = cases.ids_of(case, 30)
+        done = run("lm", self.path(case), "--ids", "-", "--generate", "4", *DEVICE,
+                   input="\n".join(map(str, ids)))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([int(i) for i in done.stdout.split()],
+                         self.lm(self.path(case), ids, "--generate", "4")["generated"])
+
+    def test_types(self):
+        for case in KINDS:
+            exact = np.array(self.listed[case]["logits"])
+            for options, allowed in [(["--dtype", "bf16"], 0.05), (["--dtype", "f16"], 0.01),
+                                     (["--compute", "bf16"], 0.05)]:
+                with self.subTest(case, options=options):
+                    got = self.logits(self.path(case), cases.ids_of(case), *options)[cases.POSITIONS]
+                    worst = np.abs(got - exact).max() / np.abs(exact).max()
+                    self.assertLess(worst, allowed)
+                    self.assertGreater(worst, 1e-5)
+
+    def test_refused(self):
+        case = "gated_delta"
+        config, tensors = cases.config_of(case), self.tensors(case)
+        mixer = "model.layers.1.attn."
+        without = {k: v for k, v in tensors.items() if k != mixer + "b_proj.weight"}
+        wrong = [
+            ("heads", {**config, "num_heads": 5}, tensors, 7, "heads do not divide"),
+            ("beta", config, without, 7, mixer + "b_proj.weight"),
+            ("shape", config, {**tensors, mixer + "A_log": np.zeros(3, np.float32)}, 7, mixer + "A_log"),
+            ("vocabulary", {**config, "vocab_size": 62}, tensors, 7, "vocab_size"),
+            ("act", {**config, "hidden_act": "gelu"}, tensors, 7, "hidden_act"),
+            ("field", {**config, "new_gate": True}, tensors, 7, "new_gate"),
+        ]
+        for name, config_, tensors_, code, text in wrong:
+            with self.subTest(name):
+                done = run("lm", self.written("wrong", config_, tensors_), "--ids", "1")
+                self.assertEqual(done.returncode, code, done.stderr)
+                self.assertIn(text, done.stderr)
+        model = self.path(case)
+        for arguments, code, text in [
+            (["lm", model, "--ids", "61"], 1, "0 to 60"), (["lm", model, "--ids", "1,x"], 1, "no id"),
+            (["lm", model, "--ids", ""], 1, "none"), (["lm", model], 1, "--ids"),
+            (["lm", self.path("transformer"), "--ids", "1,2,3", "--context", "2"], 7, "larger context"),
+            (["lm", "synthetic:dinov2-s", "--ids", "1"], 2, "pictures"),
+            (["plan", model, "--size", "224"], 7, "sequences"),
+        ]:
+            with self.subTest(arguments):
+                done = run(*arguments)
+                self.assertEqual(done.returncode, code, done.stderr)
+                self.assertIn(text, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
