@@ -2,7 +2,8 @@
  *
  *   cmd_bench.c         the command: its options, and the order of things
  *   bench_cases.c       the product of all lists, as cases on devices
- *   bench_gemm.c, bench_attention.c, bench_block.c, bench_model.c, bench_kernel.c, bench_floors.c
+ *   bench_gemm.c, bench_attention.c, bench_block.c, bench_model.c, bench_kernel.c, bench_floors.c,
+ *   bench_lm.c
  *                       what a case runs and what its result is compared with
  *   bench_reference.c   the judgement of plans and of what they computed
  *   bench_limits.c      peak FLOP/s and bandwidth of a device
@@ -25,6 +26,7 @@ enum bench_what {
     BENCH_MODEL,
     BENCH_KERNEL,
     BENCH_FLOORS,
+    BENCH_LM,
     BENCH_WHATS
 };
 #define BENCH_ANY ((1u << BENCH_WHATS) - 1) /* of masks, a bit each */
@@ -44,6 +46,7 @@ typedef struct bench_request {
     const char *kernel; /* a part of the names of kernels */
     const char *shapes, *activation;
     const char *tokens, *heads, *dim, *value_dim, *mlp, *form, *op, *of;
+    const char *phase, *rows; /* of a language model */
     bool causal;
     fovea_model *model;            /* of MODEL */
     const bench_kernel_pick *pick; /* of one case of BENCH_KERNEL */
@@ -104,6 +107,7 @@ typedef struct bench_case {
     size_t inputs;
     bool device_time;    /* time the device's own clock, not all of `run` */
     double flops, bytes; /* of the roofline's lower bound */
+    uint32_t tokens;     /* of a sequence, that a run reads; 0: it is none */
     uint64_t results;    /* bytes that are allocated after the plan, for what it writes */
     /* set by bench_plan_begin and bench_plan_end */
     fovea_plan_info info;
@@ -160,12 +164,13 @@ void bench_plan_end(bench_case *c);
 /* `run` of cases that are an operation. */
 int bench_run_op(bench_case *c, double *seconds);
 
-/* bench_gemm.c, bench_attention.c, bench_block.c, bench_model.c, bench_kernel.c: make one case on
- * out->on; every text of `r` is one value. Free it also after a failure. */
+/* bench_gemm.c, bench_attention.c, bench_block.c, bench_model.c, bench_lm.c, bench_kernel.c: make
+ * one case on out->on; every text of `r` is one value. Free it also after a failure. */
 int bench_gemm(bench_case *out, const cli_settings *s, const bench_request *r);
 int bench_attention(bench_case *out, const cli_settings *s, const bench_request *r);
 int bench_block(bench_case *out, const cli_settings *s, const bench_request *r);
 int bench_model(bench_case *out, const cli_settings *s, const bench_request *r);
+int bench_lm(bench_case *out, const cli_settings *s, const bench_request *r);
 /* All picks of the request, `room` at most. */
 int bench_kernel_picks(bench_kernel_pick *out, size_t room, size_t *n, const cli_settings *s,
                        const bench_device *on, const bench_request *r);

@@ -7,7 +7,7 @@
 #include "cli/common/interrupt.h"
 
 const char *const bench_what_names[BENCH_WHATS + 1] = {"gemm",   "attention", "block", "model",
-                                                       "kernel", "floors",    NULL};
+                                                       "kernel", "floors",    "lm",    NULL};
 
 /* Those of a ViT-B on 1036x1036 pixels: Q and projection, K with V, the two of the MLP. */
 #define SHAPES "5477x768x768,5477x1536x768,5477x3072x768,5477x768x3072"
@@ -49,7 +49,7 @@ static int open_device(bench_device **out, bench_set *set, const cli_settings *s
 
 /* ---- the product ---- */
 
-enum { AXES = 21 };
+enum { AXES = 23 };
 
 struct axis_text {
     const char *option;
@@ -61,18 +61,21 @@ struct axis_text {
 static void axes_of(struct axis_text out[AXES], bench_request *r)
 {
     const unsigned gemm = 1u << BENCH_GEMM, attention = 1u << BENCH_ATTENTION,
-                   block = 1u << BENCH_BLOCK, models = BENCH_ANY & ~(gemm | attention | block);
+                   block = 1u << BENCH_BLOCK, lm = 1u << BENCH_LM,
+                   models = BENCH_ANY & ~(gemm | attention | block | lm);
     const struct axis_text axes[AXES] = {
         {"size", &r->common.size, models},
-        {"tokens", &r->tokens, attention | block},
-        {"attention", &r->common.attention, BENCH_ANY & ~gemm},
+        {"tokens", &r->tokens, attention | block | lm},
+        {"phase", &r->phase, lm},
+        {"rows", &r->rows, lm},
+        {"attention", &r->common.attention, BENCH_ANY & ~(gemm | lm)},
         {"heads", &r->heads, attention | block},
         {"dim", &r->dim, attention | block},
         {"value-dim", &r->value_dim, attention},
         {"mlp", &r->mlp, block},
         {"dtype", &r->common.dtype},
         {"compute", &r->common.compute},
-        {"form", &r->form, attention},
+        {"form", &r->form, attention | lm},
         {"threads", &r->common.threads},
         {"schedule", &r->common.schedule},
         {"chunk", &r->common.chunk},
@@ -116,6 +119,7 @@ static int (*const make_case[BENCH_WHATS])(bench_case *, const cli_settings *,
                                            const bench_request *) = {
     [BENCH_GEMM] = bench_gemm,   [BENCH_ATTENTION] = bench_attention, [BENCH_BLOCK] = bench_block,
     [BENCH_MODEL] = bench_model, [BENCH_KERNEL] = bench_kernel,       [BENCH_FLOORS] = bench_model,
+    [BENCH_LM] = bench_lm,
 };
 
 void bench_case_free(bench_case *c)
@@ -249,6 +253,10 @@ int bench_cases_add(bench_set *set, const bench_request *r, const bench_options 
         all.shapes = SHAPES;
     if (r->what == BENCH_ATTENTION && !r->common.attention)
         all.common.attention = "softmax,linear";
+    if (r->what == BENCH_LM && !r->phase)
+        all.phase = "prefill,decode";
+    if (r->what == BENCH_LM && !r->tokens)
+        all.tokens = "1024,8192,65536";
     axes_of(axis, &all);
     for (int i = 0; i < AXES && !code; i++)
         code = cli_list(&list[i], &n[i], axis[i].option, *axis[i].text);

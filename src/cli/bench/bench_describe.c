@@ -87,6 +87,8 @@ json_t *bench_describe(const bench_case *c)
     };
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         json_object_set_new(root, numbers[i].key, json_real(numbers[i].value));
+    if (c->tokens)
+        json_object_set_new(root, "tokens_per_second", json_real(c->tokens / p50));
     json_object_set_new(root, "allocations", json_integer((json_int_t)c->allocations));
     json_object_set_new(root, "roofline", roofline(c, p50));
     json_object_set_new(root, "peak_bytes", peak_bytes(c));

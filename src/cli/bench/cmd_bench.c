@@ -170,13 +170,13 @@ static int choose_what(bench_request *r, const char *what, const char *name)
         chosen++;
     if (!bench_what_names[chosen])
         return cli_fail(CLI_UNSUPPORTED,
-                        "bench %s: there are gemm, attention, block, model, kernel and floors",
+                        "bench %s: there are gemm, attention, block, model, lm, kernel and floors",
                         what);
     r->what = (enum bench_what)chosen;
     if (r->what == BENCH_KERNEL)
         return choose_kernels(r, name);
     r->name = name;
-    const bool model = r->what == BENCH_MODEL || r->what == BENCH_FLOORS;
+    const bool model = r->what == BENCH_MODEL || r->what == BENCH_FLOORS || r->what == BENCH_LM;
     if (model && !name)
         return cli_fail(CLI_USAGE, "bench %s takes a MODEL", what);
     if (!model && r->what != BENCH_BLOCK && name)
@@ -293,8 +293,12 @@ int cli_bench(const cli_command *self, int argc, char **argv)
         {"activation", 0, "NAME,...",
          "gemm: none, gelu, gelu_tanh, gelu_quick, silu, relu, tanh, sigmoid, softplus",
          &r->activation},
-        {"tokens", 0, "N,...", "attention, block: 4096; ranges as 256..65536*2 or 100..500+100",
+        {"tokens", 0, "N,...",
+         "attention, block: 4096; lm: that were seen before; ranges as 256..65536*2 or "
+         "100..500+100",
          &r->tokens},
+        {"phase", 0, "NAME,...", "lm: prefill, decode", &r->phase},
+        {"rows", 0, "N,...", "lm: tokens of a prefill, 256", &r->rows},
         {"heads", 0, "N,...", "attention, block: 12", &r->heads},
         {"dim", 0, "N,...", "attention: channels of a head, 64; block: of a token, 768", &r->dim},
         {"value-dim", 0, "N,...", "attention: channels of a head's values", &r->value_dim},
@@ -302,7 +306,7 @@ int cli_bench(const cli_command *self, int argc, char **argv)
         {"op", 0, "NAME", "kernel: those of an operation: gemm, softmax, ...", &r->op},
         {"model", 0, "MODEL", "kernel: whose steps, " KERNEL_MODEL, &r->of},
         {"causal", 0, NULL, "attention: query i sees the keys up to i", &r->causal},
-        {"form", 0, "NAME,...", "attention, causal: auto, recurrent, chunk", &r->form},
+        {"form", 0, "NAME,...", "attention, causal, lm: auto, recurrent, chunk", &r->form},
         {"runs", 0, "N", "rounds; else until the medians are stable", &b->runs},
         {"time", 0, "S", "seconds per case at most, 10", &b->time},
         {"warmup", 0, "N", "runs after the first that are not timed, 1", &b->warmup},
@@ -331,7 +335,7 @@ int cli_bench(const cli_command *self, int argc, char **argv)
         if ((first == argc && !b->from) || first + 2 < argc)
             code =
                 cli_fail(CLI_USAGE, "bench takes gemm, attention, block [MODEL], kernel [NAME], or "
-                                    "model or floors and a MODEL; fovea bench --help");
+                                    "model, lm or floors and a MODEL; fovea bench --help");
         else if (b->from && first < argc)
             code = cli_fail(CLI_USAGE, "--from %s: shows results of a file, %s is not measured",
                             b->from, argv[first]);
