@@ -497,6 +497,93 @@ class state : public handle<fovea_state, fovea_state_free>
     }
 };
 
+/* A language model fed by ids, or a token mixer fed by rows. */
+class sequence : public handle<fovea_sequence, fovea_sequence_free>
+{
+  public:
+    using ids = std::initializer_list<std::uint32_t>;
+    static result<sequence> create(const model &model, device &device,
+                                   const fovea_sequence_options &options) noexcept
+    {
+        return result<sequence>(fovea_sequence_create, static_cast<const fovea_model *>(model),
+                                static_cast<fovea_device *>(device), &options);
+    }
+    /* `logits` must have room for them; see fovea_sequence_feed. */
+    fovea_status try_feed(const std::uint32_t *first, std::size_t n, float *logits,
+                          std::size_t floats) noexcept
+    {
+        return fovea_sequence_feed(*this, first, n, logits, floats);
+    }
+    fovea_status try_mix(fovea_matrix x, std::size_t n, fovea_matrix output) noexcept
+    {
+        return fovea_sequence_mix(*this, x, n, output);
+    }
+    fovea_status try_seek(std::uint64_t tokens) noexcept
+    {
+        return fovea_sequence_seek(*this, tokens);
+    }
+    fovea_status try_reset() noexcept
+    {
+        return fovea_sequence_reset(*this);
+    }
+    result<sequence> try_fork() const noexcept
+    {
+        return result<sequence>(fovea_sequence_fork, static_cast<const fovea_sequence *>(*this));
+    }
+    fovea_sequence_info info() const noexcept
+    {
+        fovea_sequence_info out = FOVEA_SEQUENCE_INFO_INIT;
+        (void)fovea_sequence_query(*this, &out);
+        return out;
+    }
+#if defined(__cpp_exceptions)
+    sequence(const model &model, device &device, const fovea_sequence_options &options)
+        : sequence(create(model, device, options).take())
+    {
+    }
+    void feed(ids tokens, std::vector<float> &logits)
+    {
+        check(try_feed(tokens.begin(), tokens.size(), logits.data(), logits.size()));
+    }
+    void feed(const std::vector<std::uint32_t> &tokens, std::vector<float> &logits)
+    {
+        check(try_feed(tokens.data(), tokens.size(), logits.data(), logits.size()));
+    }
+    void mix(fovea_matrix x, std::size_t n, fovea_matrix output)
+    {
+        check(try_mix(x, n, output));
+    }
+    void seek(std::uint64_t tokens)
+    {
+        check(try_seek(tokens));
+    }
+    void reset()
+    {
+        check(try_reset());
+    }
+    std::vector<std::uint8_t> save() const
+    {
+        std::vector<std::uint8_t> out(fovea_sequence_size(*this));
+        check(fovea_sequence_save(*this, out.data(), out.size()));
+        return out;
+    }
+    void restore(const std::vector<std::uint8_t> &saved)
+    {
+        check(fovea_sequence_restore(*this, saved.data(), saved.size()));
+    }
+    sequence fork() const
+    {
+        return try_fork().take();
+    }
+#endif
+
+  private:
+    friend result<sequence>;
+    explicit sequence(owner object) noexcept : handle(object)
+    {
+    }
+};
+
 } // namespace fovea
 
 #endif

@@ -116,7 +116,7 @@ class ModelInfo(_Sized):
                 *_each(C.c_uint32, "width depth heads patch prefix native_width native_height classes "
                                    "segments"),
                 *_each(C.c_uint64, "parameters mapped_bytes"),
-                *_each(C.c_uint32, "boxes keypoints masks metric")]
+                *_each(C.c_uint32, "boxes keypoints masks metric vocabulary sequence")]
 
 
 class FrameShape(C.Structure):
@@ -260,6 +260,19 @@ class GemmOptions(_Sized):
                 ("compute", C.c_int)]
 
 
+class SequenceOptions(_Sized):
+    _c_name_ = "fovea_sequence_options"
+    _fields_ = [*_SIZE, *_each(C.c_uint32, "rows context"),
+                *_each(C.c_int, "all_logits form schedule weights compute"),
+                ("memory_limit", C.c_uint64)]
+
+
+class SequenceInfo(_Sized):
+    _c_name_ = "fovea_sequence_info"
+    _fields_ = [*_SIZE, *_each(C.c_uint32, "rows context vocabulary width"),
+                *_each(C.c_uint64, "tokens weights states activations"), ("flops", C.c_double)]
+
+
 FORMATS = {"rgb8": 0, "bgr8": 1, "gray8": 2, "planes_f32": 3, "nv12": 4, "yuyv": 5}
 PICTURES = {"host": 0, "dmabuf": 1, "opencl": 2, "cuda": 3, "egl": 4, "nvmm": 5}
 TRANSFERS = ("none", "device", "host")
@@ -330,7 +343,19 @@ for _name, _result, _arguments in [
         ("fovea_state_reset", C.c_int, [_HANDLE]),
         ("fovea_state_size", C.c_size_t, [_HANDLE]),
         ("fovea_state_save", C.c_int, [_HANDLE, _Float, C.c_size_t]),
-        ("fovea_state_restore", C.c_int, [_HANDLE, _Float, C.c_size_t])]:
+        ("fovea_state_restore", C.c_int, [_HANDLE, _Float, C.c_size_t]),
+        ("fovea_sequence_create", C.c_int, [_OUT, _HANDLE, _HANDLE, C.POINTER(SequenceOptions)]),
+        ("fovea_sequence_free", None, [_HANDLE]),
+        ("fovea_sequence_query", C.c_int, [_HANDLE, C.POINTER(SequenceInfo)]),
+        ("fovea_sequence_feed", C.c_int,
+         [_HANDLE, C.POINTER(C.c_uint32), C.c_size_t, _Float, C.c_size_t]),
+        ("fovea_sequence_mix", C.c_int, [_HANDLE, Matrix, C.c_size_t, Matrix]),
+        ("fovea_sequence_seek", C.c_int, [_HANDLE, C.c_uint64]),
+        ("fovea_sequence_reset", C.c_int, [_HANDLE]),
+        ("fovea_sequence_size", C.c_size_t, [_HANDLE]),
+        ("fovea_sequence_save", C.c_int, [_HANDLE, C.c_void_p, C.c_size_t]),
+        ("fovea_sequence_restore", C.c_int, [_HANDLE, C.c_void_p, C.c_size_t]),
+        ("fovea_sequence_fork", C.c_int, [_OUT, _HANDLE])]:
     getattr(_lib, _name).restype = _result
     getattr(_lib, _name).argtypes = _arguments
 
@@ -1058,3 +1083,76 @@ class Model(_Handle):
             if len(self._plans) > self.PLANS:
                 self._plans.popitem(last=False)
         return plan._run(pixels)
+
+
+class Sequence(_Handle):
+    """A language model that is fed token by token, or a prompt at once; or a token mixer by itself.
+
+        model = fovea.Model("gla-340m")
+        sequence = fovea.Sequence(model)
+        logits = sequence.feed([1, 523, 17])     # of what follows the last token
+        logits = sequence.feed([int(logits.argmax())])
+
+    Ids come from a tokenizer of yours: of the package tokenizers, say. `rows`: tokens of a prompt at a
+    time. `context`: tokens that softmax attention has room for; linear mixers need none. `all_logits`:
+    of every token that is fed, rows. `weights`, `compute`, `form` by name.
+    """
+
+    def __init__(self, model, rows=0, context=0, all_logits=False, form="auto", weights="f32",
+                 compute="f32", memory_limit=0, device=None):
+        device = model._device if device is None else _device(device)
+        options = SequenceOptions(rows=rows, context=context, all_logits=all_logits, form=FORMS[form],
+                                  weights=WEIGHTS[weights], compute=COMPUTE[compute],
+                                  memory_limit=memory_limit)
+        self._all = all_logits
+        super().__init__(_lib.fovea_sequence_free, (model, device), _lib.fovea_sequence_create, model,
+                         device, C.byref(options))
+        self._needs, self._shape = (model, device), self.info
+
+    @property
+    def info(self):
+        info = SequenceInfo()
+        self._call(_lib.fovea_sequence_query, C.byref(info))
+        return info._values()
+
+    def feed(self, ids):
+        """Logits of what follows the last of `ids`; with all_logits those after each, rows."""
+        ids = np.ascontiguousarray(ids, np.uint32).ravel()
+        logits = np.empty((len(ids) if self._all else 1, self._shape["vocabulary"]), np.float32)
+        self._call(_lib.fovea_sequence_feed, ids.ctypes.data_as(C.POINTER(C.c_uint32)), len(ids),
+                   logits.ctypes.data_as(_Float), logits.size)
+        return logits if self._all else logits[0]
+
+    def mix(self, x):
+        """What a token mixer makes of (N, width) rows."""
+        x = _floats(x)
+        if x.ndim != 2 or x.shape[1] != self._shape["width"]:
+            raise ValueError("rows of %d values expected, not %s" % (self._shape["width"], x.shape))
+        out = np.empty_like(x)
+        self._call(_lib.fovea_sequence_mix, Matrix(x.ctypes.data, 0), len(x),
+                   Matrix(out.ctypes.data, 0))
+        return out
+
+    def seek(self, tokens):
+        """Cuts a cache of keys and values to so many tokens."""
+        self._call(_lib.fovea_sequence_seek, tokens)
+
+    def reset(self):
+        self._call(_lib.fovea_sequence_reset)
+
+    def save(self):
+        """What it remembers, as bytes that another process can go on with."""
+        out = C.create_string_buffer(_lib.fovea_sequence_size(self))
+        self._call(_lib.fovea_sequence_save, out, len(out))
+        return out.raw
+
+    def restore(self, saved):
+        self._call(_lib.fovea_sequence_restore, bytes(saved), len(saved))
+
+    def fork(self):
+        """A second one that has seen the same tokens."""
+        copy = Sequence.__new__(Sequence)
+        copy._all, copy._shape, copy._needs = self._all, self._shape, self._needs
+        with self._lock:
+            _Handle.__init__(copy, _lib.fovea_sequence_free, self._needs, _lib.fovea_sequence_fork, self)
+        return copy

@@ -11,13 +11,17 @@ enum { VOCABULARY = 32000, CONV = 4, LOW = 16 };
 static const struct spec {
     const char *name, *type;
     uint32_t width, depth, heads, d, dv, hidden;
-    bool conv, gate, delta, decay;
+    bool conv, gate, delta, decay, sla;
 } specs[] = {
-    {"transformer-340m", "transformer", 1024, 24, 16, 64, 64, 2816, false, false, false, false},
-    {"retnet-340m", "retnet", 1024, 24, 4, 256, 512, 1536, false, true, false, false},
-    {"gla-340m", "gla", 1024, 24, 4, 128, 256, 2816, false, true, false, true},
-    {"delta-net-340m", "delta_net", 1024, 24, 8, 128, 128, 2816, true, false, true, false},
-    {"gated-deltanet-340m", "gated_deltanet", 1024, 21, 3, 256, 512, 2816, true, true, true, true},
+    {"transformer-340m", "transformer", 1024, 24, 16, 64, 64, 2816},
+    {"retnet-340m", "retnet", 1024, 24, 4, 256, 512, 1536, .gate = true},
+    {"gla-340m", "gla", 1024, 24, 4, 128, 256, 2816, .gate = true, .decay = true},
+    {"sla-gla-340m", "gla", 1024, 24, 4, 128, 256, 2816, .gate = true, .decay = true, .sla = true},
+    {"delta-net-340m", "delta_net", 1024, 24, 8, 128, 128, 2816, .conv = true, .delta = true},
+    {"gated-deltanet-340m", "gated_deltanet", 1024, 21, 3, 256, 512, 2816, .conv = true,
+     .gate = true, .delta = true, .decay = true},
+    {"sla-gated-deltanet-340m", "gated_deltanet", 1024, 21, 3, 256, 512, 2816, .conv = true,
+     .gate = true, .delta = true, .decay = true, .sla = true},
 };
 
 const char *fv_language_synthetic(size_t index)
@@ -70,6 +74,10 @@ static void mixer(fv_synthetic *m, const struct spec *s, const char *p, float ad
         decays(m, s, p);
     if (s->delta)
         fv_synthetic_matrix(m, p, "b_proj.", s->heads, s->width, 1, 1);
+    if (s->sla) {
+        fv_synthetic_matrix(m, p, "sla_q.", s->d, s->heads, 1, 0.1f);
+        fv_synthetic_matrix(m, p, "sla_k.", s->d, s->heads, 1, 0.1f);
+    }
     if (strcmp(s->type, "transformer") != 0)
         vector(m, p, s->delta ? "o_norm.weight" : "g_norm_swish_gate.weight", s->dv, 1, 0.1f);
 }

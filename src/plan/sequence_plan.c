@@ -25,18 +25,20 @@ fovea_status fv_sequence_check(const fovea_sequence_options *o)
     return fv_known("compute", (int)o->compute, FOVEA_COMPUTE_AUTO);
 }
 
-static fovea_status build(fovea_plan *p, const fovea_sequence_options *o, uint32_t rows,
-                          const fovea_plan *kept)
+static fovea_status build(fovea_plan *p, const fovea_sequence_options *o,
+                          const fv_sequence_request *request)
 {
     static const uint32_t forms[] = {[FOVEA_FORM_AUTO] = 0,
                                      [FOVEA_FORM_RECURRENT] = FV_FLAG_RECURRENT,
                                      [FOVEA_FORM_CHUNK] = FV_FLAG_CHUNKWISE};
-    const fv_feed feed = {.rows = rows,
+    const fv_feed feed = {.rows = request->rows,
                           .room = o->context,
-                          .flags = rows == 1 ? FV_FLAG_RECURRENT : forms[o->form],
+                          .flags = request->rows == 1 ? FV_FLAG_RECURRENT : forms[o->form],
                           .all = o->all_logits != 0};
-    const fv_plan_request r = {
-        .schedule = o->schedule, .memory_limit = o->memory_limit, .kept = kept};
+    const fv_plan_request r = {.schedule = o->schedule,
+                               .memory_limit = o->memory_limit,
+                               .dry = request->dry,
+                               .kept = request->kept};
     const bool floats = o->compute == FOVEA_COMPUTE_AUTO;
     p->b.int8_weights = o->weights == FOVEA_DTYPE_I8;
     p->b.weight_type = p->b.int8_weights ? FV_F32 : fv_type_of(o->weights);
@@ -45,24 +47,25 @@ static fovea_status build(fovea_plan *p, const fovea_sequence_options *o, uint32
     p->b.wanted[0] = (fv_wanted){.name = "out", .value = FV_NO_VALUE};
     p->b.n_wanted = 1;
     FV_TRY(p->model->family->feed(p->model, &p->b, &feed));
-    p->info.tokens = rows;
+    p->info.tokens = request->rows;
     p->info.compute = p->b.compute;
     return fv_plan_finish(p, &r);
 }
 
 fovea_status fv_sequence_plan(fovea_plan **out, const fovea_model *model, fovea_device *device,
-                              const fovea_sequence_options *o, uint32_t rows,
-                              const fovea_plan *kept, fv_wisdom *wisdom)
+                              const fovea_sequence_options *o, const fv_sequence_request *request,
+                              fv_wisdom *wisdom)
 {
     fovea_plan *p;
     if (!model->family->feed)
         return fv_fail(FOVEA_EINVAL,
                        "a %s model sees pictures, and has no sequence; use fovea_plan_create",
                        model->info.type);
-    FV_TRY(fv_source_unchanged(model->source));
+    if (!request->dry)
+        FV_TRY(fv_source_unchanged(model->source));
     FV_TRY(fv_plan_alloc(&p, device, wisdom));
     /* As in frame_plan.c: the reference count and the packed weights change under a lock. */
     p->model = (fovea_model *)(uintptr_t)model;
     fv_model_ref(p->model);
-    FV_RETURN_MADE(out, p, fv_plan_free, build(p, o, rows, kept));
+    FV_RETURN_MADE(out, p, fv_plan_free, build(p, o, request));
 }

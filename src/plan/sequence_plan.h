@@ -8,10 +8,14 @@
 
 /* EINVAL for options that no sequence could be planned with. */
 fovea_status fv_sequence_check(const fovea_sequence_options *o);
-/* A plan of `rows` tokens at a time. `kept`: the plan whose sequence it continues; NULL: it has its
- * own. Inputs by name: ids, position, last; x, position of a mixer. */
+typedef struct fv_sequence_request {
+    uint32_t rows;          /* tokens at a time */
+    const fovea_plan *kept; /* the plan whose sequence it continues; NULL: it has its own */
+    bool dry;
+} fv_sequence_request;
+/* Inputs by name: ids, position, last; x, position of a mixer. */
 fovea_status fv_sequence_plan(fovea_plan **out, const fovea_model *model, fovea_device *device,
-                              const fovea_sequence_options *o, uint32_t rows,
-                              const fovea_plan *kept, fv_wisdom *wisdom);
+                              const fovea_sequence_options *o, const fv_sequence_request *request,
+                              fv_wisdom *wisdom);
 
 #endif

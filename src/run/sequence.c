@@ -52,9 +52,11 @@ static fovea_status create(fovea_sequence *s, const fovea_model *model, fovea_de
 {
     fv_wisdom *w = fv_wisdom_global();
     const uint32_t rows = s->o.rows;
-    FV_TRY(fv_sequence_plan(&s->many, model, device, &s->o, rows, NULL, w));
+    FV_TRY(
+        fv_sequence_plan(&s->many, model, device, &s->o, &(fv_sequence_request){.rows = rows}, w));
+    const fv_sequence_request one = {.rows = 1, .kept = s->many};
     if (rows > 1)
-        FV_TRY(fv_sequence_plan(&s->one, model, device, &s->o, 1, s->many, w));
+        FV_TRY(fv_sequence_plan(&s->one, model, device, &s->o, &one, w));
     s->has_cache = has_cache(s->many);
     s->fingerprint = fv_source_fingerprint(model->source);
     FV_TRY(FV_MEM_ARRAY(&s->ids, rows, FV_MEM_PLAN, "the ids of tokens"));

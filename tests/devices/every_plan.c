@@ -6,6 +6,7 @@
 
 #include "models/model.h"
 #include "ops/mech_traits.h"
+#include "plan/sequence_plan.h"
 
 static every_plan_look *look;
 static uint32_t planned, failed;
@@ -133,30 +134,60 @@ static void look_at_attentions(fovea_device *device)
     }
 }
 
+/* ---- sequences ---- */
+
+/* A prompt and a token of every language model, in every type. */
+static void look_at_sequences(fovea_device *device, const char *name)
+{
+    static const uint32_t rows[] = {256, 1};
+    fovea_model *model = load(name);
+    fovea_sequence_options o = FOVEA_SEQUENCE_OPTIONS_INIT;
+    o.rows = o.context = 1024;
+    planned = 0;
+    for (int t = 0; model && t < TYPES; t++)
+        for (int i = 0; i < 2; i++) {
+            const fv_sequence_request r = {.rows = rows[i], .dry = true};
+            fovea_plan *p = NULL;
+            o.weights = types[t].weights;
+            o.compute = types[t].compute;
+            if (types[t].activations == FOVEA_DTYPE_F32) {
+                const fovea_status status = fv_sequence_plan(&p, model, device, &o, &r, NULL);
+                look_at_plan(p, status);
+            }
+        }
+    if (model && !planned) {
+        fprintf(stderr, "%s: %s\n", name, fovea_error());
+        failed++;
+    }
+    fovea_model_free(model);
+}
+
 /* ---- operations ---- */
 
-static fovea_status dry_operation(fovea_plan *p, const fovea_attention_options *o)
+static fovea_status dry_operation(fovea_plan *p, const fovea_attention_options *o, bool remembers)
 {
     const fv_plan_request r = {.dry = true};
     fv_attention_name name;
     FV_TRY(fv_attention_parse(&name, o->attention));
-    FV_TRY(fv_op_check(o, &name));
+    FV_TRY(fv_op_check(o, &name, remembers));
     FV_TRY(fv_model_blank(&p->model));
     FV_TRY(FV_MEM_NEW(&p->b.wanted, FV_MEM_PLAN, "the plan's outputs"));
     p->b.wanted[0] = (fv_wanted){.name = "out", .value = FV_NO_VALUE};
     p->b.n_wanted = 1;
     p->b.any_type = true;
-    FV_TRY(fv_op_attention(&p->b, o, &name));
+    FV_TRY(fv_op_attention(&p->b, o, &name, remembers));
     p->info.tokens = o->rows;
     return fv_plan_finish(p, &r);
 }
 
+/* `remembers`: of a state, which softmax has too. */
 static void look_at_causal(fovea_device *device, const char *attention, uint32_t dim, uint32_t rows,
-                           fovea_form form)
+                           fovea_form form, bool remembers)
 {
     fovea_attention_options o = FOVEA_ATTENTION_OPTIONS_INIT;
     o.attention = attention;
-    o.rows = o.keys = rows;
+    o.rows = rows;
+    o.keys = remembers ? 4096 : rows;
     o.heads = 8;
     o.head_dim = o.value_dim = dim;
     o.causal = 1;
@@ -164,7 +195,7 @@ static void look_at_causal(fovea_device *device, const char *attention, uint32_t
     o.normalise = strcmp(attention, "softmax") == 0 || strcmp(attention, "linear") == 0;
     fovea_plan *p;
     fovea_status status = fv_plan_alloc(&p, device, NULL);
-    if (status == FOVEA_OK && (status = dry_operation(p, &o)) != FOVEA_OK)
+    if (status == FOVEA_OK && (status = dry_operation(p, &o, remembers)) != FOVEA_OK)
         fv_plan_free(p);
     look_at_plan(p, status);
 }
@@ -176,13 +207,15 @@ static void look_at_operations(fovea_device *device)
     static const char *const maps[] = {"", ":elu1", ":silu", ":nala", ":nala-paper"};
     static const uint32_t dims[] = {32, 64, 96, 128};
     for (size_t d = 0; d < sizeof dims / sizeof *dims; d++) {
-        look_at_causal(device, "softmax", dims[d], 4096, FOVEA_FORM_AUTO);
+        look_at_causal(device, "softmax", dims[d], 4096, FOVEA_FORM_AUTO, false);
+        look_at_causal(device, "softmax", dims[d], 256, FOVEA_FORM_AUTO, true);
+        look_at_causal(device, "softmax", dims[d], 1, FOVEA_FORM_AUTO, true);
         for (size_t n = 0; n < sizeof names / sizeof *names; n++)
             for (size_t m = 0; m < sizeof maps / sizeof *maps; m++) {
                 char attention[64];
                 snprintf(attention, sizeof attention, "%s%s", names[n], maps[m]);
-                look_at_causal(device, attention, dims[d], 1, FOVEA_FORM_RECURRENT);
-                look_at_causal(device, attention, dims[d], 4096, FOVEA_FORM_CHUNK);
+                look_at_causal(device, attention, dims[d], 1, FOVEA_FORM_RECURRENT, false);
+                look_at_causal(device, attention, dims[d], 4096, FOVEA_FORM_CHUNK, false);
             }
     }
 }
@@ -195,12 +228,17 @@ uint32_t every_plan(fovea_device *device, every_plan_look *each)
         "mavit-t-retinanet", "nalaformer-t", "pola-pvt-t",       "pola-swin-t", "sam-b16",
         "depth-anything-s",  "vitpose-s",    "vitpose-s-simple", "eomt-s",      "eomt-dinov3-s",
         "rf-detr-n",         "rf-detr-b"};
+    static const char *const languages[] = {"transformer-340m",    "retnet-340m",
+                                            "sla-gla-340m",        "delta-net-340m",
+                                            "gated-deltanet-340m", "sla-gated-deltanet-340m"};
     look = each;
     failed = 0;
     for (size_t i = 0; i < sizeof models / sizeof *models; i++)
         look_at_everything(device, models[i]);
     look_at_others(device);
     look_at_attentions(device);
+    for (size_t i = 0; i < sizeof languages / sizeof *languages; i++)
+        look_at_sequences(device, languages[i]);
     look_at_operations(device);
     return failed;
 }

@@ -265,6 +265,34 @@ class Causal(unittest.TestCase):
         with self.assertRaises(ValueError):
             state.feed(q[:5], k[:4], v[:5], log_decay=a[:5])
 
+    def test_sequence(self):
+        """A language model of random weights: pieces, all logits, a fork, saved states, refusals."""
+        sys.path.append(os.path.join(ROOT, "tests", "models"))
+        import language_cases as cases
+        case = "gated_delta"
+        ids, want = cases.ids_of(case), np.array(cases.listed()[case]["logits"])
+        with tempfile.TemporaryDirectory() as folder:
+            cases.write_checkpoint(folder, cases.config_of(case),
+                                   cases.tensors_of(case, cases.listed()[case]["shapes"]))
+            model = fovea.Model(folder)
+            every = fovea.Sequence(model, rows=64, all_logits=True)
+            self.assertLess(off(every.feed(ids)[cases.POSITIONS], want), 2e-5)
+            last = fovea.Sequence(model)
+            last.feed(ids[:100])
+            saved, fork = last.save(), last.fork()
+            for one in last, fork:
+                self.assertLess(off(one.feed(ids[100:cases.POSITIONS[-1] + 1]), want[-1]), 2e-5)
+            last.reset()
+            last.feed(ids[:5])
+            last.restore(saved)
+            self.assertEqual(last.info["tokens"], 100)
+            self.assertLess(off(last.feed(ids[100:129]), want[cases.POSITIONS.index(128)]), 2e-5)
+            for wrong in [lambda: last.feed([61]), lambda: last.restore(saved[:-1]),
+                          lambda: last.mix(np.zeros((1, 32))),
+                          lambda: fovea.Sequence(fovea.Model(MODEL))]:
+                with self.assertRaises(fovea.Error):
+                    wrong()
+
     def test_retention_and_delta(self):
         decay = np.log(1 - 2.0 ** (-5 - np.arange(3)))
         own = fovea.attention(self.q, self.k, self.v, "retention", causal=True, normalise=False)
