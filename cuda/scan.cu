@@ -233,7 +233,7 @@ inline void read_chunk(OPERANDS, chunk_ahead<STATES> &to, const place &p, uint s
     }
     if (me < n) {
 #if GATED
-        to.own.gate_q = FV_GET(5, FV_AT(5, row + me) + head);
+        to.own.gate_q = FV_HAS5 ? FV_GET(5, FV_AT(5, row + me) + head) : 1.f;
         to.own.gate_k = FV_GET(6, FV_AT(6, row + me) + head);
 #endif
         to.own.decay = BY_HEAD ? FV_GET(3, FV_AT(3, row + me) + head) : 0.f;

@@ -101,7 +101,7 @@ FV_FN void set_tokens(OPERANDS, SHARED chunk_memory *m, uint row, uint n)
     const uint me = get_local_id(0), head = get_group_id(0);
     for (uint t = me; t < FV_TOKENS; t += FV_GROUP) {
         const uint r = row + min(t, n - 1);
-        const float gate_q = GATED ? FV_GET(5, FV_AT(5, r) + head) : 1.f;
+        const float gate_q = GATED && FV_HAS5 ? FV_GET(5, FV_AT(5, r) + head) : 1.f;
         const float gate_k = GATED ? FV_GET(6, FV_AT(6, r) + head) : 1.f;
         const float decay = BY_HEAD && t < n ? FV_GET(3, FV_AT(3, r) + head) : 0.f;
         m->of[t].scale_q = NORMALISED ? f.s0 : f.s0 * gate_q;

@@ -178,7 +178,7 @@ FV_KERNEL void scan(OPERANDS)
         SOON(of_q + AHEAD * (size_t)at0.y, FV_D);
         SOON(of_k + AHEAD * (size_t)at1.y, FV_D);
         SOON(of_v + AHEAD * (size_t)at2.y, FV_DV);
-        const float gate_q = GATED ? FV_GET(5, FV_AT(5, r) + head) : 1.f;
+        const float gate_q = GATED && FV_HAS5 ? FV_GET(5, FV_AT(5, r) + head) : 1.f;
         const float gate_k = GATED ? FV_GET(6, FV_AT(6, r) + head) : 1.f;
         features_of_query(q, of_q, NORMALISED ? f.s0 : f.s0 * gate_q);
         features_of_key(k, of_k, DELTA ? 1.f : gate_k);

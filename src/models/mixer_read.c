@@ -3,6 +3,7 @@
  * Sizes are those of the tensors; config.json has the numbers of heads, and what no tensor shows.
  */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "checkpoint/config.h"
@@ -292,19 +293,30 @@ static fovea_status read_logits(fv_weight *w, const fv_mixer *m, const fv_mixer_
     return FOVEA_OK;
 }
 
+/* One of two words, or of three, `usual` where there is none; EFORMAT for another. */
+static fovea_status read_word(const char **out, const fv_config *c, const char *key,
+                              const char *usual, const char *other, const char *third)
+{
+    char expected[96];
+    FV_TRY(read_text(out, c, key, usual));
+    if (strcmp(*out, usual) == 0 || strcmp(*out, other) == 0 || (third && strcmp(*out, third) == 0))
+        return FOVEA_OK;
+    snprintf(expected, sizeof expected, "%s%s%s or %s", usual, third ? ", " : "",
+             third ? third : "", other);
+    return fv_config_fail(c, key, expected);
+}
+
 static fovea_status read_sla(fv_mixer *m, const fv_mixer_reader *r)
 {
     const char *from, *sum, *read;
     if (!find(r, "sla_q.", "weight"))
         return FOVEA_OK;
-    FV_TRY(read_text(&from, r->own, "sla_gates", "q"));
-    FV_TRY(read_text(&sum, r->own, "sla_gates_sum", "one"));
-    FV_TRY(read_text(&read, r->own, "read_gate", "literal"));
+    FV_TRY(read_word(&from, r->own, "sla_gates", "q_blockdiag", "x_dense", "q_dense"));
+    FV_TRY(read_word(&sum, r->own, "sla_gates_sum", "one", "heads", NULL));
+    FV_TRY(read_word(&read, r->own, "read_gate", "literal", "post_norm", NULL));
     m->sla_of_x = strcmp(from, "x_dense") == 0;
     m->sla_sum = strcmp(sum, "heads") == 0 ? (float)m->heads : 1;
     m->sla_after = strcmp(read, "post_norm") == 0;
-    if (!m->sla_after && strcmp(read, "literal") != 0)
-        return fv_config_fail(r->own, "read_gate", "literal or post_norm");
     FV_TRY(read_logits(&m->sla_q, m, r, "sla_q."));
     return read_logits(&m->sla_k, m, r, "sla_k.");
 }

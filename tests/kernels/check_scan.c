@@ -45,6 +45,7 @@ static bool make(check_case *c, uint32_t index)
         uint8_t mech, in, out;
         uint32_t flags, rows, heads, d, dv, gap, chunk;
         bool constant; /* one decay for all tokens */
+        bool unread;   /* no gates of queries */
     } cases[] = {
         {FV_MECH_IDENTITY, FV_F32, FV_F32, PLAIN, 1, 1, 1, 1, 0, 0, false},
         {FV_MECH_ELU1, FV_F32, FV_F32, 0, 1, 3, 16, 16, 0, 0, false},
@@ -76,6 +77,9 @@ static bool make(check_case *c, uint32_t index)
         {FV_MECH_ELU1, FV_F32, FV_F32, FV_FLAG_DECAY_CHANNEL, 260, 2, 12, 9, 0, 7, false},
         {FV_MECH_IDENTITY, FV_F32, FV_F32, GATED_DELTANET | SLA, 270, 2, 36, 70, 1, 0, false},
         {FV_MECH_IDENTITY, FV_F32, FV_F32, GATED_DELTANET, 140, 1, 100, 12, 0, 0, false},
+        {FV_MECH_ELU1, FV_F32, FV_F32, SLA, 23, 2, 8, 12, 0, 0, false, true},
+        {FV_MECH_IDENTITY, FV_F32, FV_F32, GLA | SLA, 44, 2, 18, 9, 1, 0, false, true},
+        {FV_MECH_IDENTITY, FV_F32, FV_F32, GATED_DELTANET | SLA, 71, 2, 20, 24, 0, 0, false, true},
         {FV_MECH_IDENTITY, FV_F32, FV_F32, RETNET | FV_FLAG_RECURRENT, 1, 12, 64, 64, 0, 0, true},
         {FV_MECH_IDENTITY, FV_F32, FV_F32, GATED_DELTANET | FV_FLAG_RECURRENT, 1, 12, 64, 64, 0, 0,
          false},
@@ -110,7 +114,8 @@ static bool make(check_case *c, uint32_t index)
                      gap);
     if (flags & FV_FLAG_DELTA)
         check_matrix(c, FV_SCAN_BETA, CHECK_ROW, rows, heads, gap);
-    for (int i = FV_SCAN_GATE_Q; flags & FV_FLAG_GATED && i <= FV_SCAN_GATE_K; i++)
+    const int gates = cases[index].unread ? FV_SCAN_GATE_K : FV_SCAN_GATE_Q;
+    for (int i = gates; flags & FV_FLAG_GATED && i <= FV_SCAN_GATE_K; i++)
         check_matrix(c, i, CHECK_ROW, rows, heads, gap);
     check_vector(c, FV_SCAN_STATE, state_size(p));
     check_matrix(c, FV_SCAN_OUT, CHECK_ROW, rows, heads * dv, gap);

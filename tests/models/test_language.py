@@ -18,6 +18,7 @@ import unittest
 import numpy as np
 
 import language_cases as cases
+import language_reference
 
 DEVICE = ["--device", sys.argv.pop(sys.argv.index("--device") + 1)] if "--device" in sys.argv else []
 if DEVICE:
@@ -121,6 +122,32 @@ class Language(unittest.TestCase):
                 logits = self.logits(self.path(case), whole)
                 for at in range(len(prompt), len(whole)):
                     self.assertGreater(logits[at - 1][whole[at]], logits[at - 1].max() - 1e-4)
+
+    @whole
+    def test_sla(self):
+        """SLA's gates around retention, in double precision; gates of zeros that add up to the heads."""
+        case = "retnet"
+        config, plain = cases.config_of(case), self.tensors(case)
+        d, heads = 16, config["num_heads"]
+        draw = np.random.RandomState(5)
+        for rows, fields in [(d, {}), (32, {"sla_gates": "q_dense"}), (32, {"sla_gates": "x_dense"}),
+                             (d, {"read_gate": "post_norm"}), (d, {"sla_gates_sum": "heads"})]:
+            with self.subTest(fields):
+                tensors = dict(plain)
+                for i in range(config["num_hidden_layers"]):
+                    for name in "qk":
+                        tensors[f"model.layers.{i}.attn.sla_{name}.weight"] = (
+                            draw.uniform(-1, 1, (rows, heads)).astype(np.float32))
+                model = self.written("sla", {**config, "fovea": fields}, tensors)
+                want = language_reference.retnet(config, tensors, cases.ids_of(case), fields)
+                got = self.logits(model, cases.ids_of(case))
+                self.assertLess(np.abs(got - want).max(), ALLOWED)
+                self.assertGreater(np.abs(want[cases.POSITIONS] - self.listed[case]["logits"]).max(), 1e-2)
+        zeros = {f"model.layers.{i}.attn.sla_{name}.weight": np.zeros((d, heads), np.float32)
+                 for i in range(config["num_hidden_layers"]) for name in "qk"}
+        model = self.written("sla", {**config, "fovea": {"sla_gates_sum": "heads"}}, {**plain, **zeros})
+        ids = cases.ids_of(case)
+        self.assertLess(np.abs(self.logits(model, ids) - self.logits(self.path(case), ids)).max(), 1e-6)
 
     @whole
     def test_sampling(self):

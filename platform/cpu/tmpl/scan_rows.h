@@ -152,7 +152,8 @@ static void scan_take(float *m, const fv_args *a, const fv_call *c, const scan_r
         float *v = m + l->v + r * l->dvp;
         float gate_q = 1.f, gate_k = 1.f;
         if (flags & FV_FLAG_GATED) {
-            gate_q = scan_scalar(a, c, FV_SCAN_GATE_Q, at)[head];
+            if (c->p[FV_SCAN_GATE_Q])
+                gate_q = scan_scalar(a, c, FV_SCAN_GATE_Q, at)[head];
             gate_k = scan_scalar(a, c, FV_SCAN_GATE_K, at)[head];
         }
         scan_scale(m + l->q + r * l->widthp, l->widthp, unit, plain ? a->f[0] * gate_q : a->f[0]);

@@ -9,7 +9,7 @@
  *   DECAY   ROW, log decays a: with FV_FLAG_DECAY heads wide, where ld may be 0: one row for every
  *           token; with FV_FLAG_DECAY_CHANNEL heads * d wide, of a mechanism with d' = d
  *   BETA    ROW, heads wide, with FV_FLAG_DELTA
- *   GATE_Q, GATE_K  ROW, heads wide, with FV_FLAG_GATED
+ *   GATE_Q, GATE_K  ROW, heads wide, with FV_FLAG_GATED; GATE_Q may be absent: ones
  *   STATE   S and, without FV_FLAG_UNNORMALISED, Z of every head; read and written
  *   f[0]    scale
  *   f[1]    eps
@@ -139,7 +139,8 @@ static void token(const fv_args *a, const fv_call *c, size_t r, size_t head)
     float *q = c->scratch, *k = q + width, *u = k + width, *x = u + dv;
     float *state = (float *)c->p[FV_SCAN_STATE] + head * width * dv;
     float *z = (float *)c->p[FV_SCAN_STATE] + a->prob.heads * width * dv + head * width;
-    const float gate_q = flags & FV_FLAG_GATED ? scalar(a, c, FV_SCAN_GATE_Q, r, head) : 1.f;
+    const bool reads = flags & FV_FLAG_GATED && c->p[FV_SCAN_GATE_Q];
+    const float gate_q = reads ? scalar(a, c, FV_SCAN_GATE_Q, r, head) : 1.f;
     const float gate_k = flags & FV_FLAG_GATED ? scalar(a, c, FV_SCAN_GATE_K, r, head) : 1.f;
 
     read_row(x, a, c, FV_SCAN_Q, r, head, d);
