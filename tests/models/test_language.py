@@ -15,8 +15,10 @@ import sys
 import tempfile
 import unittest
 
-import numpy as np
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import counted
 
+np = counted.need("numpy")
 import language_cases as cases
 import language_reference
 
@@ -218,4 +220,4 @@ class Language(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    counted.main()
