@@ -114,9 +114,10 @@ const fv_gpu_code fv_cuda_scan_segments = {
     .ahead = {{"scan_segments", shape_segments}, {"scan_begins", shape_begins}},
     .align = CHUNK};
 
+/* Means go from token to token, which is no work for tensor cores. */
 static bool applies(const fv_problem *p)
 {
-    return fv_h_gpu_scan_chunk.applies(p) && width_of(p) <= WIDEST;
+    return fv_h_gpu_scan_chunk.applies(p) && width_of(p) <= WIDEST && !(p->flags & FV_FLAG_CENTRED);
 }
 
 /* What becomes of a divisor the matrix does not say. */

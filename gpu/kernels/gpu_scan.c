@@ -5,8 +5,8 @@
 enum {
     GROUP = 128,
     TEAM = 32,
-    TOKEN = 9, /* floats of per-token scalars */
-    PART = 16, /* of a column of the state: what registers have room for, in vectors of 16 items */
+    TOKEN = 10, /* floats of per-token scalars */
+    PART = 16,  /* of a column of the state: what registers have room for, in vectors of 16 items */
 };
 
 /* How a step is laid out: the numbers that scan.cl is compiled with, and what follows from them. */
@@ -47,7 +47,8 @@ static void scan_define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
 static uint32_t shared_floats(const fv_launch *l, uint32_t group, const layout *y)
 {
     const uint32_t arrays = l->args.prob.flags & FV_FLAG_DECAY_CHANNEL ? 4 : 2;
-    return arrays * y->features + y->tokens * (group + TEAM + 6 + TOKEN);
+    const uint32_t means = l->args.prob.flags & FV_FLAG_CENTRED ? y->across : 0;
+    return arrays * y->features + y->tokens * (group + TEAM + 6 + TOKEN + means);
 }
 
 static uint32_t local_step(const fv_launch *l, uint32_t group)

@@ -15,6 +15,9 @@
  *   FV_TOKENS   taken at a time at most, a multiple of 4
  *   FV_DOWN     a power of two
  *
+ * Centred, keys and values become what they differ from their means by, values over the number of
+ * tokens, and S a sum with a decay like others: (n - 1) / n at token n.
+ *
  * The slices of a head that has a divisor come one after the other, as all of them need its Z as it
  * was before. Nothing is multiplied with values of later tokens, not even by 0: they may be NaN.
  */
@@ -72,6 +75,7 @@ FV_FN float faded(float x, float part, float lost)
 typedef struct token {
     float scale_q, scale_k, scale_v, beta;
     float read;       /* factor of the output */
+    float share;      /* centred: of the values' mean in the output */
     float part, lost; /* decay of all channels; of the chunk: since its begin, until its end */
     float since, until;
 } token;
@@ -81,6 +85,9 @@ typedef struct chunk_memory {
     float q[FEATURES], k[FEATURES], outs[FV_TOKENS * FV_GROUP], sums[FV_TOKENS * TEAM];
     float stat[FV_TOKENS * 6];
     token of[FV_TOKENS];
+#if CENTRED
+    float means[FV_TOKENS * ACROSS]; /* of the values */
+#endif
 #if BY_CHANNEL
     float part[FEATURES], lost[FEATURES];
 #endif
@@ -96,14 +103,14 @@ typedef struct chunk_memory {
 
 /* ---- features, of n tokens from `row` on ---- */
 
-FV_FN void set_tokens(OPERANDS, SHARED chunk_memory *m, uint row, uint n)
+FV_FN void set_tokens(OPERANDS, SHARED chunk_memory *m, uint row, uint n, float count)
 {
     const uint me = get_local_id(0), head = get_group_id(0);
     for (uint t = me; t < FV_TOKENS; t += FV_GROUP) {
         const uint r = row + min(t, n - 1);
         const float gate_q = GATED && FV_HAS5 ? FV_GET(5, FV_AT(5, r) + head) : 1.f;
         const float gate_k = GATED ? FV_GET(6, FV_AT(6, r) + head) : 1.f;
-        const float decay = BY_HEAD && t < n ? FV_GET(3, FV_AT(3, r) + head) : 0.f;
+        const float decay = GIVEN_DECAY && t < n ? FV_GET(3, FV_AT(3, r) + head) : 0.f;
         m->of[t].scale_q = NORMALISED ? f.s0 : f.s0 * gate_q;
         m->of[t].scale_k = DELTA ? 1.f : gate_k;
         m->of[t].scale_v = DELTA ? gate_k : 1.f;
@@ -111,6 +118,12 @@ FV_FN void set_tokens(OPERANDS, SHARED chunk_memory *m, uint row, uint n)
         m->of[t].read = NORMALISED ? gate_q : 1.f;
         m->of[t].part = exp(decay);
         m->of[t].lost = -expm1(decay);
+#if CENTRED
+        const float before = fmin(count + (float)t, COUNT_MOST), now = before + 1.f;
+        m->of[t].scale_q = f.s0 + f.s2 * now;
+        m->of[t].part = t < n ? before / now : 1.f;
+        m->of[t].lost = t < n ? 1.f / now : 0.f;
+#endif
     }
     for (uint i = me; FV_STATS && i < 2 * n; i += FV_GROUP) {
         if (i < n)
@@ -180,24 +193,48 @@ FV_FN void divide(SHARED chunk_memory *m, float *z, uint n, float epsilon)
             const uint i = me + TEAM * j;
             if (i >= WIDTH)
                 continue;
+#if CENTRED
+            const float away = m->k[i * FV_TOKENS + t] - z[j];
+            m->k[i * FV_TOKENS + t] = away;
+            z[j] += away * m->of[t].lost;
+#else
 #if BY_CHANNEL
             z[j] = faded(z[j], m->part[i * FV_TOKENS + t], m->lost[i * FV_TOKENS + t]);
 #else
             z[j] = faded(z[j], m->of[t].part, m->of[t].lost);
 #endif
             z[j] += m->k[i * FV_TOKENS + t];
+#endif
             sum += m->q[i * FV_TOKENS + t] * z[j];
         }
         m->sums[t * TEAM + me] = sum;
     }
     FV_BARRIER();
     for (uint t = me; t < n; t += FV_GROUP) {
-        float sum = epsilon;
+        float sum = CENTRED ? 0.f : epsilon;
         for (uint i = 0; i < TEAM; i++)
             sum += m->sums[t * TEAM + i];
+#if CENTRED
+        const float over = m->of[t].read / (sum + epsilon);
+        m->of[t].share = over * sum;
+        m->of[t].read += over;
+#else
         m->of[t].read /= sum;
+#endif
     }
 }
+
+#if CENTRED
+/* The next mean of a value channel, for write_outputs. Returns what the value adds to S. */
+FV_FN float centre_value(SHARED chunk_memory *m, float *mean, float value, uint t)
+{
+    const uint me = get_local_id(0);
+    *mean += (value - *mean) * m->of[t].lost;
+    if (me < ACROSS)
+        m->means[t * ACROSS + me] = *mean;
+    return (value - *mean) * m->of[t].lost;
+}
+#endif
 
 #if FV_CHUNKED
 /* ---- a chunk ---- */
@@ -229,13 +266,25 @@ FV_FN void token_products(SHARED chunk_memory *m, uint n)
     }
 }
 
-FV_FN void read_values(OPERANDS, SHARED chunk_memory *m, uint slice, uint row, uint n)
+FV_FN void read_values(OPERANDS, SHARED chunk_memory *m, float *mean, uint slice, uint row, uint n)
 {
+#if CENTRED
+    const uint x = get_local_id(0) % ACROSS, column = slice * ACROSS + x;
+    for (uint t = 0; t < FV_TOKENS; t++) {
+        global const FV_CELL(2) *from = FV_AT(2, row + t) + get_group_id(0) * FV_DV + column;
+        float add = 0.f;
+        if (t < n)
+            add = centre_value(m, mean, column < FV_DV ? FV_GET(2, from) : 0.f, t);
+        if (get_local_id(0) < ACROSS)
+            m->vs[t * ACROSS + x] = add;
+    }
+#else
     for (uint i = get_local_id(0); i < FV_TOKENS * ACROSS; i += FV_GROUP) {
         const uint t = i / ACROSS, c = slice * ACROSS + i % ACROSS;
         global const FV_CELL(2) *from = FV_AT(2, row + t) + get_group_id(0) * FV_DV + c;
         m->vs[i] = t < n && c < FV_DV ? m->of[t].scale_v * FV_GET(2, from) : 0.f;
     }
+#endif
 }
 
 /* Products of decays since the chunk's begin and until its end. */
@@ -337,10 +386,11 @@ FV_FN void renew_state(SHARED const chunk_memory *m, float *s, uint n)
 }
 
 /* Computes the tokens as a chunk; leaves the parts of Q S in `outs`. */
-FV_FN void run_chunk(OPERANDS, SHARED chunk_memory *m, const float *s, uint slice, uint row, uint n)
+FV_FN void run_chunk(OPERANDS, SHARED chunk_memory *m, const float *s, float *mean, uint slice,
+                     uint row, uint n)
 {
     token_products(m, n);
-    read_values(OPERANDS_GIVEN, m, slice, row, n);
+    read_values(OPERANDS_GIVEN, m, mean, slice, row, n);
     FV_BARRIER();
     chunk_decays(m, n);
     FV_BARRIER();
@@ -354,7 +404,8 @@ FV_FN void run_chunk(OPERANDS, SHARED chunk_memory *m, const float *s, uint slic
 }
 #else
 /* Computes the tokens one by one; leaves the parts of their outputs in `outs`. */
-FV_FN void run_steps(OPERANDS, SHARED chunk_memory *m, float *s, uint slice, uint row, uint n)
+FV_FN void run_steps(OPERANDS, SHARED chunk_memory *m, float *s, float *mean, uint slice, uint row,
+                     uint n)
 {
     const uint me = get_local_id(0), x = me % ACROSS, y = me / ACROSS;
     const uint column = slice * ACROSS + x;
@@ -363,6 +414,9 @@ FV_FN void run_steps(OPERANDS, SHARED chunk_memory *m, float *s, uint slice, uin
         global const FV_CELL(2) *from = FV_AT(2, row + t) + get_group_id(0) * FV_DV + column;
         const float value = column < FV_DV ? FV_GET(2, from) : 0.f;
         float add = m->of[t].scale_v * value, out = 0.f;
+#if CENTRED
+        add = centre_value(m, mean, value, t);
+#endif
 #if BY_CHANNEL
         FV_EACH(i) {
             const uint at = (y + FV_DOWN * i) * FV_TOKENS + t;
@@ -410,8 +464,12 @@ FV_FN void write_outputs(OPERANDS, SHARED const chunk_memory *m, uint slice, uin
         for (uint j = 0; j <= t; j++)
             sum += m->a[t * FV_TOKENS + j] * m->vs[j * ACROSS + across];
 #endif
+        sum *= m->of[t].read;
+#if CENTRED
+        sum += m->of[t].share * m->means[t * ACROSS + across];
+#endif
         if (c < FV_DV)
-            FV_PUT(8, FV_AT(8, row + t) + get_group_id(0) * FV_DV + c, sum * m->of[t].read);
+            FV_PUT(8, FV_AT(8, row + t) + get_group_id(0) * FV_DV + c, sum);
     }
 }
 
@@ -423,6 +481,10 @@ FV_KERNEL void scan(OPERANDS)
     const uint step = FV_CHUNKED && u.s0 > 0 ? min(u.s0, (uint)FV_TOKENS) : FV_TOKENS;
     global float *state = base7 + at7.x + (size_t)head * WIDTH * FV_DV;
     global float *divisor = base7 + at7.x + ((size_t)get_num_groups(0) * FV_DV + head) * WIDTH;
+    /* Behind the divisors of all heads, as far as there are any. */
+    global float *behind = base7 + at7.x + (size_t)get_num_groups(0) * (FV_DV + 1) * WIDTH;
+    global float *means = behind + head * FV_DV, *count = behind + get_num_groups(0) * FV_DV + head;
+    const float tokens = CENTRED ? *count : 0.f;
     float s[MINE], z[OF_Z];
 
     for (uint i = me; i < FEATURES; i += FV_GROUP) {
@@ -440,11 +502,12 @@ FV_KERNEL void scan(OPERANDS)
         }
         FV_TIMES(j, OF_Z)
             z[j] = NORMALISED && me < TEAM && me + TEAM * j < WIDTH ? divisor[me + TEAM * j] : 0.f;
+        float mean = CENTRED && column < FV_DV ? means[column] : 0.f;
 
         for (uint row = 0, n; row < rows; row += n) {
             n = min(step, rows - row);
             FV_BARRIER();
-            set_tokens(OPERANDS_GIVEN, m, row, n);
+            set_tokens(OPERANDS_GIVEN, m, row, n, tokens + (float)row);
             FV_BARRIER();
             make_features(OPERANDS_GIVEN, m, row, n);
             FV_BARRIER();
@@ -455,9 +518,9 @@ FV_KERNEL void scan(OPERANDS)
             if (NORMALISED)
                 divide(m, z, n, f.s1);
 #if FV_CHUNKED
-            run_chunk(OPERANDS_GIVEN, m, s, slice, row, n);
+            run_chunk(OPERANDS_GIVEN, m, s, &mean, slice, row, n);
 #else
-            run_steps(OPERANDS_GIVEN, m, s, slice, row, n);
+            run_steps(OPERANDS_GIVEN, m, s, &mean, slice, row, n);
 #endif
             FV_BARRIER();
             write_outputs(OPERANDS_GIVEN, m, slice, row, n);
@@ -471,7 +534,11 @@ FV_KERNEL void scan(OPERANDS)
             if (i < WIDTH && column < FV_DV)
                 state[(size_t)i * FV_DV + column] = s[j];
         }
+        if (CENTRED && me < ACROSS && column < FV_DV)
+            means[column] = mean;
     }
+    if (CENTRED && me == 0)
+        *count = fmin(tokens + (float)rows, COUNT_MOST);
     FV_TIMES(j, OF_Z)
         if (NORMALISED && me < TEAM && me + TEAM * j < WIDTH)
             divisor[me + TEAM * j] = z[j];

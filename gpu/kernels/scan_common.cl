@@ -12,7 +12,10 @@
         FV_GIVEN(7), FV_GIVEN(8), FV_CALL_GIVEN
 
 #define BY_CHANNEL ((FV_FLAGS & FV_FLAG_DECAY_CHANNEL) != 0)
-#define BY_HEAD (!BY_CHANNEL && (FV_FLAGS & FV_FLAG_DECAY) != 0)
+#define CENTRED ((FV_FLAGS & FV_FLAG_CENTRED) != 0)
+#define GIVEN_DECAY (!BY_CHANNEL && (FV_FLAGS & FV_FLAG_DECAY) != 0)
+#define BY_HEAD (GIVEN_DECAY || CENTRED) /* centred: by the number of tokens */
+#define COUNT_MOST 16777216.f            /* tokens: 2^24, the last that a float can add 1 to */
 #define DELTA ((FV_FLAGS & FV_FLAG_DELTA) != 0)
 #define UNIT ((FV_FLAGS & FV_FLAG_L2) != 0)
 /* Statistics of a query; exp has them for a shift, which there is none of here. */

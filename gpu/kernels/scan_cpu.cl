@@ -70,15 +70,22 @@ FV_FN void fade_of(float16 *change, float16 *stays, float16 a)
     *stays = part < 0.5f ? (float16)0.f : (float16)1.f;
 }
 
-/* Factors of e^a of every feature of row r, as fade_of has them. */
-FV_FN void read_decays(OPERANDS, float *change, float *stays, uint r)
+/* Factors of e^a of every feature of row r, as fade_of has them; centred, of what is left of a mean
+ * of `now` tokens when the last of them comes. */
+FV_FN void read_decays(OPERANDS, float *change, float *stays, uint r, float now)
 {
     const uint head = get_group_id(0);
+    const float left = (now - 1.f) / now;
     for (uint c = 0; FADING && c < FV_D; c += 16) {
         float16 less, whole;
+#if CENTRED
+        less = left < 0.5f ? left : -1.f / now;
+        whole = left < 0.5f ? 0.f : 1.f;
+#else
         fade_of(&less, &whole,
                 BY_CHANNEL ? load_decay(FV_AT(3, r) + head * FV_D + c, FV_D - c)
                            : (float16)FV_GET(3, FV_AT(3, r) + head));
+#endif
         for (uint b = 0; b < FV_BLOCKS; b++) {
             vstore16(less, 0, change + b * DP + c);
             vstore16(whole, 0, stays + b * DP + c);
@@ -97,6 +104,21 @@ FV_FN float add_key(float *z, const float *q, const float *k, const float *chang
         const float16 y = vload16(0, z + i) + vload16(0, k + i);
         vstore16(y, 0, z + i);
         sum += vload16(0, q + i) * y;
+    }
+    return sum_of(sum);
+}
+
+/* Makes of the key what it differs by from the mean of those before, and advances the mean, Z.
+ * Returns q Z. */
+FV_FN float centre_key(float *z, const float *q, float *k, float rate)
+{
+    float16 sum = 0.f;
+    for (uint i = 0; i < WIDTHP; i += 16) {
+        const float16 old = vload16(0, z + i), away = vload16(0, k + i) - old;
+        const float16 mean = old + away * rate;
+        vstore16(away, 0, k + i);
+        vstore16(mean, 0, z + i);
+        sum += vload16(0, q + i) * mean;
     }
     return sum_of(sum);
 }
@@ -158,9 +180,16 @@ FV_FN void add_values(float16 out[SIDE], const float16 u[SIDE], float *s, const 
 FV_KERNEL void scan(OPERANDS)
 {
     float q[WIDTHP], k[WIDTHP], s[WIDTHP * DVP], z[WIDTHP], change[WIDTHP], stays[WIDTHP];
+    float means[DVP]; /* of the values */
     const uint head = get_group_id(0), heads = get_num_groups(0), features = FV_BLOCKS * FV_D;
     global FV_CELL(7) *state = base7 + at7.x + (size_t)head * features * FV_DV;
     global FV_CELL(7) *divisor = base7 + at7.x + ((size_t)heads * FV_DV + head) * features;
+    /* Behind the divisors of all heads, as far as there are any. */
+    global FV_CELL(7) *behind = base7 + at7.x + (size_t)heads * (FV_DV + 1) * features;
+    global FV_CELL(7) *mean = behind + head * FV_DV, *count = behind + heads * FV_DV + head;
+    float now = CENTRED ? *count : 0.f;
+    for (uint j = 0; CENTRED && j < FV_DV; j += 16)
+        vstore16(load_state(mean + j, FV_DV - j), 0, means + j);
     for (uint b = 0; b < FV_BLOCKS; b++)
         for (uint c = 0; c < FV_D; c++)
             for (uint j = 0; j < FV_DV; j += 16)
@@ -180,16 +209,28 @@ FV_KERNEL void scan(OPERANDS)
         SOON(of_v + AHEAD * (size_t)at2.y, FV_DV);
         const float gate_q = GATED && FV_HAS5 ? FV_GET(5, FV_AT(5, r) + head) : 1.f;
         const float gate_k = GATED ? FV_GET(6, FV_AT(6, r) + head) : 1.f;
-        features_of_query(q, of_q, NORMALISED ? f.s0 : f.s0 * gate_q);
+        now += 1.f;
+        features_of_query(q, of_q, CENTRED ? f.s0 + f.s2 * now : NORMALISED ? f.s0 : f.s0 * gate_q);
         features_of_key(k, of_k, DELTA ? 1.f : gate_k);
-        read_decays(OPERANDS_GIVEN, change, stays, r);
+        read_decays(OPERANDS_GIVEN, change, stays, r, now);
+#if CENTRED
+        const float rate = 1.f / now, weight = centre_key(z, q, k, rate);
+        const float over = gate_q / (weight + f.s1), read = gate_q + over, share = over * weight;
+#else
         const float read = NORMALISED ? gate_q / (add_key(z, q, k, change, stays) + f.s1) : 1.f;
+#endif
         for (uint j = 0; j < FV_DV; j += 16 * SIDE) {
             float16 u[SIDE], out[SIDE];
             FOR_SIDE(t)
             {
                 const uint c = j + 16 * t;
                 u[t] = (DELTA ? gate_k : 1.f) * (c < FV_DV ? load_v(of_v + c, FV_DV - c) : 0.f);
+#if CENTRED
+                float16 to = vload16(0, means + c);
+                to += (u[t] - to) * rate;
+                vstore16(to, 0, means + c);
+                u[t] = (u[t] - to) * rate;
+#endif
             }
 #if DELTA
             apply_delta(u, s + j, k, change, stays, FV_GET(4, FV_AT(4, r) + head));
@@ -198,8 +239,12 @@ FV_KERNEL void scan(OPERANDS)
             FOR_SIDE(t)
             {
                 const uint c = j + 16 * t;
+                out[t] *= read;
+#if CENTRED
+                out[t] += share * vload16(0, means + c);
+#endif
                 if (c < FV_DV)
-                    store_out(FV_AT(8, r) + head * FV_DV + c, read * out[t], FV_DV - c);
+                    store_out(FV_AT(8, r) + head * FV_DV + c, out[t], FV_DV - c);
             }
         }
     }
@@ -211,4 +256,8 @@ FV_KERNEL void scan(OPERANDS)
             if (NORMALISED)
                 divisor[b * FV_D + c] = z[b * DP + c];
         }
+    for (uint j = 0; CENTRED && j < FV_DV; j++)
+        mean[j] = means[j];
+    if (CENTRED)
+        *count = now;
 }

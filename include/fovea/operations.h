@@ -39,10 +39,18 @@
  * and nala. Mechanisms whose equations have no s ignore `scale`.
  *
  * Causal (`causal` 1; keys == rows): S (d' x dv) is the state, Z (d') its denominator; both are
- * what a fovea_state keeps. `attention` =
+ * what a fovea_state keeps; of mala it keeps means. `attention` =
  *   softmax            out_i = sum_{j<=i} softmax_j(s q_i.k_j) v_j; the state: keys and values
  *   linear[:MAP]       S_t = S_{t-1} + phi(k_t)^T v_t;  Z_t = Z_{t-1} + phi(k_t)
  *                      out_t = s phi(q_t) S_t, with normalise over s phi(q_t).Z_t + eps
+ *   mala[:MAP]         z_t = s phi(q_t).mean_{j<=t} phi(k_j)
+ *                      out_t = (1 + 1/(z_t + eps)) s phi(q_t) mean_{j<=t} phi(k_j)^T v_j
+ *                              - z_t mean_{j<=t} v_j
+ *                      MAP: elu1 (default), relu, exp (limited to e^88). The last token sees what
+ *                      all see without `causal`. The state: number of tokens, means of phi(k) and
+ *                      of v, and their covariance, which keep their digits over any number of
+ *                      tokens; the number stays at 2^24, and from there on they forget
+ *   mala-paper[:MAP]   the same with s = t, eps = 0 (the smallest float)
  *   retention[:MAP]    S_t = e^{a_h} S_{t-1} + phi(k_t)^T v_t;  out_t = s phi(q_t) S_t
  *                      a_h = log_decay[h], NULL: ln(1 - 2^(-5-h)) (RetNet)
  *   gla[:MAP]          S_t = diag(e^{a_t}) S_{t-1} + phi(k_t)^T v_t;  out_t as for retention
@@ -53,11 +61,11 @@
  *   sla-NAME           phi(q) by G^Q, phi(k) by G^K, for the delta rules v by G^K; with normalise
  *                      out_t by G^Q
  *
- * `normalise` and `eps` are for linear only; the others have no divisor.
+ * `eps` is for linear and mala, `normalise` 0 for linear only; the others have no divisor.
  *
- * MAP is one of linear's maps, or nala or nala-paper (d' = 2 d; not for gla). Without MAP linear
- * has elu1, the others identity. `l2norm`: phi(q), phi(k) <- x / sqrt(|x|^2 + 1e-6), before scale
- * and gates.
+ * But for mala MAP is one of linear's maps, or nala or nala-paper (d' = 2 d; not for gla). Without
+ * MAP linear has elu1, the others identity. `l2norm`: phi(q), phi(k) <- x / sqrt(|x|^2 + 1e-6),
+ * before scale and gates.
  *
  * Inputs by name, in this order, as far as they apply: q, k, v; log_decay (gla: a,
  * gated-delta-rule: g); beta; gate_q, gate_k: G^Q (rows x heads) and G^K (keys x heads), or their
@@ -215,8 +223,10 @@ FOVEA_API fovea_status fovea_state_feed(fovea_state *state, uint32_t rows,
 /* Makes it zero again. After EDEVICE its contents are undefined. */
 FOVEA_API fovea_status fovea_state_reset(fovea_state *state);
 /* Number of floats of a saved state: S (heads, d', dv), then with `normalise` Z (heads, d'). d' is
- * d, for the maps nala and nala-paper 2 d. Neither contains `scale`. Of softmax: keys (heads,
- * `keys` of the options, d), values (heads, `keys`, dv), then how many tokens there are. */
+ * d, for the maps nala and nala-paper 2 d. Neither contains `scale`. Of mala: the covariance of
+ * phi(k) and v (heads, d, dv), the means of phi(k) (heads, d) and of v (heads, dv), then how many
+ * tokens there were (heads), as many for each head. Of softmax: keys (heads, `keys` of the options,
+ * d), values (heads, `keys`, dv), then how many tokens there are. */
 FOVEA_API size_t fovea_state_size(const fovea_state *state);
 /* Copies the state to `out`. EINVAL when `floats` is not fovea_state_size. */
 FOVEA_API fovea_status fovea_state_save(const fovea_state *state, float *out, size_t floats);

@@ -125,6 +125,13 @@ fovea_status fv_attention_parse(fv_attention_name *out, const char *text)
     return FOVEA_OK;
 }
 
+/* What a centred mechanism's title leaves out, or has behind its colon. */
+static const char *map_of_title(const char *title)
+{
+    const char *colon = strchr(title, ':');
+    return colon ? colon + 1 : "elu1";
+}
+
 const char *fv_attention_text(const fv_attention_name *name, char buf[64])
 {
     const char *title = fv_mech_table[name->mech]->title, *base = "", *map = title;
@@ -139,11 +146,17 @@ const char *fv_attention_text(const fv_attention_name *name, char buf[64])
             base = backbones[i].name;
     if (name->kind == FV_ATTENTION_MALA_PAPER) {
         base = "mala-paper";
-        map = strchr(title, ':') ? strchr(title, ':') + 1 : "elu1";
+        map = map_of_title(title);
     }
     snprintf(buf, 64, "%s%s%s%s", name->gated ? gates : "", base, *base ? ":" : "",
              *base ? map : title);
     return buf;
+}
+
+uint32_t fv_attention_map(const fv_attention_name *name)
+{
+    const fv_mech_traits *t = fv_mech_table[name->mech];
+    return t->wants & FV_WANT_CENTRED ? by_map(map_of_title(t->title)) : name->mech;
 }
 
 fovea_status fv_attention_check(const fv_attention_name *name, bool causal)
@@ -151,11 +164,11 @@ fovea_status fv_attention_check(const fv_attention_name *name, bool causal)
     char text[64];
     const fv_mech_traits *t = fv_mech_table[name->mech];
     fv_attention_text(name, text);
-    if (causal && (name->kind == FV_ATTENTION_MECHANISM || name->kind == FV_ATTENTION_MALA_PAPER ||
-                   name->kind == FV_ATTENTION_FOVEATED))
+    if (causal && (name->kind == FV_ATTENTION_FOVEATED ||
+                   (name->kind == FV_ATTENTION_MECHANISM && !(t->wants & FV_WANT_CENTRED))))
         return fv_fail(FOVEA_ENOTSUP,
-                       "causal %s attention is not supported; softmax, linear, retention, gla and "
-                       "the delta rules are, linear and the rules with nala as their map",
+                       "causal %s attention is not supported; softmax, linear, mala, retention, "
+                       "gla and the delta rules are, linear and the rules with nala as their map",
                        text);
     if (name->kind == FV_ATTENTION_GLA && t->blocks > 1)
         return fv_fail(FOVEA_ENOTSUP,

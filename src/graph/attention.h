@@ -21,7 +21,7 @@ enum fv_attention_kind {
 
 typedef struct fv_attention_name {
     enum fv_attention_kind kind;
-    uint32_t mech;   /* enum fv_mech, causal: its feature map; FV_MECH_ANY: softmax */
+    uint32_t mech;   /* enum fv_mech, causal but MALA: its feature map; FV_MECH_ANY: softmax */
     bool gated;      /* "sla-" */
     uint32_t margin; /* FOVEATED: "foveated:4" */
 } fv_attention_name;
@@ -30,6 +30,8 @@ typedef struct fv_attention_name {
 fovea_status fv_attention_parse(fv_attention_name *out, const char *text);
 /* Checks that the mechanism supports causal (or bidirectional) attention. ENOTSUP. */
 fovea_status fv_attention_check(const fv_attention_name *name, bool causal);
+/* The mechanism of whose features its causal form is. */
+uint32_t fv_attention_map(const fv_attention_name *name);
 /* Its name, as fv_attention_parse reads it. */
 const char *fv_attention_text(const fv_attention_name *name, char buf[64]);
 

@@ -484,11 +484,13 @@ typedef struct fv_scan {
     uint32_t flags; /* FV_FLAG_* of SCAN */
     enum fv_type in, out;
     double scale, eps;
-    uint32_t chunk;                               /* 0: the kernel's choice */
+    double scale_by_tokens; /* FV_FLAG_CENTRED: added to scale for every token so far */
+    uint32_t chunk;         /* 0: the kernel's choice */
     fv_view q, k, v, decay, beta, gate_q, gate_k; /* the last four as the flags say */
     fv_weight same_decay;                         /* one row for all tokens, instead of `decay` */
-    fv_view state;                                /* FV_VALUE_KEPT */
+    fv_view state;                                /* FV_VALUE_KEPT of fv_scan_floats() */
 } fv_scan;
+uint64_t fv_scan_floats(const fv_scan *s);
 void fv_emit_scan(fv_builder *b, const char *label, const fv_scan *s, fv_view out);
 
 /* ---- sequences (emit_sequence.c) ---- */

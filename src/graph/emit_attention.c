@@ -239,6 +239,13 @@ fv_view fv_emit_gates(fv_builder *b, const char *label, fv_view logits, float to
     return out;
 }
 
+uint64_t fv_scan_floats(const fv_scan *s)
+{
+    const uint64_t width = (uint64_t)fv_mech_table[s->mech]->blocks * s->d;
+    const uint64_t columns = s->dv + !(s->flags & FV_FLAG_UNNORMALISED);
+    return s->heads * (width * columns + (s->flags & FV_FLAG_CENTRED ? s->dv + 1 : 0));
+}
+
 void fv_emit_scan(fv_builder *b, const char *label, const fv_scan *a, fv_view out)
 {
     fv_step *s = fv_emit_step(b, FV_OP_SCAN, a->rows, label);
@@ -247,6 +254,7 @@ void fv_emit_scan(fv_builder *b, const char *label, const fv_scan *a, fv_view ou
     s->prob.out = (uint8_t)a->out;
     s->f[0] = (float)a->scale;
     s->f[1] = (float)a->eps;
+    s->f[2] = (float)a->scale_by_tokens;
     s->u[0] = a->chunk;
     fv_use_value(s, FV_SCAN_Q, a->q, FV_KIND_ROW);
     fv_use_value(s, FV_SCAN_K, a->k, FV_KIND_ROW);

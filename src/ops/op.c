@@ -178,6 +178,7 @@ static const struct bit_name flag_names[] = {
     {FV_FLAG_RELATIVE, "relative"},
     {FV_FLAG_NEAREST, "nearest"},
     {FV_FLAG_ALIGN_CORNERS, "align_corners"},
+    {FV_FLAG_CENTRED, "centred"},
 };
 
 /* The names of `bits` with a space ahead and '+' between; returns the text's new length. */

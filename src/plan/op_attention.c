@@ -1,4 +1,5 @@
 /* op_attention.c: one attention as steps: inputs, gates, attention, then norm and output gate. */
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -260,6 +261,8 @@ static uint32_t scan_flags(const struct op *op)
 {
     static const uint32_t of_kind[] = {
         [FV_ATTENTION_LINEAR] = 0,
+        [FV_ATTENTION_MECHANISM] = FV_FLAG_CENTRED,
+        [FV_ATTENTION_MALA_PAPER] = FV_FLAG_CENTRED,
         [FV_ATTENTION_RETENTION] = FV_FLAG_DECAY,
         [FV_ATTENTION_GLA] = FV_FLAG_DECAY_CHANNEL,
         [FV_ATTENTION_DELTA] = FV_FLAG_DELTA,
@@ -275,8 +278,8 @@ static uint32_t scan_flags(const struct op *op)
         flags |= FV_FLAG_RECURRENT;
     if (o->form == FOVEA_FORM_CHUNK)
         flags |= FV_FLAG_CHUNKWISE;
-    /* Only linear attention has a denominator. */
-    if (op->name->kind != FV_ATTENTION_LINEAR || !o->normalise)
+    /* Only linear attention and MALA have a denominator. */
+    if (op->name->kind >= FV_ATTENTION_RETENTION || !o->normalise)
         flags |= FV_FLAG_UNNORMALISED;
     return flags;
 }
@@ -291,15 +294,23 @@ static fv_weight retention_decay(const struct op *op)
     return w;
 }
 
+/* The paper's scale is the number of tokens, without an eps; but features may all underflow. */
+static void centred_scales(fv_scan *s, bool paper)
+{
+    if (paper)
+        s->scale = s->eps = 0;
+    s->scale_by_tokens = paper;
+    s->eps = fmax(s->eps, (double)FLT_MIN);
+}
+
 static void scan(const struct op *op)
 {
     const fovea_attention_options *o = op->o;
     fv_builder *b = op->b;
     const uint32_t wide = op->heads * op->d, out_wide = op->heads * op->dv;
-    const uint32_t features = fv_mech_table[op->name->mech]->blocks * op->d;
     /* The scan writes the output itself unless something follows, which works on floats. */
     const bool direct = op->out == FV_F32 || !(o->norm_weight || o->out_gate);
-    fv_scan s = {.mech = op->name->mech,
+    fv_scan s = {.mech = fv_attention_map(op->name),
                  .heads = op->heads,
                  .d = op->d,
                  .dv = op->dv,
@@ -317,9 +328,9 @@ static void scan(const struct op *op)
                  .beta = op->beta};
     if (op->name->kind == FV_ATTENTION_RETENTION)
         s.same_decay = retention_decay(op);
-    const uint32_t state =
-        op->heads * features * (op->dv + (s.flags & FV_FLAG_UNNORMALISED ? 0 : 1));
-    s.state = fv_emit_value(b, FV_VALUE_KEPT, 1, state, FV_F32);
+    if (s.flags & FV_FLAG_CENTRED)
+        centred_scales(&s, op->name->kind == FV_ATTENTION_MALA_PAPER);
+    s.state = fv_emit_value(b, FV_VALUE_KEPT, 1, (uint32_t)fv_scan_floats(&s), FV_F32);
     fv_view out = fv_emit_result(b, op->rows, out_wide, op->out);
     fv_view y = direct ? out : fv_emit_rows(b, op->rows, out_wide);
 

@@ -540,8 +540,7 @@ static void pooling(fv_builder *b)
 
 static void scan(fv_builder *b, uint32_t mech, uint32_t flags, enum fv_type type)
 {
-    const uint32_t heads = 3, d = 32, features = fv_mech_table[mech]->blocks * d;
-    const uint32_t floats = heads * features * (d + !(flags & FV_FLAG_UNNORMALISED));
+    const uint32_t heads = 3, d = 32;
     const uint32_t decays = flags & FV_FLAG_DECAY_CHANNEL ? heads * d : heads;
     fv_scan a = {.mech = mech,
                  .heads = heads,
@@ -552,7 +551,8 @@ static void scan(fv_builder *b, uint32_t mech, uint32_t flags, enum fv_type type
                  .in = type,
                  .out = type,
                  .scale = 1 / sqrt(d),
-                 .eps = 1e-6};
+                 .eps = 1e-6,
+                 .scale_by_tokens = flags & FV_FLAG_CENTRED ? 0.01 : 0};
     a.q = fv_emit_value(b, FV_VALUE_INPUT, TOKENS, heads * d, type);
     a.k = fv_emit_value(b, FV_VALUE_INPUT, TOKENS, heads * d, type);
     a.v = fv_emit_value(b, FV_VALUE_INPUT, TOKENS, heads * d, type);
@@ -560,7 +560,7 @@ static void scan(fv_builder *b, uint32_t mech, uint32_t flags, enum fv_type type
     a.beta = fv_emit_value(b, FV_VALUE_INPUT, TOKENS, heads, FV_F32);
     a.gate_q = fv_emit_value(b, FV_VALUE_INPUT, TOKENS, heads, FV_F32);
     a.gate_k = fv_emit_value(b, FV_VALUE_INPUT, TOKENS, heads, FV_F32);
-    a.state = fv_emit_value(b, FV_VALUE_KEPT, 1, floats, FV_F32);
+    a.state = fv_emit_value(b, FV_VALUE_KEPT, 1, (uint32_t)fv_scan_floats(&a), FV_F32);
     fv_emit_scan(b, "scan", &a, fv_emit_value(b, FV_VALUE_OUTPUT, TOKENS, heads * d, type));
 }
 
@@ -578,6 +578,9 @@ static void scans(fv_builder *b)
         }
         scan(b, FV_MECH_NALA, forms[i] | FV_FLAG_GATED, FV_F32);
         scan(b, FV_MECH_ELU1, forms[i], FV_F16);
+        scan(b, FV_MECH_ELU1, forms[i] | FV_FLAG_CENTRED | FV_FLAG_GATED, FV_F32);
+        scan(b, FV_MECH_RELU, forms[i] | FV_FLAG_CENTRED, FV_F32);
+        scan(b, FV_MECH_EXP, forms[i] | FV_FLAG_CENTRED, FV_F16);
         for (int k = 0; k < 5; k++)
             scan(b, FV_MECH_IDENTITY, forms[i] | decays[k] | FV_FLAG_UNNORMALISED | FV_FLAG_L2,
                  FV_F32);

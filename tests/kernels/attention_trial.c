@@ -303,14 +303,16 @@ oracle_attention trial_attention(const trial *t)
 oracle_sequence trial_sequence(const trial *t)
 {
     const fovea_attention_options *o = &t->options;
+    const bool paper = family(o, "mala-paper");
     return (oracle_sequence){
         .mech = mechanism(o),
         .heads = o->heads,
         .d = o->head_dim,
         .dv = o->value_dim,
         .rows = o->rows,
-        .scale = o->scale,
-        .eps = o->eps,
+        .scale = paper ? 0 : o->scale,
+        .scale_by_tokens = paper,
+        .eps = paper ? 0 : o->eps,
         .normalise = family(o, "linear") && o->normalise,
         .delta = delta(o),
         .l2norm = o->l2norm,

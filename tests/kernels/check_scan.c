@@ -14,6 +14,7 @@ enum {
     DELTANET = PLAIN | FV_FLAG_DELTA | FV_FLAG_L2,
     GATED_DELTANET = DELTANET | FV_FLAG_DECAY,
     SLA = FV_FLAG_GATED,
+    MALA = FV_FLAG_CENTRED,
 
     DRIFT = 9000, /* rows that add up what every one of them does wrong */
 };
@@ -21,7 +22,7 @@ enum {
 /* What the recurrence gives, in double: made once for all rows of a case's values. */
 typedef struct definition {
     double *out, *allowed;         /* [rows][heads * dv] */
-    double *state, *state_allowed; /* [heads][d'][dv], [heads][d'] */
+    double *state, *state_allowed; /* as the operand has it */
 } definition;
 
 static uint32_t width_of(const fv_problem *p)
@@ -34,9 +35,15 @@ static bool normalised(const fv_problem *p)
     return !(p->flags & FV_FLAG_UNNORMALISED);
 }
 
+static bool centred(const fv_problem *p)
+{
+    return p->flags & FV_FLAG_CENTRED;
+}
+
 static uint32_t state_size(const fv_problem *p)
 {
-    return p->heads * width_of(p) * (p->dim[FV_ATTN_DV] + normalised(p));
+    const uint32_t dv = p->dim[FV_ATTN_DV];
+    return p->heads * (width_of(p) * (dv + normalised(p)) + (centred(p) ? dv + 1 : 0));
 }
 
 static bool make(check_case *c, uint32_t index)
@@ -80,6 +87,14 @@ static bool make(check_case *c, uint32_t index)
         {FV_MECH_ELU1, FV_F32, FV_F32, SLA, 23, 2, 8, 12, 0, 0, false, true},
         {FV_MECH_IDENTITY, FV_F32, FV_F32, GLA | SLA, 44, 2, 18, 9, 1, 0, false, true},
         {FV_MECH_IDENTITY, FV_F32, FV_F32, GATED_DELTANET | SLA, 71, 2, 20, 24, 0, 0, false, true},
+        {FV_MECH_ELU1, FV_F32, FV_F32, MALA, 1, 3, 1, 1, 0, 0, false},
+        {FV_MECH_ELU1, FV_F32, FV_F32, MALA, 70, 2, 16, 16, 0, 0, false},
+        {FV_MECH_ELU1, FV_F32, FV_F32, MALA | SLA, 131, 3, 33, 65, 3, 7, false},
+        {FV_MECH_RELU, FV_F32, FV_F32, MALA | FV_FLAG_L2, 150, 2, 17, 5, 1, 1000, false},
+        {FV_MECH_EXP, FV_F32, FV_F32, MALA, 47, 2, 9, 31, 0, 16, false},
+        {FV_MECH_ELU1, FV_F16, FV_BF16, MALA, 37, 2, 24, 9, 1, 0, false},
+        {FV_MECH_ELU1, FV_BF16, FV_F16, MALA | SLA, 20, 2, 40, 70, 0, 0, false},
+        {FV_MECH_ELU1, FV_F32, FV_F32, MALA, DRIFT, 3, 4, 4, 0, 0, false},
         {FV_MECH_IDENTITY, FV_F32, FV_F32, RETNET | FV_FLAG_RECURRENT, 1, 12, 64, 64, 0, 0, true},
         {FV_MECH_IDENTITY, FV_F32, FV_F32, GATED_DELTANET | FV_FLAG_RECURRENT, 1, 12, 64, 64, 0, 0,
          false},
@@ -87,6 +102,7 @@ static bool make(check_case *c, uint32_t index)
         {FV_MECH_IDENTITY, FV_F32, FV_F32, RETNET, 2048, 1, 64, 64, 704, 0, true},
         {FV_MECH_IDENTITY, FV_F32, FV_F32, GLA, 2048, 1, 64, 64, 704, 0, false},
         {FV_MECH_IDENTITY, FV_F32, FV_F32, GATED_DELTANET, 2048, 1, 64, 64, 704, 0, false},
+        {FV_MECH_ELU1, FV_F32, FV_F32, MALA, 2048, 1, 64, 64, 704, 0, false},
     };
     if (index >= sizeof cases / sizeof *cases)
         return false;
@@ -103,6 +119,7 @@ static bool make(check_case *c, uint32_t index)
     p->dim[FV_ATTN_DV] = dv;
     c->args.f[0] = 1.f / sqrtf((float)d);
     c->args.f[1] = 1e-6f;
+    c->args.f[2] = centred(p) && index % 2 ? 0.125f : 0.f;
     c->args.u[0] = cases[index].chunk;
     check_matrix(c, FV_SCAN_Q, CHECK_ROW, rows, heads * d, gap);
     check_matrix(c, FV_SCAN_K, CHECK_ROW, rows, heads * d, gap);
@@ -174,18 +191,29 @@ static float *pack(const check_case *c, int i)
     return x;
 }
 
+/* What the oracle knows a scan by. */
+static enum fv_mech mechanism(const fv_problem *p)
+{
+    if (!centred(p))
+        return p->mech;
+    return p->mech == FV_MECH_ELU1   ? FV_MECH_MALA
+           : p->mech == FV_MECH_RELU ? FV_MECH_MALA_RELU
+                                     : FV_MECH_MALA_EXP;
+}
+
 static oracle_sequence sequence(const check_case *c, float *x[FV_OPERANDS])
 {
     const fv_problem *p = &c->args.prob;
     for (int i = 0; i < FV_SCAN_STATE; i++)
         x[i] = pack(c, i);
-    return (oracle_sequence){.mech = p->mech,
+    return (oracle_sequence){.mech = mechanism(p),
                              .heads = p->heads,
                              .d = p->dim[FV_ATTN_D],
                              .dv = p->dim[FV_ATTN_DV],
                              .rows = p->dim[FV_DIM_ROWS],
                              .scale = (double)c->args.f[0],
                              .eps = (double)c->args.f[1],
+                             .scale_by_tokens = (double)c->args.f[2],
                              .normalise = normalised(p),
                              .delta = (p->flags & FV_FLAG_DELTA) != 0,
                              .l2norm = (p->flags & FV_FLAG_L2) != 0,
@@ -347,6 +375,57 @@ static void bound_delta(const oracle_sequence *real, definition *w, const float 
     free(square);
 }
 
+/* MALA: every difference of a value and a mean has the error of their sum. */
+static void bound_centred(const oracle_sequence *real, definition *w, const float *state)
+{
+    const uint32_t d = real->d, dv = real->dv, heads = real->heads, values_of_s = d * dv;
+    const size_t n = (size_t)real->rows * heads, values = oracle_state_size(real);
+    float *q = sizes_of_features(real, true), *k = sizes_of_features(real, false);
+    double *size = w->state_allowed;
+    const double flushed = FLT_MIN * (real->rows + 1.) * (1. + most(k, n * d)) *
+                           (1. + most(real->v, n * dv)) * (1. + most(state, values));
+    const double terms = real->rows + d + 64.;
+    for (size_t i = 0; i < values; i++)
+        size[i] = fabs((double)state[i]);
+    for (size_t at = 0; at < n; at++) {
+        const size_t h = at % heads;
+        double *s = size + h * values_of_s, *z = size + heads * values_of_s + h * d;
+        double *v = size + heads * (values_of_s + d) + h * dv;
+        double *count = size + heads * (values_of_s + d + dv) + h;
+        const double gate_q = real->gate_q ? (double)real->gate_q[at] : 1.;
+        const double gate_k = real->gate_k ? (double)real->gate_k[at] : 1.;
+        const double t = *count += 1., scale = fabs(real->scale + t * real->scale_by_tokens);
+        double read = 0., query = 1.;
+        for (uint32_t i = 0; i < dv; i++)
+            v[i] += (fabs((double)real->v[at * dv + i]) - v[i]) / t;
+        for (uint32_t c = 0; c < d; c++) {
+            const double key = gate_k * (double)k[at * d + c];
+            for (uint32_t i = 0; i < dv; i++) {
+                const double value = fabs((double)real->v[at * dv + i]) + v[i];
+                s[c * dv + i] += ((key + z[c]) * value - s[c * dv + i]) / t;
+            }
+            z[c] += (key - z[c]) / t;
+            query += scale * (double)q[at * d + c];
+            read += scale * (double)q[at * d + c] * z[c];
+        }
+        const double over = 1. / (read + real->eps);
+        for (uint32_t i = 0; i < dv; i++) {
+            double sum = 0.;
+            for (uint32_t c = 0; c < d; c++)
+                sum += scale * (double)q[at * d + c] * s[c * dv + i];
+            w->allowed[at * dv + i] =
+                check_allowed(terms, 2. * gate_q * ((1. + over) * sum + over * read * v[i])) +
+                flushed * query / fmin(1., real->eps);
+        }
+    }
+    for (size_t i = 0; i < values - heads; i++)
+        size[i] = check_allowed(terms, size[i]) + flushed;
+    for (size_t i = values - heads; i < values; i++)
+        size[i] = 0.; /* a number of tokens is exact */
+    free(q);
+    free(k);
+}
+
 static void release(check_case *c)
 {
     definition *w = c->definition;
@@ -372,6 +451,8 @@ static void prepare(check_case *c, check_random *r)
     change(c, FV_SCAN_GATE_Q, 0, sigmoid);
     change(c, FV_SCAN_GATE_K, 0, sigmoid);
     change(c, FV_SCAN_STATE, p->heads * width_of(p) * p->dim[FV_ATTN_DV], absolute); /* Z */
+    for (uint32_t h = 0; centred(p) && h < p->heads; h++) /* tokens before: none, and some */
+        *check_value(c, FV_SCAN_STATE, 0, state_size(p) - 1 - h) = (float)(h * 37);
 }
 
 static void define(check_case *c)
@@ -388,6 +469,8 @@ static void define(check_case *c)
     oracle_scan(&s, w->state, w->out);
     if (s.delta)
         bound_delta(&s, w, state);
+    else if (centred(&c->args.prob))
+        bound_centred(&s, w, state);
     else
         bound_sums(&s, w, state);
     for (int i = 0; i < FV_OPERANDS; i++)
@@ -417,8 +500,11 @@ static void oracle_state(const check_case *c, double *want, double *allowed)
 static uint32_t head(const check_case *c, uint32_t col)
 {
     const fv_problem *p = &c->args.prob;
-    const uint32_t size = width_of(p) * p->dim[FV_ATTN_DV], all = p->heads * size;
-    return col < all ? col / size : (col - all) / width_of(p);
+    const uint32_t size[] = {width_of(p) * p->dim[FV_ATTN_DV], width_of(p), p->dim[FV_ATTN_DV], 1};
+    uint32_t i = 0;
+    for (; col >= p->heads * size[i]; i++)
+        col -= p->heads * size[i];
+    return col / size[i];
 }
 
 const check_op check_scan = {.make = make,

@@ -303,7 +303,10 @@ void oracle_attend(const oracle_attention *a, uint32_t row, double *out)
 
 size_t oracle_state_size(const oracle_sequence *s)
 {
-    return (size_t)s->heads * oracle_blocks(s->mech) * s->d * (s->dv + s->normalise);
+    const size_t width = (size_t)oracle_blocks(s->mech) * s->d;
+    if (is_mala(s->mech))
+        return s->heads * (width * (s->dv + 1) + s->dv + 1);
+    return s->heads * width * (s->dv + s->normalise);
 }
 
 static double decay(const oracle_sequence *s, uint32_t row, uint32_t head, uint32_t channel)
@@ -368,8 +371,73 @@ static void token(const oracle_sequence *s, uint32_t row, uint32_t head, double 
         out[i] *= Z ? gate_q / sum : gate_q;
 }
 
+/* MALA's token, by the definition: S, Z and V are sums. */
+static void token_of_mala(const oracle_sequence *s, uint32_t row, uint32_t head, double *S,
+                          double *Z, double *V, double *count, double *q, double *k, double *out)
+{
+    const size_t at = (size_t)row * s->heads + head;
+    const float *v = s->v + at * s->dv;
+    const double gate_q = s->gate_q ? (double)s->gate_q[at] : 1;
+    const double t = *count += 1;
+    double z = 0;
+    sequence_features(s, true, s->q, row, head, s->scale + t * s->scale_by_tokens, q);
+    sequence_features(s, false, s->k, row, head, s->gate_k ? (double)s->gate_k[at] : 1, k);
+    for (uint32_t c = 0; c < s->d; c++) {
+        Z[c] += k[c];
+        z += q[c] * Z[c] / t;
+    }
+    for (uint32_t i = 0; i < s->dv; i++) {
+        double read = 0;
+        V[i] += (double)v[i];
+        for (uint32_t c = 0; c < s->d; c++) {
+            S[c * s->dv + i] += k[c] * (double)v[i];
+            read += q[c] * S[c * s->dv + i] / t;
+        }
+        out[i] = gate_q * ((1 + 1 / (z + fmax(s->eps, (double)FLT_MIN))) * read - z * V[i] / t);
+    }
+}
+
+/* A head of MALA's state, as a kernel keeps it or as sums. */
+typedef struct memory_of_mala {
+    double *S, *Z, *V, *count;
+} memory_of_mala;
+
+/* Means and a covariance become sums, or the other way round. */
+static void turn_mala(const oracle_sequence *s, const memory_of_mala *m, bool to_sums)
+{
+    const double t = *m->count, factor = to_sums ? t : 1 / t;
+    for (uint32_t i = 0; i < s->d * s->dv; i++) {
+        const double product = m->Z[i / s->dv] * m->V[i % s->dv];
+        m->S[i] = to_sums ? t * (m->S[i] + product) : m->S[i] / t - product / (t * t);
+    }
+    for (uint32_t c = 0; c < s->d; c++)
+        m->Z[c] *= factor;
+    for (uint32_t i = 0; i < s->dv; i++)
+        m->V[i] *= factor;
+}
+
+static void scan_mala(const oracle_sequence *s, double *state, double *out)
+{
+    double *z = state + (size_t)s->heads * s->d * s->dv, *v = z + (size_t)s->heads * s->d;
+    double *buffer = malloc((2 * (size_t)s->d + s->dv) * sizeof *buffer);
+    for (uint32_t h = 0; h < s->heads; h++) {
+        const memory_of_mala m = {state + (size_t)h * s->d * s->dv, z + (size_t)h * s->d,
+                                  v + (size_t)h * s->dv, v + (size_t)s->heads * s->dv + h};
+        turn_mala(s, &m, true);
+        for (uint32_t row = 0; row < s->rows; row++)
+            token_of_mala(s, row, h, m.S, m.Z, m.V, m.count, buffer, buffer + s->d,
+                          out ? out + ((size_t)row * s->heads + h) * s->dv : buffer + 2 * s->d);
+        turn_mala(s, &m, false);
+    }
+    free(buffer);
+}
+
 void oracle_scan(const oracle_sequence *s, double *state, double *out)
 {
+    if (is_mala(s->mech)) {
+        scan_mala(s, state, out);
+        return;
+    }
     const uint32_t width = oracle_blocks(s->mech) * s->d;
     double *z = s->normalise ? state + (size_t)s->heads * width * s->dv : NULL;
     double *buffer = malloc((2 * (size_t)width + 2 * (size_t)s->dv) * sizeof *buffer);

@@ -57,9 +57,10 @@ void oracle_attend(const oracle_attention *a, uint32_t row, double *out);
 
 /* A causal mechanism with a state, token by token. */
 typedef struct oracle_sequence {
-    enum fv_mech mech; /* the feature map */
+    enum fv_mech mech; /* the feature map, or MALA */
     uint32_t heads, d, dv, rows;
     double scale, eps;
+    double scale_by_tokens; /* MALA: added to scale for every token so far */
     bool normalise, delta, l2norm;
     const float *q, *k, *v; /* packed rows */
     const float *log_decay; /* (rows x heads), or with decay_channel (rows x heads * d); or NULL */
@@ -68,10 +69,11 @@ typedef struct oracle_sequence {
     const float *gate_q, *gate_k;       /* (rows x heads), or NULL */
 } oracle_sequence;
 
-/* Values of a state: S (heads, d', dv), then with normalise Z (heads, d'). */
+/* Values of a state: S (heads, d', dv), then with normalise Z (heads, d'). MALA: the covariance of
+ * features and values (heads, d, dv), their means (heads, d) and (heads, dv), how many (heads). */
 size_t oracle_state_size(const oracle_sequence *s);
 
-/* Advances `state` by all rows; `out` gets rows of heads * dv, or is NULL. */
+/* Advances `state` by all rows, one at least; `out` gets rows of heads * dv, or is NULL. */
 void oracle_scan(const oracle_sequence *s, double *state, double *out);
 
 /* Angles of RoPE2D of MAViT as cos and sin (width * height x d), d a multiple of 4. */

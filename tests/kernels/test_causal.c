@@ -45,6 +45,12 @@ static const struct {
     {"gated-delta-rule:silu", 0, 1},
     {"gated-delta-rule:nala-paper", 0, 1},
     {"sla-gated-delta-rule", 0, 1},
+    {"mala", 1, 0},
+    {"mala:relu", 1, 0},
+    {"mala:exp", 1, 1},
+    {"mala-paper", 1, 0},
+    {"sla-mala", 1, 0},
+    {"sla-mala-paper:relu", 1, 0},
 };
 #define ATTENTIONS (sizeof attentions / sizeof *attentions)
 static size_t stride = 3; /* of the shapes that an attention is tried on */
@@ -284,6 +290,67 @@ static void tokens_1024(void **state)
     many_tokens(1024);
 }
 
+/* The attentions whose last token sees what every token sees without a causal order. */
+static bool is_mala(size_t attention)
+{
+    return strstr(attentions[attention].name, "mala");
+}
+
+static void last_is_bidirectional(void **unused)
+{
+    (void)unused;
+    enum { ROWS = 300, HEADS = 3, D = 20, DV = 24, WIDE = HEADS * DV };
+    fovea_device *device = fixture_device(2);
+    for (size_t i = 0; i < ATTENTIONS; i++)
+        for (int form = FOVEA_FORM_RECURRENT; is_mala(i) && form <= FOVEA_FORM_CHUNK; form++) {
+            fovea_attention_options o = shape(i, ROWS, HEADS, D, DV);
+            o.l2norm = 0;
+            trial all = trial_make(&o, 2);
+            all.options.causal = 0;
+            float *bidirectional = trial_run(&all, device, 0);
+            all.options.causal = 1;
+            all.options.form = (fovea_form)form;
+            float *causal = trial_run(&all, device, 0);
+            double want[WIDE];
+            for (size_t j = 0; j < WIDE; j++)
+                want[j] = (double)bidirectional[(ROWS - 1) * WIDE + j];
+            trial_close(o.attention, causal + (ROWS - 1) * WIDE, want, WIDE, 5e-6);
+            free(bidirectional);
+            free(causal);
+            trial_free(&all);
+        }
+    fovea_device_close(device);
+}
+
+/* Token by token or chunk by chunk, nothing is lost on the way. */
+static void forms_of_65536(void **unused)
+{
+    (void)unused;
+    enum { ROWS = 65536, D = 32 };
+    fovea_device *device = fixture_device(2);
+    for (size_t i = 0; i < ATTENTIONS; i++) {
+        if (!is_mala(i))
+            continue;
+        fovea_attention_options o = shape(i, ROWS, 1, D, D);
+        trial t = trial_make(&o, 4);
+        double *want = malloc((size_t)ROWS * D * sizeof *want);
+        t.options.form = FOVEA_FORM_RECURRENT;
+        float *steps = trial_run(&t, device, 0);
+        t.options.form = FOVEA_FORM_CHUNK;
+        float *chunks = trial_run(&t, device, 0);
+        for (size_t j = 0; j < (size_t)ROWS * D; j++)
+            want[j] = (double)chunks[j];
+        trial_close(o.attention, steps, want, (size_t)ROWS * D, 1e-5);
+        trial_close(o.attention, steps + (size_t)(ROWS - 1) * D, want + (size_t)(ROWS - 1) * D, D,
+                    1e-5);
+        free(want);
+        free(steps);
+        free(chunks);
+        trial_free(&t);
+    }
+    fovea_device_close(device);
+}
+
 static void tokens_65536(void **state)
 {
     (void)state;
@@ -293,11 +360,16 @@ static void tokens_65536(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest quick[] = {
-        cmocka_unit_test(odd_shapes),      cmocka_unit_test(levels),
-        cmocka_unit_test(rounded_storage), cmocka_unit_test(pieces),
-        cmocka_unit_test(strong_decay),    cmocka_unit_test(tokens_1024),
+        cmocka_unit_test(odd_shapes),
+        cmocka_unit_test(levels),
+        cmocka_unit_test(rounded_storage),
+        cmocka_unit_test(pieces),
+        cmocka_unit_test(strong_decay),
+        cmocka_unit_test(tokens_1024),
+        cmocka_unit_test(last_is_bidirectional),
     };
-    const struct CMUnitTest extensive[] = {cmocka_unit_test(tokens_65536)};
+    const struct CMUnitTest extensive[] = {cmocka_unit_test(tokens_65536),
+                                           cmocka_unit_test(forms_of_65536)};
     if (argc > 1)
         stride = 1;
     if (argc > 1 && !strcmp(argv[1], "--long"))

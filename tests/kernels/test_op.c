@@ -323,7 +323,7 @@ static void refusals(void **state)
     REFUSE(FOVEA_EINVAL, "storage", p->storage = (fovea_dtype)9);
     REFUSE(FOVEA_EINVAL, "storage", p->storage = FOVEA_DTYPE_I8);
     REFUSE(FOVEA_EINVAL, "divisor", p->normalise = 0);
-    REFUSE(FOVEA_ENOTSUP, "causal mala", p->causal = 1);
+    REFUSE(FOVEA_ENOTSUP, "causal pola", (p->attention = "pola", p->causal = 1));
     REFUSE(FOVEA_ENOTSUP, "retention", p->attention = "retention");
     REFUSE(FOVEA_ENOTSUP, "linear:nala", p->attention = "linear:nala");
     REFUSE(FOVEA_ENOTSUP, "gla:nala", (p->attention = "gla:nala", p->causal = 1));

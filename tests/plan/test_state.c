@@ -30,6 +30,8 @@ static const struct {
     {"gla", 1, HEADS *D *DV},
     {"sla-delta-rule", 1, HEADS *D *DV},
     {"gated-delta-rule:nala", 1, HEADS * 2 * D *DV},
+    {"mala", 1, HEADS *(D *DV + D + DV + 1)},
+    {"sla-mala-paper:exp", 1, HEADS *(D *DV + D + DV + 1)},
     {"softmax", 1, HEADS *(D + DV) * ROOM + 1, ROOM},
 };
 #define KINDS (sizeof kinds / sizeof *kinds)
@@ -202,7 +204,7 @@ static void refusals(void **unused)
     refused(device, &o, FOVEA_EINVAL);
     o.causal = 1;
     refused(device, &o, FOVEA_EINVAL);
-    o.attention = "mala";
+    o.attention = "pola";
     refused(device, &o, FOVEA_ENOTSUP);
     o = options_of(0);
     o.rows = 0;

@@ -12,6 +12,9 @@
  * it is not, but a chunk of 16 is so short that its products are taken one by one; what a longer
  * chunk would make of pairs of such blocks goes through the state, which costs less.
  *
+ * FV_FLAG_CENTRED makes decays, and keys and values that sum up like any others, token by token:
+ * scan_centre.
+ *
  * Nothing is multiplied with values of later tokens, not even by 0: they may be NaN.
  */
 #include "platform/cpu/tmpl/scan_rows.h"
@@ -54,6 +57,12 @@ static layout lay_out(const fv_problem *p, size_t chunk)
     l.more = l.keep + width;
     l.floats = l.more + width;
     return l;
+}
+
+/* Whether tokens have decays, the same for all channels. */
+FV_FN int fades(const fv_problem *p)
+{
+    return (p->flags & (FV_FLAG_DECAY | FV_FLAG_CENTRED)) != 0;
 }
 
 /* ---- products of tokens ---- */
@@ -103,7 +112,7 @@ static void scalar_decays(float *m, const layout *l, const fv_problem *p, size_t
     float since = 1.f, until = 1.f, gone = 0.f;
     transpose_keys(m, l, n);
     multiply_keys(m + l->a, m, l, m + w->q, n);
-    if (p->flags & FV_FLAG_DECAY)
+    if (fades(p))
         fade_scores(m + l->a, l, part, n);
     if (p->flags & FV_FLAG_DELTA) {
         multiply_keys(m + l->b, m, l, m + w->k, n);
@@ -249,7 +258,7 @@ static void read_out(const fv_args *a, const fv_call *c, const float *m, const l
                     const size_t col = j + (size_t)v * FV_W;
                     if (col < w->dv)
                         fv_row_store(fv_element(out, type, (i + r) * ld), type, col,
-                                     fv_mul(acc[r][v], fv_set(m[w->read + i + r])),
+                                     scan_output(&a->prob, m, w, i + r, col, acc[r][v]),
                                      scan_lanes(w->dv - col));
                 }
             }
@@ -305,6 +314,8 @@ static void chunk(const fv_args *a, const fv_call *c, const layout *l, place at,
     const scan_rows *w = &l->rows;
     float *m = c->scratch;
     scan_take(m, a, c, w, at.head, at.row, n);
+    if (a->prob.flags & FV_FLAG_CENTRED)
+        scan_centre(m, a, c, w, at.head, n);
     fetch(a, c, FV_SCAN_Q, next, n, a->prob.in, w->d);
     if (a->prob.flags & FV_FLAG_DECAY_CHANNEL)
         channel_decays(m, l, n);
@@ -313,10 +324,10 @@ static void chunk(const fv_args *a, const fv_call *c, const layout *l, place at,
     fetch(a, c, FV_SCAN_K, next, n, a->prob.in, w->d);
     if (a->prob.flags & FV_FLAG_DELTA)
         solve(m, l, n);
-    if (a->prob.flags & FV_FLAG_DECAY)
+    if (fades(&a->prob))
         for (size_t r = 0; r < n; r++)
             scan_scale(m + w->k + r * w->widthp, w->widthp, 0, m[l->until + r]);
-    if (!(a->prob.flags & FV_FLAG_UNNORMALISED))
+    if (scan_divides(&a->prob))
         divide(m, l, a->f[1], n);
     read_out(a, c, m, l, at.head, at.row, n);
     fetch(a, c, FV_SCAN_V, next, n, a->prob.in, w->dv);
@@ -330,7 +341,7 @@ static void load_state(const fv_args *a, const fv_call *c, const layout *l, size
     const scan_rows *w = &l->rows;
     float *m = c->scratch;
     fv_tile_pack(m + l->s, w->dvp, scan_state(c, w, head), w->dv, w->width, w->dv);
-    if (!(a->prob.flags & FV_FLAG_UNNORMALISED))
+    if (scan_divides(&a->prob))
         fv_tile_pack(m + l->z, w->widthp, scan_divisor(a, c, w, head), w->width, 1, w->width);
 }
 
@@ -341,7 +352,7 @@ static void store_state(const fv_args *a, const fv_call *c, const layout *l, siz
     float *s = scan_state(c, w, head);
     for (size_t i = 0; i < w->width; i++)
         memcpy(s + i * w->dv, m + l->s + i * w->dvp, w->dv * sizeof *m);
-    if (!(a->prob.flags & FV_FLAG_UNNORMALISED))
+    if (scan_divides(&a->prob))
         memcpy(scan_divisor(a, c, w, head), m + l->z, w->width * sizeof *m);
 }
 

@@ -24,6 +24,7 @@ typedef struct scan_rows {
     size_t v;                         /* [room][dvp] */
     size_t part, lost;                /* e^a and 1 - e^a: [room], by channel [room][widthp] */
     size_t beta, read;                /* [room]; read: the factor of the output */
+    size_t share, mean;               /* FV_FLAG_CENTRED: [room], and [room][dvp]: of the values */
     size_t raw;                       /* [room][d]: queries, then keys as float32 */
     size_t floats;
 } scan_rows;
@@ -42,7 +43,9 @@ FV_FN scan_rows scan_lay_out(const fv_problem *p, size_t rows)
     l.lost = l.part + decays;
     l.beta = l.lost + decays;
     l.read = l.beta + room;
-    l.raw = l.read + room;
+    l.share = l.read + room;
+    l.mean = l.share + room;
+    l.raw = l.mean + (p->flags & FV_FLAG_CENTRED ? room * l.dvp : 0);
     l.floats = l.raw + (p->in == FV_F32 ? 0 : room * l.d);
     return l;
 }
@@ -68,6 +71,23 @@ FV_FN float *scan_state(const fv_call *c, const scan_rows *l, size_t head)
 FV_FN float *scan_divisor(const fv_args *a, const fv_call *c, const scan_rows *l, size_t head)
 {
     return scan_state(c, l, a->prob.heads) + head * l->width;
+}
+
+/* The head's means of the values, behind the Z of all heads, and its number of tokens. */
+FV_FN float *scan_mean(const fv_args *a, const fv_call *c, const scan_rows *l, size_t head)
+{
+    return scan_divisor(a, c, l, a->prob.heads) + head * l->dv;
+}
+
+FV_FN float *scan_count(const fv_args *a, const fv_call *c, const scan_rows *l, size_t head)
+{
+    return scan_mean(a, c, l, a->prob.heads) + head;
+}
+
+/* Whether outputs are divided by q.Z + eps, as the sum Z is. */
+FV_FN int scan_divides(const fv_problem *p)
+{
+    return !(p->flags & (FV_FLAG_UNNORMALISED | FV_FLAG_CENTRED));
 }
 
 FV_FN const float *scan_scalar(const fv_args *a, const fv_call *c, int operand, size_t row)
@@ -143,6 +163,7 @@ static void scan_take(float *m, const fv_args *a, const fv_call *c, const scan_r
 {
     const uint32_t flags = a->prob.flags;
     const int plain = (flags & FV_FLAG_UNNORMALISED) != 0, unit = (flags & FV_FLAG_L2) != 0;
+    const float scale = flags & FV_FLAG_CENTRED ? 1.f : a->f[0]; /* scan_centre has its own */
     const enum fv_type type = a->prob.in;
     scan_map(m + l->q, m + l->raw, a, c, l, FV_SCAN_Q, head, row, rows);
     scan_map(m + l->k, m + l->raw, a, c, l, FV_SCAN_K, head, row, rows);
@@ -156,7 +177,7 @@ static void scan_take(float *m, const fv_args *a, const fv_call *c, const scan_r
                 gate_q = scan_scalar(a, c, FV_SCAN_GATE_Q, at)[head];
             gate_k = scan_scalar(a, c, FV_SCAN_GATE_K, at)[head];
         }
-        scan_scale(m + l->q + r * l->widthp, l->widthp, unit, plain ? a->f[0] * gate_q : a->f[0]);
+        scan_scale(m + l->q + r * l->widthp, l->widthp, unit, plain ? scale * gate_q : scale);
         fv_row_convert(v, FV_F32,
                        fv_element(c->p[FV_SCAN_V], type, at * a->ld[FV_SCAN_V] + head * l->dv),
                        type, l->dv);
@@ -170,6 +191,62 @@ static void scan_take(float *m, const fv_args *a, const fv_call *c, const scan_r
         }
         m[l->read + r] = plain ? 1.f : gate_q;
     }
+}
+
+/* Advances a mean of n numbers by x: mean += (x - mean) rate, n lanes of both. */
+FV_FN fv_v scan_advance(float *mean, fv_v x, float rate, int n)
+{
+    const fv_v old = fv_load_n(mean, n);
+    const fv_v now = fv_fma(fv_set(rate), fv_sub(x, old), old);
+    fv_store_n(mean, now, n);
+    return now;
+}
+
+/* What FV_FLAG_CENTRED makes of packed rows, after which S is that of any scan with a decay: keys
+ * and values become what they differ from their means by, values over the number of tokens; decays,
+ * and the factors of the output. Advances the means and the number. */
+static void scan_centre(float *m, const fv_args *a, const fv_call *c, const scan_rows *l,
+                        size_t head, size_t rows)
+{
+    float *z = scan_divisor(a, c, l, head), *mean = scan_mean(a, c, l, head);
+    float *count = scan_count(a, c, l, head);
+    for (size_t r = 0; r < rows; r++) {
+        float *q = m + l->q + r * l->widthp, *k = m + l->k + r * l->widthp;
+        float *v = m + l->v + r * l->dvp, *means = m + l->mean + r * l->dvp;
+        const float before = *count, now = before + 1.f, rate = 1.f / now;
+        const fv_v scale = fv_set(a->f[0] + a->f[2] * now);
+        fv_v sum = fv_set(0.f);
+        for (size_t i = 0; i < l->width; i += FV_W) {
+            const int n = scan_lanes(l->width - i);
+            const fv_v old = fv_load_n(z + i, n), x = fv_load(k + i);
+            const fv_v query = fv_mul(fv_load(q + i), scale);
+            sum = fv_fma(query, scan_advance(z + i, x, rate, n), sum);
+            fv_store(k + i, fv_sub(x, old));
+            fv_store(q + i, query);
+        }
+        for (size_t j = 0; j < l->dv; j += FV_W) {
+            const fv_v x = fv_load(v + j);
+            const fv_v to = scan_advance(mean + j, x, rate, scan_lanes(l->dv - j));
+            fv_store(means + j, to);
+            fv_store(v + j, fv_mul(fv_sub(x, to), fv_set(rate)));
+        }
+        const float weight = fv_hsum(sum), over = m[l->read + r] / (weight + a->f[1]);
+        m[l->share + r] = over * weight;
+        m[l->read + r] += over;
+        m[l->part + r] = before * rate;
+        m[l->lost + r] = rate;
+        *count = now;
+    }
+}
+
+/* The output of row r from q S, columns j and on. */
+FV_FN fv_v scan_output(const fv_problem *p, const float *m, const scan_rows *l, size_t r, size_t j,
+                       fv_v x)
+{
+    x = fv_mul(x, fv_set(m[l->read + r]));
+    if (p->flags & FV_FLAG_CENTRED)
+        x = fv_fma(fv_set(m[l->share + r]), fv_load(m + l->mean + r * l->dvp + j), x);
+    return x;
 }
 
 /* The two factors of fv_fma(more, x, keep * x) = e^a x: a large part is taken away from x, a small

@@ -81,7 +81,8 @@ FV_FN void step(const fv_args *a, const float *m, const scan_rows *l, const fade
     }
     FV_UNROLL
     for (int v = 0; v < vectors; v++)
-        fv_row_store(out, a->prob.out, j + v * FV_W, fv_mul(fv_set(m[l->read + r]), o[v]), n);
+        fv_row_store(out, a->prob.out, j + v * FV_W,
+                     scan_output(&a->prob, m, l, r, j + v * FV_W, o[v]), n);
 }
 
 void FV_NAME(fv_k_scan_f32_step)(const fv_args *a, const fv_call *c)
@@ -93,8 +94,10 @@ void FV_NAME(fv_k_scan_f32_step)(const fv_args *a, const fv_call *c)
         for (size_t row = 0; row < c->rows; row += ROWS) {
             const size_t rows = c->rows - row < ROWS ? c->rows - row : ROWS;
             scan_take(m, a, c, &l, head, row, rows);
+            if (a->prob.flags & FV_FLAG_CENTRED)
+                scan_centre(m, a, c, &l, head, rows);
             const fade f = take_fades(m, &a->prob, &l, rows);
-            if (!(a->prob.flags & FV_FLAG_UNNORMALISED))
+            if (scan_divides(&a->prob))
                 divide(m, &l, &f, scan_divisor(a, c, &l, head), a->f[1], rows);
             for (size_t j = 0; j < l.dv;) {
                 const int wide = l.dv - j >= VECTORS * FV_W;

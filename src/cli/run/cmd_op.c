@@ -89,6 +89,12 @@ static int pick_rows(op_rows *out, op_case *c)
     return code;
 }
 
+/* Whether a case has a state, S and Z: not a cache, nor MALA's means. */
+static bool has_state(const fovea_attention_options *o)
+{
+    return o->causal && strcmp(o->attention, "softmax") != 0 && !strstr(o->attention, "mala");
+}
+
 /* The states of all batches cut into S and Z. */
 static void cut_state(float *s, float *z, const struct result *r, const op_case *c)
 {
@@ -164,8 +170,7 @@ int cli_op(const cli_command *self, int argc, char **argv)
         const op_rows *q = &c.input[0];
         r.out = (op_rows){q->batch, q->heads, q->rows, c.options.value_dim, sizeof(float), NULL};
         r.out.data = cli_alloc((size_t)q->batch * q->rows, op_row_size(&r.out));
-        const bool scan = c.options.causal && strcmp(c.options.attention, "softmax") != 0;
-        code = scan ? run_state(&r, &c, s.device) : run_plan(&r, &c, s.device);
+        code = has_state(&c.options) ? run_state(&r, &c, s.device) : run_plan(&r, &c, s.device);
     }
     CLI_THEN(code, pick_rows(&r.out, &c));
     CLI_THEN(code, save(&r, &c, output));

@@ -1,5 +1,5 @@
 /* ref_scan.c: SCAN: causal linear attention with a state that is read and updated: plain, with
- * decays (RetNet, GLA), with the delta rule (DeltaNet, Gated DeltaNet).
+ * decays (RetNet, GLA), with the delta rule (DeltaNet, Gated DeltaNet), or centred (MALA).
  *
  *   dim     rows, d, dv, keys = rows; heads; phi is the feature map of prob.mech, d' wide:
  *           its blocks times d
@@ -10,14 +10,16 @@
  *           token; with FV_FLAG_DECAY_CHANNEL heads * d wide, of a mechanism with d' = d
  *   BETA    ROW, heads wide, with FV_FLAG_DELTA
  *   GATE_Q, GATE_K  ROW, heads wide, with FV_FLAG_GATED; GATE_Q may be absent: ones
- *   STATE   S and, without FV_FLAG_UNNORMALISED, Z of every head; read and written
+ *   STATE   S and, without FV_FLAG_UNNORMALISED, Z of every head, with FV_FLAG_CENTRED also M and
+ *           the number of tokens; read and written
  *   f[0]    scale
- *   f[1]    eps
+ *   f[1]    eps; with FV_FLAG_CENTRED FLT_MIN at least
+ *   f[2]    with FV_FLAG_CENTRED: added to the scale for every token so far
  *   u[0]    tokens of a chunk, 0: the kernel's choice; a kernel may take fewer
  *   col0, cols  heads
  *
- *            head 0        head 1             head 0   head 1
- *   STATE  | S [d'][dv]  | S [d'][dv] | ..  | Z [d'] | Z [d'] | ..
+ *            head 0        head 1             head 0   head 1        centred: the same of M [dv],
+ *   STATE  | S [d'][dv]  | S [d'][dv] | ..  | Z [d'] | Z [d'] | ..   then of the number, a float
  *
  *   q' = phi(q), k' = phi(k);   FV_FLAG_L2: q', k' /= sqrt(|.|^2 + 1e-6);   q' *= f0
  *   FV_FLAG_GATED: q' *= gate_q, k' *= gate_k; with FV_FLAG_DELTA v *= gate_k instead of k'
@@ -27,9 +29,20 @@
  *   FV_FLAG_UNNORMALISED:  out = q' S
  *   without it             out = q' S / (q'.Z + f1), where gate_q, if any, is a factor of out
  *
- * for the call's rows in order. FV_FLAG_DELTA comes with FV_FLAG_UNNORMALISED. A head's result does
- * not depend on how heads are split into calls; a division of the rows into calls changes rounding
- * only. e^a of minus infinity is 0. A token changes nothing that comes before it, NaN included.
+ * FV_FLAG_CENTRED: Z is the mean of k', M of v, S the mean of (k' - Z)^T (v - M) over the n tokens
+ * so far, so that none of them grows and no two of them cancel:
+ *
+ *   n = n + 1;   u = k' - Z;   Z = Z + u / n;   M = M + (v - M) / n
+ *   S = (1 - 1/n) S + u^T (v - M) / n;   q' *= f0 + n f2 instead of f0;   z = q'.Z
+ *   out = (1 + 1/(z + f1)) q' S + z/(z + f1) M, where gate_q, if any, is a factor of out
+ *
+ * which is (1 + 1/(z + f1)) q' mean(k'^T v) - z M. It comes with none of the other equations'
+ * flags. From 2^24 tokens on n stays, and the means forget.
+ *
+ * All this for the call's rows in order. FV_FLAG_DELTA comes with FV_FLAG_UNNORMALISED. A head's
+ * result does not depend on how heads are split into calls; a division of the rows into calls
+ * changes rounding only. e^a of minus infinity is 0. A token changes nothing that comes before it,
+ * NaN included.
  */
 #include <math.h>
 #include <string.h>
@@ -50,7 +63,7 @@ static double flops(const fv_problem *p)
 {
     const double w = (double)width_of(p), dv = p->dim[FV_ATTN_DV], rows = p->dim[FV_DIM_ROWS];
     const double c = rows < 64 ? rows : 64;
-    if (p->flags & FV_FLAG_RECURRENT)
+    if (p->flags & FV_FLAG_RECURRENT) /* what centring costs is left out */
         return rows * p->heads * (5 + 2 * !!(p->flags & FV_FLAG_DELTA)) * w * dv;
     if (p->flags & FV_FLAG_DELTA)
         return rows * p->heads * (c * (6 * w + 4 * dv) + 6 * w * dv + c * c / 3);
@@ -131,50 +144,106 @@ static void correct(float *u, const float *k, const float *state, size_t width, 
     }
 }
 
-static void token(const fv_args *a, const fv_call *c, size_t r, size_t head)
+/* A head's parts of the state. */
+typedef struct memory {
+    float *s, *z, *mean, *count;
+} memory;
+
+static memory memory_of(const fv_args *a, const fv_call *c, size_t head)
+{
+    const size_t width = width_of(&a->prob), dv = a->prob.dim[FV_ATTN_DV], heads = a->prob.heads;
+    float *state = c->p[FV_SCAN_STATE], *z = state + heads * width * dv, *mean = z + heads * width;
+    return (memory){state + head * width * dv, z + head * width, mean + head * dv,
+                    mean + heads * dv + head};
+}
+
+/* A token's features and values. */
+typedef struct features {
+    float *q, *k, *v;
+    float gate_q, gate_k;
+} features;
+
+static features take(const fv_args *a, const fv_call *c, size_t r, size_t head)
 {
     const size_t width = width_of(&a->prob), d = a->prob.dim[FV_ATTN_D];
     const size_t dv = a->prob.dim[FV_ATTN_DV];
     const uint32_t flags = a->prob.flags;
-    float *q = c->scratch, *k = q + width, *u = k + width, *x = u + dv;
-    float *state = (float *)c->p[FV_SCAN_STATE] + head * width * dv;
-    float *z = (float *)c->p[FV_SCAN_STATE] + a->prob.heads * width * dv + head * width;
-    const bool reads = flags & FV_FLAG_GATED && c->p[FV_SCAN_GATE_Q];
-    const float gate_q = reads ? scalar(a, c, FV_SCAN_GATE_Q, r, head) : 1.f;
-    const float gate_k = flags & FV_FLAG_GATED ? scalar(a, c, FV_SCAN_GATE_K, r, head) : 1.f;
-
+    const bool gated = flags & FV_FLAG_GATED;
+    features f = {.q = c->scratch, .gate_q = 1.f, .gate_k = 1.f};
+    f.k = f.q + width;
+    f.v = f.k + width;
+    float *x = f.v + dv, scale = a->f[0];
+    if (gated && c->p[FV_SCAN_GATE_Q])
+        f.gate_q = scalar(a, c, FV_SCAN_GATE_Q, r, head);
+    if (gated)
+        f.gate_k = scalar(a, c, FV_SCAN_GATE_K, r, head);
+    if (flags & FV_FLAG_UNNORMALISED)
+        scale *= f.gate_q;
+    if (flags & FV_FLAG_CENTRED)
+        scale += a->f[2] * (*memory_of(a, c, head).count + 1.f);
     read_row(x, a, c, FV_SCAN_Q, r, head, d);
-    map(q, a, x, width, 1, flags & FV_FLAG_UNNORMALISED ? a->f[0] * gate_q : a->f[0]);
+    map(f.q, a, x, width, 1, scale);
     read_row(x, a, c, FV_SCAN_K, r, head, d);
-    map(k, a, x, width, 0, flags & FV_FLAG_DELTA ? 1.f : gate_k);
-    read_row(u, a, c, FV_SCAN_V, r, head, dv);
+    map(f.k, a, x, width, 0, flags & FV_FLAG_DELTA ? 1.f : f.gate_k);
+    read_row(f.v, a, c, FV_SCAN_V, r, head, dv);
+    return f;
+}
+
+/* x becomes what it differs by from its mean of `count` values, before (it comes in) or after. */
+static void centre(float *x, float *mean, size_t n, double count, bool after)
+{
+    for (size_t i = 0; i < n; i++) {
+        const float before = mean[i];
+        mean[i] = (float)(before + ((double)x[i] - before) / count);
+        x[i] -= after ? mean[i] : before;
+    }
+}
+
+static void token(const fv_args *a, const fv_call *c, size_t r, size_t head)
+{
+    const size_t width = width_of(&a->prob), dv = a->prob.dim[FV_ATTN_DV];
+    const uint32_t flags = a->prob.flags;
+    const bool divided = !(flags & FV_FLAG_UNNORMALISED), centred = flags & FV_FLAG_CENTRED;
+    const features f = take(a, c, r, head);
+    const memory m = memory_of(a, c, head);
+    double count = 1.;
+
+    if (centred) {
+        count = *m.count += 1.f;
+        centre(f.k, m.z, width, count, false);
+        centre(f.v, m.mean, dv, count, true);
+    }
     for (size_t i = 0; i < width; i++) {
-        const double fade = decay(a, c, r, head, width, i);
+        const double fade = centred ? 1. - 1. / count : decay(a, c, r, head, width, i);
         for (size_t j = 0; j < dv; j++)
-            state[i * dv + j] = (float)(fade * state[i * dv + j]);
-        if (!(flags & FV_FLAG_UNNORMALISED))
-            z[i] = (float)(fade * z[i]) + k[i];
+            m.s[i * dv + j] = (float)(fade * m.s[i * dv + j]);
+        if (divided && !centred)
+            m.z[i] = (float)(fade * m.z[i]) + f.k[i];
     }
     if (flags & FV_FLAG_DELTA) {
         for (size_t j = 0; j < dv; j++)
-            u[j] *= gate_k;
-        correct(u, k, state, width, dv, scalar(a, c, FV_SCAN_BETA, r, head));
+            f.v[j] *= f.gate_k;
+        correct(f.v, f.k, m.s, width, dv, scalar(a, c, FV_SCAN_BETA, r, head));
     }
-    float factor = 1.f;
-    if (!(flags & FV_FLAG_UNNORMALISED)) {
-        float sum = a->f[1];
-        for (size_t i = 0; i < width; i++)
-            sum += q[i] * z[i];
-        factor = gate_q / sum;
+    float factor = 1.f, share = 0.f, z = 0.f;
+    for (size_t i = 0; divided && i < width; i++)
+        z += f.q[i] * m.z[i];
+    if (divided)
+        factor = f.gate_q / (z + a->f[1]);
+    if (centred) {
+        share = factor * z;
+        factor += f.gate_q;
     }
     for (size_t j = 0; j < dv; j++) {
         float o = 0.f;
         for (size_t i = 0; i < width; i++) {
-            state[i * dv + j] += k[i] * u[j];
-            o += q[i] * state[i * dv + j];
+            m.s[i * dv + j] += f.k[i] * (float)(f.v[j] / count);
+            o += f.q[i] * m.s[i * dv + j];
         }
-        fv_value_put(c->p[FV_SCAN_OUT], a->prob.out, r * a->ld[FV_SCAN_OUT] + head * dv + j,
-                     o * factor);
+        o *= factor;
+        if (centred)
+            o += share * m.mean[j];
+        fv_value_put(c->p[FV_SCAN_OUT], a->prob.out, r * a->ld[FV_SCAN_OUT] + head * dv + j, o);
     }
 }
 
