@@ -252,11 +252,11 @@ static const lies of_cl[] = {
 static const lies of_cuda[] = {
     {"the device as it is", {{"sm", 80}}},
     {"64 MB of memory", {{"largest", 64 << 20}}},
-    {"no tensor cores for these types", {{"sm", 75}}},
+    {"tensor cores of float16 alone", {{"sm", 75}}},
     {"an old driver and a device to match", {{"sm", 72}, {"version", 11020}}},
     {"a device newer than the compiler", {{"sm", 131}}},
     {"and a driver older than it", {{"sm", 121}, {"ptx", 0}}},
-    {"kernels that take groups of 32", {{"sm", 75}, {"group", 32}}},
+    {"kernels that take groups of 32", {{"sm", 72}, {"version", 11020}, {"group", 32}}},
     {"16 KB of local memory", {{"local", 16 << 10}}},
     {"memory that is shared", {{"unified", 1}}},
     {"no graphs", {{"graphs", 0}}},
