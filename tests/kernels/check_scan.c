@@ -439,6 +439,28 @@ static void release(check_case *c)
     c->definition = NULL;
 }
 
+static uint32_t head(const check_case *c, uint32_t col)
+{
+    const fv_problem *p = &c->args.prob;
+    const uint32_t size[] = {width_of(p) * p->dim[FV_ATTN_DV], width_of(p), p->dim[FV_ATTN_DV], 1};
+    uint32_t i = 0;
+    for (; col >= p->heads * size[i]; i++)
+        col -= p->heads * size[i];
+    return col / size[i];
+}
+
+/* Tokens before: none for the last head, whose state is zero, and some for the others. */
+static void set_numbers(check_case *c)
+{
+    const fv_problem *p = &c->args.prob;
+    const uint32_t values = state_size(p), last = p->heads - 1u;
+    for (uint32_t h = 0; h < p->heads; h++)
+        *check_value(c, FV_SCAN_STATE, 0, values - p->heads + h) = (float)(37 * (last - h));
+    for (uint32_t i = 0; i < values; i++)
+        if (head(c, i) == last)
+            *check_value(c, FV_SCAN_STATE, 0, i) = 0.f;
+}
+
 static void prepare(check_case *c, check_random *r)
 {
     const fv_problem *p = &c->args.prob;
@@ -451,8 +473,8 @@ static void prepare(check_case *c, check_random *r)
     change(c, FV_SCAN_GATE_Q, 0, sigmoid);
     change(c, FV_SCAN_GATE_K, 0, sigmoid);
     change(c, FV_SCAN_STATE, p->heads * width_of(p) * p->dim[FV_ATTN_DV], absolute); /* Z */
-    for (uint32_t h = 0; centred(p) && h < p->heads; h++) /* tokens before: none, and some */
-        *check_value(c, FV_SCAN_STATE, 0, state_size(p) - 1 - h) = (float)(h * 37);
+    if (centred(p))
+        set_numbers(c);
 }
 
 static void define(check_case *c)
@@ -495,16 +517,6 @@ static void oracle_state(const check_case *c, double *want, double *allowed)
     const definition *w = c->definition;
     memcpy(want, w->state, state_size(&c->args.prob) * sizeof *want);
     memcpy(allowed, w->state_allowed, state_size(&c->args.prob) * sizeof *allowed);
-}
-
-static uint32_t head(const check_case *c, uint32_t col)
-{
-    const fv_problem *p = &c->args.prob;
-    const uint32_t size[] = {width_of(p) * p->dim[FV_ATTN_DV], width_of(p), p->dim[FV_ATTN_DV], 1};
-    uint32_t i = 0;
-    for (; col >= p->heads * size[i]; i++)
-        col -= p->heads * size[i];
-    return col / size[i];
 }
 
 const check_op check_scan = {.make = make,

@@ -325,12 +325,67 @@ static void scan_is_causal_sum(void **state)
     }
 }
 
+/* MALA's recurrence, in two parts, is attention to what came before with that many keys. */
+static void scan_is_causal_mala(void **state)
+{
+    (void)state;
+    enum { FIRST = 5 };
+    static const enum fv_mech maps[] = {FV_MECH_MALA, FV_MECH_MALA_RELU, FV_MECH_MALA_EXP};
+    for (int i = 0; i < 6; i++) {
+        const bool paper = i >= 3;
+        double out[ROWS * WIDE], want[WIDE], memory[HEADS * (D * D + 2 * D + 1)] = {0};
+        oracle_attention a = {.mech = maps[i % 3],
+                              .heads = HEADS,
+                              .d = D,
+                              .dv = D,
+                              .keys = ROWS,
+                              .scale = s,
+                              .eps = paper ? 0 : 0.01,
+                              .causal = true,
+                              .normalise = true,
+                              .q = q,
+                              .k = k,
+                              .v = v,
+                              .gate_q = gate_q,
+                              .gate_k = gate_k};
+        oracle_sequence sequence = {.mech = a.mech,
+                                    .heads = HEADS,
+                                    .d = D,
+                                    .dv = D,
+                                    .rows = FIRST,
+                                    .scale = paper ? 0 : s,
+                                    .scale_by_tokens = paper,
+                                    .eps = a.eps,
+                                    .q = q,
+                                    .k = k,
+                                    .v = v,
+                                    .gate_q = gate_q,
+                                    .gate_k = gate_k};
+        assert_int_equal(oracle_state_size(&sequence), sizeof memory / sizeof *memory);
+        oracle_scan(&sequence, memory, out);
+        sequence.rows = ROWS - FIRST;
+        sequence.q += FIRST * WIDE;
+        sequence.k += FIRST * WIDE;
+        sequence.v += FIRST * WIDE;
+        sequence.gate_q += FIRST * HEADS;
+        sequence.gate_k += FIRST * HEADS;
+        oracle_scan(&sequence, memory, out + FIRST * WIDE);
+        for (uint32_t row = 0; row < ROWS; row++) {
+            a.scale = paper ? row + 1 : s;
+            oracle_attend(&a, row, want);
+            for (uint32_t c = 0; c < WIDE; c++)
+                assert_true(fabs(out[row * WIDE + c] - want[c]) <= 1e-12 * (1 + fabs(want[c])));
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bidirectional),
         cmocka_unit_test(causal),
         cmocka_unit_test(scan_is_causal_sum),
+        cmocka_unit_test(scan_is_causal_mala),
     };
     make_inputs();
     return cmocka_run_group_tests(tests, NULL, NULL);
