@@ -13,7 +13,8 @@ constexpr bool moves =
     std::is_nothrow_move_constructible_v<T> &&std::is_nothrow_move_assignable_v<T> &&
     !std::is_copy_constructible_v<T>;
 static_assert(moves<fovea::device> && moves<fovea::model> && moves<fovea::plan> &&
-              moves<fovea::picture> && moves<fovea::operation> && moves<fovea::state> && moves<fovea::sequence>);
+              moves<fovea::picture> && moves<fovea::operation> && moves<fovea::state> &&
+              moves<fovea::sequence>);
 
 static bool throws(fovea_status wanted, const char *id)
 {

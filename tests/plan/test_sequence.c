@@ -211,7 +211,8 @@ static char *saved(const fovea_sequence *s)
     return out;
 }
 
-/* A sequence moved elsewhere goes on to the last bit, and so does a fork; neither sees the other. */
+/* A sequence moved elsewhere goes on to the last bit, and so does a fork; neither sees the other.
+ */
 static void moved(void **unused)
 {
     (void)unused;
@@ -397,9 +398,8 @@ static void lone(void **unused)
     assert_true(size > 0.1);
     const uint32_t id = 1;
     assert_int_equal(fovea_sequence_feed(s, &id, 1, NULL, 0), FOVEA_EINVAL);
-    assert_int_equal(
-        fovea_sequence_mix(s, (fovea_matrix){x, C - 1}, 1, (fovea_matrix){whole, 0}),
-        FOVEA_EINVAL);
+    assert_int_equal(fovea_sequence_mix(s, (fovea_matrix){x, C - 1}, 1, (fovea_matrix){whole, 0}),
+                     FOVEA_EINVAL);
     fovea_sequence_free(s);
     fovea_model_free(m);
     fovea_device_close(device);
