@@ -22,7 +22,7 @@ enum { C = 16, HEADS = 2, HIDDEN = 24, VOCABULARY = 29, LAYERS = 2, TOKENS = 90,
 
 struct checkpoint {
     fovea_tensor tensor[64];
-    char name[64][80];
+    char name[64][160];
     size_t n;
 };
 
@@ -95,7 +95,7 @@ static fovea_model *language(bool softmax, bool other)
         add(&c, "", "unused", 1, 4, 0, 1);
     add(&c, "model.", "embeddings.weight", VOCABULARY, C, 0, 1);
     for (int i = 0; i < LAYERS; i++) {
-        char p[64], attn[80];
+        char p[32], attn[64];
         snprintf(p, sizeof p, "model.layers.%d.", i);
         snprintf(attn, sizeof attn, "%sattn.", p);
         add(&c, p, "attn_norm.weight", 1, C, 1, 0.2f);
