@@ -72,7 +72,7 @@ CASES = [
     (1, ["bench", "attention", "--heads", "x"]), (1, ["bench", "attention", "--dim", "5,,6"]),
     (1, ["bench", "attention", "--form", "spiral"]), (1, ["bench", "attention", "--dtype", "f8"]),
     (2, ["bench", "attention", "--attention", "hydra"]),
-    (2, ["bench", "attention", "--attention", "mala", "--causal"]),
+    (2, ["bench", "attention", "--attention", "pola", "--causal"]),
     (1, ["bench", "block", "--tokens", "0"]), (2, ["bench", "nothing"]), (2, ["bench", "gemm", "--dtype", "f16"]),
     (1, ["bench", "attention", "--dtype", "int8"]), (0, ["run", MODEL, "good.png", "--dtype", "int8"]),
     (0, ["run", MODEL, "good.png", "--dtype", "f16"]),
