@@ -229,17 +229,17 @@ FV_DEVICE unsigned fv_tf32(float x)
 
 /* ---- the copies that follow below, at once ---- */
 
-template <int SIZE> struct alignas(SIZE) fv_copied {
-    unsigned w[SIZE / 4];
+template <int WIDE> struct alignas(WIDE) fv_copied {
+    unsigned w[WIDE / 4];
 };
 
-template <int SIZE> FV_DEVICE void fv_copy_part(void *shared, const void *from, unsigned bytes)
+template <int WIDE> FV_DEVICE void fv_copy_part(void *shared, const void *from, unsigned bytes)
 {
-    if (bytes == SIZE) {
-        *(fv_copied<SIZE> *)shared = *(const fv_copied<SIZE> *)from;
+    if (bytes == WIDE) {
+        *(fv_copied<WIDE> *)shared = *(const fv_copied<WIDE> *)from;
         return;
     }
-    for (unsigned i = 0; i < SIZE; i++)
+    for (unsigned i = 0; i < WIDE; i++)
         ((char *)shared)[i] = i < bytes ? ((const char *)from)[i] : (char)0;
 }
 

@@ -87,6 +87,7 @@ typedef struct chunk_memory {
     token of[FV_TOKENS];
 #if CENTRED
     float means[FV_TOKENS * ACROSS]; /* of the values */
+    float before;                    /* number of tokens before the call */
 #endif
 #if BY_CHANNEL
     float part[FEATURES], lost[FEATURES];
@@ -103,7 +104,7 @@ typedef struct chunk_memory {
 
 /* ---- features, of n tokens from `row` on ---- */
 
-FV_FN void set_tokens(OPERANDS, SHARED chunk_memory *m, uint row, uint n, float count)
+FV_FN void set_tokens(OPERANDS, SHARED chunk_memory *m, uint row, uint n)
 {
     const uint me = get_local_id(0), head = get_group_id(0);
     for (uint t = me; t < FV_TOKENS; t += FV_GROUP) {
@@ -119,7 +120,7 @@ FV_FN void set_tokens(OPERANDS, SHARED chunk_memory *m, uint row, uint n, float 
         m->of[t].part = exp(decay);
         m->of[t].lost = -expm1(decay);
 #if CENTRED
-        const float before = fmin(count + (float)t, COUNT_MOST), now = before + 1.f;
+        const float before = fmin(m->before + (float)(row + t), COUNT_MOST), now = before + 1.f;
         m->of[t].scale_q = f.s0 + f.s2 * now;
         m->of[t].part = t < n ? before / now : 1.f;
         m->of[t].lost = t < n ? 1.f / now : 0.f;
@@ -483,9 +484,14 @@ FV_KERNEL void scan(OPERANDS)
     global float *divisor = base7 + at7.x + ((size_t)get_num_groups(0) * FV_DV + head) * WIDTH;
     /* Behind the divisors of all heads, as far as there are any. */
     global float *behind = base7 + at7.x + (size_t)get_num_groups(0) * (FV_DV + 1) * WIDTH;
-    global float *means = behind + head * FV_DV, *count = behind + get_num_groups(0) * FV_DV + head;
-    const float tokens = CENTRED ? *count : 0.f;
+    global float *means = behind + head * FV_DV;
     float s[MINE], z[OF_Z];
+#if CENTRED
+    global float *count = behind + get_num_groups(0) * FV_DV + head;
+
+    if (me == 0) /* and no other work-item touches it */
+        m->before = *count;
+#endif
 
     for (uint i = me; i < FEATURES; i += FV_GROUP) {
         m->q[i] = m->k[i] = 0.f;
@@ -507,7 +513,7 @@ FV_KERNEL void scan(OPERANDS)
         for (uint row = 0, n; row < rows; row += n) {
             n = min(step, rows - row);
             FV_BARRIER();
-            set_tokens(OPERANDS_GIVEN, m, row, n, tokens + (float)row);
+            set_tokens(OPERANDS_GIVEN, m, row, n);
             FV_BARRIER();
             make_features(OPERANDS_GIVEN, m, row, n);
             FV_BARRIER();
@@ -537,8 +543,10 @@ FV_KERNEL void scan(OPERANDS)
         if (CENTRED && me < ACROSS && column < FV_DV)
             means[column] = mean;
     }
-    if (CENTRED && me == 0)
-        *count = fmin(tokens + (float)rows, COUNT_MOST);
+#if CENTRED
+    if (me == 0)
+        *count = fmin(m->before + (float)rows, COUNT_MOST);
+#endif
     FV_TIMES(j, OF_Z)
         if (NORMALISED && me < TEAM && me + TEAM * j < WIDTH)
             divisor[me + TEAM * j] = z[j];
