@@ -12,8 +12,10 @@ set -eu
 cd "$(dirname "$0")/.."
 build=${BUILD:-build}
 
-# Only what the quick suite needs is built for it: not CUDA's programs, for which nvcc needs minutes.
+# Only what the quick suite needs is built for it. CUDA's programs, for which nvcc needs a quarter of an
+# hour of a core, are compiled ahead for all tests alone; the device tier knows the list of them.
 whole=true
+ptx=disabled
 case ${1:-quick} in
 quick)
     whole=false
@@ -26,6 +28,7 @@ device)
     ;;
 all)
     packages='test emulate mpi'
+    ptx=auto
     suites='--suite quick --suite device --suite long'
     ;;
 *)
@@ -36,15 +39,14 @@ esac
 # shellcheck disable=SC2086
 sh platform/setup-debian.sh $packages >&2
 if [ ! -e "$build/build.ninja" ]; then
-    ptx=disabled
-    ! $whole || ptx=auto
     meson setup "$build" --buildtype release -Dptx=$ptx >&2
 elif [ -n "$(find /var/lib/dpkg/status -newer "$build/build.ninja" 2>/dev/null)" ]; then
     # Packages have come since: the build would leave out the tests that lacked them, without a word.
     meson setup --reconfigure "$build" >&2
 fi
 if $whole; then
-    if meson introspect "$build" --buildoptions | tr '{' '\n' | grep -q '"ptx", "value": "disabled"'; then
+    if [ $ptx = auto ] &&
+        meson introspect "$build" --buildoptions | tr '{' '\n' | grep -q '"ptx", "value": "disabled"'; then
         meson configure "$build" -Dptx=auto >&2
     fi
     ninja -C "$build" >&2
