@@ -64,25 +64,6 @@ typedef struct reader {
     fv_language *l;
 } reader;
 
-static fovea_status check_size(const reader *r, const char *what, uint32_t n, uint32_t most)
-{
-    if (n > 0 && n <= most)
-        return FOVEA_OK;
-    return fv_fail(FOVEA_EFORMAT, "%s: %s is %u, expected 1 to %u", r->t.source->name, what, n,
-                   most);
-}
-
-/* EFORMAT where config.json has `key` and the tensors have another number. */
-static fovea_status agree(const reader *r, const char *key, uint32_t n)
-{
-    uint32_t told = n;
-    FV_TRY(fv_config_u32(&told, r->config, key, 0, UINT32_MAX));
-    if (told == n)
-        return FOVEA_OK;
-    return fv_fail(FOVEA_EFORMAT, "%s: \"%s\" is %u, but the tensors of %s have %u",
-                   r->config->file, key, told, r->t.source->name, n);
-}
-
 /* ---- which layers are softmax ---- */
 
 static bool lists(const json_t *section, uint32_t i)
@@ -130,7 +111,7 @@ static fovea_status read_block(reader *r, uint32_t i)
     const fv_tensor *up = fv_reader_find(&r->t, prefix, "mlp.up_proj.", "weight");
     const uint32_t hidden = fv_tensor_dimension(up, 0);
     if (up)
-        FV_TRY(check_size(r, "hidden width", hidden, HIDDEN));
+        FV_TRY(fv_reader_check_size(&r->t, "hidden width", hidden, HIDDEN));
     FV_TRY(fv_reader_matrix(&b->attn_norm, &r->t, prefix, "attn_norm.", "weight", 1, width));
     FV_TRY(read_mixer(r, &b->mixer, mixer, i));
     FV_TRY(fv_reader_matrix(&b->mlp_norm, &r->t, prefix, "mlp_norm.", "weight", 1, width));
@@ -162,11 +143,11 @@ static fovea_status read_whole(reader *r)
     l->vocabulary = fv_tensor_dimension(table, 0);
     l->width = fv_tensor_dimension(table, 1);
     l->depth = count_blocks(r);
-    FV_TRY(check_size(r, "vocabulary", l->vocabulary, VOCABULARY));
-    FV_TRY(check_size(r, "width", l->width, WIDTH));
-    FV_TRY(check_size(r, "number of blocks", l->depth, DEPTH));
-    FV_TRY(agree(r, "vocab_size", l->vocabulary));
-    FV_TRY(agree(r, "num_hidden_layers", l->depth));
+    FV_TRY(fv_reader_check_size(&r->t, "vocabulary", l->vocabulary, VOCABULARY));
+    FV_TRY(fv_reader_check_size(&r->t, "width", l->width, WIDTH));
+    FV_TRY(fv_reader_check_size(&r->t, "number of blocks", l->depth, DEPTH));
+    FV_TRY(fv_reader_agree(&r->t, r->config, "vocab_size", l->vocabulary));
+    FV_TRY(fv_reader_agree(&r->t, r->config, "num_hidden_layers", l->depth));
     FV_TRY(fv_config_text(&act, r->config, "hidden_act"));
     if (strcmp(act, "swish") != 0 && strcmp(act, "silu") != 0)
         return fv_fail(FOVEA_ENOTSUP, "%s: \"hidden_act\" is \"%.40s\"; swish is supported",
@@ -188,7 +169,7 @@ static fovea_status read_whole(reader *r)
 static fovea_status read_lone(reader *r)
 {
     r->l->width = fv_tensor_dimension(fv_reader_find(&r->t, "", "q_proj.", "weight"), 1);
-    FV_TRY(check_size(r, "width", r->l->width, WIDTH));
+    FV_TRY(fv_reader_check_size(&r->t, "width", r->l->width, WIDTH));
     return read_mixer(r, &r->l->lone, "", UINT32_MAX);
 }
 

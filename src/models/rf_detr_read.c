@@ -70,17 +70,6 @@ static fv_rf_detr *roles(const reader *r)
     return r->t.m->roles;
 }
 
-/* EFORMAT where config.json has `key` and the tensors have another number. */
-static fovea_status agree(const reader *r, const char *key, uint32_t n)
-{
-    uint32_t told = n;
-    FV_TRY(fv_config_u32(&told, r->config, key, 0, UINT32_MAX));
-    if (told == n)
-        return FOVEA_OK;
-    return fv_fail(FOVEA_EFORMAT, "%s: \"%s\" is %u, but the tensors of %s have %u",
-                   r->config->file, key, told, r->t.source->name, n);
-}
-
 /* EFORMAT where `n`, of `key`, does not divide `whole`. */
 static fovea_status divides(const reader *r, const char *key, uint32_t n, uint32_t whole)
 {
@@ -248,7 +237,7 @@ static fovea_status read_projector(reader *r)
     fv_rf_detr *d = roles(r);
     d->width = fv_tensor_dimension(fv_reader_find(&r->t, PROJECTOR, "1.", "weight"), 0);
     FV_TRY(fv_vit_check_size(r, "width of the decoder", d->width, FV_VIT_WIDTH_MOST));
-    FV_TRY(agree(r, "d_model", d->width));
+    FV_TRY(fv_reader_agree(&r->t, r->config, "d_model", d->width));
     if (d->width % 4)
         return fv_fail(FOVEA_EFORMAT,
                        "%s: \"d_model\" is %u; four numbers of a box need a multiple of 4",
@@ -259,7 +248,7 @@ static fovea_status read_projector(reader *r)
     FV_TRY(fv_config_float(&d->eps, r->config, "layer_norm_eps", 0, 1));
     FV_TRY(read_activation(r, "activation_function", "silu", &d->act));
     d->pairs = count(r, PROJECTOR, "0.m.%u.cv1.conv.");
-    FV_TRY(agree(r, "c2f_num_blocks", d->pairs));
+    FV_TRY(fv_reader_agree(&r->t, r->config, "c2f_num_blocks", d->pairs));
     FV_TRY(fv_vit_check_size(r, "number of the projector's blocks", d->pairs, MOST));
     FV_TRY(FV_MEM_ARRAY(&d->pair, d->pairs, FV_MEM_MODEL, "the projector"));
     FV_TRY(read_conv(r, &d->first, "0.cv1.", 2 * d->half, d->taps * d->vit.width, 1));
@@ -379,7 +368,7 @@ static fovea_status read_layer(reader *r, uint32_t i)
     snprintf(p, sizeof p, DECODER "layers.%u.", i);
     const uint32_t hidden = fv_tensor_dimension(fv_reader_find(&r->t, p, "linear1.", "weight"), 0);
     FV_TRY(fv_vit_check_size(r, "width of the decoder's MLP", hidden, FV_VIT_HIDDEN_MOST));
-    FV_TRY(agree(r, "decoder_ffn_dim", hidden));
+    FV_TRY(fv_reader_agree(&r->t, r->config, "decoder_ffn_dim", hidden));
     FV_TRY(read_self_attention(r, l, p));
     FV_TRY(read_sampling(r, &l->sampling, p));
     FV_TRY(fv_reader_linear(&l->values, &r->t, p, "cross_attn.value_proj.", width, width));
@@ -434,7 +423,7 @@ static fovea_status read_decoder_sizes(reader *r)
     FV_TRY(divides(r, "decoder_cross_attention_heads", d->cross_heads, d->width));
     FV_TRY(read_activation(r, "decoder_activation_function", "relu", &d->decoder_act));
     d->layers = count(r, DECODER, "layers.%u.norm1.");
-    FV_TRY(agree(r, "decoder_layers", d->layers));
+    FV_TRY(fv_reader_agree(&r->t, r->config, "decoder_layers", d->layers));
     const fovea_model_info *info = &r->t.m->info;
     const uint64_t places =
         (uint64_t)(info->native_width / info->patch) * (info->native_height / info->patch);

@@ -103,25 +103,6 @@ static fovea_status find_names(reader *r)
                    r->t.source->name, r->config->file);
 }
 
-static fovea_status check_size(const reader *r, const char *what, uint32_t n, uint32_t most)
-{
-    if (n > 0 && n <= most)
-        return FOVEA_OK;
-    return fv_fail(FOVEA_EFORMAT, "%s: %s is %u, expected 1 to %u", r->t.source->name, what, n,
-                   most);
-}
-
-/* EFORMAT where config.json has `key` and the tensors have another number. */
-static fovea_status agree(const reader *r, const char *key, uint32_t n)
-{
-    uint32_t told = n;
-    FV_TRY(fv_config_u32(&told, &r->vision, key, 1, HIDDEN));
-    if (told == n)
-        return FOVEA_OK;
-    return fv_fail(FOVEA_EFORMAT, "%s: \"%s\" is %u, but the tensors of %s have %u",
-                   r->config->file, key, told, r->t.source->name, n);
-}
-
 /* Which blocks attend over all tokens, and the windows of the others. */
 static fovea_status read_windows(reader *r)
 {
@@ -150,8 +131,8 @@ static fovea_status read_sizes(reader *r)
     const char *act = "gelu";
     s->width = fv_tensor_dimension(patch, 0);
     s->patch = fv_tensor_dimension(patch, 2);
-    FV_TRY(check_size(r, "width", s->width, WIDTH));
-    FV_TRY(check_size(r, "side of a patch", s->patch, 1024));
+    FV_TRY(fv_reader_check_size(&r->t, "width", s->width, WIDTH));
+    FV_TRY(fv_reader_check_size(&r->t, "side of a patch", s->patch, 1024));
     for (; s->depth <= DEPTH; s->depth++) {
         char name[48];
         snprintf(name, sizeof name, r->n->block, s->depth);
@@ -161,8 +142,8 @@ static fovea_status read_sizes(reader *r)
             break;
         s->hidden = fv_tensor_dimension(fc1, 0);
     }
-    FV_TRY(check_size(r, "number of blocks", s->depth, DEPTH));
-    FV_TRY(check_size(r, "hidden width", s->hidden, HIDDEN));
+    FV_TRY(fv_reader_check_size(&r->t, "number of blocks", s->depth, DEPTH));
+    FV_TRY(fv_reader_check_size(&r->t, "hidden width", s->hidden, HIDDEN));
     const struct {
         const char *key;
         uint32_t n;
@@ -170,7 +151,7 @@ static fovea_status read_sizes(reader *r)
                 {"depth", s->depth},       {"mlp_dim", s->hidden},  {"patch_size", s->patch},
                 {"num_channels", 3},       {"in_chans", 3}};
     for (size_t i = 0; i < sizeof told / sizeof *told; i++)
-        FV_TRY(agree(r, told[i].key, told[i].n));
+        FV_TRY(fv_reader_agree(&r->t, &r->vision, told[i].key, told[i].n));
     s->heads = 12;
     s->eps = r->n->eps;
     for (size_t i = 0; i < sizeof timm / sizeof *timm; i++)
@@ -203,8 +184,10 @@ static fovea_status read_positions(reader *r)
         const bool first = t->rank == 4; /* a batch of one */
         s->table_height = fv_tensor_dimension(t, first ? 1 : 0);
         s->table_width = fv_tensor_dimension(t, first ? 2 : 1);
-        FV_TRY(check_size(r, "height of the position table", s->table_height, FV_SAM_SIDE_MOST));
-        FV_TRY(check_size(r, "width of the position table", s->table_width, FV_SAM_SIDE_MOST));
+        FV_TRY(fv_reader_check_size(&r->t, "height of the position table", s->table_height,
+                                    FV_SAM_SIDE_MOST));
+        FV_TRY(fv_reader_check_size(&r->t, "width of the position table", s->table_width,
+                                    FV_SAM_SIDE_MOST));
         const uint64_t shape[3] = {s->table_height, s->table_width, s->width};
         FV_TRY(fv_reader_tensor(&t, &r->t, r->n->prefix, "pos_embed", "", 3, shape));
         s->table = fv_weight_of(t, s->table_height * s->table_width, s->width);
@@ -216,8 +199,10 @@ static fovea_status read_positions(reader *r)
     }
     info->native_width = w - w % s->patch;
     info->native_height = h - h % s->patch;
-    FV_TRY(check_size(r, "width of the picture", info->native_width, FV_SAM_SIDE_MOST * 16));
-    return check_size(r, "height of the picture", info->native_height, FV_SAM_SIDE_MOST * 16);
+    FV_TRY(fv_reader_check_size(&r->t, "width of the picture", info->native_width,
+                                FV_SAM_SIDE_MOST * 16));
+    return fv_reader_check_size(&r->t, "height of the picture", info->native_height,
+                                FV_SAM_SIDE_MOST * 16);
 }
 
 /* Rows [from, from + count) times the width of the tensor with queries, keys and values. */
@@ -260,7 +245,7 @@ static fovea_status read_rel_pos(reader *r, fv_weight *w, const fv_sam_block *b,
     const uint32_t rows = b->window ? 2 * b->window - 1 : fv_tensor_dimension(t, 0);
     if (!t)
         return FOVEA_OK;
-    FV_TRY(check_size(r, "number of relative positions", rows, 2 * FV_SAM_SIDE_MOST));
+    FV_TRY(fv_reader_check_size(&r->t, "number of relative positions", rows, 2 * FV_SAM_SIDE_MOST));
     return fv_reader_matrix(w, &r->t, r->block, stem, "", rows, r->s->width / r->s->heads);
 }
 
@@ -295,7 +280,7 @@ static fovea_status read_neck(reader *r)
     if (!first)
         return fv_reader_norm(&s->neck_norm, &r->t, p, "neck.", s->width);
     const uint32_t out = fv_tensor_dimension(first, 0);
-    FV_TRY(check_size(r, "width of the neck", out, WIDTH));
+    FV_TRY(fv_reader_check_size(&r->t, "width of the neck", out, WIDTH));
     FV_TRY(fv_reader_matrix(&s->neck.w, &r->t, p, r->n->neck, "weight", out, s->width));
     FV_TRY(fv_reader_norm(&s->neck_norm, &r->t, p, r->n->neck_norm, out));
     FV_TRY(fv_reader_conv(&s->neck_conv, &r->t, p, r->n->neck_conv, out, out, 3));

@@ -125,6 +125,25 @@ fovea_status fv_reader_put_head(fv_tensor_reader *t, const char *stem, uint32_t 
     return fv_reader_put(t, "", stem, "bias", 1, shape, 0, 0);
 }
 
+fovea_status fv_reader_check_size(const fv_tensor_reader *t, const char *what, uint32_t n,
+                                  uint32_t most)
+{
+    if (n > 0 && n <= most)
+        return FOVEA_OK;
+    return fv_fail(FOVEA_EFORMAT, "%s: %s is %u, expected 1 to %u", t->source->name, what, n, most);
+}
+
+fovea_status fv_reader_agree(const fv_tensor_reader *t, const fv_config *c, const char *key,
+                             uint32_t n)
+{
+    uint32_t told = n;
+    FV_TRY(fv_config_u32(&told, c, key, 0, UINT32_MAX));
+    if (told == n)
+        return FOVEA_OK;
+    return fv_fail(FOVEA_EFORMAT, "%s: \"%s\" is %u, but the tensors of %s have %u", c->file, key,
+                   told, t->source->name, n);
+}
+
 uint32_t fv_tensor_dimension(const fv_tensor *tensor, uint32_t i)
 {
     uint64_t n = tensor && i < tensor->rank ? tensor->shape[i] : 0;

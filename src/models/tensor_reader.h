@@ -7,6 +7,7 @@
 #ifndef FOVEA_SRC_TENSOR_READER_H
 #define FOVEA_SRC_TENSOR_READER_H
 
+#include "checkpoint/config.h"
 #include "checkpoint/source.h"
 #include "checkpoint/weight.h"
 #include "models/model.h"
@@ -35,6 +36,12 @@ fovea_status fv_reader_missing(const fv_tensor_reader *t, const char *name, cons
 /* The tensor of that name, or NULL; a NULL stem finds nothing. */
 const fv_tensor *fv_reader_find(const fv_tensor_reader *t, const char *prefix, const char *stem,
                                 const char *part);
+/* EFORMAT unless n, `what` in words, is 1 to `most`. */
+fovea_status fv_reader_check_size(const fv_tensor_reader *t, const char *what, uint32_t n,
+                                  uint32_t most);
+/* EFORMAT where the configuration has `key` and the tensors have another number, n. */
+fovea_status fv_reader_agree(const fv_tensor_reader *t, const fv_config *c, const char *key,
+                             uint32_t n);
 /* Dimension i of a tensor; 0 when it has none, or when it is NULL. */
 uint32_t fv_tensor_dimension(const fv_tensor *tensor, uint32_t i);
 

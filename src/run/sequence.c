@@ -14,13 +14,20 @@
 
 #define ROWS 256
 #define CONTEXT 2048
-#define MAX_INPUTS 3
+#define MAX_INPUTS 2               /* beside ids or rows */
 #define EXACT_POSITIONS (1u << 24) /* as floats */
+
+/* What a plan reads beside the ids or rows: s->position or &s->last. */
+typedef struct beside {
+    const float *data[MAX_INPUTS];
+    size_t count;
+} beside;
 
 struct fovea_sequence {
     fovea_sequence_options o;
-    fovea_plan *many, *one; /* `many` owns the states; `one` may be it */
-    bool has_cache;
+    fovea_plan *many, *one; /* `many` owns the states; `one`: NULL where rows is 1 */
+    beside of_many, of_one;
+    bool has_cache, has_position;
     uint64_t tokens, fingerprint;
     float *ids, *position; /* as the plans read them, `rows` of each */
     float *unasked;        /* where logits go that nobody asks for */
@@ -36,6 +43,16 @@ static bool has_cache(const fovea_plan *p)
         if (p->b.step[i].prob.op == FV_OP_SOFTMAX_SCAN)
             return true;
     return false;
+}
+
+static void find_inputs(beside *out, fovea_sequence *s, const fovea_plan *p)
+{
+    const char *name;
+    for (size_t i = 1; (name = fovea_op_input(p, i)) && out->count < MAX_INPUTS; i++) {
+        const bool last = strcmp(name, "last") == 0;
+        out->data[out->count++] = last ? &s->last : s->position;
+        s->has_position |= !last;
+    }
 }
 
 static uint64_t logits_rows(const fovea_sequence *s, uint64_t n)
@@ -61,6 +78,9 @@ static fovea_status create(fovea_sequence *s, const fovea_model *model, fovea_de
     s->fingerprint = fv_source_fingerprint(model->source);
     FV_TRY(FV_MEM_ARRAY(&s->ids, rows, FV_MEM_PLAN, "the ids of tokens"));
     FV_TRY(FV_MEM_ARRAY(&s->position, rows, FV_MEM_PLAN, "the positions of tokens"));
+    find_inputs(&s->of_many, s, s->many);
+    if (s->one)
+        find_inputs(&s->of_one, s, s->one);
     const uint64_t floats = fv_size_mul(logits_rows(s, rows), vocabulary(s));
     if (floats)
         FV_TRY(FV_MEM_ARRAY(&s->unasked, floats, FV_MEM_PLAN, "logits"));
@@ -132,8 +152,7 @@ fovea_plan *fovea_sequence_plan(const fovea_sequence *s, int many)
 static fovea_status check_room(const fovea_sequence *s, uint64_t seen, uint64_t n)
 {
     const uint64_t most = s->has_cache ? s->o.context : EXACT_POSITIONS;
-    const char *second = fovea_op_input(s->many, 1);
-    if (!second || strcmp(second, "position") != 0 || (seen <= most && n <= most - seen))
+    if (!s->has_position || (seen <= most && n <= most - seen))
         return FOVEA_OK;
     return fv_fail(FOVEA_EINVAL, "%llu tokens after %llu: the sequence has room for %llu; %s",
                    (unsigned long long)n, (unsigned long long)seen, (unsigned long long)most,
@@ -156,14 +175,14 @@ static fovea_status check(const fovea_sequence *s, size_t n, bool ids)
 static fovea_status advance(fovea_sequence *s, fovea_plan *p, uint32_t n, fovea_matrix first,
                             fovea_matrix out)
 {
-    fovea_matrix in[MAX_INPUTS] = {first};
-    size_t count = 1;
-    for (const char *name; (name = fovea_op_input(p, count)) != NULL; count++)
-        in[count].data = strcmp(name, "last") == 0 ? &s->last : s->position;
+    const beside *others = p == s->one ? &s->of_one : &s->of_many;
+    fovea_matrix in[1 + MAX_INPUTS] = {first};
+    for (size_t i = 0; i < others->count; i++)
+        in[1 + i].data = (void *)(uintptr_t)others->data[i];
     s->last = (float)(n - 1);
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < n && s->has_position; i++)
         s->position[i] = (float)(s->tokens + i);
-    FV_TRY(fv_op_run(p, n, in, count, out));
+    FV_TRY(fv_op_run(p, n, in, 1 + others->count, out));
     s->tokens += n;
     return FOVEA_OK;
 }
