@@ -32,7 +32,7 @@ MODEL = os.path.join(ROOT, "tests", "data", "golden", "models", "dinov2-with-reg
 
 
 def structures():
-    return [s for s in vars(fovea).values()
+    return [s for s in vars(fovea._structures).values()
             if isinstance(s, type) and issubclass(s, C.Structure) and hasattr(s, "_c_name_")]
 
 
