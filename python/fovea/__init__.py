@@ -35,10 +35,18 @@ from ._records import Detection, Features, Keypoint, Label, Mask, Masks, Tuned
 from ._results import Batch, Result
 from ._sequence import Sequence
 from ._structures import (COMPUTE, EXTENT_FRAME, FORMATS, FORMS, GATES, KINDS, MASK_RULES, NO_CLASS, OUT_GATES,
-                          PICTURES, SCHEDULES, STORAGE, STATUSES, TRANSFERS, WEIGHTS, YUVS, Accuracy,
+                          PICTURES, SCHEDULES, STATUSES, STORAGE, TRANSFERS, WEIGHTS, YUVS, Accuracy,
                           AccuracyReport, AttentionOptions, DeviceInfo, DeviceOptions, Frame, FrameShape,
                           GemmOptions, Matrix, ModelInfo, ModelOptions, Output, OutputInfo, PlanInfo,
                           PlanOptions, Preprocess, SequenceInfo, SequenceOptions, StepInfo, TuneOptions)
 
 __version__ = version()
-__all__ = [name for name in dir() if not name.startswith("_")]
+__all__ = [
+    "COMPUTE", "EXTENT_FRAME", "FORMATS", "FORMS", "GATES", "KINDS", "MASK_RULES", "NO_CLASS", "OUT_GATES",
+    "PICTURES", "SCHEDULES", "STATUSES", "STORAGE", "TRANSFERS", "WEIGHTS", "YUVS",
+    "Accuracy", "AccuracyReport", "AttentionOptions", "Batch", "Detection", "Device", "DeviceInfo",
+    "DeviceOptions", "Error", "Features", "Frame", "FrameShape", "GemmOptions", "Keypoint", "Label", "Mask",
+    "Masks", "Matrix", "Model", "ModelInfo", "ModelOptions", "Output", "OutputInfo", "Picture", "Plan",
+    "PlanInfo", "PlanOptions", "Preprocess", "Result", "Sequence", "SequenceInfo", "SequenceOptions", "State",
+    "StepInfo", "TuneOptions", "Tuned", "attention", "gemm", "load", "save_wisdom", "version",
+]

@@ -27,6 +27,7 @@ def _load() -> C.CDLL:
 class Error(RuntimeError):
     """A call of the library failed. The text names the thing that is wrong, and the remedy."""
 
+    __module__ = "fovea"
     status: int  # fovea_status of errors.h
     name: str    # the same in words: "EINVAL", "ENOMEM", "EIO", ...
 
