@@ -21,7 +21,9 @@ class Device(Handle):
     In a `with` it is the device of all that is made inside without another one, and is closed at the end:
 
         with fovea.Device("cpu", threads=4):
-            model = fovea.load("dinov2-base")
+            out = fovea.load("dinov2-base")("photo.jpg")
+
+    Plans that were made on it go on after that; new ones need an open device.
 
     `threads`: 0: all cores. `cores`: "0-3,6", where they run. `max_dispatch_seconds`: of one call of a
     GPU's. `cache`: directory of compiled kernels of a GPU, "" for none. `lock_memory`, `priority`,

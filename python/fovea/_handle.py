@@ -32,7 +32,8 @@ class Handle:
 
     def __getattr__(self, name: str) -> Any:
         if name == "_as_parameter_":
-            raise ValueError("this %s is closed; make another one" % type(self).__name__)
+            raise ValueError("this %s is closed, by close() or the end of its `with`; make another one"
+                             % type(self).__name__)
         raise AttributeError("%s has no attribute %r" % (type(self).__name__, name))
 
     def _call(self, function: Callable[..., int], *arguments: Any) -> None:

@@ -808,7 +808,7 @@ class Loading(unittest.TestCase):
         plan.close()
         for closed, wrong in [("Model", lambda: model(image)), ("Model", lambda: model.outputs),
                               ("Plan", lambda: plan.run(image)), ("Plan", lambda: plan.info)]:
-            with self.assertRaisesRegex(ValueError, "this %s is closed; make another" % closed):
+            with self.assertRaisesRegex(ValueError, "this %s is closed, by .*; make another" % closed):
                 wrong()
         with self.assertRaises(AttributeError):
             device.nothing
