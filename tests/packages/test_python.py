@@ -692,6 +692,18 @@ class Calls(unittest.TestCase):
             if kind == "keypoints":
                 self.assertEqual(got[0].name, "nose")
 
+    def test_masks(self):
+        """Of random weights: with thresholds that let some through."""
+        segmenter = os.path.join(ROOT, "tests", "data", "golden", "models", "eomt-masked-01")
+        out = fovea.Model(segmenter)(self.image)
+        masks = out.masks_of(threshold=1e-3, mask_threshold=1e-3, overlap_threshold=1e-3)
+        self.assertGreater(len(masks.found), 0)
+        for i, mask in enumerate(masks.found):
+            inside = np.argwhere(masks.of(i))
+            self.assertEqual(len(inside), mask.area)
+            np.testing.assert_array_equal(inside.min(0), [mask.y1, mask.x1])
+        self.assertEqual(out.class_map.shape, (70, 84))
+
     def test_refusals(self):
         with self.assertRaisesRegex(TypeError, r"memory of a device .*tensor.cpu\(\)"):
             self.model(Tensor(self.image, (2, 0)))
