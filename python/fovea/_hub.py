@@ -8,6 +8,7 @@ from typing import List, Optional, Union
 from ._library import Error
 
 _EIO = -3
+_NAME = r"(?!.*\.(safetensors|json|bin|pth?|gguf|onnx)$)([\w-]+/)?\w[\w.-]*"  # not that of a file
 _WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
 # Of names without an owner: whose they are most likely meant to be.
 _OWNERS = {"beit": "microsoft", "clip": "openai", "deit": "facebook", "dinov2": "facebook",
@@ -18,7 +19,7 @@ def find(name: Union[str, "os.PathLike[str]"]) -> str:
     """What fovea_model_load takes: a path or a synthetic model as they are, else the folder of OWNER/NAME, or
     of NAME alone, in the cache. Nothing is downloaded; the error says what downloads it."""
     path = os.fspath(name)
-    if path.startswith("synthetic:") or os.path.exists(path) or not re.fullmatch(r"([\w-]+/)?\w[\w.-]*", path):
+    if path.startswith("synthetic:") or os.path.exists(path) or not re.fullmatch(_NAME, path):
         return path
     owner, _, model = path.rpartition("/")
     found = _repositories(owner, model)
