@@ -138,6 +138,7 @@ class Wheels(unittest.TestCase):
                 info = next(n for n in names if n.endswith("/METADATA")).split("/")[0]
                 inside = {n for n in names if not n.startswith(info) and "/licences/" not in n}
                 self.assertEqual(inside, sources | {"fovea/libfovea.so", "fovea/bin/fovea"})
+                self.assertTrue(any(n.endswith("/LICENSE") for n in names))
                 licences = " ".join(n for n in names if "/licences/" in n)
                 for library in "jansson", "png", "turbojpeg", "zlib":
                     self.assertIn(library, licences)
