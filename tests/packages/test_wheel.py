@@ -104,8 +104,8 @@ class Wheels(unittest.TestCase):
         for path in self.wheels:
             architecture = re.search(r"manylinux_\d+_\d+_(\w+)\.whl$", path)
             self.assertTrue(architecture, path)
-            with self.subTest(os.path.basename(path)):
-                yield path, architecture.group(1)
+            print(os.path.basename(path))
+            yield path, architecture.group(1)
 
     def unpacked(self, path):
         folder = tempfile.TemporaryDirectory()
