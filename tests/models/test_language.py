@@ -190,6 +190,25 @@ class Language(unittest.TestCase):
                     self.check_fields(case, fields, tensors, "--rows", "1")
 
     @whole
+    def test_plan(self):
+        """A prompt and a step before anything runs: states as `lm` has them, of one size but for softmax."""
+        for case in KINDS:
+            with self.subTest(case):
+                small, large = (json.loads(run("plan", self.path(case), "--json", "--rows", "64", "--context", str(n),
+                                               *DEVICE).stdout) for n in (512, 4096))
+                softmax = case in ("transformer", "transformer_shared", "hybrid")
+                self.assertEqual(small["bytes"]["states"] == large["bytes"]["states"], not softmax)
+                ran = self.lm(self.path(case), cases.ids_of(case, 3), "--rows", "64", "--context", "512")
+                self.assertEqual((small["bytes"]["states"], small["bytes"]["weights"]),
+                                 (ran["states"], ran["weights"]))
+                self.assertEqual((small["prefill"]["tokens"], small["step"]["tokens"]), (64, 1))
+                self.assertGreater(small["prefill"]["flops"], 20 * small["step"]["flops"])
+                self.assertGreater(small["step"]["seconds"], 0)
+                shown = run("plan", self.path(case), *DEVICE).stdout
+                for text in ["prefill  256 tokens", "step     1 token", "states", "logits"]:
+                    self.assertIn(text, shown)
+
+    @whole
     def test_sampling(self):
         model, ids = self.path(KINDS[0]), cases.ids_of(KINDS[0], 5)
         at_random = ["--generate", "40", "--temperature", "1.5"]
@@ -249,7 +268,7 @@ class Language(unittest.TestCase):
             (["lm", model, "--ids", ""], 1, "none"), (["lm", model], 1, "--ids"),
             (["lm", self.path("transformer"), "--ids", "1,2,3", "--context", "2"], 7, "larger context"),
             (["lm", "synthetic:dinov2-s", "--ids", "1"], 2, "pictures"),
-            (["plan", model, "--size", "224"], 7, "sequences"),
+            (["run", model, cases.LISTED.replace("language.json", "picture_tiny.ppm")], 7, "sequences"),
         ]:
             with self.subTest(arguments):
                 done = run(*arguments)
