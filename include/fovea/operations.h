@@ -182,6 +182,19 @@ typedef struct fovea_gemm_options {
 /* Plans a matrix product, as fovea_attention_plan_create plans an attention. Thread-safe. */
 FOVEA_API fovea_status fovea_gemm_plan_create(fovea_plan **out, fovea_device *device,
                                               const fovea_gemm_options *options);
+/* The attention of a block whose queries are output `index` of a model's plan ("stage1.block0.q"),
+ * as an operation on rows of that output and of the block's keys ("stage1.block0.k"): its name,
+ * sizes, scale, eps, learned vectors and rotation. `rows`: of q; `keys`: that one query sees. What
+ * it points to belongs to the plan. Of sla-NAME the gates are not in it, and foveated is no
+ * operation. EINVAL for another output. Thread-safe. */
+FOVEA_API fovea_status fovea_plan_attention(const fovea_plan *plan, size_t index,
+                                            fovea_attention_options *out);
+/* What is added to the scores of row `row` of such an output: (heads, rows of the block's keys), of
+ * keys that the row does not see, being in another window, -INFINITY. EINVAL where `floats` is not
+ * that many. Thread-safe. */
+FOVEA_API fovea_status fovea_plan_attention_bias(const fovea_plan *plan, size_t index, uint32_t row,
+                                                 float *bias, size_t floats);
+
 /* Name of input `index` of the operation ("q", "beta", ...), from 0; NULL past the end. Static
  * text. Thread-safe. */
 FOVEA_API const char *fovea_op_input(const fovea_plan *plan, size_t index);

@@ -215,7 +215,7 @@ class SequenceOptions(Sized):
     _c_name_ = "fovea_sequence_options"
     _fields_ = [*_SIZE, *_each(C.c_uint32, "rows context"),
                 *_each(C.c_int, "all_logits form schedule weights compute"),
-                ("memory_limit", C.c_uint64)]
+                ("memory_limit", C.c_uint64), ("dry", C.c_int)]
 
 
 class SequenceInfo(Sized):

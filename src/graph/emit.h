@@ -151,6 +151,7 @@ typedef struct fv_wanted {
     fv_id value;      /* FV_NO_VALUE until the emitter has offered it */
     fv_grid grid;     /* width 0: its rows are no tokens */
     fovea_kind kind;
+    struct fv_attended *attended; /* of queries: attended.h; or NULL */
 } fv_wanted;
 
 /* Memory of the plan's own that steps point to. */

@@ -69,6 +69,22 @@ fovea_status fv_model_add_output(fovea_model *m, const char *format, ...)
     return fv_mem_text(&m->outputs[n], name, FV_MEM_MODEL);
 }
 
+fv_block_output fv_block_output_name(uint32_t stage, uint32_t block, char what)
+{
+    fv_block_output out;
+    snprintf(out.text, sizeof out.text, "stage%u.block%u.%c", stage + 1, block, what);
+    return out;
+}
+
+fovea_status fv_model_add_blocks(fovea_model *m, uint32_t stage, uint32_t blocks)
+{
+    for (uint32_t i = 0; i < blocks; i++) {
+        FV_TRY(fv_model_add_output(m, "%s", fv_block_output_name(stage, i, 'q').text));
+        FV_TRY(fv_model_add_output(m, "%s", fv_block_output_name(stage, i, 'k').text));
+    }
+    return FOVEA_OK;
+}
+
 static void free_texts(char **texts)
 {
     for (uint32_t i = 0; texts && texts[i]; i++)

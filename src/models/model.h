@@ -141,6 +141,14 @@ void fv_model_floats_free(fovea_model *m);
 /* Adds a name to m->outputs, which has room for it, unless it is there. */
 fovea_status fv_model_add_output(fovea_model *m, const char *format, ...) FV_PRINTF(2, 3);
 
+/* The output with what a block's attention gets: 'q', 'k'; numbers from 0. "stage1.block0.q" */
+typedef struct fv_block_output {
+    char text[32];
+} fv_block_output;
+fv_block_output fv_block_output_name(uint32_t stage, uint32_t block, char what);
+/* Adds those of all blocks of a stage. */
+fovea_status fv_model_add_blocks(fovea_model *m, uint32_t stage, uint32_t blocks);
+
 /* fovea_model_load_with, with what `additions` asks for; NULL: nothing. */
 fovea_status fv_model_load(fovea_model **out, const char *path, const char *prefix,
                            const fv_additions *additions);

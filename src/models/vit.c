@@ -14,6 +14,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "graph/attended.h"
 #include "models/dpt_head.h"
 #include "models/layer.h"
 #include "models/segmentation.h"
@@ -185,7 +186,6 @@ static void project_kv(const fv_vit_stream *c, const fv_attention_name *attentio
     /* eps as the papers have it: added to means, for linear attention to sums of n. */
     const bool sums = attention->kind == FV_ATTENTION_LINEAR;
     fv_attention_scales(a, attention, sums ? 1 : 1 / sqrt(d), sums ? 1e-6 * n : 1e-6);
-    fv_emit_offer(b, name(text, "block%u.k", i), kv, n, width, &b->grid);
     if (a->flags & FV_FLAG_GATED)
         a->gate_k = gates(c, "gates of k", &w->sla_k, normed, kv);
     make_tables(c, i, &a->cos, &a->sin);
@@ -193,6 +193,7 @@ static void project_kv(const fv_vit_stream *c, const fv_attention_name *attentio
         turn(c, "keys turned", a, kv);
     else if (c->v->rope.rule != FV_ROPE_NONE)
         turn_features(c, attention, i, a);
+    fv_emit_offer(b, name(text, "block%u.k", i), kv, n, width, &b->grid);
     fv_emit_keys(b, "keys", a);
 }
 
@@ -254,8 +255,11 @@ static fv_view attend(const fv_vit_stream *c, const fv_attention_name *attention
         a->gate_q = gates(c, "gates of q", &w->sla_q, normed, q);
     if (a->mech == FV_MECH_ANY)
         turn(c, "queries turned", a, q);
+    fv_attended *at = fv_attended_note(b, text, attention, a, n);
     if (biased(c, attention, i)) { /* a window of all tokens */
         a->param = fv_vit_emit_bias(c->v, b, i);
+        if (at)
+            fv_attended_in_windows(b, at, n, NULL, NULL);
         fv_emit_window(b, "attention", a, q, n, NULL, out);
     } else if (c->masked) {
         attend_masked(c, attention, i, *a, q, out);
