@@ -22,12 +22,13 @@
  *                      first half of each head's value channels, Q = [q-, q+] for the second
  *                      out_i = Q_i mean_j K_j^T v_j / (Q_i.mean_j K_j + eps)
  *                      (PolaFormer, arXiv 2501.15061); alpha 4, dv even
- *   nala               n = |q_i|;  p = 3 (1/2 + tanh n);  Q = [relu(q/n)^p, relu(-q/n)^p]
- *                      K = [relu(k)^3, relu(-k)^3];  R as for mala, for each half on its own
+ *   nala               n = |q_i|;  p = l (1/2 + tanh n);  Q = [relu(q/n)^p, relu(-q/n)^p]
+ *                      K = [relu(k)^l, relu(-k)^l];  R as for mala, for each half on its own
  *                      out_i = R Q_i mean_j (R K_j)^T v_j / (Q_i.mean_j K_j + eps)
- *                      (official code of NaLaFormer); a zero query gives 0, not 0/0
+ *                      (official code of NaLaFormer); l, its lambda, is `alpha`, 3 unless given;
+ *                      a zero query gives 0, not 0/0
  *   nala-paper         Q = |q/n|^p [cos f(q/n), sin f(q/n)];  f(x) = pi/4 tanh x
- *                      K = |k|^3 [cos f(k/|k|), sin f(k/|k|)]; out_i as for nala
+ *                      K = |k|^l [cos f(k/|k|), sin f(k/|k|)]; out_i as for nala
  *                      (arXiv 2506.21137); a zero query gives 0
  *   focused            y = (relu(x) + 1e-6) / softplus(channel_scale);  phi(x) = y^3 |y| / |y^3|,
  *                      norms over the channels of all heads; out_i as for linear, eps to the mean
@@ -114,7 +115,8 @@ typedef struct fovea_attention_options {
     fovea_dtype storage, out_storage; /* of q, k, v; of the output */
     fovea_form form;                  /* of a causal operation */
     int l2norm;
-    double alpha;               /* of pola; 0: 4 */
+    double alpha;               /* of pola; 0: 4. Of nala and nala-paper lambda; 0: 3, which causal
+                                   attention has */
     const float *power;         /* pola (heads*d), as learned; NULL: zeros */
     const float *channel_scale; /* pola, focused (heads*d), as learned; NULL: zeros */
     const float *log_decay;     /* retention (heads) */

@@ -105,9 +105,14 @@ class Preprocess(_Sized):
                 *_each(C.c_uint32, "patch most_patches")]
 
 
+class LinearForm(C.Structure):
+    _c_name_ = "fovea_linear_form"
+    _fields_ = [*_each(C.c_float, "nala_lambda pola_alpha q_scale"), ("heads", C.c_uint32)]
+
+
 class ModelOptions(_Sized):
     _c_name_ = "fovea_model_options"
-    _fields_ = [*_SIZE, ("prefix", C.c_char_p)]
+    _fields_ = [*_SIZE, ("prefix", C.c_char_p), ("linear", LinearForm)]
 
 
 class ModelInfo(_Sized):
@@ -116,7 +121,8 @@ class ModelInfo(_Sized):
                 *_each(C.c_uint32, "width depth heads patch prefix native_width native_height classes "
                                    "segments"),
                 *_each(C.c_uint64, "parameters mapped_bytes"),
-                *_each(C.c_uint32, "boxes keypoints masks metric vocabulary sequence")]
+                *_each(C.c_uint32, "boxes keypoints masks metric vocabulary sequence"),
+                ("linear", LinearForm)]
 
 
 class FrameShape(C.Structure):
@@ -957,13 +963,15 @@ class Plan(_Handle):
 
 class Model(_Handle):
     """A checkpoint: fovea.Model("path/to/dinov2-base"), or "synthetic:NAME". `prefix`: what stands before
-    the names of its tensors, where it is a part of a larger checkpoint."""
+    the names of its tensors, where it is a part of a larger checkpoint. `linear`: what differs in linear
+    attentions of a ViT, fields of fovea_linear_form: dict(nala_lambda=4, heads=12)."""
 
     PLANS = 4  # of those that run() makes, one for every size and choice, the last ones are kept
 
-    def __init__(self, path, device=None, prefix=None):
+    def __init__(self, path, device=None, prefix=None, linear=None):
         self._device = _device(device)
-        options = ModelOptions(prefix=os.fspath(prefix).encode() if prefix else None)
+        options = ModelOptions(prefix=os.fspath(prefix).encode() if prefix else None,
+                               linear=LinearForm(**(linear or {})))
         self._plans, self._plans_lock = collections.OrderedDict(), threading.Lock()
         super().__init__(_lib.fovea_model_free, self._device, _lib.fovea_model_load_with,
                          os.fspath(path).encode(), C.byref(options))

@@ -89,7 +89,7 @@ static fv_view gates(const fv_vit_stream *c, const char *label, const fv_weight 
 {
     fv_builder *b = c->b;
     float *zeros;
-    const uint32_t heads = c->v->heads;
+    const uint32_t heads = c->v->linear.heads;
     const bool given = fv_weight_present(w);
     fv_view logits = fv_emit_rows(b, c->tokens, heads);
     const fv_layer l = {.w = given ? *w : fv_emit_constant(b, heads, 1, &zeros)};
@@ -155,7 +155,31 @@ static void turn_features(const fv_vit_stream *c, const fv_attention_name *atten
                         "block %u: %s%s has factors of each channel, which rotary positions "
                         "would mix; use linear:elu1, or another map",
                         i, attention->gated ? "sla-" : "", fv_mech_table[a->mech]->name));
+    if (a->heads != c->v->heads)
+        FV_THEN(b->status, fv_fail(FOVEA_ENOTSUP,
+                                   "block %u: rotary positions are made for heads like the "
+                                   "model's %u, not for linear_heads %u; leave that out",
+                                   i, c->v->heads, a->heads));
     a->flags |= FV_FLAG_ROPE;
+}
+
+/* The constant of a mechanism; 0: it has none. */
+static double constant_of(const fv_vit *v, uint32_t mech)
+{
+    const bool nala = mech == FV_MECH_NALA || mech == FV_MECH_NALA_PAPER;
+    const float other = mech == FV_MECH_POLA ? v->linear.pola_alpha : 0;
+    return (double)(nala ? v->linear.nala_lambda : other);
+}
+
+/* Whether a head's channels can be shared by the mechanism's streams. */
+static void check_heads(fv_builder *b, const fv_attention *a, uint32_t i)
+{
+    const fv_mech_traits *t = fv_mech_table[a->mech];
+    if (a->dv % t->streams)
+        FV_THEN(b->status, fv_fail(FOVEA_ENOTSUP,
+                                   "block %u: %s wants an even number of channels a head, not %u; "
+                                   "choose other linear_heads",
+                                   i, t->title, a->dv));
 }
 
 /* Projects keys and values of block i from normalised tokens: fills `a`. */
@@ -167,19 +191,21 @@ static void project_kv(const fv_vit_stream *c, const fv_attention_name *attentio
     uint32_t n = c->tokens, width = c->v->width;
     char text[40];
     fv_view kv = fv_layer_product(b, "k, v", &w->kv, normed, 0, n);
-    uint32_t d = width / c->v->heads;
+    const bool softmax = attention->mech == FV_MECH_ANY;
+    const uint32_t heads = softmax ? c->v->heads : c->v->linear.heads, d = width / heads;
     *a = (fv_attention){.mech = attention->mech,
-                        .heads = c->v->heads,
+                        .heads = heads,
                         .d = d,
                         .dv = d,
                         .queries = n,
                         .keys = n,
                         .flags = gated(c, attention, i) ? FV_FLAG_GATED : 0,
-                        .alpha = 4, /* PolaFormer's default */
+                        .alpha = constant_of(c->v, attention->mech),
                         .k = kv,
                         .v = fv_view_cols(kv, width),
                         .margin = attention->margin,
                         .grid = &b->grid};
+    check_heads(b, a, i);
     if (w->vectors.rows == fv_mech_table[a->mech]->params)
         a->param = w->vectors;
     /* eps as the papers have it: added to means, for linear attention to sums of n. */
@@ -238,6 +264,22 @@ static void attend_masked(const fv_vit_stream *c, const fv_attention_name *atten
     attend_rows(c, "masked attention", &a, q, 0, out, out);
 }
 
+/* Queries of block i; those of linear attention may be scaled. */
+static void project_q(const fv_vit_stream *c, uint32_t i, bool softmax, fv_view normed, fv_view q)
+{
+    const fv_vit *v = c->v;
+    fv_gemm g = linear(&v->block[i].q, normed, q, c->tokens);
+    fv_weight scale;
+    float *factor;
+    if (!softmax && v->linear.q_scale != 1) {
+        scale = fv_emit_constant(c->b, 1, v->width, &factor);
+        for (uint32_t k = 0; factor && k < v->width; k++)
+            factor[k] = v->linear.q_scale;
+        g.scale = &scale;
+    }
+    fv_emit_gemm(c->b, "q", &g);
+}
+
 /* Projects queries from normalised tokens and attends to the keys and values of `a`. `dwc`: the
  * convolution of v behind a prefix, where there is one. */
 static fv_view attend(const fv_vit_stream *c, const fv_attention_name *attention, uint32_t i,
@@ -249,7 +291,7 @@ static fv_view attend(const fv_vit_stream *c, const fv_attention_name *attention
     char text[40];
     fv_view q = fv_emit_output(b, name(text, "block%u.q", i), n, width, &b->grid, true);
     fv_view out = fv_emit_rows(b, n, width);
-    fv_layer_write(b, "q", &w->q, normed, q, n);
+    project_q(c, i, a->mech == FV_MECH_ANY, normed, q);
     if (a->flags & FV_FLAG_GATED)
         a->gate_q = gates(c, "gates of q", &w->sla_q, normed, q);
     if (a->mech == FV_MECH_ANY)
@@ -589,6 +631,7 @@ const fv_family fv_family_vit = {
     .name = "vit",
     .types = FV_VIT_TYPES,
     .attention = "softmax",
+    .shapes = true,
     .owns = fv_vit_owns,
     .read = fv_vit_read,
     .emit = emit,

@@ -122,7 +122,7 @@ static fovea_status join_kv(fv_vit_reader *r, fv_vit_block *b)
 
 static fovea_status read_sla(fv_vit_reader *r, fv_weight *w, const char *stem)
 {
-    const uint32_t c = r->v->width, heads = r->v->heads, d = c / heads;
+    const uint32_t c = r->v->width, heads = r->v->linear.heads, d = c / heads;
     const uint64_t shape[2] = {r->sla == FV_VIT_SLA_Q_BLOCKDIAG ? d : c, heads};
     const fv_tensor *t;
     FV_TRY(fv_reader_tensor(&t, &r->t, r->block, stem, "weight", 2, shape));
@@ -147,7 +147,7 @@ static fovea_status read_sla(fv_vit_reader *r, fv_weight *w, const char *stem)
  * and what its authors put around it. */
 static fovea_status put_learned(fv_vit_reader *r, uint32_t i)
 {
-    const uint64_t c = r->v->width, gates[2] = {c, r->v->heads};
+    const uint64_t c = r->v->width, gates[2] = {c, r->v->linear.heads};
     fv_attention_name *name;
     FV_TRY(fv_attention_blocks(&name, r->t.m->additions->attention, r->v->depth));
     const uint32_t params = fv_mech_table[name[i].mech]->params;

@@ -28,7 +28,7 @@
 fovea_status fv_vit_put_whole(fv_vit_reader *r, uint32_t mech)
 {
     const uint32_t whole = fv_mech_table[mech]->whole;
-    const uint64_t c = r->v->width, filters = whole & FV_WHOLE_GLA ? c : c / r->v->heads;
+    const uint64_t c = r->v->width, filters = whole & FV_WHOLE_GLA ? c : c / r->v->linear.heads;
     const uint64_t square[2] = {c, c}, filter[4] = {filters, 1, SIZE, SIZE};
     if (whole & FV_WHOLE_DWC && !fv_reader_find(&r->t, r->block, DWC, "weight")) {
         FV_TRY(fv_reader_put(&r->t, r->block, DWC, "weight", 4, filter, 0, 0));
@@ -66,7 +66,7 @@ static fv_weight values(const fv_weight *kv)
 
 static fovea_status read_dwc(fv_vit_reader *r, fv_vit_block *b)
 {
-    const uint32_t c = r->v->width, d = c / r->v->heads;
+    const uint32_t c = r->v->width, d = c / r->v->linear.heads;
     const fv_tensor *t = fv_reader_find(&r->t, r->block, DWC, "weight");
     const uint32_t rows = fv_tensor_dimension(t, 0) == d ? d : c, size = fv_tensor_dimension(t, 3);
     const uint64_t shape[3] = {rows, size, size};

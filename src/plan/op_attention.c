@@ -147,7 +147,7 @@ static void learned(const struct op *op, fv_attention *a)
     const uint32_t params = fv_mech_table[a->mech]->params, wide = op->heads * op->d;
     const float *const given[2] = {op->o->channel_scale, op->o->power};
     float *data = NULL;
-    a->alpha = op->o->alpha != 0 ? op->o->alpha : 4;
+    a->alpha = op->o->alpha;
     if (params)
         a->param = fv_emit_constant(op->b, params, wide, &data);
     for (uint32_t i = 0; data && i < params; i++)

@@ -317,6 +317,34 @@ static void gradients_of_whole_forms(void **state)
     fovea_device_close(device);
 }
 
+/* Other constants, scaled queries, other heads. */
+static void gradients_of_other_forms(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *model, *attention;
+        fovea_stage stage;
+        fovea_linear_form form;
+    } cases[] = {
+        {"vit-01", "nala", FOVEA_STAGE_FEATURES, {.nala_lambda = 2.5f, .q_scale = 0.5f}},
+        {"siglip-02", "nala-paper", FOVEA_STAGE_FEATURES, {.nala_lambda = 4, .heads = 2}},
+        {"dinov2-03", "sla-pola", FOVEA_STAGE_ATTENTION, {.pola_alpha = 1.5f, .heads = 3}},
+        {"vit-01", "mala", FOVEA_STAGE_ATTENTION, {.q_scale = 2, .heads = 1}},
+    };
+    fovea_device *device = open_device(2);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        fovea_trainer_options o = options_of(cases[i].stage, cases[i].attention);
+        fovea_trainer *usual = make(device, cases[i].model, &o);
+        o.linear = cases[i].form;
+        fovea_trainer *t = make(device, cases[i].model, &o);
+        assert_true(loss_of(t) != loss_of(usual));
+        assert_int_equal(check_tensors(t, 1), t->info.trained);
+        fovea_trainer_free(t);
+        fovea_trainer_free(usual);
+    }
+    fovea_device_close(device);
+}
+
 /* Zeros and ones, with NaLa's SiLU one to the last digit. */
 static void whole_forms_begin_as_the_bare_ones(void **state)
 {
@@ -361,6 +389,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(gradients_through_rotations),
         cmocka_unit_test(gradients_of_what_has_learned),
         cmocka_unit_test(gradients_of_whole_forms),
+        cmocka_unit_test(gradients_of_other_forms),
         cmocka_unit_test(whole_forms_begin_as_the_bare_ones),
         cmocka_unit_test(wrong_gradients_are_seen),
     };

@@ -267,7 +267,7 @@ static bool make_reduce(check_case *c, uint32_t index)
     if (!make_problem(c, index, &gap))
         return false;
     c->args.f[0] = 1.f / (float)p->dim[FV_ATTN_KEYS];
-    c->args.f[1] = 4.f;
+    c->args.f[1] = check_lattn_constant(c, index);
     make_rows(c, &of_keys, gap);
     check_matrix(c, FV_REDUCE_V, CHECK_ROW, p->dim[0], p->heads * p->dim[FV_ATTN_DV], gap);
     check_matrix(c, FV_REDUCE_PARTIAL, CHECK_PARTIAL, p->dim[FV_ATTN_GROUPS],
@@ -552,7 +552,7 @@ static bool make_apply(check_case *c, uint32_t index)
         return false;
     c->args.f[0] = 0.7f;
     c->args.f[1] = index % 3 ? 1e-6f : 0.f;
-    c->args.f[2] = 4.f;
+    c->args.f[2] = check_lattn_constant(c, index);
     make_rows(c, &of_queries, gap);
     check_vector(c, FV_APPLY_STATE, p->heads * (uint32_t)check_lattn_layout(c).floats);
     if (wants(c, FV_WANT_CENTRED)) /* three of them are multiplied */

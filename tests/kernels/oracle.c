@@ -97,13 +97,14 @@ static void pola_features(const oracle_row *row, uint32_t head, double *out)
     }
 }
 
-static void nala_features(bool paper, bool query, const float *x, uint32_t d, double *out)
+static void nala_features(bool paper, bool query, const float *x, uint32_t d, double lambda,
+                          double *out)
 {
     double n = 0;
     for (uint32_t c = 0; c < d; c++)
         n += (double)x[c] * (double)x[c];
     n = sqrt(n);
-    const double p = query ? 3 * (0.5 + tanh(n)) : 3;
+    const double p = query ? lambda * (0.5 + tanh(n)) : lambda;
     for (uint32_t c = 0; c < d; c++) {
         const double direction = n == 0 ? 0 : (double)x[c] / n;
         const double y = query ? direction : (double)x[c];
@@ -150,7 +151,8 @@ void oracle_features(enum fv_mech mech, bool query, const oracle_row *row, uint3
         break;
     case FV_MECH_NALA:
     case FV_MECH_NALA_PAPER:
-        nala_features(mech == FV_MECH_NALA_PAPER, query, x, row->d, out);
+        nala_features(mech == FV_MECH_NALA_PAPER, query, x, row->d, row->alpha > 0 ? row->alpha : 3,
+                      out);
         break;
     default:
         for (uint32_t c = 0; c < row->d; c++)

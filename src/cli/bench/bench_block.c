@@ -48,7 +48,7 @@ int bench_block(bench_case *out, const cli_settings *s, const bench_request *r)
     sized.width = PATCH * (b.tokens / grid_height(b.tokens));
     char name[64];
     snprintf(name, sizeof name, "synthetic:block-%ux%ux%u", b.dim, b.heads, b.mlp);
-    CLI_TRY(cli_load_model(&what.model, name, NULL));
+    CLI_TRY(cli_load_model(&what.model, name, NULL, &s->linear));
     what.name = name;
     CLI_TRY(bench_model_case(out, &sized, &what));
     const char *attention = s->attention ? s->attention : "softmax";

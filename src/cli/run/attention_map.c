@@ -101,7 +101,9 @@ int attention_query_choose(attention_query *q, const cli_session *s)
     q->k = cli_output_name(s->model, key);
     free(key);
     own_attention(q, cli_attention(&s->settings, &s->info), (unsigned)wanted);
-    q->heads = s->info.heads;
+    const bool softmax = strcmp(q->own, "softmax") == 0 || strncmp(q->own, "foveated", 8) == 0;
+    q->linear = s->info.linear;
+    q->heads = softmax || !q->linear.heads ? s->info.heads : q->linear.heads;
     q->device = s->device;
     return CLI_OK;
 }
@@ -144,6 +146,10 @@ static int plan_row(struct scan *s, const attention_map *m, const char *name)
     o.head_dim = m->info.columns / s->heads;
     o.value_dim = 2 * KEYS;
     o.scale = 1 / sqrt(o.head_dim);
+    if (strstr(name, "nala"))
+        o.alpha = (double)m->query->linear.nala_lambda;
+    if (strstr(name, "pola"))
+        o.alpha = (double)m->query->linear.pola_alpha;
     return cli_check(fovea_attention_plan_create(&s->plan, m->query->device, &o));
 }
 

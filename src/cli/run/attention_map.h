@@ -14,6 +14,7 @@ typedef struct attention_query {
     char own[64];         /* the attention that the model has in that block */
     uint32_t heads;       /* of the model */
     fovea_device *device; /* to work on */
+    fovea_linear_form linear;
 } attention_query;
 
 /* The row of one mechanism, mean over the heads. */
