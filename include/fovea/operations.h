@@ -30,6 +30,9 @@
  *   nala-paper         Q = |q/n|^p [cos f(q/n), sin f(q/n)];  f(x) = pi/4 tanh x
  *                      K = |k|^l [cos f(k/|k|), sin f(k/|k|)]; out_i as for nala
  *                      (arXiv 2506.21137); a zero query gives 0
+ *   hedgehog           phi(x) = softmax of [W x, -W x] over the 2 d channels, W of each head its own:
+ *                      `map_q`, `map_k`, or the unit matrix; out_i as for linear, eps to the mean
+ *                      (Hedgehog, arXiv 2402.04347)
  *   focused            y = (relu(x) + 1e-6) / softplus(channel_scale);  phi(x) = y^3 |y| / |y^3|,
  *                      norms over the channels of all heads; out_i as for linear, eps to the mean
  *                      (FLatten, arXiv 2308.00442)
@@ -64,7 +67,7 @@
  *
  * `eps` is for linear and mala, `normalise` 0 for linear only; the others have no divisor.
  *
- * But for mala MAP is one of linear's maps, or nala or nala-paper (d' = 2 d; not for gla). Without
+ * But for mala MAP is one of linear's maps, or nala, nala-paper or hedgehog (d' = 2 d; not for gla). Without
  * MAP linear has elu1, the others identity. `l2norm`: phi(q), phi(k) <- x / sqrt(|x|^2 + 1e-6),
  * before scale and gates.
  *
@@ -149,6 +152,8 @@ typedef struct fovea_attention_options {
     fovea_rigor rigor;
     double tune_seconds;
     fovea_compute compute; /* INT8 is BF16, AUTO F32: see fovea_gemm_options */
+    const float *map_q, *map_k; /* hedgehog: W of queries and of keys (heads, d, d); NULL: unit
+                                   matrices */
 } fovea_attention_options;
 #define FOVEA_ATTENTION_OPTIONS_INIT                                                               \
     FOVEA_INIT(fovea_attention_options, FOVEA_SET(scale, 1), FOVEA_SET(eps, 1e-6),                 \

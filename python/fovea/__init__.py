@@ -256,7 +256,7 @@ class AttentionOptions(_Sized):
                 ("local_shared", C.c_int),
                 *_each(_Float, "local_weight local_bias norm_weight norm_bias"),
                 ("norm_eps", C.c_double), ("out_gate", C.c_int), *_MEMORY, *_EFFORT,
-                ("compute", C.c_int)]
+                ("compute", C.c_int), *_each(_Float, "map_q map_k")]
 
 
 class GemmOptions(_Sized):
@@ -599,7 +599,7 @@ def _check_options(c, arrays):
     sizes = {"power": wide, "channel_scale": wide, "log_decay": c.heads, "gate_q": gate,
              "gate_k": gate, "rope_cos": c.rows * c.head_dim, "rope_sin": c.rows * c.head_dim,
              "local_weight": filters * c.local_size ** 2, "local_bias": filters,
-             "norm_weight": out, "norm_bias": out}
+             "norm_weight": out, "norm_bias": out, "map_q": wide * c.head_dim, "map_k": wide * c.head_dim}
     for name, a in arrays.items():
         if a.size != sizes[name]:
             raise ValueError("%s has %d values, expected %d" % (name, a.size, sizes[name]))

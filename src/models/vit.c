@@ -182,6 +182,27 @@ static void check_heads(fv_builder *b, const fv_attention *a, uint32_t i)
                                    i, t->title, a->dv));
 }
 
+/* Whether a learned map comes before the features. */
+static bool maps(const fv_vit_block *w, uint32_t mech)
+{
+    return mech == FV_MECH_HEDGEHOG && fv_weight_present(&w->map_q.w);
+}
+
+/* Keys, mapped or not, then values. */
+static fv_view keys_and_values(const fv_vit_stream *c, const fv_vit_block *w, bool mapped,
+                               fv_view normed)
+{
+    fv_builder *b = c->b;
+    const uint32_t n = c->tokens, width = c->v->width;
+    if (!mapped)
+        return fv_layer_product(b, "k, v", &w->kv, normed, 0, n);
+    const fv_view kv = fv_emit_rows(b, n, 2 * width);
+    const fv_view k = fv_layer_product(b, "k", &w->k, normed, 0, n);
+    fv_layer_write(b, "map of k", &w->map_k, k, kv, n);
+    fv_layer_write(b, "v", &w->v, normed, fv_view_cols(kv, width), n);
+    return kv;
+}
+
 /* Projects keys and values of block i from normalised tokens: fills `a`. */
 static void project_kv(const fv_vit_stream *c, const fv_attention_name *attention, uint32_t i,
                        fv_view normed, fv_attention *a)
@@ -190,7 +211,7 @@ static void project_kv(const fv_vit_stream *c, const fv_attention_name *attentio
     const fv_vit_block *w = &c->v->block[i];
     uint32_t n = c->tokens, width = c->v->width;
     char text[40];
-    fv_view kv = fv_layer_product(b, "k, v", &w->kv, normed, 0, n);
+    const fv_view kv = keys_and_values(c, w, maps(w, attention->mech), normed);
     const bool softmax = attention->mech == FV_MECH_ANY;
     const uint32_t heads = softmax ? c->v->heads : c->v->linear.heads, d = width / heads;
     *a = (fv_attention){.mech = attention->mech,
@@ -291,7 +312,11 @@ static fv_view attend(const fv_vit_stream *c, const fv_attention_name *attention
     char text[40];
     fv_view q = fv_emit_output(b, name(text, "block%u.q", i), n, width, &b->grid, true);
     fv_view out = fv_emit_rows(b, n, width);
-    project_q(c, i, a->mech == FV_MECH_ANY, normed, q);
+    const bool mapped = maps(w, a->mech);
+    const fv_view made = mapped ? fv_emit_rows(b, n, width) : q;
+    project_q(c, i, a->mech == FV_MECH_ANY, normed, made);
+    if (mapped)
+        fv_layer_write(b, "map of q", &w->map_q, made, q, n);
     if (a->flags & FV_FLAG_GATED)
         a->gate_q = gates(c, "gates of q", &w->sla_q, normed, q);
     if (a->mech == FV_MECH_ANY)
@@ -614,7 +639,7 @@ static void visit_weights(const fovea_model *m, enum fv_purpose purpose, fv_weig
     for (uint32_t i = 0; purpose == FV_MAKES_ATTENTION && i < v->depth; i++) {
         const fv_vit_block *b = &v->block[i];
         const fv_vit_whole *o = &b->whole;
-        const fv_layer *layers[] = {&b->q, &b->kv, &o->dwc, &o->ln, &o->gate};
+        const fv_layer *layers[] = {&b->q, &b->kv, &o->dwc, &o->ln, &o->gate, &b->map_q, &b->map_k};
         const fv_weight *others[] = {&b->sla_q, &b->sla_k, &b->vectors};
         for (size_t k = 0; k < sizeof layers / sizeof *layers; k++)
             fv_layer_visit(layers[k], visit, ctx);

@@ -31,6 +31,9 @@ typedef struct fv_vit_block {
     fv_weight sla_q, sla_k; /* (heads, C): logits of SLA's gates; absent: all gates alike */
     fv_weight vectors;      /* (n, C): learned, of the attention's feature map; absent: zeros */
     fv_vit_whole whole;
+    /* (C, C), blocks of each head's channels: hedgehog's learned maps; absent: q and k as they are.
+     * With map_k the rows of kv apart. */
+    fv_layer map_q, map_k, k, v;
     fv_weight bias; /* as fv_vit.bias, which is part of the sum; absent: that alone */
 } fv_vit_block;
 
@@ -133,6 +136,9 @@ struct fv_view fv_vit_emit_dwc(struct fv_builder *b, const fv_vit_whole *w, stru
  * prefix; else it is made here. */
 struct fv_view fv_vit_emit_whole(struct fv_builder *b, const fv_vit_whole *w, uint32_t mech,
                                  struct fv_view normed, struct fv_view dwc, struct fv_view seen);
+
+/* The rows of k, or of v, of kv. */
+fv_layer fv_vit_half(const fv_layer *kv, bool values);
 
 /* vit_synthetic.c: random checkpoints of the usual sizes. */
 const char *fv_vit_synthetic(size_t index);

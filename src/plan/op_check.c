@@ -45,9 +45,11 @@ static fovea_status check_numbers(const fovea_attention_options *o, const fv_att
         return fv_fail(FOVEA_EINVAL,
                        "scale %g, eps %g, alpha %g: each must be finite, the last two at least 0",
                        o->scale, o->eps, o->alpha);
-    if (o->causal && o->alpha > 0 && o->alpha != (double)t->alpha)
+    if (o->causal && t->alpha > 0 && o->alpha > 0 && o->alpha != (double)t->alpha)
         return fv_fail(FOVEA_ENOTSUP, "causal %s with a constant of %g; it has %g, leave alpha 0",
                        t->title, o->alpha, (double)t->alpha);
+    if ((o->map_q || o->map_k) && fv_attention_map(name) != FV_MECH_HEDGEHOG)
+        return fv_fail(FOVEA_EINVAL, "%s has no learned map; leave map_q and map_k NULL", t->title);
     if ((o->channel_scale && t->params < 1) || (o->power && t->params < 2))
         return fv_fail(FOVEA_EINVAL, "%s has no learned %s; leave it NULL", t->title,
                        o->power ? "power" : "channel_scale");

@@ -151,7 +151,7 @@ static void states_of_another_form_are_refused(void **state)
 static void saved_models_are_what_was_trained(void **state)
 {
     (void)state;
-    static const char *const attentions[] = {"mala", "sla-pola", "foveated:2", "nala"};
+    static const char *const attentions[] = {"mala", "sla-pola", "foveated:2", "nala", "hedgehog"};
     fovea_device *device = open_device(2);
     for (size_t i = 0; i < sizeof attentions / sizeof *attentions; i++) {
         fovea_trainer_options o = options_of(FOVEA_STAGE_TASK, attentions[i]);

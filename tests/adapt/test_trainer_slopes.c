@@ -213,6 +213,7 @@ static void gradients_of_every_attention(void **state)
         "nala-paper",
         "sla-mala",
         "sla-pola",
+        "hedgehog",
         "softmax+linear@1-",
     };
     const size_t n = all_of_it ? sizeof names / sizeof *names : 3;
@@ -269,14 +270,15 @@ static void gradients_of_what_has_learned(void **state)
     fovea_device_close(device);
 }
 
-/* Filters, gates and their biases as if they had learned much. */
+/* Filters, gates, their biases and maps as if they had learned much. */
 static void stir(fovea_trainer *t)
 {
     uint32_t x = 5;
     for (uint32_t i = 0; i < t->masters.count; i++) {
         const fv_master *m = &t->masters.master[i];
-        const bool whole =
-            strstr(m->tensor->name, "attn.dwc.") || strstr(m->tensor->name, "attn.gate.");
+        const bool whole = strstr(m->tensor->name, "attn.dwc.") ||
+                           strstr(m->tensor->name, "attn.gate.") ||
+                           strstr(m->tensor->name, "attn.map_");
         for (uint64_t k = 0; whole && k < m->tensor->elements; k++) {
             x = x * 1664525u + 1013904223u;
             m->weight[k] += (float)(x >> 8) / (1 << 25) - 0.25f;
@@ -345,6 +347,40 @@ static void gradients_of_other_forms(void **state)
     fovea_device_close(device);
 }
 
+/* Maps of q and k that begin as unit matrices, and that have learned. */
+static void gradients_of_learned_maps(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *model, *attention;
+        fovea_stage stage;
+        uint32_t heads;
+    } cases[] = {{"vit-01", "hedgehog", FOVEA_STAGE_FEATURES, 0},
+                 {"siglip-02", "hedgehog", FOVEA_STAGE_ATTENTION, 1},
+                 {"dinov3-03", "sla-hedgehog", FOVEA_STAGE_ATTENTION, 0},
+                 {"vit-01", "hedgehog", FOVEA_STAGE_ATTENTION, 3}};
+    const bool all = all_of_it;
+    fovea_device *device = open_device(2);
+    all_of_it = true;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        fovea_trainer_options o = options_of(cases[i].stage, "linear");
+        fovea_trainer *bare = make(device, cases[i].model, &o);
+        o.attention = cases[i].attention;
+        o.linear.heads = cases[i].heads;
+        fovea_trainer *t = make(device, cases[i].model, &o);
+        const uint32_t more = strncmp(cases[i].attention, "sla-", 4) == 0 ? 4 : 2;
+        assert_int_equal(t->info.trained, bare->info.trained + more * t->model->info.depth);
+        assert_int_equal(check_tensors(t, 1), t->info.trained);
+        stir(t);
+        assert_int_equal(check_tensors(t, 1), t->info.trained);
+        assert_true(check_tensors(t, 1.05) < t->info.trained * 9 / 10);
+        fovea_trainer_free(t);
+        fovea_trainer_free(bare);
+    }
+    all_of_it = all;
+    fovea_device_close(device);
+}
+
 /* Zeros and ones, with NaLa's SiLU one to the last digit. */
 static void whole_forms_begin_as_the_bare_ones(void **state)
 {
@@ -390,6 +426,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(gradients_of_what_has_learned),
         cmocka_unit_test(gradients_of_whole_forms),
         cmocka_unit_test(gradients_of_other_forms),
+        cmocka_unit_test(gradients_of_learned_maps),
         cmocka_unit_test(whole_forms_begin_as_the_bare_ones),
         cmocka_unit_test(wrong_gradients_are_seen),
     };

@@ -152,10 +152,11 @@ static check_known exponential(double t, double off)
 static double feature_error(const check_case *c, double f)
 {
     const double digits = 6. + sqrt(c->args.prob.dim[FV_ATTN_D]);
+    const uint32_t mech = c->args.prob.mech;
+    if ((mech == FV_MECH_SOFTMAXF || mech == FV_MECH_HEDGEHOG) && f != 0.) /* e^(x - max) / sum */
+        return FLT_EPSILON * (2. * fabs(log(f)) + digits);
     if (check_lattn_traits(c)->blocks > 1 && f != 0.)
         return FLT_EPSILON * (4. + digits * (5. + fabs(log(fabs(f)))));
-    if (c->args.prob.mech == FV_MECH_SOFTMAXF && f != 0.) /* e^(x - max) / sum */
-        return FLT_EPSILON * (2. * fabs(log(f)) + digits);
     return 4. * FLT_EPSILON;
 }
 

@@ -58,7 +58,8 @@ static void make_rows(check_case *c, int x, int param, int cos, int sin, int gat
     const uint32_t rows = p->dim[FV_DIM_ROWS], d = p->dim[FV_ATTN_D];
     check_matrix(c, x, CHECK_ROW, rows, p->heads * d, gap);
     /* A softmax that has all of its weight on one channel leaves a difference of like numbers. */
-    c->operand[x].huge = p->mech == FV_MECH_SOFTMAXF ? 1.f : 3.f;
+    const bool shares = p->mech == FV_MECH_SOFTMAXF || p->mech == FV_MECH_HEDGEHOG;
+    c->operand[x].huge = shares ? 1.f : 3.f;
     if (check_lattn_traits(c)->params)
         check_matrix(c, param, CHECK_BASE, check_lattn_traits(c)->params, p->heads * d, 0);
     if (p->flags & ROPE)

@@ -36,7 +36,10 @@ double oracle_activation(uint32_t epi, double x)
 
 uint32_t oracle_blocks(enum fv_mech mech)
 {
-    return mech == FV_MECH_POLA || mech == FV_MECH_NALA || mech == FV_MECH_NALA_PAPER ? 2 : 1;
+    return mech == FV_MECH_POLA || mech == FV_MECH_NALA || mech == FV_MECH_NALA_PAPER ||
+                   mech == FV_MECH_HEDGEHOG
+               ? 2
+               : 1;
 }
 
 uint32_t oracle_streams(enum fv_mech mech)
@@ -83,6 +86,18 @@ static void softmax_features(const float *x, uint32_t d, double *out)
         sum += exp((double)x[c] - max);
     for (uint32_t c = 0; c < d; c++)
         out[c] = exp((double)x[c] - max) / sum;
+}
+
+/* softmax of [x, -x] */
+static void hedgehog_features(const float *x, uint32_t d, double *out)
+{
+    double max = 0, sum = 0;
+    for (uint32_t c = 0; c < d; c++)
+        max = fmax(max, fabs((double)x[c]));
+    for (uint32_t c = 0; c < 2 * d; c++)
+        sum += out[c] = exp((c < d ? (double)x[c] : -(double)x[c - d]) - max);
+    for (uint32_t c = 0; c < 2 * d; c++)
+        out[c] /= sum;
 }
 
 static void pola_features(const oracle_row *row, uint32_t head, double *out)
@@ -142,6 +157,9 @@ void oracle_features(enum fv_mech mech, bool query, const oracle_row *row, uint3
     switch (mech) {
     case FV_MECH_SOFTMAXF:
         softmax_features(x, row->d, out);
+        break;
+    case FV_MECH_HEDGEHOG:
+        hedgehog_features(x, row->d, out);
         break;
     case FV_MECH_POLA:
         pola_features(row, head, out);

@@ -108,6 +108,17 @@ def whole_weights(rng, filters, size, *parts):
     return t
 
 
+def maps(rng, heads, *biased):
+    """Learned maps of hedgehog in every block; those of `biased` have a bias."""
+    d, t = WIDTH // heads, {}
+    for i in range(DEPTH):
+        for x in "qk":
+            t[block_name(i, "attn.map_%s.weight" % x)] = rng.standard_normal((heads, d, d)) / d ** 0.5
+            if x in biased:
+                t[block_name(i, "attn.map_%s.bias" % x)] = 0.3 * rng.standard_normal(WIDTH)
+    return t
+
+
 RENAMED = (("embeddings.patch_embeddings.projection.", "embeddings.patch_embeddings."), ("encoder.layer.", "layer."),
            ("attention.attention.query.", "attention.q_proj."), ("attention.attention.key.", "attention.k_proj."),
            ("attention.attention.value.", "attention.v_proj."), ("attention.output.dense.", "attention.o_proj."),
@@ -187,6 +198,8 @@ def features(name, q, k, power):
             return np.concatenate([weight * np.cos(f), weight * np.sin(f)], -1)
         n, p = norm(q), power * (0.5 + np.tanh(norm(q)))
         return turned(q / n, abs(q / n) ** p), turned(k / norm(k), abs(k) ** power)
+    if name == "hedgehog":
+        return tuple(over_features(np.concatenate([x, -x], -1)) for x in (q, k))
     assert name == "focused"
 
     def focused(x):
@@ -307,6 +320,16 @@ def gate(t, i, which, form, x, rows, heads, total):
     return total * over_features(logits).T[..., None]
 
 
+def mapped(t, i, which, rows, heads):
+    """Hedgehog's map of block i: of each head a matrix, and a bias."""
+    stem = "attn.map_%s." % which
+    w = t.get(block_name(i, stem + "weight"))
+    if w is None:
+        return rows
+    out = np.concatenate([x @ m.T for x, m in zip(np.split(rows, heads, -1), w)], -1)
+    return out + t.get(block_name(i, stem + "bias"), 0)
+
+
 def around(t, i, name, grid, x, v, out):
     """What stands around the mechanism of block i; x: its input, v: values; (tokens, WIDTH)."""
     name = name.partition("sla-")[2] or name
@@ -363,6 +386,8 @@ def forward(t, pixels, names, form, turned=False, prefix=1, share=False, shape=U
         gates, n = (None, None), HEADS
         if name.partition(":")[0] not in ("softmax", "foveated"):
             q, n = q * shape["q_scale"], shape["linear_heads"]
+        if name.endswith("hedgehog"):
+            q, k = mapped(t, i, "q", q, n), mapped(t, i, "k", k, n)
         if name.startswith("sla-"):
             name, total = name[4:], 1 if share else n
             gates = gate(t, i, "q", form, y, q, n, total), gate(t, i, "k", form, y, k, n, total)
@@ -379,7 +404,7 @@ def forward(t, pixels, names, form, turned=False, prefix=1, share=False, shape=U
 
 EVERY = ["softmax", "foveated", "linear:elu1", "linear:relu", "linear:exp", "linear:softplus",
          "linear:softmax", "mala", "mala:relu", "mala:exp", "mala-paper", "mala-paper:relu", "pola", "nala",
-         "nala-paper", "focused"]
+         "nala-paper", "focused", "hedgehog"]
 EVERY += ["sla-" + name for name in EVERY if name not in ("softmax", "foveated")]
 
 # With rotary positions: what has a normaliser that leaves them out.
@@ -457,6 +482,9 @@ def refusals(exe):
             ("a scale of 0", {}, {"q_scale": 0}, ["q_scale", "0.001"]),
             ("heads that divide nothing", {}, {"linear_heads": 5}, ["linear_heads", "5", "48"]),
             ("an odd number of channels a head", {}, {"linear_heads": 16, "attention": "pola"}, ["pola", "even"]),
+            ("maps of other heads", maps(rng, 2), {}, ["attn.map_q.weight", "(4, 12, 12)"]),
+            ("a map of q alone", {name: x for name, x in maps(rng, HEADS).items() if "map_q" in name}, {},
+             ["attn.map_k.weight"]),
             ("a gate of softmax", gate_alone, {}, ["attn.gate.", "has no place"])):
         with tempfile.TemporaryDirectory() as folder:
             p = Model(exe, folder, extra, own).run()
@@ -546,6 +574,15 @@ def main(argv):
             for name in ("nala", "pola"):
                 check("options over %s, %s" % (own, name),
                       model.wrong([name] * DEPTH, "--attention", name, *options))
+    for turned, prefix, own, biased in ((False, 1, {}, ""), (False, 0, {"linear_heads": 3, "q_scale": 0.5}, "k"),
+                                        (True, 1, {}, "qk")):
+        with tempfile.TemporaryDirectory() as folder:
+            extra = maps(rng, own.get("linear_heads", HEADS), *biased)
+            model = Model(exe, folder, extra, own, turned=turned, prefix=prefix)
+            for name in "hedgehog", "sla-hedgehog", "linear":
+                check("maps, %s, %s" % (own, name), model.wrong([name] * DEPTH, "--attention", name))
+            check("maps, a hybrid", model.wrong(["hedgehog", "softmax", "nala"], "--attention",
+                                                "hedgehog+softmax@1+nala@2", "--chunk", "1"))
     with tempfile.TemporaryDirectory() as folder:
         model = Model(exe, folder, {}, {}, turned=True)
         p = model.run("--attention", "nala", "--linear-heads", "2")

@@ -385,6 +385,11 @@ static int read_constants(op_case *c)
         CLI_TRY(constant(&o->power, c, "power", o->heads, o->head_dim, false));
         CLI_TRY(constant(&o->channel_scale, c, "scale", o->heads, o->head_dim, false));
     }
+    if (strstr(o->attention, "hedgehog")) {
+        const uint64_t map = (uint64_t)o->heads * o->head_dim * o->head_dim;
+        CLI_TRY(constant(&o->map_q, c, "map_q.weight", map, 0, false));
+        CLI_TRY(constant(&o->map_k, c, "map_k.weight", map, 0, false));
+    }
     if (is(c, "retention"))
         CLI_TRY(constant(&o->log_decay, c, "log_decay", o->heads, 0, false));
     if (!o->causal && !is(c, "softmax")) {
