@@ -175,7 +175,7 @@ static double constant_of(const fv_vit *v, uint32_t mech)
 static void check_heads(fv_builder *b, const fv_attention *a, uint32_t i)
 {
     const fv_mech_traits *t = fv_mech_table[a->mech];
-    if (a->dv % t->streams)
+    if (t->streams > 1 && a->dv % t->streams)
         FV_THEN(b->status, fv_fail(FOVEA_ENOTSUP,
                                    "block %u: %s wants an even number of channels a head, not %u; "
                                    "choose other linear_heads",
