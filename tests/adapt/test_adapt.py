@@ -375,7 +375,7 @@ def check_form(exe, folder):
     second = load(folder + "/out/model.safetensors")
     want(all(second[n] != tensors[n] for n in maps), "stage 2 does not train the maps")
     want(json.load(open(folder + "/out/config.json"))["fovea"] == own, "stage 2 changes the form")
-    for wrong, code in (["--nala-lambda", "1"], 7), (["--pola-alpha", "17"], 7), (["--linear-heads", "7"], 7), \
+    for wrong, code in (["--nala-lambda", "1"], 1), (["--pola-alpha", "17"], 1), (["--linear-heads", "7"], 7), \
             (["--q-scale", "-1"], 1):
         p = adapt(exe, folder, VIT, "--stage", "1", "--attention", "nala", *few, "--steps", "1", *wrong, "-o",
                   "refused", code=code)

@@ -57,5 +57,6 @@ int bench_block(bench_case *out, const cli_settings *s, const bench_request *r)
     out->params = json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:i}", "what", "block", "attention",
                             attention, "dtype", cli_dtype_name(s->dtype), "tokens", (int)b.tokens,
                             "dim", (int)b.dim, "heads", (int)b.heads, "mlp", (int)b.mlp);
+    cli_add_linear_form(out->params, s);
     return CLI_OK;
 }

@@ -183,6 +183,8 @@ typedef struct cli_session {
  * FOVEA_RIGOR has measured. */
 int cli_open_device(fovea_device **out, const cli_settings *s);
 int cli_linear_form(fovea_linear_form *out, const cli_common *c);
+/* What of it was given, to the parameters of a result; returns `params`. */
+json_t *cli_add_linear_form(json_t *params, const cli_settings *s);
 /* prefix, linear: NULL: none. */
 int cli_load_model(fovea_model **out, const char *path, const char *prefix,
                    const fovea_linear_form *linear);

@@ -362,21 +362,38 @@ int cli_wisdom(const cli_common *c)
     return cli_check(fovea_wisdom_load(c->wisdom, NULL)); /* the library only remarks on it */
 }
 
-/* The library says what they may be. */
 int cli_linear_form(fovea_linear_form *out, const cli_common *c)
 {
     const struct {
         const char *option, *text;
         float *to;
-    } numbers[] = {{"nala-lambda", c->nala_lambda, &out->nala_lambda},
-                   {"pola-alpha", c->pola_alpha, &out->pola_alpha},
-                   {"q-scale", c->q_scale, &out->q_scale}};
+        double low, high; /* the library's */
+    } numbers[] = {{"nala-lambda", c->nala_lambda, &out->nala_lambda, 2, 8},
+                   {"pola-alpha", c->pola_alpha, &out->pola_alpha, 0.01, 16},
+                   {"q-scale", c->q_scale, &out->q_scale, 0.001, 1000}};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         double value = 0;
-        CLI_TRY(cli_real(&value, numbers[i].option, numbers[i].text, 1e-6, 1e6));
+        CLI_TRY(
+            cli_real(&value, numbers[i].option, numbers[i].text, numbers[i].low, numbers[i].high));
         *numbers[i].to = (float)value;
     }
-    return cli_number(&out->heads, "linear-heads", c->linear_heads, 1, UINT32_MAX);
+    return cli_number(&out->heads, "linear-heads", c->linear_heads, 1, 65535);
+}
+
+json_t *cli_add_linear_form(json_t *params, const cli_settings *s)
+{
+    const struct {
+        const char *key;
+        float value;
+    } numbers[] = {{"nala_lambda", s->linear.nala_lambda},
+                   {"pola_alpha", s->linear.pola_alpha},
+                   {"q_scale", s->linear.q_scale}};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (numbers[i].value > 0)
+            json_object_set_new(params, numbers[i].key, json_real((double)numbers[i].value));
+    if (s->linear.heads)
+        json_object_set_new(params, "linear_heads", json_integer(s->linear.heads));
+    return params;
 }
 
 int cli_settle(cli_settings *out, const cli_common *c)
