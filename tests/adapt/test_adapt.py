@@ -352,15 +352,15 @@ def check_form(exe, folder):
     few = ["--data", "plain", *FEW[:4], "--threads", "1", "--crop", "centre", "--jitter", "0", "--warmup", "0"]
     form = ["--nala-lambda", "2.5", "--q-scale", "0.5", "--linear-heads", "4"]
     first = ["--stage", "1", "--attention", "hedgehog+nala@1", *form, *few]
-    for name in ("formed", "parts", "out"):
+    for name in ("formed", "stopped", "out"):
         shutil.rmtree(os.path.join(folder, name), ignore_errors=True)
     adapt(exe, folder, VIT, *first, "--steps", "4", "-o", "formed")
-    adapt(exe, folder, VIT, *first, "--steps", "2", "-o", "parts")
-    p = adapt(exe, folder, VIT, *first, "--steps", "4", "-o", "parts", "--resume", "--nala-lambda", "3", code=7)
+    adapt(exe, folder, VIT, *first, "--steps", "2", "-o", "stopped")
+    p = adapt(exe, folder, VIT, *first, "--steps", "4", "-o", "stopped", "--resume", "--nala-lambda", "3", code=7)
     want("nala_lambda" in p.stderr, p.stderr)
-    adapt(exe, folder, VIT, *first, "--steps", "4", "-o", "parts", "--resume")
+    adapt(exe, folder, VIT, *first, "--steps", "4", "-o", "stopped", "--resume")
     tensors = load(folder + "/formed/model.safetensors")
-    want(load(folder + "/parts/model.safetensors") == tensors, "a stop shows")
+    want(load(folder + "/stopped/model.safetensors") == tensors, "a stop shows")
     own = json.load(open(folder + "/formed/config.json"))["fovea"]
     want(own == {"attention": "hedgehog+nala@1", "nala_lambda": 2.5, "q_scale": 0.5, "linear_heads": 4}, own)
     maps = [n for n in tensors if ".attn.map_" in n]

@@ -94,7 +94,7 @@ CASES = [
     (1, ["run", MODEL, "good.png", "--attention", "nala", "--nala-lambda", "1.9"]),
     (1, ["run", MODEL, "good.png", "--attention", "pola", "--pola-alpha", "much"]),
     (7, ["run", MODEL, "good.png", "--attention", "pola", "--linear-heads", "5"]),
-    (2, ["run", "synthetic:mavit-t", "good.png", "--nala-lambda", "4"]),
+    (7, ["run", "synthetic:mavit-t", "good.png", "--nala-lambda", "4"]),
     (1, ["bench", "gemm", "--shape", "8x8x8", "--linear-heads", "2"]),
     (2, ["run", MODEL, "good.png", "--attention", "retention"]),
     (1, ["run", MODEL, "good.png", "--isa", "mmx"]), (1, ["run", MODEL, "good.png", "--cores", "x"]),
