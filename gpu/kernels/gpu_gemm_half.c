@@ -51,8 +51,10 @@ static float pack_column(uint16_t *to, const float *row, size_t k)
 {
     float top = 0;
     int exponent = 0;
-    for (size_t i = 0; i < k; i++)
-        top = fmaxf(top, fabsf(fv_float_of_f16(fv_f16_of_float(row[i]))));
+    for (size_t i = 0; i < k; i++) {
+        const float x = fabsf(fv_float_of_f16(fv_f16_of_float(row[i])));
+        top = x > top ? x : top; /* at fmaxf gcc 12.2 for aarch64 breaks off */
+    }
     if (isfinite(top))
         frexpf(top, &exponent);
     for (size_t i = 0; i < k; i++) {

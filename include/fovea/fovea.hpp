@@ -285,6 +285,11 @@ class plan : public handle<fovea_plan, fovea_plan_free>
         (void)found;
         return out;
     }
+    /* The attention behind output `index`, which has the queries of a block. */
+    fovea_status attention(std::size_t index, fovea_attention_options &out) const
+    {
+        return fovea_plan_attention(*this, index, &out);
+    }
     /* Where the channels of patch (x, y) begin in the buffer of output `index`. */
     std::size_t offset(std::size_t index, std::uint32_t x, std::uint32_t y) const
     {

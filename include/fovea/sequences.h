@@ -34,6 +34,7 @@ typedef struct fovea_sequence_options {
     fovea_dtype weights;   /* how they are stored, as in fovea_plan_options */
     fovea_compute compute; /* of products with weights; AUTO is F32 */
     uint64_t memory_limit; /* bytes without weights, of each plan; 0: none */
+    int dry; /* nonzero: it can be asked for its plans and memory, but remembers and runs nothing */
 } fovea_sequence_options;
 #define FOVEA_SEQUENCE_OPTIONS_INIT FOVEA_INIT(fovea_sequence_options, )
 

@@ -31,10 +31,18 @@ static uint32_t even_part(uint32_t total, uint32_t most)
     return fv_ceil_div(total, fv_ceil_div(total, most));
 }
 
-static uint32_t k_block(const fv_gemm_kit *kit, const fv_problem *p, const fv_knobs *knobs)
+/* Steps of a block of k of so many rows. A few rows of one tile fit L1 whole, and then the weight
+ * is best read as it lies: a block of k of one panel after the other would jump. The sums are the
+ * same.
+ */
+static uint32_t k_block(const fv_gemm_kit *kit, const fv_problem *p, const fv_knobs *knobs,
+                        uint32_t rows)
 {
+    enum { FEW_BYTES = 16384 };
     const uint32_t k = p->dim[FV_GEMM_K];
-    return fv_round_up(kit->quantise ? k : even_part(k, knobs->v[FV_GEMM_KC]), kit->steps);
+    const bool few = rows <= kit->mr && (uint64_t)rows * k * fv_type_size(kit->factor) <= FEW_BYTES;
+    const bool whole = kit->quantise || (few && !kit->scales_blocks);
+    return fv_round_up(whole ? k : even_part(k, knobs->v[FV_GEMM_KC]), kit->steps);
 }
 
 /* Output columns of one panel. */
@@ -343,8 +351,9 @@ static void finish_rows(const block *b, const float *acc, uint32_t r, uint32_t m
     fv_gemm_out o = out_at(b->a, b->c, b->row + r, col);
     o.rows = m;
     o.cols = fv_min_u32(width, b->c->col0 + b->c->cols - col);
-    if (b->kit->quantise) {
+    if (b->kit->weight == FV_I8)
         o.column_scale = column_scales(b, col);
+    if (b->kit->quantise) {
         o.row_scale = b->q.scale + r;
         o.row_sum = b->q.sum + r;
     }
@@ -360,7 +369,8 @@ static void run_panel(const block *b, float *sums, uint32_t col, uint32_t k0, ui
     const size_t step = kit->nr * fv_type_size(kit->weight); /* bytes of one step of k */
     const char *weight = b->c->p[FV_GEMM_W];
     const char *w = weight + col / width * weight_panel(kit, b->k4) + k0 * step;
-    const char *ahead = weight + next / width * weight_panel(kit, b->k4) + k0 * step;
+    const bool alone = b->rows <= kit->mr; /* one tile: it reads all of the panel */
+    const char *ahead = alone ? w : weight + next / width * weight_panel(kit, b->k4) + k0 * step;
     const char *ahead_last = ahead + (ptrdiff_t)depth * ((ptrdiff_t)step - FV_GEMM_AHEAD);
     const size_t factor = fv_type_size(kit->factor);
     const char *packed = b->packed + (size_t)k0 * b->rows * factor;
@@ -374,8 +384,8 @@ static void run_panel(const block *b, float *sums, uint32_t col, uint32_t k0, ui
         if (b->unpacked && find_unpacked(&l, b->a, b->c, b->row + r, m))
             tile_unpacked(kit, &l, acc, (const float *)(const void *)w, m, ahead);
         else if (kit->widen && r == 0)
-            kit->widen(acc, in, w, kit->weight == FV_I8 ? column_scales(b, col) : NULL,
-                       depth / kit->steps, m, k0 == 0, ahead, m < b->rows ? b->wide : NULL);
+            kit->widen(acc, in, w, depth / kit->steps, m, k0 == 0, ahead,
+                       m < b->rows ? b->wide : NULL);
         else
             kit->tile(acc, in, kit->widen ? (const void *)b->wide : w, depth / kit->steps, m,
                       k0 == 0, ahead);
@@ -402,15 +412,16 @@ static void pack_block(const block *b, char *packed)
 }
 
 /* Floats of a widened block of the weight. */
-static size_t wide_size(const fv_gemm_kit *kit, uint32_t kc)
+static size_t wide_size(const fv_gemm_kit *kit, uint32_t rows, uint32_t kc)
 {
-    return kit->widen ? (size_t)kc * kit->nr : 0;
+    return kit->widen && rows > kit->mr ? (size_t)kc * kit->nr : 0;
 }
 
-/* Floats of the partial sums of a group of columns, or of a tile. */
+/* Floats of the partial sums of a group of columns, or of a tile: with fewer rows never more. */
 static size_t sums_size(const fv_gemm_kit *kit, uint32_t rows, uint32_t kc, uint32_t k4)
 {
-    return kc < k4 ? (size_t)rows * GROUP_COLS : (size_t)kit->mr * kit->nr;
+    const size_t tile = (size_t)kit->mr * kit->nr, group = (size_t)rows * GROUP_COLS;
+    return kc < k4 && group > tile ? group : tile;
 }
 
 /* Floats of the scales of a block of rows; as many sums follow. Whole lines. */
@@ -423,15 +434,15 @@ void fv_gemm_run(const fv_gemm_kit *kit, const fv_args *a, const fv_call *c)
 {
     const fv_problem *p = &a->prob;
     const uint32_t k4 = fv_round_up(p->dim[FV_GEMM_K], kit->steps);
-    const uint32_t kc = k_block(kit, p, &a->knobs);
     const uint32_t mc = even_part(c->rows, a->knobs.v[FV_GEMM_MC]), width = panel_cols(kit, p);
+    const uint32_t kc = k_block(kit, p, &a->knobs, mc);
     const uint32_t end = c->col0 + c->cols, group = GROUP_COLS / kit->nr * width;
     const bool unpacked = reads_unpacked(kit, a, c, kc == k4);
     assert(c->col0 % FV_COL_ALIGN == 0 && end <= p->dim[FV_GEMM_N]);
 
     for (uint32_t row = 0; row < c->rows; row += mc) {
         const uint32_t rows = fv_min_u32(mc, c->rows - row);
-        float *wide = c->scratch, *sums = wide + wide_size(kit, kc);
+        float *wide = c->scratch, *sums = wide + wide_size(kit, rows, kc);
         float *scales = sums + sums_size(kit, rows, kc, k4);
         char *packed = (char *)(scales + 2 * scales_size(kit, rows));
         char *room = packed + (size_t)rows * k4 * fv_type_size(kit->factor);
@@ -459,9 +470,9 @@ size_t fv_gemm_scratch(const fv_gemm_kit *kit, const fv_problem *p, const fv_kno
 {
     const uint32_t mc = fv_min_u32(rows, knobs->v[FV_GEMM_MC]),
                    k4 = fv_round_up(p->dim[FV_GEMM_K], kit->steps);
-    const uint32_t kc = k_block(kit, p, knobs);
+    const uint32_t kc = k_block(kit, p, knobs, mc);
     const size_t rows_of = kit->quantise ? (size_t)k4 * (sizeof(float) + kit->mr) : 0;
-    return (wide_size(kit, kc) + sums_size(kit, mc, kc, k4) + 2 * scales_size(kit, mc)) *
+    return (wide_size(kit, mc, kc) + sums_size(kit, mc, kc, k4) + 2 * scales_size(kit, mc)) *
                sizeof(float) +
            (size_t)mc * k4 * fv_type_size(kit->factor) + rows_of;
 }

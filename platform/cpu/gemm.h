@@ -36,8 +36,8 @@ typedef struct fv_gemm_out {
     enum fv_type type; /* of out: F32 or BF16 */
     void *out;
     const float *res, *bias, *gate_bias, *scale; /* NULL where epi does without */
-    /* INT8: of the tile's rows and of the panel's columns */
-    const float *row_scale, *column_scale;
+    const float *column_scale;                   /* I8: of the panel's columns, else NULL */
+    const float *row_scale;                      /* INT8: of the tile's rows */
     const int32_t *row_sum;
 } fv_gemm_out;
 
@@ -68,22 +68,24 @@ typedef struct fv_gemm_kit {
      * sums; `room`: k floats. Sums of INT8 are whole numbers, and K is one block. */
     void (*quantise)(int8_t *q, float *scale, int32_t *sum, const void *rows, enum fv_type type,
                      size_t ld, uint32_t m, uint32_t k, float *room);
+    /* `take` scales the rows of each block of k by itself: sums depend on where blocks begin */
+    bool scales_blocks;
     uint8_t bias; /* INT8: added to a weight that is packed, for instructions that want it so */
     /* Makes of a panel of m rows of `type`, in the room of one of `factor`, in place what `tile`
      * reads; narrower elements lie at the end of that room. NULL: the rows have the type `factor`,
      * and `tile` reads them. */
     void (*take)(void *panel, enum fv_type type, size_t groups, uint32_t m);
     /* Weights of 16 bits, and of I8 that are only stored so: `tile` with such a panel, the floats
-     * of which are left in `wide` too, if not NULL. `scale`: of I8, of each column. NULL where
-     * `tile` itself reads such panels, and for F32. */
-    void (*widen)(float *acc, const void *a, const void *w, const float *scale, size_t groups,
-                  uint32_t m, bool first, const char *ahead, float *wide);
+     * of which are left in `wide` too, if not NULL. NULL where `tile` itself reads such panels, and
+     * for F32. */
+    void (*widen)(float *acc, const void *a, const void *w, size_t groups, uint32_t m, bool first,
+                  const char *ahead, float *wide);
     /* n floats, whole groups of 4 rows of a panel, to the nearest 16 bits; NULL for F32. */
     void (*narrow)(uint16_t *dst, const float *src, size_t n);
 } fv_gemm_kit;
 
-/* The knobs of every kit: longest block of k, most rows per block. KC is part of the result (sums
- * of blocks are added), MC is not. */
+/* The knobs of every kit: longest block of k, most rows per block. KC is part of the result where a
+ * kit scales blocks, MC is not. */
 enum { FV_GEMM_KC, FV_GEMM_MC };
 
 /* A call of GEMM or CONV, as a->prob.op says. */

@@ -14,10 +14,15 @@
  * more slots serve more concurrent frames, and each is a look per turn of an idle worker. */
 #define BOARD 16
 
-/* How long an idle worker spins before it sleeps: longer than a barrier between two steps, shorter
- * than the gap between two camera frames. Not measured: longer costs power, shorter costs a wake-up
- * per barrier. */
+/* How long an idle worker spins before it sleeps: shorter than the gap between two camera frames.
+ * Not measured: longer costs power, shorter costs a wake-up per frame. */
 #define SPIN_SECONDS 100e-6
+/* The same between the steps of a frame. Units differ: where one head more lasted 110 us on one of
+ * two threads, the other slept, and came back so late that the next three products ran on one
+ * thread. From SPIN_SECONDS on it offers its processor to others at each turn. */
+#define FRAME_SPIN_SECONDS 2e-3
+/* Looks at the work to come between two at the clock. */
+#define PAUSES 32
 
 struct notice {
     _Atomic(fv_job *) job;   /* or NULL, or &leaving */
@@ -99,24 +104,42 @@ static void keep_away(struct worker *w, uint32_t home)
     fv_machine_pin(&pool->cpus[(at + w->slot) % pool->n_cpus], 1);
 }
 
-static uint32_t serve_board(struct worker *w)
+/* Runs what is on the board. Returns whether there was a frame, with or without a unit to claim. */
+static bool serve_board(struct worker *w, uint32_t *ran)
 {
     fv_pool *pool = w->pool;
-    uint32_t ran = 0;
+    bool busy = false;
+    *ran = 0;
     for (uint32_t i = 0; i < BOARD; i++) {
         struct notice *n = &pool->board[i];
         const fv_job *posted = atomic_load(&n->job);
         if (!posted || posted == &leaving)
             continue;
+        busy = true;
         atomic_fetch_add(&n->inside, 1);
         fv_job *job = atomic_load(&n->job);
         if (job && claimable(job, atomic_load(&job->claim))) {
             keep_away(w, job->home);
-            ran += work(job, w->slot);
+            *ran += work(job, w->slot);
         }
         atomic_fetch_sub(&n->inside, 1);
     }
-    return ran;
+    return busy;
+}
+
+/* A turn of a thread that has waited since *since, 0: it begins to. Returns whether it may wait on,
+ * else it should sleep. */
+static bool spin(double *since, bool frame)
+{
+    const double now = fv_machine_seconds();
+    if (*since == 0)
+        *since = now;
+    const double waited = now - *since;
+    if (waited >= (frame ? FRAME_SPIN_SECONDS : SPIN_SECONDS))
+        return false;
+    if (waited >= SPIN_SECONDS)
+        sched_yield();
+    return true;
 }
 
 /* Touches the stack that kernels will use, so that no frame faults it in. The pool waits for it: a
@@ -150,19 +173,18 @@ static void *worker_main(void *arg)
     fv_machine_wake(&pool->ready);
     uint64_t mode = fv_machine_float_enter();
     double idle_since = 0;
-    for (;;) {
-        uint32_t epoch = atomic_load(&pool->epoch);
+    for (bool in_frame = false;;) {
+        uint32_t epoch = atomic_load(&pool->epoch), ran;
         if (atomic_load(&pool->stop))
             break;
-        if (serve_board(w)) {
+        const bool frame = serve_board(w, &ran);
+        if (ran || frame != in_frame)
             idle_since = 0;
+        in_frame = frame;
+        if (ran)
             continue;
-        }
-        double now = fv_machine_seconds();
-        if (idle_since == 0)
-            idle_since = now;
-        if (now - idle_since < SPIN_SECONDS) {
-            for (int i = 0; i < 32; i++)
+        if (spin(&idle_since, frame)) {
+            for (int i = 0; i < PAUSES && atomic_load(&pool->epoch) == epoch; i++)
                 fv_machine_pause();
             continue;
         }
@@ -196,11 +218,8 @@ static void await_phase(fv_job *job, uint32_t units)
         uint32_t done = atomic_load(&job->done);
         if (done == units)
             return;
-        double now = fv_machine_seconds();
-        if (start == 0)
-            start = now;
-        if (now - start < SPIN_SECONDS) {
-            for (int i = 0; i < 32; i++)
+        if (spin(&start, true)) {
+            for (int i = 0; i < PAUSES && atomic_load(&job->done) != units; i++)
                 fv_machine_pause();
             continue;
         }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "graph/attended.h"
 #include "ops/quantise.h"
 
 static bool room(fv_builder *b, void *array, uint32_t used, uint32_t *have, uint64_t size)
@@ -232,6 +233,8 @@ void fv_emit_release(fv_builder *b)
     }
     fv_mem_free(b->step);
     fv_mem_free(b->value);
+    for (uint32_t i = 0; i < b->n_wanted; i++)
+        fv_attended_free(b->wanted[i].attended);
     fv_mem_free(b->wanted);
     fv_mem_free(b->attention);
 }

@@ -43,7 +43,7 @@ static const fv_field fields[] = {
     {"output_gate_activation", FV_FIELD_ANY, NULL},
     {"qk_activation", FV_FIELD_ANY, NULL},
     {"qk_norm", FV_FIELD_ANY, NULL},
-    {"use_beta", FV_FIELD_TRUE, NULL},
+    {"use_beta", FV_FIELD_ANY, NULL},
     {"use_cache", FV_FIELD_ANY, NULL},
     {"use_gate", FV_FIELD_ANY, NULL},
     {"use_gk", FV_FIELD_TRUE, NULL},

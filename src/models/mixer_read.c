@@ -245,8 +245,17 @@ static fovea_status read_delta_decay(fv_mixer *m, const fv_mixer_reader *r)
 
 static fovea_status read_beta(fv_mixer *m, const fv_mixer_reader *r)
 {
-    bool negative = false;
+    bool negative = false, learned = true;
     FV_TRY(fv_config_bool(&negative, r->config, "allow_neg_eigval"));
+    if (m->kind == FV_MIXER_DELTA)
+        FV_TRY(fv_config_bool(&learned, r->config, "use_beta"));
+    if (!learned) { /* 1, or 2: sigmoid(0) is a half */
+        float *zeros;
+        const fv_tensor *t;
+        FV_TRY(fv_model_floats(&zeros, &t, r->t->m, m->heads, m->width));
+        m->beta = fv_weight_of(t, m->heads, m->width);
+        return vector(&m->beta_scale, r, m->heads, negative ? 4 : 2);
+    }
     FV_TRY(fv_reader_matrix(&m->beta, r->t, r->prefix, "b_proj.", "weight", m->heads, m->width));
     return negative ? vector(&m->beta_scale, r, m->heads, 2) : FOVEA_OK;
 }
@@ -374,8 +383,12 @@ static fovea_status read_map(fv_mixer *m, const fv_mixer_reader *r)
         return fv_fail(FOVEA_ENOTSUP, "%s: \"attention\" %s is not this model's", r->config->file,
                        json_string_value(text));
     FV_TRY(fv_attention_check(&name, true));
-    if (strchr(json_string_value(text), ':'))
-        m->mech = name.mech;
+    if (!strchr(json_string_value(text), ':'))
+        return FOVEA_OK;
+    m->mech = name.mech;
+    m->act_qk = 0;
+    if (m->kind == FV_MIXER_DELTA || m->kind == FV_MIXER_GATED_DELTA)
+        m->conv_silu = false; /* which is these layers' own map */
     return FOVEA_OK;
 }
 

@@ -155,7 +155,7 @@ static fovea_status read_model(fovea_model *m, const fv_source *source, const fv
         FV_TRY(fv_model_add_output(m, "embed%u", i));
     for (uint32_t i = 1; i <= r.p->stages; i++)
         FV_TRY(fv_model_add_output(m, "stage%u", i));
-    return FOVEA_OK;
+    return fv_pola_list_blocks(&r);
 }
 
 /* ---- grids ---- */

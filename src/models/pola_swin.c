@@ -180,7 +180,9 @@ static fovea_status read_model(fovea_model *m, const fv_source *source, const fv
         FV_TRY(fv_model_add_output(m, "stage%u", i));
     for (uint32_t i = 1; i < r.p->stages; i++)
         FV_TRY(fv_model_add_output(m, "down%u", i));
-    return normed ? fv_model_add_output(m, "norm") : FOVEA_OK;
+    if (normed)
+        FV_TRY(fv_model_add_output(m, "norm"));
+    return fv_pola_list_blocks(&r);
 }
 
 /* ---- grids ---- */
@@ -253,10 +255,41 @@ static fv_weight expand_bias(const fv_pola_context *c)
     return out;
 }
 
-/* Attention of `n` normalised rows in windows, before its projection. */
-static fv_view attend_windows(const fv_pola_context *c, const uint32_t *regions, fv_view normed,
-                              uint32_t n)
+/* Offers queries ('q') or keys of windows, on the grid that whole windows make of the tokens'. */
+static void offer_windows(const fv_pola_context *c, const fv_windows *order, const uint32_t *row,
+                          char what, fv_view rows)
 {
+    const fv_grid padded = fv_windows_pad(&c->grid, order->side);
+    const uint32_t width = c->s->width;
+    if (!fv_emit_wants(c->b, fv_block_output_name(c->stage, c->block, what).text))
+        return;
+    if (row) {
+        const fv_view sorted = fv_emit_rows(c->b, order->rows, width);
+        fv_emit_gather(c->b, "out of windows", rows, row, 1, FV_NO_VIEW, sorted, order->rows,
+                       width);
+        rows = sorted;
+    }
+    fv_pola_offer_rows(c, what, rows, order->rows, &padded);
+}
+
+static void note_windows(const fv_pola_context *c, const fv_windows *order, const fv_attention *a,
+                         fv_view q)
+{
+    fv_attended *at = fv_pola_note(c, a, order->rows);
+    const uint32_t *row = at ? fv_windows_places(c->b, order) : NULL;
+    if (!at)
+        return;
+    /* A linear mechanism sums up a window as it is, whatever the shift brought together. */
+    fv_attended_in_windows(c->b, at, order->side * order->side, row,
+                           c->w->linear ? NULL : order->region);
+    offer_windows(c, order, row, 'q', q);
+    offer_windows(c, order, row, 'k', a->k);
+}
+
+/* Attention of normalised rows in windows, before its projection. */
+static fv_view attend_windows(const fv_pola_context *c, const fv_windows *order, fv_view normed)
+{
+    const uint32_t n = order->rows;
     fv_builder *b = c->b;
     const fv_pola_block *w = c->w;
     const uint32_t width = c->s->width, t = w->window * w->window;
@@ -275,7 +308,8 @@ static fv_view attend_windows(const fv_pola_context *c, const uint32_t *regions,
         a.param = expand_bias(c);
     }
     fv_view out = fv_emit_rows(b, n, width);
-    fv_emit_window(b, "attention", &a, qkv, t, regions, out);
+    note_windows(c, order, &a, qkv);
+    fv_emit_window(b, "attention", &a, qkv, t, order->region, out);
     if (!w->linear)
         return out;
     const fv_grid window = {w->window, w->window, c->grid.stride, 0};
@@ -292,7 +326,7 @@ static void attend(fv_pola_context *c, struct orders *known)
         return;
     const fv_view normed =
         fv_windows_enter(c->b, order, "norm for q, k, v", c->x, &w->ln1, c->p->block_eps);
-    const fv_view out = attend_windows(c, order->region, normed, order->rows);
+    const fv_view out = attend_windows(c, order, normed);
     c->x = fv_windows_leave(c->b, order, "projection", &w->proj, out, c->x);
 }
 

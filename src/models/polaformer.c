@@ -31,6 +31,7 @@ fovea_status fv_pola_check_attention(const fv_builder *b)
 void fv_pola_enter_block(fv_pola_context *c, uint32_t block)
 {
     c->w = &c->s->block[block];
+    c->block = block;
     fv_emit_enter_block(c->b, "stage %u block %u", c->stage + 1, block);
 }
 
@@ -51,6 +52,21 @@ fv_attention fv_pola_attention(const fv_pola_context *c, uint32_t queries, uint3
         a.scale = c->p->qk_scale != 0 ? (double)c->p->qk_scale : 1 / sqrt(d);
     }
     return a;
+}
+
+void fv_pola_offer_rows(const fv_pola_context *c, char what, fv_view rows, uint32_t n,
+                        const fv_grid *grid)
+{
+    fv_emit_offer(c->b, fv_block_output_name(c->stage, c->block, what).text, rows, n, c->s->width,
+                  grid);
+}
+
+fv_attended *fv_pola_note(const fv_pola_context *c, const fv_attention *a, uint32_t rows)
+{
+    const fv_attention_name name = {
+        .kind = c->w->linear ? FV_ATTENTION_MECHANISM : FV_ATTENTION_SOFTMAX, .mech = a->mech};
+    return fv_attended_note(c->b, fv_block_output_name(c->stage, c->block, 'q').text, &name, a,
+                            rows);
 }
 
 fv_posemb fv_pola_positions(fv_posemb p, const fv_grid *grid, bool by_count)
@@ -133,11 +149,14 @@ void fv_pola_attend(fv_pola_context *c)
     a.v = fv_view_cols(kv, width);
     if (w->linear)
         place_keys(c, &grid, kv);
+    fv_pola_offer_rows(c, 'k', kv, keys, &grid);
     fv_emit_keys(b, "keys", &a);
 
     fv_view again = fv_layer_norm(b, "norm for q", &w->ln1, c->x, c->p->block_eps, n);
     fv_view q = fv_layer_product(b, w->linear ? "q, v, gate" : "q", &w->q, again, 0, n);
     fv_view out = fv_emit_rows(b, n, width);
+    fv_pola_offer_rows(c, 'q', q, n, &c->grid);
+    fv_pola_note(c, &a, n);
     fv_emit_queries(b, "attention", &a, q, out);
     if (w->linear) {
         fv_view v = fv_view_cols(q, width), gate = fv_view_cols(q, w->q.w.rows - width);

@@ -5,6 +5,7 @@
 #define FOVEA_SRC_MODELS_POLAFORMER_H
 
 #include "checkpoint/config.h"
+#include "graph/attended.h"
 #include "graph/emit.h"
 #include "models/decoder.h"
 #include "models/model.h"
@@ -106,6 +107,8 @@ uint32_t fv_pola_new_classes(const fv_pola_reader *r);
 /* Reads the head, fills m->info, makes room for outputs, and checks that every tensor had its
  * place. */
 fovea_status fv_pola_finish(fv_pola_reader *r);
+/* Adds the queries and keys of all blocks to the outputs, as the last of them. */
+fovea_status fv_pola_list_blocks(const fv_pola_reader *r);
 void fv_pola_release(fovea_model *m);
 
 /* ---- synthetic checkpoints (polaformer_synthetic.c) ---- */
@@ -125,7 +128,7 @@ typedef struct fv_pola_context {
     const fv_pola *p;
     const fv_pola_stage *s;
     const fv_pola_block *w;
-    uint32_t stage; /* its number */
+    uint32_t stage, block; /* their numbers */
     fv_grid grid;
     fv_view x;                        /* the residual stream: another value after every addition */
     fv_level feature[FV_POLA_STAGES]; /* of the stages behind, for a decoder */
@@ -133,6 +136,11 @@ typedef struct fv_pola_context {
 
 /* ENOTSUP: an attention that the weights were not made for. */
 fovea_status fv_pola_check_attention(const fv_builder *b);
+/* Offers the queries ('q') or keys ('k') of the block, as its attention gets them. */
+void fv_pola_offer_rows(const fv_pola_context *c, char what, fv_view rows, uint32_t n,
+                        const fv_grid *grid);
+/* Notes the attention of the block for its queries, `rows` of them; NULL: it is not wanted. */
+fv_attended *fv_pola_note(const fv_pola_context *c, const fv_attention *a, uint32_t rows);
 /* Goes on to a block of the stage: c->w, and the labels of its steps. */
 void fv_pola_enter_block(fv_pola_context *c, uint32_t block);
 /* Attention of the block as its mechanism wants it, without k and v. */

@@ -297,8 +297,11 @@ fovea_status fv_pola_finish(fv_pola_reader *r)
     info->classes = p->head.w.rows;
     r->t.m->preprocess =
         fv_processor_default(FV_PROCESSOR_SWIN, info->native_width, info->native_height);
-    FV_TRY(FV_MEM_ARRAY(&r->t.m->outputs, 2ull * p->stages + 4 + FV_DECODER_OUTPUTS, FV_MEM_MODEL,
-                        "list of outputs"));
+    uint64_t blocks = 0;
+    for (uint32_t i = 0; i < p->stages; i++)
+        blocks += p->stage[i].depth;
+    FV_TRY(FV_MEM_ARRAY(&r->t.m->outputs, 2ull * p->stages + 4 + FV_DECODER_OUTPUTS + 2 * blocks,
+                        FV_MEM_MODEL, "list of outputs"));
     FV_TRY(fv_decoder_read(r->t.m, r->t.source, r->config, width, p->stages));
     if (!r->t.m->decoder)
         FV_TRY(fv_segmentation_read(r->t.m, r->t.source, r->config->file, width, p->stages));
@@ -306,6 +309,13 @@ fovea_status fv_pola_finish(fv_pola_reader *r)
     /* A weight without a role would silently make it another model; other heads do not. */
     fv_reader_ignore(&r->t, "", "head");
     return fv_reader_all_used(&r->t, "");
+}
+
+fovea_status fv_pola_list_blocks(const fv_pola_reader *r)
+{
+    for (uint32_t i = 0; i < r->p->stages; i++)
+        FV_TRY(fv_model_add_blocks(r->t.m, i, r->p->stage[i].depth));
+    return FOVEA_OK;
 }
 
 void fv_pola_release(fovea_model *m)

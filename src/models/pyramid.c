@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "graph/attended.h"
 #include "models/decoder.h"
 #include "models/layer.h"
 #include "models/segmentation.h"
@@ -30,6 +31,7 @@ struct context {
     fv_grid grid;
     uint32_t tokens;
     uint32_t done;                     /* blocks */
+    uint32_t stage, block;             /* their numbers */
     fv_view x;                         /* the residual stream */
     fv_weight cos, sin;                /* of the stage */
     fv_level feature[FV_PYRAMID_MOST]; /* of every stage, for a decoder */
@@ -181,11 +183,20 @@ static void rotate(const struct context *c, const char *label, fv_view x)
     fv_emit_rope(c->b, label, x, &c->cos, &c->sin, &c->grid, heads, c->s->width / heads, x);
 }
 
+/* Queries or keys as the attention gets them. */
+static fv_block_output offer(const struct context *c, char what, fv_view rows)
+{
+    const fv_block_output name = fv_block_output_name(c->stage, c->block, what);
+    fv_emit_offer(c->b, name.text, rows, c->tokens, c->s->width, &c->grid);
+    return name;
+}
+
 static void attend(struct context *c, const fv_pyramid_block *w)
 {
     const fv_attention_name *attention = fv_block_attention(c->b, c->done);
     fv_builder *b = c->b;
     const uint32_t width = c->s->width, d = width / c->s->heads;
+    const fv_attention_name softmax = {.kind = FV_ATTENTION_SOFTMAX};
     const bool linear = w->linear && attention->kind != FV_ATTENTION_SOFTMAX;
     fv_view normed = norm(c, "norm for k, v", &w->ln1);
     fv_view kv = project(c, "k, v", w, normed, K | V);
@@ -206,6 +217,7 @@ static void attend(struct context *c, const fv_pyramid_block *w)
     } else {
         rotate(c, "rotate k", kv);
     }
+    offer(c, 'k', kv);
     fv_emit_keys(b, "keys", &a);
 
     normed = norm(c, "norm for q", &w->ln1);
@@ -213,6 +225,7 @@ static void attend(struct context *c, const fv_pyramid_block *w)
         project(c, linear ? "q, v, gate" : "q, gate", w, normed, linear ? Q | V | GATE : Q | GATE);
     if (!linear)
         rotate(c, "rotate q", q);
+    fv_attended_note(b, offer(c, 'q', q).text, linear ? attention : &softmax, &a, c->tokens);
     fv_pyramid_mix m = {.b = b,
                         .w = w,
                         .grid = c->grid,
@@ -261,6 +274,8 @@ static void stage(struct context *c, uint32_t i)
     fv_emit_rope_tables(c->b, &c->grid, s->width / s->heads, &c->cos, &c->sin);
     for (uint32_t k = 0; k < s->depth && c->b->status == FOVEA_OK; k++, c->done++) {
         fv_emit_enter_block(c->b, "stage %u block %u", i + 1, k);
+        c->stage = i;
+        c->block = k;
         block(c, &s->block[k]);
     }
     fv_emit_leave_block(c->b);

@@ -303,8 +303,11 @@ static fovea_status read_head(struct reader *r)
 static fovea_status list_outputs(fovea_model *m)
 {
     const fv_pyramid *p = m->roles;
-    FV_TRY(FV_MEM_ARRAY(&m->outputs, 2ull * p->stages + 4 + FV_DECODER_OUTPUTS, FV_MEM_MODEL,
-                        "list of outputs"));
+    uint64_t blocks = 0;
+    for (uint32_t i = 0; i < p->stages; i++)
+        blocks += p->stage[i].depth;
+    FV_TRY(FV_MEM_ARRAY(&m->outputs, 2ull * p->stages + 4 + FV_DECODER_OUTPUTS + 2 * blocks,
+                        FV_MEM_MODEL, "list of outputs"));
     FV_TRY(fv_decoder_list(m));
     if (fv_weight_present(&p->head.w))
         FV_TRY(fv_model_add_output(m, "logits"));
@@ -316,7 +319,11 @@ static fovea_status list_outputs(fovea_model *m)
         if (i < p->stages)
             FV_TRY(fv_model_add_output(m, "down%u", i));
     }
-    return fv_weight_present(&p->proj.w) ? fv_model_add_output(m, "pooled") : FOVEA_OK;
+    if (fv_weight_present(&p->proj.w))
+        FV_TRY(fv_model_add_output(m, "pooled"));
+    for (uint32_t i = 0; i < p->stages; i++)
+        FV_TRY(fv_model_add_blocks(m, i, p->stage[i].depth));
+    return FOVEA_OK;
 }
 
 static void fill_info(fovea_model *m)

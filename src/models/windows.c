@@ -16,12 +16,18 @@ static uint32_t stripe(uint32_t at, uint32_t size, const fv_windows *w)
     return at < size - w->side ? 0 : at < size - w->shift ? 1 : 2;
 }
 
-static void fill(fv_windows *o, const fv_grid *padded)
+/* Of the place (x, y) of the shifted, padded grid. */
+static uint32_t row_of(const fv_windows *o, const fv_grid *padded, uint32_t x, uint32_t y)
 {
     const uint32_t w = o->side, across = padded->width / w;
+    return (y / w * across + x / w) * w * w + y % w * w + x % w;
+}
+
+static void fill(fv_windows *o, const fv_grid *padded)
+{
     for (uint32_t y = 0; y < padded->height; y++)
         for (uint32_t x = 0; x < padded->width; x++) {
-            const uint32_t row = (y / w * across + x / w) * w * w + y % w * w + x % w;
+            const uint32_t row = row_of(o, padded, x, y);
             const uint32_t from_y = (y + o->shift) % padded->height;
             const uint32_t from_x = (x + o->shift) % padded->width;
             const bool inside = from_y < o->grid.height && from_x < o->grid.width;
@@ -46,6 +52,17 @@ fv_windows fv_windows_make(fv_builder *b, const fv_grid *g, uint32_t side, uint3
     if (b->status == FOVEA_OK)
         fill(&w, &padded);
     return w;
+}
+
+const uint32_t *fv_windows_places(fv_builder *b, const fv_windows *w)
+{
+    const fv_grid padded = fv_windows_pad(&w->grid, w->side);
+    uint32_t *place = w->token ? fv_emit_table(b, w->rows) : NULL;
+    for (uint32_t y = 0; place && y < padded.height; y++)
+        for (uint32_t x = 0; x < padded.width; x++)
+            place[(y + w->shift) % padded.height * padded.width + (x + w->shift) % padded.width] =
+                row_of(w, &padded, x, y);
+    return place;
 }
 
 fv_view fv_windows_enter(fv_builder *b, const fv_windows *w, const char *label, fv_view x,

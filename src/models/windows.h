@@ -30,6 +30,10 @@ fv_grid fv_windows_pad(const fv_grid *g, uint32_t side);
 /* The windows of a grid. After a failure of the builder nothing may be done with them. */
 fv_windows fv_windows_make(fv_builder *b, const fv_grid *g, uint32_t side, uint32_t shift);
 
+/* The row of every place of the padded grid, to which what the shift brought comes back; NULL: they
+ * are in that order, or the builder has failed. */
+const uint32_t *fv_windows_places(fv_builder *b, const fv_windows *w);
+
 /* The norm of x in windows: w->rows of them. */
 fv_view fv_windows_enter(fv_builder *b, const fv_windows *w, const char *label, fv_view x,
                          const fv_layer *norm, float eps);

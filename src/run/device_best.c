@@ -18,8 +18,8 @@ static double seconds_on(const char *device, const char *subject)
 double fovea_plan_measured(const fovea_plan *p)
 {
     char subject[FV_WISDOM_SUBJECT];
-    if (!p->model || !p->advice.wisdom)
-        return 0;
+    if (!p->b.attention || !p->advice.wisdom)
+        return 0; /* an operation, or a sequence, which are not tuned as a whole */
     fv_advice_plan_key(subject, p->model, &p->b);
     const double seconds = seconds_on(p->advice.device, subject);
     return isfinite(seconds) ? seconds : 0;

@@ -69,9 +69,9 @@ static fovea_status create(fovea_sequence *s, const fovea_model *model, fovea_de
 {
     fv_wisdom *w = fv_wisdom_global();
     const uint32_t rows = s->o.rows;
-    FV_TRY(
-        fv_sequence_plan(&s->many, model, device, &s->o, &(fv_sequence_request){.rows = rows}, w));
-    const fv_sequence_request one = {.rows = 1, .kept = s->many};
+    const fv_sequence_request many = {.rows = rows, .dry = s->o.dry};
+    FV_TRY(fv_sequence_plan(&s->many, model, device, &s->o, &many, w));
+    const fv_sequence_request one = {.rows = 1, .kept = s->many, .dry = s->o.dry};
     if (rows > 1)
         FV_TRY(fv_sequence_plan(&s->one, model, device, &s->o, &one, w));
     s->has_cache = has_cache(s->many);
@@ -84,7 +84,7 @@ static fovea_status create(fovea_sequence *s, const fovea_model *model, fovea_de
     const uint64_t floats = fv_size_mul(logits_rows(s, rows), vocabulary(s));
     if (floats)
         FV_TRY(FV_MEM_ARRAY(&s->unasked, floats, FV_MEM_PLAN, "logits"));
-    return fovea_sequence_reset(s);
+    return s->o.dry ? FOVEA_OK : fovea_sequence_reset(s);
 }
 
 static fovea_status make(fovea_sequence **out, const fovea_model *model, fovea_device *device,
@@ -146,6 +146,15 @@ fovea_plan *fovea_sequence_plan(const fovea_sequence *s, int many)
     return many || !s->one ? s->many : s->one;
 }
 
+/* EINVAL: it has no states. */
+static fovea_status check_states(const fovea_sequence *s)
+{
+    FV_TRY(fv_require(s, "the sequence"));
+    return s->o.dry ? fv_fail(FOVEA_EINVAL, "this sequence was made dry and remembers nothing; "
+                                            "make it without `dry`")
+                    : FOVEA_OK;
+}
+
 /* ---- feeding ---- */
 
 /* EINVAL where there is no room for `n` more tokens after `seen`. */
@@ -197,7 +206,7 @@ static fovea_plan *plan_for(const fovea_sequence *s, size_t left, uint32_t *n)
 fovea_status fovea_sequence_feed(fovea_sequence *s, const uint32_t *ids, size_t n, float *logits,
                                  size_t floats)
 {
-    FV_TRY(fv_require(s, "the sequence"));
+    FV_TRY(check_states(s));
     FV_TRY(fv_require(ids, "the ids"));
     FV_TRY(check(s, n, true));
     const uint64_t needed = fv_size_mul(logits_rows(s, n), vocabulary(s));
@@ -233,7 +242,7 @@ static fovea_status check_rows(const fovea_sequence *s, const fovea_matrix *m, c
 
 fovea_status fovea_sequence_mix(fovea_sequence *s, fovea_matrix x, size_t n, fovea_matrix out)
 {
-    FV_TRY(fv_require(s, "the sequence"));
+    FV_TRY(check_states(s));
     FV_TRY(check(s, n, false));
     FV_TRY(check_rows(s, &x, "the rows of x"));
     FV_TRY(check_rows(s, &out, "the output"));
@@ -251,7 +260,7 @@ fovea_status fovea_sequence_mix(fovea_sequence *s, fovea_matrix x, size_t n, fov
 
 fovea_status fovea_sequence_seek(fovea_sequence *s, uint64_t tokens)
 {
-    FV_TRY(fv_require(s, "the sequence"));
+    FV_TRY(check_states(s));
     FV_TRY(check_room(s, tokens, 0));
     s->tokens = tokens;
     return FOVEA_OK;
@@ -259,7 +268,7 @@ fovea_status fovea_sequence_seek(fovea_sequence *s, uint64_t tokens)
 
 fovea_status fovea_sequence_reset(fovea_sequence *s)
 {
-    FV_TRY(fv_require(s, "the sequence"));
+    FV_TRY(check_states(s));
     FV_TRY(fv_plan_kept_reset(s->many));
     s->tokens = 0;
     return FOVEA_OK;
@@ -293,7 +302,7 @@ size_t fovea_sequence_size(const fovea_sequence *s)
 
 fovea_status fovea_sequence_save(const fovea_sequence *s, void *out, size_t bytes)
 {
-    FV_TRY(fv_require(s, "the sequence"));
+    FV_TRY(check_states(s));
     FV_TRY(fv_require(out, "the place of the state"));
     if (bytes != fovea_sequence_size(s))
         return fv_fail(FOVEA_EINVAL, "%zu bytes for a state of %zu; ask fovea_sequence_size", bytes,
@@ -325,7 +334,7 @@ static fovea_status check_saved(const fovea_sequence *s, const header *h, size_t
 fovea_status fovea_sequence_restore(fovea_sequence *s, const void *in, size_t bytes)
 {
     header h;
-    FV_TRY(fv_require(s, "the sequence"));
+    FV_TRY(check_states(s));
     FV_TRY(fv_require(in, "the state"));
     if (bytes < sizeof h)
         return fv_fail(FOVEA_EFORMAT, "a state of %zu bytes; it is truncated", bytes);
@@ -350,7 +359,7 @@ static fovea_status copy_states(const fovea_sequence *to, const fovea_sequence *
 fovea_status fovea_sequence_fork(fovea_sequence **out, const fovea_sequence *s)
 {
     fovea_sequence *copy;
-    FV_TRY(fv_require(s, "the sequence"));
+    FV_TRY(check_states(s));
     FV_TRY(make(&copy, s->many->model, s->many->device, &s->o));
     copy->tokens = s->tokens;
     FV_RETURN_MADE(out, copy, fovea_sequence_free, copy_states(copy, s));

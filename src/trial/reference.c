@@ -6,6 +6,7 @@
 
 #include "base/half.h"
 #include "base/mem.h"
+#include "ops/ref/ref_softmax_scan.h"
 #include "trial/random.h"
 #include "trial/reference_parts.h"
 
@@ -168,6 +169,18 @@ static void reduce(fv_reference *d, const fv_sample *s, float *out)
     fv_reference_merge(d, d->partial, 1, s, out);
 }
 
+/* What heads that are not sampled write into a cache: rows as they are. */
+static void fill_cache(fv_reference *d)
+{
+    const fv_problem *p = &d->args.prob;
+    fv_call c = {.rows = p->dim[FV_DIM_ROWS]};
+    for (uint32_t o = 0; o < FV_OPERANDS; o++)
+        c.p[o] = d->in[o].data;
+    const fv_cache s = fv_cache_of(&d->args, &c);
+    for (uint32_t kv = 0; kv < p->dim[FV_CACHE_KV_HEADS]; kv++)
+        fv_cache_remember(&d->args, &c, &s, kv);
+}
+
 /* Computes all samples, one after the other, and the state. */
 static void evaluate(fv_reference *d, void *out)
 {
@@ -180,6 +193,8 @@ static void evaluate(fv_reference *d, void *out)
             call(d, d->kernel, &d->args, s, true, to);
         to += (size_t)s->rows * d->columns * output_size(d);
     }
+    if (d->args.prob.op == FV_OP_SOFTMAX_SCAN)
+        fill_cache(d);
     if (d->state_values)
         memcpy(to, d->in[state_of(d)].data, d->state_values * sizeof(float));
 }

@@ -47,6 +47,15 @@ def wrong_kernel(fovea, planted):
            "its reference" in wrong[0]["text"])
 
 
+def damaged_cache(fovea, planted):
+    """A kernel that writes to a row of its cache which is not among those that it adds."""
+    seen = results(planted, "--kernel", "softmax_scan", plant="cache", code=3)
+    wrong = [k for k in seen["kernels"] if k["status"] != "ok"]
+    expect("the kernel that damages its cache alone is wrong",
+           [k["kernel"] for k in wrong] == ["softmax_scan_f32_planted_cache"])
+    expect("for what it left in the cache", "state" in wrong[0]["text"])
+
+
 def models(fovea, planted):
     for attention in ("softmax", "mala", "linear:exp+pola@1"):
         seen = results(fovea, MODEL, "--size", "64", "--attention", attention)
@@ -102,8 +111,8 @@ def usage(fovea, planted):
 
 def main():
     exes = [os.path.abspath(path) for path in sys.argv[1:3]]
-    return expected.run((every_kernel, wrong_kernel, models, wrong_layer, half_weights, other_devices,
-                         usage), lambda test: test(*exes))
+    return expected.run((every_kernel, wrong_kernel, damaged_cache, models, wrong_layer, half_weights,
+                         other_devices, usage), lambda test: test(*exes))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
 /* fuzz_model.c: any texts as the files of a model's folder. What is read is planned, and runs where
  * that is soon done: a file of a few bytes must not ask for minutes or gigabytes.
  *
+ * A model of sequences is fed tokens, or rows, in pieces; what it remembers is saved and restored.
+ *
  * An input is texts with bytes 0 between them: config.json, preprocessor_config.json, the header of
  * model.safetensors and that of segmentation.safetensors; one that is empty or not there is no
  * file. Tensors are zeros.
@@ -14,7 +16,7 @@
 #include "models/model.h"
 #include "tests/fuzz/fuzz.h"
 
-enum { PARTS = 4, WIDTH = 64, HEIGHT = 48, OUTPUTS = 32 };
+enum { PARTS = 4, WIDTH = 64, HEIGHT = 48, OUTPUTS = 32, SEQUENCE_ROWS = 5 };
 
 #define MEMORY (16u << 20)
 #define FLOPS 1e8
@@ -52,6 +54,74 @@ static void run(fovea_plan *plan)
         free(out[n].data);
 }
 
+static fovea_device *device(void)
+{
+    static fovea_device *opened;
+    fovea_device_options one = FOVEA_DEVICE_OPTIONS_INIT;
+    one.threads = 1;
+    if (!opened)
+        fuzz_check(fovea_device_open(&opened, "cpu", &one) == FOVEA_OK, fovea_error());
+    return opened;
+}
+
+/* ---- sequences ---- */
+
+static void feed(fovea_sequence *s, const fovea_sequence_info *q, uint32_t n)
+{
+    static const uint32_t ids[SEQUENCE_ROWS];
+    const size_t floats = q->vocabulary ? q->vocabulary : (size_t)q->width * n;
+    float *out = calloc(floats, sizeof *out), *in = calloc((size_t)q->width * n, sizeof *in);
+    fuzz_check(out && in, "memory");
+    const fovea_status status =
+        q->vocabulary ? fovea_sequence_feed(s, ids, n, out, floats)
+                      : fovea_sequence_mix(s, (fovea_matrix){in, 0}, n, (fovea_matrix){out, 0});
+    fuzz_check(status == FOVEA_OK, fovea_error());
+    free(out);
+    free(in);
+}
+
+static void run_sequence(fovea_sequence *s, const fovea_sequence_info *q)
+{
+    const size_t bytes = fovea_sequence_size(s);
+    fovea_sequence *fork;
+    void *saved = malloc(bytes);
+    fuzz_check(saved != NULL, "memory");
+    feed(s, q, SEQUENCE_ROWS);
+    feed(s, q, 1);
+    fuzz_check(fovea_sequence_save(s, saved, bytes) == FOVEA_OK, fovea_error());
+    feed(s, q, SEQUENCE_ROWS - 1);
+    fuzz_check(fovea_sequence_restore(s, saved, bytes - 1) == FOVEA_EFORMAT, "a state cut short");
+    fuzz_check(fovea_sequence_restore(s, saved, bytes) == FOVEA_OK, fovea_error());
+    fuzz_check(fovea_sequence_fork(&fork, s) == FOVEA_OK, fovea_error());
+    feed(fork, q, 2);
+    fovea_sequence_free(fork);
+    free(saved);
+}
+
+static void make_sequence(const fovea_model *model)
+{
+    fovea_sequence_options o = FOVEA_SEQUENCE_OPTIONS_INIT;
+    fovea_sequence_info q = FOVEA_SEQUENCE_INFO_INIT;
+    fovea_sequence *s;
+    o.rows = SEQUENCE_ROWS;
+    o.context = 32;
+    o.memory_limit = MEMORY;
+    o.dry = 1;
+    if (fovea_sequence_create(&s, model, device(), &o) != FOVEA_OK)
+        return;
+    fovea_sequence_query(s, &q);
+    fuzz_check(fovea_sequence_reset(s) == FOVEA_EINVAL, "a dry sequence remembers nothing");
+    fovea_sequence_free(s);
+    o.dry = 0;
+    if (q.weights > MEMORY || q.states > MEMORY || q.flops * SEQUENCE_ROWS > FLOPS)
+        return;
+    fuzz_check(fovea_sequence_create(&s, model, device(), &o) == FOVEA_OK, fovea_error());
+    run_sequence(s, &q);
+    fovea_sequence_free(s);
+}
+
+/* ---- pictures ---- */
+
 /* What boxes are made of. */
 static size_t want_boxes(const char *wanted[OUTPUTS], const fovea_model *model)
 {
@@ -68,15 +138,10 @@ static size_t want_boxes(const char *wanted[OUTPUTS], const fovea_model *model)
 
 static void make_plan(const fovea_model *model, const fovea_preprocess *preprocess)
 {
-    static fovea_device *device;
     fovea_plan_options o = FOVEA_PLAN_OPTIONS_INIT;
-    fovea_device_options one = FOVEA_DEVICE_OPTIONS_INIT;
     const char *wanted[OUTPUTS];
     fovea_plan *plan;
     fovea_plan_info info = FOVEA_PLAN_INFO_INIT;
-    one.threads = 1;
-    if (!device)
-        fuzz_check(fovea_device_open(&device, "cpu", &one) == FOVEA_OK, fovea_error());
     o.frame.width = WIDTH;
     o.frame.height = HEIGHT;
     o.preprocess = preprocess;
@@ -86,14 +151,14 @@ static void make_plan(const fovea_model *model, const fovea_preprocess *preproce
         o.outputs = NULL;
     o.memory_limit = MEMORY;
     o.dry = 1;
-    if (fovea_plan_create(&plan, model, device, &o) != FOVEA_OK)
+    if (fovea_plan_create(&plan, model, device(), &o) != FOVEA_OK)
         return;
     fovea_plan_query(plan, &info);
     fovea_plan_free(plan);
     o.dry = 0;
     if (info.weights > MEMORY || info.flops > FLOPS)
         return;
-    fuzz_check(fovea_plan_create(&plan, model, device, &o) == FOVEA_OK, fovea_error());
+    fuzz_check(fovea_plan_create(&plan, model, device(), &o) == FOVEA_OK, fovea_error());
     run(plan);
     fovea_plan_free(plan);
 }
@@ -113,14 +178,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         fuzz_check(*fovea_error(), "a failure without a message");
         return 0;
     }
+    fovea_model_info info = FOVEA_MODEL_INFO_INIT;
     fuzz_taken++;
+    fovea_model_describe(model, &info);
     fovea_model_preprocess(model, &rule);
     for (size_t i = 0; fovea_model_output(model, i); i++)
         fuzz_check(strlen(fovea_model_output(model, i)) > 0, "an output's name");
     for (uint32_t i = 0; i < 3; i++)
         fovea_model_label(model, i);
-    make_plan(model, NULL);
-    make_plan(model, &rule);
+    if (info.sequence) {
+        make_sequence(model);
+    } else {
+        make_plan(model, NULL);
+        make_plan(model, &rule);
+    }
     fovea_model_free(model);
     return 0;
 }
@@ -225,6 +296,89 @@ static size_t add_head(uint8_t *out, size_t room, size_t used, uint32_t width)
     return add(out, room, used, "}");
 }
 
+/* A tensor of a language model's block (rank 2, 3 with a 1 between, or 1), of the kinds whose
+ * letters `kinds` has: s, r, l, d, g. */
+typedef struct language_tensor {
+    const char *kinds, *name;
+    uint32_t rank, rows, cols;
+} language_tensor;
+
+static size_t add_language_header(uint8_t *out, size_t room, size_t used, char kind)
+{
+    static const language_tensor list[] = {
+        {"srldg", "model.embeddings.weight", 2, 11, 8},
+        {"srldg", "model.norm.weight", 1, 8, 1},
+        {"srldg", "model.layers.0.attn_norm.weight", 1, 8, 1},
+        {"srldg", "model.layers.0.mlp_norm.weight", 1, 8, 1},
+        {"srldg", "model.layers.0.mlp.gate_proj.weight", 2, 12, 8},
+        {"srldg", "model.layers.0.mlp.up_proj.weight", 2, 12, 8},
+        {"srldg", "model.layers.0.mlp.down_proj.weight", 2, 8, 12},
+        {"srldg", "model.layers.0.attn.q_proj.weight", 2, 8, 8},
+        {"srldg", "model.layers.0.attn.k_proj.weight", 2, 8, 8},
+        {"srldg", "model.layers.0.attn.v_proj.weight", 2, 8, 8},
+        {"srldg", "model.layers.0.attn.o_proj.weight", 2, 8, 8},
+        {"rlg", "model.layers.0.attn.g_proj.weight", 2, 8, 8},
+        {"rl", "model.layers.0.attn.g_norm_swish_gate.weight", 1, 4, 1},
+        {"l", "model.layers.0.attn.gk_proj.0.weight", 2, 3, 8},
+        {"l", "model.layers.0.attn.gk_proj.1.weight", 2, 8, 3},
+        {"l", "model.layers.0.attn.gk_proj.1.bias", 1, 8, 1},
+        {"lg", "model.layers.0.attn.sla_q.weight", 2, 4, 2},
+        {"lg", "model.layers.0.attn.sla_k.weight", 2, 4, 2},
+        {"dg", "model.layers.0.attn.q_conv1d.weight", 3, 8, 4},
+        {"dg", "model.layers.0.attn.k_conv1d.weight", 3, 8, 4},
+        {"dg", "model.layers.0.attn.v_conv1d.weight", 3, 8, 4},
+        {"dg", "model.layers.0.attn.b_proj.weight", 2, 2, 8},
+        {"dg", "model.layers.0.attn.o_norm.weight", 1, 4, 1},
+        {"g", "model.layers.0.attn.a_proj.weight", 2, 2, 8},
+        {"g", "model.layers.0.attn.A_log", 1, 2, 1},
+        {"g", "model.layers.0.attn.dt_bias", 1, 2, 1},
+    };
+    static const char *const shapes[] = {NULL, "[%u]", "[%u,%u]", "[%u,1,%u]"};
+    uint32_t offset = 0;
+    const char *before = "{";
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+        const language_tensor *t = &list[i];
+        char shape[32], text[192];
+        if (!strchr(t->kinds, kind))
+            continue;
+        const uint32_t bytes = 4 * t->rows * t->cols;
+        snprintf(shape, sizeof shape, shapes[t->rank], t->rows, t->cols);
+        snprintf(text, sizeof text,
+                 "%s\"%s\":{\"dtype\":\"F32\",\"shape\":%s,\"data_offsets\":[%u,%u]}", before,
+                 t->name, shape, offset, offset + bytes);
+        used = add(out, room, used, text);
+        offset += bytes;
+        before = ",";
+    }
+    return add(out, room, used, "}");
+}
+
+/* A language model of one block and two heads, of a kind each; 0: past the last. */
+static size_t language_seed(size_t index, uint8_t *out, size_t room)
+{
+    static const struct {
+        const char *type, *more;
+    } kinds[] = {
+        {"transformer", ",\"window_size\":3"},
+        {"retnet", ",\"feature_map\":\"relu\""},
+        {"gla", ",\"fovea\":{\"read_gate\":\"post_norm\"}"},
+        {"delta_net", ",\"fovea\":{\"attention\":\"delta-rule:nala\"}"},
+        {"gated_deltanet", ",\"allow_neg_eigval\":true"},
+    };
+    char text[256];
+    if (index >= sizeof kinds / sizeof *kinds)
+        return 0;
+    snprintf(text, sizeof text,
+             "{\"model_type\":\"%s\",\"hidden_size\":8,\"num_heads\":2,\"num_hidden_layers\":1,"
+             "\"vocab_size\":11,\"tie_word_embeddings\":true%s}",
+             kinds[index].type, kinds[index].more);
+    size_t used = add(out, room, 0, text);
+    fuzz_check(used + 2 <= room, "room for a seed");
+    out[used++] = 0;
+    out[used++] = 0;
+    return add_language_header(out, room, used, "srldg"[index]);
+}
+
 size_t fuzz_seed(size_t index, uint8_t *out, size_t room)
 {
     static const char *const models[] = {"vit-ti16",
@@ -258,7 +412,7 @@ size_t fuzz_seed(size_t index, uint8_t *out, size_t room)
     char name[64];
     fovea_model *m;
     if (index >= sizeof models / sizeof *models)
-        return 0;
+        return language_seed(index - sizeof models / sizeof *models, out, room);
     snprintf(name, sizeof name, "synthetic:%s", models[index]);
     fuzz_check(fv_model_load(&m, name, NULL, index == 0 ? &whole : NULL) == FOVEA_OK,
                fovea_error());

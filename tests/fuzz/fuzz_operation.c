@@ -22,6 +22,34 @@ static fovea_device *device(void)
     return opened;
 }
 
+/* The same rows again as a sequence: a token, and the others; then from what was saved between. */
+static void run_state(const op_case *c, const fovea_matrix *in)
+{
+    fovea_attention_options o = c->options;
+    const size_t floats = (size_t)o.rows * o.heads * o.value_dim;
+    fovea_state *state;
+    if (strcmp(o.attention, "softmax") == 0)
+        o.keys = o.rows;
+    if (fovea_state_create(&state, device(), &o) != FOVEA_OK)
+        return;
+    const size_t size = fovea_state_size(state);
+    float *saved = malloc((size + 1) * sizeof *saved), *out = malloc(4 * floats);
+    fuzz_check(saved && out, "memory");
+    fuzz_check(fovea_state_step(state, in, c->n_inputs, (fovea_matrix){out, 0}) == FOVEA_OK,
+               fovea_error());
+    fuzz_check(fovea_state_save(state, saved, size) == FOVEA_OK, fovea_error());
+    fuzz_check(fovea_state_restore(state, saved, size + 1) == FOVEA_EINVAL, "a state's size");
+    for (int i = 0; i < 2 && o.rows > 1; i++) {
+        fuzz_check(fovea_state_feed(state, o.rows - 1, in, c->n_inputs, (fovea_matrix){out, 0}) ==
+                       FOVEA_OK,
+                   fovea_error());
+        fuzz_check(fovea_state_restore(state, saved, size) == FOVEA_OK, fovea_error());
+    }
+    fovea_state_free(state);
+    free(saved);
+    free(out);
+}
+
 static void run(op_case *c, fovea_plan *plan)
 {
     fovea_matrix in[OP_INPUTS], out = {0};
@@ -38,6 +66,8 @@ static void run(op_case *c, fovea_plan *plan)
     out.data = malloc((size_t)c->options.rows * c->options.heads * c->options.value_dim * 4);
     fuzz_check(out.data && fovea_op_run(plan, in, c->n_inputs, out) == FOVEA_OK, fovea_error());
     free(out.data);
+    if (c->options.causal)
+        run_state(c, in);
     fuzz_taken++;
 }
 
@@ -73,6 +103,9 @@ size_t fuzz_seed(size_t index, uint8_t *out, size_t room)
         {"\"mechanism\":\"softmax\",\"scale\":\"0.5\"", ""},
         {"\"mechanism\":\"linear\",\"feature_map\":\"elu1\",\"eps\":\"1e-6\"", ""},
         {"\"mechanism\":\"mala\",\"rope\":\"1\",\"grid_w\":\"7\",\"grid_h\":\"1\"", ""},
+        {"\"mechanism\":\"mala\",\"causal\":\"1\"", ""},
+        {"\"mechanism\":\"mala-paper\",\"feature_map\":\"relu\",\"causal\":\"1\"", ""},
+        {"\"mechanism\":\"softmax\",\"causal\":\"1\",\"scale\":\"0.5\"", ""},
         {"\"mechanism\":\"gla\",\"causal\":\"1\"",
          ",\"gk\":{\"dtype\":\"F32\",\"shape\":[1,2,7,4],\"data_offsets\":[672,896]}"},
         {"\"mechanism\":\"gated-delta-rule\",\"causal\":\"1\",\"l2norm\":\"1\"",

@@ -4,6 +4,8 @@
  *   wrong    gemm_f32_planted_wrong: takes no time, its result is wrong
  *   crash    gemm_f32_planted_crash: kills the process
  *   hole     gemm_f32_planted_hole, softmax_f32_planted_hole: right but for the first value, a NaN
+ *   cache    softmax_scan_f32_planted_cache: right but for the last row of its cache, which it
+ *            overwrites as if it were its own
  *   chosen   the cost model takes them for the best there are; else they are close behind
  *
  * Linked before the static library, whose own backend is then left out.
@@ -55,6 +57,14 @@ static void softmax_hole(const fv_args *a, const fv_call *c)
 {
     fv_k_softmax_f32_ref(a, c);
     make_hole(c, FV_SOFTMAX_OUT);
+}
+
+static void scan_cache(const fv_args *a, const fv_call *c)
+{
+    const size_t room = a->prob.dim[FV_ATTN_KEYS], d = a->prob.dim[FV_ATTN_D];
+    fv_k_softmax_scan_f32_ref(a, c);
+    if (c->col0 == 0)
+        ((float *)c->p[FV_CACHE_STATE])[(room - 1) * d] += 1;
 }
 
 static bool applies(const fv_problem *p)
@@ -112,7 +122,7 @@ static fv_kernel pretend(const char *like, const char *name, fv_cpu_fn code, fv_
 
 const fv_kernel *fv_cpu_kernels(int *count)
 {
-    static fv_kernel_hooks hooks[2];
+    static fv_kernel_hooks hooks[3];
     enum { ROOM = 1024 };
     static fv_kernel all[ROOM];
     const fv_kernel *real = planted_among(count);
@@ -120,7 +130,7 @@ const fv_kernel *fv_cpu_kernels(int *count)
         {.name = "gemm_f32_planted_wrong", .code.cpu = wrong},
         {.name = "gemm_f32_planted_crash", .code.cpu = crash},
     };
-    if (*count + 4 > ROOM)
+    if (*count + 5 > ROOM)
         abort();
     memcpy(all, real, (size_t)*count * sizeof *all);
     for (int i = 0; i < 2; i++) {
@@ -131,6 +141,11 @@ const fv_kernel *fv_cpu_kernels(int *count)
         k->op = FV_OP_GEMM;
         k->rev = 1;
         k->hooks = &planted;
+    }
+    if (asked("cache")) {
+        const fv_kernel k = pretend("softmax_scan_f32_ref", "softmax_scan_f32_planted_cache",
+                                    scan_cache, &hooks[2]);
+        memcpy(&all[(*count)++], &k, sizeof k);
     }
     if (asked("hole")) {
         const fv_kernel holes[] = {

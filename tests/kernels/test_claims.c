@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,9 +34,10 @@ static fovea_attention_options shape(const char *attention, uint32_t rows, uint3
     return o;
 }
 
-/* The attention matrix (rows x KEYS) of one head, to be freed. pola: of its first stream. */
-static float *matrix(fovea_device *device, const fovea_attention_options *options, const float *q,
-                     const float *k)
+/* The attention matrices (rows x 2 KEYS) of one head: what the values of its first half see, beside
+ * what those of its second half do. But of pola they are the same. To be freed. */
+static float *matrices(fovea_device *device, const fovea_attention_options *options, const float *q,
+                       const float *k)
 {
     fovea_attention_options o = *options;
     o.heads = 1;
@@ -48,12 +50,20 @@ static float *matrix(fovea_device *device, const fovea_attention_options *option
         for (uint32_t c = 0; c < D; c++)
             t.k[j * D + c] = k[j * D + c];
         for (uint32_t c = 0; c < 2 * KEYS; c++)
-            t.v[j * 2 * KEYS + c] = c == j;
+            t.v[j * 2 * KEYS + c] = c % KEYS == j;
     }
     float *out = trial_run(&t, device, 0);
-    for (uint32_t i = 0; i < o.rows * KEYS; i++)
-        out[i] = out[i / KEYS * 2 * KEYS + i % KEYS];
     trial_free(&t);
+    return out;
+}
+
+/* The first of them, rows x KEYS. */
+static float *matrix(fovea_device *device, const fovea_attention_options *options, const float *q,
+                     const float *k)
+{
+    float *out = matrices(device, options, q, k);
+    for (uint32_t i = 0; i < options->rows * KEYS; i++)
+        out[i] = out[i / KEYS * 2 * KEYS + i % KEYS];
     return out;
 }
 
@@ -177,6 +187,208 @@ static void magnitude_aware(void **state)
     fovea_device_close(device);
 }
 
+/* How MALA grows, by equation 13 in its own numbers: with s_j = q.k_j and S their sum, a query of
+ * `a` times the size has weights a (1 + 1/(a S)) s_j - a S/N. So the ratio of two weights rises
+ * with a, to (s_m - S/N) / (s_i - S/N) and no further, where that of softmax has the power a. */
+static void magnitude_grows(void **state)
+{
+    (void)state;
+    static const double sizes[] = {1, 2, 4, 8, 64, 4096};
+    fovea_device *device = fixture_device(1);
+    float *q = trial_values(D, 3, 1.f), *k = trial_values(KEYS * D, 4, 1.f), grown[D];
+    double before[KEYS] = {0}, first[KEYS], score[KEYS] = {0}, sum = 0;
+    uint32_t most = 0;
+    for (uint32_t c = 0; c < D; c++)
+        q[c] = 0.01f * (q[c] + 1.5f);
+    for (uint32_t c = 0; c < KEYS * D; c++) /* all positive, so that relu is linear here */
+        k[c] += 1.5f;
+    for (uint32_t j = 0; j < KEYS; sum += score[j++])
+        for (uint32_t c = 0; c < D; c++)
+            score[j] += (double)q[c] * (double)k[j * D + c];
+    for (uint32_t j = 0; j < KEYS; j++)
+        most = score[j] > score[most] ? j : most;
+    for (size_t a = 0; a < sizeof sizes / sizeof *sizes; a++) {
+        fovea_attention_options o = shape("mala-paper:relu", 1, KEYS, 1, 1);
+        for (uint32_t c = 0; c < D; c++)
+            grown[c] = (float)sizes[a] * q[c];
+        float *p = matrix(device, &o, grown, k);
+        const double s = sizes[a] * sum, beta = 1 + 1 / s, gamma = s / KEYS;
+        for (uint32_t j = 0; j < KEYS; j++) {
+            const double want = beta * sizes[a] * score[j] - gamma, margin = score[j] - sum / KEYS;
+            if (!(fabs((double)p[j] - want) <= 1e-4 * (fabs(want) + gamma)))
+                fail_msg("key %u at %g: %.7f, by equation 13 %.7f", j, sizes[a], (double)p[j],
+                         want);
+            if (j == most || margin < 0.02 * sum / KEYS)
+                continue; /* of those above the mean the limit is there */
+            const double ratio = (double)p[most] / (double)p[j];
+            const double softmax = exp(sizes[a] * (score[most] - score[j]));
+            first[j] = a ? first[j] : ratio;
+            if (!(ratio > before[j]) || !(ratio < (score[most] - sum / KEYS) / margin * 1.01))
+                fail_msg("key %u at %g: ratio %.6f, before %.6f", j, sizes[a], ratio, before[j]);
+            if (a > 4 && score[most] - score[j] > 0.01 && !(ratio / first[j] < 1e-3 * softmax))
+                fail_msg("key %u at %g: grown to %.6f, softmax to %g", j, sizes[a], ratio, softmax);
+            before[j] = ratio;
+        }
+        free(p);
+    }
+    free(q);
+    free(k);
+    fovea_device_close(device);
+}
+
+/* The sums of `a` b over channels where the signs agree, and where they do not. */
+static void by_sign(double out[2], const float *a, const float *b)
+{
+    out[0] = out[1] = 0;
+    for (uint32_t c = 0; c < D; c++) {
+        const double x = (double)a[c] * (double)b[c];
+        out[x < 0] += fabs(x);
+    }
+}
+
+/* Pola: every weight is positive, and yet nothing of q.k is lost as it is by relu: at the power 1
+ * the streams' weights are what channels of the same and of opposite signs add up to. */
+static void polarity_kept(void **state)
+{
+    (void)state;
+    enum { ROWS = 9 };
+    fovea_device *device = fixture_device(1);
+    float *q = trial_values(ROWS * D, 3, 2.f), *k = trial_values(KEYS * D, 4, 2.f), power[D];
+    for (uint32_t c = 0; c < D; c++) /* the last query: all that relu lets through is 0 */
+        q[(ROWS - 1) * D + c] = -fabsf(q[(ROWS - 1) * D + c]) - 0.1f;
+    for (int at = 0; at < 3; at++) {
+        fovea_attention_options o = shape("pola", ROWS, KEYS, 1, 1);
+        for (uint32_t c = 0; c < D; c++)
+            power[c] = at == 0 ? -40.f : (float)at * sinf((float)c);
+        o.power = power;
+        float *p = matrices(device, &o, q, k);
+        for (uint32_t i = 0; i < ROWS; i++) {
+            double sum[2] = {0}, all[2] = {0}, part[2];
+            for (uint32_t j = 0; j < KEYS; j++) {
+                by_sign(part, q + i * D, k + j * D);
+                for (int s = 0; s < 2; s++) {
+                    const float weight = p[i * 2 * KEYS + s * KEYS + j];
+                    sum[s] += (double)weight;
+                    all[s] += part[s];
+                    if (!(weight > 0))
+                        fail_msg("row %u, key %u, stream %d: %g", i, j, s, (double)weight);
+                }
+            }
+            for (uint32_t j = 0; j < KEYS && at == 0; j++) {
+                by_sign(part, q + i * D, k + j * D);
+                for (int s = 0; s < 2; s++) {
+                    const double got = (double)p[i * 2 * KEYS + s * KEYS + j];
+                    if (!(fabs(got - part[s] / all[s]) <= 1e-5))
+                        fail_msg("row %u, key %u, stream %d: %.7f, of its signs %.7f", i, j, s, got,
+                                 part[s] / all[s]);
+                }
+            }
+            assert_true(fabs(sum[0] - 1) < 1e-5 && fabs(sum[1] - 1) < 1e-5);
+        }
+        free(p);
+    }
+    free(q);
+    free(k);
+    fovea_device_close(device);
+}
+
+enum { PAIRS = 12 };
+
+/* phi(q_h).phi(k_h) of every pair, which is a head's: a causal sum of one token. */
+static void similarities(float out[PAIRS], fovea_device *device, const char *map, const float *q,
+                         const float *k)
+{
+    char name[40];
+    snprintf(name, sizeof name, "linear:%s", map);
+    fovea_attention_options o = shape(name, 1, 1, PAIRS, 1);
+    fovea_plan *plan;
+    float ones[PAIRS], *in_q = trial_values(PAIRS * D, 0, 0.f),
+                       *in_k = trial_values(PAIRS * D, 0, 0.f);
+    o.scale = 1;
+    o.causal = 1;
+    o.normalise = 0;
+    for (uint32_t h = 0; h < PAIRS; h++)
+        ones[h] = 1;
+    memcpy(in_q, q, PAIRS * D * sizeof *q);
+    memcpy(in_k, k, PAIRS * D * sizeof *k);
+    const fovea_matrix inputs[] = {{in_q, 0}, {in_k, 0}, {ones, 0}};
+    if (fovea_attention_plan_create(&plan, device, &o) != FOVEA_OK ||
+        fovea_op_run(plan, inputs, 3, (fovea_matrix){out, 0}) != FOVEA_OK)
+        fail_msg("%s: %s", name, fovea_error());
+    fovea_plan_free(plan);
+    free(in_q);
+    free(in_k);
+}
+
+static double norm_of(const float *x)
+{
+    double sum = 0;
+    for (uint32_t c = 0; c < D; c++)
+        sum += (double)x[c] * (double)x[c];
+    return sqrt(sum);
+}
+
+/* sum_i |d(q)_i|^p |k_i|^3 cos(f(d(q)_i) - f(d(k)_i)), NaLa's (12); without the cosines, what sizes
+ * alone would give. p = 3 (1/2 + tanh |q|). */
+static double norm_aware_similarity(const float *q, const float *k, bool cosines)
+{
+    const double nq = norm_of(q), nk = norm_of(k), p = 3 * (0.5 + tanh(nq)), turn = acos(-1) / 4;
+    double out = 0;
+    for (uint32_t c = 0; c < D; c++) {
+        const double dq = (double)q[c] / nq, dk = (double)k[c] / nk;
+        const double angle = turn * (tanh(dq) - tanh(dk));
+        out += pow(fabs(dq), p) * pow(fabs((double)k[c]), 3) * (cosines ? cos(angle) : 1);
+    }
+    return out;
+}
+
+/* NaLa: similarities are those of (12), positive whatever the signs; directions are kept: of equal
+ * ones nothing is lost, opposite ones are inhibited. And the norm of a key is a factor of its own
+ * (15), its third power, where that of a query is in the exponent alone. */
+static void norms_apart(void **state)
+{
+    (void)state;
+    fovea_device *device = fixture_device(1);
+    float *q = trial_values(PAIRS * D, 3, 0.4f), *k = trial_values(PAIRS * D, 4, 1.5f);
+    float got[PAIRS], larger[PAIRS], same[PAIRS], opposite[PAIRS], other[PAIRS];
+    float *changed = trial_values(PAIRS * D, 0, 0.f);
+    similarities(got, device, "nala-paper", q, k);
+    similarities(same, device, "nala-paper", k, k);
+    for (uint32_t i = 0; i < PAIRS * D; i++)
+        changed[i] = 2 * k[i];
+    similarities(larger, device, "nala-paper", q, changed);
+    for (uint32_t i = 0; i < PAIRS * D; i++)
+        changed[i] = -k[i];
+    similarities(opposite, device, "nala-paper", changed, k);
+    /* Saturated: p = 3 * 1.5 for both, so the size of a query has no more to say. */
+    float *huge = trial_values(PAIRS * D, 3, 400.f);
+    similarities(other, device, "nala-paper", huge, k);
+    for (uint32_t i = 0; i < PAIRS * D; i++)
+        huge[i] *= 8;
+    similarities(changed, device, "nala-paper", huge, k);
+    for (uint32_t h = 0; h < PAIRS; h++) {
+        const double want = norm_aware_similarity(q + h * D, k + h * D, true);
+        const double sizes = norm_aware_similarity(k + h * D, k + h * D, false);
+        const double x = (double)got[h], s = (double)same[h], o = (double)opposite[h];
+        if (!(x > 0) || !(fabs(x - want) <= 1e-5 * want))
+            fail_msg("pair %u: %.8f, by (12) %.8f", h, x, want);
+        if (!(fabs((double)larger[h] - 8 * x) <= 1e-5 * 8 * x))
+            fail_msg("pair %u: %.8f with twice the key, %.8f before", h, (double)larger[h], x);
+        if (!(fabs(s - sizes) <= 1e-5 * sizes))
+            fail_msg("pair %u: %.8f of equal directions, of sizes %.8f", h, s, sizes);
+        if (!(o < 0.999 * s && o > 0.366 * s))
+            fail_msg("pair %u: %.8f of opposite directions, %.8f of equal ones", h, o, s);
+        if (!(fabs((double)changed[h] / (double)other[h] - 1) < 1e-4))
+            fail_msg("pair %u: %.8f, of larger queries %.8f", h, (double)other[h],
+                     (double)changed[h]);
+    }
+    free(q);
+    free(k);
+    free(huge);
+    free(changed);
+    fovea_device_close(device);
+}
+
 /* SLA: the gates of one token sum to 1 and become one-hot as the logits grow. With one key, one
  * channel of ones and equal gates of the key, H times the output is the gate of the query. */
 static void gates_choose(void **state)
@@ -215,6 +427,105 @@ static void gates_choose(void **state)
     fovea_device_close(device);
 }
 
+enum { SLOTS = 4 };
+
+/* What token j has of all that a query sees, mean over the heads; q and k are `size` times what
+ * they were, and the gates' logits q_h.w_h, if there are gates. */
+static void shares(double out[KEYS], fovea_device *device, const char *attention, float size,
+                   const float *w)
+{
+    fovea_attention_options o = shape(attention, 1, KEYS, SLOTS, KEYS);
+    fovea_plan *plan;
+    float *q = trial_values(SLOTS * D, 3, 0.1f), *k = trial_values(KEYS * SLOTS * D, 4, 0.1f);
+    float *v = trial_values(KEYS * SLOTS * KEYS, 0, 0.f), seen[SLOTS * KEYS];
+    double sum = 0;
+    for (uint32_t i = 0; i < SLOTS * D; i++)
+        q[i] = size * (q[i] + 0.11f);
+    for (uint32_t i = 0; i < KEYS * SLOTS * D; i++)
+        k[i] = size * (k[i] + 0.11f);
+    for (uint32_t j = 0; j < KEYS; j++)
+        for (uint32_t h = 0; h < SLOTS; h++)
+            v[(j * SLOTS + h) * KEYS + j] = 1;
+    o.normalise = 0;
+    if (w)
+        o.gates = FOVEA_GATES_Q_BLOCKDIAG;
+    o.gate_q = o.gate_k = w;
+    const fovea_matrix inputs[] = {{q, 0}, {k, 0}, {v, 0}};
+    if (fovea_attention_plan_create(&plan, device, &o) != FOVEA_OK ||
+        fovea_op_run(plan, inputs, 3, (fovea_matrix){seen, 0}) != FOVEA_OK)
+        fail_msg("%s: %s", attention, fovea_error());
+    for (uint32_t j = 0; j < KEYS; j++) {
+        out[j] = 0;
+        for (uint32_t h = 0; h < SLOTS; h++)
+            out[j] += (double)seen[h * KEYS + j];
+        sum += out[j];
+    }
+    for (uint32_t j = 0; j < KEYS; j++)
+        out[j] /= sum;
+    fovea_plan_free(plan);
+    free(q);
+    free(k);
+    free(v);
+}
+
+/* The head whose logit is the largest. */
+static uint32_t slot_of(const float *x, const float *w)
+{
+    double best = -INFINITY;
+    uint32_t out = 0;
+    for (uint32_t h = 0; h < SLOTS; h++) {
+        double logit = 0;
+        for (uint32_t c = 0; c < D; c++)
+            logit += ((double)x[h * D + c] + 0.11) * (double)w[h * D + c];
+        out = logit > best ? h : out;
+        best = fmax(logit, best);
+    }
+    return out;
+}
+
+/* SLA: heads compete. Linear attention of a homogeneous map gives every token the same share
+ * whatever the size of queries and keys; with gates those of the query's slot take more and more of
+ * it as sizes grow, in the limit all: the winner's. */
+static void slots_compete(void **state)
+{
+    (void)state;
+    static const float sizes[] = {0.01f, 4.f, 16.f, 64.f, 2048.f};
+    fovea_device *device = fixture_device(1);
+    float *w = trial_values(SLOTS * D, 8, 1.f), *q = trial_values(SLOTS * D, 3, 0.1f);
+    float *k = trial_values(KEYS * SLOTS * D, 4, 0.1f);
+    double plain[KEYS], linear[KEYS], gated[KEYS], before = 0;
+    const uint32_t winner = slot_of(q, w);
+    uint32_t members = 0;
+    shares(plain, device, "linear:relu", 1, NULL);
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+        double inside = 0;
+        shares(linear, device, "linear:relu", sizes[s], NULL);
+        shares(gated, device, "sla-linear:relu", sizes[s], w);
+        members = 0;
+        for (uint32_t j = 0; j < KEYS; j++) {
+            const bool member = slot_of(k + (size_t)j * SLOTS * D, w) == winner;
+            members += member;
+            inside += member ? gated[j] : 0;
+            if (!(fabs(linear[j] - plain[j]) <= 1e-5))
+                fail_msg("linear, token %u: %.6f at %g, %.6f at 1", j, linear[j], (double)sizes[s],
+                         plain[j]);
+            if (s == 0 && !(fabs(gated[j] - plain[j]) <= 0.1 * plain[j]))
+                fail_msg("token %u: %.6f of gates that are nearly equal, %.6f without", j, gated[j],
+                         plain[j]);
+        }
+        if (!(inside > before))
+            fail_msg("the winner's tokens have %.6f at %g, %.6f before", inside, (double)sizes[s],
+                     before);
+        before = inside;
+    }
+    assert_in_range(members, 1, KEYS - 1);
+    assert_true(before > 1 - 1e-4);
+    free(w);
+    free(q);
+    free(k);
+    fovea_device_close(device);
+}
+
 static const char *const all[] = {
     "softmax",
     "linear:elu1",
@@ -231,6 +542,7 @@ static const char *const all[] = {
     "pola",
     "nala",
     "nala-paper",
+    "hedgehog",
     "sla-linear",
     "sla-linear:silu",
     "sla-linear:identity",
@@ -463,7 +775,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(query_norm),      cmocka_unit_test(power_lowers_entropy),
-        cmocka_unit_test(magnitude_aware), cmocka_unit_test(gates_choose),
+        cmocka_unit_test(magnitude_aware), cmocka_unit_test(magnitude_grows),
+        cmocka_unit_test(polarity_kept),   cmocka_unit_test(norms_apart),
+        cmocka_unit_test(gates_choose),    cmocka_unit_test(slots_compete),
         cmocka_unit_test(permutation),     cmocka_unit_test(linear_in_values),
         cmocka_unit_test(nan_stays),       cmocka_unit_test(zeros),
         cmocka_unit_test(large_inputs),    cmocka_unit_test(refusals),

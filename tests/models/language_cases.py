@@ -26,6 +26,7 @@ CASES = {
     "delta_gate": {"model_type": "delta_net", "num_heads": 2, "use_gate": True, "allow_neg_eigval": True,
                    "qk_activation": "elu", "expand_v": 2.0},
     "delta_plain": {"model_type": "delta_net", "num_heads": 4, "use_short_conv": False},
+    "delta_fixed": {"model_type": "delta_net", "num_heads": 2, "use_beta": False, "qk_activation": "relu"},
     "gated_delta": {"model_type": "gated_deltanet", "num_heads": 2, "head_dim": 8},
     "gated_delta_shared": {"model_type": "gated_deltanet", "num_heads": 2, "num_v_heads": 4, "head_dim": 8,
                            "allow_neg_eigval": True, "output_gate_activation": "sigmoid", "conv_size": 3},

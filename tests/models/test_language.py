@@ -125,31 +125,88 @@ class Language(unittest.TestCase):
                 for at in range(len(prompt), len(whole)):
                     self.assertGreater(logits[at - 1][whole[at]], logits[at - 1].max() - 1e-4)
 
+    def gated(self, case, fields):
+        """The case's tensors, with gates of the shapes that `fields` ask for."""
+        config, tensors = cases.config_of(case), dict(self.tensors(case))
+        heads = max(config["num_heads"], config.get("num_v_heads", 0))
+        mixer = "model.layers.0.attn."
+        shared = heads // config["num_heads"]  # heads that share queries have copies
+        wide = tensors[mixer + "q_proj.weight"].shape[0] * shared
+        rows = {"q_dense": wide, "x_dense": config["hidden_size"]}.get(fields.get("sla_gates"), wide // heads)
+        draw = np.random.RandomState(5)
+        for i in range(config["num_hidden_layers"]):
+            for name in "qk":
+                tensors[f"model.layers.{i}.attn.sla_{name}.weight"] = (
+                    draw.uniform(-1, 1, (rows, heads)).astype(np.float32))
+        return tensors
+
+    def check_fields(self, case, fields, tensors, *options):
+        """Against the equations in double precision, which must see the difference that `fields` make."""
+        config, ids = cases.config_of(case), cases.ids_of(case)
+        model = self.written("fields", {**config, "fovea": fields}, tensors)
+        want = language_reference.logits(config, tensors, ids, fields)
+        worst = np.abs(self.logits(model, ids, *options) - want).max()
+        self.assertLess(worst, ALLOWED * max(1, np.abs(want).max()), f"{case} {fields} {options}")
+        self.assertGreater(np.abs(want[cases.POSITIONS] - self.listed[case]["logits"]).max(), 2e-3)
+
+    def test_reference(self):
+        """The equations are those of flash-linear-attention's classes."""
+        for case in cases.CASES:
+            config = cases.config_of(case)
+            if config["model_type"] != "transformer" and "attn" not in config:
+                got = language_reference.logits(config, self.tensors(case), cases.ids_of(case))
+                worst = np.abs(got[cases.POSITIONS] - self.listed[case]["logits"]).max()
+                self.assertLess(worst, ALLOWED, case)
+
     @whole
     def test_sla(self):
-        """SLA's gates around retention, in double precision; gates of zeros that add up to the heads."""
-        case = "retnet"
-        config, plain = cases.config_of(case), self.tensors(case)
-        d, heads = 16, config["num_heads"]
-        draw = np.random.RandomState(5)
-        for rows, fields in [(d, {}), (32, {"sla_gates": "q_dense"}), (32, {"sla_gates": "x_dense"}),
-                             (d, {"read_gate": "post_norm"}), (d, {"sla_gates_sum": "heads"})]:
-            with self.subTest(fields):
-                tensors = dict(plain)
-                for i in range(config["num_hidden_layers"]):
-                    for name in "qk":
-                        tensors[f"model.layers.{i}.attn.sla_{name}.weight"] = (
-                            draw.uniform(-1, 1, (rows, heads)).astype(np.float32))
-                model = self.written("sla", {**config, "fovea": fields}, tensors)
-                want = language_reference.retnet(config, tensors, cases.ids_of(case), fields)
-                got = self.logits(model, cases.ids_of(case))
-                self.assertLess(np.abs(got - want).max(), ALLOWED)
-                self.assertGreater(np.abs(want[cases.POSITIONS] - self.listed[case]["logits"]).max(), 1e-2)
-        zeros = {f"model.layers.{i}.attn.sla_{name}.weight": np.zeros((d, heads), np.float32)
-                 for i in range(config["num_hidden_layers"]) for name in "qk"}
-        model = self.written("sla", {**config, "fovea": {"sla_gates_sum": "heads"}}, {**plain, **zeros})
-        ids = cases.ids_of(case)
-        self.assertLess(np.abs(self.logits(model, ids) - self.logits(self.path(case), ids)).max(), 1e-6)
+        """SLA's gates around every mixer; gates of zeros that add up to the heads change nothing."""
+        for case in ["retnet", "retnet_shared", "gla", "gla_conv", "delta", "delta_gate", "gated_delta",
+                     "gated_delta_shared"]:
+            for fields in [{}, {"sla_gates": "q_dense"}, {"sla_gates": "x_dense"}, {"read_gate": "post_norm"},
+                           {"sla_gates_sum": "heads"}]:
+                with self.subTest(case, fields=fields):
+                    tensors = self.gated(case, fields)
+                    self.check_fields(case, fields, tensors)
+                    if fields.get("read_gate"):
+                        self.check_fields(case, fields, tensors, "--rows", "1")
+            with self.subTest(case, gates="zeros"):
+                tensors = {k: 0 * t if ".sla_" in k else t for k, t in self.gated(case, {}).items()}
+                model = self.written("sla", {**cases.config_of(case), "fovea": {"sla_gates_sum": "heads"}}, tensors)
+                ids = cases.ids_of(case)
+                worst = np.abs(self.logits(model, ids) - self.logits(self.path(case), ids)).max()
+                self.assertLess(worst, 2e-6)
+
+    @whole
+    def test_nala(self):
+        """NaLa's maps in the place of what the delta rules do to queries and keys."""
+        for case in ["delta", "delta_gate", "delta_plain", "gated_delta", "gated_delta_shared", "gated_delta_plain"]:
+            rule = "gated-delta-rule" if case.startswith("gated") else "delta-rule"
+            for name in [f"{rule}:nala", f"{rule}:nala-paper", f"sla-{rule}:nala"]:
+                with self.subTest(case, attention=name):
+                    fields = {"attention": name}
+                    tensors = self.gated(case, {}) if name.startswith("sla") else self.tensors(case)
+                    self.check_fields(case, fields, tensors)
+                    self.check_fields(case, fields, tensors, "--rows", "1")
+
+    @whole
+    def test_plan(self):
+        """A prompt and a step before anything runs: states as `lm` has them, of one size but for softmax."""
+        for case in KINDS:
+            with self.subTest(case):
+                small, large = (json.loads(run("plan", self.path(case), "--json", "--rows", "64", "--context", str(n),
+                                               *DEVICE).stdout) for n in (512, 4096))
+                softmax = case in ("transformer", "transformer_shared", "hybrid")
+                self.assertEqual(small["bytes"]["states"] == large["bytes"]["states"], not softmax)
+                ran = self.lm(self.path(case), cases.ids_of(case, 3), "--rows", "64", "--context", "512")
+                self.assertEqual((small["bytes"]["states"], small["bytes"]["weights"]),
+                                 (ran["states"], ran["weights"]))
+                self.assertEqual((small["prefill"]["tokens"], small["step"]["tokens"]), (64, 1))
+                self.assertGreater(small["prefill"]["flops"], 20 * small["step"]["flops"])
+                self.assertGreater(small["step"]["seconds"], 0)
+                shown = run("plan", self.path(case), *DEVICE).stdout
+                for text in ["prefill  256 tokens", "step     1 token", "states", "logits"]:
+                    self.assertIn(text, shown)
 
     @whole
     def test_sampling(self):
@@ -211,7 +268,7 @@ class Language(unittest.TestCase):
             (["lm", model, "--ids", ""], 1, "none"), (["lm", model], 1, "--ids"),
             (["lm", self.path("transformer"), "--ids", "1,2,3", "--context", "2"], 7, "larger context"),
             (["lm", "synthetic:dinov2-s", "--ids", "1"], 2, "pictures"),
-            (["plan", model, "--size", "224"], 7, "sequences"),
+            (["run", model, cases.LISTED.replace("language.json", "picture_tiny.ppm")], 7, "sequences"),
         ]:
             with self.subTest(arguments):
                 done = run(*arguments)

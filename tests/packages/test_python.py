@@ -8,6 +8,7 @@ Needs numpy and a C compiler ($CC, else cc).
 import ctypes as C
 import importlib.util
 import os
+import pathlib
 import shlex
 import subprocess
 import sys
@@ -32,7 +33,7 @@ MODEL = os.path.join(ROOT, "tests", "data", "golden", "models", "dinov2-with-reg
 
 
 def structures():
-    return [s for s in vars(fovea).values()
+    return [s for s in vars(fovea._structures).values()
             if isinstance(s, type) and issubclass(s, C.Structure) and hasattr(s, "_c_name_")]
 
 
@@ -144,6 +145,32 @@ class Attention(unittest.TestCase):
         biased = [fovea.attention(q, k, v, "pola", grid=(3, 4), local_size=5, local_shared=True,
                                   local_weight=w5, local_bias=b) for b in (None, bias)]
         self.assertLess(off(biased[1] - biased[0], np.broadcast_to(bias, plain.shape)), 1e-4)
+
+    def test_maps(self):
+        """Hedgehog's are products before it."""
+        q, k, v, maps = arrays((1, 2, 12, 8), (1, 2, 12, 8), (1, 2, 12, 4), (2, 2, 8, 8), seed=4)
+        got = fovea.attention(q, k, v, "hedgehog", map_q=maps[0], map_k=maps[1])
+        mapped = [np.einsum("bhnd,hed->bhne", x, m).astype(np.float32) for x, m in zip((q, k), maps)]
+        self.assertLess(off(got, fovea.attention(*mapped, v, "hedgehog")), 1e-5)
+        self.assertGreater(off(got, fovea.attention(q, k, v, "hedgehog")), 1e-3)
+        both = [fovea.attention(q, k, v, "linear:hedgehog", causal=True, **more)
+                for more in ({}, dict(map_q=maps[0], map_k=maps[1]))]
+        self.assertGreater(off(*both), 1e-3)
+        for wrong in dict(map_q=maps), dict(map_q=maps[0][:1]):
+            with self.assertRaises(ValueError):
+                fovea.attention(q, k, v, "hedgehog", **wrong)
+        with self.assertRaises(fovea.Error):
+            fovea.attention(q, k, v, "nala", map_q=maps[0])
+
+    def test_linear_form(self):
+        """What may differ in a ViT's linear attentions."""
+        usual = fovea.Model(MODEL).info["linear"]
+        other = fovea.Model(MODEL, linear=dict(nala_lambda=4, heads=1)).info["linear"]
+        self.assertEqual((usual.nala_lambda, usual.pola_alpha, usual.q_scale), (3, 4, 1))
+        self.assertEqual((other.nala_lambda, other.pola_alpha, other.heads), (4, 4, 1))
+        for wrong in dict(nala_lambda=9), dict(heads=7), dict(q_scale=-1):
+            with self.assertRaises(fovea.Error):
+                fovea.Model(MODEL, linear=wrong)
 
     def test_rope(self):
         q, k, v = arrays((1, 1, 12, 8), (1, 1, 12, 8), (1, 1, 12, 4))
@@ -550,6 +577,327 @@ class Models(unittest.TestCase):
                 (self.image.astype(np.int64), TypeError, "type int64: give uint8")]:
             with self.assertRaisesRegex(kind, words):
                 self.model.run(pixels)
+
+
+class Tensor:
+    """An array as another library has it: nothing is known of it but DLPack."""
+
+    def __init__(self, array, device=(1, 0)):
+        self.array, self.device = array, device
+
+    def __dlpack__(self, **how):
+        return self.array.__dlpack__(**how)
+
+    def __dlpack_device__(self):
+        return self.device
+
+
+class Calls(unittest.TestCase):
+    def setUp(self):
+        self.model = fovea.Model(MODEL)
+        self.image = np.random.default_rng(1).integers(0, 256, (70, 84, 3)).astype(np.uint8)
+        self.want = self.model.run(self.image, preprocess=True)["last_hidden_state"]
+
+    def same(self, picture, want=None, **options):
+        got = self.model(picture, **options)["last_hidden_state"]
+        np.testing.assert_array_equal(got, self.want if want is None else want)
+
+    def addresses(self, picture, **options):
+        """Of the pixels that the library is given, and the distance of their rows."""
+        seen, run = [], fovea._lib.fovea_run
+
+        def watch(plan, frame, *outputs):
+            seen.append((frame._obj.pixels[0], frame._obj.stride[0]))
+            return run(plan, frame, *outputs)
+        with unittest.mock.patch.object(fovea._lib, "fovea_run", watch):
+            self.model(picture, **options)
+        self.assertEqual(len(seen), 1)
+        return seen[0]
+
+    def test_pixels_are_read_where_they_lie(self):
+        image, address = self.image, self.image.ctypes.data
+        self.assertEqual(self.addresses(image), (address, 84 * 3))
+        self.assertEqual(self.addresses(image[7:, 14:42]), (address + 7 * 84 * 3 + 14 * 3, 84 * 3))
+        self.assertEqual(self.addresses(image[::2]), (address, 2 * 84 * 3))
+        self.assertEqual(self.addresses(image[..., ::-1]), (address, 84 * 3))
+        self.assertEqual(self.addresses(image.transpose(2, 0, 1)), (address, 84 * 3))
+        self.assertEqual(self.addresses(Tensor(image)), (address, 84 * 3))
+        self.assertEqual(self.addresses(Tensor(image.transpose(2, 0, 1))), (address, 84 * 3))
+        gray = np.ascontiguousarray(image[..., 0])
+        self.assertEqual(self.addresses(gray[:, 10:60]), (gray.ctypes.data + 10, 84))
+        planes = np.zeros((3, 70, 84), np.float32)
+        self.assertEqual(self.addresses(planes), (planes.ctypes.data, 0))
+        read_only = image.copy()
+        read_only.flags.writeable = False
+        self.assertEqual(self.addresses(read_only), (read_only.ctypes.data, 84 * 3))
+        self.assertNotEqual(self.addresses(image[:, ::2])[0], address)  # pixels are not side by side
+
+    def test_layouts(self):
+        """Views give what copies give."""
+        image = self.image
+        for view in (image[7:, 14:42], image[::2], image[:, ::2], image[::-1], image[:, ::-1],
+                     image[..., ::-1], image[::-1, 3:, ::-1], image[:1], image[:, :1]):
+            for preprocess in True, False:
+                if not preprocess and min(view.shape[:2]) < 14:
+                    continue
+                want = self.model.run(view.copy(), preprocess=preprocess)["last_hidden_state"]
+                self.same(view, want, preprocess=preprocess)
+        for picture in (image.transpose(2, 0, 1), np.ascontiguousarray(image.transpose(2, 0, 1)),
+                        Tensor(image), Tensor(np.ascontiguousarray(image.transpose(2, 0, 1)))):
+            self.same(picture)
+        self.same(np.ascontiguousarray(image[..., ::-1]), format="bgr8")
+        self.same(np.ascontiguousarray(image[..., ::-1])[..., ::-1])
+        nv12 = np.random.default_rng(2).integers(0, 256, (84, 90), np.uint8)
+        want = self.model.run(nv12[:, 4:74].copy(), format="nv12")["last_hidden_state"]
+        self.same(nv12[:, 4:74], want, format="nv12", preprocess=False)
+
+    def test_plans_of_either_order(self):
+        """A plan made for one order of colours takes the other."""
+        bgr = np.ascontiguousarray(self.image[..., ::-1])
+        for like, format, pictures in [
+                (self.image, None, (self.image, bgr[..., ::-1])),
+                (bgr[..., ::-1], None, (self.image, bgr[..., ::-1])),
+                (bgr, "bgr8", (bgr, self.image[..., ::-1]))]:
+            plan = self.model.plan(like, preprocess=True, format=format)
+            for picture in pictures:
+                np.testing.assert_array_equal(plan.run(picture)["last_hidden_state"], self.want)
+
+    def test_several(self):
+        other = self.image[:, ::-1].copy()
+        wants = [self.want, self.model(other)["last_hidden_state"]]
+        batch = np.stack([self.image, other])
+        for several in ([self.image, other], (self.image, other), batch, batch.transpose(0, 3, 1, 2),
+                        Tensor(batch)):
+            got = self.model(several)
+            self.assertIsInstance(got, fovea.Batch)
+            np.testing.assert_array_equal(got.stacked(), wants)
+            np.testing.assert_array_equal(got.stacked("last_hidden_state"), wants)
+        ran = []
+        frames = self.model(ran.append(i) or p for i, p in enumerate((self.image, other)))
+        self.assertEqual(ran, [])
+        np.testing.assert_array_equal(next(frames)["last_hidden_state"], wants[0])
+        self.assertEqual(ran, [0])
+        np.testing.assert_array_equal(next(frames)["last_hidden_state"], wants[1])
+        self.assertEqual(list(frames), [])
+        self.assertEqual(len(list(self.model.map([self.image] * 3, size=56))), 3)
+
+    def test_result(self):
+        out = self.model(self.image, outputs=["hidden1", "last_hidden_state"])
+        self.assertEqual(list(out), ["hidden1", "last_hidden_state"])
+        self.assertEqual(len(out), 2)
+        self.assertRegex(repr(out), r"^Result\(hidden1 \(\d+, 64\), last_hidden_state")
+        np.testing.assert_array_equal(out.features, out.dense("hidden1").values)
+        self.assertEqual(out.dense("last_hidden_state").stride, self.model.info["patch"])
+        self.assertTrue(np.shares_memory(out.features, out["hidden1"]))
+        with self.assertRaisesRegex(KeyError, "nothing; there is hidden1"):
+            out["nothing"]
+        with self.assertRaisesRegex(fovea.Error, "predicted_depth"):
+            out.depth
+        with self.assertRaisesRegex(ValueError, "pooler_output is no grid"):
+            self.model(self.image, outputs=["pooler_output"]).features
+        wide = self.model(self.image, size=(140, 56), attention="linear:elu1")
+        self.assertEqual(wide.features.shape, (4, 10, 64))
+        want = self.model.run(self.image, "linear:elu1", preprocess=True, size=(140, 56))
+        np.testing.assert_array_equal(wide["last_hidden_state"], want["last_hidden_state"])
+        self.assertEqual(self.model(self.image, size=42).features.shape, (3, 3, 64))
+
+    def test_result_has_what_a_plan_has(self):
+        for name, kind in [("synthetic:nalaformer-xt-retinanet", "boxes"), ("synthetic:mavit-t-fpn", "class_map"),
+                           ("synthetic:vitpose-s", "keypoints"), ("synthetic:depth-anything-s", "depth")]:
+            model = fovea.Model(name)
+            out = model(self.image)
+            plan = model.plan(self.image, outputs=list(out), preprocess=True)
+            want = {"boxes": plan.detections, "class_map": plan.class_map, "keypoints": plan.keypoints,
+                    "depth": plan.depth}[kind](self.image)
+            got = getattr(out, kind)
+            if kind in ("boxes", "keypoints"):
+                self.assertEqual([g._replace(name=None) for g in got], want)
+                self.assertGreater(len(got), 0)
+            else:
+                np.testing.assert_array_equal(got, want)
+            if kind == "keypoints":
+                self.assertEqual(got[0].name, "nose")
+
+    def test_masks(self):
+        """Of random weights: with thresholds that let some through."""
+        segmenter = os.path.join(ROOT, "tests", "data", "golden", "models", "eomt-masked-01")
+        out = fovea.Model(segmenter)(self.image)
+        masks = out.masks_of(threshold=1e-3, mask_threshold=1e-3, overlap_threshold=1e-3)
+        self.assertGreater(len(masks.found), 0)
+        for i, mask in enumerate(masks.found):
+            inside = np.argwhere(masks.of(i))
+            self.assertEqual(len(inside), mask.area)
+            np.testing.assert_array_equal(inside.min(0), [mask.y1, mask.x1])
+        self.assertEqual(out.class_map.shape, (70, 84))
+
+    def test_refusals(self):
+        with self.assertRaisesRegex(TypeError, r"memory of a device .*tensor.cpu\(\)"):
+            self.model(Tensor(self.image, (2, 0)))
+        with self.assertRaisesRegex(ValueError, "preprocess=True"):
+            self.model(self.image, size=56, preprocess=False)
+        with self.assertRaisesRegex(ValueError, "'bgr8', uint8 of shape .*which is gray8"):
+            self.model(self.image[..., 0], format="bgr8")
+        with self.assertRaisesRegex(ValueError, "compute 'f8': one of f32, bf16"):
+            self.model(self.image, compute="f8")
+        with self.assertRaisesRegex(TypeError, "colour"):
+            self.model(self.image, colour=1)
+        try:
+            self.model(self.image, attention="nonsense")
+        except fovea.Error as e:
+            self.assertEqual((e.status, e.name), (-5, "ENOTSUP"))
+
+    def test_others_run_meanwhile(self):
+        """Of many turns that another thread makes, more than those at the ends fall into a frame."""
+        image, turns, done = np.zeros((1120, 1120, 3), np.uint8), [0], threading.Event()
+        plan = fovea.Model(MODEL, fovea.Device(threads=1)).plan(image)
+
+        def turn():
+            while not done.wait(0.001):
+                turns[0] += 1
+        thread = threading.Thread(target=turn)
+        thread.start()
+        try:
+            before = turns[0]
+            for _ in range(3):
+                plan.run(image)
+            self.assertGreater(turns[0] - before, 20)
+        finally:
+            done.set()
+            thread.join()
+
+
+class Loading(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.hub = os.path.join(folder.name, "hub")
+        environment = unittest.mock.patch.dict(os.environ, {"HF_HOME": folder.name})
+        environment.start()
+        self.addCleanup(environment.stop)
+        for name in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"):
+            os.environ.pop(name, None)
+
+    def cached(self, name, snapshot, *files, main=None):
+        repository = os.path.join(self.hub, "models--" + name.replace("/", "--"))
+        folder = os.path.join(repository, "snapshots", snapshot)
+        os.makedirs(folder)
+        for file in files:
+            os.symlink(os.path.join(MODEL, file), os.path.join(folder, file))
+        if main:
+            os.makedirs(os.path.join(repository, "refs"), exist_ok=True)
+            with open(os.path.join(repository, "refs", "main"), "w") as file:
+                file.write(main)
+        return folder
+
+    def test_names(self):
+        whole = "config.json", "model.safetensors"
+        self.cached("facebook/dinov2-base", "aaa", *whole)
+        want = self.cached("facebook/dinov2-base", "bbb", *whole, main="bbb")
+        self.cached("facebook/dinov2-base", "ccc", *whole)
+        self.cached("someone/other", "aaa", *whole)
+        for name in "facebook/dinov2-base", "dinov2-base", "DINOv2-base":
+            self.assertEqual(fovea._hub.find(name), want)
+            self.assertEqual(fovea.load(name).info["type"], "dinov2_with_registers")
+        with unittest.mock.patch.dict(os.environ, {"HF_HUB_CACHE": self.hub, "HF_HOME": "/nowhere"}):
+            self.assertEqual(fovea._hub.find("dinov2-base"), want)
+        for path in MODEL, pathlib.Path(MODEL):
+            self.assertEqual(fovea.load(path).info["type"], "dinov2_with_registers")
+        self.assertEqual(fovea.load("synthetic:vit-ti16").info["depth"], 12)
+
+    def test_what_is_missing(self):
+        for name, command in [("dinov2-base", "hf download facebook/dinov2-base config.json "),
+                              ("mine", "hf download OWNER/mine config.json "),
+                              ("me/mine", "hf download me/mine config.json ")]:
+            with self.assertRaisesRegex(fovea.Error, "^%s: .*%s" % (name, command)) as e:
+                fovea.load(name)
+            self.assertEqual(e.exception.name, "EIO")
+        self.cached("me/mine", "aaa", "config.json")
+        with self.assertRaisesRegex(fovea.Error, "incomplete in .*hf download me/mine config.json"):
+            fovea.load("mine")
+        self.cached("you/mine", "aaa", "config.json")
+        with self.assertRaisesRegex(fovea.Error, "mine: the cache has me/mine and you/mine; say which"):
+            fovea.load("mine")
+        for path in "a/b/c", "model.safetensors", "./dinov2-base":
+            with self.assertRaisesRegex(fovea.Error, "^%s: (?!.*hf download)" % path):
+                fovea.load(path)
+
+    def test_devices(self):
+        with fovea.Device("cpu", threads=1, isa="scalar") as device:
+            model = fovea.load(MODEL)
+            with fovea.Device("cpu", threads=1) as inner:
+                self.assertIs(fovea.load(MODEL)._device, inner)
+            self.assertIs(fovea.load(MODEL)._device, device)
+        self.assertIs(model._device, device)
+        self.assertIsNot(fovea.load(MODEL)._device, device)
+        self.assertEqual(fovea.load(MODEL, device="cpu")._device.info["id"], "cpu")
+        for wrong in (lambda: device.info, lambda: fovea.load(MODEL, device=device)):
+            with self.assertRaisesRegex(ValueError, "this Device is closed"):
+                wrong()
+        device.close()
+
+    def test_closing(self):
+        image = np.zeros((56, 56, 3), np.uint8)
+        with fovea.Device("cpu", threads=1) as device:
+            model = fovea.load(MODEL)
+            plan, out = model.plan(image), model(image)
+            want = plan.run(image)
+        model.close()
+        np.testing.assert_array_equal(plan.run(image)["last_hidden_state"], want["last_hidden_state"])
+        self.assertEqual(out.features.shape[2], 64)
+        plan.close()
+        for closed, wrong in [("Model", lambda: model(image)), ("Model", lambda: model.outputs),
+                              ("Plan", lambda: plan.run(image)), ("Plan", lambda: plan.info)]:
+            with self.assertRaisesRegex(ValueError, "this %s is closed, by .*; make another" % closed):
+                wrong()
+        with self.assertRaises(AttributeError):
+            device.nothing
+
+
+@unittest.skipUnless(importlib.util.find_spec("mypy"), "no mypy for this Python: pip install mypy")
+class Types(unittest.TestCase):
+    def mypy(self, *arguments):
+        done = subprocess.run([sys.executable, "-m", "mypy", "--cache-dir", os.devnull, *arguments],
+                              capture_output=True, text=True, cwd=ROOT, env=dict(os.environ, MYPYPATH="python"))
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_the_package(self):
+        self.mypy()
+
+    def test_those_who_use_it(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "user.py")
+            with open(path, "w") as file:
+                file.write("""
+import numpy as np
+import numpy.typing as npt
+import fovea
+
+image = np.zeros((8, 8, 3), np.uint8)
+model: fovea.Model = fovea.load("synthetic:vit-ti16", device=fovea.Device("cpu"))
+out: fovea.Result = model(image, size=(56, 56), attention="linear")
+array: npt.NDArray[np.float32] = out["last_hidden_state"]
+boxes: list[fovea.Detection] = out.boxes
+mask: npt.NDArray[np.bool_] = out.masks.of(0)
+several: list[fovea.Result] = model(["a.jpg", image])
+with fovea.Device("cpu") as device:
+    for one in model(iter([image])):
+        depth: npt.NDArray[np.float32] = one.depth
+model(image, size="56")  # type: ignore[call-overload]
+""")
+            self.mypy("--strict", path)
+
+
+class Program(unittest.TestCase):
+    def test_module_is_the_program(self):
+        with tempfile.TemporaryDirectory() as folder:
+            program = os.path.join(folder, "fovea")
+            with open(program, "w") as file:
+                file.write("#!/bin/sh\necho \"$0\" \"$@\"\nexit 3\n")
+            os.chmod(program, 0o755)
+            done = subprocess.run([sys.executable, "-m", "fovea", "run", "a b"], capture_output=True, text=True,
+                                  env=dict(os.environ, FOVEA_PROGRAM=program,
+                                           PYTHONPATH=os.path.join(ROOT, "python")))
+        self.assertEqual((done.returncode, done.stdout), (3, program + " run a b\n"))
 
 
 class Pictures(unittest.TestCase):

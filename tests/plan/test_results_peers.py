@@ -44,7 +44,7 @@ class Results(unittest.TestCase):
             maps[k] = (rng.uniform(0.2, 1) * np.exp(-((x - at_x) ** 2 + (y - at_y) ** 2) / 4.5)
                        + rng.normal(0, 0.01, (high, wide)))
         outs, _ = given(plan, {"heatmaps": maps.transpose(1, 2, 0)})
-        points, count = (fovea._Keypoint * n)(), C.c_size_t()
+        points, count = (fovea._structures.Keypoint * n)(), C.c_size_t()
         plan._call(fovea._lib.fovea_keypoints, outs, len(outs), points, n, C.byref(count))
         processor = transformers.VitPoseImageProcessor()
         want, scores = processor.keypoints_from_heatmaps(
@@ -82,10 +82,10 @@ class Results(unittest.TestCase):
             for rule, stuff in (("panoptic", ()), ("panoptic", (0, 1)), ("instance", ())):
                 more = {"stuff_classes": list(stuff)} if stuff else {}
                 want = process[rule](theirs, [(side, side)], threshold=0.5, size=size, **more)[0]
-                options = fovea._MaskOptions(
+                options = fovea._structures.MaskOptions(
                     rule=fovea.MASK_RULES[rule], threshold=0.5, n_stuff=len(stuff),
                     stuff=(C.c_uint32 * len(stuff))(*stuff) if stuff else None)
-                masks, count = (fovea._Mask * 100)(), C.c_size_t()
+                masks, count = (fovea._structures.Mask * 100)(), C.c_size_t()
                 pixels = np.empty((side, side), np.uint16)
                 plan._call(fovea._lib.fovea_masks, outs, len(outs), C.byref(options), masks, 100,
                            C.byref(count), pixels.ctypes.data, pixels.size)

@@ -62,19 +62,31 @@
 #endif
 #define NR (VECS * FV_W)
 
+#include "platform/cpu/gemm.h"
+#include "platform/cpu/vec/vec.h"
+
+FV_FN fv_v sums_of(const fv_gemm_out *o, const float *acc, uint32_t i, uint32_t j);
+#define SUMS sums_of
 #include "platform/cpu/tmpl/gemm_kit.h"
 
-/* FV_W weights of one step of k; `scale`: of these columns, where they are I8. */
-FV_FN fv_v weights_at(const void *w, enum fv_type type, size_t i, fv_v scale)
+/* The sums of row i of a tile from column j on. Weights of I8 are multiplied as the whole numbers
+ * that they are: a scale for each sum costs less than one for each weight. */
+FV_FN fv_v sums_of(const fv_gemm_out *o, const float *acc, uint32_t i, uint32_t j)
 {
-    return type == FV_I8 ? fv_mul(fv_load_i8((const int8_t *)w + i), scale)
-                         : fv_row_load(w, type, i, FV_W);
+    const fv_v sum = fv_load(acc + NR * i + j);
+    return o->column_scale ? fv_mul(sum, fv_load(o->column_scale + j)) : sum;
+}
+
+/* FV_W weights of one step of k. */
+FV_FN fv_v weights_at(const void *w, enum fv_type type, size_t i)
+{
+    return type == FV_I8 ? fv_load_i8((const int8_t *)w + i) : fv_row_load(w, type, i, FV_W);
 }
 
 /* Four steps of k of a tile of m rows, `ld` floats apart, whose weights of type `type` are left as
  * floats in `wide` unless that is NULL. */
 FV_FN void add_group(fv_v sum[MR][VECS], const float *a, size_t ld, const void *w,
-                     enum fv_type type, const fv_v scale[VECS], int m, float *wide)
+                     enum fv_type type, int m, float *wide)
 {
     fv_four x[MR];
     FV_UNROLL
@@ -85,7 +97,7 @@ FV_FN void add_group(fv_v sum[MR][VECS], const float *a, size_t ld, const void *
         fv_v row[VECS];
         FV_UNROLL
         for (int v = 0; v < VECS; v++)
-            row[v] = weights_at(w, type, (size_t)(NR * k + FV_W * v), scale[v]);
+            row[v] = weights_at(w, type, (size_t)(NR * k + FV_W * v));
         if (wide) {
             FV_UNROLL
             for (int v = 0; v < VECS; v++)
@@ -111,32 +123,27 @@ FV_FN void fetch_group(const void *w, enum fv_type type)
 }
 
 /* A tile of m rows by a panel of type `type`, its floats to `wide` unless that is NULL. */
-FV_FN void tile_rows(float *acc, const float *a, const void *w, enum fv_type type,
-                     const float *scales, size_t groups, int m, bool first, const char *ahead,
-                     float *wide)
+FV_FN void tile_rows(float *acc, const float *a, const void *w, enum fv_type type, size_t groups,
+                     int m, bool first, const char *ahead, float *wide)
 {
-    fv_v sum[MR][VECS], scale[VECS];
-    FV_UNROLL
-    for (int v = 0; v < VECS; v++)
-        scale[v] = type == FV_I8 ? fv_load(scales + FV_W * v) : fv_set(1.f);
+    fv_v sum[MR][VECS];
     begin_sums(sum, acc, m, first);
     for (; groups > 0; groups--, a += 4 * m, w = fv_element(w, type, 4 * NR)) {
         __builtin_prefetch(ahead, 0, 2);
         ahead += 4 * FV_GEMM_AHEAD;
         if (type != FV_F32 && !wide)
             fetch_group(w, type);
-        add_group(sum, a, 4, w, type, scale, m, wide);
+        add_group(sum, a, 4, w, type, m, wide);
         if (wide)
             wide += 4 * NR;
     }
     end_sums(acc, sum, m);
 }
 
-FV_FN void tile_of(float *acc, const float *a, const void *w, enum fv_type type,
-                   const float *scales, size_t groups, uint32_t m, bool first, const char *ahead,
-                   float *wide)
+FV_FN void tile_of(float *acc, const float *a, const void *w, enum fv_type type, size_t groups,
+                   uint32_t m, bool first, const char *ahead, float *wide)
 {
-#define CALL(M) tile_rows(acc, a, w, type, scales, groups, M, first, ahead, wide)
+#define CALL(M) tile_rows(acc, a, w, type, groups, M, first, ahead, wide)
     OF_ROWS(MR, CALL)
 #undef CALL
 }
@@ -147,19 +154,18 @@ FV_FN void tile_of(float *acc, const float *a, const void *w, enum fv_type type,
 static void tile(float *acc, const void *a, const void *w, size_t groups, uint32_t m, bool first,
                  const char *ahead)
 {
-    tile_of(acc, a, w, FV_F32, NULL, groups, m, first, ahead, NULL);
+    tile_of(acc, a, w, FV_F32, groups, m, first, ahead, NULL);
 }
 
 FV_FN void unpacked_rows(float *acc, const float *a, size_t ld, const float *w, size_t groups,
                          int m, bool first, const char *ahead)
 {
-    const fv_v none[VECS] = {fv_set(0.f)};
     fv_v sum[MR][VECS];
     begin_sums(sum, acc, m, first);
     for (; groups > 0; groups--, a += 4, w += 4 * NR) {
         __builtin_prefetch(ahead, 0, 2);
         ahead += 4 * FV_GEMM_AHEAD;
-        add_group(sum, a, ld, w, FV_F32, none, m, NULL);
+        add_group(sum, a, ld, w, FV_F32, m, NULL);
     }
     end_sums(acc, sum, m);
 }
@@ -186,14 +192,13 @@ KIT(bf16, HOLDS(BF16, F32) && p->dim[FV_GEMM_K] >= LEAST_K, .weight = FV_BF16, .
     .finish = finish, .narrow = narrow, .take = take)
 #elif defined FV_ISA_NEON_FP16
 KIT(f16, HOLDS(F16, F32) && p->acc == FV_F16, .weight = FV_F16, .factor = FV_F32, .finish = finish,
-    .narrow = narrow, .take = take)
+    .narrow = narrow, .take = take, .scales_blocks = true)
 #else
 #define WIDEN(name, type)                                                                          \
-    static void widen_##name(float *acc, const void *a, const void *w, const float *scale,         \
-                             size_t groups, uint32_t m, bool first, const char *ahead,             \
-                             float *wide)                                                          \
+    static void widen_##name(float *acc, const void *a, const void *w, size_t groups, uint32_t m,  \
+                             bool first, const char *ahead, float *wide)                           \
     {                                                                                              \
-        tile_of(acc, a, w, type, scale, groups, m, first, ahead, wide);                            \
+        tile_of(acc, a, w, type, groups, m, first, ahead, wide);                                   \
     }
 WIDEN(f16, FV_F16)
 WIDEN(bf16, FV_BF16)

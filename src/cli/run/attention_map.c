@@ -61,26 +61,6 @@ bool attention_output(const char *name)
     return cli_ends_with(name, ".q") || cli_ends_with(name, ".k");
 }
 
-/* The attention of one block: of "linear+softmax@3+mala@8-" the last name that is for it. */
-static void own_attention(attention_query *q, const char *text, unsigned block)
-{
-    for (const char *end; *text; text = *end ? end + 1 : end) {
-        end = text + strcspn(text, "+");
-        while (*end && isdigit((unsigned char)end[1])) /* the map "elu+1" */
-            end += 1 + strcspn(end + 1, "+");
-        const char *at = memchr(text, '@', (size_t)(end - text));
-        unsigned first = 0, last = 0;
-        char to = 0;
-        const int read = at ? sscanf(at, "@%u%c%u", &first, &to, &last) : 0;
-        if (read == 1 || (read > 1 && to != '-'))
-            last = first;
-        else if (read < 3)
-            last = UINT_MAX;
-        if (block >= first && block <= last)
-            snprintf(q->own, sizeof q->own, "%.*s", (int)((at ? at : end) - text), text);
-    }
-}
-
 int attention_query_choose(attention_query *q, const cli_session *s)
 {
     const char *name;
@@ -100,18 +80,20 @@ int attention_query_choose(attention_query *q, const cli_session *s)
     char *key = cli_text("%.*sk", (int)strlen(q->q) - 1, q->q);
     q->k = cli_output_name(s->model, key);
     free(key);
-    own_attention(q, cli_attention(&s->settings, &s->info), (unsigned)wanted);
-    q->heads = s->info.heads;
     q->device = s->device;
     return CLI_OK;
 }
 
 /* ---- rows ---- */
 
+/* One mechanism over the keys that are seen. Softmax with biases has one channel more: 1 of the
+ * query, the key's bias over the scale of the key. */
 struct scan {
     fovea_plan *plan;
-    uint32_t heads, keys;
-    float *values, *out; /* (keys, heads * 2 KEYS), (heads * 2 KEYS) */
+    uint32_t heads, d, keys;
+    uint32_t rows, row;  /* of the operation; that of the query */
+    float *q, *k;        /* (rows, heads * d), (keys, heads * d) */
+    float *values, *out; /* (keys, heads * 2 KEYS), (rows, heads * 2 KEYS) */
 };
 
 /* Values of the keys from `first` on: one channel each in both halves of every head, because there
@@ -124,53 +106,102 @@ static void mark(struct scan *s, uint32_t first, float value)
 }
 
 /* Adds the weights of the keys from `first` on, mean over heads and halves. */
-static void collect(double *weight, const struct scan *s, uint32_t first)
+static void collect(double *weight, const struct scan *s, const attention_map *m, uint32_t first)
 {
+    const float *out = s->out + (size_t)s->row * s->heads * 2 * KEYS;
     for (uint32_t i = 0; i < KEYS && first + i < s->keys; i++) {
         double sum = 0;
         for (uint32_t h = 0; h < 2 * s->heads; h++)
-            sum += s->out[(size_t)h * KEYS + i];
-        weight[first + i] = sum / (2 * s->heads);
+            sum += out[(size_t)h * KEYS + i];
+        weight[m->key[first + i]] = sum / (2 * s->heads);
     }
 }
 
-static int plan_row(struct scan *s, const attention_map *m, const char *name)
+static bool is_rotated(const fovea_attention_options *o)
 {
-    fovea_attention_options o = FOVEA_ATTENTION_OPTIONS_INIT;
-    o.attention = name;
-    o.rows = 1;
+    return o->rope_cos || o->rope_width;
+}
+
+static int plan_row(struct scan *s, const attention_map *m, const fovea_attention_options *kind)
+{
+    fovea_attention_options o = *kind;
+    o.rows = s->rows;
     o.keys = s->keys;
     o.heads = s->heads;
-    o.head_dim = m->info.columns / s->heads;
+    o.head_dim = s->d;
     o.value_dim = 2 * KEYS;
-    o.scale = 1 / sqrt(o.head_dim);
     return cli_check(fovea_attention_plan_create(&s->plan, m->query->device, &o));
 }
 
-/* The weights that mechanism `name` gives all keys. */
-static int attention_weights(double *weight, const attention_map *m, const char *name,
-                             const float *q, const float *k, cli_progress *bar)
+/* One row of `in` for the operation, with another channel for biases. */
+static void copy_row(float *out, const struct scan *s, const float *in, uint32_t d)
 {
-    struct scan s = {.heads = m->query->heads, .keys = m->info.rows};
-    int code = CLI_OK;
-    CLI_TRY(plan_row(&s, m, name));
+    for (uint32_t h = 0; h < s->heads; h++)
+        for (uint32_t c = 0; c < d; c++)
+            out[(size_t)h * s->d + c] = in[(size_t)h * d + c];
+}
+
+static void fill_rows(struct scan *s, const attention_map *m, bool biased, double scale)
+{
+    const uint32_t d = m->own.head_dim, rows_of_k = m->in.k_info.rows;
+    const size_t from = (size_t)s->heads * d, to = (size_t)s->heads * s->d;
+    for (uint32_t i = 0; i < s->rows; i++)
+        copy_row(s->q + i * to, s, m->in.q + (s->rows > 1 ? i : m->token) * from, d);
+    for (uint32_t j = 0; j < s->keys; j++)
+        copy_row(s->k + j * to, s, m->in.k + m->key[j] * from, d);
+    for (uint32_t h = 0; biased && h < s->heads; h++) {
+        s->q[(size_t)h * s->d + d] = 1;
+        for (uint32_t j = 0; j < s->keys; j++)
+            s->k[j * to + (size_t)h * s->d + d] =
+                (float)(m->bias[(size_t)h * rows_of_k + m->key[j]] / scale);
+    }
+}
+
+static bool has_bias(const attention_map *m)
+{
+    for (size_t i = 0; i < (size_t)m->own.heads * m->in.k_info.rows; i++)
+        if (isfinite(m->bias[i]) && fabsf(m->bias[i]) > 0)
+            return true;
+    return false;
+}
+
+static void free_scan(struct scan *s)
+{
+    fovea_plan_free(s->plan);
+    free(s->q);
+    free(s->k);
+    free(s->values);
+    free(s->out);
+}
+
+/* The weights that mechanism `kind` gives all keys. */
+static int attention_weights(double *weight, const attention_map *m,
+                             const fovea_attention_options *kind, bool own, cli_progress *bar)
+{
+    const bool biased = own && strcmp(kind->attention, "softmax") == 0 && has_bias(m);
+    const bool whole = is_rotated(kind); /* queries beside the keys of their places */
+    struct scan s = {.heads = m->own.heads,
+                     .d = m->own.head_dim + biased,
+                     .keys = m->keys,
+                     .rows = whole ? m->keys : 1,
+                     .row = whole ? m->token : 0};
+    int code = plan_row(&s, m, kind);
+    if (code)
+        return code;
+    s.q = cli_alloc((size_t)s.rows * s.heads, s.d * sizeof *s.q);
+    s.k = cli_alloc((size_t)s.keys * s.heads, s.d * sizeof *s.k);
     s.values = cli_alloc((size_t)s.keys * s.heads, 2 * KEYS * sizeof *s.values);
-    s.out = cli_alloc(s.heads, 2 * KEYS * sizeof *s.out);
-    const fovea_matrix in[] = {
-        {(float *)(uintptr_t)(q + (size_t)m->token * m->info.columns), 0},
-        {(float *)(uintptr_t)k, 0},
-        {s.values, 0},
-    };
+    s.out = cli_alloc((size_t)s.rows * s.heads, 2 * KEYS * sizeof *s.out);
+    fill_rows(&s, m, biased, kind->scale);
+    const fovea_matrix in[] = {{s.q, 0}, {s.k, 0}, {s.values, 0}};
     for (uint32_t first = 0; first < s.keys && !code; first += KEYS) {
         mark(&s, first, 1);
         code = cli_check(fovea_op_run(s.plan, in, 3, (fovea_matrix){s.out, 0}));
         mark(&s, first, 0);
-        collect(weight, &s, first);
+        collect(weight, &s, m, first);
         cli_progress_show(bar, (double)m->rows + (double)first / s.keys, ATTENTION_ROWS);
     }
-    fovea_plan_free(s.plan);
-    free(s.values);
-    free(s.out);
+    free_scan(&s);
     return code;
 }
 
@@ -187,12 +218,12 @@ static void measure(attention_row *r, uint32_t n)
     r->negative = negative > 0 ? negative / (sum + negative) : 0;
 }
 
-static int add_row(attention_map *m, const char *name, bool own, const float *q, const float *k,
+static int add_row(attention_map *m, const fovea_attention_options *kind, bool own,
                    cli_progress *bar)
 {
-    const size_t n = m->info.rows;
+    const size_t n = m->in.k_info.rows;
     double *weight = cli_alloc(n, sizeof *weight);
-    int code = attention_weights(weight, m, name, q, k, bar);
+    int code = attention_weights(weight, m, kind, own, bar);
     if (code) {
         free(weight);
         return code;
@@ -205,30 +236,55 @@ static int add_row(attention_map *m, const char *name, bool own, const float *q,
             return CLI_OK;
         }
     attention_row *r = &m->row[m->rows++];
-    *r = (attention_row){.name = name, .own = own, .weight = weight};
-    measure(r, m->info.rows);
+    *r = (attention_row){.name = kind->attention, .own = own, .weight = weight};
+    measure(r, m->in.k_info.rows);
     return CLI_OK;
 }
 
-int attention_map_make(attention_map *out, const attention_query *query,
-                       const fovea_output_info *info, const float *q, const float *k)
+static int find_keys(attention_map *m)
 {
-    const char *const names[ATTENTION_ROWS] = {"softmax", "linear:elu1", "mala",
-                                               "pola",    "nala",        query->own};
+    const size_t n = m->in.k_info.rows;
+    m->bias = cli_alloc(m->own.heads * n, sizeof *m->bias);
+    m->key = cli_alloc(n, sizeof *m->key);
+    CLI_TRY(cli_check(
+        fovea_plan_attention_bias(m->in.plan, m->in.index, m->token, m->bias, m->own.heads * n)));
+    for (uint32_t j = 0; j < n; j++)
+        if (isfinite(m->bias[j]))
+            m->key[m->keys++] = j;
+    return CLI_OK;
+}
+
+/* Gates are made of what is not in q and k, and foveated attention of the grid: without them it
+ * would be another attention. */
+static bool computable(const char *attention)
+{
+    return strncmp(attention, "sla-", 4) != 0 && strncmp(attention, "foveated", 8) != 0;
+}
+
+int attention_map_make(attention_map *out, const attention_query *query, const attention_input *in)
+{
+    static const char *const names[] = {"softmax", "linear:elu1", "mala", "pola", "nala"};
+    const fovea_output_info *info = &in->q_info;
     const uint32_t column = query->x / info->stride, row = query->y / info->stride;
-    *out = (attention_map){.query = query, .info = *info};
+    *out = (attention_map){.query = query, .in = *in, .own = FOVEA_ATTENTION_OPTIONS_INIT};
     if (column >= info->grid_width || row >= info->grid_height)
         return cli_fail(CLI_USAGE, "--attention-map %u,%u: the model sees %ux%u pixels", query->x,
                         query->y, info->grid_width * info->stride,
                         info->grid_height * info->stride);
     out->token = info->prefix + row * info->grid_width + column;
+    CLI_TRY(cli_check(fovea_plan_attention(in->plan, in->index, &out->own)));
+    CLI_TRY(find_keys(out));
     cli_progress bar;
     int code = CLI_OK;
     cli_progress_begin(&bar, "attention");
-    /* Gates are made of what is not in q and k: without them it would be another attention. */
-    const size_t rows = ATTENTION_ROWS - (strncmp(query->own, "sla-", 4) == 0);
-    for (size_t i = 0; i < rows && !code; i++)
-        code = add_row(out, names[i], i + 1 == ATTENTION_ROWS, q, k, &bar);
+    for (size_t i = 0; i < sizeof names / sizeof *names && !code; i++) {
+        fovea_attention_options plain = FOVEA_ATTENTION_OPTIONS_INIT;
+        plain.attention = names[i];
+        plain.scale = 1 / sqrt(out->own.head_dim);
+        code = add_row(out, &plain, false, &bar);
+    }
+    if (computable(out->own.attention))
+        CLI_THEN(code, add_row(out, &out->own, true, &bar));
     cli_progress_end(&bar);
     return code;
 }
@@ -237,7 +293,9 @@ void attention_map_free(attention_map *m)
 {
     for (size_t i = 0; i < m->rows; i++)
         free(m->row[i].weight);
-    m->rows = 0;
+    free(m->bias);
+    free(m->key);
+    *m = (attention_map){0};
 }
 
 /* ---- numbers ---- */
@@ -246,7 +304,7 @@ void attention_map_print(const attention_map *m)
 {
     const attention_query *q = m->query;
     printf("  attention of token %u at %u,%u in %.*s, %u keys; uniform: PSE %.4f\n", m->token, q->x,
-           q->y, (int)strlen(q->q) - 2, q->q, m->info.rows, log(m->info.rows));
+           q->y, (int)strlen(q->q) - 2, q->q, m->keys, log(m->keys));
     for (size_t i = 0; i < m->rows; i++) {
         const attention_row *r = &m->row[i];
         printf("    %-16s PSE %.4f", r->name, r->entropy);
@@ -263,7 +321,7 @@ json_t *attention_map_describe(const attention_map *m)
     for (size_t i = 0; i < m->rows; i++) {
         const attention_row *r = &m->row[i];
         json_t *weights = json_array();
-        for (uint32_t j = 0; j < m->info.rows; j++)
+        for (uint32_t j = 0; j < m->in.k_info.rows; j++)
             json_array_append_new(weights, cli_json_number(r->weight[j]));
         json_array_append_new(rows,
                               json_pack("{s:s, s:b, s:o, s:o, s:o}", "attention", r->name, "own",
@@ -272,8 +330,8 @@ json_t *attention_map_describe(const attention_map *m)
     }
     return json_pack("{s:o, s:i, s:i, s:i, s:i, s:i, s:f, s:o}", "block",
                      json_sprintf("%.*s", (int)strlen(q->q) - 2, q->q), "x", (int)q->x, "y",
-                     (int)q->y, "token", (int)m->token, "keys", (int)m->info.rows, "heads",
-                     (int)q->heads, "pse_uniform", log(m->info.rows), "rows", rows);
+                     (int)q->y, "token", (int)m->token, "keys", (int)m->keys, "heads",
+                     (int)m->own.heads, "pse_uniform", log(m->keys), "rows", rows);
 }
 
 /* ---- the picture ---- */
@@ -282,9 +340,9 @@ json_t *attention_map_describe(const attention_map *m)
 static void frame(const cli_image *on, const attention_map *m, const heat_panel *p)
 {
     static const double white[3] = {255, 255, 255}, black[3] = {0, 0, 0};
-    const double side = m->info.stride * p->scale;
-    const int x0 = (int)(m->query->x / m->info.stride * side);
-    const int y0 = (int)(m->query->y / m->info.stride * side);
+    const double side = m->in.q_info.stride * p->scale;
+    const int x0 = (int)(m->query->x / m->in.q_info.stride * side);
+    const int y0 = (int)(m->query->y / m->in.q_info.stride * side);
     for (int ring = -2; ring <= 1; ring++) {
         const double *colour = ring == -2 || ring == 1 ? black : white;
         const int low_x = x0 + ring, low_y = y0 + ring;
@@ -302,7 +360,7 @@ static void frame(const cli_image *on, const attention_map *m, const heat_panel 
 static void draw_panel(const cli_image *on, const attention_map *m, const cli_image *picture,
                        const attention_row *row, const heat_panel *p)
 {
-    const fovea_output_info *g = &m->info;
+    const fovea_output_info *g = &m->in.k_info;
     const size_t patches = (size_t)g->grid_width * g->grid_height;
     double *plane = cli_alloc(patches, sizeof *plane), top = 0;
     for (size_t i = 0; row && i < patches; i++)

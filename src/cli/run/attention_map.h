@@ -11,10 +11,16 @@ typedef struct attention_query {
     const char *path;
     int block;            /* of those that offer q and k; negative: from the end */
     const char *q, *k;    /* the model's outputs of that block */
-    char own[64];         /* the attention that the model has in that block */
-    uint32_t heads;       /* of the model */
     fovea_device *device; /* to work on */
 } attention_query;
+
+/* What the block gave its attention, of one frame. */
+typedef struct attention_input {
+    const fovea_plan *plan;
+    size_t index; /* of q among the plan's outputs */
+    fovea_output_info q_info, k_info;
+    const float *q, *k;
+} attention_input;
 
 /* The row of one mechanism, mean over the heads. */
 typedef struct attention_row {
@@ -29,8 +35,12 @@ typedef struct attention_row {
 
 typedef struct attention_map {
     const attention_query *query;
-    fovea_output_info info; /* of q and k */
+    attention_input in;
+    fovea_attention_options own; /* the attention that the model has in that block */
     uint32_t token;
+    float *bias;   /* of the own: (heads, rows of k); -INFINITY: not seen */
+    uint32_t *key; /* the rows of k that are seen */
+    uint32_t keys;
     attention_row row[ATTENTION_ROWS];
     size_t rows;
 } attention_map;
@@ -43,12 +53,11 @@ char *attention_query_join(int *argc, char **argv);
 int attention_query_parse(attention_query *out, const char *text, const char *block);
 /* True if an output of a model is q or k of a block, which only attention maps use. */
 bool attention_output(const char *name);
-/* Finds the block's outputs and its attention. */
+/* Finds the block's outputs. */
 int attention_query_choose(attention_query *q, const cli_session *s);
 
-/* The rows of the query's token from all rows of q and k. To be freed also after a failure. */
-int attention_map_make(attention_map *out, const attention_query *query,
-                       const fovea_output_info *info, const float *q, const float *k);
+/* The rows of the query's token. To be freed also after a failure. */
+int attention_map_make(attention_map *out, const attention_query *query, const attention_input *in);
 void attention_map_free(attention_map *m);
 /* One panel per mechanism over `picture`, which has the size that the model sees. */
 int attention_map_draw(const attention_map *m, const cli_image *picture, const char *path);

@@ -206,13 +206,33 @@ static fovea_step_info *steps_of(const fovea_plan *plan, const fovea_plan_info *
     return step;
 }
 
+static void show_device(const fovea_device_info *device, uint32_t threads)
+{
+    printf("device   %s, %s, %s, %u threads\n", device->id, device->name, device->features,
+           threads);
+}
+
+/* Products, work and time; `advice`: what would tell it better. */
+static void show_work(const fovea_plan *plan, const fovea_plan_info *p, const fovea_step_info *step,
+                      size_t n, const char *advice)
+{
+    const double measured = fovea_plan_measured(plan);
+    show_products(step, n, p->compute);
+    printf("work     %.2f GFLOP, %u steps in %u sweeps over the tokens, %u dispatches\n",
+           p->flops * 1e-9, p->steps, p->sweeps, p->dispatches);
+    if (measured > 0)
+        printf("time     %.1f ms, measured by tuning; %.1f ms by the cost model\n", measured * 1e3,
+               p->seconds * 1e3);
+    else
+        printf("time     about %.1f ms by the cost model%s\n", p->seconds * 1e3, advice);
+}
+
 static void show(const fovea_plan *plan, const fovea_plan_info *p, const cli_session *s,
                  const fovea_plan_options *options, const char *model, bool steps)
 {
     size_t n;
     fovea_step_info *step = steps_of(plan, p, &n);
     fovea_device_info device = FOVEA_DEVICE_INFO_INIT;
-    const double measured = fovea_plan_measured(plan);
     fovea_device_describe(s->device, &device);
     printf("model    %s, attention %s, weights%s %s%s\n", model,
            cli_attention(&s->settings, &s->info),
@@ -223,28 +243,17 @@ static void show(const fovea_plan *plan, const fovea_plan_info *p, const cli_ses
     if (p->ignored_right || p->ignored_bottom)
         printf("; %u pixels at right and %u at bottom ignored", p->ignored_right,
                p->ignored_bottom);
-    printf("\ndevice   %s, %s, %s, %u threads\n", device.id, device.name, device.features,
-           p->threads);
-    show_products(step, n, p->compute);
-    printf("work     %.2f GFLOP, %u steps in %u sweeps over the tokens, %u dispatches\n",
-           p->flops * 1e-9, p->steps, p->sweeps, p->dispatches);
-    if (measured > 0)
-        printf("time     %.1f ms, measured by tuning; %.1f ms by the cost model\n", measured * 1e3,
-               p->seconds * 1e3);
-    else
-        printf("time     about %.1f ms by the cost model; fovea tune measures it\n",
-               p->seconds * 1e3);
+    putchar('\n');
+    show_device(&device, p->threads);
+    show_work(plan, p, step, n, "; fovea tune measures it");
     show_memory(p, &device);
     (steps ? show_steps : show_blocks)(step, n);
     free(step);
 }
 
-static json_t *describe(const fovea_plan *plan, const fovea_plan_info *p, const cli_session *s,
-                        const char *model)
+static json_t *describe_steps(const fovea_step_info *all, size_t n)
 {
     json_t *steps = json_array();
-    size_t n;
-    fovea_step_info *all = steps_of(plan, p, &n);
     for (const fovea_step_info *step = all; step < all + n; step++)
         json_array_append_new(
             steps, json_pack("{s:s, s:s, s:s, s:s, s:i, s:s, s:s, s:i, s:f, s:f, s:f, s:s?}",
@@ -253,6 +262,15 @@ static json_t *describe(const fovea_plan *plan, const fovea_plan_info *p, const 
                              schedule_name(step->schedule), "sweep_source", step->sweep_source,
                              "chunk", (int)step->chunk, "flops", step->flops, "seconds",
                              step->seconds, "bytes", step->bytes, "products", step->products));
+    return steps;
+}
+
+static json_t *describe(const fovea_plan *plan, const fovea_plan_info *p, const cli_session *s,
+                        const char *model)
+{
+    size_t n;
+    fovea_step_info *all = steps_of(plan, p, &n);
+    json_t *steps = describe_steps(all, n);
     json_t *products = describe_products(all, n);
     free(all);
     fovea_device_info device = FOVEA_DEVICE_INFO_INIT;
@@ -266,10 +284,116 @@ static json_t *describe(const fovea_plan *plan, const fovea_plan_info *p, const 
                   (int)p->grid_height, "tokens", (int)p->tokens);
     return json_pack("{s:s, s:o, s:o, s:o, s:o, s:I, s:i, s:i, s:i, s:f, s:f, s:o, s:o}", "schema",
                      "fovea.plan/1", "build", cli_build(), "env", cli_environment(s->device),
-                     "params", params, "bytes", cli_plan_bytes(p), "max_buffer",
-                     (json_int_t)device.max_buffer, "sweeps", (int)p->sweeps, "steps_count",
-                     (int)p->steps, "dispatches", (int)p->dispatches, "flops", p->flops, "seconds",
-                     p->seconds, "products", products, "steps", steps);
+                     "params", cli_add_linear_form(params, &s->settings), "bytes",
+                     cli_plan_bytes(p), "max_buffer", (json_int_t)device.max_buffer, "sweeps",
+                     (int)p->sweeps, "steps_count", (int)p->steps, "dispatches", (int)p->dispatches,
+                     "flops", p->flops, "seconds", p->seconds, "products", products, "steps",
+                     steps);
+}
+
+/* ---- of a sequence ---- */
+
+static void show_sequence_memory(const fovea_sequence_info *q)
+{
+    const struct {
+        const char *name;
+        uint64_t bytes;
+        const char *what;
+    } kind[] = {
+        {"weights", q->weights, "one copy for all sequences of a model"},
+        {"states", q->states,
+         q->context ? "keys and values of the context" : "of one size, whatever the context"},
+        {"all else", q->activations, "tokens that are worked on, and the plans"},
+    };
+    for (size_t i = 0; i < sizeof kind / sizeof *kind; i++)
+        printf("%-16s %10s  %s\n", kind[i].name, cli_bytes(kind[i].bytes).text, kind[i].what);
+}
+
+/* The plan of `rows` tokens at a time, or of one. */
+static void show_phase(const fovea_sequence *sequence, uint32_t rows, bool steps)
+{
+    const fovea_plan *plan = fovea_sequence_plan(sequence, rows > 1);
+    fovea_plan_info p = FOVEA_PLAN_INFO_INIT;
+    size_t n;
+    fovea_plan_query(plan, &p);
+    fovea_step_info *step = steps_of(plan, &p, &n);
+    printf(rows > 1 ? "\nprefill  %u tokens at a time\n" : "\nstep     %u token\n", rows);
+    show_work(plan, &p, step, n, "");
+    (steps ? show_steps : show_blocks)(step, n);
+    free(step);
+}
+
+static void show_sequence(const fovea_sequence *sequence, const cli_session *s, const char *model,
+                          bool steps)
+{
+    fovea_sequence_info q = FOVEA_SEQUENCE_INFO_INIT;
+    fovea_plan_info p = FOVEA_PLAN_INFO_INIT;
+    fovea_device_info device = FOVEA_DEVICE_INFO_INIT;
+    fovea_sequence_query(sequence, &q);
+    fovea_plan_query(fovea_sequence_plan(sequence, 0), &p);
+    fovea_device_describe(s->device, &device);
+    printf("model    %s, %s, weights %s %s\n", model, s->info.type,
+           cli_dtype_name(s->settings.dtype), cli_products(&p).text);
+    if (q.context)
+        printf("context  %u tokens\n", q.context);
+    show_device(&device, p.threads);
+    putchar('\n');
+    show_sequence_memory(&q);
+    if (q.rows > 1)
+        show_phase(sequence, q.rows, steps);
+    show_phase(sequence, 1, steps);
+}
+
+static json_t *describe_phase(const fovea_sequence *sequence, bool many)
+{
+    const fovea_plan *plan = fovea_sequence_plan(sequence, many);
+    fovea_plan_info p = FOVEA_PLAN_INFO_INIT;
+    size_t n;
+    fovea_plan_query(plan, &p);
+    fovea_step_info *all = steps_of(plan, &p, &n);
+    json_t *out = json_pack("{s:i, s:f, s:f, s:o, s:o, s:o}", "tokens", (int)p.tokens, "flops",
+                            p.flops, "seconds", p.seconds, "bytes", cli_plan_bytes(&p), "products",
+                            describe_products(all, n), "steps", describe_steps(all, n));
+    free(all);
+    return out;
+}
+
+static json_t *describe_sequence(const fovea_sequence *sequence, const cli_session *s,
+                                 const char *model)
+{
+    fovea_sequence_info q = FOVEA_SEQUENCE_INFO_INIT;
+    fovea_plan_info p = FOVEA_PLAN_INFO_INIT;
+    fovea_sequence_query(sequence, &q);
+    fovea_plan_query(fovea_sequence_plan(sequence, 0), &p);
+    json_t *params =
+        json_pack("{s:o, s:s, s:s, s:s, s:i, s:i}", "model", cli_json_text(model), "type",
+                  s->info.type, "dtype", cli_dtype_name(s->settings.dtype), "compute",
+                  cli_compute_name(p.compute), "rows", (int)q.rows, "context", (int)q.context);
+    json_t *bytes = json_pack("{s:I, s:I, s:I}", "weights", (json_int_t)q.weights, "states",
+                              (json_int_t)q.states, "activations", (json_int_t)q.activations);
+    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "schema", "fovea.plan-sequence/1",
+                     "build", cli_build(), "env", cli_environment(s->device), "params", params,
+                     "bytes", bytes, "prefill", describe_phase(sequence, true), "step",
+                     describe_phase(sequence, false));
+}
+
+static int plan_sequence(cli_session *s, const fovea_sequence_options *given, const char *model,
+                         bool json, bool steps)
+{
+    fovea_sequence_options o = *given;
+    fovea_sequence *sequence;
+    o.schedule = s->settings.schedule;
+    o.weights = s->settings.dtype;
+    o.compute = s->settings.compute;
+    o.memory_limit = s->settings.memory_limit;
+    o.dry = 1;
+    CLI_TRY(cli_check(fovea_sequence_create(&sequence, s->model, s->device, &o)));
+    if (json)
+        cli_print_json(describe_sequence(sequence, s, model));
+    else
+        show_sequence(sequence, s, model, steps);
+    fovea_sequence_free(sequence);
+    return CLI_OK;
 }
 
 int cli_plan(const cli_command *self, int argc, char **argv)
@@ -279,9 +403,13 @@ int cli_plan(const cli_command *self, int argc, char **argv)
     fovea_plan_options options = FOVEA_PLAN_OPTIONS_INIT;
     fovea_plan *plan;
     fovea_plan_info info = FOVEA_PLAN_INFO_INIT;
+    fovea_sequence_options sequence = FOVEA_SEQUENCE_OPTIONS_INIT;
+    const char *rows = NULL, *context = NULL;
     bool steps = false;
     const cli_option own[] = {
         {"steps", 0, NULL, "every step with its sweep and problem, not equal blocks once", &steps},
+        {"rows", 0, "N", "of a language model: tokens of a prompt at a time, 256", &rows},
+        {"context", 0, "N", "tokens that its softmax has room for, 2048", &context},
         {NULL},
     };
     int first, code = cli_parse(&first, self, &common, own, argc, argv);
@@ -289,7 +417,14 @@ int cli_plan(const cli_command *self, int argc, char **argv)
         return code;
     if (first + 1 != argc)
         return cli_fail(CLI_USAGE, "plan takes one MODEL; fovea plan --help");
+    CLI_TRY(cli_number(&sequence.rows, "rows", rows, 1, 1 << 20));
+    CLI_TRY(cli_number(&sequence.context, "context", context, 1, 1 << 24));
     CLI_TRY(cli_open(&s, &common, argv[first]));
+    if (s.info.sequence) {
+        code = plan_sequence(&s, &sequence, argv[first], common.json, steps);
+        cli_close(&s);
+        return code;
+    }
     cli_plan_options(&options, &s.settings, s.device, s.model);
     options.dry = 1;
     cli_progress bar;

@@ -91,7 +91,9 @@ static int map_attention(run_state *r, const char *path, const fovea_frame *fram
 {
     const run_series *q = run_find(r, r->query.q), *k = run_find(r, r->query.k);
     attention_map_free(&r->map);
-    CLI_TRY(attention_map_make(&r->map, &r->query, &q->info, q->frame, k->frame));
+    const attention_input in = {r->plan, (size_t)(q - r->series), q->info, k->info, q->frame,
+                                k->frame};
+    CLI_TRY(attention_map_make(&r->map, &r->query, &in));
     cli_image picture;
     int code = run_seen(&picture, r, frame);
     char *name = run_picture_name(r, r->query.path, path);
@@ -342,7 +344,7 @@ int cli_run(const cli_command *self, int argc, char **argv)
         {"score", 0, "P", "least score of masks, 0.8, and of boxes and points that are drawn, 0.3",
          &r->score_text},
         {"pose", 0, "FILE", "key points as COCO has them, .json", &r->points.path},
-        {"attention-map", 0, "X,Y,FILE", "what the patch at pixel X,Y attends to, .png (ViT)",
+        {"attention-map", 0, "X,Y,FILE", "what the patch at pixel X,Y attends to, .png",
          &r->map_text},
         {"attention-block", 0, "I", "in block I; -1, the last, if not given", &r->map_block},
         {"against", 0, "MODEL|OPTIONS",

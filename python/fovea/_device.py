@@ -1,0 +1,138 @@
+"""Devices, and pictures in memory that others have."""
+from __future__ import annotations
+
+import ctypes as C
+import os
+import threading
+from contextvars import ContextVar, Token
+from types import TracebackType
+from typing import Any, Dict, List, Optional, Sequence, Type, Union
+
+from . import _structures as c
+from ._handle import Handle, Self
+from ._library import checked, lib
+
+Path = Union[str, "os.PathLike[str]"]
+
+
+class Device(Handle):
+    """Where things run: Device("cpu", threads=4, isa="avx2"), Device("cl:0"), Device("cuda:0").
+
+    In a `with` it is the device of all that is made inside without another one, and is closed at the end:
+
+        with fovea.Device("cpu", threads=4):
+            out = fovea.load("dinov2-base")("photo.jpg")
+
+    Plans that were made on it go on after that; new ones need an open device.
+
+    `threads`: 0: all cores. `cores`: "0-3,6", where they run. `max_dispatch_seconds`: of one call of a
+    GPU's. `cache`: directory of compiled kernels of a GPU, "" for none. `lock_memory`, `priority`,
+    `thread_name`: of the CPU's workers, for real time. `context`: the address of a cl_context of the
+    caller's, for its buffers and events."""
+
+    _token: "Optional[Token[Optional[Device]]]" = None
+
+    def __init__(self, id: str = "cpu", threads: int = 0, isa: Optional[str] = None,
+                 cores: Optional[str] = None, max_dispatch_seconds: float = 0, cache: Optional[Path] = None,
+                 lock_memory: bool = False, priority: int = 0, thread_name: Optional[str] = None,
+                 context: Optional[int] = None) -> None:
+        options = c.DeviceOptions(threads=threads, isa=isa and isa.encode(),
+                                  cores=cores and cores.encode(),
+                                  max_dispatch_seconds=max_dispatch_seconds,
+                                  cache=None if cache is None else os.fspath(cache).encode(),
+                                  lock_memory=lock_memory, priority=priority,
+                                  thread_name=thread_name and thread_name.encode(), context=context)
+        super().__init__(lib.fovea_device_close, None, lib.fovea_device_open, id.encode(),
+                         C.byref(options))
+
+    def __enter__(self: "Device") -> "Device":
+        self._token = _current.set(self)
+        return self
+
+    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
+                 trace: Optional[TracebackType]) -> None:
+        if self._token is not None:
+            _current.reset(self._token)
+        super().__exit__(kind, error, trace)
+
+    @property
+    def info(self) -> Dict[str, Any]:
+        """The fields of fovea_device_info: id, name, features, units, memory (bytes), driver, quirks, ..."""
+        info = c.DeviceInfo()
+        checked(lib.fovea_device_describe(self._as_parameter_, C.byref(info)))
+        return info.values()
+
+
+_current: "ContextVar[Optional[Device]]" = ContextVar("fovea_device", default=None)
+_default: List[Device] = []
+_default_lock = threading.Lock()
+
+
+def device_of(device: "Union[Device, str, None]") -> Device:
+    """A device, the one that a name says, that of the `with` around, or the CPU."""
+    if isinstance(device, str):
+        return Device(device)
+    device = device or _current.get()
+    if device is not None:
+        device._as_parameter_  # says so if it is closed
+        return device
+    with _default_lock:
+        if not _default:
+            _default.append(Device())
+    return _default[0]
+
+
+class Picture(Handle):
+    """A picture in memory that a camera, a decoder or another library has, imported once, for any number
+    of frames of Plan.run, which read what it has then:
+
+        picture = fovea.Picture(device, "nv12", 1920, 1080, fd=fd, offsets=(0, 1920 * 1080))
+        plan = model.plan(picture, preprocess=True)
+        out = plan.run(picture)
+
+    `fd`: of a dma-buf, or one for each plane. `memory`: an address, or one for each plane, of `kind`
+    "host", "opencl" (a cl_mem), "cuda" (a tensor's data_ptr()), "egl" or "nvmm". `offsets`, `strides`:
+    bytes of each plane; 0: from the begin, rows packed. `size`: bytes of the memory. `owner`: an object
+    that is kept as long as the picture. The device is that of the model whose plans read it."""
+
+    def __init__(self, device: Optional[Device], format: str, width: int, height: int,
+                 fd: Union[int, Sequence[int], None] = None,
+                 memory: Union[int, Sequence[int], None] = None, kind: Optional[str] = None,
+                 offsets: Sequence[int] = (), strides: Sequence[int] = (), size: int = 0,
+                 modifier: int = 0, owner: object = None) -> None:
+        if (fd is None) == (memory is None):
+            raise ValueError("give a picture's fd, or its memory and kind")
+        self.frame = format, width, height
+        self._owner = owner
+        options = c.PictureOptions(kind=c.code(c.PICTURES, "kind", kind or ("dmabuf" if memory is None
+                                                                            else "host")),
+                                   format=c.code(c.FORMATS, "format", format), width=width, height=height,
+                                   modifier=modifier)
+        for i, plane in enumerate(options.plane):
+            plane.fd = -1 if fd is None else _of_plane(fd, i)
+            plane.memory = None if memory is None else _of_plane(memory, i)
+            plane.size = size
+            plane.offset = offsets[i] if i < len(offsets) else 0
+            plane.stride = strides[i] if i < len(strides) else 0
+        super().__init__(lib.fovea_picture_free, (device, owner), lib.fovea_picture_import,
+                         device_of(device), C.byref(options))
+
+    @property
+    def info(self) -> Dict[str, str]:
+        """transfer: "none" where frames read the memory in place, "device" or "host": which one copies
+        it, for what `reason`; `method`: how the device has it."""
+        info = c.PictureInfo()
+        self._call(lib.fovea_picture_query, C.byref(info))
+        values = info.values()
+        return {"transfer": c.TRANSFERS[values["transfer"]], "method": values["method"],
+                "reason": values["reason"]}
+
+
+def _of_plane(given: Union[int, Sequence[int]], i: int) -> int:
+    """Of plane i; the last one given is that of the rest."""
+    return given if isinstance(given, int) else given[min(i, len(given) - 1)]
+
+
+def op_plan(device: Union[Device, str, None], create: Any, options: C.Structure) -> Handle:
+    on = device_of(device)
+    return Handle(lib.fovea_plan_free, on, create, on, C.byref(options))

@@ -1,0 +1,131 @@
+"""libfovea.so: where it is, its functions, and its failures as exceptions."""
+from __future__ import annotations
+
+import ctypes as C
+import ctypes.util
+import os
+from typing import Any, Callable, List, Optional, Union
+
+from . import _structures as c
+
+PACKAGE = os.path.dirname(os.path.abspath(__file__))
+# Where a build of the repository that this package lies in has things.
+BUILD = os.path.join(PACKAGE, "..", "..", "build", "src")
+
+
+def _load() -> C.CDLL:
+    inside = os.path.join(PACKAGE, "libfovea.so")
+    name = os.environ.get("FOVEA_LIBRARY") or (
+        inside if os.path.exists(inside) else ctypes.util.find_library("fovea"))
+    try:
+        return C.CDLL(name or os.path.join(BUILD, "libfovea.so"))
+    except OSError as e:
+        raise ImportError("libfovea.so: %s; install a wheel of fovea, build the library, or set "
+                          "FOVEA_LIBRARY to its path" % e) from None
+
+
+class Error(RuntimeError):
+    """A call of the library failed. The text names the thing that is wrong, and the remedy."""
+
+    __module__ = "fovea"
+    status: int  # fovea_status of errors.h
+    name: str    # the same in words: "EINVAL", "ENOMEM", "EIO", ...
+
+    def __init__(self, status: int, text: Optional[str] = None) -> None:
+        super().__init__(text or lib.fovea_error().decode(errors="replace"))
+        self.status, self.name = status, c.STATUSES.get(status, str(status))
+
+
+def checked(status: int) -> None:
+    if status:
+        raise Error(status)
+
+
+def names(get: Callable[..., Optional[bytes]], handle: Any) -> List[str]:
+    """What `get` says of 0, 1, .. until it says nothing."""
+    found: List[str] = []
+    while (name := get(handle, len(found))) is not None:
+        found.append(name.decode())
+    return found
+
+
+lib = _load()
+_HANDLE, _OUT = C.c_void_p, C.POINTER(C.c_void_p)
+_RAN = [_HANDLE, C.POINTER(c.Output), C.c_size_t]  # a plan, and the outputs of a frame
+for _name, _result, _arguments in [
+        ("fovea_error", C.c_char_p, []),
+        ("fovea_version", C.c_char_p, []),
+        ("fovea_device_open", C.c_int, [_OUT, C.c_char_p, C.POINTER(c.DeviceOptions)]),
+        ("fovea_device_close", None, [_HANDLE]),
+        ("fovea_device_describe", C.c_int, [_HANDLE, C.POINTER(c.DeviceInfo)]),
+        ("fovea_model_load", C.c_int, [_OUT, C.c_char_p]),
+        ("fovea_model_load_with", C.c_int, [_OUT, C.c_char_p, C.POINTER(c.ModelOptions)]),
+        ("fovea_model_free", None, [_HANDLE]),
+        ("fovea_model_describe", C.c_int, [_HANDLE, C.POINTER(c.ModelInfo)]),
+        ("fovea_model_preprocess", C.c_int, [_HANDLE, C.POINTER(c.Preprocess)]),
+        ("fovea_preprocess_resize", C.c_int, [C.POINTER(c.Preprocess), C.c_uint32, C.c_uint32]),
+        ("fovea_model_label", C.c_char_p, [_HANDLE, C.c_uint32]),
+        ("fovea_model_output", C.c_char_p, [_HANDLE, C.c_size_t]),
+        ("fovea_plan_create", C.c_int, [_OUT, _HANDLE, _HANDLE, C.POINTER(c.PlanOptions)]),
+        ("fovea_plan_free", None, [_HANDLE]),
+        ("fovea_plan_query", C.c_int, [_HANDLE, C.POINTER(c.PlanInfo)]),
+        ("fovea_plan_step", C.c_int, [_HANDLE, C.c_size_t, C.POINTER(c.StepInfo)]),
+        ("fovea_tune_accuracy", C.c_int,
+         [C.POINTER(c.AccuracyReport), _HANDLE, _HANDLE, C.POINTER(c.PlanOptions), C.POINTER(c.Frame),
+          C.c_size_t, C.c_double, C.POINTER(c.TuneOptions)]),
+        ("fovea_wisdom_save", C.c_int, [C.c_char_p]),
+        ("fovea_plan_output", C.c_int, [_HANDLE, C.c_size_t, C.POINTER(c.OutputInfo)]),
+        ("fovea_run", C.c_int, [_HANDLE, C.POINTER(c.Frame), C.POINTER(c.Output), C.c_size_t]),
+        ("fovea_picture_import", C.c_int, [_OUT, _HANDLE, C.POINTER(c.PictureOptions)]),
+        ("fovea_picture_free", None, [_HANDLE]),
+        ("fovea_picture_query", C.c_int, [_HANDLE, C.POINTER(c.PictureInfo)]),
+        ("fovea_run_picture", C.c_int,
+         [_HANDLE, _HANDLE, C.POINTER(c.Ready), C.POINTER(c.Output), C.c_size_t]),
+        ("fovea_detections", C.c_int, [*_RAN, C.POINTER(c.Detection), C.c_size_t,
+                                       C.POINTER(C.c_size_t)]),
+        ("fovea_depth_map", C.c_int, [*_RAN, C.c_int, C.c_void_p, C.c_size_t]),
+        ("fovea_depth_map_u16", C.c_int, [*_RAN, C.c_int, C.c_double, C.c_void_p, C.c_size_t]),
+        ("fovea_class_map", C.c_int, [*_RAN, C.c_int, C.c_void_p, C.c_size_t]),
+        ("fovea_masks", C.c_int, [*_RAN, C.POINTER(c.MaskOptions), C.POINTER(c.Mask), C.c_size_t,
+                                  C.POINTER(C.c_size_t), C.c_void_p, C.c_size_t]),
+        ("fovea_mask_pixels", C.c_int, [*_RAN, C.c_uint32, C.c_void_p, C.c_size_t]),
+        ("fovea_keypoints", C.c_int, [*_RAN, C.POINTER(c.Keypoint), C.c_size_t,
+                                      C.POINTER(C.c_size_t)]),
+        ("fovea_model_keypoint", C.c_char_p, [_HANDLE, C.c_uint32]),
+        ("fovea_attention_plan_create", C.c_int, [_OUT, _HANDLE, C.POINTER(c.AttentionOptions)]),
+        ("fovea_gemm_plan_create", C.c_int, [_OUT, _HANDLE, C.POINTER(c.GemmOptions)]),
+        ("fovea_op_input", C.c_char_p, [_HANDLE, C.c_size_t]),
+        ("fovea_op_run", C.c_int, [_HANDLE, C.POINTER(c.Matrix), C.c_size_t, c.Matrix]),
+        ("fovea_state_create", C.c_int, [_OUT, _HANDLE, C.POINTER(c.AttentionOptions)]),
+        ("fovea_state_free", None, [_HANDLE]),
+        ("fovea_state_input", C.c_char_p, [_HANDLE, C.c_size_t]),
+        ("fovea_state_step", C.c_int, [_HANDLE, C.POINTER(c.Matrix), C.c_size_t, c.Matrix]),
+        ("fovea_state_feed", C.c_int, [_HANDLE, C.c_uint32, C.POINTER(c.Matrix), C.c_size_t, c.Matrix]),
+        ("fovea_state_reset", C.c_int, [_HANDLE]),
+        ("fovea_state_size", C.c_size_t, [_HANDLE]),
+        ("fovea_state_save", C.c_int, [_HANDLE, c.Float, C.c_size_t]),
+        ("fovea_state_restore", C.c_int, [_HANDLE, c.Float, C.c_size_t]),
+        ("fovea_sequence_create", C.c_int, [_OUT, _HANDLE, _HANDLE, C.POINTER(c.SequenceOptions)]),
+        ("fovea_sequence_free", None, [_HANDLE]),
+        ("fovea_sequence_query", C.c_int, [_HANDLE, C.POINTER(c.SequenceInfo)]),
+        ("fovea_sequence_feed", C.c_int,
+         [_HANDLE, C.POINTER(C.c_uint32), C.c_size_t, c.Float, C.c_size_t]),
+        ("fovea_sequence_mix", C.c_int, [_HANDLE, c.Matrix, C.c_size_t, c.Matrix]),
+        ("fovea_sequence_seek", C.c_int, [_HANDLE, C.c_uint64]),
+        ("fovea_sequence_reset", C.c_int, [_HANDLE]),
+        ("fovea_sequence_size", C.c_size_t, [_HANDLE]),
+        ("fovea_sequence_save", C.c_int, [_HANDLE, C.c_void_p, C.c_size_t]),
+        ("fovea_sequence_restore", C.c_int, [_HANDLE, C.c_void_p, C.c_size_t]),
+        ("fovea_sequence_fork", C.c_int, [_OUT, _HANDLE])]:
+    getattr(lib, _name).restype = _result
+    getattr(lib, _name).argtypes = _arguments
+
+
+def version() -> str:
+    """Of the library: "0.1.0"."""
+    return str(lib.fovea_version().decode())
+
+
+def save_wisdom(path: Union[str, "os.PathLike[str]", None] = None) -> None:
+    """Adds what was tuned to the file `path`, None: to the one that later processes read."""
+    checked(lib.fovea_wisdom_save(None if path is None else os.fspath(path).encode()))

@@ -1,0 +1,289 @@
+"""Models: from pictures to outputs."""
+from __future__ import annotations
+
+import collections
+import ctypes as C
+import os
+import threading
+from typing import (Any, Dict, Iterable, Iterator, List, Mapping, Optional, Protocol, Sequence, Tuple, Union,
+                    overload)
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _hub
+from . import _structures as c
+from ._device import Device, Picture, device_of
+from ._handle import Handle
+from ._library import checked, lib, names
+from ._pixels import Array, FrameKind, frame_of, planes, read
+from ._plan import Choice, FloatArray, Plan, choice, options_of, rule_of
+from ._records import Features, Tuned
+from ._results import Batch, Result
+
+
+class Tensor(Protocol):
+    """An array of another library that hands it over by DLPack: torch, jax, cupy, ..."""
+
+    def __dlpack__(self, *, stream: Any = ...) -> Any: ...
+    def __dlpack_device__(self) -> Tuple[Any, int]: ...
+
+
+class PillowImage(Protocol):
+    """PIL.Image.Image."""
+
+    def getexif(self) -> Any: ...
+    def convert(self, mode: str) -> Any: ...
+
+
+Image = Union[npt.NDArray[np.uint8], npt.NDArray[np.float32], Tensor, PillowImage, str, "os.PathLike[str]",
+              Picture]
+
+
+class Model(Handle):
+    """A checkpoint: fovea.load("dinov2-base") finds it by name. `prefix`: what stands before the names of its
+    tensors, where it is a part of a larger checkpoint. `device`: a Device, its name, or the one of the `with`
+    around. `linear`: what differs in linear attentions of a ViT, fields of fovea_linear_form:
+    dict(nala_lambda=4, heads=12).
+
+        model = fovea.load("dinov2-base")
+        out = model(image)                           # resized and cropped as the model wants it
+        out = model(image, size=1036)                # at another size
+        out = model(image, attention="linear:elu1")
+
+    A model may be used by several threads; those that are to compute side by side have a Plan each."""
+
+    PLANS = 4  # for every size and choice, the last ones are kept
+
+    def __init__(self, path: Union[str, "os.PathLike[str]"], device: Union[Device, str, None] = None,
+                 prefix: Optional[str] = None, linear: Optional[Mapping[str, float]] = None) -> None:
+        self._device = device_of(device)
+        options = c.ModelOptions(prefix=os.fspath(prefix).encode() if prefix else None,
+                                 linear=c.LinearForm(**(linear or {})))
+        self._plans: "collections.OrderedDict[Tuple[FrameKind, Choice], Plan]" = collections.OrderedDict()
+        self._plans_lock = threading.Lock()
+        self._task_outputs: Optional[Tuple[str, ...]] = None
+        super().__init__(lib.fovea_model_free, self._device, lib.fovea_model_load_with,
+                         os.fspath(path).encode(), C.byref(options))
+
+    def close(self) -> None:
+        """Frees it, and the plans that it keeps, now; plans and results that others hold go on."""
+        with self._plans_lock:
+            self._plans.clear()
+        super().close()
+
+    @property
+    def info(self) -> Dict[str, Any]:
+        """The fields of fovea_model_info: type, attention, width (C), depth (blocks), heads, patch (pixels),
+        prefix (tokens), classes, parameters, mapped_bytes, boxes, keypoints, masks, ..."""
+        info = c.ModelInfo()
+        checked(lib.fovea_model_describe(self._as_parameter_, C.byref(info)))
+        return info.values()
+
+    @property
+    def outputs(self) -> List[str]:
+        """Names of all outputs that it can give, the main one first."""
+        return names(lib.fovea_model_output, self._as_parameter_)
+
+    def _preprocess(self) -> c.Preprocess:
+        return rule_of(self)
+
+    def label(self, i: int) -> Optional[str]:
+        """Name of a class, or None."""
+        return _name(lib.fovea_model_label(self._as_parameter_, i))
+
+    def keypoint(self, i: int) -> Optional[str]:
+        """Name of a key point, or None."""
+        return _name(lib.fovea_model_keypoint(self._as_parameter_, i))
+
+    @overload
+    def __call__(self, image: Image, *, attention: Optional[str] = ..., outputs: Optional[Sequence[str]] = ...,
+                 size: Union[int, Tuple[int, int], None] = ..., preprocess: bool = ...,
+                 format: Optional[str] = ..., schedule: str = ..., weights: str = ...,
+                 activations: str = ..., yuv: str = ..., compute: str = ...) -> Result: ...
+
+    @overload
+    def __call__(self, image: Union[List[Any], Tuple[Any, ...]], *, attention: Optional[str] = ...,
+                 outputs: Optional[Sequence[str]] = ..., size: Union[int, Tuple[int, int], None] = ...,
+                 preprocess: bool = ..., format: Optional[str] = ..., schedule: str = ...,
+                 weights: str = ..., activations: str = ..., yuv: str = ...,
+                 compute: str = ...) -> Batch: ...
+
+    @overload
+    def __call__(self, image: Iterator[Any], *, attention: Optional[str] = ...,
+                 outputs: Optional[Sequence[str]] = ..., size: Union[int, Tuple[int, int], None] = ...,
+                 preprocess: bool = ..., format: Optional[str] = ..., schedule: str = ...,
+                 weights: str = ..., activations: str = ..., yuv: str = ...,
+                 compute: str = ...) -> Iterator[Result]: ...
+
+    def __call__(self, image: Any, *, attention: Optional[str] = None,
+                 outputs: Optional[Sequence[str]] = None, size: Union[int, Tuple[int, int], None] = None,
+                 preprocess: bool = True, format: Optional[str] = None,
+                 **options: Any) -> Union[Result, Batch, Iterator[Result]]:
+        """What the model says of a picture: a Result. Of a list or tuple, or of an array with another axis in
+        front, a Batch, which is a list of them; of an iterator an iterator, which runs a picture whenever it
+        is asked for the next. A picture is
+
+          uint8 (H, W, 3) R, G, B; (3, H, W) too; [..., ::-1] of B, G, R; (H, W) grey
+          float32 (3, H, W), planes that are normalised, in the size to be run
+          a tensor of PyTorch or another library, of the same shapes; by DLPack
+          an image of Pillow, or a path of one; turned as its EXIF says
+          a camera's frame: see run(); a Picture
+
+        Arrays and tensors are read where they lie, if pixels are side by side in their rows.
+
+        The picture is resized and cropped as the model's own image processor does, and to `size`, pixels or
+        (width, height), if that is given. With preprocess=False it is run in its own size, but for remainders
+        of the patch at right and bottom. `outputs`: names of Model.outputs, None: what the model is for.
+        `attention` and the other options are those of run()."""
+        with_outputs = self._task() if outputs is None else outputs
+        if isinstance(image, Iterator):
+            return self.map(image, attention=attention, outputs=with_outputs, size=size, preprocess=preprocess,
+                            format=format, **options)
+        chosen = choice(attention, with_outputs, preprocess, size, **options)
+        if isinstance(image, (list, tuple)):
+            return Batch(self._result(read(one, True), format, chosen) for one in image)
+        pixels = read(image, True)
+        if not isinstance(pixels, Picture) and pixels.ndim == 4:
+            return Batch(self._result(read(one), format, chosen) for one in pixels)
+        return self._result(pixels, format, chosen)
+
+    def map(self, pictures: Iterable[Any], **options: Any) -> Iterator[Result]:
+        """A Result for each picture, run when it is asked for; options are those of a call."""
+        for picture in pictures:
+            yield self(picture, **options)
+
+    def run(self, pixels: Any, attention: Optional[str] = None, outputs: Optional[Sequence[str]] = None,
+            preprocess: bool = False, format: Optional[str] = None, **options: Any) -> Dict[str, FloatArray]:
+        """One picture: (H, W, 3) or (H, W) bytes, or float32 planes (3, H, W) that are already
+        normalised; with another axis in front a batch of them. Where Pillow is installed also its
+        images, and paths of files. Returns {name: float32 rows} for `outputs` (None: the model's
+        main one). Bytes come in the size to be run, unless preprocess=True resizes and crops them
+        as the model's own image processor does.
+
+        `attention` is a name for all blocks, with exceptions if need be: "linear+softmax@0-3".
+        `options` are
+
+          size=1036 or (width, height)        with preprocess=True: pixels that it becomes
+          schedule="streamed" or "stepwise"
+          weights="f16", "bf16" or "int8"     in half the memory, of blocks in a quarter
+          activations="f16" or "bf16"         likewise; not on the CPU
+          compute="bf16", "int8" or "auto"    what products of matrices multiply; "auto" is what
+                                              tune_accuracy has found, else "f32"
+          format="yuyv" or "nv12"             a camera's frame: bytes (H, W, 2), or (3 H / 2, W) with
+                                              rows of Y, then of U and V; H and W are even
+          format="bgr8"                       (H, W, 3) is B, G, R
+          yuv="601", "709", "601-full", ...   what these mean
+
+        Each kind and size of picture, and each choice, has a plan; the last `PLANS` (4) are kept,
+        with the memory that they compute in."""
+        array = read(pixels)
+        chosen = choice(attention, outputs, preprocess, **options)
+        if not isinstance(array, Picture) and array.ndim == 4:
+            runs = [self.run(p, format=format, **chosen._asdict()) for p in array]
+            return {name: np.stack([r[name] for r in runs]) for name in runs[0]}
+        plan, rows = self._run(array, format, chosen)
+        return dict(zip(plan.names, rows))
+
+    def features(self, pixels: Any, attention: Optional[str] = None, outputs: Optional[Sequence[str]] = None,
+                 preprocess: bool = False, format: Optional[str] = None,
+                 **options: Any) -> Dict[str, Features]:
+        """Dense features of one picture: {name: Features(values (h, w, C), stride in pixels)}; of
+        `outputs`, else of last_hidden_state or every stage. "segmentation" gives logits. Picture
+        and options are those of run()."""
+        if outputs is None:
+            outputs = [o for o in self.outputs if o == "last_hidden_state" or o.startswith("stage")]
+        result = self._result(read(pixels), format, choice(attention, outputs, preprocess, **options))
+        return {name: result.dense(name) for name in result}
+
+    def plan(self, like: Any, attention: Optional[str] = None, outputs: Optional[Sequence[str]] = None,
+             preprocess: bool = False, format: Optional[str] = None, **options: Any) -> Plan:
+        """A Plan of the caller's own, for pictures such as `like`; options are those of run(). What
+        threads run with a plan each they compute side by side; weights are shared."""
+        return Plan(self, self._device, frame_of(read(like), format),
+                    choice(attention, outputs, preprocess, **options), format)
+
+    def tune_accuracy(self, pictures: Iterable[Any], bound: float, attention: Optional[str] = None,
+                      outputs: Optional[Sequence[str]] = None, preprocess: bool = False,
+                      format: Optional[str] = None, seconds: float = 0, **options: Any) -> Tuned:
+        """Finds the fastest types of products with which `outputs` for these pictures, which have one
+        size, keep a cosine of `bound` with float32, such as 0.9995: what compute="auto" is from then
+        on, in this process, and with save_wisdom() in later ones. Takes `seconds` at most, 0: as long
+        as it takes. Returns Tuned(compute, tried, bf16): what "auto" is (None: nothing was found in
+        time), {way: {"cosine", "worst", "seconds"}} of "f32", "bf16", "int8" and "mix" as far as they
+        were tried, and which steps are bfloat16 in the mix, where others are int8."""
+        given = [read(p) for p in pictures]
+        if not given:
+            raise ValueError("no pictures to measure accuracy on")
+        arrays: List[Array] = [p for p in given if not isinstance(p, Picture)]
+        if len(arrays) < len(given):
+            raise TypeError("accuracy is measured on arrays of pixels or files; give those")
+        frame = frame_of(arrays[0], format)
+        if any(frame_of(p, format) != frame for p in arrays):
+            raise ValueError("pictures of several sizes or kinds; give those of one, or tune for each")
+        frames = (c.Frame * len(arrays))(*[planes(p, frame[0], frame[2]) for p in arrays])
+        chosen = choice(attention, outputs, preprocess, **options)
+        report = c.AccuracyReport()
+        checked(lib.fovea_tune_accuracy(
+            C.byref(report), self._as_parameter_, self._device._as_parameter_,
+            C.byref(options_of(self, frame, chosen)), frames, len(frames), bound,
+            C.byref(c.TuneOptions(seconds=seconds))))
+        tried = {way: {name: getattr(of, name) for name in ("cosine", "worst", "seconds")}
+                 for way in ("f32", "bf16", "int8", "mix")
+                 for of in (getattr(report, way),) if of.tried}
+        return Tuned(list(c.COMPUTE)[report.compute] if report.found else None, tried,
+                     self._labels_of_steps(frame, chosen, report.step[:report.kept]))
+
+    def _labels_of_steps(self, frame: FrameKind, chosen: Choice, steps: List[int]) -> List[str]:
+        if not steps:
+            return []
+        plan = Plan(self, self._device, frame, chosen._replace(compute="int8", dry=True))
+        labels, step = [], c.StepInfo()
+        for i in steps:
+            lib.fovea_plan_step(plan._as_parameter_, i, C.byref(step))
+            labels.append(step.label.decode())
+        return labels
+
+    def _task(self) -> Tuple[str, ...]:
+        """The outputs that a task is read from, where that is more than the main one."""
+        if self._task_outputs is None:
+            can = self.outputs
+            levels = tuple(o for o in can if o.startswith(("cls.", "box.")))
+            tasks = (levels, ("logits", "pred_boxes"), ("masks_queries_logits", "class_queries_logits"))
+            self._task_outputs = next((t for t in tasks if t and set(t) <= set(can)), ())
+        return self._task_outputs
+
+    def _result(self, pixels: Union[Array, Picture], format: Optional[str], chosen: Choice) -> Result:
+        plan, rows = self._run(pixels, format, chosen)
+        return Result(plan, rows, self.label, self.keypoint)
+
+    def _run(self, pixels: Union[Array, Picture], format: Optional[str],
+             chosen: Choice) -> Tuple[Plan, List[FloatArray]]:
+        frame = frame_of(pixels, format)
+        if frame[0] == "planes_f32" and chosen.preprocess and not chosen.size:
+            chosen = chosen._replace(preprocess=False)  # they are what preprocessing makes
+        key = frame, chosen
+        with self._plans_lock:
+            plan = self._plans.pop(key, None) or Plan(self, self._device, frame, chosen)
+            self._plans[key] = plan
+            if len(self._plans) > self.PLANS:
+                self._plans.popitem(last=False)
+        return plan, plan._run_frame(pixels)
+
+
+def _name(text: Optional[bytes]) -> Optional[str]:
+    return None if text is None else text.decode(errors="replace")
+
+
+def load(name: Union[str, "os.PathLike[str]"], *, device: Union[Device, str, None] = None,
+         prefix: Optional[str] = None, linear: Optional[Mapping[str, float]] = None) -> Model:
+    """A model by name:
+
+      a folder with config.json and model.safetensors, or one such file
+      "facebook/dinov2-base", or "dinov2-base" alone: of the Hugging Face hub, as it is in the cache
+          here ($HF_HOME); nothing is downloaded, but the error says by what it is
+      "synthetic:dinov2-s": random weights
+
+    `device`: a Device, or what makes one, "cl:0"; None: that of the `with` around, else the CPU. `prefix`,
+    `linear`: see Model."""
+    return Model(_hub.find(name), device, prefix, linear)

@@ -1,0 +1,137 @@
+"""Pictures as people have them: which bytes the library reads, where they lie, and what they are."""
+from __future__ import annotations
+
+import ctypes as C
+import os
+from typing import Any, Optional, Tuple, Union
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _structures as c
+from ._device import Picture
+
+Array = npt.NDArray[Any]
+FrameKind = Tuple[str, int, int]  # format, width, height
+_HOST = (1, 3, 11, 13)  # kDLCPU, and what CUDA, ROCm and its managed memory let the host read
+
+
+def read(picture: Any, channels_first: bool = False) -> Union[Array, Picture]:
+    """The array of a picture: itself, a view of a tensor, or what Pillow reads, turned as its EXIF says;
+    a Picture stays what it is. Bytes are copied only where their layout is none that frames have.
+    `channels_first`: bytes (3, H, W) are meant, too."""
+    if isinstance(picture, Picture):
+        return picture
+    if isinstance(picture, np.ndarray):
+        array = picture
+    elif isinstance(picture, (str, os.PathLike)):
+        return _opened(os.fspath(picture))
+    elif hasattr(picture, "getexif"):
+        from PIL import ImageOps
+        array = np.asarray(ImageOps.exif_transpose(picture).convert("RGB"))
+    elif hasattr(picture, "__dlpack__"):
+        array = _tensor(picture)
+    else:
+        array = np.asarray(picture)
+    if channels_first and array.dtype == np.uint8 and array.ndim in (3, 4):
+        if array.shape[-3] == 3 and array.shape[-1] != 3:
+            array = np.moveaxis(array, -3, -1)
+    return array if _readable(array) else np.ascontiguousarray(array)
+
+
+def _opened(path: Any) -> Union[Array, Picture]:
+    try:
+        from PIL import Image
+    except ImportError:
+        raise ImportError("%s: Pillow reads files of pictures (pip install pillow); or give the pixels "
+                          "themselves, (H, W, 3) of uint8" % path) from None
+    with Image.open(path) as opened:
+        return read(opened)
+
+
+def _tensor(tensor: Any) -> Array:
+    kind, index = tensor.__dlpack_device__()
+    if int(kind) not in _HOST:
+        raise TypeError("the tensor is in the memory of a device (DLPack's %d, %d); give tensor.cpu(), or to "
+                        "a model on that device fovea.Picture(device, \"planes_f32\", width, height, "
+                        "memory=tensor.data_ptr(), kind=\"cuda\", owner=tensor)" % (kind, index))
+    array: Array = np.from_dlpack(tensor)
+    return array
+
+
+def _readable(array: Array) -> bool:
+    """Whether rows of it can be read in place: pixels side by side, rows any distance apart. Of RGB also
+    what is its mirror in the last axis: then the bytes are B, G, R."""
+    if array.dtype != np.uint8 or array.ndim not in (2, 3):
+        return bool(array.flags.c_contiguous)
+    channels = array.shape[2] if array.ndim == 3 else 1
+    row, steps = array.strides[0], array.strides[1:]
+    packed = steps == (channels, 1)[-len(steps):] if array.ndim == 3 else steps == (1,)
+    return (packed or is_mirrored(array)) and row >= array.shape[1] * channels
+
+
+def is_mirrored(array: Array) -> bool:
+    """A view [..., ::-1] of B, G, R as R, G, B, or the other way round."""
+    return array.ndim == 3 and array.shape[2] == 3 and array.strides[1:] == (3, -1)
+
+
+def mirrored(array: Array) -> Array:
+    """A copy that has the same colours in bytes of the other order."""
+    if is_mirrored(array):
+        return np.ascontiguousarray(array)
+    other: Array = np.ascontiguousarray(array[..., ::-1])[..., ::-1]
+    return other
+
+
+def frame_of(pixels: Union[Array, Picture], format: Optional[str]) -> FrameKind:
+    """(format, width, height) of an array of pixels, or of a Picture."""
+    if isinstance(pixels, Picture):
+        return pixels.frame
+    shape = pixels.shape
+    is_float = pixels.dtype == np.float32
+    if not is_float and pixels.dtype != np.uint8:
+        raise TypeError("pixels of type %s: give uint8, or float32 planes that are normalised"
+                        % pixels.dtype)
+    if format in ("nv12", "yuyv"):
+        return _camera_frame(pixels, format)
+    if is_float:
+        if len(shape) != 3 or shape[0] != 3:
+            raise ValueError("float32 pixels of shape %s: give planes that are normalised, (3, H, W), "
+                             "or uint8 pixels, (H, W, 3)" % (shape,))
+        kind = "planes_f32", shape[2], shape[1]
+    elif len(shape) == 2:
+        kind = "gray8", shape[1], shape[0]
+    elif len(shape) == 3 and shape[2] == 3:
+        kind = ("bgr8" if is_mirrored(pixels) != (format == "bgr8") else "rgb8"), shape[1], shape[0]
+    else:
+        raise ValueError("uint8 pixels of shape %s: give (H, W, 3), R, G and B, or (H, W)" % (shape,))
+    if format not in (None, kind[0]) and {format, kind[0]} != {"rgb8", "bgr8"}:
+        raise ValueError("format %r, %s of shape %s, which is %s; leave format out, or give it what it says"
+                         % (format, pixels.dtype, shape, kind[0]))
+    return kind
+
+
+def _camera_frame(pixels: Array, format: str) -> FrameKind:
+    shape, is_bytes = pixels.shape, pixels.dtype == np.uint8
+    if format == "nv12" and is_bytes and len(shape) == 2 and shape[0] % 3 == 0:
+        height, width = shape[0] // 3 * 2, shape[1]
+    elif format == "yuyv" and is_bytes and len(shape) == 3 and shape[2] == 2:
+        height, width = shape[:2]
+    else:
+        raise ValueError("format %r, %s of shape %s: nv12 is uint8 (3 H / 2, W), yuyv (H, W, 2)"
+                         % (format, pixels.dtype, shape))
+    if width % 2:
+        raise ValueError("%s with %d columns: give an even number" % (format, width))
+    return format, width, height
+
+
+def planes(pixels: Array, kind: str, height: int) -> c.Frame:
+    """What fovea_run reads: the memory of the array itself."""
+    address = pixels.__array_interface__["data"][0]
+    if kind == "planes_f32":
+        return c.Frame((C.c_void_p * 3)(address))
+    row = pixels.strides[0]
+    if is_mirrored(pixels):
+        address -= 2
+    chroma = address + height * row if kind == "nv12" else None
+    return c.Frame((C.c_void_p * 3)(address, chroma), (C.c_size_t * 3)(row, row))

@@ -1,0 +1,214 @@
+"""A model planned for frames of one kind and size, and what its outputs say."""
+from __future__ import annotations
+
+import ctypes as C
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _structures as c
+from ._device import Device, Picture
+from ._handle import Handle
+from ._library import checked, lib
+from ._pixels import Array, FrameKind, frame_of, mirrored, planes, read
+from ._records import Detection, Keypoint, Mask, Masks
+
+FloatArray = npt.NDArray[np.float32]
+
+
+class Choice(NamedTuple):
+    """How pictures are run; Model.run says what the values are."""
+    attention: Optional[str] = None
+    outputs: Tuple[str, ...] = ()
+    preprocess: bool = False
+    size: Optional[Tuple[int, int]] = None
+    schedule: str = "auto"
+    weights: str = "f32"
+    activations: str = "f32"
+    yuv: str = "601"
+    compute: str = "f32"
+    dry: bool = False
+
+
+def choice(attention: Optional[str] = None, outputs: Optional[Sequence[str]] = None,
+           preprocess: bool = False, size: Union[int, Tuple[int, int], None] = None,
+           **options: Any) -> Choice:
+    """TypeError names an option that there is not."""
+    if isinstance(size, int):
+        size = size, size
+    if size and not preprocess:
+        raise ValueError("size %dx%d without preprocess=True, which is what resizes" % size)
+    return Choice(attention, tuple(outputs or ()), preprocess, size, **options)
+
+
+def rule_of(model: Handle) -> c.Preprocess:
+    """The preprocessing that a model wants."""
+    rule = c.Preprocess()
+    checked(lib.fovea_model_preprocess(model._as_parameter_, C.byref(rule)))
+    return rule
+
+
+def options_of(model: Handle, frame: FrameKind, chosen: Choice) -> c.PlanOptions:
+    kind, width, height = frame
+    names = [name.encode() for name in chosen.outputs]
+    array = (C.c_char_p * len(names))(*names)
+    rule = None
+    if chosen.preprocess:
+        rule = rule_of(model)
+        if chosen.size:
+            checked(lib.fovea_preprocess_resize(C.byref(rule), *chosen.size))
+    return c.PlanOptions(
+        frame=c.FrameShape(c.code(c.FORMATS, "format", kind), width, height),
+        preprocess=C.pointer(rule) if rule is not None else None,
+        attention=chosen.attention and chosen.attention.encode(),
+        outputs=C.cast(array, C.POINTER(C.c_char_p)) if names else None, n_outputs=len(names),
+        schedule=c.code(c.SCHEDULES, "schedule", chosen.schedule),
+        weights=c.code(c.WEIGHTS, "weights", chosen.weights),
+        activations=c.code(c.STORAGE, "activations", chosen.activations),
+        yuv=c.code(c.YUVS, "yuv", chosen.yuv), compute=c.code(c.COMPUTE, "compute", chosen.compute),
+        dry=chosen.dry)
+
+
+class Plan(Handle):
+    """Frames of one kind and size through a model; made by Model.plan. `frame`: format, width, height."""
+
+    def __init__(self, model: Handle, device: Device, frame: FrameKind, chosen: Choice,
+                 format: Optional[str] = None) -> None:
+        self.frame, self._format = frame, format
+        # The library's plan holds the model by itself.
+        super().__init__(lib.fovea_plan_free, device, lib.fovea_plan_create, model, device,
+                         C.byref(options_of(model, frame, chosen)))
+        self._infos = self._outputs()
+        self.names = tuple(info.name.decode() for info in self._infos)
+        self._shapes = [(info.rows, info.columns) for info in self._infos]
+
+    @property
+    def info(self) -> Dict[str, Any]:
+        """The fields of fovea_plan_info: sizes in pixels and tokens; weights, residual, states, chunks,
+        scratch, staging: bytes; seconds, as estimated; flops; compute."""
+        info = c.PlanInfo()
+        self._call(lib.fovea_plan_query, C.byref(info))
+        values = info.values()
+        return dict(values, compute=list(c.COMPUTE)[values["compute"]])
+
+    @property
+    def kinds(self) -> Dict[str, str]:
+        """{name: what it is, of KINDS} of the plan's outputs."""
+        return {name: c.KINDS[info.kind] for name, info in zip(self.names, self._infos)}
+
+    def run(self, picture: Any) -> Dict[str, FloatArray]:
+        """{name: float32 rows} of one picture, which may be a Picture."""
+        return dict(zip(self.names, self._run(read(picture))))
+
+    def detections(self, picture: Any, most: int = 10000) -> List[Detection]:
+        """Boxes that a detector finds in one picture, best first, `most` of them, in pixels of `picture`.
+        The plan's outputs are all of "cls.0", "box.0", ..., or "logits" and "pred_boxes"."""
+        return self._detections(self._run(read(picture)), most)
+
+    def depth(self, picture: Any, unit: Optional[float] = None) -> npt.NDArray[Any]:
+        """Depth of every pixel of one picture, (H, W): float32, NaN outside of what the model sees; with a
+        `unit` uint16 in steps of so many metres, as depth cameras have it (0.001), 0 outside; with unit=0
+        the least of the picture becomes 1 and the greatest 65535. Output "predicted_depth"."""
+        return self._depth(self._run(read(picture)), unit)
+
+    def class_map(self, picture: Any) -> npt.NDArray[np.uint16]:
+        """The class of every pixel of one picture, uint16 (H, W), NO_CLASS outside of what the model sees.
+        Outputs "segmentation", "seg_logits", or "masks_queries_logits" and "class_queries_logits"."""
+        return self._class_map(self._run(read(picture)))
+
+    def masks(self, picture: Any, rule: str = "panoptic", threshold: float = 0, mask_threshold: float = 0,
+              overlap_threshold: float = 0, stuff: Sequence[int] = (), most: int = 1000) -> Masks:
+        """Masks that a segmenter finds in one picture. rule "panoptic" or "instance"; thresholds of 0 are
+        transformers'; masks of each class of `stuff` are one. Outputs "masks_queries_logits" and
+        "class_queries_logits"."""
+        return self._masks(self._run(read(picture)), rule, threshold, mask_threshold, overlap_threshold,
+                           stuff, most)
+
+    def keypoints(self, picture: Any, most: int = 1000) -> List[Keypoint]:
+        """Key points of one picture, which is the crop of one person or thing, in pixels of `picture`.
+        Output "heatmaps"."""
+        return self._keypoints(self._run(read(picture)), most)
+
+    # ---- what the outputs of a frame say ----
+
+    def _detections(self, outputs: Sequence[FloatArray], most: int) -> List[Detection]:
+        boxes, count, info = (c.Detection * most)(), C.c_size_t(), self.info
+        self._read(outputs, lib.fovea_detections, boxes, most, C.byref(count))
+        left, top, across, down = (info[k] for k in ("left", "top", "scale_x", "scale_y"))
+        return [Detection(left + b.x1 * across, top + b.y1 * down, left + b.x2 * across,
+                          top + b.y2 * down, b.score, b.label) for b in boxes[:count.value]]
+
+    def _depth(self, outputs: Sequence[FloatArray], unit: Optional[float] = None) -> npt.NDArray[Any]:
+        if unit is None:
+            return self._map(outputs, np.float32, lib.fovea_depth_map)
+        return self._map(outputs, np.uint16, lib.fovea_depth_map_u16, float(unit))
+
+    def _class_map(self, outputs: Sequence[FloatArray]) -> npt.NDArray[np.uint16]:
+        return self._map(outputs, np.uint16, lib.fovea_class_map)
+
+    def _masks(self, outputs: Sequence[FloatArray], rule: str, threshold: float, mask_threshold: float,
+               overlap_threshold: float, stuff: Sequence[int], most: int) -> Masks:
+        options = c.MaskOptions(rule=c.code(c.MASK_RULES, "rule", rule), threshold=threshold,
+                                mask_threshold=mask_threshold, overlap_threshold=overlap_threshold,
+                                n_stuff=len(stuff),
+                                stuff=(C.c_uint32 * len(stuff))(*stuff) if stuff else None)
+        found, count = (c.Mask * most)(), C.c_size_t()
+        pixels = np.empty(self.frame[:0:-1], np.uint16)
+        self._read(outputs, lib.fovea_masks, C.byref(options), found, most, C.byref(count),
+                   pixels.ctypes.data, pixels.size)
+        return Masks([Mask(m.label, m.score, m.query, m.x1, m.y1, m.x2, m.y2, m.area)
+                      for m in found[:count.value]], pixels)
+
+    def _keypoints(self, outputs: Sequence[FloatArray], most: int) -> List[Keypoint]:
+        points, count = (c.Keypoint * most)(), C.c_size_t()
+        self._read(outputs, lib.fovea_keypoints, points, most, C.byref(count))
+        return [Keypoint(p.x, p.y, p.score) for p in points[:count.value]]
+
+    def _map(self, outputs: Sequence[FloatArray], dtype: Any, function: Callable[..., int],
+             *arguments: Any) -> npt.NDArray[Any]:
+        out = np.empty(self.frame[:0:-1], dtype)
+        self._read(outputs, function, c.EXTENT_FRAME, *arguments, out.ctypes.data, out.size)
+        return out
+
+    def _read(self, outputs: Sequence[FloatArray], function: Callable[..., int], *arguments: Any) -> None:
+        """Calls what reads a frame's outputs."""
+        self._call(function, _places(outputs), len(outputs), *arguments)
+
+    # ---- frames ----
+
+    def _outputs(self) -> List[Any]:
+        """fovea_output_info of every output."""
+        found: List[Any] = []
+        info = c.OutputInfo()
+        while lib.fovea_plan_output(self._as_parameter_, len(found), C.byref(info)):
+            found.append(info)
+            info = c.OutputInfo()
+        return found
+
+    def _run(self, pixels: Union[Array, Picture]) -> List[FloatArray]:
+        """The outputs, in their order, of pixels that read() has given."""
+        frame = frame_of(pixels, self._format)
+        if {frame[0], self.frame[0]} == {"rgb8", "bgr8"} and not isinstance(pixels, Picture):
+            pixels = mirrored(pixels)
+            frame = frame_of(pixels, self._format)
+        if frame != self.frame:
+            raise ValueError("the plan is for %s of %d x %d, not for %s of %d x %d"
+                             % (self.frame + frame))
+        return self._run_frame(pixels)
+
+    def _run_frame(self, pixels: Union[Array, Picture]) -> List[FloatArray]:
+        """The same of pixels that are as the plan's frames are."""
+        outputs = [np.empty(shape, np.float32) for shape in self._shapes]
+        places = _places(outputs)
+        if isinstance(pixels, Picture):
+            self._call(lib.fovea_run_picture, pixels._as_parameter_, None, places, len(outputs))
+        else:
+            frame = planes(pixels, self.frame[0], self.frame[2])
+            self._call(lib.fovea_run, C.byref(frame), places, len(outputs))
+        return outputs
+
+
+def _places(outputs: Sequence[FloatArray]) -> Any:
+    return (c.Output * len(outputs))(*[c.Output(a.__array_interface__["data"][0], a.nbytes)
+                                       for a in outputs])

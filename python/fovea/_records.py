@@ -1,0 +1,73 @@
+"""What is found in a picture."""
+from __future__ import annotations
+
+from typing import Any, Dict, List, NamedTuple, Optional
+
+import numpy as np
+import numpy.typing as npt
+
+
+class Features(NamedTuple):
+    """A grid of features: `values` float32 (h, w, C), one place every `stride` pixels of the picture that
+    was run."""
+    values: npt.NDArray[np.float32]
+    stride: int
+
+
+class Label(NamedTuple):
+    """A class of the picture: its name or None, index, and score between 0 and 1."""
+    name: Optional[str]
+    label: int
+    score: float
+
+
+class Detection(NamedTuple):
+    """A box in pixels of the frame, from its upper left corner; score between 0 and 1; class."""
+    x1: float
+    y1: float
+    x2: float
+    y2: float
+    score: float
+    label: int
+    name: Optional[str] = None
+
+
+class Mask(NamedTuple):
+    """A mask: class, score between 0 and 1, its query, the box around it in pixels of the frame, and how
+    many pixels it has."""
+    label: int
+    score: float
+    query: int
+    x1: float
+    y1: float
+    x2: float
+    y2: float
+    area: int
+    name: Optional[str] = None
+
+
+class Masks(NamedTuple):
+    """Masks in the order of their queries, and for each pixel of the frame, uint16 (H, W), 1 + the index
+    of its mask, or 0."""
+    found: List[Mask]
+    pixels: npt.NDArray[np.uint16]
+
+    def of(self, i: int) -> npt.NDArray[np.bool_]:
+        """Mask i: bool (H, W)."""
+        inside: npt.NDArray[np.bool_] = self.pixels == i + 1
+        return inside
+
+
+class Keypoint(NamedTuple):
+    """A point in pixels of the frame, the score of its heat map, and what it is."""
+    x: float
+    y: float
+    score: float
+    name: Optional[str] = None
+
+
+class Tuned(NamedTuple):
+    """What tune_accuracy has found: see there."""
+    compute: Optional[str]
+    tried: Dict[str, Dict[str, Any]]
+    bf16: List[str]

@@ -1,0 +1,112 @@
+"""What a model says of pictures."""
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Callable, Iterator, List, Mapping, Optional
+
+import numpy as np
+import numpy.typing as npt
+
+from ._plan import FloatArray, Plan
+from ._records import Detection, Features, Keypoint, Label, Masks
+
+Name = Callable[[int], Optional[str]]
+
+
+class Result(Mapping[str, FloatArray]):
+    """What a model says of one picture: its outputs by name, and what they mean.
+
+        out = model(image)
+        out["last_hidden_state"]     # float32 (tokens, C)
+        out.features                 # the patches of it: (h, w, C)
+        out.depth, out.boxes, ...    # of models for that; fovea.Error names what is missing
+
+    What they mean is worked out when it is first asked for. All sizes are in pixels of the picture that was
+    given. A result keeps the memory of the plan that has made it: keep arrays, rather than results."""
+
+    def __init__(self, plan: Plan, outputs: List[FloatArray], label: Name, keypoint: Name) -> None:
+        self._plan, self._arrays, self._label, self._keypoint = plan, outputs, label, keypoint
+
+    def __getitem__(self, name: str) -> FloatArray:
+        try:
+            return self._arrays[self._plan.names.index(name)]
+        except ValueError:
+            raise KeyError("%s; there is %s. Others are asked for by outputs=[...]"
+                           % (name, ", ".join(self._plan.names))) from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._plan.names)
+
+    def __len__(self) -> int:
+        return len(self._arrays)
+
+    def __repr__(self) -> str:
+        return "Result(%s)" % ", ".join("%s %s" % (name, a.shape) for name, a in self.items())
+
+    def dense(self, name: Optional[str] = None) -> Features:
+        """Output `name`, or the first that can be, as a grid: values (h, w, C), a view, and the distance of
+        its places in pixels of the picture that was run."""
+        for rows, info in zip(self._arrays, self._plan._infos):
+            own = info.name.decode()
+            if info.grid_width and name in (None, own):
+                values = rows[info.prefix:].reshape(info.grid_height, info.grid_width, -1)
+                return Features(values, info.stride)
+        raise ValueError("%s is no grid of features" % (name or ", ".join(self)))
+
+    @property
+    def features(self) -> FloatArray:
+        """float32 (h, w, C): the first output that is a grid, without tokens that are no patches."""
+        return self.dense().values
+
+    @cached_property
+    def labels(self) -> List[Label]:
+        """All classes of a classifier, the likeliest first; scores are softmax's, and their sum is 1."""
+        logits = self["logits"]
+        if len(logits) != 1:
+            raise ValueError("logits %s are not those of one picture" % (logits.shape,))
+        shares = np.exp(logits[0] - logits[0].max())
+        shares /= shares.sum()
+        return [Label(self._label(int(i)), int(i), float(shares[i]))
+                for i in np.argsort(-shares, kind="stable")]
+
+    @cached_property
+    def depth(self) -> FloatArray:
+        """float32 (H, W): metres, or of relative models the more the nearer; NaN outside of what the model
+        sees."""
+        return self._plan._depth(self._arrays)
+
+    @cached_property
+    def class_map(self) -> npt.NDArray[np.uint16]:
+        """uint16 (H, W): the class of each pixel, NO_CLASS outside of what the model sees."""
+        return self._plan._class_map(self._arrays)
+
+    @cached_property
+    def boxes(self) -> List[Detection]:
+        """Boxes, the best first."""
+        return [b._replace(name=self._label(b.label)) for b in self._plan._detections(self._arrays, 10000)]
+
+    @cached_property
+    def masks(self) -> Masks:
+        """Panoptic masks, by transformers' thresholds; masks_of() has others."""
+        return self.masks_of()
+
+    def masks_of(self, rule: str = "panoptic", threshold: float = 0, mask_threshold: float = 0,
+                 overlap_threshold: float = 0, stuff: List[int] = []) -> Masks:
+        """Masks by a rule and thresholds of yours; Plan.masks says what they are."""
+        found, pixels = self._plan._masks(self._arrays, rule, threshold, mask_threshold,
+                                          overlap_threshold, stuff, 1000)
+        return Masks([m._replace(name=self._label(m.label)) for m in found], pixels)
+
+    @cached_property
+    def keypoints(self) -> List[Keypoint]:
+        """Key points of the one person or thing that the picture shows."""
+        return [p._replace(name=self._keypoint(i))
+                for i, p in enumerate(self._plan._keypoints(self._arrays, 1000))]
+
+
+class Batch(List[Result]):
+    """Results of several pictures."""
+
+    def stacked(self, name: Optional[str] = None) -> FloatArray:
+        """One output of all, or the first one: float32 (B, rows, columns). Pictures have one size."""
+        return np.stack([result[name or next(iter(result))] for result in self])

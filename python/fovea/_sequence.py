@@ -1,0 +1,93 @@
+"""Language models, and token mixers by themselves."""
+from __future__ import annotations
+
+import ctypes as C
+from typing import Any, Dict, Union
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _structures as c
+from ._attention import floats
+from ._device import Device, device_of
+from ._handle import Handle
+from ._library import lib
+from ._model import Model
+
+
+class Sequence(Handle):
+    """A language model that is fed token by token, or a prompt at once; or a token mixer by itself.
+
+        model = fovea.load("gla-340m")
+        sequence = fovea.Sequence(model)
+        logits = sequence.feed([1, 523, 17])     # of what follows the last token
+        logits = sequence.feed([int(logits.argmax())])
+
+    Ids come from a tokenizer of yours: of the package tokenizers, say. `rows`: tokens of a prompt at a
+    time. `context`: tokens that softmax attention has room for; linear mixers need none. `all_logits`:
+    of every token that is fed, rows. `weights`, `compute`, `form` by name. `memory_limit`: bytes.
+    """
+
+    def __init__(self, model: Model, rows: int = 0, context: int = 0, all_logits: bool = False,
+                 form: str = "auto", weights: str = "f32", compute: str = "f32", memory_limit: int = 0,
+                 device: Union[Device, str, None] = None) -> None:
+        on = model._device if device is None else device_of(device)
+        options = c.SequenceOptions(rows=rows, context=context, all_logits=all_logits,
+                                    form=c.code(c.FORMS, "form", form),
+                                    weights=c.code(c.WEIGHTS, "weights", weights),
+                                    compute=c.code(c.COMPUTE, "compute", compute),
+                                    memory_limit=memory_limit)
+        self._all = all_logits
+        super().__init__(lib.fovea_sequence_free, (model, on), lib.fovea_sequence_create, model, on,
+                         C.byref(options))
+        self._needs, self._shape = (model, on), self.info
+
+    @property
+    def info(self) -> Dict[str, Any]:
+        """rows, context, vocabulary, width; tokens so far; bytes: weights, states, activations; flops."""
+        info = c.SequenceInfo()
+        self._call(lib.fovea_sequence_query, C.byref(info))
+        return info.values()
+
+    def feed(self, ids: npt.ArrayLike) -> npt.NDArray[np.float32]:
+        """Logits (vocabulary) of what follows the last of `ids`; with all_logits rows, after each."""
+        ids = np.ascontiguousarray(ids, np.uint32).ravel()
+        logits = np.empty((len(ids) if self._all else 1, self._shape["vocabulary"]), np.float32)
+        self._call(lib.fovea_sequence_feed, ids.ctypes.data_as(C.POINTER(C.c_uint32)), len(ids),
+                   logits.ctypes.data_as(c.Float), logits.size)
+        return logits if self._all else logits.reshape(-1)
+
+    def mix(self, x: npt.ArrayLike) -> npt.NDArray[np.float32]:
+        """What a token mixer makes of (N, width) rows."""
+        x = floats(x)
+        if x.ndim != 2 or x.shape[1] != self._shape["width"]:
+            raise ValueError("rows of %d values expected, not %s" % (self._shape["width"], x.shape))
+        out = np.empty_like(x)
+        self._call(lib.fovea_sequence_mix, c.Matrix(x.ctypes.data, 0), len(x),
+                   c.Matrix(out.ctypes.data, 0))
+        return out
+
+    def seek(self, tokens: int) -> None:
+        """Cuts a cache of keys and values to so many tokens."""
+        self._call(lib.fovea_sequence_seek, tokens)
+
+    def reset(self) -> None:
+        """Forgets all tokens."""
+        self._call(lib.fovea_sequence_reset)
+
+    def save(self) -> bytes:
+        """What it remembers, as bytes that another process can go on with."""
+        out = C.create_string_buffer(lib.fovea_sequence_size(self._as_parameter_))
+        self._call(lib.fovea_sequence_save, out, len(out))
+        return out.raw
+
+    def restore(self, saved: bytes) -> None:
+        self._call(lib.fovea_sequence_restore, bytes(saved), len(saved))
+
+    def fork(self) -> Sequence:
+        """A second one that has seen the same tokens."""
+        copy = Sequence.__new__(Sequence)
+        copy._all, copy._shape, copy._needs = self._all, self._shape, self._needs
+        with self._lock:
+            Handle.__init__(copy, lib.fovea_sequence_free, self._needs, lib.fovea_sequence_fork, self)
+        return copy
