@@ -12,6 +12,7 @@
 #include "cl/cl_import.h"
 #include "cl/cl_trace.h"
 #include "gpu/gpu_queue.h"
+#include "platform/os/os_machine.h"
 
 /* What moves one of the caller's matrices in one frame. */
 struct transfer {
@@ -581,6 +582,7 @@ static fovea_status await_frame(fv_queue *base, uint32_t number, double deadline
     const struct cl_frame *f = &q->frame[number];
     fv_device *d = base->device;
     FV_TRY(fv_cl_await(d, f->last, fv_gpu_left(deadline), expect));
+    base->seen = fv_machine_seconds();
     for (uint32_t i = 0; i < base->slots; i++) {
         if (d->limits.unified && base->slot[i].output)
             FV_TRY(read_output(q, number, i));

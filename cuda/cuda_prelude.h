@@ -465,6 +465,67 @@ template <class T, int N> FV_DEVICE void fv_store(fv_vec<T, N> x, T *p)
         fv_store(x.hi, p + N / 2);
     }
 }
+
+/* The same of the device's memory, whose pointers tell their alignment at run time: where it is
+ * that of all N, words of 16 bytes or as many as they have. A variable in registers would have to
+ * go to memory for this. */
+template <int N, class T> union fv_words_of {
+    fv_vec<T, N> vector;
+    fv_vec<uint, 4> fours[N * sizeof(T) > 16 ? N * sizeof(T) / 16 : 1];
+    fv_vec<uint, 2> two;
+    uint one;
+    FV_DEVICE fv_words_of()
+    {
+    }
+};
+template <int N, class T> FV_DEVICE constexpr size_t fv_wide()
+{
+    return N * sizeof(T) < 16 ? N * sizeof(T) : 16;
+}
+template <int N, class T> FV_DEVICE fv_vec<T, N> fv_load_wide(const T *p)
+{
+    fv_words_of<N, T> x;
+    if ((size_t)p % fv_wide<N, T>())
+        return fv_load<N>(p);
+    if constexpr (N * sizeof(T) == 4)
+        x.one = *(const uint *)p;
+    else if constexpr (N * sizeof(T) == 8)
+        x.two = *(const fv_vec<uint, 2> *)p;
+    else
+#pragma unroll
+        for (int i = 0; i < N * (int)sizeof(T) / 16; i++)
+            x.fours[i] = ((const fv_vec<uint, 4> *)p)[i];
+    return x.vector;
+}
+template <class T, int N> FV_DEVICE void fv_store_wide(fv_vec<T, N> vector, T *p)
+{
+    fv_words_of<N, T> x;
+    if ((size_t)p % fv_wide<N, T>()) {
+        fv_store(vector, p);
+        return;
+    }
+    x.vector = vector;
+    if constexpr (N * sizeof(T) == 4)
+        *(uint *)p = x.one;
+    else if constexpr (N * sizeof(T) == 8)
+        *(fv_vec<uint, 2> *)p = x.two;
+    else
+#pragma unroll
+        for (int i = 0; i < N * (int)sizeof(T) / 16; i++)
+            ((fv_vec<uint, 4> *)p)[i] = x.fours[i];
+}
+#define FV_LOAD4(p) fv_load_wide<4>(p)
+#define FV_LOAD8(p) fv_load_wide<8>(p)
+#define FV_LOAD16(p) fv_load_wide<16>(p)
+#define FV_STORE4(x, p) fv_store_wide(x, p)
+#define FV_STORE8(x, p) fv_store_wide(x, p)
+#define FV_STORE16(x, p) fv_store_wide(x, p)
+template <int N, class T> FV_DEVICE const T *fv_aligned(const T *p)
+{
+    return (const T *)__builtin_assume_aligned(p, fv_wide<N, T>());
+}
+#define FV_ALIGNED(n, p) fv_aligned<n>(p)
+
 #define vload3(i, p) fv_load<3>((p) + 3 * (size_t)(i))
 #define vload4(i, p) fv_load<4>((p) + 4 * (size_t)(i))
 #define vload8(i, p) fv_load<8>((p) + 8 * (size_t)(i))
@@ -492,11 +553,24 @@ template <int N> FV_DEVICE void fv_store_half(fv_vec<float, N> x, half *p)
     }
 }
 #define vload_half(i, p) fv_half_to_float((p)[i].bits)
-#define vload_half4(i, p) fv_load_half<4>((p) + 4 * (size_t)(i))
+/* Four are only ever in the device's memory, more of them in variables too. */
+FV_DEVICE float4 fv_load_half4(const half *p)
+{
+    const fv_vec<ushort, 4> bits = fv_load_wide<4>((const ushort *)p);
+    return float4(fv_half_to_float(bits.x), fv_half_to_float(bits.y), fv_half_to_float(bits.z),
+                  fv_half_to_float(bits.w));
+}
+FV_DEVICE void fv_store_half4(float4 x, half *p)
+{
+    fv_store_wide(fv_vec<ushort, 4>(fv_float_to_half(x.x), fv_float_to_half(x.y),
+                                    fv_float_to_half(x.z), fv_float_to_half(x.w)),
+                  (ushort *)p);
+}
+#define vload_half4(i, p) fv_load_half4((p) + 4 * (size_t)(i))
 #define vload_half8(i, p) fv_load_half<8>((p) + 8 * (size_t)(i))
 #define vload_half16(i, p) fv_load_half<16>((p) + 16 * (size_t)(i))
 #define vstore_half_rte(x, i, p) ((p)[i].bits = fv_float_to_half(x))
-#define vstore_half4_rte(x, i, p) fv_store_half(x, (p) + 4 * (size_t)(i))
+#define vstore_half4_rte(x, i, p) fv_store_half4(x, (p) + 4 * (size_t)(i))
 #define vstore_half8_rte(x, i, p) fv_store_half(x, (p) + 8 * (size_t)(i))
 #define vstore_half16_rte(x, i, p) fv_store_half(x, (p) + 16 * (size_t)(i))
 

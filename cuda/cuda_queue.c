@@ -16,6 +16,7 @@
 #include "cuda/cuda_import.h"
 #include "cuda/cuda_trace.h"
 #include "gpu/gpu_queue.h"
+#include "platform/os/os_machine.h"
 
 struct cuda_frame {
     /* Inputs are there; the computing's begin and end; outputs are there. */
@@ -284,8 +285,10 @@ static fovea_status compute(fv_queue *base, const fv_sweep *s, uint32_t count)
 
 static fovea_status await_frame(fv_queue *base, uint32_t f, double deadline, double expect)
 {
-    return fv_cuda_await(base->device, cuda_queue_of(base)->frame[f].landed, fv_gpu_left(deadline),
-                         expect);
+    FV_TRY(fv_cuda_await(base->device, cuda_queue_of(base)->frame[f].landed, fv_gpu_left(deadline),
+                         expect));
+    base->seen = fv_machine_seconds();
+    return FOVEA_OK;
 }
 
 static double complete_frame(fv_queue *base, uint32_t number)

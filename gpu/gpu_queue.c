@@ -220,13 +220,22 @@ fovea_status fv_gpu_submit(fv_queue *q, const fv_sweep *s, uint32_t count, uint3
 
 /* ---- wait ---- */
 
-static void complete_frame(fv_queue *q, uint32_t f, double from)
+/* Seconds of the next frame, where only the host has a clock. One that was done when the host first
+ * looked, after a nap, may have been done long before: the next look comes much earlier. Otherwise
+ * one slow frame would make the next ones slow. */
+static double expect_as_seen(double seconds, double expected)
+{
+    return seconds < 0.95 * expected ? seconds / 2 : seconds;
+}
+
+/* Returns its seconds. */
+static double complete_frame(fv_queue *q, uint32_t f, double from)
 {
     copy_staged_outputs(q, f);
-    q->expect = q->interface->complete(q, f);
+    const double seconds = q->interface->complete(q, f);
     q->finished = fv_machine_seconds();
-    if (q->expect == 0)
-        q->expect = q->finished - from;
+    q->expect = seconds > 0 ? seconds : expect_as_seen(q->seen - from, q->expect);
+    return seconds > 0 ? seconds : q->finished - from;
 }
 
 fovea_status fv_gpu_wait(fv_queue *q, fv_fence fence, double timeout, double *seconds)
@@ -242,12 +251,11 @@ fovea_status fv_gpu_wait(fv_queue *q, fv_fence fence, double timeout, double *se
         if (status == FOVEA_ETIMEOUT)
             return status;
         if (status == FOVEA_OK)
-            complete_frame(q, f, from);
+            *seconds = complete_frame(q, f, from);
         else
             q->interface->stop(q, f, true);
         q->done++;
         FV_TRY(status);
-        *seconds = q->expect;
     }
     return FOVEA_OK;
 }

@@ -60,7 +60,7 @@ typedef struct fv_gpu_interface {
     /* All of the frame is enqueued. */
     fovea_status (*submitted)(fv_queue *q);
     /* Waits for the frame and its outputs until a deadline, then ETIMEOUT; about `expect` seconds
-     * pass before that. */
+     * pass before that. Notes when the device was done in q->seen. */
     fovea_status (*await)(fv_queue *q, uint32_t f, double deadline, double expect);
     /* Of a frame that is done: its seconds on the device, 0 where the driver does not say. */
     double (*complete)(fv_queue *q, uint32_t f);
@@ -80,7 +80,9 @@ struct fv_queue {
     uint32_t slots;
     fv_gpu_frame frame[FV_GPU_FRAMES]; /* number n at n % FV_GPU_FRAMES */
     fv_fence submitted, done;
-    double expect, finished; /* seconds that the last frame took, and when it was done */
+    double expect;   /* seconds that a frame is expected to take */
+    double finished; /* when the last one was done, with all that the host does of it */
+    double seen;     /* when the device was seen to be done with it: `await` says so */
     /* of the frame that is being submitted: */
     uint32_t now;
     fovea_status failed;

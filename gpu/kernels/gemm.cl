@@ -156,10 +156,10 @@ typedef global const uint *fv_weight;
 #define FV_SUM FV_CAT(int, FV_TN)
 #define FV_STEPS (16 * FV_ROW_RUNS)
 #define FV_WEIGHT ((fv_weight)(base1 + at1.x))
-#define FV_GET_W(n, p, scale) FV_CAT(vload, n)(0, p)
+#define FV_GET_W(n, p, scale) FV_CAT(FV_LOAD, n)(FV_ALIGNED(n, p))
 #define FV_REAL(sum, r, col)                                                                       \
     (FV_CAT(convert_float, FV_TN)(sum) *                                                           \
-     (FV_ROW_SCALES[r] * FV_CAT(vload, FV_TN)(0, FV_SCALES + (col))))
+     (FV_ROW_SCALES[r] * FV_CAT(FV_LOAD, FV_TN)(FV_SCALES + (col))))
 #if FV_DOT
 #ifndef FV_DOT4 /* cuda_prelude.h has its own */
 #pragma OPENCL EXTENSION cl_khr_integer_dot_product : enable
@@ -222,10 +222,10 @@ static inline float16 fv_numbers16(fv_weight p)
     return (float16)(fv_numbers8(p), fv_numbers8(p + 8));
 }
 typedef FV_V fv_scale;
-#define FV_SCALE(n, col) FV_CAT(vload, n)(0, FV_SCALES + (col))
+#define FV_SCALE(n, col) FV_CAT(FV_LOAD, n)(FV_SCALES + (col))
 #define FV_GET_W(n, p, scale) (FV_CAT(fv_numbers, n)(p) * (scale))
 #else
-#define FV_GET_W(n, p, scale) FV_GETV(n, 1, p)
+#define FV_GET_W(n, p, scale) FV_GETV(n, 1, FV_ALIGNED(n, p))
 #endif
 #define FV_W FV_V
 #define FV_TO_W(x) (x)
@@ -293,8 +293,8 @@ typedef fv_source fv_place;
 #define FV_A16(p, k) ((p) ? FV_GET16(0, (p) + (k)) : (float16)(0.f))
 #elif FV_I8
 #define FV_A1(p, k) (p)[k]
-#define FV_A4(p, k) vload4(0, (p) + (k))
-#define FV_A16(p, k) vload16(0, (p) + (k))
+#define FV_A4(p, k) FV_LOAD4((p) + (k))
+#define FV_A16(p, k) FV_LOAD16((p) + (k))
 #else
 #define FV_A1(p, k) FV_GET(0, (p) + (k))
 #define FV_A4(p, k) FV_GET4(0, (p) + (k))
@@ -596,7 +596,7 @@ FV_KERNEL void finish(FV_ARGS)
     const uint width = FV_COLS, gate = FV_PAIRS ? dim.s1 : 0;
     global const float *sums = (global const float *)table + ring.s0 + (size_t)r * width;
     if (n + 4 <= dim.s1)
-        FV_FINISH(4, vload4(0, sums + n), vload4(0, sums + gate + n), r, n);
+        FV_FINISH(4, FV_LOAD4(sums + n), FV_LOAD4(sums + gate + n), r, n);
     else
         for (uint i = n; i < dim.s1; i++)
             FV_FINISH(1, sums[i], sums[gate + i], r, i);

@@ -33,6 +33,14 @@
 #define FV_LESS_OF(a, b) ((a) < (b) ? (a) : (b)) /* b where it is NaN */
 #define FV_MORE_OF(a, b) ((a) > (b) ? (a) : (b))
 #define FV_EXP_NEG(x) exp(x) /* of x <= 0 */
+/* Neighbours in the device's memory, which are aligned as one of them at least. */
+#define FV_LOAD4(p) vload4(0, p)
+#define FV_LOAD8(p) vload8(0, p)
+#define FV_LOAD16(p) vload16(0, p)
+#define FV_STORE4(x, p) vstore4(x, 0, p)
+#define FV_STORE8(x, p) vstore8(x, 0, p)
+#define FV_STORE16(x, p) vstore16(x, 0, p)
+#define FV_ALIGNED(n, p) (p) /* p, which is aligned as n neighbours are */
 #endif
 
 #define FV_PASTE(a, b) a##b
@@ -99,66 +107,66 @@ static inline ushort fv_bf16(float x)
 /* The same for 4, 8 and 16 numbers in a row; elements need no alignment beyond their own. */
 static inline float4 fv_get4_bf16(global const ushort *p)
 {
-    return as_float4(convert_uint4(vload4(0, p)) << 16);
+    return as_float4(convert_uint4(FV_LOAD4(p)) << 16);
 }
 static inline float8 fv_get8_bf16(global const ushort *p)
 {
-    return as_float8(convert_uint8(vload8(0, p)) << 16);
+    return as_float8(convert_uint8(FV_LOAD8(p)) << 16);
 }
 static inline float16 fv_get16_bf16(global const ushort *p)
 {
-    return as_float16(convert_uint16(vload16(0, p)) << 16);
+    return as_float16(convert_uint16(FV_LOAD16(p)) << 16);
 }
 /* float16 goes by way of its bits: some compilers (PoCL's) take 8 of them in memory to be aligned
  * as 8 are, and crash on others. */
 static inline float8 fv_get8_f16(global const half *p)
 {
-    const ushort8 bits = vload8(0, (global const ushort *)p);
+    const ushort8 bits = FV_LOAD8((global const ushort *)p);
     return vload_half8(0, (const half *)&bits);
 }
 static inline float16 fv_get16_f16(global const half *p)
 {
-    const ushort16 bits = vload16(0, (global const ushort *)p);
+    const ushort16 bits = FV_LOAD16((global const ushort *)p);
     return vload_half16(0, (const half *)&bits);
 }
-#define FV_GET4_f32(p) vload4(0, p)
+#define FV_GET4_f32(p) FV_LOAD4(p)
 #define FV_GET4_f16(p) vload_half4(0, p)
 #define FV_GET4_bf16(p) fv_get4_bf16(p)
 #define FV_GET4(n, p) FV_CAT(FV_GET4_, FV_T##n)(p)
-#define FV_GET8_f32(p) vload8(0, p)
+#define FV_GET8_f32(p) FV_LOAD8(p)
 #define FV_GET8_f16(p) fv_get8_f16(p)
 #define FV_GET8_bf16(p) fv_get8_bf16(p)
 #define FV_GET8(n, p) FV_CAT(FV_GET8_, FV_T##n)(p)
-#define FV_GET16_f32(p) vload16(0, p)
+#define FV_GET16_f32(p) FV_LOAD16(p)
 #define FV_GET16_f16(p) fv_get16_f16(p)
 #define FV_GET16_bf16(p) fv_get16_bf16(p)
 #define FV_GET16(n, p) FV_CAT(FV_GET16_, FV_T##n)(p)
 
 static inline void fv_put4_bf16(global ushort *p, float4 x)
 {
-    vstore4((ushort4)(fv_bf16(x.s0), fv_bf16(x.s1), fv_bf16(x.s2), fv_bf16(x.s3)), 0, p);
+    FV_STORE4((ushort4)(fv_bf16(x.s0), fv_bf16(x.s1), fv_bf16(x.s2), fv_bf16(x.s3)), p);
 }
 static inline void fv_put8_f16(global half *p, float8 x)
 {
     ushort8 bits;
     vstore_half8_rte(x, 0, (half *)&bits);
-    vstore8(bits, 0, (global ushort *)p);
+    FV_STORE8(bits, (global ushort *)p);
 }
 static inline void fv_put16_f16(global half *p, float16 x)
 {
     ushort16 bits;
     vstore_half16_rte(x, 0, (half *)&bits);
-    vstore16(bits, 0, (global ushort *)p);
+    FV_STORE16(bits, (global ushort *)p);
 }
-#define FV_PUT4_f32(p, x) vstore4(x, 0, p)
+#define FV_PUT4_f32(p, x) FV_STORE4(x, p)
 #define FV_PUT4_f16(p, x) vstore_half4_rte(x, 0, p)
 #define FV_PUT4_bf16(p, x) fv_put4_bf16(p, x)
 #define FV_PUT4(n, p, x) FV_CAT(FV_PUT4_, FV_T##n)(p, x)
-#define FV_PUT8_f32(p, x) vstore8(x, 0, p)
+#define FV_PUT8_f32(p, x) FV_STORE8(x, p)
 #define FV_PUT8_f16(p, x) fv_put8_f16(p, x)
 #define FV_PUT8_bf16(p, x) (fv_put4_bf16(p, (x).lo), fv_put4_bf16((p) + 4, (x).hi))
 #define FV_PUT8(n, p, x) FV_CAT(FV_PUT8_, FV_T##n)(p, x)
-#define FV_PUT16_f32(p, x) vstore16(x, 0, p)
+#define FV_PUT16_f32(p, x) FV_STORE16(x, p)
 #define FV_PUT16_f16(p, x) fv_put16_f16(p, x)
 #define FV_PUT16_bf16(p, x) (FV_PUT8_bf16(p, (x).lo), FV_PUT8_bf16((p) + 8, (x).hi))
 #define FV_PUT16(n, p, x) FV_CAT(FV_PUT16_, FV_T##n)(p, x)

@@ -118,8 +118,8 @@ FV_KERNEL void quantise(FV_ARGS)
     for (uint run = me.y; run < end; run += lanes) {
         FV_GET_ROTATED(y, row, run, dim.s2);
         FV_TIMES(i, 4)
-            vstore4(scale.s1 > 0.f ? fv_whole16(y[i] * scale.s1) : (uint4)(0), 0,
-                    to + 16 * run + 4 * i);
+            FV_STORE4(scale.s1 > 0.f ? fv_whole16(y[i] * scale.s1) : (uint4)(0),
+                      to + 16 * run + 4 * i);
     }
     if (me.y == 0 && me.x < rows)
         ((global float *)FV_ROW_SCALES)[me.x] = scale.s0;

@@ -60,8 +60,8 @@ FV_KERNEL void resize_y(FV_IN(0), FV_IN(1), FV_OUT(2), FV_CALL)
     if (left >= 16) {
         int16 sum = 1 << 21;
         for (uint k = 0; k < t.count; k++)
-            sum += convert_int16(vload16(0, from + (size_t)k * at0.y)) * t.weight[k];
-        vstore16(convert_uchar16_sat(sum >> 22), 0, out);
+            sum += convert_int16(FV_LOAD16(from + (size_t)k * at0.y)) * t.weight[k];
+        FV_STORE16(convert_uchar16_sat(sum >> 22), out);
         return;
     }
     for (uint b = 0; b < left; b++) {
