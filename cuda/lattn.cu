@@ -288,7 +288,7 @@ inline void make_features(OPERANDS, features &y, const place &p, const float lea
     const uint g = p.g;
     EACH(r, 4) {
         const uchar *from = tile + (step * 16 + p.t + 4 * r) * KEY_PITCH;
-        fv_row known = {{0.f, 0.f}, {0.f, 0.f, 0.f}, 0.f};
+        fv_row known = {{0.f, 0.f}, {0.f, 0.f, 0.f}, 0.f, f.s1};
         if (FV_STATS_KEY > 0) {
             const int some = (FV_D + 7) / 8;
             float x[some];

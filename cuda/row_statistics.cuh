@@ -9,7 +9,7 @@
 template <int QUERY, int COUNT, int N, class Known>
 inline fv_row fv_statistics(const float *x, const Known &known, int near, int far, float alpha)
 {
-    fv_row done = {{0.f, 0.f}, {0.f, 0.f, 0.f}, 0.f};
+    fv_row done = {{0.f, 0.f}, {0.f, 0.f, 0.f}, 0.f, alpha};
     EACH(s, COUNT) {
         const bool top = FV_STAT_MAX >> s & 1;
         float sum = top ? -INFINITY : 0.f;
@@ -24,5 +24,5 @@ inline fv_row fv_statistics(const float *x, const Known &known, int near, int fa
         }
         done.stat[s] = sum;
     }
-    return COUNT > 0 ? fv_stats_done(QUERY, done, alpha) : done;
+    return COUNT > 0 ? fv_stats_done(QUERY, done) : done;
 }

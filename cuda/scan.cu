@@ -303,7 +303,7 @@ inline void make_features(chunk_memory &m, const place &p, const chunk_ahead<STA
 #if STATS
         const fv_row r = m.known[(query ? 0 : TOKENS) + i];
 #else
-        const fv_row r = {{0.f, 0.f}, {0.f, 0.f, 0.f}, 0.f};
+        const fv_row r = {{0.f, 0.f}, {0.f, 0.f, 0.f}, 0.f, 0.f};
 #endif
         if (query)
             fv_phi(out_q, 1, number, r);

@@ -50,6 +50,7 @@ FV_FN float finish(const learned *l, uint p, uint c)
 FV_FN fv_row channel(const learned *l, uint c, float shift)
 {
     fv_row r;
+    r.alpha = l->alpha;
     r.shift = shift;
     FV_TIMES(t, 3)
         r.stat[t] = 0.f;
@@ -75,7 +76,7 @@ FV_FN void keep(SHARED float *kept, const learned *l)
         const uint team = FV_GROUP > ROWS ? FV_GROUP / ROWS : 1, lane = get_local_id(0) % team;    \
         for (uint begin = 0; begin < ROWS; begin += FV_GROUP / team) {                             \
             const uint row = begin + get_local_id(0) / team;                                       \
-            fv_row done = {{0.f, 0.f}, {0.f, 0.f, 0.f}, 0.f};                                      \
+            fv_row done = {{0.f, 0.f}, {0.f, 0.f, 0.f}, 0.f, l->alpha};                            \
             FV_TIMES(t, COUNT) {                                                                   \
                 const bool top = FV_STAT_MAX >> t & 1;                                             \
                 float sum = top ? -INFINITY : 0.f;                                                 \
@@ -97,7 +98,7 @@ FV_FN void keep(SHARED float *kept, const learned *l)
                 }                                                                                  \
                 done.stat[t] = sum;                                                                \
             }                                                                                      \
-            done = fv_stats_done(QUERY, done, l->alpha);                                           \
+            done = fv_stats_done(QUERY, done);                                                     \
             FV_TIMES(t, COUNT)                                                                     \
                 if (lane == 0)                                                                     \
                     stat[t * ROWS + row] = done.stat[t];                                           \

@@ -42,7 +42,7 @@ FV_FN fv_row statistics(global const FV_CELL(0) *x, int query, const float *kept
                         const float *shift, float alpha)
 {
     const int count = query ? FV_STATS_QUERY : FV_STATS_KEY;
-    fv_row done = {{0.f, 0.f}, {0.f, 0.f, 0.f}, 0.f};
+    fv_row done = {{0.f, 0.f}, {0.f, 0.f, 0.f}, 0.f, alpha};
     for (int t = 0; t < count; t++) {
         const bool top = FV_STAT_MAX >> t & 1;
         const float16 none = top ? -INFINITY : 0.f;
@@ -55,7 +55,7 @@ FV_FN fv_row statistics(global const FV_CELL(0) *x, int query, const float *kept
         }
         done.stat[t] = top ? max_of(sum) : sum_of(sum);
     }
-    return count ? fv_stats_done(query, done, alpha) : done;
+    return count ? fv_stats_done(query, done) : done;
 }
 
 /* Features of channels from c on of the head, zeros behind the last; x is the whole row. */

@@ -8,7 +8,7 @@ FV_FN fv_v fv_stat(int i, int query, fv_v x, fv_row r)
 {
     return x;
 }
-FV_FN fv_row fv_stats_done(int query, fv_row r, fv_v alpha)
+FV_FN fv_row fv_stats_done(int query, fv_row r)
 {
     return r;
 }

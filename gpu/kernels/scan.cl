@@ -41,7 +41,7 @@
 #define DEFINE_STATISTICS(name, X, COUNT, QUERY)                                                   \
     FV_FN void name(SHARED float *stat, global const FV_CELL(X) *x)                                \
     {                                                                                              \
-        fv_row done = {{0.f, 0.f}, {0.f, 0.f, 0.f}, 0.f};                                          \
+        fv_row done = {{0.f, 0.f}, {0.f, 0.f, 0.f}, 0.f, 0.f};                                     \
         FV_TIMES(s, COUNT) {                                                                       \
             float sum = FV_STAT_MAX >> s & 1 ? -INFINITY : 0.f;                                    \
             for (uint i = 0; i < FV_D; i++) {                                                      \
@@ -51,7 +51,7 @@
             done.stat[s] = sum;                                                                    \
         }                                                                                          \
         if (COUNT > 0)                                                                             \
-            done = fv_stats_done(QUERY, done, 0.f);                                                \
+            done = fv_stats_done(QUERY, done);                                                     \
         FV_TIMES(s, 3)                                                                             \
             stat[s] = done.stat[s];                                                                \
     }
@@ -60,7 +60,7 @@ DEFINE_STATISTICS(statistics_of_key, 1, FV_STATS_KEY, 0)
 
 FV_FN fv_row known(SHARED const float *stat)
 {
-    const fv_row r = {{0.f, 0.f}, {stat[0], stat[1], stat[2]}, 0.f};
+    const fv_row r = {{0.f, 0.f}, {stat[0], stat[1], stat[2]}, 0.f, 0.f};
     return r;
 }
 
@@ -142,7 +142,7 @@ FV_FN void make_features(OPERANDS, SHARED chunk_memory *m, uint row, uint n)
         const uint t = i / FV_D, c = i % FV_D;
         float of_q[FV_BLOCKS], of_k[FV_BLOCKS];
         if (t < n) {
-            const fv_row none = {{0.f, 0.f}, {0.f, 0.f, 0.f}, 0.f};
+            const fv_row none = {{0.f, 0.f}, {0.f, 0.f, 0.f}, 0.f, 0.f};
             fv_phi(of_q, 1, FV_GET(0, FV_AT(0, row + t) + head * FV_D + c),
                    FV_STATS ? known(m->stat + 3 * t) : none);
             fv_phi(of_k, 0, FV_GET(1, FV_AT(1, row + t) + head * FV_D + c),

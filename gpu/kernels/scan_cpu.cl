@@ -22,7 +22,7 @@ DEFINE_STORE(store_out, 8)
 #define DEFINE_FEATURES(name, load, X, COUNT, QUERY)                                               \
     FV_FN void name(float *to, global const FV_CELL(X) *x, float factor)                           \
     {                                                                                              \
-        fv_row r = {{0.f, 0.f}, {0.f, 0.f, 0.f}, 0.f};                                             \
+        fv_row r = {{0.f, 0.f}, {0.f, 0.f, 0.f}, 0.f, 0.f};                                        \
         for (int t = 0; t < COUNT; t++) {                                                          \
             const bool top = FV_STAT_MAX >> t & 1;                                                 \
             const float16 none = top ? -INFINITY : 0.f;                                            \
@@ -35,7 +35,7 @@ DEFINE_STORE(store_out, 8)
             r.stat[t] = top ? max_of(sum) : sum_of(sum);                                           \
         }                                                                                          \
         if (COUNT > 0)                                                                             \
-            r = fv_stats_done(QUERY, r, 0.f);                                                      \
+            r = fv_stats_done(QUERY, r);                                                           \
         float16 square = 0.f;                                                                      \
         for (uint c = 0; c < FV_D; c += 16) {                                                      \
             float16 out[FV_BLOCKS];                                                                \

@@ -22,12 +22,25 @@ typedef struct fovea_model fovea_model;
  * (SIGBUS). */
 FOVEA_API fovea_status fovea_model_load(fovea_model **out, const char *path);
 
+/* What may differ in the linear attentions of a ViT's blocks. 0: what "fovea" of config.json says
+ * under the name that stands behind it; without that what stands last. */
+typedef struct fovea_linear_form {
+    float nala_lambda; /* "nala_lambda", 2 to 8: of nala and nala-paper; 3 */
+    float pola_alpha;  /* "pola_alpha", 0.01 to 16: of pola; 4 */
+    float q_scale;  /* "q_scale", 0.001 to 1000: queries are multiplied by it before their features
+                       are made; 1 */
+    uint32_t heads; /* "linear_heads", a divisor of the width: heads of linear attentions; as many
+                       as the model has */
+} fovea_linear_form;
+
 typedef struct fovea_model_options {
     size_t struct_size;
     const char *prefix; /* the model is what stands behind this in the names of tensors, such as
                            "model.vision_tower."; "vision_config" describes it where config.json has
                            that. NULL: "fovea": {"prefix"} of config.json, else the names that the
                            families are known to have */
+    fovea_linear_form
+        linear; /* EINVAL out of its range; ENOTSUP where the family is no plain ViT */
 } fovea_model_options;
 #define FOVEA_MODEL_OPTIONS_INIT FOVEA_INIT(fovea_model_options, )
 
@@ -97,13 +110,14 @@ typedef struct fovea_model_info {
     uint32_t classes;                     /* rows of the head; 0: no head */
     uint32_t segments; /* classes of the segmentation head, or of masks; 0: none */
     uint64_t parameters;
-    uint64_t mapped_bytes; /* of the checkpoint */
-    uint32_t boxes;        /* that it finds in a picture, at most; 0: it finds none */
-    uint32_t keypoints;    /* that it finds in a picture; 0: it finds none */
-    uint32_t masks;        /* queries of masks; 0: none */
-    uint32_t metric;       /* 1: the depth that it gives is in metres */
-    uint32_t vocabulary;   /* tokens that a language model knows; 0: it is none */
-    uint32_t sequence;     /* 1: it reads sequences, not pictures: fovea_sequence_create */
+    uint64_t mapped_bytes;    /* of the checkpoint */
+    uint32_t boxes;           /* that it finds in a picture, at most; 0: it finds none */
+    uint32_t keypoints;       /* that it finds in a picture; 0: it finds none */
+    uint32_t masks;           /* queries of masks; 0: none */
+    uint32_t metric;          /* 1: the depth that it gives is in metres */
+    uint32_t vocabulary;      /* tokens that a language model knows; 0: it is none */
+    uint32_t sequence;        /* 1: it reads sequences, not pictures: fovea_sequence_create */
+    fovea_linear_form linear; /* of a plain ViT, all as they are used; else 0 */
 } fovea_model_info;
 #define FOVEA_MODEL_INFO_INIT FOVEA_INIT(fovea_model_info, )
 

@@ -22,13 +22,17 @@
  *                      first half of each head's value channels, Q = [q-, q+] for the second
  *                      out_i = Q_i mean_j K_j^T v_j / (Q_i.mean_j K_j + eps)
  *                      (PolaFormer, arXiv 2501.15061); alpha 4, dv even
- *   nala               n = |q_i|;  p = 3 (1/2 + tanh n);  Q = [relu(q/n)^p, relu(-q/n)^p]
- *                      K = [relu(k)^3, relu(-k)^3];  R as for mala, for each half on its own
+ *   nala               n = |q_i|;  p = l (1/2 + tanh n);  Q = [relu(q/n)^p, relu(-q/n)^p]
+ *                      K = [relu(k)^l, relu(-k)^l];  R as for mala, for each half on its own
  *                      out_i = R Q_i mean_j (R K_j)^T v_j / (Q_i.mean_j K_j + eps)
- *                      (official code of NaLaFormer); a zero query gives 0, not 0/0
+ *                      (official code of NaLaFormer); l, its lambda, is `alpha`, 3 unless given;
+ *                      a zero query gives 0, not 0/0
  *   nala-paper         Q = |q/n|^p [cos f(q/n), sin f(q/n)];  f(x) = pi/4 tanh x
- *                      K = |k|^3 [cos f(k/|k|), sin f(k/|k|)]; out_i as for nala
+ *                      K = |k|^l [cos f(k/|k|), sin f(k/|k|)]; out_i as for nala
  *                      (arXiv 2506.21137); a zero query gives 0
+ *   hedgehog           phi(x) = softmax of [W x, -W x] over the 2 d channels, W of each head its own:
+ *                      `map_q`, `map_k`, or the unit matrix; out_i as for linear, eps to the mean
+ *                      (Hedgehog, arXiv 2402.04347)
  *   focused            y = (relu(x) + 1e-6) / softplus(channel_scale);  phi(x) = y^3 |y| / |y^3|,
  *                      norms over the channels of all heads; out_i as for linear, eps to the mean
  *                      (FLatten, arXiv 2308.00442)
@@ -63,7 +67,7 @@
  *
  * `eps` is for linear and mala, `normalise` 0 for linear only; the others have no divisor.
  *
- * But for mala MAP is one of linear's maps, or nala or nala-paper (d' = 2 d; not for gla). Without
+ * But for mala MAP is one of linear's maps, or nala, nala-paper or hedgehog (d' = 2 d; not for gla). Without
  * MAP linear has elu1, the others identity. `l2norm`: phi(q), phi(k) <- x / sqrt(|x|^2 + 1e-6),
  * before scale and gates.
  *
@@ -114,7 +118,8 @@ typedef struct fovea_attention_options {
     fovea_dtype storage, out_storage; /* of q, k, v; of the output */
     fovea_form form;                  /* of a causal operation */
     int l2norm;
-    double alpha;               /* of pola; 0: 4 */
+    double alpha;               /* of pola; 0: 4. Of nala and nala-paper lambda; 0: 3, which causal
+                                   attention has */
     const float *power;         /* pola (heads*d), as learned; NULL: zeros */
     const float *channel_scale; /* pola, focused (heads*d), as learned; NULL: zeros */
     const float *log_decay;     /* retention (heads) */
@@ -147,6 +152,8 @@ typedef struct fovea_attention_options {
     fovea_rigor rigor;
     double tune_seconds;
     fovea_compute compute; /* INT8 is BF16, AUTO F32: see fovea_gemm_options */
+    const float *map_q, *map_k; /* hedgehog: W of queries and of keys (heads, d, d); NULL: unit
+                                   matrices */
 } fovea_attention_options;
 #define FOVEA_ATTENTION_OPTIONS_INIT                                                               \
     FOVEA_INIT(fovea_attention_options, FOVEA_SET(scale, 1), FOVEA_SET(eps, 1e-6),                 \

@@ -37,7 +37,7 @@ from ._sequence import Sequence
 from ._structures import (COMPUTE, EXTENT_FRAME, FORMATS, FORMS, GATES, KINDS, MASK_RULES, NO_CLASS, OUT_GATES,
                           PICTURES, SCHEDULES, STATUSES, STORAGE, TRANSFERS, WEIGHTS, YUVS, Accuracy,
                           AccuracyReport, AttentionOptions, DeviceInfo, DeviceOptions, Frame, FrameShape,
-                          GemmOptions, Matrix, ModelInfo, ModelOptions, Output, OutputInfo, PlanInfo,
+                          GemmOptions, LinearForm, Matrix, ModelInfo, ModelOptions, Output, OutputInfo, PlanInfo,
                           PlanOptions, Preprocess, SequenceInfo, SequenceOptions, StepInfo, TuneOptions)
 
 __version__ = version()
@@ -45,7 +45,8 @@ __all__ = [
     "COMPUTE", "EXTENT_FRAME", "FORMATS", "FORMS", "GATES", "KINDS", "MASK_RULES", "NO_CLASS", "OUT_GATES",
     "PICTURES", "SCHEDULES", "STATUSES", "STORAGE", "TRANSFERS", "WEIGHTS", "YUVS",
     "Accuracy", "AccuracyReport", "AttentionOptions", "Batch", "Detection", "Device", "DeviceInfo",
-    "DeviceOptions", "Error", "Features", "Frame", "FrameShape", "GemmOptions", "Keypoint", "Label", "Mask",
+    "DeviceOptions", "Error", "Features", "Frame", "FrameShape", "GemmOptions", "Keypoint", "Label",
+    "LinearForm", "Mask",
     "Masks", "Matrix", "Model", "ModelInfo", "ModelOptions", "Output", "OutputInfo", "Picture", "Plan",
     "PlanInfo", "PlanOptions", "Preprocess", "Result", "Sequence", "SequenceInfo", "SequenceOptions", "State",
     "StepInfo", "TuneOptions", "Tuned", "attention", "gemm", "load", "save_wisdom", "version",

@@ -120,7 +120,7 @@ def _check_options(o: Any, arrays: Mapping[str, Array]) -> None:
     sizes = {"power": wide, "channel_scale": wide, "log_decay": o.heads, "gate_q": gate,
              "gate_k": gate, "rope_cos": o.rows * o.head_dim, "rope_sin": o.rows * o.head_dim,
              "local_weight": filters * o.local_size ** 2, "local_bias": filters,
-             "norm_weight": out, "norm_bias": out}
+             "norm_weight": out, "norm_bias": out, "map_q": wide * o.head_dim, "map_k": wide * o.head_dim}
     for name, a in arrays.items():
         if a.size != sizes[name]:
             raise ValueError("%s has %d values, expected %d" % (name, a.size, sizes[name]))

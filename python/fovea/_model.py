@@ -6,7 +6,7 @@ import ctypes as C
 import os
 import re
 import threading
-from typing import (Any, Dict, Iterable, Iterator, List, Optional, Protocol, Sequence, Tuple, Union,
+from typing import (Any, Dict, Iterable, Iterator, List, Mapping, Optional, Protocol, Sequence, Tuple, Union,
                     overload)
 
 import numpy as np
@@ -44,7 +44,8 @@ Image = Union[npt.NDArray[np.uint8], npt.NDArray[np.float32], Tensor, PillowImag
 class Model(Handle):
     """A checkpoint: fovea.load("dinov2-base") finds it by name. `prefix`: what stands before the names of its
     tensors, where it is a part of a larger checkpoint. `device`: a Device, its name, or the one of the `with`
-    around.
+    around. `linear`: what differs in linear attentions of a ViT, fields of fovea_linear_form:
+    dict(nala_lambda=4, heads=12).
 
         model = fovea.load("dinov2-base")
         out = model(image)                           # resized and cropped as the model wants it
@@ -56,9 +57,10 @@ class Model(Handle):
     PLANS = 4  # for every size and choice, the last ones are kept
 
     def __init__(self, path: Union[str, "os.PathLike[str]"], device: Union[Device, str, None] = None,
-                 prefix: Optional[str] = None) -> None:
+                 prefix: Optional[str] = None, linear: Optional[Mapping[str, float]] = None) -> None:
         self._device = device_of(device)
-        options = c.ModelOptions(prefix=os.fspath(prefix).encode() if prefix else None)
+        options = c.ModelOptions(prefix=os.fspath(prefix).encode() if prefix else None,
+                                 linear=c.LinearForm(**(linear or {})))
         self._plans: "collections.OrderedDict[Tuple[FrameKind, Choice], Plan]" = collections.OrderedDict()
         self._plans_lock = threading.Lock()
         self._task_outputs: Optional[Tuple[str, ...]] = None
@@ -275,7 +277,7 @@ def _name(text: Optional[bytes]) -> Optional[str]:
 
 
 def load(name: Union[str, "os.PathLike[str]"], *, device: Union[Device, str, None] = None,
-         prefix: Optional[str] = None) -> Model:
+         prefix: Optional[str] = None, linear: Optional[Mapping[str, float]] = None) -> Model:
     """A model by name:
 
       a folder with config.json and model.safetensors, or one such file
@@ -283,6 +285,6 @@ def load(name: Union[str, "os.PathLike[str]"], *, device: Union[Device, str, Non
           here ($HF_HOME); nothing is downloaded, but the error says by what it is
       "synthetic:dinov2-s": random weights
 
-    `device`: a Device, or what makes one, "cl:0"; None: that of the `with` around, else the CPU. `prefix`:
-    see Model."""
-    return Model(_hub.find(name), device, prefix)
+    `device`: a Device, or what makes one, "cl:0"; None: that of the `with` around, else the CPU. `prefix`,
+    `linear`: see Model."""
+    return Model(_hub.find(name), device, prefix, linear)

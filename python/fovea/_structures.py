@@ -56,9 +56,14 @@ class Preprocess(Sized):
                 *_each(C.c_uint32, "patch most_patches")]
 
 
+class LinearForm(C.Structure):
+    _c_name_ = "fovea_linear_form"
+    _fields_ = [*_each(C.c_float, "nala_lambda pola_alpha q_scale"), ("heads", C.c_uint32)]
+
+
 class ModelOptions(Sized):
     _c_name_ = "fovea_model_options"
-    _fields_ = [*_SIZE, ("prefix", C.c_char_p)]
+    _fields_ = [*_SIZE, ("prefix", C.c_char_p), ("linear", LinearForm)]
 
 
 class ModelInfo(Sized):
@@ -67,7 +72,8 @@ class ModelInfo(Sized):
                 *_each(C.c_uint32, "width depth heads patch prefix native_width native_height classes "
                                    "segments"),
                 *_each(C.c_uint64, "parameters mapped_bytes"),
-                *_each(C.c_uint32, "boxes keypoints masks metric vocabulary sequence")]
+                *_each(C.c_uint32, "boxes keypoints masks metric vocabulary sequence"),
+                ("linear", LinearForm)]
 
 
 class FrameShape(C.Structure):
@@ -201,7 +207,7 @@ class AttentionOptions(Sized):
                 ("local_shared", C.c_int),
                 *_each(Float, "local_weight local_bias norm_weight norm_bias"),
                 ("norm_eps", C.c_double), ("out_gate", C.c_int), *_MEMORY, *_EFFORT,
-                ("compute", C.c_int)]
+                ("compute", C.c_int), *_each(Float, "map_q map_k")]
 
 
 class GemmOptions(Sized):

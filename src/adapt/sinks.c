@@ -10,6 +10,21 @@ static uint32_t column_of(const fv_weight_part *p, uint32_t c)
     return p->taps > 1 ? c % p->taps * (p->cols / p->taps) + c / p->taps : c;
 }
 
+/* Of blocks on the diagonal; what is beside them has no gradient. */
+static void scatter_diagonal(const fv_master *m, const fv_weight_part *p, const float *rows,
+                             uint32_t cols)
+{
+    const uint32_t d = p->diagonal;
+    for (uint32_t r = 0; r < p->rows; r++) {
+        const uint32_t block = r / d;
+        const float *from = rows + (size_t)(p->row0 + r) * cols + p->col0 + (size_t)block * d;
+        float *to = m->gradient + p->offset + (size_t)block * d * d +
+                    fv_weight_paired(r % d, p->paired_rows) * p->row_stride;
+        for (uint32_t c = 0; c < d; c++)
+            to[fv_weight_paired(c, p->paired_cols) * p->col_stride] += p->factor * from[c];
+    }
+}
+
 static void scatter_part(const fv_master *m, const fv_weight_part *p, const float *rows,
                          uint32_t cols)
 {
@@ -31,7 +46,8 @@ static void scatter(const fovea_trainer *t, const fv_sink *s)
         for (uint32_t k = 0; k < w->parts; k++) {
             const fv_master *m = fv_masters_of(&t->masters, w->part[k].tensor);
             if (m && m->trained)
-                scatter_part(m, &w->part[k], rows, w->cols);
+                (w->part[k].diagonal ? scatter_diagonal : scatter_part)(m, &w->part[k], rows,
+                                                                        w->cols);
         }
     }
 }

@@ -397,7 +397,7 @@ static bool direct(const fv_tape *t, const fv_weight *w)
         if (!trained(t, p))
             continue;
         if (p->col_stride != 1 || p->factor != 1 || p->taps > 1 || p->mirrored || p->row_scale ||
-            p->paired_rows || p->paired_cols ||
+            p->paired_rows || p->paired_cols || p->diagonal ||
             (w->rows > 1 && (p->col0 != 0 || p->cols != w->cols || p->row_stride != p->cols)))
             return false;
     }

@@ -48,12 +48,23 @@ static fovea_status check_whole(const fovea_trainer *t)
                          t->attention);
 }
 
+/* How the student, or its teacher, is loaded. */
+static fovea_model_options options_of(const fovea_trainer *t, bool student)
+{
+    fovea_model_options o = FOVEA_MODEL_OPTIONS_INIT;
+    o.prefix = t->o.prefix;
+    if (student)
+        o.linear = t->o.linear;
+    return o;
+}
+
 /* Loads the model, with the tensors that the student and the task add. */
 static fovea_status load_student(fovea_trainer *t, const char *model, const char *attention)
 {
     const bool task = t->o.stage == FOVEA_STAGE_TASK;
     const bool classes = t->o.task == FOVEA_TASK_CLASSES, depth = t->o.task == FOVEA_TASK_DEPTH;
-    FV_TRY(fv_model_load(&t->model, model, t->o.prefix, NULL));
+    const fovea_model_options o = options_of(t, true);
+    FV_TRY(fv_model_load(&t->model, model, &o, NULL));
     FV_TRY(choose_attention(t, attention));
     FV_TRY(check_whole(t));
     const fv_additions more = {.attention = t->attention,
@@ -65,7 +76,7 @@ static fovea_status load_student(fovea_trainer *t, const char *model, const char
                                .seed = t->o.seed};
     fovea_model_free(t->model);
     t->model = NULL;
-    return fv_model_load(&t->model, model, t->o.prefix, &more);
+    return fv_model_load(&t->model, model, &o, &more);
 }
 
 /* A head learns from the features of any family that reads one; below it only ViTs have gradients.
@@ -94,7 +105,8 @@ static fovea_status load(fovea_trainer *t, const char *model, const char *teache
     FV_TRY(check_family(t, model));
     if (t->o.stage == FOVEA_STAGE_TASK)
         return FOVEA_OK;
-    FV_TRY(fv_model_load(&t->teacher, teacher ? teacher : model, t->o.prefix, NULL));
+    const fovea_model_options o = options_of(t, false);
+    FV_TRY(fv_model_load(&t->teacher, teacher ? teacher : model, &o, NULL));
     if (!t->teacher->family->attend)
         return fv_fail(FOVEA_ENOTSUP,
                        "%.60s: a teacher of type %s; it must be a vision transformer",

@@ -14,6 +14,7 @@
 
 #include "checkpoint/config.h"
 #include "checkpoint/safetensors.h"
+#include "models/linear_form.h"
 #include "platform/os/os.h"
 
 #define MAGIC UINT64_C(0x3165746174736166)
@@ -103,7 +104,7 @@ static json_t *fingerprint(const fovea_trainer *t)
         "{s:o, s:o, s:i, s:s, s:i, s:i, s:i, s:f, s:f, s:i, s:I, s:I, s:f, s:f, s:f, s:f, s:f, "
         "s:f, "
         "s:f, s:f, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:i, "
-        "s:f}",
+        "s:f, s:o}",
         "model", hex(of_model(t)), "teacher", hex(of_teacher(t)), "stage", (int)o->stage,
         "attention", t->attention, "frame format", (int)o->frame.format, "width",
         (int)o->frame.width, "height", (int)o->frame.height, "lr", (double)o->lr, "lr_end",
@@ -115,7 +116,8 @@ static json_t *fingerprint(const fovea_trainer *t)
         "classes", (int)t->info.classes, "mask_width", (int)t->info.mask_width, "mask_height",
         (int)t->info.mask_height, "number of blocks kept (memory_limit)", (int)t->info.kept,
         "compute", compute, "head", task ? (int)o->head : 0, "max_depth",
-        task && o->task == FOVEA_TASK_DEPTH ? (double)o->max_depth : 0.);
+        task && o->task == FOVEA_TASK_DEPTH ? (double)o->max_depth : 0., "form of linear attention",
+        fv_linear_form_keys(t->model->config));
 }
 
 /* ---- writing ---- */
@@ -274,6 +276,8 @@ static fovea_status take_header(fovea_trainer *t, const struct reader *r, const 
         json_object_set_new(theirs, "head", json_integer(FOVEA_HEAD_LINEAR));
     if (!json_object_get(theirs, "max_depth")) /* which gives no depth */
         json_object_set_new(theirs, "max_depth", json_integer(0));
+    if (!json_object_get(theirs, "form of linear attention")) /* which were all alike */
+        json_object_set_new(theirs, "form of linear attention", json_object());
     const fovea_status status = ours ? compare(r, theirs, ours)
                                      : fv_fail(FOVEA_ENOMEM, "%s: no memory to read it", r->path);
     json_decref(ours);

@@ -23,6 +23,9 @@ static void generate(const fv_tensor *t, uint64_t first, uint64_t n, float *out)
         x ^= x >> 15;
         out[i] = mean + spread * (float)((int32_t)(x >> 8) - (1 << 23));
     }
+    const uint64_t d = t->identity;
+    for (uint64_t i = 0; d && i < n; i++)
+        out[i] += (first + i) % (d * d) % (d + 1) == 0;
 }
 
 /* memcpy: data of a file have no alignment. */

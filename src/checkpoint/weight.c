@@ -38,6 +38,7 @@ void fv_weight_add(fv_weight *w, fv_weight_part part)
     assert(!(part.sum && (part.row_scale || part.taps > 1)));
     assert(!(part.taps > 1 && part.paired_cols));
     assert(!(part.taps > 1 && part.mirrored && !part.channel_stride));
+    assert(!part.diagonal || (part.row_stride && part.rows == part.cols && !part.sum));
     if (part.row_stride == 0)
         part.row_stride = part.cols;
     if (part.col_stride == 0)
@@ -130,10 +131,28 @@ static void read_deconv(const fv_weight_part *p, uint32_t row, float *out)
     }
 }
 
+/* A row of blocks on the diagonal. */
+static void read_diagonal(const fv_weight_part *p, uint32_t row, float *out)
+{
+    const uint32_t d = p->diagonal, block = row / d;
+    const uint64_t first = p->offset + (uint64_t)block * d * d +
+                           fv_weight_paired(row % d, p->paired_rows) * p->row_stride;
+    for (uint32_t c = 0; c < d; c++) {
+        float *to = out + (uint64_t)block * d + c;
+        fv_tensor_read(p->tensor, first + fv_weight_paired(c, p->paired_cols) * p->col_stride, 1,
+                       to);
+        *to *= p->factor;
+    }
+}
+
 static void read_part_row(const fv_weight_part *p, uint32_t row, float *out)
 {
     if (p->stride) {
         read_deconv(p, row, out);
+        return;
+    }
+    if (p->diagonal) {
+        read_diagonal(p, row, out);
         return;
     }
     const uint64_t first = p->offset + source_row(p, row) * p->row_stride;
@@ -159,7 +178,8 @@ static void read_part_row(const fv_weight_part *p, uint32_t row, float *out)
 static bool is_transposed(const fv_weight_part *p)
 {
     return p->row_stride == 1 && p->col_stride > 1 && p->taps <= 1 && !p->stride && !p->sum &&
-           !p->paired_rows && p->repeats <= 1 && p->tensor->data && p->tensor->dtype == FV_FILE_F32;
+           !p->paired_rows && p->repeats <= 1 && !p->diagonal && p->tensor->data &&
+           p->tensor->dtype == FV_FILE_F32;
 }
 
 /* n rows of a transposed part from `row` on, `ld` floats apart, in square tiles, so that reads and
@@ -225,7 +245,7 @@ static bool same_part(const fv_weight_part *a, const fv_weight_part *b)
            a->channel_stride == b->channel_stride && a->mirrored == b->mirrored &&
            a->stride == b->stride && a->row_scale == b->row_scale &&
            a->paired_rows == b->paired_rows && a->paired_cols == b->paired_cols &&
-           a->repeats == b->repeats && a->repeated == b->repeated;
+           a->repeats == b->repeats && a->repeated == b->repeated && a->diagonal == b->diagonal;
 }
 
 bool fv_weight_same(const fv_weight *a, const fv_weight *b)

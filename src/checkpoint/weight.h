@@ -33,6 +33,9 @@ typedef struct fv_weight_part {
     /* > 1: every `repeated` rows of the tensor come so many times, one group after the other, as
      * heads that share keys have them; of a vector, a single row, its columns. */
     uint32_t repeats, repeated;
+    /* d: the tensor's rows, of d columns, fill blocks of d x d on the diagonal, as a map of each
+     * head's own channels does; what is beside them is 0. Strides are those of a block. */
+    uint32_t diagonal;
 } fv_weight_part;
 
 /* Where number i of the whole stands in the tensor when of every d the halves are interleaved: 2j

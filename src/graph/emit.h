@@ -330,7 +330,7 @@ typedef struct fv_attention {
     uint32_t queries, keys;
     uint32_t flags;    /* FV_FLAG_CAUSAL, FV_FLAG_UNNORMALISED, FV_FLAG_ROPE, FV_FLAG_GATED */
     double scale, eps; /* softmax: of the scores; else as fv_attention_scales sets them */
-    double alpha;      /* of the mechanism */
+    double alpha;      /* the mechanism's constant; 0: as its authors have it */
     fv_view k, v;
     uint32_t margin;        /* foveated: not 0 */
     const fv_grid *grid;    /* foveated: of the tokens */

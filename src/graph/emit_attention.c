@@ -57,6 +57,12 @@ static fv_step *step(fv_builder *b, enum fv_op op, const char *label, const fv_a
     return s;
 }
 
+/* What kernels get as the mechanism's constant. */
+static float constant(const fv_attention *a)
+{
+    return a->alpha > 0 ? (float)a->alpha : fv_mech_table[a->mech]->alpha;
+}
+
 static void set_grid(fv_step *s, const fv_attention *a)
 {
     s->prob.dim[FV_ATTN_KEYS] = a->keys;
@@ -104,7 +110,7 @@ void fv_emit_keys(fv_builder *b, const char *label, fv_attention *a)
     fv_view partial = fv_emit_value(b, FV_VALUE_PARTIAL, 1, size, FV_F32);
     fv_step *s = step(b, FV_OP_LATTN_REDUCE, label, a, a->keys, a->keys);
     s->f[0] = 1.0f / (float)a->keys;
-    s->f[1] = (float)a->alpha;
+    s->f[1] = constant(a);
     fv_use_value(s, FV_REDUCE_K, a->k, FV_KIND_ROW);
     fv_use_value(s, FV_REDUCE_V, a->v, FV_KIND_ROW);
     fv_use_weight(s, FV_REDUCE_PARAM, &a->param);
@@ -183,7 +189,7 @@ void fv_emit_queries(fv_builder *b, const char *label, const fv_attention *a, fv
         return;
     }
     s->f[1] = (float)a->eps;
-    s->f[2] = (float)a->alpha;
+    s->f[2] = constant(a);
     fv_use_value(s, FV_APPLY_Q, q, FV_KIND_ROW);
     fv_use_value(s, FV_APPLY_STATE, a->state, FV_KIND_STATE);
     fv_use_weight(s, FV_APPLY_PARAM, &a->param);
@@ -203,7 +209,7 @@ void fv_emit_window(fv_builder *b, const char *label, const fv_attention *a, fv_
     s->align = window;
     s->f[0] = (float)a->scale;
     s->f[1] = (float)a->eps;
-    s->f[2] = (float)a->alpha;
+    s->f[2] = constant(a);
     s->table = regions;
     fv_use_value(s, FV_WINDOW_Q, q, FV_KIND_ROW);
     fv_use_value(s, FV_WINDOW_K, a->k, FV_KIND_ROW);

@@ -11,9 +11,9 @@ FV_FN fv_v fv_stat(int i, int query, fv_v x, fv_row r)
     return fv_sub(x, r.shift);
 }
 
-FV_FN fv_row fv_stats_done(int query, fv_row r, fv_v alpha)
+FV_FN fv_row fv_stats_done(int query, fv_row r)
 {
-    (void)query, (void)alpha;
+    (void)query;
     return r;
 }
 

@@ -31,9 +31,9 @@ FV_FN fv_v fv_stat(int i, int query, fv_v x, fv_row r)
     return i == 1 ? square : fv_mul(square, fv_mul(square, square));
 }
 
-FV_FN fv_row fv_stats_done(int query, fv_row r, fv_v alpha)
+FV_FN fv_row fv_stats_done(int query, fv_row r)
 {
-    (void)query, (void)alpha;
+    (void)query;
     r.stat[2] = fv_sqrt(fv_div(r.stat[1], r.stat[2]));
     r.stat[0] = fv_div(fv_set(1.f), r.stat[0]);
     return r;

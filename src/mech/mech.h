@@ -14,6 +14,7 @@
  *   FV_PARAMS     learned vectors, 0 (the default) to 2, one value per head and channel
  *   FV_WANTS      FV_WANT_* of wants.h; default 0
  *   FV_WHOLE      FV_WHOLE_* of wants.h; default 0
+ *   FV_ALPHA      the operation's constant where it is given none; default 0: it has no use for one
  *   FV_STATS      row statistics of a query, 0 (the default) to 3, taken in this order before phi
  *   FV_STATS_KEY  of a key: so many of them, the same; default 0
  *   FV_STAT_MAX   bit i set: statistic i is a maximum over the channels, else a sum
@@ -23,7 +24,7 @@
  *       what phi gets of learned vector i; alpha is the operation's constant
  *   fv_v fv_stat(int i, int query, fv_v x, fv_row r)
  *       the term of statistic i, from the parameters and the statistics before it
- *   fv_row fv_stats_done(int query, fv_row r, fv_v alpha)
+ *   fv_row fv_stats_done(int query, fv_row r)
  *       turns the finished statistics into what phi reads; once per row
  *   void fv_phi(fv_v out[FV_BLOCKS], int query, fv_v x, fv_row r)
  *       the features of one channel. `query` is a constant: where q and k share phi it is ignored
@@ -65,6 +66,7 @@ typedef struct fv_row {
     fv_v param[2]; /* of the channel */
     fv_v stat[3];  /* of the row: broadcast */
     fv_v shift;    /* of the channel */
+    float alpha;   /* the operation's constant; 0: FV_ALPHA */
 } fv_row;
 
 #include "mech/maps.h"
@@ -92,6 +94,9 @@ typedef struct fv_row {
 #endif
 #ifndef FV_WHOLE
 #define FV_WHOLE 0
+#endif
+#ifndef FV_ALPHA
+#define FV_ALPHA 0.f
 #endif
 #ifndef FV_STATS
 #define FV_STATS 0

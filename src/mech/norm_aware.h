@@ -1,7 +1,9 @@
-/* norm_aware.h: the query's norm n and power p = 3 (1/2 + tanh n), which both forms of NaLa have.
+/* norm_aware.h: the query's norm n and power p = lambda (1/2 + tanh n), and the keys' power lambda,
+ * which both forms of NaLa have. lambda is the operation's constant; its authors took 3.
  * The largest channel is taken out first: squares of tiny channels underflow, those of huge ones
  * overflow. */
 #define FV_BLOCKS 2
+#define FV_ALPHA 3.f /* lambda */
 #define FV_WHOLE (FV_WHOLE_DWC | FV_WHOLE_GATE | FV_WHOLE_GLA)
 #define FV_STATS 2 /* max |x|, then 1/n; sum (x / max |x|)^2, then p */
 #define FV_STAT_MAX 1
@@ -19,38 +21,50 @@ FV_FN fv_v fv_stat(int i, int query, fv_v x, fv_row r)
     return i == 0 ? fv_abs(x) : fv_mul(part, part);
 }
 
-/* 1/n is 0 for a row of zeros, or of denormals: its features are then 0. */
-FV_FN fv_row fv_stats_done(int query, fv_row r, fv_v alpha)
+FV_FN float fv_lambda(fv_row r)
 {
-    (void)query, (void)alpha;
+    return r.alpha > 0.f ? r.alpha : FV_ALPHA;
+}
+
+/* 1/n is 0 for a row of zeros, or of denormals: its features are then 0. */
+FV_FN fv_row fv_stats_done(int query, fv_row r)
+{
+    (void)query;
     const fv_v root = fv_sqrt(r.stat[1]), n = fv_mul(r.stat[0], root);
     const fv_v inverse = fv_mul(fv_inverse(r.stat[0]), fv_div(fv_set(1.f), root));
     r.stat[0] = fv_sel_lt(r.stat[0], fv_set(0x1p-126f), fv_set(0.f), inverse);
-    r.stat[1] = fv_fma(fv_set(3.f), fv_tanh(n), fv_set(1.5f));
+    const float lambda = fv_lambda(r);
+    r.stat[1] = fv_fma(fv_set(lambda), fv_tanh(n), fv_set(0.5f * lambda));
     return r;
 }
 
-/* |q/n|^p and |k|^3 */
+/* |q/n|^p and |k|^lambda */
 FV_FN fv_v fv_magnitude(int query, fv_v x, fv_row r)
 {
-    return query ? fv_pow(fv_abs(fv_mul(x, r.stat[0])), r.stat[1])
-                 : fv_mul(fv_abs(x), fv_mul(x, x));
+    if (query)
+        return fv_pow(fv_abs(fv_mul(x, r.stat[0])), r.stat[1]);
+    const float lambda = fv_lambda(r);
+    if (lambda < 3.f || lambda > 3.f)
+        return fv_pow(fv_abs(x), fv_set(lambda));
+    return fv_mul(fv_abs(x), fv_mul(x, x)); /* without a power, which costs more than all else */
 }
 
 #ifdef FV_DERIVE
-/* d p / d n of the query's power, from p: 3 (1 - tanh^2 n). */
+/* d p / d n of the query's power, from p: lambda (1 - tanh^2 n). */
 FV_FN fv_v fv_power_slope(fv_row r)
 {
-    const fv_v t = fv_sub(r.stat[1], fv_set(1.5f));
-    return fv_sub(fv_set(3.f), fv_div(fv_mul(t, t), fv_set(3.f)));
+    const float lambda = fv_lambda(r);
+    const fv_v t = fv_sub(r.stat[1], fv_set(0.5f * lambda));
+    return fv_sub(fv_set(lambda), fv_div(fv_mul(t, t), fv_set(lambda)));
 }
 
 /* The derivative of fv_magnitude by |q/n|, and by |k|. */
 FV_FN fv_v fv_magnitude_slope(int query, fv_v x, fv_row r)
 {
-    const fv_v u = fv_max(fv_set(0x1p-126f), fv_abs(fv_mul(x, r.stat[0])));
-    return query ? fv_mul(r.stat[1], fv_pow(u, fv_sub(r.stat[1], fv_set(1.f))))
-                 : fv_mul(fv_set(3.f), fv_mul(x, x));
+    const float lambda = fv_lambda(r);
+    const fv_v u = fv_max(fv_set(0x1p-126f), fv_abs(query ? fv_mul(x, r.stat[0]) : x));
+    const fv_v p = query ? r.stat[1] : fv_set(lambda);
+    return fv_mul(p, fv_pow(u, fv_sub(p, fv_set(1.f))));
 }
 #endif
 

@@ -1,6 +1,7 @@
 /* pola.h: polarity-aware linear attention: positive and negative parts as blocks of their own, with
  * learned powers; the second half of the values sees them crossed. (arXiv 2501.15061) */
 #define FV_BLOCKS 2
+#define FV_ALPHA 4.f
 #define FV_STREAMS 2
 #define FV_POLARISED 1
 #define FV_WHOLE (FV_WHOLE_DWC | FV_WHOLE_GATE)

@@ -9,9 +9,9 @@ FV_FN fv_v fv_stat(int i, int query, fv_v x, fv_row r)
     return i == 0 ? x : fv_exp_neg(fv_sub(x, r.stat[0]));
 }
 
-FV_FN fv_row fv_stats_done(int query, fv_row r, fv_v alpha)
+FV_FN fv_row fv_stats_done(int query, fv_row r)
 {
-    (void)query, (void)alpha;
+    (void)query;
     r.stat[1] = fv_div(fv_set(1.f), r.stat[1]);
     return r;
 }

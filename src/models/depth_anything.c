@@ -181,6 +181,7 @@ const fv_family fv_family_depth_anything = {
     .name = "depth_anything",
     .types = "depth_anything",
     .attention = "softmax",
+    .shapes = true,
     .read = read_model,
     .emit = emit,
     .release = release,

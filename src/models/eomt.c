@@ -187,6 +187,7 @@ const fv_family fv_family_eomt = {
     .name = "eomt",
     .types = "eomt, eomt_dinov3",
     .attention = "softmax",
+    .shapes = true,
     .owns = fv_eomt_owns,
     .read = fv_eomt_read,
     .emit = emit,

@@ -15,6 +15,7 @@
 #include "models/decoder.h"
 #include "models/decoder_synthetic.h"
 #include "models/dpt_head.h"
+#include "models/linear_form.h"
 #include "platform/os/os.h"
 
 #define CONFIG_LIMIT (16u << 20)
@@ -323,9 +324,26 @@ static fovea_status read_attention(fovea_model *m, const fv_config *c)
     return FOVEA_OK;
 }
 
+/* Only a plain ViT has a form of its linear attentions. */
+static fovea_status check_form(const fovea_model *m, const fv_config *c)
+{
+    json_t *keys = fv_linear_form_keys(c->object);
+    const char *key = json_object_iter_key(json_object_iter(keys));
+    const fovea_status status =
+        m->family->shapes || !key
+            ? FOVEA_OK
+            : fv_fail(FOVEA_ENOTSUP,
+                      "%s: \"%s\" is for linear attention in a plain ViT; a %.60s has none of "
+                      "that kind, leave it out",
+                      c->file, key, m->family->name);
+    json_decref(keys);
+    return status;
+}
+
 static fovea_status read_config(fovea_model *m, const fv_config *c)
 {
     FV_TRY(choose_family(m, c));
+    FV_TRY(check_form(m, c));
     const fovea_status status = m->family->read(m, m->source, c);
     FV_TRY(fv_source_failed(m->source)); /* then tensors seem to be missing */
     FV_TRY(status);
@@ -341,6 +359,8 @@ static fovea_status read_model(fovea_model *m, const fv_config *c)
     json_t *tower;
     const char *prefix = "";
     m->config = json_incref(c->object);
+    if (m->given)
+        FV_TRY(fv_linear_form_set(c->object, c->file, m->given));
     FV_TRY(fv_config_section(&own, c, "fovea"));
     FV_TRY(fv_config_text(&prefix, &own, "prefix"));
     if (*prefix && !*m->source->prefix)
@@ -475,10 +495,11 @@ static fovea_status load_synthetic(fovea_model *m, const char *path)
     return status;
 }
 
-fovea_status fv_model_load(fovea_model **out, const char *path, const char *prefix,
+fovea_status fv_model_load(fovea_model **out, const char *path, const fovea_model_options *o,
                            const fv_additions *additions)
 {
     fovea_model *m = NULL;
+    const char *prefix = o->prefix;
     FV_TRY(fv_require(path, "the model's path"));
     const bool synthetic = strncmp(path, SYNTHETIC, strlen(SYNTHETIC)) == 0;
     if (prefix && !*prefix)
@@ -487,14 +508,17 @@ fovea_status fv_model_load(fovea_model **out, const char *path, const char *pref
         return fv_fail(FOVEA_EINVAL, "%.60s: synthetic models have no prefix", path);
     FV_TRY(fv_model_blank(&m));
     m->additions = additions;
+    m->given = &o->linear;
     const fovea_status status = synthetic ? load_synthetic(m, path) : load_files(m, path, prefix);
     m->additions = NULL;
+    m->given = NULL;
     FV_RETURN_MADE(out, m, free_model, status);
 }
 
 fovea_status fovea_model_load(fovea_model **out, const char *path)
 {
-    return fv_model_load(out, path, NULL, NULL);
+    const fovea_model_options o = FOVEA_MODEL_OPTIONS_INIT;
+    return fv_model_load(out, path, &o, NULL);
 }
 
 fovea_status fovea_model_load_with(fovea_model **out, const char *path,
@@ -502,7 +526,7 @@ fovea_status fovea_model_load_with(fovea_model **out, const char *path,
 {
     fovea_model_options o = FOVEA_MODEL_OPTIONS_INIT;
     FV_TRY(FV_ABI_READ(o, options, FOVEA_MODEL_OPTIONS_INIT));
-    return fv_model_load(out, path, o.prefix, NULL);
+    return fv_model_load(out, path, &o, NULL);
 }
 
 /* ---- questions ---- */

@@ -90,6 +90,7 @@ typedef struct fv_family {
      * NULL: there are none. */
     const char *(*synthetic)(size_t index);
     bool (*has_synthetic)(const char *name); /* names beside those; NULL: none */
+    bool shapes;                             /* its linear attentions have a fovea_linear_form */
     bool decodes; /* it takes necks and heads, and their names behind those (decoder.h) */
     fovea_status (*make_synthetic)(json_t **config, struct fv_source *source, const char *name);
 } fv_family;
@@ -119,7 +120,9 @@ struct fovea_model {
     struct fv_source *beside;      /* segmentation.safetensors, or NULL */
     json_t *config;                /* config.json */
     const fv_additions *additions; /* while it is read; or NULL */
-    bool new_head;                 /* a head was added */
+    const fovea_linear_form
+        *given;    /* while it is read: in place of what config.json says; or NULL */
+    bool new_head; /* a head was added */
     fv_segmentation segmentation;
     struct fv_decoder *decoder;           /* of a pyramid, or NULL */
     struct fv_dpt_head *dpt_head;         /* of a ViT, or NULL */
@@ -149,8 +152,10 @@ fv_block_output fv_block_output_name(uint32_t stage, uint32_t block, char what);
 /* Adds those of all blocks of a stage. */
 fovea_status fv_model_add_blocks(fovea_model *m, uint32_t stage, uint32_t blocks);
 
-/* fovea_model_load_with, with what `additions` asks for; NULL: nothing. */
-fovea_status fv_model_load(fovea_model **out, const char *path, const char *prefix,
+/* fovea_model_load_with, of which `o` has all fields, with what `additions` asks for; NULL:
+ * nothing.
+ */
+fovea_status fv_model_load(fovea_model **out, const char *path, const fovea_model_options *o,
                            const fv_additions *additions);
 /* A model without a checkpoint: it only holds packed weights of a one-operation plan. */
 fovea_status fv_model_blank(fovea_model **out);

@@ -112,7 +112,6 @@ static fv_view attend_all(const context *c, const fv_vit_block *w, const fv_atte
     const fv_view kv = fv_layer_product(b, "k, v", &w->kv, in, 0, n);
     fv_attention a = attention_of(c);
     a.mech = name->mech;
-    a.alpha = 4; /* PolaFormer's default */
     a.k = kv;
     a.v = fv_view_cols(kv, width);
     if (w->vectors.rows == fv_mech_table[a.mech]->params)

@@ -147,6 +147,7 @@ static fovea_status check_blocks(const reader *r)
             const char *what;
             const fv_weight *w;
         } parts[] = {{"gates of heads", &b->sla_q},
+                     {"learned maps of q and k", &b->map_q.w},
                      {"a convolution of its values", &b->whole.dwc.w},
                      {"a norm of what it has seen", &b->whole.ln.w},
                      {"a gate", &b->whole.gate.w},

@@ -430,7 +430,6 @@ static void attend_all(context *c, const fv_sam_block *w, const fv_attention_nam
     fv_attention a = attention_of(c, n);
     a.mech = name->mech;
     a.margin = name->margin;
-    a.alpha = 4; /* PolaFormer's default */
     a.k = kv;
     a.v = fv_view_cols(kv, width);
     fv_attention_scales(&a, name, sums ? 1 : a.scale, sums ? 1e-6 * n : 1e-6);

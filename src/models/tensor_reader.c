@@ -107,6 +107,16 @@ fovea_status fv_reader_put(fv_tensor_reader *t, const char *prefix, const char *
                          t->m->additions->seed);
 }
 
+fovea_status fv_reader_put_identity(fv_tensor_reader *t, const char *prefix, const char *stem,
+                                    const char *part, uint32_t blocks, uint32_t d)
+{
+    const uint64_t shape[3] = {blocks, d, d};
+    FV_TRY(fv_reader_put(t, prefix, stem, part, 3, shape, 0, 0));
+    fv_tensor *made = (fv_tensor *)(uintptr_t)fv_reader_find(t, prefix, stem, part);
+    made->identity = d;
+    return FOVEA_OK;
+}
+
 fovea_status fv_reader_put_conv(fv_tensor_reader *t, const char *prefix, const char *stem,
                                 const uint64_t shape[4], bool whole, bool bent)
 {

@@ -75,6 +75,10 @@ fovea_status fv_reader_put(fv_tensor_reader *t, const char *prefix, const char *
                            const char *part, uint32_t rank, const uint64_t *shape, float mean,
                            float spread);
 
+/* The same for `blocks` unit matrices of d x d. */
+fovea_status fv_reader_put_identity(fv_tensor_reader *t, const char *prefix, const char *stem,
+                                    const char *part, uint32_t blocks, uint32_t d);
+
 /* Puts stem + "weight" (rows, channels, size, size), size 1: (rows, channels) unless `whole`, and
  * stem + "bias" of zeros of a new convolution, whose outputs are about as large as its inputs, or,
  * `bent`, as these were before a ReLU took half of their squares. */

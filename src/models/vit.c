@@ -90,7 +90,7 @@ static fv_view gates(const fv_vit_stream *c, const char *label, const fv_weight 
 {
     fv_builder *b = c->b;
     float *zeros;
-    const uint32_t heads = c->v->heads;
+    const uint32_t heads = c->v->linear.heads;
     const bool given = fv_weight_present(w);
     fv_view logits = fv_emit_rows(b, c->tokens, heads);
     const fv_layer l = {.w = given ? *w : fv_emit_constant(b, heads, 1, &zeros)};
@@ -156,7 +156,52 @@ static void turn_features(const fv_vit_stream *c, const fv_attention_name *atten
                         "block %u: %s%s has factors of each channel, which rotary positions "
                         "would mix; use linear:elu1, or another map",
                         i, attention->gated ? "sla-" : "", fv_mech_table[a->mech]->name));
+    if (a->heads != c->v->heads)
+        FV_THEN(b->status, fv_fail(FOVEA_ENOTSUP,
+                                   "block %u: rotary positions are made for heads like the "
+                                   "model's %u, not for linear_heads %u; leave that out",
+                                   i, c->v->heads, a->heads));
     a->flags |= FV_FLAG_ROPE;
+}
+
+/* The constant of a mechanism; 0: it has none. */
+static double constant_of(const fv_vit *v, uint32_t mech)
+{
+    const bool nala = mech == FV_MECH_NALA || mech == FV_MECH_NALA_PAPER;
+    const float other = mech == FV_MECH_POLA ? v->linear.pola_alpha : 0;
+    return (double)(nala ? v->linear.nala_lambda : other);
+}
+
+/* Whether a head's channels can be shared by the mechanism's streams. */
+static void check_heads(fv_builder *b, const fv_attention *a, uint32_t i)
+{
+    const fv_mech_traits *t = fv_mech_table[a->mech];
+    if (t->streams > 1 && a->dv % t->streams)
+        FV_THEN(b->status, fv_fail(FOVEA_ENOTSUP,
+                                   "block %u: %s wants an even number of channels a head, not %u; "
+                                   "choose other linear_heads",
+                                   i, t->title, a->dv));
+}
+
+/* Whether a learned map comes before the features. */
+static bool maps(const fv_vit_block *w, uint32_t mech)
+{
+    return mech == FV_MECH_HEDGEHOG && fv_weight_present(&w->map_q.w);
+}
+
+/* Keys, mapped or not, then values. */
+static fv_view keys_and_values(const fv_vit_stream *c, const fv_vit_block *w, bool mapped,
+                               fv_view normed)
+{
+    fv_builder *b = c->b;
+    const uint32_t n = c->tokens, width = c->v->width;
+    if (!mapped)
+        return fv_layer_product(b, "k, v", &w->kv, normed, 0, n);
+    const fv_view kv = fv_emit_rows(b, n, 2 * width);
+    const fv_view k = fv_layer_product(b, "k", &w->k, normed, 0, n);
+    fv_layer_write(b, "map of k", &w->map_k, k, kv, n);
+    fv_layer_write(b, "v", &w->v, normed, fv_view_cols(kv, width), n);
+    return kv;
 }
 
 /* Projects keys and values of block i from normalised tokens: fills `a`. */
@@ -167,20 +212,22 @@ static void project_kv(const fv_vit_stream *c, const fv_attention_name *attentio
     const fv_vit_block *w = &c->v->block[i];
     uint32_t n = c->tokens, width = c->v->width;
     char text[40];
-    fv_view kv = fv_layer_product(b, "k, v", &w->kv, normed, 0, n);
-    uint32_t d = width / c->v->heads;
+    const fv_view kv = keys_and_values(c, w, maps(w, attention->mech), normed);
+    const bool softmax = attention->mech == FV_MECH_ANY;
+    const uint32_t heads = softmax ? c->v->heads : c->v->linear.heads, d = width / heads;
     *a = (fv_attention){.mech = attention->mech,
-                        .heads = c->v->heads,
+                        .heads = heads,
                         .d = d,
                         .dv = d,
                         .queries = n,
                         .keys = n,
                         .flags = gated(c, attention, i) ? FV_FLAG_GATED : 0,
-                        .alpha = 4, /* PolaFormer's default */
+                        .alpha = constant_of(c->v, attention->mech),
                         .k = kv,
                         .v = fv_view_cols(kv, width),
                         .margin = attention->margin,
                         .grid = &b->grid};
+    check_heads(b, a, i);
     if (w->vectors.rows == fv_mech_table[a->mech]->params)
         a->param = w->vectors;
     /* eps as the papers have it: added to means, for linear attention to sums of n. */
@@ -239,6 +286,22 @@ static void attend_masked(const fv_vit_stream *c, const fv_attention_name *atten
     attend_rows(c, "masked attention", &a, q, 0, out, out);
 }
 
+/* Queries of block i; those of linear attention may be scaled. */
+static void project_q(const fv_vit_stream *c, uint32_t i, bool softmax, fv_view normed, fv_view q)
+{
+    const fv_vit *v = c->v;
+    fv_gemm g = linear(&v->block[i].q, normed, q, c->tokens);
+    fv_weight scale;
+    float *factor;
+    if (!softmax && v->linear.q_scale != 1) {
+        scale = fv_emit_constant(c->b, 1, v->width, &factor);
+        for (uint32_t k = 0; factor && k < v->width; k++)
+            factor[k] = v->linear.q_scale;
+        g.scale = &scale;
+    }
+    fv_emit_gemm(c->b, "q", &g);
+}
+
 /* Projects queries from normalised tokens and attends to the keys and values of `a`. `dwc`: the
  * convolution of v behind a prefix, where there is one. */
 static fv_view attend(const fv_vit_stream *c, const fv_attention_name *attention, uint32_t i,
@@ -250,7 +313,11 @@ static fv_view attend(const fv_vit_stream *c, const fv_attention_name *attention
     char text[40];
     fv_view q = fv_emit_output(b, name(text, "block%u.q", i), n, width, &b->grid, true);
     fv_view out = fv_emit_rows(b, n, width);
-    fv_layer_write(b, "q", &w->q, normed, q, n);
+    const bool mapped = maps(w, a->mech);
+    const fv_view made = mapped ? fv_emit_rows(b, n, width) : q;
+    project_q(c, i, a->mech == FV_MECH_ANY, normed, made);
+    if (mapped)
+        fv_layer_write(b, "map of q", &w->map_q, made, q, n);
     if (a->flags & FV_FLAG_GATED)
         a->gate_q = gates(c, "gates of q", &w->sla_q, normed, q);
     if (a->mech == FV_MECH_ANY)
@@ -576,7 +643,7 @@ static void visit_weights(const fovea_model *m, enum fv_purpose purpose, fv_weig
     for (uint32_t i = 0; purpose == FV_MAKES_ATTENTION && i < v->depth; i++) {
         const fv_vit_block *b = &v->block[i];
         const fv_vit_whole *o = &b->whole;
-        const fv_layer *layers[] = {&b->q, &b->kv, &o->dwc, &o->ln, &o->gate};
+        const fv_layer *layers[] = {&b->q, &b->kv, &o->dwc, &o->ln, &o->gate, &b->map_q, &b->map_k};
         const fv_weight *others[] = {&b->sla_q, &b->sla_k, &b->vectors};
         for (size_t k = 0; k < sizeof layers / sizeof *layers; k++)
             fv_layer_visit(layers[k], visit, ctx);
@@ -593,6 +660,7 @@ const fv_family fv_family_vit = {
     .name = "vit",
     .types = FV_VIT_TYPES,
     .attention = "softmax",
+    .shapes = true,
     .owns = fv_vit_owns,
     .read = fv_vit_read,
     .emit = emit,

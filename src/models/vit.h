@@ -31,11 +31,15 @@ typedef struct fv_vit_block {
     fv_weight sla_q, sla_k; /* (heads, C): logits of SLA's gates; absent: all gates alike */
     fv_weight vectors;      /* (n, C): learned, of the attention's feature map; absent: zeros */
     fv_vit_whole whole;
+    /* (C, C), blocks of each head's channels: hedgehog's learned maps; absent: q and k as they are.
+     * With map_k the rows of kv apart. */
+    fv_layer map_q, map_k, k, v;
     fv_weight bias; /* as fv_vit.bias, which is part of the sum; absent: that alone */
 } fv_vit_block;
 
 typedef struct fv_vit {
     uint32_t width, depth, heads, hidden; /* hidden: columns that fc2 reads */
+    fovea_linear_form linear;             /* all of it, as it is used */
     uint32_t patch, channels;             /* channels is 3 */
     uint32_t patch_pad;                   /* zeros around the picture */
     uint32_t prefix;                      /* class, distillation, registers */
@@ -132,6 +136,9 @@ struct fv_view fv_vit_emit_dwc(struct fv_builder *b, const fv_vit_whole *w, stru
  * prefix; else it is made here. */
 struct fv_view fv_vit_emit_whole(struct fv_builder *b, const fv_vit_whole *w, uint32_t mech,
                                  struct fv_view normed, struct fv_view dwc, struct fv_view seen);
+
+/* The rows of k, or of v, of kv. */
+fv_layer fv_vit_half(const fv_layer *kv, bool values);
 
 /* vit_synthetic.c: random checkpoints of the usual sizes. */
 const char *fv_vit_synthetic(size_t index);

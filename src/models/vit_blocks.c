@@ -4,6 +4,8 @@
 #include "ops/mech_traits.h"
 
 #define LEARNED 2
+#define MAP_Q "attn.map_q." /* of hedgehog: (heads, d, d), and a bias (C), which may be absent */
+#define MAP_K "attn.map_k."
 #define VECTORS "attn.vectors" /* learned, of the attention's feature map: (vectors, C) */
 
 /* Rows (bias: columns) of q or k, from `offset` of a tensor on. */
@@ -122,7 +124,7 @@ static fovea_status join_kv(fv_vit_reader *r, fv_vit_block *b)
 
 static fovea_status read_sla(fv_vit_reader *r, fv_weight *w, const char *stem)
 {
-    const uint32_t c = r->v->width, heads = r->v->heads, d = c / heads;
+    const uint32_t c = r->v->width, heads = r->v->linear.heads, d = c / heads;
     const uint64_t shape[2] = {r->sla == FV_VIT_SLA_Q_BLOCKDIAG ? d : c, heads};
     const fv_tensor *t;
     FV_TRY(fv_reader_tensor(&t, &r->t, r->block, stem, "weight", 2, shape));
@@ -143,11 +145,59 @@ static fovea_status read_sla(fv_vit_reader *r, fv_weight *w, const char *stem)
     return FOVEA_OK;
 }
 
-/* Adds the gates and learned vectors of the student's attention, as zeros, which change nothing,
+/* Hedgehog's maps begin as unit matrices. */
+static fovea_status put_maps(fv_vit_reader *r)
+{
+    static const char *const stems[] = {MAP_Q, MAP_K};
+    const uint32_t heads = r->v->linear.heads;
+    for (int i = 0; i < 2; i++)
+        if (!fv_reader_find(&r->t, r->block, stems[i], "weight"))
+            FV_TRY(fv_reader_put_identity(&r->t, r->block, stems[i], "weight", heads,
+                                          r->v->width / heads));
+    return FOVEA_OK;
+}
+
+static fovea_status read_map(fv_vit_reader *r, fv_layer *l, const char *stem)
+{
+    const uint32_t c = r->v->width, d = c / r->v->linear.heads;
+    const uint64_t shape[3] = {c / d, d, d};
+    const fv_tensor *t;
+    FV_TRY(fv_reader_tensor(&t, &r->t, r->block, stem, "weight", 3, shape));
+    l->w = (fv_weight){.rows = c, .cols = c};
+    fv_weight_add(&l->w, (fv_weight_part){.tensor = t,
+                                          .rows = c,
+                                          .cols = c,
+                                          .diagonal = d,
+                                          .row_stride = d,
+                                          .paired_rows = r->paired,
+                                          .paired_cols = r->paired});
+    return fv_reader_find(&r->t, r->block, stem, "bias")
+               ? read_bias(r, &l->b, c, stem, "bias", 0, r->paired)
+               : FOVEA_OK;
+}
+
+static fovea_status read_maps(fv_vit_reader *r, fv_vit_block *b)
+{
+    if (!fv_reader_find(&r->t, r->block, MAP_Q, "weight") &&
+        !fv_reader_find(&r->t, r->block, MAP_K, "weight"))
+        return FOVEA_OK;
+    if (r->paired && r->v->linear.heads != r->v->heads)
+        return fv_fail(FOVEA_ENOTSUP,
+                       "%s: maps of hedgehog for %u heads, rotary positions for %u; leave "
+                       "linear_heads out",
+                       r->t.source->name, r->v->linear.heads, r->v->heads);
+    FV_TRY(read_map(r, &b->map_q, MAP_Q));
+    FV_TRY(read_map(r, &b->map_k, MAP_K));
+    b->k = fv_vit_half(&b->kv, false);
+    b->v = fv_vit_half(&b->kv, true);
+    return FOVEA_OK;
+}
+
+/* Adds the gates, vectors and maps of the student's attention, so that they change nothing,
  * and what its authors put around it. */
 static fovea_status put_learned(fv_vit_reader *r, uint32_t i)
 {
-    const uint64_t c = r->v->width, gates[2] = {c, r->v->heads};
+    const uint64_t c = r->v->width, gates[2] = {c, r->v->linear.heads};
     fv_attention_name *name;
     FV_TRY(fv_attention_blocks(&name, r->t.m->additions->attention, r->v->depth));
     const uint32_t params = fv_mech_table[name[i].mech]->params;
@@ -167,6 +217,8 @@ static fovea_status put_learned(fv_vit_reader *r, uint32_t i)
     if (params && status == FOVEA_OK &&
         fv_tensor_dimension(fv_reader_find(&r->t, r->block, VECTORS, ""), 0) != params)
         status = fv_reader_put(&r->t, r->block, VECTORS, "", 2, vectors, 0, 0);
+    if (name[i].mech == FV_MECH_HEDGEHOG && status == FOVEA_OK)
+        status = put_maps(r);
     if (r->t.m->additions->whole && status == FOVEA_OK)
         status = fv_vit_put_whole(r, name[i].mech);
     fv_mem_free(name);
@@ -205,6 +257,7 @@ static fovea_status read_attention(fv_vit_reader *r, fv_vit_block *b)
         FV_TRY(read_sla(r, &b->sla_k, FV_VIT_SLA_K));
     }
     FV_TRY(read_vectors(r, b));
+    FV_TRY(read_maps(r, b));
     FV_TRY(fv_vit_read_whole(r, b));
     if (r->rel_bias)
         FV_TRY(fv_vit_read_block_bias(r, &b->bias));

@@ -191,6 +191,7 @@ void fv_vit_describe(fovea_model_info *info, const fv_vit *v)
     info->width = v->width;
     info->depth = v->depth;
     info->heads = v->heads;
+    info->linear = v->linear;
     info->patch = v->patch;
     info->prefix = v->prefix;
 }

@@ -3,8 +3,10 @@
 #include <string.h>
 
 #include "base/num.h"
+#include "models/linear_form.h"
 #include "models/vit_reader.h"
 #include "ops/kernel.h"
+#include "ops/mech_traits.h"
 
 #define DEPTH 1024
 #define PATCH 1024
@@ -84,6 +86,25 @@ static fovea_status read_heads(fv_vit_reader *r)
         return fv_fail(FOVEA_EFORMAT, "%s: %u heads do not divide a width of %u", r->config->file,
                        v->heads, v->width);
     return FOVEA_OK;
+}
+
+/* The form of linear attentions; what nothing is said of is as the authors have it. */
+static fovea_status read_form(fv_vit_reader *r)
+{
+    fovea_linear_form *f = &r->v->linear;
+    FV_TRY(fv_linear_form_read(f, &r->own));
+    if (!(f->nala_lambda > 0))
+        f->nala_lambda = fv_mech_table[FV_MECH_NALA]->alpha;
+    if (!(f->pola_alpha > 0))
+        f->pola_alpha = fv_mech_table[FV_MECH_POLA]->alpha;
+    if (!(f->q_scale > 0))
+        f->q_scale = 1;
+    if (!f->heads)
+        f->heads = r->v->heads;
+    return r->v->width % f->heads == 0
+               ? FOVEA_OK
+               : fv_fail(FOVEA_EINVAL, "%s: linear_heads %u do not divide a width of %u",
+                         r->config->file, f->heads, r->v->width);
 }
 
 /* The SigLIPs that timm's definitions give GELU's approximation. */
@@ -187,6 +208,7 @@ fovea_status fv_vit_read_sizes(fv_vit_reader *r)
                        r->t.source->name, v->channels);
     FV_TRY(read_depth(r));
     FV_TRY(read_heads(r));
+    FV_TRY(read_form(r));
     FV_TRY(read_activation(r));
     FV_TRY(fv_vit_read_rotation(r));
     return read_eps(r);
@@ -199,7 +221,7 @@ static fovea_status read_sla_form(fv_vit_reader *r)
     static const char *const names[] = {[FV_VIT_SLA_Q_BLOCKDIAG] = "q_blockdiag",
                                         [FV_VIT_SLA_Q_DENSE] = "q_dense",
                                         [FV_VIT_SLA_X_DENSE] = "x_dense"};
-    const uint32_t d = r->v->width / r->v->heads;
+    const uint32_t d = r->v->width / r->v->linear.heads;
     const fv_tensor *t = fv_reader_find(&r->t, r->block, FV_VIT_SLA_Q, "weight");
     const char *name = NULL;
     FV_TRY(fv_config_text(&name, &r->own, "sla_gates"));

@@ -28,7 +28,7 @@
 fovea_status fv_vit_put_whole(fv_vit_reader *r, uint32_t mech)
 {
     const uint32_t whole = fv_mech_table[mech]->whole;
-    const uint64_t c = r->v->width, filters = whole & FV_WHOLE_GLA ? c : c / r->v->heads;
+    const uint64_t c = r->v->width, filters = whole & FV_WHOLE_GLA ? c : c / r->v->linear.heads;
     const uint64_t square[2] = {c, c}, filter[4] = {filters, 1, SIZE, SIZE};
     if (whole & FV_WHOLE_DWC && !fv_reader_find(&r->t, r->block, DWC, "weight")) {
         FV_TRY(fv_reader_put(&r->t, r->block, DWC, "weight", 4, filter, 0, 0));
@@ -42,31 +42,40 @@ fovea_status fv_vit_put_whole(fv_vit_reader *r, uint32_t mech)
     return FOVEA_OK;
 }
 
-/* The second half of the rows of a matrix, or of the columns of a bias: those of v. */
-static fv_weight values(const fv_weight *kv)
+/* A half of the rows of a matrix, or of the columns of a bias. */
+static fv_weight half_of(const fv_weight *kv, bool values)
 {
     const bool row = kv->rows == 1;
-    fv_weight v = {.rows = row ? 1 : kv->rows / 2, .cols = row ? kv->cols / 2 : kv->cols};
-    const uint32_t half = row ? v.cols : v.rows;
+    fv_weight out = {.rows = row ? 1 : kv->rows / 2, .cols = row ? kv->cols / 2 : kv->cols};
+    const uint32_t half = row ? out.cols : out.rows, first = values ? half : 0;
     for (uint32_t i = 0; i < kv->parts; i++) {
         fv_weight_part p = kv->part[i];
         uint32_t *from = row ? &p.col0 : &p.row0, *n = row ? &p.cols : &p.rows;
-        if (*from + *n <= half)
+        if (*from + *n <= first || *from >= first + half)
             continue;
-        const uint32_t skip = *from < half ? half - *from : 0;
-        assert(!skip || !(p.paired_rows || p.paired_cols || p.row_scale));
+        const uint32_t skip = *from < first ? first - *from : 0;
+        const uint32_t past = *from + *n > first + half ? *from + *n - first - half : 0;
+        assert(!(skip || past) || !(p.paired_rows || p.paired_cols || p.row_scale));
         p.offset += skip * (row ? p.col_stride : p.row_stride);
-        *n -= skip;
+        *n -= skip + past;
         *from += skip;
-        *from -= half;
-        fv_weight_add(&v, p);
+        *from -= first;
+        fv_weight_add(&out, p);
     }
-    return v;
+    return out;
+}
+
+fv_layer fv_vit_half(const fv_layer *kv, bool values)
+{
+    fv_layer l = {.w = half_of(&kv->w, values)};
+    if (fv_weight_present(&kv->b))
+        l.b = half_of(&kv->b, values);
+    return l;
 }
 
 static fovea_status read_dwc(fv_vit_reader *r, fv_vit_block *b)
 {
-    const uint32_t c = r->v->width, d = c / r->v->heads;
+    const uint32_t c = r->v->width, d = c / r->v->linear.heads;
     const fv_tensor *t = fv_reader_find(&r->t, r->block, DWC, "weight");
     const uint32_t rows = fv_tensor_dimension(t, 0) == d ? d : c, size = fv_tensor_dimension(t, 3);
     const uint64_t shape[3] = {rows, size, size};
@@ -77,7 +86,7 @@ static fovea_status read_dwc(fv_vit_reader *r, fv_vit_block *b)
                        r->t.source->name, t->name, size, d, c, FV_DWCONV_LARGEST);
     FV_TRY(fv_reader_tensor(&t, &r->t, r->block, DWC, "weight", 3, shape));
     b->whole.dwc.w = fv_weight_of(t, rows, size * size);
-    b->whole.v = (fv_layer){values(&b->kv.w), values(&b->kv.b)};
+    b->whole.v = fv_vit_half(&b->kv, true);
     return fv_reader_matrix(&b->whole.dwc.b, &r->t, r->block, DWC, "bias", 1, rows);
 }
 

@@ -211,6 +211,7 @@ const fv_family fv_family_vitpose = {
     .name = "vitpose",
     .types = "vitpose",
     .attention = "softmax",
+    .shapes = true,
     .read = read_model,
     .emit = emit,
     .release = release,

@@ -10,6 +10,7 @@ const fv_mech_traits FV_MECH_NAME(fv_mech, traits) = {
     .params = FV_PARAMS,
     .wants = FV_WANTS,
     .whole = FV_WHOLE,
+    .alpha = FV_ALPHA,
     .causal = FV_MECH_NAME(fv_mech, causal),
 };
 

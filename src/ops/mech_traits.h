@@ -9,6 +9,7 @@ typedef struct fv_mech_traits {
     const char *name, *title; /* "elu1", "linear:elu1" */
     uint8_t blocks, streams, params, wants, whole;
     bool causal; /* causal attention can use its map */
+    float alpha; /* its constant where none is given */
 } fv_mech_traits;
 
 #define FV_MECH(NAME, name, title, causal, tensor, learned)                                        \

@@ -50,6 +50,40 @@ static void inputs(struct op *op, uint32_t keys)
         op->factor = fv_emit_input(b, "out_gate", op->rows, op->heads * op->dv, FV_F32);
 }
 
+/* ---- maps ---- */
+
+/* Rows of q or k, float32, times a matrix of each head. */
+static fv_view mapped(const struct op *op, const char *label, fv_view x, const float *map,
+                      uint32_t rows)
+{
+    const uint32_t d = op->d, wide = op->heads * d;
+    fv_builder *b = op->b;
+    float *data;
+    x = fv_emit_floats(b, label, x, op->in, rows, wide);
+    if (!map)
+        return x;
+    const fv_weight w = fv_emit_constant(b, wide, wide, &data);
+    for (size_t i = 0; data && i < wide; i++) /* blocks on the diagonal */
+        memcpy(data + i * wide + i / d * d, map + i * d, d * sizeof *data);
+    const fv_gemm g = {
+        .w = &w, .in = x, .res = FV_NO_VIEW, .out = fv_emit_rows(b, rows, wide), .rows = rows};
+    if (b->status == FOVEA_OK)
+        fv_emit_gemm(b, label, &g);
+    return g.out;
+}
+
+/* From then on all three are float32. */
+static void map_inputs(struct op *op)
+{
+    const fovea_attention_options *o = op->o;
+    if (!o->map_q && !o->map_k)
+        return;
+    op->q = mapped(op, "map of q", op->q, o->map_q, op->rows);
+    op->k = mapped(op, "map of k", op->k, o->map_k, op->keys);
+    op->v = fv_emit_floats(op->b, "v to float", op->v, op->in, op->keys, op->heads * op->dv);
+    op->in = FV_F32;
+}
+
 /* ---- gates ---- */
 
 /* W of the logits, one row per head. */
@@ -147,7 +181,7 @@ static void learned(const struct op *op, fv_attention *a)
     const uint32_t params = fv_mech_table[a->mech]->params, wide = op->heads * op->d;
     const float *const given[2] = {op->o->channel_scale, op->o->power};
     float *data = NULL;
-    a->alpha = op->o->alpha != 0 ? op->o->alpha : 4;
+    a->alpha = op->o->alpha;
     if (params)
         a->param = fv_emit_constant(op->b, params, wide, &data);
     for (uint32_t i = 0; data && i < params; i++)
@@ -385,6 +419,7 @@ fovea_status fv_op_attention(fv_builder *b, const fovea_attention_options *o,
                     .in = fv_type_of(o->storage),
                     .out = fv_type_of(o->out_storage)};
     inputs(&op, o->causal && cached ? op.rows : op.keys);
+    map_inputs(&op);
     if (o->causal && cached)
         scan_softmax(&op);
     else if (o->causal && !softmax)

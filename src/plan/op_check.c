@@ -40,10 +40,16 @@ static fovea_status check_numbers(const fovea_attention_options *o, const fv_att
 {
     const fv_mech_traits *t = fv_mech_table[name->mech];
     const bool divides = !o->causal || name->kind == FV_ATTENTION_LINEAR;
-    if (!isfinite(o->scale) || !isfinite(o->eps) || o->eps < 0 || !isfinite(o->alpha))
+    if (!isfinite(o->scale) || !isfinite(o->eps) || o->eps < 0 || !isfinite(o->alpha) ||
+        o->alpha < 0)
         return fv_fail(FOVEA_EINVAL,
-                       "scale %g, eps %g, alpha %g: each must be finite, eps at least 0", o->scale,
-                       o->eps, o->alpha);
+                       "scale %g, eps %g, alpha %g: each must be finite, the last two at least 0",
+                       o->scale, o->eps, o->alpha);
+    if (o->causal && t->alpha > 0 && o->alpha > 0 && o->alpha != (double)t->alpha)
+        return fv_fail(FOVEA_ENOTSUP, "causal %s with a constant of %g; it has %g, leave alpha 0",
+                       t->title, o->alpha, (double)t->alpha);
+    if ((o->map_q || o->map_k) && fv_attention_map(name) != FV_MECH_HEDGEHOG)
+        return fv_fail(FOVEA_EINVAL, "%s has no learned map; leave map_q and map_k NULL", t->title);
     if ((o->channel_scale && t->params < 1) || (o->power && t->params < 2))
         return fv_fail(FOVEA_EINVAL, "%s has no learned %s; leave it NULL", t->title,
                        o->power ? "power" : "channel_scale");

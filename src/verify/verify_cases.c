@@ -412,7 +412,6 @@ static fv_attention attention(fv_builder *b, uint32_t mech, uint32_t heads, uint
                       .keys = count,
                       .scale = mech == FV_MECH_ANY ? 1 / sqrt(d) : 1,
                       .eps = 1e-6,
-                      .alpha = 4,
                       .flags = t->wants & FV_WANT_SIGNED ? FV_FLAG_UNNORMALISED : 0};
     a.param = weight(t->params, heads * d);
     a.k = (fv_view){x.id, heads * d};

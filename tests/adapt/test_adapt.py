@@ -346,6 +346,43 @@ def check_whole(exe, folder):
     return 2
 
 
+def check_form(exe, folder):
+    """Maps, constants and heads of linear attention: learned, written, kept by later stages; a training
+    that stopped goes on to the same bits, in the same form alone."""
+    few = ["--data", "plain", *FEW[:4], "--threads", "1", "--crop", "centre", "--jitter", "0", "--warmup", "0"]
+    form = ["--nala-lambda", "2.5", "--q-scale", "0.5", "--linear-heads", "4"]
+    first = ["--stage", "1", "--attention", "hedgehog+nala@1", *form, *few]
+    for name in ("formed", "stopped", "out"):
+        shutil.rmtree(os.path.join(folder, name), ignore_errors=True)
+    adapt(exe, folder, VIT, *first, "--steps", "4", "-o", "formed")
+    adapt(exe, folder, VIT, *first, "--steps", "2", "-o", "stopped")
+    p = adapt(exe, folder, VIT, *first, "--steps", "4", "-o", "stopped", "--resume", "--nala-lambda", "3", code=7)
+    want("nala_lambda" in p.stderr, p.stderr)
+    adapt(exe, folder, VIT, *first, "--steps", "4", "-o", "stopped", "--resume")
+    tensors = load(folder + "/formed/model.safetensors")
+    want(load(folder + "/stopped/model.safetensors") == tensors, "a stop shows")
+    own = json.load(open(folder + "/formed/config.json"))["fovea"]
+    want(own == {"attention": "hedgehog+nala@1", "nala_lambda": 2.5, "q_scale": 0.5, "linear_heads": 4}, own)
+    maps = [n for n in tensors if ".attn.map_" in n]
+    want(len(maps) == 4, maps)
+    for name in maps:
+        values = struct.unpack("<%df" % (len(tensors[name]) // 4), tensors[name])
+        side = int((len(values) / 4) ** 0.5)
+        unit = [float(i % (side * side) % (side + 1) == 0) for i in range(len(values))]
+        moved = max(abs(x - y) for x, y in zip(values, unit))
+        want(0 < moved < 0.1, "%s: %g from where it began" % (name, moved))
+    adapt(exe, folder, "formed", "--stage", "2", "--teacher", VIT, *few, "--steps", "2", "-o", "out")
+    second = load(folder + "/out/model.safetensors")
+    want(all(second[n] != tensors[n] for n in maps), "stage 2 does not train the maps")
+    want(json.load(open(folder + "/out/config.json"))["fovea"] == own, "stage 2 changes the form")
+    for wrong, code in (["--nala-lambda", "1"], 1), (["--pola-alpha", "17"], 1), (["--linear-heads", "7"], 7), \
+            (["--q-scale", "-1"], 1):
+        p = adapt(exe, folder, VIT, "--stage", "1", "--attention", "nala", *few, "--steps", "1", *wrong, "-o",
+                  "refused", code=code)
+        want(wrong[0][2:6] in p.stderr, p.stderr)
+    return 4
+
+
 def check_outputs(exe, folder):
     """What stands in OUT after each stage, and that it runs."""
     stages = [("1", [VIT, "--data", "plain"]), ("2", [VIT, "--data", "classes", "--lr-schedule", "cosine"]),
@@ -701,7 +738,7 @@ def main(argv):
         make_data(folder)
         checks = [(check_kills, 50), (check_processes, 10)] if long else [
             (check_refusals,), (check_failing_log,), (check_overwriting,), (check_defaults,), (check_losses,),
-            (check_compute,), (check_teacher_memory,), (check_foveated,), (check_whole,),
+            (check_compute,), (check_teacher_memory,), (check_foveated,), (check_whole,), (check_form,),
             (check_outputs,), (check_heads,), (check_frozen,), (check_held_out,), (check_depth,), (check_forms,),
             (check_broken,), (check_patience,), (check_resume,), (check_kills, 3)]
         for check, *args in checks:

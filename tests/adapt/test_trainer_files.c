@@ -126,15 +126,38 @@ static void states_of_another_loss_are_refused(void **state)
     fovea_device_close(device);
 }
 
+/* A state goes on in the form that it was made with, and in no other. */
+static void states_of_another_form_are_refused(void **state)
+{
+    (void)state;
+    fovea_device *device = open_device(1);
+    fovea_trainer_options o = options_of(FOVEA_STAGE_FEATURES, "nala");
+    fovea_trainer *usual = make(device, "vit-01", &o);
+    o.linear.nala_lambda = 2.5f;
+    fovea_trainer *a = make(device, "vit-01", &o), *b = make(device, "vit-01", &o);
+    run_step(a);
+    assert_int_equal(fovea_trainer_write_state(a, in_folder("state"), NULL), FOVEA_OK);
+    assert_int_equal(fovea_trainer_read_state(usual, in_folder("state"), NULL), FOVEA_EINVAL);
+    assert_non_null(strstr(fovea_error(), "nala_lambda"));
+    assert_int_equal(fovea_trainer_read_state(b, in_folder("state"), NULL), FOVEA_OK);
+    assert_true(run_step(a).loss == run_step(b).loss);
+    fovea_trainer_free(a);
+    fovea_trainer_free(b);
+    fovea_trainer_free(usual);
+    fovea_device_close(device);
+}
+
 /* A model that was saved is what the trainer had: its own loss as a teacher of itself is 0. */
 static void saved_models_are_what_was_trained(void **state)
 {
     (void)state;
-    static const char *const attentions[] = {"mala", "sla-pola", "foveated:2", "nala"};
+    static const char *const attentions[] = {"mala", "sla-pola", "foveated:2", "nala", "hedgehog"};
     fovea_device *device = open_device(2);
     for (size_t i = 0; i < sizeof attentions / sizeof *attentions; i++) {
         fovea_trainer_options o = options_of(FOVEA_STAGE_TASK, attentions[i]);
         o.whole = i % 2;
+        if (o.whole)
+            o.linear = (fovea_linear_form){.nala_lambda = 2.5f, .pola_alpha = 1.5f, .q_scale = 2};
         fovea_trainer *t = make(device, "dinov2-03", &o), *again;
         run_step(t);
         run_step(t);
@@ -142,6 +165,7 @@ static void saved_models_are_what_was_trained(void **state)
         assert_int_equal(fovea_trainer_save(t, folder, FOVEA_DTYPE_F32, 0), FOVEA_OK);
         o.attention = NULL;
         o.whole = 0;
+        o.linear = (fovea_linear_form){0};
         if (fovea_trainer_create(&again, folder, NULL, device, &o) != FOVEA_OK)
             fail_msg("%s", fovea_error());
         assert_string_equal(again->attention, attentions[i]);
@@ -160,6 +184,7 @@ int main(void)
         cmocka_unit_test(damaged_states_are_refused),
         cmocka_unit_test(other_options_are_refused),
         cmocka_unit_test(states_of_another_loss_are_refused),
+        cmocka_unit_test(states_of_another_form_are_refused),
         cmocka_unit_test(saved_models_are_what_was_trained),
     };
     draw();

@@ -197,23 +197,11 @@ static void gradients_of_every_attention(void **state)
 {
     (void)state;
     static const char *const names[] = {
-        "softmax",
-        "sla-linear:elu1",
-        "pola",
-        "mala",
-        "nala",
-        "linear:relu",
-        "linear:exp",
-        "linear:softplus",
-        "linear:softmax",
-        "mala:relu",
-        "mala:exp",
-        "mala-paper",
-        "focused",
-        "nala-paper",
-        "sla-mala",
-        "sla-pola",
-        "softmax+linear@1-",
+        "softmax",        "sla-linear:elu1",   "pola",       "mala",
+        "nala",           "linear:relu",       "linear:exp", "linear:softplus",
+        "linear:softmax", "mala:relu",         "mala:exp",   "mala-paper",
+        "focused",        "nala-paper",        "sla-mala",   "sla-pola",
+        "hedgehog",       "softmax+linear@1-",
     };
     const size_t n = all_of_it ? sizeof names / sizeof *names : 3;
     for (size_t i = 0; i < n; i++) {
@@ -269,14 +257,15 @@ static void gradients_of_what_has_learned(void **state)
     fovea_device_close(device);
 }
 
-/* Filters, gates and their biases as if they had learned much. */
+/* Filters, gates, their biases and maps as if they had learned much. */
 static void stir(fovea_trainer *t)
 {
     uint32_t x = 5;
     for (uint32_t i = 0; i < t->masters.count; i++) {
         const fv_master *m = &t->masters.master[i];
-        const bool whole =
-            strstr(m->tensor->name, "attn.dwc.") || strstr(m->tensor->name, "attn.gate.");
+        const bool whole = strstr(m->tensor->name, "attn.dwc.") ||
+                           strstr(m->tensor->name, "attn.gate.") ||
+                           strstr(m->tensor->name, "attn.map_");
         for (uint64_t k = 0; whole && k < m->tensor->elements; k++) {
             x = x * 1664525u + 1013904223u;
             m->weight[k] += (float)(x >> 8) / (1 << 25) - 0.25f;
@@ -310,6 +299,67 @@ static void gradients_of_whole_forms(void **state)
         stir(t);
         assert_int_equal(check_tensors(t, 1), t->info.trained);
         assert_true(check_tensors(t, 1.05) < t->info.trained * 9 / 10);
+        fovea_trainer_free(t);
+        fovea_trainer_free(bare);
+    }
+    all_of_it = all;
+    fovea_device_close(device);
+}
+
+/* Other constants, scaled queries, other heads. */
+static void gradients_of_other_forms(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *model, *attention;
+        fovea_stage stage;
+        fovea_linear_form form;
+    } cases[] = {
+        {"vit-01", "nala", FOVEA_STAGE_FEATURES, {.nala_lambda = 2.5f, .q_scale = 0.5f}},
+        {"siglip-02", "nala-paper", FOVEA_STAGE_FEATURES, {.nala_lambda = 4, .heads = 2}},
+        {"dinov2-03", "sla-pola", FOVEA_STAGE_ATTENTION, {.pola_alpha = 1.5f, .heads = 8}},
+        {"vit-01", "mala", FOVEA_STAGE_ATTENTION, {.q_scale = 2, .heads = 1}},
+    };
+    fovea_device *device = open_device(2);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        fovea_trainer_options o = options_of(cases[i].stage, cases[i].attention);
+        fovea_trainer *usual = make(device, cases[i].model, &o);
+        o.linear = cases[i].form;
+        fovea_trainer *t = make(device, cases[i].model, &o);
+        assert_true(loss_of(t) != loss_of(usual));
+        assert_int_equal(check_tensors(t, 1), t->info.trained);
+        fovea_trainer_free(t);
+        fovea_trainer_free(usual);
+    }
+    fovea_device_close(device);
+}
+
+/* Maps of q and k that have learned. */
+static void gradients_of_learned_maps(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *model, *attention;
+        fovea_stage stage;
+        uint32_t heads;
+    } cases[] = {{"vit-01", "hedgehog", FOVEA_STAGE_ATTENTION, 8},
+                 {"dinov3-03", "sla-hedgehog", FOVEA_STAGE_ATTENTION, 0},
+                 {"vit-01", "hedgehog", FOVEA_STAGE_FEATURES, 0}};
+    const bool all = all_of_it;
+    fovea_device *device = open_device(2);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        all_of_it = all || cases[i].stage == FOVEA_STAGE_ATTENTION;
+        fovea_trainer_options o = options_of(cases[i].stage, "linear");
+        fovea_trainer *bare = make(device, cases[i].model, &o);
+        o.attention = cases[i].attention;
+        o.linear.heads = cases[i].heads;
+        fovea_trainer *t = make(device, cases[i].model, &o);
+        const uint32_t more = strncmp(cases[i].attention, "sla-", 4) == 0 ? 4 : 2;
+        assert_int_equal(t->info.trained, bare->info.trained + more * t->model->info.depth);
+        stir(t);
+        assert_int_equal(check_tensors(t, 1), t->info.trained);
+        if (i == 0)
+            assert_true(check_tensors(t, 1.05) < t->info.trained * 9 / 10);
         fovea_trainer_free(t);
         fovea_trainer_free(bare);
     }
@@ -361,6 +411,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(gradients_through_rotations),
         cmocka_unit_test(gradients_of_what_has_learned),
         cmocka_unit_test(gradients_of_whole_forms),
+        cmocka_unit_test(gradients_of_other_forms),
+        cmocka_unit_test(gradients_of_learned_maps),
         cmocka_unit_test(whole_forms_begin_as_the_bare_ones),
         cmocka_unit_test(wrong_gradients_are_seen),
     };

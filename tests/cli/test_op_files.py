@@ -78,6 +78,7 @@ SCAN = {"mechanism": "linear", "feature_map": "elu1", "causal": "1", "normalize"
         "eps": "1e-10", "scale": "0.5"}
 DELTA = {"mechanism": "delta-rule", "feature_map": "identity", "causal": "1", "eps": "0"}
 NALA = {"mechanism": "nala", "feature_map": "nala", "causal": "0", "eps": "1e-6"}
+HEDGEHOG = {"mechanism": "hedgehog", "feature_map": "hedgehog", "causal": "0", "eps": "1e-6"}
 POLA = {"mechanism": "pola", "feature_map": "pola", "causal": "0", "eps": "1e-6"}
 RETENTION = {"mechanism": "retention", "feature_map": "identity", "causal": "1"}
 BETA = draw((B, H, N), 4, 0, 1)
@@ -97,10 +98,14 @@ CASES = [
     (0, {}, RETENTION, []), (0, {}, but(LINEAR, mechanism="mala", feature_map="relu"), []),
     (0, {}, LINEAR, ["--attention", "softmax"]),
     (0, {}, but(NALA, **{"lambda": "3", "tau": "0.5", "k_power": "3"}), []),
+    (0, {}, but(NALA, **{"lambda": "2.5", "k_power": "2.5"}), []),
+    (0, {}, HEDGEHOG, []), (0, {"map_q.weight": draw((H, D, D), 7), "map_k.weight": draw((H, D, D), 8)}, HEDGEHOG, []),
+    (7, {"map_q.weight": draw((H, D, D + 1), 7)}, HEDGEHOG, []),
+    (7, {}, but(NALA, **{"lambda": "-1"}), []),
     (1, {}, SCAN, ["--form", "spiral"]), (1, {}, SCAN, ["--dtype", "f8"]),
     # what the library does not do
     (2, {}, but(LINEAR, mechanism="hydra"), []), (2, {}, but(LINEAR, feature_map="cubic"), []),
-    (2, {}, but(NALA, k_power="2"), []), (2, {}, but(NALA, **{"lambda": "2"}), []),
+    (2, {}, but(NALA, k_power="2"), []), (2, {}, but(NALA, **{"lambda": "2", "k_power": "3"}), []),
     (2, {}, but(NALA, tau="1"), []), (2, {}, but(LINEAR, layout="BNHD"), []),
     (2, {}, but(LINEAR, part="core+conv"), []), (2, {}, but(LINEAR, out_layout="HNBD"), []),
     (2, {}, but(NALA, causal="1"), []), (2, {}, but(RETENTION, causal="0"), []),

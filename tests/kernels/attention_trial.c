@@ -1,5 +1,6 @@
 /* trial.c: one attention through the public interface and through the oracle. */
 #include "tests/kernels/attention_trial.h"
+#include "ops/mech_traits.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -109,6 +110,7 @@ static enum fv_mech mechanism(const fovea_attention_options *o)
         {"silu", FV_MECH_SILU, FV_MECH_ANY},
         {"identity", FV_MECH_IDENTITY, FV_MECH_ANY},
         {"nala", FV_MECH_NALA, FV_MECH_ANY},
+        {"hedgehog", FV_MECH_HEDGEHOG, FV_MECH_ANY},
         {"nala-paper", FV_MECH_NALA_PAPER, FV_MECH_ANY},
     };
     const bool mala = family(o, "mala") || family(o, "mala-paper");
@@ -121,6 +123,8 @@ static enum fv_mech mechanism(const fovea_attention_options *o)
         return FV_MECH_NALA;
     if (family(o, "nala-paper"))
         return FV_MECH_NALA_PAPER;
+    if (family(o, "hedgehog"))
+        return FV_MECH_HEDGEHOG;
     map = map ? map + 1 : mala || family(o, "linear") ? "elu1" : "identity";
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
         if (!strcmp(map, maps[i].name))
@@ -292,7 +296,7 @@ oracle_attention trial_attention(const trial *t)
         .v = t->v,
         .channel_scale = o->channel_scale,
         .power = o->power,
-        .alpha = o->alpha > 0 ? o->alpha : 4,
+        .alpha = o->alpha > 0 ? o->alpha : (double)fv_mech_table[mechanism(o)]->alpha,
         .rope_cos = o->rope_cos,
         .rope_sin = o->rope_sin,
         .gate_q = t->gate_q,

@@ -152,10 +152,11 @@ static check_known exponential(double t, double off)
 static double feature_error(const check_case *c, double f)
 {
     const double digits = 6. + sqrt(c->args.prob.dim[FV_ATTN_D]);
+    const uint32_t mech = c->args.prob.mech;
+    if ((mech == FV_MECH_SOFTMAXF || mech == FV_MECH_HEDGEHOG) && f != 0.) /* e^(x - max) / sum */
+        return FLT_EPSILON * (2. * fabs(log(f)) + digits);
     if (check_lattn_traits(c)->blocks > 1 && f != 0.)
         return FLT_EPSILON * (4. + digits * (5. + fabs(log(fabs(f)))));
-    if (c->args.prob.mech == FV_MECH_SOFTMAXF && f != 0.) /* e^(x - max) / sum */
-        return FLT_EPSILON * (2. * fabs(log(f)) + digits);
     return 4. * FLT_EPSILON;
 }
 
@@ -267,7 +268,7 @@ static bool make_reduce(check_case *c, uint32_t index)
     if (!make_problem(c, index, &gap))
         return false;
     c->args.f[0] = 1.f / (float)p->dim[FV_ATTN_KEYS];
-    c->args.f[1] = 4.f;
+    c->args.f[1] = check_lattn_constant(c, index);
     make_rows(c, &of_keys, gap);
     check_matrix(c, FV_REDUCE_V, CHECK_ROW, p->dim[0], p->heads * p->dim[FV_ATTN_DV], gap);
     check_matrix(c, FV_REDUCE_PARTIAL, CHECK_PARTIAL, p->dim[FV_ATTN_GROUPS],
@@ -552,7 +553,7 @@ static bool make_apply(check_case *c, uint32_t index)
         return false;
     c->args.f[0] = 0.7f;
     c->args.f[1] = index % 3 ? 1e-6f : 0.f;
-    c->args.f[2] = 4.f;
+    c->args.f[2] = check_lattn_constant(c, index);
     make_rows(c, &of_queries, gap);
     check_vector(c, FV_APPLY_STATE, p->heads * (uint32_t)check_lattn_layout(c).floats);
     if (wants(c, FV_WANT_CENTRED)) /* three of them are multiplied */

@@ -30,6 +30,12 @@ static inline const fv_mech_traits *check_lattn_traits(const check_case *c)
     return fv_mech_table[c->args.prob.mech];
 }
 
+/* The mechanism's constant of a case: its own, or another. */
+static inline float check_lattn_constant(const check_case *c, uint32_t index)
+{
+    return index % 2 ? 2.5f : check_lattn_traits(c)->alpha;
+}
+
 static inline fv_lattn_state check_lattn_layout(const check_case *c)
 {
     const fv_mech_traits *t = check_lattn_traits(c);

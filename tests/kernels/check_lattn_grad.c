@@ -58,7 +58,8 @@ static void make_rows(check_case *c, int x, int param, int cos, int sin, int gat
     const uint32_t rows = p->dim[FV_DIM_ROWS], d = p->dim[FV_ATTN_D];
     check_matrix(c, x, CHECK_ROW, rows, p->heads * d, gap);
     /* A softmax that has all of its weight on one channel leaves a difference of like numbers. */
-    c->operand[x].huge = p->mech == FV_MECH_SOFTMAXF ? 1.f : 3.f;
+    const bool shares = p->mech == FV_MECH_SOFTMAXF || p->mech == FV_MECH_HEDGEHOG;
+    c->operand[x].huge = shares ? 1.f : 3.f;
     if (check_lattn_traits(c)->params)
         check_matrix(c, param, CHECK_BASE, check_lattn_traits(c)->params, p->heads * d, 0);
     if (p->flags & ROPE)
@@ -148,7 +149,7 @@ static bool make_query(check_case *c, uint32_t index)
     const uint32_t rows = p->dim[FV_DIM_ROWS], values = p->heads * p->dim[FV_ATTN_DV];
     c->args.f[0] = 0.7f;
     c->args.f[1] = 1e-3f;
-    c->args.f[2] = 4.f;
+    c->args.f[2] = check_lattn_constant(c, index);
     make_rows(c, FV_APPLY_Q, FV_APPLY_PARAM, FV_APPLY_COS, FV_APPLY_SIN, FV_APPLY_GATE, gap);
     check_vector(c, FV_APPLY_STATE, p->heads * (uint32_t)check_lattn_layout(c).floats);
     check_matrix(c, FV_QUERY_GRAD_FORWARD, CHECK_ROW, rows, values, 2 * gap);
@@ -253,7 +254,7 @@ static bool make_key(check_case *c, uint32_t index)
     const uint32_t rows = p->dim[FV_DIM_ROWS], d = p->dim[FV_ATTN_D], dv = p->dim[FV_ATTN_DV];
     const uint32_t size = p->heads * (uint32_t)check_lattn_layout(c).floats;
     c->args.f[0] = 1.f / (float)rows;
-    c->args.f[1] = 4.f;
+    c->args.f[1] = check_lattn_constant(c, index);
     make_rows(c, FV_REDUCE_K, FV_REDUCE_PARAM, FV_REDUCE_COS, FV_REDUCE_SIN, FV_REDUCE_GATE, gap);
     check_matrix(c, FV_REDUCE_V, CHECK_ROW, rows, p->heads * dv, gap);
     c->operand[FV_REDUCE_V].huge = 1e6f;

@@ -62,6 +62,7 @@ static bool make(check_case *c, uint32_t index)
         {FV_MECH_SOFTPLUS, FV_F32, FV_F32, FV_FLAG_DECAY | SLA, 130, 2, 7, 16, 0, 64, true},
         {FV_MECH_NALA, FV_F32, FV_F32, SLA, 33, 2, 6, 12, 0, 0, false},
         {FV_MECH_SILU, FV_F32, FV_F32, PLAIN | SLA, 129, 2, 33, 17, 0, 128, false},
+        {FV_MECH_HEDGEHOG, FV_F32, FV_F32, 0, 45, 2, 10, 13, 1, 0, false},
         {FV_MECH_SOFTMAXF, FV_F32, FV_F32, FV_FLAG_DECAY, 30, 2, 11, 13, 1, 0, false},
         {FV_MECH_IDENTITY, FV_F32, FV_F32, RETNET, 70, 3, 64, 64, 0, 0, true},
         {FV_MECH_IDENTITY, FV_F32, FV_F32, RETNET | SLA, 200, 2, 12, 24, 5, 1000, true},

@@ -52,7 +52,7 @@ static bool make(check_case *c, uint32_t index)
     p->dim[FV_ATTN_KEYS] = c->align = sizes[i].window;
     c->args.f[0] = 0.7f;
     c->args.f[1] = index % 3 ? 1e-6f : 0.f;
-    c->args.f[2] = 4.f;
+    c->args.f[2] = check_lattn_constant(c, index);
     for (int x = FV_WINDOW_Q; x <= FV_WINDOW_V; x++)
         check_matrix(c, x, CHECK_ROW, rows, heads * (x == FV_WINDOW_V ? sizes[i].dv : sizes[i].d),
                      sizes[i].gap);

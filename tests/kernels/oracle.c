@@ -36,7 +36,10 @@ double oracle_activation(uint32_t epi, double x)
 
 uint32_t oracle_blocks(enum fv_mech mech)
 {
-    return mech == FV_MECH_POLA || mech == FV_MECH_NALA || mech == FV_MECH_NALA_PAPER ? 2 : 1;
+    return mech == FV_MECH_POLA || mech == FV_MECH_NALA || mech == FV_MECH_NALA_PAPER ||
+                   mech == FV_MECH_HEDGEHOG
+               ? 2
+               : 1;
 }
 
 uint32_t oracle_streams(enum fv_mech mech)
@@ -85,6 +88,18 @@ static void softmax_features(const float *x, uint32_t d, double *out)
         out[c] = exp((double)x[c] - max) / sum;
 }
 
+/* softmax of [x, -x] */
+static void hedgehog_features(const float *x, uint32_t d, double *out)
+{
+    double max = 0, sum = 0;
+    for (uint32_t c = 0; c < d; c++)
+        max = fmax(max, fabs((double)x[c]));
+    for (uint32_t c = 0; c < 2 * d; c++)
+        sum += out[c] = exp((c < d ? (double)x[c] : -(double)x[c - d]) - max);
+    for (uint32_t c = 0; c < 2 * d; c++)
+        out[c] /= sum;
+}
+
 static void pola_features(const oracle_row *row, uint32_t head, double *out)
 {
     for (uint32_t c = 0; c < row->d; c++) {
@@ -97,13 +112,14 @@ static void pola_features(const oracle_row *row, uint32_t head, double *out)
     }
 }
 
-static void nala_features(bool paper, bool query, const float *x, uint32_t d, double *out)
+static void nala_features(bool paper, bool query, const float *x, uint32_t d, double lambda,
+                          double *out)
 {
     double n = 0;
     for (uint32_t c = 0; c < d; c++)
         n += (double)x[c] * (double)x[c];
     n = sqrt(n);
-    const double p = query ? 3 * (0.5 + tanh(n)) : 3;
+    const double p = query ? lambda * (0.5 + tanh(n)) : lambda;
     for (uint32_t c = 0; c < d; c++) {
         const double direction = n == 0 ? 0 : (double)x[c] / n;
         const double y = query ? direction : (double)x[c];
@@ -142,6 +158,9 @@ void oracle_features(enum fv_mech mech, bool query, const oracle_row *row, uint3
     case FV_MECH_SOFTMAXF:
         softmax_features(x, row->d, out);
         break;
+    case FV_MECH_HEDGEHOG:
+        hedgehog_features(x, row->d, out);
+        break;
     case FV_MECH_POLA:
         pola_features(row, head, out);
         break;
@@ -150,7 +169,8 @@ void oracle_features(enum fv_mech mech, bool query, const oracle_row *row, uint3
         break;
     case FV_MECH_NALA:
     case FV_MECH_NALA_PAPER:
-        nala_features(mech == FV_MECH_NALA_PAPER, query, x, row->d, out);
+        nala_features(mech == FV_MECH_NALA_PAPER, query, x, row->d, row->alpha > 0 ? row->alpha : 3,
+                      out);
         break;
     default:
         for (uint32_t c = 0; c < row->d; c++)

@@ -29,7 +29,7 @@ static double *doubles(size_t n)
 /* Channel i of a head; `shift`: of the head, of a query negative, or NULL. */
 static fv_row channel(const oracle_lattn *a, uint32_t head, uint32_t i, const double *shift)
 {
-    fv_row r = {.shift = shift ? shift[i] : 0.};
+    fv_row r = {.shift = shift ? shift[i] : 0., .alpha = (float)a->alpha};
 #if FV_PARAMS
     for (int p = 0; p < FV_PARAMS; p++)
         r.param[p] = fv_param(p, a->param[((size_t)p * a->heads + head) * a->d + i], a->alpha);
@@ -48,7 +48,7 @@ static fv_row with_stats(fv_row r, fv_row done)
 static fv_row statistics(const oracle_lattn *a, int query, const double *x, uint32_t head,
                          const double *shift)
 {
-    fv_row done = {.shift = 0.};
+    fv_row done = {.shift = 0., .alpha = (float)a->alpha};
 #if FV_STATS
     const uint32_t h0 = FV_STAT_WIDE ? 0 : head, h1 = FV_STAT_WIDE ? a->heads : head + 1;
     const int count = query ? FV_STATS : FV_STATS_KEY;
@@ -66,7 +66,7 @@ static fv_row statistics(const oracle_lattn *a, int query, const double *x, uint
         }
         done.stat[t] = sum;
     }
-    done = fv_stats_done(query, done, a->alpha);
+    done = fv_stats_done(query, done);
 #endif
     (void)a, (void)query, (void)x, (void)head, (void)shift;
     return done;

@@ -542,6 +542,7 @@ static const char *const all[] = {
     "pola",
     "nala",
     "nala-paper",
+    "hedgehog",
     "sla-linear",
     "sla-linear:silu",
     "sla-linear:identity",

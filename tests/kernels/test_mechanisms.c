@@ -41,6 +41,8 @@ static const struct {
     {"pola", EVEN_VALUES},
     {"nala", ROTATED},
     {"nala-paper", 0},
+    {"hedgehog", ROTATED},
+    {"sla-hedgehog", ROTATED},
     {"sla-linear:elu1", PLAIN_SUMS},
     {"sla-linear:exp", PLAIN_SUMS},
     {"sla-linear:identity", MUST_PLAIN},

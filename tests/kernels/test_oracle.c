@@ -16,6 +16,7 @@
 
 #include <cmocka.h>
 
+#include "ops/mech_traits.h"
 #include "tests/kernels/oracle.h"
 
 enum { HEADS = 2, ROWS = 16, D = 8, WIDE = HEADS * D };
@@ -196,7 +197,7 @@ static void bidirectional(void **state)
                               .v = v,
                               .power = power,
                               .channel_scale = scale,
-                              .alpha = 4,
+                              .alpha = (double)fv_mech_table[cases[i].mech]->alpha,
                               .rope_cos = cases[i].extra == ROPE ? rope_cos : NULL,
                               .rope_sin = rope_sin,
                               .gate_q = cases[i].extra == SLA ? gate_q : NULL,
@@ -281,7 +282,8 @@ static void causal(void **state)
 static void scan_is_causal_sum(void **state)
 {
     (void)state;
-    static const enum fv_mech maps[] = {FV_MECH_ELU1, FV_MECH_NALA, FV_MECH_SOFTMAXF};
+    static const enum fv_mech maps[] = {FV_MECH_ELU1, FV_MECH_NALA, FV_MECH_HEDGEHOG,
+                                        FV_MECH_SOFTMAXF};
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) {
         double out[ROWS * WIDE], want[WIDE], memory[HEADS * 2 * D * (D + 1)] = {0};
         oracle_sequence sequence = {.mech = maps[i],

@@ -6,7 +6,7 @@
 A small DINOv2 with random weights is written to a folder, run by the program, and worked out here in
 numpy from the equations of the papers and official codes: each mechanism in all blocks, hybrids of
 several, SLA's gates from weights and without, what the authors put around pola, nala and focused,
-behind a class token and without one; the same for a DINOv3, whose rotary positions turn the
+behind a class token and without one, other constants of theirs and another number of heads; the same for a DINOv3, whose rotary positions turn the
 features of a linear attention but not those of its normaliser. What cannot be must be refused by name.
 """
 import json
@@ -22,6 +22,8 @@ WIDTH, HEADS, DEPTH, PATCH, HIDDEN = 48, 4, 3, 4, 64
 GRID, LARGE = (5, 7), (22, 37)  # rows, columns
 D = WIDTH // HEADS
 TOLERANCE = 2e-5
+# What "fovea" of config.json may say of linear attentions, as it is without.
+USUAL = {"nala_lambda": 3, "pola_alpha": 4, "q_scale": 1, "linear_heads": HEADS}
 
 
 # ---- files ----
@@ -106,6 +108,17 @@ def whole_weights(rng, filters, size, *parts):
     return t
 
 
+def maps(rng, heads, *biased):
+    """Learned maps of hedgehog in every block; those of `biased` have a bias."""
+    d, t = WIDTH // heads, {}
+    for i in range(DEPTH):
+        for x in "qk":
+            t[block_name(i, "attn.map_%s.weight" % x)] = rng.standard_normal((heads, d, d)) / d ** 0.5
+            if x in biased:
+                t[block_name(i, "attn.map_%s.bias" % x)] = 0.3 * rng.standard_normal(WIDTH)
+    return t
+
+
 RENAMED = (("embeddings.patch_embeddings.projection.", "embeddings.patch_embeddings."), ("encoder.layer.", "layer."),
            ("attention.attention.query.", "attention.q_proj."), ("attention.attention.key.", "attention.k_proj."),
            ("attention.attention.value.", "attention.v_proj."), ("attention.output.dense.", "attention.o_proj."),
@@ -174,17 +187,19 @@ def halves(x, power):
     return np.concatenate([np.maximum(x, 0) ** power, np.maximum(-x, 0) ** power], -1)
 
 
-def features(name, q, k):
-    """phi(q), phi(k) of the mechanisms whose output is the plain quotient of means."""
+def features(name, q, k, power):
+    """phi(q), phi(k) of the mechanisms whose output is the plain quotient of means; power: NaLa's."""
     if name == "nala":
         n = norm(q)
-        return halves(q / n, 3 * (0.5 + np.tanh(n))), halves(k, 3)
+        return halves(q / n, power * (0.5 + np.tanh(n))), halves(k, power)
     if name == "nala-paper":
         def turned(x, weight):
             f = np.pi / 4 * np.tanh(x)
             return np.concatenate([weight * np.cos(f), weight * np.sin(f)], -1)
-        n, p = norm(q), 3 * (0.5 + np.tanh(norm(q)))
-        return turned(q / n, abs(q / n) ** p), turned(k / norm(k), abs(k) ** 3)
+        n, p = norm(q), power * (0.5 + np.tanh(norm(q)))
+        return turned(q / n, abs(q / n) ** p), turned(k / norm(k), abs(k) ** power)
+    if name == "hedgehog":
+        return tuple(over_features(np.concatenate([x, -x], -1)) for x in (q, k))
     assert name == "focused"
 
     def focused(x):
@@ -255,7 +270,7 @@ def rotation(grid):
     return turn
 
 
-def attention(name, grid, q, k, v, gate_q, gate_k, turn=lambda x: x):
+def attention(name, grid, shape, q, k, v, gate_q, gate_k, turn=lambda x: x):
     """gate_q, gate_k: (heads, tokens, 1), or None. turn: rotates features."""
     n, d = q.shape[1:]
 
@@ -278,31 +293,41 @@ def attention(name, grid, q, k, v, gate_q, gate_k, turn=lambda x: x):
         out = (1 + 1 / (z + eps)) * (w @ v) - z * v.mean(1, keepdims=True)
     elif base == "pola":
         q, k = q / softplus(0.0), k / softplus(0.0)
-        p = 1 + 4 * sigmoid(0.0)
+        p = 1 + shape["pola_alpha"] * sigmoid(0.0)
         keys, streams = one * halves(k, p), []
         for sign, part in ((1, v[..., :d // 2]), (-1, v[..., d // 2:])):
             w, z = weights(halves(sign * q, p), keys / n)
             streams.append(w @ part / (z + 1e-6))
         out = np.concatenate(streams, -1)
     else:
-        fq, fk = features(name, q, k)
+        fq, fk = features(name, q, k, shape["nala_lambda"])
         w, z = weights(fq, one * fk / n)
         out = w @ v / (z + 1e-6)
     return out if gate_q is None else gate_q * out
 
 
-def gate(t, i, which, form, x, rows, total):
+def gate(t, i, which, form, x, rows, heads, total):
     """SLA's gates of block i, which add up to `total`; rows: q or k, (tokens, WIDTH)."""
-    w = t.get(block_name(i, "attn.sla_%s.weight" % which))
+    w, d = t.get(block_name(i, "attn.sla_%s.weight" % which)), WIDTH // heads
     if w is None:
-        logits = np.zeros((len(x), HEADS))
+        logits = np.zeros((len(x), heads))
     elif form == "x_dense":
         logits = x @ w
     elif form == "q_dense":
         logits = rows @ w
     else:
-        logits = np.stack([rows[:, h * D:(h + 1) * D] @ w[:, h] for h in range(HEADS)], -1)
+        logits = np.stack([rows[:, h * d:(h + 1) * d] @ w[:, h] for h in range(heads)], -1)
     return total * over_features(logits).T[..., None]
+
+
+def mapped(t, i, which, rows, heads):
+    """Hedgehog's map of block i: of each head a matrix, and a bias."""
+    stem = "attn.map_%s." % which
+    w = t.get(block_name(i, stem + "weight"))
+    if w is None:
+        return rows
+    out = np.concatenate([x @ m.T for x, m in zip(np.split(rows, heads, -1), w)], -1)
+    return out + t.get(block_name(i, stem + "bias"), 0)
 
 
 def around(t, i, name, grid, x, v, out):
@@ -335,7 +360,7 @@ def gelu(x):
     return 0.5 * x * (1 + erf(x / 2 ** 0.5))
 
 
-def forward(t, pixels, names, form, turned=False, prefix=1, total=HEADS):
+def forward(t, pixels, names, form, turned=False, prefix=1, share=False, shape=USUAL):
     """last_hidden_state of one picture (3, H, W)."""
     t = {name: values.astype(np.float32).astype(np.float64) for name, values in t.items()}
     rows, columns = pixels.shape[1] // PATCH, pixels.shape[2] // PATCH
@@ -352,17 +377,21 @@ def forward(t, pixels, names, form, turned=False, prefix=1, total=HEADS):
     def linear(y, i, part):
         return y @ t[block_name(i, part + ".weight")].T + t[block_name(i, part + ".bias")]
 
-    def heads(y):
-        return y.reshape(len(y), HEADS, D).transpose(1, 0, 2)
+    def heads(y, n):
+        return y.reshape(len(y), n, -1).transpose(1, 0, 2)
 
     for i, name in enumerate(names):
         y = layernorm(x, t, block_name(i, "norm1"))
         q, k, v = (linear(y, i, "attention.attention." + p) for p in ("query", "key", "value"))
-        gates = None, None
+        gates, n = (None, None), HEADS
+        if name.partition(":")[0] not in ("softmax", "foveated"):
+            q, n = q * shape["q_scale"], shape["linear_heads"]
+        if name.endswith("hedgehog"):
+            q, k = mapped(t, i, "q", q, n), mapped(t, i, "k", k, n)
         if name.startswith("sla-"):
-            name = name[4:]
-            gates = gate(t, i, "q", form, y, q, total), gate(t, i, "k", form, y, k, total)
-        out = attention(name, (rows, columns), heads(q), heads(k), heads(v), *gates, **more)
+            name, total = name[4:], 1 if share else n
+            gates = gate(t, i, "q", form, y, q, n, total), gate(t, i, "k", form, y, k, n, total)
+        out = attention(name, (rows, columns), shape, heads(q, n), heads(k, n), heads(v, n), *gates, **more)
         out = around(t, i, name, (rows, columns), y, v, out.transpose(1, 0, 2).reshape(len(x), WIDTH))
         out = linear(out, i, "attention.output.dense")
         x = x + (t[block_name(i, "layer_scale1.lambda1")] if prefix else 1) * out
@@ -375,7 +404,7 @@ def forward(t, pixels, names, form, turned=False, prefix=1, total=HEADS):
 
 EVERY = ["softmax", "foveated", "linear:elu1", "linear:relu", "linear:exp", "linear:softplus",
          "linear:softmax", "mala", "mala:relu", "mala:exp", "mala-paper", "mala-paper:relu", "pola", "nala",
-         "nala-paper", "focused"]
+         "nala-paper", "focused", "hedgehog"]
 EVERY += ["sla-" + name for name in EVERY if name not in ("softmax", "foveated")]
 
 # With rotary positions: what has a normaliser that leaves them out.
@@ -395,7 +424,8 @@ class Model:
     def __init__(self, exe, folder, extra, own, grid=GRID, turned=False, prefix=1):
         rng = np.random.default_rng(7)
         self.exe, self.folder, self.form, self.turned = exe, folder, own.get("sla_gates"), turned
-        self.prefix, self.total = prefix, 1 if own.get("sla_gates_sum") == "one" else HEADS
+        self.prefix, self.share = prefix, own.get("sla_gates_sum") == "one"
+        self.shape = dict(USUAL, **{key: own[key] for key in own if key in USUAL})
         self.tensors = dict(checkpoint(rng, grid), **extra)
         size = [grid[0] * PATCH, grid[1] * PATCH]
         self.pixels = rng.standard_normal([3] + size).astype(np.float32)
@@ -414,7 +444,7 @@ class Model:
     def wrong(self, names, *options):
         """What is wrong with the program's result for blocks of `names`; None: nothing."""
         want = forward(self.tensors, self.pixels, names, self.form, self.turned, self.prefix,
-                       self.total)
+                       self.share, self.shape)
         results = []
         for schedule in ("streamed", "stepwise"):
             p = self.run("--schedule", schedule, "--threads", "2", *options)
@@ -447,6 +477,14 @@ def refusals(exe):
             ("gates of q alone", lone, {}, ["attn.sla_k.weight"]),
             ("filters of even size", whole_weights(rng, D, 4), {}, ["attn.dwc.weight", "odd"]),
             ("filters of other channels", whole_weights(rng, 5, 3), {}, ["attn.dwc.weight", "(48, 3, 3)"]),
+            ("a lambda that is too small", {}, {"nala_lambda": 1.5}, ["nala_lambda", "2 to 8"]),
+            ("an alpha in words", {}, {"pola_alpha": "four"}, ["pola_alpha", "16"]),
+            ("a scale of 0", {}, {"q_scale": 0}, ["q_scale", "0.001"]),
+            ("heads that divide nothing", {}, {"linear_heads": 5}, ["linear_heads", "5", "48"]),
+            ("an odd number of channels a head", {}, {"linear_heads": 16, "attention": "pola"}, ["pola", "even"]),
+            ("maps of other heads", maps(rng, 2), {}, ["attn.map_q.weight", "(4, 12, 12)"]),
+            ("a map of q alone", {name: x for name, x in maps(rng, HEADS).items() if "map_q" in name}, {},
+             ["attn.map_k.weight"]),
             ("a gate of softmax", gate_alone, {}, ["attn.gate.", "has no place"])):
         with tempfile.TemporaryDirectory() as folder:
             p = Model(exe, folder, extra, own).run()
@@ -516,6 +554,41 @@ def main(argv):
                       model.wrong([name] * DEPTH, "--attention", name))
             check("whole, softmax@1", model.wrong(["pola", "softmax", "nala"], "--attention",
                                                   "pola+softmax@1+nala@2", "--chunk", "1"))
+    for own in ({"nala_lambda": 4.5, "q_scale": 0.5}, {"nala_lambda": 2, "pola_alpha": 1.5, "linear_heads": 3},
+                {"q_scale": 3, "linear_heads": 8, "sla_gates": "q_blockdiag"}):
+        n = own.get("linear_heads", HEADS)
+        extra = whole_weights(rng, WIDTH // n, 3, "gate")
+        if "sla_gates" in own:
+            for i in range(DEPTH):
+                for x in "qk":
+                    extra[block_name(i, "attn.sla_%s.weight" % x)] = rng.standard_normal((WIDTH // n, n))
+        with tempfile.TemporaryDirectory() as folder:
+            model = Model(exe, folder, extra, own)
+            for name in ("nala", "nala-paper", "pola", "mala", "sla-linear", "focused", "softmax", "foveated"):
+                check("%s, %s" % (own, name), model.wrong([name] * DEPTH, "--attention", name))
+            check("%s, a hybrid" % own, model.wrong(["nala", "softmax", "pola"], "--attention",
+                                                    "nala+softmax@1+pola@2"))
+            # options come before the file
+            model.shape = {"nala_lambda": 2.5, "pola_alpha": 3, "q_scale": 2, "linear_heads": n}
+            options = "--nala-lambda", "2.5", "--pola-alpha", "3", "--q-scale", "2"
+            for name in ("nala", "pola"):
+                check("options over %s, %s" % (own, name),
+                      model.wrong([name] * DEPTH, "--attention", name, *options))
+    for turned, prefix, own, biased in ((False, 1, {}, ""), (False, 0, {"linear_heads": 3, "q_scale": 0.5}, "k"),
+                                        (True, 1, {}, "qk")):
+        with tempfile.TemporaryDirectory() as folder:
+            extra = maps(rng, own.get("linear_heads", HEADS), *biased)
+            model = Model(exe, folder, extra, own, turned=turned, prefix=prefix)
+            for name in "hedgehog", "sla-hedgehog", "linear":
+                check("maps, %s, %s" % (own, name), model.wrong([name] * DEPTH, "--attention", name))
+            check("maps, a hybrid", model.wrong(["hedgehog", "softmax", "nala"], "--attention",
+                                                "hedgehog+softmax@1+nala@2", "--chunk", "1"))
+    with tempfile.TemporaryDirectory() as folder:
+        model = Model(exe, folder, {}, {}, turned=True)
+        p = model.run("--attention", "nala", "--linear-heads", "2")
+        check("turned, other heads", None if p.returncode == 2 and "linear_heads" in p.stderr else p.stderr)
+        model.shape = dict(USUAL, nala_lambda=5)
+        check("turned, another lambda", model.wrong(["nala"] * DEPTH, "--attention", "nala", "--nala-lambda", "5"))
     for what, wrong in refusals(exe):
         check(what, wrong)
     for line in failed:

@@ -146,6 +146,32 @@ class Attention(unittest.TestCase):
                                   local_weight=w5, local_bias=b) for b in (None, bias)]
         self.assertLess(off(biased[1] - biased[0], np.broadcast_to(bias, plain.shape)), 1e-4)
 
+    def test_maps(self):
+        """Hedgehog's are products before it."""
+        q, k, v, maps = arrays((1, 2, 12, 8), (1, 2, 12, 8), (1, 2, 12, 4), (2, 2, 8, 8), seed=4)
+        got = fovea.attention(q, k, v, "hedgehog", map_q=maps[0], map_k=maps[1])
+        mapped = [np.einsum("bhnd,hed->bhne", x, m).astype(np.float32) for x, m in zip((q, k), maps)]
+        self.assertLess(off(got, fovea.attention(*mapped, v, "hedgehog")), 1e-5)
+        self.assertGreater(off(got, fovea.attention(q, k, v, "hedgehog")), 1e-3)
+        both = [fovea.attention(q, k, v, "linear:hedgehog", causal=True, **more)
+                for more in ({}, dict(map_q=maps[0], map_k=maps[1]))]
+        self.assertGreater(off(*both), 1e-3)
+        for wrong in dict(map_q=maps), dict(map_q=maps[0][:1]):
+            with self.assertRaises(ValueError):
+                fovea.attention(q, k, v, "hedgehog", **wrong)
+        with self.assertRaises(fovea.Error):
+            fovea.attention(q, k, v, "nala", map_q=maps[0])
+
+    def test_linear_form(self):
+        """What may differ in a ViT's linear attentions."""
+        usual = fovea.Model(MODEL).info["linear"]
+        other = fovea.Model(MODEL, linear=dict(nala_lambda=4, heads=1)).info["linear"]
+        self.assertEqual((usual.nala_lambda, usual.pola_alpha, usual.q_scale), (3, 4, 1))
+        self.assertEqual((other.nala_lambda, other.pola_alpha, other.heads), (4, 4, 1))
+        for wrong in dict(nala_lambda=9), dict(heads=7), dict(q_scale=-1):
+            with self.assertRaises(fovea.Error):
+                fovea.Model(MODEL, linear=wrong)
+
     def test_rope(self):
         q, k, v = arrays((1, 1, 12, 8), (1, 1, 12, 8), (1, 1, 12, 4))
         theta = np.array([1, 1e-4])

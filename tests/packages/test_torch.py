@@ -319,6 +319,18 @@ class Models(unittest.TestCase):
             with self.assertRaisesRegex(ValueError, words):
                 wrong()
 
+    def test_other_forms_are_refused(self):
+        """Constants and heads that the modules do not have."""
+        with folder_of(make("ViT"), "nala") as (folder, _):
+            path = folder + "/config.json"
+            with open(path) as f:
+                config = json.load(f)
+            config["fovea"]["nala_lambda"] = 4
+            with open(path, "w") as f:
+                json.dump(config, f)
+            with self.assertRaisesRegex(ValueError, "nala_lambda"):
+                ft.load(folder)
+
     def test_without_torch(self):
         """fovea alone wants no PyTorch; fovea.torch says what it wants."""
         with tempfile.TemporaryDirectory() as folder:

@@ -801,6 +801,7 @@ static void mechanisms(void **state)
         "pola",
         "nala-paper",
         "focused",
+        "hedgehog",
         "sla-linear",
         "sla-nala",
         "foveated",

@@ -76,13 +76,12 @@ static rotation rotation_after(rotation t, size_t rows)
 }
 
 /* Statistics of a block; x at the head, or at the first of all. */
-static void block_statistics(float *stat, const layout *l, source s, int query, size_t rows,
-                             fv_v alpha)
+static void block_statistics(float *stat, const layout *l, source s, int query, size_t rows)
 {
     s.stat = stat;
     s.statld = BLOCK;
     if (!(SHIFT && !s.shift))
-        row_statistics(stat, &s, query, rows, FV_STAT_WIDE ? l->heads : 1, l->d, alpha);
+        row_statistics(stat, &s, query, rows, FV_STAT_WIDE ? l->heads : 1, l->d);
 }
 
 /* Features of a block, without gates; `turned` gets them rotated, where they are. */
@@ -212,6 +211,13 @@ FV_FN void write_gradients(float *out, size_t ld, const float *df, float sum[2][
     }
 }
 
+/* The mechanism's constant: steps of queries and of keys have it in different places. */
+static float constant_of(const fv_args *a)
+{
+    const uint32_t op = a->prob.op;
+    return a->f[op == FV_OP_LATTN_APPLY_GRAD || op == FV_OP_LATTN_STATE_GRAD ? 2 : 1];
+}
+
 /* Rows [at, at + count) of a head of a call; x, gate: the operands' numbers. */
 static piece rows_at(const fv_args *a, const fv_call *c, const layout *l, const rotation *turn,
                      int x, int gate, const float *shift, size_t head, size_t at)
@@ -225,7 +231,8 @@ static piece rows_at(const fv_args *a, const fv_call *c, const layout *l, const 
                      .dp = l->dp,
                      .shift = shifted ? shift : NULL,
                      .stat = scratch + l->stat,
-                     .statld = BLOCK},
+                     .statld = BLOCK,
+                     .alpha = constant_of(a)},
                .turn = rotation_after(*turn, at),
                .ldg = a->ld[gate],
                .count = left < BLOCK ? left : BLOCK};
@@ -236,16 +243,17 @@ static piece rows_at(const fv_args *a, const fv_call *c, const layout *l, const 
 
 /* Statistics of the block at row `at`, for mechanisms that take them over all heads. */
 static void wide_statistics(const fv_args *a, const fv_call *c, const layout *l, int x, int query,
-                            size_t at, fv_v alpha)
+                            size_t at)
 {
     float *scratch = c->scratch;
     const size_t left = c->rows - at;
     const source s = {.x = (const float *)c->p[x] + at * a->ld[x],
                       .ld = a->ld[x],
                       .param = scratch + l->param,
-                      .dp = l->dp};
+                      .dp = l->dp,
+                      .alpha = constant_of(a)};
     if (FV_STAT_WIDE)
-        block_statistics(scratch + l->stat, l, s, query, left < BLOCK ? left : BLOCK, alpha);
+        block_statistics(scratch + l->stat, l, s, query, left < BLOCK ? left : BLOCK);
 }
 
 /* y = factor x, n values, zeros up to np. */
@@ -399,7 +407,7 @@ static void prepare_queries(const fv_args *a, const fv_call *c, const layout *l,
     const float *dout = (const float *)c->p[FV_QUERY_GRAD_DOUT] + at * ldg + h * l->dv;
     const float *out = (const float *)c->p[FV_QUERY_GRAD_FORWARD] + at * ldf + h * l->dv;
     if (!FV_STAT_WIDE)
-        block_statistics(scratch + l->stat, l, s->x, 1, s->count, fv_set(a->f[2]));
+        block_statistics(scratch + l->stat, l, s->x, 1, s->count);
     map_rows(scratch, l, s, 1);
     query_factors(t, a, l, s, scratch, state, out, dout);
     pack_dout(scratch + l->values, t, l, dout, ldg, s->count);
@@ -444,7 +452,7 @@ void KERNEL(fv_k_lattn_apply_grad_f32)(const fv_args *a, const fv_call *c)
     const size_t step = FV_STAT_WIDE ? BLOCK : c->rows;
     for (size_t begin = 0; begin < c->rows; begin += step) {
         float sum[2][BLOCK] = {{0.f}};
-        wide_statistics(a, c, &l, FV_APPLY_Q, 1, begin, alpha);
+        wide_statistics(a, c, &l, FV_APPLY_Q, 1, begin);
         for (size_t h = first; h < last; h++) {
             const float *state = state_of(c, &l, FV_APPLY_STATE, h);
             const float *shift = negative_shift(c, &l, state);
@@ -539,7 +547,7 @@ static void state_head(float *part, const fv_args *a, const fv_call *c, const la
         const piece s = rows_at(a, c, l, turn, FV_APPLY_Q, FV_APPLY_GATE, shift, h, at);
         const float *f = scratch + l->features;
         const float *turned = s.turn.cos ? scratch + l->turned : f;
-        wide_statistics(a, c, l, FV_APPLY_Q, 1, at, fv_set(a->f[2]));
+        wide_statistics(a, c, l, FV_APPLY_Q, 1, at);
         pack_vectors(scratch, l, state, a->f[0]);
         prepare_queries(a, c, l, &s, &t, state, h, at);
         multiply_state(part, turned, scratch + l->values, l, s.count, a->f[0], add);
@@ -652,7 +660,7 @@ static void key_features(float *df, const fv_args *a, const fv_call *c, const la
     float *scratch = c->scratch;
     const float *v = (const float *)c->p[FV_REDUCE_V] + at * a->ld[FV_REDUCE_V] + h * l->dv;
     if (!FV_STAT_WIDE)
-        block_statistics(scratch + l->stat, l, s->x, 0, s->count, fv_set(a->f[1]));
+        block_statistics(scratch + l->stat, l, s->x, 0, s->count);
     map_rows(scratch, l, s, 0);
     pack_values(scratch + l->values, l, v, a->ld[FV_REDUCE_V], state_of(c, l, FV_KEY_GRAD_STATE, h),
                 s->count);
@@ -674,7 +682,7 @@ void KERNEL(fv_k_lattn_reduce_grad_f32)(const fv_args *a, const fv_call *c)
     finish_params(scratch + l.param, c->p[FV_REDUCE_PARAM], l.heads, l.d, l.dp, alpha);
     for (size_t begin = 0; begin < c->rows; begin += step) {
         float sum[2][BLOCK] = {{0.f}};
-        wide_statistics(a, c, &l, FV_REDUCE_K, 0, begin, alpha);
+        wide_statistics(a, c, &l, FV_REDUCE_K, 0, begin);
         for (size_t h = first; h < last; h++) {
             const bool own = h >= c->col0 && h < (size_t)c->col0 + c->cols;
             float *df = scratch + l.df + (FV_STAT_WIDE ? h * BLOCK * l.width : 0);
@@ -712,7 +720,7 @@ void KERNEL(fv_k_lattn_gate_grad_f32)(const fv_args *a, const fv_call *c)
         for (size_t at = 0; at < c->rows; at += BLOCK) {
             const piece s =
                 rows_at(a, c, &l, &turn, FV_REDUCE_K, FV_REDUCE_GATE, scratch + l.shift, h, at);
-            wide_statistics(a, c, &l, FV_REDUCE_K, 0, at, alpha);
+            wide_statistics(a, c, &l, FV_REDUCE_K, 0, at);
             key_features(df, a, c, &l, &s, h, at, false);
             for (size_t r = 0; r < s.count; r++) {
                 fv_v sum = fv_set(0.f);

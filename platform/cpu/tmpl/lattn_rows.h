@@ -25,6 +25,7 @@ typedef struct source {
     const float *shift; /* of dp channels, as the mechanism wants it; NULL: there is none */
     const float *stat;  /* FV_STATS rows, statld apart; one value per row of x */
     size_t statld;
+    float alpha; /* the operation's constant */
 } source;
 
 /* Parameters, statistics and shift of channels [i, i + FV_W) of row r. */
@@ -40,6 +41,7 @@ FV_FN fv_row row_at(const source *s, int query, size_t r, size_t i)
         row.stat[t] =
             t < stats && !(SHIFT && !s->shift) ? fv_set(s->stat[t * s->statld + r]) : fv_set(0.f);
     row.shift = SHIFT && s->shift ? fv_load(s->shift + i) : fv_set(0.f);
+    row.alpha = s->alpha;
     return row;
 }
 
@@ -55,7 +57,7 @@ FV_FN void map(fv_v f[FV_BLOCKS], const source *s, int query, const float *x, si
 
 /* Statistics of `rows` rows over the channels of `heads` heads, from where s begins. */
 FV_FN void row_statistics(float *stat, const source *s, int query, size_t rows, size_t heads,
-                          size_t d, fv_v alpha)
+                          size_t d)
 {
 #if FV_STATS
     const int count = query ? FV_STATS : FV_STATS_KEY;
@@ -83,17 +85,17 @@ FV_FN void row_statistics(float *stat, const source *s, int query, size_t rows, 
     }
     for (size_t r = 0; count && r < rows; r += FV_W) {
         const int n = fv_lanes(rows - r);
-        fv_row row = {.shift = fv_set(0.f)};
+        fv_row row = {.shift = fv_set(0.f), .alpha = s->alpha};
         FV_UNROLL
         for (int t = 0; t < FV_STATS; t++)
             row.stat[t] = fv_load_n(stat + t * s->statld + r, n);
-        row = fv_stats_done(query, row, alpha);
+        row = fv_stats_done(query, row);
         FV_UNROLL
         for (int t = 0; t < FV_STATS; t++)
             fv_store_n(stat + t * s->statld + r, row.stat[t], n);
     }
 #else
-    (void)stat, (void)s, (void)query, (void)rows, (void)heads, (void)d, (void)alpha;
+    (void)stat, (void)s, (void)query, (void)rows, (void)heads, (void)d;
 #endif
 }
 

@@ -140,15 +140,16 @@ static void put_floats(const stored *s, size_t r, size_t n, size_t col, size_t w
 
 /* Statistics over all heads are the same for each: they are taken before the first. */
 FV_FN void statistics_of_all_heads(float *scratch, const layout *l, int query, const stored *x,
-                                   size_t rows, fv_v alpha)
+                                   size_t rows, float alpha)
 {
     float *stat = scratch + l->stat[query];
     const size_t block = x->type == FV_F32 ? rows : l->heads < BLOCK ? BLOCK / l->heads : 1;
-    source s = {.param = scratch + l->param, .dp = l->dp, .stat = stat, .statld = rows};
+    source s = {
+        .param = scratch + l->param, .dp = l->dp, .stat = stat, .statld = rows, .alpha = alpha};
     for (size_t r = 0; FV_STAT_WIDE && r < rows; r += block, s.stat += block) {
         const size_t n = rows - r < block ? rows - r : block;
         s.x = get_floats(scratch + l->k, &s.ld, x, r, n, 0, l->heads * l->d);
-        row_statistics(stat + r, &s, query, n, l->heads, l->d, alpha);
+        row_statistics(stat + r, &s, query, n, l->heads, l->d);
     }
 }
 
@@ -448,7 +449,7 @@ static void reduce_block(float *state, float *scratch, const layout *l, const ke
     if (!FV_STAT_WIDE) {
         block.k.stat = stat;
         block.k.statld = BLOCK;
-        row_statistics(stat, &block.k, 0, rows, 1, l->d, fv_set(0.f));
+        row_statistics(stat, &block.k, 0, rows, 1, l->d);
     }
     if (!s->gate) { /* a product by 1 changes nothing */
         block.gate = &one;
@@ -477,7 +478,8 @@ static void reduce_head(float *state, const fv_args *a, const fv_call *c, const 
     keys s = {.k = {.param = scratch + l->param + h * FV_PARAMS * l->dp,
                     .dp = l->dp,
                     .stat = scratch + l->stat[0],
-                    .statld = c->rows},
+                    .statld = c->rows,
+                    .alpha = a->f[1]},
               .gate = flags & FV_FLAG_GATED ? gate + h : NULL,
               .ldg = a->ld[FV_REDUCE_GATE],
               .turn = *turn,
@@ -510,7 +512,7 @@ static void reduce(const fv_args *a, const fv_call *c, const fv_lattn_bf16 *by)
     const rotation turn =
         rotation_at(a, c, FV_REDUCE_COS, FV_REDUCE_SIN, l.d, (float *)c->scratch + l.turn);
     finish_params((float *)c->scratch + l.param, c->p[FV_REDUCE_PARAM], l.heads, l.d, l.dp, alpha);
-    statistics_of_all_heads(c->scratch, &l, 0, &k, c->rows, alpha);
+    statistics_of_all_heads(c->scratch, &l, 0, &k, c->rows, a->f[1]);
     for (size_t h = c->col0; h < (size_t)c->col0 + c->cols; h++)
         reduce_head((float *)c->p[FV_REDUCE_PARTIAL] + h * l.state.floats, a, c, &l, &turn, h);
 }
@@ -701,7 +703,7 @@ static void apply_block(float *scratch, const layout *l, const queries *s, size_
         block.q.stat = t.stat[0];
         block.q.statld = BLOCK;
         if (!(SHIFT && s->plain))
-            row_statistics(t.stat[0], &block.q, 1, rows, 1, l->d, fv_set(0.f));
+            row_statistics(t.stat[0], &block.q, 1, rows, 1, l->d);
     }
     if (s->turn.cos)
         map_queries(scratch, &t, l, &block, rows, true);
@@ -727,7 +729,8 @@ static void apply_head(const float *state, const fv_args *a, const fv_call *c, c
                        .dp = l->dp,
                        .shift = SHIFT && !plain ? scratch + l->shift : NULL,
                        .stat = scratch + l->stat[1],
-                       .statld = c->rows},
+                       .statld = c->rows,
+                       .alpha = a->f[2]},
                  .gate = flags & FV_FLAG_GATED ? gate + h : NULL,
                  .ldg = a->ld[FV_APPLY_GATE],
                  .turn = *turn,
@@ -756,7 +759,7 @@ static void apply(const fv_args *a, const fv_call *c, const fv_lattn_bf16 *by)
     const rotation turn =
         rotation_at(a, c, FV_APPLY_COS, FV_APPLY_SIN, l.d, (float *)c->scratch + l.turn);
     finish_params((float *)c->scratch + l.param, c->p[FV_APPLY_PARAM], l.heads, l.d, l.dp, alpha);
-    statistics_of_all_heads(c->scratch, &l, 1, &q, c->rows, alpha);
+    statistics_of_all_heads(c->scratch, &l, 1, &q, c->rows, a->f[2]);
     for (size_t h = c->col0; h < (size_t)c->col0 + c->cols; h++)
         apply_head((const float *)c->p[FV_APPLY_STATE] + h * l.state.floats, a, c, &l, &turn, h);
 }
@@ -778,8 +781,8 @@ static void attend_windows(const fv_args *a, const fv_call *c, const fv_lattn_bf
         const fv_call from_state = fv_wlattn_apply(a, c, row, state, scratch);
         const stored k = stored_as(&args.reduce, &to_state, FV_REDUCE_K);
         const stored q = stored_as(&args.apply, &from_state, FV_APPLY_Q);
-        statistics_of_all_heads(scratch, &l, 0, &k, window, alpha);
-        statistics_of_all_heads(scratch, &l, 1, &q, window, alpha);
+        statistics_of_all_heads(scratch, &l, 0, &k, window, a->f[2]);
+        statistics_of_all_heads(scratch, &l, 1, &q, window, a->f[2]);
         for (size_t h = c->col0; h < (size_t)c->col0 + c->cols; h++) {
             reduce_head(state, &args.reduce, &to_state, &l, &none, h);
             apply_head(state, &args.apply, &from_state, &l, &none, h);
@@ -798,7 +801,7 @@ FV_FN void features_of(float *out, size_t ldo, const float *x, size_t ldx, size_
     for (size_t r0 = 0; r0 < rows; r0 += BLOCK, s.x += BLOCK * ldx) {
         const size_t block = rows - r0 < BLOCK ? rows - r0 : BLOCK;
         if (!SHIFT)
-            row_statistics(stat[0], &s, query, block, 1, d, fv_set(0.f));
+            row_statistics(stat[0], &s, query, block, 1, d);
         for (size_t r = 0; r < block; r++) {
             for (size_t i = 0; i < d; i += FV_W) {
                 const int n = fv_lanes(d - i);

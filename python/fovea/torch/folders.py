@@ -12,7 +12,10 @@ PROCESSOR = "preprocessor_config.json"
 WEIGHTS = "model.safetensors"
 CONFIG = "config.json"
 # Of a linearised block: name of the parameter of `fovea`, and of the tensor behind the block's number.
-LEARNED = {"vectors": "attn.vectors", "gate_q": "attn.sla_q.weight", "gate_k": "attn.sla_k.weight"}
+LEARNED = {"vectors": "attn.vectors", "gate_q": "attn.sla_q.weight", "gate_k": "attn.sla_k.weight",
+           "map_q": "attn.map_q.weight", "map_k": "attn.map_k.weight"}
+FORM = ("nala_lambda", "pola_alpha", "q_scale", "linear_heads")  # of "fovea", which the modules do not have
+BIASES = ("attn.map_q.bias", "attn.map_k.bias")  # nor these
 AROUND = ("attn.dwc.", "attn.ln.", "attn.gate.")  # what stands around a mechanism in `fovea adapt --whole`
 BLOCK = re.compile(r"^(.*?\b(?:layer|layers|blocks)\.)(\d+)\.")
 
@@ -52,6 +55,10 @@ def load(folder, attention=None):
     model = _make(folder, config)
     if not attention:
         return model
+    other = [key for key in FORM if key in own]
+    if other:
+        raise ValueError('%s: "%s" is not supported; the modules have what the authors chose, and the model\'s '
+                         "heads" % (folder, other[0]))
     linearise(model, attention)
     if own.get("sla_gates", "q_dense") != "q_dense":
         raise ValueError("%s: gates of the kind %s are not supported; q_dense are"
@@ -71,7 +78,7 @@ def _load_learned(model, path):
     with safe_open(path, "pt") as file, torch.no_grad():
         for name in file.keys():
             at = BLOCK.match(name)
-            if at and name[at.end():].startswith(AROUND):
+            if at and name[at.end():].startswith(AROUND + BIASES):
                 raise ValueError("%s: %s is of a whole form, which the modules do not have" % (path, name))
             for own, tensor in LEARNED.items():
                 if not at or name[at.end():] != tensor:

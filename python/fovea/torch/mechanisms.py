@@ -65,6 +65,15 @@ def _nala_paper(q, k):
             _angled(k * _query_norm(k)[0], k.abs().pow(3)))
 
 
+def _hedgehog(x):
+    return torch.cat([x, -x], -1).softmax(-1)
+
+
+def _mapped(x, w):
+    """Of each head its own matrix, w [heads, dim, dim]; None: as it is."""
+    return x if w is None else torch.einsum("bnhd,hed->bnhe", wide(x), wide(w))
+
+
 def _focused(x, scale):
     """Norms run over the channels of all heads. The largest channel is taken out first, because
     sixth powers overflow early; it does not change the result."""
@@ -143,6 +152,8 @@ def _by_features(q, k, v, name, vectors, gate_k):
     if name.kind == "focused":
         scale = 1 / F.softplus(_learned(vectors, 1, q)[0])
         fq, fk = _focused(q, scale), _focused(k, scale)
+    elif name.kind == "hedgehog":
+        fq, fk = _hedgehog(q), _hedgehog(k)
     else:
         fq, fk = (_nala if name.kind == "nala" else _nala_paper)(q, k)
     return _linear(fq, _gated(fk, gate_k), v, EPS)
@@ -177,6 +188,7 @@ class Attention(nn.Module):
         vectors        of pola [2, heads * dim], of focused [1, heads * dim]: from zeros
         gate_q, gate_k of sla-NAME: [heads * dim, heads], logits = [q_1 .. q_H] W, gates = softmax
                        over the heads, times their number: from zeros, which change nothing
+        map_q, map_k   of hedgehog: [heads, dim, dim], from unit matrices
 
     forward(q, k, v, grid): tensors [batch, tokens, heads, dim]; grid: (rows, columns) of the patches,
     for foveated alone."""
@@ -189,6 +201,9 @@ class Attention(nn.Module):
         self.vectors = nn.Parameter(torch.zeros(rows, heads * dim)) if rows else None
         self.gate_q = nn.Parameter(torch.zeros(heads * dim, heads)) if name.gated else None
         self.gate_k = nn.Parameter(torch.zeros(heads * dim, heads)) if name.gated else None
+        maps = name.kind == "hedgehog"
+        self.map_q = nn.Parameter(torch.eye(dim).repeat(heads, 1, 1)) if maps else None
+        self.map_k = nn.Parameter(torch.eye(dim).repeat(heads, 1, 1)) if maps else None
 
     def extra_repr(self):
         return self.attention
@@ -199,7 +214,8 @@ class Attention(nn.Module):
 
     def forward(self, q, k, v, grid=None):
         gates = {}
-        if self.gate_q is not None:
-            with torch.autocast(q.device.type, enabled=False):
+        with torch.autocast(q.device.type, enabled=False):
+            q, k = _mapped(q, self.map_q), _mapped(k, self.map_k)
+            if self.gate_q is not None:
                 gates = {"gate_q": self._gates(q, self.gate_q), "gate_k": self._gates(k, self.gate_k)}
         return attention(q, k, v, self.attention, vectors=self.vectors, grid=grid, **gates)

@@ -4,7 +4,7 @@ import re
 
 MAPS = ("elu1", "relu", "exp", "softplus", "softmax")  # of linear
 MALA_MAPS = ("elu1", "relu", "exp")
-ALONE = ("pola", "nala", "nala-paper", "focused")  # those that have no map to choose
+ALONE = ("pola", "nala", "nala-paper", "hedgehog", "focused")  # those that have no map to choose
 MARGIN, MARGIN_MOST = 4, 64  # of foveated, in tokens: the default, at most
 
 # kind: softmax, foveated, linear, mala, mala-paper or one of ALONE; map: of the middle three;

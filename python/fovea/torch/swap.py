@@ -49,7 +49,7 @@ class Swapped(nn.Module):
             raise ValueError("a mask of tokens cannot be used with %s" % self.fovea.attention)
 
     def trained(self):
-        """What stage 1 trains: projections to queries, keys and values, gates, learned vectors."""
+        """What stage 1 trains: projections to queries, keys and values, gates, vectors and maps."""
         for linear in self.projections():
             yield from linear.parameters()
         yield from self.fovea.parameters()
@@ -150,8 +150,8 @@ def linearise(model, attention="mala"):
         fovea.torch.linearise(model, "nala+softmax@0-3")
         fovea.torch.linearise(model, ["softmax"] * 4 + ["nala"] * 8)
 
-    The weights stay; vectors and gates that an attention learns begin as zeros. ValueError names the
-    model's class and what is supported."""
+    The weights stay; vectors and gates that an attention learns begin as zeros, maps as unit
+    matrices. ValueError names the model's class and what is supported."""
     known = swapped(model)
     if known:
         _replace_known(model, known, attention)

@@ -270,7 +270,7 @@ static int settle_data(adapt_run *r, const adapt_texts *t)
     CLI_TRY(t->data ? dataset_open(&r->data, t->data)
                     : adapt_batches_open(&r->batches, t->tensors));
     fovea_model *model;
-    CLI_TRY(cli_load_model(&model, r->model, r->common.prefix));
+    CLI_TRY(cli_load_model(&model, r->model, r->common.prefix, &r->settings.linear));
     fovea_model_info info = FOVEA_MODEL_INFO_INIT;
     fovea_model_describe(model, &info);
     int code = check_model(r, &info);
@@ -314,7 +314,7 @@ static int settle_validation(adapt_run *r, const adapt_texts *t)
     }
     r->validation = cli_alloc(1, sizeof *r->validation);
     return adapt_validation_begin(r->validation, r->device, r->teacher ? r->teacher : r->model,
-                                  r->common.prefix, &held);
+                                  r->common.prefix, NULL, &held);
 }
 
 static int settle_judgements(adapt_run *r, const adapt_texts *t)
@@ -429,6 +429,7 @@ static int settle(adapt_run *r, const adapt_texts *t)
     CLI_TRY(settle_stage(r, t));
     r->options.compute = r->settings.compute;
     r->options.prefix = r->common.prefix;
+    r->options.linear = r->settings.linear;
     CLI_TRY(settle_optimizer(&r->options, t));
     r->find_rate = t->lr && strcmp(t->lr, "auto") == 0;
     CLI_TRY(cli_open_device(&r->device, &r->settings));

@@ -73,7 +73,8 @@ static int open_data(linearise_run *r)
         dataset_close(&held);
         return code;
     }
-    return adapt_validation_begin(&r->validation, r->device, r->model, r->common.prefix, &held);
+    return adapt_validation_begin(&r->validation, r->device, r->model, r->common.prefix,
+                                  &r->settings.linear, &held);
 }
 
 static int check_model(linearise_run *r)

@@ -17,12 +17,23 @@ static json_t *options_of(const linearise_run *r)
     json_t *sizes = json_array();
     for (size_t s = 0; s < r->validation.sizes; s++)
         json_array_append_new(sizes, json_integer((json_int_t)r->validation.set[s].width));
-    return json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:f, s:I, s:I, s:f, s:f, s:o, s:s}", "model",
-                     r->model, "attention", r->names, "keep-softmax", r->keep, "pictures",
-                     (json_int_t)r->data.n, "held-out", (json_int_t)r->validation.data.n, "seed",
-                     (json_int_t)r->seed, "budget", r->budget, "steps", (json_int_t)r->steps,
-                     "batch", (json_int_t)r->batch, "target", r->target, "speedup", r->speedup,
-                     "sizes", sizes, "compute", cli_compute_name(r->settings.compute));
+    json_t *o =
+        json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:f, s:I, s:I, s:f, s:f, s:o, s:s}", "model",
+                  r->model, "attention", r->names, "keep-softmax", r->keep, "pictures",
+                  (json_int_t)r->data.n, "held-out", (json_int_t)r->validation.data.n, "seed",
+                  (json_int_t)r->seed, "budget", r->budget, "steps", (json_int_t)r->steps, "batch",
+                  (json_int_t)r->batch, "target", r->target, "speedup", r->speedup, "sizes", sizes,
+                  "compute", cli_compute_name(r->settings.compute));
+    const struct {
+        const char *option, *text;
+    } form[] = {{"nala-lambda", r->common.nala_lambda},
+                {"pola-alpha", r->common.pola_alpha},
+                {"q-scale", r->common.q_scale},
+                {"linear-heads", r->common.linear_heads}};
+    for (size_t i = 0; i < sizeof form / sizeof *form; i++)
+        if (form[i].text)
+            json_object_set_new(o, form[i].option, json_string(form[i].text));
+    return o;
 }
 
 static json_t *form_json(const linearise_run *r, const linearise_form *f)

@@ -37,6 +37,7 @@ static void set_options(fovea_trainer_options *o, const linearise_run *r, const 
     o->stage = p->stage;
     o->attention = r->attention;
     o->prefix = r->common.prefix;
+    o->linear = r->settings.linear;
     o->frame.width = r->validation.set[p->size].width;
     o->frame.height = r->validation.set[p->size].height;
     o->loss = FOVEA_LOSS_RELATIVE;

@@ -5,11 +5,11 @@
 #include <string.h>
 
 int adapt_validation_begin(adapt_validation *v, fovea_device *device, const char *teacher,
-                           const char *prefix, const dataset *data)
+                           const char *prefix, const fovea_linear_form *linear, const dataset *data)
 {
     fovea_preprocess rule = FOVEA_PREPROCESS_INIT;
     *v = (adapt_validation){.device = device, .data = *data};
-    CLI_TRY(cli_load_model(&v->teacher, teacher, prefix));
+    CLI_TRY(cli_load_model(&v->teacher, teacher, prefix, linear));
     fovea_model_preprocess(v->teacher, &rule);
     v->filter = rule.filter;
     return CLI_OK;
@@ -170,7 +170,7 @@ int adapt_validation_judge(adapt_score *out, const adapt_validation *v, const ch
 {
     fovea_model *student;
     cli_progress bar;
-    CLI_TRY(cli_load_model(&student, folder, NULL));
+    CLI_TRY(cli_load_model(&student, folder, NULL, NULL));
     int code = CLI_OK;
     cli_progress_begin(&bar, "held-out pictures");
     for (size_t s = 0; s < v->sizes && !code; s++) {

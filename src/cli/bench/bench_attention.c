@@ -16,6 +16,7 @@ enum attention_kind {
     ATTENTION_POLA,
     ATTENTION_NALA,
     ATTENTION_FOCUSED,
+    ATTENTION_HEDGEHOG,  /* behind its maps, which are products as others */
     ATTENTION_RETENTION, /* from here on causal only */
     ATTENTION_GLA,
     ATTENTION_DELTA,
@@ -50,12 +51,19 @@ static const struct {
     enum attention_kind kind;
     uint32_t features;
 } attentions[] = {
-    {"softmax", ATTENTION_SOFTMAX, 1},     {"linear", ATTENTION_LINEAR, 1},
-    {"mala", ATTENTION_MALA, 1},           {"mala-paper", ATTENTION_MALA_PAPER, 1},
-    {"pola", ATTENTION_POLA, 2},           {"nala", ATTENTION_NALA, 2},
-    {"nala-paper", ATTENTION_NALA, 2},     {"focused", ATTENTION_FOCUSED, 1},
-    {"retention", ATTENTION_RETENTION, 1}, {"gla", ATTENTION_GLA, 1},
-    {"delta-rule", ATTENTION_DELTA, 1},    {"gated-delta-rule", ATTENTION_GATED_DELTA, 1},
+    {"softmax", ATTENTION_SOFTMAX, 1},
+    {"linear", ATTENTION_LINEAR, 1},
+    {"mala", ATTENTION_MALA, 1},
+    {"mala-paper", ATTENTION_MALA_PAPER, 1},
+    {"pola", ATTENTION_POLA, 2},
+    {"nala", ATTENTION_NALA, 2},
+    {"nala-paper", ATTENTION_NALA, 2},
+    {"focused", ATTENTION_FOCUSED, 1},
+    {"hedgehog", ATTENTION_HEDGEHOG, 2},
+    {"retention", ATTENTION_RETENTION, 1},
+    {"gla", ATTENTION_GLA, 1},
+    {"delta-rule", ATTENTION_DELTA, 1},
+    {"gated-delta-rule", ATTENTION_GATED_DELTA, 1},
 };
 
 /* [sla-]NAME[:MAP]. Which maps go with a name is the library's to say. */
@@ -68,7 +76,9 @@ static int parse(attention *a, const char *text)
     for (size_t i = 0; i < sizeof attentions / sizeof *attentions; i++)
         if (strlen(attentions[i].name) == length && !strncmp(attentions[i].name, name, length)) {
             a->kind = attentions[i].kind;
-            a->features = strncmp(map, "nala", 4) == 0 ? 2 : attentions[i].features;
+            a->features = strncmp(map, "nala", 4) == 0 || strcmp(map, "hedgehog") == 0
+                              ? 2
+                              : attentions[i].features;
             a->options.normalise = a->kind < ATTENTION_RETENTION &&
                                    !(a->kind == ATTENTION_LINEAR &&
                                      (strcmp(map, "silu") == 0 || strcmp(map, "identity") == 0));
@@ -76,7 +86,7 @@ static int parse(attention *a, const char *text)
         }
     return cli_fail(CLI_UNSUPPORTED,
                     "bench attention %s: there are softmax, linear[:MAP], mala[:MAP], "
-                    "mala-paper[:MAP], pola, nala, nala-paper, focused, retention[:MAP], "
+                    "mala-paper[:MAP], pola, nala, nala-paper, focused, hedgehog, retention[:MAP], "
                     "gla[:MAP], delta-rule[:MAP], gated-delta-rule[:MAP], all but softmax "
                     "with sla-",
                     text);
@@ -173,7 +183,7 @@ static void count(bench_case *out, const attention *a)
         static const double rest[] = {
             [ATTENTION_LINEAR] = 5, /* per token and channel */
             [ATTENTION_MALA] = 8,      [ATTENTION_MALA_PAPER] = 8, [ATTENTION_POLA] = 8 + 4,
-            [ATTENTION_NALA] = 10 + 3, [ATTENTION_FOCUSED] = 8};
+            [ATTENTION_NALA] = 10 + 3, [ATTENTION_FOCUSED] = 8,    [ATTENTION_HEDGEHOG] = 10};
         const bool mala = a->kind == ATTENTION_MALA || a->kind == ATTENTION_MALA_PAPER;
         out->flops = 4 * hn * wide * dv + rest[a->kind] * hn * d;
         out->bytes += 8 * h * (wide * dv + (mala ? 2 : 1) * wide);

@@ -48,7 +48,7 @@ int bench_block(bench_case *out, const cli_settings *s, const bench_request *r)
     sized.width = PATCH * (b.tokens / grid_height(b.tokens));
     char name[64];
     snprintf(name, sizeof name, "synthetic:block-%ux%ux%u", b.dim, b.heads, b.mlp);
-    CLI_TRY(cli_load_model(&what.model, name, NULL));
+    CLI_TRY(cli_load_model(&what.model, name, NULL, &s->linear));
     what.name = name;
     CLI_TRY(bench_model_case(out, &sized, &what));
     const char *attention = s->attention ? s->attention : "softmax";
@@ -57,5 +57,6 @@ int bench_block(bench_case *out, const cli_settings *s, const bench_request *r)
     out->params = json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:i}", "what", "block", "attention",
                             attention, "dtype", cli_dtype_name(s->dtype), "tokens", (int)b.tokens,
                             "dim", (int)b.dim, "heads", (int)b.heads, "mlp", (int)b.mlp);
+    cli_add_linear_form(out->params, s);
     return CLI_OK;
 }

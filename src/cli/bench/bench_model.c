@@ -146,5 +146,6 @@ int bench_model(bench_case *out, const cli_settings *s, const bench_request *req
                             what.name, "dtype", cli_dtype_name(s->dtype), "width",
                             (int)o->frame.width, "height", (int)o->frame.height, "attention",
                             attention, "tokens", (int)out->info.tokens, "output", first.name);
+    cli_add_linear_form(out->params, s);
     return CLI_OK;
 }

@@ -153,6 +153,13 @@ static int check_files(struct bench *b)
     return bench_output_check("--trace", b->trace);
 }
 
+static int load_model(bench_request *r)
+{
+    fovea_linear_form linear = {0};
+    CLI_TRY(cli_linear_form(&linear, &r->common));
+    return cli_load_model(&r->model, r->name, r->common.prefix, &linear);
+}
+
 /* Kernels by their name or operation, on the steps of a model. */
 static int choose_kernels(bench_request *r, const char *kernel)
 {
@@ -160,7 +167,7 @@ static int choose_kernels(bench_request *r, const char *kernel)
         return cli_fail(CLI_USAGE, "bench kernel takes a part of a kernel's name, or --op");
     r->kernel = kernel;
     r->name = r->of ? r->of : KERNEL_MODEL;
-    return cli_load_model(&r->model, r->name, r->common.prefix);
+    return load_model(r);
 }
 
 static int choose_what(bench_request *r, const char *what, const char *name)
@@ -181,7 +188,7 @@ static int choose_what(bench_request *r, const char *what, const char *name)
         return cli_fail(CLI_USAGE, "bench %s takes a MODEL", what);
     if (!model && r->what != BENCH_BLOCK && name)
         return cli_fail(CLI_USAGE, "bench %s takes no argument \"%s\"; see --help", what, name);
-    return name ? cli_load_model(&r->model, name, r->common.prefix) : CLI_OK;
+    return name ? load_model(r) : CLI_OK;
 }
 
 /* What only some kinds of cases can be asked for. */
@@ -189,6 +196,8 @@ static int check_options(const struct bench *b)
 {
     const bench_request *r = &b->request;
     const unsigned traced = BENCH_ANY & ~(1u << BENCH_KERNEL);
+    const unsigned of_models =
+        1u << BENCH_MODEL | 1u << BENCH_BLOCK | 1u << BENCH_KERNEL | 1u << BENCH_FLOORS;
     const struct {
         const char *option;
         bool given;
@@ -199,6 +208,10 @@ static int check_options(const struct bench *b)
         {"model", r->of != NULL, 1u << BENCH_KERNEL},
         {"per-layer", b->per_layer, traced},
         {"trace", b->trace != NULL, traced},
+        {"nala-lambda", r->common.nala_lambda != NULL, of_models},
+        {"pola-alpha", r->common.pola_alpha != NULL, of_models},
+        {"q-scale", r->common.q_scale != NULL, of_models},
+        {"linear-heads", r->common.linear_heads != NULL, of_models},
         {"rate", b->rate != NULL, BENCH_ANY & ~(1u << BENCH_FLOORS)},
         {"sustain", b->sustain != NULL, BENCH_ANY & ~(1u << BENCH_FLOORS)},
     };

@@ -108,6 +108,7 @@ typedef struct cli_common {
     const char *device, *isa, *threads, *cores;
     const char *attention, *dtype, *compute, *memory_limit, *max_dispatch, *wisdom, *rigor;
     const char *schedule, *chunk, *size, *prefix;
+    const char *nala_lambda, *pola_alpha, *q_scale, *linear_heads;
     bool json, strict, no_exif;
     const char *half;     /* help of --dtype, set by a command that takes 16-bit types */
     const char *products; /* help of --compute, set by a command that trains */
@@ -139,6 +140,7 @@ typedef struct cli_settings {
     uint32_t chunk;
     uint64_t memory_limit;
     uint32_t width, height; /* of --size; 0: not given */
+    fovea_linear_form linear;
 } cli_settings;
 
 const char *cli_dtype_name(fovea_dtype type); /* "f32" */
@@ -180,7 +182,12 @@ typedef struct cli_session {
  * which the model is fastest at --size according to wisdom; cli_close saves what --rigor or
  * FOVEA_RIGOR has measured. */
 int cli_open_device(fovea_device **out, const cli_settings *s);
-int cli_load_model(fovea_model **out, const char *path, const char *prefix); /* NULL: none */
+int cli_linear_form(fovea_linear_form *out, const cli_common *c);
+/* What of it was given, to the parameters of a result; returns `params`. */
+json_t *cli_add_linear_form(json_t *params, const cli_settings *s);
+/* prefix, linear: NULL: none. */
+int cli_load_model(fovea_model **out, const char *path, const char *prefix,
+                   const fovea_linear_form *linear);
 int cli_open(cli_session *out, const cli_common *common, const char *model);
 void cli_close(cli_session *s);
 /* The attention that a model runs with. */

@@ -99,6 +99,16 @@ static size_t shared(cli_option *all, cli_common *c)
          "the model is what stands behind this in the names of MODEL's tensors, such as "
          "model.vision_tower.",
          &c->prefix, CLI_TAKES_MODEL},
+        {"nala-lambda", 0, "X",
+         "of nala in a ViT: lambda, 2 to 8, instead of the model's own, or 3", &c->nala_lambda,
+         CLI_TAKES_MODEL},
+        {"pola-alpha", 0, "X", "of pola in a ViT: alpha, to 16, instead of the model's own, or 4",
+         &c->pola_alpha, CLI_TAKES_MODEL},
+        {"q-scale", 0, "X",
+         "queries of linear attention in a ViT are multiplied by it, instead of by the model's own",
+         &c->q_scale, CLI_TAKES_MODEL},
+        {"linear-heads", 0, "N", "heads of linear attention in a ViT, if not as many as it has",
+         &c->linear_heads, CLI_TAKES_MODEL},
         {"no-exif", 0, NULL,
          "pictures as they are stored, not turned upright by their EXIF orientation", &c->no_exif,
          CLI_TAKES_PICTURES},
@@ -352,6 +362,40 @@ int cli_wisdom(const cli_common *c)
     return cli_check(fovea_wisdom_load(c->wisdom, NULL)); /* the library only remarks on it */
 }
 
+int cli_linear_form(fovea_linear_form *out, const cli_common *c)
+{
+    const struct {
+        const char *option, *text;
+        float *to;
+        double low, high; /* the library's */
+    } numbers[] = {{"nala-lambda", c->nala_lambda, &out->nala_lambda, 2, 8},
+                   {"pola-alpha", c->pola_alpha, &out->pola_alpha, 0.01, 16},
+                   {"q-scale", c->q_scale, &out->q_scale, 0.001, 1000}};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        double value = 0;
+        CLI_TRY(
+            cli_real(&value, numbers[i].option, numbers[i].text, numbers[i].low, numbers[i].high));
+        *numbers[i].to = (float)value;
+    }
+    return cli_number(&out->heads, "linear-heads", c->linear_heads, 1, 65535);
+}
+
+json_t *cli_add_linear_form(json_t *params, const cli_settings *s)
+{
+    const struct {
+        const char *key;
+        float value;
+    } numbers[] = {{"nala_lambda", s->linear.nala_lambda},
+                   {"pola_alpha", s->linear.pola_alpha},
+                   {"q_scale", s->linear.q_scale}};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (numbers[i].value > 0)
+            json_object_set_new(params, numbers[i].key, json_real((double)numbers[i].value));
+    if (s->linear.heads)
+        json_object_set_new(params, "linear_heads", json_integer(s->linear.heads));
+    return params;
+}
+
 int cli_settle(cli_settings *out, const cli_common *c)
 {
     static const char *const schedules[] = {"auto", "streamed", "stepwise", NULL};
@@ -374,6 +418,7 @@ int cli_settle(cli_settings *out, const cli_common *c)
     CLI_TRY(cli_number(&limit, "memory-limit", c->memory_limit, 1, UINT32_MAX));
     CLI_TRY(cli_real(&dispatch, "max-dispatch-ms", c->max_dispatch, 0.01, 1e6));
     CLI_TRY(cli_size(&out->width, &out->height, c->size));
+    CLI_TRY(cli_linear_form(&out->linear, c));
     out->device_options.max_dispatch_seconds = dispatch / 1e3;
     out->schedule = (fovea_schedule)schedule;
     out->memory_limit = (uint64_t)limit << 20;
@@ -477,10 +522,13 @@ int cli_open_device(fovea_device **out, const cli_settings *s)
     return check_device(fovea_device_open(out, s->device, &s->device_options));
 }
 
-int cli_load_model(fovea_model **out, const char *path, const char *prefix)
+int cli_load_model(fovea_model **out, const char *path, const char *prefix,
+                   const fovea_linear_form *linear)
 {
     fovea_model_options options = FOVEA_MODEL_OPTIONS_INIT;
     options.prefix = prefix;
+    if (linear)
+        options.linear = *linear;
     fovea_status status = fovea_model_load_with(out, path, &options);
     /* A model that is not known here is bad input, not a missing feature of this machine. */
     return status == FOVEA_ENOTSUP ? cli_fail(CLI_INPUT, "%s", fovea_error()) : cli_check(status);
@@ -515,7 +563,7 @@ static int open_session(cli_session *out, const cli_common *common, const char *
         CLI_TRY(cli_open_device(&out->device, &out->settings));
     if (!model)
         return CLI_OK;
-    CLI_TRY(cli_load_model(&out->model, model, common->prefix));
+    CLI_TRY(cli_load_model(&out->model, model, common->prefix, &out->settings.linear));
     CLI_TRY(cli_check(fovea_model_describe(out->model, &out->info)));
     return best ? open_best(out) : CLI_OK;
 }

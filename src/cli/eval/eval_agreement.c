@@ -8,7 +8,7 @@
 static int begin(eval_run *r)
 {
     const char *own = cli_features_output(r->s.model);
-    CLI_TRY(cli_load_model(&r->other, r->against, NULL));
+    CLI_TRY(cli_load_model(&r->other, r->against, NULL, NULL));
     r->other_output = cli_features_output(r->other);
     if (!own || !r->other_output)
         return cli_fail(CLI_UNSUPPORTED, "%s: has no features of patches",

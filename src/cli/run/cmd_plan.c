@@ -284,10 +284,11 @@ static json_t *describe(const fovea_plan *plan, const fovea_plan_info *p, const 
                   (int)p->grid_height, "tokens", (int)p->tokens);
     return json_pack("{s:s, s:o, s:o, s:o, s:o, s:I, s:i, s:i, s:i, s:f, s:f, s:o, s:o}", "schema",
                      "fovea.plan/1", "build", cli_build(), "env", cli_environment(s->device),
-                     "params", params, "bytes", cli_plan_bytes(p), "max_buffer",
-                     (json_int_t)device.max_buffer, "sweeps", (int)p->sweeps, "steps_count",
-                     (int)p->steps, "dispatches", (int)p->dispatches, "flops", p->flops, "seconds",
-                     p->seconds, "products", products, "steps", steps);
+                     "params", cli_add_linear_form(params, &s->settings), "bytes",
+                     cli_plan_bytes(p), "max_buffer", (json_int_t)device.max_buffer, "sweeps",
+                     (int)p->sweeps, "steps_count", (int)p->steps, "dispatches", (int)p->dispatches,
+                     "flops", p->flops, "seconds", p->seconds, "products", products, "steps",
+                     steps);
 }
 
 /* ---- of a sequence ---- */

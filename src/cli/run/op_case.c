@@ -327,7 +327,7 @@ static int check_built_in(const op_case *c)
     static const struct {
         const char *key;
         double value;
-    } built_in[] = {{"lambda", 3}, {"tau", 0.5}, {"k_power", 3}};
+    } built_in[] = {{"tau", 0.5}};
     for (size_t i = 0; i < sizeof built_in / sizeof *built_in; i++) {
         double value;
         CLI_TRY(real(&value, c, built_in[i].key, built_in[i].value));
@@ -341,6 +341,20 @@ static int check_built_in(const op_case *c)
     return CLI_OK;
 }
 
+/* The mechanism's constant: alpha of pola; lambda of nala, which is the power of keys, too. */
+static int read_power(op_case *c)
+{
+    const bool nala = strstr(c->options.attention, "nala") != NULL;
+    double keys;
+    CLI_TRY(real(&c->options.alpha, c, nala ? "lambda" : "alpha", 0));
+    CLI_TRY(real(&keys, c, "k_power", c->options.alpha > 0 ? c->options.alpha : 3));
+    if (nala && keys != (c->options.alpha > 0 ? c->options.alpha : 3))
+        return cli_fail(CLI_UNSUPPORTED,
+                        "%s: \"k_power\" %g is not supported, only that of \"lambda\" is", c->path,
+                        keys);
+    return CLI_OK;
+}
+
 static int read_numbers(op_case *c)
 {
     fovea_attention_options *o = &c->options;
@@ -351,7 +365,7 @@ static int read_numbers(op_case *c)
     CLI_TRY(whole(&l2norm, c, "l2norm", 0));
     CLI_TRY(real(&o->eps, c, "eps", 0));
     CLI_TRY(real(&o->scale, c, "scale", 1));
-    CLI_TRY(real(&o->alpha, c, "alpha", 0));
+    CLI_TRY(read_power(c));
     CLI_TRY(real(&o->norm_eps, c, "ln_eps", 0));
     CLI_TRY(whole(&o->grid_width, c, "grid_w", 0));
     CLI_TRY(whole(&o->grid_height, c, "grid_h", 0));
@@ -370,6 +384,11 @@ static int read_constants(op_case *c)
     if (is(c, "pola")) {
         CLI_TRY(constant(&o->power, c, "power", o->heads, o->head_dim, false));
         CLI_TRY(constant(&o->channel_scale, c, "scale", o->heads, o->head_dim, false));
+    }
+    if (strstr(o->attention, "hedgehog")) {
+        const uint64_t map = (uint64_t)o->heads * o->head_dim * o->head_dim;
+        CLI_TRY(constant(&o->map_q, c, "map_q.weight", map, 0, false));
+        CLI_TRY(constant(&o->map_k, c, "map_k.weight", map, 0, false));
     }
     if (is(c, "retention"))
         CLI_TRY(constant(&o->log_decay, c, "log_decay", o->heads, 0, false));

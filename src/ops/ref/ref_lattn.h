@@ -64,7 +64,7 @@ static inline float ref_value(const ref_row *s, uint32_t head, uint32_t i)
 
 static inline fv_row ref_channel(const ref_row *s, int query, uint32_t head, uint32_t i)
 {
-    fv_row r = {.shift = s->shift ? (query ? -s->shift[i] : s->shift[i]) : 0.f};
+    fv_row r = {.shift = s->shift ? (query ? -s->shift[i] : s->shift[i]) : 0.f, .alpha = s->alpha};
 #if FV_PARAMS
     for (uint32_t p = 0; p < FV_PARAMS; p++)
         r.param[p] = fv_param((int)p, s->param[(p * s->heads + head) * s->d + i], s->alpha);
@@ -76,7 +76,7 @@ static inline fv_row ref_channel(const ref_row *s, int query, uint32_t head, uin
 /* The finished statistics of the row. */
 static inline fv_row ref_statistics(const ref_row *s, int query)
 {
-    fv_row done = {.shift = 0.f};
+    fv_row done = {.shift = 0.f, .alpha = s->alpha};
 #if FV_STATS
     const bool shifts = FV_WANTS & FV_WANT_SHIFT;
     const int count = query ? FV_STATS : FV_STATS_KEY;
@@ -97,7 +97,7 @@ static inline fv_row ref_statistics(const ref_row *s, int query)
         }
         done.stat[t] = (float)sum;
     }
-    done = fv_stats_done(query, done, s->alpha);
+    done = fv_stats_done(query, done);
 #endif
     (void)s, (void)query;
     return done;
