@@ -190,7 +190,11 @@ static void outputs_are_listed(void **state)
     fovea_model *m = load();
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         assert_string_equal(fovea_model_output(m, i), names[i]);
-    assert_null(fovea_model_output(m, sizeof names / sizeof *names));
+    const size_t stages = sizeof names / sizeof *names;
+    assert_string_equal(fovea_model_output(m, stages), "stage1.block0.q");
+    assert_string_equal(fovea_model_output(m, stages + 1), "stage1.block0.k");
+    assert_non_null(fovea_model_output(m, stages + 2 * m->info.depth - 1));
+    assert_null(fovea_model_output(m, stages + 2 * m->info.depth));
     assert_string_equal(m->info.type, "mavit");
     assert_string_equal(m->info.attention, "mala");
     assert_int_equal(m->info.depth, 5);

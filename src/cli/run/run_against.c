@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/run/attention_map.h"
 #include "cli/run/heat_map.h"
 #include "cli/run/runner.h"
 
@@ -57,8 +58,8 @@ static int read_options(run_state *other, const char **model, char *text)
 /* Blocks and stages in their order, then the last features, then scores. */
 static bool is_block(const char *name)
 {
-    return strncmp(name, "hidden", 6) == 0 || strncmp(name, "stage", 5) == 0 ||
-           strcmp(name, "patch_embed") == 0;
+    const bool stage = strncmp(name, "stage", 5) == 0 && !attention_output(name);
+    return strncmp(name, "hidden", 6) == 0 || stage || strcmp(name, "patch_embed") == 0;
 }
 
 static void want_both(run_state *r, const char *name)
