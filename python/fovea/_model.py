@@ -193,7 +193,7 @@ class Model(Handle):
         `outputs`, else of last_hidden_state or every stage. "segmentation" gives logits. Picture
         and options are those of run()."""
         if outputs is None:
-            outputs = [o for o in self.outputs if o == "last_hidden_state" or re.fullmatch("stage[0-9]+", o)]
+            outputs = [o for o in self.outputs if re.fullmatch(r"last_hidden_state|stage\d+", o)]
         result = self._result(read(pixels), format, choice(attention, outputs, preprocess, **options))
         return {name: result.dense(name) for name in result}
 

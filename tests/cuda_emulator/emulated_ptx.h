@@ -146,9 +146,9 @@ template <int LEFT> FV_DEVICE void fv_cp_wait()
     emulated.calls->copy_wait(LEFT);
 }
 #else
-template <int SIZE> FV_DEVICE void emulated_copy_now(void *shared, const void *from, unsigned bytes)
+template <int WIDE> FV_DEVICE void emulated_copy_now(void *shared, const void *from, unsigned bytes)
 {
-    emulated.calls->copy(shared, from, SIZE, bytes);
+    emulated.calls->copy(shared, from, WIDE, bytes);
     emulated.calls->copy_commit();
     emulated.calls->copy_wait(0);
 }
