@@ -562,12 +562,11 @@ int cli_adapt(const cli_command *self, int argc, char **argv)
     };
     r->common.half = "f32, f16, bf16: of the model that is written";
     r->common.products = ADAPT_COMPUTE_HELP;
+    r->common.more = forms;
     int first, code = cli_parse(&first, self, &r->common, own, argc, argv);
-    if (!code && !first)
-        fputs(forms, stdout);
-    else if (!code && first + 1 != argc)
+    if (!code && first && first + 1 != argc)
         code = cli_fail(CLI_USAGE, "adapt takes one MODEL; fovea adapt --help");
-    else if (!code)
+    else if (!code && first)
         code = train(r, &t, argv[first]);
     cli_processes processes = r->processes;
     release(r);

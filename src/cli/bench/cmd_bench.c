@@ -341,9 +341,8 @@ int cli_bench(const cli_command *self, int argc, char **argv)
     };
     r->common.half =
         "f32, f16, bf16: of a model's weights; of q, k and v; int8: of a model's weights";
+    r->common.more = lists;
     int first, code = cli_parse(&first, self, &r->common, own, argc, argv);
-    if (!code && !first)
-        fputs(lists, stdout);
     if (!code && first) {
         if ((first == argc && !b->from) || first + 2 < argc)
             code =

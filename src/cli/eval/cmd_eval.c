@@ -149,12 +149,11 @@ int cli_eval(const cli_command *self, int argc, char **argv)
         {NULL},
     };
     r->common = (cli_common){CLI_STORES};
+    r->common.more = more;
     int first, code = cli_parse(&first, self, &r->common, own, argc, argv);
-    if (!code && !first)
-        fputs(more, stdout);
-    else if (!code && first + 1 != argc)
+    if (!code && first && first + 1 != argc)
         code = cli_fail(CLI_USAGE, "eval takes one MODEL; fovea eval --help");
-    else if (!code)
+    else if (!code && first)
         code = evaluate(r, argv[first]);
     release(r);
     return code;
