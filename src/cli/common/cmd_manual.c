@@ -4,6 +4,8 @@
 
 #include "cli/common/cli.h"
 
+#define WRITTEN "2026-11-28" /* a page has to have a date, and a build none of its own */
+
 /* The first n bytes of `text`, of which roff takes none for its own. */
 static void words(const char *text, size_t n)
 {
@@ -54,7 +56,7 @@ static void title(const char *name, const char *summary)
     printf(".TH FOVEA%s", whole ? "" : "\\-");
     for (const char *c = whole ? "" : name; *c; c++)
         putchar(*c >= 'a' && *c <= 'z' ? *c - 'a' + 'A' : *c);
-    printf(" 1 \"\" \"fovea %s\" \"Fovea\"\n", fovea_version());
+    printf(" 1 " WRITTEN " \"fovea %s\" \"Fovea\"\n", fovea_version());
     section("NAME");
     printf("fovea%s%s \\- ", whole ? "" : "\\-", whole ? "" : name);
     text(summary);

@@ -85,7 +85,7 @@ static void list_commands(FILE *to, bool development)
 {
     for (const cli_command *c = cli_commands; c->name; c++)
         if (c->development == development)
-            fprintf(to, "  %-6s %-45s %s\n", c->name, c->usage, c->summary);
+            fprintf(to, "  %-10s %-45s %s\n", c->name, c->usage, c->summary);
 }
 
 static void help(FILE *to)
@@ -95,9 +95,9 @@ static void help(FILE *to)
     fputs("\nfor development:\n", to);
     list_commands(to, true);
     fprintf(to, "\n%s\n", cli_model_words);
+    fputs("exit status:\n", to);
     for (const cli_term *t = cli_exit_terms; t->name; t++)
-        fprintf(to, "%s%s %s%s", t == cli_exit_terms ? "exit status: " : "", t->name, t->meaning,
-                t[1].name ? ", " : "\n");
+        fprintf(to, "  %s  %s\n", t->name, t->meaning);
     fputs("environment:\n", to);
     for (const cli_term *t = cli_environment_terms; t->name; t++)
         fprintf(to, "  %-12s %s\n", t->name, t->meaning);

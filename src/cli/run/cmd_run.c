@@ -190,6 +190,7 @@ static int run_all(run_state *r)
     cli_progress bar;
     int code = CLI_OK, skipped = CLI_OK;
     cli_progress_begin(&bar, "run");
+    bar.unit = "pictures";
     for (size_t i = 0; i < r->paths && !code; i++) {
         code = cli_ends_with(r->path[i], ".safetensors") ? run_tensor(r, r->path[i], &bar)
                                                          : run_picture(r, r->path[i]);
