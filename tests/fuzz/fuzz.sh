@@ -26,9 +26,9 @@ link() {
         "$@" "$build/src/cli/libcli.a" "$build/src/libfovea.a" -o "$output" -ljansson -lm -lpthread \
         $(pkg-config --libs libpng libturbojpeg)
 }
-for target in ${TARGETS:-cache model operation pictures safetensors training wisdom}; do
+for target in ${TARGETS:-cache model operation pictures safetensors training video wisdom}; do
     case $target in
-    operation | pictures | training) set -- tests/fuzz/fuzz_cli.c ;;
+    operation | pictures | training | video) set -- tests/fuzz/fuzz_cli.c ;;
     *) set -- ;;
     esac
     link "$target" "$build/fuzz_$target" -fsanitize=fuzzer,address,undefined "$@"

@@ -39,7 +39,7 @@ static int bad(const char *path, const char *what)
 
 static int read_file(struct bytes *out, const char *path)
 {
-    FILE *f = fopen(path, "rb");
+    FILE *f = cli_is_stdin(path) ? stdin : fopen(path, "rb");
     if (!f)
         return bad(path, strerror(errno));
     size_t room = 1 << 16, size = 0;
@@ -56,7 +56,8 @@ static int read_file(struct bytes *out, const char *path)
         }
     }
     bool failed = ferror(f) || !feof(f);
-    fclose(f);
+    if (f != stdin)
+        fclose(f);
     *out = (struct bytes){data, size, 0};
     if (!failed && size > 0)
         return CLI_OK;
@@ -408,6 +409,11 @@ int cli_indices_read(cli_image *out, const char *path)
 int cli_depth_read(cli_image *out, const char *path)
 {
     return read_picture(out, path, DEPTHS);
+}
+
+bool cli_is_stdin(const char *path)
+{
+    return strcmp(path, "-") == 0;
 }
 
 bool cli_is_picture(const char *name)
