@@ -408,13 +408,14 @@ size_t fuzz_seed(size_t index, uint8_t *out, size_t room)
     static const char processor[] =
         "{\"image_processor_type\":\"BitImageProcessor\",\"size\":{\"shortest_edge\":32},"
         "\"crop_size\":{\"height\":32,\"width\":32},\"resample\":3,\"image_mean\":[0.5,0.5,0.5]}";
+    static const fovea_model_options usual = FOVEA_MODEL_OPTIONS_INIT;
     static const fv_additions whole = {.attention = "pola", .whole = true};
     char name[64];
     fovea_model *m;
     if (index >= sizeof models / sizeof *models)
         return language_seed(index - sizeof models / sizeof *models, out, room);
     snprintf(name, sizeof name, "synthetic:%s", models[index]);
-    fuzz_check(fv_model_load(&m, name, NULL, index == 0 ? &whole : NULL) == FOVEA_OK,
+    fuzz_check(fv_model_load(&m, name, &usual, index == 0 ? &whole : NULL) == FOVEA_OK,
                fovea_error());
     const uint32_t blocks = make_shallow(m->config);
     if (index == 0)
