@@ -66,8 +66,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 size_t fuzz_seed(size_t index, uint8_t *out, size_t room)
 {
     static const char *const seeds[] = {
-        "YUV4MPEG2 W3 H3 F30:1 Ip A1:1 C420jpeg XCOLORRANGE=FULL\nFRAME\n012345678uuuuvvvv"
-        "FRAME Ip\n012345678uuuuvvvv",
+        "YUV4MPEG2 W3 H3 F30:1 C420jpeg XCOLORRANGE=FULL\nFRAME Ip\n012345678uuuuvvvv",
         "YUV4MPEG2 W5 H2 F30000:1001 Cmono\nFRAME\n0123456789FRAME\n0123456789",
         "nv12:1280x720@30000/1001",
     };

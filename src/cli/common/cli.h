@@ -241,9 +241,9 @@ typedef struct cli_image {
 } cli_image;
 
 bool cli_is_stdin(const char *path); /* "-" */
-/* JPEG, PNG, binary PPM or PGM, detected by content; of "-" standard input. Grey becomes RGB, alpha
- * is dropped. Pictures and classes are turned upright as EXIF says, unless cli_images_as_stored was
- * called. */
+/* JPEG, PNG, WebP, TIFF, BMP, binary PPM or PGM, detected by content; of "-" standard input. Grey
+ * becomes RGB, alpha is dropped. Pictures and classes are turned upright as EXIF says, unless
+ * cli_images_as_stored was called. */
 int cli_image_read(cli_image *out, const char *path);
 /* One byte per pixel, into `rgb`: the values of a grey PNG or PGM, or a PNG's palette indices. */
 int cli_indices_read(cli_image *out, const char *path);
