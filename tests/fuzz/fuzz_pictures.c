@@ -149,36 +149,17 @@ static size_t copy(uint8_t *out, size_t room, const void *from, size_t size)
 static size_t tiff(uint8_t *out, size_t room)
 {
 #ifdef CLI_TIFF
-/* An entry with one value. */
-#define ENTRY(tag, value) (tag) & 255, (tag) >> 8, 3, 0, 1, 0, 0, 0, value, 0, 0, 0
-    static const uint8_t file_of_it[] = {'I',
-                                         'I',
-                                         '*',
-                                         0,
-                                         12,
-                                         0,
-                                         0,
-                                         0,
-                                         9,
-                                         99,
-                                         200,
-                                         0,
-                                         9,
-                                         0,
-                                         ENTRY(256, 3),
-                                         ENTRY(257, 1),
-                                         ENTRY(258, 8),
-                                         ENTRY(259, 1),
-                                         ENTRY(262, 1),
-                                         ENTRY(273, 8),
-                                         ENTRY(274, 3),
-                                         ENTRY(278, 1),
-                                         ENTRY(279, 3),
-                                         0,
-                                         0,
-                                         0,
-                                         0};
-    return copy(out, room, file_of_it, sizeof file_of_it);
+    static const uint8_t head[] = {'I', 'I', '*', 0, 12, 0, 0, 0, 9, 99, 200, 0, 9, 0};
+    static const uint16_t entries[][2] = {{256, 3}, {257, 1}, {258, 8}, {259, 1}, {262, 1},
+                                          {273, 8}, {274, 3}, {278, 1}, {279, 3}};
+    size_t n = copy(out, room, head, sizeof head);
+    for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
+        const uint8_t tag = (uint8_t)entries[i][0], value = (uint8_t)entries[i][1];
+        const uint8_t entry[12] = {tag, 1, 3, 0,    1,
+                                   0,   0, 0, value}; /* all tags are 256 + something */
+        n += copy(out + n, room - n, entry, sizeof entry);
+    }
+    return n + copy(out + n, room - n, (const uint8_t[4]){0}, 4);
 #else
     return copy(out, room, bmp, sizeof bmp);
 #endif
