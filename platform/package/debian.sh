@@ -139,7 +139,11 @@ take libfovea-dev usr/include "$lib/libfovea.so" "$lib/libfovea.a" "$lib/pkgconf
 mkdir -p debian/libfovea-dev/usr/share/doc/libfovea-dev
 mv debian/libfovea-dev/usr/share/doc/fovea/examples debian/libfovea-dev/usr/share/doc/libfovea-dev
 rmdir debian/libfovea-dev/usr/share/doc/fovea
-take fovea usr/bin/fovea
+if [ -e "$stage/usr/share/man" ]; then # not where the build cannot run the program
+    gzip -9n "$stage"/usr/share/man/man1/*.1
+    mv "$stage/usr/share/zsh/site-functions" "$stage/usr/share/zsh/vendor-completions"
+fi
+take fovea usr/bin/fovea usr/share/man usr/share/bash-completion usr/share/zsh usr/share/fish
 take fovea-mpi "$lib/fovea"
 if left=$(cd "$stage" && find . ! -type d) && [ -n "$left" ]; then
     echo "installed, but in none of the packages:" $left >&2

@@ -23,6 +23,11 @@ enum { TEACHER_MIB = 256 }; /* for features of pictures that come again */
 enum { TEACHER_KEY = 64 };  /* bytes beside those of a picture, at most */
 
 static const char *const crops[] = {"random", "centre", "none", NULL};
+static const char *const schedules[] = {"constant", "linear", "cosine", NULL};
+static const char *const losses[] = {"squared", "relative", NULL};
+static const char *const trainable[] = {"all", "qkv", "head", NULL};
+static const char *const tasks[] = {"classes", "segmentation", "depth", NULL};
+static const char *const heads[] = {"linear", "fpn", "dpt-lite", NULL};
 
 /* ---- numbers ---- */
 
@@ -62,9 +67,6 @@ static int settle_stage(adapt_run *r, const adapt_texts *t)
 
 static int settle_optimizer(fovea_trainer_options *o, const adapt_texts *t)
 {
-    static const char *const schedules[] = {"constant", "linear", "cosine", NULL};
-    static const char *const losses[] = {"squared", "relative", NULL};
-    static const char *const trainable[] = {"all", "qkv", "head", NULL};
     static const fovea_trainable kinds[] = {FOVEA_TRAIN_ALL, FOVEA_TRAIN_QKV, FOVEA_TRAIN_HEAD};
     int schedule = (int)o->schedule, loss = (int)o->loss, kind = -1;
     double seed = 0;
@@ -211,8 +213,6 @@ static int settle_depth(adapt_run *r, const adapt_texts *t)
 static int settle_task(adapt_run *r, const adapt_texts *t, const fovea_model *model,
                        const fovea_model_info *info)
 {
-    static const char *const tasks[] = {"classes", "segmentation", "depth", NULL};
-    static const char *const heads[] = {"linear", "fpn", "dpt-lite", NULL};
     fovea_trainer_options *o = &r->options;
     const bool masked = r->data.masks || r->batches.masked;
     const bool labelled = r->data.classes || r->batches.labelled;
@@ -515,11 +515,12 @@ int cli_adapt(const cli_command *self, int argc, char **argv)
          "learning rate: 1e-3, 1e-4, 1e-3 in stages 1, 2, 3; auto: the best of a few steps each",
          &t.lr},
         {"lr-schedule", 0, "NAME", "constant, linear, cosine: constant in stage 1, else linear",
-         &t.lr_schedule},
+         &t.lr_schedule, .choices = schedules},
         {"lr-end", 0, "X", "rate of the last step, 0", &t.lr_end},
         {"warmup", 0, "N", "steps to reach the rate: 20, in stage 3 0", &t.warmup},
         {"backbone-ratio", 0, "X", "stage 3: of the rate, below the head, 0.1", &t.ratio},
-        {"trainable", 0, "WHAT", "all, qkv, head: qkv in stage 1, else all", &t.trainable},
+        {"trainable", 0, "WHAT", "all, qkv, head: qkv in stage 1, else all", &t.trainable,
+         .choices = trainable},
         {"whole", 0, NULL, "pola, nala, focused with their authors' convolution and gate, learned",
          &t.whole},
         {"teacher", 0, "MODEL", "stages 1, 2: the softmax model, MODEL if not given", &r->teacher},
@@ -528,7 +529,7 @@ int cli_adapt(const cli_command *self, int argc, char **argv)
          "with --memory-limit, a part of it, 0",
          &t.teacher_memory},
         {"loss", 0, "NAME", "stages 1, 2: squared, relative: relative, with --hyper squared",
-         &t.loss},
+         &t.loss, .choices = losses},
         {"lambda", 0, "X", "stage 2: factor of the loss, 1", &t.lambda},
         {"weight-decay", 0, "X", "of AdamW, 0.05", &t.decay},
         {"beta1", 0, "X", "of AdamW, 0.9", &t.beta1},
@@ -536,16 +537,16 @@ int cli_adapt(const cli_command *self, int argc, char **argv)
         {"clip", 0, "X", "largest norm of the gradient; 0: any", &t.clip},
         {"ema", 0, "X", "the result is a running mean of the weights, say 0.999", &t.ema},
         {"crop", 0, "HOW", "random[:A..B], sides of A to B of the most (0.5..1); centre; none",
-         &t.crop},
+         &t.crop, .choices = crops},
         {"flip", 0, "P", "how often left and right change places, 0", &t.flip},
         {"jitter", 0, "X", "of brightness, contrast, saturation: 0.2, stage 3: 0", &t.jitter},
         {"task", 0, "NAME", "stage 3: classes, segmentation (where there are masks), depth",
-         &t.task},
+         &t.task, .choices = tasks},
         {"head", 0, "NAME",
          "of masks: linear; fpn, on all stages of a pyramid; dpt-lite, on four depths of a ViT, "
          "also "
          "of depth",
-         &t.head},
+         &t.head, .choices = heads},
         {"max-depth", 0, "M", "of a new head for depth, metres, 10", &t.max_depth},
         {"depth-scale", 0, "N", "units of a depth picture in a metre, 1000", &t.depth_scale},
         {"classes", 0, "N", "stage 3: of the head, where the data do not tell", &t.classes},
@@ -562,12 +563,11 @@ int cli_adapt(const cli_command *self, int argc, char **argv)
     };
     r->common.half = "f32, f16, bf16: of the model that is written";
     r->common.products = ADAPT_COMPUTE_HELP;
+    r->common.more = forms;
     int first, code = cli_parse(&first, self, &r->common, own, argc, argv);
-    if (!code && !first)
-        fputs(forms, stdout);
-    else if (!code && first + 1 != argc)
+    if (!code && first && first + 1 != argc)
         code = cli_fail(CLI_USAGE, "adapt takes one MODEL; fovea adapt --help");
-    else if (!code)
+    else if (!code && first)
         code = train(r, &t, argv[first]);
     cli_processes processes = r->processes;
     release(r);

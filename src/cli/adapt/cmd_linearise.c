@@ -209,13 +209,12 @@ int cli_linearise(const cli_command *self, int argc, char **argv)
         {NULL},
     };
     r->common.products = ADAPT_COMPUTE_HELP;
+    r->common.more = more;
     int first, code = cli_parse(&first, self, &r->common, own, argc, argv);
     r->keep = r->keep ? r->keep : "auto";
-    if (!code && !first)
-        fputs(more, stdout);
-    else if (!code && first + 1 != argc)
+    if (!code && first && first + 1 != argc)
         code = cli_fail(CLI_USAGE, "linearise takes one MODEL; fovea linearise --help");
-    else if (!code)
+    else if (!code && first)
         code = linearise(r, &t, argv[first]);
     release(r);
     return code;

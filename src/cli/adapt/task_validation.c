@@ -201,7 +201,8 @@ int task_validation_judge(double metric[TASK_METRICS], task_validation *v, const
     e->v = v;
     metric[0] = metric[1] = 0;
     int code = begin(e, folder);
-    cli_progress_begin(&bar, "held-out pictures");
+    cli_progress_begin(&bar, "held-out");
+    bar.unit = "pictures";
     for (size_t i = 0; i < v->data.n && !code; i++) {
         code = judge_picture(e, i);
         cli_progress_show(&bar, (double)i + 1, (double)v->data.n);

@@ -107,6 +107,7 @@ static int fill_set(validation_set *s, const adapt_validation *v, fovea_plan *pl
     cli_progress bar;
     int code = CLI_OK;
     cli_progress_begin(&bar, "features of held-out pictures");
+    bar.unit = "pictures";
     for (size_t i = 0; i < v->data.n && s->pictures < pictures && !code; i++) {
         uint8_t *rgb;
         if (cut_picture(&rgb, v, s, i))

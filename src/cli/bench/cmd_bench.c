@@ -117,10 +117,11 @@ static int profile(struct bench *b)
 
 /* ---- the command ---- */
 
+static const char *const formats[] = {"text", "md", "csv", "json", "jsonl", NULL};
+static const char *const checks[] = {"first", "every", "off", NULL};
+
 static int read_options(struct bench *b)
 {
-    static const char *const formats[] = {"text", "md", "csv", "json", "jsonl", NULL};
-    static const char *const checks[] = {"first", "every", "off", NULL};
     double minutes = 0;
     b->options.warmup = 1;
     b->options.time = 10;
@@ -323,12 +324,12 @@ int cli_bench(const cli_command *self, int argc, char **argv)
         {"runs", 0, "N", "rounds; else until the medians are stable", &b->runs},
         {"time", 0, "S", "seconds per case at most, 10", &b->time},
         {"warmup", 0, "N", "runs after the first that are not timed, 1", &b->warmup},
-        {"verify", 0, "WHEN", "first (default), every run, or off", &b->check},
+        {"verify", 0, "WHEN", "first (default), every run, or off", &b->check, .choices = checks},
         {"rate", 0, "FPS", "paced like a camera: deadlines missed, jitter", &b->rate},
         {"sustain", 0, "MIN", "minutes of each case, as a series", &b->sustain},
         {"per-layer", 0, NULL, "time of every step and sweep", &b->per_layer},
         {"trace", 0, "FILE", "calls of one frame, for Chrome's trace viewer", &b->trace},
-        {"format", 'o', "NAME", "text, md, csv, json, jsonl", &b->format},
+        {"format", 'o', "NAME", "text, md, csv, json, jsonl", &b->format, .choices = formats},
         {"output", 'O', "FILE", "results go there", &b->output.path},
         {"note", 0, "TEXT", "kept with the results", &b->note},
         {"plot", 0, "FILE", "time and memory as a picture, .svg, drawn by gnuplot",
@@ -341,9 +342,8 @@ int cli_bench(const cli_command *self, int argc, char **argv)
     };
     r->common.half =
         "f32, f16, bf16: of a model's weights; of q, k and v; int8: of a model's weights";
+    r->common.more = lists;
     int first, code = cli_parse(&first, self, &r->common, own, argc, argv);
-    if (!code && !first)
-        fputs(lists, stdout);
     if (!code && first) {
         if ((first == argc && !b->from) || first + 2 < argc)
             code =

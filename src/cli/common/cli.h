@@ -26,7 +26,7 @@ enum cli_exit {
     CLI_INPUT = 7,
 };
 
-/* ---- commands: one file each, one line of the table in main.c ---- */
+/* ---- commands: one file each, one entry of the table in commands.c ---- */
 
 /* The shared options that a command accepts. */
 enum cli_takes {
@@ -45,7 +45,20 @@ typedef struct cli_command {
     const char *name, *usage, *summary;
     int (*run)(const struct cli_command *self, int argc, char **argv);
     unsigned takes;
+    bool development;     /* for those who work on Fovea itself */
+    const char *examples; /* command lines, each with a line feed */
 } cli_command;
+
+/* A word and what it means. */
+typedef struct cli_term {
+    const char *name, *meaning;
+} cli_term;
+
+/* commands.c: the tables that help, completion and manual pages are made of; a NULL ends each. */
+extern const cli_command cli_commands[];
+extern const cli_term cli_exit_terms[], cli_environment_terms[];
+extern const char cli_model_words[];                   /* what MODEL is */
+const cli_command *cli_command_find(const char *name); /* NULL: there is none */
 
 int cli_info(const cli_command *self, int argc, char **argv);
 int cli_run(const cli_command *self, int argc, char **argv);
@@ -59,6 +72,8 @@ int cli_adapt(const cli_command *self, int argc, char **argv);
 int cli_eval(const cli_command *self, int argc, char **argv);
 int cli_linearise(const cli_command *self, int argc, char **argv);
 int cli_lm(const cli_command *self, int argc, char **argv);
+int cli_completion(const cli_command *self, int argc, char **argv);
+int cli_manual(const cli_command *self, int argc, char **argv);
 
 /* ---- messages ---- */
 
@@ -99,8 +114,9 @@ typedef struct cli_option {
     char letter;          /* 0: none */
     const char *argument; /* NULL: a flag */
     const char *help;
-    void *target;   /* const char ** of what has an argument, bool * of a flag */
-    unsigned takes; /* of a shared option: who accepts it, enum cli_takes */
+    void *target;               /* const char ** of what has an argument, bool * of a flag */
+    unsigned takes;             /* of a shared option: who accepts it, enum cli_takes */
+    const char *const *choices; /* of the argument, NULL at their end; NULL: others too */
 } cli_option;
 
 /* The options that all commands share, as written; NULL: not given. */
@@ -111,6 +127,7 @@ typedef struct cli_common {
     const char *nala_lambda, *pola_alpha, *q_scale, *linear_heads;
     bool json, strict, no_exif;
     const char *half;     /* help of --dtype, set by a command that takes 16-bit types */
+    const char *more;     /* what --help says below the options; NULL: nothing */
     const char *products; /* help of --compute, set by a command that trains */
     bool stores_int8;     /* --dtype int8 too, of a model's weights */
     bool new_wisdom;      /* the file of --wisdom need not be there yet */
@@ -126,6 +143,19 @@ typedef struct cli_common {
  * text and sets *first to 0: the command is done. */
 int cli_parse(int *first, const cli_command *self, cli_common *common, const cli_option *own,
               int argc, char **argv);
+
+/* A command as its --help knows it. Without the option --help itself. */
+typedef struct cli_description {
+    const cli_command *command;
+    const cli_option *option;
+    size_t options;
+    const char *more; /* of cli_common; NULL: nothing */
+} cli_description;
+
+typedef void cli_describer(const cli_description *d, void *payload);
+
+/* Calls `to` with what --help would print. */
+int cli_describe(const cli_command *command, cli_describer *to, void *payload);
 
 /* The parsed values of the shared options. */
 typedef struct cli_settings {
@@ -312,11 +342,13 @@ typedef struct cli_progress {
     const char *what;
     char text[96]; /* copy of `what`, for the thread that draws */
     double begin, shown, done, total;
+    const char *unit; /* what `done` counts, for the rate: set after cli_progress_begin, or NULL */
     struct cli_progress *below;
 } cli_progress;
 
 double cli_seconds(void);
-/* On a terminal: a line that counts seconds after the first second, and a bar once done > 0. */
+/* On a terminal: a line that counts seconds after the first second, and once done > 0 a bar with
+ * the rate and the time left. */
 void cli_progress_begin(cli_progress *p, const char *what);
 void cli_progress_show(cli_progress *p, double done, double total);
 void cli_progress_end(cli_progress *p);

@@ -6,43 +6,6 @@
 
 #include "cli/common/cli.h"
 
-enum {
-    MODEL = CLI_TAKES_ISA | CLI_TAKES_DEVICE | CLI_TAKES_PLAN | CLI_TAKES_WISDOM | CLI_TAKES_SIZE |
-            CLI_TAKES_JSON | CLI_TAKES_MODEL,
-};
-
-static const cli_command commands[] = {
-    {"info", "[--kernels] [--models] [--attentions]", "devices, backends and kernels", cli_info,
-     CLI_TAKES_ISA | CLI_TAKES_JSON},
-    {"run", "MODEL INPUT...", "labels, features and other outputs of pictures", cli_run,
-     MODEL | CLI_TAKES_PICTURES | CLI_TAKES_STRICT},
-    {"plan", "MODEL [--size WxH]", "time, memory and steps of a model, before anything runs",
-     cli_plan, MODEL},
-    {"tune", "[MODEL] [--size LIST], or MODEL --accuracy X PICTURE...",
-     "measures what is fastest here, and keeps it", cli_tune, MODEL | CLI_TAKES_PICTURES},
-    {"verify", "[MODEL [PICTURE...]] [--kernel TEXT]",
-     "kernels, or a model layer by layer, against references", cli_verify,
-     MODEL | CLI_TAKES_PICTURES},
-    {"cache", "list|verify|clear|export|import [FILE]", "wisdom and compiled kernels on disk",
-     cli_cache, CLI_TAKES_WISDOM | CLI_TAKES_JSON},
-#ifdef CLI_ADAPT
-    {"linearise", "MODEL --data PHOTOS -o OUT", "a softmax checkpoint becomes linear in tokens",
-     cli_linearise, (MODEL & ~(unsigned)CLI_TAKES_SIZE) | CLI_TAKES_PICTURES | CLI_TAKES_STRICT},
-    {"adapt", "MODEL --stage 1|2|3 --data PATH -o OUT", "linear attention for a softmax checkpoint",
-     cli_adapt, MODEL | CLI_TAKES_PICTURES | CLI_TAKES_STRICT},
-#endif
-    {"lm", "MODEL --ids 1,2,3 [--generate N]", "tokens that follow others, of a language model",
-     cli_lm, MODEL & ~(unsigned)CLI_TAKES_SIZE},
-    {"eval", "MODEL --data DIR", "how good a model is on pictures with known answers", cli_eval,
-     MODEL | CLI_TAKES_PICTURES | CLI_TAKES_STRICT},
-    {"bench", "gemm|attention|block|model|lm|kernel|floors", "verified speed and memory", cli_bench,
-     MODEL | CLI_TAKES_STRICT},
-    /* From here on, for those who work on Fovea itself. */
-    {"op", "CASE.safetensors -o OUT.safetensors", "one operator call in the golden files' format",
-     cli_op, MODEL & ~(unsigned)(CLI_TAKES_JSON | CLI_TAKES_SIZE | CLI_TAKES_MODEL)},
-};
-enum { COMMANDS = sizeof commands / sizeof *commands, FOR_USERS = COMMANDS - 1 };
-
 /* A line on stderr. Names in it come from files and folders. */
 static void tell(const char *text)
 {
@@ -118,43 +81,34 @@ static void log_begin(void)
     fovea_log_set(log_line, filter);
 }
 
-static void list_commands(FILE *to, size_t first, size_t end)
+static void list_commands(FILE *to, bool development)
 {
-    for (size_t i = first; i < end; i++)
-        fprintf(to, "  %-6s %-45s %s\n", commands[i].name, commands[i].usage, commands[i].summary);
+    for (const cli_command *c = cli_commands; c->name; c++)
+        if (c->development == development)
+            fprintf(to, "  %-10s %-45s %s\n", c->name, c->usage, c->summary);
 }
 
 static void help(FILE *to)
 {
     fputs("usage: fovea COMMAND ...   (fovea help COMMAND lists its options)\n\n", to);
-    list_commands(to, 0, FOR_USERS);
+    list_commands(to, false);
     fputs("\nfor development:\n", to);
-    list_commands(to, FOR_USERS, COMMANDS);
-    fputs(
-        "\nMODEL is a Hugging Face directory, a .safetensors file with config.json beside it, or\n"
-        "synthetic:NAME, which has random weights; fovea info --models lists the names.\n\n"
-        "exit status: 0 ok, 1 usage, 2 not supported here, 3 failed verification, 4 device "
-        "error,\n  5 unstable measurement, 6 slower than the baseline, 7 bad input\n"
-        "environment: FOVEA_ISA (as --isa), FOVEA_CACHE (folder of compiled kernels),\n"
-        "  FOVEA_WISDOM (file of what tuning has found; empty: none),\n"
-        "  FOVEA_RIGOR=estimate|measure|exhaustive, FOVEA_LOG (remarks on stderr: off; all; or a "
-        "word that\n  a remark must hold: cache, wisdom, tuning, device, cuda)\n",
-        to);
-}
-
-static const cli_command *find(const char *name)
-{
-    for (size_t i = 0; i < COMMANDS; i++)
-        if (strcmp(name, commands[i].name) == 0)
-            return &commands[i];
-    return NULL;
+    list_commands(to, true);
+    fprintf(to, "\n%s\n", cli_model_words);
+    fputs("exit status:\n", to);
+    for (const cli_term *t = cli_exit_terms; t->name; t++)
+        fprintf(to, "  %s  %s\n", t->name, t->meaning);
+    fputs("environment:\n", to);
+    for (const cli_term *t = cli_environment_terms; t->name; t++)
+        fprintf(to, "  %-12s %s\n", t->name, t->meaning);
 }
 
 static int unknown(const char *name)
 {
-    const char *names[COMMANDS + 1] = {NULL};
-    for (size_t i = 0; i < COMMANDS; i++)
-        names[i] = commands[i].name;
+    enum { MOST = 32 };
+    const char *names[MOST + 1] = {NULL};
+    for (size_t i = 0; i < MOST && cli_commands[i].name; i++)
+        names[i] = cli_commands[i].name;
     const char *likely = cli_likely(name, names);
     return cli_fail(CLI_USAGE, "no command \"%s\"; %s%s%sfovea help lists them", name,
                     likely ? "did you mean \"" : "", likely ? likely : "", likely ? "\"? " : "");
@@ -169,7 +123,7 @@ static int run(int argc, char **argv)
 {
     const bool helps = is(argv[0], "help", "--help") || strcmp(argv[0], "-h") == 0;
     const char *name = helps && argc > 1 ? argv[1] : argv[0];
-    const cli_command *command = find(name);
+    const cli_command *command = cli_command_find(name);
     if (helps && argc < 2) {
         help(stdout);
         return CLI_OK;

@@ -54,28 +54,38 @@ char *cli_text(const char *format, ...)
 
 /* ---- parsing ---- */
 
+static const char *const dtypes[] = {"f32", "f16", "bf16", "int8", NULL};    /* by fovea_dtype */
+static const char *const floats[] = {"f32", "f16", "bf16", NULL};            /* the same */
+static const char *const computes[] = {"f32", "bf16", "int8", "auto", NULL}; /* by fovea_compute */
+static const char *const schedules[] = {"auto", "streamed", "stepwise", NULL};
+static const char *const rigors[] = {"estimate", "measure", "exhaustive", NULL};
+static const char *const devices[] = {"auto", "cpu", "cl:0", "cuda:0", NULL}; /* those of most */
+static const char *const cores[] = {"big", "little", "all", NULL};
+
 /* The shared options of all commands. */
 static size_t shared(cli_option *all, cli_common *c)
 {
     const cli_option common[] = {
-        {"device", 0, "ID", "auto, cpu, cl:N, cl:NAME, cuda:N", &c->device, CLI_TAKES_DEVICE},
+        {"device", 0, "ID", "auto, cpu, cl:N, cl:NAME, cuda:N", &c->device, CLI_TAKES_DEVICE,
+         devices},
         {"isa", 0, "LEVEL",
          "highest level to use: scalar, avx2, avx-vnni, avx512, avx512-vnni, avx512-bf16, neon, "
          "neon-fp16, neon-sdot, neon-dot, neon-i8mm",
          &c->isa, CLI_TAKES_ISA},
         {"threads", 0, "N", "workers", &c->threads, CLI_TAKES_DEVICE},
         {"cores", 0, "WHICH", "big, little, all, or a list: 0,2 or 4-7", &c->cores,
-         CLI_TAKES_DEVICE},
+         CLI_TAKES_DEVICE, cores},
         {"attention", 0, "NAME[:MAP]",
          "instead of the model's own, see fovea info --attentions; A+B@0-3+C@8-: A, but B in "
          "blocks 0 to 3 and C from 8 on",
          &c->attention, CLI_TAKES_PLAN},
-        {"dtype", 0, "TYPE", c->half ? c->half : "f32", &c->dtype, CLI_TAKES_PLAN},
+        {"dtype", 0, "TYPE", c->half ? c->half : "f32", &c->dtype, CLI_TAKES_PLAN,
+         c->stores_int8 ? dtypes : floats},
         {"compute", 0, "TYPE",
          c->products ? c->products
                      : ("f32, bf16, int8: what products of matrices multiply; auto: the fastest "
                         "that fovea tune has found accurate enough"),
-         &c->compute, CLI_TAKES_PLAN},
+         &c->compute, CLI_TAKES_PLAN, computes},
         {"memory-limit", 0, "MIB", "memory that a plan may take, its weights left out",
          &c->memory_limit, CLI_TAKES_PLAN},
         {"max-dispatch-ms", 0, "MS", "longest piece of work given to a GPU (20)", &c->max_dispatch,
@@ -85,11 +95,11 @@ static size_t shared(cli_option *all, cli_common *c)
          CLI_TAKES_WISDOM},
         {"rigor", 0, "LEVEL",
          "estimate; measure, exhaustive: first measure what suits where wisdom does not know",
-         &c->rigor, CLI_TAKES_PLAN},
+         &c->rigor, CLI_TAKES_PLAN, rigors},
         {"schedule", 0, "NAME",
          "auto; streamed: some tokens at a time go through many steps, which saves memory; "
          "stepwise: all tokens go through one step after the other",
-         &c->schedule, CLI_TAKES_PLAN},
+         &c->schedule, CLI_TAKES_PLAN, schedules},
         {"chunk", 0, "N", "tokens at a time of the streamed schedule", &c->chunk, CLI_TAKES_PLAN},
         {"size", 0, "WxH",
          "pixels that the model is to see, N means NxN; pictures are scaled to it, up too, by the "
@@ -153,10 +163,13 @@ static void help_words(const char *text)
     putchar('\n');
 }
 
-static void help(const cli_command *self, const cli_option *all, size_t n)
+static void help(const cli_description *d, void *unused)
 {
+    const cli_command *self = d->command;
+    const cli_option *all = d->option;
+    (void)unused;
     printf("usage: fovea %s %s [options]\n%s\n\n", self->name, self->usage, self->summary);
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < d->options; i++) {
         char name[64], letter[8] = "";
         snprintf(name, sizeof name, "--%s%s%s", all[i].name, all[i].argument ? " " : "",
                  all[i].argument ? all[i].argument : "");
@@ -166,6 +179,25 @@ static void help(const cli_command *self, const cli_option *all, size_t n)
         help_words(all[i].help);
     }
     printf("  -h, %-26s this text\n", "--help");
+    if (d->more)
+        fputs(d->more, stdout);
+    puts("\nexamples:");
+    for (const char *line = self->examples; *line; line += strcspn(line, "\n") + 1)
+        printf("  %.*s\n", (int)strcspn(line, "\n"), line);
+}
+
+/* What --help does. */
+static cli_describer *describer = help;
+static void *described; /* its payload */
+
+int cli_describe(const cli_command *command, cli_describer *to, void *payload)
+{
+    char name[] = "fovea", ask[] = "--help", *argv[] = {name, ask, NULL};
+    describer = to;
+    described = payload;
+    const int code = command->run(command, 2, argv);
+    describer = help;
+    return code;
 }
 
 /* An option that the command has not. */
@@ -216,7 +248,7 @@ int cli_parse(int *first, const cli_command *self, cli_common *common, const cli
             if (c == 256 + (int)i || c == all[i].letter) /* it is never 0 */
                 o = &all[i];
         if (c == 'h' && !o) {
-            help(self, all, n);
+            describer(&(cli_description){self, all, n, common->more}, described);
             *first = 0;
             return CLI_OK;
         }
@@ -332,10 +364,6 @@ int cli_choose(int *out, const char *option, const char *text, const char *const
     return cli_fail(CLI_USAGE, "--%s %s: wanted one of %s", option, text, all);
 }
 
-static const char *const dtypes[] = {"f32", "f16", "bf16", "int8", NULL};    /* by fovea_dtype */
-static const char *const floats[] = {"f32", "f16", "bf16", NULL};            /* the same */
-static const char *const computes[] = {"f32", "bf16", "int8", "auto", NULL}; /* by fovea_compute */
-
 const char *cli_dtype_name(fovea_dtype type)
 {
     return dtypes[type];
@@ -398,8 +426,6 @@ json_t *cli_add_linear_form(json_t *params, const cli_settings *s)
 
 int cli_settle(cli_settings *out, const cli_common *c)
 {
-    static const char *const schedules[] = {"auto", "streamed", "stepwise", NULL};
-    static const char *const rigors[] = {"estimate", "measure", "exhaustive", NULL};
     int schedule = 0, type = 0, compute = 0, rigor = FOVEA_RIGOR_DEFAULT - FOVEA_RIGOR_ESTIMATE;
     uint32_t limit = 0;
     double dispatch = 0;

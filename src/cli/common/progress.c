@@ -40,6 +40,8 @@ static void draw_bar(const cli_progress *p, double spent)
     const int full = (int)(share * WIDTH);
     fprintf(stderr, "\r%s [%.*s%*s] %3.0f %%", p->text, full, "##############################",
             WIDTH - full, "", 100 * share);
+    if (p->unit)
+        fprintf(stderr, "  %.3g %s/s", p->done / spent, p->unit);
     if (left > 2 * 3600)
         fprintf(stderr, "  %.1f h left ", left / 3600);
     else if (left > 120)

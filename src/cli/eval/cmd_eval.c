@@ -28,9 +28,10 @@ static int choose_task(eval_run *r)
                               r->data_path);
 }
 
+static const char *const aligns[] = {"none", "median", "affine", NULL};
+
 static int check_options(eval_run *r)
 {
-    static const char *const aligns[] = {"none", "median", "affine", NULL};
     int align = 0;
     if (r->against && r->annotations_path)
         return cli_fail(CLI_USAGE, "--against compares features, --annotations judges boxes; one "
@@ -137,7 +138,7 @@ int cli_eval(const cli_command *self, int argc, char **argv)
         {"align", 0, "HOW",
          "depth: none; median: times the ratio of medians; affine: of relative models, inverse "
          "depth by scale and shift",
-         &r->align_text},
+         &r->align_text, .choices = aligns},
         {"depth-scale", 0, "N", "units of a depth picture in a metre, 1000", &r->scale_text},
         {"output", 'o', "FILE", "results go there; its ending says how: .md, .csv, .json, .jsonl",
          &r->output},
@@ -149,12 +150,11 @@ int cli_eval(const cli_command *self, int argc, char **argv)
         {NULL},
     };
     r->common = (cli_common){CLI_STORES};
+    r->common.more = more;
     int first, code = cli_parse(&first, self, &r->common, own, argc, argv);
-    if (!code && !first)
-        fputs(more, stdout);
-    else if (!code && first + 1 != argc)
+    if (!code && first && first + 1 != argc)
         code = cli_fail(CLI_USAGE, "eval takes one MODEL; fovea eval --help");
-    else if (!code)
+    else if (!code && first)
         code = evaluate(r, argv[first]);
     release(r);
     return code;

@@ -83,9 +83,10 @@ static int read_stream(lm *r, FILE *from)
 
 /* ---- options ---- */
 
+static const char *const forms[] = {"auto", "recurrent", "chunk", NULL};
+
 static int read_options(lm *r, fovea_sequence_options *o)
 {
-    static const char *const forms[] = {"auto", "recurrent", "chunk", NULL};
     const cli_settings *s = &r->session.settings;
     int form = 0;
     CLI_TRY(cli_number(&r->generate, "generate", r->generate_text, 0, MOST));
@@ -143,12 +144,20 @@ static int generate(lm *r)
 {
     lm_sampler s = lm_sampler_make(r->info.vocabulary, r->top_k, r->temperature, r->seed);
     const double begin = cli_seconds();
+    const bool shown = r->common.json; /* else the tokens show how far it is */
+    cli_progress bar;
     int code = CLI_OK;
+    if (shown) {
+        cli_progress_begin(&bar, "generate");
+        bar.unit = "tokens";
+    }
     for (uint32_t i = 0; i < r->generate && !interrupt_code(); i++) {
         const uint32_t next = lm_sampler_next(&s, last_logits(r));
         r->id = cli_grow(r->id, r->count, sizeof *r->id);
         r->id[r->count++] = next;
-        if (!r->common.json) {
+        if (shown) {
+            cli_progress_show(&bar, i + 1., r->generate);
+        } else {
             printf(i ? " %u" : "%u", next);
             fflush(stdout);
         }
@@ -159,7 +168,9 @@ static int generate(lm *r)
             break;
     }
     r->decode = cli_seconds() - begin;
-    if (!r->common.json && r->generate)
+    if (shown)
+        cli_progress_end(&bar);
+    if (!shown && r->generate)
         putchar('\n');
     lm_sampler_free(&s);
     return code ? code : interrupt_code();
@@ -254,7 +265,8 @@ int cli_lm(const cli_command *self, int argc, char **argv)
         {"context", 0, "N", "tokens that softmax has room for; else as many as come",
          &r.context_text},
         {"rows", 0, "N", "tokens of the prompt at a time, 256", &r.rows_text},
-        {"form", 0, "NAME", "of scans of the prompt: auto, recurrent, chunk", &r.form_text},
+        {"form", 0, "NAME", "of scans of the prompt: auto, recurrent, chunk", &r.form_text,
+         .choices = forms},
         {"output", 'o', "FILE.npy", "logits of every token of the prompt", &r.output},
         {NULL},
     };

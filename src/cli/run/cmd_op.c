@@ -149,7 +149,8 @@ int cli_op(const cli_command *self, int argc, char **argv)
     const char *output = NULL, *form_name = NULL;
     const cli_option own[] = {
         {"output", 'o', "FILE", "where the result goes", &output},
-        {"form", 0, "NAME", "auto, recurrent, chunk: of causal operations", &form_name},
+        {"form", 0, "NAME", "auto, recurrent, chunk: of causal operations", &form_name,
+         .choices = forms},
         {NULL},
     };
     int first, form = 0, code = cli_parse(&first, self, &common, own, argc, argv);

@@ -200,6 +200,7 @@ static int run_all(run_state *r)
     cli_progress bar;
     int code = CLI_OK, skipped = CLI_OK;
     cli_progress_begin(&bar, "run");
+    bar.unit = "pictures";
     for (size_t i = 0; i < r->paths && !code && !r->cut; i++) {
         code = run_input(r, r->path[i], &bar);
         /* A broken picture stops the others where all go into one file, and with --strict; what

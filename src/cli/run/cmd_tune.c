@@ -231,7 +231,9 @@ static int tune(tuning *t, int argc, char **argv)
 
 int cli_tune(const cli_command *self, int argc, char **argv)
 {
-    tuning t = {.common = {CLI_STORES, .new_wisdom = true}};
+    tuning t = {.common = {CLI_STORES, .new_wisdom = true,
+                           .more = "\n--device, --attention and --size take lists; --device all: "
+                                   "every one there is.\n"}};
     const cli_option own[] = {
         {"time", 0, "S", "seconds that it may take", &t.seconds},
         {"accuracy", 0, "X",
@@ -242,8 +244,6 @@ int cli_tune(const cli_command *self, int argc, char **argv)
         {NULL},
     };
     int first, code = cli_parse(&first, self, &t.common, own, argc, argv);
-    if (!code && !first)
-        puts("\n--device, --attention and --size take lists; --device all: every one there is.");
     if (code || !first)
         return code;
     code = tune(&t, argc - first, argv + first);
