@@ -20,7 +20,8 @@ build='gcc libc6-dev dpkg-dev opencl-headers meson ninja-build pkg-config libjan
 test="$build g++ libcmocka-dev binutils python3 python3-numpy git clang clang-format libclang-rt-dev|clang cmake
     gcc-aarch64-linux-gnu|gcc libc6-dev-arm64-cross|libc6-dev ocl-icd-libopencl1 pocl-opencl-icd mesa-opencl-icd
     libclblast1 oclgrind abigail-tools gnuplot-nox libswscale-dev libgstreamer1.0-dev libgstreamer-plugins-base1.0-dev
-    gstreamer1.0-tools gstreamer1.0-plugins-base gir1.2-gstreamer-1.0 python3-gi python3-pil"
+    gstreamer1.0-tools gstreamer1.0-plugins-base gir1.2-gstreamer-1.0 python3-gi python3-pil
+    libwebp-dev libtiff-dev"
 emulate="$test qemu-user"
 # Cross builds: tools of this machine, and libraries of the target. OpenCL's loader is one, drivers
 # are not: pocl-opencl-icd of another architecture would remove this machine's compiler.

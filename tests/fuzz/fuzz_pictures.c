@@ -6,6 +6,9 @@
 #ifdef CLI_JPEG
 #include <turbojpeg.h>
 #endif
+#ifdef CLI_WEBP
+#include <webp/encode.h>
+#endif
 
 #include "cli/common/cli.h"
 #include "tests/fuzz/fuzz.h"
@@ -116,6 +119,52 @@ static size_t png_of_a_camera(uint8_t *out, size_t room, const cli_image *image)
     return insert(out, size, begin, head, sizeof head);
 }
 
+static size_t webp(uint8_t *out, size_t room, const uint8_t *rgb)
+{
+#ifdef CLI_WEBP
+    uint8_t *data = NULL;
+    const size_t size = WebPEncodeLosslessRGB(rgb, WIDTH, HEIGHT, 3 * WIDTH, &data);
+    fuzz_check(size > 0 && size <= room, "a WebP");
+    memcpy(out, data, size);
+    WebPFree(data);
+    return size;
+#else
+    return jpeg(out, room, rgb);
+#endif
+}
+
+/* 2 x 1 pixels. */
+static const uint8_t bmp[] = {'B', 'M', 62, 0, 0, 0, 0, 0,  0, 0, 54, 0, 0, 0, 40, 0, 0, 0, 2, 0, 0,
+                              0,   1,   0,  0, 0, 1, 0, 24, 0, 0, 0,  0, 0, 8, 0,  0, 0, 0, 0, 0, 0,
+                              0,   0,   0,  0, 0, 0, 0, 0,  0, 0, 0,  0, 1, 2, 3,  4, 5, 6, 0, 0};
+
+static size_t copy(uint8_t *out, size_t room, const void *from, size_t size)
+{
+    fuzz_check(size <= room, "room for a seed");
+    memcpy(out, from, size);
+    return size;
+}
+
+/* 3 x 1 grey pixels, upside down. */
+static size_t tiff(uint8_t *out, size_t room)
+{
+#ifdef CLI_TIFF
+    static const uint8_t head[] = {'I', 'I', '*', 0, 12, 0, 0, 0, 9, 99, 200, 0, 9, 0};
+    static const uint16_t entries[][2] = {{256, 3}, {257, 1}, {258, 8}, {259, 1}, {262, 1},
+                                          {273, 8}, {274, 3}, {278, 1}, {279, 3}};
+    size_t n = copy(out, room, head, sizeof head);
+    for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
+        const uint8_t tag = (uint8_t)entries[i][0], value = (uint8_t)entries[i][1];
+        const uint8_t entry[12] = {tag, 1, 3, 0,    1,
+                                   0,   0, 0, value}; /* all tags are 256 + something */
+        n += copy(out + n, room - n, entry, sizeof entry);
+    }
+    return n + copy(out + n, room - n, (const uint8_t[4]){0}, 4);
+#else
+    return copy(out, room, bmp, sizeof bmp);
+#endif
+}
+
 size_t fuzz_seed(size_t index, uint8_t *out, size_t room)
 {
     static uint8_t rgb[3 * WIDTH * HEIGHT];
@@ -138,6 +187,12 @@ size_t fuzz_seed(size_t index, uint8_t *out, size_t room)
         return jpeg_of_a_camera(out, room, rgb);
     case 6:
         return png_of_a_camera(out, room, &image);
+    case 7:
+        return copy(out, room, bmp, sizeof bmp);
+    case 8:
+        return tiff(out, room);
+    case 9:
+        return webp(out, room, rgb);
     default:
         return 0;
     }

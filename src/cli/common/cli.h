@@ -270,8 +270,10 @@ typedef struct cli_image {
     uint8_t *rgb;
 } cli_image;
 
-/* JPEG, PNG, binary PPM or PGM, detected by content. Grey becomes RGB, alpha is dropped. Pictures
- * and classes are turned upright as EXIF says, unless cli_images_as_stored was called. */
+bool cli_is_stdin(const char *path); /* "-" */
+/* JPEG, PNG, WebP, TIFF, BMP, binary PPM or PGM, detected by content; of "-" standard input. Grey
+ * becomes RGB, alpha is dropped. Pictures and classes are turned upright as EXIF says, unless
+ * cli_images_as_stored was called. */
 int cli_image_read(cli_image *out, const char *path);
 /* One byte per pixel, into `rgb`: the values of a grey PNG or PGM, or a PNG's palette indices. */
 int cli_indices_read(cli_image *out, const char *path);

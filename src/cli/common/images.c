@@ -1,5 +1,5 @@
-/* images.c: JPEG, PNG, PPM and PGM in, also as indices of classes or depths; PNG out; numpy arrays
- * out. */
+/* images.c: JPEG, PNG, PPM and PGM in, and what picture_files.h reads, also as indices of classes
+ * or depths; PNG out; numpy arrays out. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdio.h>
@@ -14,6 +14,7 @@
 #endif
 
 #include "cli/common/orientation.h"
+#include "cli/common/picture_files.h"
 
 #define PIXELS_MAX (UINT64_C(1) << 28)
 #define FILE_MAX (UINT64_C(1) << 30)
@@ -27,21 +28,16 @@
 /* What a file is read as, and how many bytes a pixel then has. */
 enum what { DEPTHS = 2, INDICES = 1, COLOURS = 3 };
 
-struct bytes {
-    uint8_t *data;
-    size_t size, at;
-};
-
-static int bad(const char *path, const char *what)
+int picture_bad(const char *path, const char *what)
 {
     return cli_fail(CLI_INPUT, "%s: %s", path, what);
 }
 
-static int read_file(struct bytes *out, const char *path)
+static int read_file(struct picture_bytes *out, const char *path)
 {
-    FILE *f = fopen(path, "rb");
+    FILE *f = cli_is_stdin(path) ? stdin : fopen(path, "rb");
     if (!f)
-        return bad(path, strerror(errno));
+        return picture_bad(path, strerror(errno));
     size_t room = 1 << 16, size = 0;
     uint8_t *data = cli_alloc(room, 1);
     for (size_t got; (got = fread(data + size, 1, room - size, f)) > 0;) {
@@ -56,20 +52,20 @@ static int read_file(struct bytes *out, const char *path)
         }
     }
     bool failed = ferror(f) || !feof(f);
-    fclose(f);
-    *out = (struct bytes){data, size, 0};
+    if (f != stdin)
+        fclose(f);
+    *out = (struct picture_bytes){data, size, 0};
     if (!failed && size > 0)
         return CLI_OK;
     free(data);
-    return bad(path, failed ? "cannot be read, or is larger than 1 GiB" : "is empty");
+    return picture_bad(path, failed ? "cannot be read, or is larger than 1 GiB" : "is empty");
 }
 
-/* Makes room for the pixels that the header speaks of. */
-static int begin(cli_image *out, const char *path, const struct bytes *b, uint64_t width,
-                 uint64_t height, uint64_t pixels_per_byte)
+int picture_begin(cli_image *out, const char *path, const struct picture_bytes *b, uint64_t width,
+                  uint64_t height, uint64_t pixels_per_byte)
 {
     if (width < 1 || height < 1)
-        return bad(path, "has no pixels");
+        return picture_bad(path, "has no pixels");
     if (width > PIXELS_MAX || height > PIXELS_MAX || width * height > PIXELS_MAX)
         return cli_fail(CLI_INPUT, "%s: claims %llux%llu pixels; the limit is 2^28 pixels", path,
                         (unsigned long long)width, (unsigned long long)height);
@@ -78,7 +74,7 @@ static int begin(cli_image *out, const char *path, const struct bytes *b, uint64
                         (unsigned long long)width, (unsigned long long)height, b->size);
     out->rgb = malloc((size_t)(width * height * 3));
     if (!out->rgb)
-        return bad(path, "no memory for its pixels");
+        return picture_bad(path, "no memory for its pixels");
     out->width = (uint32_t)width;
     out->height = (uint32_t)height;
     return CLI_OK;
@@ -88,25 +84,25 @@ static int begin(cli_image *out, const char *path, const struct bytes *b, uint64
 
 #ifdef CLI_JPEG
 
-static int read_jpeg(cli_image *out, const char *path, struct bytes *b)
+static int read_jpeg(cli_image *out, const char *path, struct picture_bytes *b)
 {
     tjhandle jpeg = tjInitDecompress();
     int width = 0, height = 0, sampling = 0, space = 0, code;
     if (!jpeg)
-        return bad(path, "the JPEG decoder does not start");
+        return picture_bad(path, "the JPEG decoder does not start");
     if (tjDecompressHeader3(jpeg, b->data, (unsigned long)b->size, &width, &height, &sampling,
                             &space))
-        code = bad(path, tjGetErrorStr2(jpeg));
+        code = picture_bad(path, tjGetErrorStr2(jpeg));
     else if (space == TJCS_CMYK || space == TJCS_YCCK)
-        code = bad(path, "is a CMYK JPEG; convert it to RGB");
-    else if (!(code =
-                   begin(out, path, b, (uint64_t)width, (uint64_t)height, JPEG_PIXELS_PER_BYTE)) &&
+        code = picture_bad(path, "is a CMYK JPEG; convert it to RGB");
+    else if (!(code = picture_begin(out, path, b, (uint64_t)width, (uint64_t)height,
+                                    JPEG_PIXELS_PER_BYTE)) &&
              tjDecompress2(jpeg, b->data, (unsigned long)b->size, out->rgb, width, 0, height,
                            TJPF_RGB, TJFLAG_ACCURATEDCT)) {
         /* Oddities between segments are harmless, missing or broken pixels are not. */
         const char *what = tjGetErrorStr2(jpeg);
         if (tjGetErrorCode(jpeg) == TJERR_FATAL || !strstr(what, "extraneous"))
-            code = bad(path, what);
+            code = picture_bad(path, what);
     }
     tjDestroy(jpeg);
     return code;
@@ -114,7 +110,7 @@ static int read_jpeg(cli_image *out, const char *path, struct bytes *b)
 
 #else
 
-static int read_jpeg(cli_image *out, const char *path, struct bytes *b)
+static int read_jpeg(cli_image *out, const char *path, struct picture_bytes *b)
 {
     (void)out, (void)b;
     return cli_fail(CLI_UNSUPPORTED, "%s: is a JPEG; this program was built without TurboJPEG",
@@ -147,7 +143,7 @@ static void png_warned(png_structp png, png_const_charp text)
 
 static void png_take(png_structp png, png_bytep to, size_t n)
 {
-    struct bytes *b = png_get_io_ptr(png);
+    struct picture_bytes *b = png_get_io_ptr(png);
     if (n > b->size - b->at)
         png_error(png, "the file ends early");
     memcpy(to, b->data + b->at, n);
@@ -182,16 +178,16 @@ static void png_convert(png_structp png, png_infop info, enum what what)
 }
 
 /* Apart from the caller, whose variables a longjmp would leave undefined. */
-static int decode_png(cli_image *out, const char *path, struct bytes *b, enum what what,
+static int decode_png(cli_image *out, const char *path, struct picture_bytes *b, enum what what,
                       struct png_fault *fault, png_structp png, png_infop info, png_bytepp *rows)
 {
     if (setjmp(fault->back))
-        return bad(path, fault->text);
+        return picture_bad(path, fault->text);
     png_set_read_fn(png, b, png_take);
-    png_set_user_limits(png, 0x7fffffff, 0x7fffffff); /* begin() judges the size */
+    png_set_user_limits(png, 0x7fffffff, 0x7fffffff); /* picture_begin() judges the size */
     png_read_info(png, info);
     uint64_t width = png_get_image_width(png, info), height = png_get_image_height(png, info);
-    CLI_TRY(begin(out, path, b, width, height, PNG_PIXELS_PER_BYTE));
+    CLI_TRY(picture_begin(out, path, b, width, height, PNG_PIXELS_PER_BYTE));
     png_convert(png, info, what);
     static const char *const wrong[] = {
         [COLOURS] = "is a PNG of an unknown kind",
@@ -203,7 +199,7 @@ static int decode_png(cli_image *out, const char *path, struct bytes *b, enum wh
     const bool deep =
         png_get_bit_depth(png, info) == 16 && png_get_color_type(png, info) == PNG_COLOR_TYPE_GRAY;
     if (png_get_rowbytes(png, info) != row || (what == DEPTHS && !deep))
-        return bad(path, wrong[what]);
+        return picture_bad(path, wrong[what]);
     *rows = cli_alloc((size_t)height, sizeof **rows);
     for (uint64_t y = 0; y < height; y++)
         (*rows)[y] = out->rgb + y * row;
@@ -214,7 +210,7 @@ static int decode_png(cli_image *out, const char *path, struct bytes *b, enum wh
 
 /* The data of the first chunk of that name, and its size; NULL where there is none or chunks do not
  * lie in the file. */
-static const uint8_t *png_chunk(const struct bytes *b, const char *name, size_t *size)
+static const uint8_t *png_chunk(const struct picture_bytes *b, const char *name, size_t *size)
 {
     enum { SIGNATURE = 8, AROUND = 12 }; /* length, name, check sum */
     for (size_t at = SIGNATURE; b->size - at >= AROUND;) {
@@ -231,24 +227,24 @@ static const uint8_t *png_chunk(const struct bytes *b, const char *name, size_t 
     return NULL;
 }
 
-static int png_orientation(const struct bytes *b)
+static int png_orientation(const struct picture_bytes *b)
 {
     size_t size;
     const uint8_t *exif = png_chunk(b, "eXIf", &size);
     return exif ? orientation_of_exif(exif, size) : ORIENTATION_UPRIGHT;
 }
 
-static int read_png(cli_image *out, const char *path, struct bytes *b, enum what what)
+static int read_png(cli_image *out, const char *path, struct picture_bytes *b, enum what what)
 {
     struct png_fault fault;
     size_t end;
     if (!png_chunk(b, "IEND", &end)) /* libpng takes as much memory as a chunk claims to have */
-        return bad(path, "the file ends early");
+        return picture_bad(path, "the file ends early");
     png_structp png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &fault, png_failed, png_warned);
     png_infop info = png ? png_create_info_struct(png) : NULL;
     png_bytepp rows = NULL;
     int code = info ? decode_png(out, path, b, what, &fault, png, info, &rows)
-                    : bad(path, "the PNG decoder does not start");
+                    : picture_bad(path, "the PNG decoder does not start");
     free(rows);
     png_destroy_read_struct(&png, &info, NULL);
     return code;
@@ -286,13 +282,13 @@ int cli_depth_write_png(const char *path, const uint16_t *depth, uint32_t width,
 
 #else
 
-static int read_png(cli_image *out, const char *path, struct bytes *b, enum what what)
+static int read_png(cli_image *out, const char *path, struct picture_bytes *b, enum what what)
 {
     (void)out, (void)b, (void)what;
     return cli_fail(CLI_UNSUPPORTED, "%s: is a PNG; this program was built without libpng", path);
 }
 
-static int png_orientation(const struct bytes *b)
+static int png_orientation(const struct picture_bytes *b)
 {
     (void)b;
     return ORIENTATION_UPRIGHT;
@@ -321,7 +317,7 @@ int cli_image_write_png(const char *path, const cli_image *image)
 /* ---- PPM and PGM ---- */
 
 /* The next number of the header; white space and comments go before it. 0: there is none. */
-static uint64_t pnm_number(struct bytes *b)
+static uint64_t pnm_number(struct picture_bytes *b)
 {
     uint64_t v = 0;
     while (b->at < b->size && (b->data[b->at] == '#' || strchr(" \t\r\n", b->data[b->at]))) {
@@ -336,20 +332,20 @@ static uint64_t pnm_number(struct bytes *b)
     return v;
 }
 
-static int read_pnm(cli_image *out, const char *path, struct bytes *b, enum what what)
+static int read_pnm(cli_image *out, const char *path, struct picture_bytes *b, enum what what)
 {
     const size_t channels = b->data[1] == '6' ? 3 : 1, wanted = what;
     if (what == INDICES && channels != 1)
-        return bad(path, "is a PPM; classes are a PGM's grey values");
+        return picture_bad(path, "is a PPM; classes are a PGM's grey values");
     b->at = 2;
     uint64_t width = pnm_number(b), height = pnm_number(b), top = pnm_number(b);
     if (top != 255)
-        return bad(path, "is a PPM or PGM whose largest value is not 255");
-    CLI_TRY(begin(out, path, b, width, height, 1));
+        return picture_bad(path, "is a PPM or PGM whose largest value is not 255");
+    CLI_TRY(picture_begin(out, path, b, width, height, 1));
     size_t pixels = (size_t)(width * height);
     b->at++; /* one white space */
     if (b->at > b->size || b->size - b->at < pixels * channels)
-        return bad(path, "the file ends early");
+        return picture_bad(path, "the file ends early");
     const uint8_t *from = b->data + b->at;
     for (size_t i = 0; i < pixels * wanted; i++)
         out->rgb[i] = from[channels == wanted ? i : i / 3];
@@ -367,10 +363,11 @@ void cli_images_as_stored(void)
 
 static int read_picture(cli_image *out, const char *path, enum what what)
 {
-    static const char *const unknown[] = {[COLOURS] = "is no JPEG, PNG, binary PPM or PGM",
+    static const char *const unknown[] = {[COLOURS] =
+                                              "is no JPEG, PNG, WebP, TIFF, BMP, binary PPM or PGM",
                                           [INDICES] = "is no PNG or binary PGM",
                                           [DEPTHS] = "is no PNG"};
-    struct bytes b;
+    struct picture_bytes b;
     int orientation = ORIENTATION_UPRIGHT;
     memset(out, 0, sizeof *out);
     int code = CLI_OK;
@@ -384,12 +381,18 @@ static int read_picture(cli_image *out, const char *path, enum what what)
     } else if (b.size > 8 && what != DEPTHS && b.data[0] == 'P' &&
                (b.data[1] == '5' || b.data[1] == '6')) {
         code = read_pnm(out, path, &b, what);
+    } else if (what == COLOURS && picture_is_webp(&b)) {
+        code = picture_read_webp(out, path, &b, &orientation);
+    } else if (what == COLOURS && picture_is_tiff(&b)) {
+        code = picture_read_tiff(out, path, &b, &orientation);
+    } else if (what == COLOURS && picture_is_bmp(&b)) {
+        code = picture_read_bmp(out, path, &b);
     } else {
-        code = bad(path, unknown[what]);
+        code = picture_bad(path, unknown[what]);
     }
     free(b.data);
     if (!code && !as_stored && !orientation_apply(out, what, orientation))
-        code = bad(path, "no memory to turn it upright");
+        code = picture_bad(path, "no memory to turn it upright");
     if (code)
         cli_image_free(out);
     return code;
@@ -410,10 +413,16 @@ int cli_depth_read(cli_image *out, const char *path)
     return read_picture(out, path, DEPTHS);
 }
 
+bool cli_is_stdin(const char *path)
+{
+    return strcmp(path, "-") == 0;
+}
+
 bool cli_is_picture(const char *name)
 {
-    static const char *const ends[] = {".jpg", ".jpeg", ".JPG", ".JPEG", ".png",
-                                       ".PNG", ".ppm",  ".pgm", ".pnm"};
+    static const char *const ends[] = {".jpg", ".jpeg", ".JPG",  ".JPEG", ".png",  ".PNG",
+                                       ".ppm", ".pgm",  ".pnm",  ".webp", ".WEBP", ".tif",
+                                       ".TIF", ".tiff", ".TIFF", ".bmp",  ".BMP"};
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
         if (cli_ends_with(name, ends[i]))
             return true;

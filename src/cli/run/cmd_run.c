@@ -34,9 +34,10 @@ static int make_room(run_state *r)
 
 /* A plan for such frames. The old one goes after the new one is there, so that packed weights stay.
  */
-int run_plan_for(run_state *r, fovea_format format, uint32_t width, uint32_t height)
+int run_plan_for(run_state *r, fovea_format format, fovea_yuv yuv, uint32_t width, uint32_t height)
 {
-    if (r->plan && r->format == format && r->width == width && r->height == height)
+    if (r->plan && r->format == format && r->plan_yuv == yuv && r->width == width &&
+        r->height == height)
         return CLI_OK;
     fovea_plan_options options = FOVEA_PLAN_OPTIONS_INIT;
     fovea_plan *plan;
@@ -45,6 +46,7 @@ int run_plan_for(run_state *r, fovea_format format, uint32_t width, uint32_t hei
     for (size_t i = 0; i < r->n; i++)
         names[i] = r->series[i].name;
     options.frame.format = format;
+    options.yuv = yuv;
     options.frame.width = width;
     options.frame.height = height;
     options.preprocess = format == FOVEA_FORMAT_PLANES_F32 ? NULL : &r->preprocess;
@@ -56,6 +58,7 @@ int run_plan_for(run_state *r, fovea_format format, uint32_t width, uint32_t hei
     fovea_plan_free(r->plan);
     r->plan = plan;
     r->format = format;
+    r->plan_yuv = yuv;
     r->width = width;
     r->height = height;
     r->info.struct_size = sizeof r->info;
@@ -111,7 +114,7 @@ int run_outputs(run_state *r, const fovea_frame *frame, double *seconds)
     return code;
 }
 
-static int run_frame(run_state *r, const char *path, const char *name, const fovea_frame *frame)
+int run_frame(run_state *r, const char *path, const char *name, const fovea_frame *frame)
 {
     double seconds;
     json_array_clear(r->written);
@@ -137,7 +140,7 @@ static int run_picture(run_state *r, const char *path)
     r->batch = 1;
     CLI_TRY(cli_image_read(&image, path));
     const fovea_frame frame = {.pixels = {image.rgb}, .stride = {(size_t)image.width * 3}};
-    int code = run_plan_for(r, FOVEA_FORMAT_RGB8, image.width, image.height);
+    int code = run_plan_for(r, FOVEA_FORMAT_RGB8, FOVEA_YUV_601, image.width, image.height);
     CLI_THEN(code, run_frame(r, path, path, &frame));
     cli_image_free(&image);
     return code;
@@ -157,7 +160,7 @@ static int run_tensor(run_state *r, const char *path, cli_progress *bar)
     const uint32_t height = (uint32_t)t.shape[2], width = (uint32_t)t.shape[3];
     const size_t plane = (size_t)height * width;
     float *pixels = cli_alloc(plane, 3 * sizeof *pixels);
-    int code = run_plan_for(r, FOVEA_FORMAT_PLANES_F32, width, height);
+    int code = run_plan_for(r, FOVEA_FORMAT_PLANES_F32, FOVEA_YUV_601, width, height);
     r->batch = t.shape[0];
     for (uint64_t b = 0; b < t.shape[0] && !code; b++) {
         const fovea_frame frame = {
@@ -185,17 +188,24 @@ static bool one_file(const run_state *r)
            (r->masks.path && cli_ends_with(r->masks.path, ".json"));
 }
 
+static int run_input(run_state *r, const char *path, cli_progress *bar)
+{
+    if (run_is_video(r, path))
+        return run_video(r, path);
+    return cli_ends_with(path, ".safetensors") ? run_tensor(r, path, bar) : run_picture(r, path);
+}
+
 static int run_all(run_state *r)
 {
     cli_progress bar;
     int code = CLI_OK, skipped = CLI_OK;
     cli_progress_begin(&bar, "run");
     bar.unit = "pictures";
-    for (size_t i = 0; i < r->paths && !code; i++) {
-        code = cli_ends_with(r->path[i], ".safetensors") ? run_tensor(r, r->path[i], &bar)
-                                                         : run_picture(r, r->path[i]);
-        /* A broken picture stops the others where all go into one file, and with --strict. */
-        if (code == CLI_INPUT && !one_file(r) && !r->common.strict) {
+    for (size_t i = 0; i < r->paths && !code && !r->cut; i++) {
+        code = run_input(r, r->path[i], &bar);
+        /* A broken picture stops the others where all go into one file, and with --strict; what
+         * came before the broken frame of a video is kept. */
+        if (code == CLI_INPUT && (r->cut || (!one_file(r) && !r->common.strict))) {
             skipped = code;
             code = CLI_OK;
         }
@@ -295,6 +305,9 @@ static int read_results(run_state *r)
                : CLI_OK;
 }
 
+/* As fovea_yuv has them. */
+static const char *const yuv_names[] = {"601", "601-full", "709", "709-full", NULL};
+
 /* All before the first frame; `argv` has what is not an option. */
 static int prepare(run_state *r, int argc, char **argv)
 {
@@ -304,6 +317,8 @@ static int prepare(run_state *r, int argc, char **argv)
     CLI_TRY(attention_query_parse(&r->query, r->map_text, r->map_block));
     CLI_TRY(read_results(r));
     CLI_TRY(cli_number(&r->top, "top", r->top_text, 0, 1u << 20));
+    CLI_TRY(r->raw_text ? video_raw_parse(&r->raw, r->raw_text) : CLI_OK);
+    CLI_TRY(cli_choose(&r->yuv, "yuv", r->yuv_text, yuv_names));
     for (int i = 1; i < argc; i++)
         CLI_TRY(run_gather(&r->path, &r->paths, argv[i]));
     CLI_TRY(run_check_outputs(r, argv[0], argv + 1, argc - 1));
@@ -354,6 +369,11 @@ int cli_run(const cli_command *self, int argc, char **argv)
          &r->against},
         {"against-picture", 0, "FILE", "1 - cosine of patches over the picture, .png",
          &r->against_picture},
+        {"raw", 0, "FORMAT:WxH[@RATE]",
+         "the inputs are raw video: rgb24, bgr24, gray, yuyv422, yuv420p or nv12", &r->raw_text},
+        {"yuv", 0, "RULE",
+         "of a video's Y, U, V: 601, 601-full, 709, 709-full; 709 from 720 lines on if not given",
+         &r->yuv_text},
         {"top", 0, "K", "labels, or patches that are least alike, to show, 5", &r->top_text},
         {NULL},
     };
@@ -361,6 +381,7 @@ int cli_run(const cli_command *self, int argc, char **argv)
     char *joined = attention_query_join(&argc, argv);
     int first, code = cli_parse(&first, self, &r->common, own, argc, argv);
     r->top = 5;
+    r->yuv = -1;
     r->written = json_array();
     r->boxes.coco = json_array();
     r->masks.coco = json_array();

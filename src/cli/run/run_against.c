@@ -189,7 +189,7 @@ static int draw(run_state *r, const char *input, const fovea_frame *frame)
 int run_against(run_state *r, const char *input, const fovea_frame *frame)
 {
     double seconds;
-    CLI_TRY(run_plan_for(r->other, r->format, r->width, r->height));
+    CLI_TRY(run_plan_for(r->other, r->format, r->plan_yuv, r->width, r->height));
     CLI_TRY(run_outputs(r->other, frame, &seconds));
     for (size_t i = 0; i < r->n_compared; i++) {
         const char *name = r->compared[i].name;

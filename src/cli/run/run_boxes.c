@@ -15,8 +15,10 @@ int run_detect(run_state *r, const char *name)
     int code =
         cli_check(fovea_detections(r->plan, r->outs, r->n, b->found, r->s.info.boxes, &b->count));
     for (size_t i = 0; !code && i < b->count; i++) {
-        b->all = cli_grow(b->all, b->kept, sizeof *b->all);
-        b->all[b->kept++] = (run_box){b->found[i], r->frames};
+        if (r->output) {
+            b->all = cli_grow(b->all, b->kept, sizeof *b->all);
+            b->all[b->kept++] = (run_box){b->found[i], r->frames};
+        }
         if (!b->path)
             continue;
         json_t *box = run_box_json(r, i);

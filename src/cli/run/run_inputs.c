@@ -22,6 +22,13 @@ static int select_picture(const struct dirent *e)
 int run_gather(char ***path, size_t *count, const char *input)
 {
     struct stat st;
+    if (cli_is_stdin(input)) {
+        for (size_t i = 0; i < *count; i++)
+            if (cli_is_stdin((*path)[i]))
+                return cli_fail(CLI_USAGE, "-, standard input, can be read once");
+        add_path(path, count, cli_text("%s", input));
+        return CLI_OK;
+    }
     if (stat(input, &st))
         return cli_fail(CLI_INPUT, "%s: %s", input, strerror(errno));
     if (!S_ISDIR(st.st_mode)) {

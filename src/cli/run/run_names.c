@@ -12,7 +12,8 @@
 
 char *run_picture_name(const run_state *r, const char *name, const char *input)
 {
-    const char *stem = cli_file_name(input), *dot = strrchr(stem, '.');
+    const char *stem = cli_is_stdin(input) ? "stdin" : cli_file_name(input),
+               *dot = strrchr(stem, '.');
     const int head = (int)strlen(name) - 4;
     const int end = (int)(dot && dot > stem ? (size_t)(dot - stem) : strlen(stem));
     if (r->batch > 1)
@@ -99,8 +100,14 @@ static int many_files(struct files *f, run_state *r, const char *option, const c
     size_t longest = 0;
     int code = CLI_OK;
     for (size_t i = 0; i < r->paths && !code; i++) {
-        r->batch = pictures_in(r->path[i]);
-        for (r->item = 0; r->item < r->batch && !code; r->item++) {
+        const bool moving = run_is_video(r, r->path[i]);
+        if (moving && r->paths > 1)
+            return cli_fail(CLI_USAGE,
+                            "--%s %s: a file for every frame of the video %s, which has to be the "
+                            "only input then",
+                            option, path, r->path[i]);
+        r->batch = moving ? RUN_UNCOUNTED : pictures_in(r->path[i]);
+        for (r->item = 0; r->item < (moving ? 1 : r->batch) && !code; r->item++) {
             char *name = run_picture_name(r, path, r->path[i]);
             code = check_read(f, name, option);
             if (!code && strlen(name) > longest) {

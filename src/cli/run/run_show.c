@@ -182,6 +182,10 @@ static void describe(const run_state *r, const struct results *f, const char *na
                   cli_json_text(name), "width", (int)r->info.width, "height", (int)r->info.height,
                   "tokens", (int)r->info.tokens, "compute", cli_compute_name(r->info.compute),
                   "compute_source", r->info.compute_source, "ms", seconds * 1e3);
+    if (r->batch == RUN_UNCOUNTED)
+        json_object_set_new(root, "frame", json_integer((json_int_t)r->item));
+    if (r->batch == RUN_UNCOUNTED && r->rate > 0)
+        json_object_set_new(root, "time", json_real((double)r->item / r->rate));
     json_object_set_new(root, "top", scores(r, f->score, top, false));
     if (r->segments)
         json_object_set_new(root, "segmentation", scores(r, f->share, f->segments, true));
@@ -199,6 +203,7 @@ static void describe(const run_state *r, const struct results *f, const char *na
         json_object_set_new(root, "attention", attention_map_describe(&r->map));
     json_object_set(root, "written", r->written);
     cli_print_json(root);
+    fflush(stdout); /* whoever reads a pipe has each frame when it is done */
 }
 
 static void print_segments(const run_state *r, const struct results *f)

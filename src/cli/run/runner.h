@@ -5,8 +5,10 @@
 
 #include "cli/run/attention_map.h"
 #include "cli/run/colours.h"
+#include "cli/run/video.h"
 
-enum { RUN_SEGMENTS = 256 }; /* classes of a picture with one byte per pixel */
+enum { RUN_SEGMENTS = 256 };     /* classes of a picture with one byte per pixel */
+#define RUN_UNCOUNTED UINT64_MAX /* pictures in a video */
 
 /* One output of the model over all frames, batch first. */
 typedef struct run_series {
@@ -90,11 +92,17 @@ typedef struct run_state {
     char **path; /* inputs, directories unfolded */
     size_t paths;
     uint64_t item, batch; /* of the current input: which of how many pictures in one file */
+    const char *raw_text, *yuv_text; /* of --raw and --yuv; or NULL */
+    video_raw raw;
+    int yuv;     /* a fovea_yuv; -1: the video's own */
+    double rate; /* frames of the current video in a second; 0: unknown */
+    bool cut;    /* a video ended in mid-frame, after whole ones */
     size_t frames;
 
     fovea_plan *plan;
     fovea_plan_info info;
     fovea_format format; /* of the plan's frames */
+    fovea_yuv plan_yuv;
     uint32_t width, height;
     fovea_preprocess preprocess;
 
@@ -128,13 +136,19 @@ static inline size_t run_pixels(const run_state *r)
 }
 
 /* cmd_run.c: a plan for such frames, unless it is there; one frame. */
-int run_plan_for(run_state *r, fovea_format format, uint32_t width, uint32_t height);
+int run_plan_for(run_state *r, fovea_format format, fovea_yuv yuv, uint32_t width, uint32_t height);
+/* path: what names of files are made of; name: what is shown. */
+int run_frame(run_state *r, const char *path, const char *name, const fovea_frame *frame);
 int run_outputs(run_state *r, const fovea_frame *frame, double *seconds);
 
 /* run_inputs.c: adds the path of a picture or .safetensors, or those of a directory's pictures. */
 int run_gather(char ***path, size_t *count, const char *input);
 /* The picture as the model saw it, from the frame that was run. To be freed. */
 int run_seen(cli_image *out, const run_state *r, const fovea_frame *frame);
+
+/* run_video.c: whether an input is a video; of standard input the first byte is looked at. */
+bool run_is_video(const run_state *r, const char *path);
+int run_video(run_state *r, const char *path);
 
 /* run_outputs.c: which outputs, and their files. */
 int run_choose(run_state *r);

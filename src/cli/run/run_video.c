@@ -1,0 +1,64 @@
+/* run_video.c: videos as inputs of `fovea run`: each frame is run as soon as it is there. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "cli/run/runner.h"
+
+bool run_is_video(const run_state *r, const char *path)
+{
+    if (r->raw_text || cli_ends_with(path, ".y4m"))
+        return true;
+    if (!cli_is_stdin(path))
+        return false;
+    const int first = getc(stdin);
+    if (first != EOF)
+        ungetc(first, stdin);
+    return first == 'Y'; /* of YUV4MPEG2; no picture begins so */
+}
+
+/* What draws on a frame takes its R, G, B. */
+static int check_drawn(const run_state *r, const video *v)
+{
+    const char *drawn = r->overlay           ? "overlay"
+                        : r->query.path      ? "attention-map"
+                        : r->against_picture ? "against-picture"
+                                             : NULL;
+    if (!drawn || v->of.layout->format == FOVEA_FORMAT_RGB8)
+        return CLI_OK;
+    return cli_fail(CLI_UNSUPPORTED,
+                    "%s: --%s draws on frames of R, G, B: ffmpeg -i VIDEO -f rawvideo -pix_fmt "
+                    "rgb24 - | fovea run MODEL - --raw rgb24:%ux%u",
+                    v->path, drawn, v->of.width, v->of.height);
+}
+
+static int run_next(run_state *r, video *v, bool *there)
+{
+    const int code = video_next(v, there);
+    r->cut = code && v->frames > 0;
+    if (code || !*there)
+        return code;
+    CLI_TRY(run_plan_for(r, v->of.layout->format, v->yuv, v->of.width, v->of.height));
+    r->item = v->frames - 1;
+    char *name = cli_text("%s[%llu]", v->path, (unsigned long long)r->item);
+    const int ran = run_frame(r, v->path, name, &v->frame);
+    free(name);
+    return ran;
+}
+
+int run_video(run_state *r, const char *path)
+{
+    video v;
+    bool there = true;
+    CLI_TRY(video_open(&v, path, cli_ends_with(path, ".y4m") || !r->raw_text ? NULL : &r->raw));
+    if (r->yuv >= 0)
+        v.yuv = (fovea_yuv)r->yuv;
+    r->batch = RUN_UNCOUNTED;
+    r->rate = v.of.rate;
+    int code = check_drawn(r, &v);
+    while (!code && there && !ferror(stdout)) /* nobody reads any longer: main says so */
+        code = run_next(r, &v, &there);
+    if (!code && v.frames == 0)
+        code = cli_fail(CLI_INPUT, "%s: holds no frame", path);
+    video_close(&v);
+    return code;
+}

@@ -1,0 +1,76 @@
+/* fuzz_video.c: any bytes as a Y4M, and as raw video. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/run/video.h"
+#include "tests/fuzz/fuzz.h"
+
+/* ---- the target ---- */
+
+static const char *path(void)
+{
+    static char text[128];
+    snprintf(text, sizeof text, "%s/video", fuzz_folder());
+    return text;
+}
+
+/* That all bytes of a plane are there shows in a sanitizer. */
+static void look_at(const void *plane, size_t size)
+{
+    static volatile uint8_t sink;
+    const uint8_t *bytes = plane;
+    uint8_t sum = 0;
+    for (size_t i = 0; i < size; i++)
+        sum = (uint8_t)(sum + bytes[i]);
+    sink = sum;
+    (void)sink;
+}
+
+/* Whether there was a frame. */
+static bool play(const video_raw *raw)
+{
+    video v;
+    bool there = true;
+    if (video_open(&v, path(), raw) != CLI_OK)
+        return false;
+    while (video_next(&v, &there) == CLI_OK && there) {
+        const size_t rows = v.of.height;
+        look_at(v.frame.pixels[0], v.frame.stride[0] * rows);
+        if (v.frame.pixels[1])
+            look_at(v.frame.pixels[1], v.frame.stride[1] * ((rows + 1) / 2));
+    }
+    const bool some = v.frames > 0;
+    video_close(&v);
+    return some;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static const char *const raw[] = {"rgb24:3x2", "yuyv422:3x1", "yuv420p:3x3", "nv12:3x3@25"};
+    video_raw of;
+    fuzz_write("video", data, size, 0);
+    bool taken = play(NULL);
+    for (size_t i = 0; i < sizeof raw / sizeof *raw; i++) {
+        fuzz_check(video_raw_parse(&of, raw[i]) == CLI_OK, raw[i]);
+        play(&of);
+    }
+    char text[64];
+    snprintf(text, sizeof text, "%.*s", (int)(size < 63 ? size : 63), (const char *)data);
+    taken |= video_raw_parse(&of, text) == CLI_OK;
+    fuzz_taken += taken;
+    return 0;
+}
+
+/* ---- seeds ---- */
+
+size_t fuzz_seed(size_t index, uint8_t *out, size_t room)
+{
+    static const char *const seeds[] = {
+        "YUV4MPEG2 W3 H3 F30:1 C420jpeg XCOLORRANGE=FULL\nFRAME Ip\n012345678uuuuvvvv",
+        "YUV4MPEG2 W5 H2 F30000:1001 Cmono\nFRAME\n0123456789FRAME\n0123456789",
+        "nv12:1280x720@30000/1001",
+    };
+    if (index >= sizeof seeds / sizeof *seeds)
+        return 0;
+    return (size_t)snprintf((char *)out, room, "%s", seeds[index]);
+}
