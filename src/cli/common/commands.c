@@ -105,8 +105,8 @@ const cli_term cli_environment_terms[] = {
     {"FOVEA_CACHE", "folder of compiled kernels"},
     {"FOVEA_WISDOM", "file of what tuning has found; empty: none"},
     {"FOVEA_RIGOR", "estimate, measure, exhaustive"},
-    {"FOVEA_LOG", "remarks on stderr: off, all, or those with a word: cache, wisdom, tuning, "
-                  "device, cuda"},
+    {"FOVEA_LOG",
+     "remarks: off; all; or a word that they hold: cache, wisdom, tuning, device, cuda"},
     {NULL, NULL},
 };
 
