@@ -30,7 +30,7 @@
  *   nala-paper         Q = |q/n|^p [cos f(q/n), sin f(q/n)];  f(x) = pi/4 tanh x
  *                      K = |k|^l [cos f(k/|k|), sin f(k/|k|)]; out_i as for nala
  *                      (arXiv 2506.21137); a zero query gives 0
- *   hedgehog           phi(x) = softmax of [W x, -W x] over the 2 d channels, W of each head its own:
+ *   hedgehog           phi(x) = softmax of [W x, -W x] over the 2 d channels, W of each head:
  *                      `map_q`, `map_k`, or the unit matrix; out_i as for linear, eps to the mean
  *                      (Hedgehog, arXiv 2402.04347)
  *   focused            y = (relu(x) + 1e-6) / softplus(channel_scale);  phi(x) = y^3 |y| / |y^3|,
@@ -67,9 +67,9 @@
  *
  * `eps` is for linear and mala, `normalise` 0 for linear only; the others have no divisor.
  *
- * But for mala MAP is one of linear's maps, or nala, nala-paper or hedgehog (d' = 2 d; not for gla). Without
- * MAP linear has elu1, the others identity. `l2norm`: phi(q), phi(k) <- x / sqrt(|x|^2 + 1e-6),
- * before scale and gates.
+ * But for mala MAP is one of linear's maps, or nala, nala-paper or hedgehog (d' = 2 d; not for
+ * gla). Without MAP linear has elu1, the others identity. `l2norm`: phi(q), phi(k) <-
+ * x / sqrt(|x|^2 + 1e-6), before scale and gates.
  *
  * Inputs by name, in this order, as far as they apply: q, k, v; log_decay (gla: a,
  * gated-delta-rule: g); beta; gate_q, gate_k: G^Q (rows x heads) and G^K (keys x heads), or their
@@ -151,7 +151,7 @@ typedef struct fovea_attention_options {
     uint64_t memory_limit; /* this and the next as in fovea_plan_options; states are never tuned */
     fovea_rigor rigor;
     double tune_seconds;
-    fovea_compute compute; /* INT8 is BF16, AUTO F32: see fovea_gemm_options */
+    fovea_compute compute;      /* INT8 is BF16, AUTO F32: see fovea_gemm_options */
     const float *map_q, *map_k; /* hedgehog: W of queries and of keys (heads, d, d); NULL: unit
                                    matrices */
 } fovea_attention_options;
