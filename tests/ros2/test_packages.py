@@ -23,9 +23,8 @@ for package in ("fovea_msgs", "fovea_node"):
 
 code = dict(re.findall(r'declare_parameter<[\w:]+>\("(\w+)", "?([^")]*)"?\)',
                        text("fovea_node/src/node.cpp")))
-readme = dict(re.findall(r"^\| `(\w+)` \| `?([^`|]*?)`? \|", text("README.md").split("| parameter")[1],
-                         re.M))
-readme = {name: value.strip() for name, value in readme.items()}
+rows = re.findall(r"^\| `(\w+)` \|([^|]*)\|", text("README.md").split("| parameter")[1], re.M)
+readme = {name: standard.strip(" `") for name, standard in rows}
 launch = next(ast.literal_eval(re.sub(r"\b(str|int)\b", "0", ast.unparse(node.value)))
               for node in ast.parse(text("fovea_node/launch/fovea.launch.py")).body
               if isinstance(node, ast.Assign) and node.targets[0].id == "ARGUMENTS")
