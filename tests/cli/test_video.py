@@ -304,7 +304,8 @@ class Stream(Case):
                  EXE, "run", VIT, "-", "--json", "--raw", "rgb24:24x16", "--threads", "1"],
                 input=bytes(n * 24 * 16 * 3), stdout=subprocess.PIPE, check=True, env=env)
             peaks.append(int(done.stdout))
-        self.assertLess(peaks[1], peaks[0] + 1024, "KiB")
+        room = 1024 if not given else 8192  # of sanitizers, which note where memory came from
+        self.assertLess(peaks[1], peaks[0] + room, "KiB")
 
 
 if __name__ == "__main__":
