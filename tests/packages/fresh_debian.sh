@@ -29,14 +29,15 @@ if [ ! -x "$box/usr/bin/python3" ]; then
 fi
 mount --bind /proc "$box/proc"
 
-work=$box/root/fovea
+inside=/srv/fovea
+work=$box$inside
 rm -rf "$work"
 mkdir "$work"
 cp -R "$here/tests/data/golden/models/dinov2-03" "$work/model"
 cp "$wheel" "$here/tests/packages/wheel_user.py" "$work"
 cat >"$work/go.sh" <<'TEXT'
 set -eu
-cd /root/fovea
+cd "$1"
 for tool in gcc cc c++ clang; do
     ! command -v $tool || { echo "there is a compiler, so that nothing is shown" >&2; exit 1; }
 done
@@ -47,5 +48,5 @@ venv/bin/python wheel_user.py model
 venv/bin/fovea info | head -n 2
 venv/bin/python -m fovea plan model --size 98 >/dev/null
 TEXT
-env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 chroot "$box" sh /root/fovea/go.sh
+env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=$inside LC_ALL=C.UTF-8 chroot "$box" sh "$inside/go.sh" "$inside"
 echo "1 passed, 0 failed, 0 skipped"
