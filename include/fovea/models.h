@@ -39,8 +39,8 @@ typedef struct fovea_model_options {
                            "model.vision_tower."; "vision_config" describes it where config.json has
                            that. NULL: "fovea": {"prefix"} of config.json, else the names that the
                            families are known to have */
-    fovea_linear_form
-        linear; /* EINVAL out of its range; ENOTSUP where the family is no plain ViT */
+    /* EINVAL out of its range; ENOTSUP where the family is no plain ViT */
+    fovea_linear_form linear;
 } fovea_model_options;
 #define FOVEA_MODEL_OPTIONS_INIT FOVEA_INIT(fovea_model_options, )
 

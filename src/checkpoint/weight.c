@@ -39,6 +39,7 @@ void fv_weight_add(fv_weight *w, fv_weight_part part)
     assert(!(part.taps > 1 && part.paired_cols));
     assert(!(part.taps > 1 && part.mirrored && !part.channel_stride));
     assert(!part.diagonal || (part.row_stride && part.rows == part.cols && !part.sum));
+    assert(!part.mix || fv_weight_mixable(&part, part.mixed));
     if (part.row_stride == 0)
         part.row_stride = part.cols;
     if (part.col_stride == 0)
@@ -46,6 +47,14 @@ void fv_weight_add(fv_weight *w, fv_weight_part part)
     if (part.factor == 0)
         part.factor = 1;
     w->part[w->parts++] = part;
+}
+
+bool fv_weight_mixable(const fv_weight_part *p, uint32_t d)
+{
+    const bool vector = p->rows == 1;
+    const uint32_t first = vector ? p->col0 : p->row0, n = vector ? p->cols : p->rows;
+    return first % d == 0 && n % d == 0 && p->taps <= 1 && p->repeats <= 1 && !p->mirrored &&
+           !p->stride && !p->row_scale && !p->diagonal;
 }
 
 /* A vector's columns, some of which come several times. */
@@ -145,8 +154,60 @@ static void read_diagonal(const fv_weight_part *p, uint32_t row, float *out)
     }
 }
 
+static float mix_of(const fv_weight_part *p, uint32_t row, uint32_t j)
+{
+    const uint32_t d = p->mixed, paired = p->rows == 1 ? p->paired_cols : p->paired_rows;
+    const uint64_t line = row / d * d + fv_weight_paired(row % d, paired);
+    float x;
+    fv_tensor_read(p->mix, line * d + fv_weight_paired(j, paired), 1, &x);
+    return x;
+}
+
+/* Adds the combination of the d rows around `row` that is this row. */
+static void add_mixed(const fv_weight_part *p, uint32_t row, float *out)
+{
+    const uint32_t d = p->mixed, at = p->row0 + row;
+    for (uint32_t j = 0; j < d; j++) {
+        const float factor = mix_of(p, at, j);
+        const uint64_t first = p->offset + source_row(p, row - at % d + j) * p->row_stride;
+        for (uint32_t c = 0; c < p->cols; c += PIECE) {
+            float piece[PIECE];
+            const uint32_t n = p->cols - c < PIECE ? p->cols - c : PIECE;
+            read_piece(p, first, c, n, piece);
+            for (uint32_t i = 0; i < n; i++)
+                out[c + i] += factor * piece[i];
+        }
+    }
+}
+
+/* The same of a vector's columns. */
+static void add_mixed_columns(const fv_weight_part *p, float *out)
+{
+    const uint32_t d = p->mixed;
+    for (uint32_t c = 0; c < p->cols; c++)
+        for (uint32_t j = 0; j < d; j++) {
+            float x;
+            read_piece(p, p->offset, c - c % d + j, 1, &x);
+            out[c] += mix_of(p, p->col0 + c, j) * x;
+        }
+}
+
+static void read_mixed(const fv_weight_part *p, uint32_t row, float *out)
+{
+    if (!p->sum)
+        memset(out, 0, p->cols * sizeof *out);
+    if (p->rows == 1)
+        add_mixed_columns(p, out);
+    else
+        add_mixed(p, row, out);
+}
+
 static void read_part_row(const fv_weight_part *p, uint32_t row, float *out)
 {
+    if (p->mix) {
+        read_mixed(p, row, out);
+        return;
+    }
     if (p->stride) {
         read_deconv(p, row, out);
         return;
@@ -178,7 +239,7 @@ static void read_part_row(const fv_weight_part *p, uint32_t row, float *out)
 static bool is_transposed(const fv_weight_part *p)
 {
     return p->row_stride == 1 && p->col_stride > 1 && p->taps <= 1 && !p->stride && !p->sum &&
-           !p->paired_rows && p->repeats <= 1 && !p->diagonal && p->tensor->data &&
+           !p->paired_rows && p->repeats <= 1 && !p->diagonal && !p->mix && p->tensor->data &&
            p->tensor->dtype == FV_FILE_F32;
 }
 
@@ -245,7 +306,8 @@ static bool same_part(const fv_weight_part *a, const fv_weight_part *b)
            a->channel_stride == b->channel_stride && a->mirrored == b->mirrored &&
            a->stride == b->stride && a->row_scale == b->row_scale &&
            a->paired_rows == b->paired_rows && a->paired_cols == b->paired_cols &&
-           a->repeats == b->repeats && a->repeated == b->repeated && a->diagonal == b->diagonal;
+           a->repeats == b->repeats && a->repeated == b->repeated && a->diagonal == b->diagonal &&
+           a->mix == b->mix && a->mixed == b->mixed;
 }
 
 bool fv_weight_same(const fv_weight *a, const fv_weight *b)
