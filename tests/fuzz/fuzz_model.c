@@ -54,16 +54,6 @@ static void run(fovea_plan *plan)
         free(out[n].data);
 }
 
-static fovea_device *device(void)
-{
-    static fovea_device *opened;
-    fovea_device_options one = FOVEA_DEVICE_OPTIONS_INIT;
-    one.threads = 1;
-    if (!opened)
-        fuzz_check(fovea_device_open(&opened, "cpu", &one) == FOVEA_OK, fovea_error());
-    return opened;
-}
-
 /* ---- sequences ---- */
 
 static void feed(fovea_sequence *s, const fovea_sequence_info *q, uint32_t n)
@@ -107,7 +97,7 @@ static void make_sequence(const fovea_model *model)
     o.context = 32;
     o.memory_limit = MEMORY;
     o.dry = 1;
-    if (fovea_sequence_create(&s, model, device(), &o) != FOVEA_OK)
+    if (fovea_sequence_create(&s, model, fuzz_device(), &o) != FOVEA_OK)
         return;
     fovea_sequence_query(s, &q);
     fuzz_check(fovea_sequence_reset(s) == FOVEA_EINVAL, "a dry sequence remembers nothing");
@@ -115,7 +105,7 @@ static void make_sequence(const fovea_model *model)
     o.dry = 0;
     if (q.weights > MEMORY || q.states > MEMORY || q.flops * SEQUENCE_ROWS > FLOPS)
         return;
-    fuzz_check(fovea_sequence_create(&s, model, device(), &o) == FOVEA_OK, fovea_error());
+    fuzz_check(fovea_sequence_create(&s, model, fuzz_device(), &o) == FOVEA_OK, fovea_error());
     run_sequence(s, &q);
     fovea_sequence_free(s);
 }
@@ -151,14 +141,14 @@ static void make_plan(const fovea_model *model, const fovea_preprocess *preproce
         o.outputs = NULL;
     o.memory_limit = MEMORY;
     o.dry = 1;
-    if (fovea_plan_create(&plan, model, device(), &o) != FOVEA_OK)
+    if (fovea_plan_create(&plan, model, fuzz_device(), &o) != FOVEA_OK)
         return;
     fovea_plan_query(plan, &info);
     fovea_plan_free(plan);
     o.dry = 0;
     if (info.weights > MEMORY || info.flops > FLOPS)
         return;
-    fuzz_check(fovea_plan_create(&plan, model, device(), &o) == FOVEA_OK, fovea_error());
+    fuzz_check(fovea_plan_create(&plan, model, fuzz_device(), &o) == FOVEA_OK, fovea_error());
     run(plan);
     fovea_plan_free(plan);
 }
