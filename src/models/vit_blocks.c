@@ -176,32 +176,19 @@ static fovea_status read_map(fv_vit_reader *r, fv_layer *l, const char *stem)
                : FOVEA_OK;
 }
 
-static bool mix(fv_weight *w, const fv_weight *of, const fv_tensor *map, uint32_t d)
-{
-    *w = (fv_weight){.rows = of->rows, .cols = of->cols};
-    for (uint32_t i = 0; i < of->parts; i++) {
-        fv_weight_part p = of->part[i];
-        if (!fv_weight_mixable(&p, d))
-            return false;
-        p.mix = map;
-        p.mixed = d;
-        fv_weight_add(w, p);
-    }
-    return true;
-}
-
 /* A layer and the map behind it: M (W x + b) s + m = ((M W) x + M b + m / s) s, s: the scale that
  * queries have. Absent where the parts of W or b are not made of whole heads as they are. */
-static fv_layer with_map(const fv_layer *l, const fv_layer *map, uint32_t d, float scale)
+static fv_layer with_map(const fv_layer *l, const fv_layer *map, float scale)
 {
+    const fv_layer none = {.w = {.rows = 0}};
     const fv_tensor *m = map->w.part[0].tensor;
-    fv_layer out = {.b = l->b};
-    if (!mix(&out.w, &l->w, m, d) || (fv_weight_present(&l->b) && !mix(&out.b, &l->b, m, d)))
-        return (fv_layer){.w = {.rows = 0}};
+    fv_layer out = *l;
+    if (!fv_weight_mix(&out.w, m) || !fv_weight_mix(&out.b, m))
+        return none;
     if (!fv_weight_present(&map->b))
         return out;
     if (out.b.parts == FV_WEIGHT_PARTS)
-        return (fv_layer){.w = {.rows = 0}};
+        return none;
     fv_weight_part shift = map->b.part[0];
     shift.sum = true;
     shift.factor = 1 / scale;
@@ -225,9 +212,8 @@ static fovea_status read_maps(fv_vit_reader *r, fv_vit_block *b)
     FV_TRY(read_map(r, &b->map_k, MAP_K));
     b->k = fv_vit_half(&b->kv, false);
     b->v = fv_vit_half(&b->kv, true);
-    const uint32_t d = r->v->width / r->v->linear.heads;
-    b->mapped_q = with_map(&b->q, &b->map_q, d, r->v->linear.q_scale);
-    b->mapped_k = with_map(&b->k, &b->map_k, d, 1);
+    b->mapped_q = with_map(&b->q, &b->map_q, r->v->linear.q_scale);
+    b->mapped_k = with_map(&b->k, &b->map_k, 1);
     return FOVEA_OK;
 }
 
