@@ -677,6 +677,18 @@ class Calls(unittest.TestCase):
             self.assertIsInstance(got, fovea.Batch)
             np.testing.assert_array_equal(got.stacked(), wants)
             np.testing.assert_array_equal(got.stacked("last_hidden_state"), wants)
+        three = [self.image, other, other[::-1]]
+        each = [self.model(p)["last_hidden_state"] for p in three]
+        for count in (2, 3, 8):
+            got = self.model(three, count=count)
+            np.testing.assert_array_equal(got.stacked("last_hidden_state"), np.stack(each))
+        plan = self.model.plan(self.image, preprocess=True, count=2)
+        self.assertEqual(plan.info["count"], 2)
+        for got, want in zip(plan.run_all(three), each):
+            np.testing.assert_array_equal(got["last_hidden_state"], want)
+        self.assertEqual(plan.run_all([]), [])
+        with self.assertRaises(fovea.Error):
+            self.model(three, count=1000)
         ran = []
         frames = self.model(ran.append(i) or p for i, p in enumerate((self.image, other)))
         self.assertEqual(ran, [])
