@@ -72,8 +72,8 @@ fovea_status fv_os_folder(const char *path);
 fovea_status fv_os_read(const char *path, uint64_t most, void **out, uint64_t *size);
 /* The same for one that is no link, this user's, and writable by nobody else. */
 fovea_status fv_os_private_read(const char *path, uint64_t most, void **out, uint64_t *size);
-/* Maps a file that is no link, this user's or the administrator's, and writable by nobody else; its
- * pages are fetched at once. */
+/* Maps a file that is no link, this user's or the administrator's, and writable by nobody else; the
+ * disk begins to read all of it. */
 fovea_status fv_os_trusted_map(const char *path, const void **data, uint64_t *size, void **handle);
 /* Calls `visit` with the path of each file of a folder, hidden ones left out; ENOMEM, or what
  * `visit` gives. A folder that is not there has none. */

@@ -482,10 +482,6 @@ fovea_status fv_os_trusted_map(const char *path, const void **data, uint64_t *si
         struct mapping *m = *handle;
         m->fd = -1;
         posix_fadvise(fd, 0, 0, POSIX_FADV_WILLNEED);
-#ifdef MADV_POPULATE_READ
-        if (m->bytes)
-            madvise(m->base, m->bytes, MADV_POPULATE_READ);
-#endif
     }
     close(fd);
     return status;
