@@ -106,7 +106,8 @@ static int tear_down(void **state)
 /* ---- a model's output ---- */
 
 struct choice {
-    const char *cache; /* NULL: none */
+    const char *cache;  /* NULL: none */
+    const char *device; /* NULL: cpu */
     fovea_dtype weights;
     fovea_compute compute;
     int lock;
@@ -131,7 +132,7 @@ static fovea_status try_run(float *out, const struct choice *c, uint64_t *own)
     o.frame.width = o.frame.height = SIDE * PATCH;
     o.weights = c->weights;
     o.compute = c->compute;
-    fovea_status status = fovea_device_open(&device, "cpu", &d);
+    fovea_status status = fovea_device_open(&device, c->device ? c->device : "cpu", &d);
     if (status != FOVEA_OK)
         return status;
     status = fovea_model_load_with(&m, folder, &model);
@@ -514,8 +515,38 @@ static void failed_allocations_are_survived(void **state)
     clear_cache();
 }
 
-int main(void)
+/* Devices with memory of their own load from the files. */
+static void devices_load_what_is_there(void **state)
 {
+    static float want[VALUES], got[VALUES];
+    fovea_device_info info = FOVEA_DEVICE_INFO_INIT;
+    (void)state;
+    for (size_t i = 1; fovea_device_list(i, &info); i++) {
+        struct choice c = {.device = info.id};
+        assert_int_equal(try_run(want, &c, NULL), FOVEA_OK);
+        c.cache = cache;
+        size_t files = 0;
+        for (int twice = 0; twice < 2; twice++) {
+            memset(got, 0, sizeof got);
+            assert_int_equal(try_run(got, &c, NULL), FOVEA_OK);
+            assert_memory_equal(got, want, sizeof got);
+            assert_true(count_files() > 0 && (!twice || count_files() == files));
+            files = count_files();
+        }
+        clear_cache();
+    }
+    if (!fovea_device_list(1, &info)) {
+        print_message("skipped: no device but the processor\n");
+        skip();
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest devices = cmocka_unit_test(devices_load_what_is_there);
+    (void)argv;
+    if (argc > 1)
+        return _cmocka_run_group_tests("devices", &devices, 1, set_up, tear_down);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(later_plans_map_what_is_there),
         cmocka_unit_test(types_have_their_own_files),
