@@ -15,9 +15,9 @@ int main(int argc, char **argv)
     if (argc != 5)
         fail("usage: cold_start MODEL SIZE THREADS BEGIN");
     const double begin = atof(argv[4]);
-    fovea_device *device;
-    fovea_model *model;
-    fovea_plan *plan;
+    fovea_device *device = NULL;
+    fovea_model *model = NULL;
+    fovea_plan *plan = NULL;
     fovea_device_options device_options = FOVEA_DEVICE_OPTIONS_INIT;
     fovea_plan_options options = FOVEA_PLAN_OPTIONS_INIT;
     device_options.threads = (uint32_t)atoi(argv[3]);
