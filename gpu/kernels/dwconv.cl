@@ -1,6 +1,7 @@
 /* dwconv.cl: depthwise convolution over grids of tokens. SIZE: of the filters, of which the packed
  * weight has tap after tap, CHANNELS each, zeros behind those that there are: neighbouring channels
- * have neighbouring numbers.
+ * have neighbouring numbers. LINES: the kernel for devices whose work-items run one after the
+ * other.
  */
 #define CHANNELS ((channels + 15) / 16 * 16)
 
@@ -10,6 +11,7 @@ static inline size_t line_begin(uint line, uint width, uint2 ring)
     return (size_t)(ring.s0 ? (line + ring.s1) % ring.s0 : line) * width;
 }
 
+#if !LINES
 /* A work-item has four channels of TILE tokens next to each other. */
 #define TILE 4
 FV_KERNEL void dwconv(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_OUT(5), FV_CALL)
@@ -65,6 +67,7 @@ FV_KERNEL void dwconv(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_OUT(5
     }
 }
 
+#else
 /* A work-item has 16 channels, or those that are left, of the tokens of a grid row. */
 #define WIDE 16
 FV_KERNEL void dwconv_line(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_OUT(5), FV_CALL)
@@ -126,3 +129,4 @@ FV_KERNEL void dwconv_line(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_
         }
     }
 }
+#endif

@@ -118,6 +118,7 @@ const fv_gpu_code fv_gpu_dwconv = {.program = "dwconv",
 const fv_gpu_code fv_gpu_dwconv_line = {.program = "dwconv",
                                         .entry = "dwconv_line",
                                         .group = 1,
+                                        .macros = " -DLINES=1",
                                         .define = dwconv_define,
                                         .shape = dwconv_line_shape,
                                         .align = 1};

@@ -217,6 +217,38 @@ static void ranks_are_kept(void **state)
     assert_string_equal(first.quirks, second.quirks);
 }
 
+/* Whether a device of these lies multiplies int8 by fours; *info as it is described. */
+static bool multiplies_int8(long dots, long claims, fovea_device_info *info)
+{
+    *info = (fovea_device_info)FOVEA_DEVICE_INFO_INIT;
+    hostile.set("dots", dots);
+    hostile.set("claims", claims);
+    fovea_device *device = open_with(0, "");
+    fovea_device_describe(device, info);
+    fovea_device_close(device);
+    hostile.set(NULL, 0);
+    nothing_left();
+    return strstr(info->features, "dot") != NULL;
+}
+
+/* By the words of either extension, if they are right. */
+static void words_for_int8(void **state)
+{
+    (void)state;
+    enum { NONE, KHRONOS, ARM, WRONG };
+    fovea_device_info info;
+    if (hostile.cuda)
+        skip();
+    assert_false(multiplies_int8(NONE, 0, &info));
+    assert_null(strstr(info.quirks, "integer dot products"));
+    assert_true(multiplies_int8(KHRONOS, 0, &info));
+    assert_true(multiplies_int8(ARM, 0, &info));
+    assert_true(multiplies_int8(ARM, 1, &info)); /* Khronos' are claimed in vain */
+    assert_null(strstr(info.quirks, "integer dot products"));
+    assert_false(multiplies_int8(WRONG, 0, &info));
+    assert_non_null(strstr(info.quirks, "integer dot products"));
+}
+
 /* How fast a device is need not be known: pieces are cut as for a slow one then. Only what leaves
  * nothing that works is a loss. */
 static void unknown_rates(void **state)
@@ -264,7 +296,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(little_is_free), cmocka_unit_test(less_than_said),
         cmocka_unit_test(rates_are_kept), cmocka_unit_test(ranks_are_kept),
-        cmocka_unit_test(unknown_rates),
+        cmocka_unit_test(words_for_int8), cmocka_unit_test(unknown_rates),
     };
     const int missing = gpu_frames_open(argc, argv);
     if (missing)
