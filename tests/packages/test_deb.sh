@@ -112,7 +112,7 @@ play() { # test, the package without which it is not run, a tool without which i
 }
 play commands fovea fovea
 play programs libfovea-dev cmake
-play module python3-fovea python3
+play module python3-fovea /usr/bin/python3
 play pipeline gstreamer1.0-fovea gst-launch-1.0
 
 verdicts

@@ -3,6 +3,7 @@
 set -eu
 readme=$PWD/README.md
 scene=$PWD/bench/scene.jpg
+checkpoint=$PWD/tests/data/golden/models/dinov2-03
 work=${AUTOPKGTEST_TMP:-$(mktemp -d)}
 cd "$work"
 export HOME="$work" # of caches and tuning results
