@@ -65,7 +65,7 @@ revision=$version-0fovea1 # less than that of a distribution's own package, whic
 build=$PWD/build-debian-$architecture
 tree=$build/fovea-$version
 time=$(git log -1 --format=%ct 2>/dev/null || stat -c %Y meson.build)
-rm -rf "$tree"
+rm -rf "$build"
 mkdir -p "$tree"
 if listed=$(git ls-files 2>/dev/null); then
     printf '%s\n' "$listed"

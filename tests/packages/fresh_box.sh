@@ -9,8 +9,8 @@ keep=$box
 inside=/srv/fovea
 work=$box$inside
 leave() {
-    umount "$box/proc" 2>/dev/null || true
-    [ -n "$keep" ] || rm -rf "$box"
+    umount "$box/proc" "$box/sys" 2>/dev/null || true
+    [ -n "$keep" ] || rm -rf --one-file-system "$box"
 }
 trap leave EXIT
 
@@ -23,6 +23,7 @@ open_box() {
         cp /etc/resolv.conf "$box/etc/resolv.conf"
     fi
     mount --bind /proc "$box/proc"
+    mount --bind /sys "$box/sys" # PoCL ends programs that it finds without
     rm -rf "$work"
     mkdir "$work"
 }

@@ -46,6 +46,6 @@ verdict 'installed, run and purged without a trace' $status
 umount "$box/proc" # autopkgtest has its own
 
 status=0
-autopkgtest "$build"/packages/*.deb "$build"/fovea_*.dsc -- chroot "$box" || status=1
+autopkgtest "$build"/packages/*.deb "$build"/*.dsc -- chroot "$box" || status=1
 verdict autopkgtest $status
 verdicts
