@@ -27,7 +27,8 @@ file() { # package: its name, or nothing
     grep "/$1_" "$root/list" || true
 }
 while read -r package; do
-    name=$(basename "${package%%_*}")
+    name=${package##*/}
+    name=${name%%_*}
     mkdir -p "$root/each/$name"
     dpkg-deb -R "$package" "$root/each/$name"
     dpkg-deb -x "$package" "$root/all"
@@ -73,7 +74,8 @@ verdict 'symbols of the interface' $status
 
 # What hardened programs and packages of several architectures are to be.
 while read -r package; do
-    name=$(basename "${package%%_*}")
+    name=${package##*/}
+    name=${name%%_*}
     find "$root/each/$name" -type f \( -name '*.so*' -o -path '*/bin/*' \) >"$root/elves"
     while read -r elf; do
         status=0
