@@ -76,6 +76,13 @@ class Structures(unittest.TestCase):
         self.assertEqual(got, want)
         self.assertGreater(len(structures()), 8)
 
+    def test_the_system_s_library_is_the_one_of_this_interface(self):
+        with open(LIBRARY, "rb") as library:
+            self.assertTrue(b"\0%s\0" % fovea._library.SONAME.encode() in library.read())
+        with unittest.mock.patch.dict(os.environ):
+            del os.environ["FOVEA_LIBRARY"]
+            self.assertEqual(next(fovea._library._places()), fovea._library.SONAME)
+
 
 def elu1(x):
     return np.where(x > 0, x + 1, np.exp(np.minimum(x, 0)))
