@@ -63,7 +63,23 @@ class LinearForm(C.Structure):
 
 class ModelOptions(Sized):
     _c_name_ = "fovea_model_options"
-    _fields_ = [*_SIZE, ("prefix", C.c_char_p), ("linear", LinearForm)]
+    _fields_ = [*_SIZE, ("prefix", C.c_char_p), ("linear", LinearForm), ("weights_cache", C.c_char_p)]
+
+
+class File(C.Structure):
+    _c_name_ = "fovea_file"
+    _fields_ = [("name", C.c_char_p), ("data", C.c_void_p), ("size", C.c_uint64), ("descriptor", C.c_int),
+                ("offset", C.c_uint64)]
+
+
+OPEN_FILE = C.CFUNCTYPE(C.c_int, C.c_void_p, C.c_char_p, C.POINTER(C.c_void_p), C.POINTER(C.c_uint64))
+RELEASE_FILE = C.CFUNCTYPE(None, C.c_void_p, C.c_void_p, C.c_uint64)
+
+
+class Source(Sized):
+    _c_name_ = "fovea_source"
+    _fields_ = [*_SIZE, ("name", C.c_char_p), ("files", C.POINTER(File)), ("n_files", C.c_size_t),
+                ("open", OPEN_FILE), ("release", RELEASE_FILE), ("user", C.c_void_p)]
 
 
 class ModelInfo(Sized):
@@ -77,7 +93,7 @@ class ModelInfo(Sized):
 
 
 class FrameShape(C.Structure):
-    _fields_ = [("format", C.c_int), *_each(C.c_uint32, "width height")]
+    _fields_ = [("format", C.c_int), *_each(C.c_uint32, "width height count")]
 
 
 class PlanOptions(Sized):
@@ -95,7 +111,8 @@ class PlanInfo(Sized):
                                            "grid_height tokens sweeps steps dispatches threads"),
                 *_each(C.c_uint64, "weights residual states chunks scratch staging largest"),
                 *_each(C.c_double, "flops seconds"), ("fallback", C.c_uint64), ("compute", C.c_int),
-                ("compute_source", C.c_char_p), *_each(C.c_double, "left top scale_x scale_y")]
+                ("compute_source", C.c_char_p), *_each(C.c_double, "left top scale_x scale_y"),
+                ("count", C.c_uint32)]
 
 
 class StepInfo(Sized):

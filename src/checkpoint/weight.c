@@ -48,6 +48,26 @@ void fv_weight_add(fv_weight *w, fv_weight_part part)
     w->part[w->parts++] = part;
 }
 
+static uint32_t mixed_rows(const fv_tensor *mix)
+{
+    return (uint32_t)mix->shape[mix->rank - 1];
+}
+
+bool fv_weight_mix(fv_weight *w, const fv_tensor *mix)
+{
+    const uint32_t d = mixed_rows(mix);
+    for (uint32_t i = 0; i < w->parts; i++) {
+        const fv_weight_part *p = &w->part[i];
+        const uint32_t first = w->rows == 1 ? p->col0 : p->row0;
+        const uint32_t n = w->rows == 1 ? p->cols : p->rows;
+        if (first % d || n % d || p->sum || p->taps > 1 || p->repeats > 1 || p->mirrored ||
+            p->stride || p->row_scale || p->diagonal)
+            return false;
+    }
+    w->mix = mix;
+    return true;
+}
+
 /* A vector's columns, some of which come several times. */
 static bool repeats_columns(const fv_weight_part *p)
 {
@@ -145,6 +165,45 @@ static void read_diagonal(const fv_weight_part *p, uint32_t row, float *out)
     }
 }
 
+/* The element of the mix for row (column) `at` of the whole and number j of its group. */
+static float mix_of(const fv_tensor *mix, uint32_t at, uint32_t j, uint32_t paired)
+{
+    const uint32_t d = mixed_rows(mix);
+    const uint64_t row = at / d * d + fv_weight_paired(at % d, paired);
+    float x;
+    fv_tensor_read(mix, row * d + fv_weight_paired(j, paired), 1, &x);
+    return x;
+}
+
+/* The combination that row `row` of the part is. */
+static void read_mixed(const fv_weight_part *p, const fv_tensor *mix, uint32_t row, float *out)
+{
+    const uint32_t d = mixed_rows(mix), at = p->row0 + row;
+    for (uint32_t j = 0; j < d; j++) {
+        const float factor = mix_of(mix, at, j, p->paired_rows);
+        const uint64_t first = p->offset + source_row(p, row - at % d + j) * p->row_stride;
+        for (uint32_t c = 0; c < p->cols; c += PIECE) {
+            float piece[PIECE];
+            const uint32_t n = p->cols - c < PIECE ? p->cols - c : PIECE;
+            read_piece(p, first, c, n, piece);
+            for (uint32_t i = 0; i < n; i++)
+                out[c + i] += factor * piece[i];
+        }
+    }
+}
+
+/* The same of a vector's columns. */
+static void read_mixed_columns(const fv_weight_part *p, const fv_tensor *mix, float *out)
+{
+    const uint32_t d = mixed_rows(mix);
+    for (uint32_t c = 0; c < p->cols; c++)
+        for (uint32_t j = 0; j < d; j++) {
+            float x;
+            read_piece(p, p->offset, c - c % d + j, 1, &x);
+            out[c] += mix_of(mix, p->col0 + c, j, p->paired_cols) * x;
+        }
+}
+
 static void read_part_row(const fv_weight_part *p, uint32_t row, float *out)
 {
     if (p->stride) {
@@ -208,14 +267,19 @@ void fv_weight_read(const fv_weight *w, uint32_t r0, uint32_t n, float *out)
     memset(out, 0, (size_t)n * w->cols * sizeof *out);
     for (uint32_t i = 0; i < w->parts; i++) {
         const fv_weight_part *p = &w->part[i];
+        const bool mixed = w->mix && !p->sum, transposed = !mixed && is_transposed(p);
         uint32_t begin = p->row0 > r0 ? p->row0 : r0;
         uint32_t end = p->row0 + p->rows < r0 + n ? p->row0 + p->rows : r0 + n;
-        if (begin < end && is_transposed(p))
+        if (begin < end && transposed)
             read_transposed(p, begin - p->row0, end - begin,
                             out + (size_t)(begin - r0) * w->cols + p->col0, w->cols);
         for (uint32_t r = begin; r < end; r++) {
             float *row = out + (size_t)(r - r0) * w->cols + p->col0;
-            if (!is_transposed(p))
+            if (mixed && w->rows == 1)
+                read_mixed_columns(p, w->mix, row);
+            else if (mixed)
+                read_mixed(p, w->mix, r - p->row0, row);
+            else if (!transposed)
                 read_part_row(p, r - p->row0, row);
             for (uint32_t c = 0; p->row_scale && c < p->cols; c++)
                 row[c] *= p->row_scale[r - p->row0];
@@ -250,7 +314,7 @@ static bool same_part(const fv_weight_part *a, const fv_weight_part *b)
 
 bool fv_weight_same(const fv_weight *a, const fv_weight *b)
 {
-    if (a->rows != b->rows || a->cols != b->cols || a->parts != b->parts ||
+    if (a->rows != b->rows || a->cols != b->cols || a->parts != b->parts || a->mix != b->mix ||
         fv_weight_type(a) != fv_weight_type(b))
         return false;
     for (uint32_t i = 0; i < a->parts; i++)

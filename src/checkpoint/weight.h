@@ -60,6 +60,11 @@ typedef struct fv_weight {
                      step's kernel reads them */
     uint32_t parts;
     fv_weight_part part[FV_WEIGHT_PARTS];
+    /* (n, d, d), or NULL: of every d rows (of a vector: columns) of the parts their combinations:
+     * row r is the sum over j of mix[r / d][r % d][j] times row j of the same d. So a map of each
+     * head's own channels behind a product costs nothing. Parts that are added, `sum`, come as they
+     * are. What a part has in paired_rows (paired_cols) holds for the mix, too. */
+    const fv_tensor *mix;
 } fv_weight;
 
 /* A matrix or a normalisation, and its bias, which may be absent. */
@@ -78,6 +83,8 @@ fv_weight fv_weight_deconv(const fv_tensor *tensor, uint32_t channels, uint32_t 
                            uint32_t stride, uint32_t reach);
 /* Adds a part; strides of 0: contiguous rows; factor 0: unscaled. */
 void fv_weight_add(fv_weight *w, fv_weight_part part);
+/* Sets the mix. False: its parts are not made of whole groups of d as they are. */
+bool fv_weight_mix(fv_weight *w, const fv_tensor *mix);
 
 /* Whether both are put together from the same elements in the same way. */
 bool fv_weight_same(const fv_weight *a, const fv_weight *b);

@@ -189,6 +189,12 @@ static bool maps(const fv_vit_block *w, uint32_t mech)
     return mech == FV_MECH_HEDGEHOG && fv_weight_present(&w->map_q.w);
 }
 
+/* Whether the layer with the map in it is what is computed: a trainer wants both. */
+static bool maps_at_once(const fv_vit_stream *c, const fv_layer *with_map)
+{
+    return !c->b->training && fv_weight_present(&with_map->w);
+}
+
 /* Keys, mapped or not, then values. */
 static fv_view keys_and_values(const fv_vit_stream *c, const fv_vit_block *w, bool mapped,
                                fv_view normed)
@@ -198,8 +204,12 @@ static fv_view keys_and_values(const fv_vit_stream *c, const fv_vit_block *w, bo
     if (!mapped)
         return fv_layer_product(b, "k, v", &w->kv, normed, 0, n);
     const fv_view kv = fv_emit_rows(b, n, 2 * width);
-    const fv_view k = fv_layer_product(b, "k", &w->k, normed, 0, n);
-    fv_layer_write(b, "map of k", &w->map_k, k, kv, n);
+    if (maps_at_once(c, &w->mapped_k)) {
+        fv_layer_write(b, "k", &w->mapped_k, normed, kv, n);
+    } else {
+        const fv_view k = fv_layer_product(b, "k", &w->k, normed, 0, n);
+        fv_layer_write(b, "map of k", &w->map_k, k, kv, n);
+    }
     fv_layer_write(b, "v", &w->v, normed, fv_view_cols(kv, width), n);
     return kv;
 }
@@ -286,11 +296,12 @@ static void attend_masked(const fv_vit_stream *c, const fv_attention_name *atten
     attend_rows(c, "masked attention", &a, q, 0, out, out);
 }
 
-/* Queries of block i; those of linear attention may be scaled. */
-static void project_q(const fv_vit_stream *c, uint32_t i, bool softmax, fv_view normed, fv_view q)
+/* Queries by layer `l`; those of linear attention may be scaled. */
+static void project_q(const fv_vit_stream *c, const fv_layer *l, bool softmax, fv_view normed,
+                      fv_view q)
 {
     const fv_vit *v = c->v;
-    fv_gemm g = linear(&v->block[i].q, normed, q, c->tokens);
+    fv_gemm g = linear(l, normed, q, c->tokens);
     fv_weight scale;
     float *factor;
     if (!softmax && v->linear.q_scale != 1) {
@@ -313,10 +324,10 @@ static fv_view attend(const fv_vit_stream *c, const fv_attention_name *attention
     char text[40];
     fv_view q = fv_emit_output(b, name(text, "block%u.q", i), n, width, &b->grid, true);
     fv_view out = fv_emit_rows(b, n, width);
-    const bool mapped = maps(w, a->mech);
-    const fv_view made = mapped ? fv_emit_rows(b, n, width) : q;
-    project_q(c, i, a->mech == FV_MECH_ANY, normed, made);
-    if (mapped)
+    const bool mapped = maps(w, a->mech), at_once = mapped && maps_at_once(c, &w->mapped_q);
+    const fv_view made = mapped && !at_once ? fv_emit_rows(b, n, width) : q;
+    project_q(c, at_once ? &w->mapped_q : &w->q, a->mech == FV_MECH_ANY, normed, made);
+    if (mapped && !at_once)
         fv_layer_write(b, "map of q", &w->map_q, made, q, n);
     if (a->flags & FV_FLAG_GATED)
         a->gate_q = gates(c, "gates of q", &w->sla_q, normed, q);

@@ -32,8 +32,9 @@ typedef struct fv_vit_block {
     fv_weight vectors;      /* (n, C): learned, of the attention's feature map; absent: zeros */
     fv_vit_whole whole;
     /* (C, C), blocks of each head's channels: hedgehog's learned maps; absent: q and k as they are.
-     * With map_k the rows of kv apart. */
-    fv_layer map_q, map_k, k, v;
+     * With map_k the rows of kv apart. mapped_q, mapped_k: q and k with their maps in one, for
+     * inference; absent where that cannot be. */
+    fv_layer map_q, map_k, k, v, mapped_q, mapped_k;
     fv_weight bias; /* as fv_vit.bias, which is part of the sum; absent: that alone */
 } fv_vit_block;
 

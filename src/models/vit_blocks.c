@@ -176,6 +176,28 @@ static fovea_status read_map(fv_vit_reader *r, fv_layer *l, const char *stem)
                : FOVEA_OK;
 }
 
+/* A layer and the map behind it: M (W x + b) s + m = ((M W) x + M b + m / s) s, s: the scale that
+ * queries have. Absent where the parts of W or b are not made of whole heads as they are. */
+static fv_layer with_map(const fv_layer *l, const fv_layer *map, float scale)
+{
+    const fv_layer none = {.w = {.rows = 0}};
+    const fv_tensor *m = map->w.part[0].tensor;
+    fv_layer out = *l;
+    if (!fv_weight_mix(&out.w, m) || !fv_weight_mix(&out.b, m))
+        return none;
+    if (!fv_weight_present(&map->b))
+        return out;
+    if (out.b.parts == FV_WEIGHT_PARTS)
+        return none;
+    fv_weight_part shift = map->b.part[0];
+    shift.sum = true;
+    shift.factor = 1 / scale;
+    out.b.rows = 1;
+    out.b.cols = map->b.cols;
+    fv_weight_add(&out.b, shift);
+    return out;
+}
+
 static fovea_status read_maps(fv_vit_reader *r, fv_vit_block *b)
 {
     if (!fv_reader_find(&r->t, r->block, MAP_Q, "weight") &&
@@ -190,6 +212,8 @@ static fovea_status read_maps(fv_vit_reader *r, fv_vit_block *b)
     FV_TRY(read_map(r, &b->map_k, MAP_K));
     b->k = fv_vit_half(&b->kv, false);
     b->v = fv_vit_half(&b->kv, true);
+    b->mapped_q = with_map(&b->q, &b->map_q, r->v->linear.q_scale);
+    b->mapped_k = with_map(&b->k, &b->map_k, 1);
     return FOVEA_OK;
 }
 

@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <fovea/fovea.h>
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* Writes seed `index` to `out`, which has room for it; returns its bytes, 0 past the last one. */
@@ -17,6 +19,12 @@ extern size_t fuzz_taken;
 
 /* Ends the program unless `good`. */
 void fuzz_check(bool good, const char *what);
+
+/* Reads all of it: what is not there shows in a sanitizer. */
+void fuzz_look_at(const void *bytes, size_t size);
+
+/* The processor with one thread, opened once. */
+fovea_device *fuzz_device(void);
 
 /* Where targets of files keep theirs: in memory, if there is such a folder. Removed at the end. */
 const char *fuzz_folder(void);

@@ -1,5 +1,5 @@
-/* fuzz_files.c: what targets of fuzz.h share: the end of a program that found something, and a
- * folder in memory for those that read files. */
+/* fuzz_files.c: what targets of fuzz.h share: the end of a program that found something, a device,
+ * and a folder in memory for those that read files. */
 #include "tests/fuzz/fuzz.h"
 
 #include <dirent.h>
@@ -21,6 +21,27 @@ void fuzz_check(bool good, const char *what)
         return;
     fprintf(stderr, "%s\n", what);
     abort();
+}
+
+void fuzz_look_at(const void *bytes, size_t size)
+{
+    static volatile uint8_t sink;
+    const uint8_t *at = bytes;
+    uint8_t sum = 0;
+    for (size_t i = 0; i < size; i++)
+        sum = (uint8_t)(sum + at[i]);
+    sink = sum;
+    (void)sink;
+}
+
+fovea_device *fuzz_device(void)
+{
+    static fovea_device *opened;
+    fovea_device_options one = FOVEA_DEVICE_OPTIONS_INIT;
+    one.threads = 1;
+    if (!opened)
+        fuzz_check(fovea_device_open(&opened, "cpu", &one) == FOVEA_OK, fovea_error());
+    return opened;
 }
 
 static char folder[64];

@@ -7,9 +7,11 @@
  * model.safetensors and that of segmentation.safetensors; one that is empty or not there is no
  * file. Tensors are zeros.
  */
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "checkpoint/config.h"
 #include "checkpoint/source.h"
@@ -52,16 +54,6 @@ static void run(fovea_plan *plan)
                fovea_error());
     while (n-- > 0)
         free(out[n].data);
-}
-
-static fovea_device *device(void)
-{
-    static fovea_device *opened;
-    fovea_device_options one = FOVEA_DEVICE_OPTIONS_INIT;
-    one.threads = 1;
-    if (!opened)
-        fuzz_check(fovea_device_open(&opened, "cpu", &one) == FOVEA_OK, fovea_error());
-    return opened;
 }
 
 /* ---- sequences ---- */
@@ -107,7 +99,7 @@ static void make_sequence(const fovea_model *model)
     o.context = 32;
     o.memory_limit = MEMORY;
     o.dry = 1;
-    if (fovea_sequence_create(&s, model, device(), &o) != FOVEA_OK)
+    if (fovea_sequence_create(&s, model, fuzz_device(), &o) != FOVEA_OK)
         return;
     fovea_sequence_query(s, &q);
     fuzz_check(fovea_sequence_reset(s) == FOVEA_EINVAL, "a dry sequence remembers nothing");
@@ -115,7 +107,7 @@ static void make_sequence(const fovea_model *model)
     o.dry = 0;
     if (q.weights > MEMORY || q.states > MEMORY || q.flops * SEQUENCE_ROWS > FLOPS)
         return;
-    fuzz_check(fovea_sequence_create(&s, model, device(), &o) == FOVEA_OK, fovea_error());
+    fuzz_check(fovea_sequence_create(&s, model, fuzz_device(), &o) == FOVEA_OK, fovea_error());
     run_sequence(s, &q);
     fovea_sequence_free(s);
 }
@@ -151,16 +143,38 @@ static void make_plan(const fovea_model *model, const fovea_preprocess *preproce
         o.outputs = NULL;
     o.memory_limit = MEMORY;
     o.dry = 1;
-    if (fovea_plan_create(&plan, model, device(), &o) != FOVEA_OK)
+    if (fovea_plan_create(&plan, model, fuzz_device(), &o) != FOVEA_OK)
         return;
     fovea_plan_query(plan, &info);
     fovea_plan_free(plan);
     o.dry = 0;
     if (info.weights > MEMORY || info.flops > FLOPS)
         return;
-    fuzz_check(fovea_plan_create(&plan, model, device(), &o) == FOVEA_OK, fovea_error());
+    fuzz_check(fovea_plan_create(&plan, model, fuzz_device(), &o) == FOVEA_OK, fovea_error());
     run(plan);
     fovea_plan_free(plan);
+}
+
+/* The same files by their descriptors give the same: a model, or a failure. */
+static void load_open_files(fovea_status expected)
+{
+    fovea_file file[PARTS];
+    fovea_source source = FOVEA_SOURCE_INIT;
+    fovea_model *model = NULL;
+    source.files = file;
+    for (int i = 0; i < PARTS; i++) {
+        char path[512];
+        snprintf(path, sizeof path, "%s/%s", fuzz_folder(), names[i]);
+        const int fd = open(path, O_RDONLY | O_CLOEXEC);
+        if (fd >= 0)
+            file[source.n_files++] = (fovea_file){.name = names[i], .descriptor = fd};
+    }
+    const bool none = source.n_files == 0;
+    const fovea_status got = fovea_model_load_from(&model, &source, NULL);
+    fuzz_check(got == (none ? FOVEA_EINVAL : expected), fovea_error());
+    fovea_model_free(model);
+    while (source.n_files > 0)
+        close(file[--source.n_files].descriptor);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -174,8 +188,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         write_part(i, at, (size_t)(stop - at));
         at = stop < end ? stop + 1 : end;
     }
-    if (fovea_model_load(&model, fuzz_folder()) != FOVEA_OK) {
+    const fovea_status status = fovea_model_load(&model, fuzz_folder());
+    if (status != FOVEA_OK)
         fuzz_check(*fovea_error(), "a failure without a message");
+    load_open_files(status);
+    if (status != FOVEA_OK) {
         return 0;
     }
     fovea_model_info info = FOVEA_MODEL_INFO_INIT;

@@ -12,16 +12,6 @@
 
 /* ---- the target ---- */
 
-static fovea_device *device(void)
-{
-    static fovea_device *opened;
-    fovea_device_options one = FOVEA_DEVICE_OPTIONS_INIT;
-    one.threads = 1;
-    if (!opened)
-        fuzz_check(fovea_device_open(&opened, "cpu", &one) == FOVEA_OK, fovea_error());
-    return opened;
-}
-
 /* The same rows again as a sequence: a token, and the others; then from what was saved between. */
 static void run_state(const op_case *c, const fovea_matrix *in)
 {
@@ -30,7 +20,7 @@ static void run_state(const op_case *c, const fovea_matrix *in)
     fovea_state *state;
     if (strcmp(o.attention, "softmax") == 0)
         o.keys = o.rows;
-    if (fovea_state_create(&state, device(), &o) != FOVEA_OK)
+    if (fovea_state_create(&state, fuzz_device(), &o) != FOVEA_OK)
         return;
     const size_t size = fovea_state_size(state);
     float *saved = malloc((size + 1) * sizeof *saved), *out = malloc(4 * floats);
@@ -80,7 +70,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     snprintf(path, sizeof path, "%s/case.safetensors", fuzz_folder());
     fuzz_write_tensors("case.safetensors", data, size);
     if (op_case_open(&c, path, &settings, FOVEA_FORM_AUTO) == CLI_OK &&
-        fovea_attention_plan_create(&plan, device(), &c.options) == FOVEA_OK) {
+        fovea_attention_plan_create(&plan, fuzz_device(), &c.options) == FOVEA_OK) {
         run(&c, plan);
         fovea_plan_free(plan);
     }

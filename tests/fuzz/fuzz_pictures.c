@@ -22,30 +22,19 @@ static const char *path(void)
     return text;
 }
 
-/* That all of its pixels are there shows in a sanitizer. */
-static void look_at(const uint8_t *pixels, size_t size)
-{
-    static volatile uint8_t sink;
-    uint8_t sum = 0;
-    for (size_t i = 0; i < size; i++)
-        sum = (uint8_t)(sum + pixels[i]);
-    sink = sum;
-    (void)sink;
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     cli_image image;
     bool taken = false;
     fuzz_write("picture", data, size, 0);
     if (cli_image_read(&image, path()) == CLI_OK) {
-        look_at(image.rgb, (size_t)image.width * image.height * 3);
+        fuzz_look_at(image.rgb, (size_t)image.width * image.height * 3);
         cli_image_free(&image);
         taken = true;
     }
     fuzz_check(!image.rgb, "pixels of a picture that was refused");
     if (cli_indices_read(&image, path()) == CLI_OK) {
-        look_at(image.rgb, (size_t)image.width * image.height);
+        fuzz_look_at(image.rgb, (size_t)image.width * image.height);
         cli_image_free(&image);
         taken = true;
     }

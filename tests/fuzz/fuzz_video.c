@@ -14,18 +14,6 @@ static const char *path(void)
     return text;
 }
 
-/* That all bytes of a plane are there shows in a sanitizer. */
-static void look_at(const void *plane, size_t size)
-{
-    static volatile uint8_t sink;
-    const uint8_t *bytes = plane;
-    uint8_t sum = 0;
-    for (size_t i = 0; i < size; i++)
-        sum = (uint8_t)(sum + bytes[i]);
-    sink = sum;
-    (void)sink;
-}
-
 /* Whether there was a frame. */
 static bool play(const video_raw *raw)
 {
@@ -35,9 +23,9 @@ static bool play(const video_raw *raw)
         return false;
     while (video_next(&v, &there) == CLI_OK && there) {
         const size_t rows = v.of.height;
-        look_at(v.frame.pixels[0], v.frame.stride[0] * rows);
+        fuzz_look_at(v.frame.pixels[0], v.frame.stride[0] * rows);
         if (v.frame.pixels[1])
-            look_at(v.frame.pixels[1], v.frame.stride[1] * ((rows + 1) / 2));
+            fuzz_look_at(v.frame.pixels[1], v.frame.stride[1] * ((rows + 1) / 2));
     }
     const bool some = v.frames > 0;
     video_close(&v);

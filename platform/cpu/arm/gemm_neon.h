@@ -73,7 +73,7 @@ static void tile(float *acc, const void *a, const void *w, size_t groups, uint32
 {
     const void *next;
     if (m < 5) {
-        tile_of(acc, a, w, FV_F32, NULL, groups, m, first, ahead, NULL);
+        tile_of(acc, a, w, FV_F32, groups, m, first, ahead, NULL);
         return;
     }
     if (first)
