@@ -1,4 +1,4 @@
-"""A container with the component; its parameters are launch arguments."""
+"""A container with the component, whose parameters are launch arguments."""
 from launch import LaunchDescription
 from launch.actions import DeclareLaunchArgument
 from launch.substitutions import LaunchConfiguration
@@ -11,8 +11,16 @@ ARGUMENTS = {
     "device": ("cpu", str),
     "attention": ("", str),
     "output": ("", str),
+    "size": ("", str),
     "compute": ("f32", str),
     "threads": ("0", int),
+    "yuv": ("601", str),
+    "labels": ("", str),
+    "mask_rule": ("panoptic", str),
+    "image_transport": ("raw", str),
+    "top_k": ("5", int),
+    "score": ("0.3", float),
+    "mask_score": ("0.8", float),
 }
 
 

@@ -1,9 +1,19 @@
 #include "fovea_ros/node.hpp"
 
-#include <rclcpp_components/register_node_macro.hpp>
-#include <sstream>
 #include <stdexcept>
+#include <string>
+#include <thread>
 #include <utility>
+#include <vector>
+
+#include <image_transport/image_transport.hpp>
+#include <rclcpp_components/register_node_macro.hpp>
+
+#include "diagnostics.hpp"
+#include "encodings.hpp"
+#include "mailbox.hpp"
+#include "results.hpp"
+#include "settings.hpp"
 
 namespace fovea_ros
 {
@@ -11,163 +21,178 @@ namespace fovea_ros
 namespace
 {
 
+using sensor_msgs::msg::Image;
+
 constexpr int THROTTLE = 5000; /* milliseconds between two lines of a kind in the log */
 
-fovea_format format_of(const std::string &encoding)
+fovea::device open_device(const Settings &settings)
 {
-    if (encoding == "rgb8")
-        return FOVEA_FORMAT_RGB8;
-    if (encoding == "bgr8")
-        return FOVEA_FORMAT_BGR8;
-    if (encoding == "mono8")
-        return FOVEA_FORMAT_GRAY8;
-    throw std::invalid_argument("encoding \"" + encoding +
-                                "\": wanted one of rgb8, bgr8, mono8; convert it before the node");
-}
-
-fovea_compute compute_of(const std::string &text)
-{
-    const char *const names[] = {"f32", "bf16", "int8", "auto"}; /* by fovea_compute */
-    for (int i = 0; i < 4; i++)
-        if (text == names[i])
-            return static_cast<fovea_compute>(i);
-    throw rclcpp::exceptions::InvalidParameterValueException(
-        "compute \"" + text + "\": wanted one of f32, bf16, int8, auto");
+    fovea_device_options options = FOVEA_DEVICE_OPTIONS_INIT;
+    options.threads = settings.threads;
+    return fovea::device(settings.device.c_str(), &options);
 }
 
 } // namespace
 
+/* Everything that lives as long as the node; its thread is the last to begin and the first to end.
+ */
+class Node::Worker
+{
+  public:
+    explicit Worker(Node &node);
+    ~Worker();
+
+  private:
+    void work();
+    void run(const Image &image);
+    void plan_for(const Image &image, fovea_format format);
+    fovea::plan make_plan(const std::vector<std::string> &names, fovea_format format,
+                          std::uint32_t width, std::uint32_t height, bool dry);
+    std::vector<Output> outputs();
+
+    Node &node_;
+    rclcpp::Clock steady_{RCL_STEADY_TIME}; /* for the log: the node's may stand still */
+    Settings settings_;
+    fovea::device device_;
+    fovea::model model_;
+    Results results_;
+    Diagnostics diagnostics_;
+    Pixels pixels_;
+
+    std::unique_ptr<fovea::plan> plan_; /* for frames like this: */
+    std::uint32_t width_ = 0, height_ = 0;
+    fovea_format format_ = FOVEA_FORMAT_RGB8;
+    std::string refusal_; /* why there is none */
+
+    std::shared_ptr<Mailbox> mailbox_ = std::make_shared<Mailbox>(); /* callbacks have it, too */
+    image_transport::Subscriber images_;
+    std::thread thread_;
+};
+
+/* ---- beginning and end ---- */
+
+Node::Worker::Worker(Node &node)
+    : node_(node), settings_(declare_settings(node)), device_(open_device(settings_)),
+      model_(settings_.model.c_str()), results_(node, settings_, model_, outputs()),
+      diagnostics_(node, settings_.device)
+{
+    /* The whole name: transports add to it, and remapping would not know what comes of that. */
+    const std::string topic = node.get_node_topics_interface()->resolve_topic_name("image");
+    images_ = image_transport::create_subscription(
+        &node, topic, [box = mailbox_](const Image::ConstSharedPtr &image) { box->put(image); },
+        settings_.transport, rclcpp::SensorDataQoS().keep_last(1).get_rmw_qos_profile());
+    thread_ = std::thread(&Worker::work, this);
+}
+
+Node::Worker::~Worker()
+{
+    images_.shutdown();
+    mailbox_->close();
+    if (thread_.joinable())
+        thread_.join();
+}
+
 Node::Node(const rclcpp::NodeOptions &options) : rclcpp::Node("fovea", options)
 {
-    const auto path = declare_parameter<std::string>("model", "");
-    const auto id = declare_parameter<std::string>("device", "cpu");
-    attention_ = declare_parameter<std::string>("attention", "");
-    output_ = declare_parameter<std::string>("output", "");
-    compute_ = declare_parameter<std::string>("compute", "f32");
-    const auto threads = declare_parameter<std::int64_t>("threads", 0);
-    compute_of(compute_);
-    if (path.empty() || threads < 0 || threads > UINT16_MAX)
-        throw rclcpp::exceptions::InvalidParameterValueException(
-            path.empty() ? "no model: set the parameter `model` to a checkpoint or synthetic:NAME"
-                         : "threads: wanted 0 for as many as there are cores, or up to 65535");
-    fovea_device_options device = FOVEA_DEVICE_OPTIONS_INIT;
-    device.threads = static_cast<std::uint32_t>(threads);
     try {
-        device_ = std::make_unique<fovea::device>(id.c_str(), &device);
-        model_ = std::make_unique<fovea::model>(path.c_str());
+        worker_ = std::make_unique<Worker>(*this);
     } catch (const fovea::error &error) {
         throw rclcpp::exceptions::InvalidParameterValueException(error.what());
     }
-    features_ = create_publisher<fovea_msgs::msg::Features>("~/features", rclcpp::SensorDataQoS());
-    worker_ = std::thread(&Node::work, this);
-    images_ = image_transport::create_subscription(
-        this, "image", [this](const Image::ConstSharedPtr &image) { put(image); }, "raw",
-        rclcpp::SensorDataQoS().get_rmw_qos_profile());
 }
 
-Node::~Node()
-{
-    images_.shutdown();
-    {
-        const std::lock_guard<std::mutex> hold(lock_);
-        done_ = true;
-    }
-    came_.notify_one();
-    worker_.join();
-}
+Node::~Node() = default;
 
-void Node::put(const Image::ConstSharedPtr &image)
-{
-    std::uint64_t dropped = 0;
-    {
-        const std::lock_guard<std::mutex> hold(lock_);
-        if (next_)
-            dropped = ++dropped_;
-        next_ = image;
-    }
-    came_.notify_one();
-    if (dropped)
-        RCLCPP_WARN_THROTTLE(get_logger(), *get_clock(), THROTTLE, "%llu frames dropped so far",
-                             static_cast<unsigned long long>(dropped));
-}
+/* ---- plans ---- */
 
-void Node::work()
+fovea::plan Node::Worker::make_plan(const std::vector<std::string> &names, fovea_format format,
+                                    std::uint32_t width, std::uint32_t height, bool dry)
 {
-    for (;;) {
-        Image::ConstSharedPtr image;
-        {
-            std::unique_lock<std::mutex> hold(lock_);
-            came_.wait(hold, [this] { return done_ || next_; });
-            if (done_)
-                return;
-            image = std::move(next_);
-            next_ = nullptr;
-        }
-        try {
-            run(*image);
-        } catch (const std::exception &error) {
-            RCLCPP_ERROR_THROTTLE(get_logger(), *get_clock(), THROTTLE, "%s", error.what());
-        }
-    }
-}
-
-void Node::make_plan(const Image &image, fovea_format format)
-{
-    if (plan_ && image.width == width_ && image.height == height_ && format == format_)
-        return;
-    plan_.reset();
     fovea_plan_options options = FOVEA_PLAN_OPTIONS_INIT;
     fovea_preprocess rule = FOVEA_PREPROCESS_INIT;
-    fovea_model_preprocess(*model_, &rule);
-    options.preprocess = &rule;
-    options.frame.format = format;
-    options.frame.width = image.width;
-    options.frame.height = image.height;
-    options.attention = attention_.empty() ? nullptr : attention_.c_str();
-    options.compute = compute_of(compute_);
-    std::vector<std::string> names;
-    std::istringstream list(output_);
-    for (std::string name; std::getline(list, name, ',');)
-        names.push_back(name);
     std::vector<const char *> outputs;
     for (const std::string &name : names)
         outputs.push_back(name.c_str());
-    options.outputs = outputs.empty() ? nullptr : outputs.data();
+    fovea::check(fovea_model_preprocess(model_, &rule));
+    if (settings_.width)
+        fovea::check(fovea_preprocess_resize(&rule, settings_.width, settings_.height));
+    options.preprocess = settings_.resize ? &rule : nullptr;
+    options.frame.format = format;
+    options.frame.width = width;
+    options.frame.height = height;
+    options.yuv = settings_.yuv;
+    options.attention = settings_.attention.empty() ? nullptr : settings_.attention.c_str();
+    options.compute = settings_.compute;
+    options.outputs = outputs.data();
     options.n_outputs = outputs.size();
-    plan_ = std::make_unique<fovea::plan>(*model_, *device_, options);
-    width_ = image.width;
-    height_ = image.height;
-    format_ = format;
+    options.dry = dry;
+    return fovea::plan(model_, device_, options);
 }
 
-void Node::run(const Image &image)
+/* Of which kind an output is, a plan knows. The size of its frames matters only to models that take
+ * frames as they come. */
+std::vector<Output> Node::Worker::outputs()
 {
-    make_plan(image, format_of(image.encoding));
-    if (image.step == 0 || image.data.size() / image.height < image.step)
-        throw std::invalid_argument("image: no step, or fewer bytes than height * step");
-    std::vector<std::unique_ptr<fovea_msgs::msg::Features>> messages;
-    std::vector<fovea_output> outs;
-    fovea_output_info info = FOVEA_OUTPUT_INFO_INIT;
-    for (std::size_t i = 0; fovea_plan_output(*plan_, i, &info); i++) {
-        auto message = std::make_unique<fovea_msgs::msg::Features>();
-        message->header = image.header;
-        message->name = info.name;
-        message->rows = info.rows;
-        message->columns = info.columns;
-        message->prefix = info.prefix;
-        message->grid_width = info.grid_width;
-        message->grid_height = info.grid_height;
-        message->stride = info.stride;
-        message->data.resize(std::size_t{info.rows} * info.columns);
-        outs.push_back({message->data.data(), message->data.size() * sizeof(float)});
-        messages.push_back(std::move(message));
+    std::vector<Output> out;
+    std::vector<std::string> names;
+    for (const char *name : model_.outputs())
+        names.emplace_back(name);
+    const fovea::plan plan = make_plan(names, FOVEA_FORMAT_RGB8, 640, 480, true);
+    for (std::size_t i = 0; i < names.size(); i++)
+        out.push_back({names[i], plan.output(i).kind});
+    return out;
+}
+
+/* A refusal is remembered, as planning takes a while. */
+void Node::Worker::plan_for(const Image &image, fovea_format format)
+{
+    const bool same = image.width == width_ && image.height == height_ && format == format_;
+    if (!same) {
+        plan_.reset();
+        refusal_.clear();
+        width_ = image.width;
+        height_ = image.height;
+        format_ = format;
     }
-    fovea_frame frame = {};
-    frame.pixels[0] = image.data.data();
-    frame.stride[0] = image.step;
-    fovea::check(fovea_run(*plan_, &frame, outs.data(), outs.size()));
-    for (auto &message : messages)
-        features_->publish(std::move(message));
+    if (!plan_ && refusal_.empty()) {
+        try {
+            plan_ = std::make_unique<fovea::plan>(
+                make_plan(results_.names(), format, width_, height_, false));
+            results_.open(*plan_, width_, height_);
+        } catch (const std::exception &error) {
+            plan_.reset();
+            refusal_ = error.what();
+        }
+    }
+    if (!plan_)
+        throw std::runtime_error(refusal_);
+}
+
+/* ---- frames ---- */
+
+void Node::Worker::run(const Image &image)
+{
+    const Encoding &encoding = encoding_of(image.encoding);
+    const fovea_frame frame = pixels_.frame(image, encoding);
+    plan_for(image, encoding.format);
+    results_.run(*plan_, frame, image.header, limits_of(node_));
+    diagnostics_.done(fovea_plan_seconds(*plan_),
+                      (node_.now() - rclcpp::Time(image.header.stamp)).seconds());
+}
+
+void Node::Worker::work()
+{
+    while (const Mailbox::Image image = mailbox_->take()) {
+        if (!results_.wanted())
+            continue;
+        try {
+            run(*image);
+        } catch (const std::exception &error) {
+            diagnostics_.failed(error.what());
+            RCLCPP_ERROR_THROTTLE(node_.get_logger(), steady_, THROTTLE, "%s", error.what());
+        }
+        diagnostics_.tell(mailbox_->dropped());
+    }
 }
 
 } // namespace fovea_ros

@@ -3,16 +3,12 @@
 #include <memory>
 #include <string>
 #include <vector>
-namespace std_msgs::msg
-{
-struct Header {
-    std::int32_t stamp = 0; /* the node copies it whole */
-    std::string frame_id;
-};
-} // namespace std_msgs::msg
+
+#include <std_msgs/msg/header.hpp>
 namespace sensor_msgs::msg
 {
 struct Image {
+    using SharedPtr = std::shared_ptr<Image>;
     using ConstSharedPtr = std::shared_ptr<const Image>;
     std_msgs::msg::Header header;
     std::uint32_t height = 0, width = 0;

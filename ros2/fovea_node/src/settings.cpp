@@ -1,0 +1,141 @@
+#include "settings.hpp"
+
+#include <cstdlib>
+#include <initializer_list>
+#include <sstream>
+
+#include <rcl_interfaces/msg/parameter_descriptor.hpp>
+
+namespace fovea_ros
+{
+
+namespace
+{
+
+using rcl_interfaces::msg::ParameterDescriptor;
+
+[[noreturn]] void refuse(const std::string &text)
+{
+    throw rclcpp::exceptions::InvalidParameterValueException(text);
+}
+
+ParameterDescriptor about(const char *text, bool fixed)
+{
+    ParameterDescriptor out;
+    out.description = text;
+    out.read_only = fixed;
+    return out;
+}
+
+std::string text(rclcpp::Node &node, const char *name, const char *standard, const char *what)
+{
+    return node.declare_parameter<std::string>(name, standard, about(what, true));
+}
+
+std::int64_t number(rclcpp::Node &node, const char *name, std::int64_t standard, std::int64_t most,
+                    bool fixed, const char *what)
+{
+    ParameterDescriptor descriptor = about(what, fixed);
+    descriptor.integer_range.resize(1);
+    descriptor.integer_range[0].to_value = most;
+    descriptor.integer_range[0].step = 1;
+    return node.declare_parameter<std::int64_t>(name, standard, descriptor);
+}
+
+void share(rclcpp::Node &node, const char *name, double standard, const char *what)
+{
+    ParameterDescriptor descriptor = about(what, false);
+    descriptor.floating_point_range.resize(1);
+    descriptor.floating_point_range[0].to_value = 1;
+    node.declare_parameter<double>(name, standard, descriptor);
+}
+
+/* Which of the words; they are in the order of an enum of Fovea's. */
+int choice(const char *name, const std::string &word, std::initializer_list<const char *> words)
+{
+    std::string known;
+    int i = 0;
+    for (const char *one : words) {
+        if (word == one)
+            return i;
+        known += (i++ ? ", " : "") + std::string(one);
+    }
+    refuse(std::string(name) + " \"" + word + "\": wanted one of " + known);
+}
+
+/* "N" or "WxH". */
+void read_size(Settings &to, const std::string &size)
+{
+    if (size.empty())
+        return;
+    to.resize = size != "frame";
+    if (!to.resize)
+        return;
+    char *end;
+    const unsigned long width = std::strtoul(size.c_str(), &end, 10);
+    const unsigned long height = *end == 'x' ? std::strtoul(end + 1, &end, 10) : width;
+    if (*end || width < 1 || height < 1 || width > UINT16_MAX || height > UINT16_MAX)
+        refuse("size \"" + size +
+               "\": wanted WxH or N for NxN, of 1 to 65535 pixels, or \"frame\"");
+    to.width = static_cast<std::uint32_t>(width);
+    to.height = static_cast<std::uint32_t>(height);
+}
+
+std::vector<std::string> split(const std::string &names)
+{
+    std::vector<std::string> out;
+    std::istringstream list(names);
+    for (std::string name; std::getline(list, name, ',');)
+        out.push_back(name);
+    return out;
+}
+
+} // namespace
+
+Settings declare_settings(rclcpp::Node &node)
+{
+    Settings out;
+    out.model = text(node, "model", "", "Checkpoint, its directory, or synthetic:NAME");
+    out.device = text(node, "device", "cpu", "As `fovea info` lists them: cpu, cl:0, cuda:0");
+    out.attention =
+        text(node, "attention", "", "In place of the model's own: linear, softmax, ...");
+    out.outputs = split(text(node, "output", "",
+                             "Names of outputs for ~/features, with commas between them; none: "
+                             "the main one, if it is features"));
+    read_size(out, text(node, "size", "",
+                        "What the model sees: WxH or N; frame: frames as they come; none: as the "
+                        "model's own preprocessing says"));
+    out.compute = static_cast<fovea_compute>(
+        choice("compute",
+               text(node, "compute", "f32",
+                    "What products of matrices multiply: f32, bf16, int8, or auto"),
+               {"f32", "bf16", "int8", "auto"}));
+    out.threads = static_cast<std::uint32_t>(
+        number(node, "threads", 0, 1024, true,
+               "Workers, the node's own thread included; 0: one per performance core"));
+    out.yuv = static_cast<fovea_yuv>(choice(
+        "yuv", text(node, "yuv", "601", "Of frames of Y, U, V: 601, 601-full, 709, 709-full"),
+        {"601", "601-full", "709", "709-full"}));
+    out.labels = text(node, "labels", "",
+                      "File with the name of a class in each line, in place of the model's names");
+    out.mask_rule = static_cast<fovea_mask_rule>(
+        choice("mask_rule",
+               text(node, "mask_rule", "panoptic",
+                    "panoptic: every pixel in one mask at most; instance: masks may overlap"),
+               {"panoptic", "instance"}));
+    out.transport = text(node, "image_transport", "raw", "How images come: raw, compressed, ...");
+    number(node, "top_k", 5, 100, false, "How many of the best labels are told");
+    share(node, "score", 0.3, "Least score of boxes");
+    share(node, "mask_score", 0.8, "Least score of masks");
+    if (out.model.empty())
+        refuse("no model: set the parameter `model` to a checkpoint or synthetic:NAME");
+    return out;
+}
+
+Limits limits_of(const rclcpp::Node &node)
+{
+    return {static_cast<std::size_t>(node.get_parameter("top_k").as_int()),
+            node.get_parameter("score").as_double(), node.get_parameter("mask_score").as_double()};
+}
+
+} // namespace fovea_ros

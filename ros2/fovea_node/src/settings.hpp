@@ -1,0 +1,39 @@
+/* settings.hpp: the node's parameters. */
+#ifndef FOVEA_ROS_SETTINGS_HPP
+#define FOVEA_ROS_SETTINGS_HPP
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <fovea/fovea.hpp>
+#include <rclcpp/rclcpp.hpp>
+
+namespace fovea_ros
+{
+
+/* Those that a plan is made with: they cannot be changed while the node lives. */
+struct Settings {
+    std::string model, device, attention, transport, labels;
+    std::vector<std::string> outputs; /* on `~/features`; none: the main one, if it is features */
+    bool resize = true;               /* false: frames as they come */
+    std::uint32_t width = 0, height = 0; /* to which; 0: as the model's preprocessing says */
+    fovea_compute compute = FOVEA_COMPUTE_F32;
+    fovea_yuv yuv = FOVEA_YUV_601;
+    fovea_mask_rule mask_rule = FOVEA_MASKS_PANOPTIC;
+    std::uint32_t threads = 0;
+};
+
+/* Those that may be changed at any time. */
+struct Limits {
+    std::size_t top_k;
+    double score, mask_score;
+};
+
+/* Declares all of them. Throws rclcpp::exceptions::InvalidParameterValueException. */
+Settings declare_settings(rclcpp::Node &node);
+Limits limits_of(const rclcpp::Node &node);
+
+} // namespace fovea_ros
+
+#endif
