@@ -42,10 +42,13 @@ class Results(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)
-        y, x = np.mgrid[:HIGH, :WIDE]
+        self.draw(WIDE)
+
+    def draw(self, wide):
+        y, x = np.mgrid[:HIGH, :wide]
         self.photo = np.stack([(x * 7) % 256, (y * 5 + x) % 256, (x * y) % 256], 2).astype(np.uint8)
         with open(self.path("a.ppm"), "wb") as f:
-            f.write(b"P6 %d %d 255\n" % (WIDE, HIGH) + self.photo.tobytes())
+            f.write(b"P6 %d %d 255\n" % (wide, HIGH) + self.photo.tobytes())
 
     def path(self, name):
         return os.path.join(self.folder.name, name)
@@ -58,8 +61,8 @@ class Results(unittest.TestCase):
     def probe(self, model, *parameters, encoding="rgb8", rows=None):
         """{topic: message} of one frame."""
         rows = self.photo.reshape(HIGH, -1) if rows is None else rows
-        p = subprocess.run([PROBE, encoding, str(WIDE), str(HIGH), str(rows.shape[1]), "model=" + model, *parameters],
-                           input=rows.tobytes(), capture_output=True)
+        p = subprocess.run([PROBE, encoding, str(self.photo.shape[1]), str(HIGH), str(rows.shape[1]), "model=" + model,
+                            *parameters], input=rows.tobytes(), capture_output=True)
         self.assertEqual((p.returncode, p.stderr), (0, b""))
         messages = [json.loads(line) for line in p.stdout.splitlines()]
         for m in messages:
@@ -153,7 +156,11 @@ class Results(unittest.TestCase):
             self.close([m["score"] for m in masks], [w["score"] for w in want])
             self.close([[m["x"] - m["width"] / 2, m["y"] - m["height"] / 2, m["width"], m["height"]] for m in masks],
                        [w["bbox"] for w in want])
-        self.fovea(MASKS, "a.ppm", "--labels", "l.png")
+
+    def test_classes(self):
+        self.draw(96) # whole patches: the program's labels are those of the picture as it is run
+        got = self.probe(MASKS, "size=96x64")
+        self.fovea(MASKS, "a.ppm", "--size", "96x64", "--labels", "l.png")
         np.testing.assert_array_equal(pixels(got["classes"], np.uint8), read_png(self.path("l.png"))[0][:, :, 0])
 
     def test_key_points(self):
