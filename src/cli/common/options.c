@@ -70,7 +70,7 @@ static size_t shared(cli_option *all, cli_common *c)
          devices},
         {"isa", 0, "LEVEL",
          "highest level to use: scalar, avx2, avx-vnni, avx512, avx512-vnni, avx512-bf16, neon, "
-         "neon-fp16, neon-sdot, neon-dot, neon-i8mm",
+         "neon-fp16, neon-sdot, neon-dot, neon-i8mm, rvv",
          &c->isa, CLI_TAKES_ISA},
         {"threads", 0, "N", "workers", &c->threads, CLI_TAKES_DEVICE},
         {"cores", 0, "WHICH", "big, little, all, or a list: 0,2 or 4-7", &c->cores,
