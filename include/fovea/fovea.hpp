@@ -174,9 +174,19 @@ class model : public handle<fovea_model, fovea_model_free>
     {
         return result<model>(fovea_model_load_with, path, options);
     }
+    /* From memory, descriptors or callbacks. */
+    static result<model> load(const fovea_source &source,
+                              const fovea_model_options *options = nullptr) noexcept
+    {
+        return result<model>(fovea_model_load_from, &source, options);
+    }
 #if defined(__cpp_exceptions)
     explicit model(const char *path, const fovea_model_options *options = nullptr)
         : model(load(path, options).take())
+    {
+    }
+    explicit model(const fovea_source &source, const fovea_model_options *options = nullptr)
+        : model(load(source, options).take())
     {
     }
 #endif

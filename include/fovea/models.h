@@ -47,6 +47,54 @@ typedef struct fovea_model_options {
 /* fovea_model_load with options; NULL: none. */
 FOVEA_API fovea_status fovea_model_load_with(fovea_model **out, const char *path,
                                              const fovea_model_options *options);
+
+/* ---------------------------------------------------------------------------------------------
+ * Models that lie in no folder: in memory, in a part of a file (the assets of an Android package),
+ * in a container that the caller unpacks or decrypts
+ */
+
+/* A file of a model: bytes in memory, or a part of a file that is open. */
+typedef struct fovea_file {
+    const char *name; /* as it would have in a folder: "config.json", "model.safetensors" */
+    const void *data; /* its bytes, any alignment; NULL: `descriptor` has them */
+    uint64_t size;    /* bytes; of a descriptor 0: all up to its end */
+    int descriptor;   /* a regular file, which is mapped */
+    uint64_t offset;  /* in the descriptor's file, any number */
+} fovea_file;
+
+/* Gives the bytes of the file `name`, which must stay as they are until they are released; *data
+ * NULL: there is no such file. Nonzero: it cannot be had, and loading fails with EIO. */
+typedef int fovea_open_file(void *user, const char *name, const void **data, uint64_t *size);
+/* The bytes that fovea_open_file gave are not needed any more. */
+typedef void fovea_release_file(void *user, const void *data, uint64_t size);
+
+/* Where the files of a model are: in a list, and for what that lacks behind a function. They are
+ * those of a folder, and called as there: config.json; model.safetensors, or
+ * model.safetensors.index.json with its shards; and if there are any preprocessor_config.json and
+ * segmentation.safetensors.
+ *
+ * Bytes in memory stay the caller's. Those of configurations are needed until loading returns,
+ * those of .safetensors until the model and the last of its plans are freed: they are read whenever
+ * a plan is made. `release` is called then, once for each file that `open` gave, whether loading
+ * succeeds or not, and on the thread that loads or frees. Descriptors may be closed when loading
+ * has returned. The list and its texts are copied. */
+typedef struct fovea_source {
+    size_t struct_size;
+    const char *name; /* what messages call it; NULL: "memory" */
+    const fovea_file *files;
+    size_t n_files;
+    fovea_open_file *open;       /* or NULL; called while the model is loaded */
+    fovea_release_file *release; /* or NULL */
+    void *user;                  /* the first argument of both */
+} fovea_source;
+#define FOVEA_SOURCE_INIT FOVEA_INIT(fovea_source, )
+
+/* Loads a model from there. `options`: as of fovea_model_load_with, or NULL. EINVAL for a list that
+ * cannot be; EIO for a file that is missing, cannot be had, or is shorter than is said; EFORMAT,
+ * ENOTSUP as fovea_model_load. That `size` bytes are at `data` is the caller's word. */
+FOVEA_API fovea_status fovea_model_load_from(fovea_model **out, const fovea_source *source,
+                                             const fovea_model_options *options);
+
 /* Plans keep what they need: a model may be freed before them. */
 FOVEA_API void fovea_model_free(fovea_model *model);
 

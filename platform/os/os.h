@@ -17,7 +17,14 @@ enum fv_os_kind fv_os_look(const char *path);
 /* Maps a whole regular file to read. An empty file gives size 0 and data NULL. Whoever shortens the
  * file while it is mapped breaks the program. EIO names the path and the reason. */
 fovea_status fv_os_map(const char *path, const void **data, uint64_t *size, void **handle);
+/* The same of `size` bytes (0: all up to the end) from `offset` on of a file that is
+ * open as `fd`, which stays open until they are unmapped. EIO where the file ends before. */
+fovea_status fv_os_map_part(int fd, uint64_t offset, uint64_t part, const char *name,
+                            const void **data, uint64_t *size, void **handle);
 void fv_os_unmap(void *handle); /* NULL is fine */
+/* A descriptor of the same open file, for this process alone; EIO names `name`. */
+fovea_status fv_os_duplicate(int *out, int fd, const char *name);
+void fv_os_close(int fd);
 /* EIO when the file, which was mapped as `path`, was written to or cut since: its bytes are no
  * longer what was checked, and those past a cut end the process. NULL is fine. */
 fovea_status fv_os_unchanged(const void *handle, const char *path);

@@ -28,13 +28,62 @@ enum fv_os_kind fv_os_look(const char *path)
 }
 
 struct mapping {
-    void *data;
-    size_t size;
+    void *base; /* of the first page */
+    size_t bytes;
+    int fd; /* -1: the file is known by its path */
     /* Identity, size and time of change of the file when it was mapped. */
     dev_t device;
     ino_t inode;
+    off_t size;
     struct timespec written;
 };
+
+static fovea_status map_part(struct mapping *m, int fd, uint64_t offset, uint64_t part,
+                             const char *path, const void **data)
+{
+    const uint64_t lead = offset % (uint64_t)sysconf(_SC_PAGESIZE);
+    if (part > SIZE_MAX - lead)
+        return fv_fail(FOVEA_EIO, "%s: too large for this machine's address space", path);
+    m->bytes = (size_t)(lead + part);
+    m->base = mmap(NULL, m->bytes, PROT_READ, MAP_PRIVATE, fd, (off_t)(offset - lead));
+    if (m->base == MAP_FAILED)
+        return fv_fail(FOVEA_EIO, "%s: cannot map: %s", path, strerror(errno));
+    *data = (char *)m->base + lead;
+    return FOVEA_OK;
+}
+
+fovea_status fv_os_map_part(int fd, uint64_t offset, uint64_t part, const char *name,
+                            const void **data, uint64_t *size, void **handle)
+{
+    struct stat st;
+    struct mapping *m;
+    fovea_status status = FOVEA_OK;
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
+        return fv_fail(FOVEA_EIO, "%s: not a regular file", name);
+    const uint64_t whole = (uint64_t)st.st_size;
+    if (offset > whole || part > whole - offset)
+        return fv_fail(
+            FOVEA_EIO, "%s: %llu bytes from %llu on are said to be its, of a file of %llu", name,
+            (unsigned long long)part, (unsigned long long)offset, (unsigned long long)whole);
+    FV_TRY(FV_MEM_NEW(&m, FV_MEM_MODEL, "file mapping"));
+    *m = (struct mapping){.fd = fd,
+                          .device = st.st_dev,
+                          .inode = st.st_ino,
+                          .size = st.st_size,
+                          .written = st.st_mtim};
+    if (part == 0)
+        part = whole - offset;
+    *data = NULL;
+    if (part > 0)
+        status = map_part(m, fd, offset, part, name, data);
+    if (status != FOVEA_OK) {
+        fv_mem_free(m);
+        return status;
+    }
+    *size = part;
+    *handle = m;
+    return FOVEA_OK;
+}
 
 fovea_status fv_os_map(const char *path, const void **data, uint64_t *size, void **handle)
 {
@@ -42,50 +91,41 @@ fovea_status fv_os_map(const char *path, const void **data, uint64_t *size, void
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return fv_fail(FOVEA_EIO, "%s: cannot open: %s", path, strerror(errno));
-    struct stat st;
-    struct mapping *m = NULL;
-    fovea_status status = FOVEA_OK;
-    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
-        status = fv_fail(FOVEA_EIO, "%s: not a regular file", path);
-    else if ((uint64_t)st.st_size > SIZE_MAX)
-        status = fv_fail(FOVEA_EIO, "%s: too large for this machine's address space", path);
-    else
-        status = FV_MEM_NEW(&m, FV_MEM_MODEL, "file mapping");
-    if (status == FOVEA_OK && st.st_size > 0) {
-        m->size = (size_t)st.st_size;
-        m->device = st.st_dev;
-        m->inode = st.st_ino;
-        m->written = st.st_mtim;
-        m->data = mmap(NULL, m->size, PROT_READ, MAP_PRIVATE, fd, 0);
-        if (m->data == MAP_FAILED) {
-            status = fv_fail(FOVEA_EIO, "%s: cannot map: %s", path, strerror(errno));
-            fv_mem_free(m);
-        }
-    }
+    const fovea_status status = fv_os_map_part(fd, 0, 0, path, data, size, handle);
+    if (status == FOVEA_OK)
+        ((struct mapping *)*handle)->fd = -1;
     close(fd);
-    if (status == FOVEA_OK) {
-        *data = m->data;
-        *size = m->size;
-        *handle = m;
-    }
     return status;
 }
 
 void fv_os_unmap(void *handle)
 {
     struct mapping *m = handle;
-    if (m && m->size)
-        munmap(m->data, m->size);
+    if (m && m->bytes)
+        munmap(m->base, m->bytes);
     fv_mem_free(m);
+}
+
+fovea_status fv_os_duplicate(int *out, int fd, const char *name)
+{
+    *out = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    return *out >= 0 ? FOVEA_OK
+                     : fv_fail(FOVEA_EIO, "%s: descriptor %d: %s", name, fd, strerror(errno));
+}
+
+void fv_os_close(int fd)
+{
+    close(fd);
 }
 
 fovea_status fv_os_unchanged(const void *handle, const char *path)
 {
     const struct mapping *m = handle;
     struct stat st;
-    if (!m || stat(path, &st) != 0 || st.st_dev != m->device || st.st_ino != m->inode)
+    if (!m || (m->fd < 0 ? stat(path, &st) : fstat(m->fd, &st)) != 0 || st.st_dev != m->device ||
+        st.st_ino != m->inode)
         return FOVEA_OK; /* another file has its name now, and this one is as it was */
-    if ((uint64_t)st.st_size == m->size && st.st_mtim.tv_sec == m->written.tv_sec &&
+    if (st.st_size == m->size && st.st_mtim.tv_sec == m->written.tv_sec &&
         st.st_mtim.tv_nsec == m->written.tv_nsec)
         return FOVEA_OK;
     return fv_fail(FOVEA_EIO,

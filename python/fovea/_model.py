@@ -12,7 +12,7 @@ from typing import (Any, Dict, Iterable, Iterator, List, Mapping, Optional, Prot
 import numpy as np
 import numpy.typing as npt
 
-from . import _hub
+from . import _hub, _source
 from . import _structures as c
 from ._device import Device, Picture, device_of
 from ._handle import Handle
@@ -56,16 +56,24 @@ class Model(Handle):
 
     PLANS = 4  # for every size and choice, the last ones are kept
 
-    def __init__(self, path: Union[str, "os.PathLike[str]"], device: Union[Device, str, None] = None,
-                 prefix: Optional[str] = None, linear: Optional[Mapping[str, float]] = None) -> None:
+    def __init__(self, path: Union[str, "os.PathLike[str]", _source.Source],
+                 device: Union[Device, str, None] = None, prefix: Optional[str] = None,
+                 linear: Optional[Mapping[str, float]] = None) -> None:
         self._device = device_of(device)
         options = c.ModelOptions(prefix=os.fspath(prefix).encode() if prefix else None,
                                  linear=c.LinearForm(**(linear or {})))
         self._plans: "collections.OrderedDict[Tuple[FrameKind, Choice], Plan]" = collections.OrderedDict()
         self._plans_lock = threading.Lock()
         self._task_outputs: Optional[Tuple[str, ...]] = None
-        super().__init__(lib.fovea_model_free, self._device, lib.fovea_model_load_with,
-                         os.fspath(path).encode(), C.byref(options))
+        if isinstance(path, _source.Source):
+            try:
+                super().__init__(lib.fovea_model_free, self._device, lib.fovea_model_load_from,
+                                 C.byref(path.struct), C.byref(options))
+            finally:
+                path.loaded()
+        else:
+            super().__init__(lib.fovea_model_free, self._device, lib.fovea_model_load_with,
+                             os.fspath(path).encode(), C.byref(options))
 
     def close(self) -> None:
         """Frees it, and the plans that it keeps, now; plans and results that others hold go on."""
@@ -276,8 +284,9 @@ def _name(text: Optional[bytes]) -> Optional[str]:
     return None if text is None else text.decode(errors="replace")
 
 
-def load(name: Union[str, "os.PathLike[str]"], *, device: Union[Device, str, None] = None,
-         prefix: Optional[str] = None, linear: Optional[Mapping[str, float]] = None) -> Model:
+def load(name: Union[str, "os.PathLike[str]", _source.File, Mapping[str, _source.File]], *,
+         device: Union[Device, str, None] = None, prefix: Optional[str] = None,
+         linear: Optional[Mapping[str, float]] = None, config: Optional[_source.Config] = None) -> Model:
     """A model by name:
 
       a folder with config.json and model.safetensors, or one such file
@@ -285,6 +294,15 @@ def load(name: Union[str, "os.PathLike[str]"], *, device: Union[Device, str, Non
           here ($HF_HOME); nothing is downloaded, but the error says by what it is
       "synthetic:dinov2-s": random weights
 
+    or what a folder would have, as bytes and files that are open:
+
+      {"config.json": bytes, "model.safetensors": file}: all of them by name
+      bytes, a file of safetensors: the weights, with `config`, what is in config.json, as a dictionary or text
+
+    A file on the disk is mapped from where it stands to its end, and may be closed; another one is read. Bytes
+    are read whenever a plan is made: they are held, and must not change, until the model and its plans are gone.
+
     `device`: a Device, or what makes one, "cl:0"; None: that of the `with` around, else the CPU. `prefix`,
     `linear`: see Model."""
-    return Model(_hub.find(name), device, prefix, linear)
+    source = _source.of(name, config)
+    return Model(source or _hub.find(name), device, prefix, linear)  # type: ignore[arg-type]

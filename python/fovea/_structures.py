@@ -66,6 +66,22 @@ class ModelOptions(Sized):
     _fields_ = [*_SIZE, ("prefix", C.c_char_p), ("linear", LinearForm)]
 
 
+class File(C.Structure):
+    _c_name_ = "fovea_file"
+    _fields_ = [("name", C.c_char_p), ("data", C.c_void_p), ("size", C.c_uint64), ("descriptor", C.c_int),
+                ("offset", C.c_uint64)]
+
+
+OPEN_FILE = C.CFUNCTYPE(C.c_int, C.c_void_p, C.c_char_p, C.POINTER(C.c_void_p), C.POINTER(C.c_uint64))
+RELEASE_FILE = C.CFUNCTYPE(None, C.c_void_p, C.c_void_p, C.c_uint64)
+
+
+class Source(Sized):
+    _c_name_ = "fovea_source"
+    _fields_ = [*_SIZE, ("name", C.c_char_p), ("files", C.POINTER(File)), ("n_files", C.c_size_t),
+                ("open", OPEN_FILE), ("release", RELEASE_FILE), ("user", C.c_void_p)]
+
+
 class ModelInfo(Sized):
     _c_name_ = "fovea_model_info"
     _fields_ = [*_SIZE, ("type", C.c_char * 32), ("attention", C.c_char_p),

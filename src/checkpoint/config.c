@@ -5,8 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "platform/os/os.h"
-
 #define DEPTH 32
 #define PIXELS 65536
 #define NAME_MOST 120
@@ -52,18 +50,12 @@ fovea_status fv_config_parse(json_t **out, const char *file, const char *text, u
     return FOVEA_OK;
 }
 
-fovea_status fv_config_load(json_t **out, const char *file, uint64_t limit)
+fovea_status fv_config_load(json_t **out, const fv_blob *file, uint64_t limit)
 {
-    const void *text;
-    uint64_t size;
-    void *map;
-    FV_TRY(fv_os_map(file, &text, &size, &map));
-    fovea_status status = size > limit
-                              ? fv_fail(FOVEA_EFORMAT, "%s: %llu bytes; at most %llu are accepted",
-                                        file, (unsigned long long)size, (unsigned long long)limit)
-                              : fv_config_parse(out, file, text, size);
-    fv_os_unmap(map);
-    return status;
+    if (file->size > limit)
+        return fv_fail(FOVEA_EFORMAT, "%s: %llu bytes; at most %llu are accepted", file->path,
+                       (unsigned long long)file->size, (unsigned long long)limit);
+    return fv_config_parse(out, file->path, file->data, file->size);
 }
 
 json_t *fv_config_get(const fv_config *c, const char *key)

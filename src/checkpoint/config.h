@@ -11,7 +11,7 @@
 
 #include <jansson.h>
 
-#include "base/status.h"
+#include "checkpoint/store.h"
 
 /* An object of a file: the whole of it, or a section such as "vision_config". */
 typedef struct fv_config {
@@ -24,8 +24,8 @@ typedef struct fv_config {
  * deep. EFORMAT. Release *out with json_decref. */
 fovea_status fv_config_parse(json_t **out, const char *file, const char *text, uint64_t size);
 
-/* The same from a file of at most `limit` bytes. */
-fovea_status fv_config_load(json_t **out, const char *file, uint64_t limit);
+/* The same from a file of a store, of at most `limit` bytes. */
+fovea_status fv_config_load(json_t **out, const fv_blob *file, uint64_t limit);
 
 /* The value of `key`, NULL when it is absent or null. */
 json_t *fv_config_get(const fv_config *c, const char *key);

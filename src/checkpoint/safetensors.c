@@ -58,8 +58,8 @@ static int by_begin(const void *a, const void *b)
 
 static fovea_status corrupt(const fv_safetensors *f, const char *name, const char *what)
 {
-    return fv_fail(FOVEA_EFORMAT, "%s: tensor \"%.80s\": %s; fetch the file again", f->path, name,
-                   what);
+    return fv_fail(FOVEA_EFORMAT, "%s: tensor \"%.80s\": %s; fetch the file again", f->bytes.path,
+                   name, what);
 }
 
 static bool printable(const char *text)
@@ -86,7 +86,7 @@ static fovea_status read_entry(const fv_safetensors *f, fv_tensor *t, struct ext
     const json_t *offsets = json_object_get(entry, "data_offsets");
     const char *dtype = json_string_value(json_object_get(entry, "dtype"));
     if (!printable(t->name))
-        return fv_fail(FOVEA_EFORMAT, "%s: a tensor's name has control characters", f->path);
+        return fv_fail(FOVEA_EFORMAT, "%s: a tensor's name has control characters", f->bytes.path);
     if (!dtype || !json_is_array(shape) || json_array_size(offsets) != 2)
         return corrupt(f, t->name, "dtype, shape or data_offsets is missing");
     t->dtype = (uint8_t)fv_file_type_find(dtype);
@@ -117,7 +117,7 @@ static fovea_status read_entry(const fv_safetensors *f, fv_tensor *t, struct ext
         return corrupt(f, t->name, "shape and data_offsets differ in size");
     at->name = t->name;
     t->data = data + at->begin;
-    t->mapped = f->map != NULL;
+    t->mapped = f->bytes.map != NULL;
     return FOVEA_OK;
 }
 
@@ -135,7 +135,7 @@ static fovea_status check_layout(const fv_safetensors *f, struct extent *at, uin
     }
     if (end != data_size)
         return fv_fail(FOVEA_EFORMAT, "%s: %llu bytes after the last tensor; fetch the file again",
-                       f->path, (unsigned long long)(data_size - end));
+                       f->bytes.path, (unsigned long long)(data_size - end));
     return FOVEA_OK;
 }
 
@@ -150,7 +150,7 @@ static fovea_status read_metadata(fv_safetensors *f)
     json_object_foreach(f->metadata, key, value)
         good = good && json_is_string(value);
     return good ? FOVEA_OK
-                : fv_fail(FOVEA_EFORMAT, "%s: __metadata__ must map texts to texts", f->path);
+                : fv_fail(FOVEA_EFORMAT, "%s: __metadata__ must map texts to texts", f->bytes.path);
 }
 
 static fovea_status read_entries(fv_safetensors *f, const char *data, uint64_t data_size)
@@ -180,57 +180,62 @@ static fovea_status read_header(fv_safetensors *f, const char *bytes)
 {
     static const char pointer[] = "version https://git-lfs";
     uint64_t n = 0;
-    if (f->size >= sizeof pointer && memcmp(bytes, pointer, sizeof pointer - 1) == 0)
+    if (f->bytes.size >= sizeof pointer && memcmp(bytes, pointer, sizeof pointer - 1) == 0)
         return fv_fail(FOVEA_EFORMAT,
                        "%s: a pointer of Git LFS, not the file; fetch that with \"git lfs pull\"",
-                       f->path);
-    if (f->size < 8)
-        return fv_fail(FOVEA_EFORMAT, "%s: %llu bytes is no safetensors file", f->path,
-                       (unsigned long long)f->size);
+                       f->bytes.path);
+    if (f->bytes.size < 8)
+        return fv_fail(FOVEA_EFORMAT, "%s: %llu bytes is no safetensors file", f->bytes.path,
+                       (unsigned long long)f->bytes.size);
     for (int i = 7; i >= 0; i--)
         n = n << 8 | (unsigned char)bytes[i];
-    if (n > f->size - 8 && (memcmp(bytes, "PK\3\4", 4) == 0 || memcmp(bytes, "\x80\x02", 2) == 0))
-        return fv_foreign_fail_file(f->path);
+    if (n > f->bytes.size - 8 &&
+        (memcmp(bytes, "PK\3\4", 4) == 0 || memcmp(bytes, "\x80\x02", 2) == 0))
+        return fv_foreign_fail_file(f->bytes.path);
     if (n > HEADER_LIMIT)
         return fv_fail(FOVEA_EFORMAT,
                        "%s: no safetensors file (its header would have %llu bytes, at most %d are "
                        "accepted)",
-                       f->path, (unsigned long long)n, HEADER_LIMIT);
-    if (n > f->size - 8)
-        return fv_fail(FOVEA_EFORMAT, "%s: ends inside its header; fetch the file again", f->path);
-    FV_TRY(fv_config_parse(&f->header, f->path, bytes + 8, n));
+                       f->bytes.path, (unsigned long long)n, HEADER_LIMIT);
+    if (n > f->bytes.size - 8)
+        return fv_fail(FOVEA_EFORMAT, "%s: ends inside its header; fetch the file again",
+                       f->bytes.path);
+    FV_TRY(fv_config_parse(&f->header, f->bytes.path, bytes + 8, n));
     FV_TRY(read_metadata(f));
-    return read_entries(f, bytes + 8 + n, f->size - 8 - n);
+    return read_entries(f, bytes + 8 + n, f->bytes.size - 8 - n);
 }
 
-/* From `data`, or from the mapped file where it is NULL. */
-static fovea_status open_bytes(fv_safetensors **out, const char *path, const void *data,
-                               uint64_t size)
+fovea_status fv_safetensors_read(fv_safetensors **out, fv_blob *bytes)
 {
     fv_safetensors *f;
-    FV_TRY(FV_MEM_NEW(&f, FV_MEM_MODEL, "safetensors file"));
-    f->size = size;
-    fovea_status status = fv_mem_text(&f->path, path, FV_MEM_MODEL);
-    if (!data)
-        FV_THEN(status, fv_os_map(path, &data, &f->size, &f->map));
-    FV_THEN(status, read_header(f, data));
-    FV_RETURN_MADE(out, f, fv_safetensors_close, status);
+    const fovea_status status = FV_MEM_NEW(&f, FV_MEM_MODEL, "safetensors file");
+    if (status != FOVEA_OK) {
+        fv_blob_close(bytes);
+        return status;
+    }
+    f->bytes = *bytes;
+    *bytes = (fv_blob){0};
+    FV_RETURN_MADE(out, f, fv_safetensors_close, read_header(f, f->bytes.data));
 }
 
 fovea_status fv_safetensors_open(fv_safetensors **out, const char *path)
 {
-    return open_bytes(out, path, NULL, 0);
+    fv_blob bytes;
+    FV_TRY(fv_blob_map(&bytes, path));
+    return fv_safetensors_read(out, &bytes);
 }
 
 fovea_status fv_safetensors_parse(fv_safetensors **out, const char *path, const void *data,
                                   uint64_t size)
 {
-    return open_bytes(out, path, data ? data : "", size);
+    fv_blob bytes;
+    FV_TRY(fv_blob_of(&bytes, path, data, size));
+    return fv_safetensors_read(out, &bytes);
 }
 
 fovea_status fv_safetensors_unchanged(const fv_safetensors *f)
 {
-    return fv_os_unchanged(f->map, f->path);
+    return fv_os_unchanged(f->bytes.map, f->bytes.path);
 }
 
 void fv_safetensors_close(fv_safetensors *f)
@@ -238,8 +243,7 @@ void fv_safetensors_close(fv_safetensors *f)
     if (!f)
         return;
     json_decref(f->header);
-    fv_os_unmap(f->map);
     fv_mem_free(f->tensor);
-    fv_mem_free(f->path);
+    fv_blob_close(&f->bytes);
     fv_mem_free(f);
 }

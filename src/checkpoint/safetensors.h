@@ -10,7 +10,7 @@
 
 #include <jansson.h>
 
-#include "base/status.h"
+#include "checkpoint/store.h"
 #include "checkpoint/tensor.h"
 
 enum fv_file_type {
@@ -45,9 +45,7 @@ extern const fv_file_type_info fv_file_types[FV_FILE_TYPES];
 enum fv_file_type fv_file_type_find(const char *name);
 
 typedef struct fovea_tensors { /* as which callers see it */
-    char *path;
-    void *map; /* NULL when the bytes are the caller's */
-    uint64_t size;
+    fv_blob bytes;
     json_t *header;   /* holds the names */
     json_t *metadata; /* of the header, or NULL */
     uint32_t count;
@@ -57,9 +55,11 @@ typedef struct fovea_tensors { /* as which callers see it */
 /* A tensor as callers see it. */
 fovea_tensor fv_tensor_shown(const fv_tensor *t);
 
-/* EIO, EFORMAT, ENOMEM. */
+/* Takes the bytes over, and closes them where it fails. EFORMAT, ENOMEM. */
+fovea_status fv_safetensors_read(fv_safetensors **out, fv_blob *bytes);
+/* A file by its path. EIO as well. */
 fovea_status fv_safetensors_open(fv_safetensors **out, const char *path);
-/* The same from memory that stays the caller's and must outlive it; `path` is for messages. */
+/* Memory that stays the caller's and must outlive it; `path` is for messages. */
 fovea_status fv_safetensors_parse(fv_safetensors **out, const char *path, const void *data,
                                   uint64_t size);
 /* EIO when the file was written to since it was opened. */

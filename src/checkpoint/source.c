@@ -88,20 +88,21 @@ static fovea_status new_source(fv_source **out, const char *name, uint32_t files
     FV_RETURN_MADE(out, s, fv_source_close, status);
 }
 
-static fovea_status add_file(fv_source *s, const char *path)
+static fovea_status add_file(fv_source *s, fv_blob *bytes)
 {
-    FV_TRY(fv_safetensors_open(&s->file[s->files], path));
-    s->bytes += s->file[s->files]->size;
+    FV_TRY(fv_safetensors_read(&s->file[s->files], bytes));
+    s->bytes += s->file[s->files]->bytes.size;
     s->files++;
     return FOVEA_OK;
 }
 
-fovea_status fv_source_open_file(fv_source **out, const char *path)
+fovea_status fv_source_open_file(fv_source **out, fv_blob *bytes)
 {
-    fv_source *s;
-    FV_TRY(new_source(&s, path, 1));
-    fovea_status status = add_file(s, path);
+    fv_source *s = NULL;
+    fovea_status status = new_source(&s, bytes->path, 1);
+    FV_THEN(status, add_file(s, bytes));
     FV_THEN(status, fv_source_index(s));
+    fv_blob_close(bytes);
     FV_RETURN_MADE(out, s, fv_source_close, status);
 }
 
@@ -148,7 +149,7 @@ static fovea_status list(fv_source *s, json_t *shards)
     return FOVEA_OK;
 }
 
-static fovea_status open_map(fv_source **out, json_t *map, const char *folder, const char *path)
+static fovea_status open_map(fv_source **out, json_t *map, const fv_store *store, const char *path)
 {
     json_t *shards = json_object();
     fv_source *s = NULL;
@@ -156,23 +157,23 @@ static fovea_status open_map(fv_source **out, json_t *map, const char *folder, c
     FV_THEN(status, new_source(&s, path, (uint32_t)json_object_size(shards)));
     if (status == FOVEA_OK) {
         s->map = json_incref(map);
-        status = fv_mem_text(&s->folder, folder, FV_MEM_MODEL);
+        s->store = store;
     }
     FV_THEN(status, list(s, shards));
     json_decref(shards);
     FV_RETURN_MADE(out, s, fv_source_close, status);
 }
 
-fovea_status fv_source_open_index(fv_source **out, const char *folder, const char *path)
+fovea_status fv_source_open_index(fv_source **out, const fv_store *store, const fv_blob *index)
 {
     json_t *json;
     fv_config map;
-    FV_TRY(fv_config_load(&json, path, INDEX_LIMIT));
-    const fv_config whole = {path, "", json};
+    FV_TRY(fv_config_load(&json, index, INDEX_LIMIT));
+    const fv_config whole = {index->path, "", json};
     fovea_status status = fv_config_section(&map, &whole, "weight_map");
     if (status == FOVEA_OK && !map.object)
         status = fv_config_fail(&whole, "weight_map", "an object: tensor to file");
-    FV_THEN(status, open_map(out, map.object, folder, path));
+    FV_THEN(status, open_map(out, map.object, store, index->path));
     json_decref(json);
     return status;
 }
@@ -261,19 +262,18 @@ static fovea_status join_shard(fv_source *s, const fv_safetensors *file, uint32_
         else
             return fv_fail(FOVEA_EFORMAT, "%s: tensor \"%.80s\" is listed in %.80s, but lies in %s",
                            s->name, t->name, json_string_value(json_object_get(s->map, t->name)),
-                           file->path);
+                           file->bytes.path);
     }
     return FOVEA_OK;
 }
 
 static fovea_status open_shard(fv_source *s, const fv_tensor *listed)
 {
-    char *path;
+    fv_blob bytes;
     const uint32_t shard = listed->shard;
     const char *name = json_string_value(json_object_get(s->map, listed->name));
-    FV_TRY(fv_source_path(&path, s->folder, name));
-    fovea_status status = add_file(s, path);
-    fv_mem_free(path);
+    FV_TRY(fv_store_need(s->store, &bytes, name));
+    fovea_status status = add_file(s, &bytes);
     FV_THEN(status, join_shard(s, s->file[s->files - 1], shard));
     for (uint32_t i = 0; i < s->count && status == FOVEA_OK; i++)
         if (s->by_name[i]->shard == shard)
@@ -407,7 +407,6 @@ void fv_source_close(fv_source *s)
         fv_mem_free(p);
     }
     json_decref(s->map);
-    fv_mem_free(s->folder);
     fv_mem_free(s->listed);
     fv_mem_free(s->tensor);
     fv_mem_free(s->by_name);

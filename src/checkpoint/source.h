@@ -15,7 +15,7 @@ typedef struct fv_source {
     char *name; /* what messages call it: the file, the index of the shards, "synthetic:..." */
     uint32_t files;
     fv_safetensors **file; /* those that are open */
-    char *folder;          /* of the shards */
+    const fv_store *store; /* of the shards; not its own */
     json_t *map;           /* of an index: tensor to file */
     fv_tensor *listed;     /* its tensors */
     fovea_status failed;   /* of a shard that could not be opened */
@@ -29,13 +29,13 @@ typedef struct fv_source {
     uint32_t count;
     const fv_tensor **by_name; /* sorted */
     bool *taken;               /* marks of the tensor reader: by_name[i] has a role */
-    uint64_t bytes;            /* mapped */
+    uint64_t bytes;            /* of its files that are open */
 } fv_source;
 
-/* Opens one safetensors file. */
-fovea_status fv_source_open_file(fv_source **out, const char *path);
-/* Reads the index file `path` of shards in `folder`; opens none of them. */
-fovea_status fv_source_open_index(fv_source **out, const char *folder, const char *path);
+/* One safetensors file, whose bytes it takes over, or closes where it fails. */
+fovea_status fv_source_open_file(fv_source **out, fv_blob *bytes);
+/* The index of shards in `store`, which stays open as long; opens none of them. */
+fovea_status fv_source_open_index(fv_source **out, const fv_store *store, const fv_blob *index);
 /* Opens the shards that are not open yet. */
 fovea_status fv_source_open_all(fv_source *s);
 /* What kept a shard from being opened while fv_source_find looked for one of its tensors. */

@@ -21,6 +21,10 @@
 #define CONFIG_LIMIT (16u << 20)
 #define LABELS (1u << 20)
 #define SYNTHETIC "synthetic:"
+#define WHOLE "model.safetensors"
+#define INDEX_ENDING ".index.json"
+#define INDEX ".safetensors" INDEX_ENDING
+#define BESIDE "segmentation.safetensors"
 
 #define FV_FAMILY(name) extern const fv_family fv_family_##name;
 #include "models/families.inc"
@@ -136,6 +140,7 @@ static void free_model(fovea_model *m)
     fv_model_floats_free(m);
     fv_source_close(m->source);
     fv_source_close(m->beside);
+    fv_store_close(m->store);
     json_decref(m->config);
     pthread_mutex_destroy(&m->lock);
     fv_mem_free(m);
@@ -385,52 +390,71 @@ static fovea_status read_processor(fovea_model *m, const fv_config *c)
 }
 
 /* Calls `read` with the JSON of a file; without the file, if it is not `needed`, nothing. */
-static fovea_status load_json(fovea_model *m, const char *folder, const char *name, bool needed,
+static fovea_status load_json(fovea_model *m, const char *name, bool needed,
                               fovea_status (*read)(fovea_model *, const fv_config *))
 {
-    char *path;
+    fv_blob file;
     json_t *json = NULL;
-    FV_TRY(fv_source_path(&path, folder, name));
-    fovea_status status = FOVEA_OK;
-    if (fv_os_look(path) != FV_OS_NOTHING)
-        status = fv_config_load(&json, path, CONFIG_LIMIT);
-    else if (needed)
-        status = fv_fail(FOVEA_EIO, "%s: no such file; it must lie beside the weights", path);
-    if (json)
-        status = read(m, &(fv_config){path, "", json});
+    FV_TRY((needed ? fv_store_need : fv_store_open)(m->store, &file, name));
+    if (!file.path)
+        return FOVEA_OK;
+    fovea_status status = fv_config_load(&json, &file, CONFIG_LIMIT);
+    FV_THEN(status, read(m, &(fv_config){file.path, "", json}));
     json_decref(json);
-    fv_mem_free(path);
+    fv_blob_close(&file);
     return status;
 }
 
 /* A segmentation head in a file of its own. */
-static fovea_status open_beside(fovea_model *m, const char *folder, const char *model)
+static fovea_status open_beside(fovea_model *m, const char *weights)
 {
-    char *path;
-    FV_TRY(fv_source_path(&path, folder, "segmentation.safetensors"));
-    fovea_status status = FOVEA_OK;
-    if (fv_os_look(path) != FV_OS_NOTHING && strcmp(path, model) != 0)
-        status = fv_source_open_file(&m->beside, path);
-    fv_mem_free(path);
+    fv_blob file;
+    if (strcmp(weights, BESIDE) == 0)
+        return FOVEA_OK;
+    FV_TRY(fv_store_open(m->store, &file, BESIDE));
+    return file.path ? fv_source_open_file(&m->beside, &file) : FOVEA_OK;
+}
+
+static fovea_status open_index(fovea_model *m, fv_blob *index)
+{
+    const fovea_status status = fv_source_open_index(&m->source, m->store, index);
+    fv_blob_close(index);
     return status;
 }
 
-static fovea_status open_folder(fovea_model *m, const char *folder)
+static fovea_status open_named(fovea_model *m, const char *weights)
 {
-    char *file, *index = NULL;
-    FV_TRY(fv_source_path(&file, folder, "model.safetensors"));
-    fovea_status status = fv_source_path(&index, folder, "model.safetensors.index.json");
-    if (status == FOVEA_OK) {
-        if (fv_os_look(file) != FV_OS_NOTHING)
-            status = fv_source_open_file(&m->source, file);
-        else if (fv_os_look(index) != FV_OS_NOTHING)
-            status = fv_source_open_index(&m->source, folder, index);
-        else
-            status = fv_foreign_fail_folder(folder);
-    }
-    fv_mem_free(index);
-    fv_mem_free(file);
-    return status;
+    fv_blob file;
+    FV_TRY(fv_store_need(m->store, &file, weights));
+    return fv_ends_with(weights, INDEX) ? open_index(m, &file)
+                                        : fv_source_open_file(&m->source, &file);
+}
+
+/* The file that has the whole, else the index of its shards. */
+static fovea_status open_usual(fovea_model *m)
+{
+    const char *folder = fv_store_path(m->store);
+    fv_blob file;
+    FV_TRY(fv_store_open(m->store, &file, WHOLE));
+    if (file.path)
+        return fv_source_open_file(&m->source, &file);
+    FV_TRY(fv_store_open(m->store, &file, WHOLE INDEX_ENDING));
+    if (file.path)
+        return open_index(m, &file);
+    return folder ? fv_foreign_fail_folder(folder)
+                  : fv_fail(FOVEA_EIO, "%s: neither " WHOLE " nor " WHOLE INDEX_ENDING " is there",
+                            fv_store_name(m->store));
+}
+
+/* `weights`: the file that has them, or the index; NULL: what it is usually called. */
+static fovea_status load_store(fovea_model *m, const char *weights, const char *prefix)
+{
+    FV_TRY(weights ? open_named(m, weights) : open_usual(m));
+    if (prefix)
+        FV_TRY(fv_source_behind(m->source, prefix));
+    FV_TRY(open_beside(m, weights ? weights : WHOLE));
+    FV_TRY(load_json(m, "config.json", true, read_model));
+    return load_json(m, "preprocessor_config.json", false, read_processor);
 }
 
 static fovea_status load_files(fovea_model *m, const char *path, const char *prefix)
@@ -439,26 +463,16 @@ static fovea_status load_files(fovea_model *m, const char *path, const char *pre
     enum fv_os_kind kind = fv_os_look(path);
     if (kind == FV_OS_NOTHING)
         return fv_foreign_fail_nothing(path);
-    if (kind != FV_OS_FOLDER && fv_ends_with(path, ".bin.index.json"))
+    if (kind != FV_OS_FOLDER && fv_ends_with(path, ".bin" INDEX_ENDING))
         return fv_foreign_fail_file(path);
-    if (kind != FV_OS_FOLDER && fv_ends_with(path, ".json") &&
-        !fv_ends_with(path, ".safetensors.index.json"))
+    if (kind != FV_OS_FOLDER && fv_ends_with(path, ".json") && !fv_ends_with(path, INDEX))
         return fv_fail(FOVEA_EFORMAT,
                        "%s: describes a model; name its folder, or the .safetensors beside it",
                        path);
     FV_TRY(fv_source_folder(&folder, path));
-    fovea_status status;
-    if (kind == FV_OS_FOLDER)
-        status = open_folder(m, folder);
-    else
-        status = fv_ends_with(path, ".safetensors.index.json")
-                     ? fv_source_open_index(&m->source, folder, path)
-                     : fv_source_open_file(&m->source, path);
-    if (prefix)
-        FV_THEN(status, fv_source_behind(m->source, prefix));
-    FV_THEN(status, open_beside(m, folder, path));
-    FV_THEN(status, load_json(m, folder, "config.json", true, read_model));
-    FV_THEN(status, load_json(m, folder, "preprocessor_config.json", false, read_processor));
+    const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
+    fovea_status status = fv_store_folder(&m->store, folder);
+    FV_THEN(status, load_store(m, kind == FV_OS_FOLDER ? NULL : file, prefix));
     fv_mem_free(folder);
     return status;
 }
@@ -495,24 +509,38 @@ static fovea_status load_synthetic(fovea_model *m, const char *path)
     return status;
 }
 
+/* A model that is being read as `o` and `additions` say. */
+static fovea_status begin(fovea_model **out, const fovea_model_options *o,
+                          const fv_additions *additions)
+{
+    FV_TRY(fv_model_blank(out));
+    (*out)->additions = additions;
+    (*out)->given = &o->linear;
+    return FOVEA_OK;
+}
+
+static fovea_status end(fovea_model **out, fovea_model *m, fovea_status status)
+{
+    m->additions = NULL;
+    m->given = NULL;
+    FV_RETURN_MADE(out, m, free_model, status);
+}
+
+static const char *prefix_of(const fovea_model_options *o)
+{
+    return o->prefix && *o->prefix ? o->prefix : NULL;
+}
+
 fovea_status fv_model_load(fovea_model **out, const char *path, const fovea_model_options *o,
                            const fv_additions *additions)
 {
     fovea_model *m = NULL;
-    const char *prefix = o->prefix;
     FV_TRY(fv_require(path, "the model's path"));
     const bool synthetic = strncmp(path, SYNTHETIC, strlen(SYNTHETIC)) == 0;
-    if (prefix && !*prefix)
-        prefix = NULL;
-    if (synthetic && prefix)
+    if (synthetic && prefix_of(o))
         return fv_fail(FOVEA_EINVAL, "%.60s: synthetic models have no prefix", path);
-    FV_TRY(fv_model_blank(&m));
-    m->additions = additions;
-    m->given = &o->linear;
-    const fovea_status status = synthetic ? load_synthetic(m, path) : load_files(m, path, prefix);
-    m->additions = NULL;
-    m->given = NULL;
-    FV_RETURN_MADE(out, m, free_model, status);
+    FV_TRY(begin(&m, o, additions));
+    return end(out, m, synthetic ? load_synthetic(m, path) : load_files(m, path, prefix_of(o)));
 }
 
 fovea_status fovea_model_load(fovea_model **out, const char *path)
@@ -527,6 +555,18 @@ fovea_status fovea_model_load_with(fovea_model **out, const char *path,
     fovea_model_options o = FOVEA_MODEL_OPTIONS_INIT;
     FV_TRY(FV_ABI_READ(o, options, FOVEA_MODEL_OPTIONS_INIT));
     return fv_model_load(out, path, &o, NULL);
+}
+
+fovea_status fovea_model_load_from(fovea_model **out, const fovea_source *source,
+                                   const fovea_model_options *options)
+{
+    fovea_model *m;
+    fovea_model_options o = FOVEA_MODEL_OPTIONS_INIT;
+    FV_TRY(FV_ABI_READ(o, options, FOVEA_MODEL_OPTIONS_INIT));
+    FV_TRY(begin(&m, &o, NULL));
+    fovea_status status = fv_store_source(&m->store, source);
+    FV_THEN(status, load_store(m, NULL, prefix_of(&o)));
+    return end(out, m, status);
 }
 
 /* ---- questions ---- */

@@ -21,6 +21,7 @@
 
 /* ---- the model ---- */
 
+struct fv_store;     /* store.h: its files */
 struct fv_source;    /* source.h: an opened checkpoint */
 struct fv_config;    /* config.h: its config.json */
 struct fv_decoder;   /* decoder.h: a neck and a head */
@@ -116,6 +117,7 @@ struct fovea_model {
     const fv_family *family;
     fovea_model_info info;
     fovea_preprocess preprocess;
+    struct fv_store *store; /* where its files are; NULL: it is synthetic */
     struct fv_source *source;
     struct fv_source *beside;      /* segmentation.safetensors, or NULL */
     json_t *config;                /* config.json */

@@ -7,9 +7,11 @@
  * model.safetensors and that of segmentation.safetensors; one that is empty or not there is no
  * file. Tensors are zeros.
  */
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "checkpoint/config.h"
 #include "checkpoint/source.h"
@@ -153,6 +155,28 @@ static void make_plan(const fovea_model *model, const fovea_preprocess *preproce
     fovea_plan_free(plan);
 }
 
+/* The same files by their descriptors give the same: a model, or a failure. */
+static void load_open_files(fovea_status expected)
+{
+    fovea_file file[PARTS];
+    fovea_source source = FOVEA_SOURCE_INIT;
+    fovea_model *model = NULL;
+    source.files = file;
+    for (int i = 0; i < PARTS; i++) {
+        char path[512];
+        snprintf(path, sizeof path, "%s/%s", fuzz_folder(), names[i]);
+        const int fd = open(path, O_RDONLY | O_CLOEXEC);
+        if (fd >= 0)
+            file[source.n_files++] = (fovea_file){.name = names[i], .descriptor = fd};
+    }
+    const bool none = source.n_files == 0;
+    const fovea_status got = fovea_model_load_from(&model, &source, NULL);
+    fuzz_check(got == (none ? FOVEA_EINVAL : expected), fovea_error());
+    fovea_model_free(model);
+    while (source.n_files > 0)
+        close(file[--source.n_files].descriptor);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const char *at = (const char *)data, *const end = at + size;
@@ -164,8 +188,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         write_part(i, at, (size_t)(stop - at));
         at = stop < end ? stop + 1 : end;
     }
-    if (fovea_model_load(&model, fuzz_folder()) != FOVEA_OK) {
+    const fovea_status status = fovea_model_load(&model, fuzz_folder());
+    if (status != FOVEA_OK)
         fuzz_check(*fovea_error(), "a failure without a message");
+    load_open_files(status);
+    if (status != FOVEA_OK) {
         return 0;
     }
     fovea_model_info info = FOVEA_MODEL_INFO_INIT;

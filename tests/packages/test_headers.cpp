@@ -107,6 +107,24 @@ static bool pictures_are_frames()
     return want == got && !none && none.status() == FOVEA_ENOTSUP;
 }
 
+// What lacks the weights says so, by exception and without.
+static bool models_lie_in_memory()
+{
+    const fovea_file config = {"config.json", "{}", 2, 0, 0};
+    fovea_source source = FOVEA_SOURCE_INIT;
+    source.name = "here";
+    source.files = &config;
+    source.n_files = 1;
+    auto none = fovea::model::load(source);
+    bool thrown = false;
+    try {
+        const fovea::model model(source);
+    } catch (const fovea::error &e) {
+        thrown = e.status() == FOVEA_EIO;
+    }
+    return thrown && !none && std::strstr(fovea_error(), "here: neither model.safetensors");
+}
+
 // A model without boxes says so, and leaves none.
 static bool boxes_are_asked_for()
 {
@@ -184,6 +202,7 @@ int main()
         state_counts(),
         features_lie_on_a_grid(),
         pictures_are_frames(),
+        models_lie_in_memory(),
         boxes_are_asked_for(),
         results_are_made(),
         products_are_chosen(),

@@ -6,7 +6,11 @@
 Needs numpy and a C compiler ($CC, else cc).
 """
 import ctypes as C
+import gc
+import gzip
 import importlib.util
+import io
+import json
 import os
 import pathlib
 import shlex
@@ -16,6 +20,7 @@ import tempfile
 import threading
 import unittest
 import unittest.mock
+import weakref
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import counted
@@ -803,6 +808,62 @@ class Loading(unittest.TestCase):
         for path in MODEL, pathlib.Path(MODEL):
             self.assertEqual(fovea.load(path).info["type"], "dinov2_with_registers")
         self.assertEqual(fovea.load("synthetic:vit-ti16").info["depth"], 12)
+
+    def test_memory(self):
+        image = np.random.default_rng(5).integers(0, 256, (56, 56, 3), np.uint8)
+        want = fovea.load(MODEL)(image)["last_hidden_state"]
+        files = {}
+        for name in "config.json", "model.safetensors", "preprocessor_config.json":
+            if os.path.exists(os.path.join(MODEL, name)):
+                with open(os.path.join(MODEL, name), "rb") as file:
+                    files[name] = file.read()
+        weights, config = files["model.safetensors"], json.loads(files["config.json"])
+        packed = io.BytesIO()
+        with gzip.open(packed, "wb") as file:
+            file.write(weights)
+        packed.seek(0)
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        path = os.path.join(folder.name, "package")
+        with open(path, "wb") as file:
+            file.write(b"12345" + weights)
+        with open(path, "rb") as part:
+            part.read(5)
+            for model in [fovea.load(files), fovea.load(dict(files, **{"model.safetensors": part})),
+                          fovea.load(dict(files, **{"model.safetensors": np.frombuffer(weights, np.uint8)})),
+                          fovea.load(dict(files, **{"model.safetensors": gzip.open(packed)})),
+                          fovea.load(dict(files, **{"model.safetensors": io.BytesIO(weights)}))]:
+                part.close()
+                np.testing.assert_array_equal(model(image)["last_hidden_state"], want)
+        for text in config, json.dumps(config), files["config.json"]:
+            self.assertEqual(fovea.load(weights, config=text).info["width"], 64)
+
+        # Bytes live as long as a plan that may be the last to know them, and no longer.
+        array = np.frombuffer(weights, np.uint8).copy()
+        held = weakref.ref(array)
+        model = fovea.load(dict(files, **{"model.safetensors": array}))
+        plan = model.plan(image)
+        model.close()
+        del array, model
+        gc.collect()
+        self.assertIsNotNone(held())
+        plan.close()
+        del plan
+        gc.collect()
+        self.assertIsNone(held())
+        gc.collect()
+        self.assertEqual((fovea._source._held, fovea._source._sources), ({}, {}))
+
+        for wrong, says in [(dict(files, **{"model.safetensors": weights[:-1]}), "memory/model.safetensors: "),
+                            ({"model.safetensors": weights}, "memory/config.json: no such file"),
+                            (dict(files, **{"config.json": b""}), "memory/config.json: .*not valid JSON"),
+                            ({}, "memory: neither model.safetensors nor")]:
+            with self.assertRaisesRegex(fovea.Error, says):
+                fovea.load(wrong)
+            self.assertEqual((fovea._source._held, fovea._source._sources), ({}, {}))
+        for arguments in ({"name": weights}, {"name": MODEL, "config": "{}"}, {"name": files, "config": {}}):
+            with self.assertRaisesRegex(TypeError, "config"):
+                fovea.load(**arguments)
 
     def test_what_is_missing(self):
         for name, command in [("dinov2-base", "hf download facebook/dinov2-base config.json "),
