@@ -19,6 +19,8 @@
 
 #include "base/mem.h"
 
+enum { PATH = 4096 }; /* bytes of a path that is put together */
+
 enum fv_os_kind fv_os_look(const char *path)
 {
     struct stat st;
@@ -445,6 +447,12 @@ fovea_status fv_os_each_file(const char *path, fovea_status (*visit)(void *ctx, 
     return status;
 }
 
+/* Looks at a file of a folder, not through a link; *file: its path. False where it is gone. */
+static bool look_in(struct stat *st, char file[PATH], const char *folder, const char *name)
+{
+    return snprintf(file, PATH, "%s/%s", folder, name) < PATH && lstat(file, st) == 0;
+}
+
 void fv_os_trim_folder(const char *path, uint64_t most, bool (*ours)(const char *name))
 {
     DIR *folder = opendir(path);
@@ -452,23 +460,22 @@ void fv_os_trim_folder(const char *path, uint64_t most, bool (*ours)(const char 
         return;
     for (bool again = true; again;) {
         uint64_t bytes = 0;
-        char oldest[NAME_MAX + 1] = "";
+        char file[PATH], oldest[PATH] = "";
         struct timespec since = {0};
         rewinddir(folder);
         for (struct dirent *e; (e = readdir(folder));) {
             struct stat st;
-            if (!ours(e->d_name) || strlen(e->d_name) > NAME_MAX ||
-                fstatat(dirfd(folder), e->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0)
+            if (!ours(e->d_name) || !look_in(&st, file, path, e->d_name))
                 continue;
             bytes += (uint64_t)st.st_size;
             const struct timespec t = st.st_mtim;
             if (!oldest[0] || t.tv_sec < since.tv_sec ||
                 (t.tv_sec == since.tv_sec && t.tv_nsec < since.tv_nsec)) {
-                strcpy(oldest, e->d_name);
+                strcpy(oldest, file);
                 since = t;
             }
         }
-        again = bytes > most && oldest[0] && unlinkat(dirfd(folder), oldest, 0) == 0;
+        again = bytes > most && oldest[0] && unlink(oldest) == 0;
     }
     closedir(folder);
 }

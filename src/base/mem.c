@@ -69,7 +69,7 @@ fovea_status fv_mem_place(void *out, uint64_t size, enum fv_mem_tag tag, const c
         return refuse(size, what);
     if (block == UINT64_MAX || block > SIZE_MAX / 2)
         return refuse(size, what);
-    char *base = aligned_alloc((size_t)align, (size_t)(block / align * align));
+    char *base = fv_machine_alloc((size_t)align, (size_t)(block / align * align));
     if (!base)
         return refuse(size, what);
     char *p = base + lead;
@@ -81,7 +81,7 @@ fovea_status fv_mem_place(void *out, uint64_t size, enum fv_mem_tag tag, const c
         char *begin = pages_of(p, &h.locked, size);
         const fovea_status status = fv_machine_lock(begin, h.locked, what);
         if (status != FOVEA_OK) {
-            free(base);
+            fv_machine_free_block(base);
             return status;
         }
     }
@@ -140,7 +140,7 @@ void fv_mem_free(void *p)
     }
     atomic_fetch_sub(&held[h.tag], h.size);
     atomic_fetch_sub(&held_all, h.size);
-    free((char *)p - h.lead);
+    fv_machine_free_block((char *)p - h.lead);
 }
 
 uint64_t fv_mem_tagged(enum fv_mem_tag tag)

@@ -78,7 +78,11 @@ int cli_manual(const cli_command *self, int argc, char **argv);
 /* ---- messages ---- */
 
 #if defined(__GNUC__)
+#ifdef __MINGW32__ /* its own printf, which is C's, is not the default's */
+#define CLI_PRINTF(f, a) __attribute__((format(gnu_printf, f, a)))
+#else
 #define CLI_PRINTF(f, a) __attribute__((format(printf, f, a)))
+#endif
 #else
 #define CLI_PRINTF(f, a)
 #endif
