@@ -33,7 +33,7 @@ armhf="$cross gcc-arm-linux-gnueabihf g++-arm-linux-gnueabihf libjansson-dev:arm
 # Targets of which Debian 12 has compilers and no libraries: platform/cross/libraries.sh builds these.
 libraries='cmake ninja-build pkg-config dpkg-dev patch'
 riscv64="opencl-headers meson python3 python3-numpy qemu-user gcc-riscv64-linux-gnu g++-riscv64-linux-gnu $libraries"
-musl="meson python3 python3-numpy musl-tools $libraries"
+musl="linux-libc-dev meson python3 python3-numpy musl-tools $libraries"
 windows="meson python3 python3-numpy gcc-mingw-w64-x86-64-posix g++-mingw-w64-x86-64-posix wine64 $libraries"
 clang='clang'
 # Of GPU programs: clang with libclc of its own version, its linker, and Intel's (amd64 alone).

@@ -76,6 +76,15 @@ build_zlib() {
         >"$prefix/lib/pkgconfig/zlib.pc"
 }
 
+case $compiler in
+musl-gcc) # it has no headers of the kernel's
+    mkdir -p "$prefix/include"
+    for folder in /usr/include/linux /usr/include/asm-generic "/usr/include/$processor-linux-gnu/asm"; do
+        ln -sfn "$folder" "$prefix/include/$(basename "$folder")"
+    done
+    ;;
+esac
+
 build jansson jansson -DJANSSON_WITHOUT_TESTS=ON -DJANSSON_EXAMPLES=OFF -DJANSSON_BUILD_DOCS=OFF "$@"
 build_zlib
 build libpng1.6 libpng -DPNG_SHARED=OFF -DPNG_EXECUTABLES=OFF -DPNG_TESTS=OFF "$@"

@@ -19,6 +19,11 @@
 
 #include "base/mem.h"
 
+#ifdef __APPLE__
+#define st_mtim st_mtimespec
+#define st_ctim st_ctimespec
+#endif
+
 enum { PATH = 4096 }; /* bytes of a path that is put together */
 
 enum fv_os_kind fv_os_look(const char *path)
