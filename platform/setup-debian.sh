@@ -2,7 +2,8 @@
 # setup-debian.sh: installs the Debian or Ubuntu packages that a script here needs, if any is
 # missing.
 #
-#   sh platform/setup-debian.sh build|test|emulate|arm64|armhf|riscv64|musl|windows|libraries|clang|compilers|package|blas|mpi|plot|venv ...
+#   sh platform/setup-debian.sh build|test|emulate|arm64|armhf|riscv64|musl|windows|libraries|clang|
+#                               compilers|package|blas|mpi|plot|venv ...
 #
 # With everything there it does nothing and touches no network; on other systems it says what is
 # needed, and whatever called it goes on. No package is ever removed: where an installation would need
@@ -65,7 +66,8 @@ for purpose in "$@"; do
     plot) wanted="$wanted $plot" ;;
     venv) wanted="$wanted $venv" ;;
     *)
-        echo "usage: setup-debian.sh build|test|emulate|arm64|armhf|riscv64|musl|windows|libraries|clang|compilers|package|blas|mpi|plot|venv ..." >&2
+        echo "usage: setup-debian.sh build|test|emulate|arm64|armhf|riscv64|musl|windows|libraries|clang|" \
+            "compilers|package|blas|mpi|plot|venv ..." >&2
         exit 1
         ;;
     esac

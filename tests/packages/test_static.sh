@@ -18,7 +18,7 @@ else
     exit 77
 fi
 inside() {
-    env -i $enter "$box" /fovea "$@"
+    env -i PATH="$PATH" $enter "$box" /fovea "$@"
 }
 
 status=0

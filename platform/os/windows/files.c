@@ -371,7 +371,11 @@ int flock(int fd, int how)
 
 void *mmap(void *at, size_t size, int protection, int kind, int fd, long long offset)
 {
-    (void)at, (void)protection, (void)kind;
+    (void)at, (void)protection;
+    if (kind & MAP_ANONYMOUS) {
+        void *pages = VirtualAlloc(NULL, size, MEM_RESERVE | MEM_COMMIT, PAGE_READWRITE);
+        return pages ? pages : MAP_FAILED;
+    }
     const intptr_t file = _get_osfhandle(fd);
     if (file == -1)
         return MAP_FAILED;
@@ -388,8 +392,17 @@ void *mmap(void *at, size_t size, int protection, int kind, int fd, long long of
 
 int munmap(void *data, size_t size)
 {
+    MEMORY_BASIC_INFORMATION info;
     (void)size;
-    return done(UnmapViewOfFile(data));
+    const bool own = VirtualQuery(data, &info, sizeof info) && info.Type == MEM_PRIVATE;
+    return done(own ? VirtualFree(data, 0, MEM_RELEASE) : UnmapViewOfFile(data));
+}
+
+int mprotect(void *data, size_t size, int protection)
+{
+    DWORD old;
+    (void)protection;
+    return done(VirtualProtect(data, size, PAGE_NOACCESS, &old));
 }
 
 int madvise(void *data, size_t size, int advice)

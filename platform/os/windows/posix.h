@@ -16,6 +16,7 @@
 #include <fcntl.h>
 #include <io.h>
 #include <process.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -118,7 +119,12 @@ enum {
 
 /* ---- signals ---- */
 
-#define SIGPIPE 13 /* never raised */
+#define SIGPIPE 13 /* these are never raised */
+#define SIGBUS 7
+#define sigjmp_buf jmp_buf
+#define sigsetjmp(at, mask) _setjmp(at, NULL) /* without unwinding, which a handler cannot have */
+#define siglongjmp longjmp
+#define strsignal(number) "crash"
 #define SA_RESETHAND 1
 struct sigaction {
     void (*sa_handler)(int);

@@ -132,17 +132,16 @@ long fv_posix_sysconf(int name)
     return (long)(name == _SC_PAGESIZE ? info.dwAllocationGranularity : info.dwNumberOfProcessors);
 }
 
-/* The C library takes the handler back when it calls it. Ctrl-C interrupts in a thread of its own.
- */
+/* The C library takes the handler back when it calls it; Ctrl-C calls it in a thread of its own. */
 int fv_posix_sigaction(int number, const struct sigaction *action, struct sigaction *before)
 {
-    if (number == SIGPIPE)
+    if (number == SIGPIPE || number == SIGBUS)
         return 0;
     void (*old)(int) = signal(number, action->sa_handler);
     if (old == SIG_ERR)
         return -1;
     if (before)
-        *before = (struct sigaction){old, 0};
+        *before = (struct sigaction){old, SA_RESETHAND};
     return 0;
 }
 
