@@ -41,7 +41,9 @@ musl)
 windows)
     machine=x86_64-w64-mingw32 packages=windows
     libraries='build-windows-libraries Windows AMD64 x86_64-w64-mingw32-gcc-posix'
+    set -- "$@" -Dcuda=disabled
     export WINEPREFIX="$PWD/build-windows-wine" WINEDEBUG=-all
+    export WINEPATH="Z:$(echo "$PWD/build-windows/src" | tr / '\\')" # where the library is
     ;;
 *) usage ;;
 esac
