@@ -207,6 +207,15 @@ static const char *level(uint32_t needs)
                                           : "cuda";
 }
 
+static void compile(fv_device *d, const fv_launch *l, uint32_t count)
+{
+    if (fv_cuda_enter(d) != FOVEA_OK)
+        return;
+    fv_cuda_want(d, l, count);
+    fv_cuda_leave();
+    fv_gpu_store_build(&d->store); /* whose threads enter, this one too */
+}
+
 static fovea_status bind(fv_device *d, const fv_launch *l, fv_bound **out)
 {
     INSIDE(d, fv_cuda_bind(d, l, out));
@@ -232,15 +241,15 @@ static void queue_close(fv_queue *q)
         INSIDE_ANYWAY(q->device, fv_gpu_queue_close(q));
 }
 
-static fovea_status prepare_frames(fv_queue *q, const fv_sweep *s, uint32_t count, uint32_t rows)
+static fovea_status prepare_frames(fv_queue *q, const fv_sweep *s, uint32_t count, fv_portion most)
 {
-    INSIDE(q->device, fv_cuda_prepare(q, s, count, rows));
+    INSIDE(q->device, fv_cuda_prepare(q, s, count, most));
 }
 
-static fovea_status submit(fv_queue *q, const fv_sweep *s, uint32_t count, uint32_t rows,
+static fovea_status submit(fv_queue *q, const fv_sweep *s, uint32_t count, fv_portion most,
                            fv_fence *out)
 {
-    INSIDE(q->device, fv_gpu_submit(q, s, count, rows, out));
+    INSIDE(q->device, fv_gpu_submit(q, s, count, most, out));
 }
 
 static fovea_status wait(fv_queue *q, fv_fence f, double timeout, double *seconds)
@@ -290,6 +299,7 @@ const fv_backend fv_backend_cuda = {
     .forget = forget,
     .kernels = kernels,
     .level = level,
+    .compile = compile,
     .bind = bind,
     .unbind = unbind,
     .queue_open = queue_open,

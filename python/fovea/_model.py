@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import collections
 import ctypes as C
+import itertools
 import os
 import re
 import threading
@@ -58,10 +59,13 @@ class Model(Handle):
 
     def __init__(self, path: Union[str, "os.PathLike[str]", _source.Source],
                  device: Union[Device, str, None] = None, prefix: Optional[str] = None,
-                 linear: Optional[Mapping[str, float]] = None) -> None:
+                 linear: Optional[Mapping[str, float]] = None,
+                 weights_cache: Union[str, "os.PathLike[str]", None] = None) -> None:
         self._device = device_of(device)
         options = c.ModelOptions(prefix=os.fspath(prefix).encode() if prefix else None,
-                                 linear=c.LinearForm(**(linear or {})))
+                                 linear=c.LinearForm(**(linear or {})),
+                                 weights_cache=None if weights_cache is None
+                                 else os.fspath(weights_cache).encode())
         self._plans: "collections.OrderedDict[Tuple[FrameKind, Choice], Plan]" = collections.OrderedDict()
         self._plans_lock = threading.Lock()
         self._task_outputs: Optional[Tuple[str, ...]] = None
@@ -109,21 +113,21 @@ class Model(Handle):
     def __call__(self, image: Image, *, attention: Optional[str] = ..., outputs: Optional[Sequence[str]] = ...,
                  size: Union[int, Tuple[int, int], None] = ..., preprocess: bool = ...,
                  format: Optional[str] = ..., schedule: str = ..., weights: str = ...,
-                 activations: str = ..., yuv: str = ..., compute: str = ...) -> Result: ...
+                 activations: str = ..., yuv: str = ..., compute: str = ..., count: int = ...) -> Result: ...
 
     @overload
     def __call__(self, image: Union[List[Any], Tuple[Any, ...]], *, attention: Optional[str] = ...,
                  outputs: Optional[Sequence[str]] = ..., size: Union[int, Tuple[int, int], None] = ...,
                  preprocess: bool = ..., format: Optional[str] = ..., schedule: str = ...,
                  weights: str = ..., activations: str = ..., yuv: str = ...,
-                 compute: str = ...) -> Batch: ...
+                 compute: str = ..., count: int = ...) -> Batch: ...
 
     @overload
     def __call__(self, image: Iterator[Any], *, attention: Optional[str] = ...,
                  outputs: Optional[Sequence[str]] = ..., size: Union[int, Tuple[int, int], None] = ...,
                  preprocess: bool = ..., format: Optional[str] = ..., schedule: str = ...,
                  weights: str = ..., activations: str = ..., yuv: str = ...,
-                 compute: str = ...) -> Iterator[Result]: ...
+                 compute: str = ..., count: int = ...) -> Iterator[Result]: ...
 
     def __call__(self, image: Any, *, attention: Optional[str] = None,
                  outputs: Optional[Sequence[str]] = None, size: Union[int, Tuple[int, int], None] = None,
@@ -151,10 +155,10 @@ class Model(Handle):
                             format=format, **options)
         chosen = choice(attention, with_outputs, preprocess, size, **options)
         if isinstance(image, (list, tuple)):
-            return Batch(self._result(read(one, True), format, chosen) for one in image)
+            return Batch(self._results([read(one, True) for one in image], format, chosen))
         pixels = read(image, True)
         if not isinstance(pixels, Picture) and pixels.ndim == 4:
-            return Batch(self._result(read(one), format, chosen) for one in pixels)
+            return Batch(self._results([read(one) for one in pixels], format, chosen))
         return self._result(pixels, format, chosen)
 
     def map(self, pictures: Iterable[Any], **options: Any) -> Iterator[Result]:
@@ -183,6 +187,8 @@ class Model(Handle):
                                               rows of Y, then of U and V; H and W are even
           format="bgr8"                       (H, W, 3) is B, G, R
           yuv="601", "709", "601-full", ...   what these mean
+          count=4                             of a call with several pictures: so many of one size that
+                                              follow each other are run together
 
         Each kind and size of picture, and each choice, has a plan; the last `PLANS` (4) are kept,
         with the memory that they compute in."""
@@ -266,9 +272,22 @@ class Model(Handle):
         plan, rows = self._run(pixels, format, chosen)
         return Result(plan, rows, self.label, self.keypoint)
 
+    def _results(self, pictures: Sequence[Union[Array, Picture]], format: Optional[str],
+                 chosen: Choice) -> Iterator[Result]:
+        """Of pictures of one kind and size, `count` at a time."""
+        for frame, group in itertools.groupby(pictures, lambda p: frame_of(p, format)):
+            same = list(group)
+            plan = self._plan_for(frame, chosen)
+            for i in range(0, len(same), chosen.count):
+                for rows in plan._run_frames(same[i:i + chosen.count]):
+                    yield Result(plan, rows, self.label, self.keypoint)
+
     def _run(self, pixels: Union[Array, Picture], format: Optional[str],
              chosen: Choice) -> Tuple[Plan, List[FloatArray]]:
-        frame = frame_of(pixels, format)
+        plan = self._plan_for(frame_of(pixels, format), chosen)
+        return plan, plan._run_frame(pixels)
+
+    def _plan_for(self, frame: FrameKind, chosen: Choice) -> Plan:
         if frame[0] == "planes_f32" and chosen.preprocess and not chosen.size:
             chosen = chosen._replace(preprocess=False)  # they are what preprocessing makes
         key = frame, chosen
@@ -277,7 +296,7 @@ class Model(Handle):
             self._plans[key] = plan
             if len(self._plans) > self.PLANS:
                 self._plans.popitem(last=False)
-        return plan, plan._run_frame(pixels)
+        return plan
 
 
 def _name(text: Optional[bytes]) -> Optional[str]:
@@ -286,7 +305,8 @@ def _name(text: Optional[bytes]) -> Optional[str]:
 
 def load(name: Union[str, "os.PathLike[str]", _source.File, Mapping[str, _source.File]], *,
          device: Union[Device, str, None] = None, prefix: Optional[str] = None,
-         linear: Optional[Mapping[str, float]] = None, config: Optional[_source.Config] = None) -> Model:
+         linear: Optional[Mapping[str, float]] = None, config: Optional[_source.Config] = None,
+         weights_cache: Union[str, "os.PathLike[str]", None] = None) -> Model:
     """A model by name:
 
       a folder with config.json and model.safetensors, or one such file
@@ -303,6 +323,7 @@ def load(name: Union[str, "os.PathLike[str]", _source.File, Mapping[str, _source
     are read whenever a plan is made: they are held, and must not change, until the model and its plans are gone.
 
     `device`: a Device, or what makes one, "cl:0"; None: that of the `with` around, else the CPU. `prefix`,
-    `linear`: see Model."""
+    `linear`: see Model. `weights_cache`: a folder in which packed weights are kept, so that later processes
+    map them; None: FOVEA_WEIGHTS_CACHE of the environment; "": none."""
     source = _source.of(name, config)
-    return Model(source or _hub.find(name), device, prefix, linear)  # type: ignore[arg-type]
+    return Model(source or _hub.find(name), device, prefix, linear, weights_cache)  # type: ignore[arg-type]
