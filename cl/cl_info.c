@@ -124,7 +124,8 @@ void fv_cl_fill_info(fovea_device_info *out, int index, const fv_cl_place *p)
     out->max_buffer = limits.largest;
     out->local_memory = limits.own_local ? limits.local : 0;
     out->group_limit = limits.group;
-    out->int8 = fv_cl_has_extension(p, "cl_khr_integer_dot_product");
+    out->int8 = fv_cl_has_extension(p, "cl_khr_integer_dot_product") ||
+                fv_cl_has_extension(p, "cl_arm_integer_dot_product_accumulate_int8");
     list_quirks(out, p, &limits);
 }
 

@@ -242,6 +242,30 @@ static void probe_recorder(fv_device *d)
     }
 }
 
+/* Drivers of Mali that are older than the Khronos extension have Arm's own. */
+static void probe_dot(fv_device *d)
+{
+    static const struct {
+        const char *extension, *options;
+    } words[] = {
+        {"cl_khr_integer_dot_product", "-cl-std=CL1.2 -DFV_DOT=1"},
+        {"cl_arm_integer_dot_product_accumulate_int8", "-cl-std=CL1.2 -DFV_DOT=2"},
+    };
+    bool announced = false;
+    for (int i = 0; i < (int)(sizeof words / sizeof *words); i++) {
+        if (!fv_cl_has_extension(&d->place, words[i].extension))
+            continue;
+        announced = true;
+        if (does(d, DOT, words[i].options, dot_right, NULL)) {
+            d->features |= FV_NEED_CL_DOT;
+            d->dot = i + 1;
+            return;
+        }
+    }
+    if (announced)
+        fv_gpu_add_quirk(d->quirks, "integer dot products announced, but do not work");
+}
+
 /* The built-in functions came with different versions of the language. */
 static void probe_subgroups(fv_device *d)
 {
@@ -294,9 +318,7 @@ void fv_cl_probe(fv_device *d)
     if (fv_cl_has_extension(&d->place, "cl_khr_fp16") &&
         does(d, HALF, standard, half_right, "float16 arithmetic announced, but does not work"))
         d->features |= FV_NEED_CL_HALF;
-    if (fv_cl_has_extension(&d->place, "cl_khr_integer_dot_product") &&
-        does(d, DOT, standard, dot_right, "integer dot products announced, but do not work"))
-        d->features |= FV_NEED_CL_DOT;
+    probe_dot(d);
     if (!does(d, TURNS, standard, turns_right, "leaves loops of many turns early"))
         d->limits.few_turns = true;
     does(d, APART, standard, apart_right, "reads vectors wrong that are not aligned: run verify");

@@ -143,7 +143,7 @@ fovea_status fv_cl_kernel_create(cl_kernel *out, size_t *limit, fv_device *d, co
     char options[64];
     void *memory;
     snprintf(options, sizeof options, STANDARD "-DFV_HALF=%d -DFV_DOT=%d",
-             (d->features & FV_NEED_CL_HALF) != 0, (d->features & FV_NEED_CL_DOT) != 0);
+             (d->features & FV_NEED_CL_HALF) != 0, d->features & FV_NEED_CL_DOT ? d->dot : 0);
     FV_TRY(fv_gpu_store_step(&memory, &d->store, l, entry, group, options));
     cl_kernel kernel = memory;
     const cl_int error = fv_cl.clGetKernelWorkGroupInfo(

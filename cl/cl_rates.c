@@ -7,7 +7,7 @@
 static fovea_status kernel(void **out, fv_device *d, const char *entry, int which, bool vectors)
 {
     char options[80];
-    snprintf(options, sizeof options, "-cl-std=CL1.2 -w -DFV_PROBE=%d%s", which,
+    snprintf(options, sizeof options, "-cl-std=CL1.2 -w -DFV_DOT=%d -DFV_PROBE=%d%s", d->dot, which,
              vectors ? " -DFV_PROBE_CPU" : "");
     return fv_gpu_store_plain(out, &d->store, "probe", entry, options);
 }

@@ -207,6 +207,15 @@ static const char *level(uint32_t needs)
                                           : "cuda";
 }
 
+static void compile(fv_device *d, const fv_launch *l, uint32_t count)
+{
+    if (fv_cuda_enter(d) != FOVEA_OK)
+        return;
+    fv_cuda_want(d, l, count);
+    fv_cuda_leave();
+    fv_gpu_store_build(&d->store); /* whose threads enter, this one too */
+}
+
 static fovea_status bind(fv_device *d, const fv_launch *l, fv_bound **out)
 {
     INSIDE(d, fv_cuda_bind(d, l, out));
@@ -290,6 +299,7 @@ const fv_backend fv_backend_cuda = {
     .forget = forget,
     .kernels = kernels,
     .level = level,
+    .compile = compile,
     .bind = bind,
     .unbind = unbind,
     .queue_open = queue_open,

@@ -173,6 +173,19 @@ static bool works(const fv_device *d)
     return !d->lost && fv_cuda.cuMemGetInfo(&free, &total) == CUDA_SUCCESS;
 }
 
+void fv_cuda_want(fv_device *d, const fv_launch *l, uint32_t count)
+{
+    for (uint32_t i = 0; i < count && !d->lost; i++) {
+        fv_gpu_step s;
+        if (fv_gpu_step_begin(&s, &l[i]) != FOVEA_OK)
+            continue;
+        settle(&s.base.l, d);
+        const uint32_t group = fv_gpu_group(&s, s.code->group, d->limits.group, d->limits.local);
+        if (group)
+            fv_gpu_store_want(&d->store, &s.base.l, group, "");
+    }
+}
+
 fovea_status fv_cuda_bind(fv_device *d, const fv_launch *l, fv_bound **out)
 {
     fv_cuda_bound *b;

@@ -117,6 +117,8 @@ fovea_status fv_cuda_step_kernel(CUfunction *out, uint32_t *limit, fv_device *d,
                                  const char *entry, uint32_t group);
 
 /* cuda_bind.c */
+/* Has their programs compiled by the next fv_gpu_store_build. */
+void fv_cuda_want(fv_device *d, const fv_launch *l, uint32_t count);
 fovea_status fv_cuda_bind(fv_device *d, const fv_launch *l, fv_bound **out);
 void fv_cuda_unbind(fv_device *d, fv_bound *b);
 /* Bytes of device memory; *out is 0 on failure. */

@@ -321,13 +321,20 @@ static fovea_status function_of(void *built, const char *entry, void **out)
     return FOVEA_OK;
 }
 
+static bool enter(fv_device *d)
+{
+    return fv_cuda_enter(d) == FOVEA_OK;
+}
+
 const fv_gpu_compiler fv_cuda_compiler = {.texts = texts,
                                           .shown = shown,
                                           .compile = compile,
                                           .load = load,
                                           .binary = binary_of,
                                           .kernel = function_of,
-                                          .release = release_module};
+                                          .release = release_module,
+                                          .enter = enter,
+                                          .leave = fv_cuda_leave};
 
 fovea_status fv_cuda_step_kernel(CUfunction *out, uint32_t *limit, fv_device *d, const fv_launch *l,
                                  const char *entry, uint32_t group)

@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/thread.h"
+#include "platform/os/os_cores.h"
 #include "platform/os/os_machine.h"
 
 fovea_status fv_gpu_store_open(fv_gpu_store *s, fv_device *d, const fv_gpu_compiler *compiler,
@@ -50,15 +52,28 @@ static const char *label(const fv_gpu_store *s, const fv_gpu_program *p, char ou
     return out;
 }
 
-static fovea_status compile(fv_gpu_store *s, fv_gpu_program *p)
+/* Touches nothing but the program: several may be compiled at the same time. */
+static fovea_status compile_alone(const fv_gpu_store *s, fv_gpu_program *p)
 {
-    char what[96];
     void *built;
     const double begin = fv_machine_seconds();
     FV_TRY(s->compiler->compile(s->device, p, &built));
     p->built = built;
     p->compiled = true;
-    fv_gpu_cache_built(s->cache, label(s, p, what), fv_machine_seconds() - begin);
+    p->seconds = fv_machine_seconds() - begin;
+    return FOVEA_OK;
+}
+
+static void note_compiled(fv_gpu_store *s, const fv_gpu_program *p)
+{
+    char what[96];
+    fv_gpu_cache_built(s->cache, label(s, p, what), p->seconds);
+}
+
+static fovea_status compile(fv_gpu_store *s, fv_gpu_program *p)
+{
+    FV_TRY(compile_alone(s, p));
+    note_compiled(s, p);
     return FOVEA_OK;
 }
 
@@ -224,39 +239,53 @@ static void program_free(const fv_gpu_store *s, fv_gpu_program *p)
     fv_mem_free(p);
 }
 
-static fovea_status fill_program(fv_gpu_store *s, fv_gpu_program *p, const char *options)
-{
-    FV_TRY(fv_mem_text(&p->options, options, FV_MEM_DEVICE));
-    take_cached(s, p);
-    return p->built ? FOVEA_OK : compile(s, p);
-}
-
+/* One that is there, or not yet built. */
 static fovea_status program_make(fv_gpu_program **out, fv_gpu_store *s, const fv_gpu_program *like)
 {
     fv_gpu_program *p;
     FV_TRY(FV_MEM_NEW(&p, FV_MEM_DEVICE, "a program"));
     *p = *like;
-    p->options = NULL;
-    const fovea_status status = fill_program(s, p, like->options);
-    if (status == FOVEA_OK)
-        *out = p;
-    else
-        program_free(s, p);
-    return status;
+    const fovea_status status = fv_mem_text(&p->options, like->options, FV_MEM_DEVICE);
+    if (status != FOVEA_OK) {
+        fv_mem_free(p);
+        return status;
+    }
+    take_cached(s, p);
+    *out = p;
+    return FOVEA_OK;
+}
+
+static fv_gpu_program *find(fv_gpu_program *p, const fv_gpu_program *like)
+{
+    while (p && (strcmp(p->name, like->name) != 0 || p->plain != like->plain ||
+                 p->mech != like->mech || strcmp(p->options, like->options) != 0))
+        p = p->next;
+    return p;
+}
+
+/* Of those that are built. */
+static void keep(fv_gpu_store *s, fv_gpu_program *p)
+{
+    p->next = s->programs;
+    s->programs = p;
 }
 
 static fovea_status program_get(fv_gpu_program **out, fv_gpu_store *s, const fv_gpu_program *like)
 {
-    for (fv_gpu_program *p = s->programs; p; p = p->next)
-        if (strcmp(p->name, like->name) == 0 && p->plain == like->plain && p->mech == like->mech &&
-            strcmp(p->options, like->options) == 0) {
-            *out = p;
-            return FOVEA_OK;
-        }
-    FV_TRY(program_make(out, s, like));
-    (*out)->next = s->programs;
-    s->programs = *out;
-    return FOVEA_OK;
+    fovea_status status = FOVEA_OK;
+    fv_gpu_program *p = find(s->programs, like);
+    if (!p) {
+        FV_TRY(program_make(&p, s, like));
+        if (!p->built)
+            status = compile(s, p);
+        if (status == FOVEA_OK)
+            keep(s, p);
+        else
+            program_free(s, p);
+    }
+    if (status == FOVEA_OK)
+        *out = p;
+    return status;
 }
 
 void fv_gpu_store_empty(fv_gpu_store *s)
@@ -304,16 +333,112 @@ fovea_status fv_gpu_store_plain(void **out, fv_gpu_store *s, const char *name, c
     return kernel_of(out, s, &like, entry);
 }
 
+/* The program of a step, whose options become `text`. */
+static fv_gpu_program program_of(const fv_launch *l, uint32_t group, const char *options,
+                                 fv_gpu_text *text)
+{
+    *text = (fv_gpu_text){.length = 0};
+    fv_gpu_append(text, "%s", options);
+    fv_gpu_specialise(text, l, group);
+    return (fv_gpu_program){
+        .name = l->kernel->code.gpu->program, .mech = l->kernel->mech, .options = text->text};
+}
+
 fovea_status fv_gpu_store_step(void **out, fv_gpu_store *s, const fv_launch *l, const char *entry,
                                uint32_t group, const char *options)
 {
-    fv_gpu_text text = {.length = 0};
-    fv_gpu_append(&text, "%s", options);
-    fv_gpu_specialise(&text, l, group);
+    fv_gpu_text text;
+    const fv_gpu_program like = program_of(l, group, options, &text);
     if (text.full)
         return fv_fail(FOVEA_ENOTSUP, "kernel %s has more build options than there is room for",
                        l->kernel->name);
-    const fv_gpu_program like = {
-        .name = l->kernel->code.gpu->program, .mech = l->kernel->mech, .options = text.text};
     return kernel_of(out, s, &like, entry);
+}
+
+/* ---- several at a time ---- */
+
+enum { MOST_THREADS = 8 }; /* a compiler may take 100 MB for each */
+
+/* What the threads share. */
+typedef struct build {
+    const fv_gpu_store *store;
+    uint64_t mode; /* of the caller's floats: compilers work out constants */
+} build;
+
+static void build_one(void *arg, uint32_t phase, uint32_t unit, uint32_t slot)
+{
+    const build *b = arg;
+    const fv_gpu_compiler *by = b->store->compiler;
+    fv_gpu_program *p = b->store->wanted;
+    (void)phase, (void)slot;
+    while (unit--)
+        p = p->next;
+    fv_machine_float_leave(b->mode);
+    if (by->enter && !by->enter(b->store->device))
+        return;
+    (void)compile_alone(b->store, p);
+    if (by->leave)
+        by->leave();
+}
+
+static void build_wanted(const fv_gpu_store *s, uint32_t count, uint32_t threads)
+{
+    build b = {.store = s, .mode = fv_machine_float_enter()};
+    fv_machine_float_leave(b.mode);
+    fv_pool *pool;
+    const fv_pool_settings settings = {.threads = threads, .name = "fovea-build"};
+    if (fv_pool_create(&pool, &settings) != FOVEA_OK)
+        return;
+    fv_job job = {.fn = build_one, .arg = &b, .units = &count, .phases = 1};
+    fv_pool_run(pool, &job);
+    fv_pool_free(pool);
+}
+
+static uint32_t processors(void)
+{
+    fv_cores cores;
+    fv_cores_find(&cores);
+    return cores.most < MOST_THREADS ? cores.most : MOST_THREADS;
+}
+
+void fv_gpu_store_want(fv_gpu_store *s, const fv_launch *l, uint32_t group, const char *options)
+{
+    fv_gpu_text text;
+    fv_gpu_program *p, **end = &s->wanted;
+    const fv_gpu_program like = program_of(l, group, options, &text);
+    pthread_mutex_lock(&s->lock);
+    if (!text.full && !find(s->programs, &like) && !find(s->wanted, &like) &&
+        program_make(&p, s, &like) == FOVEA_OK) {
+        if (p->built) {
+            keep(s, p);
+        } else {
+            while (*end)
+                end = &(*end)->next;
+            *end = p;
+        }
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* With one thread there is nothing to gain. */
+void fv_gpu_store_build(fv_gpu_store *s)
+{
+    pthread_mutex_lock(&s->lock);
+    uint32_t count = 0;
+    for (const fv_gpu_program *p = s->wanted; p; p = p->next)
+        count++;
+    const uint32_t most = count > 1 ? processors() : 1;
+    if (most > 1)
+        build_wanted(s, count, count < most ? count : most);
+    for (fv_gpu_program *next, *p = s->wanted; p; p = next) {
+        next = p->next;
+        if (p->built) {
+            note_compiled(s, p);
+            keep(s, p);
+        } else {
+            program_free(s, p);
+        }
+    }
+    s->wanted = NULL;
+    pthread_mutex_unlock(&s->lock);
 }

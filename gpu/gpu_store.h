@@ -24,6 +24,7 @@ typedef struct fv_gpu_program {
     void *built; /* the backend's */
     /* the store's own: */
     struct fv_gpu_program *next;
+    double seconds;         /* that compiling took */
     bool compiled;          /* by us, not taken from the cache */
     void *refused;          /* what was taken and replaced: steps may have kernels of it */
     const char *kernels[8]; /* of a compiled one: those that the cache's binary has */
@@ -43,6 +44,10 @@ typedef struct fv_gpu_compiler {
     /* A kernel of it; ENOMEM where memory is short. */
     fovea_status (*kernel)(void *built, const char *entry, void **out);
     void (*release)(fv_device *d, void *built);
+    /* Makes the device the calling thread's, which compiles; false: it cannot be. NULL, as `leave`:
+     * threads need nothing. */
+    bool (*enter)(fv_device *d);
+    void (*leave)(void);
 } fv_gpu_compiler;
 
 typedef struct fv_gpu_store {
@@ -53,6 +58,7 @@ typedef struct fv_gpu_store {
     pthread_mutex_t lock;
     /* Under `lock`: */
     fv_gpu_program *programs;
+    fv_gpu_program *wanted; /* not built yet, in the order in which they were asked for */
     double rates[FV_GPU_RATES];
 } fv_gpu_store;
 
@@ -71,6 +77,11 @@ fovea_status fv_gpu_store_plain(void **out, fv_gpu_store *s, const char *name, c
 /* The same of a step; `options` are those that come before the step's own. */
 fovea_status fv_gpu_store_step(void **out, fv_gpu_store *s, const fv_launch *l, const char *entry,
                                uint32_t group, const char *options);
+/* The same program is wanted soon; then fv_gpu_store_build compiles all that are wanted and not
+ * there, on as many threads as there are processors for, none of which is left when it returns.
+ * What fails is not kept: who asks for its kernel hears why. */
+void fv_gpu_store_want(fv_gpu_store *s, const fv_launch *l, uint32_t group, const char *options);
+void fv_gpu_store_build(fv_gpu_store *s);
 /* What was measured of the device with the kernels of probe.cl, by this process or an earlier one.
  * It is kept beside the programs. False where there is nothing. */
 bool fv_gpu_store_rates(fv_gpu_store *s, double out[FV_GPU_RATES]);

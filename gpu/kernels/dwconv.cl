@@ -1,4 +1,9 @@
-/* dwconv.cl: depthwise convolution over grids of tokens. SIZE: of the filters. */
+/* dwconv.cl: depthwise convolution over grids of tokens. SIZE: of the filters, of which the packed
+ * weight has tap after tap, CHANNELS each, zeros behind those that there are: neighbouring channels
+ * have neighbouring numbers. LINES: the kernel for devices whose work-items run one after the
+ * other.
+ */
+#define CHANNELS ((channels + 15) / 16 * 16)
 
 /* Where the grid row `line`, counted through all grids, begins in operand 0, in rows. */
 static inline size_t line_begin(uint line, uint width, uint2 ring)
@@ -6,6 +11,7 @@ static inline size_t line_begin(uint line, uint width, uint2 ring)
     return (size_t)(ring.s0 ? (line + ring.s1) % ring.s0 : line) * width;
 }
 
+#if !LINES
 /* A work-item has four channels of TILE tokens next to each other. */
 #define TILE 4
 FV_KERNEL void dwconv(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_OUT(5), FV_CALL)
@@ -18,38 +24,38 @@ FV_KERNEL void dwconv(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_OUT(5
         return;
     const uint c = 4 * me.y, left = channels - c, y = line % height;
     const uint4 filter = min((uint4)(c, c + 1, c + 2, c + 3), (uint4)(channels - 1)) % period;
-    float4 sum[TILE];
-    for (uint t = 0; t < TILE; t++) {
-        sum[t] = 0.f;
-        if (FV_HAS2) {
-            global const FV_CELL(2) *bias = base2 + at2.x;
-            sum[t] = (float4)(FV_GET(2, bias + filter.s0), FV_GET(2, bias + filter.s1),
-                              FV_GET(2, bias + filter.s2), FV_GET(2, bias + filter.s3));
-        }
+    const bool apart = period < channels && period % 4 != 0; /* filters that are shared */
+    float4 sum[TILE], bias = 0.f;
+    if (FV_HAS2) {
+        global const FV_CELL(2) *from = base2 + at2.x;
+        bias = (float4)(FV_GET(2, from + filter.s0), FV_GET(2, from + filter.s1),
+                        FV_GET(2, from + filter.s2), FV_GET(2, from + filter.s3));
     }
+    FV_TIMES(t, TILE)
+        sum[t] = bias;
     for (uint i = 0; i < SIZE; i++) {
         /* From SIZE / 2 above the grid and to its left on, to stay with whole numbers. */
         if (y + i < SIZE / 2 || y + i - SIZE / 2 >= height)
             continue;
         global const FV_CELL(0) *from = FV_AT(0, line_begin(line + i - SIZE / 2, width, ring)) + c;
         float4 in[TILE + SIZE - 1];
-        for (uint t = 0; t < TILE + SIZE - 1; t++) {
+        FV_TIMES(t, TILE + SIZE - 1) {
             const uint x = x0 + t;
             in[t] = 0.f;
             if (x >= SIZE / 2 && x - SIZE / 2 < width)
                 in[t] = FV_GET_RUN(0, from + (size_t)(x - SIZE / 2) * at0.y, left, 0.f);
         }
-        for (uint j = 0; j < SIZE; j++) {
-            global const FV_CELL(1) *tap = base1 + at1.x + i * SIZE + j;
-            const float4 w = (float4)(FV_GET(1, tap + filter.s0 * (SIZE * SIZE)),
-                                      FV_GET(1, tap + filter.s1 * (SIZE * SIZE)),
-                                      FV_GET(1, tap + filter.s2 * (SIZE * SIZE)),
-                                      FV_GET(1, tap + filter.s3 * (SIZE * SIZE)));
-            for (uint t = 0; t < TILE; t++)
+        FV_TIMES(j, SIZE) {
+            global const FV_CELL(1) *tap = base1 + at1.x + (i * SIZE + j) * CHANNELS;
+            const float4 w = apart
+                                 ? (float4)(FV_GET(1, tap + filter.s0), FV_GET(1, tap + filter.s1),
+                                            FV_GET(1, tap + filter.s2), FV_GET(1, tap + filter.s3))
+                                 : FV_GET4(1, FV_ALIGNED(4, tap + filter.s0));
+            FV_TIMES(t, TILE)
                 sum[t] += w * in[t + j];
         }
     }
-    for (uint t = 0; t < TILE; t++) {
+    FV_TIMES(t, TILE) {
         const uint token = line * width + x0 + t, r = token - row0;
         if (x0 + t >= width || token < row0 || r >= rows)
             continue;
@@ -61,6 +67,7 @@ FV_KERNEL void dwconv(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_OUT(5
     }
 }
 
+#else
 /* A work-item has 16 channels, or those that are left, of the tokens of a grid row. */
 #define WIDE 16
 FV_KERNEL void dwconv_line(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_OUT(5), FV_CALL)
@@ -75,13 +82,16 @@ FV_KERNEL void dwconv_line(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_
     const uint left_end = line * width;
     const uint begin = max(left_end, row0), end = min(left_end + width, row0 + rows);
     const uint i0 = y < SIZE / 2 ? SIZE / 2 - y : 0, i1 = min(height + SIZE / 2 - y, (uint)SIZE);
+    const bool apart = period < channels && period % WIDE != 0; /* filters that are shared */
     float16 bias = 0.f, w[SIZE * SIZE];
-    for (uint k = 0; k < left; k++) {
-        const uint filter = (c + k) % period;
-        if (FV_HAS2)
-            ((float *)&bias)[k] = FV_GET(2, base2 + at2.x + filter);
-        for (uint tap = 0; tap < SIZE * SIZE; tap++)
-            ((float *)&w[tap])[k] = FV_GET(1, base1 + at1.x + filter * (SIZE * SIZE) + tap);
+    for (uint k = 0; FV_HAS2 && k < left; k++)
+        ((float *)&bias)[k] = FV_GET(2, base2 + at2.x + (c + k) % period);
+    for (uint tap = 0; tap < SIZE * SIZE; tap++) {
+        global const FV_CELL(1) *from = base1 + at1.x + tap * CHANNELS;
+        if (!apart)
+            w[tap] = FV_GET16(1, FV_ALIGNED(16, from + c % period));
+        for (uint k = 0; apart && k < left; k++)
+            ((float *)&w[tap])[k] = FV_GET(1, from + (c + k) % period);
     }
     for (uint token = begin; token < end; token++) {
         const uint x = token - left_end, r = token - row0;
@@ -119,3 +129,4 @@ FV_KERNEL void dwconv_line(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_
         }
     }
 }
+#endif

@@ -161,10 +161,7 @@ typedef global const uint *fv_weight;
     (FV_CAT(convert_float, FV_TN)(sum) *                                                           \
      (FV_ROW_SCALES[r] * FV_CAT(FV_LOAD, FV_TN)(FV_SCALES + (col))))
 #if FV_DOT
-#ifndef FV_DOT4 /* cuda_prelude.h has its own */
-#pragma OPENCL EXTENSION cl_khr_integer_dot_product : enable
-#define FV_DOT4(a, b, sum) dot_acc_sat_4x8packed_ss_int(a, b, sum)
-#endif
+#include "gpu/kernels/dot.cl"
 static inline int4 fv_dots4(uint a, uint4 w, int4 sum)
 {
     return (int4)(FV_DOT4(a, w.s0, sum.s0), FV_DOT4(a, w.s1, sum.s1), FV_DOT4(a, w.s2, sum.s2),

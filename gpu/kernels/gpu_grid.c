@@ -1,6 +1,7 @@
 /* gpu_grid.c: launch code of posemb.cl, upsample.cl, dwconv.cl and adaptive_pool.cl. */
 #include <string.h>
 
+#include "base/num.h"
 #include "gpu/gpu_code.h"
 #include "ops/preprocess.h"
 
@@ -53,6 +54,37 @@ const fv_gpu_code fv_gpu_upsample = {.program = "upsample",
 
 /* ---- depthwise convolution ---- */
 
+static size_t dwconv_taps(const fv_problem *p)
+{
+    return (size_t)p->dim[FV_DWCONV_SIZE] * p->dim[FV_DWCONV_SIZE];
+}
+
+/* Numbers of a tap in the packed weight: of all channels, though fewer filters may be shared. */
+static size_t dwconv_channels(const fv_problem *p)
+{
+    return fv_round_up(p->dim[FV_ROW_C], 16);
+}
+
+static size_t dwconv_packed(const fv_problem *p, const fv_knobs *knobs)
+{
+    (void)knobs;
+    return dwconv_taps(p) * dwconv_channels(p) * sizeof(float);
+}
+
+static void dwconv_pack(void *dst, const float *src, uint32_t n0, uint32_t n, const fv_problem *p,
+                        const fv_knobs *knobs)
+{
+    (void)knobs;
+    float *to = dst;
+    const size_t taps = dwconv_taps(p), channels = dwconv_channels(p);
+    for (size_t i = 0; i < n; i++)
+        for (size_t tap = 0; tap < taps; tap++)
+            to[tap * channels + n0 + i] = src[i * taps + tap];
+}
+
+const fv_kernel_hooks fv_h_gpu_dwconv = {
+    .packed = dwconv_packed, .pack = dwconv_pack, .format = "gpu_taps"};
+
 static void dwconv_define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
 {
     (void)group;
@@ -86,6 +118,7 @@ const fv_gpu_code fv_gpu_dwconv = {.program = "dwconv",
 const fv_gpu_code fv_gpu_dwconv_line = {.program = "dwconv",
                                         .entry = "dwconv_line",
                                         .group = 1,
+                                        .macros = " -DLINES=1",
                                         .define = dwconv_define,
                                         .shape = dwconv_line_shape,
                                         .align = 1};

@@ -12,7 +12,7 @@
  *   FV_FLAGS, FV_EPI  of the problem
  *   FV_GROUP   work-items of a work-group (dimension 0; the others have one): a power of two
  *   FV_HALF    1 where the device was seen to have float16 arithmetic
- *   FV_DOT     1 where it was seen to multiply 8-bit integers by fours
+ *   FV_DOT     1 or 2 where it was seen to multiply 8-bit integers by fours: by which words, dot.cl
  * and what the kernel's `define` adds.
  */
 #ifdef cl_khr_fp16

@@ -42,14 +42,17 @@ kernel void probe(global float *out)
 }
 #endif
 
+#if FV_PROBE == FV_PROBE_DOT || FV_PROBE == FV_PROBE_DOT_RATE
+#include "gpu/kernels/dot.cl"
+#endif
+
 #if FV_PROBE == FV_PROBE_DOT
-#pragma OPENCL EXTENSION cl_khr_integer_dot_product : enable
 kernel void probe(global float *out)
 {
     const int i = (int)get_global_id(0);
     const uint a = as_uint((char4)((char)(i - 128), (char)i, (char)(3 - i), 127));
-    out[2 * i] = (float)dot_4x8packed_ss_int(a, as_uint((char4)(-128, 2, -3, 127)));
-    out[2 * i + 1] = (float)dot_acc_sat_4x8packed_ss_int(a, as_uint((char4)(1, 1, 1, 1)), 1000);
+    out[2 * i] = (float)FV_DOT4(a, as_uint((char4)(-128, 2, -3, 127)), 0);
+    out[2 * i + 1] = (float)FV_DOT4(a, as_uint((char4)(1, 1, 1, 1)), 1000);
 }
 #endif
 
@@ -138,7 +141,6 @@ kernel void move(global const float4 *in, global float4 *out, const uint n)
 #endif
 
 #if FV_PROBE == FV_PROBE_DOT_RATE
-#pragma OPENCL EXTENSION cl_khr_integer_dot_product : enable
 /* 64 products of 4 int8 each, and their sums. */
 kernel void compute(global float *out, const uint turns)
 {
@@ -146,10 +148,10 @@ kernel void compute(global float *out, const uint turns)
     int a = 0, b = 1, c = 2, d = 3;
     for (uint t = 0; t < turns; t++)
         for (uint k = 0; k < 16; k++) {
-            a = dot_acc_sat_4x8packed_ss_int(x + t, y, a);
-            b = dot_acc_sat_4x8packed_ss_int(x + t, y, b);
-            c = dot_acc_sat_4x8packed_ss_int(x, y + t, c);
-            d = dot_acc_sat_4x8packed_ss_int(x, y + t, d);
+            a = FV_DOT4(x + t, y, a);
+            b = FV_DOT4(x + t, y, b);
+            c = FV_DOT4(x, y + t, c);
+            d = FV_DOT4(x, y + t, d);
         }
     out[get_global_id(0)] = (float)(a ^ b ^ c ^ d);
 }

@@ -81,6 +81,27 @@ typedef struct fovea_memory {
 /* Thread-safe. */
 FOVEA_API fovea_status fovea_memory_query(fovea_memory *out);
 
+/* Memory of the caller's for the library, in any thread while it loads, plans, opens and closes;
+ * never while frames run. `alloc` gives `size` bytes, contents arbitrary, at a multiple of `align`,
+ * a power of two from 64 bytes (which divides `size`), or NULL: the call that needed them fails
+ * with FOVEA_ENOMEM. `free` gets an address back, with size and alignment as they were asked for.
+ *
+ * All that fovea_memory_query counts comes from it: models, plans, packed weights, activations,
+ * states, devices and their workers' stores, wisdom. What does not: mapped files; the parsed JSON
+ * of configurations (jansson's); stacks of threads; what the C library, OpenCL's and CUDA's drivers
+ * and libraries take for themselves; and memory of the program `fovea`. */
+typedef struct fovea_allocator {
+    size_t struct_size;
+    void *(*alloc)(void *user, size_t size, size_t align);
+    void (*free)(void *user, void *data, size_t size, size_t align);
+    void *user; /* the first argument of both */
+} fovea_allocator;
+#define FOVEA_ALLOCATOR_INIT FOVEA_INIT(fovea_allocator, )
+/* NULL: the C library's again. Memory that is in use goes back where it came from, so that an
+ * allocator must work until all of its memory has come back. EINVAL: one of the functions is
+ * missing. Not thread-safe: set it while no other call runs. */
+FOVEA_API fovea_status fovea_allocator_set(const fovea_allocator *allocator);
+
 FOVEA_END_DECLS
 
 #endif

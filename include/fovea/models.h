@@ -41,6 +41,17 @@ typedef struct fovea_model_options {
                            families are known to have */
     /* EINVAL out of its range; ENOTSUP where the family is no plain ViT */
     fovea_linear_form linear;
+    /* Folder of packed weights, made private to the user: a later plan, in this process or another,
+     * maps what one before has packed. Processes that load the same model so have one copy of its
+     * weights in memory, read-only, and plans are soon made. NULL: FOVEA_WEIGHTS_CACHE of the
+     * environment, else none; "": none.
+     *
+     * Only files of the user's or the administrator's that nobody else may write to are read. Files
+     * that are damaged or of another model, processor or build of the library are replaced; a
+     * folder that cannot be written to costs nothing but time. It holds up to 4 GiB of weights,
+     * oldest removed first, and those of the models that are in use. Weights that are decrypted
+     * lie there as they are. */
+    const char *weights_cache;
 } fovea_model_options;
 #define FOVEA_MODEL_OPTIONS_INIT FOVEA_INIT(fovea_model_options, )
 

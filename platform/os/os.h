@@ -29,6 +29,12 @@ void fv_os_close(int fd);
  * longer what was checked, and those past a cut end the process. NULL is fine. */
 fovea_status fv_os_unchanged(const void *handle, const char *path);
 
+/* What tells the mapped file, and this state of it, from all others: numbers of the file system.
+ * False where a write that is still to come might not change them, because the file was changed a
+ * moment before it was mapped; `handle` NULL. */
+#define FV_OS_IDENTITY 5
+bool fv_os_identity(const void *handle, uint64_t id[FV_OS_IDENTITY]);
+
 /* Gives the memory of mapped pages back; reading them again reads the file again. */
 void fv_os_release_pages(const void *data, uint64_t size);
 
@@ -39,6 +45,8 @@ fovea_status fv_os_replace_begin(fv_os_replace **out, const char *path, bool onl
 fovea_status fv_os_replace_write(fv_os_replace *r, const void *data, uint64_t size);
 /* Releases r. `written`: how writing went; the file is only replaced where all of it was. */
 fovea_status fv_os_replace_end(fv_os_replace *r, fovea_status written);
+/* The same without waiting for the disk: after a loss of power the file may be damaged. */
+fovea_status fv_os_replace_end_soon(fv_os_replace *r, fovea_status written);
 /* All of it in one call. */
 fovea_status fv_os_replace_file(const char *path, bool only_ours, const void *data, uint64_t size);
 
@@ -64,6 +72,9 @@ fovea_status fv_os_folder(const char *path);
 fovea_status fv_os_read(const char *path, uint64_t most, void **out, uint64_t *size);
 /* The same for one that is no link, this user's, and writable by nobody else. */
 fovea_status fv_os_private_read(const char *path, uint64_t most, void **out, uint64_t *size);
+/* Maps a file that is no link, this user's or the administrator's, and writable by nobody else; the
+ * disk begins to read all of it. */
+fovea_status fv_os_trusted_map(const char *path, const void **data, uint64_t *size, void **handle);
 /* Calls `visit` with the path of each file of a folder, hidden ones left out; ENOMEM, or what
  * `visit` gives. A folder that is not there has none. */
 fovea_status fv_os_each_file(const char *folder, fovea_status (*visit)(void *ctx, const char *path),

@@ -36,7 +36,20 @@ struct mapping {
     ino_t inode;
     off_t size;
     struct timespec written;
+    struct timespec changed;
+    uint64_t offset;
+    bool settled; /* it was not changed just before it was mapped */
 };
+
+/* Seconds after which a file system gives a change another time. */
+#define TICK 2
+
+static bool is_settled(const struct stat *st)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return st->st_ctim.tv_sec < now.tv_sec - TICK && st->st_mtim.tv_sec < now.tv_sec - TICK;
+}
 
 static fovea_status map_part(struct mapping *m, int fd, uint64_t offset, uint64_t part,
                              const char *path, const void **data)
@@ -70,7 +83,10 @@ fovea_status fv_os_map_part(int fd, uint64_t offset, uint64_t part, const char *
                           .device = st.st_dev,
                           .inode = st.st_ino,
                           .size = st.st_size,
-                          .written = st.st_mtim};
+                          .written = st.st_mtim,
+                          .changed = st.st_ctim,
+                          .offset = offset,
+                          .settled = is_settled(&st)};
     if (part == 0)
         part = whole - offset;
     *data = NULL;
@@ -132,6 +148,25 @@ fovea_status fv_os_unchanged(const void *handle, const char *path)
                    "%s: was written to since it was loaded; load it again, and replace such files "
                    "by renaming others",
                    path);
+}
+
+static uint64_t nanoseconds(struct timespec t)
+{
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+/* Without the device's number, which a file system may have another one of after a restart. */
+bool fv_os_identity(const void *handle, uint64_t id[FV_OS_IDENTITY])
+{
+    const struct mapping *m = handle;
+    if (!m || !m->settled)
+        return false;
+    id[0] = (uint64_t)m->inode;
+    id[1] = (uint64_t)m->size;
+    id[2] = nanoseconds(m->written);
+    id[3] = nanoseconds(m->changed);
+    id[4] = m->offset;
+    return true;
 }
 
 void fv_os_release_pages(const void *data, uint64_t size)
@@ -232,16 +267,26 @@ static void sync_folder(const char *path, char *buffer)
     }
 }
 
-fovea_status fv_os_replace_end(fv_os_replace *r, fovea_status written)
+static fovea_status end_replace(fv_os_replace *r, fovea_status written, bool now)
 {
-    if (written == FOVEA_OK && (fsync(r->fd) != 0 || rename(r->temporary, r->path) != 0))
+    if (written == FOVEA_OK && ((now && fsync(r->fd) != 0) || rename(r->temporary, r->path) != 0))
         written = fail_write(r);
-    if (written == FOVEA_OK) {
+    if (written == FOVEA_OK && now)
         sync_folder(r->path, r->temporary);
+    if (written == FOVEA_OK)
         r->temporary[0] = 0;
-    }
     cancel(r);
     return written;
+}
+
+fovea_status fv_os_replace_end(fv_os_replace *r, fovea_status written)
+{
+    return end_replace(r, written, true);
+}
+
+fovea_status fv_os_replace_end_soon(fv_os_replace *r, fovea_status written)
+{
+    return end_replace(r, written, false);
 }
 
 fovea_status fv_os_replace_file(const char *path, bool only_ours, const void *data, uint64_t size)
@@ -420,6 +465,26 @@ fovea_status fv_os_read(const char *path, uint64_t most, void **out, uint64_t *s
 fovea_status fv_os_private_read(const char *path, uint64_t most, void **out, uint64_t *size)
 {
     return read_file(path, most, true, out, size);
+}
+
+fovea_status fv_os_trusted_map(const char *path, const void **data, uint64_t *size, void **handle)
+{
+    struct stat st;
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+    if (fd < 0)
+        return fv_fail(FOVEA_EIO, "%s: cannot open: %s", path, strerror(errno));
+    fovea_status status = FOVEA_OK;
+    if (fstat(fd, &st) != 0 || (st.st_uid != 0 && st.st_uid != geteuid()) ||
+        (st.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+        status = fv_fail(FOVEA_EIO, "%s: another user owns it or may write to it", path);
+    FV_THEN(status, fv_os_map_part(fd, 0, 0, path, data, size, handle));
+    if (status == FOVEA_OK) {
+        struct mapping *m = *handle;
+        m->fd = -1;
+        posix_fadvise(fd, 0, 0, POSIX_FADV_WILLNEED);
+    }
+    close(fd);
+    return status;
 }
 
 fovea_status fv_os_each_file(const char *path, fovea_status (*visit)(void *ctx, const char *path),

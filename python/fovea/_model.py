@@ -58,10 +58,13 @@ class Model(Handle):
 
     def __init__(self, path: Union[str, "os.PathLike[str]", _source.Source],
                  device: Union[Device, str, None] = None, prefix: Optional[str] = None,
-                 linear: Optional[Mapping[str, float]] = None) -> None:
+                 linear: Optional[Mapping[str, float]] = None,
+                 weights_cache: Union[str, "os.PathLike[str]", None] = None) -> None:
         self._device = device_of(device)
         options = c.ModelOptions(prefix=os.fspath(prefix).encode() if prefix else None,
-                                 linear=c.LinearForm(**(linear or {})))
+                                 linear=c.LinearForm(**(linear or {})),
+                                 weights_cache=None if weights_cache is None
+                                 else os.fspath(weights_cache).encode())
         self._plans: "collections.OrderedDict[Tuple[FrameKind, Choice], Plan]" = collections.OrderedDict()
         self._plans_lock = threading.Lock()
         self._task_outputs: Optional[Tuple[str, ...]] = None
@@ -286,7 +289,8 @@ def _name(text: Optional[bytes]) -> Optional[str]:
 
 def load(name: Union[str, "os.PathLike[str]", _source.File, Mapping[str, _source.File]], *,
          device: Union[Device, str, None] = None, prefix: Optional[str] = None,
-         linear: Optional[Mapping[str, float]] = None, config: Optional[_source.Config] = None) -> Model:
+         linear: Optional[Mapping[str, float]] = None, config: Optional[_source.Config] = None,
+         weights_cache: Union[str, "os.PathLike[str]", None] = None) -> Model:
     """A model by name:
 
       a folder with config.json and model.safetensors, or one such file
@@ -303,6 +307,7 @@ def load(name: Union[str, "os.PathLike[str]", _source.File, Mapping[str, _source
     are read whenever a plan is made: they are held, and must not change, until the model and its plans are gone.
 
     `device`: a Device, or what makes one, "cl:0"; None: that of the `with` around, else the CPU. `prefix`,
-    `linear`: see Model."""
+    `linear`: see Model. `weights_cache`: a folder in which packed weights are kept, so that later processes
+    map them; None: FOVEA_WEIGHTS_CACHE of the environment; "": none."""
     source = _source.of(name, config)
-    return Model(source or _hub.find(name), device, prefix, linear)  # type: ignore[arg-type]
+    return Model(source or _hub.find(name), device, prefix, linear, weights_cache)  # type: ignore[arg-type]

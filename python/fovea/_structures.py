@@ -63,7 +63,7 @@ class LinearForm(C.Structure):
 
 class ModelOptions(Sized):
     _c_name_ = "fovea_model_options"
-    _fields_ = [*_SIZE, ("prefix", C.c_char_p), ("linear", LinearForm)]
+    _fields_ = [*_SIZE, ("prefix", C.c_char_p), ("linear", LinearForm), ("weights_cache", C.c_char_p)]
 
 
 class File(C.Structure):

@@ -101,13 +101,13 @@ fovea_status fv_masters_take(fv_masters *m, bool averages)
         x->average = averages ? m->block[4] + at : NULL;
         at += room(t);
         fv_tensor_read(t, 0, t->elements, x->weight);
-        if (t->mapped) /* the mapped weights of the file are not read again */
+        if (t->file) /* the mapped weights of the file are not read again */
             fv_os_release_pages(t->data, t->elements * fv_file_types[t->dtype].bytes);
         if (averages)
             memcpy(x->average, x->weight, (size_t)t->elements * sizeof(float));
         t->data = x->weight;
         t->dtype = FV_FILE_F32;
-        t->mapped = false;
+        t->file = NULL;
     }
     return FOVEA_OK;
 }

@@ -1,4 +1,5 @@
-/* mem.c: tagged, counted, aligned allocation with failure on demand.
+/* mem.c: tagged, counted, aligned allocation with failure on demand, from the C library or a
+ * caller's allocator.
  *
  *     | header: size, tag ... 64 bytes | the caller's bytes, 64-byte aligned |
  *
@@ -23,11 +24,51 @@ struct header {
     uint32_t tag;
     uint32_t lead;   /* bytes from the start of the block to the header's end */
     uint64_t locked; /* bytes of pages that are kept in main memory, or 0 */
+    uint64_t block;  /* bytes of the whole, and what they are a multiple of */
+    uint64_t align;
+    void (*release)(void *user, void *data, size_t size, size_t align);
+    void *user;
 };
+_Static_assert(sizeof(struct header) <= HEADER, "the header stands before the caller's bytes");
 
 static _Atomic uint64_t held[FV_MEM_TAGS], held_all, peak, made;
 static uint64_t fail_in; /* tests only */
 static uint64_t made_at_arming;
+
+static void *alloc_system(void *user, size_t size, size_t align)
+{
+    (void)user;
+    return aligned_alloc(align, size);
+}
+
+static void free_system(void *user, void *data, size_t size, size_t align)
+{
+    (void)user;
+    (void)size;
+    (void)align;
+    free(data);
+}
+
+#define SYSTEM                                                                                     \
+    {                                                                                              \
+        .alloc = alloc_system, .free = free_system                                                 \
+    }
+static fovea_allocator allocator = SYSTEM;
+
+fovea_status fovea_allocator_set(const fovea_allocator *given)
+{
+    fovea_allocator own = SYSTEM;
+    FV_TRY(FV_ABI_READ(own, given, FOVEA_ALLOCATOR_INIT));
+    if (!own.alloc || !own.free)
+        return fv_fail(FOVEA_EINVAL, "an allocator needs both `alloc` and `free`");
+    allocator = own;
+    return FOVEA_OK;
+}
+
+static void release(const struct header *h, void *base)
+{
+    h->release(h->user, base, (size_t)h->block, (size_t)h->align);
+}
 
 uint64_t fv_size_mul(uint64_t a, uint64_t b)
 {
@@ -69,11 +110,23 @@ fovea_status fv_mem_place(void *out, uint64_t size, enum fv_mem_tag tag, const c
         return refuse(size, what);
     if (block == UINT64_MAX || block > SIZE_MAX / 2)
         return refuse(size, what);
-    char *base = aligned_alloc((size_t)align, (size_t)(block / align * align));
+    struct header h = {.size = size,
+                       .tag = (uint32_t)tag,
+                       .lead = (uint32_t)lead,
+                       .block = block / align * align,
+                       .align = align,
+                       .release = allocator.free,
+                       .user = allocator.user};
+    char *base = allocator.alloc(allocator.user, (size_t)h.block, (size_t)align);
     if (!base)
         return refuse(size, what);
+    if ((uintptr_t)base % align) {
+        release(&h, base);
+        return fv_fail(FOVEA_ENOMEM,
+                       "%s: the allocator gave an address that is no multiple of %llu", what,
+                       (unsigned long long)align);
+    }
     char *p = base + lead;
-    struct header h = {size, (uint32_t)tag, (uint32_t)lead, 0};
     if (big)
         fv_machine_advise_huge(p, size);
     memset(p, 0, (size_t)size);
@@ -81,7 +134,7 @@ fovea_status fv_mem_place(void *out, uint64_t size, enum fv_mem_tag tag, const c
         char *begin = pages_of(p, &h.locked, size);
         const fovea_status status = fv_machine_lock(begin, h.locked, what);
         if (status != FOVEA_OK) {
-            free(base);
+            release(&h, base);
             return status;
         }
     }
@@ -140,7 +193,7 @@ void fv_mem_free(void *p)
     }
     atomic_fetch_sub(&held[h.tag], h.size);
     atomic_fetch_sub(&held_all, h.size);
-    free((char *)p - h.lead);
+    release(&h, (char *)p - h.lead);
 }
 
 uint64_t fv_mem_tagged(enum fv_mem_tag tag)

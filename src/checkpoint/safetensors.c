@@ -117,7 +117,7 @@ static fovea_status read_entry(const fv_safetensors *f, fv_tensor *t, struct ext
         return corrupt(f, t->name, "shape and data_offsets differ in size");
     at->name = t->name;
     t->data = data + at->begin;
-    t->mapped = f->bytes.map != NULL;
+    t->file = f->bytes.map ? &f->bytes : NULL;
     return FOVEA_OK;
 }
 

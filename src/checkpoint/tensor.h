@@ -14,10 +14,11 @@ typedef struct fv_tensor {
     uint64_t shape[8];
     uint64_t elements;
     const void *data;
-    bool mapped;        /* data are pages of a file, to be released once they are packed */
-    uint64_t seed;      /* synthetic: of this tensor */
-    float mean, spread; /* synthetic: values are mean + spread * (uniform in [-1, 1)) */
-    uint32_t identity;  /* synthetic, d: 1 is added on the diagonals of its blocks of d x d */
+    const struct fv_blob *file; /* whose pages the data are, to be released once they are packed;
+                                   NULL: they are memory */
+    uint64_t seed;              /* synthetic: of this tensor */
+    float mean, spread;         /* synthetic: values are mean + spread * (uniform in [-1, 1)) */
+    uint32_t identity; /* synthetic, d: 1 is added on the diagonals of its blocks of d x d */
     uint32_t shard; /* 1 + the number of a file that is not open yet: all but the name is unknown */
 } fv_tensor;
 

@@ -196,6 +196,10 @@ typedef struct fv_backend {
     /* Its lines of the registry; d NULL: with the features of the first device of this kind. */
     const fv_kernel *(*kernels)(fv_device *d, int *count, uint32_t *features);
     const char *(*level)(uint32_t needs); /* name of the level that a kernel's needs amount to */
+    /* Compiles what these launches need that is not there, several programs at a time. Nothing
+     * fails: what could not be compiled is compiled again by `bind`, which says why not. NULL:
+     * nothing is compiled. */
+    void (*compile)(fv_device *d, const fv_launch *l, uint32_t count);
     /* ENOTSUP: this kernel is none for the device, which works: another may be. */
     fovea_status (*bind)(fv_device *d, const fv_launch *l, fv_bound **out);
     void (*unbind)(fv_device *d, fv_bound *b);

@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/abi.h"
@@ -16,6 +17,7 @@
 #include "models/decoder_synthetic.h"
 #include "models/dpt_head.h"
 #include "models/linear_form.h"
+#include "models/packed_cache.h"
 #include "platform/os/os.h"
 
 #define CONFIG_LIMIT (16u << 20)
@@ -141,6 +143,7 @@ static void free_model(fovea_model *m)
     fv_source_close(m->source);
     fv_source_close(m->beside);
     fv_store_close(m->store);
+    fv_packed_cache_close(m->cache);
     json_decref(m->config);
     pthread_mutex_destroy(&m->lock);
     fv_mem_free(m);
@@ -513,10 +516,11 @@ static fovea_status load_synthetic(fovea_model *m, const char *path)
 static fovea_status begin(fovea_model **out, const fovea_model_options *o,
                           const fv_additions *additions)
 {
-    FV_TRY(fv_model_blank(out));
-    (*out)->additions = additions;
-    (*out)->given = &o->linear;
-    return FOVEA_OK;
+    fovea_model *m = NULL;
+    FV_TRY(fv_model_blank(&m));
+    m->additions = additions;
+    m->given = &o->linear;
+    FV_RETURN_MADE(out, m, free_model, fv_packed_cache_open(&m->cache, o->weights_cache));
 }
 
 static fovea_status end(fovea_model **out, fovea_model *m, fovea_status status)
@@ -543,17 +547,26 @@ fovea_status fv_model_load(fovea_model **out, const char *path, const fovea_mode
     return end(out, m, synthetic ? load_synthetic(m, path) : load_files(m, path, prefix_of(o)));
 }
 
+/* The caller's options, or what stands for them. */
+static fovea_status read_options(fovea_model_options *own, const fovea_model_options *options)
+{
+    *own = (fovea_model_options)FOVEA_MODEL_OPTIONS_INIT;
+    FV_TRY(FV_ABI_READ(*own, options, FOVEA_MODEL_OPTIONS_INIT));
+    if (!own->weights_cache)
+        own->weights_cache = getenv("FOVEA_WEIGHTS_CACHE");
+    return FOVEA_OK;
+}
+
 fovea_status fovea_model_load(fovea_model **out, const char *path)
 {
-    const fovea_model_options o = FOVEA_MODEL_OPTIONS_INIT;
-    return fv_model_load(out, path, &o, NULL);
+    return fovea_model_load_with(out, path, NULL);
 }
 
 fovea_status fovea_model_load_with(fovea_model **out, const char *path,
                                    const fovea_model_options *options)
 {
-    fovea_model_options o = FOVEA_MODEL_OPTIONS_INIT;
-    FV_TRY(FV_ABI_READ(o, options, FOVEA_MODEL_OPTIONS_INIT));
+    fovea_model_options o;
+    FV_TRY(read_options(&o, options));
     return fv_model_load(out, path, &o, NULL);
 }
 
@@ -561,8 +574,8 @@ fovea_status fovea_model_load_from(fovea_model **out, const fovea_source *source
                                    const fovea_model_options *options)
 {
     fovea_model *m;
-    fovea_model_options o = FOVEA_MODEL_OPTIONS_INIT;
-    FV_TRY(FV_ABI_READ(o, options, FOVEA_MODEL_OPTIONS_INIT));
+    fovea_model_options o;
+    FV_TRY(read_options(&o, options));
     FV_TRY(begin(&m, &o, NULL));
     fovea_status status = fv_store_source(&m->store, source);
     FV_THEN(status, load_store(m, NULL, prefix_of(&o)));

@@ -27,6 +27,7 @@ struct fv_config;    /* config.h: its config.json */
 struct fv_decoder;   /* decoder.h: a neck and a head */
 struct fv_detection; /* detection.h: how boxes come of outputs */
 struct fv_packed;    /* packed.h: one packed weight, counted */
+struct fv_packed_cache;
 struct fv_builder;
 struct fv_view;
 struct fv_attention_name;
@@ -134,6 +135,7 @@ struct fovea_model {
     char **outputs;                       /* NULL at the end; the main output first */
     char **labels;                        /* NULL at the end; or NULL */
     struct fv_packed *packed;             /* list of packed weights; under `lock` */
+    struct fv_packed_cache *cache;        /* where they are kept, or NULL; under `lock` */
     struct fv_model_floats *floats;       /* tensors that the reader computed */
 };
 

@@ -1,13 +1,16 @@
 /* packed.c: packed copies of weights. */
 #include "models/packed.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
 #include "base/half.h"
 #include "checkpoint/safetensors.h"
 #include "models/model.h"
+#include "models/packed_cache.h"
 #include "platform/os/os.h"
+#include "platform/os/os_machine.h"
 
 /* Bytes of float rows that are packed at a time. Not measured: it bounds the memory beside the
  * packed weight. */
@@ -105,6 +108,7 @@ fovea_status fv_packed_again(fv_packed *p, const fv_kernel *kernel, const fv_pro
                              float *staging)
 {
     const fv_weight *w = &p->weight;
+    assert(!p->map);
     if (!packs(kernel))
         return pack_plain(p->data, w);
     const bool pairs = paired(kernel, problem);
@@ -134,9 +138,19 @@ static void release_sources(const fv_weight *w)
 {
     for (uint32_t i = 0; i < w->parts; i++) {
         const fv_tensor *t = w->part[i].tensor;
-        if (t->mapped)
+        if (t->file)
             fv_os_release_pages(t->data, t->elements * fv_file_types[t->dtype].bytes);
     }
+}
+
+static void free_data(fv_packed *p)
+{
+    if (p->map)
+        fv_os_unmap(p->map);
+    else
+        fv_mem_free(p->data);
+    p->map = NULL;
+    p->data = NULL;
 }
 
 static void free_packed(fv_packed *p)
@@ -144,7 +158,7 @@ static void free_packed(fv_packed *p)
     if (p->device && p->mem.handle)
         p->device->backend->release(p->device->device, &p->mem);
     fv_device_unref(p->device);
-    fv_mem_free(p->data);
+    free_data(p);
     fv_mem_free(p);
 }
 
@@ -154,14 +168,39 @@ static fovea_status to_device(fv_packed *p)
     const fv_backend *be = p->device->backend;
     FV_TRY(be->alloc(p->device->device, p->size, "packed weight", &p->mem));
     FV_TRY(be->write(p->device->device, &p->mem, p->data, p->size));
-    fv_mem_free(p->data);
-    p->data = NULL;
+    free_data(p);
     return FOVEA_OK;
 }
 
-static fovea_status make(fv_packed **out, fovea_device *device, bool locked, const fv_weight *w,
-                         const fv_kernel *kernel, const fv_problem *problem, const fv_knobs *knobs,
-                         uint64_t size)
+static fovea_status lock_mapped(const fv_packed *p)
+{
+    const uint64_t page = fv_machine_page();
+    char *begin = (char *)p->data - (uintptr_t)p->data % page;
+    const uint64_t bytes = (uint64_t)((char *)p->data - begin) + p->size;
+    return p->locked ? fv_machine_lock(begin, bytes, "packed weight") : FOVEA_OK;
+}
+
+/* Packs it, or maps what was packed before; what is packed now is mapped as well once it is
+ * written, so that all processes have the same pages. */
+static fovea_status fill(fv_packed *p, fv_packed_cache *cache, const fv_kernel *kernel,
+                         const fv_problem *problem)
+{
+    fv_packed_key key;
+    const bool kept = fv_packed_key_make(&key, cache, p);
+    if (kept && fv_packed_cache_find(cache, &key, p))
+        return lock_mapped(p);
+    FV_TRY(fv_mem_place(&p->data, p->size, FV_MEM_WEIGHTS, "packed weight", p->locked));
+    FV_TRY(pack(p, kernel, problem));
+    void *own = p->data;
+    if (!kept || !fv_packed_cache_store(cache, &key, p) || !fv_packed_cache_find(cache, &key, p))
+        return FOVEA_OK;
+    fv_mem_free(own);
+    return lock_mapped(p);
+}
+
+static fovea_status make(fv_packed **out, const fovea_model *m, fovea_device *device, bool locked,
+                         const fv_weight *w, const fv_kernel *kernel, const fv_problem *problem,
+                         const fv_knobs *knobs, uint64_t size)
 {
     fv_packed *p;
     FV_TRY(FV_MEM_NEW(&p, FV_MEM_MODEL, "packed weight"));
@@ -173,8 +212,7 @@ static fovea_status make(fv_packed **out, fovea_device *device, bool locked, con
     p->size = size;
     p->device = device ? fv_device_ref(device) : NULL;
     p->locked = locked;
-    fovea_status status = fv_mem_place(&p->data, size, FV_MEM_WEIGHTS, "packed weight", locked);
-    FV_THEN(status, pack(p, kernel, problem));
+    fovea_status status = fill(p, m->cache, kernel, problem);
     if (status == FOVEA_OK && device)
         status = to_device(p);
     if (status != FOVEA_OK) {
@@ -230,7 +268,7 @@ fovea_status fv_packed_get(fv_packed **out, fovea_model *m, fovea_device *device
     if (p) {
         p->refs++;
     } else {
-        status = make(&p, device, locked, w, kernel, problem, knobs_of(kernel, knobs),
+        status = make(&p, m, device, locked, w, kernel, problem, knobs_of(kernel, knobs),
                       fv_packed_size(w, kernel, problem, knobs));
         if (status == FOVEA_OK) {
             p->next = m->packed;

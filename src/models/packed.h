@@ -21,6 +21,7 @@ struct fv_packed {
     fv_mem mem;
     uint64_t size;
     void *data;
+    void *map; /* of a file that `data` are in, read-only; NULL: they are memory of their own */
 };
 
 /* The packed form of `w` on `device` (NULL: in host memory, `locked` or not) for `kernel` and

@@ -91,10 +91,29 @@ static fovea_status bind_step(fovea_plan *p, const fv_step *s, uint32_t index)
     return status == FOVEA_ENOTSUP ? fv_plan_refuse(p, s) : status;
 }
 
+/* What the steps' kernels need, all at once. */
+static fovea_status compile(const fovea_plan *p)
+{
+    const fv_backend *be = p->device->backend;
+    fv_launch *l;
+    uint32_t n = 0;
+    if (!be->compile)
+        return FOVEA_OK;
+    FV_TRY(FV_MEM_ARRAY(&l, p->info.steps, FV_MEM_PLAN, "the plan"));
+    for (uint32_t i = 0; i < p->sweeps; i++)
+        for (uint32_t k = p->sweep[i].first; k < p->sweep[i].first + p->sweep[i].count; k++)
+            if (!p->b.step[k].dead)
+                launch_of(p, &p->b.step[k], &l[n++]);
+    be->compile(p->device->device, l, n);
+    fv_mem_free(l);
+    return FOVEA_OK;
+}
+
 fovea_status fv_plan_bind(fovea_plan *p)
 {
     const fv_backend *be = p->device->backend;
     const uint32_t refusals = p->refusals;
+    FV_TRY(compile(p));
     FV_TRY(FV_MEM_ARRAY(&p->bound, p->info.steps, FV_MEM_PLAN, "the plan"));
     FV_TRY(FV_MEM_ARRAY(&p->run, p->sweeps, FV_MEM_PLAN, "the plan"));
     uint32_t n = 0;

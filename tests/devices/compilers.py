@@ -80,12 +80,13 @@ def run(command):
 
 CLANG = ["-x", "cl", "-Xclang", "-finclude-default-header", "-O2"]
 # clang's header declares 8-bit dot products only for targets that say they have them.
-DOT = ["-cl-ext=+cl_khr_integer_dot_product", "-D__opencl_c_integer_dot_product_input_4x8bit_packed=1"]
+DOT = ["-cl-ext=+cl_khr_integer_dot_product", "-D__opencl_c_integer_dot_product_input_4x8bit_packed=1",
+       "-Dcl_arm_integer_dot_product_accumulate_int8=1"]
 
 
 def without_dot(options):
     """Those of a device whose compiler has no 8-bit dot products, as the library's probe finds out."""
-    return ["-DFV_DOT=0" if o == "-DFV_DOT=1" else o for o in options]
+    return ["-DFV_DOT=0" if o.startswith("-DFV_DOT=") else o for o in options]
 
 
 def preprocessed(clang, program):

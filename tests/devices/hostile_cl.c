@@ -178,6 +178,8 @@ static cl_int extensions(cl_device_id d, size_t size, void *out, size_t *need)
 {
     static const char denied[] = "cl_khr_fp16";
     static const char claimed[] = " cl_khr_fp16 cl_khr_subgroups cl_khr_integer_dot_product";
+    static const char *const dots[] = {" cl_khr_integer_dot_product",
+                                       " cl_arm_integer_dot_product_accumulate_int8"};
     static const char *const imports[] = {" cl_khr_external_memory cl_khr_external_memory_dma_buf",
                                           " cl_arm_import_memory cl_arm_import_memory_dma_buf",
                                           " cl_qcom_dmabuf_host_ptr", " cl_qcom_ion_host_ptr",
@@ -192,6 +194,8 @@ static cl_int extensions(cl_device_id d, size_t size, void *out, size_t *need)
         memset(at, ' ', sizeof denied - 1);
     if (!at && hostile_lie(lie_half, 1) == 2)
         strcat(strcat(text, " "), denied);
+    if (hostile_lie(lie_dots, 0))
+        strcat(text, dots[hostile_lie(lie_dots, 0) > 1]);
     if (hostile_lie(lie_claims, 0))
         strcat(text, claimed);
     hostile_record_extensions(text);
@@ -565,16 +569,39 @@ static const char emulated_half[] =
     "#define FV_H_MAD(n, a, w, sum) FV_CAT(hostile_round, n)((a) * (w) + (sum))\n"
     "#define FV_H_FLOAT(n, x) (x)\n";
 
+/* Products of int8, in the words of one extension or the other. */
+#define PRODUCTS                                                                                   \
+    "inline int hostile_products(char4 a, char4 b)\n"                                              \
+    "{\n"                                                                                          \
+    "    const int4 x = convert_int4(a) * convert_int4(b);\n"                                      \
+    "    return x.x + x.y + x.z + x.w;\n"                                                          \
+    "}\n"
+static const char *const emulated_dots[] = {
+    "",
+    PRODUCTS "#define dot_acc_sat_4x8packed_ss_int(a, b, sum) \\\n"
+             "    (hostile_products(as_char4((uint)(a)), as_char4((uint)(b))) + (sum))\n",
+    PRODUCTS "inline int arm_dot_acc(char4 a, char4 b, int sum)\n"
+             "{\n"
+             "    return hostile_products(a, b) + sum;\n"
+             "}\n",
+    PRODUCTS "inline int arm_dot_acc(char4 a, char4 b, int sum)\n"
+             "{\n"
+             "    return hostile_products(a, b);\n"
+             "}\n",
+};
+
 API cl_program clCreateProgramWithSource(cl_context c, cl_uint n, const char **text,
                                          const size_t *length, cl_int *error)
 {
+    enum { EMULATED = 2, TEXTS = 16 };
     ENTER_CREATE(clCreateProgramWithSource, error);
-    const char *all[16] = {emulated_half};
-    const bool emulates = hostile_lie(lie_half, 1) == 2 && !length && n < sizeof all / sizeof *all;
+    const char *all[TEXTS] = {hostile_lie(lie_half, 1) == 2 ? emulated_half : "",
+                              emulated_dots[hostile_lie(lie_dots, 0)]};
+    const bool emulates = !length && n <= TEXTS - EMULATED;
     for (cl_uint i = 0; emulates && i < n; i++)
-        all[1 + i] = text[i];
-    cl_program p =
-        real.clCreateProgramWithSource(c, n + emulates, emulates ? all : text, length, error);
+        all[EMULATED + i] = text[i];
+    cl_program p = real.clCreateProgramWithSource(c, emulates ? EMULATED + n : n,
+                                                  emulates ? all : text, length, error);
     if (p)
         born(PROGRAM, p);
     return p;

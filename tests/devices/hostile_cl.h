@@ -19,6 +19,7 @@
     X(own)                                                                                         \
     X(unified)                                                                                     \
     X(half)                                                                                        \
+    X(dots)                                                                                        \
     X(claims)                                                                                      \
     X(imports)                                                                                     \
     X(build)                                                                                       \

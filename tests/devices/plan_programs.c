@@ -28,22 +28,27 @@ static const struct profile {
     const char *name;
     fv_cl_limits limits;
     uint32_t features;
+    int dot;
 } profiles[] = {
     {"mali",
      {.local = 32 << 10, .units = 4, .group = 1024, .unified = true},
-     FV_NEED_CL_HALF | FV_NEED_CL_DOT},
+     FV_NEED_CL_HALF | FV_NEED_CL_DOT,
+     2},
     {"adreno",
      {.local = 32 << 10, .units = 4, .group = 1024, .unified = true, .own_local = true},
-     FV_NEED_CL_HALF | FV_NEED_CL_DOT | FV_NEED_CL_LOCAL},
+     FV_NEED_CL_HALF | FV_NEED_CL_DOT | FV_NEED_CL_LOCAL,
+     1},
     /* And AMD's. */
     {"intel",
      {.local = 64 << 10, .units = 96, .group = 256, .unified = true, .own_local = true},
-     FV_NEED_CL_HALF | FV_NEED_CL_LOCAL},
+     FV_NEED_CL_HALF | FV_NEED_CL_LOCAL,
+     0},
     /* Small ones without float16: VideoCore, Vivante, PowerVR. */
     {"plain",
      {.local = 16 << 10, .units = 1, .group = 256, .unified = true, .own_local = true},
-     FV_NEED_CL_LOCAL},
-    {"small", {.local = 8 << 10, .units = 1, .group = 64, .unified = true}, 0},
+     FV_NEED_CL_LOCAL,
+     0},
+    {"small", {.local = 8 << 10, .units = 1, .group = 64, .unified = true}, 0, 0},
 };
 
 static const struct profile *pretended; /* NULL: CUDA */
@@ -142,8 +147,7 @@ static void look_at(const fovea_plan *p, const fv_step *step)
     if (pretended) {
         group = fv_gpu_group(&s, group, pretended->limits.group, pretended->limits.local);
         fv_gpu_append(&options, " -cl-std=CL1.2 -w -DFV_HALF=%d -DFV_DOT=%d",
-                      (pretended->features & FV_NEED_CL_HALF) != 0,
-                      (pretended->features & FV_NEED_CL_DOT) != 0);
+                      (pretended->features & FV_NEED_CL_HALF) != 0, pretended->dot);
     }
     fv_gpu_specialise(&options, &l, group);
     snprintf(line, sizeof line, "%s %s%s", s.code->program, dry_mechanism(l.kernel->mech),

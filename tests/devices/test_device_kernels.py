@@ -95,6 +95,9 @@ def main():
         if wanted in (None, "products"):
             half = {**lies, "HOSTILE_CL": lies["HOSTILE_CL"] + ",half=2"}
             results.append(run(check, found[0], every, ["--kernel", "_half"], half))
+            for words in (1, 2):
+                dots = {**lies, "HOSTILE_CL": lies["HOSTILE_CL"] + ",dots=%d" % words}
+                results.append(run(check, found[0], every, ["--kernel", "gemm_i8"], dots))
     print("%d passed, %d failed, %d skipped" % tuple(sum(column) for column in zip(*results)))
     sys.exit(1 if any(failed for _, failed, _ in results) else 0)
 

@@ -16,6 +16,7 @@
 
 #include <cmocka.h>
 
+#include "platform/os/os_cores.h"
 #include "platform/os/os_machine.h"
 #include "tests/devices/gpu_frames.h"
 
@@ -217,6 +218,38 @@ static void ranks_are_kept(void **state)
     assert_string_equal(first.quirks, second.quirks);
 }
 
+/* Whether a device of these lies multiplies int8 by fours; *info as it is described. */
+static bool multiplies_int8(long dots, long claims, fovea_device_info *info)
+{
+    *info = (fovea_device_info)FOVEA_DEVICE_INFO_INIT;
+    hostile.set("dots", dots);
+    hostile.set("claims", claims);
+    fovea_device *device = open_with(0, "");
+    fovea_device_describe(device, info);
+    fovea_device_close(device);
+    hostile.set(NULL, 0);
+    nothing_left();
+    return strstr(info->features, "dot") != NULL;
+}
+
+/* By the words of either extension, if they are right. */
+static void words_for_int8(void **state)
+{
+    (void)state;
+    enum { NONE, KHRONOS, ARM, WRONG };
+    fovea_device_info info;
+    if (hostile.cuda)
+        skip();
+    assert_false(multiplies_int8(NONE, 0, &info));
+    assert_null(strstr(info.quirks, "integer dot products"));
+    assert_true(multiplies_int8(KHRONOS, 0, &info));
+    assert_true(multiplies_int8(ARM, 0, &info));
+    assert_true(multiplies_int8(ARM, 1, &info)); /* Khronos' are claimed in vain */
+    assert_null(strstr(info.quirks, "integer dot products"));
+    assert_false(multiplies_int8(WRONG, 0, &info));
+    assert_non_null(strstr(info.quirks, "integer dot products"));
+}
+
 /* How fast a device is need not be known: pieces are cut as for a slow one then. Only what leaves
  * nothing that works is a loss. */
 static void unknown_rates(void **state)
@@ -259,12 +292,66 @@ static void unknown_rates(void **state)
     nothing_left();
 }
 
+/* ---- several programs at a time ---- */
+
+enum { NVRTC_ERROR = 6 };
+
+/* The plan's result where call number `fail` of NVRTC's compiler fails (0: none; -1: all), or NULL;
+ * *calls: how many there were. */
+static float *run_compiled(long fail, long *calls, size_t *values)
+{
+    fovea_plan *plan;
+    float *out = NULL;
+    fovea_device *device = open_with(0, "");
+    const fovea_plan_options options = fixture_options("linear:elu1", FOVEA_SCHEDULE_AUTO);
+    hostile.only("nvrtcCompileProgram");
+    hostile.set("error", NVRTC_ERROR);
+    hostile.set("build", fail >= 0);
+    hostile.set("fail", fail);
+    if (fovea_plan_create(&plan, model, device, &options) == FOVEA_OK) {
+        out = fixture_run(plan, values);
+        fovea_plan_free(plan);
+    }
+    *calls = hostile.calls();
+    fovea_device_close(device);
+    hostile.set(NULL, 0);
+    nothing_left();
+    return out;
+}
+
+/* A failure of one thread's is no one else's, and is tried again; one that stays is said in the
+ * compiler's words. */
+static void builds_that_fail(void **state)
+{
+    (void)state;
+    static fv_cores cores;
+    size_t values, n;
+    long programs, calls;
+    fv_cores_find(&cores);
+    if (!hostile.cuda || cores.most < 2)
+        skip();
+    float *want = run_compiled(0, &programs, &values);
+    assert_non_null(want);
+    assert_true(programs > 2);
+    for (long fail = 1; fail <= programs; fail += (programs + 1) / 2) {
+        float *out = run_compiled(fail, &calls, &n);
+        assert_non_null(out);
+        assert_int_equal(calls, programs + 1);
+        assert_memory_equal(out, want, values * sizeof *want);
+        free(out);
+    }
+    assert_null(run_compiled(-1, &calls, &n));
+    assert_non_null(strstr(fovea_error(), "nvrtcCompileProgram"));
+    free(want);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(little_is_free), cmocka_unit_test(less_than_said),
-        cmocka_unit_test(rates_are_kept), cmocka_unit_test(ranks_are_kept),
-        cmocka_unit_test(unknown_rates),
+        cmocka_unit_test(little_is_free),   cmocka_unit_test(less_than_said),
+        cmocka_unit_test(rates_are_kept),   cmocka_unit_test(ranks_are_kept),
+        cmocka_unit_test(words_for_int8),   cmocka_unit_test(unknown_rates),
+        cmocka_unit_test(builds_that_fail),
     };
     const int missing = gpu_frames_open(argc, argv);
     if (missing)

@@ -63,7 +63,7 @@ static bool make(check_case *c, uint32_t index)
     c->row0 = sizes[index].from * width;
     c->rows = sizes[index].lines * width;
     check_matrix(c, FV_DWCONV_IN, CHECK_BASE, window ? window * width : rows, n, gap);
-    check_matrix(c, FV_DWCONV_W, CHECK_BASE, sizes[index].period, size * size, 0);
+    check_matrix(c, FV_DWCONV_W, CHECK_WEIGHT, sizes[index].period, size * size, 0);
     if (sizes[index].bias)
         check_vector(c, FV_DWCONV_BIAS, sizes[index].period);
     if (sizes[index].res != NO_RES)

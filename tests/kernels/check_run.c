@@ -63,8 +63,8 @@ static bool guarded_call(check_work *w, const fv_call *call)
 static void pack_slabs(const check_job *j, const check_operand *o, uint8_t *out)
 {
     const fv_problem *p = &j->c->args.prob;
-    const uint32_t columns = p->dim[FV_GEMM_N], k = o->cols;
     const uint32_t sides = p->epi & FV_EPI_SWIGLU ? 2 : 1;
+    const uint32_t columns = o->rows / sides, k = o->cols;
     float *slab = check_must(malloc((size_t)2 * FV_COL_ALIGN * k * sizeof *slab));
     for (uint32_t end = columns; end;) {
         const uint32_t n0 = (end - 1) / FV_COL_ALIGN * FV_COL_ALIGN, n = end - n0;

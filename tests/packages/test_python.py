@@ -854,6 +854,12 @@ class Loading(unittest.TestCase):
         gc.collect()
         self.assertEqual((fovea._source._held, fovea._source._sources), ({}, {}))
 
+        cache = os.path.join(folder.name, "cache")
+        vit = fovea.load("synthetic:vit-ti16", weights_cache=cache)
+        vit(image)
+        self.assertTrue(all(name.endswith(".weight") for name in os.listdir(cache)))
+        self.assertGreater(len(os.listdir(cache)), 12)
+
         for wrong, says in [(dict(files, **{"model.safetensors": weights[:-1]}), "memory/model.safetensors: "),
                             ({"model.safetensors": weights}, "memory/config.json: no such file"),
                             (dict(files, **{"config.json": b""}), "memory/config.json: .*not valid JSON"),

@@ -187,7 +187,7 @@ static int write_json(const linearise_run *r)
 int linearise_report(linearise_run *r)
 {
     fovea_model *student;
-    CLI_TRY(cli_load_model(&student, r->output, NULL, NULL));
+    CLI_TRY(cli_load_student(&student, r->output));
     /* Softmax again, beside the result: the machine may have been another when it began. */
     linearise_case both[] = {{r->validation.teacher, "softmax"}, {student, NULL}};
     int code = linearise_measure(both, 2, r);

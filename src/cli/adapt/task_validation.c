@@ -68,7 +68,7 @@ static int begin(exam *e, const char *folder)
     const size_t pixels = (size_t)v->policy.width * v->policy.height;
     fovea_output_info info = FOVEA_OUTPUT_INFO_INIT;
     fovea_plan_options options = FOVEA_PLAN_OPTIONS_INIT;
-    CLI_TRY(cli_load_model(&e->model, folder, NULL, NULL));
+    CLI_TRY(cli_load_student(&e->model, folder));
     const char *const output = v->task == FOVEA_TASK_DEPTH          ? "predicted_depth"
                                : v->task == FOVEA_TASK_SEGMENTATION ? cli_segments_output(e->model)
                                                                     : "logits";

@@ -171,7 +171,7 @@ int adapt_validation_judge(adapt_score *out, const adapt_validation *v, const ch
 {
     fovea_model *student;
     cli_progress bar;
-    CLI_TRY(cli_load_model(&student, folder, NULL, NULL));
+    CLI_TRY(cli_load_student(&student, folder));
     int code = CLI_OK;
     cli_progress_begin(&bar, "held-out pictures");
     for (size_t s = 0; s < v->sizes && !code; s++) {

@@ -218,6 +218,8 @@ json_t *cli_add_linear_form(json_t *params, const cli_settings *s);
 /* prefix, linear: NULL: none. */
 int cli_load_model(fovea_model **out, const char *path, const char *prefix,
                    const fovea_linear_form *linear);
+/* One that the next replaces: nothing of it is kept. */
+int cli_load_student(fovea_model **out, const char *folder);
 int cli_open(cli_session *out, const cli_common *common, const char *model);
 void cli_close(cli_session *s);
 /* The attention that a model runs with. */

@@ -548,6 +548,13 @@ int cli_open_device(fovea_device **out, const cli_settings *s)
     return check_device(fovea_device_open(out, s->device, &s->device_options));
 }
 
+static int load_model(fovea_model **out, const char *path, const fovea_model_options *options)
+{
+    fovea_status status = fovea_model_load_with(out, path, options);
+    /* A model that is not known here is bad input, not a missing feature of this machine. */
+    return status == FOVEA_ENOTSUP ? cli_fail(CLI_INPUT, "%s", fovea_error()) : cli_check(status);
+}
+
 int cli_load_model(fovea_model **out, const char *path, const char *prefix,
                    const fovea_linear_form *linear)
 {
@@ -555,9 +562,14 @@ int cli_load_model(fovea_model **out, const char *path, const char *prefix,
     options.prefix = prefix;
     if (linear)
         options.linear = *linear;
-    fovea_status status = fovea_model_load_with(out, path, &options);
-    /* A model that is not known here is bad input, not a missing feature of this machine. */
-    return status == FOVEA_ENOTSUP ? cli_fail(CLI_INPUT, "%s", fovea_error()) : cli_check(status);
+    return load_model(out, path, &options);
+}
+
+int cli_load_student(fovea_model **out, const char *folder)
+{
+    fovea_model_options options = FOVEA_MODEL_OPTIONS_INIT;
+    options.weights_cache = "";
+    return load_model(out, folder, &options);
 }
 
 /* Frames have the size that the model sees. */

@@ -2,7 +2,8 @@
  *
  *   dim    rows (= width * height * number of grids), C, size (odd), height of a grid
  *   IN     LOCAL, rows x C: token y * width + x, one grid after the other
- *   W      period x size x size floats, as in torch    BIAS  period floats, or NULL
+ *   W      period x size x size floats, as in torch or as the kernel packs them
+ *   BIAS   period floats, or NULL
  *   RES    ROW, C wide, or NULL; may be OUT            GATE  ROW, C wide, or NULL; may be OUT
  *   OUT    ROW, C wide; not IN
  *   u[0]   grid width
@@ -54,7 +55,7 @@ const fv_op fv_op_dwconv = {
             [FV_DWCONV_SIZE] = {"size"},
             [FV_DWCONV_HEIGHT] = {"height", FV_DIM_TOKENS}},
     .operand = {[FV_DWCONV_IN] = {"IN", FV_ROW_C},
-                [FV_DWCONV_W] = {"W", .stored = FV_STORED_FLOATS},
+                [FV_DWCONV_W] = {"W", .stored = FV_STORED_PACKED},
                 [FV_DWCONV_BIAS] = {"BIAS", .stored = FV_STORED_FLOATS},
                 [FV_DWCONV_RES] = {"RES", FV_ROW_C, .in_place = true},
                 [FV_DWCONV_GATE] = {"GATE", FV_ROW_C, .in_place = true},

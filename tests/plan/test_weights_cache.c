@@ -1,0 +1,561 @@
+/* test_weights_cache.c: packed weights that are kept in files. Outputs have the same bits with and
+ * without them, whatever becomes of the files, of the model and of the folder. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "models/packed_cache.h"
+#include "tests/models/small_checkpoint.h"
+
+#define W 192
+#define FOUR_W 768
+
+/* Wide enough for weights that are worth a file: q, k, v, proj, fc1 and fc2 of two blocks. */
+static const struct line wide[] = {
+    {"embeddings.cls_token", 1, W, {CLS}},
+    {"embeddings.position_embeddings", 1 + SIDE *SIDE, W, {POS}},
+    {"embeddings.patch_embeddings.projection.weight", W, PIXELS, {PATCH_W}},
+    {"embeddings.patch_embeddings.projection.bias", 1, W, {PATCH_B}},
+    {"encoder.layer.%d.norm1.weight", 1, W, {LN1_W}},
+    {"encoder.layer.%d.norm1.bias", 1, W, {LN1_B}},
+    {"encoder.layer.%d.attention.attention.query.weight", W, W, {Q_W}},
+    {"encoder.layer.%d.attention.attention.key.weight", W, W, {K_W}},
+    {"encoder.layer.%d.attention.attention.value.weight", W, W, {V_W}},
+    {"encoder.layer.%d.attention.attention.query.bias", 1, W, {Q_B}},
+    {"encoder.layer.%d.attention.attention.key.bias", 1, W, {K_B}},
+    {"encoder.layer.%d.attention.attention.value.bias", 1, W, {V_B}},
+    {"encoder.layer.%d.attention.output.dense.weight", W, W, {PROJ_W}},
+    {"encoder.layer.%d.attention.output.dense.bias", 1, W, {PROJ_B}},
+    {"encoder.layer.%d.layer_scale1.lambda1", 1, W, {LS1}},
+    {"encoder.layer.%d.norm2.weight", 1, W, {LN2_W}},
+    {"encoder.layer.%d.norm2.bias", 1, W, {LN2_B}},
+    {"encoder.layer.%d.mlp.fc1.weight", FOUR_W, W, {FC1_W}},
+    {"encoder.layer.%d.mlp.fc1.bias", 1, FOUR_W, {FC1_B}},
+    {"encoder.layer.%d.mlp.fc2.weight", W, FOUR_W, {FC2_W}},
+    {"encoder.layer.%d.mlp.fc2.bias", 1, W, {FC2_B}},
+    {"encoder.layer.%d.layer_scale2.lambda1", 1, W, {LS2}},
+    {"layernorm.weight", 1, W, {POST_W}},
+    {"layernorm.bias", 1, W, {POST_B}},
+    {NULL, 0, 0, {0}},
+};
+#define WEIGHTS "model.safetensors"
+#define CONFIG                                                                                     \
+    "{\"model_type\":\"dinov2\",\"hidden_size\":192,\"num_hidden_layers\":2,"                      \
+    "\"num_attention_heads\":3,\"image_size\":12,\"patch_size\":4}"
+#define VALUES ((1 + SIDE * SIDE) * W)
+
+static char cache[128];
+
+static const char *in_cache(const char *name)
+{
+    static char path[512];
+    snprintf(path, sizeof path, "%s/%s", cache, name);
+    return path;
+}
+
+/* Names of the cache's files, whatever they are. */
+static size_t files_of_cache(char name[][300], size_t most)
+{
+    size_t n = 0;
+    DIR *d = opendir(cache);
+    for (struct dirent *e; d && (e = readdir(d));)
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0) {
+            if (n < most)
+                snprintf(name[n], 300, "%s", e->d_name);
+            n++;
+        }
+    if (d)
+        closedir(d);
+    return n;
+}
+
+static size_t count_files(void)
+{
+    return files_of_cache(NULL, 0);
+}
+
+static void clear_cache(void)
+{
+    char name[64][300];
+    for (size_t n; (n = files_of_cache(name, 64)) > 0;)
+        for (size_t i = 0; i < n && i < 64; i++)
+            unlink(in_cache(name[i]));
+    rmdir(cache);
+}
+
+static int set_up(void **state)
+{
+    if (make_folder(state) != 0)
+        return -1;
+    snprintf(cache, sizeof cache, "%s/.cache", folder);
+    write_checkpoint(wide, CONFIG);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    clear_cache();
+    return remove_folder(state);
+}
+
+/* ---- a model's output ---- */
+
+struct choice {
+    const char *cache;  /* NULL: none */
+    const char *device; /* NULL: cpu */
+    fovea_dtype weights;
+    fovea_compute compute;
+    int lock;
+};
+
+static fovea_status try_run(float *out, const struct choice *c, uint64_t *own)
+{
+    fovea_device *device;
+    fovea_model *m = NULL;
+    fovea_plan *p = NULL;
+    fovea_model_options model = FOVEA_MODEL_OPTIONS_INIT;
+    fovea_plan_options o = FOVEA_PLAN_OPTIONS_INIT;
+    fovea_device_options d = FOVEA_DEVICE_OPTIONS_INIT;
+    uint8_t pixels[3 * SIDE * PATCH * SIDE * PATCH];
+    for (size_t i = 0; i < sizeof pixels; i++)
+        pixels[i] = (uint8_t)(i * 37);
+    const fovea_frame frame = {.pixels = {pixels}};
+    const fovea_output to = {out, VALUES * sizeof *out};
+    d.threads = 1;
+    d.lock_memory = c->lock;
+    model.weights_cache = c->cache ? c->cache : "";
+    o.frame.width = o.frame.height = SIDE * PATCH;
+    o.weights = c->weights;
+    o.compute = c->compute;
+    fovea_status status = fovea_device_open(&device, c->device ? c->device : "cpu", &d);
+    if (status != FOVEA_OK)
+        return status;
+    status = fovea_model_load_with(&m, folder, &model);
+    FV_THEN(status, fovea_plan_create(&p, m, device, &o));
+    if (own)
+        *own = fv_mem_tagged(FV_MEM_WEIGHTS);
+    FV_THEN(status, fovea_run(p, &frame, &to, 1));
+    fovea_plan_free(p);
+    fovea_model_free(m);
+    fovea_device_close(device);
+    return status;
+}
+
+static uint64_t run(float *out, const char *with)
+{
+    const struct choice c = {.cache = with};
+    uint64_t own;
+    if (try_run(out, &c, &own) != FOVEA_OK)
+        fail_msg("%s", fovea_error());
+    return own;
+}
+
+/* With the cache, the output is `want`. */
+static uint64_t expect(const float *want)
+{
+    static float got[VALUES];
+    memset(got, 0, sizeof got);
+    const uint64_t own = run(got, cache);
+    assert_memory_equal(got, want, sizeof got);
+    return own;
+}
+
+/* ---- what is mapped ---- */
+
+#define BIG (2 * (4ull * W * W + 2ull * W * FOUR_W) * sizeof(float))
+
+static void later_plans_map_what_is_there(void **state)
+{
+    static float want[VALUES];
+    char name[64][300];
+    struct stat before[64], after;
+    (void)state;
+    const uint64_t all = run(want, NULL);
+    assert_int_equal(count_files(), 0);
+    assert_true(expect(want) <= all - BIG);
+    const size_t n = files_of_cache(name, 64);
+    assert_true(n >= 8 && n <= 12);
+    for (size_t i = 0; i < n; i++) {
+        assert_true(fv_packed_file_name(name[i]));
+        assert_int_equal(stat(in_cache(name[i]), &before[i]), 0);
+        assert_int_equal(before[i].st_mode & 077, 0);
+    }
+    assert_true(expect(want) <= all - BIG);
+    assert_int_equal(count_files(), n);
+    for (size_t i = 0; i < n; i++) {
+        assert_int_equal(stat(in_cache(name[i]), &after), 0);
+        assert_int_equal(before[i].st_ino, after.st_ino); /* none was written again */
+    }
+
+    /* From the environment; "" is none whatever that says. Mapped ones can be locked. */
+    setenv("FOVEA_WEIGHTS_CACHE", cache, 1);
+    fovea_model *m;
+    assert_int_equal(fovea_model_load(&m, folder), FOVEA_OK);
+    assert_non_null(m->cache);
+    fovea_model_free(m);
+    assert_int_equal(run(want, NULL), all);
+    unsetenv("FOVEA_WEIGHTS_CACHE");
+    static float got[VALUES];
+    const struct choice locked = {.cache = cache, .lock = 1};
+    const fovea_status status = try_run(got, &locked, NULL);
+    assert_true(status == FOVEA_ENOMEM || status == FOVEA_ENOTSUP ||
+                (status == FOVEA_OK && memcmp(got, want, sizeof got) == 0));
+    clear_cache();
+}
+
+static void types_have_their_own_files(void **state)
+{
+    static const struct choice choices[] = {
+        {.weights = FOVEA_DTYPE_F32},
+        {.weights = FOVEA_DTYPE_BF16},
+        {.weights = FOVEA_DTYPE_I8},
+        {.weights = FOVEA_DTYPE_F32, .compute = FOVEA_COMPUTE_BF16},
+        {.weights = FOVEA_DTYPE_F32, .compute = FOVEA_COMPUTE_INT8},
+    };
+    static float want[VALUES], got[VALUES];
+    (void)state;
+    for (int twice = 0; twice < 2; twice++)
+        for (size_t i = 0; i < sizeof choices / sizeof *choices; i++) {
+            struct choice c = choices[i];
+            assert_int_equal(try_run(want, &c, NULL), FOVEA_OK);
+            c.cache = cache;
+            assert_int_equal(try_run(got, &c, NULL), FOVEA_OK);
+            assert_memory_equal(got, want, sizeof got);
+        }
+    clear_cache();
+}
+
+/* ---- damage ---- */
+
+static off_t size_of(const char *path)
+{
+    struct stat st;
+    assert_int_equal(stat(path, &st), 0);
+    return st.st_size;
+}
+
+static void flip(const char *path, off_t at, unsigned char bit)
+{
+    unsigned char byte;
+    const int fd = open(path, O_RDWR);
+    assert_true(fd >= 0);
+    assert_int_equal(pread(fd, &byte, 1, at), 1);
+    byte ^= bit;
+    assert_int_equal(pwrite(fd, &byte, 1, at), 1);
+    close(fd);
+}
+
+/* Number i of what may happen to a file; false past the last. */
+static bool damage(const char *path, int i)
+{
+    const off_t size = size_of(path);
+    const off_t ends[] = {0, 1, 8, 4095, 4096, 4097, size / 2, size - 1};
+    const off_t bits[] = {0, 8, 16, 24, 40, 200, 4096, 4099, 5000, size / 2, size - 1};
+    enum { ENDS = sizeof ends / sizeof *ends, BITS = sizeof bits / sizeof *bits };
+    if (i < ENDS)
+        return truncate(path, ends[i]) == 0;
+    i -= ENDS;
+    if (i < 2 * BITS) {
+        flip(path, bits[i / 2], i % 2 ? 0x80 : 1);
+        return true;
+    }
+    i -= 2 * BITS;
+    if (i == 0)
+        return truncate(path, size + 1) == 0;
+    if (i == 1) { /* a sign twice, in words that a sum adds to the same lane */
+        flip(path, 4096 + 7, 0x80);
+        flip(path, 4096 + 64 + 7, 0x80);
+    }
+    if (i == 2)
+        chmod(path, 0622);
+    if (i == 3) {
+        unlink(path);
+        assert_int_equal(symlink("/dev/zero", path), 0);
+    }
+    return i < 4;
+}
+
+static void damaged_files_are_replaced(void **state)
+{
+    static float want[VALUES];
+    char name[64][300];
+    (void)state;
+    run(want, NULL);
+    const uint64_t own = expect(want);
+    const size_t n = files_of_cache(name, 64);
+    for (size_t file = 0; file < 2; file++)
+        for (int i = 0;; i++) {
+            char path[512];
+            snprintf(path, sizeof path, "%s", in_cache(name[file]));
+            const off_t size = size_of(path);
+            if (!damage(path, i))
+                break;
+            assert_int_equal(expect(want), own); /* and mapped again by the process that finds it */
+            assert_int_equal(size_of(path), size);
+            assert_int_equal(count_files(), n);
+        }
+
+    /* Another weight's file under this one's name. */
+    char path[512];
+    snprintf(path, sizeof path, "%s", in_cache(name[0]));
+    for (size_t i = 1; i < n; i++)
+        if (size_of(in_cache(name[i])) == size_of(path)) {
+            unlink(path);
+            assert_int_equal(link(in_cache(name[i]), path), 0);
+            expect(want);
+        }
+    clear_cache();
+}
+
+/* ---- another model ---- */
+
+/* The sign of a float. */
+static void overwrite(const char *path, off_t from_end)
+{
+    struct stat st;
+    assert_int_equal(stat(path, &st), 0);
+    flip(path, st.st_size - from_end, 0x80);
+    const struct timespec times[] = {st.st_atim, st.st_mtim};
+    assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+}
+
+static void wait_until_settled(void)
+{
+    const struct timespec pause = {3, 100000000};
+    nanosleep(&pause, NULL);
+}
+
+/* Written to in place, of the same size and time: only the system's own time of change differs. */
+static void changed_models_are_packed_again(void **state)
+{
+    static float before[VALUES], after[VALUES];
+    (void)state;
+    for (int settled = 0; settled < 2; settled++) {
+        write_checkpoint(wide, CONFIG);
+        if (settled)
+            wait_until_settled();
+        run(before, NULL);
+        expect(before);
+        const size_t n = count_files();
+        overwrite(in_folder(WEIGHTS), 4 * W * W + 1); /* of fc2 */
+        if (settled)
+            wait_until_settled(); /* else its bytes are looked at */
+        run(after, NULL);
+        assert_memory_not_equal(after, before, sizeof after);
+        expect(after);
+        assert_true(count_files() > n);
+        clear_cache();
+    }
+
+    /* What is settled is known by its file, what is not by its bytes. */
+    wait_until_settled();
+    run(before, NULL);
+    expect(before);
+    const size_t n = count_files();
+    char copy[400];
+    snprintf(copy, sizeof copy, "%s", in_folder("copy"));
+    char command[1200];
+    snprintf(command, sizeof command, "cp %s %s", in_folder(WEIGHTS), copy);
+    assert_int_equal(system(command), 0);
+    assert_int_equal(rename(copy, in_folder(WEIGHTS)), 0);
+    expect(before);
+    assert_int_equal(count_files(), 2 * n);
+    expect(before);
+    assert_int_equal(count_files(), 2 * n);
+    assert_int_equal(rename(in_folder(WEIGHTS), copy), 0);
+    snprintf(command, sizeof command, "cp %s %s; rm %s", copy, in_folder(WEIGHTS), copy);
+    assert_int_equal(system(command), 0);
+    expect(before);
+    assert_int_equal(count_files(), 2 * n);
+    clear_cache();
+}
+
+/* Of bytes in memory; another process has them elsewhere. */
+static void models_in_memory_are_known_by_their_bytes(void **state)
+{
+    static char config[] = CONFIG;
+    const off_t size = size_of(in_folder(WEIGHTS));
+    char *bytes = malloc((size_t)size + 1);
+    FILE *f = fopen(in_folder(WEIGHTS), "rb");
+    fovea_model_options o = FOVEA_MODEL_OPTIONS_INIT;
+    size_t files = 0;
+    (void)state;
+    assert_true(bytes && f);
+    o.weights_cache = cache;
+    for (int i = 0; i < 2; i++) { /* aligned, and not */
+        rewind(f);
+        assert_int_equal(fread(bytes + i, 1, (size_t)size, f), size);
+        fovea_file file[] = {{.name = "config.json", .data = config, .size = strlen(config)},
+                             {.name = WEIGHTS, .data = bytes + i, .size = (uint64_t)size}};
+        fovea_source s = FOVEA_SOURCE_INIT;
+        fovea_model *m;
+        fovea_plan *p;
+        fovea_device *d;
+        fovea_plan_options plan = FOVEA_PLAN_OPTIONS_INIT;
+        s.files = file;
+        s.n_files = 2;
+        plan.frame.width = plan.frame.height = SIDE * PATCH;
+        assert_int_equal(fovea_device_open(&d, "cpu", NULL), FOVEA_OK);
+        assert_int_equal(fovea_model_load_from(&m, &s, &o), FOVEA_OK);
+        assert_int_equal(fovea_plan_create(&p, m, d, &plan), FOVEA_OK);
+        fovea_plan_free(p);
+        fovea_model_free(m);
+        fovea_device_close(d);
+        assert_true(i == 0 || files == count_files());
+        files = count_files();
+        assert_true(files > 0);
+    }
+    fclose(f);
+    free(bytes);
+    clear_cache();
+}
+
+/* ---- folders ---- */
+
+static void folders_that_cannot_be_used_cost_nothing(void **state)
+{
+    static float want[VALUES], got[VALUES];
+    char path[512];
+    (void)state;
+    const uint64_t own = run(want, NULL);
+    snprintf(path, sizeof path, "%s/below", in_folder("config.json"));
+    assert_int_equal(run(got, path), own); /* no folder can be made there */
+    assert_memory_equal(got, want, sizeof got);
+    assert_int_equal(run(got, in_folder("config.json")), own);
+    assert_memory_equal(got, want, sizeof got);
+
+    /* Others may write there: nothing is written. */
+    assert_int_equal(mkdir(cache, 0700), 0);
+    assert_int_equal(chmod(cache, 0777), 0);
+    assert_int_equal(expect(want), own);
+    assert_int_equal(count_files(), 0);
+    assert_int_equal(chmod(cache, 0700), 0);
+
+    /* A disk that is full: nothing is left of what was begun. */
+    const struct rlimit full = {5000, RLIM_INFINITY}, free_again = {RLIM_INFINITY, RLIM_INFINITY};
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &full), 0);
+    const uint64_t then = expect(want);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &free_again), 0);
+    assert_int_equal(then, own);
+    assert_int_equal(count_files(), 0);
+
+    /* Files of others stay, the oldest weights go where there are too many. */
+    int fd = open(in_cache("0123456789abcdef.weight"), O_CREAT | O_WRONLY, 0600);
+    assert_int_equal(ftruncate(fd, (off_t)5 << 30), 0);
+    close(fd);
+    fd = open(in_cache("notes"), O_CREAT | O_WRONLY, 0600);
+    assert_int_equal(ftruncate(fd, (off_t)5 << 30), 0);
+    close(fd);
+    expect(want);
+    assert_int_equal(access(in_cache("0123456789abcdef.weight"), F_OK), -1);
+    assert_int_equal(access(in_cache("notes"), F_OK), 0);
+    assert_true(count_files() > 8);
+    clear_cache();
+}
+
+static void processes_begin_at_once(void **state)
+{
+    enum { PROCESSES = 6 };
+    static float want[VALUES];
+    char name[64][300];
+    pid_t child[PROCESSES];
+    (void)state;
+    run(want, NULL);
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < PROCESSES; i++) {
+            child[i] = fork();
+            assert_true(child[i] >= 0);
+            if (child[i] == 0) {
+                static float got[VALUES];
+                const struct choice c = {.cache = cache};
+                _exit(try_run(got, &c, NULL) != FOVEA_OK || memcmp(got, want, sizeof got) != 0);
+            }
+        }
+        for (int i = 0; i < PROCESSES; i++) {
+            int status;
+            assert_int_equal(waitpid(child[i], &status, 0), child[i]);
+            assert_int_equal(status, 0);
+        }
+        const size_t n = files_of_cache(name, 64);
+        assert_true(n >= 8 && n <= 12);
+        for (size_t i = 0; i < n; i++) /* nothing half-written */
+            assert_int_equal(strlen(name[i]), strlen("0123456789abcdef.weight"));
+        clear_cache();
+    }
+}
+
+static void failed_allocations_are_survived(void **state)
+{
+    static float want[VALUES], got[VALUES];
+    const struct choice c = {.cache = cache};
+    (void)state;
+    run(want, NULL);
+    for (int there = 0; there < 2; there++) {
+        uint64_t made = UINT64_MAX;
+        for (uint64_t n = 1; n <= made; n++) {
+            if (!there)
+                clear_cache();
+            fv_mem_fail_at(n);
+            const fovea_status status = try_run(got, &c, NULL);
+            made = fv_mem_fail_at(0);
+            assert_true(status == FOVEA_OK || status == FOVEA_ENOMEM);
+            if (status == FOVEA_OK)
+                assert_memory_equal(got, want, sizeof got);
+            else
+                made = UINT64_MAX; /* it ended early */
+            assert_int_equal(fv_mem_tagged(FV_MEM_MODEL) + fv_mem_tagged(FV_MEM_WEIGHTS), 0);
+        }
+    }
+    clear_cache();
+}
+
+/* Devices with memory of their own load from the files. */
+static void devices_load_what_is_there(void **state)
+{
+    static float want[VALUES], got[VALUES];
+    fovea_device_info info = FOVEA_DEVICE_INFO_INIT;
+    (void)state;
+    for (size_t i = 1; fovea_device_list(i, &info); i++) {
+        struct choice c = {.device = info.id};
+        assert_int_equal(try_run(want, &c, NULL), FOVEA_OK);
+        c.cache = cache;
+        size_t files = 0;
+        for (int twice = 0; twice < 2; twice++) {
+            memset(got, 0, sizeof got);
+            assert_int_equal(try_run(got, &c, NULL), FOVEA_OK);
+            assert_memory_equal(got, want, sizeof got);
+            assert_true(count_files() > 0 && (!twice || count_files() == files));
+            files = count_files();
+        }
+        clear_cache();
+    }
+    if (!fovea_device_list(1, &info)) {
+        print_message("skipped: no device but the processor\n");
+        skip();
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest devices = cmocka_unit_test(devices_load_what_is_there);
+    (void)argv;
+    if (argc > 1)
+        return _cmocka_run_group_tests("devices", &devices, 1, set_up, tear_down);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(later_plans_map_what_is_there),
+        cmocka_unit_test(types_have_their_own_files),
+        cmocka_unit_test(damaged_files_are_replaced),
+        cmocka_unit_test(changed_models_are_packed_again),
+        cmocka_unit_test(models_in_memory_are_known_by_their_bytes),
+        cmocka_unit_test(folders_that_cannot_be_used_cost_nothing),
+        cmocka_unit_test(processes_begin_at_once),
+        cmocka_unit_test(failed_allocations_are_survived),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
