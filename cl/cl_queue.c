@@ -112,6 +112,8 @@ static fovea_status read_output(struct cl_queue *q, uint32_t f, uint32_t slot)
     const uint32_t rows = fv_gpu_slot_rows(&q->base, f, slot);
     const cl_mem buffer = buffer_of(&q->base, f, slot);
     void *mapped;
+    if (!rows)
+        return FOVEA_OK;
     FV_TRY(fv_cl_map(q->base.device, q->down, buffer, CL_MAP_READ, row * rows, &mapped));
     fv_gpu_copy_rows(e->host, e->stride, mapped, row, row, rows);
     return fv_cl_unmap(q->base.device, q->down, buffer, mapped, NULL);
@@ -633,14 +635,14 @@ static fovea_status record_frame(struct cl_queue *q, const fv_sweep *s, uint32_t
     return fv_cl_record_end(r, q->base.device, key);
 }
 
-fovea_status fv_cl_prepare(fv_queue *base, const fv_sweep *s, uint32_t count, uint32_t rows)
+fovea_status fv_cl_prepare(fv_queue *base, const fv_sweep *s, uint32_t count, fv_portion most)
 {
     struct cl_queue *q = cl_queue_of(base);
     if (!base->device->recorder.by || q->timed)
         return FOVEA_OK;
     for (uint32_t f = 0; f < FV_GPU_FRAMES; f++) {
         base->now = f;
-        base->frame[f].rows = rows;
+        base->frame[f].most = most;
         if (record_frame(q, s, count) == FOVEA_OK)
             continue;
         fv_log("cl: the calls of a frame are made one by one: %s", fovea_error());

@@ -241,15 +241,15 @@ static void queue_close(fv_queue *q)
         INSIDE_ANYWAY(q->device, fv_gpu_queue_close(q));
 }
 
-static fovea_status prepare_frames(fv_queue *q, const fv_sweep *s, uint32_t count, uint32_t rows)
+static fovea_status prepare_frames(fv_queue *q, const fv_sweep *s, uint32_t count, fv_portion most)
 {
-    INSIDE(q->device, fv_cuda_prepare(q, s, count, rows));
+    INSIDE(q->device, fv_cuda_prepare(q, s, count, most));
 }
 
-static fovea_status submit(fv_queue *q, const fv_sweep *s, uint32_t count, uint32_t rows,
+static fovea_status submit(fv_queue *q, const fv_sweep *s, uint32_t count, fv_portion most,
                            fv_fence *out)
 {
-    INSIDE(q->device, fv_gpu_submit(q, s, count, rows, out));
+    INSIDE(q->device, fv_gpu_submit(q, s, count, most, out));
 }
 
 static fovea_status wait(fv_queue *q, fv_fence f, double timeout, double *seconds)

@@ -139,7 +139,7 @@ fovea_status fv_cuda_rates_best(fv_device *d, fovea_rates *out);
 /* cuda_queue.c */
 extern const fv_gpu_interface fv_cuda_interface;
 /* Records the sweeps for every frame that may be in flight, where the driver does. */
-fovea_status fv_cuda_prepare(fv_queue *q, const fv_sweep *s, uint32_t count, uint32_t rows);
+fovea_status fv_cuda_prepare(fv_queue *q, const fv_sweep *s, uint32_t count, fv_portion most);
 void *fv_cuda_read_event(const fv_queue *q, fv_fence f);
 fovea_status fv_cuda_queue_trace(fv_queue *q, fv_trace *t);
 

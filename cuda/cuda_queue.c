@@ -323,13 +323,13 @@ static fovea_status record_frame(struct cuda_queue *q, const fv_sweep *s, uint32
     return fv_cuda_graph_end(graphs, key, q->compute);
 }
 
-fovea_status fv_cuda_prepare(fv_queue *base, const fv_sweep *s, uint32_t count, uint32_t rows)
+fovea_status fv_cuda_prepare(fv_queue *base, const fv_sweep *s, uint32_t count, fv_portion most)
 {
     struct cuda_queue *q = cuda_queue_of(base);
     assert(base->done == base->submitted);
     for (uint32_t f = 0; f < FV_GPU_FRAMES && q->graphs; f++) {
         base->now = f;
-        base->frame[f].rows = rows;
+        base->frame[f].most = most;
         q->graphs = record_frame(q, s, count) == FOVEA_OK;
     }
     if (!q->graphs) {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/num.h"
 #include "device/sweep_calls.h"
 #include "platform/os/os_machine.h"
 
@@ -98,7 +99,8 @@ fovea_status fv_gpu_download(fv_queue *q, uint32_t slot, void *dst, uint64_t str
 
 uint32_t fv_gpu_slot_rows(const fv_queue *q, uint32_t f, uint32_t slot)
 {
-    return q->slot[slot].rows < q->frame[f].rows ? q->slot[slot].rows : q->frame[f].rows;
+    const fv_portion *most = &q->frame[f].most;
+    return slot < most->slots ? fv_min_u32(q->slot[slot].rows, most->rows) : 0;
 }
 
 static fovea_status upload_inputs(fv_queue *q)
@@ -107,7 +109,7 @@ static fovea_status upload_inputs(fv_queue *q)
         const fv_gpu_external *e = &q->frame[q->now].external[i];
         const uint64_t row = q->slot[i].row_bytes;
         const uint32_t rows = fv_gpu_slot_rows(q, q->now, i);
-        if (q->slot[i].output)
+        if (q->slot[i].output || !rows)
             continue;
         if (e->staging && !e->import)
             fv_gpu_copy_rows(e->staging, row, e->host, e->stride, row, rows);
@@ -118,9 +120,11 @@ static fovea_status upload_inputs(fv_queue *q)
 
 static fovea_status download_outputs(fv_queue *q)
 {
-    for (uint32_t i = 0; i < q->slots; i++)
-        if (q->slot[i].output)
-            FV_TRY(q->interface->download(q, i, fv_gpu_slot_rows(q, q->now, i)));
+    for (uint32_t i = 0; i < q->slots; i++) {
+        const uint32_t rows = fv_gpu_slot_rows(q, q->now, i);
+        if (q->slot[i].output && rows)
+            FV_TRY(q->interface->download(q, i, rows));
+    }
     return q->interface->submitted(q);
 }
 
@@ -167,7 +171,7 @@ fovea_status fv_gpu_enqueue(fv_queue *q, const fv_sweep *s, uint32_t count)
 {
     q->failed = FOVEA_OK;
     for (uint32_t i = 0; i < count; i++) {
-        fv_sweep_calls_sweep(&s[i], q->frame[q->now].rows, enqueue_call, q);
+        fv_sweep_calls_sweep(&s[i], q->frame[q->now].most, enqueue_call, q);
         FV_TRY(q->failed);
         FV_TRY(flush(q));
     }
@@ -186,12 +190,15 @@ uint64_t fv_gpu_frame_key(const fv_queue *q, const fv_sweep *s, uint32_t count)
     uint32_t most = 0;
     for (uint32_t i = 0; i < count; i++)
         most = s[i].rows > most ? s[i].rows : most;
-    uint64_t h = mix(UINT64_C(0xcbf29ce484222325), f->rows < most ? f->rows : most);
+    uint64_t h = mix(UINT64_C(0xcbf29ce484222325), fv_min_u32(f->most.rows, most));
     for (uint32_t i = 0; i < q->slots; i++)
         h = mix(h, f->external[i].buffer);
     for (uint32_t i = 0; i < count; i++) {
-        const uint32_t words[] = {s[i].steps, s[i].rows,  s[i].chunk, s[i].groups,  s[i].partials,
-                                  s[i].runs,  s[i].width, s[i].reach, s[i].streamed};
+        const uint32_t words[] = {s[i].steps,    s[i].rows,
+                                  s[i].chunk,    s[i].groups,
+                                  s[i].partials, s[i].runs,
+                                  s[i].width,    s[i].reach,
+                                  s[i].streamed, fv_sweep_calls_batch(&s[i], f->most)};
         for (size_t k = 0; k < sizeof words / sizeof *words; k++)
             h = mix(h, words[k]);
         for (uint32_t k = 0; k < s[i].steps; k++)
@@ -200,13 +207,13 @@ uint64_t fv_gpu_frame_key(const fv_queue *q, const fv_sweep *s, uint32_t count)
     return h ? h : 1;
 }
 
-fovea_status fv_gpu_submit(fv_queue *q, const fv_sweep *s, uint32_t count, uint32_t rows,
+fovea_status fv_gpu_submit(fv_queue *q, const fv_sweep *s, uint32_t count, fv_portion most,
                            fv_fence *out)
 {
     FV_TRY(q->interface->ready(q->device));
     assert(q->submitted - q->done < FV_GPU_FRAMES);
     q->now = (q->submitted + 1) % FV_GPU_FRAMES;
-    q->frame[q->now].rows = rows;
+    q->frame[q->now].most = most;
     q->frame[q->now].begin = fv_machine_seconds();
     fovea_status status = upload_inputs(q);
     FV_THEN(status, q->interface->compute(q, s, count));

@@ -33,7 +33,7 @@ typedef struct fv_gpu_external {
 
 typedef struct fv_gpu_frame {
     fv_gpu_external *external; /* one per slot */
-    uint32_t rows;             /* at most */
+    fv_portion most;
     double begin;
 } fv_gpu_frame;
 
@@ -95,7 +95,7 @@ void fv_gpu_queue_close(fv_queue *q); /* NULL is fine */
 fovea_status fv_gpu_upload(fv_queue *q, uint32_t slot, const void *src, uint64_t stride);
 fovea_status fv_gpu_upload_from(fv_queue *q, uint32_t slot, fv_import *m, uint32_t plane,
                                 uint64_t at, uint64_t stride, void *ready);
-fovea_status fv_gpu_submit(fv_queue *q, const fv_sweep *s, uint32_t count, uint32_t rows,
+fovea_status fv_gpu_submit(fv_queue *q, const fv_sweep *s, uint32_t count, fv_portion most,
                            fv_fence *out);
 fovea_status fv_gpu_download(fv_queue *q, uint32_t slot, void *dst, uint64_t stride);
 fovea_status fv_gpu_wait(fv_queue *q, fv_fence fence, double timeout, double *seconds);
@@ -107,7 +107,7 @@ fovea_status fv_gpu_enqueue(fv_queue *q, const fv_sweep *s, uint32_t count);
 uint64_t fv_gpu_frame_key(const fv_queue *q, const fv_sweep *s, uint32_t count);
 /* Bytes of a slot's matrix without gaps. */
 uint64_t fv_gpu_slot_bytes(const fv_slot *slot);
-/* Rows of it that frame `f` has. */
+/* Rows of it that frame `f` has; 0: it is of none of its batch. */
 uint32_t fv_gpu_slot_rows(const fv_queue *q, uint32_t f, uint32_t slot);
 
 #endif

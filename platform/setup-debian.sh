@@ -27,13 +27,13 @@ emulate="$test qemu-user"
 # are not: pocl-opencl-icd of another architecture would remove this machine's compiler.
 cross='opencl-headers meson ninja-build pkg-config python3 python3-numpy qemu-user'
 arm64="$cross gcc-aarch64-linux-gnu|gcc g++-aarch64-linux-gnu|g++ libjansson-dev:arm64 libturbojpeg0-dev:arm64
-    libpng-dev:arm64 libcmocka-dev:arm64 libstdc++6:arm64 ocl-icd-libopencl1:arm64"
+    libpng-dev:arm64 libtiff-dev:arm64 libwebp-dev:arm64 libcmocka-dev:arm64 libstdc++6:arm64 ocl-icd-libopencl1:arm64"
 armhf="$cross gcc-arm-linux-gnueabihf g++-arm-linux-gnueabihf libjansson-dev:armhf libturbojpeg0-dev:armhf
-    libpng-dev:armhf libcmocka-dev:armhf libstdc++6:armhf ocl-icd-libopencl1:armhf"
+    libpng-dev:armhf libtiff-dev:armhf libwebp-dev:armhf libcmocka-dev:armhf libstdc++6:armhf ocl-icd-libopencl1:armhf"
 clang='clang'
 # Of GPU programs: clang with libclc of its own version, its linker, and Intel's (amd64 alone).
 compilers='clang-15|clang libclc-15|libclc lld intel-opencl-icd|intel-ocloc'
-package='dpkg-dev'
+package='dpkg-dev debhelper dh-python lintian libwebp-dev libtiff-dev'
 blas='libopenblas0-pthread'
 mpi='libopenmpi-dev openmpi-bin'
 plot='gnuplot-nox'

@@ -320,6 +320,18 @@ class plan : public handle<fovea_plan, fovea_plan_free>
         const given outs(outputs);
         return fovea_run(*this, &frame, outs.out, outs.count);
     }
+    /* Several frames of a plan with frame.count, one after the other, as fovea_run has them:
+     * outputs of the first, then of the second, .. EINVAL: not as many as the frames have. */
+    fovea_status try_run(const std::vector<fovea_frame> &frames,
+                         const std::vector<fovea_output> &outputs) noexcept
+    {
+        fovea_output_info info = FOVEA_OUTPUT_INFO_INIT;
+        std::size_t each = 0;
+        while (fovea_plan_output(*this, each, &info))
+            each++;
+        const bool right = outputs.size() == frames.size() * each;
+        return fovea_run(*this, frames.data(), outputs.data(), right ? outputs.size() : 0);
+    }
     fovea_status try_run(const picture &picture, buffers outputs,
                          const fovea_ready *ready = nullptr) noexcept
     {
@@ -332,6 +344,10 @@ class plan : public handle<fovea_plan, fovea_plan_free>
         if (outputs.size() > MAX_OUTPUTS)
             throw std::length_error("fovea::plan::run");
         check(try_run(frame, outputs));
+    }
+    void run(const std::vector<fovea_frame> &frames, const std::vector<fovea_output> &outputs)
+    {
+        check(try_run(frames, outputs));
     }
     void run(const picture &picture, buffers outputs, const fovea_ready *ready = nullptr)
     {

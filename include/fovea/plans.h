@@ -88,6 +88,10 @@ typedef struct fovea_plan_options {
     struct {
         fovea_format format;
         uint32_t width, height; /* pixels of the frames that will come */
+        uint32_t count;         /* frames of one run at most, of several cameras or files: up to
+                                   256; 0: one. Each gets the bits that it would get alone, if no
+                                   memory limit makes chunks smaller; together they take less time,
+                                   and each takes memory of its own but for weights and workers */
     } frame;
     const fovea_preprocess *preprocess; /* NULL: frames come in the size to be run (remainders of
                                            the patch are ignored at right and bottom), and are only
@@ -163,8 +167,8 @@ typedef struct fovea_plan_info {
     uint64_t scratch;      /* of the kernels, all workers together */
     uint64_t staging;      /* resized picture, tables, and the plan itself */
     uint64_t largest;      /* the largest single buffer */
-    double flops;          /* of one frame: a multiply-add counts as two */
-    double seconds;        /* of one frame, as the cost model estimates */
+    double flops;          /* of a run of all frames: a multiply-add counts as two */
+    double seconds;        /* the same, as the cost model estimates */
     uint64_t fallback;     /* all bytes, weights included, of the plan for a lost device */
     fovea_compute compute; /* what is used: of FOVEA_COMPUTE_AUTO what it has come to */
     const char *compute_source; /* "forced" by the options; of FOVEA_COMPUTE_AUTO "wisdom", "prior"
@@ -173,6 +177,7 @@ typedef struct fovea_plan_info {
      * corner, is at (left + x * scale_x, top + y * scale_y); outside the frame where it is padded.
      */
     double left, top, scale_x, scale_y;
+    uint32_t count; /* frames of one run at most */
 } fovea_plan_info;
 #define FOVEA_PLAN_INFO_INIT FOVEA_INIT(fovea_plan_info, )
 
@@ -198,9 +203,9 @@ typedef struct fovea_step_info {
      * none are counted), n = heads * value_dim columns. Others: n channels, k = 0. */
     uint32_t m, n, k;
     uint32_t heads, head_dim, value_dim; /* of attention, else 0 */
-    double flops;                        /* a multiply-add counts as two */
+    double flops;                        /* of all frames; a multiply-add counts as two */
     double bytes;   /* lower bound of bytes read and written: every operand once */
-    double seconds; /* the cost model's estimate */
+    double seconds; /* the cost model's estimate, of all frames too, as `bytes` is */
     const char *kernel;
     const char *source; /* where the choice came from: "wisdom", "prior" (wisdom about another size
                            or a device like this), "cost" */
@@ -265,14 +270,17 @@ typedef struct fovea_output {
 
 typedef uint64_t fovea_ticket;
 
-/* Runs one frame; outs[i] is the plan's output i. Equals fovea_submit and an unbounded fovea_wait.
- * EINVAL for a missing plane, a stride under one row, too small an output. */
+/* Runs one frame; outs[i] is the plan's output i. Of a plan of several (frame.count), runs the
+ * frames frame[0], frame[1], .. that there are outputs for: outs[f * outputs + i] is output i of
+ * frame f, so n_outs is the frames' number times the plan's outputs; the functions of results.h
+ * take those of one frame. Equals fovea_submit and an unbounded fovea_wait. EINVAL for a missing
+ * plane, a stride under one row, too small an output, more frames than planned. */
 FOVEA_API fovea_status fovea_run(fovea_plan *plan, const fovea_frame *frame,
                                  const fovea_output *outs, size_t n_outs);
 
-/* Submits a frame; pixels and outputs must stay valid until fovea_wait returned for `ticket`. On
- * the CPU the work is done inside fovea_wait, by the caller and the pool; other devices compute
- * while the next frame is uploaded. EINVAL if two frames are in flight already. */
+/* Submits a frame, or several; pixels and outputs must stay valid until fovea_wait returned for
+ * `ticket`. On the CPU the work is done inside fovea_wait, by the caller and the pool; other
+ * devices compute while the next frame is uploaded. EINVAL if two frames are in flight already. */
 FOVEA_API fovea_status fovea_submit(fovea_plan *plan, const fovea_frame *frame,
                                     const fovea_output *outs, size_t n_outs, fovea_ticket *out);
 /* Waits for the frame, `timeout` seconds at most; negative: without bound. Frames complete in

@@ -39,7 +39,8 @@ struct external {
 struct frame {
     struct external *external;
     const fv_sweep *sweep;
-    uint32_t sweeps, rows; /* rows: at most */
+    uint32_t sweeps;
+    fv_portion most;
 };
 
 struct fv_queue {
@@ -51,7 +52,7 @@ struct fv_queue {
     uint32_t slots;
     /* of the frame that is computed: */
     struct external *external;
-    uint32_t rows;
+    fv_portion most;
     uint32_t *units; /* per phase */
     struct phase {
         const fv_sweep *sweep;
@@ -278,13 +279,13 @@ static fovea_status download(fv_queue *q, uint32_t slot, void *dst, uint64_t str
     return place_external(q, slot, dst, stride);
 }
 
-static fovea_status submit(fv_queue *q, const fv_sweep *s, uint32_t count, uint32_t rows,
+static fovea_status submit(fv_queue *q, const fv_sweep *s, uint32_t count, fv_portion most,
                            fv_fence *out)
 {
     struct frame *f = &q->frame[++q->submitted % FRAMES];
     f->sweep = s;
     f->sweeps = count;
-    f->rows = rows;
+    f->most = most;
     *out = q->submitted;
     return FOVEA_OK;
 }
@@ -359,22 +360,27 @@ static void call(void *ctx, fv_bound *step, const fv_call_place *at, fv_call *c)
         trace_call(w, l, c, begin);
 }
 
-/* Copies the rows at both ends of a unit, which its neighbours read after it has overwritten them.
- */
-static void save_borders(const fv_sweep *s, uint32_t unit)
+static void save_border(const fv_operand *op, fv_rows own, uint32_t unit)
+{
+    const size_t bytes = (size_t)(op->border * op->stride);
+    const char *from = (char *)op->ref.mem->host + op->ref.offset;
+    char *to = (char *)op->saved.mem->host + op->saved.offset + 2 * (size_t)unit * bytes;
+    memcpy(to, from + own.first * op->stride, bytes);
+    memcpy(to + bytes, from + (own.end - op->border) * op->stride, bytes);
+}
+
+/* Copies the rows at both ends of a unit, which its neighbours read after it has overwritten them;
+ * of every frame of a batch. */
+static void save_borders(const fv_sweep *s, uint32_t unit, uint32_t batch)
 {
     const fv_rows own = fv_sweep_calls_own(s->rows, s->chunk, s->groups, s->runs, unit);
-    for (uint32_t k = 0; k < s->steps; k++)
-        for (uint32_t o = 0; o < FV_OPERANDS; o++) {
-            const fv_operand *op = &s->step[k]->l.operand[o];
-            if (!op->border)
-                continue;
-            const size_t bytes = (size_t)(op->border * op->stride);
-            const char *from = (char *)op->ref.mem->host + op->ref.offset;
-            char *to = (char *)op->saved.mem->host + op->saved.offset + 2 * (size_t)unit * bytes;
-            memcpy(to, from + own.first * op->stride, bytes);
-            memcpy(to + bytes, from + (own.end - op->border) * op->stride, bytes);
-        }
+    for (uint32_t f = 0; f < batch; f++)
+        for (uint32_t k = 0; k < s->steps; k++)
+            for (uint32_t o = 0; o < FV_OPERANDS; o++) {
+                const fv_operand *op = &s->step[f * s->apart + k]->l.operand[o];
+                if (op->border)
+                    save_border(op, own, unit);
+            }
 }
 
 static void run_unit(void *arg, uint32_t phase, uint32_t unit, uint32_t slot)
@@ -385,9 +391,9 @@ static void run_unit(void *arg, uint32_t phase, uint32_t unit, uint32_t slot)
     if (s->block)
         w.block = (char *)s->blocks.mem->host + s->blocks.offset + slot * s->block;
     if (at->saves)
-        save_borders(s, unit);
+        save_borders(s, unit, fv_sweep_calls_batch(s, w.q->most));
     else
-        fv_sweep_calls_unit(s, at->step, unit, w.q->rows, call, (void *)(uintptr_t)&w);
+        fv_sweep_calls_unit(s, at->step, unit, w.q->most, call, (void *)(uintptr_t)&w);
 }
 
 /* Sets the row strides of the frame's external operands. */
@@ -403,7 +409,7 @@ static void place_rows(const fv_queue *q, fv_launch *l)
 static void run_frame(fv_queue *q, const struct frame *f)
 {
     q->external = f->external;
-    q->rows = f->rows;
+    q->most = f->most;
     q->phases = 0;
     for (uint32_t i = 0; i < f->sweeps; i++) {
         const fv_sweep *s = &f->sweep[i];
@@ -412,10 +418,11 @@ static void run_frame(fv_queue *q, const struct frame *f)
             q->phase[q->phases++] = (struct phase){.sweep = s, .saves = true};
         }
         for (uint32_t k = 0; k < s->steps; k++) {
-            place_rows(q, &s->step[k]->l);
+            for (uint32_t n = 0; n < fv_sweep_calls_batch(s, f->most); n++)
+                place_rows(q, &s->step[n * s->apart + k]->l);
             if (s->streamed && k > 0)
                 continue;
-            q->units[q->phases] = fv_sweep_calls_units(s, k, f->rows);
+            q->units[q->phases] = fv_sweep_calls_units(s, k, f->most);
             q->phase[q->phases++] = (struct phase){.sweep = s, .step = k};
         }
     }

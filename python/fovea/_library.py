@@ -4,24 +4,40 @@ from __future__ import annotations
 import ctypes as C
 import ctypes.util
 import os
-from typing import Any, Callable, List, Optional, Union
+from typing import Any, Callable, Iterator, List, Optional, Union
 
 from . import _structures as c
 
 PACKAGE = os.path.dirname(os.path.abspath(__file__))
+# The system's library: the interface that _structures.py knows, whatever else is installed.
+SONAME = "libfovea.so.0.1"
 # Where a build of the repository that this package lies in has things.
 BUILD = os.path.join(PACKAGE, "..", "..", "build", "src")
 
 
-def _load() -> C.CDLL:
+def _places() -> Iterator[str]:
+    """Where the library may be, likeliest first."""
     inside = os.path.join(PACKAGE, "libfovea.so")
-    name = os.environ.get("FOVEA_LIBRARY") or (
-        inside if os.path.exists(inside) else ctypes.util.find_library("fovea"))
-    try:
-        return C.CDLL(name or os.path.join(BUILD, "libfovea.so"))
-    except OSError as e:
-        raise ImportError("libfovea.so: %s; install a wheel of fovea, build the library, or set "
-                          "FOVEA_LIBRARY to its path" % e) from None
+    named = os.environ.get("FOVEA_LIBRARY") or (inside if os.path.exists(inside) else None)
+    if named:
+        yield named
+        return
+    yield SONAME
+    found = ctypes.util.find_library("fovea")  # systems that name libraries otherwise
+    if found:
+        yield found
+    yield os.path.join(BUILD, "libfovea.so")
+
+
+def _load() -> C.CDLL:
+    failure: Optional[OSError] = None
+    for place in _places():
+        try:
+            return C.CDLL(place)
+        except OSError as e:
+            failure = e
+    raise ImportError("libfovea.so: %s; install a wheel of fovea, build the library, or set "
+                      "FOVEA_LIBRARY to its path" % failure)
 
 
 class Error(RuntimeError):

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import collections
 import ctypes as C
+import itertools
 import os
 import re
 import threading
@@ -112,21 +113,21 @@ class Model(Handle):
     def __call__(self, image: Image, *, attention: Optional[str] = ..., outputs: Optional[Sequence[str]] = ...,
                  size: Union[int, Tuple[int, int], None] = ..., preprocess: bool = ...,
                  format: Optional[str] = ..., schedule: str = ..., weights: str = ...,
-                 activations: str = ..., yuv: str = ..., compute: str = ...) -> Result: ...
+                 activations: str = ..., yuv: str = ..., compute: str = ..., count: int = ...) -> Result: ...
 
     @overload
     def __call__(self, image: Union[List[Any], Tuple[Any, ...]], *, attention: Optional[str] = ...,
                  outputs: Optional[Sequence[str]] = ..., size: Union[int, Tuple[int, int], None] = ...,
                  preprocess: bool = ..., format: Optional[str] = ..., schedule: str = ...,
                  weights: str = ..., activations: str = ..., yuv: str = ...,
-                 compute: str = ...) -> Batch: ...
+                 compute: str = ..., count: int = ...) -> Batch: ...
 
     @overload
     def __call__(self, image: Iterator[Any], *, attention: Optional[str] = ...,
                  outputs: Optional[Sequence[str]] = ..., size: Union[int, Tuple[int, int], None] = ...,
                  preprocess: bool = ..., format: Optional[str] = ..., schedule: str = ...,
                  weights: str = ..., activations: str = ..., yuv: str = ...,
-                 compute: str = ...) -> Iterator[Result]: ...
+                 compute: str = ..., count: int = ...) -> Iterator[Result]: ...
 
     def __call__(self, image: Any, *, attention: Optional[str] = None,
                  outputs: Optional[Sequence[str]] = None, size: Union[int, Tuple[int, int], None] = None,
@@ -154,10 +155,10 @@ class Model(Handle):
                             format=format, **options)
         chosen = choice(attention, with_outputs, preprocess, size, **options)
         if isinstance(image, (list, tuple)):
-            return Batch(self._result(read(one, True), format, chosen) for one in image)
+            return Batch(self._results([read(one, True) for one in image], format, chosen))
         pixels = read(image, True)
         if not isinstance(pixels, Picture) and pixels.ndim == 4:
-            return Batch(self._result(read(one), format, chosen) for one in pixels)
+            return Batch(self._results([read(one) for one in pixels], format, chosen))
         return self._result(pixels, format, chosen)
 
     def map(self, pictures: Iterable[Any], **options: Any) -> Iterator[Result]:
@@ -186,6 +187,8 @@ class Model(Handle):
                                               rows of Y, then of U and V; H and W are even
           format="bgr8"                       (H, W, 3) is B, G, R
           yuv="601", "709", "601-full", ...   what these mean
+          count=4                             of a call with several pictures: so many of one size that
+                                              follow each other are run together
 
         Each kind and size of picture, and each choice, has a plan; the last `PLANS` (4) are kept,
         with the memory that they compute in."""
@@ -269,9 +272,22 @@ class Model(Handle):
         plan, rows = self._run(pixels, format, chosen)
         return Result(plan, rows, self.label, self.keypoint)
 
+    def _results(self, pictures: Sequence[Union[Array, Picture]], format: Optional[str],
+                 chosen: Choice) -> Iterator[Result]:
+        """Of pictures of one kind and size, `count` at a time."""
+        for frame, group in itertools.groupby(pictures, lambda p: frame_of(p, format)):
+            same = list(group)
+            plan = self._plan_for(frame, chosen)
+            for i in range(0, len(same), chosen.count):
+                for rows in plan._run_frames(same[i:i + chosen.count]):
+                    yield Result(plan, rows, self.label, self.keypoint)
+
     def _run(self, pixels: Union[Array, Picture], format: Optional[str],
              chosen: Choice) -> Tuple[Plan, List[FloatArray]]:
-        frame = frame_of(pixels, format)
+        plan = self._plan_for(frame_of(pixels, format), chosen)
+        return plan, plan._run_frame(pixels)
+
+    def _plan_for(self, frame: FrameKind, chosen: Choice) -> Plan:
         if frame[0] == "planes_f32" and chosen.preprocess and not chosen.size:
             chosen = chosen._replace(preprocess=False)  # they are what preprocessing makes
         key = frame, chosen
@@ -280,7 +296,7 @@ class Model(Handle):
             self._plans[key] = plan
             if len(self._plans) > self.PLANS:
                 self._plans.popitem(last=False)
-        return plan, plan._run_frame(pixels)
+        return plan
 
 
 def _name(text: Optional[bytes]) -> Optional[str]:

@@ -93,7 +93,7 @@ class ModelInfo(Sized):
 
 
 class FrameShape(C.Structure):
-    _fields_ = [("format", C.c_int), *_each(C.c_uint32, "width height")]
+    _fields_ = [("format", C.c_int), *_each(C.c_uint32, "width height count")]
 
 
 class PlanOptions(Sized):
@@ -111,7 +111,8 @@ class PlanInfo(Sized):
                                            "grid_height tokens sweeps steps dispatches threads"),
                 *_each(C.c_uint64, "weights residual states chunks scratch staging largest"),
                 *_each(C.c_double, "flops seconds"), ("fallback", C.c_uint64), ("compute", C.c_int),
-                ("compute_source", C.c_char_p), *_each(C.c_double, "left top scale_x scale_y")]
+                ("compute_source", C.c_char_p), *_each(C.c_double, "left top scale_x scale_y"),
+                ("count", C.c_uint32)]
 
 
 class StepInfo(Sized):

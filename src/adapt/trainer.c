@@ -429,7 +429,7 @@ static fovea_status run_picture(fovea_trainer *t, const fovea_frame *frame,
     const float *features = NULL;
     if (t->guide)
         FV_TRY(find_features(t, frame, &features));
-    FV_TRY(fv_frame_bind(p, frame));
+    FV_TRY(fv_frame_bind(p, frame, 0));
     FV_TRY(upload(t, t->features_in, features, 0));
     FV_TRY(upload(t, t->labels_in, t->label, 0));
     FV_TRY(upload(t, t->pixels_in,
@@ -442,7 +442,7 @@ static fovea_status run_picture(fovea_trainer *t, const fovea_frame *frame,
         FV_TRY(download(t, t->sink[i].value, t->sink[i].rows));
     for (uint32_t i = 0; i < t->losses; i++)
         FV_TRY(download(t, t->loss[i].value, t->loss[i].row));
-    FV_TRY(be->submit(p->queue, p->run, p->sweeps, UINT32_MAX, &fence));
+    FV_TRY(be->submit(p->queue, p->run, p->sweeps, FV_ALL, &fence));
     return be->wait(p->queue, fence, -1, &p->seconds);
 }
 

@@ -9,7 +9,8 @@
 #include "platform/os/os.h"
 
 struct fv_store {
-    char *name;          /* of a folder: its path */
+    char *name;          /* what messages call it */
+    char *lead;          /* what stands before names of files: "folder/"; of a folder, their path */
     bool is_folder;      /* else the files are what `source` says */
     fovea_source source; /* n_files is the length of `file` */
     fovea_file *file;    /* a copy, with descriptors duplicated */
@@ -54,6 +55,7 @@ static void close_store(fv_store *s)
     for (size_t i = 0; s->file && i < s->source.n_files; i++)
         fv_mem_free((char *)(uintptr_t)s->file[i].name);
     fv_mem_free(s->file);
+    fv_mem_free(s->lead);
     fv_mem_free(s->name);
     fv_mem_free(s);
 }
@@ -64,12 +66,35 @@ void fv_store_close(fv_store *s)
         close_store(s);
 }
 
+/* The name, and what follows it before names of files. */
+static fovea_status call(fv_store *s, const char *name, const char *slash)
+{
+    const size_t room = strlen(name) + strlen(slash) + 1;
+    FV_TRY(fv_mem_text(&s->name, name, FV_MEM_MODEL));
+    FV_TRY(fv_mem_alloc(&s->lead, room, FV_MEM_MODEL, "file name"));
+    snprintf(s->lead, room, "%s%s", name, slash);
+    return FOVEA_OK;
+}
+
 fovea_status fv_store_folder(fv_store **out, const char *folder)
 {
     fv_store *s;
     FV_TRY(FV_MEM_NEW(&s, FV_MEM_MODEL, "checkpoint"));
     s->is_folder = true;
-    FV_RETURN_MADE(out, s, close_store, fv_mem_text(&s->name, folder, FV_MEM_MODEL));
+    FV_RETURN_MADE(out, s, close_store, call(s, folder, "/"));
+}
+
+fovea_status fv_store_beside(fv_store **out, const char *path)
+{
+    fv_store *s;
+    FV_TRY(FV_MEM_NEW(&s, FV_MEM_MODEL, "checkpoint"));
+    s->is_folder = true;
+    const fovea_status status = call(s, path, "");
+    if (status == FOVEA_OK) {
+        char *slash = strrchr(s->lead, '/');
+        *(slash ? slash + 1 : s->lead) = 0;
+    }
+    FV_RETURN_MADE(out, s, close_store, status);
 }
 
 /* A size beyond the address space, or an end beyond 64 bits, lies. */
@@ -102,7 +127,7 @@ static fovea_status copy_source(fv_store *s)
 {
     const fovea_file *files = s->source.files;
     const size_t count = s->source.n_files;
-    FV_TRY(fv_mem_text(&s->name, s->source.name ? s->source.name : "memory", FV_MEM_MODEL));
+    FV_TRY(call(s, s->source.name ? s->source.name : "memory", "/"));
     if ((count && !files) || (!count && !s->source.open))
         return fv_fail(FOVEA_EINVAL, "%s: no files; set `files` and `n_files`, or `open`", s->name);
     FV_TRY(FV_MEM_ARRAY(&s->file, count, FV_MEM_MODEL, "list of files"));
@@ -175,10 +200,10 @@ static fovea_status open_bytes(const fv_store *s, fv_blob *b, const char *name)
 fovea_status fv_store_open(const fv_store *s, fv_blob *blob, const char *name)
 {
     fv_blob b = {0};
-    const size_t room = strlen(s->name) + strlen(name) + 2;
+    const size_t room = strlen(s->lead) + strlen(name) + 1;
     *blob = b;
     FV_TRY(fv_mem_alloc(&b.path, room, FV_MEM_MODEL, "file name"));
-    snprintf(b.path, room, "%s/%s", s->name, name);
+    snprintf(b.path, room, "%s%s", s->lead, name);
     const fovea_status status = open_bytes(s, &b, name);
     if (status != FOVEA_OK || !(b.data || b.map))
         fv_blob_close(&b);
@@ -191,6 +216,6 @@ fovea_status fv_store_need(const fv_store *s, fv_blob *blob, const char *name)
     FV_TRY(fv_store_open(s, blob, name));
     return blob->path
                ? FOVEA_OK
-               : fv_fail(FOVEA_EIO, "%s/%s: no such file; it must lie beside the model's others",
-                         s->name, name);
+               : fv_fail(FOVEA_EIO, "%s%s: no such file; it must lie beside the model's others",
+                         s->lead, name);
 }

@@ -21,8 +21,9 @@ typedef struct fv_blob {
     const fv_store *store; /* that releases them; NULL: nobody does */
 } fv_blob;
 
-/* The files of a folder, mapped. */
+/* The files of a folder, mapped; and of the folder that the file `path` lies in. */
 fovea_status fv_store_folder(fv_store **out, const char *folder);
+fovea_status fv_store_beside(fv_store **out, const char *path);
 /* Those of a caller. EINVAL. */
 fovea_status fv_store_source(fv_store **out, const fovea_source *source);
 /* Blobs must be closed before. NULL is fine. */
@@ -32,7 +33,7 @@ void fv_store_close(fv_store *s);
 fovea_status fv_store_open(const fv_store *s, fv_blob *blob, const char *name);
 /* The same of a file that must be there: EIO else. */
 fovea_status fv_store_need(const fv_store *s, fv_blob *blob, const char *name);
-/* The folder, or NULL. */
+/* The folder of fv_store_folder, or NULL. */
 const char *fv_store_path(const fv_store *s);
 /* What messages call the whole. */
 const char *fv_store_name(const fv_store *s);

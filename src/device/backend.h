@@ -14,7 +14,7 @@
 #include "base/thread.h"
 #include "ops/kernel.h"
 
-#define FV_BACKEND_ABI 7
+#define FV_BACKEND_ABI 8
 
 typedef struct fv_device fv_device; /* the backend's view of an open device */
 typedef struct fv_bound fv_bound;   /* a step, frozen */
@@ -41,6 +41,7 @@ typedef struct fv_ref {
     uint8_t space;
     uint32_t slot;
     uint64_t offset;
+    uint64_t apart; /* of a plan's values: bytes from one frame of a batch to the next */
     const fv_mem *mem;
 } fv_ref;
 
@@ -96,8 +97,9 @@ struct fv_bound {
  * Row tiles: chunks are whole grid rows, and for the tile [y0, y1) a step computes its grid rows
  * [y0 + ahead, y1 + ahead), within the grid and within `ahead` rows of those that the unit owns. */
 typedef struct fv_sweep {
-    fv_bound *const *step;
+    fv_bound *const *step; /* of frame f of a batch: step[f * apart + k] */
     uint32_t steps;
+    uint32_t batch, apart; /* frames that every step is computed for; 0: one */
     uint32_t rows, chunk, groups;
     uint32_t partials;     /* fv_call.partials of its REDUCE steps */
     uint32_t runs;         /* units of a streamed sweep */
@@ -108,6 +110,13 @@ typedef struct fv_sweep {
     bool banded;           /* streamed: unit u is band u, whose number is a call's group */
     bool streamed;
 } fv_sweep;
+
+/* What a run has of what was planned: sweeps end after `rows` rows, batches after `batch` frames,
+ * and slots from `slots` on are of none of them. */
+typedef struct fv_portion {
+    uint32_t rows, batch, slots;
+} fv_portion;
+#define FV_ALL ((fv_portion){UINT32_MAX, UINT32_MAX, UINT32_MAX})
 
 /* Memory of the caller that a plan reads or writes: one per external slot. */
 typedef struct fv_slot {
@@ -208,19 +217,19 @@ typedef struct fv_backend {
     fovea_status (*queue_open)(fv_device *d, uint64_t scratch, const fv_slot *slot, uint32_t slots,
                                uint32_t phases, fv_queue **out);
     void (*queue_close)(fv_queue *q);
-    /* Between frames: makes ready to run these sweeps over at most `rows` rows, so that the first
-     * frame costs what every frame does. Other sweeps run too. NULL: there is nothing to do. */
-    fovea_status (*prepare)(fv_queue *q, const fv_sweep *s, uint32_t count, uint32_t rows);
+    /* Between frames: makes ready to run these sweeps over `most`, so that the first frame costs
+     * what every frame does. Other sweeps run too. NULL: there is nothing to do. */
+    fovea_status (*prepare)(fv_queue *q, const fv_sweep *s, uint32_t count, fv_portion most);
     /* These only enqueue; host memory stays valid until wait. Uploads and downloads belong to the
      * frame of the next submit; up to fv_limits.frames of them are in flight. External slot `slot`
      * is read from (upload) or written to (download) host memory with `stride` bytes from row to
-     * row. A frame may have fewer rows than planned: sweeps end after `rows`. */
+     * row. */
     fovea_status (*upload)(fv_queue *q, uint32_t slot, const void *src, uint64_t stride);
     /* The same of plane `plane` of imported memory, `at` bytes in, once `ready` is done: an event
      * of the device's interface, or NULL. */
     fovea_status (*upload_from)(fv_queue *q, uint32_t slot, fv_import *m, uint32_t plane,
                                 uint64_t at, uint64_t stride, void *ready);
-    fovea_status (*submit)(fv_queue *q, const fv_sweep *s, uint32_t count, uint32_t rows,
+    fovea_status (*submit)(fv_queue *q, const fv_sweep *s, uint32_t count, fv_portion most,
                            fv_fence *out);
     fovea_status (*download)(fv_queue *q, uint32_t slot, void *dst, uint64_t stride);
     /* Bounded wait; negative: without bound. *seconds: of the frame, see `timed`. Frames are done

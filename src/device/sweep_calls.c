@@ -139,7 +139,7 @@ fv_rows fv_sweep_calls_own(uint32_t rows, uint32_t chunk, uint32_t groups, uint3
     return (fv_rows){(uint32_t)first, end < rows ? (uint32_t)end : rows};
 }
 
-uint32_t fv_sweep_calls_units(const fv_sweep *s, uint32_t step, uint32_t rows)
+static uint32_t units_of_one(const fv_sweep *s, uint32_t step, uint32_t rows)
 {
     const fv_launch *l = &s->step[step]->l;
     if (s->streamed)
@@ -150,8 +150,19 @@ uint32_t fv_sweep_calls_units(const fv_sweep *s, uint32_t step, uint32_t rows)
            fv_ceil_div(l->cols, l->tile_cols);
 }
 
-void fv_sweep_calls_unit(const fv_sweep *s, uint32_t step, uint32_t unit, uint32_t rows,
-                         fv_sweep_calls_fn *fn, void *ctx)
+uint32_t fv_sweep_calls_batch(const fv_sweep *s, fv_portion most)
+{
+    return fv_min_u32(s->batch ? s->batch : 1, most.batch);
+}
+
+uint32_t fv_sweep_calls_units(const fv_sweep *s, uint32_t step, fv_portion most)
+{
+    return fv_sweep_calls_batch(s, most) * units_of_one(s, step, most.rows);
+}
+
+/* The calls of one unit of one frame. */
+static void frame_calls(const fv_sweep *s, uint32_t step, uint32_t unit, uint32_t rows,
+                        fv_sweep_calls_fn *fn, void *ctx)
 {
     if (s->banded)
         band_calls(s, unit, fn, ctx);
@@ -165,12 +176,21 @@ void fv_sweep_calls_unit(const fv_sweep *s, uint32_t step, uint32_t unit, uint32
         unit_calls(s->step[step], unit, rows, fn, ctx);
 }
 
-void fv_sweep_calls_sweep(const fv_sweep *s, uint32_t rows, fv_sweep_calls_fn *fn, void *ctx)
+void fv_sweep_calls_unit(const fv_sweep *s, uint32_t step, uint32_t unit, fv_portion most,
+                         fv_sweep_calls_fn *fn, void *ctx)
+{
+    const uint32_t batch = fv_sweep_calls_batch(s, most);
+    fv_sweep of_frame = *s;
+    of_frame.step += unit % batch * s->apart;
+    frame_calls(&of_frame, step, unit / batch, most.rows, fn, ctx);
+}
+
+void fv_sweep_calls_sweep(const fv_sweep *s, fv_portion most, fv_sweep_calls_fn *fn, void *ctx)
 {
     for (uint32_t k = 0; k < (s->streamed ? 1 : s->steps); k++) {
-        const uint32_t units = fv_sweep_calls_units(s, k, rows);
+        const uint32_t units = fv_sweep_calls_units(s, k, most);
         for (uint32_t u = 0; u < units; u++)
-            fv_sweep_calls_unit(s, k, u, rows, fn, ctx);
+            fv_sweep_calls_unit(s, k, u, most, fn, ctx);
     }
 }
 

@@ -462,7 +462,6 @@ static fovea_status load_store(fovea_model *m, const char *weights, const char *
 
 static fovea_status load_files(fovea_model *m, const char *path, const char *prefix)
 {
-    char *folder;
     enum fv_os_kind kind = fv_os_look(path);
     if (kind == FV_OS_NOTHING)
         return fv_foreign_fail_nothing(path);
@@ -472,12 +471,9 @@ static fovea_status load_files(fovea_model *m, const char *path, const char *pre
         return fv_fail(FOVEA_EFORMAT,
                        "%s: describes a model; name its folder, or the .safetensors beside it",
                        path);
-    FV_TRY(fv_source_folder(&folder, path));
     const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
-    fovea_status status = fv_store_folder(&m->store, folder);
-    FV_THEN(status, load_store(m, kind == FV_OS_FOLDER ? NULL : file, prefix));
-    fv_mem_free(folder);
-    return status;
+    FV_TRY((kind == FV_OS_FOLDER ? fv_store_folder : fv_store_beside)(&m->store, path));
+    return load_store(m, kind == FV_OS_FOLDER ? NULL : file, prefix);
 }
 
 static const fv_family *find_synthetic(const char *name)

@@ -25,6 +25,7 @@
 
 struct tenant {
     uint64_t size, offset;
+    uint64_t apart;       /* from one frame of a batch to the next; 0: they share it */
     uint32_t first, last; /* steps, inclusive */
     uint32_t region;
     uint32_t sweep;  /* LOCAL: blocks of different sweeps overlap freely */
@@ -43,6 +44,18 @@ static uint32_t last_step(const fovea_plan *p, const fv_value *v)
 {
     const fv_plan_sweep *end = &p->sweep[v->last_sweep];
     return lives_whole_sweeps(end) ? end->first + end->count - 1 : v->last_step;
+}
+
+/* The frames of a batch have what others would overwrite before they have read it each to
+ * themselves, one after the other. They share LOCAL: a unit of one frame ends before the worker
+ * begins with the next. No batch has KEPT. */
+static void repeat(const fovea_plan *p, struct tenant *t, uint64_t rows, const fv_value *v)
+{
+    t->size = fv_size_add(fv_size_mul(rows, fv_value_stride(v)), ALIGN - 1) / ALIGN * ALIGN;
+    if (p->batch == 1 || t->region == LOCAL || t->region == FV_REGION_KEPT)
+        return;
+    t->apart = t->size;
+    t->size = fv_size_mul(t->size, p->batch);
 }
 
 static void admit(const fovea_plan *p, struct tenant *t, fv_value *v)
@@ -91,7 +104,7 @@ static void admit(const fovea_plan *p, struct tenant *t, fv_value *v)
         t->first = 0;
         t->last = UINT32_MAX;
     }
-    t->size = fv_size_add(fv_size_mul(rows, fv_value_stride(v)), ALIGN - 1) / ALIGN * ALIGN;
+    repeat(p, t, rows, v);
 }
 
 /* The saved borders of a value that another takes the place of. */
@@ -102,8 +115,8 @@ static void admit_border(const fovea_plan *p, struct tenant *t, fv_value *v)
     *t = (struct tenant){.first = w->first,
                          .last = w->first + w->count - 1,
                          .region = FV_REGION_RESIDUAL,
-                         .size = fv_size_mul(rows, fv_value_stride(v)),
                          .ref = &v->border_ref};
+    repeat(p, t, rows, v);
 }
 
 static int by_size(const void *a, const void *b)
@@ -202,6 +215,7 @@ static fovea_status make_banks(fovea_plan *p, const struct tenant *tenant, uint3
         fv_ref *ref = t->value ? &t->value->ref : t->ref;
         ref->space = t->region == LOCAL ? FV_SPACE_LOCAL : FV_SPACE_BUFFER;
         ref->offset = t->offset % bank;
+        ref->apart = t->apart;
         ref->mem = NULL;
         if (in_block(p, t))
             continue;

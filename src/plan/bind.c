@@ -1,4 +1,6 @@
 /* bind.c: the backend freezes every step; opens the plan's queue. */
+#include <string.h>
+
 #include "base/mem.h"
 #include "models/packed.h"
 #include "plan/plan.h"
@@ -13,7 +15,15 @@ static const fv_rows *band_of(const fovea_plan *p, const fv_plan_sweep *w, fv_id
     return w->band + (size_t)i * w->bands;
 }
 
-static void launch_of(const fovea_plan *p, const fv_step *s, fv_launch *l)
+/* Where frame `frame` of a batch has what the first has at `r`. */
+static fv_ref ref_of_frame(const fovea_plan *p, fv_ref r, uint32_t frame)
+{
+    r.slot += frame * p->b.slots;
+    r.offset += frame * r.apart;
+    return r;
+}
+
+static void launch_of(const fovea_plan *p, const fv_step *s, uint32_t frame, fv_launch *l)
 {
     *l = (fv_launch){.kernel = s->kernel,
                      .rows = s->prob.dim[FV_DIM_ROWS],
@@ -40,7 +50,7 @@ static void launch_of(const fovea_plan *p, const fv_step *s, fv_launch *l)
         } else if (u->view.id >= 0) {
             const fv_value *v = &p->b.value[u->view.id];
             op->type = l->args.type[o] = v->type;
-            op->ref = v->ref;
+            op->ref = ref_of_frame(p, v->ref, frame);
             op->ref.offset += u->view.col * fv_type_size(v->type);
             op->stride = fv_value_stride(v);
             l->args.ld[o] = v->ld;
@@ -50,7 +60,7 @@ static void launch_of(const fovea_plan *p, const fv_step *s, fv_launch *l)
             }
             if (v->heir >= 0 && s->sweep == v->last_sweep && s->ahead > 0) {
                 op->border = v->border;
-                op->saved = v->border_ref;
+                op->saved = ref_of_frame(p, v->border_ref, frame);
             }
             op->ring = v->ring;
             op->shift = v->shift;
@@ -65,7 +75,7 @@ static void launch_of(const fovea_plan *p, const fv_step *s, fv_launch *l)
 static fovea_status open_queue(fovea_plan *p)
 {
     fv_slot *slot;
-    FV_TRY(FV_MEM_ARRAY(&slot, p->b.slots, FV_MEM_PLAN, "the plan"));
+    FV_TRY(FV_MEM_ARRAY(&slot, fv_size_mul(p->batch, p->b.slots), FV_MEM_PLAN, "the plan"));
     for (uint32_t i = 0; i < p->b.values; i++) {
         const fv_value *v = &p->b.value[i];
         if (fv_value_outside(v))
@@ -74,21 +84,34 @@ static fovea_status open_queue(fovea_plan *p)
                                       .output = v->kind == FV_VALUE_OUTPUT,
                                       .staged = p->staged && p->limits.borrows};
     }
-    fovea_status status = p->device->backend->queue_open(p->device->device, p->scratch, slot,
-                                                         p->b.slots, p->info.dispatches, &p->queue);
+    for (uint32_t f = 1; f < p->batch; f++)
+        memcpy(slot + f * p->b.slots, slot, p->b.slots * sizeof *slot);
+    const fovea_status status = p->device->backend->queue_open(
+        p->device->device, p->scratch, slot, p->batch * p->b.slots, p->info.dispatches, &p->queue);
     fv_mem_free(slot);
     return status;
 }
 
 /* The step's kernel may be refused, which is noted, so that all that are show at once: of those
  * behind it others may be too, and planning again costs more than binding. */
-static fovea_status bind_step(fovea_plan *p, const fv_step *s, uint32_t index)
+static fovea_status bind_step(fovea_plan *p, const fv_step *s, uint32_t index, uint32_t frame)
 {
     fv_launch l;
-    launch_of(p, s, &l);
+    launch_of(p, s, frame, &l);
     l.index = index;
-    const fovea_status status = p->device->backend->bind(p->device->device, &l, &p->bound[index]);
+    const fovea_status status =
+        p->device->backend->bind(p->device->device, &l, &p->bound[frame * p->info.steps + index]);
     return status == FOVEA_ENOTSUP ? fv_plan_refuse(p, s) : status;
+}
+
+/* Frames of a batch beside the first have the kernels that were not refused for it. */
+static fovea_status bind_other_frames(fovea_plan *p)
+{
+    for (uint32_t f = 1; f < p->batch; f++)
+        for (uint32_t k = 0, n = 0; k < p->b.steps; k++)
+            if (!p->b.step[k].dead)
+                FV_TRY(bind_step(p, &p->b.step[k], n++, f));
+    return FOVEA_OK;
 }
 
 /* What the steps' kernels need, all at once. */
@@ -103,7 +126,7 @@ static fovea_status compile(const fovea_plan *p)
     for (uint32_t i = 0; i < p->sweeps; i++)
         for (uint32_t k = p->sweep[i].first; k < p->sweep[i].first + p->sweep[i].count; k++)
             if (!p->b.step[k].dead)
-                launch_of(p, &p->b.step[k], &l[n++]);
+                launch_of(p, &p->b.step[k], 0, &l[n++]);
     be->compile(p->device->device, l, n);
     fv_mem_free(l);
     return FOVEA_OK;
@@ -114,13 +137,15 @@ fovea_status fv_plan_bind(fovea_plan *p)
     const fv_backend *be = p->device->backend;
     const uint32_t refusals = p->refusals;
     FV_TRY(compile(p));
-    FV_TRY(FV_MEM_ARRAY(&p->bound, p->info.steps, FV_MEM_PLAN, "the plan"));
+    FV_TRY(FV_MEM_ARRAY(&p->bound, (uint64_t)p->batch * p->info.steps, FV_MEM_PLAN, "the plan"));
     FV_TRY(FV_MEM_ARRAY(&p->run, p->sweeps, FV_MEM_PLAN, "the plan"));
     uint32_t n = 0;
     for (uint32_t i = 0; i < p->sweeps; i++) {
         const fv_plan_sweep *w = &p->sweep[i];
         fv_sweep *run = &p->run[i];
         *run = (fv_sweep){.step = p->bound + n,
+                          .batch = p->batch,
+                          .apart = p->info.steps,
                           .rows = w->rows,
                           .chunk = w->chunk,
                           .groups = w->groups,
@@ -136,13 +161,14 @@ fovea_status fv_plan_bind(fovea_plan *p)
         for (uint32_t k = w->first; k < w->first + w->count; k++) {
             if (p->b.step[k].dead)
                 continue;
-            FV_TRY(bind_step(p, &p->b.step[k], n));
+            FV_TRY(bind_step(p, &p->b.step[k], n, 0));
             n++;
             run->steps++;
         }
     }
     if (p->refusals > refusals)
         return fv_fail(FOVEA_ENOTSUP, "%s", p->refusal[refusals].why);
+    FV_TRY(bind_other_frames(p));
     FV_TRY(open_queue(p));
-    return be->prepare ? be->prepare(p->queue, p->run, p->sweeps, UINT32_MAX) : FOVEA_OK;
+    return be->prepare ? be->prepare(p->queue, p->run, p->sweeps, FV_ALL) : FOVEA_OK;
 }

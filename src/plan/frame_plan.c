@@ -12,6 +12,7 @@
 /* Pixels per side and tokens at most: row strides, row numbers and planes stay inside 32 bits. */
 #define MAX_SIDE 65535u
 #define MAX_TOKENS (1u << 28)
+#define MAX_COUNT 256u
 
 fovea_status fv_frame_check(const fovea_plan_options *o)
 {
@@ -19,6 +20,8 @@ fovea_status fv_frame_check(const fovea_plan_options *o)
         o->frame.height > MAX_SIDE)
         return fv_fail(FOVEA_EINVAL, "frame of %u x %u pixels; sides must be 1 to %u",
                        o->frame.width, o->frame.height, MAX_SIDE);
+    if (o->frame.count > MAX_COUNT)
+        return fv_fail(FOVEA_EINVAL, "%u frames at a time; %u at most", o->frame.count, MAX_COUNT);
     FV_TRY(fv_known("frame format", (int)o->frame.format, FOVEA_FORMAT_YUYV));
     if ((unsigned)o->yuv > FOVEA_YUV_709_FULL)
         return fv_fail(FOVEA_EINVAL, "yuv %d is unknown; FOVEA_YUV_601 is what cameras give",
@@ -181,6 +184,8 @@ static fovea_status emit(fovea_plan *p, const fovea_plan_options *o)
                        "activations of 16 bits on device %s: its kernels read float32; set weights "
                        "only",
                        p->device->info.id);
+    p->batch = o->frame.count ? o->frame.count : 1;
+    p->info.count = p->batch;
     p->staged = o->on_device_lost == FOVEA_LOST_CPU;
     p->b.int8_weights = o->weights == FOVEA_DTYPE_I8;
     p->b.weight_type = p->b.int8_weights ? FV_F32 : fv_type_of(o->weights);

@@ -13,9 +13,10 @@ typedef struct fv_flight {
     fv_fence fence;            /* of the backend; after a fallback: the fallback plan's ticket */
     fovea_status status;       /* once it is done */
     const fovea_picture *read; /* by the host until it is done; or NULL */
-    /* With a fallback plan, the arguments of fovea_submit, and when it was called: */
-    fovea_frame frame;
-    const fovea_picture *picture; /* in place of the frame; or NULL */
+    /* With a fallback plan, the arguments of fovea_submit beside what that plan keeps, and when it
+     * was called: */
+    const fovea_picture *picture; /* in place of the frames; or NULL */
+    uint32_t outs;
     double since;
 } fv_flight;
 #define FV_FLIGHTS 4 /* more frames than any device has in flight (2) */
@@ -29,10 +30,11 @@ static inline void fv_flight_end(fv_flight *f)
 
 /* The plan that takes over when the device is lost. */
 typedef struct fv_fallback {
-    fovea_plan *plan;   /* NULL: no fallback */
-    fovea_output *outs; /* of the frames in flight, one after the other */
-    double patience;    /* seconds before the device counts as hung for a frame */
-    double completed;   /* when the last frame was done */
+    fovea_plan *plan;    /* NULL: no fallback */
+    fovea_frame *frames; /* those in flight, one batch after the other */
+    fovea_output *outs;  /* theirs */
+    double patience;     /* seconds before the device counts as hung for a frame */
+    double completed;    /* when the last frame was done */
     bool used;
 } fv_fallback;
 
@@ -48,6 +50,7 @@ struct fovea_plan {
     uint32_t sweeps;
     fv_bank *bank; /* banks of region r: first_bank[r] to first_bank[r + 1] */
     uint32_t first_bank[FV_REGIONS + 1];
+    uint32_t batch;   /* frames of a run at most */
     bool shares_kept; /* region KEPT belongs to another plan */
     uint64_t region_size[FV_REGIONS];
     fv_id oversize; /* a value that is larger than any buffer of the device; or none */
@@ -62,7 +65,7 @@ struct fovea_plan {
     fovea_plan_info info;
     /* per frame */
     fv_queue *queue;
-    fv_bound **bound;      /* one per live step */
+    fv_bound **bound;      /* one per live step, of one frame of a batch after the other */
     fv_sweep *run;         /* what submit gets */
     char **problem_text;   /* one per step */
     uint32_t frame_planes; /* of a frame: the first values; 0: not a frame plan */

@@ -28,8 +28,9 @@ static fovea_status make(fv_fallback *s, const fovea_plan *p, const fovea_plan_o
         &s->plan, p->model, device ? device : options->fallback, &own, fv_wisdom_global());
     fovea_device_close(device);
     FV_TRY(status);
-    FV_TRY(FV_MEM_ARRAY(&s->outs, FV_FLIGHTS * (uint64_t)p->b.n_wanted, FV_MEM_PLAN,
-                        "the plan's outputs"));
+    const uint64_t frames = FV_FLIGHTS * (uint64_t)p->batch;
+    FV_TRY(FV_MEM_ARRAY(&s->frames, frames, FV_MEM_PLAN, "the plan's frames"));
+    FV_TRY(FV_MEM_ARRAY(&s->outs, frames * p->b.n_wanted, FV_MEM_PLAN, "the plan's outputs"));
     s->patience = options->lost_seconds > 0 ? options->lost_seconds : PATIENCE;
     return FOVEA_OK;
 }
@@ -52,23 +53,30 @@ fovea_status fv_fallback_make(fovea_plan *p, const fovea_plan_options *options)
 void fv_fallback_free(fv_fallback *s)
 {
     fovea_plan_free(s->plan);
+    fv_mem_free(s->frames);
     fv_mem_free(s->outs);
 }
 
 static fovea_output *outs_of(const fovea_plan *p, fovea_ticket ticket)
 {
-    return p->fallback.outs + ticket % FV_FLIGHTS * p->b.n_wanted;
+    return p->fallback.outs + ticket % FV_FLIGHTS * p->batch * p->b.n_wanted;
+}
+
+static fovea_frame *frames_of(const fovea_plan *p, fovea_ticket ticket)
+{
+    return p->fallback.frames + ticket % FV_FLIGHTS * p->batch;
 }
 
 void fv_fallback_note(fovea_plan *p, fovea_ticket ticket, const fv_run_input *in,
-                      const fovea_output *outs)
+                      const fovea_output *outs, uint32_t frames)
 {
     fv_flight *f = &p->flight[ticket % FV_FLIGHTS];
     f->picture = in->picture;
-    if (in->frame)
-        f->frame = *in->frame;
+    f->outs = frames * p->b.n_wanted;
     f->since = fv_machine_seconds();
-    memcpy(outs_of(p, ticket), outs, p->b.n_wanted * sizeof *outs);
+    if (in->frame)
+        memcpy(frames_of(p, ticket), in->frame, frames * sizeof *in->frame);
+    memcpy(outs_of(p, ticket), outs, f->outs * sizeof *outs);
 }
 
 double fv_fallback_patience(const fovea_plan *p, fovea_ticket ticket)
@@ -88,9 +96,9 @@ fovea_status fv_fallback_take_over(fovea_plan *p)
     p->queue = NULL;
     for (fovea_ticket t = p->completed + 1; t <= p->ticket; t++) {
         fv_flight *f = &p->flight[t % FV_FLIGHTS];
-        const fv_run_input in = {.frame = &f->frame, .picture = f->picture};
+        const fv_run_input in = {.frame = frames_of(p, t), .picture = f->picture};
         fv_flight_end(f);
-        FV_TRY(fv_run_submit(p->fallback.plan, &in, outs_of(p, t), p->b.n_wanted, &f->fence));
+        FV_TRY(fv_run_submit(p->fallback.plan, &in, outs_of(p, t), f->outs, &f->fence));
     }
     return FOVEA_OK;
 }

@@ -7,9 +7,9 @@
 /* Creates the fallback plan that the options ask for, if any. */
 fovea_status fv_fallback_make(fovea_plan *p, const fovea_plan_options *options);
 void fv_fallback_free(fv_fallback *s);
-/* Records a submitted frame. */
+/* Records what was submitted. */
 void fv_fallback_note(fovea_plan *p, fovea_ticket ticket, const fv_run_input *in,
-                      const fovea_output *outs);
+                      const fovea_output *outs, uint32_t frames);
 /* Seconds before the device counts as hung for this frame. */
 double fv_fallback_patience(const fovea_plan *p, fovea_ticket ticket);
 /* The device was lost: gives all frames in flight to the fallback plan, to be waited for there. */

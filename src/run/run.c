@@ -42,11 +42,14 @@ fovea_status fv_frame_plane(const fovea_plan *p, const fovea_frame *frame, uint3
     return FOVEA_OK;
 }
 
-fovea_status fv_frame_bind(fovea_plan *p, const fovea_frame *frame)
+fovea_status fv_frame_bind(fovea_plan *p, const fovea_frame *frame, uint32_t index)
 {
+    const fv_backend *be = p->device->backend;
+    const fv_value *v = p->b.value;
+    const uint32_t first = index * p->b.slots;
     uint64_t stride;
     FV_TRY(fv_frame_plane(p, frame, 0, &stride));
-    const uint64_t row = fv_value_stride(&p->b.value[0]);
+    const uint64_t row = fv_value_stride(&v[0]);
     if ((p->b.frame_flags & FV_FLAG_PLANAR) && stride != row)
         return fv_fail(FOVEA_EINVAL, "float planes must be packed: %llu bytes from row to row",
                        (unsigned long long)row);
@@ -55,39 +58,57 @@ fovea_status fv_frame_bind(fovea_plan *p, const fovea_frame *frame)
         if (frame->pixels[i] &&
             frame->pixels[i] != plane + (uint64_t)i * p->b.frame_plane * sizeof(float))
             return fv_fail(FOVEA_EINVAL, "float planes must follow one another in memory");
-    FV_TRY(p->device->backend->upload(p->queue, p->b.value[0].slot, frame->pixels[0], stride));
+    FV_TRY(be->upload(p->queue, first + v[0].slot, frame->pixels[0], stride));
     if (p->frame_planes == 1)
         return FOVEA_OK;
     FV_TRY(fv_frame_plane(p, frame, 1, &stride));
-    return p->device->backend->upload(p->queue, p->b.value[1].slot, frame->pixels[1], stride);
+    return be->upload(p->queue, first + v[1].slot, frame->pixels[1], stride);
 }
 
-static fovea_status bind_outputs(fovea_plan *p, const fovea_output *outs, size_t n_outs)
+/* How many frames a run has: as many as there are outputs for. */
+static fovea_status count_frames(const fovea_plan *p, size_t n_outs, uint32_t *out)
 {
-    if (n_outs != p->b.n_wanted)
+    const size_t frames = n_outs / p->b.n_wanted;
+    *out = (uint32_t)frames;
+    if (n_outs % p->b.n_wanted == 0 && frames > 0 && frames <= p->batch)
+        return FOVEA_OK;
+    if (p->batch == 1)
         return fv_fail(FOVEA_EINVAL, "%zu outputs given, the plan has %u", n_outs, p->b.n_wanted);
-    for (size_t i = 0; i < n_outs; i++) {
+    return fv_fail(FOVEA_EINVAL,
+                   "%zu outputs given; the plan has %u for each frame, of which there may be %u",
+                   n_outs, p->b.n_wanted, p->batch);
+}
+
+static fovea_status bind_outputs(fovea_plan *p, const fovea_output *outs, uint32_t index)
+{
+    for (size_t i = 0; i < p->b.n_wanted; i++) {
         const fv_value *v = &p->b.value[p->b.wanted[i].value];
         if (!outs[i].data || outs[i].size < output_bytes(v))
             return fv_fail(FOVEA_EINVAL, "output %s: a buffer of %zu bytes, it needs %llu",
                            p->b.wanted[i].name, outs[i].data ? outs[i].size : 0,
                            (unsigned long long)output_bytes(v));
-        FV_TRY(p->device->backend->download(p->queue, v->slot, outs[i].data, 0));
+        FV_TRY(
+            p->device->backend->download(p->queue, index * p->b.slots + v->slot, outs[i].data, 0));
     }
     return FOVEA_OK;
 }
 
 static fovea_status hand_over(fovea_plan *p, const fv_run_input *in, const fovea_output *outs,
-                              size_t n_outs, fv_flight *flight)
+                              uint32_t frames, fv_flight *flight)
 {
+    const fv_portion most = {UINT32_MAX, frames, frames * p->b.slots};
     bool by_host = false;
-    FV_TRY(in->picture ? fv_picture_bind(p, in, &by_host) : fv_frame_bind(p, in->frame));
-    FV_TRY(bind_outputs(p, outs, n_outs));
+    if (in->picture)
+        FV_TRY(fv_picture_bind(p, in, &by_host));
+    for (uint32_t i = 0; i < frames && !in->picture; i++)
+        FV_TRY(fv_frame_bind(p, &in->frame[i], i));
+    for (uint32_t i = 0; i < frames; i++)
+        FV_TRY(bind_outputs(p, outs + (size_t)i * p->b.n_wanted, i));
     if (in->picture)
         FV_TRY(fv_picture_begin(in->picture, in->ready, by_host));
     flight->read = by_host ? in->picture : NULL;
     const fovea_status status =
-        p->device->backend->submit(p->queue, p->run, p->sweeps, UINT32_MAX, &flight->fence);
+        p->device->backend->submit(p->queue, p->run, p->sweeps, most, &flight->fence);
     if (status != FOVEA_OK)
         fv_flight_end(flight);
     return status;
@@ -96,13 +117,15 @@ static fovea_status hand_over(fovea_plan *p, const fv_run_input *in, const fovea
 fovea_status fv_run_submit(fovea_plan *p, const fv_run_input *in, const fovea_output *outs,
                            size_t n_outs, fovea_ticket *out)
 {
+    uint32_t frames;
     FV_TRY(ready(p, true));
     FV_TRY(fv_require(outs, "the outputs"));
     FV_TRY(fv_require(out, "the place of the ticket"));
+    FV_TRY(count_frames(p, n_outs, &frames));
     fv_flight *flight = &p->flight[(p->ticket + 1) % FV_FLIGHTS];
     fv_run_input rest = *in;
     if (!p->fallback.used) {
-        const fovea_status status = hand_over(p, in, outs, n_outs, flight);
+        const fovea_status status = hand_over(p, in, outs, frames, flight);
         if (status != FOVEA_EDEVICE || !p->fallback.plan)
             FV_TRY(status);
         else
@@ -112,7 +135,7 @@ fovea_status fv_run_submit(fovea_plan *p, const fv_run_input *in, const fovea_ou
     if (p->fallback.used)
         FV_TRY(fv_run_submit(p->fallback.plan, &rest, outs, n_outs, &flight->fence));
     else if (p->fallback.plan)
-        fv_fallback_note(p, p->ticket + 1, in, outs);
+        fv_fallback_note(p, p->ticket + 1, in, outs, frames);
     flight->status = FOVEA_OK;
     *out = ++p->ticket;
     return FOVEA_OK;
@@ -278,8 +301,10 @@ fovea_status fv_op_run(fovea_plan *p, uint32_t rows, const fovea_matrix *inputs,
     const fv_value *v = &p->b.value[p->b.wanted[0].value];
     FV_TRY(check_matrix(v, &output, &stride));
     FV_TRY(be->download(p->queue, v->slot, output.data, stride));
+    fv_portion most = FV_ALL;
+    most.rows = rows;
     fv_fence fence;
-    FV_TRY(be->submit(p->queue, p->run, p->sweeps, rows, &fence));
+    FV_TRY(be->submit(p->queue, p->run, p->sweeps, most, &fence));
     return be->wait(p->queue, fence, -1, &p->seconds);
 }
 

@@ -8,10 +8,11 @@
 fovea_status fv_frame_plane(const fovea_plan *p, const fovea_frame *frame, uint32_t plane,
                             uint64_t *stride);
 
-/* Binds the planes of a frame to the plan's first inputs. */
-fovea_status fv_frame_bind(fovea_plan *p, const fovea_frame *frame);
+/* Binds the planes of frame `index` of a batch to the plan's first inputs. */
+fovea_status fv_frame_bind(fovea_plan *p, const fovea_frame *frame, uint32_t index);
 
-/* What a frame reads: pixels of the host's, or a picture, once that is ready (NULL: at once). */
+/* What a run reads: pixels of the host's, as many frames as there are outputs for, or a picture,
+ * once that is ready (NULL: at once). */
 typedef struct fv_run_input {
     const fovea_frame *frame; /* or */
     const fovea_picture *picture;

@@ -51,7 +51,7 @@ static fovea_status bind(fv_trial_kernel *t, const fv_kernel *k, const fv_knobs 
                           (r->sweep.rows + r->sweep.chunk - 1) / r->sweep.chunk, &t->queue));
     if (be->timed)
         FV_TRY(be->timed(t->queue, true));
-    return be->prepare ? be->prepare(t->queue, &t->sweep, 1, t->sweep.rows) : FOVEA_OK;
+    return be->prepare ? be->prepare(t->queue, &t->sweep, 1, FV_ALL) : FOVEA_OK;
 }
 
 fovea_status fv_trial_kernel_open(fv_trial_kernel **out, fv_trial *r, const fv_kernel *k,
@@ -84,7 +84,7 @@ fovea_status fv_trial_kernel_go(fv_trial_kernel *t, double *seconds)
     const fv_backend *be = t->r->device->backend;
     fv_fence fence;
     const double begin = fv_machine_seconds();
-    FV_TRY(be->submit(t->queue, &t->sweep, 1, t->sweep.rows, &fence));
+    FV_TRY(be->submit(t->queue, &t->sweep, 1, FV_ALL, &fence));
     FV_TRY(be->wait(t->queue, fence, TIMEOUT, seconds));
     if (*seconds <= 0)
         *seconds = fv_machine_seconds() - begin;

@@ -85,7 +85,7 @@ static fovea_status run_sweeps(const fv_bench_rig *s, const fv_sweep *sweep, uin
     fv_fence fence;
     FV_TRY(bring(s));
     const double begin = fv_machine_seconds();
-    FV_TRY(be->submit(p->queue, sweep, count, UINT32_MAX, &fence));
+    FV_TRY(be->submit(p->queue, sweep, count, FV_ALL, &fence));
     FV_TRY(be->wait(p->queue, fence, TIMEOUT, seconds));
     if (*seconds <= 0)
         *seconds = fv_machine_seconds() - begin;
@@ -97,7 +97,7 @@ fovea_status fv_bench_rig_run(fv_bench_rig *s, uint32_t first, uint32_t count, d
     const fovea_plan *p = s->plan;
     const fv_backend *be = p->device->backend;
     if (be->prepare) /* so that a part of a frame runs as fast as in a whole frame */
-        FV_TRY(be->prepare(p->queue, p->run + first, count, UINT32_MAX));
+        FV_TRY(be->prepare(p->queue, p->run + first, count, FV_ALL));
     return run_sweeps(s, p->run + first, count, seconds);
 }
 

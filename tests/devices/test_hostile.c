@@ -45,6 +45,7 @@ typedef struct scene {
     const char *cache; /* of compiled kernels */
     fovea_lost lost;   /* what becomes of a frame */
     double lost_seconds;
+    uint32_t count; /* frames of a run */
     float *want[FRAMES];
     size_t values;
 } scene;
@@ -63,6 +64,7 @@ static fovea_status session_open(session *s, const char *device, const scene *wh
     device_options.cache = what->cache;
     options.frame.width = WIDTH;
     options.frame.height = HEIGHT;
+    options.frame.count = what->count;
     options.attention = what->attention;
     options.on_device_lost = what->lost;
     options.lost_seconds = what->lost_seconds;
@@ -651,6 +653,45 @@ static void go_on_after_a_hang(const scene *scene_of, const char *name, int unif
     note(!*detail, name, detail);
 }
 
+/* All frames of a batch go to the CPU. */
+static void batch_goes_on(const scene *scene_of)
+{
+    enum { COUNT = 2 };
+    scene what = *scene_of;
+    session s;
+    fovea_frame frame[COUNT];
+    fovea_output to[COUNT];
+    float *out[COUNT] = {NULL};
+    size_t values = 0;
+    double worst = 0;
+    what.lost = FOVEA_LOST_CPU;
+    what.lost_seconds = 0.2;
+    what.count = COUNT;
+    fovea_status status = session_open(&s, hostile.device, &what);
+    for (int i = 0; i < COUNT && status == FOVEA_OK; i++) {
+        out[i] = room_for(&s, &values);
+        frame[i] = (fovea_frame){.pixels = {pixels[i]}};
+        to[i] = (fovea_output){out[i], values * sizeof(float)};
+    }
+    if (status == FOVEA_OK)
+        status = fovea_run(s.plan, frame, to, COUNT);
+    note(status == FOVEA_OK && !fovea_plan_lost(s.plan), "a batch before the device hangs",
+         fovea_error());
+    hostile.set("hang", 2);
+    for (int i = 0; i < COUNT && status == FOVEA_OK; i++)
+        memset(out[i], 0xff, values * sizeof(float));
+    if (status == FOVEA_OK)
+        status = fovea_run(s.plan, frame, to, COUNT);
+    for (int i = 0; i < COUNT && status == FOVEA_OK; i++)
+        worst = fmax(worst, error(out[i], what.want[i], values));
+    note(status == FOVEA_OK && fovea_plan_lost(s.plan) && worst <= allowed,
+         "a batch after the device hung", fovea_error());
+    truth();
+    session_close(&s);
+    for (int i = 0; i < COUNT; i++)
+        free(out[i]);
+}
+
 /* A fallback device must be the CPU; the query tells what its plan takes. */
 static void fallback_of_the_callers(const scene *what)
 {
@@ -748,6 +789,7 @@ int main(int argc, char **argv)
     no_end(&scenes[0]);
     go_on_after_a_hang(&scenes[0], "the CPU goes on after a hang, memory shared", 1);
     go_on_after_a_hang(&scenes[0], "the CPU goes on after a hang, memory apart", 0);
+    batch_goes_on(&scenes[0]);
     for (int i = 0; i < 2; i++)
         for (int k = 0; k < FRAMES; k++)
             free(scenes[i].want[k]);

@@ -15,8 +15,9 @@ need $target-gcc arm64
 need $target-g++ arm64
 need qemu-aarch64 arm64
 need /usr/lib/$target/libjansson.so arm64
+need /usr/lib/$target/libwebp.so arm64
 need cmake test
-need dpkg-shlibdeps package
+need dh_python3 package
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 

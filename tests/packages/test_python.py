@@ -76,6 +76,13 @@ class Structures(unittest.TestCase):
         self.assertEqual(got, want)
         self.assertGreater(len(structures()), 8)
 
+    def test_the_system_s_library_is_the_one_of_this_interface(self):
+        with open(LIBRARY, "rb") as library:
+            self.assertTrue(b"\0%s\0" % fovea._library.SONAME.encode() in library.read())
+        with unittest.mock.patch.dict(os.environ):
+            del os.environ["FOVEA_LIBRARY"]
+            self.assertEqual(next(fovea._library._places()), fovea._library.SONAME)
+
 
 def elu1(x):
     return np.where(x > 0, x + 1, np.exp(np.minimum(x, 0)))
@@ -677,6 +684,18 @@ class Calls(unittest.TestCase):
             self.assertIsInstance(got, fovea.Batch)
             np.testing.assert_array_equal(got.stacked(), wants)
             np.testing.assert_array_equal(got.stacked("last_hidden_state"), wants)
+        three = [self.image, other, other[::-1]]
+        each = [self.model(p)["last_hidden_state"] for p in three]
+        for count in (2, 3, 8):
+            got = self.model(three, count=count)
+            np.testing.assert_array_equal(got.stacked("last_hidden_state"), np.stack(each))
+        plan = self.model.plan(self.image, preprocess=True, count=2)
+        self.assertEqual(plan.info["count"], 2)
+        for got, want in zip(plan.run_all(three), each):
+            np.testing.assert_array_equal(got["last_hidden_state"], want)
+        self.assertEqual(plan.run_all([]), [])
+        with self.assertRaises(fovea.Error):
+            self.model(three, count=1000)
         ran = []
         frames = self.model(ran.append(i) or p for i, p in enumerate((self.image, other)))
         self.assertEqual(ran, [])

@@ -300,7 +300,7 @@ static void call(void *ctx, fv_bound *step, const fv_call_place *at, fv_call *c)
         narrow(&w[o], o == written(l));
 }
 
-static fovea_status submit(fv_queue *q, const fv_sweep *s, uint32_t count, uint32_t rows,
+static fovea_status submit(fv_queue *q, const fv_sweep *s, uint32_t count, fv_portion most,
                            fv_fence *out)
 {
     for (uint32_t i = 0; i < q->slots; i++) {
@@ -310,9 +310,9 @@ static fovea_status submit(fv_queue *q, const fv_sweep *s, uint32_t count, uint3
     }
     for (uint32_t i = 0; i < count; i++)
         for (uint32_t k = 0; k < (s[i].streamed ? 1 : s[i].steps); k++) {
-            const uint32_t units = fv_sweep_calls_units(&s[i], k, rows);
+            const uint32_t units = fv_sweep_calls_units(&s[i], k, most);
             assert_int_equal(units, 1); /* such a device has one thread */
-            fv_sweep_calls_unit(&s[i], k, 0, rows, call, q);
+            fv_sweep_calls_unit(&s[i], k, 0, most, call, q);
         }
     *out = ++q->fence;
     return FOVEA_OK;

@@ -47,6 +47,7 @@ typedef struct bench_request {
     const char *shapes, *activation;
     const char *tokens, *heads, *dim, *value_dim, *mlp, *form, *op, *of;
     const char *phase, *rows; /* of a language model */
+    const char *batch;        /* frames of a run, of a model */
     bool causal;
     fovea_model *model;            /* of MODEL */
     const bench_kernel_pick *pick; /* of one case of BENCH_KERNEL */
@@ -184,6 +185,7 @@ typedef struct bench_model_run {
     fovea_model *model;
     const char *name;   /* as it was asked for */
     const char *output; /* NULL: its main one */
+    uint32_t batch;     /* frames of a run */
     bool owned;         /* the model goes with the case */
 } bench_model_run;
 /* Makes the case without title and parameters. */

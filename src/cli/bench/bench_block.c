@@ -42,7 +42,7 @@ int bench_block(bench_case *out, const cli_settings *s, const bench_request *r)
 {
     struct block b;
     cli_settings sized = *s;
-    bench_model_run what = {.output = "hidden1", .owned = true};
+    bench_model_run what = {.output = "hidden1", .batch = 1, .owned = true};
     CLI_TRY(parse_block(&b, r));
     sized.height = PATCH * grid_height(b.tokens);
     sized.width = PATCH * (b.tokens / grid_height(b.tokens));

@@ -49,7 +49,7 @@ static int open_device(bench_device **out, bench_set *set, const cli_settings *s
 
 /* ---- the product ---- */
 
-enum { AXES = 23 };
+enum { AXES = 24 };
 
 struct axis_text {
     const char *option;
@@ -65,6 +65,7 @@ static void axes_of(struct axis_text out[AXES], bench_request *r)
                    models = BENCH_ANY & ~(gemm | attention | block | lm);
     const struct axis_text axes[AXES] = {
         {"size", &r->common.size, models},
+        {"batch", &r->batch, 1u << BENCH_MODEL},
         {"tokens", &r->tokens, attention | block | lm},
         {"phase", &r->phase, lm},
         {"rows", &r->rows, lm},

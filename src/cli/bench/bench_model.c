@@ -1,4 +1,5 @@
 /* bench_model.c: a whole model on one frame as a benchmark case. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,18 +9,18 @@ struct model_run {
     bench_model_run what;
     fovea_plan_options options;
     fovea_plan *anchor; /* holds the weights that plans share */
-    fovea_frame frame;
+    fovea_frame *frame; /* of a batch, all of the same pixels */
+    fovea_output *outs; /* theirs */
     uint8_t *pixels;
-    float *out;
-    size_t n; /* floats of out */
+    float *out; /* of the first, then of the others */
+    size_t n;   /* floats of a frame */
     bench_reference reference;
 };
 
 static int run(bench_case *c, double *seconds)
 {
     const struct model_run *r = c->state;
-    const fovea_output out = {r->out, r->n * sizeof *r->out};
-    const int code = cli_check(fovea_run(c->plan, &r->frame, &out, 1));
+    const int code = cli_check(fovea_run(c->plan, r->frame, r->outs, r->what.batch));
     *seconds = fovea_plan_seconds(c->plan);
     return code;
 }
@@ -35,7 +36,7 @@ static double allowed(const fovea_plan_options *o, fovea_compute compute)
 static int check(bench_case *c, bench_verify *out)
 {
     struct model_run *r = c->state;
-    const bench_subject what = {.model = r->what.model, .options = &r->options, .frame = &r->frame};
+    const bench_subject what = {.model = r->what.model, .options = &r->options, .frame = r->frame};
     return bench_verify_output(&r->reference, c->plan, &what, r->out, FOVEA_DTYPE_F32, r->n,
                                allowed(&r->options, c->info.compute), out);
 }
@@ -47,6 +48,8 @@ static void release(bench_case *c)
     if (r->what.owned)
         fovea_model_free(r->what.model);
     free(r->reference.value);
+    free(r->frame);
+    free(r->outs);
     free(r->pixels);
     free(r->out);
     free(r);
@@ -62,10 +65,11 @@ static double least_bytes(const fovea_model_info *info, const fovea_plan_info *p
     const bool narrow = compute == FOVEA_COMPUTE_BF16 || weights != FOVEA_DTYPE_F32;
     const double weight = int8 ? 1 : narrow ? 2 : 4;
     return weight * (double)info->parameters + (compute == FOVEA_COMPUTE_F32 ? 4.0 : 2.0) * 22 *
-                                                   info->depth * (double)plan->tokens * info->width;
+                                                   info->depth * (double)plan->tokens *
+                                                   plan->count * info->width;
 }
 
-static void make_frame(struct model_run *r)
+static void make_frames(struct model_run *r)
 {
     const size_t row = (size_t)r->options.frame.width * 3, bytes = row * r->options.frame.height;
     uint32_t x = 1;
@@ -74,8 +78,9 @@ static void make_frame(struct model_run *r)
         x = x * 1664525u + 1013904223u;
         r->pixels[i] = (uint8_t)(x >> 24);
     }
-    r->frame.pixels[0] = r->pixels;
-    r->frame.stride[0] = row;
+    r->frame = cli_alloc(r->what.batch, sizeof *r->frame);
+    for (uint32_t f = 0; f < r->what.batch; f++)
+        r->frame[f] = (fovea_frame){{r->pixels}, {row}};
 }
 
 /* A plan for a picture of one patch, or the size it was made for where that is too small: with the
@@ -85,6 +90,7 @@ static int hold_weights(struct model_run *r, fovea_device *device, const fovea_m
     fovea_plan_options options = r->options;
     options.chunk = 0;
     options.memory_limit = 0;
+    options.frame.count = 1;
     options.frame.width = options.frame.height = info->patch;
     if (fovea_plan_create(&r->anchor, r->what.model, device, &options) == FOVEA_OK)
         return CLI_OK;
@@ -101,8 +107,11 @@ static int make_plan(bench_case *out, struct model_run *r)
     bench_plan_end(out);
     fovea_plan_output(out->plan, 0, &first);
     r->n = (size_t)first.rows * first.columns;
-    r->out = cli_alloc(r->n, sizeof *r->out);
-    out->results = r->n * sizeof *r->out;
+    r->out = cli_alloc(r->what.batch * r->n, sizeof *r->out);
+    r->outs = cli_alloc(r->what.batch, sizeof *r->outs);
+    for (uint32_t f = 0; f < r->what.batch; f++)
+        r->outs[f] = (fovea_output){r->out + f * r->n, r->n * sizeof *r->out};
+    out->results = r->what.batch * r->n * sizeof *r->out;
     return CLI_OK;
 }
 
@@ -118,7 +127,8 @@ int bench_model_case(bench_case *out, const cli_settings *s, const bench_model_r
         options->outputs = &r->what.output;
         options->n_outputs = 1;
     }
-    make_frame(r);
+    options->frame.count = r->what.batch;
+    make_frames(r);
     out->state = r;
     out->run = run;
     out->check = check;
@@ -135,17 +145,23 @@ int bench_model(bench_case *out, const cli_settings *s, const bench_request *req
     fovea_model_info info = FOVEA_MODEL_INFO_INIT;
     fovea_output_info first = FOVEA_OUTPUT_INFO_INIT;
     fovea_model_describe(request->model, &info);
-    const bench_model_run what = {.model = request->model, .name = request->name};
+    bench_model_run what = {.model = request->model, .name = request->name, .batch = 1};
+    CLI_TRY(cli_number(&what.batch, "batch", request->batch, 1, 256));
     CLI_TRY(bench_model_case(out, s, &what));
     const fovea_plan_options *o = &((const struct model_run *)out->state)->options;
     const char *attention = cli_attention(s, &info);
     fovea_plan_output(out->plan, 0, &first);
-    out->title = cli_text("%s %ux%u %s%s", what.name, o->frame.width, o->frame.height, attention,
-                          bench_types(s->dtype, out->info.compute).text);
+    char many[16] = "";
+    if (what.batch > 1)
+        snprintf(many, sizeof many, " x%u", what.batch);
+    out->title = cli_text("%s %ux%u%s %s%s", what.name, o->frame.width, o->frame.height, many,
+                          attention, bench_types(s->dtype, out->info.compute).text);
     out->params = json_pack("{s:s, s:s, s:s, s:i, s:i, s:s, s:i, s:s}", "what", "model", "model",
                             what.name, "dtype", cli_dtype_name(s->dtype), "width",
                             (int)o->frame.width, "height", (int)o->frame.height, "attention",
                             attention, "tokens", (int)out->info.tokens, "output", first.name);
+    if (what.batch > 1)
+        json_object_set_new(out->params, "batch", json_integer(what.batch));
     cli_add_linear_form(out->params, s);
     return CLI_OK;
 }

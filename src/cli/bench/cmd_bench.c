@@ -313,6 +313,7 @@ int cli_bench(const cli_command *self, int argc, char **argv)
          &r->tokens},
         {"phase", 0, "NAME,...", "lm: prefill, decode", &r->phase},
         {"rows", 0, "N,...", "lm: tokens of a prefill, 256", &r->rows},
+        {"batch", 0, "N,...", "model: frames of a run, 1; times are of all of them", &r->batch},
         {"heads", 0, "N,...", "attention, block: 12", &r->heads},
         {"dim", 0, "N,...", "attention: channels of a head, 64; block: of a token, 768", &r->dim},
         {"value-dim", 0, "N,...", "attention: channels of a head's values", &r->value_dim},

@@ -103,6 +103,7 @@ const cli_term cli_exit_terms[] = {
 const cli_term cli_environment_terms[] = {
     {"FOVEA_ISA", "as --isa"},
     {"FOVEA_CACHE", "folder of compiled kernels"},
+    {"FOVEA_WEIGHTS_CACHE", "folder in which packed weights are kept, if any"},
     {"FOVEA_WISDOM", "file of what tuning has found; empty: none"},
     {"FOVEA_RIGOR", "estimate, measure, exhaustive"},
     {"FOVEA_LOG",

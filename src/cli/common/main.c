@@ -100,7 +100,7 @@ static void help(FILE *to)
         fprintf(to, "  %s  %s\n", t->name, t->meaning);
     fputs("environment:\n", to);
     for (const cli_term *t = cli_environment_terms; t->name; t++)
-        fprintf(to, "  %-12s %s\n", t->name, t->meaning);
+        fprintf(to, "  %-19s %s\n", t->name, t->meaning);
 }
 
 static int unknown(const char *name)

@@ -1,0 +1,33 @@
+# fresh_box.sh: a Debian 12 with nothing in it; scripts read it with `.`, after $box: the folder of one, or nothing.
+# Needs root, and a network for Debian's packages. $inside is the folder that is shared with what runs there.
+if [ "$(id -u)" != 0 ] || ! command -v debootstrap >/dev/null; then
+    echo "$(basename "$0") needs root and debootstrap (apt-get install debootstrap)" >&2
+    exit 77
+fi
+keep=$box
+[ -n "$box" ] || box=$(mktemp -d)
+inside=/srv/fovea
+work=$box$inside
+leave() {
+    umount "$box/proc" "$box/sys" 2>/dev/null || true
+    [ -n "$keep" ] || rm -rf --one-file-system "$box"
+}
+trap leave EXIT
+
+# open_box PACKAGES: makes it with them, a list with commas between, unless it is there.
+open_box() {
+    if [ ! -x "$box/usr/bin/apt-get" ]; then
+        debootstrap --variant=minbase --include="ca-certificates,$1" bookworm "$box" >&2
+        # Certificates that this machine trusts: it may have a package server of its own.
+        cp /etc/ssl/certs/ca-certificates.crt "$box/etc/ssl/certs/ca-certificates.crt"
+        cp /etc/resolv.conf "$box/etc/resolv.conf"
+    fi
+    mount --bind /proc "$box/proc"
+    mount --bind /sys "$box/sys" # PoCL ends programs that it finds without
+    rm -rf "$work"
+    mkdir "$work"
+}
+
+in_box() { # command, with a new environment
+    env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=$inside LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive chroot "$box" "$@"
+}
