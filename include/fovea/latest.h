@@ -2,14 +2,21 @@
  * fovea.h, whose rules hold here.
  *
  * Frames must not queue up and grow old. A fovea_latest holds one frame at most: a newer one takes
- * the place of one that still waits, which is dropped and counted. One thread puts, another takes:
+ * the place of one that still waits, which is dropped and counted. One thread puts, another takes.
  *
- *     camera thread                                  this one
- *     while (frame = next(camera))                   while (!fovea_latest_take(latest, 1, &frame)
- * && fovea_latest_put(latest, frame, 0.1);             frame) { fovea_latest_end(latest);
- * fovea_submit(plan, .., &ticket); status = fovea_latest_wait(latest, plan, ticket);
- *                                                        give_back(camera, frame);
- *                                                    }
+ * The camera's thread:
+ *
+ *     while ((frame = next(camera)) != NULL)
+ *         fovea_latest_put(latest, frame, 0.1);
+ *     fovea_latest_end(latest);
+ *
+ * This one:
+ *
+ *     while (fovea_latest_take(latest, 1, &frame) == FOVEA_OK && frame) {
+ *         fovea_submit(plan, pixels_of(frame), outs, n_outs, &ticket);
+ *         status = fovea_latest_wait(latest, plan, ticket);
+ *         give_back(camera, frame);
+ *     }
  *
  * A frame is a pointer to whatever the caller calls so: pixels, a fovea_picture, a buffer of the
  * camera. Nothing is copied, and every frame has one owner: whoever puts it, then the fovea_latest,

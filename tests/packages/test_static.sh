@@ -34,7 +34,7 @@ verdict 'info' $status
 awk 'BEGIN { printf "P6\n64 48\n255\n"; for (i = 0; i < 3 * 64 * 48; i++) printf "%c", 33 + i % 90 }' >"$box/a.ppm"
 status=0
 inside run synthetic:dinov2-s --size 56 --attention linear:elu1 a.ppm --json >"$box/run.json" || status=1
-grep -q '"model"' "$box/run.json" || status=1
+grep -q '"schema"' "$box/run.json" || status=1
 verdict 'run' $status
 
 status=0
