@@ -49,24 +49,26 @@ static const struct line wide[] = {
     "\"num_attention_heads\":3,\"image_size\":12,\"patch_size\":4}"
 #define VALUES ((1 + SIDE * SIDE) * W)
 
+enum { NAME_MOST = 300 }; /* bytes of a file name */
+
 static char cache[128];
 
 static const char *in_cache(const char *name)
 {
     static char path[512];
-    snprintf(path, sizeof path, "%s/%s", cache, name);
+    snprintf(path, sizeof path, "%s/%.*s", cache, NAME_MOST - 1, name);
     return path;
 }
 
 /* Names of the cache's files, whatever they are. */
-static size_t files_of_cache(char name[][300], size_t most)
+static size_t files_of_cache(char name[][NAME_MOST], size_t most)
 {
     size_t n = 0;
     DIR *d = opendir(cache);
     for (struct dirent *e; d && (e = readdir(d));)
         if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0) {
             if (n < most)
-                snprintf(name[n], 300, "%s", e->d_name);
+                snprintf(name[n], NAME_MOST, "%s", e->d_name);
             n++;
         }
     if (d)
@@ -81,7 +83,7 @@ static size_t count_files(void)
 
 static void clear_cache(void)
 {
-    char name[64][300];
+    char name[64][NAME_MOST];
     for (size_t n; (n = files_of_cache(name, 64)) > 0;)
         for (size_t i = 0; i < n && i < 64; i++)
             unlink(in_cache(name[i]));
@@ -215,7 +217,7 @@ static void clear_by_name(size_t files)
 static void later_plans_map_what_is_there(void **state)
 {
     static float want[VALUES];
-    char name[64][300];
+    char name[64][NAME_MOST];
     struct stat before[64], after;
     (void)state;
     const uint64_t all = run(want, NULL);
@@ -328,7 +330,7 @@ static bool damage(const char *path, int i)
 static void damaged_files_are_replaced(void **state)
 {
     static float want[VALUES];
-    char name[64][300];
+    char name[64][NAME_MOST];
     (void)state;
     run(want, NULL);
     const uint64_t own = expect(want);
@@ -508,7 +510,7 @@ static void processes_begin_at_once(void **state)
 {
     enum { PROCESSES = 6 };
     static float want[VALUES];
-    char name[64][300];
+    char name[64][NAME_MOST];
     pid_t child[PROCESSES];
     (void)state;
     run(want, NULL);
