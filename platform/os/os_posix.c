@@ -547,7 +547,8 @@ void fv_os_trim_folder(const char *path, uint64_t most, bool (*ours)(const char 
                 since = t;
             }
         }
-        again = bytes > most && oldest[0] && unlink(oldest) == 0;
+        /* Empty files are too many only where none is to stay. */
+        again = (bytes > most || most == 0) && oldest[0] && unlink(oldest) == 0;
     }
     closedir(folder);
 }

@@ -118,6 +118,11 @@ static int model_preprocess(void *out)
     return fovea_model_preprocess(model, out);
 }
 
+static int weights_cache(void *out)
+{
+    return fovea_weights_cache_describe("", out);
+}
+
 static int loaded_wisdom(void *out)
 {
     static const char path[] = "test_abi.wisdom";
@@ -271,6 +276,7 @@ static const struct {
     RESULT(rates, fovea_rates, int8, 1, FOVEA_RATES_INIT),
     RESULT(model_info, fovea_model_info, mapped_bytes, 0, FOVEA_MODEL_INFO_INIT),
     RESULT(model_preprocess, fovea_preprocess, std, 0, FOVEA_PREPROCESS_INIT),
+    RESULT(weights_cache, fovea_weights_cache_info, bytes, 0, FOVEA_WEIGHTS_CACHE_INFO_INIT),
     RESULT(loaded_wisdom, fovea_wisdom_info, skipped, 0, FOVEA_WISDOM_INFO_INIT),
     RESULT(imported_wisdom, fovea_wisdom_info, skipped, 0, FOVEA_WISDOM_INFO_INIT),
     RESULT(plan_info, fovea_plan_info, scale_y, 0, FOVEA_PLAN_INFO_INIT),

@@ -171,6 +171,49 @@ static uint64_t expect(const float *want)
 
 #define BIG (2 * (4ull * W * W + 2ull * W * FOUR_W) * sizeof(float))
 
+/* The folder as the public function sees it: `files` files. */
+static void describe(size_t files)
+{
+    fovea_weights_cache_info info = FOVEA_WEIGHTS_CACHE_INFO_INIT, none = info;
+    uint64_t bytes = 0;
+    char name[64][300];
+    struct stat st;
+    files_of_cache(name, 64);
+    for (size_t i = 0; i < files; i++) {
+        assert_int_equal(stat(in_cache(name[i]), &st), 0);
+        bytes += (uint64_t)st.st_size;
+    }
+    assert_int_equal(fovea_weights_cache_describe(cache, &info), FOVEA_OK);
+    assert_int_equal(info.files, files);
+    assert_int_equal(info.bytes, bytes);
+    assert_int_equal(fovea_weights_cache_describe(NULL, &none), FOVEA_OK);
+    assert_int_equal(none.files, 0);
+    setenv("FOVEA_WEIGHTS_CACHE", cache, 1);
+    assert_int_equal(fovea_weights_cache_describe(NULL, &info), FOVEA_OK);
+    assert_int_equal(info.files, files);
+    assert_int_equal(fovea_weights_cache_describe("", &none), FOVEA_OK);
+    assert_int_equal(none.files, 0);
+    unsetenv("FOVEA_WEIGHTS_CACHE");
+}
+
+/* `files` of the cache go, an empty one too, and one that is not of it stays. */
+static void clear_by_name(size_t files)
+{
+    static const char *const more[] = {"0123456789abcdef.weight", "notes.txt"};
+    size_t removed = 1;
+    for (int i = 0; i < 2; i++) {
+        FILE *f = fopen(in_cache(more[i]), "wb");
+        assert_non_null(f);
+        fclose(f);
+    }
+    assert_int_equal(fovea_weights_cache_clear(NULL, &removed), FOVEA_OK);
+    assert_int_equal(removed, 0);
+    assert_int_equal(count_files(), files + 2);
+    assert_int_equal(fovea_weights_cache_clear(cache, &removed), FOVEA_OK);
+    assert_int_equal(removed, files + 1);
+    assert_int_equal(count_files(), 1);
+}
+
 static void later_plans_map_what_is_there(void **state)
 {
     static float want[VALUES];
@@ -193,6 +236,7 @@ static void later_plans_map_what_is_there(void **state)
         assert_int_equal(stat(in_cache(name[i]), &after), 0);
         assert_int_equal(before[i].st_ino, after.st_ino); /* none was written again */
     }
+    describe(n);
 
     /* From the environment; "" is none whatever that says. Mapped ones can be locked. */
     setenv("FOVEA_WEIGHTS_CACHE", cache, 1);
@@ -207,6 +251,7 @@ static void later_plans_map_what_is_there(void **state)
     const fovea_status status = try_run(got, &locked, NULL);
     assert_true(status == FOVEA_ENOMEM || status == FOVEA_ENOTSUP ||
                 (status == FOVEA_OK && memcmp(got, want, sizeof got) == 0));
+    clear_by_name(n);
     clear_cache();
 }
 

@@ -39,6 +39,7 @@ enum cli_takes {
     CLI_TAKES_STRICT = 1 << 6,
     CLI_TAKES_JSON = 1 << 7,
     CLI_TAKES_MODEL = 1 << 8,
+    CLI_TAKES_WEIGHTS_CACHE = 1 << 9,
 };
 
 typedef struct cli_command {
@@ -127,6 +128,7 @@ typedef struct cli_option {
 typedef struct cli_common {
     const char *device, *isa, *threads, *cores;
     const char *attention, *dtype, *compute, *memory_limit, *max_dispatch, *wisdom, *rigor;
+    const char *weights_cache;
     const char *schedule, *chunk, *size, *prefix;
     const char *nala_lambda, *pola_alpha, *q_scale, *linear_heads;
     bool json, strict, no_exif;
