@@ -97,7 +97,6 @@ typedef struct measuring {
 static int run_frames(measuring *m, const eval_batch *b)
 {
     double seconds;
-    m->frame = 0;
     if (b->frames == 0)
         return CLI_OK;
     CLI_TRY(eval_runner_run(&m->of->run, b, &m->seconds));
