@@ -7,9 +7,9 @@
  * this one computes. When it is slower than the camera, frames must not queue up and grow old: only
  * the newest waits, and the one before it is dropped.
  *
- *     camera --> newest --> fovea_run_picture --> label, latency
- *        ^         | dropped        | done with
- *        +---------+----------------+
+ *     camera --> fovea_latest --> fovea_submit_picture, fovea_latest_wait --> label, latency
+ *        ^         | dropped                              | done with
+ *        +---------+--------------------------------------+
  *
  * Each of the camera's few buffers is imported once, as a dma-buf where the driver has one: the
  * device reads frames there.
@@ -17,6 +17,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,18 +59,21 @@ static void sleep_until(double when)
 /* One is filled, one waits, one is computed with, one is on its way back. */
 enum { BUFFERS = 4 };
 
+struct buffer {
+    unsigned char *bytes; /* luma, then chroma where the format has it */
+    int dmabuf;           /* the same by a file descriptor; -1: it has none */
+    double taken;         /* when */
+    atomic_int is_free;   /* of a drawn one */
+};
+
 struct camera {
     uint32_t width, height;
     fovea_format format;
     size_t stride;
-    double rate;                    /* frames per second */
-    unsigned char *buffer[BUFFERS]; /* luma, then chroma where the format has it */
-    int dmabuf[BUFFERS];            /* the same by a file descriptor; -1: it has none */
-    double taken[BUFFERS];          /* when */
-    int fd;                         /* -1: drawn */
+    double rate; /* frames per second */
+    struct buffer buffer[BUFFERS];
+    int fd; /* -1: drawn */
     /* Of a drawn one: */
-    pthread_mutex_t lock;
-    int is_free[BUFFERS];
     double next;
     unsigned drawn;
 };
@@ -78,12 +82,12 @@ static int draw_open(struct camera *c)
 {
     *c = (struct camera){.width = 640, .height = 480, .stride = 640, .rate = 30, .fd = -1};
     c->format = FOVEA_FORMAT_NV12;
-    pthread_mutex_init(&c->lock, NULL);
     for (int i = 0; i < BUFFERS; i++) {
-        c->buffer[i] = malloc(c->stride * c->height * 3 / 2);
-        c->dmabuf[i] = -1;
-        c->is_free[i] = 1;
-        if (!c->buffer[i])
+        struct buffer *b = &c->buffer[i];
+        b->bytes = malloc(c->stride * c->height * 3 / 2);
+        b->dmabuf = -1;
+        b->is_free = 1;
+        if (!b->bytes)
             return fail("camera", "out of memory");
     }
     return 0;
@@ -100,44 +104,43 @@ static void draw(const struct camera *c, unsigned char *luma, unsigned number)
     memset(luma + c->stride * c->height, 128, c->stride * c->height / 2);
 }
 
-/* Waits for the next frame; its buffer is the caller's until camera_return. -1: there is none. */
-static int camera_next(struct camera *c)
+/* Waits for the next frame; its buffer is the caller's until camera_return. NULL: there is none. */
+static struct buffer *camera_next(struct camera *c)
 {
 #ifdef __linux__
     if (c->fd >= 0) {
         struct v4l2_buffer b = {.type = V4L2_BUF_TYPE_VIDEO_CAPTURE, .memory = V4L2_MEMORY_MMAP};
         if (ioctl(c->fd, VIDIOC_DQBUF, &b) < 0)
-            return -1;
-        c->taken[b.index] = now();
-        return (int)b.index;
+            return NULL;
+        c->buffer[b.index].taken = now();
+        return &c->buffer[b.index];
     }
 #endif
     c->next = (c->drawn ? c->next : now()) + 1 / c->rate;
     sleep_until(c->next);
-    int i = 0;
-    pthread_mutex_lock(&c->lock);
-    while (!c->is_free[i]) /* three of four can be in use */
-        i++;
-    c->is_free[i] = 0;
-    pthread_mutex_unlock(&c->lock);
-    draw(c, c->buffer[i], c->drawn++);
-    c->taken[i] = now();
-    return i;
+    struct buffer *b = c->buffer;
+    while (!atomic_exchange(&b->is_free, 0)) /* three of four can be in use */
+        b++;
+    draw(c, b->bytes, c->drawn++);
+    b->taken = now();
+    return b;
 }
 
-static void camera_return(struct camera *c, int i)
+/* From either thread; `fovea_latest_options.drop` too. */
+static void camera_return(void *camera, void *buffer)
 {
+    struct buffer *returned = buffer;
 #ifdef __linux__
+    const struct camera *c = camera;
     if (c->fd >= 0) {
         struct v4l2_buffer b = {.type = V4L2_BUF_TYPE_VIDEO_CAPTURE, .memory = V4L2_MEMORY_MMAP};
-        b.index = (uint32_t)i;
+        b.index = (uint32_t)(returned - c->buffer);
         ioctl(c->fd, VIDIOC_QBUF, &b);
         return;
     }
 #endif
-    pthread_mutex_lock(&c->lock);
-    c->is_free[i] = 1;
-    pthread_mutex_unlock(&c->lock);
+    (void)camera;
+    atomic_store(&returned->is_free, 1);
 }
 
 #ifdef __linux__
@@ -172,10 +175,11 @@ static int v4l2_open(struct camera *c, const char *path)
         if (ioctl(c->fd, VIDIOC_QUERYBUF, &b) < 0)
             return fail(path, strerror(errno));
         struct v4l2_exportbuffer e = {.type = r.type, .index = (uint32_t)i, .flags = O_CLOEXEC};
-        c->dmabuf[i] = ioctl(c->fd, VIDIOC_EXPBUF, &e) < 0 ? -1 : e.fd;
-        if (c->dmabuf[i] < 0)
-            c->buffer[i] = mmap(NULL, b.length, PROT_READ, MAP_SHARED, c->fd, b.m.offset);
-        if (c->buffer[i] == MAP_FAILED || ioctl(c->fd, VIDIOC_QBUF, &b) < 0)
+        struct buffer *own = &c->buffer[i];
+        own->dmabuf = ioctl(c->fd, VIDIOC_EXPBUF, &e) < 0 ? -1 : e.fd;
+        if (own->dmabuf < 0)
+            own->bytes = mmap(NULL, b.length, PROT_READ, MAP_SHARED, c->fd, b.m.offset);
+        if (own->bytes == MAP_FAILED || ioctl(c->fd, VIDIOC_QBUF, &b) < 0)
             return fail(path, strerror(errno));
     }
     int type = V4L2_BUF_TYPE_VIDEO_CAPTURE;
@@ -183,50 +187,23 @@ static int v4l2_open(struct camera *c, const char *path)
 }
 #endif
 
-/* ---- the newest frame ---- */
+/* ---- the thread that brings frames ---- */
 
-struct newest {
+struct bringer {
     struct camera *camera;
-    pthread_mutex_t lock;
-    pthread_cond_t there;
-    int buffer; /* -1: none waits */
-    int stop, ended;
-    unsigned frames, dropped;
+    fovea_latest *latest;
+    atomic_int stop;
 };
 
+/* A result is wanted before the next frame comes. */
 static void *bring_frames(void *arg)
 {
-    struct newest *n = arg;
-    int i, stop = 0;
-    while (!stop && (i = camera_next(n->camera)) >= 0) {
-        pthread_mutex_lock(&n->lock);
-        const int old = n->buffer;
-        n->buffer = i;
-        n->frames++;
-        n->dropped += old >= 0;
-        stop = n->stop;
-        pthread_cond_signal(&n->there);
-        pthread_mutex_unlock(&n->lock);
-        if (old >= 0)
-            camera_return(n->camera, old);
-    }
-    pthread_mutex_lock(&n->lock);
-    n->ended = 1;
-    pthread_cond_signal(&n->there);
-    pthread_mutex_unlock(&n->lock);
+    struct bringer *b = arg;
+    struct buffer *buffer;
+    while (!atomic_load(&b->stop) && (buffer = camera_next(b->camera)))
+        fovea_latest_put(b->latest, buffer, 1 / b->camera->rate);
+    fovea_latest_end(b->latest);
     return NULL;
-}
-
-/* The buffer of the newest frame, or -1 once there will be none. */
-static int take_newest(struct newest *n)
-{
-    pthread_mutex_lock(&n->lock);
-    while (n->buffer < 0 && !n->ended)
-        pthread_cond_wait(&n->there, &n->lock);
-    const int i = n->buffer;
-    n->buffer = -1;
-    pthread_mutex_unlock(&n->lock);
-    return i;
 }
 
 /* ---- the model ---- */
@@ -243,13 +220,13 @@ struct model {
 static int import_buffer(struct model *m, const struct camera *c, int i)
 {
     fovea_picture_options options = FOVEA_PICTURE_OPTIONS_INIT;
-    options.kind = c->dmabuf[i] < 0 ? FOVEA_PICTURE_HOST : FOVEA_PICTURE_DMABUF;
+    options.kind = c->buffer[i].dmabuf < 0 ? FOVEA_PICTURE_HOST : FOVEA_PICTURE_DMABUF;
     options.format = c->format;
     options.width = c->width;
     options.height = c->height;
     for (int k = 0; k < 2; k++) {
-        options.plane[k].memory = c->buffer[i];
-        options.plane[k].fd = c->dmabuf[i];
+        options.plane[k].memory = c->buffer[i].bytes;
+        options.plane[k].fd = c->buffer[i].dmabuf;
         options.plane[k].stride = c->stride;
     }
     options.plane[1].offset = c->stride * c->height; /* chroma follows, where the format has it */
@@ -310,6 +287,16 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* A frame that is late goes on, because there is no way to end it; it is counted. */
+static fovea_status compute(struct model *m, fovea_latest *latest, int i)
+{
+    fovea_ticket ticket;
+    fovea_status status = fovea_submit_picture(m->plan, m->picture[i], NULL, &m->out, 1, &ticket);
+    if (status == FOVEA_OK)
+        status = fovea_latest_wait(latest, m->plan, ticket);
+    return status == FOVEA_ETIMEOUT ? fovea_wait(m->plan, ticket, -1) : status;
+}
+
 enum { MOST = 100000 }; /* frames whose latency is remembered */
 
 int main(int argc, char **argv)
@@ -331,30 +318,34 @@ int main(int argc, char **argv)
                    &camera))
         return 1;
 
-    struct newest newest = {.camera = &camera, .buffer = -1};
-    pthread_t bringer;
-    pthread_mutex_init(&newest.lock, NULL);
-    pthread_cond_init(&newest.there, NULL);
-    if (pthread_create(&bringer, NULL, bring_frames, &newest))
+    fovea_latest_options options = FOVEA_LATEST_OPTIONS_INIT;
+    fovea_latest_info frames = FOVEA_LATEST_INFO_INIT;
+    struct bringer bringer = {.camera = &camera};
+    pthread_t thread;
+    options.drop = camera_return;
+    options.ctx = &camera;
+    if (fovea_latest_create(&bringer.latest, &options))
+        return fail("camera", fovea_error());
+    if (pthread_create(&thread, NULL, bring_frames, &bringer))
         return fail("camera", "no thread");
 
-    const double begin = now(), deadline = 1 / camera.rate;
-    unsigned done = 0, late = 0, label = 0;
-    int i;
-    while (done < MOST && now() - begin < seconds && (i = take_newest(&newest)) >= 0) {
-        if (fovea_run_picture(model.plan, model.picture[i], NULL, &model.out, 1))
+    const double begin = now();
+    unsigned done = 0, label = 0;
+    void *frame;
+    while (done < MOST && now() - begin < seconds &&
+           fovea_latest_take(bringer.latest, 10, &frame) == FOVEA_OK && frame) {
+        struct buffer *buffer = frame;
+        if (compute(&model, bringer.latest, (int)(buffer - camera.buffer)))
             return fail("frame", fovea_error());
         label = best(&model);
-        latency[done] = now() - camera.taken[i];
-        late += latency[done++] > deadline;
-        camera_return(&camera, i);
+        latency[done++] = now() - buffer->taken;
+        camera_return(&camera, buffer);
     }
     const double took = now() - begin;
-    pthread_mutex_lock(&newest.lock);
-    const unsigned frames = newest.frames;
-    newest.stop = 1;
-    pthread_mutex_unlock(&newest.lock);
-    pthread_join(bringer, NULL);
+    fovea_latest_query(bringer.latest, &frames);
+    atomic_store(&bringer.stop, 1);
+    pthread_join(thread, NULL);
+    fovea_latest_free(bringer.latest);
     if (!done)
         return fail("camera", "no frame came");
 
@@ -362,8 +353,9 @@ int main(int argc, char **argv)
     const char *name = fovea_model_label(model.model, label);
     printf("%.1f frames/s of %.1f; latency p50 %.1f ms, p95 %.1f, p99 %.1f; %u dropped; %u later "
            "than %.1f ms; the last one: %s\n",
-           done / took, frames / took, 1e3 * latency[done / 2], 1e3 * latency[done * 95 / 100],
-           1e3 * latency[done * 99 / 100], newest.dropped, late, 1e3 * deadline,
+           done / took, (double)frames.put / took, 1e3 * latency[done / 2],
+           1e3 * latency[done * 95 / 100], 1e3 * latency[done * 99 / 100],
+           (unsigned)(frames.replaced + frames.expired), (unsigned)frames.late, 1e3 / camera.rate,
            name ? name : "no label");
     fovea_plan_free(model.plan);
     for (int k = 0; k < BUFFERS; k++)
@@ -372,6 +364,6 @@ int main(int argc, char **argv)
     fovea_device_close(model.device);
     free(model.out.data);
     for (int k = 0; k < BUFFERS && camera.fd < 0; k++)
-        free(camera.buffer[k]);
+        free(camera.buffer[k].bytes);
     return 0;
 }

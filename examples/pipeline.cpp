@@ -4,16 +4,15 @@
 //   ./pipeline [MODEL [SECONDS [ATTENTION]]]
 //
 // A producer, here one that draws, brings RGB frames at its rate; the consumer takes the newest and
-// never sees the others. Nothing is allocated once it runs: three frames change hands.
+// never sees the others. Nothing is allocated once it runs: four frames change hands.
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cmath>
-#include <condition_variable>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <mutex>
 #include <string_view>
 #include <thread>
 #include <vector>
@@ -29,43 +28,13 @@ constexpr double RATE = 30; // frames per second
 struct frame {
     std::vector<std::uint8_t> rgb = std::vector<std::uint8_t>(std::size_t{3} * WIDTH * HEIGHT);
     steady::time_point taken;
+    std::atomic<bool> free{true};
 };
 
-// Holds one frame at most, the newest. Who brings or takes one gets another for it.
-class newest
+static void give_back(void *, void *dropped)
 {
-  public:
-    void put(frame &f)
-    {
-        const std::lock_guard<std::mutex> hold(lock_);
-        dropped_ += fresh_;
-        std::swap(f, slot_);
-        fresh_ = true;
-        there_.notify_one();
-    }
-    // False when none came for as long as that.
-    bool take(frame &f, duration<double> patience)
-    {
-        std::unique_lock<std::mutex> hold(lock_);
-        if (!there_.wait_for(hold, patience, [this] { return fresh_; }))
-            return false;
-        std::swap(f, slot_);
-        fresh_ = false;
-        return true;
-    }
-    unsigned dropped()
-    {
-        const std::lock_guard<std::mutex> hold(lock_);
-        return dropped_;
-    }
-
-  private:
-    std::mutex lock_;
-    std::condition_variable there_;
-    frame slot_;
-    bool fresh_ = false;
-    unsigned dropped_ = 0;
-};
+    static_cast<frame *>(dropped)->free = true;
+}
 
 // A disc that jumps once a second.
 static void draw(frame &f, unsigned number)
@@ -85,7 +54,7 @@ static void draw(frame &f, unsigned number)
 class producer
 {
   public:
-    explicit producer(newest &to) : thread_([this, &to] { run(to); })
+    explicit producer(fovea::latest<frame> &to) : thread_([this, &to] { run(to); })
     {
     }
     ~producer()
@@ -95,18 +64,21 @@ class producer
     }
 
   private:
-    void run(newest &to)
+    void run(fovea::latest<frame> &to)
     {
-        frame f;
         auto next = steady::now();
         for (unsigned number = 0; !stop_; number++) {
+            // One is filled, one waits, one is computed with: the fourth is free.
+            frame &f = *std::find_if(frames_.begin(), frames_.end(),
+                                     [](frame &one) { return one.free.exchange(false); });
             draw(f, number);
             next += std::chrono::duration_cast<steady::duration>(duration<double>(1 / RATE));
             std::this_thread::sleep_until(next);
             f.taken = steady::now();
-            to.put(f);
+            to.try_put(f, 1 / RATE);
         }
     }
+    std::array<frame, 4> frames_;
     std::atomic<bool> stop_{false};
     std::thread thread_; // last: it begins when all else is there
 };
@@ -125,17 +97,16 @@ static double cosine(const std::vector<float> &a, const std::vector<float> &b)
 class statistics
 {
   public:
-    explicit statistics(double deadline) : deadline_(deadline)
+    statistics()
     {
         latency_.reserve(1 << 17);
     }
     void add(double latency)
     {
-        late_ += latency > deadline_;
         if (latency_.size() < latency_.capacity())
             latency_.push_back(latency);
     }
-    void print(double seconds, unsigned dropped)
+    void print(double seconds, const fovea_latest_info &frames)
     {
         std::sort(latency_.begin(), latency_.end());
         const auto at = [this](double part) {
@@ -143,8 +114,8 @@ class statistics
         };
         std::printf("%.1f frames/s; latency p50 %.1f ms, p95 %.1f, p99 %.1f; %u dropped; %u later "
                     "than %.1f ms\n",
-                    double(latency_.size()) / seconds, at(0.5), at(0.95), at(0.99), dropped, late_,
-                    1e3 * deadline_);
+                    double(latency_.size()) / seconds, at(0.5), at(0.95), at(0.99),
+                    unsigned(frames.replaced + frames.expired), unsigned(frames.late), 1e3 / RATE);
     }
     bool empty() const
     {
@@ -152,8 +123,6 @@ class statistics
     }
 
   private:
-    double deadline_;
-    unsigned late_ = 0;
     std::vector<double> latency_;
 };
 
@@ -175,22 +144,30 @@ try {
     fovea::plan plan(model, device, options);
     std::vector<float> features = plan.buffer(0), before = features;
 
-    newest queue;
-    statistics latencies(1 / RATE);
-    frame f;
-    const producer camera(queue);
+    fovea_latest_options frames = FOVEA_LATEST_OPTIONS_INIT;
+    frames.drop = give_back;
+    statistics latencies;
+    fovea::latest<frame> latest(&frames);
+    const producer camera(latest);
     const auto begin = steady::now();
     unsigned jumps = 0;
-    while (steady::now() - begin < seconds && queue.take(f, duration<double>(1))) {
-        plan.run({{f.rgb.data()}, {0}}, {features});
+    while (steady::now() - begin < seconds) {
+        frame *f;
+        fovea_ticket ticket;
+        if (latest.try_take(f, 10) != FOVEA_OK)
+            break;
+        fovea::check(plan.try_submit(ticket, {{f->rgb.data()}, {0}}, {features}));
+        if (latest.try_wait(plan, ticket) != FOVEA_OK) // late, and counted
+            fovea::check(plan.try_wait(ticket));
         jumps += !latencies.empty() && cosine(features, before) < 0.999;
         std::swap(features, before);
-        latencies.add(duration<double>(steady::now() - f.taken).count());
+        latencies.add(duration<double>(steady::now() - f->taken).count());
+        f->free = true;
     }
     const duration<double> took = steady::now() - begin;
     if (latencies.empty())
         return std::fprintf(stderr, "no frame came\n"), 1;
-    latencies.print(took.count(), queue.dropped());
+    latencies.print(took.count(), latest.info());
     std::printf("the scene changed %u times\n", jumps);
     return 0;
 } catch (const std::exception &e) {

@@ -2,7 +2,8 @@
 # setup-debian.sh: installs the Debian or Ubuntu packages that a script here needs, if any is
 # missing.
 #
-#   sh platform/setup-debian.sh build|test|emulate|arm64|armhf|clang|compilers|package|blas|mpi|plot|venv ...
+#   sh platform/setup-debian.sh build|test|emulate|arm64|armhf|riscv64|musl|windows|libraries|clang|
+#                               compilers|package|blas|mpi|plot|venv ...
 #
 # With everything there it does nothing and touches no network; on other systems it says what is
 # needed, and whatever called it goes on. No package is ever removed: where an installation would need
@@ -30,6 +31,11 @@ arm64="$cross gcc-aarch64-linux-gnu|gcc g++-aarch64-linux-gnu|g++ libjansson-dev
     libpng-dev:arm64 libtiff-dev:arm64 libwebp-dev:arm64 libcmocka-dev:arm64 libstdc++6:arm64 ocl-icd-libopencl1:arm64"
 armhf="$cross gcc-arm-linux-gnueabihf g++-arm-linux-gnueabihf libjansson-dev:armhf libturbojpeg0-dev:armhf
     libpng-dev:armhf libtiff-dev:armhf libwebp-dev:armhf libcmocka-dev:armhf libstdc++6:armhf ocl-icd-libopencl1:armhf"
+# Targets of which Debian 12 has compilers and no libraries: platform/cross/libraries.sh builds these.
+libraries='cmake ninja-build pkg-config dpkg-dev patch'
+riscv64="opencl-headers meson python3 python3-numpy qemu-user gcc-riscv64-linux-gnu g++-riscv64-linux-gnu $libraries"
+musl="linux-libc-dev meson python3 python3-numpy musl-tools $libraries"
+windows="meson python3 python3-numpy gcc-mingw-w64-x86-64-posix g++-mingw-w64-x86-64-posix wine64 $libraries"
 clang='clang'
 # Of GPU programs: clang with libclc of its own version, its linker, and Intel's (amd64 alone).
 compilers='clang-15|clang libclc-15|libclc lld intel-opencl-icd|intel-ocloc'
@@ -48,6 +54,10 @@ for purpose in "$@"; do
     emulate) wanted="$wanted $emulate" ;;
     arm64) wanted="$wanted $arm64" architectures="$architectures arm64" ;;
     armhf) wanted="$wanted $armhf" architectures="$architectures armhf" ;;
+    riscv64) wanted="$wanted $riscv64" ;;
+    musl) wanted="$wanted $musl" ;;
+    windows) wanted="$wanted $windows" ;;
+    libraries) wanted="$wanted $libraries" ;;
     clang) wanted="$wanted $clang" ;;
     compilers) wanted="$wanted $compilers" ;;
     package) wanted="$wanted $package" ;;
@@ -56,7 +66,8 @@ for purpose in "$@"; do
     plot) wanted="$wanted $plot" ;;
     venv) wanted="$wanted $venv" ;;
     *)
-        echo "usage: setup-debian.sh build|test|emulate|arm64|armhf|clang|compilers|package|blas|mpi|plot|venv ..." >&2
+        echo "usage: setup-debian.sh build|test|emulate|arm64|armhf|riscv64|musl|windows|libraries|clang|" \
+            "compilers|package|blas|mpi|plot|venv ..." >&2
         exit 1
         ;;
     esac

@@ -65,8 +65,8 @@ typedef struct fovea_device_options {
                           that is given is not limited by the quota */
     const char *isa;   /* highest level to use: "scalar", "avx2", "avx-vnni", "avx512",
                           "avx512-vnni", "avx512-bf16", "neon", "neon-fp16", "neon-sdot",
-                          "neon-dot", "neon-i8mm"; NULL: FOVEA_ISA of the environment, else the best
-                          there is */
+                          "neon-dot", "neon-i8mm", "rvv"; NULL: FOVEA_ISA of the environment,
+                          else the best there is */
     const char *cores; /* "big" (default): those at least half as fast as the fastest; "little": the
                           slowest kind; "all"; or a list: "4-7" or "0,2". Where there are enough of
                           them, every worker keeps to one, away from the caller's */

@@ -11,6 +11,10 @@
 
 #if defined(FOVEA_STATIC)
 #define FOVEA_API
+#elif defined(_WIN32) && defined(FOVEA_BUILDING)
+#define FOVEA_API __declspec(dllexport)
+#elif defined(_WIN32) /* there are functions alone, which need no other word */
+#define FOVEA_API
 #elif defined(__GNUC__)
 #define FOVEA_API __attribute__((visibility("default")))
 #else

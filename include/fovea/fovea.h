@@ -31,6 +31,7 @@
  *     wisdom_store.h  tuning results as text
  *     plans.h         plans of models; running frames
  *     pictures.h      frames in memory of cameras, decoders and other devices
+ *     latest.h        the newest of a camera's frames, with deadlines
  *     results.h       what outputs say: depth, classes, masks, boxes, key points
  *     operations.h    one attention or matrix product; the state of causal attention
  *     sequences.h     language models and token mixers, token by token
@@ -72,6 +73,7 @@
 
 #include <fovea/devices.h>
 #include <fovea/errors.h>
+#include <fovea/latest.h>
 #include <fovea/models.h>
 #include <fovea/operations.h>
 #include <fovea/pictures.h>

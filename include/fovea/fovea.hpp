@@ -356,6 +356,23 @@ class plan : public handle<fovea_plan, fovea_plan_free>
         check(try_run(picture, outputs, ready));
     }
 #endif
+    /* A frame, or a picture, that is in flight until try_wait is OK for its ticket. */
+    fovea_status try_submit(fovea_ticket &ticket, const fovea_frame &frame,
+                            buffers outputs) noexcept
+    {
+        const given outs(outputs);
+        return fovea_submit(*this, &frame, outs.out, outs.count, &ticket);
+    }
+    fovea_status try_submit(fovea_ticket &ticket, const picture &picture, buffers outputs,
+                            const fovea_ready *ready = nullptr) noexcept
+    {
+        const given outs(outputs);
+        return fovea_submit_picture(*this, picture, ready, outs.out, outs.count, &ticket);
+    }
+    fovea_status try_wait(fovea_ticket ticket, double timeout = -1) noexcept
+    {
+        return fovea_wait(*this, ticket, timeout);
+    }
     /* Boxes in the outputs of a frame that was run, best first: at most as many as `boxes` has room
      * for, which becomes as long as there are. */
     fovea_status try_detections(buffers outputs, std::vector<fovea_detection> &boxes) noexcept
@@ -426,6 +443,55 @@ class plan : public handle<fovea_plan, fovea_plan_free>
     }
     friend result<plan>;
     explicit plan(owner object) noexcept : handle(object)
+    {
+    }
+};
+
+/* The newest of a camera's frames: of Frames that are the caller's, one of which at most waits. */
+template <typename Frame> class latest : public handle<fovea_latest, fovea_latest_free>
+{
+  public:
+    using owned = handle<fovea_latest, fovea_latest_free>;
+    using typename owned::owner;
+    static result<latest> create(const fovea_latest_options *options = nullptr) noexcept
+    {
+        return result<latest>(fovea_latest_create, options);
+    }
+#if defined(__cpp_exceptions)
+    explicit latest(const fovea_latest_options *options = nullptr) : latest(create(options).take())
+    {
+    }
+#endif
+    fovea_status try_put(Frame &frame, double deadline = 0) noexcept
+    {
+        return fovea_latest_put(*this, &frame, deadline);
+    }
+    void end() noexcept
+    {
+        fovea_latest_end(*this);
+    }
+    /* `frame` is null when none will come. */
+    fovea_status try_take(Frame *&frame, double timeout = -1) noexcept
+    {
+        void *taken = nullptr;
+        const fovea_status status = fovea_latest_take(*this, timeout, &taken);
+        frame = static_cast<Frame *>(taken);
+        return status;
+    }
+    fovea_status try_wait(plan &plan, fovea_ticket ticket) noexcept
+    {
+        return fovea_latest_wait(*this, plan, ticket);
+    }
+    fovea_latest_info info() const
+    {
+        fovea_latest_info out = FOVEA_LATEST_INFO_INIT;
+        fovea_latest_query(*this, &out);
+        return out;
+    }
+
+  private:
+    friend result<latest>;
+    explicit latest(owner object) noexcept : owned(object)
     {
     }
 };

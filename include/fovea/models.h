@@ -60,6 +60,27 @@ FOVEA_API fovea_status fovea_model_load_with(fovea_model **out, const char *path
                                              const fovea_model_options *options);
 
 /* ---------------------------------------------------------------------------------------------
+ * The folder of packed weights, of whichever models: thread-safe
+ *
+ * `folder` NULL: FOVEA_WEIGHTS_CACHE of the environment, else none; "": none. None, and a folder
+ * that does not exist, is empty.
+ */
+
+typedef struct fovea_weights_cache_info {
+    size_t struct_size;
+    size_t files;   /* of packed weights, whatever build of the library has written them */
+    uint64_t bytes; /* of these files; of those that cannot be opened, none */
+} fovea_weights_cache_info;
+#define FOVEA_WEIGHTS_CACHE_INFO_INIT FOVEA_INIT(fovea_weights_cache_info, )
+
+/* Opens no file but to learn its size. EINVAL, ENOMEM. */
+FOVEA_API fovea_status fovea_weights_cache_describe(const char *folder,
+                                                    fovea_weights_cache_info *out);
+/* Removes the packed weights, and nothing else that may be in the folder; *removed gets their
+ * number, with EIO too: some could not be removed. Plans that have mapped them keep them. */
+FOVEA_API fovea_status fovea_weights_cache_clear(const char *folder, size_t *removed);
+
+/* ---------------------------------------------------------------------------------------------
  * Models that lie in no folder: in memory, in a part of a file (the assets of an Android package),
  * in a container that the caller unpacks or decrypts
  */

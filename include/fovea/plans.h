@@ -90,8 +90,9 @@ typedef struct fovea_plan_options {
         uint32_t width, height; /* pixels of the frames that will come */
         uint32_t count;         /* frames of one run at most, of several cameras or files: up to
                                    256; 0: one. Each gets the bits that it would get alone, if no
-                                   memory limit makes chunks smaller; together they take less time,
-                                   and each takes memory of its own but for weights and workers */
+                                   memory limit makes chunks smaller; together they take no more
+                                   time, and small ones less; each takes memory of its own, but for
+                                   weights and workers */
     } frame;
     const fovea_preprocess *preprocess; /* NULL: frames come in the size to be run (remainders of
                                            the patch are ignored at right and bottom), and are only

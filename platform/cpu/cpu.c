@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#if defined FV_LEVEL_NEON_FP16 && defined __linux__
+#if (defined FV_LEVEL_NEON_FP16 || defined FV_LEVEL_RVV) && defined __linux__
 #include <sys/auxv.h>
 #endif
 #ifdef FV_ARCH_X86
@@ -25,6 +25,7 @@ static const struct {
     {"neon-sdot", NEON_SDOT},
     {"neon-dot", NEON_SDOT | FV_NEED_NEON_DOT},
     {"neon-i8mm", NEON_SDOT | FV_NEED_NEON_DOT | FV_NEED_NEON_I8MM},
+    {"rvv", FV_NEED_RVV},
     {"avx2", FV_NEED_AVX2},
     {"avx-vnni", FV_NEED_AVX2 | FV_NEED_AVX_VNNI},
     {"avx512", FV_NEED_AVX2 | FV_NEED_AVX512},
@@ -98,6 +99,11 @@ uint32_t fv_cpu_features(void)
 #ifdef FV_ARCH_ARM64
     features |= FV_NEED_NEON | above_neon(); /* the first is part of the base architecture */
 #endif
+#ifdef FV_LEVEL_RVV
+    /* Linux names extensions of one letter by their place in the alphabet. */
+    if (getauxval(AT_HWCAP) & 1ul << ('V' - 'A'))
+        features |= FV_NEED_RVV;
+#endif
     return features;
 }
 
@@ -132,7 +138,7 @@ fovea_status fv_cpu_level(uint32_t *out, const char *name)
     }
     return fv_fail(FOVEA_EINVAL,
                    "isa '%s' is unknown; choose scalar, neon, neon-fp16, neon-sdot, neon-dot, "
-                   "neon-i8mm, avx2, avx-vnni, avx512, avx512-vnni or avx512-bf16",
+                   "neon-i8mm, rvv, avx2, avx-vnni, avx512, avx512-vnni or avx512-bf16",
                    name);
 }
 

@@ -183,7 +183,7 @@ static void release(fv_device *d, fv_mem *m)
     m->host = NULL;
 }
 
-static fovea_status write(fv_device *d, fv_mem *m, const void *src, uint64_t size)
+static fovea_status write_memory(fv_device *d, fv_mem *m, const void *src, uint64_t size)
 {
     (void)d;
     if (src)
@@ -193,7 +193,7 @@ static fovea_status write(fv_device *d, fv_mem *m, const void *src, uint64_t siz
     return FOVEA_OK;
 }
 
-static fovea_status read(fv_device *d, const fv_mem *m, void *dst, uint64_t size)
+static fovea_status read_memory(fv_device *d, const fv_mem *m, void *dst, uint64_t size)
 {
     (void)d;
     memcpy(dst, m->host, (size_t)size);
@@ -473,8 +473,8 @@ const fv_backend fv_backend_cpu = {
     .limits = limits,
     .alloc = alloc,
     .release = release,
-    .write = write,
-    .read = read,
+    .write = write_memory,
+    .read = read_memory,
     .kernels = kernels,
     .level = fv_cpu_level_name,
     .bind = bind,

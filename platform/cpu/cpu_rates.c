@@ -35,6 +35,9 @@ static const struct level levels[] = {
 #ifdef FV_ARCH_ARM64
     {FV_NEED_NEON, fv_probe_fma_neon, fv_probe_read_neon},
 #endif
+#ifdef FV_LEVEL_RVV
+    {FV_NEED_RVV, fv_probe_fma_rvv, fv_probe_read_rvv},
+#endif
     {FV_NEED_PORTABLE, fv_probe_fma_c, fv_probe_read_c},
 };
 

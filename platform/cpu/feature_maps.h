@@ -8,13 +8,14 @@
 /* fv_features_<mechanism>_<isa> from lattn_tmpl.c. */
 #define FV_MECH(NAME, name, ...)                                                                   \
     fv_features_fn fv_features_##name##_c, fv_features_##name##_avx2, fv_features_##name##_avx512, \
-        fv_features_##name##_neon;
+        fv_features_##name##_neon, fv_features_##name##_rvv;
 #include "mech/mech.inc"
 #undef FV_MECH
 
 /* By mechanism; NULL where one has none. */
 extern fv_features_fn *const fv_features_c[FV_MECH_COUNT],
     *const fv_features_avx2[FV_MECH_COUNT], *const fv_features_avx512[FV_MECH_COUNT],
-                                                *const fv_features_neon[FV_MECH_COUNT];
+                                                *const fv_features_neon[FV_MECH_COUNT],
+                                                    *const fv_features_rvv[FV_MECH_COUNT];
 
 #endif

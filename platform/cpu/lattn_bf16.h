@@ -25,6 +25,6 @@ typedef struct fv_lattn_bf16 {
 } fv_lattn_bf16;
 
 extern const fv_lattn_bf16 fv_lattn_bf16_c, fv_lattn_bf16_avx2, fv_lattn_bf16_avx512,
-    fv_lattn_bf16_avx512_bf16, fv_lattn_bf16_neon, fv_lattn_bf16_neon_dot;
+    fv_lattn_bf16_avx512_bf16, fv_lattn_bf16_neon, fv_lattn_bf16_neon_dot, fv_lattn_bf16_rvv;
 
 #endif

@@ -15,6 +15,7 @@ FV_PROBE_DECLARE(c)
 FV_PROBE_DECLARE(avx2)
 FV_PROBE_DECLARE(avx512)
 FV_PROBE_DECLARE(neon)
+FV_PROBE_DECLARE(rvv)
 
 typedef double fv_probe_loop(uint64_t rounds);
 fv_probe_loop fv_probe_bf16_avx512_bf16, fv_probe_bf16_neon_dot;

@@ -1,25 +1,50 @@
 #!/bin/sh
 # build.sh: builds Fovea for another kind of processor and runs the tests under an emulator.
 #
-#   sh platform/cross/build.sh aarch64|aarch64-clang|armhf [--build-only|--quick|--long] [meson options]
+#   sh platform/cross/build.sh TARGET [--build-only|--quick|--long] [meson options]
 #
-# Installs what is missing (Debian or Ubuntu, see platform/setup-debian.sh), builds into build-NAME,
-# and runs suite quick in qemu's user mode but for its slowest tests; --quick: a part of it,
-# kernels, golden cases and a few frames; --long: all, suite long too. The last line says `N passed,
-# N failed, N skipped`. QEMU_CPU (cortex-a53, cortex-a76, max) chooses what is emulated, JOBS the
-# number of compilers.
+#   aarch64 aarch64-clang armhf     ARM of 64 and 32 bits, by gcc or clang, in qemu
+#   riscv64 riscv64-clang           RISC-V in qemu; vectors by clang alone
+#   musl                            a static program of x86-64
+#   windows                         x86-64, by MinGW-w64, under Wine
+#
+# Installs what is missing (Debian or Ubuntu, see platform/setup-debian.sh), builds into build-TARGET,
+# and runs suite quick but for its slowest tests; --quick: a part of it, kernels, golden cases and a
+# few frames; --long: all, suite long too. The last line says `N passed, N failed, N skipped`. QEMU_CPU
+# (cortex-a53, cortex-a76, max) chooses what qemu emulates, JOBS the number of compilers.
 set -eu
 cd "$(dirname "$0")/../.."
 usage() {
-    echo "usage: build.sh aarch64|aarch64-clang|armhf [--build-only|--quick|--long] [meson options]" >&2
+    echo "usage: build.sh aarch64|aarch64-clang|armhf|riscv64|riscv64-clang|musl|windows" \
+        "[--build-only|--quick|--long] [meson options]" >&2
     exit 1
 }
 name=${1:-}
 [ -n "$name" ] && shift
+build=build-$name
+libraries= # folder, and what libraries.sh asks for, where Debian has none of the target
 case $name in
 aarch64) machine=aarch64-linux-gnu packages=arm64 ;;
 aarch64-clang) machine=aarch64-linux-gnu-clang packages='arm64 clang' ;;
 armhf) machine=arm-linux-gnueabihf packages=armhf ;;
+riscv64 | riscv64-clang)
+    machine=riscv64-linux-gnu${name#riscv64}
+    packages="riscv64 ${name#riscv64-}"
+    libraries='build-riscv64-libraries Linux riscv64 riscv64-linux-gnu-gcc'
+    export QEMU_LD_PREFIX=/usr/riscv64-linux-gnu QEMU_CPU="${QEMU_CPU:-rv64,v=true,vlen=128,vext_spec=v1.0}"
+    ;;
+musl)
+    machine=x86_64-linux-musl packages=musl
+    libraries='build-musl-libraries Linux x86_64 musl-gcc'
+    set -- "$@" -Dcuda=disabled
+    ;;
+windows)
+    machine=x86_64-w64-mingw32 packages=windows
+    libraries='build-windows-libraries Windows AMD64 x86_64-w64-mingw32-gcc-posix'
+    set -- "$@" -Dcuda=disabled
+    export WINEPREFIX="$PWD/build-windows-wine" WINEDEBUG=-all
+    export WINEPATH="Z:$(echo "$PWD/build-windows/src" | tr / '\\')" # where the library is
+    ;;
 *) usage ;;
 esac
 extent=
@@ -32,7 +57,13 @@ esac
 
 # shellcheck disable=SC2086
 sh platform/setup-debian.sh $packages >&2
-build=build-$name
+if [ -n "$libraries" ]; then
+    # shellcheck disable=SC2086
+    sh platform/cross/libraries.sh $libraries
+    prefix=$PWD/${libraries%% *}
+    printf "[constants]\nprefix = '%s'\n" "$prefix" >"$prefix/prefix.ini"
+    set -- --cross-file "$prefix/prefix.ini" -Dstatic_deps=true -Dptx=disabled "$@"
+fi
 if [ ! -e "$build/build.ninja" ]; then
     # The compilers are the cross file's, not what the environment says of the build machine's.
     env -u CC -u CXX -u CFLAGS -u CXXFLAGS -u LDFLAGS meson setup "$build" --buildtype release \
@@ -54,6 +85,12 @@ case $extent in
 --long) tests=$(listed | grep -vxE "($never)(_long)?") ;;
 *) tests=$(listed --suite quick | grep -vxE "$never|$slow") ;;
 esac
+if [ "$name" = windows ]; then
+    # A server that a test started would hold the pipes of who waits for the test's end.
+    /usr/lib/wine/wineserver64 -p </dev/null >/dev/null 2>&1
+    trap '/usr/lib/wine/wineserver64 -k' EXIT
+    /usr/lib/wine/wine64 wineboot </dev/null >/dev/null 2>&1 || true
+fi
 # shellcheck disable=SC2086
 meson test -C "$build" --no-rebuild --print-errorlogs --timeout-multiplier 10 $tests >&2 || true
-exec python3 tests/count.py "$build/meson-logs/testlog.json"
+python3 tests/count.py "$build/meson-logs/testlog.json"

@@ -7,17 +7,15 @@
  *     .../cpuN/regs/identification/midr_el1    what an ARM core is
  *     the folders of os_cgroup.h               cpuset and quota, versions 1 and 2
  */
-#define _GNU_SOURCE
 #include "platform/os/os_cores.h"
 
 #include <math.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "platform/os/os_cgroup.h"
+#include "platform/os/os_machine.h"
 
 enum { EVEN = 1024 }; /* capacity of every core, where the system does not say how they differ */
 
@@ -189,16 +187,7 @@ void fv_cores_read(fv_cores *out, const char *root, const bool allowed[FV_PROCES
 
 void fv_cores_find(fv_cores *out)
 {
-    bool allowed[FV_PROCESSORS] = {false};
-    uint32_t n = 0;
-#ifdef __linux__
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) == 0)
-        for (uint32_t i = 0; i < CPU_SETSIZE && i < FV_PROCESSORS; i++)
-            n += allowed[i] = CPU_ISSET(i, &set) != 0;
-#endif
-    const long online = sysconf(_SC_NPROCESSORS_ONLN);
-    for (uint32_t i = 0; n == 0 && i < FV_PROCESSORS; i++)
-        allowed[i] = i == 0 || i < (online > 0 ? (uint32_t)online : 1);
+    bool allowed[FV_PROCESSORS];
+    fv_machine_allowed(allowed, FV_PROCESSORS);
     fv_cores_read(out, "", allowed);
 }

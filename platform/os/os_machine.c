@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -24,6 +25,16 @@
 #if defined(__x86_64__) || defined(__i386__)
 #include <immintrin.h>
 #endif
+
+void *fv_machine_alloc(size_t align, size_t size)
+{
+    return aligned_alloc(align, size);
+}
+
+void fv_machine_free_block(void *p)
+{
+    free(p);
+}
 
 void fv_machine_advise_huge(void *p, uint64_t size)
 {
@@ -138,6 +149,20 @@ void fv_machine_pause(void)
 #elif defined(__aarch64__) || defined(__arm__)
     __asm__ volatile("yield");
 #endif
+}
+
+void fv_machine_allowed(bool *allowed, uint32_t n)
+{
+    uint32_t found = 0;
+#ifdef __linux__
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0)
+        for (uint32_t i = 0; i < n; i++)
+            found += allowed[i] = i < CPU_SETSIZE && CPU_ISSET(i, &set) != 0;
+#endif
+    const long online = sysconf(_SC_NPROCESSORS_ONLN);
+    for (uint32_t i = 0; found == 0 && i < n; i++)
+        allowed[i] = i == 0 || i < (online > 0 ? (uint32_t)online : 1);
 }
 
 void fv_machine_pin(const uint32_t *cpus, uint32_t n)

@@ -3,9 +3,15 @@
 #define FOVEA_PLATFORM_OS_MACHINE_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/status.h"
+
+/* A block whose address is a multiple of `align`, a power of two; NULL without memory. */
+void *fv_machine_alloc(size_t align, size_t size);
+void fv_machine_free_block(void *p);
 
 /* Asks for huge pages for [p, p + size); a hint. */
 void fv_machine_advise_huge(void *p, uint64_t size);
@@ -31,6 +37,8 @@ void fv_machine_wake(_Atomic uint32_t *word); /* all sleepers */
 /* A short pause of a spinning thread. */
 void fv_machine_pause(void);
 
+/* Which of the processors 0 to n - 1 the calling thread may use: at least one. */
+void fv_machine_allowed(bool *allowed, uint32_t n);
 /* Restricts the calling thread to these processors; a hint. */
 void fv_machine_pin(const uint32_t *cpus, uint32_t n);
 /* The processor that the calling thread runs on, or UINT32_MAX: unknown. */

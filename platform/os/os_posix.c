@@ -19,6 +19,13 @@
 
 #include "base/mem.h"
 
+#ifdef __APPLE__
+#define st_mtim st_mtimespec
+#define st_ctim st_ctimespec
+#endif
+
+enum { PATH = 4096 }; /* bytes of a path that is put together */
+
 enum fv_os_kind fv_os_look(const char *path)
 {
     struct stat st;
@@ -481,7 +488,9 @@ fovea_status fv_os_trusted_map(const char *path, const void **data, uint64_t *si
     if (status == FOVEA_OK) {
         struct mapping *m = *handle;
         m->fd = -1;
+#ifdef POSIX_FADV_WILLNEED /* not on macOS, nor Windows */
         posix_fadvise(fd, 0, 0, POSIX_FADV_WILLNEED);
+#endif
     }
     close(fd);
     return status;
@@ -510,6 +519,12 @@ fovea_status fv_os_each_file(const char *path, fovea_status (*visit)(void *ctx, 
     return status;
 }
 
+/* Looks at a file of a folder, not through a link; *file: its path. False where it is gone. */
+static bool look_in(struct stat *st, char file[PATH], const char *folder, const char *name)
+{
+    return snprintf(file, PATH, "%s/%s", folder, name) < PATH && lstat(file, st) == 0;
+}
+
 void fv_os_trim_folder(const char *path, uint64_t most, bool (*ours)(const char *name))
 {
     DIR *folder = opendir(path);
@@ -517,23 +532,23 @@ void fv_os_trim_folder(const char *path, uint64_t most, bool (*ours)(const char 
         return;
     for (bool again = true; again;) {
         uint64_t bytes = 0;
-        char oldest[NAME_MAX + 1] = "";
+        char file[PATH], oldest[PATH] = "";
         struct timespec since = {0};
         rewinddir(folder);
         for (struct dirent *e; (e = readdir(folder));) {
             struct stat st;
-            if (!ours(e->d_name) || strlen(e->d_name) > NAME_MAX ||
-                fstatat(dirfd(folder), e->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0)
+            if (!ours(e->d_name) || !look_in(&st, file, path, e->d_name))
                 continue;
             bytes += (uint64_t)st.st_size;
             const struct timespec t = st.st_mtim;
             if (!oldest[0] || t.tv_sec < since.tv_sec ||
                 (t.tv_sec == since.tv_sec && t.tv_nsec < since.tv_nsec)) {
-                strcpy(oldest, e->d_name);
+                strcpy(oldest, file);
                 since = t;
             }
         }
-        again = bytes > most && oldest[0] && unlinkat(dirfd(folder), oldest, 0) == 0;
+        /* Empty files are too many only where none is to stay. */
+        again = (bytes > most || most == 0) && oldest[0] && unlink(oldest) == 0;
     }
     closedir(folder);
 }

@@ -38,7 +38,7 @@ static uint64_t made_at_arming;
 static void *alloc_system(void *user, size_t size, size_t align)
 {
     (void)user;
-    return aligned_alloc(align, size);
+    return fv_machine_alloc(align, size);
 }
 
 static void free_system(void *user, void *data, size_t size, size_t align)
@@ -46,7 +46,7 @@ static void free_system(void *user, void *data, size_t size, size_t align)
     (void)user;
     (void)size;
     (void)align;
-    free(data);
+    fv_machine_free_block(data);
 }
 
 #define SYSTEM                                                                                     \

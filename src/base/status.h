@@ -34,7 +34,9 @@
         return status_;                                                                            \
     } while (0)
 
-#if defined(__GNUC__)
+#if defined(__MINGW32__) /* its own printf, which is C's, is not the default's */
+#define FV_PRINTF(f, a) __attribute__((format(gnu_printf, f, a)))
+#elif defined(__GNUC__)
 #define FV_PRINTF(f, a) __attribute__((format(printf, f, a)))
 #else
 #define FV_PRINTF(f, a)

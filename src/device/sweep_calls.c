@@ -179,10 +179,10 @@ static void frame_calls(const fv_sweep *s, uint32_t step, uint32_t unit, uint32_
 void fv_sweep_calls_unit(const fv_sweep *s, uint32_t step, uint32_t unit, fv_portion most,
                          fv_sweep_calls_fn *fn, void *ctx)
 {
-    const uint32_t batch = fv_sweep_calls_batch(s, most);
     fv_sweep of_frame = *s;
-    of_frame.step += unit % batch * s->apart;
-    frame_calls(&of_frame, step, unit / batch, most.rows, fn, ctx);
+    const uint32_t units = units_of_one(s, step, most.rows);
+    of_frame.step += unit / units * s->apart;
+    frame_calls(&of_frame, step, unit % units, most.rows, fn, ctx);
 }
 
 void fv_sweep_calls_sweep(const fv_sweep *s, fv_portion most, fv_sweep_calls_fn *fn, void *ctx)

@@ -22,8 +22,8 @@ uint32_t fv_sweep_calls_units(const fv_sweep *s, uint32_t step, fv_portion most)
 /* Rows that a unit of a streamed sweep owns. */
 fv_rows fv_sweep_calls_own(uint32_t rows, uint32_t chunk, uint32_t groups, uint32_t runs,
                            uint32_t unit);
-/* The calls of one unit, in order. The same unit of every frame comes before the next, so that what
- * it reads of a weight stays in the cache. */
+/* The calls of one unit, in order. The units of a frame come before those of the next: keys and
+ * values stay in the cache. */
 void fv_sweep_calls_unit(const fv_sweep *s, uint32_t step, uint32_t unit, fv_portion most,
                          fv_sweep_calls_fn *fn, void *ctx);
 /* All calls of a sweep, in an order that one queue may run them in. */

@@ -75,6 +75,7 @@ enum fv_need {
     FV_NEED_CL_LOCAL = 1u << 11,    /* 16 KB of local memory that is not main memory */
     FV_NEED_CL_CPU = 1u << 12,      /* work-items of a group run one after the other, in vectors */
     FV_NEED_CL_CLBLAST = 1u << 13,  /* the library was found */
+    FV_NEED_RVV = 1u << 14,         /* vectors of RISC-V, version 1.0 */
     FV_NEED_CUDA_MMA = 1u << 16,    /* tensor cores and asynchronous copies of sm_80 */
     FV_NEED_CUDA_BLASLT = 1u << 17, /* cuBLASLt was found */
     FV_NEED_CUDA_LARGE =

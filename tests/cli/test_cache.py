@@ -22,13 +22,18 @@ class Cache:
         self.exe = exe
         self.wisdom = os.path.join(folder, "wisdom")
         self.kernels = os.path.join(folder, "kernels")
+        self.weights = os.path.join(folder, "weights")
 
-    def run(self, *arguments, code=0):
-        env = dict(os.environ, FOVEA_WISDOM=self.wisdom, FOVEA_CACHE=self.kernels)
-        p = subprocess.run([self.exe, "cache", *arguments], capture_output=True, text=True, env=env)
-        expect("cache %s: exit %d, wanted %d: %s" % (" ".join(arguments), p.returncode, code, p.stderr),
+    def fovea(self, *arguments, code=0, weights=""):
+        env = dict(os.environ, FOVEA_WISDOM=self.wisdom, FOVEA_CACHE=self.kernels, FOVEA_WEIGHTS_CACHE=weights,
+                   FOVEA_LOG="all")
+        p = subprocess.run([self.exe, *arguments], capture_output=True, text=True, env=env)
+        expect("%s: exit %d, wanted %d: %s" % (" ".join(arguments), p.returncode, code, p.stderr),
                p.returncode == code)
-        return p.stdout
+        return p
+
+    def run(self, *arguments, **how):
+        return self.fovea("cache", *arguments, **how).stdout
 
     def json(self, *arguments, **how):
         return json.loads(self.run(*arguments, "--json", **how))
@@ -65,6 +70,48 @@ def unsound(c):
     expect("what is not ours stays", c.has("notes.txt"))
 
 
+def packed(c):
+    """The files of packed weights, and their bytes."""
+    there = os.listdir(c.weights) if os.path.exists(c.weights) else []
+    files = [name for name in there if name.endswith(".weight")]
+    return len(files), sum(os.path.getsize(os.path.join(c.weights, name)) for name in files)
+
+
+def picture(c):
+    path = c.wisdom + ".ppm"
+    with open(path, "wb") as f:
+        f.write(b"P6 32 32 255\n" + bytes(range(256)) * 12)
+    return path
+
+
+def weights(c):
+    folder = ("--weights-cache", c.weights)
+    run = ("run", "synthetic:vit-ti16", picture(c), "--size", "32", "--json")
+    expect("none is named", c.json("list")["weights"] == {"folder": "", "files": 0, "bytes": 0})
+    expect("an empty one", c.json("list", *folder)["weights"] == {"folder": c.weights, "files": 0, "bytes": 0})
+    expect("which is not made", not os.path.exists(c.weights))
+    plain = c.fovea(*run)
+    c.fovea(*run, "--weights-cache", "none", weights=c.weights)
+    expect("none keeps nothing, whatever the environment says", not os.path.exists(c.weights))
+    first = c.fovea(*run, *folder)
+    files, size = packed(c)
+    expect("weights are kept", files > 0 and size > 0 and "%d of them written" % files in first.stderr)
+    second = c.fovea(*run, *folder)
+    expect("and mapped by the next process", "%d packed weights mapped, 0 of them written" % files in second.stderr)
+    def outputs(p):
+        return [json.loads(line)["top"] for line in p.stdout.splitlines()]
+    expect("which sees the same", outputs(plain) == outputs(first) == outputs(second))
+    for seen in (c.json("list", *folder), c.json("list", weights=c.weights)):
+        expect("they are listed", seen["weights"] == {"folder": c.weights, "files": files, "bytes": size})
+    expect("as text", "weights  %s\n  %d packed, " % (c.weights, files) in c.run("list", *folder))
+    c.run("clear")
+    expect("no folder, nothing removed", packed(c) == (files, size))
+    for name in ("notes.txt", "0123456789abcdef.weight"):
+        open(os.path.join(c.weights, name), "w").close()
+    expect("how many are removed", "%d packed weights removed" % (files + 1) in c.run("clear", *folder))
+    expect("what is not ours stays", os.listdir(c.weights) == ["notes.txt"])
+
+
 def wisdom(c):
     with open(c.wisdom, "w") as f:
         f.write("a diary\n")
@@ -99,7 +146,7 @@ def main():
         with tempfile.TemporaryDirectory() as folder:
             test(Cache(exe, folder))
 
-    return expected.run((empty, unsound, wisdom, files), call)
+    return expected.run((empty, unsound, weights, wisdom, files), call)
 
 
 if __name__ == "__main__":

@@ -193,7 +193,7 @@ def check_words(exe, folder):
     helps = [run(exe, a, folder).stdout for a in (["help", "run"], ["run", "--help"])]
     if helps[0] != helps[1] or "--no-exif" not in helps[0]:
         return f"fovea help run: {helps[0]!r}"
-    for command, options in (("info", 9), ("cache", 3)):
+    for command, options in (("info", 9), ("cache", 4)):
         lines = [line for line in run(exe, ["help", command], folder).stdout.splitlines() if " --" in line]
         if len(lines) > options:
             return f"fovea help {command}: {lines}"

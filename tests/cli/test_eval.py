@@ -489,6 +489,79 @@ class Detection(Case):
         self.refused("--data", "twice", *args[2:], model=DETECTOR, code=7, words="two pictures are called 0.ppm")
 
 
+class Batches(Case):
+    """Pictures that run together: results and records as of one at a time."""
+    SIZES = [(40, 24)] * 4 + [(64, 48)] * 2 + [(40, 24)] + [(64, 48)] * 5  # the tenth is broken
+
+    def setUp(self):
+        super().setUp()
+        for i, size in enumerate(self.SIZES):
+            self.write("data/%02d.ppm" % i, ppm(self.noise(*size)))
+        os.rename(self.path("data/09.ppm"), self.path("09.ppm"))
+        self.write("data/09.ppm", b"P6 64 48 255\n short")
+        self.args = ["--data", "data", "--against", DIGITS, "--size", 112, "--attention", "linear:elu1"]
+
+    def records(self):
+        """Of the journal, without the time, which is there."""
+        with open(self.path("o.json.journal")) as f:
+            lines = [json.loads(line) for line in f][1:]
+        for line in lines:
+            self.assertTrue(line.get("broken") or line.pop("ms") > 0)
+        return lines
+
+    def stopped(self, *more):
+        """The records before the broken picture."""
+        self.refused(*self.args, "-o", "o.json", "--strict", *more, code=7, words="09.ppm")
+        lines = self.records()
+        os.remove(self.path("o.json.journal"))
+        return lines
+
+    def test_results(self):
+        want, = self.results(*self.args)
+        got, = self.results(*self.args, "--batch", 3)
+        self.assertEqual((want["pictures"], want["skipped"]), (11, 1))
+        self.assertEqual((got["pictures"], got["skipped"], got["metrics"]), (11, 1, want["metrics"]))
+        self.assertEqual((got["params"].pop("batch"), got["params"]), (3, want["params"]))
+
+    def test_records(self):
+        want = self.stopped()
+        self.assertEqual(len(want), 9)
+        self.assertEqual(len({r["cosine"] for r in want}), 9)  # that two changed places would be seen
+        self.assertEqual(self.stopped("--batch", 3), want)
+        self.assertEqual(self.stopped("--batch", 256), want)
+
+    def test_goes_on(self):
+        """With other batches than it began with."""
+        self.refused(*self.args, "-o", "o.json", "--strict", "--batch", 4, code=7, words="09.ppm")
+        os.rename(self.path("09.ppm"), self.path("data/09.ppm"))
+        self.fovea("eval", DIGITS, *self.args, "-o", "o.json", "--resume", "--batch", 2)
+        with open(self.path("o.json")) as f:
+            got, = json.load(f)
+        want, = self.results(*self.args)
+        self.assertEqual((got["pictures"], got["skipped"], got["metrics"]), (12, 0, want["metrics"]))
+
+    def test_boxes(self):
+        """Of a model with several outputs."""
+        self.fovea("run", DETECTOR, *("data/%02d.ppm" % i for i in range(9)), "--boxes", "boxes.json")
+        with open(self.path("boxes.json")) as f:
+            boxes = json.load(f)
+        names = sorted(os.listdir(self.path("data")))
+        truth = {"images": [{"id": i, "file_name": name} for i, name in enumerate(names)],
+                 "categories": [{"id": k, "name": "LABEL_%d" % k} for k in range(4)],
+                 "annotations": [{"id": i, "image_id": names.index(os.path.basename(b["file_name"])), "iscrowd": 0,
+                                  "bbox": b["bbox"], "category_id": b["category_id"], "area": 9}
+                                 for i, b in enumerate(boxes)]}
+        self.write("truth.json", json.dumps(truth).encode())
+        args = ["--data", "data", "--annotations", "truth.json"]
+        got = [self.results(*args, "--batch", n, model=DETECTOR)[0]["metrics"] for n in (1, 3)]
+        self.assertEqual(got[0], got[1])
+        self.assertGreater(got[0]["ar100"], 0.5)
+
+    def test_what_is_no_number(self):
+        for text in ("0", "257", "x"):
+            self.refused(*self.args, "--batch", text, code=1, words="--batch")
+
+
 class Tables(Case):
     def setUp(self):
         super().setUp()

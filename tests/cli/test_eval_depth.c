@@ -138,12 +138,13 @@ static void against_a_picture(void **state)
     write_depth(path, truth, 8, 4);
 
     dataset_file file = {.path = picture};
+    fovea_output out = {found, sizeof found};
     eval_run r = {.data_path = folder, .depth_scale = 512, .data = {.n = 1, .file = &file}};
     eval_case c = {.run = {.width = 16,
                            .height = 8,
                            .info = {.width = 4, .height = 4, .left = 4, .scale_x = 2, .scale_y = 2},
                            .out = {.rows = 16, .columns = 1, .grid_width = 4, .grid_height = 4},
-                           .outs = {{found, sizeof found}}}};
+                           .outs = &out}};
     json_t *record = json_object();
     assert_int_equal(eval_depth.measure(record, &r, &c, NULL, 0), CLI_OK);
     near(json_number_value(json_object_get(record, "abs_rel")), abs_rel);

@@ -192,7 +192,8 @@ def large_heads(p):
         f.write(struct.pack("<Q", len(text)) + text)
         f.truncate(8 + len(text) + 3 * size)
     got = subprocess.run([p.exe, "op", path, "-o", p.folder + "/out.safetensors"], capture_output=True, text=True)
-    if got.returncode != 7 or "heads" not in got.stderr:
+    # Where addresses have 32 bits the file itself is too large.
+    if got.returncode != 7 or not ("heads" in got.stderr or "address space" in got.stderr):
         yield "heads whose product overflows: exit %d: %s" % (got.returncode, got.stderr)
 
 

@@ -18,7 +18,9 @@
 
 #include <cmocka.h>
 
+#ifdef FV_HAVE_CUDA
 #include "cuda/cuda_loader.h"
+#endif
 #include "platform/os/os_machine.h"
 #include "tests/devices/gpu_frames.h"
 

@@ -3,6 +3,7 @@
 #ifndef FOVEA_TESTS_CHECK_RUN_H
 #define FOVEA_TESTS_CHECK_RUN_H
 
+#include "base/status.h"
 #include "tests/kernels/check.h"
 #include "tests/kernels/check_region.h"
 
@@ -63,7 +64,7 @@ typedef struct check_job {
 } check_job;
 
 /* Writes the message; false. */
-bool check_complain(check_job *j, const char *format, ...) __attribute__((format(printf, 2, 3)));
+bool check_complain(check_job *j, const char *format, ...) FV_PRINTF(2, 3);
 
 enum check_way {
     CHECK_WHOLE,  /* one call, or one per group */

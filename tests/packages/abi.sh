@@ -38,6 +38,8 @@ if [ "${1:-}" = --renew ]; then
     exit 0
 fi
 status=0
+# abidiff finds no difference to a file that breaks off, or has another's lines in it.
+python3 -c 'import sys, xml.etree.ElementTree as tree; tree.parse(sys.argv[1])' $kept || status=1
 abidiff $kept "$tmp/fovea.abi" >"$tmp/said" || status=$?
 cat "$tmp/said"
 [ $status = 0 ] || echo "if this is meant: the version of the interface, then sh tests/packages/abi.sh --renew"

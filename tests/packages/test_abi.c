@@ -118,6 +118,11 @@ static int model_preprocess(void *out)
     return fovea_model_preprocess(model, out);
 }
 
+static int weights_cache(void *out)
+{
+    return fovea_weights_cache_describe("", out);
+}
+
 static int loaded_wisdom(void *out)
 {
     static const char path[] = "test_abi.wisdom";
@@ -170,6 +175,15 @@ static int imported_picture(void *out)
     assert_int_equal(fovea_picture_import(&p, device, &o), FOVEA_OK);
     const fovea_status status = fovea_picture_query(p, out);
     fovea_picture_free(p);
+    return status;
+}
+
+static int latest_frame(void *out)
+{
+    fovea_latest *l;
+    assert_int_equal(fovea_latest_create(&l, NULL), FOVEA_OK);
+    const fovea_status status = fovea_latest_query(l, out);
+    fovea_latest_free(l);
     return status;
 }
 
@@ -262,11 +276,13 @@ static const struct {
     RESULT(rates, fovea_rates, int8, 1, FOVEA_RATES_INIT),
     RESULT(model_info, fovea_model_info, mapped_bytes, 0, FOVEA_MODEL_INFO_INIT),
     RESULT(model_preprocess, fovea_preprocess, std, 0, FOVEA_PREPROCESS_INIT),
+    RESULT(weights_cache, fovea_weights_cache_info, bytes, 0, FOVEA_WEIGHTS_CACHE_INFO_INIT),
     RESULT(loaded_wisdom, fovea_wisdom_info, skipped, 0, FOVEA_WISDOM_INFO_INIT),
     RESULT(imported_wisdom, fovea_wisdom_info, skipped, 0, FOVEA_WISDOM_INFO_INIT),
     RESULT(plan_info, fovea_plan_info, scale_y, 0, FOVEA_PLAN_INFO_INIT),
     RESULT(step_info, fovea_step_info, products, 0, FOVEA_STEP_INFO_INIT),
     RESULT(output_info, fovea_output_info, stride, 0, FOVEA_OUTPUT_INFO_INIT),
+    RESULT(latest_frame, fovea_latest_info, late, 1, FOVEA_LATEST_INFO_INIT),
     RESULT(imported_picture, fovea_picture_info, reason, 1, FOVEA_PICTURE_INFO_INIT),
     RESULT(memory, fovea_memory, allocations, 0, FOVEA_MEMORY_INIT),
     RESULT(tuned_plan, fovea_tune_report, tuned_seconds, 1, FOVEA_TUNE_REPORT_INIT),

@@ -58,9 +58,20 @@ static bool counts()
            state->try_feed(9, {in, in, in}, {out, 0}) == FOVEA_EINVAL;
 }
 
+// Of two frames the newer one.
+static bool takes_latest()
+{
+    auto latest = fovea::latest<int>::create();
+    int frames[2] = {1, 2}, *taken = nullptr;
+    return latest && latest->try_take(taken, 0) == FOVEA_ETIMEOUT &&
+           latest->try_put(frames[0]) == FOVEA_OK && latest->try_put(frames[1]) == FOVEA_OK &&
+           latest->try_take(taken) == FOVEA_OK && taken == &frames[1] &&
+           latest->info().replaced == 1;
+}
+
 int main()
 {
-    const bool results[] = {says_why(FOVEA_ENODEV, "nonsense"), runs(), counts()};
+    const bool results[] = {says_why(FOVEA_ENODEV, "nonsense"), runs(), counts(), takes_latest()};
     int passed = 0, all = 0;
     for (const bool good : results) {
         passed += good;

@@ -49,24 +49,26 @@ static const struct line wide[] = {
     "\"num_attention_heads\":3,\"image_size\":12,\"patch_size\":4}"
 #define VALUES ((1 + SIDE * SIDE) * W)
 
+enum { NAME_MOST = 300 }; /* bytes of a file name */
+
 static char cache[128];
 
 static const char *in_cache(const char *name)
 {
     static char path[512];
-    snprintf(path, sizeof path, "%s/%s", cache, name);
+    snprintf(path, sizeof path, "%s/%.*s", cache, NAME_MOST - 1, name);
     return path;
 }
 
 /* Names of the cache's files, whatever they are. */
-static size_t files_of_cache(char name[][300], size_t most)
+static size_t files_of_cache(char name[][NAME_MOST], size_t most)
 {
     size_t n = 0;
     DIR *d = opendir(cache);
     for (struct dirent *e; d && (e = readdir(d));)
         if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0) {
             if (n < most)
-                snprintf(name[n], 300, "%s", e->d_name);
+                snprintf(name[n], NAME_MOST, "%s", e->d_name);
             n++;
         }
     if (d)
@@ -81,7 +83,7 @@ static size_t count_files(void)
 
 static void clear_cache(void)
 {
-    char name[64][300];
+    char name[64][NAME_MOST];
     for (size_t n; (n = files_of_cache(name, 64)) > 0;)
         for (size_t i = 0; i < n && i < 64; i++)
             unlink(in_cache(name[i]));
@@ -169,10 +171,53 @@ static uint64_t expect(const float *want)
 
 #define BIG (2 * (4ull * W * W + 2ull * W * FOUR_W) * sizeof(float))
 
+/* The folder as the public function sees it: `files` files. */
+static void describe(size_t files)
+{
+    fovea_weights_cache_info info = FOVEA_WEIGHTS_CACHE_INFO_INIT, none = info;
+    uint64_t bytes = 0;
+    char name[64][300];
+    struct stat st;
+    files_of_cache(name, 64);
+    for (size_t i = 0; i < files; i++) {
+        assert_int_equal(stat(in_cache(name[i]), &st), 0);
+        bytes += (uint64_t)st.st_size;
+    }
+    assert_int_equal(fovea_weights_cache_describe(cache, &info), FOVEA_OK);
+    assert_int_equal(info.files, files);
+    assert_int_equal(info.bytes, bytes);
+    assert_int_equal(fovea_weights_cache_describe(NULL, &none), FOVEA_OK);
+    assert_int_equal(none.files, 0);
+    setenv("FOVEA_WEIGHTS_CACHE", cache, 1);
+    assert_int_equal(fovea_weights_cache_describe(NULL, &info), FOVEA_OK);
+    assert_int_equal(info.files, files);
+    assert_int_equal(fovea_weights_cache_describe("", &none), FOVEA_OK);
+    assert_int_equal(none.files, 0);
+    unsetenv("FOVEA_WEIGHTS_CACHE");
+}
+
+/* `files` of the cache go, an empty one too, and one that is not of it stays. */
+static void clear_by_name(size_t files)
+{
+    static const char *const more[] = {"0123456789abcdef.weight", "notes.txt"};
+    size_t removed = 1;
+    for (int i = 0; i < 2; i++) {
+        FILE *f = fopen(in_cache(more[i]), "wb");
+        assert_non_null(f);
+        fclose(f);
+    }
+    assert_int_equal(fovea_weights_cache_clear(NULL, &removed), FOVEA_OK);
+    assert_int_equal(removed, 0);
+    assert_int_equal(count_files(), files + 2);
+    assert_int_equal(fovea_weights_cache_clear(cache, &removed), FOVEA_OK);
+    assert_int_equal(removed, files + 1);
+    assert_int_equal(count_files(), 1);
+}
+
 static void later_plans_map_what_is_there(void **state)
 {
     static float want[VALUES];
-    char name[64][300];
+    char name[64][NAME_MOST];
     struct stat before[64], after;
     (void)state;
     const uint64_t all = run(want, NULL);
@@ -191,6 +236,7 @@ static void later_plans_map_what_is_there(void **state)
         assert_int_equal(stat(in_cache(name[i]), &after), 0);
         assert_int_equal(before[i].st_ino, after.st_ino); /* none was written again */
     }
+    describe(n);
 
     /* From the environment; "" is none whatever that says. Mapped ones can be locked. */
     setenv("FOVEA_WEIGHTS_CACHE", cache, 1);
@@ -205,6 +251,7 @@ static void later_plans_map_what_is_there(void **state)
     const fovea_status status = try_run(got, &locked, NULL);
     assert_true(status == FOVEA_ENOMEM || status == FOVEA_ENOTSUP ||
                 (status == FOVEA_OK && memcmp(got, want, sizeof got) == 0));
+    clear_by_name(n);
     clear_cache();
 }
 
@@ -283,7 +330,7 @@ static bool damage(const char *path, int i)
 static void damaged_files_are_replaced(void **state)
 {
     static float want[VALUES];
-    char name[64][300];
+    char name[64][NAME_MOST];
     (void)state;
     run(want, NULL);
     const uint64_t own = expect(want);
@@ -463,7 +510,7 @@ static void processes_begin_at_once(void **state)
 {
     enum { PROCESSES = 6 };
     static float want[VALUES];
-    char name[64][300];
+    char name[64][NAME_MOST];
     pid_t child[PROCESSES];
     (void)state;
     run(want, NULL);

@@ -52,6 +52,13 @@
 #define KC 384
 #define RATE 20e9
 #define TILES "platform/cpu/arm/gemm_neon.h"
+#elif defined FV_ISA_RVV
+#define MR 6
+#define VECS 4
+#define TILE 6x16
+#define PANEL "panel16"
+#define KC 384
+#define RATE 16e9
 #else
 #define MR 2
 #define VECS 4

@@ -164,6 +164,8 @@ KERNELS_BF16(avx2, 1)
 KERNELS_BF16(avx512, 1)
 #elif defined FV_ISA_NEON
 KERNELS_BF16(neon, 1)
+#elif defined FV_ISA_RVV
+KERNELS_BF16(rvv, 1)
 #endif
 #if defined FV_ISA_AVX512 && defined FV_LEVEL_AVX512_BF16
 KERNELS_BF16(avx512_bf16, 2)

@@ -11,7 +11,7 @@ enum { FV_ROTATED = 64 / FV_W }; /* vectors of 64 floats */
  */
 FV_FN fv_v fv_partner(fv_v x, int stride)
 {
-#if defined FV_ISA_C
+#if defined FV_ISA_C || defined FV_ISA_RVV
     float lane[FV_W], other[FV_W];
     fv_store(lane, x);
     for (int i = 0; i < FV_W; i++)

@@ -1,5 +1,6 @@
 /* c.h: the vector vocabulary without intrinsics: four lanes of the compiler's generic vectors,
- * which become SSE2 or NEON where every machine of the architecture has them, else scalar code. */
+ * which become SSE2 or NEON where every machine of the architecture has them, else scalar code.
+ * rvv.h makes a level of its own of it. */
 #ifndef FOVEA_PLATFORM_VEC_C_H
 #define FOVEA_PLATFORM_VEC_C_H
 
@@ -9,9 +10,11 @@
 #include "base/half.h"
 
 #define FV_W 4
+#ifndef FV_REGS
 #define FV_REGS 16
-#define FV_LDEXP_ANY 0
 #define FV_FUSED 0
+#endif
+#define FV_LDEXP_ANY 0
 typedef float fv_v __attribute__((vector_size(16)));
 typedef int32_t fv_bits __attribute__((vector_size(16)));
 typedef uint32_t fv_ubits __attribute__((vector_size(16)));
@@ -64,7 +67,13 @@ FV_WORD(fv_v, fv_div, (fv_v a, fv_v b), a / b)
 FV_WORD(fv_v, fv_sqrt, (fv_v x),
         (fv_v){__builtin_sqrtf(x[0]), __builtin_sqrtf(x[1]), __builtin_sqrtf(x[2]),
                __builtin_sqrtf(x[3])})
+#if FV_FUSED
+FV_WORD(fv_v, fv_fma, (fv_v a, fv_v b, fv_v c),
+        (fv_v){__builtin_fmaf(a[0], b[0], c[0]), __builtin_fmaf(a[1], b[1], c[1]),
+               __builtin_fmaf(a[2], b[2], c[2]), __builtin_fmaf(a[3], b[3], c[3])})
+#else
 FV_WORD(fv_v, fv_fma, (fv_v a, fv_v b, fv_v c), (a * b) + c)
+#endif
 FV_WORD(fv_v, fv_sel_lt, (fv_v a, fv_v b, fv_v x, fv_v y), fv_blend((fv_bits)(a < b), x, y))
 FV_WORD(fv_v, fv_min, (fv_v a, fv_v b), fv_sel_lt(a, b, a, b))
 FV_WORD(fv_v, fv_max, (fv_v a, fv_v b), fv_sel_lt(b, a, a, b))

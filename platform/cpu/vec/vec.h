@@ -1,9 +1,9 @@
 /* vec.h: the vector vocabulary: the same functions on every ISA, over a vector of FV_W floats.
  *
  * A template is written over these names and compiled once per ISA with FV_ISA_C, FV_ISA_AVX2,
- * FV_ISA_AVX512 or FV_ISA_NEON defined; FV_NAME(x) is then x_c, x_avx2, x_avx512 or x_neon. Levels
- * above these have the vocabulary of the one below; they are for kernels that bring instructions of
- * their own.
+ * FV_ISA_AVX512, FV_ISA_NEON or FV_ISA_RVV defined; FV_NAME(x) is then x_c, x_avx2, x_avx512,
+ * x_neon or x_rvv. Levels above these have the vocabulary of the one below; they are for kernels
+ * that bring instructions of their own.
  *
  *   FV_W  lanes            FV_REGS  vector registers of the machine
  *   FV_FUSED               fma rounds once
@@ -83,11 +83,14 @@
 #elif defined FV_ISA_NEON
 #define FV_ISA neon
 #include "platform/cpu/vec/neon.h"
+#elif defined FV_ISA_RVV
+#define FV_ISA rvv
+#include "platform/cpu/vec/rvv.h"
 #elif defined FV_ISA_C
 #define FV_ISA c
 #include "platform/cpu/vec/c.h"
 #else
-#error "define one of FV_ISA_C, FV_ISA_AVX2, FV_ISA_AVX512, FV_ISA_NEON or a level above it"
+#error "define one of FV_ISA_C, _AVX2, _AVX512, _NEON, _RVV or a level above it"
 #endif
 
 #ifndef FV_FUSED

@@ -116,7 +116,7 @@ static void tell_metrics(const adapt_run *r, const adapt_judgement *j)
              r->judged[r->best].step == j->step ? "" : "; not the best");
 }
 
-static void tell(const adapt_run *r, const adapt_judgement *j)
+static void say(const adapt_run *r, const adapt_judgement *j)
 {
     char text[160];
     size_t at = 0;
@@ -180,6 +180,6 @@ int adapt_judge(adapt_run *r)
     if (r->best == r->judgements - 1)
         code = cli_check(fovea_trainer_save(r->trainer, r->output, r->settings.dtype, average));
     CLI_THEN(code, write_log(r));
-    tell(r, &j);
+    say(r, &j);
     return code;
 }

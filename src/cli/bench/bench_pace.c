@@ -34,12 +34,22 @@ struct pace {
     size_t windows;
 };
 
+/* macOS sleeps for a time alone, and not until one. */
 static void sleep_until(double seconds)
 {
-    struct timespec t = {.tv_sec = (time_t)seconds};
-    t.tv_nsec = (long)((seconds - (double)t.tv_sec) * 1e9);
+#ifdef TIMER_ABSTIME
+    const double wait = seconds;
+#else
+    const double wait = fmax(seconds - cli_seconds(), 0);
+#endif
+    struct timespec t = {.tv_sec = (time_t)wait};
+    t.tv_nsec = (long)((wait - (double)t.tv_sec) * 1e9);
+#ifdef TIMER_ABSTIME
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR && !interrupt_code())
         ;
+#else
+    nanosleep(&t, NULL);
+#endif
 }
 
 static double duration(const bench_options *o)

@@ -39,6 +39,7 @@ enum cli_takes {
     CLI_TAKES_STRICT = 1 << 6,
     CLI_TAKES_JSON = 1 << 7,
     CLI_TAKES_MODEL = 1 << 8,
+    CLI_TAKES_WEIGHTS_CACHE = 1 << 9,
 };
 
 typedef struct cli_command {
@@ -78,7 +79,11 @@ int cli_manual(const cli_command *self, int argc, char **argv);
 /* ---- messages ---- */
 
 #if defined(__GNUC__)
+#ifdef __MINGW32__ /* its own printf, which is C's, is not the default's */
+#define CLI_PRINTF(f, a) __attribute__((format(gnu_printf, f, a)))
+#else
 #define CLI_PRINTF(f, a) __attribute__((format(printf, f, a)))
+#endif
 #else
 #define CLI_PRINTF(f, a)
 #endif
@@ -123,6 +128,7 @@ typedef struct cli_option {
 typedef struct cli_common {
     const char *device, *isa, *threads, *cores;
     const char *attention, *dtype, *compute, *memory_limit, *max_dispatch, *wisdom, *rigor;
+    const char *weights_cache;
     const char *schedule, *chunk, *size, *prefix;
     const char *nala_lambda, *pola_alpha, *q_scale, *linear_heads;
     bool json, strict, no_exif;

@@ -38,7 +38,8 @@ static const char *command_name(size_t i)
 
 static values values_of_option(const cli_option *o)
 {
-    static const char *const files[] = {"FILE", "FILE.npy", "DIR", "OUT", "PATH", "PHOTOS"};
+    static const char *const files[] = {"FILE", "FILE.npy", "DIR",   "FOLDER",
+                                        "OUT",  "PATH",     "PHOTOS"};
     if (o->choices) {
         listed = o->choices;
         return (values){WORDS, joined(choice, "")};

@@ -5,7 +5,7 @@
 
 enum {
     MODEL = CLI_TAKES_ISA | CLI_TAKES_DEVICE | CLI_TAKES_PLAN | CLI_TAKES_WISDOM | CLI_TAKES_SIZE |
-            CLI_TAKES_JSON | CLI_TAKES_MODEL,
+            CLI_TAKES_JSON | CLI_TAKES_MODEL | CLI_TAKES_WEIGHTS_CACHE,
 };
 
 const cli_command cli_commands[] = {
@@ -37,8 +37,9 @@ const cli_command cli_commands[] = {
      .examples = "fovea verify --kernel gemm\n"
                  "fovea verify --device cl:0\n"
                  "fovea verify dinov2-base photo.jpg --size 518 --dtype f16\n"},
-    {"cache", "list|verify|clear|export|import [FILE]", "wisdom and compiled kernels on disk",
-     cli_cache, CLI_TAKES_WISDOM | CLI_TAKES_JSON,
+    {"cache", "list|verify|clear|export|import [FILE]",
+     "wisdom, compiled kernels and packed weights on disk", cli_cache,
+     CLI_TAKES_WISDOM | CLI_TAKES_WEIGHTS_CACHE | CLI_TAKES_JSON,
      .examples = "fovea cache list\n"
                  "fovea cache export wisdom.txt\n"},
 #ifdef CLI_ADAPT
@@ -73,7 +74,9 @@ const cli_command cli_commands[] = {
      .examples = "source <(fovea completion bash)\n"
                  "fovea completion fish > ~/.config/fish/completions/fovea.fish\n"},
     {"op", "CASE.safetensors -o OUT.safetensors", "one operator call in the golden files' format",
-     cli_op, MODEL & ~(unsigned)(CLI_TAKES_JSON | CLI_TAKES_SIZE | CLI_TAKES_MODEL),
+     cli_op,
+     MODEL &
+         ~(unsigned)(CLI_TAKES_JSON | CLI_TAKES_SIZE | CLI_TAKES_MODEL | CLI_TAKES_WEIGHTS_CACHE),
      .development = true,
      .examples = "fovea op case.safetensors -o out.safetensors\n"
                  "fovea op case.safetensors -o out.safetensors --form chunk --chunk 64\n"},
@@ -103,7 +106,7 @@ const cli_term cli_exit_terms[] = {
 const cli_term cli_environment_terms[] = {
     {"FOVEA_ISA", "as --isa"},
     {"FOVEA_CACHE", "folder of compiled kernels"},
-    {"FOVEA_WEIGHTS_CACHE", "folder in which packed weights are kept, if any"},
+    {"FOVEA_WEIGHTS_CACHE", "folder in which packed weights are kept, if any; as --weights-cache"},
     {"FOVEA_WISDOM", "file of what tuning has found; empty: none"},
     {"FOVEA_RIGOR", "estimate, measure, exhaustive"},
     {"FOVEA_LOG",

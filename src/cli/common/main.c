@@ -7,7 +7,7 @@
 #include "cli/common/cli.h"
 
 /* A line on stderr. Names in it come from files and folders. */
-static void tell(const char *text)
+static void say(const char *text)
 {
     char *line = cli_printable(text);
     cli_progress_hide();
@@ -19,7 +19,7 @@ static void tell_formatted(const char *format, va_list args)
 {
     char text[4096];
     vsnprintf(text, sizeof text, format, args);
-    tell(text);
+    say(text);
 }
 
 void cli_tell(const char *format, ...)
@@ -65,7 +65,7 @@ static void log_line(const char *line, void *payload)
 {
     const char *filter = payload;
     if (filter ? strstr(line, filter) != NULL : strncmp(line, "cache: ", 7) != 0)
-        tell(line);
+        say(line);
 }
 
 static void log_begin(void)

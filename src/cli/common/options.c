@@ -70,7 +70,7 @@ static size_t shared(cli_option *all, cli_common *c)
          devices},
         {"isa", 0, "LEVEL",
          "highest level to use: scalar, avx2, avx-vnni, avx512, avx512-vnni, avx512-bf16, neon, "
-         "neon-fp16, neon-sdot, neon-dot, neon-i8mm",
+         "neon-fp16, neon-sdot, neon-dot, neon-i8mm, rvv",
          &c->isa, CLI_TAKES_ISA},
         {"threads", 0, "N", "workers", &c->threads, CLI_TAKES_DEVICE},
         {"cores", 0, "WHICH", "big, little, all, or a list: 0,2 or 4-7", &c->cores,
@@ -109,6 +109,10 @@ static size_t shared(cli_option *all, cli_common *c)
          "the model is what stands behind this in the names of MODEL's tensors, such as "
          "model.vision_tower.",
          &c->prefix, CLI_TAKES_MODEL},
+        {"weights-cache", 0, "FOLDER",
+         "packed weights are kept there, and mapped by the next process, instead of in "
+         "FOVEA_WEIGHTS_CACHE; or none",
+         &c->weights_cache, CLI_TAKES_WEIGHTS_CACHE},
         {"nala-lambda", 0, "X",
          "of nala in a ViT: lambda, 2 to 8, instead of the model's own, or 3", &c->nala_lambda,
          CLI_TAKES_MODEL},
@@ -261,6 +265,9 @@ int cli_parse(int *first, const cli_command *self, cli_common *common, const cli
         else
             *(bool *)o->target = true;
     }
+    if (common->weights_cache) /* of every model that the command loads */
+        setenv("FOVEA_WEIGHTS_CACHE",
+               strcmp(common->weights_cache, "none") == 0 ? "" : common->weights_cache, 1);
     *first = optind;
     return CLI_OK;
 }

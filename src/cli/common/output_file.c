@@ -7,6 +7,9 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#ifdef __APPLE__
+#include <sys/random.h>
+#endif
 
 #include "cli/common/cli.h"
 
@@ -40,18 +43,43 @@ static char *beside(const char *path)
     return cli_text("%.*s.%llu.tmp", (int)(strlen(path) - cut), path, number);
 }
 
+#ifdef O_TMPFILE
+
 /* A file without a name in the folder of `path`, which goes when the program is killed; else -1. */
 static int open_nameless(const char *path)
 {
     int fd = -1;
-#ifdef O_TMPFILE
     char *folder = cli_folder(path);
     if (access("/proc/self/fd", X_OK) == 0) /* where it is given its name */
         fd = open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
     free(folder);
-#endif
     return fd;
 }
+
+/* Gives a file without one the name beside; `file` is still open. */
+static int name_it(const cli_output *o)
+{
+    char *fd = cli_text("/proc/self/fd/%d", fileno(o->file));
+    const int code = linkat(AT_FDCWD, fd, AT_FDCWD, o->beside, AT_SYMLINK_FOLLOW);
+    free(fd);
+    return code;
+}
+
+#else
+
+static int open_nameless(const char *path)
+{
+    (void)path;
+    return -1;
+}
+
+static int name_it(const cli_output *o)
+{
+    (void)o;
+    return -1;
+}
+
+#endif
 
 static int open_beside(cli_output *o)
 {
@@ -105,15 +133,6 @@ int cli_output_begin(cli_output *o, const char *path)
     if ((there && !S_ISREG(st.st_mode)) || (!o->file && not_ours(errno)))
         o->file = fopen(path, "wb");
     return o->file ? CLI_OK : failed(path, strerror(errno));
-}
-
-/* Gives a file without one the name beside; `file` is still open. */
-static int name_it(const cli_output *o)
-{
-    char *fd = cli_text("/proc/self/fd/%d", fileno(o->file));
-    const int code = linkat(AT_FDCWD, fd, AT_FDCWD, o->beside, AT_SYMLINK_FOLLOW);
-    free(fd);
-    return code;
 }
 
 int cli_output_end(cli_output *o, const char *problem)

@@ -39,6 +39,8 @@ static int check_options(eval_run *r)
     if (!r->data_path)
         return cli_fail(CLI_USAGE, "eval needs --data DIR; fovea eval --help");
     r->depth_scale = 1000;
+    r->batch = 1;
+    CLI_TRY(cli_number(&r->batch, "batch", r->batch_text, 1, EVAL_BATCH));
     CLI_TRY(cli_choose(&align, "align", r->align_text, aligns));
     CLI_TRY(cli_real(&r->depth_scale, "depth-scale", r->scale_text, 1e-6, 1e9));
     r->align = (enum depth_align)align;
@@ -101,7 +103,7 @@ static int evaluate(eval_run *r, const char *model)
     CLI_TRY(r->task->begin(r));
     CLI_TRY(eval_cases_begin(r));
     CLI_TRY(eval_journal_begin(r));
-    interrupt_catch("picture");
+    interrupt_catch(r->batch > 1 ? "batch of pictures" : "picture");
     return finish(r);
 }
 
@@ -140,6 +142,9 @@ int cli_eval(const cli_command *self, int argc, char **argv)
          "depth by scale and shift",
          &r->align_text, .choices = aligns},
         {"depth-scale", 0, "N", "units of a depth picture in a metre, 1000", &r->scale_text},
+        {"batch", 0, "N",
+         "pictures that run together, if they follow each other and have one size, 1",
+         &r->batch_text},
         {"output", 'o', "FILE", "results go there; its ending says how: .md, .csv, .json, .jsonl",
          &r->output},
         {"format", 0, "NAME", "text, md, csv, json, jsonl", &r->format_text},

@@ -15,7 +15,10 @@
 /* Something is wrong with one picture, and has been told: it is skipped, unless --strict. */
 enum { EVAL_SKIP = -1 };
 
-enum { EVAL_OUTPUTS = 32 }; /* of a run, at most */
+enum {
+    EVAL_OUTPUTS = 32, /* of a picture, at most */
+    EVAL_BATCH = 256,  /* pictures of a run, at most, as of a plan */
+};
 
 /* A model with the options of a case. */
 typedef struct eval_runner {
@@ -25,13 +28,30 @@ typedef struct eval_runner {
     cli_settings settings;
     const char *const *outputs; /* which are run */
     size_t n_outputs;
+    uint32_t batch; /* pictures of a run, at most */
     fovea_preprocess preprocess;
     fovea_plan *plan; /* for frames of width x height */
     uint32_t width, height;
     fovea_plan_info info;
-    fovea_output_info out;           /* of the first */
-    fovea_output outs[EVAL_OUTPUTS]; /* of the last picture */
+    fovea_output_info out;    /* of the first */
+    fovea_output *all;        /* of the last run, one picture after the other */
+    const fovea_output *outs; /* of the picture that is looked at */
 } eval_runner;
+
+/* A picture of a batch, or why there is none: EVAL_SKIP, or what ends the command. */
+typedef struct eval_slot {
+    int code;
+    dataset_picture picture;
+} eval_slot;
+
+/* Pictures that follow each other. Those that could be read have one size, and are its frames. */
+typedef struct eval_batch {
+    uint32_t most, slots, frames, width, height;
+    eval_slot *slot;
+    fovea_frame *frame;
+    eval_slot next; /* with `ahead`: was read, but has another size */
+    bool ahead;
+} eval_batch;
 
 typedef struct eval_case {
     const char *attention, *compute, *size; /* of the lists; NULL: not given */
@@ -44,9 +64,10 @@ struct eval_task;
 typedef struct eval_run {
     cli_common common;
     const char *data_path, *annotations_path, *against, *align_text, *scale_text;
-    const char *format_text, *output, *plot;
+    const char *format_text, *output, *plot, *batch_text;
     bool resume;
-    int format; /* enum eval_format */
+    uint32_t batch; /* pictures that run together, at most */
+    int format;     /* enum eval_format */
 
     const char *path; /* the model's */
     char *pictures;   /* the folder of depth's; NULL: data_path itself */
@@ -85,7 +106,7 @@ typedef struct eval_task {
     const eval_column *columns; /* the one that counts first; a NULL key ends them */
     /* Checks model and data; wants outputs. */
     int (*begin)(eval_run *r);
-    /* Adds to the record what the case's run of picture `index` is worth. */
+    /* Adds to the record what the case's run of picture `index`, which is looked at, is worth. */
     int (*measure)(json_t *record, eval_run *r, eval_case *c, const dataset_picture *p,
                    size_t index);
     /* What records of measured pictures, one at least, come to. */
@@ -109,12 +130,23 @@ char *eval_picture_name(const eval_run *r, size_t index);
 /* Fails at once for what no picture could be run with. */
 int eval_runner_begin(eval_runner *out, const char *path, const fovea_model *model,
                       fovea_device *device, const cli_settings *settings,
-                      const char *const *outputs, size_t n_outputs);
+                      const char *const *outputs, size_t n_outputs, uint32_t batch);
 void eval_runner_end(eval_runner *r);
-int eval_runner_picture(eval_runner *r, const dataset_picture *p, double *seconds);
-/* The first output for the last picture, and its rows of patches. */
+/* Runs the frames of a batch, one at least; *seconds: a frame's share of the time. */
+int eval_runner_run(eval_runner *r, const eval_batch *b, double *seconds);
+/* Looks at a frame of the last run. */
+void eval_runner_look(eval_runner *r, uint32_t frame);
+/* The first output for the picture that is looked at, and its rows of patches. */
 const float *eval_rows(const eval_runner *r);
 const float *eval_patches(const eval_runner *r);
+
+/* ---- eval_batch.c ---- */
+
+void eval_batch_begin(eval_batch *b, uint32_t most);
+void eval_batch_end(eval_batch *b);
+/* Drops what it holds and reads on from picture `index`, behind the last one of before: up to
+ * `most` pictures, up to one of another size, or with one that ends the command. */
+void eval_batch_read(eval_batch *b, const dataset *d, size_t index, bool strict);
 
 /* ---- eval_cases.c ---- */
 

@@ -33,10 +33,9 @@ static int check(const eval_runner *a, const eval_runner *b)
 static int measure(json_t *record, eval_run *r, eval_case *c, const dataset_picture *p,
                    size_t index)
 {
-    double seconds;
     (void)r;
+    (void)p;
     (void)index;
-    CLI_TRY(eval_runner_picture(&c->reference, p, &seconds));
     CLI_TRY(check(&c->run, &c->reference));
     const fovea_output_info *out = &c->run.out;
     const cli_likeness like =

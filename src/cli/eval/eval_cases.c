@@ -1,4 +1,4 @@
-/* eval_cases.c: every combination of the lists of options, picture by picture. */
+/* eval_cases.c: every combination of the lists of options, batch by batch. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,14 +47,14 @@ static int add_case(eval_run *r, const char *attention, const char *compute, con
     common.size = size;
     CLI_TRY(cli_settle(&settings, &common));
     CLI_TRY(eval_runner_begin(&c->run, r->path, r->s.model, r->s.device, &settings, r->outputs,
-                              r->n_outputs));
+                              r->n_outputs, r->batch));
     if (!r->other)
         return CLI_OK;
     settings.attention = NULL; /* the other model's own, in float32 */
     settings.compute = FOVEA_COMPUTE_F32;
     settings.dtype = FOVEA_DTYPE_F32;
     return eval_runner_begin(&c->reference, r->against, r->other, r->s.device, &settings,
-                             &r->other_output, 1);
+                             &r->other_output, 1, r->batch);
 }
 
 int eval_cases_begin(eval_run *r)
@@ -86,39 +86,66 @@ void eval_cases_end(eval_run *r)
 
 /* ---- pictures ---- */
 
-static int measure(json_t *record, eval_run *r, eval_case *c, size_t index)
+/* What is being recorded. */
+typedef struct measuring {
+    eval_run *run;
+    eval_case *of;
+    double seconds; /* of each frame */
+    uint32_t frame; /* the next one */
+} measuring;
+
+static int run_frames(measuring *m, const eval_batch *b)
 {
-    dataset_picture p;
     double seconds;
-    int code = dataset_read(&p, &r->data, index);
-    if (code)
-        return code == CLI_INPUT ? EVAL_SKIP : code;
-    code = eval_runner_picture(&c->run, &p, &seconds);
-    if (!code) {
-        json_object_set_new(record, "ms", json_real(seconds * 1e3));
-        json_object_set_new(record, "width", json_integer((json_int_t)c->run.info.width));
-        json_object_set_new(record, "height", json_integer((json_int_t)c->run.info.height));
-        code = r->task->measure(record, r, c, &p, index);
-    }
-    dataset_picture_free(&p);
-    return code;
+    if (b->frames == 0)
+        return CLI_OK;
+    CLI_TRY(eval_runner_run(&m->of->run, b, &m->seconds));
+    return m->run->other ? eval_runner_run(&m->of->reference, b, &seconds) : CLI_OK;
 }
 
-static int add_picture(eval_run *r, eval_case *c, size_t index)
+static int measure(json_t *record, measuring *m, const eval_slot *s, size_t index)
+{
+    eval_case *c = m->of;
+    if (s->code)
+        return s->code;
+    eval_runner_look(&c->run, m->frame);
+    if (m->run->other)
+        eval_runner_look(&c->reference, m->frame);
+    m->frame++;
+    json_object_set_new(record, "ms", json_real(m->seconds * 1e3));
+    json_object_set_new(record, "width", json_integer((json_int_t)c->run.info.width));
+    json_object_set_new(record, "height", json_integer((json_int_t)c->run.info.height));
+    return m->run->task->measure(record, m->run, c, &s->picture, index);
+}
+
+static int add_picture(measuring *m, const eval_slot *s, size_t index)
 {
     json_t *record = json_object();
-    int code = measure(record, r, c, index);
-    if (code == EVAL_SKIP && r->common.strict) {
+    int code = measure(record, m, s, index);
+    if (code == EVAL_SKIP && m->run->common.strict) {
         code = CLI_INPUT;
     } else if (code == EVAL_SKIP) {
         json_object_clear(record);
         json_object_set_new(record, "broken", json_true());
         code = CLI_OK;
     }
-    CLI_THEN(code, eval_journal_add(r, record));
+    CLI_THEN(code, eval_journal_add(m->run, record));
     if (!code)
-        json_array_append(c->records, record);
+        json_array_append(m->of->records, record);
     json_decref(record);
+    return code;
+}
+
+/* The pictures that come next, *done of them. */
+static int add_batch(size_t *done, eval_run *r, eval_case *c, eval_batch *b)
+{
+    measuring m = {.run = r, .of = c};
+    const size_t first = json_array_size(c->records);
+    eval_batch_read(b, &r->data, first, r->common.strict);
+    int code = run_frames(&m, b);
+    for (uint32_t i = 0; i < b->slots && !code; i++)
+        code = add_picture(&m, &b->slot[i], first + i);
+    *done = b->slots;
     return code;
 }
 
@@ -144,14 +171,17 @@ int eval_cases_run(eval_run *r)
     char text[96] = "eval";
     size_t done = 0;
     cli_progress bar;
+    eval_batch batch;
     int code = CLI_OK;
+    eval_batch_begin(&batch, r->batch);
     cli_progress_begin(&bar, text);
     for (size_t i = 0; i < r->cases && !code; i++) {
         eval_case *c = &r->list[i];
-        for (size_t k = json_array_size(c->records); k < r->data.n && !code; k++) {
+        while (json_array_size(c->records) < r->data.n && !code) {
+            size_t more = 0;
             code = interrupt_code();
-            CLI_THEN(code, add_picture(r, c, k));
-            done++;
+            CLI_THEN(code, add_batch(&more, r, c, &batch));
+            done += more;
             describe(text, sizeof text, c, (double)done / (cli_seconds() - begin));
             cli_progress_show(&bar, (double)done, (double)left);
         }
@@ -159,5 +189,6 @@ int eval_cases_run(eval_run *r)
         eval_runner_end(&c->reference);
     }
     cli_progress_end(&bar);
+    eval_batch_end(&batch);
     return code;
 }

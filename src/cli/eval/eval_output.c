@@ -82,6 +82,8 @@ static json_t *describe(const eval_run *r, const eval_case *c)
         json_object_set_new(params, "against", cli_json_text(r->against));
     if (r->annotations_path)
         json_object_set_new(params, "annotations", cli_json_text(r->annotations_path));
+    if (r->batch > 1)
+        json_object_set_new(params, "batch", json_integer(r->batch));
     set_size(params, records);
     json_t *result = json_pack("{s:s, s:o, s:o, s:o, s:I, s:I, s:o}", "schema", EVAL_SCHEMA,
                                "build", cli_build(), "env", cli_environment(r->s.device), "params",

@@ -1,4 +1,4 @@
-/* eval_runner.c: a model with the options of a case, one picture after the other. */
+/* eval_runner.c: a model with the options of a case, on one batch of pictures after the other. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +12,7 @@ static int check(const eval_runner *r)
     cli_plan_options(&options, &r->settings, r->device, r->model);
     options.outputs = r->outputs;
     options.n_outputs = r->n_outputs;
+    options.frame.count = r->batch;
     options.dry = 1;
     CLI_TRY(cli_check(fovea_plan_create(&plan, r->model, r->device, &options)));
     fovea_plan_free(plan);
@@ -20,7 +21,7 @@ static int check(const eval_runner *r)
 
 int eval_runner_begin(eval_runner *r, const char *path, const fovea_model *model,
                       fovea_device *device, const cli_settings *settings,
-                      const char *const *outputs, size_t n_outputs)
+                      const char *const *outputs, size_t n_outputs, uint32_t batch)
 {
     *r = (eval_runner){.path = path,
                        .model = model,
@@ -28,6 +29,7 @@ int eval_runner_begin(eval_runner *r, const char *path, const fovea_model *model
                        .settings = *settings,
                        .outputs = outputs,
                        .n_outputs = n_outputs,
+                       .batch = batch,
                        .preprocess = cli_preprocess(settings, model)};
     return check(r);
 }
@@ -35,10 +37,10 @@ int eval_runner_begin(eval_runner *r, const char *path, const fovea_model *model
 void eval_runner_end(eval_runner *r)
 {
     fovea_plan_free(r->plan);
-    for (size_t i = 0; i < r->n_outputs; i++) {
-        free(r->outs[i].data);
-        r->outs[i].data = NULL;
-    }
+    for (size_t i = 0; r->all && i < r->batch * r->n_outputs; i++)
+        free(r->all[i].data);
+    free(r->all);
+    r->all = NULL;
     r->plan = NULL;
 }
 
@@ -54,6 +56,7 @@ static int plan_for(eval_runner *r, uint32_t width, uint32_t height)
     options.frame.format = FOVEA_FORMAT_RGB8;
     options.frame.width = width;
     options.frame.height = height;
+    options.frame.count = r->batch;
     options.preprocess = &r->preprocess;
     options.outputs = r->outputs;
     options.n_outputs = r->n_outputs;
@@ -66,23 +69,28 @@ static int plan_for(eval_runner *r, uint32_t width, uint32_t height)
     r->out.struct_size = sizeof r->out;
     fovea_plan_query(plan, &r->info);
     fovea_plan_output(plan, 0, &r->out);
-    for (size_t i = 0; i < r->n_outputs; i++) {
+    r->all = cli_alloc(r->batch * r->n_outputs, sizeof *r->all);
+    for (size_t i = 0; i < r->batch * r->n_outputs; i++) {
         fovea_output_info info = FOVEA_OUTPUT_INFO_INIT;
-        fovea_plan_output(plan, i, &info);
-        r->outs[i].size = (size_t)info.rows * info.columns * sizeof(float);
-        r->outs[i].data = cli_alloc(r->outs[i].size, 1);
+        fovea_plan_output(plan, i % r->n_outputs, &info);
+        r->all[i].size = (size_t)info.rows * info.columns * sizeof(float);
+        r->all[i].data = cli_alloc(r->all[i].size, 1);
     }
     return CLI_OK;
 }
 
-int eval_runner_picture(eval_runner *r, const dataset_picture *p, double *seconds)
+int eval_runner_run(eval_runner *r, const eval_batch *b, double *seconds)
 {
-    CLI_TRY(plan_for(r, p->width, p->height));
-    const fovea_frame frame = {.pixels = {p->rgb}};
+    CLI_TRY(plan_for(r, b->width, b->height));
     const double begin = cli_seconds();
-    CLI_TRY(cli_check(fovea_run(r->plan, &frame, r->outs, r->n_outputs)));
-    *seconds = cli_seconds() - begin;
+    CLI_TRY(cli_check(fovea_run(r->plan, b->frame, r->all, b->frames * r->n_outputs)));
+    *seconds = (cli_seconds() - begin) / b->frames;
     return CLI_OK;
+}
+
+void eval_runner_look(eval_runner *r, uint32_t frame)
+{
+    r->outs = r->all + frame * r->n_outputs;
 }
 
 const float *eval_rows(const eval_runner *r)

@@ -1,4 +1,4 @@
-/* cmd_cache.c: `fovea cache`: wisdom and compiled kernels on disk.
+/* cmd_cache.c: `fovea cache`: wisdom, compiled kernels and packed weights on disk.
  *
  * An exported file is a line, the size of the wisdom and its text, then the kernels to the end:
  *
@@ -76,25 +76,48 @@ static int show_wisdom(json_t **out, bool *sound)
     return CLI_OK;
 }
 
+/* Where packed weights are kept; "": nowhere. */
+static const char *weights_folder(void)
+{
+    const char *folder = getenv("FOVEA_WEIGHTS_CACHE");
+    return folder ? folder : "";
+}
+
+/* Packed weights, which are checked when they are mapped. */
+static int show_weights(json_t **out)
+{
+    const char *folder = weights_folder();
+    fovea_weights_cache_info info = FOVEA_WEIGHTS_CACHE_INFO_INIT;
+    CLI_TRY(cli_check(fovea_weights_cache_describe(folder, &info)));
+    if (out)
+        *out = json_pack("{s:o, s:I, s:I}", "folder", cli_json_text(folder), "files",
+                         (json_int_t)info.files, "bytes", (json_int_t)info.bytes);
+    else
+        printf("weights  %s\n  %zu packed, %s\n", *folder ? folder : "-", info.files,
+               cli_bytes(info.bytes).text);
+    return CLI_OK;
+}
+
 static int list(bool json, bool verify)
 {
     char folder[4096];
     bool sound;
-    json_t *wisdom = NULL;
+    json_t *wisdom = NULL, *weights = NULL;
     contents c = {.list = json ? json_array() : NULL, .quiet = verify};
     CLI_TRY(cli_check(fovea_cache_folder(folder, sizeof folder)));
     CLI_TRY(show_wisdom(json ? &wisdom : NULL, &sound));
     if (!json)
         printf("kernels  %s\n", *folder ? folder : "-");
     CLI_TRY(cli_check(fovea_cache_list(NULL, show_entry, &c)));
-    if (json)
-        cli_print_json(json_pack("{s:s, s:o, s:o, s:o, s:I, s:I, s:I}", "schema", "fovea.cache/1",
-                                 "wisdom", wisdom, "folder", cli_json_text(folder), "kernels",
-                                 c.list, "entries", (json_int_t)c.entries, "unsound",
-                                 (json_int_t)c.unsound, "bytes", (json_int_t)c.bytes));
-    else
+    if (!json)
         printf("  %zu compiled, %zu of them unsound, %s\n", c.entries, c.unsound,
                cli_bytes(c.bytes).text);
+    CLI_TRY(show_weights(json ? &weights : NULL));
+    if (json)
+        cli_print_json(json_pack(
+            "{s:s, s:o, s:o, s:o, s:I, s:I, s:I, s:o}", "schema", "fovea.cache/1", "wisdom", wisdom,
+            "folder", cli_json_text(folder), "kernels", c.list, "entries", (json_int_t)c.entries,
+            "unsound", (json_int_t)c.unsound, "bytes", (json_int_t)c.bytes, "weights", weights));
     if (verify && (c.unsound || !sound))
         return cli_fail(CLI_WRONG, "%zu compiled kernels are unsound%s; they count as absent",
                         c.unsound, sound ? "" : ", wisdom is rejected");
@@ -126,11 +149,13 @@ static int clear_wisdom(bool *removed)
 
 static int clear(void)
 {
-    size_t removed = 0;
+    size_t kernels = 0, weights = 0;
     bool wisdom = false;
-    int code = cli_check(fovea_cache_clear(NULL, &removed));
+    int code = cli_check(fovea_cache_clear(NULL, &kernels));
+    CLI_THEN(code, cli_check(fovea_weights_cache_clear(weights_folder(), &weights)));
     CLI_THEN(code, clear_wisdom(&wisdom));
-    printf("%zu compiled kernels removed, %s\n", removed, wisdom ? "and the wisdom" : "no wisdom");
+    printf("%zu compiled kernels and %zu packed weights removed, %s\n", kernels, weights,
+           wisdom ? "and the wisdom" : "no wisdom");
     return code;
 }
 

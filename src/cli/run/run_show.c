@@ -249,7 +249,7 @@ static void print(const run_state *r, const struct results *f, const char *name)
     fflush(stdout); /* before what is told on stderr */
 }
 
-static void tell(const run_state *r, const char *name, double seconds)
+static void say(const run_state *r, const char *name, double seconds)
 {
     char *files = cli_text("%s", "");
     size_t i;
@@ -294,7 +294,7 @@ void run_show(run_state *r, const char *name, double seconds)
         describe(r, &f, name, seconds);
     } else {
         print(r, &f, name);
-        tell(r, name, seconds);
+        say(r, name, seconds);
     }
     free(f.score);
     free(f.share);
