@@ -1,45 +1,54 @@
 #include "mailbox.hpp"
 
-#include <utility>
+#include <memory>
 
 namespace fovea_ros
 {
 
+namespace
+{
+
+fovea_latest_options dropping()
+{
+    fovea_latest_options out = FOVEA_LATEST_OPTIONS_INIT;
+    out.drop = [](void *, void *frame) { delete static_cast<Mailbox::Image *>(frame); };
+    return out;
+}
+
+const fovea_latest_options options = dropping();
+
+} // namespace
+
+Mailbox::Mailbox() : latest_(&options)
+{
+}
+
 void Mailbox::put(const Image &image)
 {
-    Image before; /* is let go without the lock */
-    {
-        const std::lock_guard<std::mutex> hold(lock_);
-        if (closed_)
-            return;
-        before = std::exchange(image_, image);
-        dropped_ += before != nullptr;
-    }
-    changed_.notify_one();
+    auto kept = std::make_unique<Image>(image);
+    const std::lock_guard<std::mutex> hold(putting_);
+    if (latest_.try_put(*kept) == FOVEA_OK)
+        kept.release(); /* or the mailbox is closed */
 }
 
 Mailbox::Image Mailbox::take()
 {
-    std::unique_lock<std::mutex> hold(lock_);
-    changed_.wait(hold, [this] { return closed_ || image_; });
-    return std::exchange(image_, nullptr);
+    Image *taken = nullptr;
+    fovea::check(latest_.try_take(taken));
+    const std::unique_ptr<Image> owned(taken);
+    return taken && !closed_ ? *taken : nullptr;
 }
 
 void Mailbox::close()
 {
-    Image before;
-    {
-        const std::lock_guard<std::mutex> hold(lock_);
-        closed_ = true;
-        before = std::exchange(image_, nullptr);
-    }
-    changed_.notify_all();
+    const std::lock_guard<std::mutex> hold(putting_);
+    closed_ = true;
+    latest_.end();
 }
 
 std::uint64_t Mailbox::dropped() const
 {
-    const std::lock_guard<std::mutex> hold(lock_);
-    return dropped_;
+    return latest_.info().replaced;
 }
 
 } // namespace fovea_ros

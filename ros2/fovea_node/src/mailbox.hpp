@@ -1,34 +1,34 @@
-/* mailbox.hpp: one frame between the executor and the worker; the newest takes the place of one
- * that waits. */
+/* mailbox.hpp: the newest frame between the executor, whose threads put, and the worker. */
 #ifndef FOVEA_ROS_MAILBOX_HPP
 #define FOVEA_ROS_MAILBOX_HPP
 
-#include <condition_variable>
+#include <atomic>
 #include <cstdint>
 #include <mutex>
 
+#include <fovea/fovea.hpp>
 #include <sensor_msgs/msg/image.hpp>
 
 namespace fovea_ros
 {
 
+/* A fovea::latest that shares images, and may be closed while others put. */
 class Mailbox
 {
   public:
     using Image = sensor_msgs::msg::Image::ConstSharedPtr;
+    Mailbox();
     void put(const Image &image);
     /* Waits for a frame; nothing once the mailbox is closed. */
     Image take();
     void close();
-    /* Frames that were never taken. */
+    /* Frames that newer ones took the place of. */
     std::uint64_t dropped() const;
 
   private:
-    mutable std::mutex lock_;
-    std::condition_variable changed_;
-    Image image_; /* under lock_, as what follows */
-    std::uint64_t dropped_ = 0;
-    bool closed_ = false;
+    std::mutex putting_;
+    std::atomic<bool> closed_{false};
+    fovea::latest<Image> latest_;
 };
 
 } // namespace fovea_ros
