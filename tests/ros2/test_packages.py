@@ -21,7 +21,7 @@ for package in ("fovea_msgs", "fovea_node"):
     assert tree.findtext("name") == package
     depends = {e.text for e in tree if e.tag.endswith("depend")}
     found = set(re.findall(r"find_package\((\w+)", text(HERE, package, "CMakeLists.txt")))
-    assert found - {"Fovea", "Threads"} <= depends, found - depends
+    assert found - {"Fovea", "Python3", "Threads"} <= depends, found - depends
 
 SOURCES = os.path.join(HERE, "fovea_node", "src")
 listed = set(re.findall(r"src/(\w+\.cpp)", text(HERE, "fovea_node", "CMakeLists.txt")))
