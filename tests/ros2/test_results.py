@@ -116,8 +116,11 @@ class Results(unittest.TestCase):
                          ["name %d" % t["class"] if t["class"] < 2 else str(t["class"]) for t in want])
 
     def test_boxes(self):
-        self.assert_boxes(self.probe(BOXES, "score=0.3"), 0.3)
         self.assert_boxes(self.probe(BOXES, "score=0.0"), 0)
+        scores = [b["score"] for b in self.fovea(BOXES, "a.ppm", "--json")["boxes"]]
+        middle = (min(scores) + max(scores)) / 2
+        self.assertTrue(0 < sum(s < middle for s in scores) < len(scores))
+        self.assert_boxes(self.probe(BOXES, "score=%r" % middle), middle)
 
     def assert_boxes(self, got, least):
         self.assertEqual(list(got), ["boxes"])
