@@ -44,6 +44,7 @@ class Node::Worker
 
   private:
     void work();
+    template <typename Do> void attempt(const Do &what);
     void run(const Image &image);
     void plan_for(const Image &image, fovea_format format);
     fovea::plan make_plan(const std::vector<std::string> &names, fovea_format format,
@@ -180,18 +181,25 @@ void Node::Worker::run(const Image &image)
                       (node_.now() - rclcpp::Time(image.header.stamp)).seconds());
 }
 
+/* What goes wrong with one frame must not end the thread. */
+template <typename Do> void Node::Worker::attempt(const Do &what)
+{
+    try {
+        what();
+    } catch (const std::exception &error) {
+        diagnostics_.failed(error.what());
+        RCLCPP_ERROR_THROTTLE(node_.get_logger(), steady_, THROTTLE, "%s", error.what());
+    }
+}
+
 void Node::Worker::work()
 {
     while (const Mailbox::Image image = mailbox_->take()) {
-        if (!results_.wanted())
-            continue;
-        try {
-            run(*image);
-        } catch (const std::exception &error) {
-            diagnostics_.failed(error.what());
-            RCLCPP_ERROR_THROTTLE(node_.get_logger(), steady_, THROTTLE, "%s", error.what());
-        }
-        diagnostics_.tell(mailbox_->dropped());
+        attempt([&] {
+            if (results_.wanted())
+                run(*image);
+        });
+        attempt([&] { diagnostics_.tell(mailbox_->dropped()); });
     }
 }
 
