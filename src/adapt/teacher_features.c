@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "adapt/checksum.h"
+#include "base/checksum.h"
 #include "base/mem.h"
 #include "run/run.h"
 

@@ -5,13 +5,13 @@
  * in the machine's byte order, which the magic number shows. The JSON has the step, the caller's
  * note, and by name everything that the result depends on.
  */
-#include "adapt/checksum.h"
 #include "adapt/trainer.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/checksum.h"
 #include "checkpoint/config.h"
 #include "checkpoint/safetensors.h"
 #include "models/linear_form.h"

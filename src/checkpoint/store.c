@@ -47,8 +47,10 @@ void fv_blob_close(fv_blob *b)
 
 /* ---- life ---- */
 
-static void close_store(fv_store *s)
+void fv_store_close(fv_store *s)
 {
+    if (!s)
+        return;
     for (size_t i = 0; s->file && i < s->source.n_files; i++)
         if (!s->file[i].data)
             fv_os_close(s->file[i].descriptor);
@@ -58,12 +60,6 @@ static void close_store(fv_store *s)
     fv_mem_free(s->lead);
     fv_mem_free(s->name);
     fv_mem_free(s);
-}
-
-void fv_store_close(fv_store *s)
-{
-    if (s)
-        close_store(s);
 }
 
 /* The name, and what follows it before names of files. */
@@ -81,7 +77,7 @@ fovea_status fv_store_folder(fv_store **out, const char *folder)
     fv_store *s;
     FV_TRY(FV_MEM_NEW(&s, FV_MEM_MODEL, "checkpoint"));
     s->is_folder = true;
-    FV_RETURN_MADE(out, s, close_store, call(s, folder, "/"));
+    FV_RETURN_MADE(out, s, fv_store_close, call(s, folder, "/"));
 }
 
 fovea_status fv_store_beside(fv_store **out, const char *path)
@@ -94,7 +90,7 @@ fovea_status fv_store_beside(fv_store **out, const char *path)
         char *slash = strrchr(s->lead, '/');
         *(slash ? slash + 1 : s->lead) = 0;
     }
-    FV_RETURN_MADE(out, s, close_store, status);
+    FV_RETURN_MADE(out, s, fv_store_close, status);
 }
 
 /* A size beyond the address space, or an end beyond 64 bits, lies. */
@@ -147,7 +143,7 @@ fovea_status fv_store_source(fv_store **out, const fovea_source *source)
     FV_TRY(FV_ABI_READ(own, source, FOVEA_SOURCE_INIT));
     FV_TRY(FV_MEM_NEW(&s, FV_MEM_MODEL, "checkpoint"));
     s->source = own;
-    FV_RETURN_MADE(out, s, close_store, copy_source(s));
+    FV_RETURN_MADE(out, s, fv_store_close, copy_source(s));
 }
 
 const char *fv_store_path(const fv_store *s)

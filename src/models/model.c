@@ -3,7 +3,6 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/abi.h"
@@ -548,8 +547,7 @@ static fovea_status read_options(fovea_model_options *own, const fovea_model_opt
 {
     *own = (fovea_model_options)FOVEA_MODEL_OPTIONS_INIT;
     FV_TRY(FV_ABI_READ(*own, options, FOVEA_MODEL_OPTIONS_INIT));
-    if (!own->weights_cache)
-        own->weights_cache = getenv("FOVEA_WEIGHTS_CACHE");
+    own->weights_cache = fv_packed_cache_folder(own->weights_cache);
     return FOVEA_OK;
 }
 

@@ -1,6 +1,7 @@
 /* packed_cache.c: packed weights in files. */
 #include "models/packed_cache.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -68,6 +69,7 @@ void fv_packed_cache_close(fv_packed_cache *c)
 
 static void put(fv_packed_key *k, uint64_t number)
 {
+    assert(k->count < sizeof k->number / sizeof *k->number);
     k->number[k->count++] = number;
 }
 

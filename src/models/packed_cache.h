@@ -22,7 +22,10 @@
 
 typedef struct fv_packed_cache fv_packed_cache;
 
-/* The cache in `folder`; none (*out NULL) for NULL and "". ENOMEM. */
+/* The folder that a caller has named, or else the environment; "": none. */
+const char *fv_packed_cache_folder(const char *named);
+
+/* The cache in such a folder; none (*out NULL) for "" and NULL. ENOMEM. */
 fovea_status fv_packed_cache_open(fv_packed_cache **out, const char *folder);
 void fv_packed_cache_close(fv_packed_cache *c); /* NULL is fine; logs what it did */
 

@@ -1,4 +1,4 @@
-/* packed_cache_folder.c: the public functions on a folder of packed weights as a whole. */
+/* packed_cache_folder.c: which folder has packed weights, and what is in it. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,10 +6,9 @@
 #include "models/packed_cache.h"
 #include "platform/os/os.h"
 
-/* "": none. */
-static const char *chosen(const char *folder)
+const char *fv_packed_cache_folder(const char *named)
 {
-    const char *path = folder ? folder : getenv("FOVEA_WEIGHTS_CACHE");
+    const char *path = named ? named : getenv("FOVEA_WEIGHTS_CACHE");
     return path ? path : "";
 }
 
@@ -39,7 +38,7 @@ static fovea_status look(fovea_weights_cache_info *out, const char *folder)
 fovea_status fovea_weights_cache_describe(const char *folder, fovea_weights_cache_info *out)
 {
     fovea_weights_cache_info info;
-    FV_TRY(look(&info, chosen(folder)));
+    FV_TRY(look(&info, fv_packed_cache_folder(folder)));
     return FV_ABI_WRITE(out, info, FOVEA_WEIGHTS_CACHE_INFO_INIT);
 }
 
@@ -47,7 +46,7 @@ fovea_status fovea_weights_cache_clear(const char *folder, size_t *removed)
 {
     fovea_weights_cache_info before, after;
     *removed = 0;
-    folder = chosen(folder);
+    folder = fv_packed_cache_folder(folder);
     FV_TRY(look(&before, folder));
     if (before.files == 0)
         return FOVEA_OK;

@@ -38,7 +38,7 @@ static uint64_t external(const fovea_plan *p)
         if (fv_value_outside(v))
             bytes = fv_size_add(bytes, fv_size_mul(v->rows, fv_value_stride(v)));
     }
-    return fv_size_mul(bytes, (uint64_t)p->limits.frames * p->batch);
+    return fv_size_mul(bytes, (uint64_t)p->limits.frames * p->info.count);
 }
 
 void fv_plan_account(fovea_plan *p)
@@ -76,7 +76,7 @@ void fv_plan_account(fovea_plan *p)
             if (p->b.step[k].dead)
                 continue;
             if (p->limits.throughput)
-                info->dispatches += w->chunks * p->batch;
+                info->dispatches += w->chunks * p->info.count;
             else
                 info->dispatches += !w->streamed || k == w->first;
         }
@@ -99,6 +99,6 @@ void fv_plan_account(fovea_plan *p)
         fv_size_add(p->region_size[FV_REGION_STAGING], p->picture_bytes + p->b.table_bytes);
     info->staging = fv_size_add(info->staging, external(p));
     info->staging +=
-        (uint64_t)p->b.step_room * (sizeof(fv_step) + p->batch * sizeof(fv_launch) + 128) +
+        (uint64_t)p->b.step_room * (sizeof(fv_step) + p->info.count * sizeof(fv_launch) + 128) +
         (uint64_t)p->b.value_room * sizeof(fv_value);
 }

@@ -52,10 +52,10 @@ static uint32_t last_step(const fovea_plan *p, const fv_value *v)
 static void repeat(const fovea_plan *p, struct tenant *t, uint64_t rows, const fv_value *v)
 {
     t->size = fv_size_add(fv_size_mul(rows, fv_value_stride(v)), ALIGN - 1) / ALIGN * ALIGN;
-    if (p->batch == 1 || t->region == LOCAL || t->region == FV_REGION_KEPT)
+    if (p->info.count == 1 || t->region == LOCAL || t->region == FV_REGION_KEPT)
         return;
     t->apart = t->size;
-    t->size = fv_size_mul(t->size, p->batch);
+    t->size = fv_size_mul(t->size, p->info.count);
 }
 
 static void admit(const fovea_plan *p, struct tenant *t, fv_value *v)

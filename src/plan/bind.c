@@ -75,7 +75,7 @@ static void launch_of(const fovea_plan *p, const fv_step *s, uint32_t frame, fv_
 static fovea_status open_queue(fovea_plan *p)
 {
     fv_slot *slot;
-    FV_TRY(FV_MEM_ARRAY(&slot, fv_size_mul(p->batch, p->b.slots), FV_MEM_PLAN, "the plan"));
+    FV_TRY(FV_MEM_ARRAY(&slot, fv_size_mul(p->info.count, p->b.slots), FV_MEM_PLAN, "the plan"));
     for (uint32_t i = 0; i < p->b.values; i++) {
         const fv_value *v = &p->b.value[i];
         if (fv_value_outside(v))
@@ -84,10 +84,11 @@ static fovea_status open_queue(fovea_plan *p)
                                       .output = v->kind == FV_VALUE_OUTPUT,
                                       .staged = p->staged && p->limits.borrows};
     }
-    for (uint32_t f = 1; f < p->batch; f++)
+    for (uint32_t f = 1; f < p->info.count; f++)
         memcpy(slot + f * p->b.slots, slot, p->b.slots * sizeof *slot);
-    const fovea_status status = p->device->backend->queue_open(
-        p->device->device, p->scratch, slot, p->batch * p->b.slots, p->info.dispatches, &p->queue);
+    const fovea_status status =
+        p->device->backend->queue_open(p->device->device, p->scratch, slot,
+                                       p->info.count * p->b.slots, p->info.dispatches, &p->queue);
     fv_mem_free(slot);
     return status;
 }
@@ -107,7 +108,7 @@ static fovea_status bind_step(fovea_plan *p, const fv_step *s, uint32_t index, u
 /* Frames of a batch beside the first have the kernels that were not refused for it. */
 static fovea_status bind_other_frames(fovea_plan *p)
 {
-    for (uint32_t f = 1; f < p->batch; f++)
+    for (uint32_t f = 1; f < p->info.count; f++)
         for (uint32_t k = 0, n = 0; k < p->b.steps; k++)
             if (!p->b.step[k].dead)
                 FV_TRY(bind_step(p, &p->b.step[k], n++, f));
@@ -137,14 +138,15 @@ fovea_status fv_plan_bind(fovea_plan *p)
     const fv_backend *be = p->device->backend;
     const uint32_t refusals = p->refusals;
     FV_TRY(compile(p));
-    FV_TRY(FV_MEM_ARRAY(&p->bound, (uint64_t)p->batch * p->info.steps, FV_MEM_PLAN, "the plan"));
+    FV_TRY(
+        FV_MEM_ARRAY(&p->bound, (uint64_t)p->info.count * p->info.steps, FV_MEM_PLAN, "the plan"));
     FV_TRY(FV_MEM_ARRAY(&p->run, p->sweeps, FV_MEM_PLAN, "the plan"));
     uint32_t n = 0;
     for (uint32_t i = 0; i < p->sweeps; i++) {
         const fv_plan_sweep *w = &p->sweep[i];
         fv_sweep *run = &p->run[i];
         *run = (fv_sweep){.step = p->bound + n,
-                          .batch = p->batch,
+                          .batch = p->info.count,
                           .apart = p->info.steps,
                           .rows = w->rows,
                           .chunk = w->chunk,

@@ -56,8 +56,8 @@ fovea_status fv_plan_choose(fovea_plan *p)
         }
         s->flops = fv_problem_flops(&s->prob);
         s->seconds = fv_kernel_cost(s->kernel, &s->prob, &s->knobs) / p->info.threads;
-        p->info.flops += p->batch * s->flops;
-        p->info.seconds += p->batch * s->seconds;
+        p->info.flops += p->info.count * s->flops;
+        p->info.seconds += p->info.count * s->seconds;
         if (s->kernel->hooks->scratch) {
             uint64_t bytes = s->kernel->hooks->scratch(&s->prob, &s->knobs, s->tile_rows);
             p->scratch = bytes > p->scratch ? bytes : p->scratch;

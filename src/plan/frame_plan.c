@@ -184,8 +184,7 @@ static fovea_status emit(fovea_plan *p, const fovea_plan_options *o)
                        "activations of 16 bits on device %s: its kernels read float32; set weights "
                        "only",
                        p->device->info.id);
-    p->batch = o->frame.count ? o->frame.count : 1;
-    p->info.count = p->batch;
+    p->info.count = o->frame.count ? o->frame.count : 1;
     p->staged = o->on_device_lost == FOVEA_LOST_CPU;
     p->b.int8_weights = o->weights == FOVEA_DTYPE_I8;
     p->b.weight_type = p->b.int8_weights ? FV_F32 : fv_type_of(o->weights);

@@ -108,9 +108,9 @@ int fovea_plan_step(const fovea_plan *plan, size_t index, fovea_step_info *out)
             .sweep = s->sweep,
             .schedule = w->streamed ? FOVEA_SCHEDULE_STREAMED : FOVEA_SCHEDULE_STEPWISE,
             .chunk = s->tile_rows,
-            .flops = plan->batch * s->flops,
-            .seconds = plan->batch * s->seconds,
-            .bytes = plan->batch * step_bytes(plan, s),
+            .flops = plan->info.count * s->flops,
+            .seconds = plan->info.count * s->seconds,
+            .bytes = plan->info.count * step_bytes(plan, s),
             .sweep_source = w->source,
         };
         describe_problem(&info, &s->prob);

@@ -88,7 +88,7 @@ fovea_status fv_plan_alloc(fovea_plan **out, fovea_device *device, fv_wisdom *wi
     device->backend->limits(device->device, &p->limits);
     if (p->limits.throughput && p->limits.largest > COUNTED)
         p->limits.largest = COUNTED;
-    p->batch = 1;
+    p->info.count = 1;
     p->info.threads = p->limits.threads;
     p->info.compute_source = "forced";
     fv_advice_begin(&p->advice, wisdom, device, p->limits.threads);
@@ -104,7 +104,7 @@ void fv_plan_unplace(fovea_plan *p)
     p->queue = NULL;
     for (int i = 0; i < FV_FLIGHTS; i++)
         fv_flight_end(&p->flight[i]);
-    for (uint32_t i = 0; p->bound && i < p->batch * p->info.steps; i++)
+    for (uint32_t i = 0; p->bound && i < p->info.count * p->info.steps; i++)
         if (p->bound[i])
             be->unbind(p->device->device, p->bound[i]);
     for (uint32_t i = 0; i < p->first_bank[FV_REGIONS]; i++) {

@@ -50,7 +50,6 @@ struct fovea_plan {
     uint32_t sweeps;
     fv_bank *bank; /* banks of region r: first_bank[r] to first_bank[r + 1] */
     uint32_t first_bank[FV_REGIONS + 1];
-    uint32_t batch;   /* frames of a run at most */
     bool shares_kept; /* region KEPT belongs to another plan */
     uint64_t region_size[FV_REGIONS];
     fv_id oversize; /* a value that is larger than any buffer of the device; or none */

@@ -28,7 +28,7 @@ static fovea_status make(fv_fallback *s, const fovea_plan *p, const fovea_plan_o
         &s->plan, p->model, device ? device : options->fallback, &own, fv_wisdom_global());
     fovea_device_close(device);
     FV_TRY(status);
-    const uint64_t frames = FV_FLIGHTS * (uint64_t)p->batch;
+    const uint64_t frames = FV_FLIGHTS * (uint64_t)p->info.count;
     FV_TRY(FV_MEM_ARRAY(&s->frames, frames, FV_MEM_PLAN, "the plan's frames"));
     FV_TRY(FV_MEM_ARRAY(&s->outs, frames * p->b.n_wanted, FV_MEM_PLAN, "the plan's outputs"));
     s->patience = options->lost_seconds > 0 ? options->lost_seconds : PATIENCE;
@@ -59,12 +59,12 @@ void fv_fallback_free(fv_fallback *s)
 
 static fovea_output *outs_of(const fovea_plan *p, fovea_ticket ticket)
 {
-    return p->fallback.outs + ticket % FV_FLIGHTS * p->batch * p->b.n_wanted;
+    return p->fallback.outs + ticket % FV_FLIGHTS * p->info.count * p->b.n_wanted;
 }
 
 static fovea_frame *frames_of(const fovea_plan *p, fovea_ticket ticket)
 {
-    return p->fallback.frames + ticket % FV_FLIGHTS * p->batch;
+    return p->fallback.frames + ticket % FV_FLIGHTS * p->info.count;
 }
 
 void fv_fallback_note(fovea_plan *p, fovea_ticket ticket, const fv_run_input *in,

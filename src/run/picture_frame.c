@@ -33,11 +33,11 @@ static fovea_status check_picture(const fovea_plan *p, const fovea_picture *pict
                        "format %d",
                        picture->width, picture->height, (int)picture->format, p->frame_width,
                        p->frame_height, (int)p->frame_format);
-    if (p->batch > 1)
+    if (p->info.count > 1)
         return fv_fail(FOVEA_ENOTSUP,
                        "a plan of %u frames at a time takes no pictures; plan with "
                        "frame.count 1",
-                       p->batch);
+                       p->info.count);
     if (p->fallback.plan && !fv_picture_seen(picture))
         return fv_fail(FOVEA_ENOTSUP, "the CPU, on which frames go on when the device is lost, "
                                       "cannot read this picture; plan with FOVEA_LOST_FAIL");

@@ -70,13 +70,13 @@ static fovea_status count_frames(const fovea_plan *p, size_t n_outs, uint32_t *o
 {
     const size_t frames = n_outs / p->b.n_wanted;
     *out = (uint32_t)frames;
-    if (n_outs % p->b.n_wanted == 0 && frames > 0 && frames <= p->batch)
+    if (n_outs % p->b.n_wanted == 0 && frames > 0 && frames <= p->info.count)
         return FOVEA_OK;
-    if (p->batch == 1)
+    if (p->info.count == 1)
         return fv_fail(FOVEA_EINVAL, "%zu outputs given, the plan has %u", n_outs, p->b.n_wanted);
     return fv_fail(FOVEA_EINVAL,
                    "%zu outputs given; the plan has %u for each frame, of which there may be %u",
-                   n_outs, p->b.n_wanted, p->batch);
+                   n_outs, p->b.n_wanted, p->info.count);
 }
 
 static fovea_status bind_outputs(fovea_plan *p, const fovea_output *outs, uint32_t index)

@@ -5,7 +5,6 @@
  * deadline when the next one is due before it is done, and frames that came due meanwhile are
  * dropped, as a camera's are.
  */
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <time.h>
@@ -34,22 +33,13 @@ struct pace {
     size_t windows;
 };
 
-/* macOS sleeps for a time alone, and not until one. */
 static void sleep_until(double seconds)
 {
-#ifdef TIMER_ABSTIME
-    const double wait = seconds;
-#else
-    const double wait = fmax(seconds - cli_seconds(), 0);
-#endif
-    struct timespec t = {.tv_sec = (time_t)wait};
-    t.tv_nsec = (long)((wait - (double)t.tv_sec) * 1e9);
-#ifdef TIMER_ABSTIME
-    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR && !interrupt_code())
-        ;
-#else
-    nanosleep(&t, NULL);
-#endif
+    for (double left; (left = seconds - cli_seconds()) > 0 && !interrupt_code();) {
+        struct timespec t = {.tv_sec = (time_t)left};
+        t.tv_nsec = (long)((left - (double)t.tv_sec) * 1e9);
+        nanosleep(&t, NULL);
+    }
 }
 
 static double duration(const bench_options *o)

@@ -1,4 +1,4 @@
-/* machine.c: os_machine.h on Windows. Threads are POSIX's, by winpthreads. */
+/* windows_machine.c: os_machine.h on Windows. Threads are POSIX's, by winpthreads. */
 #include "platform/os/os_machine.h"
 
 #include <limits.h>
