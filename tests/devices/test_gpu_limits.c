@@ -291,33 +291,6 @@ static uint32_t steps_with(const fovea_plan *plan, const char *kernel)
     return n;
 }
 
-/* What a plan of float16 gives there, or NULL with a message; *steps: those that read images. With
- * `fail` call number so many that makes an image fails with `error`. */
-static float *run_half(long images, long fail, long error, uint32_t *steps, fovea_device_info *info)
-{
-    fovea_plan_options options = half_options();
-    fovea_plan *plan = NULL;
-    float *out = NULL;
-    size_t values;
-    *info = (fovea_device_info)FOVEA_DEVICE_INFO_INIT;
-    *steps = 0;
-    say_images(images);
-    hostile.only("clCreateImage");
-    hostile.set("error", error);
-    hostile.set("fail", fail);
-    fovea_device *device = open_device(1);
-    fovea_device_describe(device, info);
-    if (fovea_plan_create(&plan, model, device, &options) == FOVEA_OK) {
-        *steps = steps_with(plan, image_kernel);
-        out = fixture_run(plan, &values);
-        fovea_plan_free(plan);
-    }
-    fovea_device_close(device);
-    hostile.set(NULL, 0);
-    nothing_left();
-    return out;
-}
-
 static size_t half_values(void)
 {
     fovea_output_info output = FOVEA_OUTPUT_INFO_INIT;
@@ -330,6 +303,49 @@ static size_t half_values(void)
     fovea_plan_free(plan);
     fovea_device_close(device);
     return (size_t)output.rows * output.columns;
+}
+
+/* What a plan of float16 gives there, or NULL with a message; *steps: those that read images. Call
+ * number `fail` of that function fails with `error`. */
+static float *run_half_failing(long images, const char *function, long fail, long error,
+                               uint32_t *steps, fovea_device_info *info)
+{
+    fovea_plan_options options = half_options();
+    fovea_device *device = NULL;
+    fovea_plan *plan = NULL;
+    size_t values = half_values();
+    float *out = calloc(values, sizeof *out);
+    *info = (fovea_device_info)FOVEA_DEVICE_INFO_INIT;
+    *steps = 0;
+    say_images(images);
+    hostile.only(function);
+    hostile.set("error", error);
+    hostile.set("fail", fail);
+    const fovea_frame frame = {.pixels = {fixture_pixels}};
+    const fovea_output to = {out, values * sizeof *out};
+    fovea_status status = fovea_device_open(&device, hostile.device, NULL);
+    if (status == FOVEA_OK) {
+        fovea_device_describe(device, info);
+        status = fovea_plan_create(&plan, model, device, &options);
+    }
+    if (status == FOVEA_OK) {
+        *steps = steps_with(plan, image_kernel);
+        status = fovea_run(plan, &frame, &to, 1);
+    }
+    fovea_plan_free(plan);
+    fovea_device_close(device);
+    hostile.set("fail", 0);
+    hostile.set(NULL, 0);
+    nothing_left();
+    if (status == FOVEA_OK)
+        return out;
+    free(out);
+    return NULL;
+}
+
+static float *run_half(long images, long fail, long error, uint32_t *steps, fovea_device_info *info)
+{
+    return run_half_failing(images, "clCreateImage", fail, error, steps, info);
 }
 
 /* Weights are read as images where that was seen to be faster and right, with the same bits. */
@@ -415,6 +431,49 @@ static void images_that_fail(void **state)
     free(want);
 }
 
+/* Any call fails, the first, the last, one between: there is a message, or what is right but for
+ * the type of sums, which is float32 where float16 was not seen to work; and nothing is left. */
+static void calls_that_fail(void **state)
+{
+    (void)state;
+    fovea_device_info info;
+    uint32_t steps;
+    int failed = 0, right = 0;
+    if (hostile.cuda)
+        skip();
+    const size_t values = half_values();
+    assert_true(images_are_first(FAST_IMAGES, true));
+    float *want = run_half(FAST_IMAGES, 0, 0, &steps, &info);
+    assert_true(want && steps > 4);
+    for (int f = 0; hostile.functions[f]; f++) {
+        const long before = hostile.counted(hostile.functions[f]);
+        free(run_half(FAST_IMAGES, 0, 0, &steps, &info));
+        const long calls = hostile.counted(hostile.functions[f]) - before;
+        for (int k = 0; k < 3 && k < calls; k++) {
+            const long at = k == 0 ? 1 : k == 1 ? calls : 1 + calls / 2;
+            fovea_wisdom_forget();
+            float *out = run_half_failing(FAST_IMAGES, hostile.functions[f], at, -5, &steps, &info);
+            failed++;
+            right += out != NULL;
+            if (!out && strlen(fovea_error()) < 10)
+                fail_msg("%s: no message", hostile.functions[f]);
+            for (size_t i = 0; out && i < values; i++)
+                if (!(fabsf(out[i] - want[i]) <= 0.05f * (1 + fabsf(want[i]))))
+                    fail_msg("%s, call %ld: value %zu: %g, not %g", hostile.functions[f], at, i,
+                             out[i], want[i]);
+            free(out);
+        }
+    }
+    print_message("%d failures, %d frames right all the same\n", failed, right);
+    assert_true(failed > 40 && right > 10 && right < failed);
+    fovea_wisdom_forget();
+    float *out = run_half(FAST_IMAGES, 0, 0, &steps, &info);
+    assert_true(out && steps > 4);
+    assert_memory_equal(out, want, values * sizeof *want);
+    free(out);
+    free(want);
+}
+
 /* ---- several programs at a time ---- */
 
 enum { NVRTC_ERROR = 6 };
@@ -475,7 +534,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(rates_are_kept),    cmocka_unit_test(ranks_are_kept),
         cmocka_unit_test(words_for_int8),    cmocka_unit_test(unknown_rates),
         cmocka_unit_test(images_are_ranked), cmocka_unit_test(slow_images),
-        cmocka_unit_test(images_that_fail),  cmocka_unit_test(builds_that_fail),
+        cmocka_unit_test(images_that_fail),  cmocka_unit_test(calls_that_fail),
+        cmocka_unit_test(builds_that_fail),
     };
     const int missing = gpu_frames_open(argc, argv);
     if (missing)
