@@ -65,6 +65,17 @@ static fovea_status make_table(fv_cl_bound *b, fv_device *d)
     return status;
 }
 
+/* Where there is none the plan takes another kernel: a buffer does. */
+static fovea_status make_image(fv_cl_bound *b, const fv_device *d)
+{
+    const fv_launch *l = &b->step.base.l;
+    const uint32_t operand = b->step.code->image;
+    if (!operand)
+        return FOVEA_OK;
+    const fv_mem *m = l->operand[operand].ref.mem;
+    return fv_cl_image_make(&b->image, d, fv_cl_buffer(m), m->size, l->kernel->name);
+}
+
 static fovea_status set_arguments(fv_cl_bound *b, fv_device *d)
 {
     const fv_launch *l = &b->step.base.l;
@@ -72,6 +83,8 @@ static fovea_status set_arguments(fv_cl_bound *b, fv_device *d)
         const fv_operand *op = &l->operand[o];
         const bool placed = op->ref.space == FV_SPACE_BUFFER || op->ref.space == FV_SPACE_LOCAL;
         cl_mem buffer = placed ? fv_cl_buffer(op->ref.mem) : d->nothing;
+        if (b->image && o == b->step.code->image)
+            buffer = b->image;
         FV_TRY(fv_cl_set_arg(b, 2 * o, sizeof buffer, &buffer));
     }
     const uint32_t after = 2 * b->step.operands;
@@ -129,6 +142,7 @@ static fovea_status fill_bound(fv_cl_bound *b, fv_device *d, const fv_launch *l)
     FV_TRY(create_kernels(b, d));
     b->step.piece = piece_rows(b, d);
     FV_TRY(make_table(b, d));
+    FV_TRY(make_image(b, d));
     FV_TRY(prepare(b, d));
     return set_arguments(b, d);
 }
@@ -152,5 +166,6 @@ void fv_cl_unbind(fv_device *d, fv_bound *bound)
     if (!d->hung)
         release_kernels(b);
     fv_cl_buffer_free(d, b->table);
+    fv_cl_buffer_free(d, b->image);
     fv_mem_free(b);
 }

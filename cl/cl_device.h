@@ -21,6 +21,7 @@ enum {
 /* What a device says of itself. */
 typedef struct fv_cl_limits {
     uint64_t memory, largest, local;
+    uint64_t texels; /* of an image over a buffer at most; 0: there are no images */
     uint32_t units;
     uint32_t group; /* work-items of a work-group */
     bool cpu, unified;
@@ -55,6 +56,7 @@ typedef struct fv_cl_bound {
     fv_gpu_step step;
     cl_kernel kernel, ahead[FV_GPU_PASSES]; /* NULL: no more */
     cl_mem table;
+    cl_mem image; /* of fv_gpu_code.image; NULL: none */
     /* Those that change, as they were set for the last call. */
     bool set;
     cl_mem buffer[FV_OPERANDS]; /* of the caller's matrices */
@@ -103,7 +105,12 @@ fovea_status fv_cl_queue_make(cl_command_queue *out, const fv_device *d,
                               cl_command_queue_properties properties);
 fovea_status fv_cl_buffer_make(cl_mem *out, const fv_device *d, cl_mem_flags flags, uint64_t size,
                                void *data, const char *what);
-void fv_cl_buffer_free(const fv_device *d, cl_mem buffer); /* NULL is fine */
+void fv_cl_buffer_free(const fv_device *d, cl_mem buffer); /* NULL is fine; images too */
+/* An image over a buffer of `bytes`, FV_CL_TEXEL of them a texel, for kernels that read it;
+ * *out stays as it was on failure: ENOTSUP, with a message, where the driver makes none. */
+enum { FV_CL_TEXEL = 16 };
+fovea_status fv_cl_image_make(cl_mem *out, const fv_device *d, cl_mem buffer, uint64_t bytes,
+                              const char *what);
 
 /* cl_backend.c */
 /* Of buffers that the host fills: in memory that both see, where there is such. */

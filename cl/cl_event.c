@@ -130,6 +130,28 @@ fovea_status fv_cl_buffer_make(cl_mem *out, const fv_device *d, cl_mem_flags fla
     return FOVEA_OK;
 }
 
+fovea_status fv_cl_image_make(cl_mem *out, const fv_device *d, cl_mem buffer, uint64_t bytes,
+                              const char *what)
+{
+    const cl_image_format format = {CL_RGBA, CL_UNSIGNED_INT32}; /* which every device reads */
+    const cl_image_desc shape = {.image_type = CL_MEM_OBJECT_IMAGE1D_BUFFER,
+                                 .image_width = (size_t)(bytes / FV_CL_TEXEL),
+                                 .buffer = buffer};
+    cl_int error;
+    if (bytes / FV_CL_TEXEL > d->limits.texels)
+        return fv_fail(FOVEA_ENOTSUP,
+                       "%s: an image of %llu texels, the device's have %llu at most; a buffer does",
+                       what, (unsigned long long)(bytes / FV_CL_TEXEL),
+                       (unsigned long long)d->limits.texels);
+    const cl_mem image =
+        fv_cl.clCreateImage(d->context, CL_MEM_READ_ONLY, &format, &shape, NULL, &error);
+    if (error != CL_SUCCESS)
+        return fv_fail(FOVEA_ENOTSUP, "%s: clCreateImage: %s (%d); a buffer does", what,
+                       fv_cl_error_name(error), (int)error);
+    *out = image;
+    return FOVEA_OK;
+}
+
 void fv_cl_buffer_free(const fv_device *d, cl_mem buffer)
 {
     if (buffer && !d->hung)

@@ -59,6 +59,9 @@ void fv_cl_read_limits(const fv_cl_place *p, fv_cl_limits *out)
         .memory = number_of(p, CL_DEVICE_GLOBAL_MEM_SIZE),
         .largest = number_of(p, CL_DEVICE_MAX_MEM_ALLOC_SIZE),
         .local = number_of(p, CL_DEVICE_LOCAL_MEM_SIZE),
+        .texels = number_of(p, CL_DEVICE_IMAGE_SUPPORT)
+                      ? number_of(p, CL_DEVICE_IMAGE_MAX_BUFFER_SIZE)
+                      : 0,
         .units = (uint32_t)number_of(p, CL_DEVICE_MAX_COMPUTE_UNITS),
         .group = (uint32_t)number_of(p, CL_DEVICE_MAX_WORK_GROUP_SIZE),
         .cpu = number_of(p, CL_DEVICE_TYPE) & CL_DEVICE_TYPE_CPU,

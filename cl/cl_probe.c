@@ -12,7 +12,7 @@ enum {
     ROOM = 6 * ITEMS + 1 /* floats of a probe's buffer, results and what it works with */
 };
 /* FV_PROBE_* of probe.cl; APART is no program of its own, but kernel `apart` of TURNS. */
-enum { HALF = 1, SUBGROUPS, DOT, LOCAL, TURNS = 6, RECORD = 12, APART };
+enum { HALF = 1, SUBGROUPS, DOT, LOCAL, TURNS = 6, RECORD = 12, IMAGE, APART };
 
 /* ---- one small run ---- */
 
@@ -242,6 +242,81 @@ static void probe_recorder(fv_device *d)
     }
 }
 
+/* ---- images over buffers ---- */
+
+enum { WORDS = FV_CL_TEXEL / sizeof(cl_uint) };
+typedef struct texels {
+    cl_uint word[ITEMS][WORDS];
+} texels;
+
+/* What `image` has of words that are written to its buffer now. */
+static fovea_status read_texels(fv_device *d, cl_kernel k, const cl_mem buffer[2], cl_mem image,
+                                size_t group, const texels *in, texels *out)
+{
+    cl_event event = NULL;
+    FV_CL_TRY("a probe", clEnqueueWriteBuffer,
+              (d->service, buffer[1], CL_FALSE, 0, sizeof *in, in, 0, NULL, &event));
+    FV_TRY(fv_cl_finish(d, d->service, event, 0));
+    event = NULL;
+    FV_TRY(fv_cl_probe_set(k, 0, sizeof *buffer, &buffer[0]));
+    FV_TRY(fv_cl_probe_set(k, 1, sizeof image, &image));
+    FV_TRY(fv_cl_probe_run(d, k, group, group, NULL));
+    FV_CL_TRY(
+        "a probe", clEnqueueReadBuffer,
+        (d->service, buffer[0], CL_FALSE, 0, group * sizeof *out->word, out, 0, NULL, &event));
+    return fv_cl_finish(d, d->service, event, 0);
+}
+
+/* Twice, with other words: weights that are trained change behind their image. */
+static fovea_status compare_texels(fv_device *d, cl_kernel k, const cl_mem buffer[2], cl_mem image,
+                                   bool *right)
+{
+    const size_t group = fv_cl_probe_group(d, k, ITEMS);
+    *right = true;
+    for (cl_uint round = 0; round < 2 && *right; round++) {
+        texels in, out;
+        for (cl_uint i = 0; i < ITEMS * WORDS; i++)
+            in.word[i / WORDS][i % WORDS] = (i + 1 + 1000 * round) * 2654435761u;
+        FV_TRY(read_texels(d, k, buffer, image, group, &in, &out));
+        for (size_t i = 0; i < group; i++)
+            *right = *right && memcmp(out.word[i], in.word[group - 1 - i], FV_CL_TEXEL) == 0;
+    }
+    return FOVEA_OK;
+}
+
+static fovea_status try_image(fv_device *d, bool *right)
+{
+    cl_mem buffer[2] = {NULL, NULL}, image = NULL;
+    char options[64];
+    void *k;
+    snprintf(options, sizeof options, "-cl-std=CL1.2 -w -DFV_PROBE=%d", IMAGE);
+    FV_TRY(fv_gpu_store_plain(&k, &d->store, "probe", "probe", options));
+    fovea_status status = FOVEA_OK;
+    for (int i = 0; i < 2; i++)
+        FV_THEN(status,
+                fv_cl_buffer_make(&buffer[i], d, fv_cl_flags(d), sizeof(texels), NULL, "a probe"));
+    FV_THEN(status, fv_cl_image_make(&image, d, buffer[1], sizeof(texels), "a probe"));
+    FV_THEN(status, compare_texels(d, k, buffer, image, right));
+    if (!d->hung)
+        fv_cl.clReleaseKernel(k);
+    fv_cl_buffer_free(d, image);
+    for (int i = 0; i < 2; i++)
+        fv_cl_buffer_free(d, buffer[i]);
+    return status;
+}
+
+/* Only products of float16 read images. */
+static void probe_image(fv_device *d)
+{
+    bool right = false;
+    if (!d->limits.texels || !(d->features & FV_NEED_CL_HALF) || fv_cl_ready(d) != FOVEA_OK)
+        return;
+    if (try_image(d, &right) == FOVEA_OK && right)
+        d->features |= FV_NEED_CL_IMAGE;
+    else
+        fv_gpu_add_quirk(d->quirks, "images announced, but do not work");
+}
+
 /* Drivers of Mali that are older than the Khronos extension have Arm's own. */
 static void probe_dot(fv_device *d)
 {
@@ -283,25 +358,34 @@ static void probe_subgroups(fv_device *d)
 /* What works but is no faster than what does without it is not used: local memory that is as slow
  * as main memory, whatever the driver says of it (Mesa calls all of it that), and arithmetic that a
  * driver makes of another. What could not be measured is taken for what it is said to be. */
-static void drop_slow(fv_device *d)
+static void drop_slow(fv_device *d, const fv_gpu_rates *r)
 {
-    const fv_gpu_rates r = fv_cl_measure(d);
     const struct {
         uint32_t need;
         bool slow;
         const char *quirk;
     } all[] = {
-        {FV_NEED_CL_LOCAL, r.local > 0 ? r.local < 1.25 : !d->limits.own_local,
+        {FV_NEED_CL_LOCAL, r->local > 0 ? r->local < 1.25 : !d->limits.own_local,
          "local memory is no faster than main memory"},
-        {FV_NEED_CL_HALF, r.half > 0 && r.half < 1.25, "float16 arithmetic is no faster"},
+        {FV_NEED_CL_HALF, r->half > 0 && r->half < 1.25, "float16 arithmetic is no faster"},
         /* Without, four products take a dozen operations. */
-        {FV_NEED_CL_DOT, r.dot > 0 && r.dot < 0.25, "integer dot products are no faster"},
+        {FV_NEED_CL_DOT, r->dot > 0 && r->dot < 0.25, "integer dot products are no faster"},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (d->features & all[i].need && all[i].slow) {
             d->features &= ~all[i].need;
             fv_gpu_add_quirk(d->quirks, all[i].quirk);
         }
+}
+
+/* What works and is faster than what does without it: images are first where that has been seen. */
+static void measure(fv_device *d)
+{
+    const fv_gpu_rates r = fv_cl_measure(d);
+    drop_slow(d, &r);
+    if (d->features & FV_NEED_CL_IMAGE && r.image >= 1.25 &&
+        (!(d->features & FV_NEED_CL_LOCAL) || r.image >= r.local))
+        d->features |= FV_NEED_CL_IMAGE_FIRST;
 }
 
 void fv_cl_probe(fv_device *d)
@@ -325,7 +409,8 @@ void fv_cl_probe(fv_device *d)
     if (fv_cl_has_extension(&d->place, "cl_khr_subgroups") ||
         fv_cl_has_extension(&d->place, "cl_intel_subgroups"))
         probe_subgroups(d);
+    probe_image(d);
     if (!d->limits.cpu && d->features & (FV_NEED_CL_LOCAL | FV_NEED_CL_HALF | FV_NEED_CL_DOT))
-        drop_slow(d);
+        measure(d);
     probe_recorder(d);
 }

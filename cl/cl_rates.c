@@ -26,6 +26,14 @@ static fovea_status make_buffer(uint64_t *out, fv_device *d, uint64_t bytes)
     return FOVEA_OK;
 }
 
+static fovea_status make_image(uint64_t *out, fv_device *d, uint64_t buffer, uint64_t bytes)
+{
+    cl_mem image;
+    FV_TRY(fv_cl_image_make(&image, d, (cl_mem)(uintptr_t)buffer, bytes, "measuring images"));
+    *out = (uintptr_t)image;
+    return FOVEA_OK;
+}
+
 static void release_measured(fv_device *d, uint64_t buffer)
 {
     fv_cl_buffer_free(d, (cl_mem)(uintptr_t)buffer);
@@ -59,9 +67,11 @@ static fv_gpu_meter meter_of(fv_device *d)
                           .half = d->features & FV_NEED_CL_HALF,
                           .dot = d->features & FV_NEED_CL_DOT,
                           .local = d->features & FV_NEED_CL_LOCAL,
+                          .image = d->features & FV_NEED_CL_IMAGE,
                           .kernel = kernel,
                           .drop = drop,
                           .buffer = make_buffer,
+                          .image_of = make_image,
                           .release = release_measured,
                           .group = group_of,
                           .run = run_measured};

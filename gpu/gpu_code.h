@@ -76,6 +76,9 @@ typedef struct fv_gpu_code {
     /* Passes that run first, in order, and leave results in the step's scratch, which all of them
      * get in place of a table where there is one. With `segments` only where there are several. */
     fv_gpu_pass ahead[FV_GPU_PASSES];
+    /* OpenCL's: number of the weight that kernels get as an image of its whole buffer, texels of 16
+     * bytes, in place of that; it begins with a texel. 0: none. */
+    uint32_t image;
     /* A dispatch that would take too long is cut into calls of fewer rows, multiples of this;
      * 0: it is never cut. FV_GPU_WINDOWS: of a window, dim[FV_ATTN_KEYS]. */
     uint32_t align;

@@ -10,16 +10,18 @@ typedef struct fv_gpu_meter {
     fv_gpu_store *store;
     uint32_t units;
     uint64_t memory, largest;
-    bool vectors;          /* a CPU: a work-item uses vector types */
-    bool few_turns;        /* the device ends work-items that loop for long */
-    bool half, dot, local; /* what else of it is to be measured, beside the two rates */
+    bool vectors;                 /* a CPU: a work-item uses vector types */
+    bool few_turns;               /* the device ends work-items that loop for long */
+    bool half, dot, local, image; /* what else of it is to be measured, beside the two rates */
     /* Kernel `entry` of probe.cl with FV_PROBE `which`. */
     fovea_status (*kernel)(void **out, fv_device *d, const char *entry, int which, bool vectors);
     void (*drop)(fv_device *d, void *kernel); /* NULL: it is its program's */
     fovea_status (*buffer)(uint64_t *out, fv_device *d, uint64_t bytes);
+    /* An image over its first bytes, released like a buffer; NULL: there are none. */
+    fovea_status (*image_of)(uint64_t *out, fv_device *d, uint64_t buffer, uint64_t bytes);
     void (*release)(fv_device *d, uint64_t buffer);
     size_t (*group)(fv_device *d, void *kernel); /* work-items of a work-group for it */
-    /* Runs it with `buffers` buffers and a number as its arguments, and waits. */
+    /* Runs it with `buffers` buffers or images and a number as its arguments, and waits. */
     fovea_status (*run)(fv_device *d, void *kernel, const uint64_t *buffer, uint32_t buffers,
                         uint32_t number, size_t items, size_t group, double *seconds);
 } fv_gpu_meter;

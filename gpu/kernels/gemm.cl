@@ -120,7 +120,14 @@ static inline float fv_number16(float16 x, uint i)
         }                                                                                          \
     } while (0)
 
-#define FV_ARGS FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_OUT(5), FV_CALL
+/* The weight's buffer, or with FV_IMAGE, which OpenCL alone has, an image of it: 16 bytes a texel.
+ */
+#if FV_IMAGE
+#define FV_IN_WEIGHT read_only image1d_buffer_t base1, const uint2 at1
+#else
+#define FV_IN_WEIGHT FV_IN(1)
+#endif
+#define FV_ARGS FV_IN(0), FV_IN_WEIGHT, FV_IN(2), FV_IN(3), FV_IN(4), FV_OUT(5), FV_CALL
 
 /* Packed columns, those that only fill the last panel left out. */
 #define FV_COLS (FV_PAIRS ? 2 * dim.s1 : dim.s1)

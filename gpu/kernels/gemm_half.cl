@@ -9,7 +9,7 @@
  *   row_scales, row_panels  passes ahead, which leave in the scratch, the table of all,
  *                           panels of rows | a scale for each row
  *   product                 FV_TM x FV_TN per work-item, panels from global memory; with FV_TILE
- *                           staged in local memory
+ *                           staged in local memory, with FV_IMAGE the weight's as an image
  */
 #include "gpu/kernels/row_top.cl"
 
@@ -17,18 +17,35 @@
 #define FV_STAGE 32 /* steps that are staged at a time: a multiple of it are there */
 #define FV_STEPS ((dim.s2 + FV_STAGE - 1) / FV_STAGE * FV_STAGE)
 #define FV_ROWS ((rows + FV_PANEL - 1) / FV_PANEL * FV_PANEL)
-#define FV_WEIGHT (base1 + at1.x)
 #define FV_ROW_SCALES                                                                              \
     ((global const float *)((global const half *)table + (size_t)FV_ROWS * FV_STEPS))
-#define FV_REAL(sum, r, col)                                                                       \
-    ((sum) * (FV_ROW_SCALES[r] * FV_CAT(vload, FV_TN)(0, FV_SCALES + (col))))
 
 /* Step 0 of number n of the panels at `from`; then from two steps to the next two. */
 #define FV_IN_PANEL(from, n)                                                                       \
     ((from) + (size_t)((n) / FV_PANEL) * FV_PANEL * FV_STEPS + (n) % FV_PANEL / 4 * 8 + (n) % 4)
 #define FV_PAIR (2 * FV_PANEL)
 #define FV_COLS_PACKED ((FV_COLS + FV_PANEL - 1) / FV_PANEL * FV_PANEL)
-#define FV_SCALES ((global const float *)FV_IN_PANEL(FV_WEIGHT, FV_COLS_PACKED))
+
+/* ---- the weight ---- */
+
+/* Step 0 of packed column n, of which there is one in four; so many steps of a panel further; run
+ * number i of eight numbers from there on; the scales of columns from `col` on. */
+#if FV_IMAGE
+typedef uint fv_column;
+#define FV_TEXEL(at) read_imageui(base1, (int)(at))
+#define FV_COLUMN(n) ((uint)(FV_IN_PANEL(at1.x, n) / 8))
+#define FV_COLUMN_PAIR (FV_PAIR / 8)
+#define FV_COLUMN_RUN(w, i) FV_H_TEXEL(FV_TEXEL((w) + (i)))
+#define FV_SCALES4(col) as_float4(FV_TEXEL(FV_COLUMN(FV_COLS_PACKED) + (col) / 4))
+#define FV_SCALES8(col) (float8)(FV_SCALES4(col), FV_SCALES4((col) + 4))
+#else
+typedef global const half *fv_column;
+#define FV_COLUMN(n) FV_IN_PANEL(base1 + at1.x, n)
+#define FV_COLUMN_PAIR FV_PAIR
+#define FV_COLUMN_RUN(w, i) FV_GLOBAL_RUN(w, i)
+#define FV_SCALES4(col) vload4(0, (global const float *)FV_COLUMN(FV_COLS_PACKED) + (col))
+#define FV_SCALES8(col) vload8(0, (global const float *)FV_COLUMN(FV_COLS_PACKED) + (col))
+#endif
 
 /* ---- rows ---- */
 
@@ -72,6 +89,7 @@ FV_KERNEL void row_panels(FV_ARGS)
 #define FV_H(n) FV_CAT(half, n)
 #define FV_H_GLOBAL(p) (*(global const half8 *)(p))
 #define FV_H_LOCAL(p) (*(local const half8 *)(p))
+#define FV_H_TEXEL(x) as_half8(x)
 #ifdef FP_FAST_FMA_HALF
 #define FV_H_MAD(n, a, w, sum) fma((FV_H(n))(a), w, sum)
 #else /* not every compiler makes one of a product and a sum */
@@ -79,6 +97,9 @@ FV_KERNEL void row_panels(FV_ARGS)
 #endif
 #define FV_H_FLOAT(n, x) FV_CAT(convert_float, n)(x)
 #endif
+
+#define FV_GLOBAL_RUN(p, i) FV_H_GLOBAL((p) + 8 * (i))
+#define FV_LOCAL_RUN(p, i) FV_H_LOCAL((p) + 8 * (i))
 
 #define FV_ROW_SUM(i, a, w) sum[i] = FV_H_MAD(FV_TN, a, w, sum[i])
 #define FV_ROW_SUMS(i, a, w)                                                                       \
@@ -92,34 +113,34 @@ FV_KERNEL void row_panels(FV_ARGS)
 /* Of two steps: the columns of the first and of the second, `first` and `second`; sums of all rows.
  */
 #if FV_TN == 8
-#define FV_PAIR_COLUMNS(LOAD, w)                                                                   \
-    const FV_H(8) w0_ = LOAD(w), w1_ = LOAD((w) + 8);                                              \
+#define FV_PAIR_COLUMNS(RUN, w)                                                                    \
+    const FV_H(8) w0_ = RUN(w, 0), w1_ = RUN(w, 1);                                                \
     const FV_H(8) first_ = (FV_H(8))(w0_.lo, w1_.lo), second_ = (FV_H(8))(w0_.hi, w1_.hi)
 #else
-#define FV_PAIR_COLUMNS(LOAD, w)                                                                   \
-    const FV_H(8) w_ = LOAD(w);                                                                    \
+#define FV_PAIR_COLUMNS(RUN, w)                                                                    \
+    const FV_H(8) w_ = RUN(w, 0);                                                                  \
     const FV_H(4) first_ = w_.lo, second_ = w_.hi
 #endif
-#define FV_PAIR_ROWS(i, LOAD, a)                                                                   \
+#define FV_PAIR_ROWS(i, RUN, a)                                                                    \
     do {                                                                                           \
-        const FV_H(8) a_ = LOAD((a) + 2 * (i));                                                    \
+        const FV_H(8) a_ = RUN(a, (i) / 4);                                                        \
         FV_ROW_SUMS(i, a_.lo, first_);                                                             \
         FV_ROW_SUMS(i, a_.hi, second_);                                                            \
     } while (0)
 
 /* Adds the products of FV_CHUNK steps; a and w move from two steps to the next two by so much. Four
  * are written out: loads of all of them would be too many registers. */
-#define FV_ADD_CHUNK(LOAD, a, rows_apart, w, columns_apart)                                        \
+#define FV_ADD_CHUNK(ROW_RUN, a, rows_apart, COLUMN_RUN, w, columns_apart)                         \
     do {                                                                                           \
         FV_H(FV_TN) sum[FV_TM];                                                                    \
         FV_EACH(i)                                                                                 \
             sum[i] = (FV_H(FV_TN))(0);                                                             \
         for (uint k = 0; k < FV_CHUNK; k += 4) {                                                   \
             FV_TIMES(s, 2) {                                                                       \
-                FV_PAIR_COLUMNS(LOAD, (w) + s * (columns_apart));                                  \
-                FV_PAIR_ROWS(0, LOAD, (a) + s * (rows_apart));                                     \
+                FV_PAIR_COLUMNS(COLUMN_RUN, (w) + s * (columns_apart));                            \
+                FV_PAIR_ROWS(0, ROW_RUN, (a) + s * (rows_apart));                                  \
                 if (FV_TM == 8)                                                                    \
-                    FV_PAIR_ROWS(FV_TM - 4, LOAD, (a) + s * (rows_apart));                         \
+                    FV_PAIR_ROWS(FV_TM - 4, ROW_RUN, (a) + s * (rows_apart));                      \
             }                                                                                      \
             a += 2 * (rows_apart);                                                                 \
             w += 2 * (columns_apart);                                                              \
@@ -129,9 +150,12 @@ FV_KERNEL void row_panels(FV_ARGS)
     } while (0)
 
 #define FV_FINISH_TILE(row, col)                                                                   \
-    FV_EACH(i)                                                                                     \
-        if ((row) + i < rows)                                                                      \
-    FV_FINISH_ROW(FV_REAL(acc[i], (row) + i, col), (row) + i, col)
+    do {                                                                                           \
+        const FV_V columns_ = FV_CAT(FV_SCALES, FV_TN)(col);                                       \
+        FV_EACH(i)                                                                                 \
+            if ((row) + i < rows)                                                                  \
+                FV_FINISH_ROW(acc[i] * (FV_ROW_SCALES[(row) + i] * columns_), (row) + i, col);     \
+    } while (0)
 
 #if FV_TILE && FV_GROUP > 1
 #define FV_BM (FV_GROUP / FV_LN * FV_TM) /* rows and columns of a work-group */
@@ -157,11 +181,11 @@ FV_KERNEL void product(FV_ARGS)
     for (uint k0 = 0; k0 < FV_STEPS; k0 += FV_STAGE) {
         FV_BARRIER();
         FV_STAGE_PANELS(as, FV_BM, (global const half *)table, row, FV_ROWS);
-        FV_STAGE_PANELS(ws, FV_BN, FV_WEIGHT, col, FV_COLS_PACKED);
+        FV_STAGE_PANELS(ws, FV_BN, base1 + at1.x, col, FV_COLS_PACKED);
         FV_BARRIER();
         local const half *a = (local const half *)as + 2 * m, *w = (local const half *)ws + 2 * n;
         for (uint chunk = 0; chunk < FV_STAGE / FV_CHUNK; chunk++)
-            FV_ADD_CHUNK(FV_H_LOCAL, a, 2 * FV_BM, w, 2 * FV_BN);
+            FV_ADD_CHUNK(FV_LOCAL_RUN, a, 2 * FV_BM, FV_LOCAL_RUN, w, 2 * FV_BN);
     }
     if (col + n < FV_COLS)
         FV_FINISH_TILE(row + m, col + n);
@@ -176,11 +200,11 @@ FV_KERNEL void product(FV_ARGS)
         return;
     FV_V acc[FV_TM];
     global const half *a = FV_IN_PANEL((global const half *)table, row);
-    global const half *w = FV_IN_PANEL(FV_WEIGHT, col);
+    fv_column w = FV_COLUMN(col);
     FV_EACH(i)
         acc[i] = (FV_V)(0);
     for (uint k0 = 0; k0 < FV_STEPS; k0 += FV_CHUNK)
-        FV_ADD_CHUNK(FV_H_GLOBAL, a, FV_PAIR, w, FV_PAIR);
+        FV_ADD_CHUNK(FV_GLOBAL_RUN, a, FV_PAIR, FV_COLUMN_RUN, w, FV_COLUMN_PAIR);
     FV_FINISH_TILE(row, col);
 }
 #endif

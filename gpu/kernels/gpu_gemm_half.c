@@ -118,6 +118,12 @@ static void shape_direct(const fv_launch *l, const fv_gpu_piece *p, size_t count
     fv_gpu_cover_product(l, p->rows, t.down * t.rows, t.across * t.cols, count);
 }
 
+static void define_image(const fv_launch *l, uint32_t group, fv_gpu_text *out)
+{
+    define_direct(l, group, out);
+    fv_gpu_define(out, "FV_IMAGE", 1);
+}
+
 static void define_tile(const fv_launch *l, uint32_t group, fv_gpu_text *out)
 {
     const fv_gpu_tile t = fv_gpu_tile_of(l, group, WIDE);
@@ -144,24 +150,28 @@ static uint32_t local_tile(const fv_launch *l, uint32_t group)
     return STAGE * (t.down * t.rows + t.across * t.cols) * (uint32_t)sizeof(uint16_t);
 }
 
-#define CODE(name, items)                                                                          \
+/* Of a work-group of `items`; `...`: what else there is. */
+#define CODE(name, KIND, items, ...)                                                               \
     const fv_gpu_code fv_gpu_gemm_half_##name = {                                                  \
         .program = "gemm",                                                                         \
         .entry = "product",                                                                        \
         .group = items,                                                                            \
-        .local = local_##name,                                                                     \
+        .local = local_##KIND,                                                                     \
         .macros =                                                                                  \
             " -cl-mad-enable", /* without, Intel's compiler rounds each product of float16 */      \
         .define = define_##name,                                                                   \
-        .shape = shape_##name,                                                                     \
+        .shape = shape_##KIND,                                                                     \
         .ahead = {{"row_scales", shape_scales}, {"row_panels", shape_panels}},                     \
-        .align = 64};
-CODE(direct, 64)
-CODE(tile, 128)
+        .align = 64,                                                                               \
+        __VA_ARGS__};
+CODE(direct, direct, 64, .image = 0)
+CODE(image, direct, 64, .image = FV_GEMM_W)
+CODE(tile, tile, 128, .image = 0)
 
 /* ---- which of them ---- */
 
 static const fv_knob knobs_direct[] = {{"rows", {4, 8}, 2}, {"cols", {4, 8}, 2}, {NULL, {0}, 0}};
+static const fv_knob knobs_image[] = {{"rows", {4, 8}, 2}, {"cols", {8, 4}, 2}, {NULL, {0}, 0}};
 static const fv_knob knobs_tile[] = {{"rows", {8, 4}, 2}, {"cols", {4, 8}, 2}, {NULL, {0}, 0}};
 
 /* As gpu_gemm.c has them: only the ratios to the other kernels matter. The passes ahead take as
@@ -184,13 +194,29 @@ static double cost_tile(const fv_problem *p, const fv_knobs *knobs)
     return cost(p, 320e9) * fv_gpu_gemm_idle(p);
 }
 
-#define HOOKS(name)                                                                                \
+/* Left to the tuner, but where images were seen to be read faster than buffers and no slower than
+ * local memory, which then only adds barriers. */
+static double cost_image(const fv_problem *p, const fv_knobs *knobs)
+{
+    (void)knobs;
+    return cost(p, 230e9);
+}
+
+static double cost_image_first(const fv_problem *p, const fv_knobs *knobs)
+{
+    (void)knobs;
+    return cost(p, 340e9);
+}
+
+#define HOOKS(name, KNOBS)                                                                         \
     const fv_kernel_hooks fv_h_gpu_gemm_half_##name = {.applies = applies,                         \
                                                        .cost = cost_##name,                        \
                                                        .scratch = scratch,                         \
                                                        .packed = packed,                           \
                                                        .pack = pack,                               \
                                                        .format = "gpu_scaled_f16",                 \
-                                                       .knobs = knobs_##name};
-HOOKS(direct)
-HOOKS(tile)
+                                                       .knobs = knobs_##KNOBS};
+HOOKS(direct, direct)
+HOOKS(image, image)
+HOOKS(image_first, image)
+HOOKS(tile, tile)

@@ -13,6 +13,8 @@
 #define FV_PROBE_LOCAL_RATE 10
 #define FV_PROBE_GLOBAL_RATE 11
 #define FV_PROBE_RECORD 12
+#define FV_PROBE_IMAGE 13
+#define FV_PROBE_IMAGE_RATE 14
 
 #if FV_PROBE == FV_PROBE_HALF
 #pragma OPENCL EXTENSION cl_khr_fp16 : enable
@@ -66,6 +68,15 @@ kernel void probe(global float *out)
     barrier(CLK_LOCAL_MEM_FENCE);
     out[2 * i] = room[get_local_size(0) - 1 - i];
     out[2 * i + 1] = 0.0f;
+}
+#endif
+
+#if FV_PROBE == FV_PROBE_IMAGE
+/* The texels of an image in the opposite order. */
+kernel void probe(global uint4 *out, read_only image1d_buffer_t in)
+{
+    const uint i = get_global_id(0);
+    out[i] = read_imageui(in, (int)(get_global_size(0) - 1 - i));
 }
 #endif
 
@@ -157,11 +168,18 @@ kernel void compute(global float *out, const uint turns)
 }
 #endif
 
-#if FV_PROBE == FV_PROBE_LOCAL_RATE || FV_PROBE == FV_PROBE_GLOBAL_RATE
+#if FV_PROBE == FV_PROBE_LOCAL_RATE || FV_PROBE == FV_PROBE_GLOBAL_RATE ||                         \
+    FV_PROBE == FV_PROBE_IMAGE_RATE
 #define ROOM 80
 /* 16 loads of 16 bytes per turn and work-item, from little that all of a work-group read: in local
- * memory, or in global memory behind the results, where a cache has it. */
+ * memory, in an image, or in global memory behind the results, where a cache has it. */
+#if FV_PROBE == FV_PROBE_IMAGE_RATE
+#define LOADED(at) read_imageui(room, (int)(at))
+kernel void compute(global uint *out, read_only image1d_buffer_t room, const uint turns)
+#else
+#define LOADED(at) room[at]
 kernel void compute(global uint *out, const uint turns)
+#endif
 {
     const uint me = get_local_id(0);
 #if FV_PROBE == FV_PROBE_LOCAL_RATE
@@ -169,7 +187,7 @@ kernel void compute(global uint *out, const uint turns)
     for (uint i = me; i < ROOM; i += get_local_size(0))
         room[i] = (uint4)(i);
     barrier(CLK_LOCAL_MEM_FENCE);
-#else
+#elif FV_PROBE == FV_PROBE_GLOBAL_RATE
     global const uint4 *room = (global const uint4 *)(out + get_global_size(0));
 #endif
     uint4 sum = (uint4)(0);
@@ -177,7 +195,7 @@ kernel void compute(global uint *out, const uint turns)
     for (uint t = 0; t < turns; t++) {
 #pragma unroll
         for (uint k = 0; k < 16; k++)
-            sum ^= room[at + k];
+            sum ^= LOADED(at + k);
         at = (at + 7) % 64;
     }
     out[get_global_id(0)] = sum.x ^ sum.y ^ sum.z ^ sum.w;

@@ -83,6 +83,9 @@ enum fv_need {
     FV_NEED_NEON_SDOT = 1u << 19, /* int8 products, 4 steps of k at a time */
     FV_NEED_CUDA_MMA_F16 = 1u << 21, /* tensor cores of sm_75, for float16 alone */
     FV_NEED_NEON_I8MM = 1u << 20,    /* int8 products of 2 x 2 rows, 8 steps of k at a time */
+    FV_NEED_CL_IMAGE = 1u << 22,     /* reads images over buffers */
+    /* and those faster than the buffers, no slower than local memory */
+    FV_NEED_CL_IMAGE_FIRST = 1u << 23,
 };
 
 /* What the planner asks a kernel before it is bound. Each member may be NULL or 0: the kernel

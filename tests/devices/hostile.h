@@ -21,10 +21,13 @@
  *   compiled  the same as group for every compiled kernel
  *   own       1: says that local memory is not main memory, 0: that it is
  *   vectors   floats of a work-item's vectors
- *   half      0: no float16 arithmetic; 2: that of gemm_half.cl, emulated where there is none
+ *   half      0: no float16 arithmetic; 2: that of gemm_half.cl, emulated where there is none; 3:
+ *             the same, said to be fast
  *   dots      1: multiplies int8 by fours in the words of cl_khr_integer_dot_product, 2: of
  *             cl_arm_integer_dot_product_accumulate_int8, emulated; 3: the latter, and adds nothing
  *   claims    1: says that it has extensions which its compiler does not know
+ *   images    0: none; 2: read much faster than buffers; 3: do not see what their buffer has
+ *   texels    of an image over a buffer at most
  *   gpu       1: says that it is one, no processor, so that what it does is measured
  *   hint      1: has cl_qcom_perf_hint; 2: says so, and takes no context with one
  *   records   1: has cl_khr_command_buffer; 2: cl_qcom_recordable_queues; 3: the first, but kernels

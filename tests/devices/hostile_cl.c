@@ -192,12 +192,14 @@ static cl_int extensions(cl_device_id d, size_t size, void *out, size_t *need)
     char *at = strstr(text, denied);
     if (at && hostile_lie(lie_half, 1) == 0)
         memset(at, ' ', sizeof denied - 1);
-    if (!at && hostile_lie(lie_half, 1) == 2)
+    if (!at && hostile_lie(lie_half, 1) >= 2)
         strcat(strcat(text, " "), denied);
     if (hostile_lie(lie_dots, 0))
         strcat(text, dots[hostile_lie(lie_dots, 0) > 1]);
     if (hostile_lie(lie_claims, 0))
         strcat(text, claimed);
+    if (is_set(lie_images)) /* its rates are others, and kept by the names of what there is */
+        snprintf(text + strlen(text), ADDED, " hostile_images_%ld", hostile_lie(lie_images, 1));
     hostile_record_extensions(text);
     for (size_t i = 0; i < sizeof imports / sizeof *imports; i++)
         if (imports_by(1L << i))
@@ -212,7 +214,7 @@ API cl_int clGetDeviceInfo(cl_device_id d, cl_device_info what, size_t size, voi
     size_t number = 0, items[16];
     const cl_ulong memory = (cl_ulong)hostile_lie(lie_largest, 0);
     const cl_ulong local = (cl_ulong)hostile_lie(lie_local, 0);
-    const cl_bool unified = hostile_lie(lie_unified, 0) != 0;
+    const cl_bool unified = hostile_lie(lie_unified, 0) != 0, images = CL_FALSE;
     const cl_uint vectors = (cl_uint)hostile_lie(lie_vectors, 0);
     const cl_device_type gpu = CL_DEVICE_TYPE_GPU;
     const cl_uint most = HOSTILE_RECORDABLE;
@@ -254,6 +256,15 @@ API cl_int clGetDeviceInfo(cl_device_id d, cl_device_info what, size_t size, voi
     case CL_DEVICE_HOST_UNIFIED_MEMORY:
         if (is_set(lie_unified))
             return answer(&unified, sizeof unified, size, out, need);
+        break;
+    case CL_DEVICE_IMAGE_SUPPORT:
+        if (hostile_lie(lie_images, 1) == 0)
+            return answer(&images, sizeof images, size, out, need);
+        break;
+    case CL_DEVICE_IMAGE_MAX_BUFFER_SIZE:
+        number = (size_t)hostile_lie(lie_texels, 0);
+        if (is_set(lie_texels))
+            return answer(&number, sizeof number, size, out, need);
         break;
     case CL_DEVICE_EXTENSIONS:
         return extensions(d, size, out, need);
@@ -513,6 +524,24 @@ API cl_mem clCreateBuffer(cl_context c, cl_mem_flags flags, size_t size, void *h
     return m;
 }
 
+API cl_mem clCreateImage(cl_context c, cl_mem_flags flags, const cl_image_format *format,
+                         const cl_image_desc *desc, void *host, cl_int *error)
+{
+    ENTER_CREATE(clCreateImage, error);
+    cl_image_desc of = *desc;
+    if (!at_most(lie_texels, desc->image_width))
+        return refuse(error, CL_INVALID_IMAGE_SIZE);
+    const bool of_another = hostile_lie(lie_images, 1) == 3;
+    if (of_another) /* which the image keeps */
+        of.buffer = real.clCreateBuffer(c, CL_MEM_READ_WRITE, desc->image_width * 16, NULL, error);
+    cl_mem m = real.clCreateImage(c, flags, format, &of, host, error);
+    if (m)
+        born(BUFFER, m);
+    if (of_another)
+        real.clReleaseMemObject(of.buffer);
+    return m;
+}
+
 API cl_int clRetainMemObject(cl_mem m)
 {
     ENTER(clRetainMemObject);
@@ -549,6 +578,13 @@ static const char emulated_half[] =
     "}\n"
     "#undef FV_PROBE\n"
     "#define FV_PROBE 0\n"
+    "#elif FV_PROBE == 8 && FV_HALF_FAST\n"
+    "kernel void compute(global float *out, const uint turns)\n"
+    "{\n"
+    "    out[get_global_id(0)] = turns;\n"
+    "}\n"
+    "#undef FV_PROBE\n"
+    "#define FV_PROBE 0\n"
     "#elif FV_PROBE == 8\n" /* as fast as float32 */
     "#undef FV_PROBE\n"
     "#define FV_PROBE 5\n"
@@ -566,6 +602,11 @@ static const char emulated_half[] =
     "#define FV_H(n) FV_CAT(float, n)\n"
     "#define FV_H_GLOBAL(p) vload_half8(0, p)\n"
     "#define FV_H_LOCAL(p) vload_half8(0, p)\n"
+    "#define FV_H_TEXEL(x) hostile_texel(x)\n"
+    "inline float8 hostile_texel(uint4 bits)\n"
+    "{\n"
+    "    return vload_half8(0, (const half *)&bits);\n"
+    "}\n"
     "#define FV_H_MAD(n, a, w, sum) FV_CAT(hostile_round, n)((a) * (w) + (sum))\n"
     "#define FV_H_FLOAT(n, x) (x)\n";
 
@@ -590,13 +631,26 @@ static const char *const emulated_dots[] = {
              "}\n",
 };
 
+/* Images that are read fast: the loop that measures them reads none. */
+static const char fast_images[] =
+    "#if FV_PROBE == 14\n"
+    "kernel void compute(global uint *out, read_only image1d_buffer_t room, const uint turns)\n"
+    "{\n"
+    "    out[get_global_id(0)] = turns;\n"
+    "}\n"
+    "#undef FV_PROBE\n"
+    "#define FV_PROBE 0\n"
+    "#endif\n";
+
 API cl_program clCreateProgramWithSource(cl_context c, cl_uint n, const char **text,
                                          const size_t *length, cl_int *error)
 {
-    enum { EMULATED = 2, TEXTS = 16 };
+    enum { EMULATED = 4, TEXTS = 16 };
     ENTER_CREATE(clCreateProgramWithSource, error);
-    const char *all[TEXTS] = {hostile_lie(lie_half, 1) == 2 ? emulated_half : "",
-                              emulated_dots[hostile_lie(lie_dots, 0)]};
+    const char *all[TEXTS] = {hostile_lie(lie_half, 1) == 3 ? "#define FV_HALF_FAST 1\n" : "",
+                              hostile_lie(lie_half, 1) >= 2 ? emulated_half : "",
+                              emulated_dots[hostile_lie(lie_dots, 0)],
+                              hostile_lie(lie_images, 1) == 2 ? fast_images : ""};
     const bool emulates = !length && n <= TEXTS - EMULATED;
     for (cl_uint i = 0; emulates && i < n; i++)
         all[EMULATED + i] = text[i];

@@ -21,6 +21,8 @@
     X(half)                                                                                        \
     X(dots)                                                                                        \
     X(claims)                                                                                      \
+    X(images)                                                                                      \
+    X(texels)                                                                                      \
     X(imports)                                                                                     \
     X(build)                                                                                       \
     X(barrier)                                                                                     \

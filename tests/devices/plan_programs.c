@@ -38,6 +38,12 @@ static const struct profile {
      {.local = 32 << 10, .units = 4, .group = 1024, .unified = true, .own_local = true},
      FV_NEED_CL_HALF | FV_NEED_CL_DOT | FV_NEED_CL_LOCAL,
      1},
+    /* The same where images are read faster than local memory. */
+    {"texture",
+     {.local = 32 << 10, .units = 4, .group = 1024, .unified = true, .own_local = true},
+     FV_NEED_CL_HALF | FV_NEED_CL_DOT | FV_NEED_CL_LOCAL | FV_NEED_CL_IMAGE |
+         FV_NEED_CL_IMAGE_FIRST,
+     1},
     /* And AMD's. */
     {"intel",
      {.local = 64 << 10, .units = 96, .group = 256, .unified = true, .own_local = true},

@@ -126,20 +126,6 @@ static void less_than_said(void **state)
 
 /* ---- rates ---- */
 
-static int remove_probe(const fovea_cache_entry *e, void *nothing)
-{
-    (void)nothing;
-    if (strcmp(e->program, "probe.cl") == 0)
-        unlink(e->file);
-    return 0;
-}
-
-/* What was measured of devices before. */
-static void forget_rates(void)
-{
-    assert_int_equal(fovea_cache_list(NULL, remove_probe, NULL), FOVEA_OK);
-}
-
 /* Kernels that run while a plan is made, and those of a frame of it. */
 static void count_launches(fovea_device *device, long launches[2])
 {
@@ -292,6 +278,202 @@ static void unknown_rates(void **state)
     nothing_left();
 }
 
+/* ---- images over weights ---- */
+
+static const char image_kernel[] = "gemm_f16_half_image_first_cl";
+
+static uint32_t steps_with(const fovea_plan *plan, const char *kernel)
+{
+    fovea_step_info step = FOVEA_STEP_INFO_INIT;
+    uint32_t n = 0;
+    for (uint32_t i = 0; fovea_plan_step(plan, i, &step); i++)
+        n += strcmp(step.kernel, kernel) == 0;
+    return n;
+}
+
+static size_t half_values(void)
+{
+    fovea_output_info output = FOVEA_OUTPUT_INFO_INIT;
+    fovea_plan_options options = half_options();
+    fovea_plan *plan;
+    fovea_device *device = fixture_device(1);
+    options.activations = FOVEA_DTYPE_F32;
+    assert_int_equal(fovea_plan_create(&plan, model, device, &options), FOVEA_OK);
+    assert_true(fovea_plan_output(plan, 0, &output));
+    fovea_plan_free(plan);
+    fovea_device_close(device);
+    return (size_t)output.rows * output.columns;
+}
+
+/* What a plan of float16 gives there, or NULL with a message; *steps: those that read images. Call
+ * number `fail` of that function fails with `error`. */
+static float *run_half_failing(long images, const char *function, long fail, long error,
+                               uint32_t *steps, fovea_device_info *info)
+{
+    fovea_plan_options options = half_options();
+    fovea_device *device = NULL;
+    fovea_plan *plan = NULL;
+    size_t values = half_values();
+    float *out = calloc(values, sizeof *out);
+    *info = (fovea_device_info)FOVEA_DEVICE_INFO_INIT;
+    *steps = 0;
+    say_images(images);
+    hostile.only(function);
+    hostile.set("error", error);
+    hostile.set("fail", fail);
+    const fovea_frame frame = {.pixels = {fixture_pixels}};
+    const fovea_output to = {out, values * sizeof *out};
+    fovea_status status = fovea_device_open(&device, hostile.device, NULL);
+    if (status == FOVEA_OK) {
+        fovea_device_describe(device, info);
+        status = fovea_plan_create(&plan, model, device, &options);
+    }
+    if (status == FOVEA_OK) {
+        *steps = steps_with(plan, image_kernel);
+        status = fovea_run(plan, &frame, &to, 1);
+    }
+    fovea_plan_free(plan);
+    fovea_device_close(device);
+    hostile.set("fail", 0);
+    hostile.set(NULL, 0);
+    nothing_left();
+    if (status == FOVEA_OK)
+        return out;
+    free(out);
+    return NULL;
+}
+
+static float *run_half(long images, long fail, long error, uint32_t *steps, fovea_device_info *info)
+{
+    return run_half_failing(images, "clCreateImage", fail, error, steps, info);
+}
+
+/* Weights are read as images where that was seen to be faster and right, with the same bits. */
+static void images_are_ranked(void **state)
+{
+    (void)state;
+    fovea_device_info info;
+    uint32_t steps;
+    if (hostile.cuda)
+        skip();
+    const size_t bytes = half_values() * sizeof(float);
+    float *want = run_half(NO_IMAGES, 0, 0, &steps, &info);
+    assert_non_null(want);
+    assert_int_equal(steps, 0);
+    assert_null(strstr(info.quirks, "images"));
+    assert_true(images_are_first(FAST_IMAGES, true));
+    float *out = run_half(FAST_IMAGES, 0, 0, &steps, &info);
+    assert_non_null(out);
+    assert_true(steps > 4);
+    assert_memory_equal(out, want, bytes);
+    free(out);
+    out = run_half(OTHERS_IMAGES, 0, 0, &steps, &info);
+    assert_non_null(out);
+    assert_non_null(strstr(info.quirks, "images announced, but do not work"));
+    assert_int_equal(steps, 0);
+    assert_memory_equal(out, want, bytes);
+    free(out);
+    free(want);
+}
+
+/* PoCL reads images slowly: nothing is chosen that was not before. */
+static void slow_images(void **state)
+{
+    (void)state;
+    if (hostile.cuda)
+        skip();
+    assert_false(images_are_first(LONG_MIN, false));
+}
+
+/* What becomes no image is read as a buffer, by the kernel that comes next, and plans to come know;
+ * nothing else changes. */
+static void images_that_fail(void **state)
+{
+    (void)state;
+    static const long errors[] = {-40 /* CL_INVALID_IMAGE_SIZE */, -4 /* .._ALLOCATION_FAILURE */,
+                                  -6 /* CL_OUT_OF_HOST_MEMORY */, -5 /* CL_OUT_OF_RESOURCES */};
+    enum {
+        ERRORS = sizeof errors / sizeof *errors,
+        FIRST = 2 /* behind the probe's */,
+        SMALL = 256
+    };
+    fovea_device_info info;
+    uint32_t steps, all;
+    if (hostile.cuda)
+        skip();
+    const size_t bytes = half_values() * sizeof(float);
+    assert_true(images_are_first(FAST_IMAGES, true));
+    float *want = run_half(FAST_IMAGES, 0, 0, &all, &info);
+    assert_true(want && all > 4);
+    for (long n = 0; n <= ERRORS; n++) { /* and in the end a device that has small ones */
+        char wisdom[1 << 14];
+        size_t size = 0;
+        fovea_wisdom_forget();
+        hostile.set("texels", n < ERRORS ? LONG_MIN : SMALL);
+        float *out =
+            run_half(FAST_IMAGES, n < ERRORS ? FIRST + n : 0, errors[n % ERRORS], &steps, &info);
+        if (!out)
+            fail_msg("image %ld: %s", n, fovea_error());
+        assert_memory_equal(out, want, bytes);
+        assert_true(n < ERRORS ? steps > 0 && steps < all : steps == 0);
+        assert_int_equal(fovea_wisdom_export(wisdom, sizeof wisdom, &size), FOVEA_OK);
+        assert_non_null(strstr(wisdom, "skip"));
+        assert_non_null(strstr(wisdom, image_kernel));
+        free(out);
+    }
+    fovea_wisdom_forget();
+    float *out = run_half(FAST_IMAGES, 1, errors[0], &steps, &info);
+    assert_non_null(out);
+    assert_non_null(strstr(info.quirks, "images announced, but do not work"));
+    assert_true(steps == 0);
+    assert_memory_equal(out, want, bytes);
+    free(out);
+    free(want);
+}
+
+/* Any call fails, the first, the last, one between: there is a message, or what is right but for
+ * the type of sums, which is float32 where float16 was not seen to work; and nothing is left. */
+static void calls_that_fail(void **state)
+{
+    (void)state;
+    fovea_device_info info;
+    uint32_t steps;
+    int failed = 0, right = 0;
+    if (hostile.cuda)
+        skip();
+    const size_t values = half_values();
+    assert_true(images_are_first(FAST_IMAGES, true));
+    float *want = run_half(FAST_IMAGES, 0, 0, &steps, &info);
+    assert_true(want && steps > 4);
+    for (int f = 0; hostile.functions[f]; f++) {
+        const long before = hostile.counted(hostile.functions[f]);
+        free(run_half(FAST_IMAGES, 0, 0, &steps, &info));
+        const long calls = hostile.counted(hostile.functions[f]) - before;
+        for (int k = 0; k < 3 && k < calls; k++) {
+            const long at = k == 0 ? 1 : k == 1 ? calls : 1 + calls / 2;
+            fovea_wisdom_forget();
+            float *out = run_half_failing(FAST_IMAGES, hostile.functions[f], at, -5, &steps, &info);
+            failed++;
+            right += out != NULL;
+            if (!out && strlen(fovea_error()) < 10)
+                fail_msg("%s: no message", hostile.functions[f]);
+            for (size_t i = 0; out && i < values; i++)
+                if (!(fabsf(out[i] - want[i]) <= 0.05f * (1 + fabsf(want[i]))))
+                    fail_msg("%s, call %ld: value %zu: %g, not %g", hostile.functions[f], at, i,
+                             out[i], want[i]);
+            free(out);
+        }
+    }
+    print_message("%d failures, %d frames right all the same\n", failed, right);
+    assert_true(failed > 40 && right > 10 && right < failed);
+    fovea_wisdom_forget();
+    float *out = run_half(FAST_IMAGES, 0, 0, &steps, &info);
+    assert_true(out && steps > 4);
+    assert_memory_equal(out, want, values * sizeof *want);
+    free(out);
+    free(want);
+}
+
 /* ---- several programs at a time ---- */
 
 enum { NVRTC_ERROR = 6 };
@@ -348,9 +530,11 @@ static void builds_that_fail(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(little_is_free),   cmocka_unit_test(less_than_said),
-        cmocka_unit_test(rates_are_kept),   cmocka_unit_test(ranks_are_kept),
-        cmocka_unit_test(words_for_int8),   cmocka_unit_test(unknown_rates),
+        cmocka_unit_test(little_is_free),    cmocka_unit_test(less_than_said),
+        cmocka_unit_test(rates_are_kept),    cmocka_unit_test(ranks_are_kept),
+        cmocka_unit_test(words_for_int8),    cmocka_unit_test(unknown_rates),
+        cmocka_unit_test(images_are_ranked), cmocka_unit_test(slow_images),
+        cmocka_unit_test(images_that_fail),  cmocka_unit_test(calls_that_fail),
         cmocka_unit_test(builds_that_fail),
     };
     const int missing = gpu_frames_open(argc, argv);

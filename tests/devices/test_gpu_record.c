@@ -133,6 +133,33 @@ static void few_calls(void **state)
     }
 }
 
+/* The same of weights that are read as images. */
+static void with_images(void **state)
+{
+    (void)state;
+    size_t values;
+    float *want = NULL;
+    assert_true(images_are_first(FAST_IMAGES, true));
+    for (long records = NONE; records <= QUEUES; records++) {
+        const fovea_plan_options options = half_options();
+        fovea_plan *plan;
+        say_images(FAST_IMAGES);
+        const long before = hostile.counted("clCreateImage");
+        fovea_device *device = open_recording(records, 1e3);
+        if (fovea_plan_create(&plan, model, device, &options) != FOVEA_OK)
+            fail_msg("%s", fovea_error());
+        assert_true(hostile.counted("clCreateImage") > before + 4);
+        if (!want)
+            want = fixture_run(plan, &values);
+        run_pairs(plan, want, values);
+        const frame_calls calls = calls_of_a_frame(plan, records);
+        assert_true(!records || (calls.kernels == 0 && calls.replays > 0));
+        fovea_plan_free(plan);
+        close_recording(device);
+    }
+    free(want);
+}
+
 /* Traced frames run call by call, for the sake of their times; those after them are replayed
  * again. */
 static void traced(void **state)
@@ -308,13 +335,10 @@ static void never_done(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(few_calls),
-        cmocka_unit_test(traced),
-        cmocka_unit_test(steady),
-        cmocka_unit_test(each_call_fails),
-        cmocka_unit_test(announced_in_vain),
-        cmocka_unit_test(high_clocks),
-        cmocka_unit_test(never_done),
+        cmocka_unit_test(few_calls),       cmocka_unit_test(with_images),
+        cmocka_unit_test(traced),          cmocka_unit_test(steady),
+        cmocka_unit_test(each_call_fails), cmocka_unit_test(announced_in_vain),
+        cmocka_unit_test(high_clocks),     cmocka_unit_test(never_done),
     };
     const int missing = gpu_frames_open(argc, argv);
     if (missing)
