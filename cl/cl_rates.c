@@ -59,6 +59,7 @@ static fv_gpu_meter meter_of(fv_device *d)
                           .half = d->features & FV_NEED_CL_HALF,
                           .dot = d->features & FV_NEED_CL_DOT,
                           .local = d->features & FV_NEED_CL_LOCAL,
+                          .subgroups = d->features & FV_NEED_CL_SUBGROUPS,
                           .kernel = kernel,
                           .drop = drop,
                           .buffer = make_buffer,

@@ -8,7 +8,7 @@
 /* How much work one measurement does. */
 struct effort {
     double seconds; /* of a run, about */
-    uint64_t bytes; /* of a buffer at most */
+    uint64_t bytes; /* of a buffer at most; of one of a kernel alone, behind its results */
     /* Of the kernels in probe.cl: */
     int which;       /* FV_PROBE_* */
     uint32_t floats; /* of a value */
@@ -16,10 +16,12 @@ struct effort {
 };
 
 static const struct effort rough = {2e-3, UINT64_C(16) << 20, 5, 4, 2.0 * 64 * 4};
-static const struct effort of_half = {2e-3, UINT64_C(1) << 20, 8, 4, 2.0 * 64 * 4};
-static const struct effort of_dot = {2e-3, UINT64_C(1) << 20, 9, 4, 2.0 * 64 * 4};
-static const struct effort of_local = {2e-3, UINT64_C(1) << 20, 10, 4, 16};
-static const struct effort of_global = {2e-3, UINT64_C(1) << 20, 11, 4, 16};
+static const struct effort of_half = {2e-3, 4 << 10, 8, 4, 2.0 * 64 * 4};
+static const struct effort of_dot = {2e-3, 4 << 10, 9, 4, 2.0 * 64 * 4};
+static const struct effort of_local = {2e-3, 4 << 10, 10, 4, 16};
+static const struct effort of_global = {2e-3, 4 << 10, 11, 4, 16};
+static const struct effort of_subgroups = {2e-3, 4 << 10, 13, 4, 2.0 * 128};
+static const struct effort of_staged = {2e-3, 4 << 10, 14, 4, 2.0 * 128};
 static const struct effort best = {30e-3, UINT64_C(256) << 20, 7, 4, 2.0 * 128 * 4};
 static const struct effort best_of_cpu = {30e-3, UINT64_C(256) << 20, 7, 16, 2.0 * 128 * 16};
 
@@ -147,26 +149,26 @@ static double coarse(double rate)
 
 /* ---- what one kernel is to another ---- */
 
-static fovea_status run_alone(const fv_gpu_meter *m, uint64_t out, const struct effort *effort,
+static fovea_status run_alone(const fv_gpu_meter *m, void *k, const struct effort *effort,
                               double *rate)
 {
-    void *k;
-    FV_TRY(m->kernel(&k, m->device, "compute", effort->which, false));
+    uint64_t out;
+    const uint64_t results = items_of(m, m->group(m->device, k)) * sizeof(float);
+    FV_TRY(m->buffer(&out, m->device, results + effort->bytes));
     const fovea_status status = measure_compute(m, k, out, effort, rate);
-    if (m->drop)
-        m->drop(m->device, k);
+    m->release(m->device, out);
     return status;
 }
 
 static double rate_alone(const fv_gpu_meter *m, const struct effort *effort)
 {
-    uint64_t out;
+    void *k;
     double rate = 0;
-    fovea_status status = m->buffer(&out, m->device, bytes_for(m, effort));
-    if (status == FOVEA_OK) {
-        status = run_alone(m, out, effort, &rate);
-        m->release(m->device, out);
-    }
+    if (m->kernel(&k, m->device, "compute", effort->which, false) != FOVEA_OK)
+        return 0;
+    const fovea_status status = run_alone(m, k, effort, &rate);
+    if (m->drop)
+        m->drop(m->device, k);
     return status == FOVEA_OK ? rate : 0;
 }
 
@@ -183,6 +185,8 @@ static void measure_ratios(double own[FV_GPU_RATES], const fv_gpu_meter *m, doub
     own[FV_GPU_HALF] = m->half ? ratio(rate_alone(m, &of_half), flops) : 0;
     own[FV_GPU_DOT] = m->dot ? ratio(rate_alone(m, &of_dot), flops) : 0;
     own[FV_GPU_LOCAL] = m->local ? ratio(rate_alone(m, &of_local), rate_alone(m, &of_global)) : 0;
+    own[FV_GPU_SUBGROUPS] =
+        m->subgroups ? ratio(rate_alone(m, &of_subgroups), rate_alone(m, &of_staged)) : 0;
 }
 
 /* Another process may have measured meanwhile: what it has kept counts. */
@@ -207,6 +211,7 @@ static fv_gpu_rates rates_now(const fv_gpu_meter *m)
                           .half = kept[FV_GPU_HALF],
                           .dot = kept[FV_GPU_DOT],
                           .local = kept[FV_GPU_LOCAL],
+                          .subgroups = kept[FV_GPU_SUBGROUPS],
                           .tried = true};
 }
 

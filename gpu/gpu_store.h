@@ -13,8 +13,17 @@ enum { FV_GPU_TEXTS = 7 }; /* of a program at most */
 
 /* What was measured of a device: flop/s and bytes/s; how many times as fast as a float32 one it
  * multiplies a float16 and an int8; how many times as fast as a cached load one from local memory
- * is. 0: was not measured. */
-enum { FV_GPU_FLOPS, FV_GPU_BYTES, FV_GPU_HALF, FV_GPU_DOT, FV_GPU_LOCAL, FV_GPU_RATES };
+ * is; how many times as fast as work-items with local memory subgroups multiply float16. 0: was not
+ * measured. */
+enum {
+    FV_GPU_FLOPS,
+    FV_GPU_BYTES,
+    FV_GPU_HALF,
+    FV_GPU_DOT,
+    FV_GPU_LOCAL,
+    FV_GPU_SUBGROUPS,
+    FV_GPU_RATES
+};
 
 typedef struct fv_gpu_program {
     const char *name; /* of its file */

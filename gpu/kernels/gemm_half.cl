@@ -9,23 +9,30 @@
  *   row_scales, row_panels  passes ahead, which leave in the scratch, the table of all,
  *                           panels of rows | a scale for each row
  *   product                 FV_TM x FV_TN per work-item, panels from global memory; with FV_TILE
- *                           staged in local memory
+ *                           staged in local memory; gemm_subgroup.cl has its own
  */
 #include "gpu/kernels/row_top.cl"
 
 #define FV_CHUNK 16 /* steps whose products are summed in float16 */
 #define FV_STAGE 32 /* steps that are staged at a time: a multiple of it are there */
 #define FV_STEPS ((dim.s2 + FV_STAGE - 1) / FV_STAGE * FV_STAGE)
-#define FV_ROWS ((rows + FV_PANEL - 1) / FV_PANEL * FV_PANEL)
+#define FV_ROWS ((rows + FV_ROW_PANEL - 1) / FV_ROW_PANEL * FV_ROW_PANEL)
 #define FV_WEIGHT (base1 + at1.x)
 #define FV_ROW_SCALES                                                                              \
     ((global const float *)((global const half *)table + (size_t)FV_ROWS * FV_STEPS))
 #define FV_REAL(sum, r, col)                                                                       \
     ((sum) * (FV_ROW_SCALES[r] * FV_CAT(vload, FV_TN)(0, FV_SCALES + (col))))
 
+#if FV_SUBGROUP
+#define FV_ROW_PANEL 16 /* rows of a panel: what a subgroup multiplies lies together */
+#else
+#define FV_ROW_PANEL FV_PANEL
+#endif
+
 /* Step 0 of number n of the panels at `from`; then from two steps to the next two. */
-#define FV_IN_PANEL(from, n)                                                                       \
-    ((from) + (size_t)((n) / FV_PANEL) * FV_PANEL * FV_STEPS + (n) % FV_PANEL / 4 * 8 + (n) % 4)
+#define FV_OF_PANELS(from, n, width)                                                               \
+    ((from) + (size_t)((n) / (width)) * (width)*FV_STEPS + (n) % (width) / 4 * 8 + (n) % 4)
+#define FV_IN_PANEL(from, n) FV_OF_PANELS(from, n, FV_PANEL)
 #define FV_PAIR (2 * FV_PANEL)
 #define FV_COLS_PACKED ((FV_COLS + FV_PANEL - 1) / FV_PANEL * FV_PANEL)
 #define FV_SCALES ((global const float *)FV_IN_PANEL(FV_WEIGHT, FV_COLS_PACKED))
@@ -54,13 +61,14 @@ FV_KERNEL void row_panels(FV_ARGS)
     const uint r = get_group_id(0) * FV_GROUP + get_local_id(0), k = 8 * get_group_id(1);
     if (r >= FV_ROWS)
         return;
-    global half *to = FV_IN_PANEL((global half *)table, r) + (size_t)k / 2 * FV_PAIR;
+    global half *to =
+        FV_OF_PANELS((global half *)table, r, FV_ROW_PANEL) + (size_t)k * FV_ROW_PANEL;
     global const FV_CELL(0) *row = FV_AT(0, min(r, rows - 1));
     const float scale = FV_ROW_SCALES[min(r, rows - 1)];
     const float factor = as_float((254u << 23) - as_uint(scale));
     for (uint i = 0; i < 8; i++) {
         const float x = r < rows && k + i < dim.s2 ? FV_GET(0, row + k + i) : 0.f;
-        vstore_half_rte(x * factor, 0, to + i / 2 * FV_PAIR + i % 2 * 4);
+        vstore_half_rte(x * factor, 0, to + i / 2 * 2 * FV_ROW_PANEL + i % 2 * 4);
     }
 }
 
@@ -128,12 +136,17 @@ FV_KERNEL void row_panels(FV_ARGS)
             acc[i] += FV_H_FLOAT(FV_TN, sum[i]);                                                   \
     } while (0)
 
+/* Row i of the tile. */
+#define FV_FINISH_ONE(i, row, col)                                                                 \
+    if ((row) + (i) < rows)                                                                        \
+    FV_FINISH_ROW(FV_REAL(acc[i], (row) + (i), col), (row) + (i), col)
 #define FV_FINISH_TILE(row, col)                                                                   \
     FV_EACH(i)                                                                                     \
-        if ((row) + i < rows)                                                                      \
-    FV_FINISH_ROW(FV_REAL(acc[i], (row) + i, col), (row) + i, col)
+    FV_FINISH_ONE(i, row, col)
 
-#if FV_TILE && FV_GROUP > 1
+#if FV_SUBGROUP
+#include "gpu/kernels/gemm_subgroup.cl"
+#elif FV_TILE && FV_GROUP > 1
 #define FV_BM (FV_GROUP / FV_LN * FV_TM) /* rows and columns of a work-group */
 #define FV_BN (FV_LN * FV_TN)
 

@@ -24,6 +24,9 @@
  *   half      0: no float16 arithmetic; 2: that of gemm_half.cl, emulated where there is none
  *   dots      1: multiplies int8 by fours in the words of cl_khr_integer_dot_product, 2: of
  *             cl_arm_integer_dot_product_accumulate_int8, emulated; 3: the latter, and adds nothing
+ *   subgroups of gemm_subgroup.cl, of 16 lanes, with `half` 2; 1: emulated over local memory; 2: a
+ *             lane reads neighbours of a block; 3: lanes give nothing to others; 4: they are 8; 5:
+ *             slower than what does without
  *   claims    1: says that it has extensions which its compiler does not know
  *   gpu       1: says that it is one, no processor, so that what it does is measured
  *   hint      1: has cl_qcom_perf_hint; 2: says so, and takes no context with one
