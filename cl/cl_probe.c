@@ -91,14 +91,18 @@ static bool half_right(const float *out, size_t n)
 
 static bool subgroups_right(const float *out, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
-        float sum = 0;
-        for (size_t k = 0; k < n; k++)
-            sum += out[2 * k + 1] == out[2 * i + 1] ? (float)k : 0;
-        if (out[2 * i] != sum)
+    enum { LANES = 16 };
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t lane = i % LANES, first = i - lane, spread = first + 2;
+        uint32_t own = 0;
+        for (uint32_t k = 0; k < 8; k++)
+            own += (i + k * LANES) << k;
+        const uint32_t given = spread + 5 + 2 * (spread + LANES + 10) +
+                               4 * (spread + 2 * LANES + 15) + 8 * (spread + 3 * LANES);
+        if (out[2 * i] != (float)own || out[2 * i + 1] != (float)(lane + 16 * given))
             return false;
     }
-    return true;
+    return n % LANES == 0;
 }
 
 static bool dot_right(const float *out, size_t n)
@@ -341,16 +345,18 @@ static void probe_dot(fv_device *d)
         fv_gpu_add_quirk(d->quirks, "integer dot products announced, but do not work");
 }
 
-/* The built-in functions came with different versions of the language. */
+/* Those that read blocks and give float16 to one another, which are Intel's. */
 static void probe_subgroups(fv_device *d)
 {
-    static const char *const standards[] = {"-cl-std=CL1.2", "-cl-std=CL3.0", "-cl-std=CL2.0"};
-    for (size_t i = 0; i < sizeof standards / sizeof *standards; i++)
-        if (does(d, SUBGROUPS, standards[i], subgroups_right, NULL)) {
-            d->features |= FV_NEED_CL_SUBGROUPS;
+    static const char *const extensions[] = {"cl_khr_fp16", "cl_intel_subgroups",
+                                             "cl_intel_subgroups_short",
+                                             "cl_intel_required_subgroup_size"};
+    for (size_t i = 0; i < sizeof extensions / sizeof *extensions; i++)
+        if (!fv_cl_has_extension(&d->place, extensions[i]))
             return;
-        }
-    fv_gpu_add_quirk(d->quirks, "subgroups announced, but do not work");
+    if (does(d, SUBGROUPS, "-cl-std=CL1.2", subgroups_right,
+             "subgroups announced, but do not work"))
+        d->features |= FV_NEED_CL_SUBGROUPS;
 }
 
 /* ---- what is worth while ---- */
@@ -370,6 +376,8 @@ static void drop_slow(fv_device *d, const fv_gpu_rates *r)
         {FV_NEED_CL_HALF, r->half > 0 && r->half < 1.25, "float16 arithmetic is no faster"},
         /* Without, four products take a dozen operations. */
         {FV_NEED_CL_DOT, r->dot > 0 && r->dot < 0.25, "integer dot products are no faster"},
+        /* Kernels with local memory first have to fill it. */
+        {FV_NEED_CL_SUBGROUPS, r->subgroups > 0 && r->subgroups < 1, "subgroups are no faster"},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (d->features & all[i].need && all[i].slow) {
@@ -406,9 +414,7 @@ void fv_cl_probe(fv_device *d)
     if (!does(d, TURNS, standard, turns_right, "leaves loops of many turns early"))
         d->limits.few_turns = true;
     does(d, APART, standard, apart_right, "reads vectors wrong that are not aligned: run verify");
-    if (fv_cl_has_extension(&d->place, "cl_khr_subgroups") ||
-        fv_cl_has_extension(&d->place, "cl_intel_subgroups"))
-        probe_subgroups(d);
+    probe_subgroups(d);
     probe_image(d);
     if (!d->limits.cpu && d->features & (FV_NEED_CL_LOCAL | FV_NEED_CL_HALF | FV_NEED_CL_DOT))
         measure(d);

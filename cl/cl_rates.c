@@ -68,6 +68,7 @@ static fv_gpu_meter meter_of(fv_device *d)
                           .dot = d->features & FV_NEED_CL_DOT,
                           .local = d->features & FV_NEED_CL_LOCAL,
                           .image = d->features & FV_NEED_CL_IMAGE,
+                          .subgroups = d->features & FV_NEED_CL_SUBGROUPS,
                           .kernel = kernel,
                           .drop = drop,
                           .buffer = make_buffer,

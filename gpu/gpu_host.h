@@ -28,7 +28,7 @@ uint32_t fv_gpu_partials(uint32_t units);
 /* Approximate peak rates of a device, as gpu_store.h has them; 0: not known. */
 typedef struct fv_gpu_rates {
     double flops, bytes;
-    double half, dot, local, image;
+    double half, dot, local, image, subgroups;
     bool tried; /* measuring was tried */
 } fv_gpu_rates;
 

@@ -8,7 +8,7 @@
 /* How much work one measurement does. */
 struct effort {
     double seconds; /* of a run, about */
-    uint64_t bytes; /* of a buffer at most */
+    uint64_t bytes; /* of a buffer at most; of one of a kernel alone, behind its results */
     /* Of the kernels in probe.cl: */
     int which;       /* FV_PROBE_* */
     uint32_t floats; /* of a value */
@@ -16,11 +16,13 @@ struct effort {
 };
 
 static const struct effort rough = {2e-3, UINT64_C(16) << 20, 5, 4, 2.0 * 64 * 4};
-static const struct effort of_half = {2e-3, UINT64_C(1) << 20, 8, 4, 2.0 * 64 * 4};
-static const struct effort of_dot = {2e-3, UINT64_C(1) << 20, 9, 4, 2.0 * 64 * 4};
-static const struct effort of_local = {2e-3, UINT64_C(1) << 20, 10, 4, 16};
-static const struct effort of_global = {2e-3, UINT64_C(1) << 20, 11, 4, 16};
-static const struct effort of_image = {2e-3, UINT64_C(1) << 20, 14, 4, 16};
+static const struct effort of_half = {2e-3, 4 << 10, 8, 4, 2.0 * 64 * 4};
+static const struct effort of_dot = {2e-3, 4 << 10, 9, 4, 2.0 * 64 * 4};
+static const struct effort of_local = {2e-3, 4 << 10, 10, 4, 16};
+static const struct effort of_global = {2e-3, 4 << 10, 11, 4, 16};
+static const struct effort of_image = {2e-3, 4 << 10, 14, 4, 16};
+static const struct effort of_subgroups = {2e-3, 4 << 10, 15, 4, 2.0 * 128};
+static const struct effort of_staged = {2e-3, 4 << 10, 16, 4, 2.0 * 128};
 static const struct effort best = {30e-3, UINT64_C(256) << 20, 7, 4, 2.0 * 128 * 4};
 static const struct effort best_of_cpu = {30e-3, UINT64_C(256) << 20, 7, 16, 2.0 * 128 * 16};
 
@@ -150,32 +152,33 @@ static double coarse(double rate)
 
 /* ---- what one kernel is to another ---- */
 
-static fovea_status run_alone(const fv_gpu_meter *m, const uint64_t *buffer, uint32_t buffers,
-                              const struct effort *effort, double *rate)
+static fovea_status run_alone(const fv_gpu_meter *m, void *k, const struct effort *effort,
+                              double *rate)
 {
-    void *k;
-    FV_TRY(m->kernel(&k, m->device, "compute", effort->which, false));
-    const fovea_status status = measure_compute(m, k, buffer, buffers, effort, rate);
-    if (m->drop)
-        m->drop(m->device, k);
+    enum { OUT, IMAGE, TEXELS, ALL };
+    const uint64_t results = items_of(m, m->group(m->device, k)) * sizeof(float);
+    uint64_t buffer[ALL] = {0};
+    fovea_status status = m->buffer(&buffer[OUT], m->device, results + effort->bytes);
+    if (effort == &of_image) {
+        FV_THEN(status, m->buffer(&buffer[TEXELS], m->device, effort->bytes));
+        FV_THEN(status, m->image_of(&buffer[IMAGE], m->device, buffer[TEXELS], effort->bytes));
+    }
+    FV_THEN(status, measure_compute(m, k, buffer, buffer[IMAGE] ? 2 : 1, effort, rate));
+    for (int i = 0; i < ALL; i++)
+        if (buffer[i])
+            m->release(m->device, buffer[i]);
     return status;
 }
 
 static double rate_alone(const fv_gpu_meter *m, const struct effort *effort)
 {
-    enum { OUT, IMAGE, TEXELS, ALL, READ = 4096 /* bytes, of which 1280 are read */ };
-    const uint64_t bytes = bytes_for(m, effort);
-    uint64_t buffer[ALL] = {0};
+    void *k;
     double rate = 0;
-    fovea_status status = m->buffer(&buffer[OUT], m->device, bytes);
-    if (effort == &of_image) {
-        FV_THEN(status, m->buffer(&buffer[TEXELS], m->device, READ));
-        FV_THEN(status, m->image_of(&buffer[IMAGE], m->device, buffer[TEXELS], READ));
-    }
-    FV_THEN(status, run_alone(m, buffer, buffer[IMAGE] ? 2 : 1, effort, &rate));
-    for (int i = 0; i < ALL; i++)
-        if (buffer[i])
-            m->release(m->device, buffer[i]);
+    if (m->kernel(&k, m->device, "compute", effort->which, false) != FOVEA_OK)
+        return 0;
+    const fovea_status status = run_alone(m, k, effort, &rate);
+    if (m->drop)
+        m->drop(m->device, k);
     return status == FOVEA_OK ? rate : 0;
 }
 
@@ -194,6 +197,8 @@ static void measure_ratios(double own[FV_GPU_RATES], const fv_gpu_meter *m, doub
     const double cached = m->local || m->image ? rate_alone(m, &of_global) : 0;
     own[FV_GPU_LOCAL] = m->local ? ratio(rate_alone(m, &of_local), cached) : 0;
     own[FV_GPU_IMAGE] = m->image ? ratio(rate_alone(m, &of_image), cached) : 0;
+    own[FV_GPU_SUBGROUPS] =
+        m->subgroups ? ratio(rate_alone(m, &of_subgroups), rate_alone(m, &of_staged)) : 0;
 }
 
 /* Another process may have measured meanwhile: what it has kept counts. */
@@ -219,6 +224,7 @@ static fv_gpu_rates rates_now(const fv_gpu_meter *m)
                           .dot = kept[FV_GPU_DOT],
                           .local = kept[FV_GPU_LOCAL],
                           .image = kept[FV_GPU_IMAGE],
+                          .subgroups = kept[FV_GPU_SUBGROUPS],
                           .tried = true};
 }
 

@@ -10,9 +10,10 @@ typedef struct fv_gpu_meter {
     fv_gpu_store *store;
     uint32_t units;
     uint64_t memory, largest;
-    bool vectors;                 /* a CPU: a work-item uses vector types */
-    bool few_turns;               /* the device ends work-items that loop for long */
-    bool half, dot, local, image; /* what else of it is to be measured, beside the two rates */
+    bool vectors;   /* a CPU: a work-item uses vector types */
+    bool few_turns; /* the device ends work-items that loop for long */
+    /* What else of it is to be measured, beside the two rates. */
+    bool half, dot, local, image, subgroups;
     /* Kernel `entry` of probe.cl with FV_PROBE `which`. */
     fovea_status (*kernel)(void **out, fv_device *d, const char *entry, int which, bool vectors);
     void (*drop)(fv_device *d, void *kernel); /* NULL: it is its program's */

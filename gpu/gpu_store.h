@@ -13,7 +13,8 @@ enum { FV_GPU_TEXTS = 7 }; /* of a program at most */
 
 /* What was measured of a device: flop/s and bytes/s; how many times as fast as a float32 one it
  * multiplies a float16 and an int8; how many times as fast as a cached load one from local memory
- * is, and one from an image. 0: was not measured. */
+ * is, and one from an image; how many times as fast as work-items with local memory subgroups
+ * multiply float16. 0: was not measured. */
 enum {
     FV_GPU_FLOPS,
     FV_GPU_BYTES,
@@ -21,6 +22,7 @@ enum {
     FV_GPU_DOT,
     FV_GPU_LOCAL,
     FV_GPU_IMAGE,
+    FV_GPU_SUBGROUPS,
     FV_GPU_RATES
 };
 

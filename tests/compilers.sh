@@ -21,7 +21,7 @@ mkdir "$folder/cl" "$folder/cuda"
 emulator=$PWD/$build/tests/cuda_emulator/libemulated_cuda.so
 FOVEA_CACHE='' FOVEA_WISDOM=''
 export FOVEA_CACHE FOVEA_WISDOM
-"$build/tests/plan_programs" cl:0 "$folder/cl" mali adreno texture intel plain small >"$folder/cl.txt"
+"$build/tests/plan_programs" cl:0 "$folder/cl" mali adreno texture amd intel plain small >"$folder/cl.txt"
 for sm in 75 87; do
     FOVEA_CUDA=$emulator FOVEA_NVRTC=$emulator EMULATED_CUDA=sm=$sm \
         "$build/tests/plan_programs" cuda:0 "$folder/cuda" sm$sm

@@ -29,6 +29,9 @@
 
 #if FV_EPI & FV_EPI_GELU
 FV_ERF(float)
+#if FV_TN == 2
+FV_ERF(float2)
+#endif
 FV_ERF(float4)
 FV_ERF(float8)
 FV_ERF(float16)

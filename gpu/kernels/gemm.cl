@@ -8,7 +8,8 @@
  *           is main memory
  *   tile    the same, operands of a work-group staged in local memory
  *   thin    few rows: the work-items of a group share out k, then add up
- *   half    products in float16: gemm_half.cl, which has its own direct and tile
+ *   half    products in float16: gemm_half.cl, which has its own direct and tile, and
+ *           gemm_subgroup.cl
  *   cpu     FV_TM x 32 per work-group of one, for devices that run it in vectors
  *   finish  the epilogue alone, of sums that another library left in the step's scratch
  *
@@ -22,8 +23,8 @@
  * on the rows beside it.
  *
  * Macros of the host side: FV_CONV 1 for windows; FV_I8 1 for products of int8, FV_W8 1 for weights
- * that are only stored so; FV_TM, FV_TN tile of a work-item (FV_TN columns of the packed weight: 4,
- * 8 or 16); FV_LN work-items side by side along the columns.
+ * that are only stored so; FV_TM, FV_TN tile of a work-item (FV_TN columns of the packed weight: 2,
+ * 4, 8 or 16); FV_LN work-items side by side along the columns.
  */
 #define FV_PANEL 32
 /* For every row of a tile. */
@@ -35,7 +36,9 @@
 /* Vectors of FV_TN columns, and of the output columns that they become. */
 #define FV_V FV_CAT(float, FV_TN)
 #if FV_EPI & FV_EPI_SWIGLU
-#if FV_TN == 4
+#if FV_TN == 2
+#define FV_OW 1
+#elif FV_TN == 4
 #define FV_OW 2
 #elif FV_TN == 8
 #define FV_OW 4
@@ -89,6 +92,7 @@
 /* Number i of 2, 4, 8 or 16, where i is known only at run time. Chosen by
  * halves: an array with such an index would stay in memory, and a kernel's stack costs it even
  * where it is never used. */
+#define fv_number1(x, i) (x)
 static inline float fv_number2(float2 x, uint i)
 {
     return i & 1 ? x.s1 : x.s0;

@@ -9,20 +9,28 @@
  *   row_scales, row_panels  passes ahead, which leave in the scratch, the table of all,
  *                           panels of rows | a scale for each row
  *   product                 FV_TM x FV_TN per work-item, panels from global memory; with FV_TILE
- *                           staged in local memory, with FV_IMAGE the weight's as an image
+ *                           staged in local memory, with FV_IMAGE the weight's as an image;
+ *                           gemm_subgroup.cl has its own
  */
 #include "gpu/kernels/row_top.cl"
 
 #define FV_CHUNK 16 /* steps whose products are summed in float16 */
 #define FV_STAGE 32 /* steps that are staged at a time: a multiple of it are there */
 #define FV_STEPS ((dim.s2 + FV_STAGE - 1) / FV_STAGE * FV_STAGE)
-#define FV_ROWS ((rows + FV_PANEL - 1) / FV_PANEL * FV_PANEL)
+#define FV_ROWS ((rows + FV_ROW_PANEL - 1) / FV_ROW_PANEL * FV_ROW_PANEL)
 #define FV_ROW_SCALES                                                                              \
     ((global const float *)((global const half *)table + (size_t)FV_ROWS * FV_STEPS))
 
+#if FV_SUBGROUP
+#define FV_ROW_PANEL 16 /* rows of a panel: what a subgroup multiplies lies together */
+#else
+#define FV_ROW_PANEL FV_PANEL
+#endif
+
 /* Step 0 of number n of the panels at `from`; then from two steps to the next two. */
-#define FV_IN_PANEL(from, n)                                                                       \
-    ((from) + (size_t)((n) / FV_PANEL) * FV_PANEL * FV_STEPS + (n) % FV_PANEL / 4 * 8 + (n) % 4)
+#define FV_OF_PANELS(from, n, width)                                                               \
+    ((from) + (size_t)((n) / (width)) * (width)*FV_STEPS + (n) % (width) / 4 * 8 + (n) % 4)
+#define FV_IN_PANEL(from, n) FV_OF_PANELS(from, n, FV_PANEL)
 #define FV_PAIR (2 * FV_PANEL)
 #define FV_COLS_PACKED ((FV_COLS + FV_PANEL - 1) / FV_PANEL * FV_PANEL)
 
@@ -38,13 +46,14 @@ typedef uint fv_column;
 #define FV_COLUMN_RUN(w, i) FV_H_TEXEL(FV_TEXEL((w) + (i)))
 #define FV_SCALES4(col) as_float4(FV_TEXEL(FV_COLUMN(FV_COLS_PACKED) + (col) / 4))
 #define FV_SCALES8(col) (float8)(FV_SCALES4(col), FV_SCALES4((col) + 4))
+#define FV_SCALES(col) FV_CAT(FV_SCALES, FV_TN)(col)
 #else
 typedef global const half *fv_column;
 #define FV_COLUMN(n) FV_IN_PANEL(base1 + at1.x, n)
 #define FV_COLUMN_PAIR FV_PAIR
 #define FV_COLUMN_RUN(w, i) FV_GLOBAL_RUN(w, i)
-#define FV_SCALES4(col) vload4(0, (global const float *)FV_COLUMN(FV_COLS_PACKED) + (col))
-#define FV_SCALES8(col) vload8(0, (global const float *)FV_COLUMN(FV_COLS_PACKED) + (col))
+#define FV_SCALES(col)                                                                             \
+    FV_CAT(vload, FV_TN)(0, (global const float *)FV_COLUMN(FV_COLS_PACKED) + (col))
 #endif
 
 /* ---- rows ---- */
@@ -71,13 +80,14 @@ FV_KERNEL void row_panels(FV_ARGS)
     const uint r = get_group_id(0) * FV_GROUP + get_local_id(0), k = 8 * get_group_id(1);
     if (r >= FV_ROWS)
         return;
-    global half *to = FV_IN_PANEL((global half *)table, r) + (size_t)k / 2 * FV_PAIR;
+    global half *to =
+        FV_OF_PANELS((global half *)table, r, FV_ROW_PANEL) + (size_t)k * FV_ROW_PANEL;
     global const FV_CELL(0) *row = FV_AT(0, min(r, rows - 1));
     const float scale = FV_ROW_SCALES[min(r, rows - 1)];
     const float factor = as_float((254u << 23) - as_uint(scale));
     for (uint i = 0; i < 8; i++) {
         const float x = r < rows && k + i < dim.s2 ? FV_GET(0, row + k + i) : 0.f;
-        vstore_half_rte(x * factor, 0, to + i / 2 * FV_PAIR + i % 2 * 4);
+        vstore_half_rte(x * factor, 0, to + i / 2 * 2 * FV_ROW_PANEL + i % 2 * 4);
     }
 }
 
@@ -149,15 +159,20 @@ FV_KERNEL void row_panels(FV_ARGS)
             acc[i] += FV_H_FLOAT(FV_TN, sum[i]);                                                   \
     } while (0)
 
+/* Row i of the tile, with the scales of its columns. */
+#define FV_FINISH_ONE(i, row, col, columns)                                                        \
+    if ((row) + (i) < rows)                                                                        \
+    FV_FINISH_ROW(acc[i] * (FV_ROW_SCALES[(row) + (i)] * (columns)), (row) + (i), col)
 #define FV_FINISH_TILE(row, col)                                                                   \
     do {                                                                                           \
-        const FV_V columns_ = FV_CAT(FV_SCALES, FV_TN)(col);                                       \
+        const FV_V columns_ = FV_SCALES(col);                                                      \
         FV_EACH(i)                                                                                 \
-            if ((row) + i < rows)                                                                  \
-                FV_FINISH_ROW(acc[i] * (FV_ROW_SCALES[(row) + i] * columns_), (row) + i, col);     \
+            FV_FINISH_ONE(i, row, col, columns_);                                                  \
     } while (0)
 
-#if FV_TILE && FV_GROUP > 1
+#if FV_SUBGROUP
+#include "gpu/kernels/gemm_subgroup.cl"
+#elif FV_TILE && FV_GROUP > 1
 #define FV_BM (FV_GROUP / FV_LN * FV_TM) /* rows and columns of a work-group */
 #define FV_BN (FV_LN * FV_TN)
 

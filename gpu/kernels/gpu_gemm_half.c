@@ -5,7 +5,7 @@
 
 #include "base/half.h"
 #include "base/num.h"
-#include "gpu/kernels/gpu_gemm.h"
+#include "gpu/kernels/gpu_gemm_half.h"
 
 enum {
     PANEL = FV_GPU_PANEL,
@@ -14,7 +14,7 @@ enum {
     PART = 8,   /* of row_panels moves */
 };
 
-static bool applies(const fv_problem *p)
+bool fv_gpu_half_applies(const fv_problem *p)
 {
     return p->weight == FV_F16 && p->acc == FV_F16;
 }
@@ -31,23 +31,15 @@ static uint32_t packed_columns(const fv_problem *p)
     return fv_round_up(p->dim[FV_GEMM_N] * fv_gpu_gemm_sides(p), PANEL);
 }
 
-static size_t packed(const fv_problem *p, const fv_knobs *knobs)
+size_t fv_gpu_half_packed(const fv_problem *p, const fv_knobs *knobs)
 {
     (void)knobs;
     return packed_columns(p) * (steps(p) * sizeof(uint16_t) + sizeof(float));
 }
 
-/* Where number n of the panels begins: of two steps there are four numbers each, then the next
- * four.
- */
-static size_t place_of(uint32_t n, const fv_problem *p)
-{
-    return n / PANEL * PANEL * steps(p) + n % PANEL / 4 * 8 + n % 4;
-}
-
 /* The numbers that count are those of float16: a power of two, by which they are all scaled then,
  * changes none that is not small beside the largest. Returns that scale. */
-static float pack_column(uint16_t *to, const float *row, size_t k)
+static float pack_column(uint16_t *to, uint32_t second, const float *row, size_t k)
 {
     float top = 0;
     int exponent = 0;
@@ -59,43 +51,58 @@ static float pack_column(uint16_t *to, const float *row, size_t k)
         frexpf(top, &exponent);
     for (size_t i = 0; i < k; i++) {
         const float x = fv_float_of_f16(fv_f16_of_float(row[i]));
-        to[i / 2 * 2 * PANEL + i % 2 * 4] = fv_f16_of_float(ldexpf(x, -exponent));
+        to[i / 2 * 2 * PANEL + i % 2 * second] = fv_f16_of_float(ldexpf(x, -exponent));
     }
     return ldexpf(1, exponent);
 }
 
-static void pack(void *dst, const float *src, uint32_t n0, uint32_t n, const fv_problem *p,
-                 const fv_knobs *knobs)
+void fv_gpu_half_pack(void *dst, const float *src, uint32_t n0, uint32_t n, const fv_problem *p,
+                      const fv_gpu_half_order *order)
 {
-    (void)knobs;
     const uint32_t both = fv_gpu_gemm_sides(p), columns = n * both;
     const size_t depth = p->dim[FV_GEMM_K], all = fv_round_up(columns, PANEL);
     uint16_t *panels = (uint16_t *)dst + (size_t)n0 * both * steps(p);
     float *scale = (float *)(void *)((uint16_t *)dst + packed_columns(p) * steps(p)) + n0 * both;
     memset(panels, 0, all * steps(p) * sizeof *panels);
-    for (uint32_t i = 0; i < all; i++)
+    for (uint32_t i = 0; i < all; i++) {
+        uint16_t *to = panels + i / PANEL * PANEL * steps(p) + order->place(i % PANEL);
         scale[i] = i < columns
-                       ? pack_column(panels + place_of(i, p),
+                       ? pack_column(to, order->second,
                                      src + ((size_t)(i % both) * n + i / both) * depth, depth)
                        : 0;
+    }
+}
+
+/* Four columns of each of the two steps, then the next four. */
+static uint32_t place_in_fours(uint32_t column)
+{
+    return column / 4 * 8 + column % 4;
+}
+
+static void pack(void *dst, const float *src, uint32_t n0, uint32_t n, const fv_problem *p,
+                 const fv_knobs *knobs)
+{
+    static const fv_gpu_half_order fours = {place_in_fours, 4};
+    (void)knobs;
+    fv_gpu_half_pack(dst, src, n0, n, p, &fours);
 }
 
 /* ---- rows ---- */
 
-static size_t scratch(const fv_problem *p, const fv_knobs *knobs, uint32_t rows)
+size_t fv_gpu_half_scratch(const fv_problem *p, const fv_knobs *knobs, uint32_t rows)
 {
     (void)knobs;
     return fv_round_up(rows, PANEL) * (steps(p) * sizeof(uint16_t) + sizeof(float));
 }
 
 /* The runs of a row are one work-group's. */
-static void shape_scales(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
+void fv_gpu_half_shape_scales(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
 {
     fv_gpu_spread(count, p->rows, (l->args.prob.dim[FV_GEMM_K] + RUN - 1) / RUN, p->group);
     count[1] = 1;
 }
 
-static void shape_panels(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
+void fv_gpu_half_shape_panels(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
 {
     count[0] = fv_gpu_groups(fv_round_up(p->rows, PANEL), p->group);
     count[1] = steps(&l->args.prob) / PART;
@@ -138,10 +145,10 @@ static void shape_tile(const fv_launch *l, const fv_gpu_piece *p, size_t count[3
     fv_gpu_cover_product(l, p->rows, t.down * t.rows, t.across * t.cols, count);
 }
 
-static uint32_t local_direct(const fv_launch *l, uint32_t group)
+uint32_t fv_gpu_half_local_scales(const fv_launch *l, uint32_t group)
 {
     (void)l;
-    return group * (uint32_t)sizeof(uint32_t); /* of row_scales */
+    return group * (uint32_t)sizeof(uint32_t);
 }
 
 static uint32_t local_tile(const fv_launch *l, uint32_t group)
@@ -150,23 +157,13 @@ static uint32_t local_tile(const fv_launch *l, uint32_t group)
     return STAGE * (t.down * t.rows + t.across * t.cols) * (uint32_t)sizeof(uint16_t);
 }
 
-/* Of a work-group of `items`; `...`: what else there is. */
-#define CODE(name, KIND, items, ...)                                                               \
-    const fv_gpu_code fv_gpu_gemm_half_##name = {                                                  \
-        .program = "gemm",                                                                         \
-        .entry = "product",                                                                        \
-        .group = items,                                                                            \
-        .local = local_##KIND,                                                                     \
-        .macros =                                                                                  \
-            " -cl-mad-enable", /* without, Intel's compiler rounds each product of float16 */      \
-        .define = define_##name,                                                                   \
-        .shape = shape_##KIND,                                                                     \
-        .ahead = {{"row_scales", shape_scales}, {"row_panels", shape_panels}},                     \
-        .align = 64,                                                                               \
-        __VA_ARGS__};
-CODE(direct, direct, 64, .image = 0)
-CODE(image, direct, 64, .image = FV_GEMM_W)
-CODE(tile, tile, 128, .image = 0)
+#define CODE(name, KIND, items, bytes, operand)                                                    \
+    const fv_gpu_code fv_gpu_gemm_half_##name = {FV_GPU_HALF_CODE,      .group = items,            \
+                                                 .local = bytes,        .define = define_##name,   \
+                                                 .shape = shape_##KIND, .image = operand};
+CODE(direct, direct, 64, fv_gpu_half_local_scales, 0)
+CODE(image, direct, 64, fv_gpu_half_local_scales, FV_GEMM_W)
+CODE(tile, tile, 128, local_tile, 0)
 
 /* ---- which of them ---- */
 
@@ -176,7 +173,7 @@ static const fv_knob knobs_tile[] = {{"rows", {8, 4}, 2}, {"cols", {4, 8}, 2}, {
 
 /* As gpu_gemm.c has them: only the ratios to the other kernels matter. The passes ahead take as
  * long as the products with some 30 columns. */
-static double cost(const fv_problem *p, double rate)
+double fv_gpu_half_cost(const fv_problem *p, double rate)
 {
     const double ahead = 60. * p->dim[FV_DIM_ROWS] * p->dim[FV_GEMM_K];
     return (fv_problem_flops(p) + ahead) / rate;
@@ -185,13 +182,13 @@ static double cost(const fv_problem *p, double rate)
 static double cost_direct(const fv_problem *p, const fv_knobs *knobs)
 {
     (void)knobs;
-    return cost(p, 240e9);
+    return fv_gpu_half_cost(p, 240e9);
 }
 
 static double cost_tile(const fv_problem *p, const fv_knobs *knobs)
 {
     (void)knobs;
-    return cost(p, 320e9) * fv_gpu_gemm_idle(p);
+    return fv_gpu_half_cost(p, 320e9) * fv_gpu_gemm_idle(p);
 }
 
 /* Left to the tuner, but where images were seen to be read faster than buffers and no slower than
@@ -199,20 +196,20 @@ static double cost_tile(const fv_problem *p, const fv_knobs *knobs)
 static double cost_image(const fv_problem *p, const fv_knobs *knobs)
 {
     (void)knobs;
-    return cost(p, 230e9);
+    return fv_gpu_half_cost(p, 230e9);
 }
 
 static double cost_image_first(const fv_problem *p, const fv_knobs *knobs)
 {
     (void)knobs;
-    return cost(p, 340e9);
+    return fv_gpu_half_cost(p, 340e9);
 }
 
 #define HOOKS(name, KNOBS)                                                                         \
-    const fv_kernel_hooks fv_h_gpu_gemm_half_##name = {.applies = applies,                         \
+    const fv_kernel_hooks fv_h_gpu_gemm_half_##name = {.applies = fv_gpu_half_applies,             \
                                                        .cost = cost_##name,                        \
-                                                       .scratch = scratch,                         \
-                                                       .packed = packed,                           \
+                                                       .scratch = fv_gpu_half_scratch,             \
+                                                       .packed = fv_gpu_half_packed,               \
                                                        .pack = pack,                               \
                                                        .format = "gpu_scaled_f16",                 \
                                                        .knobs = knobs_##KNOBS};

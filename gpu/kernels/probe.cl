@@ -15,6 +15,8 @@
 #define FV_PROBE_RECORD 12
 #define FV_PROBE_IMAGE 13
 #define FV_PROBE_IMAGE_RATE 14
+#define FV_PROBE_SUBGROUP_RATE 15
+#define FV_PROBE_STAGED_RATE 16
 
 #if FV_PROBE == FV_PROBE_HALF
 #pragma OPENCL EXTENSION cl_khr_fp16 : enable
@@ -29,18 +31,34 @@ kernel void probe(global float *out)
 }
 #endif
 
-#if FV_PROBE == FV_PROBE_SUBGROUPS
-#if defined(cl_khr_subgroups)
-#pragma OPENCL EXTENSION cl_khr_subgroups : enable
-#elif defined(cl_intel_subgroups)
-#pragma OPENCL EXTENSION cl_intel_subgroups : enable
+#if FV_PROBE == FV_PROBE_SUBGROUPS || FV_PROBE == FV_PROBE_SUBGROUP_RATE
+#pragma OPENCL EXTENSION cl_khr_fp16 : enable
+#include "gpu/kernels/subgroup.cl"
 #endif
-/* The sum of the subgroup, and which subgroup it is. */
-kernel void probe(global float *out)
+
+#if FV_PROBE == FV_PROBE_SUBGROUPS
+/* Blocks of whole numbers, behind the results, from the number of the subgroup's first work-item
+ * on: all that a lane reads, and what lanes give to it. */
+FV_OF_LANES kernel void probe(global float *out)
 {
-    const uint i = get_global_id(0);
-    out[2 * i] = sub_group_reduce_add((float)i);
-    out[2 * i + 1] = (float)get_sub_group_id();
+    FV_EXCHANGE
+    const uint i = get_global_id(0), n = get_global_size(0), lane = FV_LANE;
+    global half *x = (global half *)(out + 2 * n);
+    for (uint k = i; k < 8 * n; k += n)
+        vstore_half((float)k, 0, x + k);
+    barrier(CLK_GLOBAL_MEM_FENCE);
+    x += i - lane;
+    FV_BLOCK(own, x);
+    FV_SPREAD(all, x + 2);
+    const float8 y = convert_float8(own);
+    float4 z;
+    z.s0 = FV_GIVEN_BY(all, 0, 5);
+    z.s1 = FV_GIVEN_BY(all, 1, 10);
+    z.s2 = FV_GIVEN_BY(all, 2, 15);
+    z.s3 = FV_GIVEN_BY(all, 3, 0);
+    out[2 * i] =
+        y.s0 + 2 * y.s1 + 4 * y.s2 + 8 * y.s3 + 16 * y.s4 + 32 * y.s5 + 64 * y.s6 + 128 * y.s7;
+    out[2 * i + 1] = lane + 16 * (z.s0 + 2 * z.s1 + 4 * z.s2 + 8 * z.s3);
 }
 #endif
 
@@ -199,6 +217,60 @@ kernel void compute(global uint *out, const uint turns)
         at = (at + 7) % 64;
     }
     out[get_global_id(0)] = sum.x ^ sum.y ^ sum.z ^ sum.w;
+}
+#endif
+
+#if FV_PROBE == FV_PROBE_SUBGROUP_RATE
+/* 128 multiply-adds of float16 per turn and work-item, as gemm_subgroup.cl has them: of little that
+ * lies behind the results. */
+FV_OF_LANES kernel void compute(global float *out, const uint turns)
+{
+    FV_EXCHANGE
+    global const half *room = (global const half *)(out + get_global_size(0));
+    half2 sum[16], all = (half2)(0.0f);
+    for (uint i = 0; i < 16; i++)
+        sum[i] = (half2)(0.0f);
+#define ADD(i, x, columns) sum[i] = fma((half2)(x), columns, sum[i])
+    for (uint t = 0; t < turns; t++)
+        FV_FOUR_STEPS(ADD, room + t % 4 * 128, room + t % 8 * 64);
+    for (uint i = 0; i < 16; i++)
+        all += sum[i];
+    out[get_global_id(0)] = convert_float(all.x + all.y);
+}
+#endif
+
+#if FV_PROBE == FV_PROBE_STAGED_RATE
+#pragma OPENCL EXTENSION cl_khr_fp16 : enable
+#define STAGED 112
+/* As many, as gemm_half.cl has them: twice two steps of 8 rows and 4 columns, in local memory. */
+kernel void compute(global float *out, const uint turns)
+{
+    local half8 room[STAGED];
+    const uint me = get_local_id(0);
+    half4 sum[8], all = (half4)(0.0f);
+    for (uint i = me; i < STAGED; i += get_local_size(0))
+        room[i] = (half8)(0.001f * i);
+    for (uint i = 0; i < 8; i++)
+        sum[i] = (half4)(0.0f);
+    barrier(CLK_LOCAL_MEM_FENCE);
+#define ADD(i, x, columns) sum[i] = fma((half4)(x), columns, sum[i])
+#define ADD_ROWS(i, rows, columns)                                                                 \
+    ADD(i, (rows).s0, columns);                                                                    \
+    ADD((i) + 1, (rows).s1, columns);                                                              \
+    ADD((i) + 2, (rows).s2, columns);                                                              \
+    ADD((i) + 3, (rows).s3, columns)
+    for (uint t = 0; t < turns; t++)
+        for (uint k = 0; k < 2; k++) {
+            local const half8 *at = room + (t + k) % 8 * 4;
+            const half8 w = at[64 + me % 16], x = at[me / 16 * 2], y = at[me / 16 * 2 + 1];
+            ADD_ROWS(0, x.lo, w.lo);
+            ADD_ROWS(4, y.lo, w.lo);
+            ADD_ROWS(0, x.hi, w.hi);
+            ADD_ROWS(4, y.hi, w.hi);
+        }
+    for (uint i = 0; i < 8; i++)
+        all += sum[i];
+    out[get_global_id(0)] = convert_float(all.x + all.y + all.z + all.w);
 }
 #endif
 

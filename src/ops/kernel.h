@@ -70,7 +70,7 @@ enum fv_need {
     FV_NEED_AVX512_VNNI = 1u << 6,  /* int8 products */
     FV_NEED_AVX512_BF16 = 1u << 7,  /* bfloat16 products */
     FV_NEED_CL_HALF = 1u << 8,      /* float16 arithmetic */
-    FV_NEED_CL_SUBGROUPS = 1u << 9, /* reductions over a subgroup */
+    FV_NEED_CL_SUBGROUPS = 1u << 9, /* blocks of float16 that 16 lanes read, and give to all */
     FV_NEED_CL_DOT = 1u << 10,      /* 8-bit integer dot products */
     FV_NEED_CL_LOCAL = 1u << 11,    /* 16 KB of local memory that is not main memory */
     FV_NEED_CL_CPU = 1u << 12,      /* work-items of a group run one after the other, in vectors */

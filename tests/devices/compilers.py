@@ -340,9 +340,10 @@ def jobs_for(programs, every, clang, library, ocloc):
                 for chip in chips(("nvidia", needs_tensor_cores(program)), known):
                     yield program, f"sm_{chip}", by_nvidia, (program, chip)
             continue
-        if clang:
+        of_intel = "-DFV_SUBGROUP=1" in program.options
+        if clang and not of_intel:
             yield program, "spir64", by_spir, (program, clang)
-        if library:
+        if library and not of_intel:
             for chip in chips("amd", AMD):
                 yield program, chip, by_amd, (program, clang, library, chip)
         if ocloc:

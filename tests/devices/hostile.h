@@ -25,6 +25,9 @@
  *             the same, said to be fast
  *   dots      1: multiplies int8 by fours in the words of cl_khr_integer_dot_product, 2: of
  *             cl_arm_integer_dot_product_accumulate_int8, emulated; 3: the latter, and adds nothing
+ *   subgroups of gemm_subgroup.cl, of 16 lanes, with `half` 2; 1: emulated over local memory; 2: a
+ *             lane reads neighbours of a block; 3: lanes give nothing to others; 4: they are 8; 5:
+ *             slower than what does without
  *   claims    1: says that it has extensions which its compiler does not know
  *   images    0: none; 2: read much faster than buffers; 3: do not see what their buffer has
  *   texels    of an image over a buffer at most

@@ -173,11 +173,13 @@ static bool imports_by(long way)
     return hostile_lie(lie_imports, 0) & way;
 }
 
+#define SUBGROUPS " cl_intel_subgroups cl_intel_subgroups_short cl_intel_required_subgroup_size"
+
 /* The extensions with what is claimed and without what is denied. */
 static cl_int extensions(cl_device_id d, size_t size, void *out, size_t *need)
 {
     static const char denied[] = "cl_khr_fp16";
-    static const char claimed[] = " cl_khr_fp16 cl_khr_subgroups cl_khr_integer_dot_product";
+    static const char claimed[] = " cl_khr_fp16 cl_khr_integer_dot_product" SUBGROUPS;
     static const char *const dots[] = {" cl_khr_integer_dot_product",
                                        " cl_arm_integer_dot_product_accumulate_int8"};
     static const char *const imports[] = {" cl_khr_external_memory cl_khr_external_memory_dma_buf",
@@ -196,6 +198,8 @@ static cl_int extensions(cl_device_id d, size_t size, void *out, size_t *need)
         strcat(strcat(text, " "), denied);
     if (hostile_lie(lie_dots, 0))
         strcat(text, dots[hostile_lie(lie_dots, 0) > 1]);
+    if (hostile_lie(lie_subgroups, 0))
+        strcat(text, SUBGROUPS);
     if (hostile_lie(lie_claims, 0))
         strcat(text, claimed);
     if (is_set(lie_images)) /* its rates are others, and kept by the names of what there is */
@@ -589,6 +593,12 @@ static const char emulated_half[] =
     "#undef FV_PROBE\n"
     "#define FV_PROBE 5\n"
     "#endif\n"
+    "__attribute__((noinline)) float2 hostile_round2(float2 x)\n" /* hundreds in a loop */
+    "{\n"
+    "    ushort2 bits;\n"
+    "    vstore_half2_rte(x, 0, (half *)&bits);\n"
+    "    return vload_half2(0, (const half *)&bits);\n"
+    "}\n"
     "inline float4 hostile_round4(float4 x)\n"
     "{\n"
     "    ushort4 bits;\n"
@@ -642,15 +652,79 @@ static const char fast_images[] =
     "#define FV_PROBE 0\n"
     "#endif\n";
 
+/* Subgroups in the words of subgroup.cl: what lanes give lies in local memory, and the first lane's
+ * pointer is that of all, as with Intel's. Probes 15 and 16 are those of how fast: in place of them
+ * is much work and little. */
+static const char subgroup_words[] =
+    "#define FV_LANES 16\n"
+    "#define FV_OF_LANES\n"
+    "#define FV_LANE (get_local_id(0) % HOSTILE_LANES)\n"
+    "#define FV_EXCHANGE local size_t hostile_at[2 * 64]; local float hostile_given[4 * 64];\n"
+    "#define FV_BLOCK(name, p) const float8 name = hostile_block(p, hostile_at)\n"
+    "#define FV_SPREAD(name, p) hostile_spread(p, hostile_at + 64, hostile_given)\n"
+    "#define FV_GIVEN_BY(name, n, l) hostile_given[hostile_place(n, HOSTILE_GIVER(l))]\n"
+    "inline uint hostile_place(uint n, uint l)\n"
+    "{\n"
+    "    return get_local_id(0) / HOSTILE_LANES * 4 * HOSTILE_LANES + n * HOSTILE_LANES + l;\n"
+    "}\n"
+    "inline global const half *hostile_first(global const half *p, local size_t *at)\n"
+    "{\n"
+    "    const uint me = get_local_id(0);\n" /* what was here was read before another barrier */
+    "    if (FV_LANE == 0)\n"
+    "        at[me / HOSTILE_LANES] = (size_t)p;\n"
+    "    barrier(CLK_LOCAL_MEM_FENCE);\n"
+    "    return (global const half *)at[me / HOSTILE_LANES];\n"
+    "}\n"
+    "inline float8 hostile_block(global const half *p, local size_t *at)\n"
+    "{\n"
+    "    float x[8];\n"
+    "    p = hostile_first(p, at);\n"
+    "    for (uint n = 0; n < 8; n++)\n"
+    "        x[n] = vload_half(HOSTILE_NUMBER(n, 8), p);\n"
+    "    return vload8(0, x);\n"
+    "}\n"
+    "inline void hostile_spread(global const half *p, local size_t *at, local float *given)\n"
+    "{\n"
+    "    p = hostile_first(p, at);\n"
+    "    for (uint n = 0; n < 4; n++)\n"
+    "        given[hostile_place(n, FV_LANE)] = vload_half(HOSTILE_NUMBER(n, 4), p);\n"
+    "    barrier(CLK_LOCAL_MEM_FENCE);\n"
+    "}\n"
+    "#if FV_PROBE == HOSTILE_SLOW\n"
+    "#undef FV_PROBE\n"
+    "#define FV_PROBE 5\n"
+    "#elif FV_PROBE == HOSTILE_FAST\n"
+    "#undef FV_PROBE\n"
+    "#define FV_PROBE 11\n"
+    "#endif\n";
+#define HOSTILE_SUBGROUPS(lanes, number, giver, slow, fast)                                        \
+    "#define HOSTILE_LANES " #lanes "\n"                                                           \
+    "#define HOSTILE_NUMBER(n, of) " number "\n"                                                   \
+    "#define HOSTILE_GIVER(l) " giver "\n"                                                         \
+    "#define HOSTILE_SLOW " #slow "\n"                                                             \
+    "#define HOSTILE_FAST " #fast "\n"
+#define IN_TURN "(FV_LANE + (n) * HOSTILE_LANES)"
+#define NEIGHBOURS "(FV_LANE * (of) + (n))"
+static const char *const subgroup_lies[] = {
+    "",
+    HOSTILE_SUBGROUPS(16, IN_TURN, "(l)", 16, 15),
+    HOSTILE_SUBGROUPS(16, NEIGHBOURS, "(l)", 16, 15),
+    HOSTILE_SUBGROUPS(16, IN_TURN, "FV_LANE", 16, 15),
+    HOSTILE_SUBGROUPS(8, IN_TURN, "((l) % 8)", 16, 15),
+    HOSTILE_SUBGROUPS(16, IN_TURN, "(l)", 15, 16),
+};
+
 API cl_program clCreateProgramWithSource(cl_context c, cl_uint n, const char **text,
                                          const size_t *length, cl_int *error)
 {
-    enum { EMULATED = 4, TEXTS = 16 };
+    enum { EMULATED = 6, TEXTS = 18 };
     ENTER_CREATE(clCreateProgramWithSource, error);
     const char *all[TEXTS] = {hostile_lie(lie_half, 1) == 3 ? "#define FV_HALF_FAST 1\n" : "",
                               hostile_lie(lie_half, 1) >= 2 ? emulated_half : "",
                               emulated_dots[hostile_lie(lie_dots, 0)],
-                              hostile_lie(lie_images, 1) == 2 ? fast_images : ""};
+                              hostile_lie(lie_images, 1) == 2 ? fast_images : "",
+                              subgroup_lies[hostile_lie(lie_subgroups, 0)],
+                              hostile_lie(lie_subgroups, 0) ? subgroup_words : ""};
     const bool emulates = !length && n <= TEXTS - EMULATED;
     for (cl_uint i = 0; emulates && i < n; i++)
         all[EMULATED + i] = text[i];

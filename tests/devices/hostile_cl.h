@@ -20,6 +20,7 @@
     X(unified)                                                                                     \
     X(half)                                                                                        \
     X(dots)                                                                                        \
+    X(subgroups)                                                                                   \
     X(claims)                                                                                      \
     X(images)                                                                                      \
     X(texels)                                                                                      \

@@ -44,10 +44,13 @@ static const struct profile {
      FV_NEED_CL_HALF | FV_NEED_CL_DOT | FV_NEED_CL_LOCAL | FV_NEED_CL_IMAGE |
          FV_NEED_CL_IMAGE_FIRST,
      1},
-    /* And AMD's. */
-    {"intel",
+    {"amd",
      {.local = 64 << 10, .units = 96, .group = 256, .unified = true, .own_local = true},
      FV_NEED_CL_HALF | FV_NEED_CL_LOCAL,
+     0},
+    {"intel",
+     {.local = 64 << 10, .units = 96, .group = 256, .unified = true, .own_local = true},
+     FV_NEED_CL_HALF | FV_NEED_CL_LOCAL | FV_NEED_CL_SUBGROUPS,
      0},
     /* Small ones without float16: VideoCore, Vivante, PowerVR. */
     {"plain",

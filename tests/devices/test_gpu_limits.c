@@ -236,6 +236,45 @@ static void words_for_int8(void **state)
     assert_non_null(strstr(info.quirks, "integer dot products"));
 }
 
+/* Whether a device of these lies multiplies by subgroups; *info as it is described. */
+static bool multiplies_by_subgroups(long subgroups, long claims, fovea_device_info *info)
+{
+    *info = (fovea_device_info)FOVEA_DEVICE_INFO_INIT;
+    hostile.set("vectors", 1);
+    hostile.set("half", 2);
+    hostile.set("gpu", 1);
+    hostile.set("subgroups", subgroups);
+    hostile.set("claims", claims);
+    fovea_device *device = open_with(0, "");
+    fovea_device_describe(device, info);
+    fovea_device_close(device);
+    hostile.set(NULL, 0);
+    nothing_left();
+    return strstr(info->features, "subgroups") != NULL;
+}
+
+/* By lanes that read and give what they should, if that is faster. */
+static void subgroups_that_give(void **state)
+{
+    (void)state;
+    enum { NONE, RIGHT, NEIGHBOURS, NOTHING, EIGHT, SLOW };
+    fovea_device_info info;
+    if (hostile.cuda)
+        skip();
+    assert_false(multiplies_by_subgroups(NONE, 0, &info));
+    assert_null(strstr(info.quirks, "subgroups"));
+    assert_true(multiplies_by_subgroups(RIGHT, 0, &info));
+    assert_null(strstr(info.quirks, "subgroups"));
+    for (long lie = NEIGHBOURS; lie <= EIGHT; lie++) {
+        assert_false(multiplies_by_subgroups(lie, 0, &info));
+        assert_non_null(strstr(info.quirks, "subgroups announced, but do not work"));
+    }
+    assert_false(multiplies_by_subgroups(SLOW, 0, &info));
+    assert_non_null(strstr(info.quirks, "subgroups are no faster"));
+    assert_false(multiplies_by_subgroups(NONE, 1, &info));
+    assert_non_null(strstr(info.quirks, "subgroups announced, but do not work"));
+}
+
 /* How fast a device is need not be known: pieces are cut as for a slow one then. Only what leaves
  * nothing that works is a loss. */
 static void unknown_rates(void **state)
@@ -530,12 +569,12 @@ static void builds_that_fail(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(little_is_free),    cmocka_unit_test(less_than_said),
-        cmocka_unit_test(rates_are_kept),    cmocka_unit_test(ranks_are_kept),
-        cmocka_unit_test(words_for_int8),    cmocka_unit_test(unknown_rates),
-        cmocka_unit_test(images_are_ranked), cmocka_unit_test(slow_images),
-        cmocka_unit_test(images_that_fail),  cmocka_unit_test(calls_that_fail),
-        cmocka_unit_test(builds_that_fail),
+        cmocka_unit_test(little_is_free),  cmocka_unit_test(less_than_said),
+        cmocka_unit_test(rates_are_kept),  cmocka_unit_test(ranks_are_kept),
+        cmocka_unit_test(words_for_int8),  cmocka_unit_test(subgroups_that_give),
+        cmocka_unit_test(unknown_rates),   cmocka_unit_test(images_are_ranked),
+        cmocka_unit_test(slow_images),     cmocka_unit_test(images_that_fail),
+        cmocka_unit_test(calls_that_fail), cmocka_unit_test(builds_that_fail),
     };
     const int missing = gpu_frames_open(argc, argv);
     if (missing)

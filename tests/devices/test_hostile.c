@@ -234,6 +234,7 @@ static const lies of_cl[] = {
     {"a device that is measured", {{"vectors", 1}, {"gpu", 1}, {"half", 2}}},
     {"no local memory", {{"local", 0}}},
     {"1 KB of local memory", {{"local", 1024}}},
+    {"subgroups that are emulated", {{"vectors", 1}, {"gpu", 1}, {"half", 2}, {"subgroups", 1}}},
     {"no float16 arithmetic", {{"half", 0}}},
     {"memory that is shared", {{"unified", 1}}},
     {"memory that is not shared", {{"unified", 0}}},

@@ -1,0 +1,51 @@
+/* gemm_subgroup.cl: the product of gemm_half.cl for devices whose subgroups read blocks, which are
+ * Intel's: a work-group is one subgroup and has 16 rows x 32 columns, two a lane, a panel of each.
+ * Nothing is staged, and no lane waits for another.
+ */
+#include "gpu/kernels/subgroup.cl"
+#if FV_GROUP != FV_LANES
+#error "a work-group has to be one subgroup"
+#endif
+
+/* Loops are written out: one of so many operations Intel's compiler leaves as it is, whatever it is
+ * told, and what it indexes in memory. */
+#define FV_ADD_TO_ROW(i, x, columns) sum[i] = FV_H_MAD(FV_TN, x, columns, sum[i])
+#define FV_ADD_STEPS(k) FV_FOUR_STEPS(FV_ADD_TO_ROW, w + (k)*FV_PANEL, a + (k)*FV_ROW_PANEL)
+#define FV_FINISH_FOUR(i)                                                                          \
+    FV_FINISH_ONE(i, row, col);                                                                    \
+    FV_FINISH_ONE((i) + 1, row, col, columns);                                                              \
+    FV_FINISH_ONE((i) + 2, row, col, columns);                                                              \
+    FV_FINISH_ONE((i) + 3, row, col, columns)
+
+FV_OF_LANES FV_KERNEL void product(FV_ARGS)
+{
+    FV_EXCHANGE
+    const uint row = get_group_id(0) * FV_ROW_PANEL, panel = get_group_id(1) * FV_PANEL;
+    global const half *a = (global const half *)table + (size_t)row * FV_STEPS;
+    global const half *w = base1 + at1.x + (size_t)panel * FV_STEPS;
+    FV_V acc[FV_TM];
+    FV_EACH(i)
+        acc[i] = (FV_V)(0);
+    for (uint k0 = 0; k0 < FV_STEPS; k0 += FV_CHUNK) {
+        FV_H(FV_TN) sum[FV_TM];
+        FV_EACH(i)
+            sum[i] = (FV_H(FV_TN))(0);
+        FV_ADD_STEPS(0);
+        FV_ADD_STEPS(4);
+        FV_ADD_STEPS(8);
+        FV_ADD_STEPS(12);
+        a += FV_CHUNK * FV_ROW_PANEL;
+        w += FV_CHUNK * FV_PANEL;
+        FV_EACH(i)
+            acc[i] += FV_H_FLOAT(FV_TN, sum[i]);
+    }
+    /* Known earlier, it would take registers of the loop. */
+    const uint col = panel + FV_TN * FV_LANE;
+    if (col >= FV_COLS)
+        return;
+    const FV_V columns = FV_SCALES(col);
+    FV_FINISH_FOUR(0);
+    FV_FINISH_FOUR(4);
+    FV_FINISH_FOUR(8);
+    FV_FINISH_FOUR(12);
+}
