@@ -182,12 +182,15 @@ static double rate_alone(const fv_gpu_meter *m, const struct effort *effort)
     return status == FOVEA_OK ? rate : 0;
 }
 
-/* In quarters, as the rate of a clock that changes is no better known; 0 where either is not. */
+/* In quarters, as the rate of a clock that changes is no better known, what is less than one as
+ * half of one; 0 where either is not. */
 static double ratio(double rate, double to)
 {
     enum { STEPS = 4, MOST = 1 << 10 };
     const double r = to > 0 ? rate / to * STEPS : 0;
-    return (r < MOST ? (double)(int)r : MOST) / STEPS;
+    if (r <= 0)
+        return 0;
+    return (r < 1 ? 0.5 : r < MOST ? (double)(int)r : MOST) / STEPS;
 }
 
 static void measure_ratios(double own[FV_GPU_RATES], const fv_gpu_meter *m, double flops)
