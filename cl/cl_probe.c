@@ -159,6 +159,14 @@ static bool does(fv_device *d, int which, const char *standard,
     return false;
 }
 
+/* For those that set the arguments of `probe` themselves. */
+static fovea_status kernel_alone(void **out, fv_device *d, int which)
+{
+    char options[64];
+    snprintf(options, sizeof options, "-cl-std=CL1.2 -w -DFV_PROBE=%d", which);
+    return fv_gpu_store_plain(out, &d->store, "probe", "probe", options);
+}
+
 /* ---- recorded kernels ---- */
 
 /* Two runs of `probe`, which doubles numbers and adds to them. */
@@ -205,10 +213,8 @@ static fovea_status try_recorder(fv_device *d, float out[ITEMS], size_t *n)
     static float zeros[ITEMS];
     fv_cl_recording r = {.key = 0};
     cl_mem buffer[2] = {NULL, NULL};
-    char options[64];
     void *k;
-    snprintf(options, sizeof options, "-cl-std=CL1.2 -w -DFV_PROBE=%d", RECORD);
-    FV_TRY(fv_gpu_store_plain(&k, &d->store, "probe", "probe", options));
+    FV_TRY(kernel_alone(&k, d, RECORD));
     fovea_status status = FOVEA_OK;
     *n = fv_cl_probe_group(d, k, ITEMS);
     for (int i = 0; i < 2; i++)
@@ -291,10 +297,8 @@ static fovea_status compare_texels(fv_device *d, cl_kernel k, const cl_mem buffe
 static fovea_status try_image(fv_device *d, bool *right)
 {
     cl_mem buffer[2] = {NULL, NULL}, image = NULL;
-    char options[64];
     void *k;
-    snprintf(options, sizeof options, "-cl-std=CL1.2 -w -DFV_PROBE=%d", IMAGE);
-    FV_TRY(fv_gpu_store_plain(&k, &d->store, "probe", "probe", options));
+    FV_TRY(kernel_alone(&k, d, IMAGE));
     fovea_status status = FOVEA_OK;
     for (int i = 0; i < 2; i++)
         FV_THEN(status,
