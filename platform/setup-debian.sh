@@ -26,7 +26,7 @@ test="$build g++ libcmocka-dev binutils python3 python3-numpy git clang clang-fo
 emulate="$test qemu-user"
 # Cross builds: tools of this machine, and libraries of the target. OpenCL's loader is one, drivers
 # are not: pocl-opencl-icd of another architecture would remove this machine's compiler.
-cross='opencl-headers meson ninja-build pkg-config python3 python3-numpy qemu-user'
+cross='binutils opencl-headers meson ninja-build pkg-config python3 python3-numpy qemu-user'
 arm64="$cross gcc-aarch64-linux-gnu|gcc g++-aarch64-linux-gnu|g++ libjansson-dev:arm64 libturbojpeg0-dev:arm64
     libpng-dev:arm64 libtiff-dev:arm64 libwebp-dev:arm64 libcmocka-dev:arm64 libstdc++6:arm64 ocl-icd-libopencl1:arm64"
 armhf="$cross gcc-arm-linux-gnueabihf g++-arm-linux-gnueabihf libjansson-dev:armhf libturbojpeg0-dev:armhf
