@@ -28,7 +28,7 @@ else
     work=$(mktemp -d)
     trap 'rm -rf "$work"' EXIT
 fi
-[ -e "$work/fovea" ] || git clone -q "$root" "$work/fovea"
+[ -e "$work/fovea/.git" ] || git clone -q "$root" "$work/fovea"
 cd "$work/fovea"
 version=$(sed -n "s/^ *version: '\([0-9.]*\)',$/\1/p" meson.build)
 
@@ -62,19 +62,26 @@ runs() {
     grep -q ' tokens, ' "$work/run"
 }
 
-# Programs and libraries of the target that ask for nothing but each other and the system's library.
+# A program and a library that ask for nothing but each other, where they are, and the system's library; of the
+# library there is nothing to be seen but fovea.h's.
 linked() {
-    for file in "$bin/fovea" "$installed"/usr/local/lib/libfovea.0.1.dylib; do
-        llvm-objdump --macho --private-header "$file" | tee -a "$work/objdump" >&2
-        llvm-objdump --macho --private-header "$file" | grep -qE '^ *MH_MAGIC_64 +(ARM64|X86_64) ' || return 1
-        llvm-objdump --macho --dylibs-used "$file" | tee "$work/used" >&2
+    library=$installed/usr/local/lib/libfovea.${version%.*}.dylib
+    for file in "$bin/fovea" "$library"; do
+        llvm-objdump --macho --private-header "$file" | tee "$work/header" >&2
+        grep -qE '^ *MH_MAGIC_64 +(ARM64|X86_64) ' "$work/header" || return 1
+        llvm-objdump --macho --dylibs-used "$file" | sed 1d | tee "$work/used" >&2
         grep -q libSystem "$work/used" || return 1
-        ! sed 1d "$work/used" | grep -vE 'libfovea|/usr/lib/libSystem' || return 1
+        ! grep -vE '@rpath/libfovea|/usr/lib/libSystem' "$work/used" >&2 || return 1
     done
+    llvm-objdump --macho --all-headers "$bin/fovea" | grep -F ' path @loader_path/../lib ' >&2 || return 1
+    llvm-objdump --macho --exports-trie "$library" | grep '^0x' >"$work/exports"
+    grep -q ' _fovea_run$' "$work/exports" || return 1
+    ! grep -v ' _fovea_' "$work/exports" >&2
 }
 
 for target in ${targets:-aarch64 aarch64-clang armhf riscv64 riscv64-clang musl windows macos macos-x86_64}; do
     log=$work/$target.log
+    before=$failed
     installed=$work/installed-$target
     bin=$installed/usr/local/bin
     status=0
@@ -92,6 +99,6 @@ for target in ${targets:-aarch64 aarch64-clang armhf riscv64 riscv64-clang musl 
     *) runs 2>>"$log" || status=1 ;;
     esac
     verdict "$target: the program" $status
-    [ "$failed" = 0 ] || tail -n 15 "$log"
+    [ "$failed" = "$before" ] || tail -n 15 "$log"
 done
 verdicts
