@@ -37,9 +37,15 @@ start() {
     case $target in
     aarch64*) qemu-aarch64 "$bin/fovea" "$@" ;;
     armhf) qemu-arm "$bin/fovea" "$@" ;;
-    riscv64*) QEMU_LD_PREFIX=/usr/riscv64-linux-gnu qemu-riscv64 -cpu rv64,v=true,vlen=128,vext_spec=v1.0 "$bin/fovea" "$@" ;;
+    riscv64*)
+        QEMU_LD_PREFIX=/usr/riscv64-linux-gnu \
+            qemu-riscv64 -cpu rv64,v=true,vlen=128,vext_spec=v1.0 "$bin/fovea" "$@"
+        ;;
     musl) (cd "$bin" && unshare -r chroot . /fovea "$@") ;;
-    windows) WINEPREFIX=$work/fovea/build-windows-wine WINEDEBUG=-all timeout 600 /usr/lib/wine/wine64 "$bin/fovea.exe" "$@" ;;
+    windows)
+        WINEPREFIX=$work/fovea/build-windows-wine WINEDEBUG=-all \
+            timeout 600 /usr/lib/wine/wine64 "$bin/fovea.exe" "$@"
+        ;;
     esac </dev/null
 }
 
