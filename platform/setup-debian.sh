@@ -2,8 +2,8 @@
 # setup-debian.sh: installs the Debian or Ubuntu packages that a script here needs, if any is
 # missing.
 #
-#   sh platform/setup-debian.sh build|test|emulate|arm64|armhf|riscv64|musl|windows|libraries|clang|
-#                               compilers|package|blas|mpi|plot|venv ...
+#   sh platform/setup-debian.sh build|test|emulate|arm64|armhf|riscv64|musl|windows|macos|libraries|
+#                               clang|compilers|package|blas|mpi|plot|venv ...
 #
 # With everything there it does nothing and touches no network; on other systems it says what is
 # needed, and whatever called it goes on. No package is ever removed: where an installation would need
@@ -26,7 +26,7 @@ test="$build g++ libcmocka-dev binutils python3 python3-numpy git clang clang-fo
 emulate="$test qemu-user"
 # Cross builds: tools of this machine, and libraries of the target. OpenCL's loader is one, drivers
 # are not: pocl-opencl-icd of another architecture would remove this machine's compiler.
-cross='opencl-headers meson ninja-build pkg-config python3 python3-numpy qemu-user'
+cross='binutils opencl-headers meson ninja-build pkg-config python3 python3-numpy qemu-user'
 arm64="$cross gcc-aarch64-linux-gnu|gcc g++-aarch64-linux-gnu|g++ libjansson-dev:arm64 libturbojpeg0-dev:arm64
     libpng-dev:arm64 libtiff-dev:arm64 libwebp-dev:arm64 libcmocka-dev:arm64 libstdc++6:arm64 ocl-icd-libopencl1:arm64"
 armhf="$cross gcc-arm-linux-gnueabihf g++-arm-linux-gnueabihf libjansson-dev:armhf libturbojpeg0-dev:armhf
@@ -36,6 +36,7 @@ libraries='cmake ninja-build pkg-config dpkg-dev patch'
 riscv64="opencl-headers meson python3 python3-numpy qemu-user gcc-riscv64-linux-gnu g++-riscv64-linux-gnu $libraries"
 musl="linux-libc-dev meson python3 python3-numpy musl-tools $libraries"
 windows="meson python3 python3-numpy gcc-mingw-w64-x86-64-posix g++-mingw-w64-x86-64-posix wine64 $libraries"
+macos="meson python3-venv clang lld llvm $libraries"
 clang='clang'
 # Of GPU programs: clang with libclc of its own version, its linker, and Intel's (amd64 alone).
 compilers='clang-15|clang libclc-15|libclc lld intel-opencl-icd|intel-ocloc'
@@ -57,6 +58,7 @@ for purpose in "$@"; do
     riscv64) wanted="$wanted $riscv64" ;;
     musl) wanted="$wanted $musl" ;;
     windows) wanted="$wanted $windows" ;;
+    macos) wanted="$wanted $macos" ;;
     libraries) wanted="$wanted $libraries" ;;
     clang) wanted="$wanted $clang" ;;
     compilers) wanted="$wanted $compilers" ;;
@@ -66,8 +68,8 @@ for purpose in "$@"; do
     plot) wanted="$wanted $plot" ;;
     venv) wanted="$wanted $venv" ;;
     *)
-        echo "usage: setup-debian.sh build|test|emulate|arm64|armhf|riscv64|musl|windows|libraries|clang|" \
-            "compilers|package|blas|mpi|plot|venv ..." >&2
+        echo "usage: setup-debian.sh build|test|emulate|arm64|armhf|riscv64|musl|windows|macos|libraries|" \
+            "clang|compilers|package|blas|mpi|plot|venv ..." >&2
         exit 1
         ;;
     esac
@@ -111,7 +113,8 @@ for architecture in $architectures; do
     $as_root dpkg --add-architecture "$architecture" # nothing where it is known
 done
 wait='-o DPkg::Lock::Timeout=600'
-$as_root apt-get $wait update -qq
+# A server may have the lists of one architecture half renewed; what is then out of reach, the next line says.
+$as_root apt-get $wait update -qq || true
 missing=$(find_missing)
 $as_root env DEBIAN_FRONTEND=noninteractive apt-get $wait install -y -qq --no-remove \
     --no-install-recommends $missing

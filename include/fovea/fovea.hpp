@@ -33,6 +33,9 @@
 #include <functional>
 #include <initializer_list>
 #include <memory>
+#if __has_include(<memory_resource>)
+#include <memory_resource>
+#endif
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -64,6 +67,42 @@ inline void check(fovea_status status)
     if (status != FOVEA_OK)
         throw error(status);
 }
+#endif
+
+#if defined(__cpp_lib_memory_resource)
+/* The library's memory comes from `resource`, by fovea_allocator_set, whose rules hold: any thread
+ * asks it (synchronized_pool_resource, not the unsynchronized one), it lives until all of its
+ * memory has come back, and it is set while no other call runs. nullptr: the C library's again.
+ * What it throws is FOVEA_ENOMEM of the call that needed the memory; without exceptions it may give
+ * nullptr. */
+inline fovea_status try_set_memory_resource(std::pmr::memory_resource *resource) noexcept
+{
+    if (!resource)
+        return fovea_allocator_set(nullptr);
+    fovea_allocator allocator = FOVEA_ALLOCATOR_INIT;
+    allocator.user = resource;
+    allocator.alloc = [](void *user, std::size_t size, std::size_t align) noexcept -> void * {
+#if defined(__cpp_exceptions)
+        try {
+            return static_cast<std::pmr::memory_resource *>(user)->allocate(size, align);
+        } catch (...) {
+            return nullptr;
+        }
+#else
+        return static_cast<std::pmr::memory_resource *>(user)->allocate(size, align);
+#endif
+    };
+    allocator.free = [](void *user, void *data, std::size_t size, std::size_t align) noexcept {
+        static_cast<std::pmr::memory_resource *>(user)->deallocate(data, size, align);
+    };
+    return fovea_allocator_set(&allocator);
+}
+#if defined(__cpp_exceptions)
+inline void set_memory_resource(std::pmr::memory_resource *resource)
+{
+    check(try_set_memory_resource(resource));
+}
+#endif
 #endif
 
 /* A T, or the status of why there is none; fovea_error() says more. */

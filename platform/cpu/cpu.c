@@ -4,12 +4,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#if (defined FV_LEVEL_NEON_FP16 || defined FV_LEVEL_RVV) && defined __linux__
-#include <sys/auxv.h>
-#endif
 #ifdef FV_ARCH_X86
 #include <cpuid.h>
 #endif
+
+#include "platform/os/os_machine.h"
 
 #define NEON_SDOT (FV_NEED_NEON | FV_NEED_NEON_FP16 | FV_NEED_NEON_SDOT)
 
@@ -39,26 +38,27 @@ static const struct {
  * those below it, in code as in processors. */
 static uint32_t above_neon(void)
 {
+    static const struct {
+        uint32_t feature, instructions;
+    } above[] = {
+#ifdef FV_LEVEL_NEON_FP16
+        {FV_NEED_NEON_FP16, FV_MACHINE_FP16},
+#ifdef FV_LEVEL_NEON_SDOT
+        {FV_NEED_NEON_SDOT, FV_MACHINE_DOT},
+#ifdef FV_LEVEL_NEON_DOT
+        {FV_NEED_NEON_DOT, FV_MACHINE_BF16},
+#ifdef FV_LEVEL_NEON_I8MM
+        {FV_NEED_NEON_I8MM, FV_MACHINE_I8MM},
+#endif
+#endif
+#endif
+#endif
+        {0, UINT32_MAX}, /* which no processor has all of */
+    };
+    const uint32_t have = fv_machine_instructions();
     uint32_t features = 0;
-#if defined FV_LEVEL_NEON_FP16 && defined __linux__
-    const unsigned long fp16 = HWCAP_FPHP | HWCAP_ASIMDHP;
-    if ((getauxval(AT_HWCAP) & fp16) == fp16)
-        features |= FV_NEED_NEON_FP16;
-    const unsigned long more = getauxval(AT_HWCAP2);
-    (void)more;
-#if defined FV_LEVEL_NEON_SDOT && defined HWCAP_ASIMDDP
-    if (features && getauxval(AT_HWCAP) & HWCAP_ASIMDDP)
-        features |= FV_NEED_NEON_SDOT;
-#endif
-#if defined FV_LEVEL_NEON_DOT && defined HWCAP2_BF16
-    if (features & FV_NEED_NEON_SDOT && more & HWCAP2_BF16)
-        features |= FV_NEED_NEON_DOT;
-#endif
-#if defined FV_LEVEL_NEON_I8MM && defined HWCAP2_I8MM
-    if (features & FV_NEED_NEON_DOT && more & HWCAP2_I8MM)
-        features |= FV_NEED_NEON_I8MM;
-#endif
-#endif
+    for (size_t i = 0; (have & above[i].instructions) == above[i].instructions; i++)
+        features |= above[i].feature;
     return features;
 }
 #endif
@@ -100,8 +100,7 @@ uint32_t fv_cpu_features(void)
     features |= FV_NEED_NEON | above_neon(); /* the first is part of the base architecture */
 #endif
 #ifdef FV_LEVEL_RVV
-    /* Linux names extensions of one letter by their place in the alphabet. */
-    if (getauxval(AT_HWCAP) & 1ul << ('V' - 'A'))
+    if (fv_machine_instructions() & FV_MACHINE_RVV)
         features |= FV_NEED_RVV;
 #endif
     return features;

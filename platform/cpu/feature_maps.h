@@ -12,7 +12,7 @@
 #include "mech/mech.inc"
 #undef FV_MECH
 
-/* By mechanism; NULL where one has none. */
+/* By mechanism; NULL where it has learned vectors. */
 extern fv_features_fn *const fv_features_c[FV_MECH_COUNT],
     *const fv_features_avx2[FV_MECH_COUNT], *const fv_features_avx512[FV_MECH_COUNT],
                                                 *const fv_features_neon[FV_MECH_COUNT],

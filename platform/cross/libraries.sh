@@ -4,7 +4,7 @@
 #
 #   libraries.sh FOLDER SYSTEM PROCESSOR C-COMPILER [CMAKE OPTIONS]
 #
-# SYSTEM and PROCESSOR are CMake's names (Linux riscv64, Windows AMD64). FOLDER/lib/pkgconfig then
+# SYSTEM and PROCESSOR are CMake's names (Linux riscv64, Windows AMD64, Darwin arm64). FOLDER/lib/pkgconfig then
 # describes the libraries; what is there already is not built again. Sources come by apt, through a list
 # of their own in build-sources: the machine's lists stay as they are.
 set -eu
@@ -68,7 +68,7 @@ build_zlib() {
         cd "$prefix/build-zlib"
         "$compiler" -O2 -fPIC -D_LARGEFILE64_SOURCE=1 -include unistd.h -c "$sources"/zlib-*/*.c
         rm -f "$prefix/lib/libz.a"
-        "$("$compiler" -print-prog-name=ar)" rcs "$prefix/lib/libz.a" ./*.o
+        "$archiver" rcs "$prefix/lib/libz.a" ./*.o
     )
     cp "$sources"/zlib-*/zlib.h "$sources"/zlib-*/zconf.h "$prefix/include"
     printf 'Name: zlib\nDescription: compression\nVersion: %s\nLibs: -L%s/lib -lz\nCflags: -I%s/include\n' \
@@ -76,6 +76,15 @@ build_zlib() {
         >"$prefix/lib/pkgconfig/zlib.pc"
 }
 
+archiver=$("$compiler" -print-prog-name=ar)
+case $system in
+Darwin) # LLVM's tools have Apple's names with a word before them
+    llvm=$(llvm-config --bindir)
+    archiver=$llvm/llvm-ar
+    set -- "$@" -DCMAKE_OSX_SYSROOT= -DCMAKE_AR="$archiver" -DCMAKE_RANLIB="$llvm/llvm-ranlib" \
+        -DCMAKE_INSTALL_NAME_TOOL="$llvm/llvm-install-name-tool"
+    ;;
+esac
 case $compiler in
 musl-gcc) # it has no headers of the kernel's
     mkdir -p "$prefix/include"
@@ -91,5 +100,5 @@ build libpng1.6 libpng -DPNG_SHARED=OFF -DPNG_EXECUTABLES=OFF -DPNG_TESTS=OFF "$
 build libjpeg-turbo libturbojpeg -DENABLE_SHARED=OFF -DWITH_SIMD=OFF "$@"
 build cmocka cmocka -DWITH_EXAMPLES=OFF -DWITH_STATIC_LIB=ON "$@"
 # It makes a shared one in any case, which linkers would take before the other.
-rm -f "$prefix"/lib/libcmocka.so* "$prefix"/lib/libcmocka.dll.a
+rm -f "$prefix"/lib/libcmocka.so* "$prefix"/lib/libcmocka.dll.a "$prefix"/lib/libcmocka*.dylib
 [ ! -e "$prefix/lib/libcmocka-static.a" ] || mv "$prefix/lib/libcmocka-static.a" "$prefix/lib/libcmocka.a"

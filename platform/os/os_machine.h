@@ -49,6 +49,17 @@ void fv_machine_name_thread(const char *name);
 uint64_t fv_machine_float_enter(void);
 void fv_machine_float_leave(uint64_t mode);
 
+/* Instructions of ARM of 64 bits and of RISC-V that the system says there are: whose registers it
+ * saves. Processors of x86-64 tell by themselves. */
+enum fv_machine_instruction {
+    FV_MACHINE_FP16 = 1 << 0, /* arithmetic of floats of 16 bits, of vectors too */
+    FV_MACHINE_DOT = 1 << 1,  /* products of int8, summed by fours */
+    FV_MACHINE_BF16 = 1 << 2,
+    FV_MACHINE_I8MM = 1 << 3,
+    FV_MACHINE_RVV = 1 << 4
+};
+uint32_t fv_machine_instructions(void); /* not on Windows */
+
 /* Name of the processor, at most size - 1 characters. */
 void fv_machine_cpu_name(char *out, size_t size);
 

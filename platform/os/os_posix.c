@@ -19,11 +19,6 @@
 
 #include "base/mem.h"
 
-#ifdef __APPLE__
-#define st_mtim st_mtimespec
-#define st_ctim st_ctimespec
-#endif
-
 enum { PATH = 4096 }; /* bytes of a path that is put together */
 
 enum fv_os_kind fv_os_look(const char *path)
@@ -488,9 +483,7 @@ fovea_status fv_os_trusted_map(const char *path, const void **data, uint64_t *si
     if (status == FOVEA_OK) {
         struct mapping *m = *handle;
         m->fd = -1;
-#ifdef POSIX_FADV_WILLNEED /* not on macOS, nor Windows */
         posix_fadvise(fd, 0, 0, POSIX_FADV_WILLNEED);
-#endif
     }
     close(fd);
     return status;

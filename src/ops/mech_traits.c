@@ -19,3 +19,5 @@ _Static_assert(FV_MECH_NAME(fv_mech, causal) == (!FV_PARAMS && !(FV_WANTS & FV_W
 _Static_assert(FV_MECH_NAME(fv_mech, tensor) == (!(FV_WANTS & FV_WANT_SHIFT) && !FV_STAT_WIDE),
                "mech.inc: tensor");
 _Static_assert(FV_MECH_NAME(fv_mech, learned) == (FV_PARAMS > 0), "mech.inc: learned");
+_Static_assert(FV_PARAMS > 0 || !FV_STAT_WIDE,
+               "ref_features.h: statistics over all heads without learned vectors");

@@ -28,22 +28,24 @@ try() { # target, files, compiler and its options
     done
     verdict "$name" $status
 }
-posix="$common platform/os/os_dmabuf.c platform/os/os_machine.c"
+posix="$common platform/os/os_machine.c"
+linux="$posix platform/os/linux/*.c"
 for triplet in aarch64-linux-gnu arm-linux-gnueabihf riscv64-linux-gnu; do
-    try $triplet "$posix" $triplet-gcc -std=c11
+    try $triplet "$linux" $triplet-gcc -std=c11
 done
 windows=$PWD/platform/os/windows
-try windows "$common $windows/*.c" x86_64-w64-mingw32-gcc-posix -std=gnu11 -include "$windows/posix.h" \
+try windows "$common platform/os/os_no_dmabuf.c $windows/*.c" x86_64-w64-mingw32-gcc-posix -std=gnu11 -include "$windows/posix.h" \
     -I"$windows/include" -D__USE_MINGW_ANSI_STDIO=1 -D_FILE_OFFSET_BITS=64 -D_WIN32_WINNT=0x0A00 -D_CRT_RAND_S
 mkdir "$out/kernel"
 for folder in /usr/include/linux /usr/include/asm-generic "/usr/include/$(uname -m)-linux-gnu/asm"; do
     ln -s "$folder" "$out/kernel/$(basename "$folder")"
 done
-try musl "$posix" musl-gcc -std=c11 -isystem "$out/kernel"
+try musl "$linux" musl-gcc -std=c11 -isystem "$out/kernel"
 # Of PyPI's ziglang, which has the headers of macOS: ZIG, or what the path has.
 if command -v "${ZIG:-zig}" >/dev/null; then
     for target in aarch64-macos x86_64-macos; do
-        try $target "$posix" "${ZIG:-zig}" cc -target $target -std=c11 -D_DARWIN_C_SOURCE
+        try $target "$posix platform/os/os_no_dmabuf.c platform/os/macos/*.c" "${ZIG:-zig}" cc -target $target \
+            -std=c11 -D_DARWIN_C_SOURCE -include platform/os/macos/macos_posix.h
     done
 else
     skipped=$((skipped + 1))

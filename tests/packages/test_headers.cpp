@@ -3,8 +3,11 @@
 #include <fovea/fovea.h>
 #include <fovea/fovea.hpp>
 
+#include <atomic>
 #include <cstdio>
 #include <cstring>
+#include <memory_resource>
+#include <new>
 #include <type_traits>
 #include <utility>
 
@@ -187,6 +190,56 @@ static bool products_are_chosen()
     return plan.info().compute == FOVEA_COMPUTE_BF16 && out[0] == 1 && out[1] == 3;
 }
 
+// What is lent, and how much of it is left to give.
+class lender : public std::pmr::memory_resource
+{
+  public:
+    std::atomic<std::size_t> lent{0};
+    std::size_t most = SIZE_MAX;
+
+  private:
+    void *do_allocate(std::size_t size, std::size_t align) override
+    {
+        if (size > most - lent)
+            throw std::bad_alloc();
+        lent += size;
+        return std::pmr::new_delete_resource()->allocate(size, align);
+    }
+    void do_deallocate(void *data, std::size_t size, std::size_t align) override
+    {
+        lent -= size;
+        std::pmr::new_delete_resource()->deallocate(data, size, align);
+    }
+    bool do_is_equal(const std::pmr::memory_resource &other) const noexcept override
+    {
+        return this == &other;
+    }
+};
+
+// All of the library's memory is a resource's, and goes back; none of it is a status.
+static bool memory_is_lent()
+{
+    lender resource;
+    fovea_memory memory = FOVEA_MEMORY_INIT;
+    bool counted = false, refused = false;
+    fovea::set_memory_resource(&resource);
+    {
+        const fovea::model vit("synthetic:vit-ti16");
+        (void)fovea_memory_query(&memory);
+        counted = memory.current > 0 && resource.lent >= memory.current;
+        resource.most = resource.lent;
+        try {
+            fovea::device device("cpu");
+        } catch (const fovea::error &e) {
+            refused = e.status() == FOVEA_ENOMEM;
+        }
+        fovea::set_memory_resource(nullptr); // before all has come back
+    }
+    const bool returned = resource.lent == 0;
+    const fovea::model own("synthetic:vit-ti16");
+    return counted && refused && returned && resource.lent == 0;
+}
+
 int main()
 {
     fovea_plan_options plan = FOVEA_PLAN_OPTIONS_INIT;
@@ -206,6 +259,7 @@ int main()
         boxes_are_asked_for(),
         results_are_made(),
         products_are_chosen(),
+        memory_is_lent(),
     };
     int passed = 0, all = 0;
     for (const bool good : results) {

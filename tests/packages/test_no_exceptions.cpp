@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <cstring>
+#include <memory_resource>
 #include <utility>
 
 #if defined(__cpp_exceptions) || defined(__cpp_rtti)
@@ -69,9 +70,18 @@ static bool takes_latest()
            latest->info().replaced == 1;
 }
 
+// Memory of a pool of the caller's, which is empty at the end.
+static bool runs_in_a_pool()
+{
+    std::pmr::synchronized_pool_resource pool;
+    const bool set = fovea::try_set_memory_resource(&pool) == FOVEA_OK, ran = set && runs();
+    return fovea::try_set_memory_resource(nullptr) == FOVEA_OK && ran;
+}
+
 int main()
 {
-    const bool results[] = {says_why(FOVEA_ENODEV, "nonsense"), runs(), counts(), takes_latest()};
+    const bool results[] = {says_why(FOVEA_ENODEV, "nonsense"), runs(), counts(), takes_latest(),
+                            runs_in_a_pool()};
     int passed = 0, all = 0;
     for (const bool good : results) {
         passed += good;

@@ -37,6 +37,14 @@ inside run synthetic:dinov2-s --size 56 --attention linear:elu1 a.ppm --json >"$
 grep -q '"schema"' "$box/run.json" || status=1
 verdict 'run' $status
 
+# A frame of standard input, which the library must not take from the program.
+awk 'BEGIN { printf "YUV4MPEG2 W64 H48 F1:1 C420\nFRAME\n"; for (i = 0; i < 64 * 48 * 3 / 2; i++) printf "%c", 33 + i % 90 }' \
+    >"$box/a.y4m"
+status=0
+inside run synthetic:dinov2-s --size 56 --attention linear:elu1 - --json <"$box/a.y4m" >"$box/run.json" || status=1
+grep -q '"schema"' "$box/run.json" || status=1
+verdict 'run of standard input' $status
+
 status=0
 inside verify synthetic:dinov2-s --size 56 --attention linear:elu1 >"$box/verify" || status=1
 verdict 'verify' $status

@@ -6,11 +6,13 @@
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -94,6 +96,14 @@ static void memory_is_locked(void **state)
     assert_int_equal(status_number("VmLck"), before);
 }
 
+/* Whether the kernel gives a thread this policy and priority: musl's functions do not ask it. */
+static bool runs_at(pid_t id, int policy, int priority)
+{
+    struct sched_param p = {0};
+    return syscall(SYS_sched_getscheduler, id) == policy &&
+           syscall(SYS_sched_getparam, id, &p) == 0 && p.sched_priority == priority;
+}
+
 /* Threads of this process called NAME-...; of a policy and priority unless it is -1. */
 static int threads_called(const char *name, int policy, int priority)
 {
@@ -102,7 +112,6 @@ static int threads_called(const char *name, int policy, int priority)
     assert_non_null(tasks);
     for (struct dirent *e; (e = readdir(tasks));) {
         char path[300], comm[32] = "";
-        struct sched_param p = {0};
         const pid_t id = (pid_t)atoi(e->d_name);
         snprintf(path, sizeof path, "/proc/self/task/%s/comm", e->d_name);
         FILE *f = fopen(path, "r");
@@ -113,8 +122,7 @@ static int threads_called(const char *name, int policy, int priority)
         }
         if (strncmp(comm, name, strlen(name)) || comm[strlen(name)] != '-')
             continue;
-        found += policy < 0 || (sched_getscheduler(id) == policy && !sched_getparam(id, &p) &&
-                                p.sched_priority == priority);
+        found += policy < 0 || runs_at(id, policy, priority);
     }
     closedir(tasks);
     return found;

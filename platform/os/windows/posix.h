@@ -80,6 +80,7 @@ FILE *fv_posix_fopen(const char *path, const char *mode);
 #define fcntl fv_posix_fcntl
 #define F_DUPFD_CLOEXEC 1030
 #define fsync _commit
+#define posix_fadvise(fd, offset, size, advice) ((void)(fd))
 #define isatty fv_posix_isatty
 int fv_posix_access(const char *path, int mode);
 int fv_posix_unlink(const char *path);

@@ -16,7 +16,12 @@ typedef void fv_features_fn(float *out, size_t ldo, const float *x, size_t ldx, 
 #include "mech/mech.inc"
 #undef FV_MECH
 
-/* By mechanism; NULL where one has none. */
+/* By mechanism; NULL where it has learned vectors. */
 extern fv_features_fn *const fv_features_ref[FV_MECH_COUNT];
+
+/* The lines of such a table, for FV_MECH of mech.inc: functions fv_features_<mechanism>_<which>. */
+#define FV_FEATURES(NAME, name, learned, which) FV_FEATURES_##learned(NAME, name, which)
+#define FV_FEATURES_0(NAME, name, which) [FV_MECH_##NAME] = fv_features_##name##_##which,
+#define FV_FEATURES_1(NAME, name, which)
 
 #endif

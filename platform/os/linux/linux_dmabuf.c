@@ -1,4 +1,4 @@
-/* os_dmabuf.c: os_dmabuf.h on Linux; elsewhere there are no such descriptors. */
+/* linux_dmabuf.c: os_dmabuf.h on Linux. */
 #define _GNU_SOURCE /* F_DUPFD_CLOEXEC */
 
 #include "platform/os/os_dmabuf.h"

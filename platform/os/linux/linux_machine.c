@@ -1,0 +1,138 @@
+/* linux_machine.c: what os_machine.h asks of Linux alone, Android's too. */
+#define _GNU_SOURCE
+#include "platform/os/os_machine.h"
+
+#include <limits.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "platform/os/os_cgroup.h"
+
+void fv_machine_advise_huge(void *p, uint64_t size)
+{
+    madvise(p, (size_t)size, MADV_HUGEPAGE);
+}
+
+uint64_t fv_machine_memory(void)
+{
+    const long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+    const uint64_t all = pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size : 0;
+    const uint64_t ours = fv_cgroup_memory("");
+    return all && all < ours ? all : ours == UINT64_MAX ? 0 : ours;
+}
+
+uint64_t fv_machine_free(void)
+{
+    return fv_cgroup_free("");
+}
+
+static struct timespec timespec_of(double seconds)
+{
+    return (struct timespec){(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
+}
+
+void fv_machine_sleep(_Atomic uint32_t *word, uint32_t seen, double seconds)
+{
+    const struct timespec t = timespec_of(seconds);
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, seconds < 0 ? NULL : &t, NULL, 0);
+}
+
+void fv_machine_nap(double seconds)
+{
+    const struct timespec t = timespec_of(seconds);
+    /* Linux lets a sleep last 50 us longer, which is more than a nap. A thread whose slack is 0 has
+     * a real-time policy, and none. */
+    const int slack = prctl(PR_GET_TIMERSLACK, 0ul, 0ul, 0ul, 0ul);
+    const bool changed = slack > 1 && prctl(PR_SET_TIMERSLACK, 1ul, 0ul, 0ul, 0ul) == 0;
+    nanosleep(&t, NULL);
+    if (changed)
+        prctl(PR_SET_TIMERSLACK, (unsigned long)slack, 0ul, 0ul, 0ul);
+}
+
+void fv_machine_wake(_Atomic uint32_t *word)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+void fv_machine_allowed(bool *allowed, uint32_t n)
+{
+    uint32_t found = 0;
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0)
+        for (uint32_t i = 0; i < n; i++)
+            found += allowed[i] = i < CPU_SETSIZE && CPU_ISSET(i, &set) != 0;
+    const long online = sysconf(_SC_NPROCESSORS_ONLN);
+    for (uint32_t i = 0; found == 0 && i < n; i++)
+        allowed[i] = i == 0 || i < (online > 0 ? (uint32_t)online : 1);
+}
+
+void fv_machine_pin(const uint32_t *cpus, uint32_t n)
+{
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    for (uint32_t i = 0; i < n; i++)
+        if (cpus[i] < CPU_SETSIZE)
+            CPU_SET(cpus[i], &set);
+    sched_setaffinity(0, sizeof set, &set);
+}
+
+uint32_t fv_machine_here(void)
+{
+    int cpu = sched_getcpu();
+    return cpu >= 0 ? (uint32_t)cpu : UINT32_MAX;
+}
+
+void fv_machine_name_thread(const char *name)
+{
+    pthread_setname_np(pthread_self(), name);
+}
+
+void fv_machine_cpu_name(char *out, size_t size)
+{
+    snprintf(out, size, "CPU");
+    FILE *f = fopen("/proc/cpuinfo", "re");
+    char line[256];
+    while (f && fgets(line, sizeof line, f)) {
+        char *colon = strchr(line, ':');
+        if (!colon || (strncmp(line, "model name", 10) && strncmp(line, "Hardware", 8)))
+            continue;
+        line[strcspn(line, "\n")] = 0;
+        snprintf(out, size, "%s", colon + 1 + (colon[1] == ' '));
+        break;
+    }
+    if (f)
+        fclose(f);
+}
+
+uint32_t fv_machine_instructions(void)
+{
+    const unsigned long first = getauxval(AT_HWCAP), second = getauxval(AT_HWCAP2);
+    uint32_t out = 0;
+    (void)first, (void)second;
+#ifdef __aarch64__
+    const unsigned long fp16 = HWCAP_FPHP | HWCAP_ASIMDHP;
+    out |= (first & fp16) == fp16 ? FV_MACHINE_FP16 : 0;
+#ifdef HWCAP_ASIMDDP /* what headers lack that are older than the instructions */
+    out |= first & HWCAP_ASIMDDP ? FV_MACHINE_DOT : 0;
+#endif
+#ifdef HWCAP2_BF16
+    out |= second & HWCAP2_BF16 ? FV_MACHINE_BF16 : 0;
+#endif
+#ifdef HWCAP2_I8MM
+    out |= second & HWCAP2_I8MM ? FV_MACHINE_I8MM : 0;
+#endif
+#elif defined __riscv
+    /* Extensions of one letter are named by their place in the alphabet. */
+    out |= first & 1ul << ('V' - 'A') ? FV_MACHINE_RVV : 0;
+#endif
+    return out;
+}
