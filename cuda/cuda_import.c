@@ -242,9 +242,10 @@ static fovea_status take(cuda_import *m, const fv_device *d, const fv_import_req
     case FOVEA_PICTURE_NVMM:
         return take_surface(m, r->memory, r);
     case FOVEA_PICTURE_OPENCL:
+    case FOVEA_PICTURE_AHARDWAREBUFFER:
         break;
     }
-    return fv_fail(FOVEA_ENOTSUP, "CUDA takes no memory of OpenCL's");
+    return fv_fail(FOVEA_ENOTSUP, "CUDA takes no memory of OpenCL's or Android's");
 }
 
 static void give_back(cuda_import *m)

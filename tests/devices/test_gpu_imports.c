@@ -37,6 +37,10 @@ static const way of_cl[] = {
     {0, FOVEA_PICTURE_DMABUF, FOVEA_TRANSFER_HOST, "mmap", "none of cl_khr_external_memory_dma"},
     {16, FOVEA_PICTURE_HOST, FOVEA_TRANSFER_NONE, "cl_arm_import_memory_host", ""},
     {0, FOVEA_PICTURE_HOST, FOVEA_TRANSFER_HOST, "host", "none of cl_arm_import_memory_host"},
+    {32, FOVEA_PICTURE_AHARDWAREBUFFER, FOVEA_TRANSFER_NONE,
+     "cl_arm_import_memory_android_hardware_buffer", ""},
+    {64, FOVEA_PICTURE_AHARDWAREBUFFER, FOVEA_TRANSFER_NONE,
+     "cl_qcom_android_ahardwarebuffer_host_ptr", ""},
     {-1, 0, 0, NULL, NULL},
 };
 static const way of_cuda[] = {
@@ -51,6 +55,14 @@ static const way of_cuda[] = {
 static const way *ways(void)
 {
     return hostile.cuda ? of_cuda : of_cl;
+}
+
+/* What has no file descriptor; until the next call. */
+static void *memory_of(const pixel_memory *m, fovea_picture_kind kind)
+{
+    static hostile_ahardwarebuffer buffer;
+    buffer = (hostile_ahardwarebuffer){m->fd, m->size};
+    return kind == FOVEA_PICTURE_AHARDWAREBUFFER ? (void *)&buffer : m->data;
 }
 
 static void check_way(const way *w, const fovea_picture *picture)
@@ -80,7 +92,8 @@ static void camera_open(camera *c, const pixel_format *f, const way *w, int resi
     c->plan = pixels_plan(model, c->device, f->format, resized, FOVEA_LOST_FAIL);
     for (uint32_t i = 0; i < BUFFERS; i++) {
         pixels_open(&c->memory[i], f, i);
-        c->picture[i] = pixels_import(&c->memory[i], c->device, w->kind, c->memory[i].data);
+        c->picture[i] =
+            pixels_import(&c->memory[i], c->device, w->kind, memory_of(&c->memory[i], w->kind));
         check_way(w, c->picture[i]);
     }
     for (uint32_t i = 0; i < TURNS; i++) {
@@ -254,7 +267,7 @@ static long fail_at(rig *r, const way *w, const pixel_memory *m, const fovea_out
 {
     static const long cl[] = {-5, -6, -59}, cuda[] = {719, 2, 1};
     fovea_picture *picture = NULL;
-    const fovea_picture_options o = pixels_options(m, w->kind, m->data);
+    const fovea_picture_options o = pixels_options(m, w->kind, memory_of(m, w->kind));
     fovea_output out = output_of(r->plan);
     hostile.set("imports", w->imports);
     hostile.set("error", (hostile.cuda ? cuda : cl)[n % 3]);
@@ -361,6 +374,43 @@ static void next_way(void **state)
         free(out.data);
         nothing_left();
     }
+}
+
+static void refused_import(fovea_device *device, const fovea_picture_options *o,
+                           fovea_status status, const char *word)
+{
+    fovea_picture *none;
+    if (fovea_picture_import(&none, device, o) != status || !strstr(fovea_error(), word))
+        fail_msg("%s: %s is wanted", fovea_error(), word);
+}
+
+/* AHardwareBuffers that are no picture, or that nothing here reads. */
+static void hardware_buffers(void **state)
+{
+    (void)state;
+    static const long has[] = {32, 64};
+    pixel_memory m;
+    fovea_device *device = open_device(0), *cpu;
+    assert_int_equal(fovea_device_open(&cpu, "cpu", NULL), FOVEA_OK);
+    pixels_open(&m, &pixel_formats[4], 8);
+    fovea_picture_options o = pixels_options(&m, FOVEA_PICTURE_AHARDWAREBUFFER,
+                                             memory_of(&m, FOVEA_PICTURE_AHARDWAREBUFFER));
+    refused_import(cpu, &o, FOVEA_ENOTSUP, "the host's or dma-bufs");
+    refused_import(device, &o, FOVEA_ENOTSUP, hostile.cuda ? "Android" : "none of cl_arm_import");
+    for (int i = 0; i < 2 && !hostile.cuda; i++) {
+        hostile.set("imports", has[i]);
+        o.plane[1].offset += 500;
+        refused_import(device, &o, FOVEA_EINVAL, "an AHardwareBuffer of");
+        o.plane[1].offset -= 500;
+        o.plane[1].memory = NULL;
+        refused_import(device, &o, FOVEA_EINVAL, "plane 1 of the picture has no memory");
+        o.plane[1].memory = o.plane[0].memory;
+        hostile.set(NULL, 0);
+    }
+    fovea_device_close(device);
+    fovea_device_close(cpu);
+    pixels_close(&m);
+    nothing_left();
 }
 
 /* The CPU goes on with pictures that the device was to read. */
@@ -654,14 +704,6 @@ static void run_surface(fovea_device *device, pixel_memory *m, const fovea_pictu
     free(out.data);
 }
 
-static void refused_surface(fovea_device *device, const fovea_picture_options *o,
-                            fovea_status status, const char *word)
-{
-    fovea_picture *none;
-    if (fovea_picture_import(&none, device, o) != status || !strstr(fovea_error(), word))
-        fail_msg("%s: %s is wanted", fovea_error(), word);
-}
-
 /* EGL images and NvBufSurfaces of Jetson. */
 static void surfaces(void **state)
 {
@@ -690,8 +732,8 @@ static void surfaces(void **state)
     fovea_picture_options egl = surface_options(FOVEA_PICTURE_EGL, &image);
     fovea_picture_options nvmm = surface_options(FOVEA_PICTURE_NVMM, &surface);
     fovea_picture_options fd = pixels_options(&m, FOVEA_PICTURE_DMABUF, NULL);
-    refused_surface(device, &egl, FOVEA_ENOTSUP, "cuGraphicsEGLRegisterImage");
-    refused_surface(device, &nvmm, FOVEA_ENOTSUP, "cuGraphicsEGLRegisterImage");
+    refused_import(device, &egl, FOVEA_ENOTSUP, "cuGraphicsEGLRegisterImage");
+    refused_import(device, &nvmm, FOVEA_ENOTSUP, "cuGraphicsEGLRegisterImage");
     for (int arrays = 0; arrays < 2; arrays++) {
         hostile.set("imports", arrays ? 4 : 2);
         run_surface(device, &m, &egl, "EGLImage");
@@ -704,17 +746,17 @@ static void surfaces(void **state)
         tell(NULL);
     }
     egl.width = W + 1;
-    refused_surface(device, &egl, FOVEA_EINVAL, "pixels");
+    refused_import(device, &egl, FOVEA_EINVAL, "pixels");
     surface.filled = 0;
-    refused_surface(device, &nvmm, FOVEA_EINVAL, "without a picture");
+    refused_import(device, &nvmm, FOVEA_EINVAL, "without a picture");
     surface.filled = 1;
     hostile.only("NvBufSurfaceMapEglImage");
     hostile.set("fail", 1);
-    refused_surface(device, &nvmm, FOVEA_ENOTSUP, "NvBufSurfaceMapEglImage");
+    refused_import(device, &nvmm, FOVEA_ENOTSUP, "NvBufSurfaceMapEglImage");
     hostile.set(NULL, 0);
     params.data = m.data;
     surface.memory = 6;
-    refused_surface(device, &nvmm, FOVEA_ENOTSUP, "FOVEA_PICTURE_HOST");
+    refused_import(device, &nvmm, FOVEA_ENOTSUP, "FOVEA_PICTURE_HOST");
     fovea_device_close(device);
     pixels_close(&m);
     nothing_left();
@@ -746,7 +788,7 @@ static void surface_in_device_memory(void **state)
     const fovea_picture_options nvmm = surface_options(FOVEA_PICTURE_NVMM, &surface);
     run_surface(device, &m, &nvmm, "NvBufSurface");
     params.planes.count = 4;
-    refused_surface(device, &nvmm, FOVEA_EINVAL, "planes");
+    refused_import(device, &nvmm, FOVEA_EINVAL, "planes");
     m.data = shared;
     GOOD(cuMemFreeHost(pinned));
     GOOD(cuCtxPopCurrent(&context));
@@ -768,11 +810,17 @@ static void callers_pointer(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_way),        cmocka_unit_test(beside_recorded),
-        cmocka_unit_test(the_same_twice),   cmocka_unit_test(steady),
-        cmocka_unit_test(next_way),         cmocka_unit_test(lost),
-        cmocka_unit_test(callers_buffer),   cmocka_unit_test(callers_pointer),
-        cmocka_unit_test(surfaces),         cmocka_unit_test(surface_in_device_memory),
+        cmocka_unit_test(every_way),
+        cmocka_unit_test(beside_recorded),
+        cmocka_unit_test(the_same_twice),
+        cmocka_unit_test(steady),
+        cmocka_unit_test(next_way),
+        cmocka_unit_test(lost),
+        cmocka_unit_test(hardware_buffers),
+        cmocka_unit_test(callers_buffer),
+        cmocka_unit_test(callers_pointer),
+        cmocka_unit_test(surfaces),
+        cmocka_unit_test(surface_in_device_memory),
         cmocka_unit_test(every_call_fails), /* which leaves the thread's contexts as they are */
     };
     if (argc == 2)
