@@ -1,9 +1,9 @@
-/* cuda_import.c: memory of the caller's that the device copies pictures from: its own, the host's
+/* cuda_import.c: memory of the caller's that the device reads pictures from: its own, the host's
  * while it is pinned, dma-bufs, and the surfaces of Jetson.
  *
- * Kernels do not read it in place: what a frame computes was recorded with the addresses of its
- * inputs, and reads every pixel of a picture several times. The copy is the device's, as fast as
- * its memory.
+ * Kernels read in place what has an address in the device's memory. Of the rest the device makes a
+ * copy: of the host's memory because its caches do not keep that, and kernels read every pixel of a
+ * picture several times.
  */
 #include "cuda/cuda_import.h"
 
@@ -23,6 +23,7 @@ typedef struct cuda_import {
     const char *host;          /* pinned, or */
     CUgraphicsResource mapped; /* with `frame` */
     CUeglFrame frame;
+    bool pinned; /* what has an address of the device's is the host's memory all the same */
     /* What is given back at the end. */
     CUexternalMemory external;
     void *registered;
@@ -38,6 +39,7 @@ static fovea_status take_device(cuda_import *m, const fv_device *d, const fv_imp
 {
     const CUdeviceptr at = (CUdeviceptr)(uintptr_t)r->memory;
     int device = 0;
+    unsigned type = 0;
     CUdeviceptr base = 0;
     size_t size = 0;
     if (fv_cuda.cuPointerGetAttribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, at) !=
@@ -54,6 +56,9 @@ static fovea_status take_device(cuda_import *m, const fv_device *d, const fv_imp
         return fv_fail(FOVEA_EINVAL, "the picture needs %llu bytes of memory that ends after %llu",
                        (unsigned long long)r->size, (unsigned long long)(base + size - at));
     m->device = at;
+    m->pinned = fv_cuda.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, at) ==
+                    CUDA_SUCCESS &&
+                type == CU_MEMORYTYPE_HOST;
     m->base.method = method_device;
     return FOVEA_OK;
 }
@@ -139,6 +144,7 @@ static fovea_status take_planes(cuda_import *m, const fv_nvbuf_surface *s,
     for (uint32_t i = 0; i < p->planes.count; i++)
         m->frame.frame.pPitch[i] = (char *)p->data + p->planes.offset[i];
     m->frame.frameType = 1;
+    m->pinned = s->memory == FV_NVBUF_PINNED;
     m->base.method = "NvBufSurface";
     return check_frame(&m->frame, r);
 }
@@ -263,18 +269,36 @@ static void give_back(cuda_import *m)
     *m = (cuda_import){.base = m->base};
 }
 
+/* Why kernels cannot read it in place; NULL: they can. */
+static const char *reason_to_copy(const cuda_import *m)
+{
+    CUdeviceptr all = m->device;
+    if (m->host || m->pinned)
+        return "the host's memory is kept in no cache of the device's";
+    if (m->mapped && m->frame.frameType == 0)
+        return "its pixels lie in an array of the driver's";
+    for (unsigned i = 0; !m->device && i < m->frame.planeCount; i++)
+        all |= (CUdeviceptr)(uintptr_t)m->frame.frame.pPitch[i];
+    if (all % sizeof(float) != 0) /* kernels read numbers where they may lie */
+        return "its address is no multiple of 4";
+    return fv_cuda_has_graphs() && !fv_cuda_changes_graphs()
+               ? "this driver changes nothing of what was recorded"
+               : NULL;
+}
+
 fovea_status fv_cuda_import(fv_device *d, const fv_import_request *r, fv_import **out)
 {
     cuda_import *m;
     FV_TRY(FV_MEM_NEW(&m, FV_MEM_PLAN, "a picture"));
-    m->base.transfer = FOVEA_TRANSFER_DEVICE;
-    m->base.reason = "what a frame computes is recorded, and reads its picture from one place";
     const fovea_status status = take(m, d, r);
-    if (status == FOVEA_OK)
-        *out = &m->base;
-    else
+    if (status != FOVEA_OK) {
         fv_cuda_forget(d, &m->base);
-    return status;
+        return status;
+    }
+    m->base.reason = reason_to_copy(m);
+    m->base.transfer = m->base.reason ? FOVEA_TRANSFER_DEVICE : FOVEA_TRANSFER_NONE;
+    *out = &m->base;
+    return FOVEA_OK;
 }
 
 void fv_cuda_forget(fv_device *d, fv_import *import)
@@ -287,22 +311,28 @@ void fv_cuda_forget(fv_device *d, fv_import *import)
 
 /* ---- frames ---- */
 
+fv_cuda_place fv_cuda_imported(const fv_gpu_external *e)
+{
+    const cuda_import *m = (const cuda_import *)e->import;
+    if (m->device)
+        return (fv_cuda_place){m->device + e->at, e->stride};
+    return (fv_cuda_place){(CUdeviceptr)(uintptr_t)m->frame.frame.pPitch[e->plane], m->frame.pitch};
+}
+
 static void set_source(CUDA_MEMCPY2D *copy, const cuda_import *m, const fv_gpu_external *e)
 {
     copy->srcPitch = (size_t)e->stride;
-    if (m->device) {
-        copy->srcMemoryType = CU_MEMORYTYPE_DEVICE;
-        copy->srcDevice = m->device + e->at;
-    } else if (m->host) {
+    if (m->host) {
         copy->srcMemoryType = CU_MEMORYTYPE_HOST;
         copy->srcHost = m->host + e->at;
-    } else if (m->frame.frameType == 0) {
+    } else if (m->mapped && m->frame.frameType == 0) {
         copy->srcMemoryType = CU_MEMORYTYPE_ARRAY;
         copy->srcArray = m->frame.frame.pArray[e->plane];
     } else {
+        const fv_cuda_place place = fv_cuda_imported(e);
         copy->srcMemoryType = CU_MEMORYTYPE_DEVICE;
-        copy->srcDevice = (CUdeviceptr)(uintptr_t)m->frame.frame.pPitch[e->plane];
-        copy->srcPitch = m->frame.pitch;
+        copy->srcDevice = place.at;
+        copy->srcPitch = (size_t)place.stride;
     }
 }
 
@@ -315,8 +345,6 @@ fovea_status fv_cuda_copy_import(fv_device *d, const fv_gpu_external *e, uint64_
                           .WidthInBytes = (size_t)row,
                           .Height = rows};
     set_source(&copy, (const cuda_import *)e->import, e);
-    if (e->ready)
-        FV_CUDA_RUN(d, "a picture", cuStreamWaitEvent, (stream, e->ready, 0));
     FV_CUDA_RUN(d, "a picture", cuMemcpy2DAsync, (&copy, stream));
     return FOVEA_OK;
 }
