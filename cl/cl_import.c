@@ -152,6 +152,8 @@ static cl_mem make_qcom_ahardwarebuffer(cl_import *m, fv_device *d, const fv_imp
     return make_qcom(d, 0, &pointer, error);
 }
 
+static const char callers_own[] = "cl_mem";
+
 /* The first that works is taken. */
 static const way ways[] = {
     {FOVEA_PICTURE_DMABUF, "cl_khr_external_memory_dma_buf",
@@ -241,7 +243,7 @@ static fovea_status take_buffer(cl_import *m, fv_device *d, const fv_import_requ
                                      "with it: fovea_device_options.context");
     FV_TRY(check_size(buffer, "a cl_mem", r));
     FV_CL_TRY("the picture's buffer", clRetainMemObject, (buffer));
-    *m = (cl_import){.base = {.method = "cl_mem"}, .buffer = buffer};
+    *m = (cl_import){.base = {.method = callers_own}, .buffer = buffer};
     return FOVEA_OK;
 }
 
@@ -265,6 +267,14 @@ void fv_cl_forget(fv_device *d, fv_import *m)
 {
     fv_cl_buffer_free(d, of(m)->buffer);
     fv_mem_free(m);
+}
+
+void fv_cl_list_imports(char list[FV_GPU_WORDS], const fv_cl_place *p)
+{
+    fv_gpu_add_words(list, callers_own);
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
+        if (fv_cl_has_extension(p, ways[i].extension))
+            fv_gpu_add_words(list, ways[i].extension);
 }
 
 /* ---- frames ---- */

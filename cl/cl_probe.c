@@ -151,7 +151,7 @@ static bool does(fv_device *d, int which, const char *standard,
     if (probe(d, which, standard, out, &n) == FOVEA_OK && right(out, n))
         return true;
     if (quirk)
-        fv_gpu_add_quirk(d->quirks, quirk);
+        fv_gpu_add_words(d->quirks, quirk);
     return false;
 }
 
@@ -237,7 +237,7 @@ static void probe_recorder(fv_device *d)
         char quirk[64];
         snprintf(quirk, sizeof quirk, "%s announced, but do not work",
                  fv_cl_recorder_name(&d->recorder));
-        fv_gpu_add_quirk(d->quirks, quirk);
+        fv_gpu_add_words(d->quirks, quirk);
         d->recorder.by = FV_CL_NO_RECORDS;
     }
 }
@@ -263,7 +263,7 @@ static void probe_dot(fv_device *d)
         }
     }
     if (announced)
-        fv_gpu_add_quirk(d->quirks, "integer dot products announced, but do not work");
+        fv_gpu_add_words(d->quirks, "integer dot products announced, but do not work");
 }
 
 /* The built-in functions came with different versions of the language. */
@@ -275,7 +275,7 @@ static void probe_subgroups(fv_device *d)
             d->features |= FV_NEED_CL_SUBGROUPS;
             return;
         }
-    fv_gpu_add_quirk(d->quirks, "subgroups announced, but do not work");
+    fv_gpu_add_words(d->quirks, "subgroups announced, but do not work");
 }
 
 /* ---- what is worth while ---- */
@@ -300,7 +300,7 @@ static void drop_slow(fv_device *d)
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (d->features & all[i].need && all[i].slow) {
             d->features &= ~all[i].need;
-            fv_gpu_add_quirk(d->quirks, all[i].quirk);
+            fv_gpu_add_words(d->quirks, all[i].quirk);
         }
 }
 

@@ -30,7 +30,21 @@ typedef struct cuda_import {
     fv_nvbuf_surface *surface;
 } cuda_import;
 
-static const char method_device[] = "device memory";
+static const char method_device[] = "device memory", method_host[] = "cuMemHostRegister",
+                  method_egl[] = "EGLImage", method_surface[] = "NvBufSurface",
+                  method_external[] = "cuImportExternalMemory";
+
+static bool has_egl(void)
+{
+    return fv_cuda.cuGraphicsEGLRegisterImage && fv_cuda.cuGraphicsResourceGetMappedEglFrame &&
+           fv_cuda.cuGraphicsUnregisterResource;
+}
+
+static bool has_external(void)
+{
+    return fv_cuda.cuImportExternalMemory && fv_cuda.cuExternalMemoryGetMappedBuffer &&
+           fv_cuda.cuDestroyExternalMemory;
+}
 
 /* ---- device memory ---- */
 
@@ -93,8 +107,7 @@ static fovea_status check_frame(const CUeglFrame *f, const fv_import_request *r)
 
 static fovea_status take_egl(cuda_import *m, void *image, const fv_import_request *r)
 {
-    if (!fv_cuda.cuGraphicsEGLRegisterImage || !fv_cuda.cuGraphicsResourceGetMappedEglFrame ||
-        !fv_cuda.cuGraphicsUnregisterResource)
+    if (!has_egl())
         return fv_fail(FOVEA_ENOTSUP, "this driver takes no EGL images");
     CUresult error = fv_cuda.cuGraphicsEGLRegisterImage(&m->mapped, image, 0);
     if (error != CUDA_SUCCESS) {
@@ -105,7 +118,7 @@ static fovea_status take_egl(cuda_import *m, void *image, const fv_import_reques
     if (error != CUDA_SUCCESS)
         return fv_fail(FOVEA_ENOTSUP, "cuGraphicsResourceGetMappedEglFrame: %s",
                        fv_cuda_error_name(error));
-    m->base.method = "EGLImage";
+    m->base.method = method_egl;
     return check_frame(&m->frame, r);
 }
 
@@ -125,7 +138,7 @@ static fovea_status map_surface(cuda_import *m, fv_nvbuf_surface *surface,
         m->surface = surface;
     }
     const fovea_status status = take_egl(m, surface->list->egl_image, r);
-    m->base.method = "NvBufSurface";
+    m->base.method = method_surface;
     return status;
 }
 
@@ -145,7 +158,7 @@ static fovea_status take_planes(cuda_import *m, const fv_nvbuf_surface *s,
         m->frame.frame.pPitch[i] = (char *)p->data + p->planes.offset[i];
     m->frame.frameType = 1;
     m->pinned = s->memory == FV_NVBUF_PINNED;
-    m->base.method = "NvBufSurface";
+    m->base.method = method_surface;
     return check_frame(&m->frame, r);
 }
 
@@ -179,8 +192,7 @@ static CUresult import_fd(CUexternalMemory *out, int fd, uint64_t size)
 static fovea_status take_external(cuda_import *m, const fv_import_request *r)
 {
     const CUDA_EXTERNAL_MEMORY_BUFFER_DESC all = {.size = r->size};
-    if (!fv_cuda.cuImportExternalMemory || !fv_cuda.cuExternalMemoryGetMappedBuffer ||
-        !fv_cuda.cuDestroyExternalMemory)
+    if (!has_external())
         return fv_fail(FOVEA_ENOTSUP, "this driver has no cuImportExternalMemory");
     CUresult error = import_fd(&m->external, r->fd, r->size);
     if (error != CUDA_SUCCESS) {
@@ -191,7 +203,7 @@ static fovea_status take_external(cuda_import *m, const fv_import_request *r)
     if (error != CUDA_SUCCESS)
         return fv_fail(FOVEA_ENOTSUP, "cuExternalMemoryGetMappedBuffer: %s",
                        fv_cuda_error_name(error));
-    m->base.method = "cuImportExternalMemory";
+    m->base.method = method_external;
     return FOVEA_OK;
 }
 
@@ -240,7 +252,7 @@ static fovea_status take(cuda_import *m, const fv_device *d, const fv_import_req
     case FOVEA_PICTURE_CUDA:
         return take_device(m, d, r);
     case FOVEA_PICTURE_HOST:
-        return take_host(m, r->memory, r->size, "cuMemHostRegister");
+        return take_host(m, r->memory, r->size, method_host);
     case FOVEA_PICTURE_DMABUF:
         return take_dmabuf(m, r);
     case FOVEA_PICTURE_EGL:
@@ -307,6 +319,21 @@ void fv_cuda_forget(fv_device *d, fv_import *import)
     if (!d->hung)
         give_back(m);
     fv_mem_free(m);
+}
+
+void fv_cuda_list_imports(char list[FV_GPU_WORDS])
+{
+    const struct {
+        bool there;
+        const char *method;
+    } all[] = {{true, method_device},
+               {has_external(), method_external},
+               {true, method_host},
+               {has_egl(), method_egl},
+               {fv_cuda_nvbuf() != NULL, method_surface}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].there)
+            fv_gpu_add_words(list, all[i].method);
 }
 
 /* ---- frames ---- */

@@ -8,6 +8,9 @@
 fovea_status fv_cuda_import(fv_device *d, const fv_import_request *r, fv_import **out);
 void fv_cuda_forget(fv_device *d, fv_import *m);
 
+/* Adds the ways in which the driver and its libraries may take memory. */
+void fv_cuda_list_imports(char list[FV_GPU_WORDS]);
+
 /* Where kernels read an imported input, of FOVEA_TRANSFER_NONE. */
 typedef struct fv_cuda_place {
     CUdeviceptr at;

@@ -74,6 +74,17 @@ static void check_way(const way *w, const fovea_picture *picture)
                  info.method, info.reason);
 }
 
+/* What reads in place is named by the device. */
+static void check_listed(const way *w, const fovea_device *device)
+{
+    fovea_device_info info = FOVEA_DEVICE_INFO_INIT;
+    assert_int_equal(fovea_device_describe(device, &info), FOVEA_OK);
+    if (w->transfer == FOVEA_TRANSFER_NONE && !strstr(info.imports, w->method))
+        fail_msg("%s is not among %s", w->method, info.imports);
+    if (w->imports == 0 && !hostile.cuda && strcmp(info.imports, "cl_mem") != 0)
+        fail_msg("imports of a driver without extensions: %s", info.imports);
+}
+
 /* ---- results ---- */
 
 enum { BUFFERS = 3, TURNS = 6 };
@@ -89,6 +100,7 @@ typedef struct camera {
 static void camera_open(camera *c, const pixel_format *f, const way *w, int resized)
 {
     c->device = open_device(0);
+    check_listed(w, c->device);
     c->plan = pixels_plan(model, c->device, f->format, resized, FOVEA_LOST_FAIL);
     for (uint32_t i = 0; i < BUFFERS; i++) {
         pixels_open(&c->memory[i], f, i);
