@@ -12,12 +12,12 @@ import random
 import struct
 import subprocess
 import sys
-import tempfile
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.append(os.path.join(HERE, ".."))
 import counted
+import test_run
 
 MODELS = os.path.join(HERE, "..", "data", "golden", "models")
 VIT, BOXES, MASKS, DINO = (os.path.join(MODELS, m) for m in ("vit-01", "rf-detr-02", "eomt-masked-01", "dinov2-03"))
@@ -26,21 +26,10 @@ DEVICE = []
 FEW = "the same on every device"
 
 
-class Case(unittest.TestCase):
+class Case(test_run.Case):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
+        super().setUp()
         self.random = random.Random(5)
-
-    def path(self, *names):
-        return os.path.join(self.folder, *names)
-
-    def write(self, name, data):
-        os.makedirs(os.path.dirname(self.path(name)), exist_ok=True)
-        with open(self.path(name), "wb") as f:
-            f.write(data)
-        return name
 
     def bytes(self, n):
         return bytes(self.random.randrange(256) for _ in range(n))
@@ -55,7 +44,7 @@ class Case(unittest.TestCase):
         self.assertEqual(p.returncode, code, p.stderr.decode())
         return p
 
-    def run_on(self, model, *args, batch, **more):
+    def results(self, model, *args, batch, **more):
         """Its records without their times, and the bytes of the files that it has written."""
         before = set(os.listdir(self.folder))
         p = self.fovea("run", model, *args, "--json", "--batch", batch, **more)
@@ -63,18 +52,17 @@ class Case(unittest.TestCase):
         for r in records:
             self.assertGreater(r.pop("ms"), 0)
         for name in set(os.listdir(self.folder)) - before:
-            with open(self.path(name), "rb") as f:
-                files[name] = f.read()
+            files[name] = self.read(name)
             os.remove(self.path(name))
         return records, files
 
     def same(self, model, *args, batches=(3, 256), records, files, **more):
         """Such batches, beside one at a time: so many records, and so many files, no two of which are the same."""
-        want = self.run_on(model, *args, batch=1, **more)
+        want = self.results(model, *args, batch=1, **more)
         self.assertEqual((len(want[0]), len(want[1])), (records, files))
         self.assertEqual(len(set(want[1].values())), files)
         for n in batches:
-            got = self.run_on(model, *args, batch=n, **more)
+            got = self.results(model, *args, batch=n, **more)
             self.assertEqual(got[0], want[0], n)
             self.assertTrue(got[1] == want[1], n)
         return want
