@@ -116,7 +116,7 @@ static fovea_status start_and_probe(fv_device *d, cl_context context)
     d->lost = false;
     d->features = d->limits.vectors ? FV_NEED_CL_CPU : 0;
     d->recorder.by = FV_CL_NO_RECORDS;
-    fv_gpu_add_quirk(d->quirks, "crashed when probed: its core features are used");
+    fv_gpu_add_words(d->quirks, "crashed when probed: its core features are used");
     return start(d, context);
 }
 
@@ -169,7 +169,7 @@ static void describe_device(const fv_device *d, fovea_device_info *out)
     if (d->features & FV_NEED_CL_LOCAL)
         out->local_memory = d->limits.local;
     if (*d->quirks)
-        fv_gpu_add_quirk(out->quirks, d->quirks);
+        fv_gpu_add_words(out->quirks, d->quirks);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const size_t used = strlen(out->features);
         if (d->features & names[i].need)

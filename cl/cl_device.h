@@ -40,7 +40,7 @@ struct fv_device {
     fv_cl_recorder recorder;
     uint32_t features; /* enum fv_need */
     int dot;           /* which words for products of int8 work, FV_DOT of dot.cl; 0: none */
-    char quirks[FV_GPU_QUIRKS];
+    char quirks[FV_GPU_WORDS];
     double dispatch; /* approximate limit of a dispatch in seconds; 0: dispatches are never cut */
     /* lost: a call failed, and every later one is refused. hung: the driver also did not return,
      * and objects that it may still use are not released. */

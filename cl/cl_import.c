@@ -1,5 +1,6 @@
 /* cl_import.c: memory of the caller's as a buffer that kernels read where it lies: buffers of the
- * same context, dma-bufs and host memory, by whichever extension the driver has for them.
+ * same context, dma-bufs, Android's hardware buffers and host memory, by whichever extension the
+ * driver has for them.
  *
  * What is used of the extensions is declared here: headers of OpenCL have them or not by their age.
  */
@@ -15,10 +16,12 @@ enum {
     IMPORT_TYPE_ARM = 0x40B2,
     IMPORT_HOST_ARM = 0x40B3,
     IMPORT_DMA_BUF_ARM = 0x40B4,
+    IMPORT_AHARDWAREBUFFER_ARM = 0x41E2,
     MEM_EXT_HOST_PTR_QCOM = 1 << 29,
     HOST_UNCACHED_QCOM = 0x40A4,
     ION_HOST_PTR_QCOM = 0x40A8,
     DMABUF_HOST_PTR_QCOM = 0x411D,
+    AHARDWAREBUFFER_HOST_PTR_QCOM = 0x4119,
 };
 
 typedef cl_mem(import_arm_fn)(cl_context, cl_mem_flags, const intptr_t *properties, void *memory,
@@ -32,6 +35,12 @@ typedef struct host_ptr_qcom {
     int fd;
     void *host;
 } host_ptr_qcom;
+
+/* cl_mem_ahardwarebuffer_host_ptr. */
+typedef struct ahardwarebuffer_qcom {
+    cl_uint type, cache_policy;
+    void *buffer;
+} ahardwarebuffer_qcom;
 
 typedef struct cl_import {
     fv_import base;
@@ -75,13 +84,13 @@ static cl_mem make_khr(cl_import *m, fv_device *d, const fv_import_request *r, v
                                               (size_t)r->size, NULL, error);
 }
 
-static cl_mem make_arm(fv_device *d, const fv_import_request *r, void *function, intptr_t type,
-                       void *memory, cl_int *error)
+static cl_mem make_arm(fv_device *d, void *function, intptr_t type, void *memory, uint64_t size,
+                       cl_int *error)
 {
     const intptr_t properties[] = {IMPORT_TYPE_ARM, type, 0};
     import_arm_fn *import;
     memcpy(&import, &function, sizeof function);
-    return import(d->context, CL_MEM_READ_ONLY, properties, memory, (size_t)r->size, error);
+    return import(d->context, CL_MEM_READ_ONLY, properties, memory, (size_t)size, error);
 }
 
 static cl_mem make_arm_dmabuf(cl_import *m, fv_device *d, const fv_import_request *r,
@@ -89,38 +98,61 @@ static cl_mem make_arm_dmabuf(cl_import *m, fv_device *d, const fv_import_reques
 {
     int fd = r->fd;
     (void)m;
-    return make_arm(d, r, function, IMPORT_DMA_BUF_ARM, &fd, error);
+    return make_arm(d, function, IMPORT_DMA_BUF_ARM, &fd, r->size, error);
 }
 
 static cl_mem make_arm_host(cl_import *m, fv_device *d, const fv_import_request *r, void *function,
                             cl_int *error)
 {
     (void)m;
-    return make_arm(d, r, function, IMPORT_HOST_ARM, r->memory, error);
+    return make_arm(d, function, IMPORT_HOST_ARM, r->memory, r->size, error);
+}
+
+/* Of hardware buffers the driver knows the size. */
+static cl_mem make_arm_ahardwarebuffer(cl_import *m, fv_device *d, const fv_import_request *r,
+                                       void *function, cl_int *error)
+{
+    (void)m;
+    return make_arm(d, function, IMPORT_AHARDWAREBUFFER_ARM, r->memory, SIZE_MAX, error);
 }
 
 /* What the host has in its caches of a dma-buf is not ours: no device of a camera writes there. */
-static cl_mem make_qcom(fv_device *d, const fv_import_request *r, cl_uint type, cl_int *error)
+static cl_mem make_qcom(fv_device *d, uint64_t size, void *pointer, cl_int *error)
 {
-    host_ptr_qcom pointer = {type, HOST_UNCACHED_QCOM, r->fd, (void *)(uintptr_t)r->host};
     return fv_cl.clCreateBuffer(d->context,
                                 CL_MEM_READ_ONLY | CL_MEM_USE_HOST_PTR | MEM_EXT_HOST_PTR_QCOM,
-                                (size_t)r->size, &pointer, error);
+                                (size_t)size, pointer, error);
+}
+
+static cl_mem make_qcom_fd(fv_device *d, const fv_import_request *r, cl_uint type, cl_int *error)
+{
+    host_ptr_qcom pointer = {type, HOST_UNCACHED_QCOM, r->fd, (void *)(uintptr_t)r->host};
+    return make_qcom(d, r->size, &pointer, error);
 }
 
 static cl_mem make_qcom_dmabuf(cl_import *m, fv_device *d, const fv_import_request *r,
                                void *function, cl_int *error)
 {
     (void)m, (void)function;
-    return make_qcom(d, r, DMABUF_HOST_PTR_QCOM, error);
+    return make_qcom_fd(d, r, DMABUF_HOST_PTR_QCOM, error);
 }
 
 static cl_mem make_qcom_ion(cl_import *m, fv_device *d, const fv_import_request *r, void *function,
                             cl_int *error)
 {
     (void)m, (void)function;
-    return make_qcom(d, r, ION_HOST_PTR_QCOM, error);
+    return make_qcom_fd(d, r, ION_HOST_PTR_QCOM, error);
 }
+
+static cl_mem make_qcom_ahardwarebuffer(cl_import *m, fv_device *d, const fv_import_request *r,
+                                        void *function, cl_int *error)
+{
+    ahardwarebuffer_qcom pointer = {AHARDWAREBUFFER_HOST_PTR_QCOM, HOST_UNCACHED_QCOM, r->memory};
+    (void)m, (void)function;
+    return make_qcom(d, 0, &pointer, error);
+}
+
+static const char callers_own[] = "cl_mem";
 
 /* The first that works is taken. */
 static const way ways[] = {
@@ -130,6 +162,10 @@ static const way ways[] = {
     {FOVEA_PICTURE_DMABUF, "cl_qcom_dmabuf_host_ptr", NULL, make_qcom_dmabuf},
     {FOVEA_PICTURE_DMABUF, "cl_qcom_ion_host_ptr", NULL, make_qcom_ion},
     {FOVEA_PICTURE_HOST, "cl_arm_import_memory_host", "clImportMemoryARM", make_arm_host},
+    {FOVEA_PICTURE_AHARDWAREBUFFER, "cl_arm_import_memory_android_hardware_buffer",
+     "clImportMemoryARM", make_arm_ahardwarebuffer},
+    {FOVEA_PICTURE_AHARDWAREBUFFER, "cl_qcom_android_ahardwarebuffer_host_ptr", NULL,
+     make_qcom_ahardwarebuffer},
 };
 
 /* Why no way has led to a buffer. */
@@ -183,24 +219,31 @@ static fovea_status import_memory(cl_import *m, fv_device *d, const fv_import_re
                                   "cl_mem or memory of the host's");
 }
 
+/* Of memory that the driver measures itself. */
+static fovea_status check_size(cl_mem buffer, const char *what, const fv_import_request *r)
+{
+    size_t size = 0;
+    FV_CL_TRY("the picture's buffer", clGetMemObjectInfo,
+              (buffer, CL_MEM_SIZE, sizeof size, &size, NULL));
+    if (size < r->size)
+        return fv_fail(FOVEA_EINVAL, "%s of %zu bytes, the picture needs %llu of it", what, size,
+                       (unsigned long long)r->size);
+    return FOVEA_OK;
+}
+
 /* A buffer that the caller made. */
 static fovea_status take_buffer(cl_import *m, fv_device *d, const fv_import_request *r)
 {
     const cl_mem buffer = r->memory;
     cl_context context = NULL;
-    size_t size = 0;
     FV_CL_TRY("the picture's buffer", clGetMemObjectInfo,
               (buffer, CL_MEM_CONTEXT, sizeof context, &context, NULL));
-    FV_CL_TRY("the picture's buffer", clGetMemObjectInfo,
-              (buffer, CL_MEM_SIZE, sizeof size, &size, NULL));
     if (context != d->context)
         return fv_fail(FOVEA_EINVAL, "the picture's cl_mem is of another context; open the device "
                                      "with it: fovea_device_options.context");
-    if (size < r->size)
-        return fv_fail(FOVEA_EINVAL, "a cl_mem of %zu bytes, the picture needs %llu of it", size,
-                       (unsigned long long)r->size);
+    FV_TRY(check_size(buffer, "a cl_mem", r));
     FV_CL_TRY("the picture's buffer", clRetainMemObject, (buffer));
-    *m = (cl_import){.base = {.method = "cl_mem"}, .buffer = buffer};
+    *m = (cl_import){.base = {.method = callers_own}, .buffer = buffer};
     return FOVEA_OK;
 }
 
@@ -209,12 +252,14 @@ fovea_status fv_cl_import(fv_device *d, const fv_import_request *r, fv_import **
     cl_import *m;
     FV_TRY(fv_cl_ready(d));
     FV_TRY(FV_MEM_NEW(&m, FV_MEM_PLAN, "a picture"));
-    const fovea_status status =
+    fovea_status status =
         r->kind == FOVEA_PICTURE_OPENCL ? take_buffer(m, d, r) : import_memory(m, d, r);
+    if (r->kind == FOVEA_PICTURE_AHARDWAREBUFFER)
+        FV_THEN(status, check_size(m->buffer, "an AHardwareBuffer", r));
     if (status == FOVEA_OK)
         *out = &m->base;
     else
-        fv_mem_free(m);
+        fv_cl_forget(d, &m->base);
     return status;
 }
 
@@ -222,6 +267,14 @@ void fv_cl_forget(fv_device *d, fv_import *m)
 {
     fv_cl_buffer_free(d, of(m)->buffer);
     fv_mem_free(m);
+}
+
+void fv_cl_list_imports(char list[FV_GPU_WORDS], const fv_cl_place *p)
+{
+    fv_gpu_add_words(list, callers_own);
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
+        if (fv_cl_has_extension(p, ways[i].extension))
+            fv_gpu_add_words(list, ways[i].extension);
 }
 
 /* ---- frames ---- */

@@ -5,6 +5,7 @@
 
 #include "base/mem.h"
 #include "cl/cl_device.h"
+#include "cl/cl_import.h"
 #include "platform/os/os.h"
 
 #define TEXT 8192 /* extensions are the longest text */
@@ -103,7 +104,7 @@ static void list_quirks(fovea_device_info *out, const fv_cl_place *p, const fv_c
     };
     for (size_t i = 0; i < sizeof quirks / sizeof *quirks; i++)
         if (quirks[i].there)
-            fv_gpu_add_quirk(out->quirks, quirks[i].text);
+            fv_gpu_add_words(out->quirks, quirks[i].text);
 }
 
 void fv_cl_fill_info(fovea_device_info *out, int index, const fv_cl_place *p)
@@ -130,6 +131,7 @@ void fv_cl_fill_info(fovea_device_info *out, int index, const fv_cl_place *p)
     out->int8 = fv_cl_has_extension(p, "cl_khr_integer_dot_product") ||
                 fv_cl_has_extension(p, "cl_arm_integer_dot_product_accumulate_int8");
     list_quirks(out, p, &limits);
+    fv_cl_list_imports(out->imports, p);
 }
 
 /* ---- identity ---- */

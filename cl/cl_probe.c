@@ -155,7 +155,7 @@ static bool does(fv_device *d, int which, const char *standard,
     if (probe(d, which, standard, out, &n) == FOVEA_OK && right(out, n))
         return true;
     if (quirk)
-        fv_gpu_add_quirk(d->quirks, quirk);
+        fv_gpu_add_words(d->quirks, quirk);
     return false;
 }
 
@@ -247,7 +247,7 @@ static void probe_recorder(fv_device *d)
         char quirk[64];
         snprintf(quirk, sizeof quirk, "%s announced, but do not work",
                  fv_cl_recorder_name(&d->recorder));
-        fv_gpu_add_quirk(d->quirks, quirk);
+        fv_gpu_add_words(d->quirks, quirk);
         d->recorder.by = FV_CL_NO_RECORDS;
     }
 }
@@ -322,7 +322,7 @@ static void probe_image(fv_device *d)
     if (try_image(d, &right) == FOVEA_OK && right)
         d->features |= FV_NEED_CL_IMAGE;
     else
-        fv_gpu_add_quirk(d->quirks, "images announced, but do not work");
+        fv_gpu_add_words(d->quirks, "images announced, but do not work");
 }
 
 /* Drivers of Mali that are older than the Khronos extension have Arm's own. */
@@ -346,7 +346,7 @@ static void probe_dot(fv_device *d)
         }
     }
     if (announced)
-        fv_gpu_add_quirk(d->quirks, "integer dot products announced, but do not work");
+        fv_gpu_add_words(d->quirks, "integer dot products announced, but do not work");
 }
 
 /* Those that read blocks and give float16 to one another, which are Intel's. */
@@ -386,7 +386,7 @@ static void drop_slow(fv_device *d, const fv_gpu_rates *r)
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (d->features & all[i].need && all[i].slow) {
             d->features &= ~all[i].need;
-            fv_gpu_add_quirk(d->quirks, all[i].quirk);
+            fv_gpu_add_words(d->quirks, all[i].quirk);
         }
 }
 

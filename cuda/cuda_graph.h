@@ -4,25 +4,51 @@
 
 #include "cuda/cuda_device.h"
 
+/* A kernel of a graph that reads inputs: how it was launched, and where the graph has it read. */
+typedef struct fv_cuda_reader {
+    CUgraphNode node; /* NULL: that cannot be changed */
+    fv_cuda_bound *step;
+    fv_gpu_dispatch now;
+    CUfunction function;
+    size_t count[3];
+    CUdeviceptr base[FV_OPERANDS];
+    uint32_t at[FV_OPERANDS][2];
+} fv_cuda_reader;
+typedef struct fv_cuda_readers {
+    fv_cuda_reader *list;
+    uint32_t count, room;
+} fv_cuda_readers;
+
+typedef struct fv_cuda_graph {
+    CUgraphExec exec; /* NULL: free */
+    CUgraph nodes;    /* what it was made of, with the readers' nodes */
+    fv_cuda_readers readers;
+    uint64_t key, used;
+} fv_cuda_graph;
+
 /* Graphs of one frame in flight, whose buffers they contain. A plan needs one; the tuner runs many,
  * and then the least recently used is dropped. */
 enum { FV_CUDA_GRAPHS = 4 };
 typedef struct fv_cuda_graphs {
-    struct fv_cuda_graph {
-        CUgraphExec exec; /* NULL: free */
-        uint64_t key, used;
-    } graph[FV_CUDA_GRAPHS];
+    fv_cuda_graph graph[FV_CUDA_GRAPHS];
+    fv_cuda_readers recorded; /* of the graph that is being recorded */
     uint64_t uses;
 } fv_cuda_graphs;
 
 /* The graph of that fv_gpu_frame_key, or NULL. */
-CUgraphExec fv_cuda_graph_find(fv_cuda_graphs *g, uint64_t key);
+fv_cuda_graph *fv_cuda_graph_find(fv_cuda_graphs *g, uint64_t key);
 /* Begins to record what is enqueued on the stream; EDEVICE where the driver does not. */
 fovea_status fv_cuda_graph_begin(CUstream stream);
+/* What was recorded last reads inputs: this function of the step, or, NULL, a library. */
+fovea_status fv_cuda_graph_reads(fv_cuda_graphs *g, fv_cuda_bound *step, const fv_gpu_dispatch *now,
+                                 CUfunction function, const size_t count[3], CUstream stream);
 /* Ends it, keeps the graph and sends it ahead to the device; or says why there is none. */
 fovea_status fv_cuda_graph_end(fv_cuda_graphs *g, uint64_t key, CUstream stream);
 /* Ends it, and forgets what was recorded. */
-void fv_cuda_graph_cancel(CUstream stream);
+void fv_cuda_graph_cancel(fv_cuda_graphs *g, CUstream stream);
+/* Has a reader read what its step's arguments are now, from the next replay on. False: it cannot.
+ */
+bool fv_cuda_graph_change(const fv_cuda_graph *g, fv_cuda_reader *r);
 void fv_cuda_graphs_free(fv_cuda_graphs *g);
 
 #endif

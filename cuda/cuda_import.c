@@ -1,9 +1,9 @@
-/* cuda_import.c: memory of the caller's that the device copies pictures from: its own, the host's
+/* cuda_import.c: memory of the caller's that the device reads pictures from: its own, the host's
  * while it is pinned, dma-bufs, and the surfaces of Jetson.
  *
- * Kernels do not read it in place: what a frame computes was recorded with the addresses of its
- * inputs, and reads every pixel of a picture several times. The copy is the device's, as fast as
- * its memory.
+ * Kernels read in place what has an address in the device's memory. Of the rest the device makes a
+ * copy: of the host's memory because its caches do not keep that, and kernels read every pixel of a
+ * picture several times.
  */
 #include "cuda/cuda_import.h"
 
@@ -23,13 +23,28 @@ typedef struct cuda_import {
     const char *host;          /* pinned, or */
     CUgraphicsResource mapped; /* with `frame` */
     CUeglFrame frame;
+    bool pinned; /* what has an address of the device's is the host's memory all the same */
     /* What is given back at the end. */
     CUexternalMemory external;
     void *registered;
     fv_nvbuf_surface *surface;
 } cuda_import;
 
-static const char method_device[] = "device memory";
+static const char method_device[] = "device memory", method_host[] = "cuMemHostRegister",
+                  method_egl[] = "EGLImage", method_surface[] = "NvBufSurface",
+                  method_external[] = "cuImportExternalMemory";
+
+static bool has_egl(void)
+{
+    return fv_cuda.cuGraphicsEGLRegisterImage && fv_cuda.cuGraphicsResourceGetMappedEglFrame &&
+           fv_cuda.cuGraphicsUnregisterResource;
+}
+
+static bool has_external(void)
+{
+    return fv_cuda.cuImportExternalMemory && fv_cuda.cuExternalMemoryGetMappedBuffer &&
+           fv_cuda.cuDestroyExternalMemory;
+}
 
 /* ---- device memory ---- */
 
@@ -38,6 +53,7 @@ static fovea_status take_device(cuda_import *m, const fv_device *d, const fv_imp
 {
     const CUdeviceptr at = (CUdeviceptr)(uintptr_t)r->memory;
     int device = 0;
+    unsigned type = 0;
     CUdeviceptr base = 0;
     size_t size = 0;
     if (fv_cuda.cuPointerGetAttribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, at) !=
@@ -54,6 +70,9 @@ static fovea_status take_device(cuda_import *m, const fv_device *d, const fv_imp
         return fv_fail(FOVEA_EINVAL, "the picture needs %llu bytes of memory that ends after %llu",
                        (unsigned long long)r->size, (unsigned long long)(base + size - at));
     m->device = at;
+    m->pinned = fv_cuda.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, at) ==
+                    CUDA_SUCCESS &&
+                type == CU_MEMORYTYPE_HOST;
     m->base.method = method_device;
     return FOVEA_OK;
 }
@@ -88,8 +107,7 @@ static fovea_status check_frame(const CUeglFrame *f, const fv_import_request *r)
 
 static fovea_status take_egl(cuda_import *m, void *image, const fv_import_request *r)
 {
-    if (!fv_cuda.cuGraphicsEGLRegisterImage || !fv_cuda.cuGraphicsResourceGetMappedEglFrame ||
-        !fv_cuda.cuGraphicsUnregisterResource)
+    if (!has_egl())
         return fv_fail(FOVEA_ENOTSUP, "this driver takes no EGL images");
     CUresult error = fv_cuda.cuGraphicsEGLRegisterImage(&m->mapped, image, 0);
     if (error != CUDA_SUCCESS) {
@@ -100,7 +118,7 @@ static fovea_status take_egl(cuda_import *m, void *image, const fv_import_reques
     if (error != CUDA_SUCCESS)
         return fv_fail(FOVEA_ENOTSUP, "cuGraphicsResourceGetMappedEglFrame: %s",
                        fv_cuda_error_name(error));
-    m->base.method = "EGLImage";
+    m->base.method = method_egl;
     return check_frame(&m->frame, r);
 }
 
@@ -120,7 +138,7 @@ static fovea_status map_surface(cuda_import *m, fv_nvbuf_surface *surface,
         m->surface = surface;
     }
     const fovea_status status = take_egl(m, surface->list->egl_image, r);
-    m->base.method = "NvBufSurface";
+    m->base.method = method_surface;
     return status;
 }
 
@@ -139,7 +157,8 @@ static fovea_status take_planes(cuda_import *m, const fv_nvbuf_surface *s,
     for (uint32_t i = 0; i < p->planes.count; i++)
         m->frame.frame.pPitch[i] = (char *)p->data + p->planes.offset[i];
     m->frame.frameType = 1;
-    m->base.method = "NvBufSurface";
+    m->pinned = s->memory == FV_NVBUF_PINNED;
+    m->base.method = method_surface;
     return check_frame(&m->frame, r);
 }
 
@@ -173,8 +192,7 @@ static CUresult import_fd(CUexternalMemory *out, int fd, uint64_t size)
 static fovea_status take_external(cuda_import *m, const fv_import_request *r)
 {
     const CUDA_EXTERNAL_MEMORY_BUFFER_DESC all = {.size = r->size};
-    if (!fv_cuda.cuImportExternalMemory || !fv_cuda.cuExternalMemoryGetMappedBuffer ||
-        !fv_cuda.cuDestroyExternalMemory)
+    if (!has_external())
         return fv_fail(FOVEA_ENOTSUP, "this driver has no cuImportExternalMemory");
     CUresult error = import_fd(&m->external, r->fd, r->size);
     if (error != CUDA_SUCCESS) {
@@ -185,7 +203,7 @@ static fovea_status take_external(cuda_import *m, const fv_import_request *r)
     if (error != CUDA_SUCCESS)
         return fv_fail(FOVEA_ENOTSUP, "cuExternalMemoryGetMappedBuffer: %s",
                        fv_cuda_error_name(error));
-    m->base.method = "cuImportExternalMemory";
+    m->base.method = method_external;
     return FOVEA_OK;
 }
 
@@ -234,7 +252,7 @@ static fovea_status take(cuda_import *m, const fv_device *d, const fv_import_req
     case FOVEA_PICTURE_CUDA:
         return take_device(m, d, r);
     case FOVEA_PICTURE_HOST:
-        return take_host(m, r->memory, r->size, "cuMemHostRegister");
+        return take_host(m, r->memory, r->size, method_host);
     case FOVEA_PICTURE_DMABUF:
         return take_dmabuf(m, r);
     case FOVEA_PICTURE_EGL:
@@ -242,9 +260,10 @@ static fovea_status take(cuda_import *m, const fv_device *d, const fv_import_req
     case FOVEA_PICTURE_NVMM:
         return take_surface(m, r->memory, r);
     case FOVEA_PICTURE_OPENCL:
+    case FOVEA_PICTURE_AHARDWAREBUFFER:
         break;
     }
-    return fv_fail(FOVEA_ENOTSUP, "CUDA takes no memory of OpenCL's");
+    return fv_fail(FOVEA_ENOTSUP, "CUDA takes no memory of OpenCL's or Android's");
 }
 
 static void give_back(cuda_import *m)
@@ -262,18 +281,36 @@ static void give_back(cuda_import *m)
     *m = (cuda_import){.base = m->base};
 }
 
+/* Why kernels cannot read it in place; NULL: they can. */
+static const char *reason_to_copy(const cuda_import *m)
+{
+    CUdeviceptr all = m->device;
+    if (m->host || m->pinned)
+        return "the host's memory is kept in no cache of the device's";
+    if (m->mapped && m->frame.frameType == 0)
+        return "its pixels lie in an array of the driver's";
+    for (unsigned i = 0; !m->device && i < m->frame.planeCount; i++)
+        all |= (CUdeviceptr)(uintptr_t)m->frame.frame.pPitch[i];
+    if (all % sizeof(float) != 0) /* kernels read numbers where they may lie */
+        return "its address is no multiple of 4";
+    return fv_cuda_has_graphs() && !fv_cuda_changes_graphs()
+               ? "this driver changes nothing of what was recorded"
+               : NULL;
+}
+
 fovea_status fv_cuda_import(fv_device *d, const fv_import_request *r, fv_import **out)
 {
     cuda_import *m;
     FV_TRY(FV_MEM_NEW(&m, FV_MEM_PLAN, "a picture"));
-    m->base.transfer = FOVEA_TRANSFER_DEVICE;
-    m->base.reason = "what a frame computes is recorded, and reads its picture from one place";
     const fovea_status status = take(m, d, r);
-    if (status == FOVEA_OK)
-        *out = &m->base;
-    else
+    if (status != FOVEA_OK) {
         fv_cuda_forget(d, &m->base);
-    return status;
+        return status;
+    }
+    m->base.reason = reason_to_copy(m);
+    m->base.transfer = m->base.reason ? FOVEA_TRANSFER_DEVICE : FOVEA_TRANSFER_NONE;
+    *out = &m->base;
+    return FOVEA_OK;
 }
 
 void fv_cuda_forget(fv_device *d, fv_import *import)
@@ -284,24 +321,45 @@ void fv_cuda_forget(fv_device *d, fv_import *import)
     fv_mem_free(m);
 }
 
+void fv_cuda_list_imports(char list[FV_GPU_WORDS])
+{
+    const struct {
+        bool there;
+        const char *method;
+    } all[] = {{true, method_device},
+               {has_external(), method_external},
+               {true, method_host},
+               {has_egl(), method_egl},
+               {fv_cuda_nvbuf() != NULL, method_surface}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].there)
+            fv_gpu_add_words(list, all[i].method);
+}
+
 /* ---- frames ---- */
+
+fv_cuda_place fv_cuda_imported(const fv_gpu_external *e)
+{
+    const cuda_import *m = (const cuda_import *)e->import;
+    if (m->device)
+        return (fv_cuda_place){m->device + e->at, e->stride};
+    return (fv_cuda_place){(CUdeviceptr)(uintptr_t)m->frame.frame.pPitch[e->plane], m->frame.pitch};
+}
 
 static void set_source(CUDA_MEMCPY2D *copy, const cuda_import *m, const fv_gpu_external *e)
 {
     copy->srcPitch = (size_t)e->stride;
-    if (m->device) {
-        copy->srcMemoryType = CU_MEMORYTYPE_DEVICE;
-        copy->srcDevice = m->device + e->at;
-    } else if (m->host) {
+    if (m->host) {
         copy->srcMemoryType = CU_MEMORYTYPE_HOST;
         copy->srcHost = m->host + e->at;
-    } else if (m->frame.frameType == 0) {
+    } else if (m->mapped && m->frame.frameType == 0) {
         copy->srcMemoryType = CU_MEMORYTYPE_ARRAY;
         copy->srcArray = m->frame.frame.pArray[e->plane];
     } else {
+        const fv_cuda_place place = fv_cuda_imported(e);
         copy->srcMemoryType = CU_MEMORYTYPE_DEVICE;
-        copy->srcDevice = (CUdeviceptr)(uintptr_t)m->frame.frame.pPitch[e->plane];
-        copy->srcPitch = m->frame.pitch;
+        copy->srcDevice = place.at;
+        copy->srcPitch = (size_t)place.stride;
     }
 }
 
@@ -314,8 +372,6 @@ fovea_status fv_cuda_copy_import(fv_device *d, const fv_gpu_external *e, uint64_
                           .WidthInBytes = (size_t)row,
                           .Height = rows};
     set_source(&copy, (const cuda_import *)e->import, e);
-    if (e->ready)
-        FV_CUDA_RUN(d, "a picture", cuStreamWaitEvent, (stream, e->ready, 0));
     FV_CUDA_RUN(d, "a picture", cuMemcpy2DAsync, (&copy, stream));
     return FOVEA_OK;
 }

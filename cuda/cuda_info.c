@@ -4,6 +4,7 @@
 
 #include "base/mem.h"
 #include "cuda/cuda_device.h"
+#include "cuda/cuda_import.h"
 #include "platform/os/os.h"
 
 /* 0 on failure. */
@@ -56,16 +57,16 @@ uint32_t fv_cuda_features(const fv_cuda_limits *l)
 static void list_quirks(fovea_device_info *out, const fv_cuda_limits *l, const char *target)
 {
     if (!l->group)
-        fv_gpu_add_quirk(out->quirks, "says nothing of its limits");
+        fv_gpu_add_words(out->quirks, "says nothing of its limits");
     if (!fv_cuda_nvrtc())
-        fv_gpu_add_quirk(out->quirks, "no NVRTC: the kernels of this build alone");
+        fv_gpu_add_words(out->quirks, "no NVRTC: the kernels of this build alone");
     else if (!*target)
-        fv_gpu_add_quirk(out->quirks,
+        fv_gpu_add_words(out->quirks,
                          "NVRTC does not know its architecture: the kernels of this build alone");
     if (!fv_cuda_has_graphs())
-        fv_gpu_add_quirk(out->quirks, "no graphs");
+        fv_gpu_add_words(out->quirks, "no graphs");
     if (l->watched)
-        fv_gpu_add_quirk(out->quirks, "long kernels are ended");
+        fv_gpu_add_words(out->quirks, "long kernels are ended");
 }
 
 void fv_cuda_fill_info(fovea_device_info *out, int index, const fv_device *d)
@@ -103,6 +104,7 @@ void fv_cuda_fill_info(fovea_device_info *out, int index, const fv_device *d)
     out->bf16 = limits.arch >= 80;
     out->int8 = limits.arch >= 61;
     list_quirks(out, &limits, target);
+    fv_cuda_list_imports(out->imports);
 }
 
 /* ---- identity ---- */

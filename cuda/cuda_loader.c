@@ -308,3 +308,9 @@ bool fv_cuda_has_graphs(void)
            fv_cuda.cuGraphInstantiate && fv_cuda.cuGraphLaunch && fv_cuda.cuGraphDestroy &&
            fv_cuda.cuGraphExecDestroy;
 }
+
+bool fv_cuda_changes_graphs(void)
+{
+    return fv_cuda_has_graphs() && fv_cuda.cuStreamGetCaptureInfo_v2 &&
+           fv_cuda.cuGraphExecKernelNodeSetParams;
+}

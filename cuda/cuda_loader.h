@@ -15,7 +15,7 @@
 /* A test compares all this with NVIDIA's headers, and includes them in its place. */
 #ifndef FV_CUDA_HEADERS
 typedef int CUresult, CUdevice, CUdevice_attribute, CUfunction_attribute, CUjit_option;
-typedef int CUstreamCaptureMode;
+typedef int CUstreamCaptureMode, CUstreamCaptureStatus;
 typedef unsigned long long CUdeviceptr;
 typedef struct CUctx_st *CUcontext;
 typedef struct CUmod_st *CUmodule;
@@ -24,6 +24,14 @@ typedef struct CUstream_st *CUstream;
 typedef struct CUevent_st *CUevent;
 typedef struct CUgraph_st *CUgraph;
 typedef struct CUgraphExec_st *CUgraphExec;
+typedef struct CUgraphNode_st *CUgraphNode;
+typedef struct CUDA_KERNEL_NODE_PARAMS_v2_st {
+    CUfunction func;
+    unsigned gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes;
+    void **kernelParams, **extra;
+    void *kern; /* in place of func */
+    CUcontext ctx;
+} CUDA_KERNEL_NODE_PARAMS;
 
 typedef int CUmemorytype, CUpointer_attribute, CUexternalMemoryHandleType;
 typedef struct CUarray_st *CUarray;
@@ -137,8 +145,9 @@ const fv_nvrtc_api *fv_cuda_nvrtc(void);
  * FOVEA_CUBLASLT names the library to open instead; where FOVEA_CUDA names a driver, no other is.
  */
 const fv_cublaslt_api *fv_cuda_cublaslt(void);
-/* Whether the driver can replay what was enqueued once. */
+/* Whether the driver can replay what was enqueued once, and change what its kernels read. */
 bool fv_cuda_has_graphs(void);
+bool fv_cuda_changes_graphs(void);
 
 /* "CUDA_ERROR_LAUNCH_FAILED", or "error". */
 const char *fv_cuda_error_name(CUresult error);
@@ -157,6 +166,9 @@ _Static_assert(sizeof(CUDA_MEMCPY2D) == 16 * sizeof(size_t) &&
                    offsetof(CUDA_MEMCPY2D, srcPitch) == 6 * sizeof(size_t) &&
                    offsetof(CUDA_MEMCPY2D, dstPitch) == 13 * sizeof(size_t),
                "a copy of rows");
+_Static_assert(sizeof(CUDA_KERNEL_NODE_PARAMS) == 72 &&
+                   offsetof(CUDA_KERNEL_NODE_PARAMS, kernelParams) == 40,
+               "a kernel of a graph");
 _Static_assert(sizeof(CUDA_EXTERNAL_MEMORY_HANDLE_DESC) == 104 &&
                    offsetof(CUDA_EXTERNAL_MEMORY_HANDLE_DESC, size) == 24 &&
                    sizeof(CUDA_EXTERNAL_MEMORY_BUFFER_DESC) == 88,

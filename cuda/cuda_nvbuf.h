@@ -25,7 +25,7 @@ typedef struct fv_nvbuf_params {
     void *egl_image; /* once it was mapped */
 } fv_nvbuf_params;
 
-enum { FV_NVBUF_SYSTEM = 6 }; /* memory of the host's */
+enum { FV_NVBUF_PINNED = 1, FV_NVBUF_SYSTEM = 6 }; /* memory of the host's */
 typedef struct fv_nvbuf_surface {
     uint32_t gpu, batch, filled;
     bool contiguous;

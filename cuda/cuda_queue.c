@@ -7,7 +7,8 @@
  * reads it does not keep in its caches, and kernels read the pixels of a picture several times.
  *
  * What a frame computes is recorded before the first one, once for each that may be in flight, and
- * replayed with one call.
+ * replayed with one call. Where a frame reads a picture that lies elsewhere than the one before,
+ * the kernels that read it are told before that.
  */
 #include <assert.h>
 #include <string.h>
@@ -162,19 +163,55 @@ static bool close_queue(fv_queue *base)
 
 /* ---- one dispatch ---- */
 
-static void set_operands(const fv_queue *q, fv_cuda_bound *b, const fv_gpu_dispatch *now)
+static bool is_read_in_place(const fv_gpu_external *e)
+{
+    return e->import && e->import->transfer == FOVEA_TRANSFER_NONE;
+}
+
+/* Recordings begin with the plan's own memory. */
+static void place_external(const struct cuda_queue *q, fv_cuda_bound *b, uint32_t o)
+{
+    const fv_operand *op = &b->step.base.l.operand[o];
+    const fv_gpu_external *e = &q->base.frame[q->base.now].external[op->ref.slot];
+    b->args.base[o] = e->buffer;
+    if (!q->recording && is_read_in_place(e)) {
+        const fv_cuda_place place = fv_cuda_imported(e);
+        b->args.base[o] = place.at;
+        b->args.at[o][1] = (uint32_t)(place.stride / fv_type_size(op->type));
+    }
+}
+
+static void set_operands(const struct cuda_queue *q, fv_cuda_bound *b, const fv_gpu_dispatch *now)
 {
     for (uint32_t o = 0; o < b->step.operands; o++) {
-        const fv_operand *op = &b->step.base.l.operand[o];
         b->args.at[o][0] = now->at[o];
         b->args.at[o][1] = now->ld[o];
-        if (op->ref.space == FV_SPACE_EXTERNAL)
-            b->args.base[o] = q->frame[q->now].external[op->ref.slot].buffer;
+        if (b->step.base.l.operand[o].ref.space == FV_SPACE_EXTERNAL)
+            place_external(q, b, o);
     }
     b->args.row0 = now->row0;
     b->args.rows = now->rows;
     b->args.first = now->first;
     b->args.groups = now->groups;
+}
+
+static bool reads_input(const fv_queue *q, const fv_cuda_bound *b)
+{
+    for (uint32_t o = 0; o < b->step.operands; o++) {
+        const fv_ref *ref = &b->step.base.l.operand[o].ref;
+        if (ref->space == FV_SPACE_EXTERNAL && !q->slot[ref->slot].output)
+            return true;
+    }
+    return false;
+}
+
+/* What was launched is to be found in the recording, if frames may have it read from elsewhere. */
+static fovea_status note_reader(struct cuda_queue *q, fv_cuda_bound *b, const fv_gpu_dispatch *now,
+                                CUfunction function, const size_t count[3])
+{
+    if (!q->recording || !reads_input(&q->base, b))
+        return FOVEA_OK;
+    return fv_cuda_graph_reads(&q->frame[q->base.now].graphs, b, now, function, count, q->compute);
 }
 
 /* Another library's part of a dispatch. */
@@ -187,15 +224,19 @@ static fovea_status run_before(struct cuda_queue *q, fv_cuda_bound *b, const fv_
                             .rows = now->rows,
                             .own = &b->own};
     memcpy(before.buffer, b->args.base, sizeof before.buffer);
-    memcpy(before.at, now->at, sizeof before.at);
-    memcpy(before.ld, now->ld, sizeof before.ld);
+    for (uint32_t o = 0; o < b->step.operands; o++) {
+        before.at[o] = b->args.at[o][0];
+        before.ld[o] = b->args.at[o][1];
+    }
     const fovea_status status = b->step.code->before(l, &before);
     if (status == FOVEA_EDEVICE && !q->recording)
         q->base.device->lost = true;
-    return status;
+    FV_TRY(status);
+    return note_reader(q, b, now, NULL, now->count);
 }
 
-static fovea_status launch_function(struct cuda_queue *q, fv_cuda_bound *b, CUfunction function,
+static fovea_status launch_function(struct cuda_queue *q, fv_cuda_bound *b,
+                                    const fv_gpu_dispatch *now, CUfunction function,
                                     const size_t count[3])
 {
     const char *name = b->step.base.l.kernel->name;
@@ -203,7 +244,7 @@ static fovea_status launch_function(struct cuda_queue *q, fv_cuda_bound *b, CUfu
         fv_cuda.cuLaunchKernel(function, (unsigned)count[0], (unsigned)count[1], (unsigned)count[2],
                                b->step.group, 1, 1, 0, q->compute, b->parameter, NULL);
     if (error == CUDA_SUCCESS)
-        return FOVEA_OK;
+        return note_reader(q, b, now, function, count);
     return q->recording ? fv_cuda_fail(error, "cuLaunchKernel", name)
                         : fv_cuda_lose(q->base.device, error, "cuLaunchKernel", name);
 }
@@ -213,15 +254,15 @@ static fovea_status launch(struct cuda_queue *q, fv_cuda_bound *b, const fv_gpu_
     if (b->step.code->before)
         FV_TRY(run_before(q, b, now));
     for (uint32_t i = 0; i < now->passes; i++)
-        FV_TRY(launch_function(q, b, b->ahead[i], now->ahead[i]));
-    return launch_function(q, b, b->function, now->count);
+        FV_TRY(launch_function(q, b, now, b->ahead[i], now->ahead[i]));
+    return launch_function(q, b, now, b->function, now->count);
 }
 
 static fovea_status dispatch(fv_queue *base, fv_gpu_step *step, const fv_gpu_dispatch *now)
 {
     struct cuda_queue *q = cuda_queue_of(base);
     fv_cuda_bound *b = (fv_cuda_bound *)step;
-    set_operands(base, b, now);
+    set_operands(q, b, now);
     if (!q->trace.to)
         return launch(q, b, now);
     FV_TRY(fv_cuda_trace_begin(&q->trace, base->device, q->compute, &step->base.l, now->row0,
@@ -235,6 +276,11 @@ static fovea_status dispatch(fv_queue *base, fv_gpu_step *step, const fv_gpu_dis
 static fovea_status upload(fv_queue *base, uint32_t slot, uint32_t rows)
 {
     const fv_gpu_external *e = &base->frame[base->now].external[slot];
+    if (e->import && e->ready)
+        FV_CUDA_RUN(base->device, "a picture", cuStreamWaitEvent,
+                    (cuda_queue_of(base)->up, e->ready, 0));
+    if (is_read_in_place(e))
+        return FOVEA_OK;
     if (e->import)
         return fv_cuda_copy_import(base->device, e, base->slot[slot].row_bytes, rows,
                                    cuda_queue_of(base)->up);
@@ -261,14 +307,34 @@ static fovea_status submitted(fv_queue *base)
     return FOVEA_OK;
 }
 
+/* Has the graph read what this frame reads; false: it cannot. */
+static bool point_graph(const struct cuda_queue *q, const fv_cuda_graph *g)
+{
+    for (uint32_t i = 0; i < g->readers.count; i++) {
+        fv_cuda_reader *r = &g->readers.list[i];
+        set_operands(q, r->step, &r->now);
+        if (!fv_cuda_graph_change(g, r))
+            return false;
+    }
+    return true;
+}
+
+/* The graph of this frame; NULL: it is enqueued call by call. */
+static CUgraphExec graph_of(struct cuda_queue *q, const fv_sweep *s, uint32_t count)
+{
+    if (!q->graphs || q->trace.to)
+        return NULL;
+    const fv_cuda_graph *g =
+        fv_cuda_graph_find(&q->frame[q->base.now].graphs, fv_gpu_frame_key(&q->base, s, count));
+    return g && point_graph(q, g) ? g->exec : NULL;
+}
+
 static fovea_status compute(fv_queue *base, const fv_sweep *s, uint32_t count)
 {
     struct cuda_queue *q = cuda_queue_of(base);
     struct cuda_frame *f = &q->frame[base->now];
     fv_device *d = base->device;
-    const uint64_t key = fv_gpu_frame_key(base, s, count);
-    const CUgraphExec graph =
-        q->graphs && !q->trace.to ? fv_cuda_graph_find(&f->graphs, key) : NULL;
+    const CUgraphExec graph = graph_of(q, s, count);
     if (q->trace.to)
         q->trace.to->used = 0;
     FV_CUDA_RUN(d, NULL, cuEventRecord, (f->arrived, q->up));
@@ -317,7 +383,7 @@ static fovea_status record_frame(struct cuda_queue *q, const fv_sweep *s, uint32
     const fovea_status status = fv_gpu_enqueue(&q->base, s, count);
     q->recording = false;
     if (status != FOVEA_OK) {
-        fv_cuda_graph_cancel(q->compute);
+        fv_cuda_graph_cancel(graphs, q->compute);
         return status;
     }
     return fv_cuda_graph_end(graphs, key, q->compute);

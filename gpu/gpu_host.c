@@ -118,11 +118,11 @@ const char *fv_gpu_forbidden(const char *const *nodes)
     return *nodes;
 }
 
-void fv_gpu_add_quirk(char list[FV_GPU_QUIRKS], const char *quirk)
+void fv_gpu_add_words(char list[FV_GPU_WORDS], const char *words)
 {
-    const size_t used = strlen(list), room = FV_GPU_QUIRKS - used;
-    if (strlen(quirk) + 3 <= room)
-        snprintf(list + used, room, "%s%s", used ? "; " : "", quirk);
+    const size_t used = strlen(list), room = FV_GPU_WORDS - used;
+    if (strlen(words) + 3 <= room)
+        snprintf(list + used, room, "%s%s", used ? "; " : "", words);
 }
 
 /* Everybody else on a board lives from the host's memory too, and what is promised of it is paid

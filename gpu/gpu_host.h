@@ -17,9 +17,9 @@ void fv_gpu_specialise(fv_gpu_text *t, const fv_launch *l, uint32_t group);
 int fv_gpu_find(const char *which, int count, void (*name)(int index, char *out, size_t size));
 /* A device's file among `nodes`, which end with NULL, that this user may not open; NULL: none. */
 const char *fv_gpu_forbidden(const char *const *nodes);
-enum { FV_GPU_QUIRKS = sizeof((fovea_device_info *)NULL)->quirks };
-/* Adds to a list of quirks; what does not fit is left out. */
-void fv_gpu_add_quirk(char list[FV_GPU_QUIRKS], const char *quirk);
+enum { FV_GPU_WORDS = sizeof((fovea_device_info *)NULL)->quirks };
+/* Adds to a list of what is said of a device; what does not fit is left out. */
+void fv_gpu_add_words(char list[FV_GPU_WORDS], const char *words);
 /* What plans may take of `free` bytes, which are the host's (`shared`) or the device's own. */
 uint64_t fv_gpu_share(uint64_t free, bool shared);
 /* Maximum partial states of a reduction, for a device with so many compute units. */

@@ -28,6 +28,10 @@ typedef struct fovea_device_info {
     /* Nonzero: it has instructions for products of bfloat16, of int8. Where it has none they are
      * worked out by wider ones. What OpenCL announces is tried when a device is opened. */
     int bf16, int8;
+    int reserved;      /* where earlier versions have padding; 0 */
+    char imports[256]; /* how it has pictures in memory of others (pictures.h): what
+                          fovea_picture_info.method may be, "; " between them. Of the CPU "": it
+                          reads what the host does */
 } fovea_device_info;
 #define FOVEA_DEVICE_INFO_INIT FOVEA_INIT(fovea_device_info, )
 

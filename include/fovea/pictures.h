@@ -40,6 +40,9 @@ typedef enum fovea_picture_kind {
                              layout counts: offset and stride are 0. CUDA on Jetson */
     FOVEA_PICTURE_NVMM, /* `memory` of plane 0: an NvBufSurface, whose own layout counts; its first
                            picture is read */
+    FOVEA_PICTURE_AHARDWAREBUFFER, /* `memory`: an AHardwareBuffer of Android's, which the caller
+                                      keeps. Linear; offset and stride of a plane as its maker says.
+                                      OpenCL */
 } fovea_picture_kind;
 
 typedef struct fovea_picture_plane {

@@ -37,7 +37,7 @@ class DeviceInfo(Sized):
                 *_each(C.c_uint32, "units clusters big"), *_each(C.c_uint64, "memory max_buffer"),
                 ("driver", C.c_char * 128), ("local_memory", C.c_uint64),
                 ("group_limit", C.c_uint32), ("quirks", C.c_char * 256),
-                *_each(C.c_int, "bf16 int8")]
+                *_each(C.c_int, "bf16 int8 reserved"), ("imports", C.c_char * 256)]
 
 
 class DeviceOptions(Sized):

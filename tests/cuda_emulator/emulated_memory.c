@@ -220,10 +220,16 @@ CUresult cuPointerGetAttribute(void *value, CUpointer_attribute attribute, CUdev
     ENTER(cuPointerGetAttribute);
     pthread_mutex_lock(&hostile_lock);
     const piece *p = piece_at(pointer);
+    const bool hosts = p && (p->kind == EMULATED_PINNED || p->kind == EMULATED_REGISTERED);
     pthread_mutex_unlock(&hostile_lock);
-    if (!p || attribute != CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)
+    if (!p)
         return CUDA_ERROR_INVALID_VALUE;
-    *(int *)value = 0;
+    if (attribute == CU_POINTER_ATTRIBUTE_MEMORY_TYPE)
+        *(unsigned *)value = hosts ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+    else if (attribute == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)
+        *(int *)value = 0;
+    else
+        return CUDA_ERROR_INVALID_VALUE;
     return CUDA_SUCCESS;
 }
 

@@ -12,6 +12,7 @@ enum kind { LAUNCH, COPY, FILL, RECORD, WAIT, REPLAY };
 
 typedef struct command {
     struct command *next;
+    const struct command *node; /* of a graph, that it was made of */
     enum kind kind;
     /* LAUNCH */
     CUfunction function;
@@ -53,6 +54,7 @@ struct CUevent_st {
 struct CUgraph_st {
     int holders; /* itself, and events */
     command *first, *last;
+    CUgraphNode latest; /* the last as a node */
     bool capturing, invalid;
     CUstreamCaptureMode mode;
     pthread_t owner;
@@ -60,7 +62,8 @@ struct CUgraph_st {
 
 struct CUgraphExec_st {
     command *first, *last;
-    int holders;
+    CUgraph of;
+    int holders; /* itself, and replays that are not done */
 };
 
 static CUstream streams;
@@ -136,6 +139,7 @@ static command *command_copy(const command *c)
 {
     command *out = copy_of(c, sizeof *c);
     out->next = NULL;
+    out->node = c;
     if (c->params)
         out->params = copy_of(c->params, params_size(c->function));
     if (c->own)
@@ -762,6 +766,24 @@ CUresult emulated_capture_error(void)
     return error;
 }
 
+/* What the next command of the stream will follow: as one stream captures, the one before. */
+CUresult cuStreamGetCaptureInfo_v2(CUstream s, CUstreamCaptureStatus *status, uint64_t *id,
+                                   CUgraph *graph, const CUgraphNode **last, size_t *count)
+{
+    ENTER(cuStreamGetCaptureInfo_v2);
+    LOCKED_STREAM(s);
+    CUgraph g = s->capture;
+    if (id || graph)
+        return unlocked(CUDA_ERROR_INVALID_VALUE);
+    *status = g != NULL;
+    *count = g && g->last;
+    if (*count) {
+        g->latest = (CUgraphNode)(void *)g->last;
+        *last = &g->latest;
+    }
+    return unlocked(CUDA_SUCCESS);
+}
+
 CUresult cuStreamEndCapture(CUstream s, CUgraph *graph)
 {
     *graph = NULL;
@@ -805,6 +827,7 @@ CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph g, unsigned long
         return unlocked(CUDA_ERROR_INVALID_HANDLE);
     }
     x->holders = 1;
+    x->of = g;
     for (const command *c = g->first; c; c = c->next)
         append(&x->first, &x->last, command_copy(c));
     hostile_born(EMULATED_EXEC, x);
@@ -827,6 +850,41 @@ CUresult cuGraphLaunch(CUgraphExec x, CUstream s)
         return unlocked(CUDA_ERROR_INVALID_HANDLE);
     x->holders++;
     return unlocked(enqueue(s, (command){.kind = REPLAY, .exec = x}));
+}
+
+/* The exec's own copy of a node; NULL: it has no such one, or the graph is gone with its nodes. */
+static command *copy_of_node(CUgraphExec x, CUgraphNode node)
+{
+    if (!hostile_find(EMULATED_GRAPH, x->of)) {
+        hostile_misused("a node of a graph that was destroyed");
+        return NULL;
+    }
+    for (command *c = x->first; c; c = c->next)
+        if (c->node == (const void *)node)
+            return c;
+    return NULL;
+}
+
+/* From the next replay on. Those under way go on as they are, which here they could not. */
+CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec x, CUgraphNode node,
+                                           const CUDA_KERNEL_NODE_PARAMS *p)
+{
+    ENTER(cuGraphExecKernelNodeSetParams);
+    pthread_mutex_lock(&hostile_lock);
+    if (!hostile_find(EMULATED_EXEC, x))
+        return unlocked(CUDA_ERROR_INVALID_HANDLE);
+    command *c = copy_of_node(x, node);
+    if (!c || c->kind != LAUNCH || c->function != p->func || p->extra || p->kern || p->ctx ||
+        p->gridDimX != c->blocks.x || p->gridDimY != c->blocks.y || p->gridDimZ != c->blocks.z ||
+        p->blockDimX != c->threads.x || p->blockDimY != c->threads.y ||
+        p->blockDimZ != c->threads.z || p->sharedMemBytes != c->dynamic)
+        return unlocked(CUDA_ERROR_INVALID_VALUE);
+    if (x->holders > 1)
+        hostile_misused("a graph is changed while it is replayed");
+    const emulated_entry *e = c->function->entry;
+    for (unsigned i = 0; i < e->params; i++)
+        memcpy(c->params + e->param[i].at, p->kernelParams[i], e->param[i].size);
+    return unlocked(CUDA_SUCCESS);
 }
 
 CUresult cuGraphExecDestroy(CUgraphExec x)

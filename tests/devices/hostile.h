@@ -37,7 +37,8 @@
  *             get the arguments of the time when they run; 4: says so, and lacks its functions
  *   imports   a sum: 1 has cl_khr_external_memory_dma_buf, 2 cl_arm_import_memory of dma-bufs, 4
  *             cl_qcom_dmabuf_host_ptr, 8 cl_qcom_ion_host_ptr, 16 cl_arm_import_memory of the
- *             host's memory; over any memory with a file descriptor
+ *             host's memory, 32 of AHardwareBuffers, 64 cl_qcom_android_ahardwarebuffer_host_ptr;
+ *             over any memory with a file descriptor
  *
  * Of CUDA alone:
  *
@@ -60,6 +61,13 @@
 #define FOVEA_TESTS_HOSTILE_H
 
 #include <stdbool.h>
+#include <stddef.h>
+
+/* What OpenCL's driver takes for an AHardwareBuffer. */
+typedef struct hostile_ahardwarebuffer {
+    int fd;
+    size_t size;
+} hostile_ahardwarebuffer;
 
 /* `value` LONG_MIN: the truth. `name` NULL: of everything; then all calls count again. */
 typedef void hostile_set_fn(const char *name, long value);

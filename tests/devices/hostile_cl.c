@@ -184,8 +184,11 @@ static cl_int extensions(cl_device_id d, size_t size, void *out, size_t *need)
                                        " cl_arm_integer_dot_product_accumulate_int8"};
     static const char *const imports[] = {" cl_khr_external_memory cl_khr_external_memory_dma_buf",
                                           " cl_arm_import_memory cl_arm_import_memory_dma_buf",
-                                          " cl_qcom_dmabuf_host_ptr", " cl_qcom_ion_host_ptr",
-                                          " cl_arm_import_memory_host"};
+                                          " cl_qcom_dmabuf_host_ptr",
+                                          " cl_qcom_ion_host_ptr",
+                                          " cl_arm_import_memory_host",
+                                          " cl_arm_import_memory_android_hardware_buffer",
+                                          " cl_qcom_android_ahardwarebuffer_host_ptr"};
     enum { ADDED = 512 };
     char text[16384];
     const cl_int error = real.clGetDeviceInfo(d, CL_DEVICE_EXTENSIONS, sizeof text / 2, text, NULL);
@@ -350,7 +353,16 @@ API cl_int clReleaseCommandQueue(cl_command_queue q)
 
 /* ---- imported memory ---- */
 
-enum { KHR = 1, ARM = 2, QCOM_DMABUF = 4, QCOM_ION = 8, ARM_HOST = 16, IMPORTS = 32 };
+enum {
+    KHR = 1,
+    ARM = 2,
+    QCOM_DMABUF = 4,
+    QCOM_ION = 8,
+    ARM_HOST = 16,
+    ARM_AHB = 32,
+    QCOM_AHB = 64
+};
+enum { IMPORTS = 32 };
 
 struct contents {
     void *map;
@@ -466,6 +478,13 @@ static cl_int release_external(cl_command_queue q, cl_uint n, const cl_mem *m, c
     return pass(q, n, m, false, waits, wait, event);
 }
 
+/* What it takes for an AHardwareBuffer: all of it, whose size the driver knows. */
+static cl_mem import_ahardwarebuffer(cl_context c, const void *buffer, cl_int *error)
+{
+    const hostile_ahardwarebuffer *of = buffer;
+    return import(c, of->fd, of->size, false, error);
+}
+
 static cl_mem import_arm(cl_context c, cl_mem_flags flags, const intptr_t *properties, void *memory,
                          size_t size, cl_int *error)
 {
@@ -474,6 +493,9 @@ static cl_mem import_arm(cl_context c, cl_mem_flags flags, const intptr_t *prope
         return refuse(error, CL_INVALID_PROPERTY);
     if (properties[1] == 0x40B4 && imports_by(ARM))
         return import(c, *(int *)memory, size, false, error);
+    if (properties[1] == 0x41E2 && imports_by(ARM_AHB))
+        return size == SIZE_MAX ? import_ahardwarebuffer(c, memory, error)
+                                : refuse(error, CL_INVALID_VALUE);
     if (properties[1] != 0x40B3 || !imports_by(ARM_HOST))
         return refuse(error, CL_INVALID_PROPERTY);
     cl_mem m = real.clCreateBuffer(c, CL_MEM_USE_HOST_PTR, size, memory, error);
@@ -484,7 +506,7 @@ static cl_mem import_arm(cl_context c, cl_mem_flags flags, const intptr_t *prope
 
 API void *clGetExtensionFunctionAddressForPlatform(cl_platform_id p, const char *name)
 {
-    if (!strcmp(name, "clImportMemoryARM") && imports_by(ARM | ARM_HOST))
+    if (!strcmp(name, "clImportMemoryARM") && imports_by(ARM | ARM_HOST | ARM_AHB))
         return *(void **)&(__typeof__(&import_arm)){import_arm};
     if (!strcmp(name, "clEnqueueAcquireExternalMemObjectsKHR") && imports_by(KHR))
         return *(void **)&(__typeof__(&acquire_external)){acquire_external};
@@ -500,6 +522,17 @@ API void *clGetExtensionFunctionAddressForPlatform(cl_platform_id p, const char 
 
 #define EXT_HOST_PTR_QCOM (1 << 29)
 
+static cl_mem create_qcom_ahardwarebuffer(cl_context c, size_t size, const void *pointer,
+                                          cl_int *error)
+{
+    const struct {
+        cl_uint type, policy;
+        void *buffer;
+    } *from = pointer;
+    return size == 0 && imports_by(QCOM_AHB) ? import_ahardwarebuffer(c, from->buffer, error)
+                                             : refuse(error, CL_INVALID_VALUE);
+}
+
 static cl_mem create_qcom(cl_context c, size_t size, const void *pointer, cl_int *error)
 {
     const struct {
@@ -507,6 +540,8 @@ static cl_mem create_qcom(cl_context c, size_t size, const void *pointer, cl_int
         int fd;
         void *host;
     } *from = pointer;
+    if (from->type == 0x4119)
+        return create_qcom_ahardwarebuffer(c, size, pointer, error);
     const bool there = from->type == 0x411D ? imports_by(QCOM_DMABUF)
                                             : from->type == 0x40A8 && imports_by(QCOM_ION);
     return there && from->host ? import(c, from->fd, size, false, error)

@@ -11,6 +11,13 @@
 #define FV_CUDA_EGL(name, symbol, parameters)
 #endif
 
+/* Newer headers have only what came after it; drivers have both. */
+#if CUDA_VERSION >= 13000
+CUresult CUDAAPI cuStreamGetCaptureInfo_v2(CUstream stream, CUstreamCaptureStatus *status,
+                                           cuuint64_t *id, CUgraph *graph, const CUgraphNode **last,
+                                           size_t *count);
+#endif
+
 #include "cuda/cuda_loader.h"
 
 #define FV_CUDA_CONSTANT(name, value) _Static_assert(name == value, #name);

@@ -37,13 +37,17 @@ static const way of_cl[] = {
     {0, FOVEA_PICTURE_DMABUF, FOVEA_TRANSFER_HOST, "mmap", "none of cl_khr_external_memory_dma"},
     {16, FOVEA_PICTURE_HOST, FOVEA_TRANSFER_NONE, "cl_arm_import_memory_host", ""},
     {0, FOVEA_PICTURE_HOST, FOVEA_TRANSFER_HOST, "host", "none of cl_arm_import_memory_host"},
+    {32, FOVEA_PICTURE_AHARDWAREBUFFER, FOVEA_TRANSFER_NONE,
+     "cl_arm_import_memory_android_hardware_buffer", ""},
+    {64, FOVEA_PICTURE_AHARDWAREBUFFER, FOVEA_TRANSFER_NONE,
+     "cl_qcom_android_ahardwarebuffer_host_ptr", ""},
     {-1, 0, 0, NULL, NULL},
 };
 static const way of_cuda[] = {
-    {1, FOVEA_PICTURE_DMABUF, FOVEA_TRANSFER_DEVICE, "cuImportExternalMemory", "recorded"},
-    {0, FOVEA_PICTURE_DMABUF, FOVEA_TRANSFER_DEVICE, "mmap, cuMemHostRegister", "recorded"},
+    {1, FOVEA_PICTURE_DMABUF, FOVEA_TRANSFER_NONE, "cuImportExternalMemory", ""},
+    {0, FOVEA_PICTURE_DMABUF, FOVEA_TRANSFER_DEVICE, "mmap, cuMemHostRegister", "no cache"},
     {8, FOVEA_PICTURE_DMABUF, FOVEA_TRANSFER_HOST, "mmap", "cuMemHostRegister: "},
-    {0, FOVEA_PICTURE_HOST, FOVEA_TRANSFER_DEVICE, "cuMemHostRegister", "recorded"},
+    {0, FOVEA_PICTURE_HOST, FOVEA_TRANSFER_DEVICE, "cuMemHostRegister", "no cache"},
     {8, FOVEA_PICTURE_HOST, FOVEA_TRANSFER_HOST, "host", "cuMemHostRegister: "},
     {-1, 0, 0, NULL, NULL},
 };
@@ -53,6 +57,14 @@ static const way *ways(void)
     return hostile.cuda ? of_cuda : of_cl;
 }
 
+/* What has no file descriptor; until the next call. */
+static void *memory_of(const pixel_memory *m, fovea_picture_kind kind)
+{
+    static hostile_ahardwarebuffer buffer;
+    buffer = (hostile_ahardwarebuffer){m->fd, m->size};
+    return kind == FOVEA_PICTURE_AHARDWAREBUFFER ? (void *)&buffer : m->data;
+}
+
 static void check_way(const way *w, const fovea_picture *picture)
 {
     const fovea_picture_info info = picture_info(picture);
@@ -60,6 +72,17 @@ static void check_way(const way *w, const fovea_picture *picture)
         !strstr(info.reason, w->reason) || (!*w->reason && *info.reason))
         fail_msg("imports %ld: transfer %d by %s, \"%s\"", w->imports, (int)info.transfer,
                  info.method, info.reason);
+}
+
+/* What reads in place is named by the device. */
+static void check_listed(const way *w, const fovea_device *device)
+{
+    fovea_device_info info = FOVEA_DEVICE_INFO_INIT;
+    assert_int_equal(fovea_device_describe(device, &info), FOVEA_OK);
+    if (w->transfer == FOVEA_TRANSFER_NONE && !strstr(info.imports, w->method))
+        fail_msg("%s is not among %s", w->method, info.imports);
+    if (w->imports == 0 && !hostile.cuda && strcmp(info.imports, "cl_mem") != 0)
+        fail_msg("imports of a driver without extensions: %s", info.imports);
 }
 
 /* ---- results ---- */
@@ -77,10 +100,12 @@ typedef struct camera {
 static void camera_open(camera *c, const pixel_format *f, const way *w, int resized)
 {
     c->device = open_device(0);
+    check_listed(w, c->device);
     c->plan = pixels_plan(model, c->device, f->format, resized, FOVEA_LOST_FAIL);
     for (uint32_t i = 0; i < BUFFERS; i++) {
         pixels_open(&c->memory[i], f, i);
-        c->picture[i] = pixels_import(&c->memory[i], c->device, w->kind, c->memory[i].data);
+        c->picture[i] =
+            pixels_import(&c->memory[i], c->device, w->kind, memory_of(&c->memory[i], w->kind));
         check_way(w, c->picture[i]);
     }
     for (uint32_t i = 0; i < TURNS; i++) {
@@ -254,7 +279,7 @@ static long fail_at(rig *r, const way *w, const pixel_memory *m, const fovea_out
 {
     static const long cl[] = {-5, -6, -59}, cuda[] = {719, 2, 1};
     fovea_picture *picture = NULL;
-    const fovea_picture_options o = pixels_options(m, w->kind, m->data);
+    const fovea_picture_options o = pixels_options(m, w->kind, memory_of(m, w->kind));
     fovea_output out = output_of(r->plan);
     hostile.set("imports", w->imports);
     hostile.set("error", (hostile.cuda ? cuda : cl)[n % 3]);
@@ -363,6 +388,43 @@ static void next_way(void **state)
     }
 }
 
+static void refused_import(fovea_device *device, const fovea_picture_options *o,
+                           fovea_status status, const char *word)
+{
+    fovea_picture *none;
+    if (fovea_picture_import(&none, device, o) != status || !strstr(fovea_error(), word))
+        fail_msg("%s: %s is wanted", fovea_error(), word);
+}
+
+/* AHardwareBuffers that are no picture, or that nothing here reads. */
+static void hardware_buffers(void **state)
+{
+    (void)state;
+    static const long has[] = {32, 64};
+    pixel_memory m;
+    fovea_device *device = open_device(0), *cpu;
+    assert_int_equal(fovea_device_open(&cpu, "cpu", NULL), FOVEA_OK);
+    pixels_open(&m, &pixel_formats[4], 8);
+    fovea_picture_options o = pixels_options(&m, FOVEA_PICTURE_AHARDWAREBUFFER,
+                                             memory_of(&m, FOVEA_PICTURE_AHARDWAREBUFFER));
+    refused_import(cpu, &o, FOVEA_ENOTSUP, "the host's or dma-bufs");
+    refused_import(device, &o, FOVEA_ENOTSUP, hostile.cuda ? "Android" : "none of cl_arm_import");
+    for (int i = 0; i < 2 && !hostile.cuda; i++) {
+        hostile.set("imports", has[i]);
+        o.plane[1].offset += 500;
+        refused_import(device, &o, FOVEA_EINVAL, "an AHardwareBuffer of");
+        o.plane[1].offset -= 500;
+        o.plane[1].memory = NULL;
+        refused_import(device, &o, FOVEA_EINVAL, "plane 1 of the picture has no memory");
+        o.plane[1].memory = o.plane[0].memory;
+        hostile.set(NULL, 0);
+    }
+    fovea_device_close(device);
+    fovea_device_close(cpu);
+    pixels_close(&m);
+    nothing_left();
+}
+
 /* The CPU goes on with pictures that the device was to read. */
 static void lost(void **state)
 {
@@ -380,7 +442,7 @@ static void lost(void **state)
             assert_int_equal(fovea_submit_picture(plan, picture, NULL, &out, 1, &ticket), FOVEA_OK);
         hostile.set("error", hostile.cuda ? 719 : -5);
         hostile.only(submitted      ? hostile.cuda ? "cuEventQuery" : "clGetEventInfo"
-                     : hostile.cuda ? "cuMemcpy2DAsync"
+                     : hostile.cuda ? "cuGraphLaunch"
                                     : "clEnqueueAcquireExternalMemObjectsKHR");
         hostile.set("fail", 1);
         if (!submitted)
@@ -545,6 +607,19 @@ static void callers_buffer(void **state)
 #ifdef FV_HAVE_CUDA
 #define GOOD(call) assert_int_equal(fv_cuda.call, CUDA_SUCCESS)
 
+/* Floats are read where they may lie. */
+static void odd_address(fovea_device *device, const pixel_memory *m, char *memory)
+{
+    fovea_picture_options o = pixels_options(m, FOVEA_PICTURE_CUDA, memory + 1);
+    fovea_picture *picture;
+    for (int i = 0; i < 2; i++)
+        o.plane[i].offset--;
+    assert_int_equal(fovea_picture_import(&picture, device, &o), FOVEA_OK);
+    assert_int_equal(picture_info(picture).transfer, FOVEA_TRANSFER_DEVICE);
+    assert_non_null(strstr(picture_info(picture).reason, "multiple of 4"));
+    fovea_picture_free(picture);
+}
+
 /* Device memory, an event to wait for, and one that is waited for, on a stream of the caller's; in
  * each order in which the driver may run streams. */
 static void callers_pointer(void **state)
@@ -566,7 +641,7 @@ static void callers_pointer(void **state)
     GOOD(cuMemAlloc(&buffer, m.size));
     void *memory = (void *)(uintptr_t)buffer;
     fovea_picture *picture = pixels_import(&m, device, FOVEA_PICTURE_CUDA, memory), *none;
-    assert_int_equal(picture_info(picture).transfer, FOVEA_TRANSFER_DEVICE);
+    assert_int_equal(picture_info(picture).transfer, FOVEA_TRANSFER_NONE);
     fovea_picture_options o = pixels_options(&m, FOVEA_PICTURE_CUDA, m.data);
     assert_int_equal(fovea_picture_import(&none, device, &o), FOVEA_EINVAL);
     assert_non_null(strstr(fovea_error(), "cudaMalloc"));
@@ -576,6 +651,7 @@ static void callers_pointer(void **state)
     assert_non_null(strstr(fovea_error(), "ends after"));
     o = pixels_options(&m, FOVEA_PICTURE_OPENCL, memory);
     assert_int_equal(fovea_picture_import(&none, device, &o), FOVEA_ENOTSUP);
+    odd_address(device, &m, memory);
     fovea_plan *plan = pixels_plan(model, device, FOVEA_FORMAT_NV12, 1, FOVEA_LOST_FAIL);
     fovea_output out = output_of(plan);
     uint8_t *zeros = calloc(1, m.size);
@@ -617,6 +693,96 @@ static void callers_pointer(void **state)
     nothing_left();
 }
 
+/* Of all calls of the driver, those left out that look for the end of a frame. */
+static long calls_so_far(void)
+{
+    long all = 0;
+    for (const char *const *f = hostile.functions; *f; f++)
+        all += strcmp(*f, "cuEventQuery") ? hostile.counted(*f) : 0;
+    return all;
+}
+
+enum { FRAMES = 12 };
+
+/* Frames one after the other, of pictures in turn; returns the driver's calls for each. */
+static long calls_of_a_frame(camera *c, uint32_t pictures)
+{
+    const long before = calls_so_far();
+    for (uint32_t i = 0; i < FRAMES; i++)
+        assert_int_equal(fovea_run_picture(c->plan, c->picture[i % pictures], NULL, &c->out[0], 1),
+                         FOVEA_OK);
+    const long calls = calls_so_far() - before;
+    assert_int_equal(calls % FRAMES, 0);
+    return calls / FRAMES;
+}
+
+/* What was recorded once reads one buffer after the other: neither copies nor recordings. */
+static void recorded_frames(void **state)
+{
+    (void)state;
+    __typeof__(fv_cuda.cuGraphExecKernelNodeSetParams) change =
+        fv_cuda.cuGraphExecKernelNodeSetParams;
+    const char *const copy = "cuMemcpy2DAsync", *const set = "cuGraphExecKernelNodeSetParams",
+                      *const record = "cuStreamBeginCapture";
+    const way *w = &of_cuda[0];
+    if (!hostile.cuda || !change)
+        skip();
+    for (size_t f = 0; f < PIXEL_FORMATS; f++) {
+        const uint32_t planes = pixel_formats[f].planes;
+        const way old = {1, FOVEA_PICTURE_DMABUF, FOVEA_TRANSFER_DEVICE, w->method, "recorded"};
+        camera c;
+        hostile.set("imports", w->imports);
+        fv_cuda.cuGraphExecKernelNodeSetParams = NULL; /* as of a driver before CUDA 12 */
+        camera_open(&c, &pixel_formats[f], &old, 0);
+        camera_run(&c);
+        const long copies = hostile.counted(copy);
+        const long copied = calls_of_a_frame(&c, BUFFERS);
+        assert_int_equal(hostile.counted(copy) - copies, FRAMES * planes);
+        camera_close(&c);
+        fv_cuda.cuGraphExecKernelNodeSetParams = change;
+        hostile.set("imports", w->imports);
+        camera_open(&c, &pixel_formats[f], w, 0);
+        camera_run(&c);
+        const long recordings = hostile.counted(record), changes = hostile.counted(set);
+        const long in_place = calls_of_a_frame(&c, BUFFERS);
+        assert_int_equal(hostile.counted(set) - changes, FRAMES); /* one kernel reads all planes */
+        for (int i = 0; i < 2; i++) /* each of the two recordings is changed once more */
+            assert_int_equal(fovea_run_picture(c.plan, c.picture[0], NULL, &c.out[0], 1), FOVEA_OK);
+        const long same = hostile.counted(set);
+        const long again = calls_of_a_frame(&c, 1);
+        assert_int_equal(hostile.counted(set), same);
+        assert_int_equal(hostile.counted(record), recordings);
+        print_message("%s: %ld calls a frame with copies, %ld in place, %ld of the same buffer\n",
+                      pixel_formats[f].name, copied, in_place, again);
+        assert_int_equal(in_place, copied - planes + 1);
+        assert_int_equal(again, copied - planes);
+        camera_close(&c);
+        hostile.set(NULL, 0);
+    }
+}
+
+/* A driver that records, but does not say what: one of the two recordings. */
+static void unknown_nodes(void **state)
+{
+    (void)state;
+    camera c;
+    if (!hostile.cuda)
+        skip();
+    hostile.set("imports", of_cuda->imports);
+    hostile.set("error", CUDA_ERROR_NOT_SUPPORTED);
+    hostile.only("cuStreamGetCaptureInfo_v2");
+    hostile.set("fail", 1);
+    camera_open(&c, &pixel_formats[4], of_cuda, 1);
+    assert_non_null(hostile.failed());
+    const long launches = hostile.counted("cuLaunchKernel");
+    const long replays = hostile.counted("cuGraphLaunch");
+    camera_run(&c);
+    assert_true(hostile.counted("cuLaunchKernel") > launches); /* those of pictures */
+    assert_true(hostile.counted("cuGraphLaunch") > replays);   /* those of the host */
+    camera_close(&c);
+    hostile.set(NULL, 0);
+}
+
 /* What a picture of NVIDIA's says of itself: one distance for the rows of both planes. */
 static const pixel_format surface_format = {
     "a surface", FOVEA_FORMAT_NV12, 2, {128, 128}, {H, 38}, 512, 0};
@@ -633,13 +799,13 @@ static fovea_picture_options surface_options(fovea_picture_kind kind, void *memo
 }
 
 static void run_surface(fovea_device *device, pixel_memory *m, const fovea_picture_options *o,
-                        const char *method)
+                        const char *method, fovea_transfer transfer)
 {
     fovea_picture *picture;
     if (fovea_picture_import(&picture, device, o) != FOVEA_OK)
         fail_msg("%s: %s", method, fovea_error());
     assert_string_equal(picture_info(picture).method, method);
-    assert_int_equal(picture_info(picture).transfer, FOVEA_TRANSFER_DEVICE);
+    assert_int_equal(picture_info(picture).transfer, transfer);
     fovea_plan *plan = pixels_plan(model, device, FOVEA_FORMAT_NV12, 1, FOVEA_LOST_FAIL);
     fovea_output out = output_of(plan);
     for (uint32_t i = 0; i < 3; i++) {
@@ -652,14 +818,6 @@ static void run_surface(fovea_device *device, pixel_memory *m, const fovea_pictu
     fovea_plan_free(plan);
     fovea_picture_free(picture);
     free(out.data);
-}
-
-static void refused_surface(fovea_device *device, const fovea_picture_options *o,
-                            fovea_status status, const char *word)
-{
-    fovea_picture *none;
-    if (fovea_picture_import(&none, device, o) != status || !strstr(fovea_error(), word))
-        fail_msg("%s: %s is wanted", fovea_error(), word);
 }
 
 /* EGL images and NvBufSurfaces of Jetson. */
@@ -690,31 +848,32 @@ static void surfaces(void **state)
     fovea_picture_options egl = surface_options(FOVEA_PICTURE_EGL, &image);
     fovea_picture_options nvmm = surface_options(FOVEA_PICTURE_NVMM, &surface);
     fovea_picture_options fd = pixels_options(&m, FOVEA_PICTURE_DMABUF, NULL);
-    refused_surface(device, &egl, FOVEA_ENOTSUP, "cuGraphicsEGLRegisterImage");
-    refused_surface(device, &nvmm, FOVEA_ENOTSUP, "cuGraphicsEGLRegisterImage");
+    refused_import(device, &egl, FOVEA_ENOTSUP, "cuGraphicsEGLRegisterImage");
+    refused_import(device, &nvmm, FOVEA_ENOTSUP, "cuGraphicsEGLRegisterImage");
     for (int arrays = 0; arrays < 2; arrays++) {
+        const fovea_transfer transfer = arrays ? FOVEA_TRANSFER_DEVICE : FOVEA_TRANSFER_NONE;
         hostile.set("imports", arrays ? 4 : 2);
-        run_surface(device, &m, &egl, "EGLImage");
-        run_surface(device, &m, &nvmm, "NvBufSurface");
+        run_surface(device, &m, &egl, "EGLImage", transfer);
+        run_surface(device, &m, &nvmm, "NvBufSurface", transfer);
         assert_null(params.egl_image); /* what was mapped is not any more */
         emulated_surface_fn *tell;
         *(void **)&tell = hostile_symbol("emulated_surface");
         tell(&surface);
-        run_surface(device, &m, &fd, "NvBufSurface");
+        run_surface(device, &m, &fd, "NvBufSurface", transfer);
         tell(NULL);
     }
     egl.width = W + 1;
-    refused_surface(device, &egl, FOVEA_EINVAL, "pixels");
+    refused_import(device, &egl, FOVEA_EINVAL, "pixels");
     surface.filled = 0;
-    refused_surface(device, &nvmm, FOVEA_EINVAL, "without a picture");
+    refused_import(device, &nvmm, FOVEA_EINVAL, "without a picture");
     surface.filled = 1;
     hostile.only("NvBufSurfaceMapEglImage");
     hostile.set("fail", 1);
-    refused_surface(device, &nvmm, FOVEA_ENOTSUP, "NvBufSurfaceMapEglImage");
+    refused_import(device, &nvmm, FOVEA_ENOTSUP, "NvBufSurfaceMapEglImage");
     hostile.set(NULL, 0);
     params.data = m.data;
     surface.memory = 6;
-    refused_surface(device, &nvmm, FOVEA_ENOTSUP, "FOVEA_PICTURE_HOST");
+    refused_import(device, &nvmm, FOVEA_ENOTSUP, "FOVEA_PICTURE_HOST");
     fovea_device_close(device);
     pixels_close(&m);
     nothing_left();
@@ -742,11 +901,16 @@ static void surface_in_device_memory(void **state)
                               .planes = {.count = 2,
                                          .pitch = {128, 128},
                                          .offset = {(uint32_t)m.offset[0], (uint32_t)m.offset[1]}}};
-    fv_nvbuf_surface surface = {.batch = 1, .filled = 1, .memory = 1, .list = &params};
+    fv_nvbuf_surface surface = {.batch = 1, .filled = 1, .memory = 2, .list = &params};
     const fovea_picture_options nvmm = surface_options(FOVEA_PICTURE_NVMM, &surface);
-    run_surface(device, &m, &nvmm, "NvBufSurface");
+    run_surface(device, &m, &nvmm, "NvBufSurface", FOVEA_TRANSFER_NONE);
+    surface.memory = 1; /* the host's, pinned */
+    run_surface(device, &m, &nvmm, "NvBufSurface", FOVEA_TRANSFER_DEVICE);
+    fovea_picture *address = pixels_import(&m, device, FOVEA_PICTURE_CUDA, pinned);
+    assert_non_null(strstr(picture_info(address).reason, "no cache"));
+    fovea_picture_free(address);
     params.planes.count = 4;
-    refused_surface(device, &nvmm, FOVEA_EINVAL, "planes");
+    refused_import(device, &nvmm, FOVEA_EINVAL, "planes");
     m.data = shared;
     GOOD(cuMemFreeHost(pinned));
     GOOD(cuCtxPopCurrent(&context));
@@ -762,17 +926,27 @@ static void callers_pointer(void **state)
     skip();
 }
 #define surfaces callers_pointer
+#define recorded_frames callers_pointer
+#define unknown_nodes callers_pointer
 #define surface_in_device_memory callers_pointer
 #endif
 
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_way),        cmocka_unit_test(beside_recorded),
-        cmocka_unit_test(the_same_twice),   cmocka_unit_test(steady),
-        cmocka_unit_test(next_way),         cmocka_unit_test(lost),
-        cmocka_unit_test(callers_buffer),   cmocka_unit_test(callers_pointer),
-        cmocka_unit_test(surfaces),         cmocka_unit_test(surface_in_device_memory),
+        cmocka_unit_test(every_way),
+        cmocka_unit_test(beside_recorded),
+        cmocka_unit_test(the_same_twice),
+        cmocka_unit_test(steady),
+        cmocka_unit_test(next_way),
+        cmocka_unit_test(lost),
+        cmocka_unit_test(hardware_buffers),
+        cmocka_unit_test(callers_buffer),
+        cmocka_unit_test(callers_pointer),
+        cmocka_unit_test(recorded_frames),
+        cmocka_unit_test(unknown_nodes),
+        cmocka_unit_test(surfaces),
+        cmocka_unit_test(surface_in_device_memory),
         cmocka_unit_test(every_call_fails), /* which leaves the thread's contexts as they are */
     };
     if (argc == 2)

@@ -146,7 +146,7 @@ int bench_model(bench_case *out, const cli_settings *s, const bench_request *req
     fovea_output_info first = FOVEA_OUTPUT_INFO_INIT;
     fovea_model_describe(request->model, &info);
     bench_model_run what = {.model = request->model, .name = request->name, .batch = 1};
-    CLI_TRY(cli_number(&what.batch, "batch", request->batch, 1, 256));
+    CLI_TRY(cli_number(&what.batch, "batch", request->batch, 1, CLI_BATCH));
     CLI_TRY(bench_model_case(out, s, &what));
     const fovea_plan_options *o = &((const struct model_run *)out->state)->options;
     const char *attention = cli_attention(s, &info);

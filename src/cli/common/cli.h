@@ -244,6 +244,7 @@ void cli_place_box(double out[4], const fovea_detection *box, const fovea_plan_i
 /* The size of a picture after preprocessing. */
 void cli_picture_size(uint32_t *width, uint32_t *height, const fovea_preprocess *p,
                       const fovea_model_info *info);
+enum { CLI_BATCH = 256 }; /* frames of a run at most, as of a plan */
 /* --dtype sets the type of weights, and on devices other than the CPU of activations too, unless it
  * is int8. Frames have the size that the model sees; of no model: none. */
 void cli_plan_options(fovea_plan_options *out, const cli_settings *s, const fovea_device *device,

@@ -40,7 +40,7 @@ static int check_options(eval_run *r)
         return cli_fail(CLI_USAGE, "eval needs --data DIR; fovea eval --help");
     r->depth_scale = 1000;
     r->batch = 1;
-    CLI_TRY(cli_number(&r->batch, "batch", r->batch_text, 1, EVAL_BATCH));
+    CLI_TRY(cli_number(&r->batch, "batch", r->batch_text, 1, CLI_BATCH));
     CLI_TRY(cli_choose(&align, "align", r->align_text, aligns));
     CLI_TRY(cli_real(&r->depth_scale, "depth-scale", r->scale_text, 1e-6, 1e9));
     r->align = (enum depth_align)align;

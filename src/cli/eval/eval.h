@@ -17,7 +17,6 @@ enum { EVAL_SKIP = -1 };
 
 enum {
     EVAL_OUTPUTS = 32, /* of a picture, at most */
-    EVAL_BATCH = 256,  /* pictures of a run, at most, as of a plan */
 };
 
 /* A model with the options of a case. */

@@ -60,6 +60,8 @@ static void show_devices(const struct devices *all)
         printf("\n         %s\n", products(d));
         if (*d->driver)
             printf("         driver %s\n", d->driver);
+        if (*d->imports)
+            printf("         imports %s\n", d->imports);
         if (*d->quirks)
             printf("         %s\n", d->quirks);
     }
@@ -108,12 +110,13 @@ static json_t *describe(const struct devices *all, bool kernels, bool models, bo
         const fovea_device_info *d = &all->list[i];
         json_array_append_new(
             devices,
-            json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:I, s:I, s:s, s:I, s:i, s:s, s:b, s:b}",
+            json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:I, s:I, s:s, s:I, s:i, s:s, s:b, s:b, s:s}",
                       "id", d->id, "name", d->name, "features", d->features, "processors",
                       (int)d->units, "clusters", (int)d->clusters, "big", (int)d->big, "memory",
                       (json_int_t)d->memory, "max_buffer", (json_int_t)d->max_buffer, "driver",
                       d->driver, "local_memory", (json_int_t)d->local_memory, "group_limit",
-                      (int)d->group_limit, "quirks", d->quirks, "bf16", d->bf16, "int8", d->int8));
+                      (int)d->group_limit, "quirks", d->quirks, "bf16", d->bf16, "int8", d->int8,
+                      "imports", d->imports));
     }
     json_t *root = json_pack("{s:s, s:o, s:o, s:o}", "schema", "fovea.info/1", "build", cli_build(),
                              "devices", devices, "remarks", texts(fovea_backend_remark, true));

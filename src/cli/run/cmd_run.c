@@ -7,65 +7,6 @@
 
 /* ---- one frame ---- */
 
-/* Sizes must stay the same where frames are kept side by side. */
-static int make_room(run_state *r)
-{
-    const bool kept = r->frames > 0 && (r->output || r->features);
-    free(r->outs);
-    r->outs = cli_alloc(r->n, sizeof *r->outs);
-    for (size_t i = 0; i < r->n; i++) {
-        run_series *s = &r->series[i];
-        const uint32_t grid_width = s->info.grid_width;
-        s->info.struct_size = sizeof s->info;
-        fovea_plan_output(r->plan, i, &s->info);
-        if (kept && (s->rows != s->info.rows || s->columns != s->info.columns ||
-                     grid_width != s->info.grid_width))
-            return cli_fail(CLI_INPUT,
-                            "the inputs give outputs of different sizes, which one file cannot "
-                            "hold; use --size, or one input at a time");
-        free(s->frame);
-        s->rows = s->info.rows;
-        s->columns = s->info.columns;
-        s->frame = cli_alloc((size_t)(s->rows * s->columns), sizeof *s->frame);
-        r->outs[i] = (fovea_output){s->frame, (size_t)(s->rows * s->columns) * sizeof(float)};
-    }
-    return CLI_OK;
-}
-
-/* A plan for such frames. The old one goes after the new one is there, so that packed weights stay.
- */
-int run_plan_for(run_state *r, fovea_format format, fovea_yuv yuv, uint32_t width, uint32_t height)
-{
-    if (r->plan && r->format == format && r->plan_yuv == yuv && r->width == width &&
-        r->height == height)
-        return CLI_OK;
-    fovea_plan_options options = FOVEA_PLAN_OPTIONS_INIT;
-    fovea_plan *plan;
-    const char **names = cli_alloc(r->n, sizeof *names);
-    cli_plan_options(&options, &r->s.settings, r->s.device, NULL);
-    for (size_t i = 0; i < r->n; i++)
-        names[i] = r->series[i].name;
-    options.frame.format = format;
-    options.yuv = yuv;
-    options.frame.width = width;
-    options.frame.height = height;
-    options.preprocess = format == FOVEA_FORMAT_PLANES_F32 ? NULL : &r->preprocess;
-    options.outputs = names;
-    options.n_outputs = r->n;
-    int code = cli_check(fovea_plan_create(&plan, r->s.model, r->s.device, &options));
-    free(names);
-    CLI_TRY(code);
-    fovea_plan_free(r->plan);
-    r->plan = plan;
-    r->format = format;
-    r->plan_yuv = yuv;
-    r->width = width;
-    r->height = height;
-    r->info.struct_size = sizeof r->info;
-    fovea_plan_query(plan, &r->info);
-    return make_room(r);
-}
-
 static float *append(float *all, const float *frame, size_t count, size_t frames)
 {
     float *more = realloc(all, (frames + 1) * count * sizeof *more);
@@ -106,19 +47,10 @@ static int map_attention(run_state *r, const char *path, const fovea_frame *fram
     return code;
 }
 
-int run_outputs(run_state *r, const fovea_frame *frame, double *seconds)
+int run_results(run_state *r, const char *name, const fovea_frame *frame, double seconds)
 {
-    const double begin = cli_seconds();
-    const int code = cli_check(fovea_run(r->plan, frame, r->outs, r->n));
-    *seconds = cli_seconds() - begin;
-    return code;
-}
-
-int run_frame(run_state *r, const char *path, const char *name, const fovea_frame *frame)
-{
-    double seconds;
+    const char *path = r->at.path;
     json_array_clear(r->written);
-    CLI_TRY(run_outputs(r, frame, &seconds));
     CLI_TRY(run_detect(r, name));
     CLI_TRY(run_find_depth(r, path));
     CLI_TRY(run_find_masks(r, path, name));
@@ -137,11 +69,10 @@ int run_frame(run_state *r, const char *path, const char *name, const fovea_fram
 static int run_picture(run_state *r, const char *path)
 {
     cli_image image;
-    r->batch = 1;
     CLI_TRY(cli_image_read(&image, path));
     const fovea_frame frame = {.pixels = {image.rgb}, .stride = {(size_t)image.width * 3}};
     int code = run_plan_for(r, FOVEA_FORMAT_RGB8, FOVEA_YUV_601, image.width, image.height);
-    CLI_THEN(code, run_frame(r, path, path, &frame));
+    CLI_THEN(code, run_frame(r, path, &frame, (size_t)image.width * image.height * 3));
     cli_image_free(&image);
     return code;
 }
@@ -161,15 +92,15 @@ static int run_tensor(run_state *r, const char *path, cli_progress *bar)
     const size_t plane = (size_t)height * width;
     float *pixels = cli_alloc(plane, 3 * sizeof *pixels);
     int code = run_plan_for(r, FOVEA_FORMAT_PLANES_F32, FOVEA_YUV_601, width, height);
-    r->batch = t.shape[0];
+    r->at.count = t.shape[0];
     for (uint64_t b = 0; b < t.shape[0] && !code; b++) {
         const fovea_frame frame = {
             .pixels = {pixels, pixels + plane, pixels + 2 * plane},
             .stride = {width * sizeof *pixels, width * sizeof *pixels, width * sizeof *pixels}};
         char *name = cli_text("%s[%llu]", path, (unsigned long long)b);
-        r->item = b;
+        r->at.item = b;
         code = cli_check(fovea_tensors_read(&t, b * 3 * plane, 3 * plane, pixels));
-        CLI_THEN(code, run_frame(r, path, name, &frame));
+        CLI_THEN(code, run_frame(r, name, &frame, 3 * plane * sizeof *pixels));
         free(name);
         if (r->paths == 1)
             cli_progress_show(bar, (double)b + 1, (double)t.shape[0]);
@@ -190,6 +121,7 @@ static bool one_file(const run_state *r)
 
 static int run_input(run_state *r, const char *path, cli_progress *bar)
 {
+    r->at = (run_place){.path = path, .count = 1};
     if (run_is_video(r, path))
         return run_video(r, path);
     return cli_ends_with(path, ".safetensors") ? run_tensor(r, path, bar) : run_picture(r, path);
@@ -198,21 +130,23 @@ static int run_input(run_state *r, const char *path, cli_progress *bar)
 static int run_all(run_state *r)
 {
     cli_progress bar;
-    int code = CLI_OK, skipped = CLI_OK;
+    int code = CLI_OK;
     cli_progress_begin(&bar, "run");
     bar.unit = "pictures";
     for (size_t i = 0; i < r->paths && !code && !r->cut; i++) {
         code = run_input(r, r->path[i], &bar);
-        /* A broken picture stops the others where all go into one file, and with --strict; what
-         * came before the broken frame of a video is kept. */
-        if (code == CLI_INPUT && (r->cut || (!one_file(r) && !r->common.strict))) {
-            skipped = code;
+        /* What came before the broken frame of a video is kept. */
+        if (code == CLI_INPUT && (r->cut || r->forgiving)) {
+            r->skipped = code;
             code = CLI_OK;
         }
         if (r->paths > 1)
             cli_progress_show(&bar, (double)i + 1, (double)r->paths);
     }
+    r->at.path = NULL;
+    const int rest = run_together(r);
     cli_progress_end(&bar);
+    CLI_THEN(code, rest);
     if (r->features)
         CLI_THEN(code, run_save_features(r));
     if (r->output)
@@ -223,7 +157,7 @@ static int run_all(run_state *r)
         CLI_THEN(code, run_save_coco(r, r->masks.path, r->masks.coco, "mask", "masks"));
     if (r->points.path)
         CLI_THEN(code, run_save_coco(r, r->points.path, r->points.coco, "pose", "poses"));
-    return code ? code : skipped;
+    return code ? code : r->skipped;
 }
 
 static int check_names(const run_state *r)
@@ -259,10 +193,9 @@ static int check_names(const run_state *r)
 
 static void release(run_state *r)
 {
-    for (size_t i = 0; i < r->n; i++) {
-        free(r->series[i].frame);
+    run_batch_free(r);
+    for (size_t i = 0; i < r->n; i++)
         free(r->series[i].all);
-    }
     for (size_t i = 0; i < r->paths; i++)
         free(r->path[i]);
     free(r->path);
@@ -274,7 +207,6 @@ static void release(run_state *r)
     free(r->patch);
     cli_basis_free(&r->basis);
     attention_map_free(&r->map);
-    free(r->outs);
     run_boxes_free(&r->boxes);
     run_depth_free(&r->depth);
     run_masks_free(&r->masks);
@@ -317,8 +249,11 @@ static int prepare(run_state *r, int argc, char **argv)
     CLI_TRY(attention_query_parse(&r->query, r->map_text, r->map_block));
     CLI_TRY(read_results(r));
     CLI_TRY(cli_number(&r->top, "top", r->top_text, 0, 1u << 20));
+    CLI_TRY(cli_number(&r->batch, "batch", r->batch_text, 1, CLI_BATCH));
     CLI_TRY(r->raw_text ? video_raw_parse(&r->raw, r->raw_text) : CLI_OK);
     CLI_TRY(cli_choose(&r->yuv, "yuv", r->yuv_text, yuv_names));
+    /* A broken picture stops the others where all go into one file, and with --strict. */
+    r->forgiving = !one_file(r) && !r->common.strict;
     for (int i = 1; i < argc; i++)
         CLI_TRY(run_gather(&r->path, &r->paths, argv[i]));
     CLI_TRY(run_check_outputs(r, argv[0], argv + 1, argc - 1));
@@ -369,6 +304,7 @@ int cli_run(const cli_command *self, int argc, char **argv)
          &r->against},
         {"against-picture", 0, "FILE", "1 - cosine of patches over the picture, .png",
          &r->against_picture},
+        {"batch", 0, "N", "pictures or frames of one size that run together, 1", &r->batch_text},
         {"raw", 0, "FORMAT:WxH[@RATE]",
          "the inputs are raw video: rgb24, bgr24, gray, yuyv422, yuv420p or nv12", &r->raw_text},
         {"yuv", 0, "RULE",
@@ -381,6 +317,7 @@ int cli_run(const cli_command *self, int argc, char **argv)
     char *joined = attention_query_join(&argc, argv);
     int first, code = cli_parse(&first, self, &r->common, own, argc, argv);
     r->top = 5;
+    r->batch = 1;
     r->yuv = -1;
     r->written = json_array();
     r->boxes.coco = json_array();

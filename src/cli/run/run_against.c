@@ -99,6 +99,7 @@ int run_against_begin(run_state *r, const char *model)
         return CLI_OK;
     run_state *o = r->other = cli_alloc(1, sizeof *o);
     o->common = r->common;
+    o->batch = 1;
     o->arguments = cli_text("%s", r->against);
     o->model = model;
     if (strchr(r->against, '=') && access(r->against, F_OK) != 0) {
@@ -190,7 +191,7 @@ int run_against(run_state *r, const char *input, const fovea_frame *frame)
 {
     double seconds;
     CLI_TRY(run_plan_for(r->other, r->format, r->plan_yuv, r->width, r->height));
-    CLI_TRY(run_outputs(r->other, frame, &seconds));
+    CLI_TRY(run_outputs(r->other, frame, 1, &seconds));
     for (size_t i = 0; i < r->n_compared; i++) {
         const char *name = r->compared[i].name;
         CLI_TRY(compare(&r->compared[i], run_find(r, name), run_find(r->other, name)));

@@ -16,8 +16,9 @@ char *run_picture_name(const run_state *r, const char *name, const char *input)
                *dot = strrchr(stem, '.');
     const int head = (int)strlen(name) - 4;
     const int end = (int)(dot && dot > stem ? (size_t)(dot - stem) : strlen(stem));
-    if (r->batch > 1)
-        return cli_text("%.*s-%.*s-%llu.png", head, name, end, stem, (unsigned long long)r->item);
+    if (r->at.count > 1)
+        return cli_text("%.*s-%.*s-%llu.png", head, name, end, stem,
+                        (unsigned long long)r->at.item);
     return r->paths > 1 ? cli_text("%.*s-%.*s.png", head, name, end, stem) : cli_text("%s", name);
 }
 
@@ -106,8 +107,9 @@ static int many_files(struct files *f, run_state *r, const char *option, const c
                             "--%s %s: a file for every frame of the video %s, which has to be the "
                             "only input then",
                             option, path, r->path[i]);
-        r->batch = moving ? RUN_UNCOUNTED : pictures_in(r->path[i]);
-        for (r->item = 0; r->item < (moving ? 1 : r->batch) && !code; r->item++) {
+        run_place *at = &r->at;
+        at->count = moving ? RUN_UNCOUNTED : pictures_in(r->path[i]);
+        for (at->item = 0; at->item < (moving ? 1 : at->count) && !code; at->item++) {
             char *name = run_picture_name(r, path, r->path[i]);
             code = check_read(f, name, option);
             if (!code && strlen(name) > longest) {

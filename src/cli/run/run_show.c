@@ -182,10 +182,10 @@ static void describe(const run_state *r, const struct results *f, const char *na
                   cli_json_text(name), "width", (int)r->info.width, "height", (int)r->info.height,
                   "tokens", (int)r->info.tokens, "compute", cli_compute_name(r->info.compute),
                   "compute_source", r->info.compute_source, "ms", seconds * 1e3);
-    if (r->batch == RUN_UNCOUNTED)
-        json_object_set_new(root, "frame", json_integer((json_int_t)r->item));
-    if (r->batch == RUN_UNCOUNTED && r->rate > 0)
-        json_object_set_new(root, "time", json_real((double)r->item / r->rate));
+    if (r->at.count == RUN_UNCOUNTED)
+        json_object_set_new(root, "frame", json_integer((json_int_t)r->at.item));
+    if (r->at.count == RUN_UNCOUNTED && r->at.rate > 0)
+        json_object_set_new(root, "time", json_real((double)r->at.item / r->at.rate));
     json_object_set_new(root, "top", scores(r, f->score, top, false));
     if (r->segments)
         json_object_set_new(root, "segmentation", scores(r, f->share, f->segments, true));

@@ -1,4 +1,5 @@
-/* run_video.c: videos as inputs of `fovea run`: each frame is run as soon as it is there. */
+/* run_video.c: videos as inputs of `fovea run`: each frame is run as soon as it is there, or those
+ * that are to run with it. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -38,9 +39,9 @@ static int run_next(run_state *r, video *v, bool *there)
     if (code || !*there)
         return code;
     CLI_TRY(run_plan_for(r, v->of.layout->format, v->yuv, v->of.width, v->of.height));
-    r->item = v->frames - 1;
-    char *name = cli_text("%s[%llu]", v->path, (unsigned long long)r->item);
-    const int ran = run_frame(r, v->path, name, &v->frame);
+    r->at.item = v->frames - 1;
+    char *name = cli_text("%s[%llu]", v->path, (unsigned long long)r->at.item);
+    const int ran = run_frame(r, name, &v->frame, v->luma + 2 * v->chroma);
     free(name);
     return ran;
 }
@@ -52,8 +53,8 @@ int run_video(run_state *r, const char *path)
     CLI_TRY(video_open(&v, path, cli_ends_with(path, ".y4m") || !r->raw_text ? NULL : &r->raw));
     if (r->yuv >= 0)
         v.yuv = (fovea_yuv)r->yuv;
-    r->batch = RUN_UNCOUNTED;
-    r->rate = v.of.rate;
+    r->at.count = RUN_UNCOUNTED;
+    r->at.rate = v.of.rate;
     int code = check_drawn(r, &v);
     while (!code && there && !ferror(stdout)) /* nobody reads any longer: main says so */
         code = run_next(r, &v, &there);

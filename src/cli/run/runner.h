@@ -17,8 +17,8 @@ typedef struct run_series {
     bool feature;     /* goes into the file of --features */
     fovea_output_info info;
     uint64_t rows, columns;
-    float *frame; /* of the current frame */
-    float *all;   /* of all frames, when they are kept */
+    const float *frame; /* of the current frame */
+    float *all;         /* of all frames, when they are kept */
 } run_series;
 
 /* How alike an output of two runs is. */
@@ -78,10 +78,26 @@ typedef struct run_points {
     json_t *coco;
 } run_points;
 
+/* Where a frame comes from. */
+typedef struct run_place {
+    const char *path;     /* of the input; what names of files are made of */
+    uint64_t item, count; /* which of how many pictures in one file */
+    double rate;          /* of a video: frames in a second; 0: unknown */
+} run_place;
+
+/* A frame that waits for those that are to run with it. */
+typedef struct run_waiting {
+    run_place at;
+    char *name; /* what is shown */
+    uint8_t *pixels;
+    size_t room; /* bytes */
+} run_waiting;
+
 typedef struct run_state {
     cli_session s;
     cli_common common;
     const char *output, *features, *pca, *labels, *overlay, *top_text, *score_text;
+    const char *batch_text;
     double score; /* least: of masks, and of boxes and points that are drawn; 0: usual ones */
     const char *map_text, *map_block;
     const char *against, *against_picture, *basis_path;
@@ -91,12 +107,13 @@ typedef struct run_state {
 
     char **path; /* inputs, directories unfolded */
     size_t paths;
-    uint64_t item, batch; /* of the current input: which of how many pictures in one file */
+    run_place at;                    /* the current frame; path NULL: no input is being read */
     const char *raw_text, *yuv_text; /* of --raw and --yuv; or NULL */
     video_raw raw;
-    int yuv;     /* a fovea_yuv; -1: the video's own */
-    double rate; /* frames of the current video in a second; 0: unknown */
-    bool cut;    /* a video ended in mid-frame, after whole ones */
+    int yuv;        /* a fovea_yuv; -1: the video's own */
+    bool cut;       /* a video ended in mid-frame, after whole ones */
+    bool forgiving; /* a broken input is left for the next one */
+    int skipped;    /* CLI_INPUT if that has happened */
     size_t frames;
 
     fovea_plan *plan;
@@ -106,9 +123,14 @@ typedef struct run_state {
     uint32_t width, height;
     fovea_preprocess preprocess;
 
+    uint32_t batch, n_waiting; /* frames that run together, at most; those that are there */
+    run_waiting *waiting;
+    fovea_frame *pixels; /* of each of them */
+    fovea_output *every; /* the outputs of one frame after the other */
+
     run_series *series;
     size_t n;
-    fovea_output *outs;         /* of the current frame */
+    const fovea_output *outs;   /* of the current frame */
     run_series *dense;          /* the last token features; NULL: not asked for */
     run_series *segments;       /* logits of classes, or of masks; NULL: not asked for */
     double share[RUN_SEGMENTS]; /* of the current picture's pixels, by class */
@@ -135,11 +157,19 @@ static inline size_t run_pixels(const run_state *r)
     return (size_t)r->width * r->height;
 }
 
-/* cmd_run.c: a plan for such frames, unless it is there; one frame. */
+/* cmd_run.c: what is wanted of the current frame, whose outputs are there. */
+int run_results(run_state *r, const char *name, const fovea_frame *frame, double seconds);
+
+/* run_batch.c: a plan for such frames, unless it is there. */
 int run_plan_for(run_state *r, fovea_format format, fovea_yuv yuv, uint32_t width, uint32_t height);
-/* path: what names of files are made of; name: what is shown. */
-int run_frame(run_state *r, const char *path, const char *name, const fovea_frame *frame);
-int run_outputs(run_state *r, const fovea_frame *frame, double *seconds);
+/* A frame of the plan's, which is run at once or together with those that follow; name: what is
+ * shown. Its pixels are `bytes` from pixels[0] on, and may change afterwards. */
+int run_frame(run_state *r, const char *name, const fovea_frame *frame, size_t bytes);
+/* Runs the frames that wait. */
+int run_together(run_state *r);
+/* The outputs of up to r->batch frames; the first is the current one. *seconds: a frame's share. */
+int run_outputs(run_state *r, const fovea_frame *frame, uint32_t count, double *seconds);
+void run_batch_free(run_state *r);
 
 /* run_inputs.c: adds the path of a picture or .safetensors, or those of a directory's pictures. */
 int run_gather(char ***path, size_t *count, const char *input);
