@@ -62,7 +62,12 @@ fovea_status fv_cl_await(fv_device *d, cl_event e, double timeout, double expect
 fovea_status fv_cl_finish_event(fv_device *d, cl_event e, uint64_t bytes)
 {
     const double bound = 10 + (double)bytes / 20e6;
+    cl_int error;
     fovea_status status = fv_cl_await(d, e, bound, 0);
+    /* Callers then give back what the command uses, though it could not be asked about. */
+    if (status != FOVEA_OK && status != FOVEA_ETIMEOUT &&
+        fv_cl_poll(e, bound, 0, NULL, &error) == FV_CL_LATE)
+        status = FOVEA_ETIMEOUT;
     if (status == FOVEA_ETIMEOUT) {
         d->lost = d->hung = true;
         return fv_fail(FOVEA_EDEVICE, "a transfer is not done after %.0f s: %s", bound, lost_text);

@@ -283,8 +283,14 @@ static void stop_frame(fv_queue *base, uint32_t number, bool whole)
     struct cl_queue *q = cl_queue_of(base);
     struct cl_frame *f = &q->frame[number];
     fv_device *d = base->device;
-    const cl_event computing[2] = {f->begun, f->last};
     (void)whole;
+    /* What was enqueued before a call failed may still run: it is waited for as well. */
+    if (!f->last && !d->hung &&
+        fv_cl.clEnqueueMarkerWithWaitList(q->compute, 0, NULL, &f->last) != CL_SUCCESS)
+        f->last = NULL;
+    if (f->last)
+        fv_cl.clFlush(q->compute);
+    const cl_event computing[2] = {f->begun, f->last};
     for (uint32_t i = 0; i < 2 + base->slots; i++) {
         const cl_event event = i < 2 ? computing[i] : f->transfer[i - 2].moved;
         cl_int error;

@@ -120,9 +120,12 @@ const char *fv_gpu_forbidden(const char *const *nodes)
 
 void fv_gpu_add_words(char list[FV_GPU_WORDS], const char *words)
 {
-    const size_t used = strlen(list), room = FV_GPU_WORDS - used;
-    if (strlen(words) + 3 <= room)
-        snprintf(list + used, room, "%s%s", used ? "; " : "", words);
+    while (*words) {
+        const size_t n = strcspn(words, ";"), used = strlen(list), room = FV_GPU_WORDS - used;
+        if (n + 3 <= room)
+            snprintf(list + used, room, "%s%.*s", used ? "; " : "", (int)n, words);
+        words += n + strspn(words + n, "; ");
+    }
 }
 
 /* Everybody else on a board lives from the host's memory too, and what is promised of it is paid

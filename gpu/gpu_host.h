@@ -18,7 +18,8 @@ int fv_gpu_find(const char *which, int count, void (*name)(int index, char *out,
 /* A device's file among `nodes`, which end with NULL, that this user may not open; NULL: none. */
 const char *fv_gpu_forbidden(const char *const *nodes);
 enum { FV_GPU_WORDS = sizeof((fovea_device_info *)NULL)->quirks };
-/* Adds to a list of what is said of a device; what does not fit is left out. */
+/* Adds to a list of what is said of a device, `a; b`: such a list, or what there is one of. What
+ * does not fit is left out. */
 void fv_gpu_add_words(char list[FV_GPU_WORDS], const char *words);
 /* What plans may take of `free` bytes, which are the host's (`shared`) or the device's own. */
 uint64_t fv_gpu_share(uint64_t free, bool shared);
