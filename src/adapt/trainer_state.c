@@ -231,18 +231,15 @@ static fovea_status check_frame(struct reader *r)
     return FOVEA_OK;
 }
 
-/* Fails with a message that has both values as JSON. */
+/* Fails with a message that has both values as JSON, of which what does not fit is left out:
+ * nothing is written in its place. */
 static fovea_status differ(const struct reader *r, const char *key, const json_t *theirs,
                            const json_t *ours)
 {
-    char text[2][48];
+    char text[2][128] = {"", ""};
     const json_t *value[2] = {theirs, ours};
-    for (int i = 0; i < 2; i++) {
-        const size_t room = sizeof text[i] - 1;
-        const size_t used =
-            json_dumpb(value[i], text[i], room, JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
-        text[i][used < room ? used : room] = 0;
-    }
+    for (int i = 0; i < 2; i++)
+        json_dumpb(value[i], text[i], sizeof text[i] - 1, JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
     return fv_fail(FOVEA_EINVAL, "%s: made with another %s: %s, here it is %s", r->path, key,
                    text[0], text[1]);
 }
