@@ -12,7 +12,7 @@
 #define FV_ADD_TO_ROW(i, x, columns) sum[i] = FV_H_MAD(FV_TN, x, columns, sum[i])
 #define FV_ADD_STEPS(k) FV_FOUR_STEPS(FV_ADD_TO_ROW, w + (k)*FV_PANEL, a + (k)*FV_ROW_PANEL)
 #define FV_FINISH_FOUR(i)                                                                          \
-    FV_FINISH_ONE(i, row, col);                                                                    \
+    FV_FINISH_ONE(i, row, col, columns);                                                           \
     FV_FINISH_ONE((i) + 1, row, col, columns);                                                     \
     FV_FINISH_ONE((i) + 2, row, col, columns);                                                     \
     FV_FINISH_ONE((i) + 3, row, col, columns)
