@@ -239,7 +239,8 @@ static fovea_status differ(const struct reader *r, const char *key, const json_t
     char text[2][128] = {"", ""};
     const json_t *value[2] = {theirs, ours};
     for (int i = 0; i < 2; i++)
-        json_dumpb(value[i], text[i], sizeof text[i] - 1, JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
+        json_dumpb(value[i], text[i], sizeof text[i] - 1,
+                   JSON_ENCODE_ANY | JSON_SORT_KEYS | JSON_REAL_PRECISION(9));
     return fv_fail(FOVEA_EINVAL, "%s: made with another %s: %s, here it is %s", r->path, key,
                    text[0], text[1]);
 }

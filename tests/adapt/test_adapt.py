@@ -358,7 +358,7 @@ def check_form(exe, folder):
     adapt(exe, folder, VIT, *first, "--steps", "2", "-o", "stopped")
     p = adapt(exe, folder, VIT, *first, "--steps", "4", "-o", "stopped", "--resume", "--nala-lambda", "3", code=7)
     for value in ("2.5", "3.0"):
-        whole = '{"nala_lambda": %s, "q_scale": 0.5, "linear_heads": 4}' % value
+        whole = '{"linear_heads": 4, "nala_lambda": %s, "q_scale": 0.5}' % value
         want(whole in p.stderr, p.stderr)
     adapt(exe, folder, VIT, *first, "--steps", "4", "-o", "stopped", "--resume")
     tensors = load(folder + "/formed/model.safetensors")
