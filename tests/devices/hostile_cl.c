@@ -7,9 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-
-#define API HOSTILE_API
 
 /* ---- lies ---- */
 
@@ -26,7 +23,7 @@ static const char *const kinds[] = {
 hostile_cl_api real;
 
 static void *(*extension_of)(cl_platform_id, const char *);
-static cl_int (*when_destroyed)(cl_mem, void(CL_CALLBACK *)(cl_mem, void *), void *);
+cl_int (*when_destroyed)(cl_mem, void(CL_CALLBACK *)(cl_mem, void *), void *);
 
 static void start(void)
 {
@@ -68,11 +65,18 @@ static bool at_most(int lie, size_t value)
     return value <= (size_t)hostile_lie(lie, LONG_MAX);
 }
 
-static void misused(const char *what)
+void misused(const char *what)
 {
     pthread_mutex_lock(&hostile_lock);
     hostile_misused(what);
     pthread_mutex_unlock(&hostile_lock);
+}
+
+cl_mem refuse(cl_int *error, cl_int why)
+{
+    if (error)
+        *error = why;
+    return NULL;
 }
 
 /* ---- what is alive ---- */
@@ -167,12 +171,6 @@ static cl_int answer(const void *value, size_t bytes, size_t size, void *out, si
     return CL_SUCCESS;
 }
 
-/* Whether it has this way of importing memory. */
-static bool imports_by(long way)
-{
-    return hostile_lie(lie_imports, 0) & way;
-}
-
 #define SUBGROUPS " cl_intel_subgroups cl_intel_subgroups_short cl_intel_required_subgroup_size"
 
 /* The extensions with what is claimed and without what is denied. */
@@ -182,13 +180,6 @@ static cl_int extensions(cl_device_id d, size_t size, void *out, size_t *need)
     static const char claimed[] = " cl_khr_fp16 cl_khr_integer_dot_product" SUBGROUPS;
     static const char *const dots[] = {" cl_khr_integer_dot_product",
                                        " cl_arm_integer_dot_product_accumulate_int8"};
-    static const char *const imports[] = {" cl_khr_external_memory cl_khr_external_memory_dma_buf",
-                                          " cl_arm_import_memory cl_arm_import_memory_dma_buf",
-                                          " cl_qcom_dmabuf_host_ptr",
-                                          " cl_qcom_ion_host_ptr",
-                                          " cl_arm_import_memory_host",
-                                          " cl_arm_import_memory_android_hardware_buffer",
-                                          " cl_qcom_android_ahardwarebuffer_host_ptr"};
     enum { ADDED = 512 };
     char text[16384];
     const cl_int error = real.clGetDeviceInfo(d, CL_DEVICE_EXTENSIONS, sizeof text / 2, text, NULL);
@@ -208,9 +199,7 @@ static cl_int extensions(cl_device_id d, size_t size, void *out, size_t *need)
     if (is_set(lie_images)) /* its rates are others, and kept by the names of what there is */
         snprintf(text + strlen(text), ADDED, " hostile_images_%ld", hostile_lie(lie_images, 1));
     hostile_record_extensions(text);
-    for (size_t i = 0; i < sizeof imports / sizeof *imports; i++)
-        if (imports_by(1L << i))
-            strcat(text, imports[i]);
+    hostile_import_extensions(text);
     return answer(text, strlen(text) + 1, size, out, need);
 }
 
@@ -351,170 +340,11 @@ API cl_int clReleaseCommandQueue(cl_command_queue q)
     return dies(QUEUE, q) ? real.clReleaseCommandQueue(q) : CL_INVALID_COMMAND_QUEUE;
 }
 
-/* ---- imported memory ---- */
-
-enum {
-    KHR = 1,
-    ARM = 2,
-    QCOM_DMABUF = 4,
-    QCOM_ION = 8,
-    ARM_HOST = 16,
-    ARM_AHB = 32,
-    QCOM_AHB = 64
-};
-enum { IMPORTS = 32 };
-
-struct contents {
-    void *map;
-    size_t size;
-    char garbage[]; /* what is in it while nobody has acquired it */
-};
-static struct import {
-    cl_mem buffer;
-    struct contents *contents;
-    bool external, acquired;
-} imported[IMPORTS];
-
-static struct import *import_of(cl_mem m)
-{
-    for (size_t i = 0; i < IMPORTS; i++)
-        if (imported[i].buffer == m)
-            return &imported[i];
-    return NULL;
-}
-
-static cl_mem refuse(cl_int *error, cl_int why)
-{
-    if (error)
-        *error = why;
-    return NULL;
-}
-
-/* Once no command uses it any more. */
-static void CL_CALLBACK drop_contents(cl_mem m, void *contents)
-{
-    struct contents *of = contents;
-    (void)m;
-    if (of->map != MAP_FAILED)
-        munmap(of->map, of->size);
-    free(of);
-}
-
-/* Of what `fd` stands for. With `external` the buffer has its contents only between an acquire and
- * a release; else it is that memory. */
-static cl_mem import(cl_context c, int fd, size_t size, bool external, cl_int *error)
-{
-    struct import *to = import_of(NULL);
-    struct contents *of = malloc(sizeof *of + size);
-    void *map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (!to || !of)
-        abort();
-    cl_mem m = map == MAP_FAILED
-                   ? refuse(error, CL_INVALID_VALUE)
-                   : real.clCreateBuffer(c, external ? CL_MEM_READ_ONLY : CL_MEM_USE_HOST_PTR, size,
-                                         external ? NULL : map, error);
-    *of = (struct contents){.map = map, .size = size};
-    memset(of->garbage, 0x5a, size);
-    if (!m || when_destroyed(m, drop_contents, of) != CL_SUCCESS) {
-        drop_contents(m, of);
-        return NULL;
-    }
-    *to = (struct import){.buffer = m, .contents = of, .external = external};
-    born(BUFFER, m);
-    return m;
-}
-
-static void import_end(cl_mem m)
-{
-    struct import *i = import_of(m);
-    if (!i)
-        return;
-    if (i->acquired && !hostile_failed()) /* a frame that failed ends without a release */
-        misused("imported memory is released while a frame has it");
-    *i = (struct import){.buffer = NULL};
-}
-
-/* Of OpenCL 3.0. */
-API cl_mem clCreateBufferWithProperties(cl_context c, const cl_ulong *properties,
-                                        cl_mem_flags flags, size_t size, void *host, cl_int *error);
-
-API cl_mem clCreateBufferWithProperties(cl_context c, const cl_ulong *properties,
-                                        cl_mem_flags flags, size_t size, void *host, cl_int *error)
-{
-    ENTER_CREATE(clCreateBufferWithProperties, error);
-    (void)flags;
-    if (!imports_by(KHR) || host || properties[0] != 0x2067 || properties[2])
-        return refuse(error, CL_INVALID_VALUE);
-    return import(c, (int)properties[1], size, true, error);
-}
-
-/* One buffer, acquired or released. */
-static cl_int pass(cl_command_queue q, cl_uint n, const cl_mem *m, bool acquire, cl_uint waits,
-                   const cl_event *wait, cl_event *event)
-{
-    struct import *i = n == 1 ? import_of(*m) : NULL;
-    if (!i || !i->external)
-        return CL_INVALID_MEM_OBJECT;
-    if (i->acquired == acquire)
-        misused("imported memory is acquired or released twice");
-    i->acquired = acquire;
-    const void *from = acquire ? i->contents->map : i->contents->garbage;
-    return enqueued(
-        real.clEnqueueWriteBuffer(q, *m, CL_FALSE, 0, i->contents->size, from, waits, wait, event),
-        q, false, waits, wait, event);
-}
-
-static cl_int acquire_external(cl_command_queue q, cl_uint n, const cl_mem *m, cl_uint waits,
-                               const cl_event *wait, cl_event *event)
-{
-    ENTER(clEnqueueAcquireExternalMemObjectsKHR);
-    return pass(q, n, m, true, waits, wait, event);
-}
-
-static cl_int release_external(cl_command_queue q, cl_uint n, const cl_mem *m, cl_uint waits,
-                               const cl_event *wait, cl_event *event)
-{
-    ENTER(clEnqueueReleaseExternalMemObjectsKHR);
-    return pass(q, n, m, false, waits, wait, event);
-}
-
-/* What it takes for an AHardwareBuffer: all of it, whose size the driver knows. */
-static cl_mem import_ahardwarebuffer(cl_context c, const void *buffer, cl_int *error)
-{
-    const hostile_ahardwarebuffer *of = buffer;
-    return import(c, of->fd, of->size, false, error);
-}
-
-static cl_mem import_arm(cl_context c, cl_mem_flags flags, const intptr_t *properties, void *memory,
-                         size_t size, cl_int *error)
-{
-    ENTER_CREATE(clImportMemoryARM, error);
-    if (properties[0] != 0x40B2 || properties[2] || flags != CL_MEM_READ_ONLY)
-        return refuse(error, CL_INVALID_PROPERTY);
-    if (properties[1] == 0x40B4 && imports_by(ARM))
-        return import(c, *(int *)memory, size, false, error);
-    if (properties[1] == 0x41E2 && imports_by(ARM_AHB))
-        return size == SIZE_MAX ? import_ahardwarebuffer(c, memory, error)
-                                : refuse(error, CL_INVALID_VALUE);
-    if (properties[1] != 0x40B3 || !imports_by(ARM_HOST))
-        return refuse(error, CL_INVALID_PROPERTY);
-    cl_mem m = real.clCreateBuffer(c, CL_MEM_USE_HOST_PTR, size, memory, error);
-    if (m)
-        born(BUFFER, m);
-    return m;
-}
-
 API void *clGetExtensionFunctionAddressForPlatform(cl_platform_id p, const char *name)
 {
-    if (!strcmp(name, "clImportMemoryARM") && imports_by(ARM | ARM_HOST | ARM_AHB))
-        return *(void **)&(__typeof__(&import_arm)){import_arm};
-    if (!strcmp(name, "clEnqueueAcquireExternalMemObjectsKHR") && imports_by(KHR))
-        return *(void **)&(__typeof__(&acquire_external)){acquire_external};
-    if (!strcmp(name, "clEnqueueReleaseExternalMemObjectsKHR") && imports_by(KHR))
-        return *(void **)&(__typeof__(&release_external)){release_external};
-    void *record;
-    if (hostile_record_function(name, &record))
-        return record;
+    void *known;
+    if (hostile_import_function(name, &known) || hostile_record_function(name, &known))
+        return known;
     return extension_of ? extension_of(p, name) : NULL;
 }
 
@@ -522,37 +352,11 @@ API void *clGetExtensionFunctionAddressForPlatform(cl_platform_id p, const char 
 
 #define EXT_HOST_PTR_QCOM (1 << 29)
 
-static cl_mem create_qcom_ahardwarebuffer(cl_context c, size_t size, const void *pointer,
-                                          cl_int *error)
-{
-    const struct {
-        cl_uint type, policy;
-        void *buffer;
-    } *from = pointer;
-    return size == 0 && imports_by(QCOM_AHB) ? import_ahardwarebuffer(c, from->buffer, error)
-                                             : refuse(error, CL_INVALID_VALUE);
-}
-
-static cl_mem create_qcom(cl_context c, size_t size, const void *pointer, cl_int *error)
-{
-    const struct {
-        cl_uint type, policy;
-        int fd;
-        void *host;
-    } *from = pointer;
-    if (from->type == 0x4119)
-        return create_qcom_ahardwarebuffer(c, size, pointer, error);
-    const bool there = from->type == 0x411D ? imports_by(QCOM_DMABUF)
-                                            : from->type == 0x40A8 && imports_by(QCOM_ION);
-    return there && from->host ? import(c, from->fd, size, false, error)
-                               : refuse(error, CL_INVALID_VALUE);
-}
-
 API cl_mem clCreateBuffer(cl_context c, cl_mem_flags flags, size_t size, void *host, cl_int *error)
 {
     ENTER_CREATE(clCreateBuffer, error);
     if (flags & EXT_HOST_PTR_QCOM)
-        return create_qcom(c, size, host, error);
+        return hostile_import_qcom(c, size, host, error);
     if (!at_most(lie_largest, size))
         return refuse(error, CL_INVALID_BUFFER_SIZE);
     if (!at_most(lie_holds, size))
@@ -598,172 +402,19 @@ API cl_int clReleaseMemObject(cl_mem m)
 {
     if (!dies(BUFFER, m))
         return CL_INVALID_MEM_OBJECT;
-    import_end(m);
+    hostile_import_end(m);
     return real.clReleaseMemObject(m);
 }
 
 /* ---- programs and kernels ---- */
 
-/* Float16 arithmetic of a device that has none: gemm_half.cl's words, in float32. A product of two
- * float16 is one float32, and its sum with a third is rounded to float16. Of the probe (cl_probe.c)
- * it has the answer. */
-static const char emulated_half[] =
-    "#if FV_PROBE == 1\n"
-    "kernel void probe(global float *out)\n"
-    "{\n"
-    "    const uint i = get_global_id(0);\n"
-    "    out[2 * i] = (i * 0.375f + 0.125f) + (i * 0.375f + 3.f);\n"
-    "    out[2 * i + 1] = 2048 + 2 * i;\n"
-    "}\n"
-    "#undef FV_PROBE\n"
-    "#define FV_PROBE 0\n"
-    "#elif FV_PROBE == 8 && FV_HALF_FAST\n"
-    "kernel void compute(global float *out, const uint turns)\n"
-    "{\n"
-    "    out[get_global_id(0)] = turns;\n"
-    "}\n"
-    "#undef FV_PROBE\n"
-    "#define FV_PROBE 0\n"
-    "#elif FV_PROBE == 8\n" /* as fast as float32 */
-    "#undef FV_PROBE\n"
-    "#define FV_PROBE 5\n"
-    "#endif\n"
-    "__attribute__((noinline)) float2 hostile_round2(float2 x)\n" /* hundreds in a loop */
-    "{\n"
-    "    ushort2 bits;\n"
-    "    vstore_half2_rte(x, 0, (half *)&bits);\n"
-    "    return vload_half2(0, (const half *)&bits);\n"
-    "}\n"
-    "inline float4 hostile_round4(float4 x)\n"
-    "{\n"
-    "    ushort4 bits;\n"
-    "    vstore_half4_rte(x, 0, (half *)&bits);\n"
-    "    return vload_half4(0, (const half *)&bits);\n"
-    "}\n"
-    "inline float8 hostile_round8(float8 x)\n"
-    "{\n"
-    "    return (float8)(hostile_round4(x.lo), hostile_round4(x.hi));\n"
-    "}\n"
-    "#define FV_H(n) FV_CAT(float, n)\n"
-    "#define FV_H_GLOBAL(p) vload_half8(0, p)\n"
-    "#define FV_H_LOCAL(p) vload_half8(0, p)\n"
-    "#define FV_H_TEXEL(x) hostile_texel(x)\n"
-    "inline float8 hostile_texel(uint4 bits)\n"
-    "{\n"
-    "    return vload_half8(0, (const half *)&bits);\n"
-    "}\n"
-    "#define FV_H_MAD(n, a, w, sum) FV_CAT(hostile_round, n)((a) * (w) + (sum))\n"
-    "#define FV_H_FLOAT(n, x) (x)\n";
-
-/* Products of int8, in the words of one extension or the other. */
-#define PRODUCTS                                                                                   \
-    "inline int hostile_products(char4 a, char4 b)\n"                                              \
-    "{\n"                                                                                          \
-    "    const int4 x = convert_int4(a) * convert_int4(b);\n"                                      \
-    "    return x.x + x.y + x.z + x.w;\n"                                                          \
-    "}\n"
-static const char *const emulated_dots[] = {
-    "",
-    PRODUCTS "#define dot_acc_sat_4x8packed_ss_int(a, b, sum) \\\n"
-             "    (hostile_products(as_char4((uint)(a)), as_char4((uint)(b))) + (sum))\n",
-    PRODUCTS "inline int arm_dot_acc(char4 a, char4 b, int sum)\n"
-             "{\n"
-             "    return hostile_products(a, b) + sum;\n"
-             "}\n",
-    PRODUCTS "inline int arm_dot_acc(char4 a, char4 b, int sum)\n"
-             "{\n"
-             "    return hostile_products(a, b);\n"
-             "}\n",
-};
-
-/* Images that are read fast: the loop that measures them reads none. */
-static const char fast_images[] =
-    "#if FV_PROBE == 14\n"
-    "kernel void compute(global uint *out, read_only image1d_buffer_t room, const uint turns)\n"
-    "{\n"
-    "    out[get_global_id(0)] = turns;\n"
-    "}\n"
-    "#undef FV_PROBE\n"
-    "#define FV_PROBE 0\n"
-    "#endif\n";
-
-/* Subgroups in the words of subgroup.cl: what lanes give lies in local memory, and the first lane's
- * pointer is that of all, as with Intel's. Probes 15 and 16 are those of how fast: in place of them
- * is much work, more than a busy machine makes of it, and little. */
-static const char subgroup_words[] =
-    "#define FV_LANES 16\n"
-    "#define FV_OF_LANES\n"
-    "#define FV_LANE (get_local_id(0) % HOSTILE_LANES)\n"
-    "#define FV_EXCHANGE local size_t hostile_at[2 * 64]; local float hostile_given[4 * 64];\n"
-    "#define FV_BLOCK(name, p) const float8 name = hostile_block(p, hostile_at)\n"
-    "#define FV_SPREAD(name, p) hostile_spread(p, hostile_at + 64, hostile_given)\n"
-    "#define FV_GIVEN_BY(name, n, l) hostile_given[hostile_place(n, HOSTILE_GIVER(l))]\n"
-    "inline uint hostile_place(uint n, uint l)\n"
-    "{\n"
-    "    return get_local_id(0) / HOSTILE_LANES * 4 * HOSTILE_LANES + n * HOSTILE_LANES + l;\n"
-    "}\n"
-    "inline global const half *hostile_first(global const half *p, local size_t *at)\n"
-    "{\n"
-    "    const uint me = get_local_id(0);\n" /* what was here was read before another barrier */
-    "    if (FV_LANE == 0)\n"
-    "        at[me / HOSTILE_LANES] = (size_t)p;\n"
-    "    barrier(CLK_LOCAL_MEM_FENCE);\n"
-    "    return (global const half *)at[me / HOSTILE_LANES];\n"
-    "}\n"
-    "inline float8 hostile_block(global const half *p, local size_t *at)\n"
-    "{\n"
-    "    float x[8];\n"
-    "    p = hostile_first(p, at);\n"
-    "    for (uint n = 0; n < 8; n++)\n"
-    "        x[n] = vload_half(HOSTILE_NUMBER(n, 8), p);\n"
-    "    return vload8(0, x);\n"
-    "}\n"
-    "inline void hostile_spread(global const half *p, local size_t *at, local float *given)\n"
-    "{\n"
-    "    p = hostile_first(p, at);\n"
-    "    for (uint n = 0; n < 4; n++)\n"
-    "        given[hostile_place(n, FV_LANE)] = vload_half(HOSTILE_NUMBER(n, 4), p);\n"
-    "    barrier(CLK_LOCAL_MEM_FENCE);\n"
-    "}\n"
-    "#if FV_PROBE == HOSTILE_SLOW || FV_PROBE == HOSTILE_FAST\n"
-    "kernel void compute(global float *out, const uint turns)\n"
-    "{\n"
-    "    float x = get_global_id(0);\n"
-    "    for (uint t = 0; t < turns * (FV_PROBE == HOSTILE_SLOW ? 4096 : 1); t++)\n"
-    "        x = x * 0.999f + 0.001f;\n"
-    "    out[get_global_id(0)] = x;\n"
-    "}\n"
-    "#undef FV_PROBE\n"
-    "#define FV_PROBE 0\n"
-    "#endif\n";
-#define HOSTILE_SUBGROUPS(lanes, number, giver, slow, fast)                                        \
-    "#define HOSTILE_LANES " #lanes "\n"                                                           \
-    "#define HOSTILE_NUMBER(n, of) " number "\n"                                                   \
-    "#define HOSTILE_GIVER(l) " giver "\n"                                                         \
-    "#define HOSTILE_SLOW " #slow "\n"                                                             \
-    "#define HOSTILE_FAST " #fast "\n"
-#define IN_TURN "(FV_LANE + (n) * HOSTILE_LANES)"
-#define NEIGHBOURS "(FV_LANE * (of) + (n))"
-static const char *const subgroup_lies[] = {
-    "",
-    HOSTILE_SUBGROUPS(16, IN_TURN, "(l)", 16, 15),
-    HOSTILE_SUBGROUPS(16, NEIGHBOURS, "(l)", 16, 15),
-    HOSTILE_SUBGROUPS(16, IN_TURN, "FV_LANE", 16, 15),
-    HOSTILE_SUBGROUPS(8, IN_TURN, "((l) % 8)", 16, 15),
-    HOSTILE_SUBGROUPS(16, IN_TURN, "(l)", 15, 16),
-};
-
 API cl_program clCreateProgramWithSource(cl_context c, cl_uint n, const char **text,
                                          const size_t *length, cl_int *error)
 {
-    enum { EMULATED = 6, TEXTS = 18 };
+    enum { EMULATED = HOSTILE_WORDS, TEXTS = EMULATED + 12 };
     ENTER_CREATE(clCreateProgramWithSource, error);
-    const char *all[TEXTS] = {hostile_lie(lie_half, 1) == 3 ? "#define FV_HALF_FAST 1\n" : "",
-                              hostile_lie(lie_half, 1) >= 2 ? emulated_half : "",
-                              emulated_dots[hostile_lie(lie_dots, 0)],
-                              hostile_lie(lie_images, 1) == 2 ? fast_images : "",
-                              subgroup_lies[hostile_lie(lie_subgroups, 0)],
-                              hostile_lie(lie_subgroups, 0) ? subgroup_words : ""};
+    const char *all[TEXTS];
+    hostile_words(all);
     const bool emulates = !length && n <= TEXTS - EMULATED;
     for (cl_uint i = 0; emulates && i < n; i++)
         all[EMULATED + i] = text[i];

@@ -48,6 +48,9 @@ typedef struct hostile_cl_api {
 #undef FV_CL_CALL
 } hostile_cl_api;
 extern hostile_cl_api real;
+extern cl_int (*when_destroyed)(cl_mem, void(CL_CALLBACK *)(cl_mem, void *), void *);
+
+#define API HOSTILE_API
 
 #define ENTER(name)                                                                                \
     do {                                                                                           \
@@ -67,11 +70,28 @@ extern hostile_cl_api real;
         }                                                                                          \
     } while (0)
 
+/* *error (NULL is fine) is `why`, and there is no buffer. */
+cl_mem refuse(cl_int *error, cl_int why);
+/* What a driver need not bear was done; as hostile_misused, by any thread. */
+void misused(const char *what);
 void born(enum kind kind, const void *handle);
 bool dies(enum kind kind, const void *handle);
 /* A command was accepted: its event, if there is one, and whether it will ever be done. */
 cl_int enqueued(cl_int status, cl_command_queue queue, bool is_kernel, cl_uint n,
                 const cl_event *wait, const cl_event *event);
+
+/* hostile_words.c: texts that stand before a program's own; "" where there is nothing to tell. */
+enum { HOSTILE_WORDS = 6 };
+void hostile_words(const char *all[HOSTILE_WORDS]);
+
+/* hostile_import.c: adds the names of what is said to be there. */
+void hostile_import_extensions(char *text);
+/* Whether that is a function for importing which is to be there; *out: it, or NULL. */
+bool hostile_import_function(const char *name, void **out);
+/* clCreateBuffer with a pointer of Qualcomm's. */
+cl_mem hostile_import_qcom(cl_context c, size_t size, const void *pointer, cl_int *error);
+/* A buffer is released; nothing happens to one that was not imported. */
+void hostile_import_end(cl_mem m);
 
 /* hostile_record.c */
 #define CL_CONTEXT_PERF_HINT_QCOM 0x40C2

@@ -52,13 +52,6 @@ static long records(void)
     return hostile_lie(lie_records, NONE);
 }
 
-static void misused(const char *what)
-{
-    pthread_mutex_lock(&hostile_lock);
-    hostile_misused(what);
-    pthread_mutex_unlock(&hostile_lock);
-}
-
 static bool alive(enum kind kind, const void *handle)
 {
     pthread_mutex_lock(&hostile_lock);

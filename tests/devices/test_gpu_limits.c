@@ -204,17 +204,23 @@ static void ranks_are_kept(void **state)
     assert_string_equal(first.quirks, second.quirks);
 }
 
-/* Whether a device of these lies multiplies int8 by fours; *info as it is described. */
-static bool multiplies_int8(long dots, long claims, fovea_device_info *info)
+/* How a device is described of the lies that were set, which end. */
+static void describe_lies(fovea_device_info *info)
 {
     *info = (fovea_device_info)FOVEA_DEVICE_INFO_INIT;
-    hostile.set("dots", dots);
-    hostile.set("claims", claims);
     fovea_device *device = open_with(0, "");
     fovea_device_describe(device, info);
     fovea_device_close(device);
     hostile.set(NULL, 0);
     nothing_left();
+}
+
+/* Whether a device of these lies multiplies int8 by fours; *info as it is described. */
+static bool multiplies_int8(long dots, long claims, fovea_device_info *info)
+{
+    hostile.set("dots", dots);
+    hostile.set("claims", claims);
+    describe_lies(info);
     return strstr(info->features, "dot") != NULL;
 }
 
@@ -239,17 +245,12 @@ static void words_for_int8(void **state)
 /* Whether a device of these lies multiplies by subgroups; *info as it is described. */
 static bool multiplies_by_subgroups(long subgroups, long claims, fovea_device_info *info)
 {
-    *info = (fovea_device_info)FOVEA_DEVICE_INFO_INIT;
     hostile.set("vectors", 1);
     hostile.set("half", 2);
     hostile.set("gpu", 1);
     hostile.set("subgroups", subgroups);
     hostile.set("claims", claims);
-    fovea_device *device = open_with(0, "");
-    fovea_device_describe(device, info);
-    fovea_device_close(device);
-    hostile.set(NULL, 0);
-    nothing_left();
+    describe_lies(info);
     return strstr(info->features, "subgroups") != NULL;
 }
 
