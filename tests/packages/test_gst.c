@@ -535,6 +535,16 @@ static void errors_reach_the_bus(void **state)
     fails_on("format=YUY2,colorimetry=smpte240m", "model=" MODEL, "smpte240m");
 }
 
+/* No others of GStreamer's own are there: GST_PLUGIN_SYSTEM_PATH is the element's folder. */
+static void load(const char *file)
+{
+    GError *error = NULL;
+    GstPlugin *plugin = gst_plugin_load_file(file, &error);
+    if (!plugin)
+        g_error("%s", error->message);
+    gst_object_unref(plugin);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -545,6 +555,8 @@ int main(int argc, char **argv)
     };
     const struct CMUnitTest on_cuda[] = {cmocka_unit_test(surfaces)};
     gst_init(&argc, &argv);
+    load(PLUGINS "/libgstcoreelements.so");
+    load(PLUGINS "/libgstvideotestsrc.so");
     const int failed = argc > 1 ? cmocka_run_group_tests(on_cuda, NULL, NULL)
                                 : cmocka_run_group_tests(tests, NULL, NULL);
     gst_deinit();
