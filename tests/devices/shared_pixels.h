@@ -119,6 +119,15 @@ static inline fovea_picture *pixels_import(const pixel_memory *m, fovea_device *
     return picture;
 }
 
+/* An import that ends with `status` and a message with the word. */
+static inline void pixels_refused(fovea_device *device, const fovea_picture_options *o,
+                                  fovea_status status, const char *word)
+{
+    fovea_picture *none;
+    if (fovea_picture_import(&none, device, o) != status || !strstr(fovea_error(), word))
+        fail_msg("%s: %s is wanted", fovea_error(), word);
+}
+
 static inline fovea_picture_info picture_info(const fovea_picture *picture)
 {
     fovea_picture_info info = FOVEA_PICTURE_INFO_INIT;
