@@ -63,7 +63,7 @@ void fovea_latest_free(fovea_latest *l)
 }
 
 /* Either the thread that takes sees the new epoch before it sleeps, or it is seen sleeping. */
-static void tell(fovea_latest *l)
+static void announce(fovea_latest *l)
 {
     atomic_fetch_add(&l->epoch, 1);
     if (atomic_load(&l->sleeping))
@@ -85,7 +85,7 @@ fovea_status fovea_latest_put(fovea_latest *l, void *frame, double deadline)
     atomic_fetch_add(&l->put, 1);
     const uint32_t old = atomic_exchange(&l->between, l->putting | FRESH);
     l->putting = old & ~(uint32_t)FRESH;
-    tell(l);
+    announce(l);
     if (old & FRESH) {
         atomic_fetch_add(&l->replaced, 1);
         drop(l, l->place[l->putting].frame);
@@ -98,7 +98,7 @@ void fovea_latest_end(fovea_latest *l)
     if (!l)
         return;
     atomic_store(&l->ended, 1);
-    tell(l);
+    announce(l);
 }
 
 /* Whether there was one whose deadline has not passed. */
