@@ -333,6 +333,7 @@ const fv_backend fv_backend_cl = {
     .download = fv_gpu_download,
     .wait = fv_gpu_wait,
     .read_event = fv_cl_read_event,
+    .read_fence = fv_cl_read_fence,
     .trace = fv_cl_queue_trace,
     .timed = fv_cl_queue_timed,
     .rates = fv_cl_rates_best,

@@ -170,6 +170,7 @@ enum {
 fovea_status fv_cl_queue_open(fv_device *d, uint64_t scratch, const fv_slot *slot, uint32_t slots,
                               uint32_t phases, fv_queue **out);
 void *fv_cl_read_event(const fv_queue *q, fv_fence f);
+fovea_status fv_cl_read_fence(fv_queue *q, fv_fence f, int *fd);
 fovea_status fv_cl_queue_trace(fv_queue *q, fv_trace *t);
 fovea_status fv_cl_queue_timed(fv_queue *q, bool wanted);
 fovea_status fv_cl_prepare(fv_queue *q, const fv_sweep *s, uint32_t count, fv_portion most);

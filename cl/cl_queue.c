@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "cl/cl_fence.h"
 #include "cl/cl_import.h"
 #include "cl/cl_trace.h"
 #include "gpu/gpu_queue.h"
@@ -32,11 +33,12 @@ struct cl_queue {
     cl_command_queue compute, up, down; /* the same where there is but one */
     cl_command_queue plain;             /* `compute` while it is not timed */
     struct cl_frame frame[FV_GPU_FRAMES];
-    cl_event *wait; /* room for one per slot */
-    bool wanted;    /* times of frames, beside a trace */
-    bool timed;     /* events of `compute` have timestamps */
-    bool clockless; /* which were none */
-    bool unsure;    /* true if some submitted work may still be running */
+    cl_event *wait;       /* room for one per slot */
+    fv_cl_fences *fences; /* NULL: the driver has none */
+    bool wanted;          /* times of frames, beside a trace */
+    bool timed;           /* events of `compute` have timestamps */
+    bool clockless;       /* which were none */
+    bool unsure;          /* true if some submitted work may still be running */
     /* Of the frame that is being enqueued: where dispatches are recorded, NULL: they run; and how
      * many have been replayed, which are not enqueued again. */
     fv_cl_recording *recording;
@@ -200,6 +202,7 @@ static fovea_status make_queues(struct cl_queue *q)
         q->down = q->up;
     else if (fv_cl_queue_make(&q->down, d, 0) != FOVEA_OK)
         q->down = q->compute;
+    fv_cl_fences_open(&q->fences, d);
     return FOVEA_OK;
 }
 
@@ -337,6 +340,7 @@ static bool close_queue(fv_queue *base)
     struct cl_queue *q = cl_queue_of(base);
     for (uint32_t f = 0; f < FV_GPU_FRAMES; f++)
         release_frame(q, f);
+    fv_cl_fences_close(q->fences, base->device);
     if (!base->device->hung) {
         if (q->down && q->down != q->compute && q->down != q->up)
             fv_cl.clReleaseCommandQueue(q->down);
@@ -660,6 +664,13 @@ fovea_status fv_cl_prepare(fv_queue *base, const fv_sweep *s, uint32_t count, fv
 void *fv_cl_read_event(const fv_queue *base, fv_fence f)
 {
     return ((const struct cl_queue *)base)->frame[f % FV_GPU_FRAMES].last;
+}
+
+fovea_status fv_cl_read_fence(fv_queue *base, fv_fence f, int *fd)
+{
+    struct cl_queue *q = cl_queue_of(base);
+    FV_TRY(fv_cl_ready(base->device));
+    return fv_cl_fences_export(q->fences, base->device, q->frame[f % FV_GPU_FRAMES].last, fd);
 }
 
 fovea_status fv_cl_queue_trace(fv_queue *base, fv_trace *t)

@@ -121,6 +121,13 @@ FOVEA_API fovea_status fovea_submit_picture(fovea_plan *plan, const fovea_pictur
  * fovea_wait. One thread at a time per plan. */
 FOVEA_API fovea_status fovea_read_event(const fovea_plan *plan, fovea_ticket ticket, void **out);
 
+/* The same as a sync_file of Linux, for producers that know nothing of the device: OpenGL and
+ * Vulkan, DRM, AImage_deleteAsync of Android, another process. poll() tells when it is signalled,
+ * and as fovea_ready.fd a frame waits for it. The caller closes *fd; -1: the pixels were read
+ * already. With OpenCL drivers that have cl_khr_external_semaphore_sync_fd, ENOTSUP elsewhere. One
+ * thread at a time per plan. */
+FOVEA_API fovea_status fovea_read_fence(fovea_plan *plan, fovea_ticket ticket, int *fd);
+
 FOVEA_END_DECLS
 
 #endif

@@ -14,7 +14,7 @@
 #include "base/thread.h"
 #include "ops/kernel.h"
 
-#define FV_BACKEND_ABI 8
+#define FV_BACKEND_ABI 9
 
 typedef struct fv_device fv_device; /* the backend's view of an open device */
 typedef struct fv_bound fv_bound;   /* a step, frozen */
@@ -237,6 +237,8 @@ typedef struct fv_backend {
     fovea_status (*wait)(fv_queue *q, fv_fence f, double timeout, double *seconds);
     /* The interface's event of a frame in flight that is done when its inputs were read. */
     void *(*read_event)(const fv_queue *q, fv_fence f);
+    /* The same as a sync_file, which is the caller's; NULL: this interface gives none. */
+    fovea_status (*read_fence)(fv_queue *q, fv_fence f, int *fd);
     /* Notes the calls of every frame that is submitted from now on; NULL: of none. No frame is in
      * flight, and with a trace there is one at a time. */
     fovea_status (*trace)(fv_queue *q, fv_trace *t);

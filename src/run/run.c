@@ -205,18 +205,37 @@ fovea_status fovea_run(fovea_plan *p, const fovea_frame *frame, const fovea_outp
     return fovea_wait(p, ticket, -1);
 }
 
-fovea_status fovea_read_event(const fovea_plan *p, fovea_ticket ticket, void **out)
+/* Of a frame in flight on a device that tells by itself when it has read the pixels. */
+static fovea_status tells_reading(const fovea_plan *p, fovea_ticket ticket)
 {
     FV_TRY(fv_require(p, "the plan"));
-    FV_TRY(fv_require(out, "the place of the event"));
-    const fv_backend *be = p->device->backend;
     if (ticket <= p->completed || ticket > p->ticket)
         return fv_fail(FOVEA_EINVAL, "ticket %llu is of no frame in flight",
                        (unsigned long long)ticket);
-    if (!be->read_event || p->fallback.used)
+    if (!p->device->backend->read_event || p->fallback.used)
         return fv_fail(FOVEA_ENOTSUP, "frames on the CPU have no event: fovea_wait computes them");
-    *out = be->read_event(p->queue, p->flight[ticket % FV_FLIGHTS].fence);
     return FOVEA_OK;
+}
+
+fovea_status fovea_read_event(const fovea_plan *p, fovea_ticket ticket, void **out)
+{
+    FV_TRY(fv_require(out, "the place of the event"));
+    FV_TRY(tells_reading(p, ticket));
+    *out = p->device->backend->read_event(p->queue, p->flight[ticket % FV_FLIGHTS].fence);
+    return FOVEA_OK;
+}
+
+fovea_status fovea_read_fence(fovea_plan *p, fovea_ticket ticket, int *fd)
+{
+    FV_TRY(fv_require(fd, "the place of the fence"));
+    FV_TRY(tells_reading(p, ticket));
+    const fv_backend *be = p->device->backend;
+    if (!be->read_fence)
+        return fv_fail(FOVEA_ENOTSUP,
+                       "%s has no sync_file; wait for the event of "
+                       "fovea_read_event, or with fovea_wait",
+                       be->name);
+    return be->read_fence(p->queue, p->flight[ticket % FV_FLIGHTS].fence, fd);
 }
 
 /* ---- times of a frame ---- */

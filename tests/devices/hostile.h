@@ -39,6 +39,8 @@
  *             cl_qcom_dmabuf_host_ptr, 8 cl_qcom_ion_host_ptr, 16 cl_arm_import_memory of the
  *             host's memory, 32 of AHardwareBuffers, 64 cl_qcom_android_ahardwarebuffer_host_ptr;
  *             over any memory with a file descriptor
+ *   fences    1: has cl_khr_external_semaphore_sync_fd, over sockets; 2: says so, and lacks its
+ *             functions
  *
  * Of CUDA alone:
  *
@@ -53,9 +55,10 @@
  *   streams   1: nothing runs before the host asks for an event or waits, and then the stream that
  *             was made first as far as it can; 2: the one that was made last
  *   imports   a sum: 1 takes file descriptors as external memory, 2 EGL images whose picture is at
- * an address, 4 those in arrays, 8 pins no memory of the host's; 0 unless said otherwise unwaited
- * 1: of the waits for events every other one is left out, beginning with the first; 2: with the
- * second
+ *             an address, 4 those in arrays, 8 pins no memory of the host's; 0 unless said
+ *             otherwise
+ *   unwaited  1: of the waits for events every other one is left out, beginning with the first; 2:
+ *             with the second
  */
 #ifndef FOVEA_TESTS_HOSTILE_H
 #define FOVEA_TESTS_HOSTILE_H
@@ -81,9 +84,9 @@ typedef long hostile_counted_fn(const char *name);
 typedef const char *hostile_failed_fn(void);
 /* Objects that were created and not released: of one kind ("context", "queue", "buffer",
  * "program", "kernel", "event", "recording", and beside "queue" and "context": "timed queue",
- * "recordable queue", "hinted context"; CUDA: "context", "memory", "pinned", "registered",
- * "external", "resource", "surface", "module", "stream", "event", "graph", "exec", "program"), or
- * of all with NULL. */
+ * "recordable queue", "hinted context", "semaphore"; CUDA: "context", "memory", "pinned",
+ * "registered", "external", "resource", "surface", "module", "stream", "event", "graph", "exec",
+ * "program"), or of all with NULL. */
 typedef long hostile_live_fn(const char *kind);
 /* Releases of what is not alive, waits without bound for what does not end, memory that was written
  * behind its end. */

@@ -17,13 +17,14 @@ static const char *const lie_names[] = {
         NULL};
 
 static const char *const kinds[] = {
-    "context",     "queue",          "buffer",           "program",   "kernel", "event",
-    "timed queue", "hinted context", "recordable queue", "recording", NULL};
+    "context",     "queue",          "buffer",           "program",   "kernel",    "event",
+    "timed queue", "hinted context", "recordable queue", "recording", "semaphore", NULL};
 
 hostile_cl_api real;
 
 static void *(*extension_of)(cl_platform_id, const char *);
 cl_int (*when_destroyed)(cl_mem, void(CL_CALLBACK *)(cl_mem, void *), void *);
+cl_int (*when_done)(cl_event, cl_int, void(CL_CALLBACK *)(cl_event, cl_int, void *), void *);
 
 static void start(void)
 {
@@ -38,6 +39,7 @@ static void start(void)
 #undef FV_CL_CALL
     *(void **)&extension_of = dlsym(library, "clGetExtensionFunctionAddressForPlatform");
     *(void **)&when_destroyed = dlsym(library, "clSetMemObjectDestructorCallback");
+    *(void **)&when_done = dlsym(library, "clSetEventCallback");
 }
 
 /* A queue is stuck when it has a kernel that is never done, an event when it stands behind one. */
@@ -200,6 +202,7 @@ static cl_int extensions(cl_device_id d, size_t size, void *out, size_t *need)
         snprintf(text + strlen(text), ADDED, " hostile_images_%ld", hostile_lie(lie_images, 1));
     hostile_record_extensions(text);
     hostile_import_extensions(text);
+    hostile_fence_extensions(text);
     return answer(text, strlen(text) + 1, size, out, need);
 }
 
@@ -343,7 +346,8 @@ API cl_int clReleaseCommandQueue(cl_command_queue q)
 API void *clGetExtensionFunctionAddressForPlatform(cl_platform_id p, const char *name)
 {
     void *known;
-    if (hostile_import_function(name, &known) || hostile_record_function(name, &known))
+    if (hostile_import_function(name, &known) || hostile_record_function(name, &known) ||
+        hostile_fence_function(name, &known))
         return known;
     return extension_of ? extension_of(p, name) : NULL;
 }

@@ -30,7 +30,8 @@
     X(hang)                                                                                        \
     X(gpu)                                                                                         \
     X(hint)                                                                                        \
-    X(records)
+    X(records)                                                                                     \
+    X(fences)
 enum {
     lie_before_the_first = HOSTILE_LIES - 1,
 #define X(name) lie_##name,
@@ -39,7 +40,19 @@ enum {
 };
 
 /* Those from TIMED to RECORDABLE are what an object is beside its kind. */
-enum kind { CONTEXT, QUEUE, BUFFER, PROGRAM, KERNEL, EVENT, TIMED, HINTED, RECORDABLE, RECORDING };
+enum kind {
+    CONTEXT,
+    QUEUE,
+    BUFFER,
+    PROGRAM,
+    KERNEL,
+    EVENT,
+    TIMED,
+    HINTED,
+    RECORDABLE,
+    RECORDING,
+    SEMAPHORE
+};
 
 /* The functions of the real library. */
 typedef struct hostile_cl_api {
@@ -49,6 +62,8 @@ typedef struct hostile_cl_api {
 } hostile_cl_api;
 extern hostile_cl_api real;
 extern cl_int (*when_destroyed)(cl_mem, void(CL_CALLBACK *)(cl_mem, void *), void *);
+extern cl_int (*when_done)(cl_event, cl_int status, void(CL_CALLBACK *)(cl_event, cl_int, void *),
+                           void *);
 
 #define API HOSTILE_API
 
@@ -92,6 +107,11 @@ bool hostile_import_function(const char *name, void **out);
 cl_mem hostile_import_qcom(cl_context c, size_t size, const void *pointer, cl_int *error);
 /* A buffer is released; nothing happens to one that was not imported. */
 void hostile_import_end(cl_mem m);
+
+/* hostile_fence.c: adds the names of what is said to be there. */
+void hostile_fence_extensions(char *text);
+/* Whether that is a function of semaphores; *out: NULL where it is not to be there. */
+bool hostile_fence_function(const char *name, void **out);
 
 /* hostile_record.c */
 #define CL_CONTEXT_PERF_HINT_QCOM 0x40C2

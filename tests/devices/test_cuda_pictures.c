@@ -56,6 +56,7 @@ static void callers_pointer(void **state)
     assert_non_null(zeros);
     for (uint32_t i = 0; i < 6; i++) {
         void *read;
+        int fence;
         fovea_ticket ticket;
         const fovea_ready ready = {.event = written};
         pixels_draw(&m, i);
@@ -65,6 +66,7 @@ static void callers_pointer(void **state)
         GOOD(cuEventRecord(written, stream));
         assert_int_equal(fovea_submit_picture(plan, picture, &ready, &out, 1, &ticket), FOVEA_OK);
         assert_int_equal(fovea_read_event(plan, ticket, &read), FOVEA_OK);
+        assert_int_equal(fovea_read_fence(plan, ticket, &fence), FOVEA_ENOTSUP);
         GOOD(cuStreamWaitEvent(stream, read, 0));
         GOOD(cuMemcpyHtoDAsync(buffer, zeros, m.size, stream));
         assert_int_equal(fovea_wait(plan, ticket, 60), FOVEA_OK);

@@ -1,6 +1,6 @@
 /* test_gpu_imports.c: pictures that a GPU reads or copies where they lie, by each way that a driver
  * may have: the results of the same pixels in memory of the host's, bit for bit; and each call that
- * fails. What every device does is in test_imports.c, the caller's own objects in test_cl_buffers.c
+ * fails. What every device does is in test_imports.c, the caller's own objects in test_cl_objects.c
  * and test_cuda_pictures.c.
  *
  *   test_gpu_imports path/to/libhostile_cl.so

@@ -105,10 +105,12 @@ static void on_the_cpu(void **state)
     fovea_output want = pixels_want(plan, &memory), out = output_of(plan);
     fovea_ticket ticket[2];
     void *event;
+    int fence;
     for (int i = 0; i < 2; i++)
         assert_int_equal(fovea_submit_picture(plan, picture, NULL, &out, 1, &ticket[i]), FOVEA_OK);
     assert_int_equal(fovea_submit_picture(plan, picture, NULL, &out, 1, &ticket[0]), FOVEA_EINVAL);
     assert_int_equal(fovea_read_event(plan, ticket[0], &event), FOVEA_ENOTSUP);
+    assert_int_equal(fovea_read_fence(plan, ticket[0], &fence), FOVEA_ENOTSUP);
     assert_int_equal(fovea_wait(plan, ticket[1], -1), FOVEA_OK);
     assert_int_equal(fovea_read_event(plan, ticket[0], &event), FOVEA_EINVAL);
     same_output(&out, &want, "two frames of one picture");
