@@ -92,7 +92,7 @@ static void release(fv_device *d, fv_mem *m)
     *m = (fv_mem){0};
 }
 
-static fovea_status write(fv_device *d, fv_mem *m, const void *src, uint64_t size)
+static fovea_status write_buffer(fv_device *d, fv_mem *m, const void *src, uint64_t size)
 {
     assert_true(size <= m->size);
     if (d->options.lost && *d->options.lost)
@@ -104,7 +104,7 @@ static fovea_status write(fv_device *d, fv_mem *m, const void *src, uint64_t siz
     return FOVEA_OK;
 }
 
-static fovea_status read(fv_device *d, const fv_mem *m, void *dst, uint64_t size)
+static fovea_status read_buffer(fv_device *d, const fv_mem *m, void *dst, uint64_t size)
 {
     (void)d;
     assert_true(size <= m->size);
@@ -338,8 +338,8 @@ static const fv_backend fake_backend = {
     .limits = limits,
     .alloc = alloc,
     .release = release,
-    .write = write,
-    .read = read,
+    .write = write_buffer,
+    .read = read_buffer,
     .kernels = kernels,
     .level = fv_cpu_level_name,
     .bind = bind,
