@@ -9,7 +9,7 @@ keep=$box
 inside=/srv/fovea
 work=$box$inside
 leave() {
-    umount "$box/proc" "$box/sys" 2>/dev/null || true
+    umount "$box/dev/pts" "$box/proc" "$box/sys" 2>/dev/null || true
     [ -n "$keep" ] || rm -rf --one-file-system "$box"
 }
 trap leave EXIT
@@ -22,6 +22,7 @@ open_box() {
         cp /etc/ssl/certs/ca-certificates.crt "$box/etc/ssl/certs/ca-certificates.crt"
         cp /etc/resolv.conf "$box/etc/resolv.conf"
     fi
+    mount --bind /dev/pts "$box/dev/pts" # what is said on a terminal
     mount --bind /proc "$box/proc"
     mount --bind /sys "$box/sys" # PoCL ends programs that it finds without
     rm -rf "$work"
