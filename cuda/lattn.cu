@@ -790,9 +790,9 @@ kernel void __launch_bounds__(FV_GROUP, FV_LEAST) lattn_apply(OPERANDS)
                 const uint row = r + g + 8 * i, j = half_of * 32 + 8 * t;
                 float out[8];
                 EACH(e, 8) {
-                    const uint stream = FV_STREAMS > 1 ? STREAM(min(j0 + j + e, FV_DV - 1u)) : 0;
+                    const bool second = FV_STREAMS > 1 && STREAM(min(j0 + j + e, FV_DV - 1u)) > 0;
                     out[e] = acc[i / 2][half_of * 4 + e / 2][i % 2 * 2 + e % 2] *
-                             of.weight[i][stream] * common;
+                             (second ? of.weight[i][FV_STREAMS - 1] : of.weight[i][0]) * common;
                     if (CENTRED)
                         out[e] += of.weight[i][FV_STREAMS] * m.vmean[j + e];
                 }
