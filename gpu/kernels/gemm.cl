@@ -124,6 +124,32 @@ static inline float fv_number16(float16 x, uint i)
         }                                                                                          \
     } while (0)
 
+/* FV_FINISH_ONE(i, row, col), row i of a tile that begins there, for all of its rows. Written out:
+ * Intel's compiler forgets the pragma of a loop in which a function is called for the first time,
+ * leaves one of so many operations as it is, and then has the sums in memory all along. */
+#define FV_FINISH_FOUR(i, row, col)                                                                \
+    FV_FINISH_ONE(i, row, col);                                                                    \
+    FV_FINISH_ONE((i) + 1, row, col);                                                              \
+    FV_FINISH_ONE((i) + 2, row, col);                                                              \
+    FV_FINISH_ONE((i) + 3, row, col)
+#if FV_TM == 4
+#define FV_FINISH_ALL(row, col) FV_FINISH_FOUR(0, row, col)
+#elif FV_TM == 8
+#define FV_FINISH_ALL(row, col)                                                                    \
+    FV_FINISH_FOUR(0, row, col);                                                                   \
+    FV_FINISH_FOUR(4, row, col)
+#elif FV_TM == 16
+#define FV_FINISH_ALL(row, col)                                                                    \
+    FV_FINISH_FOUR(0, row, col);                                                                   \
+    FV_FINISH_FOUR(4, row, col);                                                                   \
+    FV_FINISH_FOUR(8, row, col);                                                                   \
+    FV_FINISH_FOUR(12, row, col)
+#else
+#define FV_FINISH_ALL(row, col)                                                                    \
+    FV_EACH(i)                                                                                     \
+    FV_FINISH_ONE(i, row, col)
+#endif
+
 /* The weight's buffer, or with FV_IMAGE, which OpenCL alone has, an image of it: 16 bytes a texel.
  */
 #if FV_IMAGE
@@ -240,6 +266,10 @@ typedef FV_V fv_scale;
 #define FV_ADD(a, w, sum) FV_MAD((FV_V)(a), w, sum)
 #define FV_REAL(sum, r, col) (sum)
 #endif
+
+#define FV_FINISH_ONE(i, row, col)                                                                 \
+    if ((row) + (i) < rows)                                                                        \
+    FV_FINISH_ROW(FV_REAL(acc[i], (row) + (i), col), (row) + (i), col)
 
 /* The weight's column `col` of the packed ones, step 0; the next step is FV_PANEL further. */
 #define FV_COLUMN(col)                                                                             \
@@ -359,9 +389,7 @@ FV_KERNEL void product(FV_ARGS)
             run[i] = FV_RUN(FV_PLACE(min(row + i, rows - 1)), tap % FV_SIDE, tap / FV_SIDE);
         fv_add_run(acc, run, &w, FV_SCALE(FV_TN, col), FV_DEPTH);
     }
-    FV_EACH(i)
-        if (row + i < rows)
-            FV_FINISH_ROW(FV_REAL(acc[i], row + i, col), row + i, col);
+    FV_FINISH_ALL(row, col);
 }
 #endif
 
@@ -482,9 +510,7 @@ FV_KERNEL void product(FV_ARGS)
     }
     if (col + n >= FV_COLS)
         return;
-    FV_EACH(i)
-        if (row + m + i < rows)
-            FV_FINISH_ROW(FV_REAL(acc[i], row + m + i, col + n), row + m + i, col + n);
+    FV_FINISH_ALL(row + m, col + n);
 }
 #endif
 
@@ -532,9 +558,9 @@ FV_KERNEL void product(FV_ARGS)
         }
     }
 #endif
-    FV_EACH(i)
-        if (part == 0 && wanted && row + i < rows)
-            FV_FINISH_ROW(FV_REAL(acc[i], row + i, col), row + i, col);
+    if (part == 0 && wanted) {
+        FV_FINISH_ALL(row, col);
+    }
 }
 #endif
 

@@ -14,8 +14,8 @@
  */
 #include "gpu/kernels/row_top.cl"
 
-#define FV_CHUNK 16 /* steps whose products are summed in float16 */
-#define FV_STAGE 32 /* steps that are staged at a time: a multiple of it are there */
+#define FV_CHUNK 16             /* steps whose products are summed in float16 */
+#define FV_STAGE (2 * FV_CHUNK) /* steps that are staged at a time: a multiple of it are there */
 #define FV_STEPS ((dim.s2 + FV_STAGE - 1) / FV_STAGE * FV_STAGE)
 #define FV_ROWS ((rows + FV_ROW_PANEL - 1) / FV_ROW_PANEL * FV_ROW_PANEL)
 #define FV_ROW_SCALES                                                                              \
@@ -159,15 +159,14 @@ FV_KERNEL void row_panels(FV_ARGS)
             acc[i] += FV_H_FLOAT(FV_TN, sum[i]);                                                   \
     } while (0)
 
-/* Row i of the tile, with the scales of its columns. */
-#define FV_FINISH_ONE(i, row, col, columns)                                                        \
+/* Row i of the tile; the scales of its columns. */
+#define FV_FINISH_ONE(i, row, col)                                                                 \
     if ((row) + (i) < rows)                                                                        \
-    FV_FINISH_ROW(acc[i] * (FV_ROW_SCALES[(row) + (i)] * (columns)), (row) + (i), col)
+    FV_FINISH_ROW(acc[i] * (FV_ROW_SCALES[(row) + (i)] * columns_), (row) + (i), col)
 #define FV_FINISH_TILE(row, col)                                                                   \
     do {                                                                                           \
         const FV_V columns_ = FV_SCALES(col);                                                      \
-        FV_EACH(i)                                                                                 \
-            FV_FINISH_ONE(i, row, col, columns_);                                                  \
+        FV_FINISH_ALL(row, col);                                                                   \
     } while (0)
 
 #if FV_SUBGROUP
@@ -199,8 +198,10 @@ FV_KERNEL void product(FV_ARGS)
         FV_STAGE_PANELS(ws, FV_BN, base1 + at1.x, col, FV_COLS_PACKED);
         FV_BARRIER();
         local const half *a = (local const half *)as + 2 * m, *w = (local const half *)ws + 2 * n;
-        for (uint chunk = 0; chunk < FV_STAGE / FV_CHUNK; chunk++)
-            FV_ADD_CHUNK(FV_LOCAL_RUN, a, 2 * FV_BM, FV_LOCAL_RUN, w, 2 * FV_BN);
+        /* Both chunks written out: with a loop over them Intel's compiler has the sums of all rows
+         * twice, and then too few registers. */
+        FV_ADD_CHUNK(FV_LOCAL_RUN, a, 2 * FV_BM, FV_LOCAL_RUN, w, 2 * FV_BN);
+        FV_ADD_CHUNK(FV_LOCAL_RUN, a, 2 * FV_BM, FV_LOCAL_RUN, w, 2 * FV_BN);
     }
     if (col + n < FV_COLS)
         FV_FINISH_TILE(row + m, col + n);

@@ -11,11 +11,6 @@
  * told, and what it indexes in memory. */
 #define FV_ADD_TO_ROW(i, x, columns) sum[i] = FV_H_MAD(FV_TN, x, columns, sum[i])
 #define FV_ADD_STEPS(k) FV_FOUR_STEPS(FV_ADD_TO_ROW, w + (k)*FV_PANEL, a + (k)*FV_ROW_PANEL)
-#define FV_FINISH_FOUR(i)                                                                          \
-    FV_FINISH_ONE(i, row, col, columns);                                                           \
-    FV_FINISH_ONE((i) + 1, row, col, columns);                                                     \
-    FV_FINISH_ONE((i) + 2, row, col, columns);                                                     \
-    FV_FINISH_ONE((i) + 3, row, col, columns)
 
 FV_OF_LANES FV_KERNEL void product(FV_ARGS)
 {
@@ -43,9 +38,5 @@ FV_OF_LANES FV_KERNEL void product(FV_ARGS)
     const uint col = panel + FV_TN * FV_LANE;
     if (col >= FV_COLS)
         return;
-    const FV_V columns = FV_SCALES(col);
-    FV_FINISH_FOUR(0);
-    FV_FINISH_FOUR(4);
-    FV_FINISH_FOUR(8);
-    FV_FINISH_FOUR(12);
+    FV_FINISH_TILE(row, col);
 }

@@ -49,11 +49,8 @@ FV_FN float finish(const learned *l, uint p, uint c)
 /* What phi sees beside channel c, counted from FIRST_CHANNEL. */
 FV_FN fv_row channel(const learned *l, uint c, float shift)
 {
-    fv_row r;
-    r.alpha = l->alpha;
+    fv_row r = fv_row_of(l->alpha);
     r.shift = shift;
-    FV_TIMES(t, 3)
-        r.stat[t] = 0.f;
     FV_TIMES(p, 2)
         r.param[p] = p >= FV_PARAMS ? 0.f : KEPT ? l->kept[p * CHANNELS + c] : finish(l, p, c);
     return r;
@@ -66,6 +63,13 @@ FV_FN void keep(SHARED float *kept, const learned *l)
         kept[i] = finish(l, i / CHANNELS, i % CHANNELS);
 }
 
+/* Loop over those of `count` numbers that are a work-item's, from the last one down. Where they lie
+ * then depends on the count: counted up from 0, it would be known ahead of a loop around this one,
+ * and Intel's compiler, which writes such loops out, keeps the addresses of all turns in registers
+ * all the while, and has none left for the sums. */
+#define SHARE_DOWN(i, count)                                                                       \
+    for (int i = (int)(count)-1 - (int)get_local_id(0); i >= 0; i -= FV_GROUP)
+
 /* Defines a function for all work-items: statistics of n rows of operand X, `ld` apart and `x` the
  * first at FIRST_CHANNEL, go to stat[t * ROWS + row]. `room` holds the larger of FV_GROUP and ROWS.
  * A row has a team of work-items. */
@@ -76,7 +80,7 @@ FV_FN void keep(SHARED float *kept, const learned *l)
         const uint team = FV_GROUP > ROWS ? FV_GROUP / ROWS : 1, lane = get_local_id(0) % team;    \
         for (uint begin = 0; begin < ROWS; begin += FV_GROUP / team) {                             \
             const uint row = begin + get_local_id(0) / team;                                       \
-            fv_row done = {{0.f, 0.f}, {0.f, 0.f, 0.f}, 0.f, l->alpha};                            \
+            fv_row done = fv_row_of(l->alpha);                                                     \
             FV_TIMES(t, COUNT) {                                                                   \
                 const bool top = FV_STAT_MAX >> t & 1;                                             \
                 float sum = top ? -INFINITY : 0.f;                                                 \
@@ -131,12 +135,12 @@ FV_FN float2 turn(float2 x, global const CELL(3) *cosines, uint ldc, global cons
                     global const FV_CELL(X) *x, size_t ld, uint c0, uint n, const learned *l,      \
                     SHARED const float *shift, SHARED const float *stat)                           \
     {                                                                                              \
-        for (uint i = get_local_id(0); i < ROWS * channels; i += FV_GROUP) {                       \
+        SHARE_DOWN(i, n * channels) {                                                              \
             const uint row = i / channels, at = i % channels, c = c0 + at;                         \
             float out[FV_BLOCKS];                                                                  \
             FV_TIMES(b, FV_BLOCKS)                                                                 \
                 out[b] = 0.f;                                                                      \
-            if (row < n && c < FV_D) {                                                             \
+            if (c < FV_D) {                                                                        \
                 fv_row r = channel(l, FV_STAT_WIDE ? get_group_id(1) * FV_D + c : c,               \
                                    SHIFTED ? shift[c] : 0.f);                                      \
                 FV_TIMES(t, COUNT)                                                                 \
@@ -146,6 +150,10 @@ FV_FN float2 turn(float2 x, global const CELL(3) *cosines, uint ldc, global cons
             FV_TIMES(b, FV_BLOCKS)                                                                 \
                 feat[row * row_step + (b * channels + at) * channel_step] = out[b];                \
         }                                                                                          \
+        for (uint i = n * channels + get_local_id(0); i < ROWS * channels; i += FV_GROUP)          \
+            FV_TIMES(b, FV_BLOCKS)                                                                 \
+                feat[i / channels * row_step + (b * channels + i % channels) * channel_step] =     \
+                    0.f;                                                                           \
     }
 
 #if !defined(FV_LATTN_APPLY)
@@ -289,7 +297,7 @@ FV_FN float2 fades(float a, float b)
  * that made it. */
 FV_FN void gate_features(OPERANDS, SHARED float *feat, uint r, uint n)
 {
-    for (uint i = get_local_id(0); i < n * TILE_CHANNELS; i += FV_GROUP) {
+    SHARE_DOWN(i, n * TILE_CHANNELS) {
         const uint row = i / TILE_CHANNELS, c = i % TILE_CHANNELS;
         const float gate = FV_GET(5, FV_AT(5, r + row) + get_group_id(1));
         for (uint b = 0; b < FV_BLOCKS; b++)
@@ -302,11 +310,10 @@ FV_FN void gate_features(OPERANDS, SHARED float *feat, uint r, uint n)
 /* Rotates the features of n rows from r on, of channels from c0 on. */
 FV_FN void turn_features(OPERANDS, SHARED float *feat, uint c0, uint r, uint n)
 {
-    const uint me = get_local_id(0);
-    for (uint x = me; x < FV_ROWS * TI / 2; x += FV_GROUP) {
+    SHARE_DOWN(x, n * (TI / 2)) {
         const uint row = x / (TI / 2), i = x % (TI / 2) * 2;
         const uint c = c0 + i % TILE_CHANNELS;
-        if (row >= n || c >= FV_D)
+        if (c >= FV_D)
             continue;
         const float2 y =
             TURN((float2)(feat[row * TI + i], feat[row * TI + i + 1]), row0 + r + row, c);

@@ -3,6 +3,20 @@
 #define GATED ((FV_FLAGS & FV_FLAG_GATED) != 0)
 #define NORMALISED (!(FV_FLAGS & FV_FLAG_UNNORMALISED))
 
+/* A row of which nothing is known yet. Number by number: of a list of them Intel's compiler has a
+ * copy in memory, also where none is read. */
+FV_FN fv_row fv_row_of(float alpha)
+{
+    fv_row r;
+    r.alpha = alpha;
+    r.shift = fv_set(0.f);
+    FV_TIMES(t, 3)
+        r.stat[t] = fv_set(0.f);
+    FV_TIMES(p, 2)
+        r.param[p] = fv_set(0.f);
+    return r;
+}
+
 #if !FV_STATS
 FV_FN fv_v fv_stat(int i, int query, fv_v x, fv_row r)
 {
