@@ -63,13 +63,6 @@ FV_FN void keep(SHARED float *kept, const learned *l)
         kept[i] = finish(l, i / CHANNELS, i % CHANNELS);
 }
 
-/* Loop over those of `count` numbers that are a work-item's, from the last one down. Where they lie
- * then depends on the count: counted up from 0, it would be known ahead of a loop around this one,
- * and Intel's compiler, which writes such loops out, keeps the addresses of all turns in registers
- * all the while, and has none left for the sums. */
-#define SHARE_DOWN(i, count)                                                                       \
-    for (int i = (int)(count)-1 - (int)get_local_id(0); i >= 0; i -= FV_GROUP)
-
 /* Defines a function for all work-items: statistics of n rows of operand X, `ld` apart and `x` the
  * first at FIRST_CHANNEL, go to stat[t * ROWS + row]. `room` holds the larger of FV_GROUP and ROWS.
  * A row has a team of work-items. */

@@ -41,7 +41,7 @@
 #define DEFINE_STATISTICS(name, X, COUNT, QUERY)                                                   \
     FV_FN void name(SHARED float *stat, global const FV_CELL(X) *x)                                \
     {                                                                                              \
-        fv_row done = {{0.f, 0.f}, {0.f, 0.f, 0.f}, 0.f, 0.f};                                     \
+        fv_row done = fv_row_of(0.f);                                                              \
         FV_TIMES(s, COUNT) {                                                                       \
             float sum = FV_STAT_MAX >> s & 1 ? -INFINITY : 0.f;                                    \
             for (uint i = 0; i < FV_D; i++) {                                                      \
@@ -60,7 +60,9 @@ DEFINE_STATISTICS(statistics_of_key, 1, FV_STATS_KEY, 0)
 
 FV_FN fv_row known(SHARED const float *stat)
 {
-    const fv_row r = {{0.f, 0.f}, {stat[0], stat[1], stat[2]}, 0.f, 0.f};
+    fv_row r = fv_row_of(0.f);
+    FV_TIMES(s, 3)
+        r.stat[s] = FV_STATS ? stat[s] : 0.f;
     return r;
 }
 
@@ -138,25 +140,33 @@ FV_FN void set_tokens(OPERANDS, SHARED chunk_memory *m, uint row, uint n)
 FV_FN void make_features(OPERANDS, SHARED chunk_memory *m, uint row, uint n)
 {
     const uint head = get_group_id(0);
-    for (uint i = get_local_id(0); i < FV_TOKENS * FV_D; i += FV_GROUP) {
+    SHARE_DOWN(i, n * FV_D) {
         const uint t = i / FV_D, c = i % FV_D;
         float of_q[FV_BLOCKS], of_k[FV_BLOCKS];
-        if (t < n) {
-            const fv_row none = {{0.f, 0.f}, {0.f, 0.f, 0.f}, 0.f, 0.f};
-            fv_phi(of_q, 1, FV_GET(0, FV_AT(0, row + t) + head * FV_D + c),
-                   FV_STATS ? known(m->stat + 3 * t) : none);
-            fv_phi(of_k, 0, FV_GET(1, FV_AT(1, row + t) + head * FV_D + c),
-                   FV_STATS ? known(m->stat + 3 * (FV_TOKENS + t)) : none);
-        }
+        fv_phi(of_q, 1, FV_GET(0, FV_AT(0, row + t) + head * FV_D + c), known(m->stat + 3 * t));
+        fv_phi(of_k, 0, FV_GET(1, FV_AT(1, row + t) + head * FV_D + c),
+               known(m->stat + 3 * (FV_TOKENS + t)));
         FV_TIMES(block, FV_BLOCKS) {
             const uint at = (block * FV_D + c) * FV_TOKENS + t;
-            m->q[at] = t < n ? of_q[block] * (UNIT ? 1.f : m->of[t].scale_q) : 0.f;
-            m->k[at] = t < n ? of_k[block] * (UNIT ? 1.f : m->of[t].scale_k) : 0.f;
+            m->q[at] = of_q[block] * (UNIT ? 1.f : m->of[t].scale_q);
+            m->k[at] = of_k[block] * (UNIT ? 1.f : m->of[t].scale_k);
         }
 #if BY_CHANNEL
-        const float decay = t < n ? FV_GET(3, FV_AT(3, row + t) + head * FV_D + c) : 0.f;
+        const float decay = FV_GET(3, FV_AT(3, row + t) + head * FV_D + c);
         m->part[c * FV_TOKENS + t] = exp(decay);
         m->lost[c * FV_TOKENS + t] = -expm1(decay);
+#endif
+    }
+    /* Of tokens that are not there. */
+    for (uint i = n * FV_D + get_local_id(0); i < FV_TOKENS * FV_D; i += FV_GROUP) {
+        const uint t = i / FV_D, c = i % FV_D;
+        FV_TIMES(block, FV_BLOCKS) {
+            const uint at = (block * FV_D + c) * FV_TOKENS + t;
+            m->q[at] = m->k[at] = 0.f;
+        }
+#if BY_CHANNEL
+        m->part[c * FV_TOKENS + t] = 1.f;
+        m->lost[c * FV_TOKENS + t] = 0.f;
 #endif
     }
 }
@@ -411,7 +421,7 @@ FV_FN void run_steps(OPERANDS, SHARED chunk_memory *m, float *s, float *mean, ui
     const uint me = get_local_id(0), x = me % ACROSS, y = me / ACROSS;
     const uint column = slice * ACROSS + x;
     FV_BARRIER();
-    for (uint t = 0; t < n; t++) {
+    FV_TURNS(t, n) {
         global const FV_CELL(2) *from = FV_AT(2, row + t) + get_group_id(0) * FV_DV + column;
         const float value = column < FV_DV ? FV_GET(2, from) : 0.f;
         float add = m->of[t].scale_v * value, out = 0.f;
@@ -454,7 +464,7 @@ FV_FN void run_steps(OPERANDS, SHARED chunk_memory *m, float *s, float *mean, ui
 /* Adds up the parts of the outputs, and a chunk's A V. */
 FV_FN void write_outputs(OPERANDS, SHARED const chunk_memory *m, uint slice, uint row, uint n)
 {
-    for (uint i = get_local_id(0); i < n * ACROSS; i += FV_GROUP) {
+    SHARE_DOWN(i, n * ACROSS) {
         const uint t = i / ACROSS, across = i % ACROSS, c = slice * ACROSS + across;
         float sum = 0.f;
         for (uint j = 0; j < FV_DOWN; j++)
