@@ -178,5 +178,7 @@ static bool applies_to_halves(const fv_problem *p)
 const fv_kernel_hooks fv_h_cuda_softmax_halves = {
     .applies = applies_to_halves, .cost = cost, .knobs = own_knobs};
 const fv_kernel_hooks fv_h_cuda_softmax = {.applies = applies, .cost = cost, .knobs = own_knobs};
+const fv_kernel_hooks fv_h_cuda_foveated_halves = {
+    .applies = applies_to_halves, .cost = cost, .knobs = foveated_knobs};
 const fv_kernel_hooks fv_h_cuda_foveated = {
     .applies = applies, .cost = cost, .knobs = foveated_knobs};
