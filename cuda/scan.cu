@@ -14,8 +14,8 @@
  *
  * Where channels have decays of their own, A is summed up without tensor cores: all decays between
  * two tokens are in its products, and no quotient is needed. All other products are of sums of tf32
- * numbers (fv_split). What is added to the state is summed up for a chunk, and added once: tensor
- * cores cut sums off where others round.
+ * numbers (fv_split). What is added to the state is summed up for eight tokens, and added outside
+ * of tensor cores: they cut sums off where others round.
  *
  * Nothing is multiplied with values of later tokens, not even by 0: they may be NaN.
  *
@@ -114,23 +114,30 @@ typedef struct features {
     couple two[PARTED ? TOKENS * PITCH / 2 : 1];
 } features;
 
-inline void set_part(features &f, uint at, float x)
+/* An index has two parts, that of the thread and `further`, which a compiler knows: so all
+ * addresses of a loop are one register and constants. `further` is even. */
+
+/* Number `at` + `further`. */
+inline void set_part(features &f, uint at, int further, float x)
 {
+    couple *two = f.two + at / 2 + further / 2;
     if (PARTED)
-        fv_split(x, f.two[at / 2].high[at % 2], f.two[at / 2].low[at % 2]);
+        fv_split(x, two->high[at % 2], two->low[at % 2]);
 }
 
-/* Number `at`, which is even, and the next. */
-inline couple next_to(const features &f, uint at)
+/* Number `at` + `further`, where `at` is even, and the next. */
+inline couple next_to(const features &f, uint at, int further)
 {
-    return PARTED ? f.two[at / 2] : couple_of(f.x[at], f.x[at + 1]);
+    const float *x = f.x + at + further;
+    return PARTED ? (f.two + at / 2)[further / 2] : couple_of(x[0], x[1]);
 }
 
-/* Number `at` + `further`, which is even, and that of the fourth token behind it. */
+/* Number `at` + `further` and that of the fourth token behind it. */
 inline couple below(const features &f, uint at, int further)
 {
+    const float *x = f.x + at + further;
     if (!PARTED)
-        return couple_of(f.x[at + further], f.x[at + further + 4 * PITCH]);
+        return couple_of(x[0], x[4 * PITCH]);
     const couple *two = f.two + at / 2 + further / 2;
     const uint i = at % 2;
     return {{two[0].high[i], two[2 * PITCH].high[i]}, {two[0].low[i], two[2 * PITCH].low[i]}};
@@ -154,12 +161,10 @@ inline float sum_of_sixteen(float x[TOKENS], uint lane)
 /* A channel of n tokens, zeros for others. */
 template <class C> inline void channel_of(float x[TOKENS], const C *from, uint ld, uint n)
 {
-    if (n == TOKENS)
-        EACH(i, TOKENS)
-            x[i] = fv_read(from + (size_t)i * ld);
-    else
-        EACH(i, TOKENS)
-            x[i] = i < n ? fv_read(from + (size_t)i * ld) : 0.f;
+    EACH(i, TOKENS) {
+        x[i] = i < n ? fv_read(from) : 0.f;
+        from += ld;
+    }
 }
 
 /* What belongs to a token. */
@@ -225,11 +230,11 @@ inline void read_chunk(OPERANDS, chunk_ahead<STATES> &to, const place &p, uint s
     }
     const uint j = slice * COLUMNS + me % COLUMNS;
     const auto *from = FV_AT(2, row + me / COLUMNS) + head * FV_DV + j;
+    const bool there = j < FV_DV && !passing;
     EACH(i, VALUES) {
-        const uint at = i * (FV_GROUP / COLUMNS);
-        to.some[i] = 0.f;
-        if (me / COLUMNS + at < n && j < FV_DV && !passing)
-            to.some[i] = FV_GET(2, from + (size_t)at * at2.y);
+        const uint at = me / COLUMNS + i * (FV_GROUP / COLUMNS);
+        to.some[i] = there && at < n ? FV_GET(2, from) : 0.f;
+        from += (size_t)(FV_GROUP / COLUMNS) * at2.y;
     }
     if (me < n) {
 #if GATED
@@ -268,7 +273,7 @@ inline void each_number(chunk_memory &m, const place &p, const chunk_ahead<STATE
         const bool query = number < FV_D;
         EACH(i, TOKENS)
             if (number < 2 * FV_D)
-                put(query ? m.q : m.k, query, (uint)i, c, x.channel[item][i]);
+                put(query ? m.q : m.k, query, i, c, x.channel[item][i]);
     }
 }
 
@@ -276,8 +281,8 @@ inline void each_number(chunk_memory &m, const place &p, const chunk_ahead<STATE
 template <bool STATES>
 inline void row_statistics(chunk_memory &m, const place &p, const chunk_ahead<STATES> &x)
 {
-    each_number<STATES>(m, p, x, [&](features &to, bool query, uint i, uint c, float number) {
-        to.x[i * PITCH + c] = number;
+    each_number<STATES>(m, p, x, [&](features &to, bool query, int i, uint c, float number) {
+        (to.x + c)[i * PITCH] = number;
     });
     FV_BARRIER();
     const int of_thread = (FV_D + 3) / 4;
@@ -298,7 +303,7 @@ inline void row_statistics(chunk_memory &m, const place &p, const chunk_ahead<ST
 template <bool STATES>
 inline void make_features(chunk_memory &m, const place &p, const chunk_ahead<STATES> &x, uint n)
 {
-    each_number<STATES>(m, p, x, [&](features &to, bool query, uint i, uint c, float number) {
+    each_number<STATES>(m, p, x, [&](features &to, bool query, int i, uint c, float number) {
         float out_q[FV_BLOCKS], out_k[FV_BLOCKS];
 #if STATS
         const fv_row r = m.known[(query ? 0 : TOKENS) + i];
@@ -311,15 +316,19 @@ inline void make_features(chunk_memory &m, const place &p, const chunk_ahead<STA
             fv_phi(out_k, 0, number, r);
         const float scale = UNIT ? 1.f : query ? m.scale_q[i] : m.scale_k[i];
         EACH(block, FV_BLOCKS) {
-            const uint at = i * PITCH + block * FV_D + c;
-            to.x[at] = i < n ? scale * (query ? out_q[block] : out_k[block]) : 0.f;
+            const uint at = block * FV_D + c;
+            const float x = (uint)i < n ? scale * (query ? out_q[block] : out_k[block]) : 0.f;
+            (to.x + at)[i * PITCH] = x;
             if (!UNIT && !BY_CHANNEL)
-                set_part(to, at, to.x[at]);
+                set_part(to, at, i * PITCH, x);
         }
     });
+    const uint first_of = p.me / COLUMNS;
+    float *value = m.values + first_of * VALUE_PITCH + p.me % COLUMNS;
+    const float *scale = m.scale_v + first_of;
     EACH(i, VALUES) {
-        const uint at = (p.me + i * FV_GROUP) / COLUMNS, j = (p.me + i * FV_GROUP) % COLUMNS;
-        m.values[at * VALUE_PITCH + j] = at < n ? m.scale_v[at] * x.some[i] : 0.f;
+        const int at = i * (FV_GROUP / COLUMNS);
+        value[at * VALUE_PITCH] = first_of + at < n ? scale[at] * x.some[i] : 0.f;
     }
 }
 
@@ -357,14 +366,15 @@ inline void channel_decays(chunk_memory &m, const place &p, const chunk_ahead<ST
 {
     EACH(item, ITEMS) {
         const uint number = NUMBER(p, item), c = number - FV_D;
-        float from = 1.f, away = 0.f;
+        float from = 1.f, sum = 0.f;
         if (number >= FV_D && number < 2 * FV_D) {
             EACH(i, TOKENS) {
                 const float now = exp(x.decays[item][i]);
-                away -= expm1(x.decays[item][i]) * from;
+                sum += x.decays[item][i];
                 from *= now;
-                m.parts[i * PITCH + c] = now;
+                (m.parts + c)[i * PITCH] = now;
             }
+            const float away = -expm1(sum);
             m.fade[0][c] = from;
             m.fade[1][c] = away;
             all.lost[item] += away * all.part[item];
@@ -410,13 +420,15 @@ template <bool STATES> inline void token_products(chunk_memory &m, const place &
         const uint j = 4 * turn + p.warp;
         float sums[TOKENS] = {};
         EACH(run, (WIDTH + 31) / 32) {
-            const uint c = run * 32 + p.lane; /* behind the last there are zeros */
-            float key = m.k.x[j * PITCH + c];
+            /* Behind the last there are zeros. */
+            const uint c = run * 32 + p.lane;
+            const float *part = m.parts + p.lane + run * 32, *query = m.q.x + p.lane + run * 32;
+            float key = (m.k.x + j * PITCH + p.lane)[run * 32];
             EACH(i, TOKENS)
                 if (i >= 4 * turn) {
-                    const float fades = i > 4 * turn + 3 || i > j ? m.parts[i * PITCH + c] : 1.f;
+                    const float fades = i > 4 * turn + 3 || i > j ? part[i * PITCH] : 1.f;
                     key *= WIDTH % 32 == 0 || c < WIDTH ? fades : 1.f;
-                    sums[i] += i > 4 * turn + 3 || i >= j ? m.q.x[i * PITCH + c] * key : 0.f;
+                    sums[i] += i > 4 * turn + 3 || i >= j ? query[i * PITCH] * key : 0.f;
                 }
         }
         const float sum = sum_of_sixteen(sums, p.lane);
@@ -432,13 +444,15 @@ template <bool STATES> inline void token_products(chunk_memory &m, const place &
         return;
     const uint key = p.warp % 2 * 8;
     float sum[4] = {};
-    EACH(i, STATE_TILES) {
-        const uint at = p.g * PITCH + 8 * i + 2 * p.t;
-        const couple low = next_to(p.warp < 2 ? m.q : m.k, at);
-        const couple high = next_to(p.warp < 2 ? m.q : m.k, at + 8 * PITCH);
+    /* Each adds to the one before: all of them at once would take registers, and no less time. */
+#pragma unroll 4
+    for (int i = 0; i < STATE_TILES; i++) {
+        const uint at = p.g * PITCH + 2 * p.t;
+        const couple low = next_to(p.warp < 2 ? m.q : m.k, at, 8 * i);
+        const couple high = next_to(p.warp < 2 ? m.q : m.k, at, 8 * (i + PITCH));
         const factors x = {{low.high[0], high.high[0], low.high[1], high.high[1]},
                            {low.low[0], high.low[0], low.low[1], high.low[1]}};
-        multiply(sum, x, next_to(m.k, key * PITCH + at));
+        multiply(sum, x, next_to(m.k, key * PITCH + at, 8 * i));
     }
     const uint j = key + 2 * p.t;
     EACH(e, 2) {
@@ -461,19 +475,20 @@ template <bool STATES> inline void fade_features(chunk_memory &m, const place &p
 {
     EACH(item, ITEMS) {
         const uint number = NUMBER(p, item), c = number % FV_D;
+        const float *part = m.parts + c;
         float from = 1.f, to = 1.f, sum = 0.f;
         if (number < FV_D) {
             EACH(i, TOKENS) {
-                from *= m.parts[i * PITCH + c];
-                m.q.x[i * PITCH + c] *= from;
-                set_part(m.q, i * PITCH + c, m.q.x[i * PITCH + c]);
+                from *= part[i * PITCH];
+                set_part(m.q, c, i * PITCH, (m.q.x + c)[i * PITCH] *= from);
             }
         } else if (number < 2 * FV_D) {
             EACH(i, TOKENS) {
-                const uint at = (TOKENS - 1 - i) * PITCH + c;
-                sum += m.k.x[at] *= to;
-                set_part(m.k, at, m.k.x[at]);
-                to *= m.parts[at];
+                const int at = (TOKENS - 1 - i) * PITCH;
+                const float x = (m.k.x + c)[at] *= to;
+                sum += x;
+                set_part(m.k, c, at, x);
+                to *= part[at];
             }
             if (NORMALISED)
                 m.divisor[1 - now][c] = faded(m.divisor[now][c], m.fade[0][c], m.fade[1][c]) + sum;
@@ -515,6 +530,18 @@ inline void divide(chunk_memory &m, const place &p, uint now, float epsilon)
  */
 typedef float state_part[STATE_TILES][4];
 
+/* Calls f(i, at) for the numbers of tile n that are there, of a state with so many columns; `at`
+ * counts from the thread's first, which is of feature 2 t and its own column. */
+template <class F> inline void each_of_tile(int n, uint t, uint column, uint columns, const F &f)
+{
+    EACH(i, 4) {
+        const int c = 8 * n + i % 2, j = i / 2 * 8;
+        if ((8 * n + 8 <= WIDTH || c + 2 * t < WIDTH) &&
+            (columns % COLUMNS == 0 || column + j < columns))
+            f(i, c * columns + j);
+    }
+}
+
 /* Q S of outputs, K S of the delta rule, transposed. */
 template <bool STATES>
 inline void against_state(float out[2][4], float held[2][4], const chunk_memory &m, const place &p,
@@ -523,11 +550,12 @@ inline void against_state(float out[2][4], float held[2][4], const chunk_memory 
     EACH(i, STATE_TILES) {
         const factors x = factors_of(s[i][0], s[i][2], s[i][1], s[i][3]);
         EACH(half_, 2) {
-            const uint at = (8 * half_ + p.g) * PITCH + 8 * i + 2 * p.t;
+            const uint at = p.g * PITCH + 2 * p.t;
+            const int further = 8 * (half_ * PITCH + i);
             if (!STATES)
-                multiply(out[half_], x, next_to(m.q, at));
+                multiply(out[half_], x, next_to(m.q, at, further));
             if (DELTA)
-                multiply(held[half_], x, next_to(m.k, at));
+                multiply(held[half_], x, next_to(m.k, at, further));
         }
     }
 }
@@ -536,10 +564,12 @@ inline void against_state(float out[2][4], float held[2][4], const chunk_memory 
 /* U in place of V in the warp's columns `mine`. */
 inline void apply_delta(chunk_memory &m, const place &p, float *mine, const float held[2][4])
 {
+    const float *since = m.since + 2 * p.t;
+    float *of_thread = mine + 2 * p.t * VALUE_PITCH + p.g;
     EACH(half_, 2)
         EACH(i, 4) {
-            const uint at = 8 * half_ + 2 * p.t + i % 2;
-            mine[at * VALUE_PITCH + p.g + i / 2 * 8] -= m.since[at] * held[half_][i];
+            const int at = 8 * half_ + i % 2;
+            of_thread[at * VALUE_PITCH + i / 2 * 8] -= since[at] * held[half_][i];
         }
     fv_warp_sync();
     if (p.lane < 16) {
@@ -559,10 +589,11 @@ inline void apply_delta(chunk_memory &m, const place &p, float *mine, const floa
 /* Tokens t and t + 4 of eight, columns g and g + 8 of the warp's; whether all are finite. */
 inline bool values_of(float value[2][4], const place &p, const float *mine)
 {
+    const float *of_thread = mine + p.t * VALUE_PITCH + p.g;
     bool finite = true;
     EACH(h, 2)
         EACH(i, 4) {
-            value[h][i] = mine[(8 * h + p.t + i / 2 * 4) * VALUE_PITCH + p.g + i % 2 * 8];
+            value[h][i] = of_thread[(8 * h + i / 2 * 4) * VALUE_PITCH + i % 2 * 8];
             finite = finite && fabs(value[h][i]) <= FLT_MAX;
         }
     return finite;
@@ -572,9 +603,10 @@ inline bool values_of(float value[2][4], const place &p, const float *mine)
 inline void add_products(float out[2][4], const chunk_memory &m, const place &p, const float *mine,
                          const float value[2][4], bool finite)
 {
+    const float *since = m.since + 2 * p.t;
     EACH(half_, 2)
         EACH(i, 4)
-            out[half_][i] *= m.since[8 * half_ + 2 * p.t + i % 2];
+            out[half_][i] *= since[8 * half_ + i % 2];
     if (fv_ballot(!finite)) {
         EACH(half_, 2)
             EACH(i, 4) {
@@ -586,40 +618,54 @@ inline void add_products(float out[2][4], const chunk_memory &m, const place &p,
             }
         return;
     }
+    const float *pairs = m.a + p.g * PAIR_PITCH + p.t;
     EACH(h, 2) {
         const factors x = factors_of(value[h][0], value[h][1], value[h][2], value[h][3]);
         EACH(half_, 2) {
-            const float *pair = m.a + (8 * half_ + p.g) * PAIR_PITCH + 8 * h + p.t;
+            const float *pair = pairs + 8 * (half_ * PAIR_PITCH + h);
             if (half_ >= h)
                 multiply(out[half_], x, couple_of(pair[0], pair[4]));
         }
     }
 }
 
-/* S = (decays of all) S + ((those until the end) K)^T U. */
+/* S = (decays of all) S + ((those until the end) K)^T U, of n tokens. Branches stand between what
+ * is added to four tiles, eight tokens each: a compiler that takes all at once has no registers
+ * left. */
 inline void renew_state(state_part &s, const chunk_memory &m, const place &p,
-                        const float value[2][4])
+                        const float value[2][4], uint n)
 {
+    constexpr int ABREAST = 4;
     float all = m.whole[0], all_gone = m.whole[1];
     factors x[2];
+    const float *until = m.until + p.t;
+#if BY_CHANNEL
+    const float *part = m.fade[0] + 2 * p.t, *lost = m.fade[1] + 2 * p.t;
+#endif
     EACH(h, 2) {
-        const float early = m.until[8 * h + p.t], late = m.until[8 * h + p.t + 4];
+        const float early = until[8 * h], late = until[8 * h + 4];
         x[h] = factors_of(early * value[h][0], early * value[h][1], late * value[h][2],
                           late * value[h][3]);
     }
-    EACH(i, STATE_TILES) {
-        float more[4] = {};
-        EACH(h, 2)
-            multiply(more, x[h], below(m.k, p.t * PITCH + p.g, 8 * (h * PITCH + i)));
-        EACH(e, 4) {
+    EACH(turn, (STATE_TILES + ABREAST - 1) / ABREAST)
+        EACH(h, 2) {
+            if (h && n <= 8)
+                continue;
+            EACH(j, ABREAST) {
+                const int i = turn * ABREAST + j;
+                if (i >= STATE_TILES)
+                    break;
+                float more[4] = {};
+                multiply(more, x[h], below(m.k, p.t * PITCH + p.g, 8 * (h * PITCH + i)));
+                EACH(e, 4) {
 #if BY_CHANNEL
-            const uint c = 8 * i + 2 * p.t + e % 2;
-            all = m.fade[0][c];
-            all_gone = m.fade[1][c];
+                    all = part[8 * i + e % 2];
+                    all_gone = lost[8 * i + e % 2];
 #endif
-            s[i][e] = (FADING ? faded(s[i][e], all, all_gone) : s[i][e]) + more[e];
+                    s[i][e] = (FADING && !h ? faded(s[i][e], all, all_gone) : s[i][e]) + more[e];
+                }
+            }
         }
-    }
 }
 
 /* ---- a head's rows ---- */
@@ -688,7 +734,8 @@ template <bool STATES> inline void tokens(OPERANDS)
 {
     constexpr uint ALL_SLICES = SLICES + (STATES ? PASSING_SLICES : 0);
     FV_SHARED chunk_memory m;
-    const uint me = get_local_id(0), head = get_group_id(0);
+    /* The remainder says nothing new, but lets a compiler know which channels a thread has. */
+    const uint me = get_local_id(0) % FV_GROUP, head = get_group_id(0);
     const place p = {me, me / 32, me % 32, me % 32 / 4, me % 4, head};
     const uint step = u.s0 > 0 ? min(u.s0, (uint)TOKENS) : TOKENS;
     const uint segment = get_group_id(2), length = (rows + groups - 1) / groups + TOKENS - 1;
@@ -699,27 +746,28 @@ template <bool STATES> inline void tokens(OPERANDS)
 
     for (uint i = me; i < TOKENS * PITCH; i += FV_GROUP) {
         m.q.x[i] = m.k.x[i] = 0.f;
-        set_part(m.q, i, 0.f);
-        set_part(m.k, i, 0.f);
+        set_part(m.q, i, 0, 0.f);
+        set_part(m.k, i, 0, 0.f);
     }
     for (uint i = me; i < STATE_TILES * 8; i += FV_GROUP)
         m.fade[0][i] = m.fade[1][i] = 0.f;
 
-    for (uint slice = get_group_id(1); slice < ALL_SLICES; slice += get_num_groups(1)) {
+    /* Those of a head that has a divisor come one after the other, others have groups. */
+    for (uint slice = NORMALISED ? 0 : get_group_id(1); slice < ALL_SLICES; slice++) {
         const bool passing = STATES && slice >= SLICES; /* columns of T */
         const uint columns = passing ? WIDTH : FV_DV;
         /* This thread has a column and the one 8 behind it. */
         const uint column = (slice - (passing ? SLICES : 0)) * COLUMNS + p.warp * 16 + p.g;
         state_part s;
-        EACH(n, STATE_TILES)
+        const float *own = initial + ((size_t)head * WIDTH + 2 * p.t) * FV_DV + column;
+        EACH(n, STATE_TILES) {
             EACH(i, 4) {
                 const uint c = 8 * n + 2 * p.t + i % 2, j = column + i / 2 * 8;
-                s[n][i] = 0.f;
-                if (STATES)
-                    s[n][i] = passing && c == j && c < WIDTH;
-                else if (c < WIDTH && j < FV_DV)
-                    s[n][i] = initial[((size_t)head * WIDTH + c) * FV_DV + j];
+                s[n][i] = passing && c == j && c < WIDTH;
             }
+            if (!STATES)
+                each_of_tile(n, p.t, column, FV_DV, [&](int i, uint at) { s[n][i] = own[at]; });
+        }
         uint now = 0; /* which divisor */
         for (uint c = me; NORMALISED && c < WIDTH; c += FV_GROUP)
             m.divisor[now][c] = STATES ? 0.f : initial[STATE + head * WIDTH + c];
@@ -756,18 +804,16 @@ template <bool STATES> inline void tokens(OPERANDS)
                                    out[half_][i] * m.read[2 * p.t + at]);
                     }
             }
-            renew_state(s, m, p, value);
+            renew_state(s, m, p, value, n);
         }
 
         const bool leaves = STATES || end == rows;
-        float *of_head =
-            passing ? passing_of(table, segment, head) : result + (size_t)head * WIDTH * FV_DV;
-        EACH(n, STATE_TILES)
-            EACH(i, 4) {
-                const uint c = 8 * n + 2 * p.t + i % 2, j = column + i / 2 * 8;
-                if (leaves && c < WIDTH && j < columns)
-                    of_head[(size_t)c * columns + j] = s[n][i];
-            }
+        float *to =
+            (passing ? passing_of(table, segment, head) : result + (size_t)head * WIDTH * FV_DV) +
+            2 * p.t * columns + column;
+        if (leaves)
+            EACH(n, STATE_TILES)
+                each_of_tile(n, p.t, column, columns, [&](int i, uint at) { to[at] = s[n][i]; });
         if (NORMALISED) {
             FV_BARRIER();
             /* Slices of a head come one after the other: all begin with what was there. */
@@ -777,6 +823,8 @@ template <bool STATES> inline void tokens(OPERANDS)
         }
         if (STATES && FADING && !DELTA && slice == 0)
             write_decays<STATES>(passing_of(table, segment, head), p, all);
+        if (!NORMALISED)
+            break;
     }
 }
 
@@ -792,72 +840,76 @@ kernel void __launch_bounds__(FV_GROUP, LEAST) scan_segments(OPERANDS)
 }
 
 #if DELTA
-/* A work-group has a head and 64 value channels, as in `scan`, and rows of T, 16 at a time, are as
- * those of q are there. */
-kernel void scan_begins(OPERANDS)
+/* A work-group has a head and 64 value channels, as in `scan`, and columns of T, 16 at a time. Once
+ * a column has taken its feature of the state, that of L has the place: two states in registers,
+ * and what tensor cores take is made once. */
+kernel void __launch_bounds__(FV_GROUP) scan_begins(OPERANDS)
 {
-    FV_SHARED float matrix[TOKENS * PITCH];
-    const uint me = get_local_id(0), warp = me / 32, lane = me % 32, g = lane / 4, t = lane % 4;
-    const uint head = get_group_id(0), column = get_group_id(1) * COLUMNS + warp * 16 + g;
-    constexpr int BLOCKS = (WIDTH + TOKENS - 1) / TOKENS; /* of rows of T */
-    constexpr int MINE = (TOKENS * WIDTH + FV_GROUP - 1) / FV_GROUP;
-    float s[2 * BLOCKS][4] = {}, next[2 * BLOCKS][4] = {}, ahead[MINE];
-    /* Calls f(n, i, at) for what this thread has of a state. */
-    const auto each = [&](const auto &f) {
-        EACH(n, 2 * BLOCKS)
-            EACH(i, 4) {
-                const uint c = 8 * n + 2 * t + i % 2, j = column + i / 2 * 8;
-                if (c < WIDTH && j < FV_DV)
-                    f(n, i, ((size_t)head * WIDTH + c) * FV_DV + j);
-            }
-    };
-    const auto fetch = [&](uint segment, uint block) {
-        const float *from = passing_of(table, segment, head) + block * TOKENS * WIDTH;
-        EACH(i, MINE) {
-            const uint at = me + i * FV_GROUP;
-            ahead[i] = at < TOKENS * WIDTH && block * TOKENS + at / WIDTH < WIDTH ? from[at] : 0.f;
+    constexpr int BLOCKS = (WIDTH + TOKENS - 1) / TOKENS, BLOCK_PITCH = TOKENS + 8;
+    constexpr int ABREAST = FV_GROUP / TOKENS; /* rows of T that are moved at a time, eight */
+    FV_SHARED float matrix[STATE_TILES * 8 * BLOCK_PITCH];
+    const uint me = get_local_id(0) % FV_GROUP, warp = me / 32, lane = me % 32;
+    const uint g = lane / 4, t = lane % 4, head = get_group_id(0);
+    const uint column = get_group_id(1) * COLUMNS + warp * 16 + g;
+    const size_t corner = ((size_t)head * WIDTH + 2 * t) * FV_DV + column;
+    state_part s, next;
+    float ahead[STATE_TILES];
+    const uint of_row = me % TOKENS, row = me / TOKENS;
+    const auto fetch = [&](uint segment, int block) {
+        const float *from = passing_of(table, segment, head) + row * WIDTH + of_row;
+        EACH(i, STATE_TILES) {
+            const int c = block * TOKENS, r = i * ABREAST;
+            ahead[i] = 0.f;
+            if ((r + ABREAST <= WIDTH || r + row < WIDTH) &&
+                (c + TOKENS <= WIDTH || c + of_row < WIDTH))
+                ahead[i] = from[r * WIDTH + c];
         }
     };
 
-    for (uint i = me; i < TOKENS * PITCH; i += FV_GROUP)
-        matrix[i] = 0.f;
-    each([&](int n, int i, size_t at) { s[n][i] = (base7 + at7.x)[at]; });
+    const float *given = base7 + at7.x + corner;
+    EACH(n, STATE_TILES) {
+        EACH(i, 4)
+            s[n][i] = 0.f;
+        each_of_tile(n, t, column, FV_DV, [&](int i, uint at) { s[n][i] = given[at]; });
+    }
     fetch(0, 0);
-    for (uint segment = 0; segment < groups; segment++) {
-        const bool last = segment + 1 == groups;
-        float *own = segment_of(table, segment);
-        each([&](int n, int i, size_t at) {
-            next[n][i] = last ? 0.f : own[at];
-            own[at] = s[n][i];
-        });
-        if (last)
-            break;
+    for (uint segment = 0; segment + 1 < groups; segment++) {
+        float *own = segment_of(table, segment) + corner;
+        EACH(n, STATE_TILES)
+            EACH(i, 4)
+                next[n][i] = 0.f;
         EACH(block, BLOCKS) {
-            float sum[2][4] = {};
             FV_BARRIER();
-            EACH(i, MINE) {
-                const uint at = me + i * FV_GROUP;
-                if (at < TOKENS * WIDTH)
-                    matrix[at / WIDTH * PITCH + at % WIDTH] = ahead[i];
-            }
+            EACH(i, STATE_TILES)
+                matrix[(row + i * ABREAST) * BLOCK_PITCH + of_row] = ahead[i];
             if (block + 1 < BLOCKS)
                 fetch(segment, block + 1);
             else if (segment + 2 < groups)
                 fetch(segment + 1, 0);
             FV_BARRIER();
-            EACH(n, STATE_TILES) {
+            EACH(half_, 2) {
+                const int n = 2 * block + half_;
+                if (n >= STATE_TILES)
+                    break;
                 const factors x = factors_of(s[n][0], s[n][2], s[n][1], s[n][3]);
-                EACH(m, 2) {
-                    const float *row = matrix + (8 * m + g) * PITCH + 8 * n + 2 * t;
-                    multiply(sum[m], x, couple_of(row[0], row[1]));
+                each_of_tile(n, t, column, FV_DV, [&](int i, uint at) {
+                    const float more = own[at];
+                    own[at] = s[n][i];
+                    s[n][i] = more;
+                });
+                EACH(m, STATE_TILES) {
+                    const float *two = matrix + (8 * m + g) * BLOCK_PITCH + 8 * half_ + 2 * t;
+                    multiply(next[m], x, couple_of(two[0], two[1]));
                 }
             }
-            EACH(m, 2)
-                EACH(i, 4)
-                    next[2 * block + m][i] += sum[m][i];
         }
-        each([&](int n, int i, size_t) { s[n][i] = next[n][i]; });
+        EACH(n, STATE_TILES)
+            EACH(i, 4)
+                s[n][i] += next[n][i];
     }
+    float *last = segment_of(table, groups - 1) + corner;
+    EACH(n, STATE_TILES)
+        each_of_tile(n, t, column, FV_DV, [&](int i, uint at) { last[at] = s[n][i]; });
 }
 #else
 /* A thread has a value of a head's state, or of its divisor. */
