@@ -120,6 +120,8 @@ cl_mem_flags fv_cl_flags(const fv_device *d);
 /* Bytes are those of the text and its end; at most size - 1 of the text, "" on failure. */
 void fv_cl_device_text(const fv_cl_place *p, cl_device_info what, char *out, size_t size);
 bool fv_cl_has_extension(const fv_cl_place *p, const char *name);
+/* A function of an extension; NULL where the driver has none of that name. */
+void *fv_cl_extension_function(const fv_cl_place *p, const char *name);
 void fv_cl_read_limits(const fv_cl_place *p, fv_cl_limits *out);
 void fv_cl_fill_info(fovea_device_info *out, int index, const fv_cl_place *p);
 /* Everything that device, driver and its library say of themselves. */

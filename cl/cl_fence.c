@@ -48,11 +48,8 @@ static bool find_functions(fv_cl_fences *f, const fv_device *d)
         {"clEnqueueSignalSemaphoresKHR", &f->signal},
         {"clGetSemaphoreHandleForTypeKHR", &f->export},
     };
-    if (!fv_cl.clGetExtensionFunctionAddressForPlatform)
-        return false;
     for (size_t i = 0; i < sizeof function / sizeof *function; i++) {
-        void *found =
-            fv_cl.clGetExtensionFunctionAddressForPlatform(d->place.platform, function[i].name);
+        void *found = fv_cl_extension_function(&d->place, function[i].name);
         if (!found)
             return false;
         memcpy(function[i].to, &found, sizeof found);

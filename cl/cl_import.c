@@ -62,19 +62,11 @@ typedef struct way {
                    cl_int *error);
 } way;
 
-/* NULL where the driver has none of that name. */
-static void *extension_function(const fv_device *d, const char *name)
-{
-    return fv_cl.clGetExtensionFunctionAddressForPlatform
-               ? fv_cl.clGetExtensionFunctionAddressForPlatform(d->place.platform, name)
-               : NULL;
-}
-
 static cl_mem make_khr(cl_import *m, fv_device *d, const fv_import_request *r, void *function,
                        cl_int *error)
 {
     const cl_ulong properties[] = {EXTERNAL_DMA_BUF_KHR, (cl_ulong)r->fd, 0};
-    void *release = extension_function(d, "clEnqueueReleaseExternalMemObjectsKHR");
+    void *release = fv_cl_extension_function(&d->place, "clEnqueueReleaseExternalMemObjectsKHR");
     *error = CL_INVALID_OPERATION;
     if (!release || !fv_cl.clCreateBufferWithProperties)
         return NULL;
@@ -187,7 +179,7 @@ static bool try_way(cl_import *m, fv_device *d, const fv_import_request *r, cons
                     refusals *why)
 {
     cl_int error = CL_SUCCESS;
-    void *function = w->function ? extension_function(d, w->function) : NULL;
+    void *function = w->function ? fv_cl_extension_function(&d->place, w->function) : NULL;
     *m = (cl_import){.base = {.method = w->extension}};
     if (w->function && !function) {
         refused(why, w->extension, "its functions are missing");

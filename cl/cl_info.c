@@ -53,6 +53,13 @@ bool fv_cl_has_extension(const fv_cl_place *p, const char *name)
     return false;
 }
 
+void *fv_cl_extension_function(const fv_cl_place *p, const char *name)
+{
+    return fv_cl.clGetExtensionFunctionAddressForPlatform
+               ? fv_cl.clGetExtensionFunctionAddressForPlatform(p->platform, name)
+               : NULL;
+}
+
 void fv_cl_read_limits(const fv_cl_place *p, fv_cl_limits *out)
 {
     size_t items[16] = {0};
@@ -159,10 +166,7 @@ static size_t add_uuid(char *out, size_t size, const fv_cl_place *p, cl_device_i
  * versions only. */
 static void driver_library(const fv_cl_place *p, char *out, size_t size)
 {
-    void *code = NULL;
-    if (fv_cl.clGetExtensionFunctionAddressForPlatform)
-        code =
-            fv_cl.clGetExtensionFunctionAddressForPlatform(p->platform, "clIcdGetPlatformIDsKHR");
+    void *code = fv_cl_extension_function(p, "clIcdGetPlatformIDsKHR");
     if (!code)
         memcpy(&code, &fv_cl.clGetPlatformIDs, sizeof code);
     fv_os_library_of(code, out, size);

@@ -29,10 +29,10 @@ struct fv_cl_part {
 /* Whether the driver has the functions whose names end like that. */
 static bool resolve(fv_cl_recorder *out, const fv_cl_place *p, const char *end)
 {
-    bool all = fv_cl.clGetExtensionFunctionAddressForPlatform;
+    bool all = true;
 #define FV_CL_RECORD(name, result, parameters)                                                     \
     if (all && strstr(#name, end)) {                                                               \
-        *(void **)&out->name = fv_cl.clGetExtensionFunctionAddressForPlatform(p->platform, #name); \
+        *(void **)&out->name = fv_cl_extension_function(p, #name);                                 \
         all = out->name;                                                                           \
     }
 #include "cl/cl_record_calls.inc"
