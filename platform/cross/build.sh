@@ -106,7 +106,7 @@ case $extent in
 esac
 if [ "$name" = windows ]; then
     # A server that a test started would hold the pipes of who waits for the test's end.
-    /usr/lib/wine/wineserver64 -p </dev/null >/dev/null 2>&1
+    /usr/lib/wine/wineserver64 -p </dev/null >/dev/null 2>&1 || true # one may run already
     trap '/usr/lib/wine/wineserver64 -k' EXIT
     /usr/lib/wine/wine64 wineboot </dev/null >/dev/null 2>&1 || true
 fi
