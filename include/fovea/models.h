@@ -150,6 +150,11 @@ typedef enum fovea_resize {
     FOVEA_RESIZE_FIT,     /* one side to resize_width or resize_height, that of them for which the
                              picture changes less, the other by the same factor, both rounded to whole
                              patches (DPT) */
+    FOVEA_RESIZE_LONG,    /* the longer side becomes `long_edge`, the other keeps the aspect and is
+                             rounded to the nearest pixel (SAM) */
+    FOVEA_RESIZE_BOUNDED, /* the shorter side becomes `short_edge`, or less where the longer side
+                             would exceed `long_edge` (DETR) */
+    FOVEA_RESIZE_WITHIN,  /* as large as fits into resize_width x resize_height, the aspect kept */
 } fovea_resize;
 
 typedef enum fovea_filter {
@@ -161,9 +166,36 @@ typedef enum fovea_filter {
     FOVEA_FILTER_HAMMING,
 } fovea_filter;
 
-/* From picture to normalised pixels, as the Hugging Face image processors do it: Pillow's
- * antialiased filters on 8-bit pixels, then (v * rescale - mean) / std per channel. Begin with a
- * model's (fovea_model_preprocess), or with the _INIT macro. */
+/* The arithmetic of a resize. Bytes are bit-identical to those of the library it is named after. */
+typedef enum fovea_resample {
+    FOVEA_RESAMPLE_TORCHVISION, /* 8-bit pixels, as torchvision resizes uint8 tensors on a CPU: the
+                                   default of transformers 5 */
+    FOVEA_RESAMPLE_PILLOW,      /* 8-bit pixels, as Pillow up to 12.3 */
+    FOVEA_RESAMPLE_FLOAT,       /* pixels are rescaled first and stay float32, as in torchvision */
+} fovea_resample;
+
+/* The first pixel of a centred crop where the excess is odd. */
+typedef enum fovea_crop {
+    FOVEA_CROP_DOWN, /* excess / 2 rounded down, padding as well: transformers */
+    FOVEA_CROP_EVEN, /* excess / 2 rounded to the even pixel: torchvision's CenterCrop, timm */
+    FOVEA_CROP_UP,   /* excess / 2 rounded down, padding up: transformers with Pillow */
+} fovea_crop;
+
+/* What fills a picture up, and when. */
+typedef enum fovea_pad {
+    FOVEA_PAD_NONE,
+    FOVEA_PAD_SQUARE,  /* before the resize, black at the right or bottom, to a square (OWLv2) */
+    FOVEA_PAD_BLACK,   /* after the resize, black at the right and bottom, to pad_width x pad_height
+                          (EoMT) */
+    FOVEA_PAD_ZERO,    /* after normalisation, zeros at the right and bottom, to pad_width x
+                          pad_height (SAM) */
+    FOVEA_PAD_CENTRED, /* after normalisation, zeros on all sides, to multiples of pad_width and
+                          pad_height (DPT's size_divisor) */
+} fovea_pad;
+
+/* From picture to normalised pixels, as the Hugging Face image processors do it: padding, resize
+ * and crop as the fields say, then (v * rescale - mean) / std per channel. Begin with a model's
+ * (fovea_model_preprocess), or with the _INIT macro. */
 typedef struct fovea_preprocess {
     size_t struct_size;
     fovea_resize resize;
@@ -174,6 +206,18 @@ typedef struct fovea_preprocess {
     float rescale;                    /* 0: 1/255 */
     float mean[3], std[3];            /* in R, G, B order; zeros in both: the model's */
     uint32_t patch, most_patches;     /* FOVEA_RESIZE_PATCHES; FOVEA_RESIZE_FIT: patch */
+    fovea_resample resample;
+    uint32_t no_antialias; /* 1: filters keep their width where the picture shrinks */
+    uint32_t blur;         /* 1: a Gaussian of (factor - 1) / 2 pixels comes before a resize that
+                              shrinks both sides by its factor (OWLv2) */
+    uint32_t long_edge;
+    fovea_crop crop;
+    fovea_pad pad;
+    uint32_t pad_width, pad_height;
+    uint32_t first_long_edge; /* not 0: a resize before the one above brings the longer side to
+                                 this, the other keeps the aspect and is made even (Idefics3) */
+    uint32_t first_multiple;  /* not 0: a second resize then brings both sides up to multiples of
+                                 this (Idefics3's cut into tiles) */
 } fovea_preprocess;
 #define FOVEA_PREPROCESS_INIT FOVEA_INIT(fovea_preprocess, )
 

@@ -53,7 +53,9 @@ class Preprocess(Sized):
     _fields_ = [*_SIZE, *_each(C.c_int, "resize filter"),
                 *_each(C.c_uint32, "short_edge resize_width resize_height crop_width crop_height"),
                 ("rescale", C.c_float), *_each(C.c_float * 3, "mean std"),
-                *_each(C.c_uint32, "patch most_patches")]
+                *_each(C.c_uint32, "patch most_patches"), ("resample", C.c_int),
+                *_each(C.c_uint32, "no_antialias blur long_edge"), *_each(C.c_int, "crop pad"),
+                *_each(C.c_uint32, "pad_width pad_height first_long_edge first_multiple")]
 
 
 class LinearForm(C.Structure):
