@@ -179,6 +179,12 @@ typedef struct fovea_plan_info {
      */
     double left, top, scale_x, scale_y;
     uint32_t count; /* frames of one run at most */
+    /* One line where blocks of the model run an attention that their weights were not trained with,
+     * so that its outputs mean little until it is trained: which blocks, what that cost a trained
+     * model, and what to do. NULL: every block has the attention it was trained with ("softmax",
+     * or "fovea": {"attention"} of config.json), or foveated attention in place of softmax; or the
+     * weights are random. Belongs to the plan. */
+    const char *untrained;
 } fovea_plan_info;
 #define FOVEA_PLAN_INFO_INIT FOVEA_INIT(fovea_plan_info, )
 

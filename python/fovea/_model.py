@@ -51,7 +51,7 @@ class Model(Handle):
         model = fovea.load("dinov2-base")
         out = model(image)                           # resized and cropped as the model wants it
         out = model(image, size=1036)                # at another size
-        out = model(image, attention="linear:elu1")
+        out = model(image, attention="foveated")
 
     A model may be used by several threads; those that are to compute side by side have a Plan each."""
 

@@ -114,7 +114,7 @@ class PlanInfo(Sized):
                 *_each(C.c_uint64, "weights residual states chunks scratch staging largest"),
                 *_each(C.c_double, "flops seconds"), ("fallback", C.c_uint64), ("compute", C.c_int),
                 ("compute_source", C.c_char_p), *_each(C.c_double, "left top scale_x scale_y"),
-                ("count", C.c_uint32)]
+                ("count", C.c_uint32), ("untrained", C.c_char_p)]
 
 
 class StepInfo(Sized):

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "checkpoint/source.h"
 #include "device/frame_format.h"
+#include "graph/untrained.h"
 #include "models/model.h"
 #include "plan/frame_plan.h"
 #include "plan/task_room.h"
@@ -167,6 +168,24 @@ static void settle_compute(fovea_plan *p, const fovea_plan_options *o)
     p->info.compute = p->b.compute;
 }
 
+/* Notes what a caller should hear of an attention that the weights were not trained with. Random
+ * weights were trained with none. */
+static fovea_status remark_untrained(fovea_plan *p)
+{
+    const fovea_model_info *m = &p->model->info;
+    fv_attention_name *trained;
+    char line[512];
+    if (!p->model->store)
+        return FOVEA_OK;
+    FV_TRY(fv_attention_blocks(&trained, m->attention, m->depth));
+    const bool differs = fv_untrained_remark(line, sizeof line, trained, p->b.attention, m->depth);
+    fv_mem_free(trained);
+    if (differs)
+        FV_TRY(fv_mem_text(&p->untrained, line, FV_MEM_PLAN));
+    p->info.untrained = p->untrained;
+    return FOVEA_OK;
+}
+
 static fovea_status emit(fovea_plan *p, const fovea_plan_options *o)
 {
     const fovea_model_info *m = &p->model->info;
@@ -192,6 +211,7 @@ static fovea_status emit(fovea_plan *p, const fovea_plan_options *o)
     p->b.blocks = m->depth;
     FV_TRY(fv_attention_blocks(&p->b.attention, attention, m->depth));
     FV_TRY(fv_attention_blocks_check(p->b.attention, m->depth));
+    FV_TRY(remark_untrained(p));
     FV_TRY(fv_picture_plan(&p->picture, &pre, o->frame.width, o->frame.height));
     if (p->picture.width > MAX_SIDE || p->picture.height > MAX_SIDE)
         return fv_fail(FOVEA_EINVAL, "picture of %u x %u pixels; sides must be at most %u",
@@ -246,7 +266,7 @@ fovea_status fv_frame_emit(fovea_plan **out, const fovea_model *model, fovea_dev
 fovea_status fv_frame_plan(fovea_plan **out, const fovea_model *model, fovea_device *device,
                            const fovea_plan_options *o, fv_wisdom *wisdom)
 {
-    fovea_plan *p;
+    fovea_plan *p = NULL;
     if (!o->dry) {
         FV_TRY(fv_source_unchanged(model->source));
         FV_TRY(fv_source_unchanged(model->beside));

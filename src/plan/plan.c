@@ -139,6 +139,7 @@ void fv_plan_free(fovea_plan *p)
         fv_mem_free(p->sweep[i].band);
     fv_mem_free(p->sweep);
     fv_mem_free(p->problem_text);
+    fv_mem_free(p->untrained);
     fv_mem_free(p->refusal);
     fovea_model_free(p->model);
     fv_device_unref(p->device);

@@ -67,6 +67,7 @@ struct fovea_plan {
     fv_bound **bound;      /* one per live step, of one frame of a batch after the other */
     fv_sweep *run;         /* what submit gets */
     char **problem_text;   /* one per step */
+    char *untrained;       /* the text of info.untrained; or NULL */
     uint32_t frame_planes; /* of a frame: the first values; 0: not a frame plan */
     fovea_format frame_format;
     uint32_t frame_width, frame_height;

@@ -94,6 +94,8 @@ json_t *bench_describe(const bench_case *c)
     json_object_set_new(root, "peak_bytes", peak_bytes(c));
     json_object_set_new(root, "verify", verify(&c->verify));
     json_object_set_new(root, "machine", machine_describe(&c->machine));
+    if (c->info.untrained)
+        json_object_set_new(root, "untrained", json_string(c->info.untrained));
     if (c->pace)
         json_object_set(root, "pace", c->pace);
     if (c->profile)

@@ -90,6 +90,9 @@ int cli_manual(const cli_command *self, int argc, char **argv);
 
 /* Writes "fovea: ..." to stderr. */
 void cli_tell(const char *format, ...) CLI_PRINTF(1, 2);
+/* Says on stderr, once for each text, that a plan's attention is not what its weights were trained
+ * with. */
+void cli_tell_untrained(const fovea_plan_info *plan);
 /* Like cli_tell; returns `code`. */
 int cli_fail(int code, const char *format, ...) CLI_PRINTF(2, 3);
 /* Writes the library's message; returns the exit code of its status, 0 for FOVEA_OK. */

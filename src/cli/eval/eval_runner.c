@@ -68,6 +68,7 @@ static int plan_for(eval_runner *r, uint32_t width, uint32_t height)
     r->info.struct_size = sizeof r->info;
     r->out.struct_size = sizeof r->out;
     fovea_plan_query(plan, &r->info);
+    cli_tell_untrained(&r->info);
     fovea_plan_output(plan, 0, &r->out);
     r->all = cli_alloc(r->batch * r->n_outputs, sizeof *r->all);
     for (size_t i = 0; i < r->batch * r->n_outputs; i++) {

@@ -244,6 +244,8 @@ static void show(const fovea_plan *plan, const fovea_plan_info *p, const cli_ses
         printf("; %u pixels at right and %u at bottom ignored", p->ignored_right,
                p->ignored_bottom);
     putchar('\n');
+    if (p->untrained)
+        printf("warning  %s\n", p->untrained);
     show_device(&device, p->threads);
     show_work(plan, p, step, n, "; fovea tune measures it");
     show_memory(p, &device);
@@ -282,13 +284,13 @@ static json_t *describe(const fovea_plan *plan, const fovea_plan_info *p, const 
                   "compute_source", p->compute_source, "width", (int)p->width, "height",
                   (int)p->height, "grid_width", (int)p->grid_width, "grid_height",
                   (int)p->grid_height, "tokens", (int)p->tokens);
-    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:I, s:i, s:i, s:i, s:f, s:f, s:o, s:o}", "schema",
-                     "fovea.plan/1", "build", cli_build(), "env", cli_environment(s->device),
-                     "params", cli_add_linear_form(params, &s->settings), "bytes",
-                     cli_plan_bytes(p), "max_buffer", (json_int_t)device.max_buffer, "sweeps",
-                     (int)p->sweeps, "steps_count", (int)p->steps, "dispatches", (int)p->dispatches,
-                     "flops", p->flops, "seconds", p->seconds, "products", products, "steps",
-                     steps);
+    return json_pack(
+        "{s:s, s:o, s:o, s:o, s:o, s:I, s:i, s:i, s:i, s:f, s:f, s:s*, s:o, s:o}", "schema",
+        "fovea.plan/1", "build", cli_build(), "env", cli_environment(s->device), "params",
+        cli_add_linear_form(params, &s->settings), "bytes", cli_plan_bytes(p), "max_buffer",
+        (json_int_t)device.max_buffer, "sweeps", (int)p->sweeps, "steps_count", (int)p->steps,
+        "dispatches", (int)p->dispatches, "flops", p->flops, "seconds", p->seconds, "untrained",
+        p->untrained, "products", products, "steps", steps);
 }
 
 /* ---- of a sequence ---- */

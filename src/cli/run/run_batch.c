@@ -90,6 +90,7 @@ int run_plan_for(run_state *r, fovea_format format, fovea_yuv yuv, uint32_t widt
     r->height = height;
     r->info.struct_size = sizeof r->info;
     fovea_plan_query(plan, &r->info);
+    cli_tell_untrained(&r->info);
     CLI_TRY(read_shapes(r));
     make_room(r);
     return CLI_OK;

@@ -201,6 +201,8 @@ static void describe(const run_state *r, const struct results *f, const char *na
         json_object_set_new(root, "against", run_against_describe(r));
     if (r->map.rows)
         json_object_set_new(root, "attention", attention_map_describe(&r->map));
+    if (r->info.untrained)
+        json_object_set_new(root, "untrained", json_string(r->info.untrained));
     json_object_set(root, "written", r->written);
     cli_print_json(root);
     fflush(stdout); /* whoever reads a pipe has each frame when it is done */
