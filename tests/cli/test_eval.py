@@ -175,7 +175,8 @@ class Classification(Case):
         for i, row in enumerate(logits):
             shutil.copy(self.path("data/x/%d.ppm" % i), self.path("own/%d/%d.ppm" % (row.argmax(), i)))
         for k in range(10):
-            os.rename(self.path("own/%d/odd.ppm" % k), self.path("own/%d/odd.txt" % k))
+            os.remove(self.path("own/%d/odd.ppm" % k))
+            self.write("own/%d/odd.txt" % k, b"no picture")
             if len(os.listdir(self.path("own", str(k)))) == 1:  # no picture is of this class
                 self.write("own/%d/0.ppm" % k, b"broken")
         one, = self.results("--data", "own", "--size", 64, model=VIT)

@@ -200,6 +200,25 @@ class Names(Case):
         self.assertEqual(sorted(n for n in os.listdir(self.folder) if n.endswith(".png")),
                          ["o-.hidden.png", "o-frame.0001.png", "o-frame.0002.png"])
 
+    def test_pictures_are_known_by_what_is_in_them(self):
+        pixels = png(self.noise())
+        for name in ("a/1.Jpg", "a/2", "a/3.txt", "a/4.PNG"):
+            self.write(name, pixels)
+        self.write("a/notes.txt", b"seen on Monday")
+        self.write("a/clip.mp4", b"\0\0\0\x18ftypmp42" + bytes(20))
+        self.write("a/._1.Jpg", b"\0\5\x16\7")
+        os.mkdir(self.path("a/more"))
+        done = self.run_on("a", "--json")
+        self.assertEqual(len(done.stdout.splitlines()), 4)
+        self.assertIn(b"2 files are left out: clip.mp4 (a video (MP4)), notes.txt (no picture)", done.stderr)
+
+    def test_what_is_refused_is_named(self):
+        for head, words in ((b"GIF89a", "a GIF; convert it"), (b"\0\0\0\x1cftypheic", "a HEIC; convert it"),
+                            (b"\0\0\0\x1cftypavif", "an AVIF"), (b"\0\0\0\x18ftypmp42", "yuv4mpegpipe"),
+                            (b"version https://git-lfs.github.com/spec/v1", "git lfs pull"), (b"?", "is no JPEG")):
+            self.write("a.jpg", head + bytes(300))
+            self.assertIn(words, self.run_on("a.jpg", code=7).err)
+
     def test_inputs_share_no_output(self):
         for name in ("a/x.png", "b/x.png", "c/x.png", "c/x.ppm"):
             self.write(name, png(self.noise()))

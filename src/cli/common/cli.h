@@ -271,6 +271,7 @@ int cli_output_end(cli_output *o, const char *problem);
 /* What follows the last slash; what it is in, to be freed. */
 const char *cli_file_name(const char *path);
 char *cli_folder(const char *path);
+bool cli_is_folder(const char *path);
 /* True if both paths exist and name one file. */
 bool cli_same_file(const char *a, const char *b);
 
@@ -292,7 +293,10 @@ int cli_indices_read(cli_image *out, const char *path);
 /* A grey PNG of 16 bits, two bytes per pixel as the machine orders them, into `rgb`. */
 int cli_depth_read(cli_image *out, const char *path);
 void cli_images_as_stored(void);
-bool cli_is_picture(const char *name); /* by its ending */
+/* The names of the pictures in a folder, by what the files begin with, in the order of their bytes;
+ * also of files that have a picture's name and are none, which reading then refuses. Not of folders
+ * in it. One line tells which other files are left out. Free with cli_list_free. */
+int cli_folder_pictures(char ***names, size_t *n, const char *folder);
 int cli_image_write_png(const char *path, const cli_image *image);
 /* One byte per pixel, an index into `colours` R, G, B triples; without a palette its R, G, B. */
 int cli_indices_write_png(const char *path, const uint8_t *index, uint32_t width, uint32_t height,

@@ -3,13 +3,12 @@
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include <strings.h>
 
 #include "cli/common/dataset.h"
 #include "cli/common/depth_truth.h"
 
-static const char mask_end[] = "_mask.png";
+static const char mask_end[] = "_mask";
 
 /* ---- a folder ---- */
 
@@ -25,28 +24,60 @@ static void names_free(struct dirent **names, int n)
     free(names);
 }
 
-static bool is_folder(const char *path)
-{
-    struct stat st;
-    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
-}
+/* The names of a folder's pictures. */
+struct names {
+    char **list;
+    size_t n;
+};
 
-/* NAME_mask.png beside NAME.jpg; in a folder `images`, also NAME.png in the folder `masks` next to
- * it. NULL: the picture has none. */
-static char *mask_of(const char *folder, const char *name, bool parallel)
+static size_t stem_size(const char *name)
 {
     const char *dot = strrchr(name, '.');
-    const int stem = (int)(dot - name);
-    char *path = cli_text("%s/%.*s%s", folder, stem, name, mask_end);
-    if (parallel && access(path, F_OK) != 0) {
-        free(path);
-        path = cli_text("%.*s/masks/%.*s.png", (int)(strlen(folder) - strlen("/images")), folder,
-                        stem, name);
+    return dot ? (size_t)(dot - name) : strlen(name);
+}
+
+/* The file that has these characters before its ending, as `name` has them before its own, and then
+ * `more`; NULL: there is none. */
+static const char *find_stem(const struct names *in, const char *name, size_t stem,
+                             const char *more)
+{
+    char *wanted = cli_text("%.*s%s", (int)stem, name, more);
+    const size_t size = strlen(wanted);
+    size_t low = 0, high = in->n;
+    while (low < high) {
+        const size_t middle = (low + high) / 2;
+        if (strcmp(in->list[middle], wanted) < 0)
+            low = middle + 1;
+        else
+            high = middle;
     }
-    if (access(path, F_OK) == 0)
-        return path;
-    free(path);
-    return NULL;
+    const char *found = NULL;
+    for (; low < in->n && strncmp(in->list[low], wanted, size) == 0 && !found; low++)
+        if (stem_size(in->list[low]) == size)
+            found = in->list[low];
+    free(wanted);
+    return found;
+}
+
+/* NAME_mask.png, whatever the case of the ending. */
+static bool is_mask(const char *name)
+{
+    const size_t stem = stem_size(name), end = strlen(mask_end);
+    return stem >= end && strncmp(name + stem - end, mask_end, end) == 0 &&
+           strcasecmp(name + stem, ".png") == 0;
+}
+
+/* The mask beside the picture, or in `masks` a file of the same name. NULL: the picture has none.
+ */
+static char *mask_of(const char *folder, const struct names *in, const char *masks_folder,
+                     const struct names *masks, const char *name)
+{
+    const size_t stem = stem_size(name);
+    const char *found = find_stem(in, name, stem, mask_end);
+    if (found)
+        return cli_text("%s/%s", folder, found);
+    found = find_stem(masks, name, stem, "");
+    return found ? cli_text("%s/%s", masks_folder, found) : NULL;
 }
 
 static void add_file(dataset *d, char *path, char *mask, uint32_t label)
@@ -56,22 +87,20 @@ static void add_file(dataset *d, char *path, char *mask, uint32_t label)
     d->masks += mask != NULL;
 }
 
-/* The pictures in `folder`, with `label`. */
-static int add_folder(dataset *d, const char *folder, uint32_t label)
+/* The pictures in `folder`, with `label`; NULL: there is no folder of masks. */
+static int add_folder(dataset *d, const char *folder, const char *masks_folder, uint32_t label)
 {
-    struct dirent **names;
-    const int n = scandir(folder, &names, select_any, alphasort); /* in the order of their bytes */
-    if (n < 0)
-        return cli_fail(CLI_INPUT, "%s: cannot be read", folder);
-    const bool parallel = cli_ends_with(folder, "/images");
-    for (int i = 0; i < n; i++) {
-        const char *name = names[i]->d_name;
-        if (!cli_is_picture(name) || cli_ends_with(name, mask_end))
-            continue;
-        add_file(d, cli_text("%s/%s", folder, name), mask_of(folder, name, parallel), label);
-    }
-    names_free(names, n);
-    return CLI_OK;
+    struct names in = {0}, masks = {0};
+    int code = cli_folder_pictures(&in.list, &in.n, folder);
+    if (masks_folder)
+        CLI_THEN(code, cli_folder_pictures(&masks.list, &masks.n, masks_folder));
+    for (size_t i = 0; !code && i < in.n; i++)
+        if (!is_mask(in.list[i]))
+            add_file(d, cli_text("%s/%s", folder, in.list[i]),
+                     mask_of(folder, &in, masks_folder, &masks, in.list[i]), label);
+    cli_list_free(in.list);
+    cli_list_free(masks.list);
+    return code;
 }
 
 static void add_class(dataset *d, const char *name)
@@ -89,7 +118,8 @@ static int add_classes(dataset *d, const char *folder)
     for (int i = 0; i < n && !code; i++) {
         char *path = cli_text("%s/%s", folder, names[i]->d_name);
         const size_t before = d->n;
-        if (is_folder(path) && !(code = add_folder(d, path, (uint32_t)d->classes)) && d->n > before)
+        if (cli_is_folder(path) && !(code = add_folder(d, path, NULL, (uint32_t)d->classes)) &&
+            d->n > before)
             add_class(d, names[i]->d_name);
         free(path);
     }
@@ -106,8 +136,9 @@ static int open_folder(dataset *d, const char *path)
     char *images = cli_text("%s/images", folder), *masks = cli_text("%s/masks", folder);
     char *with_depths = depth_truth_pictures(folder);
     d->depths = with_depths != NULL;
-    const bool parallel = d->depths || (is_folder(images) && is_folder(masks));
-    int code = add_folder(d, parallel ? images : folder, DATASET_NO_LABEL);
+    const bool parallel = d->depths || (cli_is_folder(images) && cli_is_folder(masks));
+    int code = add_folder(d, parallel ? images : folder,
+                          parallel && cli_is_folder(masks) ? masks : NULL, DATASET_NO_LABEL);
     if (!parallel && d->n == 0)
         CLI_THEN(code, add_classes(d, folder));
     free(images);
@@ -176,7 +207,7 @@ int dataset_open(dataset *d, const char *path)
 {
     memset(d, 0, sizeof *d);
     d->path = path;
-    if (is_folder(path))
+    if (cli_is_folder(path))
         return open_folder(d, path);
     if (cli_ends_with(path, ".safetensors"))
         return open_packed(d, path);

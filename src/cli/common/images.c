@@ -361,35 +361,49 @@ void cli_images_as_stored(void)
     as_stored = true;
 }
 
+static bool is_read(enum picture_format format, enum what what)
+{
+    if (format == PICTURE_UNKNOWN || format == PICTURE_OTHER)
+        return false;
+    return what == COLOURS || format == PICTURE_PNG || (what == INDICES && format == PICTURE_PNM);
+}
+
+static int refuse(const char *path, const struct picture_kind *kind, enum what what)
+{
+    static const char *const read[] = {[COLOURS] = "JPEG, PNG, WebP, TIFF, BMP, PBM, PGM or PPM",
+                                       [INDICES] = "PNG or PGM, as classes are",
+                                       [DEPTHS] = "PNG, as depths are"};
+    if (!kind->name)
+        return cli_fail(CLI_INPUT, "%s: is no %s", path, read[what]);
+    if (!kind->remedy)
+        return cli_fail(CLI_INPUT, "%s: is %s, no %s", path, kind->name, read[what]);
+    return cli_fail(CLI_INPUT, "%s: is %s; %s", path, kind->name, kind->remedy);
+}
+
 static int read_picture(cli_image *out, const char *path, enum what what)
 {
-    static const char *const unknown[] = {[COLOURS] =
-                                              "is no JPEG, PNG, WebP, TIFF, BMP, binary PPM or PGM",
-                                          [INDICES] = "is no PNG or binary PGM",
-                                          [DEPTHS] = "is no PNG"};
     struct picture_bytes b;
     int orientation = ORIENTATION_UPRIGHT;
     memset(out, 0, sizeof *out);
     int code = CLI_OK;
     CLI_TRY(read_file(&b, path));
-    if (b.size > 8 && what == COLOURS && memcmp(b.data, "\xff\xd8\xff", 3) == 0) {
+    const struct picture_kind kind = picture_recognise(b.data, b.size);
+    if (!is_read(kind.format, what))
+        code = refuse(path, &kind, what);
+    else if (kind.format == PICTURE_JPEG) {
         code = read_jpeg(out, path, &b);
         orientation = orientation_of_jpeg(b.data, b.size);
-    } else if (b.size > 8 && memcmp(b.data, "\x89PNG\r\n\x1a\n", 8) == 0) {
+    } else if (kind.format == PICTURE_PNG) {
         code = read_png(out, path, &b, what);
         orientation = png_orientation(&b);
-    } else if (b.size > 8 && what != DEPTHS && b.data[0] == 'P' &&
-               (b.data[1] == '5' || b.data[1] == '6')) {
+    } else if (kind.format == PICTURE_PNM)
         code = read_pnm(out, path, &b, what);
-    } else if (what == COLOURS && picture_is_webp(&b)) {
+    else if (kind.format == PICTURE_WEBP)
         code = picture_read_webp(out, path, &b, &orientation);
-    } else if (what == COLOURS && picture_is_tiff(&b)) {
+    else if (kind.format == PICTURE_TIFF)
         code = picture_read_tiff(out, path, &b, &orientation);
-    } else if (what == COLOURS && picture_is_bmp(&b)) {
+    else
         code = picture_read_bmp(out, path, &b);
-    } else {
-        code = picture_bad(path, unknown[what]);
-    }
     free(b.data);
     if (!code && !as_stored && !orientation_apply(out, what, orientation))
         code = picture_bad(path, "no memory to turn it upright");
@@ -416,17 +430,6 @@ int cli_depth_read(cli_image *out, const char *path)
 bool cli_is_stdin(const char *path)
 {
     return strcmp(path, "-") == 0;
-}
-
-bool cli_is_picture(const char *name)
-{
-    static const char *const ends[] = {".jpg", ".jpeg", ".JPG",  ".JPEG", ".png",  ".PNG",
-                                       ".ppm", ".pgm",  ".pnm",  ".webp", ".WEBP", ".tif",
-                                       ".TIF", ".tiff", ".TIFF", ".bmp",  ".BMP"};
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
-        if (cli_ends_with(name, ends[i]))
-            return true;
-    return false;
 }
 
 void cli_image_free(cli_image *image)

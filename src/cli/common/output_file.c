@@ -29,6 +29,12 @@ char *cli_folder(const char *path)
     return cli_text("%.*s.", (int)(cli_file_name(path) - path), path);
 }
 
+bool cli_is_folder(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
 /* NAME.NUMBER.tmp in the folder of `path`, a name that nobody can foresee. */
 static char *beside(const char *path)
 {

@@ -13,12 +13,6 @@ static uint32_t number(const uint8_t *p, size_t bytes)
     return v;
 }
 
-bool picture_is_bmp(const struct picture_bytes *b)
-{
-    return b->size > FILE_HEADER + 4 && b->data[0] == 'B' && b->data[1] == 'M' &&
-           number(b->data + FILE_HEADER, 4) <= 256;
-}
-
 static int check_kind(const char *path, uint32_t bits, uint32_t compression)
 {
     static const char *const names[] = {"", "RLE8", "RLE4", "bit fields", "JPEG", "PNG"};

@@ -10,6 +10,28 @@ struct picture_bytes {
     size_t size, at;
 };
 
+/* What the first bytes of a file say. */
+enum picture_format {
+    PICTURE_UNKNOWN,
+    PICTURE_OTHER, /* known, and not read */
+    PICTURE_JPEG,
+    PICTURE_PNG,
+    PICTURE_WEBP,
+    PICTURE_TIFF,
+    PICTURE_BMP,
+    PICTURE_PNM,
+};
+
+struct picture_kind {
+    enum picture_format format;
+    const char *name;   /* "a GIF"; NULL: not known */
+    const char *remedy; /* of what is not read; else NULL */
+};
+
+enum { PICTURE_HEAD = 256 }; /* bytes that tell all formats apart */
+
+struct picture_kind picture_recognise(const uint8_t *head, size_t size);
+
 /* "path: what"; returns CLI_INPUT. */
 int picture_bad(const char *path, const char *what);
 /* Makes room for the pixels that the header speaks of; `pixels_per_byte`: how many a byte of a
@@ -21,15 +43,12 @@ int picture_begin(cli_image *out, const char *path, const struct picture_bytes *
  * and keeps a few bytes from claiming them. */
 #define PICTURE_FLAT_PIXELS_PER_BYTE (UINT64_C(1) << 18)
 
-bool picture_is_webp(const struct picture_bytes *b);
 int picture_read_webp(cli_image *out, const char *path, const struct picture_bytes *b,
                       int *orientation);
 /* The first picture of the file. */
-bool picture_is_tiff(const struct picture_bytes *b);
 int picture_read_tiff(cli_image *out, const char *path, const struct picture_bytes *b,
                       int *orientation);
 /* 24 or 32 bits per pixel, not compressed. */
-bool picture_is_bmp(const struct picture_bytes *b);
 int picture_read_bmp(cli_image *out, const char *path, const struct picture_bytes *b);
 
 #endif

@@ -10,15 +10,6 @@
 #include "cli/common/orientation.h"
 #include "cli/common/picture_files.h"
 
-bool picture_is_tiff(const struct picture_bytes *b)
-{
-    static const char *const magic[] = {"II*\0", "MM\0*", "II+\0", "MM\0+"};
-    for (size_t i = 0; i < sizeof magic / sizeof *magic; i++)
-        if (b->size > 8 && memcmp(b->data, magic[i], 4) == 0)
-            return true;
-    return false;
-}
-
 #ifdef CLI_TIFF
 
 /* A file in memory, and what libtiff said of it first. */

@@ -10,12 +10,6 @@
 
 enum { RIFF_HEADER = 12, CHUNK_HEADER = 8 };
 
-bool picture_is_webp(const struct picture_bytes *b)
-{
-    return b->size > RIFF_HEADER && memcmp(b->data, "RIFF", 4) == 0 &&
-           memcmp(b->data + 8, "WEBP", 4) == 0;
-}
-
 #ifdef CLI_WEBP
 
 /* Of chunk EXIF, whose data some writers begin as JPEG's. */

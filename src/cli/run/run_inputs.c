@@ -1,5 +1,4 @@
 /* run_inputs.c: the inputs of `fovea run`: files, and the pictures of directories. */
-#include <dirent.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -12,11 +11,6 @@ static void add_path(char ***path, size_t *count, char *add)
 {
     *path = cli_grow(*path, *count, sizeof **path);
     (*path)[(*count)++] = add;
-}
-
-static int select_picture(const struct dirent *e)
-{
-    return cli_is_picture(e->d_name);
 }
 
 int run_gather(char ***path, size_t *count, const char *input)
@@ -35,15 +29,12 @@ int run_gather(char ***path, size_t *count, const char *input)
         add_path(path, count, cli_text("%s", input));
         return CLI_OK;
     }
-    struct dirent **list;
-    int n = scandir(input, &list, select_picture, alphasort);
-    if (n < 0)
-        return cli_fail(CLI_INPUT, "%s: %s", input, strerror(errno));
-    for (int i = 0; i < n; i++) {
-        add_path(path, count, cli_text("%s/%s", input, list[i]->d_name));
-        free(list[i]);
-    }
-    free(list);
+    char **name;
+    size_t n;
+    CLI_TRY(cli_folder_pictures(&name, &n, input));
+    for (size_t i = 0; i < n; i++)
+        add_path(path, count, cli_text("%s/%s", input, name[i]));
+    cli_list_free(name);
     return n ? CLI_OK : cli_fail(CLI_INPUT, "%s: holds no picture", input);
 }
 
