@@ -22,3 +22,12 @@ int cli_check(fovea_status status)
     fuzz_check(!status || *fovea_error(), "a failure without a message");
     return status ? CLI_INPUT : CLI_OK;
 }
+
+void cli_tell(const char *format, ...)
+{
+    char text[4096];
+    va_list args;
+    va_start(args, format);
+    fuzz_check(vsnprintf(text, sizeof text, format, args) > 0, "a message");
+    va_end(args);
+}
