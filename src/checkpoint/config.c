@@ -1,53 +1,36 @@
-/* config.c: reading JSON with jansson, strictly. */
+/* config.c: see config.h. */
 #include "checkpoint/config.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#define DEPTH 32
 #define PIXELS 65536
 #define NAME_MOST 120
+#define KEY_MOST 48 /* of a list's name in a message */
 
-/* jansson recurses once per level, so that levels are counted before it sees the text. */
-static bool too_deep(const char *text, uint64_t size)
+static fovea_status parse(json_t **out, const char *file, const char *text, uint64_t size,
+                          unsigned flags)
 {
-    int depth = 0;
-    bool quoted = false;
-    for (uint64_t i = 0; i < size; i++) {
-        char c = text[i];
-        if (quoted) {
-            if (c == '\\')
-                i++;
-            else if (c == '"')
-                quoted = false;
-        } else if (c == '"') {
-            quoted = true;
-        } else if (c == '{' || c == '[') {
-            if (++depth > DEPTH)
-                return true;
-        } else if (c == '}' || c == ']') {
-            depth--;
-        }
-    }
-    return false;
-}
-
-fovea_status fv_config_parse(json_t **out, const char *file, const char *text, uint64_t size)
-{
-    json_error_t error;
-    if (too_deep(text, size))
-        return fv_fail(FOVEA_EFORMAT, "%s: JSON nested deeper than %d levels", file, DEPTH);
-    json_t *json = json_loadb(size ? text : "", (size_t)size, JSON_REJECT_DUPLICATES, &error);
+    fv_json_error error;
+    json_t *json = fv_json_parse(text, (size_t)size, flags, &error);
     if (!json)
-        return fv_fail(FOVEA_EFORMAT, "%s: line %d: not valid JSON: %s", file, error.line,
-                       error.text);
+        return fv_fail(FOVEA_EFORMAT, "%s: %s", file, error.text);
     if (!json_is_object(json)) {
         json_decref(json);
         return fv_fail(FOVEA_EFORMAT, "%s: a JSON object is expected", file);
     }
     *out = json;
     return FOVEA_OK;
+}
+
+fovea_status fv_config_parse(json_t **out, const char *file, const char *text, uint64_t size)
+{
+    return parse(out, file, text, size, 0);
+}
+
+fovea_status fv_config_parse_unique(json_t **out, const char *file, const char *text, uint64_t size)
+{
+    return parse(out, file, text, size, FV_JSON_UNIQUE);
 }
 
 fovea_status fv_config_load(json_t **out, const fv_blob *file, uint64_t limit)
@@ -76,8 +59,8 @@ fovea_status fv_config_u32(uint32_t *out, const fv_config *c, const char *key, u
     const json_t *value = fv_config_get(c, key);
     if (!value)
         return FOVEA_OK;
-    json_int_t n = json_integer_value(value);
-    if (!json_is_integer(value) || n < min || n > max) {
+    int64_t n;
+    if (!fv_json_whole(&n, value) || n < min || n > max) {
         char expected[64];
         snprintf(expected, sizeof expected, "an integer from %u to %u", min, max);
         return fv_config_fail(c, key, expected);
@@ -86,10 +69,13 @@ fovea_status fv_config_u32(uint32_t *out, const fv_config *c, const char *key, u
     return FOVEA_OK;
 }
 
-static bool number_within(const json_t *value, double min, double max)
+static bool number_within(float *out, const json_t *value, double min, double max)
 {
-    double x = json_number_value(value);
-    return json_is_number(value) && x >= min && x <= max;
+    double x;
+    if (!fv_json_number(&x, value) || x < min || x > max)
+        return false;
+    *out = (float)x;
+    return true;
 }
 
 static fovea_status fail_number(const fv_config *c, const char *key, const char *what, double min,
@@ -106,10 +92,17 @@ fovea_status fv_config_float(float *out, const fv_config *c, const char *key, do
     const json_t *value = fv_config_get(c, key);
     if (!value)
         return FOVEA_OK;
-    if (!number_within(value, min, max))
-        return fail_number(c, key, "a number", min, max);
-    *out = (float)json_number_value(value);
-    return FOVEA_OK;
+    return number_within(out, value, min, max) ? FOVEA_OK
+                                               : fail_number(c, key, "a number", min, max);
+}
+
+/* A message about one item of a list. */
+static fovea_status fail_item(const fv_config *c, const char *key, uint32_t i, const char *what,
+                              double min, double max)
+{
+    char item[KEY_MOST + 16];
+    snprintf(item, sizeof item, "%.*s[%u]", KEY_MOST, key, i);
+    return fail_number(c, item, what, min, max);
 }
 
 fovea_status fv_config_floats(float *out, uint32_t n, const fv_config *c, const char *key,
@@ -118,16 +111,14 @@ fovea_status fv_config_floats(float *out, uint32_t n, const fv_config *c, const 
     const json_t *value = fv_config_get(c, key);
     if (!value)
         return FOVEA_OK;
-    bool good = json_array_size(value) == n;
-    for (uint32_t i = 0; good && i < n; i++)
-        good = number_within(json_array_get(value, i), min, max);
-    if (!good) {
+    if (!json_is_array(value) || json_array_size(value) != n) {
         char what[32];
         snprintf(what, sizeof what, "a list of %u numbers", n);
         return fail_number(c, key, what, min, max);
     }
     for (uint32_t i = 0; i < n; i++)
-        out[i] = (float)json_number_value(json_array_get(value, i));
+        if (!number_within(&out[i], json_array_get(value, i), min, max))
+            return fail_item(c, key, i, "a number", min, max);
     return FOVEA_OK;
 }
 
@@ -147,15 +138,15 @@ fovea_status fv_config_u32s(uint32_t *out, uint32_t n, const fv_config *c, const
                             uint32_t min, uint32_t max)
 {
     const json_t *value = fv_config_get(c, key);
-    char expected[96];
-    snprintf(expected, sizeof expected, "a list of %u integers from %u to %u", n, min, max);
-    if (!json_is_array(value) || json_array_size(value) != n)
-        return fv_config_fail(c, key, expected);
+    if (!json_is_array(value) || json_array_size(value) != n) {
+        char what[48];
+        snprintf(what, sizeof what, "a list of %u integers", n);
+        return fail_number(c, key, what, min, max);
+    }
     for (uint32_t i = 0; i < n; i++) {
-        const json_t *item = json_array_get(value, i);
-        const json_int_t x = json_integer_value(item);
-        if (!json_is_integer(item) || x < min || x > max)
-            return fv_config_fail(c, key, expected);
+        int64_t x;
+        if (!fv_json_whole(&x, json_array_get(value, i)) || x < min || x > max)
+            return fail_item(c, key, i, "an integer", min, max);
         out[i] = (uint32_t)x;
     }
     return FOVEA_OK;
@@ -166,10 +157,7 @@ fovea_status fv_config_bool(bool *out, const fv_config *c, const char *key)
     const json_t *value = fv_config_get(c, key);
     if (!value)
         return FOVEA_OK;
-    if (!json_is_boolean(value))
-        return fv_config_fail(c, key, "true or false");
-    *out = json_is_true(value);
-    return FOVEA_OK;
+    return fv_json_flag(out, value) ? FOVEA_OK : fv_config_fail(c, key, "true or false");
 }
 
 fovea_status fv_config_text(const char **out, const fv_config *c, const char *key)
@@ -232,12 +220,12 @@ fovea_status fv_config_size(uint32_t *width, uint32_t *height, bool *square, con
         h = json_object_get(value, "height");
         w = json_object_get(value, "width");
     }
-    json_int_t wide = json_integer_value(w), high = json_integer_value(h);
-    if (!json_is_integer(w) || !json_is_integer(h) || wide < 1 || wide > PIXELS || high < 1 ||
-        high > PIXELS)
+    int64_t wide, high;
+    if (!fv_json_whole(&wide, w) || !fv_json_whole(&high, h) || wide < 1 || wide > PIXELS ||
+        high < 1 || high > PIXELS)
         return fv_config_fail(c, key, "a size: pixels, [height, width], or an object of both");
     *width = (uint32_t)wide;
     *height = (uint32_t)high;
-    *square = json_is_integer(value);
+    *square = json_is_number(value);
     return FOVEA_OK;
 }

@@ -9,9 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include <jansson.h>
-
 #include "checkpoint/store.h"
+#include "json/json.h"
 
 /* An object of a file: the whole of it, or a section such as "vision_config". */
 typedef struct fv_config {
@@ -20,9 +19,12 @@ typedef struct fv_config {
     json_t *object;
 } fv_config;
 
-/* Parses `size` bytes of text that came from `file`: an object, no key twice, at most 32 levels
- * deep. EFORMAT. Release *out with json_decref. */
+/* Parses `size` bytes of text that came from `file`: an object, as json.h reads it. EFORMAT.
+ * Release *out with json_decref. */
 fovea_status fv_config_parse(json_t **out, const char *file, const char *text, uint64_t size);
+/* The same of a format that forbids a key twice. */
+fovea_status fv_config_parse_unique(json_t **out, const char *file, const char *text,
+                                    uint64_t size);
 
 /* The same from a file of a store, of at most `limit` bytes. */
 fovea_status fv_config_load(json_t **out, const fv_blob *file, uint64_t limit);
@@ -34,7 +36,8 @@ json_t *fv_config_get(const fv_config *c, const char *key);
 fovea_status fv_config_fail(const fv_config *c, const char *key, const char *expected);
 
 /* The getters leave *out as it is when the field is absent or null. EFORMAT for another type or a
- * value out of range. Texts belong to the configuration. */
+ * value out of range, with the index of the item where it is a list's. 3.0 is an integer as well,
+ * and 1 and 0 are true and false. Texts belong to the configuration. */
 fovea_status fv_config_u32(uint32_t *out, const fv_config *c, const char *key, uint32_t min,
                            uint32_t max);
 fovea_status fv_config_float(float *out, const fv_config *c, const char *key, double min,

@@ -200,7 +200,7 @@ static fovea_status read_header(fv_safetensors *f, const char *bytes)
     if (n > f->bytes.size - 8)
         return fv_fail(FOVEA_EFORMAT, "%s: ends inside its header; fetch the file again",
                        f->bytes.path);
-    FV_TRY(fv_config_parse(&f->header, f->bytes.path, bytes + 8, n));
+    FV_TRY(fv_config_parse_unique(&f->header, f->bytes.path, bytes + 8, n));
     FV_TRY(read_metadata(f));
     return read_entries(f, bytes + 8 + n, f->bytes.size - 8 - n);
 }
