@@ -209,8 +209,16 @@ class Running(unittest.TestCase):
         said = self.interrupt("run", MODEL, *many, "-o", "kept.safetensors",
                               sign=rb"run \[#* *\] +\d+ %  [\d.]+ pictures/s  [\d.]+ \w+ left")
         self.assertNotIn(b"cannot", said)
+        self.assertRegex(said, rb"interrupted after \d+ pictures?; the files hold their results")
         self.assertEqual(self.files(), ["kept.safetensors"])
-        self.assertEqual(self.read("kept.safetensors"), b"as it was")
+        self.whole()
+        data = self.read("kept.safetensors")
+        head = json.loads(data[8:8 + struct.unpack("<Q", data[:8])[0]])
+        done = int(re.search(rb"interrupted after (\d+)", said)[1])
+        self.assertGreater(done, 0)
+        for name, tensor in head.items():
+            if name != "__metadata__":
+                self.assertEqual(tensor["shape"][0], done, name)
 
     def test_pipe(self):
         """No progress where stderr is no terminal."""

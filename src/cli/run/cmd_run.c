@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/common/interrupt.h"
 #include "cli/run/runner.h"
 
 /* ---- one frame ---- */
@@ -93,7 +94,7 @@ static int run_tensor(run_state *r, const char *path, cli_progress *bar)
     float *pixels = cli_alloc(plane, 3 * sizeof *pixels);
     int code = run_plan_for(r, FOVEA_FORMAT_PLANES_F32, FOVEA_YUV_601, width, height);
     r->at.count = t.shape[0];
-    for (uint64_t b = 0; b < t.shape[0] && !code; b++) {
+    for (uint64_t b = 0; b < t.shape[0] && !code && !interrupt_code(); b++) {
         const fovea_frame frame = {
             .pixels = {pixels, pixels + plane, pixels + 2 * plane},
             .stride = {width * sizeof *pixels, width * sizeof *pixels, width * sizeof *pixels}};
@@ -127,13 +128,23 @@ static int run_input(run_state *r, const char *path, cli_progress *bar)
     return cli_ends_with(path, ".safetensors") ? run_tensor(r, path, bar) : run_picture(r, path);
 }
 
+/* After Ctrl-C: what was finished has been kept like any other result. */
+static int end_interrupted(const run_state *r)
+{
+    const int code = interrupt_code();
+    if (code)
+        cli_tell("interrupted after %zu picture%s%s", r->frames, r->frames == 1 ? "" : "s",
+                 run_writes(r) && r->frames ? "; the files hold their results" : "");
+    return code;
+}
+
 static int run_all(run_state *r)
 {
     cli_progress bar;
     int code = CLI_OK;
     cli_progress_begin(&bar, "run");
     bar.unit = "pictures";
-    for (size_t i = 0; i < r->paths && !code && !r->cut; i++) {
+    for (size_t i = 0; i < r->paths && !code && !r->cut && !interrupt_code(); i++) {
         code = run_input(r, r->path[i], &bar);
         /* What came before the broken frame of a video is kept. */
         if (code == CLI_INPUT && (r->cut || r->forgiving)) {
@@ -147,16 +158,18 @@ static int run_all(run_state *r)
     const int rest = run_together(r);
     cli_progress_end(&bar);
     CLI_THEN(code, rest);
-    if (r->features)
+    const bool none = interrupt_code() && r->frames == 0; /* no picture: no file of pictures */
+    if (r->features && !none)
         CLI_THEN(code, run_save_features(r));
-    if (r->output)
+    if (r->output && !none)
         CLI_THEN(code, run_save_outputs(r));
-    if (r->boxes.path)
+    if (r->boxes.path && !none)
         CLI_THEN(code, run_save_coco(r, r->boxes.path, r->boxes.coco, "box", "boxes"));
-    if (r->masks.path && cli_ends_with(r->masks.path, ".json"))
+    if (r->masks.path && cli_ends_with(r->masks.path, ".json") && !none)
         CLI_THEN(code, run_save_coco(r, r->masks.path, r->masks.coco, "mask", "masks"));
-    if (r->points.path)
+    if (r->points.path && !none)
         CLI_THEN(code, run_save_coco(r, r->points.path, r->points.coco, "pose", "poses"));
+    CLI_THEN(code, end_interrupted(r));
     return code ? code : r->skipped;
 }
 
@@ -323,8 +336,10 @@ int cli_run(const cli_command *self, int argc, char **argv)
     r->boxes.coco = json_array();
     r->masks.coco = json_array();
     r->points.coco = json_array();
-    if (!code && first && !(code = prepare(r, argc - first, argv + first)))
+    if (!code && first && !(code = prepare(r, argc - first, argv + first))) {
+        interrupt_catch(r->batch > 1 ? "batch of pictures" : "picture");
         code = run_all(r);
+    }
     release(r);
     free(joined);
     return code;

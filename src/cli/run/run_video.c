@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "cli/common/interrupt.h"
 #include "cli/run/runner.h"
 
 bool run_is_video(const run_state *r, const char *path)
@@ -35,6 +36,10 @@ static int check_drawn(const run_state *r, const video *v)
 static int run_next(run_state *r, video *v, bool *there)
 {
     const int code = video_next(v, there);
+    if (code && code == interrupt_code()) { /* half a frame, as its writer was interrupted too */
+        *there = false;
+        return CLI_OK;
+    }
     r->cut = code && v->frames > 0;
     if (code || !*there)
         return code;
@@ -56,9 +61,10 @@ int run_video(run_state *r, const char *path)
     r->at.count = RUN_UNCOUNTED;
     r->at.rate = v.of.rate;
     int code = check_drawn(r, &v);
-    while (!code && there && !ferror(stdout)) /* nobody reads any longer: main says so */
+    /* Output that nobody reads any longer is an error that main reports. */
+    while (!code && there && !ferror(stdout) && !interrupt_code())
         code = run_next(r, &v, &there);
-    if (!code && v.frames == 0)
+    if (!code && v.frames == 0 && !interrupt_code())
         code = cli_fail(CLI_INPUT, "%s: holds no frame", path);
     video_close(&v);
     return code;

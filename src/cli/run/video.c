@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/common/interrupt.h"
 #include "cli/run/video.h"
 
 #define PIXELS_MAX (UINT64_C(1) << 28)
@@ -192,6 +193,8 @@ int video_open(video *out, const char *path, const video_raw *raw)
 static int ended_early(const video *v, size_t got, size_t whole)
 {
     const unsigned long long frame = v->frames;
+    if (interrupt_code()) /* the pipe's writer got the same Ctrl-C, or the read ended by it */
+        return interrupt_code();
     if (ferror(v->file))
         return cli_fail(CLI_INPUT, "%s: frame %llu cannot be read: %s", v->path, frame,
                         strerror(errno));
