@@ -172,11 +172,21 @@ def check_options(exe, folder):
     want(report(folder, "listed")["attention"] == "foveated+softmax@0+softmax@2", "a list of blocks")
     linearise(exe, folder, "every", "--keep-softmax", "0", "--attention", "nala")
     want(report(folder, "every")["attention"] == "nala", "another form")
-    # Ten seconds are enough for these; what is promised is kept roughly.
-    begin = time.monotonic()
-    run(exe, folder, "linearise", MODEL, "--data", "photos", "-o", "timed", "--budget", "4s", "--size", "56,112,140",
-        "--threads", "1")
-    want(time.monotonic() - begin < 60, "--budget 4s takes a minute")
+    # What it does is said at once, without a terminal too; the journal has what a run that goes on needs.
+    p = run(exe, folder, "linearise", MODEL, "--data", "photos", "-o", "timed", "--budget", "4s", "--size",
+            "56,112,140", "--threads", "1")
+    said = [line for line in p.stderr.splitlines() if line.startswith("fovea: ")]
+    want("learning from" in said[0] and "survey: 3 attentions in each of 3 blocks" in said[1], "progress: %s" % said[:3])
+    journal = json.load(open(os.path.join(folder, "timed", "linearise.json")))
+    want(journal["spent"] > 0 and all(n > 0 for n in journal["judged_by"]), "the journal of a budget")
+    want(all(phase["steps"] > 0 and phase["ended"] for phase in journal["phases"]), "phases of a budget")
+    p = run(exe, folder, "linearise", MODEL, "--data", "photos", "-o", "timed", "--budget", "4s", "--size",
+            "56,112,140", "--threads", "1", "--resume")
+    want("phase 1 of" not in p.stderr, "phases that are done are not trained again")
+    # No time at all: one picture judges, blocks are assumed, and there is a result.
+    run(exe, folder, "linearise", MODEL, "--data", "photos", "-o", "hasty", "--budget", "0.01s", "--size",
+        "56,112,140", "--threads", "1")
+    want(report(folder, "hasty")["scores"][0]["pictures"] == 1, "one picture judges")
 
 
 def check_compute(exe, folder):

@@ -168,6 +168,7 @@ bool adapt_is_judged(const adapt_run *r)
 int adapt_judge(adapt_run *r)
 {
     const bool average = r->options.ema > 0;
+    const double begin = cli_seconds();
     adapt_judgement j = {.step = r->info.step};
     char *folder = cli_text("%s/candidate", r->output);
     int code = cli_check(fovea_trainer_save(r->trainer, folder, r->settings.dtype, average));
@@ -181,5 +182,6 @@ int adapt_judge(adapt_run *r)
         code = cli_check(fovea_trainer_save(r->trainer, r->output, r->settings.dtype, average));
     CLI_THEN(code, write_log(r));
     say(r, &j);
+    r->judging = cli_seconds() - begin;
     return code;
 }

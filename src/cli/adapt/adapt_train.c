@@ -221,6 +221,12 @@ static int ask_to_stop(adapt_run *r)
     return code;
 }
 
+/* Whether the deadline leaves room for another `seconds` and the last judgement. */
+static bool has_time(const adapt_run *r, double seconds)
+{
+    return r->deadline <= 0 || cli_seconds() + seconds + r->judging < r->deadline;
+}
+
 static int step(adapt_run *r, double begin)
 {
     fovea_trainer_report report = FOVEA_TRAINER_REPORT_INIT;
@@ -254,22 +260,24 @@ static int run_steps(adapt_run *r)
     const uint64_t begun = r->info.step;
     char text[96] = "adapt";
     cli_progress bar;
-    double saved = cli_seconds();
+    double saved = cli_seconds(), each = 0;
     uint64_t saved_step = begun;
     int code = CLI_OK;
     cli_progress_begin(&bar, text);
     while (!code && r->info.step < r->steps) {
         const double begin = cli_seconds();
-        if ((code = ask_to_stop(r)) || r->stopped || r->flat)
+        if ((code = ask_to_stop(r)) || r->stopped || r->flat || (r->late = !has_time(r, each)))
             break;
         code = adapt_feed(r, &bar, begun);
         CLI_THEN(code, step(r, begin));
+        each = cli_seconds() - begin;
         describe(text, sizeof text, r);
         if (is_first(r))
             cli_progress_show(&bar, (double)(r->info.step - begun), (double)(r->steps - begun));
         const bool due = r->every ? r->info.step - saved_step >= r->every
                                   : cli_seconds() - saved > CHECKPOINT_SECONDS;
-        if (!code && is_first(r) && adapt_has_judge(r) && r->info.step % r->judge_every == 0)
+        if (!code && is_first(r) && adapt_has_judge(r) && r->info.step % r->judge_every == 0 &&
+            has_time(r, r->judging))
             code = adapt_judge(r);
         if (!code && due) {
             code = checkpoint(r);

@@ -108,8 +108,11 @@ typedef struct adapt_run {
     adapt_log log;
     uint64_t pictures; /* of this run */
     double seconds;
-    bool flat;     /* ended because the loss stopped falling */
-    double target; /* mean cosine of the best judgement at which it ends; 0: none */
+    bool flat;       /* ended because the loss stopped falling */
+    double target;   /* mean cosine of the best judgement at which it ends; 0: none */
+    double deadline; /* in cli_seconds, of the steps and the last judgement; 0: none */
+    double judging;  /* seconds that the latest judgement took */
+    bool late;       /* ended by the deadline */
 
     /* One of them, or none: then the model after the last step is kept, not the best. */
     adapt_validation *validation;     /* stages 1, 2 */

@@ -323,9 +323,9 @@ static int settle_judgements(adapt_run *r, const adapt_texts *t)
         return CLI_OK;
     r->judge_every = r->steps > JUDGED ? r->steps / JUDGED : 1;
     CLI_TRY(cli_number(&r->judge_every, "val-every", t->val_every, 1, INT32_MAX));
-    return r->validation
-               ? adapt_validation_add(r->validation, r->policy.width, r->policy.height, HELD_OUT)
-               : CLI_OK;
+    return r->validation ? adapt_validation_add(r->validation, r->policy.width, r->policy.height,
+                                                HELD_OUT, INFINITY)
+                         : CLI_OK;
 }
 
 static int settle_length(adapt_run *r, const adapt_texts *t)

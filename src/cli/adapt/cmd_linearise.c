@@ -1,4 +1,5 @@
 /* cmd_linearise.c: `fovea linearise`: a softmax checkpoint becomes one that is linear in tokens. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,6 +12,7 @@ typedef struct linearise_texts {
 
 /* Pictures that judge, of the trained size and of two larger ones, which take longer. */
 static const size_t judging[VALIDATION_SIZES] = {50, 12, 4};
+#define HOLD_SHARE 0.08   /* of the budget: the features of held-out pictures */
 enum { HELD_SHARE = 10 }; /* one picture in so many is held out, up to judging[0] */
 
 /* Sides of the larger sizes over the trained one: 518 and 1036 pixels of 224. */
@@ -90,7 +92,13 @@ static int check_model(linearise_run *r)
     return linearise_read_forms(r);
 }
 
-/* The trained size and two larger ones, or those of --size. */
+double linearise_until(const linearise_run *r, double share)
+{
+    return r->steps ? INFINITY : r->begun + share * r->budget;
+}
+
+/* The trained size and two larger ones, or those of --size. A run that goes on is judged by the
+ * pictures that have judged it before. */
 static int add_sizes(linearise_run *r, const char *text)
 {
     fovea_model_info info = FOVEA_MODEL_INFO_INIT;
@@ -98,7 +106,10 @@ static int add_sizes(linearise_run *r, const char *text)
     const fovea_preprocess rule = cli_preprocess(&none, r->validation.teacher);
     uint32_t width, height;
     char **list;
-    size_t items;
+    size_t items, before[VALIDATION_SIZES];
+    double spent;
+    linearise_recall_sets(before, &spent, r);
+    r->begun -= spent;
     fovea_model_describe(r->validation.teacher, &info);
     cli_picture_size(&width, &height, &rule, &info);
     CLI_TRY(cli_list(&list, &items, "size", text));
@@ -112,7 +123,10 @@ static int add_sizes(linearise_run *r, const char *text)
         uint32_t h = (uint32_t)(height * larger[s]) / info.patch * info.patch;
         if (text)
             code = cli_size(&w, &h, list[s]);
-        CLI_THEN(code, adapt_validation_add(&r->validation, w, h, judging[s]));
+        const double share = HOLD_SHARE * (double)(s + 1) / (double)sizes;
+        CLI_THEN(code,
+                 adapt_validation_add(&r->validation, w, h, before[s] ? before[s] : judging[s],
+                                      before[s] ? INFINITY : linearise_until(r, share)));
     }
     cli_list_free(list);
     return code;
@@ -138,6 +152,8 @@ static int settle(linearise_run *r, const linearise_texts *t)
     CLI_TRY(cli_open_device(&r->device, &r->settings));
     CLI_TRY(open_data(r));
     CLI_TRY(check_model(r));
+    cli_tell("learning from %zu pictures; %zu others are held out and judge", r->data.n,
+             r->validation.data.n);
     return add_sizes(r, t->sizes);
 }
 
@@ -151,11 +167,12 @@ static int linearise(linearise_run *r, const linearise_texts *t, const char *mod
     if (!found) {
         CLI_TRY(adapt_make_folder(r->output));
         CLI_TRY(linearise_survey(r));
-        CLI_TRY(linearise_plan(r));
+        linearise_plan(r);
         CLI_TRY(linearise_record(r));
     }
     for (size_t f = 0; f < r->forms; f++)
-        cli_tell("%s in every block: %.0f ms at %u px", r->form[f].name, r->form[f].seconds * 1e3,
+        cli_tell("%s in every block: %s at %u px", r->form[f].name,
+                 cli_duration(r->form[f].seconds).text,
                  r->validation.set[r->validation.sizes - 1].width);
     cli_tell("taken: %s", r->attention);
     CLI_TRY(linearise_train(r));

@@ -1,6 +1,8 @@
 /* linearise.h: `fovea linearise` under way: a softmax checkpoint becomes one that is linear in
  * tokens, in one command.
  *
+ * A budget bounds all of it: each part has a share of the time, and ends when that is over.
+ *
  *   hold out   pictures that judge, at the trained size and two larger ones
  *   survey     what each block loses by another attention; how long frames take with it
  *   choose     the attention of each block: the least loss that is fast enough
@@ -22,7 +24,10 @@ typedef struct linearise_phase {
     size_t size; /* of the validation's sizes */
     uint32_t batch, steps;
     double lr;
-    double seconds; /* that it is to take; 0: `steps` were given */
+    double share;   /* of the time for training */
+    double seconds; /* that it was to take when it began */
+    bool done;
+    adapt_score begun[VALIDATION_SIZES], ended[VALIDATION_SIZES]; /* once it is done */
 } linearise_phase;
 
 /* An attention that a block may have in place of softmax; the last form is softmax itself. */
@@ -43,7 +48,7 @@ typedef struct linearise_run {
     cli_settings settings;
     const char *model, *data_path, *val_path, *output;
     const char *names, *keep; /* --attention, --keep-softmax */
-    double budget, begun;     /* seconds; when the command began */
+    double budget, begun;     /* seconds; when the command began, less what earlier runs took */
     double target, speedup;
     uint32_t steps, batch, held; /* steps: of each phase; 0: what the budget allows */
     uint64_t seed;
@@ -78,17 +83,24 @@ typedef struct linearise_case {
     fovea_plan *plan;
 } linearise_case;
 
-/* Fills the costs of n cases, which are measured in turn. */
-int linearise_measure(linearise_case *c, size_t n, const linearise_run *r);
+/* Fills the costs of n cases, which are measured in turn; no round is begun after `until`. */
+int linearise_measure(linearise_case *c, size_t n, const linearise_run *r, double until);
 
-/* linearise_phases.c: plans the phases, or recalls them from OUT/linearise.json. */
-int linearise_plan(linearise_run *r);
+/* When the first `share` of the budget is over, in cli_seconds; INFINITY where steps are given. */
+double linearise_until(const linearise_run *r, double share);
+
+/* linearise_phases.c: what the phases are; trains those that are not done. */
+void linearise_plan(linearise_run *r);
 int linearise_train(linearise_run *r);
 
 /* linearise_journal.c: refuses an OUT with an earlier run, unless it is to be gone on with; the
  * choices; *found: an earlier run has made them. */
 int linearise_check_output(const linearise_run *r);
 int linearise_recall(linearise_run *r, bool *found);
+/* Of an earlier run: how many pictures of each size judge, and the time that it took. Zeros where
+ * there was none. */
+void linearise_recall_sets(size_t pictures[VALIDATION_SIZES], double *spent,
+                           const linearise_run *r);
 int linearise_record(const linearise_run *r);
 
 /* linearise_report.c: OUT/report.md, report.json, features-N.png; the table to stdout. */

@@ -44,11 +44,34 @@ static json_t *form_json(const linearise_run *r, const linearise_form *f)
     return json_pack("{s:s, s:f, s:o}", "name", f->name, "seconds", f->seconds, "lost", lost);
 }
 
-static json_t *phase_json(const linearise_phase *p)
+/* Scores of every size, in pairs of mean and worst. */
+static json_t *scores_json(const adapt_score *score, size_t sizes)
 {
-    return json_pack("{s:i, s:I, s:I, s:I, s:f, s:f}", "stage", (int)p->stage, "size",
-                     (json_int_t)p->size, "batch", (json_int_t)p->batch, "steps",
-                     (json_int_t)p->steps, "lr", p->lr, "seconds", p->seconds);
+    json_t *out = json_array();
+    for (size_t s = 0; s < sizes; s++)
+        json_array_append_new(out, json_pack("[f, f]", score[s].mean, score[s].worst));
+    return out;
+}
+
+static json_t *phase_json(const linearise_phase *p, size_t sizes)
+{
+    json_t *root =
+        json_pack("{s:i, s:I, s:I, s:I, s:f, s:f, s:f}", "stage", (int)p->stage, "size",
+                  (json_int_t)p->size, "batch", (json_int_t)p->batch, "steps", (json_int_t)p->steps,
+                  "lr", p->lr, "share", p->share, "seconds", p->seconds);
+    if (p->done) {
+        json_object_set_new(root, "begun", scores_json(p->begun, sizes));
+        json_object_set_new(root, "ended", scores_json(p->ended, sizes));
+    }
+    return root;
+}
+
+static json_t *sets_json(const linearise_run *r)
+{
+    json_t *out = json_array();
+    for (size_t s = 0; s < r->validation.sizes; s++)
+        json_array_append_new(out, json_integer((json_int_t)r->validation.set[s].pictures));
+    return out;
 }
 
 int linearise_record(const linearise_run *r)
@@ -59,10 +82,11 @@ int linearise_record(const linearise_run *r)
     for (uint32_t i = 0; i < r->blocks; i++)
         json_array_append_new(chosen, json_integer((json_int_t)r->chosen[i]));
     for (size_t i = 0; i < r->phases; i++)
-        json_array_append_new(phases, phase_json(&r->phase[i]));
-    json_t *root = json_pack("{s:s, s:o, s:s, s:o, s:o, s:o}", "schema", "fovea.linearise/1",
-                             "options", options_of(r), "attention", r->attention, "forms", forms,
-                             "chosen", chosen, "phases", phases);
+        json_array_append_new(phases, phase_json(&r->phase[i], r->validation.sizes));
+    json_t *root = json_pack("{s:s, s:o, s:s, s:o, s:o, s:o, s:o, s:f}", "schema",
+                             "fovea.linearise/1", "options", options_of(r), "attention",
+                             r->attention, "forms", forms, "chosen", chosen, "phases", phases,
+                             "judged_by", sets_json(r), "spent", cli_seconds() - r->begun);
     char *path = path_of(r);
     cli_output out;
     int code = cli_output_begin(&out, path);
@@ -90,15 +114,31 @@ static bool read_form(linearise_form *out, const json_t *from, uint32_t blocks)
     return json_array_size(lost) == blocks;
 }
 
+static bool read_scores(adapt_score *out, const json_t *from, size_t sizes)
+{
+    for (size_t s = 0; s < sizes && s < json_array_size(from); s++) {
+        const json_t *pair = json_array_get(from, s);
+        out[s] = (adapt_score){json_number_value(json_array_get(pair, 0)),
+                               json_number_value(json_array_get(pair, 1))};
+    }
+    return json_array_size(from) == sizes;
+}
+
 static bool read_phase(linearise_phase *out, const json_t *from, size_t sizes)
 {
+    const json_t *begun = json_object_get(from, "begun"), *ended = json_object_get(from, "ended");
     *out = (linearise_phase){.stage = (fovea_stage)count_of(from, "stage"),
                              .size = count_of(from, "size"),
                              .batch = count_of(from, "batch"),
                              .steps = count_of(from, "steps"),
                              .lr = json_number_value(json_object_get(from, "lr")),
+                             .share = json_number_value(json_object_get(from, "share")),
                              .seconds = json_number_value(json_object_get(from, "seconds"))};
-    return out->lr > 0 && out->size < sizes && out->steps > 0 && out->batch > 0;
+    out->done = ended != NULL;
+    if (out->done &&
+        !(read_scores(out->begun, begun, sizes) && read_scores(out->ended, ended, sizes)))
+        return false;
+    return out->lr > 0 && out->size < sizes && (out->share > 0 || out->steps > 0) && out->batch > 0;
 }
 
 /* False: it is not whole. */
@@ -152,6 +192,18 @@ int linearise_check_output(const linearise_run *r)
             cli_fail(CLI_USAGE, "%s: an earlier run; --resume goes on with it, or remove it", path);
     free(path);
     return code;
+}
+
+void linearise_recall_sets(size_t pictures[VALIDATION_SIZES], double *spent, const linearise_run *r)
+{
+    char *path = path_of(r);
+    json_t *root = r->resume ? json_load_file(path, 0, NULL) : NULL;
+    const json_t *sets = json_object_get(root, "judged_by");
+    for (size_t s = 0; s < VALIDATION_SIZES; s++)
+        pictures[s] = (size_t)json_integer_value(json_array_get(sets, s));
+    *spent = json_number_value(json_object_get(root, "spent"));
+    json_decref(root);
+    free(path);
 }
 
 int linearise_recall(linearise_run *r, bool *found)

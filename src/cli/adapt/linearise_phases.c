@@ -22,7 +22,9 @@ static const struct recipe {
               {FOVEA_STAGE_FEATURES, 1, 8, 3e-5, 0.2}};
 
 enum { WARM_UP = 20, JUDGED = 4 };
-#define JUDGE_SHARE 0.2 /* of a phase: the student is judged */
+#define JUDGE_SHARE 0.2  /* of a phase: the student is judged */
+#define REPORT_SHARE 0.1 /* of the budget at most: the report, which runs so many frames */
+enum { REPORT_FRAMES = 8 };
 
 /* ---- one phase as a training ---- */
 
@@ -106,12 +108,10 @@ static int measure(double *seconds, linearise_run *r, size_t phase)
     return code;
 }
 
-int linearise_plan(linearise_run *r)
+void linearise_plan(linearise_run *r)
 {
     const bool fovea = strncmp(r->form[0].name, "foveated", strlen("foveated")) == 0;
     const struct recipe *recipe = fovea ? foveated : mapped;
-    /* What the survey has left of the budget; of a small one half is for training all the same. */
-    const double left = fmax(r->budget - (cli_seconds() - r->begun), r->budget / 2);
     r->phases = fovea ? sizeof foveated / sizeof *foveated : sizeof mapped / sizeof *mapped;
     for (size_t i = 0; i < r->phases; i++) {
         linearise_phase *p = &r->phase[i];
@@ -120,16 +120,28 @@ int linearise_plan(linearise_run *r)
                                .batch = r->batch ? r->batch : recipe[i].batch,
                                .steps = r->steps,
                                .lr = recipe[i].lr,
-                               .seconds = left * recipe[i].share};
+                               .share = recipe[i].share};
         if (p->batch > r->data.n)
             p->batch = (uint32_t)r->data.n;
-        if (p->steps)
-            continue;
-        double each;
-        CLI_TRY(measure(&each, r, i));
-        p->steps = (uint32_t)fmax(1, p->seconds * (1 - JUDGE_SHARE) / (each * p->batch));
     }
-    return CLI_OK;
+}
+
+/* Steps of a phase that is about to begin: its share of the time that is left once the report has
+ * been set aside, at the pace of this moment. */
+static int settle_length(linearise_run *r, size_t phase)
+{
+    linearise_phase *p = &r->phase[phase];
+    double rest = 0, each;
+    if (p->steps)
+        return CLI_OK;
+    for (size_t i = phase; i < r->phases; i++)
+        rest += r->phase[i].share;
+    const double report = fmin(REPORT_FRAMES * r->softmax.seconds, REPORT_SHARE * r->budget);
+    const double left = fmax(linearise_until(r, 1) - report - cli_seconds(), 0);
+    p->seconds = left * p->share / rest;
+    CLI_TRY(measure(&each, r, phase));
+    p->steps = (uint32_t)fmax(1, p->seconds * (1 - JUDGE_SHARE) / (each * p->batch));
+    return linearise_record(r);
 }
 
 /* ---- training ---- */
@@ -137,18 +149,26 @@ int linearise_plan(linearise_run *r)
 static int train(linearise_run *r, size_t phase)
 {
     adapt_run a;
+    linearise_phase *p = &r->phase[phase];
+    const double begin = cli_seconds();
+    CLI_TRY(settle_length(r, phase));
     char *folder = folder_of(r, phase);
     char *from = phase ? folder_of(r, phase - 1) : cli_text("%s", r->model);
-    const linearise_phase *p = &r->phase[phase];
     begin_phase(&a, r, phase, folder, from);
+    a.deadline = r->steps ? 0 : begin + p->seconds;
     cli_tell("phase %zu of %zu: stage %d at %ux%u, %u steps of %u pictures", phase + 1, r->phases,
              (int)p->stage, a.policy.width, a.policy.height, p->steps, p->batch);
     int code = adapt_train(&a);
     r->stopped = a.stopped;
-    if (!code && phase == 0)
-        memcpy(r->untrained, a.judged[0].score, sizeof r->untrained);
-    if (!code)
-        memcpy(r->score, a.judged[a.best].score, sizeof r->score);
+    if (a.late)
+        cli_tell("phase %zu: its time was over after %llu of %u steps", phase + 1,
+                 (unsigned long long)a.info.step, p->steps);
+    if (!code) {
+        memcpy(p->begun, a.judged[0].score, sizeof p->begun);
+        memcpy(p->ended, a.judged[a.best].score, sizeof p->ended);
+        p->done = true;
+        code = linearise_record(r);
+    }
     adapt_release(&a);
     free(folder);
     free(from);
@@ -191,6 +211,9 @@ static int publish(const linearise_run *r)
 int linearise_train(linearise_run *r)
 {
     for (size_t i = 0; i < r->phases; i++)
-        CLI_TRY(train(r, i));
+        if (!r->phase[i].done)
+            CLI_TRY(train(r, i));
+    memcpy(r->untrained, r->phase[0].begun, sizeof r->untrained);
+    memcpy(r->score, r->phase[r->phases - 1].ended, sizeof r->score);
     return publish(r);
 }

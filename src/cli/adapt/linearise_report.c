@@ -74,11 +74,13 @@ static void write_costs(FILE *to, const linearise_run *r)
         const char *name;
         const linearise_cost *cost;
     } rows[] = {{"softmax", &r->softmax}, {"the result", &r->result}};
-    fprintf(to,
-            "| a frame of %u x %u px | ms | times as fast | activations |\n|---|---:|---:|---:|\n",
-            v->width, v->height);
+    fprintf(
+        to,
+        "| a frame of %u x %u px | time | times as fast | activations |\n|---|---:|---:|---:|\n",
+        v->width, v->height);
     for (int i = 0; i < 2; i++)
-        fprintf(to, "| %s | %.0f | %.2f | %s |\n", rows[i].name, rows[i].cost->seconds * 1e3,
+        fprintf(to, "| %s | %s | %.2f | %s |\n", rows[i].name,
+                cli_duration(rows[i].cost->seconds).text,
                 r->softmax.seconds / rows[i].cost->seconds, cli_bytes(rows[i].cost->bytes).text);
 }
 
@@ -190,7 +192,7 @@ int linearise_report(linearise_run *r)
     CLI_TRY(cli_load_student(&student, r->output));
     /* Softmax again, beside the result: the machine may have been another when it began. */
     linearise_case both[] = {{r->validation.teacher, "softmax"}, {student, NULL}};
-    int code = linearise_measure(both, 2, r);
+    int code = linearise_measure(both, 2, r, linearise_until(r, 0.97));
     r->softmax = both[0].cost;
     r->result = both[1].cost;
     for (size_t i = 0; i < SHOWN && i < r->validation.set[r->validation.sizes - 1].pictures; i++)

@@ -5,8 +5,9 @@
 
 #include "cli/adapt/linearise.h"
 
-enum { PICTURES = 4 }; /* that a block is judged by */
-enum { ROUNDS = 4 };   /* frames that are timed, after one that is not */
+enum { PICTURES = 4 };   /* that a block is judged by */
+enum { ROUNDS = 4 };     /* frames that are timed, after one that is not */
+#define SURVEY_SHARE 0.2 /* of the budget, the features of held-out pictures included */
 
 /* ---- time and memory ---- */
 
@@ -36,20 +37,24 @@ static int plan_case(linearise_case *c, const linearise_run *r)
     return CLI_OK;
 }
 
-int linearise_measure(linearise_case *c, size_t n, const linearise_run *r)
+int linearise_measure(linearise_case *c, size_t n, const linearise_run *r, double until)
 {
     const uint8_t *rgb = r->validation.set[r->validation.sizes - 1].rgb[0];
     int code = CLI_OK;
     for (size_t i = 0; i < n && !code; i++)
         code = plan_case(&c[i], r);
-    /* In turn, so that what else the machine does falls on all of them. */
-    for (int round = 0; round <= ROUNDS; round++)
+    /* In turn, so that what else the machine does falls on all of them. The first round warms up,
+     * and counts where there is no time for a second one. */
+    for (int round = 0; round <= ROUNDS && !code; round++) {
+        if (round > 0 && cli_seconds() > until)
+            break;
         for (size_t i = 0; i < n && !code; i++) {
             double seconds;
             code = run_once(&seconds, c[i].plan, rgb);
-            if (!code && round > 0)
-                c[i].cost.seconds = fmin(c[i].cost.seconds, seconds);
+            if (!code)
+                c[i].cost.seconds = round > 1 ? fmin(c[i].cost.seconds, seconds) : seconds;
         }
+    }
     for (size_t i = 0; i < n; i++)
         fovea_plan_free(c[i].plan);
     return code;
@@ -100,34 +105,89 @@ int linearise_read_forms(linearise_run *r)
     return read_kept(r);
 }
 
-/* Softmax loses nothing. */
+/* What an attention loses in one block, on as many pictures. */
+static int lose(double *lost, const linearise_run *r, size_t form, uint32_t block, size_t size,
+                size_t pictures)
+{
+    adapt_score score;
+    char *name = cli_text("softmax+%s@%u", r->form[form].name, block);
+    const int code =
+        adapt_validation_score(&score, &r->validation, size, r->validation.teacher, name, pictures);
+    *lost = 1 - score.mean;
+    free(name);
+    return code;
+}
+
+/* Blocks of a form from `measured` on, for which the time did not suffice. Of the first form they
+ * lose what the others lose on average; another form is no better than the first one there, so that
+ * it is not chosen. */
+static void assume(linearise_run *r, size_t form, uint32_t measured)
+{
+    double *lost = r->form[form].lost, sum = 0;
+    for (uint32_t i = 0; i < measured; i++)
+        sum += lost[i];
+    for (uint32_t i = measured; i < r->blocks; i++)
+        lost[i] = form ? r->form[0].lost[i] : measured ? sum / measured : 0;
+}
+
+static void tell_form(const linearise_run *r, size_t form)
+{
+    const double *lost = r->form[form].lost;
+    uint32_t most = 0;
+    for (uint32_t i = 1; i < r->blocks; i++)
+        most = lost[i] > lost[most] ? i : most;
+    cli_tell("survey: %s in a single block loses %.4f at most, in block %u", r->form[form].name,
+             lost[most], most);
+}
+
+/* Softmax loses nothing. Of the budget a fifth at most is for this: where the first measurement
+ * shows that it does not suffice, fewer pictures judge, and blocks that are left when it is over
+ * are assumed. */
+static int measure_losses(linearise_run *r)
+{
+    const double begin = cli_seconds(), until = linearise_until(r, SURVEY_SHARE);
+    const uint32_t cases = (uint32_t)(r->forms - 1) * r->blocks;
+    const size_t size = r->validation.sizes > 1 ? 1 : 0;
+    size_t pictures = PICTURES;
+    cli_progress bar;
+    int code = lose(&r->form[0].lost[0], r, 0, 0, size, 1);
+    const double left = fmax(until - cli_seconds(), 0);
+    const double all = (cli_seconds() - begin) * cases; /* seconds, by one picture each */
+    while (pictures > 1 && (double)pictures * all > left)
+        pictures--;
+    cli_tell("survey: %zu attentions in each of %u blocks alone, by %zu picture%s of %u px",
+             r->forms - 1, r->blocks, pictures, pictures > 1 ? "s" : "",
+             r->validation.set[size].width);
+    cli_progress_begin(&bar, "sensitivity of blocks");
+    for (size_t f = 0; f + 1 < r->forms && !code; f++) {
+        uint32_t i = 0;
+        for (; i < r->blocks && !code && cli_seconds() <= until; i++) {
+            code = lose(&r->form[f].lost[i], r, f, i, size, pictures);
+            cli_progress_show(&bar, (double)f * r->blocks + i + 1., cases);
+        }
+        assume(r, f, i);
+        cli_progress_hide();
+        if (i == r->blocks)
+            tell_form(r, f);
+        else
+            cli_tell("survey: no time for %s in blocks %u to %u", r->form[f].name, i,
+                     r->blocks - 1);
+    }
+    cli_progress_end(&bar);
+    return code;
+}
+
 static int measure_forms(linearise_run *r)
 {
-    const size_t size = r->validation.sizes > 1 ? 1 : 0;
-    const uint32_t cases = (uint32_t)(r->forms - 1) * r->blocks;
     linearise_case form[LINEARISE_FORMS] = {{NULL}};
-    cli_progress bar;
-    int code = CLI_OK;
-    cli_progress_begin(&bar, "sensitivity of blocks");
-    for (uint32_t k = 0; k < cases && !code; k++) {
-        linearise_form *f = &r->form[k / r->blocks];
-        const uint32_t block = k % r->blocks;
-        adapt_score score;
-        char *name = cli_text("softmax+%s@%u", f->name, block);
-        code = adapt_validation_score(&score, &r->validation, size, r->validation.teacher, name,
-                                      PICTURES);
-        f->lost[block] = 1 - score.mean;
-        free(name);
-        cli_progress_show(&bar, k + 1., cases);
-    }
+    CLI_TRY(measure_losses(r));
     for (size_t f = 0; f < r->forms; f++)
         form[f] = (linearise_case){.model = r->validation.teacher, .attention = r->form[f].name};
-    CLI_THEN(code, linearise_measure(form, r->forms, r));
+    CLI_TRY(linearise_measure(form, r->forms, r, linearise_until(r, SURVEY_SHARE)));
     for (size_t f = 0; f < r->forms; f++)
         r->form[f].seconds = form[f].cost.seconds;
-    cli_progress_end(&bar);
     r->softmax = form[r->forms - 1].cost;
-    return code;
+    return CLI_OK;
 }
 
 /* ---- the choice ---- */

@@ -102,7 +102,8 @@ static int cut_picture(uint8_t **out, const adapt_validation *v, const validatio
     return code;
 }
 
-static int fill_set(validation_set *s, const adapt_validation *v, fovea_plan *plan, size_t pictures)
+static int fill_set(validation_set *s, const adapt_validation *v, fovea_plan *plan, size_t pictures,
+                    double until)
 {
     cli_progress bar;
     int code = CLI_OK;
@@ -110,6 +111,8 @@ static int fill_set(validation_set *s, const adapt_validation *v, fovea_plan *pl
     bar.unit = "pictures";
     for (size_t i = 0; i < v->data.n && s->pictures < pictures && !code; i++) {
         uint8_t *rgb;
+        if (s->pictures > 0 && cli_seconds() > until)
+            break;
         if (cut_picture(&rgb, v, s, i))
             continue; /* it has been named */
         s->rgb[s->pictures] = rgb;
@@ -120,7 +123,8 @@ static int fill_set(validation_set *s, const adapt_validation *v, fovea_plan *pl
     return code;
 }
 
-int adapt_validation_add(adapt_validation *v, uint32_t width, uint32_t height, size_t pictures)
+int adapt_validation_add(adapt_validation *v, uint32_t width, uint32_t height, size_t pictures,
+                         double until)
 {
     validation_set *s = &v->set[v->sizes];
     const size_t most = pictures < v->data.n ? pictures : v->data.n;
@@ -131,7 +135,7 @@ int adapt_validation_add(adapt_validation *v, uint32_t width, uint32_t height, s
     s->rgb = cli_alloc(most, sizeof *s->rgb);
     s->features = cli_alloc(most, sizeof *s->features);
     v->sizes++;
-    int code = fill_set(s, v, plan, most);
+    int code = fill_set(s, v, plan, most, until);
     fovea_plan_free(plan);
     if (!code && s->pictures == 0)
         code = cli_fail(CLI_INPUT, "%s: none of the held-out pictures can be read", v->data.path);

@@ -38,8 +38,10 @@ int adapt_validation_begin(adapt_validation *out, fovea_device *device, const ch
                            const dataset *data);
 void adapt_validation_end(adapt_validation *v);
 /* Adds a size, with as many of the pictures as `pictures` says at most; the teacher runs on them
- * with softmax. Pictures that cannot be read are left out; CLI_INPUT when none can. */
-int adapt_validation_add(adapt_validation *v, uint32_t width, uint32_t height, size_t pictures);
+ * with softmax. Pictures that cannot be read are left out; CLI_INPUT when none can. No picture but
+ * the first is begun after `until`, in cli_seconds; INFINITY: no limit. */
+int adapt_validation_add(adapt_validation *v, uint32_t width, uint32_t height, size_t pictures,
+                         double until);
 
 /* Scores of a student, by its own attention or another one, on the first `pictures` of set `size`.
  */

@@ -296,7 +296,12 @@ static void release(struct bench *b)
 
 static const char lists[] =
     "\nOptions that say what is measured take lists, numbers also ranges: --size 224,518,\n"
-    "--tokens 64..16384*2, --device all. Every combination is run.\n";
+    "--tokens 64..16384*2, --device all. Every combination is run.\n"
+    "\nmodel, lm and floors take a MODEL; block and kernel may. Columns: ratio, p50 over the "
+    "first\n"
+    "case's; ci, the 95 % interval of the median in percent; of peak, the least time that the\n"
+    "device allows as a share of p50; verify, largest error over largest value. Status: unstable,\n"
+    "ci over 1 %; noisy, p95 over 1.5 times p50; throttled, the processor became slower.\n";
 
 int cli_bench(const cli_command *self, int argc, char **argv)
 {

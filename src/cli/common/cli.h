@@ -391,6 +391,8 @@ typedef struct cli_word {
     char text[64];
 } cli_word;
 cli_word cli_bytes(uint64_t bytes); /* "1.4 MiB" */
+cli_word
+cli_duration(double seconds); /* "35 us", "12.3 ms", "4.1 s", "7 min", "2.5 h", "4.7 days" */
 /* ", int8 products (as tuned)"; empty where they are float32, and nothing else was asked for. */
 cli_word cli_products(const fovea_plan_info *plan);
 

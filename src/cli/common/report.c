@@ -102,6 +102,23 @@ cli_word cli_products(const fovea_plan_info *plan)
     return out;
 }
 
+cli_word cli_duration(double seconds)
+{
+    static const struct {
+        double unit, below; /* seconds */
+        const char *format;
+    } scale[] = {
+        {1e-6, 1e-4, "%.0f us"}, {1e-3, 1, "%.1f ms"},        {1, 120, "%.1f s"},
+        {60, 7200, "%.0f min"},  {3600, 48 * 3600, "%.1f h"}, {24 * 3600, 0, "%.1f days"},
+    };
+    cli_word out;
+    size_t i = 0;
+    while (i + 1 < sizeof scale / sizeof *scale && seconds >= scale[i].below)
+        i++;
+    snprintf(out.text, sizeof out.text, scale[i].format, seconds / scale[i].unit);
+    return out;
+}
+
 cli_word cli_bytes(uint64_t bytes)
 {
     cli_word out;

@@ -221,10 +221,10 @@ static void show_work(const fovea_plan *plan, const fovea_plan_info *p, const fo
     printf("work     %.2f GFLOP, %u steps in %u sweeps over the tokens, %u dispatches\n",
            p->flops * 1e-9, p->steps, p->sweeps, p->dispatches);
     if (measured > 0)
-        printf("time     %.1f ms, measured by tuning; %.1f ms by the cost model\n", measured * 1e3,
-               p->seconds * 1e3);
+        printf("time     %s, measured by tuning; %s by the cost model\n",
+               cli_duration(measured).text, cli_duration(p->seconds).text);
     else
-        printf("time     about %.1f ms by the cost model%s\n", p->seconds * 1e3, advice);
+        printf("time     about %s by the cost model%s\n", cli_duration(p->seconds).text, advice);
 }
 
 static void show(const fovea_plan *plan, const fovea_plan_info *p, const cli_session *s,
