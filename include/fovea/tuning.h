@@ -48,13 +48,17 @@ typedef struct fovea_tune_report {
     uint32_t skipped;    /* candidates that crashed an earlier run */
     int complete;        /* neither stopped nor out of time */
     double estimate_seconds, tuned_seconds; /* of a frame; 0: not measured */
+    uint32_t disturbed; /* measurements that were discarded, as other programs used the processors:
+                           they left no facts */
 } fovea_tune_report;
 #define FOVEA_TUNE_REPORT_INIT FOVEA_INIT(fovea_tune_report, )
 
 /* Tunes the plan that fovea_plan_create would make of the same options; plans made before stay as
  * they are. `out` and `options` may be NULL. Facts that are known with the same rigor are not
  * measured again. Takes seconds to minutes, and the memory of two plans. On failure, facts found
- * until then are kept. Thread-safe, but other work on the device disturbs the measurements. */
+ * until then are kept. Thread-safe, but other work on the device disturbs the measurements. Where
+ * Linux says that threads waited for a processor in most of the rounds of a measurement, it is
+ * discarded and counted, unless FOVEA_TUNE_BUSY=keep is in the environment. */
 FOVEA_API fovea_status fovea_tune(fovea_tune_report *out, const fovea_model *model,
                                   fovea_device *device, const fovea_plan_options *plan,
                                   const fovea_tune_options *options);

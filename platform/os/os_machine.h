@@ -23,6 +23,9 @@ fovea_status fv_machine_lock(void *p, uint64_t size, const char *what);
 void fv_machine_unlock(void *p, uint64_t size);
 
 double fv_machine_seconds(void);  /* monotonic */
+/* Seconds that the threads of this process were ready to run and had no processor, as others had
+ * it; NAN: the system does not say. */
+double fv_machine_waited(void);
 uint64_t fv_machine_memory(void); /* bytes of main memory that the process may have; 0: unknown */
 uint64_t fv_machine_free(void);   /* of it that could be had now; UINT64_MAX: unknown */
 /* Identifies this process: a forked child has another number. */

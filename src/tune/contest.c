@@ -1,9 +1,10 @@
 /* contest.c: interleaved timing. Every round runs all contestants, in alternating order, so that a
- * slower machine slows all of them; a round during which the clock frequency changed is not
- * counted.
+ * slower machine slows all of them; a round during which the clock frequency changed, or other
+ * programs took the processors, is repeated.
  */
 #include "tune/contest.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "platform/os/os_machine.h"
@@ -13,6 +14,7 @@
 #define SHORTEST 5e-4        /* seconds that a measurement takes at least, by repetition */
 #define LONGEST 5e-3         /* maximum seconds to reach by repetition, waiting included */
 #define CLOCK_TOLERANCE 0.05 /* relative change of the time of a fixed piece of work */
+#define DISTURBED 0.05       /* share of its threads' time that a round may wait for processors */
 #define MOST_REPEATS 1000
 #define SPINS 100000
 
@@ -122,7 +124,26 @@ static void drop_the_slow(struct state *s)
         s->out[i] = median(s->time[i], FIRST_ROUNDS) > FAR_BEHIND * best;
 }
 
-static void award(const struct state *s, uint32_t rounds, fv_score *score)
+/* What a round began with. */
+struct start {
+    double spin, seconds, waited;
+};
+
+static struct start begin_round(const fv_contest *c)
+{
+    return (struct start){spin(), fv_machine_seconds(), c->threads ? fv_machine_waited() : NAN};
+}
+
+/* False also where the system does not say how long threads waited. */
+static bool was_disturbed(const fv_contest *c, const struct start *from)
+{
+    if (isnan(from->waited))
+        return false;
+    const double waited = fv_machine_waited() - from->waited;
+    return waited > DISTURBED * c->threads * (fv_machine_seconds() - from->seconds);
+}
+
+static void award(const struct state *s, uint32_t rounds, uint32_t disturbed, fv_score *score)
 {
     for (uint32_t i = 0; i < s->c->contestants; i++) {
         const uint32_t n = s->out[i] ? FIRST_ROUNDS : rounds;
@@ -131,7 +152,8 @@ static void award(const struct state *s, uint32_t rounds, fv_score *score)
             ratio[k] = s->time[0][k] > 0 ? s->time[i][k] / s->time[0][k] : 1;
             ahead += ratio[k] < 1;
         }
-        score[i] = (fv_score){median(s->time[i], n), median(ratio, n), ahead / n};
+        score[i] =
+            (fv_score){median(s->time[i], n), median(ratio, n), ahead / n, 2 * disturbed > rounds};
     }
 }
 
@@ -140,18 +162,19 @@ fovea_status fv_contest_run(const fv_contest *c, fv_score *score)
     struct state s = {.c = c};
     const double begin = fv_machine_seconds();
     const uint32_t min_rounds = c->min_rounds ? c->min_rounds : FIRST_ROUNDS;
-    uint32_t round = 0, discarded = 0;
+    uint32_t round = 0, discarded = 0, disturbed = 0;
     FV_TRY(warm_up(&s));
     for (bool late = false; round < c->rounds && !(late && round >= min_rounds);) {
-        const double before = spin();
+        const struct start from = begin_round(c);
         FV_TRY(hold_round(&s, round));
-        const bool same_clock = !changed(before, spin());
+        const bool taken = was_disturbed(c, &from), same_clock = !changed(from.spin, spin());
         late = fv_machine_seconds() - begin > c->budget;
-        if (!same_clock && !late && discarded++ < c->rounds)
+        if ((taken || !same_clock) && !late && discarded++ < c->rounds)
             continue;
+        disturbed += taken;
         if (++round == FIRST_ROUNDS)
             drop_the_slow(&s);
     }
-    award(&s, round, score);
+    award(&s, round, disturbed, score);
     return FOVEA_OK;
 }

@@ -15,6 +15,8 @@ typedef struct fv_contest {
     uint32_t contestants, rounds; /* rounds: maximum that are counted */
     uint32_t min_rounds;          /* 0: 3 */
     double budget;                /* seconds after which no more than min_rounds are run */
+    uint32_t
+        threads; /* that a run takes, whose waits for a processor are watched; 0: they are not */
     /* One run. A failure ends the contest and is its result. */
     fovea_status (*run)(void *ctx, uint32_t who, double *seconds);
     void *ctx;
@@ -24,6 +26,7 @@ typedef struct fv_score {
     double seconds; /* median */
     double ratio;   /* to contestant 0 in the same round, median */
     double ahead;   /* share of the rounds in which it was faster than contestant 0 */
+    bool disturbed; /* other programs took processors in most of the rounds, of all contestants */
 } fv_score;
 
 /* Whether it takes at most `ratio` times as long, in at least 80 % of the rounds, so that it is not

@@ -73,6 +73,14 @@ fovea_status fv_tuner_skip(fv_tuner *t, const char *subject, const char *choice)
     return fv_wisdom_put(t->known.wisdom, &f);
 }
 
+bool fv_tuner_disturbed(fv_tuner *t, const fv_score *score)
+{
+    if (score->disturbed && t->report.disturbed++ == 0)
+        fv_log("tuning: other programs use the processors; what is measured meanwhile is "
+               "discarded");
+    return score->disturbed;
+}
+
 bool fv_tuner_has(const fv_tuner *t, enum fv_fact_kind kind, const char *subject)
 {
     fv_answer answer;
@@ -133,12 +141,29 @@ static fovea_status tune_stages(fv_tuner *t)
     return FOVEA_OK;
 }
 
+/* Threads to watch: of a processor that has one for each, unless the user wants whatever is
+ * measured. */
+static uint32_t watched(const fv_limits *limits)
+{
+    enum { MOST = 1024 };
+    bool allowed[MOST];
+    uint32_t cpus = 0;
+    const char *keep = getenv("FOVEA_TUNE_BUSY");
+    if (limits->throughput || (keep && strcmp(keep, "keep") == 0))
+        return 0;
+    fv_machine_allowed(allowed, MOST);
+    for (uint32_t i = 0; i < MOST; i++)
+        cpus += allowed[i];
+    return limits->threads <= cpus ? limits->threads : 0;
+}
+
 static fovea_status tune(fv_tuner *t)
 {
     fv_limits limits;
     fv_wisdom *estimate = NULL;
     const double begin = fv_machine_seconds();
     t->device->backend->limits(t->device->device, &limits);
+    t->watched = watched(&limits);
     if (t->options->seconds > 0) {
         t->deadline = begin + SEARCH * t->options->seconds;
         t->end = begin + t->options->seconds;

@@ -21,6 +21,7 @@ typedef struct step_trials {
     fv_trial_kernel *kernel[FV_CONTESTANTS];
     uint32_t count;
     bool has_estimate; /* the estimate's choice passed, and is the first */
+    bool disturbed;    /* the last contest, so that its winner means nothing */
 } step_trials;
 
 /* ---- one candidate ---- */
@@ -99,8 +100,12 @@ static fovea_status run_kernel(void *ctx, uint32_t who, double *seconds)
 
 static fovea_status time_trials(finalists *r, uint32_t count, fv_score *score)
 {
-    const fv_contest contest = {
-        .contestants = count, .rounds = ROUNDS, .budget = BUDGET, .run = run_kernel, .ctx = r};
+    const fv_contest contest = {.contestants = count,
+                                .rounds = ROUNDS,
+                                .budget = BUDGET,
+                                .threads = r->a->t->watched,
+                                .run = run_kernel,
+                                .ctx = r};
     return fv_contest_run(&contest, score);
 }
 
@@ -127,6 +132,7 @@ static fovea_status run_contest(step_trials *a, uint32_t *winner, double *second
         best = 0;
     *winner = best;
     *seconds = score[best].seconds;
+    a->disturbed = fv_tuner_disturbed(a->t, &score[best]);
     return FOVEA_OK;
 }
 
@@ -157,7 +163,7 @@ static fovea_status choose_kernel(step_trials *a)
     if (a->count == 0) /* none is right, or the tuner was stopped */
         return FOVEA_OK;
     FV_TRY(run_contest(a, &winner, &seconds));
-    if (a->t->rigor != FOVEA_RIGOR_EXHAUSTIVE) {
+    if (!a->disturbed && a->t->rigor != FOVEA_RIGOR_EXHAUSTIVE) {
         const fv_candidate best = a->candidate[winner];
         keep_two(a, winner);
         winner = a->count - 1;
@@ -167,6 +173,8 @@ static fovea_status choose_kernel(step_trials *a)
         if (a->count > before)
             FV_TRY(run_contest(a, &winner, &seconds));
     }
+    if (a->disturbed)
+        return FOVEA_OK;
     char choice[FV_WISDOM_CHOICE];
     fv_wisdom_kernel_text(choice, a->candidate[winner].kernel, &a->candidate[winner].knobs);
     return fv_tuner_remember(a->t, FV_FACT_STEP, a->subject, choice, seconds);

@@ -36,6 +36,7 @@ typedef struct part {
     uint32_t sweep; /* the first of these sweeps */
     double seconds; /* of the champion; 0: not measured */
     bool won;       /* a challenger was faster, running `how` */
+    bool disturbed; /* a contest of it meant nothing */
     way how;
 } part;
 
@@ -101,8 +102,12 @@ static bool same_run(const fv_plan_sweep *a, const fv_plan_sweep *b)
 static fovea_status challenge_sweep(sweep_contest *c, part *of, const way *how, bool *changed)
 {
     const fv_plan_sweep *challenger = &c->challenger.plan->sweep[of->sweep];
-    const fv_contest contest = {
-        .contestants = 2, .rounds = ROUNDS, .budget = BUDGET, .run = run_sweep, .ctx = c};
+    const fv_contest contest = {.contestants = 2,
+                                .rounds = ROUNDS,
+                                .budget = BUDGET,
+                                .threads = c->t->watched,
+                                .run = run_sweep,
+                                .ctx = c};
     fv_score score[2];
     bool right;
     if (same_run(&c->champion.plan->sweep[of->sweep], challenger))
@@ -110,6 +115,9 @@ static fovea_status challenge_sweep(sweep_contest *c, part *of, const way *how, 
     c->t->report.candidates++;
     c->sweep = of->sweep;
     FV_TRY(fv_contest_run(&contest, score));
+    of->disturbed |= fv_tuner_disturbed(c->t, score);
+    if (of->disturbed)
+        return FOVEA_OK;
     of->seconds = score[0].seconds;
     if (!fv_score_beats(&score[1], FV_TUNE_BETTER))
         return FOVEA_OK;
@@ -211,7 +219,7 @@ static fovea_status remember(sweep_contest *c)
     for (uint32_t i = 0; i < c->parts; i++) {
         const part *p = &c->part[i];
         char choice[FV_WISDOM_CHOICE];
-        if (!p->won && c->t->stopped)
+        if (p->disturbed || (!p->won && c->t->stopped))
             continue;
         if (p->won) {
             fv_wisdom_sweep_text(choice, p->how.streamed, p->how.chunk);

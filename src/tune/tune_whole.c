@@ -75,8 +75,12 @@ static fovea_status compare(pair *c, const char *subject)
 {
     fv_tuner *t = c->t;
     const fovea_plan *estimate = c->rig[0].plan;
-    fv_contest contest = {
-        .contestants = 2, .rounds = ROUNDS, .budget = BUDGET, .run = run_plan, .ctx = c};
+    fv_contest contest = {.contestants = 2,
+                          .rounds = ROUNDS,
+                          .budget = BUDGET,
+                          .threads = t->watched,
+                          .run = run_plan,
+                          .ctx = c};
     if (t->end > 0) {
         const double left = t->end - fv_machine_seconds();
         contest.min_rounds = 1;
@@ -84,6 +88,8 @@ static fovea_status compare(pair *c, const char *subject)
     }
     fv_score score[2];
     FV_TRY(fv_contest_run(&contest, score));
+    if (fv_tuner_disturbed(t, score))
+        return FOVEA_OK;
     if (!fv_score_beats(&score[1], BETTER)) {
         if (!same_choices(estimate, c->rig[1].plan))
             FV_TRY(remember_choices(t, estimate));

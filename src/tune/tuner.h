@@ -30,9 +30,10 @@ typedef struct fv_tuner {
     double end;          /* of all; 0: none */
     fovea_tune_progress progress;
     fovea_tune_report report;
-    bool stopped; /* by the caller or the deadline */
-    bool late;    /* by the deadline */
-    bool changed; /* whether anything was found */
+    uint32_t watched; /* threads whose waits for a processor discard a measurement; 0: none */
+    bool stopped;     /* by the caller or the deadline */
+    bool late;        /* by the deadline */
+    bool changed;     /* whether anything was found */
 } fv_tuner;
 
 /* ---- tune.c ---- */
@@ -53,6 +54,8 @@ fovea_status fv_tuner_remember(fv_tuner *t, enum fv_fact_kind kind, const char *
                                const char *choice, double seconds);
 /* Records a wrong choice, which must not be chosen again. */
 fovea_status fv_tuner_skip(fv_tuner *t, const char *subject, const char *choice);
+/* Whether a contest means nothing because other programs took the processors, which is counted. */
+bool fv_tuner_disturbed(fv_tuner *t, const fv_score *score);
 /* Whether wisdom has the fact with the rigor that is asked for. */
 bool fv_tuner_has(const fv_tuner *t, enum fv_fact_kind kind, const char *subject);
 

@@ -1,6 +1,7 @@
 /* test_tune.c: the tuner: contests, what plans take from it, interruption, the journal, memory that
  * runs out. */
 #include <math.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,6 +13,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
+#include "platform/os/os_machine.h"
 #include "tests/fixture.h"
 #include "tests/peek.h"
 #include "tests/temp_folder.h"
@@ -59,6 +61,70 @@ static void contests(void **state)
 
     r = (runners){.seconds = {1, 1, 1, 1}, .fail_at = 7};
     assert_int_equal(fv_contest_run(&c, score), FOVEA_EDEVICE);
+}
+
+/* ---- a busy machine ---- */
+
+static uint32_t first_cpu(void)
+{
+    enum { MOST = 1024 };
+    bool allowed[MOST];
+    uint32_t cpu = 0;
+    fv_machine_allowed(allowed, MOST);
+    while (cpu + 1 < MOST && !allowed[cpu])
+        cpu++;
+    return cpu;
+}
+
+/* Takes half of the processor that the contest runs on. */
+static void *intrude(void *payload)
+{
+    _Atomic uint32_t *go_on = payload;
+    const uint32_t cpu = first_cpu();
+    fv_machine_pin(&cpu, 1);
+    while (*go_on)
+        continue;
+    return NULL;
+}
+
+static fovea_status compute(void *ctx, uint32_t who, double *seconds)
+{
+    const double begin = fv_machine_seconds();
+    (void)ctx, (void)who;
+    volatile uint32_t x = 1;
+    for (uint32_t i = 0; i < 5000000; i++)
+        x = x * 1664525u + 1013904223u;
+    *seconds = fv_machine_seconds() - begin;
+    return FOVEA_OK;
+}
+
+/* In a thread of its own, so that the test's may have any processor again. */
+static void *measure_beside(void *payload)
+{
+    fv_score *score = payload;
+    const uint32_t cpu = first_cpu();
+    const fv_contest c = {
+        .contestants = 2, .rounds = 3, .budget = 60, .threads = 1, .run = compute};
+    fv_machine_pin(&cpu, 1);
+    succeed(fv_contest_run(&c, score));
+    return NULL;
+}
+
+static void a_busy_machine_is_seen(void **state)
+{
+    (void)state;
+    _Atomic uint32_t go_on = 1;
+    fv_score score[2];
+    pthread_t intruder, measuring;
+    if (isnan(fv_machine_waited()))
+        skip();
+    assert_int_equal(pthread_create(&intruder, NULL, intrude, &go_on), 0);
+    assert_int_equal(pthread_create(&measuring, NULL, measure_beside, score), 0);
+    pthread_join(measuring, NULL);
+    go_on = 0;
+    pthread_join(intruder, NULL);
+    assert_true(score[0].disturbed && score[1].disturbed);
+    assert_true(score[0].seconds > 0);
 }
 
 /* ---- a small model ---- */
@@ -419,12 +485,19 @@ static void out_of_memory(void **state)
 
 int main(void)
 {
+    setenv("FOVEA_TUNE_BUSY", "keep", 1); /* the machine runs other tests too */
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(contests),         cmocka_unit_test(plans_are_tuned),
-        cmocka_unit_test(rigor_of_options), cmocka_unit_test(operations),
-        cmocka_unit_test(journal),          cmocka_unit_test(two_tuners_of_one_journal),
-        cmocka_unit_test(out_of_memory),    cmocka_unit_test(stopped_at_any_time),
-        cmocka_unit_test(exhaustive),       cmocka_unit_test(own_ways_are_not_remembered),
+        cmocka_unit_test(contests),
+        cmocka_unit_test(a_busy_machine_is_seen),
+        cmocka_unit_test(plans_are_tuned),
+        cmocka_unit_test(rigor_of_options),
+        cmocka_unit_test(operations),
+        cmocka_unit_test(journal),
+        cmocka_unit_test(two_tuners_of_one_journal),
+        cmocka_unit_test(out_of_memory),
+        cmocka_unit_test(stopped_at_any_time),
+        cmocka_unit_test(exhaustive),
+        cmocka_unit_test(own_ways_are_not_remembered),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -2,8 +2,12 @@
 #define _GNU_SOURCE
 #include "platform/os/os_machine.h"
 
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <math.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
@@ -33,6 +37,40 @@ uint64_t fv_machine_memory(void)
 uint64_t fv_machine_free(void)
 {
     return fv_cgroup_free("");
+}
+
+/* The second number of a thread's schedstat: nanoseconds on a run queue. */
+static bool thread_waited(double *sum, int threads, const char *thread)
+{
+    char path[300], text[128];
+    unsigned long long ran, waited;
+    snprintf(path, sizeof path, "%s/schedstat", thread);
+    const int file = openat(threads, path, O_RDONLY | O_CLOEXEC);
+    if (file < 0)
+        return errno == ENOENT; /* the thread has ended */
+    const ssize_t n = read(file, text, sizeof text - 1);
+    close(file);
+    if (n <= 0)
+        return false;
+    text[n] = 0;
+    if (sscanf(text, "%llu %llu", &ran, &waited) != 2)
+        return false;
+    *sum += 1e-9 * (double)waited;
+    return true;
+}
+
+double fv_machine_waited(void)
+{
+    double sum = 0;
+    bool known = true;
+    DIR *threads = opendir("/proc/self/task");
+    if (!threads)
+        return NAN;
+    for (const struct dirent *d; known && (d = readdir(threads));)
+        if (d->d_name[0] != '.')
+            known = thread_waited(&sum, dirfd(threads), d->d_name);
+    closedir(threads);
+    return known ? sum : NAN;
 }
 
 static struct timespec timespec_of(double seconds)

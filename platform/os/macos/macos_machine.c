@@ -140,6 +140,11 @@ uint32_t fv_machine_instructions(void)
     return out;
 }
 
+double fv_machine_waited(void)
+{
+    return NAN;
+}
+
 void fv_machine_cpu_name(char *out, size_t size)
 {
     char name[128];

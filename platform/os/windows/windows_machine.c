@@ -2,6 +2,7 @@
 #include "platform/os/os_machine.h"
 
 #include <limits.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -153,6 +154,11 @@ uint64_t fv_machine_float_enter(void)
 void fv_machine_float_leave(uint64_t mode)
 {
     _mm_setcsr((uint32_t)mode);
+}
+
+double fv_machine_waited(void)
+{
+    return NAN;
 }
 
 void fv_machine_cpu_name(char *out, size_t size)

@@ -109,6 +109,7 @@ const cli_term cli_environment_terms[] = {
     {"FOVEA_WEIGHTS_CACHE", "folder in which packed weights are kept, if any; as --weights-cache"},
     {"FOVEA_WISDOM", "file of what tuning has found; empty: none"},
     {"FOVEA_RIGOR", "estimate, measure, exhaustive"},
+    {"FOVEA_TUNE_BUSY", "keep: tune keeps what it measures on a busy machine"},
     {"FOVEA_LOG",
      "remarks: off; all; or a word that they hold: cache, wisdom, tuning, device, cuda"},
     {NULL, NULL},

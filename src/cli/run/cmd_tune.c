@@ -61,15 +61,16 @@ static void report(const tuning *t, const cli_session *s, const char *model,
     const double ratio = r->tuned_seconds > 0 ? r->estimate_seconds / r->tuned_seconds : 0;
     if (t->common.json) {
         cli_print_json(json_pack(
-            "{s:s, s:o, s:o, s:o, s:s, s:i, s:i, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:b, s:f, "
-            "s:f}",
+            "{s:s, s:o, s:o, s:o, s:s, s:i, s:i, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:b, "
+            "s:f, s:f}",
             "schema", "fovea.tune/1", "build", cli_build(), "env", cli_environment(s->device),
             "model", cli_json_text(model), "attention", attention, "width", (int)plan->frame.width,
             "height", (int)plan->frame.height, "dtype", cli_dtype_name(s->settings.dtype),
             "compute", cli_compute_name(plan->compute), "facts", (int)r->facts, "kept",
             (int)r->kept, "candidates", (int)r->candidates, "wrong", (int)r->wrong, "refused",
-            (int)r->refused, "skipped", (int)r->skipped, "complete", r->complete,
-            "estimate_seconds", r->estimate_seconds, "tuned_seconds", r->tuned_seconds));
+            (int)r->refused, "skipped", (int)r->skipped, "disturbed", (int)r->disturbed, "complete",
+            r->complete, "estimate_seconds", r->estimate_seconds, "tuned_seconds",
+            r->tuned_seconds));
         return;
     }
     printf("%-6s %-22s %-14s %5ux%-5u %-4s  %3u found, %3u known, %4u tried", device.id, model,
@@ -82,6 +83,11 @@ static void report(const tuning *t, const cli_session *s, const char *model,
                ratio);
     puts(r->complete ? "" : "  (not finished)");
     fflush(stdout);
+    if (r->disturbed)
+        cli_tell(
+            "%u measurements were discarded, as other programs used the processors; tune again "
+            "when the machine is idle",
+            r->disturbed);
 }
 
 static int tune_kernels(tuning *t, const cli_session *s, const char *model)
