@@ -3,18 +3,49 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
-#define LINE 512
+#define WHOLE 16384 /* of a message before its middle is left out */
 
-static _Thread_local char message[LINE];
+static _Thread_local char message[FV_MESSAGE];
 static fovea_log_fn *log_fn;
 static void *log_payload;
+
+/* Where a character of UTF-8 begins, at `at` or behind it. */
+static const char *character(const char *at)
+{
+    while (((unsigned char)*at & 0xc0) == 0x80)
+        at++;
+    return at;
+}
+
+/* A message that is longer than `line`: its beginning, a third, and its end. */
+static void write_long(char line[FV_MESSAGE], const char *format, va_list args)
+{
+    static const char gap[] = " ... ";
+    char whole[WHOLE];
+    vsnprintf(whole, sizeof whole, format, args);
+    const size_t n = strlen(whole), begin = FV_MESSAGE / 3;
+    const size_t head = (size_t)(character(whole + begin) - whole);
+    const char *tail = character(whole + n - (FV_MESSAGE - head - sizeof gap));
+    memcpy(line, whole, head);
+    snprintf(line + head, FV_MESSAGE - head, "%s%s", gap, tail);
+}
+
+static void compose(char line[FV_MESSAGE], const char *format, va_list args)
+{
+    va_list again;
+    va_copy(again, args);
+    if (vsnprintf(line, FV_MESSAGE, format, args) >= FV_MESSAGE)
+        write_long(line, format, again);
+    va_end(again);
+}
 
 fovea_status fv_fail(fovea_status status, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    vsnprintf(message, sizeof message, format, args);
+    compose(message, format, args);
     va_end(args);
     /* Names come from files: a message stays one line and drives no terminal. */
     for (unsigned char *c = (unsigned char *)message; *c; c++)
@@ -38,10 +69,10 @@ void fv_log(const char *format, ...)
 {
     if (!log_fn)
         return;
-    char line[LINE];
+    char line[FV_MESSAGE];
     va_list args;
     va_start(args, format);
-    vsnprintf(line, sizeof line, format, args);
+    compose(line, format, args);
     va_end(args);
     log_fn(line, log_payload);
 }

@@ -22,7 +22,7 @@ static fovea_status place(fovea_plan *p, const fovea_plan *kept)
  * for the smallest. */
 static fovea_status place_smaller(fovea_plan *p, const fv_plan_request *r)
 {
-    char first[512];
+    char first[FV_MESSAGE];
     fovea_status status = FOVEA_ENOMEM;
     fv_plan_request smaller = *r;
     snprintf(first, sizeof first, "%s", fovea_error());

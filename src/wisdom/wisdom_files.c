@@ -33,7 +33,7 @@ static fovea_status parse_file(fv_wisdom **out, const char *path, size_t *unknow
     fovea_status status = parse(out, text, size, unknown);
     fv_mem_free(text);
     if (status == FOVEA_EWISDOM) {
-        char why[256];
+        char why[FV_MESSAGE];
         snprintf(why, sizeof why, "%s", fovea_error());
         status = fv_fail(status, "%s: %s", path, why);
     }
