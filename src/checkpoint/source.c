@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "checkpoint/config.h"
+#include "checkpoint/wrappers.h"
 #include "platform/os/os.h"
 
 #define INDEX_LIMIT 100000000
@@ -17,12 +18,12 @@
 static int by_name(const void *a, const void *b)
 {
     const fv_tensor *const *x = a, *const *y = b;
-    return strcmp((*x)->name, (*y)->name);
+    return strcmp((*x)->plain, (*y)->plain);
 }
 
 static int name_to_tensor(const void *name, const void *t)
 {
-    return strcmp(name, (*(const fv_tensor *const *)t)->name);
+    return strcmp(name, (*(const fv_tensor *const *)t)->plain);
 }
 
 static const fv_tensor *const *find(const fv_source *s, const char *name)
@@ -33,7 +34,57 @@ static const fv_tensor *const *find(const fv_source *s, const char *name)
 
 uint32_t fv_source_place(const fv_source *s, const fv_tensor *tensor)
 {
-    return (uint32_t)(find(s, tensor->name) - s->by_name);
+    return (uint32_t)(find(s, tensor->plain) - s->by_name);
+}
+
+/* ---- plain names ---- */
+
+static fovea_status name_plainly(fv_tensor *t)
+{
+    char *plain;
+    FV_TRY(fv_wrappers_strip(&plain, t->name));
+    t->plain = plain ? plain : t->name;
+    return FOVEA_OK;
+}
+
+/* The name as it is in the file. */
+static void name_fully(fv_tensor *t)
+{
+    if (t->plain != t->name)
+        fv_mem_free((char *)(uintptr_t)t->plain);
+    t->plain = t->name;
+}
+
+static fovea_status name_all_plainly(fv_tensor *tensors, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        FV_TRY(name_plainly(&tensors[i]));
+    return FOVEA_OK;
+}
+
+static void name_all_fully(fv_tensor *tensors, uint32_t n)
+{
+    for (uint32_t i = 0; tensors && i < n; i++)
+        name_fully(&tensors[i]);
+}
+
+/* Sorts the index. Where two tensors have one plain name, as of a module that was saved with its
+ * wrapper and without, they keep what wrappers have put into it. */
+static void sort(fv_source *s)
+{
+    for (bool again = s->count > 0; again;) {
+        qsort(s->by_name, s->count, sizeof *s->by_name, by_name);
+        again = false;
+        for (uint32_t i = 1; i < s->count; i++) {
+            fv_tensor *a = (fv_tensor *)(uintptr_t)s->by_name[i - 1];
+            fv_tensor *b = (fv_tensor *)(uintptr_t)s->by_name[i];
+            if (strcmp(a->plain, b->plain) != 0)
+                continue;
+            again = again || a->plain != a->name || b->plain != b->name;
+            name_fully(a);
+            name_fully(b);
+        }
+    }
 }
 
 fovea_status fv_source_index(fv_source *s)
@@ -42,14 +93,13 @@ fovea_status fv_source_index(fv_source *s)
     for (uint32_t i = 0; i < s->files; i++)
         count += s->file[i]->count;
     FV_TRY(FV_MEM_ARRAY(&s->by_name, count, FV_MEM_MODEL, "index of tensors"));
-    FV_TRY(FV_MEM_ARRAY(&s->taken, count, FV_MEM_MODEL, "index of tensors"));
+    FV_TRY(FV_MEM_ARRAY(&s->mark, count, FV_MEM_MODEL, "index of tensors"));
     for (uint32_t i = 0; i < s->made; i++)
         s->by_name[s->count++] = &s->tensor[i];
     for (uint32_t i = 0; i < s->files; i++)
         for (uint32_t k = 0; k < s->file[i]->count; k++)
             s->by_name[s->count++] = &s->file[i]->tensor[k];
-    if (s->count)
-        qsort(s->by_name, s->count, sizeof *s->by_name, by_name);
+    sort(s);
     for (uint32_t i = 1; i < s->count; i++)
         if (strcmp(s->by_name[i - 1]->name, s->by_name[i]->name) == 0)
             return fv_fail(FOVEA_EFORMAT, "%s: tensor \"%.80s\" is in two files", s->name,
@@ -93,7 +143,7 @@ static fovea_status add_file(fv_source *s, fv_blob *bytes)
     FV_TRY(fv_safetensors_read(&s->file[s->files], bytes));
     s->bytes += s->file[s->files]->bytes.size;
     s->files++;
-    return FOVEA_OK;
+    return name_all_plainly(s->file[s->files - 1]->tensor, s->file[s->files - 1]->count);
 }
 
 fovea_status fv_source_open_file(fv_source **out, fv_blob *bytes)
@@ -136,16 +186,17 @@ static fovea_status list(fv_source *s, json_t *shards)
     const size_t count = json_object_size(s->map);
     FV_TRY(FV_MEM_ARRAY(&s->listed, count, FV_MEM_MODEL, "index of tensors"));
     FV_TRY(FV_MEM_ARRAY(&s->by_name, count, FV_MEM_MODEL, "index of tensors"));
-    FV_TRY(FV_MEM_ARRAY(&s->taken, count, FV_MEM_MODEL, "index of tensors"));
+    FV_TRY(FV_MEM_ARRAY(&s->mark, count, FV_MEM_MODEL, "index of tensors"));
     json_object_foreach(s->map, name, file) {
         const json_t *shard = json_object_get(shards, json_string_value(file));
         s->listed[s->count] =
             (fv_tensor){.name = name, .shard = 1 + (uint32_t)json_integer_value(shard)};
+        s->listed[s->count].plain = name; /* until it has a plain one */
         s->by_name[s->count] = &s->listed[s->count];
         s->count++;
     }
-    if (count)
-        qsort(s->by_name, count, sizeof *s->by_name, by_name);
+    FV_TRY(name_all_plainly(s->listed, s->count));
+    sort(s);
     return FOVEA_OK;
 }
 
@@ -200,6 +251,7 @@ static fv_tensor made_of(const char *name, uint32_t rank, const uint64_t *shape,
                          float spread)
 {
     fv_tensor t = {.name = name,
+                   .plain = name,
                    .dtype = FV_FILE_F32,
                    .rank = (uint8_t)rank,
                    .elements = 1,
@@ -230,7 +282,7 @@ static fovea_status widen(fv_source *s)
     uint32_t room;
     FV_TRY(fv_mem_grow(&s->by_name, s->count, &room, s->count + 1, sizeof *s->by_name, FV_MEM_MODEL,
                        what));
-    return fv_mem_grow(&s->taken, s->count, &room, s->count + 1, sizeof *s->taken, FV_MEM_MODEL,
+    return fv_mem_grow(&s->mark, s->count, &room, s->count + 1, sizeof *s->mark, FV_MEM_MODEL,
                        what);
 }
 
@@ -239,22 +291,35 @@ static fovea_status insert(fv_source *s, const fv_tensor *t)
 {
     FV_TRY(widen(s));
     uint32_t at = s->count++;
-    for (; at > 0 && strcmp(s->by_name[at - 1]->name, t->name) > 0; at--) {
+    for (; at > 0 && strcmp(s->by_name[at - 1]->plain, t->plain) > 0; at--) {
         s->by_name[at] = s->by_name[at - 1];
-        s->taken[at] = s->taken[at - 1];
+        s->mark[at] = s->mark[at - 1];
     }
     s->by_name[at] = t;
-    s->taken[at] = false;
+    s->mark[at] = 0;
     return FOVEA_OK;
 }
 
 /* ---- shards, when they are needed ---- */
 
+/* The entry of the tensor that a file calls so. It is then called as there, plainly or not. */
+static const fv_tensor *const *find_named(const fv_source *s, fv_tensor *t)
+{
+    const fv_tensor *const *plain = find(s, t->plain), *const * full;
+    if (plain && strcmp((*plain)->name, t->name) == 0)
+        return plain;
+    full = find(s, t->name);
+    if (plain || full) /* which another one has */
+        name_fully(t);
+    return full && strcmp((*full)->name, t->name) == 0 ? full : NULL;
+}
+
 /* Every tensor of a file takes the place of what the index lists; others join them. */
 static fovea_status join_shard(fv_source *s, const fv_safetensors *file, uint32_t shard)
 {
     for (uint32_t i = 0; i < file->count; i++) {
-        const fv_tensor *t = &file->tensor[i], *const *found = find(s, t->name);
+        fv_tensor *t = &file->tensor[i];
+        const fv_tensor *const *found = find_named(s, t);
         if (!found)
             FV_TRY(insert(s, t));
         else if ((*found)->shard == shard)
@@ -298,6 +363,11 @@ const fv_tensor *fv_source_find(const fv_source *s, const char *name)
     return *find(s, name);
 }
 
+bool fv_source_lists(const fv_source *s, const char *name)
+{
+    return find(s, name) != NULL;
+}
+
 fovea_status fv_source_failed(const fv_source *s)
 {
     return s->failed == FOVEA_OK ? FOVEA_OK : fv_fail(s->failed, "%s", s->failure);
@@ -306,7 +376,7 @@ fovea_status fv_source_failed(const fv_source *s)
 fovea_status fv_source_open_all(fv_source *s)
 {
     for (uint32_t i = 0; s->map && i < json_object_size(s->map); i++)
-        fv_source_find(s, s->listed[i].name);
+        fv_source_find(s, s->listed[i].plain);
     return fv_source_failed(s);
 }
 
@@ -315,7 +385,7 @@ fovea_status fv_source_open_all(fv_source *s)
 static bool any_begins_with(const fv_source *s, const char *prefix)
 {
     for (uint32_t i = 0; i < s->count; i++)
-        if (fv_begins_with(s->by_name[i]->name, prefix))
+        if (fv_begins_with(s->by_name[i]->plain, prefix))
             return true;
     return false;
 }
@@ -323,10 +393,15 @@ static bool any_begins_with(const fv_source *s, const char *prefix)
 fovea_status fv_source_behind(fv_source *s, const char *prefix)
 {
     const size_t n = strlen(prefix);
+    char *plain;
     if (n + 1 >= sizeof s->prefix)
         return fv_fail(FOVEA_EINVAL, "%s: a prefix of %zu characters; at most %zu are accepted",
                        s->name, n, sizeof s->prefix - 2);
     snprintf(s->prefix, sizeof s->prefix, "%s%s", prefix, n && prefix[n - 1] != '.' ? "." : "");
+    FV_TRY(fv_wrappers_strip(&plain, s->prefix));
+    if (plain)
+        snprintf(s->prefix, sizeof s->prefix, "%s", plain);
+    fv_mem_free(plain);
     if (!any_begins_with(s, s->prefix))
         return fv_fail(FOVEA_EFORMAT,
                        "%s: no tensor's name begins with \"%s\"; others are called \"%.80s\"",
@@ -344,7 +419,7 @@ static fovea_status new_put(fv_tensor **out, fv_source *s, const char *name)
     p->next = s->put;
     s->put = p;
     FV_TRY(fv_mem_text(&text, name, FV_MEM_MODEL));
-    p->tensor.name = text;
+    p->tensor.name = p->tensor.plain = text;
     *out = &p->tensor;
     return insert(s, &p->tensor);
 }
@@ -355,7 +430,9 @@ fovea_status fv_source_put(fv_source *s, const char *name, uint32_t rank, const 
     fv_tensor *t = (fv_tensor *)(uintptr_t)fv_source_find(s, name);
     if (!t)
         FV_TRY(new_put(&t, s, name));
+    const char *plain = t->plain;
     *t = made_of(t->name, rank, shape, mean, spread);
+    t->plain = plain;
     t->seed ^= seed * 0x9e3779b97f4a7c15u;
     return FOVEA_OK;
 }
@@ -396,8 +473,11 @@ void fv_source_close(fv_source *s)
 {
     if (!s)
         return;
-    for (uint32_t i = 0; i < s->files; i++)
+    for (uint32_t i = 0; i < s->files; i++) {
+        name_all_fully(s->file[i]->tensor, s->file[i]->count);
         fv_safetensors_close(s->file[i]);
+    }
+    name_all_fully(s->listed, (uint32_t)json_object_size(s->map));
     for (uint32_t i = 0; i < s->made; i++)
         fv_mem_free((char *)(uintptr_t)s->tensor[i].name);
     while (s->put) {
@@ -410,7 +490,7 @@ void fv_source_close(fv_source *s)
     fv_mem_free(s->listed);
     fv_mem_free(s->tensor);
     fv_mem_free(s->by_name);
-    fv_mem_free(s->taken);
+    fv_mem_free(s->mark);
     fv_mem_free(s->file);
     fv_mem_free(s->name);
     fv_mem_free(s);

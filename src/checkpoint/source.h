@@ -1,5 +1,7 @@
 /* source.h: an opened checkpoint: its tensors by name, whatever files they lie in.
  *
+ * A tensor is found by its plain name, which wrappers of modules have not changed (wrappers.h).
+ *
  * The index of a sharded one has their names. A shard is opened when one of its tensors is looked
  * up: those of the other parts of a larger model may be absent.
  */
@@ -8,7 +10,9 @@
 
 #include "checkpoint/safetensors.h"
 
-#define FV_SOURCE_PREFIX 96 /* bytes */
+#define FV_SOURCE_PREFIX 96                    /* bytes */
+#define FV_SOURCE_ROOT (64 + FV_SOURCE_PREFIX) /* of a prefix and where a model is kept behind it  \
+                                                */
 
 typedef struct fv_source {
     char prefix[FV_SOURCE_PREFIX]; /* of the tensors that make the model; or empty */
@@ -19,7 +23,7 @@ typedef struct fv_source {
     json_t *map;           /* of an index: tensor to file */
     fv_tensor *listed;     /* its tensors */
     fovea_status failed;   /* of a shard that could not be opened */
-    char failure[512];
+    char failure[FV_MESSAGE];
     uint32_t made, made_limit; /* tensors of a synthetic checkpoint */
     fv_tensor *tensor;
     struct fv_put {
@@ -27,9 +31,12 @@ typedef struct fv_source {
         fv_tensor tensor;
     } * put; /* tensors that were added in memory, to no file */
     uint32_t count;
-    const fv_tensor **by_name; /* sorted */
-    bool *taken;               /* marks of the tensor reader: by_name[i] has a role */
-    uint64_t bytes;            /* of its files that are open */
+    const fv_tensor **by_name; /* sorted by plain names, by which tensors are found */
+    uint8_t *mark;             /* of by_name[i]: enum fv_mark of the tensor reader, 0 at first */
+    char root[FV_SOURCE_ROOT], other[FV_SOURCE_ROOT]; /* where a model is kept twice: what is read,
+                                                         and what is not */
+    bool twice;
+    uint64_t bytes; /* of its files that are open */
 } fv_source;
 
 /* One safetensors file, whose bytes it takes over, or closes where it fails. */
@@ -65,8 +72,10 @@ fovea_status fv_source_put(fv_source *s, const char *name, uint32_t rank, const 
 /* A hash over names, types, shapes and a sample of the values of all tensors. */
 uint64_t fv_source_fingerprint(const fv_source *s);
 
-/* The tensor of that name, its shard opened, or NULL. Opening changes indices in by_name. */
+/* The tensor of that plain name, its shard opened, or NULL. Opening changes indices in by_name. */
 const fv_tensor *fv_source_find(const fv_source *s, const char *name);
+/* Whether there is a tensor of that name; opens nothing. */
+bool fv_source_lists(const fv_source *s, const char *name);
 /* Index in by_name of a tensor of this checkpoint. */
 uint32_t fv_source_place(const fv_source *s, const fv_tensor *tensor);
 

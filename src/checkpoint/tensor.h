@@ -9,7 +9,8 @@
  * synthetic model of any size takes no memory. */
 typedef struct fv_tensor {
     const char *name;
-    uint8_t dtype; /* enum fv_file_type in safetensors.h */
+    const char *plain; /* in a checkpoint: the name without the words of wrappers.h, or `name` */
+    uint8_t dtype;     /* enum fv_file_type in safetensors.h */
     uint8_t rank;
     uint64_t shape[8];
     uint64_t elements;

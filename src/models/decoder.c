@@ -169,11 +169,11 @@ static void ignore_others(fv_decoder_reader *r)
     char name[FV_READER_NAME];
     const int n = snprintf(name, sizeof name, "%s%s", r->t.root, part);
     for (uint32_t i = 0; i < r->t.source->count; i++)
-        if (strncmp(r->t.source->by_name[i]->name, name, (size_t)n) == 0) {
+        if (strncmp(r->t.source->by_name[i]->plain, name, (size_t)n) == 0) {
             fv_log("%s: \"%s\" is for training, and is not read", r->t.source->name, part);
             break;
         }
-    fv_reader_ignore(&r->t, "", "_head");
+    fv_reader_leave(&r->t, "", "_head");
 }
 
 static fovea_status read_parts(fv_decoder_reader *r, const fv_config *head, const uint32_t *widths,

@@ -180,6 +180,8 @@ static fovea_status emit(const fovea_model *m, fv_builder *b)
 const fv_family fv_family_depth_anything = {
     .name = "depth_anything",
     .types = "depth_anything",
+    .sign = "head.conv3.",
+    .sign_beside = "neck.fusion_stage.layers.0.projection.weight",
     .attention = "softmax",
     .shapes = true,
     .read = read_model,

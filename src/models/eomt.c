@@ -186,6 +186,8 @@ static fovea_status emit(const fovea_model *m, fv_builder *b)
 const fv_family fv_family_eomt = {
     .name = "eomt",
     .types = "eomt, eomt_dinov3",
+    .sign = "class_predictor.",
+    .sign_beside = "mask_head.fc1.weight",
     .attention = "softmax",
     .shapes = true,
     .owns = fv_eomt_owns,

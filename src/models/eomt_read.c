@@ -68,10 +68,7 @@ static fovea_status read_encoder(fv_vit_reader *r)
     fv_vit *v = r->v;
     float eps = 1e-6f;
     if (!fv_reader_unwrap(&r->t, r->prefix, r->n->patch, "weight"))
-        return fv_fail(FOVEA_EFORMAT,
-                       "%s: its tensors have none of the names of an EoMT; is \"model_type\" in %s "
-                       "right?",
-                       r->t.source->name, r->config->file);
+        return fv_reader_fail_names(&r->t, "an EoMT", "mask_head.fc1.weight");
     FV_TRY(fv_vit_read_sizes(r));
     FV_TRY(fv_config_float(&eps, &r->vision, "layer_norm_eps", 0, 1));
     FV_TRY(fv_config_float(&eps, &r->own, "eps", 0, 1));

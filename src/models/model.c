@@ -11,11 +11,13 @@
 #include "checkpoint/foreign.h"
 #include "checkpoint/processor.h"
 #include "checkpoint/source.h"
+#include "checkpoint/wrappers.h"
 #include "graph/attention.h"
 #include "models/decoder.h"
 #include "models/decoder_synthetic.h"
 #include "models/dpt_head.h"
 #include "models/linear_form.h"
+#include "models/nearest.h"
 #include "models/packed_cache.h"
 #include "platform/os/os.h"
 
@@ -181,17 +183,56 @@ static const fv_family *owner(const char *type)
     return NULL;
 }
 
+/* By the names of tensors: those of a ViT, or two that a family has. */
+static bool find_nearest(fv_nearest *out, const fv_source *source)
+{
+    const fv_tensor_reader t = {.source = source};
+    for (size_t i = 0; i < FAMILIES; i++) {
+        const fv_family *f = families[i];
+        if (!f->sign || !fv_reader_nearest(out->root, &t, f->sign, f->sign_beside))
+            continue;
+        out->type = f->types;
+        out->prefixed = fv_wrappers_keep(out->root, strlen(out->root)) == FV_KEPT_NOWHERE;
+        return true;
+    }
+    return fv_vit_nearest(out, source);
+}
+
+/* What helps where no family owns a type, "; ..." or "". */
+static void advise(char out[512], const fovea_model *m, const char *file, const char *type)
+{
+    const char *known = NULL;
+    size_t letters = 0;
+    fv_nearest like;
+    *out = 0;
+    if (find_nearest(&like, m->source)) {
+        snprintf(
+            out, 512,
+            "; its tensors are named like those of a %s: if it computes the same, add \"fovea\": "
+            "{\"model_type\": \"%s\"} to %.200s%s%s",
+            like.type, like.type, file, like.prefixed ? ", and run it with --prefix " : "",
+            like.prefixed ? like.root : "");
+        return;
+    }
+    for (size_t i = 0; i < FAMILIES && !letters; i++)
+        letters = fv_nearest_name(&known, families[i]->types, type);
+    if (letters)
+        snprintf(out, 512, "; did you mean \"%.*s\"?", (int)letters, known);
+}
+
 /* The family of the model, or of the tower that sees in a model of pictures and language. */
 static fovea_status choose_family(fovea_model *m, const fv_config *c)
 {
-    char known[768] = "";
+    char known[768] = "", advice[512];
     const char *type, *tower = NULL;
     fv_config vision = {0};
     FV_TRY(fv_config_type(&type, c));
-    if (!type)
+    if (!type) {
+        advise(advice, m, c->file, "");
         return fv_fail(FOVEA_EFORMAT,
-                       "%s: \"model_type\" is missing, and there is no \"architecture\" (timm)",
-                       c->file);
+                       "%s: \"model_type\" is missing, and there is no \"architecture\" (timm)%s",
+                       c->file, advice);
+    }
     m->family = owner(type);
     if (m->family)
         return FOVEA_OK;
@@ -205,13 +246,11 @@ static fovea_status choose_family(fovea_model *m, const fv_config *c)
         const size_t used = strlen(known);
         snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "", families[i]->types);
     }
-    if (tower)
-        return fv_fail(
-            FOVEA_ENOTSUP,
-            "%s: model type \"%.60s\" with a tower \"%.60s\" is not supported; known are %s",
-            c->file, type, tower, known);
-    return fv_fail(FOVEA_ENOTSUP, "%s: model type \"%.60s\" is not supported; known are %s",
-                   c->file, type, known);
+    advise(advice, m, c->file, type);
+    return fv_fail(FOVEA_ENOTSUP,
+                   "%s: model type \"%.60s\"%s%.60s%s is not supported%s; known are %s", c->file,
+                   type, tower ? " with a tower \"" : "", tower ? tower : "", tower ? "\"" : "",
+                   advice, known);
 }
 
 /* "model_type" of what stands behind a prefix: what "fovea" says, else its own section, else the
@@ -354,6 +393,7 @@ static fovea_status read_config(fovea_model *m, const fv_config *c)
     const fovea_status status = m->family->read(m, m->source, c);
     FV_TRY(fv_source_failed(m->source)); /* then tensors seem to be missing */
     FV_TRY(status);
+    fv_reader_tell_unread(m->source);
     FV_TRY(read_attention(m, c));
     m->info.mapped_bytes = m->source->bytes + (m->beside ? m->beside->bytes : 0);
     return read_labels(m, c);

@@ -62,9 +62,11 @@ typedef struct fv_feed {
 
 typedef struct fv_family {
     const char *name;
-    const char *types;     /* the model_type that it owns, for messages: "vit, deit, ..." */
-    const char *attention; /* of a model whose config.json names none */
-    const void *form;      /* what is the family's own, where families share code */
+    const char *types; /* the model_type that it owns, for messages: "vit, deit, ..." */
+    const char *sign, *sign_beside; /* two tensors that only it has, the first without "weight", for
+                                       messages; NULL: none is told by */
+    const char *attention;          /* of a model whose config.json names none */
+    const void *form;               /* what is the family's own, where families share code */
     bool (*owns)(const char *model_type); /* NULL: `types` is its only one */
     /* Fills model->info (with the family's preprocessing), model->roles and model->outputs. */
     fovea_status (*read)(fovea_model *m, const struct fv_source *source,

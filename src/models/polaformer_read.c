@@ -307,7 +307,7 @@ fovea_status fv_pola_finish(fv_pola_reader *r)
         FV_TRY(fv_segmentation_read(r->t.m, r->t.source, r->config->file, width, p->stages));
     FV_TRY(fv_decoder_list(r->t.m));
     /* A weight without a role would silently make it another model; other heads do not. */
-    fv_reader_ignore(&r->t, "", "head");
+    fv_reader_leave(&r->t, "", "head");
     return fv_reader_all_used(&r->t, "");
 }
 

@@ -364,7 +364,7 @@ fovea_status fv_pyramid_read(fovea_model *m, const fv_source *source, const fv_c
     if (!m->decoder)
         FV_TRY(fv_segmentation_read(m, source, config->file, width, r.p->stages));
     /* A weight without a role would silently make it another model; other heads do not. */
-    fv_reader_ignore(&r.t, "", "head");
+    fv_reader_leave(&r.t, "", "head");
     FV_TRY(fv_reader_all_used(&r.t, ""));
     fill_info(m);
     return list_outputs(m);

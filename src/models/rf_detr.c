@@ -312,6 +312,8 @@ static void release(fovea_model *m)
 const fv_family fv_family_rf_detr = {
     .name = "rf_detr",
     .types = "rf_detr",
+    .sign = "backbone.0.projector.stages.0.1.",
+    .sign_beside = "class_embed.weight",
     .attention = "softmax",
     .read = fv_rf_detr_read,
     .grid = check_grid,

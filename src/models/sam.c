@@ -97,10 +97,8 @@ static fovea_status find_names(reader *r)
             fv_reader_find(&r->t, r->block, r->n->fc1, "weight"))
             return FOVEA_OK;
     }
-    return fv_fail(FOVEA_EFORMAT,
-                   "%s: its tensors have none of the names of SAM's encoder; is \"model_type\" in "
-                   "%s right?",
-                   r->t.source->name, r->config->file);
+    return fv_reader_fail_names(&r->t, "SAM's encoder",
+                                "vision_encoder.patch_embed.projection.weight");
 }
 
 /* Which blocks attend over all tokens, and the windows of the others. */
@@ -535,6 +533,8 @@ static fovea_status emit(const fovea_model *m, fv_builder *b)
 const fv_family fv_family_sam = {
     .name = "sam",
     .types = "sam, sam_vision_model, samvit_* of timm",
+    .sign = "vision_encoder.patch_embed.projection.",
+    .sign_beside = "vision_encoder.neck.conv1.weight",
     .attention = "softmax",
     .owns = owns,
     .read = read_model,

@@ -170,7 +170,7 @@ fovea_status fv_segmentation_read(fovea_model *m, const fv_source *source, const
                        t.source->name);
     fv_tensor_reader rest = {.m = m, .source = source};
     fv_reader_begin(&rest);
-    fv_reader_ignore(&rest, "", "_head"); /* of the training, of other kinds */
+    fv_reader_leave(&rest, "", "_head"); /* of the training, of other kinds */
     return FOVEA_OK;
 }
 

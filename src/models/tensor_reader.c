@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/num.h"
+#include "checkpoint/wrappers.h"
 
 static void compose(char out[FV_READER_NAME], const fv_tensor_reader *t, const char *prefix,
                     const char *stem, const char *part)
@@ -16,74 +17,248 @@ static void compose(char out[FV_READER_NAME], const fv_tensor_reader *t, const c
     (void)n;
 }
 
-/* ---- wrappers ---- */
-
-static const char average[] = "_ema."; /* in the names of averaged weights */
-
-/* Whether the first n characters of a name are wrappers, one after the other. */
-static bool wraps(const char *name, size_t n)
-{
-    static const char *const wrappers[] = {"module.",     "model.",          "model_ema.",
-                                           "state_dict.", "state_dict_ema.", "backbone.",
-                                           "_orig_mod."};
-    size_t at = 0;
-    for (size_t i = 0; i < sizeof wrappers / sizeof *wrappers && at < n;) {
-        const size_t length = strlen(wrappers[i]);
-        if (length <= n - at && fv_begins_with(name + at, wrappers[i])) {
-            at += length;
-            i = 0;
-        } else {
-            i++;
-        }
-    }
-    return at == n;
-}
-
-/* Averaged weights before others, then the shorter root. */
-static bool preferred(const char *root, size_t n, const char *other, size_t n_other)
-{
-    const bool averaged = strstr(root, average) != NULL;
-    const bool other_averaged = strstr(other, average) != NULL;
-    return averaged != other_averaged ? averaged : n < n_other;
-}
+/* ---- where the model is kept ---- */
 
 void fv_reader_begin(fv_tensor_reader *t)
 {
     snprintf(t->root, sizeof t->root, "%s", t->source->prefix);
 }
 
+/* The n bytes of a tensor's plain name that stand before `name`; SIZE_MAX: it does not end so, or
+ * lies outside the source's prefix. */
+static size_t root_of(const fv_tensor_reader *t, const fv_tensor *tensor, const char *name)
+{
+    const size_t all = strlen(tensor->plain), own = strlen(name);
+    if (all < own || all - own < strlen(t->source->prefix) || all - own >= FV_READER_ROOT ||
+        strcmp(tensor->plain + all - own, name) != 0 ||
+        !fv_begins_with(tensor->plain, t->source->prefix))
+        return SIZE_MAX;
+    return all - own;
+}
+
+struct root {
+    char text[FV_READER_ROOT];
+    enum fv_keeping keeping;
+};
+
+/* Averages before others, then the shorter. */
+static bool preferred(const struct root *a, const struct root *b)
+{
+    return a->keeping != b->keeping ? a->keeping > b->keeping : strlen(a->text) < strlen(b->text);
+}
+
 bool fv_reader_unwrap(fv_tensor_reader *t, const char *prefix, const char *stem, const char *part)
 {
-    char name[FV_READER_NAME], best[FV_READER_ROOT] = "";
+    char name[FV_READER_NAME];
     const fv_tensor_reader bare = {.root = ""};
-    bool found = false;
+    struct root best = {.keeping = FV_KEPT_NOWHERE}, second = best;
+    fv_source *source = (fv_source *)(uintptr_t)t->source; /* which is not changed, but described */
     if (!stem)
         return false;
     compose(name, &bare, prefix, stem, part);
-    const size_t own = strlen(name), before = strlen(t->source->prefix);
-    for (uint32_t i = 0; i < t->source->count; i++) {
-        const char *whole = t->source->by_name[i]->name;
-        const size_t all = strlen(whole), n = all - own;
-        if (all < before + own || n >= FV_READER_ROOT || strcmp(whole + n, name) != 0 ||
-            !fv_begins_with(whole, t->source->prefix) || !wraps(whole + before, n - before))
+    const size_t before = strlen(source->prefix);
+    for (uint32_t i = 0; i < source->count; i++) {
+        const char *plain = source->by_name[i]->plain;
+        const size_t n = root_of(t, source->by_name[i], name);
+        if (n == SIZE_MAX)
             continue;
-        char root[FV_READER_ROOT] = "";
-        snprintf(root, sizeof root, "%.*s", (int)n, whole);
-        if (!found || preferred(root, n, best, strlen(best)))
-            memcpy(best, root, sizeof best);
-        found = true;
+        struct root found = {.keeping = fv_wrappers_keep(plain + before, n - before)};
+        if (found.keeping == FV_KEPT_NOWHERE)
+            continue;
+        snprintf(found.text, sizeof found.text, "%.*s", (int)n, plain);
+        if (preferred(&found, &best)) {
+            second = best;
+            best = found;
+        } else if (preferred(&found, &second)) {
+            second = found;
+        }
     }
-    if (found)
-        memcpy(t->root, best, sizeof best);
-    return found;
+    if (best.keeping == FV_KEPT_NOWHERE)
+        return false;
+    memcpy(t->root, best.text, sizeof best.text);
+    if (second.keeping != FV_KEPT_NOWHERE) {
+        source->twice = true;
+        memcpy(source->root, best.text, sizeof best.text);
+        memcpy(source->other, second.text, sizeof second.text);
+    }
+    return true;
+}
+
+bool fv_reader_find_outside(fv_tensor_reader *out, const fv_tensor_reader *t, const char *stem,
+                            const char *part)
+{
+    *out = *t;
+    for (size_t n = strlen(t->root);; out->root[n] = 0) {
+        if (fv_reader_find(out, "", stem, part))
+            return true;
+        if (n <= strlen(t->source->prefix))
+            break;
+        for (n--; n > 0 && out->root[n - 1] != '.';)
+            n--;
+    }
+    *out = *t;
+    return false;
+}
+
+bool fv_reader_nearest(char root[FV_READER_ROOT], const fv_tensor_reader *t, const char *stem,
+                       const char *beside)
+{
+    char name[FV_READER_NAME];
+    const fv_tensor_reader bare = {.root = ""};
+    compose(name, &bare, "", stem, "weight");
+    for (uint32_t i = 0; i < t->source->count; i++) {
+        const fv_tensor *tensor = t->source->by_name[i];
+        const size_t n = root_of(t, tensor, name);
+        fv_tensor_reader there = {.source = t->source};
+        if (n == SIZE_MAX || (n > 0 && tensor->plain[n - 1] != '.'))
+            continue;
+        snprintf(there.root, sizeof there.root, "%.*s", (int)n, tensor->plain);
+        if (!fv_reader_lists(&there, "", beside, ""))
+            continue;
+        memcpy(root, there.root, sizeof there.root);
+        return true;
+    }
+    return false;
+}
+
+/* What stands before names, for a message. */
+static const char *shown(char out[FV_READER_ROOT + 16], const char *root)
+{
+    snprintf(out, FV_READER_ROOT + 16, *root ? "\"%s\"" : "those without a prefix", root);
+    return out;
+}
+
+/* The part of the checkpoint that by_name[i] belongs to and of which nothing was read: bytes of its
+ * name. Tensors next to it in the order of names that were read share the most of it. */
+static size_t unread_part(const fv_source *s, uint32_t i)
+{
+    const char *name = s->by_name[i]->plain;
+    size_t shared = 0;
+    for (int way = -1; way <= 1; way += 2) {
+        uint32_t k = i;
+        while (k < s->count && s->mark[k] != FV_MARK_READ)
+            k += (uint32_t)way; /* past the first one it is too large */
+        size_t n = 0;
+        for (const char *other = k < s->count ? s->by_name[k]->plain : "";
+             name[n] && name[n] == other[n];)
+            n++;
+        while (n > 0 && name[n - 1] != '.')
+            n--;
+        shared = n > shared ? n : shared;
+    }
+    const char *dot = strchr(name + shared, '.');
+    return dot ? (size_t)(dot + 1 - name) : strlen(name);
+}
+
+/* Whether anybody could miss it, and was not told yet. */
+static bool is_unread(const fv_source *s, uint32_t i)
+{
+    const fv_tensor *t = s->by_name[i];
+    if (s->twice && *s->other && fv_begins_with(t->plain, s->other))
+        return false;
+    return (s->mark[i] == FV_MARK_NONE || s->mark[i] == FV_MARK_LEFT) &&
+           (t->shard || fv_file_types[t->dtype].floating);
+}
+
+void fv_reader_tell_unread(const fv_source *s)
+{
+    enum { MOST = 6 }; /* parts that are named */
+    char text[1024] = "", root[FV_READER_ROOT + 16], other[FV_READER_ROOT + 16];
+    uint32_t parts = 0, rest = 0;
+    if (s->twice)
+        fv_log("%s: the model is there twice; %s %s used, %s not", s->name, shown(root, s->root),
+               fv_wrappers_keep(s->root, strlen(s->root)) == FV_KEPT_AVERAGE
+                   ? "(averaged weights) is"
+                   : "is",
+               shown(other, s->other));
+    for (uint32_t i = 0, next; i < s->count; i = next) {
+        next = i + 1;
+        if (!is_unread(s, i))
+            continue;
+        const char *name = s->by_name[i]->plain;
+        const size_t n = unread_part(s, i), used = strlen(text);
+        uint32_t tensors = 1;
+        for (; name[n] && next < s->count && strncmp(s->by_name[next]->plain, name, n) == 0; next++)
+            tensors += is_unread(s, next);
+        if (++parts > MOST)
+            rest += tensors;
+        else if (name[n])
+            snprintf(text + used, sizeof text - used, "%s\"%.*s\" (%u tensor%s)", used ? ", " : "",
+                     (int)fv_min_u32((uint32_t)n, 80), name, tensors, tensors > 1 ? "s" : "");
+        else
+            snprintf(text + used, sizeof text - used, "%s\"%.80s\"", used ? ", " : "", name);
+    }
+    if (rest)
+        fv_log("%s: not used: %s and %u tensors of %u other parts", s->name, text, rest,
+               parts - MOST);
+    else if (parts)
+        fv_log("%s: not used: %s", s->name, text);
 }
 
 /* ---- names ---- */
 
+bool fv_reader_names(char name[FV_READER_NAME], const fv_tensor_reader *t, const char *text)
+{
+    for (uint32_t i = 0; i < t->source->count; i++) {
+        const fv_tensor *tensor = t->source->by_name[i];
+        for (const char *at = tensor->plain; (at = strstr(at, text)); at++)
+            if (at == tensor->plain || at[-1] == '.') {
+                snprintf(name, FV_READER_NAME, "%s", tensor->name);
+                return true;
+            }
+    }
+    return false;
+}
+
+const char *fv_reader_elsewhere(fv_reader_hint *out, const fv_tensor_reader *t, const char *name)
+{
+    char end[FV_READER_NAME + 1];
+    const size_t root = fv_begins_with(name, t->root) ? strlen(t->root) : 0;
+    snprintf(end, sizeof end, ".%s", name + root);
+    out->text[0] = 0;
+    for (uint32_t i = 0; i < t->source->count && !out->text[0]; i++) {
+        const char *plain = t->source->by_name[i]->plain;
+        const size_t n = strlen(plain) - strlen(end) + 1;
+        if (fv_ends_with(plain, end) && n < FV_SOURCE_PREFIX)
+            snprintf(out->text, sizeof out->text,
+                     "; it is there behind \"%.*s\": add --prefix %.*s, or \"fovea\": {\"prefix\": "
+                     "\"%.*s\"}",
+                     (int)n, plain, (int)n, plain, (int)n, plain);
+    }
+    return out->text;
+}
+
 fovea_status fv_reader_missing(const fv_tensor_reader *t, const char *name, const char *what)
 {
-    return fv_fail(FOVEA_EFORMAT, "%s: tensor \"%s\" %s is missing; does %s belong to it?",
-                   t->source->name, name, what, t->config);
+    char adapter[FV_READER_NAME];
+    fv_reader_hint hint;
+    if (fv_reader_names(adapter, t, "lora_A."))
+        return fv_fail(
+            FOVEA_ENOTSUP,
+            "%s: tensor \"%s\" is missing, but there is \"%.160s\": adapters of LoRA are "
+            "not applied; call merge_and_unload() before the model is saved",
+            t->source->name, name, adapter);
+    return fv_fail(FOVEA_EFORMAT, "%s: tensor \"%s\" %s is missing; does %s belong to it%s",
+                   t->source->name, name, what, t->config,
+                   *fv_reader_elsewhere(&hint, t, name) ? hint.text : "?");
+}
+
+fovea_status fv_reader_fail_names(const fv_tensor_reader *t, const char *what, const char *first)
+{
+    fv_reader_hint hint;
+    return fv_fail(FOVEA_EFORMAT,
+                   "%s: its tensors have none of the names of %s (\"%s\"); is \"model_type\" in %s "
+                   "right%s",
+                   t->source->name, what, first, t->config,
+                   *fv_reader_elsewhere(&hint, t, first) ? hint.text : "?");
+}
+
+bool fv_reader_lists(const fv_tensor_reader *t, const char *prefix, const char *stem,
+                     const char *part)
+{
+    char name[FV_READER_NAME];
+    compose(name, t, prefix, stem, part);
+    return fv_source_lists(t->source, name);
 }
 
 const fv_tensor *fv_reader_find(const fv_tensor_reader *t, const char *prefix, const char *stem,
@@ -160,6 +335,22 @@ uint32_t fv_tensor_dimension(const fv_tensor *tensor, uint32_t i)
     return n > UINT32_MAX ? UINT32_MAX : (uint32_t)n;
 }
 
+fovea_status fv_reader_dimension(uint32_t *out, const fv_tensor_reader *t, const char *prefix,
+                                 const char *stem, const char *part, uint32_t i, const char *what,
+                                 uint32_t most)
+{
+    char name[FV_READER_NAME];
+    const fv_tensor *tensor = fv_reader_find(t, prefix, stem, part);
+    compose(name, t, prefix, stem ? stem : "", part);
+    *out = fv_tensor_dimension(tensor, i);
+    if (!tensor)
+        return fv_reader_missing(t, name, what);
+    if (*out > 0 && *out <= most)
+        return FOVEA_OK;
+    return fv_fail(FOVEA_EFORMAT, "%s: tensor \"%s\" makes the %s %u, expected 1 to %u",
+                   t->source->name, tensor->name, what, *out, most);
+}
+
 static void print_shape(char out[FV_READER_NAME], const uint64_t *shape, uint32_t rank)
 {
     size_t used = (size_t)snprintf(out, FV_READER_NAME, "(");
@@ -204,7 +395,7 @@ static fovea_status find_checked(const fv_tensor **out, const fv_tensor_reader *
         return fv_fail(FOVEA_ENOTSUP,
                        "%s: tensor \"%s\" has type %s; convert it to F32, F16 or BF16",
                        t->source->name, name, fv_file_types[tensor->dtype].name);
-    t->source->taken[fv_source_place(t->source, tensor)] = true;
+    t->source->mark[fv_source_place(t->source, tensor)] = FV_MARK_READ;
     *out = tensor;
     return FOVEA_OK;
 }
@@ -270,17 +461,29 @@ fovea_status fv_reader_norm(fv_layer *l, fv_tensor_reader *t, const char *prefix
     return fv_reader_matrix(&l->b, t, prefix, stem, "bias", 1, width);
 }
 
-void fv_reader_ignore(fv_tensor_reader *t, const char *prefix, const char *part)
+/* Marks what has no mark, of the names behind `prefix` whose first word has `part` in it. */
+static void mark(fv_tensor_reader *t, const char *prefix, const char *part, enum fv_mark mark)
 {
     char whole[FV_READER_NAME];
     compose(whole, t, prefix, "", "");
     const size_t before = strlen(whole);
     for (uint32_t i = 0; i < t->source->count; i++) {
-        const char *name = t->source->by_name[i]->name;
+        const char *name = t->source->by_name[i]->plain;
         const char *at = fv_begins_with(name, whole) ? strstr(name + before, part) : NULL;
-        if (at && (size_t)(at - name) < before + strcspn(name + before, "."))
-            t->source->taken[i] = true;
+        if (at && (size_t)(at - name) < before + strcspn(name + before, ".") &&
+            t->source->mark[i] == FV_MARK_NONE)
+            t->source->mark[i] = mark;
     }
+}
+
+void fv_reader_ignore(fv_tensor_reader *t, const char *prefix, const char *part)
+{
+    mark(t, prefix, part, FV_MARK_NEEDLESS);
+}
+
+void fv_reader_leave(fv_tensor_reader *t, const char *prefix, const char *part)
+{
+    mark(t, prefix, part, FV_MARK_LEFT);
 }
 
 fovea_status fv_reader_all_used(const fv_tensor_reader *t, const char *prefix)
@@ -288,15 +491,15 @@ fovea_status fv_reader_all_used(const fv_tensor_reader *t, const char *prefix)
     char whole[FV_READER_NAME];
     compose(whole, t, prefix, "", "");
     for (uint32_t i = 0; i < t->source->count; i++) /* opens their shards, where types are known */
-        if (fv_begins_with(t->source->by_name[i]->name, whole))
-            fv_source_find(t->source, t->source->by_name[i]->name);
+        if (fv_begins_with(t->source->by_name[i]->plain, whole))
+            fv_source_find(t->source, t->source->by_name[i]->plain);
     FV_TRY(fv_source_failed(t->source));
     for (uint32_t i = 0; i < t->source->count; i++) {
         const fv_tensor *tensor = t->source->by_name[i];
-        if (fv_begins_with(tensor->name, whole) && fv_file_types[tensor->dtype].floating &&
-            tensor->elements > 0 && !t->source->taken[i])
+        if (fv_begins_with(tensor->plain, whole) && fv_file_types[tensor->dtype].floating &&
+            tensor->elements > 0 && t->source->mark[i] == FV_MARK_NONE)
             return fv_fail(FOVEA_ENOTSUP,
-                           "%s: tensor \"%.80s\" has no place in a %s: take it out if the model "
+                           "%s: tensor \"%.160s\" has no place in a %s: take it out if the model "
                            "does not read it, else this variant is not supported",
                            t->source->name, tensor->name, t->m->info.type);
     }

@@ -1,8 +1,9 @@
 /* tensor_reader.h: how a family reads weights from a checkpoint: by name, with shape and type
  * checked, and a message that names the file, the tensor and what was expected.
  *
- * A name is root + prefix + stem + part, such as "module." "encoder.layer.0." "norm1." "weight".
- * The root is the source's prefix, and what a training program wrapped its model in.
+ * A name is root + prefix + stem + part, such as "model." "encoder.layer.0." "norm1." "weight". The
+ * root is the source's prefix, and where a training program keeps its model behind it. What modules
+ * around modules put into names is not in them (wrappers.h).
  */
 #ifndef FOVEA_SRC_TENSOR_READER_H
 #define FOVEA_SRC_TENSOR_READER_H
@@ -12,8 +13,16 @@
 #include "checkpoint/weight.h"
 #include "models/model.h"
 
-#define FV_READER_ROOT (64 + FV_SOURCE_PREFIX)
+#define FV_READER_ROOT FV_SOURCE_ROOT
 #define FV_READER_NAME (192 + FV_READER_ROOT) /* bytes of a name, at most */
+
+/* What becomes of a tensor; marks of the source. */
+enum fv_mark {
+    FV_MARK_NONE,
+    FV_MARK_READ,     /* it has a role */
+    FV_MARK_NEEDLESS, /* it has none in any use of a model: of training alone, or made anew */
+    FV_MARK_LEFT,     /* it is a part that is not supported and may be left alone, such as a head */
+};
 
 typedef struct fv_tensor_reader {
     fovea_model *m; /* whose parameters are counted while they are read */
@@ -25,23 +34,58 @@ typedef struct fv_tensor_reader {
 /* The root of new tensors, where there are none to find it by: the source's prefix. */
 void fv_reader_begin(fv_tensor_reader *t);
 
-/* Finds the root under which the checkpoint has this tensor: the source's prefix, and wrappers such
- * as "model.", "module.", "state_dict." in any order, or "model_ema.", which is preferred. False if
- * there is no such tensor; the root is then left as it was. */
+/* Finds the root under which the checkpoint has this tensor: the source's prefix, and where
+ * programs keep a model ("model.", "state_dict.", "teacher.", fv_wrappers_keep), averaged weights
+ * first. False if there is no such tensor; the root is then left as it was. */
 bool fv_reader_unwrap(fv_tensor_reader *t, const char *prefix, const char *stem, const char *part);
+
+/* The same reader for a part beside the model, such as its head: the root or, in what it is kept,
+ * the innermost place that has this tensor. False, and as `t` is: no place has it. */
+bool fv_reader_find_outside(fv_tensor_reader *out, const fv_tensor_reader *t, const char *stem,
+                            const char *part);
+
+/* For messages: any root at all under which stem + "weight" and the tensor `beside` are listed. */
+bool fv_reader_nearest(char root[FV_READER_ROOT], const fv_tensor_reader *t, const char *stem,
+                       const char *beside);
+
+/* Remarks that say in a line which parts of a checkpoint nothing was read of, and in another which
+ * of two sets of weights was read. */
+void fv_reader_tell_unread(const fv_source *source);
+
+/* The name of the first tensor that has the text at the beginning of a word; false: there is none.
+ */
+bool fv_reader_names(char name[FV_READER_NAME], const fv_tensor_reader *t, const char *text);
+
+typedef struct fv_reader_hint {
+    char text[128 + 3 * FV_SOURCE_PREFIX];
+} fv_reader_hint;
+/* For a message about a missing tensor: what stands before its name where the checkpoint has it,
+ * and how to say so, "; ..." or "". */
+const char *fv_reader_elsewhere(fv_reader_hint *out, const fv_tensor_reader *t, const char *name);
 
 /* EFORMAT: the tensor is missing. `what`: its purpose in words, or its shape. */
 fovea_status fv_reader_missing(const fv_tensor_reader *t, const char *name, const char *what);
 
+/* EFORMAT: a checkpoint of `what` has a tensor of the name `first`. */
+fovea_status fv_reader_fail_names(const fv_tensor_reader *t, const char *what, const char *first);
+
 /* The tensor of that name, or NULL; a NULL stem finds nothing. */
 const fv_tensor *fv_reader_find(const fv_tensor_reader *t, const char *prefix, const char *stem,
                                 const char *part);
+/* Whether there is a tensor of that name; its shard stays closed. */
+bool fv_reader_lists(const fv_tensor_reader *t, const char *prefix, const char *stem,
+                     const char *part);
 /* EFORMAT unless n, `what` in words, is 1 to `most`. */
 fovea_status fv_reader_check_size(const fv_tensor_reader *t, const char *what, uint32_t n,
                                   uint32_t most);
 /* EFORMAT where the configuration has `key` and the tensors have another number, n. */
 fovea_status fv_reader_agree(const fv_tensor_reader *t, const fv_config *c, const char *key,
                              uint32_t n);
+/* Dimension i of a tensor that must be there, `what` in words, 1 to `most`. EFORMAT names the
+ * tensor. */
+fovea_status fv_reader_dimension(uint32_t *out, const fv_tensor_reader *t, const char *prefix,
+                                 const char *stem, const char *part, uint32_t i, const char *what,
+                                 uint32_t most);
 /* Dimension i of a tensor; 0 when it has none, or when it is NULL. */
 uint32_t fv_tensor_dimension(const fv_tensor *tensor, uint32_t i);
 
@@ -89,10 +133,12 @@ fovea_status fv_reader_put_conv(fv_tensor_reader *t, const char *prefix, const c
 fovea_status fv_reader_put_head(fv_tensor_reader *t, const char *stem, uint32_t classes,
                                 uint32_t width);
 
-/* Marks tensors that no model needs as read: those whose name has `part` in its first word after
- * `prefix`. */
+/* Marks tensors that nothing needs: those that nobody has read and whose name has `part` in its
+ * first word behind `prefix`. */
 void fv_reader_ignore(fv_tensor_reader *t, const char *prefix, const char *part);
-/* ENOTSUP when a floating tensor whose name begins with `prefix` was neither read nor ignored. */
+/* The same for parts that are left alone, of which a remark tells. */
+void fv_reader_leave(fv_tensor_reader *t, const char *prefix, const char *part);
+/* ENOTSUP when a floating tensor whose name begins with `prefix` has no mark. */
 fovea_status fv_reader_all_used(const fv_tensor_reader *t, const char *prefix);
 
 #endif

@@ -13,8 +13,9 @@ static fovea_status read_map(fv_vit_reader *r)
     const char *p = r->prefix;
     fv_vit *v = r->v;
     v->pool = FV_POOL_MAP;
-    const uint32_t hidden = fv_tensor_dimension(fv_reader_find(&r->t, p, n->map_fc1, "weight"), 0);
-    FV_TRY(fv_vit_check_size(r, "width of the pooling MLP", hidden, FV_VIT_HIDDEN_MOST));
+    uint32_t hidden;
+    FV_TRY(fv_reader_dimension(&hidden, &r->t, p, n->map_fc1, "weight", 0,
+                               "width of the pooling MLP", FV_VIT_HIDDEN_MOST));
     FV_TRY(fv_reader_matrix(&v->map.probe, &r->t, p, n->probe, "", 1, c));
     /* timm pools the patches alone but for one, and EVA's descendants, whose pooling has 8 heads.
      */
@@ -95,26 +96,37 @@ fovea_status fv_vit_read_pool(fv_vit_reader *r)
     return FOVEA_OK;
 }
 
+/* The place of a head, which stands beside the encoder or outside of what that is kept in; there it
+ * must be made for `width` channels. */
+static bool find_head(fv_tensor_reader *out, const fv_vit_reader *r, const char *stem,
+                      uint32_t width)
+{
+    if (!stem || !fv_reader_find_outside(out, &r->t, stem, "weight"))
+        return false;
+    return strcmp(out->root, r->t.root) == 0 ||
+           fv_tensor_dimension(fv_reader_find(out, "", stem, "weight"), 1) == width;
+}
+
 /* A pair of heads whose logits are averaged, as one: half of each side by side, biases added. */
-static fovea_status read_head_pair(fv_vit_reader *r)
+static fovea_status read_head_pair(fv_vit_reader *r, fv_tensor_reader *t)
 {
     const fv_vit_names *n = r->n;
     fv_vit *v = r->v;
-    const uint32_t c = v->width,
-                   classes =
-                       fv_tensor_dimension(fv_reader_find(&r->t, "", n->head_cls, "weight"), 0);
-    FV_TRY(fv_vit_check_size(r, "number of classes", classes, CLASSES));
+    const uint32_t c = v->width;
+    uint32_t classes;
+    FV_TRY(fv_reader_dimension(&classes, t, "", n->head_cls, "weight", 0, "number of classes",
+                               CLASSES));
     v->head = FV_HEAD_CLS_DIST;
     v->classifier.w = (fv_weight){.rows = classes, .cols = 2 * c};
     v->classifier.b = (fv_weight){.rows = 1, .cols = classes};
-    FV_TRY(fv_reader_part(&v->classifier.w, &r->t, "", n->head_cls, "weight",
+    FV_TRY(fv_reader_part(&v->classifier.w, t, "", n->head_cls, "weight",
                           (fv_weight_part){.rows = classes, .cols = c, .factor = 0.5f}));
-    FV_TRY(fv_reader_part(&v->classifier.w, &r->t, "", n->head_dist, "weight",
+    FV_TRY(fv_reader_part(&v->classifier.w, t, "", n->head_dist, "weight",
                           (fv_weight_part){.rows = classes, .col0 = c, .cols = c, .factor = 0.5f}));
-    FV_TRY(fv_reader_part(&v->classifier.b, &r->t, "", n->head_cls, "bias",
+    FV_TRY(fv_reader_part(&v->classifier.b, t, "", n->head_cls, "bias",
                           (fv_weight_part){.rows = 1, .cols = classes, .factor = 0.5f}));
     return fv_reader_part(
-        &v->classifier.b, &r->t, "", n->head_dist, "bias",
+        &v->classifier.b, t, "", n->head_dist, "bias",
         (fv_weight_part){.rows = 1, .cols = classes, .factor = 0.5f, .sum = true});
 }
 
@@ -143,43 +155,65 @@ static fovea_status put_head(fv_vit_reader *r, uint32_t classes)
     return fv_reader_put_head(&r->t, r->n->head, classes, r->v->width * (both ? 2 : 1));
 }
 
+/* A head that the configuration says there is, and of which there are no tensors. */
+static fovea_status tell_missing(const fv_vit_reader *r)
+{
+    static const char classifier[] = "ForImageClassification";
+    const json_t *list = fv_config_get(r->config, "architectures");
+    const char *name = json_string_value(json_array_get(list, 0));
+    uint32_t classes = 0;
+    if (fv_config_get(r->config, "architecture"))
+        FV_TRY(fv_config_u32(&classes, r->config, "num_classes", 0, UINT32_MAX));
+    if (!r->n->head || !(classes || (name && fv_ends_with(name, classifier))))
+        return FOVEA_OK;
+    fv_log("%s: no tensor \"%sweight\", though %s says %s: there are no logits", r->t.source->name,
+           r->n->head, r->config->file, classes ? "that there are classes" : name);
+    return FOVEA_OK;
+}
+
 fovea_status fv_vit_read_head(fv_vit_reader *r)
 {
     const fv_vit_names *n = r->n;
     fv_vit *v = r->v;
-    if (n->head_dist && v->class_tokens == 2 && fv_reader_find(&r->t, "", n->head_dist, "weight"))
-        return read_head_pair(r);
+    fv_tensor_reader t;
+    if (v->class_tokens == 2 && find_head(&t, r, n->head_dist, v->width))
+        return read_head_pair(r, &t);
     const uint32_t wanted = r->t.m->additions ? r->t.m->additions->classes : 0;
-    const fv_tensor *t = n->head ? fv_reader_find(&r->t, "", n->head, "weight") : NULL;
-    if (!t && !wanted)
-        return FOVEA_OK;
-    v->head = head_form(r);
-    if (wanted && fv_tensor_dimension(t, 0) != wanted)
+    const enum fv_vit_head form = head_form(r);
+    const uint32_t cols = form == FV_HEAD_CLS_MEAN ? 2 * v->width : v->width;
+    bool found = find_head(&t, r, n->head, cols);
+    if (!found && !wanted)
+        return tell_missing(r);
+    v->head = form;
+    if (wanted &&
+        (!found || fv_tensor_dimension(fv_reader_find(&t, "", n->head, "weight"), 0) != wanted)) {
         FV_TRY(put_head(r, wanted));
-    t = fv_reader_find(&r->t, "", n->head, "weight");
-    const uint32_t classes = fv_tensor_dimension(t, 0);
-    FV_TRY(fv_vit_check_size(r, "number of classes", classes, CLASSES));
-    FV_TRY(fv_reader_matrix(&v->classifier.w, &r->t, "", n->head, "weight", classes,
-                            v->head == FV_HEAD_CLS_MEAN ? 2 * v->width : v->width));
-    return fv_reader_find(&r->t, "", n->head, "bias")
-               ? fv_reader_matrix(&v->classifier.b, &r->t, "", n->head, "bias", 1, classes)
+        t = r->t;
+    }
+    uint32_t classes;
+    FV_TRY(
+        fv_reader_dimension(&classes, &t, "", n->head, "weight", 0, "number of classes", CLASSES));
+    FV_TRY(fv_reader_matrix(&v->classifier.w, &t, "", n->head, "weight", classes, cols));
+    return fv_reader_find(&t, "", n->head, "bias")
+               ? fv_reader_matrix(&v->classifier.b, &t, "", n->head, "bias", 1, classes)
                : FOVEA_OK;
 }
 
 fovea_status fv_vit_read_embeds(fv_vit_reader *r)
 {
     fv_vit *v = r->v;
-    const fv_tensor *t = fv_reader_find(&r->t, "", r->n->embeds, "");
-    if (t) {
-        FV_TRY(fv_vit_check_size(r, "width of the projection", fv_tensor_dimension(t, 0),
-                                 FV_VIT_WIDTH_MOST));
-        return fv_reader_matrix(&v->embeds.w, &r->t, "", r->n->embeds, "",
-                                fv_tensor_dimension(t, 0), v->width);
+    fv_tensor_reader beside;
+    uint32_t out;
+    if (r->n->embeds && fv_reader_find_outside(&beside, &r->t, r->n->embeds, "")) {
+        FV_TRY(fv_reader_dimension(&out, &beside, "", r->n->embeds, "", 0,
+                                   "width of the projection", FV_VIT_WIDTH_MOST));
+        return fv_reader_matrix(&v->embeds.w, &beside, "", r->n->embeds, "", out, v->width);
     }
+    const fv_tensor *t;
     t = fv_reader_find(&r->t, r->prefix, r->n->embeds_transposed, "");
     if (!t)
         return FOVEA_OK;
-    const uint32_t out = fv_tensor_dimension(t, 1);
+    out = fv_tensor_dimension(t, 1);
     const uint64_t shape[2] = {v->width, out};
     FV_TRY(fv_vit_check_size(r, "width of the projection", out, FV_VIT_WIDTH_MOST));
     FV_TRY(fv_reader_tensor(&t, &r->t, r->prefix, r->n->embeds_transposed, "", 2, shape));

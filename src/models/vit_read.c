@@ -8,7 +8,9 @@
 #include <string.h>
 
 #include "base/num.h"
+#include "checkpoint/wrappers.h"
 #include "models/dpt_head.h"
+#include "models/nearest.h"
 #include "models/segmentation.h"
 #include "models/vit_reader.h"
 
@@ -107,6 +109,99 @@ bool fv_vit_owns(const char *model_type)
     return fv_vit_find_kind(&kind, model_type);
 }
 
+/* ---- names of tensors ---- */
+
+/* Whether a root is one that find_scheme comes to. */
+static bool is_usual_root(const char *root)
+{
+    for (const char *const *p = fv_vit_prefixes; *p; p++)
+        if (fv_ends_with(root, *p) &&
+            fv_wrappers_keep(root, strlen(root) - strlen(*p)) != FV_KEPT_NOWHERE)
+            return true;
+    return false;
+}
+
+/* The kind whose tokens a scheme's tensors under a root make; false: none of the scheme's. */
+static bool kind_of(enum fv_vit_kind *out, const fv_vit_names *n, const fv_tensor_reader *t)
+{
+    const bool cls = n->cls && fv_reader_lists(t, "", n->cls, "");
+    const bool pre = n->pre && fv_reader_lists(t, "", n->pre, "weight");
+    for (uint32_t k = 0; k <= FV_VIT_EVA; k++) {
+        const uint8_t parts = fv_vit_kinds[k].parts;
+        const bool fits = n->origin != FV_VIT_HF || ((parts & CLASS) != 0) == cls;
+        if (!(n->kinds >> k & 1) || !fits || (parts & CLIP_NORMS && !pre))
+            continue;
+        *out = (enum fv_vit_kind)k;
+        if (k == FV_VIT_DINOV2 && n->reg && fv_reader_lists(t, "", n->reg, ""))
+            *out = FV_VIT_REGISTERS;
+        return true;
+    }
+    return false;
+}
+
+static bool has_mark(const fv_vit_names *n, const fv_tensor_reader *t)
+{
+    bool found = !n->marks[0];
+    for (int i = 0; i < 3 && n->marks[i]; i++)
+        found = found || fv_reader_lists(t, "", n->marks[i], "");
+    return found;
+}
+
+/* The first scheme by which the tensors under some root are named, whatever that is. */
+static bool find_nearest(const fv_vit_names **out, enum fv_vit_kind *kind, fv_tensor_reader *t)
+{
+    for (const fv_vit_names *n = fv_vit_schemes; n->patch; n++) {
+        char first[128], block[64];
+        snprintf(block, sizeof block, n->block, 0);
+        snprintf(first, sizeof first, "%s%sweight", block, n->ln1);
+        if (!fv_reader_nearest(t->root, t, n->patch, first) || !has_mark(n, t) ||
+            !kind_of(kind, n, t))
+            continue;
+        *out = n;
+        return true;
+    }
+    return false;
+}
+
+bool fv_vit_nearest(fv_nearest *out, const fv_source *source)
+{
+    fv_tensor_reader t = {.source = source};
+    const fv_vit_names *n;
+    enum fv_vit_kind kind;
+    if (!find_nearest(&n, &kind, &t))
+        return false;
+    out->type = fv_vit_kinds[kind].name;
+    out->prefixed = !is_usual_root(t.root + strlen(source->prefix));
+    memcpy(out->root, t.root, sizeof out->root);
+    return true;
+}
+
+/* EFORMAT: no scheme of the kind fits. */
+static fovea_status fail_unknown(const fv_vit_reader *r)
+{
+    fv_tensor_reader t = {.source = r->t.source};
+    const fv_vit_names *n;
+    enum fv_vit_kind kind;
+    const char *name = fv_vit_kinds[r->kind].name;
+    if (!find_nearest(&n, &kind, &t))
+        return fv_fail(FOVEA_EFORMAT,
+                       "%s: its tensors have none of the names of a %s; is \"model_type\" in %s "
+                       "right? One of them is \"%.160s\"",
+                       r->t.source->name, name, r->config->file,
+                       r->t.source->count ? r->t.source->by_name[0]->name : "");
+    if (n->kinds >> r->kind & 1)
+        return fv_fail(
+            FOVEA_EFORMAT,
+            "%s: the tensors of a %s stand behind \"%s\"; add --prefix %s, or \"fovea\": "
+            "{\"prefix\": \"%s\"} to %s",
+            r->t.source->name, name, t.root, t.root, t.root, r->config->file);
+    return fv_fail(FOVEA_EFORMAT,
+                   "%s: its tensors have none of the names of a %s, but those of a %s; is "
+                   "\"model_type\" right? \"fovea\": {\"model_type\": \"%s\"} in %s overrides it",
+                   r->t.source->name, name, fv_vit_kinds[kind].name, fv_vit_kinds[kind].name,
+                   r->config->file);
+}
+
 static fovea_status find_scheme(fv_vit_reader *r)
 {
     const char *const known[] = {r->prefix, NULL};
@@ -123,9 +218,7 @@ static fovea_status find_scheme(fv_vit_reader *r)
             if (marked)
                 return FOVEA_OK;
         }
-    return fv_fail(FOVEA_EFORMAT,
-                   "%s: its tensors have none of the names of a %s; is \"model_type\" in %s right?",
-                   r->t.source->name, fv_vit_kinds[r->kind].name, r->config->file);
+    return fail_unknown(r);
 }
 
 /* The tensors behind one name of the scheme: those under its first word. */
@@ -145,12 +238,15 @@ static fovea_status check_tensors(fv_vit_reader *r)
 {
     const fv_vit_names *n = r->n;
     if (n->origin == FV_VIT_TIMM || n->origin == FV_VIT_DINO) {
-        fv_reader_ignore(&r->t, r->prefix, "head");
+        fv_reader_leave(&r->t, r->prefix, "head");
         fv_reader_ignore(&r->t, r->prefix, "mask_token");
         fv_reader_ignore(&r->t, r->prefix, "blocks");
         fv_reader_ignore(&r->t, r->prefix, "local_cls_norm"); /* DINOv3: of training alone */
         return fv_reader_all_used(&r->t, r->prefix);
     }
+    char blocks[96];
+    snprintf(blocks, sizeof blocks, "%s%.*s", r->prefix, (int)strcspn(n->block, "%"), n->block);
+    fv_reader_ignore(&r->t, blocks, ""); /* each of those that are read was checked */
     const char *const names[] = {n->patch, n->pre, n->post, n->pooler, n->map_proj};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         FV_TRY(check_word(r, names[i]));

@@ -292,8 +292,8 @@ fovea_status fv_vit_read_block_form(fv_vit_reader *r)
     r->gated = r->split || fv_reader_find(&r->t, r->block, n->gated1, "weight");
     FV_TRY(read_sla_form(r));
     const fv_tensor *fc1 = fv_reader_find(&r->t, r->block, n->fc1, "weight");
-    const fv_tensor *fc2 = fv_reader_find(&r->t, r->block, r->gated ? n->gated2 : n->fc2, "weight");
-    v->hidden = fv_tensor_dimension(fc2, 1);
+    FV_TRY(fv_reader_dimension(&v->hidden, &r->t, r->block, r->gated ? n->gated2 : n->fc2, "weight",
+                               1, "width of the MLP", FV_VIT_HIDDEN_MOST));
     FV_TRY(fv_config_u32(&v->hidden, &r->vision, "intermediate_size", 1, FV_VIT_HIDDEN_MOST));
     const bool joined = n->origin == FV_VIT_TIMM && fv_tensor_dimension(fc1, 0) == 2 * v->hidden;
     if (r->split && n->origin == FV_VIT_HF && r->kind == FV_VIT_DINOV3 && v->epi != FV_EPI_SILU)
@@ -302,5 +302,5 @@ fovea_status fv_vit_read_block_form(fv_vit_reader *r)
                        r->config->file);
     if (r->gated || joined)
         v->epi = FV_EPI_SWIGLU;
-    return fv_vit_check_size(r, "width of the MLP", v->hidden, FV_VIT_HIDDEN_MOST);
+    return FOVEA_OK;
 }

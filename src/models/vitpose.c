@@ -210,6 +210,8 @@ static fovea_status emit(const fovea_model *m, fv_builder *b)
 const fv_family fv_family_vitpose = {
     .name = "vitpose",
     .types = "vitpose",
+    .sign = "backbone.embeddings.patch_embeddings.projection.",
+    .sign_beside = "head.conv.weight",
     .attention = "softmax",
     .shapes = true,
     .read = read_model,

@@ -47,21 +47,23 @@ static void read_as_model(const fv_source *source, json_t *json)
 }
 
 /* Under several configurations, which leave all sizes to the tensors. */
-static void read_as_checkpoint(fv_safetensors *file)
+static void read_as_checkpoint(const uint8_t *data, size_t size)
 {
     static const char *const types[] = {
         "vit", "deit", "dinov2", "dinov2_with_registers", "clip", "siglip", "vit_base_patch16_224",
     };
-    fv_source source = {.name = "fuzz", .files = 1, .file = &file};
-    if (fv_source_index(&source) == FOVEA_OK)
-        for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
-            json_t *json = json_pack("{s:s, s:{s:i, s:s}}", "model_type", types[i], "fovea",
-                                     "heads", 1, "pos_interp", "aa");
-            read_as_model(&source, json);
-            json_decref(json);
-        }
-    fv_mem_free(source.by_name);
-    fv_mem_free(source.taken);
+    fv_source *source;
+    fv_blob bytes;
+    if (fv_blob_of(&bytes, "fuzz", data, size) != FOVEA_OK ||
+        fv_source_open_file(&source, &bytes) != FOVEA_OK)
+        return;
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        json_t *json = json_pack("{s:s, s:{s:i, s:s}}", "model_type", types[i], "fovea", "heads", 1,
+                                 "pos_interp", "aa");
+        read_as_model(source, json);
+        json_decref(json);
+    }
+    fv_source_close(source);
 }
 
 static void read_as_tensors(const uint8_t *data, size_t size)
@@ -75,7 +77,7 @@ static void read_as_tensors(const uint8_t *data, size_t size)
         for (uint64_t k = 0; fv_file_types[t->dtype].readable && k < t->elements; k += 16)
             fv_tensor_read(t, k, t->elements - k < 16 ? t->elements - k : 16, out);
     }
-    read_as_checkpoint(file);
+    read_as_checkpoint(data, size);
     fv_safetensors_close(file);
 }
 

@@ -42,11 +42,12 @@ struct line {
     int piece[3];
 };
 
-#define MAX_TENSORS 64
+#define MAX_TENSORS 128
+#define NAME 160
 
 struct checkpoint {
     fovea_tensor tensor[MAX_TENSORS];
-    char name[MAX_TENSORS][96];
+    char name[MAX_TENSORS][NAME];
     size_t n;
 };
 

@@ -1,0 +1,32 @@
+/* wrappers.h: what training programs wrap a model in, as the names of its tensors show it.
+ *
+ *     ema_model.module.  encoder._orig_mod.layer.0.module.norm1.weight
+ *     \ where the model is kept             \ modules around its parts
+ */
+#ifndef FOVEA_SRC_WRAPPERS_H
+#define FOVEA_SRC_WRAPPERS_H
+
+#include <stddef.h>
+
+#include "base/status.h"
+
+/* A module around another one ("_orig_mod" of torch.compile, "module" of DistributedDataParallel,
+ * those of FSDP and of checkpointed activations) adds a word to the names of all that is inside it,
+ * wherever it stands. *out: the name without such words but for those at its beginning, which are
+ * around all, to be freed with fv_mem_free; NULL where there are none. */
+fovea_status fv_wrappers_strip(char **out, const char *name);
+
+/* Where programs keep the weights of one model more than once, the order in which they are taken.
+ */
+enum fv_keeping {
+    FV_KEPT_NOWHERE, /* not all of it is known */
+    FV_KEPT_RAW,     /* what an average is made of, beside it: "student." */
+    FV_KEPT,         /* "model.", "state_dict." */
+    FV_KEPT_AVERAGE, /* "ema_model.", "teacher." */
+};
+
+/* How a program keeps a model whose names begin with these n characters, "module.model.ema." or
+ * none: modules around it, attributes and keys, one inside another. */
+enum fv_keeping fv_wrappers_keep(const char *name, size_t n);
+
+#endif

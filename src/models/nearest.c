@@ -1,0 +1,46 @@
+/* nearest.c: names that are like one another. */
+#include "models/nearest.h"
+
+#include <string.h>
+
+#include "base/num.h"
+
+#define LETTERS 64 /* of names that are compared */
+
+uint32_t fv_nearest_distance(const char *a, const char *b)
+{
+    uint32_t row[LETTERS + 1]; /* of the beginnings of b, to that of a */
+    const uint32_t n = fv_min_u32((uint32_t)strlen(b), LETTERS);
+    for (uint32_t k = 0; k <= n; k++)
+        row[k] = k;
+    for (uint32_t i = 0; a[i]; i++) {
+        uint32_t before = row[0]++;
+        for (uint32_t k = 0; k < n; k++) {
+            const uint32_t changed = before + (a[i] != b[k]);
+            before = row[k + 1];
+            row[k + 1] = fv_min_u32(changed, fv_min_u32(before, row[k]) + 1);
+        }
+    }
+    return row[n];
+}
+
+size_t fv_nearest_name(const char **at, const char *list, const char *type)
+{
+    static const char between[] = ", ";
+    size_t best = 0;
+    uint32_t least = (uint32_t)strlen(type) / 4 + 1; /* others are not alike */
+    for (size_t n; *(list += strspn(list, between)); list += n) {
+        char name[LETTERS + 1] = "";
+        n = strcspn(list, between);
+        if (n > LETTERS || memchr(list, '*', n)) /* a pattern */
+            continue;
+        memcpy(name, list, n);
+        const uint32_t distance = fv_nearest_distance(name, type);
+        if (distance >= least)
+            continue;
+        least = distance;
+        *at = list;
+        best = n;
+    }
+    return best;
+}
