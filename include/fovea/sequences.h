@@ -69,7 +69,9 @@ FOVEA_API fovea_status fovea_sequence_query(const fovea_sequence *sequence,
  * `vocabulary` floats, or with all_logits of each, n * vocabulary; NULL: nobody asks. `floats`: its
  * size. Any division of a sequence into calls gives the same results up to rounding. EINVAL, for an
  * id past the vocabulary, more tokens than a cache has room for or a buffer that is too small,
- * leaves the sequence as it was; after EDEVICE it is undefined until it is reset. */
+ * leaves the sequence as it was; after EDEVICE it is undefined until it is reset. EFORMAT: a logit
+ * is NaN, by a weight that is no number or a value that 16 bits do not hold; the tokens were fed,
+ * the logits are there, and what follows is NaN too until it is reset. */
 FOVEA_API fovea_status fovea_sequence_feed(fovea_sequence *sequence, const uint32_t *ids, size_t n,
                                            float *logits, size_t floats);
 /* The same for a mixer by itself: n rows of `width` floats in and out. */

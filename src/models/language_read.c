@@ -108,10 +108,9 @@ static fovea_status read_block(reader *r, uint32_t i)
     char prefix[64], mixer[80];
     snprintf(prefix, sizeof prefix, "model.layers.%u.", i);
     snprintf(mixer, sizeof mixer, "%sattn.", prefix);
-    const fv_tensor *up = fv_reader_find(&r->t, prefix, "mlp.up_proj.", "weight");
-    const uint32_t hidden = fv_tensor_dimension(up, 0);
-    if (up)
-        FV_TRY(fv_reader_check_size(&r->t, "hidden width", hidden, HIDDEN));
+    uint32_t hidden;
+    FV_TRY(fv_reader_dimension(&hidden, &r->t, prefix, "mlp.up_proj.", "weight", 0,
+                               "width of the MLP", HIDDEN));
     FV_TRY(fv_reader_matrix(&b->attn_norm, &r->t, prefix, "attn_norm.", "weight", 1, width));
     FV_TRY(read_mixer(r, &b->mixer, mixer, i));
     FV_TRY(fv_reader_matrix(&b->mlp_norm, &r->t, prefix, "mlp_norm.", "weight", 1, width));
@@ -120,7 +119,9 @@ static fovea_status read_block(reader *r, uint32_t i)
     FV_TRY(fv_reader_part(&b->up, &r->t, prefix, "mlp.gate_proj.", "weight", at));
     at.row0 = hidden;
     FV_TRY(fv_reader_part(&b->up, &r->t, prefix, "mlp.up_proj.", "weight", at));
-    return fv_reader_matrix(&b->down, &r->t, prefix, "mlp.down_proj.", "weight", width, hidden);
+    FV_TRY(fv_reader_matrix(&b->down, &r->t, prefix, "mlp.down_proj.", "weight", width, hidden));
+    fv_reader_ignore(&r->t, mixer, "rotary"); /* a table that is made anew */
+    return fv_reader_all_used(&r->t, prefix);
 }
 
 static uint32_t count_blocks(const reader *r)
@@ -143,6 +144,8 @@ static fovea_status read_whole(reader *r)
     l->vocabulary = fv_tensor_dimension(table, 0);
     l->width = fv_tensor_dimension(table, 1);
     l->depth = count_blocks(r);
+    if (l->depth == 0)
+        return fv_reader_missing(&r->t, "model.layers.0.attn_norm.weight", "of the first block");
     FV_TRY(fv_reader_check_size(&r->t, "vocabulary", l->vocabulary, VOCABULARY));
     FV_TRY(fv_reader_check_size(&r->t, "width", l->width, WIDTH));
     FV_TRY(fv_reader_check_size(&r->t, "number of blocks", l->depth, DEPTH));
@@ -162,7 +165,7 @@ static fovea_status read_whole(reader *r)
     if (fv_reader_find(&r->t, "", "lm_head.", "weight"))
         FV_TRY(
             fv_reader_matrix(&l->head, &r->t, "", "lm_head.", "weight", l->vocabulary, l->width));
-    return FOVEA_OK;
+    return fv_reader_all_used(&r->t, "");
 }
 
 /* Tensors of a layer alone. */
@@ -170,14 +173,15 @@ static fovea_status read_lone(reader *r)
 {
     r->l->width = fv_tensor_dimension(fv_reader_find(&r->t, "", "q_proj.", "weight"), 1);
     FV_TRY(fv_reader_check_size(&r->t, "width", r->l->width, WIDTH));
-    return read_mixer(r, &r->l->lone, "", UINT32_MAX);
+    FV_TRY(read_mixer(r, &r->l->lone, "", UINT32_MAX));
+    fv_reader_ignore(&r->t, "", "rotary");
+    return fv_reader_all_used(&r->t, "");
 }
 
 static fovea_status fill_info(reader *r)
 {
     fovea_model *m = r->t.m;
     const fv_language *l = r->l;
-    snprintf(m->info.type, sizeof m->info.type, "%s", m->family->name);
     m->info.width = l->width;
     m->info.depth = l->depth ? l->depth : 1;
     m->info.heads = l->depth ? l->block[0].mixer.heads : l->lone.heads;
@@ -197,16 +201,15 @@ fovea_status fv_language_read(fovea_model *m, const fv_source *source, const fv_
     r.l->kind = *(const enum fv_mixer_kind *)m->family->form;
     r.l->eps = 1e-6f;
     FV_TRY(fv_config_float(&r.l->eps, config, "norm_eps", 0, 1));
+    snprintf(m->info.type, sizeof m->info.type, "%s", m->family->name);
     fv_reader_begin(&r.t);
     if (fv_reader_unwrap(&r.t, "model.", "embeddings.", "weight"))
         FV_TRY(read_whole(&r));
     else if (fv_reader_unwrap(&r.t, "", "q_proj.", "weight"))
         FV_TRY(read_lone(&r));
     else
-        return fv_fail(FOVEA_EFORMAT,
-                       "%s: its tensors have none of the names of flash-linear-attention's models "
-                       "(\"model.embeddings.weight\", or \"q_proj.weight\" of a layer alone)",
-                       source->name);
+        return fv_reader_fail_names(&r.t, "flash-linear-attention's models",
+                                    "model.embeddings.weight");
     return fill_info(&r);
 }
 

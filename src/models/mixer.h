@@ -29,6 +29,7 @@ typedef struct fv_mixer {
      * heads that share keys have copies of them; softmax reads them shared. */
     fv_weight in, in_bias;
     uint32_t gate_col, in_cols; /* where the gate begins; all columns */
+    bool gated;                 /* the gate is there */
     fv_layer conv_qk, conv_v;   /* short convolutions, (channels, size): of q and k, and v; conv_v
                                    absent: conv_qk is of all */
     uint32_t conv_size;         /* 0: there are none */

@@ -104,7 +104,7 @@ typedef struct part_of {
     bool rotated;
 } part_of;
 
-static uint32_t parts_of(part_of out[4], const fv_mixer *m, const fv_mixer_reader *r)
+static uint32_t parts_of(part_of out[4], const fv_mixer *m)
 {
     const shares s = shares_of(m);
     const uint32_t kv = m->kind == FV_MIXER_SOFTMAX ? m->kv_heads : m->heads;
@@ -112,7 +112,18 @@ static uint32_t parts_of(part_of out[4], const fv_mixer *m, const fv_mixer_reade
     out[1] = (part_of){"k_proj.", kv * m->d, s.k, m->d, m->rope};
     out[2] = (part_of){"v_proj.", kv * m->dv, s.v, m->dv, false};
     out[3] = (part_of){"g_proj.", m->heads * m->dv, 1, m->dv, false};
-    return find(r, "g_proj.", "weight") ? 4 : 3;
+    return m->gated ? 4 : 3;
+}
+
+/* Whether the results of the heads are gated. A tensor that the configuration, or its usual value,
+ * has no use for is left to the check for tensors that nothing reads. */
+static fovea_status read_gated(fv_mixer *m, const fv_mixer_reader *r)
+{
+    const bool delta = m->kind == FV_MIXER_DELTA || m->kind == FV_MIXER_GATED_DELTA;
+    bool gated = m->kind != FV_MIXER_DELTA;
+    FV_TRY(fv_config_bool(&gated, r->config, delta ? "use_gate" : "use_output_gate"));
+    m->gated = gated && find(r, "g_proj.", "weight");
+    return FOVEA_OK;
 }
 
 /* A part of *w whose tensor has a `times`-th of its rows. */
@@ -130,7 +141,7 @@ static fovea_status read_shared(fv_weight *w, const fv_mixer_reader *r, const ch
 static fovea_status read_projections(fv_mixer *m, const fv_mixer_reader *r)
 {
     part_of p[4];
-    const uint32_t n = parts_of(p, m, r);
+    const uint32_t n = parts_of(p, m);
     uint32_t col = 0;
     for (uint32_t i = 0; i < n; i++)
         m->in_cols += p[i].cols;
@@ -191,7 +202,7 @@ static fovea_status read_convs(fv_mixer *m, const fv_mixer_reader *r)
     if (m->conv_size < 2 || m->conv_size > FV_SHORT_CONV_LARGEST)
         return fv_fail(FOVEA_ENOTSUP, "%s: tensor \"%.80s\" has %u taps; 2 to %u are supported",
                        r->t->source->name, t->name, m->conv_size, FV_SHORT_CONV_LARGEST);
-    parts_of(p, m, r);
+    parts_of(p, m);
     if (m->conv_silu)
         return read_conv(&m->conv_qk, m, r, p, 3, stem);
     FV_TRY(read_conv(&m->conv_qk, m, r, p, 2, stem));
@@ -425,6 +436,7 @@ fovea_status fv_mixer_read(fv_mixer *m, const fv_mixer_reader *r, enum fv_mixer_
     FV_TRY(read_kind(m, r));
     FV_TRY(read_map(m, r));
     FV_TRY(read_sizes(m, r, r->config));
+    FV_TRY(read_gated(m, r));
     FV_TRY(read_projections(m, r));
     FV_TRY(read_convs(m, r));
     if (m->conv_size && (kind == FV_MIXER_DELTA || kind == FV_MIXER_GATED_DELTA))

@@ -203,6 +203,26 @@ static fovea_plan *plan_for(const fovea_sequence *s, size_t left, uint32_t *n)
     return *n == 1 && s->one ? s->one : s->many;
 }
 
+/* EFORMAT where a logit is no number: then no token is the likeliest. */
+static fovea_status check_logits(const fovea_sequence *s, const float *logits, uint64_t first,
+                                 uint64_t rows)
+{
+    const uint64_t columns = vocabulary(s);
+    for (uint64_t row = 0; row < rows; row++) {
+        uint32_t wrong = 0;
+        for (uint64_t i = 0; i < columns; i++)
+            wrong |= logits[row * columns + i] != logits[row * columns + i];
+        if (wrong)
+            return fv_fail(
+                FOVEA_EFORMAT,
+                "%s: logits of token %llu are NaN: a weight is NaN or infinite, or 16 bits "
+                "are too few for a value; compute in float32 (--compute f32), or fetch the "
+                "weights again",
+                s->many->model->source->name, (unsigned long long)(first + row));
+    }
+    return FOVEA_OK;
+}
+
 fovea_status fovea_sequence_feed(fovea_sequence *s, const uint32_t *ids, size_t n, float *logits,
                                  size_t floats)
 {
@@ -217,6 +237,7 @@ fovea_status fovea_sequence_feed(fovea_sequence *s, const uint32_t *ids, size_t 
         if (ids[i] >= vocabulary(s))
             return fv_fail(FOVEA_EINVAL, "token %zu has the id %u; the model knows 0 to %u", i,
                            ids[i], vocabulary(s) - 1);
+    const uint64_t first = s->tokens + n - logits_rows(s, n);
     for (size_t done = 0; done < n;) {
         uint32_t rows;
         fovea_plan *p = plan_for(s, n - done, &rows);
@@ -228,7 +249,7 @@ fovea_status fovea_sequence_feed(fovea_sequence *s, const uint32_t *ids, size_t 
                        (fovea_matrix){asked ? to : s->unasked, 0}));
         done += rows;
     }
-    return FOVEA_OK;
+    return logits ? check_logits(s, logits, first, logits_rows(s, n)) : FOVEA_OK;
 }
 
 static fovea_status check_rows(const fovea_sequence *s, const fovea_matrix *m, const char *name)

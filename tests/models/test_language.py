@@ -256,12 +256,25 @@ class Language(unittest.TestCase):
             ("vocabulary", {**config, "vocab_size": 62}, tensors, 7, "vocab_size"),
             ("act", {**config, "hidden_act": "gelu"}, tensors, 7, "hidden_act"),
             ("field", {**config, "new_gate": True}, tensors, 7, "new_gate"),
+            ("left over", config, {**tensors, mixer + "D": np.zeros(2, np.float32)}, 7, mixer + "D"),
+            ("bias", config, {**tensors, "lm_head.bias": np.zeros(61, np.float32)}, 7, "lm_head.bias"),
+            ("unused gate", {**config, "use_gate": False}, tensors, 7, "attn.g_proj.weight"),
+            ("old names", config, {k.replace("attn_norm", "attn.norm"): v for k, v in tensors.items()}, 7,
+             "model.layers.0.attn_norm.weight"),
         ]
         for name, config_, tensors_, code, text in wrong:
             with self.subTest(name):
                 done = run("lm", self.written("wrong", config_, tensors_), "--ids", "1")
                 self.assertEqual(done.returncode, code, done.stderr)
                 self.assertIn(text, done.stderr)
+        poisoned = {k: v.copy() for k, v in tensors.items()}
+        poisoned["model.embeddings.weight"][6, 0] = np.nan
+        model = self.written("poisoned", config, poisoned)
+        for options in ([], ["--temperature", "0.7"], ["-o", os.path.join(self.folder, "l.npy")]):
+            with self.subTest("a weight that is no number", options=options):
+                done = run("lm", model, "--ids", "5,6,7", "--generate", "2", *options)
+                self.assertEqual((done.returncode, done.stdout), (7, ""), done.stderr)
+                self.assertIn("token %d are NaN" % (1 if "-o" in options else 2), done.stderr)
         model = self.path(case)
         for arguments, code, text in [
             (["lm", model, "--ids", "61"], 1, "0 to 60"), (["lm", model, "--ids", "1,x"], 1, "no id"),
