@@ -132,10 +132,7 @@ static fovea_status find_backbone(reader *r)
         if (r->n->origin == FV_VIT_HF && !r->n->in_memory && r->n->kinds >> r->kind & 1 &&
             fv_reader_unwrap(&r->t, r->prefix, r->n->patch, "weight"))
             return FOVEA_OK;
-    return fv_fail(FOVEA_EFORMAT,
-                   "%s: its tensors have none of the names of RF-DETR (\"%s...\"); is "
-                   "\"model_type\" in %s right?",
-                   r->t.source->name, BACKBONE, r->config->file);
+    return fv_reader_fail_names(&r->t, "RF-DETR", "refpoint_embed.weight");
 }
 
 /* Refuses what a ViT's reader knows and a block here does not have. */
@@ -236,15 +233,16 @@ static uint32_t count(const reader *r, const char *prefix, const char *format)
 static fovea_status read_projector(reader *r)
 {
     fv_rf_detr *d = roles(r);
-    d->width = fv_tensor_dimension(fv_reader_find(&r->t, PROJECTOR, "1.", "weight"), 0);
-    FV_TRY(fv_vit_check_size(r, "width of the decoder", d->width, FV_VIT_WIDTH_MOST));
+    FV_TRY(fv_reader_dimension(&d->width, &r->t, PROJECTOR, "1.", "weight", 0,
+                               "width of the decoder", FV_VIT_WIDTH_MOST));
     FV_TRY(fv_reader_agree(&r->t, r->config, "d_model", d->width));
     if (d->width % 4)
         return fv_fail(FOVEA_EFORMAT,
                        "%s: \"d_model\" is %u; four numbers of a box need a multiple of 4",
                        r->config->file, d->width);
-    d->half = fv_tensor_dimension(fv_reader_find(&r->t, PROJECTOR, "0.cv1.conv.", "weight"), 0) / 2;
-    FV_TRY(fv_vit_check_size(r, "width of the projector", d->half, FV_VIT_WIDTH_MOST));
+    FV_TRY(fv_reader_dimension(&d->half, &r->t, PROJECTOR, "0.cv1.conv.", "weight", 0,
+                               "width of the projector", FV_VIT_WIDTH_MOST));
+    d->half /= 2;
     d->eps = 1e-5f;
     FV_TRY(fv_config_float(&d->eps, r->config, "layer_norm_eps", 0, 1));
     FV_TRY(read_activation(r, "activation_function", "silu", &d->act));
@@ -278,17 +276,23 @@ static fovea_status read_box(reader *r, fv_layer box[3], const char *prefix, con
 
 static fovea_status read_proposals(reader *r)
 {
+    static const char *const of_groups[] = {
+        TRANSFORMER "enc_output.", TRANSFORMER "enc_output_norm.",
+        TRANSFORMER "enc_out_class_embed.",
+        TRANSFORMER "enc_out_bbox_embed."}; /* the others than the first are of training alone */
     fv_rf_detr *d = roles(r);
     const uint32_t width = d->width;
-    const uint32_t classes =
-        fv_tensor_dimension(fv_reader_find(&r->t, "", "class_embed.", "weight"), 0);
-    FV_TRY(fv_vit_check_size(r, "number of classes", classes, FV_VIT_WIDTH_MOST));
+    uint32_t classes;
+    FV_TRY(fv_reader_dimension(&classes, &r->t, "", "class_embed.", "weight", 0,
+                               "number of classes", FV_VIT_WIDTH_MOST));
     FV_TRY(fv_reader_linear(&d->proposal, &r->t, TRANSFORMER, "enc_output.0.", width, width));
     FV_TRY(fv_reader_norm(&d->proposal_norm, &r->t, TRANSFORMER, "enc_output_norm.0.", width));
     FV_TRY(fv_reader_linear(&d->proposal_class, &r->t, TRANSFORMER, "enc_out_class_embed.0.",
                             classes, width));
     FV_TRY(read_box(r, d->proposal_box, TRANSFORMER, "enc_out_bbox_embed.0."));
     FV_TRY(fv_reader_linear(&d->classes, &r->t, "", "class_embed.", classes, width));
+    for (size_t i = 0; i < sizeof of_groups / sizeof *of_groups; i++)
+        fv_reader_ignore(&r->t, of_groups[i], "");
     return read_box(r, d->box, "", "bbox_embed.");
 }
 
@@ -367,8 +371,9 @@ static fovea_status read_layer(reader *r, uint32_t i)
     const uint32_t width = d->width;
     char p[64];
     snprintf(p, sizeof p, DECODER "layers.%u.", i);
-    const uint32_t hidden = fv_tensor_dimension(fv_reader_find(&r->t, p, "linear1.", "weight"), 0);
-    FV_TRY(fv_vit_check_size(r, "width of the decoder's MLP", hidden, FV_VIT_HIDDEN_MOST));
+    uint32_t hidden;
+    FV_TRY(fv_reader_dimension(&hidden, &r->t, p, "linear1.", "weight", 0,
+                               "width of the decoder's MLP", FV_VIT_HIDDEN_MOST));
     FV_TRY(fv_reader_agree(&r->t, r->config, "decoder_ffn_dim", hidden));
     FV_TRY(read_self_attention(r, l, p));
     FV_TRY(read_sampling(r, &l->sampling, p));
@@ -494,6 +499,28 @@ static fovea_status list_outputs(fovea_model *m)
     return FOVEA_OK;
 }
 
+/* Models that do more than find objects: what they are for would be missing without a word. */
+static fovea_status refuse_other_heads(const reader *r)
+{
+    static const struct {
+        const char *tensors, *class, *what;
+    } others[] = {{"segmentation_head.", "RfDetrForInstanceSegmentation", "masks"},
+                  {"keypoint_embed.", NULL, "key points"}};
+    const json_t *list = fv_config_get(r->config, "architectures");
+    const char *class = json_string_value(json_array_get(list, 0));
+    char named[FV_READER_NAME];
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        const bool says = class && others[i].class && strcmp(class, others[i].class) == 0;
+        if (says || fv_reader_names(named, &r->t, others[i].tensors))
+            return fv_fail(FOVEA_ENOTSUP,
+                           "%s: an RF-DETR for %s (%s \"%s\"), which are not supported yet; take "
+                           "its detector of the same size",
+                           says ? r->config->file : r->t.source->name, others[i].what,
+                           says ? "\"architectures\" has" : "tensor", says ? class : named);
+    }
+    return FOVEA_OK;
+}
+
 fovea_status fv_rf_detr_read(fovea_model *m, const fv_source *source, const fv_config *config)
 {
     reader r = {.t = {.m = m, .source = source, .config = config->file}, .config = config};
@@ -501,6 +528,8 @@ fovea_status fv_rf_detr_read(fovea_model *m, const fv_source *source, const fv_c
     FV_TRY(fv_config_section(&r.own, config, "fovea"));
     FV_TRY(fv_config_section(&r.vision, config, "backbone_config"));
     snprintf(m->info.type, sizeof m->info.type, "rf_detr");
+    fv_reader_begin(&r.t);
+    FV_TRY(refuse_other_heads(&r));
     FV_TRY(fv_fields_check(config, config, &r.own, fields));
     if (r.vision.object)
         FV_TRY(fv_fields_check(config, &r.vision, &r.own, backbone_fields));
