@@ -107,18 +107,19 @@ static void show_legend(const struct output *o, const json_t *results)
     static const struct {
         const char *status, *meaning;
     } statuses[] = {
-        {"unstable", "the 95 % interval of the median is wider than 1 %: more --time narrows it"},
+        {"unstable",
+         "the 95 percent interval of the median is wider than 1 percent: more --time narrows it"},
         {"noisy", "p95 is more than 1.5 times the median: something else ran"},
         {"throttled", "the processor became slower during the case"},
         {"unverified", "--verify off"},
     };
     size_t i;
     json_t *r;
-    fputs(
-        "ratio: p50 over that of the first case. ci: width of the 95 % interval of the median. of "
-        "peak: the least\ntime that this device's measured arithmetic and bandwidth allow, as a "
-        "share of p50. verify: largest error\nover largest value, against the reference.\n",
-        o->to);
+    fputs("\nratio: p50 over that of the first case. ci: width of the 95 percent interval of the "
+          "median. of "
+          "peak: the least\ntime that this device's measured arithmetic and bandwidth allow, as a "
+          "share of p50. verify: largest error\nover largest value, against the reference.\n",
+          o->to);
     for (size_t k = 0; k < sizeof statuses / sizeof *statuses; k++) {
         bool there = false;
         bench_foreach(results, i, r)
@@ -126,7 +127,6 @@ static void show_legend(const struct output *o, const json_t *results)
         if (there)
             fprintf(o->to, "%s: %s.\n", statuses[k].status, statuses[k].meaning);
     }
-    fputc('\n', o->to);
 }
 
 /* What comes before the first frame, and what is held. */
@@ -303,7 +303,6 @@ void bench_table_write(FILE *to, const json_t *results, bool markdown)
     json_t *r;
     show_devices(&o, results);
     show_times(&o, results);
-    show_legend(&o, results);
     show_costs(&o, results);
     bench_foreach(results, i, r) {
         show_pace(&o, r);
@@ -313,4 +312,5 @@ void bench_table_write(FILE *to, const json_t *results, bool markdown)
     json_array_foreach(results, i, r)
         if (bench_has_schema(r, CROSSOVER_SCHEMA))
             show_crossover(&o, r);
+    show_legend(&o, results);
 }
