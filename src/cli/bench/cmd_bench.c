@@ -271,6 +271,8 @@ static int run(struct bench *b, const char *what, const char *name)
     json_t *results = describe_all(b);
     const int code = interrupt_code() ? report_interrupted(b, results) : report(b, results);
     json_decref(results);
+    if (b->request.what == BENCH_MODEL)
+        cli_tell_products(&b->request.common);
     return code;
 }
 

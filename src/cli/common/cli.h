@@ -142,6 +142,11 @@ typedef struct cli_common {
     bool new_wisdom;      /* the file of --wisdom need not be there yet */
 } cli_common;
 
+/* What to try where neither --compute nor --dtype was given and products are float32; else NULL. */
+const char *cli_products_hint(const cli_common *c);
+/* Says it on stderr, to a person: where that is a terminal. */
+void cli_tell_products(const cli_common *c);
+
 /* Of commands that plan a model. */
 #define CLI_STORES                                                                                 \
     .half = "f32, f16, bf16: of the weights; not on the CPU of activations too; int8: of the "     \

@@ -1,8 +1,25 @@
 /* warnings.c: what whoever runs a plan should hear of it, on stderr. */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/common/cli.h"
+
+const char *cli_products_hint(const cli_common *c)
+{
+    if (c->compute || c->dtype)
+        return NULL;
+    return "products are float32; `fovea tune MODEL --accuracy 0.9995 PICTURE...` finds out "
+           "whether "
+           "bf16 or int8 is faster and keeps the features, and `--compute auto` then uses it";
+}
+
+void cli_tell_products(const cli_common *c)
+{
+    const char *hint = cli_products_hint(c);
+    if (hint && isatty(STDERR_FILENO))
+        cli_tell("%s", hint);
+}
 
 void cli_tell_untrained(const fovea_plan_info *plan)
 {

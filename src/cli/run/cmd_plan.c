@@ -228,7 +228,7 @@ static void show_work(const fovea_plan *plan, const fovea_plan_info *p, const fo
 }
 
 static void show(const fovea_plan *plan, const fovea_plan_info *p, const cli_session *s,
-                 const fovea_plan_options *options, const char *model, bool steps)
+                 const fovea_plan_options *options, const char *model, bool steps, const char *hint)
 {
     size_t n;
     fovea_step_info *step = steps_of(plan, p, &n);
@@ -248,6 +248,8 @@ static void show(const fovea_plan *plan, const fovea_plan_info *p, const cli_ses
         printf("warning  %s\n", p->untrained);
     show_device(&device, p->threads);
     show_work(plan, p, step, n, "; fovea tune measures it");
+    if (hint)
+        printf("hint     %s\n", hint);
     show_memory(p, &device);
     (steps ? show_steps : show_blocks)(step, n);
     free(step);
@@ -438,7 +440,7 @@ int cli_plan(const cli_command *self, int argc, char **argv)
         if (common.json)
             cli_print_json(describe(plan, &info, &s, argv[first]));
         else
-            show(plan, &info, &s, &options, argv[first], steps);
+            show(plan, &info, &s, &options, argv[first], steps, cli_products_hint(&common));
         fovea_plan_free(plan);
     }
     cli_close(&s);
