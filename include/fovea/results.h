@@ -12,9 +12,11 @@
  *   FOVEA_EXTENT_FRAME    the frame: fovea_plan_options.frame.width x height
  *   FOVEA_EXTENT_PICTURE  the picture as it was run: fovea_plan_info.width x height
  *
- * Outputs have coarser grids; between the centres of their places it is interpolated bilinearly, as
- * torch does with align_corners=False, straight to the pixels of the map. What crop and resize have
- * left out is outside. Records are in pixels of the frame, but for boxes.
+ * Outputs have coarser grids; between the centres of their places it is interpolated as torch does
+ * with align_corners=False: depth bicubically, classes bilinearly, both straight to the pixels of
+ * the map; masks bilinearly to the picture as it was run, and from there bilinearly to the map.
+ * What crop and resize have left out is outside, and what has filled the picture up is cut off.
+ * Records are in pixels of the frame, but for boxes.
  */
 #ifndef FOVEA_RESULTS_H
 #define FOVEA_RESULTS_H
@@ -49,8 +51,9 @@ FOVEA_API fovea_status fovea_depth_map_u16(fovea_plan *plan, const fovea_output 
 
 /* The class with the largest logit, of equals the first: fovea_model_label names it. Of masks a
  * class has the sum over all queries of their probability of it times that of the pixel being
- * inside their mask (transformers' post_process_semantic_segmentation). The time of masks is that
- * of queries x classes x pixels products. */
+ * inside their mask, in the picture as it was run; these sums are interpolated (transformers'
+ * post_process_semantic_segmentation). The time of masks is that of queries x classes x pixels of
+ * that picture products. */
 FOVEA_API fovea_status fovea_class_map(fovea_plan *plan, const fovea_output *outs, size_t n_outs,
                                        fovea_extent extent, uint16_t *classes, size_t room);
 
@@ -129,9 +132,10 @@ typedef struct fovea_keypoint {
 
 /* A point for each heat map, of a frame that is the crop of one: where the map is highest, moved by
  * what its logarithm, smoothed, says about its neighbours (DARK; transformers'
- * post_process_pose_estimation with kernel_size 11, whose box is the picture). Where nothing is
- * above 0 it is not moved, and without a number it is the first place with score 0. *count: how
- * many. fovea_model_keypoint names them. */
+ * post_process_pose_estimation with kernel_size 11). Where nothing is above 0 the point lies near
+ * the map's upper left corner, where transformers puts it, and its score is not above 0 either; a
+ * map without a number has a score of 0. *count: how many. fovea_model_keypoint names them.
+ * fovea_box_keypoints of crops.h is for a person in a larger frame. */
 FOVEA_API fovea_status fovea_keypoints(fovea_plan *plan, const fovea_output *outs, size_t n_outs,
                                        fovea_keypoint *points, size_t room, size_t *count);
 

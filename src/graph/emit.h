@@ -210,7 +210,7 @@ typedef struct fv_builder {
     const fv_weight *bias_of; /* of this table */
     uint32_t *candidates;     /* a detector's, of the plan's outputs: models/detection.h */
     float *task_room;         /* for what is made of outputs: plan/task_room.h */
-    struct fv_between *task_columns;
+    uint32_t *task_columns, *task_run_columns;
     const fv_training *training; /* NULL: inference only. Else position tables stay weights */
     uint32_t checkpoint_segment; /* of the next steps: each block begins one */
     char scope[36];              /* what their labels begin with, such as "block 3"; or empty */

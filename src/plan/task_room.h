@@ -16,6 +16,14 @@ typedef struct fv_between {
     bool outside; /* of the picture */
 } fv_between;
 
+/* The four places around the centre of a pixel, those beyond the edges being the last ones, and the
+ * weight of each in a cubic interpolation. */
+typedef struct fv_cubic {
+    uint32_t place[4];
+    float weight[4];
+    bool outside; /* of the picture */
+} fv_cubic;
+
 /* A query whose mask is looked at. */
 typedef struct fv_query_mask {
     uint32_t query, label;
@@ -28,16 +36,22 @@ typedef struct fv_query_mask {
 /* Sets b->task_room: floats that the maps of depth or classes, or the masks, of these outputs take;
  * and b->task_columns: for the columns of a map, of the picture or of a frame of that width. */
 void fv_task_room_reserve(fv_builder *b, uint32_t frame_width);
+fv_between *fv_task_room_columns(const fv_builder *b);
+fv_cubic *fv_task_room_cubic_columns(const fv_builder *b); /* the same room */
 
 /* How the floats are divided. A line: the grid's rows at the height of a row of pixels become one;
- * of depth it is all there is. */
+ * of depth it is all there is. Masks are enlarged in two steps, first to the picture that was run:
+ * `wide` has its pixels at the height of a row, `columns` where these lie in the grid. */
 typedef struct fv_class_room {
     float *line, *pixel; /* grid width x columns, columns */
     float *share;        /* of masks: queries x classes; else NULL */
-    float *score;        /* of masks: classes */
+    float *score[2];     /* of masks: two lines of the picture, width x classes */
+    float *mean;         /* of masks: classes */
+    fv_between *columns; /* of masks: width */
 } fv_class_room;
 typedef struct fv_mask_room {
-    float *line, *pixel;
+    float *line, *wide, *pixel;
+    fv_between *columns;
     fv_query_mask *work; /* queries */
 } fv_mask_room;
 fv_class_room fv_task_room_classes(const fv_builder *b);

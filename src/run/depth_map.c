@@ -1,4 +1,5 @@
-/* depth_map.c: fovea_depth_map: the depth of every pixel. */
+/* depth_map.c: fovea_depth_map: the depth of every pixel, interpolated as transformers'
+ * post_process_depth_estimation does: torch's bicubic without antialiasing. */
 #include <math.h>
 
 #include "run/task_output.h"
@@ -6,8 +7,9 @@
 typedef struct depth_grid {
     fv_task_output depth;
     fv_extent extent;
-    const fv_between *column; /* of the map */
-    float *line;              /* the grid at the height of a row of the map */
+    fv_side rows;
+    const fv_cubic *column; /* of the map */
+    float *line;            /* the grid at the height of a row of the map */
 } depth_grid;
 
 static fovea_status find(depth_grid *out, const fovea_plan *p, const fovea_output *outs,
@@ -18,26 +20,33 @@ static fovea_status find(depth_grid *out, const fovea_plan *p, const fovea_outpu
     FV_TRY(fv_task_output_of(&out->depth, p, outs, FOVEA_KIND_DEPTH, "predicted_depth"));
     FV_TRY(fv_extent_of(&out->extent, p, extent));
     FV_TRY(fv_task_output_room("pixels", room, (size_t)out->extent.width * out->extent.height));
-    out->column = fv_extent_columns(&out->extent, p, out->depth.grid.width);
+    out->rows = fv_extent_down(&out->extent, out->depth.grid.height);
+    out->column = fv_extent_cubic_columns(&out->extent, p, out->depth.grid.width);
     out->line = p->b.task_room;
     return FOVEA_OK;
 }
 
-/* Fills the line of a row of the map; outside, where the part is NaN, with NaN. */
+/* Fills the line of a row of the map; outside with NaN. */
 static void take_row(const depth_grid *g, uint32_t y)
 {
     const size_t width = g->depth.grid.width;
-    const fv_between row = fv_extent_row(&g->extent, y, g->depth.grid.height);
-    fv_blend(g->line, g->depth.data + row.first * width, g->depth.data + row.second * width,
-             row.outside ? NAN : row.part, width);
+    const fv_cubic c = fv_side_cubic(&g->rows, y);
+    const float *a = g->depth.data + c.place[0] * width, *b = g->depth.data + c.place[1] * width;
+    const float *d = g->depth.data + c.place[2] * width, *e = g->depth.data + c.place[3] * width;
+    for (size_t x = 0; x < width; x++)
+        g->line[x] = c.outside ? NAN
+                               : c.weight[0] * a[x] + c.weight[1] * b[x] + c.weight[2] * d[x] +
+                                     c.weight[3] * e[x];
 }
 
 /* Of a pixel in that row; NaN outside. */
 static float depth_at(const depth_grid *g, uint32_t x)
 {
-    const fv_between *at = &g->column[x];
-    const float a = g->line[at->first], b = g->line[at->second];
-    return at->outside ? NAN : a + at->part * (b - a);
+    const fv_cubic *c = &g->column[x];
+    const float *l = g->line;
+    return c->outside ? NAN
+                      : c->weight[0] * l[c->place[0]] + c->weight[1] * l[c->place[1]] +
+                            c->weight[2] * l[c->place[2]] + c->weight[3] * l[c->place[3]];
 }
 
 fovea_status fovea_depth_map(fovea_plan *plan, const fovea_output *outs, size_t n_outs,

@@ -9,10 +9,13 @@
 typedef struct mask_search {
     fv_task_output masks, classes;
     fv_extent extent;
-    const fv_between *column; /* of its pixels */
-    fv_mask_room room;
+    fv_side rows, grid_rows;  /* of the frame over the picture, and of that over the grid */
+    const fv_between *column; /* of the frame's pixels */
+    fv_mask_room room;        /* its columns: of the picture's */
+    uint32_t run_width;
     uint32_t kept; /* of room.work */
     fovea_mask_options options;
+    double overlap; /* options.overlap_threshold as it was written */
     fovea_mask *found;
     size_t count;
     uint16_t *map; /* or NULL */
@@ -21,13 +24,21 @@ typedef struct mask_search {
 static fovea_status begin(mask_search *s, const fovea_plan *p, const fovea_output *outs,
                           size_t n_outs)
 {
+    fv_extent run;
     FV_TRY(fv_task_output_check(p, outs, n_outs));
     FV_TRY(fv_task_output_of(&s->masks, p, outs, FOVEA_KIND_MASKS, "masks_queries_logits"));
     FV_TRY(
         fv_task_output_of(&s->classes, p, outs, FOVEA_KIND_MASK_CLASSES, "class_queries_logits"));
     s->room = fv_task_room_masks(&p->b);
+    s->run_width = p->info.width;
     FV_TRY(fv_extent_of(&s->extent, p, FOVEA_EXTENT_FRAME));
-    s->column = fv_extent_columns(&s->extent, p, s->masks.grid.width);
+    FV_TRY(fv_extent_of(&run, p, FOVEA_EXTENT_PICTURE));
+    const fv_side across = fv_extent_run_across(&s->extent, p);
+    const fv_side grid = fv_extent_across(&run, s->masks.grid.width);
+    s->rows = fv_extent_run_down(&s->extent, p);
+    s->grid_rows = fv_extent_down(&run, s->masks.grid.height);
+    s->column = fv_side_columns(fv_task_room_columns(&p->b), &across, s->extent.width);
+    fv_side_columns(s->room.columns, &grid, run.width);
     return FOVEA_OK;
 }
 
@@ -65,17 +76,31 @@ static void keep_queries(mask_search *s)
 
 typedef void see_pixel(mask_search *s, uint32_t x, uint32_t y, const float *logit);
 
-/* Rows of the grid at the height of a row of pixels become one, of the queries that are kept. */
+/* Rows of the grid at the height of a row of pixels become one, of the queries that are kept, and
+ * that is enlarged to the width of the picture. Masks become as large as the picture first, then as
+ * large as the frame: transformers' two steps, along one side at a time. */
 static void blend_line(const mask_search *s, const fv_between *row)
 {
     const size_t queries = s->masks.columns, line = s->masks.grid.width * queries;
-    const float *a = s->masks.data + row->first * line, *b = s->masks.data + row->second * line;
+    const fv_between up = fv_side_between(&s->grid_rows, row->first);
+    const fv_between low = fv_side_between(&s->grid_rows, row->second);
+    const float *a = s->masks.data + up.first * line, *b = s->masks.data + up.second * line;
+    const float *c = s->masks.data + low.first * line, *d = s->masks.data + low.second * line;
     float *to = s->room.line;
-    for (uint32_t x = 0; x < s->masks.grid.width; x++, a += queries, b += queries)
+    for (uint32_t x = 0; x < s->masks.grid.width;
+         x++, a += queries, b += queries, c += queries, d += queries)
         for (uint32_t k = 0; k < s->kept; k++) {
             const uint32_t q = s->room.work[k].query;
-            *to++ = a[q] + row->part * (b[q] - a[q]);
+            const float above = a[q] + up.part * (b[q] - a[q]);
+            const float below = c[q] + low.part * (d[q] - c[q]);
+            *to++ = above + row->part * (below - above);
         }
+    to = s->room.wide;
+    for (uint32_t x = 0; x < s->run_width; x++, to += s->kept) {
+        const fv_between *at = &s->room.columns[x];
+        fv_blend(to, s->room.line + (size_t)at->first * s->kept,
+                 s->room.line + (size_t)at->second * s->kept, at->part, s->kept);
+    }
 }
 
 /* Calls `see` with the logits of the kept queries at every pixel of the picture. */
@@ -83,7 +108,7 @@ static void see_all(mask_search *s, see_pixel *see)
 {
     const fv_extent *e = &s->extent;
     for (uint32_t y = 0; s->kept > 0 && y < e->height; y++) {
-        const fv_between row = fv_extent_row(e, y, s->masks.grid.height);
+        const fv_between row = fv_side_between(&s->rows, y);
         if (row.outside)
             continue;
         blend_line(s, &row);
@@ -91,8 +116,8 @@ static void see_all(mask_search *s, see_pixel *see)
             const fv_between *at = &s->column[x];
             if (at->outside)
                 continue;
-            fv_blend(s->room.pixel, s->room.line + (size_t)at->first * s->kept,
-                     s->room.line + (size_t)at->second * s->kept, at->part, s->kept);
+            fv_blend(s->room.pixel, s->room.wide + (size_t)at->first * s->kept,
+                     s->room.wide + (size_t)at->second * s->kept, at->part, s->kept);
             see(s, x, y, s->room.pixel);
         }
     }
@@ -181,7 +206,7 @@ static bool is_stuff(const fovea_mask_options *o, uint32_t label)
 static bool makes_mask(const mask_search *s, fv_query_mask *w)
 {
     if (s->options.rule == FOVEA_MASKS_PANOPTIC) /* sum: pixels won that are inside */
-        return w->sum > 0 && w->won > s->options.overlap_threshold * (float)w->inside;
+        return w->sum > 0 && (double)((float)w->won / (float)w->inside) > s->overlap;
     w->score *= (float)(w->sum / (w->inside + 1e-6));
     return w->inside > 0 && w->score >= s->options.threshold;
 }
@@ -211,6 +236,14 @@ static void make_records(mask_search *s, size_t room)
     }
 }
 
+/* The number of at most six decimals that a float is the nearest to: what transformers compares
+ * shares of areas with is a double, and such shares often are a threshold exactly. */
+static double as_written(float x)
+{
+    const double decimal = rint((double)x * 1e6) / 1e6;
+    return (float)decimal == x ? decimal : (double)x;
+}
+
 static fovea_status read_options(fovea_mask_options *own, const fovea_mask_options *options)
 {
     *own = (fovea_mask_options)FOVEA_MASK_OPTIONS_INIT;
@@ -235,6 +268,7 @@ fovea_status fovea_masks(fovea_plan *plan, const fovea_output *outs, size_t n_ou
 {
     mask_search s = {.found = masks, .map = map};
     FV_TRY(read_options(&s.options, options));
+    s.overlap = as_written(s.options.overlap_threshold);
     FV_TRY(begin(&s, plan, outs, n_outs));
     FV_TRY(fv_require(count, "the place of the number of masks"));
     if (room > 0)
@@ -266,11 +300,11 @@ fovea_status fovea_mask_pixels(fovea_plan *plan, const fovea_output *outs, size_
     s.room.work[0] = (fv_query_mask){.query = query};
     s.kept = 1;
     for (uint32_t y = 0; y < s.extent.height; y++) {
-        const fv_between row = fv_extent_row(&s.extent, y, s.masks.grid.height);
+        const fv_between row = fv_side_between(&s.rows, y);
         blend_line(&s, &row);
         for (uint32_t x = 0; x < s.extent.width; x++) {
             const fv_between *at = &s.column[x];
-            const float a = s.room.line[at->first], b = s.room.line[at->second];
+            const float a = s.room.wide[at->first], b = s.room.wide[at->second];
             *inside++ = !row.outside && !at->outside && a + at->part * (b - a) > 0;
         }
     }

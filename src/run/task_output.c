@@ -82,23 +82,103 @@ fovea_status fv_extent_of(fv_extent *out, const fovea_plan *p, fovea_extent whic
     return FOVEA_OK;
 }
 
-/* `places` places lie along `pixels` pixels from `from` on; the picture ends at `end`. */
-static fv_between between(uint32_t i, uint32_t places, double from, double pixels, double end)
+static fv_side side_of(double first, double pixels, double end, uint32_t places)
 {
-    const double at = fmin(fmax(0, (i + 0.5 - from) * places / pixels - 0.5), places - 1);
+    return (fv_side){(float)(places / pixels), first, end, 0, places};
+}
+
+fv_side fv_extent_across(const fv_extent *e, uint32_t places)
+{
+    return side_of(e->left, e->across, e->right, places);
+}
+
+fv_side fv_extent_down(const fv_extent *e, uint32_t places)
+{
+    return side_of(e->top, e->down, e->bottom, places);
+}
+
+/* Pixels from `first` on, `scale` of the map each, of `run`. */
+static fv_side run_side(double first, double scale, double end, double pixels, uint32_t run)
+{
+    const double low = rint(-first / scale), high = rint((pixels - first) / scale);
+    return (fv_side){(float)(1 / scale), first, end, low > 0 ? (uint32_t)fmin(low, run - 1.0) : 0,
+                     high < run ? (uint32_t)fmax(high, 1) : run};
+}
+
+fv_side fv_extent_run_across(const fv_extent *e, const fovea_plan *p)
+{
+    const uint32_t run = p->info.width;
+    return run_side(e->left, (e->right - e->left) / run, e->right, e->width, run);
+}
+
+fv_side fv_extent_run_down(const fv_extent *e, const fovea_plan *p)
+{
+    const uint32_t run = p->info.height;
+    return run_side(e->top, (e->bottom - e->top) / run, e->bottom, e->height, run);
+}
+
+static float position(const fv_side *s, uint32_t i)
+{
+    return fmaf(s->scale, (float)(i + 0.5 - s->first), -0.5f);
+}
+
+static bool is_outside(const fv_side *s, uint32_t i)
+{
+    return i + 0.5 < s->first || i + 0.5 >= s->end;
+}
+
+fv_between fv_side_between(const fv_side *s, uint32_t i)
+{
+    const uint32_t last = s->high - 1;
+    const float at = fminf(fmaxf((float)s->low, position(s, i)), (float)last);
     const uint32_t first = (uint32_t)at;
-    return (fv_between){first, first + 1 < places ? first + 1 : first, (float)(at - first),
-                        i + 0.5 < from || i + 0.5 >= end};
+    return (fv_between){first, first < last ? first + 1 : first, at - (float)first,
+                        is_outside(s, i)};
+}
+
+/* The cubic of Keys with its slope of a = -0.75 at 1, for distances up to 1, and from 1 to 2. */
+static float near_cubic(float x)
+{
+    const float a = -0.75f;
+    return ((a + 2) * x - (a + 3)) * x * x + 1;
+}
+
+static float far_cubic(float x)
+{
+    const float a = -0.75f;
+    return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a;
+}
+
+fv_cubic fv_side_cubic(const fv_side *s, uint32_t i)
+{
+    const double low = s->low, last = s->high - 1.0;
+    const float at = position(s, i), below = floorf(at), part = at - below;
+    fv_cubic c = {.weight = {far_cubic(part + 1), near_cubic(part), near_cubic(1 - part),
+                             far_cubic(2 - part)},
+                  .outside = is_outside(s, i)};
+    for (int k = 0; k < 4; k++)
+        c.place[k] = (uint32_t)fmin(fmax(low, (double)below - 1 + k), last);
+    return c;
+}
+
+const fv_between *fv_side_columns(fv_between *out, const fv_side *s, uint32_t width)
+{
+    for (uint32_t x = 0; x < width; x++)
+        out[x] = fv_side_between(s, x);
+    return out;
 }
 
 const fv_between *fv_extent_columns(const fv_extent *e, const fovea_plan *p, uint32_t places)
 {
-    for (uint32_t x = 0; x < e->width; x++)
-        p->b.task_columns[x] = between(x, places, e->left, e->across, e->right);
-    return p->b.task_columns;
+    const fv_side side = fv_extent_across(e, places);
+    return fv_side_columns(fv_task_room_columns(&p->b), &side, e->width);
 }
 
-fv_between fv_extent_row(const fv_extent *e, uint32_t y, uint32_t places)
+const fv_cubic *fv_extent_cubic_columns(const fv_extent *e, const fovea_plan *p, uint32_t places)
 {
-    return between(y, places, e->top, e->down, e->bottom);
+    const fv_side side = fv_extent_across(e, places);
+    fv_cubic *column = fv_task_room_cubic_columns(&p->b);
+    for (uint32_t x = 0; x < e->width; x++)
+        column[x] = fv_side_cubic(&side, x);
+    return column;
 }

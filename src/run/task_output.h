@@ -32,10 +32,32 @@ typedef struct fv_extent {
 } fv_extent;
 fovea_status fv_extent_of(fv_extent *out, const fovea_plan *p, fovea_extent which);
 
-/* Of the rows and the columns of a map where they lie in a grid of so many places. Columns are the
- * same in every row: they are worked out once for a map, in the plan's room. */
-fv_between fv_extent_row(const fv_extent *e, uint32_t y, uint32_t places);
+/* One side of a map over a row of places: pixel i lies at place scale (i + 0.5 - first) - 0.5, in
+ * single precision with one rounding, as PyTorch's kernels work it out: a position that is rounded
+ * otherwise is off by more than the interpolation itself. */
+typedef struct fv_side {
+    float scale;       /* places per pixel */
+    double first, end; /* pixels of the map: where the first place begins, where the picture ends */
+    uint32_t low, high; /* places from low to high - 1 count; beyond them these are repeated */
+} fv_side;
+/* Of the columns and the rows of a map over a grid of so many places. */
+fv_side fv_extent_across(const fv_extent *e, uint32_t places);
+fv_side fv_extent_down(const fv_extent *e, uint32_t places);
+
+/* Of the same over the pixels of the picture that was run: only those that show the map count, not
+ * what fills the picture up. */
+fv_side fv_extent_run_across(const fv_extent *e, const fovea_plan *p);
+fv_side fv_extent_run_down(const fv_extent *e, const fovea_plan *p);
+
+/* Between which two places a pixel lies: bilinear interpolation. */
+fv_between fv_side_between(const fv_side *s, uint32_t i);
+/* And between which four: cubic interpolation with a = -0.75. */
+fv_cubic fv_side_cubic(const fv_side *s, uint32_t i);
+/* The columns of a map, which are the same in every row: worked out once for a map, in the plan's
+ * room. */
+const fv_between *fv_side_columns(fv_between *out, const fv_side *s, uint32_t width);
 const fv_between *fv_extent_columns(const fv_extent *e, const fovea_plan *p, uint32_t places);
+const fv_cubic *fv_extent_cubic_columns(const fv_extent *e, const fovea_plan *p, uint32_t places);
 
 /* out[i] = a[i] + part (b[i] - a[i]) */
 static inline void fv_blend(float *out, const float *a, const float *b, float part, size_t n)

@@ -105,25 +105,75 @@ static bool place(const subject *s, uint32_t x, uint32_t y, double at[2])
     return u >= 0 && v >= 0 && u < i->width && v < i->height;
 }
 
-/* Column c of an output there, between the four places around it. */
-static double sample(const subject *s, size_t output, const double at[2], uint32_t c)
+/* Column c of an output at a place of its grid, which goes on at its edges. */
+static double at_place(const subject *s, size_t output, double x, double y, uint32_t c)
 {
     const fovea_output_info *o = &s->output[output];
-    const double most[2] = {o->grid_width - 1.0, o->grid_height - 1.0};
-    double sum = 0, part[2];
-    uint32_t first[2];
-    for (int k = 0; k < 2; k++) {
-        const double p = fmin(fmax(at[k] * (most[k] + 1) - 0.5, 0), most[k]);
-        first[k] = (uint32_t)p;
-        part[k] = p - first[k];
-    }
-    for (int j = 0; j < 4; j++) {
-        const uint32_t x = (uint32_t)fmin(first[0] + j % 2, most[0]);
-        const uint32_t y = (uint32_t)fmin(first[1] + j / 2, most[1]);
-        const double w = (j % 2 ? part[0] : 1 - part[0]) * (j / 2 ? part[1] : 1 - part[1]);
-        sum += w * (double)data_of(s, output)[((size_t)y * o->grid_width + x) * o->columns + c];
-    }
+    const size_t column = (size_t)fmin(fmax(x, 0), o->grid_width - 1.0);
+    const size_t row = (size_t)fmin(fmax(y, 0), o->grid_height - 1.0);
+    return (double)data_of(s, output)[(row * o->grid_width + column) * o->columns + c];
+}
+
+/* The cubic of Keys with a = -0.75. */
+static double cubic(double x)
+{
+    const double a = -0.75, d = fabs(x);
+    return d < 1   ? (a + 2) * d * d * d - (a + 3) * d * d + 1
+           : d < 2 ? a * d * d * d - 5 * a * d * d + 8 * a * d - 4 * a
+                   : 0;
+}
+
+/* An output of one column there, from the sixteen places around it. */
+static double sample_cubic(const subject *s, size_t output, const double at[2])
+{
+    const fovea_output_info *o = &s->output[output];
+    const double x = at[0] * o->grid_width - 0.5, y = at[1] * o->grid_height - 0.5;
+    double sum = 0;
+    for (double j = floor(y) - 1; j <= floor(y) + 2; j++)
+        for (double i = floor(x) - 1; i <= floor(x) + 2; i++)
+            sum += cubic(x - i) * cubic(y - j) * at_place(s, output, i, j, 0);
     return sum;
+}
+
+/* Column c of an output, between the four places around it; `from`, `most`: the places that
+ * count along each side. */
+static double blend(double value(const subject *, size_t, double, double, uint32_t),
+                    const subject *s, size_t output, const double place[2], const double from[2],
+                    const double most[2], uint32_t c)
+{
+    const double x = fmin(fmax(place[0], from[0]), most[0]);
+    const double y = fmin(fmax(place[1], from[1]), most[1]);
+    const double x0 = floor(x), y0 = floor(y), right = fmin(x0 + 1, most[0]);
+    const double below = fmin(y0 + 1, most[1]), u = x - x0, v = y - y0;
+    return (1 - v) * ((1 - u) * value(s, output, x0, y0, c) + u * value(s, output, right, y0, c)) +
+           v * ((1 - u) * value(s, output, x0, below, c) + u * value(s, output, right, below, c));
+}
+
+/* Of masks at a pixel of the picture that is run. */
+static double in_picture(const subject *s, size_t output, double x, double y, uint32_t c)
+{
+    const fovea_output_info *o = &s->output[output];
+    const double place[2] = {
+        (x + 0.5) / (s->info.width - s->info.ignored_right) * o->grid_width - 0.5,
+        (y + 0.5) / (s->info.height - s->info.ignored_bottom) * o->grid_height - 0.5};
+    return blend(at_place, s, output, place, (const double[]){0, 0},
+                 (const double[]){o->grid_width - 1.0, o->grid_height - 1.0}, c);
+}
+
+/* Something of the picture, at a place in shares of what the patches cover. */
+static double sample_of(double value(const subject *, size_t, double, double, uint32_t),
+                        const subject *s, size_t output, const double at[2], uint32_t c)
+{
+    const fovea_plan_info *i = &s->info;
+    const double place[2] = {at[0] * (i->width - i->ignored_right) - 0.5,
+                             at[1] * (i->height - i->ignored_bottom) - 0.5};
+    return blend(value, s, output, place, (const double[]){0, 0},
+                 (const double[]){i->width - 1.0, i->height - 1.0}, c);
+}
+
+static double sample(const subject *s, size_t output, const double at[2], uint32_t c)
+{
+    return sample_of(in_picture, s, output, at, c);
 }
 
 static double sigmoid(double x)
@@ -140,6 +190,15 @@ static double share(const subject *s, size_t output, uint32_t query, uint32_t cl
     for (uint32_t k = 0; k < n; k++)
         sum += exp((double)logit[k] - (double)logit[class]);
     return 1 / sum;
+}
+
+/* The score of a class in a pixel of the picture, by all masks. */
+static double score_in_picture(const subject *s, size_t output, double x, double y, uint32_t class)
+{
+    double sum = 0;
+    for (uint32_t q = 0; q < s->output[1].rows; q++)
+        sum += sigmoid(in_picture(s, output, x, y, q)) * share(s, 1, q, class);
+    return sum;
 }
 
 /* ---- depth ---- */
@@ -166,7 +225,7 @@ static void depth_case(uint32_t width, uint32_t height, uint32_t edge)
             outside++;
             continue;
         }
-        const double want = sample(&s, 0, at, 0);
+        const double want = sample_cubic(&s, 0, at);
         assert_true(fabs(depth[i] - want) < 1e-4);
         assert_true(fabs(fmin(fmax(want * 1000, 1), 65535) - steps[i]) < 0.7);
     }
@@ -270,9 +329,7 @@ static void classes_by_masks(void **unused)
         }
         assert_true(class[i] < n);
         for (uint32_t k = 0; k < n; k++) {
-            double score = 0;
-            for (uint32_t q = 0; q < s.output[1].rows; q++)
-                score += sigmoid(sample(&s, 0, at, q)) * share(&s, 1, q, k);
+            const double score = sample_of(score_in_picture, &s, 0, at, k);
             best = fmax(best, score);
             chosen = k == class[i] ? score : chosen;
         }
