@@ -33,6 +33,7 @@
  *     pictures.h      frames in memory of cameras, decoders and other devices
  *     latest.h        the newest of a camera's frames, with deadlines
  *     results.h       what outputs say: depth, classes, masks, boxes, key points
+ *     crops.h         people in boxes, pictures that are run in parts
  *     operations.h    one attention or matrix product; the state of causal attention
  *     sequences.h     language models and token mixers, token by token
  *     tuning.h        measuring the fastest kernels and schedules
@@ -71,6 +72,7 @@
 #ifndef FOVEA_FOVEA_H
 #define FOVEA_FOVEA_H
 
+#include <fovea/crops.h>
 #include <fovea/devices.h>
 #include <fovea/errors.h>
 #include <fovea/latest.h>

@@ -434,6 +434,16 @@ class plan : public handle<fovea_plan, fovea_plan_free>
     {
         return records(fovea_keypoints, outputs, points);
     }
+    /* Those of the person in a box, of a frame that try_crop has cut out. */
+    fovea_status try_keypoints(buffers outputs, const fovea_box &box,
+                               std::vector<fovea_keypoint> &points) noexcept
+    {
+        const auto get = [&](fovea_plan *object, const fovea_output *out, std::size_t n,
+                             fovea_keypoint *to, std::size_t room, std::size_t *found) {
+            return fovea_box_keypoints(object, out, n, &box, to, room, found);
+        };
+        return records(get, outputs, points);
+    }
     /* Maps of the extent; `depth` and `classes` have room for all its pixels. */
     fovea_status try_depth_map(buffers outputs, fovea_extent extent,
                                std::vector<float> &depth) noexcept

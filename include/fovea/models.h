@@ -155,6 +155,8 @@ typedef enum fovea_resize {
     FOVEA_RESIZE_BOUNDED, /* the shorter side becomes `short_edge`, or less where the longer side
                              would exceed `long_edge` (DETR) */
     FOVEA_RESIZE_WITHIN,  /* as large as fits into resize_width x resize_height, the aspect kept */
+    FOVEA_RESIZE_BOX,     /* fovea_box_crop of the whole frame to resize_width x resize_height: with
+                             a border, bilinear whatever `filter` and `resample` say (ViTPose) */
 } fovea_resize;
 
 typedef enum fovea_filter {

@@ -25,6 +25,7 @@ else build/src of the repository that this package lies in. What fails raises fo
 own message, or ValueError and TypeError. Names, defaults and formulas are those of fovea/fovea.h.
 """
 from ._attention import State, attention
+from ._crops import crop
 from ._device import Device, Picture
 from ._gemm import gemm
 from ._library import Error, save_wisdom, version
@@ -49,5 +50,5 @@ __all__ = [
     "LinearForm", "Mask",
     "Masks", "Matrix", "Model", "ModelInfo", "ModelOptions", "Output", "OutputInfo", "Picture", "Plan",
     "PlanInfo", "PlanOptions", "Preprocess", "Result", "Sequence", "SequenceInfo", "SequenceOptions", "State",
-    "StepInfo", "TuneOptions", "Tuned", "attention", "gemm", "load", "save_wisdom", "version",
+    "StepInfo", "TuneOptions", "Tuned", "attention", "crop", "gemm", "load", "save_wisdom", "version",
 ]

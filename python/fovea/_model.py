@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from . import _hub, _source
 from . import _structures as c
+from ._crops import crop
 from ._device import Device, Picture, device_of
 from ._handle import Handle
 from ._library import checked, lib, names
@@ -165,6 +166,26 @@ class Model(Handle):
         """A Result for each picture, run when it is asked for; options are those of a call."""
         for picture in pictures:
             yield self(picture, **options)
+
+    def people(self, image: Any, boxes: Iterable[Sequence[float]], *, attention: Optional[str] = None,
+               outputs: Optional[Sequence[str]] = None, size: Optional[Tuple[int, int]] = None,
+               format: Optional[str] = None, **options: Any) -> Batch:
+        """What a pose model says of the people in `boxes` of one picture: a Batch with a Result for each box, whose
+        `keypoints` are in pixels of the picture and whose `box` is the person's. A box is x, y, width, height in
+        pixels, as COCO has it; Detection.box is a detector's. With count=4 four people are run together. The
+        picture and the other options are those of a call."""
+        rule = rule_of(self)
+        wide, high = size or (rule.resize_width, rule.resize_height)
+        if not self.info["keypoints"]:
+            raise ValueError("people in boxes are for pose models, not for %s" % self.info["type"])
+        pixels = read(image, True)
+        chosen = choice(attention, outputs, **options)
+        given = [tuple(box) for box in boxes]
+        crops = [crop(pixels, box, wide, high, format, chosen.yuv) for box in given]
+        plan = self._plan_for(("rgb8", wide, high), chosen)
+        rows = [one for i in range(0, len(crops), chosen.count)
+                for one in plan._run_frames(crops[i:i + chosen.count])]
+        return Batch(Result(plan, one, self.label, self.keypoint, box) for one, box in zip(rows, given))
 
     def run(self, pixels: Any, attention: Optional[str] = None, outputs: Optional[Sequence[str]] = None,
             preprocess: bool = False, format: Optional[str] = None, **options: Any) -> Dict[str, FloatArray]:

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _structures as c
+from ._crops import box_of
 from ._device import Device, Picture
 from ._handle import Handle
 from ._library import checked, lib
@@ -135,8 +136,9 @@ class Plan(Handle):
                            stuff, most)
 
     def keypoints(self, picture: Any, most: int = 1000) -> List[Keypoint]:
-        """Key points of one picture, which is the crop of one person or thing, in pixels of `picture`.
-        Output "heatmaps"."""
+        """Key points of one picture, in pixels of it. It shows one person or thing: with preprocess=True the
+        box of the person is the whole picture, else the picture is what fovea.crop has cut out. Output
+        "heatmaps"."""
         return self._keypoints(self._run(read(picture)), most)
 
     # ---- what the outputs of a frame say ----
@@ -172,6 +174,12 @@ class Plan(Handle):
     def _keypoints(self, outputs: Sequence[FloatArray], most: int) -> List[Keypoint]:
         points, count = (c.Keypoint * most)(), C.c_size_t()
         self._read(outputs, lib.fovea_keypoints, points, most, C.byref(count))
+        return [Keypoint(p.x, p.y, p.score) for p in points[:count.value]]
+
+    def _box_keypoints(self, outputs: Sequence[FloatArray], box: Sequence[float],
+                       most: int) -> List[Keypoint]:
+        points, count = (c.Keypoint * most)(), C.c_size_t()
+        self._read(outputs, lib.fovea_box_keypoints, C.byref(box_of(box)), points, most, C.byref(count))
         return [Keypoint(p.x, p.y, p.score) for p in points[:count.value]]
 
     def _map(self, outputs: Sequence[FloatArray], dtype: Any, function: Callable[..., int],

@@ -1,7 +1,7 @@
 """What is found in a picture."""
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Optional
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,11 @@ class Detection(NamedTuple):
     score: float
     label: int
     name: Optional[str] = None
+
+    @property
+    def box(self) -> Tuple[float, float, float, float]:
+        """x, y, width, height, as Model.people takes it."""
+        return self.x1, self.y1, self.x2 - self.x1, self.y2 - self.y1
 
 
 class Mask(NamedTuple):

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Callable, Iterator, List, Mapping, Optional
+from typing import Callable, Iterator, List, Mapping, Optional, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -24,8 +24,10 @@ class Result(Mapping[str, FloatArray]):
     What they mean is worked out when it is first asked for. All sizes are in pixels of the picture that was
     given. A result keeps the memory of the plan that has made it: keep arrays, rather than results."""
 
-    def __init__(self, plan: Plan, outputs: List[FloatArray], label: Name, keypoint: Name) -> None:
+    def __init__(self, plan: Plan, outputs: List[FloatArray], label: Name, keypoint: Name,
+                 box: Optional[Sequence[float]] = None) -> None:
         self._plan, self._arrays, self._label, self._keypoint = plan, outputs, label, keypoint
+        self.box = box  # of the person that it is of, where boxes were given: x, y, width, height
 
     def __getitem__(self, name: str) -> FloatArray:
         try:
@@ -99,9 +101,10 @@ class Result(Mapping[str, FloatArray]):
 
     @cached_property
     def keypoints(self) -> List[Keypoint]:
-        """Key points of the one person or thing that the picture shows."""
-        return [p._replace(name=self._keypoint(i))
-                for i, p in enumerate(self._plan._keypoints(self._arrays, 1000))]
+        """Key points of the person in `box`, or of the one person or thing that the picture shows."""
+        found = (self._plan._keypoints(self._arrays, 1000) if self.box is None
+                 else self._plan._box_keypoints(self._arrays, self.box, 1000))
+        return [p._replace(name=self._keypoint(i)) for i, p in enumerate(found)]
 
 
 class Batch(List[Result]):

@@ -207,6 +207,11 @@ class Keypoint(C.Structure):
     _fields_ = [*_each(C.c_float, "x y score")]
 
 
+class Box(C.Structure):
+    _c_name_ = "fovea_box"
+    _fields_ = [*_each(C.c_double, "x y width height")]
+
+
 class Matrix(C.Structure):
     _c_name_ = "fovea_matrix"
     _fields_ = [("data", C.c_void_p), ("stride", C.c_size_t)]

@@ -36,7 +36,7 @@ static const struct rule {
     [FV_PROCESSOR_MAVIT] = {FOVEA_RESIZE_SHORT, FOVEA_FILTER_BICUBIC, 256, 224, &imagenet},
     [FV_PROCESSOR_TIMM] = {FOVEA_RESIZE_SHORT, FOVEA_FILTER_BICUBIC, 248, 224, &imagenet},
     [FV_PROCESSOR_DPT] = {FOVEA_RESIZE_FIT, FOVEA_FILTER_BICUBIC, 224, 0, &imagenet},
-    [FV_PROCESSOR_VITPOSE] = {FOVEA_RESIZE_EXACT, FOVEA_FILTER_BILINEAR, 224, 0, &imagenet},
+    [FV_PROCESSOR_VITPOSE] = {FOVEA_RESIZE_BOX, FOVEA_FILTER_BILINEAR, 224, 0, &imagenet},
     [FV_PROCESSOR_SWIN] = {FOVEA_RESIZE_EXACT, FOVEA_FILTER_BICUBIC, 256, 224, &imagenet},
     [FV_PROCESSOR_RF_DETR] = {FOVEA_RESIZE_EXACT, FOVEA_FILTER_BILINEAR, 224, 0, &imagenet},
 };
@@ -149,7 +149,7 @@ static fovea_status read_size(fovea_preprocess *out, const fv_config *c)
         out->most_patches = width / out->patch * (width / out->patch);
         return FOVEA_OK;
     }
-    if (out->resize == FOVEA_RESIZE_FIT)
+    if (out->resize == FOVEA_RESIZE_FIT || out->resize == FOVEA_RESIZE_BOX)
         return fv_config_size(&out->resize_width, &out->resize_height, &square, c, "size");
     if (given(size, "shortest_edge")) {
         if (given(size, "longest_edge"))

@@ -26,8 +26,7 @@ enum fv_processor {
     FV_PROCESSOR_TIMM,  /* short side native / 0.9, bicubic, centre, ImageNet */
     FV_PROCESSOR_DPT,   /* DPTImageProcessor of Depth Anything: a side to native, the aspect kept,
                            bicubic, ImageNet */
-    FV_PROCESSOR_VITPOSE, /* to native, which the class fills by a person's box; bilinear, ImageNet
-                           */
+    FV_PROCESSOR_VITPOSE, /* a person's box to native, ImageNet */
     FV_PROCESSOR_SWIN, /* Swin's and PolaFormer's: to native * 256/224, bicubic, centre, ImageNet;
                           from 384 pixels on to native */
     FV_PROCESSOR_RF_DETR, /* RfDetrImageProcessor: to native, bilinear, ImageNet */

@@ -7,6 +7,7 @@
 #include "device/frame_format.h"
 #include "graph/untrained.h"
 #include "models/model.h"
+#include "ops/box_crop.h"
 #include "plan/frame_plan.h"
 #include "plan/task_room.h"
 
@@ -115,6 +116,33 @@ static void emit_picture(fovea_plan *p, const fovea_plan_options *o)
     b->frame_flags &= ~(uint32_t)FV_FLAG_YUV;
 }
 
+/* Frames of any format become crops of R, G, B before they are run. */
+static fovea_status plan_crops(fovea_plan *p, fovea_plan_options *seen, const fovea_preprocess *pre)
+{
+    const uint32_t width = pre->resize_width, height = pre->resize_height;
+    const fovea_box whole = fv_whole_frame(p);
+    fv_box_view view;
+    if (width < 2 || height < 2)
+        return fv_fail(FOVEA_EINVAL, "preprocess: a box of %u x %u pixels; give it a size", width,
+                       height);
+    FV_TRY(fv_box_view_of(&view, &whole, width, height));
+    const fv_box_place at = fv_box_view_place(&view, width, height);
+    p->picture = (fv_picture){.width = width,
+                              .height = height,
+                              .left = at.left,
+                              .top = at.top,
+                              .scale_x = at.scale_x,
+                              .scale_y = at.scale_y};
+    p->crops = (fv_crops){.size = (uint64_t)width * height * 3, .yuv = seen->yuv};
+    p->picture_bytes = fv_size_mul(p->crops.size, p->limits.frames * p->info.count);
+    seen->frame.format = FOVEA_FORMAT_RGB8;
+    seen->frame.width = width;
+    seen->frame.height = height;
+    return seen->dry ? FOVEA_OK
+                     : fv_mem_alloc(&p->crops.pixels, p->picture_bytes, FV_MEM_PLAN,
+                                    "crops of the frames");
+}
+
 static fovea_status plan_grid(fovea_plan *p)
 {
     const fovea_model_info *m = &p->model->info;
@@ -212,7 +240,13 @@ static fovea_status emit(fovea_plan *p, const fovea_plan_options *o)
     FV_TRY(fv_attention_blocks(&p->b.attention, attention, m->depth));
     FV_TRY(fv_attention_blocks_check(p->b.attention, m->depth));
     FV_TRY(remark_untrained(p));
-    FV_TRY(fv_picture_plan(&p->picture, &pre, o->frame.width, o->frame.height));
+    p->frame_width = o->frame.width;
+    p->frame_height = o->frame.height;
+    fovea_plan_options seen = *o; /* what the steps see of a frame */
+    if (pre.resize == FOVEA_RESIZE_BOX)
+        FV_TRY(plan_crops(p, &seen, &pre));
+    else
+        FV_TRY(fv_picture_plan(&p->picture, &pre, o->frame.width, o->frame.height));
     if (p->picture.width > MAX_SIDE || p->picture.height > MAX_SIDE)
         return fv_fail(FOVEA_EINVAL, "picture of %u x %u pixels; sides must be at most %u",
                        p->picture.width, p->picture.height, MAX_SIDE);
@@ -221,13 +255,12 @@ static fovea_status emit(fovea_plan *p, const fovea_plan_options *o)
     FV_TRY(want(p, o));
     fv_patch_table_fill(&p->patch_table, &pre);
     p->b.patch_table = &p->patch_table;
-    emit_picture(p, o);
+    emit_picture(p, &seen);
+    p->frame_format = o->frame.format;
     FV_TRY(p->model->family->emit(p->model, &p->b));
-    p->frame_width = o->frame.width;
-    p->frame_height = o->frame.height;
     fv_task_room_reserve(&p->b, p->frame_width);
-    p->picture_bytes = (uint64_t)p->picture.x.size * (p->picture.x.taps * 4ull + 8) +
-                       (uint64_t)p->picture.y.size * (p->picture.y.taps * 4ull + 8);
+    p->picture_bytes += (uint64_t)p->picture.x.size * (p->picture.x.taps * 4ull + 8) +
+                        (uint64_t)p->picture.y.size * (p->picture.y.taps * 4ull + 8);
     return p->b.status;
 }
 

@@ -135,6 +135,7 @@ void fv_plan_free(fovea_plan *p)
     }
     fv_emit_release(&p->b);
     fv_picture_free(&p->picture);
+    fv_mem_free(p->crops.pixels);
     for (uint32_t i = 0; i < p->sweeps; i++)
         fv_mem_free(p->sweep[i].band);
     fv_mem_free(p->sweep);

@@ -2,6 +2,8 @@
 #ifndef FOVEA_SRC_PLAN_H
 #define FOVEA_SRC_PLAN_H
 
+#include <fovea/crops.h>
+
 #include "device/import.h"
 #include "plan/advice.h"
 #include "plan/arena.h"
@@ -38,6 +40,14 @@ typedef struct fv_fallback {
     bool used;
 } fv_fallback;
 
+/* What is cut out of frames before they are run: of FOVEA_RESIZE_BOX the box around the whole
+ * frame. The steps see R, G, B of these; there are as many as frames can be in flight. */
+typedef struct fv_crops {
+    uint8_t *pixels;
+    uint64_t size; /* bytes of one; 0: frames are run as they are */
+    fovea_yuv yuv;
+} fv_crops;
+
 struct fovea_plan {
     fovea_device *device; /* counted */
     fv_limits limits;
@@ -71,6 +81,7 @@ struct fovea_plan {
     uint32_t frame_planes; /* of a frame: the first values; 0: not a frame plan */
     fovea_format frame_format;
     uint32_t frame_width, frame_height;
+    fv_crops crops;
     fovea_ticket ticket, completed; /* the last one given out; the last one that is done */
     fv_flight flight[FV_FLIGHTS];
     double seconds; /* of the device, for the last one */
@@ -80,6 +91,11 @@ struct fovea_plan {
                     freed */
     fv_fallback fallback;
 };
+
+static inline fovea_box fv_whole_frame(const fovea_plan *p)
+{
+    return (fovea_box){0, 0, p->frame_width, p->frame_height};
+}
 
 typedef struct fv_plan_request {
     fovea_schedule schedule;

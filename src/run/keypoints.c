@@ -1,4 +1,4 @@
-/* keypoints.c: fovea_keypoints: heat maps become points.
+/* keypoints.c: fovea_keypoints, fovea_box_keypoints: heat maps become points.
  *
  *     h = ln clip(blur(map), 1/1000, 50)      a Gaussian of 0.8 places, over 11 x 11 of them
  *     p - H^-1 g                              p: the highest place of the map; g, H: the gradient
@@ -6,11 +6,14 @@
  *
  * "Distribution-aware coordinate representation" (DARK), with differences of neighbours as "The
  * devil is in the details" has them. The first and the last place of a map are the edges of the
- * picture.
+ * picture. Where H is nearly singular the last bits decide, so that numbers are rounded to single
+ * precision where transformers' post_process_pose_estimation rounds them: each pass of the blur,
+ * the logarithm, the differences.
  */
 #include <float.h>
 #include <math.h>
 
+#include "ops/box_crop.h"
 #include "run/task_output.h"
 
 enum { RADIUS = 5, TAPS = 2 * RADIUS + 1 };
@@ -28,33 +31,54 @@ static int64_t mirrored(int64_t i, int64_t n)
     return at < n ? at : 2 * n - 1 - at;
 }
 
-/* The blurred map's logarithm; beyond the edges that of the nearest place. */
-static double log_heat(const fv_task_output *maps, uint32_t point, int64_t x, int64_t y)
+static void gaussian(double weight[TAPS])
 {
-    const int64_t width = maps->grid.width, height = maps->grid.height;
-    double weight[TAPS], all = 0, sum = 0;
-    x = x < 0 ? 0 : x < width ? x : width - 1;
-    y = y < 0 ? 0 : y < height ? y : height - 1;
+    double sum = 0;
     for (int i = 0; i < TAPS; i++)
-        all += weight[i] = exp(-0.5 * (i - RADIUS) * (i - RADIUS) / (SIGMA * SIGMA));
+        sum += weight[i] = exp(-0.5 / (SIGMA * SIGMA) * (i - RADIUS) * (i - RADIUS));
     for (int i = 0; i < TAPS; i++)
-        for (int j = 0; j < TAPS; j++)
-            sum += weight[i] * weight[j] *
-                   heat(maps, point, mirrored(x + j - RADIUS, width),
-                        mirrored(y + i - RADIUS, height));
-    return log(fmin(fmax(sum / (all * all), 1e-3), 50));
+        weight[i] /= sum;
 }
 
-/* How far the top of the surface through a place and its neighbours lies from it. */
-static void refine(double move[2], const fv_task_output *maps, uint32_t point, int64_t x, int64_t y)
+/* The sum of weighted values, the two at the same distance from the middle together. */
+static float weighted(const double weight[TAPS], const float value[TAPS])
 {
-#define AT(right, below) log_heat(maps, point, x + (right), y + (below))
-    const double h = AT(0, 0), right = AT(1, 0), left = AT(-1, 0), below = AT(0, 1);
-    const double above = AT(0, -1);
-    const double xy = 0.5 * (AT(1, 1) - right - below + 2 * h - left - above + AT(-1, -1));
-#undef AT
-    const double gx = 0.5 * (right - left), gy = 0.5 * (below - above);
-    const double xx = right - 2 * h + left + FLT_EPSILON, yy = below - 2 * h + above + FLT_EPSILON;
+    double sum = value[RADIUS] * weight[RADIUS];
+    for (int i = 0; i < RADIUS; i++)
+        sum += ((double)value[i] + (double)value[TAPS - 1 - i]) * weight[i];
+    return (float)sum;
+}
+
+/* The blurred map's logarithm; beyond the edges that of the nearest place. */
+static float log_heat(const fv_task_output *maps, uint32_t point, const double weight[TAPS],
+                      int64_t x, int64_t y)
+{
+    const int64_t width = maps->grid.width, height = maps->grid.height;
+    float column[TAPS], line[TAPS];
+    x = x < 0 ? 0 : x < width ? x : width - 1;
+    y = y < 0 ? 0 : y < height ? y : height - 1;
+    for (int j = 0; j < TAPS; j++) {
+        for (int i = 0; i < TAPS; i++)
+            column[i] = heat(maps, point, mirrored(x + j - RADIUS, width),
+                             mirrored(y + i - RADIUS, height));
+        line[j] = weighted(weight, column);
+    }
+    return logf(fminf(fmaxf(weighted(weight, line), 1e-3f), 50));
+}
+
+/* A place and the neighbours of it that count. */
+typedef struct around {
+    float here, left, right, above, below, upper_left, lower_right;
+} around;
+
+/* How far the top of the surface through them lies from the place. */
+static void refine(double move[2], const around *a)
+{
+    const double gx = 0.5f * (a->right - a->left), gy = 0.5f * (a->below - a->above);
+    const double xx = (double)(a->right - 2 * a->here + a->left) + FLT_EPSILON;
+    const double yy = (double)(a->below - 2 * a->here + a->above) + FLT_EPSILON;
+    const double xy = 0.5f * (a->lower_right - a->right - a->below + a->here + a->here - a->left -
+                              a->above + a->upper_left);
     const double determinant = xx * yy - xy * xy;
     move[0] = -(yy * gx - xy * gy) / determinant;
     move[1] = -(xx * gy - xy * gx) / determinant;
@@ -62,12 +86,37 @@ static void refine(double move[2], const fv_task_output *maps, uint32_t point, i
         move[0] = move[1] = 0;
 }
 
+/* The place itself, and its neighbours. */
+static around look_around(const fv_task_output *maps, uint32_t point, int64_t x, int64_t y)
+{
+    double weight[TAPS];
+    gaussian(weight);
+#define AT(right, below) log_heat(maps, point, weight, x + (right), y + (below))
+    return (around){AT(0, 0), AT(-1, 0), AT(1, 0), AT(0, -1), AT(0, 1), AT(-1, -1), AT(1, 1)};
+#undef AT
+}
+
+/* transformers takes place (-1, -1) where nothing is above 0. Its maps lie one behind the other
+ * with an edge around each, so that what is left of and above that place are corners of the map
+ * before. */
+static around look_nowhere(const fv_task_output *maps, uint32_t point)
+{
+    const uint32_t before = (point + maps->columns - 1) % maps->columns;
+    const int64_t right = maps->grid.width - 1, bottom = maps->grid.height - 1;
+    double weight[TAPS];
+    gaussian(weight);
+    const float here = log_heat(maps, point, weight, 0, 0);
+    const float corner = log_heat(maps, before, weight, right, bottom);
+    const float above = log_heat(maps, before, weight, 0, bottom);
+    return (around){here, corner, here, above, here, corner, here};
+}
+
 /* In places of the map. */
 static fovea_keypoint find_point(const fv_task_output *maps, uint32_t point)
 {
     uint32_t best = UINT32_MAX;
     float most = -INFINITY;
-    double move[2] = {0, 0};
+    double move[2];
     for (uint32_t i = 0; i < maps->rows; i++) {
         const float x = maps->data[(size_t)i * maps->columns + point];
         if (x > most) {
@@ -76,30 +125,79 @@ static fovea_keypoint find_point(const fv_task_output *maps, uint32_t point)
         }
     }
     if (best == UINT32_MAX)
-        return (fovea_keypoint){0, 0, 0};
-    const uint32_t x = best % maps->grid.width, y = best / maps->grid.width;
-    if (most > 0)
-        refine(move, maps, point, x, y);
-    return (fovea_keypoint){(float)(x + move[0]), (float)(y + move[1]), most};
+        return (fovea_keypoint){-1, -1, 0};
+    const bool found = most > 0;
+    const int64_t x = found ? (int64_t)(best % maps->grid.width) : -1;
+    const int64_t y = found ? (int64_t)(best / maps->grid.width) : -1;
+    const around a = found ? look_around(maps, point, x, y) : look_nowhere(maps, point);
+    refine(move, &a);
+    return (fovea_keypoint){(float)((double)x + move[0]), (float)((double)y + move[1]), most};
+}
+
+static fovea_status find_maps(fv_task_output *maps, const fovea_plan *plan,
+                              const fovea_output *outs, size_t n_outs, fovea_keypoint *points,
+                              size_t room, size_t *count)
+{
+    FV_TRY(fv_task_output_check(plan, outs, n_outs));
+    FV_TRY(fv_require(points, "the place of the points"));
+    FV_TRY(fv_require(count, "the place of the number of points"));
+    FV_TRY(fv_task_output_of(maps, plan, outs, FOVEA_KIND_KEYPOINTS, "heatmaps"));
+    return fv_task_output_room("key points", room, maps->columns);
+}
+
+/* In pixels of the frame, of which the maps show a box. */
+static void find_in_box(fovea_keypoint *points, const fv_task_output *maps, const fv_box_view *view)
+{
+    const float wide = view->scale[0] * FV_BOX_UNIT, high = view->scale[1] * FV_BOX_UNIT;
+    const float across = wide / fmaxf(1, (float)maps->grid.width - 1);
+    const float down = high / fmaxf(1, (float)maps->grid.height - 1);
+    for (uint32_t k = 0; k < maps->columns; k++) {
+        const fovea_keypoint p = find_point(maps, k);
+        points[k] = (fovea_keypoint){p.x * across + view->middle[0] - wide * 0.5f,
+                                     p.y * down + view->middle[1] - high * 0.5f, p.score};
+    }
+}
+
+/* And of which they show a part as the plan's preprocessing has it. */
+static void find_in_picture(fovea_keypoint *points, const fv_task_output *maps,
+                            const fovea_plan_info *i)
+{
+    const double across = i->scale_x * i->width / fmax(1, maps->grid.width - 1.0);
+    const double down = i->scale_y * i->height / fmax(1, maps->grid.height - 1.0);
+    for (uint32_t k = 0; k < maps->columns; k++) {
+        const fovea_keypoint p = find_point(maps, k);
+        points[k] = (fovea_keypoint){(float)(i->left + p.x * across), (float)(i->top + p.y * down),
+                                     p.score};
+    }
 }
 
 fovea_status fovea_keypoints(fovea_plan *plan, const fovea_output *outs, size_t n_outs,
                              fovea_keypoint *points, size_t room, size_t *count)
 {
     fv_task_output maps;
-    FV_TRY(fv_task_output_check(plan, outs, n_outs));
-    FV_TRY(fv_require(points, "the place of the points"));
-    FV_TRY(fv_require(count, "the place of the number of points"));
-    FV_TRY(fv_task_output_of(&maps, plan, outs, FOVEA_KIND_KEYPOINTS, "heatmaps"));
-    FV_TRY(fv_task_output_room("key points", room, maps.columns));
-    const fovea_plan_info *i = &plan->info;
-    const double across = i->scale_x * i->width / fmax(1, maps.grid.width - 1.0);
-    const double down = i->scale_y * i->height / fmax(1, maps.grid.height - 1.0);
-    for (uint32_t k = 0; k < maps.columns; k++) {
-        const fovea_keypoint p = find_point(&maps, k);
-        points[k] = (fovea_keypoint){(float)(i->left + p.x * across), (float)(i->top + p.y * down),
-                                     p.score};
+    FV_TRY(find_maps(&maps, plan, outs, n_outs, points, room, count));
+    if (plan->crops.size) {
+        fv_box_view view;
+        const fovea_box whole = fv_whole_frame(plan);
+        FV_TRY(fv_box_view_of(&view, &whole, plan->info.width, plan->info.height));
+        find_in_box(points, &maps, &view);
+    } else {
+        find_in_picture(points, &maps, &plan->info);
     }
+    *count = maps.columns;
+    return FOVEA_OK;
+}
+
+fovea_status fovea_box_keypoints(fovea_plan *plan, const fovea_output *outs, size_t n_outs,
+                                 const fovea_box *box, fovea_keypoint *points, size_t room,
+                                 size_t *count)
+{
+    fv_task_output maps;
+    fv_box_view view;
+    FV_TRY(fv_require(box, "the box"));
+    FV_TRY(find_maps(&maps, plan, outs, n_outs, points, room, count));
+    FV_TRY(fv_box_view_of(&view, box, plan->info.width, plan->info.height));
+    find_in_box(points, &maps, &view);
     *count = maps.columns;
     return FOVEA_OK;
 }

@@ -2,6 +2,8 @@
  * size; one picture resized and cropped as a plan does it, to be shown. */
 #include <string.h>
 
+#include <fovea/crops.h>
+
 #include "base/abi.h"
 #include "base/mem.h"
 #include "ops/preprocess.h"
@@ -37,11 +39,26 @@ fovea_status fovea_preprocess_resize(fovea_preprocess *p, uint32_t width, uint32
     own.short_edge = 0;
     own.resize_width = width;
     own.resize_height = height;
+    const bool boxed = own.resize == FOVEA_RESIZE_BOX;
     if (own.resize == FOVEA_RESIZE_PATCHES || own.resize == FOVEA_RESIZE_FIT)
         own.resize = FOVEA_RESIZE_EXACT;
-    own.crop_width = own.resize == FOVEA_RESIZE_EXACT ? 0 : width;
-    own.crop_height = own.resize == FOVEA_RESIZE_EXACT ? 0 : height;
+    own.crop_width = own.resize == FOVEA_RESIZE_EXACT || boxed ? 0 : width;
+    own.crop_height = own.resize == FOVEA_RESIZE_EXACT || boxed ? 0 : height;
     return FV_ABI_WRITE(p, own, FOVEA_PREPROCESS_INIT);
+}
+
+/* The box of the whole picture. */
+static fovea_status crop_whole(const fovea_preprocess *p, const uint8_t *rgb, uint32_t width,
+                               uint32_t height, uint8_t *out, uint32_t out_width,
+                               uint32_t out_height)
+{
+    const fovea_frame frame = {.pixels = {rgb}};
+    const fovea_box whole = {0, 0, width, height};
+    if (p->resize_width != out_width || p->resize_height != out_height)
+        return fv_fail(FOVEA_EINVAL, "a picture becomes %u x %u, not %u x %u", p->resize_width,
+                       p->resize_height, out_width, out_height);
+    return fovea_box_crop(&frame, FOVEA_FORMAT_RGB8, FOVEA_YUV_601, width, height, &whole, out,
+                          out_width, out_height);
 }
 
 fovea_status fovea_preprocess_apply(const fovea_preprocess *p, const uint8_t *rgb, uint32_t width,
@@ -54,6 +71,8 @@ fovea_status fovea_preprocess_apply(const fovea_preprocess *p, const uint8_t *rg
     FV_TRY(fv_require(rgb, "the picture"));
     FV_TRY(fv_require(out, "the picture's place"));
     FV_TRY(FV_ABI_READ(own, p, FOVEA_PREPROCESS_INIT));
+    if (own.resize == FOVEA_RESIZE_BOX)
+        return crop_whole(&own, rgb, width, height, out, out_width, out_height);
     fovea_status status = fv_picture_plan(&picture, &own, width, height);
     if (status == FOVEA_OK && (picture.width != out_width || picture.height != out_height))
         status = fv_fail(FOVEA_EINVAL, "a picture of %u x %u pixels becomes %u x %u, not %u x %u",

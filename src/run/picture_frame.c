@@ -20,6 +20,24 @@ fovea_status fv_picture_bind(fovea_plan *p, const fv_run_input *in, bool *by_hos
     return FOVEA_OK;
 }
 
+fovea_status fv_picture_crop(fovea_plan *p, const fv_run_input *in)
+{
+    const fovea_picture *picture = in->picture;
+    fovea_frame frame = {.pixels = {NULL}};
+    if (!fv_picture_by_host(picture, p->device))
+        return fv_fail(FOVEA_ENOTSUP, "a pose model's crops are cut by the host, which cannot read "
+                                      "this picture; map it and use fovea_box_crop");
+    FV_TRY(fv_picture_begin(picture, in->ready, true));
+    for (uint32_t i = 0; i < 1u + (p->frame_format == FOVEA_FORMAT_NV12); i++) {
+        const fv_picture_memory *m = &picture->memory[picture->plane[i].memory];
+        frame.pixels[i] = m->host + picture->plane[i].at;
+        frame.stride[i] = picture->plane[i].stride;
+    }
+    const fovea_status status = fv_crop_bind(p, &frame, 0);
+    fv_picture_end(picture);
+    return status;
+}
+
 static fovea_status check_picture(const fovea_plan *p, const fovea_picture *picture)
 {
     if (picture->device != p->device)

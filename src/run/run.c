@@ -65,6 +65,17 @@ fovea_status fv_frame_bind(fovea_plan *p, const fovea_frame *frame, uint32_t ind
     return be->upload(p->queue, first + v[1].slot, frame->pixels[1], stride);
 }
 
+fovea_status fv_crop_bind(fovea_plan *p, const fovea_frame *frame, uint32_t index)
+{
+    const uint64_t slot = (p->ticket + 1) % p->limits.frames * p->info.count + index;
+    uint8_t *out = p->crops.pixels + slot * p->crops.size;
+    const fovea_frame crop = {.pixels = {out}};
+    const fovea_box whole = fv_whole_frame(p);
+    FV_TRY(fovea_box_crop(frame, p->frame_format, p->crops.yuv, p->frame_width, p->frame_height,
+                          &whole, out, p->info.width, p->info.height));
+    return fv_frame_bind(p, &crop, index);
+}
+
 /* How many frames a run has: as many as there are outputs for. */
 static fovea_status count_frames(const fovea_plan *p, size_t n_outs, uint32_t *out)
 {
@@ -97,14 +108,15 @@ static fovea_status hand_over(fovea_plan *p, const fv_run_input *in, const fovea
                               uint32_t frames, fv_flight *flight)
 {
     const fv_portion most = {UINT32_MAX, frames, frames * p->b.slots};
+    const bool cut = p->crops.size > 0;
     bool by_host = false;
     if (in->picture)
-        FV_TRY(fv_picture_bind(p, in, &by_host));
+        FV_TRY(cut ? fv_picture_crop(p, in) : fv_picture_bind(p, in, &by_host));
     for (uint32_t i = 0; i < frames && !in->picture; i++)
-        FV_TRY(fv_frame_bind(p, &in->frame[i], i));
+        FV_TRY(cut ? fv_crop_bind(p, &in->frame[i], i) : fv_frame_bind(p, &in->frame[i], i));
     for (uint32_t i = 0; i < frames; i++)
         FV_TRY(bind_outputs(p, outs + (size_t)i * p->b.n_wanted, i));
-    if (in->picture)
+    if (in->picture && !cut)
         FV_TRY(fv_picture_begin(in->picture, in->ready, by_host));
     flight->read = by_host ? in->picture : NULL;
     const fovea_status status =

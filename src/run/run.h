@@ -11,6 +11,9 @@ fovea_status fv_frame_plane(const fovea_plan *p, const fovea_frame *frame, uint3
 /* Binds the planes of frame `index` of a batch to the plan's first inputs. */
 fovea_status fv_frame_bind(fovea_plan *p, const fovea_frame *frame, uint32_t index);
 
+/* The same of a plan that cuts crops out of frames. */
+fovea_status fv_crop_bind(fovea_plan *p, const fovea_frame *frame, uint32_t index);
+
 /* What a run reads: pixels of the host's, as many frames as there are outputs for, or a picture,
  * once that is ready (NULL: at once). */
 typedef struct fv_run_input {
@@ -21,6 +24,9 @@ typedef struct fv_run_input {
 
 /* The same for a picture, of the plan's size and format; *by_host: whether the host reads it. */
 fovea_status fv_picture_bind(fovea_plan *p, const fv_run_input *in, bool *by_host);
+
+/* The same of a plan that cuts crops out of frames: waits for the picture, and has read it. */
+fovea_status fv_picture_crop(fovea_plan *p, const fv_run_input *in);
 
 /* fovea_submit and fovea_submit_picture. */
 fovea_status fv_run_submit(fovea_plan *p, const fv_run_input *in, const fovea_output *outs,

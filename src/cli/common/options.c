@@ -676,7 +676,8 @@ void cli_picture_size(uint32_t *width, uint32_t *height, const fovea_preprocess 
 {
     *width = info->native_width;
     *height = info->native_height;
-    if (p->resize == FOVEA_RESIZE_EXACT || p->resize == FOVEA_RESIZE_FIT) {
+    if (p->resize == FOVEA_RESIZE_EXACT || p->resize == FOVEA_RESIZE_FIT ||
+        p->resize == FOVEA_RESIZE_BOX) {
         *width = p->resize_width;
         *height = p->resize_height;
     } else if (p->resize == FOVEA_RESIZE_SHORT && p->short_edge) {

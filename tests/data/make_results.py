@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+"""make_results.py: makes tests/data/results.json: what transformers' processors say of the outputs in
+tests/plan/results_cases.py.
+
+    make_results.py FILE
+
+It needs torch, transformers 5.24 and scipy. The sizes of the segmenter's outputs are those of
+tests/data/golden/models/eomt-masked-01 on pictures of its own size, those of ViTPose's the published ones.
+"""
+import json
+import os
+import sys
+import types
+import zlib
+
+import numpy as np
+import torch
+from transformers import DPTImageProcessor, EomtImageProcessor, VitPoseImageProcessor
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "plan"))
+import results_cases as cases
+
+
+def depths():
+    found = []
+    for i, (frame, _) in enumerate(cases.DEPTHS):
+        out = types.SimpleNamespace(predicted_depth=torch.tensor(cases.depth(i))[None])
+        depth = DPTImageProcessor().post_process_depth_estimation(out, [frame[::-1]])[0]["predicted_depth"]
+        found.append([round(float(v), 6) for v in depth.numpy().reshape(-1)[::cases.STEP]])
+    return found
+
+
+def segments(result):
+    return {"map": runs(result["segmentation"].numpy().astype(int) + 1),
+            "masks": [[s["label_id"], s["score"]] for s in result["segments_info"]]}
+
+
+def runs(values):
+    """A map as [value, how often], row by row."""
+    flat, out = values.reshape(-1).tolist(), []
+    for v in flat:
+        if out and out[-1][0] == v:
+            out[-1][1] += 1
+        else:
+            out.append([v, 1])
+    return out
+
+
+def masks(shape):
+    found = []
+    for i, frame in enumerate(cases.FRAMES):
+        of_masks, of_classes = cases.masks(i, shape["queries"], *shape["grid"], shape["classes"])
+        out = types.SimpleNamespace(masks_queries_logits=torch.tensor(of_masks)[None],
+                                    class_queries_logits=torch.tensor(of_classes)[None], patch_offsets=None)
+        p = EomtImageProcessor(size={"shortest_edge": shape["side"], "longest_edge": shape["side"]})
+        size = [frame[::-1]]
+        # What is a square here was not padded: nothing of it is to be cut off.
+        p.unpad_image = lambda logits, sizes, _: [torch.nn.functional.interpolate(
+            logits, size=sizes[0], mode="bilinear", align_corners=False)[0]]
+        found.append({
+            "semantic": runs(p.post_process_semantic_segmentation(out, size)[0].numpy()),
+            "panoptic": [segments(p.post_process_panoptic_segmentation(
+                out, size, threshold=a, mask_threshold=b, overlap_mask_area_threshold=c,
+                stuff_classes=cases.STUFF)[0]) for a, b, c in cases.THRESHOLDS],
+            "instance": [segments(p.post_process_instance_segmentation(out, size, threshold=a)[0])
+                         for a, _, _ in cases.THRESHOLDS]})
+    return found
+
+
+def poses():
+    processor, found = VitPoseImageProcessor(), []
+    for i, box in enumerate(cases.BOXES):
+        maps = cases.heat(i, 17, 64, 48)
+        pose = processor.post_process_pose_estimation(
+            types.SimpleNamespace(heatmaps=torch.tensor(maps)[None]), boxes=[[box]])[0][0]
+        found.append([[round(float(v), 5) for v in (*at, score)]
+                      for at, score in zip(pose["keypoints"], pose["scores"])])
+    return found
+
+
+def crops():
+    plain = VitPoseImageProcessor(do_rescale=False, do_normalize=False)
+    found = []
+    for box in cases.BOXES:
+        pixels = plain(images=cases.picture(), boxes=[[box]], input_data_format="channels_last",
+                       return_tensors="np")["pixel_values"][0].transpose(1, 2, 0)
+        found.append({"crc32": zlib.crc32(np.ascontiguousarray(pixels).tobytes()),
+                      "some": pixels[::37, ::23, 1].reshape(-1).tolist()})
+    return found
+
+
+def main():
+    shape = {"side": 48, "grid": [24, 24], "queries": 5, "classes": 3}
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    out = {"depth": depths(), "segmenter": shape, "masks": masks(shape), "poses": poses(), "crops": crops()}
+    with open(sys.argv[1], "w") as f:
+        json.dump(out, f, separators=(",", ":"))
+        f.write("\n")
+
+
+main()
