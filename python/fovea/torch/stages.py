@@ -32,7 +32,7 @@ class Options:
     steps: int = 1000
     lr: float = None  # 1e-3 in stage 1, 1e-4 in stage 2
     lr_end: float = 0.0
-    lr_schedule: str = "cosine"  # constant, linear
+    lr_schedule: str = "auto"  # constant, linear, cosine; auto: constant in stage 1, else linear
     warmup: int = 20  # steps to reach the rate
     weight_decay: float = 0.05
     beta1: float = 0.9
@@ -46,7 +46,7 @@ class Options:
     device: str = None  # where it trains; None: where the model is
 
     def __post_init__(self):
-        for name, choice in (("lr_schedule", ("cosine", "linear", "constant")),
+        for name, choice in (("lr_schedule", ("auto", "cosine", "linear", "constant")),
                              ("loss", ("relative", "squared")), ("autocast", ("none", "bf16")),
                              ("trainable", (None, "qkv", "all")),
                              ("parallel", ("auto", "none", "ddp", "fsdp"))):
@@ -156,6 +156,8 @@ def _stage(number, model, batches, teacher, options, **more):
         raise ValueError("every block has softmax attention: there is nothing to learn")
     options = dataclasses.replace(options or Options())
     options.lr = options.lr or (1e-3 if number == 1 else 1e-4)
+    if options.lr_schedule == "auto":
+        options.lr_schedule = "constant" if number == 1 else "linear"
     was = [(p, p.requires_grad) for p in model.parameters()]
     _choose(model, options.trainable or ("qkv" if number == 1 else "all"), number)
     teacher = model if teacher is None else teacher

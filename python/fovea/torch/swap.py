@@ -143,7 +143,7 @@ def _replace_known(model, known, attention):
             module.fovea = Attention(name, module.heads, module.dim).to(like.device, like.dtype)
 
 
-def linearise(model, attention="mala"):
+def linearise(model, attention="linear:elu1"):
     """Swaps the attention of a model's blocks, in place, and returns the model.
 
         fovea.torch.linearise(model, "mala")

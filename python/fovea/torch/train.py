@@ -5,7 +5,8 @@
         --autocast bf16 --stage 1,2 --steps 2000,5000 --batch 16
 
 OUT becomes a folder that `fovea run` reads, with log.jsonl and checkpoint. The same command with
---resume goes on from there. Options are those of `fovea adapt`; those of a stage
+--resume goes on from there. Options and their defaults are those of `fovea adapt`, but --steps
+for its epochs; those of a stage
 take one value for all stages, or one for each: --lr 1e-3,1e-4.
 """
 import argparse
@@ -24,16 +25,16 @@ from .swap import attention_of, linearise, swapped
 
 # Options of a stage: name of the field, type, text.
 STAGE = [
-    ("steps", int, "of the optimiser"),
+    ("steps", int, "of the optimiser, 1000"),
     ("lr", float, "learning rate: 1e-3, 1e-4 in stages 1, 2"),
-    ("lr_end", float, "rate of the last step, 0"),
-    ("lr_schedule", str, "constant, linear, cosine: cosine"),
+    ("lr_end", float, "rate that the schedule comes to after the last step, 0"),
+    ("lr_schedule", str, "constant, linear, cosine: constant in stage 1, linear in stage 2"),
     ("warmup", int, "steps to reach the rate, 20"),
     ("weight_decay", float, "of AdamW, 0.05"),
     ("beta1", float, "of AdamW, 0.9"),
     ("beta2", float, "of AdamW, 0.999"),
     ("clip", float, "largest norm of the gradient; 0: any"),
-    ("loss", str, "relative: to the length of what the teacher gives; squared"),
+    ("loss", str, "relative: to the length of what the teacher gives; squared: relative"),
     ("lambda", float, "stage 2: factor of the loss, 1"),
     ("trainable", str, "all, qkv: qkv in stage 1, else all"),
 ]
@@ -46,7 +47,8 @@ def parse(arguments):
     add("model", metavar="MODEL", help="folder of a softmax ViT of transformers or timm")
     add("--data", required=True, metavar="PHOTOS", help="folder of pictures")
     add("-o", "--output", required=True, metavar="OUT", help="folder of the result")
-    add("--attention", default="mala", metavar="NAME", help="as fovea adapt takes it: nala+softmax@0-3")
+    add("--attention", default="linear:elu1", metavar="NAME",
+        help="as fovea adapt takes it, such as nala+softmax@0-3: linear:elu1")
     add("--stage", default="1", metavar="N", help="1, 2, or 1,2: one after the other")
     add("--teacher", metavar="MODEL", help="whose attentions and features; MODEL with softmax")
     add("--batch", type=int, default=16, metavar="N", help="pictures of a step and process, 16")

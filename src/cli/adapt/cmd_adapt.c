@@ -516,7 +516,11 @@ int cli_adapt(const cli_command *self, int argc, char **argv)
          &t.lr},
         {"lr-schedule", 0, "NAME", "constant, linear, cosine: constant in stage 1, else linear",
          &t.lr_schedule, .choices = schedules},
-        {"lr-end", 0, "X", "rate of the last step, 0", &t.lr_end},
+        {"lr-end", 0, "X",
+         "rate that the schedule comes to after the last step, 0: of N steps the last one has "
+         "still 1/N of "
+         "the way to go",
+         &t.lr_end},
         {"warmup", 0, "N", "steps to reach the rate: 20, in stage 3 0", &t.warmup},
         {"backbone-ratio", 0, "X", "stage 3: of the rate, below the head, 0.1", &t.ratio},
         {"trainable", 0, "WHAT", "all, qkv, head: qkv in stage 1, else all", &t.trainable,
