@@ -5,18 +5,15 @@
 #include "ops/preprocess.h"
 #include "ops/yuv.h"
 
-/* The factors of yuv_common.cl. */
-static void yuv_define(const fv_launch *l, fv_gpu_text *out)
+/* Adds the factors of yuv_common.cl behind a table of `size` bytes, of frames that have luma and
+ * chroma; returns its size then. */
+static uint64_t add_yuv(const fv_launch *l, uint32_t *out, uint64_t size)
 {
-    const fv_yuv *t = &fv_yuv_table[l->args.u[3]];
     if (!(l->args.prob.flags & FV_FLAG_YUV))
-        return;
-    fv_gpu_define(out, "YUV_BLACK", (uint32_t)t->black);
-    fv_gpu_define(out, "YUV_LUMA", (uint32_t)t->luma);
-    fv_gpu_define(out, "YUV_RED_V", (uint32_t)t->red_v);
-    fv_gpu_define(out, "YUV_GREEN_U", (uint32_t)t->green_u);
-    fv_gpu_define(out, "YUV_GREEN_V", (uint32_t)t->green_v);
-    fv_gpu_define(out, "YUV_BLUE_U", (uint32_t)t->blue_u);
+        return size;
+    if (out)
+        memcpy(out + size / sizeof *out, &fv_yuv_table[l->args.u[3]], sizeof(fv_yuv));
+    return size + sizeof(fv_yuv);
 }
 
 /* ---- resize ---- */
@@ -31,14 +28,13 @@ static uint64_t resize_table(const fv_launch *l, uint32_t *out)
         memcpy(out + 1 + size, t->count, size * sizeof *out);
         memcpy(out + 1 + 2 * size, t->weight, weights * sizeof *out);
     }
-    return (1 + 2 * size + weights) * sizeof *out;
+    return add_yuv(l, out, (1 + 2 * size + weights) * sizeof *out);
 }
 
 static void resize_define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
 {
     (void)group;
     fv_gpu_define(out, "CHANNELS", l->args.prob.dim[FV_RESIZE_CHANNELS]);
-    yuv_define(l, out);
 }
 
 static void resize_x_shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
@@ -73,14 +69,13 @@ static uint64_t patch_table(const fv_launch *l, uint32_t *out)
 {
     if (out)
         memcpy(out, l->args.table, sizeof(fv_patch_table));
-    return sizeof(fv_patch_table);
+    return add_yuv(l, out, sizeof(fv_patch_table));
 }
 
 static void patch_define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
 {
     (void)group;
     fv_gpu_define(out, "SIDE", l->args.prob.dim[FV_PATCH_SIZE]);
-    yuv_define(l, out);
 }
 
 const fv_gpu_code fv_gpu_patch = {.program = "patch",

@@ -1,6 +1,6 @@
 /* patch.cl: pixels to normalised patch rows; a work-item has four numbers of a row, which need not
  * be of one row of pixels. SIDE: pixels of a patch's side. table: scale of R, G, B, then their
- * shift. */
+ * shift; then what luma and chroma are multiplied by. */
 
 #define YUV (FV_FLAGS & (FV_FLAG_NV12 | FV_FLAG_YUYV))
 #if YUV
@@ -18,7 +18,8 @@ static inline float pixel(global const FV_CELL(0) *base, uint ld, global const F
 #if FV_FLAGS & FV_FLAG_PLANAR
     return FV_GET(0, base + (size_t)ch * plane + (size_t)y * ld + x);
 #elif YUV
-    const int3 rgb = yuv_pixel(base, ld, (global const uchar *)chroma, chroma_ld, x, y);
+    const int3 rgb = yuv_pixel(base, ld, (global const uchar *)chroma, chroma_ld, x, y,
+                               (global const yuv *)(table + 6));
     const uchar value = convert_uchar_sat(ch == 0 ? rgb.x : ch == 1 ? rgb.y : rgb.z);
     return convert_float(value) * table[ch] + table[3 + ch];
 #else

@@ -1,13 +1,14 @@
 /* resize.cl: the two passes of a picture's resize, in whole numbers: ref_resize_x.c, bit for bit.
  *
  * table: taps; of every position its first input, of every position its number of taps, of every
- * position `taps` weights. */
+ * position `taps` weights; in resize_x of luma and chroma what those are multiplied by. */
 
 #if FV_FLAGS & (FV_FLAG_NV12 | FV_FLAG_YUYV)
 #include "gpu/kernels/yuv_common.cl"
 #define PIXEL(column, line)                                                                        \
-    convert_int3(convert_uchar3_sat(yuv_pixel(                                                     \
-        base0 + at0.x, at0.y, (global const uchar *)base1 + at1.x, at1.y, column, line)))
+    convert_int3(convert_uchar3_sat(                                                               \
+        yuv_pixel(base0 + at0.x, at0.y, (global const uchar *)base1 + at1.x, at1.y, column, line,  \
+                  (global const yuv *)(table + 1 + (2 + (size_t)table[0]) * dim.s1))))
 #elif CHANNELS == 3
 #define PIXEL(column, line) convert_int3(vload3(column, FV_AT(0, line)))
 #else

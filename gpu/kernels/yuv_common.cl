@@ -1,12 +1,16 @@
 /* yuv_common.cl: a pixel of luma and chroma to R, G, B, in whole numbers: src/ops/yuv.h, bit for
- * bit. The host defines the factors, YUV_... */
+ * bit. The factors, an fv_yuv, stand in the table of the step. */
 
 /* Bytes from pixel to pixel, and from U to V. */
 #define YUV_STEP (FV_FLAGS & FV_FLAG_NV12 ? 1 : 2)
 
+typedef struct yuv {
+    int black, luma, red_v, green_u, green_v, blue_u;
+} yuv;
+
 /* R, G, B before they are cut to 0 .. 255. */
 static inline int3 yuv_pixel(global const uchar *in, uint ld, global const uchar *chroma,
-                             uint chroma_ld, uint x, uint y)
+                             uint chroma_ld, uint x, uint y, global const yuv *t)
 {
 #if FV_FLAGS & FV_FLAG_NV12
     global const uchar *pair = chroma + (size_t)(y / 2) * chroma_ld + x / 2 * 2;
@@ -14,7 +18,6 @@ static inline int3 yuv_pixel(global const uchar *in, uint ld, global const uchar
     global const uchar *pair = in + (size_t)y * ld + x / 2 * 4 + 1;
 #endif
     const int u = pair[0] - 128, v = pair[YUV_STEP] - 128;
-    const int l = YUV_LUMA * (in[(size_t)y * ld + x * YUV_STEP] - YUV_BLACK) + (1 << 15);
-    return (int3)(l + YUV_RED_V * v, l - YUV_GREEN_U * u - YUV_GREEN_V * v, l + YUV_BLUE_U * u) >>
-           16;
+    const int l = t->luma * (in[(size_t)y * ld + x * YUV_STEP] - t->black) + (1 << 15);
+    return (int3)(l + t->red_v * v, l - t->green_u * u - t->green_v * v, l + t->blue_u * u) >> 16;
 }

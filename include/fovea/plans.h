@@ -32,6 +32,8 @@ typedef enum fovea_yuv {
     FOVEA_YUV_601_FULL,
     FOVEA_YUV_709, /* BT.709, limited range */
     FOVEA_YUV_709_FULL,
+    FOVEA_YUV_2020, /* BT.2020, limited range, of luma that is not constant */
+    FOVEA_YUV_2020_FULL,
 } fovea_yuv;
 
 typedef enum fovea_schedule {

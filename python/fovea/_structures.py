@@ -257,7 +257,7 @@ class SequenceInfo(Sized):
 FORMATS = {"rgb8": 0, "bgr8": 1, "gray8": 2, "planes_f32": 3, "nv12": 4, "yuyv": 5}
 PICTURES = {"host": 0, "dmabuf": 1, "opencl": 2, "cuda": 3, "egl": 4, "nvmm": 5}
 TRANSFERS = ("none", "device", "host")
-YUVS = {"601": 0, "601-full": 1, "709": 2, "709-full": 3}
+YUVS = {"601": 0, "601-full": 1, "709": 2, "709-full": 3, "2020": 4, "2020-full": 5}
 STORAGE = {"f32": 0, "f16": 1, "bf16": 2}
 WEIGHTS = dict(STORAGE, int8=3)
 COMPUTE = {"f32": 0, "bf16": 1, "int8": 2, "auto": 3}

@@ -6,7 +6,6 @@
 #include <math.h>
 
 #include "base/mem.h"
-#include "ops/yuv.h"
 
 /* Longest side of a picture in pixels, before and after its resize. */
 #define SIDE_MAX (1u << 20)
@@ -374,26 +373,6 @@ void fv_patch_table_fill(fv_patch_table *out, const fovea_preprocess *p)
         out->shift[c] = (float)(-(double)p->mean[c] / p->std[c]);
     }
 }
-
-/* ---- luma and chroma ---- */
-
-/* Factors of a matrix with kr and kb; `y`, `c`: code values from black to white, and of chroma from
- * end to end. */
-#define FACTOR(x) ((int32_t)((x) * (1 << FV_YUV_BITS) + 0.5))
-#define YUV(kr, kb, black, y, c)                                                                   \
-    {                                                                                              \
-        black, FACTOR(255. / (y)), FACTOR(2 * (1 - (kr)) * 255. / (c)),                            \
-            FACTOR(2 * (1 - (kb)) * (kb) / (1 - (kr) - (kb)) * 255. / (c)),                        \
-            FACTOR(2 * (1 - (kr)) * (kr) / (1 - (kr) - (kb)) * 255. / (c)),                        \
-            FACTOR(2 * (1 - (kb)) * 255. / (c))                                                    \
-    }
-
-const fv_yuv fv_yuv_table[4] = {
-    [FOVEA_YUV_601] = YUV(0.299, 0.114, 16, 219, 224),
-    [FOVEA_YUV_601_FULL] = YUV(0.299, 0.114, 0, 255, 255),
-    [FOVEA_YUV_709] = YUV(0.2126, 0.0722, 16, 219, 224),
-    [FOVEA_YUV_709_FULL] = YUV(0.2126, 0.0722, 0, 255, 255),
-};
 
 /* ---- position tables ---- */
 

@@ -14,15 +14,19 @@
 #ifndef FOVEA_SRC_YUV_H
 #define FOVEA_SRC_YUV_H
 
+#include <fovea/plans.h>
+
 #include "ops/kernel.h"
 
 #define FV_YUV_BITS 16
+
+enum { FV_YUVS = FOVEA_YUV_2020_FULL + 1 };
 
 typedef struct fv_yuv {
     int32_t black, luma, red_v, green_u, green_v, blue_u;
 } fv_yuv;
 
-extern const fv_yuv fv_yuv_table[4]; /* by fovea_yuv */
+extern const fv_yuv fv_yuv_table[FV_YUVS]; /* by fovea_yuv */
 
 /* Line y of a frame has its luma at luma + y * luma_ld, `step` bytes from pixel to pixel, and its
  * pairs at chroma + (y >> down) * chroma_ld, 2 * step bytes from pair to pair: U, and V `step`
@@ -49,17 +53,28 @@ static inline uint8_t fv_yuv_clip(int32_t v)
     return (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v);
 }
 
+/* R, G, B of one luma and chroma. */
+static inline void fv_yuv_rgb(uint8_t rgb[3], const fv_yuv *t, uint8_t y, uint8_t u8, uint8_t v8)
+{
+    const int32_t u = u8 - 128, v = v8 - 128;
+    const int32_t l = t->luma * (y - t->black) + (1 << (FV_YUV_BITS - 1));
+    rgb[0] = fv_yuv_clip(l + t->red_v * v);
+    rgb[1] = fv_yuv_clip(l - t->green_u * u - t->green_v * v);
+    rgb[2] = fv_yuv_clip(l + t->blue_u * u);
+}
+
+/* The same of luma alone: the one number that R, G and B are. */
+static inline uint8_t fv_yuv_grey(const fv_yuv *t, uint8_t y)
+{
+    return fv_yuv_clip(t->luma * (y - t->black) + (1 << (FV_YUV_BITS - 1)));
+}
+
 /* R, G, B of the pixel in column x of line y. */
 static inline void fv_yuv_pixel(uint8_t rgb[3], const fv_yuv_frame *f, const fv_yuv *t, size_t y,
                                 size_t x)
 {
     const uint8_t *pair = f->chroma + (y >> f->down) * f->chroma_ld + x / 2 * 2 * f->step;
-    const int32_t u = pair[0] - 128, v = pair[f->step] - 128;
-    const int32_t l =
-        t->luma * (f->luma[y * f->luma_ld + x * f->step] - t->black) + (1 << (FV_YUV_BITS - 1));
-    rgb[0] = fv_yuv_clip(l + t->red_v * v);
-    rgb[1] = fv_yuv_clip(l - t->green_u * u - t->green_v * v);
-    rgb[2] = fv_yuv_clip(l + t->blue_u * u);
+    fv_yuv_rgb(rgb, t, f->luma[y * f->luma_ld + x * f->step], pair[0], pair[f->step]);
 }
 
 #endif

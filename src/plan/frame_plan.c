@@ -25,7 +25,7 @@ fovea_status fv_frame_check(const fovea_plan_options *o)
     if (o->frame.count > MAX_COUNT)
         return fv_fail(FOVEA_EINVAL, "%u frames at a time; %u at most", o->frame.count, MAX_COUNT);
     FV_TRY(fv_known("frame format", (int)o->frame.format, FOVEA_FORMAT_YUYV));
-    if ((unsigned)o->yuv > FOVEA_YUV_709_FULL)
+    if ((unsigned)o->yuv > FOVEA_YUV_2020_FULL)
         return fv_fail(FOVEA_EINVAL, "yuv %d is unknown; FOVEA_YUV_601 is what cameras give",
                        (int)o->yuv);
     FV_TRY(fv_known("schedule", (int)o->schedule, FOVEA_SCHEDULE_STEPWISE));

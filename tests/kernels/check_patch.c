@@ -69,7 +69,7 @@ static bool make(check_case *c, uint32_t index)
     c->args.u[0] = s->prefix;
     c->args.u[1] = across;
     c->args.table = &table;
-    c->args.u[3] = s->flags & FV_FLAG_YUV ? index % 4 : 0;
+    c->args.u[3] = s->flags & FV_FLAG_YUV ? index % 6 : 0;
     if (s->flags & FV_FLAG_YUV)
         check_yuv_frame(c, s->width, s->height, s->gap);
     else

@@ -90,7 +90,7 @@ static bool make_x(check_case *c, uint32_t index)
     c->args.prob.in = c->args.prob.out = FV_U8;
     c->args.prob.flags = s[6];
     c->args.u[0] = index % 3;
-    c->args.u[3] = s[6] ? index % 4 : 0;
+    c->args.u[3] = s[6] ? index % 6 : 0;
     c->args.table = make_table(s[1], s[3], s[4]);
     if (s[6])
         check_yuv_frame(c, s[3], s[0] + c->args.u[0], s[5]);

@@ -13,6 +13,8 @@ static const struct {
     [FOVEA_YUV_601_FULL] = {0, 65536, 91881, 22553, 46802, 116130},
     [FOVEA_YUV_709] = {16, 76309, 117489, 13975, 34925, 138438},
     [FOVEA_YUV_709_FULL] = {0, 65536, 103206, 12276, 30679, 121609},
+    [FOVEA_YUV_2020] = {16, 76309, 110014, 12277, 42626, 140363},
+    [FOVEA_YUV_2020_FULL] = {0, 65536, 96639, 10784, 37444, 123299},
 };
 
 void check_yuv_frame(check_case *c, uint32_t width, uint32_t height, uint32_t gap)

@@ -16,16 +16,16 @@
 #include "ops/yuv.h"
 #include "tests/fixture.h"
 
-enum { DEVICES = 16, YUVS = 4 };
+enum { DEVICES = 16, YUVS = 6 };
 
 /* ---- the arithmetic ---- */
 
 /* R, G, B as the standards define them, on a scale of 0 to 255, neither rounded nor cut. */
 static void exact(double rgb[3], fovea_yuv yuv, int y, int u, int v)
 {
-    const int hd = yuv == FOVEA_YUV_709 || yuv == FOVEA_YUV_709_FULL;
-    const int full = yuv == FOVEA_YUV_601_FULL || yuv == FOVEA_YUV_709_FULL;
-    const double kr = hd ? 0.2126 : 0.299, kb = hd ? 0.0722 : 0.114, kg = 1 - kr - kb;
+    static const double red[] = {0.299, 0.2126, 0.2627}, blue[] = {0.114, 0.0722, 0.0593};
+    const int full = yuv % 2;
+    const double kr = red[yuv / 2], kb = blue[yuv / 2], kg = 1 - kr - kb;
     const double luma = full ? y / 255. : (y - 16) / 219.;
     const double cb = (u - 128) / (full ? 255. : 224.), cr = (v - 128) / (full ? 255. : 224.);
     rgb[0] = 255 * (luma + 2 * (1 - kr) * cr);
@@ -155,6 +155,8 @@ static void on(fovea_device *device)
          .height = 71,
          .gap = 2},
         {.format = FOVEA_FORMAT_YUYV, .yuv = FOVEA_YUV_709, .width = 99, .height = 75},
+        {.format = FOVEA_FORMAT_NV12, .yuv = FOVEA_YUV_2020, .width = 98, .height = 70},
+        {.format = FOVEA_FORMAT_YUYV, .yuv = FOVEA_YUV_2020_FULL, .width = 98, .height = 70},
     };
     fovea_model *model = fixture_load();
     fovea_preprocess exact_size = FOVEA_PREPROCESS_INIT;
@@ -229,7 +231,7 @@ static void wrong_planes(void **state)
     fovea_plan_free(plan);
     options.yuv = (fovea_yuv)YUVS;
     assert_int_equal(fovea_plan_create(&plan, model, device, &options), FOVEA_EINVAL);
-    assert_non_null(strstr(fovea_error(), "yuv 4"));
+    assert_non_null(strstr(fovea_error(), "yuv 6"));
     fovea_model_free(model);
     fovea_device_close(device);
 }

@@ -55,9 +55,9 @@ static void convert(picture *p)
 {
     const int width = (int)p->width, height = (int)p->height;
     const bool nv12 = p->flags & FV_FLAG_NV12;
-    const bool full = p->yuv == FOVEA_YUV_601_FULL || p->yuv == FOVEA_YUV_709_FULL;
-    const bool hd = p->yuv == FOVEA_YUV_709 || p->yuv == FOVEA_YUV_709_FULL;
-    const int *matrix = sws_getCoefficients(hd ? SWS_CS_ITU709 : SWS_CS_ITU601);
+    static const int matrices[] = {SWS_CS_ITU601, SWS_CS_ITU709, SWS_CS_BT2020};
+    const bool full = p->yuv % 2;
+    const int *matrix = sws_getCoefficients(matrices[p->yuv / 2]);
     struct SwsContext *c =
         sws_getContext(width, height, nv12 ? AV_PIX_FMT_NV12 : AV_PIX_FMT_YUYV422, width, height,
                        AV_PIX_FMT_RGB24, FLAGS, NULL, NULL, NULL);
@@ -191,6 +191,8 @@ int main(void)
         {"YUYV 601 full", FV_FLAG_YUYV, FOVEA_YUV_601_FULL, 322, 202},
         {"YUYV 709", FV_FLAG_YUYV, FOVEA_YUV_709, 640, 360},
         {"YUYV 709 full", FV_FLAG_YUYV, FOVEA_YUV_709_FULL, 640, 360},
+        {"NV12 2020", FV_FLAG_NV12, FOVEA_YUV_2020, 640, 360},
+        {"YUYV 2020 full", FV_FLAG_YUYV, FOVEA_YUV_2020_FULL, 640, 360},
     };
     static const fovea_preprocess half = {.struct_size = sizeof half,
                                           .resize = FOVEA_RESIZE_EXACT,

@@ -251,7 +251,8 @@ static int read_results(run_state *r)
 }
 
 /* As fovea_yuv has them. */
-static const char *const yuv_names[] = {"601", "601-full", "709", "709-full", NULL};
+static const char *const yuv_names[] = {"601",  "601-full",  "709", "709-full",
+                                        "2020", "2020-full", NULL};
 
 /* All before the first frame; `argv` has what is not an option. */
 static int prepare(run_state *r, int argc, char **argv)
