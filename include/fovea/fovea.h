@@ -31,6 +31,7 @@
  *     wisdom_store.h  tuning results as text
  *     plans.h         plans of models; running frames
  *     pictures.h      frames in memory of cameras, decoders and other devices
+ *     video.h         colours and layouts of cameras' and decoders' frames
  *     latest.h        the newest of a camera's frames, with deadlines
  *     results.h       what outputs say: depth, classes, masks, boxes, key points
  *     crops.h         people in boxes, pictures that are run in parts
@@ -85,6 +86,7 @@
 #include <fovea/tensors.h>
 #include <fovea/tuning.h>
 #include <fovea/verification.h>
+#include <fovea/video.h>
 #include <fovea/wisdom_store.h>
 
 #endif

@@ -1,0 +1,25 @@
+/* layout.h: how frames lie in memory, by fovea_layout. */
+#ifndef FOVEA_DEVICE_LAYOUT_H
+#define FOVEA_DEVICE_LAYOUT_H
+
+#include <fovea/video.h>
+
+enum fv_layout_kind { FV_LAYOUT_RGB, FV_LAYOUT_GREY, FV_LAYOUT_YUV };
+
+/* Samples of a component: `step` bytes apart, the first `offset` bytes into each row. */
+typedef struct fv_component {
+    uint8_t plane, step, offset;
+} fv_component;
+
+typedef struct fv_layout {
+    const char *name;
+    enum fv_layout_kind kind;
+    fovea_format format; /* that frames become */
+    uint8_t planes, bits;
+    uint8_t right, down;       /* chroma of 2^right pixels of a row, and of 2^down rows */
+    fv_component component[3]; /* R, G, B or Y, U, V */
+} fv_layout;
+
+extern const fv_layout fv_layouts[FOVEA_LAYOUT_I411 + 1];
+
+#endif
