@@ -31,6 +31,15 @@ def colours(n, width=24, height=16):
     return np.random.default_rng(1).integers(0, 256, (n, height, width, 3), np.uint8)
 
 
+def rgb_of(y, u, v):
+    """BT.601 in limited range, rounded."""
+    y, u, v = (p.astype(float) for p in (y, u, v))
+    luma = 255 / 219 * (y - 16)
+    red, blue = luma + 255 / 224 * 1.402 * (v - 128), luma + 255 / 224 * 1.772 * (u - 128)
+    green = (luma - .299 * red - .114 * blue) / .587
+    return np.clip(np.floor(np.stack([red, green, blue], -1) + .5), 0, 255).astype(np.uint8)
+
+
 class Planes:
     """Frames of 4:2:0: y (n, H, W), u and v (n, (H + 1) / 2, (W + 1) / 2)."""
 
@@ -137,8 +146,14 @@ class Y4M(Case):
 
     def test_grey(self):
         p = Planes(2, 23, 17, grey=True)
-        want = self.logits("-", data=p.y4m())
-        self.assertTrue((self.logits("-", data=p.y4m(b"Cmono", mono=True)) == want).all())
+        limited, full = self.logits("-", data=p.y4m()), self.logits("-", data=p.y4m(b"XCOLORRANGE=FULL"))
+        for words, want in ((b"Cmono", full), (b"Cmono XCOLORRANGE=FULL", full),
+                            (b"Cmono XCOLORRANGE=LIMITED", limited)):
+            self.assertLess(abs(self.logits("-", data=p.y4m(words, mono=True)) - want).max(), 1e-4, words)
+        grey = p.y.tobytes()
+        raw = "--raw", "gray:" + p.size()
+        self.assertLess(abs(self.logits("-", *raw, data=grey) - full).max(), 1e-4)
+        self.assertLess(abs(self.logits("-", *raw, "--yuv", "709", data=grey) - limited).max(), 1e-4)
 
     def test_json(self):
         p = Planes(3)
@@ -155,29 +170,70 @@ class Y4M(Case):
 
     def test_rules_of_colour(self):
         p = Planes(1)
-        rules = {r: self.logits("-", "--yuv", r, data=p.y4m()).tobytes() for r in ("601", "601-full", "709", "709-full")}
-        self.assertEqual(len(set(rules.values())), 4)
+        names = "601", "601-full", "709", "709-full", "2020", "2020-full"
+        rules = {r: self.logits("-", "--yuv", r, data=p.y4m()).tobytes() for r in names}
+        self.assertEqual(len(set(rules.values())), 6)
         self.assertEqual(self.logits("-", data=p.y4m()).tobytes(), rules["601"])
         self.assertEqual(self.logits("-", data=p.y4m(b"XCOLORRANGE=LIMITED")).tobytes(), rules["601"])
         self.assertEqual(self.logits("-", data=p.y4m(b"XCOLORRANGE=FULL")).tobytes(), rules["601-full"])
-        for words, raw, rule in ((b"", (), "709"), (b"XCOLORRANGE=FULL", (), "709-full"),
+        for words, raw, rule in ((b"", (), "709"), (b"C420mpeg2 XCOLORRANGE=LIMITED", (), "709"),
+                                 (b"C420jpeg XCOLORRANGE=LIMITED", (), "709"),
+                                 (b"C420jpeg XCOLORRANGE=FULL", (), "601-full"),  # what a JPEG becomes
+                                 (b"XCOLORRANGE=FULL", (), "601-full"),
+                                 (b"C420mpeg2 XCOLORRANGE=FULL", (), "709-full"),
                                  (None, ("--raw", "nv12:32x720"), "709")):
             p = Planes(1, 32, 720)
             data = p.raw("nv12") if raw else p.y4m(words)
             self.assertTrue((self.logits("-", *raw, data=data) ==
-                             self.logits("-", *raw, "--yuv", rule, data=data)).all())
+                             self.logits("-", *raw, "--yuv", rule, data=data)).all(), (words, raw, rule))
+
+    def test_layouts(self):
+        """Every chroma and depth against R, G, B of the same samples, and those of 16 bits against 8."""
+        r = np.random.default_rng(5)
+        for width, height in ((24, 16), (23, 17)):
+            for chroma, across, down in (("420", 2, 2), ("422", 2, 1), ("444", 1, 1), ("411", 4, 1), ("mono", 0, 0)):
+                planes = [r.integers(0, 256, (height, width), np.uint8)]
+                if across:
+                    planes += [r.integers(0, 256, (-(-height // down), -(-width // across)), np.uint8) for _ in "uv"]
+                y, u, v = (np.full((height, width), 128, np.uint8) if i >= len(planes) else planes[i] if i == 0 else
+                           np.repeat(np.repeat(planes[i], across, 1), down, 0)[:height, :width] for i in range(3))
+                self.write("a.ppm", ppm(rgb_of(y, u, v)))
+                want = self.logits("a.ppm")
+                size = "%dx%d" % (width, height)
+                head = "YUV4MPEG2 W%d H%d XCOLORRANGE=LIMITED C%s%%s\nFRAME\n" % (width, height, chroma)
+                data = b"".join(p.tobytes() for p in planes)
+                got = self.logits("-", data=(head % "").encode() + data)
+                self.assertLess(abs(got - want).max(), 0.02, chroma)  # where a rounding differs by 1 of 255
+                name = "gray" if chroma == "mono" else "yuv%sp" % chroma
+                raw = self.logits("-", "--raw", "%s:%s" % (name, size), "--yuv", "601", data=data)
+                self.assertTrue((raw == got).all(), name)
+                for bits in (10, 12, 16) if chroma != "411" else ():
+                    wide = b"".join((p.astype("<u2") << (bits - 8)).tobytes() for p in planes)
+                    depth = str(bits) if chroma == "mono" else "p%d" % bits
+                    data16 = (head % depth).encode() + wide
+                    self.assertTrue((self.logits("-", data=data16) == got).all(), chroma + depth)
+                    raw = "%s%d" % (name, bits) if chroma == "mono" else name + depth[1:]
+                    for end in "", "le":
+                        again = self.logits("-", "--raw", "%s%s:%s" % (raw, end, size), "--yuv", "601", data=wide)
+                        self.assertTrue((again == got).all(), raw + end)
+
+    def test_batches_of_layouts(self):
+        p = Planes(5, 23, 17)
+        want = self.logits("-", data=p.y4m())
+        self.assertTrue((self.logits("-", "--batch", "3", data=p.y4m()) == want).all())
 
     def test_what_is_refused(self):
         p = Planes(2)
-        for chroma in (b"C422", b"C444", b"C420p10", b"C444alpha", b"C411", b"Cmono16", b"C"):
+        for chroma in (b"C420p9", b"C444alpha", b"C410", b"Cmono9", b"C"):
             self.run_on("-", data=p.y4m(chroma), code=7, words="chroma " + chroma[1:].decode())
-        self.run_on("-", data=p.y4m(b"C444"), code=7, words="-pix_fmt yuv420p")
+        self.run_on("-", data=p.y4m(b"C444alpha"), code=7, words="-pix_fmt yuv444p")
         whole = p.y4m()
         for data, words in [
                 (b"YUV4MPEG2 W24\n", "0 pixels"), (b"YUV4MPEG2 W0 H9\n", "0x9 pixels"),
                 (b"YUV4MPEG2 W-4 H9\n", "0x9 pixels"), (b"YUV4MPEG2 W4x H9\n", "0x9 pixels"),
                 (b"YUV4MPEG2 W99999999999999999999 H99999999999\n", "1 to 2^28 pixels"),
                 (b"YUV4MPEG2 W65536 H65536\n", "1 to 2^28 pixels"),
+                (b"YUV4MPEG2 W65536 H1\n", "sides must be 1 to 65535"),
                 (b"YUV4MPEG2 W4 H4", "does not begin"), (b"YUV4MPEG2" + b" " * 5000, "does not begin"),
                 (b"YUV4MPEG3 W4 H4\n", "does not begin"), (b"Y", "does not begin"),
                 (whole[:whole.index(b"\n") + 1], "holds no frame"),
@@ -231,9 +287,9 @@ class Raw(Case):
 
     def test_words(self):
         for raw in ("nv12", "nv12:", "nv12:0x4", "nv12:4x4@", "nv12:4x4@x", "nv12:4x4@0", "nv12:4x4@1/0", "nv12@3:4x4",
-                    "nv12:4x4@nan", "yuv444p:4x4", ":4x4"):
+                    "nv12:4x4@nan", "yuv440p:4x4", ":4x4", "ppm:4x4", "ppm@x", "yuv420p1:4x4"):
             self.run_on("-", "--raw", raw, code=1, words="raw")
-        self.run_on("-", "--yuv", "2020", "--raw", "nv12:4x4", code=1, words="yuv")
+        self.run_on("-", "--yuv", "2100", "--raw", "nv12:4x4", code=1, words="yuv")
         self.run_on("-", "--raw", "rgb24:4x4", code=7, words="-: holds no frame")
         self.run_on("-", "--raw", "rgb24:4x4", data=bytes(47), code=7, words="frame 0, after 47 of its 48 bytes")
 
@@ -247,8 +303,30 @@ class Raw(Case):
         self.run_on("0.ppm", "--attention-map", "3,3,one.png", "--size", "64")
         with open(self.path("one.png"), "rb") as one, open(self.path("m-stdin-0.png"), "rb") as two:
             self.assertEqual(one.read(), two.read())
-        self.run_on("-", "--attention-map", "3,3,n.png", data=Planes(1).y4m(), code=2, words="--raw rgb24:24x16")
+        self.run_on("-", "--attention-map", "3,3,n.png", data=Planes(1).y4m(), code=2, words="--raw ppm")
         self.run_on("-", "0.ppm", "--pca", "q.png", data=Planes(1).y4m(), code=1, words="the only input")
+
+
+    def test_ppm(self):
+        rgb = colours(3, 23, 17)
+        want = self.logits("-", "--raw", "rgb24:23x17", data=rgb.tobytes())
+        data = b"".join(ppm(one) for one in rgb)
+        self.assertTrue((self.logits("-", "--raw", "ppm", data=data) == want).all())
+        wide = b"".join(b"P6\n# of 16 bits\n23 17\n65535\n" + (one.astype(">u2") * 257).tobytes() for one in rgb)
+        self.assertTrue((self.logits("-", "--raw", "ppm", data=wide) == want).all())
+        found = self.frames("-", "--raw", "ppm@25", data=data)
+        self.assertEqual([(f["frame"], f["time"]) for f in found], [(0, 0), (1, 1 / 25), (2, 2 / 25)])
+        other = colours(1, 31, 12)[0]
+        self.assertEqual(len(self.frames("-", "--raw", "ppm", data=data + ppm(other) + data)), 7)
+        for bad, words in ((data[:-1], "ends in frame 2, after 1172 of its 1173 bytes"),
+                           (data + b"P5 1 1 255\n1", "frame 3 is no binary PPM"), (data + b"P6 4", "frame 3 is no"),
+                           (data + b"P6 4 4 100\n" + bytes(48), "frame 3 is no")):
+            self.assertEqual(len(self.frames("-", "--raw", "ppm", data=bad, code=7, words=words)),
+                             2 if "2," in words else 3)
+        self.run_on("-", "--raw", "ppm", code=7, words="-: holds no frame")
+        self.run_on("-", "--raw", "ppm", data=b"P6 0 4 255\n", code=7, words="frame 0 is no binary PPM")
+        self.run_on("-", "--raw", "ppm", "--attention-map", "3,3,m.png", "--size", "64", data=data)
+        self.assertEqual(len([n for n in os.listdir(self.folder) if n.endswith(".png")]), 3)
 
 
 class Stream(Case):

@@ -19,7 +19,8 @@ struct signature {
 
 #define CONVERT "convert it to PNG or JPEG"
 #define FRAMES                                                                                     \
-    "ffmpeg makes frames of it: ffmpeg -v error -i FILE -f yuv4mpegpipe - | fovea run MODEL -"
+    "ffmpeg makes frames of it: ffmpeg -v error -i FILE -f image2pipe -c:v ppm - | fovea run "     \
+    "MODEL - --raw ppm"
 #define AT(at, bytes, format, name, remedy)                                                        \
     {                                                                                              \
         at, sizeof(bytes) - 1, bytes, format, name, remedy                                         \

@@ -320,9 +320,12 @@ int cli_run(const cli_command *self, int argc, char **argv)
          &r->against_picture},
         {"batch", 0, "N", "pictures or frames of one size that run together, 1", &r->batch_text},
         {"raw", 0, "FORMAT:WxH[@RATE]",
-         "the inputs are raw video: rgb24, bgr24, gray, yuyv422, yuv420p or nv12", &r->raw_text},
+         "the inputs are raw video, in a pixel format that ffmpeg calls so: rgb24, yuyv422, "
+         "yuv420p, nv12, ...; or ppm[@RATE]: a PPM for every frame",
+         &r->raw_text},
         {"yuv", 0, "RULE",
-         "of a video's Y, U, V: 601, 601-full, 709, 709-full; 709 from 720 lines on if not given",
+         "of a video's Y, U, V: 601, 601-full, 709, 709-full, 2020, 2020-full; as its tags say if "
+         "not given",
          &r->yuv_text},
         {"top", 0, "K", "labels, or patches that are least alike, to show, 5", &r->top_text},
         {NULL},

@@ -15,7 +15,7 @@ bool run_is_video(const run_state *r, const char *path)
     const int first = getc(stdin);
     if (first != EOF)
         ungetc(first, stdin);
-    return first == 'Y'; /* of YUV4MPEG2; no picture begins so */
+    return first == 'Y' || first == EOF; /* of YUV4MPEG2; no picture begins so */
 }
 
 /* What draws on a frame takes its R, G, B. */
@@ -25,12 +25,12 @@ static int check_drawn(const run_state *r, const video *v)
                         : r->query.path      ? "attention-map"
                         : r->against_picture ? "against-picture"
                                              : NULL;
-    if (!drawn || v->of.layout->format == FOVEA_FORMAT_RGB8)
+    if (!drawn || v->of.ppm || v->layout.format == FOVEA_FORMAT_RGB8)
         return CLI_OK;
     return cli_fail(CLI_UNSUPPORTED,
-                    "%s: --%s draws on frames of R, G, B: ffmpeg -i VIDEO -f rawvideo -pix_fmt "
-                    "rgb24 - | fovea run MODEL - --raw rgb24:%ux%u",
-                    v->path, drawn, v->of.width, v->of.height);
+                    "%s: --%s draws on frames of R, G, B: ffmpeg -v error -i VIDEO -f image2pipe "
+                    "-c:v ppm - | fovea run MODEL - --raw ppm",
+                    v->path, drawn);
 }
 
 static int run_next(run_state *r, video *v, bool *there)
@@ -43,10 +43,10 @@ static int run_next(run_state *r, video *v, bool *there)
     r->cut = code && v->frames > 0;
     if (code || !*there)
         return code;
-    CLI_TRY(run_plan_for(r, v->of.layout->format, v->yuv, v->of.width, v->of.height));
+    CLI_TRY(run_plan_for(r, v->layout.format, v->yuv, v->of.width, v->of.height));
     r->at.item = v->frames - 1;
     char *name = cli_text("%s[%llu]", v->path, (unsigned long long)r->at.item);
-    const int ran = run_frame(r, name, &v->frame, v->luma + 2 * v->chroma);
+    const int ran = run_frame(r, name, &v->frame, v->bytes);
     free(name);
     return ran;
 }
@@ -55,9 +55,8 @@ int run_video(run_state *r, const char *path)
 {
     video v;
     bool there = true;
-    CLI_TRY(video_open(&v, path, cli_ends_with(path, ".y4m") || !r->raw_text ? NULL : &r->raw));
-    if (r->yuv >= 0)
-        v.yuv = (fovea_yuv)r->yuv;
+    const bool raw = r->raw_text && !cli_ends_with(path, ".y4m");
+    CLI_TRY(video_open(&v, path, raw ? &r->raw : NULL, r->yuv));
     r->at.count = RUN_UNCOUNTED;
     r->at.rate = v.of.rate;
     int code = check_drawn(r, &v);

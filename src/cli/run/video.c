@@ -1,4 +1,4 @@
-/* video.c: Y4M and raw video, frame by frame, into one buffer. */
+/* video.c: Y4M, PPM and raw video, frame by frame, into one buffer. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -8,18 +8,7 @@
 #include "cli/run/video.h"
 
 #define PIXELS_MAX (UINT64_C(1) << 28)
-enum { LINE_MAX_BYTES = 1024, GREY = 128 };
-
-static const video_layout layouts[] = {
-    {"rgb24", FOVEA_FORMAT_RGB8, false, false},   {"bgr24", FOVEA_FORMAT_BGR8, false, false},
-    {"gray", FOVEA_FORMAT_GRAY8, false, false},   {"yuyv422", FOVEA_FORMAT_YUYV, false, false},
-    {"yuv420p", FOVEA_FORMAT_NV12, true, false},  {"nv12", FOVEA_FORMAT_NV12, false, false},
-    {"y4m gray", FOVEA_FORMAT_NV12, false, true},
-};
-enum { YUV420P = 4, Y4M_GREY = 6 }; /* places; --raw names those before the last */
-
-static const char *const raw_names[] = {"rgb24",   "bgr24", "gray", "yuyv422",
-                                        "yuv420p", "nv12",  NULL};
+enum { LINE_MAX_BYTES = 1024 };
 
 /* All of `text` up to `end`; 0 where it is no number. */
 static uint32_t whole_number(const char *text, char end)
@@ -46,22 +35,82 @@ static int parse_rate(double *out, const char *text)
     return code;
 }
 
+/* The layout that ffmpeg calls so; of more than 8 bits with or without "le". */
+static int find_layout(fovea_layout *out, const char *name)
+{
+    const char *known;
+    const size_t given = strlen(name);
+    char *all = cli_text("ppm");
+    for (size_t i = 0; (known = fovea_layout_name(i)); i++) {
+        const size_t whole = strlen(known), least = whole - (cli_ends_with(known, "le") ? 2 : 0);
+        if ((given == whole || given == least) && strncmp(name, known, given) == 0) {
+            *out = (fovea_layout)i;
+            free(all);
+            return CLI_OK;
+        }
+        char *longer = cli_text("%s, %s", all, known);
+        free(all);
+        all = longer;
+    }
+    char *shown = cli_printable(name);
+    const int code = cli_fail(CLI_USAGE, "--raw %s: wanted one of %s", shown, all);
+    free(shown);
+    free(all);
+    return code;
+}
+
 int video_raw_parse(video_raw *out, const char *text)
 {
     const char *colon = strchr(text, ':'), *by = colon ? strchr(colon, 'x') : NULL;
     const char *at = strchr(text, '@');
-    int which = 0;
     *out = (video_raw){.width = by ? whole_number(colon + 1, 'x') : 0,
-                       .height = by ? whole_number(by + 1, at ? '@' : 0) : 0};
-    if (!out->width || !out->height)
-        return cli_fail(CLI_USAGE, "--raw %s: FORMAT:WxH[@RATE], as in nv12:1280x720@30", text);
-    char *name = cli_text("%.*s", (int)(colon - text), text);
-    int code = cli_choose(&which, "raw", name, raw_names);
+                       .height = by ? whole_number(by + 1, at ? '@' : 0) : 0,
+                       .ppm = strncmp(text, "ppm", 3) == 0 && (!text[3] || text[3] == '@')};
+    if (!out->ppm && (!out->width || !out->height))
+        return cli_fail(CLI_USAGE,
+                        "--raw %s: FORMAT:WxH[@RATE], as in nv12:1280x720@30, or ppm[@RATE]", text);
+    char *name = out->ppm ? NULL : cli_text("%.*s", (int)(colon - text), text);
+    int code = name ? find_layout(&out->layout, name) : CLI_OK;
     free(name);
-    out->layout = &layouts[which];
     if (at)
         CLI_THEN(code, parse_rate(&out->rate, at + 1));
     return code;
+}
+
+/* ---- room ---- */
+
+/* For one frame as it comes, and behind it for what is made of it. */
+static int make_room(video *v)
+{
+    const uint64_t w = v->of.width, h = v->of.height;
+    fovea_layout_info *l = &v->layout;
+    if (w < 1 || h < 1 || w > PIXELS_MAX || h > PIXELS_MAX || w * h > PIXELS_MAX)
+        return cli_fail(CLI_INPUT, "%s: frames of %llux%llu pixels; 1 to 2^28 pixels can be read",
+                        v->path, (unsigned long long)w, (unsigned long long)h);
+    *l = (fovea_layout_info)FOVEA_LAYOUT_INFO_INIT;
+    if (fovea_layout_query(v->of.layout, v->of.width, v->of.height, v->yuv, l))
+        return cli_fail(CLI_INPUT, "%s: %s", v->path, fovea_error());
+    v->coded = 0;
+    for (uint32_t p = 0; p < l->planes; p++)
+        v->coded += l->bytes[p] * l->rows[p] * v->sample;
+    free(v->pixels);
+    v->pixels = malloc(v->coded + l->room);
+    if (!v->pixels)
+        return cli_fail(CLI_INPUT, "%s: no memory for frames of %llux%llu pixels", v->path,
+                        (unsigned long long)w, (unsigned long long)h);
+    return CLI_OK;
+}
+
+static int ended_early(const video *v, size_t got, size_t whole)
+{
+    const unsigned long long frame = v->frames;
+    if (interrupt_code()) /* the pipe's writer got the same Ctrl-C, or the read ended by it */
+        return interrupt_code();
+    if (ferror(v->file))
+        return cli_fail(CLI_INPUT, "%s: frame %llu cannot be read: %s", v->path, frame,
+                        strerror(errno));
+    return cli_fail(CLI_INPUT, "%s: ends in frame %llu, after %zu of its %zu bytes", v->path, frame,
+                    got, whole);
 }
 
 /* ---- Y4M ---- */
@@ -81,25 +130,50 @@ static size_t read_line(char line[LINE_MAX_BYTES], FILE *from)
     return n ? LINE_MAX_BYTES : 0;
 }
 
-static int choose_chroma(video *v, const char *name)
+static int choose_chroma(video *v, const char *name, fovea_colours *colours)
 {
-    static const char *const known[] = {"420", "420jpeg", "420mpeg2", "420paldv"};
-    v->of.layout = strcmp(name, "mono") == 0 ? &layouts[Y4M_GREY] : NULL;
+    static const struct {
+        const char *name;
+        fovea_layout layout;
+        fovea_siting siting;
+    } known[] = {
+        {"420", FOVEA_LAYOUT_I420, FOVEA_SITING_UNKNOWN},
+        {"420jpeg", FOVEA_LAYOUT_I420, FOVEA_SITING_CENTRE},
+        {"420mpeg2", FOVEA_LAYOUT_I420, FOVEA_SITING_LEFT},
+        {"420paldv", FOVEA_LAYOUT_I420, FOVEA_SITING_TOP_LEFT},
+        {"420p10", FOVEA_LAYOUT_I420P10, FOVEA_SITING_UNKNOWN},
+        {"420p12", FOVEA_LAYOUT_I420P12, FOVEA_SITING_UNKNOWN},
+        {"420p16", FOVEA_LAYOUT_I420P16, FOVEA_SITING_UNKNOWN},
+        {"422", FOVEA_LAYOUT_I422, FOVEA_SITING_UNKNOWN},
+        {"422p10", FOVEA_LAYOUT_I422P10, FOVEA_SITING_UNKNOWN},
+        {"422p12", FOVEA_LAYOUT_I422P12, FOVEA_SITING_UNKNOWN},
+        {"422p16", FOVEA_LAYOUT_I422P16, FOVEA_SITING_UNKNOWN},
+        {"444", FOVEA_LAYOUT_I444, FOVEA_SITING_UNKNOWN},
+        {"444p10", FOVEA_LAYOUT_I444P10, FOVEA_SITING_UNKNOWN},
+        {"444p12", FOVEA_LAYOUT_I444P12, FOVEA_SITING_UNKNOWN},
+        {"444p16", FOVEA_LAYOUT_I444P16, FOVEA_SITING_UNKNOWN},
+        {"411", FOVEA_LAYOUT_I411, FOVEA_SITING_UNKNOWN},
+        {"mono", FOVEA_LAYOUT_GRAY, FOVEA_SITING_UNKNOWN},
+        {"mono10", FOVEA_LAYOUT_GRAY10, FOVEA_SITING_UNKNOWN},
+        {"mono12", FOVEA_LAYOUT_GRAY12, FOVEA_SITING_UNKNOWN},
+        {"mono16", FOVEA_LAYOUT_GRAY16, FOVEA_SITING_UNKNOWN},
+    };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (strcmp(name, known[i]) == 0)
-            v->of.layout = &layouts[YUV420P];
-    if (v->of.layout)
-        return CLI_OK;
+        if (strcmp(name, known[i].name) == 0) {
+            v->of.layout = known[i].layout;
+            colours->siting = known[i].siting;
+            return CLI_OK;
+        }
     char *shown = cli_printable(name);
     const int code = cli_fail(CLI_INPUT,
-                              "%s: is a Y4M with chroma %s; 4:2:0 and mono are read, and ffmpeg "
-                              "writes that with -pix_fmt yuv420p",
+                              "%s: is a Y4M with chroma %s; 4:2:0, 4:2:2, 4:4:4 and mono of 8, 10, "
+                              "12 or 16 bits and 4:1:1 are read; with ffmpeg -pix_fmt yuv444p",
                               v->path, shown);
     free(shown);
     return code;
 }
 
-static int read_parameter(video *v, const char *word, bool *full)
+static int read_parameter(video *v, const char *word, fovea_colours *colours)
 {
     const char *colon = strchr(word, ':');
     switch (*word) {
@@ -116,9 +190,12 @@ static int read_parameter(video *v, const char *word, bool *full)
         break;
     }
     case 'C':
-        return choose_chroma(v, word + 1);
+        return choose_chroma(v, word + 1, colours);
     case 'X':
-        *full |= strcmp(word, "XCOLORRANGE=FULL") == 0;
+        if (strcmp(word, "XCOLORRANGE=FULL") == 0)
+            colours->range = FOVEA_RANGE_FULL;
+        else if (strcmp(word, "XCOLORRANGE=LIMITED") == 0)
+            colours->range = FOVEA_RANGE_LIMITED;
         break;
     default: /* interlacing and the shape of pixels change nothing */
         break;
@@ -126,84 +203,29 @@ static int read_parameter(video *v, const char *word, bool *full)
     return CLI_OK;
 }
 
-static int read_header(video *v)
+static int read_header(video *v, fovea_colours *colours)
 {
     static const char magic[] = "YUV4MPEG2";
     char line[LINE_MAX_BYTES], *rest = NULL;
     const size_t n = read_line(line, v->file);
-    bool full = false;
     if (n == 0)
-        return cli_fail(CLI_INPUT, "%s: is empty", v->path);
+        return cli_fail(CLI_INPUT, "%s: is empty%s", v->path,
+                        cli_is_stdin(v->path)
+                            ? "; if ffmpeg should have written a Y4M: not of this video, but "
+                              "-f image2pipe -c:v ppm works with any, and --raw ppm here"
+                            : "");
     if (n == LINE_MAX_BYTES || memcmp(line, magic, sizeof magic - 1) != 0)
         return cli_fail(CLI_INPUT, "%s: does not begin as a Y4M does, with a line of %s", v->path,
                         magic);
-    v->of.layout = &layouts[YUV420P];
+    v->of.layout = FOVEA_LAYOUT_I420;
     strtok_r(line, " ", &rest);
     for (const char *word; (word = strtok_r(NULL, " ", &rest));)
-        CLI_TRY(read_parameter(v, word, &full));
-    const bool fine = v->of.height >= 720; /* what is that large is BT.709 */
-    v->yuv = fine ? (full ? FOVEA_YUV_709_FULL : FOVEA_YUV_709)
-                  : (full ? FOVEA_YUV_601_FULL : FOVEA_YUV_601);
+        CLI_TRY(read_parameter(v, word, colours));
     return CLI_OK;
-}
-
-/* ---- frames ---- */
-
-/* Room for one frame, and behind it for the planes of U and V before they are woven. */
-static int make_room(video *v)
-{
-    const uint64_t w = v->of.width, h = v->of.height, across = (w + 1) / 2, down = (h + 1) / 2;
-    const video_layout *l = v->of.layout;
-    if (w < 1 || h < 1 || w > PIXELS_MAX || h > PIXELS_MAX || w * h > PIXELS_MAX)
-        return cli_fail(CLI_INPUT, "%s: frames of %llux%llu pixels; 1 to 2^28 pixels can be read",
-                        v->path, (unsigned long long)w, (unsigned long long)h);
-    const uint64_t row = l->format == FOVEA_FORMAT_YUYV ? 4 * across
-                         : l->format == FOVEA_FORMAT_RGB8 || l->format == FOVEA_FORMAT_BGR8 ? 3 * w
-                                                                                            : w;
-    v->luma = (size_t)(row * h);
-    v->chroma = l->format == FOVEA_FORMAT_NV12 ? (size_t)(across * down) : 0;
-    v->pixels = malloc(v->luma + 4 * v->chroma);
-    if (!v->pixels)
-        return cli_fail(CLI_INPUT, "%s: no memory for frames of %llux%llu pixels", v->path,
-                        (unsigned long long)w, (unsigned long long)h);
-    if (l->grey)
-        memset(v->pixels + v->luma, GREY, 2 * v->chroma);
-    v->frame = (fovea_frame){.pixels = {v->pixels, v->chroma ? v->pixels + v->luma : NULL},
-                             .stride = {(size_t)row, (size_t)(2 * across)}};
-    return CLI_OK;
-}
-
-int video_open(video *out, const char *path, const video_raw *raw)
-{
-    *out = (video){.path = path, .y4m = !raw, .yuv = FOVEA_YUV_601};
-    out->file = cli_is_stdin(path) ? stdin : fopen(path, "rb");
-    if (!out->file)
-        return cli_fail(CLI_INPUT, "%s: %s", path, strerror(errno));
-    if (raw) {
-        out->of = *raw;
-        out->yuv = raw->height >= 720 ? FOVEA_YUV_709 : FOVEA_YUV_601;
-    }
-    int code = raw ? CLI_OK : read_header(out);
-    CLI_THEN(code, make_room(out));
-    if (code)
-        video_close(out);
-    return code;
-}
-
-static int ended_early(const video *v, size_t got, size_t whole)
-{
-    const unsigned long long frame = v->frames;
-    if (interrupt_code()) /* the pipe's writer got the same Ctrl-C, or the read ended by it */
-        return interrupt_code();
-    if (ferror(v->file))
-        return cli_fail(CLI_INPUT, "%s: frame %llu cannot be read: %s", v->path, frame,
-                        strerror(errno));
-    return cli_fail(CLI_INPUT, "%s: ends in frame %llu, after %zu of its %zu bytes", v->path, frame,
-                    got, whole);
 }
 
 /* The line before a frame. */
-static int begin_frame(video *v, bool *there)
+static int begin_y4m(video *v, bool *there)
 {
     char line[LINE_MAX_BYTES];
     const size_t n = read_line(line, v->file);
@@ -216,34 +238,115 @@ static int begin_frame(video *v, bool *there)
                     (unsigned long long)v->frames);
 }
 
-static void weave(uint8_t *to, const uint8_t *u, const uint8_t *v, size_t n)
+/* ---- PPM ---- */
+
+static bool is_blank(int c)
+{
+    return c == ' ' || c == '\n' || c == '\r' || c == '\t';
+}
+
+/* The next number of a header, behind blanks and comments, with the blank after it; 0: none. */
+static uint32_t header_number(FILE *from)
+{
+    uint64_t n = 0;
+    bool comment = false;
+    int c = getc(from);
+    while (c != EOF && (comment || is_blank(c) || c == '#')) {
+        comment = c == '#' || (comment && c != '\n');
+        c = getc(from);
+    }
+    for (; c >= '0' && c <= '9' && n < PIXELS_MAX; c = getc(from))
+        n = n * 10 + (uint64_t)(c - '0');
+    return is_blank(c) ? (uint32_t)n : 0;
+}
+
+/* The header of a frame, which may have another size than the one before. */
+static int begin_ppm(video *v, bool *there)
+{
+    const video before = *v;
+    const int first = getc(v->file);
+    *there = first != EOF;
+    if (!*there)
+        return ferror(v->file) ? ended_early(v, 0, 0) : CLI_OK;
+    const bool ppm = first == 'P' && getc(v->file) == '6';
+    v->of.width = ppm ? header_number(v->file) : 0;
+    v->of.height = v->of.width ? header_number(v->file) : 0;
+    const uint32_t white = v->of.height ? header_number(v->file) : 0;
+    if (white != UINT8_MAX && white != UINT16_MAX)
+        return cli_fail(CLI_INPUT,
+                        "%s: frame %llu is no binary PPM of 8 or 16 bits, as ffmpeg -f image2pipe "
+                        "-c:v ppm writes them",
+                        v->path, (unsigned long long)v->frames);
+    v->sample = white == UINT16_MAX ? 2 : 1;
+    const bool same = v->pixels && before.of.width == v->of.width &&
+                      before.of.height == v->of.height && before.sample == v->sample;
+    return same ? CLI_OK : make_room(v);
+}
+
+/* Numbers of 16 bits, big endian, as bytes. */
+static void narrow(uint8_t *bytes, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        to[2 * i] = u[i];
-        to[2 * i + 1] = v[i];
+        const uint32_t value = (uint32_t)bytes[2 * i] << 8 | bytes[2 * i + 1];
+        bytes[i] = (uint8_t)((value * UINT8_MAX + UINT16_MAX / 2) / UINT16_MAX);
     }
+}
+
+/* ---- frames ---- */
+
+int video_open(video *out, const char *path, const video_raw *raw, int yuv)
+{
+    fovea_colours colours = FOVEA_COLOURS_INIT;
+    *out = (video){.path = path, .y4m = !raw, .sample = 1};
+    out->file = cli_is_stdin(path) ? stdin : fopen(path, "rb");
+    if (!out->file)
+        return cli_fail(CLI_INPUT, "%s: %s", path, strerror(errno));
+    if (raw)
+        out->of = *raw;
+    int code = raw ? CLI_OK : read_header(out, &colours);
+    colours.layout = out->of.layout;
+    colours.height = out->of.height;
+    CLI_THEN(code, cli_check(fovea_yuv_choose(&out->yuv, &colours)));
+    if (yuv >= 0)
+        out->yuv = (fovea_yuv)yuv;
+    if (!out->of.ppm)
+        CLI_THEN(code, make_room(out));
+    if (code)
+        video_close(out);
+    return code;
+}
+
+/* The frame in v->pixels in its plan's format. */
+static int convert(video *v)
+{
+    const fovea_layout_info *l = &v->layout;
+    const uint8_t *end = v->pixels + v->coded + l->room;
+    fovea_frame coded = {{v->pixels}, {l->bytes[0], l->bytes[1], l->bytes[2]}};
+    for (uint32_t p = 1; p < l->planes; p++)
+        coded.pixels[p] = (const uint8_t *)coded.pixels[p - 1] + l->bytes[p - 1] * l->rows[p - 1];
+    CLI_TRY(cli_check(fovea_layout_convert(&v->frame, &coded, v->of.layout, v->of.width,
+                                           v->of.height, v->yuv, v->pixels + v->coded, l->room)));
+    v->bytes = (size_t)(end - (const uint8_t *)v->frame.pixels[0]);
+    return CLI_OK;
 }
 
 int video_next(video *v, bool *there)
 {
-    const video_layout *l = v->of.layout;
-    const size_t colours = l->grey ? 0 : 2 * v->chroma;
-    uint8_t *planes = v->pixels + v->luma + (l->planar ? 2 * v->chroma : 0);
     *there = true;
-    CLI_TRY(v->y4m ? begin_frame(v, there) : CLI_OK);
+    if (v->y4m || v->of.ppm)
+        CLI_TRY(v->y4m ? begin_y4m(v, there) : begin_ppm(v, there));
     if (!*there)
         return CLI_OK;
-    size_t got = fread(v->pixels, 1, v->luma, v->file);
-    if (got == v->luma && colours)
-        got += fread(planes, 1, colours, v->file);
-    if (got == 0 && !v->y4m && !ferror(v->file)) {
+    const size_t got = fread(v->pixels, 1, v->coded, v->file);
+    if (got == 0 && !v->y4m && !v->of.ppm && !ferror(v->file)) {
         *there = false;
         return CLI_OK;
     }
-    if (got < v->luma + colours)
-        return ended_early(v, got, v->luma + colours);
-    if (l->planar)
-        weave(v->pixels + v->luma, planes, planes + v->chroma, v->chroma);
+    if (got < v->coded)
+        return ended_early(v, got, v->coded);
+    if (v->sample == 2)
+        narrow(v->pixels, v->coded / 2);
+    CLI_TRY(convert(v));
     v->frames++;
     return CLI_OK;
 }

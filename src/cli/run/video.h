@@ -1,20 +1,14 @@
-/* video.h: frames of video that is not compressed: a Y4M stream, or raw frames without a header. */
+/* video.h: frames of video that is not compressed: a Y4M stream, a stream of PPM pictures, or raw
+ * frames without a header. */
 #ifndef FOVEA_CLI_VIDEO_H
 #define FOVEA_CLI_VIDEO_H
 
 #include "cli/common/cli.h"
 
-/* How a frame lies in the stream. */
-typedef struct video_layout {
-    const char *name;    /* ffmpeg's, of its pixel format */
-    fovea_format format; /* of the frames that video_next gives */
-    bool planar;         /* U and V are planes of their own, and are woven into one */
-    bool grey;           /* Y alone, without a plane of U and V */
-} video_layout;
-
 /* What --raw says. */
 typedef struct video_raw {
-    const video_layout *layout;
+    fovea_layout layout;
+    bool ppm; /* a PPM for every frame, which says its own size */
     uint32_t width, height;
     double rate; /* frames a second; 0: unknown */
 } video_raw;
@@ -25,17 +19,21 @@ typedef struct video {
     bool y4m;
     video_raw of;
     fovea_yuv yuv;
-    uint64_t frames; /* that were given */
+    fovea_layout_info layout; /* of the stream's frames, and the format of those that are given */
+    uint64_t frames;          /* that were given */
     uint8_t *pixels;
-    size_t luma, chroma; /* bytes of Y, or of a packed frame; bytes of U, and of V */
-    fovea_frame frame;   /* in `pixels` */
+    size_t coded;      /* bytes of a frame in the stream; room for what is made of them follows */
+    size_t sample;     /* bytes of a number in it that is to be one byte: 2 in some PPMs, else 1 */
+    fovea_frame frame; /* in `pixels` */
+    size_t bytes;      /* of it and of what lies between its planes, from the first one on */
 } video;
 
-/* FORMAT:WxH[@RATE], as in "nv12:1280x720@30000/1001". */
+/* FORMAT:WxH[@RATE], as in "nv12:1280x720@30000/1001", or ppm[@RATE]. */
 int video_raw_parse(video_raw *out, const char *text);
-/* `raw` NULL: a Y4M, whose header is read. Path "-": standard input. `out->path` stays the
- * caller's. Without a failure it is to be closed. */
-int video_open(video *out, const char *path, const video_raw *raw);
+/* `raw` NULL: a Y4M, whose header is read. `yuv`: what luma and chroma stand for, a fovea_yuv; -1:
+ * as the video's tags say, by the rule of fovea_yuv_choose. Path "-": standard input. `out->path`
+ * stays the caller's. Without a failure it is to be closed. */
+int video_open(video *out, const char *path, const video_raw *raw, int yuv);
 /* The next frame is in v->frame until the next call; *there false: the video ended after a whole
  * one. */
 int video_next(video *v, bool *there);
