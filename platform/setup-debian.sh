@@ -17,7 +17,7 @@ set -eu
 
 # dpkg-dev: from it Meson knows where libraries lie; without it they would be installed to lib64, where
 # neither the loader nor pkg-config nor CMake looks for them.
-build='gcc libc6-dev dpkg-dev opencl-headers meson ninja-build pkg-config libjansson-dev libturbojpeg0-dev libpng-dev'
+build='gcc libc6-dev dpkg-dev opencl-headers meson ninja-build pkg-config libjansson-dev libjpeg-dev libpng-dev'
 test="$build g++ libcmocka-dev binutils python3 python3-numpy git clang clang-format libclang-rt-dev|clang cmake
     gcc-aarch64-linux-gnu|gcc libc6-dev-arm64-cross|libc6-dev ocl-icd-libopencl1 pocl-opencl-icd mesa-opencl-icd
     libclblast1 oclgrind abigail-tools gnuplot-nox libswscale-dev libgstreamer1.0-dev libgstreamer-plugins-base1.0-dev
@@ -27,9 +27,9 @@ emulate="$test qemu-user"
 # Cross builds: tools of this machine, and libraries of the target. OpenCL's loader is one, drivers
 # are not: pocl-opencl-icd of another architecture would remove this machine's compiler.
 cross='binutils opencl-headers meson ninja-build pkg-config python3 python3-numpy qemu-user'
-arm64="$cross gcc-aarch64-linux-gnu|gcc g++-aarch64-linux-gnu|g++ libjansson-dev:arm64 libturbojpeg0-dev:arm64
+arm64="$cross gcc-aarch64-linux-gnu|gcc g++-aarch64-linux-gnu|g++ libjansson-dev:arm64 libjpeg-dev:arm64
     libpng-dev:arm64 libtiff-dev:arm64 libwebp-dev:arm64 libcmocka-dev:arm64 libstdc++6:arm64 ocl-icd-libopencl1:arm64"
-armhf="$cross gcc-arm-linux-gnueabihf g++-arm-linux-gnueabihf libjansson-dev:armhf libturbojpeg0-dev:armhf
+armhf="$cross gcc-arm-linux-gnueabihf g++-arm-linux-gnueabihf libjansson-dev:armhf libjpeg-dev:armhf
     libpng-dev:armhf libtiff-dev:armhf libwebp-dev:armhf libcmocka-dev:armhf libstdc++6:armhf ocl-icd-libopencl1:armhf"
 # Targets of which Debian 12 has compilers and no libraries: platform/cross/libraries.sh builds these.
 libraries='cmake ninja-build pkg-config dpkg-dev patch'

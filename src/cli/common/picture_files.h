@@ -39,10 +39,28 @@ int picture_bad(const char *path, const char *what);
 int picture_begin(cli_image *out, const char *path, const struct picture_bytes *b, uint64_t width,
                   uint64_t height, uint64_t pixels_per_byte);
 
+/* a * b / 255, rounded as Pillow does. */
+static inline uint8_t picture_share(uint32_t a, uint32_t b)
+{
+    const uint32_t x = a * b + 128;
+    return (uint8_t)(((x >> 8) + x) >> 8);
+}
+
+/* R, G, B of ink that covers C, M, Y, K of 255. */
+static inline void picture_cmyk(uint8_t *to, uint8_t c, uint8_t m, uint8_t y, uint8_t k)
+{
+    const uint8_t light = 255 - k;
+    to[0] = light - picture_share(c, light);
+    to[1] = light - picture_share(m, light);
+    to[2] = light - picture_share(y, light);
+}
+
 /* WebP and TIFF have no such bound for areas of one colour; this one lets 2^28 pixels of a KiB be,
  * and keeps a few bytes from claiming them. */
 #define PICTURE_FLAT_PIXELS_PER_BYTE (UINT64_C(1) << 18)
 
+int picture_read_jpeg(cli_image *out, const char *path, const struct picture_bytes *b,
+                      int *orientation);
 int picture_read_webp(cli_image *out, const char *path, const struct picture_bytes *b,
                       int *orientation);
 /* The first picture of the file. */
