@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """test_picture_files.py: `fovea run` on WebP, TIFF and BMP: what Pillow writes of a picture is run as
-the same pixels are, upright; broken files are refused.
+the same pixels are, upright; broken files are refused. What pixels of every kind of file are is the
+question of test_picture_pixels.c.
 
     test_picture_files.py path/to/fovea [FORMAT...]
 
@@ -104,21 +105,18 @@ class Bmp(Case):
 
     def test_refused(self):
         rgb = noise()
-        self.refused(bmp(rgb, 16), "16 bits per pixel")
-        self.refused(file(Image.fromarray(rgb).convert("P"), "BMP"), "8 bits per pixel")
-        for compression, name in ((1, "RLE8"), (2, "RLE4"), (3, "bit fields"), (4, "JPEG"), (99, "unknown compression")):
+        for compression, name in ((4, "JPEG"), (5, "PNG"), (99, "unknown compression")):
             self.refused(bmp(rgb, compression=compression), name)
-        self.refused(bmp(rgb, header=12), "OS/2")
         for sides, words in (((0, 3), "no pixels"), ((3, 0), "no pixels"), ((-3, 3), "pixels"), ((25, 17), "ends early"),
                              ((3, -2 ** 31), "limit"), ((30000, 30000), "limit"), ((2 ** 30, 4), "limit"),
                              ((9000, 9000), "broken")):
             self.refused(bmp(rgb, width=sides[0], height=sides[1]), words)
-        for at, value in ((10, 0), (10, 2 ** 31), (10, len(bmp(rgb)) + 1), (10, 53)):
+        for place, words in ((2 ** 31, "ends early"), (len(bmp(rgb)) + 1, "ends early"), (53, "within its header")):
             data = bytearray(bmp(rgb))
-            struct.pack_into("<I", data, at, value)
-            self.refused(bytes(data), "ends early")
+            struct.pack_into("<I", data, 10, place)
+            self.refused(bytes(data), words)
         data = bmp(rgb)
-        for n in (20, 30, 53, 54, len(data) // 2, len(data) - 1):
+        for n in (20, 30, 53, 54, len(data) // 2, len(data) - 4):  # the last row need not be filled up
             self.refused(data[:n], "a.picture: ")
 
 
@@ -149,10 +147,6 @@ class WebP(Case):
         data = file(noise(), "WEBP", lossless=True)
         self.refused_where_cut(data)
         self.refused_where_cut(file(noise(), "WEBP"))
-        frames = [Image.fromarray(noise()), Image.fromarray(noise()[::-1].copy())]
-        out = io.BytesIO()
-        frames[0].save(out, "WEBP", save_all=True, append_images=frames[1:])
-        self.refused(out.getvalue(), "animated")
         big = bytearray(data)  # 16384 x 16384 of few bytes
         at = big.index(b"\x2f", 12)
         big[at + 1:at + 5] = struct.pack("<I", 16383 | 16383 << 14)
@@ -186,7 +180,7 @@ class Tiff(Case):
         data = file(noise(), "TIFF")
         self.refused_where_cut(data)
         self.refused_where_cut(file(noise(), "TIFF", compression="tiff_lzw"))
-        self.refused(file(Image.fromarray(noise()).convert("CMYK"), "TIFF"), "CMYK")
+        self.refused(file(Image.fromarray(noise()).convert("LAB"), "TIFF"), "LAB")
         for side in (0, 60000, 2 ** 32 - 1):
             made = bytearray(data)
             at = made.index(struct.pack("<HH", 0x0100, 4)) if struct.pack("<HH", 0x0100, 4) in made else \

@@ -108,15 +108,15 @@ static size_t jpeg_of_a_camera(uint8_t *out, size_t room, const uint8_t *rgb)
     return insert(out, size, 2, head, sizeof head);
 }
 
-/* The check sum is wrong, which is ignored of such a chunk. */
 static size_t png_of_a_camera(uint8_t *out, size_t room, const cli_image *image)
 {
     static const uint8_t head[] = {0, 0, 0, sizeof exif, 'e', 'X', 'I', 'f'};
+    static const uint8_t sum[] = {0xb7, 0x48, 0x11, 0x29};
     const size_t begin = 33; /* signature and IHDR */
     size_t size = cli_image_write_png(path(), image) ? 0 : file(out, room - 64);
     if (size < begin)
         return 0;
-    size = insert(out, size, begin, "sum!", 4);
+    size = insert(out, size, begin, sum, sizeof sum);
     size = insert(out, size, begin, exif, sizeof exif);
     return insert(out, size, begin, head, sizeof head);
 }
@@ -134,6 +134,18 @@ static size_t webp(uint8_t *out, size_t room, const uint8_t *rgb)
     return jpeg(out, room, rgb);
 #endif
 }
+
+/* 2 x 2 pixels of 8 bits: a run, a line's end, a pixel each, the end. */
+static const uint8_t bmp_of_runs[] = {'B', 'M', 72, 0, 0, 0, 0, 0, 0, 0, 62, 0, 0, 0, 40, 0, 0,  0,
+                                      2,   0,   0,  0, 2, 0, 0, 0, 1, 0, 8,  0, 1, 0, 0,  0, 10, 0,
+                                      0,   0,   0,  0, 0, 0, 0, 0, 0, 0, 2,  0, 0, 0, 0,  0, 0,  0,
+                                      9,   8,   7,  0, 1, 2, 3, 0, 2, 1, 0,  0, 1, 0, 1,  1, 0,  1};
+
+/* 1 x 1 pixel with bit fields of 16 bits, and of four bytes. */
+static const uint8_t bmp_of_fields[] = {
+    'B', 'M', 70, 0, 0,  0, 0, 0,    0, 0, 66,   0, 0, 0, 40,   0, 0, 0, 1, 0, 0, 0, 1, 0,
+    0,   0,   1,  0, 16, 0, 3, 0,    0, 0, 4,    0, 0, 0, 0,    0, 0, 0, 0, 0, 0, 0, 0, 0,
+    0,   0,   0,  0, 0,  0, 0, 0xf8, 0, 0, 0xe0, 7, 0, 0, 0x1f, 0, 0, 0, 1, 2, 0, 0};
 
 /* 2 x 1 pixels. */
 static const uint8_t bmp[] = {'B', 'M', 62, 0, 0, 0, 0, 0,  0, 0, 54, 0, 0, 0, 40, 0, 0, 0, 2, 0, 0,
@@ -195,6 +207,18 @@ size_t fuzz_seed(size_t index, uint8_t *out, size_t room)
         return tiff(out, room);
     case 9:
         return webp(out, room, rgb);
+    case 10:
+        return copy(out, room, bmp_of_runs, sizeof bmp_of_runs);
+    case 11:
+        return copy(out, room, bmp_of_fields, sizeof bmp_of_fields);
+    case 12:
+        return (size_t)snprintf((char *)out, room, "P3 2 1 # a\n7\n1 2 # b\n3 4 5 7\n");
+    case 13:
+        return (size_t)snprintf((char *)out, room, "P1 3 2\n010\n111\n");
+    case 14:
+        return (size_t)snprintf((char *)out, room, "P5 2 1 4095\n\1\2\3\4");
+    case 15:
+        return (size_t)snprintf((char *)out, room, "Pf 1 2 -1.0\nABC?abc?");
     default:
         return 0;
     }

@@ -1,5 +1,5 @@
-/* orientation.c: how the camera was held, as EXIF tells it, and pictures turned upright by it: what
- * Pillow's exif_transpose and with it transformers' load_image do. */
+/* orientation.c: how the camera was held, as EXIF or XMP tell it, and pictures turned upright by
+ * it: what Pillow's exif_transpose and with it transformers' load_image do. */
 #include "cli/common/orientation.h"
 
 #include <stdlib.h>
@@ -7,6 +7,9 @@
 
 #define TAG 0x0112
 enum { ENTRY = 12 }; /* bytes of a TIFF directory's entry */
+
+/* What stands before EXIF's data in a JPEG, and by habit elsewhere. */
+static const char exif_begin[] = {'E', 'x', 'i', 'f', 0, 0};
 
 struct tiff {
     const uint8_t *data;
@@ -23,44 +26,103 @@ static uint32_t number(const struct tiff *t, size_t at, int bytes)
     return v;
 }
 
+/* The value of an entry of one whole number; -1: it is another one. */
+static int64_t value_of(const struct tiff *t, size_t entry)
+{
+    enum { BYTE = 1, SHORT = 3, LONG = 4, SIGNED_BYTE = 6, SIGNED_SHORT = 8, SIGNED_LONG = 9 };
+    const uint32_t type = number(t, entry + 2, 2);
+    if (number(t, entry + 4, 4) != 1)
+        return -1;
+    switch (type) {
+    case BYTE:
+    case SIGNED_BYTE:
+        return number(t, entry + 8, 1);
+    case SHORT:
+    case SIGNED_SHORT:
+        return number(t, entry + 8, 2);
+    case LONG:
+    case SIGNED_LONG:
+        return number(t, entry + 8, 4);
+    default:
+        return -1;
+    }
+}
+
 int orientation_of_exif(const uint8_t *data, size_t size)
 {
-    enum { BYTE = 1, SHORT = 3, LONG = 4 };
+    while (size >= sizeof exif_begin && memcmp(data, exif_begin, sizeof exif_begin) == 0) {
+        data += sizeof exif_begin;
+        size -= sizeof exif_begin;
+    }
     struct tiff t = {data, size, size > 0 && data[0] == 'M'};
     if (size < 8 || (memcmp(data, "II*\0", 4) != 0 && memcmp(data, "MM\0*", 4) != 0))
-        return ORIENTATION_UPRIGHT;
+        return ORIENTATION_UNKNOWN;
     size_t at = number(&t, 4, 4);
     if (at > size - 2)
-        return ORIENTATION_UPRIGHT;
-    uint32_t value = ORIENTATION_UPRIGHT, entries = number(&t, at, 2);
-    for (at += 2; entries > 0 && size - at >= ENTRY; entries--, at += ENTRY) {
-        const uint32_t type = number(&t, at + 2, 2);
-        if (number(&t, at, 2) == TAG && (type == BYTE || type == SHORT || type == LONG))
-            value = number(&t, at + 8, type == BYTE ? 1 : type == SHORT ? 2 : 4);
+        return ORIENTATION_UNKNOWN;
+    uint32_t entries = number(&t, at, 2);
+    int64_t value = ORIENTATION_UNKNOWN;
+    for (at += 2; entries > 0 && size - at >= ENTRY; entries--, at += ENTRY)
+        if (number(&t, at, 2) == TAG)
+            value = value_of(&t, at);
+    return value >= ORIENTATION_UNKNOWN && value <= 8 ? (int)value : ORIENTATION_UPRIGHT;
+}
+
+int orientation_of_xmp(const uint8_t *text, size_t size)
+{
+    static const char name[] = "tiff:Orientation", attribute[] = "=\"", element[] = ">";
+    const size_t n = sizeof name - 1;
+    for (size_t at = 0; at + n < size; at++) {
+        if (memcmp(text + at, name, n) != 0)
+            continue;
+        const uint8_t *behind = text + at + n;
+        const size_t left = size - at - n;
+        const size_t skip = memcmp(behind, element, 1) == 0                 ? 1
+                            : left > 2 && memcmp(behind, attribute, 2) == 0 ? 2
+                                                                            : left;
+        if (skip < left && behind[skip] >= '0' && behind[skip] <= '9')
+            return behind[skip] >= '1' && behind[skip] <= '8' ? behind[skip] - '0'
+                                                              : ORIENTATION_UPRIGHT;
     }
-    return value >= 1 && value <= 8 ? (int)value : ORIENTATION_UPRIGHT;
+    return ORIENTATION_UNKNOWN;
+}
+
+static bool begins(const uint8_t *data, size_t size, const char *with, size_t n)
+{
+    return size >= n && memcmp(data, with, n) == 0;
 }
 
 int orientation_of_jpeg(const uint8_t *data, size_t size)
 {
-    static const char exif[] = {'E', 'x', 'i', 'f', 0, 0};
+    static const char xmp_begin[] = "http://ns.adobe.com/xap/1.0/"; /* with its zero */
     enum { BEGIN = 0xd8, END = 0xd9, SCAN = 0xda, APP1 = 0xe1, LONELY = 0x01 };
-    for (size_t at = 2; at + 4 <= size && data[at] == 0xff;) {
+    int exif = ORIENTATION_UNKNOWN, xmp = ORIENTATION_UNKNOWN;
+    bool any_exif = false;
+    for (size_t at = 2; at + 4 <= size;) {
         const uint8_t marker = data[at + 1];
-        if (marker == SCAN || marker == END)
+        if (data[at] != 0xff || marker == 0xff || marker == 0) {
+            at++; /* what fills up, and what does not belong there */
+            continue;
+        }
+        if (marker == SCAN)
             break;
-        if (marker == 0xff || marker == LONELY || (marker >= 0xd0 && marker <= BEGIN)) {
-            at += marker == 0xff ? 1 : 2; /* these have no length */
+        if (marker == LONELY || (marker >= 0xd0 && marker <= END)) {
+            at += 2; /* these have no length */
             continue;
         }
         const size_t n = (size_t)data[at + 2] << 8 | data[at + 3];
         if (n < 2 || n > size - at - 2)
             break;
-        if (marker == APP1 && n >= 2 + sizeof exif && memcmp(data + at + 4, exif, sizeof exif) == 0)
-            return orientation_of_exif(data + at + 4 + sizeof exif, n - 2 - sizeof exif);
+        const uint8_t *segment = data + at + 4;
+        if (marker == APP1 && begins(segment, n - 2, exif_begin, sizeof exif_begin) && !any_exif) {
+            exif = orientation_of_exif(segment, n - 2);
+            any_exif = true;
+        } else if (marker == APP1 && begins(segment, n - 2, xmp_begin, sizeof xmp_begin)) {
+            xmp = orientation_of_xmp(segment + sizeof xmp_begin, n - 2 - sizeof xmp_begin);
+        }
         at += 2 + n;
     }
-    return ORIENTATION_UPRIGHT;
+    return exif != ORIENTATION_UNKNOWN ? exif : xmp;
 }
 
 bool orientation_apply(cli_image *image, size_t channels, int orientation)
@@ -71,7 +133,7 @@ bool orientation_apply(cli_image *image, size_t channels, int orientation)
         orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7;
     const size_t w = image->width, h = image->height;
     const size_t width = turned ? h : w, height = turned ? w : h;
-    if (orientation == ORIENTATION_UPRIGHT)
+    if (orientation <= ORIENTATION_UPRIGHT)
         return true;
     uint8_t *out = malloc(w * h * channels), *to = out;
     if (!out)

@@ -3,6 +3,8 @@
 #ifndef FOVEA_CLI_PICTURE_FILES_H
 #define FOVEA_CLI_PICTURE_FILES_H
 
+#include <string.h>
+
 #include "cli/common/cli.h"
 
 struct picture_bytes {
@@ -32,6 +34,9 @@ enum { PICTURE_HEAD = 256 }; /* bytes that tell all formats apart */
 
 struct picture_kind picture_recognise(const uint8_t *head, size_t size);
 
+/* What a file is read as; the number is how many bytes a pixel then has. */
+enum picture_what { PICTURE_INDICES = 1, PICTURE_DEPTHS = 2, PICTURE_COLOURS = 3 };
+
 /* "path: what"; returns CLI_INPUT. */
 int picture_bad(const char *path, const char *what);
 /* Makes room for the pixels that the header speaks of; `pixels_per_byte`: how many a byte of a
@@ -45,6 +50,22 @@ static inline uint8_t picture_share(uint32_t a, uint32_t b)
     const uint32_t x = a * b + 128;
     return (uint8_t)(((x >> 8) + x) >> 8);
 }
+
+/* A number as a byte: cut at 0 and 255, without what follows the point. */
+static inline uint8_t picture_cut(double v)
+{
+    return (uint8_t)(v > 0 ? v < 255 ? v : 255 : 0);
+}
+
+/* A pixel whose alpha, as Pillow's convert("RGB") does, is dropped. */
+static inline void picture_put(uint8_t *to, const uint8_t *rgb, uint8_t alpha)
+{
+    (void)alpha;
+    memcpy(to, rgb, 3);
+}
+
+/* Grey bytes at the beginning of `rgb` become R, G, B. */
+void picture_spread_grey(uint8_t *rgb, size_t pixels);
 
 /* R, G, B of ink that covers C, M, Y, K of 255. */
 static inline void picture_cmyk(uint8_t *to, uint8_t c, uint8_t m, uint8_t y, uint8_t k)
@@ -61,12 +82,16 @@ static inline void picture_cmyk(uint8_t *to, uint8_t c, uint8_t m, uint8_t y, ui
 
 int picture_read_jpeg(cli_image *out, const char *path, const struct picture_bytes *b,
                       int *orientation);
+int picture_read_png(cli_image *out, const char *path, struct picture_bytes *b,
+                     enum picture_what what, int *orientation);
+/* Of an animation the first frame. */
 int picture_read_webp(cli_image *out, const char *path, const struct picture_bytes *b,
                       int *orientation);
 /* The first picture of the file. */
 int picture_read_tiff(cli_image *out, const char *path, const struct picture_bytes *b,
                       int *orientation);
-/* 24 or 32 bits per pixel, not compressed. */
 int picture_read_bmp(cli_image *out, const char *path, const struct picture_bytes *b);
+int picture_read_pnm(cli_image *out, const char *path, struct picture_bytes *b,
+                     enum picture_what what);
 
 #endif
