@@ -244,6 +244,8 @@ typedef struct fovea_model_info {
     uint32_t vocabulary;      /* tokens that a language model knows; 0: it is none */
     uint32_t sequence;        /* 1: it reads sequences, not pictures: fovea_sequence_create */
     fovea_linear_form linear; /* of a plain ViT, all as they are used; else 0 */
+    uint32_t reduced_labels;  /* 1: in masks that it learned from, 0 is no class and k is class
+                                 k - 1: do_reduce_labels of its preprocessing file */
 } fovea_model_info;
 #define FOVEA_MODEL_INFO_INIT FOVEA_INIT(fovea_model_info, )
 

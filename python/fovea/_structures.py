@@ -91,7 +91,7 @@ class ModelInfo(Sized):
                                    "segments"),
                 *_each(C.c_uint64, "parameters mapped_bytes"),
                 *_each(C.c_uint32, "boxes keypoints masks metric vocabulary sequence"),
-                ("linear", LinearForm)]
+                ("linear", LinearForm), ("reduced_labels", C.c_uint32)]
 
 
 class FrameShape(C.Structure):

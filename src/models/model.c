@@ -426,8 +426,19 @@ static fovea_status read_model(fovea_model *m, const fv_config *c)
     return status;
 }
 
+/* Older files call it reduce_labels. */
+static fovea_status read_reduced(fovea_model *m, const fv_config *c)
+{
+    bool reduced = m->info.reduced_labels != 0;
+    FV_TRY(fv_config_bool(&reduced, c, "reduce_labels"));
+    FV_TRY(fv_config_bool(&reduced, c, "do_reduce_labels"));
+    m->info.reduced_labels = reduced;
+    return FOVEA_OK;
+}
+
 static fovea_status read_processor(fovea_model *m, const fv_config *c)
 {
+    FV_TRY(read_reduced(m, c));
     return fv_processor_read(&m->preprocess, c, m->info.native_width, m->info.native_height);
 }
 

@@ -383,7 +383,7 @@ class Detection(Case):
         self.assertAlmostEqual(self.results(*self.truth(coco), model=DETECTOR)[0]["metrics"]["ap"], 1, delta=1e-12)
         coco["annotations"].append(dict(coco["annotations"][0], category_id=coco["categories"][0]["id"]))
         p = self.fovea("eval", DETECTOR, *self.truth(coco), "--json")
-        self.assertIn("1 of its 5 categories are no classes", p.stderr)
+        self.assertIn("classes matched by name: 4 of 5 categories; objects of the others", p.stderr)
         self.assertAlmostEqual(json.loads(p.stdout)["metrics"]["ap"], kinds / (kinds + 1), delta=1e-12)
 
     def test_categories_by_number(self):
@@ -413,12 +413,12 @@ class Detection(Case):
         os.remove(self.path("data/4.ppm"))
         self.write("data/more.ppm", ppm(self.noise()))
         p = self.fovea("eval", DETECTOR, *args, "--json")
-        self.assertIn("1 of its 6 pictures are not in data and left out, 4.ppm is the first", p.stderr)
+        self.assertIn("1 of its 6 pictures are not in data and left out, elsewhere/4.ppm is the first", p.stderr)
         self.assertIn("data: 1 of its 6 pictures are not in truth.json and left out", p.stderr)
         one = json.loads(p.stdout)
         self.assertEqual((one["pictures"], one["skipped"]), (5, 0))
         self.assertAlmostEqual(one["metrics"]["ap"], want, delta=1e-12)
-        self.refused(*args, "--strict", model=DETECTOR, code=7, words="names 4.ppm, which is not in data")
+        self.refused(*args, "--strict", model=DETECTOR, code=7, words="names elsewhere/4.ppm, which is not in data")
         for i in range(6):
             if i != 4:
                 os.remove(self.path("data/%d.ppm" % i))
@@ -461,17 +461,22 @@ class Detection(Case):
 
         box, image = coco["annotations"][0], coco["images"][0]
         for text, words in (
-                (b'{"images": [', "truth.json: line 1"), (b"[]", "has no images"), (b"{}", "has no images"),
-                (changed(annotations=[]), "has no annotations"), (changed(categories=[]), "has no categories"),
-                (changed(images=[image, dict(image, id=5)]), "two images are called 0.ppm"),
-                (changed(images=[{"id": 1}]), "image 1 has no file_name"),
-                (changed(annotations=[box, dict(box, image_id=1)]), "annotation 1 is no box"),
-                (changed(annotations=[dict(box, category_id=1)]), "annotation 0 is no box"),
-                (changed(annotations=[dict(box, bbox=[1, 2, 3])]), "annotation 0 is no box"),
-                (changed(annotations=[dict(box, bbox=[1, 2, -3, 4])]), "annotation 0 is no box"),
-                (changed(annotations=[dict(box, bbox=[1, 2, "3", 4])]), "annotation 0 is no box"),
-                (changed(annotations=[3]), "annotation 0 is no box"),
-                (changed(categories=[dict(c, name="horse") for c in coco["categories"]]), "none of its 4 categories")):
+                (b'{"images": [', "truth.json: line 1"), (b"[]", "is a list, as results are"), (b"{}", "has no images"),
+                (changed(annotations=None), "annotations is null; a list is expected"),
+                (changed(categories=[]), "has no categories"),
+                (changed(images=[image, dict(image, id=5)]), "could both be one picture of data"),
+                (changed(images=[image, dict(image, file_name="other")]), "images[0] and images[1] have one id"),
+                (changed(images=[{"id": 1}]), "images[0].file_name is missing"),
+                (changed(images=[dict(image, id=True)]), "images[0].id is true; a number or a text"),
+                (changed(annotations=[box, dict(box, image_id=None)]), "annotations[1].image_id is missing"),
+                (changed(annotations=[dict(box, category_id=1)]), "category_id of annotations[0] is 1, which no"),
+                (changed(annotations=[dict(box, bbox=[1, 2, 3])]), "annotations[0].bbox is a list; [x, y, width"),
+                (changed(annotations=[dict(box, bbox=[1, 2, -3, 4])]), "annotations[0].bbox[2] is -3; a number"),
+                (changed(annotations=[box, dict(box, bbox=[1, 2, "3", 4])]), 'annotations[1].bbox[2] is "3"; a number'),
+                (changed(annotations=[dict(box, bbox=[1, float("nan"), 3, 4])]), "annotations[0].bbox[1] is NaN"),
+                (changed(annotations=[dict(box, area="9")]), 'annotations[0].area is "9"; a number'),
+                (changed(annotations=[dict(box, iscrowd=2)]), "annotations[0].iscrowd is 2; 0 or 1"),
+                (changed(annotations=[3]), "annotations[0].image_id is missing")):
             with self.subTest(words=words):
                 self.write("truth.json", text)
                 self.refused(*args, model=DETECTOR, code=7, words=words)
@@ -487,7 +492,7 @@ class Detection(Case):
         self.refused("--data", "p.safetensors", *args[2:], model=DETECTOR, code=7, words="no folder of pictures")
         for folder in "ab":
             self.write("twice/%s/0.ppm" % folder, ppm(self.noise()))
-        self.refused("--data", "twice", *args[2:], model=DETECTOR, code=7, words="two pictures are called 0.ppm")
+        self.refused("--data", "twice", *args[2:], model=DETECTOR, code=7, words="a/0.ppm and twice/b/0.ppm could both be")
 
 
 class Batches(Case):

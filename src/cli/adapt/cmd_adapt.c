@@ -12,7 +12,7 @@ typedef struct adapt_texts {
     const char *lr, *lr_end, *lr_schedule, *warmup, *loss, *lambda, *ratio, *decay, *beta1, *beta2;
     const char *clip, *ema, *trainable, *crop, *flip, *jitter, *task, *classes, *hyper, *tensors;
     const char *val, *val_every, *teacher_memory, *head;
-    const char *max_depth, *depth_scale;
+    const char *max_depth, *depth_scale, *reduce_labels;
     bool whole;
 } adapt_texts;
 
@@ -226,12 +226,17 @@ static int settle_task(adapt_run *r, const adapt_texts *t, const fovea_model *mo
     CLI_TRY(cli_number(&o->classes, "classes", t->classes, 1, DATASET_CLASSES));
     o->task = (fovea_task)task;
     CLI_TRY(settle_depth(r, t));
+    if (t->reduce_labels && (task != FOVEA_TASK_SEGMENTATION || !r->data.masks))
+        return cli_fail(CLI_USAGE, "--reduce-labels: of masks of --data");
     if (task == FOVEA_TASK_DEPTH)
         return CLI_OK;
     if (task == FOVEA_TASK_SEGMENTATION) {
         if (!masked)
             return cli_fail(CLI_INPUT, "the data have no masks; NAME_mask.png beside NAME.jpg, or "
                                        "folders images and masks");
+        CLI_TRY(dataset_reduce(&r->data, t->reduce_labels, info));
+        if (r->data.reduce)
+            cli_tell("masks: 0 and 255 are no class, k is class k - 1");
         if (!o->classes)
             o->classes = mask_classes(&r->data);
         if (!o->classes && !info->segments)
@@ -241,6 +246,7 @@ static int settle_task(adapt_run *r, const adapt_texts *t, const fovea_model *mo
     if (!labelled)
         return cli_fail(CLI_INPUT, "the data have no classes; a folder for each, or labels");
     if (r->data.classes && !o->classes && !use_names(r, model, info)) {
+        CLI_TRY(dataset_check_classes(&r->data));
         o->classes = (uint32_t)r->data.classes;
         o->labels = (const char *const *)r->data.class_name;
     }
@@ -300,6 +306,7 @@ static int settle_validation(adapt_run *r, const adapt_texts *t)
     dataset held;
     int code = dataset_open(&held, t->val);
     held.depth_scale = held.depths ? r->data.depth_scale : 0;
+    held.reduce = r->data.reduce;
     CLI_THEN(code, adapt_leave_out(&r->data, &held));
     if (r->options.stage == FOVEA_STAGE_TASK)
         CLI_THEN(code, use_labels(&held, r));
@@ -554,6 +561,11 @@ int cli_adapt(const cli_command *self, int argc, char **argv)
         {"max-depth", 0, "M", "of a new head for depth, metres, 10", &t.max_depth},
         {"depth-scale", 0, "N", "units of a depth picture in a metre, 1000", &t.depth_scale},
         {"classes", 0, "N", "stage 3: of the head, where the data do not tell", &t.classes},
+        {"reduce-labels", 0, "HOW",
+         "stage 3, masks: yes: 0 is no class, 1 is class 0; no; without: as do_reduce_labels of "
+         "the "
+         "model's preprocessing file says",
+         &t.reduce_labels, .choices = dataset_reductions},
         {"seed", 0, "N", "of the order, the crops, new heads, 0", &t.seed},
         {"every", 0, "N", "steps between checkpoints; every 5 minutes if not given", &t.every},
         {"resume", 0, NULL, "go on from OUT's checkpoint, if there is one", &r->resume},

@@ -310,6 +310,9 @@ int cli_indices_write_png(const char *path, const uint8_t *index, uint32_t width
 int cli_depth_write_png(const char *path, const uint16_t *depth, uint32_t width, uint32_t height);
 void cli_image_free(cli_image *image);
 
+/* json_file.c: a file that the user gives, as json.h reads it. Release *out with json_decref. */
+int cli_json_read(json_t **out, const char *path);
+
 bool cli_ends_with(const char *text, const char *end);
 /* float32 values to be written; shape: `rank` sizes. */
 fovea_tensor cli_tensor(const char *name, const float *data, uint32_t rank, const uint64_t *shape);

@@ -10,6 +10,8 @@
 
 static const char mask_end[] = "_mask";
 
+#define DEPTH 64 /* of folders in each other */
+
 /* ---- a folder ---- */
 
 static int select_any(const struct dirent *e)
@@ -103,36 +105,107 @@ static int add_folder(dataset *d, const char *folder, const char *masks_folder, 
     return code;
 }
 
+/* The names of the folders in `folder`, in the order of their bytes. Hidden ones are none. */
+static int list_folders(struct names *out, const char *folder)
+{
+    struct dirent **names;
+    const int n = scandir(folder, &names, select_any, alphasort);
+    if (n < 0)
+        return cli_fail(CLI_INPUT, "%s: cannot be read", folder);
+    out->list = cli_alloc((size_t)n + 1, sizeof *out->list);
+    for (int i = 0; i < n; i++) {
+        char *path = cli_text("%s/%s", folder, names[i]->d_name);
+        if (cli_is_folder(path))
+            out->list[out->n++] = cli_text("%s", names[i]->d_name);
+        free(path);
+    }
+    names_free(names, n);
+    return CLI_OK;
+}
+
+static bool has_folder(const char *folder, const char *name)
+{
+    char *path = cli_text("%s/%s", folder, name);
+    const bool has = cli_is_folder(path);
+    free(path);
+    return has;
+}
+
+/* What belongs to the pictures of a folder `images` beside it, and holds none itself. */
+static bool is_truth(const char *folder, const char *name)
+{
+    return (strcmp(name, "masks") == 0 || strcmp(name, "depth") == 0) &&
+           has_folder(folder, "images");
+}
+
+/* The pictures in `folder` and in the folders in it. */
+static int add_tree(dataset *d, const char *folder, uint32_t label, int depth)
+{
+    struct names in = {0};
+    if (depth > DEPTH)
+        return cli_fail(CLI_INPUT,
+                        "%s: is nested deeper than %d folders; a link back to an outer "
+                        "folder?",
+                        folder, DEPTH);
+    int code = add_folder(d, folder, NULL, label);
+    CLI_THEN(code, list_folders(&in, folder));
+    for (size_t i = 0; i < in.n && !code; i++) {
+        char *path = cli_text("%s/%s", folder, in.list[i]);
+        if (!is_truth(folder, in.list[i]))
+            code = add_tree(d, path, label, depth + 1);
+        free(path);
+    }
+    cli_list_free(in.list);
+    return code;
+}
+
 static void add_class(dataset *d, const char *name)
 {
     d->class_name = cli_grow(d->class_name, d->classes, sizeof *d->class_name);
     d->class_name[d->classes++] = cli_text("%s", name);
 }
 
-/* Each subfolder that holds pictures is a class, in the order of the names. */
+/* Whether none of the pictures from number `first` on lies in the folder itself. */
+static bool are_deeper(const dataset *d, size_t first, const char *folder)
+{
+    const size_t length = strlen(folder);
+    for (size_t i = first; i < d->n; i++)
+        if (!strchr(d->file[i].path + length + 1, '/'))
+            return false;
+    return true;
+}
+
+/* Each subfolder that holds pictures, at any depth, is a class, in the order of the names. */
 static int add_classes(dataset *d, const char *folder)
 {
-    struct dirent **names;
-    const int n = scandir(folder, &names, select_any, alphasort);
-    int code = n < 0 ? cli_fail(CLI_INPUT, "%s: cannot be read", folder) : CLI_OK;
-    for (int i = 0; i < n && !code; i++) {
-        char *path = cli_text("%s/%s", folder, names[i]->d_name);
+    struct names in = {0};
+    size_t deeper = 0;
+    int code = list_folders(&in, folder);
+    for (size_t i = 0; i < in.n && !code; i++) {
+        char *path = cli_text("%s/%s", folder, in.list[i]);
         const size_t before = d->n;
-        if (cli_is_folder(path) && !(code = add_folder(d, path, NULL, (uint32_t)d->classes)) &&
-            d->n > before)
-            add_class(d, names[i]->d_name);
+        code = add_tree(d, path, (uint32_t)d->classes, 1);
+        if (!code && d->n > before) {
+            add_class(d, in.list[i]);
+            deeper += are_deeper(d, before, path);
+        } else if (!code) {
+            cli_tell("%s: holds no picture, and is no class", path);
+        }
         free(path);
     }
-    if (n >= 0)
-        names_free(names, n);
+    d->deep = d->classes > 0 && deeper == d->classes;
+    cli_list_free(in.list);
     return code;
 }
 
-static int open_folder(dataset *d, const char *path)
+static int check_pictures(const dataset *d, const char *where)
 {
-    char *folder = cli_text("%s", path);
-    for (size_t n = strlen(folder); n > 1 && folder[n - 1] == '/'; n--)
-        folder[n - 1] = 0;
+    return d->n > 0 ? CLI_OK : cli_fail(CLI_INPUT, "%s: holds no pictures, %s", d->path, where);
+}
+
+static int open_folder(dataset *d)
+{
+    const char *folder = d->folder;
     char *images = cli_text("%s/images", folder), *masks = cli_text("%s/masks", folder);
     char *with_depths = depth_truth_pictures(folder);
     d->depths = with_depths != NULL;
@@ -144,14 +217,21 @@ static int open_folder(dataset *d, const char *path)
     free(images);
     free(masks);
     free(with_depths);
-    free(folder);
-    if (!code && d->n == 0)
-        code = cli_fail(
-            CLI_INPUT, "%s: holds no pictures, neither itself nor in folders named by class", path);
+    CLI_THEN(code, check_pictures(d, "neither itself nor in folders named by class"));
     for (size_t i = 0; d->masks && i < d->n && !code; i++)
         if (!d->file[i].mask)
-            code = cli_fail(CLI_INPUT, "%s: has no mask, others of %s have", d->file[i].path, path);
+            code =
+                cli_fail(CLI_INPUT, "%s: has no mask, others of %s have", d->file[i].path, d->path);
     return code;
+}
+
+int dataset_check_classes(const dataset *d)
+{
+    return !d->deep ? CLI_OK
+                    : cli_fail(CLI_INPUT,
+                               "%s: its folders hold folders of pictures, such as %s; --data %s/%s "
+                               "if the classes are in it",
+                               d->path, d->file[0].path, d->path, d->class_name[0]);
 }
 
 /* ---- a packed file ---- */
@@ -203,16 +283,48 @@ static int open_packed(dataset *d, const char *path)
 
 /* ---- either ---- */
 
-int dataset_open(dataset *d, const char *path)
+static void begin(dataset *d, const char *path)
 {
     memset(d, 0, sizeof *d);
     d->path = path;
+    d->folder = cli_text("%s", path);
+    for (size_t n = strlen(path); n > 1 && d->folder[n - 1] == '/'; n--)
+        d->folder[n - 1] = 0;
+}
+
+static int wrong_path(const char *path, const char *wanted)
+{
+    return cli_fail(CLI_INPUT, "--data %s: is %s", path, wanted);
+}
+
+int dataset_open(dataset *d, const char *path)
+{
+    begin(d, path);
     if (cli_is_folder(path))
-        return open_folder(d, path);
+        return open_folder(d);
     if (cli_ends_with(path, ".safetensors"))
         return open_packed(d, path);
-    return cli_fail(CLI_INPUT, "--data %s: is neither a folder of pictures nor a .safetensors",
-                    path);
+    return wrong_path(path, "neither a folder of pictures nor a .safetensors");
+}
+
+int dataset_open_pictures(dataset *d, const char *path)
+{
+    begin(d, path);
+    if (!cli_is_folder(path))
+        return wrong_path(path, "no folder of pictures");
+    CLI_TRY(add_tree(d, d->folder, DATASET_NO_LABEL, 0));
+    d->masks = 0;
+    return check_pictures(d, "neither itself nor in folders in it");
+}
+
+const char *const dataset_reductions[] = {"no", "yes", NULL};
+
+int dataset_reduce(dataset *d, const char *text, const fovea_model_info *model)
+{
+    int reduce = model->reduced_labels != 0;
+    CLI_TRY(cli_choose(&reduce, "reduce-labels", text, dataset_reductions));
+    d->reduce = reduce;
+    return CLI_OK;
 }
 
 void dataset_close(dataset *d)
@@ -224,10 +336,18 @@ void dataset_close(dataset *d)
     for (size_t i = 0; d->class_name && i < d->classes; i++)
         free(d->class_name[i]);
     free(d->class_name);
+    free(d->folder);
     free(d->file);
     free(d->label);
     fovea_tensors_close(d->packed);
     memset(d, 0, sizeof *d);
+}
+
+/* 255 stays no class, and 0 becomes one. */
+static void reduce(uint8_t *mask, size_t pixels)
+{
+    for (size_t i = 0; i < pixels; i++)
+        mask[i] = (uint8_t)(mask[i] == 255 ? 255 : mask[i] - 1);
 }
 
 static int read_file(dataset_picture *out, const dataset_file *f, bool masked)
@@ -282,6 +402,8 @@ int dataset_read(dataset_picture *out, const dataset *d, size_t i)
         int code = read_file(out, &d->file[i], d->masks > 0);
         if (d->depth_scale > 0)
             CLI_THEN(code, read_depth(out, d, d->file[i].path));
+        if (!code && out->mask && d->reduce)
+            reduce(out->own_mask, (size_t)out->width * out->height);
         if (code)
             dataset_picture_free(out);
         return code;
@@ -292,6 +414,12 @@ int dataset_read(dataset_picture *out, const dataset *d, size_t i)
     out->rgb = (const uint8_t *)d->images.data + i * height * width * 3;
     out->mask = d->masks ? (const uint8_t *)d->packed_masks.data + i * height * width : NULL;
     out->label = d->label ? d->label[i] : DATASET_NO_LABEL;
+    if (out->mask && d->reduce) {
+        out->own_mask = cli_alloc(height * width, 1);
+        memcpy(out->own_mask, out->mask, height * width);
+        reduce(out->own_mask, height * width);
+        out->mask = out->own_mask;
+    }
     return CLI_OK;
 }
 

@@ -4,148 +4,268 @@
 #include <stdlib.h>
 #include <string.h>
 
-static json_int_t id_of(const json_t *object)
+#include "json/json.h"
+
+#define WHERE 96 /* room for "annotations[860000].bbox[2]" */
+
+/* A message about what stands at `where` in the file. */
+static int wrong(const annotations *a, const char *where, const json_t *value, const char *expected)
 {
-    return json_integer_value(json_object_get(object, "id"));
+    char shown[FV_JSON_SHOWN];
+    return cli_fail(CLI_INPUT, "--annotations %s: %s is %s; %s is expected", a->path, where,
+                    fv_json_show(shown, value), expected);
 }
+
+/* The same of a member of item i of a list. */
+static int wrong_member(const annotations *a, const char *list, size_t i, const char *key,
+                        const json_t *value, const char *expected)
+{
+    char where[WHERE];
+    snprintf(where, sizeof where, "%s[%zu].%s", list, i, key);
+    return wrong(a, where, value, expected);
+}
+
+/* NULL: absent, or null. */
+static const json_t *member(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+    return json_is_null(value) ? NULL : value;
+}
+
+/* ---- images, categories ---- */
+
+static const char an_id[] = "a number or a text";
 
 static int by_id(const void *a, const void *b)
 {
-    const json_int_t x = id_of(*(json_t *const *)a), y = id_of(*(json_t *const *)b);
-    return (x > y) - (x < y);
+    const annotations_item *x = a, *y = b;
+    const int order = fv_json_id_order(x->id, y->id);
+    return order ? order : (x->at > y->at) - (x->at < y->at);
 }
 
-/* The objects of list `key` by their ids. */
-static json_t **sorted(size_t *n, const json_t *root, const char *key)
+/* Windows writes folders with backslashes. */
+static void read_file_name(annotations_item *out, const char *name)
 {
-    const json_t *list = json_object_get(root, key);
+    while (strncmp(name, "./", 2) == 0)
+        name += 2;
+    out->name = name;
+    if (!strchr(name, '\\'))
+        return;
+    out->name = out->own = cli_text("%s", name);
+    for (char *c = out->own; (c = strchr(c, '\\'));)
+        *c = '/';
+}
+
+/* A category may be called by a number. */
+static void read_category_name(annotations_item *out, const json_t *value)
+{
+    char room[FV_JSON_ID];
+    if (json_is_string(value))
+        out->name = json_string_value(value);
+    else
+        out->name = out->own = cli_text("%s", fv_json_id(room, value));
+}
+
+static int read_item(annotations_item *out, const annotations *a, const char *key, size_t i,
+                     const json_t *from)
+{
+    const bool image = strcmp(key, "images") == 0;
+    const json_t *name = member(from, image ? "file_name" : "name"), *id = member(from, "id");
+    char room[FV_JSON_ID];
+    const char *text = fv_json_id(room, id);
+    if (!text)
+        return wrong_member(a, key, i, "id", id, an_id);
+    out->id = cli_text("%s", text);
+    out->at = i;
+    if (image && (!json_is_string(name) || json_string_length(name) == 0))
+        return wrong_member(a, key, i, "file_name", name, "the name of a file");
+    if (name && !fv_json_id(room, name))
+        return wrong_member(a, key, i, "name", name, "a text");
+    if (image)
+        read_file_name(out, json_string_value(name));
+    else if (name)
+        read_category_name(out, name);
+    return CLI_OK;
+}
+
+static bool same_name(const annotations_item *x, const annotations_item *y)
+{
+    return x->name && y->name ? strcmp(x->name, y->name) == 0 : x->name == y->name;
+}
+
+/* Two with one id are an error, unless they are the same one. */
+static int drop_doubles(annotations_item *list, size_t *n, const annotations *a, const char *key)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < *n; i++) {
+        if (kept > 0 && strcmp(list[kept - 1].id, list[i].id) == 0) {
+            if (!same_name(&list[kept - 1], &list[i]))
+                return cli_fail(CLI_INPUT, "--annotations %s: %s[%zu] and %s[%zu] have one id, %s",
+                                a->path, key, list[kept - 1].at, key, list[i].at, list[i].id);
+            free(list[i].id);
+            free(list[i].own);
+            list[i] = (annotations_item){NULL};
+            continue;
+        }
+        const annotations_item item = list[i];
+        list[i] = (annotations_item){NULL};
+        list[kept++] = item;
+    }
+    *n = kept;
+    return CLI_OK;
+}
+
+/* The objects of list `key`, by their ids. */
+static int read_items(annotations_item **out, size_t *n, const annotations *a, const char *key)
+{
+    const json_t *list = json_object_get(a->root, key);
+    if (json_array_size(list) == 0)
+        return cli_fail(CLI_INPUT, "--annotations %s: has no %s; wanted is COCO's format", a->path,
+                        key);
     *n = json_array_size(list);
-    json_t **out = cli_alloc(*n + 1, sizeof(json_t *));
+    *out = cli_alloc(*n, sizeof **out);
     for (size_t i = 0; i < *n; i++)
-        out[i] = json_array_get(list, i);
-    qsort(out, *n, sizeof *out, by_id);
-    return out;
+        CLI_TRY(read_item(&(*out)[i], a, key, i, json_array_get(list, i)));
+    qsort(*out, *n, sizeof **out, by_id);
+    return drop_doubles(*out, n, a, key);
 }
 
-/* The place of the object with id `key` of an annotation; n: there is none. */
-static size_t place(json_t *const *list, size_t n, const json_t *annotation, const char *key)
+/* The place of the item that an annotation names; n: there is none. */
+static size_t place(const annotations_item *list, size_t n, const char *id)
 {
-    const json_int_t id = json_integer_value(json_object_get(annotation, key));
     size_t low = 0, high = n;
     while (low < high) {
         const size_t middle = (low + high) / 2;
-        if (id_of(list[middle]) < id)
+        if (fv_json_id_order(list[middle].id, id) < 0)
             low = middle + 1;
         else
             high = middle;
     }
-    return low < n && id_of(list[low]) == id ? low : n;
+    return low < n && strcmp(list[low].id, id) == 0 ? low : n;
 }
 
-/* False: they are not `n` numbers. */
-static bool read_numbers(double *out, size_t n, const json_t *list)
-{
-    for (size_t i = 0; i < n; i++) {
-        const json_t *number = json_array_get(list, i);
-        if (!json_is_number(number))
-            return false;
-        out[i] = json_number_value(number);
-    }
-    return json_array_size(list) == n;
-}
+/* ---- objects ---- */
 
-/* False: it is no object of a picture. */
-static bool read_object(box_truth *out, const annotations *a, const json_t *from)
-{
-    const json_t *area = json_object_get(from, "area");
-    const size_t image = place(a->image, a->images, from, "image_id");
-    const size_t category = place(a->category, a->categories, from, "category_id");
-    double v[4] = {0};
-    const bool is_box = read_numbers(v, 4, json_object_get(from, "bbox"));
-    *out = (box_truth){.image = (uint32_t)image,
-                       .category = (uint32_t)category,
-                       .box = {v[0], v[1], v[2], v[3]},
-                       .area = json_is_number(area) ? json_number_value(area) : v[2] * v[3],
-                       .crowd = json_integer_value(json_object_get(from, "iscrowd")) != 0};
-    return is_box && v[2] >= 0 && v[3] >= 0 && image < a->images && category < a->categories;
-}
+static const char objects[] = "annotations";
 
-static int read_objects(annotations *a, const char *path)
+static int find(uint32_t *out, const annotations *a, const annotations_item *list, size_t n,
+                size_t i, const json_t *from, const char *key)
 {
-    const json_t *list = json_object_get(a->root, "annotations");
-    a->n = json_array_size(list);
-    a->object = cli_alloc(a->n + 1, sizeof *a->object);
-    for (size_t i = 0; i < a->n; i++)
-        if (!read_object(&a->object[i], a, json_array_get(list, i)))
-            return cli_fail(CLI_INPUT,
-                            "--annotations %s: annotation %zu is no box of an image and a category "
-                            "that are there",
-                            path, i);
+    char room[FV_JSON_ID];
+    const json_t *value = member(from, key);
+    const char *id = fv_json_id(room, value);
+    if (!id)
+        return wrong_member(a, objects, i, key, value, an_id);
+    *out = (uint32_t)place(list, n, id);
     return CLI_OK;
 }
 
-static int read_names(annotations *a, const char *path)
+static int read_box(box_shape *out, const annotations *a, size_t i, const json_t *box)
 {
-    a->places = json_object();
-    for (size_t i = 0; i < a->images; i++) {
-        const char *name = annotations_picture(a, i);
-        if (!name)
-            return cli_fail(CLI_INPUT, "--annotations %s: image %lld has no file_name", path,
-                            (long long)id_of(a->image[i]));
-        if (json_object_get(a->places, name))
-            return cli_fail(CLI_INPUT, "--annotations %s: two images are called %s", path, name);
-        json_object_set_new(a->places, name, json_integer((json_int_t)i));
+    double *const side[] = {&out->x, &out->y, &out->width, &out->height};
+    if (json_array_size(box) != 4)
+        return wrong_member(a, objects, i, "bbox", box, "[x, y, width, height] in pixels");
+    for (size_t k = 0; k < 4; k++) {
+        const json_t *value = json_array_get(box, k);
+        char where[WHERE];
+        snprintf(where, sizeof where, "%s[%zu].bbox[%zu]", objects, i, k);
+        if (!fv_json_number(side[k], value))
+            return wrong(a, where, value, "a number");
+        if (k >= 2 && *side[k] < 0)
+            return wrong(a, where, value, "a number from 0 on");
     }
     return CLI_OK;
+}
+
+/* *listed: whether its image and its category are. Nothing is expected of others. */
+static int read_object(box_truth *out, bool *listed, const annotations *a, size_t i,
+                       const json_t *from)
+{
+    const json_t *area = member(from, "area"), *crowd = member(from, "iscrowd");
+    *out = (box_truth){0};
+    CLI_TRY(find(&out->image, a, a->image, a->images, i, from, "image_id"));
+    CLI_TRY(find(&out->category, a, a->category, a->categories, i, from, "category_id"));
+    *listed = out->image < a->images && out->category < a->categories;
+    if (!*listed)
+        return CLI_OK;
+    CLI_TRY(read_box(&out->box, a, i, member(from, "bbox")));
+    out->area = out->box.width * out->box.height;
+    if (area && !fv_json_number(&out->area, area))
+        return wrong_member(a, objects, i, "area", area, "a number");
+    if (crowd && !fv_json_flag(&out->crowd, crowd))
+        return wrong_member(a, objects, i, "iscrowd", crowd, "0 or 1");
+    return CLI_OK;
+}
+
+/* Objects that no listed image or category has are no error: a file of which some images or
+ * categories were taken out often keeps them. */
+static int tell_strays(const annotations *a, size_t strays, size_t first)
+{
+    const json_t *from = json_array_get(json_object_get(a->root, objects), first);
+    uint32_t image = 0;
+    if (strays == 0)
+        return CLI_OK;
+    CLI_TRY(find(&image, a, a->image, a->images, first, from, "image_id"));
+    const bool of_image = image == a->images;
+    const char *key = of_image ? "image_id" : "category_id";
+    char room[FV_JSON_ID];
+    const char *id = fv_json_id(room, member(from, key));
+    if (a->n == 0)
+        return cli_fail(CLI_INPUT,
+                        "--annotations %s: none of its %zu annotations is of a listed image and "
+                        "category; %s of annotations[%zu] is %s, which no %s has",
+                        a->path, strays, key, first, id, of_image ? "image" : "category");
+    cli_tell("%s: %zu of its %zu annotations are of images or categories that are not listed, and "
+             "left out; annotations[%zu] is the first, with %s %s",
+             a->path, strays, strays + a->n, first, key, id);
+    return CLI_OK;
+}
+
+static int read_objects(annotations *a)
+{
+    const json_t *list = json_object_get(a->root, objects);
+    size_t strays = 0, first = 0;
+    if (!json_is_array(list))
+        return wrong(a, objects, list, "a list");
+    a->object = cli_alloc(json_array_size(list) + 1, sizeof *a->object);
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        bool listed;
+        CLI_TRY(read_object(&a->object[a->n], &listed, a, i, json_array_get(list, i)));
+        if (!listed && strays++ == 0)
+            first = i;
+        a->n += listed;
+    }
+    return tell_strays(a, strays, first);
 }
 
 int annotations_read(annotations *a, const char *path)
 {
-    static const char *const lists[] = {"images", "categories", "annotations"};
-    json_error_t error;
-    *a = (annotations){.root = json_load_file(path, 0, &error)};
-    if (!a->root && error.line < 0)
-        return cli_fail(CLI_INPUT, "--annotations: %s", error.text);
-    if (!a->root)
-        return cli_fail(CLI_INPUT, "--annotations %s: line %d: %s", path, error.line, error.text);
-    for (int i = 0; i < 3; i++)
-        if (json_array_size(json_object_get(a->root, lists[i])) == 0)
-            return cli_fail(CLI_INPUT, "--annotations %s: has no %s; wanted is COCO's format", path,
-                            lists[i]);
-    a->image = sorted(&a->images, a->root, "images");
-    a->category = sorted(&a->categories, a->root, "categories");
-    CLI_TRY(read_names(a, path));
-    return read_objects(a, path);
+    *a = (annotations){.path = path};
+    CLI_TRY(cli_json_read(&a->root, path));
+    if (!json_is_object(a->root))
+        return cli_fail(CLI_INPUT,
+                        "--annotations %s: is a list, as results are; wanted is COCO's format, an "
+                        "object with images, categories and annotations",
+                        path);
+    CLI_TRY(read_items(&a->image, &a->images, a, "images"));
+    CLI_TRY(read_items(&a->category, &a->categories, a, "categories"));
+    return read_objects(a);
+}
+
+static void free_items(annotations_item *list, size_t n)
+{
+    for (size_t i = 0; list && i < n; i++) {
+        free(list[i].id);
+        free(list[i].own);
+    }
+    free(list);
 }
 
 void annotations_free(annotations *a)
 {
     json_decref(a->root);
-    json_decref(a->places);
-    free(a->image);
-    free(a->category);
+    free_items(a->image, a->images);
+    free_items(a->category, a->categories);
     free(a->object);
     memset(a, 0, sizeof *a);
-}
-
-size_t annotations_find(const annotations *a, const char *path)
-{
-    const json_t *at = json_object_get(a->places, cli_file_name(path));
-    return at ? (size_t)json_integer_value(at) : a->images;
-}
-
-const char *annotations_picture(const annotations *a, size_t image)
-{
-    const char *name = json_string_value(json_object_get(a->image[image], "file_name"));
-    return name ? cli_file_name(name) : NULL;
-}
-
-const char *annotations_category(const annotations *a, size_t category)
-{
-    return json_string_value(json_object_get(a->category[category], "name"));
-}
-
-json_int_t annotations_id(const annotations *a, size_t category)
-{
-    return id_of(a->category[category]);
 }

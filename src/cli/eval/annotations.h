@@ -5,23 +5,25 @@
 #include "cli/common/cli.h"
 #include "cli/eval/box_metrics.h"
 
-/* Pictures and categories are counted from 0, in the order of their ids. */
+/* An image or a category. */
+typedef struct annotations_item {
+    char *id;         /* by its value, see fv_json_id */
+    const char *name; /* file_name, its folders behind '/', or the category's; NULL: it has none */
+    char *own;        /* what `name` is in, where the file does not have it like this */
+    size_t at;        /* in its list */
+} annotations_item;
+
+/* Images and categories are counted from 0, in the order of their ids. */
 typedef struct annotations {
-    json_t *root;   /* the file, which names belong to */
-    json_t *places; /* of pictures, by their file's name without folders */
-    json_t **image, **category;
+    const char *path;
+    json_t *root; /* the file, which names belong to */
+    annotations_item *image, *category;
     size_t images, categories, n;
     box_truth *object;
 } annotations;
 
+/* Objects of images or categories that are not listed are left out, which is told. */
 int annotations_read(annotations *out, const char *path);
 void annotations_free(annotations *a);
-/* The picture of that file name, whatever the folder; `images`: none. */
-size_t annotations_find(const annotations *a, const char *path);
-/* The file name of a picture, without folders. */
-const char *annotations_picture(const annotations *a, size_t image);
-/* The name of a category, NULL: it has none; and its id. */
-const char *annotations_category(const annotations *a, size_t category);
-json_int_t annotations_id(const annotations *a, size_t category);
 
 #endif

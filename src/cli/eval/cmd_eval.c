@@ -28,8 +28,6 @@ static int choose_task(eval_run *r)
                               r->data_path);
 }
 
-static const char *const aligns[] = {"none", "median", "affine", NULL};
-
 static int check_options(eval_run *r)
 {
     int align = 0;
@@ -41,7 +39,7 @@ static int check_options(eval_run *r)
     r->depth_scale = 1000;
     r->batch = 1;
     CLI_TRY(cli_number(&r->batch, "batch", r->batch_text, 1, CLI_BATCH));
-    CLI_TRY(cli_choose(&align, "align", r->align_text, aligns));
+    CLI_TRY(cli_choose(&align, "align", r->align_text, eval_aligns));
     CLI_TRY(cli_real(&r->depth_scale, "depth-scale", r->scale_text, 1e-6, 1e9));
     r->align = (enum depth_align)align;
     return eval_output_check(r);
@@ -55,6 +53,17 @@ static int check_depth(const eval_run *r)
         return CLI_OK;
     return cli_fail(CLI_USAGE, "--%s is for depth, which needs the folders images and depth in %s",
                     option, r->data_path);
+}
+
+/* The same of those that say what the classes of data are. */
+static int check_mapping(const eval_run *r)
+{
+    if (r->class_order && r->task != &eval_classes)
+        return cli_fail(CLI_USAGE, "--class-order is for folders of classes, which %s has not",
+                        r->data_path);
+    if (r->reduce_labels && r->task != &eval_segments)
+        return cli_fail(CLI_USAGE, "--reduce-labels is for masks, which %s has not", r->data_path);
+    return CLI_OK;
 }
 
 /* The model on the device that is best for the first values of the lists. */
@@ -96,9 +105,11 @@ static int evaluate(eval_run *r, const char *model)
     r->path = model;
     CLI_TRY(check_options(r));
     r->pictures = r->against || r->annotations_path ? NULL : depth_truth_pictures(r->data_path);
-    CLI_TRY(dataset_open(&r->data, r->pictures ? r->pictures : r->data_path));
+    CLI_TRY(r->annotations_path ? dataset_open_pictures(&r->data, r->data_path)
+                                : dataset_open(&r->data, r->pictures ? r->pictures : r->data_path));
     CLI_TRY(choose_task(r));
     CLI_TRY(check_depth(r));
+    CLI_TRY(check_mapping(r));
     CLI_TRY(open_model(r));
     CLI_TRY(r->task->begin(r));
     CLI_TRY(eval_cases_begin(r));
@@ -116,6 +127,7 @@ static void release(eval_run *r)
     annotations_free(&r->annotations);
     free(r->image_of);
     free(r->class_of);
+    free(r->mapping);
     free(r->pictures);
     free(r);
 }
@@ -137,10 +149,18 @@ int cli_eval(const cli_command *self, int argc, char **argv)
          &r->against},
         {"annotations", 0, "FILE", "objects in the pictures of DIR, in COCO's format, .json",
          &r->annotations_path},
+        {"class-order", 0, "HOW",
+         "folders of classes: name: in the order of their names; number: of the numbers in them; "
+         "FILE: of its lines, or a .json; without: by the names of the model's classes, else name",
+         &r->class_order},
+        {"reduce-labels", 0, "HOW",
+         "masks: yes: 0 is no class, 1 is class 0; no; without: as do_reduce_labels of the model's "
+         "preprocessing file says",
+         &r->reduce_labels, .choices = dataset_reductions},
         {"align", 0, "HOW",
          "depth: none; median: times the ratio of medians; affine: of relative models, inverse "
          "depth by scale and shift",
-         &r->align_text, .choices = aligns},
+         &r->align_text, .choices = eval_aligns},
         {"depth-scale", 0, "N", "units of a depth picture in a metre, 1000", &r->scale_text},
         {"batch", 0, "N",
          "pictures that run together, if they follow each other and have one size, 1",

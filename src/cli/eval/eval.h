@@ -63,6 +63,8 @@ struct eval_task;
 typedef struct eval_run {
     cli_common common;
     const char *data_path, *annotations_path, *against, *align_text, *scale_text;
+    const char *class_order;   /* name, number, a file; NULL: not given */
+    const char *reduce_labels; /* yes, no; NULL: not given */
     const char *format_text, *output, *plot, *batch_text;
     bool resume;
     uint32_t batch; /* pictures that run together, at most */
@@ -81,6 +83,7 @@ typedef struct eval_run {
     annotations annotations;
     uint32_t *image_of; /* of each picture */
     size_t classes;     /* of the model, detection */
+    char *mapping;      /* what eval_tell_mapping has told; NULL: nothing */
     enum depth_align align;
     double depth_scale; /* units of a depth picture per metre */
 
@@ -112,11 +115,18 @@ typedef struct eval_task {
     json_t *(*metrics)(const eval_run *r, const json_t *records);
 } eval_task;
 
+/* The names of enum depth_align. */
+extern const char *const eval_aligns[];
 extern const eval_task eval_boxes, eval_classes, eval_segments, eval_depth, eval_agreement;
-/* eval_classes.c: whether a folder or a category is called as a class, up to the first comma of its
- * name; '_' stands for a space, and case does not count: "great_white_shark" is "great white shark,
+/* class_order.c: whether a folder or a category is called as a class, up to the first comma of its
+ * name; case does not count, nor spaces, '_' and '-': "great_white_shark" is "great white shark,
  * white shark". */
 bool eval_same_name(const char *name, const char *label);
+/* Sets class_of of every folder or label of the data, and tells how. */
+int eval_match_classes(eval_run *r);
+/* eval_output.c: how the data's classes and the model's were brought together: on stderr, and with
+ * the result. */
+void eval_tell_mapping(eval_run *r, const char *format, ...) CLI_PRINTF(2, 3);
 /* Adds output `name` of the model to those that are run; false: it has none of that name. */
 bool eval_want(eval_run *r, const char *name);
 /* The mean over records of the number `key`. */

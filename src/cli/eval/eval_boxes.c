@@ -3,82 +3,108 @@
 #include <string.h>
 
 #include "cli/eval/eval.h"
+#include "cli/eval/file_match.h"
 
 enum { BOX_NUMBERS = 6 }; /* category, x, y, width, height, score */
 
 /* ---- what is judged ---- */
 
 /* Pictures that the annotations name and the folder has not. */
-static int check_missing(const eval_run *r, const bool *there)
+static int check_missing(const eval_run *r, const file_match *m)
 {
     const annotations *a = &r->annotations;
     size_t missing = 0, first = 0;
     for (size_t i = a->images; i-- > 0;)
-        if (!there[i]) {
+        if (m->file_of[i] == m->files) {
             missing++;
             first = i;
         }
     if (missing == a->images)
-        return cli_fail(CLI_INPUT, "%s: holds no picture that %s names", r->data_path,
-                        r->annotations_path);
+        return cli_fail(CLI_INPUT, "%s: holds no picture that %s names, such as %s", r->data_path,
+                        r->annotations_path, a->image[first].name);
     if (missing > 0 && r->common.strict)
         return cli_fail(CLI_INPUT, "%s: names %s, which is not in %s", r->annotations_path,
-                        annotations_picture(a, first), r->data_path);
+                        a->image[first].name, r->data_path);
     if (missing > 0)
         cli_tell("%s: %zu of its %zu pictures are not in %s and left out, %s is the first",
-                 r->annotations_path, missing, a->images, r->data_path,
-                 annotations_picture(a, first));
+                 r->annotations_path, missing, a->images, r->data_path, a->image[first].name);
+    if (m->folders_differ)
+        cli_tell("%s: its folders are not those of %s; pictures are found by the names of their "
+                 "files alone",
+                 r->annotations_path, r->data_path);
     return CLI_OK;
 }
 
 /* Of the folder's pictures, in their order, those that the annotations name. */
-static int choose(eval_run *r, bool *there)
+static void keep_named(eval_run *r, const file_match *m)
 {
     dataset *d = &r->data;
     size_t kept = 0;
-    int code = CLI_OK;
-    r->image_of = cli_alloc(d->n, sizeof *r->image_of);
+    uint32_t *image = cli_alloc(d->n, sizeof *image);
+    for (size_t i = 0; i < d->n; i++)
+        image[i] = UINT32_MAX;
+    for (size_t i = 0; i < m->names; i++)
+        if (m->file_of[i] < m->files)
+            image[m->file_of[i]] = (uint32_t)i;
     for (size_t i = 0; i < d->n; i++) {
         const dataset_file f = d->file[i];
-        const size_t image = annotations_find(&r->annotations, f.path);
-        if (!code && image < r->annotations.images && there[image])
-            code = cli_fail(CLI_INPUT, "%s: two pictures are called %s", r->data_path,
-                            cli_file_name(f.path));
-        if (code || image == r->annotations.images) {
+        if (image[i] == UINT32_MAX) {
             free(f.path);
             free(f.mask);
             continue;
         }
-        there[image] = true;
-        r->image_of[kept] = (uint32_t)image;
+        image[kept] = image[i];
         d->file[kept++] = f;
     }
-    if (!code && kept < d->n)
+    if (kept < d->n)
         cli_tell("%s: %zu of its %zu pictures are not in %s and left out", r->data_path,
                  d->n - kept, d->n, r->annotations_path);
     d->n = kept;
     d->masks = 0; /* are not read */
-    return code;
+    r->image_of = image;
 }
 
 static int choose_pictures(eval_run *r)
 {
+    const annotations *a = &r->annotations;
     if (!r->data.file)
         return cli_fail(CLI_INPUT, "--annotations: %s is no folder of pictures", r->data_path);
-    bool *there = cli_alloc(r->annotations.images, sizeof *there);
-    int code = choose(r, there);
-    CLI_THEN(code, check_missing(r, there));
-    free(there);
+    char **file = cli_alloc(r->data.n, sizeof *file);
+    const char **name = cli_alloc(a->images, sizeof *name);
+    size_t *file_of = cli_alloc(a->images, sizeof *file_of);
+    for (size_t i = 0; i < r->data.n; i++)
+        file[i] = r->data.file[i].path;
+    for (size_t i = 0; i < a->images; i++)
+        name[i] = a->image[i].name;
+    file_match m = {.folder = r->data.folder,
+                    .file = file,
+                    .files = r->data.n,
+                    .name = name,
+                    .names = a->images,
+                    .file_of = file_of};
+    int code = CLI_OK;
+    if (!file_match_find(&m)) {
+        const char *const *two = m.doubtful_names ? name : (const char *const *)file;
+        code = cli_fail(CLI_INPUT, "%s: %s and %s could both be one picture of %s",
+                        m.doubtful_names ? r->annotations_path : r->data_path, two[m.doubtful[0]],
+                        two[m.doubtful[1]], m.doubtful_names ? r->data_path : r->annotations_path);
+    }
+    CLI_THEN(code, check_missing(r, &m));
+    if (!code)
+        keep_named(r, &m);
+    free(file);
+    free(name);
+    free(file_of);
     return code;
 }
 
-/* Of the model's classes those that are called as a category. */
-static int match_names(eval_run *r)
+/* Of the model's classes those that are called as a category; how many categories they are. */
+static size_t match_names(eval_run *r)
 {
     const annotations *a = &r->annotations;
     size_t found = 0;
     for (size_t c = 0; c < a->categories; c++) {
-        const char *name = annotations_category(a, c);
+        const char *name = a->category[c].name;
         bool any = false;
         for (size_t k = 0; name && k < r->classes; k++)
             if (eval_same_name(name, fovea_model_label(r->s.model, (uint32_t)k))) {
@@ -87,16 +113,28 @@ static int match_names(eval_run *r)
             }
         found += any;
     }
-    if (found == 0)
-        return cli_fail(CLI_INPUT,
-                        "%s: none of its %zu categories is called as one of the model's %zu "
-                        "classes",
-                        r->annotations_path, a->categories, r->classes);
-    if (found < a->categories)
-        cli_tell("%s: %zu of its %zu categories are no classes of the model; their objects count "
-                 "as not found",
-                 r->annotations_path, a->categories - found, a->categories);
-    return CLI_OK;
+    return found;
+}
+
+/* transformers calls classes that have no names LABEL_0, LABEL_1, ... */
+static bool are_named(const eval_run *r, size_t named)
+{
+    for (size_t k = 0; k < named; k++) {
+        char none[32];
+        snprintf(none, sizeof none, "LABEL_%zu", k);
+        if (strcmp(none, fovea_model_label(r->s.model, (uint32_t)k)) != 0)
+            return true;
+    }
+    return false;
+}
+
+/* The class whose number is the id. */
+static bool class_by_id(size_t *out, const char *id)
+{
+    char *end;
+    const unsigned long n = strtoul(id, &end, 10);
+    *out = n;
+    return *id >= '0' && *id <= '9' && !*end && n < DATASET_CLASSES;
 }
 
 /* Without names: the categories in the order of their ids; of a model that is known to have more
@@ -104,30 +142,49 @@ static int match_names(eval_run *r)
 static int match_numbers(eval_run *r)
 {
     const annotations *a = &r->annotations;
-    const size_t known = r->s.info.classes;
+    const bool by_id = r->s.info.classes > a->categories;
     for (size_t c = 0; c < a->categories; c++) {
-        const json_int_t at = known > a->categories ? annotations_id(a, c) : (json_int_t)c;
-        if (at < 0 || (size_t)at >= r->classes)
+        size_t at = c;
+        if ((by_id && !class_by_id(&at, a->category[c].id)) || at >= r->classes)
             return cli_fail(CLI_INPUT,
-                            "%s: category %lld is none of the model's %zu classes, which have no "
+                            "%s: category %s is none of the model's %zu classes, which have no "
                             "names; \"id2label\" in config.json gives them names",
-                            r->annotations_path, (long long)annotations_id(a, c), r->classes);
+                            r->annotations_path, a->category[c].id, r->classes);
         r->class_of[at] = (uint32_t)c;
     }
+    if (by_id)
+        eval_tell_mapping(r,
+                          "the model's classes have no names: the class of a category is its id");
+    else
+        eval_tell_mapping(r,
+                          "the model's classes have no names: they are the %zu categories in the "
+                          "order of their ids",
+                          a->categories);
     return CLI_OK;
 }
 
 static int match_categories(eval_run *r)
 {
+    const annotations *a = &r->annotations;
     size_t named = 0;
     while (fovea_model_label(r->s.model, (uint32_t)named))
         named++;
-    const size_t known = r->s.info.classes ? r->s.info.classes : r->annotations.categories;
+    const size_t known = r->s.info.classes ? r->s.info.classes : a->categories;
     r->classes = named ? named : known;
     r->class_of = cli_alloc(r->classes, sizeof *r->class_of);
     for (size_t k = 0; k < r->classes; k++)
         r->class_of[k] = UINT32_MAX;
-    return named ? match_names(r) : match_numbers(r);
+    const size_t found = named ? match_names(r) : 0;
+    if (found == 0 && !are_named(r, named))
+        return match_numbers(r);
+    if (found == 0)
+        return cli_fail(CLI_INPUT,
+                        "%s: none of its %zu categories is called as one of the model's %zu "
+                        "classes",
+                        r->annotations_path, a->categories, r->classes);
+    eval_tell_mapping(r, "classes matched by name: %zu of %zu categories%s", found, a->categories,
+                      found < a->categories ? "; objects of the others count as not found" : "");
+    return CLI_OK;
 }
 
 static int begin(eval_run *r)

@@ -4,10 +4,30 @@
 #include "cli/common/depth_truth.h"
 #include "cli/eval/eval.h"
 
+const char *const eval_aligns[] = {"none", "median", "affine", NULL};
+
+/* Relative models give inverse depth up to scale and shift, which is no number of metres; metres
+ * are no inverse depth. */
+static int check_align(const eval_run *r)
+{
+    const bool affine = r->align == DEPTH_AFFINE;
+    if (!r->s.info.metric && !affine)
+        return cli_fail(CLI_USAGE,
+                        "%s: gives relative depth, the nearer the more, which is not in metres; "
+                        "--align affine fits it to the true depths of each picture first",
+                        r->path);
+    if (r->s.info.metric && affine)
+        return cli_fail(CLI_USAGE,
+                        "%s: gives metres, and --align affine is for the inverse depth of relative "
+                        "models; --align median forgives a wrong scale",
+                        r->path);
+    return CLI_OK;
+}
+
 static int begin(eval_run *r)
 {
     return eval_want(r, "predicted_depth")
-               ? CLI_OK
+               ? check_align(r)
                : cli_fail(CLI_UNSUPPORTED, "%s: gives no depth; --against MODEL2 compares features",
                           r->path);
 }

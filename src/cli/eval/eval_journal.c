@@ -43,6 +43,16 @@ static json_t *objects_hash(const annotations *a)
     return json_sprintf("%016llx", (unsigned long long)h);
 }
 
+/* Of the classes that the data's were found to be. */
+static json_t *mapping_hash(const eval_run *r)
+{
+    uint64_t h = HASH_BEGIN;
+    const size_t n = r->task == &eval_classes ? r->data.classes : r->classes;
+    for (size_t i = 0; r->class_of && i < n; i++)
+        hash_more((const char *)&r->class_of[i], sizeof *r->class_of, &h);
+    return json_sprintf("%016llx", (unsigned long long)h);
+}
+
 static json_t *text_or_null(const char *text)
 {
     return text ? cli_json_text(text) : json_null();
@@ -58,14 +68,16 @@ static json_t *options_of(const eval_run *r)
                                                text_or_null(c->compute), text_or_null(c->size)));
     }
     return json_pack(
-        "{s:o, s:I, s:I, s:o, s:I, s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:i, s:f, s:b, s:o}", "model",
-        cli_json_text(r->path), "parameters", (json_int_t)r->s.info.parameters, "bytes",
+        "{s:o, s:I, s:I, s:o, s:I, s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:i, s:f, s:b, s:o, s:b, "
+        "s:o}",
+        "model", cli_json_text(r->path), "parameters", (json_int_t)r->s.info.parameters, "bytes",
         (json_int_t)r->s.info.mapped_bytes, "data", cli_json_text(r->data_path), "pictures",
         (json_int_t)r->data.n, "names", names_hash(&r->data), "task", r->task->name, "against",
         text_or_null(r->against), "annotations", text_or_null(r->annotations_path), "objects",
         objects_hash(&r->annotations), "dtype", text_or_null(r->common.dtype), "device",
         text_or_null(r->common.device), "align", (int)r->align, "depth-scale", r->depth_scale,
-        "no-exif", r->common.no_exif, "cases", cases);
+        "no-exif", r->common.no_exif, "class order", mapping_hash(r), "reduce-labels",
+        r->data.reduce, "cases", cases);
 }
 
 static int write_line(eval_run *r, const json_t *line)

@@ -1,4 +1,5 @@
 /* eval_output.c: results of an evaluation, for people and for programs. */
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,6 +21,18 @@ int eval_output_check(eval_run *r)
         return cli_fail(CLI_USAGE, "--plot %s: the file is a .svg", r->plot);
     CLI_TRY(r->plot ? cli_output_check(r->plot) : CLI_OK);
     return r->output ? cli_output_check(r->output) : CLI_OK;
+}
+
+void eval_tell_mapping(eval_run *r, const char *format, ...)
+{
+    char text[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    free(r->mapping);
+    r->mapping = cli_text("%s", text);
+    cli_tell("%s", text);
 }
 
 /* ---- what records come to ---- */
@@ -82,6 +95,8 @@ static json_t *describe(const eval_run *r, const eval_case *c)
         json_object_set_new(params, "against", cli_json_text(r->against));
     if (r->annotations_path)
         json_object_set_new(params, "annotations", cli_json_text(r->annotations_path));
+    if (r->task == &eval_depth)
+        json_object_set_new(params, "align", json_string(eval_aligns[r->align]));
     if (r->batch > 1)
         json_object_set_new(params, "batch", json_integer(r->batch));
     set_size(params, records);
@@ -89,6 +104,8 @@ static json_t *describe(const eval_run *r, const eval_case *c)
                                "build", cli_build(), "env", cli_environment(r->s.device), "params",
                                params, "pictures", (json_int_t)n, "skipped", (json_int_t)(all - n),
                                "metrics", r->task->metrics(r, records));
+    if (r->mapping)
+        json_object_set_new(result, "mapping", cli_json_text(r->mapping));
     json_object_set_new(result, "ms", json_real(median_ms(records)));
     json_decref(records);
     return result;
