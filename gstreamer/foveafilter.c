@@ -3,25 +3,30 @@
  * Video goes through untouched. What the model finds is attached to its buffer, as the custom meta
  * "foveafilter", and posted as an element message of that name; both are a structure with
  * timestamp=(guint64, of the buffer), seconds=(double, that the device took) and what
- * foveafilter_results.h describes; boxes and key points as foveafilter_found.h has them. Everything
- * is planned when caps arrive; a frame makes Fovea allocate nothing. Memory of cameras and decoders
- * is read where it lies, as far as the device can.
+ * foveafilter_results.h describes; boxes and key points as foveafilter_found.h has them. Messages
+ * leave out the values of outputs, unless post-values asks for them. Several elements in a pipeline
+ * share the structure of the meta: a later one's fields take the place of those of the same name,
+ * and in `elements` everyone has a structure of its own, under its name. Everything is planned when
+ * caps arrive; a frame makes Fovea allocate nothing. Memory of cameras and decoders is read where
+ * it lies, as far as the device can.
  */
 #include <gst/base/gstbasetransform.h>
 #include <gst/video/video.h>
 
 #include "foveafilter_found.h"
+#include "foveafilter_frames.h"
 #include "foveafilter_memory.h"
 #include "foveafilter_results.h"
 
 #define NAME "foveafilter"
-#define FORMATS "{ RGB, BGR, GRAY8, NV12, YUY2 }"
-#define DMABUF GST_VIDEO_CAPS_MAKE_WITH_FEATURES("memory:DMABuf", FORMATS)
-#define NVMM GST_VIDEO_CAPS_MAKE_WITH_FEATURES("memory:NVMM", FORMATS)
+#define MAPPED GST_VIDEO_CAPS_MAKE("{ " FOVEAFILTER_FORMATS " }")
+#define IN_PLACE "{ " FOVEAFILTER_IN_PLACE " }"
+#define DMABUF GST_VIDEO_CAPS_MAKE_WITH_FEATURES("memory:DMABuf", IN_PLACE)
+#define NVMM GST_VIDEO_CAPS_MAKE_WITH_FEATURES("memory:NVMM", IN_PLACE)
 /* From GStreamer 1.24 on the format of dma-bufs is DRM's. */
 #define DRM                                                                                        \
     "video/x-raw(memory:DMABuf), format=DMA_DRM, drm-format={ NV12, YUYV, BG24, RG24, \"R8  \" }"
-#define CAPS GST_VIDEO_CAPS_MAKE(FORMATS) ";" DMABUF ";" DRM ";" NVMM
+#define CAPS MAPPED ";" DMABUF ";" DRM ";" NVMM
 #define TOP 5
 #define SCORE 0.3
 #define SETTING                                                                                    \
@@ -39,13 +44,16 @@ struct _FoveaFilter {
     char *model_path, *device_id, *attention, *output, *size, *compute;
     guint threads, top;
     double score;
-    gboolean post;
+    gboolean post, post_values;
     /* between start and stop */
     fovea_device *device;
     fovea_model *model;
     /* between two caps */
     GstVideoInfo video;
     gboolean surfaces;
+    Frames frames;
+    gboolean mapped; /* in ordinary memory, as caps say */
+    gboolean packs;  /* upstream was told that it may pad rows, and downstream does not know it */
     fovea_plan *plan;
     Memory memory;
     Results results;
@@ -66,6 +74,7 @@ enum {
     PROP_TOP,
     PROP_SCORE,
     PROP_POST,
+    PROP_POST_VALUES,
 };
 
 /* ---- properties ---- */
@@ -115,6 +124,8 @@ static void set_property(GObject *object, guint id, const GValue *value, GParamS
         self->score = g_value_get_double(value);
     } else if (id == PROP_POST) {
         self->post = g_value_get_boolean(value);
+    } else if (id == PROP_POST_VALUES) {
+        self->post_values = g_value_get_boolean(value);
     } else {
         G_OBJECT_WARN_INVALID_PROPERTY_ID(object, id, spec);
     }
@@ -136,6 +147,8 @@ static void get_property(GObject *object, guint id, GValue *value, GParamSpec *s
         g_value_set_double(value, self->score);
     else if (id == PROP_POST)
         g_value_set_boolean(value, self->post);
+    else if (id == PROP_POST_VALUES)
+        g_value_set_boolean(value, self->post_values);
     else
         G_OBJECT_WARN_INVALID_PROPERTY_ID(object, id, spec);
     GST_OBJECT_UNLOCK(self);
@@ -155,6 +168,7 @@ static void drop_plan(FoveaFilter *self)
 {
     foveafilter_found_close(&self->found);
     foveafilter_results_close(&self->results);
+    foveafilter_frames_close(&self->frames);
     fovea_plan_free(self->plan);
     self->plan = NULL;
 }
@@ -163,6 +177,7 @@ static gboolean stop(GstBaseTransform *base)
 {
     FoveaFilter *self = FOVEA_FILTER(base);
     drop_plan(self);
+    self->packs = FALSE;
     fovea_model_free(self->model);
     fovea_device_close(self->device);
     self->model = NULL;
@@ -230,44 +245,6 @@ static gboolean preprocessing(FoveaFilter *self, const char *size, fovea_preproc
     return TRUE;
 }
 
-static fovea_format format_of(const GstVideoInfo *video)
-{
-    switch (GST_VIDEO_INFO_FORMAT(video)) {
-    case GST_VIDEO_FORMAT_BGR:
-        return FOVEA_FORMAT_BGR8;
-    case GST_VIDEO_FORMAT_GRAY8:
-        return FOVEA_FORMAT_GRAY8;
-    case GST_VIDEO_FORMAT_NV12:
-        return FOVEA_FORMAT_NV12;
-    case GST_VIDEO_FORMAT_YUY2:
-        return FOVEA_FORMAT_YUYV;
-    default:
-        return FOVEA_FORMAT_RGB8;
-    }
-}
-
-/* FALSE: the library does not know the matrix of these frames. */
-static gboolean yuv_is_known(const GstVideoInfo *video)
-{
-    const GstVideoColorMatrix matrix = video->colorimetry.matrix;
-    return !GST_VIDEO_INFO_IS_YUV(video) || matrix == GST_VIDEO_COLOR_MATRIX_BT601 ||
-           matrix == GST_VIDEO_COLOR_MATRIX_BT709;
-}
-
-static fovea_yuv yuv_of(const GstVideoInfo *video)
-{
-    const gboolean full = video->colorimetry.range == GST_VIDEO_COLOR_RANGE_0_255;
-    if (video->colorimetry.matrix == GST_VIDEO_COLOR_MATRIX_BT709)
-        return full ? FOVEA_YUV_709_FULL : FOVEA_YUV_709;
-    return full ? FOVEA_YUV_601_FULL : FOVEA_YUV_601;
-}
-
-static gboolean same_frames(const GstVideoInfo *a, const GstVideoInfo *b)
-{
-    return GST_VIDEO_INFO_FORMAT(a) == GST_VIDEO_INFO_FORMAT(b) && a->width == b->width &&
-           a->height == b->height && yuv_of(a) == yuv_of(b);
-}
-
 static gboolean choose_compute(FoveaFilter *self, const char *text, fovea_compute *out)
 {
     static const char *const names[] = {"f32", "bf16", "int8", "auto", NULL}; /* by fovea_compute */
@@ -287,10 +264,10 @@ static gboolean make_plan(FoveaFilter *self, const char *attention, char **outpu
 {
     fovea_plan_options options = FOVEA_PLAN_OPTIONS_INIT;
     fovea_preprocess rule = FOVEA_PREPROCESS_INIT;
-    options.frame.format = format_of(&self->video);
-    options.frame.width = (uint32_t)self->video.width;
-    options.frame.height = (uint32_t)self->video.height;
-    options.yuv = yuv_of(&self->video);
+    options.frame.format = self->frames.info.format;
+    options.frame.width = self->frames.width;
+    options.frame.height = self->frames.height;
+    options.yuv = self->frames.yuv;
     options.attention = attention;
     options.outputs = (const char *const *)outputs;
     options.n_outputs = outputs ? g_strv_length(outputs) : 0;
@@ -305,6 +282,7 @@ static gboolean make_plan(FoveaFilter *self, const char *attention, char **outpu
         GST_ELEMENT_ERROR(self, RESOURCE, NO_SPACE_LEFT, ("no memory for the outputs"), (NULL));
         return FALSE;
     }
+    foveafilter_frames_open(&self->frames);
     foveafilter_found_open(&self->found, self->model, self->plan);
     foveafilter_memory_open(&self->memory, GST_ELEMENT(self), self->device, options.frame.format,
                             &self->video, self->surfaces);
@@ -315,27 +293,42 @@ static gboolean set_caps(GstBaseTransform *base, GstCaps *in, GstCaps *out)
 {
     FoveaFilter *self = FOVEA_FILTER(base);
     GstVideoInfo video;
+    Frames frames;
     gboolean surfaces;
     (void)out;
     if (!foveafilter_memory_video(&video, &surfaces, in))
         return FALSE;
-    if (!yuv_is_known(&video)) {
+    const gboolean mapped = gst_caps_features_is_equal(gst_caps_get_features(in, 0),
+                                                       GST_CAPS_FEATURES_MEMORY_SYSTEM_MEMORY);
+    if (!foveafilter_frames_describe(&frames, &video, in)) {
         char *colours = gst_video_colorimetry_to_string(&video.colorimetry);
         GST_ELEMENT_ERROR(self, STREAM, FORMAT,
-                          ("colorimetry %s: neither BT.601 nor BT.709; put \"videoconvert ! "
+                          ("colorimetry %s: not BT.601, BT.709 or BT.2020; put \"videoconvert ! "
                            "video/x-raw,colorimetry=bt709\" before the element",
                            colours ? colours : "unknown"),
                           (NULL));
         g_free(colours);
         return FALSE;
     }
-    if (self->plan && same_frames(&video, &self->video) && surfaces == self->surfaces) {
+    if (surfaces && frames.info.room) {
+        GST_ELEMENT_ERROR(self, STREAM, FORMAT,
+                          ("%s in memory:NVMM would have to be converted; put \"nvvideoconvert ! "
+                           "video/x-raw(memory:NVMM),format=NV12\" before the element",
+                           frames.info.name),
+                          (NULL));
+        return FALSE;
+    }
+    if (self->plan && foveafilter_frames_same(&frames, &self->frames) &&
+        surfaces == self->surfaces) {
         self->video = video;
+        self->mapped = mapped;
         return TRUE;
     }
     drop_plan(self);
     self->video = video;
     self->surfaces = surfaces;
+    self->frames = frames;
+    self->mapped = mapped;
     GST_OBJECT_LOCK(self);
     char *attention = g_strdup(self->attention), *size = g_strdup(self->size);
     char *compute = g_strdup(self->compute);
@@ -355,29 +348,58 @@ static gboolean set_caps(GstBaseTransform *base, GstCaps *in, GstCaps *out)
 
 /* ---- frames ---- */
 
-static void describe(GstStructure *to, const FoveaFilter *self, GstBuffer *buffer, gboolean logits)
+/* A structure of what was found in the frame; `values`: with the values of outputs. */
+static GstStructure *describe(const FoveaFilter *self, GstBuffer *buffer, double score,
+                              gboolean values)
 {
-    gst_structure_set(to, "timestamp", G_TYPE_UINT64, GST_BUFFER_PTS(buffer), "seconds",
-                      G_TYPE_DOUBLE, fovea_plan_seconds(self->plan), NULL);
-    foveafilter_results_describe(&self->results, to, logits);
+    GstStructure *out =
+        gst_structure_new(NAME, "timestamp", G_TYPE_UINT64, GST_BUFFER_PTS(buffer), "seconds",
+                          G_TYPE_DOUBLE, fovea_plan_seconds(self->plan), NULL);
+    foveafilter_results_describe(&self->results, out, values);
+    foveafilter_found_describe(&self->found, (guint)self->video.width, (guint)self->video.height,
+                               score, out);
+    return out;
+}
+
+static gboolean set_field(GQuark field, const GValue *value, gpointer to)
+{
+    gst_structure_id_set_value(to, field, value);
+    return TRUE;
+}
+
+/* Adds what was found to the buffer's meta, which an element before this one may have attached. */
+static void attach(FoveaFilter *self, GstBuffer *buffer, const GstStructure *found)
+{
+    GstCustomMeta *meta = gst_buffer_get_custom_meta(buffer, NAME);
+    GstStructure *to, *elements = NULL;
+    char *name = gst_object_get_name(GST_OBJECT(self));
+    if (!meta)
+        meta = gst_buffer_add_custom_meta(buffer, NAME);
+    to = gst_custom_meta_get_structure(meta);
+    if (!gst_structure_get(to, "elements", GST_TYPE_STRUCTURE, &elements, NULL))
+        elements = gst_structure_new_empty("elements");
+    gst_structure_set(elements, name, GST_TYPE_STRUCTURE, found, NULL);
+    gst_structure_foreach(found, set_field, to);
+    gst_structure_set(to, "elements", GST_TYPE_STRUCTURE, elements, NULL);
+    gst_structure_free(elements);
+    g_free(name);
 }
 
 static void attach_results(FoveaFilter *self, GstBuffer *buffer)
 {
-    GstCustomMeta *meta = gst_buffer_add_custom_meta(buffer, NAME);
-    GstStructure *to = gst_custom_meta_get_structure(meta);
-    describe(to, self, buffer, TRUE);
     GST_OBJECT_LOCK(self);
-    const gboolean post = self->post;
+    const gboolean post = self->post, post_values = self->post_values;
     const double score = self->score;
     GST_OBJECT_UNLOCK(self);
-    foveafilter_found_attach(&self->found, (guint)self->video.width, (guint)self->video.height,
-                             score, buffer, to);
-    if (!post)
-        return;
-    GstStructure *s = gst_structure_new_empty(NAME);
-    describe(s, self, buffer, FALSE);
-    gst_element_post_message(GST_ELEMENT(self), gst_message_new_element(GST_OBJECT(self), s));
+    GstStructure *found = describe(self, buffer, score, TRUE);
+    attach(self, buffer, found);
+    gst_structure_free(found);
+    foveafilter_found_attach(&self->found, GST_ELEMENT(self), (guint)self->video.width,
+                             (guint)self->video.height, score, buffer);
+    if (post)
+        gst_element_post_message(
+            GST_ELEMENT(self),
+            gst_message_new_element(GST_OBJECT(self), describe(self, buffer, score, post_values)));
 }
 
 /* What a frame's pixels are: a picture, or else mapped. */
@@ -387,10 +409,9 @@ static fovea_status run_pixels(FoveaFilter *self, const fovea_picture *picture,
     fovea_frame frame = {.pixels = {NULL}};
     if (picture)
         return fovea_run_picture(self->plan, picture, NULL, self->results.out, self->results.count);
-    for (guint i = 0; i < GST_VIDEO_FRAME_N_PLANES(video); i++) {
-        frame.pixels[i] = GST_VIDEO_FRAME_PLANE_DATA(video, i);
-        frame.stride[i] = (size_t)GST_VIDEO_FRAME_PLANE_STRIDE(video, i);
-    }
+    const fovea_status status = foveafilter_frames_pixels(&self->frames, video, &frame);
+    if (status != FOVEA_OK)
+        return status;
     return fovea_run(self->plan, &frame, self->results.out, self->results.count);
 }
 
@@ -425,10 +446,11 @@ static GstFlowReturn run_mapped(FoveaFilter *self, GstBuffer *buffer)
 static GstFlowReturn transform_ip(GstBaseTransform *base, GstBuffer *buffer)
 {
     FoveaFilter *self = FOVEA_FILTER(base);
-    gboolean failed;
+    gboolean failed = FALSE;
     if (!self->plan)
         return GST_FLOW_NOT_NEGOTIATED;
-    const fovea_picture *picture = foveafilter_memory_find(&self->memory, buffer, &failed);
+    const fovea_picture *picture =
+        self->frames.info.room ? NULL : foveafilter_memory_find(&self->memory, buffer, &failed);
     if (failed) {
         GST_ELEMENT_ERROR(self, STREAM, FORMAT, ("%s", fovea_error()), (NULL));
         return GST_FLOW_ERROR;
@@ -439,6 +461,40 @@ static GstFlowReturn transform_ip(GstBaseTransform *base, GstBuffer *buffer)
         attach_results(self, buffer);
     foveafilter_results_end(&self->results);
     return flow;
+}
+
+/* ---- frames with padded rows ---- */
+
+/* Downstream's answer, as frames go through, but the element reads GstVideoMeta in any case, so
+ * that upstream need not copy. Who comes after it and does not, gets packed frames. */
+static gboolean propose_allocation(GstBaseTransform *base, GstQuery *decided, GstQuery *query)
+{
+    const gboolean answered = GST_BASE_TRANSFORM_CLASS(fovea_filter_parent_class)
+                                  ->propose_allocation(base, decided, query);
+    const gboolean understood =
+        answered && gst_query_find_allocation_meta(query, GST_VIDEO_META_API_TYPE, NULL);
+    if (!understood)
+        gst_query_add_allocation_meta(query, GST_VIDEO_META_API_TYPE, NULL);
+    FOVEA_FILTER(base)->packs = !understood;
+    return TRUE;
+}
+
+static GstFlowReturn generate_output(GstBaseTransform *base, GstBuffer **out)
+{
+    FoveaFilter *self = FOVEA_FILTER(base);
+    const GstFlowReturn flow =
+        GST_BASE_TRANSFORM_CLASS(fovea_filter_parent_class)->generate_output(base, out);
+    if (flow != GST_FLOW_OK || !*out || !self->packs || !self->mapped ||
+        !foveafilter_frames_padded(&self->video, *out))
+        return flow;
+    GstBuffer *packed = foveafilter_frames_pack(&self->video, *out);
+    if (!packed) {
+        GST_ELEMENT_ERROR(self, RESOURCE, NO_SPACE_LEFT, ("no memory for a frame"), (NULL));
+        return GST_FLOW_ERROR;
+    }
+    gst_buffer_unref(*out);
+    *out = packed;
+    return GST_FLOW_OK;
 }
 
 /* ---- the element ---- */
@@ -463,6 +519,8 @@ static void fovea_filter_class_init(FoveaFilterClass *class)
     base->stop = stop;
     base->set_caps = set_caps;
     base->transform_ip = transform_ip;
+    base->propose_allocation = propose_allocation;
+    base->generate_output = generate_output;
     for (guint id = PROP_MODEL; id < G_N_ELEMENTS(texts); id++)
         g_object_class_install_property(object, id,
                                         g_param_spec_string(texts[id].name, texts[id].nick,
@@ -482,6 +540,12 @@ static void fovea_filter_class_init(FoveaFilterClass *class)
                              "Whether results are posted on the bus; they are attached to buffers "
                              "in any case",
                              TRUE, (GParamFlags)(G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS)));
+    g_object_class_install_property(
+        object, PROP_POST_VALUES,
+        g_param_spec_boolean("post-values", "Post values",
+                             "Whether messages have the values of outputs, too, which may be "
+                             "megabytes",
+                             FALSE, (GParamFlags)(G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS)));
     gst_element_class_add_pad_template(
         element, gst_pad_template_new("sink", GST_PAD_SINK, GST_PAD_ALWAYS, caps));
     gst_element_class_add_pad_template(

@@ -1,6 +1,8 @@
 /* foveafilter_found.c: see foveafilter_found.h. */
 #include "foveafilter_found.h"
 
+#include "foveafilter_results.h"
+
 static gboolean has(const fovea_plan *plan, fovea_kind kind)
 {
     fovea_output_info info = FOVEA_OUTPUT_INFO_INIT;
@@ -55,42 +57,60 @@ static guint placed(double at, double first, double scale, guint side)
     return (guint)(CLAMP(first + at * scale, 0, side) + 0.5);
 }
 
-static void attach_box(const Found *f, const fovea_detection *d, guint width, guint height,
-                       GstBuffer *buffer)
+/* Of box `d`. */
+typedef struct Place {
+    guint x, y, width, height;
+} Place;
+
+static Place place_of(const Found *f, const fovea_detection *d, guint width, guint height)
 {
     const fovea_plan_info *i = &f->info;
     const guint x = placed((double)d->x1, i->left, i->scale_x, width);
     const guint y = placed((double)d->y1, i->top, i->scale_y, height);
     const guint right = placed((double)d->x2, i->left, i->scale_x, width);
     const guint bottom = placed((double)d->y2, i->top, i->scale_y, height);
-    const char *label = fovea_model_label(f->model, d->label);
-    char number[sizeof "class-4294967295"];
-    g_snprintf(number, sizeof number, "class-%u", d->label);
-    GstVideoRegionOfInterestMeta *meta = gst_buffer_add_video_region_of_interest_meta(
-        buffer, label ? label : number, x, y, right - x, bottom - y);
-    gst_video_region_of_interest_meta_add_param(
-        meta,
-        gst_structure_new("detection", "class", G_TYPE_UINT, d->label, "label", G_TYPE_STRING,
-                          label ? label : "", "score", G_TYPE_DOUBLE, (double)d->score, NULL));
+    return (Place){x, y, right - x, bottom - y};
 }
 
-static void tell_points(const Found *f, gsize n, GstStructure *to)
+static const char *label_of(const Found *f, const fovea_detection *d)
+{
+    const char *label = fovea_model_label(f->model, d->label);
+    return label ? label : "";
+}
+
+static void tell_boxes(const Found *f, guint width, guint height, double least, GstStructure *to)
 {
     GValue list = G_VALUE_INIT;
     g_value_init(&list, GST_TYPE_LIST);
-    for (gsize k = 0; k < n; k++) {
+    for (gsize k = 0; k < f->found_boxes && (double)f->box[k].score >= least; k++) {
+        const fovea_detection *d = &f->box[k];
+        const Place at = place_of(f, d, width, height);
+        char field[sizeof "box-4294967295"];
+        g_snprintf(field, sizeof field, "box-%u", (guint)k);
+        foveafilter_add(to, field, &list,
+                        gst_structure_new("box", "class", G_TYPE_UINT, d->label, "label",
+                                          G_TYPE_STRING, label_of(f, d), "score", G_TYPE_DOUBLE,
+                                          (double)d->score, "x", G_TYPE_UINT, at.x, "y",
+                                          G_TYPE_UINT, at.y, "width", G_TYPE_UINT, at.width,
+                                          "height", G_TYPE_UINT, at.height, NULL));
+    }
+    gst_structure_take_value(to, "boxes", &list);
+}
+
+static void tell_points(const Found *f, GstStructure *to)
+{
+    GValue list = G_VALUE_INIT;
+    g_value_init(&list, GST_TYPE_LIST);
+    for (gsize k = 0; k < f->found_points; k++) {
         const fovea_keypoint *p = &f->point[k];
         const char *name = fovea_model_keypoint(f->model, (guint)k);
         char field[sizeof "keypoint-4294967295"];
-        GValue value = G_VALUE_INIT;
-        GstStructure *s = gst_structure_new(
-            "keypoint", "name", G_TYPE_STRING, name ? name : "", "x", G_TYPE_DOUBLE, (double)p->x,
-            "y", G_TYPE_DOUBLE, (double)p->y, "score", G_TYPE_DOUBLE, (double)p->score, NULL);
         g_snprintf(field, sizeof field, "keypoint-%u", (guint)k);
-        gst_structure_set(to, field, GST_TYPE_STRUCTURE, s, NULL);
-        g_value_init(&value, GST_TYPE_STRUCTURE);
-        g_value_take_boxed(&value, s);
-        gst_value_list_append_and_take_value(&list, &value);
+        foveafilter_add(to, field, &list,
+                        gst_structure_new("keypoint", "name", G_TYPE_STRING, name ? name : "", "x",
+                                          G_TYPE_DOUBLE, (double)p->x, "y", G_TYPE_DOUBLE,
+                                          (double)p->y, "score", G_TYPE_DOUBLE, (double)p->score,
+                                          NULL));
     }
     gst_structure_take_value(to, "keypoints", &list);
 }
@@ -104,11 +124,31 @@ void foveafilter_found_look(Found *f, const fovea_output *out, gsize n)
         f->found_points = 0;
 }
 
-void foveafilter_found_attach(const Found *f, guint width, guint height, double least,
-                              GstBuffer *buffer, GstStructure *to)
+void foveafilter_found_describe(const Found *f, guint width, guint height, double least,
+                                GstStructure *to)
 {
-    for (size_t i = 0; i < f->found_boxes && (double)f->box[i].score >= least; i++)
-        attach_box(f, &f->box[i], width, height, buffer);
+    if (f->box)
+        tell_boxes(f, width, height, least, to);
     if (f->point)
-        tell_points(f, f->found_points, to);
+        tell_points(f, to);
+}
+
+void foveafilter_found_attach(const Found *f, GstElement *from, guint width, guint height,
+                              double least, GstBuffer *buffer)
+{
+    char *element = gst_element_get_name(from);
+    for (gsize k = 0; k < f->found_boxes && (double)f->box[k].score >= least; k++) {
+        const fovea_detection *d = &f->box[k];
+        const Place at = place_of(f, d, width, height);
+        const char *label = label_of(f, d);
+        char number[sizeof "class-4294967295"];
+        g_snprintf(number, sizeof number, "class-%u", d->label);
+        GstVideoRegionOfInterestMeta *meta = gst_buffer_add_video_region_of_interest_meta(
+            buffer, *label ? label : number, at.x, at.y, at.width, at.height);
+        gst_video_region_of_interest_meta_add_param(
+            meta, gst_structure_new("detection", "class", G_TYPE_UINT, d->label, "label",
+                                    G_TYPE_STRING, label, "score", G_TYPE_DOUBLE, (double)d->score,
+                                    "element", G_TYPE_STRING, element, NULL));
+    }
+    g_free(element);
 }

@@ -26,13 +26,19 @@ void foveafilter_found_close(Found *f);
 
 /* Finds them in the outputs of a frame. */
 void foveafilter_found_look(Found *f, const fovea_output *out, gsize n);
-/* Attaches them to the buffer of a frame of width x height pixels. A box with a score of `least` or
- * more is a GstVideoRegionOfInterestMeta, in the frame's pixels, of the type of its label
- * ("class-3" without one), with a parameter detection, class=(uint), label=(string), score=(double)
- * Key points are added to `to`: a list `keypoints` of
+/* Adds them to `to`, in pixels of the frame of width x height: the boxes with a score of `least` or
+ * more, best first, as a list `boxes` of
+ *     box, class=(uint), label=(string), score=(double), x=(uint), y=(uint), width=(uint),
+ *          height=(uint)
+ * where the model finds boxes, and key points as a list `keypoints` of
  *     keypoint, name=(string), x=(double), y=(double), score=(double)
- * and each as a field of its own, keypoint-0, keypoint-1, ... */
-void foveafilter_found_attach(const Found *f, guint width, guint height, double least,
-                              GstBuffer *buffer, GstStructure *to);
+ * Every item is a field of its own as well: box-0, box-1, ..., keypoint-0, ... */
+void foveafilter_found_describe(const Found *f, guint width, guint height, double least,
+                                GstStructure *to);
+/* Attaches the same boxes to the buffer: each is a GstVideoRegionOfInterestMeta of the type of its
+ * label ("class-3" without one), with a parameter detection, class=(uint), label=(string),
+ * score=(double), element=(string, the name of `from`). */
+void foveafilter_found_attach(const Found *f, GstElement *from, guint width, guint height,
+                              double least, GstBuffer *buffer);
 
 #endif

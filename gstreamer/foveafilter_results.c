@@ -32,7 +32,7 @@ gboolean foveafilter_results_open(Results *r, const fovea_model *model, const fo
     for (guint i = 0; i < r->count; i++) {
         r->result[i].info.struct_size = sizeof r->result[i].info;
         fovea_plan_output(plan, i, &r->result[i].info);
-        r->result[i].labels = strcmp(r->result[i].info.name, "logits") == 0 && about.classes > 0;
+        r->result[i].labels = r->result[i].info.kind == FOVEA_KIND_LOGITS && about.classes > 0;
         if (!open_pool(&r->result[i]))
             return FALSE;
     }
@@ -83,8 +83,7 @@ void foveafilter_results_end(Results *r)
 
 /* ---- results as structures ---- */
 
-/* Adds structure `s` to `to` under `name`, and moves it into the list. */
-static void add_structure(GstStructure *to, const char *name, GValue *list, GstStructure *s)
+void foveafilter_add(GstStructure *to, const char *name, GValue *list, GstStructure *s)
 {
     GValue value = G_VALUE_INIT;
     gst_structure_set(to, name, GST_TYPE_STRUCTURE, s, NULL);
@@ -127,15 +126,15 @@ static void tell_labels(const Results *r, const Result *one, GstStructure *to, G
         const char *name = fovea_model_label(r->model, taken[k]);
         const double score = exp((double)logit[taken[k]] - logit[taken[0]]) / sum;
         g_snprintf(field, sizeof field, "label-%u", k);
-        add_structure(to, field, list,
-                      gst_structure_new("label", "class", G_TYPE_UINT, taken[k], "label",
-                                        G_TYPE_STRING, name ? name : "", "score", G_TYPE_DOUBLE,
-                                        score, NULL));
+        foveafilter_add(to, field, list,
+                        gst_structure_new("label", "class", G_TYPE_UINT, taken[k], "label",
+                                          G_TYPE_STRING, name ? name : "", "score", G_TYPE_DOUBLE,
+                                          score, NULL));
     }
     gst_buffer_unmap(one->buffer, &map);
 }
 
-void foveafilter_results_describe(const Results *r, GstStructure *to, gboolean logits)
+void foveafilter_results_describe(const Results *r, GstStructure *to, gboolean values)
 {
     GValue labels = G_VALUE_INIT, outputs = G_VALUE_INIT;
     g_value_init(&labels, GST_TYPE_LIST);
@@ -150,10 +149,13 @@ void foveafilter_results_describe(const Results *r, GstStructure *to, gboolean l
             G_TYPE_UINT, info->stride, NULL);
         if (one->labels)
             tell_labels(r, one, to, &labels);
-        if (logits || !one->labels)
+        if (values)
             gst_structure_set(s, "values", GST_TYPE_BUFFER, one->buffer, NULL);
-        add_structure(to, info->name, &outputs, s);
+        foveafilter_add(to, info->name, &outputs, s);
     }
-    gst_structure_take_value(to, "labels", &labels);
+    if (gst_value_list_get_size(&labels) > 0)
+        gst_structure_take_value(to, "labels", &labels);
+    else
+        g_value_unset(&labels);
     gst_structure_take_value(to, "outputs", &outputs);
 }

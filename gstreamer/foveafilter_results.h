@@ -10,7 +10,7 @@
 /* One output of the plan. Its buffers go round: one that nobody holds any more is written again. */
 typedef struct Result {
     fovea_output_info info;
-    gboolean labels; /* logits, of which the best classes are told by name */
+    gboolean labels; /* of the picture's classes, of which the best are told by name */
     GstBufferPool *pool;
     GstBuffer *buffer; /* of the frame that is being run, or NULL */
     GstMapInfo map;
@@ -40,9 +40,12 @@ void foveafilter_results_written(Results *r);
  *             grid-height=(uint), stride=(uint), values=(GstBuffer)
  * the values being float32, rows of columns, the rest as in fovea_output_info. Every item is a
  * field of its own as well, which languages without lists of GStreamer's can read: outputs by their
- * names (last_hidden_state), labels as label-0, the best, label-1, ... `logits` FALSE: without the
- * values of outputs that are told by their labels. */
-void foveafilter_results_describe(const Results *r, GstStructure *to, gboolean logits);
+ * names (last_hidden_state), labels as label-0, the best, label-1, ... `values` FALSE: without
+ * `values`. */
+void foveafilter_results_describe(const Results *r, GstStructure *to, gboolean values);
 void foveafilter_results_end(Results *r);
+
+/* Adds structure `s` to `to` under `name`, and moves it into the list. */
+void foveafilter_add(GstStructure *to, const char *name, GValue *list, GstStructure *s);
 
 #endif

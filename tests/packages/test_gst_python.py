@@ -69,6 +69,24 @@ class Metadata(unittest.TestCase):
         self.assertEqual(values.extract_dup(0, values.get_size()), want.tobytes())
 
 
+    def test_two_elements(self):
+        Gst.init(None)
+        pipeline = Gst.parse_launch(
+            "videotestsrc num-buffers=1 ! video/x-raw,format=I420,width=64,height=64 ! "
+            "foveafilter name=a output=logits model=%s ! foveafilter name=b output=last_hidden_state model=%s ! "
+            "appsink name=sink" % (MODEL, MODEL))
+        pipeline.set_state(Gst.State.PLAYING)
+        buffer = pipeline.get_by_name("sink").emit("pull-sample").get_buffer()
+        pipeline.set_state(Gst.State.NULL)
+        found = buffer.get_custom_meta("foveafilter").get_structure()
+        both = found.get_value("elements")
+        self.assertEqual(both.get_value("a").get_value("logits").get_value("columns"), 10)
+        self.assertEqual(both.get_value("b").get_value("last_hidden_state").get_value("rows"), 17)
+        self.assertIsNone(both.get_value("b").get_value("logits"))
+        self.assertEqual(found.get_value("last_hidden_state").get_value("rows"), 17)
+        self.assertEqual(found.get_value("logits").get_value("columns"), 10)
+
+
 class Example(unittest.TestCase):
     def test_frames(self):
         done = example(MODEL)

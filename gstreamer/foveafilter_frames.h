@@ -1,0 +1,43 @@
+/* foveafilter_frames.h: frames as caps describe them: their layout and colours, as Fovea knows
+ * them, and their pixels as a plan takes them. */
+#ifndef FOVEAFILTER_FRAMES_H
+#define FOVEAFILTER_FRAMES_H
+
+#include <gst/video/video.h>
+
+#include <fovea/fovea.h>
+
+/* Those that plans read where they lie come first. */
+#define FOVEAFILTER_IN_PLACE "RGB, BGR, GRAY8, NV12, YUY2"
+#define FOVEAFILTER_FORMATS                                                                        \
+    FOVEAFILTER_IN_PLACE                                                                           \
+    ", I420, YV12, NV21, UYVY, YVYU, Y42B, Y444, Y41B, NV16, NV24, RGBx, RGBA, BGRx, BGRA, xRGB, " \
+    "ARGB, xBGR, ABGR, GBR, GBR_10LE, GRAY16_LE, I420_10LE, I422_10LE, Y444_10LE, I420_12LE, "     \
+    "I422_12LE, Y444_12LE, Y444_16LE, P010_10LE, P012_LE, P016_LE"
+
+typedef struct Frames {
+    fovea_layout layout;
+    fovea_yuv yuv;
+    fovea_layout_info info; /* info.room 0: plans read them where they lie */
+    uint32_t width, height;
+    guint8 *room;
+} Frames;
+
+/* What caps say of frames, which `video` was made of. FALSE: luma and chroma by a matrix that the
+ * library does not know. */
+gboolean foveafilter_frames_describe(Frames *out, const GstVideoInfo *video, const GstCaps *caps);
+gboolean foveafilter_frames_same(const Frames *a, const Frames *b);
+
+/* Room for frames that have to be converted. */
+void foveafilter_frames_open(Frames *f);
+void foveafilter_frames_close(Frames *f);
+/* The pixels of a mapped frame, as a plan takes them, until the next call. */
+fovea_status foveafilter_frames_pixels(const Frames *f, const GstVideoFrame *video,
+                                       fovea_frame *out);
+
+/* Whether rows or planes of a frame lie elsewhere than the caps alone say. */
+gboolean foveafilter_frames_padded(const GstVideoInfo *video, GstBuffer *frame);
+/* The same frame where the caps say, with all that is attached to it; NULL: it cannot be read. */
+GstBuffer *foveafilter_frames_pack(const GstVideoInfo *video, GstBuffer *frame);
+
+#endif
