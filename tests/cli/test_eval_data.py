@@ -357,6 +357,18 @@ class Segmentation(Case):
         self.assertIn("--reduce-labels yes", p.stderr)
 
 
+class Remarks(Case):
+    def test_each_is_said_once(self):
+        """Not for every size of pictures, of which no side is a multiple of the patch."""
+        model = self.edited(DIGITS)
+        with open(os.path.join(model, "preprocessor_config.json"), "w") as f:
+            json.dump({"do_resize": False, "do_normalize": False}, f)
+        for i in range(4):
+            self.write("data/%d.ppm" % i, ppm(self.noise(40 + 8 * i, 40)))
+        _, said = self.evaluate(model, "--data", "data", "--against", model)
+        self.assertEqual(said.count("is no multiple of the patch"), 1, said)
+
+
 class Depth(Case):
     def test_relative_depth_is_no_metres(self):
         for i in range(2):
