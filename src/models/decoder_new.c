@@ -62,14 +62,17 @@ static fovea_status describe(json_t *config, const char *file, const uint32_t *w
 }
 
 /* The classes of what is there, and its last layer. */
-static fovea_status put_classes(fv_tensor_reader *t, json_t *head, uint32_t classes)
+static fovea_status put_classes(fv_tensor_reader *t, const fv_config *config, uint32_t classes)
 {
-    const json_t *now = json_object_get(head, "num_classes"),
-                 *in = json_object_get(head, "channels");
-    if (json_integer_value(now) == (json_int_t)classes)
+    fv_config head;
+    uint32_t now = 0, in = CHANNELS;
+    FV_TRY(fv_config_section(&head, config, "decode_head"));
+    FV_TRY(fv_config_u32(&now, &head, "num_classes", 0, UINT32_MAX));
+    FV_TRY(fv_config_u32(&in, &head, "channels", 1, UINT16_MAX));
+    if (now == classes)
         return FOVEA_OK;
-    json_object_set_new(head, "num_classes", json_integer(classes));
-    const uint64_t shape[4] = {classes, (uint64_t)json_integer_value(in), 1, 1};
+    json_object_set_new(head.object, "num_classes", json_integer(classes));
+    const uint64_t shape[4] = {classes, in, 1, 1};
     t->m->new_head = true;
     FV_TRY(fv_reader_put(t, "", "decode_head.conv_seg.", "weight", 4, shape, 0, FV_NEW_HEAD));
     return fv_reader_put(t, "", "decode_head.conv_seg.", "bias", 1, shape, 0, 0);
@@ -95,5 +98,5 @@ fovea_status fv_decoder_new(fovea_model *m, const fv_source *source, const fv_co
         FV_TRY(describe(own, config->file, widths, n));
         FV_TRY(put_tensors(&t, widths, n));
     }
-    return put_classes(&t, json_object_get(own, "decode_head"), m->additions->segments);
+    return put_classes(&t, config, m->additions->segments);
 }

@@ -67,8 +67,8 @@ static fovea_status read_kind(fv_depth_anything *d, fv_tensor_reader *t, const f
 static fovea_status check_index(const fv_config *c, uint32_t levels)
 {
     const json_t *index = fv_config_get(c, "head_in_index");
-    const json_int_t at = json_integer_value(index);
-    if (!index || (json_is_integer(index) && (at == -1 || at == (json_int_t)levels - 1)))
+    int64_t at;
+    if (!index || (fv_json_whole(&at, index) && (at == -1 || at == (int64_t)levels - 1)))
         return FOVEA_OK;
     return fv_fail(FOVEA_ENOTSUP,
                    "%s: \"head_in_index\" is not -1: the head of another level than "

@@ -44,9 +44,9 @@ static fovea_status read_inputs(fv_feature_pyramid *f, const fv_decoder_reader *
     FV_TRY(fv_config_u32(&f->first, c, "start_level", 0, n - 1));
     f->laterals = n - f->first;
     const json_t *last = fv_config_get(c, "end_level");
-    const json_int_t end = last ? json_integer_value(last) : -1;
-    if ((last && !json_is_integer(last)) || end < -1 || end >= (json_int_t)n ||
-        (end >= 0 && end < (json_int_t)f->first))
+    int64_t end = -1;
+    if ((last && !fv_json_whole(&end, last)) || end < -1 || end >= n ||
+        (end >= 0 && end < f->first))
         return fv_config_fail(c, "end_level", "-1 or a stage from start_level on");
     if (end >= 0)
         f->laterals = (uint32_t)end + 1 - f->first;
@@ -61,12 +61,14 @@ static fovea_status read_extra(fv_feature_pyramid *f, const fv_decoder_reader *r
     const json_t *value = fv_config_get(c, key);
     const char *text = json_string_value(value);
     const int i = text ? fv_index_of(text, names, 3) : -1;
+    bool added = false;
     if (i >= 0)
         f->extra = (enum fv_extra_levels)(FV_EXTRA_OF_INPUT + i);
-    else if (json_is_true(value) && strcmp(r->d->head->section, "bbox_head") == 0)
-        f->extra = FV_EXTRA_OF_INPUT; /* mmdetection's; mmsegmentation has had both */
-    else if (value && !json_is_false(value))
+    else if (value && (!fv_json_flag(&added, value) ||
+                       (added && strcmp(r->d->head->section, "bbox_head") != 0)))
         return fv_config_fail(c, key, "false, \"on_input\", \"on_lateral\" or \"on_output\"");
+    if (added)
+        f->extra = FV_EXTRA_OF_INPUT; /* mmdetection's; mmsegmentation has had both */
     return FOVEA_OK;
 }
 

@@ -69,10 +69,35 @@ typedef struct reader {
 static bool lists(const json_t *section, uint32_t i)
 {
     const json_t *list = json_object_get(section, "layers");
-    for (size_t k = 0; k < json_array_size(list); k++)
-        if (json_integer_value(json_array_get(list, k)) == (json_int_t)i)
-            return json_is_integer(json_array_get(list, k));
+    for (size_t k = 0; k < json_array_size(list); k++) {
+        int64_t layer;
+        if (fv_json_whole(&layer, json_array_get(list, k)) && layer == i)
+            return true;
+    }
     return false;
+}
+
+/* Every entry of every "layers" must be a number: the block of one that is not would have another
+ * mixer. */
+static fovea_status check_layers(const reader *r)
+{
+    const json_t *attn = fv_config_get(r->config, "attn");
+    const size_t sections = json_is_array(attn) ? json_array_size(attn) : 1;
+    for (size_t i = 0; i < sections; i++) {
+        const json_t *section = json_is_array(attn) ? json_array_get(attn, i) : attn;
+        const json_t *list = json_object_get(section, "layers");
+        for (size_t k = 0; k < json_array_size(list); k++) {
+            int64_t layer;
+            char key[64];
+            if (json_is_array(attn))
+                snprintf(key, sizeof key, "attn[%zu].layers[%zu]", i, k);
+            else
+                snprintf(key, sizeof key, "attn.layers[%zu]", k);
+            if (!fv_json_whole(&layer, json_array_get(list, k)) || layer < 0)
+                return fv_config_fail(r->config, key, "the number of a block");
+        }
+    }
+    return FOVEA_OK;
 }
 
 /* The section of "attn", an object or a list of them, that has block i; or NULL. */
@@ -152,6 +177,7 @@ static fovea_status read_whole(reader *r)
     FV_TRY(fv_reader_agree(&r->t, r->config, "vocab_size", l->vocabulary));
     FV_TRY(fv_reader_agree(&r->t, r->config, "num_hidden_layers", l->depth));
     FV_TRY(fv_config_text(&act, r->config, "hidden_act"));
+    FV_TRY(check_layers(r));
     if (strcmp(act, "swish") != 0 && strcmp(act, "silu") != 0)
         return fv_fail(FOVEA_ENOTSUP, "%s: \"hidden_act\" is \"%.40s\"; swish is supported",
                        r->config->file, act);

@@ -100,8 +100,10 @@ static fovea_status read_hidden(fv_pola_reader *r, const char *key)
     for (uint32_t i = 0; good && i < r->p->stages; i++) {
         fv_pola_stage *s = &r->p->stage[i];
         const json_t *item = listed ? json_array_get(ratio, i) : ratio;
-        const double hidden = (double)s->width * (item ? json_number_value(item) : 4);
-        good = (!item || json_is_number(item)) && hidden >= 1 && hidden <= HIDDEN;
+        double of_width = 4;
+        good = !item || fv_json_number(&of_width, item);
+        const double hidden = (double)s->width * of_width;
+        good = good && hidden >= 1 && hidden <= HIDDEN;
         if (good)
             s->hidden = (uint32_t)hidden;
     }

@@ -81,8 +81,10 @@ static fovea_status read_hidden(struct reader *r)
     FV_TRY(get_list(&list, r, "mlp_ratios"));
     for (uint32_t i = 0; i < r->p->stages; i++) {
         const json_t *item = json_array_get(list, i);
-        const double hidden = (double)r->p->stage[i].width * json_number_value(item);
-        if (!json_is_number(item) || !(hidden >= 1 && hidden < HIDDEN + 1.0)) {
+        double ratio = 0;
+        const bool number = fv_json_number(&ratio, item);
+        const double hidden = (double)r->p->stage[i].width * ratio;
+        if (!number || !(hidden >= 1 && hidden < HIDDEN + 1.0)) {
             char expected[80];
             snprintf(expected, sizeof expected,
                      "a list of numbers that make hidden widths from 1 to %u", HIDDEN);
@@ -122,10 +124,9 @@ static fovea_status read_scaled(struct reader *r)
         const json_t *item = json_array_get(list, i);
         char prefix[40];
         snprintf(prefix, sizeof prefix, "layers.%u.blocks.0.", i);
-        if (list && !json_is_boolean(item))
+        r->scaled[i] = fv_reader_find(&r->t, prefix, "gamma_1", "") != NULL;
+        if (list && !fv_json_flag(&r->scaled[i], item))
             return fv_config_fail(r->config, "layerscales", "a list of true and false");
-        r->scaled[i] =
-            list ? json_is_true(item) : fv_reader_find(&r->t, prefix, "gamma_1", "") != NULL;
     }
     return FOVEA_OK;
 }

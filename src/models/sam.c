@@ -107,7 +107,8 @@ static fovea_status read_windows(reader *r)
     fv_sam *s = r->s;
     r->window = 14;
     FV_TRY(fv_config_u32(&r->window, &r->vision, "window_size", 0, FV_SAM_SIDE_MOST));
-    if (json_array_size(fv_config_get(&r->vision, "global_attn_indexes"))) {
+    const json_t *global = fv_config_get(&r->vision, "global_attn_indexes");
+    if (global && !(json_is_array(global) && json_array_size(global) == 0)) {
         FV_TRY(fv_config_count(&r->globals, &r->vision, "global_attn_indexes",
                                sizeof r->global / sizeof *r->global));
         return fv_config_u32s(r->global, r->globals, &r->vision, "global_attn_indexes", 0,

@@ -91,6 +91,9 @@ def make_data(folder):
         "images": images, "labels": ("I32", [PICTURES], struct.pack("<%di" % PICTURES, *labels))})
     save(folder + "/bare.safetensors", {"images": images})
     save(folder + "/flat.safetensors", {"images": ("U8", [PICTURES * SIDE, SIDE, 3], images[2])})
+    with open(folder + "/texts.json", "w") as f:
+        json.dump({"stages": {"s": {"stage": 2, "attention": "linear:elu1", "trainable": [], "decay": [],
+                                    "lr": {"base": "1e-4"}}}}, f)
     save(folder + "/short.safetensors", {"images": images, "labels": ("I32", [1], bytes(4))})
     shutil.copytree(VIT, folder + "/segmenter")
     os.chmod(folder + "/segmenter", 0o755)
@@ -174,6 +177,8 @@ def check_refusals(exe, folder):
         (7, [VIT, "--stage", "1", *out, *usual, "--teacher", DINO], "teacher"),
         (7, [VIT, "--stage", "s", *out, "--hyper", "plain/0.png", "--tensors", "batches.safetensors"],
          "plain/0.png"),
+        (7, [VIT, "--stage", "s", *out, "--hyper", "texts.json", "--tensors", "batches.safetensors"],
+         'texts.json: "base" is "1e-4"; a number'),
         (7, [*two, *usual, "--strict", "--data", "broken", "--batch", "6"], "broken/3.png"),
     ]
     for code, args, word in cases:

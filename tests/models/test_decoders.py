@@ -472,6 +472,7 @@ class Tests:
             ("neck", "num_outs", 1, "neck.num_outs"), ("neck", "out_channels", 0, "neck.out_channels"),
             ("neck", "start_level", 7, "neck.start_level"), ("neck", "end_level", -7, "neck.end_level"),
             ("neck", "in_channels", [1, 2, 3], "neck.in_channels"), ("neck", "add_extra_convs", 3, "neck.add_extra_convs"),
+            ("neck", "end_level", "2", "neck.end_level"),
             ("neck", "relu_before_extra_convs", True, "neck.relu_before_extra_convs"),
             ("neck", "act_cfg", {"type": "ReLU"}, "neck.act_cfg"), ("neck", "newest", 1, "neck.newest"),
             ("neck", "upsample_cfg", {"mode": "bicubic"}, "neck.upsample_cfg.mode"),

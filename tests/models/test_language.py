@@ -256,6 +256,8 @@ class Language(unittest.TestCase):
             ("vocabulary", {**config, "vocab_size": 62}, tensors, 7, "vocab_size"),
             ("act", {**config, "hidden_act": "gelu"}, tensors, 7, "hidden_act"),
             ("field", {**config, "new_gate": True}, tensors, 7, "new_gate"),
+            ("a text for a number", {**config, "attn": [{"layers": [0]}, {"layers": [1, "2"]}]}, tensors, 7,
+             '"attn[1].layers[1]" must be'),
             ("left over", config, {**tensors, mixer + "D": np.zeros(2, np.float32)}, 7, mixer + "D"),
             ("bias", config, {**tensors, "lm_head.bias": np.zeros(61, np.float32)}, 7, "lm_head.bias"),
             ("unused gate", {**config, "use_gate": False}, tensors, 7, "attn.g_proj.weight"),

@@ -609,7 +609,7 @@ class Tests:
                 "alpha": ["4", -1, 1e9, []],
                 "attn_type": ["L", "LLL", "SL", "LX", "M", "LM", "SS", "LM12345", 5, ["L", "L"], "LL1x"],
                 "num_classes": [6, -1, huge, "5"],
-                "qkv_bias": [1, "true", False],
+                "qkv_bias": [2, "true", False],
                 "in_chans": [1, 4, huge, "3"],
             }
             if make == make_pvt:

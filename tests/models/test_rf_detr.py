@@ -72,11 +72,11 @@ class RfDetr(unittest.TestCase):
 
     def test_backbone(self):
         self.refused('"backbone_config.num_windows" must be', backbone={"num_windows": 0})
-        self.refused('"backbone_config.out_indices" must be', backbone={"out_indices": [1, 4]})
+        self.refused('"backbone_config.out_indices[1]" must be', backbone={"out_indices": [1, 4]})
         self.refused('"backbone_config.out_indices"', backbone={"out_indices": [3, 1], "out_features": None})
         self.refused('"backbone_config.out_features"', backbone={"out_features": ["stage1", "stage2"]})
         self.refused('"backbone_config.out_features"', backbone={"out_features": ["stage1"]})
-        self.refused('"backbone_config.window_block_indexes" must be', backbone={"window_block_indexes": [9]})
+        self.refused('"backbone_config.window_block_indexes[0]" must be', backbone={"window_block_indexes": [9]})
         self.refused("rf_detr_vit", backbone={"model_type": "rf_detr_vit"})
         self.refused("reshape_hidden_states", backbone={"reshape_hidden_states": False})
         self.refused('"backbone_config.rope" is not known', backbone={"rope": True})

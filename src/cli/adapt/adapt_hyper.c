@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/adapt/adapter.h"
+#include "json/json.h"
 
 static int wrong(const char *path, const char *what)
 {
@@ -27,23 +28,32 @@ static bool are_strings(const json_t *list)
     return json_is_array(list);
 }
 
-/* Member `key`, when it is there and a number. */
-static void read_number(float *out, const json_t *from, const char *key)
+static int wrong_value(const char *path, const char *key, const json_t *value, const char *expected)
 {
-    const json_t *v = json_object_get(from, key);
-    if (json_is_number(v))
-        *out = (float)json_number_value(v);
+    char shown[FV_JSON_SHOWN];
+    return cli_fail(CLI_INPUT, "%s: \"%s\" is %s; %s is expected", path, key,
+                    fv_json_show(shown, value), expected);
 }
 
-static bool read_count(uint32_t *out, const json_t *from, const char *key)
+/* Member `key`, when it is there and not null. */
+static int read_number(float *out, const char *path, const json_t *from, const char *key)
 {
     const json_t *v = json_object_get(from, key);
-    if (!v || json_is_null(v))
-        return true;
-    if (!json_is_integer(v) || json_integer_value(v) < 0 || json_integer_value(v) > INT32_MAX)
-        return false;
-    *out = (uint32_t)json_integer_value(v);
-    return true;
+    double x = (double)*out;
+    if (v && !json_is_null(v) && !fv_json_number(&x, v))
+        return wrong_value(path, key, v, "a number");
+    *out = (float)x;
+    return CLI_OK;
+}
+
+static int read_count(uint32_t *out, const char *path, const json_t *from, const char *key)
+{
+    const json_t *v = json_object_get(from, key);
+    int64_t n = *out;
+    if (v && !json_is_null(v) && (!fv_json_whole(&n, v) || n < 0 || n > INT32_MAX))
+        return wrong_value(path, key, v, "a whole number from 0 on");
+    *out = (uint32_t)n;
+    return CLI_OK;
 }
 
 static int read_rate(fovea_trainer_options *o, const char *path, const json_t *lr)
@@ -57,26 +67,34 @@ static int read_rate(fovea_trainer_options *o, const char *path, const json_t *l
     if (i == 3)
         return wrong(path, "\"schedule\" is none of constant, linear, cosine");
     o->schedule = (fovea_lr_schedule)i;
-    if (!json_is_number(json_object_get(lr, "base")))
+    if (!json_object_get(lr, "base"))
         return wrong(path, "the stage has no \"lr\": {\"base\"}");
-    read_number(&o->lr, lr, "base");
-    read_number(&o->lr_end, lr, "end");
-    read_number(&o->backbone_ratio, lr, "backbone_ratio");
-    if (!read_count(&o->steps, lr, "total_steps") || !read_count(&o->warm_up, lr, "warmup_steps"))
-        return wrong(path, "\"total_steps\" or \"warmup_steps\" is no number of steps");
+    CLI_TRY(read_number(&o->lr, path, lr, "base"));
+    CLI_TRY(read_number(&o->lr_end, path, lr, "end"));
+    CLI_TRY(read_number(&o->backbone_ratio, path, lr, "backbone_ratio"));
+    CLI_TRY(read_count(&o->steps, path, lr, "total_steps"));
+    return read_count(&o->warm_up, path, lr, "warmup_steps");
+}
+
+static int read_betas(fovea_trainer_options *o, const char *path, const json_t *betas)
+{
+    double beta[2] = {(double)o->beta1, (double)o->beta2};
+    if (!betas || json_is_null(betas))
+        return CLI_OK;
+    if (json_array_size(betas) != 2 || !fv_json_number(&beta[0], json_array_get(betas, 0)) ||
+        !fv_json_number(&beta[1], json_array_get(betas, 1)))
+        return wrong_value(path, "betas", betas, "a list of two numbers");
+    o->beta1 = (float)beta[0];
+    o->beta2 = (float)beta[1];
     return CLI_OK;
 }
 
-static void read_optimizer(fovea_trainer_options *o, const json_t *from)
+static int read_optimizer(fovea_trainer_options *o, const char *path, const json_t *from)
 {
-    const json_t *betas = json_object_get(from, "betas");
-    if (json_array_size(betas) == 2) {
-        o->beta1 = (float)json_number_value(json_array_get(betas, 0));
-        o->beta2 = (float)json_number_value(json_array_get(betas, 1));
-    }
-    read_number(&o->eps, from, "eps");
-    read_number(&o->weight_decay, from, "weight_decay");
-    read_number(&o->clip, from, "grad_clip");
+    CLI_TRY(read_betas(o, path, json_object_get(from, "betas")));
+    CLI_TRY(read_number(&o->eps, path, from, "eps"));
+    CLI_TRY(read_number(&o->weight_decay, path, from, "weight_decay"));
+    return read_number(&o->clip, path, from, "grad_clip");
 }
 
 static int read_entry(adapt_hyper *h, fovea_trainer_options *o, const char *path,
@@ -86,7 +104,8 @@ static int read_entry(adapt_hyper *h, fovea_trainer_options *o, const char *path
     const json_t *decay = json_object_get(entry, "decay");
     const json_t *attention = json_object_get(entry, "attention");
     uint32_t stage = 0;
-    if (!read_count(&stage, entry, "stage") || stage < 1 || stage > 3)
+    CLI_TRY(read_count(&stage, path, entry, "stage"));
+    if (stage < 1 || stage > 3)
         return wrong(path, "the stage's \"stage\" is not 1, 2 or 3");
     if (!are_strings(train) || !are_strings(decay))
         return wrong(path, "the stage's \"trainable\" and \"decay\" are not lists of tensors");
@@ -98,26 +117,24 @@ static int read_entry(adapt_hyper *h, fovea_trainer_options *o, const char *path
     h->decay = names(decay);
     o->train = h->train;
     o->decay = h->decay;
-    read_number(&o->lambda, entry, "lambda");
+    CLI_TRY(read_number(&o->lambda, path, entry, "lambda"));
     return read_rate(o, path, json_object_get(entry, "lr"));
 }
 
 int adapt_hyper_read(adapt_hyper *h, fovea_trainer_options *o, const char *path, const char *name)
 {
-    json_error_t error;
     memset(h, 0, sizeof *h);
-    h->root = json_load_file(path, 0, &error);
-    if (!h->root)
-        return cli_fail(CLI_INPUT, "%s: line %d: %s", path, error.line, error.text);
+    CLI_TRY(cli_json_read(&h->root, path));
     const json_t *optimizer = json_object_get(h->root, "optimizer");
     const json_t *entry = json_object_get(json_object_get(h->root, "stages"), name);
     uint32_t accumulation = 1;
     if (!json_is_object(entry))
         return cli_fail(CLI_INPUT, "%s: has no stage \"%s\"", path, name);
-    if (!read_count(&h->steps, h->root, "steps") ||
-        !read_count(&accumulation, optimizer, "accumulation") || accumulation != 1)
-        return wrong(path, "\"steps\" is no number, or \"accumulation\" is not 1");
-    read_optimizer(o, optimizer);
+    CLI_TRY(read_count(&h->steps, path, h->root, "steps"));
+    CLI_TRY(read_count(&accumulation, path, optimizer, "accumulation"));
+    if (accumulation != 1)
+        return wrong(path, "\"accumulation\" is not 1");
+    CLI_TRY(read_optimizer(o, path, optimizer));
     return read_entry(h, o, path, entry);
 }
 
