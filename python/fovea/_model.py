@@ -156,8 +156,8 @@ class Model(Handle):
                             format=format, **options)
         chosen = choice(attention, with_outputs, preprocess, size, **options)
         if isinstance(image, (list, tuple)):
-            return Batch(self._results([read(one, True) for one in image], format, chosen))
-        pixels = read(image, True)
+            return Batch(self._results([read(one, True, format) for one in image], format, chosen))
+        pixels = read(image, True, format)
         if not isinstance(pixels, Picture) and pixels.ndim == 4:
             return Batch(self._results([read(one) for one in pixels], format, chosen))
         return self._result(pixels, format, chosen)
@@ -178,7 +178,7 @@ class Model(Handle):
         wide, high = size or (rule.resize_width, rule.resize_height)
         if not self.info["keypoints"]:
             raise ValueError("people in boxes are for pose models, not for %s" % self.info["type"])
-        pixels = read(image, True)
+        pixels = read(image, True, format)
         chosen = choice(attention, outputs, **options)
         given = [tuple(box) for box in boxes]
         crops = [crop(pixels, box, wide, high, format, chosen.yuv) for box in given]

@@ -16,10 +16,11 @@ FrameKind = Tuple[str, int, int]  # format, width, height
 _HOST = (1, 3, 11, 13)  # kDLCPU, and what CUDA, ROCm and its managed memory let the host read
 
 
-def read(picture: Any, channels_first: bool = False) -> Union[Array, Picture]:
+def read(picture: Any, channels_first: bool = False, format: Optional[str] = None) -> Union[Array, Picture]:
     """The array of a picture: itself, a view of a tensor, or what Pillow reads, turned as its EXIF says;
     a Picture stays what it is. Bytes are copied only where their layout is none that frames have.
-    `channels_first`: bytes (3, H, W) are meant, too."""
+    `channels_first`: bytes (3, H, W) are meant, too. Shapes that could be either are refused, unless there is
+    a `format`, which rows of pixels have."""
     if isinstance(picture, Picture):
         return picture
     if isinstance(picture, np.ndarray):
@@ -27,16 +28,27 @@ def read(picture: Any, channels_first: bool = False) -> Union[Array, Picture]:
     elif isinstance(picture, (str, os.PathLike)):
         return _opened(os.fspath(picture))
     elif hasattr(picture, "getexif"):
-        from PIL import ImageOps
-        array = np.asarray(ImageOps.exif_transpose(picture).convert("RGB"))
+        array = _colours(picture)
     elif hasattr(picture, "__dlpack__"):
         array = _tensor(picture)
     else:
         array = np.asarray(picture)
-    if channels_first and array.dtype == np.uint8 and array.ndim in (3, 4):
-        if array.shape[-3] == 3 and array.shape[-1] != 3:
+    if channels_first and array.dtype == np.uint8 and array.ndim in (3, 4) and array.shape[-3] == 3:
+        if array.shape[-1] not in (3, 4):
             array = np.moveaxis(array, -3, -1)
+        elif format is None:
+            raise ValueError("uint8 pixels of shape %s: are these rows or planes? Of rows give pixels[..., :3] and "
+                             "format=\"rgb8\"; of planes np.moveaxis(pixels, -3, -1)" % (array.shape,))
     return array if _readable(array) else np.ascontiguousarray(array)
+
+
+def _colours(picture: Any) -> Array:
+    """R, G, B of an image of Pillow, upright, as the program reads the file of it."""
+    from PIL import Image, ImageOps
+    upright = ImageOps.exif_transpose(picture)
+    if picture.mode == "I" and picture.format == "PPM":  # grey of 16 bits, which convert would cut at 255
+        upright = Image.fromarray((np.asarray(upright) // 256).astype(np.uint8))
+    return np.asarray(upright.convert("RGB"))
 
 
 def _opened(path: Any) -> Union[Array, Picture]:
@@ -104,11 +116,22 @@ def frame_of(pixels: Union[Array, Picture], format: Optional[str]) -> FrameKind:
     elif len(shape) == 3 and shape[2] == 3:
         kind = ("bgr8" if is_mirrored(pixels) != (format == "bgr8") else "rgb8"), shape[1], shape[0]
     else:
-        raise ValueError("uint8 pixels of shape %s: give (H, W, 3), R, G and B, or (H, W)" % (shape,))
+        raise ValueError("uint8 pixels of shape %s: give (H, W, 3), R, G and B, or (H, W)%s" % (shape, _remedy(shape)))
     if format not in (None, kind[0]) and {format, kind[0]} != {"rgb8", "bgr8"}:
         raise ValueError("format %r, %s of shape %s, which is %s; leave format out, or give it what it says"
                          % (format, pixels.dtype, shape, kind[0]))
     return kind
+
+
+def _remedy(shape: Tuple[int, ...]) -> str:
+    """What makes such pixels of these, to go on with; nothing, where nobody knows what they are."""
+    if len(shape) != 3:
+        return ""
+    if shape[2] == 4:
+        return "; of R, G, B and alpha that is pixels[..., :3]"
+    if shape[0] in (3, 4):
+        return "; of planes that is np.moveaxis(pixels[:3], 0, -1)"
+    return "; of grey that is pixels[..., 0]" if shape[2] == 1 else ""
 
 
 def _camera_frame(pixels: Array, format: str) -> FrameKind:

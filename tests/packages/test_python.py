@@ -573,6 +573,35 @@ class Models(unittest.TestCase):
             with self.assertRaises(OSError):
                 self.model.run(os.path.join(folder, "c.png"))
 
+    @unittest.skipUnless(importlib.util.find_spec("PIL"), "no PIL for this Python: python3-pil")
+    def test_grey_of_16_bits(self):
+        """As the program reads it: of a PGM the high byte, of other files cut at 255."""
+        from PIL import Image
+        deep = self.image[..., 0].astype(np.uint16) * 250 + 7
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "a.pgm")
+            with open(path, "wb") as f:
+                f.write(b"P5 84 70 65535\n" + deep.astype(">u2").tobytes())
+            Image.fromarray(deep).save(path + ".png")
+            for name, grey in ((path, deep >> 8), (path + ".png", np.minimum(deep, 255))):
+                want = self.model.run(grey.astype(np.uint8))
+                for output, rows in self.model.run(name).items():
+                    np.testing.assert_array_equal(rows, want[output])
+
+    def test_shapes_that_could_be_either(self):
+        rng = np.random.default_rng(3)
+        for shape in ((3, 40, 3), (3, 40, 4), (2, 3, 40, 3)):
+            with self.assertRaisesRegex(ValueError, r"rows or planes\? .*\[\.\.\., :3\] .*moveaxis\(pixels, -3, -1\)"):
+                self.model(rng.integers(0, 256, shape, np.uint8))
+        rows = rng.integers(0, 256, (3, 40, 3), np.uint8)
+        tall = rng.integers(0, 256, (40, 3, 3), np.uint8)
+        self.assertEqual(self.model(rows, format="rgb8").features.shape, self.model(np.repeat(rows, 2, 0)).features.shape)
+        self.model(tall)
+        for shape, words in (((5, 40, 4), r"alpha that is pixels\[\.\.\., :3\]"), ((4, 30, 40), r"moveaxis\(pixels\[:3\]"),
+                             ((30, 40, 1), r"grey that is pixels\[\.\.\., 0\]")):
+            with self.assertRaisesRegex(ValueError, words):
+                self.model(rng.integers(0, 256, shape, np.uint8))
+
     def test_errors(self):
         with self.assertRaisesRegex(fovea.Error, "nowhere"):
             fovea.Model("nowhere")
