@@ -298,6 +298,9 @@ int cli_indices_read(cli_image *out, const char *path);
 /* A grey PNG of 16 bits, two bytes per pixel as the machine orders them, into `rgb`. */
 int cli_depth_read(cli_image *out, const char *path);
 void cli_images_as_stored(void);
+/* Whether what is transparent in the pictures read from now on lies on white, as some models' image
+ * processors have it; else alpha is dropped. */
+void cli_images_on_white(bool white);
 /* The names of the pictures in a folder, by what the files begin with, in the order of their bytes;
  * also of files that have a picture's name and are none, which reading then refuses. Not of folders
  * in it. One line tells which other files are left out. Free with cli_list_free. */

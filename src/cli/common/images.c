@@ -72,7 +72,13 @@ void picture_spread_grey(uint8_t *rgb, size_t pixels)
 
 /* ---- any ---- */
 
+bool picture_on_white;
 static bool as_stored; /* ignore EXIF's orientation */
+
+void cli_images_on_white(bool white)
+{
+    picture_on_white = white;
+}
 
 void cli_images_as_stored(void)
 {

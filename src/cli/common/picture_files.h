@@ -57,11 +57,16 @@ static inline uint8_t picture_cut(double v)
     return (uint8_t)(v > 0 ? v < 255 ? v : 255 : 0);
 }
 
-/* A pixel whose alpha, as Pillow's convert("RGB") does, is dropped. */
+/* What cli_images_on_white was told. */
+extern bool picture_on_white;
+
+/* A pixel: without its alpha, as Pillow's convert("RGB") has it, or as Pillow lays it on white. */
 static inline void picture_put(uint8_t *to, const uint8_t *rgb, uint8_t alpha)
 {
-    (void)alpha;
-    memcpy(to, rgb, 3);
+    for (int c = 0; c < 3; c++) {
+        const uint32_t x = ((uint32_t)rgb[c] * alpha + 255 * (255u - alpha)) * 128 + (128 << 7);
+        to[c] = picture_on_white && alpha != 255 ? (uint8_t)(((x >> 8) + x) >> 15) : rgb[c];
+    }
 }
 
 /* Grey bytes at the beginning of `rgb` become R, G, B. */

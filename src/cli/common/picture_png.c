@@ -57,7 +57,7 @@ struct png {
     uint32_t width;
     int type, bits;
     uint8_t palette[256][4]; /* with alpha */
-    int hidden[3];           /* the colour that means "transparent"; -1: there is none */
+    int hidden[3];           /* what is transparent, as Pillow compares it; -1: nothing */
 };
 
 static struct png describe(png_structp png, png_infop info)
@@ -79,13 +79,13 @@ static struct png describe(png_structp png, png_infop info)
         entry[2] = i < colours ? colour[i].blue : 0;
         entry[3] = alpha && i < alphas ? alpha[i] : 255;
     }
-    if (hidden && p.bits <= 8 && p.type == PNG_COLOR_TYPE_RGB) {
-        p.hidden[0] = hidden->red;
-        p.hidden[1] = hidden->green;
-        p.hidden[2] = hidden->blue;
-    } else if (hidden && p.bits <= 8) {
-        const int top = (1 << p.bits) - 1;
-        p.hidden[0] = p.hidden[1] = p.hidden[2] = hidden->gray * 255 / top;
+    if (hidden && p.type == PNG_COLOR_TYPE_RGB) {
+        p.hidden[0] = hidden->red & 255;
+        p.hidden[1] = hidden->green & 255;
+        p.hidden[2] = hidden->blue & 255;
+    } else if (hidden) {
+        const int grey = p.bits > 1 ? hidden->gray & 255 : hidden->gray ? 255 : 0;
+        p.hidden[0] = p.hidden[1] = p.hidden[2] = grey;
     }
     return p;
 }

@@ -54,29 +54,40 @@ static uint32_t three_bytes(const uint8_t *p)
     return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16;
 }
 
-/* The first frame of an animation, in its place of a picture that is black elsewhere. */
-static int read_frame(cli_image *out, const char *path, const struct picture_bytes *b)
+/* A picture without animation, into rows of `out` from pixel (x, y) on. */
+static bool decode(const cli_image *out, size_t x, size_t y, const uint8_t *data, size_t size,
+                   bool alpha)
+{
+    const size_t stride = (size_t)out->width * 3, first = y * stride + x * 3;
+    int width, height;
+    if (!alpha || !picture_on_white)
+        return WebPDecodeRGBInto(data, size, out->rgb + first, (size_t)out->height * stride - first,
+                                 (int)stride) != NULL;
+    uint8_t *rgba = WebPDecodeRGBA(data, size, &width, &height);
+    for (int i = 0; rgba && i < width * height; i++)
+        picture_put(out->rgb + first + (size_t)(i / width) * stride + (size_t)(i % width) * 3,
+                    rgba + 4 * (size_t)i, rgba[4 * (size_t)i + 3]);
+    WebPFree(rgba);
+    return rgba != NULL;
+}
+
+/* The first frame of an animation, in its place of a picture that is transparent elsewhere. */
+static bool decode_frame(const cli_image *out, const struct picture_bytes *b)
 {
     enum { FRAME_HEADER = 16 }; /* place, size, time, flags; then chunks of its own */
-    static const char broken[] = "is a broken WebP";
+    WebPBitstreamFeatures has;
     const struct chunk frame = find(b->data, b->size, RIFF_HEADER, "ANMF");
     if (frame.size < FRAME_HEADER)
-        return picture_bad(path, broken);
-    struct chunk data = find(frame.data, frame.size, FRAME_HEADER, "VP8 ");
-    if (data.size == 0)
-        data = find(frame.data, frame.size, FRAME_HEADER, "VP8L");
-    int w = 0, h = 0;
-    const size_t x = 2 * (size_t)three_bytes(frame.data),
-                 y = 2 * (size_t)three_bytes(frame.data + 3);
-    if (data.size == 0 || !WebPGetInfo(data.data, data.size, &w, &h) ||
-        x + (size_t)w > out->width || y + (size_t)h > out->height)
-        return picture_bad(path, broken);
-    memset(out->rgb, 0, (size_t)out->width * out->height * 3);
-    const size_t stride = (size_t)out->width * 3, first = y * stride + x * 3;
-    return WebPDecodeRGBInto(data.data, data.size, out->rgb + first,
-                             (size_t)out->height * stride - first, (int)stride)
-               ? CLI_OK
-               : picture_bad(path, broken);
+        return false;
+    const uint8_t *data = frame.data + FRAME_HEADER;
+    const size_t size = frame.size - FRAME_HEADER;
+    const size_t x = 2 * (size_t)three_bytes(frame.data);
+    const size_t y = 2 * (size_t)three_bytes(frame.data + 3);
+    if (WebPGetFeatures(data, size, &has) != VP8_STATUS_OK || x + (size_t)has.width > out->width ||
+        y + (size_t)has.height > out->height)
+        return false;
+    memset(out->rgb, picture_on_white ? 255 : 0, (size_t)out->width * out->height * 3);
+    return decode(out, x, y, data, size, has.has_alpha);
 }
 
 int picture_read_webp(cli_image *out, const char *path, const struct picture_bytes *b,
@@ -85,16 +96,14 @@ int picture_read_webp(cli_image *out, const char *path, const struct picture_byt
     WebPBitstreamFeatures has;
     if (WebPGetFeatures(b->data, b->size, &has) != VP8_STATUS_OK)
         return picture_bad(path, "is a broken WebP");
-    const uint64_t width = (uint64_t)has.width, height = (uint64_t)has.height;
-    CLI_TRY(picture_begin(out, path, b, width, height, PICTURE_FLAT_PIXELS_PER_BYTE));
-    *orientation = orientation_of(b);
     if (has.has_animation && four_bytes(b->data + 4) > b->size - CHUNK_HEADER)
         return picture_bad(path, "the file ends early");
-    if (has.has_animation)
-        return read_frame(out, path, b);
-    if (!WebPDecodeRGBInto(b->data, b->size, out->rgb, (size_t)(width * height * 3), 3 * has.width))
-        return picture_bad(path, "is a broken WebP, or one that ends early");
-    return CLI_OK;
+    CLI_TRY(picture_begin(out, path, b, (uint64_t)has.width, (uint64_t)has.height,
+                          PICTURE_FLAT_PIXELS_PER_BYTE));
+    *orientation = orientation_of(b);
+    const bool read = has.has_animation ? decode_frame(out, b)
+                                        : decode(out, 0, 0, b->data, b->size, has.has_alpha);
+    return read ? CLI_OK : picture_bad(path, "is a broken WebP, or one that ends early");
 }
 
 #else
