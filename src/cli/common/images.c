@@ -70,6 +70,17 @@ void picture_spread_grey(uint8_t *rgb, size_t pixels)
         rgb[3 * pixels] = rgb[3 * pixels + 1] = rgb[3 * pixels + 2] = rgb[pixels];
 }
 
+void picture_tell_deep(const char *path, uint32_t bits)
+{
+    static bool told;
+    if (!told)
+        cli_tell(
+            "%s: grey of %u bits, of which all above 255 is white, as in Pillow; scale it to 8 "
+            "bits before",
+            path, bits);
+    told = true;
+}
+
 /* ---- any ---- */
 
 bool picture_on_white;

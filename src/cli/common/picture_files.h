@@ -72,6 +72,9 @@ static inline void picture_put(uint8_t *to, const uint8_t *rgb, uint8_t alpha)
 /* Grey bytes at the beginning of `rgb` become R, G, B. */
 void picture_spread_grey(uint8_t *rgb, size_t pixels);
 
+/* Says once what becomes of grey of more than 8 bits. */
+void picture_tell_deep(const char *path, uint32_t bits);
+
 /* R, G, B of ink that covers C, M, Y, K of 255. */
 static inline void picture_cmyk(uint8_t *to, uint8_t c, uint8_t m, uint8_t y, uint8_t k)
 {

@@ -23,8 +23,8 @@ struct reader {
     const char *path;
     enum picture_what what;
     jmp_buf back;
-    char text[128];     /* what failed */
-    uint8_t *row, *all; /* a row as libpng gives it; all, of an interlaced picture */
+    char text[128];   /* what failed */
+    uint8_t *samples; /* as libpng gives them */
     png_bytepp rows;
     bool done; /* all pixels are there */
 };
@@ -149,22 +149,26 @@ static int read_pixels(cli_image *out, struct reader *r, png_structp png, png_in
     const bool interlaced = png_set_interlace_handling(png) > 1;
     png_read_update_info(png, info);
     const size_t row = png_get_rowbytes(png, info);
-    const bool colours = r->what == PICTURE_COLOURS;
-    if (interlaced || !colours) {
+    /* Rows that are as wanted go to their place, others by way of one or, interlaced, all. */
+    const bool direct = r->what != PICTURE_COLOURS ||
+                        (p.type == PNG_COLOR_TYPE_RGB && p.bits == 8 && p.hidden[0] < 0);
+    if (!direct && !(r->samples = malloc(interlaced ? (size_t)height * row : row)))
+        return picture_bad(r->path, "no memory for its pixels");
+    if (interlaced) {
         r->rows = cli_alloc((size_t)height, sizeof *r->rows);
-        if (colours && !(r->all = malloc((size_t)height * row)))
-            return picture_bad(r->path, "no memory for its pixels");
         for (uint64_t y = 0; y < height; y++)
-            r->rows[y] = (colours ? r->all : out->rgb) + y * row;
+            r->rows[y] = (direct ? out->rgb : r->samples) + y * row;
         png_read_image(png, r->rows);
-    } else {
-        r->row = cli_alloc(row, 1);
     }
-    for (uint64_t y = 0; colours && y < height; y++) {
+    for (uint64_t y = 0; y < height; y++) {
+        uint8_t *to = out->rgb + y * width * r->what;
         if (!interlaced)
-            png_read_row(png, r->row, NULL);
-        convert_row(out->rgb + y * width * 3, interlaced ? r->rows[y] : r->row, &p);
+            png_read_row(png, direct ? to : r->samples, NULL);
+        if (!direct)
+            convert_row(to, r->samples + (interlaced ? y * row : 0), &p);
     }
+    if (r->what == PICTURE_COLOURS && p.type == PNG_COLOR_TYPE_GRAY && p.bits == 16)
+        picture_tell_deep(r->path, 16);
     r->done = true;
     png_read_end(png, info); /* for what it says behind them */
     return CLI_OK;
@@ -243,8 +247,7 @@ int picture_read_png(cli_image *out, const char *path, struct picture_bytes *b,
     if (!code)
         *orientation = orientation_of(png, info);
     free(r.rows);
-    free(r.row);
-    free(r.all);
+    free(r.samples);
     png_destroy_read_struct(&png, &info, NULL);
     return code;
 }

@@ -251,6 +251,10 @@ static void colours_of(uint8_t *to, const struct tiff *t, const uint32_t *v)
 static void convert_row(uint8_t *to, const uint8_t *from, uint32_t width, size_t apart,
                         const struct tiff *t)
 {
+    if (t->colours == 3 && t->samples == 3 && t->bits == 8 && !t->planes) {
+        memcpy(to, from, (size_t)width * 3);
+        return;
+    }
     for (uint32_t x = 0; x < width; x++, to += 3) {
         uint32_t v[SAMPLES_MOST];
         for (size_t k = 0; k < t->samples; k++)
@@ -315,6 +319,8 @@ static int read_blocks(const cli_image *out, const struct tiff *t)
                             columns, b.bytes, t);
         }
     free(samples);
+    if (read && t->colours == 1 && t->photometric != PHOTOMETRIC_PALETTE && t->bits > 8)
+        picture_tell_deep(t->path, t->bits);
     return read ? CLI_OK : fault(t->path, t->source);
 }
 
