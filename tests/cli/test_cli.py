@@ -34,7 +34,7 @@ FILES = {
     "claims.png": png(12000, 12000, bytes(1000)),
     "beyond.png": png(100000, 100000, bytes(1000)),
     "short.ppm": b"P6 40 30 255\n123",
-    "deep.pgm": b"P5 4 4 65535\n" + bytes(32),
+    "deep.pgm": b"P5 4 4 65536\n" + bytes(48),
     "text.jpg": b"no picture at all",
     "empty.png": b"",
     "chunk.png": png(1, 1, b"\0abc")[:33] + struct.pack(">I", 0x30000000) + b"eXIf" + bytes(60),
