@@ -235,6 +235,13 @@ class model : public handle<fovea_model, fovea_model_free>
         fovea_model_describe(*this, &out);
         return out;
     }
+    /* What its image processor does with a picture: to be changed, and given to plans. */
+    fovea_preprocess preprocess() const
+    {
+        fovea_preprocess out = FOVEA_PREPROCESS_INIT;
+        fovea_model_preprocess(*this, &out);
+        return out;
+    }
     /* Finds what FOVEA_COMPUTE_AUTO is for this model: the fastest types of products with which
      * outputs on these frames keep a cosine of `bound` with float32. */
     fovea_status try_tune_accuracy(fovea_accuracy_report &out, device &device,
@@ -297,6 +304,59 @@ class picture : public handle<fovea_picture, fovea_picture_free>
     explicit picture(owner object) noexcept : handle(object)
     {
     }
+};
+
+/* Frames of one size in a layout that plans do not read, as they take them: the planes that have to
+ * be made have room here. */
+class converter
+{
+  public:
+    converter() = default;
+    fovea_status try_open(fovea_layout layout, std::uint32_t width, std::uint32_t height,
+                          fovea_yuv yuv)
+    {
+        fovea_layout_info info = FOVEA_LAYOUT_INFO_INIT;
+        const fovea_status status = fovea_layout_query(layout, width, height, yuv, &info);
+        if (status != FOVEA_OK)
+            return status;
+        layout_ = layout;
+        yuv_ = yuv;
+        width_ = width;
+        height_ = height;
+        info_ = info;
+        room_.resize(info.room);
+        return FOVEA_OK;
+    }
+    /* The format for the plan, and the planes of frames as they come. */
+    const fovea_layout_info &info() const noexcept
+    {
+        return info_;
+    }
+    fovea_status try_convert(fovea_frame &out, const fovea_frame &in) noexcept
+    {
+        return fovea_layout_convert(&out, &in, layout_, width_, height_, yuv_, room_.data(),
+                                    room_.size());
+    }
+#if defined(__cpp_exceptions)
+    converter(fovea_layout layout, std::uint32_t width, std::uint32_t height, fovea_yuv yuv)
+    {
+        check(try_open(layout, width, height, yuv));
+    }
+    /* Good until the next call, as long as `in` is. */
+    fovea_frame operator()(const fovea_frame &in)
+    {
+        fovea_frame out = {};
+        check(try_convert(out, in));
+        return out;
+    }
+#endif
+
+  private:
+    fovea_layout layout_ = FOVEA_LAYOUT_RGB24;
+    fovea_yuv yuv_ = FOVEA_YUV_601;
+    std::uint32_t width_ = 0, height_ = 0;
+    fovea_layout_info info_ = FOVEA_LAYOUT_INFO_INIT;
+    std::vector<std::uint8_t> room_;
 };
 
 /* Frames of one size through a model. */
@@ -538,9 +598,62 @@ template <typename Frame> class latest : public handle<fovea_latest, fovea_lates
         return out;
     }
 
-  private:
+  protected:
     friend result<latest>;
     explicit latest(owner object) noexcept : owned(object)
+    {
+    }
+};
+
+/* The same of Frames that are owned: by who puts one, by the mailbox, by who takes it. One that
+ * nobody will take is deleted. */
+template <typename Frame> class mailbox : public latest<Frame>
+{
+  public:
+    using typename latest<Frame>::owner;
+    using pointer = std::unique_ptr<Frame>;
+    static result<mailbox> create() noexcept
+    {
+        fovea_latest_options options = FOVEA_LATEST_OPTIONS_INIT;
+        options.drop = [](void *, void *frame) { pointer(static_cast<Frame *>(frame)); };
+        const fovea_latest_options *given = &options;
+        return result<mailbox>(fovea_latest_create, given);
+    }
+    /* `frame` is empty afterwards, unless it fails. */
+    fovea_status try_put(pointer &frame, double deadline = 0) noexcept
+    {
+        const fovea_status status = fovea_latest_put(*this, frame.get(), deadline);
+        if (status == FOVEA_OK)
+            frame.release();
+        return status;
+    }
+    /* `frame` is empty when none will come. */
+    fovea_status try_take(pointer &frame, double timeout = -1) noexcept
+    {
+        Frame *taken = nullptr;
+        const fovea_status status = latest<Frame>::try_take(taken, timeout);
+        frame.reset(taken);
+        return status;
+    }
+#if defined(__cpp_exceptions)
+    mailbox() : mailbox(create().take())
+    {
+    }
+    void put(pointer frame, double deadline = 0)
+    {
+        check(try_put(frame, deadline));
+    }
+    pointer take(double timeout = -1)
+    {
+        pointer frame;
+        check(try_take(frame, timeout));
+        return frame;
+    }
+#endif
+
+  private:
+    friend result<mailbox>;
+    explicit mailbox(owner object) noexcept : latest<Frame>(object)
     {
     }
 };

@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <cstring>
+#include <memory>
 #include <memory_resource>
 #include <utility>
 
@@ -70,6 +71,72 @@ static bool takes_latest()
            latest->info().replaced == 1;
 }
 
+// Frames that count those that live.
+struct counted {
+    explicit counted(int &number) : lives(number)
+    {
+        lives++;
+    }
+    ~counted()
+    {
+        lives--;
+    }
+    int &lives;
+};
+
+// Of two frames the newer one; the other, and one that nobody takes, are deleted.
+static bool owns_frames()
+{
+    int lives = 0;
+    bool good = false;
+    {
+        auto box = fovea::mailbox<counted>::create();
+        std::unique_ptr<counted> frame, taken, none;
+        for (int i = 0; box && i < 2; i++) {
+            frame = std::make_unique<counted>(lives);
+            if (box->try_put(frame) != FOVEA_OK || frame)
+                return false;
+        }
+        good = box && lives == 1 && box->try_take(taken) == FOVEA_OK && taken && lives == 1 &&
+               box->try_take(none, 0) == FOVEA_ETIMEOUT && box->try_put(none) == FOVEA_EINVAL &&
+               box->try_put(taken) == FOVEA_OK && box->info().replaced == 1;
+    }
+    return good && lives == 0;
+}
+
+// Planes of Y, U and V, resized as the model wants them, are what NV12 of the same bytes is.
+static bool converts()
+{
+    auto device = fovea::device::open("cpu");
+    auto model = fovea::model::load("synthetic:vit-ti16");
+    if (!device || !model)
+        return false;
+    fovea::converter planes;
+    fovea_preprocess rule = model->preprocess();
+    if (!(rule.std[0] > 0) || planes.try_open(FOVEA_LAYOUT_I420, 48, 32, FOVEA_YUV_709) ||
+        planes.info().format != FOVEA_FORMAT_NV12)
+        return false;
+    fovea_plan_options options = FOVEA_PLAN_OPTIONS_INIT;
+    options.frame.format = planes.info().format;
+    options.frame.width = 48;
+    options.frame.height = 32;
+    options.yuv = FOVEA_YUV_709;
+    options.preprocess = &rule;
+    auto plan = fovea::plan::create(*model, *device, options);
+    if (!plan)
+        return false;
+    const std::vector<unsigned char> y(std::size_t{48} * 32, 100), u(24 * 16, 60), v(24 * 16, 200);
+    std::vector<unsigned char> pairs;
+    for (int i = 0; i < 24 * 16; i++)
+        pairs.insert(pairs.end(), {60, 200});
+    fovea_frame frame = {};
+    std::vector<float> got = plan->buffer(0), want = got;
+    return planes.try_convert(frame, {{y.data(), u.data(), v.data()}, {0}}) == FOVEA_OK &&
+           frame.pixels[0] == y.data() && plan->try_run(frame, {got}) == FOVEA_OK &&
+           plan->try_run({{y.data(), pairs.data()}, {0}}, {want}) == FOVEA_OK && got == want &&
+           planes.try_convert(frame, {}) == FOVEA_EINVAL;
+}
+
 // Memory of a pool of the caller's, which is empty at the end.
 static bool runs_in_a_pool()
 {
@@ -80,7 +147,12 @@ static bool runs_in_a_pool()
 
 int main()
 {
-    const bool results[] = {says_why(FOVEA_ENODEV, "nonsense"), runs(), counts(), takes_latest(),
+    const bool results[] = {says_why(FOVEA_ENODEV, "nonsense"),
+                            runs(),
+                            counts(),
+                            takes_latest(),
+                            owns_frames(),
+                            converts(),
                             runs_in_a_pool()};
     int passed = 0, all = 0;
     for (const bool good : results) {
