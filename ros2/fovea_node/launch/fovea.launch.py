@@ -14,7 +14,7 @@ ARGUMENTS = {
     "size": ("", str),
     "compute": ("f32", str),
     "threads": ("0", int),
-    "yuv": ("601", str),
+    "yuv": ("auto", str),
     "labels": ("", str),
     "mask_rule": ("panoptic", str),
     "image_transport": ("raw", str),

@@ -1,5 +1,7 @@
 #include "encodings.hpp"
 
+#include <algorithm>
+#include <cstdint>
 #include <stdexcept>
 
 namespace fovea_ros
@@ -12,81 +14,40 @@ using sensor_msgs::msg::Image;
 
 /* "yuv422" is UYVY, and is called "uyvy" from Iron on; NV12 has no name of ROS's own. */
 constexpr Encoding encodings[] = {
-    {"rgb8", FOVEA_FORMAT_RGB8, Order::AS_IT_IS},
-    {"bgr8", FOVEA_FORMAT_BGR8, Order::AS_IT_IS},
-    {"mono8", FOVEA_FORMAT_GRAY8, Order::AS_IT_IS},
-    {"rgba8", FOVEA_FORMAT_RGB8, Order::DROP_FOURTH},
-    {"bgra8", FOVEA_FORMAT_BGR8, Order::DROP_FOURTH},
-    {"yuyv", FOVEA_FORMAT_YUYV, Order::AS_IT_IS},
-    {"yuv422_yuy2", FOVEA_FORMAT_YUYV, Order::AS_IT_IS},
-    {"uyvy", FOVEA_FORMAT_YUYV, Order::SWAP_PAIRS},
-    {"yuv422", FOVEA_FORMAT_YUYV, Order::SWAP_PAIRS},
-    {"nv12", FOVEA_FORMAT_NV12, Order::AS_IT_IS},
-    {"nv21", FOVEA_FORMAT_NV12, Order::SWAP_CHROMA},
+    {"rgb8", FOVEA_LAYOUT_RGB24},   {"bgr8", FOVEA_LAYOUT_BGR24},
+    {"mono8", FOVEA_LAYOUT_GRAY},   {"mono16", FOVEA_LAYOUT_GRAY16},
+    {"rgba8", FOVEA_LAYOUT_RGB0},   {"bgra8", FOVEA_LAYOUT_BGR0},
+    {"yuyv", FOVEA_LAYOUT_YUYV422}, {"yuv422_yuy2", FOVEA_LAYOUT_YUYV422},
+    {"uyvy", FOVEA_LAYOUT_UYVY422}, {"yuv422", FOVEA_LAYOUT_UYVY422},
+    {"nv12", FOVEA_LAYOUT_NV12},    {"nv21", FOVEA_LAYOUT_NV21},
+    {"nv24", FOVEA_LAYOUT_NV24},
 };
 
-/* With an odd width the last pair of chroma is there as a whole. */
-std::uint64_t row_bytes(const Encoding &encoding, std::uint64_t width)
+/* Rows are `step` apart; those of NV24's chroma, which have twice the bytes, two steps. */
+std::size_t steps_of(const Encoding &encoding, std::uint32_t plane)
 {
-    const std::uint64_t even = (width + 1) / 2 * 2;
-    if (encoding.order == Order::DROP_FOURTH)
-        return width * 4;
-    if (encoding.format == FOVEA_FORMAT_NV12)
-        return even;
-    if (encoding.format == FOVEA_FORMAT_YUYV)
-        return even * 2;
-    return encoding.format == FOVEA_FORMAT_GRAY8 ? width : width * 3;
+    return encoding.layout == FOVEA_LAYOUT_NV24 && plane == 1 ? 2 : 1;
 }
 
-std::uint64_t all_rows(const Encoding &encoding, std::uint64_t height)
+void check_size(const Image &image, const Encoding &encoding, const fovea_layout_info &info)
 {
-    return encoding.format == FOVEA_FORMAT_NV12 ? height + (height + 1) / 2 : height;
-}
-
-void check_size(const Image &image, const Encoding &encoding)
-{
-    const std::uint64_t row = row_bytes(encoding, image.width);
-    const std::uint64_t rows = all_rows(encoding, image.height);
+    std::size_t row = 0, rows = 0;
+    for (std::uint32_t p = 0; p < info.planes; p++) {
+        const std::size_t steps = steps_of(encoding, p);
+        row = std::max(row, info.bytes[p] / steps);
+        rows += info.rows[p] * steps;
+    }
     const std::string what = std::to_string(image.width) + "x" + std::to_string(image.height) +
                              " pixels of " + image.encoding + ": ";
-    if (!image.width || !image.height)
-        throw std::invalid_argument(what + "an empty image");
+    const std::size_t needed = image.step * (rows - 1) + row;
     if (image.step < row)
         throw std::invalid_argument(what + "step " + std::to_string(image.step) +
                                     " is less than the " + std::to_string(row) + " bytes of a row");
-    if (image.data.size() < image.step * (rows - 1) + row)
+    if (image.data.size() < needed)
         throw std::invalid_argument(what + "there are " + std::to_string(image.data.size()) +
-                                    " bytes, " + std::to_string(image.step * (rows - 1) + row) +
-                                    " are needed");
-}
-
-/* Rows of three bytes a pixel, packed. */
-void drop_fourth(std::vector<std::uint8_t> &to, const Image &image)
-{
-    const std::size_t width = image.width;
-    to.resize(width * image.height * 3);
-    for (std::size_t y = 0; y < image.height; y++) {
-        const std::uint8_t *in = image.data.data() + y * image.step;
-        std::uint8_t *out = to.data() + y * width * 3;
-        for (std::size_t x = 0; x < width; x++)
-            for (std::size_t c = 0; c < 3; c++)
-                out[3 * x + c] = in[4 * x + c];
-    }
-}
-
-/* Every two bytes of `rows` rows from row `first` on, in packed rows. */
-void swap_pairs(std::vector<std::uint8_t> &to, const Image &image, std::size_t first,
-                std::size_t rows, std::size_t bytes)
-{
-    to.resize(rows * bytes);
-    for (std::size_t y = 0; y < rows; y++) {
-        const std::uint8_t *in = image.data.data() + (first + y) * image.step;
-        std::uint8_t *out = to.data() + y * bytes;
-        for (std::size_t x = 0; x < bytes; x += 2) {
-            out[x] = in[x + 1];
-            out[x + 1] = in[x];
-        }
-    }
+                                    " bytes, " + std::to_string(needed) + " are needed");
+    if (image.is_bigendian && encoding.layout == FOVEA_LAYOUT_GRAY16)
+        throw std::invalid_argument(what + "big endian; Fovea reads little endian");
 }
 
 } // namespace
@@ -103,37 +64,49 @@ const Encoding &encoding_of(const std::string &name)
                                 "; convert the images before this node, Bayer's with image_proc");
 }
 
-fovea_frame Pixels::frame(const Image &image, const Encoding &encoding)
+void Pixels::prepare(const Image &image, const Encoding &encoding, int rule)
 {
-    check_size(image, encoding);
-    const std::size_t row = row_bytes(encoding, image.width), height = image.height;
-    fovea_frame out = {};
-    out.pixels[0] = image.data.data();
-    out.stride[0] = image.step;
-    if (encoding.format == FOVEA_FORMAT_NV12) {
-        out.pixels[1] = image.data.data() + height * image.step;
-        out.stride[1] = image.step;
+    fovea_colours colours = FOVEA_COLOURS_INIT;
+    if (&encoding == encoding_ && image.width == width_ && image.height == height_)
+        return;
+    if (!image.width || !image.height)
+        throw std::invalid_argument("an empty image of " + image.encoding);
+    encoding_ = nullptr;
+    colours.origin = FOVEA_ORIGIN_CAMERA;
+    colours.layout = encoding.layout;
+    colours.height = image.height;
+    fovea::check(fovea_yuv_choose(&yuv_, &colours));
+    if (rule >= 0)
+        yuv_ = static_cast<fovea_yuv>(rule);
+    converter_ = fovea::converter(encoding.layout, image.width, image.height, yuv_);
+    encoding_ = &encoding;
+    width_ = image.width;
+    height_ = image.height;
+}
+
+fovea_frame Pixels::frame(const Image &image, const Encoding &encoding, int rule)
+{
+    prepare(image, encoding, rule);
+    const fovea_layout_info &info = converter_.info();
+    check_size(image, encoding, info);
+    fovea_frame in = {};
+    const std::uint8_t *from = image.data.data();
+    for (std::uint32_t p = 0; p < info.planes; p++) {
+        in.pixels[p] = from;
+        in.stride[p] = image.step * steps_of(encoding, p);
+        from += in.stride[p] * info.rows[p];
     }
-    switch (encoding.order) {
-    case Order::AS_IT_IS:
-        break;
-    case Order::DROP_FOURTH:
-        drop_fourth(copy_, image);
-        out.pixels[0] = copy_.data();
-        out.stride[0] = 0;
-        break;
-    case Order::SWAP_PAIRS:
-        swap_pairs(copy_, image, 0, height, row);
-        out.pixels[0] = copy_.data();
-        out.stride[0] = row;
-        break;
-    case Order::SWAP_CHROMA:
-        swap_pairs(copy_, image, height, (height + 1) / 2, row);
-        out.pixels[1] = copy_.data();
-        out.stride[1] = row;
-        break;
-    }
-    return out;
+    return converter_(in);
+}
+
+fovea_format Pixels::format() const
+{
+    return converter_.info().format;
+}
+
+fovea_yuv Pixels::yuv() const
+{
+    return yuv_;
 }
 
 } // namespace fovea_ros

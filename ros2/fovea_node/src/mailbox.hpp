@@ -12,12 +12,11 @@
 namespace fovea_ros
 {
 
-/* A fovea::latest that shares images, and may be closed while others put. */
+/* A fovea::mailbox that shares images, and may be closed while others put. */
 class Mailbox
 {
   public:
     using Image = sensor_msgs::msg::Image::ConstSharedPtr;
-    Mailbox();
     void put(const Image &image);
     /* Waits for a frame; nothing once the mailbox is closed. */
     Image take();
@@ -28,7 +27,7 @@ class Mailbox
   private:
     std::mutex putting_;
     std::atomic<bool> closed_{false};
-    fovea::latest<Image> latest_;
+    fovea::mailbox<Image> latest_;
 };
 
 } // namespace fovea_ros

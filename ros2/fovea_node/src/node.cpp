@@ -46,8 +46,8 @@ class Node::Worker
     void work();
     template <typename Do> void attempt(const Do &what);
     void run(const Image &image);
-    void plan_for(const Image &image, fovea_format format);
-    fovea::plan make_plan(const std::vector<std::string> &names, fovea_format format,
+    void plan_for(const Image &image);
+    fovea::plan make_plan(const std::vector<std::string> &names, fovea_format format, fovea_yuv yuv,
                           std::uint32_t width, std::uint32_t height, bool dry);
     std::vector<Output> outputs();
 
@@ -63,6 +63,7 @@ class Node::Worker
     std::unique_ptr<fovea::plan> plan_; /* for frames like this: */
     std::uint32_t width_ = 0, height_ = 0;
     fovea_format format_ = FOVEA_FORMAT_RGB8;
+    fovea_yuv yuv_ = FOVEA_YUV_601;
     std::string refusal_; /* why there is none */
 
     std::shared_ptr<Mailbox> mailbox_ = std::make_shared<Mailbox>(); /* callbacks have it, too */
@@ -107,21 +108,21 @@ Node::~Node() = default;
 /* ---- plans ---- */
 
 fovea::plan Node::Worker::make_plan(const std::vector<std::string> &names, fovea_format format,
-                                    std::uint32_t width, std::uint32_t height, bool dry)
+                                    fovea_yuv yuv, std::uint32_t width, std::uint32_t height,
+                                    bool dry)
 {
     fovea_plan_options options = FOVEA_PLAN_OPTIONS_INIT;
-    fovea_preprocess rule = FOVEA_PREPROCESS_INIT;
+    fovea_preprocess rule = model_.preprocess();
     std::vector<const char *> outputs;
     for (const std::string &name : names)
         outputs.push_back(name.c_str());
-    fovea::check(fovea_model_preprocess(model_, &rule));
     if (settings_.width)
         fovea::check(fovea_preprocess_resize(&rule, settings_.width, settings_.height));
     options.preprocess = settings_.resize ? &rule : nullptr;
     options.frame.format = format;
     options.frame.width = width;
     options.frame.height = height;
-    options.yuv = settings_.yuv;
+    options.yuv = yuv;
     options.attention = settings_.attention.empty() ? nullptr : settings_.attention.c_str();
     options.compute = settings_.compute;
     options.outputs = outputs.data();
@@ -138,27 +139,29 @@ std::vector<Output> Node::Worker::outputs()
     std::vector<std::string> names;
     for (const char *name : model_.outputs())
         names.emplace_back(name);
-    const fovea::plan plan = make_plan(names, FOVEA_FORMAT_RGB8, 640, 480, true);
+    const fovea::plan plan = make_plan(names, FOVEA_FORMAT_RGB8, FOVEA_YUV_601, 640, 480, true);
     for (std::size_t i = 0; i < names.size(); i++)
         out.push_back({names[i], plan.output(i).kind});
     return out;
 }
 
 /* A refusal is remembered, as planning takes a while. */
-void Node::Worker::plan_for(const Image &image, fovea_format format)
+void Node::Worker::plan_for(const Image &image)
 {
-    const bool same = image.width == width_ && image.height == height_ && format == format_;
+    const bool same = image.width == width_ && image.height == height_ &&
+                      pixels_.format() == format_ && pixels_.yuv() == yuv_;
     if (!same) {
         plan_.reset();
         refusal_.clear();
         width_ = image.width;
         height_ = image.height;
-        format_ = format;
+        format_ = pixels_.format();
+        yuv_ = pixels_.yuv();
     }
     if (!plan_ && refusal_.empty()) {
         try {
             plan_ = std::make_unique<fovea::plan>(
-                make_plan(results_.names(), format, width_, height_, false));
+                make_plan(results_.names(), format_, yuv_, width_, height_, false));
             results_.open(*plan_, width_, height_);
         } catch (const std::exception &error) {
             plan_.reset();
@@ -174,8 +177,8 @@ void Node::Worker::plan_for(const Image &image, fovea_format format)
 void Node::Worker::run(const Image &image)
 {
     const Encoding &encoding = encoding_of(image.encoding);
-    const fovea_frame frame = pixels_.frame(image, encoding);
-    plan_for(image, encoding.format);
+    const fovea_frame frame = pixels_.frame(image, encoding, settings_.yuv);
+    plan_for(image);
     results_.run(*plan_, frame, image.header, limits_of(node_));
     diagnostics_.done(fovea_plan_seconds(*plan_),
                       (node_.now() - rclcpp::Time(image.header.stamp)).seconds());

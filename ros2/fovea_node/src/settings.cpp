@@ -113,9 +113,13 @@ Settings declare_settings(rclcpp::Node &node)
     out.threads = static_cast<std::uint32_t>(
         number(node, "threads", 0, 1024, true,
                "Workers, the node's own thread included; 0: one per performance core"));
-    out.yuv = static_cast<fovea_yuv>(choice(
-        "yuv", text(node, "yuv", "601", "Of frames of Y, U, V: 601, 601-full, 709, 709-full"),
-        {"601", "601-full", "709", "709-full"}));
+    out.yuv = choice("yuv",
+                     text(node, "yuv", "auto",
+                          "Of frames of Y, U, V: 601, 601-full, 709, 709-full, 2020, 2020-full; "
+                          "auto: 601, and mono8 is full"),
+                     {"601", "601-full", "709", "709-full", "2020", "2020-full", "auto"});
+    if (out.yuv > FOVEA_YUV_2020_FULL)
+        out.yuv = -1;
     out.labels = text(node, "labels", "",
                       "File with the name of a class in each line, in place of the model's names");
     out.mask_rule = static_cast<fovea_mask_rule>(

@@ -203,7 +203,24 @@ static void check_encodings(Camera &camera)
     auto colour = picture("rgb8", 64, 64 * 3, 4);
     for (std::size_t i = 0; i < colour->data.size(); i++)
         colour->data[i] = gray->data[i / 3];
+    auto wide = picture("mono16", 64, 64 * 2, 4); /* the same in the upper byte */
+    for (std::size_t i = 0; i < gray->data.size(); i++) {
+        wide->data[2 * i] = 0;
+        wide->data[2 * i + 1] = gray->data[i];
+    }
+    check_same(camera, std::make_unique<Image>(*gray), std::move(wide));
     check_same(camera, std::move(gray), std::move(colour));
+
+    /* NV24 with the same U and V in every 2 x 2 pixels. */
+    auto nv24 = picture("nv24", 64, 64, 3, 48 * 3);
+    for (std::size_t y = 0; y < 48; y++)
+        for (std::size_t x = 0; x < 64; x++) {
+            nv24->data[y * 64 + x] = nv12->data[y * 64 + x];
+            for (std::size_t c = 0; c < 2; c++)
+                nv24->data[(48 + 2 * y) * 64 + 2 * x + c] =
+                    nv12->data[(48 + y / 2) * 64 + x / 2 * 2 + c];
+        }
+    check_same(camera, std::make_unique<Image>(*nv12), std::move(nv24));
 }
 
 static void check_results(Camera &camera)
@@ -305,7 +322,7 @@ static void check_refusals()
     check_refused("attention", "psychic", "psychic");
     check_refused("labels", "/nowhere/at/all", "/nowhere/at/all");
     check_refused("mask_rule", "none", "panoptic, instance");
-    check_refused("yuv", "2020", "601-full");
+    check_refused("yuv", "2100", "2020-full, auto");
     check_refused("threads", -1, "threads");
 }
 
