@@ -27,9 +27,9 @@ link() {
         $(pkg-config --libs libpng libjpeg) \
         $(for library in libwebp libtiff-4; do ! pkg-config --exists $library || pkg-config --libs $library; done)
 }
-for target in ${TARGETS:-cache model operation pictures safetensors training video wisdom}; do
+for target in ${TARGETS:-annotations cache model operation pictures safetensors training video wisdom}; do
     case $target in
-    operation | pictures | training | video) set -- tests/fuzz/fuzz_cli.c ;;
+    annotations | operation | pictures | training | video) set -- tests/fuzz/fuzz_cli.c ;;
     *) set -- ;;
     esac
     link "$target" "$build/fuzz_$target" -fsanitize=fuzzer,address,undefined "$@"
