@@ -349,6 +349,18 @@ class Segmentation(Case):
             self.assertIn(one["mapping"], said)
         self.refused("--data", "ade", "--reduce-labels", "maybe", code=1, words="no, yes")
 
+    def test_folders_of_images_and_masks(self):
+        """Equal names in two folders; a picture whose mask is not in the same folder has none."""
+        for i in range(2):
+            for kind, name in (("images", "%d.ppm" % i), ("masks", "%d_mask.png" % i)):
+                os.makedirs(self.path("deep", kind, "city%d" % i))
+                shutil.copy(self.path("own", name), self.path("deep", kind, "city%d" % i, "0" + name[-4:]))
+        one, _ = self.evaluate(DIGITS, "--data", "deep")
+        self.assertEqual((one["pictures"], one["skipped"]), (2, 0))
+        self.assertAlmostEqual(one["metrics"]["miou"], 1, delta=1e-12)
+        os.rename(self.path("deep/masks/city1"), self.path("deep/masks/town1"))
+        self.refused("--data", "deep", code=7, words="city1/0.ppm: has no mask")
+
     def test_masks_that_need_it_say_so(self):
         mask = np.full((336, 336), CLASSES)
         mask[:4] = 0
@@ -370,6 +382,18 @@ class Remarks(Case):
 
 
 class Depth(Case):
+    def test_folders_of_images_and_depths(self):
+        for i in range(2):
+            picture, depth = ppm(self.noise(56, 56)), grey_png(1000 + self.rng.integers(0, 3000, (56, 56)), 16)
+            for form in ("flat/%%s/%d.%%s" % i, "deep/%%s/room%d/0.%%s" % i):
+                self.write(form % ("images", "ppm"), picture)
+                self.write(form % ("depth", "png"), depth)
+        os.rename(self.path("deep/images/room1/0.ppm"), self.path("deep/images/room1/0"))  # its content counts
+        args = ["--size", 56, "--align", "affine"]
+        want, _ = self.evaluate("synthetic:depth-anything-s", "--data", "flat", *args)
+        got, _ = self.evaluate("synthetic:depth-anything-s", "--data", "deep/", *args)
+        self.assertEqual((got["metrics"], got["pictures"]), (want["metrics"], 2))
+
     def test_relative_depth_is_no_metres(self):
         for i in range(2):
             self.write("data/images/%d.ppm" % i, ppm(self.noise(56, 56)))

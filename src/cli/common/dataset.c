@@ -138,8 +138,10 @@ static bool is_truth(const char *folder, const char *name)
            has_folder(folder, "images");
 }
 
-/* The pictures in `folder` and in the folders in it. */
-static int add_tree(dataset *d, const char *folder, uint32_t label, int depth)
+/* The pictures in `folder` and in the folders in it; those of masks have the same folders in them.
+ */
+static int add_tree(dataset *d, const char *folder, const char *masks_folder, uint32_t label,
+                    int depth)
 {
     struct names in = {0};
     if (depth > DEPTH)
@@ -147,13 +149,17 @@ static int add_tree(dataset *d, const char *folder, uint32_t label, int depth)
                         "%s: is nested deeper than %d folders; a link back to an outer "
                         "folder?",
                         folder, DEPTH);
-    int code = add_folder(d, folder, NULL, label);
+    int code = add_folder(d, folder, masks_folder, label);
     CLI_THEN(code, list_folders(&in, folder));
     for (size_t i = 0; i < in.n && !code; i++) {
         char *path = cli_text("%s/%s", folder, in.list[i]);
+        char *masks = masks_folder && has_folder(masks_folder, in.list[i])
+                          ? cli_text("%s/%s", masks_folder, in.list[i])
+                          : NULL;
         if (!is_truth(folder, in.list[i]))
-            code = add_tree(d, path, label, depth + 1);
+            code = add_tree(d, path, masks, label, depth + 1);
         free(path);
+        free(masks);
     }
     cli_list_free(in.list);
     return code;
@@ -184,7 +190,7 @@ static int add_classes(dataset *d, const char *folder)
     for (size_t i = 0; i < in.n && !code; i++) {
         char *path = cli_text("%s/%s", folder, in.list[i]);
         const size_t before = d->n;
-        code = add_tree(d, path, (uint32_t)d->classes, 1);
+        code = add_tree(d, path, NULL, (uint32_t)d->classes, 1);
         if (!code && d->n > before) {
             add_class(d, in.list[i]);
             deeper += are_deeper(d, before, path);
@@ -210,8 +216,9 @@ static int open_folder(dataset *d)
     char *with_depths = depth_truth_pictures(folder);
     d->depths = with_depths != NULL;
     const bool parallel = d->depths || (cli_is_folder(images) && cli_is_folder(masks));
-    int code = add_folder(d, parallel ? images : folder,
-                          parallel && cli_is_folder(masks) ? masks : NULL, DATASET_NO_LABEL);
+    int code = parallel
+                   ? add_tree(d, images, cli_is_folder(masks) ? masks : NULL, DATASET_NO_LABEL, 0)
+                   : add_folder(d, folder, NULL, DATASET_NO_LABEL);
     if (!parallel && d->n == 0)
         CLI_THEN(code, add_classes(d, folder));
     free(images);
@@ -312,7 +319,7 @@ int dataset_open_pictures(dataset *d, const char *path)
     begin(d, path);
     if (!cli_is_folder(path))
         return wrong_path(path, "no folder of pictures");
-    CLI_TRY(add_tree(d, d->folder, DATASET_NO_LABEL, 0));
+    CLI_TRY(add_tree(d, d->folder, NULL, DATASET_NO_LABEL, 0));
     d->masks = 0;
     return check_pictures(d, "neither itself nor in folders in it");
 }

@@ -7,10 +7,19 @@
 
 static const char images[] = "images", depths[] = "depth";
 
+/* Without '/' at its end. */
+static int length(const char *path)
+{
+    size_t n = strlen(path);
+    while (n > 1 && path[n - 1] == '/')
+        n--;
+    return (int)n;
+}
+
 static char *folder_in(const char *path, const char *name)
 {
     struct stat st;
-    char *folder = cli_text("%s/%s", path, name);
+    char *folder = cli_text("%.*s/%s", length(path), path, name);
     if (stat(folder, &st) == 0 && S_ISDIR(st.st_mode))
         return folder;
     free(folder);
@@ -26,8 +35,11 @@ char *depth_truth_pictures(const char *path)
 
 char *depth_truth_path(const char *path, const char *picture)
 {
-    const char *name = cli_file_name(picture), *dot = strrchr(name, '.');
-    return cli_text("%s/%s/%.*s.png", path, depths, (int)(dot - name), name);
+    const int folder = length(path);
+    const char *in = picture + folder + 1 + strlen(images) + 1; /* of the folder of pictures */
+    const char *dot = strrchr(cli_file_name(in), '.');
+    return cli_text("%.*s/%s/%.*s.png", folder, path, depths,
+                    dot ? (int)(dot - in) : (int)strlen(in), in);
 }
 
 /* Where the middle of cell 0 of the output and one cell further are, along one side of a depth

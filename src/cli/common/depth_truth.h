@@ -1,4 +1,5 @@
-/* depth_truth.h: depth pictures of a folder: DIR/depth/NAME.png is of DIR/images/NAME.jpg. */
+/* depth_truth.h: depth pictures of a folder: DIR/depth/NAME.png is of DIR/images/NAME.jpg, where
+ * NAME may be in the same folders of both. */
 #ifndef FOVEA_CLI_DEPTH_TRUTH_H
 #define FOVEA_CLI_DEPTH_TRUTH_H
 
@@ -6,7 +7,7 @@
 
 /* The folder of pictures in `path` if it has that and one of depths; NULL: not so. To be freed. */
 char *depth_truth_pictures(const char *path);
-/* What cli_depth_read reads for a picture of `path`. To be freed. */
+/* What cli_depth_read reads for a picture in that folder of `path`. To be freed. */
 char *depth_truth_path(const char *path, const char *picture);
 
 /* A depth in each cell of the grid that a model gives for a frame of width x height. */
