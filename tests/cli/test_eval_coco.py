@@ -59,6 +59,8 @@ class Coco(unittest.TestCase):
                 objects.append({"id": len(objects) + 1, "image_id": int(1000 - b["image_id"]),
                                 "category_id": int(ids[kind]), "bbox": [float(v) for v in (x, y, w, h)],
                                 "area": float(w * h * rng.uniform(0.5, 1)), "iscrowd": int(rng.random() < 0.1)})
+        for key in "image_id", "category_id":  # of what is not listed, which counts for nothing
+            objects.append(dict(objects[0], id=len(objects) + 1, **{key: 7777}))
         names = sorted({(b["image_id"], b["file_name"]) for b in boxes})
         return {"images": [{"id": 1000 - i, "file_name": os.path.basename(name)} for i, name in names],
                 "categories": [{"id": int(i), "name": "LABEL_%d" % k} for k, i in enumerate(ids)],
