@@ -24,11 +24,13 @@ static uint64_t resize_table(const fv_launch *l, uint32_t *out)
     const size_t size = t->size, weights = size * t->taps;
     if (out) {
         out[0] = t->taps;
-        memcpy(out + 1, t->start, size * sizeof *out);
-        memcpy(out + 1 + size, t->count, size * sizeof *out);
-        memcpy(out + 1 + 2 * size, t->weight, weights * sizeof *out);
+        out[1] = t->bits;
+        memcpy(out + 2, &t->scale, sizeof *out);
+        memcpy(out + 3, t->start, size * sizeof *out);
+        memcpy(out + 3 + size, t->count, size * sizeof *out);
+        memcpy(out + 3 + 2 * size, t->whole, weights * sizeof *out);
     }
-    return add_yuv(l, out, (1 + 2 * size + weights) * sizeof *out);
+    return add_yuv(l, out, (3 + 2 * size + weights) * sizeof *out);
 }
 
 static void resize_define(const fv_launch *l, uint32_t group, fv_gpu_text *out)

@@ -24,29 +24,29 @@ static inline float pixel(global const FV_CELL(0) *base, uint ld, global const F
     return convert_float(value) * table[ch] + table[3 + ch];
 #else
     base += (size_t)y * ld;
-    const uchar value = FV_FLAGS & FV_FLAG_GRAY  ? base[x]
-                        : FV_FLAGS & FV_FLAG_BGR ? base[3 * x + 2 - ch]
-                                                 : base[3 * x + ch];
-    return convert_float(value) * table[ch] + table[3 + ch];
+    base += FV_FLAGS & FV_FLAG_GRAY  ? x
+            : FV_FLAGS & FV_FLAG_BGR ? 3 * x + 2 - ch
+                                     : 3 * x + ch;
+    return FV_GET(0, base) * table[ch] + table[3 + ch];
 #endif
 }
 
 FV_KERNEL void patch(FV_IN(0), FV_IN(1), FV_OUT(2), FV_CALL)
 {
-    const uint stride = dim.s3, pad = dim.s4, width = dim.s5, height = dim.s6;
+    const uint stride = dim.s3, pad_x = dim.s4, width = dim.s5, height = dim.s6, pad_y = dim.s7;
     const uint2 me = fv_spread(RUNS);
     if (me.x >= rows || me.y >= RUNS)
         return;
     const uint token = row0 + me.x, c = 4 * me.y, left = COLUMNS - c;
     float out[4] = {0.f, 0.f, 0.f, 0.f};
     if (token >= u.s0) {
-        /* Counted from `pad` pixels above and to the left of the picture. */
+        /* Counted from pad_x pixels to the left of the picture and pad_y above it. */
         const uint y0 = (token - u.s0) / u.s1 * stride, x0 = (token - u.s0) % u.s1 * stride;
         for (uint i = 0; i < min(left, 4u); i++) {
             const uint ch = (c + i) / (SIDE * SIDE), y = y0 + (c + i) / SIDE % SIDE;
             const uint x = x0 + (c + i) % SIDE;
-            if (y >= pad && y - pad < height && x >= pad && x - pad < width)
-                out[i] = pixel(base0 + at0.x, at0.y, base1 + at1.x, at1.y, x - pad, y - pad, ch,
+            if (y >= pad_y && y - pad_y < height && x >= pad_x && x - pad_x < width)
+                out[i] = pixel(base0 + at0.x, at0.y, base1 + at1.x, at1.y, x - pad_x, y - pad_y, ch,
                                u.s2, (global const float *)table);
         }
     }

@@ -1,74 +1,136 @@
-/* resize.cl: the two passes of a picture's resize, in whole numbers: ref_resize_x.c, bit for bit.
+/* resize.cl: the two passes of a picture's resize: ref_resize_x.c. What is left as bytes is summed
+ * in whole numbers, bit for bit; else sums are floats.
  *
- * table: taps; of every position its first input, of every position its number of taps, of every
- * position `taps` weights; in resize_x of luma and chroma what those are multiplied by. */
+ * table: taps, fractional bits of the weights, the factor of bytes that become floats; of every
+ * position its first input, of every position its number of taps, of every position `taps` weights;
+ * in resize_x of luma and chroma what those are multiplied by. */
 
-#if FV_FLAGS & (FV_FLAG_NV12 | FV_FLAG_YUYV)
-#include "gpu/kernels/yuv_common.cl"
-#define PIXEL(column, line)                                                                        \
-    convert_int3(convert_uchar3_sat(                                                               \
-        yuv_pixel(base0 + at0.x, at0.y, (global const uchar *)base1 + at1.x, at1.y, column, line,  \
-                  (global const yuv *)(table + 1 + (2 + (size_t)table[0]) * dim.s1))))
-#elif CHANNELS == 3
-#define PIXEL(column, line) convert_int3(vload3(column, FV_AT(0, line)))
+/* Whether operand 2, the result, is of floats. */
+#define REAL_u8 0
+#define REAL_f32 1
+#define REAL FV_CAT(REAL_, FV_T2)
+
+#if REAL
+typedef float number;
+/* Bytes, and what is as wide as floats. */
+#define SCALED_u8(x, t) (convert_float(x) * (t).scale)
+#define SCALED_f32(x, t) (x)
 #else
-#define PIXEL(column, line) (int3)(FV_AT(0, line)[column])
+typedef int number;
+#define SCALED_u8(x, t) convert_int(x)
+#define SCALED_f32(x, t) convert_int(x)
 #endif
 
+/* A number of operand 0. */
+#define SCALED FV_CAT(SCALED_, FV_T0)
+
 typedef struct taps {
-    uint start, count;
-    global const int *weight;
+    uint start, count, bits;
+    float scale;
+    global const number *weight;
 } taps;
 
 static inline taps taps_of(global const uint *table, uint positions, uint o)
 {
     taps t;
-    t.start = table[1 + o];
-    t.count = table[1 + positions + o];
-    t.weight = (global const int *)table + 1 + 2 * positions + (size_t)o * table[0];
+    t.bits = table[1];
+    t.scale = as_float(table[2]);
+    t.start = table[3 + o];
+    t.count = table[3 + positions + o];
+    t.weight = (global const number *)table + 3 + 2 * positions + (size_t)o * table[0];
     return t;
 }
 
-/* A work-item has one pixel, of CHANNELS bytes. */
+/* What sums begin with, and what is left of one. */
+static inline number begin_of(taps t)
+{
+#if REAL
+    return 0.f;
+#else
+    return 1 << (t.bits - 1);
+#endif
+}
+
+static inline void put_sum(global FV_CELL(2) *out, number sum, taps t)
+{
+#if REAL
+    *out = sum;
+#else
+    *out = convert_uchar_sat(sum >> t.bits);
+#endif
+}
+
+#if FV_FLAGS & (FV_FLAG_NV12 | FV_FLAG_YUYV)
+#define YUV 1
+#include "gpu/kernels/yuv_common.cl"
+#else
+#define YUV 0
+#endif
+
+/* A work-item has one pixel, of CHANNELS numbers. */
 FV_KERNEL void resize_x(FV_IN(0), FV_IN(1), FV_OUT(2), FV_CALL)
 {
     const uint2 me = fv_spread(dim.s1);
     if (me.x >= rows || me.y >= dim.s1)
         return;
     const taps t = taps_of(table, dim.s1, me.y);
-    int3 sum = (int3)(1 << 21);
-    for (uint k = 0; k < t.count; k++)
-        sum += PIXEL(t.start + k, row0 + me.x + u.s0) * t.weight[k];
-    const uchar3 value = convert_uchar3_sat(sum >> 22);
-    global uchar *out = FV_AT(2, me.x) + me.y * CHANNELS;
-    if (CHANNELS == 3)
-        vstore3(value, 0, out);
-    else
-        *out = value.x;
+    const uint line = row0 + me.x + u.s0;
+    number red = begin_of(t), green = red, blue = red;
+    for (uint k = 0; k < t.count; k++) {
+#if YUV
+        const int3 rgb =
+            yuv_pixel(base0 + at0.x, at0.y, (global const uchar *)base1 + at1.x, at1.y, t.start + k,
+                      line, (global const yuv *)(table + 3 + (2 + (size_t)table[0]) * dim.s1));
+        red += SCALED_u8(convert_uchar_sat(rgb.x), t) * t.weight[k];
+        green += SCALED_u8(convert_uchar_sat(rgb.y), t) * t.weight[k];
+        blue += SCALED_u8(convert_uchar_sat(rgb.z), t) * t.weight[k];
+#else
+        global const FV_CELL(0) *pixel = FV_AT(0, line) + (t.start + k) * CHANNELS;
+        red += SCALED(pixel[0], t) * t.weight[k];
+        if (CHANNELS == 3) {
+            green += SCALED(pixel[1], t) * t.weight[k];
+            blue += SCALED(pixel[2], t) * t.weight[k];
+        }
+#endif
+    }
+    global FV_CELL(2) *out = FV_AT(2, me.x) + me.y * CHANNELS;
+    put_sum(out, red, t);
+    if (CHANNELS == 3) {
+        put_sum(out + 1, green, t);
+        put_sum(out + 2, blue, t);
+    }
 }
 
-/* A work-item has 16 bytes of a row, or what is left of it. */
+/* A work-item has 16 numbers of a row, or what is left of it. */
 FV_KERNEL void resize_y(FV_IN(0), FV_IN(1), FV_OUT(2), FV_CALL)
 {
-    const uint bytes = dim.s1 * dim.s2;
-    const uint2 me = fv_spread((bytes + 15) / 16);
-    if (me.x >= rows || 16 * me.y >= bytes)
+    const uint numbers = dim.s1 * dim.s2;
+    const uint2 me = fv_spread((numbers + 15) / 16);
+    if (me.x >= rows || 16 * me.y >= numbers)
         return;
     const taps t = taps_of(table, dim.s0, row0 + me.x);
-    global const uchar *from = FV_AT(0, t.start) + 16 * me.y;
-    global uchar *out = FV_AT(2, me.x) + 16 * me.y;
-    const uint left = bytes - 16 * me.y;
+    /* Operand 0 has the type of the result here; in a program of resize_x it need not. */
+    global const FV_CELL(2) *from = (global const FV_CELL(2) *)FV_AT(0, t.start) + 16 * me.y;
+    global FV_CELL(2) *out = FV_AT(2, me.x) + 16 * me.y;
+    const uint left = numbers - 16 * me.y;
     if (left >= 16) {
-        int16 sum = 1 << 21;
+#if REAL
+        float16 sum = 0.f;
+        for (uint k = 0; k < t.count; k++)
+            sum += FV_LOAD16(from + (size_t)k * at0.y) * t.weight[k];
+        FV_STORE16(sum, out);
+#else
+        int16 sum = begin_of(t);
         for (uint k = 0; k < t.count; k++)
             sum += convert_int16(FV_LOAD16(from + (size_t)k * at0.y)) * t.weight[k];
-        FV_STORE16(convert_uchar16_sat(sum >> 22), out);
+        FV_STORE16(convert_uchar16_sat(sum >> convert_int(t.bits)), out);
+#endif
         return;
     }
-    for (uint b = 0; b < left; b++) {
-        int sum = 1 << 21;
+    for (uint i = 0; i < left; i++) {
+        number sum = begin_of(t);
         for (uint k = 0; k < t.count; k++)
-            sum += from[(size_t)k * at0.y + b] * t.weight[k];
-        out[b] = convert_uchar_sat(sum >> 22);
+            sum += (number)from[(size_t)k * at0.y + i] * t.weight[k];
+        put_sum(out + i, sum, t);
     }
 }

@@ -181,6 +181,7 @@ typedef struct fv_builder {
     uint32_t slots;
     /* what is to be built */
     uint32_t width, height;       /* pixels of the picture */
+    struct fv_inner inner;        /* where in it pixels are; around them are zeros */
     fv_grid grid;                 /* the first one */
     fv_attention_name *attention; /* one per block */
     uint32_t blocks;
@@ -196,7 +197,7 @@ typedef struct fv_builder {
                               stream averages out */
     uint32_t products;     /* of those, how many have been written */
     fv_products bf16;      /* which of them stay BF16 */
-    fv_view frame;         /* u8 pixels of the picture, or float planes */
+    fv_view frame;         /* pixels of the picture's inner part: u8, floats, or float planes */
     uint32_t frame_flags;  /* FV_FLAG_PLANAR, ... of PATCH */
     uint32_t frame_plane;  /* PLANAR: elements from plane to plane */
     fv_view chroma;        /* NV12: U and V of the picture */
@@ -372,8 +373,8 @@ void fv_emit_patches(fv_builder *b, const fv_grid *grid, uint32_t size, uint32_t
                      uint32_t pad, fv_view out);
 
 /* A pass of the picture's resize, RESIZE_X or RESIZE_Y; `from`: pixels of a row of `in`. */
-void fv_emit_resize(fv_builder *b, enum fv_op op, const fv_picture *p, fv_view in, uint32_t from,
-                    uint32_t channels, fv_view out);
+void fv_emit_resize(fv_builder *b, enum fv_op op, const fv_picture_resize *r, fv_view in,
+                    uint32_t from, uint32_t channels, fv_view out);
 
 /* out = in + the position table, resized by `rule` to the grid; prefix rows become those of
  * `prefix` (may be absent). A table of one row per token is taken as it is with table_width 0;

@@ -78,15 +78,18 @@ fv_weight fv_emit_resized_table(fv_builder *b, const fv_posemb *p, const fv_grid
 void fv_emit_patches(fv_builder *b, const fv_grid *grid, uint32_t size, uint32_t stride,
                      uint32_t pad, fv_view out)
 {
+    if (b->status != FOVEA_OK)
+        return;
     fv_step *s = fv_emit_step(b, FV_OP_PATCH, fv_grid_tokens(grid), "patches");
-    s->prob.in = b->frame_flags & FV_FLAG_PLANAR ? FV_F32 : FV_U8;
+    s->prob.in = (uint8_t)b->value[b->frame.id].type;
     s->prob.flags = b->frame_flags;
     s->prob.dim[FV_ROW_C] = 3 * size * size;
     s->prob.dim[FV_PATCH_SIZE] = size;
     s->prob.dim[FV_PATCH_STRIDE] = stride;
-    s->prob.dim[FV_PATCH_PAD] = pad;
-    s->prob.dim[FV_PATCH_WIDTH] = b->width;
-    s->prob.dim[FV_PATCH_HEIGHT] = b->height;
+    s->prob.dim[FV_PATCH_PAD_X] = pad + b->inner.left;
+    s->prob.dim[FV_PATCH_PAD_Y] = pad + b->inner.top;
+    s->prob.dim[FV_PATCH_WIDTH] = b->inner.width;
+    s->prob.dim[FV_PATCH_HEIGHT] = b->inner.height;
     s->u[0] = grid->prefix;
     s->u[1] = grid->width;
     s->u[2] = b->frame_plane;
@@ -98,23 +101,26 @@ void fv_emit_patches(fv_builder *b, const fv_grid *grid, uint32_t size, uint32_t
     fv_use_value(s, FV_PATCH_OUT, out, FV_KIND_ROW);
 }
 
-void fv_emit_resize(fv_builder *b, enum fv_op op, const fv_picture *p, fv_view in, uint32_t from,
-                    uint32_t channels, fv_view out)
+void fv_emit_resize(fv_builder *b, enum fv_op op, const fv_picture_resize *r, fv_view in,
+                    uint32_t from, uint32_t channels, fv_view out)
 {
     const bool across = op == FV_OP_RESIZE_X;
-    fv_step *s = fv_emit_step(b, op, across ? p->in_rows : p->height,
+    if (b->status != FOVEA_OK)
+        return;
+    fv_step *s = fv_emit_step(b, op, across ? r->in_rows : r->height,
                               across ? "resize rows" : "resize columns");
-    s->prob.in = s->prob.out = FV_U8;
-    s->prob.dim[FV_RESIZE_WIDTH] = p->width;
+    s->prob.in = (uint8_t)b->value[in.id].type;
+    s->prob.out = (uint8_t)b->value[out.id].type;
+    s->prob.dim[FV_RESIZE_WIDTH] = r->width;
     s->prob.dim[FV_RESIZE_CHANNELS] = channels;
-    s->table = across ? &p->x : &p->y;
+    s->table = across ? &r->x : &r->y;
     fv_use_value(s, FV_RESIZE_IN, in, FV_KIND_WHOLE);
     fv_use_value(s, FV_RESIZE_OUT, out, FV_KIND_ROW);
     if (!across)
         return;
     s->prob.flags = b->frame_flags & FV_FLAG_YUV;
     s->prob.dim[FV_RESIZE_FROM] = from;
-    s->u[0] = p->in_row0;
+    s->u[0] = r->in_row0;
     s->u[3] = b->yuv;
     if (b->frame_flags & FV_FLAG_NV12)
         fv_use_value(s, FV_RESIZE_CHROMA, b->chroma, FV_KIND_WHOLE);

@@ -118,9 +118,10 @@ enum { FV_CONV_SIZE = 3, FV_CONV_STRIDE = 4, FV_CONV_PAD = 5, FV_CONV_C = 6 }; /
 enum {
     FV_PATCH_SIZE = 2,
     FV_PATCH_STRIDE = 3,
-    FV_PATCH_PAD = 4,
+    FV_PATCH_PAD_X = 4,
     FV_PATCH_WIDTH = 5,
-    FV_PATCH_HEIGHT = 6
+    FV_PATCH_HEIGHT = 6,
+    FV_PATCH_PAD_Y = 7
 };
 enum {
     FV_GATHER_PARTS = 2,

@@ -4,20 +4,7 @@
 
 #include <stdint.h>
 
-#include "base/status.h"
-
-/* One pass of Pillow's two-pass resampling along one axis, in its fixed point: output position o is
- *   clip8((sum_{t < count[o]} in[start[o] + t] * weight[o * taps + t] + (1 << 21)) >> 22). */
-typedef struct fv_resize_table {
-    uint32_t size;        /* output positions */
-    uint32_t taps;        /* weights per position, at most */
-    uint32_t first, used; /* input positions [first, first + used) are read */
-    uint32_t *start, *count;
-    int32_t *weight;
-} fv_resize_table;
-
-/* Sets `first` and `used` from the other fields. */
-void fv_resize_span(fv_resize_table *t);
+#include "ops/resample.h"
 
 /* PATCH: pixel value v of channel c becomes v * scale[c] + shift[c]. */
 typedef struct fv_patch_table {
@@ -46,15 +33,27 @@ enum fv_pos_rule {
     FV_POS_BUCKETS,     /* the row in whose part of the side the place falls (NaViT) */
 };
 
-/* What a frame goes through, in whole pixels: the horizontal pass over input rows
- * [in_row0, in_row0 + in_rows), then the vertical pass (whose starts count from in_row0). Cropping
- * is in the tables; positions outside the resized picture have count 0 and come out black. */
-typedef struct fv_picture {
+/* A resize: the horizontal pass over rows [in_row0, in_row0 + in_rows) of what it is given, then
+ * the vertical pass (whose starts count from in_row0). Cropping and black borders are in the
+ * tables: positions that show nothing have no taps. */
+typedef struct fv_picture_resize {
     uint32_t width, height; /* result */
     uint32_t in_row0, in_rows;
-    double left, top, scale_x, scale_y; /* its place in the frame: fovea_plan_info */
-    int resample; /* 0: the frame is the result already, and the tables are empty */
     fv_resize_table x, y;
+} fv_picture_resize;
+
+/* What a frame goes through, in whole pixels: resizes, one after the other, each of which leaves
+ * bytes, or all of which leave floats, rescaled; then its pixels are the part `inner` of the result, around
+ * which PATCH sees zeros. */
+typedef struct fv_picture {
+    uint32_t width, height; /* result */
+    struct fv_inner {
+        uint32_t left, top, width, height;
+    } inner;
+    double left, top, scale_x, scale_y; /* its place in the frame: fovea_plan_info */
+    uint32_t resizes;                   /* 0: the frame is the inner part already */
+    bool floats;
+    fv_picture_resize resize[3];
 } fv_picture;
 
 /* Works out the passes for frames of in_w x in_h. EINVAL for rules that cannot be met. Allocates
@@ -62,12 +61,15 @@ typedef struct fv_picture {
 fovea_status fv_picture_plan(fv_picture *out, const fovea_preprocess *p, uint32_t in_w,
                              uint32_t in_h);
 void fv_picture_free(fv_picture *p);
+/* The bytes that its tables take. */
+uint64_t fv_picture_bytes(const fv_picture *p);
 
 /* `p` with `usual` in the place of zeros that mean the default. EINVAL for numbers that
  * cannot normalise. */
 fovea_status fv_preprocess_complete(fovea_preprocess *out, const fovea_preprocess *p,
                                     const fovea_preprocess *usual);
-void fv_patch_table_fill(fv_patch_table *out, const fovea_preprocess *p);
+/* `rescaled`: pixels are floats that have been multiplied by p->rescale. */
+void fv_patch_table_fill(fv_patch_table *out, const fovea_preprocess *p, bool rescaled);
 
 /* Taps from an in_w x in_h table to a grid of out_w x out_h by `rule`; equal sizes give one tap of
  * weight 1, as buckets always do. Release with fv_posemb_free, also after failure. */

@@ -101,19 +101,23 @@ static void emit_picture(fovea_plan *p, const fovea_plan_options *o)
 {
     fv_builder *b = &p->b;
     emit_frame(p, o);
-    if (!p->picture.resample)
-        return;
     const uint32_t channels = b->frame_flags & FV_FLAG_GRAY ? 1 : 3;
-    const uint32_t row = p->picture.width * channels;
-    fv_view wide = fv_emit_value(b, FV_VALUE_ROWS, p->picture.in_rows, row, FV_U8);
-    fv_view done = fv_emit_value(b, FV_VALUE_ROWS, p->picture.height, row, FV_U8);
-    fv_emit_resize(b, FV_OP_RESIZE_X, &p->picture, b->frame, o->frame.width, channels, wide);
-    fv_emit_resize(b, FV_OP_RESIZE_Y, &p->picture, wide, p->picture.width, channels, done);
-    if (b->status != FOVEA_OK)
-        return;
-    b->value[wide.id].staging = b->value[done.id].staging = 1;
-    b->frame = done;
-    b->frame_flags &= ~(uint32_t)FV_FLAG_YUV;
+    const enum fv_type type = p->picture.floats ? FV_F32 : FV_U8;
+    uint32_t from = o->frame.width;
+    for (uint32_t i = 0; i < p->picture.resizes; i++) {
+        const fv_picture_resize *r = &p->picture.resize[i];
+        const uint32_t row = r->width * channels;
+        fv_view wide = fv_emit_value(b, FV_VALUE_ROWS, r->in_rows, row, type);
+        fv_view done = fv_emit_value(b, FV_VALUE_ROWS, r->height, row, type);
+        fv_emit_resize(b, FV_OP_RESIZE_X, r, b->frame, from, channels, wide);
+        fv_emit_resize(b, FV_OP_RESIZE_Y, r, wide, r->width, channels, done);
+        if (b->status != FOVEA_OK)
+            return;
+        b->value[wide.id].staging = b->value[done.id].staging = 1;
+        b->frame = done;
+        b->frame_flags &= ~(uint32_t)FV_FLAG_YUV;
+        from = r->width;
+    }
 }
 
 /* Frames of any format become crops of R, G, B before they are run. */
@@ -129,6 +133,7 @@ static fovea_status plan_crops(fovea_plan *p, fovea_plan_options *seen, const fo
     const fv_box_place at = fv_box_view_place(&view, width, height);
     p->picture = (fv_picture){.width = width,
                               .height = height,
+                              .inner = {0, 0, width, height},
                               .left = at.left,
                               .top = at.top,
                               .scale_x = at.scale_x,
@@ -155,6 +160,7 @@ static fovea_status plan_grid(fovea_plan *p)
     i->scale_y = p->picture.scale_y;
     p->b.width = i->width;
     p->b.height = i->height;
+    p->b.inner = p->picture.inner;
     p->b.grid = (fv_grid){i->width / m->patch, i->height / m->patch, m->patch, m->prefix};
     if (p->model->family->grid)
         FV_TRY(p->model->family->grid(p->model, &p->b));
@@ -220,7 +226,8 @@ static fovea_status emit(fovea_plan *p, const fovea_plan_options *o)
     const char *attention = o->attention ? o->attention : m->attention;
     fovea_preprocess as_is = p->model->preprocess;
     as_is.resize = FOVEA_RESIZE_NONE;
-    as_is.crop_width = as_is.crop_height = 0;
+    as_is.crop_width = as_is.crop_height = as_is.first_long_edge = as_is.first_multiple = 0;
+    as_is.pad = FOVEA_PAD_NONE;
     const bool resized = o->preprocess && o->frame.format != FOVEA_FORMAT_PLANES_F32;
     fovea_preprocess pre;
     FV_TRY(fv_preprocess_complete(&pre, resized ? o->preprocess : &as_is, &as_is));
@@ -253,14 +260,13 @@ static fovea_status emit(fovea_plan *p, const fovea_plan_options *o)
     FV_TRY(plan_grid(p));
     settle_compute(p, o);
     FV_TRY(want(p, o));
-    fv_patch_table_fill(&p->patch_table, &pre);
+    fv_patch_table_fill(&p->patch_table, &pre, p->picture.floats);
     p->b.patch_table = &p->patch_table;
     emit_picture(p, &seen);
     p->frame_format = o->frame.format;
     FV_TRY(p->model->family->emit(p->model, &p->b));
     fv_task_room_reserve(&p->b, p->frame_width);
-    p->picture_bytes += (uint64_t)p->picture.x.size * (p->picture.x.taps * 4ull + 8) +
-                        (uint64_t)p->picture.y.size * (p->picture.y.taps * 4ull + 8);
+    p->picture_bytes += fv_picture_bytes(&p->picture);
     return p->b.status;
 }
 

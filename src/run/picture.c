@@ -1,5 +1,6 @@
 /* picture.c: fovea_preprocess_resize and fovea_preprocess_apply: a preprocessing rule for another
  * size; one picture resized and cropped as a plan does it, to be shown. */
+#include <math.h>
 #include <string.h>
 
 #include <fovea/crops.h>
@@ -9,10 +10,13 @@
 #include "ops/preprocess.h"
 #include "ops/ref/ref_kernels.h"
 
-static void pass(fv_cpu_fn kernel, uint8_t *out, const uint8_t *in, uint32_t in_width,
+static void pass(fv_cpu_fn kernel, void *out, const void *in, enum fv_type type, uint32_t in_width,
                  const fv_resize_table *table, uint32_t rows, uint32_t width, uint32_t row0)
 {
-    fv_args a = {.prob.dim = {rows, width, 3, in_width}, .table = table, .u[0] = row0};
+    fv_args a = {.prob.dim = {rows, width, 3, in_width},
+                 .prob.in = (uint8_t)type,
+                 .table = table,
+                 .u[0] = row0};
     fv_call c = {.rows = rows};
     a.ld[FV_RESIZE_IN] = in_width * 3;
     a.ld[FV_RESIZE_OUT] = width * 3;
@@ -21,29 +25,78 @@ static void pass(fv_cpu_fn kernel, uint8_t *out, const uint8_t *in, uint32_t in_
     kernel(&a, &c);
 }
 
-static fovea_status resize(uint8_t *out, const fv_picture *p, const uint8_t *rgb, uint32_t width)
+/* The picture after resize `r`, in memory that the caller frees. */
+static fovea_status resize(void **out, const fv_picture_resize *r, const void *in,
+                           enum fv_type from, enum fv_type to, uint32_t width)
 {
-    uint8_t *wide;
-    FV_TRY(fv_mem_array(&wide, fv_size_mul(p->in_rows, p->width), 3, FV_MEM_PLAN,
-                        "a resized picture"));
-    pass(fv_k_resize_x_u8_ref, wide, rgb, width, &p->x, p->in_rows, p->width, p->in_row0);
-    pass(fv_k_resize_y_u8_ref, out, wide, p->width, &p->y, p->height, p->width, 0);
+    void *wide;
+    const uint64_t row = fv_size_mul(r->width, 3 * fv_type_size(to));
+    FV_TRY(fv_mem_array(out, r->height, row, FV_MEM_PLAN, "a resized picture"));
+    FV_TRY(fv_mem_array(&wide, r->in_rows, row, FV_MEM_PLAN, "a resized picture"));
+    pass(fv_k_resize_x_ref, wide, in, from, width, &r->x, r->in_rows, r->width, r->in_row0);
+    pass(fv_k_resize_y_ref, *out, wide, to, r->width, &r->y, r->height, r->width, 0);
     fv_mem_free(wide);
     return FOVEA_OK;
+}
+
+/* Its inner part into the place it has in the result; what is around it is black. */
+static void place(uint8_t *out, const fv_picture *p, const void *in, float rescale)
+{
+    const size_t row = (size_t)p->inner.width * 3;
+    memset(out, 0, (size_t)p->width * p->height * 3);
+    for (size_t y = 0; y < p->inner.height; y++) {
+        uint8_t *to = out + ((p->inner.top + y) * p->width + p->inner.left) * 3;
+        if (p->floats)
+            for (size_t i = 0; i < row; i++)
+                to[i] = (uint8_t)fminf(
+                    fmaxf(rintf(((const float *)in)[y * row + i] / rescale), 0.f), 255.f);
+        else
+            memcpy(to, (const uint8_t *)in + y * row, row);
+    }
+}
+
+static fovea_status apply(uint8_t *out, const fv_picture *p, const uint8_t *rgb, uint32_t width,
+                          float rescale)
+{
+    fovea_status status = FOVEA_OK;
+    void *now = NULL, *next;
+    for (uint32_t i = 0; i < p->resizes && status == FOVEA_OK; i++) {
+        const enum fv_type to = p->floats ? FV_F32 : FV_U8;
+        next = NULL;
+        status = resize(&next, &p->resize[i], now ? now : rgb, now ? to : FV_U8, to, width);
+        width = p->resize[i].width;
+        fv_mem_free(now);
+        now = next;
+    }
+    if (status == FOVEA_OK)
+        place(out, p, now ? now : rgb, rescale);
+    fv_mem_free(now);
+    return status;
 }
 
 fovea_status fovea_preprocess_resize(fovea_preprocess *p, uint32_t width, uint32_t height)
 {
     fovea_preprocess own = FOVEA_PREPROCESS_INIT;
     FV_TRY(FV_ABI_READ(own, p, FOVEA_PREPROCESS_INIT));
+    /* A rule that fills a picture up keeps its aspect, unless its result is padded by itself. */
+    const bool fills = own.pad == FOVEA_PAD_ZERO || own.pad == FOVEA_PAD_BLACK;
+    const bool covers = own.resize == FOVEA_RESIZE_SHORT || own.resize == FOVEA_RESIZE_NONE;
+    if (!covers && own.resize != FOVEA_RESIZE_BOX)
+        own.resize = !fills || own.resize == FOVEA_RESIZE_EXACT           ? FOVEA_RESIZE_EXACT
+                     : own.resize == FOVEA_RESIZE_LONG && width == height ? FOVEA_RESIZE_LONG
+                                                                          : FOVEA_RESIZE_WITHIN;
     own.short_edge = 0;
+    own.long_edge = own.resize == FOVEA_RESIZE_LONG ? width : 0;
     own.resize_width = width;
     own.resize_height = height;
-    const bool boxed = own.resize == FOVEA_RESIZE_BOX;
-    if (own.resize == FOVEA_RESIZE_PATCHES || own.resize == FOVEA_RESIZE_FIT)
-        own.resize = FOVEA_RESIZE_EXACT;
-    own.crop_width = own.resize == FOVEA_RESIZE_EXACT || boxed ? 0 : width;
-    own.crop_height = own.resize == FOVEA_RESIZE_EXACT || boxed ? 0 : height;
+    own.crop_width = covers ? width : 0;
+    own.crop_height = covers ? height : 0;
+    if (fills) {
+        own.pad_width = width;
+        own.pad_height = height;
+    } else if (own.pad == FOVEA_PAD_CENTRED) {
+        own.pad = FOVEA_PAD_NONE;
+    }
     return FV_ABI_WRITE(p, own, FOVEA_PREPROCESS_INIT);
 }
 
@@ -77,10 +130,8 @@ fovea_status fovea_preprocess_apply(const fovea_preprocess *p, const uint8_t *rg
     if (status == FOVEA_OK && (picture.width != out_width || picture.height != out_height))
         status = fv_fail(FOVEA_EINVAL, "a picture of %u x %u pixels becomes %u x %u, not %u x %u",
                          width, height, picture.width, picture.height, out_width, out_height);
-    if (status == FOVEA_OK && picture.resample)
-        status = resize(out, &picture, rgb, width);
-    else if (status == FOVEA_OK)
-        memcpy(out, rgb, (size_t)width * height * 3);
+    if (status == FOVEA_OK)
+        status = apply(out, &picture, rgb, width, own.rescale != 0 ? own.rescale : 1.f / 255);
     fv_picture_free(&picture);
     return status;
 }

@@ -46,10 +46,19 @@ static void frame(fv_builder *b, uint32_t flags)
         b->chroma = fv_emit_value(b, FV_VALUE_INPUT, (b->height + 1) / 2, b->width, FV_U8);
 }
 
-/* Rows of the resized picture. */
-static fv_view picture_rows(fv_cases *c, uint32_t rows)
+/* Rows of a picture after resize `p`. */
+static fv_view picture_rows(fv_cases *c, const fv_picture_resize *p, uint32_t rows,
+                            enum fv_type type)
 {
-    return fv_emit_value(&c->b, FV_VALUE_ROWS, rows, 3 * c->picture.width, FV_U8);
+    return fv_emit_value(&c->b, FV_VALUE_ROWS, rows, 3 * p->width, type);
+}
+
+/* Of the builder's frame; `over`: patches that overlap and reach beyond the picture. */
+static void patches(fv_builder *b, bool over)
+{
+    const uint32_t side = over ? PATCH + 3 : PATCH;
+    fv_emit_patches(b, &prefixed, side, PATCH, over ? 2 : 0,
+                    fv_emit_rows(b, fv_grid_tokens(&prefixed), 3 * side * side));
 }
 
 static void pixels(fv_cases *c)
@@ -57,20 +66,31 @@ static void pixels(fv_cases *c)
     static const uint32_t flags[] = {
         0, FV_FLAG_BGR, FV_FLAG_GRAY, FV_FLAG_PLANAR, FV_FLAG_NV12, FV_FLAG_YUYV};
     fv_builder *b = &c->b;
-    const fv_picture *p = &c->picture;
-    const fv_view in = picture_rows(c, p->in_rows);
-    fv_emit_resize(b, FV_OP_RESIZE_Y, p, in, p->width, 3, picture_rows(c, p->height));
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
         frame(b, flags[i]);
-        if (flags[i] == 0 || flags[i] & FV_FLAG_YUV)
-            fv_emit_resize(b, FV_OP_RESIZE_X, p, b->frame, b->width, 3,
-                           picture_rows(c, p->in_rows));
-        const bool over = i % 4 == 1;
-        const uint32_t side =
-            over ? PATCH + 3 : PATCH; /* overlapping patches that reach beyond the picture */
-        fv_emit_patches(b, &prefixed, side, PATCH, over ? 2 : 0,
-                        fv_emit_rows(b, fv_grid_tokens(&prefixed), 3 * side * side));
+        for (size_t k = 0; k < CASE_PICTURES; k++) {
+            const fv_picture_resize *p = &c->picture[k].resize[0];
+            const enum fv_type type = c->picture[k].floats ? FV_F32 : FV_U8;
+            const fv_view wide = picture_rows(c, p, p->in_rows, type);
+            if (flags[i] == 0 || flags[i] & FV_FLAG_YUV)
+                fv_emit_resize(b, FV_OP_RESIZE_X, p, b->frame, b->width, 3, wide);
+            if (flags[i] == 0)
+                fv_emit_resize(b, FV_OP_RESIZE_Y, p, wide, p->width, 3,
+                               picture_rows(c, p, p->height, type));
+            if (flags[i] == 0 && type == FV_F32)
+                fv_emit_resize(b, FV_OP_RESIZE_X, p,
+                               fv_emit_value(b, FV_VALUE_ROWS, b->height, 3 * b->width, FV_F32),
+                               b->width, 3, picture_rows(c, p, p->in_rows, type));
+        }
+        patches(b, i % 4 == 1);
     }
+    /* Floats, and zeros around them. */
+    b->frame_flags = 0;
+    b->frame = fv_emit_value(b, FV_VALUE_ROWS, b->height, 3 * b->width, FV_F32);
+    patches(b, false);
+    b->inner = (struct fv_inner){5, 3, b->width - 40, b->height - 50};
+    patches(b, true);
+    b->inner = (struct fv_inner){0, 0, b->width, b->height};
 }
 
 /* ---- rows ---- */
@@ -650,19 +670,25 @@ static void set_groups(fv_builder *b)
 static fovea_status all(fv_cases *c, const fv_limits *limits)
 {
     fv_builder *b = &c->b;
-    const fovea_preprocess exact = {.struct_size = sizeof exact,
-                                    .resize = FOVEA_RESIZE_EXACT,
-                                    .filter = FOVEA_FILTER_BICUBIC,
-                                    .resize_width = GRID_WIDTH * PATCH + 3,
-                                    .resize_height = GRID_HEIGHT * PATCH + 5,
-                                    .rescale = 1.f / 255,
-                                    .mean = {0.485f, 0.456f, 0.406f},
-                                    .std = {0.229f, 0.224f, 0.225f}};
+    static const fovea_resample resample[CASE_PICTURES] = {
+        FOVEA_RESAMPLE_TORCHVISION, FOVEA_RESAMPLE_PILLOW, FOVEA_RESAMPLE_FLOAT};
+    fovea_preprocess exact = {.struct_size = sizeof exact,
+                              .resize = FOVEA_RESIZE_EXACT,
+                              .filter = FOVEA_FILTER_BICUBIC,
+                              .resize_width = GRID_WIDTH * PATCH + 3,
+                              .resize_height = GRID_HEIGHT * PATCH + 5,
+                              .rescale = 1.f / 255,
+                              .mean = {0.485f, 0.456f, 0.406f},
+                              .std = {0.229f, 0.224f, 0.225f}};
     b->width = GRID_WIDTH * PATCH + 20;
     b->height = GRID_HEIGHT * PATCH + 30;
     b->patch_table = &c->patch_table;
-    fv_patch_table_fill(&c->patch_table, &exact);
-    FV_TRY(fv_picture_plan(&c->picture, &exact, b->width, b->height));
+    fv_patch_table_fill(&c->patch_table, &exact, false);
+    b->inner = (struct fv_inner){0, 0, b->width, b->height};
+    for (int i = 0; i < CASE_PICTURES; i++) {
+        exact.resample = resample[i];
+        FV_TRY(fv_picture_plan(&c->picture[i], &exact, b->width, b->height));
+    }
     pixels(c);
     rows(b);
     rms_norms(b);
@@ -757,6 +783,7 @@ void fv_cases_close(fv_cases *c)
     if (!c)
         return;
     fv_emit_release(&c->b);
-    fv_picture_free(&c->picture);
+    for (int i = 0; i < CASE_PICTURES; i++)
+        fv_picture_free(&c->picture[i]);
     fv_mem_free(c);
 }

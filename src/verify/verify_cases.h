@@ -4,9 +4,11 @@
 
 #include "graph/emit.h"
 
+enum { CASE_PICTURES = 3 };
+
 typedef struct fv_cases {
     fv_builder b; /* its steps are the cases; they have nothing to do with each other */
-    fv_picture picture;
+    fv_picture picture[CASE_PICTURES]; /* bytes with weights of 16 and 32 bits, floats */
     fv_patch_table patch_table;
 } fv_cases;
 

@@ -7,7 +7,8 @@
 
 static const struct shape {
     uint32_t width, height, side, stride, pad, prefix, gap, flags; /* width, height in pixels */
-    bool bench;
+    bool bench, real;
+    uint32_t more_above; /* missing there beside `pad` */
 } shapes[] = {
     {1, 1, 1, 1, 0, 0, 0, 0, false},
     {14, 21, 7, 7, 0, 1, 5, 0, false},
@@ -26,6 +27,13 @@ static const struct shape {
     {11, 5, 7, 4, 2, 2, 1, FV_FLAG_GRAY, false},
     {3, 2, 5, 3, 4, 0, 0, 0, false}, /* some wholly outside */
     {2, 3, 4, 2, 2, 1, 0, FV_FLAG_PLANAR, false},
+    {31, 20, 8, 8, 0, 1, 3, 0, .real = true},
+    {42, 28, 14, 14, 0, 5, 0, FV_FLAG_BGR, .real = true},
+    {9, 7, 3, 2, 1, 0, 2, FV_FLAG_GRAY, .real = true},
+    {40, 24, 8, 8, 3, 1, 0, 0, .real = true, .more_above = 6},
+    {42, 28, 14, 14, 0, 1, 2, 0, .more_above = 9},
+    {33, 21, 8, 8, 2, 0, 5, FV_FLAG_NV12, .more_above = 3},
+    {17, 11, 4, 3, 1, 0, 0, FV_FLAG_PLANAR, .more_above = 2},
     {42, 28, 14, 14, 0, 1, 0, FV_FLAG_NV12, false},
     {31, 21, 8, 8, 0, 1, 5, FV_FLAG_NV12, false},
     {9, 7, 3, 2, 1, 0, 2, FV_FLAG_NV12, false},
@@ -53,19 +61,20 @@ static bool make(check_case *c, uint32_t index)
         return false;
     const struct shape *s = &shapes[index];
     const uint32_t across = (s->width + 2 * s->pad - s->side) / s->stride + 1;
-    const uint32_t down = (s->height + 2 * s->pad - s->side) / s->stride + 1;
+    const uint32_t down = (s->height + 2 * s->pad + s->more_above - s->side) / s->stride + 1;
     const uint32_t dim[] = {s->prefix + across * down,
                             3 * s->side * s->side,
                             s->side,
                             s->stride,
                             s->pad,
                             s->width,
-                            s->height};
+                            s->height,
+                            s->pad + s->more_above};
     const bool planar = s->flags == FV_FLAG_PLANAR, gray = s->flags == FV_FLAG_GRAY;
     for (uint32_t i = 0; i < sizeof dim / sizeof *dim; i++)
         c->args.prob.dim[i] = dim[i];
     c->args.prob.flags = s->flags;
-    c->args.prob.in = planar ? FV_F32 : FV_U8;
+    c->args.prob.in = planar || s->real ? FV_F32 : FV_U8;
     c->args.u[0] = s->prefix;
     c->args.u[1] = across;
     c->args.table = &table;
@@ -93,8 +102,8 @@ static void oracle(const check_case *c, uint32_t row, double *want, double *allo
         const uint32_t channel = i / (side * side);
         const uint32_t from_top = (row - prefix) / grid * dim[FV_PATCH_STRIDE] + i / side % side;
         const uint32_t from_left = (row - prefix) % grid * dim[FV_PATCH_STRIDE] + i % side;
-        const uint32_t y = from_top - dim[FV_PATCH_PAD], x = from_left - dim[FV_PATCH_PAD];
-        if (from_top < dim[FV_PATCH_PAD] || from_left < dim[FV_PATCH_PAD] || y >= height ||
+        const uint32_t y = from_top - dim[FV_PATCH_PAD_Y], x = from_left - dim[FV_PATCH_PAD_X];
+        if (from_top < dim[FV_PATCH_PAD_Y] || from_left < dim[FV_PATCH_PAD_X] || y >= height ||
             x >= dim[FV_PATCH_WIDTH])
             continue;
         if (flags == FV_FLAG_PLANAR) {
@@ -108,7 +117,7 @@ static void oracle(const check_case *c, uint32_t row, double *want, double *allo
             flags & FV_FLAG_YUV ? check_yuv_at(c, y, x, channel) : check_at(c, FV_PATCH_IN, y, at);
         const double scaled = value * (double)table.scale[channel];
         want[i] = scaled + (double)table.shift[channel];
-        allowed[i] = check_allowed(0, (scaled + fabs((double)table.shift[channel])) / 4);
+        allowed[i] = check_allowed(0, (fabs(scaled) + fabs((double)table.shift[channel])) / 4);
     }
 }
 

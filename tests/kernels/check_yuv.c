@@ -22,11 +22,11 @@ void check_yuv_frame(check_case *c, uint32_t width, uint32_t height, uint32_t ga
     const bool nv12 = c->args.prob.flags & FV_FLAG_NV12;
     const uint32_t pairs = (width + 1) / 2;
     check_matrix(c, 0, CHECK_BASE, height, nv12 ? width : 4 * pairs, gap);
-    c->operand[0].type = FV_U8;
+    c->operand[0].type = c->operand[0].storage = c->args.type[0] = FV_U8;
     if (!nv12)
         return;
     check_matrix(c, 1, CHECK_BASE, (height + 1) / 2, 2 * pairs, gap / 2);
-    c->operand[1].type = FV_U8;
+    c->operand[1].type = c->operand[1].storage = c->args.type[1] = FV_U8;
 }
 
 double check_yuv_at(const check_case *c, uint32_t y, uint32_t x, uint32_t channel)

@@ -69,13 +69,15 @@ static struct picture resize(const struct picture *in, const fovea_preprocess *p
     assert_int_equal(fv_picture_plan(&plan, p, in->width, in->height), FOVEA_OK);
     struct picture out = {plan.width, plan.height, calloc(plan.height, (size_t)plan.width * 3)};
     assert_non_null(out.rgb);
-    if (plan.resample) {
-        uint8_t *between = calloc(plan.in_rows + 1u, (size_t)plan.width * 3);
+    assert_true(plan.resizes <= 1);
+    const fv_picture_resize *r = &plan.resize[0];
+    if (plan.resizes) {
+        uint8_t *between = calloc(r->in_rows + 1u, (size_t)r->width * 3);
         assert_non_null(between);
-        pass(fv_k_resize_x_u8_ref, between, in->rgb, &plan.x, plan.in_rows, plan.width,
-             (size_t)in->width * 3, plan.in_row0, step);
-        pass(fv_k_resize_y_u8_ref, out.rgb, between, &plan.y, plan.height, plan.width,
-             (size_t)plan.width * 3, 0, step);
+        pass(fv_k_resize_x_ref, between, in->rgb, &r->x, r->in_rows, r->width,
+             (size_t)in->width * 3, r->in_row0, step);
+        pass(fv_k_resize_y_ref, out.rgb, between, &r->y, r->height, r->width, (size_t)r->width * 3,
+             0, step);
         free(between);
     } else {
         memcpy(out.rgb, in->rgb, (size_t)in->width * in->height * 3);
@@ -141,6 +143,8 @@ static void pillow(void **state)
         p.short_edge = picture_case[i].width;
         p.resize_width = picture_case[i].width;
         p.resize_height = picture_case[i].height;
+        p.resample = FOVEA_RESAMPLE_PILLOW;
+        p.crop = FOVEA_CROP_UP;
         p.crop_width = picture_case[i].crop_width;
         p.crop_height = picture_case[i].crop_height;
         struct picture in = read_ppm(picture_case[i].source), want = read_ppm(picture_case[i].name);
@@ -167,7 +171,7 @@ static void same_size_is_no_resample(void **state)
     fv_picture plan;
     p.short_edge = 60;
     assert_int_equal(fv_picture_plan(&plan, &p, 80, 60), FOVEA_OK);
-    assert_int_equal(plan.resample, 0);
+    assert_int_equal(plan.resizes, 0);
     assert_int_equal(plan.width, 80);
     assert_int_equal(plan.height, 60);
     fv_picture_free(&plan);
@@ -187,12 +191,12 @@ static void cover(void **state)
         assert_int_equal(fv_picture_plan(&plan, &p, picture[i][0], picture[i][1]), FOVEA_OK);
         assert_int_equal(plan.width, 320);
         assert_int_equal(plan.height, 180);
-        for (uint32_t o = 0; o < plan.x.size; o++)
-            assert_true(plan.x.count[o] > 0);
-        for (uint32_t o = 0; o < plan.y.size; o++)
-            assert_true(plan.y.count[o] > 0);
+        for (uint32_t o = 0; o < plan.resize[0].x.size; o++)
+            assert_true(plan.resize[0].x.count[o] > 0);
+        for (uint32_t o = 0; o < plan.resize[0].y.size; o++)
+            assert_true(plan.resize[0].y.count[o] > 0);
         if (picture[i][0] == 1920) /* same shape: the whole picture is seen */
-            assert_int_equal(plan.x.start[319] + plan.x.count[319], 1920);
+            assert_int_equal(plan.resize[0].x.start[319] + plan.resize[0].x.count[319], 1920);
         fv_picture_free(&plan);
     }
     fovea_preprocess p = rule(FOVEA_RESIZE_EXACT, FOVEA_FILTER_BILINEAR);
@@ -266,13 +270,14 @@ static void large_and_absurd_sizes(void **state)
     p.crop_width = p.crop_height = 224;
     assert_int_equal(fv_picture_plan(&plan, &p, 1u << 20, 1u << 20), FOVEA_OK);
     assert_int_equal(plan.width, 224);
-    assert_true(plan.in_row0 + plan.in_rows <= 1u << 20);
-    for (uint32_t o = 0; o < plan.x.size; o++) {
+    assert_true(plan.resize[0].in_row0 + plan.resize[0].in_rows <= 1u << 20);
+    for (uint32_t o = 0; o < plan.resize[0].x.size; o++) {
         int64_t sum = 0;
-        assert_true((uint64_t)plan.x.start[o] + plan.x.count[o] <= 1u << 20);
-        for (uint32_t t = 0; t < plan.x.count[o]; t++)
-            sum += plan.x.weight[(size_t)o * plan.x.taps + t];
-        assert_true(llabs(sum - (1 << 22)) <= (int64_t)plan.x.count[o]); /* rounding only */
+        assert_true((uint64_t)plan.resize[0].x.start[o] + plan.resize[0].x.count[o] <= 1u << 20);
+        for (uint32_t t = 0; t < plan.resize[0].x.count[o]; t++)
+            sum += plan.resize[0].x.whole[(size_t)o * plan.resize[0].x.taps + t];
+        const int64_t one = INT64_C(1) << plan.resize[0].x.bits; /* rounding only */
+        assert_true(llabs(sum - one) <= (int64_t)plan.resize[0].x.count[o]);
     }
     fv_picture_free(&plan);
     p.crop_width = p.crop_height = 0;
@@ -494,7 +499,7 @@ static void colour(void **state)
     memcpy(p.mean, mean, sizeof mean);
     memcpy(p.std, dev, sizeof dev);
     fv_patch_table t;
-    fv_patch_table_fill(&t, &p);
+    fv_patch_table_fill(&t, &p, false);
     for (int c = 0; c < 3; c++)
         for (int v = 0; v < 256; v++) {
             double want = ((double)v * p.rescale - mean[c]) / dev[c];
@@ -597,7 +602,10 @@ static void place_in_the_frame(void **state)
     p.crop_width = p.crop_height = 16; /* 80x40 becomes 40x20, of which the middle is seen */
     fv_picture want = {16, 16, .left = 24, .top = 4, .scale_x = 2, .scale_y = 2};
     lies(&p, 80, 40, &want);
-    p.crop_width = want.width = 43; /* wider than the picture: the odd column is at the left */
+    p.crop_width = want.width = 43; /* wider than the picture: where the odd column is */
+    want.left = -2;
+    lies(&p, 80, 40, &want);
+    p.crop = FOVEA_CROP_UP;
     want.left = -4;
     lies(&p, 80, 40, &want);
     p = rule(FOVEA_RESIZE_EXACT, FOVEA_FILTER_BILINEAR);

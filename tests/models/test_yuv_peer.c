@@ -86,7 +86,7 @@ static float *patches(fv_args a, fv_call c, uint32_t width, uint32_t height, siz
 {
     static const fv_patch_table plain = {.scale = {1 / 255.f, 1 / 255.f, 1 / 255.f}};
     const uint32_t across = width / SIDE, down = height / SIDE, row = 3 * SIDE * SIDE;
-    const uint32_t dim[] = {across * down, row, SIDE, SIDE, 0, width, height};
+    const uint32_t dim[] = {across * down, row, SIDE, SIDE, 0, width, height, 0};
     for (size_t i = 0; i < sizeof dim / sizeof *dim; i++)
         a.prob.dim[i] = dim[i];
     a.u[0] = 0;
@@ -101,7 +101,7 @@ static float *patches(fv_args a, fv_call c, uint32_t width, uint32_t height, siz
     return out;
 }
 
-static uint8_t *resized(fv_args a, fv_call c, const fv_picture *to, uint32_t from)
+static uint8_t *resized(fv_args a, fv_call c, const fv_picture_resize *to, uint32_t from)
 {
     uint8_t *wide = room((size_t)3 * to->width * to->in_rows);
     uint8_t *out = room((size_t)3 * to->width * to->height);
@@ -113,14 +113,14 @@ static uint8_t *resized(fv_args a, fv_call c, const fv_picture *to, uint32_t fro
     a.table = &to->x;
     a.ld[FV_RESIZE_OUT] = 3 * to->width;
     c.p[FV_RESIZE_OUT] = wide;
-    fv_k_resize_x_u8_ref(&a, &c);
+    fv_k_resize_x_ref(&a, &c);
     a.prob.flags = 0;
     a.prob.dim[FV_DIM_ROWS] = c.rows = to->height;
     a.table = &to->y;
     a.ld[FV_RESIZE_IN] = 3 * to->width;
     c.p[FV_RESIZE_IN] = wide;
     c.p[FV_RESIZE_OUT] = out;
-    fv_k_resize_y_u8_ref(&a, &c);
+    fv_k_resize_y_ref(&a, &c);
     free(wide);
     return out;
 }
@@ -135,7 +135,7 @@ static float *path(const picture *p, bool own, const fovea_preprocess *rule, siz
         return patches(a, c, p->width, p->height, values);
     if (fv_picture_plan(&to, rule, p->width, p->height) != FOVEA_OK)
         abort();
-    uint8_t *done = resized(a, c, &to, p->width);
+    uint8_t *done = resized(a, c, &to.resize[0], p->width);
     const fv_args plain = {.ld = {3 * to.width}};
     c.p[0] = done;
     c.p[1] = NULL;

@@ -5,37 +5,47 @@
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/tmpl/yuv_line.h"
 
-/* `height` x `width` pixels of one channel of a patch, `step` bytes from pixel to pixel. */
-FV_FN void channel(float *restrict out, const uint8_t *restrict in, size_t ld, size_t step,
-                   size_t side, size_t height, size_t width, float scale, float shift)
-{
-    for (size_t y = 0; y < height; y++)
-        for (size_t x = 0; x < width; x++)
-            out[y * side + x] = (float)in[y * ld + x * step] * scale + shift;
-}
+/* `height` x `width` pixels of one channel of a patch, `step` elements from pixel to pixel. */
+#define CHANNEL(name, type)                                                                        \
+    FV_FN void name(float *restrict out, const type *restrict in, size_t ld, size_t step,          \
+                    size_t side, size_t height, size_t width, float scale, float shift)            \
+    {                                                                                              \
+        for (size_t y = 0; y < height; y++)                                                        \
+            for (size_t x = 0; x < width; x++)                                                     \
+                out[y * side + x] = (float)in[y * ld + x * step] * scale + shift;                  \
+    }
+CHANNEL(channel_of_bytes, uint8_t)
+CHANNEL(channel_of_floats, float)
 
-FV_FN void bytes(float *out, const uint8_t *in, size_t ld, size_t side, size_t height, size_t width,
-                 uint32_t flags, const fv_patch_table *t)
+/* Pixels from element `at` of a frame of bytes or, if `real`, of floats. */
+FV_FN void interleaved(float *out, const void *in, size_t at, size_t ld, size_t side, size_t height,
+                       size_t width, uint32_t flags, bool real, const fv_patch_table *t)
 {
+    const size_t step = flags & FV_FLAG_GRAY ? 1 : 3;
     for (size_t c = 0; c < 3; c++) {
         float *to = out + c * side * side;
-        if (flags & FV_FLAG_GRAY)
-            channel(to, in, ld, 1, side, height, width, t->scale[c], t->shift[c]);
+        const size_t from = at + (flags & FV_FLAG_GRAY ? 0 : flags & FV_FLAG_BGR ? 2 - c : c);
+        if (real)
+            channel_of_floats(to, (const float *)in + from, ld, step, side, height, width,
+                              t->scale[c], t->shift[c]);
+        else if (step == 1)
+            channel_of_bytes(to, (const uint8_t *)in + from, ld, 1, side, height, width,
+                             t->scale[c], t->shift[c]);
         else
-            channel(to, in + (flags & FV_FLAG_BGR ? 2 - c : c), ld, 3, side, height, width,
-                    t->scale[c], t->shift[c]);
+            channel_of_bytes(to, (const uint8_t *)in + from, ld, 3, side, height, width,
+                             t->scale[c], t->shift[c]);
     }
 }
 
 /* A patch that lies inside the picture. The windows of a stem have a branch of their own, so that
  * loops have a constant length. */
-static void whole_bytes(float *out, const uint8_t *in, size_t ld, size_t side, uint32_t flags,
-                        const fv_patch_table *t)
+static void whole_patch(float *out, const void *in, size_t at, size_t ld, size_t side,
+                        uint32_t flags, bool real, const fv_patch_table *t)
 {
     if (side == 3)
-        bytes(out, in, ld, 3, 3, 3, flags, t);
+        interleaved(out, in, at, ld, 3, 3, 3, flags, real, t);
     else
-        bytes(out, in, ld, side, side, side, flags, t);
+        interleaved(out, in, at, ld, side, side, side, flags, real, t);
 }
 
 static void planes(float *out, const float *in, size_t ld, size_t plane, size_t side, size_t height,
@@ -78,24 +88,25 @@ static void yuv_floats(float (*out)[LINE], const fv_yuv_frame *f, const fv_args 
     }
 }
 
-/* `count` patches side by side, the first one's pixels from (x, y) on, counted from `pad` before
- * the picture. A line of them is converted once, overlaps included. */
+/* `count` patches side by side, the first one's pixels from (x, y) on, counted from what is missing
+ * before the picture. A line of them is converted once, overlaps included. */
 static void yuv_strip(float *out, size_t ld, const fv_yuv_frame *f, const fv_args *a, size_t count,
                       size_t y, size_t x)
 {
     const uint32_t *dim = a->prob.dim;
-    const size_t side = dim[FV_PATCH_SIZE], stride = dim[FV_PATCH_STRIDE], pad = dim[FV_PATCH_PAD];
+    const size_t side = dim[FV_PATCH_SIZE], stride = dim[FV_PATCH_STRIDE];
+    const size_t pad_x = dim[FV_PATCH_PAD_X], pad_y = dim[FV_PATCH_PAD_Y];
     const size_t span = (count - 1) * stride + side;
     size_t above, left, height, width;
     float line[3][LINE];
-    clip(&above, &height, y, side, pad, dim[FV_PATCH_HEIGHT]);
-    clip(&left, &width, x, span, pad, dim[FV_PATCH_WIDTH]);
+    clip(&above, &height, y, side, pad_y, dim[FV_PATCH_HEIGHT]);
+    clip(&left, &width, x, span, pad_x, dim[FV_PATCH_WIDTH]);
     for (size_t i = 0; i < count && (height != side || width != span); i++)
         memset(out + i * ld, 0, dim[FV_ROW_C] * sizeof *out);
     for (size_t py = above; py < above + height; py++)
         for (size_t begin = left; begin < left + width; begin += LINE) {
             const size_t rest = left + width - begin, end = begin + (rest < LINE ? rest : LINE);
-            yuv_floats(line, f, a, y + py - pad, x + begin - pad, end - begin);
+            yuv_floats(line, f, a, y + py - pad_y, x + begin - pad_x, end - begin);
             for (size_t i = 0; i < count; i++) {
                 const size_t own = i * stride, last = own + side < end ? own + side : end;
                 const size_t px = own > begin ? own : begin;
@@ -134,7 +145,9 @@ void FV_NAME(fv_k_patch_f32)(const fv_args *a, const fv_call *c)
         return;
     }
     const uint32_t *dim = a->prob.dim, flags = a->prob.flags, prefix = a->u[0], grid = a->u[1];
-    const size_t side = dim[FV_PATCH_SIZE], stride = dim[FV_PATCH_STRIDE], pad = dim[FV_PATCH_PAD];
+    const size_t side = dim[FV_PATCH_SIZE], stride = dim[FV_PATCH_STRIDE];
+    const size_t pad_x = dim[FV_PATCH_PAD_X], pad_y = dim[FV_PATCH_PAD_Y];
+    const bool real = a->prob.in == FV_F32;
     const size_t ld = a->ld[FV_PATCH_IN], step = flags & (FV_FLAG_GRAY | FV_FLAG_PLANAR) ? 1 : 3;
     for (size_t r = 0; r < c->rows; r++) {
         float *out = (float *)c->p[FV_PATCH_OUT] + r * a->ld[FV_PATCH_OUT];
@@ -144,22 +157,21 @@ void FV_NAME(fv_k_patch_f32)(const fv_args *a, const fv_call *c)
         if (token >= prefix) {
             y = (token - prefix) / grid * stride;
             x = (token - prefix) % grid * stride;
-            clip(&above, &height, y, side, pad, dim[FV_PATCH_HEIGHT]);
-            clip(&left, &width, x, side, pad, dim[FV_PATCH_WIDTH]);
+            clip(&above, &height, y, side, pad_y, dim[FV_PATCH_HEIGHT]);
+            clip(&left, &width, x, side, pad_x, dim[FV_PATCH_WIDTH]);
         }
         const bool whole = height == side && width == side;
         if (!whole)
             memset(out, 0, dim[FV_ROW_C] * sizeof *out);
         if (height == 0 || width == 0)
             continue;
-        const size_t at = (y + above - pad) * ld + (x + left - pad) * step;
+        const size_t at = (y + above - pad_y) * ld + (x + left - pad_x) * step;
         out += above * side + left;
         if (flags & FV_FLAG_PLANAR)
             planes(out, (const float *)c->p[FV_PATCH_IN] + at, ld, a->u[2], side, height, width);
         else if (whole)
-            whole_bytes(out, (const uint8_t *)c->p[FV_PATCH_IN] + at, ld, side, flags, a->table);
+            whole_patch(out, c->p[FV_PATCH_IN], at, ld, side, flags, real, a->table);
         else
-            bytes(out, (const uint8_t *)c->p[FV_PATCH_IN] + at, ld, side, height, width, flags,
-                  a->table);
+            interleaved(out, c->p[FV_PATCH_IN], at, ld, side, height, width, flags, real, a->table);
     }
 }

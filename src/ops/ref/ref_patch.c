@@ -1,11 +1,11 @@
 /* ref_patch.c: PATCH: pixels to normalised patch rows.
  *
  *   dim    rows (tokens, prefix included), 3 * P * P, P (pixels of a patch's side), stride (pixels
- *          from patch to patch), pad (pixels at the left and above), picture width, picture height
- *   IN     at its base. u8 pixels, ld in bytes: R,G,B interleaved, or B,G,R (FV_FLAG_BGR), or
- *          one channel that stands for all three (FV_FLAG_GRAY), or luma and chroma (FV_FLAG_NV12,
- *          FV_FLAG_YUYV), which become R, G, B bytes as yuv.h says. FV_FLAG_PLANAR: three float
- *          planes R, G, B, normalised already, ld in floats
+ *          from patch to patch), pixels that are missing at the left, picture width, picture
+ * height, pixels that are missing above IN     at its base. Pixels of u8 or float32, ld in
+ * elements: R,G,B interleaved, or B,G,R (FV_FLAG_BGR), or one channel that stands for all three
+ * (FV_FLAG_GRAY); or luma and chroma of u8 (FV_FLAG_NV12, FV_FLAG_YUYV), which become R, G, B bytes
+ * as yuv.h says. FV_FLAG_PLANAR: three float planes R, G, B, normalised already, ld in floats
  *   CHROMA NV12: u8, at its base, ld in bytes; else absent
  *   OUT    ROW, float: [channel][py][px], channels in R,G,B order
  *   u      prefix, patches per grid row, PLANAR: floats from plane to plane, NV12, YUYV: fovea_yuv
@@ -13,7 +13,8 @@
  *
  * Token i < prefix: a row of zeros. Token i >= prefix: patch i - prefix of the grid, row by row,
  * grid row y and column x,
- *   out[ch][py][px] = pixel(y stride - pad + py, x stride - pad + px, ch) * scale[ch] + shift[ch]
+ *   out[ch][py][px] = pixel(y stride - pad_y + py, x stride - pad_x + px, ch) * scale[ch]
+ *                     + shift[ch]
  * and 0 where that lies outside of the picture.
  */
 #include <string.h>
@@ -27,9 +28,10 @@ const fv_op fv_op_patch = {
             [FV_ROW_C] = {"C"},
             [FV_PATCH_SIZE] = {"size"},
             [FV_PATCH_STRIDE] = {"stride"},
-            [FV_PATCH_PAD] = {"pad"},
+            [FV_PATCH_PAD_X] = {"pad_x"},
             [FV_PATCH_WIDTH] = {"width", FV_DIM_TOKENS},
-            [FV_PATCH_HEIGHT] = {"height", FV_DIM_TOKENS}},
+            [FV_PATCH_HEIGHT] = {"height", FV_DIM_TOKENS},
+            [FV_PATCH_PAD_Y] = {"pad_y"}},
     .operand = {[FV_PATCH_IN] = {"IN"},
                 [FV_PATCH_CHROMA] = {"CHROMA"},
                 [FV_PATCH_OUT] = {"OUT", FV_ROW_C}},
@@ -54,17 +56,19 @@ static float pixel(const fv_args *a, const fv_call *c, size_t y, size_t x, uint3
     const size_t ld = a->ld[FV_PATCH_IN];
     if (flags & FV_FLAG_PLANAR)
         return ((const float *)c->p[FV_PATCH_IN] + a->u[2] * (size_t)ch)[y * ld + x];
-    const uint8_t *row = (const uint8_t *)c->p[FV_PATCH_IN] + y * ld;
-    const uint8_t value = flags & FV_FLAG_YUV    ? yuv_byte(a, c, y, x, ch)
-                          : flags & FV_FLAG_GRAY ? row[x]
-                          : flags & FV_FLAG_BGR  ? row[3 * x + 2 - ch]
-                                                 : row[3 * x + ch];
+    const size_t at = y * ld + (flags & FV_FLAG_GRAY  ? x
+                                : flags & FV_FLAG_BGR ? 3 * x + 2 - ch
+                                                      : 3 * x + ch);
+    const float value = flags & FV_FLAG_YUV    ? yuv_byte(a, c, y, x, ch)
+                        : a->prob.in == FV_F32 ? ((const float *)c->p[FV_PATCH_IN])[at]
+                                               : ((const uint8_t *)c->p[FV_PATCH_IN])[at];
     return value * t->scale[ch] + t->shift[ch];
 }
 
 void fv_k_patch_f32_ref(const fv_args *a, const fv_call *c)
 {
-    const uint32_t *dim = a->prob.dim, side = dim[FV_PATCH_SIZE], pad = dim[FV_PATCH_PAD];
+    const uint32_t *dim = a->prob.dim, side = dim[FV_PATCH_SIZE];
+    const uint32_t pad_x = dim[FV_PATCH_PAD_X], pad_y = dim[FV_PATCH_PAD_Y];
     const uint32_t prefix = a->u[0], grid = a->u[1];
     for (uint32_t r = 0; r < c->rows; r++) {
         float *out = (float *)c->p[FV_PATCH_OUT] + (size_t)r * a->ld[FV_PATCH_OUT];
@@ -73,15 +77,15 @@ void fv_k_patch_f32_ref(const fv_args *a, const fv_call *c)
             memset(out, 0, dim[FV_ROW_C] * sizeof *out);
             continue;
         }
-        /* Counted from `pad` pixels above and to the left of the picture. */
+        /* Counted from pad_x pixels to the left of the picture and pad_y above it. */
         const size_t y0 = (size_t)((token - prefix) / grid) * dim[FV_PATCH_STRIDE];
         const size_t x0 = (size_t)((token - prefix) % grid) * dim[FV_PATCH_STRIDE];
         for (uint32_t ch = 0; ch < 3; ch++)
             for (size_t y = y0; y < y0 + side; y++)
                 for (size_t x = x0; x < x0 + side; x++) {
-                    const bool inside = y >= pad && y - pad < dim[FV_PATCH_HEIGHT] && x >= pad &&
-                                        x - pad < dim[FV_PATCH_WIDTH];
-                    *out++ = inside ? pixel(a, c, y - pad, x - pad, ch) : 0.f;
+                    const bool inside = y >= pad_y && y - pad_y < dim[FV_PATCH_HEIGHT] &&
+                                        x >= pad_x && x - pad_x < dim[FV_PATCH_WIDTH];
+                    *out++ = inside ? pixel(a, c, y - pad_y, x - pad_x, ch) : 0.f;
                 }
     }
 }
