@@ -9,7 +9,7 @@
 # built. --source-only: that tree and the source package. DEBFULLNAME and DEBEMAIL name who gives the packages away,
 # JOBS is the number of compilers.
 #
-# Needs dpkg-dev, debhelper and dh-python (platform/setup-debian.sh build package), not root. Without libopenmpi-dev or
+# Needs build-essential, dpkg-dev, debhelper and dh-python (platform/setup-debian.sh build package), not root. Without libopenmpi-dev or
 # GStreamer's headers there is no fovea-mpi or gstreamer1.0-fovea.
 set -eu
 usage() {

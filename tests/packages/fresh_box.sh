@@ -1,5 +1,13 @@
-# fresh_box.sh: a Debian 12 with nothing in it; scripts read it with `.`, after $box: the folder of one, or nothing.
-# Needs root, and a network for Debian's packages. $inside is the folder that is shared with what runs there.
+# fresh_box.sh: a Debian with nothing in it; scripts read it with `.`, after $release: bookworm, trixie or sid, and
+# $box: the folder of one, or nothing. Needs root, and a network for Debian's packages. $inside is the folder that is
+# shared with what runs there.
+case $release in
+bookworm | trixie | sid) ;;
+*)
+    echo "$(basename "$0"): $release: bookworm, trixie or sid" >&2
+    exit 1
+    ;;
+esac
 if [ "$(id -u)" != 0 ] || ! command -v debootstrap >/dev/null; then
     echo "$(basename "$0") needs root and debootstrap (apt-get install debootstrap)" >&2
     exit 77
@@ -17,7 +25,7 @@ trap leave EXIT
 # open_box PACKAGES: makes it with them, a list with commas between, unless it is there.
 open_box() {
     if [ ! -x "$box/usr/bin/apt-get" ]; then
-        debootstrap --variant=minbase --include="ca-certificates,$1" bookworm "$box" >&2
+        debootstrap --variant=minbase --include="ca-certificates,$1" "$release" "$box" >&2
         # Certificates that this machine trusts: it may have a package server of its own.
         cp /etc/ssl/certs/ca-certificates.crt "$box/etc/ssl/certs/ca-certificates.crt"
         cp /etc/resolv.conf "$box/etc/resolv.conf"
@@ -30,5 +38,5 @@ open_box() {
 }
 
 in_box() { # command, with a new environment
-    env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=$inside LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive chroot "$box" "$@"
+    env -i PIP_CERT=/etc/ssl/certs/ca-certificates.crt PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=$inside LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive chroot "$box" "$@"
 }

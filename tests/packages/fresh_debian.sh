@@ -1,15 +1,16 @@
 #!/bin/sh
-# fresh_debian.sh: installs a wheel into a Debian 12 that has Python and nothing else, and runs wheel_user.py
+# fresh_debian.sh: installs a wheel into a Debian that has Python and nothing else, and runs wheel_user.py
 # and the program there.
 #
-#   sh tests/packages/fresh_debian.sh WHEEL [FOLDER]
+#   sh tests/packages/fresh_debian.sh WHEEL [bookworm|trixie|sid [FOLDER]]
 #
 # FOLDER is such a Debian, else debootstrap makes one there, or in a folder that goes at the end. Needs root, and
 # a network for Debian's packages and for numpy.
 set -eu
 here=$(cd "$(dirname "$0")/../.." && pwd)
-wheel=${1:?usage: fresh_debian.sh WHEEL [FOLDER]}
-box=${2:-}
+wheel=${1:?usage: fresh_debian.sh WHEEL [bookworm|trixie|sid [FOLDER]]}
+release=${2:-bookworm}
+box=${3:-}
 . "$here/tests/packages/fresh_box.sh"
 open_box python3,python3-pip,python3-venv
 cp -R "$here/tests/data/golden/models/dinov2-03" "$work/model"

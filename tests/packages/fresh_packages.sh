@@ -1,15 +1,16 @@
 #!/bin/sh
-# fresh_packages.sh: installs Debian packages into a Debian 12 that has nothing, as the README says, purges them, and
+# fresh_packages.sh: installs Debian packages into a Debian that has nothing, as the README says, purges them, and
 # runs their own tests there by autopkgtest.
 #
-#   sh tests/packages/fresh_packages.sh BUILD [FOLDER]
+#   sh tests/packages/fresh_packages.sh BUILD [bookworm|trixie|sid [FOLDER]]
 #
 # BUILD is the build-debian-ARCHITECTURE of platform/package/debian.sh. FOLDER is such a Debian, else debootstrap
 # makes one there, or in a folder that goes at the end. Needs root, autopkgtest, and a network for Debian's packages.
 set -eu
 here=$(cd "$(dirname "$0")/../.." && pwd)
-build=$(cd "${1:?usage: fresh_packages.sh BUILD [FOLDER]}" && pwd)
-box=${2:-}
+build=$(cd "${1:?usage: fresh_packages.sh BUILD [bookworm|trixie|sid [FOLDER]]}" && pwd)
+release=${2:-bookworm}
+box=${3:-}
 . "$here/tests/packages/fresh_box.sh"
 . "$here/tests/verdict.sh"
 if ! command -v autopkgtest >/dev/null; then

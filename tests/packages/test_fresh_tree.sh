@@ -40,7 +40,7 @@ verdict "fovea needs libfovea0.1" $status
 lib=$root/tree/usr/lib/$target
 export PKG_CONFIG_LIBDIR="$lib/pkgconfig:/usr/lib/$target/pkgconfig"
 export QEMU_SET_ENV="LD_LIBRARY_PATH=$lib"
-flags=$(pkg-config --define-variable=prefix="$root/tree/usr" --cflags --libs fovea)
+flags=$(pkg-config --cflags --libs fovea)
 examples=$root/tree/usr/share/doc/libfovea-dev/examples
 cd "$root"
 run() { # name, command...

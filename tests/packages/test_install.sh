@@ -81,7 +81,7 @@ moved=$root/moved
 cp -R "$installed" "$moved"
 find "$moved" -name 'libfovea.so*' -delete
 pc=$(dirname "$(find "$moved" -name fovea.pc)")
-flags=$(PKG_CONFIG_PATH=$pc pkg-config --define-variable=prefix="$moved" --static --cflags --libs fovea)
+flags=$(PKG_CONFIG_PATH=$pc pkg-config --static --cflags --libs fovea)
 status=0
 # shellcheck disable=SC2086
 gcc -std=c11 $strict "$examples/attend.c" -o attend_static $flags && ./attend_static || status=1

@@ -49,6 +49,29 @@ for package in clang gcc libc6-dev-arm64-cross; do
 done
 verdict "Ubuntu 22.04 for arm64, nothing installed" $status
 
+rm "$box/lists"
+printf '%s\n' oclgrind pkg-config >"$box/lacks"
+status=0
+setup test >"$box/packages"
+! grep -xf "$box/lacks" "$box/packages" || status=1
+grep -qx pkgconf "$box/packages" || status=1
+verdict "Debian 13, nothing installed: what it has no longer is left out" $status
+
+# What it prints for a user who is not root is a command that works as it is, from any folder.
+play id 'echo 1000'
+play sudo 'exit 1'
+status=0
+mkdir "$box/a folder's name"
+cp "$root/platform/setup-debian.sh" "$box/a folder's name"
+said=$(PATH=$box:$PATH sh "$box/a folder's name/setup-debian.sh" build test 2>&1) && status=1
+command=$(printf '%s\n' "$said" | sed -n 's/^install them as root: //p')
+play id 'echo 0'
+: >"$box/asked"
+(cd / && PATH=$box:$PATH sh -c "$command") 2>/dev/null || status=1
+grep -q -- '--no-install-recommends.* libjansson-dev' "$box/asked" || status=1
+verdict "without root: the command that is printed" $status
+rm -r "$box/sudo" "$box/a folder's name"
+
 sort -u "$box/packages" >"$box/installed"
 status=0
 [ -z "$(setup test)" ] && [ ! -s "$box/asked" ] || status=1
