@@ -22,6 +22,9 @@ const fv_file_type_info fv_file_types[FV_FILE_TYPES] = {
     [FV_FILE_I8] = {"I8", 1, false, true},
     [FV_FILE_F8_E5M2] = {"F8_E5M2", 1, false, false},
     [FV_FILE_F8_E4M3] = {"F8_E4M3", 1, false, false},
+    [FV_FILE_F8_E8M0] = {"F8_E8M0", 1, false, false},
+    [FV_FILE_F8_E5M2FNUZ] = {"F8_E5M2FNUZ", 1, false, false},
+    [FV_FILE_F8_E4M3FNUZ] = {"F8_E4M3FNUZ", 1, false, false},
     [FV_FILE_I16] = {"I16", 2, false, true},
     [FV_FILE_U16] = {"U16", 2, false, true},
     [FV_FILE_F16] = {"F16", 2, true, true},
@@ -32,6 +35,7 @@ const fv_file_type_info fv_file_types[FV_FILE_TYPES] = {
     [FV_FILE_I64] = {"I64", 8, false, true},
     [FV_FILE_U64] = {"U64", 8, false, true},
     [FV_FILE_F64] = {"F64", 8, true, true},
+    [FV_FILE_C64] = {"C64", 8, false, false},
 };
 
 enum fv_file_type fv_file_type_find(const char *name)
@@ -91,7 +95,11 @@ static fovea_status read_entry(const fv_safetensors *f, fv_tensor *t, struct ext
         return corrupt(f, t->name, "dtype, shape or data_offsets is missing");
     t->dtype = (uint8_t)fv_file_type_find(dtype);
     if (t->dtype == FV_FILE_TYPES)
-        return corrupt(f, t->name, "unknown dtype");
+        return fv_fail(
+            FOVEA_EFORMAT,
+            "%s: tensor \"%.80s\" has type \"%.20s\", which is not read; save it as F32, "
+            "F16 or BF16",
+            f->bytes.path, t->name, dtype);
     if (json_array_size(shape) > RANK)
         return corrupt(f, t->name, "more than 8 dimensions");
     t->rank = (uint8_t)json_array_size(shape);

@@ -19,6 +19,9 @@ enum fv_file_type {
     FV_FILE_I8,
     FV_FILE_F8_E5M2,
     FV_FILE_F8_E4M3,
+    FV_FILE_F8_E8M0,
+    FV_FILE_F8_E5M2FNUZ,
+    FV_FILE_F8_E4M3FNUZ,
     FV_FILE_I16,
     FV_FILE_U16,
     FV_FILE_F16,
@@ -29,6 +32,7 @@ enum fv_file_type {
     FV_FILE_I64,
     FV_FILE_U64,
     FV_FILE_F64,
+    FV_FILE_C64,
     FV_FILE_TYPES
 };
 

@@ -64,6 +64,10 @@ void fv_tensor_read(const fv_tensor *t, uint64_t first, uint64_t n, float *out)
         READ(BOOL, uint8_t, (float));
     case FV_FILE_F8_E5M2:
     case FV_FILE_F8_E4M3:
+    case FV_FILE_F8_E8M0:
+    case FV_FILE_F8_E5M2FNUZ:
+    case FV_FILE_F8_E4M3FNUZ:
+    case FV_FILE_C64:
     case FV_FILE_TYPES:
         break;
     }

@@ -392,9 +392,11 @@ static fovea_status find_checked(const fv_tensor **out, const fv_tensor_reader *
                        t->source->name, name, found, expected, t->config);
     }
     if (!fv_file_types[tensor->dtype].floating)
-        return fv_fail(FOVEA_ENOTSUP,
-                       "%s: tensor \"%s\" has type %s; convert it to F32, F16 or BF16",
-                       t->source->name, name, fv_file_types[tensor->dtype].name);
+        return fv_fail(
+            FOVEA_ENOTSUP,
+            "%s: tensor \"%s\" has type %s; if it was quantised, \"fovea convert %s OUT\" "
+            "makes float32 of it, else save it as F32, F16 or BF16",
+            t->source->name, name, fv_file_types[tensor->dtype].name, t->source->name);
     t->source->mark[fv_source_place(t->source, tensor)] = FV_MARK_READ;
     *out = tensor;
     return FOVEA_OK;
