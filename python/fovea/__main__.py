@@ -20,6 +20,10 @@ def program() -> str:
 
 
 def main() -> None:
+    if sys.argv[1:2] == ["convert"]:  # by this Python, which has numpy
+        from .convert.command import main as convert
+        convert(sys.argv[2:])
+        return
     path = program()
     os.execv(path, ["fovea", *sys.argv[1:]])
 

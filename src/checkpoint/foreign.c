@@ -31,7 +31,7 @@ static fovea_status fail_with_command(const char *path, const char *out, bool de
 {
     return fv_fail(FOVEA_EFORMAT,
                    "%s: PyTorch's own format, which is not read; "
-                   "\"python3 python/convert.py %s %s%s\" makes %s a model, and runs no code of it",
+                   "\"fovea convert %s %s%s\" makes %s a model, and runs no code of it",
                    path, path, out, described ? "" : " --architecture NAME", out);
 }
 
@@ -55,7 +55,7 @@ fovea_status fv_foreign_fail_file(const char *path)
     return status;
 }
 
-/* How hubs name checkpoints of PyTorch, in the order in which convert.py takes them. */
+/* How hubs name checkpoints of PyTorch, in the order in which `fovea convert` takes them. */
 static const char *const usual[] = {"pytorch_model.bin", "pytorch_model.bin.index.json",
                                     "open_clip_pytorch_model.bin"};
 static const char *const endings[] = {".bin", ".pth", ".pt", NULL};

@@ -10,9 +10,10 @@
 
 #include "checkpoint/safetensors.h"
 
-#define FV_SOURCE_PREFIX 96                    /* bytes */
-#define FV_SOURCE_ROOT (64 + FV_SOURCE_PREFIX) /* of a prefix and where a model is kept behind it  \
-                                                */
+#define FV_SOURCE_PREFIX 96 /* bytes */
+#define FV_SOURCE_ROOT                                                                             \
+    (64 + FV_SOURCE_PREFIX) /* of a prefix and where a model is kept behind it                     \
+                             */
 
 typedef struct fv_source {
     char prefix[FV_SOURCE_PREFIX]; /* of the tensors that make the model; or empty */

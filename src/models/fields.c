@@ -261,6 +261,26 @@ static const fv_field *find(const fv_field *list, const char *name)
     return *list->name ? list : NULL;
 }
 
+/* ENOTSUP: what a file says of its quantisation. */
+static fovea_status fail_quantised(const fv_config *c, const json_t *value)
+{
+    static const char *const converted[] = {"torchao", "bitsandbytes", "compressed-tensors",
+                                            "fp8",     "fbgemm_fp8",   "modelopt"};
+    const char *method = json_string_value(json_object_get(value, "quant_method"));
+    const char *slash = strrchr(c->file, '/');
+    const int folder = slash ? (int)(slash - c->file) : 1;
+    if (method && fv_index_of(method, converted, sizeof converted / sizeof *converted) < 0)
+        return fv_fail(FOVEA_ENOTSUP,
+                       "%s: quantised by %.60s, which is not supported; take the model that it was "
+                       "made of, of which --dtype int8 stores weights in 8 bits",
+                       c->file, method);
+    return fv_fail(
+        FOVEA_ENOTSUP,
+        "%s: quantised by %.60s; \"fovea convert %.*s OUT\" makes a float32 model of it, "
+        "of which --dtype int8 stores weights in 8 bits",
+        c->file, method ? method : "another program", folder, slash ? c->file : ".");
+}
+
 /* `more`: a second list, or NULL. */
 static fovea_status check(const fv_config *c, const fv_field *list, const fv_field *more,
                           const json_t *ignore)
@@ -274,6 +294,8 @@ static fovea_status check(const fv_config *c, const fv_field *list, const fv_fie
             k = find(more, name);
         if (json_is_null(value) || *name == '_' || ignored(ignore, name) || (k && holds(k, value)))
             continue;
+        if (strcmp(name, "quantization_config") == 0 || strcmp(name, "compression_config") == 0)
+            return fail_quantised(c, value);
         return fv_fail(
             FOVEA_ENOTSUP,
             "%s: \"%s%s%.60s\" %s; if that does not change what the encoder computes, add "

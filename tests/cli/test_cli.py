@@ -160,7 +160,7 @@ def check_words(exe, folder):
         os.makedirs(os.path.dirname(folder + "/" + name), exist_ok=True)
         with open(folder + "/" + name, "wb") as f:
             f.write(data)
-    command = '"python3 python/convert.py '
+    command = '"fovea convert '
     for args, words in (
             (["rnu"], ["did you mean", '"run"']), (["run", MODEL, "good.png", "--sise", "32"], ["--size?"]),
             (["info", "--dtype", "f16"], ["info takes no --dtype"]),

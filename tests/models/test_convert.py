@@ -28,8 +28,8 @@ from torch_archives import Storage, Tensor
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 GOLDEN = os.path.join(ROOT, "tests", "data", "golden", "models")
-sys.path.insert(0, os.path.join(ROOT, "python"))
-import convert  # noqa: E402: it lies in another folder
+sys.path.append(os.path.join(ROOT, "python", "fovea"))  # the package `fovea` around it loads the library
+from convert import architectures  # noqa: E402: it lies in another folder
 
 PUBLISHED = {"mavit-t": 16.45, "mavit-s": 27.14, "nalaformer-xt": 6.14, "nalaformer-t": 15.91, "nalaformer-s": 25.65,
              "pola-swin-t": 29.29, "pola-swin-s": 50.60, "pola-swin-b": 89.14, "pola-pvt-t": 12.92,
@@ -65,10 +65,13 @@ class Tests:
     def random(self, *shape):
         return self.rng.standard_normal(shape).astype(np.float32)
 
+    def command(self, *arguments):
+        return subprocess.run([sys.executable, os.path.join(ROOT, "python", "convert.py"), *arguments],
+                              capture_output=True, text=True, cwd=self.folder)
+
     def convert(self, what, *arguments):
         """Whether the command did it."""
-        p = subprocess.run([sys.executable, os.path.join(ROOT, "python", "convert.py"), *arguments],
-                           capture_output=True, text=True, cwd=self.folder)
+        p = self.command(*arguments)
         self.note(what, p.stderr if p.returncode else None)
         return p.returncode == 0
 
@@ -99,7 +102,7 @@ def published(t):
     """Trained numbers of a checkpoint with 1000 classes."""
     makers = {"pola_pvt": pola.make_pvt, "pola_swin": pola.make_swin}
     for name, millions in PUBLISHED.items():
-        config = dict(convert.MODELS[name], num_classes=1000, layerscales=[True] * 4)
+        config = dict(architectures.MODELS[name], num_classes=1000, layerscales=[True] * 4)
         tensors = makers.get(config["model_type"], test_pyramid.checkpoint)(Counter(), config)
         got = sum(math.prod(v.shape) for k, v in tensors.items() if not k.endswith(BUFFERS)) / 1e6
         t.note("size of " + name, None if abs(got - millions) < 0.005 else "%.3fM, not %.2fM" % (got, millions))
@@ -135,6 +138,13 @@ def wrappers(t):
         "nested": {"model_ema": {"module": inner, "decay": 0.9}},
         "backbone": {"teacher": tensors_of(weights, "module.backbone.")},
         "compiled": tensors_of(weights, "_orig_mod.module."),
+        "student": {"student": inner},
+        "MMEngine's, which has the average in the other place": {
+            "message_hub": {}, "state_dict": inner,
+            "ema_state_dict": dict(tensors_of(other, "module."), steps=Tensor(np.int64(7)))},
+        "another program's": {"state_dict": worse, "ema_state_dict": inner},
+        "BasicSR's": {"params": worse, "params_ema": inner},
+        "fully sharded": tensors_of(weights, "_fsdp_wrapped_module."),
         "swa": dict(tensors_of(weights, "module."), n_averaged=Tensor(np.int64(7))),
     }
     for name, saved in cases.items():
@@ -147,6 +157,14 @@ def wrappers(t):
     archives.save(t.path("x.pth"), {"model": inner, "model_ema": worse})
     if t.convert("chosen", "x.pth", "out", "--architecture", "own.json", "--weights", "model"):
         t.note("weights chosen", differs(t.path("out"), weights))
+    p = t.command("x.pth", "out", "--architecture", "own.json")
+    said = "the weights of model_ema are taken, not those of model (--weights" in p.stdout
+    t.note("choice said", None if said else p.stdout)
+    p = t.command("x.pth", "out", "--architecture", "own.json", "--weights", "model")
+    t.note("choice told", None if p.stdout.count("\n") == 1 else p.stdout)
+    archives.save(t.path("x.pth"), {"epoch": 3, "of": {"ema": {"module": inner}, "model": worse}})
+    if t.convert("chosen inside", "x.pth", "own.json", "out", "--weights", "of.ema.module"):
+        t.note("weights chosen inside", differs(t.path("out"), weights))
     archives.save(t.path("x.pth"), dict(tensors_of(weights, "backbone."), **{"head.weight": Tensor(t.random(2, 2))}))
     if t.convert("a prefix of some", "x.pth", "own.json", "some"):
         got = pola.load(t.path("some", "model.safetensors"))
@@ -226,7 +244,7 @@ def folders(t):
         for kept in ("config.json", "preprocessor_config.json"):
             with open(os.path.join(hub, kept), "rb") as a, open(t.path("of-" + name, kept), "rb") as b:
                 t.note("%s of %s" % (kept, name), None if a.read() == b.read() else "another")
-        command = re.search('"python3 python/convert.py (.*?)"', str(t.run(hub, image)))
+        command = re.search('"fovea convert (.*?)"', str(t.run(hub, image)))
         t.note("the command for " + name, None if command else "is not said")
         if command and t.convert(name + " in place", *command.group(1).split()):
             t.note("run in place of " + name, None if t.run(hub, image) == want else "not as its safetensors")
@@ -330,6 +348,48 @@ def dinov3(t):
             t.note("run of " + name, None if t.run("dinov3", image) == t.run(golden, image) else "another")
 
 
+DEPTH = {"cls_token": "embeddings.cls_token", "pos_embed": "embeddings.position_embeddings",
+         "patch_embed.proj.weight": "embeddings.patch_embeddings.projection.weight", "norm.bias": "layernorm.bias",
+         "blocks.3.norm1.weight": "encoder.layer.3.norm1.weight",
+         "blocks.3.ls2.gamma": "encoder.layer.3.layer_scale2.lambda1",
+         "blocks.3.attn.proj.bias": "encoder.layer.3.attention.output.dense.bias",
+         "blocks.3.mlp.fc1.weight": "encoder.layer.3.mlp.fc1.weight"}
+DEPTH_HEAD = {"projects.1.bias": "neck.reassemble_stage.layers.1.projection.bias",
+              "resize_layers.3.weight": "neck.reassemble_stage.layers.3.resize.weight",
+              "scratch.layer2_rn.weight": "neck.convs.1.weight",
+              "scratch.refinenet4.out_conv.weight": "neck.fusion_stage.layers.0.projection.weight",
+              "scratch.refinenet1.resConfUnit2.conv1.bias":
+                  "neck.fusion_stage.layers.3.residual_layer2.convolution1.bias",
+              "scratch.output_conv1.weight": "head.conv1.weight", "scratch.output_conv2.0.weight": "head.conv2.weight",
+              "scratch.output_conv2.2.bias": "head.conv3.bias"}
+
+
+def depth_anything(t):
+    """Names and settings; the values were compared with the authors' own code, at 518 pixels and others."""
+    for width, file, more, taps, metres in (
+            (384, "depth_anything_v2_vits.pth", [], [3, 6, 9, 12], None),
+            (1024, "x.pth", ["--architecture", "depth_anything_v2_metric_vkitti_vitl"], [5, 12, 18, 24], 80),
+            (768, "depth_anything_vitb14.pth", [], [9, 10, 11, 12], None)):
+        weights = {"pretrained." + k: t.random(4) for k in DEPTH}
+        weights.update({"depth_head." + k: t.random(4) for k in DEPTH_HEAD})
+        weights["pretrained.patch_embed.proj.weight"] = t.random(width, 1, 1, 1)
+        want = {"backbone." + new: weights["pretrained." + old] for old, new in DEPTH.items()}
+        want.update({new: weights["depth_head." + old] for old, new in DEPTH_HEAD.items()})
+        qkv = weights["pretrained.blocks.3.attn.qkv.weight"] = t.random(6, 3)
+        for i, part in enumerate(("query", "key", "value")):
+            want["backbone.encoder.layer.3.attention.attention.%s.weight" % part] = qkv[2 * i:2 * i + 2]
+        archives.save(t.path(file), tensors_of(weights))
+        shutil.rmtree(t.path("out"), ignore_errors=True)
+        if not t.convert("Depth Anything, " + file, file, "out", *more):
+            continue
+        t.note("weights of " + file, differs(t.path("out"), want))
+        with open(t.path("out", "config.json")) as f:
+            got = json.load(f)
+        good = (got["backbone_config"]["out_indices"], got["max_depth"], got["fovea"]) == (
+            taps, metres, {"pos_interp": "offset"})
+        t.note("config of " + file, None if good else got)
+
+
 def rf_detr(t):
     """What rfdetr saves runs as the golden model does, with its own number of heads and epsilon."""
     golden, image = os.path.join(GOLDEN, "rf-detr-02"), os.path.join(GOLDEN, "rf-detr-02", "io.safetensors")
@@ -426,7 +486,7 @@ def rf_detr_configs(t, inner, says):
 def main(argv):
     with tempfile.TemporaryDirectory() as folder:
         t = Tests(os.path.abspath(argv[0]), folder)
-        for test in (published, wrappers, layouts, folders, clips, dinov3, rf_detr):
+        for test in (published, wrappers, layouts, folders, clips, dinov3, depth_anything, rf_detr):
             test(t)
     print("%d passed, %d failed, 0 skipped" % tuple(t.counts))
     return 1 if t.counts[1] else 0

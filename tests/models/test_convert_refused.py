@@ -135,10 +135,10 @@ class Tests:
             said, status = p.stderr, p.returncode
         except subprocess.TimeoutExpired:
             said, status = "took longer than %d s" % SECONDS, 0
-        one_line = said.startswith("convert.py: ") and said.count("\n") == 1 and said[:-1].isprintable()
+        one_line = said.startswith("fovea convert: ") and said.count("\n") == 1 and said[:-1].isprintable()
         files = os.listdir(self.path(out)) if out and os.path.exists(self.path(out)) else []
         ran = os.path.exists(self.path("MARK"))
-        good = status == 1 and one_line and words in said and len(said) < 1200 and not files and not ran
+        good = status == 7 and one_line and words in said and len(said) < 1200 and not files and not ran
         self.counts[not good] += 1
         if not good:
             print("FAIL %s: exit %d, wanted %r, wrote %s%s: %s" %
@@ -292,6 +292,12 @@ def folders(t):
     archives.save(t.path("x.pth"), good)
     t.refused("no config", "--architecture NAME", "x.pth", "out")
     t.refused("an unknown name", "pola-pvt-t", "x.pth", "pola-x", "out")
+    for name in ("depth_anything_v2_vitg", "swin_tiny_patch4_window7_224", "convnext_base"):
+        t.refused("a name that nothing runs", "no such architecture", "x.pth", name, "out")
+    t.refused("no Depth Anything", "it holds no Depth Anything", "x.pth", "depth_anything_v2_vits", "out")
+    archives.save(t.path("d.pth"), {k: Tensor(np.zeros((384, 1), np.float32)) for k in (
+        "pretrained.patch_embed.proj.weight", "depth_head.scratch.output_conv1.weight")})
+    t.refused("a Depth Anything of no version", "depth_anything_v2_vits", "d.pth", "out")
     t.refused("no such file", "no such file", "y.pth", "out", *NAME)
     t.refused("no such .json", "y.json", "x.pth", "y.json", "out")
     t.put("x.json", "[]")
@@ -367,7 +373,7 @@ def rf_detr(t):
     refused("a row of references", "tensor refpoint_embed.weight has 1", {"refpoint_embed.weight": floats(10)})
     refused("a row of patches", "tensor %s has 2" % patches, {patches: floats(6, 147)})
     for name, words in (("segmentation_head.bias", "a segmentation head; masks"),
-                        ("keypoint_embed.layers.0.weight", "a head of keypoints"),
+                        ("keypoint_embed.layers.0.weight", "a head for key points"),
                         ("backbone.0.encoder.base_model.model.encoder.x", "LoRA's adapters"),
                         ("backbone.0.projector.stages_sampling.0.0.0.weight", "a projector of other scales"),
                         ("backbone.0.cross_attn_projector.stages.0.1.bias", "two projectors")):

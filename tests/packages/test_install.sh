@@ -74,6 +74,10 @@ verdict "the program as installed, without ldconfig" $status
 status=0
 [ -d "$installed/share/fovea/wisdom" ] || status=1
 verdict "a folder for wisdom" $status
+status=0
+env -u LD_LIBRARY_PATH "$installed/bin/fovea" convert nowhere out 2>message && status=1
+grep -q 'fovea convert: nowhere: no such file or folder' message || status=1
+verdict "convert as installed" $status
 
 # The same tree at another place, without the shared library: everything has to come from the static one.
 unset PKG_CONFIG_PATH PKG_CONFIG_SYSROOT_DIR LD_LIBRARY_PATH

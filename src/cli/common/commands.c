@@ -69,6 +69,12 @@ const cli_command cli_commands[] = {
                  "fovea bench attention --tokens 256..65536*2 --attention softmax,linear -o md\n"
                  "fovea bench gemm --shape 1024x768x768 --dtype f32 -o jsonl --output gemm.jsonl\n"
                  "fovea bench model dinov2-base --baseline before.json --fail-above 5\n"},
+    {"convert", "CHECKPOINT FOLDER [--architecture NAME]",
+     "a folder that runs, of PyTorch's files or quantised ones", cli_convert, 0,
+     .examples = "fovea convert dinov2-base/pytorch_model.bin dinov2-base\n"
+                 "fovea convert rf-detr-small.pth rf-detr-small\n"
+                 "fovea convert vit_b.pth vit-b --architecture vit_base_patch16_224\n"
+                 "fovea convert dinov2-base-int8 dinov2-base-f32\n"},
     {"completion", "bash|zsh|fish", "writes what completes commands and options in a shell",
      cli_completion, 0,
      .examples = "source <(fovea completion bash)\n"

@@ -3,7 +3,7 @@ import json
 import os
 import re
 
-from . import Refused, open_clip, rf_detr
+from . import Refused, depth_anything, open_clip, rf_detr
 
 
 # ---- the papers' constructors ----
@@ -46,6 +46,11 @@ MODELS = {
 }
 
 
+# Of timm and torch.hub: the beginnings that Fovea knows, words with _ between, and what it was trained on.
+OTHERS = re.compile(r"(vit|deit|deit3|flexivit|beit|beitv2|beit3|eva|eva02|samvit|test_vit|dinov2|dinov3)"
+                    r"(_[a-z0-9]+)+(\.\w+)?")
+
+
 # ---- choosing ----
 
 def described(path):
@@ -63,24 +68,24 @@ def described(path):
 
 
 def by_name(name, tensors):
-    """The config of an architecture. Names of timm and torch.hub are words with _ between, and of timm what
-    they were trained on after a dot; Fovea knows them itself, or refuses them."""
+    """The config of an architecture. Names of timm and torch.hub Fovea knows itself."""
     if name in MODELS:
         return MODELS[name]
     if name.endswith(".json"):
         return described(name)
     if open_clip.NAME.fullmatch(name):
         return open_clip.by_name(name, tensors)
-    if re.fullmatch(r"[a-z0-9]+(_[a-z0-9]+)+(\.\w+)?", name):
+    if OTHERS.fullmatch(name):
         return {"architecture": name.split(".")[0]}
-    raise Refused("%s: no such architecture; choose %s, a name of timm (vit_base_patch16_224), torch.hub "
-                  "(dinov2_vitb14) or OpenCLIP (ViT-B-32), or a .json file" % (name, ", ".join(MODELS)))
+    raise Refused("%s: no such architecture; choose %s, a name of a ViT of timm (vit_base_patch16_224), torch.hub "
+                  "(dinov2_vitb14) or OpenCLIP (ViT-B-32), %s, or a .json file" %
+                  (name, ", ".join(MODELS), depth_anything.NAMES))
 
 
 def beside(folder):
     """{name of a file to write: its bytes} from what lies beside a checkpoint, or {}."""
     files = {}
-    for name in ("config.json", "preprocessor_config.json"):
+    for name in ("config.json", "preprocessor_config.json", "processor_config.json"):
         path = os.path.join(folder, name)
         if os.path.exists(path):
             with open(path, "rb") as f:

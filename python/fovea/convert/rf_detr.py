@@ -17,7 +17,7 @@ ONLY = {"two_stage": True, "bbox_reparam": True, "lite_refpoint_refine": True, "
         "decoder_norm": "LN", "encoder_only": False, "backbone_only": False, "projector_scale": ["P4"]}
 # Beginnings of names of tensors, and what they are parts of.
 PARTS = {"segmentation_head.": "a segmentation head; masks are not supported",
-         "keypoint_embed.": "a head of keypoints, which are not supported",
+         "keypoint_embed.": "a head for key points, which are not supported",
          "backbone.0.encoder.base_model.": "LoRA's adapters beside the weights; merge them, and save it again",
          "backbone.0.projector.stages_sampling.": "a projector of other scales than P4, which is not supported",
          "backbone.0.cross_attn_projector.": "two projectors, which is not supported"}
@@ -133,10 +133,9 @@ def check(said, tensors):
         value = said.get(name, only)
         if value != only and [value] != only:
             raise Refused('"%s" of RF-DETR is %s; %s alone is supported' % (name, shown(value), shown(only)))
-    for name in tensors:
-        for begin, part in PARTS.items():
-            if name.startswith(begin):
-                raise Refused("it has %s" % part)
+    for begin, part in PARTS.items():  # heads first: with key points there are two projectors as well
+        if any(name.startswith(begin) for name in tensors):
+            raise Refused("it has %s" % part)
 
 
 # ---- what is written ----

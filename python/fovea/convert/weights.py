@@ -1,0 +1,125 @@
+"""weights.py: the weights out of what training programs wrap around them, and out of shards."""
+import json
+import os
+
+from . import Refused, safetensors, torch_files
+
+# What training programs call the weights, averaged ones before the others, and what they are made of last.
+WRAPPERS = ("model_ema", "ema_model", "ema_state_dict", "state_dict_ema", "model_ema_state_dict", "ema_weights",
+            "params_ema", "ema", "averaged_model", "swa_model", "shadow", "teacher", "target_encoder",
+            "target_network", "model", "model_state_dict", "state_dict", "params", "network", "net", "module",
+            "student")
+NESTED = 4  # wrappers in one another
+# What wrapping a module puts before all of its names.
+PREFIXES = ("module.", "_orig_mod.", "_fsdp_wrapped_module.", "_forward_module.", "backbone.")
+COUNTERS = {"n_averaged"}  # which averaging puts beside them
+# What views of the same values may take: times the files' bytes, and more of small files.
+EXPANSION, SMALL = 8, 16 << 20
+
+
+def tensors_in(saved):
+    return {k: v for k, v in saved.items() if isinstance(v, torch_files.Tensor) and isinstance(k, str)}
+
+
+def order_of(saved):
+    """MMEngine saves the averages as state_dict, and as ema_state_dict what they are made of."""
+    if "message_hub" not in saved:
+        return WRAPPERS
+    return (*(k for k in WRAPPERS if k != "ema_state_dict"), "ema_state_dict")
+
+
+def sets_of(saved, depth=NESTED):
+    """(keys with points between, {name: tensor}) of the sets of weights in a dictionary, the best first."""
+    if not isinstance(saved, dict) or depth == 0:
+        return
+    for key in order_of(saved):
+        for keys, inner in sets_of(saved.get(key), depth - 1):
+            yield key + (keys and "." + keys), inner
+    own = tensors_in(saved)
+    if own:
+        yield "", own
+
+
+def inside(saved, key):
+    """What a key names, or keys with points between."""
+    if key in saved:
+        return saved[key]
+    for part in key.split("."):
+        saved = saved.get(part) if isinstance(saved, dict) else None
+    return saved
+
+
+def of_saved(saved, key, path):
+    """({name: tensor}, a line or None) of what was saved in the file `path`; `key`: which set of several."""
+    if not isinstance(saved, dict):
+        raise Refused("%s: it holds no dictionary of weights, but a %s" % (path, type(saved).__name__))
+    found = list(sets_of(inside(saved, key) if key else saved))
+    if not found:
+        keys = ", ".join("%.40s" % k for k in list(saved)[:12] if isinstance(k, str)) or "none"
+        raise Refused("%s: no weights in it%s; its keys are %s (--weights KEY takes one)" %
+                      (path, " under %s" % key if key else "", keys))
+    (taken, tensors), *others = found
+    others = [keys for keys, inner in others if keys and len(inner) > 1]
+    line = "%s: the weights of %s are taken, not those of %s (--weights KEY takes others)" % (
+        path, taken, ", ".join(others[:4])) if others and not key else None
+    return tensors, line
+
+
+def bare(tensors):
+    """Without the prefixes that stand before all names."""
+    again = True
+    while again:
+        again = False
+        for prefix in PREFIXES:
+            inner = {k[len(prefix):]: v for k, v in tensors.items() if k.startswith(prefix)}
+            if inner and set(tensors) - {prefix + k for k in inner} <= COUNTERS:
+                tensors, again = inner, True
+    return tensors
+
+
+def shards_of(index):
+    """{tensor: file}, of files that lie beside the index."""
+    try:
+        with open(index, encoding="utf-8") as f:
+            places = json.load(f)["weight_map"]
+        plain = all(os.path.basename(name) == name and name not in ("", ".", "..") for name in places.values())
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        plain = False
+    if not plain:
+        raise Refused('%s: "weight_map" must name files of the same folder' % index)
+    return places
+
+
+def load(path, key=None):
+    """{name: tensor} of a file of torch.save, or of the shards of an index; all that was saved in the file; and a line
+    about which of several sets it is, or None."""
+    places = shards_of(path) if path.endswith(".json") else {}
+    files = [os.path.join(os.path.dirname(path), name) for name in sorted(set(places.values()))] or [path]
+    tensors, line = {}, None
+    for file in files:
+        saved = torch_files.load(file)
+        more, line = of_saved(saved, key, file)
+        twice = sorted(set(more) & set(tensors))
+        if twice:
+            raise Refused("%s: tensor %.80s is in two files" % (path, twice[0]))
+        tensors.update(more)
+    for name in places:
+        if name not in tensors:
+            raise Refused("%s: tensor %.80s is not in %s" % (path, name, places[name]))
+    total, most = sum(t.size for t in tensors.values()), sum(map(os.path.getsize, files))
+    if total > EXPANSION * most + SMALL:
+        raise Refused("%s: %d bytes of tensors from %d of files: views of the same values" % (path, total, most))
+    return bare(tensors), {} if places else saved, line
+
+
+def load_quantised(path):
+    """{name: tensor} of a safetensors file, or of those of an index."""
+    if not path.endswith(".json"):
+        return safetensors.read(path)
+    places, tensors = shards_of(path), {}
+    for name in sorted(set(places.values())):
+        tensors.update(safetensors.read(os.path.join(os.path.dirname(path), name)))
+    missing = sorted(set(places) - set(tensors))
+    if missing:
+        raise Refused("%s: tensor %.80s is not in %s" % (path, missing[0], places[missing[0]]))
+    return tensors

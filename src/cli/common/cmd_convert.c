@@ -1,0 +1,103 @@
+/* cmd_convert.c: `fovea convert`: runs the Python module fovea.convert, which reads checkpoints of
+ * PyTorch and quantised ones as data. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/common/cli.h"
+
+enum { PATH_ROOM = 4096 };
+
+/* Where the module lies, seen from the program: installed, in a wheel, in the build of the
+ * repository. */
+static const char *const beside[] = {"../share/fovea/convert", "../../fovea/convert",
+                                     "../../../python/fovea/convert"};
+
+/* Of an installed package for Python. -c has the arguments behind it. */
+static const char run_module[] =
+    "import sys\n"
+    "try:\n"
+    "    from fovea.convert.command import main\n"
+    "except Exception as e:\n"
+    "    print('fovea: convert runs the Python module fovea.convert, which is not here (%s); '\n"
+    "          'pip install fovea, or apt install python3-fovea' % e, file=sys.stderr)\n"
+    "    sys.exit(2)\n"
+    "main(sys.argv[1:])\n";
+
+static char *readable(char *file)
+{
+    if (file && access(file, R_OK) == 0)
+        return file;
+    free(file);
+    return NULL;
+}
+
+/* The module as a file to run, to be freed; NULL: it is not beside the program. */
+static char *find_module(void)
+{
+    char path[PATH_ROOM];
+    const ssize_t n = readlink("/proc/self/exe", path, sizeof path);
+    char *found = NULL;
+    if (n > 0 && (size_t)n < sizeof path) {
+        path[n] = 0;
+        const int folder = (int)(cli_file_name(path) - path);
+        for (size_t i = 0; !found && i < sizeof beside / sizeof *beside; i++)
+            found = readable(cli_text("%.*s%s/__main__.py", folder, path, beside[i]));
+    }
+    return found ? found : readable(cli_text("%s/__main__.py", CLI_CONVERT_FOLDER));
+}
+
+/* In place of this program. */
+static int run_python(const char **argv)
+{
+    static const char *const names[] = {"python3", "python"};
+    fflush(NULL);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        argv[0] = names[i];
+        execvp(argv[0], (char *const *)(uintptr_t)argv); /* which does not change them */
+        if (errno != ENOENT && errno != EACCES && errno != ENOTDIR)
+            return cli_fail(CLI_UNSUPPORTED, "convert cannot run %s: %s", argv[0], strerror(errno));
+    }
+    return cli_fail(CLI_UNSUPPORTED,
+                    "convert needs Python 3, and there is no python3 in PATH; apt install python3");
+}
+
+int cli_convert(const cli_command *self, int argc, char **argv)
+{
+    const char *architecture = NULL, *weights = NULL;
+    cli_common common = {
+        .more = "\nCHECKPOINT is a .bin, .pth or .pt file of PyTorch, or a folder with one; it is "
+                "read as\ndata, and no code of it runs. Or a folder of quantised safetensors, of "
+                "which float32 is\nmade: int8 of torchao, bitsandbytes, compressed-tensors, FP8; "
+                "this needs numpy.\npython3 -m fovea.convert is the same.\n"};
+    const cli_option own[] = {
+        {"architecture", 0, "NAME", "what it holds, where no config.json says so", &architecture},
+        {"weights", 0, "KEY", "which of several sets of weights; else averaged ones first",
+         &weights},
+        {NULL},
+    };
+    int first, code = cli_parse(&first, self, &common, own, argc, argv);
+    if (code || !first)
+        return code;
+    const int n = argc - first;
+    if (n < 2 || n > 3)
+        return cli_fail(CLI_USAGE, "convert takes a CHECKPOINT and a FOLDER; fovea convert --help");
+    char *module = find_module();
+    const char *run[16] = {"", module ? "-B" : "-c", module ? module : run_module}, **at = run + 3;
+    if (architecture) {
+        *at++ = "--architecture";
+        *at++ = architecture;
+    }
+    if (weights) {
+        *at++ = "--weights";
+        *at++ = weights;
+    }
+    *at++ = "--";
+    for (int i = first; i < argc; i++)
+        *at++ = argv[i];
+    code = run_python(run);
+    free(module);
+    return code;
+}
