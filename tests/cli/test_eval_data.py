@@ -262,8 +262,20 @@ class Classification(Case):
         self.assertAlmostEqual(self.top1(model=model), want, delta=1e-12)
         self.assertIn("classes matched by name: 10 of 10", self.said)
         model = self.edited(VIT, id2label={str(i): str(i) for i in range(10)}, label2id={})
-        want = self.folders(str, sorted(set(self.first)))
-        self.assertAlmostEqual(self.top1(model=model), want, delta=1e-12)
+        for form in ("%d", "%03d"):
+            want = self.folders(form.__mod__, sorted(set(self.first)))
+            self.assertAlmostEqual(self.top1(model=model), want, delta=1e-12)
+            self.assertIn("matched by name", self.said)
+        self.fovea("eval", model, "--data", "data", "--size", 64, "-o", "o.md")
+        with open(self.path("o.md")) as f:
+            self.assertIn("\nclasses matched by name: ", f.read())
+
+    def test_names_of_several_classes(self):
+        """As "crane" is two of ImageNet's."""
+        model = self.edited(VIT, id2label=dict(self.names(), **{"7": "thing 3"}), label2id={})
+        self.folders("thing_%d".__mod__, [3, 4])
+        self.top1(model=model)
+        self.assertIn("1 folder is called as several classes, of which the first counts: thing_3 is 3 and 7", self.said)
 
     def test_the_order_of_a_file(self):
         names = ["n%04d" % (7919 * k % 1000) for k in range(10)]

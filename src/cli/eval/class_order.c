@@ -18,10 +18,22 @@ static const char *skip(const char *text)
     return text;
 }
 
+/* Zeros before a number count as nothing either: 007 is 7. */
+static const char *skip_zeros(const char *text)
+{
+    if (!*text || text[strspn(text, "0123456789")])
+        return text;
+    while (*text == '0' && text[1])
+        text++;
+    return text;
+}
+
 bool eval_same_name(const char *name, const char *label)
 {
     if (strcmp(name, label) == 0)
         return true;
+    name = skip_zeros(name);
+    label = skip_zeros(label);
     for (;; name++, label++) {
         name = skip(name);
         label = skip(label);
@@ -34,11 +46,11 @@ bool eval_same_name(const char *name, const char *label)
 
 /* ---- by the names of classes ---- */
 
-/* The class of the model that has the name of a folder; `classes`: none. */
-static uint32_t find_label(const eval_run *r, const char *folder)
+/* The class of the model that has the name of a folder, from class k on; `classes`: none. */
+static uint32_t find_label(const eval_run *r, const char *folder, uint32_t k)
 {
     const uint32_t classes = r->s.info.classes;
-    for (uint32_t k = 0; k < classes; k++) {
+    for (; k < classes; k++) {
         const char *label = fovea_model_label(r->s.model, k);
         if (label && eval_same_name(folder, label))
             return k;
@@ -51,13 +63,31 @@ static size_t match_labels(eval_run *r, size_t *missing)
 {
     size_t found = 0;
     for (size_t i = 0; i < r->data.classes; i++) {
-        r->class_of[i] = find_label(r, r->data.class_name[i]);
+        r->class_of[i] = find_label(r, r->data.class_name[i], 0);
         if (r->class_of[i] < r->s.info.classes)
             found++;
         else
             *missing = i;
     }
     return found;
+}
+
+/* ImageNet has two classes that are called "crane". */
+static void tell_doubles(const eval_run *r)
+{
+    size_t doubles = 0, first = 0;
+    for (size_t i = r->data.classes; i-- > 0;)
+        if (find_label(r, r->data.class_name[i], r->class_of[i] + 1) < r->s.info.classes) {
+            doubles++;
+            first = i;
+        }
+    if (doubles == 0)
+        return;
+    const uint32_t k = r->class_of[first];
+    cli_tell("%zu folder%s called as several classes, of which the first counts: %s is %u and %u; "
+             "--class-order FILE tells them apart",
+             doubles, doubles > 1 ? "s are" : " is", r->data.class_name[first], k,
+             find_label(r, r->data.class_name[first], k + 1));
 }
 
 /* ---- by numbers ---- */
@@ -322,6 +352,7 @@ int eval_match_classes(eval_run *r)
                         "%s: %zu of %zu folders are named as classes of the model, %s is not; "
                         "--class-order takes them by another rule",
                         r->data_path, found, folders, r->data.class_name[missing]);
+    tell_doubles(r);
     eval_tell_mapping(r, "classes matched by name: %zu of %zu", found, folders);
     return CLI_OK;
 }

@@ -157,6 +157,8 @@ static void write_table(FILE *to, const eval_run *r, const json_t *results)
     json_array_foreach(results, i, result)
         put_result(&t, r, result);
     table_end(&t, to, r->format == EVAL_MD);
+    if (r->mapping && r->output) /* elsewhere it has been told */
+        fprintf(to, "\n%s\n", r->mapping);
 }
 
 /* ---- a picture ---- */
