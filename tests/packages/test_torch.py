@@ -461,6 +461,11 @@ class Trainings(unittest.TestCase):
             os.symlink(self.path + "/photos/" + name, folder + "/" + name)
         with open(folder + "/0.jpg", "w") as f:
             f.write("no picture")
+        with open(folder + "/notes", "w") as f:
+            f.write("no picture")
+        os.rename(folder + "/1.png", folder + "/1")  # what is in them counts
+        self.assertEqual([os.path.basename(p) for p in data.photographs(folder)],
+                         ["0.jpg", "0.png", "1", "2.png", "3.png", "4.png"])
         photos = data.Photographs(data.photographs(folder),
                                   data.Policy(28, 42, "centre", 1, 1, 0, 0, 3, 0), data.processor(folder)[0])
         self.assertEqual({tuple(photos[i].shape) for i in range(12)}, {(3, 42, 28)})

@@ -11,9 +11,14 @@ import os
 
 import numpy as np
 import torch
-from PIL import Image, ImageOps
+from PIL import Image
 
-ENDINGS = (".jpg", ".jpeg", ".png", ".ppm")
+from .._pixels import colours_of
+
+# What the program reads, as Pillow calls it, and the names that files of these have.
+FORMATS = ("JPEG", "PNG", "WEBP", "TIFF", "BMP", "PPM")
+ENDINGS = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".tif", ".tiff", ".bmp", ".dib", ".pbm", ".pgm", ".ppm",
+           ".pnm", ".pfm")
 WORD = (1 << 64) - 1
 
 # width, height in pixels; crop: random, centre, none; least, most: of a random crop's side; flip:
@@ -23,12 +28,25 @@ Policy = collections.namedtuple("Policy", "width height crop least most flip jit
 Colours = collections.namedtuple("Colours", "mean std")
 
 
+def _is_picture(path):
+    """By what it begins with; and a file that has a picture's name, which is then one that cannot be read."""
+    if not os.path.isfile(path):
+        return False
+    with open(path, "rb") as f:
+        head = f.read(16)
+    known = (Image.OPEN[kind][1] for kind in FORMATS if kind in Image.OPEN)
+    name = os.path.basename(path).lower()
+    return any(accepts is None or accepts(head) is True for accepts in known) or (
+        name.endswith(ENDINGS) and not name.startswith("."))
+
+
 def photographs(folder):
     """Paths of the pictures of a folder, sorted. ValueError where there are none."""
-    names = sorted(os.listdir(folder))
-    paths = [os.path.join(folder, n) for n in names if n.lower().endswith(ENDINGS)]
+    Image.init()
+    paths = [os.path.join(folder, n) for n in sorted(os.listdir(folder))]
+    paths = [path for path in paths if _is_picture(path)]
     if not paths:
-        raise ValueError("%s: no pictures in it (%s)" % (folder, ", ".join(ENDINGS)))
+        raise ValueError("%s: no pictures in it (JPEG, PNG, WebP, TIFF, BMP, PNM)" % folder)
     return paths
 
 
@@ -145,7 +163,7 @@ class Photographs(torch.utils.data.Dataset):
         for i in range(len(self.paths)):
             try:
                 with Image.open(self.paths[(at + i) % len(self.paths)]) as image:
-                    picture = ImageOps.exif_transpose(image).convert("RGB")
+                    picture = Image.fromarray(colours_of(image))
                 return normalised(cut(picture, self.policy, sample), self.colours)
             except OSError:
                 continue
