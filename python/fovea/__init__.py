@@ -40,6 +40,7 @@ from ._structures import (COMPUTE, EXTENT_FRAME, FORMATS, FORMS, GATES, KINDS, M
                           AccuracyReport, AttentionOptions, DeviceInfo, DeviceOptions, Frame, FrameShape,
                           GemmOptions, LinearForm, Matrix, ModelInfo, ModelOptions, Output, OutputInfo, PlanInfo,
                           PlanOptions, Preprocess, SequenceInfo, SequenceOptions, StepInfo, TuneOptions)
+from ._video import choose_yuv, convert, layouts
 
 __version__ = version()
 __all__ = [
@@ -50,5 +51,6 @@ __all__ = [
     "LinearForm", "Mask",
     "Masks", "Matrix", "Model", "ModelInfo", "ModelOptions", "Output", "OutputInfo", "Picture", "Plan",
     "PlanInfo", "PlanOptions", "Preprocess", "Result", "Sequence", "SequenceInfo", "SequenceOptions", "State",
-    "StepInfo", "TuneOptions", "Tuned", "attention", "crop", "gemm", "load", "save_wisdom", "version",
+    "StepInfo", "TuneOptions", "Tuned", "attention", "choose_yuv", "convert", "crop", "gemm", "layouts", "load",
+    "save_wisdom", "version",
 ]

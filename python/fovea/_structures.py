@@ -254,10 +254,26 @@ class SequenceInfo(Sized):
                 *_each(C.c_uint64, "tokens weights states activations"), ("flops", C.c_double)]
 
 
+class Colours(Sized):
+    _c_name_ = "fovea_colours"
+    _fields_ = [*_SIZE, *_each(C.c_int, "coefficients range siting origin layout"), ("height", C.c_uint32)]
+
+
+class LayoutInfo(Sized):
+    _c_name_ = "fovea_layout_info"
+    _fields_ = [*_SIZE, ("name", C.c_char_p), ("format", C.c_int), ("planes", C.c_uint32),
+                ("rows", C.c_uint32 * 3), ("reserved", C.c_int), ("bytes", C.c_size_t * 3),
+                ("room", C.c_size_t)]
+
+
 FORMATS = {"rgb8": 0, "bgr8": 1, "gray8": 2, "planes_f32": 3, "nv12": 4, "yuyv": 5}
 PICTURES = {"host": 0, "dmabuf": 1, "opencl": 2, "cuda": 3, "egl": 4, "nvmm": 5}
 TRANSFERS = ("none", "device", "host")
 YUVS = {"601": 0, "601-full": 1, "709": 2, "709-full": 3, "2020": 4, "2020-full": 5}
+COEFFICIENTS = {"unknown": 0, "601": 1, "709": 2, "2020": 3}
+RANGES = {"unknown": 0, "limited": 1, "full": 2}
+SITINGS = {"unknown": 0, "centre": 1, "left": 2, "top-left": 3}
+ORIGINS = {"video": 0, "camera": 1, "jpeg": 2}
 STORAGE = {"f32": 0, "f16": 1, "bf16": 2}
 WEIGHTS = dict(STORAGE, int8=3)
 COMPUTE = {"f32": 0, "bf16": 1, "int8": 2, "auto": 3}

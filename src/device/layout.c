@@ -186,30 +186,35 @@ fovea_status fovea_layout_query(fovea_layout layout, uint32_t width, uint32_t he
 
 /* ---- samples ---- */
 
-/* `n` samples as bytes, `to_step` apart. Those of more bits are rounded. */
-static inline void bytes_every(uint8_t *restrict to, size_t to_step, const uint8_t *restrict from,
-                               size_t step, size_t n)
+/* `n` samples as bytes, `to_step` apart; those of more bits are rounded. Steps that are common are
+ * constants for the compiler, which makes vectors of these loops then. */
+static inline void narrow(uint8_t *restrict to, size_t to_step, const uint8_t *restrict from,
+                          size_t step, unsigned bits, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
-        to[i * to_step] = from[i * step];
+    const unsigned half = bits > 8 ? 1u << (bits - 9) : 0;
+    for (size_t i = 0; i < n; i++) {
+        const uint8_t *at = from + i * step;
+        const unsigned v = bits > 8 ? (at[0] | (unsigned)at[1] << 8) + half : at[0];
+        to[i * to_step] = (uint8_t)(v >> bits ? UINT8_MAX : v >> (bits - 8));
+    }
 }
 
 static void take(uint8_t *to, size_t to_step, const uint8_t *from, size_t step, unsigned bits,
                  size_t n)
 {
-    if (bits == 8 && to_step == 2 && step == 1) {
-        bytes_every(to, 2, from, 1, n);
-    } else if (bits == 8 && to_step == 1 && step == 1) {
-        bytes_every(to, 1, from, 1, n);
-    } else if (bits == 8) {
-        bytes_every(to, to_step, from, step, n);
-    } else {
-        const unsigned half = 1u << (bits - 9);
-        for (size_t i = 0; i < n; i++) {
-            const unsigned v = (from[i * step] | (unsigned)from[i * step + 1] << 8) + half;
-            to[i * to_step] = (uint8_t)(v >> bits ? 255 : v >> (bits - 8));
-        }
-    }
+    const bool bytes = bits == 8;
+    if (bytes && step == 1 && to_step == 1)
+        narrow(to, 1, from, 1, 8, n);
+    else if (bytes && step == 1 && to_step == 2)
+        narrow(to, 2, from, 1, 8, n);
+    else if (bytes && step == 2 && to_step == 1)
+        narrow(to, 1, from, 2, 8, n);
+    else if (bytes)
+        narrow(to, to_step, from, step, 8, n);
+    else if (step == 2 && to_step == 1)
+        narrow(to, 1, from, 2, bits, n);
+    else
+        narrow(to, to_step, from, step, bits, n);
 }
 
 /* The first sample of a component in line y of it. */
@@ -265,6 +270,7 @@ static void make_yuyv(fovea_frame *out, const job *j, const fovea_frame *in, uin
 static void make_rgb(fovea_frame *out, const job *j, const fovea_frame *in, uint8_t *room)
 {
     enum { RUN = 256 };
+    const fv_yuv rule = *j->rule;
     uint8_t line[3][RUN];
     *out = (fovea_frame){{room}, {3 * j->width}};
     for (size_t y = 0; y < j->height; y++)
@@ -274,7 +280,7 @@ static void make_rgb(fovea_frame *out, const job *j, const fovea_frame *in, uint
             for (int c = 0; c < 3; c++)
                 take_line(line[c], 1, j, in, c, y, x, n);
             for (size_t i = 0; i < n && j->layout->kind == FV_LAYOUT_YUV; i++)
-                fv_yuv_rgb(to + 3 * i, j->rule, line[0][i], line[1][i], line[2][i]);
+                fv_yuv_rgb(to + 3 * i, &rule, line[0][i], line[1][i], line[2][i]);
             for (size_t i = 0; i < n && j->layout->kind == FV_LAYOUT_RGB; i++)
                 for (int c = 0; c < 3; c++)
                     to[3 * i + (size_t)c] = line[c][i];

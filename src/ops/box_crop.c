@@ -77,7 +77,7 @@ static fovea_status open_reader(reader *r, const fovea_frame *frame, fovea_forma
     if (format == FOVEA_FORMAT_PLANES_F32)
         return fv_fail(FOVEA_EINVAL, "boxes are cut out of bytes, not out of float planes");
     FV_TRY(fv_known("format", (int)format, FOVEA_FORMAT_YUYV));
-    FV_TRY(fv_known("yuv", (int)yuv, FOVEA_YUV_709_FULL));
+    FV_TRY(fv_known("yuv", (int)yuv, FV_YUVS - 1));
     for (int i = 0; i < 1 + (format == FOVEA_FORMAT_NV12); i++) {
         FV_TRY(fv_require(frame->pixels[i], "a plane of the frame"));
         const size_t least = format == FOVEA_FORMAT_NV12 && i == 0 ? width : row;

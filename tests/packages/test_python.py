@@ -441,6 +441,36 @@ class Models(unittest.TestCase):
         with self.assertRaises(ValueError):
             self.model.tune_accuracy([self.image, self.image[:56]], 0.9)
 
+    def test_layouts(self):
+        random = np.random.default_rng(4)
+        luma, u, v = (random.integers(0, 256, shape, np.uint8) for shape in ((56, 70), (28, 35), (28, 35)))
+        want = self.model.run(np.concatenate([luma, np.stack([u, v], -1).reshape(28, 70)]), format="nv12",
+                              yuv="709", outputs=["last_hidden_state"])["last_hidden_state"]
+        padded = np.pad(luma, ((0, 0), (0, 9)))[:, :70]
+        for planes, layout in (((luma, u, v), "yuv420p"), ((padded, v, u), "yvu420p"),
+                               ((luma, np.stack([v, u], -1).reshape(28, 70)), "nv21"),
+                               ([p.astype(np.uint16) << 2 for p in (luma, u, v)], "yuv420p10le")):
+            pixels, options = fovea.convert(planes, layout, 70, 56, "709")
+            self.assertEqual(options, {"format": "nv12", "yuv": "709"})
+            got = self.model.run(pixels, outputs=["last_hidden_state"], **options)
+            np.testing.assert_array_equal(got["last_hidden_state"], want)
+        pixels, options = fovea.convert([luma], "gray", 70, 56, "601")
+        self.assertEqual((pixels.shape, options["format"]), ((56, 70), "gray8"))
+        self.assertEqual([pixels[luma == code][0] for code in (16, 235)], [0, 255])
+        self.assertEqual(len(fovea.layouts()), len(set(fovea.layouts())))
+        for planes, layout, width, words in (((luma, u), "yuv420p", 70, "2 planes: yuv420p has 3"),
+                                             ((luma, u, u[:9]), "yuv420p", 70, "wanted 28 rows of 35 bytes"),
+                                             ((luma,), "yuv999", 70, "yuv999"),
+                                             ((luma, u, v), "yuv420p", 69, "even numbers")):
+            with self.assertRaisesRegex(ValueError, words):
+                fovea.convert(planes, layout, width, 56)
+        self.assertEqual(fovea.choose_yuv("yuv420p", 720), "709")
+        self.assertEqual(fovea.choose_yuv("yuv422p", 720, range="full"), "601-full")
+        self.assertEqual(fovea.choose_yuv("p010le", 720, coefficients="2020"), "2020")
+        self.assertEqual(fovea.choose_yuv("nv12", 720, origin="camera"), "601")
+        with self.assertRaisesRegex(ValueError, "wide"):
+            fovea.choose_yuv("nv12", 720, range="wide")
+
     def test_camera_frames(self):
         """Grey ones, which are the same in every matrix: luma 16 to 235 is 0 to 255."""
         names = ["last_hidden_state"]
