@@ -278,6 +278,10 @@ static gboolean make_plan(FoveaFilter *self, const char *attention, char **outpu
         GST_ELEMENT_ERROR(self, LIBRARY, SETTINGS, ("%s", fovea_error()), (NULL));
         return FALSE;
     }
+    fovea_plan_info info = FOVEA_PLAN_INFO_INIT;
+    fovea_plan_query(self->plan, &info);
+    if (info.untrained)
+        GST_ELEMENT_WARNING(self, LIBRARY, SETTINGS, ("%s", info.untrained), (NULL));
     if (!foveafilter_results_open(&self->results, self->model, self->plan, top)) {
         GST_ELEMENT_ERROR(self, RESOURCE, NO_SPACE_LEFT, ("no memory for the outputs"), (NULL));
         return FALSE;

@@ -85,8 +85,8 @@ class Results(unittest.TestCase):
     def test_frames_as_they_come(self):
         got = self.probe(FEATURES, "size=frame")["features"]
         self.assertNotEqual(got["rows"], self.probe(FEATURES)["features"]["rows"])
-        sized = self.probe(FEATURES, "size=56x28", "attention=linear:elu1")["features"]
-        self.fovea(FEATURES, "a.ppm", "--size", "56x28", "--attention", "linear:elu1", "-o", "o.safetensors")
+        sized = self.probe(FEATURES, "size=56x28", "attention=foveated")["features"]
+        self.fovea(FEATURES, "a.ppm", "--size", "56x28", "--attention", "foveated", "-o", "o.safetensors")
         want = tensors(self.path("o.safetensors"))["last_hidden_state"]
         np.testing.assert_array_equal(np.array(sized["data"], np.float32), want.ravel())
 

@@ -156,6 +156,13 @@ class Clock
 struct Logger {
     std::string name;
 };
+#define RCLCPP_WARN(logger, ...)                                                                   \
+    do {                                                                                           \
+        (void)(logger);                                                                            \
+        std::fprintf(stderr, __VA_ARGS__);                                                         \
+        std::fputc('\n', stderr);                                                                  \
+    } while (0)
+
 #define RCLCPP_ERROR_THROTTLE(logger, clock, duration, ...)                                        \
     do {                                                                                           \
         static std::chrono::steady_clock::time_point next;                                         \
