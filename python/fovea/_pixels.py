@@ -28,7 +28,7 @@ def read(picture: Any, channels_first: bool = False, format: Optional[str] = Non
     elif isinstance(picture, (str, os.PathLike)):
         return _opened(os.fspath(picture))
     elif hasattr(picture, "getexif"):
-        array = colours_of(picture)
+        array = _colours(picture)
     elif hasattr(picture, "__dlpack__"):
         array = _tensor(picture)
     else:
@@ -42,7 +42,7 @@ def read(picture: Any, channels_first: bool = False, format: Optional[str] = Non
     return array if _readable(array) else np.ascontiguousarray(array)
 
 
-def colours_of(picture: Any) -> Array:
+def _colours(picture: Any) -> Array:
     """R, G, B of an image of Pillow, upright, as the program reads the file of it."""
     from PIL import Image, ImageOps
     upright = ImageOps.exif_transpose(picture)

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from .._pixels import colours_of
+from .._pixels import read
 
 # What the program reads, as Pillow calls it, and the names that files of these have.
 FORMATS = ("JPEG", "PNG", "WEBP", "TIFF", "BMP", "PPM")
@@ -163,7 +163,7 @@ class Photographs(torch.utils.data.Dataset):
         for i in range(len(self.paths)):
             try:
                 with Image.open(self.paths[(at + i) % len(self.paths)]) as image:
-                    picture = Image.fromarray(colours_of(image))
+                    picture = Image.fromarray(read(image))
                 return normalised(cut(picture, self.policy, sample), self.colours)
             except OSError:
                 continue
