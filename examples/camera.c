@@ -69,6 +69,7 @@ struct buffer {
 struct camera {
     uint32_t width, height;
     fovea_format format;
+    fovea_yuv yuv; /* what luma and chroma stand for */
     size_t stride;
     double rate; /* frames per second */
     struct buffer buffer[BUFFERS];
@@ -144,6 +145,32 @@ static void camera_return(void *camera, void *buffer)
 }
 
 #ifdef __linux__
+/* By what the driver says of its colours, and where it says nothing by the rule for cameras. */
+static fovea_yuv colours_of(const struct v4l2_pix_format *f)
+{
+    fovea_colours c = FOVEA_COLOURS_INIT;
+    fovea_yuv yuv = FOVEA_YUV_601;
+    c.origin = FOVEA_ORIGIN_CAMERA;
+    c.layout = f->pixelformat == V4L2_PIX_FMT_NV12 ? FOVEA_LAYOUT_NV12 : FOVEA_LAYOUT_YUYV422;
+    c.height = f->height;
+    const int said = f->ycbcr_enc != V4L2_YCBCR_ENC_DEFAULT ? (int)f->ycbcr_enc
+                     : f->colorspace != V4L2_COLORSPACE_DEFAULT
+                         ? (int)V4L2_MAP_YCBCR_ENC_DEFAULT(f->colorspace)
+                         : V4L2_YCBCR_ENC_DEFAULT;
+    if (said == V4L2_YCBCR_ENC_601)
+        c.coefficients = FOVEA_COEFFICIENTS_601;
+    else if (said == V4L2_YCBCR_ENC_709)
+        c.coefficients = FOVEA_COEFFICIENTS_709;
+    else if (said == V4L2_YCBCR_ENC_BT2020)
+        c.coefficients = FOVEA_COEFFICIENTS_2020;
+    if (f->quantization == V4L2_QUANTIZATION_FULL_RANGE)
+        c.range = FOVEA_RANGE_FULL;
+    else if (f->quantization == V4L2_QUANTIZATION_LIM_RANGE)
+        c.range = FOVEA_RANGE_LIMITED;
+    (void)fovea_yuv_choose(&yuv, &c); /* it cannot fail: all of these are known */
+    return yuv;
+}
+
 /* Frames stay where the driver puts them: fovea reads them there, with its strides. Drivers that
  * export no dma-bufs have their memory mapped. */
 static int v4l2_open(struct camera *c, const char *path)
@@ -163,6 +190,7 @@ static int v4l2_open(struct camera *c, const char *path)
     c->format = f.fmt.pix.pixelformat == V4L2_PIX_FMT_NV12 ? FOVEA_FORMAT_NV12 : FOVEA_FORMAT_YUYV;
     if (c->format == FOVEA_FORMAT_YUYV && f.fmt.pix.pixelformat != V4L2_PIX_FMT_YUYV)
         return fail(path, "gives neither NV12 nor YUYV");
+    c->yuv = colours_of(&f.fmt.pix);
     c->width = f.fmt.pix.width;
     c->height = f.fmt.pix.height;
     c->stride = f.fmt.pix.bytesperline;
@@ -254,6 +282,7 @@ static int model_open(struct model *m, const char *name, const char *device, con
         return fail("model", fovea_error());
     fovea_model_preprocess(m->model, &rule);
     options.frame.format = c->format;
+    options.yuv = c->yuv;
     options.frame.width = c->width;
     options.frame.height = c->height;
     options.preprocess = &rule; /* resized as the model was trained */
