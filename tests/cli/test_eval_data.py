@@ -154,6 +154,9 @@ class Detection(Case):
         # Of one camera alone: its own pictures, and not the others' objects.
         self.score(self.called(*names), "tree/a/b/cam1")
         self.assertIn("2 of its 3 pictures are not in", self.said)
+        urls = self.changed(lambda t: [one.update(coco_url="http://somewhere/" + one.pop("file_name"))
+                                       for one in t["images"]])  # as LVIS has them
+        self.assertAlmostEqual(self.score(urls), 1, delta=1e-12)
         self.refuses(self.called("0.ppm", "1.ppm", "000025.ppm"), "could both be one picture of", "tree")
         self.refuses(self.called("x/000025.ppm", "y/000025.ppm", "z/000025.ppm"), "could both be one", "tree/a/b/cam1")
 
@@ -307,6 +310,16 @@ class Classification(Case):
         model = self.edited(VIT, id2label={str(i): "class %d" % i for i in range(10)}, label2id={})
         self.assertAlmostEqual(self.top1(model=model), want, delta=1e-12)
         self.assertIn("data/empty: holds no picture, and is no class", self.said)
+
+    def test_pictures_beside_folders(self):
+        """No classes then, which is told; --against takes all."""
+        self.folders(str)
+        self.write("data/sheet.ppm", ppm(self.noise()))
+        p = self.fovea("eval", VIT, "--data", "data", code=7)
+        self.assertIn("holds pictures itself; the 10 folders in it, 0 and others, are left out", p.stderr)
+        n = sum(len(files) for _, _, files in os.walk(self.path("data")))
+        one, _ = self.evaluate(VIT, "--data", "data", "--size", 64, "--against", VIT)
+        self.assertEqual(one["pictures"], n)
 
     def test_options_for_other_data(self):
         self.refused("--data", "all", "--against", VIT, "--class-order", "name", model=VIT, code=1,

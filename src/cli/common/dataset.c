@@ -209,6 +209,19 @@ static int check_pictures(const dataset *d, const char *where)
     return d->n > 0 ? CLI_OK : cli_fail(CLI_INPUT, "%s: holds no pictures, %s", d->path, where);
 }
 
+/* Folders beside pictures: nobody said that these are classes. */
+static int tell_folders(const dataset *d)
+{
+    struct names in = {0};
+    const int code = list_folders(&in, d->folder);
+    if (in.n > 0)
+        cli_tell("%s: holds pictures itself; the %zu folder%s in it, %s%s, %s left out", d->path,
+                 in.n, in.n > 1 ? "s" : "", in.list[0], in.n > 1 ? " and others" : "",
+                 in.n > 1 ? "are" : "is");
+    cli_list_free(in.list);
+    return code;
+}
+
 static int open_folder(dataset *d)
 {
     const char *folder = d->folder;
@@ -219,8 +232,8 @@ static int open_folder(dataset *d)
     int code = parallel
                    ? add_tree(d, images, cli_is_folder(masks) ? masks : NULL, DATASET_NO_LABEL, 0)
                    : add_folder(d, folder, NULL, DATASET_NO_LABEL);
-    if (!parallel && d->n == 0)
-        CLI_THEN(code, add_classes(d, folder));
+    if (!parallel)
+        CLI_THEN(code, d->n == 0 ? add_classes(d, folder) : tell_folders(d));
     free(images);
     free(masks);
     free(with_depths);

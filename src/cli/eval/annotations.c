@@ -71,6 +71,8 @@ static int read_item(annotations_item *out, const annotations *a, const char *ke
 {
     const bool image = strcmp(key, "images") == 0;
     const json_t *name = member(from, image ? "file_name" : "name"), *id = member(from, "id");
+    if (image && !name) /* LVIS */
+        name = member(from, "coco_url");
     char room[FV_JSON_ID];
     const char *text = fv_json_id(room, id);
     if (!text)

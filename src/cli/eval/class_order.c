@@ -322,6 +322,7 @@ static int match_packed(eval_run *r)
     if (r->data.classes > r->s.info.classes)
         return cli_fail(CLI_INPUT, "%s: has class %zu, the model %u classes", r->data_path,
                         r->data.classes - 1, r->s.info.classes);
+    eval_tell_mapping(r, "labels are the numbers of classes, from 0 on");
     return CLI_OK;
 }
 

@@ -106,8 +106,8 @@ static int evaluate(eval_run *r, const char *model)
     CLI_TRY(check_options(r));
     r->pictures = r->against || r->annotations_path ? NULL : depth_truth_pictures(r->data_path);
     const char *path = r->pictures ? r->pictures : r->data_path;
-    CLI_TRY(r->annotations_path || r->pictures ? dataset_open_pictures(&r->data, path)
-                                               : dataset_open(&r->data, path));
+    const bool any = r->pictures || r->annotations_path || (r->against && cli_is_folder(path));
+    CLI_TRY(any ? dataset_open_pictures(&r->data, path) : dataset_open(&r->data, path));
     CLI_TRY(choose_task(r));
     CLI_TRY(check_depth(r));
     CLI_TRY(check_mapping(r));

@@ -142,7 +142,7 @@ static bool class_by_id(size_t *out, const char *id)
 static int match_numbers(eval_run *r)
 {
     const annotations *a = &r->annotations;
-    const bool by_id = r->s.info.classes > a->categories;
+    const bool by_id = r->classes > a->categories;
     for (size_t c = 0; c < a->categories; c++) {
         size_t at = c;
         if ((by_id && !class_by_id(&at, a->category[c].id)) || at >= r->classes)
