@@ -1,8 +1,14 @@
 /* images.c: pictures from files, by the readers of picture_files.h; numpy arrays out. */
+#ifdef __linux__
+#define _GNU_SOURCE /* MADV_HUGEPAGE */
+#endif
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
 
 #include "cli/common/orientation.h"
 #include "cli/common/picture_files.h"
@@ -43,6 +49,20 @@ static int read_file(struct picture_bytes *out, const char *path)
     return picture_bad(path, failed ? "cannot be read, or is larger than 1 GiB" : "is empty");
 }
 
+uint8_t *picture_room(size_t bytes)
+{
+#ifdef MADV_HUGEPAGE
+    const size_t page = (size_t)1 << 21;
+    const size_t whole = (bytes + page - 1) / page * page;
+    void *room;
+    if (bytes >= 2 * page && posix_memalign(&room, page, whole) == 0) {
+        madvise(room, whole, MADV_HUGEPAGE);
+        return room;
+    }
+#endif
+    return malloc(bytes);
+}
+
 int picture_begin(cli_image *out, const char *path, const struct picture_bytes *b, uint64_t width,
                   uint64_t height, uint64_t pixels_per_byte)
 {
@@ -54,7 +74,7 @@ int picture_begin(cli_image *out, const char *path, const struct picture_bytes *
     if (width * height / pixels_per_byte > b->size)
         return cli_fail(CLI_INPUT, "%s: claims %llux%llu pixels in %zu bytes; it is broken", path,
                         (unsigned long long)width, (unsigned long long)height, b->size);
-    out->rgb = malloc((size_t)(width * height * 3));
+    out->rgb = picture_room((size_t)(width * height * 3));
     if (!out->rgb)
         return picture_bad(path, "no memory for its pixels");
     out->width = (uint32_t)width;

@@ -2,11 +2,15 @@
  * it: what Pillow's exif_transpose and with it transformers' load_image do. */
 #include "cli/common/orientation.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/common/picture_files.h"
+
 #define TAG 0x0112
 enum { ENTRY = 12 }; /* bytes of a TIFF directory's entry */
+enum { BLOCK = 64 }; /* pixels of a side of what is turned at a time */
 
 /* What stands before EXIF's data in a JPEG, and by habit elsewhere. */
 static const char exif_begin[] = {'E', 'x', 'i', 'f', 0, 0};
@@ -125,6 +129,22 @@ int orientation_of_jpeg(const uint8_t *data, size_t size)
     return exif != ORIENTATION_UNKNOWN ? exif : xmp;
 }
 
+/* In blocks, whose rows and columns stay in the cache. */
+static inline void take(uint8_t *out, const uint8_t *from, size_t width, size_t height,
+                        size_t channels, ptrdiff_t right, ptrdiff_t below)
+{
+    for (size_t y0 = 0; y0 < height; y0 += BLOCK)
+        for (size_t x0 = 0; x0 < width; x0 += BLOCK)
+            for (size_t y = y0; y < height && y < y0 + BLOCK; y++) {
+                const size_t n = width - x0 < BLOCK ? width - x0 : BLOCK;
+                const uint8_t *p = from + (ptrdiff_t)y * below + (ptrdiff_t)x0 * right;
+                uint8_t *to = out + (y * width + x0) * channels;
+                for (size_t i = 0; i < n; i++, p += right, to += channels)
+                    for (size_t c = 0; c < channels; c++)
+                        to[c] = p[c];
+            }
+}
+
 bool orientation_apply(cli_image *image, size_t channels, int orientation)
 {
     const bool turned = orientation >= 5; /* columns become rows */
@@ -135,16 +155,20 @@ bool orientation_apply(cli_image *image, size_t channels, int orientation)
     const size_t width = turned ? h : w, height = turned ? w : h;
     if (orientation <= ORIENTATION_UPRIGHT)
         return true;
-    uint8_t *out = malloc(w * h * channels), *to = out;
+    uint8_t *out = picture_room(w * h * channels);
     if (!out)
         return false;
-    for (size_t y = 0; y < height; y++)
-        for (size_t x = 0; x < width; x++, to += channels) {
-            const size_t column = turned ? y : x, row = turned ? x : y;
-            const size_t from_x = mirror_x ? w - 1 - column : column;
-            const size_t from_y = mirror_y ? h - 1 - row : row;
-            memcpy(to, image->rgb + (from_y * w + from_x) * channels, channels);
-        }
+    /* Where the pixel of the first row and column is from, and the next ones of the row and of the
+     * column. */
+    const ptrdiff_t pixel = (ptrdiff_t)channels, row = (ptrdiff_t)w * pixel;
+    const ptrdiff_t along = mirror_x ? -pixel : pixel, down = mirror_y ? -row : row;
+    const uint8_t *from = image->rgb + (mirror_x ? (ptrdiff_t)(w - 1) * pixel : 0) +
+                          (mirror_y ? (ptrdiff_t)(h - 1) * row : 0);
+    const ptrdiff_t right = turned ? down : along, below = turned ? along : down;
+    if (channels == 3)
+        take(out, from, width, height, 3, right, below);
+    else
+        take(out, from, width, height, channels, right, below);
     free(image->rgb);
     *image = (cli_image){(uint32_t)width, (uint32_t)height, out};
     return true;

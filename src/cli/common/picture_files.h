@@ -39,6 +39,9 @@ enum picture_what { PICTURE_INDICES = 1, PICTURE_DEPTHS = 2, PICTURE_COLOURS = 3
 
 /* "path: what"; returns CLI_INPUT. */
 int picture_bad(const char *path, const char *what);
+/* Memory for pixels, to be freed; NULL: there is none. Of a large picture in large pages where
+ * there are such: small ones take as long to come as a third of the decoding of a JPEG. */
+uint8_t *picture_room(size_t bytes);
 /* Makes room for the pixels that the header speaks of; `pixels_per_byte`: how many a byte of a
  * valid file can stand for. */
 int picture_begin(cli_image *out, const char *path, const struct picture_bytes *b, uint64_t width,

@@ -30,9 +30,8 @@
 /* Every scan of a progressive file goes over all pixels, and takes a few bytes. */
 #define SCANS_MOST 500
 
-#define PARTS_MOST 4
-#define PART_PIXELS (1 << 19) /* fewer do not pay for a thread */
-#define CODES_SHARE 0.45      /* of the time for a row: reading its codes */
+#define TWO_PARTS_PIXELS (1 << 20) /* fewer do not pay for a thread */
+#define CODES_SHARE 0.6            /* of the time for a row: reading its codes */
 
 static const char ends_early[] = "the file ends early";
 
@@ -200,6 +199,7 @@ struct header {
 /* Apart from the caller, whose variables a longjmp would leave undefined. */
 static bool read_header(struct header *out, struct decoder *d, const struct picture_bytes *b)
 {
+    memcpy(d->text, ends_early, sizeof ends_early);
     const bool read = !setjmp(d->back) && begin(d, b);
     if (read)
         *out = (struct header){d->jpeg.image_width, d->jpeg.image_height, d->jpeg.num_components,
@@ -209,64 +209,48 @@ static bool read_header(struct header *out, struct decoder *d, const struct pict
     return read;
 }
 
-/* Cuts the picture so that all parts take as long; returns how many there are. */
-static size_t cut(struct part *part, const struct header *h)
+/* The first row of the lower part, where both take as long; 0: the picture is decoded in one. */
+static uint32_t cut(const struct header *h)
 {
-    const uint64_t most = (uint64_t)h->width * h->height / PART_PIXELS;
-    size_t parts = processors() < PARTS_MOST ? processors() : PARTS_MOST;
-    parts = !h->once || most < 2 ? 1 : parts < most ? parts : (size_t)most;
-    double share = 1, shares = 0, before = 0;
-    for (size_t i = 0; i < parts; i++, share *= 1 - CODES_SHARE)
-        shares += share;
-    share = 1;
-    for (size_t i = 0; i < parts; i++, share *= 1 - CODES_SHARE) {
-        before += share / shares;
-        const uint32_t to =
-            (uint32_t)(before * h->height) / (uint32_t)h->block * (uint32_t)h->block;
-        part[i].from = i ? part[i - 1].to : 0;
-        part[i].to = i + 1 < parts ? to : h->height;
-    }
-    return parts;
+    const uint32_t block = (uint32_t)h->block;
+    if (!h->once || (uint64_t)h->width * h->height < TWO_PARTS_PIXELS || processors() < 2)
+        return 0;
+    return (uint32_t)(h->height / (2 - CODES_SHARE)) / block * block;
 }
 
-static int decode_parts(const char *path, struct part *part, size_t parts)
+static void decode_parts(struct part *upper, struct part *lower)
 {
-    pthread_t thread[PARTS_MOST];
-    bool started[PARTS_MOST] = {false};
-    for (size_t i = 1; i < parts; i++)
-        started[i] = pthread_create(&thread[i], NULL, decode, &part[i]) == 0;
-    decode(&part[0]);
-    for (size_t i = 1; i < parts; i++)
-        if (started[i])
-            pthread_join(thread[i], NULL);
-        else
-            decode(&part[i]);
-    for (size_t i = 0; i < parts; i++)
-        if (!part[i].read)
-            return picture_bad(path, part[i].decoder.text);
-    return CLI_OK;
+    pthread_t thread;
+    const bool started = pthread_create(&thread, NULL, decode, lower) == 0;
+    decode(upper);
+    if (started)
+        pthread_join(thread, NULL);
+    else
+        decode(lower);
 }
 
 int picture_read_jpeg(cli_image *out, const char *path, const struct picture_bytes *b,
                       int *orientation)
 {
-    struct part part[PARTS_MOST];
+    struct part upper = {.file = b, .out = out}, lower = upper;
     struct header h;
-    memset(part, 0, sizeof part);
-    struct decoder *d = &part[0].decoder;
-    memcpy(d->text, ends_early, sizeof ends_early);
-    if (!read_header(&h, d, b))
-        return picture_bad(path, d->text);
+    if (!read_header(&h, &upper.decoder, b))
+        return picture_bad(path, upper.decoder.text);
     if (h.components != 1 && h.components != 3 && h.components != 4)
         return cli_fail(CLI_INPUT, "%s: is a JPEG of %d components; 1, 3 and 4 are read", path,
                         h.components);
     CLI_TRY(picture_begin(out, path, b, h.width, h.height, PIXELS_PER_BYTE));
-    for (size_t i = 0; i < PARTS_MOST; i++) {
-        part[i].file = b;
-        part[i].out = out;
-    }
     *orientation = orientation_of_jpeg(b->data, b->size);
-    return decode_parts(path, part, cut(part, &h));
+    lower.from = cut(&h);
+    lower.to = h.height;
+    upper.to = lower.from;
+    if (lower.from)
+        decode_parts(&upper, &lower);
+    else
+        decode(&lower);
+    if (lower.from && !upper.read)
+        return picture_bad(path, upper.decoder.text);
+    return lower.read ? CLI_OK : picture_bad(path, lower.decoder.text);
 }
 
 #else
