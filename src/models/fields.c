@@ -1,8 +1,9 @@
 /* fields.c: what the config.json of a model may say. */
+#include "models/fields.h"
+
 #include <string.h>
 
 #include "base/num.h"
-#include "models/fields.h"
 
 /* What transformers' configurations of these models hold, those of old versions included. */
 static const fv_field transformers[] = {
@@ -224,43 +225,6 @@ static const fv_field pyramids[] = {
     {"", FV_FIELD_ANY, NULL},
 };
 
-static bool holds(const fv_field *k, const json_t *value)
-{
-    const char *text = json_string_value(value);
-    switch (k->rule) {
-    case FV_FIELD_ANY:
-        return true;
-    case FV_FIELD_TEXT:
-        return text && strcmp(text, k->text) == 0;
-    case FV_FIELD_TRUE:
-        return json_is_true(value);
-    case FV_FIELD_FALSE:
-        return json_is_false(value);
-    case FV_FIELD_EMPTY:
-        break;
-    }
-    return json_array_size(value) + json_object_size(value) == 0;
-}
-
-static bool ignored(const json_t *list, const char *name)
-{
-    size_t i;
-    const json_t *item;
-    json_array_foreach(list, i, item) {
-        const char *text = json_string_value(item);
-        if (text && strcmp(text, name) == 0)
-            return true;
-    }
-    return false;
-}
-
-static const fv_field *find(const fv_field *list, const char *name)
-{
-    while (*list->name && strcmp(list->name, name) != 0)
-        list++;
-    return *list->name ? list : NULL;
-}
-
 /* ENOTSUP: what a file says of its quantisation. */
 static fovea_status fail_quantised(const fv_config *c, const json_t *value)
 {
@@ -285,34 +249,13 @@ static fovea_status fail_quantised(const fv_config *c, const json_t *value)
 static fovea_status check(const fv_config *c, const fv_field *list, const fv_field *more,
                           const json_t *ignore)
 {
-    const char *name;
-    json_t *value;
-    const char *dot = *c->section ? "." : "";
-    json_object_foreach(c->object, name, value) {
-        const fv_field *k = find(list, name);
-        if (!k && more)
-            k = find(more, name);
-        if (json_is_null(value) || *name == '_' || ignored(ignore, name) || (k && holds(k, value)))
-            continue;
-        if (strcmp(name, "quantization_config") == 0 || strcmp(name, "compression_config") == 0)
+    static const char *const quantised[] = {"quantization_config", "compression_config"};
+    for (size_t i = 0; i < 2; i++) {
+        const json_t *value = fv_config_get(c, quantised[i]);
+        if (value && !fv_field_list_has(ignore, quantised[i]))
             return fail_quantised(c, value);
-        return fv_fail(
-            FOVEA_ENOTSUP,
-            "%s: \"%s%s%.60s\" %s; if that does not change what the encoder computes, add "
-            "\"fovea\": {\"ignore\": [\"%.60s\"]}",
-            c->file, c->section, dot, name,
-            k ? "has a value that is not supported" : "is not known", name);
     }
-    return FOVEA_OK;
-}
-
-/* Of the section "fovea". */
-static fovea_status get_ignored(const json_t **out, const fv_config *own)
-{
-    *out = own->object ? fv_config_get(own, "ignore") : NULL;
-    return !*out || json_is_array(*out)
-               ? FOVEA_OK
-               : fv_config_fail(own, "ignore", "a list of names of fields");
+    return fv_field_list_check(c, list, more, ignore, "what the encoder computes");
 }
 
 fovea_status fv_fields_check_section(const fv_config *section, const fv_config *config,
@@ -321,7 +264,7 @@ fovea_status fv_fields_check_section(const fv_config *section, const fv_config *
     fv_config own;
     const json_t *ignore;
     FV_TRY(fv_config_section(&own, config, "fovea"));
-    FV_TRY(get_ignored(&ignore, &own));
+    FV_TRY(fv_field_list_ignore(&ignore, &own));
     return check(section, list, NULL, ignore);
 }
 
@@ -330,8 +273,8 @@ fovea_status fv_fields_ignored(bool *out, const fv_config *config, const char *n
     fv_config own;
     const json_t *ignore;
     FV_TRY(fv_config_section(&own, config, "fovea"));
-    FV_TRY(get_ignored(&ignore, &own));
-    *out = ignored(ignore, name);
+    FV_TRY(fv_field_list_ignore(&ignore, &own));
+    *out = fv_field_list_has(ignore, name);
     return FOVEA_OK;
 }
 
@@ -345,7 +288,7 @@ fovea_status fv_fields_check(const fv_config *config, const fv_config *vision, c
 {
     fv_config arguments;
     const json_t *ignore;
-    FV_TRY(get_ignored(&ignore, own));
+    FV_TRY(fv_field_list_ignore(&ignore, own));
     FV_TRY(fv_config_section(&arguments, config, "model_args"));
     if (arguments.object)
         FV_TRY(check(&arguments, timm, more, ignore));

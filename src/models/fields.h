@@ -2,19 +2,7 @@
 #ifndef FOVEA_SRC_MODELS_FIELDS_H
 #define FOVEA_SRC_MODELS_FIELDS_H
 
-#include "checkpoint/config.h"
-
-typedef struct fv_field {
-    char name[40]; /* no pointer, which the loader would have to relocate; "" ends a list */
-    enum fv_field_rule {
-        FV_FIELD_ANY, /* it is read elsewhere, the tensors show it, or it changes nothing here */
-        FV_FIELD_TEXT,
-        FV_FIELD_TRUE,
-        FV_FIELD_FALSE,
-        FV_FIELD_EMPTY, /* a list or an object without members */
-    } rule;
-    const char *text; /* FV_FIELD_TEXT: the one that is supported */
-} fv_field;
+#include "checkpoint/field_list.h"
 
 /* ENOTSUP names a field of `vision`, where a model of transformers is described, or of timm's
  * "model_args", that is neither in the lists of their ViTs nor in `more` (NULL: none), or has a
