@@ -154,9 +154,13 @@ typedef enum fovea_resize {
                              rounded to the nearest pixel (SAM) */
     FOVEA_RESIZE_BOUNDED, /* the shorter side becomes `short_edge`, or less where the longer side
                              would exceed `long_edge` (DETR) */
-    FOVEA_RESIZE_WITHIN,  /* as large as fits into resize_width x resize_height, the aspect kept */
+    FOVEA_RESIZE_WITHIN,  /* as large as fits into resize_width x resize_height, the aspect kept,
+                             both sides rounded down */
     FOVEA_RESIZE_BOX,     /* fovea_box_crop of the whole frame to resize_width x resize_height: with
                              a border, bilinear whatever `filter` and `resample` say (ViTPose) */
+    FOVEA_RESIZE_COVER,   /* as small as covers resize_width x resize_height, the aspect kept, both
+                             sides rounded to the nearest pixel, halves to the even one (timm) */
+    FOVEA_RESIZE_INSIDE,  /* WITHIN, both sides rounded as of COVER (OpenCLIP) */
 } fovea_resize;
 
 typedef enum fovea_filter {
@@ -195,6 +199,12 @@ typedef enum fovea_pad {
                           pad_height (DPT's size_divisor) */
 } fovea_pad;
 
+/* What becomes of transparency, which frames have not: for whoever reads a picture from a file. */
+typedef enum fovea_alpha {
+    FOVEA_ALPHA_DROP,  /* colours as they are stored, as Pillow's convert("RGB") */
+    FOVEA_ALPHA_WHITE, /* laid on white: transformers 5, where do_convert_rgb is true */
+} fovea_alpha;
+
 /* From picture to normalised pixels, as the Hugging Face image processors do it: padding, resize
  * and crop as the fields say, then (v * rescale - mean) / std per channel. Begin with a model's
  * (fovea_model_preprocess), or with the _INIT macro. */
@@ -220,6 +230,9 @@ typedef struct fovea_preprocess {
                                  this, the other keeps the aspect and is made even (Idefics3) */
     uint32_t first_multiple;  /* not 0: a second resize then brings both sides up to multiples of
                                  this (Idefics3's cut into tiles) */
+    fovea_alpha alpha;
+    uint32_t split; /* 1: what is resized is run in overlapping squares of short_edge pixels, of
+                       which a plan has one (EoMT) */
 } fovea_preprocess;
 #define FOVEA_PREPROCESS_INIT FOVEA_INIT(fovea_preprocess, )
 
@@ -236,22 +249,39 @@ typedef struct fovea_model_info {
     uint32_t classes;                     /* rows of the head; 0: no head */
     uint32_t segments; /* classes of the segmentation head, or of masks; 0: none */
     uint64_t parameters;
-    uint64_t mapped_bytes;    /* of the checkpoint */
-    uint32_t boxes;           /* that it finds in a picture, at most; 0: it finds none */
-    uint32_t keypoints;       /* that it finds in a picture; 0: it finds none */
-    uint32_t masks;           /* queries of masks; 0: none */
-    uint32_t metric;          /* 1: the depth that it gives is in metres */
-    uint32_t vocabulary;      /* tokens that a language model knows; 0: it is none */
-    uint32_t sequence;        /* 1: it reads sequences, not pictures: fovea_sequence_create */
-    fovea_linear_form linear; /* of a plain ViT, all as they are used; else 0 */
+    uint64_t mapped_bytes;         /* of the checkpoint */
+    uint32_t boxes;                /* that it finds in a picture, at most; 0: it finds none */
+    uint32_t keypoints;            /* that it finds in a picture; 0: it finds none */
+    uint32_t masks;                /* queries of masks; 0: none */
+    uint32_t metric;               /* 1: the depth that it gives is in metres */
+    uint32_t vocabulary;           /* tokens that a language model knows; 0: it is none */
+    uint32_t sequence;             /* 1: it reads sequences, not pictures: fovea_sequence_create */
+    fovea_linear_form linear;      /* of a plain ViT, all as they are used; else 0 */
     uint32_t reduced_labels;  /* 1: in masks that it learned from, 0 is no class and k is class
                                  k - 1: do_reduce_labels of its preprocessing file */
+    const char *preprocess_source; /* which file says how pictures are preprocessed, and by which
+                                      class: "preprocessor_config.json: CLIPImageProcessor"; or
+                                      that none does, and what is assumed. Belongs to the model;
+                                      NULL: it sees no pictures */
+    uint32_t preprocess_assumed;   /* 1: no file of the model says it */
 } fovea_model_info;
 #define FOVEA_MODEL_INFO_INIT FOVEA_INIT(fovea_model_info, )
 
 FOVEA_API fovea_status fovea_model_describe(const fovea_model *model, fovea_model_info *out);
-/* The model's preprocessing: that of preprocessor_config.json, else the family's. */
+/* The model's preprocessing: that of the first of these files, else the family's:
+ *   config.json              "pretrained_cfg" of timm
+ *   processor_config.json    its section "image_processor" (transformers 5)
+ *   preprocessor_config.json
+ *   open_clip_config.json    "preprocess_cfg" of OpenCLIP
+ * Keys of "fovea": {"preprocess"} of config.json stand in place of theirs. */
 FOVEA_API fovea_status fovea_model_preprocess(const fovea_model *model, fovea_preprocess *out);
+/* Selects whose arithmetic resizes bytes, and crops: FOVEA_RESAMPLE_TORCHVISION or _PILLOW. A rule
+ * that resizes floats stays as it is: its class has no other. EINVAL. Thread-safe. */
+FOVEA_API fovea_status fovea_preprocess_resample(fovea_preprocess *p, fovea_resample resample);
+/* A preprocessing in words, "short side to 224, bicubic, bytes as torchvision, centre 224x224, mean
+ * 0.481 0.458 0.408, std 0.269 0.261 0.276"; at most `room` bytes with the 0 at their end. 256 are
+ * enough for every rule. EINVAL. Thread-safe. */
+FOVEA_API fovea_status fovea_preprocess_text(const fovea_preprocess *p, char *text, size_t room);
 /* Name of class i (id2label), of the segmentation head or of boxes where there is no other head; or
  * NULL. Belongs to the model. */
 FOVEA_API const char *fovea_model_label(const fovea_model *model, uint32_t i);

@@ -81,6 +81,8 @@ for _name, _result, _arguments in [
         ("fovea_model_describe", C.c_int, [_HANDLE, C.POINTER(c.ModelInfo)]),
         ("fovea_model_preprocess", C.c_int, [_HANDLE, C.POINTER(c.Preprocess)]),
         ("fovea_preprocess_resize", C.c_int, [C.POINTER(c.Preprocess), C.c_uint32, C.c_uint32]),
+        ("fovea_preprocess_resample", C.c_int, [C.POINTER(c.Preprocess), C.c_int]),
+        ("fovea_preprocess_text", C.c_int, [C.POINTER(c.Preprocess), C.c_char_p, C.c_size_t]),
         ("fovea_model_label", C.c_char_p, [_HANDLE, C.c_uint32]),
         ("fovea_model_output", C.c_char_p, [_HANDLE, C.c_size_t]),
         ("fovea_plan_create", C.c_int, [_OUT, _HANDLE, _HANDLE, C.POINTER(c.PlanOptions)]),

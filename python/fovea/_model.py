@@ -20,7 +20,7 @@ from ._device import Device, Picture, device_of
 from ._handle import Handle
 from ._library import checked, lib, names
 from ._pixels import Array, FrameKind, frame_of, planes, read
-from ._plan import Choice, FloatArray, Plan, choice, options_of, rule_of
+from ._plan import Choice, FloatArray, Plan, choice, on_white, options_of, rule_of, text_of
 from ._records import Features, Tuned
 from ._results import Batch, Result
 
@@ -99,8 +99,19 @@ class Model(Handle):
         """Names of all outputs that it can give, the main one first."""
         return names(lib.fovea_model_output, self._as_parameter_)
 
+    @property
+    def preprocessing(self) -> Optional[str]:
+        """How pictures become pixels, and which of the model's files says so, in one line:
+        "preprocessor_config.json: CLIPImageProcessor, short side to 224, ..."; None: it sees no pictures."""
+        source = self.info["preprocess_source"]
+        return source and "%s, %s" % (source, text_of(rule_of(self)))
+
     def _preprocess(self) -> c.Preprocess:
         return rule_of(self)
+
+    def _read(self, picture: Any, channels_first: bool = False,
+              format: Optional[str] = None) -> Union[Array, Picture]:
+        return read(picture, channels_first, format, on_white(self))
 
     def label(self, i: int) -> Optional[str]:
         """Name of a class, or None."""
@@ -156,8 +167,8 @@ class Model(Handle):
                             format=format, **options)
         chosen = choice(attention, with_outputs, preprocess, size, **options)
         if isinstance(image, (list, tuple)):
-            return Batch(self._results([read(one, True, format) for one in image], format, chosen))
-        pixels = read(image, True, format)
+            return Batch(self._results([self._read(one, True, format) for one in image], format, chosen))
+        pixels = self._read(image, True, format)
         if not isinstance(pixels, Picture) and pixels.ndim == 4:
             return Batch(self._results([read(one) for one in pixels], format, chosen))
         return self._result(pixels, format, chosen)
@@ -178,7 +189,7 @@ class Model(Handle):
         wide, high = size or (rule.resize_width, rule.resize_height)
         if not self.info["keypoints"]:
             raise ValueError("people in boxes are for pose models, not for %s" % self.info["type"])
-        pixels = read(image, True, format)
+        pixels = self._read(image, True, format)
         chosen = choice(attention, outputs, **options)
         given = [tuple(box) for box in boxes]
         crops = [crop(pixels, box, wide, high, format, chosen.yuv) for box in given]
@@ -199,6 +210,7 @@ class Model(Handle):
         `options` are
 
           size=1036 or (width, height)        with preprocess=True: pixels that it becomes
+          backend="pillow" or "torchvision"   with preprocess=True: whose arithmetic resizes bytes
           schedule="streamed" or "stepwise"
           weights="f16", "bf16" or "int8"     in half the memory, of blocks in a quarter
           activations="f16" or "bf16"         likewise; not on the CPU
@@ -213,7 +225,7 @@ class Model(Handle):
 
         Each kind and size of picture, and each choice, has a plan; the last `PLANS` (4) are kept,
         with the memory that they compute in."""
-        array = read(pixels)
+        array = self._read(pixels)
         chosen = choice(attention, outputs, preprocess, **options)
         if not isinstance(array, Picture) and array.ndim == 4:
             runs = [self.run(p, format=format, **chosen._asdict()) for p in array]
@@ -229,14 +241,14 @@ class Model(Handle):
         and options are those of run()."""
         if outputs is None:
             outputs = [o for o in self.outputs if re.fullmatch(r"last_hidden_state|stage\d+", o)]
-        result = self._result(read(pixels), format, choice(attention, outputs, preprocess, **options))
+        result = self._result(self._read(pixels), format, choice(attention, outputs, preprocess, **options))
         return {name: result.dense(name) for name in result}
 
     def plan(self, like: Any, attention: Optional[str] = None, outputs: Optional[Sequence[str]] = None,
              preprocess: bool = False, format: Optional[str] = None, **options: Any) -> Plan:
         """A Plan of the caller's own, for pictures such as `like`; options are those of run(). What
         threads run with a plan each they compute side by side; weights are shared."""
-        return Plan(self, self._device, frame_of(read(like), format),
+        return Plan(self, self._device, frame_of(self._read(like), format),
                     choice(attention, outputs, preprocess, **options), format)
 
     def tune_accuracy(self, pictures: Iterable[Any], bound: float, attention: Optional[str] = None,
@@ -248,7 +260,7 @@ class Model(Handle):
         as it takes. Returns Tuned(compute, tried, bf16): what "auto" is (None: nothing was found in
         time), {way: {"cosine", "worst", "seconds"}} of "f32", "bf16", "int8" and "mix" as far as they
         were tried, and which steps are bfloat16 in the mix, where others are int8."""
-        given = [read(p) for p in pictures]
+        given = [self._read(p) for p in pictures]
         if not given:
             raise ValueError("no pictures to measure accuracy on")
         arrays: List[Array] = [p for p in given if not isinstance(p, Picture)]

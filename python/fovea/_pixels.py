@@ -16,19 +16,21 @@ FrameKind = Tuple[str, int, int]  # format, width, height
 _HOST = (1, 3, 11, 13)  # kDLCPU, and what CUDA, ROCm and its managed memory let the host read
 
 
-def read(picture: Any, channels_first: bool = False, format: Optional[str] = None) -> Union[Array, Picture]:
+def read(picture: Any, channels_first: bool = False, format: Optional[str] = None,
+         white: bool = False) -> Union[Array, Picture]:
     """The array of a picture: itself, a view of a tensor, or what Pillow reads, turned as its EXIF says;
     a Picture stays what it is. Bytes are copied only where their layout is none that frames have.
     `channels_first`: bytes (3, H, W) are meant, too. Shapes that could be either are refused, unless there is
-    a `format`, which rows of pixels have."""
+    a `format`, which rows of pixels have. `white`: of what Pillow reads, transparency is laid on white, as
+    transformers does where do_convert_rgb is true; else it is dropped."""
     if isinstance(picture, Picture):
         return picture
     if isinstance(picture, np.ndarray):
         array = picture
     elif isinstance(picture, (str, os.PathLike)):
-        return _opened(os.fspath(picture))
+        return _opened(os.fspath(picture), white)
     elif hasattr(picture, "getexif"):
-        array = _colours(picture)
+        array = _colours(picture, white)
     elif hasattr(picture, "__dlpack__"):
         array = _tensor(picture)
     else:
@@ -42,23 +44,26 @@ def read(picture: Any, channels_first: bool = False, format: Optional[str] = Non
     return array if _readable(array) else np.ascontiguousarray(array)
 
 
-def _colours(picture: Any) -> Array:
+def _colours(picture: Any, white: bool = False) -> Array:
     """R, G, B of an image of Pillow, upright, as the program reads the file of it."""
     from PIL import Image, ImageOps
     upright = ImageOps.exif_transpose(picture)
     if picture.mode == "I" and picture.format == "PPM":  # grey of 16 bits, which convert would cut at 255
         upright = Image.fromarray((np.asarray(upright) // 256).astype(np.uint8))
+    if white and ("A" in picture.getbands() or picture.info.get("transparency") is not None):
+        upright = upright.convert("RGBA")
+        upright = Image.alpha_composite(Image.new("RGBA", upright.size, (255, 255, 255, 255)), upright)
     return np.asarray(upright.convert("RGB"))
 
 
-def _opened(path: Any) -> Union[Array, Picture]:
+def _opened(path: Any, white: bool) -> Union[Array, Picture]:
     try:
         from PIL import Image
     except ImportError:
         raise ImportError("%s: Pillow reads files of pictures (pip install pillow); or give the pixels "
                           "themselves, (H, W, 3) of uint8" % path) from None
     with Image.open(path) as opened:
-        return read(opened)
+        return read(opened, white=white)
 
 
 def _tensor(tensor: Any) -> Array:

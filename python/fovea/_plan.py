@@ -31,6 +31,7 @@ class Choice(NamedTuple):
     compute: str = "f32"
     dry: bool = False
     count: int = 1
+    backend: Optional[str] = None
 
 
 def choice(attention: Optional[str] = None, outputs: Optional[Sequence[str]] = None,
@@ -41,6 +42,8 @@ def choice(attention: Optional[str] = None, outputs: Optional[Sequence[str]] = N
         size = size, size
     if size and not preprocess:
         raise ValueError("size %dx%d without preprocess=True, which is what resizes" % size)
+    if options.get("backend") and not preprocess:
+        raise ValueError("backend=%r without preprocess=True, which is what resizes" % options["backend"])
     return Choice(attention, tuple(outputs or ()), preprocess, size, **options)
 
 
@@ -49,6 +52,18 @@ def rule_of(model: Handle) -> c.Preprocess:
     rule = c.Preprocess()
     checked(lib.fovea_model_preprocess(model._as_parameter_, C.byref(rule)))
     return rule
+
+
+def on_white(model: Handle) -> bool:
+    """Whether transparency in its pictures is laid on white."""
+    return bool(rule_of(model).alpha)
+
+
+def text_of(rule: c.Preprocess) -> str:
+    """A preprocessing in words."""
+    text = C.create_string_buffer(512)
+    checked(lib.fovea_preprocess_text(C.byref(rule), text, len(text)))
+    return text.value.decode()
 
 
 def options_of(model: Handle, frame: FrameKind, chosen: Choice) -> c.PlanOptions:
@@ -60,6 +75,9 @@ def options_of(model: Handle, frame: FrameKind, chosen: Choice) -> c.PlanOptions
         rule = rule_of(model)
         if chosen.size:
             checked(lib.fovea_preprocess_resize(C.byref(rule), *chosen.size))
+        if chosen.backend:
+            resample = c.code(c.BACKENDS, "backend", chosen.backend)
+            checked(lib.fovea_preprocess_resample(C.byref(rule), resample))
     return c.PlanOptions(
         frame=c.FrameShape(c.code(c.FORMATS, "format", kind), width, height, chosen.count),
         preprocess=C.pointer(rule) if rule is not None else None,
@@ -77,13 +95,16 @@ class Plan(Handle):
 
     def __init__(self, model: Handle, device: Device, frame: FrameKind, chosen: Choice,
                  format: Optional[str] = None) -> None:
-        self.frame, self._format = frame, format
+        self.frame, self._format, self._white = frame, format, on_white(model)
         # The library's plan holds the model by itself.
         super().__init__(lib.fovea_plan_free, device, lib.fovea_plan_create, model, device,
                          C.byref(options_of(model, frame, chosen)))
         self._infos = self._outputs()
         self.names = tuple(info.name.decode() for info in self._infos)
         self._shapes = [(info.rows, info.columns) for info in self._infos]
+
+    def _seen(self, picture: Any) -> Union[Array, Picture]:
+        return read(picture, white=self._white)
 
     @property
     def info(self) -> Dict[str, Any]:
@@ -101,12 +122,12 @@ class Plan(Handle):
 
     def run(self, picture: Any) -> Dict[str, FloatArray]:
         """{name: float32 rows} of one picture, which may be a Picture."""
-        return dict(zip(self.names, self._run(read(picture))))
+        return dict(zip(self.names, self._run(self._seen(picture))))
 
     def run_all(self, pictures: Sequence[Any]) -> List[Dict[str, FloatArray]]:
         """The same of each of several pictures, as many at a time as the plan's `count`: what several cameras
         see, faster than one after the other, and with the bits of each alone."""
-        pixels = [self._like_frame(read(picture)) for picture in pictures]
+        pixels = [self._like_frame(self._seen(picture)) for picture in pictures]
         count = self.info["count"]
         return [dict(zip(self.names, rows)) for i in range(0, len(pixels), count)
                 for rows in self._run_frames(pixels[i:i + count])]
@@ -114,32 +135,32 @@ class Plan(Handle):
     def detections(self, picture: Any, most: int = 10000) -> List[Detection]:
         """Boxes that a detector finds in one picture, best first, `most` of them, in pixels of `picture`.
         The plan's outputs are all of "cls.0", "box.0", ..., or "logits" and "pred_boxes"."""
-        return self._detections(self._run(read(picture)), most)
+        return self._detections(self._run(self._seen(picture)), most)
 
     def depth(self, picture: Any, unit: Optional[float] = None) -> npt.NDArray[Any]:
         """Depth of every pixel of one picture, (H, W): float32, NaN outside of what the model sees; with a
         `unit` uint16 in steps of so many metres, as depth cameras have it (0.001), 0 outside; with unit=0
         the least of the picture becomes 1 and the greatest 65535. Output "predicted_depth"."""
-        return self._depth(self._run(read(picture)), unit)
+        return self._depth(self._run(self._seen(picture)), unit)
 
     def class_map(self, picture: Any) -> npt.NDArray[np.uint16]:
         """The class of every pixel of one picture, uint16 (H, W), NO_CLASS outside of what the model sees.
         Outputs "segmentation", "seg_logits", or "masks_queries_logits" and "class_queries_logits"."""
-        return self._class_map(self._run(read(picture)))
+        return self._class_map(self._run(self._seen(picture)))
 
     def masks(self, picture: Any, rule: str = "panoptic", threshold: float = 0, mask_threshold: float = 0,
               overlap_threshold: float = 0, stuff: Sequence[int] = (), most: int = 1000) -> Masks:
         """Masks that a segmenter finds in one picture. rule "panoptic" or "instance"; thresholds of 0 are
         transformers'; masks of each class of `stuff` are one. Outputs "masks_queries_logits" and
         "class_queries_logits"."""
-        return self._masks(self._run(read(picture)), rule, threshold, mask_threshold, overlap_threshold,
+        return self._masks(self._run(self._seen(picture)), rule, threshold, mask_threshold, overlap_threshold,
                            stuff, most)
 
     def keypoints(self, picture: Any, most: int = 1000) -> List[Keypoint]:
         """Key points of one picture, in pixels of it. It shows one person or thing: with preprocess=True the
         box of the person is the whole picture, else the picture is what fovea.crop has cut out. Output
         "heatmaps"."""
-        return self._keypoints(self._run(read(picture)), most)
+        return self._keypoints(self._run(self._seen(picture)), most)
 
     # ---- what the outputs of a frame say ----
 

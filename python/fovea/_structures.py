@@ -55,7 +55,8 @@ class Preprocess(Sized):
                 ("rescale", C.c_float), *_each(C.c_float * 3, "mean std"),
                 *_each(C.c_uint32, "patch most_patches"), ("resample", C.c_int),
                 *_each(C.c_uint32, "no_antialias blur long_edge"), *_each(C.c_int, "crop pad"),
-                *_each(C.c_uint32, "pad_width pad_height first_long_edge first_multiple")]
+                *_each(C.c_uint32, "pad_width pad_height first_long_edge first_multiple"),
+                ("alpha", C.c_int), ("split", C.c_uint32)]
 
 
 class LinearForm(C.Structure):
@@ -91,7 +92,8 @@ class ModelInfo(Sized):
                                    "segments"),
                 *_each(C.c_uint64, "parameters mapped_bytes"),
                 *_each(C.c_uint32, "boxes keypoints masks metric vocabulary sequence"),
-                ("linear", LinearForm), ("reduced_labels", C.c_uint32)]
+                ("linear", LinearForm), ("reduced_labels", C.c_uint32),
+                ("preprocess_source", C.c_char_p), ("preprocess_assumed", C.c_uint32)]
 
 
 class FrameShape(C.Structure):
@@ -284,6 +286,7 @@ KINDS = ("features", "logits", "depth", "class_map", "masks", "mask_classes", "b
          "keypoints")
 MASK_RULES = {"panoptic": 0, "instance": 1}
 EXTENT_FRAME, NO_CLASS = 0, 0xffff
+BACKENDS = {"torchvision": 0, "pillow": 1}
 SCHEDULES = {"auto": 0, "streamed": 1, "stepwise": 2}
 STATUSES = {-1: "EINVAL", -2: "ENOMEM", -3: "EIO", -4: "EFORMAT", -5: "ENOTSUP", -6: "ENODEV", -7: "EDEVICE",
             -8: "EWISDOM", -9: "ETIMEOUT"}

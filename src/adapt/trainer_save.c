@@ -1,4 +1,4 @@
-/* trainer_save.c: writes the trained model: tensors, config.json, preprocessor_config.json. */
+/* trainer_save.c: writes the trained model: tensors, config.json, how pictures are preprocessed. */
 #include "adapt/trainer.h"
 
 #include <math.h>
@@ -9,9 +9,9 @@
 #include "base/half.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/source.h"
+#include "models/preprocessing.h"
 #include "platform/os/os.h"
 
-#define PROCESSOR "preprocessor_config.json"
 #define PROCESSOR_LIMIT (16u << 20)
 
 enum { PART = 1024 }; /* elements converted at a time */
@@ -161,7 +161,7 @@ static fovea_status write_config(const fovea_trainer *t, const char *path)
 /* ---- other files of the model ---- */
 
 /* Of the model's files, if it has one; synthetic models have no files. */
-static fovea_status copy_processor(const char *model, const char *to)
+static fovea_status copy_processor(const char *model, const char *name, const char *to)
 {
     char *folder, *path = NULL;
     void *data;
@@ -169,7 +169,7 @@ static fovea_status copy_processor(const char *model, const char *to)
     if (fv_os_look(model) == FV_OS_NOTHING)
         return FOVEA_OK;
     FV_TRY(fv_source_folder(&folder, model));
-    fovea_status status = fv_source_path(&path, folder, PROCESSOR);
+    fovea_status status = fv_source_path(&path, folder, name);
     if (status == FOVEA_OK && fv_os_look(path) != FV_OS_NOTHING) {
         status = fv_os_read(path, PROCESSOR_LIMIT, &data, &size);
         if (status == FOVEA_OK) {
@@ -189,12 +189,12 @@ static fovea_status write_part(const fovea_trainer *t, const char *folder, const
     char *path;
     FV_TRY(fv_source_path(&path, folder, what));
     fovea_status status;
-    if (strcmp(what, PROCESSOR) == 0)
-        status = copy_processor(t->path, path);
-    else if (strcmp(what, "config.json") == 0)
+    if (strcmp(what, "config.json") == 0)
         status = write_config(t, path);
-    else
+    else if (strcmp(what, "model.safetensors") == 0)
         status = write_tensors(t, path, type, average);
+    else
+        status = copy_processor(t->path, what, path);
     fv_mem_free(path);
     return status;
 }
@@ -202,9 +202,11 @@ static fovea_status write_part(const fovea_trainer *t, const char *folder, const
 fovea_status fovea_trainer_save(fovea_trainer *t, const char *folder, fovea_dtype dtype,
                                 int average)
 {
-    static const char *const parts[] = {PROCESSOR, "config.json", "model.safetensors"};
+    static const char *const parts[] = {"config.json", "model.safetensors"};
     FV_TRY(fv_dtype_known("tensors", dtype));
     FV_TRY(fv_os_folder(folder));
+    for (const char *const *name = fv_preprocessing_files; *name; name++)
+        FV_TRY(write_part(t, folder, *name, fv_type_of(dtype), average != 0));
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         FV_TRY(write_part(t, folder, parts[i], fv_type_of(dtype), average != 0));
     return FOVEA_OK;

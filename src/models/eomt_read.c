@@ -162,10 +162,7 @@ static fovea_status fill_info(fv_vit_reader *r, uint32_t classes, uint32_t queri
     m->info.segments = classes;
     m->info.masks = queries;
     m->preprocess =
-        fv_processor_default(FV_PROCESSOR_SAM, m->info.native_width, m->info.native_height);
-    m->preprocess.patch = v->patch;
-    m->preprocess.most_patches =
-        m->info.native_width / v->patch * (m->info.native_height / v->patch);
+        fv_processor_default(FV_PROCESSOR_EOMT, m->info.native_width, m->info.native_height);
     FV_TRY(FV_MEM_ARRAY(&m->outputs, v->depth + 5ull, FV_MEM_MODEL, "list of outputs"));
     FV_TRY(fv_model_add_output(m, "masks_queries_logits"));
     FV_TRY(fv_model_add_output(m, "class_queries_logits"));

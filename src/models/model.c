@@ -9,7 +9,6 @@
 #include "base/num.h"
 #include "checkpoint/config.h"
 #include "checkpoint/foreign.h"
-#include "checkpoint/processor.h"
 #include "checkpoint/source.h"
 #include "checkpoint/wrappers.h"
 #include "graph/attention.h"
@@ -19,6 +18,7 @@
 #include "models/linear_form.h"
 #include "models/nearest.h"
 #include "models/packed_cache.h"
+#include "models/preprocessing.h"
 #include "platform/os/os.h"
 
 #define CONFIG_LIMIT (16u << 20)
@@ -140,6 +140,7 @@ static void free_model(fovea_model *m)
     free_texts(m->outputs);
     free_texts(m->labels);
     fv_mem_free(m->attention);
+    fv_mem_free(m->preprocess_source);
     fv_model_floats_free(m);
     fv_source_close(m->source);
     fv_source_close(m->beside);
@@ -426,33 +427,13 @@ static fovea_status read_model(fovea_model *m, const fv_config *c)
     return status;
 }
 
-/* Older files call it reduce_labels. */
-static fovea_status read_reduced(fovea_model *m, const fv_config *c)
-{
-    bool reduced = m->info.reduced_labels != 0;
-    FV_TRY(fv_config_bool(&reduced, c, "reduce_labels"));
-    FV_TRY(fv_config_bool(&reduced, c, "do_reduce_labels"));
-    m->info.reduced_labels = reduced;
-    return FOVEA_OK;
-}
-
-static fovea_status read_processor(fovea_model *m, const fv_config *c)
-{
-    FV_TRY(read_reduced(m, c));
-    return fv_processor_read(&m->preprocess, c, m->info.native_width, m->info.native_height);
-}
-
-/* Calls `read` with the JSON of a file; without the file, if it is not `needed`, nothing. */
-static fovea_status load_json(fovea_model *m, const char *name, bool needed,
-                              fovea_status (*read)(fovea_model *, const fv_config *))
+static fovea_status load_config(fovea_model *m)
 {
     fv_blob file;
     json_t *json = NULL;
-    FV_TRY((needed ? fv_store_need : fv_store_open)(m->store, &file, name));
-    if (!file.path)
-        return FOVEA_OK;
+    FV_TRY(fv_store_need(m->store, &file, "config.json"));
     fovea_status status = fv_config_load(&json, &file, CONFIG_LIMIT);
-    FV_THEN(status, read(m, &(fv_config){file.path, "", json}));
+    FV_THEN(status, read_model(m, &(fv_config){file.path, "", json}));
     json_decref(json);
     fv_blob_close(&file);
     return status;
@@ -506,8 +487,8 @@ static fovea_status load_store(fovea_model *m, const char *weights, const char *
     if (prefix)
         FV_TRY(fv_source_behind(m->source, prefix));
     FV_TRY(open_beside(m, weights ? weights : WHOLE));
-    FV_TRY(load_json(m, "config.json", true, read_model));
-    return load_json(m, "preprocessor_config.json", false, read_processor);
+    FV_TRY(load_config(m));
+    return fv_preprocessing_read(m);
 }
 
 static fovea_status load_files(fovea_model *m, const char *path, const char *prefix)
@@ -554,6 +535,7 @@ static fovea_status load_synthetic(fovea_model *m, const char *path)
     FV_TRY(family->make_synthetic(&json, m->source, name));
     fovea_status status = fv_source_index(m->source);
     FV_THEN(status, read_model(m, &(fv_config){path, "", json}));
+    FV_THEN(status, fv_preprocessing_read(m));
     json_decref(json);
     return status;
 }

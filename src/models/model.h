@@ -120,6 +120,8 @@ struct fovea_model {
     const fv_family *family;
     fovea_model_info info;
     fovea_preprocess preprocess;
+    bool timm_transform;     /* its config.json says how, as timm writes it */
+    char *preprocess_source; /* of info */
     struct fv_store *store; /* where its files are; NULL: it is synthetic */
     struct fv_source *source;
     struct fv_source *beside;      /* segmentation.safetensors, or NULL */

@@ -325,7 +325,7 @@ static fovea_status fill_info(reader *r)
     m->preprocess = fv_processor_default(of_timm ? FV_PROCESSOR_TIMM : FV_PROCESSOR_SAM,
                                          m->info.native_width, m->info.native_height);
     if (of_timm)
-        FV_TRY(fv_processor_read_timm(&m->preprocess, r->config));
+        FV_TRY(fv_processor_read_timm(&m->preprocess, &m->timm_transform, r->config));
     FV_TRY(FV_MEM_ARRAY(&m->outputs, s->depth + 5ull, FV_MEM_MODEL, "list of outputs"));
     if (s->head.w.rows)
         FV_TRY(fv_model_add_output(m, "logits"));

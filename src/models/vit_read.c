@@ -43,7 +43,7 @@ const fv_vit_kind_info fv_vit_kinds[] = {
                         FV_POS_BUCKETS, FV_HEAD_MEAN},
     [FV_VIT_RADIO] = {"radio", 1e-6f, FV_EPI_GELU, FV_PROCESSOR_RADIO, SCALES, FV_POS_CROPPED,
                       FV_HEAD_MEAN},
-    [FV_VIT_BEIT] = {"beit", 1e-12f, FV_EPI_GELU, FV_PROCESSOR_SIGLIP, CLASS | BIAS, FV_POS_PLAIN,
+    [FV_VIT_BEIT] = {"beit", 1e-12f, FV_EPI_GELU, FV_PROCESSOR_BEIT, CLASS | BIAS, FV_POS_PLAIN,
                      FV_HEAD_POOL},
     [FV_VIT_POSE] = {"vitpose_backbone", 1e-12f, FV_EPI_GELU, FV_PROCESSOR_VITPOSE, BIAS,
                      FV_POS_PLAIN, FV_HEAD_MEAN},
@@ -298,8 +298,9 @@ static fovea_status fill_info(fv_vit_reader *r)
     fv_vit_describe(info, r->v);
     info->classes = r->v->classifier.w.rows;
     fovea_preprocess *p = &r->t.m->preprocess;
-    *p = fv_processor_default(fv_vit_kinds[r->kind].processor, info->native_width,
-                              info->native_height);
+    const bool owlv2 = r->kind == FV_VIT_OWL && fv_begins_with(r->type, "owlv2");
+    *p = fv_processor_default(owlv2 ? FV_PROCESSOR_OWLV2 : fv_vit_kinds[r->kind].processor,
+                              info->native_width, info->native_height);
     if (p->patch)
         p->patch = r->v->patch;
     if (r->n->origin != FV_VIT_TIMM)
@@ -310,7 +311,7 @@ static fovea_status fill_info(fv_vit_reader *r)
         memcpy(p->mean, family.mean, sizeof p->mean);
         memcpy(p->std, family.std, sizeof p->std);
     }
-    return fv_processor_read_timm(p, r->config);
+    return fv_processor_read_timm(p, &r->t.m->timm_transform, r->config);
 }
 
 fovea_status fv_vit_read_encoder(fv_vit_reader *r)

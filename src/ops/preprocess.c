@@ -83,6 +83,16 @@ static void fit_within(uint64_t *w, uint64_t *h, const fovea_preprocess *p)
     *h = (uint64_t)((double)*h * scale);
 }
 
+/* By the larger or the smaller of the factors to resize_width and resize_height, as timm and OpenCLIP
+ * divide by its inverse, both sides rounded to the nearest pixel, halves to the even one. */
+static void fit_rounded(uint64_t *w, uint64_t *h, const fovea_preprocess *p, bool cover)
+{
+    const double across = (double)*w / p->resize_width, down = (double)*h / p->resize_height;
+    const double ratio = (across < down) == cover ? across : down;
+    *w = (uint64_t)rint((double)*w / ratio);
+    *h = (uint64_t)rint((double)*h / ratio);
+}
+
 /* Idefics3's first resize: the longer side to `edge`, the other rounded down and then up to an even
  * number; and both smaller where that exceeds what its tiles may have. */
 static void fit_even(uint64_t *w, uint64_t *h, uint32_t edge)
@@ -172,6 +182,11 @@ static fovea_status resized(uint32_t *width, uint32_t *height, const fovea_prepr
         fit_bounded(&w, &h, p);
     } else if (p->resize == FOVEA_RESIZE_WITHIN) {
         fit_within(&w, &h, p);
+    } else if (p->resize == FOVEA_RESIZE_COVER || p->resize == FOVEA_RESIZE_INSIDE) {
+        if (p->resize_width == 0 || p->resize_height == 0)
+            return fv_fail(FOVEA_EINVAL, "preprocess: a resize to %ux%u pixels", p->resize_width,
+                           p->resize_height);
+        fit_rounded(&w, &h, p, p->resize == FOVEA_RESIZE_COVER);
     } else if (p->resize != FOVEA_RESIZE_NONE) {
         return fv_fail(FOVEA_EINVAL, "preprocess: unknown resize rule %d", (int)p->resize);
     }

@@ -1,5 +1,5 @@
-/* picture.c: fovea_preprocess_resize and fovea_preprocess_apply: a preprocessing rule for another
- * size; one picture resized and cropped as a plan does it, to be shown. */
+/* picture.c: a preprocessing rule for another size, or by another library's arithmetic; one picture
+ * resized and cropped as a plan does it, to be shown. */
 #include <math.h>
 #include <string.h>
 
@@ -7,6 +7,7 @@
 
 #include "base/abi.h"
 #include "base/mem.h"
+#include "checkpoint/processor.h"
 #include "ops/preprocess.h"
 #include "ops/ref/ref_kernels.h"
 
@@ -80,7 +81,8 @@ fovea_status fovea_preprocess_resize(fovea_preprocess *p, uint32_t width, uint32
     FV_TRY(FV_ABI_READ(own, p, FOVEA_PREPROCESS_INIT));
     /* A rule that fills a picture up keeps its aspect, unless its result is padded by itself. */
     const bool fills = own.pad == FOVEA_PAD_ZERO || own.pad == FOVEA_PAD_BLACK;
-    const bool covers = own.resize == FOVEA_RESIZE_SHORT || own.resize == FOVEA_RESIZE_NONE;
+    const bool covers = own.resize == FOVEA_RESIZE_SHORT || own.resize == FOVEA_RESIZE_NONE ||
+                        own.resize == FOVEA_RESIZE_COVER || own.resize == FOVEA_RESIZE_INSIDE;
     if (!covers && own.resize != FOVEA_RESIZE_BOX)
         own.resize = !fills || own.resize == FOVEA_RESIZE_EXACT           ? FOVEA_RESIZE_EXACT
                      : own.resize == FOVEA_RESIZE_LONG && width == height ? FOVEA_RESIZE_LONG
@@ -112,6 +114,20 @@ static fovea_status crop_whole(const fovea_preprocess *p, const uint8_t *rgb, ui
                        p->resize_height, out_width, out_height);
     return fovea_box_crop(&frame, FOVEA_FORMAT_RGB8, FOVEA_YUV_601, width, height, &whole, out,
                           out_width, out_height);
+}
+
+fovea_status fovea_preprocess_resample(fovea_preprocess *p, fovea_resample resample)
+{
+    fovea_preprocess own = FOVEA_PREPROCESS_INIT;
+    FV_TRY(fv_require(p, "the preprocess"));
+    if (resample != FOVEA_RESAMPLE_TORCHVISION && resample != FOVEA_RESAMPLE_PILLOW)
+        return fv_fail(FOVEA_EINVAL,
+                       "preprocess: resample %d; FOVEA_RESAMPLE_TORCHVISION and _PILLOW resize "
+                       "bytes",
+                       (int)resample);
+    FV_TRY(FV_ABI_READ(own, p, FOVEA_PREPROCESS_INIT));
+    fv_processor_resample(&own, resample);
+    return FV_ABI_WRITE(p, own, FOVEA_PREPROCESS_INIT);
 }
 
 fovea_status fovea_preprocess_apply(const fovea_preprocess *p, const uint8_t *rgb, uint32_t width,

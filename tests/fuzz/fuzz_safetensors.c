@@ -96,7 +96,12 @@ static void read_as_configuration(const uint8_t *data, size_t size)
     }
     if (fv_config_parse(&json, "fuzz", (const char *)data, size) != FOVEA_OK)
         return;
-    fv_processor_read(&p, &(fv_config){"fuzz", "", json}, 224, 224);
+    const char *name;
+    bool found;
+    const fv_config config = {"fuzz", "", json};
+    fv_processor_read(&p, &name, &(fv_processor_file){config, NULL, NULL});
+    fv_processor_read_timm(&p, &found, &config);
+    fv_processor_read_open_clip(&p, &found, &config, NULL);
     read_as_model(source, json);
     json_decref(json);
 }

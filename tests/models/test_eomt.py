@@ -347,13 +347,12 @@ class Eomt(unittest.TestCase):
             self.refused(7, (tensors, "attn_mask_probs", "random"), weights={"attn_mask_probs": np.array([0, bad])})
 
     def test_processor(self):
-        """As many patches as the square has that a picture is filled up to, or the short edge that is cut into
-        squares."""
+        """A picture is filled up to a square, or has the short edge that is cut into squares."""
         config, picture = make_config(True), os.path.join(self.folder, "picture.ppm")
         self.write(config, make_weights(config, 1))
         with open(picture, "wb") as f:
             f.write(b"P6 40 90 255\n" + bytes(range(240)) * 45)
-        for size, seen in (({"longest_edge": 48, "shortest_edge": 48}, "40x90 seen as 32x72"),
+        for size, seen in (({"longest_edge": 48, "shortest_edge": 48}, "40x90 seen as 48x48"),
                            ({"longest_edge": None, "shortest_edge": 24}, "40x90 seen as 24x54")):
             with open(os.path.join(self.model, "preprocessor_config.json"), "w", encoding="utf-8") as f:
                 json.dump({"image_processor_type": "EomtImageProcessorFast", "size": size, "resample": 2,

@@ -446,8 +446,8 @@ static void image_processors_are_read(void **state)
           0,
           0,
           1 / 255.0f,
-          {0.485f, 0.456f, 0.406f},
-          {0.229f, 0.224f, 0.225f}}},
+          {0.5f, 0.5f, 0.5f},
+          {0.5f, 0.5f, 0.5f}}},
         {"{\"image_processor_type\":\"DPTImageProcessor\",\"size\":384,\"keep_aspect_ratio\":false,"
          "\"do_normalize\":false}",
          {0,
@@ -496,7 +496,9 @@ static void image_processors_are_read(void **state)
         {"{\"image_processor_type\":\"DPTImageProcessor\",\"keep_aspect_ratio\":2}",
          "keep_aspect_ratio"},
         {"{\"size\":{\"longest_edge\":9}}", "size"},
-        {"{\"max_image_size\":{\"longest_edge\":0}}", "max_image_size.longest_edge"},
+        {"{\"image_processor_type\":\"SmolVLMImageProcessor\","
+         "\"max_image_size\":{\"longest_edge\":0}}",
+         "max_image_size.longest_edge"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         write_text("preprocessor_config.json", bad[i][0]);

@@ -58,10 +58,11 @@ def _read_json(path):
 
 
 def processor(folder):
-    """(Colours, size in pixels or None, Pillow's filter) of a model's preprocessor_config.json, or of
-    timm's config.json; ImageNet's where they say nothing."""
-    found = _read_json(os.path.join(folder, "preprocessor_config.json"))
+    """(Colours, size in pixels or None, Pillow's filter) of a model's processor_config.json or
+    preprocessor_config.json, or of timm's config.json, which goes first; ImageNet's where they say nothing."""
     timms = _read_json(os.path.join(folder, "config.json")).get("pretrained_cfg") or {}
+    nested = _read_json(os.path.join(folder, "processor_config.json")).get("image_processor")
+    found = {} if timms else nested or _read_json(os.path.join(folder, "preprocessor_config.json"))
     size = found.get("crop_size") or found.get("size") or timms.get("input_size", [None])[-1]
     if isinstance(size, dict):
         size = size.get("height") or size.get("shortest_edge")

@@ -1,4 +1,5 @@
 """folders.py: models from folders, and as folders that Fovea runs."""
+import functools
 import json
 import os
 import re
@@ -8,7 +9,7 @@ import torch
 
 from .swap import attention_of, linearise, swapped
 
-PROCESSOR = "preprocessor_config.json"
+PROCESSORS = "processor_config.json", "preprocessor_config.json", "open_clip_config.json"
 WEIGHTS = "model.safetensors"
 CONFIG = "config.json"
 # Of a linearised block: name of the parameter of `fovea`, and of the tensor behind the block's number.
@@ -170,9 +171,9 @@ def export(model, folder, source=None, *, state=None, dtype=torch.float32):
         source = getattr(model.config, "_name_or_path", None)
     os.makedirs(folder, exist_ok=True)
     config, tensors = _config(model, source), tensors_of(model, state, dtype)
-    if source and os.path.exists(os.path.join(source, PROCESSOR)):
-        _replace(os.path.join(folder, PROCESSOR),
-                 lambda part: shutil.copyfile(os.path.join(source, PROCESSOR), part))
+    for name in PROCESSORS if source else ():
+        if os.path.exists(os.path.join(source, name)):
+            _replace(os.path.join(folder, name), functools.partial(shutil.copyfile, os.path.join(source, name)))
     _replace(os.path.join(folder, CONFIG), lambda part: _write_json(part, config))
     _replace(os.path.join(folder, WEIGHTS),
              lambda part: save_file(tensors, part, metadata={"format": "pt"}))

@@ -133,8 +133,8 @@ static void say(const adapt_run *r, const adapt_judgement *j)
 
 static void remove_candidate(const char *folder)
 {
-    static const char *const parts[] = {"model.safetensors", "config.json",
-                                        "preprocessor_config.json"};
+    static const char *const parts[] = {"model.safetensors", "config.json", "processor_config.json",
+                                        "preprocessor_config.json", "open_clip_config.json"};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         char *path = cli_text("%s/%s", folder, parts[i]);
         remove(path);

@@ -155,9 +155,14 @@ static int read_state(adapt_run *r)
 /* What a killed run was about to write: NAME.(numbers).tmp, which is then renamed. */
 static bool is_left_over(const char *name)
 {
-    static const char *const names[] = {"checkpoint.",       "model.safetensors.",
-                                        "config.json.",      "preprocessor_config.json.",
-                                        "grad.safetensors.", "loss.svg."};
+    static const char *const names[] = {"checkpoint.",
+                                        "model.safetensors.",
+                                        "config.json.",
+                                        "preprocessor_config.json.",
+                                        "processor_config.json.",
+                                        "open_clip_config.json.",
+                                        "grad.safetensors.",
+                                        "loss.svg."};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strncmp(name, names[i], strlen(names[i])) == 0)
             return cli_ends_with(name, ".tmp");

@@ -193,14 +193,16 @@ static int copy_file(const char *from, const char *to, bool optional)
 /* The last phase's best becomes OUT's model: config.json last, which makes it one. */
 static int publish(const linearise_run *r)
 {
-    static const char *const parts[] = {"preprocessor_config.json", "model.safetensors",
+    static const char *const parts[] = {"processor_config.json", "preprocessor_config.json",
+                                        "open_clip_config.json", "model.safetensors",
                                         "config.json"};
+    const size_t optional = 3;
     char *folder = folder_of(r, r->phases - 1);
     int code = CLI_OK;
     for (size_t i = 0; i < sizeof parts / sizeof *parts && !code; i++) {
         char *from = cli_text("%s/%s", folder, parts[i]),
              *to = cli_text("%s/%s", r->output, parts[i]);
-        code = copy_file(from, to, i == 0);
+        code = copy_file(from, to, i < optional);
         free(from);
         free(to);
     }

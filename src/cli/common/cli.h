@@ -94,6 +94,11 @@ void cli_tell(const char *format, ...) CLI_PRINTF(1, 2);
 /* Says on stderr, once for each text, that a plan's attention is not what its weights were trained
  * with. */
 void cli_tell_untrained(const fovea_plan_info *plan);
+/* How pictures become pixels, and which file says so: "preprocessor_config.json:
+ * CLIPImageProcessor, short side to 224, ..."; freed by the caller. */
+char *cli_preprocess_text(const fovea_preprocess *p, const fovea_model_info *info);
+/* Says it on stderr, with a warning where no file does. */
+void cli_tell_preprocess(const fovea_preprocess *p, const fovea_model_info *info);
 /* Like cli_tell; returns `code`. */
 int cli_fail(int code, const char *format, ...) CLI_PRINTF(2, 3);
 /* Writes the library's message; returns the exit code of its status, 0 for FOVEA_OK. */
@@ -133,7 +138,7 @@ typedef struct cli_common {
     const char *device, *isa, *threads, *cores;
     const char *attention, *dtype, *compute, *memory_limit, *max_dispatch, *wisdom, *rigor;
     const char *weights_cache;
-    const char *schedule, *chunk, *size, *prefix;
+    const char *schedule, *chunk, *size, *backend, *prefix;
     const char *nala_lambda, *pola_alpha, *q_scale, *linear_heads;
     bool json, strict, no_exif;
     const char *half;     /* help of --dtype, set by a command that takes 16-bit types */
@@ -185,6 +190,7 @@ typedef struct cli_settings {
     uint32_t chunk;
     uint64_t memory_limit;
     uint32_t width, height; /* of --size; 0: not given */
+    int backend;            /* a fovea_resample, of --backend; -1: not given */
     fovea_linear_form linear;
 } cli_settings;
 
@@ -239,7 +245,7 @@ int cli_open(cli_session *out, const cli_common *common, const char *model);
 void cli_close(cli_session *s);
 /* The attention that a model runs with. */
 const char *cli_attention(const cli_settings *s, const fovea_model_info *info);
-/* The model's preprocessing, at --size if that was given. */
+/* The model's preprocessing, at --size and by --backend if they were given. */
 fovea_preprocess cli_preprocess(const cli_settings *s, const fovea_model *model);
 /* The model's own text of output `name`; NULL: it has none of that name. */
 const char *cli_output_name(const fovea_model *model, const char *name);
@@ -291,8 +297,8 @@ typedef struct cli_image {
 
 bool cli_is_stdin(const char *path); /* "-" */
 /* JPEG, PNG, WebP, TIFF, BMP, binary PPM or PGM, detected by content; of "-" standard input. Grey
- * becomes RGB, alpha is dropped. Pictures and classes are turned upright as EXIF says, unless
- * cli_images_as_stored was called. */
+ * becomes RGB, alpha is dropped unless cli_images_on_white was called. Pictures and classes are
+ * turned upright as EXIF says, unless cli_images_as_stored was called. */
 int cli_image_read(cli_image *out, const char *path);
 /* One byte per pixel, into `rgb`: the values of a grey PNG or PGM, or a PNG's palette indices. */
 int cli_indices_read(cli_image *out, const char *path);

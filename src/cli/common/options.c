@@ -11,7 +11,7 @@
 
 #include "cli/common/cli.h"
 
-#define OPTIONS_MAX 64
+#define OPTIONS_MAX 96
 #define SIDE_MAX 65535 /* pixels of --size */
 
 void *cli_alloc(size_t count, size_t size)
@@ -58,6 +58,7 @@ static const char *const dtypes[] = {"f32", "f16", "bf16", "int8", NULL};    /* 
 static const char *const floats[] = {"f32", "f16", "bf16", NULL};            /* the same */
 static const char *const computes[] = {"f32", "bf16", "int8", "auto", NULL}; /* by fovea_compute */
 static const char *const schedules[] = {"auto", "streamed", "stepwise", NULL};
+static const char *const backends[] = {"torchvision", "pillow", NULL}; /* by fovea_resample */
 static const char *const rigors[] = {"estimate", "measure", "exhaustive", NULL};
 static const char *const devices[] = {"auto", "cpu", "cl:0", "cuda:0", NULL}; /* those of most */
 static const char *const cores[] = {"big", "little", "all", NULL};
@@ -105,6 +106,11 @@ static size_t shared(cli_option *all, cli_common *c)
          "pixels that the model is to see, N means NxN; pictures are scaled to it, up too, by the "
          "rule of the model's preprocessing",
          &c->size, CLI_TAKES_SIZE},
+        {"backend", 0, "NAME",
+         "torchvision, pillow: whose arithmetic resizes pictures, instead of what the model's "
+         "files "
+         "say, or torchvision; timm's models have Pillow's",
+         &c->backend, CLI_TAKES_SIZE, backends},
         {"prefix", 0, "TEXT",
          "the model is what stands behind this in the names of MODEL's tensors, such as "
          "model.vision_tower.",
@@ -444,6 +450,8 @@ int cli_settle(cli_settings *out, const cli_common *c)
     out->attention = c->attention;
     CLI_TRY(cli_number(&out->device_options.threads, "threads", c->threads, 1, 4096));
     CLI_TRY(cli_choose(&schedule, "schedule", c->schedule, schedules));
+    out->backend = -1;
+    CLI_TRY(cli_choose(&out->backend, "backend", c->backend, backends));
     CLI_TRY(cli_choose(&type, "dtype", c->dtype, c->stores_int8 ? dtypes : floats));
     CLI_TRY(cli_choose(&compute, "compute", c->compute, computes));
     CLI_TRY(cli_choose(&rigor, "rigor", c->rigor, rigors));
@@ -610,6 +618,7 @@ static int open_session(cli_session *out, const cli_common *common, const char *
         return CLI_OK;
     CLI_TRY(cli_load_model(&out->model, model, common->prefix, &out->settings.linear));
     CLI_TRY(cli_check(fovea_model_describe(out->model, &out->info)));
+    cli_images_on_white(cli_preprocess(&out->settings, out->model).alpha == FOVEA_ALPHA_WHITE);
     return best ? open_best(out) : CLI_OK;
 }
 
@@ -668,6 +677,8 @@ fovea_preprocess cli_preprocess(const cli_settings *s, const fovea_model *model)
     fovea_model_preprocess(model, &p);
     if (s->width)
         fovea_preprocess_resize(&p, s->width, s->height);
+    if (s->backend >= 0)
+        fovea_preprocess_resample(&p, (fovea_resample)s->backend);
     return p;
 }
 

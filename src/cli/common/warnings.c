@@ -1,4 +1,4 @@
-/* warnings.c: what whoever runs a plan should hear of it, on stderr. */
+/* warnings.c: what whoever runs a plan should hear of it and of its pictures, on stderr. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -29,4 +29,21 @@ void cli_tell_untrained(const fovea_plan_info *plan)
     free(last);
     last = cli_text("%s", plan->untrained);
     cli_tell("warning: %s", last);
+}
+
+char *cli_preprocess_text(const fovea_preprocess *p, const fovea_model_info *info)
+{
+    char text[512] = "";
+    fovea_preprocess_text(p, text, sizeof text);
+    return cli_text("%s, %s", info->preprocess_source, text);
+}
+
+void cli_tell_preprocess(const fovea_preprocess *p, const fovea_model_info *info)
+{
+    char *text = cli_preprocess_text(p, info);
+    if (info->preprocess_assumed)
+        cli_tell("warning: the model has no preprocessor_config.json; %s", text);
+    else
+        cli_tell("%s", text);
+    free(text);
 }

@@ -227,6 +227,16 @@ static void show_work(const fovea_plan *plan, const fovea_plan_info *p, const fo
         printf("time     about %s by the cost model%s\n", cli_duration(p->seconds).text, advice);
 }
 
+static void show_preprocess(const cli_session *s)
+{
+    const fovea_preprocess rule = cli_preprocess(&s->settings, s->model);
+    char *text = cli_preprocess_text(&rule, &s->info);
+    printf("pixels   %s\n", text);
+    if (s->info.preprocess_assumed)
+        puts("warning  the model has no preprocessor_config.json");
+    free(text);
+}
+
 static void show(const fovea_plan *plan, const fovea_plan_info *p, const cli_session *s,
                  const fovea_plan_options *options, const char *model, bool steps, const char *hint)
 {
@@ -244,6 +254,7 @@ static void show(const fovea_plan *plan, const fovea_plan_info *p, const cli_ses
         printf("; %u pixels at right and %u at bottom ignored", p->ignored_right,
                p->ignored_bottom);
     putchar('\n');
+    show_preprocess(s);
     if (p->untrained)
         printf("warning  %s\n", p->untrained);
     show_device(&device, p->threads);
@@ -279,13 +290,17 @@ static json_t *describe(const fovea_plan *plan, const fovea_plan_info *p, const 
     free(all);
     fovea_device_info device = FOVEA_DEVICE_INFO_INIT;
     fovea_device_describe(s->device, &device);
+    const fovea_preprocess rule = cli_preprocess(&s->settings, s->model);
+    char *pixels = cli_preprocess_text(&rule, &s->info);
     json_t *params =
-        json_pack("{s:o, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i}", "model",
+        json_pack("{s:o, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:o, s:b}", "model",
                   cli_json_text(model), "attention", cli_attention(&s->settings, &s->info), "dtype",
                   cli_dtype_name(s->settings.dtype), "compute", cli_compute_name(p->compute),
                   "compute_source", p->compute_source, "width", (int)p->width, "height",
                   (int)p->height, "grid_width", (int)p->grid_width, "grid_height",
-                  (int)p->grid_height, "tokens", (int)p->tokens);
+                  (int)p->grid_height, "tokens", (int)p->tokens, "preprocess",
+                  cli_json_text(pixels), "preprocess_assumed", (int)s->info.preprocess_assumed);
+    free(pixels);
     return json_pack(
         "{s:s, s:o, s:o, s:o, s:o, s:I, s:i, s:i, s:i, s:f, s:f, s:s*, s:o, s:o}", "schema",
         "fovea.plan/1", "build", cli_build(), "env", cli_environment(s->device), "params",

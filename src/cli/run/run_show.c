@@ -71,6 +71,14 @@ static void print_scores(const run_state *r, const struct score *s, uint32_t n, 
     }
 }
 
+static json_t *preprocess(const run_state *r)
+{
+    char *text = cli_preprocess_text(&r->preprocess, &r->s.info);
+    json_t *json = cli_json_text(text);
+    free(text);
+    return json;
+}
+
 /* ---- boxes ---- */
 
 static json_t *boxes(const run_state *r)
@@ -203,6 +211,8 @@ static void describe(const run_state *r, const struct results *f, const char *na
         json_object_set_new(root, "attention", attention_map_describe(&r->map));
     if (r->info.untrained)
         json_object_set_new(root, "untrained", json_string(r->info.untrained));
+    if (r->format != FOVEA_FORMAT_PLANES_F32)
+        json_object_set_new(root, "preprocess", preprocess(r));
     json_object_set(root, "written", r->written);
     cli_print_json(root);
     fflush(stdout); /* whoever reads a pipe has each frame when it is done */

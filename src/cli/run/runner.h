@@ -122,6 +122,7 @@ typedef struct run_state {
     fovea_yuv plan_yuv;
     uint32_t width, height;
     fovea_preprocess preprocess;
+    bool told; /* how pictures are preprocessed */
 
     uint32_t batch, n_waiting; /* frames that run together, at most; those that are there */
     run_waiting *waiting;

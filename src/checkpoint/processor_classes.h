@@ -1,0 +1,59 @@
+/* processor_classes.h: the image processors of transformers that are known.
+ */
+#ifndef FOVEA_SRC_PROCESSOR_CLASSES_H
+#define FOVEA_SRC_PROCESSOR_CLASSES_H
+
+#include "checkpoint/field_list.h"
+#include "checkpoint/processor.h"
+
+/* How a class goes about it, where it differs from the others. */
+enum fv_processor_way {
+    FV_WAY_PLAIN,   /* resize, crop, rescale and normalise, pad */
+    FV_WAY_SQUARE,  /* the same, after a pad to a square of the mean colour (LLaVA) */
+    FV_WAY_WHOLE,   /* to both sides of "size" exactly, for the picture beside its tiles */
+    FV_WAY_RESCALE, /* rescale before the resize (DINOv3) */
+    FV_WAY_BLUR,    /* rescale, pad to a square, blur, resize (OWLv2) */
+    FV_WAY_PATCHES, /* "max_num_patches" (SigLIP 2) */
+    FV_WAY_TILES,   /* "size", "max_image_size" (Idefics3) */
+    FV_WAY_LONG,    /* long side, pad to "pad_size" (SAM) */
+    FV_WAY_FIT,     /* "keep_aspect_ratio", "ensure_multiple_of" (DPT) */
+    FV_WAY_BOX,     /* a person's box (ViTPose) */
+    FV_WAY_INSIDE,  /* pad to "size" before normalising, or split (EoMT) */
+    FV_WAY_DETR,    /* rescale before a resize without antialias (RF-DETR) */
+};
+
+/* A "size", a "crop_size" or a "pad_size": what it has is not 0. */
+typedef struct fv_processor_size {
+    uint32_t width, height, shortest, longest, most_width, most_height;
+} fv_processor_size;
+
+typedef struct fv_processor_colours3 {
+    float mean[3], std[3];
+} fv_processor_colours3;
+extern const fv_processor_colours3 fv_colours_imagenet, fv_colours_clip, fv_colours_half;
+
+struct fv_processor_class {
+    const char *name;
+    const char *types; /* model types whose files need not name it, a space around each */
+    enum fv_processor_way way;
+    fovea_filter filter;
+    const fv_processor_colours3 *colours;
+    fv_processor_size size;
+    uint32_t crop;          /* both sides of "crop_size"; 0: none */
+    bool crops;             /* "do_center_crop" */
+    bool pads;              /* "do_pad" */
+    bool square;            /* "default_to_square" */
+    bool converts;          /* "do_convert_rgb" */
+    const fv_field *fields; /* its own, beside those that all have */
+};
+
+/* Fields that files of any class have. */
+extern const fv_field fv_processor_fields[];
+
+/* The class of a name: its own, or with Fast, Pil, or FeatureExtractor for ImageProcessor. NULL:
+ * not known; *nearest then gets the likest name. */
+const fv_processor_class *fv_processor_class_named(const char *name, const char **nearest);
+/* That of a type of models, or NULL. */
+const fv_processor_class *fv_processor_class_of(const char *model_type);
+
+#endif
