@@ -40,15 +40,12 @@ FV_FN bfloat16x8_t two_rows(const bfloat16_t *a, int i, int m)
 FV_FN void add_products(float32x4_t sum[MR / 2][NR / 2], const bfloat16_t *a, const bfloat16x8_t *w,
                         int m)
 {
-    bfloat16x8_t x[MR / 2];
     FV_UNROLL
-    for (int i = 0; i < m; i += 2)
-        x[i / 2] = two_rows(a, i, m);
-    FV_UNROLL
-    for (int j = 0; j < NR / 2; j++) {
+    for (int i = 0; i < m; i += 2) {
+        const bfloat16x8_t x = two_rows(a, i, m);
         FV_UNROLL
-        for (int i = 0; i < m; i += 2)
-            sum[i / 2][j] = vbfmmlaq_f32(sum[i / 2][j], x[i / 2], w[j]);
+        for (int j = 0; j < NR / 2; j++)
+            sum[i / 2][j] = vbfmmlaq_f32(sum[i / 2][j], x, w[j]);
     }
 }
 
