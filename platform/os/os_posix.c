@@ -376,15 +376,26 @@ static bool is_ours(const struct stat *st)
     return st->st_uid == geteuid() && (st->st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
-/* Makes the folders that `path`, which is written to but left as it was, lies in, and itself. */
-static void make_folders(char *path, mode_t mode)
+/* Returns why the folder is not there, 0: it is. Some systems say of one that is there only that
+ * nothing can be written beside it. */
+static int make_folder(const char *path, mode_t mode)
 {
-    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+    if (mkdir(path, mode) == 0)
+        return 0;
+    const int why = errno;
+    return why == EEXIST || access(path, F_OK) == 0 ? 0 : why;
+}
+
+/* Makes the folders that `path`, which is written to but left as it was, lies in, and itself. */
+static int make_folders(char *path, mode_t mode)
+{
+    int why = 0;
+    for (char *slash = strchr(path + 1, '/'); slash && !why; slash = strchr(slash + 1, '/')) {
         *slash = 0;
-        mkdir(path, mode);
+        why = make_folder(path, mode);
         *slash = '/';
     }
-    mkdir(path, mode);
+    return why ? why : make_folder(path, mode);
 }
 
 static fovea_status have_folder(struct stat *st, const char *path, mode_t mode)
@@ -392,10 +403,12 @@ static fovea_status have_folder(struct stat *st, const char *path, mode_t mode)
     if (stat(path, st) != 0) {
         char *copy;
         FV_TRY(fv_mem_text(&copy, path, FV_MEM_DEVICE));
-        make_folders(copy, mode);
+        int why = make_folders(copy, mode);
         fv_mem_free(copy);
-        if (stat(path, st) != 0)
-            return fv_fail(FOVEA_EIO, "%s: cannot make this folder: %s", path, strerror(errno));
+        if (!why && stat(path, st) != 0)
+            why = errno;
+        if (why)
+            return fv_fail(FOVEA_EIO, "%s: cannot make this folder: %s", path, strerror(why));
     }
     if (!S_ISDIR(st->st_mode))
         return fv_fail(FOVEA_EIO, "%s: not a folder", path);

@@ -11,7 +11,6 @@ import io
 import json
 import math
 import os
-import pty
 import signal
 import subprocess
 import sys
@@ -23,6 +22,8 @@ import xml.dom.minidom
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import counted
+
+from terminals import terminal
 
 MODEL = "synthetic:vit-ti16"
 SMALL = ["model", MODEL, "--size", "32", "--runs", "2"]
@@ -319,7 +320,7 @@ class Interrupted(Folder):
 
     def interrupt(self, *args, code=130):
         """Results, and what was said on a terminal, of a run that is interrupted once its bar is there."""
-        own, child = pty.openpty()
+        own, child = terminal(self)
         kept = self.path("kept")
         p = subprocess.Popen([EXE, "bench", "gemm", "--shape", "64x64x64,32x32x32", *args, "-o", "jsonl",
                               "-O", kept], stderr=child)

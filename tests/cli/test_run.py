@@ -8,7 +8,6 @@ Standard library only.
 import base64
 import json
 import os
-import pty
 import random
 import resource
 import select
@@ -24,6 +23,8 @@ import zlib
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import counted
+
+from terminals import terminal
 
 MODELS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data", "golden", "models")
 VIT = os.path.join(MODELS, "vit-01")
@@ -354,7 +355,7 @@ class Words(Case):
 
     def said_on_terminal(self, until, *args):
         """What a command writes to stderr, up to `until`, and how long that took."""
-        main, end = pty.openpty()
+        main, end = terminal(self)
         p = subprocess.Popen([EXE, *args], stdout=subprocess.DEVNULL, stderr=end)
         os.close(end)
         said, begin = b"", time.time()

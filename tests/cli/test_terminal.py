@@ -8,7 +8,6 @@ left out where these are not.
 """
 import json
 import os
-import pty
 import re
 import shutil
 import signal
@@ -18,6 +17,8 @@ import sys
 import tempfile
 import time
 import unittest
+
+from terminals import terminal
 
 MODEL = "synthetic:vit-ti16"
 PICTURE = b"P6 224 224 255\n" + bytes(range(256)) * 588
@@ -166,7 +167,7 @@ class Running(unittest.TestCase):
 
     def interrupt(self, *args, sign):
         """Ctrl-C on a terminal once `sign` is on it; returns all that was said there."""
-        own, child = pty.openpty()
+        own, child = terminal(self)
         p = subprocess.Popen([EXE, *args], cwd=self.folder, stderr=child, stdout=subprocess.DEVNULL)
         os.close(child)
         said, sent = b"", False
