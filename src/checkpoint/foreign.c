@@ -58,7 +58,7 @@ fovea_status fv_foreign_fail_file(const char *path)
 /* How hubs name checkpoints of PyTorch, in the order in which `fovea convert` takes them. */
 static const char *const usual[] = {"pytorch_model.bin", "pytorch_model.bin.index.json",
                                     "open_clip_pytorch_model.bin"};
-static const char *const endings[] = {".bin", ".pth", ".pt", NULL};
+static const char *const endings[] = {".bin", ".pth", ".pt", ".ckpt", ".pth.tar", NULL};
 
 static bool ends_with_one(const char *path, const char *const *one)
 {

@@ -68,6 +68,45 @@ static void name_all_fully(fv_tensor *tensors, uint32_t n)
         name_fully(&tensors[i]);
 }
 
+/* What is left of a name behind one of its points whose letters, without points, are these; or
+ * NULL. */
+static const char *end_without_points(const char *name, const char *letters)
+{
+    for (const char *begin = name; begin;
+         begin = strchr(begin, '.') ? strchr(begin, '.') + 1 : NULL) {
+        const char *at = begin, *l = letters;
+        for (; *at && (*at == '.' || *at == *l); at++)
+            l += *at != '.';
+        if (!*at && !*l)
+            return begin;
+    }
+    return NULL;
+}
+
+/* Averages that are kept as buffers, whose names may have no points ("model_ema.blocks0norm1weight"
+ * of LitEma), are called as what they are averages of. */
+static fovea_status name_averages(fv_source *s)
+{
+    for (uint32_t i = 0; i < s->count; i++) {
+        fv_tensor *t = (fv_tensor *)(uintptr_t)s->by_name[i];
+        const char *last = strrchr(t->plain, '.'), *end = NULL;
+        const size_t before = last ? (size_t)(last + 1 - t->plain) : 0;
+        if (fv_wrappers_keep(t->plain, before) != FV_KEPT_AVERAGE)
+            continue;
+        for (uint32_t k = 0; k < s->count && !end; k++)
+            end = k != i ? end_without_points(s->by_name[k]->plain, last + 1) : NULL;
+        if (!end || strcmp(end, last + 1) == 0)
+            continue;
+        char *plain;
+        const size_t size = before + strlen(end) + 1;
+        FV_TRY(fv_mem_alloc(&plain, size, FV_MEM_MODEL, "name of a tensor"));
+        snprintf(plain, size, "%.*s%s", (int)before, t->plain, end);
+        name_fully(t);
+        t->plain = plain;
+    }
+    return FOVEA_OK;
+}
+
 /* Sorts the index. Where two tensors have one plain name, as of a module that was saved with its
  * wrapper and without, they keep what wrappers have put into it. */
 static void sort(fv_source *s)
@@ -99,6 +138,7 @@ fovea_status fv_source_index(fv_source *s)
     for (uint32_t i = 0; i < s->files; i++)
         for (uint32_t k = 0; k < s->file[i]->count; k++)
             s->by_name[s->count++] = &s->file[i]->tensor[k];
+    FV_TRY(name_averages(s));
     sort(s);
     for (uint32_t i = 1; i < s->count; i++)
         if (strcmp(s->by_name[i - 1]->name, s->by_name[i]->name) == 0)
@@ -196,6 +236,7 @@ static fovea_status list(fv_source *s, json_t *shards)
         s->count++;
     }
     FV_TRY(name_all_plainly(s->listed, s->count));
+    FV_TRY(name_averages(s));
     sort(s);
     return FOVEA_OK;
 }
@@ -302,16 +343,30 @@ static fovea_status insert(fv_source *s, const fv_tensor *t)
 
 /* ---- shards, when they are needed ---- */
 
-/* The entry of the tensor that a file calls so. It is then called as there, plainly or not. */
-static const fv_tensor *const *find_named(const fv_source *s, fv_tensor *t)
+/* The entry of a tensor that a file calls so, whatever plain name it has there; or NULL. */
+static const fv_tensor **find_named(const fv_source *s, const fv_tensor *t)
 {
-    const fv_tensor *const *plain = find(s, t->plain), *const * full;
-    if (plain && strcmp((*plain)->name, t->name) == 0)
-        return plain;
-    full = find(s, t->name);
-    if (plain || full) /* which another one has */
-        name_fully(t);
-    return full && strcmp((*full)->name, t->name) == 0 ? full : NULL;
+    const char *const names[] = {t->plain, t->name};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const fv_tensor *const *found = find(s, names[i]);
+        if (found && strcmp((*found)->name, t->name) == 0)
+            return &s->by_name[found - s->by_name];
+    }
+    for (uint32_t i = 0; i < s->count; i++)
+        if (strcmp(s->by_name[i]->name, t->name) == 0)
+            return &s->by_name[i];
+    return NULL;
+}
+
+/* A tensor of a shard takes the place of what the index lists, and the plain name from it. */
+static void replace(const fv_tensor **entry, fv_tensor *t)
+{
+    fv_tensor *listed = (fv_tensor *)(uintptr_t)*entry;
+    name_fully(t);
+    if (listed->plain != listed->name)
+        t->plain = listed->plain;
+    listed->plain = listed->name;
+    *entry = t;
 }
 
 /* Every tensor of a file takes the place of what the index lists; others join them. */
@@ -319,11 +374,13 @@ static fovea_status join_shard(fv_source *s, const fv_safetensors *file, uint32_
 {
     for (uint32_t i = 0; i < file->count; i++) {
         fv_tensor *t = &file->tensor[i];
-        const fv_tensor *const *found = find_named(s, t);
+        const fv_tensor **found = find_named(s, t);
+        if (!found && find(s, t->plain))
+            name_fully(t); /* which another one has */
         if (!found)
             FV_TRY(insert(s, t));
         else if ((*found)->shard == shard)
-            s->by_name[found - s->by_name] = t;
+            replace(found, t);
         else
             return fv_fail(FOVEA_EFORMAT, "%s: tensor \"%.80s\" is listed in %.80s, but lies in %s",
                            s->name, t->name, json_string_value(json_object_get(s->map, t->name)),

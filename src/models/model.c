@@ -23,6 +23,7 @@
 
 #define CONFIG_LIMIT (16u << 20)
 #define LABELS (1u << 20)
+#define ADVICE 512 /* bytes of a part of a message */
 #define SYNTHETIC "synthetic:"
 #define WHOLE "model.safetensors"
 #define INDEX_ENDING ".index.json"
@@ -200,7 +201,7 @@ static bool find_nearest(fv_nearest *out, const fv_source *source)
 }
 
 /* What helps where no family owns a type, "; ..." or "". */
-static void advise(char out[512], const fovea_model *m, const char *file, const char *type)
+static void advise(char out[ADVICE], const fovea_model *m, const char *type)
 {
     const char *known = NULL;
     size_t letters = 0;
@@ -208,28 +209,28 @@ static void advise(char out[512], const fovea_model *m, const char *file, const 
     *out = 0;
     if (find_nearest(&like, m->source)) {
         snprintf(
-            out, 512,
+            out, ADVICE,
             "; its tensors are named like those of a %s: if it computes the same, add \"fovea\": "
-            "{\"model_type\": \"%s\"} to %.200s%s%s",
-            like.type, like.type, file, like.prefixed ? ", and run it with --prefix " : "",
+            "{\"model_type\": \"%s\"} to this file%s%s",
+            like.type, like.type, like.prefixed ? ", and run it with --prefix " : "",
             like.prefixed ? like.root : "");
         return;
     }
     for (size_t i = 0; i < FAMILIES && !letters; i++)
         letters = fv_nearest_name(&known, families[i]->types, type);
     if (letters)
-        snprintf(out, 512, "; did you mean \"%.*s\"?", (int)letters, known);
+        snprintf(out, ADVICE, "; did you mean \"%.*s\"?", (int)letters, known);
 }
 
 /* The family of the model, or of the tower that sees in a model of pictures and language. */
 static fovea_status choose_family(fovea_model *m, const fv_config *c)
 {
-    char known[768] = "", advice[512];
+    char known[1024] = "", advice[ADVICE];
     const char *type, *tower = NULL;
     fv_config vision = {0};
     FV_TRY(fv_config_type(&type, c));
     if (!type) {
-        advise(advice, m, c->file, "");
+        advise(advice, m, "");
         return fv_fail(FOVEA_EFORMAT,
                        "%s: \"model_type\" is missing, and there is no \"architecture\" (timm)%s",
                        c->file, advice);
@@ -247,7 +248,7 @@ static fovea_status choose_family(fovea_model *m, const fv_config *c)
         const size_t used = strlen(known);
         snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "", families[i]->types);
     }
-    advise(advice, m, c->file, type);
+    advise(advice, m, type);
     return fv_fail(FOVEA_ENOTSUP,
                    "%s: model type \"%.60s\"%s%.60s%s is not supported%s; known are %s", c->file,
                    type, tower ? " with a tower \"" : "", tower ? tower : "", tower ? "\"" : "",

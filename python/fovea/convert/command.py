@@ -6,7 +6,7 @@ Makes a folder that Fovea runs of a checkpoint that it does not read:
 FOLDER/model.safetensors, FOLDER/config.json and, where it is known,
 FOLDER/preprocessor_config.json. FOLDER may be where the checkpoint lies.
 
-CHECKPOINT is a file of torch.save (.bin, .pth, .pt), the
+CHECKPOINT is a file of torch.save (.bin, .pth, .pt, .ckpt), the
 pytorch_model.bin.index.json of several, an archive of torch.jit.save (OpenAI's
 CLIP), or a folder with one of them. It is read as data: no code of it runs, and
 PyTorch is not needed. Or it is a folder of quantised safetensors, of which
@@ -38,7 +38,7 @@ import sys
 from . import Refused, architectures, depth_anything, quantised, rf_detr, safetensors, torch_files, weights
 
 USUAL = ("pytorch_model.bin", "pytorch_model.bin.index.json", "open_clip_pytorch_model.bin")
-ENDINGS = (".bin", ".pth", ".pt")
+ENDINGS = (".bin", ".pth", ".pt", ".ckpt", ".pth.tar")
 QUANTISED = ("model.safetensors", "model.safetensors.index.json")
 
 
