@@ -20,6 +20,7 @@ sys.path.insert(0, os.path.join(HERE, ".."))
 import counted  # noqa: E402
 
 np = counted.need("numpy")
+import torch_archives as archives  # noqa: E402: it needs numpy
 FOVEA = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 else "fovea"
 DATA = os.path.join(HERE, "..", "data")
 MODEL = os.path.join(DATA, "golden", "models", "vit-01")
@@ -151,6 +152,21 @@ class Quantised(unittest.TestCase):
             json.dump({"weight_map": places}, f)
         self.assertEqual(self.convert("in", "out").returncode, 0)
         self.assertEqual(set(read(self.path("out", "model.safetensors"))), set(case["values"]))
+
+    def test_a_file_of_torch(self):
+        """The same tensors as torch.save writes them."""
+        case, kinds = CASES["bitsandbytes"], {"I8": "|i1", "U8": "|u1", "F32": "<f4"}
+        self.put({}, {"model_type": "vit", "quantization_config": case["quantization_config"]})
+        os.remove(self.path("in", "model.safetensors"))
+        archives.save(self.path("in", "pytorch_model.bin"), {
+            name: archives.Tensor(np.frombuffer(data, kinds[dtype]).reshape(shape))
+            for name, (dtype, shape, data) in stored(case).items()})
+        self.refused("name another folder", "in", "in")
+        self.assertEqual(self.convert("in", "out").returncode, 0)
+        made = read(self.path("out", "model.safetensors"))
+        self.assertEqual(set(made), set(case["values"]))
+        for weight, entry in case["values"].items():
+            np.testing.assert_allclose(np.frombuffer(made[weight][2], "<f4"), floats(entry).ravel(), rtol=3e-7)
 
     def test_plain_fp8(self):
         """Without scales FP8 is a type like others; every code of both."""

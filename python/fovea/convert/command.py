@@ -98,15 +98,26 @@ def of_torch(path, folder, name, key):
         raise Refused("%s: has a config.json; leave out %s, or name another folder" % (folder, name))
     tensors, saved, line = weights.load(path, key)
     files, tensors = configuration(path, name, rf_detr.bare(tensors), saved)
-    return tensors, files, [line] if line else []
+    config = quantised.config_of(files["config.json"], os.path.join(home, "config.json"))
+    with torch_files.about(path):
+        made = quantised.dequantised(tensors, config)
+    if made and quantised.described(config):
+        elsewhere(home, folder)
+        files["config.json"] = architectures.text_of(quantised.without(config))
+    return made or tensors, files, [line] if line else []
+
+
+def elsewhere(home, folder):
+    """Quantised files and what describes them stay."""
+    if same(home, folder):
+        raise Refused("%s: would lose what was quantised; name another folder" % folder)
 
 
 def of_quantised(path, folder, name, key):
     """The same of a file that is safetensors, but quantised."""
     home = os.path.dirname(path) or "."
     beside = {} if name else architectures.beside(home)
-    if same(home, folder):
-        raise Refused("%s: would lose what was quantised; name another folder" % folder)
+    elsewhere(home, folder)
     if key:
         raise Refused("%s: --weights is for files of PyTorch" % path)
     tensors = weights.load_quantised(path)

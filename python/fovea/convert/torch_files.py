@@ -155,6 +155,9 @@ SCRIPT = {("torch.jit._pickle", name): pickles.Known(lambda data, *rest: data)
 
 
 def torch_name(module, name):
+    if (module, name) == ("torch._utils", "_rebuild_wrapper_subclass"):
+        raise Refused("its tensors are of a class of their own, as torchao quantises them; save the model as "
+                      "safetensors, with save_pretrained, or their dequantize()")
     return TORCH.get((module, name))
 
 
