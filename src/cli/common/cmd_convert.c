@@ -1,5 +1,6 @@
 /* cmd_convert.c: `fovea convert`: runs the Python module fovea.convert, which reads checkpoints of
  * PyTorch and quantised ones as data. */
+#define _XOPEN_SOURCE 700 /* realpath */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,8 +8,6 @@
 #include <unistd.h>
 
 #include "cli/common/cli.h"
-
-enum { PATH_ROOM = 4096 };
 
 /* Where the module lies, seen from the program: installed, in a wheel, in the build of the
  * repository. */
@@ -37,15 +36,11 @@ static char *readable(char *file)
 /* The module as a file to run, to be freed; NULL: it is not beside the program. */
 static char *find_module(void)
 {
-    char path[PATH_ROOM];
-    const ssize_t n = readlink("/proc/self/exe", path, sizeof path);
-    char *found = NULL;
-    if (n > 0 && (size_t)n < sizeof path) {
-        path[n] = 0;
-        const int folder = (int)(cli_file_name(path) - path);
-        for (size_t i = 0; !found && i < sizeof beside / sizeof *beside; i++)
-            found = readable(cli_text("%.*s%s/__main__.py", folder, path, beside[i]));
-    }
+    char *program = realpath("/proc/self/exe", NULL), *found = NULL;
+    for (size_t i = 0; program && !found && i < sizeof beside / sizeof *beside; i++)
+        found = readable(cli_text("%.*s%s/__main__.py", (int)(cli_file_name(program) - program),
+                                  program, beside[i]));
+    free(program);
     return found ? found : readable(cli_text("%s/__main__.py", CLI_CONVERT_FOLDER));
 }
 
