@@ -213,6 +213,10 @@ class Names(Case):
         self.assertEqual(len(done.stdout.splitlines()), 4)
         self.assertIn(b"2 files are left out: clip.mp4 (a video (MP4)), notes.txt (no picture)", done.stderr)
 
+    def test_y4m_is_known_by_what_is_in_it(self):
+        self.write("clip", b"YUV4MPEG2 W64 H64 F1:1 Cmono\nFRAME\n" + bytes(64 * 64))
+        self.assertIn("clip[0]: 64x64", self.run_on("clip").err)
+
     def test_what_is_refused_is_named(self):
         for head, words in ((b"GIF89a", "a GIF; convert it"), (b"\0\0\0\x1cftypheic", "a HEIC; convert it"),
                             (b"\0\0\0\x1cftypavif", "an AVIF"), (b"\0\0\0\x18ftypmp42", "image2pipe -c:v ppm - | fovea run MODEL - --raw ppm"),

@@ -304,6 +304,7 @@ int cli_image_read(cli_image *out, const char *path);
 int cli_indices_read(cli_image *out, const char *path);
 /* A grey PNG of 16 bits, two bytes per pixel as the machine orders them, into `rgb`. */
 int cli_depth_read(cli_image *out, const char *path);
+bool cli_is_y4m(const char *path); /* a file that begins as Y4M does, whatever its name */
 void cli_images_as_stored(void);
 /* Whether what is transparent in the pictures read from now on lies on white, as some models' image
  * processors have it; else alpha is dropped. */

@@ -118,10 +118,8 @@ void cli_images_as_stored(void)
 
 static bool is_read(enum picture_format format, enum picture_what what)
 {
-    if (format == PICTURE_UNKNOWN || format == PICTURE_OTHER)
-        return false;
-    return what == PICTURE_COLOURS || format == PICTURE_PNG ||
-           (what == PICTURE_INDICES && format == PICTURE_PNM);
+    return picture_is_read(format) && (what == PICTURE_COLOURS || format == PICTURE_PNG ||
+                                       (what == PICTURE_INDICES && format == PICTURE_PNM));
 }
 
 static int refuse(const char *path, const struct picture_kind *kind, enum picture_what what)

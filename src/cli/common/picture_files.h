@@ -16,6 +16,7 @@ struct picture_bytes {
 enum picture_format {
     PICTURE_UNKNOWN,
     PICTURE_OTHER, /* known, and not read */
+    PICTURE_Y4M,   /* frames, read elsewhere */
     PICTURE_JPEG,
     PICTURE_PNG,
     PICTURE_WEBP,
@@ -32,6 +33,7 @@ struct picture_kind {
 
 enum { PICTURE_HEAD = 256 }; /* bytes that tell all formats apart */
 
+bool picture_is_read(enum picture_format format); /* here */
 struct picture_kind picture_recognise(const uint8_t *head, size_t size);
 
 /* What a file is read as; the number is how many bytes a pixel then has. */

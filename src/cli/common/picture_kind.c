@@ -66,7 +66,7 @@ static const struct signature signatures[] = {
     OTHER(188, "\x47", "a video (MPEG transport stream)", FRAMES),
     OTHER(0, "FLV\1", "a video (FLV)", FRAMES),
     OTHER(0, "OggS", "a video (Ogg)", FRAMES),
-    OTHER(0, "YUV4MPEG2 ", "a video (Y4M)", "give it a name that ends in .y4m, or pipe it in as -"),
+    {0, 10, "YUV4MPEG2 ", PICTURE_Y4M, "a video (Y4M)", "fovea run takes it as an input"},
     OTHER(0, "\0\0\0\x0cjP  ", "a JPEG 2000", CONVERT),
     OTHER(0, "\xff\x4f\xff\x51", "a JPEG 2000", CONVERT),
     OTHER(0, "\0\0\0\x0cJXL ", "a JPEG XL", CONVERT),
@@ -106,6 +106,11 @@ static bool fits(const struct signature *s, const uint8_t *head, size_t size)
     return s->at != 188 || head[0] == 0x47;
 }
 
+bool picture_is_read(enum picture_format format)
+{
+    return format != PICTURE_UNKNOWN && format != PICTURE_OTHER && format != PICTURE_Y4M;
+}
+
 struct picture_kind picture_recognise(const uint8_t *head, size_t size)
 {
     for (size_t i = 0; i < sizeof signatures / sizeof *signatures; i++) {
@@ -138,6 +143,12 @@ static struct picture_kind recognise_file(const char *path, const char **why)
     return picture_recognise(head, size);
 }
 
+bool cli_is_y4m(const char *path)
+{
+    const char *why;
+    return recognise_file(path, &why).format == PICTURE_Y4M;
+}
+
 /* A name that says that the file is one of the formats that are read: where that is not so, it is
  * no other file but a broken one. */
 static bool claims_to_be_a_picture(const char *name)
@@ -158,8 +169,7 @@ static const char *other_than_picture(const char *path, const char *name)
 {
     const char *why;
     const struct picture_kind kind = recognise_file(path, &why);
-    const bool read = kind.format != PICTURE_UNKNOWN && kind.format != PICTURE_OTHER;
-    if (read || (name[0] != '.' && claims_to_be_a_picture(name)))
+    if (picture_is_read(kind.format) || (name[0] != '.' && claims_to_be_a_picture(name)))
         return NULL;
     return name[0] == '.' ? "" : kind.name ? kind.name : why;
 }

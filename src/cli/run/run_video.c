@@ -6,9 +6,15 @@
 #include "cli/common/interrupt.h"
 #include "cli/run/runner.h"
 
+/* Pipes with a name are told by it. */
+static bool is_y4m(const char *path)
+{
+    return cli_ends_with(path, ".y4m") || (!cli_is_stdin(path) && cli_is_y4m(path));
+}
+
 bool run_is_video(const run_state *r, const char *path)
 {
-    if (r->raw_text || cli_ends_with(path, ".y4m"))
+    if (r->raw_text || is_y4m(path))
         return true;
     if (!cli_is_stdin(path))
         return false;
@@ -55,7 +61,7 @@ int run_video(run_state *r, const char *path)
 {
     video v;
     bool there = true;
-    const bool raw = r->raw_text && !cli_ends_with(path, ".y4m");
+    const bool raw = r->raw_text && !is_y4m(path);
     CLI_TRY(video_open(&v, path, raw ? &r->raw : NULL, r->yuv));
     r->at.count = RUN_UNCOUNTED;
     r->at.rate = v.of.rate;
