@@ -5,6 +5,7 @@
 
 Standard library only.
 """
+import errno
 import json
 import os
 import subprocess
@@ -139,6 +140,25 @@ def files(c):
     c.run("burn", code=1)
 
 
+def refused_folder(c):
+    """The reason is that of the folder which could not be made, not of those that would lie in it."""
+    parent = "/sys/fovea-test" if os.path.ismount("/sys") else ""  # refuses everybody, root too
+    if os.geteuid() != 0:
+        parent = os.path.join(os.path.dirname(c.wisdom), "locked", "one")
+        os.mkdir(os.path.dirname(parent), mode=0o500)
+    if not parent or os.path.exists(parent):
+        print("skipped: no folder here refuses root")
+        return
+    home = dict(os.environ, HOME=parent)
+    for name in ("FOVEA_WISDOM", "XDG_CACHE_HOME"):
+        home.pop(name, None)
+    p = subprocess.run([c.exe, "tune", "synthetic:vit-ti16", "--size", "32", "--time", "1"],
+                       capture_output=True, text=True, env=home)
+    expect("exit %d: %s" % (p.returncode, p.stderr), p.returncode == 7)
+    expect("the folder and the reason: " + p.stderr, parent in p.stderr and "cannot make this folder" in p.stderr)
+    expect("another reason: " + p.stderr, os.strerror(errno.ENOENT) not in p.stderr)
+
+
 def main():
     exe = os.path.abspath(sys.argv[1])
 
@@ -146,7 +166,7 @@ def main():
         with tempfile.TemporaryDirectory() as folder:
             test(Cache(exe, folder))
 
-    return expected.run((empty, unsound, weights, wisdom, files), call)
+    return expected.run((empty, unsound, weights, wisdom, files, refused_folder), call)
 
 
 if __name__ == "__main__":
