@@ -40,7 +40,7 @@ typedef struct fovea_tune_options {
 
 typedef struct fovea_tune_report {
     size_t struct_size;
-    uint32_t facts;      /* found by this call */
+    uint32_t facts;      /* found by this call, each thing that they are about counted once */
     uint32_t kept;       /* steps and sweeps that were known already */
     uint32_t candidates; /* kernels and schedules that were measured */
     uint32_t wrong;      /* candidates that failed verification; they are never chosen */

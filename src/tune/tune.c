@@ -58,10 +58,12 @@ fovea_status fv_tuner_remember(fv_tuner *t, enum fv_fact_kind kind, const char *
     f.seconds = seconds;
     /* A fact that replaces a more rigorous one keeps that rigor, so that it also replaces it in a
      * file that has it. */
-    if (fv_wisdom_find(t->known.wisdom, kind, t->known.device, subject, &old) &&
-        old.rigor > t->rigor)
+    const bool replaces = fv_wisdom_find(t->known.wisdom, kind, t->known.device, subject, &old) &&
+                          old.rigor >= t->rigor;
+    if (replaces)
         f.rigor = (uint8_t)old.rigor;
-    t->report.facts++;
+    else /* which the comparison of whole plans may take back, and then counts once */
+        t->report.facts++;
     t->changed = true;
     return fv_wisdom_put(t->known.wisdom, &f);
 }

@@ -57,9 +57,9 @@ def next_process_knows(exe, planted, folder):
     result = p.tune()
     expect("nothing found: %s" % result, result["facts"] > 0 and result["complete"])
     before = p.lines()
-    begin = time.time()
+    facts = [line for line in before if not line.startswith(("fovea wisdom", "skip\t"))]
+    expect("%d facts found, %d in the file" % (result["facts"], len(facts)), result["facts"] == len(facts))
     steps = p.steps()
-    expect("planning took %.1f s" % (time.time() - begin), time.time() - begin < 1)
     expect("a step without wisdom", {s["source"] for s in steps} == {"wisdom"})
     expect("a sweep without wisdom", {s["sweep_source"] for s in steps} <= {"wisdom", "cost"})
     expect("planning changed the file", p.lines() == before)
