@@ -18,6 +18,9 @@ import tempfile
 import time
 import unittest
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import counted
+
 from terminals import terminal
 
 MODEL = "synthetic:vit-ti16"
@@ -253,4 +256,4 @@ class Running(unittest.TestCase):
 if __name__ == "__main__":
     EXE, PAGES = os.path.abspath(sys.argv[1]), sys.argv[2:]
     NAMES = re.findall(r"^  ([a-z]+) ", fovea("help").split("\nMODEL")[0], re.M)
-    unittest.main(argv=sys.argv[:1])
+    counted.main()

@@ -23,7 +23,9 @@
 
 #include "cuda/cuda_nvbuf.h"
 
+/* Its folder may have any name: in descriptions of pipelines it is IN_QUOTES. */
 #define MODEL TEST_DATA "/golden/models/vit-01" /* 64 x 64 pixels, 10 classes */
+#define IN_QUOTES "\"" MODEL "\""
 
 static const struct format {
     const char *name;
@@ -59,7 +61,7 @@ static GstCaps *caps_of(const char *format, int width, int height)
 
 static GstHarness *harness(const char *properties)
 {
-    char *launch = g_strdup_printf("foveafilter model=%s threads=1 %s", MODEL, properties);
+    char *launch = g_strdup_printf("foveafilter model=" IN_QUOTES " threads=1 %s", properties);
     GstHarness *h = gst_harness_new_parse(launch);
     g_free(launch);
     return h;
@@ -373,9 +375,9 @@ static void two_in_series(void **state)
     (void)state;
     GstVideoInfo info;
     GstStructure *elements, *one;
-    GstHarness *h = gst_harness_new_parse("foveafilter name=first model=" MODEL
+    GstHarness *h = gst_harness_new_parse("foveafilter name=first model=" IN_QUOTES
                                           " threads=1 output=logits ! foveafilter name=second "
-                                          "model=" MODEL " threads=1 output=last_hidden_state");
+                                          "model=" IN_QUOTES " threads=1 output=last_hidden_state");
     GstCaps *caps = caps_of("I420", 96, 64);
     assert_true(gst_video_info_from_caps(&info, caps));
     gst_harness_set_src_caps(h, caps);
@@ -733,16 +735,16 @@ static void errors_reach_the_bus(void **state)
     (void)state;
     fails("", "no model");
     fails("model=/nowhere/at/all", "/nowhere/at/all");
-    fails("model=" MODEL " device=cl:none-such", "none-such");
-    fails("model=" MODEL " output=nothing", "nothing");
-    fails("model=" MODEL " attention=wrong", "wrong");
-    fails("model=" MODEL " size=12y", "12y");
-    fails("model=" MODEL " compute=int4", "int4");
-    fails("model=" MODEL " size=8", "patch");
-    fails("model=" MODEL " size=65535x8", "patch");
-    fails("model=" MODEL " size=65536x8", "1 to 65535");
-    fails_on("format=NV12,colorimetry=smpte240m", "model=" MODEL, "colorimetry=bt709");
-    fails_on("format=YUY2,colorimetry=smpte240m", "model=" MODEL, "smpte240m");
+    fails("model=" IN_QUOTES " device=cl:none-such", "none-such");
+    fails("model=" IN_QUOTES " output=nothing", "nothing");
+    fails("model=" IN_QUOTES " attention=wrong", "wrong");
+    fails("model=" IN_QUOTES " size=12y", "12y");
+    fails("model=" IN_QUOTES " compute=int4", "int4");
+    fails("model=" IN_QUOTES " size=8", "patch");
+    fails("model=" IN_QUOTES " size=65535x8", "patch");
+    fails("model=" IN_QUOTES " size=65536x8", "1 to 65535");
+    fails_on("format=NV12,colorimetry=smpte240m", "model=" IN_QUOTES, "colorimetry=bt709");
+    fails_on("format=YUY2,colorimetry=smpte240m", "model=" IN_QUOTES, "smpte240m");
 }
 
 /* No others of GStreamer's own are there: GST_PLUGIN_SYSTEM_PATH is the element's folder. */

@@ -3,8 +3,7 @@
 #
 #   test_gst.sh path/to/foveafilter's/folder path/to/tests/data
 #
-# 300 frames; the labels on the bus; a model that is missing ends a pipeline with its name. With
-# valgrind nothing may be lost that the library or the element allocated.
+# 300 frames; the labels on the bus; a model that is missing ends a pipeline with its name.
 set -eu
 command -v gst-launch-1.0 >/dev/null || {
     echo "no gst-launch-1.0 here: sh platform/setup-debian.sh test installs it"
@@ -29,20 +28,20 @@ note() { # name, status
     fi
 }
 
-pipeline() { # properties of the element, frames, what runs it
-    $3 gst-launch-1.0 -m videotestsrc num-buffers="$2" ! \
-        video/x-raw,format=NV12,width=80,height=60 ! foveafilter threads=1 $1 ! fakesink \
+pipeline() { # a property of the element, frames
+    gst-launch-1.0 -m videotestsrc num-buffers="$2" ! \
+        video/x-raw,format=NV12,width=80,height=60 ! foveafilter threads=1 "$1" ! fakesink \
         >"$folder/log" 2>&1
 }
 
 status=0
-pipeline "model=$model" 300 '' || status=1
+pipeline "model=$model" 300 || status=1
 [ "$(grep -c 'foveafilter, timestamp' "$folder/log")" = 300 ] || status=1
 [ "$(grep -c 'LABEL_' "$folder/log")" = 300 ] || status=1
 note '300 frames' "$status"
 
 status=0
-pipeline 'model=/nowhere/at/all' 300 '' && status=1
+pipeline 'model=/nowhere/at/all' 300 && status=1
 grep -q 'ERROR.*/nowhere/at/all' "$folder/log" || status=1
 note 'a missing model' "$status"
 

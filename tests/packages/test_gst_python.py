@@ -42,7 +42,7 @@ class Metadata(unittest.TestCase):
         Gst.init(None)
         pipeline = Gst.parse_launch(
             "videotestsrc num-buffers=1 pattern=snow ! video/x-raw,format=RGB,width=64,height=64 ! "
-            "foveafilter top-k=3 model=%s output=%s ! appsink name=sink" % (MODEL, output))
+            "foveafilter top-k=3 model=\"%s\" output=%s ! appsink name=sink" % (MODEL, output))
         pipeline.set_state(Gst.State.PLAYING)
         buffer = pipeline.get_by_name("sink").emit("pull-sample").get_buffer()
         pipeline.set_state(Gst.State.NULL)
@@ -73,7 +73,8 @@ class Metadata(unittest.TestCase):
         Gst.init(None)
         pipeline = Gst.parse_launch(
             "videotestsrc num-buffers=1 ! video/x-raw,format=I420,width=64,height=64 ! "
-            "foveafilter name=a output=logits model=%s ! foveafilter name=b output=last_hidden_state model=%s ! "
+            "foveafilter name=a output=logits model=\"%s\" ! "
+            "foveafilter name=b output=last_hidden_state model=\"%s\" ! "
             "appsink name=sink" % (MODEL, MODEL))
         pipeline.set_state(Gst.State.PLAYING)
         buffer = pipeline.get_by_name("sink").emit("pull-sample").get_buffer()
