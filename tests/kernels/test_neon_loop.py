@@ -30,7 +30,7 @@ Kernel = collections.namedtuple("Kernel", "template level add other least least_
 KERNELS = [
     Kernel("gemm", "NEON", r"fmla\s.*\.4s", r"fcvtl|shll", 0.80, 0.80, []),
     Kernel("gemm", "NEON_FP16", r"fmla\s", r"fmul", 0.50, 0.50, ["-march=armv8.2-a+fp16"]),
-    Kernel("gemm", "NEON_DOT", r"bfmmla", r"^$", 0.65, 0.70, [SDOT + "+bf16"]),
+    Kernel("gemm", "NEON_DOT", r"bfmmla", r"^$", 0.72, 0.80, [SDOT + "+bf16"]),
     Kernel("gemm_bf16", "NEON_DOT", r"bfmmla", r"^$", 0.70, 0.75, [SDOT + "+bf16"]),
     Kernel("gemm_i8", "NEON_SDOT", r"sdot", r"^$", 0.80, 0.80, [SDOT]),
     Kernel("gemm_i8", "NEON_I8MM", r"smmla", r"^$", 0.70, 0.75, [SDOT + "+bf16+i8mm"]),
