@@ -256,11 +256,12 @@ static fovea_status choose_family(fovea_model *m, const fv_config *c)
 }
 
 /* "model_type" of what stands behind a prefix: what "fovea" says, else its own section, else the
- * whole; NULL where none of them is known. */
-static fovea_status tower_type(const char **out, const fv_config *c, const fv_config *vision,
-                               const fv_config *own)
+ * whole. ENOTSUP where none of them is known. */
+static fovea_status tower_type(const char **out, const fovea_model *m, const fv_config *c,
+                               const fv_config *vision, const fv_config *own)
 {
     const char *type = NULL;
+    fv_nearest like = {.type = "vit"};
     FV_TRY(fv_config_text(out, own, "model_type"));
     if (!*out && vision->object)
         FV_TRY(fv_config_type(&type, vision));
@@ -268,22 +269,25 @@ static fovea_status tower_type(const char **out, const fv_config *c, const fv_co
         FV_TRY(fv_config_type(&type, c));
     if (!*out && owner(type))
         *out = type;
-    return *out ? FOVEA_OK
-                : fv_fail(FOVEA_ENOTSUP,
-                          "%s: a model type \"%.60s\" does not say what stands behind the prefix; "
-                          "add \"fovea\": {\"model_type\": \"vit\"}, or what it is",
-                          c->file, type ? type : "");
+    if (*out)
+        return FOVEA_OK;
+    const bool found = fv_vit_nearest(&like, m->source);
+    return fv_fail(FOVEA_ENOTSUP,
+                   "%s: a model type \"%.60s\" does not say what stands behind the prefix; add "
+                   "\"fovea\": {\"model_type\": \"%s\"}, %s",
+                   c->file, type ? type : "", like.type,
+                   found ? "like which its tensors are named" : "or what it is");
 }
 
 /* The configuration of what stands behind a prefix: the section "vision_config"; without one the
  * whole, where its type is known; else it is of something else, and "fovea" says all. */
-static fovea_status tower_config(json_t **out, const fv_config *c)
+static fovea_status tower_config(json_t **out, const fovea_model *m, const fv_config *c)
 {
     fv_config vision, own;
     const char *type = NULL, *whole;
     FV_TRY(fv_config_section(&vision, c, "vision_config"));
     FV_TRY(fv_config_section(&own, c, "fovea"));
-    FV_TRY(tower_type(&type, c, &vision, &own));
+    FV_TRY(tower_type(&type, m, c, &vision, &own));
     whole = json_string_value(json_object_get(c->object, "model_type"));
     if (!vision.object && (owner(whole) || json_object_get(c->object, "architecture"))) {
         *out = json_incref(c->object);
@@ -422,7 +426,7 @@ static fovea_status read_model(fovea_model *m, const fv_config *c)
     }
     if (json_object_set_new(own.object, "prefix", json_string(m->source->prefix)) != 0)
         return fv_fail(FOVEA_ENOMEM, "%s: no memory for the prefix", c->file);
-    FV_TRY(tower_config(&tower, c));
+    FV_TRY(tower_config(&tower, m, c));
     const fovea_status status = read_config(m, &(fv_config){c->file, "", tower});
     json_decref(tower);
     return status;

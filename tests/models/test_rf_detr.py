@@ -70,6 +70,25 @@ class RfDetr(unittest.TestCase):
         self.refused('"decoder_activation_function" must be', decoder_activation_function=1)
         self.refused('"two_stage" is not known', two_stage=False)
 
+    def test_other_heads(self):
+        """Models for masks and key points would run as detectors without a word."""
+        self.refused('for masks ("architectures" has "RfDetrForInstanceSegmentation")',
+                     architectures=["RfDetrForInstanceSegmentation"])
+        for tensor, what in (("segmentation_head.bias", "masks"), ("keypoint_embed.layers.0.bias", "key points")):
+            folder = self.write()
+            file = os.path.join(folder, "model.safetensors")
+            with open(file, "rb") as f:
+                whole = f.read()
+            n, = struct.unpack("<Q", whole[:8])
+            head, data = json.loads(whole[8:8 + n]), whole[8 + n:]
+            head[tensor] = {"dtype": "F32", "shape": [1], "data_offsets": [len(data), len(data) + 4]}
+            text = json.dumps(head).encode()
+            with open(file, "wb") as f:
+                f.write(struct.pack("<Q", len(text)) + text + data + bytes(4))
+            p = subprocess.run([FOVEA, "plan", folder], capture_output=True, text=True)
+            self.assertNotEqual(p.returncode, 0)
+            self.assertIn('for %s (tensor "%s")' % (what, tensor), p.stderr)
+
     def test_backbone(self):
         self.refused('"backbone_config.num_windows" must be', backbone={"num_windows": 0})
         self.refused('"backbone_config.out_indices[1]" must be', backbone={"out_indices": [1, 4]})
