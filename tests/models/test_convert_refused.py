@@ -41,6 +41,7 @@ HOSTILE = {
     "exec of Python 2": (b"\x80\x02c__builtin__\nexec\n" + text("open('MARK', 'w')") + b"\x85R.", "__builtin__.exec"),
     "getattr": (b"\x80\x02cbuiltins\ngetattr\ncos\n_exit\n.", "builtins.getattr"),
     "a class of its own": (b"\x80\x02cevil\nThing\n)\x81}b.", "evil.Thing"),
+    "a tensor of a class of its own": (b"\x80\x02ctorch._utils\n_rebuild_wrapper_subclass\n.", "save_pretrained"),
     "a name by the stack": (b"\x80\x04\x8c\x05posix\x8c\x06system\x93\x8c\x0atouch MARK\x85R.", "posix.system"),
     "a name that is a list": (b"\x80\x04]\x8c\x06system\x93.", "damaged"),
     "a name inside a name": (b"\x80\x02ccollections\nOrderedDict.__init__.__globals__\n.", "OrderedDict.__init__"),
