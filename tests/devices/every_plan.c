@@ -85,8 +85,11 @@ static void look_at_everything(fovea_device *device, const char *name)
     for (int f = FOVEA_FORMAT_RGB8; f <= FOVEA_FORMAT_YUYV; f++)
         for (int t = 0; t < FLOAT_TYPES; t++) {
             look_at_model(device, model, NULL, USUAL, t, NULL, (fovea_format)f);
-            if (f != FOVEA_FORMAT_PLANES_F32)
-                look_at_model(device, model, NULL, 640, t, &rule, (fovea_format)f);
+            for (int r = FOVEA_RESAMPLE_PILLOW; r <= FOVEA_RESAMPLE_FLOAT; r++) {
+                rule.resample = (fovea_resample)r;
+                if (f != FOVEA_FORMAT_PLANES_F32)
+                    look_at_model(device, model, NULL, 640, t, &rule, (fovea_format)f);
+            }
         }
     if (!planned) {
         fprintf(stderr, "%s: %s\n", name, fovea_error());
