@@ -174,10 +174,12 @@ typedef enum fovea_filter {
 
 /* The arithmetic of a resize. Bytes are bit-identical to those of the library it is named after. */
 typedef enum fovea_resample {
-    FOVEA_RESAMPLE_TORCHVISION, /* 8-bit pixels, as torchvision resizes uint8 tensors on a CPU: the
-                                   default of transformers 5 */
-    FOVEA_RESAMPLE_PILLOW,      /* 8-bit pixels, as Pillow up to 12.3 */
-    FOVEA_RESAMPLE_FLOAT,       /* pixels are rescaled first and stay float32, as in torchvision */
+    FOVEA_RESAMPLE_TORCHVISION, /* 8-bit pixels, as torchvision resizes uint8 tensors on an x86-64
+                                   with AVX2: the default of transformers 5. BOX and HAMMING, which
+                                   torchvision lacks, are Pillow's */
+    FOVEA_RESAMPLE_PILLOW,      /* 8-bit pixels, as Pillow up to 12.3, always with antialias */
+    FOVEA_RESAMPLE_FLOAT,       /* pixels are rescaled first and stay float32, as in torchvision;
+                                   they are not cut to 0 .. 1. Neither BOX nor HAMMING */
 } fovea_resample;
 
 /* The first pixel of a centred crop where the excess is odd. */
@@ -190,11 +192,11 @@ typedef enum fovea_crop {
 /* What fills a picture up, and when. */
 typedef enum fovea_pad {
     FOVEA_PAD_NONE,
-    FOVEA_PAD_SQUARE,  /* before the resize, black at the right or bottom, to a square (OWLv2) */
-    FOVEA_PAD_BLACK,   /* after the resize, black at the right and bottom, to pad_width x pad_height
-                          (EoMT) */
-    FOVEA_PAD_ZERO,    /* after normalisation, zeros at the right and bottom, to pad_width x
-                          pad_height (SAM) */
+    FOVEA_PAD_SQUARE, /* before the resize, black at the right or bottom, to a square (OWLv2) */
+    FOVEA_PAD_BLACK,  /* after the resize, black at the right and bottom, to pad_width x pad_height;
+                         a side that is longer stays so (EoMT) */
+    FOVEA_PAD_ZERO,   /* after normalisation, zeros at the right and bottom, to pad_width x
+                         pad_height, which must not be smaller than the picture (SAM) */
     FOVEA_PAD_CENTRED, /* after normalisation, zeros on all sides, to multiples of pad_width and
                           pad_height (DPT's size_divisor) */
 } fovea_pad;
@@ -219,10 +221,12 @@ typedef struct fovea_preprocess {
     float mean[3], std[3];            /* in R, G, B order; zeros in both: the model's */
     uint32_t patch, most_patches;     /* FOVEA_RESIZE_PATCHES; FOVEA_RESIZE_FIT: patch */
     fovea_resample resample;
-    uint32_t no_antialias; /* 1: filters keep their width where the picture shrinks */
-    uint32_t blur;         /* 1: a Gaussian of (factor - 1) / 2 pixels comes before a resize that
-                              shrinks both sides by its factor (OWLv2) */
-    uint32_t long_edge;
+    uint32_t no_antialias; /* 1: filters keep their width where the picture shrinks: BILINEAR and
+                              BICUBIC, which is then that of a = -0.75 instead of -0.5 */
+    uint32_t blur;      /* 1: a Gaussian of (factor - 1) / 2 pixels, mirrored at the borders, comes
+                           before a resize that shrinks both sides by its factor (OWLv2); with
+                           FOVEA_RESAMPLE_FLOAT alone */
+    uint32_t long_edge; /* FOVEA_RESIZE_LONG, FOVEA_RESIZE_BOUNDED */
     fovea_crop crop;
     fovea_pad pad;
     uint32_t pad_width, pad_height;
@@ -257,8 +261,8 @@ typedef struct fovea_model_info {
     uint32_t vocabulary;           /* tokens that a language model knows; 0: it is none */
     uint32_t sequence;             /* 1: it reads sequences, not pictures: fovea_sequence_create */
     fovea_linear_form linear;      /* of a plain ViT, all as they are used; else 0 */
-    uint32_t reduced_labels;  /* 1: in masks that it learned from, 0 is no class and k is class
-                                 k - 1: do_reduce_labels of its preprocessing file */
+    uint32_t reduced_labels;       /* 1: in masks that it learned from, 0 is no class and k is class
+                                      k - 1: do_reduce_labels of its preprocessing file */
     const char *preprocess_source; /* which file says how pictures are preprocessed, and by which
                                       class: "preprocessor_config.json: CLIPImageProcessor"; or
                                       that none does, and what is assumed. Belongs to the model;
@@ -324,15 +328,16 @@ FOVEA_API const char *fovea_model_keypoint(const fovea_model *model, uint32_t i)
  */
 FOVEA_API const char *fovea_model_output(const fovea_model *model, size_t index);
 
-/* Changes a preprocessing so that its result has width x height pixels: same rule and filter; a
- * SHORT rule covers width x height and crops its centre. Thread-safe. */
+/* Changes a preprocessing so that its result has width x height pixels: same filter; a rule that
+ * crops covers width x height and crops its centre, one that fills a picture up fits it into width
+ * x height and fills it up to them, others become EXACT. Thread-safe. */
 FOVEA_API fovea_status fovea_preprocess_resize(fovea_preprocess *p, uint32_t width,
                                                uint32_t height);
 
-/* Resizes and crops an RGB8 picture as a plan with this preprocessing does before it normalises, so
- * that the result can be shown beside outputs. out_width x out_height are those of fovea_plan_info;
- * `out` gets packed rows. Runs in the calling thread and allocates. EINVAL when the result has
- * another size. Thread-safe. */
+/* Pads, resizes and crops an RGB8 picture as a plan with this preprocessing does before it
+ * normalises, so that the result can be shown beside outputs; floats are rounded, zeros black.
+ * out_width x out_height are those of fovea_plan_info; `out` gets packed rows. Runs in the calling
+ * thread and allocates. EINVAL when the result has another size. Thread-safe. */
 FOVEA_API fovea_status fovea_preprocess_apply(const fovea_preprocess *p, const uint8_t *rgb,
                                               uint32_t width, uint32_t height, uint8_t *out,
                                               uint32_t out_width, uint32_t out_height);

@@ -21,17 +21,6 @@ typedef struct pixels {
     size_t step;
 } pixels;
 
-/* R, G, B and one that is 0 for each pixel, from three rows of bytes. */
-FV_FN void interleave(uint8_t *restrict out, const uint8_t *restrict red,
-                      const uint8_t *restrict green, const uint8_t *restrict blue, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        const uint32_t all = red[i] | (uint32_t)green[i] << 8 | (uint32_t)blue[i] << 16;
-        const uint8_t four[4] = {(uint8_t)all, (uint8_t)(all >> 8), (uint8_t)(all >> 16), 0};
-        memcpy(out + 4 * i, four, 4);
-    }
-}
-
 /* Row y of the frame from pixel `first` on, `count` of them. room: 7 * count bytes. */
 FV_FN pixels pixels_of(const fv_args *a, const fv_call *c, size_t y, size_t first, size_t count,
                        uint8_t *room)
@@ -45,9 +34,7 @@ FV_FN pixels pixels_of(const fv_args *a, const fv_call *c, size_t y, size_t firs
                         .step = channels};
     const fv_yuv_frame f = fv_yuv_frame_of(a->prob.flags, c->p[FV_RESIZE_IN], ld,
                                            c->p[FV_RESIZE_CHROMA], a->ld[FV_RESIZE_CHROMA]);
-    uint8_t *red = room + 4 * count, *green = red + count, *blue = green + count;
-    yuv_line((yuv_bytes){red, green, blue}, &f, &fv_yuv_table[a->u[3]], y, first, count);
-    interleave(room, red, green, blue, count);
+    yuv_line_of_fours(room, room + 4 * count, &f, &fv_yuv_table[a->u[3]], y, first, count);
     return (pixels){.bytes = room, .step = 4};
 }
 

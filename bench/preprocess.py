@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+"""preprocess.py: from a camera's frame to normalised pixels, beside torchvision, in turns.
+
+    FOVEA_LIBRARY=build/src/libfovea.so python3 bench/preprocess.py [WIDTHxHEIGHT [SIDE [THREADS]]]
+
+A small model is run on frames that are resized, and on frames of its own size; the difference is the resize. torchvision resizes a tensor of bytes and normalises it, as the image processors of transformers do. Of many
+turns the fastest is told, because others' work only ever adds to it.
+"""
+import os
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
+import numpy as np  # noqa: E402
+
+import fovea  # noqa: E402
+from fovea import _pixels, _plan  # noqa: E402
+
+EXACT, TORCHVISION, PILLOW, FLOAT = 2, 0, 1, 2
+FILTERS = {"bilinear": 0, "bicubic": 1}
+MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
+SECONDS = 6
+
+
+def frame_call(model, pixels, kind, rule):
+    """A call that runs a frame and nothing else; `rule` None: as it is."""
+    wanted = _plan.rule_of
+    if rule:
+        _plan.rule_of = lambda _: rule
+    try:
+        plan = model.plan(pixels, attention="linear:elu1", format=kind, preprocess=rule is not None)
+    finally:
+        _plan.rule_of = wanted
+    outputs = [np.empty(shape, np.float32) for shape in plan._shapes]
+    places, frame = _plan._places(outputs), _pixels.planes(pixels, kind, plan.frame[2])
+    keep = outputs, pixels
+    return lambda: (fovea._lib.fovea_run(plan, frame, places, len(places)), keep)
+
+
+def rule_for(model, side, filt, resample):
+    rule = _plan.rule_of(model)
+    rule.resize, rule.filter = EXACT, FILTERS[filt]
+    rule.resize_width = rule.resize_height = side
+    rule.crop_width = rule.crop_height = 0
+    if hasattr(rule, "resample"):
+        rule.resample = resample
+    return rule
+
+
+def peer_calls(rgb, side, threads):
+    try:
+        import torch
+        from torchvision.transforms.v2 import functional as F
+    except ImportError:
+        return {}
+    torch.set_num_threads(threads)
+    picture = torch.from_numpy(rgb).permute(2, 0, 1).contiguous()[None]
+    mean, std = torch.tensor(MEAN) * 255, torch.tensor(STD) * 255
+    modes = {"bilinear": F.InterpolationMode.BILINEAR, "bicubic": F.InterpolationMode.BICUBIC}
+
+    def bytes_first(mode):
+        return lambda: F.normalize(F.resize(picture, [side, side], mode).to(torch.float32), mean, std, inplace=True)
+
+    def floats(mode):
+        return lambda: F.normalize(F.resize(picture * (1 / 255), [side, side], mode), MEAN, STD)
+    return {("torchvision", kind, filt): call(mode) for filt, mode in modes.items()
+            for kind, call in (("bytes", bytes_first), ("floats", floats))}
+
+
+def main():
+    width, height = map(int, (sys.argv[1] if len(sys.argv) > 1 else "1280x720").split("x"))
+    side = int(sys.argv[2]) if len(sys.argv) > 2 else 518
+    threads = int(sys.argv[3]) if len(sys.argv) > 3 else 2
+    random = np.random.default_rng(1)
+    rgb = random.integers(0, 256, (height, width, 3), np.uint8)
+    nv12 = random.integers(0, 256, (height * 3 // 2, width), np.uint8)
+    own = random.integers(0, 256, (side, side, 3), np.uint8)
+    here = os.path.dirname(os.path.abspath(__file__))
+    model = fovea.load(os.path.join(here, "..", "tests", "data", "golden", "models", "dinov2-03"),
+                       device=fovea.Device("cpu", threads=threads))
+    calls = {("frame of its own size",): frame_call(model, own, "rgb8", None)}
+    for filt in FILTERS:
+        for kind, pixels in (("rgb8", rgb), ("nv12", nv12)):
+            for name, resample in (("bytes", TORCHVISION), ("Pillow's bytes", PILLOW), ("floats", FLOAT)):
+                calls[kind, name, filt] = frame_call(model, pixels, kind, rule_for(model, side, filt, resample))
+    calls.update(peer_calls(rgb, side, threads))
+    times = {name: [] for name in calls}
+    for call in calls.values():
+        call()
+    end = time.perf_counter() + SECONDS
+    while time.perf_counter() < end:
+        for name, call in calls.items():
+            begin = time.perf_counter()
+            call()
+            times[name].append(time.perf_counter() - begin)
+    least = {name: min(values) for name, values in times.items()}
+    base = least["frame of its own size",]
+    print("%dx%d to %dx%d, %d threads, %d turns" % (width, height, side, side, threads, len(times[next(iter(times))])))
+    print("%-36s %7.2f ms" % ("frame of its own size", base * 1e3))
+    for name, seconds in least.items():
+        if len(name) < 3:
+            continue
+        text = "%-36s %7.2f ms" % (" ".join(name), seconds * 1e3)
+        peer = least.get(("torchvision", "floats" if name[1] == "floats" else "bytes", name[2]))
+        if name[0] != "torchvision":
+            text += ", of which the resize %6.2f ms" % ((seconds - base) * 1e3)
+            text += ": %.2f x that of bytes" % ((seconds - base) / (least[name[0], "bytes", name[2]] - base))
+            if peer:
+                text += "; torchvision takes %.1f x the whole frame" % (peer / seconds)
+        print(text)
+
+
+if __name__ == "__main__":
+    main()
