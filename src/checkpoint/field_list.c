@@ -6,19 +6,21 @@
 static bool holds(const fv_field *k, const json_t *value)
 {
     const char *text = json_string_value(value);
+    bool flag;
     switch (k->rule) {
     case FV_FIELD_ANY:
         return true;
     case FV_FIELD_TEXT:
         return text && strcmp(text, k->text) == 0;
     case FV_FIELD_TRUE:
-        return json_is_true(value);
+        return fv_json_flag(&flag, value) && flag;
     case FV_FIELD_FALSE:
-        return json_is_false(value);
+        return fv_json_flag(&flag, value) && !flag;
     case FV_FIELD_EMPTY:
         break;
     }
-    return json_array_size(value) + json_object_size(value) == 0;
+    return json_is_false(value) || (json_is_array(value) && json_array_size(value) == 0) ||
+           (json_is_object(value) && json_object_size(value) == 0);
 }
 
 bool fv_field_list_has(const json_t *ignore, const char *name)
