@@ -52,8 +52,8 @@ fovea_status fv_field_list_check(const fv_config *c, const fv_field *list, const
         const fv_field *k = find(list, name);
         if (!k && more)
             k = find(more, name);
-        if (json_is_null(value) || *name == '_' || fv_field_list_has(ignore, name) ||
-            (k && holds(k, value)))
+        const bool unset = json_is_null(value) || (!k && fv_json_unbounded(value));
+        if (unset || *name == '_' || fv_field_list_has(ignore, name) || (k && holds(k, value)))
             continue;
         return fv_fail(FOVEA_ENOTSUP,
                        "%s: \"%s%s%.60s\" %s; if that does not change %s, add "

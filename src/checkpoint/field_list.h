@@ -13,14 +13,15 @@ typedef struct fv_field {
         FV_FIELD_TEXT,
         FV_FIELD_TRUE,
         FV_FIELD_FALSE,
-        FV_FIELD_EMPTY, /* a list or an object without members */
+        FV_FIELD_EMPTY, /* a list or an object without members, or false */
     } rule;
     const char *text; /* FV_FIELD_TEXT: the one that is supported */
 } fv_field;
 
 /* ENOTSUP names a field of `c` that is neither in `list` nor in `more` (NULL: none), or has a value
- * that is not supported, and says how to let it pass: where it does not change `what`. Null, names
- * that begin with "_" and those of `ignore` (a list, or NULL) pass. */
+ * that is not supported, and says how to let it pass: where it does not change `what`. Null, what
+ * nobody reads and is NaN or infinite (no value, no limit), names that begin with "_" and those of
+ * `ignore` (a list, or NULL) pass. */
 fovea_status fv_field_list_check(const fv_config *c, const fv_field *list, const fv_field *more,
                                  const json_t *ignore, const char *what);
 

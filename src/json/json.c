@@ -305,6 +305,11 @@ bool fv_json_flag(bool *out, const json_t *value)
     return true;
 }
 
+bool fv_json_unbounded(const json_t *value)
+{
+    return marked(value, REAL) != NULL;
+}
+
 /* ---- identifiers ---- */
 
 /* Digits with or without a sign, and with a fraction of zeros. */

@@ -41,6 +41,8 @@ bool fv_json_number(double *out, const json_t *value);
 bool fv_json_whole(int64_t *out, const json_t *value);
 /* true, false, 1 and 0. */
 bool fv_json_flag(bool *out, const json_t *value);
+/* NaN, Infinity and -Infinity: as a setting no value, or no limit. */
+bool fv_json_unbounded(const json_t *value);
 
 /* An identifier by its value, as a text that is equal for equal ones: 3, 3.0, "3" and "003" are
  * one, "frame_3" is another. It is in `room` or belongs to the value. NULL: a boolean, a list, an

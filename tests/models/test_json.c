@@ -44,6 +44,8 @@ static void words_that_python_writes_are_read(void **state)
                         "-Infinity");
     assert_false(fv_json_number(&x, json_array_get(json_object_get(o, "b"), 1)));
     assert_false(fv_json_number(&x, json_object_get(o, "c")));
+    assert_true(fv_json_unbounded(json_object_get(o, "c")));
+    assert_false(fv_json_unbounded(json_object_get(o, "d")));
     assert_true(x == 3);
     assert_true(fv_json_number(&x, json_array_get(json_object_get(o, "b"), 2)) && x == 1);
     assert_true(fv_json_number(&x, json_object_get(o, "d")) && x == 1e308);
