@@ -91,9 +91,7 @@ static fovea_model *load(const char *name)
 static fovea_model *language(bool softmax, bool other)
 {
     struct checkpoint c = {.n = 0};
-    if (other)
-        add(&c, "", "unused", 1, 4, 0, 1);
-    add(&c, "model.", "embeddings.weight", VOCABULARY, C, 0, 1);
+    add(&c, "model.", "embeddings.weight", VOCABULARY, C, 0, other ? 0.9f : 1);
     for (int i = 0; i < LAYERS; i++) {
         char p[32], attn[64];
         snprintf(p, sizeof p, "model.layers.%d.", i);
