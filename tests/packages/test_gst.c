@@ -356,8 +356,8 @@ static void boxes_on_the_bus(void **state)
 {
     (void)state;
     guint x, width;
-    GstHarness *h = gst_harness_new_parse("foveafilter model=" TEST_DATA
-                                          "/golden/models/rf-detr-02 threads=1 score=0.4");
+    GstHarness *h = gst_harness_new_parse("foveafilter model=\"" TEST_DATA
+                                          "/golden/models/rf-detr-02\" threads=1 score=0.4");
     GstMessage *message = posted(h, "video/x-raw,format=RGB,width=96,height=64,framerate=30/1", 3);
     const GstStructure *s = gst_message_get_structure(message);
     const GstStructure *box = item(s, "boxes", 0, "box-0");
@@ -470,8 +470,8 @@ static void boxes_and_points(void **state)
     GstMeta *meta;
     guint regions = 0;
     double score, before = 1, x;
-    GstHarness *h = gst_harness_new_parse("foveafilter model=" TEST_DATA
-                                          "/golden/models/rf-detr-02 threads=1 score=0.4");
+    GstHarness *h = gst_harness_new_parse("foveafilter model=\"" TEST_DATA
+                                          "/golden/models/rf-detr-02\" threads=1 score=0.4");
     GstCaps *caps = caps_of("RGB", 96, 64);
     assert_true(gst_video_info_from_caps(&info, caps));
     gst_harness_set_src_caps(h, caps);

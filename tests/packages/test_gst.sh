@@ -35,7 +35,7 @@ pipeline() { # a property of the element, frames
 }
 
 status=0
-pipeline "model=$model" 300 || status=1
+pipeline "model=\"$model\"" 300 || status=1
 [ "$(grep -c 'foveafilter, timestamp' "$folder/log")" = 300 ] || status=1
 [ "$(grep -c 'LABEL_' "$folder/log")" = 300 ] || status=1
 note '300 frames' "$status"
