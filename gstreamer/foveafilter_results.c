@@ -1,7 +1,6 @@
 /* foveafilter_results.c: see foveafilter_results.h. */
 #include "foveafilter_results.h"
 
-#include <math.h>
 #include <string.h>
 
 static gsize bytes_of(const fovea_output_info *info)
@@ -29,6 +28,7 @@ gboolean foveafilter_results_open(Results *r, const fovea_model *model, const fo
         r->count++;
     r->result = g_new0(Result, r->count);
     r->out = g_new0(fovea_output, r->count);
+    r->score = g_new0(float, about.classes);
     for (guint i = 0; i < r->count; i++) {
         r->result[i].info.struct_size = sizeof r->result[i].info;
         fovea_plan_output(plan, i, &r->result[i].info);
@@ -49,6 +49,7 @@ void foveafilter_results_close(Results *r)
     }
     g_free(r->result);
     g_free(r->out);
+    g_free(r->score);
     *r = (Results){0};
 }
 
@@ -117,19 +118,16 @@ static void tell_labels(const Results *r, const Result *one, GstStructure *to, G
     const guint n = one->info.columns;
     const guint count = MIN(MIN(r->top, n), MOST);
     guint taken[MOST];
-    double sum = 0;
     for (guint k = 0; k < count; k++)
         taken[k] = best(logit, n, taken, k);
-    for (guint i = 0; count && i < n; i++)
-        sum += exp((double)logit[i] - logit[taken[0]]);
+    fovea_class_scores(r->model, logit, n, r->score);
     for (guint k = 0; k < count; k++) {
         const char *name = fovea_model_label(r->model, taken[k]);
-        const double score = exp((double)logit[taken[k]] - logit[taken[0]]) / sum;
         g_snprintf(field, sizeof field, "label-%u", k);
         foveafilter_add(to, field, list,
                         gst_structure_new("label", "class", G_TYPE_UINT, taken[k], "label",
                                           G_TYPE_STRING, name ? name : "", "score", G_TYPE_DOUBLE,
-                                          score, NULL));
+                                          (double)r->score[taken[k]], NULL));
     }
     gst_buffer_unmap(one->buffer, &map);
 }

@@ -20,6 +20,7 @@ typedef struct Results {
     const fovea_model *model;
     Result *result;
     fovea_output *out; /* what fovea_run takes */
+    float *score;      /* of each class, of the frame that is told */
     guint count, top;
 } Results;
 
@@ -34,7 +35,7 @@ gboolean foveafilter_results_begin(Results *r);
 /* The frame is done. */
 void foveafilter_results_written(Results *r);
 /* Adds to `to`: `labels`, a list of
- *     label, class=(uint), label=(string), score=(double)
+ *     label, class=(uint), label=(string), score=(double): fovea_class_scores
  * where there are logits; `outputs`, a list of
  *     output, name=(string), rows=(uint), columns=(uint), prefix=(uint), grid-width=(uint),
  *             grid-height=(uint), stride=(uint), values=(GstBuffer)

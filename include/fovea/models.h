@@ -240,6 +240,14 @@ typedef struct fovea_preprocess {
 } fovea_preprocess;
 #define FOVEA_PREPROCESS_INIT FOVEA_INIT(fovea_preprocess, )
 
+/* What scores of classes are: "problem_type" of config.json, as transformers' pipelines read it. */
+typedef enum fovea_scores {
+    FOVEA_SCORES_SOFTMAX, /* one class is right: their sum is 1 */
+    FOVEA_SCORES_SIGMOID, /* each label by itself, from 0 to 1: of several that may be right, and of
+                             heads with one output */
+    FOVEA_SCORES_VALUES,  /* a regression: the outputs as they are */
+} fovea_scores;
+
 typedef struct fovea_model_info {
     size_t struct_size;
     char type[32];         /* config.json's model_type: "dinov2" */
@@ -268,6 +276,7 @@ typedef struct fovea_model_info {
                                       that none does, and what is assumed. Belongs to the model;
                                       NULL: it sees no pictures */
     uint32_t preprocess_assumed;   /* 1: no file of the model says it */
+    fovea_scores scores;      /* of its classes, as fovea_class_scores gives them */
 } fovea_model_info;
 #define FOVEA_MODEL_INFO_INIT FOVEA_INIT(fovea_model_info, )
 
@@ -286,8 +295,9 @@ FOVEA_API fovea_status fovea_preprocess_resample(fovea_preprocess *p, fovea_resa
  * 0.481 0.458 0.408, std 0.269 0.261 0.276"; at most `room` bytes with the 0 at their end. 256 are
  * enough for every rule. EINVAL. Thread-safe. */
 FOVEA_API fovea_status fovea_preprocess_text(const fovea_preprocess *p, char *text, size_t room);
-/* Name of class i (id2label), of the segmentation head or of boxes where there is no other head; or
- * NULL. Belongs to the model. */
+/* Name of class i (id2label), of the segmentation head or of boxes where there is no other head;
+ * what is no text in config.json as it is written there. NULL: it has none, or there is no such
+ * class. Belongs to the model. */
 FOVEA_API const char *fovea_model_label(const fovea_model *model, uint32_t i);
 /* Name of key point i; of 17 those of COCO's people, whatever the file says; NULL: it has none.
  * Static text. */

@@ -30,6 +30,14 @@ typedef enum fovea_extent {
     FOVEA_EXTENT_PICTURE,
 } fovea_extent;
 
+/* ---- classes of the picture: an output of FOVEA_KIND_LOGITS ---- */
+
+/* What fovea_model_info.scores says, of the logits of one picture, `n` of them, which are as many
+ * as the model has classes; `scores` has room for as many and may be `logits`. fovea_model_label
+ * names them. Thread-safe. */
+FOVEA_API fovea_status fovea_class_scores(const fovea_model *model, const float *logits, size_t n,
+                                          float *scores);
+
 /* ---- depth: outputs of FOVEA_KIND_DEPTH ---- */
 
 /* Of each pixel, as the model gives it: metres, or of relative models the more the nearer. NaN

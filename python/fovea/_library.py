@@ -102,6 +102,7 @@ for _name, _result, _arguments in [
          [_HANDLE, _HANDLE, C.POINTER(c.Ready), C.POINTER(c.Output), C.c_size_t]),
         ("fovea_detections", C.c_int, [*_RAN, C.POINTER(c.Detection), C.c_size_t,
                                        C.POINTER(C.c_size_t)]),
+        ("fovea_class_scores", C.c_int, [_HANDLE, c.Float, C.c_size_t, c.Float]),
         ("fovea_depth_map", C.c_int, [*_RAN, C.c_int, C.c_void_p, C.c_size_t]),
         ("fovea_depth_map_u16", C.c_int, [*_RAN, C.c_int, C.c_double, C.c_void_p, C.c_size_t]),
         ("fovea_class_map", C.c_int, [*_RAN, C.c_int, C.c_void_p, C.c_size_t]),

@@ -89,10 +89,12 @@ class Model(Handle):
     @property
     def info(self) -> Dict[str, Any]:
         """The fields of fovea_model_info: type, attention, width (C), depth (blocks), heads, patch (pixels),
-        prefix (tokens), classes, parameters, mapped_bytes, boxes, keypoints, masks, ..."""
+        prefix (tokens), classes, parameters, mapped_bytes, boxes, keypoints, masks, scores ("softmax", "sigmoid",
+        "values"), ..."""
         info = c.ModelInfo()
         checked(lib.fovea_model_describe(self._as_parameter_, C.byref(info)))
-        return info.values()
+        values = info.values()
+        return dict(values, scores=c.SCORES[values["scores"]])
 
     @property
     def outputs(self) -> List[str]:
@@ -120,6 +122,15 @@ class Model(Handle):
     def keypoint(self, i: int) -> Optional[str]:
         """Name of a key point, or None."""
         return _name(lib.fovea_model_keypoint(self._as_parameter_, i))
+
+    def scores(self, logits: Any) -> FloatArray:
+        """Scores of the classes, float32 (classes,), of the logits of one picture: softmax's, of models for several
+        labels each by itself, of a regression the values, as its "problem_type" says."""
+        given = np.ascontiguousarray(logits, np.float32).reshape(-1)
+        out = np.empty_like(given)
+        checked(lib.fovea_class_scores(self._as_parameter_, given.ctypes.data_as(c.Float), given.size,
+                                       out.ctypes.data_as(c.Float)))
+        return out
 
     @overload
     def __call__(self, image: Image, *, attention: Optional[str] = ..., outputs: Optional[Sequence[str]] = ...,
@@ -196,7 +207,7 @@ class Model(Handle):
         plan = self._plan_for(("rgb8", wide, high), chosen)
         rows = [one for i in range(0, len(crops), chosen.count)
                 for one in plan._run_frames(crops[i:i + chosen.count])]
-        return Batch(Result(plan, one, self.label, self.keypoint, box) for one, box in zip(rows, given))
+        return Batch(Result(plan, one, self.label, self.keypoint, self.scores, box) for one, box in zip(rows, given))
 
     def run(self, pixels: Any, attention: Optional[str] = None, outputs: Optional[Sequence[str]] = None,
             preprocess: bool = False, format: Optional[str] = None, **options: Any) -> Dict[str, FloatArray]:
@@ -303,7 +314,7 @@ class Model(Handle):
 
     def _result(self, pixels: Union[Array, Picture], format: Optional[str], chosen: Choice) -> Result:
         plan, rows = self._run(pixels, format, chosen)
-        return Result(plan, rows, self.label, self.keypoint)
+        return Result(plan, rows, self.label, self.keypoint, self.scores)
 
     def _results(self, pictures: Sequence[Union[Array, Picture]], format: Optional[str],
                  chosen: Choice) -> Iterator[Result]:
@@ -313,7 +324,7 @@ class Model(Handle):
             plan = self._plan_for(frame, chosen)
             for i in range(0, len(same), chosen.count):
                 for rows in plan._run_frames(same[i:i + chosen.count]):
-                    yield Result(plan, rows, self.label, self.keypoint)
+                    yield Result(plan, rows, self.label, self.keypoint, self.scores)
 
     def _run(self, pixels: Union[Array, Picture], format: Optional[str],
              chosen: Choice) -> Tuple[Plan, List[FloatArray]]:

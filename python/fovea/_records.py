@@ -15,7 +15,7 @@ class Features(NamedTuple):
 
 
 class Label(NamedTuple):
-    """A class of the picture: its name or None, index, and score between 0 and 1."""
+    """A class of the picture: its name or None, index, and score: between 0 and 1, or a regression's value."""
     name: Optional[str]
     label: int
     score: float

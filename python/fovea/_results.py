@@ -25,8 +25,9 @@ class Result(Mapping[str, FloatArray]):
     given. A result keeps the memory of the plan that has made it: keep arrays, rather than results."""
 
     def __init__(self, plan: Plan, outputs: List[FloatArray], label: Name, keypoint: Name,
-                 box: Optional[Sequence[float]] = None) -> None:
+                 scores: Callable[[FloatArray], FloatArray], box: Optional[Sequence[float]] = None) -> None:
         self._plan, self._arrays, self._label, self._keypoint = plan, outputs, label, keypoint
+        self._scores = scores
         self.box = box  # of the person that it is of, where boxes were given: x, y, width, height
 
     def __getitem__(self, name: str) -> FloatArray:
@@ -62,14 +63,13 @@ class Result(Mapping[str, FloatArray]):
 
     @cached_property
     def labels(self) -> List[Label]:
-        """All classes of a classifier, the likeliest first; scores are softmax's, and their sum is 1."""
+        """All classes of a classifier, the likeliest first; Model.scores says what scores are."""
         logits = self["logits"]
         if len(logits) != 1:
             raise ValueError("logits %s are not those of one picture" % (logits.shape,))
-        shares = np.exp(logits[0] - logits[0].max())
-        shares /= shares.sum()
-        return [Label(self._label(int(i)), int(i), float(shares[i]))
-                for i in np.argsort(-shares, kind="stable")]
+        scores = self._scores(logits[0])
+        return [Label(self._label(int(i)), int(i), float(scores[i]))
+                for i in np.argsort(-scores, kind="stable")]
 
     @cached_property
     def depth(self) -> FloatArray:

@@ -93,7 +93,7 @@ class ModelInfo(Sized):
                 *_each(C.c_uint64, "parameters mapped_bytes"),
                 *_each(C.c_uint32, "boxes keypoints masks metric vocabulary sequence"),
                 ("linear", LinearForm), ("reduced_labels", C.c_uint32),
-                ("preprocess_source", C.c_char_p), ("preprocess_assumed", C.c_uint32)]
+                ("preprocess_source", C.c_char_p), ("preprocess_assumed", C.c_uint32), ("scores", C.c_int)]
 
 
 class FrameShape(C.Structure):
@@ -284,6 +284,7 @@ GATES = {"ready": 0, "logits": 1, "x-dense": 2, "q-dense": 3, "q-blockdiag": 4}
 OUT_GATES = {"plain": 0, "linear": 1, "silu": 2}
 KINDS = ("features", "logits", "depth", "class_map", "masks", "mask_classes", "boxes", "box_classes",
          "keypoints")
+SCORES = ("softmax", "sigmoid", "values")
 MASK_RULES = {"panoptic": 0, "instance": 1}
 EXTENT_FRAME, NO_CLASS = 0, 0xffff
 BACKENDS = {"torchvision": 0, "pillow": 1}

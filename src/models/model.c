@@ -1,5 +1,6 @@
 /* model.c: from files to an immutable model, and what can be asked about it. */
 #include "models/model.h"
+#include "models/labels.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -22,7 +23,6 @@
 #include "platform/os/os.h"
 
 #define CONFIG_LIMIT (16u << 20)
-#define LABELS (1u << 20)
 #define ADVICE 512 /* bytes of a part of a message */
 #define SYNTHETIC "synthetic:"
 #define WHOLE "model.safetensors"
@@ -303,35 +303,10 @@ static fovea_status tower_config(json_t **out, const fovea_model *m, const fv_co
     return FOVEA_OK;
 }
 
-static const char *label_at(const json_t *by_id, const json_t *list, uint32_t i)
-{
-    char key[16];
-    snprintf(key, sizeof key, "%u", i);
-    const json_t *label = by_id ? json_object_get(by_id, key) : json_array_get(list, i);
-    return json_string_value(label);
-}
-
 static uint32_t label_count(const fovea_model *m)
 {
     const uint32_t boxes = m->detection ? m->detection->classes : 0;
     return m->info.classes ? m->info.classes : m->info.segments ? m->info.segments : boxes;
-}
-
-/* "id2label" (transformers) or "label_names" (timm), when they name every class. */
-static fovea_status read_labels(fovea_model *m, const fv_config *c)
-{
-    const json_t *by_id = fv_config_get(c, "id2label"), *list = fv_config_get(c, "label_names");
-    const uint32_t n = label_count(m);
-    const size_t named = by_id ? json_object_size(by_id) : json_array_size(list);
-    if (n == 0 || n > LABELS || named < n)
-        return FOVEA_OK;
-    for (uint32_t i = 0; i < n; i++)
-        if (!label_at(by_id, list, i))
-            return FOVEA_OK;
-    FV_TRY(FV_MEM_ARRAY(&m->labels, n + 1ull, FV_MEM_MODEL, "labels"));
-    for (uint32_t i = 0; i < n; i++)
-        FV_TRY(fv_mem_text(&m->labels[i], label_at(by_id, list, i), FV_MEM_MODEL));
-    return FOVEA_OK;
 }
 
 /* A list of one name per block as one text. */
@@ -402,7 +377,8 @@ static fovea_status read_config(fovea_model *m, const fv_config *c)
     fv_reader_tell_unread(m->source);
     FV_TRY(read_attention(m, c));
     m->info.mapped_bytes = m->source->bytes + (m->beside ? m->beside->bytes : 0);
-    return read_labels(m, c);
+    FV_TRY(fv_scores_read(&m->info.scores, c, m->info.classes));
+    return fv_labels_read(&m->labels, c, label_count(m));
 }
 
 /* Everything but the source, from a parsed config.json. */
@@ -639,7 +615,8 @@ fovea_status fovea_model_preprocess(const fovea_model *model, fovea_preprocess *
 
 const char *fovea_model_label(const fovea_model *model, uint32_t i)
 {
-    return model->labels && i < label_count(model) ? model->labels[i] : NULL;
+    const bool named = model->labels && i < label_count(model) && *model->labels[i];
+    return named ? model->labels[i] : NULL;
 }
 
 const char *fovea_model_keypoint(const fovea_model *model, uint32_t i)

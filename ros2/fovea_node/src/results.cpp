@@ -239,15 +239,14 @@ void Results::tell_labels(const Header &header, const Limits &limits)
     };
     const auto end = order.begin() + static_cast<std::ptrdiff_t>(std::max<std::size_t>(count, 1));
     std::partial_sort(order.begin(), end, order.end(), better);
-    double sum = 0;
-    for (std::uint32_t i = 0; i < info.columns; i++)
-        sum += std::exp(double{logit[i]} - logit[order[0]]);
+    std::vector<float> scores(info.columns);
+    fovea::check(fovea_class_scores(model_, logit, scores.size(), scores.data()));
     auto message = std::make_unique<vision_msgs::msg::Classification>();
     message->header = header;
     message->results.resize(count);
     for (std::size_t k = 0; k < count; k++) {
         message->results[k].class_id = label(order[k]);
-        message->results[k].score = std::exp(double{logit[order[k]]} - logit[order[0]]) / sum;
+        message->results[k].score = double{scores[order[k]]};
     }
     classification_->publish(std::move(message));
 }

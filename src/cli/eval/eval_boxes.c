@@ -106,11 +106,13 @@ static size_t match_names(eval_run *r)
     for (size_t c = 0; c < a->categories; c++) {
         const char *name = a->category[c].name;
         bool any = false;
-        for (size_t k = 0; name && k < r->classes; k++)
-            if (eval_same_name(name, fovea_model_label(r->s.model, (uint32_t)k))) {
+        for (size_t k = 0; name && k < r->classes; k++) {
+            const char *label = fovea_model_label(r->s.model, (uint32_t)k);
+            if (label && eval_same_name(name, label)) {
                 r->class_of[k] = (uint32_t)c;
                 any = true;
             }
+        }
         found += any;
     }
     return found;
@@ -120,9 +122,10 @@ static size_t match_names(eval_run *r)
 static bool are_named(const eval_run *r, size_t named)
 {
     for (size_t k = 0; k < named; k++) {
+        const char *label = fovea_model_label(r->s.model, (uint32_t)k);
         char none[32];
         snprintf(none, sizeof none, "LABEL_%zu", k);
-        if (strcmp(none, fovea_model_label(r->s.model, (uint32_t)k)) != 0)
+        if (label && strcmp(none, label) != 0)
             return true;
     }
     return false;
@@ -163,12 +166,20 @@ static int match_numbers(eval_run *r)
     return CLI_OK;
 }
 
+/* The classes up to the last one that has a name. */
+static size_t count_named(const eval_run *r)
+{
+    enum { MOST = 1 << 16 }; /* of a detector */
+    size_t named = 0;
+    for (uint32_t k = 0; k < MOST; k++)
+        named = fovea_model_label(r->s.model, k) ? k + 1 : named;
+    return named;
+}
+
 static int match_categories(eval_run *r)
 {
     const annotations *a = &r->annotations;
-    size_t named = 0;
-    while (fovea_model_label(r->s.model, (uint32_t)named))
-        named++;
+    const size_t named = count_named(r);
     const size_t known = r->s.info.classes ? r->s.info.classes : a->categories;
     r->classes = named ? named : known;
     r->class_of = cli_alloc(r->classes, sizeof *r->class_of);

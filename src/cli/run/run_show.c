@@ -14,6 +14,9 @@ struct score {
     double p;
 };
 
+/* As fovea_scores has them. */
+static const char *const score_kinds[] = {"softmax", "sigmoid", "values"};
+
 static int by_probability(const void *a, const void *b)
 {
     const struct score *x = a, *y = b;
@@ -30,17 +33,18 @@ static struct score *rank(const double *p, uint32_t n)
     return s;
 }
 
-static struct score *softmax(const float *logits, uint32_t n)
+static struct score *score(const run_state *r, const run_series *logits)
 {
-    double *p = cli_alloc(n, sizeof *p), top = -INFINITY, sum = 0;
+    const uint32_t n = (uint32_t)logits->columns;
+    float *of_class = cli_alloc(n, sizeof *of_class);
+    double *p = cli_alloc(n, sizeof *p);
+    if (fovea_class_scores(r->s.model, logits->frame, n, of_class) != FOVEA_OK)
+        exit(cli_check(FOVEA_EINVAL));
     for (uint32_t i = 0; i < n; i++)
-        top = fmax(top, logits[i]);
-    for (uint32_t i = 0; i < n; i++)
-        sum += p[i] = exp(logits[i] - top);
-    for (uint32_t i = 0; i < n; i++)
-        p[i] /= sum;
+        p[i] = (double)of_class[i];
     struct score *s = rank(p, n);
     free(p);
+    free(of_class);
     return s;
 }
 
@@ -195,6 +199,8 @@ static void describe(const run_state *r, const struct results *f, const char *na
     if (r->at.count == RUN_UNCOUNTED && r->at.rate > 0)
         json_object_set_new(root, "time", json_real((double)r->at.item / r->at.rate));
     json_object_set_new(root, "top", scores(r, f->score, top, false));
+    if (f->score)
+        json_object_set_new(root, "scores", json_string(score_kinds[r->s.info.scores]));
     if (r->segments)
         json_object_set_new(root, "segmentation", scores(r, f->share, f->segments, true));
     if (r->boxes.wanted)
@@ -288,10 +294,9 @@ void run_show(run_state *r, const char *name, double seconds)
 {
     const run_series *logits = run_find(r, "logits");
     struct results f = {0};
-    /* Of the picture, not of queries. */
-    if (logits && logits->rows == 1 && !cli_makes_boxes(r->s.model, "logits")) {
+    if (logits && logits->info.kind == FOVEA_KIND_LOGITS) { /* not of queries */
         f.classes = (uint32_t)logits->columns;
-        f.score = softmax(logits->frame, f.classes);
+        f.score = score(r, logits);
         if (f.classes > 0 && !isfinite(f.score[0].p))
             cli_tell("%s: its scores are not numbers; fovea verify tells where they come from",
                      name);
