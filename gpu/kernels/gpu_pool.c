@@ -17,6 +17,13 @@ static void shape_mean_merge(const fv_launch *l, const fv_gpu_piece *p, size_t c
     count[0] = columns(l, p->group);
 }
 
+static void define_mean(const fv_launch *l, uint32_t group, fv_gpu_text *out)
+{
+    (void)group;
+    if (l->args.prob.flags & FV_FLAG_LARGEST)
+        fv_gpu_define(out, "FV_LARGEST", 1);
+}
+
 static void define_map(const fv_launch *l, uint32_t group, fv_gpu_text *out)
 {
     (void)group;
@@ -29,10 +36,17 @@ static uint32_t local_map(const fv_launch *l, uint32_t group)
     return group == 1 ? 0 : 2 * group * (uint32_t)sizeof(float);
 }
 
-const fv_gpu_code fv_gpu_mean_reduce = {
-    .program = "pool", .entry = "mean_reduce", .group = 64, .shape = shape_mean_reduce, .align = 1};
-const fv_gpu_code fv_gpu_mean_merge = {
-    .program = "pool", .entry = "mean_merge", .group = 64, .shape = shape_mean_merge};
+const fv_gpu_code fv_gpu_mean_reduce = {.program = "pool",
+                                        .entry = "mean_reduce",
+                                        .group = 64,
+                                        .define = define_mean,
+                                        .shape = shape_mean_reduce,
+                                        .align = 1};
+const fv_gpu_code fv_gpu_mean_merge = {.program = "pool",
+                                       .entry = "mean_merge",
+                                       .group = 64,
+                                       .define = define_mean,
+                                       .shape = shape_mean_merge};
 const fv_gpu_code fv_gpu_map_reduce = {.program = "pool",
                                        .entry = "map_reduce",
                                        .group = 64,

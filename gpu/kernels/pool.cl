@@ -1,7 +1,8 @@
 /* pool.cl: what is pooled over all tokens: MEAN_REDUCE, MEAN_MERGE, MAP_REDUCE, MAP_MERGE. The rows
  * of a call are dealt to partial states; a work-group has one of them.
  *
- * FV_D  MAP: width of a head
+ * FV_LARGEST  MEAN: FV_FLAG_LARGEST
+ * FV_D        MAP: width of a head
  */
 
 /* Rows of part `part` of the call: [x, y). */
@@ -10,30 +11,38 @@ static inline uint2 part_rows(uint part, uint rows, uint groups)
     return (uint2)((uint)((ulong)part * rows / groups), (uint)((ulong)(part + 1) * rows / groups));
 }
 
-/* ---- mean: a work-item has a column ---- */
+/* ---- mean, or largest: a work-item has a column ---- */
+
+#ifdef FV_LARGEST
+#define FV_NOTHING (-INFINITY)
+#define FV_WITH(a, b) fmax(a, b)
+#else
+#define FV_NOTHING 0.f
+#define FV_WITH(a, b) ((a) + (b))
+#endif
 
 FV_KERNEL void mean_reduce(FV_IN(0), FV_OUT(1), FV_CALL)
 {
     const uint c = get_group_id(0) * FV_GROUP + get_local_id(0), part = get_group_id(1);
     const uint skip = row0 < u.s0 ? u.s0 - row0 : 0;
     const uint2 range = part_rows(part, rows, groups);
-    float sum = 0.f;
+    float sum = FV_NOTHING;
     if (c >= dim.s1)
         return;
     for (uint r = max(range.x, skip); r < range.y; r++)
-        sum += FV_GET(0, FV_AT(0, r) + c);
+        sum = FV_WITH(sum, FV_GET(0, FV_AT(0, r) + c));
     sum *= f.s0;
-    FV_PUT(1, FV_AT(1, part) + c, first ? sum : FV_GET(1, FV_AT(1, part) + c) + sum);
+    FV_PUT(1, FV_AT(1, part) + c, first ? sum : FV_WITH(FV_GET(1, FV_AT(1, part) + c), sum));
 }
 
 FV_KERNEL void mean_merge(FV_IN(0), FV_OUT(1), FV_CALL)
 {
     const uint c = get_group_id(0) * FV_GROUP + get_local_id(0);
-    float sum = 0.f;
+    float sum = FV_NOTHING;
     if (c >= dim.s1)
         return;
     for (uint g = 0; g < dim.s2; g++)
-        sum += FV_GET(0, base0 + at0.x + (size_t)g * dim.s1 + c);
+        sum = FV_WITH(sum, FV_GET(0, base0 + at0.x + (size_t)g * dim.s1 + c));
     FV_PUT(1, FV_AT(1, 0) + c, sum);
 }
 

@@ -263,6 +263,10 @@ static void mean_reduce(fv_tape *t, const fv_step *s)
     fv_view res, out;
     const fv_view dout = gradient_of_output(t, s);
     const uint32_t u[2] = {s->u[0], 0};
+    if (s->prob.flags & FV_FLAG_LARGEST) {
+        t->b->status = fv_fail(FOVEA_ENOTSUP, "%s: the largest of rows has no gradient", s->label);
+        return;
+    }
     fv_tape_add(t, s->use[FV_MEAN_IN].view, s->prob.dim[FV_ROW_C], &res, &out);
     rows_back(t, s, FV_OP_MEAN_GRAD, dout, res, out, u, s->f[0]);
 }

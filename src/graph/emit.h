@@ -469,6 +469,11 @@ void fv_emit_window(fv_builder *b, const char *label, const fv_attention *a, fv_
 /* Mean of the grid's rows of `in`, prefix left out, into one row. */
 void fv_emit_mean(fv_builder *b, const char *label, fv_view in, const fv_grid *grid, uint32_t cols,
                   fv_view out);
+/* Of each column the largest; and half of mean and largest each. */
+void fv_emit_largest(fv_builder *b, const char *label, fv_view in, const fv_grid *grid,
+                     uint32_t cols, fv_view out);
+void fv_emit_mean_and_largest(fv_builder *b, const char *label, fv_view in, const fv_grid *grid,
+                              uint32_t cols, fv_view out);
 
 /* Group normalisation of all rows of a grid without a prefix, `groups` of its channels together. */
 typedef struct fv_groupnorm {

@@ -320,20 +320,49 @@ fv_view fv_emit_rel_pos(fv_builder *b, const char *label, const fv_rel_pos *p, f
 
 /* ---- the mean ---- */
 
-void fv_emit_mean(fv_builder *b, const char *label, fv_view in, const fv_grid *grid, uint32_t cols,
-                  fv_view out)
+/* `factor` times the sum of the patches' rows, or with FV_FLAG_LARGEST the largest of them. */
+static void reduce_patches(fv_builder *b, const char *label, fv_view in, const fv_grid *grid,
+                           uint32_t cols, fv_view out, float factor, uint32_t flags)
 {
     fv_view partial = fv_emit_value(b, FV_VALUE_PARTIAL, 1, cols, FV_F32);
     fv_step *s = fv_emit_step(b, FV_OP_MEAN_REDUCE, fv_grid_tokens(grid), label);
     s->prob.dim[FV_ROW_C] = cols;
+    s->prob.flags = flags;
     s->u[0] = grid->prefix;
-    s->f[0] = 1.0f / (float)(grid->width * grid->height);
+    s->f[0] = factor;
     fv_use_value(s, FV_MEAN_IN, in, FV_KIND_ROW);
     fv_use_value(s, FV_MEAN_PARTIAL, partial, FV_KIND_PARTIAL);
     s = fv_emit_step(b, FV_OP_MEAN_MERGE, 1, label);
     s->prob.dim[FV_ROW_C] = cols;
+    s->prob.flags = flags;
     fv_use_value(s, FV_MERGE_PARTIAL, partial, FV_KIND_STATE);
     fv_use_value(s, FV_MERGE_STATE, out, FV_KIND_ROW);
+}
+
+static float share(const fv_grid *grid)
+{
+    return 1.0f / (float)(grid->width * grid->height);
+}
+
+void fv_emit_mean(fv_builder *b, const char *label, fv_view in, const fv_grid *grid, uint32_t cols,
+                  fv_view out)
+{
+    reduce_patches(b, label, in, grid, cols, out, share(grid), 0);
+}
+
+void fv_emit_largest(fv_builder *b, const char *label, fv_view in, const fv_grid *grid,
+                     uint32_t cols, fv_view out)
+{
+    reduce_patches(b, label, in, grid, cols, out, 1, FV_FLAG_LARGEST);
+}
+
+void fv_emit_mean_and_largest(fv_builder *b, const char *label, fv_view in, const fv_grid *grid,
+                              uint32_t cols, fv_view out)
+{
+    const fv_view mean = fv_emit_rows(b, 1, cols), top = fv_emit_rows(b, 1, cols);
+    reduce_patches(b, label, in, grid, cols, mean, 0.5f * share(grid), 0);
+    reduce_patches(b, label, in, grid, cols, top, 0.5f, FV_FLAG_LARGEST);
+    fv_emit_add(b, label, top, mean, out, 1, cols);
 }
 
 /* ---- group normalisation ---- */

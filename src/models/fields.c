@@ -155,6 +155,7 @@ static const fv_field timm[] = {
     {"num_reg_tokens", FV_FIELD_ANY, NULL},
     {"patch_drop_rate", FV_FIELD_ANY, NULL},
     {"patch_size", FV_FIELD_ANY, NULL},
+    {"pool_include_prefix", FV_FIELD_FALSE, NULL},
     {"pos_drop_rate", FV_FIELD_ANY, NULL},
     {"pre_norm", FV_FIELD_ANY, NULL},
     {"proj_drop_rate", FV_FIELD_ANY, NULL},

@@ -57,7 +57,11 @@ static fovea_status read_by_id(char **label, uint32_t n, const fv_config *c, jso
 fovea_status fv_labels_read(char ***out, const fv_config *c, uint32_t n)
 {
     json_t *by_id = fv_config_get(c, "id2label"), *list = fv_config_get(c, "label_names");
+    fv_config timm;
     char **label;
+    FV_TRY(fv_config_section(&timm, c, "pretrained_cfg"));
+    if (!list && timm.object)
+        list = fv_config_get(&timm, "label_names");
     if (json_is_array(by_id)) {
         list = by_id;
         by_id = NULL;

@@ -7,8 +7,8 @@
 #include "models/model.h"
 
 /* Names of n classes, a text for each, "" for one without a name, NULL at the end; *out is NULL
- * without any. "id2label" (transformers) by the numbers that its keys are, or "label_names" (timm);
- * names of classes that there are not are left out. */
+ * without any. "id2label" (transformers) by the numbers that its keys are, or "label_names" (timm,
+ * also in "pretrained_cfg"); names of classes that there are not are left out. */
 fovea_status fv_labels_read(char ***out, const fv_config *c, uint32_t n);
 
 /* "problem_type", for a head of so many outputs. */

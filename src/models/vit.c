@@ -504,6 +504,12 @@ static void pool(const fv_vit_stream *c, fv_view y, fv_view pooled)
     case FV_POOL_MEAN:
         fv_emit_mean(c->b, "mean of patches", y, &c->b->grid, v->width, out);
         break;
+    case FV_POOL_LARGEST:
+        fv_emit_largest(c->b, "largest of patches", y, &c->b->grid, v->width, out);
+        break;
+    case FV_POOL_MEAN_LARGEST:
+        fv_emit_mean_and_largest(c->b, "mean and largest", y, &c->b->grid, v->width, out);
+        break;
     case FV_POOL_CLS_TANH:
         row = fv_emit_rows(c->b, 1, v->width);
         prefix_token(c, 0, row);

@@ -72,8 +72,10 @@ typedef struct fv_vit {
     /* Pooling and heads; absent ones are not offered as outputs. */
     enum fv_vit_pool {
         FV_POOL_NONE,
-        FV_POOL_CLS,      /* pooler_output: the normalised class row (DINOv2, CLIP) */
-        FV_POOL_MEAN,     /* pooler_output: the mean of the patches of last_hidden_state (timm) */
+        FV_POOL_CLS,     /* pooler_output: the normalised class row (DINOv2, CLIP) */
+        FV_POOL_MEAN,    /* pooler_output: the mean of the patches of last_hidden_state (timm) */
+        FV_POOL_LARGEST, /* the largest of them, channel by channel; and half of each */
+        FV_POOL_MEAN_LARGEST,
         FV_POOL_CLS_TANH, /* pooler_output: tanh(pool_w row + pool_b) (ViT, DeiT) */
         FV_POOL_MAP,      /* pooler_output: attention pooling (SigLIP) */
     } pool;

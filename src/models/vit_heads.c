@@ -62,6 +62,32 @@ static bool ends_in_blocks(const fv_vit_reader *r)
     return r->kind == FV_VIT_EVA || strstr(r->type, "_radio_v") || strstr(r->type, "_intern300m_");
 }
 
+/* "global_pool", which a model is built with where "model_args" has it; without it a norm behind
+ * the pooling tells that patches are averaged. FV_POOL_NONE: the class token, or its lack, decides.
+ */
+static fovea_status read_timm_pool(fv_vit_reader *r)
+{
+    static const char *const names[] = {"", "token", "avg", "max", "avgmax"};
+    static const uint8_t pools[] = {FV_POOL_NONE, FV_POOL_NONE, FV_POOL_MEAN, FV_POOL_LARGEST,
+                                    FV_POOL_MEAN_LARGEST};
+    const char *pool = "";
+    fv_config args;
+    FV_TRY(fv_config_text(&pool, r->config, "global_pool"));
+    FV_TRY(fv_config_section(&args, r->config, "model_args"));
+    if (args.object)
+        FV_TRY(fv_config_text(&pool, &args, "global_pool"));
+    const int known = fv_index_of(pool, names, sizeof names / sizeof *names);
+    if (known < 0)
+        return fv_fail(
+            FOVEA_ENOTSUP,
+            "%s: \"global_pool\" is \"%.20s\"; token, avg, max and avgmax are supported, "
+            "and map with its tensors (attn_pool)",
+            r->config->file, pool);
+    r->v->pool = *pool || !fv_weight_present(&r->v->fc_norm.w) ? (enum fv_vit_pool)pools[known]
+                                                               : FV_POOL_MEAN;
+    return FOVEA_OK;
+}
+
 fovea_status fv_vit_read_pool(fv_vit_reader *r)
 {
     const fv_vit_names *n = r->n;
@@ -84,13 +110,10 @@ fovea_status fv_vit_read_pool(fv_vit_reader *r)
         v->pool = FV_POOL_CLS_TANH;
         return fv_reader_linear(&v->pooler, &r->t, r->prefix, n->pooler, v->width, v->width);
     }
-    const char *pool = "";
     if (timm)
-        FV_TRY(fv_config_text(&pool, r->config, "global_pool"));
-    if (timm && (strcmp(pool, "avg") == 0 || (!*pool && fv_weight_present(&v->fc_norm.w)))) {
-        v->pool = FV_POOL_MEAN;
+        FV_TRY(read_timm_pool(r));
+    if (v->pool != FV_POOL_NONE)
         return FOVEA_OK;
-    }
     bool tanh_only = n->origin == FV_VIT_HF && (r->kind == FV_VIT_PLAIN || r->kind == FV_VIT_DEIT);
     v->pool = v->class_tokens && !tanh_only ? FV_POOL_CLS : FV_POOL_NONE;
     return FOVEA_OK;

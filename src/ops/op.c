@@ -179,6 +179,7 @@ static const struct bit_name flag_names[] = {
     {FV_FLAG_NEAREST, "nearest"},
     {FV_FLAG_ALIGN_CORNERS, "align_corners"},
     {FV_FLAG_CENTRED, "centred"},
+    {FV_FLAG_LARGEST, "largest"},
 };
 
 /* The names of `bits` with a space ahead and '+' between; returns the text's new length. */

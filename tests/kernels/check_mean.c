@@ -11,11 +11,23 @@ static const uint32_t shapes[][5] = {
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
+/* Each shape with the mean, then with the largest. */
+static const uint32_t *shape_of(check_case *c, uint32_t index)
+{
+    c->args.prob.flags = index < SHAPES ? 0 : FV_FLAG_LARGEST;
+    return index < 2 * SHAPES ? shapes[index % SHAPES] : NULL;
+}
+
+static bool is_largest(const check_case *c)
+{
+    return c->args.prob.flags & FV_FLAG_LARGEST;
+}
+
 static bool make_reduce(check_case *c, uint32_t index)
 {
-    if (index >= SHAPES)
+    const uint32_t *s = shape_of(c, index);
+    if (!s)
         return false;
-    const uint32_t *s = shapes[index];
     for (int i = 0; i < 3; i++)
         c->args.prob.dim[i] = s[i];
     c->args.u[0] = s[3];
@@ -30,11 +42,12 @@ static void reduce_oracle(const check_case *c, uint32_t group, double *want, dou
 {
     uint32_t rows, *row = check_group_rows(c, group, &rows);
     for (uint32_t i = 0; i < c->args.prob.dim[1]; i++) {
-        double sum = 0, size = 0;
+        double sum = is_largest(c) ? -INFINITY : 0, size = 0;
         for (uint32_t r = 0; r < rows; r++) {
+            const double x = check_at(c, FV_MEAN_IN, row[r], i);
             if (row[r] < c->args.u[0])
                 continue;
-            sum += check_at(c, FV_MEAN_IN, row[r], i);
+            sum = is_largest(c) ? fmax(sum, x) : sum + x;
             size += fabs(check_at(c, FV_MEAN_IN, row[r], i));
         }
         want[i] = (double)c->args.f[0] * sum;
@@ -45,9 +58,9 @@ static void reduce_oracle(const check_case *c, uint32_t group, double *want, dou
 
 static bool make_merge(check_case *c, uint32_t index)
 {
-    if (index >= SHAPES)
+    const uint32_t *s = shape_of(c, index);
+    if (!s)
         return false;
-    const uint32_t *s = shapes[index];
     c->args.prob.dim[0] = 1;
     c->args.prob.dim[1] = s[1];
     c->args.prob.dim[2] = s[2];
@@ -60,9 +73,11 @@ static void merge_oracle(const check_case *c, uint32_t row, double *want, double
 {
     (void)row;
     for (uint32_t i = 0; i < c->args.prob.dim[1]; i++) {
-        double size = want[i] = 0;
+        double size = 0;
+        want[i] = is_largest(c) ? -INFINITY : 0;
         for (uint32_t g = 0; g < c->args.prob.dim[2]; g++) {
-            want[i] += check_at(c, FV_MERGE_PARTIAL, g, i);
+            const double x = check_at(c, FV_MERGE_PARTIAL, g, i);
+            want[i] = is_largest(c) ? fmax(want[i], x) : want[i] + x;
             size += fabs(check_at(c, FV_MERGE_PARTIAL, g, i));
         }
         allowed[i] = check_allowed(c->args.prob.dim[2], size);

@@ -32,6 +32,29 @@ FV_FN void mean_block(float *partial, const float *in, size_t ld, size_t rows, i
     }
 }
 
+/* The same of the largest of the rows: -INFINITY where there are none. */
+FV_FN void largest_block(float *partial, const float *in, size_t ld, size_t rows, int n, int rest,
+                         float f, bool first)
+{
+    fv_v top[BLOCK];
+    FV_UNROLL
+    for (int k = 0; k < n; k++)
+        top[k] = fv_set(-INFINITY);
+    for (size_t r = 0; r < rows; r++, in += ld) {
+        FV_UNROLL
+        for (int k = 0; k < n; k++)
+            top[k] =
+                fv_max(k + 1 < n ? fv_load(in + k * FV_W) : fv_load_n(in + k * FV_W, rest), top[k]);
+    }
+    FV_UNROLL
+    for (int k = 0; k < n; k++) {
+        const int lanes = k + 1 < n ? FV_W : rest;
+        const fv_v x = fv_mul(fv_set(f), top[k]);
+        fv_store_n(partial + k * FV_W, first ? x : fv_max(x, fv_load_n(partial + k * FV_W, lanes)),
+                   lanes);
+    }
+}
+
 void FV_NAME(fv_k_mean_reduce_f32)(const fv_args *a, const fv_call *c)
 {
     const size_t width = a->prob.dim[1], ld = a->ld[FV_MEAN_IN];
@@ -40,12 +63,21 @@ void FV_NAME(fv_k_mean_reduce_f32)(const fv_args *a, const fv_call *c)
     const float *in = (const float *)c->p[FV_MEAN_IN] + skip * ld;
     float *partial = c->p[FV_MEAN_PARTIAL];
     const size_t rows = c->rows - skip;
+    const bool largest = a->prob.flags & FV_FLAG_LARGEST;
     size_t i = 0;
-    for (; i + BLOCK * FV_W <= width; i += BLOCK * FV_W)
-        mean_block(partial + i, in + i, ld, rows, BLOCK, FV_W, a->f[0], c->first);
-    for (; i < width; i += FV_W)
-        mean_block(partial + i, in + i, ld, rows, 1, width - i < FV_W ? (int)(width - i) : FV_W,
-                   a->f[0], c->first);
+    for (; i + BLOCK * FV_W <= width; i += BLOCK * FV_W) {
+        if (largest)
+            largest_block(partial + i, in + i, ld, rows, BLOCK, FV_W, a->f[0], c->first);
+        else
+            mean_block(partial + i, in + i, ld, rows, BLOCK, FV_W, a->f[0], c->first);
+    }
+    for (; i < width; i += FV_W) {
+        const int lanes = width - i < FV_W ? (int)(width - i) : FV_W;
+        if (largest)
+            largest_block(partial + i, in + i, ld, rows, 1, lanes, a->f[0], c->first);
+        else
+            mean_block(partial + i, in + i, ld, rows, 1, lanes, a->f[0], c->first);
+    }
 }
 
 /* ---- attention pooling ---- */

@@ -4,8 +4,12 @@
  *   PARTIAL  groups x C, packed
  *   OUT      one row of C
  *
- *   out = sum over groups, in order
+ *   flags    FV_FLAG_LARGEST, or none
+ *
+ *   out = sum over groups, in order;   LARGEST: the largest of them
  */
+#include <math.h>
+
 #include "ops/ref/ref_kernels.h"
 
 const fv_op fv_op_mean_merge = {
@@ -23,10 +27,13 @@ void fv_k_mean_merge_f32_ref(const fv_args *a, const fv_call *c)
     const uint32_t width = a->prob.dim[1], groups = a->prob.dim[2];
     const float *partial = c->p[FV_MERGE_PARTIAL];
     float *out = c->p[FV_MERGE_STATE];
+    const bool largest = a->prob.flags & FV_FLAG_LARGEST;
     for (uint32_t i = 0; i < width; i++) {
-        float sum = 0.f;
-        for (uint32_t g = 0; g < groups; g++)
-            sum += partial[(size_t)g * width + i];
+        float sum = largest ? -INFINITY : 0.f;
+        for (uint32_t g = 0; g < groups; g++) {
+            const float x = partial[(size_t)g * width + i];
+            sum = !largest ? sum + x : x > sum ? x : sum;
+        }
         out[i] = sum;
     }
 }

@@ -4,13 +4,17 @@
  *   IN       ROW
  *   PARTIAL  C floats of the call's group
  *   u[0]     prefix rows, left out
- *   f[0]     1 / (rows - prefix)
+ *   f[0]     1 / (rows - prefix); LARGEST: a factor above 0
+ *   flags    FV_FLAG_LARGEST, or none
  *
  *   partial (+)= f0 * sum of the call's rows i >= u0
+ *   LARGEST: partial = the larger of partial and f0 * the largest of these rows; none: -INFINITY
  *
  * Stored when c->first, else added. A call sums its own rows first, so that the carry takes one
  * rounding per call however many tokens there are; rows are summed in order.
  */
+#include <math.h>
+
 #include "ops/ref/ref_kernels.h"
 
 const fv_op fv_op_mean_reduce = {
@@ -30,16 +34,24 @@ void fv_k_mean_reduce_f32_ref(const fv_args *a, const fv_call *c)
 {
     const uint32_t width = a->prob.dim[1], prefix = a->u[0];
     const uint32_t skip = c->row0 >= prefix ? 0 : prefix - c->row0;
+    const bool largest = a->prob.flags & FV_FLAG_LARGEST;
     float *partial = c->p[FV_MEAN_PARTIAL];
     for (uint32_t i0 = 0; i0 < width; i0 += RUN) {
         const uint32_t n = width - i0 < RUN ? width - i0 : RUN;
-        float sum[RUN] = {0};
+        float sum[RUN];
+        for (uint32_t i = 0; i < RUN; i++)
+            sum[i] = largest ? -INFINITY : 0.f;
         for (uint32_t r = skip; r < c->rows; r++) {
             const float *in = (const float *)c->p[FV_MEAN_IN] + (size_t)r * a->ld[FV_MEAN_IN] + i0;
             for (uint32_t i = 0; i < n; i++)
-                sum[i] += in[i];
+                sum[i] = !largest ? sum[i] + in[i] : in[i] > sum[i] ? in[i] : sum[i];
         }
-        for (uint32_t i = 0; i < n; i++)
-            partial[i0 + i] = (c->first ? 0.f : partial[i0 + i]) + a->f[0] * sum[i];
+        for (uint32_t i = 0; i < n; i++) {
+            const float x = a->f[0] * sum[i], before = partial[i0 + i];
+            if (largest)
+                partial[i0 + i] = c->first || x > before ? x : before;
+            else
+                partial[i0 + i] = (c->first ? 0.f : before) + x;
+        }
     }
 }
