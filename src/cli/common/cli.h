@@ -131,7 +131,14 @@ typedef struct cli_option {
     void *target;               /* const char ** of what has an argument, bool * of a flag */
     unsigned takes;             /* of a shared option: who accepts it, enum cli_takes */
     const char *const *choices; /* of the argument, NULL at their end; NULL: others too */
+    bool again;                 /* may be given several times: target is a cli_texts */
 } cli_option;
+
+/* The arguments of such an option in their order; `text` is to be freed. */
+typedef struct cli_texts {
+    const char **text;
+    size_t n;
+} cli_texts;
 
 /* The options that all commands share, as written; NULL: not given. */
 typedef struct cli_common {

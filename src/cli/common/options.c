@@ -232,6 +232,12 @@ static int unknown(const cli_command *self, const cli_option *all, size_t n, con
                     self->name);
 }
 
+static void add_text(cli_texts *to, const char *text)
+{
+    to->text = cli_grow(to->text, to->n, sizeof *to->text);
+    to->text[to->n++] = text;
+}
+
 int cli_parse(int *first, const cli_command *self, cli_common *common, const cli_option *own,
               int argc, char **argv)
 {
@@ -266,7 +272,9 @@ int cli_parse(int *first, const cli_command *self, cli_common *common, const cli
             return cli_fail(CLI_USAGE, "%s needs a value", argv[optind - 1]);
         if (!o)
             return unknown(self, all, n, argv[optind - 1]);
-        if (o->argument)
+        if (o->again)
+            add_text(o->target, optarg);
+        else if (o->argument)
             *(const char **)o->target = optarg;
         else
             *(bool *)o->target = true;

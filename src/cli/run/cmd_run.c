@@ -17,14 +17,19 @@ static float *append(float *all, const float *frame, size_t count, size_t frames
     return more;
 }
 
-static int keep(run_state *r, const char *path, const fovea_frame *frame)
+void run_keep(run_state *r)
 {
-    int code = CLI_OK;
     for (size_t i = 0; i < r->n; i++) {
         run_series *s = &r->series[i];
         if (s->saved || s->feature)
             s->all = append(s->all, s->frame, (size_t)(s->rows * s->columns), r->frames);
     }
+    r->frames++;
+}
+
+static int draw(run_state *r, const char *path, const fovea_frame *frame)
+{
+    int code = CLI_OK;
     if (r->segments)
         code = run_segment(r, path, frame);
     if (r->pca)
@@ -55,12 +60,24 @@ int run_results(run_state *r, const char *name, const fovea_frame *frame, double
     CLI_TRY(run_detect(r, name));
     CLI_TRY(run_find_depth(r, path));
     CLI_TRY(run_find_masks(r, path, name));
-    CLI_TRY(run_find_points(r, name));
-    CLI_TRY(keep(r, path, frame));
+    CLI_TRY(run_find_points(r));
+    run_write_points(r, name);
+    CLI_TRY(draw(r, path, frame));
     CLI_TRY(run_overlays(r) ? run_overlay(r, path, frame) : CLI_OK);
     CLI_TRY(r->other ? run_against(r, path, frame) : CLI_OK);
     CLI_TRY(r->query.path ? map_attention(r, path, frame) : CLI_OK);
-    r->frames++;
+    run_keep(r);
+    r->pictures++;
+    run_show(r, name, seconds);
+    return CLI_OK;
+}
+
+int run_results_of_people(run_state *r, const char *name, const fovea_frame *frame, double seconds)
+{
+    json_array_clear(r->written);
+    run_write_points(r, name);
+    CLI_TRY(run_overlays(r) ? run_overlay(r, r->at.path, frame) : CLI_OK);
+    r->pictures++;
     run_show(r, name, seconds);
     return CLI_OK;
 }
@@ -72,8 +89,14 @@ static int run_picture(run_state *r, const char *path)
     cli_image image;
     CLI_TRY(cli_image_read(&image, path));
     const fovea_frame frame = {.pixels = {image.rgb}, .stride = {(size_t)image.width * 3}};
-    int code = run_plan_for(r, FOVEA_FORMAT_RGB8, FOVEA_YUV_601, image.width, image.height);
-    CLI_THEN(code, run_frame(r, path, &frame, (size_t)image.width * image.height * 3));
+    const run_source source = {frame, FOVEA_FORMAT_RGB8, FOVEA_YUV_601, image.width, image.height};
+    int code;
+    if (people_given(&r->people)) {
+        code = run_in_boxes(r, path, &source);
+    } else {
+        code = run_plan_for(r, source.format, source.yuv, image.width, image.height);
+        CLI_THEN(code, run_frame(r, path, &frame, (size_t)image.width * image.height * 3));
+    }
     cli_image_free(&image);
     return code;
 }
@@ -83,6 +106,8 @@ static int run_tensor(run_state *r, const char *path, cli_progress *bar)
 {
     fovea_tensors *file;
     fovea_tensor t;
+    if (people_given(&r->people))
+        return cli_fail(CLI_USAGE, "%s: people are cut out of pictures, not out of tensors", path);
     CLI_TRY(cli_check(fovea_tensors_open(&file, path)));
     if (!fovea_tensors_find(file, "input", &t) || t.rank != 4 || t.shape[1] != 3 ||
         t.shape[2] > 65536 || t.shape[3] > 65536 || t.elements == 0) {
@@ -224,6 +249,8 @@ static void release(run_state *r)
     run_depth_free(&r->depth);
     run_masks_free(&r->masks);
     run_points_free(&r->points);
+    people_free(&r->people);
+    free(r->crops.pixels);
     json_decref(r->written);
     fovea_plan_free(r->plan);
     cli_close(&r->s);
@@ -275,7 +302,8 @@ static int prepare(run_state *r, int argc, char **argv)
     CLI_TRY(cli_open(&r->s, &r->common, argv[0]));
     r->preprocess = cli_preprocess(&r->s.settings, r->s.model);
     CLI_TRY(run_choose(r));
-    return run_against_begin(r, argv[0]);
+    CLI_TRY(run_against_begin(r, argv[0]));
+    return run_open_people(r);
 }
 
 int cli_run(const cli_command *self, int argc, char **argv)
@@ -306,9 +334,18 @@ int cli_run(const cli_command *self, int argc, char **argv)
          &r->masks.path},
         {"mask-rule", 0, "NAME", "panoptic (default), instance", &r->masks.rule},
         {"boxes", 0, "FILE", "boxes of a detector as COCO has them, .json", &r->boxes.path},
-        {"score", 0, "P", "least score of masks, 0.8, and of boxes and points that are drawn, 0.3",
+        {"score", 0, "P",
+         "least score of masks, 0.8, and of boxes and points that are drawn and of --people, 0.3",
          &r->score_text},
         {"pose", 0, "FILE", "key points as COCO has them, .json", &r->points.path},
+        {"box", 0, "X,Y,W,H",
+         "a person's box in each picture, in pixels: upper left corner and size; several times for "
+         "several people",
+         &r->people.given, .again = true},
+        {"people", 0, "FILE", "boxes of people, as --boxes of a detector or COCO have them, .json",
+         &r->people.path},
+        {"person", 0, "NAME|ID", "the category of --people that is a person: person, else 1",
+         &r->people.category},
         {"attention-map", 0, "X,Y,FILE", "what the patch at pixel X,Y attends to, .png",
          &r->map_text},
         {"attention-block", 0, "I", "in block I; -1, the last, if not given", &r->map_block},

@@ -7,8 +7,7 @@
 
 /* ---- outputs ---- */
 
-/* Makes frame `f` of those that were run the current one. */
-static void look(run_state *r, uint32_t f)
+void run_look(run_state *r, uint32_t f)
 {
     r->outs = r->every + f * r->n;
     for (size_t i = 0; i < r->n; i++)
@@ -52,7 +51,7 @@ static void make_room(run_state *r)
         r->every[i].size = (size_t)(s->rows * s->columns) * sizeof(float);
         r->every[i].data = cli_alloc(r->every[i].size, 1);
     }
-    look(r, 0);
+    run_look(r, 0);
 }
 
 /* ---- the plan ---- */
@@ -104,7 +103,7 @@ int run_outputs(run_state *r, const fovea_frame *frame, uint32_t count, double *
     const double begin = cli_seconds();
     const int code = cli_check(fovea_run(r->plan, frame, r->every, count * r->n));
     *seconds = (cli_seconds() - begin) / count;
-    look(r, 0);
+    run_look(r, 0);
     return code;
 }
 
@@ -150,7 +149,7 @@ static int show(run_state *r, uint32_t count, double seconds, const char *readin
         if (w->at.path == failed)
             continue;
         r->at = w->at;
-        look(r, f);
+        run_look(r, f);
         const int code = run_results(r, w->name, &r->pixels[f], seconds);
         if (code && (code != CLI_INPUT || !r->forgiving || r->at.path == reading))
             return code;

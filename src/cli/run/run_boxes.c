@@ -22,7 +22,10 @@ int run_detect(run_state *r, const char *name)
         if (!b->path)
             continue;
         json_t *box = run_box_json(r, i);
+        const char *label = fovea_model_label(r->s.model, b->found[i].label);
         run_coco_picture(box, r, name);
+        if (label)
+            json_object_set_new(box, "label", cli_json_text(label));
         json_array_append_new(b->coco, box);
     }
     return code;

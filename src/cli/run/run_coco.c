@@ -3,7 +3,7 @@
 
 void run_coco_picture(json_t *record, const run_state *r, const char *name)
 {
-    json_object_set_new(record, "image_id", json_integer((json_int_t)r->frames));
+    json_object_set_new(record, "image_id", json_integer((json_int_t)r->pictures));
     json_object_set_new(record, "file_name", cli_json_text(name));
 }
 
@@ -15,7 +15,7 @@ int run_save_coco(const run_state *r, const char *path, const json_t *coco, cons
     CLI_TRY(cli_output_begin(&file, path));
     const int bad = json_dumpf(coco, file.file, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
     CLI_TRY(cli_output_end(&file, bad ? "its text cannot be made" : NULL));
-    cli_tell("%s: %zu %s of %zu picture%s", path, n, n == 1 ? one : many, r->frames,
-             r->frames == 1 ? "" : "s");
+    cli_tell("%s: %zu %s of %zu picture%s", path, n, n == 1 ? one : many, r->pictures,
+             r->pictures == 1 ? "" : "s");
     return CLI_OK;
 }

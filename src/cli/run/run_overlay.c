@@ -11,7 +11,7 @@
 /* Boxes and points with a lower score are not drawn. */
 static bool is_drawn(const run_state *r, float score)
 {
-    return (double)score >= (r->score > 0 ? r->score : 0.3);
+    return (double)score >= (r->score > 0 ? r->score : RUN_SCORE);
 }
 
 bool run_overlays(const run_state *r)
@@ -119,8 +119,10 @@ static void draw_masks(const draw_pen *p, const run_state *r)
 
 /* ---- boxes ---- */
 
-static void draw_boxes(const draw_pen *p, const run_state *r)
+/* Returns how many there were to draw. */
+static size_t draw_boxes(const draw_pen *p, const run_state *r)
 {
+    size_t drawn = 0;
     for (size_t i = r->boxes.count; i-- > 0;) { /* the best on top */
         const fovea_detection *d = &r->boxes.found[i];
         double b[4];
@@ -131,7 +133,9 @@ static void draw_boxes(const draw_pen *p, const run_state *r)
         colour_of_instance(rgb, d->label);
         draw_box(p, b[0], b[1], b[0] + b[2], b[1] + b[3], rgb);
         write_label(p, r, b[0], b[1], rgb, d->label, d->score);
+        drawn++;
     }
+    return drawn;
 }
 
 /* ---- key points ---- */
@@ -142,29 +146,52 @@ static const uint8_t bones[][2] = {{15, 13}, {13, 11}, {16, 14}, {14, 12}, {11, 
                                    {1, 2},   {0, 1},   {0, 2},   {1, 3},   {2, 4}};
 enum { PEOPLE = 17 };
 
-static void draw_points(const draw_pen *p, const run_state *r)
+/* Of one person; returns how many were drawn. */
+static size_t draw_pose(const draw_pen *p, const run_state *r, const fovea_keypoint *found)
 {
-    const run_points *f = &r->points;
+    const size_t count = r->points.count;
+    size_t drawn = 0;
     uint8_t rgb[3];
-    for (size_t i = 0; f->count == PEOPLE && i < sizeof bones / sizeof *bones; i++) {
-        const fovea_keypoint *a = &f->found[bones[i][0]], *b = &f->found[bones[i][1]];
+    for (size_t i = 0; count == PEOPLE && i < sizeof bones / sizeof *bones; i++) {
+        const fovea_keypoint *a = &found[bones[i][0]], *b = &found[bones[i][1]];
         if (!is_drawn(r, a->score) || !is_drawn(r, b->score))
             continue;
         colour_of_instance(rgb, i);
         const draw_pen thick = {p->on, 2 * p->line, p->dot};
         draw_line(&thick, (double)a->x, (double)a->y, (double)b->x, (double)b->y, rgb);
     }
-    for (size_t k = 0; k < f->count; k++) {
+    for (size_t k = 0; k < count; k++) {
+        if (!is_drawn(r, found[k].score))
+            continue;
         colour_of_instance(rgb, k);
-        if (is_drawn(r, f->found[k].score))
-            draw_disc(p, (double)f->found[k].x, (double)f->found[k].y, 2.0 * p->line, rgb);
+        draw_disc(p, (double)found[k].x, (double)found[k].y, 2.0 * p->line, rgb);
+        drawn++;
     }
+    return drawn;
+}
+
+static size_t draw_points(const draw_pen *p, const run_state *r)
+{
+    size_t drawn = 0;
+    for (size_t i = 0; i < r->points.people; i++)
+        drawn += draw_pose(p, r, r->points.found + i * r->points.count);
+    return drawn;
+}
+
+/* Scores that are too low leave a picture as it was: that is told. */
+static void tell_drawn(const run_state *r, const char *name, size_t drawn, size_t all,
+                       const char *what)
+{
+    if (drawn < all)
+        cli_tell("%s: %zu of %zu %s drawn, --score %.2g", name, drawn, all, what,
+                 r->score > 0 ? r->score : RUN_SCORE);
 }
 
 int run_overlay(run_state *r, const char *input, const fovea_frame *frame)
 {
     cli_image picture = {0};
     int code = photograph(&picture, r, frame);
+    char *name = run_picture_name(r, r->overlay, input);
     if (!code) {
         const draw_pen pen = draw_pen_for(&picture);
         if (r->depth.wanted)
@@ -172,11 +199,11 @@ int run_overlay(run_state *r, const char *input, const fovea_frame *frame)
         if (r->masks.wanted)
             draw_masks(&pen, r);
         if (r->boxes.wanted)
-            draw_boxes(&pen, r);
+            tell_drawn(r, name, draw_boxes(&pen, r), r->boxes.count, "boxes");
         if (r->points.wanted)
-            draw_points(&pen, r);
+            tell_drawn(r, name, draw_points(&pen, r), r->points.people * r->points.count,
+                       "key points");
     }
-    char *name = run_picture_name(r, r->overlay, input);
     CLI_THEN(code, cli_image_write_png(name, &picture));
     run_wrote(r, name);
     cli_image_free(&picture);

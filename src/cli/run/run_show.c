@@ -162,13 +162,22 @@ static void print_masks(const run_state *r)
 
 static void print_points(const run_state *r)
 {
-    puts("   score         x        y");
-    for (size_t k = 0; k < r->points.count; k++) {
-        const fovea_keypoint *p = &r->points.found[k];
-        const char *name = fovea_model_keypoint(r->s.model, (uint32_t)k);
-        printf("  %.4f  %8.1f %8.1f  %s\n", (double)p->score, (double)p->x, (double)p->y,
-               name ? name : "");
+    const run_points *f = &r->points;
+    for (size_t i = 0; i < f->people; i++) {
+        const fovea_box *b = &f->box[i].box;
+        if (people_given(&r->people))
+            printf("  person %zu of %zu, box %.1f,%.1f,%.1f,%.1f\n", i + 1, f->people, b->x, b->y,
+                   b->width, b->height);
+        puts("   score         x        y");
+        for (size_t k = 0; k < f->count; k++) {
+            const fovea_keypoint *p = &f->found[i * f->count + k];
+            const char *name = fovea_model_keypoint(r->s.model, (uint32_t)k);
+            printf("  %.4f  %8.1f %8.1f  %s\n", (double)p->score, (double)p->x, (double)p->y,
+                   name ? name : "");
+        }
     }
+    if (f->people == 0)
+        puts("  no box of a person");
 }
 
 /* ---- a frame ---- */
@@ -209,8 +218,11 @@ static void describe(const run_state *r, const struct results *f, const char *na
         json_object_set_new(root, "depth", run_depth_json(r));
     if (r->masks.wanted)
         json_object_set_new(root, "masks", masks(r));
-    if (r->points.wanted)
-        json_object_set_new(root, "keypoints", run_points_json(r));
+    if (r->points.wanted) {
+        json_object_set_new(root, "people", run_people_json(r));
+        if (!people_given(&r->people))
+            json_object_set_new(root, "keypoints", run_points_json(r, 0));
+    }
     if (r->other)
         json_object_set_new(root, "against", run_against_describe(r));
     if (r->map.rows)

@@ -49,10 +49,14 @@ static int run_next(run_state *r, video *v, bool *there)
     r->cut = code && v->frames > 0;
     if (code || !*there)
         return code;
-    CLI_TRY(run_plan_for(r, v->layout.format, v->yuv, v->of.width, v->of.height));
+    const run_source source = {v->frame, v->layout.format, v->yuv, v->of.width, v->of.height};
+    const bool boxed = people_given(&r->people);
+    CLI_TRY(boxed ? CLI_OK
+                  : run_plan_for(r, source.format, source.yuv, source.width, source.height));
     r->at.item = v->frames - 1;
     char *name = cli_text("%s[%llu]", v->path, (unsigned long long)r->at.item);
-    const int ran = run_frame(r, name, &v->frame, v->bytes);
+    const int ran =
+        boxed ? run_in_boxes(r, name, &source) : run_frame(r, name, &v->frame, v->bytes);
     free(name);
     return ran;
 }

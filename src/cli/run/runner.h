@@ -5,9 +5,11 @@
 
 #include "cli/run/attention_map.h"
 #include "cli/run/colours.h"
+#include "cli/run/people.h"
 #include "cli/run/video.h"
 
 enum { RUN_SEGMENTS = 256 };     /* classes of a picture with one byte per pixel */
+#define RUN_SCORE 0.3            /* the least of boxes and points that are drawn, and of people */
 #define RUN_UNCOUNTED UINT64_MAX /* pictures in a video */
 
 /* One output of the model over all frames, batch first. */
@@ -73,10 +75,25 @@ typedef struct run_masks {
 typedef struct run_points {
     const char *path; /* of --pose; or NULL */
     bool wanted;
-    fovea_keypoint *found; /* of the current frame */
-    size_t count;
+    fovea_keypoint *found; /* of the current picture: `count` of each of its people */
+    people_box *box;       /* theirs */
+    size_t people, room, count;
     json_t *coco;
 } run_points;
+
+/* Pictures as a pose model sees people. */
+typedef struct run_crops {
+    uint32_t width, height;
+    uint8_t *pixels; /* of as many as run together */
+} run_crops;
+
+/* What boxes are in. */
+typedef struct run_source {
+    fovea_frame frame;
+    fovea_format format;
+    fovea_yuv yuv;
+    uint32_t width, height;
+} run_source;
 
 /* Where a frame comes from. */
 typedef struct run_place {
@@ -110,11 +127,12 @@ typedef struct run_state {
     run_place at;                    /* the current frame; path NULL: no input is being read */
     const char *raw_text, *yuv_text; /* of --raw and --yuv; or NULL */
     video_raw raw;
-    int yuv;        /* a fovea_yuv; -1: the video's own */
-    bool cut;       /* a video ended in mid-frame, after whole ones */
-    bool forgiving; /* a broken input is left for the next one */
-    int skipped;    /* CLI_INPUT if that has happened */
-    size_t frames;
+    int yuv;         /* a fovea_yuv; -1: the video's own */
+    bool cut;        /* a video ended in mid-frame, after whole ones */
+    bool forgiving;  /* a broken input is left for the next one */
+    int skipped;     /* CLI_INPUT if that has happened */
+    size_t frames;   /* that were run */
+    size_t pictures; /* that are done: of people in boxes one has several frames */
 
     fovea_plan *plan;
     fovea_plan_info info;
@@ -140,6 +158,8 @@ typedef struct run_state {
     run_depth depth;
     run_masks masks;
     run_points points;
+    people people;
+    run_crops crops;
     json_t *written; /* names of the current frame's files */
     cli_basis basis; /* of --pca-basis; no columns: not known yet */
 
@@ -160,6 +180,15 @@ static inline size_t run_pixels(const run_state *r)
 
 /* cmd_run.c: what is wanted of the current frame, whose outputs are there. */
 int run_results(run_state *r, const char *name, const fovea_frame *frame, double seconds);
+/* Keeps the outputs of the current frame for the files of all, and counts it. */
+void run_keep(run_state *r);
+/* What is wanted of the current picture, whose people were run. */
+int run_results_of_people(run_state *r, const char *name, const fovea_frame *frame, double seconds);
+
+/* run_people.c: what boxes of people were given, and whether they can be used. */
+int run_open_people(run_state *r);
+/* The people of a picture, called `name`. */
+int run_in_boxes(run_state *r, const char *name, const run_source *from);
 
 /* run_batch.c: a plan for such frames, unless it is there. */
 int run_plan_for(run_state *r, fovea_format format, fovea_yuv yuv, uint32_t width, uint32_t height);
@@ -168,6 +197,8 @@ int run_plan_for(run_state *r, fovea_format format, fovea_yuv yuv, uint32_t widt
 int run_frame(run_state *r, const char *name, const fovea_frame *frame, size_t bytes);
 /* Runs the frames that wait. */
 int run_together(run_state *r);
+/* Makes frame `f` of those that were run together the current one. */
+void run_look(run_state *r, uint32_t f);
 /* The outputs of up to r->batch frames; the first is the current one. *seconds: a frame's share. */
 int run_outputs(run_state *r, const fovea_frame *frame, uint32_t count, double *seconds);
 void run_batch_free(run_state *r);
@@ -237,9 +268,17 @@ int run_find_masks(run_state *r, const char *input, const char *name);
 json_t *run_mask_json(const run_state *r, size_t i);
 void run_masks_free(run_masks *m);
 
-/* run_points.c: key points of the current frame, if they are wanted. */
-int run_find_points(run_state *r, const char *name);
-json_t *run_points_json(const run_state *r);
+/* run_points.c: key points of the current frame, if they are wanted: of one person. */
+int run_find_points(run_state *r);
+/* Room for a picture's people, whose boxes are known; then those of person i, whose crop is the
+ * current frame. */
+void run_begin_points(run_state *r, size_t n);
+int run_box_points(run_state *r, size_t i);
+/* Adds the picture's people to the file. */
+void run_write_points(run_state *r, const char *name);
+/* Of person i; and of all, with their boxes. */
+json_t *run_points_json(const run_state *r, size_t i);
+json_t *run_people_json(const run_state *r);
 void run_points_free(run_points *p);
 
 /* run_overlay.c: what was found, drawn on the photograph. */
