@@ -41,6 +41,54 @@ FOVEA_API fovea_status fovea_box_keypoints(fovea_plan *plan, const fovea_output 
                                            size_t n_outs, const fovea_box *box,
                                            fovea_keypoint *points, size_t room, size_t *count);
 
+/* ---------------------------------------------------------------------------------------------
+ * Pictures that are run in overlapping parts: EoMT with "do_split_image"
+ *
+ * The picture is resized as fovea_preprocess says, and cut along its longer side into squares of
+ * short_edge pixels, as few as cover it, whose overlaps are equal: as transformers'
+ * EomtImageProcessor does it, the same bytes. Scores of classes are averaged where parts overlap
+ * (merge_image_patches). How to run one:
+ *
+ *   fovea_parts_describe   says how many parts there are, and their size
+ *   fovea_plan_create      a plan for frames of that size, of one or several at a time
+ *   fovea_parts_create     for that plan: all memory that frames need
+ *   fovea_parts_cut        the parts of a picture, as frames
+ *   fovea_run              of all of them
+ *   fovea_parts_class_map  the class of each pixel of the picture
+ */
+
+typedef struct fovea_parts fovea_parts;
+
+typedef struct fovea_parts_info {
+    size_t struct_size;
+    uint32_t count;
+    uint32_t width, height;             /* pixels of each part */
+    uint32_t whole_width, whole_height; /* of the picture that they are cut out of */
+} fovea_parts_info;
+#define FOVEA_PARTS_INFO_INIT FOVEA_INIT(fovea_parts_info, )
+
+/* For pictures of width x height. ENOTSUP: `rule` does not split, or resizes floats. Thread-safe.
+ */
+FOVEA_API fovea_status fovea_parts_describe(const fovea_preprocess *rule, uint32_t width,
+                                            uint32_t height, fovea_parts_info *out);
+/* For pictures of width x height and a plan of their parts that has the outputs
+ * masks_queries_logits and class_queries_logits; the plan must live as long. EINVAL for a plan of
+ * other frames. */
+FOVEA_API fovea_status fovea_parts_create(fovea_parts **out, fovea_plan *plan,
+                                          const fovea_preprocess *rule, uint32_t width,
+                                          uint32_t height);
+FOVEA_API void fovea_parts_free(fovea_parts *parts);
+
+/* The parts of a picture of FOVEA_FORMAT_RGB8, as frames: they lie in memory of `parts`, until the
+ * next call, or in the picture itself, where it has the size already. room: of frames. Allocates
+ * nothing. One thread at a time, as below. */
+FOVEA_API fovea_status fovea_parts_cut(fovea_parts *parts, const fovea_frame *picture,
+                                       fovea_frame *frames, size_t room);
+/* The class of each pixel of the picture, row by row, as fovea_class_map: `outs` are the outputs of
+ * the first part, then those of the second, ..; room: of numbers. Allocates nothing. */
+FOVEA_API fovea_status fovea_parts_class_map(fovea_parts *parts, const fovea_output *outs,
+                                             size_t n_outs, uint16_t *classes, size_t room);
+
 FOVEA_END_DECLS
 
 #endif

@@ -19,7 +19,8 @@ from ._crops import crop
 from ._device import Device, Picture, device_of
 from ._handle import Handle
 from ._library import checked, lib, names
-from ._pixels import Array, FrameKind, frame_of, planes, read
+from ._parts import Parts, parts_of
+from ._pixels import Array, FrameKind, frame_of, is_mirrored, planes, read
 from ._plan import Choice, FloatArray, Plan, choice, on_white, options_of, rule_of, text_of
 from ._records import Features, Tuned
 from ._results import Batch, Result
@@ -208,6 +209,25 @@ class Model(Handle):
         rows = [one for i in range(0, len(crops), chosen.count)
                 for one in plan._run_frames(crops[i:i + chosen.count])]
         return Batch(Result(plan, one, self.label, self.keypoint, self.scores, box) for one, box in zip(rows, given))
+
+    def class_map(self, image: Any, *, format: Optional[str] = None, **options: Any) -> npt.NDArray[np.uint16]:
+        """uint16 (H, W): the class of each pixel of a picture. A model whose image processor splits pictures
+        ("do_split_image" of EoMT) runs its overlapping parts, one after the other. The picture and the options are
+        those of a call."""
+        rule, pixels = rule_of(self), read(image, True)
+        if not rule.split or isinstance(pixels, Picture) or not self.info["masks"]:
+            return self(pixels, format=format, **options).class_map
+        kind, wide, high = frame_of(pixels, format)
+        if kind == "bgr8":
+            pixels = np.ascontiguousarray(pixels if is_mirrored(pixels) else pixels[..., ::-1])
+        elif kind == "gray8":
+            pixels = np.repeat(pixels[:, :, None], 3, 2)
+        elif kind != "rgb8":
+            raise ValueError("%s is not split into parts; give R, G, B" % kind)
+        part = parts_of(rule, wide, high)
+        plan = self._plan_for(("rgb8", part.width, part.height), choice(outputs=self._task(), **options))
+        parts = Parts(plan, rule, wide, high)
+        return parts.class_map(parts.run(pixels))
 
     def run(self, pixels: Any, attention: Optional[str] = None, outputs: Optional[Sequence[str]] = None,
             preprocess: bool = False, format: Optional[str] = None, **options: Any) -> Dict[str, FloatArray]:

@@ -211,7 +211,7 @@ class Plan(Handle):
 
     def _read(self, outputs: Sequence[FloatArray], function: Callable[..., int], *arguments: Any) -> None:
         """Calls what reads a frame's outputs."""
-        self._call(function, _places(outputs), len(outputs), *arguments)
+        self._call(function, places(outputs), len(outputs), *arguments)
 
     # ---- frames ----
 
@@ -241,13 +241,16 @@ class Plan(Handle):
 
     def _run_frame(self, pixels: Union[Array, Picture]) -> List[FloatArray]:
         """The same of pixels that are as the plan's frames are."""
+        if not isinstance(pixels, Picture):
+            return self._run_there(planes(pixels, self.frame[0], self.frame[2]))
         outputs = [np.empty(shape, np.float32) for shape in self._shapes]
-        places = _places(outputs)
-        if isinstance(pixels, Picture):
-            self._call(lib.fovea_run_picture, pixels._as_parameter_, None, places, len(outputs))
-        else:
-            frame = planes(pixels, self.frame[0], self.frame[2])
-            self._call(lib.fovea_run, C.byref(frame), places, len(outputs))
+        self._call(lib.fovea_run_picture, pixels._as_parameter_, None, places(outputs), len(outputs))
+        return outputs
+
+    def _run_there(self, frame: c.Frame) -> List[FloatArray]:
+        """Of a frame whose pixels lie where it says."""
+        outputs = [np.empty(shape, np.float32) for shape in self._shapes]
+        self._call(lib.fovea_run, C.byref(frame), places(outputs), len(outputs))
         return outputs
 
     def _run_frames(self, pixels: Sequence[Union[Array, Picture]]) -> List[List[FloatArray]]:
@@ -257,11 +260,12 @@ class Plan(Handle):
             return [self._run_frame(p) for p in pixels]
         outputs = [[np.empty(shape, np.float32) for shape in self._shapes] for _ in arrays]
         frames = (c.Frame * len(arrays))(*[planes(p, self.frame[0], self.frame[2]) for p in arrays])
-        places = _places([a for rows in outputs for a in rows])
-        self._call(lib.fovea_run, frames, places, len(places))
+        of_all = places([a for rows in outputs for a in rows])
+        self._call(lib.fovea_run, frames, of_all, len(of_all))
         return outputs
 
 
-def _places(outputs: Sequence[FloatArray]) -> Any:
+def places(outputs: Sequence[FloatArray]) -> Any:
+    """Where the library writes outputs."""
     return (c.Output * len(outputs))(*[c.Output(a.__array_interface__["data"][0], a.nbytes)
                                        for a in outputs])

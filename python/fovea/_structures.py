@@ -214,6 +214,11 @@ class Box(C.Structure):
     _fields_ = [*_each(C.c_double, "x y width height")]
 
 
+class PartsInfo(Sized):
+    _c_name_ = "fovea_parts_info"
+    _fields_ = [*_SIZE, *_each(C.c_uint32, "count width height whole_width whole_height")]
+
+
 class Matrix(C.Structure):
     _c_name_ = "fovea_matrix"
     _fields_ = [("data", C.c_void_p), ("stride", C.c_size_t)]

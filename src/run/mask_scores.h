@@ -10,7 +10,7 @@
 /* The masks of one picture. */
 typedef struct fv_mask_scores {
     fv_task_output masks;
-    const float *share;       /* queries x classes: probabilities */
+    float *share;             /* queries x classes: probabilities */
     uint32_t classes, width;  /* width: pixels of the picture */
     fv_side rows;             /* of the picture over the masks' grid */
     const fv_between *column; /* and its columns */

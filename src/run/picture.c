@@ -10,20 +10,36 @@
 #include "checkpoint/processor.h"
 #include "ops/preprocess.h"
 #include "ops/ref/ref_kernels.h"
+#include "run/resize_bytes.h"
 
+/* `ld`: numbers from row to row of the input. */
 static void pass(fv_cpu_fn kernel, void *out, const void *in, enum fv_type type, uint32_t in_width,
-                 const fv_resize_table *table, uint32_t rows, uint32_t width, uint32_t row0)
+                 uint32_t ld, const fv_resize_table *table, uint32_t rows, uint32_t width,
+                 uint32_t row0)
 {
     fv_args a = {.prob.dim = {rows, width, 3, in_width},
                  .prob.in = (uint8_t)type,
                  .table = table,
                  .u[0] = row0};
     fv_call c = {.rows = rows};
-    a.ld[FV_RESIZE_IN] = in_width * 3;
+    a.ld[FV_RESIZE_IN] = ld;
     a.ld[FV_RESIZE_OUT] = width * 3;
     c.p[FV_RESIZE_IN] = (void *)(uintptr_t)in;
     c.p[FV_RESIZE_OUT] = out;
     kernel(&a, &c);
+}
+
+static void both_passes(void *out, void *wide, const fv_picture_resize *r, const void *in,
+                        enum fv_type from, enum fv_type to, uint32_t width, uint32_t ld)
+{
+    pass(fv_k_resize_x_ref, wide, in, from, width, ld, &r->x, r->in_rows, r->width, r->in_row0);
+    pass(fv_k_resize_y_ref, out, wide, to, r->width, r->width * 3, &r->y, r->height, r->width, 0);
+}
+
+void fv_resize_bytes(uint8_t *out, uint8_t *wide, const fv_picture_resize *r, const uint8_t *in,
+                     uint32_t width, uint32_t stride)
+{
+    both_passes(out, wide, r, in, FV_U8, FV_U8, width, stride);
 }
 
 /* The picture after resize `r`, in memory that the caller frees. */
@@ -34,8 +50,7 @@ static fovea_status resize(void **out, const fv_picture_resize *r, const void *i
     const uint64_t row = fv_size_mul(r->width, 3 * fv_type_size(to));
     FV_TRY(fv_mem_array(out, r->height, row, FV_MEM_PLAN, "a resized picture"));
     FV_TRY(fv_mem_array(&wide, r->in_rows, row, FV_MEM_PLAN, "a resized picture"));
-    pass(fv_k_resize_x_ref, wide, in, from, width, &r->x, r->in_rows, r->width, r->in_row0);
-    pass(fv_k_resize_y_ref, *out, wide, to, r->width, &r->y, r->height, r->width, 0);
+    both_passes(*out, wide, r, in, from, to, width, width * 3);
     fv_mem_free(wide);
     return FOVEA_OK;
 }

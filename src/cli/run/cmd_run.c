@@ -93,6 +93,8 @@ static int run_picture(run_state *r, const char *path)
     int code;
     if (people_given(&r->people)) {
         code = run_in_boxes(r, path, &source);
+    } else if (r->split.struct_size) {
+        code = run_in_parts(r, path, &source);
     } else {
         code = run_plan_for(r, source.format, source.yuv, image.width, image.height);
         CLI_THEN(code, run_frame(r, path, &frame, (size_t)image.width * image.height * 3));
@@ -281,6 +283,18 @@ static int read_results(run_state *r)
 static const char *const yuv_names[] = {"601",  "601-full",  "709", "709-full",
                                         "2020", "2020-full", NULL};
 
+/* Parts of pictures are only normalised, as their plan sees them. */
+static void split_pictures(run_state *r)
+{
+    fovea_preprocess rule = FOVEA_PREPROCESS_INIT;
+    fovea_model_preprocess(r->s.model, &rule);
+    if (!rule.split || r->s.info.masks == 0 || r->s.settings.width)
+        return;
+    r->split = rule;
+    r->preprocess.resize = FOVEA_RESIZE_NONE;
+    r->preprocess.split = 0;
+}
+
 /* All before the first frame; `argv` has what is not an option. */
 static int prepare(run_state *r, int argc, char **argv)
 {
@@ -301,6 +315,7 @@ static int prepare(run_state *r, int argc, char **argv)
     CLI_TRY(run_open_basis(r));
     CLI_TRY(cli_open(&r->s, &r->common, argv[0]));
     r->preprocess = cli_preprocess(&r->s.settings, r->s.model);
+    split_pictures(r);
     CLI_TRY(run_choose(r));
     CLI_TRY(run_against_begin(r, argv[0]));
     return run_open_people(r);

@@ -106,13 +106,39 @@ static int want_boxes(run_state *r)
     return CLI_OK;
 }
 
+static int want_segments(run_state *r)
+{
+    choose_segments(r);
+    if (!r->segments)
+        return cli_fail(CLI_UNSUPPORTED,
+                        "this model has no segmentation head; put a linear one beside it as "
+                        "segmentation.safetensors");
+    if (r->s.info.segments > RUN_SEGMENTS)
+        return cli_fail(CLI_UNSUPPORTED,
+                        "a head of %u classes; pictures of classes have %d at most, -o has the "
+                        "logits",
+                        r->s.info.segments, RUN_SEGMENTS);
+    return CLI_OK;
+}
+
 /* What the results of results.h are made of. */
 static int want_results(run_state *r)
 {
     const bool shown = !run_writes(r), metric = cli_output_name(r->s.model, "predicted_depth");
     r->depth.wanted = metric && (r->depth.path || r->overlay || shown);
     r->points.wanted = r->s.info.keypoints > 0 && (r->points.path || r->overlay || shown);
-    r->masks.wanted = r->s.info.masks > 0 && (r->masks.path || r->masks.rule || shown);
+    const bool split = r->split.struct_size > 0;
+    r->masks.wanted = r->s.info.masks > 0 && (r->masks.path || r->masks.rule || (shown && !split));
+    if (split && r->masks.wanted)
+        return cli_fail(CLI_UNSUPPORTED,
+                        "--masks: this model's image processor splits pictures into parts, whose "
+                        "classes are put together, not their masks; --labels has them");
+    if (split && (r->pca || r->features || r->query.path || r->against))
+        return cli_fail(CLI_UNSUPPORTED,
+                        "this model's image processor splits pictures into parts; --size WxH runs "
+                        "the whole picture");
+    if (split)
+        CLI_TRY(want_segments(r));
     if (r->depth.path && !r->depth.wanted)
         return cli_fail(CLI_UNSUPPORTED, "--depth %s: this model gives no depth", r->depth.path);
     if (r->points.path && !r->points.wanted)
@@ -128,21 +154,6 @@ static int want_results(run_state *r)
         run_want(r, "masks_queries_logits");
         run_want(r, "class_queries_logits");
     }
-    return CLI_OK;
-}
-
-static int want_segments(run_state *r)
-{
-    choose_segments(r);
-    if (!r->segments)
-        return cli_fail(CLI_UNSUPPORTED,
-                        "this model has no segmentation head; put a linear one beside it as "
-                        "segmentation.safetensors");
-    if (r->s.info.segments > RUN_SEGMENTS)
-        return cli_fail(CLI_UNSUPPORTED,
-                        "a head of %u classes; pictures of classes have %d at most, -o has the "
-                        "logits",
-                        r->s.info.segments, RUN_SEGMENTS);
     return CLI_OK;
 }
 

@@ -50,13 +50,20 @@ static int run_next(run_state *r, video *v, bool *there)
     if (code || !*there)
         return code;
     const run_source source = {v->frame, v->layout.format, v->yuv, v->of.width, v->of.height};
-    const bool boxed = people_given(&r->people);
-    CLI_TRY(boxed ? CLI_OK
-                  : run_plan_for(r, source.format, source.yuv, source.width, source.height));
+    const bool boxed = people_given(&r->people), split = r->split.struct_size > 0;
+    if (split && source.format != FOVEA_FORMAT_RGB8)
+        return cli_fail(CLI_UNSUPPORTED,
+                        "%s: parts are cut out of frames of R, G, B; give them with --raw ppm, or "
+                        "--size WxH",
+                        v->path);
+    CLI_TRY(boxed || split
+                ? CLI_OK
+                : run_plan_for(r, source.format, source.yuv, source.width, source.height));
     r->at.item = v->frames - 1;
     char *name = cli_text("%s[%llu]", v->path, (unsigned long long)r->at.item);
-    const int ran =
-        boxed ? run_in_boxes(r, name, &source) : run_frame(r, name, &v->frame, v->bytes);
+    const int ran = boxed   ? run_in_boxes(r, name, &source)
+                    : split ? run_in_parts(r, name, &source)
+                            : run_frame(r, name, &v->frame, v->bytes);
     free(name);
     return ran;
 }

@@ -141,6 +141,7 @@ typedef struct run_state {
     uint32_t width, height;
     fovea_preprocess preprocess;
     bool told; /* how pictures are preprocessed */
+    fovea_preprocess split; /* the rule by which pictures are cut into parts; struct_size 0: none */
 
     uint32_t batch, n_waiting; /* frames that run together, at most; those that are there */
     run_waiting *waiting;
@@ -287,6 +288,11 @@ int run_overlay(run_state *r, const char *input, const fovea_frame *frame);
 
 /* run_segments.c: pictures and shares of the classes of the current frame. */
 int run_segment(run_state *r, const char *input, const fovea_frame *frame);
+/* The same of a picture whose pixels' classes are known. */
+int run_segment_whole(run_state *r, const char *path, const run_source *from, const uint16_t *map);
+
+/* run_parts.c: a picture that is run in parts, in R, G, B. */
+int run_in_parts(run_state *r, const char *name, const run_source *from);
 
 /* run_pca.c: features as pictures. Reads the basis if its file is there. */
 int run_open_basis(run_state *r);
