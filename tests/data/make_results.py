@@ -67,6 +67,40 @@ def masks(shape):
     return found
 
 
+def padded(shape):
+    """Of masks over a picture that was filled up at its right or bottom."""
+    p = EomtImageProcessor(size={"shortest_edge": shape["side"], "longest_edge": shape["side"]}, do_pad=True)
+    found = []
+    for i, frame in enumerate(cases.PADDED):
+        of_masks, of_classes = cases.masks(10 + i, shape["queries"], *shape["grid"], shape["classes"])
+        out = types.SimpleNamespace(masks_queries_logits=torch.tensor(of_masks)[None],
+                                    class_queries_logits=torch.tensor(of_classes)[None])
+        a, b, c = cases.THRESHOLDS[1]
+        found.append({"panoptic": segments(p.post_process_panoptic_segmentation(
+                          out, [frame[::-1]], threshold=a, mask_threshold=b, overlap_mask_area_threshold=c,
+                          stuff_classes=cases.STUFF)[0]),
+                      "instance": segments(p.post_process_instance_segmentation(out, [frame[::-1]], threshold=a)[0])})
+    return found
+
+
+def parts(shape):
+    p = EomtImageProcessor(size={"shortest_edge": cases.SIDE, "longest_edge": None}, do_split_image=True,
+                           do_rescale=False, do_normalize=False)
+    found = []
+    for i, (wide, high) in enumerate(cases.PARTS):
+        cut = p(images=torch.tensor(cases.picture(wide, high)).permute(2, 0, 1), return_tensors="np")
+        pixels = [np.ascontiguousarray(one.transpose(1, 2, 0)) for one in cut["pixel_values"]]
+        own = [cases.masks(20 + 10 * i + k, shape["queries"], *shape["grid"], shape["classes"])
+               for k in range(len(pixels))]
+        out = types.SimpleNamespace(masks_queries_logits=torch.tensor(np.stack([a for a, _ in own])),
+                                    class_queries_logits=torch.tensor(np.stack([b for _, b in own])),
+                                    patch_offsets=cut["patch_offsets"])
+        classes = p.post_process_semantic_segmentation(out, [(high, wide)])[0].numpy()
+        found.append({"size": [pixels[0].shape[1], pixels[0].shape[0]],
+                      "crc32": [zlib.crc32(one.tobytes()) for one in pixels], "classes": runs(classes)})
+    return found
+
+
 def poses():
     processor, found = VitPoseImageProcessor(), []
     for i, box in enumerate(cases.BOXES):
@@ -93,7 +127,8 @@ def main():
     shape = {"side": 48, "grid": [24, 24], "queries": 5, "classes": 3}
     if len(sys.argv) != 2:
         sys.exit(__doc__)
-    out = {"depth": depths(), "segmenter": shape, "masks": masks(shape), "poses": poses(), "crops": crops()}
+    out = {"depth": depths(), "segmenter": shape, "masks": masks(shape), "padded": padded(shape),
+           "parts": parts(shape), "poses": poses(), "crops": crops()}
     with open(sys.argv[1], "w") as f:
         json.dump(out, f, separators=(",", ":"))
         f.write("\n")

@@ -9,6 +9,9 @@ STEP = 5  # of the pixels of a map of depths that are kept
 FRAMES = [(40, 30), (25, 44), (64, 64)]
 THRESHOLDS = [(0.8, 0.5, 0.8), (0.5, 0.3, 0.2), (0.3, 0.5, 0.5)]  # of scores, masks, overlaps
 STUFF = [0, 1]
+PADDED = [(40, 30), (25, 44)]  # frames, which become 48 pixels long, filled up to a square
+PARTS = [(100, 60), (60, 100), (130, 50), (48, 48), (47, 200)]
+SIDE = 48  # of a part
 POSE = (192, 256)
 BOXES = [[0, 0, 150, 100], [30.5, -12.25, 64.3, 140.7], [100, 20, 40, 300], [10, 10, 152.8, 204.0],
          [-500, 3, 20, 20], [149, 99, 0, 1], [33, 21, 17.77, 0]]
@@ -46,5 +49,5 @@ def heat(case, points, high, wide):
     return maps.astype(np.float32)
 
 
-def picture():
-    return np.random.RandomState(7).randint(0, 256, (100, 150, 3)).astype(np.uint8)
+def picture(wide=150, high=100):
+    return np.random.RandomState(7).randint(0, 256, (high, wide, 3)).astype(np.uint8)

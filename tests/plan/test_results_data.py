@@ -20,6 +20,7 @@ np = counted.need("numpy")
 import results_cases as cases
 
 DATA = os.path.join(HERE, "..", "data")
+MASKS = ["masks_queries_logits", "class_queries_logits"]
 SEGMENTER = os.path.join(DATA, "golden", "models", "eomt-masked-01")
 
 
@@ -36,6 +37,31 @@ def unrolled(runs):
     return np.repeat([v for v, _ in runs], [n for _, n in runs])
 
 
+def planned(model, frame, rule):
+    """A plan of masks with a rule of its own, which only runs where there is none."""
+    names = (C.c_char_p * 2)(b"masks_queries_logits", b"class_queries_logits")
+    plan = model.plan(np.zeros((frame[1], frame[0], 3), np.uint8), outputs=MASKS)
+    if rule is None:
+        return plan
+    options = c.PlanOptions(frame=c.FrameShape(0, *frame, 1), preprocess=C.pointer(rule), dry=True,
+                            outputs=C.cast(names, C.POINTER(C.c_char_p)), n_outputs=2)
+    other = object.__new__(type(plan))
+    other.frame, other._format = ("rgb8", *frame), None
+    Handle.__init__(other, lib.fovea_plan_free, model, lib.fovea_plan_create, model, model._device,
+                    C.byref(options))
+    return other
+
+
+def cut(parts, picture, info):
+    """The pixels of each part."""
+    frames, picture = (c.Frame * info.count)(), np.ascontiguousarray(picture)
+    given = c.Frame((C.c_void_p * 3)(picture.ctypes.data))
+    parts._call(lib.fovea_parts_cut, C.byref(given), frames, info.count)
+    for frame in frames:
+        rows = [C.string_at(frame.pixels[0] + y * frame.stride[0], info.width * 3) for y in range(info.height)]
+        yield np.frombuffer(b"".join(rows), np.uint8)
+
+
 class Results(unittest.TestCase):
     def test_depth(self):
         for i, (frame, size) in enumerate(cases.DEPTHS):
@@ -49,19 +75,55 @@ class Results(unittest.TestCase):
         shape = WANT["segmenter"]
         for i, frame in enumerate(cases.FRAMES):
             plan = dry(SEGMENTER, frame, preprocess=True, size=shape["side"],
-                       outputs=["masks_queries_logits", "class_queries_logits"])
+                       outputs=MASKS)
             masks, classes = cases.masks(i, shape["queries"], *shape["grid"], shape["classes"])
             outputs, want = [as_rows(masks), classes], WANT["masks"][i]
             found = plan._class_map(outputs).reshape(-1)
             self.assertLess(np.mean(found != unrolled(want["semantic"])), 1e-3)
             for rule in ("panoptic", "instance"):
-                for k, (score, inside, left) in enumerate(cases.THRESHOLDS):
-                    with self.subTest(frame=frame, rule=rule, threshold=score):
-                        records, pixels = plan._masks(outputs, rule, score, inside, left, cases.STUFF, 100)
-                        self.assertEqual([m.label for m in records], [m[0] for m in want[rule][k]["masks"]])
-                        np.testing.assert_allclose([m.score for m in records],
-                                                   [m[1] for m in want[rule][k]["masks"]], atol=2e-6)
-                        self.assertLess(np.mean(pixels.reshape(-1) != unrolled(want[rule][k]["map"])), 1e-3)
+                for k, thresholds in enumerate(cases.THRESHOLDS):
+                    with self.subTest(frame=frame, rule=rule, threshold=thresholds[0]):
+                        self.check_masks(plan, outputs, rule, thresholds, want[rule][k])
+
+    def check_masks(self, plan, outputs, rule, thresholds, want):
+        records, pixels = plan._masks(outputs, rule, *thresholds, cases.STUFF, 100)
+        self.assertEqual([m.label for m in records], [m[0] for m in want["masks"]])
+        np.testing.assert_allclose([m.score for m in records], [m[1] for m in want["masks"]], atol=2e-6)
+        self.assertLess(np.mean(pixels.reshape(-1) != unrolled(want["map"])), 1e-3)
+
+    def test_what_fills_up_is_cut_off(self):
+        shape = WANT["segmenter"]
+        model = fovea.load(SEGMENTER)
+        for i, frame in enumerate(cases.PADDED):
+            rule = rule_of(model)
+            rule.resize, rule.long_edge = 5, shape["side"]  # FOVEA_RESIZE_LONG
+            rule.pad, rule.pad_width, rule.pad_height = 2, shape["side"], shape["side"]  # FOVEA_PAD_BLACK
+            plan = planned(model, frame, rule)
+            self.assertEqual((plan.info["width"], plan.info["height"]), (shape["side"], shape["side"]))
+            masks, classes = cases.masks(10 + i, shape["queries"], *shape["grid"], shape["classes"])
+            for kind in ("panoptic", "instance"):
+                with self.subTest(frame=frame, rule=kind):
+                    self.check_masks(plan, [as_rows(masks), classes], kind, cases.THRESHOLDS[1],
+                                     WANT["padded"][i][kind])
+
+    def test_parts(self):
+        shape, model = WANT["segmenter"], fovea.load(SEGMENTER)
+        for i, (wide, high) in enumerate(cases.PARTS):
+            with self.subTest(width=wide, height=high):
+                want, rule = WANT["parts"][i], rule_of(model)
+                rule.resize, rule.filter, rule.short_edge, rule.split = 1, 0, cases.SIDE, 1  # FOVEA_RESIZE_SHORT
+                rule.pad = rule.crop_width = rule.crop_height = 0
+                info = parts_of(rule, wide, high)
+                self.assertEqual(([info.width, info.height], info.count), (want["size"], len(want["crc32"])))
+                parts = Parts(planned(model, (info.width, info.height), None), rule, wide, high)
+                self.assertEqual([zlib.crc32(one.tobytes()) for one in cut(parts, cases.picture(wide, high), info)],
+                                 want["crc32"])
+                outputs = []
+                for k in range(info.count):
+                    masks, classes = cases.masks(20 + 10 * i + k, shape["queries"], *shape["grid"], shape["classes"])
+                    outputs += [as_rows(masks), classes]
+                found = parts.class_map(outputs).reshape(-1)
+                self.assertLess(np.mean(found != unrolled(want["classes"])), 1e-3)
 
     def test_people(self):
         plan = dry("synthetic:vitpose-s", cases.POSE, outputs=["heatmaps"])
@@ -97,6 +159,11 @@ class Results(unittest.TestCase):
 if __name__ == "__main__":
     os.environ["FOVEA_LIBRARY"] = sys.argv.pop(1)
     import fovea
+    from fovea import _structures as c
+    from fovea._handle import Handle
+    from fovea._library import lib
+    from fovea._parts import Parts, parts_of
+    from fovea._plan import rule_of
     with open(os.path.join(DATA, "results.json")) as f:
         WANT = json.load(f)
     counted.main()
