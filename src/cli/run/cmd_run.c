@@ -93,7 +93,7 @@ static int run_picture(run_state *r, const char *path)
     int code;
     if (people_given(&r->people)) {
         code = run_in_boxes(r, path, &source);
-    } else if (r->split.struct_size) {
+    } else if (r->split) {
         code = run_in_parts(r, path, &source);
     } else {
         code = run_plan_for(r, source.format, source.yuv, image.width, image.height);
@@ -286,13 +286,11 @@ static const char *const yuv_names[] = {"601",  "601-full",  "709", "709-full",
 /* Parts of pictures are only normalised, as their plan sees them. */
 static void split_pictures(run_state *r)
 {
-    fovea_preprocess rule = FOVEA_PREPROCESS_INIT;
-    fovea_model_preprocess(r->s.model, &rule);
-    if (!rule.split || r->s.info.masks == 0 || r->s.settings.width)
-        return;
-    r->split = rule;
-    r->preprocess.resize = FOVEA_RESIZE_NONE;
+    r->split = r->preprocess.split && r->s.info.masks > 0 && !r->s.settings.width;
+    r->rule = r->preprocess;
     r->preprocess.split = 0;
+    if (r->split)
+        r->preprocess.resize = FOVEA_RESIZE_NONE;
 }
 
 /* All before the first frame; `argv` has what is not an option. */

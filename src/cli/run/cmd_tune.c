@@ -228,8 +228,8 @@ static int tune(tuning *t, int argc, char **argv)
     interrupt_catch("measurement");
     CLI_TRY(tune_all(t, argv[0]));
     if (t->found || interrupt_code())
-        cli_tell("%s%zu fact%s found, and kept in %s", interrupt_code() ? "interrupted; " : "", t->found,
-                 t->found == 1 ? "" : "s", t->file);
+        cli_tell("%s%zu fact%s found, and kept in %s", interrupt_code() ? "interrupted; " : "",
+                 t->found, t->found == 1 ? "" : "s", t->file);
     else if (!t->accuracy)
         cli_tell("%s knows all of this already", t->file);
     return interrupt_code();

@@ -91,7 +91,7 @@ int run_plan_for(run_state *r, fovea_format format, fovea_yuv yuv, uint32_t widt
     fovea_plan_query(plan, &r->info);
     cli_tell_untrained(&r->info);
     if (options.preprocess && !r->told)
-        cli_tell_preprocess(&r->preprocess, &r->s.info);
+        cli_tell_preprocess(r->rule.struct_size ? &r->rule : &r->preprocess, &r->s.info);
     r->told = r->told || options.preprocess;
     CLI_TRY(read_shapes(r));
     make_room(r);

@@ -127,7 +127,7 @@ static int want_results(run_state *r)
     const bool shown = !run_writes(r), metric = cli_output_name(r->s.model, "predicted_depth");
     r->depth.wanted = metric && (r->depth.path || r->overlay || shown);
     r->points.wanted = r->s.info.keypoints > 0 && (r->points.path || r->overlay || shown);
-    const bool split = r->split.struct_size > 0;
+    const bool split = r->split;
     r->masks.wanted = r->s.info.masks > 0 && (r->masks.path || r->masks.rule || (shown && !split));
     if (split && r->masks.wanted)
         return cli_fail(CLI_UNSUPPORTED,

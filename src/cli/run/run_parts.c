@@ -47,9 +47,9 @@ int run_in_parts(run_state *r, const char *name, const run_source *from)
     fovea_parts *parts;
     double seconds = 0;
     CLI_TRY(run_together(r));
-    CLI_TRY(cli_check(fovea_parts_describe(&r->split, from->width, from->height, &info)));
+    CLI_TRY(cli_check(fovea_parts_describe(&r->rule, from->width, from->height, &info)));
     CLI_TRY(run_plan_for(r, FOVEA_FORMAT_RGB8, FOVEA_YUV_601, info.width, info.height));
-    CLI_TRY(cli_check(fovea_parts_create(&parts, r->plan, &r->split, from->width, from->height)));
+    CLI_TRY(cli_check(fovea_parts_create(&parts, r->plan, &r->rule, from->width, from->height)));
     uint16_t *map = cli_alloc((size_t)from->width * from->height, sizeof *map);
     json_array_clear(r->written);
     int code = run_all(r, parts, from, info.count, map, &seconds);

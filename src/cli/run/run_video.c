@@ -50,7 +50,7 @@ static int run_next(run_state *r, video *v, bool *there)
     if (code || !*there)
         return code;
     const run_source source = {v->frame, v->layout.format, v->yuv, v->of.width, v->of.height};
-    const bool boxed = people_given(&r->people), split = r->split.struct_size > 0;
+    const bool boxed = people_given(&r->people), split = r->split;
     if (split && source.format != FOVEA_FORMAT_RGB8)
         return cli_fail(CLI_UNSUPPORTED,
                         "%s: parts are cut out of frames of R, G, B; give them with --raw ppm, or "

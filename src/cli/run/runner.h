@@ -141,7 +141,9 @@ typedef struct run_state {
     uint32_t width, height;
     fovea_preprocess preprocess;
     bool told; /* how pictures are preprocessed */
-    fovea_preprocess split; /* the rule by which pictures are cut into parts; struct_size 0: none */
+    fovea_preprocess
+        rule;   /* the model's, where crops or parts are made by it and plans see those */
+    bool split; /* parts are */
 
     uint32_t batch, n_waiting; /* frames that run together, at most; those that are there */
     run_waiting *waiting;
