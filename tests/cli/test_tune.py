@@ -99,7 +99,7 @@ def interrupted(exe, planted, folder):
     run = subprocess.Popen([exe, "tune", "synthetic:dinov2-s", "--size", "448", "--threads", "1"],
                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
     begin = time.time()
-    while time.time() - begin < 60 and not (os.path.exists(p.wisdom) and len(p.lines()) > 2):
+    while time.time() - begin < 200 and not (os.path.exists(p.wisdom) and len(p.lines()) > 2):
         time.sleep(0.02)
     run.send_signal(signal.SIGINT)
     out, err = run.communicate(timeout=60)
@@ -115,13 +115,11 @@ def interrupted(exe, planted, folder):
 
 def time_is_limited(exe, planted, folder):
     p = Program(exe, folder)
-    what = ("synthetic:dinov2-s", "--size", "448")
-    frame = p.json("bench", "model", *what, "--runs", "1", "--warmup", "0", "--verify",
-                   "off")["p50_ms"] / 1e3
-    begin = time.time()
-    p.run("tune", *what, "--time", "1")
-    took = time.time() - begin
-    expect("it took %.1f s, a frame %.2f" % (took, frame), took < 12 + 8 * frame)
+    what = ("tune", "synthetic:dinov2-s", "--size", "448")  # half a minute, on any machine
+    result = p.json(*what, "--time", "1")
+    expect("it was not stopped: %s" % result, not result["complete"])
+    stopped = p.run(*what, "--time", "0.001", "-o", os.path.join(folder, "other"))
+    expect("it does not say so: " + stopped.stdout, "not finished" in stopped.stdout)
 
 
 def files(exe, planted, folder):
