@@ -19,7 +19,7 @@ from fovea import _pixels, _plan  # noqa: E402
 EXACT, TORCHVISION, PILLOW, FLOAT = 2, 0, 1, 2
 FILTERS = {"bilinear": 0, "bicubic": 1}
 MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
-SECONDS = 6
+SECONDS = 8
 
 
 def frame_call(model, pixels, kind, rule):
