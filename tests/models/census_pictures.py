@@ -36,7 +36,7 @@ CLASSES = {
         "image_mean": [.485, .456, .406], "image_std": [.229, .224, .225]}),
     "VitPose": ("bytes", None, {}), "Eomt": ("bytes", None, {"do_pad": True}),
     "RfDetr": ("floats", None, {"size": {"height": 512, "width": 512}}), "Llava": ("bytes", "clip", {}),
-    "LlavaNext": ("bytes", "clip", {}), "LlavaOnevision": ("bytes", "siglip", {}),
+    "LlavaNext": ("bytes", "clip", {}), "LlavaOnevision": ("bytes", None, {}),
 }
 PICTURES = ("640x427", "427x640", "227x300", "1000x872", "64x64", "grey", "grey16", "palette", "rgba", "cmyk", "exif6")
 
