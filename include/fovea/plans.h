@@ -16,7 +16,8 @@ typedef struct fovea_plan fovea_plan;
 typedef enum fovea_format {
     FOVEA_FORMAT_RGB8, /* bytes R, G, B */
     FOVEA_FORMAT_BGR8,
-    FOVEA_FORMAT_GRAY8,
+    FOVEA_FORMAT_GRAY8,      /* 0 is black, 255 white; fovea_layout_convert makes that of luma in
+                                limited range */
     FOVEA_FORMAT_PLANES_F32, /* float planes R, G, B, one after the other, packed, already
                                 normalised; never resized */
     FOVEA_FORMAT_NV12,       /* bytes Y, and in a second plane U, V of every 2 x 2 pixels */
@@ -26,7 +27,8 @@ typedef enum fovea_format {
 /* How luma and chroma become R, G, B: by which matrix, and whether black is 16 and white 235
  * (limited range) or 0 and 255 (full range). Cameras give FOVEA_YUV_601 unless they say otherwise:
  * YUYV of USB cameras, V4L2's default, most camera processors. Video of 720 lines and more is
- * mostly BT.709; frames that were a JPEG are BT.601 in full range. */
+ * mostly BT.709; frames that were a JPEG are BT.601 in full range. fovea_yuv_choose (video.h)
+ * chooses by what a source says of its frames. */
 typedef enum fovea_yuv {
     FOVEA_YUV_601, /* BT.601, limited range */
     FOVEA_YUV_601_FULL,

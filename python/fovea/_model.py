@@ -250,7 +250,7 @@ class Model(Handle):
           format="yuyv" or "nv12"             a camera's frame: bytes (H, W, 2), or (3 H / 2, W) with
                                               rows of Y, then of U and V; H and W are even
           format="bgr8"                       (H, W, 3) is B, G, R
-          yuv="601", "709", "601-full", ...   what these mean
+          yuv="601", "709", "601-full", ...   what these mean (choose_yuv)
           count=4                             of a call with several pictures: so many of one size that
                                               follow each other are run together
 
