@@ -188,7 +188,7 @@ class Results(unittest.TestCase):
         self.assertGreater(len(drawn), 0)
         for x, y, w, h in drawn:
             middle = int(min(max(y + h / 2, 0), HIGH - 1))
-            left = int(min(max(x, 0), WIDE - 1))
+            left = int(min(max(x + 0.5, 0), WIDE - 1))  # the first pixel whose middle is inside
             self.assertTrue((over[middle, left] != self.photo[middle, left]).any())
         self.fovea(BOXES, "a.ppm", "--overlay", "n.png", "--score", "1")
         np.testing.assert_array_equal(read_png(self.path("n.png"))[0], self.photo)

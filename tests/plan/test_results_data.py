@@ -72,10 +72,12 @@ class Results(unittest.TestCase):
                 np.testing.assert_allclose(found.reshape(-1)[::cases.STEP], WANT["depth"][i], atol=1e-5)
 
     def test_masks(self):
-        shape = WANT["segmenter"]
+        shape, model = WANT["segmenter"], fovea.load(SEGMENTER)
         for i, frame in enumerate(cases.FRAMES):
-            plan = dry(SEGMENTER, frame, preprocess=True, size=shape["side"],
-                       outputs=MASKS)
+            rule = rule_of(model)
+            rule.resize, rule.resize_width, rule.resize_height = 2, shape["side"], shape["side"]  # FOVEA_RESIZE_EXACT
+            rule.pad = 0
+            plan = planned(model, frame, rule)
             masks, classes = cases.masks(i, shape["queries"], *shape["grid"], shape["classes"])
             outputs, want = [as_rows(masks), classes], WANT["masks"][i]
             found = plan._class_map(outputs).reshape(-1)
