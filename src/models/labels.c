@@ -20,11 +20,13 @@ static fovea_status keep(char **out, const json_t *value)
     char *whole = NULL;
     if (json_is_array(value) || (json_is_object(value) && shown == strstr(shown, "an object")))
         shown = whole = json_dumps(value, JSON_COMPACT);
-    fv_mem_free(*out);
-    *out = NULL;
-    const fovea_status status = fv_mem_text(out, shown ? shown : "", FV_MEM_MODEL);
+    char *text;
+    const fovea_status status = fv_mem_text(&text, shown ? shown : "", FV_MEM_MODEL);
     free(whole);
-    return status;
+    FV_TRY(status);
+    fv_mem_free(*out); /* only now: a list of texts ends with its first NULL */
+    *out = text;
+    return FOVEA_OK;
 }
 
 /* The number that a key of "id2label" is. */
