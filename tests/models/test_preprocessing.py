@@ -123,7 +123,7 @@ class Said(Folder):
     def test_a_folder_without_one(self):
         self.write()
         r = self.run_()
-        self.assertIn("warning: the model has no preprocessor_config.json; no file says it, as usual for vit, to 32x32",
+        self.assertIn("warning: no preprocessor_config.json, so as usual for vit, to 32x32",
                       r.stderr)
         r = pixel_model.subprocess.run([FOVEA, "plan", self.path("model"), "--json"], capture_output=True, text=True,
                                        check=True)

@@ -42,7 +42,7 @@ void cli_tell_preprocess(const fovea_preprocess *p, const fovea_model_info *info
 {
     char *text = cli_preprocess_text(p, info);
     if (info->preprocess_assumed)
-        cli_tell("warning: the model has no preprocessor_config.json; %s", text);
+        cli_tell("warning: %s", text);
     else
         cli_tell("%s", text);
     free(text);

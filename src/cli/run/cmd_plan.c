@@ -233,7 +233,7 @@ static void show_preprocess(const cli_session *s)
     char *text = cli_preprocess_text(&rule, &s->info);
     printf("pixels   %s\n", text);
     if (s->info.preprocess_assumed)
-        puts("warning  the model has no preprocessor_config.json");
+        puts("warning  no file says how pictures are preprocessed; the above is assumed");
     free(text);
 }
 
