@@ -13,7 +13,7 @@
 #define FOLDER_MOST (256ull << 20)
 
 /* A new layout of entries gets a new last character. */
-static const char magic[8] = "FOVEACL1";
+static const char magic[8] = {'F', 'O', 'V', 'E', 'A', 'C', 'L', '1'};
 
 struct header {
     char magic[8];

@@ -20,7 +20,7 @@
 #define SUFFIX ".weight"
 
 /* A new layout of files gets a new last character. */
-static const char magic[8] = "FOVEAWT1";
+static const char magic[8] = {'F', 'O', 'V', 'E', 'A', 'W', 'T', '1'};
 
 struct header {
     char magic[8];
