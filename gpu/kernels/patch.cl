@@ -24,9 +24,7 @@ static inline float pixel(global const FV_CELL(0) *base, uint ld, global const F
     return convert_float(value) * table[ch] + table[3 + ch];
 #else
     base += (size_t)y * ld;
-    base += FV_FLAGS & FV_FLAG_GRAY  ? x
-            : FV_FLAGS & FV_FLAG_BGR ? 3 * x + 2 - ch
-                                     : 3 * x + ch;
+    base += FV_FLAGS & FV_FLAG_GRAY ? x : FV_FLAGS & FV_FLAG_BGR ? 3 * x + 2 - ch : 3 * x + ch;
     return FV_GET(0, base) * table[ch] + table[3 + ch];
 #endif
 }

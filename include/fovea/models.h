@@ -276,7 +276,7 @@ typedef struct fovea_model_info {
                                       that none does, and what is assumed. Belongs to the model;
                                       NULL: it sees no pictures */
     uint32_t preprocess_assumed;   /* 1: no file of the model says it */
-    fovea_scores scores;      /* of its classes, as fovea_class_scores gives them */
+    fovea_scores scores;           /* of its classes, as fovea_class_scores gives them */
 } fovea_model_info;
 #define FOVEA_MODEL_INFO_INIT FOVEA_INIT(fovea_model_info, )
 

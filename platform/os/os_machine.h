@@ -22,7 +22,7 @@ uint64_t fv_machine_page(void); /* bytes */
 fovea_status fv_machine_lock(void *p, uint64_t size, const char *what);
 void fv_machine_unlock(void *p, uint64_t size);
 
-double fv_machine_seconds(void);  /* monotonic */
+double fv_machine_seconds(void); /* monotonic */
 /* Seconds that the threads of this process were ready to run and had no processor, as others had
  * it; NAN: the system does not say. */
 double fv_machine_waited(void);

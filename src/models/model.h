@@ -122,7 +122,7 @@ struct fovea_model {
     fovea_preprocess preprocess;
     bool timm_transform;     /* its config.json says how, as timm writes it */
     char *preprocess_source; /* of info */
-    struct fv_store *store; /* where its files are; NULL: it is synthetic */
+    struct fv_store *store;  /* where its files are; NULL: it is synthetic */
     struct fv_source *source;
     struct fv_source *beside;      /* segmentation.safetensors, or NULL */
     json_t *config;                /* config.json */

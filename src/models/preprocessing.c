@@ -112,7 +112,8 @@ static fovea_status assume(struct reading *r)
         snprintf(r->source, sizeof r->source, "config.json (\"fovea\"): %s%s",
                  name ? name : m->info.type, name ? "ImageProcessor" : "");
     } else {
-        snprintf(r->source, sizeof r->source, "no preprocessor_config.json, so as usual for %s", m->info.type);
+        snprintf(r->source, sizeof r->source, "no preprocessor_config.json, so as usual for %s",
+                 m->info.type);
     }
     m->info.preprocess_assumed = !changed && m->store;
     return FOVEA_OK;

@@ -75,7 +75,7 @@ enum fv_flag {
     FV_FLAG_NEAREST = 1u << 19,       /* UPSAMPLE: one pixel for each, nothing in between */
     FV_FLAG_ALIGN_CORNERS = 1u << 20, /* UPSAMPLE: the outermost pixels' centres stay in place */
     FV_FLAG_CENTRED = 1u << 21,       /* SCAN: MALA: means and a covariance, no sums */
-    FV_FLAG_LARGEST = 1u << 22,       /* MEAN_REDUCE, MEAN_MERGE: the largest in place of the mean */
+    FV_FLAG_LARGEST = 1u << 22, /* MEAN_REDUCE, MEAN_MERGE: the largest in place of the mean */
 };
 
 #define FV_FLAG_YUV (FV_FLAG_NV12 | FV_FLAG_YUYV)

@@ -83,8 +83,9 @@ static void fit_within(uint64_t *w, uint64_t *h, const fovea_preprocess *p)
     *h = (uint64_t)((double)*h * scale);
 }
 
-/* By the larger or the smaller of the factors to resize_width and resize_height, as timm and OpenCLIP
- * divide by its inverse, both sides rounded to the nearest pixel, halves to the even one. */
+/* By the larger or the smaller of the factors to resize_width and resize_height, as timm and
+ * OpenCLIP divide by its inverse, both sides rounded to the nearest pixel, halves to the even one.
+ */
 static void fit_rounded(uint64_t *w, uint64_t *h, const fovea_preprocess *p, bool cover)
 {
     const double across = (double)*w / p->resize_width, down = (double)*h / p->resize_height;

@@ -43,8 +43,8 @@ typedef struct fv_picture_resize {
 } fv_picture_resize;
 
 /* What a frame goes through, in whole pixels: resizes, one after the other, each of which leaves
- * bytes, or all of which leave floats, rescaled; then its pixels are the part `inner` of the result, around
- * which PATCH sees zeros. */
+ * bytes, or all of which leave floats, rescaled; then its pixels are the part `inner` of the
+ * result, around which PATCH sees zeros. */
 typedef struct fv_picture {
     uint32_t width, height; /* result */
     struct fv_inner {
