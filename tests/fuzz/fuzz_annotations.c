@@ -96,8 +96,8 @@ size_t fuzz_seed(size_t index, uint8_t *out, size_t room)
         "\"file_name\": \"set\\\\cam1\\\\2.png\"}, {\"id\": 9223372036854775947, \"file_name\": "
         "\"./b/3.png\"}], \"categories\": [{\"id\": \"001\"}], \"annotations\": [{\"image_id\": "
         "9223372036854775947, \"category_id\": 1.0, \"bbox\": [0, 0, 0, 0], \"iscrowd\": 0}]}",
-        "{\"images\": [{\"id\": 1, \"file_name\": \"\\ud83d\\u0000\"}], \"categories\": [{\"id\": "
-        "1, \"name\": \"\"}], \"annotations\": []}",
+        ("{\"images\": [{\"id\": 1, \"file_name\": \"\\ud83d\\u0000\"}], "
+         "\"categories\": [{\"id\": 1, \"name\": \"\"}], \"annotations\": []}"),
     };
     if (index >= sizeof seeds / sizeof *seeds)
         return 0;
