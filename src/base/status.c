@@ -3,9 +3,8 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-
-#define WHOLE 16384 /* of a message before its middle is left out */
 
 static _Thread_local char message[FV_MESSAGE];
 static fovea_log_fn *log_fn;
@@ -19,25 +18,30 @@ static const char *character(const char *at)
     return at;
 }
 
-/* A message that is longer than `line`: its beginning, a third, and its end. */
-static void write_long(char line[FV_MESSAGE], const char *format, va_list args)
+/* A message of n bytes, more than `line` has room for: its beginning, a third, and its end. On the
+ * heap, as threads may have little stack; without memory it ends early. */
+static void write_long(char line[FV_MESSAGE], size_t n, const char *format, va_list args)
 {
     static const char gap[] = " ... ";
-    char whole[WHOLE];
-    vsnprintf(whole, sizeof whole, format, args);
-    const size_t n = strlen(whole), begin = FV_MESSAGE / 3;
+    char *whole = malloc(n + 1);
+    if (!whole)
+        return;
+    vsnprintf(whole, n + 1, format, args);
+    const size_t begin = FV_MESSAGE / 3;
     const size_t head = (size_t)(character(whole + begin) - whole);
     const char *tail = character(whole + n - (FV_MESSAGE - head - sizeof gap));
     memcpy(line, whole, head);
     snprintf(line + head, FV_MESSAGE - head, "%s%s", gap, tail);
+    free(whole);
 }
 
 static void compose(char line[FV_MESSAGE], const char *format, va_list args)
 {
     va_list again;
     va_copy(again, args);
-    if (vsnprintf(line, FV_MESSAGE, format, args) >= FV_MESSAGE)
-        write_long(line, format, again);
+    const int n = vsnprintf(line, FV_MESSAGE, format, args);
+    if (n >= FV_MESSAGE)
+        write_long(line, (size_t)n, format, again);
     va_end(again);
 }
 
