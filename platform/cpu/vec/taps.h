@@ -183,9 +183,16 @@ FV_FN fv_sums fv_sums_load(const void *p)
     return x;
 }
 
+/* Lanes that no tap fills hold anything, so that sums may wrap; they are not stored. */
+typedef uint32_t fv_wrapping __attribute__((vector_size(16)));
+FV_FN fv_sums fv_sums_plus(fv_sums a, fv_sums b)
+{
+    return (fv_sums)((fv_wrapping)a + (fv_wrapping)b);
+}
+
 FV_FN fv_sums fv_sums_wide(fv_sums s, const int32_t *p, int32_t w)
 {
-    return s + fv_sums_load(p) * w;
+    return fv_sums_plus(s, (fv_sums)((fv_wrapping)fv_sums_load(p) * (uint32_t)w));
 }
 
 #if defined __SSE2__
@@ -215,7 +222,7 @@ FV_FN __m128i fv_pair_weight(const int16_t *w)
 
 FV_FN fv_sums fv_sums_pairs(fv_sums s, const int16_t *p, const int16_t *w)
 {
-    return s + (fv_sums)_mm_madd_epi16((__m128i)fv_sums_load(p), fv_pair_weight(w));
+    return fv_sums_plus(s, (fv_sums)_mm_madd_epi16((__m128i)fv_sums_load(p), fv_pair_weight(w)));
 }
 
 FV_FN fv_block fv_block_rows(fv_block s, const uint8_t *a, const uint8_t *b, const int16_t *w)
@@ -227,7 +234,7 @@ FV_FN fv_block fv_block_rows(fv_block s, const uint8_t *a, const uint8_t *b, con
                             _mm_unpacklo_epi8(high, none), _mm_unpackhi_epi8(high, none)};
     FV_UNROLL
     for (int i = 0; i < 4; i++)
-        s.v[i] += (fv_sums)_mm_madd_epi16(two[i], pair);
+        s.v[i] = fv_sums_plus(s.v[i], (fv_sums)_mm_madd_epi16(two[i], pair));
     return s;
 }
 
@@ -262,7 +269,7 @@ FV_FN fv_sums fv_sums_pairs(fv_sums s, const int16_t *p, const int16_t *w)
     memcpy(&bits, w, sizeof bits);
     const int16x8_t x = vld1q_s16(p), pair = vreinterpretq_s16_s32(vdupq_n_s32(bits));
     const int32x4_t low = vmull_s16(vget_low_s16(x), vget_low_s16(pair));
-    return s + (fv_sums)vpaddq_s32(low, vmull_high_s16(x, pair));
+    return fv_sums_plus(s, (fv_sums)vpaddq_s32(low, vmull_high_s16(x, pair)));
 }
 
 FV_FN fv_block fv_block_add(fv_block s, uint8x16_t x, int16_t w)
