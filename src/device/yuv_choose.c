@@ -1,4 +1,4 @@
-/* colours.c: which matrix and range luma and chroma have: the rule of video.h. */
+/* yuv_choose.c: which matrix and range luma and chroma have: the rule of video.h. */
 #include <fovea/video.h>
 #include <stdbool.h>
 
