@@ -99,9 +99,9 @@ static bool fits(const struct signature *s, const uint8_t *head, size_t size)
 {
     if (s->format == PICTURE_BMP) /* the size of its second header, in four bytes */
         return size >= 18 && head[15] < 2 && !head[16] && !head[17];
-    if (s->format == PICTURE_PNM || memcmp(s->bytes, "P7", 2) == 0)
+    if (s->format == PICTURE_PNM || strncmp(s->bytes, "P7", 2) == 0)
         return size >= 3 && (head[2] == '#' || (head[2] && strchr(" \t\r\n\v\f", head[2])));
-    if (s->format == PICTURE_WEBP || memcmp(s->bytes, "AVI ", 4) == 0)
+    if (s->format == PICTURE_WEBP || strncmp(s->bytes, "AVI ", 4) == 0)
         return memcmp(head, "RIFF", 4) == 0;
     return s->at != 188 || head[0] == 0x47;
 }
