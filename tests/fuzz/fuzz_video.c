@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/run/video.h"
+#include "cli/run/video_input.h"
 #include "tests/fuzz/fuzz.h"
 
 /* ---- the target ---- */

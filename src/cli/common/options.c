@@ -141,16 +141,25 @@ static size_t shared(cli_option *all, cli_common *c)
     return sizeof common / sizeof *common;
 }
 
+/* A command that has more options than there is room for fails whenever it is called. */
+static void add(cli_option *all, size_t *n, const cli_option *one)
+{
+    if (*n == OPTIONS_MAX)
+        exit(cli_fail(CLI_UNSUPPORTED, "--%s: a command has %d options at most", one->name,
+                      OPTIONS_MAX));
+    all[(*n)++] = *one;
+}
+
 static size_t gather(cli_option *all, const cli_command *self, cli_common *c, const cli_option *own)
 {
     cli_option common[OPTIONS_MAX];
     const size_t most = shared(common, c);
     size_t n = 0;
     for (; own && own->name; own++)
-        all[n++] = *own;
+        add(all, &n, own);
     for (size_t i = 0; i < most; i++)
         if (self->takes & common[i].takes)
-            all[n++] = common[i];
+            add(all, &n, &common[i]);
     return n;
 }
 
@@ -243,7 +252,7 @@ int cli_parse(int *first, const cli_command *self, cli_common *common, const cli
 {
     cli_option all[OPTIONS_MAX];
     struct option table[OPTIONS_MAX + 2];
-    char letters[OPTIONS_MAX + 8] = ":h";
+    char letters[2 * OPTIONS_MAX + 8] = ":h";
     size_t n = gather(all, self, common, own), end = 2;
     for (size_t i = 0; i < n; i++) {
         table[i] = (struct option){all[i].name, all[i].argument != NULL, NULL, 256 + (int)i};

@@ -6,7 +6,7 @@
 #include "cli/run/attention_map.h"
 #include "cli/run/colours.h"
 #include "cli/run/people.h"
-#include "cli/run/video.h"
+#include "cli/run/video_input.h"
 
 enum { RUN_SEGMENTS = 256 };     /* classes of a picture with one byte per pixel */
 #define RUN_SCORE 0.3            /* the least of boxes and points that are drawn, and of people */

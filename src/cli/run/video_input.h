@@ -1,7 +1,7 @@
-/* video.h: frames of video that is not compressed: a Y4M stream, a stream of PPM pictures, or raw
- * frames without a header. */
-#ifndef FOVEA_CLI_VIDEO_H
-#define FOVEA_CLI_VIDEO_H
+/* video_input.h: frames of video that is not compressed: a Y4M stream, a stream of PPM pictures, or
+ * raw frames without a header. */
+#ifndef FOVEA_CLI_VIDEO_INPUT_H
+#define FOVEA_CLI_VIDEO_INPUT_H
 
 #include "cli/common/cli.h"
 

@@ -1,11 +1,11 @@
-/* video.c: Y4M, PPM and raw video, frame by frame, into one buffer. */
+/* video_input.c: Y4M, PPM and raw video, frame by frame, into one buffer. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/common/interrupt.h"
-#include "cli/run/video.h"
+#include "cli/run/video_input.h"
 
 #define PIXELS_MAX (UINT64_C(1) << 28)
 enum { LINE_MAX_BYTES = 1024 };
