@@ -32,7 +32,7 @@ def frame_call(model, pixels, kind, rule):
     finally:
         _plan.rule_of = wanted
     outputs = [np.empty(shape, np.float32) for shape in plan._shapes]
-    places, frame = _plan._places(outputs), _pixels.planes(pixels, kind, plan.frame[2])
+    places, frame = _plan.places(outputs), _pixels.planes(pixels, kind, plan.frame[2])
     keep = outputs, pixels
     return lambda: (fovea._lib.fovea_run(plan, frame, places, len(places)), keep)
 

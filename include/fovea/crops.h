@@ -79,9 +79,10 @@ FOVEA_API fovea_status fovea_parts_create(fovea_parts **out, fovea_plan *plan,
                                           uint32_t height);
 FOVEA_API void fovea_parts_free(fovea_parts *parts);
 
-/* The parts of a picture of FOVEA_FORMAT_RGB8, as frames. Their pixels belong to `parts` and
- * are valid until the next call; where the picture has the size already, they are the picture's.
- * room: of frames. Allocates nothing. One thread at a time, as below. */
+/* Cuts a picture of FOVEA_FORMAT_RGB8 into parts and describes each by one of `frames`, which has
+ * room for `room` of them. Their pixels belong to `parts` and are valid until the next call, except
+ * that a picture which needs no resize is not copied: the frames then point into its own pixels.
+ * Allocates nothing. One thread at a time, as below. */
 FOVEA_API fovea_status fovea_parts_cut(fovea_parts *parts, const fovea_frame *picture,
                                        fovea_frame *frames, size_t room);
 /* The class of each pixel of the picture, row by row, as fovea_class_map: `outs` are the outputs of
