@@ -8,6 +8,7 @@
 #include <cpuid.h>
 #endif
 
+#include "platform/cpu/cpu_rates.h"
 #include "platform/os/os_machine.h"
 
 #define NEON_SDOT (FV_NEED_NEON | FV_NEED_NEON_FP16 | FV_NEED_NEON_SDOT)
@@ -121,7 +122,7 @@ fovea_status fv_cpu_level(uint32_t *out, const char *name)
     if (!name)
         name = getenv("FOVEA_ISA");
     if (!name || !*name) {
-        *out = have;
+        *out = fv_cpu_fast_features(have);
         return FOVEA_OK;
     }
     for (size_t i = 0; i < LEVELS; i++) {

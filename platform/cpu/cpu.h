@@ -14,7 +14,8 @@
 uint32_t fv_cpu_features(void);
 
 /* Features lowered to level `name` ("scalar", "neon", "neon-fp16", "neon-dot", "avx2", "avx512");
- * NULL takes FOVEA_ISA of the environment, else everything. EINVAL lists what this machine has. */
+ * NULL takes FOVEA_ISA of the environment, else everything that is fast: fv_cpu_fast_features.
+ * EINVAL lists what this machine has. */
 fovea_status fv_cpu_level(uint32_t *out, const char *name);
 /* Name of the highest level in `features`. */
 const char *fv_cpu_level_name(uint32_t features);

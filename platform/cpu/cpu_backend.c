@@ -90,7 +90,7 @@ static void fill_info(fovea_device_info *out, uint32_t features)
 static size_t probe(size_t index, fovea_device_info *out)
 {
     if (index == 0)
-        fill_info(out, fv_cpu_features());
+        fill_info(out, fv_cpu_fast_features(fv_cpu_features()));
     return 1;
 }
 

@@ -4,6 +4,7 @@
  */
 #include "platform/cpu/cpu_rates.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -142,6 +143,40 @@ static double rate_of(struct probe *p, fv_probe_loop *loop)
     const uint32_t units = fv_pool_threads(p->pool) * LOOPS;
     p->loop = loop;
     return units * loop(ROUNDS) / best(p, compute, units);
+}
+
+/* Operations per second of the calling thread, the best of several short tries: an interruption
+ * spoils some of them. */
+static double brief_rate(fv_probe_loop *loop)
+{
+    enum { BRIEF_TRIES = 7, BRIEF_ROUNDS = 1 << 10 };
+    double best = 0;
+    for (int i = 0; i < BRIEF_TRIES; i++) {
+        const double begin = fv_machine_seconds(), done = loop(BRIEF_ROUNDS);
+        const double rate = done / (fv_machine_seconds() - begin);
+        best = rate > best ? rate : best;
+    }
+    return best;
+}
+
+uint32_t fv_cpu_fast_features(uint32_t features)
+{
+    /* Real rates are a third, a half, the same or twice: the limit is far from all of them, so that
+     * every process decides alike. */
+    static const double worth = 0.7;
+    enum { KNOWN = 1 << 30 }; /* none of these bits */
+    static atomic_uint slow;
+    if (!atomic_load(&slow)) {
+        const struct products *bf16 = of_bf16;
+        const struct level *level = levels;
+        while (level->needs & ~features)
+            level++;
+        while (bf16->needs & ~features)
+            bf16++;
+        const bool lame = bf16->loop && brief_rate(bf16->loop) < worth * brief_rate(level->fma);
+        atomic_store(&slow, KNOWN | (lame ? bf16->needs & FV_CPU_BF16 : 0));
+    }
+    return features & ~(atomic_load(&slow) & FV_CPU_BF16);
 }
 
 static double products_of(struct probe *p, const struct products *list, uint32_t features,
