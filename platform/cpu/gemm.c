@@ -159,6 +159,12 @@ typedef struct row_panel {
     uint32_t m, depth;
 } row_panel;
 
+/* Whether rows of that type are rounded while they are packed. */
+static bool rounds(const fv_gemm_kit *kit, enum fv_type type)
+{
+    return kit->round && type == FV_F32;
+}
+
 static size_t panel_bytes(const row_panel *p)
 {
     return (size_t)p->m * fv_round_up(p->depth, 4) * fv_type_size(p->kit->factor);
@@ -167,7 +173,8 @@ static size_t panel_bytes(const row_panel *p)
 /* Where the rows are packed to: the end of the panel's room. */
 static void *packed_rows(const row_panel *p)
 {
-    return p->at + panel_bytes(p) - (size_t)p->m * fv_round_up(p->depth, 4) * fv_type_size(p->type);
+    const uint8_t type = rounds(p->kit, p->type) ? p->kit->factor : (uint8_t)p->type;
+    return p->at + panel_bytes(p) - (size_t)p->m * fv_round_up(p->depth, 4) * fv_type_size(type);
 }
 
 static void take(const row_panel *p)
@@ -176,13 +183,32 @@ static void take(const row_panel *p)
         p->kit->take(p->at, p->type, (p->depth + 3) / 4, p->m);
 }
 
+/* Steps of k that are packed at a time, so that what is written stays in L1. */
+enum { SPAN = 64 };
+
+/* Rows of floats, `ld` apart, as a panel of 16 bits. */
+static void pack_rounded(const row_panel *p, const float *rows, size_t ld)
+{
+    float part[SPAN * FV_GEMM_ROWS];
+    for (uint32_t j = 0; j < p->depth; j += SPAN) {
+        const uint32_t n = fv_min_u32(SPAN, p->depth - j);
+        pack_elements((char *)part, (const char *)(rows + j), ld, p->m, n, sizeof(float));
+        p->kit->round((uint16_t *)(void *)p->at + (size_t)j * p->m, part,
+                      (size_t)p->m * fv_round_up(n, 4));
+    }
+}
+
 static void pack_rows(const fv_gemm_kit *kit, char *dst, const void *src, enum fv_type type,
                       size_t ld, uint32_t rows, uint32_t k, uint32_t kc)
 {
     for (uint32_t k0 = 0; k0 < k; k0 += kc)
         for (uint32_t r = 0; r < rows;) {
             const row_panel p = {kit, dst, type, panel_rows(kit, r, rows), fv_min_u32(kc, k - k0)};
-            pack_panel(packed_rows(&p), fv_element(src, type, r * ld + k0), type, ld, p.m, p.depth);
+            const void *rows_of = fv_element(src, type, r * ld + k0);
+            if (rounds(kit, type))
+                pack_rounded(&p, rows_of, ld);
+            else
+                pack_panel(packed_rows(&p), rows_of, type, ld, p.m, p.depth);
             take(&p);
             dst += panel_bytes(&p);
             r += p.m;
@@ -240,13 +266,32 @@ static inline void pack_tap(char *dst, const char *const *src, uint32_t m, uint3
         }
 }
 
-/* Steps [k0, k0 + depth) of the windows of output pixels [pixel, pixel + m). */
-static void pack_windows(char *dst, const fv_args *a, const void *in, enum fv_type type,
-                         uint32_t pixel, uint32_t m, uint32_t k0, uint32_t depth)
+/* The same of floats as a panel of 16 bits. Groups of which the tap has a part are not left to
+ * kit->round, which writes whole ones: of the other part another tap is packed. */
+static void pack_tap_rounded(const fv_gemm_kit *kit, uint16_t *dst, const char *const *src,
+                             uint32_t m, uint32_t j, uint32_t n)
 {
-    enum { SPAN = 64 }; /* channels at a time, so that what is written stays in L1 */
+    if (j % 4 == 0 && n % 4 == 0) {
+        float part[SPAN * FV_GEMM_ROWS];
+        pack_tap((char *)part, src, m, 0, n, sizeof(float));
+        kit->round(dst + (size_t)j * m, part, (size_t)m * n);
+        return;
+    }
+    for (uint32_t i = 0; i < m; i++)
+        for (uint32_t k = j; k < j + n; k++)
+            dst[((size_t)(k / 4) * m + i) * 4 + k % 4] =
+                src[i] ? fv_bf16_of_float(((const float *)(const void *)src[i])[k - j]) : 0;
+}
+
+/* Steps [k0, k0 + p->depth) of the windows of output pixels from `pixel` on. */
+static void pack_windows(const row_panel *p, const fv_args *a, const void *in, uint32_t pixel,
+                         uint32_t k0)
+{
     const uint32_t *dim = a->prob.dim, size = dim[FV_CONV_SIZE], channels = dim[FV_CONV_C];
-    const size_t bytes = fv_type_size(type);
+    const uint32_t m = p->m, depth = p->depth;
+    const bool rounded = rounds(p->kit, p->type);
+    const size_t bytes = rounded ? sizeof(uint16_t) : fv_type_size(p->type); /* as packed */
+    char *dst = packed_rows(p);
     const char *src[FV_GEMM_ROWS];
     int64_t y[FV_GEMM_ROWS], x[FV_GEMM_ROWS]; /* of the windows' first pixels */
     for (uint32_t i = 0; i < m; i++) {
@@ -260,9 +305,11 @@ static void pack_windows(char *dst, const fv_args *a, const void *in, enum fv_ty
             const int64_t iy = y[i] + tap / size, ix = x[i] + tap % size;
             const bool inside = iy >= 0 && iy < a->u[1] && ix >= 0 && ix < a->u[0];
             const size_t at = (size_t)(iy * a->u[0] + ix) * a->ld[FV_GEMM_A] + channel;
-            src[i] = inside ? fv_element(in, type, at) : NULL;
+            src[i] = inside ? fv_element(in, p->type, at) : NULL;
         }
-        if (bytes == 4)
+        if (rounded)
+            pack_tap_rounded(p->kit, (uint16_t *)(void *)dst, src, m, j, n);
+        else if (bytes == 4)
             pack_tap(dst, src, m, j, n, 4);
         else
             pack_tap(dst, src, m, j, n, 2);
@@ -283,7 +330,7 @@ static void pack_pixels(const fv_gemm_kit *kit, char *dst, const fv_args *a, con
             const row_panel p = {kit, dst, type, panel_rows(kit, r, rows), fv_min_u32(kc, k - k0)};
             unpacked_rows l;
             if (!unpacked || !unpacked_windows(&l, a, in, pixel + r, p.m)) {
-                pack_windows(packed_rows(&p), a, in, type, pixel + r, p.m, k0, p.depth);
+                pack_windows(&p, a, in, pixel + r, k0);
                 take(&p);
             }
             dst += panel_bytes(&p);
@@ -461,6 +508,52 @@ void fv_gemm_run(const fv_gemm_kit *kit, const fv_args *a, const fv_call *c)
                 }
         }
     }
+}
+
+/* ---- a product of activations ---- */
+
+/* Row `row` of B, or zeros if it is NULL, as column j of a panel of bfloat16. */
+static void pack_row_of_b(const fv_gemm_kit *kit, uint16_t *panel, uint32_t j, const float *row,
+                          uint32_t k)
+{
+    const uint32_t beside = kit->beside;
+    for (uint32_t k0 = 0; k0 < k; k0 += SPAN) {
+        const uint32_t n = fv_min_u32(SPAN, k - k0), n4 = fv_round_up(n, 4);
+        float floats[SPAN] = {0};
+        uint16_t rounded[SPAN];
+        if (row)
+            memcpy(floats, row + k0, n * sizeof *floats);
+        kit->round(rounded, floats, n4);
+        for (uint32_t i = 0; i < n4; i += beside)
+            memcpy(panel + (size_t)(k0 + i) * kit->nr + (size_t)j * beside, rounded + i,
+                   beside * sizeof *rounded);
+    }
+}
+
+void fv_gemm_matmul_run(const fv_gemm_kit *kit, const fv_args *a, const fv_call *c)
+{
+    fv_args product = *a;
+    fv_call call = *c;
+    const uint32_t k = a->prob.dim[FV_GEMM_K], end = c->col0 + c->cols;
+    const size_t panel = weight_panel(kit, fv_round_up(k, kit->steps));
+    product.prob.op = FV_OP_GEMM;
+    product.ld[FV_GEMM_OUT] = a->ld[FV_MATMUL_OUT];
+    call.p[FV_GEMM_W] = c->scratch;
+    call.p[FV_GEMM_OUT] = c->p[FV_MATMUL_OUT];
+    call.scratch = (char *)c->scratch + fv_gemm_packed(kit, &a->prob);
+    for (uint32_t col = c->col0; col < end; col += kit->nr)
+        for (uint32_t j = 0; j < kit->nr; j++) {
+            const float *row = (const float *)c->p[FV_MATMUL_B] + (col + j) * a->ld[FV_MATMUL_B];
+            pack_row_of_b(kit, (uint16_t *)(void *)((char *)c->scratch + col / kit->nr * panel), j,
+                          col + j < end ? row : NULL, k);
+        }
+    fv_gemm_run(kit, &product, &call);
+}
+
+size_t fv_gemm_matmul_scratch(const fv_gemm_kit *kit, const fv_problem *p, const fv_knobs *knobs,
+                              uint32_t rows)
+{
+    return fv_gemm_packed(kit, p) + fv_gemm_scratch(kit, p, knobs, rows);
 }
 
 /* ---- what the planner asks ---- */

@@ -75,6 +75,9 @@ typedef struct fv_gemm_kit {
      * reads; narrower elements lie at the end of that room. NULL: the rows have the type `factor`,
      * and `tile` reads them. */
     void (*take)(void *panel, enum fv_type type, size_t groups, uint32_t m);
+    /* n floats, whole groups of 4, to the nearest bfloat16: rows of floats are rounded while they
+     * are packed, where prob.acc permits it. NULL: the kit has no use for such rows. */
+    void (*round)(uint16_t *dst, const float *src, size_t n);
     /* Weights of 16 bits, and of I8 that are only stored so: `tile` with such a panel, the floats
      * of which are left in `wide` too, if not NULL. NULL where `tile` itself reads such panels, and
      * for F32. */
@@ -90,6 +93,12 @@ enum { FV_GEMM_KC, FV_GEMM_MC };
 
 /* A call of GEMM or CONV, as a->prob.op says. */
 void fv_gemm_run(const fv_gemm_kit *kit, const fv_args *a, const fv_call *c);
+
+/* MATMUL by a kit of bfloat16: every call rounds and packs the rows of B that it multiplies, ahead
+ * of the scratch of fv_gemm_run. */
+void fv_gemm_matmul_run(const fv_gemm_kit *kit, const fv_args *a, const fv_call *c);
+size_t fv_gemm_matmul_scratch(const fv_gemm_kit *kit, const fv_problem *p, const fv_knobs *knobs,
+                              uint32_t rows);
 
 /* What the hooks of the same name do. */
 size_t fv_gemm_scratch(const fv_gemm_kit *kit, const fv_problem *p, const fv_knobs *knobs,

@@ -160,6 +160,16 @@ fv_weight fv_emit_constant(fv_builder *b, uint32_t rows, uint32_t cols, float **
     return fv_weight_of(&c->tensor, rows, cols);
 }
 
+/* Whether a product multiplies bfloat16 though its rows are floats: a processor's instructions
+ * multiply bfloat16 by bfloat16 alone. */
+static bool rounds_rows(const fv_step *s)
+{
+    if (s->prob.op == FV_OP_MATMUL)
+        return true;
+    return (s->prob.op == FV_OP_GEMM || s->prob.op == FV_OP_CONV) && s->prob.weight == FV_BF16 &&
+           s->prob.in == FV_F32;
+}
+
 static void set_types(const fv_builder *b, fv_step *s)
 {
     const fv_use *in = &s->use[0], *out = &s->use[s->out];
@@ -167,6 +177,8 @@ static void set_types(const fv_builder *b, fv_step *s)
         s->prob.in = b->value[in->view.id].type;
     if (s->prob.out == FV_F32)
         s->prob.out = b->value[out->view.id].type;
+    if (b->narrow_only && rounds_rows(s))
+        s->prob.acc = FV_BF16;
 }
 
 void fv_emit_types(fv_builder *b)
@@ -300,13 +312,13 @@ void fv_use_epilogue(fv_step *s, uint32_t operand, const fv_weight *w, uint32_t 
 /* Below so many columns there is nothing to gain: gates. */
 #define INT8_COLUMNS 64
 
-/* Whether rounding the weight would make nothing faster: of products outside blocks, whose rows
- * stay float32. */
+/* Whether rounding the weight would make nothing faster: in training, of products outside blocks,
+ * whose rows stay float32. */
 static bool is_of_floats(const fv_step *s, const fv_builder *b)
 {
     const fv_id rows = s->use[FV_GEMM_A].view.id;
-    return b->compute != FOVEA_COMPUTE_F32 && !b->in_block && s->prob.op == FV_OP_GEMM &&
-           rows >= 0 && b->value[rows].type == FV_F32;
+    return b->training && b->compute != FOVEA_COMPUTE_F32 && !b->in_block &&
+           s->prob.op == FV_OP_GEMM && rows >= 0 && b->value[rows].type == FV_F32;
 }
 
 void fv_use_types(fv_step *s, fv_builder *b)

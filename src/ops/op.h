@@ -88,7 +88,8 @@ typedef struct fv_problem {
     uint16_t op, mech;
     uint8_t in, weight, out; /* enum fv_type of activations, weights, result */
     /* How products are worked out: F32. F16: GEMM may sum a few in float16. BF16: what attention
-     * multiplies may be rounded to bfloat16 before. I32: GEMM multiplies and sums whole numbers. */
+     * multiplies, and rows of floats of GEMM, may be rounded to bfloat16 before. I32: GEMM
+     * multiplies and sums whole numbers. */
     uint8_t acc;
     uint32_t epi, flags;
     uint16_t heads, threads;

@@ -732,6 +732,19 @@ static fovea_status all(fv_cases *c, const fv_limits *limits)
     return FOVEA_OK;
 }
 
+/* Products of rows that stay float32, because another step reads them so. */
+static void products_of_floats(fv_builder *b)
+{
+    const uint32_t first = b->steps;
+    products(b);
+    convolutions(b);
+    for (uint32_t i = first, end = b->steps; i < end; i++) {
+        const fv_view in = b->step[i].use[FV_GEMM_A].view;
+        const uint32_t cols = b->value[in.id].cols;
+        fv_emit_take(b, "take of floats", in, 0, fv_emit_rows(b, 1, cols), 1, cols);
+    }
+}
+
 /* What multiplies, or stores, bfloat16 on a processor. */
 static void narrow(fv_builder *b)
 {
@@ -743,6 +756,8 @@ static void narrow(fv_builder *b)
     group_norms(b);
     products(b);
     convolutions(b);
+    products_of_floats(b);
+    activations(b);
     softmax(b);
     relative(b);
     foveated(b);

@@ -135,7 +135,9 @@ static void says_what_it_is(void **state)
         assert_int_equal(s.weight_dtype, kinds[i].stored);
         assert_memory_equal(s.problem, kinds[i].problem, strlen(kinds[i].problem));
         assert_string_equal(s.products, kinds[i].products);
-        assert_int_equal(embed.weight_dtype, FOVEA_DTYPE_F32);
+        assert_int_equal(embed.weight_dtype, kinds[i].compute == FOVEA_COMPUTE_F32
+                                                 ? FOVEA_DTYPE_F32
+                                                 : FOVEA_DTYPE_BF16);
         fovea_plan_free(plan);
     }
     fovea_plan *plan = NULL;

@@ -1,4 +1,5 @@
-/* convert_tmpl.c: CONVERT over the vector vocabulary. */
+/* convert_tmpl.c: rows as they are, or in another type: CONVERT, COPY and TAKE over the vector
+ * vocabulary. */
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/row.h"
 
@@ -23,4 +24,22 @@ void FV_NAME(fv_k_convert_any)(const fv_args *a, const fv_call *c)
     default:
         rows(a, c, to, FV_F32);
     }
+}
+
+void FV_NAME(fv_k_copy_f32)(const fv_args *a, const fv_call *c)
+{
+    if (a->prob.in == FV_BF16)
+        rows(a, c, FV_F32, FV_BF16);
+    else
+        rows(a, c, FV_F32, FV_F32);
+}
+
+void FV_NAME(fv_k_take_f32)(const fv_args *a, const fv_call *c)
+{
+    const size_t ld = a->ld[FV_TAKE_IN];
+    const float *in = (const float *)c->p[FV_TAKE_IN] + ((size_t)a->u[0] + c->row0) * ld;
+    float *out = c->p[FV_TAKE_OUT];
+    for (size_t r = 0; r < c->rows; r++)
+        fv_row_convert(out + r * a->ld[FV_TAKE_OUT], FV_F32, in + r * ld, FV_F32,
+                       a->prob.dim[FV_ROW_C]);
 }

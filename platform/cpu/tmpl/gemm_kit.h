@@ -120,6 +120,18 @@ static void finish(const fv_gemm_out *o, const float *acc)
     }
 }
 
+/* Rows of floats as bfloat16. */
+FV_FN void round_rows(uint16_t *dst, const float *src, size_t n)
+{
+    fv_row_convert(dst, FV_BF16, src, FV_F32, n);
+}
+
+/* Whether a problem multiplies bfloat16 by bfloat16: rows that are so, or may be rounded so. */
+FV_FN bool is_of_bf16(const fv_problem *p)
+{
+    return p->weight == FV_BF16 && (p->in == FV_BF16 || p->acc == FV_BF16);
+}
+
 static double cost(const fv_problem *p, const fv_knobs *knobs)
 {
     (void)knobs;
@@ -175,6 +187,23 @@ static const fv_knob knob_list[] = {
     void FV_NAME(NAME_VALUES(fv_k_##op, type, TILE))(const fv_args *a, const fv_call *c)           \
     {                                                                                              \
         fv_gemm_run(&kit_##type, a, c);                                                            \
+    }
+
+/* MATMUL by a kit that rounds what it multiplies to bfloat16. */
+#define MATMUL_KERNEL(kit)                                                                         \
+    static bool matmul_applies(const fv_problem *p)                                                \
+    {                                                                                              \
+        return p->acc == FV_BF16;                                                                  \
+    }                                                                                              \
+    static size_t matmul_scratch(const fv_problem *p, const fv_knobs *knobs, uint32_t rows)        \
+    {                                                                                              \
+        return fv_gemm_matmul_scratch(&kit_##kit, p, knobs, rows);                                 \
+    }                                                                                              \
+    const fv_kernel_hooks FV_NAME(fv_h_matmul_bf16) = {                                            \
+        .applies = matmul_applies, .cost = cost, .scratch = matmul_scratch, .knobs = knob_list};   \
+    void FV_NAME(NAME_VALUES(fv_k_matmul, bf16, TILE))(const fv_args *a, const fv_call *c)         \
+    {                                                                                              \
+        fv_gemm_matmul_run(&kit_##kit, a, c);                                                      \
     }
 
 /* GEMM_GRAD_W, named after `type`, by a kit, for problems that FITS. */

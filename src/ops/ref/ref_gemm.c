@@ -28,7 +28,11 @@
  *   products may be summed in float16 over a few steps of k, 4 on processors and 16 on other
  *   devices; those sums are float32.
  *
- * That overflows nowhere. With d the largest |A| of the row it adds to the error of the sum over k
+ * and with bfloat16 weights, A of F32 and prob.acc BF16 each A[i][k] may be rounded to bfloat16, to
+ * the nearest even.
+ *
+ * Sums in float16 overflow nowhere. With d the largest |A| of the row it adds to the error of the
+ * sum over k
  *
  *   2^-9 sum_k |A[i][k] W[n][k]| + 2^-22 d sum_k (1 + |W[n][k]|)
  *

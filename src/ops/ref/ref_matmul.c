@@ -4,6 +4,8 @@
  *   A     ROW, K wide        B  WHOLE: N rows, K wide        OUT  ROW, N wide; neither A nor B
  *
  *   out[i][n] = sum_k a[i][k] b[n][k]
+ *
+ * With prob.acc BF16 both factors may be rounded to bfloat16 before, to the nearest even.
  */
 #include "ops/ref/ref_kernels.h"
 
