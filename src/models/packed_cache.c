@@ -111,6 +111,11 @@ static void put_tensor(fv_packed_key *k, const fv_tensor *t)
     }
 }
 
+static void put_factors(fv_packed_key *k, const float *factor, uint32_t n)
+{
+    put(k, factor ? fv_checksum(factor, n * sizeof *factor) : 0);
+}
+
 static void put_part(fv_packed_key *k, const fv_weight_part *p)
 {
     put_tensor(k, p->tensor);
@@ -127,7 +132,7 @@ static void put_part(fv_packed_key *k, const fv_weight_part *p)
     put(k, p->channel_stride);
     put(k, p->mirrored);
     put(k, p->stride);
-    put(k, p->row_scale ? fv_checksum(p->row_scale, p->rows * sizeof *p->row_scale) : 0);
+    put_factors(k, p->row_scale, p->rows);
     put(k, p->paired_rows);
     put(k, p->paired_cols);
     put(k, p->repeats);
@@ -156,6 +161,8 @@ bool fv_packed_key_make(fv_packed_key *k, const fv_packed_cache *c, const fv_pac
     put(k, w->mix != NULL);
     if (w->mix)
         put_tensor(k, w->mix);
+    put_factors(k, w->row_factor, w->rows);
+    put_factors(k, w->col_factor, w->cols);
     return true;
 }
 
