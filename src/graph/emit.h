@@ -39,17 +39,18 @@ typedef struct fv_value {
     uint32_t need;                  /* rows that anything reads */
     uint32_t writers;               /* steps */
     bool wide;                      /* something takes it as float32 only */
+    bool equalised;                 /* channels of it are divided by powers of two: equalise.c */
+    uint32_t equal_step;            /* by this step, and those after it */
+    const float *factor;            /* of rows: what each column is multiplied by */
     uint32_t first_step, last_step; /* life */
     uint32_t first_sweep, last_sweep;
     uint32_t ring, shift; /* inside a sweep of row tiles: see fv_operand */
     uint32_t room;        /* inside a banded sweep: rows that a worker has room for */
     bool lasting;         /* rows are kept from one row tile to the next */
-    fv_id heir;          /* the value that takes its place in its last sweep, row by row, or none */
-    bool inherits;       /* it is another's heir */
-    bool equalised;      /* channels of it are divided by powers of two: equalise.c */
-    const float *factor; /* of rows: what each column is multiplied by */
-    uint32_t border;     /* rows at both ends of a unit of that sweep that are saved before it */
-    fv_ref border_ref;   /* where: head and tail of each unit */
+    fv_id heir;        /* the value that takes its place in its last sweep, row by row, or none */
+    bool inherits;     /* it is another's heir */
+    uint32_t border;   /* rows at both ends of a unit of that sweep that are saved before it */
+    fv_ref border_ref; /* where: head and tail of each unit */
     fv_ref ref;
 } fv_value;
 

@@ -132,11 +132,34 @@ static bool overlaps(const fv_channel_group *g, const fv_builder *b, const fv_st
            (is_whole(&b->value[v.id]) || (begin < (uint64_t)v.col + g->channels && v.col < end));
 }
 
-static bool follow(fv_channel_group *g, const fv_builder *b, fv_view v)
+/* A norm that writes over what it reads: before it these are other channels. */
+static bool is_in_place(const fv_channel_group *g, const fv_step *s, fv_view v)
 {
-    for (uint32_t i = 0; i < b->steps; i++)
+    const fv_view in = s->use[0].view, out = s->use[s->out].view;
+    return !s->dead && (s->prob.op == FV_OP_LAYERNORM || s->prob.op == FV_OP_RMSNORM) &&
+           in.id == v.id && out.id == v.id && in.col == v.col && out.col == v.col &&
+           s->prob.dim[FV_ROW_C] == g->channels;
+}
+
+/* The step from which on v are the group's channels. */
+static uint32_t first_step(const fv_channel_group *g, const fv_builder *b, fv_view v)
+{
+    uint32_t i = b->steps;
+    while (i > 0 && !is_in_place(g, &b->step[i - 1], v))
+        i--;
+    return i > 0 ? i - 1 : 0;
+}
+
+static bool follow(fv_channel_group *g, const fv_builder *b, uint32_t view)
+{
+    const fv_view v = g->view.of[view];
+    const uint32_t first = first_step(g, b, v);
+    const bool in_place = is_in_place(g, &b->step[first], v);
+    g->view.first[view] = first;
+    for (uint32_t i = first; i < b->steps; i++)
         for (uint32_t o = 0; !b->step[i].dead && o < FV_OPERANDS; o++)
-            if (overlaps(g, b, &b->step[i], o, v) && !touch(g, b, i, o, v))
+            if (!(i == first && o == 0 && in_place) && overlaps(g, b, &b->step[i], o, v) &&
+                !touch(g, b, i, o, v))
                 return false;
     return true;
 }
@@ -149,7 +172,7 @@ bool fv_channel_group_find(fv_channel_group *out, const fv_builder *b, uint32_t 
     if (s->use[FV_GEMM_A].view.id < 0 || !add_view(out, b, s->use[FV_GEMM_A].view))
         return false;
     for (uint32_t i = 0; i < out->view.n; i++)
-        if (!follow(out, b, out->view.of[i]))
+        if (!follow(out, b, i))
             return false;
     return out->norm.n + out->maker.n > 0;
 }
@@ -170,8 +193,10 @@ bool fv_channel_group_join(fv_channel_group *to, const fv_channel_group *from)
               add_steps(&all.shift, &from->shift) && add_steps(&all.reader, &from->reader);
     for (uint32_t i = 0; ok && i < from->view.n; i++) {
         ok = all.view.n < FV_GROUP_MOST;
-        if (ok)
+        if (ok) {
+            all.view.first[all.view.n] = from->view.first[i];
             all.view.of[all.view.n++] = from->view.of[i];
+        }
     }
     if (ok)
         *to = all;

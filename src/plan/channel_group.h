@@ -22,7 +22,8 @@ typedef struct fv_channel_group {
     uint32_t period; /* that divides them: channels so far apart have the same factor */
     struct fv_group_views {
         uint32_t n;
-        fv_view of[FV_GROUP_MOST]; /* states and partials: of all of it */
+        fv_view of[FV_GROUP_MOST];     /* states and partials: of all of it */
+        uint32_t first[FV_GROUP_MOST]; /* the step from which on; before, others are there */
     } view;
     struct fv_group_steps {
         uint32_t n;

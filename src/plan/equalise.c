@@ -232,6 +232,7 @@ static fovea_status note_views(equaliser *e, const fv_channel_group *g, const in
     for (uint32_t i = 0; i < g->view.n; i++) {
         fv_value *v = &e->p->b.value[g->view.of[i].id];
         v->equalised = true;
+        v->equal_step = g->view.first[i];
         if (v->kind == FV_VALUE_ROWS)
             FV_TRY(multiply(e, &v->factor, v->cols, g->view.of[i].col, g->channels, exponent,
                             g->period, -1));

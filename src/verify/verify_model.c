@@ -259,9 +259,10 @@ static double value(const fv_given *g, uint64_t i)
  * the plan in float32; NULL: nothing. */
 static const float *factors_of(const tour *t, const stop *s)
 {
+    const fv_builder *b = &t->rig.plan->b;
     const fv_view out = s->step->use[s->step->out].view;
-    const float *factor = t->rig.plan->b.value[out.id].factor;
-    return factor ? factor + out.col : NULL;
+    const fv_value *v = &b->value[out.id];
+    return v->factor && s->step - b->step >= v->equal_step ? v->factor + out.col : NULL;
 }
 
 static void compare(const tour *t, const stop *s, const fv_given *a, const stop *r,
