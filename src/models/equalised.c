@@ -4,7 +4,9 @@
 #include <string.h>
 
 #include "models/model.h"
+#include "models/packed_cache.h"
 #include "ops/equalise.h"
+#include "platform/os/os.h"
 
 /* Rows that are read at a time: transposed weights are read in squares. */
 #define SLAB 64
@@ -169,6 +171,24 @@ static fovea_status choose(int8_t *exponent, const fv_equal_sources *s)
     return status;
 }
 
+/* From a file, or from the weights, for later plans into a file. */
+static fovea_status look_up(int8_t *exponent, fv_packed_cache *cache, const fv_equal_sources *s)
+{
+    fv_packed_key key;
+    fv_packed file = {.size = s->period};
+    const bool kept = fv_packed_key_equalised(&key, cache, s);
+    if (kept && fv_packed_cache_find(cache, &key, &file)) {
+        memcpy(exponent, file.data, s->period);
+        fv_os_unmap(file.map);
+        return FOVEA_OK;
+    }
+    FV_TRY(choose(exponent, s));
+    file.data = exponent;
+    if (kept)
+        fv_packed_cache_store(cache, &key, &file);
+    return FOVEA_OK;
+}
+
 /* ---- what the model keeps ---- */
 
 static bool same(const fv_equal_sources *a, const fv_equal_sources *b)
@@ -191,7 +211,8 @@ static void free_one(struct fv_equalised *e)
     fv_mem_free(e);
 }
 
-static fovea_status make(struct fv_equalised **out, const fv_equal_sources *s)
+static fovea_status make(struct fv_equalised **out, fv_packed_cache *cache,
+                         const fv_equal_sources *s)
 {
     struct fv_equalised *e;
     FV_TRY(FV_MEM_NEW(&e, FV_MEM_MODEL, "factors of channels"));
@@ -201,7 +222,7 @@ static fovea_status make(struct fv_equalised **out, const fv_equal_sources *s)
     FV_THEN(status, FV_MEM_ARRAY(&e->exponent, s->period, FV_MEM_MODEL, "factors of channels"));
     if (status == FOVEA_OK)
         memcpy(e->sources.of, s->of, s->n * sizeof *s->of);
-    FV_THEN(status, choose(e->exponent, s));
+    FV_THEN(status, look_up(e->exponent, cache, s));
     FV_RETURN_MADE(out, e, free_one, status);
 }
 
@@ -216,7 +237,7 @@ fovea_status fv_equalised_find(int8_t *exponent, fovea_model *m, const fv_equal_
     while (e && !same(&e->sources, s))
         e = e->next;
     if (!e) {
-        status = make(&e, s);
+        status = make(&e, m->cache, s);
         if (status == FOVEA_OK) {
             e->next = m->equalised;
             m->equalised = e;
