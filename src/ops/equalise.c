@@ -2,18 +2,9 @@
 #include "ops/equalise.h"
 
 #include <math.h>
-#include <stdbool.h>
 #include <stdlib.h>
 
 #include "base/mem.h"
-
-/* The logarithm of s; NaN: the channel says nothing. Infinite where one of both is 0: then the
- * other may be divided by anything. */
-static double wanted(double size, double columns)
-{
-    const bool known = size >= 0 && columns >= 0 && isfinite(size) && isfinite(columns);
-    return known && (size > 0 || columns > 0) ? (log2(size) - log2(columns)) / 4 : (double)NAN;
-}
 
 static int by_size(const void *a, const void *b)
 {
@@ -21,33 +12,37 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Of the n numbers that are known, which it sorts; 0 without any. */
-static double median(double *x, uint32_t n)
+/* The median of those that are positive numbers; 1 without any. */
+static double usual(double *room, const double *square, uint32_t n)
 {
-    qsort(x, n, sizeof *x, by_size);
-    return n ? x[n / 2] : 0;
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (square[i] > 0 && isfinite(square[i]))
+            room[found++] = square[i];
+    qsort(room, found, sizeof *room, by_size);
+    return found ? room[found / 2] : 1;
 }
 
-static int8_t exponent_of(double x)
+/* Of a channel whose sides are so many powers of two larger than usual; -infinity: 0. */
+static int8_t exponent_of(double size, double columns)
 {
-    if (!(fabs(x) >= FV_EQUALISE_LEAST))
+    const double half = (size - columns) / 2;
+    if (!(fmax(size, columns) >= FV_EQUALISE_LEAST && fabs(half) >= FV_EQUALISE_LEAST))
         return 0;
-    return (int8_t)fmax(fmin(rint(x), FV_EQUALISE_LARGEST), -FV_EQUALISE_LARGEST);
+    return (int8_t)fmax(fmin(rint(half), FV_EQUALISE_LARGEST), -FV_EQUALISE_LARGEST);
 }
 
 fovea_status fv_equalise(int8_t *exponent, const double *size, const double *columns, uint32_t n)
 {
-    double *known;
-    uint32_t found = 0;
-    FV_TRY(FV_MEM_ARRAY(&known, n, FV_MEM_PLAN, "the sizes of channels"));
-    for (uint32_t i = 0; i < n; i++) {
-        const double x = wanted(size[i], columns[i]);
-        if (isfinite(x))
-            known[found++] = x;
-    }
-    const double middle = median(known, found);
+    double *room;
+    FV_TRY(FV_MEM_ARRAY(&room, n, FV_MEM_PLAN, "the sizes of channels"));
+    const double usual_size = log2(usual(room, size, n));
+    const double usual_columns = log2(usual(room, columns, n));
     for (uint32_t i = 0; i < n; i++)
-        exponent[i] = exponent_of(wanted(size[i], columns[i]) - middle);
-    fv_mem_free(known);
+        exponent[i] = isfinite(size[i]) && isfinite(columns[i])
+                          ? exponent_of((log2(size[i]) - usual_size) / 2,
+                                        (log2(columns[i]) - usual_columns) / 2)
+                          : 0;
+    fv_mem_free(room);
     return FOVEA_OK;
 }

@@ -48,7 +48,7 @@ static void expect_exponents(const double *size, const double *columns, const in
 static void factors_follow_both_sides(void **state)
 {
     (void)state;
-    /* Of the geometric mean of both ratios, beside the median; within a factor of 4 none. */
+    /* The geometric mean of both ratios, where a side is 4 times as large as the median. */
     expect_exponents((double[]){1, 1, 1, 300, 1}, (double[]){1, 1, 1, 1 / 300., 1},
                      (int8_t[]){0, 0, 0, 8, 0}, 5);
     expect_exponents((double[]){7, 7, 7, 7 / 1024., 7}, (double[]){.1, .1, .1, 102.4, .1},
@@ -56,6 +56,10 @@ static void factors_follow_both_sides(void **state)
     expect_exponents((double[]){1, 2, 1, .5, 1, 3}, (double[]){1, .5, 1, 2, 1, .3},
                      (int8_t[]){0, 0, 0, 0, 0, 0}, 6);
     expect_exponents((double[]){1, 1, 1, 256}, (double[]){1, 1, 1, 1}, (int8_t[]){0, 0, 0, 4}, 4);
+    /* What is small is no outlier. */
+    expect_exponents((double[]){1, 1, 1, .001}, (double[]){1, 1, 1, 1}, (int8_t[]){0, 0, 0, 0}, 4);
+    expect_exponents((double[]){1, 1, 1, .001}, (double[]){1, 1, 1, .01}, (int8_t[]){0, 0, 0, 0},
+                     4);
     /* Only how channels differ counts. */
     expect_exponents((double[]){1e9, 1e9, 1e9}, (double[]){1e-9, 1e-9, 1e-9}, (int8_t[]){0, 0, 0},
                      3);
