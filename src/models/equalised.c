@@ -216,7 +216,7 @@ static fovea_status make(struct fv_equalised **out, fv_packed_cache *cache,
 {
     struct fv_equalised *e;
     FV_TRY(FV_MEM_NEW(&e, FV_MEM_MODEL, "factors of channels"));
-    e->sources = *s;
+    e->sources = (fv_equal_sources){.channels = s->channels, .period = s->period, .n = s->n};
     fovea_status status =
         fv_mem_array(&e->sources.of, s->n, sizeof *s->of, FV_MEM_MODEL, "factors of channels");
     FV_THEN(status, FV_MEM_ARRAY(&e->exponent, s->period, FV_MEM_MODEL, "factors of channels"));
