@@ -132,20 +132,22 @@ static bool overlaps(const fv_channel_group *g, const fv_builder *b, const fv_st
            (is_whole(&b->value[v.id]) || (begin < (uint64_t)v.col + g->channels && v.col < end));
 }
 
-/* A norm that writes over what it reads: before it these are other channels. */
-static bool is_in_place(const fv_channel_group *g, const fv_step *s, fv_view v)
+/* A norm that writes over what it reads, all of it: before it these are other channels. */
+static bool is_in_place(const fv_channel_group *g, const fv_builder *b, const fv_step *s, fv_view v)
 {
     const fv_view in = s->use[0].view, out = s->use[s->out].view;
+    const fv_value *value = &b->value[v.id];
+    const uint32_t rows = value->need ? value->need : value->rows;
     return !s->dead && (s->prob.op == FV_OP_LAYERNORM || s->prob.op == FV_OP_RMSNORM) &&
            in.id == v.id && out.id == v.id && in.col == v.col && out.col == v.col &&
-           s->prob.dim[FV_ROW_C] == g->channels;
+           s->prob.dim[FV_ROW_C] == g->channels && s->prob.dim[FV_DIM_ROWS] >= rows;
 }
 
 /* The step from which on v are the group's channels. */
 static uint32_t first_step(const fv_channel_group *g, const fv_builder *b, fv_view v)
 {
     uint32_t i = b->steps;
-    while (i > 0 && !is_in_place(g, &b->step[i - 1], v))
+    while (i > 0 && !is_in_place(g, b, &b->step[i - 1], v))
         i--;
     return i > 0 ? i - 1 : 0;
 }
@@ -154,7 +156,7 @@ static bool follow(fv_channel_group *g, const fv_builder *b, uint32_t view)
 {
     const fv_view v = g->view.of[view];
     const uint32_t first = first_step(g, b, v);
-    const bool in_place = is_in_place(g, &b->step[first], v);
+    const bool in_place = is_in_place(g, b, &b->step[first], v);
     g->view.first[view] = first;
     for (uint32_t i = first; i < b->steps; i++)
         for (uint32_t o = 0; !b->step[i].dead && o < FV_OPERANDS; o++)

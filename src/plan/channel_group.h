@@ -4,9 +4,10 @@
  * of a channel as it is: attention does so with those of v, and a depthwise convolution, a gate, a
  * window partition.
  *
- *     norm --------------------------> products              norm's weight, bias | columns of q, k,
- * v product, its v -> attention ---> projection            rows and bias of v  | columns SwiGLU's
- * values ---------------> product               rows and bias       | columns
+ *     norm                 -->             products     divided: the norm's weight and bias
+ *     product, its v       --> attention --> product    divided: rows and bias of v
+ *     SwiGLU, its values   -->             product      divided: rows and bias of the values
+ *                                                       multiplied: columns of the last product
  *
  * Where anything else reads or writes such a channel, an output, a residual, an activation that
  * bends, there is no group. */

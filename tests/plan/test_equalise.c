@@ -166,6 +166,11 @@ static void norms(void **state)
     norm(&h, h.made, h.made);
     end(&h, h.made, true, 1, 0, 0);
 
+    begin(&h); /* but all of it */
+    product(&h, "maker", FV_EPI_GELU, h.x, FV_NO_VIEW, h.made);
+    fv_emit_layernorm(&h.b, "norm", h.made, &h.vector, &h.vector, 1e-6f, h.made, ROWS - 1);
+    end(&h, h.made, false, 0, 0, 0);
+
     begin(&h); /* for all heads alike */
     const fv_weight head = fv_weight_of(&h.numbers, 1, WIDE / 4);
     const fv_rmsnorm rms = {.w = &head,
