@@ -155,7 +155,10 @@ static fovea_status add(double *size, double *columns, const fv_equal_sources *a
 {
     if (s->role == FV_EQUAL_NORM)
         return add_norm(size, all->period, all->channels, &s->w, &s->b);
-    return s->role == FV_EQUAL_MAKER ? add_maker(size, all, s) : add_reader(columns, all, s);
+    const fovea_status status =
+        s->role == FV_EQUAL_MAKER ? add_maker(size, all, s) : add_reader(columns, all, s);
+    fv_packed_release_sources(&s->w);
+    return status;
 }
 
 static fovea_status choose(int8_t *exponent, const fv_equal_sources *s)
