@@ -261,6 +261,17 @@ static void read_transposed(const fv_weight_part *p, uint32_t row, uint32_t n, f
     }
 }
 
+/* What multiplies n rows from r0 on, as a whole. */
+static void scale_whole(const fv_weight *w, uint32_t r0, uint32_t n, float *out)
+{
+    for (uint32_t r = 0; w->row_factor && r < n; r++)
+        for (uint32_t c = 0; c < w->cols; c++)
+            out[(size_t)r * w->cols + c] *= w->row_factor[r0 + r];
+    for (uint32_t r = 0; w->col_factor && r < n; r++)
+        for (uint32_t c = 0; c < w->cols; c++)
+            out[(size_t)r * w->cols + c] *= w->col_factor[c];
+}
+
 void fv_weight_read(const fv_weight *w, uint32_t r0, uint32_t n, float *out)
 {
     assert(r0 <= w->rows && n <= w->rows - r0);
@@ -285,6 +296,7 @@ void fv_weight_read(const fv_weight *w, uint32_t r0, uint32_t n, float *out)
                 row[c] *= p->row_scale[r - p->row0];
         }
     }
+    scale_whole(w, r0, n, out);
 }
 
 fovea_status fv_weight_rounded(float **out, const fv_weight *w, enum fv_type type)
@@ -315,6 +327,7 @@ static bool same_part(const fv_weight_part *a, const fv_weight_part *b)
 bool fv_weight_same(const fv_weight *a, const fv_weight *b)
 {
     if (a->rows != b->rows || a->cols != b->cols || a->parts != b->parts || a->mix != b->mix ||
+        a->row_factor != b->row_factor || a->col_factor != b->col_factor ||
         fv_weight_type(a) != fv_weight_type(b))
         return false;
     for (uint32_t i = 0; i < a->parts; i++)

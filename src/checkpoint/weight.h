@@ -18,15 +18,15 @@ typedef struct fv_weight_part {
     uint64_t col_stride; /* 1, or more for a transposed source */
     float factor;        /* multiplies */
     bool sum;            /* adds to what earlier parts have stored there */
+    /* Columns in the opposite order, with taps those of a channel: a filter turned by half a
+     * circle. */
+    bool mirrored;
+    uint32_t stride; /* > 0: of a transposed convolution, see fv_weight_deconv; rows contiguous */
     /* > 1: a row of the tensor is (channel, tap), of the whole (tap, channel): the weight of a
      * convolution; cols = channels * taps. Elements from channel to channel; 0: taps, side by side.
      */
     uint32_t taps;
     uint64_t channel_stride;
-    /* Columns in the opposite order, with taps those of a channel: a filter turned by half a
-     * circle. */
-    bool mirrored;
-    uint32_t stride; /* > 0: of a transposed convolution, see fv_weight_deconv; rows contiguous */
     const float *row_scale; /* a factor per row of the part, or NULL; lives as long as the model */
     uint32_t paired_rows, paired_cols; /* d: of every d rows (columns) the halves are interleaved,
                                           see fv_weight_paired; 0: they are as in the tensor */
@@ -65,6 +65,9 @@ typedef struct fv_weight {
      * head's own channels behind a product costs nothing. Parts that are added, `sum`, come as they
      * are. What a part has in paired_rows (paired_cols) holds for the mix, too. */
     const fv_tensor *mix;
+    /* Powers of two that multiply rows and columns of the whole, or NULL: what makes channels alike
+     * that products of int8 read (plan/equalise.c). They live as long as the model. */
+    const float *row_factor, *col_factor;
 } fv_weight;
 
 /* A matrix or a normalisation, and its bias, which may be absent. */

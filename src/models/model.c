@@ -16,6 +16,7 @@
 #include "models/decoder.h"
 #include "models/decoder_synthetic.h"
 #include "models/dpt_head.h"
+#include "models/equalised.h"
 #include "models/linear_form.h"
 #include "models/nearest.h"
 #include "models/packed_cache.h"
@@ -142,6 +143,7 @@ static void free_model(fovea_model *m)
     free_texts(m->labels);
     fv_mem_free(m->attention);
     fv_mem_free(m->preprocess_source);
+    fv_equalised_free(m);
     fv_model_floats_free(m);
     fv_source_close(m->source);
     fv_source_close(m->beside);

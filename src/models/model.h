@@ -28,6 +28,8 @@ struct fv_decoder;   /* decoder.h: a neck and a head */
 struct fv_detection; /* detection.h: how boxes come of outputs */
 struct fv_packed;    /* packed.h: one packed weight, counted */
 struct fv_packed_cache;
+struct fv_equalised;     /* equalised.h */
+struct fv_equal_factors; /* equalised.h */
 struct fv_builder;
 struct fv_view;
 struct fv_attention_name;
@@ -131,16 +133,18 @@ struct fovea_model {
         *given;    /* while it is read: in place of what config.json says; or NULL */
     bool new_head; /* a head was added */
     fv_segmentation segmentation;
-    struct fv_decoder *decoder;           /* of a pyramid, or NULL */
-    struct fv_dpt_head *dpt_head;         /* of a ViT, or NULL */
-    const struct fv_detection *detection; /* the decoder's or that of roles; or NULL */
-    void *roles;                          /* the family's */
-    char *attention;                      /* of info */
-    char **outputs;                       /* NULL at the end; the main output first */
-    char **labels;                        /* NULL at the end; or NULL */
-    struct fv_packed *packed;             /* list of packed weights; under `lock` */
-    struct fv_packed_cache *cache;        /* where they are kept, or NULL; under `lock` */
-    struct fv_model_floats *floats;       /* tensors that the reader computed */
+    struct fv_decoder *decoder;             /* of a pyramid, or NULL */
+    struct fv_dpt_head *dpt_head;           /* of a ViT, or NULL */
+    const struct fv_detection *detection;   /* the decoder's or that of roles; or NULL */
+    void *roles;                            /* the family's */
+    char *attention;                        /* of info */
+    char **outputs;                         /* NULL at the end; the main output first */
+    char **labels;                          /* NULL at the end; or NULL */
+    struct fv_packed *packed;               /* list of packed weights; under `lock` */
+    struct fv_packed_cache *cache;          /* where they are kept, or NULL; under `lock` */
+    struct fv_equalised *equalised;         /* factors of channels, and factors of weights, which */
+    struct fv_equal_factors *equal_factors; /* its plans share; under `lock` */
+    struct fv_model_floats *floats;         /* tensors that the reader computed */
 };
 
 /* A (rows, cols) tensor of the model's own, zeroed, for what a reader folds at load: biases with a

@@ -134,7 +134,7 @@ static fovea_status pack(fv_packed *p, const fv_kernel *kernel, const fv_problem
     return status;
 }
 
-static void release_sources(const fv_weight *w)
+void fv_packed_release_sources(const fv_weight *w)
 {
     for (uint32_t i = 0; i < w->parts; i++) {
         const fv_tensor *t = w->part[i].tensor;
@@ -221,7 +221,7 @@ static fovea_status make(fv_packed **out, const fovea_model *m, fovea_device *de
     }
     if (!device)
         p->mem = (fv_mem){.host = p->data, .size = p->size};
-    release_sources(w);
+    fv_packed_release_sources(w);
     *out = p;
     return FOVEA_OK;
 }

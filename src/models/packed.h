@@ -41,6 +41,8 @@ void fv_packed_unref(fovea_model *m, fv_packed *p);
 fovea_status fv_packed_again(fv_packed *p, const fv_kernel *kernel, const fv_problem *problem,
                              float *staging);
 uint64_t fv_packed_staging(const fv_weight *w, const fv_kernel *kernel, const fv_problem *problem);
+/* Gives back the mapped pages of a file that a weight was read from. */
+void fv_packed_release_sources(const fv_weight *w);
 /* Its size without making it. */
 uint64_t fv_packed_size(const fv_weight *w, const fv_kernel *kernel, const fv_problem *problem,
                         const fv_knobs *knobs);

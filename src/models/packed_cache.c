@@ -16,6 +16,7 @@
 /* The oldest files are removed from a folder that has more, before others are added. */
 #define FOLDER_MOST (UINT64_C(4) << 30)
 #define HEADER 4096
+#define EQUALISED_MOST 20 /* sources of channels that a key has room for */
 #define NAME_DIGITS 16
 #define SUFFIX ".weight"
 
@@ -111,6 +112,11 @@ static void put_tensor(fv_packed_key *k, const fv_tensor *t)
     }
 }
 
+static void put_factors(fv_packed_key *k, const float *factor, uint32_t n)
+{
+    put(k, factor ? fv_checksum(factor, n * sizeof *factor) : 0);
+}
+
 static void put_part(fv_packed_key *k, const fv_weight_part *p)
 {
     put_tensor(k, p->tensor);
@@ -127,7 +133,7 @@ static void put_part(fv_packed_key *k, const fv_weight_part *p)
     put(k, p->channel_stride);
     put(k, p->mirrored);
     put(k, p->stride);
-    put(k, p->row_scale ? fv_checksum(p->row_scale, p->rows * sizeof *p->row_scale) : 0);
+    put_factors(k, p->row_scale, p->rows);
     put(k, p->paired_rows);
     put(k, p->paired_cols);
     put(k, p->repeats);
@@ -135,18 +141,8 @@ static void put_part(fv_packed_key *k, const fv_weight_part *p)
     put(k, p->diagonal);
 }
 
-bool fv_packed_key_make(fv_packed_key *k, const fv_packed_cache *c, const fv_packed *p)
+static void put_weight(fv_packed_key *k, const fv_weight *w)
 {
-    const fv_weight *w = &p->weight;
-    *k = (fv_packed_key){0};
-    if (!c || p->size < SMALLEST)
-        return false;
-    put(k, c->library);
-    put_text(k, p->format);
-    put(k, p->pairs);
-    put(k, p->size);
-    for (int i = 0; i < FV_KNOBS; i++)
-        put(k, p->knobs.v[i]);
     put(k, w->rows);
     put(k, w->cols);
     put(k, fv_weight_type(w));
@@ -156,6 +152,52 @@ bool fv_packed_key_make(fv_packed_key *k, const fv_packed_cache *c, const fv_pac
     put(k, w->mix != NULL);
     if (w->mix)
         put_tensor(k, w->mix);
+    put_factors(k, w->row_factor, w->rows);
+    put_factors(k, w->col_factor, w->cols);
+}
+
+bool fv_packed_key_make(fv_packed_key *k, const fv_packed_cache *c, const fv_packed *p)
+{
+    *k = (fv_packed_key){0};
+    if (!c || p->size < SMALLEST)
+        return false;
+    put(k, c->library);
+    put_text(k, p->format);
+    put(k, p->pairs);
+    put(k, p->size);
+    for (int i = 0; i < FV_KNOBS; i++)
+        put(k, p->knobs.v[i]);
+    put_weight(k, &p->weight);
+    return true;
+}
+
+/* A weight as one number: a set of them has more than a key has room for. */
+static void put_sum(fv_packed_key *k, const fv_weight *w)
+{
+    fv_packed_key own = {0};
+    put_weight(&own, w);
+    put(k, fv_hash(FV_HASH_BEGIN, own.number, own.count * sizeof *own.number));
+}
+
+bool fv_packed_key_equalised(fv_packed_key *k, const fv_packed_cache *c, const fv_equal_sources *s)
+{
+    *k = (fv_packed_key){0};
+    if (!c || s->n > EQUALISED_MOST)
+        return false;
+    put(k, c->library);
+    put_text(k, "equalised");
+    put(k, s->channels);
+    put(k, s->period);
+    put(k, s->n);
+    for (uint32_t i = 0; i < s->n; i++) {
+        const fv_equal_source *x = &s->of[i];
+        const fv_weight *const weight[] = {&x->w, &x->b, &x->scale, &x->in_w, &x->in_b};
+        put(k, x->role);
+        put(k, x->row);
+        put(k, x->gates);
+        for (size_t j = 0; j < sizeof weight / sizeof *weight; j++)
+            put_sum(k, weight[j]);
+    }
     return true;
 }
 

@@ -18,6 +18,7 @@
 
 #include <stdbool.h>
 
+#include "models/equalised.h"
 #include "models/packed.h"
 
 typedef struct fv_packed_cache fv_packed_cache;
@@ -36,6 +37,10 @@ typedef struct fv_packed_key {
 } fv_packed_key;
 /* Of a packed weight whose fields are set but for its bytes. False: it is not worth a file. */
 bool fv_packed_key_make(fv_packed_key *out, const fv_packed_cache *c, const fv_packed *p);
+/* Of the exponents of channels, a byte each, which are kept like a packed weight: what they are
+ * found from is all of the weights that a plan maps. */
+bool fv_packed_key_equalised(fv_packed_key *out, const fv_packed_cache *c,
+                             const fv_equal_sources *s);
 
 /* Maps the weight's bytes: p->data, p->map. False: they are not there. */
 bool fv_packed_cache_find(fv_packed_cache *c, const fv_packed_key *k, fv_packed *p);

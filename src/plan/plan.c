@@ -70,6 +70,8 @@ fovea_status fv_plan_finish(fovea_plan *p, const fv_plan_request *r)
     fv_emit_narrow(&p->b);
     FV_TRY(fv_sweep_cut(p));
     p->dry = r->dry;
+    if (!r->dry) /* which reads no weights */
+        FV_TRY(fv_plan_equalise(p));
     FV_TRY(fit_and_place(p, r));
     if (!r->dry)
         fv_emit_drop_constants(&p->b);

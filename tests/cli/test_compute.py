@@ -29,13 +29,13 @@ class Program:
     def __init__(self, exe, folder):
         self.exe, self.wisdom = exe, os.path.join(folder, "wisdom")
 
-    def run(self, *arguments, code=0):
+    def run(self, *arguments, code=0, told=False):
         env = dict(os.environ, FOVEA_WISDOM=self.wisdom)
         p = subprocess.run([self.exe, *arguments], capture_output=True, text=True, env=env)
         if p.returncode != code:
             raise Failed("%s: exit %d, wanted %d: %s" % (" ".join(arguments), p.returncode, code,
                                                          p.stderr))
-        return p.stdout if code == 0 else p.stderr
+        return p.stderr if code or told else p.stdout
 
     def json(self, *arguments, **how):
         return json.loads(self.run(*arguments, "--json", **how))
@@ -109,8 +109,9 @@ def near_float32(p):
             p.run("verify", os.path.join(GOLDEN, model), "--compute", compute, "--accuracy", str(floor))
 
 
-def write_model(folder, width, heads, hidden, patch=4, side=3):
-    """A DINOv2 of one block, with random weights, by transformers' names."""
+def write_model(folder, width, heads, hidden, patch=4, side=3, change=None):
+    """A DINOv2 of one block, with random weights, by transformers' names. `change` may change a tensor's
+    numbers: change(name, numbers)."""
     rng = random.Random(width)
     block = "encoder.layer.0."
     shapes = {"embeddings.cls_token": (1, 1, width),
@@ -130,7 +131,10 @@ def write_model(folder, width, heads, hidden, patch=4, side=3):
     for name, shape in shapes.items():
         count = math.prod(shape)
         spread = 1.4 / (count / shape[0]) ** 0.5 if len(shape) in (2, 4) else 0.3
-        raw = struct.pack("<%df" % count, *(rng.gauss(0, spread) for _ in range(count)))
+        numbers = [rng.gauss(0, spread) for _ in range(count)]
+        if change:
+            change(name, numbers)
+        raw = struct.pack("<%df" % count, *numbers)
         head[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + len(raw)]}
         data += raw
     text = json.dumps(head).encode()
@@ -161,6 +165,39 @@ def odd_models(p, folder):
                            compute in kinds and plan["params"]["tokens"] == tokens)
                     seen = p.json("verify", *options, "--accuracy", str(floor - 0.001))
                     expect("nothing is wrong", seen["wrong"] == 0)
+
+
+def outliers(p, folder):
+    """What the weights say of channels is evened out. Of what they do not, a warning."""
+    width, hidden, channel = 128, 256, 77
+
+    def after_norms(name, numbers):
+        for norm, readers in ("norm1", ("query", "key", "value")), ("norm2", ("fc1",)):
+            if norm in name:
+                numbers[channel] *= 300
+            if any(r + ".weight" in name for r in readers):
+                numbers[channel::width] = [x / 300 for x in numbers[channel::width]]
+
+    def hidden_channel(name, numbers):
+        if name.endswith("fc1.bias"):
+            numbers[channel] = 3000
+        if name.endswith("fc2.weight"):
+            numbers[channel::hidden] = [x / 3000 for x in numbers[channel::hidden]]
+
+    for name, change, bad in (("even", after_norms, []), ("uneven", hidden_channel, ["block 0 fc2"])):
+        model = os.path.join(folder, name)
+        write_model(model, width, 2, hidden, change=change)
+        options = ("verify", model, "--size", "12", "--compute", "int8", "--accuracy", "0")
+        seen = p.json(*options)
+        expect("nothing is wrong with %s" % name, seen["wrong"] == 0)
+        expect("badly scaled: %s" % seen["badly_scaled"], seen["badly_scaled"] == bad)
+        near = all(s["carried"]["cosine"] > 0.999 for s in seen["steps"] if s.get("carried"))
+        expect("near float32, but for those: %s" % seen["accuracy"],
+               near and seen["accuracy"]["worst"] > 0.995 or bad)
+        said = p.run(*options, told=True)
+        expect("a warning where there is something to say: %s" % said,
+               ("worst" in said and "block 0 fc2" in said and "tune %s --accuracy" % model in said) == bool(bad))
+    expect("float32 has none", p.json("verify", model, "--size", "12")["badly_scaled"] == [])
 
 
 def pictures_of_a_model(p, folder):
@@ -229,7 +266,10 @@ def main():
 
         def odd(p):
             odd_models(p, folder)
-        return expected.run((device_says, plan_says, verified, near_float32, odd, pictures, measured, tuned),
+
+        def uneven(p):
+            outliers(p, folder)
+        return expected.run((device_says, plan_says, verified, near_float32, odd, uneven, pictures, measured, tuned),
                             lambda test: test(p))
 
 

@@ -9,6 +9,7 @@ library only.
 """
 import array
 import json
+import math
 import os
 import random
 import signal
@@ -203,7 +204,14 @@ def hostile_model(folder, seed=1):
             norm(block + "norm%d" % k)
             tensors[block + "layer_scale%d.lambda1" % k] = ([WIDTH], [1.0] * WIDTH)
     norm("layernorm")
-    tensors["encoder.layer.0.norm2.weight"][1][5] = 2000.0
+    # Between the attention and the MLP of block 0 a channel of the stream is large, so that nothing is left of
+    # the others after the norm, which undoes that: no weight says that the channel is large there as well.
+    large, mean = 2000.0, 2000.0 / WIDTH
+    scale = math.sqrt(large * mean - mean * mean)
+    tensors["encoder.layer.0.attention.output.dense.bias"][1][5] = large
+    tensors["encoder.layer.0.mlp.fc2.bias"][1][5] = -large
+    tensors["encoder.layer.0.norm2.weight"][1][:] = [scale] * WIDTH
+    tensors["encoder.layer.0.norm2.bias"][1][:] = [mean] * WIDTH
     tensors["encoder.layer.0.mlp.fc1.weight"][1][5::WIDTH] = [0.0] * (4 * WIDTH)
 
     header, data = {}, b""

@@ -47,6 +47,7 @@ typedef struct frame_case {
     fovea_schedule schedule;
     int resized, dry;
     const char *model, *output; /* NULL: the fixture's, the main one */
+    fovea_compute compute;
 } frame_case;
 
 static fovea_status load_and_plan(const void *how)
@@ -60,6 +61,7 @@ static fovea_status load_and_plan(const void *how)
     fovea_preprocess rule = FOVEA_PREPROCESS_INIT;
     device_options.threads = 2;
     options.dry = c->dry;
+    options.compute = c->compute;
     fovea_status status = fovea_device_open(&device, "cpu", &device_options);
     if (status == FOVEA_OK)
         status = fovea_model_load(&model, c->model ? c->model : fixture_model);
@@ -91,6 +93,15 @@ static void softmax(void **state)
     (void)state;
     const frame_case stepwise = {"softmax", FOVEA_SCHEDULE_STEPWISE, 0, 0, NULL, NULL};
     fail_each(load_and_plan, &stepwise);
+}
+
+/* With what makes channels alike. */
+static void int8(void **state)
+{
+    (void)state;
+    const frame_case c = {
+        .attention = "softmax", .schedule = FOVEA_SCHEDULE_AUTO, .compute = FOVEA_COMPUTE_INT8};
+    fail_each(load_and_plan, &c);
 }
 
 static void dry(void **state)
@@ -298,13 +309,10 @@ static void a_step_alone(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(linear),
-        cmocka_unit_test(softmax),
-        cmocka_unit_test(dry),
-        cmocka_unit_test(verification),
-        cmocka_unit_test(operations),
-        cmocka_unit_test(states),
-        cmocka_unit_test(hybrid_with_head),
+        cmocka_unit_test(linear),       cmocka_unit_test(softmax),
+        cmocka_unit_test(int8),         cmocka_unit_test(dry),
+        cmocka_unit_test(verification), cmocka_unit_test(operations),
+        cmocka_unit_test(states),       cmocka_unit_test(hybrid_with_head),
         cmocka_unit_test(a_step_alone),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

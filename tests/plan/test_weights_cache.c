@@ -306,6 +306,79 @@ static void types_have_their_own_files(void **state)
     clear_cache();
 }
 
+/* What equal channels come to is in the key, whoever's memory it is in. */
+static void factors_have_their_own_files(void **state)
+{
+    static float data[W * W];
+    const float factor[W] = {1, 2}, same[W] = {1, 2}, other[W] = {2, 1};
+    const fv_tensor tensor = fv_tensor_of_floats(data, W, W);
+    const fv_weight w = fv_weight_of(&tensor, W, W);
+    const fv_packed plain = {.weight = w, .format = "f32", .size = sizeof data};
+    const struct {
+        const float *row, *col;
+    } forms[] = {{NULL, NULL},  {factor, NULL}, {NULL, factor},
+                 {other, NULL}, {NULL, other},  {same, NULL}};
+    enum { FORMS = sizeof forms / sizeof *forms };
+    fv_packed_key key[FORMS];
+    fv_packed_cache *c;
+    (void)state;
+    assert_int_equal(fv_packed_cache_open(&c, cache), FOVEA_OK);
+    for (size_t i = 0; i < FORMS; i++) {
+        fv_packed p = plain;
+        p.weight.row_factor = forms[i].row;
+        p.weight.col_factor = forms[i].col;
+        assert_true(fv_packed_key_make(&key[i], c, &p));
+        for (size_t k = 0; k < i; k++)
+            assert_true((memcmp(&key[i], &key[k], sizeof *key) == 0) == (i == FORMS - 1 && k == 1));
+        assert_true(fv_weight_same(&p.weight, &w) == (i == 0));
+    }
+    fv_packed_cache_close(c);
+}
+
+/* The channel of a norm is `factor` times larger, its columns as much smaller: the folder's model
+ * is the same function, and int8 packs other bytes. */
+static void plant(float factor)
+{
+    static const char *const reader[] = {"query.weight", "key.weight", "value.weight"};
+    const uint32_t channel = 5;
+    struct checkpoint *c = checkpoint_of(wide);
+    for (size_t i = 0; i < c->n; i++) {
+        float *x = (float *)(uintptr_t)c->tensor[i].data;
+        if (strstr(c->tensor[i].name, "norm1"))
+            x[channel] *= factor;
+        for (size_t k = 0; k < sizeof reader / sizeof *reader; k++)
+            for (uint32_t r = 0; strstr(c->tensor[i].name, reader[k]) && r < W; r++)
+                x[r * W + channel] /= factor;
+    }
+    assert_int_equal(fovea_tensors_write(in_folder(WEIGHTS), c->tensor, c->n, NULL, 0), FOVEA_OK);
+    free_checkpoint(c);
+    wait_until_settled();
+}
+
+static void equal_channels_are_kept(void **state)
+{
+    static const struct choice choices[] = {{.compute = FOVEA_COMPUTE_INT8},
+                                            {.compute = FOVEA_COMPUTE_BF16},
+                                            {.weights = FOVEA_DTYPE_I8}};
+    static float want[VALUES], got[VALUES];
+    (void)state;
+    for (int planted = 0; planted < 2; planted++) {
+        plant(planted ? 256 : 1);
+        for (size_t i = 0; i < sizeof choices / sizeof *choices; i++) {
+            struct choice c = choices[i];
+            assert_int_equal(try_run(want, &c, NULL), FOVEA_OK);
+            c.cache = cache;
+            for (int twice = 0; twice < 2; twice++) {
+                const size_t before = count_files();
+                assert_int_equal(try_run(got, &c, NULL), FOVEA_OK);
+                assert_memory_equal(got, want, sizeof got);
+                assert_true((count_files() > before) == (twice == 0));
+            }
+        }
+    }
+    clear_cache();
+}
+
 /* ---- damage ---- */
 
 static off_t size_of(const char *path)
@@ -626,6 +699,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(later_plans_map_what_is_there, settle),
         cmocka_unit_test_setup(types_have_their_own_files, settle),
+        cmocka_unit_test(factors_have_their_own_files),
+        cmocka_unit_test_setup(equal_channels_are_kept, settle),
         cmocka_unit_test_setup(damaged_files_are_replaced, settle),
         cmocka_unit_test_setup(changed_models_are_packed_again, settle),
         cmocka_unit_test_setup(models_in_memory_are_known_by_their_bytes, settle),

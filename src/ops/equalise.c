@@ -1,0 +1,48 @@
+/* equalise.c: powers of two that make channels alike. */
+#include "ops/equalise.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/mem.h"
+
+static int by_size(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The median of those that are positive numbers; 1 without any. */
+static double usual(double *room, const double *square, uint32_t n)
+{
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (square[i] > 0 && isfinite(square[i]))
+            room[found++] = square[i];
+    qsort(room, found, sizeof *room, by_size);
+    return found ? room[found / 2] : 1;
+}
+
+/* Of a channel whose sides are so many powers of two larger than usual; -infinity: 0. */
+static int8_t exponent_of(double size, double columns)
+{
+    const double half = (size - columns) / 2;
+    if (!(fmax(size, columns) >= FV_EQUALISE_LEAST && fabs(half) >= FV_EQUALISE_LEAST))
+        return 0;
+    return (int8_t)fmax(fmin(rint(half), FV_EQUALISE_LARGEST), -FV_EQUALISE_LARGEST);
+}
+
+fovea_status fv_equalise(int8_t *exponent, const double *size, const double *columns, uint32_t n)
+{
+    double *room;
+    FV_TRY(FV_MEM_ARRAY(&room, n, FV_MEM_PLAN, "the sizes of channels"));
+    const double usual_size = log2(usual(room, size, n));
+    const double usual_columns = log2(usual(room, columns, n));
+    for (uint32_t i = 0; i < n; i++)
+        exponent[i] = isfinite(size[i]) && isfinite(columns[i])
+                          ? exponent_of((log2(size[i]) - usual_size) / 2,
+                                        (log2(columns[i]) - usual_columns) / 2)
+                          : 0;
+    fv_mem_free(room);
+    return FOVEA_OK;
+}

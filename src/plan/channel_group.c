@@ -1,0 +1,206 @@
+/* channel_group.c: finds channels whose factors nothing else sees. */
+#include "plan/channel_group.h"
+
+/* Operands that a factor of a channel goes through, of ops that leave it as it is. */
+static const uint16_t passes[FV_OP_COUNT] = {
+    [FV_OP_SOFTMAX] = 1u << FV_SOFTMAX_V | 1u << FV_SOFTMAX_OUT,
+    [FV_OP_WSOFTMAX] = 1u << FV_WINDOW_V | 1u << FV_WINDOW_OUT,
+    [FV_OP_WLATTN] = 1u << FV_WINDOW_V | 1u << FV_WINDOW_OUT,
+    [FV_OP_FOVEATED] = 1u << FV_FOVEATED_V | 1u << FV_FOVEATED_CELL_V | 1u << FV_FOVEATED_OUT,
+    [FV_OP_CELLS] = 1u << FV_CELLS_IN | 1u << FV_CELLS_OUT,
+    [FV_OP_LATTN_REDUCE] = 1u << FV_REDUCE_V | 1u << FV_REDUCE_PARTIAL,
+    [FV_OP_LATTN_MERGE] = 1u << FV_MERGE_PARTIAL | 1u << FV_MERGE_STATE,
+    [FV_OP_LATTN_APPLY] = 1u << FV_APPLY_STATE | 1u << FV_APPLY_OUT,
+    [FV_OP_DEFORM] = 1u << FV_DEFORM_VALUES | 1u << FV_DEFORM_OUT,
+    [FV_OP_MUL] = 1u << FV_MUL_A | 1u << FV_MUL_OUT,
+    [FV_OP_ADD] = 1u << FV_ADD_IN | 1u << FV_ADD_RES | 1u << FV_ADD_OUT,
+    [FV_OP_DWCONV] = 1u << FV_DWCONV_IN | 1u << FV_DWCONV_RES | 1u << FV_DWCONV_OUT,
+    [FV_OP_GATHER] = 1u << FV_GATHER_IN | 1u << FV_GATHER_RES | 1u << FV_GATHER_OUT,
+    [FV_OP_LERP] = 1u << FV_LERP_IN | 1u << FV_LERP_OUT,
+    [FV_OP_COPY] = 1u << FV_COPY_IN | 1u << FV_COPY_OUT,
+    [FV_OP_TAKE] = 1u << FV_TAKE_IN | 1u << FV_TAKE_OUT,
+};
+
+static bool is_whole(const fv_value *v)
+{
+    return v->kind == FV_VALUE_PARTIAL || v->kind == FV_VALUE_STATE;
+}
+
+static bool has_view(const fv_channel_group *g, fv_view v)
+{
+    for (uint32_t i = 0; i < g->view.n; i++)
+        if (g->view.of[i].id == v.id && g->view.of[i].col == v.col)
+            return true;
+    return false;
+}
+
+static bool add_view(fv_channel_group *g, const fv_builder *b, fv_view v)
+{
+    const fv_value *value = &b->value[v.id];
+    if (has_view(g, v))
+        return true;
+    if ((value->kind != FV_VALUE_ROWS && !is_whole(value)) || g->view.n == FV_GROUP_MOST)
+        return false;
+    g->view.of[g->view.n++] = v;
+    return true;
+}
+
+static bool add_step(struct fv_group_steps *s, uint32_t step, uint32_t row)
+{
+    for (uint32_t i = 0; i < s->n; i++)
+        if (s->step[i] == step && s->row[i] == row)
+            return true;
+    if (s->n == FV_GROUP_MOST)
+        return false;
+    s->step[s->n] = step;
+    s->row[s->n++] = row;
+    return true;
+}
+
+/* Numbers so far apart are of channels with the same factor. */
+static bool add_period(fv_channel_group *g, uint32_t period)
+{
+    uint32_t a = g->period, b = period;
+    while (b) {
+        const uint32_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    g->period = a;
+    return period != 0;
+}
+
+/* A product makes the channels by rows of its weight, unless it adds something to them or bends
+ * them. ReLU commutes with factors that are positive; of SwiGLU the values go by their factor. */
+static bool add_maker(fv_channel_group *g, const fv_step *s, uint32_t step, fv_view v)
+{
+    const fv_view out = s->use[FV_GEMM_OUT].view;
+    const uint32_t n = s->prob.dim[FV_GEMM_N], first = v.col - out.col;
+    if (s->prob.epi & (FV_EPI_RESIDUAL | (FV_EPI_ACT & ~(uint32_t)FV_EPI_RELU)) ||
+        v.col < out.col || first + g->channels > n)
+        return false;
+    return add_step(&g->maker, step, s->prob.epi & FV_EPI_SWIGLU ? n + first : first);
+}
+
+/* What such a step has of the channels beside this operand. */
+static bool pass(fv_channel_group *g, const fv_builder *b, const fv_step *s, uint32_t step)
+{
+    const bool convolves = s->prob.op == FV_OP_DWCONV;
+    if (s->prob.op == FV_OP_GATHER && s->prob.dim[FV_GATHER_PARTS] != 1)
+        return false;
+    if (convolves && fv_weight_present(&s->use[FV_DWCONV_BIAS].weight) &&
+        !(add_period(g, s->u[1]) && add_step(&g->shift, step, 0)))
+        return false;
+    for (uint32_t o = 0; o < FV_OPERANDS; o++)
+        if (passes[s->prob.op] >> o & 1 && s->use[o].view.id >= 0 &&
+            !add_view(g, b, s->use[o].view))
+            return false;
+    return true;
+}
+
+/* The step's operand o is these channels, in part or all: whether what it is does not keep them
+ * from being a group. */
+static bool touch(fv_channel_group *g, const fv_builder *b, uint32_t step, uint32_t o, fv_view v)
+{
+    const fv_step *s = &b->step[step];
+    const bool exact =
+        is_whole(&b->value[v.id]) ||
+        (s->use[o].view.col == v.col && fv_problem_columns(&s->prob, o) == g->channels);
+    if (s->prob.op == FV_OP_GEMM && o == FV_GEMM_OUT)
+        return add_maker(g, s, step, v);
+    if (!exact)
+        return false;
+    switch (s->prob.op) {
+    case FV_OP_GEMM:
+        return o == FV_GEMM_A && add_step(&g->reader, step, 0);
+    case FV_OP_LAYERNORM:
+        return o == FV_LN_OUT && add_step(&g->norm, step, 0);
+    case FV_OP_RMSNORM:
+        return o == FV_RMS_OUT && add_period(g, s->prob.dim[FV_RMS_D]) &&
+               add_step(&g->norm, step, 0);
+    default:
+        return passes[s->prob.op] >> o & 1 && pass(g, b, s, step);
+    }
+}
+
+/* Whether operand o of the step is any of the channels v. */
+static bool overlaps(const fv_channel_group *g, const fv_builder *b, const fv_step *s, uint32_t o,
+                     fv_view v)
+{
+    const uint64_t begin = s->use[o].view.col, end = begin + fv_problem_columns(&s->prob, o);
+    return s->use[o].view.id == v.id &&
+           (is_whole(&b->value[v.id]) || (begin < (uint64_t)v.col + g->channels && v.col < end));
+}
+
+/* A norm that writes over what it reads, all of it: before it these are other channels. */
+static bool is_in_place(const fv_channel_group *g, const fv_builder *b, const fv_step *s, fv_view v)
+{
+    const fv_view in = s->use[0].view, out = s->use[s->out].view;
+    const fv_value *value = &b->value[v.id];
+    const uint32_t rows = value->need ? value->need : value->rows;
+    return !s->dead && (s->prob.op == FV_OP_LAYERNORM || s->prob.op == FV_OP_RMSNORM) &&
+           in.id == v.id && out.id == v.id && in.col == v.col && out.col == v.col &&
+           s->prob.dim[FV_ROW_C] == g->channels && s->prob.dim[FV_DIM_ROWS] >= rows;
+}
+
+/* The step from which on v are the group's channels. */
+static uint32_t first_step(const fv_channel_group *g, const fv_builder *b, fv_view v)
+{
+    uint32_t i = b->steps;
+    while (i > 0 && !is_in_place(g, b, &b->step[i - 1], v))
+        i--;
+    return i > 0 ? i - 1 : 0;
+}
+
+static bool follow(fv_channel_group *g, const fv_builder *b, uint32_t view)
+{
+    const fv_view v = g->view.of[view];
+    const uint32_t first = first_step(g, b, v);
+    const bool in_place = is_in_place(g, b, &b->step[first], v);
+    g->view.first[view] = first;
+    for (uint32_t i = first; i < b->steps; i++)
+        for (uint32_t o = 0; !b->step[i].dead && o < FV_OPERANDS; o++)
+            if (!(i == first && o == 0 && in_place) && overlaps(g, b, &b->step[i], o, v) &&
+                !touch(g, b, i, o, v))
+                return false;
+    return true;
+}
+
+bool fv_channel_group_find(fv_channel_group *out, const fv_builder *b, uint32_t reader)
+{
+    const fv_step *s = &b->step[reader];
+    const uint32_t k = s->prob.dim[FV_GEMM_K];
+    *out = (fv_channel_group){.channels = k, .period = k};
+    if (s->use[FV_GEMM_A].view.id < 0 || !add_view(out, b, s->use[FV_GEMM_A].view))
+        return false;
+    for (uint32_t i = 0; i < out->view.n; i++)
+        if (!follow(out, b, i))
+            return false;
+    return out->norm.n + out->maker.n > 0;
+}
+
+static bool add_steps(struct fv_group_steps *to, const struct fv_group_steps *from)
+{
+    bool ok = true;
+    for (uint32_t i = 0; i < from->n; i++)
+        ok = ok && add_step(to, from->step[i], from->row[i]);
+    return ok;
+}
+
+bool fv_channel_group_join(fv_channel_group *to, const fv_channel_group *from)
+{
+    fv_channel_group all = *to;
+    bool ok = to->channels == from->channels && add_period(&all, from->period) &&
+              add_steps(&all.norm, &from->norm) && add_steps(&all.maker, &from->maker) &&
+              add_steps(&all.shift, &from->shift) && add_steps(&all.reader, &from->reader);
+    for (uint32_t i = 0; ok && i < from->view.n; i++) {
+        ok = all.view.n < FV_GROUP_MOST;
+        if (ok) {
+            all.view.first[all.view.n] = from->view.first[i];
+            all.view.of[all.view.n++] = from->view.of[i];
+        }
+    }
+    if (ok)
+        *to = all;
+    return ok;
+}
