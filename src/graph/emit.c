@@ -321,14 +321,19 @@ static bool is_of_floats(const fv_step *s, const fv_builder *b)
            s->prob.op == FV_OP_GEMM && rows >= 0 && b->value[rows].type == FV_F32;
 }
 
+bool fv_use_int8(fv_builder *b)
+{
+    return b->compute == FOVEA_COMPUTE_INT8 && !fv_products_have(&b->bf16, b->products++);
+}
+
 void fv_use_types(fv_step *s, fv_builder *b)
 {
     const bool int8 = b->in_block && s->prob.dim[FV_GEMM_N] >= INT8_COLUMNS;
     const enum fv_type floats = is_of_floats(s, b) ? FV_F32 : b->weight_type;
     s->prob.weight = (uint8_t)(b->int8_weights && int8 ? FV_I8 : floats);
     s->prob.acc = b->half_sums && b->weight_type == FV_F16 ? FV_F16 : FV_F32;
-    if (b->compute == FOVEA_COMPUTE_INT8 && int8 && s->prob.op == FV_OP_GEMM &&
-        s->prob.dim[FV_GEMM_K] <= FV_INT8_DEEPEST && !fv_products_have(&b->bf16, b->products++)) {
+    if (int8 && s->prob.op == FV_OP_GEMM && s->prob.dim[FV_GEMM_K] <= FV_INT8_DEEPEST &&
+        fv_use_int8(b)) {
         s->prob.weight = FV_I8;
         s->prob.acc = FV_I32;
     }

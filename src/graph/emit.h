@@ -292,6 +292,8 @@ void fv_use_value(fv_step *s, uint32_t operand, fv_view v, enum fv_kind kind);
 void fv_use_weight(fv_step *s, uint32_t operand, const fv_weight *w);
 /* A weight of a product's epilogue, FV_EPI_*, where it is present. */
 void fv_use_epilogue(fv_step *s, uint32_t operand, const fv_weight *w, uint32_t epi);
+/* Whether the next product, of those that may be int8, is. */
+bool fv_use_int8(fv_builder *b);
 /* The types of a product's weights and sums. Of GEMM its rows, FV_GEMM_A, must be known. */
 void fv_use_types(fv_step *s, fv_builder *b);
 
@@ -346,6 +348,7 @@ typedef struct fv_attention {
     fv_view rel_pos;        /* softmax: what fv_emit_rel_pos wrote, for a grid of keys of .. */
     uint32_t rel_columns;   /* .. so many columns; 0: there is none */
     fv_view state;          /* set by fv_emit_keys for linear mechanisms */
+    fv_view whole; /* set by fv_emit_keys for products of int8: k, v and cells as such numbers */
 } fv_attention;
 void fv_emit_keys(fv_builder *b, const char *label, fv_attention *a);
 void fv_emit_queries(fv_builder *b, const char *label, const fv_attention *a, fv_view q,

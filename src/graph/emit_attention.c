@@ -4,7 +4,9 @@
 #include "base/mem.h"
 #include "graph/emit.h"
 #include "ops/foveated.h"
+#include "ops/keys_i8.h"
 #include "ops/mech_traits.h"
+#include "ops/quantise.h"
 
 void fv_attention_scales(fv_attention *a, const fv_attention_name *name, double scale, double eps)
 {
@@ -83,14 +85,40 @@ static fv_view cells(fv_builder *b, const char *label, const fv_attention *a, fv
     return out;
 }
 
+/* Softmax attention in blocks, whose errors the residual stream averages out. Of causal attention
+ * the scales of numbers would tell of tokens to come. */
+static bool may_be_int8(const fv_builder *b, const fv_attention *a)
+{
+    return b->narrow_only && b->in_block && a->mech == FV_MECH_ANY &&
+           !(a->flags & FV_FLAG_CAUSAL) && a->d <= FV_INT8_DEEPEST;
+}
+
+static void use_whole(fv_builder *b, const char *label, fv_attention *a)
+{
+    fv_step *s = fv_emit_step(b, FV_OP_KEYS_I8, a->heads, label);
+    set_sizes(s, FV_MECH_ANY, a->heads, 0, a->d, a->dv, a->keys);
+    s->prob.acc = FV_I32;
+    fv_use_value(s, FV_KEYS_K, a->k, FV_KIND_WHOLE);
+    fv_use_value(s, FV_KEYS_V, a->v, FV_KIND_WHOLE);
+    if (a->margin && a->cell_k.id >= 0) {
+        s->prob.dim[FV_KEYS_CELLS] = b->value[a->cell_k.id].rows;
+        fv_use_value(s, FV_KEYS_CELL_K, a->cell_k, FV_KIND_WHOLE);
+        fv_use_value(s, FV_KEYS_CELL_V, a->cell_v, FV_KIND_WHOLE);
+    }
+    a->whole = fv_emit_value(b, FV_VALUE_ROWS, a->heads, fv_keys_i8_bytes(&s->prob), FV_U8);
+    fv_use_value(s, FV_KEYS_OUT, a->whole, FV_KIND_ROW);
+}
+
 void fv_emit_keys(fv_builder *b, const char *label, fv_attention *a)
 {
     const uint32_t params = fv_mech_table[a->mech]->params;
-    a->state.id = FV_NO_VALUE;
+    a->state.id = a->whole.id = FV_NO_VALUE;
     if (a->margin) {
         a->cell_k = cells(b, "cells of k", a, a->k, a->heads * a->d);
         a->cell_v = cells(b, "cells of v", a, a->v, a->heads * a->dv);
     }
+    if (may_be_int8(b, a) && fv_use_int8(b))
+        use_whole(b, label, a);
     if (a->mech == FV_MECH_ANY)
         return;
     if (params && !fv_weight_present(&a->param)) {
@@ -154,6 +182,18 @@ void fv_emit_mask_keys(fv_builder *b, const char *label, fv_attention *a, fv_vie
     a->rel_columns = 1;
 }
 
+/* What softmax reads of keys and values. */
+static void use_keys(fv_step *s, uint32_t k, uint32_t v, const fv_attention *a)
+{
+    if (a->whole.id >= 0) {
+        s->prob.acc = FV_I32;
+        fv_use_value(s, k, a->whole, FV_KIND_WHOLE);
+        return;
+    }
+    fv_use_value(s, k, a->k, FV_KIND_WHOLE);
+    fv_use_value(s, v, a->v, FV_KIND_WHOLE);
+}
+
 static void foveated(fv_builder *b, const char *label, const fv_attention *a, fv_view q,
                      fv_view out)
 {
@@ -162,10 +202,11 @@ static void foveated(fv_builder *b, const char *label, const fv_attention *a, fv
     s->prob.dim[FV_FOVEA_MARGIN] = a->margin;
     set_grid(s, a);
     fv_use_value(s, FV_FOVEATED_Q, q, FV_KIND_ROW);
-    fv_use_value(s, FV_FOVEATED_K, a->k, FV_KIND_WHOLE);
-    fv_use_value(s, FV_FOVEATED_V, a->v, FV_KIND_WHOLE);
-    fv_use_value(s, FV_FOVEATED_CELL_K, a->cell_k, FV_KIND_WHOLE);
-    fv_use_value(s, FV_FOVEATED_CELL_V, a->cell_v, FV_KIND_WHOLE);
+    use_keys(s, FV_FOVEATED_K, FV_FOVEATED_V, a);
+    if (a->whole.id < 0) {
+        fv_use_value(s, FV_FOVEATED_CELL_K, a->cell_k, FV_KIND_WHOLE);
+        fv_use_value(s, FV_FOVEATED_CELL_V, a->cell_v, FV_KIND_WHOLE);
+    }
     fv_use_value(s, FV_FOVEATED_OUT, out, FV_KIND_ROW);
 }
 
@@ -182,8 +223,7 @@ void fv_emit_queries(fv_builder *b, const char *label, const fv_attention *a, fv
     s->f[0] = (float)a->scale;
     if (softmax) {
         fv_use_value(s, FV_SOFTMAX_Q, q, FV_KIND_ROW);
-        fv_use_value(s, FV_SOFTMAX_K, a->k, FV_KIND_WHOLE);
-        fv_use_value(s, FV_SOFTMAX_V, a->v, FV_KIND_WHOLE);
+        use_keys(s, FV_SOFTMAX_K, FV_SOFTMAX_V, a);
         use_rel_pos(s, FV_SOFTMAX_REL_POS, a);
         fv_use_value(s, FV_SOFTMAX_OUT, out, FV_KIND_ROW);
         return;

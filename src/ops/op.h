@@ -88,8 +88,8 @@ typedef struct fv_problem {
     uint16_t op, mech;
     uint8_t in, weight, out; /* enum fv_type of activations, weights, result */
     /* How products are worked out: F32. F16: GEMM may sum a few in float16. BF16: what attention
-     * multiplies, and rows of floats of GEMM, may be rounded to bfloat16 before. I32: GEMM
-     * multiplies and sums whole numbers. */
+     * multiplies, and rows of floats of GEMM, may be rounded to bfloat16 before. I32: GEMM and
+     * softmax attention multiply and sum whole numbers. */
     uint8_t acc;
     uint32_t epi, flags;
     uint16_t heads, threads;
@@ -103,6 +103,7 @@ enum { FV_ATTN_D = 1, FV_ATTN_DV = 2, FV_ATTN_KEYS = 3, FV_ATTN_GROUPS = 4 };
 /* SOFTMAX and WSOFTMAX, beside the others: columns of the keys' grid where scores have relative
  * positions added; else 0 */
 enum { FV_REL_POS_COLUMNS = 5 };
+enum { FV_KEYS_CELLS = 4 };                           /* KEYS_I8, beside the others */
 enum { FV_CACHE_KV_HEADS = 4 };                       /* SOFTMAX_SCAN, beside the others */
 enum { FV_REL_POS_HEIGHT = 2, FV_REL_POS_WIDTH = 3 }; /* REL_POS, beside FV_ATTN_D */
 /* FOVEATED, beside the others; CELLS, beside FV_ROW_C */
@@ -156,6 +157,7 @@ enum { FV_MASK_IN, FV_MASK_OUT };
 #define FV_MASK_HIDDEN -8192.f
 enum { FV_REL_POS_Q, FV_REL_POS_DOWN, FV_REL_POS_ACROSS, FV_REL_POS_OUT };
 enum { FV_SOFTMAX_Q, FV_SOFTMAX_K, FV_SOFTMAX_V, FV_SOFTMAX_REL_POS, FV_SOFTMAX_OUT };
+enum { FV_KEYS_K, FV_KEYS_V, FV_KEYS_CELL_K, FV_KEYS_CELL_V, FV_KEYS_OUT };
 enum { FV_CELLS_IN, FV_CELLS_OUT };
 enum {
     FV_FOVEATED_Q,
@@ -428,6 +430,8 @@ uint32_t fv_columns_pixels(const fv_problem *p), fv_columns_swiglu(const fv_prob
 uint32_t fv_columns_map(const fv_problem *p), fv_columns_moments(const fv_problem *p);
 /* Of WSOFTMAX's PARAM and SOFTMAX's REL_POS. */
 uint32_t fv_columns_rel_pos(const fv_problem *p);
+/* Of K of SOFTMAX and FOVEATED: channels of all heads, or bytes of keys_i8.h. */
+uint32_t fv_columns_keys(const fv_problem *p);
 
 /* Stable text of a problem for messages, lists and wisdom: "gemm f32 5477x768x768 bias+gelu", with
  * weights of 16 bits "gemm f32/f16 ...". */

@@ -32,10 +32,13 @@ const char *fv_plan_products(const fv_problem *p)
         if (p->acc == FV_I32)
             return "int8";
         return fv_type_name(p->acc == FV_BF16 ? FV_BF16 : p->in == p->weight ? p->in : FV_F32);
-    case FV_OP_MATMUL:
     case FV_OP_SOFTMAX:
     case FV_OP_WSOFTMAX:
     case FV_OP_FOVEATED:
+        if (p->acc == FV_I32)
+            return "int8";
+        return fv_type_name(p->acc == FV_BF16 ? FV_BF16 : p->in);
+    case FV_OP_MATMUL:
     case FV_OP_LATTN_REDUCE:
     case FV_OP_LATTN_APPLY:
     case FV_OP_WLATTN:

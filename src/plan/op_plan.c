@@ -103,8 +103,11 @@ static fovea_status emit_attention(fovea_plan *p, const fv_op_options *options, 
     }
     p->b.any_type = p->limits.throughput;
     const bool scan = name.kind != FV_ATTENTION_SOFTMAX || options->remembers;
+    const bool int8 = name.mech == FV_MECH_ANY && !o->causal && !p->limits.throughput;
+    p->b.in_block = true;    /* and may be INT8 */
     if (!o->causal || !scan) /* there are no scans but in float32 */
-        fv_emit_compute(&p->b, o->compute == FOVEA_COMPUTE_INT8 ? FOVEA_COMPUTE_BF16 : o->compute,
+        fv_emit_compute(&p->b,
+                        o->compute == FOVEA_COMPUTE_INT8 && !int8 ? FOVEA_COMPUTE_BF16 : o->compute,
                         &p->limits);
     return fv_op_attention(&p->b, o, &name, options->remembers);
 }

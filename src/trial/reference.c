@@ -22,8 +22,8 @@ static fv_problem plain(const fv_problem *p)
     floats.in = p->in == FV_U8 ? FV_U8 : FV_F32;
     floats.out = p->out == FV_U8 ? FV_U8 : FV_F32;
     floats.weight = FV_F32;
-    if (p->acc == FV_I32)
-        floats.acc = FV_F32;
+    if (p->acc == FV_I32) /* attention rounds its weights, too */
+        floats.acc = p->op == FV_OP_GEMM ? FV_F32 : FV_BF16;
     floats.flags &= ~(uint32_t)(FV_FLAG_CHUNKWISE | FV_FLAG_RECURRENT);
     return floats;
 }

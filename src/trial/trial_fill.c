@@ -6,6 +6,7 @@
 
 #include "base/half.h"
 #include "base/mem.h"
+#include "ops/foveated.h"
 #include "ops/mech_traits.h"
 #include "trial/reference.h"
 
@@ -74,6 +75,43 @@ static fovea_status make_state(const fv_args *a, enum fv_op reduction, uint64_t 
     return FOVEA_OK;
 }
 
+/* ---- keys of 8 bits ---- */
+
+/* Keys and values of all heads, computed by the reference from random ones. */
+static fovea_status make_keys(const fv_args *a, uint32_t rows, uint32_t ld, void *out)
+{
+    fv_args r = {.prob = a->prob};
+    const uint32_t *dim = r.prob.dim, wide = dim[FV_ATTN_D] + dim[FV_ATTN_DV];
+    const fv_fovea f = fv_fovea_of(&r.prob);
+    const uint32_t cells = r.prob.op == FV_OP_FOVEATED ? fv_fovea_first(&f, f.levels + 1) : 0;
+    const uint64_t tokens = dim[FV_ATTN_KEYS];
+    r.prob.op = FV_OP_KEYS_I8;
+    r.prob.dim[FV_DIM_ROWS] = rows;
+    r.prob.dim[FV_KEYS_CELLS] = cells;
+    const fv_kernel *k = fv_reference_kernel(&r.prob);
+    const uint64_t columns = (uint64_t)rows * wide, values = columns * (tokens + cells);
+    const uint64_t scratch = k->hooks->scratch(&r.prob, &r.knobs, rows);
+    float *x;
+    FV_TRY(fv_mem_alloc(&x, fv_size_add(values * sizeof *x, scratch), FV_MEM_PLAN,
+                        "random keys and values"));
+    const fv_tensor t = tensor(0.f, 1.f, 32, (uint32_t)tokens + cells, (uint32_t)columns);
+    fv_tensor_read(&t, 0, values, x);
+    fv_call c = {.rows = rows, .scratch = x + values};
+    c.p[FV_KEYS_K] = x;
+    c.p[FV_KEYS_V] = x + (size_t)rows * dim[FV_ATTN_D];
+    c.p[FV_KEYS_CELL_K] = x + columns * tokens;
+    c.p[FV_KEYS_CELL_V] = x + columns * tokens + (size_t)rows * dim[FV_ATTN_D];
+    c.p[FV_KEYS_OUT] = out;
+    r.ld[FV_KEYS_OUT] = ld;
+    for (int o = FV_KEYS_K; o <= FV_KEYS_CELL_V; o++) {
+        r.ld[o] = (uint32_t)columns;
+        r.type[o] = FV_F32;
+    }
+    k->code.cpu(&r, &c);
+    fv_mem_free(x);
+    return FOVEA_OK;
+}
+
 /* ---- rows ---- */
 
 /* The value of a random number x, element `at` of the operand. */
@@ -106,6 +144,8 @@ fovea_status fv_trial_fill(const fv_args *a, uint32_t o, enum fv_type type, uint
 {
     const fv_op_operand *operand = &fv_op_table[a->prob.op]->operand[o];
     const fv_tensor t = tensor(0.f, 1.f, 16 + o, (uint32_t)rows, cols);
+    if (operand->columns == fv_columns_keys && a->prob.acc == FV_I32)
+        return make_keys(a, (uint32_t)rows, ld, out);
     for (uint64_t row = 0; row < rows; row++) {
         char *to = fv_element(out, type, row * ld);
         if (operand->state_of)

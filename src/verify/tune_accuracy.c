@@ -67,6 +67,12 @@ static fovea_status name_subject(search *s)
     return FOVEA_OK;
 }
 
+/* Softmax attention counts as its keys do, which are emitted first. */
+static bool is_product(const fv_problem *p)
+{
+    return p->acc == FV_I32 && p->op != FV_OP_SOFTMAX && p->op != FV_OP_FOVEATED;
+}
+
 /* In the order in which they are emitted. What no output needs is not tried. */
 static fovea_status list_products(search *s)
 {
@@ -75,7 +81,7 @@ static fovea_status list_products(search *s)
     FV_TRY(FV_MEM_ARRAY(&s->product, b->products, FV_MEM_PLAN, "a list of products"));
     for (uint32_t i = 0, number = 0, live = 0; i < b->steps; i++) {
         const fv_step *step = &b->step[i];
-        const bool int8 = step->prob.acc == FV_I32;
+        const bool int8 = is_product(&step->prob);
         if (int8 && !step->dead && number < FV_PRODUCTS)
             s->product[s->products++] = (product){number, live, step->label, 0};
         number += int8;

@@ -503,6 +503,21 @@ static void foveated(fv_builder *b)
     }
 }
 
+/* Softmax attention by whole numbers, on a processor. */
+static void whole_attention(fv_builder *b)
+{
+    const bool narrow_only = b->narrow_only;
+    b->compute = FOVEA_COMPUTE_INT8;
+    b->in_block = b->narrow_only = true;
+    softmax(b);
+    relative(b);
+    masked(b);
+    foveated(b);
+    b->compute = FOVEA_COMPUTE_F32;
+    b->in_block = false;
+    b->narrow_only = narrow_only;
+}
+
 /* Linear attention of every mechanism: plain, and with RoPE and gates where supported. */
 static void linear(fv_builder *b)
 {
@@ -719,6 +734,8 @@ static fovea_status all(fv_cases *c, const fv_limits *limits)
     relative(b);
     masked(b);
     foveated(b);
+    if (!limits->throughput)
+        whole_attention(b);
     linear(b);
     windows(b);
     pooling(b);
@@ -745,7 +762,8 @@ static void products_of_floats(fv_builder *b)
     }
 }
 
-/* What multiplies, or stores, bfloat16 on a processor. */
+/* What multiplies, or stores, bfloat16 on a processor; and attention of whole numbers, whose rows
+ * are stored so. */
 static void narrow(fv_builder *b)
 {
     b->narrow_only = true;
@@ -764,6 +782,7 @@ static void narrow(fv_builder *b)
     areas(b);
     linear(b);
     windows(b);
+    whole_attention(b);
     stored_int8(b);
 #ifdef FV_ADAPT
     fv_cases_training_narrow(b);

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "tests/kernels/check_keys_i8.h"
 #include "tests/kernels/oracle_fovea.h"
 
 /* ---- CELLS ---- */
@@ -23,8 +24,14 @@ static const struct {
     {4, 37, 11, 4, 1, 9, 2, 0, {FV_BF16, FV_F32, FV_BF16, FV_BF16}},
     {1, 37, 37, 4, 3, 64, 64, 0},
     {1, 37, 37, 4, 3, 64, 64, 0, {FV_BF16, FV_BF16, FV_BF16, FV_BF16}},
+    {0, 1, 1, 4, 1, 1, 1, 0, {FV_F32, FV_U8, FV_NONE, FV_F32}},
+    {1, 5, 3, 1, 2, 3, 7, 1, {FV_BF16, FV_U8, FV_NONE, FV_BF16}},
+    {5, 37, 23, 4, 2, 17, 9, 2, {FV_F32, FV_U8, FV_NONE, FV_BF16}},
+    {1, 21, 21, 2, 1, 64, 33, 0, {FV_BF16, FV_U8, FV_NONE, FV_F32}},
+    {1, 37, 37, 4, 3, 64, 64, 0, {FV_BF16, FV_U8, FV_NONE, FV_BF16}},
 };
-enum { SIZES = sizeof sizes / sizeof *sizes, BENCHED = 10 };
+/* The last ones are of FOVEATED's products of 8 bits. */
+enum { SIZES = sizeof sizes / sizeof *sizes, WHOLE = 5, BENCHED = 10 };
 
 static uint32_t set_grid(check_case *c, uint32_t index)
 {
@@ -33,7 +40,7 @@ static uint32_t set_grid(check_case *c, uint32_t index)
 
 static bool make_cells(check_case *c, uint32_t index)
 {
-    if (index >= SIZES)
+    if (index >= SIZES - WHOLE)
         return false;
     const uint32_t tokens = set_grid(c, index), width = sizes[index].d;
     const fovea_grid g = fovea_grid_of(c);
@@ -87,13 +94,20 @@ static bool make(check_case *c, uint32_t index)
     c->args.prob.dim[FV_FOVEA_MARGIN] = sizes[index].margin;
     c->args.f[0] = 1.f / sqrtf((float)d);
     check_matrix(c, FV_FOVEATED_Q, CHECK_ROW, tokens, heads * d, gap);
-    check_matrix(c, FV_FOVEATED_K, CHECK_BASE, tokens, heads * d, gap);
-    check_matrix(c, FV_FOVEATED_V, CHECK_BASE, tokens, heads * dv, gap);
-    check_matrix(c, FV_FOVEATED_CELL_K, CHECK_BASE, fovea_grid_cells(&g), heads * d, 2 * gap);
-    check_matrix(c, FV_FOVEATED_CELL_V, CHECK_BASE, fovea_grid_cells(&g), heads * dv, gap);
+    const bool whole = sizes[index].types[1] == FV_U8;
+    if (whole) {
+        const fv_keys_i8 l = fv_keys_i8_of((size_t)tokens + fovea_grid_cells(&g), d, dv);
+        check_matrix(c, FV_FOVEATED_K, CHECK_BASE, heads, (uint32_t)l.bytes, 64 * gap);
+        c->operand[FV_FOVEATED_K].type = FV_U8;
+    } else {
+        check_matrix(c, FV_FOVEATED_K, CHECK_BASE, tokens, heads * d, gap);
+        check_matrix(c, FV_FOVEATED_V, CHECK_BASE, tokens, heads * dv, gap);
+        check_matrix(c, FV_FOVEATED_CELL_K, CHECK_BASE, fovea_grid_cells(&g), heads * d, 2 * gap);
+        check_matrix(c, FV_FOVEATED_CELL_V, CHECK_BASE, fovea_grid_cells(&g), heads * dv, gap);
+    }
     check_matrix(c, FV_FOVEATED_OUT, CHECK_ROW, tokens, heads * dv, gap);
     check_softmax_types(c, sizes[index].types);
-    if (sizes[index].types[0] != FV_NONE) { /* types of cells and of tokens may differ */
+    if (sizes[index].types[0] != FV_NONE && !whole) { /* types of cells and of tokens may differ */
         c->operand[FV_FOVEATED_CELL_K].storage = sizes[index].types[0];
         c->operand[FV_FOVEATED_CELL_V].storage = sizes[index].types[3];
     }
@@ -122,6 +136,32 @@ static double scores(const check_case *c, uint32_t row, uint32_t head, const fov
     return error;
 }
 
+static void prepare(check_case *c, check_random *r)
+{
+    const fovea_grid g = fovea_grid_of(c);
+    if (c->args.prob.acc == FV_I32)
+        check_keys_i8_draw(c, FV_FOVEATED_K,
+                           (size_t)c->args.prob.dim[FV_ATTN_KEYS] + fovea_grid_cells(&g), r);
+}
+
+/* Of keys of 8 bits, which cells follow. */
+static void oracle_i8(const check_case *c, uint32_t row, const fovea_key *key, uint32_t keys,
+                      double *want, double *allowed)
+{
+    const uint32_t *dim = c->args.prob.dim, dv = dim[FV_ATTN_DV];
+    const fovea_grid g = fovea_grid_of(c);
+    const fv_keys_i8 l =
+        fv_keys_i8_of((size_t)dim[FV_ATTN_KEYS] + fovea_grid_cells(&g), dim[FV_ATTN_D], dv);
+    check_key_i8 *seen = malloc(keys * sizeof *seen);
+    for (uint32_t j = 0; j < keys; j++) {
+        const bool cell = key[j].k.operand == FV_FOVEATED_CELL_K;
+        seen[j] = (check_key_i8){key[j].k.row + (cell ? dim[FV_ATTN_KEYS] : 0), log(key[j].tokens)};
+    }
+    for (uint32_t h = 0; h < c->args.prob.heads; h++)
+        check_softmax_i8(c, &l, row, h, seen, keys, false, want + h * dv, allowed + h * dv);
+    free(seen);
+}
+
 static void oracle(const check_case *c, uint32_t row, double *want, double *allowed)
 {
     const uint32_t dv = c->args.prob.dim[FV_ATTN_DV];
@@ -133,7 +173,9 @@ static void oracle(const check_case *c, uint32_t row, double *want, double *allo
     const uint32_t keys = fovea_grid_keys(&g, row, seen);
     for (uint32_t j = 0; j < keys; j++)
         v[j] = seen[j].v;
-    for (uint32_t h = 0; h < c->args.prob.heads; h++) {
+    if (c->args.prob.acc == FV_I32)
+        oracle_i8(c, row, seen, keys, want, allowed);
+    for (uint32_t h = 0; c->args.prob.acc != FV_I32 && h < c->args.prob.heads; h++) {
         const double error = scores(c, row, h, seen, keys, s);
         check_softmax_mean(c, v, keys, h * dv, dv, s, error, want + h * dv, allowed + h * dv);
     }
@@ -142,4 +184,4 @@ static void oracle(const check_case *c, uint32_t row, double *want, double *allo
     free(s);
 }
 
-const check_op check_foveated = {.make = make, .oracle = oracle};
+const check_op check_foveated = {.make = make, .prepare = prepare, .oracle = oracle};

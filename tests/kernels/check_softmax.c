@@ -3,7 +3,12 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "tests/kernels/check_keys_i8.h"
+#include "tests/kernels/check_run.h"
 #include "tests/kernels/check_softmax.h"
+
+/* Relative error that weights of products of 8 bits may have before they are rounded. */
+#define ROUGH 0x1p-9
 
 /* Relative error of a weight that is rounded to bfloat16, with that of the power before. */
 #define WEIGHT 0x1.1p-9
@@ -12,7 +17,7 @@ void check_softmax_types(check_case *c, const uint8_t types[4])
 {
     if (types[0] == FV_NONE)
         return;
-    c->args.prob.acc = FV_BF16;
+    c->args.prob.acc = types[1] == FV_U8 ? FV_I32 : FV_BF16;
     for (int i = 0; i < 3; i++)
         c->operand[i].storage = types[i];
     c->operand[fv_op_out(fv_op_table[c->args.prob.op])].storage = types[3];
@@ -57,6 +62,18 @@ static bool make(check_case *c, uint32_t index)
         {256, 3, 64, 64, 4096, 0, 0, {0}, 64},
         {256, 3, 64, 64, 5477, 0, 0},
         {256, 3, 64, 64, 5477, 0, 0, {FV_BF16, FV_BF16, FV_BF16, FV_BF16}},
+        {1, 1, 1, 1, 1, 0, 0, {FV_F32, FV_U8, FV_NONE, FV_F32}},
+        {17, 2, 3, 7, 65, 1, 0, {FV_BF16, FV_U8, FV_NONE, FV_BF16}},
+        {33, 3, 64, 64, 63, 5, 0, {FV_BF16, FV_U8, FV_NONE, FV_F32}},
+        {49, 2, 9, 1, 129, 0, 0, {FV_F32, FV_U8, FV_NONE, FV_BF16}},
+        {130, 1, 72, 33, 190, 3, 0, {FV_BF16, FV_U8, FV_NONE, FV_F32}},
+        {259, 1, 5, 9, 37, 0, 0, {FV_F32, FV_U8, FV_NONE, FV_F32}},
+        {3, 2, 255, 254, 67, 1, 0, {FV_BF16, FV_U8, FV_NONE, FV_F32}},
+        {37, 2, 9, 12, 35, 2, 0, {FV_BF16, FV_U8, FV_NONE, FV_BF16}, 7},
+        {130, 3, 64, 64, 130, 0, 0, {FV_F32, FV_U8, FV_NONE, FV_BF16}, 13},
+        {61, 2, 64, 64, 67, 3, 0, {FV_BF16, FV_U8, FV_NONE, FV_BF16}, 67},
+        {256, 3, 64, 64, 4096, 0, 0, {FV_BF16, FV_U8, FV_NONE, FV_BF16}, 64},
+        {256, 3, 64, 64, 5477, 0, 0, {FV_BF16, FV_U8, FV_NONE, FV_BF16}},
     };
     if (index >= sizeof sizes / sizeof *sizes)
         return false;
@@ -69,8 +86,14 @@ static bool make(check_case *c, uint32_t index)
     c->args.prob.dim[FV_ATTN_KEYS] = sizes[index].keys;
     c->args.f[0] = 1.f / sqrtf((float)d);
     check_matrix(c, FV_SOFTMAX_Q, CHECK_ROW, sizes[index].rows, heads * d, sizes[index].gap);
-    check_matrix(c, FV_SOFTMAX_K, CHECK_BASE, sizes[index].keys, heads * d, sizes[index].gap);
-    check_matrix(c, FV_SOFTMAX_V, CHECK_BASE, sizes[index].keys, heads * dv, sizes[index].gap);
+    if (sizes[index].types[1] == FV_U8) {
+        const size_t bytes = fv_keys_i8_of(sizes[index].keys, d, dv).bytes;
+        check_matrix(c, FV_SOFTMAX_K, CHECK_BASE, heads, (uint32_t)bytes, 64 * sizes[index].gap);
+        c->operand[FV_SOFTMAX_K].type = FV_U8;
+    } else {
+        check_matrix(c, FV_SOFTMAX_K, CHECK_BASE, sizes[index].keys, heads * d, sizes[index].gap);
+        check_matrix(c, FV_SOFTMAX_V, CHECK_BASE, sizes[index].keys, heads * dv, sizes[index].gap);
+    }
     c->args.prob.dim[FV_REL_POS_COLUMNS] = sizes[index].columns;
     if (sizes[index].columns)
         check_matrix(c, FV_SOFTMAX_REL_POS, CHECK_ROW, sizes[index].rows,
@@ -179,10 +202,112 @@ void check_softmax_rows(const check_case *c, int v, uint32_t row0, uint32_t keys
     free(x);
 }
 
+/* ---- products of 8 bits ---- */
+
+static void prepare(check_case *c, check_random *r)
+{
+    if (c->args.prob.acc == FV_I32)
+        check_keys_i8_draw(c, FV_SOFTMAX_K, c->args.prob.dim[FV_ATTN_KEYS], r);
+}
+
+/* Numbers of a query of a head, operand 0; returns their scale. */
+static double query_of(const check_case *c, uint32_t row, uint32_t head, double *number)
+{
+    const uint32_t d = c->args.prob.dim[FV_ATTN_D];
+    float top = 0;
+    for (uint32_t i = 0; i < d; i++)
+        top = fmaxf(top, fabsf((float)check_at(c, 0, row, head * d + i)));
+    for (uint32_t i = 0; i < d; i++) {
+        const float x = (float)check_at(c, 0, row, head * d + i);
+        number[i] = top < 0x1p-100f ? 0 : nearbyint((double)(x * (127 / top)));
+    }
+    return top < 0x1p-100f ? 0 : (double)(top / 127);
+}
+
+/* Scores by whole numbers, and the largest error that one may have. */
+static double scores_i8(const check_case *c, const fv_keys_i8 *l, uint32_t row, uint32_t head,
+                        const check_key_i8 *seen, uint32_t keys, double *s)
+{
+    double *number = check_must(malloc(l->d * sizeof *number)), error = 0;
+    const double scale = query_of(c, row, head, number) * (double)c->args.f[0];
+    for (uint32_t j = 0; j < keys; j++) {
+        const size_t at = l->k + seen[j].key * l->d;
+        check_score x = {0};
+        for (size_t i = 0; i < l->d; i++)
+            x.sum += number[i] * check_keys_i8_number(c, FV_SOFTMAX_K, head, at + i);
+        x.sum *=
+            scale * (double)check_keys_i8_float(c, FV_SOFTMAX_K, head, l->key_scale, seen[j].key);
+        x.size = fabs(x.sum) + fabs(seen[j].bias);
+        x.sum += seen[j].bias;
+        if (c->args.prob.op == FV_OP_SOFTMAX)
+            check_score_add_relative(&x, c, FV_SOFTMAX_REL_POS, row, head, j);
+        s[j] = x.sum;
+        error = fmax(error, check_allowed(8, x.size));
+    }
+    free(number);
+    return error;
+}
+
+/* By how much the mean of values x may be off when the weights p of n keys are rounded: each by
+ * half a step of a byte of the largest, and such errors add up as random numbers do. */
+static double rounding_i8(const double *p, double largest, const double *x, uint32_t n)
+{
+    double squares = 0, all = 0;
+    for (uint32_t j = 0; j < n; j++) {
+        squares += x[j] * x[j] / 12;
+        all += fabs(x[j]) / 2;
+        largest = fmax(largest, p[j]);
+    }
+    return fmin(6 * sqrt(squares), all) * (largest / 255);
+}
+
+void check_softmax_i8(const check_case *c, const fv_keys_i8 *l, uint32_t row, uint32_t head,
+                      const check_key_i8 *seen, uint32_t keys, bool in_order, double *want,
+                      double *allowed)
+{
+    double *s = check_must(malloc(2 * keys * sizeof *s)), *x = s + keys, largest = 0;
+    const double error = scores_i8(c, l, row, head, seen, keys, s);
+    check_softmax_weigh(s, keys);
+    for (uint32_t j = 0; !in_order && j < keys; j++)
+        largest = fmax(largest, s[j]);
+    for (uint32_t i = 0; i < l->dv; i++) {
+        const double scale = (double)check_keys_i8_float(c, FV_SOFTMAX_K, head, l->value_scale, i);
+        double squares = 0;
+        for (uint32_t j = 0; j < keys; j++)
+            x[j] =
+                scale * check_keys_i8_number(c, FV_SOFTMAX_K, head, l->v + seen[j].key * l->dv + i);
+        check_softmax_column(c, x, s, keys, error, &want[i], &allowed[i]);
+        for (uint32_t j = 0; j < keys; j += FV_SOFTMAX_BLOCK) {
+            const uint32_t n = keys - j < FV_SOFTMAX_BLOCK ? keys - j : FV_SOFTMAX_BLOCK;
+            squares += pow(rounding_i8(s + j, largest, x + j, n), 2);
+        }
+        for (uint32_t j = 0; j < keys; j++)
+            allowed[i] += ROUGH * s[j] * fabs(x[j] - want[i]);
+        allowed[i] += sqrt(squares);
+    }
+    free(s);
+}
+
+static void oracle_i8(const check_case *c, uint32_t row, double *want, double *allowed)
+{
+    const uint32_t *dim = c->args.prob.dim, keys = dim[FV_ATTN_KEYS], dv = dim[FV_ATTN_DV];
+    const fv_keys_i8 l = fv_keys_i8_of(keys, dim[FV_ATTN_D], dv);
+    check_key_i8 *seen = check_must(calloc(keys, sizeof *seen));
+    for (uint32_t j = 0; j < keys; j++)
+        seen[j].key = j;
+    for (uint32_t h = 0; h < c->args.prob.heads; h++)
+        check_softmax_i8(c, &l, row, h, seen, keys, true, want + h * dv, allowed + h * dv);
+    free(seen);
+}
+
 static void oracle(const check_case *c, uint32_t row, double *want, double *allowed)
 {
     const uint32_t dv = c->args.prob.dim[FV_ATTN_DV];
     uint32_t keys = c->args.prob.dim[FV_ATTN_KEYS];
+    if (c->args.prob.acc == FV_I32) {
+        oracle_i8(c, row, want, allowed);
+        return;
+    }
     if (c->args.prob.flags & FV_FLAG_CAUSAL && row < keys)
         keys = row + 1;
     double *s = malloc(keys * sizeof *s);
@@ -194,4 +319,4 @@ static void oracle(const check_case *c, uint32_t row, double *want, double *allo
     free(s);
 }
 
-const check_op check_softmax = {.make = make, .oracle = oracle};
+const check_op check_softmax = {.make = make, .prepare = prepare, .oracle = oracle};

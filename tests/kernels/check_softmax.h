@@ -2,6 +2,7 @@
 #ifndef FOVEA_TESTS_CHECK_SOFTMAX_H
 #define FOVEA_TESTS_CHECK_SOFTMAX_H
 
+#include "ops/keys_i8.h"
 #include "tests/kernels/check.h"
 
 /* Makes a case one of products of bfloat16, with Q, K, V and the output stored as `types`. None of
@@ -37,5 +38,19 @@ void check_softmax_mean(const check_case *c, const check_spot *x, uint32_t keys,
 /* The same of rows row0 + j of operand v. */
 void check_softmax_rows(const check_case *c, int v, uint32_t row0, uint32_t keys, uint32_t col,
                         uint32_t n, double *s, double error, double *want, double *allowed);
+
+/* ---- products of 8 bits ---- */
+
+/* A key that a query sees, by its number in a head's row, and what is added to its score. */
+typedef struct check_key_i8 {
+    size_t key;
+    double bias;
+} check_key_i8;
+
+/* The output of one head of a query of SOFTMAX or FOVEATED, whose operands 0 and 1 are Q and the
+ * keys. `in_order`: keys share a scale with their neighbours; else with any. */
+void check_softmax_i8(const check_case *c, const fv_keys_i8 *l, uint32_t row, uint32_t head,
+                      const check_key_i8 *seen, uint32_t keys, bool in_order, double *want,
+                      double *allowed);
 
 #endif

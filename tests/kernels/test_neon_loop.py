@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""test_neon_loop.py: what compilers make of the inner loops of GEMM on AArch64.
+"""test_neon_loop.py: what compilers make of the inner loops of GEMM and attention on AArch64.
 
     test_neon_loop.py path/to/build [--verbose]
 
@@ -34,6 +34,8 @@ KERNELS = [
     Kernel("gemm_bf16", "NEON_DOT", r"bfmmla", r"^$", 0.70, 0.75, [SDOT + "+bf16"]),
     Kernel("gemm_i8", "NEON_SDOT", r"sdot", r"^$", 0.80, 0.80, [SDOT]),
     Kernel("gemm_i8", "NEON_I8MM", r"smmla", r"^$", 0.70, 0.75, [SDOT + "+bf16+i8mm"]),
+    Kernel("softmax_i8", "NEON_SDOT", r"sdot", r"^$", 0.75, 0.80, [SDOT]),
+    Kernel("softmax_i8", "NEON_I8MM", r"smmla", r"^$", 0.65, 0.75, [SDOT + "+bf16+i8mm"]),
 ]
 TAKES_VALUE = ("-o", "-MF", "-MQ", "-MT")
 LEFT_OUT = re.compile(r"-M[DP]?$|-c$|-DFV_(ISA|ARCH|LEVEL)_|-fsanitize|-m[a-z0-9-]+(=.*)?$|--coverage")

@@ -1,7 +1,7 @@
-/* softmax_rows.h: SOFTMAX: a panel of queries against all keys, tile by tile. Relative positions of
- * a panel are turned as its queries are: a row of lanes for each row and column of the grid. */
+/* softmax_rows.h: SOFTMAX: a panel of queries against all keys, tile by tile. */
 #define FV_TILE_N FV_TILE_WIDE /* of queries */
 #include "platform/cpu/tmpl/softmax_keys.h"
+#include "platform/cpu/tmpl/softmax_relative.h"
 
 enum { PANEL = 256 }; /* queries whose Qt and Ot stay in L2 */
 
@@ -22,21 +22,6 @@ static head head_of(const fv_args *a, const fv_call *c, const layout *l, size_t 
     return h;
 }
 
-/* Relative positions of the queries [first, first + rows), with log2(e). */
-static void pack_relative(float *scratch, const layout *l, const fv_args *a, const fv_call *c,
-                          size_t first, size_t rows, size_t number)
-{
-    const size_t n = l->height + l->width, ld = a->ld[FV_SOFTMAX_REL_POS];
-    const float *from = (const float *)c->p[FV_SOFTMAX_REL_POS] + first * ld + number * n;
-    memset(scratch + l->rel, 0, l->queries * n * sizeof *scratch);
-    for (size_t r = 0; r < rows; r++, from += ld) {
-        const size_t lane = r % FV_TILE_COLS;
-        float *to = scratch + l->rel + (r - lane) * n + lane;
-        for (size_t i = 0; i < n; i++)
-            to[i * FV_TILE_COLS] = from[i] * LOG2_E;
-    }
-}
-
 /* Queries [first, first + rows) of a call and one head against all keys that they see. */
 static void attend_panel(const fv_args *a, const fv_call *c, const layout *l, size_t first,
                          size_t rows, size_t number)
@@ -54,7 +39,8 @@ static void attend_panel(const fv_args *a, const fv_call *c, const layout *l, si
     pack_queries(scratch, l, fv_element(h.q, h.type_q, first * h.ld_q), h.type_q, h.ld_q, 0, rows,
                  scale);
     if (l->width)
-        pack_relative(scratch, l, a, c, first, rows, number);
+        pack_relative(scratch + l->rel, l->queries, l->height + l->width, a, c, first, rows, number,
+                      LOG2_E);
     for (size_t j = 0; j < seen; j += l->tile) {
         const size_t n = seen - j < l->tile ? seen - j : l->tile;
         pack_tile(scratch, l, &h, j, n);

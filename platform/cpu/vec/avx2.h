@@ -54,6 +54,14 @@ FV_FN fv_v fv_ldexp(fv_v x, fv_v n)
     return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(x), e));
 }
 
+FV_FN fv_v fv_of_bits(fv_v y, fv_v *m)
+{
+    const __m256 x = _mm256_castsi256_ps(_mm256_cvttps_epi32(y));
+    const __m256 low = _mm256_castsi256_ps(_mm256_set1_epi32(0x7fffff));
+    *m = _mm256_or_ps(_mm256_and_ps(x, low), _mm256_set1_ps(1.f));
+    return x;
+}
+
 FV_FN fv_v fv_frexp(fv_v x, fv_v *e)
 {
     __m256i bits = _mm256_castps_si256(x);

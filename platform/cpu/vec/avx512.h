@@ -48,6 +48,14 @@ FV_WORD(fv_v, fv_round, (fv_v x),
         _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC))
 FV_WORD(fv_v, fv_ldexp, (fv_v x, fv_v n), _mm512_scalef_ps(x, n))
 
+FV_FN fv_v fv_of_bits(fv_v y, fv_v *m)
+{
+    const __m512i bits = _mm512_cvttps_epi32(y);
+    *m = _mm512_castsi512_ps(_mm512_ternarylogic_epi32(bits, _mm512_set1_epi32(0x7fffff),
+                                                       _mm512_set1_epi32(0x3f800000), 0xea));
+    return _mm512_castsi512_ps(bits);
+}
+
 FV_FN fv_v fv_frexp(fv_v x, fv_v *e)
 {
     __m512i bits = _mm512_castps_si512(x);

@@ -87,6 +87,13 @@ FV_WORD(fv_v, fv_round, (fv_v x), (x + 12582912.f) - 12582912.f)
 FV_WORD(fv_v, fv_ldexp, (fv_v x, fv_v n),
         (fv_v)((fv_ubits)x + ((fv_ubits) __builtin_convertvector(n, fv_bits) << 23)))
 
+FV_FN fv_v fv_of_bits(fv_v y, fv_v *m)
+{
+    const fv_bits bits = __builtin_convertvector(y, fv_bits);
+    *m = (fv_v)((bits & 0x7fffff) | 0x3f800000);
+    return (fv_v)bits;
+}
+
 FV_FN fv_v fv_frexp(fv_v x, fv_v *e)
 {
     fv_bits n = ((fv_bits)x - 0x3f3504f3) >> 23;

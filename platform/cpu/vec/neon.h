@@ -80,6 +80,13 @@ FV_FN fv_v fv_ldexp(fv_v x, fv_v n)
     return vreinterpretq_f32_s32(vaddq_s32(vreinterpretq_s32_f32(x), e));
 }
 
+FV_FN fv_v fv_of_bits(fv_v y, fv_v *m)
+{
+    const int32x4_t bits = vcvtq_s32_f32(y);
+    *m = vbslq_f32(vdupq_n_u32(0x7fffff), vreinterpretq_f32_s32(bits), vdupq_n_f32(1.f));
+    return vreinterpretq_f32_s32(bits);
+}
+
 FV_FN fv_v fv_frexp(fv_v x, fv_v *e)
 {
     int32x4_t bits = vreinterpretq_s32_f32(x);

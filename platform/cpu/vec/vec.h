@@ -19,6 +19,8 @@
  *   round(x)           to the nearest integer, ties to even; |x| <= 2^22 or NaN
  *   ldexp(x,n)         x 2^n for an integer n; without FV_LDEXP_ANY x and the result are
  *                      normal, or x NaN
+ *   of_bits(y,&m)      the float whose bits are the whole number in y, 0 <= y < 2^31; m: its
+ *                      mantissa in [1, 2)
  *   frexp(x,&e)        x = m 2^e, returns m in [sqrt(1/2), sqrt(2)); x positive and normal, for 0
  *                      m = 1 and e = -127; for infinities and NaN undefined
  *   turn(x)            every pair of lanes (a, b) becomes (-b, a)

@@ -15,7 +15,9 @@
  * over the keys j that query i sees, tokens (n_j = 1) and cells of n_j tokens. The first
  * tokens - width * height rows are a prefix: they see all tokens, and all see them.
  *
- * Precision and types are those of SOFTMAX. A query's result does not depend on how rows and heads
+ * Precision and types are those of SOFTMAX, with prob.acc I32 also the keys: K is what KEYS_I8 has
+ * written of tokens and cells, V and the cells are absent, and any FV_SOFTMAX_BLOCK keys of a query
+ * may share a scale. A query's result does not depend on how rows and heads
  * are split into calls.
  */
 #include "ops/foveated.h"
@@ -23,7 +25,9 @@
 #include <math.h>
 
 #include "base/half.h"
+#include "ops/quantise.h"
 #include "ops/ref/ref_kernels.h"
+#include "ops/ref/ref_keys_i8.h"
 
 static double keys_of(const fv_problem *p)
 {
@@ -48,7 +52,7 @@ const fv_op fv_op_foveated = {
             [FV_FOVEA_WIDTH] = {"width", FV_DIM_TOKENS},
             [FV_FOVEA_HEIGHT] = {"height", FV_DIM_TOKENS}, [FV_FOVEA_MARGIN] = {"margin"}},
     .operand = {[FV_FOVEATED_Q] = {"Q", FV_ATTN_D, .heads = true, .narrow = true},
-                [FV_FOVEATED_K] = {"K", FV_ATTN_D, .heads = true, .narrow = true},
+                [FV_FOVEATED_K] = {"K", .columns = fv_columns_keys, .narrow = true},
                 [FV_FOVEATED_V] = {"V", FV_ATTN_DV, .heads = true, .narrow = true},
                 [FV_FOVEATED_CELL_K] = {"CELL_K", FV_ATTN_D, .heads = true, .narrow = true},
                 [FV_FOVEATED_CELL_V] = {"CELL_V", FV_ATTN_DV, .heads = true, .narrow = true},
@@ -60,21 +64,39 @@ const fv_op fv_op_foveated = {
     .block_lines = FV_FOVEA_BLOCK,
 };
 
-/* What a query has gathered: statistics, and a head's sums of values. */
+/* A query of a head, and what it has gathered: statistics, and sums of values. */
 typedef struct gathered {
-    float max, weights, *sum;
+    float max, weights, *sum, *query;
+    fv_keys_i8 l;
+    const char *whole; /* the head's keys, where they are of 8 bits; else NULL */
 } gathered;
 
-static void add_key(gathered *g, const fv_args *a, const fv_call *c, size_t q, size_t row,
-                    size_t head, bool cell, float tokens)
+/* Key `row` of tokens or cells, channel i; and its value. */
+static float key_at(const gathered *g, const fv_args *a, const fv_call *c, size_t row, size_t head,
+                    bool cell, size_t i)
 {
-    const size_t d = a->prob.dim[FV_ATTN_D], dv = a->prob.dim[FV_ATTN_DV];
     const int k = cell ? FV_FOVEATED_CELL_K : FV_FOVEATED_K;
+    if (g->whole)
+        return ref_key_i8(g->whole, &g->l, cell ? a->prob.dim[FV_ATTN_KEYS] + row : row, i);
+    return fv_value_get(c->p[k], a->type[k], row * a->ld[k] + head * g->l.d + i);
+}
+
+static float value_at(const gathered *g, const fv_args *a, const fv_call *c, size_t row,
+                      size_t head, bool cell, size_t i)
+{
     const int v = cell ? FV_FOVEATED_CELL_V : FV_FOVEATED_V;
+    if (g->whole)
+        return ref_value_i8(g->whole, &g->l, cell ? a->prob.dim[FV_ATTN_KEYS] + row : row, i);
+    return fv_value_get(c->p[v], a->type[v], row * a->ld[v] + head * g->l.dv + i);
+}
+
+static void add_key(gathered *g, const fv_args *a, const fv_call *c, size_t row, size_t head,
+                    bool cell, float tokens)
+{
+    const size_t d = g->l.d, dv = g->l.dv;
     float s = 0.f;
     for (size_t i = 0; i < d; i++)
-        s += fv_value_get(c->p[FV_FOVEATED_Q], a->type[FV_FOVEATED_Q], q + i) *
-             fv_value_get(c->p[k], a->type[k], row * a->ld[k] + head * d + i);
+        s += g->query[i] * key_at(g, a, c, row, head, cell, i);
     s = s * a->f[0] + logf(tokens);
     if (s > g->max) {
         const float fade = expf(g->max - s);
@@ -86,10 +108,10 @@ static void add_key(gathered *g, const fv_args *a, const fv_call *c, size_t q, s
     const float p = expf(s - g->max);
     g->weights += p;
     for (size_t i = 0; i < dv; i++)
-        g->sum[i] += p * fv_value_get(c->p[v], a->type[v], row * a->ld[v] + head * dv + i);
+        g->sum[i] += p * value_at(g, a, c, row, head, cell, i);
 }
 
-static void add_seen(gathered *g, const fv_args *a, const fv_call *c, const fv_fovea *f, size_t q,
+static void add_seen(gathered *g, const fv_args *a, const fv_call *c, const fv_fovea *f,
                      uint32_t token, size_t head)
 {
     fv_fovea_walk walk;
@@ -102,7 +124,7 @@ static void add_seen(gathered *g, const fv_args *a, const fv_call *c, const fv_f
     }
     while (run = fv_fovea_next(&walk), run.count > 0)
         for (uint32_t j = run.row; j < run.row + run.count; j++)
-            add_key(g, a, c, q, j, head, run.level > 0,
+            add_key(g, a, c, j, head, run.level > 0,
                     run.level > 0 ? (float)fv_fovea_tokens(f, j) : 1.f);
 }
 
@@ -110,12 +132,22 @@ void fv_k_foveated_f32_ref(const fv_args *a, const fv_call *c)
 {
     const fv_fovea f = fv_fovea_of(&a->prob);
     const size_t d = a->prob.dim[FV_ATTN_D], dv = a->prob.dim[FV_ATTN_DV];
+    const uint32_t cells = fv_fovea_first(&f, f.levels + 1);
+    const fv_keys_i8 l = fv_keys_i8_of((size_t)a->prob.dim[FV_ATTN_KEYS] + cells, d, dv);
     for (size_t r = 0; r < c->rows; r++)
         for (size_t h = c->col0; h < (size_t)c->col0 + c->cols; h++) {
-            gathered g = {-INFINITY, 0.f, c->scratch};
+            gathered g = {.max = -INFINITY, .sum = c->scratch, .l = l};
+            if (a->type[FV_FOVEATED_K] == FV_U8)
+                g.whole = (const char *)c->p[FV_FOVEATED_K] + h * a->ld[FV_FOVEATED_K];
+            g.query = g.sum + dv;
             for (size_t i = 0; i < dv; i++)
                 g.sum[i] = 0.f;
-            add_seen(&g, a, c, &f, r * a->ld[FV_FOVEATED_Q] + h * d, c->row0 + (uint32_t)r, h);
+            for (size_t i = 0; i < d; i++)
+                g.query[i] = fv_value_get(c->p[FV_FOVEATED_Q], a->type[FV_FOVEATED_Q],
+                                          r * a->ld[FV_FOVEATED_Q] + h * d + i);
+            if (a->prob.acc == FV_I32)
+                fv_int8_round(g.query, (uint32_t)d);
+            add_seen(&g, a, c, &f, c->row0 + (uint32_t)r, h);
             for (size_t i = 0; i < dv; i++)
                 fv_value_put(c->p[FV_FOVEATED_OUT], a->type[FV_FOVEATED_OUT],
                              r * a->ld[FV_FOVEATED_OUT] + h * dv + i, g.sum[i] / g.weights);
@@ -125,7 +157,7 @@ void fv_k_foveated_f32_ref(const fv_args *a, const fv_call *c)
 static size_t scratch_bytes(const fv_problem *p, const fv_knobs *knobs, uint32_t rows)
 {
     (void)knobs, (void)rows;
-    return p->dim[FV_ATTN_DV] * sizeof(float);
+    return ((size_t)p->dim[FV_ATTN_DV] + p->dim[FV_ATTN_D]) * sizeof(float);
 }
 
 const fv_kernel_hooks fv_h_foveated_f32_ref = {.scratch = scratch_bytes};

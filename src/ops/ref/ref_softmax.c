@@ -20,11 +20,22 @@
  * multiply: Q, K, V, and p_j, which then enters both sums rounded. Memory is bounded for any number
  * of keys: no kernel holds a row of scores. A query's result does not depend on how rows and heads
  * are split into calls.
+ *
+ * With prob.acc I32, which CAUSAL excludes, K is what KEYS_I8 has written, WHOLE, and V is absent:
+ *
+ *   s_j = f0 q_i.k_j, k_j: its numbers times key_scale;   v_j: its numbers times value_scale
+ *
+ * Kernels quantise q_i of a head as ops/quantise.h says, before f0 and without a rotation. They may
+ * round p_j of each FV_SOFTMAX_BLOCK keys to multiples of a 255th of the largest of these, but not
+ * in the sum of p_j, and compute p_j itself to 2^-9. What is NaN or infinite in Q makes that query
+ * and head NaN, in scales of KEYS_I8 all that they scale.
  */
 #include <math.h>
 
 #include "base/half.h"
+#include "ops/quantise.h"
 #include "ops/ref/ref_kernels.h"
+#include "ops/ref/ref_keys_i8.h"
 #include "ops/ref/ref_rel_pos.h"
 
 const fv_op fv_op_softmax = {
@@ -32,7 +43,7 @@ const fv_op fv_op_softmax = {
     .dim = {FV_ATTN_SIZES, [FV_ATTN_KEYS] = {"keys", FV_DIM_TOKENS},
             [FV_REL_POS_COLUMNS] = {"columns", FV_DIM_TOKENS}},
     .operand = {[FV_SOFTMAX_Q] = {"Q", FV_ATTN_D, .heads = true, .narrow = true},
-                [FV_SOFTMAX_K] = {"K", FV_ATTN_D, .heads = true, .narrow = true},
+                [FV_SOFTMAX_K] = {"K", .columns = fv_columns_keys, .narrow = true},
                 [FV_SOFTMAX_V] = {"V", FV_ATTN_DV, .heads = true, .narrow = true},
                 [FV_SOFTMAX_REL_POS] = {"REL_POS", .columns = fv_columns_rel_pos},
                 [FV_SOFTMAX_OUT] = {"OUT", FV_ATTN_DV, .heads = true, .narrow = true}},
@@ -42,23 +53,59 @@ const fv_op fv_op_softmax = {
     .costly = true,
 };
 
-/* Row r of a call, `sum` has room for a head's outputs. */
+/* Keys and values of a head: floats, or numbers of 8 bits. */
+typedef struct pairs {
+    const fv_args *a;
+    const fv_call *c;
+    size_t head;
+    fv_keys_i8 l;
+    const char *whole; /* NULL: they are floats */
+} pairs;
+
+static pairs pairs_of(const fv_args *a, const fv_call *c, size_t head)
+{
+    const uint32_t *dim = a->prob.dim;
+    pairs s = {a, c, head, fv_keys_i8_of(dim[FV_ATTN_KEYS], dim[FV_ATTN_D], dim[FV_ATTN_DV]), NULL};
+    if (a->type[FV_SOFTMAX_K] == FV_U8)
+        s.whole = (const char *)c->p[FV_SOFTMAX_K] + head * a->ld[FV_SOFTMAX_K];
+    return s;
+}
+
+static float key_at(const pairs *s, size_t j, size_t i)
+{
+    if (s->whole)
+        return ref_key_i8(s->whole, &s->l, j, i);
+    return fv_value_get(s->c->p[FV_SOFTMAX_K], s->a->type[FV_SOFTMAX_K],
+                        j * s->a->ld[FV_SOFTMAX_K] + s->head * s->l.d + i);
+}
+
+static float value_at(const pairs *s, size_t j, size_t i)
+{
+    if (s->whole)
+        return ref_value_i8(s->whole, &s->l, j, i);
+    return fv_value_get(s->c->p[FV_SOFTMAX_V], s->a->type[FV_SOFTMAX_V],
+                        j * s->a->ld[FV_SOFTMAX_V] + s->head * s->l.dv + i);
+}
+
+/* Row r of a call, `scratch` has room for a head's outputs and a query. */
 static void attend(const fv_args *a, const fv_call *c, size_t r, size_t head, size_t keys,
-                   float *sum)
+                   float *scratch)
 {
     const size_t d = a->prob.dim[FV_ATTN_D], dv = a->prob.dim[FV_ATTN_DV];
+    const pairs pair = pairs_of(a, c, head);
     const size_t q = r * a->ld[FV_SOFTMAX_Q] + head * d;
     const size_t out = r * a->ld[FV_SOFTMAX_OUT] + head * dv;
-    float max = -INFINITY, weights = 0.f;
+    float *sum = scratch, *query = scratch + dv, max = -INFINITY, weights = 0.f;
+    for (size_t i = 0; i < d; i++)
+        query[i] = fv_value_get(c->p[FV_SOFTMAX_Q], a->type[FV_SOFTMAX_Q], q + i);
+    if (a->prob.acc == FV_I32)
+        fv_int8_round(query, (uint32_t)d);
     for (size_t i = 0; i < dv; i++)
         sum[i] = 0.f;
     for (size_t j = 0; j < keys; j++) {
-        const size_t k = j * a->ld[FV_SOFTMAX_K] + head * d;
-        const size_t v = j * a->ld[FV_SOFTMAX_V] + head * dv;
         float s = 0.f;
         for (size_t i = 0; i < d; i++)
-            s += fv_value_get(c->p[FV_SOFTMAX_Q], a->type[FV_SOFTMAX_Q], q + i) *
-                 fv_value_get(c->p[FV_SOFTMAX_K], a->type[FV_SOFTMAX_K], k + i);
+            s += query[i] * key_at(&pair, j, i);
         s = s * a->f[0] +
             ref_rel_pos_at(a, c->p[FV_SOFTMAX_REL_POS], FV_SOFTMAX_REL_POS, r, head, j);
         if (s > max) {
@@ -71,7 +118,7 @@ static void attend(const fv_args *a, const fv_call *c, size_t r, size_t head, si
         const float p = expf(s - max);
         weights += p;
         for (size_t i = 0; i < dv; i++)
-            sum[i] += p * fv_value_get(c->p[FV_SOFTMAX_V], a->type[FV_SOFTMAX_V], v + i);
+            sum[i] += p * value_at(&pair, j, i);
     }
     for (size_t i = 0; i < dv; i++)
         fv_value_put(c->p[FV_SOFTMAX_OUT], a->type[FV_SOFTMAX_OUT], out + i, sum[i] / weights);
@@ -91,7 +138,7 @@ void fv_k_softmax_f32_ref(const fv_args *a, const fv_call *c)
 static size_t scratch_bytes(const fv_problem *p, const fv_knobs *knobs, uint32_t rows)
 {
     (void)knobs, (void)rows;
-    return p->dim[FV_ATTN_DV] * sizeof(float);
+    return ((size_t)p->dim[FV_ATTN_DV] + p->dim[FV_ATTN_D]) * sizeof(float);
 }
 
 const fv_kernel_hooks fv_h_softmax_f32_ref = {.scratch = scratch_bytes};

@@ -1,0 +1,71 @@
+/* bytes.h: rows of floats as whole numbers of 8 bits: ops/quantise.h over the vocabulary, to its
+ * bits. */
+#ifndef FOVEA_PLATFORM_VEC_BYTES_H
+#define FOVEA_PLATFORM_VEC_BYTES_H
+
+#include <math.h>
+
+#include "ops/quantise.h"
+#include "platform/cpu/vec/vec.h"
+
+/* The first n lanes of x, between -127 and 127, to the nearest whole numbers. */
+FV_FN void fv_store_i8(int8_t *p, fv_v x, int n)
+{
+#if defined FV_ISA_C || defined FV_ISA_RVV
+    float lane[FV_W];
+    fv_store(lane, fv_round(x));
+    for (int i = 0; i < n; i++)
+        p[i] = (int8_t)lane[i];
+#elif FV_W == 16
+    _mm512_mask_cvtepi32_storeu_epi8(p, fv_mask_n(n), _mm512_cvtps_epi32(x));
+#elif FV_W == 8
+    const __m256i whole = _mm256_cvtps_epi32(x);
+    const __m128i words =
+        _mm_packs_epi32(_mm256_castsi256_si128(whole), _mm256_extracti128_si256(whole, 1));
+    const int64_t bytes = _mm_cvtsi128_si64(_mm_packs_epi16(words, words));
+    if (n == FV_W)
+        memcpy(p, &bytes, sizeof bytes);
+    else
+        memcpy(p, &bytes, (size_t)n);
+#else
+    const int16x4_t words = vmovn_s32(vcvtnq_s32_f32(x));
+    const int8x8_t bytes = vmovn_s16(vcombine_s16(words, words));
+    const uint32_t four = vget_lane_u32(vreinterpret_u32_s8(bytes), 0);
+    if (n == FV_W)
+        memcpy(p, &four, sizeof four);
+    else
+        memcpy(p, &four, (size_t)n);
+#endif
+}
+
+/* The largest absolute value of n floats, NaN where one is infinite or NaN. */
+FV_FN float fv_i8_top(const float *row, size_t n)
+{
+    fv_v top = fv_set(0.f), poison = fv_set(0.f);
+    for (size_t i = 0; i < n; i += FV_W) {
+        const fv_v x = fv_load_n(row + i, fv_lanes(n - i));
+        top = fv_max(top, fv_abs(x));
+        poison = fv_fma(x, fv_set(0.f), poison);
+    }
+    return fv_hsum(poison) == 0 ? fv_hmax(top) : NAN;
+}
+
+/* Quantises n floats; returns their scale, and in *sum what the numbers add up to. */
+FV_FN float fv_i8_row(int8_t *q, int32_t *sum, const float *row, size_t n)
+{
+    float factor;
+    const float scale = fv_int8_scale(&factor, fv_i8_top(row, n));
+    fv_v all = fv_set(0.f); /* exact: of whole numbers, less than 2^24 */
+    if (!(factor > 0))
+        memset(q, 0, n);
+    for (size_t i = 0; factor > 0 && i < n; i += FV_W) {
+        const int lanes = fv_lanes(n - i);
+        const fv_v x = fv_round(fv_mul(fv_load_n(row + i, lanes), fv_set(factor)));
+        fv_store_i8(q + i, x, lanes);
+        all = fv_add(all, x);
+    }
+    *sum = (int32_t)fv_hsum(all);
+    return scale;
+}
+
+#endif

@@ -1,0 +1,49 @@
+/* keys_i8.h: keys and values of softmax attention as whole numbers of 8 bits, which KEYS_I8 writes
+ * once and SOFTMAX and FOVEATED read for every block of queries.
+ *
+ * A row of bytes per head, a multiple of 64 of them:
+ *
+ *   float   value_scale[dv]      of each channel of the values
+ *   float   key_scale[n]         of each key; n: keys, then cells
+ *   int32   key_sum[n]           the sum of each key's numbers
+ *   int8    k[n][d]              key j less the mean key is k[j] key_scale[j], nearly
+ *   int8    v[n][dv]             channel i of value j is v[j][i] value_scale[i], nearly
+ *
+ * The mean key is taken off because it drops out of softmax, and what all keys have in common would
+ * leave them few digits. It is the mean of the tokens, of cells too: these are keys of the same
+ * softmax. Numbers and scales are those of ops/quantise.h, of a key over its channels, of a channel
+ * of the values over all tokens and cells. */
+#ifndef FOVEA_SRC_KEYS_I8_H
+#define FOVEA_SRC_KEYS_I8_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/num.h"
+#include "ops/op.h"
+
+/* Keys whose weights share a scale where they are rounded to bytes, at most. */
+#define FV_SOFTMAX_BLOCK 64u
+
+/* Where the parts of a head's row begin, in bytes. */
+typedef struct fv_keys_i8 {
+    size_t n, d, dv;
+    size_t value_scale, key_scale, key_sum, k, v, bytes;
+} fv_keys_i8;
+
+static inline fv_keys_i8 fv_keys_i8_of(size_t n, size_t d, size_t dv)
+{
+    fv_keys_i8 l = {.n = n, .d = d, .dv = dv};
+    l.key_scale = l.value_scale + dv * sizeof(float);
+    l.key_sum = l.key_scale + n * sizeof(float);
+    l.k = l.key_sum + n * sizeof(int32_t);
+    l.v = l.k + n * d;
+    l.bytes = (l.v + n * dv + 63) / 64 * 64;
+    return l;
+}
+
+/* The row as an operation's problem has it: bytes of it, for operands of KEYS_I8, SOFTMAX and
+ * FOVEATED. 2^32 - 1 where it is larger than a value may be. */
+uint32_t fv_keys_i8_bytes(const fv_problem *p);
+
+#endif

@@ -1,0 +1,110 @@
+/* ref_keys_i8.c: KEYS_I8: keys and values of softmax attention as whole numbers of 8 bits.
+ *
+ *   dim     rows (= heads), d, dv, keys, cells
+ *   K       WHOLE, keys x (rows * d)       V       WHOLE, keys x (rows * dv)
+ *   CELL_K, CELL_V                         WHOLE, the same of the cells; absent: there are none
+ *   OUT     ROW, bytes: head i as ops/keys_i8.h has it
+ *   type    of K, V and the cells, each: F32 or BF16
+ *
+ * Every kernel computes the same bytes: the mean of a channel is the float32 sum over the keys in
+ * order, over their number; k - mean is rounded to float32, and quantised as ops/quantise.h says. A
+ * NaN or infinity in a channel of the keys makes all scales of its head NaN, in one of the values
+ * that channel's.
+ */
+#include "ops/keys_i8.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/half.h"
+#include "ops/quantise.h"
+#include "ops/ref/ref_kernels.h"
+
+static double flops(const fv_problem *p)
+{
+    const double n = (double)p->dim[FV_ATTN_KEYS] + p->dim[FV_KEYS_CELLS];
+    return 4 * n * p->dim[FV_DIM_ROWS] * (p->dim[FV_ATTN_D] + p->dim[FV_ATTN_DV]);
+}
+
+const fv_op fv_op_keys_i8 = {
+    .span = FV_SPAN_ALL,
+    .dim = {{"rows"},
+            [FV_ATTN_D] = {"d"},
+            [FV_ATTN_DV] = {"dv"},
+            [FV_ATTN_KEYS] = {"keys", FV_DIM_TOKENS},
+            [FV_KEYS_CELLS] = {"cells", FV_DIM_TOKENS}},
+    .operand = {[FV_KEYS_K] = {"K", FV_ATTN_D, .heads = true, .narrow = true},
+                [FV_KEYS_V] = {"V", FV_ATTN_DV, .heads = true, .narrow = true},
+                [FV_KEYS_CELL_K] = {"CELL_K", FV_ATTN_D, .heads = true, .narrow = true},
+                [FV_KEYS_CELL_V] = {"CELL_V", FV_ATTN_DV, .heads = true, .narrow = true},
+                [FV_KEYS_OUT] = {"OUT", .columns = fv_keys_i8_bytes}},
+    .flops = flops,
+    .most_rows = 1,
+};
+
+/* Channel i of key or value j of a head, `wide` channels of it; tokens come first, then cells. */
+static float at(const fv_args *a, const fv_call *c, int tokens, int cells, size_t j, size_t i,
+                size_t head, size_t wide)
+{
+    const size_t keys = a->prob.dim[FV_ATTN_KEYS];
+    const int o = j < keys ? tokens : cells;
+    const size_t row = j < keys ? j : j - keys;
+    return fv_value_get(c->p[o], a->type[o], row * a->ld[o] + head * wide + i);
+}
+
+static void quantise_keys(const fv_args *a, const fv_call *c, const fv_keys_i8 *l, size_t head,
+                          char *out, float *scratch)
+{
+    const size_t keys = a->prob.dim[FV_ATTN_KEYS];
+    float *mean = scratch, *row = scratch + l->d, *scale = (float *)(void *)(out + l->key_scale);
+    int32_t *sum = (int32_t *)(void *)(out + l->key_sum);
+    int8_t *k = (int8_t *)out + l->k;
+    for (size_t i = 0; i < l->d; i++) {
+        mean[i] = 0;
+        for (size_t j = 0; j < keys; j++)
+            mean[i] += at(a, c, FV_KEYS_K, FV_KEYS_CELL_K, j, i, head, l->d);
+        mean[i] /= (float)keys;
+    }
+    for (size_t j = 0; j < l->n; j++, k += l->d) {
+        for (size_t i = 0; i < l->d; i++)
+            row[i] = at(a, c, FV_KEYS_K, FV_KEYS_CELL_K, j, i, head, l->d) - mean[i];
+        scale[j] = fv_int8_row(k, row, (uint32_t)l->d);
+        sum[j] = 0;
+        for (size_t i = 0; i < l->d; i++)
+            sum[j] += k[i];
+    }
+}
+
+static void quantise_values(const fv_args *a, const fv_call *c, const fv_keys_i8 *l, size_t head,
+                            char *out, float *scratch)
+{
+    float *scale = (float *)(void *)(out + l->value_scale);
+    for (size_t i = 0; i < l->dv; i++) {
+        for (size_t j = 0; j < l->n; j++)
+            scratch[j] = at(a, c, FV_KEYS_V, FV_KEYS_CELL_V, j, i, head, l->dv);
+        scale[i] = fv_int8_column((int8_t *)out + l->v + i, l->dv, scratch, (uint32_t)l->n);
+    }
+}
+
+void fv_k_keys_i8_ref(const fv_args *a, const fv_call *c)
+{
+    const uint32_t *dim = a->prob.dim;
+    const fv_keys_i8 l = fv_keys_i8_of((size_t)dim[FV_ATTN_KEYS] + dim[FV_KEYS_CELLS],
+                                       dim[FV_ATTN_D], dim[FV_ATTN_DV]);
+    for (size_t r = 0; r < c->rows; r++) {
+        char *out = (char *)c->p[FV_KEYS_OUT] + r * a->ld[FV_KEYS_OUT];
+        quantise_keys(a, c, &l, c->row0 + r, out, c->scratch);
+        quantise_values(a, c, &l, c->row0 + r, out, c->scratch);
+        memset(out + l.v + l.n * l.dv, 0, l.bytes - l.v - l.n * l.dv);
+    }
+}
+
+static size_t scratch_bytes(const fv_problem *p, const fv_knobs *knobs, uint32_t rows)
+{
+    const size_t n = (size_t)p->dim[FV_ATTN_KEYS] + p->dim[FV_KEYS_CELLS];
+    const size_t keys = 2 * (size_t)p->dim[FV_ATTN_D];
+    (void)knobs, (void)rows;
+    return (n > keys ? n : keys) * sizeof(float);
+}
+
+const fv_kernel_hooks fv_h_keys_i8_ref = {.scratch = scratch_bytes};
