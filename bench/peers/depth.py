@@ -75,8 +75,8 @@ def engines(folder, path, threads):
     return {
         "ONNX Runtime": lambda x: session.run(None, {"pixels": x})[0],
         "OpenVINO": lambda x: request.infer({0: x})[0],
-        "Fovea, softmax": lambda x: model.run(x[0], "softmax", outputs=[name])[name],
-        "Fovea, linear": lambda x: model.run(x[0], "linear:elu1", outputs=[name])[name],
+        "Fovea, softmax": lambda x: model.run(x[0], "softmax", outputs=[name], compute="f32")[name],
+        "Fovea, linear": lambda x: model.run(x[0], "linear:elu1", outputs=[name], compute="f32")[name],
     }
 
 

@@ -227,7 +227,7 @@ class RfDetr(unittest.TestCase):
 
     def test_golden_boxes(self):
         golden = os.path.join(GOLDEN, "io.safetensors")
-        outputs, coco, _ = self.boxes(GOLDEN, golden)
+        outputs, coco, _ = self.boxes(GOLDEN, golden, "--compute", "f32")
         want = self.best(self.tensors(golden), 0)
         self.assertEqual(len(coco), len(want))
         for entry, (score, label, _) in zip(coco, want):
