@@ -385,6 +385,9 @@ cli_likeness cli_compare_rows(const float *a, const float *b, size_t rows, size_
 /* The output that holds a model's last token features: the last hidden state, a detector's grid, or
  * the last stage; NULL: it has none. */
 const char *cli_features_output(const fovea_model *model);
+/* The output with the features that a detector chooses its queries from, which change places where
+ * scores are nearly equal, so that rows of queries cannot be compared; NULL: it chooses none. */
+const char *cli_chosen_from(const fovea_model *model);
 
 /* ---- progress ---- */
 

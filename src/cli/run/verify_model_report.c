@@ -215,8 +215,9 @@ static int judge_accuracy(const accuracy *a, double floor)
                     a->all.mean, floor);
 }
 
-static void show_accuracy(const report *r, const accuracy *a)
+static void show_accuracy(const report *r, const accuracy *a, const fovea_model *model)
 {
+    const char *features = cli_chosen_from(model);
     if (r->costly[0].rounding > 0)
         printf("\nsteps that lose most to the type of their products:\n");
     for (size_t i = 0; i < COSTLY && r->costly[i].rounding > 0; i++)
@@ -224,8 +225,10 @@ static void show_accuracy(const report *r, const accuracy *a)
                r->costly[i].rounding);
     if (a->pictures == 0)
         return;
-    printf("\n%-44s %10s %10s %7s\n", "cosine of the main output with float32", "mean", "worst",
-           "of row");
+    printf("\n%-44s %10s %10s %7s\n",
+           features ? "cosine of the features with float32"
+                    : "cosine of the main output with float32",
+           "mean", "worst", "of row");
     for (size_t i = 0; i < a->pictures; i++)
         printf("  %-42s %10.7f %10.7f %7u\n", a->name[i], a->of[i].mean, a->of[i].worst,
                a->of[i].worst_row);
@@ -272,10 +275,10 @@ static json_t *describe_top(const struct top *t)
                      cli_json_number(headroom(t->size)), "label", t->label);
 }
 
-static void sum_up(const report *r, const accuracy *a)
+static void sum_up(const report *r, const accuracy *a, const fovea_model *model)
 {
     printf("\n%u steps, %u wrong\n", r->steps, r->wrong);
-    show_accuracy(r, a);
+    show_accuracy(r, a, model);
     printf("\nlargest numbers, and how many times larger a float16 could hold them:\n");
     show_top("  of an output", &r->output);
     show_top("  of attention's state or divisor, as kept", &r->mean);
@@ -335,7 +338,7 @@ int verify_model(const cli_session *s, const verify_request *request)
     if (request->json)
         print_json(&r, &a, s, request, &options);
     else if (!code)
-        sum_up(&r, &a);
+        sum_up(&r, &a, s->model);
     cli_image_free(&picture);
     if (!code && r.wrong)
         code = cli_fail(CLI_WRONG, "%s", r.first);
