@@ -195,8 +195,22 @@ def module(name, folder, official):
     return Rows().eval()
 
 
+def _fix_positions():
+    """Tables of positions, which alone are resized with antialiasing, become constants of the graph: ONNX has no
+    such resize, and for pictures of one size they are constant."""
+    import torch
+    resize = torch.nn.functional.interpolate
+
+    def fixed(table, *args, **kwargs):
+        out = resize(table, *args, **kwargs)
+        return torch.from_numpy(out.detach().numpy().copy()) if kwargs.get("antialias") else out
+
+    torch.nn.functional.interpolate = fixed
+
+
 def main(name, folder, size, official=None):
     import torch
+    _fix_positions()
     out = graph(folder, size)
     if os.path.exists(out):
         return
