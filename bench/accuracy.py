@@ -50,7 +50,7 @@ def main():
             found = {c: [] for c in COMPUTES}
             for name in names:
                 photo = os.path.join(photos, name)
-                exact = patches(exe, checkpoint, photo, size, options, scratch)
+                exact = patches(exe, checkpoint, photo, size, options + ["--compute", "f32"], scratch)
                 for c in COMPUTES:
                     found[c].append(cosines(exact, patches(exe, checkpoint, photo, size,
                                                            options + ["--compute", c], scratch)))

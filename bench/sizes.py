@@ -95,7 +95,7 @@ def reference(model, call, picture):
 def difference(fovea, folder, picture, want):
     source, result = os.path.join(folder, "picture.safetensors"), os.path.join(folder, "result.safetensors")
     save_file({"input": picture.float().contiguous()}, source)
-    p = subprocess.run([fovea, "run", folder, source, "-o", result], capture_output=True, text=True)
+    p = subprocess.run([fovea, "run", folder, source, "--compute", "f32", "-o", result], capture_output=True, text=True)
     if p.returncode:
         sys.exit(p.stderr)
     got = load_file(result)["last_hidden_state"].double().reshape(want.shape)

@@ -21,8 +21,8 @@ SIDE, GAP = 296, 8  # pixels of a part, between parts
 def features(exe, model, picture, size, folder, *options):
     """(rows, columns, channels)"""
     path = os.path.join(folder, "features.npy")
-    subprocess.run([exe, "run", model, picture, "--size", size, "--features", path, *options], check=True,
-                   stdout=subprocess.DEVNULL)
+    subprocess.run([exe, "run", model, picture, "--size", size, "--compute", "f32", "--features", path, *options],
+                   check=True, stdout=subprocess.DEVNULL)
     return np.load(path)[0].astype(np.float64)
 
 

@@ -99,7 +99,9 @@ static const struct {
                    "model's own preprocessing says",
                    NULL, G_STRUCT_OFFSET(FoveaFilter, size)},
     [PROP_COMPUTE] = {"compute", "Compute",
-                      "What products of matrices multiply: f32, bf16, int8, or auto", "f32",
+                      "What products of matrices multiply: f32, bf16, int8; auto: as fovea tune has "
+                      "found, else bf16 where the device has instructions for it, else f32",
+                      "auto",
                       G_STRUCT_OFFSET(FoveaFilter, compute)},
 };
 
@@ -248,8 +250,11 @@ static gboolean preprocessing(FoveaFilter *self, const char *size, fovea_preproc
 static gboolean choose_compute(FoveaFilter *self, const char *text, fovea_compute *out)
 {
     static const char *const names[] = {"f32", "bf16", "int8", "auto", NULL}; /* by fovea_compute */
+    *out = FOVEA_COMPUTE_AUTO;
+    if (!text)
+        return TRUE;
     for (guint i = 0; names[i]; i++)
-        if (!text || strcmp(text, names[i]) == 0) {
+        if (strcmp(text, names[i]) == 0) {
             *out = (fovea_compute)i;
             return TRUE;
         }
@@ -563,7 +568,7 @@ static void fovea_filter_class_init(FoveaFilterClass *class)
 static void fovea_filter_init(FoveaFilter *self)
 {
     self->device_id = g_strdup("cpu");
-    self->compute = g_strdup("f32");
+    self->compute = g_strdup("auto");
     self->top = TOP;
     self->score = SCORE;
     self->post = TRUE;

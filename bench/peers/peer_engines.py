@@ -12,8 +12,11 @@ import sys
 import tempfile
 from typing import Callable
 
+import task_models
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 ATTENTIONS = ("softmax", "linear")
+OWN = "own"  # the attention of a task's model, which is the graph's
 # What products multiply. "default" is what an engine takes where nothing is said.
 PRECISIONS = {"f32": "float32", "default": "as it comes", "bf16": "bfloat16", "int8": "int8"}
 
@@ -27,6 +30,21 @@ class Job:
     attention: str
     precision: str
     threads: int
+    task: str = ""      # of task_models.py; "": a vision transformer alone
+    official: str = ""  # the folder of its authors' code
+    amx: bool = True    # whether the engine may use it
+
+    def shape(self):
+        """Of the picture."""
+        return task_models.TASKS[self.task].shape(self.size) if self.task else (1, 3, self.size, self.size)
+
+    def graph(self, attention=None):
+        """The path of the model as an ONNX graph."""
+        if self.task:
+            return task_models.graph(self.folder, self.size)
+        import vit_checkpoint
+        import vit_onnx
+        return vit_onnx.export(vit_checkpoint.Checkpoint(self.folder), self.size, attention or self.attention)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,7 +56,7 @@ class Peer:
     # and how it says that it takes what is not int8, None where it does not say.
     prepare: Callable
     precisions: tuple  # without "default": that one is "f32"
-    attentions: tuple = ATTENTIONS
+    attentions: tuple = ATTENTIONS + (OWN,)
     for_int8: tuple = ()  # packages
 
     def missing(self, precision=None):
@@ -64,9 +82,15 @@ def with_fovea(job):
     import fovea
 
     def load():
+        import numpy as np
         model = fovea.Model(job.folder, fovea.Device(threads=job.threads))
-        attention = {"softmax": "softmax", "linear": "linear:elu1"}[job.attention]
-        return lambda pixels: model.run(pixels[0], attention, compute=job.precision)["last_hidden_state"], None
+        attention = {"softmax": "softmax", "linear": "linear:elu1", OWN: None}[job.attention]
+        outputs = task_models.TASKS[job.task].outputs if job.task else ("last_hidden_state",)
+        compute = "auto" if job.precision == "default" else job.precision
+        like = np.zeros(job.shape()[1:], np.float32)
+        says = model.plan(like, attention, outputs, compute=compute, dry=True).info["compute"]
+        return (lambda pixels: model.run(pixels[0], attention, outputs, compute=compute)[outputs[0]],
+                says if job.precision == "default" else None)
 
     return load
 
@@ -76,22 +100,20 @@ def with_fovea(job):
 def _int8(scheme, job, attention):
     """The path of the graph in int8, made by a process of its own, whose memory is not the engine's."""
     import vit_int8
-    case = job.folder, job.size, attention
+    case = job.folder, job.size, attention, job.task
     made = subprocess.run([sys.executable, vit_int8.__file__, scheme, *map(str, case)])
     if made.returncode:
         sys.exit(made.returncode)  # it has said why
-    return vit_int8.path(scheme, *case)
+    return vit_int8.path(scheme, *case[:3])
 
 
 def with_onnxruntime(job, fused=False):
     import onnxruntime as ort
-    import vit_checkpoint
-    import vit_onnx
     attention = "fused" if fused else job.attention
     int8 = _int8("dynamic", job, attention) if job.precision == "int8" else None
 
     def load():
-        path = int8 or vit_onnx.export(vit_checkpoint.Checkpoint(job.folder), job.size, attention)
+        path = int8 or job.graph(attention)
         options = ort.SessionOptions()
         options.intra_op_num_threads = job.threads
         options.inter_op_num_threads = 1
@@ -103,12 +125,10 @@ def with_onnxruntime(job, fused=False):
 
 def with_openvino(job):
     import openvino as ov
-    import vit_checkpoint
-    import vit_onnx
     int8 = _int8("calibrated", job, job.attention) if job.precision == "int8" else None
 
     def load():
-        path = int8 or vit_onnx.export(vit_checkpoint.Checkpoint(job.folder), job.size, job.attention)
+        path = int8 or job.graph()
         config = {"INFERENCE_NUM_THREADS": job.threads, "NUM_STREAMS": 1, "PERFORMANCE_HINT": "LATENCY"}
         if job.precision == "f32":
             config["INFERENCE_PRECISION_HINT"] = "f32"
@@ -152,6 +172,37 @@ def with_ncnn(job):
     return load
 
 
+# ---- MNN ----
+
+def with_mnn(job):
+    import MNN
+    import MNN.expr
+    import MNN.numpy
+    path = "%s-mnn-%s.mnn" % (os.path.splitext(job.graph())[0], importlib.metadata.version("MNN"))
+    if not os.path.exists(path):
+        made = subprocess.run([os.path.join(os.path.dirname(sys.executable), "mnnconvert"), "-f", "ONNX",
+                               "--modelFile", job.graph(), "--MNNModel", path, "--bizCode", "fovea"],
+                              stdout=subprocess.DEVNULL)
+        if made.returncode or not os.path.exists(path):
+            raise RuntimeError("MNN's converter does not take the model")
+
+    def load():
+        precision = {"f32": "high", "default": "normal", "bf16": "low"}[job.precision]
+        runtime = MNN.nn.create_runtime_manager(({"backend": "CPU", "numThread": job.threads,
+                                                  "precision": precision},))
+        outputs = task_models.TASKS[job.task].outputs if job.task else ("last_hidden_state",)
+        net = MNN.nn.load_module_from_file(path, ["pixels"], list(outputs), runtime_manager=runtime)
+
+        def run(pixels):
+            given = MNN.expr.placeholder(list(pixels.shape), MNN.expr.NCHW)
+            given.write(pixels)
+            return MNN.expr.convert(net.onForward([given])[0], MNN.expr.NCHW).read()
+
+        return run, None
+
+    return load
+
+
 # ---- PyTorch ----
 
 def with_torch(job, attention=None, compiled=False):
@@ -162,12 +213,16 @@ def with_torch(job, attention=None, compiled=False):
     def load():
         torch.set_num_threads(job.threads)
         dtype = {"f32": torch.float32, "bf16": torch.bfloat16}[job.precision]
-        model = vit_torch.Vit(vit_checkpoint.Checkpoint(job.folder), job.size, attention or job.attention, dtype)
+        if job.task:
+            model = task_models.module(job.task, job.folder, job.official).to(dtype)
+        else:
+            model = vit_torch.Vit(vit_checkpoint.Checkpoint(job.folder), job.size, attention or job.attention, dtype)
         model = torch.compile(model.eval()) if compiled else model.eval()
 
         @torch.inference_mode()
         def run(pixels):
-            return model(torch.from_numpy(pixels).to(dtype))[0].float().numpy()
+            rows = model(torch.from_numpy(pixels).to(dtype))[0]
+            return rows.float().numpy()
 
         return run, None
 
@@ -175,18 +230,19 @@ def with_torch(job, attention=None, compiled=False):
 
 
 PEERS = [
-    Peer("fovea", "Fovea", ("numpy",), with_fovea, ("f32", "bf16", "int8")),
+    Peer("fovea", "Fovea", ("numpy",), with_fovea, ("f32", "default", "bf16", "int8")),
     Peer("onnxruntime", "ONNX Runtime", ("onnxruntime", "onnx"), with_onnxruntime, ("f32", "int8")),
     Peer("onnxruntime-mha", "ONNX Runtime, its MultiHeadAttention", ("onnxruntime", "onnx"),
          lambda job: with_onnxruntime(job, fused=True), ("f32", "int8"), ("softmax",)),
     Peer("openvino", "OpenVINO", ("openvino", "onnx"), with_openvino, ("f32", "default", "int8"),
          for_int8=("nncf",)),
-    Peer("ncnn", "ncnn", ("ncnn",), with_ncnn, ("f32", "default")),
+    Peer("ncnn", "ncnn", ("ncnn",), with_ncnn, ("f32", "default"), ATTENTIONS),
+    Peer("mnn", "MNN", ("MNN", "onnx"), with_mnn, ("f32", "default", "bf16")),
     Peer("torch", "PyTorch, eager", ("torch",), with_torch, ("f32", "bf16")),
     Peer("torch-sdpa", "PyTorch, scaled_dot_product_attention", ("torch",),
          lambda job: with_torch(job, "sdpa"), ("f32", "bf16"), ("softmax",)),
     Peer("torch-compile", "PyTorch, torch.compile", ("torch",), lambda job: with_torch(job, compiled=True),
-         ("f32", "bf16")),
+         ("f32", "bf16"), ATTENTIONS),
     Peer("torch-compile-sdpa", "PyTorch, both of these", ("torch",),
          lambda job: with_torch(job, "sdpa", True), ("f32", "bf16"), ("softmax",)),
 ]

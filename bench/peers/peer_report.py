@@ -76,7 +76,8 @@ RIVALS = (("f32", ("f32",)), ("default", ("default",)), ("bf16", ("default", "bf
 def _verdicts(tables):
     """Fovea against the best of the others: (what, ratio, who) of every comparison that was measured."""
     words = peer_engines.PRECISIONS
-    for mine, theirs in (("softmax", "softmax"), ("linear", "linear"), ("linear", "softmax")):
+    for mine, theirs in (("softmax", "softmax"), ("linear", "linear"), ("linear", "softmax"),
+                         (peer_engines.OWN, peer_engines.OWN), ("linear", peer_engines.OWN)):
         shown = []
         for kind, rivals in RIVALS:
             fovea = mine in tables and tables[mine].fovea(kind)
@@ -116,17 +117,25 @@ def _markdown_table(rows):
         yield "| %s |" % " | ".join(row)
 
 
+def _seen(result, size, attention):
+    tokens = result["tokens"].get(str(size))
+    words = ["" if attention == peer_engines.OWN else attention, "%d pixels" % size,
+             "%d tokens" % tokens if tokens else ""]
+    return ", ".join(filter(None, words))
+
+
 def _lines(result, table, title):
     environment = result["environment"]
-    yield "%s, %d threads on %s; %s" % (
-        result["model"], result["threads"], environment["cpu"],
+    yield "%s, %d threads on %s%s; %s" % (
+        result["model"], result["threads"], environment["cpu"], "" if result["amx"] else ", without AMX",
         ", ".join("%s %s" % (name, version) for name, version in environment["versions"].items()))
     for size in result["sizes"]:
-        tables = {attention: Table(result, size, attention) for attention in peer_engines.ATTENTIONS}
+        tables = {attention: Table(result, size, attention)
+                  for attention in (*peer_engines.ATTENTIONS, peer_engines.OWN)}
         tables = {attention: t for attention, t in tables.items() if t.cases}
         for attention, t in tables.items():
             yield ""
-            yield title % "%s, %d pixels, %d tokens" % (attention, size, result["tokens"][str(size)])
+            yield title % _seen(result, size, attention)
             yield ""
             yield from table([HEAD, *t.rows()])
         yield ""

@@ -1,17 +1,23 @@
 #!/usr/bin/env python3
-"""peers.py: the same vision transformer on Fovea and on the engines that people use, side by side.
+"""peers.py: the same model on Fovea and on the engines that people use, side by side.
 
     peers.py --model dinov2-b --size 518,1036          tables; progress on standard error
     peers.py --size 518 --precision f32                what all have, and nothing else
+    peers.py --model depth-anything-s,rf-detr,vitpose-s --precision f32,default,int8
+    peers.py --model mavit-t,pola-swin-t --official FOLDER      their authors' code is there
     peers.py --size 518 -o json -O r.json; peers.py --from r.json -o md
 
-The model is DINOv2 with random weights from a seed, in a Hugging Face folder that Fovea and PyTorch read and
-the ONNX graphs refer to. All run it with as many threads, once with softmax and once with linear attention
-(ELU + 1): with float32 asked for, as the engine comes, in bfloat16 and in int8, as far as it has these. In
-float32 all must give the same numbers; the others are told by the cosines of their rows with those of the same
-engine in float32. Each engine is a process of its own for each precision; in every round each has a turn, while
-the others are stopped. All are in memory at once. Engines that are not installed are named and left out;
+A DINOv2 has random weights from a seed, in a Hugging Face folder that Fovea and PyTorch read and the ONNX graphs
+refer to; it runs once with softmax and once with linear attention (ELU + 1). Other models are those of tasks,
+with the attention that they have: bench/peers/task_models.py makes them. All engines have as many threads, and
+run with float32 asked for, as the engine comes, in bfloat16 and in int8, as far as they have these. In float32
+all must give the same numbers; the others are told by the cosines of their rows with those of the same engine in
+float32. Each engine is a process of its own for each precision; in every round each has a turn, while the others
+are stopped. All are in memory at once. Engines that are not installed are named and left out;
 bench/peers/peers.sh installs them. Fovea is FOVEA_LIBRARY of the environment, else build/src beside.
+
+Intel's server processors have AMX, which processors of edge devices do not, and which Fovea does not use: with
+--no-amx no engine gets it from the kernel.
 
 Exit status: 0; 1 when something is wrong with the command or Fovea fails; 3 when results differ.
 """
@@ -19,11 +25,13 @@ import argparse
 import json
 import os
 import platform
+import subprocess
 import sys
 import tempfile
 
 import peer_engines
 import peer_report
+import task_models
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 BOUND = 1e-3  # of the largest value: what results of float32 may differ by
@@ -46,17 +54,22 @@ def arguments():
             return values
         return parse
 
-    parser.add_argument("--model", default="dinov2-b", choices=["dinov2-s", "dinov2-b", "dinov2-l", "tiny"])
-    parser.add_argument("--size", type=listed(None, int), default=[518, 1036], metavar="N,...",
-                        help="pixels of a side (%(default)s)")
+    models = ["dinov2-s", "dinov2-b", "dinov2-l", "tiny", *task_models.TASKS]
+    parser.add_argument("--model", type=listed(models), default=["dinov2-b"], metavar="NAME,...",
+                        help="of " + ", ".join(models))
+    parser.add_argument("--size", type=listed(None, int), metavar="N,...",
+                        help="pixels of a side (518,1036; of a task's model its own)")
     parser.add_argument("--attention", type=listed(peer_engines.ATTENTIONS), metavar="NAME,...",
-                        default=list(peer_engines.ATTENTIONS), help="softmax,linear")
+                        help="softmax,linear; of a task's model, which has its own: linear is Fovea's beside it")
     parser.add_argument("--precision", type=listed(peer_engines.PRECISIONS), metavar="NAME,...",
                         default=list(peer_engines.PRECISIONS),
                         help="f32, default (as the engine comes; not measured again where that is float32), bf16, "
                         "int8; all that an engine has")
     parser.add_argument("--peers", type=listed(names), default=names, metavar="NAME,...",
                         help="of " + ", ".join(names))
+    parser.add_argument("--official", metavar="FOLDER", default="",
+                        help="where checkouts of MALA and PolaFormer are, for mavit-t, pola-swin-t and pola-pvt-t")
+    parser.add_argument("--no-amx", dest="amx", action="store_false", help="keep the engines from AMX")
     parser.add_argument("--threads", type=int, default=2, help="of each engine (%(default)s)")
     parser.add_argument("--rounds", type=int, default=7, help="(%(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of weights and picture")
@@ -80,7 +93,15 @@ def environment():
                          if p.name != "fovea" and not p.missing()}}
 
 
-def jobs(options, checkpoint, size):
+def attentions(options, p, task):
+    """Those of an engine. The graph of a task's model has one."""
+    if not task:
+        return [a for a in options.attention or peer_engines.ATTENTIONS if a in p.attentions]
+    linear = p.name == "fovea" and "linear" in (options.attention or [])
+    return [a for a in (peer_engines.OWN, *(["linear"] if linear else [])) if a in p.attentions]
+
+
+def jobs(options, model, folder, size):
     """Those of one size that can run, and {what lacks packages: them}."""
     found, missing = [], {}
     for p in map(peer_engines.peer, options.peers):
@@ -91,8 +112,10 @@ def jobs(options, checkpoint, size):
         for name in [name for name in precisions if p.missing(name)]:
             missing["%s, %s" % (p.name, name)] = p.missing(name)
             del precisions[name]
-        found += [peer_engines.Job(p.name, checkpoint.folder, size, attention, precision, options.threads)
-                  for attention in options.attention if attention in p.attentions for precision in precisions]
+        task = model if model in task_models.TASKS else ""
+        found += [peer_engines.Job(p.name, folder, size, attention, precision, options.threads, task,
+                                   options.official, options.amx)
+                  for attention in attentions(options, p, task) for precision in precisions]
     return found, missing
 
 
@@ -100,22 +123,49 @@ def say(text):
     print(text, file=sys.stderr, flush=True)
 
 
-def prepared(options):
-    """The folder of the model, and of the picture for each size."""
-    import numpy as np
-    import vit_checkpoint
-    folder = os.path.join(options.folder, "%s-%d" % (options.model, options.seed))
-    if not os.path.exists(os.path.join(folder, "config.json")):
-        say("%s ..." % folder)
-        vit_checkpoint.write(folder, options.model, options.seed)
-    checkpoint = vit_checkpoint.Checkpoint(folder)
-    pictures = {}
-    for size in options.size:
-        if size % checkpoint.patch:
-            raise SystemExit("peers.py: %d is no multiple of %d, the patch size" % (size, checkpoint.patch))
-        pictures[size] = os.path.join(folder, "pixels-%d.npy" % size)
-        np.save(pictures[size], vit_checkpoint.picture(size, options.seed + size))
-    return checkpoint, pictures
+class Model:
+    """What is measured: a checkpoint, and a picture for each size."""
+
+    def __init__(self, options, name):
+        self.name, self.task = name, task_models.TASKS.get(name)
+        self.folder = os.path.join(options.folder, "%s-%d" % (name, options.seed))
+        self.sizes = options.size or ([self.task.size] if self.task else [518, 1036])
+        (self._of_a_task if self.task else self._alone)(options)
+
+    def _alone(self, options):
+        import vit_checkpoint
+        if not os.path.exists(os.path.join(self.folder, "config.json")):
+            say("%s ..." % self.folder)
+            vit_checkpoint.write(self.folder, self.name, options.seed)
+        checkpoint = vit_checkpoint.Checkpoint(self.folder)
+        for size in self.sizes:
+            if size % checkpoint.patch:
+                raise SystemExit("peers.py: %d is no multiple of %d, the patch size" % (size, checkpoint.patch))
+        self.bytes = checkpoint.bytes
+        self.tokens = {str(size): checkpoint.tokens(size) for size in self.sizes}
+        self._picture = vit_checkpoint.picture
+
+    def _of_a_task(self, options):
+        lacks = self.task.missing(options.official)
+        if lacks:
+            raise SystemExit("peers.py: %s needs %s" % (self.name, ", ".join(lacks)))
+        for size in self.sizes:
+            if not os.path.exists(task_models.graph(self.folder, size)):
+                say("%s ..." % task_models.graph(self.folder, size))
+                made = subprocess.run([sys.executable, task_models.__file__, self.name, self.folder, str(size),
+                                       options.official], stdout=subprocess.DEVNULL)
+                if made.returncode:
+                    raise SystemExit("peers.py: %s could not be made" % self.name)
+        self.bytes = os.path.getsize(os.path.join(self.folder, "model.safetensors"))
+        self.tokens = {}
+        self._picture = lambda size, seed: task_models.picture(self.name, size, seed)
+
+    def picture(self, size, seed):
+        """The path of its pixels."""
+        import numpy as np
+        path = os.path.join(self.folder, "pixels-%d.npy" % size)
+        np.save(path, self._picture(size, seed + size))
+        return path
 
 
 def available():
@@ -175,42 +225,47 @@ def cosine(rows, want):
     return {"mean": float(cosines.mean()), "worst": float(cosines.min())}
 
 
-def compare(running):
+def compare(running, model, size):
     """Results of float32 with those of the first engine, others with those of the same engine in float32."""
     import numpy as np
-    rows = {(case["peer"], case["attention"], case["precision"]): np.load(process.rows)
-            for case, process in running}
+    rows = {}
+    for case, process in running:
+        got = np.load(process.rows)
+        rows[case["peer"], case["attention"], case["precision"]] = model.task.compared(got, size) if model.task else got
     first = {}
     for case, _ in running:
         peer, attention, precision = case["peer"], case["attention"], case["precision"]
         mine, own = rows[peer, attention, precision], rows.get((peer, attention, "f32"))
-        if precision == "f32":
+        if precision == "f32" and model.task and model.task.ranked:
+            # With random weights scores are nearly equal, and engines choose other queries in float32, too.
+            case["cosine"] = cosine(mine, first.setdefault(attention, mine))
+        elif precision == "f32":
             case["difference"] = difference(mine, first.setdefault(attention, mine))
         elif own is not None:
             case["cosine"] = cosine(mine, own)
 
 
-def measure(options):
-    checkpoint, pictures = prepared(options)
-    _, missing = jobs(options, checkpoint, options.size[0])
-    result = {"model": options.model, "threads": options.threads, "seed": options.seed, "sizes": options.size,
-              "environment": environment(), "weights": checkpoint.bytes,
-              "tokens": {str(size): checkpoint.tokens(size) for size in options.size},
+def measure(options, name):
+    model = Model(options, name)
+    _, missing = jobs(options, name, model.folder, model.sizes[0])
+    result = {"model": name, "threads": options.threads, "seed": options.seed, "sizes": model.sizes,
+              "amx": options.amx, "environment": environment(), "weights": model.bytes, "tokens": model.tokens,
               "missing": missing, "cases": []}
-    for size in options.size:
-        say("%d pixels" % size)
+    for size in model.sizes:
+        say("%s, %d pixels" % (name, size))
         running = []
         with tempfile.TemporaryDirectory() as scratch:
             try:
                 largest = 0
-                for job in jobs(options, checkpoint, size)[0]:
-                    case, process = opened(job, pictures[size], scratch, ROOM * largest)
+                picture = model.picture(size, options.seed)
+                for job in jobs(options, name, model.folder, size)[0]:
+                    case, process = opened(job, picture, scratch, ROOM * largest)
                     result["cases"].append(case)
                     if process:
                         running.append((case, process))
                         largest = max(largest, case["highest"])
-                compare(running)
-                rounds(running, options.rounds, checkpoint.bytes)
+                compare(running, model, size)
+                rounds(running, options.rounds, model.bytes)
             finally:
                 for _, process in running:
                     process.close()
@@ -229,17 +284,20 @@ def main():
         return 0
     if options.earlier:
         with open(options.earlier) as f:
-            result = json.load(f)
+            results = json.load(f)
     else:
-        result = measure(options)
-    shown = {"text": peer_report.text, "md": peer_report.markdown,
-             "json": lambda r: json.dumps(r, indent=1) + "\n"}[options.output](result)
+        results = [measure(options, name) for name in options.model]
+    if options.output == "json":
+        shown = json.dumps(results, indent=1) + "\n"
+    else:
+        form = {"text": peer_report.text, "md": peer_report.markdown}[options.output]
+        shown = "\n".join(map(form, results))
     with open(options.output_file, "w") if options.output_file else os.fdopen(os.dup(1), "w") as f:
         f.write(shown)
-    if any(c["peer"] == "fovea" and "error" in c for c in result["cases"]):
+    cases = [c for result in results for c in result["cases"]]
+    if any(c["peer"] == "fovea" and "error" in c for c in cases):
         return 1
-    wrong = (c.get("difference", 0) > BOUND or c.get("cosine", {"mean": 1})["mean"] < LEAST
-             for c in result["cases"])
+    wrong = (c.get("difference", 0) > BOUND or c.get("cosine", {"mean": 1})["mean"] < LEAST for c in cases)
     return WRONG if any(wrong) else 0
 
 

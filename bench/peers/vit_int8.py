@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """vit_int8.py: the ONNX graphs in int8, as the engines' own tools make them, beside the checkpoint.
 
-    vit_int8.py dynamic|calibrated FOLDER SIZE ATTENTION
+    vit_int8.py dynamic|calibrated FOLDER SIZE ATTENTION [TASK]
 
 `dynamic` is ONNX Runtime's quantize_dynamic: weights and activations per tensor, scales of activations found
 while it runs. `calibrated` is OpenVINO's NNCF, quantisation after training for transformers, calibrated on
@@ -12,6 +12,7 @@ import os
 import sys
 import tempfile
 
+import task_models
 import vit_checkpoint
 
 PICTURES = 4  # of the calibration
@@ -25,34 +26,38 @@ def path(scheme, folder, size, attention):
     return os.path.join(folder, name)
 
 
-def _dynamic(graph, out, size):
+def _dynamic(graph, out, pictures):
     import onnx
     from onnxruntime.quantization import quantize_dynamic
     quantize_dynamic(graph, out, op_types_to_quantize=["MatMul"],
                      extra_options={"DefaultTensorType": onnx.TensorProto.FLOAT})
 
 
-def _calibrated(graph, out, size):
+def _calibrated(graph, out, pictures):
     import nncf
     import openvino as ov
-    pictures = nncf.Dataset([vit_checkpoint.picture(size, seed) for seed in range(PICTURES)])
-    model = nncf.quantize(ov.Core().read_model(graph), pictures, subset_size=PICTURES,
+    model = nncf.quantize(ov.Core().read_model(graph), nncf.Dataset(pictures), subset_size=PICTURES,
                           model_type=nncf.ModelType.TRANSFORMER)
     ov.save_model(model, out, compress_to_fp16=False)
 
 
-def make(scheme, folder, size, attention):
-    import vit_onnx
+def make(scheme, folder, size, attention, task=""):
     out = path(scheme, folder, size, attention)
     if os.path.exists(out):
         return
-    graph = vit_onnx.export(vit_checkpoint.Checkpoint(folder), size, attention)
+    if task:
+        graph = task_models.graph(folder, size)
+        pictures = [task_models.picture(task, size, seed) for seed in range(PICTURES)]
+    else:
+        import vit_onnx
+        graph = vit_onnx.export(vit_checkpoint.Checkpoint(folder), size, attention)
+        pictures = [vit_checkpoint.picture(size, seed) for seed in range(PICTURES)]
     main = os.path.basename(out)
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
-        {"dynamic": _dynamic, "calibrated": _calibrated}[scheme](graph, os.path.join(scratch, main), size)
+        {"dynamic": _dynamic, "calibrated": _calibrated}[scheme](graph, os.path.join(scratch, main), pictures)
         for name in sorted(os.listdir(scratch), key=lambda name: name == main):  # `out` last: all is there
             os.replace(os.path.join(scratch, name), os.path.join(folder, name))
 
 
 if __name__ == "__main__":
-    make(sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4])
+    make(sys.argv[1], sys.argv[2], int(sys.argv[3]), *sys.argv[4:])

@@ -53,8 +53,11 @@ typedef enum fovea_compute {
                            of 8 bits per token, both after a rotation of 64 channels at a time that
                            spreads outliers; the rest as FOVEA_COMPUTE_BF16 */
     FOVEA_COMPUTE_AUTO, /* the fastest that fovea_tune_accuracy has found within its bound for these
-                           weights and this attention on this device; FOVEA_COMPUTE_F32 where it has
-                           found none, or where weights or activations are not FOVEA_DTYPE_F32 */
+                           weights and this attention on this device; where it has found none,
+                           FOVEA_COMPUTE_BF16 if the device has instructions for that
+                           (fovea_device_info.bf16), else FOVEA_COMPUTE_F32, as wherever weights or
+                           activations are not FOVEA_DTYPE_F32. What the program, Python, the
+                           GStreamer element and the ROS 2 component do if they are not told */
 } fovea_compute;
 
 /* What happens to frames when their device fails, as drivers of small GPUs sometimes do. */
@@ -132,7 +135,8 @@ typedef struct fovea_plan_options {
     fovea_rigor rigor;
     double tune_seconds; /* time limit of that; 0: none */
     /* FOVEA_LOST_CPU: a second plan is made with this one, and takes over without an allocation. It
-     * keeps float32 activations; `memory_limit` holds for each. Ignored on the CPU. */
+     * keeps float32 activations; `memory_limit` holds for each, and FOVEA_COMPUTE_AUTO is what each
+     * device has. Ignored on the CPU. */
     fovea_lost on_device_lost;
     fovea_device *fallback; /* CPU device of the second plan; NULL: one with default options, opened
                                and closed with the plan */
@@ -177,7 +181,9 @@ typedef struct fovea_plan_info {
     uint64_t fallback;     /* all bytes, weights included, of the plan for a lost device */
     fovea_compute compute; /* what is used: of FOVEA_COMPUTE_AUTO what it has come to */
     const char *compute_source; /* "forced" by the options; of FOVEA_COMPUTE_AUTO "wisdom", "prior"
-                                   (wisdom about another size of the frame), "unknown" */
+                                   (wisdom about another size of the frame), "device" (what it has
+                                   instructions for), "storage" (float32, with the types of weights
+                                   or activations that were asked for) */
     /* Where the picture that was run lies in the frame: pixel (x, y) of it, from its upper left
      * corner, is at (left + x * scale_x, top + y * scale_y); outside the frame where it is padded.
      */

@@ -245,8 +245,10 @@ class Model(Handle):
           schedule="streamed" or "stepwise"
           weights="f16", "bf16" or "int8"     in half the memory, of blocks in a quarter
           activations="f16" or "bf16"         likewise; not on the CPU
-          compute="bf16", "int8" or "auto"    what products of matrices multiply; "auto" is what
-                                              tune_accuracy has found, else "f32"
+          compute="f32", "bf16" or "int8"     what products of matrices multiply; else "auto": what
+                                              tune_accuracy has found, else "bf16" where the device
+                                              has instructions for it, else, and with `weights` or
+                                              `activations`, "f32"
           format="yuyv" or "nv12"             a camera's frame: bytes (H, W, 2), or (3 H / 2, W) with
                                               rows of Y, then of U and V; H and W are even
           format="bgr8"                       (H, W, 3) is B, G, R

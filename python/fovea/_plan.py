@@ -28,7 +28,7 @@ class Choice(NamedTuple):
     weights: str = "f32"
     activations: str = "f32"
     yuv: str = "601"
-    compute: str = "f32"
+    compute: str = "auto"
     dry: bool = False
     count: int = 1
     backend: Optional[str] = None

@@ -136,7 +136,8 @@ static void name_attention(char first[64], const fv_builder *b)
         snprintf(first, 64, "mixed-%016" PRIx64, h);
 }
 
-void fv_advice_plan_key(char out[FV_WISDOM_SUBJECT], const fovea_model *model, const fv_builder *b)
+size_t fv_advice_plan_key(char out[FV_WISDOM_SUBJECT], const fovea_model *model,
+                          const fv_builder *b)
 {
     static const char *const products[] = {
         [FOVEA_COMPUTE_BF16] = ", bf16 products", [FOVEA_COMPUTE_INT8] = ", int8 products"};
@@ -144,12 +145,16 @@ void fv_advice_plan_key(char out[FV_WISDOM_SUBJECT], const fovea_model *model, c
     const enum fv_type weights = b->int8_weights ? FV_I8 : b->weight_type;
     char attention[64];
     name_attention(attention, b);
-    const int n = snprintf(out, FV_WISDOM_SUBJECT, SHAPE ", %ux%u, %s, %s%s", m->type, m->width,
-                           m->depth, m->heads, m->patch, b->width, b->height, attention,
-                           fv_type_name(weights), b->compute ? products[b->compute] : "");
+    const size_t like =
+        (size_t)snprintf(out, FV_WISDOM_SUBJECT, SHAPE ", %ux%u, %s, ", m->type, m->width, m->depth,
+                         m->heads, m->patch, b->width, b->height, attention);
+    const size_t n =
+        like + (size_t)snprintf(out + like, FV_WISDOM_SUBJECT - like, "%s%s", fv_type_name(weights),
+                                b->compute ? products[b->compute] : "");
     if (b->compute == FOVEA_COMPUTE_INT8 && fv_products_count(&b->bf16))
-        snprintf(out + n, FV_WISDOM_SUBJECT - (size_t)n, " but %016" PRIx64,
+        snprintf(out + n, FV_WISDOM_SUBJECT - n, " but %016" PRIx64,
                  fv_hash(FV_HASH_BEGIN, &b->bf16, sizeof b->bf16));
+    return like;
 }
 
 /* ---- products ---- */

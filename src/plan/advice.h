@@ -35,10 +35,12 @@ bool fv_advice_skips(const fv_advice *a, const fv_kernel *k, const fv_knobs *kno
 const char *fv_advice_sweep(const fv_advice *a, const fv_builder *b, const struct fv_plan_sweep *w,
                             bool *streamed, uint32_t *chunk);
 
-/* The subjects of facts about sweeps and whole plans. */
+/* The subjects of facts about sweeps and whole plans. Of a plan it returns how many characters come
+ * before the types of weights and products. */
 void fv_advice_sweep_key(char out[FV_WISDOM_SUBJECT], const fv_builder *b,
                          const struct fv_plan_sweep *w, int away);
-void fv_advice_plan_key(char out[FV_WISDOM_SUBJECT], const fovea_model *model, const fv_builder *b);
+size_t fv_advice_plan_key(char out[FV_WISDOM_SUBJECT], const fovea_model *model,
+                          const fv_builder *b);
 
 /* How products of the model are to be worked out, as tuning has settled it for weights and
  * attention like these. Returns "wisdom", or "prior" of another size; NULL: wisdom has no such

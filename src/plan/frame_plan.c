@@ -187,15 +187,28 @@ static fovea_status plan_grid(fovea_plan *p)
     return FOVEA_OK;
 }
 
-/* How products are worked out; of FOVEA_COMPUTE_AUTO what wisdom says, unless the caller has
- * settled how weights or activations are stored. */
+const char *fv_frame_products(fv_product_choice *out, const fv_advice *a,
+                              const fovea_device_info *device, const fovea_model *model,
+                              const fv_builder *b)
+{
+    const char *from = fv_advice_products(a, model, b, out);
+    if (from)
+        return from;
+    *out = (fv_product_choice){.compute = device->bf16 ? FOVEA_COMPUTE_BF16 : FOVEA_COMPUTE_F32};
+    return "device";
+}
+
+/* How products are worked out. Of FOVEA_COMPUTE_AUTO they are float32 where the caller has settled
+ * how weights or activations are stored. */
 static void settle_compute(fovea_plan *p, const fovea_plan_options *o)
 {
     fv_product_choice choice = {.compute = o->compute};
     if (o->compute == FOVEA_COMPUTE_AUTO) {
-        const bool free = o->weights == FOVEA_DTYPE_F32 && o->activations == FOVEA_DTYPE_F32;
-        const char *from = free ? fv_advice_products(&p->advice, p->model, &p->b, &choice) : NULL;
-        p->info.compute_source = from ? from : "unknown";
+        const bool stored = o->weights != FOVEA_DTYPE_F32 || o->activations != FOVEA_DTYPE_F32;
+        choice.compute = FOVEA_COMPUTE_F32;
+        p->info.compute_source =
+            stored ? "storage"
+                   : fv_frame_products(&choice, &p->advice, &p->device->info, p->model, &p->b);
     }
     p->b.bf16 = choice.bf16;
     fv_emit_compute(&p->b, choice.compute, &p->limits);

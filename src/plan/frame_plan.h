@@ -16,6 +16,12 @@ fovea_status fv_frame_emit(fovea_plan **out, const fovea_model *model, fovea_dev
                            const fovea_plan_options *options, fv_wisdom *wisdom,
                            const fv_training *training);
 
+/* What FOVEA_COMPUTE_AUTO comes to on a device, whose facts `a` looks up, in a plan like `b`.
+ * Returns why, as fovea_plan_info has it: "wisdom", "prior" or "device". */
+const char *fv_frame_products(fv_product_choice *out, const fv_advice *a,
+                              const fovea_device_info *device, const fovea_model *model,
+                              const fv_builder *b);
+
 /* EINVAL for options that no model could be planned with. */
 fovea_status fv_frame_check(const fovea_plan_options *options);
 

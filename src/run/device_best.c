@@ -25,8 +25,12 @@ double fovea_plan_measured(const fovea_plan *p)
     return isfinite(seconds) ? seconds : 0;
 }
 
+/* The plan that was asked for, on the CPU. */
 struct search {
+    const fovea_plan *plan;
     const char *subject;
+    size_t like;  /* characters of the subject that it has on every device */
+    bool settled; /* by each device: the types of products */
     double below;
     bool found;
 };
@@ -34,26 +38,45 @@ struct search {
 static fovea_status look_for_faster(void *ctx, const fv_fact *f)
 {
     struct search *s = ctx;
-    s->found |= f->kind == FV_FACT_PLAN && strcmp(f->subject, s->subject) == 0 && f->seconds > 0 &&
-                f->seconds < s->below && strncmp(f->device, "cpu|", 4) != 0;
+    s->found |= f->kind == FV_FACT_PLAN && strncmp(f->subject, s->subject, s->like) == 0 &&
+                f->seconds > 0 && f->seconds < s->below && strncmp(f->device, "cpu|", 4) != 0;
     return FOVEA_OK;
+}
+
+/* The subject of facts about the plan on another device. */
+static void subject_on(char out[FV_WISDOM_SUBJECT], const struct search *s, const char *device,
+                       const fovea_device_info *info)
+{
+    fv_builder b = s->plan->b;
+    if (s->settled) {
+        fv_product_choice choice;
+        fv_advice a = {.wisdom = fv_wisdom_global()};
+        const fv_limits limits = {.throughput = true, .int8 = info->int8 != 0};
+        strcpy(a.device, device);
+        fv_frame_products(&choice, &a, info, s->plan->model, &b);
+        b.weight_type = FV_F32;
+        b.bf16 = choice.bf16;
+        fv_emit_compute(&b, choice.compute, &limits);
+    }
+    fv_advice_plan_key(out, s->plan->model, &b);
 }
 
 /* The id of a device that is faster than the CPU; false: there is none. Drivers are opened only if
  * wisdom has a fact about one of their devices. */
-static bool find_faster(char id[32], const char *subject, double below)
+static bool find_faster(char id[32], struct search *s)
 {
     fovea_device_info other = FOVEA_DEVICE_INFO_INIT;
-    struct search s = {subject, below, false};
-    fv_wisdom_each(fv_wisdom_global(), look_for_faster, &s);
-    if (!s.found)
+    double below = s->below;
+    fv_wisdom_each(fv_wisdom_global(), look_for_faster, s);
+    if (!s->found)
         return false;
     bool better = false;
     for (size_t i = 0; fovea_device_list(i, &other); i++) {
-        char key[FV_WISDOM_DEVICE], backend[32];
+        char key[FV_WISDOM_DEVICE], subject[FV_WISDOM_SUBJECT], backend[32];
         strcpy(backend, other.id);
         backend[strcspn(backend, ":")] = 0;
         fv_wisdom_device_key(key, backend, &other, 1);
+        subject_on(subject, s, key, &other);
         const double seconds = strcmp(backend, "cpu") == 0 ? INFINITY : seconds_on(key, subject);
         if (seconds < below) {
             strcpy(id, other.id);
@@ -76,8 +99,12 @@ static bool is_another_faster(char id[32], const fovea_model *model, fovea_devic
     if (fv_wisdom_count(fv_wisdom_global()) == 0 ||
         fv_frame_plan(&p, model, cpu, &options, fv_wisdom_global()) != FOVEA_OK)
         return false;
-    fv_advice_plan_key(subject, model, &p->b);
-    const bool better = find_faster(id, subject, seconds_on(p->advice.device, subject));
+    struct search s = {.plan = p, .subject = subject};
+    s.like = fv_advice_plan_key(subject, model, &p->b);
+    s.settled = plan->compute == FOVEA_COMPUTE_AUTO && plan->weights == FOVEA_DTYPE_F32;
+    s.like = s.settled ? s.like : sizeof subject;
+    s.below = seconds_on(p->advice.device, subject);
+    const bool better = find_faster(id, &s);
     fovea_plan_free(p);
     return better;
 }

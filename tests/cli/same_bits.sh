@@ -106,6 +106,9 @@ result() { # program, name of what is compared, arguments...
     shift 2
     out=$to.safetensors
     wanted=$out
+    if [ "$1" = run ]; then
+        set -- "$@" --compute f32 # what older programs have without the option
+    fi
     if [ "$1" = adapt ]; then
         out=$to.folder
         wanted=$out/model.safetensors

@@ -29,13 +29,20 @@ class Program:
     def __init__(self, exe, folder):
         self.exe, self.wisdom = exe, os.path.join(folder, "wisdom")
 
-    def run(self, *arguments, code=0, told=False):
+    def call(self, *arguments, code=0):
         env = dict(os.environ, FOVEA_WISDOM=self.wisdom)
         p = subprocess.run([self.exe, *arguments], capture_output=True, text=True, env=env)
         if p.returncode != code:
             raise Failed("%s: exit %d, wanted %d: %s" % (" ".join(arguments), p.returncode, code,
                                                          p.stderr))
-        return p.stderr if code or told else p.stdout
+        return p
+
+    def run(self, *arguments, code=0):
+        p = self.call(*arguments, code=code)
+        return p.stdout if code == 0 else p.stderr
+
+    def said(self, *arguments):
+        return self.call(*arguments).stderr
 
     def json(self, *arguments, **how):
         return json.loads(self.run(*arguments, "--json", **how))
@@ -55,7 +62,7 @@ def device_says(p):
 
 def plan_says(p):
     for attention in ("softmax", "linear"):
-        plain = p.json("plan", MODEL, *SIZE, "--attention", attention)
+        plain = p.json("plan", MODEL, *SIZE, "--attention", attention, "--compute", "f32")
         seen = p.json("plan", MODEL, *SIZE, "--attention", attention, "--compute", "bf16")
         for plan, compute in (plain, "f32"), (seen, "bf16"):
             expect("params say %s" % compute, plan["params"]["compute"] == compute)
@@ -80,6 +87,60 @@ def plan_says(p):
            p.run("plan", MODEL, "--compute", "bf16", "--dtype", "f16", code=7))
 
 
+def chosen(p):
+    """What products are where nobody says: what the device has instructions for."""
+    def params(*options):
+        told = p.json("plan", MODEL, *SIZE, *options)["params"]
+        return told["compute"], told["compute_source"]
+    for isa in (), ("--isa", "scalar"):
+        fast = "bf16" if p.json("info", *isa)["devices"][0]["bf16"] else "f32"
+        for asked in (), ("--compute", "auto"):
+            expect("%s %s" % (isa, asked), params(*isa, *asked) == (fast, "device"))
+        for compute in "f32", "bf16", "int8":
+            expect("as asked for", params(*isa, "--compute", compute) == (compute, "forced"))
+        own, same = (p.json("plan", MODEL, *SIZE, *isa, *o)["steps"] for o in ((), ("--compute", fast)))
+        expect("the plan is that of %s" % fast, own == same)
+        line = [x for x in p.run("plan", MODEL, *SIZE, *isa).split("\n") if x.startswith("compute ")]
+        expect("a line: %s" % line, len(line) == 1 and "instructions for" in line[0] and
+               ("--compute f32" in line[0]) == (fast == "bf16"))
+    for dtype in "f32", "f16", "bf16", "int8":
+        expect("types of storage go with float32", params("--dtype", dtype) == ("f32", "forced"))
+    expect("also with auto", params("--dtype", "f16", "--compute", "auto") == ("f32", "storage"))
+    expect("nothing was chosen", "\ncompute " not in p.run("plan", MODEL, *SIZE, "--compute", "f32"))
+
+
+def chosen_by_commands(p, folder):
+    """Every command that runs a model takes the same, and says so."""
+    picture = os.path.join(folder, "chosen.ppm")
+    with open(picture, "wb") as f:
+        f.write(b"P6 64 64 255\n" + bytes(i * 37 % 251 for i in range(3 * 64 * 64)))
+    fast = p.json("plan", MODEL, *SIZE)["params"]["compute"]
+    features = {}
+    for options in (), ("--compute", fast), ("--compute", "f32"):
+        out = os.path.join(folder, "chosen.npy")
+        said = p.said("run", MODEL, picture, *SIZE, "--features", out, *options)
+        with open(out, "rb") as f:
+            features[options] = f.read()
+        expect("a line for whoever did not ask: %s" % said, ("fovea: products are" in said) == (not options))
+    expect("the bits of %s" % fast, features[()] == features["--compute", fast])
+    expect("f32 is f32", (features[()] == features["--compute", "f32"]) == (fast == "f32"))
+    run = p.json("run", MODEL, picture, *SIZE)
+    expect("run: %s" % run, (run["compute"], run["compute_source"]) == (fast, "device"))
+    golden = os.path.join(GOLDEN, "vit-01")
+    run = json.loads(p.run("run", golden, os.path.join(golden, "io.safetensors"), "--json").split("\n")[0])
+    expect("tensors are no exception", (run["compute"], run["compute_source"]) == (fast, "device"))
+    for command in (("verify", MODEL, *SIZE), ("bench", "model", MODEL, *SIZE, "--runs", "1")):
+        expect(command[0], p.json(*command)["params"]["compute"] == fast)
+    told = p.json("tune", MODEL, "--size", "32", "--time", "0.001")
+    expect("tune", told["compute"] == fast)
+    os.mkdir(os.path.join(folder, "data"))
+    os.rename(picture, os.path.join(folder, "data", "chosen.ppm"))
+    told = p.json("eval", MODEL, "--data", os.path.join(folder, "data"), "--against", MODEL, *SIZE)
+    expect("eval", told["params"]["compute"] == fast and (told["metrics"]["cosine"] == 1) == (fast == "f32"))
+    for case in (("gemm", "--shape", "8x8x8"), ("block", "--tokens", "20", "--dim", "64", "--heads", "2")):
+        expect("operations are float32", p.json("bench", *case, "--runs", "1")["params"]["compute"] == "f32")
+
+
 def verified(p):
     model = os.path.join(GOLDEN, "vit-01")
     for attention, compute in (("softmax", "bf16"), ("linear", "bf16"), ("pola", "int8")):
@@ -96,7 +157,7 @@ def verified(p):
         expect("the worst are named", [s["rounding"] for s in seen["costly"]] == worst)
         a = seen["accuracy"]
         expect("cosines: %s" % a, 0.99 < a["worst"] <= a["mean"] < 1 and a["floor"] == NEAR[compute])
-    plain = p.json("verify", model)
+    plain = p.json("verify", model, "--compute", "f32")
     expect("float32 has no such error", plain["accuracy"] is None and plain["costly"] == [])
 
 
@@ -194,10 +255,10 @@ def outliers(p, folder):
         near = all(s["carried"]["cosine"] > 0.999 for s in seen["steps"] if s.get("carried"))
         expect("near float32, but for those: %s" % seen["accuracy"],
                near and seen["accuracy"]["worst"] > 0.995 or bad)
-        said = p.run(*options, told=True)
+        said = p.said(*options)
         expect("a warning where there is something to say: %s" % said,
                ("worst" in said and "block 0 fc2" in said and "tune %s --accuracy" % model in said) == bool(bad))
-    expect("float32 has none", p.json("verify", model, "--size", "12")["badly_scaled"] == [])
+    expect("float32 has none", p.json("verify", model, "--size", "12", "--compute", "f32")["badly_scaled"] == [])
 
 
 def pictures_of_a_model(p, folder):
@@ -269,8 +330,11 @@ def main():
 
         def uneven(p):
             outliers(p, folder)
-        return expected.run((device_says, plan_says, verified, near_float32, odd, uneven, pictures, measured, tuned),
-                            lambda test: test(p))
+
+        def commands(p):
+            chosen_by_commands(p, folder)
+        return expected.run((device_says, plan_says, chosen, commands, verified, near_float32, odd, uneven, pictures,
+                             measured, tuned), lambda test: test(p))
 
 
 if __name__ == "__main__":

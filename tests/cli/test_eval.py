@@ -262,7 +262,7 @@ class Agreement(Case):
     def test_cosines(self):
         for i in range(3):
             self.write("data/%d.ppm" % i, ppm(self.noise(64, 48)))
-        a = self.features(DIGITS, "--size", 224)
+        a = self.features(DIGITS, "--size", 224, "--compute", "f32")
         for attention, compute in (("linear:elu1", "bf16"), ("foveated", "f32")):
             b = self.features(DIGITS, "--size", 224, "--attention", attention, "--compute", compute)
             cosine = (a * b).sum(-1) / np.sqrt((a * a).sum(-1) * (b * b).sum(-1))
@@ -276,7 +276,7 @@ class Agreement(Case):
 
     def test_itself(self):
         self.write("data/0.ppm", ppm(self.noise()))
-        got = self.results("--data", "data", "--against", DIGITS)[0]["metrics"]
+        got = self.results("--data", "data", "--against", DIGITS, "--compute", "f32")[0]["metrics"]
         self.assertTrue(all(abs(v - 1) < 1e-9 for v in got.values()), got)
 
     def test_models_of_other_patches(self):
@@ -685,7 +685,7 @@ class Going(Case):
         with open(self.path("o.json.journal"), "ab") as f:
             f.write(b'{"ms":12.5,"cosi')  # the machine stopped here
         self.refused(*args, code=1, words="--resume goes on")
-        self.refused(*args[:-2], "-o", "o.json", "--resume", "--compute", "bf16", code=7, words="another cases")
+        self.refused(*args[:-2], "-o", "o.json", "--resume", "--compute", "int8", code=7, words="another cases")
         self.assertEqual(self.journal()[:len(before)], before)
         self.fovea("eval", DIGITS, *args, "--resume")
         self.assertEqual(self.whole(args), want)

@@ -95,7 +95,7 @@ class Count:
 
 
 def command(exe, model, inputs, device="cpu"):
-    return [exe, "run", model, inputs + "/io.safetensors", "--hidden", "--device", device]
+    return [exe, "run", model, inputs + "/io.safetensors", "--hidden", "--compute", "f32", "--device", device]
 
 
 def devices(exe):

@@ -39,21 +39,25 @@ class Peers(unittest.TestCase):
             peers("--model", "tiny", "--size", "28", "--peers", "fovea", "--rounds", "1", "--folder", folder,
                   "-o", "json", "-O", measured)
             with open(measured) as f:
-                result = json.load(f)
-            # What it takes by itself is float32, and not measured again.
+                result, = json.load(f)
             self.assertEqual([(c["peer"], c["attention"], c["precision"]) for c in result["cases"]],
-                             [("fovea", a, p) for a in ("softmax", "linear") for p in ("f32", "bf16", "int8")])
+                             [("fovea", a, p) for a in ("softmax", "linear")
+                              for p in ("f32", "default", "bf16", "int8")])
+            fast = "bf16" if json.loads(subprocess.run([EXE, "info", "--json"], check=True, capture_output=True,
+                                                       text=True).stdout)["devices"][0]["bf16"] else "f32"
+            self.assertEqual({c["says"] for c in result["cases"] if c["precision"] == "default"}, {fast})
             self.assertEqual(result["tokens"], {"28": 5})
             for case in result["cases"]:
                 if case["precision"] == "f32":
                     self.assertEqual(case["difference"], 0)
-                else:
+                elif case["says"] != "f32":
                     self.assertGreater(case["cosine"]["mean"], 0.999)
                     self.assertLessEqual(case["cosine"]["worst"], case["cosine"]["mean"])
             self.assertIn("softmax, int8 against float32: ", peers("--from", measured))
             shown = peers("--from", measured, "-o", "md")
             self.assertIn("### linear, 28 pixels, 5 tokens", shown)
-            self.assertIn("| Fovea | float32, as it comes |", shown)
+            self.assertIn("| Fovea | float32 |", shown)
+            self.assertIn("| Fovea | as it comes: %s |" % fast, shown)
             self.assertIn("| Fovea | bfloat16 |", shown)
 
     def test_beside(self):
@@ -66,32 +70,35 @@ class Peers(unittest.TestCase):
         close = {"mean": 0.99, "worst": 0.5}
         fast = case("openvino", "default", 0.5, cosine=close)
         fast["says"] = "bf16"
-        cases = [case("fovea", "f32", 1.0, difference=0), case("fovea", "bf16", 0.4, cosine=close),
+        mine = case("fovea", "default", 0.4, cosine=close)
+        mine["says"] = "bf16"
+        cases = [case("fovea", "f32", 1.0, difference=0), mine, case("fovea", "bf16", 0.4, cosine=close),
                  case("fovea", "int8", 0.25, cosine=close), case("openvino", "f32", 2.0, difference=0), fast,
                  case("openvino", "int8", 0.5, cosine=close), case("ncnn", "f32", 3.0, difference=0)]
         result = {"model": "tiny", "threads": 1, "sizes": [28], "tokens": {"28": 5}, "weights": 0, "missing": {},
-                  "environment": {"cpu": "one", "versions": {}}, "cases": cases}
+                  "environment": {"cpu": "one", "versions": {}}, "amx": False, "cases": cases}
         with tempfile.TemporaryDirectory() as folder:
             measured = os.path.join(folder, "r.json")
 
             def shown(*args, fails=0):
                 with open(measured, "w") as f:
-                    json.dump(result, f)
+                    json.dump([result], f)
                 return peers("--from", measured, *args, fails=fails)
 
             text = shown()
-            for verdict in ("float32: 2.00 (OpenVINO)", "as it comes: 0.50 (OpenVINO)",
+            self.assertIn("1 threads on one, without AMX", text)
+            for verdict in ("float32: 2.00 (OpenVINO)", "as it comes: 1.25 (OpenVINO)",
                             "bfloat16 against as it comes or bfloat16: 1.25 (OpenVINO)", "int8: 2.00 (OpenVINO)"):
                 self.assertIn("softmax against their softmax, " + verdict, text)
             self.assertIn("softmax, bfloat16 against float32: 2.50 (Fovea's own)", text)
-            self.assertIn("| OpenVINO | as it comes: bf16 | 500 ms | 0.50 | 0.99000 | 0.50000 |  | 1 |",
+            self.assertIn("| OpenVINO | as it comes: bf16 | 500 ms | 1.25 | 0.99000 | 0.50000 |  | 1 |",
                           shown("-o", "md"))
             cases[-1]["difference"] = 0.01
             shown(fails=3)
             cases[-1]["difference"] = 0
             fast["cosine"] = {"mean": 0.5, "worst": 0.5}
             shown(fails=3)
-            cases[5] = {"peer": "openvino", "size": 28, "attention": "softmax", "precision": "int8", "error": "no"}
+            cases[6] = {"peer": "openvino", "size": 28, "attention": "softmax", "precision": "int8", "error": "no"}
             fast["cosine"] = close
             text = shown()
             self.assertIn("Fails: openvino, 28 pixels, softmax, int8: no", text)

@@ -145,7 +145,7 @@ class AttentionMap(unittest.TestCase):
     def attention(self, model, block, pixel, *more):
         at = "%d,%d,%s" % (*pixel, self.path("map.png"))
         out = run("run", model, os.path.join(MODELS, os.path.basename(model), "io.safetensors"),
-                  "--attention-map", at, "--attention-block", str(block), "--json", *more)
+                  "--attention-map", at, "--attention-block", str(block), "--compute", "f32", "--json", *more)
         return json.loads(out.splitlines()[0])["attention"]
 
     def test_rows_are_those_of_the_references(self):

@@ -249,7 +249,8 @@ def products_within_a_bound(exe, planted, folder):
         params = p.json("plan", folder, *size, "--compute", "auto", *more)["params"]
         return params["compute"], params["compute_source"]
 
-    expect("a plan before tuning", planned() == ("f32", "unknown"))
+    fast = "bf16" if json.loads(p.run("info", "--json").stdout)["devices"][0]["bf16"] else "f32"
+    expect("a plan before tuning", planned() == (fast, "device"))
     wide = tune("0.5")
     expect("the bound is met: %s" % wide["tried"], wide["found"] and wide["complete"] and
            wide["tried"]["mix"] is None and wide["tried"]["f32"]["cosine"] == 1)
@@ -282,7 +283,7 @@ def products_within_a_bound(exe, planted, folder):
            p.run("plan", folder, *size, "--compute", "auto").stdout)
 
     hostile_model(folder, 2)
-    expect("other weights of the same shape: %s" % (planned(),), planned() == ("f32", "unknown"))
+    expect("other weights of the same shape: %s" % (planned(),), planned() == (fast, "device"))
     text = p.run("tune", folder, *size, "--accuracy", "0.9999999999", *pictures).stdout
     expect("text: %s" % text, "misses the bound" in text and "<- --compute auto" in text)
     expect("nothing is accurate enough: %s" % (planned(),), planned() == ("f32", "wisdom"))

@@ -58,7 +58,7 @@ def damaged_cache(fovea, planted):
 
 def models(fovea, planted):
     for attention in ("softmax", "mala", "linear:exp+pola@1"):
-        seen = results(fovea, MODEL, "--size", "64", "--attention", attention)
+        seen = results(fovea, MODEL, "--size", "64", "--attention", attention, "--compute", "f32")
         expect("nothing is wrong with %s" % attention, seen["wrong"] == 0 and not seen["first_wrong"])
         for s in seen["steps"]:
             expect("%s is right" % s["label"], s["right"] and s["nonfinite"] == 0)

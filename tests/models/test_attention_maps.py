@@ -79,9 +79,9 @@ class Maps(unittest.TestCase):
 
     def own(self, x, y, block, *options):
         """The model's own row, as a list of weights, and the whole."""
-        p = subprocess.run([EXE, "run", self.folder, self.folder + "/in.safetensors", "--json", "--attention-map",
-                            "%d,%d,%s/map.png" % (x, y, self.folder), "--attention-block", str(block), *options],
-                           capture_output=True, text=True)
+        p = subprocess.run([EXE, "run", self.folder, self.folder + "/in.safetensors", "--json", "--compute", "f32",
+                            "--attention-map", "%d,%d,%s/map.png" % (x, y, self.folder), "--attention-block",
+                            str(block), *options], capture_output=True, text=True)
         self.assertEqual(p.returncode, 0, p.stderr)
         got = json.loads(p.stdout.splitlines()[0])["attention"]
         return next(r for r in got["rows"] if r["own"]), got

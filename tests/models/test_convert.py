@@ -77,7 +77,7 @@ class Tests:
 
     def run(self, model, image):
         """Outputs of the model on an image, as a file's bytes."""
-        p = subprocess.run([self.exe, "run", model, image, "-o", self.path("out.safetensors")],
+        p = subprocess.run([self.exe, "run", model, image, "--compute", "f32", "-o", self.path("out.safetensors")],
                            capture_output=True, text=True, cwd=self.folder)
         if p.returncode:
             return p.stderr

@@ -391,7 +391,7 @@ class Tests:
 
     def run(self, *options, inputs=None):
         p = subprocess.run([self.exe, "run", self.folder, *(inputs or [self.path("io.safetensors")]), "--device", "cpu",
-                            "-o", self.path("out.safetensors"), *options], capture_output=True, text=True)
+                            "--compute", "f32", "-o", self.path("out.safetensors"), *options], capture_output=True, text=True)
         return p.returncode, p.stderr.strip()
 
     def features(self, got, config, size):
@@ -577,8 +577,8 @@ class Tests:
             if not os.path.exists(folder):
                 continue
             want = load(folder + "/io.safetensors")
-            p = subprocess.run([self.exe, "run", folder, folder + "/io.safetensors", "-o", self.path("out.safetensors")],
-                               capture_output=True, text=True)
+            p = subprocess.run([self.exe, "run", folder, folder + "/io.safetensors", "--compute", "f32", "-o",
+                                self.path("out.safetensors")], capture_output=True, text=True)
             boxes = list(zip(want["detections.boxes"], want["detections.scores"], want["detections.labels"]))
             self.note(name, p.stderr if p.returncode else difference(boxes, load(self.path("out.safetensors"))))
 

@@ -147,7 +147,7 @@ class Dense(unittest.TestCase):
         picture, out = os.path.join(self.folder, "in.safetensors"), os.path.join(self.folder, "out.safetensors")
         values = [math.sin(0.37 * i) for i in range(3 * width * height)]
         write(picture, {"input": (values, (1, 3, height, width))})
-        p = self.command("run", model, picture, "-o", out, *options)
+        p = self.command("run", model, picture, "--compute", "f32", "-o", out, *options)
         self.assertEqual(p.returncode, 0, p.stderr)
         shape, values = read(out, name)
         self.assertTrue(all(math.isfinite(x) for x in values))

@@ -252,7 +252,8 @@ class Eomt(unittest.TestCase):
     def run_model(self, picture, *options):
         io, out = os.path.join(self.folder, "io.safetensors"), os.path.join(self.folder, "out.safetensors")
         save(io, {"input": picture[None]})
-        p = subprocess.run([FOVEA, "run", self.model, io, "-o", out, *options], capture_output=True, text=True)
+        p = subprocess.run([FOVEA, "run", self.model, io, "--compute", "f32", "-o", out, *options],
+                           capture_output=True, text=True)
         self.assertEqual(p.returncode, 0, p.stderr)
         return load(out)
 

@@ -126,7 +126,7 @@ def cases(exe, match):
         name = "models/" + os.path.basename(path)
         if match in name:
             io = path + "/io.safetensors"
-            out.append(Case(name, [exe, "run", path, io, "--hidden"], io, 2e-5,
+            out.append(Case(name, [exe, "run", path, io, "--hidden", "--compute", "f32"], io, 2e-5,
                             os.path.basename(path).startswith(FAMILIES)))
     return out
 

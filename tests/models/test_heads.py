@@ -64,8 +64,8 @@ def mean(rows):
 def outputs(exe, folder, source):
     """Logits and rows of last_hidden_state of the first picture."""
     out = os.path.join(folder, "out.safetensors")
-    subprocess.run([exe, "run", folder, os.path.join(source, "io.safetensors"), "-o", out], check=True,
-                   stdout=subprocess.DEVNULL)
+    subprocess.run([exe, "run", folder, os.path.join(source, "io.safetensors"), "--compute", "f32", "-o",
+                    out], check=True, stdout=subprocess.DEVNULL)
     got = load(out)
     (_, tokens, width), values = got["last_hidden_state"]
     rows = [values[i * width:(i + 1) * width] for i in range(tokens)]

@@ -437,9 +437,9 @@ class Model:
         json.dump(config, open(folder + "/config.json", "w"))
 
     def run(self, *options):
-        return subprocess.run([self.exe, "run", self.folder, self.folder + "/in.safetensors", "-o",
-                               self.folder + "/out.safetensors", *options], capture_output=True,
-                              text=True)
+        return subprocess.run([self.exe, "run", self.folder, self.folder + "/in.safetensors", "--compute",
+                               "f32", "-o", self.folder + "/out.safetensors", *options],
+                              capture_output=True, text=True)
 
     def wrong(self, names, *options):
         """What is wrong with the program's result for blocks of `names`; None: nothing."""

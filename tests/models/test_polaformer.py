@@ -515,8 +515,8 @@ class Tests:
 
     def run(self, *options, inputs=None):
         inputs = inputs or (self.folder, self.path("io.safetensors"))
-        p = subprocess.run([self.exe, "run", *inputs, "--device", "cpu", "-o", self.path("out.safetensors"), *options],
-                           capture_output=True, text=True, errors="replace")
+        p = subprocess.run([self.exe, "run", *inputs, "--device", "cpu", "--compute", "f32", "-o",
+                            self.path("out.safetensors"), *options], capture_output=True, text=True, errors="replace")
         return p.returncode, p.stderr.strip()
 
     def picture(self, h, w):

@@ -248,7 +248,7 @@ def run(exe, folder, tensors, config, pixels, *options):
     save(folder + "/model.safetensors", tensors)
     save(folder + "/in.safetensors", {"input": pixels[None]})
     json.dump(config, open(folder + "/config.json", "w"))
-    p = subprocess.run([exe, "run", folder, folder + "/in.safetensors", "--hidden", "-o",
+    p = subprocess.run([exe, "run", folder, folder + "/in.safetensors", "--hidden", "--compute", "f32", "-o",
                         folder + "/out.safetensors", *options], capture_output=True, text=True)
     if p.returncode:
         return "exit %d: %s" % (p.returncode, p.stderr.strip())

@@ -225,9 +225,18 @@ class RfDetr(unittest.TestCase):
         self.assertEqual((len(coco), shown["top"]), (1, []))
         self.assertEqual((outputs["logits"][0], outputs["pred_boxes"][0]), ([1, 1, 4], [1, 1, 4]))
 
+    def test_products_of_bfloat16(self):
+        """Queries that change places are no error of the type: what they are chosen from is compared."""
+        folder = self.write()
+        for command in (["verify", folder, "--accuracy", "0.999"], ["bench", "model", folder, "--runs", "1"]):
+            p = subprocess.run([FOVEA, *command, "--compute", "bf16"], capture_output=True, text=True)
+            self.assertEqual(p.returncode, 0, p.stderr)
+        p = subprocess.run([FOVEA, "verify", folder, "--compute", "bf16"], capture_output=True, text=True)
+        self.assertIn("cosine of the features with float32", p.stdout)
+
     def test_golden_boxes(self):
         golden = os.path.join(GOLDEN, "io.safetensors")
-        outputs, coco, _ = self.boxes(GOLDEN, golden)
+        outputs, coco, _ = self.boxes(GOLDEN, golden, "--compute", "f32")
         want = self.best(self.tensors(golden), 0)
         self.assertEqual(len(coco), len(want))
         for entry, (score, label, _) in zip(coco, want):

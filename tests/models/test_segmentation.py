@@ -27,7 +27,7 @@ COLOURS = np.array([[200, 20, 30], [10, 210, 40], [25, 35, 220]], np.uint8)
 
 
 def run(exe, folder, *options):
-    return subprocess.run([exe, "run", *options], capture_output=True, text=True, cwd=folder)
+    return subprocess.run([exe, "run", "--compute", "f32", *options], capture_output=True, text=True, cwd=folder)
 
 
 # ---- pictures ----

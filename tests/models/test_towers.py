@@ -107,8 +107,8 @@ class Towers(unittest.TestCase):
 
     def outputs(self, path, model, *options):
         out = os.path.join(self.folder, "out.safetensors")
-        p = self.fovea("run", path, os.path.join(MODELS, model, "io.safetensors"), "--device", "cpu", "-o", out,
-                       *options)
+        p = self.fovea("run", path, os.path.join(MODELS, model, "io.safetensors"), "--device", "cpu", "--compute",
+                       "f32", "-o", out, *options)
         self.assertEqual(p.returncode, 0, p.stderr)
         return load(out)
 

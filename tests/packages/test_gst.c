@@ -230,16 +230,20 @@ static void formats_and_caps_changes(void **state)
     (void)state;
     GstHarness *h = harness("top-k=3");
     for (int i = 0; i < 2 * FORMATS; i++)
-        one_frame(h, &formats[i % FORMATS], FOVEA_COMPUTE_F32, 140 - i, 64 + i, (guint8)i);
-    one_frame(h, &formats[3], FOVEA_COMPUTE_F32, 97, 65, 50); /* odd */
+        one_frame(h, &formats[i % FORMATS], FOVEA_COMPUTE_AUTO, 140 - i, 64 + i, (guint8)i);
+    one_frame(h, &formats[3], FOVEA_COMPUTE_AUTO, 97, 65, 50); /* odd */
     gst_harness_teardown(h);
 }
 
-static void products_of_bfloat16(void **state)
+/* As they are named; other tests have what they are without a name. */
+static void types_of_products(void **state)
 {
     (void)state;
     GstHarness *h = harness("top-k=3 compute=bf16");
     one_frame(h, &formats[0], FOVEA_COMPUTE_BF16, 96, 64, 1);
+    gst_harness_teardown(h);
+    h = harness("top-k=3 compute=f32");
+    one_frame(h, &formats[0], FOVEA_COMPUTE_F32, 96, 64, 1);
     gst_harness_teardown(h);
 }
 
@@ -282,7 +286,7 @@ static void colours(void **state)
         assert_true(gst_video_info_from_caps(&info, caps));
         gst_harness_set_src_caps(h, caps);
         GstBuffer *out = pass(h, frame_of(&info, (guint8)i));
-        ask_library(want, CLASSES, &info, out, cases[i].layout, cases[i].want, FOVEA_COMPUTE_F32,
+        ask_library(want, CLASSES, &info, out, cases[i].layout, cases[i].want, FOVEA_COMPUTE_AUTO,
                     "logits");
         print_message("%s\n", text);
         same_values(item(attached(out), "outputs", 0, "logits"), want, CLASSES);
@@ -324,7 +328,7 @@ static void features_on_the_bus(void **state)
     gst_caps_unref(of);
     GstBuffer *frame = frame_of(&info, 7);
     ask_library(want, ROWS * COLUMNS, &info, frame, FOVEA_LAYOUT_NV12, FOVEA_YUV_601,
-                FOVEA_COMPUTE_F32, "last_hidden_state");
+                FOVEA_COMPUTE_AUTO, "last_hidden_state");
     gst_buffer_unref(frame);
     for (int values = 0; values < 2; values++) {
         GstHarness *h = harness(values ? "output=last_hidden_state post-values=true"
@@ -436,7 +440,7 @@ static void padded_rows(void **state)
         gst_video_frame_unmap(&to);
         gst_video_frame_unmap(&from);
         ask_library(want, CLASSES, &info, plain, FOVEA_LAYOUT_NV12, FOVEA_YUV_601,
-                    FOVEA_COMPUTE_F32, "logits");
+                    FOVEA_COMPUTE_AUTO, "logits");
         assert_int_equal(gst_harness_push(h, padded), GST_FLOW_OK);
         GstBuffer *out = gst_harness_pull(h);
         same_values(item(attached(out), "outputs", 0, "logits"), want, CLASSES);
@@ -598,7 +602,7 @@ static void run_shared(const char *caps_text)
         allocations = after.allocations - before.allocations;
         assert_true(i < BUFFERS ? allocations > 0 : allocations == 0);
         GstBuffer *out = gst_harness_pull(h);
-        ask_library(want, CLASSES, &info, out, FOVEA_LAYOUT_NV12, FOVEA_YUV_601, FOVEA_COMPUTE_F32,
+        ask_library(want, CLASSES, &info, out, FOVEA_LAYOUT_NV12, FOVEA_YUV_601, FOVEA_COMPUTE_AUTO,
                     "logits");
         same_values(item(attached(out), "outputs", 0, "logits"), want, CLASSES);
         gst_buffer_unref(out);
@@ -761,7 +765,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(formats_and_caps_changes),
-        cmocka_unit_test(products_of_bfloat16),
+        cmocka_unit_test(types_of_products),
         cmocka_unit_test(features_on_the_bus),
         cmocka_unit_test(boxes_and_points),
         cmocka_unit_test(boxes_on_the_bus),

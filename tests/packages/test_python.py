@@ -377,11 +377,10 @@ class Models(unittest.TestCase):
         info = self.model._preprocess()
         mean, std = (np.array(a)[:, None, None] for a in (info.mean, info.std))
         planes = ((self.image.transpose(2, 0, 1) * info.rescale - mean) / std).astype(np.float32)
-        want = self.model.run(self.image, outputs=names)["last_hidden_state"]
-        got = self.model.run(planes, outputs=names)["last_hidden_state"]
+        want, got, gray, same = (
+            self.model.run(picture, outputs=names, compute="f32")["last_hidden_state"]
+            for picture in (self.image, planes, self.image[:, :, 0], np.repeat(self.image[:, :, :1], 3, 2)))
         self.assertLess(off(got, want), 1e-4)
-        gray = self.model.run(self.image[:, :, 0], outputs=names)["last_hidden_state"]
-        same = self.model.run(np.repeat(self.image[:, :, :1], 3, 2), outputs=names)["last_hidden_state"]
         self.assertLess(off(gray, same), 1e-6)
 
     def test_attention_and_preprocess(self):
@@ -392,8 +391,8 @@ class Models(unittest.TestCase):
         self.assertTrue(all(np.isfinite(a).all() for a in whole.values()))
 
     def test_weights(self):
-        plain, half = (self.model.run(self.image, outputs=["last_hidden_state"],
-                                      weights=w)["last_hidden_state"] for w in ("f32", "bf16"))
+        plain, half = (self.model.run(self.image, outputs=["last_hidden_state"], weights=w,
+                                      compute="f32")["last_hidden_state"] for w in ("f32", "bf16"))
         self.assertTrue(1e-5 < off(half, plain) < 0.1)
         numbers = self.model.run(self.image, outputs=["last_hidden_state"], weights="int8")
         self.assertTrue(1e-5 < off(numbers["last_hidden_state"], plain) < 0.1)
@@ -422,7 +421,11 @@ class Models(unittest.TestCase):
         plain, bf16, int8 = (self.model.run(self.image, outputs=names, compute=c)["last_hidden_state"]
                              for c in ("f32", "bf16", "int8"))
         self.assertTrue(1e-5 < off(bf16, plain) < off(int8, plain) < 0.1)
-        self.assertEqual(self.model.plan(self.image, compute="auto").info["compute_source"], "unknown")
+        info = self.model.plan(self.image).info
+        fast = "bf16" if fovea.Device("cpu").info["bf16"] else "f32"
+        self.assertEqual((info["compute"], info["compute_source"]), (fast, "device"))
+        info = self.model.plan(self.image, weights="f16").info
+        self.assertEqual((info["compute"], info["compute_source"]), ("f32", "storage"))
         pictures = [self.image, self.image[::-1]]
         tuned = self.model.tune_accuracy(pictures, 0.5, outputs=names)
         self.assertEqual(set(tuned.tried), {"f32", "bf16", "int8"})

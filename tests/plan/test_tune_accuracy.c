@@ -66,7 +66,7 @@ static void bounds(void **state)
 {
     (void)state;
     fovea_wisdom_forget();
-    assert_string_equal(planned().compute_source, "unknown");
+    assert_string_equal(planned().compute_source, "device");
     fovea_accuracy_report r = found(0.5);
     assert_true(r.f32.tried && r.f32.cosine == 1 && r.f32.worst == 1 && r.f32.seconds > 0);
     assert_true(r.bf16.tried && r.bf16.cosine < 1 && r.bf16.worst <= r.bf16.cosine);
@@ -137,7 +137,7 @@ static void stop_everywhere(double bound)
         fovea_wisdom_forget();
         succeed(tune(&r, bound, &how));
         assert_int_equal(fv_wisdom_count(fv_wisdom_global()), r.found);
-        assert_string_equal(planned().compute_source, r.found ? "wisdom" : "unknown");
+        assert_string_equal(planned().compute_source, r.found ? "wisdom" : "device");
         complete = r.complete;
         any |= r.found && !complete;
         none |= !r.found;

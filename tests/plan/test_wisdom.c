@@ -646,6 +646,14 @@ static void put_products(fv_wisdom *w, const char *device, const char *subject, 
     succeed(fv_wisdom_put(w, &f));
 }
 
+/* What products are where wisdom has no fact about them. */
+static fovea_compute fast(const setting *s)
+{
+    fovea_device_info info = FOVEA_DEVICE_INFO_INIT;
+    fovea_device_describe(s->device, &info);
+    return info.bf16 ? FOVEA_COMPUTE_BF16 : FOVEA_COMPUTE_F32;
+}
+
 /* The plan that FOVEA_COMPUTE_AUTO makes comes to `compute`, because `source` says so, and `bf16`
  * products are no int8 where others are. */
 static void auto_is(const setting *s, const char *attention, uint32_t side, fovea_dtype weights,
@@ -681,12 +689,12 @@ static void products_take_wisdom(void **state)
     char subject[FV_WISDOM_SUBJECT], other[FV_WISDOM_SUBJECT];
     fovea_plan *p = plan_at(&s, NULL, 224, 224);
     fv_advice_products_key(subject, s.model, &p->b);
-    auto_is(&s, "linear:elu1", 224, FOVEA_DTYPE_F32, FOVEA_COMPUTE_F32, "unknown", 0);
+    auto_is(&s, "linear:elu1", 224, FOVEA_DTYPE_F32, fast(&s), "device", 0);
     put_products(s.wisdom, p->advice.device, subject, "int8 bf16=05");
     auto_is(&s, "linear:elu1", 224, FOVEA_DTYPE_F32, FOVEA_COMPUTE_INT8, "wisdom", 2);
     auto_is(&s, "linear:elu1", 448, FOVEA_DTYPE_F32, FOVEA_COMPUTE_INT8, "prior", 2);
-    auto_is(&s, "softmax", 224, FOVEA_DTYPE_F32, FOVEA_COMPUTE_F32, "unknown", 0);
-    auto_is(&s, "linear:elu1", 224, FOVEA_DTYPE_F16, FOVEA_COMPUTE_F32, "unknown", 0);
+    auto_is(&s, "softmax", 224, FOVEA_DTYPE_F32, fast(&s), "device", 0);
+    auto_is(&s, "linear:elu1", 224, FOVEA_DTYPE_F16, FOVEA_COMPUTE_F32, "storage", 0);
 
     /* Of other sizes the nearest counts. */
     strcpy(other, subject);
@@ -702,7 +710,7 @@ static void products_take_wisdom(void **state)
     *digit = *digit == '0' ? '1' : '0';
     put_products(s.wisdom, p->advice.device, other, "int8");
     put_products(s.wisdom, "cpu|a|b|2||", subject, "int8");
-    auto_is(&s, "linear:elu1", 224, FOVEA_DTYPE_F32, FOVEA_COMPUTE_F32, "unknown", 0);
+    auto_is(&s, "linear:elu1", 224, FOVEA_DTYPE_F32, fast(&s), "device", 0);
     fovea_plan_free(p);
     tear_down(&s);
 }

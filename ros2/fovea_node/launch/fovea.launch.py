@@ -12,7 +12,7 @@ ARGUMENTS = {
     "attention": ("", str),
     "output": ("", str),
     "size": ("", str),
-    "compute": ("f32", str),
+    "compute": ("auto", str),
     "threads": ("0", int),
     "yuv": ("auto", str),
     "labels": ("", str),

@@ -107,8 +107,9 @@ Settings declare_settings(rclcpp::Node &node)
                         "model's own preprocessing says"));
     out.compute = static_cast<fovea_compute>(
         choice("compute",
-               text(node, "compute", "f32",
-                    "What products of matrices multiply: f32, bf16, int8, or auto"),
+               text(node, "compute", "auto",
+                    "What products of matrices multiply: f32, bf16, int8; auto: as fovea tune has "
+                    "found, else bf16 where the device has instructions for it, else f32"),
                {"f32", "bf16", "int8", "auto"}));
     out.threads = static_cast<std::uint32_t>(
         number(node, "threads", 0, 1024, true,

@@ -257,6 +257,7 @@ static int run(struct bench *b, const char *what, const char *name)
     interrupt_catch("run");
     const bool floors = b->request.what == BENCH_FLOORS;
     b->request.common.stores_int8 = b->request.what != BENCH_ATTENTION;
+    b->request.common.fast = b->request.what == BENCH_MODEL;
     if (b->request.what == BENCH_GEMM)
         b->request.common.half = NULL;
     CLI_TRY(bench_cases_add(&b->set, &b->request, &b->options));
@@ -271,8 +272,6 @@ static int run(struct bench *b, const char *what, const char *name)
     json_t *results = describe_all(b);
     const int code = interrupt_code() ? report_interrupted(b, results) : report(b, results);
     json_decref(results);
-    if (b->request.what == BENCH_MODEL)
-        cli_tell_products(&b->request.common);
     return code;
 }
 
@@ -350,6 +349,7 @@ int cli_bench(const cli_command *self, int argc, char **argv)
     };
     r->common.half =
         "f32, f16, bf16: of a model's weights; of q, k and v; int8: of a model's weights";
+    r->common.products = "model: " CLI_COMPUTE_HELP "; of all else f32, if not given";
     r->common.more = lists;
     int first, code = cli_parse(&first, self, &r->common, own, argc, argv);
     if (!code && first) {

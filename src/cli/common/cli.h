@@ -94,6 +94,11 @@ void cli_tell(const char *format, ...) CLI_PRINTF(1, 2);
 /* Says on stderr, once for each text, that a plan's attention is not what its weights were trained
  * with. */
 void cli_tell_untrained(const fovea_plan_info *plan);
+/* What FOVEA_COMPUTE_AUTO has come to, why, and how to get what else there is; freed by the caller.
+ * NULL: the options said what products are. */
+char *cli_products_text(const fovea_plan_info *plan);
+/* Says it on stderr, once for each text. */
+void cli_tell_products(const fovea_plan_info *plan);
 /* How pictures become pixels, and which file says so: "preprocessor_config.json:
  * CLIPImageProcessor, short side to 224, ..."; freed by the caller. */
 char *cli_preprocess_text(const fovea_preprocess *p, const fovea_model_info *info);
@@ -150,21 +155,22 @@ typedef struct cli_common {
     bool json, strict, no_exif;
     const char *half;     /* help of --dtype, set by a command that takes 16-bit types */
     const char *more;     /* what --help says below the options; NULL: nothing */
-    const char *products; /* help of --compute, set by a command that trains */
+    const char *products; /* help of --compute, where it is not that of operations */
     bool stores_int8;     /* --dtype int8 too, of a model's weights */
+    bool fast;            /* products are FOVEA_COMPUTE_AUTO if neither --compute nor --dtype says
+                             what they are, else FOVEA_COMPUTE_F32 */
     bool new_wisdom;      /* the file of --wisdom need not be there yet */
 } cli_common;
 
-/* What to try where neither --compute nor --dtype was given and products are float32; else NULL. */
-const char *cli_products_hint(const cli_common *c);
-/* Says it on stderr, to a person: where that is a terminal. */
-void cli_tell_products(const cli_common *c);
-
-/* Of commands that plan a model. */
+/* Of commands that plan a model and run it. */
 #define CLI_STORES                                                                                 \
     .half = "f32, f16, bf16: of the weights; not on the CPU of activations too; int8: of the "     \
             "weights of blocks alone",                                                             \
-    .stores_int8 = true
+    .stores_int8 = true, .products = CLI_COMPUTE_HELP, .fast = true
+#define CLI_COMPUTE_HELP                                                                           \
+    "what products of matrices multiply: auto, if neither it nor --dtype is given: the fastest "   \
+    "that fovea tune has found accurate enough, else bf16 where the device has instructions for "  \
+    "it, else f32; f32; bf16; int8"
 
 /* Parses argv into the targets; positional arguments begin at argv[*first]. On --help it prints the
  * text and sets *first to 0: the command is done. */
@@ -203,6 +209,9 @@ typedef struct cli_settings {
 
 const char *cli_dtype_name(fovea_dtype type); /* "f32" */
 const char *cli_compute_name(fovea_compute compute);
+/* What FOVEA_COMPUTE_AUTO comes to in a plan; any other `compute` is left as it is. */
+int cli_settle_compute(fovea_compute *out, const fovea_model *model, fovea_device *device,
+                       const fovea_plan_options *options);
 int cli_settle(cli_settings *out, const cli_common *common);
 /* Reads and saves wisdom in the file of --wisdom; "none": neither. */
 int cli_wisdom(const cli_common *c);
@@ -376,6 +385,9 @@ cli_likeness cli_compare_rows(const float *a, const float *b, size_t rows, size_
 /* The output that holds a model's last token features: the last hidden state, a detector's grid, or
  * the last stage; NULL: it has none. */
 const char *cli_features_output(const fovea_model *model);
+/* The output with the features that a detector chooses its queries from, which change places where
+ * scores are nearly equal, so that rows of queries cannot be compared; NULL: it chooses none. */
+const char *cli_chosen_from(const fovea_model *model);
 
 /* ---- progress ---- */
 
@@ -419,7 +431,7 @@ typedef struct cli_word {
 cli_word cli_bytes(uint64_t bytes); /* "1.4 MiB" */
 cli_word
 cli_duration(double seconds); /* "35 us", "12.3 ms", "4.1 s", "7 min", "2.5 h", "4.7 days" */
-/* ", int8 products (as tuned)"; empty where they are float32, and nothing else was asked for. */
+/* ", int8 products (as tuned)"; empty where they are float32 for another reason. */
 cli_word cli_products(const fovea_plan_info *plan);
 
 #endif

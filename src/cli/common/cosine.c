@@ -32,9 +32,14 @@ cli_likeness cli_compare_rows(const float *a, const float *b, size_t rows, size_
     return out;
 }
 
+const char *cli_chosen_from(const fovea_model *model)
+{
+    return cli_output_name(model, "backbone_features");
+}
+
 const char *cli_features_output(const fovea_model *model)
 {
-    const char *name = cli_output_name(model, "backbone_features"), *stage;
+    const char *name = cli_chosen_from(model), *stage;
     char text[32];
     if (!name) /* of a detector that is its queries */
         name = cli_output_name(model, "last_hidden_state");

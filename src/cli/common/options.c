@@ -83,9 +83,7 @@ static size_t shared(cli_option *all, cli_common *c)
         {"dtype", 0, "TYPE", c->half ? c->half : "f32", &c->dtype, CLI_TAKES_PLAN,
          c->stores_int8 ? dtypes : floats},
         {"compute", 0, "TYPE",
-         c->products ? c->products
-                     : ("f32, bf16, int8: what products of matrices multiply; auto: the fastest "
-                        "that fovea tune has found accurate enough"),
+         c->products ? c->products : "f32, bf16, int8: what products of matrices multiply",
          &c->compute, CLI_TAKES_PLAN, computes},
         {"memory-limit", 0, "MIB", "memory that a plan may take, its weights left out",
          &c->memory_limit, CLI_TAKES_PLAN},
@@ -470,6 +468,8 @@ int cli_settle(cli_settings *out, const cli_common *c)
     out->backend = -1;
     CLI_TRY(cli_choose(&out->backend, "backend", c->backend, backends));
     CLI_TRY(cli_choose(&type, "dtype", c->dtype, c->stores_int8 ? dtypes : floats));
+    if (c->fast && !c->dtype)
+        compute = FOVEA_COMPUTE_AUTO;
     CLI_TRY(cli_choose(&compute, "compute", c->compute, computes));
     CLI_TRY(cli_choose(&rigor, "rigor", c->rigor, rigors));
     CLI_TRY(cli_number(&out->chunk, "chunk", c->chunk, 1, 1u << 24));
@@ -646,6 +646,23 @@ int cli_open(cli_session *out, const cli_common *common, const char *model)
     if (code)
         cli_close(out);
     return code;
+}
+
+int cli_settle_compute(fovea_compute *out, const fovea_model *model, fovea_device *device,
+                       const fovea_plan_options *options)
+{
+    fovea_plan_options dry = *options;
+    fovea_plan_info info = FOVEA_PLAN_INFO_INIT;
+    fovea_plan *plan;
+    *out = options->compute;
+    if (*out != FOVEA_COMPUTE_AUTO)
+        return CLI_OK;
+    dry.dry = 1;
+    CLI_TRY(cli_check(fovea_plan_create(&plan, model, device, &dry)));
+    fovea_plan_query(plan, &info);
+    fovea_plan_free(plan);
+    *out = info.compute;
+    return CLI_OK;
 }
 
 /* Whether plans tune, and what they find has a file to be kept in. */

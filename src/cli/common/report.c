@@ -89,8 +89,7 @@ void cli_print_json(json_t *object)
 cli_word cli_products(const fovea_plan_info *plan)
 {
     static const char *const sources[][2] = {{"wisdom", " (as tuned)"},
-                                             {"prior", " (as tuned at another size)"},
-                                             {"unknown", " (fovea tune --accuracy was not run)"}};
+                                             {"prior", " (as tuned at another size)"}};
     cli_word out = {""};
     const char *from = "";
     for (size_t i = 0; i < sizeof sources / sizeof *sources; i++)

@@ -1,34 +1,58 @@
 /* warnings.c: what whoever runs a plan should hear of it and of its pictures, on stderr. */
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cli/common/cli.h"
 
-const char *cli_products_hint(const cli_common *c)
+/* Says `text`, which is freed, unless it was the last that was said; *last lives as long as the
+ * program. */
+static void tell_once(char **last, char *text)
 {
-    if (c->compute || c->dtype)
-        return NULL;
-    return "products are float32; `fovea tune MODEL --accuracy 0.9995 PICTURE...` finds out "
-           "whether "
-           "bf16 or int8 is faster and keeps the features, and `--compute auto` then uses it";
+    if (*last && strcmp(*last, text) == 0) {
+        free(text);
+        return;
+    }
+    free(*last);
+    *last = text;
+    cli_tell("%s", text);
 }
 
-void cli_tell_products(const cli_common *c)
+char *cli_products_text(const fovea_plan_info *plan)
 {
-    const char *hint = cli_products_hint(c);
-    if (hint && isatty(STDERR_FILENO))
-        cli_tell("%s", hint);
+    static const char tuning[] = "`fovea tune MODEL --accuracy 0.9995 PICTURE...` finds out "
+                                 "whether";
+    static const char *const names[] = {"float32", "bfloat16", "int8"}; /* by fovea_compute */
+    const bool wide = plan->compute == FOVEA_COMPUTE_F32;
+    const char *name = names[plan->compute], *from = plan->compute_source;
+    if (strcmp(from, "forced") == 0)
+        return NULL;
+    if (strcmp(from, "storage") == 0)
+        return cli_text("products are float32, beside the types of storage that --dtype asks for");
+    if (strcmp(from, "device") != 0)
+        return cli_text("products are %s, as tuned%s%s", name,
+                        strcmp(from, "prior") == 0 ? " at another size" : "",
+                        wide ? "" : "; --compute f32 makes them float32");
+    return wide ? cli_text("products are float32, as this device has no instructions for bfloat16; "
+                           "%s bf16 or int8 is faster and keeps the features",
+                           tuning)
+                : cli_text("products are %s, which this device has instructions for; --compute f32 "
+                           "makes them float32, and %s int8 is faster and keeps the features",
+                           name, tuning);
+}
+
+void cli_tell_products(const fovea_plan_info *plan)
+{
+    static char *last;
+    char *text = cli_products_text(plan);
+    if (text)
+        tell_once(&last, text);
 }
 
 void cli_tell_untrained(const fovea_plan_info *plan)
 {
-    static char *last; /* for the life of the program */
-    if (!plan->untrained || (last && strcmp(last, plan->untrained) == 0))
-        return;
-    free(last);
-    last = cli_text("%s", plan->untrained);
-    cli_tell("warning: %s", last);
+    static char *last;
+    if (plan->untrained)
+        tell_once(&last, cli_text("warning: %s", plan->untrained));
 }
 
 char *cli_preprocess_text(const fovea_preprocess *p, const fovea_model_info *info)

@@ -65,7 +65,8 @@ static json_t *options_of(const eval_run *r)
     for (size_t i = 0; i < r->cases; i++) {
         const eval_case *c = &r->list[i];
         json_array_append_new(cases, json_pack("[o, o, o]", text_or_null(c->attention),
-                                               text_or_null(c->compute), text_or_null(c->size)));
+                                               json_string(cli_compute_name(c->run.info.compute)),
+                                               text_or_null(c->size)));
     }
     return json_pack(
         "{s:o, s:I, s:I, s:o, s:I, s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:i, s:f, s:b, s:o, s:b, "

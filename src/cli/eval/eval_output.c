@@ -89,7 +89,7 @@ static json_t *describe(const eval_run *r, const eval_case *c)
     json_t *params = json_pack("{s:o, s:o, s:s, s:s, s:s, s:s}", "model", cli_json_text(r->path),
                                "data", cli_json_text(r->data_path), "task", r->task->name,
                                "attention", cli_attention(&c->run.settings, &r->s.info), "compute",
-                               cli_compute_name(c->run.settings.compute), "device", device.id);
+                               cli_compute_name(c->run.info.compute), "device", device.id);
     cli_add_linear_form(params, &c->run.settings);
     if (r->against)
         json_object_set_new(params, "against", cli_json_text(r->against));

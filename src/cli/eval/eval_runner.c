@@ -4,8 +4,8 @@
 
 #include "cli/eval/eval.h"
 
-/* Whether such a plan can be made, before anything has taken time. */
-static int check(const eval_runner *r)
+/* Whether such a plan can be made, and what its products are, before anything has taken time. */
+static int check(eval_runner *r)
 {
     fovea_plan_options options;
     fovea_plan *plan;
@@ -15,6 +15,8 @@ static int check(const eval_runner *r)
     options.frame.count = r->batch;
     options.dry = 1;
     CLI_TRY(cli_check(fovea_plan_create(&plan, r->model, r->device, &options)));
+    r->info.struct_size = sizeof r->info;
+    fovea_plan_query(plan, &r->info);
     fovea_plan_free(plan);
     return CLI_OK;
 }
@@ -65,7 +67,6 @@ static int plan_for(eval_runner *r, uint32_t width, uint32_t height)
     r->plan = plan;
     r->width = width;
     r->height = height;
-    r->info.struct_size = sizeof r->info;
     r->out.struct_size = sizeof r->out;
     fovea_plan_query(plan, &r->info);
     cli_tell_untrained(&r->info);

@@ -238,9 +238,10 @@ static void show_preprocess(const cli_session *s)
 }
 
 static void show(const fovea_plan *plan, const fovea_plan_info *p, const cli_session *s,
-                 const fovea_plan_options *options, const char *model, bool steps, const char *hint)
+                 const fovea_plan_options *options, const char *model, bool steps)
 {
     size_t n;
+    char *choice = cli_products_text(p);
     fovea_step_info *step = steps_of(plan, p, &n);
     fovea_device_info device = FOVEA_DEVICE_INFO_INIT;
     fovea_device_describe(s->device, &device);
@@ -259,8 +260,9 @@ static void show(const fovea_plan *plan, const fovea_plan_info *p, const cli_ses
         printf("warning  %s\n", p->untrained);
     show_device(&device, p->threads);
     show_work(plan, p, step, n, "; fovea tune measures it");
-    if (hint)
-        printf("hint     %s\n", hint);
+    if (choice)
+        printf("compute  %s\n", choice);
+    free(choice);
     show_memory(p, &device);
     (steps ? show_steps : show_blocks)(step, n);
     free(step);
@@ -455,7 +457,7 @@ int cli_plan(const cli_command *self, int argc, char **argv)
         if (common.json)
             cli_print_json(describe(plan, &info, &s, argv[first]));
         else
-            show(plan, &info, &s, &options, argv[first], steps, cli_products_hint(&common));
+            show(plan, &info, &s, &options, argv[first], steps);
         fovea_plan_free(plan);
     }
     cli_close(&s);

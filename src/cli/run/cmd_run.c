@@ -393,8 +393,6 @@ int cli_run(const cli_command *self, int argc, char **argv)
     if (!code && first && !(code = prepare(r, argc - first, argv + first))) {
         interrupt_catch(r->batch > 1 ? "batch of pictures" : "picture");
         code = run_all(r);
-        if (!code && !r->common.json)
-            cli_tell_products(&r->common);
     }
     release(r);
     free(joined);

@@ -53,7 +53,8 @@ static int show(const fovea_tune_progress *p, void *payload)
 /* ---- one model, size and attention on a device ---- */
 
 static void report(const tuning *t, const cli_session *s, const char *model,
-                   const fovea_plan_options *plan, const fovea_tune_report *r)
+                   const fovea_plan_options *plan, fovea_compute compute,
+                   const fovea_tune_report *r)
 {
     fovea_device_info device = FOVEA_DEVICE_INFO_INIT;
     fovea_device_describe(s->device, &device);
@@ -66,16 +67,15 @@ static void report(const tuning *t, const cli_session *s, const char *model,
             "schema", "fovea.tune/1", "build", cli_build(), "env", cli_environment(s->device),
             "model", cli_json_text(model), "attention", attention, "width", (int)plan->frame.width,
             "height", (int)plan->frame.height, "dtype", cli_dtype_name(s->settings.dtype),
-            "compute", cli_compute_name(plan->compute), "facts", (int)r->facts, "kept",
-            (int)r->kept, "candidates", (int)r->candidates, "wrong", (int)r->wrong, "refused",
-            (int)r->refused, "skipped", (int)r->skipped, "disturbed", (int)r->disturbed, "complete",
-            r->complete, "estimate_seconds", r->estimate_seconds, "tuned_seconds",
-            r->tuned_seconds));
+            "compute", cli_compute_name(compute), "facts", (int)r->facts, "kept", (int)r->kept,
+            "candidates", (int)r->candidates, "wrong", (int)r->wrong, "refused", (int)r->refused,
+            "skipped", (int)r->skipped, "disturbed", (int)r->disturbed, "complete", r->complete,
+            "estimate_seconds", r->estimate_seconds, "tuned_seconds", r->tuned_seconds));
         return;
     }
     printf("%-6s %-22s %-14s %5ux%-5u %-4s  %3u found, %3u known, %4u tried", device.id, model,
-           attention, plan->frame.width, plan->frame.height, cli_compute_name(plan->compute),
-           r->facts, r->kept, r->candidates);
+           attention, plan->frame.width, plan->frame.height, cli_compute_name(compute), r->facts,
+           r->kept, r->candidates);
     if (r->wrong || r->refused || r->skipped)
         printf(" (%u wrong, %u refused, %u skipped)", r->wrong, r->refused, r->skipped);
     if (ratio > 0)
@@ -94,14 +94,16 @@ static int tune_kernels(tuning *t, const cli_session *s, const char *model)
 {
     fovea_plan_options plan = FOVEA_PLAN_OPTIONS_INIT;
     fovea_tune_report result = FOVEA_TUNE_REPORT_INIT;
+    fovea_compute compute;
     cli_plan_options(&plan, &s->settings, s->device, s->model);
+    CLI_TRY(cli_settle_compute(&compute, s->model, s->device, &plan));
     cli_progress_begin(&t->progress, model);
     const int code = cli_check(fovea_tune(&result, s->model, s->device, &plan, &t->options));
     cli_progress_end(&t->progress);
     if (code)
         return code;
     cli_progress_hide();
-    report(t, s, model, &plan, &result);
+    report(t, s, model, &plan, compute, &result);
     t->found += result.facts;
     return CLI_OK;
 }

@@ -90,6 +90,8 @@ int run_plan_for(run_state *r, fovea_format format, fovea_yuv yuv, uint32_t widt
     r->info.struct_size = sizeof r->info;
     fovea_plan_query(plan, &r->info);
     cli_tell_untrained(&r->info);
+    if (!r->common.json) /* results say it themselves */
+        cli_tell_products(&r->info);
     if (options.preprocess && !r->told)
         cli_tell_preprocess(r->rule.struct_size ? &r->rule : &r->preprocess, &r->s.info);
     r->told = r->told || options.preprocess;

@@ -1,5 +1,6 @@
 /* verify_accuracy.c: how far a model's main output is from that of the same model in float32, on
- * the same device and picture: the cosine of each row. */
+ * the same device and picture: the cosine of each row. Of a detector that chooses its queries the
+ * features that it chooses from are compared. */
 #include <stdlib.h>
 
 #include "cli/run/verify.h"
@@ -23,13 +24,19 @@ static int compute(float **out, fovea_output_info *info, const cli_session *s,
 int verify_accuracy(verify_cosines *out, const cli_session *s, const fovea_plan_options *options,
                     const cli_image *picture)
 {
-    fovea_plan_options floats = *options;
+    fovea_plan_options own = *options, floats;
     fovea_output_info info = FOVEA_OUTPUT_INFO_INIT;
+    const char *features = cli_chosen_from(s->model);
     float *got = NULL, *want = NULL;
     double sum = 0;
+    if (features) {
+        own.outputs = &features;
+        own.n_outputs = 1;
+    }
+    floats = own;
     floats.compute = FOVEA_COMPUTE_F32;
     floats.weights = floats.activations = FOVEA_DTYPE_F32;
-    int code = compute(&got, &info, s, options, picture);
+    int code = compute(&got, &info, s, &own, picture);
     CLI_THEN(code, compute(&want, &info, s, &floats, picture));
     *out = (verify_cosines){.worst = 2, .rows = info.rows};
     for (uint32_t r = 0; r < info.rows && !code; r++) {

@@ -30,8 +30,9 @@ typedef struct report {
         double size;
         char label[64];
     } output, mean, sum, int8;
-    json_t *badly_scaled; /* steps that it costs too much */
-    json_t *list;         /* NULL: text */
+    json_t *badly_scaled;  /* steps that it costs too much */
+    fovea_compute compute; /* what products are */
+    json_t *list;          /* NULL: text */
 } report;
 
 static double larger(double a, double b)
@@ -193,18 +194,13 @@ typedef struct accuracy {
     size_t pictures;
 } accuracy;
 
-static bool all_floats(const cli_session *s)
-{
-    return s->settings.dtype == FOVEA_DTYPE_F32 && (s->settings.compute == FOVEA_COMPUTE_F32);
-}
-
 /* The main output on every picture beside float32; of a model that is that nothing. */
-static int compare_outputs(accuracy *out, const cli_session *s, const verify_request *request,
-                           const fovea_preprocess *rule)
+static int compare_outputs(accuracy *out, const report *r, const cli_session *s,
+                           const verify_request *request, const fovea_preprocess *rule)
 {
     const size_t n = request->pictures ? request->pictures : 1;
     double sum = 0;
-    if (all_floats(s))
+    if (s->settings.dtype == FOVEA_DTYPE_F32 && r->compute == FOVEA_COMPUTE_F32)
         return CLI_OK;
     out->name = cli_alloc(n, sizeof *out->name);
     out->of = cli_alloc(n, sizeof *out->of);
@@ -235,8 +231,9 @@ static int judge_accuracy(const accuracy *a, double floor)
                     a->all.mean, floor);
 }
 
-static void show_accuracy(const report *r, const accuracy *a)
+static void show_accuracy(const report *r, const accuracy *a, const fovea_model *model)
 {
+    const char *features = cli_chosen_from(model);
     if (r->costly[0].rounding > 0)
         printf("\nsteps that lose most to the type of their products:\n");
     for (size_t i = 0; i < COSTLY && r->costly[i].rounding > 0; i++)
@@ -244,8 +241,10 @@ static void show_accuracy(const report *r, const accuracy *a)
                r->costly[i].rounding);
     if (a->pictures == 0)
         return;
-    printf("\n%-44s %10s %10s %7s\n", "cosine of the main output with float32", "mean", "worst",
-           "of row");
+    printf("\n%-44s %10s %10s %7s\n",
+           features ? "cosine of the features with float32"
+                    : "cosine of the main output with float32",
+           "mean", "worst", "of row");
     for (size_t i = 0; i < a->pictures; i++)
         printf("  %-42s %10.7f %10.7f %7u\n", a->name[i], a->of[i].mean, a->of[i].worst,
                a->of[i].worst_row);
@@ -304,10 +303,10 @@ static json_t *describe_top(const struct top *t)
                      cli_json_number(headroom(t->size)), "label", t->label);
 }
 
-static void sum_up(const report *r, const accuracy *a)
+static void sum_up(const report *r, const accuracy *a, const fovea_model *model)
 {
     printf("\n%u steps, %u wrong\n", r->steps, r->wrong);
-    show_accuracy(r, a);
+    show_accuracy(r, a, model);
     printf("\nlargest numbers, and how many times larger a float16 could hold them:\n");
     show_top("  of an output", &r->output);
     show_top("  of attention's state or divisor, as kept", &r->mean);
@@ -317,11 +316,11 @@ static void sum_up(const report *r, const accuracy *a)
 static void print_json(const report *r, const accuracy *a, const cli_session *s,
                        const verify_request *request, const fovea_plan_options *o)
 {
-    json_t *params = json_pack(
-        "{s:o, s:s, s:s, s:s, s:i, s:i}", "model", cli_json_text(request->model), "attention",
-        cli_attention(&s->settings, &s->info), "dtype", cli_dtype_name(s->settings.dtype),
-        "compute", cli_compute_name(s->settings.compute), "width", (int)o->frame.width, "height",
-        (int)o->frame.height);
+    json_t *params =
+        json_pack("{s:o, s:s, s:s, s:s, s:i, s:i}", "model", cli_json_text(request->model),
+                  "attention", cli_attention(&s->settings, &s->info), "dtype",
+                  cli_dtype_name(s->settings.dtype), "compute", cli_compute_name(r->compute),
+                  "width", (int)o->frame.width, "height", (int)o->frame.height);
     cli_print_json(json_pack(
         "{s:s, s:o, s:o, s:o, s:o, s:i, s:s, s:{s:o, s:o, s:o}, s:o, s:O, s:o}", "schema",
         "fovea.verify/1", "build", cli_build(), "env", cli_environment(s->device), "params", params,
@@ -331,7 +330,8 @@ static void print_json(const report *r, const accuracy *a, const cli_session *s,
         "accuracy", describe_accuracy(a, request->floor)));
 }
 
-static void show_head(const cli_session *s, const char *name, const fovea_plan_options *o)
+static void show_head(const report *r, const cli_session *s, const char *name,
+                      const fovea_plan_options *o)
 {
     fovea_device_info device = FOVEA_DEVICE_INFO_INIT;
     fovea_device_describe(s->device, &device);
@@ -339,7 +339,7 @@ static void show_head(const cli_session *s, const char *name, const fovea_plan_o
            "%85s %36s %9s %29s\n"
            "%4s %-26s %-28s %-5s %8s %9s %8s %8s %8s %9s %9s %9s %9s %9s\n",
            name, cli_attention(&s->settings, &s->info), o->frame.width, o->frame.height,
-           cli_dtype_name(s->settings.dtype), cli_compute_name(s->settings.compute), device.id,
+           cli_dtype_name(s->settings.dtype), cli_compute_name(r->compute), device.id,
            "against its reference", "carried, against the CPU in float32", "", "float16 headroom",
            "step", "what", "kernel", "of", "rel", "of bound", "rounding", "max", "rel", "cosine",
            "largest", "output", "mean", "sum");
@@ -354,18 +354,19 @@ int verify_model(const cli_session *s, const verify_request *request)
     report r = {.list = request->json ? json_array() : NULL, .badly_scaled = json_array()};
     CLI_TRY(
         take_picture(&picture, &options, s, &rule, request->pictures ? request->picture[0] : NULL));
-    if (!request->json)
-        show_head(s, request->model, &options);
+    int code = cli_settle_compute(&r.compute, s->model, s->device, &options);
+    if (!code && !request->json)
+        show_head(&r, s, request->model, &options);
     const fovea_frame frame = {.pixels = {picture.rgb}};
     cli_progress bar;
     cli_progress_begin(&bar, "verify");
-    int code = cli_check(fovea_model_verify(s->model, s->device, &options, &frame, add, &r));
-    CLI_THEN(code, compare_outputs(&a, s, request, &rule));
+    CLI_THEN(code, cli_check(fovea_model_verify(s->model, s->device, &options, &frame, add, &r)));
+    CLI_THEN(code, compare_outputs(&a, &r, s, request, &rule));
     cli_progress_end(&bar);
     if (request->json)
         print_json(&r, &a, s, request, &options);
     else if (!code)
-        sum_up(&r, &a);
+        sum_up(&r, &a, s->model);
     warn_of_scale(&r, request->model);
     json_decref(r.badly_scaled);
     cli_image_free(&picture);

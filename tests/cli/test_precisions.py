@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+"""test_precisions.py: by the estimates of plans, products of fewer bits are never slower than those of more,
+whatever the model, the picture's size and the level of instructions.
+
+    test_precisions.py path/to/fovea [--all]     --all: every size with every level
+
+What is slower by estimate has a step without a kernel of that type, most likely on a reference kernel:
+`fovea plan MODEL --size WxH --compute TYPE --steps` shows which. bench/precisions.py measures the same.
+Standard library only.
+"""
+import concurrent.futures
+import json
+import os
+import re
+import subprocess
+import sys
+
+SIZES = ("224", "518", "640x480")
+COMMON = "518"  # a size that every family takes, for levels below the processor's own
+COMPUTES = ("f32", "bf16", "int8")  # wider ones first
+ROOM = 1.05
+LEVELS = ("avx2", "avx-vnni", "avx512", "avx512-vnni", "neon", "neon-sdot", "neon-dot", "neon-i8mm", "rvv")
+# Of a name what says how large the model is: vit-ti16, siglip-so400m, gla-340m.
+LARGENESS = re.compile(r"-(n|xt|ti|t|s|m|b|l|g|h|so)?\d*m?(?=-|$)")
+PYRAMIDS = ("mavit", "nalaformer", "pola-pvt", "pola-swin")
+DECODERS = ("-fpn", "-upernet", "-retinanet")
+
+
+def families(exe):
+    """One name of each, the first, which is the smallest."""
+    text = subprocess.run([exe, "info", "--models"], check=True, capture_output=True, text=True).stdout
+    first = {}
+    for name in re.findall(r"^synthetic:(\S+)$", text, re.M):
+        first.setdefault(LARGENESS.sub("", name), name)
+    return list(first.values()) + [first[p] + decoder for p in PYRAMIDS for decoder in DECODERS]
+
+
+def levels(exe):
+    """Those that this processor has, and what it has by itself."""
+    def works(level):
+        return subprocess.run([exe, "info", "--isa", level], capture_output=True).returncode == 0
+    return [()] + [("--isa", level) for level in LEVELS if works(level)]
+
+
+def seconds(exe, model, size, compute, level):
+    """{phase: as estimated}; of a language model there are two, of a size that the model does not take none."""
+    p = subprocess.run([exe, "plan", "synthetic:" + model, "--size", size, "--compute", compute, *level, "--json"],
+                       capture_output=True, text=True, env=dict(os.environ, FOVEA_WISDOM=""))
+    if p.returncode:
+        return p.stderr.strip()
+    told = json.loads(p.stdout)
+    if told["schema"] == "fovea.plan-sequence/1":
+        return {phase: told[phase]["seconds"] for phase in ("prefill", "step")}
+    return {"frame": told["seconds"]}
+
+
+def judge(exe, model, size, level):
+    """The number of comparisons, and a line for each that is lost."""
+    times = [seconds(exe, model, size, compute, level) for compute in COMPUTES]
+    what = " ".join((model, size, *level))
+    if isinstance(times[0], str):  # no size of this model: of no precision
+        return 0, ["%s: refused in float32 only" % what] if any(isinstance(t, dict) for t in times) else []
+    lost = ["%s --compute %s: %s" % (what, c, t) for c, t in zip(COMPUTES, times) if isinstance(t, str)]
+    if lost:
+        return len(lost), lost
+    compared = [(phase, i) for phase in times[0] for i in range(1, len(COMPUTES))]
+    for phase, i in compared:
+        wide, narrow = times[i - 1][phase], times[i][phase]
+        if narrow > ROOM * wide:
+            lost.append("%s: a %s takes %.3f ms in %s, %.3f ms in %s, %.2f times as long" % (
+                what, phase, wide * 1e3, COMPUTES[i - 1], narrow * 1e3, COMPUTES[i], narrow / wide))
+    return len(compared), lost
+
+
+def main():
+    exe = os.path.abspath(sys.argv[1])
+    models = families(exe)
+    every = "--all" in sys.argv[2:]
+    cases = [(model, size, level) for level in levels(exe) for model in models for size in SIZES
+             if every or not level or size == COMMON]
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        judged = list(pool.map(lambda case: judge(exe, *case), cases))
+    lost = [line for _, lines in judged for line in lines]
+    idle = [m for m in models if not sum(n for (model, _, _), (n, _) in zip(cases, judged) if model == m)]
+    lost += ["%s: takes none of the sizes" % m for m in idle]
+    for line in lost:
+        print("FAIL %s" % line)
+    done = sum(n for n, _ in judged) + len(idle)
+    print("%d passed, %d failed, 0 skipped" % (done - len(lost), len(lost)))
+    return 1 if lost or not done else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
