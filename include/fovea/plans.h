@@ -195,6 +195,8 @@ typedef struct fovea_plan_info {
      * or "fovea": {"attention"} of config.json), or foveated attention in place of softmax; or the
      * weights are random. Belongs to the plan. */
     const char *untrained;
+    double reference_seconds; /* of `seconds`, those of steps for which there is none but the plain
+                                 C reference: see `reference` of fovea_step_info */
 } fovea_plan_info;
 #define FOVEA_PLAN_INFO_INIT FOVEA_INIT(fovea_plan_info, )
 
@@ -233,6 +235,9 @@ typedef struct fovea_step_info {
     /* What it multiplies: "f32", "bf16", "int8", or "f16" by weights of that type; NULL where it is
      * neither a product of matrices nor attention. */
     const char *products;
+    /* Nonzero: no kernel for this problem was written for this device, and the plain C reference,
+     * which others are tested against, takes its place. It is right, and slow. */
+    int reference;
 } fovea_step_info;
 #define FOVEA_STEP_INFO_INIT FOVEA_INIT(fovea_step_info, )
 

@@ -116,7 +116,8 @@ class PlanInfo(Sized):
                 *_each(C.c_uint64, "weights residual states chunks scratch staging largest"),
                 *_each(C.c_double, "flops seconds"), ("fallback", C.c_uint64), ("compute", C.c_int),
                 ("compute_source", C.c_char_p), *_each(C.c_double, "left top scale_x scale_y"),
-                ("count", C.c_uint32), ("untrained", C.c_char_p)]
+                ("count", C.c_uint32), ("untrained", C.c_char_p),
+                ("reference_seconds", C.c_double)]
 
 
 class StepInfo(Sized):
@@ -126,7 +127,7 @@ class StepInfo(Sized):
                 *_each(C.c_uint32, "m n k heads head_dim value_dim"),
                 *_each(C.c_double, "flops bytes seconds"), *_each(C.c_char_p, "kernel source"),
                 ("sweep", C.c_uint32), ("schedule", C.c_int), ("chunk", C.c_uint32),
-                *_each(C.c_char_p, "sweep_source products")]
+                *_each(C.c_char_p, "sweep_source products"), ("reference", C.c_int)]
 
 
 class TuneOptions(Sized):

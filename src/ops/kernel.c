@@ -1,10 +1,19 @@
 /* kernel.c: what the planner asks of the registry: which kernels fit a problem, at what cost. */
 #include "ops/kernel.h"
 
+#include <string.h>
+
 bool fv_kernel_fits(const fv_kernel *k, const fv_problem *p, uint32_t features)
 {
     return k->op == p->op && (k->mech == FV_MECH_ANY || k->mech == p->mech) &&
            (k->needs & ~features) == 0 && (!k->hooks->applies || k->hooks->applies(p));
+}
+
+bool fv_kernel_is_reference(const fv_kernel *k)
+{
+    static const char ending[] = "_ref";
+    const size_t length = strlen(k->name), end = sizeof ending - 1;
+    return length > end && strcmp(k->name + length - end, ending) == 0;
 }
 
 fv_knobs fv_kernel_defaults(const fv_kernel *k)

@@ -125,6 +125,8 @@ typedef struct fv_kernel {
     .needs = FV_NEED_##NEED, .hooks = &fv_h_##khooks
 
 bool fv_kernel_fits(const fv_kernel *k, const fv_problem *p, uint32_t features);
+/* Whether it is one of src/ops/ref, which are right and slow. */
+bool fv_kernel_is_reference(const fv_kernel *k);
 fv_knobs fv_kernel_defaults(const fv_kernel *k);
 /* Seconds on one core, roughly: by the kernel's own model, or by its rate. */
 double fv_kernel_cost(const fv_kernel *k, const fv_problem *p, const fv_knobs *knobs);

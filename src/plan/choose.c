@@ -38,7 +38,7 @@ fovea_status fv_plan_choose(fovea_plan *p)
     uint32_t features;
     const fv_kernel *list = p->device->backend->kernels(p->device->device, &count, &features);
     p->scratch = 0;
-    p->info.flops = p->info.seconds = 0;
+    p->info.flops = p->info.seconds = p->info.reference_seconds = 0;
     for (uint32_t i = 0; i < p->b.steps; i++) {
         fv_step *s = &p->b.step[i];
         if (s->dead)
@@ -58,6 +58,8 @@ fovea_status fv_plan_choose(fovea_plan *p)
         s->seconds = fv_kernel_cost(s->kernel, &s->prob, &s->knobs) / p->info.threads;
         p->info.flops += p->info.count * s->flops;
         p->info.seconds += p->info.count * s->seconds;
+        if (fv_kernel_is_reference(s->kernel))
+            p->info.reference_seconds += p->info.count * s->seconds;
         if (s->kernel->hooks->scratch) {
             uint64_t bytes = s->kernel->hooks->scratch(&s->prob, &s->knobs, s->tile_rows);
             p->scratch = bytes > p->scratch ? bytes : p->scratch;

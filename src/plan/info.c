@@ -115,6 +115,7 @@ int fovea_plan_step(const fovea_plan *plan, size_t index, fovea_step_info *out)
             .seconds = plan->info.count * s->seconds,
             .bytes = plan->info.count * step_bytes(plan, s),
             .sweep_source = w->source,
+            .reference = fv_kernel_is_reference(s->kernel),
         };
         describe_problem(&info, &s->prob);
         return FV_ABI_WRITE(out, info, FOVEA_STEP_INFO_INIT) == FOVEA_OK;

@@ -28,13 +28,6 @@ static fv_problem plain(const fv_problem *p)
     return floats;
 }
 
-static bool is_reference(const fv_kernel *k)
-{
-    static const char ending[] = "_ref";
-    const size_t length = strlen(k->name), end = sizeof ending - 1;
-    return length > end && strcmp(k->name + length - end, ending) == 0;
-}
-
 const fv_kernel *fv_reference_kernel(const fv_problem *p)
 {
     int count;
@@ -42,7 +35,7 @@ const fv_kernel *fv_reference_kernel(const fv_problem *p)
     const fv_kernel *list = fv_backends[0]->kernels(NULL, &count, &features);
     const fv_problem floats = plain(p);
     for (int i = 0; i < count; i++)
-        if (is_reference(&list[i]) && fv_kernel_fits(&list[i], &floats, FV_NEED_PORTABLE))
+        if (fv_kernel_is_reference(&list[i]) && fv_kernel_fits(&list[i], &floats, FV_NEED_PORTABLE))
             return &list[i];
     return NULL;
 }

@@ -74,7 +74,7 @@ static void judge(const fovea_plan *p, const char *name, bool multiplies_bf16)
     worst.seconds = -1;
     for (size_t i = 0; fovea_plan_step(p, i, &s); i++) {
         share = s.seconds / all;
-        if (ends_with(s.kernel, "_ref")) {
+        if (s.reference) {
             referred += share;
             if (s.seconds > worst.seconds)
                 worst = s;

@@ -124,6 +124,7 @@ void bench_plan_end(bench_case *c)
     c->info.struct_size = sizeof c->info;
     fovea_plan_query(c->plan, &c->info);
     cli_tell_untrained(&c->info);
+    cli_tell_reference(&c->info);
 }
 
 int bench_run_op(bench_case *c, double *seconds)

@@ -99,6 +99,11 @@ void cli_tell_untrained(const fovea_plan_info *plan);
 char *cli_products_text(const fovea_plan_info *plan);
 /* Says it on stderr, once for each text. */
 void cli_tell_products(const fovea_plan_info *plan);
+/* That a share of a plan's time is spent in reference kernels, freed by the caller; NULL: hardly
+ * any. */
+char *cli_reference_text(const fovea_plan_info *plan);
+/* Says it on stderr, once for each text. */
+void cli_tell_reference(const fovea_plan_info *plan);
 /* How pictures become pixels, and which file says so: "preprocessor_config.json:
  * CLIPImageProcessor, short side to 224, ..."; freed by the caller. */
 char *cli_preprocess_text(const fovea_preprocess *p, const fovea_model_info *info);

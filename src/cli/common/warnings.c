@@ -32,9 +32,10 @@ char *cli_products_text(const fovea_plan_info *plan)
         return cli_text("products are %s, as tuned%s%s", name,
                         strcmp(from, "prior") == 0 ? " at another size" : "",
                         wide ? "" : "; --compute f32 makes them float32");
-    return wide ? cli_text("products are float32, as this device has no instructions for bfloat16; "
-                           "%s bf16 or int8 is faster and keeps the features",
-                           tuning)
+    return wide ? cli_text(
+                      "products are float32, as this device has no fast instructions for bfloat16; "
+                      "%s bf16 or int8 is faster and keeps the features",
+                      tuning)
                 : cli_text("products are %s, which this device has instructions for; --compute f32 "
                            "makes them float32, and %s int8 is faster and keeps the features",
                            name, tuning);
@@ -53,6 +54,29 @@ void cli_tell_untrained(const fovea_plan_info *plan)
     static char *last;
     if (plan->untrained)
         tell_once(&last, cli_text("warning: %s", plan->untrained));
+}
+
+/* Of a plan's time; less is what merges of a few rows take. */
+#define REFERENCE_SHARE 0.005
+
+char *cli_reference_text(const fovea_plan_info *plan)
+{
+    const double share = plan->seconds > 0 ? plan->reference_seconds / plan->seconds : 0;
+    return share < REFERENCE_SHARE
+               ? NULL
+               : cli_text(
+                     "steps with %.0f %% of the estimated time have no kernel of their own and "
+                     "run on the plain C reference; `fovea plan MODEL --steps` marks them",
+                     100 * share);
+}
+
+void cli_tell_reference(const fovea_plan_info *plan)
+{
+    static char *last;
+    char *text = cli_reference_text(plan);
+    if (text)
+        tell_once(&last, cli_text("warning: %s", text));
+    free(text);
 }
 
 char *cli_preprocess_text(const fovea_preprocess *p, const fovea_model_info *info)

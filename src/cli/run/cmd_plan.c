@@ -132,6 +132,12 @@ static json_t *describe_products(const fovea_step_info *step, size_t n)
     return out;
 }
 
+/* Where the choice of its kernel came from, or that there was none to choose. */
+static const char *source_of(const fovea_step_info *step)
+{
+    return step->reference ? "none" : step->source;
+}
+
 /* Equal blocks once. */
 static void show_blocks(const fovea_step_info *step, size_t n)
 {
@@ -150,7 +156,8 @@ static void show_blocks(const fovea_step_info *step, size_t n)
                 snprintf(count, sizeof count, "x %zu", times);
             }
             printf("%-36s %5s  %-8s %-32s %-7s %8.3f %9.3f\n", label, count, products_of(&step[i]),
-                   step[i].kernel, step[i].source, step[i].flops * 1e-9, step[i].seconds * 1e3);
+                   step[i].kernel, source_of(&step[i]), step[i].flops * 1e-9,
+                   step[i].seconds * 1e3);
         }
         at += times * length;
     }
@@ -163,7 +170,7 @@ static void show_steps(const fovea_step_info *step, size_t n)
     for (size_t i = 0; i < n; i++)
         printf("%5u %-8s %6u %-7s  %-36s %-44s %-8s %-32s %-7s %8.3f %9.3f\n", step[i].sweep,
                schedule_name(step[i].schedule), step[i].chunk, step[i].sweep_source, step[i].label,
-               step[i].problem, products_of(&step[i]), step[i].kernel, step[i].source,
+               step[i].problem, products_of(&step[i]), step[i].kernel, source_of(&step[i]),
                step[i].flops * 1e-9, step[i].seconds * 1e3);
 }
 
@@ -241,7 +248,7 @@ static void show(const fovea_plan *plan, const fovea_plan_info *p, const cli_ses
                  const fovea_plan_options *options, const char *model, bool steps)
 {
     size_t n;
-    char *choice = cli_products_text(p);
+    char *choice = cli_products_text(p), *slow = cli_reference_text(p);
     fovea_step_info *step = steps_of(plan, p, &n);
     fovea_device_info device = FOVEA_DEVICE_INFO_INIT;
     fovea_device_describe(s->device, &device);
@@ -263,6 +270,9 @@ static void show(const fovea_plan *plan, const fovea_plan_info *p, const cli_ses
     if (choice)
         printf("compute  %s\n", choice);
     free(choice);
+    if (slow)
+        printf("warning  %s\n", slow);
+    free(slow);
     show_memory(p, &device);
     (steps ? show_steps : show_blocks)(step, n);
     free(step);
@@ -273,12 +283,13 @@ static json_t *describe_steps(const fovea_step_info *all, size_t n)
     json_t *steps = json_array();
     for (const fovea_step_info *step = all; step < all + n; step++)
         json_array_append_new(
-            steps, json_pack("{s:s, s:s, s:s, s:s, s:i, s:s, s:s, s:i, s:f, s:f, s:f, s:s?}",
-                             "label", step->label, "problem", step->problem, "kernel", step->kernel,
-                             "source", step->source, "sweep", (int)step->sweep, "schedule",
-                             schedule_name(step->schedule), "sweep_source", step->sweep_source,
-                             "chunk", (int)step->chunk, "flops", step->flops, "seconds",
-                             step->seconds, "bytes", step->bytes, "products", step->products));
+            steps,
+            json_pack("{s:s, s:s, s:s, s:s, s:i, s:s, s:s, s:i, s:f, s:f, s:f, s:s?, s:b}", "label",
+                      step->label, "problem", step->problem, "kernel", step->kernel, "source",
+                      step->source, "sweep", (int)step->sweep, "schedule",
+                      schedule_name(step->schedule), "sweep_source", step->sweep_source, "chunk",
+                      (int)step->chunk, "flops", step->flops, "seconds", step->seconds, "bytes",
+                      step->bytes, "products", step->products, "reference", step->reference));
     return steps;
 }
 
@@ -303,13 +314,14 @@ static json_t *describe(const fovea_plan *plan, const fovea_plan_info *p, const 
                   (int)p->grid_height, "tokens", (int)p->tokens, "preprocess",
                   cli_json_text(pixels), "preprocess_assumed", (int)s->info.preprocess_assumed);
     free(pixels);
-    return json_pack(
-        "{s:s, s:o, s:o, s:o, s:o, s:I, s:i, s:i, s:i, s:f, s:f, s:s*, s:o, s:o}", "schema",
-        "fovea.plan/1", "build", cli_build(), "env", cli_environment(s->device), "params",
-        cli_add_linear_form(params, &s->settings), "bytes", cli_plan_bytes(p), "max_buffer",
-        (json_int_t)device.max_buffer, "sweeps", (int)p->sweeps, "steps_count", (int)p->steps,
-        "dispatches", (int)p->dispatches, "flops", p->flops, "seconds", p->seconds, "untrained",
-        p->untrained, "products", products, "steps", steps);
+    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:I, s:i, s:i, s:i, s:f, s:f, s:f, s:s*, s:o, s:o}",
+                     "schema", "fovea.plan/1", "build", cli_build(), "env",
+                     cli_environment(s->device), "params",
+                     cli_add_linear_form(params, &s->settings), "bytes", cli_plan_bytes(p),
+                     "max_buffer", (json_int_t)device.max_buffer, "sweeps", (int)p->sweeps,
+                     "steps_count", (int)p->steps, "dispatches", (int)p->dispatches, "flops",
+                     p->flops, "seconds", p->seconds, "reference_seconds", p->reference_seconds,
+                     "untrained", p->untrained, "products", products, "steps", steps);
 }
 
 /* ---- of a sequence ---- */
