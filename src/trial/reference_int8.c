@@ -1,8 +1,11 @@
 /* reference_int8.c: what a product multiplies by weights of int8, as floats: rows of the weight as
  * whole numbers times their scale; of a product of int8 rows of both operands, rotated before. The
- * product of these is its definition; src/ops/quantise.h. Of attention the same of queries. */
+ * product of these is its definition; src/ops/quantise.h. Of attention the same of queries; its
+ * keys and values are such numbers. */
 #include "base/mem.h"
+#include "ops/foveated.h"
 #include "ops/quantise.h"
+#include "ops/ref/ref_keys_i8.h"
 #include "trial/reference_parts.h"
 
 static void whole(float *x, const int8_t *q, float scale, uint32_t k)
@@ -46,17 +49,61 @@ static fovea_status round_gemm(fv_reference *d)
     return FOVEA_OK;
 }
 
-fovea_status fv_reference_int8(fv_reference *d)
+/* ---- keys of 8 bits ---- */
+
+/* Keys or values [first, first + n) of all heads as floats, in operand `o`. */
+static fovea_status unpack(fv_reference *d, const fv_keys_i8 *l, const char *rows, size_t ld,
+                           uint32_t o, bool values, size_t first, size_t n)
+{
+    const size_t heads = d->args.prob.heads, wide = values ? l->dv : l->d;
+    float *x;
+    FV_TRY(FV_MEM_ARRAY(&x, heads * wide * n, FV_MEM_PLAN, "keys and values"));
+    for (size_t j = 0; j < n; j++)
+        for (size_t h = 0; h < heads; h++)
+            for (size_t i = 0; i < wide; i++)
+                x[(j * heads + h) * wide + i] = values
+                                                    ? ref_value_i8(rows + h * ld, l, first + j, i)
+                                                    : ref_key_i8(rows + h * ld, l, first + j, i);
+    d->in[o] =
+        (fv_input){.data = x, .count = heads * wide * n, .kind = FV_KIND_WHOLE, .type = FV_F32};
+    d->args.type[o] = FV_F32;
+    d->args.ld[o] = (uint32_t)(heads * wide);
+    return FOVEA_OK;
+}
+
+/* Rounds the queries, and makes floats of the keys, which can be moved: kernels round weights, too,
+ * and what that does to a result is found by moving all that weights are made of. */
+static fovea_status round_attention(fv_reference *d, int q, int k, int v, int cell_k, int cell_v)
 {
     const fv_problem *p = &d->args.prob;
-    switch (p->op) {
+    const size_t tokens = p->dim[FV_ATTN_KEYS], ld = d->args.ld[k];
+    const fv_fovea f = fv_fovea_of(p);
+    const size_t cells = cell_k ? fv_fovea_first(&f, f.levels + 1) : 0;
+    const fv_keys_i8 l = fv_keys_i8_of(tokens + cells, p->dim[FV_ATTN_D], p->dim[FV_ATTN_DV]);
+    char *rows = d->in[k].data;
+    round_heads(&d->in[q], d->args.ld[q], p->heads, p->dim[FV_ATTN_D]);
+    d->in[k].data = NULL;
+    fovea_status status = unpack(d, &l, rows, ld, (uint32_t)k, false, 0, tokens);
+    FV_THEN(status, unpack(d, &l, rows, ld, (uint32_t)v, true, 0, tokens));
+    if (cell_k) {
+        FV_THEN(status, unpack(d, &l, rows, ld, (uint32_t)cell_k, false, tokens, cells));
+        FV_THEN(status, unpack(d, &l, rows, ld, (uint32_t)cell_v, true, tokens, cells));
+    }
+    fv_mem_free(rows);
+    return status;
+}
+
+fovea_status fv_reference_int8(fv_reference *d)
+{
+    switch (d->args.prob.op) {
     case FV_OP_GEMM:
         return round_gemm(d);
-    case FV_OP_SOFTMAX: /* their keys and values are such numbers */
+    case FV_OP_SOFTMAX:
+        return round_attention(d, FV_SOFTMAX_Q, FV_SOFTMAX_K, FV_SOFTMAX_V, 0, 0);
     case FV_OP_FOVEATED:
-        round_heads(&d->in[FV_SOFTMAX_Q], d->args.ld[FV_SOFTMAX_Q], p->heads, p->dim[FV_ATTN_D]);
-        return FOVEA_OK;
-    default:
+        return round_attention(d, FV_FOVEATED_Q, FV_FOVEATED_K, FV_FOVEATED_V, FV_FOVEATED_CELL_K,
+                               FV_FOVEATED_CELL_V);
+    default: /* KEYS_I8 makes the numbers */
         return FOVEA_OK;
     }
 }

@@ -503,16 +503,23 @@ static void foveated(fv_builder *b)
     }
 }
 
-/* Softmax attention by whole numbers, on a processor. */
-static void whole_attention(fv_builder *b)
+/* Softmax attention by whole numbers; of devices that attend by others the keys alone, for which
+ * there is a reference. */
+static void whole_attention(fv_builder *b, bool keys_alone)
 {
     const bool narrow_only = b->narrow_only;
     b->compute = FOVEA_COMPUTE_INT8;
     b->in_block = b->narrow_only = true;
-    softmax(b);
-    relative(b);
-    masked(b);
-    foveated(b);
+    if (keys_alone) {
+        fv_view q;
+        fv_attention a = attention(b, FV_MECH_ANY, 3, 32, TOKENS, &q);
+        fv_emit_keys(b, "keys", &a);
+    } else {
+        softmax(b);
+        relative(b);
+        masked(b);
+        foveated(b);
+    }
     b->compute = FOVEA_COMPUTE_F32;
     b->in_block = false;
     b->narrow_only = narrow_only;
@@ -734,8 +741,7 @@ static fovea_status all(fv_cases *c, const fv_limits *limits)
     relative(b);
     masked(b);
     foveated(b);
-    if (!limits->throughput)
-        whole_attention(b);
+    whole_attention(b, limits->throughput);
     linear(b);
     windows(b);
     pooling(b);
@@ -782,7 +788,7 @@ static void narrow(fv_builder *b)
     areas(b);
     linear(b);
     windows(b);
-    whole_attention(b);
+    whole_attention(b, false);
     stored_int8(b);
 #ifdef FV_ADAPT
     fv_cases_training_narrow(b);

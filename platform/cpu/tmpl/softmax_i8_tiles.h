@@ -32,7 +32,12 @@
 
 #define LOG2_E 1.44269504f
 
-enum { TILE = FV_SOFTMAX_BLOCK }; /* keys */
+enum {
+    TILE = FV_SOFTMAX_BLOCK, /* keys */
+    /* From scores to the weights that are made of them, in floats. In their place, unless a group
+     * of weights takes more than one score: it would cover scores that are still to be read. */
+    WEIGHTS_AT = FV_STEPS * sizeof(fv_number) > sizeof(float) ? TILE *FV_TILE_COLS : 0
+};
 
 /* Sizes of a problem, `p` rounded up to whole groups or tiles, and the parts of its scratch, in
  * bytes. */
@@ -67,7 +72,7 @@ static layout lay_out(const fv_problem *p, size_t queries, size_t width)
     l.by = reserve(&l, l.queries * sizeof(float));
     l.max = reserve(&l, l.queries * sizeof(float));
     l.sum = reserve(&l, l.queries * sizeof(float));
-    l.scores = reserve(&l, (size_t)TILE * FV_TILE_COLS * sizeof(float));
+    l.scores = reserve(&l, ((size_t)TILE * FV_TILE_COLS + WEIGHTS_AT) * sizeof(float));
     l.keys = reserve(&l, TILE * l.dp * sizeof(fv_number));
     l.key_scale = reserve(&l, TILE * sizeof(float));
     l.key_first = reserve(&l, TILE * sizeof(int32_t));
@@ -317,14 +322,14 @@ FV_FN fv_v weigh_steps(fv_number *p, const float *s, size_t j, int v, size_t n, 
     return sum;
 }
 
-/* Turns scores times `by` into weights, in their place, as numbers. Everything that was summed
+/* Turns scores times `by` into weights, at s + WEIGHTS_AT. Everything that was summed
  * before is rescaled by `fade`, the tile by `rise`. */
 FV_FN void exponentiate(fv_v fade[FV_TILE_N], fv_v rise[FV_TILE_N], const fv_v top[FV_TILE_N],
                         float *s, const fv_v by[FV_TILE_N], float *max, float *sum, size_t n,
                         int vecs)
 {
     const float unit = 0x1p23f;
-    fv_number *p = (fv_number *)(void *)s;
+    fv_number *p = (fv_number *)(void *)(s + WEIGHTS_AT);
     fv_v from[FV_TILE_N], add[FV_TILE_N], slope[FV_TILE_N];
     size_t j = 0;
     FV_UNROLL
@@ -405,7 +410,8 @@ FV_FN void attend_tile(const layout *l, char *scratch, size_t r, const tile_of_k
         top[v] = fv_add(top[v], fv_set(poison));
     exponentiate(fade, rise, top, s, by, (float *)(void *)(scratch + l->max) + r,
                  (float *)(void *)(scratch + l->sum) + r, t->n, vecs);
-    accumulate_values(scratch, l, r, fade, rise, (const fv_number *)(const void *)s, t->n, vecs);
+    accumulate_values(scratch, l, r, fade, rise, (const fv_number *)(const void *)(s + WEIGHTS_AT),
+                      t->n, vecs);
 }
 
 /* All blocks of a panel of so many queries. */
