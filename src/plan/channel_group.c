@@ -7,6 +7,7 @@ static const uint16_t passes[FV_OP_COUNT] = {
     [FV_OP_WSOFTMAX] = 1u << FV_WINDOW_V | 1u << FV_WINDOW_OUT,
     [FV_OP_WLATTN] = 1u << FV_WINDOW_V | 1u << FV_WINDOW_OUT,
     [FV_OP_FOVEATED] = 1u << FV_FOVEATED_V | 1u << FV_FOVEATED_CELL_V | 1u << FV_FOVEATED_OUT,
+    [FV_OP_KEYS_I8] = 1u << FV_KEYS_V | 1u << FV_KEYS_CELL_V | 1u << FV_KEYS_OUT,
     [FV_OP_CELLS] = 1u << FV_CELLS_IN | 1u << FV_CELLS_OUT,
     [FV_OP_LATTN_REDUCE] = 1u << FV_REDUCE_V | 1u << FV_REDUCE_PARTIAL,
     [FV_OP_LATTN_MERGE] = 1u << FV_MERGE_PARTIAL | 1u << FV_MERGE_STATE,
@@ -21,9 +22,23 @@ static const uint16_t passes[FV_OP_COUNT] = {
     [FV_OP_TAKE] = 1u << FV_TAKE_IN | 1u << FV_TAKE_OUT,
 };
 
+static uint32_t passing(const fv_step *s)
+{
+    const bool packed = s->prob.acc == FV_I32; /* keys and values are one operand */
+    switch (s->prob.op) {
+    case FV_OP_SOFTMAX:
+        return passes[s->prob.op] | (packed ? 1u << FV_SOFTMAX_K : 0);
+    case FV_OP_FOVEATED:
+        return passes[s->prob.op] | (packed ? 1u << FV_FOVEATED_K : 0);
+    default:
+        return passes[s->prob.op];
+    }
+}
+
+/* Of numbers whose place does not say which channel they are of: states, and packed values. */
 static bool is_whole(const fv_value *v)
 {
-    return v->kind == FV_VALUE_PARTIAL || v->kind == FV_VALUE_STATE;
+    return v->kind == FV_VALUE_PARTIAL || v->kind == FV_VALUE_STATE || v->type == FV_U8;
 }
 
 static bool has_view(const fv_channel_group *g, fv_view v)
@@ -92,8 +107,7 @@ static bool pass(fv_channel_group *g, const fv_builder *b, const fv_step *s, uin
         !(add_period(g, s->u[1]) && add_step(&g->shift, step, 0)))
         return false;
     for (uint32_t o = 0; o < FV_OPERANDS; o++)
-        if (passes[s->prob.op] >> o & 1 && s->use[o].view.id >= 0 &&
-            !add_view(g, b, s->use[o].view))
+        if (passing(s) >> o & 1 && s->use[o].view.id >= 0 && !add_view(g, b, s->use[o].view))
             return false;
     return true;
 }
@@ -119,7 +133,7 @@ static bool touch(fv_channel_group *g, const fv_builder *b, uint32_t step, uint3
         return o == FV_RMS_OUT && add_period(g, s->prob.dim[FV_RMS_D]) &&
                add_step(&g->norm, step, 0);
     default:
-        return passes[s->prob.op] >> o & 1 && pass(g, b, s, step);
+        return passing(s) >> o & 1 && pass(g, b, s, step);
     }
 }
 

@@ -233,7 +233,7 @@ static fovea_status note_views(equaliser *e, const fv_channel_group *g, const in
         fv_value *v = &e->p->b.value[g->view.of[i].id];
         v->equalised = true;
         v->equal_step = g->view.first[i];
-        if (v->kind == FV_VALUE_ROWS)
+        if (v->kind == FV_VALUE_ROWS && v->type != FV_U8)
             FV_TRY(multiply(e, &v->factor, v->cols, g->view.of[i].col, g->channels, exponent,
                             g->period, -1));
     }

@@ -73,9 +73,13 @@ static fovea_status take_input(fv_input *in, const fv_given *g)
 /* Relative perturbation of the inputs: the rounding error of a float32 sum of that many terms,
  * which grows with the square root; of 16 bits where a kernel may sum a few products in float16, or
  * round factors to bfloat16: several times on the way, and what is off in a query is so in all
- * columns of its row, which two runs may happen to miss; hence twice that rounding. */
+ * columns of its row, which two runs may happen to miss; hence twice that rounding. Attention of
+ * whole numbers rounds its weights to half a 255th of the largest, be they as small as they like.
+ */
 static double off(const fv_problem *p)
 {
+    if (p->acc == FV_I32 && p->op != FV_OP_GEMM)
+        return 0x1p-7;
     if (p->acc == FV_F16)
         return 0x1p-11;
     if (p->acc == FV_BF16)
@@ -92,7 +96,7 @@ static uint32_t state_of(const fv_reference *d)
 /* Perturbs the inputs, except the state, which the reference updates from its initial values. */
 static void move_inputs(fv_reference *d, uint64_t *random)
 {
-    const float factor[2] = {(float)(1 - off(&d->args.prob)), (float)(1 + off(&d->args.prob))};
+    const float factor[2] = {(float)(1 - d->off), (float)(1 + d->off)};
     for (uint32_t o = 0; o < FV_OPERANDS; o++) {
         float *x = d->in[o].data;
         uint64_t bits = 0;
@@ -299,6 +303,7 @@ fovea_status fv_reference_open(fv_reference **out, const fv_args *args,
     FV_TRY(allocate(&d, sizeof *d));
     d->args = *args;
     d->args.prob = plain(&args->prob);
+    d->off = off(args->prob.acc == FV_I32 ? &args->prob : &d->args.prob);
     d->args.window = d->args.shift = 0;
     d->kernel = k;
     d->merge = merge_of(&args->prob);

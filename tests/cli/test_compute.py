@@ -73,9 +73,10 @@ def plan_says(p):
         for compute in "bf16", "int8":
             label = {s["label"]: s["products"] for s in p.json(
                 "plan", MODEL, *SIZE, "--attention", attention, "--compute", compute)["steps"]}
-            expect("the MLP is %s, the embedding is not: %s" % (compute, label),
-                   label["block 3 fc1"] == compute and label["embed"] == "f32" and
-                   label["block 3 attention"] != "int8" and label["block 3 mlp norm"] is None)
+            attended = "int8" if (compute, attention) == ("int8", "softmax") else "bf16"
+            expect("the MLP is %s, the embedding bfloat16: %s" % (compute, label),
+                   label["block 3 fc1"] == compute and label["embed"] == "bf16" and
+                   label["block 3 attention"] == attended and label["block 3 mlp norm"] is None)
         text = p.run("plan", MODEL, *SIZE, "--attention", attention, "--compute", "bf16")
         line = next(x for x in text.split("\n") if x.startswith("products"))
         expect("in a line: %s" % line, "of bf16: " in line and "fc1; fc2" in line)
