@@ -26,7 +26,9 @@ typedef struct fovea_device_info {
     uint32_t group_limit;  /* most work-items of a work-group */
     char quirks[256];      /* what was found missing or wrong, and is worked around */
     /* Nonzero: it has instructions for products of bfloat16, of int8. Where it has none they are
-     * worked out by wider ones. What OpenCL announces is tried when a device is opened. */
+     * worked out by wider ones. What OpenCL announces is tried when a device is opened. A processor
+     * whose instructions for bfloat16 are slower than float32's counts as one that has none, unless
+     * fovea_device_options.isa asks for them. */
     int bf16, int8;
     int reserved;      /* where earlier versions have padding; 0 */
     char imports[256]; /* how it has pictures in memory of others (pictures.h): what

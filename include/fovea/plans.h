@@ -45,16 +45,17 @@ typedef enum fovea_schedule {
 } fovea_schedule;
 
 /* How products of matrices are worked out: those of layers, convolutions and attention. Sums, the
- * residual stream, norms, feature maps, softmax's weights and outputs are float32 in any case. */
+ * residual stream, norms, feature maps and outputs are float32 in any case. */
 typedef enum fovea_compute {
     FOVEA_COMPUTE_F32,
     FOVEA_COMPUTE_BF16, /* factors rounded to bfloat16; rows of activations are stored so */
     FOVEA_COMPUTE_INT8, /* the layers of blocks with weights of 8 bits per output channel and rows
                            of 8 bits per token, both after a rotation of 64 channels at a time that
-                           spreads outliers; the rest as FOVEA_COMPUTE_BF16 */
+                           spreads outliers; on processors softmax and foveated attention of
+                           blocks, too; the rest as FOVEA_COMPUTE_BF16 */
     FOVEA_COMPUTE_AUTO, /* the fastest that fovea_tune_accuracy has found within its bound for these
                            weights and this attention on this device; where it has found none,
-                           FOVEA_COMPUTE_BF16 if the device has instructions for that
+                           FOVEA_COMPUTE_BF16 if the device has fast instructions for that
                            (fovea_device_info.bf16), else FOVEA_COMPUTE_F32, as wherever weights or
                            activations are not FOVEA_DTYPE_F32. What the program, Python, the
                            GStreamer element and the ROS 2 component do if they are not told */

@@ -166,6 +166,7 @@ static void limits(const fv_device *d, fv_limits *out)
                        .largest = UINT64_MAX,
                        .rows = UINT32_MAX,
                        .half_sums = d->features & FV_NEED_NEON_FP16,
+                       .bf16 = (d->features & FV_CPU_BF16) != 0,
                        .int8 = true};
 }
 

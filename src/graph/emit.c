@@ -44,6 +44,7 @@ void fv_emit_compute(fv_builder *b, fovea_compute compute, const fv_limits *limi
         return;
     b->row_type = FV_BF16;
     b->narrow_only = !limits->throughput;
+    b->widens = !limits->throughput && !limits->bf16;
 }
 
 void fv_emit_enter_block(fv_builder *b, const char *format, ...)
@@ -312,13 +313,17 @@ void fv_use_epilogue(fv_step *s, uint32_t operand, const fv_weight *w, uint32_t 
 /* Below so many columns there is nothing to gain: gates. */
 #define INT8_COLUMNS 64
 
-/* Whether rounding the weight would make nothing faster: in training, of products outside blocks,
- * whose rows stay float32. */
+/* Whether rounding the weight would make nothing faster: of products outside blocks in training,
+ * whose rows stay float32, and where weights are widened again for every few rows. A single row
+ * is worth its weight's bytes. */
 static bool is_of_floats(const fv_step *s, const fv_builder *b)
 {
     const fv_id rows = s->use[FV_GEMM_A].view.id;
-    return b->training && b->compute != FOVEA_COMPUTE_F32 && !b->in_block &&
-           s->prob.op == FV_OP_GEMM && rows >= 0 && b->value[rows].type == FV_F32;
+    if (b->in_block || b->compute == FOVEA_COMPUTE_F32)
+        return false;
+    if (b->training)
+        return s->prob.op == FV_OP_GEMM && rows >= 0 && b->value[rows].type == FV_F32;
+    return b->widens && s->prob.dim[FV_DIM_ROWS] > 1;
 }
 
 bool fv_use_int8(fv_builder *b)

@@ -195,6 +195,7 @@ typedef struct fv_builder {
     enum fv_type row_type;    /* of rows of activations */
     bool narrow_only;         /* only operands that are `narrow` take row_type: on the CPU */
     bool any_type;         /* the device's kernels take rows of all types, whatever row_type is */
+    bool widens;           /* a processor whose instructions do not multiply bfloat16 */
     fovea_compute compute; /* of products: F32, or BF16 or INT8 on a device that has kernels */
     bool in_block;         /* products, or their weights, may be int8, whose errors the residual
                               stream averages out */
