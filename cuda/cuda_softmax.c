@@ -151,10 +151,10 @@ const fv_gpu_code fv_cuda_foveated = {.program = "foveated.cu",
                                       .shape = foveated_shape,
                                       .align = 32};
 
-/* Queries and their sums stay in registers. */
+/* Queries and their sums stay in registers. Keys of whole numbers are the CPU's. */
 static bool applies(const fv_problem *p)
 {
-    return p->dim[FV_ATTN_D] <= WIDEST && p->dim[FV_ATTN_DV] <= WIDEST;
+    return p->acc != FV_I32 && p->dim[FV_ATTN_D] <= WIDEST && p->dim[FV_ATTN_DV] <= WIDEST;
 }
 
 /* Far below that of OpenCL's kernels, which have the generic one. */

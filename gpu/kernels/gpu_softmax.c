@@ -151,10 +151,18 @@ const fv_gpu_code fv_gpu_softmax_scan_local = {.program = "softmax_scan",
                                                .ahead = {{"softmax_scan_remember", shape_remember}},
                                                .align = 32};
 
+/* Keys of whole numbers are the CPU's. */
+static bool is_of_floats(const fv_problem *p)
+{
+    return p->acc != FV_I32;
+}
+
+const fv_kernel_hooks fv_h_gpu_softmax = {.applies = is_of_floats};
+
 /* The private arrays of softmax_cpu.cl must fit on the stack. */
 static bool is_narrow(const fv_problem *p)
 {
-    return p->dim[FV_ATTN_D] <= 256 && p->dim[FV_ATTN_DV] <= 256;
+    return is_of_floats(p) && p->dim[FV_ATTN_D] <= 256 && p->dim[FV_ATTN_DV] <= 256;
 }
 
 const fv_kernel_hooks fv_h_gpu_softmax_cpu = {.applies = is_narrow};
