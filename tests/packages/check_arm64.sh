@@ -30,7 +30,7 @@ compile() {
     # shellcheck disable=SC2086
     $cc $flags $level "$@" -c -o "$out/$n.o"
 }
-for f in src/base/abi.c src/ops/foveated.c src/ops/kernel.c src/base/mem.c src/ops/op.c src/ops/position_table.c src/ops/preprocess.c src/ops/quantise.c src/ops/resample.c src/ops/yuv.c src/base/status.c src/base/thread.c src/device/device.c src/device/sweep_calls.c platform/cpu/cpu.c \
+for f in src/base/abi.c src/ops/foveated.c src/ops/kernel.c src/ops/keys_i8.c src/base/mem.c src/ops/op.c src/ops/position_table.c src/ops/preprocess.c src/ops/quantise.c src/ops/resample.c src/ops/yuv.c src/base/status.c src/base/thread.c src/device/device.c src/device/sweep_calls.c platform/cpu/cpu.c \
     platform/cpu/cpu_backend.c platform/cpu/cpu_rates.c platform/cpu/feature_maps.c platform/cpu/gemm.c platform/cpu/gemm_grad.c platform/os/os_cgroup.c platform/os/os_cores.c platform/os/os_machine.c platform/os/linux/linux_machine.c \
     tests/kernels/oracle_fovea.c tests/kernels/gradients.c tests/kernels/oracle.c tests/kernels/oracle_grad.c tests/kernels/check*.c \
     src/ops/mech_table.c src/ops/ref/*.c src/ops/ref_train/*.c; do
@@ -47,7 +47,7 @@ for f in platform/cpu/tmpl/*_tmpl.c; do
 done
 compile platform/cpu/tmpl/gemm_tmpl.c -DFV_ISA_NEON_FP16 -march=armv8.2-a+fp16
 dot="-DFV_ISA_NEON_DOT -march=armv8.2-a+fp16+dotprod+bf16"
-for kind in gemm_i8 probe_int8; do
+for kind in foveated_i8 gemm_i8 probe_int8 softmax_i8; do
     compile platform/cpu/tmpl/${kind}_tmpl.c -DFV_ISA_NEON_SDOT -march=armv8.2-a+fp16+dotprod
     compile platform/cpu/tmpl/${kind}_tmpl.c -DFV_ISA_NEON_I8MM -march=armv8.2-a+fp16+dotprod+bf16+i8mm
 done
