@@ -34,7 +34,7 @@ static void expect_exponents(const double *size, const double *columns, const in
                              uint32_t n)
 {
     int8_t got[MOST_SIZES];
-    double a[MOST_SIZES], b[MOST_SIZES];
+    double a[MOST_SIZES] = {0}, b[MOST_SIZES] = {0};
     for (uint32_t i = 0; i < n; i++) {
         a[i] = size[i] * size[i];
         b[i] = columns[i] * columns[i];
