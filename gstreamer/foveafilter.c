@@ -98,11 +98,11 @@ static const struct {
                    "What the model sees: WxH or N; frame: frames as they come; none: as the "
                    "model's own preprocessing says",
                    NULL, G_STRUCT_OFFSET(FoveaFilter, size)},
-    [PROP_COMPUTE] = {"compute", "Compute",
-                      "What products of matrices multiply: f32, bf16, int8; auto: as fovea tune has "
-                      "found, else bf16 where the device has instructions for it, else f32",
-                      "auto",
-                      G_STRUCT_OFFSET(FoveaFilter, compute)},
+    [PROP_COMPUTE] =
+        {"compute", "Compute",
+         "What products of matrices multiply: f32, bf16, int8; auto: as fovea tune has "
+         "found, else bf16 where the device has instructions for it, else f32",
+         "auto", G_STRUCT_OFFSET(FoveaFilter, compute)},
 };
 
 static char **text_of(FoveaFilter *self, guint id)
