@@ -22,103 +22,18 @@
 /* Each level: fv_whole, sums of FV_W lanes; fv_lanes_load(); fv_whole_dot(sum, lanes, all), the
  * products of FV_STEPS steps added to the sum; fv_put_weights(x, p), FV_STEPS steps of FV_W lanes,
  * 0 to 255, rounded. */
-#if defined FV_ISA_AVX512_VNNI
-#define FV_STEPS 4
-#define FV_QUERY_OFF 128
-#define FV_WEIGHT_OFF 0
-typedef int8_t fv_number;
-typedef __m512i fv_whole, fv_steps;
-
-FV_WORD(fv_whole, fv_whole_set, (int32_t x), _mm512_set1_epi32(x))
-FV_WORD(fv_steps, fv_lanes_load, (const fv_number *p), _mm512_loadu_si512(p))
-FV_WORD(fv_steps, fv_steps_set, (int32_t group), _mm512_set1_epi32(group))
-FV_WORD(fv_v, fv_of_whole, (fv_whole x), _mm512_cvtepi32_ps(x))
-FV_WORD(fv_whole, fv_whole_dot, (fv_whole sum, fv_steps lanes, fv_steps all),
-        _mm512_dpbusd_epi32(sum, lanes, all))
-
-FV_FN void fv_put_weights(fv_number *x, const fv_v p[FV_STEPS])
-{
-    const __m512i order =
-        _mm512_broadcast_i32x4(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
-    const __m512i low = _mm512_packus_epi32(_mm512_cvtps_epi32(p[0]), _mm512_cvtps_epi32(p[1]));
-    const __m512i high = _mm512_packus_epi32(_mm512_cvtps_epi32(p[2]), _mm512_cvtps_epi32(p[3]));
-    _mm512_storeu_si512(x, _mm512_shuffle_epi8(_mm512_packus_epi16(low, high), order));
-}
-#elif defined FV_ISA_AVX512
-#define FV_STEPS 2
-#define FV_QUERY_OFF 0
-#define FV_WEIGHT_OFF 0
-typedef int16_t fv_number;
-typedef __m512i fv_whole, fv_steps;
-
-FV_WORD(fv_whole, fv_whole_set, (int32_t x), _mm512_set1_epi32(x))
-FV_WORD(fv_steps, fv_lanes_load, (const fv_number *p), _mm512_loadu_si512(p))
-FV_WORD(fv_steps, fv_steps_set, (int32_t group), _mm512_set1_epi32(group))
-FV_WORD(fv_v, fv_of_whole, (fv_whole x), _mm512_cvtepi32_ps(x))
-
-FV_FN fv_whole fv_whole_dot(fv_whole sum, fv_steps lanes, fv_steps all)
-{
-    sum = _mm512_add_epi32(sum, _mm512_madd_epi16(lanes, all));
-    __asm__("" : "+v"(sum)); /* GCC would do all products first, and run out of registers */
-    return sum;
-}
-
-FV_FN void fv_put_weights(fv_number *x, const fv_v p[FV_STEPS])
-{
-    const __m512i odd = _mm512_slli_epi32(_mm512_cvtps_epi32(p[1]), 16);
-    _mm512_storeu_si512(x, _mm512_or_si512(_mm512_cvtps_epi32(p[0]), odd));
-}
-#elif defined FV_ISA_AVX_VNNI
-#define FV_STEPS 4
-#define FV_QUERY_OFF 128
-#define FV_WEIGHT_OFF 0
-typedef int8_t fv_number;
-typedef __m256i fv_whole, fv_steps;
-
-FV_WORD(fv_whole, fv_whole_set, (int32_t x), _mm256_set1_epi32(x))
-FV_WORD(fv_steps, fv_lanes_load, (const fv_number *p),
-        _mm256_loadu_si256((const __m256i *)(const void *)p))
-FV_WORD(fv_steps, fv_steps_set, (int32_t group), _mm256_set1_epi32(group))
-FV_WORD(fv_v, fv_of_whole, (fv_whole x), _mm256_cvtepi32_ps(x))
-FV_WORD(fv_whole, fv_whole_dot, (fv_whole sum, fv_steps lanes, fv_steps all),
-        _mm256_dpbusd_avx_epi32(sum, lanes, all))
-
-FV_FN void fv_put_weights(fv_number *x, const fv_v p[FV_STEPS])
-{
-    const __m256i order = _mm256_broadcastsi128_si256(
-        _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
-    const __m256i low = _mm256_packus_epi32(_mm256_cvtps_epi32(p[0]), _mm256_cvtps_epi32(p[1]));
-    const __m256i high = _mm256_packus_epi32(_mm256_cvtps_epi32(p[2]), _mm256_cvtps_epi32(p[3]));
-    const __m256i bytes = _mm256_shuffle_epi8(_mm256_packus_epi16(low, high), order);
-    _mm256_storeu_si256((__m256i *)(void *)x, bytes);
-}
-#elif defined FV_ISA_AVX2
-#define FV_STEPS 2
-#define FV_QUERY_OFF 0
-#define FV_WEIGHT_OFF 0
-typedef int16_t fv_number;
-typedef __m256i fv_whole, fv_steps;
-
-FV_WORD(fv_whole, fv_whole_set, (int32_t x), _mm256_set1_epi32(x))
-FV_WORD(fv_steps, fv_lanes_load, (const fv_number *p),
-        _mm256_loadu_si256((const __m256i *)(const void *)p))
-FV_WORD(fv_steps, fv_steps_set, (int32_t group), _mm256_set1_epi32(group))
-FV_WORD(fv_v, fv_of_whole, (fv_whole x), _mm256_cvtepi32_ps(x))
-
-FV_FN fv_whole fv_whole_dot(fv_whole sum, fv_steps lanes, fv_steps all)
-{
-    sum = _mm256_add_epi32(sum, _mm256_madd_epi16(lanes, all));
-    __asm__("" : "+x"(sum)); /* GCC would do all products first, and run out of registers */
-    return sum;
-}
-
-FV_FN void fv_put_weights(fv_number *x, const fv_v p[FV_STEPS])
-{
-    const __m256i odd = _mm256_slli_epi32(_mm256_cvtps_epi32(p[1]), 16);
-    _mm256_storeu_si256((__m256i *)(void *)x, _mm256_or_si256(_mm256_cvtps_epi32(p[0]), odd));
-}
-#elif defined FV_ISA_NEON_SDOT || defined FV_ISA_NEON_I8MM
+#if defined FV_ISA_NEON_SDOT || defined FV_ISA_NEON_I8MM
 #include "platform/cpu/arm/quads_neon.h"
+#elif defined FV_ISA_AVX512_VNNI || defined FV_ISA_AVX_VNNI
+#define FV_STEPS 4
+#define FV_QUERY_OFF 128
+#define FV_WEIGHT_OFF 0
+typedef int8_t fv_number;
+#elif defined FV_ISA_AVX512 || defined FV_ISA_AVX2
+#define FV_STEPS 2
+#define FV_QUERY_OFF 0
+#define FV_WEIGHT_OFF 0
+typedef int16_t fv_number;
 #else
 #define FV_STEPS 1
 #define FV_QUERY_OFF 0
@@ -132,6 +47,76 @@ FV_WORD(fv_v, fv_of_whole, (fv_whole x), x)
 FV_FN void fv_put_weights(fv_number *x, const fv_v p[FV_STEPS])
 {
     fv_store(x, fv_round(p[0]));
+}
+#endif
+
+#if defined FV_ISA_AVX512_VNNI || defined FV_ISA_AVX512
+typedef __m512i fv_whole, fv_steps;
+
+FV_WORD(fv_whole, fv_whole_set, (int32_t x), _mm512_set1_epi32(x))
+FV_WORD(fv_steps, fv_lanes_load, (const fv_number *p), _mm512_loadu_si512(p))
+FV_WORD(fv_steps, fv_steps_set, (int32_t group), _mm512_set1_epi32(group))
+FV_WORD(fv_v, fv_of_whole, (fv_whole x), _mm512_cvtepi32_ps(x))
+#elif defined FV_ISA_AVX_VNNI || defined FV_ISA_AVX2
+typedef __m256i fv_whole, fv_steps;
+
+FV_WORD(fv_whole, fv_whole_set, (int32_t x), _mm256_set1_epi32(x))
+FV_WORD(fv_steps, fv_lanes_load, (const fv_number *p),
+        _mm256_loadu_si256((const __m256i *)(const void *)p))
+FV_WORD(fv_steps, fv_steps_set, (int32_t group), _mm256_set1_epi32(group))
+FV_WORD(fv_v, fv_of_whole, (fv_whole x), _mm256_cvtepi32_ps(x))
+#endif
+
+#if defined FV_ISA_AVX512_VNNI
+FV_WORD(fv_whole, fv_whole_dot, (fv_whole sum, fv_steps lanes, fv_steps all),
+        _mm512_dpbusd_epi32(sum, lanes, all))
+
+FV_FN void fv_put_weights(fv_number *x, const fv_v p[FV_STEPS])
+{
+    const __m512i order =
+        _mm512_broadcast_i32x4(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
+    const __m512i low = _mm512_packus_epi32(_mm512_cvtps_epi32(p[0]), _mm512_cvtps_epi32(p[1]));
+    const __m512i high = _mm512_packus_epi32(_mm512_cvtps_epi32(p[2]), _mm512_cvtps_epi32(p[3]));
+    _mm512_storeu_si512(x, _mm512_shuffle_epi8(_mm512_packus_epi16(low, high), order));
+}
+#elif defined FV_ISA_AVX512
+FV_FN fv_whole fv_whole_dot(fv_whole sum, fv_steps lanes, fv_steps all)
+{
+    sum = _mm512_add_epi32(sum, _mm512_madd_epi16(lanes, all));
+    __asm__("" : "+v"(sum)); /* GCC would do all products first, and run out of registers */
+    return sum;
+}
+
+FV_FN void fv_put_weights(fv_number *x, const fv_v p[FV_STEPS])
+{
+    const __m512i odd = _mm512_slli_epi32(_mm512_cvtps_epi32(p[1]), 16);
+    _mm512_storeu_si512(x, _mm512_or_si512(_mm512_cvtps_epi32(p[0]), odd));
+}
+#elif defined FV_ISA_AVX_VNNI
+FV_WORD(fv_whole, fv_whole_dot, (fv_whole sum, fv_steps lanes, fv_steps all),
+        _mm256_dpbusd_avx_epi32(sum, lanes, all))
+
+FV_FN void fv_put_weights(fv_number *x, const fv_v p[FV_STEPS])
+{
+    const __m256i order = _mm256_broadcastsi128_si256(
+        _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
+    const __m256i low = _mm256_packus_epi32(_mm256_cvtps_epi32(p[0]), _mm256_cvtps_epi32(p[1]));
+    const __m256i high = _mm256_packus_epi32(_mm256_cvtps_epi32(p[2]), _mm256_cvtps_epi32(p[3]));
+    const __m256i bytes = _mm256_shuffle_epi8(_mm256_packus_epi16(low, high), order);
+    _mm256_storeu_si256((__m256i *)(void *)x, bytes);
+}
+#elif defined FV_ISA_AVX2
+FV_FN fv_whole fv_whole_dot(fv_whole sum, fv_steps lanes, fv_steps all)
+{
+    sum = _mm256_add_epi32(sum, _mm256_madd_epi16(lanes, all));
+    __asm__("" : "+x"(sum)); /* GCC would do all products first, and run out of registers */
+    return sum;
+}
+
+FV_FN void fv_put_weights(fv_number *x, const fv_v p[FV_STEPS])
+{
+    const __m256i odd = _mm256_slli_epi32(_mm256_cvtps_epi32(p[1]), 16);
+    _mm256_storeu_si256((__m256i *)(void *)x, _mm256_or_si256(_mm256_cvtps_epi32(p[0]), odd));
 }
 #endif
 
