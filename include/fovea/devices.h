@@ -25,9 +25,9 @@ typedef struct fovea_device_info {
     uint64_t local_memory; /* bytes that a work-group shares; 0: none apart from main memory */
     uint32_t group_limit;  /* most work-items of a work-group */
     char quirks[256];      /* what was found missing or wrong, and is worked around */
-    /* Nonzero: it has instructions for products of bfloat16, of int8. Where it has none they are
-     * worked out by wider ones. What OpenCL announces is tried when a device is opened. A processor
-     * whose instructions for bfloat16 are slower than float32's counts as one that has none, unless
+    /* Nonzero: the device multiplies bfloat16, or int8, with native instructions. Zero: such
+     * products still work, computed in a wider type. OpenCL's claim is tested when the device is
+     * opened. A CPU whose bfloat16 instructions are slower than float32's reports 0 unless
      * fovea_device_options.isa asks for them. */
     int bf16, int8;
     int reserved;      /* where earlier versions have padding; 0 */

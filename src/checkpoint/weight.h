@@ -66,7 +66,7 @@ typedef struct fv_weight {
      * are. What a part has in paired_rows (paired_cols) holds for the mix, too. */
     const fv_tensor *mix;
     /* Powers of two that multiply rows and columns of the whole, or NULL: what makes channels alike
-     * that products of int8 read (plan/equalise.c). They live as long as the model. */
+     * that products of int8 read (plan/equalise_channels.c). They live as long as the model. */
     const float *row_factor, *col_factor;
 } fv_weight;
 

@@ -36,12 +36,12 @@ typedef struct fv_value {
     uint32_t ld;   /* elements from row to row */
     uint32_t slot; /* INPUT, OUTPUT */
     /* the planner's: */
-    uint32_t need;                  /* rows that anything reads */
-    uint32_t writers;               /* steps */
-    bool wide;                      /* something takes it as float32 only */
-    bool equalised;                 /* channels of it are divided by powers of two: equalise.c */
-    uint32_t equal_step;            /* by this step, and those after it */
-    const float *factor;            /* of rows: what each column is multiplied by */
+    uint32_t need;       /* rows that anything reads */
+    uint32_t writers;    /* steps */
+    bool wide;           /* something takes it as float32 only */
+    bool equalised;      /* channels of it are divided by powers of two: equalise_channels.c */
+    uint32_t equal_step; /* by this step, and those after it */
+    const float *factor; /* of rows: what each column is multiplied by */
     uint32_t first_step, last_step; /* life */
     uint32_t first_sweep, last_sweep;
     uint32_t ring, shift; /* inside a sweep of row tiles: see fv_operand */

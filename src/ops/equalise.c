@@ -23,7 +23,8 @@ static double usual(double *room, const double *square, uint32_t n)
     return found ? room[found / 2] : 1;
 }
 
-/* Of a channel whose sides are so many powers of two larger than usual; -infinity: 0. */
+/* The exponent for a channel, given log2 of how much larger than the median its size and its
+ * columns are; -infinity stands for zero. */
 static int8_t exponent_of(double size, double columns)
 {
     const double half = (size - columns) / 2;

@@ -1,4 +1,4 @@
-/* equalise.c: channels that products of int8 read are made alike: ops/equalise.h by how much,
+/* equalise_channels.c: channels that products of int8 read are made alike: ops/equalise.h by how much,
  * channel_group.h which. What makes them is divided by powers of two, and columns of what reads
  * them are multiplied by these, so that in every product of floats the same bits come out. */
 #include <math.h>

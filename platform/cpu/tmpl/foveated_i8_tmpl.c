@@ -43,7 +43,7 @@ static head head_of(const fv_args *a, const fv_call *c, size_t number)
     return h;
 }
 
-/* The tile's keys are attended to by so many queries; then it is empty. */
+/* Attends the first `queries` queries to the keys gathered in the tile, and empties the tile. */
 static void attend_gathered(const head *h, gathered *g, size_t queries)
 {
     if (g->n > 0)

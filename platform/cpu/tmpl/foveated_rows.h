@@ -61,7 +61,7 @@ static void pack_gathered(const head *h, const gathered *g)
                              j + 1 < g->n ? g->v[j + 1] : NULL, g->type_v, l->dv);
 }
 
-/* The tile's keys are attended to by so many queries; then it is empty. */
+/* Attends the first `queries` queries to the keys gathered in the tile, and empties the tile. */
 static void attend_gathered(const head *h, gathered *g, size_t queries)
 {
     tile_ahead none = {0};

@@ -42,7 +42,8 @@ FV_FN fv_v channels(const head_rows *r, size_t j, size_t i)
     return fv_row_load(fv_element(r->base[cell], FV_F32, row * r->ld[cell]), FV_F32, i, n);
 }
 
-/* Row by row, in the order in which they lie in memory. */
+/* The mean over tokens of every channel. Tokens are added in memory order, because the contract
+ * fixes the order of the sum, and so that memory is read from front to back. */
 static void find_mean(float *mean, const head_rows *r)
 {
     memset(mean, 0, fv_round_up((uint32_t)r->wide, FV_W) * sizeof *mean);

@@ -58,7 +58,8 @@ static size_t reserve(layout *l, size_t bytes)
     return at;
 }
 
-/* For so many queries at a time; `width`: of the keys' grid, where it matters. */
+/* The scratch of a call that works on `queries` queries at a time. `width`: columns of the keys'
+ * grid with relative positions, else 0. */
 static layout lay_out(const fv_problem *p, size_t queries, size_t width)
 {
     layout l = {.d = p->dim[FV_ATTN_D], .dv = p->dim[FV_ATTN_DV], .width = width};
@@ -414,7 +415,8 @@ FV_FN void attend_tile(const layout *l, char *scratch, size_t r, const tile_of_k
                       t->n, vecs);
 }
 
-/* All blocks of a panel of so many queries. */
+/* Attends all `queries` queries of the panel to the keys of the tile, the first of which is key0.
+ */
 static void attend_blocks(const layout *l, char *scratch, size_t queries, const tile_of_keys *t,
                           size_t key0)
 {

@@ -36,7 +36,8 @@ typedef struct layout {
     size_t qt, ot, max, sum, keys, values, scores, row, rel, floats;
 } layout;
 
-/* For so many queries at a time; `width`: of the keys' grid, where it matters. */
+/* The scratch of a call that works on `queries` queries at a time. `width`: columns of the keys'
+ * grid with relative positions, else 0. */
 static layout lay_out(const fv_problem *p, const fv_knobs *k, size_t queries, size_t width)
 {
     layout l = {.d = p->dim[FV_ATTN_D], .dv = p->dim[FV_ATTN_DV], .tile = k->v[0], .width = width};

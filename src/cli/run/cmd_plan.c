@@ -132,7 +132,7 @@ static json_t *describe_products(const fovea_step_info *step, size_t n)
     return out;
 }
 
-/* Where the choice of its kernel came from, or that there was none to choose. */
+/* Why the planner took this kernel: "none" means that only the reference was available. */
 static const char *source_of(const fovea_step_info *step)
 {
     return step->reference ? "none" : step->source;
