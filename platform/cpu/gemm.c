@@ -219,22 +219,25 @@ static void pack_rows(const fv_gemm_kit *kit, char *dst, const void *src, enum f
 typedef struct quantised {
     float *scale;
     int32_t *sum;
-    int8_t *panel; /* mr rows of K4 */
-    float *room;   /* K floats */
+    void *panel; /* mr rows of K4 */
+    float *room; /* K floats */
 } quantised;
 
 static void quantise_rows(const fv_gemm_kit *kit, char *dst, const quantised *q, const void *src,
                           enum fv_type type, size_t ld, uint32_t rows, uint32_t k)
 {
     const uint32_t k4 = fv_round_up(k, kit->steps);
-    for (uint32_t r = 0, m; r < rows; r += m, dst += (size_t)m * k4) {
+    const size_t size = fv_type_size(kit->factor);
+    for (uint32_t r = 0, m; r < rows; r += m, dst += (size_t)m * k4 * size) {
         m = panel_rows(kit, r, rows);
         kit->quantise(q->panel, q->scale + r, q->sum + r, fv_element(src, type, r * ld), type, ld,
                       m, k, q->room);
         if (kit->steps == 8) /* four pairs of steps */
-            pack_elements(dst, (const char *)q->panel, k4 / 2, m, k4 / 2, 2);
+            pack_elements(dst, q->panel, k4 / 2, m, k4 / 2, 2);
+        else if (size == 2)
+            pack_elements(dst, q->panel, k4, m, k4, 2);
         else
-            pack_elements(dst, (const char *)q->panel, k4, m, k4, 1);
+            pack_elements(dst, q->panel, k4, m, k4, 1);
     }
 }
 
@@ -494,7 +497,7 @@ void fv_gemm_run(const fv_gemm_kit *kit, const fv_args *a, const fv_call *c)
         char *packed = (char *)(scales + 2 * scales_size(kit, rows));
         char *room = packed + (size_t)rows * k4 * fv_type_size(kit->factor);
         const quantised q = {scales, (int32_t *)(void *)(scales + scales_size(kit, rows)),
-                             (int8_t *)room + k4 * sizeof(float), (float *)(void *)room};
+                             room + k4 * sizeof(float), (float *)(void *)room};
         const block b = {kit, a, c, row, rows, k4, kc, packed, unpacked, wide, q};
         pack_block(&b, packed);
 
@@ -564,7 +567,8 @@ size_t fv_gemm_scratch(const fv_gemm_kit *kit, const fv_problem *p, const fv_kno
     const uint32_t mc = fv_min_u32(rows, knobs->v[FV_GEMM_MC]),
                    k4 = fv_round_up(p->dim[FV_GEMM_K], kit->steps);
     const uint32_t kc = k_block(kit, p, knobs, mc);
-    const size_t rows_of = kit->quantise ? (size_t)k4 * (sizeof(float) + kit->mr) : 0;
+    const size_t rows_of =
+        kit->quantise ? (size_t)k4 * (sizeof(float) + kit->mr * fv_type_size(kit->factor)) : 0;
     return (wide_size(kit, mc, kc) + sums_size(kit, mc, kc, k4) + 2 * scales_size(kit, mc)) *
                sizeof(float) +
            (size_t)mc * k4 * fv_type_size(kit->factor) + rows_of;
@@ -597,6 +601,17 @@ static void join_groups(int8_t *panel, uint32_t nr, uint32_t k8)
     }
 }
 
+/* Makes groups of 2 steps of them. */
+static void split_groups(int8_t *panel, uint32_t nr, uint32_t k4)
+{
+    char group[4 * FV_COL_ALIGN];
+    for (; k4 > 0; k4 -= 4, panel += (size_t)4 * nr) {
+        memcpy(group, panel, (size_t)4 * nr);
+        for (uint32_t j = 0; j < 2 * nr; j++)
+            memcpy(panel + 2 * j, group + 4 * (j % nr) + 2 * (j / nr), 2);
+    }
+}
+
 /* Column j of a panel of I8, from a row of the weight; returns its scale. */
 static float pack_numbers(const fv_gemm_kit *kit, int8_t *panel, uint32_t j, const float *row,
                           uint32_t k)
@@ -625,8 +640,10 @@ static void pack_quantised(const fv_gemm_kit *kit, void *dst, const float *src, 
             if (from < n)
                 scale[j] = pack_numbers(kit, panel, j, src + ((size_t)gate * n + from) * k, k);
         }
-        if (kit->steps == 8)
+        if (kit->beside == 8)
             join_groups(panel, kit->nr, k4);
+        else if (kit->beside == 2)
+            split_groups(panel, kit->nr, k4);
     }
 }
 

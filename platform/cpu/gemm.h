@@ -20,7 +20,7 @@
  *
  * Weights that are stored as I8 for products of floats become floats a panel at a time as well; a
  * panel ends with the scales of its columns. So do those of a kit of INT8, which quantises rows
- * before they are packed; its weight panels are K4/4 x nr x 4, or of 8 steps K4/8 x nr x 8:
+ * before they are packed; its weight panels are K4/4 x nr x 4, or of 2 or 8 steps alike:
  * src/ops/quantise.h.
  */
 #ifndef FOVEA_PLATFORM_GEMM_H
@@ -52,7 +52,8 @@ typedef struct fv_gemm_kit {
     uint8_t weight;  /* enum fv_type of the packed weight */
     uint8_t
         factor; /* of an element of the packed activations, of which `tile` makes what it likes */
-    uint8_t beside; /* BF16: steps of a column that lie side by side in a panel of the weight */
+    uint8_t
+        beside; /* BF16, INT8: steps of a column that lie side by side in a panel of the weight */
     /* acc[m][nr] += the products of a panel of m rows and a panel of the weight over so many groups
      * of k; with `first`, acc is not read. An element is one chain of multiply-adds in
      * ascending k, whatever m is: results must not depend on how rows fall into tiles. Meanwhile
@@ -64,9 +65,10 @@ typedef struct fv_gemm_kit {
                      uint32_t m, bool first, const char *ahead);
     /* Epilogue of a tile acc[rows][nr]. Columns past o->cols are neither read nor written. */
     void (*finish)(const fv_gemm_out *o, const float *acc);
-    /* INT8, else NULL: m rows of `type` as rows of K4 numbers, zeros beyond k, their scales and
-     * sums; `room`: k floats. Sums of INT8 are whole numbers, and K is one block. */
-    void (*quantise)(int8_t *q, float *scale, int32_t *sum, const void *rows, enum fv_type type,
+    /* INT8, else NULL: m rows of `type` as rows of K4 numbers of 8 bits, each a `factor`, zeros
+     * beyond k, their scales and sums; `room`: k floats. Sums of INT8 are whole numbers, and K is
+     * one block. */
+    void (*quantise)(void *numbers, float *scale, int32_t *sum, const void *rows, enum fv_type type,
                      size_t ld, uint32_t m, uint32_t k, float *room);
     /* `take` scales the rows of each block of k by itself: sums depend on where blocks begin */
     bool scales_blocks;

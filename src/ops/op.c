@@ -135,7 +135,7 @@ uint32_t fv_columns_rel_pos(const fv_problem *p)
 
 /* ---- texts ---- */
 
-static const char *const type_names[] = {"", "f32", "f16", "bf16", "u8", "i8", "i32"};
+static const char *const type_names[] = {"", "f32", "f16", "bf16", "u8", "i8", "i16", "i32"};
 
 const char *fv_type_name(enum fv_type type)
 {

@@ -1,6 +1,7 @@
-/* equalise_channels.c: channels that products of int8 read are made alike: ops/equalise.h by how much,
- * channel_group.h which. What makes them is divided by powers of two, and columns of what reads
- * them are multiplied by these, so that in every product of floats the same bits come out. */
+/* equalise_channels.c: channels that products of int8 read are made alike: ops/equalise.h says by
+ * how much, channel_group.h which they are. What makes them is divided by powers of two, and
+ * columns of what reads them are multiplied by these, so that in every product of floats the same
+ * bits come out. */
 #include <math.h>
 
 #include "base/mem.h"

@@ -139,8 +139,8 @@ void fv_plan_account(fovea_plan *p);
 fovea_status fv_plan_fit(fovea_plan *p, const fv_plan_request *r);
 /* Bytes of everything but the weights. */
 uint64_t fv_plan_activations(const fovea_plan_info *i);
-/* equalise_channels.c: channels that products of int8 read made alike, by factors of weights that change no
- * result of float products. Before weights are counted and packed. */
+/* equalise_channels.c: channels that products of int8 read are made alike, by factors of weights
+ * that change no result of float products. Before weights are counted and packed. */
 fovea_status fv_plan_equalise(fovea_plan *p);
 /* pack.c: packed weights, shared with the model's other plans; memory for every region. */
 fovea_status fv_plan_pack(fovea_plan *p);

@@ -80,7 +80,7 @@ def headroom(small, large):
 
 
 def wrong_layer(fovea, planted):
-    p = run(planted, MODEL, "--size", "64", plant="wrong,chosen", code=3)
+    p = run(planted, MODEL, "--size", "64", "--compute", "f32", plant="wrong,chosen", code=3)
     expect("the first wrong layer is named", "step 1, embed, by gemm_f32_planted_wrong" in p.stderr)
     expect("and marked", "WRONG" in p.stdout)
 

@@ -8,7 +8,7 @@ typedef int8x8_t numbers;
 
 FV_WORD(numbers, columns, (const int8_t *w), vld1_s8(w))
 
-FV_FN numbers steps(const int8_t *a)
+FV_FN numbers steps(const number *a)
 {
     int32_t four;
     memcpy(&four, a, sizeof four);

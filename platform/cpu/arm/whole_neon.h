@@ -1,5 +1,6 @@
 /* whole_neon.h: floats and whole numbers on NEON. */
 
+typedef int8_t number;
 typedef int32x4_t sums;
 
 FV_WORD(sums, none, (void), vdupq_n_s32(0))
@@ -9,7 +10,7 @@ FV_FN fv_v of_whole(const int32_t *x, int32_t off)
     return vcvtq_f32_s32(vsubq_s32(vld1q_s32(x), vdupq_n_s32(off)));
 }
 
-FV_FN void put_64(int8_t *q, const fv_v x[FV_ROTATED], sums *total)
+FV_FN void put_64(number *q, const fv_v x[FV_ROTATED], sums *total)
 {
     (void)total; /* nothing has a bias */
     FV_UNROLL

@@ -2,12 +2,14 @@
  * src/ops/quantise.h.
  *
  * DOTS: the file that says how a level multiplies: SPLIT, the sums that a column has (the tile adds
- * them up), BIAS, what instructions want added to the weight, and
+ * them up), BESIDE, the steps of a column that an instruction multiplies, where these are not
+ * STEPS, BIAS, what instructions want added to the weight, and
  *
+ *   number                      what rows are packed as: int8_t or, of products of 16 bits, int16_t
  *   sums                        a vector of sums: FV_W / SPLIT columns
  *   none()                      of zeros
- *   columns(w)                  the 4 numbers of each of these columns, from w on
- *   steps(a)                    the 4 numbers at a, for all of them
+ *   columns(w)                  the BESIDE numbers of each of these columns, from w on
+ *   steps(a)                    the BESIDE numbers at a, for all of them
  *   add(sum, steps, columns)    sum + products
  *   put(acc, sum[SPLIT])        the sums of FV_W columns
  *   of_whole(x, off)            FV_W whole numbers x - off as floats
@@ -15,8 +17,8 @@
  *                               vector of sums, where BIAS is not 0
  *   total_of(total)             the sum of its lanes
  *
- * TILES: the file of a level that does better than a vector at a time; it defines tile(), BIAS and
- * the last three. */
+ * TILES: the file of a level that does better than a vector at a time; it defines tile(), BIAS,
+ * number and the last three. */
 #include "platform/cpu/vec/vec.h"
 
 #if defined FV_ISA_AVX512_VNNI
@@ -28,9 +30,9 @@
 #define DOTS "platform/cpu/x86/dot_vnni512.h"
 #elif defined FV_ISA_AVX512
 #define MR 6
-#define VECS 2
-#define TILE 6x32
-#define PANEL "panel32x4"
+#define VECS 4
+#define TILE 6x64
+#define PANEL "panel64x2"
 #define RATE 190e9
 #define DOTS "platform/cpu/x86/dot_madd512.h"
 #elif defined FV_ISA_AVX_VNNI
@@ -42,9 +44,9 @@
 #define DOTS "platform/cpu/x86/dot_vnni256.h"
 #elif defined FV_ISA_AVX2
 #define MR 6
-#define VECS 1
-#define TILE 6x8
-#define PANEL "panel8x4"
+#define VECS 2
+#define TILE 6x16
+#define PANEL "panel16x2"
 #define RATE 110e9
 #define DOTS "platform/cpu/x86/dot_madd256.h"
 #elif defined FV_ISA_NEON_I8MM
@@ -92,10 +94,14 @@ FV_FN fv_v sums_of(const fv_gemm_out *o, const float *acc, uint32_t i, uint32_t 
 
 #ifdef TILES
 #include TILES
+#define BESIDE STEPS
 #else
 #include DOTS
+#ifndef BESIDE
+#define BESIDE STEPS
+#endif
 
-FV_FN void dot_rows(int32_t *acc, const int8_t *a, const int8_t *w, size_t groups, int m,
+FV_FN void dot_rows(int32_t *acc, const number *a, const int8_t *w, size_t groups, int m,
                     const char *ahead)
 {
     enum { PARTS = VECS * SPLIT };
@@ -111,16 +117,19 @@ FV_FN void dot_rows(int32_t *acc, const int8_t *a, const int8_t *w, size_t group
         ahead += 4 * FV_GEMM_AHEAD;
         for (int v = 0; v < NR; v += 16) /* the whole of K does not stay in L1 */
             __builtin_prefetch(w + 32 * NR + 4 * v, 0, 3);
-        numbers column[PARTS];
         FV_UNROLL
-        for (int v = 0; v < PARTS; v++)
-            column[v] = columns(w + 4 * FV_W / SPLIT * v);
-        FV_UNROLL
-        for (int i = 0; i < m; i++) {
-            const numbers x = steps(a + 4 * i);
+        for (int k = 0; k < 4; k += BESIDE) {
+            numbers column[PARTS];
             FV_UNROLL
             for (int v = 0; v < PARTS; v++)
-                sum[i][v] = add(sum[i][v], x, column[v]);
+                column[v] = columns(w + NR * k + BESIDE * FV_W / SPLIT * v);
+            FV_UNROLL
+            for (int i = 0; i < m; i++) {
+                const numbers x = steps(a + 4 * i + k);
+                FV_UNROLL
+                for (int v = 0; v < PARTS; v++)
+                    sum[i][v] = add(sum[i][v], x, column[v]);
+            }
         }
     }
     FV_UNROLL
@@ -145,10 +154,7 @@ static void tile(float *acc, const void *a, const void *w, size_t groups, uint32
 FV_FN fv_v sums_of(const fv_gemm_out *o, const float *acc, uint32_t i, uint32_t j)
 {
     const int32_t *at = (const int32_t *)(const void *)acc + NR * i + j;
-    /* A panel of one vector has its gates' columns in half of it. */
-    const fv_v scale =
-        VECS > 1 ? fv_load(o->column_scale + j) : fv_load_n(o->column_scale + j, fv_lanes(NR - j));
-    const fv_v by = fv_mul(fv_set(o->row_scale[i]), scale);
+    const fv_v by = fv_mul(fv_set(o->row_scale[i]), fv_load(o->column_scale + j));
     return fv_mul(of_whole(at, (int32_t)BIAS * o->row_sum[i]), by);
 }
 
@@ -176,7 +182,7 @@ FV_FN float rotate_row(float *y, const void *row, enum fv_type type, uint32_t k)
 }
 
 /* A row of whole blocks of 64 as numbers; returns its scale. */
-static float quantise_row(int8_t *q, int32_t *sum, const void *row, enum fv_type type, uint32_t k,
+static float quantise_row(number *q, int32_t *sum, const void *row, enum fv_type type, uint32_t k,
                           float *room)
 {
     float factor;
@@ -185,7 +191,7 @@ static float quantise_row(int8_t *q, int32_t *sum, const void *row, enum fv_type
     const float scale = fv_int8_scale(&factor, top);
     sums total = none();
     if (!(factor > 0))
-        memset(q, 0, k);
+        memset(q, 0, k * sizeof *q);
     for (uint32_t i = 0; factor > 0 && i < k; i += 64) {
         fv_v x[FV_ROTATED];
         FV_UNROLL
@@ -198,30 +204,35 @@ static float quantise_row(int8_t *q, int32_t *sum, const void *row, enum fv_type
 }
 
 /* A row of any length. */
-static float quantise_any(int8_t *q, int32_t *sum, const void *row, enum fv_type type, uint32_t k,
+static float quantise_any(number *q, int32_t *sum, const void *row, enum fv_type type, uint32_t k,
                           float *room)
 {
     fv_row_convert(room, FV_F32, row, type, k);
     fv_int8_rotate(room, k, fv_int8_block(k));
-    const float scale = fv_int8_row(q, room, k);
+    int8_t *bytes = (int8_t *)q;
+    const float scale = fv_int8_row(bytes, room, k);
     *sum = 0;
     for (uint32_t i = 0; i < k; i++)
-        *sum += q[i];
+        *sum += bytes[i];
+    for (uint32_t i = k; i-- > 0;) /* in place, from the end on */
+        q[i] = bytes[i];
     return scale;
 }
 
-static void quantise(int8_t *q, float *scale, int32_t *sum, const void *rows, enum fv_type type,
-                     size_t ld, uint32_t m, uint32_t k, float *room)
+static void quantise(void *numbers_of, float *scale, int32_t *sum, const void *rows,
+                     enum fv_type type, size_t ld, uint32_t m, uint32_t k, float *room)
 {
     const uint32_t padded = (k + STEPS - 1) / STEPS * STEPS;
+    number *q = numbers_of;
     for (uint32_t r = 0; r < m; r++, q += padded) {
         const void *row = fv_element(rows, type, r * ld);
         scale[r] = k % 64 == 0 ? quantise_row(q, &sum[r], row, type, k, room)
                                : quantise_any(q, &sum[r], row, type, k, room);
-        memset(q + k, 0, padded - k);
+        memset(q + k, 0, (padded - k) * sizeof *q);
     }
 }
 
-KIT(i8, p->weight == FV_I8 && p->acc == FV_I32, .weight = FV_I8, .factor = FV_I8, .bias = BIAS,
+KIT(i8, p->weight == FV_I8 && p->acc == FV_I32, .weight = FV_I8,
+    .factor = sizeof(number) == 2 ? FV_I16 : FV_I8, .beside = BESIDE, .bias = BIAS,
     .finish = finish, .quantise = quantise)
 KERNEL(gemm, i8)

@@ -1,5 +1,9 @@
 /* softmax_i8_tmpl.c: SOFTMAX attention whose products are of 8 bits. */
-#define FV_TILE_N FV_TILE_WIDE /* of queries */
+#ifdef FV_ISA_AVX2
+#define FV_TILE_N 2 /* of queries: sums of three and what they are made of are more than registers */
+#else
+#define FV_TILE_N FV_TILE_WIDE
+#endif
 #include "platform/cpu/tmpl/softmax_i8_tiles.h"
 #include "platform/cpu/tmpl/softmax_relative.h"
 

@@ -1,6 +1,7 @@
 /* dot_c.h: products of whole numbers in plain C. */
 #define SPLIT 1
 #define BIAS 0
+typedef int8_t number;
 typedef struct {
     int32_t lane[FV_W];
 } sums;
@@ -8,7 +9,7 @@ typedef const int8_t *numbers;
 
 FV_WORD(sums, none, (void), (sums){{0}})
 FV_WORD(numbers, columns, (const int8_t *w), w)
-FV_WORD(numbers, steps, (const int8_t *a), a)
+FV_WORD(numbers, steps, (const number *a), a)
 
 FV_FN sums add(sums sum, numbers x, numbers column)
 {
@@ -31,7 +32,7 @@ FV_FN fv_v of_whole(const int32_t *x, int32_t off)
     return fv_load(lane);
 }
 
-FV_FN void put_64(int8_t *q, const fv_v x[FV_ROTATED], sums *total)
+FV_FN void put_64(number *q, const fv_v x[FV_ROTATED], sums *total)
 {
     (void)total; /* nothing has a bias */
     for (int v = 0; v < FV_ROTATED; v++) {

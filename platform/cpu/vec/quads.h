@@ -30,6 +30,7 @@
 #define FV_WEIGHT_OFF 0
 typedef int8_t fv_number;
 #elif defined FV_ISA_AVX512 || defined FV_ISA_AVX2
+#include "platform/cpu/x86/madd.h"
 #define FV_STEPS 2
 #define FV_QUERY_OFF 0
 #define FV_WEIGHT_OFF 0
@@ -80,12 +81,8 @@ FV_FN void fv_put_weights(fv_number *x, const fv_v p[FV_STEPS])
     _mm512_storeu_si512(x, _mm512_shuffle_epi8(_mm512_packus_epi16(low, high), order));
 }
 #elif defined FV_ISA_AVX512
-FV_FN fv_whole fv_whole_dot(fv_whole sum, fv_steps lanes, fv_steps all)
-{
-    sum = _mm512_add_epi32(sum, _mm512_madd_epi16(lanes, all));
-    __asm__("" : "+v"(sum)); /* GCC would do all products first, and run out of registers */
-    return sum;
-}
+FV_WORD(fv_whole, fv_whole_dot, (fv_whole sum, fv_steps lanes, fv_steps all),
+        fv_madd(sum, lanes, all))
 
 FV_FN void fv_put_weights(fv_number *x, const fv_v p[FV_STEPS])
 {
@@ -106,12 +103,8 @@ FV_FN void fv_put_weights(fv_number *x, const fv_v p[FV_STEPS])
     _mm256_storeu_si256((__m256i *)(void *)x, bytes);
 }
 #elif defined FV_ISA_AVX2
-FV_FN fv_whole fv_whole_dot(fv_whole sum, fv_steps lanes, fv_steps all)
-{
-    sum = _mm256_add_epi32(sum, _mm256_madd_epi16(lanes, all));
-    __asm__("" : "+x"(sum)); /* GCC would do all products first, and run out of registers */
-    return sum;
-}
+FV_WORD(fv_whole, fv_whole_dot, (fv_whole sum, fv_steps lanes, fv_steps all),
+        fv_madd(sum, lanes, all))
 
 FV_FN void fv_put_weights(fv_number *x, const fv_v p[FV_STEPS])
 {

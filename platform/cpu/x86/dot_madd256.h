@@ -1,7 +1,11 @@
 /* dot_madd256.h: AVX2 has 16-bit products, added in pairs, of widened numbers; those of 8 bits
- * saturate. The sums of two halves of the steps lie side by side. */
-#define SPLIT 2
+ * saturate. Rows are widened once, when they are packed. */
+#include "platform/cpu/x86/madd.h"
+
+#define SPLIT 1
+#define BESIDE 2
 #define BIAS 0
+typedef int16_t number;
 typedef __m256i sums;
 typedef __m256i numbers;
 
@@ -9,24 +13,29 @@ FV_WORD(sums, none, (void), _mm256_setzero_si256())
 FV_WORD(numbers, columns, (const int8_t *w),
         _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)w)))
 
-FV_FN numbers steps(const int8_t *a)
+FV_FN numbers steps(const number *a)
 {
-    int32_t four;
-    memcpy(&four, a, sizeof four);
-    return _mm256_cvtepi8_epi16(_mm_set1_epi32(four));
+    int32_t two;
+    memcpy(&two, a, sizeof two);
+    return _mm256_set1_epi32(two);
 }
 
-FV_FN sums add(sums sum, numbers x, numbers column)
-{
-    sum = _mm256_add_epi32(sum, _mm256_madd_epi16(x, column));
-    __asm__("" : "+x"(sum)); /* GCC would do all products first, and run out of registers */
-    return sum;
-}
+FV_WORD(sums, add, (sums sum, numbers x, numbers column), fv_madd(sum, x, column))
 
 FV_FN void put(int32_t *acc, const sums *sum)
 {
-    const __m256i pairs = _mm256_hadd_epi32(sum[0], sum[1]); /* columns 0 1 4 5 2 3 6 7 */
-    _mm256_storeu_si256((__m256i *)(void *)acc, _mm256_permute4x64_epi64(pairs, 0xd8));
+    _mm256_storeu_si256((__m256i *)(void *)acc, *sum);
+}
+
+FV_FN void put_64(number *q, const fv_v x[FV_ROTATED], sums *total)
+{
+    (void)total; /* nothing has a bias */
+    FV_UNROLL
+    for (int v = 0; v < FV_ROTATED; v += 2) {
+        const __m256i both =
+            _mm256_packs_epi32(_mm256_cvtps_epi32(x[v]), _mm256_cvtps_epi32(x[v + 1]));
+        _mm256_storeu_si256((__m256i *)(void *)(q + 8 * v), _mm256_permute4x64_epi64(both, 0xd8));
+    }
 }
 
 #include "platform/cpu/x86/whole256.h"

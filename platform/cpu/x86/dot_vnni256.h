@@ -1,13 +1,14 @@
 /* dot_vnni256.h: AVX-VNNI multiplies numbers without a sign, the weight's, by signed ones. */
 #define SPLIT 1
 #define BIAS 0x80
+typedef int8_t number;
 typedef __m256i sums;
 typedef __m256i numbers;
 
 FV_WORD(sums, none, (void), _mm256_setzero_si256())
 FV_WORD(numbers, columns, (const int8_t *w), _mm256_loadu_si256((const __m256i *)(const void *)w))
 
-FV_FN numbers steps(const int8_t *a)
+FV_FN numbers steps(const number *a)
 {
     int32_t four;
     memcpy(&four, a, sizeof four);
@@ -19,6 +20,21 @@ FV_WORD(sums, add, (sums sum, numbers x, numbers column), _mm256_dpbusd_avx_epi3
 FV_FN void put(int32_t *acc, const sums *sum)
 {
     _mm256_storeu_si256((__m256i *)(void *)acc, *sum);
+}
+
+FV_FN void put_64(number *q, const fv_v x[FV_ROTATED], sums *total)
+{
+    const __m256i order = _mm256_set_epi32(7, 3, 6, 2, 5, 1, 4, 0);
+    FV_UNROLL
+    for (int v = 0; v < FV_ROTATED; v += 4) {
+        const __m256i low =
+            _mm256_packs_epi32(_mm256_cvtps_epi32(x[v]), _mm256_cvtps_epi32(x[v + 1]));
+        const __m256i high =
+            _mm256_packs_epi32(_mm256_cvtps_epi32(x[v + 2]), _mm256_cvtps_epi32(x[v + 3]));
+        const __m256i bytes = _mm256_permutevar8x32_epi32(_mm256_packs_epi16(low, high), order);
+        _mm256_storeu_si256((__m256i *)(void *)(q + 8 * v), bytes);
+        *total = add(*total, bytes, _mm256_set1_epi8(1));
+    }
 }
 
 #include "platform/cpu/x86/whole256.h"

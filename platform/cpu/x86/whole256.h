@@ -6,22 +6,6 @@ FV_FN fv_v of_whole(const int32_t *x, int32_t off)
     return _mm256_cvtepi32_ps(_mm256_sub_epi32(whole, _mm256_set1_epi32(off)));
 }
 
-FV_FN void put_64(int8_t *q, const fv_v x[FV_ROTATED], sums *total)
-{
-    const __m256i order = _mm256_set_epi32(7, 3, 6, 2, 5, 1, 4, 0);
-    FV_UNROLL
-    for (int v = 0; v < FV_ROTATED; v += 4) {
-        const __m256i low =
-            _mm256_packs_epi32(_mm256_cvtps_epi32(x[v]), _mm256_cvtps_epi32(x[v + 1]));
-        const __m256i high =
-            _mm256_packs_epi32(_mm256_cvtps_epi32(x[v + 2]), _mm256_cvtps_epi32(x[v + 3]));
-        const __m256i bytes = _mm256_permutevar8x32_epi32(_mm256_packs_epi16(low, high), order);
-        _mm256_storeu_si256((__m256i *)(void *)(q + 8 * v), bytes);
-        if (BIAS)
-            *total = add(*total, bytes, _mm256_set1_epi8(1));
-    }
-}
-
 FV_FN int32_t total_of(sums total)
 {
     if (!BIAS)
