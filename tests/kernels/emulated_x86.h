@@ -35,7 +35,7 @@ static inline __m512i emulated_cvtne2ps(__m512 high, __m512 low)
     return _mm512_inserti64x4(_mm512_castsi256_si512(emulated_round(low)), emulated_round(high), 1);
 }
 
-#define _mm512_dpbf16_ps(sum, x, y) emulated_dpbf16(sum, (__m512i)(x), (__m512i)(y))
+#define fv_dpbf16(sum, x, y) emulated_dpbf16(sum, (__m512i)(x), (__m512i)(y))
 #define _mm512_cvtne2ps_pbh(high, low) ((__m512bh)emulated_cvtne2ps(high, low))
 
 /* Of numbers without a sign by signed ones; even places, then odd ones. */
@@ -47,9 +47,8 @@ static inline __m512i emulated_dpbusd_512(__m512i sum, __m512i u, __m512i s)
     const __m512i odd = _mm512_madd_epi16(_mm512_srli_epi16(u, 8), _mm512_srai_epi16(s, 8));
     return _mm512_add_epi32(sum, _mm512_add_epi32(even, odd));
 }
-#define _mm512_dpbusd_epi32 emulated_dpbusd_512
-#endif
-
+#define fv_dpbusd emulated_dpbusd_512
+#else
 static inline __m256i emulated_dpbusd_256(__m256i sum, __m256i u, __m256i s)
 {
     const __m256i low = _mm256_set1_epi16(0xff);
@@ -58,6 +57,7 @@ static inline __m256i emulated_dpbusd_256(__m256i sum, __m256i u, __m256i s)
     const __m256i odd = _mm256_madd_epi16(_mm256_srli_epi16(u, 8), _mm256_srai_epi16(s, 8));
     return _mm256_add_epi32(sum, _mm256_add_epi32(even, odd));
 }
-#define _mm256_dpbusd_avx_epi32 emulated_dpbusd_256
+#define fv_dpbusd emulated_dpbusd_256
+#endif
 
 #endif

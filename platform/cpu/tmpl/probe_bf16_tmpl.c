@@ -3,6 +3,9 @@
 #include "platform/cpu/probe.h"
 
 #include "platform/cpu/vec/vec.h"
+#ifdef FV_ARCH_X86
+#include "platform/cpu/x86/dot.h"
+#endif
 
 typedef fv_v sums;
 FV_WORD(sums, fill, (int i), fv_set((float)i))
@@ -12,7 +15,7 @@ FV_WORD(sums, fill, (int i), fv_set((float)i))
 typedef __m512bh factors;
 
 FV_WORD(factors, ones, (void), (__m512bh)_mm512_set1_epi16(0x3f80))
-FV_WORD(sums, step, (sums sum), _mm512_dpbf16_ps(sum, ones(), ones()))
+FV_WORD(sums, step, (sums sum), fv_dpbf16(sum, ones(), ones()))
 #else
 #define PRODUCTS 16 /* 2 x 4 by 4 x 2 */
 typedef bfloat16x8_t factors;

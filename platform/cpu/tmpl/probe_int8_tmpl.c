@@ -3,6 +3,9 @@
 #include "platform/cpu/probe.h"
 
 #include "platform/cpu/vec/vec.h"
+#ifdef FV_ARCH_X86
+#include "platform/cpu/x86/dot.h"
+#endif
 
 /* sum + products of x with itself or with the sum: the compiler must not take them out of the loop.
  */
@@ -11,25 +14,25 @@
 typedef __m512i sums;
 
 FV_WORD(sums, fill, (int x), _mm512_set1_epi8((char)x))
-FV_WORD(sums, add, (sums sum, sums x), _mm512_dpbusd_epi32(sum, x, x))
+FV_WORD(sums, add, (sums sum, sums x), fv_dpbusd(sum, x, x))
 #elif defined FV_ISA_AVX512
 #define PRODUCTS 32
 typedef __m512i sums;
 
 FV_WORD(sums, fill, (int x), _mm512_set1_epi16((short)x))
-FV_WORD(sums, add, (sums sum, sums x), _mm512_add_epi32(sum, _mm512_madd_epi16(sum, x)))
+FV_WORD(sums, add, (sums sum, sums x), fv_madd(sum, sum, x))
 #elif defined FV_ISA_AVX_VNNI
 #define PRODUCTS 32
 typedef __m256i sums;
 
 FV_WORD(sums, fill, (int x), _mm256_set1_epi8((char)x))
-FV_WORD(sums, add, (sums sum, sums x), _mm256_dpbusd_avx_epi32(sum, x, x))
+FV_WORD(sums, add, (sums sum, sums x), fv_dpbusd(sum, x, x))
 #elif defined FV_ISA_AVX2
 #define PRODUCTS 16
 typedef __m256i sums;
 
 FV_WORD(sums, fill, (int x), _mm256_set1_epi16((short)x))
-FV_WORD(sums, add, (sums sum, sums x), _mm256_add_epi32(sum, _mm256_madd_epi16(sum, x)))
+FV_WORD(sums, add, (sums sum, sums x), fv_madd(sum, sum, x))
 #elif defined FV_ISA_NEON_I8MM
 #define PRODUCTS 32 /* 2 x 8 by 8 x 2 */
 typedef int32x4_t sums;

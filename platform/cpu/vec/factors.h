@@ -57,6 +57,8 @@ FV_FN size_t fv_factor_floats(size_t n)
 /* ---- pairs: FV_W lanes of two bfloat16 ---- */
 
 #if FV_PAIRS && defined FV_ISA_AVX512_BF16
+#include "platform/cpu/x86/dot.h"
+
 typedef __m512bh fv_pairs;
 
 FV_WORD(fv_pairs, fv_load_pairs, (const fv_factor *p), (__m512bh)_mm512_loadu_si512(p))
@@ -69,7 +71,7 @@ FV_FN fv_pairs fv_set_pair(const fv_factor *p)
 }
 
 /* sum + odd x odd, then + even x even */
-FV_WORD(fv_v, fv_dot, (fv_pairs x, fv_pairs y, fv_v sum), _mm512_dpbf16_ps(sum, x, y))
+FV_WORD(fv_v, fv_dot, (fv_pairs x, fv_pairs y, fv_v sum), fv_dpbf16(sum, x, y))
 
 FV_FN fv_pairs fv_pair_up(fv_v even, fv_v odd)
 {

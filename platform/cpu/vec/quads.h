@@ -25,12 +25,13 @@
 #if defined FV_ISA_NEON_SDOT || defined FV_ISA_NEON_I8MM
 #include "platform/cpu/arm/quads_neon.h"
 #elif defined FV_ISA_AVX512_VNNI || defined FV_ISA_AVX_VNNI
+#include "platform/cpu/x86/dot.h"
 #define FV_STEPS 4
 #define FV_QUERY_OFF 128
 #define FV_WEIGHT_OFF 0
 typedef int8_t fv_number;
 #elif defined FV_ISA_AVX512 || defined FV_ISA_AVX2
-#include "platform/cpu/x86/madd.h"
+#include "platform/cpu/x86/dot.h"
 #define FV_STEPS 2
 #define FV_QUERY_OFF 0
 #define FV_WEIGHT_OFF 0
@@ -70,7 +71,7 @@ FV_WORD(fv_v, fv_of_whole, (fv_whole x), _mm256_cvtepi32_ps(x))
 
 #if defined FV_ISA_AVX512_VNNI
 FV_WORD(fv_whole, fv_whole_dot, (fv_whole sum, fv_steps lanes, fv_steps all),
-        _mm512_dpbusd_epi32(sum, lanes, all))
+        fv_dpbusd(sum, lanes, all))
 
 FV_FN void fv_put_weights(fv_number *x, const fv_v p[FV_STEPS])
 {
@@ -91,7 +92,7 @@ FV_FN void fv_put_weights(fv_number *x, const fv_v p[FV_STEPS])
 }
 #elif defined FV_ISA_AVX_VNNI
 FV_WORD(fv_whole, fv_whole_dot, (fv_whole sum, fv_steps lanes, fv_steps all),
-        _mm256_dpbusd_avx_epi32(sum, lanes, all))
+        fv_dpbusd(sum, lanes, all))
 
 FV_FN void fv_put_weights(fv_number *x, const fv_v p[FV_STEPS])
 {

@@ -1,6 +1,6 @@
 /* dot_madd256.h: AVX2 has 16-bit products, added in pairs, of widened numbers; those of 8 bits
  * saturate. Rows are widened once, when they are packed. */
-#include "platform/cpu/x86/madd.h"
+#include "platform/cpu/x86/dot.h"
 
 #define SPLIT 1
 #define BESIDE 2
@@ -9,7 +9,7 @@ typedef int16_t number;
 typedef __m256i sums;
 typedef __m256i numbers;
 
-FV_WORD(sums, none, (void), _mm256_setzero_si256())
+FV_WORD(sums, none, (void), fv_zero_sum())
 FV_WORD(numbers, columns, (const int8_t *w),
         _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)w)))
 

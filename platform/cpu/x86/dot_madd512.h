@@ -1,6 +1,6 @@
 /* dot_madd512.h: AVX-512 without VNNI: 16-bit products, added in pairs, of widened numbers. Rows
  * are widened once, when they are packed. */
-#include "platform/cpu/x86/madd.h"
+#include "platform/cpu/x86/dot.h"
 
 #define SPLIT 1
 #define BESIDE 2
@@ -9,7 +9,7 @@ typedef int16_t number;
 typedef __m512i sums;
 typedef __m512i numbers;
 
-FV_WORD(sums, none, (void), _mm512_setzero_si512())
+FV_WORD(sums, none, (void), fv_zero_sum())
 FV_WORD(numbers, columns, (const int8_t *w),
         _mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)(const void *)w)))
 

@@ -1,11 +1,13 @@
 /* dot_vnni256.h: AVX-VNNI multiplies numbers without a sign, the weight's, by signed ones. */
+#include "platform/cpu/x86/dot.h"
+
 #define SPLIT 1
 #define BIAS 0x80
 typedef int8_t number;
 typedef __m256i sums;
 typedef __m256i numbers;
 
-FV_WORD(sums, none, (void), _mm256_setzero_si256())
+FV_WORD(sums, none, (void), fv_zero_sum())
 FV_WORD(numbers, columns, (const int8_t *w), _mm256_loadu_si256((const __m256i *)(const void *)w))
 
 FV_FN numbers steps(const number *a)
@@ -15,7 +17,7 @@ FV_FN numbers steps(const number *a)
     return _mm256_set1_epi32(four);
 }
 
-FV_WORD(sums, add, (sums sum, numbers x, numbers column), _mm256_dpbusd_avx_epi32(sum, column, x))
+FV_WORD(sums, add, (sums sum, numbers x, numbers column), fv_dpbusd(sum, column, x))
 
 FV_FN void put(int32_t *acc, const sums *sum)
 {

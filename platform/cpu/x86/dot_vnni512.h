@@ -1,11 +1,13 @@
 /* dot_vnni512.h: AVX-512 VNNI multiplies numbers without a sign, the weight's, by signed ones. */
+#include "platform/cpu/x86/dot.h"
+
 #define SPLIT 1
 #define BIAS 0x80
 typedef int8_t number;
 typedef __m512i sums;
 typedef __m512i numbers;
 
-FV_WORD(sums, none, (void), _mm512_setzero_si512())
+FV_WORD(sums, none, (void), fv_zero_sum())
 FV_WORD(numbers, columns, (const int8_t *w), _mm512_loadu_si512(w))
 
 FV_FN numbers steps(const number *a)
@@ -15,7 +17,7 @@ FV_FN numbers steps(const number *a)
     return _mm512_set1_epi32(four);
 }
 
-FV_WORD(sums, add, (sums sum, numbers x, numbers column), _mm512_dpbusd_epi32(sum, column, x))
+FV_WORD(sums, add, (sums sum, numbers x, numbers column), fv_dpbusd(sum, column, x))
 
 FV_FN void put(int32_t *acc, const sums *sum)
 {
