@@ -604,12 +604,33 @@ FV_KERNEL void product(FV_ARGS)
                 }
             }
         }
-    FV_EACH(i)
-        if (row + i < rows) {
-            FV_FINISH_ROW(FV_REAL(left[i], row + i, col), row + i, col);
-            if (col + 16 < FV_COLS)
-                FV_FINISH_ROW(FV_REAL(right[i], row + i, col + 16), row + i, col + 16);
+    /* Halves of rows, which for their places by a variable are in memory: whole vectors, then the
+     * columns that are left, each by a loop that stands under no condition, and in which none
+     * stands. PoCL 7 puts barriers into a loop that all work-items take alike. All that follows a
+     * condition with a barrier under it is copied: with FV_FINISH_ROW for each half the kernel had
+     * 2^16 ends, and with one in a loop over the halves that loop did not end. */
+    FV_SUM halves[2 * FV_TM];
+    FV_EACH(i) {
+        halves[2 * i] = left[i];
+        halves[2 * i + 1] = right[i];
+    }
+    const uint begin = FV_PAIRS ? col / 2 : col, rest = dim.s1 % FV_OW, end = dim.s1 - rest;
+    FV_TURNS(i, 2 * FV_TM) {
+        const uint r = row + i / 2, side = i % 2, n = begin + FV_OW * side;
+        if (r < rows && n < end) {
+            const FV_V sums = FV_REAL(halves[i], r, col + 16 * side);
+            FV_FINISH(FV_OW, FV_VALUES(sums), FV_GATES(sums), r, n);
         }
+    }
+    const bool here = begin <= end && end < begin + 2 * FV_OW;
+    const uint side = here ? (end - begin) / FV_OW : 0, numbers = here ? FV_TM * rest : 0;
+    FV_TURNS(i, numbers) {
+        const uint r = row + i / rest, j = i % rest;
+        if (r < rows) {
+            const FV_V sums = FV_REAL(halves[2 * (i / rest) + side], r, col + 16 * side);
+            FV_FINISH(1, FV_NUMBER(FV_VALUES(sums), j), FV_GATE(sums, j), r, end + j);
+        }
+    }
 }
 #endif
 
