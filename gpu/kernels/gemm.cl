@@ -605,10 +605,8 @@ FV_KERNEL void product(FV_ARGS)
             }
         }
     /* Halves of rows, which for their places by a variable are in memory: whole vectors, then the
-     * columns that are left, each by a loop that stands under no condition, and in which none
-     * stands. PoCL 7 puts barriers into a loop that all work-items take alike. All that follows a
-     * condition with a barrier under it is copied: with FV_FINISH_ROW for each half the kernel had
-     * 2^16 ends, and with one in a loop over the halves that loop did not end. */
+     * columns that are left, each by a loop that stands under no condition: PoCL 7 takes very long
+     * to compile others. */
     FV_SUM halves[2 * FV_TM];
     FV_EACH(i) {
         halves[2 * i] = left[i];

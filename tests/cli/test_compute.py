@@ -23,6 +23,9 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 GOLDEN = os.path.join(HERE, "..", "data", "golden", "models")
 MODEL, SIZE = "synthetic:vit-ti16", ("--size", "64")
 NEAR = {"bf16": 0.9999, "int8": 0.998}  # cosine with float32 of models with random weights
+# What a model answers in ten numbers says less of its rows: PyTorch's bfloat16 of this one has 0.99981 to 0.99999
+# on thirty pictures, and every second is below 0.99992.
+OWN_NEAR = {"timm-pe-core-01": {"bf16": 0.9998}}
 
 
 class Program:
@@ -169,6 +172,7 @@ def near_float32(p):
     expect("there are some", len(models) > 3)
     for model in models:
         for compute, floor in NEAR.items():
+            floor = OWN_NEAR.get(model, {}).get(compute, floor)
             p.run("verify", os.path.join(GOLDEN, model), "--compute", compute, "--accuracy", str(floor))
 
 

@@ -47,7 +47,7 @@
 #define VECS 2
 #define TILE 6x16
 #define PANEL "panel16x2"
-#define RATE 110e9
+#define RATE 150e9
 #define DOTS "platform/cpu/x86/dot_madd256.h"
 #elif defined FV_ISA_NEON_I8MM
 #define MR 12
