@@ -215,12 +215,14 @@ static void pack_rows(const fv_gemm_kit *kit, char *dst, const void *src, enum f
         }
 }
 
+enum { QUANTISED = 64 }; /* numbers that are made at a time */
+
 /* Scales and sums of a block of rows of INT8, and what quantising takes. */
 typedef struct quantised {
     float *scale;
     int32_t *sum;
-    void *panel; /* mr rows of K4 */
-    float *room; /* K floats */
+    void *panel; /* mr rows of K4, and QUANTISED more numbers */
+    float *room; /* K floats, rounded up to QUANTISED */
 } quantised;
 
 static void quantise_rows(const fv_gemm_kit *kit, char *dst, const quantised *q, const void *src,
@@ -497,7 +499,8 @@ void fv_gemm_run(const fv_gemm_kit *kit, const fv_args *a, const fv_call *c)
         char *packed = (char *)(scales + 2 * scales_size(kit, rows));
         char *room = packed + (size_t)rows * k4 * fv_type_size(kit->factor);
         const quantised q = {scales, (int32_t *)(void *)(scales + scales_size(kit, rows)),
-                             room + k4 * sizeof(float), (float *)(void *)room};
+                             room + fv_round_up(k4, QUANTISED) * sizeof(float),
+                             (float *)(void *)room};
         const block b = {kit, a, c, row, rows, k4, kc, packed, unpacked, wide, q};
         pack_block(&b, packed);
 
@@ -567,8 +570,10 @@ size_t fv_gemm_scratch(const fv_gemm_kit *kit, const fv_problem *p, const fv_kno
     const uint32_t mc = fv_min_u32(rows, knobs->v[FV_GEMM_MC]),
                    k4 = fv_round_up(p->dim[FV_GEMM_K], kit->steps);
     const uint32_t kc = k_block(kit, p, knobs, mc);
-    const size_t rows_of =
-        kit->quantise ? (size_t)k4 * (sizeof(float) + kit->mr * fv_type_size(kit->factor)) : 0;
+    const size_t numbers = (size_t)kit->mr * k4 + QUANTISED; /* before they are packed */
+    const size_t rows_of = kit->quantise ? fv_round_up(k4, QUANTISED) * sizeof(float) +
+                                               numbers * fv_type_size(kit->factor)
+                                         : 0;
     return (wide_size(kit, mc, kc) + sums_size(kit, mc, kc, k4) + 2 * scales_size(kit, mc)) *
                sizeof(float) +
            (size_t)mc * k4 * fv_type_size(kit->factor) + rows_of;

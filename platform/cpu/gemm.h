@@ -66,8 +66,8 @@ typedef struct fv_gemm_kit {
     /* Epilogue of a tile acc[rows][nr]. Columns past o->cols are neither read nor written. */
     void (*finish)(const fv_gemm_out *o, const float *acc);
     /* INT8, else NULL: m rows of `type` as rows of K4 numbers of 8 bits, each a `factor`, zeros
-     * beyond k, their scales and sums; `room`: k floats. Sums of INT8 are whole numbers, and K is
-     * one block. */
+     * beyond k, their scales and sums; `room`: k floats. Of both up to whole 64s are written. Sums
+     * of INT8 are whole numbers, and K is one block. */
     void (*quantise)(void *numbers, float *scale, int32_t *sum, const void *rows, enum fv_type type,
                      size_t ld, uint32_t m, uint32_t k, float *room);
     /* `take` scales the rows of each block of k by itself: sums depend on where blocks begin */

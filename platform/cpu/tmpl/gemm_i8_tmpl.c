@@ -160,17 +160,28 @@ FV_FN fv_v sums_of(const fv_gemm_out *o, const float *acc, uint32_t i, uint32_t 
 
 /* ---- rows ---- */
 
-/* Rotates a row of whole blocks of 64; returns its largest absolute value, NaN where one is
+/* Floats [i, i + 64) of a row of k, zeros beyond. */
+FV_FN void load_64(fv_v x[FV_ROTATED], const void *row, enum fv_type type, uint32_t i, uint32_t k)
+{
+    FV_UNROLL
+    for (uint32_t v = 0; v < FV_ROTATED; v++) {
+        const uint32_t at = i + v * FV_W;
+        if (at + FV_W <= k)
+            x[v] = fv_row_load(row, type, at, FV_W);
+        else
+            x[v] = at < k ? fv_row_load(row, type, at, fv_lanes(k - at)) : fv_set(0.f);
+    }
+}
+
+/* Rotates a row into `y`, whole 64s of floats; returns its largest absolute value, NaN where one is
  * infinite or NaN. */
-FV_FN float rotate_row(float *y, const void *row, enum fv_type type, uint32_t k)
+FV_FN float rotate_row(float *y, const void *row, enum fv_type type, uint32_t k, uint32_t block)
 {
     fv_v top = fv_set(0.f), poison = fv_set(0.f);
     for (uint32_t i = 0; i < k; i += 64) {
         fv_v x[FV_ROTATED];
-        FV_UNROLL
-        for (int v = 0; v < FV_ROTATED; v++)
-            x[v] = fv_row_load(row, type, i + (size_t)v * FV_W, FV_W);
-        fv_rotate_64(x);
+        load_64(x, row, type, i, block == 64 ? i + 64 : k);
+        fv_rotate(x, block);
         FV_UNROLL
         for (int v = 0; v < FV_ROTATED; v++) {
             fv_store(y + i + FV_W * v, x[v]);
@@ -181,13 +192,25 @@ FV_FN float rotate_row(float *y, const void *row, enum fv_type type, uint32_t k)
     return fv_hsum(poison) == 0 ? fv_hmax(top) : NAN;
 }
 
-/* A row of whole blocks of 64 as numbers; returns its scale. */
+static float rotate_64(float *y, const void *row, enum fv_type type, uint32_t k)
+{
+    return type == FV_BF16 ? rotate_row(y, row, FV_BF16, k, 64) : rotate_row(y, row, FV_F32, k, 64);
+}
+
+static float rotate_less(float *y, const void *row, enum fv_type type, uint32_t k, uint32_t block)
+{
+    return type == FV_BF16 ? rotate_row(y, row, FV_BF16, k, block)
+                           : rotate_row(y, row, FV_F32, k, block);
+}
+
+/* A row as numbers, zeros up to whole 64s; returns its scale. */
 static float quantise_row(number *q, int32_t *sum, const void *row, enum fv_type type, uint32_t k,
                           float *room)
 {
+    const uint32_t block = fv_int8_block(k);
     float factor;
     const float top =
-        type == FV_BF16 ? rotate_row(room, row, FV_BF16, k) : rotate_row(room, row, FV_F32, k);
+        block == 64 ? rotate_64(room, row, type, k) : rotate_less(room, row, type, k, block);
     const float scale = fv_int8_scale(&factor, top);
     sums total = none();
     if (!(factor > 0))
@@ -203,31 +226,13 @@ static float quantise_row(number *q, int32_t *sum, const void *row, enum fv_type
     return scale;
 }
 
-/* A row of any length. */
-static float quantise_any(number *q, int32_t *sum, const void *row, enum fv_type type, uint32_t k,
-                          float *room)
-{
-    fv_row_convert(room, FV_F32, row, type, k);
-    fv_int8_rotate(room, k, fv_int8_block(k));
-    int8_t *bytes = (int8_t *)q;
-    const float scale = fv_int8_row(bytes, room, k);
-    *sum = 0;
-    for (uint32_t i = 0; i < k; i++)
-        *sum += bytes[i];
-    for (uint32_t i = k; i-- > 0;) /* in place, from the end on */
-        q[i] = bytes[i];
-    return scale;
-}
-
 static void quantise(void *numbers_of, float *scale, int32_t *sum, const void *rows,
                      enum fv_type type, size_t ld, uint32_t m, uint32_t k, float *room)
 {
     const uint32_t padded = (k + STEPS - 1) / STEPS * STEPS;
     number *q = numbers_of;
     for (uint32_t r = 0; r < m; r++, q += padded) {
-        const void *row = fv_element(rows, type, r * ld);
-        scale[r] = k % 64 == 0 ? quantise_row(q, &sum[r], row, type, k, room)
-                               : quantise_any(q, &sum[r], row, type, k, room);
+        scale[r] = quantise_row(q, &sum[r], fv_element(rows, type, r * ld), type, k, room);
         memset(q + k, 0, (padded - k) * sizeof *q);
     }
 }

@@ -1,5 +1,5 @@
-/* butterfly.h: Walsh-Hadamard transforms of 64 floats over the vector vocabulary, in the order of
- * src/ops/quantise.h, which settles their bits. */
+/* butterfly.h: Walsh-Hadamard transforms of blocks of at most 64 floats over the vector vocabulary,
+ * in the order of src/ops/quantise.h, which settles their bits. */
 #ifndef FOVEA_PLATFORM_VEC_BUTTERFLY_H
 #define FOVEA_PLATFORM_VEC_BUTTERFLY_H
 
@@ -40,10 +40,13 @@ FV_FN fv_v fv_butterfly(fv_v x, int stride)
     return fv_fma(x, fv_load(sign), fv_partner(x, stride)); /* the product is exact */
 }
 
-FV_FN void fv_rotate_64(fv_v x[FV_ROTATED])
+/* Blocks of so many of 64 floats, a power of two. */
+FV_FN void fv_rotate(fv_v x[FV_ROTATED], uint32_t block)
 {
     FV_UNROLL
     for (int stride = FV_ROTATED / 2; stride > 0; stride /= 2) {
+        if ((uint32_t)stride * FV_W >= block)
+            continue;
         FV_UNROLL
         for (int i = 0; i < FV_ROTATED; i++) {
             if (i & stride)
@@ -55,6 +58,8 @@ FV_FN void fv_rotate_64(fv_v x[FV_ROTATED])
     }
     FV_UNROLL
     for (int stride = FV_W / 2; stride > 0; stride /= 2) {
+        if ((uint32_t)stride >= block)
+            continue;
         FV_UNROLL
         for (int i = 0; i < FV_ROTATED; i++)
             x[i] = fv_butterfly(x[i], stride);
