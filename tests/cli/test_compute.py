@@ -2,8 +2,9 @@
 """test_compute.py: `--compute` of every command: what is asked for is what plans, results and tables
 say, and what is verified; golden models stay near float32.
 
-    test_compute.py path/to/fovea
+    test_compute.py path/to/fovea [--brief]
 
+--brief: all but the golden models, where sanitizers see nothing that they do not see by test_golden.py.
 Standard library only.
 """
 import collections
@@ -339,7 +340,8 @@ def main():
 
         def commands(p):
             chosen_by_commands(p, folder)
-        return expected.run((device_says, plan_says, chosen, commands, verified, near_float32, odd, uneven, pictures,
+        of_golden = () if "--brief" in sys.argv else (near_float32,)
+        return expected.run((device_says, plan_says, chosen, commands, verified, *of_golden, odd, uneven, pictures,
                              measured, tuned), lambda test: test(p))
 
 
