@@ -82,7 +82,6 @@ class Arm64:
 
 
 class X86:
-    kernels = KERNELS_X86
     branch = re.compile(r"j\w+\s+(?:0x)?([0-9a-f]+)\b")
     vector = re.compile(r"%[xyz]mm\d+\b")
     stack, comment, load, spill = ("(%rsp", "(%rbp"), "#", "vmovups (%rax),%ymm0", "vmovups %ymm0,(%rsp)"
@@ -90,7 +89,9 @@ class X86:
     def __init__(self, build):
         self.build = build
         compiler, self.where, _, self.templates = build_flags(build, "C")
-        self.compilers = [compiler] if "-DFV_ARCH_X86" in all_flags(build) else []
+        levels = all_flags(build)
+        self.compilers = [compiler] if "-DFV_ARCH_X86" in levels else []
+        self.kernels = [k for k in KERNELS_X86 if "-DFV_ISA_" + k.level in levels]  # the compiler may lack some
         self.objdump = "objdump"
 
     def flags_of(self, kernel):

@@ -89,7 +89,5 @@ static size_t scratch_bytes(const fv_problem *p, const fv_knobs *k, uint32_t row
     return lay_out(p, QUERIES, 0).bytes;
 }
 
-const fv_kernel_hooks FV_NAME(fv_h_foveated_i8) = {.applies = applies,
-                                                   .rate = (FV_STEPS < 4 ? FV_STEPS : 4) * FV_W *
-                                                           5e9,
-                                                   .scratch = scratch_bytes};
+const fv_kernel_hooks FV_NAME(fv_h_foveated_i8) = {
+    .applies = applies, .rate = FV_WHOLE_RATE * FV_W * 5e9, .scratch = scratch_bytes};

@@ -192,25 +192,13 @@ FV_FN float rotate_row(float *y, const void *row, enum fv_type type, uint32_t k,
     return fv_hsum(poison) == 0 ? fv_hmax(top) : NAN;
 }
 
-static float rotate_64(float *y, const void *row, enum fv_type type, uint32_t k)
-{
-    return type == FV_BF16 ? rotate_row(y, row, FV_BF16, k, 64) : rotate_row(y, row, FV_F32, k, 64);
-}
-
-static float rotate_less(float *y, const void *row, enum fv_type type, uint32_t k, uint32_t block)
-{
-    return type == FV_BF16 ? rotate_row(y, row, FV_BF16, k, block)
-                           : rotate_row(y, row, FV_F32, k, block);
-}
-
 /* A row as numbers, zeros up to whole 64s; returns its scale. */
-static float quantise_row(number *q, int32_t *sum, const void *row, enum fv_type type, uint32_t k,
-                          float *room)
+FV_FN float quantise_row(number *q, int32_t *sum, const void *row, enum fv_type type, uint32_t k,
+                         uint32_t block, float *room)
 {
-    const uint32_t block = fv_int8_block(k);
     float factor;
-    const float top =
-        block == 64 ? rotate_64(room, row, type, k) : rotate_less(room, row, type, k, block);
+    const float top = type == FV_BF16 ? rotate_row(room, row, FV_BF16, k, block)
+                                      : rotate_row(room, row, FV_F32, k, block);
     const float scale = fv_int8_scale(&factor, top);
     sums total = none();
     if (!(factor > 0))
@@ -226,13 +214,16 @@ static float quantise_row(number *q, int32_t *sum, const void *row, enum fv_type
     return scale;
 }
 
-static void quantise(void *numbers_of, float *scale, int32_t *sum, const void *rows,
-                     enum fv_type type, size_t ld, uint32_t m, uint32_t k, float *room)
+static void quantise(void *packed, float *scale, int32_t *sum, const void *rows, enum fv_type type,
+                     size_t ld, uint32_t m, uint32_t k, float *room)
 {
     const uint32_t padded = (k + STEPS - 1) / STEPS * STEPS;
-    number *q = numbers_of;
+    const uint32_t block = fv_int8_block(k);
+    number *q = packed;
     for (uint32_t r = 0; r < m; r++, q += padded) {
-        scale[r] = quantise_row(q, &sum[r], fv_element(rows, type, r * ld), type, k, room);
+        const void *row = fv_element(rows, type, r * ld);
+        scale[r] = block == 64 ? quantise_row(q, &sum[r], row, type, k, 64, room)
+                               : quantise_row(q, &sum[r], row, type, k, block, room);
         memset(q + k, 0, (padded - k) * sizeof *q);
     }
 }

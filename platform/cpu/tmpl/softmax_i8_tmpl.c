@@ -1,7 +1,7 @@
 /* softmax_i8_tmpl.c: SOFTMAX attention whose products are of 8 bits. */
-#ifdef FV_ISA_AVX2
-#define FV_TILE_N                                                                                  \
-    2 /* of queries: sums of three and what they are made of are more than registers */
+#ifdef FV_ISA_AVX2 /* sums of three vectors of queries, and their products, do not fit 16          \
+                      registers */
+#define FV_TILE_N 2
 #else
 #define FV_TILE_N FV_TILE_WIDE
 #endif
@@ -59,7 +59,5 @@ static size_t scratch_bytes(const fv_problem *p, const fv_knobs *k, uint32_t row
     return lay_out(p, rows < PANEL ? rows : PANEL, p->dim[FV_REL_POS_COLUMNS]).bytes;
 }
 
-const fv_kernel_hooks FV_NAME(fv_h_softmax_i8) = {.applies = applies,
-                                                  .rate = (FV_STEPS < 4 ? FV_STEPS : 4) * FV_W *
-                                                          6e9,
-                                                  .scratch = scratch_bytes};
+const fv_kernel_hooks FV_NAME(fv_h_softmax_i8) = {
+    .applies = applies, .rate = FV_WHOLE_RATE * FV_W * 6e9, .scratch = scratch_bytes};

@@ -40,7 +40,8 @@ FV_FN fv_v fv_butterfly(fv_v x, int stride)
     return fv_fma(x, fv_load(sign), fv_partner(x, stride)); /* the product is exact */
 }
 
-/* Blocks of so many of 64 floats, a power of two. */
+/* Transforms each block of `block` floats of the 64 by itself. `block`: a power of two, at most 64.
+ */
 FV_FN void fv_rotate(fv_v x[FV_ROTATED], uint32_t block)
 {
     FV_UNROLL

@@ -52,23 +52,6 @@ FV_FN void fv_put_weights(fv_number *x, const fv_v p[FV_STEPS])
 }
 #endif
 
-#if defined FV_ISA_AVX512_VNNI || defined FV_ISA_AVX512
-typedef __m512i fv_whole, fv_steps;
-
-FV_WORD(fv_whole, fv_whole_set, (int32_t x), _mm512_set1_epi32(x))
-FV_WORD(fv_steps, fv_lanes_load, (const fv_number *p), _mm512_loadu_si512(p))
-FV_WORD(fv_steps, fv_steps_set, (int32_t group), _mm512_set1_epi32(group))
-FV_WORD(fv_v, fv_of_whole, (fv_whole x), _mm512_cvtepi32_ps(x))
-#elif defined FV_ISA_AVX_VNNI || defined FV_ISA_AVX2
-typedef __m256i fv_whole, fv_steps;
-
-FV_WORD(fv_whole, fv_whole_set, (int32_t x), _mm256_set1_epi32(x))
-FV_WORD(fv_steps, fv_lanes_load, (const fv_number *p),
-        _mm256_loadu_si256((const __m256i *)(const void *)p))
-FV_WORD(fv_steps, fv_steps_set, (int32_t group), _mm256_set1_epi32(group))
-FV_WORD(fv_v, fv_of_whole, (fv_whole x), _mm256_cvtepi32_ps(x))
-#endif
-
 #if defined FV_ISA_AVX512_VNNI
 FV_WORD(fv_whole, fv_whole_dot, (fv_whole sum, fv_steps lanes, fv_steps all),
         fv_dpbusd(sum, lanes, all))
@@ -117,6 +100,9 @@ FV_FN void fv_put_weights(fv_number *x, const fv_v p[FV_STEPS])
 #ifndef FV_BY_DEPTH
 #define FV_BY_DEPTH 0
 #endif
+
+/* Products of these by products of floats in the same time, as estimates have it. */
+enum { FV_WHOLE_RATE = FV_STEPS < 4 ? FV_STEPS : 4 };
 
 /* FV_STEPS numbers with an offset. */
 FV_FN void fv_put_steps(fv_number *x, const int8_t *number, int off)

@@ -1,65 +1,78 @@
-/* dot.h: sums += products of several steps, by the instructions of each level.
+/* dot.h: vectors of whole sums, and what adds products of several steps to them on each level.
  *
- * Intrinsics for them leave GCC free to do all products of a tile first, for which it runs out of
- * registers, and to copy every sum to another register and back: of AVX-512 VNNI's tile of softmax
- * that made 49 copies and 18 stores of 24 products. What adds to a sum is told to be where the sum
- * is. Tests that emulate a level define its word before. */
+ * Left to intrinsics, GCC does all products of a tile first, for which it runs out of registers,
+ * and copies every sum to another register and back: in AVX-512 VNNI's tile of softmax that made 49
+ * copies and 18 stores for 24 products. Asm statements tell it that a sum stays where it is. Tests
+ * that emulate a level define its instruction before. */
 #ifndef FOVEA_PLATFORM_X86_DOT_H
 #define FOVEA_PLATFORM_X86_DOT_H
 
 #include "platform/cpu/vec/vec.h"
 
-/* Zeros of a sum's own: GCC keeps those that are the same in one register, and moves sums about in
- * every step. */
+/* fv_whole: FV_W sums. fv_steps: several steps of each of FV_W lanes. */
 #if FV_W == 16
-FV_FN __m512i fv_zero_sum(void)
+typedef __m512i fv_whole, fv_steps;
+
+FV_WORD(fv_whole, fv_whole_set, (int32_t x), _mm512_set1_epi32(x))
+FV_WORD(fv_whole, fv_whole_sub, (fv_whole a, fv_whole b), _mm512_sub_epi32(a, b))
+FV_WORD(fv_whole, fv_whole_load, (const void *p), _mm512_loadu_si512(p))
+FV_WORD(fv_v, fv_of_whole, (fv_whole x), _mm512_cvtepi32_ps(x))
+FV_WORD(int32_t, fv_whole_total, (fv_whole x), _mm512_reduce_add_epi32(x))
+FV_WORD(fv_steps, fv_pair_products, (fv_steps x, fv_steps y), _mm512_madd_epi16(x, y))
+#else
+typedef __m256i fv_whole, fv_steps;
+
+FV_WORD(fv_whole, fv_whole_set, (int32_t x), _mm256_set1_epi32(x))
+FV_WORD(fv_whole, fv_whole_sub, (fv_whole a, fv_whole b), _mm256_sub_epi32(a, b))
+FV_WORD(fv_whole, fv_whole_load, (const void *p), _mm256_loadu_si256((const __m256i *)p))
+FV_WORD(fv_v, fv_of_whole, (fv_whole x), _mm256_cvtepi32_ps(x))
+FV_WORD(fv_steps, fv_pair_products, (fv_steps x, fv_steps y), _mm256_madd_epi16(x, y))
+
+FV_FN int32_t fv_whole_total(fv_whole x)
 {
-    __m512i sum = _mm512_setzero_si512();
+    const __m128i four = _mm_add_epi32(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1));
+    const __m128i two = _mm_add_epi32(four, _mm_srli_si128(four, 8));
+    return _mm_cvtsi128_si32(two) + _mm_extract_epi32(two, 1);
+}
+#endif
+
+FV_WORD(fv_steps, fv_lanes_load, (const void *p), fv_whole_load(p))
+/* A group of steps, the same for all lanes. */
+FV_WORD(fv_steps, fv_steps_set, (int32_t group), fv_whole_set(group))
+
+/* Where sums begin. GCC would keep zeros that are alike in one register, and move sums in every
+ * step. */
+FV_FN fv_whole fv_zero_sum(void)
+{
+    fv_whole sum = fv_whole_set(0);
     __asm__ volatile("" : "+v"(sum));
     return sum;
 }
-#else
-FV_FN __m256i fv_zero_sum(void)
-{
-    __m256i sum = _mm256_setzero_si256();
-    __asm__ volatile("" : "+x"(sum));
-    return sum;
-}
-#endif
 
-/* Numbers of 16 bits in pairs, what AVX2 and AVX-512 have by themselves. */
-#if FV_W == 16
-FV_FN __m512i fv_madd(__m512i sum, __m512i x, __m512i y)
+/* sum + numbers of 16 bits, in pairs: what AVX2 and AVX-512 have by themselves. */
+FV_FN fv_whole fv_madd(fv_whole sum, fv_steps x, fv_steps y)
 {
-    const __m512i products = _mm512_madd_epi16(x, y);
+    const fv_whole products = fv_pair_products(x, y);
     __asm__("vpaddd %1, %0, %0" : "+v"(sum) : "v"(products));
     return sum;
 }
+
+/* sum + numbers of 8 bits, in fours: x without a sign, y with one. */
+#if (defined FV_ISA_AVX512_VNNI || defined FV_ISA_AVX_VNNI) && !defined fv_dpbusd
+#ifdef FV_ISA_AVX_VNNI
+#define DPBUSD "%{vex%} vpdpbusd"
 #else
-FV_FN __m256i fv_madd(__m256i sum, __m256i x, __m256i y)
+#define DPBUSD "vpdpbusd"
+#endif
+FV_FN fv_whole fv_dpbusd(fv_whole sum, fv_steps x, fv_steps y)
 {
-    const __m256i products = _mm256_madd_epi16(x, y);
-    __asm__("vpaddd %1, %0, %0" : "+x"(sum) : "x"(products));
+    __asm__(DPBUSD " %2, %1, %0" : "+v"(sum) : "v"(x), "v"(y));
     return sum;
 }
+#undef DPBUSD
 #endif
 
-/* Numbers of 8 bits in fours: x without a sign, y with one. */
-#if defined FV_ISA_AVX512_VNNI && !defined fv_dpbusd
-FV_FN __m512i fv_dpbusd(__m512i sum, __m512i x, __m512i y)
-{
-    __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(x), "v"(y));
-    return sum;
-}
-#elif defined FV_ISA_AVX_VNNI && !defined fv_dpbusd
-FV_FN __m256i fv_dpbusd(__m256i sum, __m256i x, __m256i y)
-{
-    __asm__("%{vex%} vpdpbusd %2, %1, %0" : "+x"(sum) : "x"(x), "x"(y));
-    return sum;
-}
-#endif
-
-/* Pairs of bfloat16. */
+/* sum + bfloat16, in pairs. */
 #if defined FV_ISA_AVX512_BF16 && !defined fv_dpbf16
 FV_FN __m512 fv_dpbf16(__m512 sum, __m512bh x, __m512bh y)
 {

@@ -1,31 +1,14 @@
 /* dot_madd256.h: AVX2 has 16-bit products, added in pairs, of widened numbers; those of 8 bits
  * saturate. Rows are widened once, when they are packed. */
-#include "platform/cpu/x86/dot.h"
-
 #define SPLIT 1
 #define BESIDE 2
 #define BIAS 0
 typedef int16_t number;
-typedef __m256i sums;
-typedef __m256i numbers;
+#include "platform/cpu/x86/whole.h"
 
-FV_WORD(sums, none, (void), fv_zero_sum())
 FV_WORD(numbers, columns, (const int8_t *w),
         _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)w)))
-
-FV_FN numbers steps(const number *a)
-{
-    int32_t two;
-    memcpy(&two, a, sizeof two);
-    return _mm256_set1_epi32(two);
-}
-
 FV_WORD(sums, add, (sums sum, numbers x, numbers column), fv_madd(sum, x, column))
-
-FV_FN void put(int32_t *acc, const sums *sum)
-{
-    _mm256_storeu_si256((__m256i *)(void *)acc, *sum);
-}
 
 FV_FN void put_64(number *q, const fv_v x[FV_ROTATED], sums *total)
 {
@@ -37,5 +20,3 @@ FV_FN void put_64(number *q, const fv_v x[FV_ROTATED], sums *total)
         _mm256_storeu_si256((__m256i *)(void *)(q + 8 * v), _mm256_permute4x64_epi64(both, 0xd8));
     }
 }
-
-#include "platform/cpu/x86/whole256.h"

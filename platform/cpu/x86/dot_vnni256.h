@@ -1,28 +1,11 @@
 /* dot_vnni256.h: AVX-VNNI multiplies numbers without a sign, the weight's, by signed ones. */
-#include "platform/cpu/x86/dot.h"
-
 #define SPLIT 1
 #define BIAS 0x80
 typedef int8_t number;
-typedef __m256i sums;
-typedef __m256i numbers;
+#include "platform/cpu/x86/whole.h"
 
-FV_WORD(sums, none, (void), fv_zero_sum())
 FV_WORD(numbers, columns, (const int8_t *w), _mm256_loadu_si256((const __m256i *)(const void *)w))
-
-FV_FN numbers steps(const number *a)
-{
-    int32_t four;
-    memcpy(&four, a, sizeof four);
-    return _mm256_set1_epi32(four);
-}
-
 FV_WORD(sums, add, (sums sum, numbers x, numbers column), fv_dpbusd(sum, column, x))
-
-FV_FN void put(int32_t *acc, const sums *sum)
-{
-    _mm256_storeu_si256((__m256i *)(void *)acc, *sum);
-}
 
 FV_FN void put_64(number *q, const fv_v x[FV_ROTATED], sums *total)
 {
@@ -38,5 +21,3 @@ FV_FN void put_64(number *q, const fv_v x[FV_ROTATED], sums *total)
         *total = add(*total, bytes, _mm256_set1_epi8(1));
     }
 }
-
-#include "platform/cpu/x86/whole256.h"
