@@ -82,8 +82,8 @@ static void pack_i8(void *dst, const float *src, uint32_t n0, uint32_t n, const 
     memset(scale, 0, fv_round_up(columns, PANEL) * sizeof *scale);
     for (uint32_t col = 0; col < columns; col++) {
         int8_t *panel = to + (size_t)(col / PANEL) * PANEL * padded;
-        scale[col] =
-            fv_int8_weight(q, 4, src + ((size_t)(col % both) * n + col / both) * depth, depth);
+        scale[col] = fv_int8_weight(q, 4, src + ((size_t)(col % both) * n + col / both) * depth,
+                                    depth, fv_int8_block(depth));
         for (uint32_t k = 0; k < depth; k++)
             panel[place(col % PANEL, k, FV_I8)] = q[k];
     }

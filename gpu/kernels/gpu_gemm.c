@@ -65,8 +65,9 @@ static float pack_column(int8_t *panel, uint32_t i, const float *row, const fv_p
 {
     enum { WORD = 4 };
     const uint32_t k = p->dim[FV_GEMM_K];
-    return fv_gpu_is_quantised(p) ? fv_int8_weight(panel + i * WORD, PANEL * WORD, row, k)
-                                  : fv_int8_column(panel + i, PANEL, row, k);
+    if (!fv_gpu_is_quantised(p))
+        return fv_int8_column(panel + i, PANEL, row, k);
+    return fv_int8_weight(panel + i * WORD, PANEL * WORD, row, k, fv_int8_block(k));
 }
 
 static void pack_i8(void *dst, const float *src, uint32_t n0, uint32_t n, const fv_problem *p,

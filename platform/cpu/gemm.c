@@ -20,6 +20,7 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "ops/quantise.h"
+#include "ops/rows_i8.h"
 
 /* Columns whose partial sums are kept when K takes several blocks. Not measured: more columns read
  * the packed rows less often, fewer leave the sums room in L2. */
@@ -288,30 +289,70 @@ static void pack_tap_rounded(const fv_gemm_kit *kit, uint16_t *dst, const char *
                 src[i] ? fv_bf16_of_float(((const float *)(const void *)src[i])[k - j]) : 0;
 }
 
+/* The first pixels of the windows of m output pixels. */
+typedef struct windows {
+    int64_t y[FV_GEMM_ROWS], x[FV_GEMM_ROWS];
+    uint32_t m;
+} windows;
+
+static windows windows_at(const fv_args *a, uint32_t pixel, uint32_t m)
+{
+    const int64_t stride = a->prob.dim[FV_CONV_STRIDE], pad = a->prob.dim[FV_CONV_PAD];
+    windows w = {.m = m};
+    for (uint32_t i = 0; i < m; i++) {
+        w.y[i] = (int64_t)((pixel + i) / a->u[2]) * stride - pad;
+        w.x[i] = (int64_t)((pixel + i) % a->u[2]) * stride - pad;
+    }
+    return w;
+}
+
+/* Where their pixels of a tap begin, from `channel` on; NULL beyond the grid. */
+static void find_pixels(const char *src[], const windows *w, const fv_args *a, const void *in,
+                        enum fv_type type, uint32_t tap, uint32_t channel)
+{
+    const uint32_t size = a->prob.dim[FV_CONV_SIZE];
+    for (uint32_t i = 0; i < w->m; i++) {
+        const int64_t y = w->y[i] + tap / size, x = w->x[i] + tap % size;
+        const bool inside = y >= 0 && y < a->u[1] && x >= 0 && x < a->u[0];
+        const size_t at = (size_t)(y * a->u[0] + x) * a->ld[FV_GEMM_A] + channel;
+        src[i] = inside ? fv_element(in, type, at) : NULL;
+    }
+}
+
+/* Whether no window hangs over a side of the grid. */
+static bool are_inside(const windows *w, const fv_args *a)
+{
+    const int64_t size = a->prob.dim[FV_CONV_SIZE];
+    bool inside = true;
+    for (uint32_t i = 0; i < w->m; i++)
+        inside &=
+            w->y[i] >= 0 && w->y[i] + size <= a->u[1] && w->x[i] >= 0 && w->x[i] + size <= a->u[0];
+    return inside;
+}
+
+/* From the pixels of the tap before to those of `tap`, of such windows. */
+static void move_to_tap(const char *src[], const fv_args *a, uint32_t m, uint32_t tap)
+{
+    const uint32_t size = a->prob.dim[FV_CONV_SIZE];
+    const size_t pixels = tap % size ? 1 : a->u[0] - size + 1;
+    for (uint32_t i = 0; i < m; i++)
+        src[i] += pixels * a->ld[FV_GEMM_A];
+}
+
 /* Steps [k0, k0 + p->depth) of the windows of output pixels from `pixel` on. */
 static void pack_windows(const row_panel *p, const fv_args *a, const void *in, uint32_t pixel,
                          uint32_t k0)
 {
-    const uint32_t *dim = a->prob.dim, size = dim[FV_CONV_SIZE], channels = dim[FV_CONV_C];
-    const uint32_t m = p->m, depth = p->depth;
+    const uint32_t channels = a->prob.dim[FV_CONV_C], m = p->m, depth = p->depth;
     const bool rounded = rounds(p->kit, p->type);
     const size_t bytes = rounded ? sizeof(uint16_t) : fv_type_size(p->type); /* as packed */
     char *dst = packed_rows(p);
     const char *src[FV_GEMM_ROWS];
-    int64_t y[FV_GEMM_ROWS], x[FV_GEMM_ROWS]; /* of the windows' first pixels */
-    for (uint32_t i = 0; i < m; i++) {
-        y[i] = (int64_t)((pixel + i) / a->u[2]) * dim[FV_CONV_STRIDE] - dim[FV_CONV_PAD];
-        x[i] = (int64_t)((pixel + i) % a->u[2]) * dim[FV_CONV_STRIDE] - dim[FV_CONV_PAD];
-    }
+    const windows w = windows_at(a, pixel, m);
     for (uint32_t j = 0, n; j < depth; j += n) {
         const uint32_t tap = (k0 + j) / channels, channel = (k0 + j) % channels;
         n = fv_min_u32(fv_min_u32(channels - channel, SPAN), depth - j);
-        for (uint32_t i = 0; i < m; i++) {
-            const int64_t iy = y[i] + tap / size, ix = x[i] + tap % size;
-            const bool inside = iy >= 0 && iy < a->u[1] && ix >= 0 && ix < a->u[0];
-            const size_t at = (size_t)(iy * a->u[0] + ix) * a->ld[FV_GEMM_A] + channel;
-            src[i] = inside ? fv_element(in, p->type, at) : NULL;
-        }
+        find_pixels(src, &w, a, in, p->type, tap, channel);
         if (rounded)
             pack_tap_rounded(p->kit, (uint16_t *)(void *)dst, src, m, j, n);
         else if (bytes == 4)
@@ -341,6 +382,54 @@ static void pack_pixels(const fv_gemm_kit *kit, char *dst, const fv_args *a, con
             dst += panel_bytes(&p);
             r += p.m;
         }
+}
+
+/* ---- windows of whole numbers ---- */
+
+static bool is_conv_of_numbers(const fv_gemm_kit *kit, const fv_problem *p)
+{
+    return kit->quantise && p->op == FV_OP_CONV;
+}
+
+static uint32_t taps_of(const fv_problem *p)
+{
+    return p->op == FV_OP_CONV ? p->dim[FV_CONV_SIZE] * p->dim[FV_CONV_SIZE] : 1;
+}
+
+/* A tap of m rows of numbers: src[i], or NULL for zeros; `k`: whole groups. */
+static inline void pack_numbers(char *dst, const char *const *src, uint32_t m, uint32_t k,
+                                const uint32_t steps)
+{
+    for (uint32_t i = 0; i < m; i++)
+        for (uint32_t j = 0; j < k; j += steps)
+            if (src[i])
+                memcpy(dst + (size_t)j * m + i * steps, src[i] + j, steps);
+            else
+                memset(dst + (size_t)j * m + i * steps, 0, steps);
+}
+
+/* Windows of pixels of 8 bits, tap by tap; their scales, too, lie by panels. */
+static void pack_pixels_of_numbers(const fv_gemm_kit *kit, char *dst, const quantised *q,
+                                   const fv_args *a, const void *in, uint32_t pixel, uint32_t rows)
+{
+    const uint32_t channels = a->prob.dim[FV_CONV_C], taps = taps_of(&a->prob);
+    for (uint32_t r = 0, m; r < rows; r += m) {
+        m = panel_rows(kit, r, rows);
+        const windows w = windows_at(a, pixel + r, m);
+        for (uint32_t tap = 0; tap < taps; tap++) {
+            const char *src[FV_GEMM_ROWS];
+            find_pixels(src, &w, a, in, FV_U8, tap, 0);
+            for (uint32_t i = 0; i < m; i++) {
+                const size_t at = (size_t)r * taps + tap * m + i;
+                q->scale[at] = src[i] ? fv_rows_i8_scale(src[i], channels) : 0;
+            }
+            if (kit->steps == 8)
+                pack_numbers(dst, src, m, channels, 8);
+            else
+                pack_numbers(dst, src, m, channels, 4);
+            dst += (size_t)m * channels;
+        }
+    }
 }
 
 /* ---- products ---- */
@@ -397,19 +486,60 @@ static const float *column_scales(const block *b, uint32_t col)
     return (const float *)(const void *)(w + (size_t)b->k4 * b->kit->nr);
 }
 
+/* Columns of the call in the panel at column col. */
+static uint32_t columns_of(const block *b, uint32_t col)
+{
+    return fv_min_u32(panel_cols(b->kit, &b->a->prob), b->c->col0 + b->c->cols - col);
+}
+
 static void finish_rows(const block *b, const float *acc, uint32_t r, uint32_t m, uint32_t col)
 {
-    const uint32_t width = panel_cols(b->kit, &b->a->prob);
     fv_gemm_out o = out_at(b->a, b->c, b->row + r, col);
     o.rows = m;
-    o.cols = fv_min_u32(width, b->c->col0 + b->c->cols - col);
+    o.cols = columns_of(b, col);
     if (b->kit->weight == FV_I8)
         o.column_scale = column_scales(b, col);
-    if (b->kit->quantise) {
+    if (b->kit->quantise && b->a->prob.op == FV_OP_GEMM) {
         o.row_scale = b->q.scale + r;
         o.row_sum = b->q.sum + r;
     }
     b->kit->finish(&o, acc);
+}
+
+/* Sums of a panel of m rows of packed numbers from row r of the block on, tap by tap. */
+static void tile_of_packed_taps(const block *b, float *acc, uint32_t r, uint32_t m, const char *w,
+                                const char *ahead)
+{
+    const fv_gemm_kit *kit = b->kit;
+    const uint32_t channels = b->a->prob.dim[FV_CONV_C], taps = taps_of(&b->a->prob);
+    const size_t step = (size_t)m * channels;
+    const char *in = b->packed + (size_t)r * b->k4;
+    float *whole = acc + (size_t)kit->mr * kit->nr;
+    for (uint32_t tap = 0; tap < taps; tap++, in += step, w += (size_t)channels * kit->nr) {
+        kit->tile(whole, in, w, channels / kit->steps, m, true, ahead);
+        kit->add_scaled(acc, whole, b->q.scale + (size_t)r * taps + tap * m, m, tap == 0);
+        ahead += channels * FV_GEMM_AHEAD;
+    }
+}
+
+/* The same of pixels where they lie, of the panel at column col. */
+static void tile_of_taps(const block *b, float *acc, uint32_t r, uint32_t m, uint32_t col,
+                         const char *w)
+{
+    const uint32_t channels = b->a->prob.dim[FV_CONV_C], taps = taps_of(&b->a->prob);
+    const uint32_t cols = columns_of(b, col);
+    const windows at = windows_at(b->a, b->c->row0 + b->row + r, m);
+    const bool inside = are_inside(&at, b->a);
+    const char *src[FV_GEMM_ROWS];
+    for (uint32_t tap = 0; tap < taps; tap++, w += (size_t)channels * b->kit->nr) {
+        if (tap == 0 || !inside)
+            find_pixels(src, &at, b->a, b->c->p[FV_GEMM_A], FV_U8, tap, 0);
+        else
+            move_to_tap(src, b->a, m, tap);
+        for (uint32_t i = 0; i < m && !inside; i++)
+            src[i] = src[i] ? src[i] : b->packed;
+        b->kit->add_tap(acc, (const void *const *)src, w, channels, m, cols, tap == 0);
+    }
 }
 
 /* Adds steps [k0, k0 + depth) of the panel at column col to its sums of all rows, and finishes them
@@ -433,7 +563,11 @@ static void run_panel(const block *b, float *sums, uint32_t col, uint32_t k0, ui
         const void *in = packed + (size_t)r * depth * factor;
         unpacked_rows l;
         m = panel_rows(kit, r, b->rows);
-        if (b->unpacked && find_unpacked(&l, b->a, b->c, b->row + r, m))
+        if (is_conv_of_numbers(kit, &b->a->prob) && kit->add_tap)
+            tile_of_taps(b, acc, r, m, col, w);
+        else if (is_conv_of_numbers(kit, &b->a->prob))
+            tile_of_packed_taps(b, acc, r, m, w, ahead);
+        else if (b->unpacked && find_unpacked(&l, b->a, b->c, b->row + r, m))
             tile_unpacked(kit, &l, acc, (const float *)(const void *)w, m, ahead);
         else if (kit->widen && r == 0)
             kit->widen(acc, in, w, depth / kit->steps, m, k0 == 0, ahead,
@@ -454,7 +588,11 @@ static void pack_block(const block *b, char *packed)
     const enum fv_type type = b->a->prob.in;
     const void *in = b->c->p[FV_GEMM_A];
     const size_t ld = b->a->ld[FV_GEMM_A];
-    if (b->kit->quantise)
+    if (is_conv_of_numbers(b->kit, &b->a->prob) && b->kit->add_tap)
+        memset(packed, 0, fv_rows_i8_bytes(b->a->prob.dim[FV_CONV_C])); /* beyond the grid */
+    else if (is_conv_of_numbers(b->kit, &b->a->prob))
+        pack_pixels_of_numbers(b->kit, packed, &b->q, b->a, in, b->c->row0 + b->row, b->rows);
+    else if (b->kit->quantise)
         quantise_rows(b->kit, packed, &b->q, fv_element(in, type, b->row * ld), type, ld, b->rows,
                       k);
     else if (b->a->prob.op == FV_OP_CONV)
@@ -469,17 +607,20 @@ static size_t wide_size(const fv_gemm_kit *kit, uint32_t rows, uint32_t kc)
     return kit->widen && rows > kit->mr ? (size_t)kc * kit->nr : 0;
 }
 
-/* Floats of the partial sums of a group of columns, or of a tile: with fewer rows never more. */
+/* Floats of the partial sums of a group of columns, or of a tile: with fewer rows never more. Those
+ * of whole numbers may be of a tap, which those of floats stand before. */
 static size_t sums_size(const fv_gemm_kit *kit, uint32_t rows, uint32_t kc, uint32_t k4)
 {
     const size_t tile = (size_t)kit->mr * kit->nr, group = (size_t)rows * GROUP_COLS;
+    if (kit->quantise)
+        return 2 * tile;
     return kc < k4 && group > tile ? group : tile;
 }
 
 /* Floats of the scales of a block of rows; as many sums follow. Whole lines. */
-static size_t scales_size(const fv_gemm_kit *kit, uint32_t rows)
+static size_t scales_size(const fv_gemm_kit *kit, const fv_problem *p, uint32_t rows)
 {
-    return kit->quantise ? fv_round_up(rows, 16) : 0;
+    return kit->quantise ? fv_round_up(rows * taps_of(p), 16) : 0;
 }
 
 void fv_gemm_run(const fv_gemm_kit *kit, const fv_args *a, const fv_call *c)
@@ -496,9 +637,9 @@ void fv_gemm_run(const fv_gemm_kit *kit, const fv_args *a, const fv_call *c)
         const uint32_t rows = fv_min_u32(mc, c->rows - row);
         float *wide = c->scratch, *sums = wide + wide_size(kit, rows, kc);
         float *scales = sums + sums_size(kit, rows, kc, k4);
-        char *packed = (char *)(scales + 2 * scales_size(kit, rows));
+        char *packed = (char *)(scales + 2 * scales_size(kit, p, rows));
         char *room = packed + (size_t)rows * k4 * fv_type_size(kit->factor);
-        const quantised q = {scales, (int32_t *)(void *)(scales + scales_size(kit, rows)),
+        const quantised q = {scales, (int32_t *)(void *)(scales + scales_size(kit, p, rows)),
                              room + fv_round_up(k4, QUANTISED) * sizeof(float),
                              (float *)(void *)room};
         const block b = {kit, a, c, row, rows, k4, kc, packed, unpacked, wide, q};
@@ -571,10 +712,12 @@ size_t fv_gemm_scratch(const fv_gemm_kit *kit, const fv_problem *p, const fv_kno
                    k4 = fv_round_up(p->dim[FV_GEMM_K], kit->steps);
     const uint32_t kc = k_block(kit, p, knobs, mc);
     const size_t numbers = (size_t)kit->mr * k4 + QUANTISED; /* before they are packed */
-    const size_t rows_of = kit->quantise ? fv_round_up(k4, QUANTISED) * sizeof(float) +
-                                               numbers * fv_type_size(kit->factor)
-                                         : 0;
-    return (wide_size(kit, mc, kc) + sums_size(kit, mc, kc, k4) + 2 * scales_size(kit, mc)) *
+    size_t rows_of = kit->quantise ? fv_round_up(k4, QUANTISED) * sizeof(float) +
+                                         numbers * fv_type_size(kit->factor)
+                                   : 0;
+    if (is_conv_of_numbers(kit, p)) /* of a pixel beyond the grid */
+        rows_of = fv_rows_i8_bytes(p->dim[FV_CONV_C]);
+    return (wide_size(kit, mc, kc) + sums_size(kit, mc, kc, k4) + 2 * scales_size(kit, p, mc)) *
                sizeof(float) +
            (size_t)mc * k4 * fv_type_size(kit->factor) + rows_of;
 }
@@ -617,13 +760,14 @@ static void split_groups(int8_t *panel, uint32_t nr, uint32_t k4)
     }
 }
 
-/* Column j of a panel of I8, from a row of the weight; returns its scale. */
-static float pack_numbers(const fv_gemm_kit *kit, int8_t *panel, uint32_t j, const float *row,
-                          uint32_t k)
+/* Column j of a panel of I8, from a row of the weight, of which `together` channels are rotated
+ * by themselves; returns its scale. */
+static float pack_column_of_numbers(const fv_gemm_kit *kit, int8_t *panel, uint32_t j,
+                                    const float *row, uint32_t k, uint32_t together)
 {
     if (kit->widen)
         return fv_int8_column(panel + j, kit->nr, row, k);
-    const float scale = fv_int8_weight(panel + 4 * j, (size_t)4 * kit->nr, row, k);
+    const float scale = fv_int8_weight(panel + 4 * j, (size_t)4 * kit->nr, row, k, together);
     for (uint32_t i = 0; kit->bias && i < k; i++)
         panel[(size_t)(i / 4) * 4 * kit->nr + 4 * j + i % 4] ^= (int8_t)kit->bias;
     return scale;
@@ -635,6 +779,7 @@ static void pack_quantised(const fv_gemm_kit *kit, void *dst, const float *src, 
 {
     const uint32_t k = p->dim[FV_GEMM_K], k4 = fv_round_up(k, kit->steps);
     const uint32_t width = panel_cols(kit, p);
+    const uint32_t together = fv_int8_block(p->op == FV_OP_CONV ? p->dim[FV_CONV_C] : k);
     for (uint32_t col = 0; col < n; col += width) {
         int8_t *panel = (int8_t *)dst + (n0 + col) / width * weight_panel(kit, k4);
         float *scale = (float *)(void *)(panel + (size_t)k4 * kit->nr);
@@ -643,7 +788,8 @@ static void pack_quantised(const fv_gemm_kit *kit, void *dst, const float *src, 
             const uint32_t from = col + j % width, gate = j / width;
             scale[j] = 0;
             if (from < n)
-                scale[j] = pack_numbers(kit, panel, j, src + ((size_t)gate * n + from) * k, k);
+                scale[j] = pack_column_of_numbers(kit, panel, j,
+                                                  src + ((size_t)gate * n + from) * k, k, together);
         }
         if (kit->beside == 8)
             join_groups(panel, kit->nr, k4);

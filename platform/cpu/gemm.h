@@ -37,7 +37,7 @@ typedef struct fv_gemm_out {
     void *out;
     const float *res, *bias, *gate_bias, *scale; /* NULL where epi does without */
     const float *column_scale;                   /* I8: of the panel's columns, else NULL */
-    const float *row_scale;                      /* INT8: of the tile's rows */
+    const float *row_scale;                      /* GEMM of INT8: of the tile's rows, else NULL */
     const int32_t *row_sum;
 } fv_gemm_out;
 
@@ -70,6 +70,12 @@ typedef struct fv_gemm_kit {
      * of INT8 are whole numbers, and K is one block. */
     void (*quantise)(void *numbers, float *scale, int32_t *sum, const void *rows, enum fv_type type,
                      size_t ld, uint32_t m, uint32_t k, float *room);
+    /* INT8: at least `cols` columns of sums[m][nr] += a tap of m pixels, which lie as ops/rows_i8.h
+     * has them, scaled; with `first`, sums are not read. */
+    void (*add_tap)(float *sums, const void *const *pixels, const void *w, uint32_t channels,
+                    uint32_t m, uint32_t cols, bool first);
+    /* The same of what `tile` has made of packed pixels, for kits that have no `add_tap`. */
+    void (*add_scaled)(float *sums, const float *whole, const float *scale, uint32_t m, bool first);
     /* `take` scales the rows of each block of k by itself: sums depend on where blocks begin */
     bool scales_blocks;
     uint8_t bias; /* INT8: added to a weight that is packed, for instructions that want it so */

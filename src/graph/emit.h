@@ -196,6 +196,7 @@ typedef struct fv_builder {
     bool narrow_only;         /* only operands that are `narrow` take row_type: on the CPU */
     bool any_type;         /* the device's kernels take rows of all types, whatever row_type is */
     bool widens;           /* a processor whose instructions do not multiply bfloat16 */
+    bool dots;             /* a processor whose instructions multiply int8 */
     fovea_compute compute; /* of products: F32, or BF16 or INT8 on a device that has kernels */
     bool in_block;         /* products, or their weights, may be int8, whose errors the residual
                               stream averages out */
@@ -308,6 +309,7 @@ typedef struct fv_gemm {
     fv_view res, out; /* res.id FV_NO_VALUE: none */
     uint32_t act;     /* FV_EPI_* activation or SWIGLU, or 0 */
     uint32_t rows;
+    bool decoder; /* a decoder's convolution, of size 1 or transposed: int8 where others are */
 } fv_gemm;
 void fv_emit_gemm(fv_builder *b, const char *label, const fv_gemm *g);
 void fv_emit_copy(fv_builder *b, const char *label, fv_view in, fv_view out, uint32_t rows,
@@ -405,6 +407,7 @@ typedef struct fv_conv {
     fv_grid from, to;
     uint32_t channels, size, stride, pad;
     uint32_t act; /* FV_EPI_* or 0 */
+    bool trunk;   /* all later blocks are made of it: it is not rounded to 8 bits */
 } fv_conv;
 void fv_emit_conv(fv_builder *b, const char *label, const fv_conv *c);
 

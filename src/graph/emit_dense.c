@@ -45,7 +45,8 @@ static void emit_blocks(fv_builder *b, const char *label, const fv_deconv *d, fv
                                 .res = FV_NO_VIEW,
                                 .out = out,
                                 .act = d->act,
-                                .rows = grid->width * grid->height});
+                                .rows = grid->width * grid->height,
+                                .decoder = true});
         return;
     }
     fv_emit_conv(b, label,

@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "graph/emit.h"
 #include "ops/rope.h"
+#include "ops/rows_i8.h"
 
 /* ---- tables ---- */
 
@@ -149,8 +150,30 @@ void fv_emit_posemb(fv_builder *b, const char *label, const fv_posemb *p, const 
 
 /* ---- convolutions ---- */
 
+/* Below so many columns there is nothing to gain: numbers are made once for all of them. */
+#define INT8_COLUMNS 16
+
+/* Kernels take 8 channels at a time, and are those of instructions that multiply int8: with others
+ * what making the numbers takes is not made up for. */
+static bool may_be_int8(const fv_builder *b, const fv_conv *c)
+{
+    return b->dots && !c->trunk && c->channels % 8 == 0 && c->w->rows >= INT8_COLUMNS;
+}
+
+/* The pixels that a convolution reads, as whole numbers. */
+static fv_view rows_i8(fv_builder *b, const char *label, const fv_conv *c)
+{
+    const uint32_t pixels = c->from.width * c->from.height;
+    const fv_view out =
+        fv_emit_value(b, FV_VALUE_ROWS, pixels, fv_rows_i8_bytes(c->channels), FV_U8);
+    fv_emit_row_step(b, FV_OP_ROWS_I8, label, c->in, FV_KIND_ROW, out, pixels, c->channels);
+    return out;
+}
+
 void fv_emit_conv(fv_builder *b, const char *label, const fv_conv *c)
 {
+    const bool int8 = may_be_int8(b, c) && fv_use_int8(b);
+    const fv_view in = int8 ? rows_i8(b, label, c) : c->in;
     fv_step *s = fv_emit_step(b, FV_OP_CONV, fv_grid_tokens(&c->to), label);
     s->prob.dim[FV_GEMM_N] = c->w->rows;
     s->prob.dim[FV_GEMM_K] = c->w->cols;
@@ -159,11 +182,15 @@ void fv_emit_conv(fv_builder *b, const char *label, const fv_conv *c)
     s->prob.dim[FV_CONV_PAD] = c->pad;
     s->prob.dim[FV_CONV_C] = c->channels;
     fv_use_types(s, b);
+    if (int8) {
+        s->prob.weight = FV_I8;
+        s->prob.acc = FV_I32;
+    }
     s->prob.epi = c->act;
     s->u[0] = c->from.width;
     s->u[1] = c->from.height;
     s->u[2] = c->to.width;
-    fv_use_value(s, FV_GEMM_A, c->in, FV_KIND_WHOLE);
+    fv_use_value(s, FV_GEMM_A, in, FV_KIND_WHOLE);
     fv_use_weight(s, FV_GEMM_W, c->w);
     fv_use_epilogue(s, FV_GEMM_BIAS, c->bias, FV_EPI_BIAS);
     if (c->res) {

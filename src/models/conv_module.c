@@ -82,7 +82,8 @@ static void convolve(fv_builder *b, const char *label, const fv_conv_module *c, 
                            .res = FV_NO_VIEW,
                            .out = out,
                            .act = act,
-                           .rows = fv_grid_tokens(&in->grid)};
+                           .rows = fv_grid_tokens(&in->grid),
+                           .decoder = true};
         fv_emit_gemm(b, label, &g);
         return;
     }

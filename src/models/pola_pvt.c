@@ -232,7 +232,8 @@ static void embed(fv_pola_context *c)
                               .to = c->grid,
                               .channels = s[-1].width,
                               .size = 2,
-                              .stride = 2};
+                              .stride = 2,
+                              .trunk = true};
         fv_emit_conv(b, "embed", &conv);
     }
     fv_emit_layernorm(b, "norm of the embedding", made, &s->embed_ln.w, &s->embed_ln.b, 1e-5f,

@@ -88,7 +88,8 @@ static void convolve(struct context *c, const char *label, const fv_layer *l, ui
                           .size = 3,
                           .stride = stride,
                           .pad = 1,
-                          .act = act};
+                          .act = act,
+                          .trunk = true};
     fv_emit_conv(c->b, label, &conv);
     c->x = out;
 }

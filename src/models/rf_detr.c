@@ -182,8 +182,10 @@ static void convolve(const context *c, const char *label, const fv_rf_detr_conv 
                           .stride = 1,
                           .pad = size / 2};
     if (size == 1)
-        fv_emit_gemm(b, label,
-                     &(fv_gemm){.w = &k->w, .in = in, .res = FV_NO_VIEW, .out = sum, .rows = n});
+        fv_emit_gemm(
+            b, label,
+            &(fv_gemm){
+                .w = &k->w, .in = in, .res = FV_NO_VIEW, .out = sum, .rows = n, .decoder = true});
     else
         fv_emit_conv(b, label, &conv);
     fv_emit_layernorm(b, "norm", sum, &k->norm.w, &k->norm.b, c->d->eps, normed, n);

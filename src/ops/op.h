@@ -88,8 +88,8 @@ typedef struct fv_problem {
     uint16_t op, mech;
     uint8_t in, weight, out; /* enum fv_type of activations, weights, result */
     /* How products are worked out: F32. F16: GEMM may sum a few in float16. BF16: what attention
-     * multiplies, and rows of floats of GEMM, may be rounded to bfloat16 before. I32: GEMM and
-     * softmax attention multiply and sum whole numbers. */
+     * multiplies, and rows of floats of GEMM, may be rounded to bfloat16 before. I32: GEMM, CONV
+     * and softmax attention multiply and sum whole numbers. */
     uint8_t acc;
     uint32_t epi, flags;
     uint16_t heads, threads;
@@ -157,6 +157,7 @@ enum { FV_MASK_IN, FV_MASK_OUT };
 #define FV_MASK_HIDDEN -8192.f
 enum { FV_REL_POS_Q, FV_REL_POS_DOWN, FV_REL_POS_ACROSS, FV_REL_POS_OUT };
 enum { FV_SOFTMAX_Q, FV_SOFTMAX_K, FV_SOFTMAX_V, FV_SOFTMAX_REL_POS, FV_SOFTMAX_OUT };
+enum { FV_ROWS_IN, FV_ROWS_OUT };
 enum { FV_KEYS_K, FV_KEYS_V, FV_KEYS_CELL_K, FV_KEYS_CELL_V, FV_KEYS_OUT };
 enum { FV_CELLS_IN, FV_CELLS_OUT };
 enum {

@@ -77,9 +77,8 @@ static void rotated(float out[64], const float *w, uint32_t block)
         out[i] /= (float)block;
 }
 
-float fv_int8_weight(int8_t *q, size_t step, const float *w, uint32_t k)
+float fv_int8_weight(int8_t *q, size_t step, const float *w, uint32_t k, uint32_t block)
 {
-    const uint32_t block = fv_int8_block(k);
     float y[64], top = 0, factor;
     for (uint32_t at = 0; at < k && !isnan(top); at += block) {
         rotated(y, w + at, block);

@@ -24,7 +24,8 @@
 #define FV_INT8_DEEPEST 65536u  /* steps of k at most: sums of 255 * 127 fit 32 bits */
 #define FV_INT8_LEAST 0x1p-100f /* rows whose largest value is less count as zeros, of scale 0 */
 
-/* Channels that are rotated together: the largest power of two up to 64 that divides k. */
+/* Channels that are rotated together: the largest power of two up to 64 that divides k, the
+ * channels of a row; of a convolution's window those of a pixel. */
 uint32_t fv_int8_block(uint32_t k);
 /* y = H y, in place. */
 void fv_int8_rotate(float *y, uint32_t k, uint32_t block);
@@ -37,7 +38,8 @@ float fv_int8_row(int8_t *q, const float *y, uint32_t k);
 float fv_int8_column(int8_t *q, size_t step, const float *y, uint32_t k);
 /* What a row is as such numbers and a scale: k floats, in place. */
 void fv_int8_round(float *y, uint32_t k);
-/* A row of a weight, rotated by the inverse, quantised; `step`: from 4 numbers to the next 4. */
-float fv_int8_weight(int8_t *q, size_t step, const float *w, uint32_t k);
+/* A row of a weight, rotated by the inverse, `block` channels at a time, quantised; `step`: from 4
+ * numbers to the next 4. */
+float fv_int8_weight(int8_t *q, size_t step, const float *w, uint32_t k, uint32_t block);
 
 #endif

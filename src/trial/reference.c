@@ -15,15 +15,20 @@
 
 /* ---- the reference kernel ---- */
 
+static bool multiplies_weights(const fv_problem *p)
+{
+    return p->op == FV_OP_GEMM || p->op == FV_OP_CONV;
+}
+
 /* The same problem with all operands in float32. */
 static fv_problem plain(const fv_problem *p)
 {
     fv_problem floats = *p;
-    floats.in = p->in == FV_U8 ? FV_U8 : FV_F32;
+    floats.in = p->in == FV_U8 && p->op != FV_OP_CONV ? FV_U8 : FV_F32;
     floats.out = p->out == FV_U8 ? FV_U8 : FV_F32;
     floats.weight = FV_F32;
     if (p->acc == FV_I32) /* attention rounds its weights, too */
-        floats.acc = p->op == FV_OP_GEMM ? FV_F32 : FV_BF16;
+        floats.acc = multiplies_weights(p) ? FV_F32 : FV_BF16;
     floats.flags &= ~(uint32_t)(FV_FLAG_CHUNKWISE | FV_FLAG_RECURRENT);
     return floats;
 }
@@ -78,7 +83,7 @@ static fovea_status take_input(fv_input *in, const fv_given *g)
  */
 static double off(const fv_problem *p)
 {
-    if (p->acc == FV_I32 && p->op != FV_OP_GEMM)
+    if (p->acc == FV_I32 && !multiplies_weights(p))
         return 0x1p-7;
     if (p->acc == FV_F16)
         return 0x1p-11;
@@ -311,6 +316,8 @@ fovea_status fv_reference_open(fv_reference **out, const fv_args *args,
     d->align = align ? align : 1;
     fovea_status status = prepare(d, given);
     FV_THEN(status, take_table(d));
+    if (args->prob.op == FV_OP_CONV && d->in[FV_GEMM_A].type == FV_U8)
+        FV_THEN(status, fv_reference_int8_pixels(d, args->prob.acc == FV_I32));
     if (args->prob.acc == FV_I32)
         FV_THEN(status, fv_reference_int8(d));
     else if (args->prob.weight == FV_I8 && status == FOVEA_OK)

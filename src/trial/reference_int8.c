@@ -6,6 +6,7 @@
 #include "ops/foveated.h"
 #include "ops/quantise.h"
 #include "ops/ref/ref_keys_i8.h"
+#include "ops/rows_i8.h"
 #include "trial/reference_parts.h"
 
 static void whole(float *x, const int8_t *q, float scale, uint32_t k)
@@ -30,22 +31,52 @@ static void round_heads(fv_input *in, uint32_t ld, uint32_t heads, uint32_t k)
             fv_int8_round((float *)in->data + at + h * k, k);
 }
 
+/* `block`: channels that are rotated together. */
+static fovea_status round_weight(fv_reference *d, uint32_t block)
+{
+    const uint32_t k = d->args.prob.dim[FV_GEMM_K];
+    const fv_input *w = &d->in[FV_GEMM_W];
+    int8_t *q;
+    FV_TRY(FV_MEM_ARRAY(&q, k, FV_MEM_PLAN, "a row of 8 bits"));
+    for (uint64_t at = 0; at + k <= w->count; at += k) {
+        float *row = (float *)w->data + at;
+        whole(row, q, fv_int8_weight(q, 4, row, k, block), k);
+    }
+    fv_mem_free(q);
+    return FOVEA_OK;
+}
+
 static fovea_status round_gemm(fv_reference *d)
 {
     const uint32_t k = d->args.prob.dim[FV_GEMM_K], ld = d->args.ld[FV_GEMM_A];
-    const fv_input *a = &d->in[FV_GEMM_A], *w = &d->in[FV_GEMM_W];
-    int8_t *q;
-    FV_TRY(FV_MEM_ARRAY(&q, k, FV_MEM_PLAN, "a row of 8 bits"));
+    const fv_input *a = &d->in[FV_GEMM_A];
     for (uint64_t at = 0; at + k <= a->count; at += ld ? ld : k) {
         float *row = (float *)a->data + at;
         fv_int8_rotate(row, k, fv_int8_block(k));
         fv_int8_round(row, k);
     }
-    for (uint64_t at = 0; at + k <= w->count; at += k) {
-        float *row = (float *)w->data + at;
-        whole(row, q, fv_int8_weight(q, 4, row, k), k);
+    return round_weight(d, fv_int8_block(k));
+}
+
+fovea_status fv_reference_int8_pixels(fv_reference *d, bool rotated)
+{
+    const uint32_t k = d->args.prob.dim[FV_CONV_C], ld = d->args.ld[FV_GEMM_A];
+    const uint32_t block = fv_int8_block(k);
+    const size_t pixels = (size_t)d->args.u[0] * d->args.u[1];
+    fv_input *a = &d->in[FV_GEMM_A];
+    const char *row = a->data;
+    float *x;
+    FV_TRY(FV_MEM_ARRAY(&x, pixels * k, FV_MEM_PLAN, "pixels"));
+    for (size_t i = 0; i < pixels; i++, row += ld) {
+        const float scale = fv_rows_i8_scale(row, k);
+        whole(x + i * k, (const int8_t *)row, rotated ? scale : scale / (float)block, k);
+        if (!rotated) /* twice is `block` times what it was */
+            fv_int8_rotate(x + i * k, k, block);
     }
-    fv_mem_free(q);
+    fv_mem_free(a->data);
+    *a = (fv_input){.data = x, .count = pixels * k, .kind = FV_KIND_WHOLE, .type = FV_F32};
+    d->args.type[FV_GEMM_A] = FV_F32;
+    d->args.ld[FV_GEMM_A] = k;
     return FOVEA_OK;
 }
 
@@ -98,6 +129,8 @@ fovea_status fv_reference_int8(fv_reference *d)
     switch (d->args.prob.op) {
     case FV_OP_GEMM:
         return round_gemm(d);
+    case FV_OP_CONV:
+        return round_weight(d, fv_int8_block(d->args.prob.dim[FV_CONV_C]));
     case FV_OP_SOFTMAX:
         return round_attention(d, FV_SOFTMAX_Q, FV_SOFTMAX_K, FV_SOFTMAX_V, 0, 0);
     case FV_OP_FOVEATED:

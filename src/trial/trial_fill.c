@@ -75,7 +75,7 @@ static fovea_status make_state(const fv_args *a, enum fv_op reduction, uint64_t 
     return FOVEA_OK;
 }
 
-/* ---- keys of 8 bits ---- */
+/* ---- keys and rows of 8 bits ---- */
 
 /* Keys and values of all heads, computed by the reference from random ones. */
 static fovea_status make_keys(const fv_args *a, uint32_t rows, uint32_t ld, void *out)
@@ -108,6 +108,28 @@ static fovea_status make_keys(const fv_args *a, uint32_t rows, uint32_t ld, void
         r.type[o] = FV_F32;
     }
     k->code.cpu(&r, &c);
+    fv_mem_free(x);
+    return FOVEA_OK;
+}
+
+/* Rows of k channels, which the reference makes whole numbers of. */
+static fovea_status make_rows(uint32_t k, uint32_t rows, uint32_t ld, void *out)
+{
+    fv_args r = {.prob = {.op = FV_OP_ROWS_I8, .in = FV_F32, .out = FV_U8, .acc = FV_F32}};
+    r.prob.dim[FV_DIM_ROWS] = rows;
+    r.prob.dim[FV_ROW_C] = k;
+    r.ld[FV_ROWS_IN] = k;
+    r.ld[FV_ROWS_OUT] = ld;
+    const fv_kernel *kernel = fv_reference_kernel(&r.prob);
+    const uint64_t values = (uint64_t)rows * k;
+    float *x;
+    FV_TRY(FV_MEM_ARRAY(&x, values + k, FV_MEM_PLAN, "random rows"));
+    const fv_tensor t = tensor(0.f, 1.f, 16, rows, k);
+    fv_tensor_read(&t, 0, values, x);
+    fv_call c = {.rows = rows, .scratch = x + values};
+    c.p[FV_ROWS_IN] = x;
+    c.p[FV_ROWS_OUT] = out;
+    kernel->code.cpu(&r, &c);
     fv_mem_free(x);
     return FOVEA_OK;
 }
@@ -146,6 +168,8 @@ fovea_status fv_trial_fill(const fv_args *a, uint32_t o, enum fv_type type, uint
     const fv_tensor t = tensor(0.f, 1.f, 16 + o, (uint32_t)rows, cols);
     if (operand->columns == fv_columns_keys && a->prob.acc == FV_I32)
         return make_keys(a, (uint32_t)rows, ld, out);
+    if (a->prob.op == FV_OP_CONV && a->prob.acc == FV_I32 && o == FV_GEMM_A)
+        return make_rows(a->prob.dim[FV_CONV_C], (uint32_t)rows, ld, out);
     for (uint64_t row = 0; row < rows; row++) {
         char *to = fv_element(out, type, row * ld);
         if (operand->state_of)

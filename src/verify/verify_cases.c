@@ -297,6 +297,16 @@ static void convolutions(fv_builder *b)
     }
 }
 
+/* Convolutions of whole numbers, and of what makes these of pixels. */
+static void convolutions_of_numbers(fv_builder *b)
+{
+    b->compute = FOVEA_COMPUTE_INT8;
+    b->dots = true;
+    convolutions(b);
+    b->compute = FOVEA_COMPUTE_F32;
+    b->dots = false;
+}
+
 /* Weights that are stored as int8; what follows the sums is as with others. */
 static void stored_int8(fv_builder *b)
 {
@@ -729,7 +739,8 @@ static fovea_status all(fv_cases *c, const fv_limits *limits)
         convolutions(b);
     }
     stored_int8(b);
-    if (limits->int8)
+    convolutions_of_numbers(b);
+    if (limits->int8 || !limits->throughput)
         whole_numbers(b);
     activations(b);
     depthwise(b);

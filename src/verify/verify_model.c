@@ -354,7 +354,8 @@ static fovea_status walk(tour *t, tour *beside, fovea_step_check_fn *fn, void *p
                                   .kernel = s.step->kernel->name,
                                   .products = fv_plan_products(&s.launch->args.prob)};
         fv_verdict verdict;
-        const bool alone = s.step->prob.op == FV_OP_KEYS_I8;
+        const uint16_t op = s.step->prob.op;
+        const bool alone = op == FV_OP_KEYS_I8 || op == FV_OP_ROWS_I8;
         if (!alone && (!next_stop(beside->rig.plan, &r) || r.step->prob.op != s.step->prob.op))
             return fv_fail(FOVEA_ENOTSUP, "%s: the plan on the CPU has other steps", s.step->label);
         FV_TRY(check_step(t, &s, beside, alone ? NULL : &r, &check, &verdict));

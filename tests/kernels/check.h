@@ -120,6 +120,10 @@ double check_sum_error(const check_sum *s, const fv_problem *p);
 void check_int8_prepare(check_case *c, check_random *r);
 void check_int8_define(check_case *c);
 void check_int8_release(check_case *c);
+/* Rotates rows of so many channels, k of them in all; quantises n values, `step` apart, and returns
+ * their scale. */
+void check_int8_rotate(float *x, uint32_t k, uint32_t channels);
+float check_int8_numbers(int8_t *q, const float *x, uint32_t n, size_t step);
 const double *check_int8_row(const check_case *c, int operand, uint32_t row);
 /* Number k of row n of a weight as its type holds it. */
 double check_weight(const check_case *c, uint32_t n, uint32_t k);

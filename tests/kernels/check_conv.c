@@ -1,7 +1,7 @@
 /* check_conv.c: CONV at sizes around every tile, with windows that hang over each side. */
 #include <math.h>
 
-#include "tests/kernels/check.h"
+#include "tests/kernels/check_rows_i8.h"
 #include "tests/kernels/oracle.h"
 
 static const struct shape {
@@ -54,6 +54,19 @@ static const struct shape {
     {64, 32, 32, 3, 1, 1, 64, 0, FV_EPI_BIAS | FV_EPI_GELU, true, FV_BF16, FV_BF16},
     {5, 7, 3, 3, 2, 1, 17, 1, FV_EPI_BIAS | FV_EPI_GELU, false, FV_I8},
     {6, 7, 92, 3, 1, 1, 66, 0, FV_EPI_BIAS, false, FV_I8, FV_F32, FV_BF16, FV_BF16},
+    /* whole numbers; of channels that are no multiple of 8 by the reference alone */
+    {3, 2, 5, 3, 1, 1, 7, 0, FV_EPI_BIAS, false, FV_I8, FV_I32, FV_U8},
+    {1, 1, 8, 1, 1, 0, 1, 0, 0, false, FV_I8, FV_I32, FV_U8},
+    {5, 7, 8, 3, 2, 1, 17, 1, FV_EPI_BIAS | FV_EPI_GELU, false, FV_I8, FV_I32, FV_U8},
+    {9, 2, 24, 5, 1, 2, 33, 0, FV_EPI_SILU, false, FV_I8, FV_I32, FV_U8, FV_BF16},
+    {13, 11, 96, 3, 2, 1, 65, 0, FV_EPI_BIAS, false, FV_I8, FV_I32, FV_U8},
+    {3, 2, 16, 3, 1, 4, 8, 0, FV_EPI_BIAS, false, FV_I8, FV_I32, FV_U8},
+    {6, 9, 64, 3, 1, 1, 40, 3, FV_EPI_BIAS | FV_EPI_RESIDUAL, false, FV_I8, FV_I32, FV_U8},
+    {7, 4, 32, 2, 1, 1, 130, 0, FV_EPI_BIAS | FV_EPI_RELU, false, FV_I8, FV_I32, FV_U8, FV_BF16},
+    {47, 5, 40, 3, 1, 1, 20, 0, FV_EPI_BIAS | FV_EPI_RESIDUAL, false, FV_I8, FV_I32, FV_U8},
+    {11, 5, 200, 3, 4, 0, 19, 2, FV_EPI_BIAS, false, FV_I8, FV_I32, FV_U8},
+    {56, 56, 64, 3, 2, 1, 128, 0, FV_EPI_BIAS, true, FV_I8, FV_I32, FV_U8},
+    {64, 32, 32, 3, 1, 1, 32, 0, FV_EPI_BIAS | FV_EPI_RELU, true, FV_I8, FV_I32, FV_U8},
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
@@ -78,7 +91,10 @@ static bool make(check_case *c, uint32_t index)
     c->args.u[0] = s->width;
     c->args.u[1] = s->height;
     c->args.u[2] = width;
-    check_matrix(c, FV_GEMM_A, CHECK_BASE, s->width * s->height, s->channels, s->gap);
+    const bool numbers = s->acc == FV_I32;
+    const uint32_t bytes = (s->channels + 7) / 8 * 8 + 8; /* of a pixel of numbers */
+    check_matrix(c, FV_GEMM_A, CHECK_BASE, s->width * s->height, numbers ? bytes : s->channels,
+                 numbers ? 8 * s->gap : s->gap);
     check_matrix(c, FV_GEMM_W, CHECK_WEIGHT, s->n, k, 0);
     if (s->epi & FV_EPI_BIAS)
         check_vector(c, FV_GEMM_BIAS, s->n);
@@ -88,12 +104,22 @@ static bool make(check_case *c, uint32_t index)
     if (s->epi & FV_EPI_RESIDUAL && index % 2 && !s->out)
         c->in_place = FV_GEMM_RES;
     c->operand[FV_GEMM_A].storage = s->in ? s->in : FV_F32;
+    if (numbers)
+        c->operand[FV_GEMM_A].type = FV_U8;
     c->operand[FV_GEMM_OUT].storage = s->out ? s->out : FV_F32;
     c->operand[FV_GEMM_W].scale = 1.f / sqrtf((float)k); /* as in a model */
     if (s->weight == FV_F16)
         c->operand[FV_GEMM_W].huge = 1e3f;
     c->bench = s->bench;
     return true;
+}
+
+/* Channel i of a pixel. */
+static double pixel_at(const check_case *c, uint32_t pixel, uint32_t i)
+{
+    return c->args.prob.acc == FV_I32
+               ? check_rows_i8_at(c, FV_GEMM_A, pixel, c->args.prob.dim[FV_CONV_C], i)
+               : check_at(c, FV_GEMM_A, pixel, i);
 }
 
 static double product(const check_case *c, uint32_t row, uint32_t n, double *error)
@@ -108,8 +134,7 @@ static double product(const check_case *c, uint32_t row, uint32_t n, double *err
         const int64_t x = row % u[2] * dim[FV_CONV_STRIDE] + tap % dim[FV_CONV_SIZE] - pad;
         if (y < 0 || y >= u[1] || x < 0 || x >= u[0])
             continue;
-        check_sum_add(&s, check_at(c, FV_GEMM_A, (uint32_t)(y * u[0] + x), channel),
-                      check_weight(c, n, k));
+        check_sum_add(&s, pixel_at(c, (uint32_t)(y * u[0] + x), channel), check_weight(c, n, k));
     }
     *error = check_sum_error(&s, &c->args.prob);
     return s.sum;
@@ -128,8 +153,15 @@ static void oracle(const check_case *c, uint32_t row, double *want, double *allo
     }
 }
 
+static void prepare(check_case *c, check_random *r)
+{
+    if (c->args.prob.acc == FV_I32)
+        check_rows_i8_draw(c, FV_GEMM_A, c->args.prob.dim[FV_CONV_C], r);
+    check_int8_prepare(c, r);
+}
+
 const check_op check_conv = {.make = make,
-                             .prepare = check_int8_prepare,
+                             .prepare = prepare,
                              .define = check_int8_define,
                              .oracle = oracle,
                              .release = check_int8_release};

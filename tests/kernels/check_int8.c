@@ -18,11 +18,16 @@ static bool multiplies(const check_case *c)
     return c->args.prob.acc == FV_I32;
 }
 
+/* Those of A of CONV are numbers as they are drawn. */
+static uint32_t rows_of_a(const check_case *c)
+{
+    return multiplies(c) && c->args.prob.op == FV_OP_GEMM ? c->operand[FV_GEMM_A].rows : 0;
+}
+
 static double *row_of(const check_case *c, int operand, uint32_t row)
 {
     const struct rows *all = c->definition;
-    const bool second = operand == FV_GEMM_W && multiplies(c);
-    const uint32_t before = second ? c->operand[FV_GEMM_A].rows : 0;
+    const uint32_t before = operand == FV_GEMM_W ? rows_of_a(c) : 0;
     return all->value + (size_t)(before + row) * (all->k + 1);
 }
 
@@ -41,13 +46,39 @@ static void transform(float *x, uint32_t n)
     }
 }
 
+/* The largest power of two up to 64 that divides so many channels. */
+static uint32_t block_of(uint32_t channels)
+{
+    uint32_t block = 1;
+    while (block < 64 && channels % (2 * block) == 0)
+        block *= 2;
+    return block;
+}
+
+void check_int8_rotate(float *x, uint32_t k, uint32_t channels)
+{
+    const uint32_t block = block_of(channels);
+    for (uint32_t at = 0; at < k; at += block)
+        transform(x + at, block);
+}
+
+float check_int8_numbers(int8_t *q, const float *x, uint32_t n, size_t step)
+{
+    double top = 0;
+    for (uint32_t i = 0; i < n; i++)
+        top = !isfinite(x[i]) ? NAN : fabs((double)x[i]) <= top || isnan(top) ? top : fabs(x[i]);
+    const bool finite = isfinite(top), none = top < 0x1p-100;
+    for (uint32_t i = 0; i < n; i++)
+        q[i * step] = finite && !none ? (int8_t)nearbyint((double)(x[i] * (127 / (float)top))) : 0;
+    return none ? 0.f : finite ? (float)top / 127 : NAN;
+}
+
 static void quantise(const check_case *c, int operand, uint32_t row)
 {
-    const uint32_t k = c->args.prob.dim[FV_GEMM_K];
+    const uint32_t *dim = c->args.prob.dim, k = dim[FV_GEMM_K];
+    const uint32_t channels = c->args.prob.op == FV_OP_CONV ? dim[FV_CONV_C] : k;
     double *out = row_of(c, operand, row), top = 0;
-    uint32_t block = 1;
-    while (multiplies(c) && block < 64 && k % (2 * block) == 0)
-        block *= 2;
+    const uint32_t block = multiplies(c) ? block_of(channels) : 1;
     for (uint32_t at = 0; at < k; at += block) {
         float x[64];
         for (uint32_t i = 0; i < block; i++)
@@ -76,8 +107,7 @@ void check_int8_define(check_case *c)
 {
     if (c->args.prob.weight != FV_I8)
         return;
-    const uint32_t rows[] = {multiplies(c) ? c->operand[FV_GEMM_A].rows : 0,
-                             c->operand[FV_GEMM_W].rows};
+    const uint32_t rows[] = {rows_of_a(c), c->operand[FV_GEMM_W].rows};
     const size_t k = c->args.prob.dim[FV_GEMM_K];
     check_int8_release(c);
     struct rows *all = c->definition = check_must(malloc(sizeof *all));

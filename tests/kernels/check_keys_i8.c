@@ -62,18 +62,6 @@ static void prepare(check_case *c, check_random *r)
     }
 }
 
-/* Numbers of n values, `step` apart, and their scale. */
-static float numbers(int8_t *q, const float *x, uint32_t n, size_t step)
-{
-    double top = 0;
-    for (uint32_t i = 0; i < n; i++)
-        top = !isfinite(x[i]) ? NAN : fabs((double)x[i]) <= top || isnan(top) ? top : fabs(x[i]);
-    const bool finite = isfinite(top), none = top < 0x1p-100;
-    for (uint32_t i = 0; i < n; i++)
-        q[i * step] = finite && !none ? (int8_t)nearbyint((double)(x[i] * (127 / (float)top))) : 0;
-    return none ? 0.f : finite ? (float)top / 127 : NAN;
-}
-
 static void keys_of(const check_case *c, const fv_keys_i8 *l, uint32_t head, uint8_t *row)
 {
     const uint32_t keys = c->args.prob.dim[FV_ATTN_KEYS], d = (uint32_t)l->d;
@@ -89,7 +77,7 @@ static void keys_of(const check_case *c, const fv_keys_i8 *l, uint32_t head, uin
         int32_t sum = 0;
         for (uint32_t i = 0; i < d; i++)
             x[i] = (float)check_at(c, o, j < keys ? j : j - keys, head * d + i) - mean[i];
-        const float scale = numbers(q, x, d, 1);
+        const float scale = check_int8_numbers(q, x, d, 1);
         for (uint32_t i = 0; i < d; i++)
             sum += q[i];
         memcpy(row + l->key_scale + j * sizeof scale, &scale, sizeof scale);
@@ -106,7 +94,7 @@ static void values_of(const check_case *c, const fv_keys_i8 *l, uint32_t head, u
         for (uint32_t j = 0; j < l->n; j++)
             x[j] = (float)check_at(c, j < keys ? FV_KEYS_V : FV_KEYS_CELL_V,
                                    j < keys ? j : j - keys, head * dv + i);
-        const float scale = numbers((int8_t *)row + l->v + i, x, (uint32_t)l->n, dv);
+        const float scale = check_int8_numbers((int8_t *)row + l->v + i, x, (uint32_t)l->n, dv);
         memcpy(row + l->value_scale + i * sizeof scale, &scale, sizeof scale);
     }
     free(x);

@@ -17,6 +17,12 @@
  *                               vector of sums, where BIAS is not 0
  *   total_of(total)             the sum of its lanes
  *
+ * A level that multiplies 8 bits by an instruction defines PIXELS: it multiplies pixels of a
+ * convolution where they lie, and has
+ *
+ *   begin(x)                    a vector of sums that begin with x
+ *   as_floats(sum)              FV_W sums as floats
+ *
  * TILES: the file of a level that does better than a vector at a time; it defines tile(), BIAS,
  * number and the last three. */
 #include "platform/cpu/vec/vec.h"
@@ -83,6 +89,7 @@
 #define KC 1024 /* of no effect: K is one block */
 
 #include "ops/quantise.h"
+#include "ops/rows_i8.h"
 #include "platform/cpu/gemm.h"
 #include "platform/cpu/vec/butterfly.h"
 
@@ -101,15 +108,31 @@ FV_FN fv_v sums_of(const fv_gemm_out *o, const float *acc, uint32_t i, uint32_t 
 #define BESIDE STEPS
 #endif
 
+/* Adds four steps of the first `vecs` vectors of columns, row i's at row(i). */
+#define ADD_GROUP(sum, row, w, m, vecs)                                                            \
+    FV_UNROLL                                                                                      \
+    for (int k = 0; k < 4; k += BESIDE) {                                                          \
+        numbers column[VECS * SPLIT];                                                              \
+        FV_UNROLL                                                                                  \
+        for (int v = 0; v < (vecs)*SPLIT; v++)                                                     \
+            column[v] = columns((w) + NR * k + BESIDE * FV_W / SPLIT * v);                         \
+        FV_UNROLL                                                                                  \
+        for (int i = 0; i < (m); i++) {                                                            \
+            const numbers x = steps(row(i) + k);                                                   \
+            FV_UNROLL                                                                              \
+            for (int v = 0; v < (vecs)*SPLIT; v++)                                                 \
+                sum[i][v] = add(sum[i][v], x, column[v]);                                          \
+        }                                                                                          \
+    }
+
 FV_FN void dot_rows(int32_t *acc, const number *a, const int8_t *w, size_t groups, int m,
                     const char *ahead)
 {
-    enum { PARTS = VECS * SPLIT };
-    sums sum[MR][PARTS];
+    sums sum[MR][VECS * SPLIT];
     FV_UNROLL
     for (int i = 0; i < m; i++) {
         FV_UNROLL
-        for (int v = 0; v < PARTS; v++)
+        for (int v = 0; v < VECS * SPLIT; v++)
             sum[i][v] = none();
     }
     for (; groups > 0; groups--, a += 4 * m, w += 4 * NR) {
@@ -117,20 +140,9 @@ FV_FN void dot_rows(int32_t *acc, const number *a, const int8_t *w, size_t group
         ahead += 4 * FV_GEMM_AHEAD;
         for (int v = 0; v < NR; v += 16) /* the whole of K does not stay in L1 */
             __builtin_prefetch(w + 32 * NR + 4 * v, 0, 3);
-        FV_UNROLL
-        for (int k = 0; k < 4; k += BESIDE) {
-            numbers column[PARTS];
-            FV_UNROLL
-            for (int v = 0; v < PARTS; v++)
-                column[v] = columns(w + NR * k + BESIDE * FV_W / SPLIT * v);
-            FV_UNROLL
-            for (int i = 0; i < m; i++) {
-                const numbers x = steps(a + 4 * i + k);
-                FV_UNROLL
-                for (int v = 0; v < PARTS; v++)
-                    sum[i][v] = add(sum[i][v], x, column[v]);
-            }
-        }
+#define IN_PANEL(i) (a + 4 * (i))
+        ADD_GROUP(sum, IN_PANEL, w, m, VECS)
+#undef IN_PANEL
     }
     FV_UNROLL
     for (int i = 0; i < m; i++) {
@@ -150,55 +162,88 @@ static void tile(float *acc, const void *a, const void *w, size_t groups, uint32
 }
 #endif
 
+/* ---- taps of a convolution, on levels whose instructions multiply 8 bits ---- */
+
+#if defined PIXELS
+FV_FN void add_pixels(float *acc, const int8_t *const *pixel, const int8_t *w, uint32_t channels,
+                      int m, const int vecs, bool first)
+{
+    sums sum[MR][VECS];
+    FV_UNROLL
+    for (int i = 0; i < m; i++) {
+        const int32_t bias = BIAS * fv_rows_i8_sum(pixel[i], channels);
+        FV_UNROLL
+        for (int v = 0; v < vecs; v++)
+            sum[i][v] = begin(-bias);
+    }
+    for (uint32_t c = 0; c < channels; c += 4, w += 4 * NR) {
+#define IN_PLACE(i) (pixel[i] + c)
+        ADD_GROUP(sum, IN_PLACE, w, m, vecs)
+#undef IN_PLACE
+    }
+    FV_UNROLL
+    for (int i = 0; i < m; i++) {
+        const fv_v by = fv_set(fv_rows_i8_scale(pixel[i], channels));
+        FV_UNROLL
+        for (int v = 0; v < vecs; v++) {
+            float *to = acc + NR * i + FV_W * v;
+            fv_store(to, fv_fma(as_floats(sum[i][v]), by, first ? fv_set(0.f) : fv_load(to)));
+        }
+    }
+}
+
+static void add_tap(float *acc, const void *const *pixels, const void *w, uint32_t channels,
+                    uint32_t m, uint32_t cols, bool first)
+{
+    const int8_t *pixel[MR];
+    memcpy(pixel, pixels, m * sizeof *pixel);
+#define ALL(M) add_pixels(acc, pixel, w, channels, M, VECS, first)
+#define HALF(M) add_pixels(acc, pixel, w, channels, M, VECS / 2, first)
+    if (cols > NR / 2)
+        OF_ROWS(MR, ALL)
+    else
+        OF_ROWS(MR, HALF)
+#undef ALL
+#undef HALF
+}
+#define TAPS , .add_tap = add_tap
+#elif defined TILES
+static void add_scaled(float *acc, const float *whole, const float *scale, uint32_t m, bool first)
+{
+    for (uint32_t i = 0; i < m; i++) {
+        const fv_v by = fv_set(scale[i]);
+        FV_UNROLL
+        for (int v = 0; v < VECS; v++) {
+            float *to = acc + NR * i + FV_W * v;
+            const int32_t *at = (const int32_t *)(const void *)whole + NR * i + (size_t)FV_W * v;
+            fv_store(to, fv_fma(of_whole(at, 0), by, first ? fv_set(0.f) : fv_load(to)));
+        }
+    }
+}
+#define TAPS , .add_scaled = add_scaled
+#else
+#define TAPS
+#endif
+
 /* The sums of row i of a tile from column j on, as floats. */
 FV_FN fv_v sums_of(const fv_gemm_out *o, const float *acc, uint32_t i, uint32_t j)
 {
     const int32_t *at = (const int32_t *)(const void *)acc + NR * i + j;
+    if (!o->row_scale)
+        return fv_mul(fv_load(acc + NR * i + j), fv_load(o->column_scale + j));
     const fv_v by = fv_mul(fv_set(o->row_scale[i]), fv_load(o->column_scale + j));
     return fv_mul(of_whole(at, (int32_t)BIAS * o->row_sum[i]), by);
 }
 
 /* ---- rows ---- */
 
-/* Floats [i, i + 64) of a row of k, zeros beyond. */
-FV_FN void load_64(fv_v x[FV_ROTATED], const void *row, enum fv_type type, uint32_t i, uint32_t k)
-{
-    FV_UNROLL
-    for (uint32_t v = 0; v < FV_ROTATED; v++) {
-        const uint32_t at = i + v * FV_W;
-        if (at + FV_W <= k)
-            x[v] = fv_row_load(row, type, at, FV_W);
-        else
-            x[v] = at < k ? fv_row_load(row, type, at, fv_lanes(k - at)) : fv_set(0.f);
-    }
-}
-
-/* Rotates a row into `y`, whole 64s of floats; returns its largest absolute value, NaN where one is
- * infinite or NaN. */
-FV_FN float rotate_row(float *y, const void *row, enum fv_type type, uint32_t k, uint32_t block)
-{
-    fv_v top = fv_set(0.f), poison = fv_set(0.f);
-    for (uint32_t i = 0; i < k; i += 64) {
-        fv_v x[FV_ROTATED];
-        load_64(x, row, type, i, block == 64 ? i + 64 : k);
-        fv_rotate(x, block);
-        FV_UNROLL
-        for (int v = 0; v < FV_ROTATED; v++) {
-            fv_store(y + i + FV_W * v, x[v]);
-            top = fv_max(top, fv_abs(x[v]));
-            poison = fv_fma(x[v], fv_set(0.f), poison);
-        }
-    }
-    return fv_hsum(poison) == 0 ? fv_hmax(top) : NAN;
-}
-
 /* A row as numbers, zeros up to whole 64s; returns its scale. */
 FV_FN float quantise_row(number *q, int32_t *sum, const void *row, enum fv_type type, uint32_t k,
                          uint32_t block, float *room)
 {
     float factor;
-    const float top = type == FV_BF16 ? rotate_row(room, row, FV_BF16, k, block)
-                                      : rotate_row(room, row, FV_F32, k, block);
+    const float top = type == FV_BF16 ? fv_rotate_row(room, row, FV_BF16, k, block)
+                                      : fv_rotate_row(room, row, FV_F32, k, block);
     const float scale = fv_int8_scale(&factor, top);
     sums total = none();
     if (!(factor > 0))
@@ -230,5 +275,23 @@ static void quantise(void *packed, float *scale, int32_t *sum, const void *rows,
 
 KIT(i8, p->weight == FV_I8 && p->acc == FV_I32, .weight = FV_I8,
     .factor = sizeof(number) == 2 ? FV_I16 : FV_I8, .beside = BESIDE, .bias = BIAS,
-    .finish = finish, .quantise = quantise)
+    .finish = finish, .quantise = quantise TAPS)
 KERNEL(gemm, i8)
+
+#if defined PIXELS || defined TILES
+static bool conv_applies(const fv_problem *p)
+{
+    return applies_i8(p) && p->dim[FV_CONV_C] % 8 == 0;
+}
+
+const fv_kernel_hooks FV_NAME(fv_h_conv_i8) = {
+    .applies = conv_applies,
+    .cost = cost,
+    .scratch = scratch_i8,
+    .packed = packed_i8,
+    .pack = pack_i8,
+    .format = "conv_i8_" PANEL,
+    .knobs = knob_list,
+};
+KERNEL(conv, i8)
+#endif

@@ -3,6 +3,9 @@
 #ifndef FOVEA_PLATFORM_VEC_BUTTERFLY_H
 #define FOVEA_PLATFORM_VEC_BUTTERFLY_H
 
+#include <math.h>
+
+#include "platform/cpu/vec/row.h"
 #include "platform/cpu/vec/vec.h"
 
 enum { FV_ROTATED = 64 / FV_W }; /* vectors of 64 floats */
@@ -65,6 +68,39 @@ FV_FN void fv_rotate(fv_v x[FV_ROTATED], uint32_t block)
         for (int i = 0; i < FV_ROTATED; i++)
             x[i] = fv_butterfly(x[i], stride);
     }
+}
+
+/* Floats [i, i + 64) of a row of k, zeros beyond. */
+FV_FN void fv_load_64(fv_v x[FV_ROTATED], const void *row, enum fv_type type, uint32_t i,
+                      uint32_t k)
+{
+    FV_UNROLL
+    for (uint32_t v = 0; v < FV_ROTATED; v++) {
+        const uint32_t at = i + v * FV_W;
+        if (at + FV_W <= k)
+            x[v] = fv_row_load(row, type, at, FV_W);
+        else
+            x[v] = at < k ? fv_row_load(row, type, at, fv_lanes(k - at)) : fv_set(0.f);
+    }
+}
+
+/* Rotates a row into `y`, whole 64s of floats; returns its largest absolute value, NaN where one is
+ * infinite or NaN. `type` and `block` are known where this is inlined. */
+FV_FN float fv_rotate_row(float *y, const void *row, enum fv_type type, uint32_t k, uint32_t block)
+{
+    fv_v top = fv_set(0.f), poison = fv_set(0.f);
+    for (uint32_t i = 0; i < k; i += 64) {
+        fv_v x[FV_ROTATED];
+        fv_load_64(x, row, type, i, block == 64 ? i + 64 : k);
+        fv_rotate(x, block);
+        FV_UNROLL
+        for (int v = 0; v < FV_ROTATED; v++) {
+            fv_store(y + i + FV_W * v, x[v]);
+            top = fv_max(top, fv_abs(x[v]));
+            poison = fv_fma(x[v], fv_set(0.f), poison);
+        }
+    }
+    return fv_hsum(poison) == 0 ? fv_hmax(top) : NAN;
 }
 
 #endif

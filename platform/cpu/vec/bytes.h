@@ -17,7 +17,11 @@ FV_FN void fv_store_i8(int8_t *p, fv_v x, int n)
     for (int i = 0; i < n; i++)
         p[i] = (int8_t)lane[i];
 #elif FV_W == 16
-    _mm512_mask_cvtepi32_storeu_epi8(p, fv_mask_n(n), _mm512_cvtps_epi32(x));
+    const __m128i bytes = _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(x));
+    if (n == FV_W)
+        _mm_storeu_si128((__m128i *)(void *)p, bytes);
+    else
+        _mm_mask_storeu_epi8(p, fv_mask_n(n), bytes);
 #elif FV_W == 8
     const __m256i whole = _mm256_cvtps_epi32(x);
     const __m128i words =
@@ -50,11 +54,9 @@ FV_FN float fv_i8_top(const float *row, size_t n)
     return fv_hsum(poison) == 0 ? fv_hmax(top) : NAN;
 }
 
-/* Quantises n floats; returns their scale, and in *sum what the numbers add up to. */
-FV_FN float fv_i8_row(int8_t *q, int32_t *sum, const float *row, size_t n)
+/* n floats times `factor` as numbers, zeros where it is 0; returns what they add up to. */
+FV_FN int32_t fv_i8_numbers(int8_t *q, const float *row, size_t n, float factor)
 {
-    float factor;
-    const float scale = fv_int8_scale(&factor, fv_i8_top(row, n));
     fv_v all = fv_set(0.f); /* exact: of whole numbers, less than 2^24 */
     if (!(factor > 0))
         memset(q, 0, n);
@@ -64,7 +66,15 @@ FV_FN float fv_i8_row(int8_t *q, int32_t *sum, const float *row, size_t n)
         fv_store_i8(q + i, x, lanes);
         all = fv_add(all, x);
     }
-    *sum = (int32_t)fv_hsum(all);
+    return (int32_t)fv_hsum(all);
+}
+
+/* Quantises n floats; returns their scale, and in *sum what the numbers add up to. */
+FV_FN float fv_i8_row(int8_t *q, int32_t *sum, const float *row, size_t n)
+{
+    float factor;
+    const float scale = fv_int8_scale(&factor, fv_i8_top(row, n));
+    *sum = fv_i8_numbers(q, row, n, factor);
     return scale;
 }
 

@@ -8,6 +8,7 @@ typedef struct {
 typedef const int8_t *numbers;
 
 FV_WORD(sums, none, (void), (sums){{0}})
+
 FV_WORD(numbers, columns, (const int8_t *w), w)
 FV_WORD(numbers, steps, (const number *a), a)
 

@@ -40,14 +40,16 @@ FV_WORD(fv_steps, fv_lanes_load, (const void *p), fv_whole_load(p))
 /* A group of steps, the same for all lanes. */
 FV_WORD(fv_steps, fv_steps_set, (int32_t group), fv_whole_set(group))
 
-/* Where sums begin. GCC would keep zeros that are alike in one register, and move sums in every
+/* Where sums begin. GCC would keep those that are alike in one register, and move sums in every
  * step. */
-FV_FN fv_whole fv_zero_sum(void)
+FV_FN fv_whole fv_sum_of(int32_t x)
 {
-    fv_whole sum = fv_whole_set(0);
+    fv_whole sum = fv_whole_set(x);
     __asm__ volatile("" : "+v"(sum));
     return sum;
 }
+
+FV_WORD(fv_whole, fv_zero_sum, (void), fv_sum_of(0))
 
 /* sum + numbers of 16 bits, in pairs: what AVX2 and AVX-512 have by themselves. */
 FV_FN fv_whole fv_madd(fv_whole sum, fv_steps x, fv_steps y)

@@ -1,6 +1,7 @@
 /* dot_vnni512.h: AVX-512 VNNI multiplies numbers without a sign, the weight's, by signed ones. */
 #define SPLIT 1
 #define BIAS 0x80
+#define PIXELS
 typedef int8_t number;
 #include "platform/cpu/x86/whole.h"
 

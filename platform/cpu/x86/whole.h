@@ -5,6 +5,8 @@ typedef fv_whole sums;
 typedef fv_steps numbers;
 
 FV_WORD(sums, none, (void), fv_zero_sum())
+FV_WORD(sums, begin, (int32_t x), fv_sum_of(x))
+FV_WORD(fv_v, as_floats, (sums x), fv_of_whole(x))
 
 FV_FN numbers steps(const number *a)
 {

@@ -12,13 +12,22 @@
  *   x = act(x);  x += RES[i][n]
  *
  * over ky, kx < size and c < C, for output pixel (y, x); outside of the grid A is 0. BIAS, the
- * activation and RES as prob.epi asks, of GEMM's epilogue nothing else. As with GEMM a result is
+ * activation and RES as prob.epi asks, of GEMM's epilogue nothing else.
+ *
+ * With W of I8 and prob.acc I32 pixels of A are rows of bytes as ops/rows_i8.h has them, rows of W
+ * are rotated, C channels of a tap by themselves, and quantised as GEMM's; with q and q' the
+ * numbers of a pixel and of a tap of W, s the scale of the pixel and s' that of the row of W
+ *
+ *   x = s' sum_taps s (float)(sum_c q[c] q'[c])
+ *
+ * where the order of the sum over taps, in float32, is that of K. As with GEMM a result is
  * bit for bit the same however rows and columns are cut into calls, and col0 is a multiple of
  * FV_COL_ALIGN.
  */
 #include "base/half.h"
 #include "ops/ref/ref_gemm.h"
 #include "ops/ref/ref_kernels.h"
+#include "ops/rows_i8.h"
 
 static uint32_t line(const fv_problem *p, const uint32_t *u)
 {
@@ -33,6 +42,13 @@ static fv_rows reads(const fv_problem *p, const uint32_t *u, fv_rows r)
     return fv_grid_lines(from, last + p->dim[FV_CONV_SIZE], u[0], u[1]);
 }
 
+/* Channels of a pixel, or bytes of it. */
+static uint32_t columns(const fv_problem *p)
+{
+    const uint32_t channels = p->dim[FV_CONV_C];
+    return p->acc == FV_I32 ? fv_rows_i8_bytes(channels) : channels;
+}
+
 const fv_op fv_op_conv = {
     .cols = FV_COLS_COLUMN,
     .dim = {{"rows", FV_DIM_TOKENS},
@@ -42,7 +58,7 @@ const fv_op fv_op_conv = {
             [FV_CONV_STRIDE] = {"stride"},
             [FV_CONV_PAD] = {"pad"},
             [FV_CONV_C] = {"C"}},
-    .operand = {[FV_GEMM_A] = {"A", FV_CONV_C, .narrow = true},
+    .operand = {[FV_GEMM_A] = {"A", .columns = columns, .narrow = true},
                 [FV_GEMM_W] = {"W", FV_GEMM_K, .stored = FV_STORED_PACKED},
                 [FV_GEMM_BIAS] = {"BIAS", .stored = FV_STORED_FLOATS},
                 [FV_GEMM_RES] = {"RES", FV_GEMM_N, .in_place = true},
@@ -52,6 +68,29 @@ const fv_op fv_op_conv = {
     .line = line,
     .reads = reads,
 };
+
+/* Row n of the weight from k on times the pixel whose channels begin at element `in`. */
+static double tap(const fv_args *a, const fv_call *c, size_t in, uint32_t n, uint32_t k)
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < a->prob.dim[FV_CONV_C]; i++)
+        sum += (double)fv_value_get(c->p[FV_GEMM_A], a->prob.in, in + i) *
+               fv_ref_weight(&a->prob, c->p[FV_GEMM_W], n, k + i);
+    return sum;
+}
+
+/* The same of numbers of 8 bits. */
+static double tap_of_numbers(const fv_args *a, const fv_call *c, size_t in, uint32_t n, uint32_t k)
+{
+    const uint32_t channels = a->prob.dim[FV_CONV_C];
+    const int8_t *q = (const int8_t *)c->p[FV_GEMM_A] + in;
+    const int8_t *w = (const int8_t *)c->p[FV_GEMM_W] + (size_t)n * a->prob.dim[FV_GEMM_K] + k;
+    const char *scales = (const char *)c->p[FV_GEMM_W] + fv_ref_scales_at(&a->prob);
+    int32_t sum = 0;
+    for (uint32_t i = 0; i < channels; i++)
+        sum += q[i] * w[i];
+    return (double)((const float *)(const void *)scales)[n] * fv_rows_i8_scale(q, channels) * sum;
+}
 
 /* Row n of the weight times the window of output pixel (y, x). */
 static double product(const fv_args *a, const fv_call *c, size_t y, size_t x, uint32_t n)
@@ -66,9 +105,7 @@ static double product(const fv_args *a, const fv_call *c, size_t y, size_t x, ui
             if (iy < pad || iy - pad >= a->u[1] || ix < pad || ix - pad >= a->u[0])
                 continue;
             const size_t in = ((iy - pad) * a->u[0] + ix - pad) * a->ld[FV_GEMM_A];
-            for (uint32_t i = 0; i < channels; i++)
-                sum += (double)fv_value_get(c->p[FV_GEMM_A], a->prob.in, in + i) *
-                       fv_ref_weight(&a->prob, c->p[FV_GEMM_W], n, k + i);
+            sum += a->prob.acc == FV_I32 ? tap_of_numbers(a, c, in, n, k) : tap(a, c, in, n, k);
         }
     return sum;
 }
@@ -97,3 +134,4 @@ OF_TYPE(f32)
 OF_TYPE(f16)
 OF_TYPE(bf16)
 OF_TYPE(w8)
+OF_TYPE(i8)

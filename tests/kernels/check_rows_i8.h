@@ -1,0 +1,12 @@
+/* check_rows_i8.h: rows as whole numbers, for checks of what reads them. */
+#ifndef FOVEA_TESTS_CHECK_ROWS_I8_H
+#define FOVEA_TESTS_CHECK_ROWS_I8_H
+
+#include "tests/kernels/check.h"
+
+/* Draws rows of k channels. */
+void check_rows_i8_draw(check_case *c, int operand, uint32_t k, check_random *r);
+/* Channel i of a row, as it is rotated. */
+double check_rows_i8_at(const check_case *c, int operand, uint32_t row, uint32_t k, uint32_t i);
+
+#endif
