@@ -608,11 +608,12 @@ static size_t wide_size(const fv_gemm_kit *kit, uint32_t rows, uint32_t kc)
 }
 
 /* Floats of the partial sums of a group of columns, or of a tile: with fewer rows never more. Those
- * of whole numbers may be of a tap, which those of floats stand before. */
-static size_t sums_size(const fv_gemm_kit *kit, uint32_t rows, uint32_t kc, uint32_t k4)
+ * of a convolution of numbers are of a tap, and of all taps before it. */
+static size_t sums_size(const fv_gemm_kit *kit, const fv_problem *p, uint32_t rows, uint32_t kc,
+                        uint32_t k4)
 {
     const size_t tile = (size_t)kit->mr * kit->nr, group = (size_t)rows * GROUP_COLS;
-    if (kit->quantise)
+    if (is_conv_of_numbers(kit, p))
         return 2 * tile;
     return kc < k4 && group > tile ? group : tile;
 }
@@ -636,7 +637,7 @@ void fv_gemm_run(const fv_gemm_kit *kit, const fv_args *a, const fv_call *c)
     for (uint32_t row = 0; row < c->rows; row += mc) {
         const uint32_t rows = fv_min_u32(mc, c->rows - row);
         float *wide = c->scratch, *sums = wide + wide_size(kit, rows, kc);
-        float *scales = sums + sums_size(kit, rows, kc, k4);
+        float *scales = sums + sums_size(kit, p, rows, kc, k4);
         char *packed = (char *)(scales + 2 * scales_size(kit, p, rows));
         char *room = packed + (size_t)rows * k4 * fv_type_size(kit->factor);
         const quantised q = {scales, (int32_t *)(void *)(scales + scales_size(kit, p, rows)),
@@ -712,14 +713,15 @@ size_t fv_gemm_scratch(const fv_gemm_kit *kit, const fv_problem *p, const fv_kno
                    k4 = fv_round_up(p->dim[FV_GEMM_K], kit->steps);
     const uint32_t kc = k_block(kit, p, knobs, mc);
     const size_t numbers = (size_t)kit->mr * k4 + QUANTISED; /* before they are packed */
-    size_t rows_of = kit->quantise ? fv_round_up(k4, QUANTISED) * sizeof(float) +
-                                         numbers * fv_type_size(kit->factor)
-                                   : 0;
-    if (is_conv_of_numbers(kit, p)) /* of a pixel beyond the grid */
-        rows_of = fv_rows_i8_bytes(p->dim[FV_CONV_C]);
-    return (wide_size(kit, mc, kc) + sums_size(kit, mc, kc, k4) + 2 * scales_size(kit, p, mc)) *
+    const bool whole = is_conv_of_numbers(kit, p);           /* they were made before */
+    const size_t rows_of = kit->quantise && !whole ? fv_round_up(k4, QUANTISED) * sizeof(float) +
+                                                         numbers * fv_type_size(kit->factor)
+                                                   : 0;
+    const size_t packed = whole && kit->add_tap ? fv_rows_i8_bytes(p->dim[FV_CONV_C])
+                                                : (size_t)mc * k4 * fv_type_size(kit->factor);
+    return (wide_size(kit, mc, kc) + sums_size(kit, p, mc, kc, k4) + 2 * scales_size(kit, p, mc)) *
                sizeof(float) +
-           (size_t)mc * k4 * fv_type_size(kit->factor) + rows_of;
+           packed + rows_of;
 }
 
 size_t fv_gemm_packed(const fv_gemm_kit *kit, const fv_problem *p)

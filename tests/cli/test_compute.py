@@ -93,6 +93,22 @@ def plan_says(p):
            p.run("plan", MODEL, "--compute", "bf16", "--dtype", "f16", code=7))
 
 
+def decoders_say(p):
+    """Decoders convolve whole numbers where instructions multiply these; a backbone's trunk stays as it is."""
+    decoders = {"mavit-t-fpn": "head", "depth-anything-s": "level", "vitpose-s": "head deconv", "rf-detr-n": "projector",
+                "sam-b16": "convolution of the neck"}
+    for isa in (), ("--isa", "scalar"):
+        dots = p.json("info", *isa)["devices"][0]["int8"]
+        for model, decoder in decoders.items():
+            size = ("--size", "224") if model.startswith("mavit") else ()
+            steps = p.json("plan", "synthetic:" + model, *size, *isa, "--compute", "int8")["steps"]
+            of = {s["label"]: s["products"] for s in steps if s["kernel"].startswith("conv_")
+                  and (s["label"].startswith(decoder) or s["label"].startswith(("stem", "down")))}
+            wanted = {label: label.startswith(decoder) and dots for label in of}
+            expect("%s %s: %s" % (model, isa, of), any(label.startswith(decoder) for label in of) and
+                   {label: kind == "int8" for label, kind in of.items()} == wanted)
+
+
 def chosen(p):
     """What products are where nobody says: what the device has instructions for."""
     def params(*options):
@@ -341,8 +357,8 @@ def main():
         def commands(p):
             chosen_by_commands(p, folder)
         of_golden = () if "--brief" in sys.argv else (near_float32,)
-        return expected.run((device_says, plan_says, chosen, commands, verified, *of_golden, odd, uneven, pictures,
-                             measured, tuned), lambda test: test(p))
+        return expected.run((device_says, plan_says, decoders_say, chosen, commands, verified, *of_golden, odd,
+                             uneven, pictures, measured, tuned), lambda test: test(p))
 
 
 if __name__ == "__main__":
