@@ -52,8 +52,8 @@ typedef enum fovea_compute {
     FOVEA_COMPUTE_INT8, /* the layers of blocks with weights of 8 bits per output channel and rows
                            of 8 bits per token, both after a rotation of 64 channels at a time that
                            spreads outliers; on processors softmax and foveated attention of
-                           blocks, too, and where they have instructions for int8 convolutions of
-                           decoders; the rest as FOVEA_COMPUTE_BF16 */
+                           blocks, too; on processors with int8 instructions the convolutions of
+                           decoders, quantised per pixel; the rest as FOVEA_COMPUTE_BF16 */
     FOVEA_COMPUTE_AUTO, /* the fastest that fovea_tune_accuracy has found within its bound for these
                            weights and this attention on this device; where it has found none,
                            FOVEA_COMPUTE_BF16 if the device has fast instructions for that

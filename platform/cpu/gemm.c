@@ -384,11 +384,17 @@ static void pack_pixels(const fv_gemm_kit *kit, char *dst, const fv_args *a, con
         }
 }
 
-/* ---- windows of whole numbers ---- */
+/* ---- convolutions of int8: pixels are those of ops/rows_i8.h ---- */
 
-static bool is_conv_of_numbers(const fv_gemm_kit *kit, const fv_problem *p)
+static bool is_int8_conv(const fv_gemm_kit *kit, const fv_problem *p)
 {
     return kit->quantise && p->op == FV_OP_CONV;
+}
+
+/* Those that do not are packed as `tile` wants them. */
+static bool reads_pixels_in_place(const fv_gemm_kit *kit, const fv_problem *p)
+{
+    return is_int8_conv(kit, p) && kit->add_tap;
 }
 
 static uint32_t taps_of(const fv_problem *p)
@@ -396,9 +402,9 @@ static uint32_t taps_of(const fv_problem *p)
     return p->op == FV_OP_CONV ? p->dim[FV_CONV_SIZE] * p->dim[FV_CONV_SIZE] : 1;
 }
 
-/* A tap of m rows of numbers: src[i], or NULL for zeros; `k`: whole groups. */
-static inline void pack_numbers(char *dst, const char *const *src, uint32_t m, uint32_t k,
-                                const uint32_t steps)
+/* Packs k channels of a tap of m windows, whole groups; src[i] is NULL beyond the grid. */
+static inline void pack_int8_tap(char *dst, const char *const *src, uint32_t m, uint32_t k,
+                                 const uint32_t steps)
 {
     for (uint32_t i = 0; i < m; i++)
         for (uint32_t j = 0; j < k; j += steps)
@@ -408,9 +414,9 @@ static inline void pack_numbers(char *dst, const char *const *src, uint32_t m, u
                 memset(dst + (size_t)j * m + i * steps, 0, steps);
 }
 
-/* Windows of pixels of 8 bits, tap by tap; their scales, too, lie by panels. */
-static void pack_pixels_of_numbers(const fv_gemm_kit *kit, char *dst, const quantised *q,
-                                   const fv_args *a, const void *in, uint32_t pixel, uint32_t rows)
+/* Packs the windows of a block of rows: by panels, of a panel by taps. Scales lie in that order. */
+static void pack_int8_pixels(const fv_gemm_kit *kit, char *dst, const quantised *q,
+                             const fv_args *a, const void *in, uint32_t pixel, uint32_t rows)
 {
     const uint32_t channels = a->prob.dim[FV_CONV_C], taps = taps_of(&a->prob);
     for (uint32_t r = 0, m; r < rows; r += m) {
@@ -424,9 +430,9 @@ static void pack_pixels_of_numbers(const fv_gemm_kit *kit, char *dst, const quan
                 q->scale[at] = src[i] ? fv_rows_i8_scale(src[i], channels) : 0;
             }
             if (kit->steps == 8)
-                pack_numbers(dst, src, m, channels, 8);
+                pack_int8_tap(dst, src, m, channels, 8);
             else
-                pack_numbers(dst, src, m, channels, 4);
+                pack_int8_tap(dst, src, m, channels, 4);
             dst += (size_t)m * channels;
         }
     }
@@ -506,7 +512,7 @@ static void finish_rows(const block *b, const float *acc, uint32_t r, uint32_t m
     b->kit->finish(&o, acc);
 }
 
-/* Sums of a panel of m rows of packed numbers from row r of the block on, tap by tap. */
+/* Sums of the panel of m packed rows that begins at row r of the block, one tap after the other. */
 static void tile_of_packed_taps(const block *b, float *acc, uint32_t r, uint32_t m, const char *w,
                                 const char *ahead)
 {
@@ -522,7 +528,7 @@ static void tile_of_packed_taps(const block *b, float *acc, uint32_t r, uint32_t
     }
 }
 
-/* The same of pixels where they lie, of the panel at column col. */
+/* The same, reading pixels in place. The zeros at b->packed stand for those beyond the grid. */
 static void tile_of_taps(const block *b, float *acc, uint32_t r, uint32_t m, uint32_t col,
                          const char *w)
 {
@@ -563,9 +569,9 @@ static void run_panel(const block *b, float *sums, uint32_t col, uint32_t k0, ui
         const void *in = packed + (size_t)r * depth * factor;
         unpacked_rows l;
         m = panel_rows(kit, r, b->rows);
-        if (is_conv_of_numbers(kit, &b->a->prob) && kit->add_tap)
+        if (reads_pixels_in_place(kit, &b->a->prob))
             tile_of_taps(b, acc, r, m, col, w);
-        else if (is_conv_of_numbers(kit, &b->a->prob))
+        else if (is_int8_conv(kit, &b->a->prob))
             tile_of_packed_taps(b, acc, r, m, w, ahead);
         else if (b->unpacked && find_unpacked(&l, b->a, b->c, b->row + r, m))
             tile_unpacked(kit, &l, acc, (const float *)(const void *)w, m, ahead);
@@ -588,10 +594,11 @@ static void pack_block(const block *b, char *packed)
     const enum fv_type type = b->a->prob.in;
     const void *in = b->c->p[FV_GEMM_A];
     const size_t ld = b->a->ld[FV_GEMM_A];
-    if (is_conv_of_numbers(b->kit, &b->a->prob) && b->kit->add_tap)
-        memset(packed, 0, fv_rows_i8_bytes(b->a->prob.dim[FV_CONV_C])); /* beyond the grid */
-    else if (is_conv_of_numbers(b->kit, &b->a->prob))
-        pack_pixels_of_numbers(b->kit, packed, &b->q, b->a, in, b->c->row0 + b->row, b->rows);
+    if (reads_pixels_in_place(b->kit, &b->a->prob))
+        memset(packed, 0,
+               fv_rows_i8_bytes(b->a->prob.dim[FV_CONV_C])); /* a pixel beyond the grid */
+    else if (is_int8_conv(b->kit, &b->a->prob))
+        pack_int8_pixels(b->kit, packed, &b->q, b->a, in, b->c->row0 + b->row, b->rows);
     else if (b->kit->quantise)
         quantise_rows(b->kit, packed, &b->q, fv_element(in, type, b->row * ld), type, ld, b->rows,
                       k);
@@ -607,13 +614,13 @@ static size_t wide_size(const fv_gemm_kit *kit, uint32_t rows, uint32_t kc)
     return kit->widen && rows > kit->mr ? (size_t)kc * kit->nr : 0;
 }
 
-/* Floats of the partial sums of a group of columns, or of a tile: with fewer rows never more. Those
- * of a convolution of numbers are of a tap, and of all taps before it. */
+/* Floats of the partial sums of a group of columns, or of a tile: with fewer rows never more. An
+ * int8 convolution keeps a tile of floats, of all taps so far, and one of integers, of a tap. */
 static size_t sums_size(const fv_gemm_kit *kit, const fv_problem *p, uint32_t rows, uint32_t kc,
                         uint32_t k4)
 {
     const size_t tile = (size_t)kit->mr * kit->nr, group = (size_t)rows * GROUP_COLS;
-    if (is_conv_of_numbers(kit, p))
+    if (is_int8_conv(kit, p))
         return 2 * tile;
     return kc < k4 && group > tile ? group : tile;
 }
@@ -713,12 +720,13 @@ size_t fv_gemm_scratch(const fv_gemm_kit *kit, const fv_problem *p, const fv_kno
                    k4 = fv_round_up(p->dim[FV_GEMM_K], kit->steps);
     const uint32_t kc = k_block(kit, p, knobs, mc);
     const size_t numbers = (size_t)kit->mr * k4 + QUANTISED; /* before they are packed */
-    const bool whole = is_conv_of_numbers(kit, p);           /* they were made before */
+    const bool whole = is_int8_conv(kit, p);                 /* they were made before */
     const size_t rows_of = kit->quantise && !whole ? fv_round_up(k4, QUANTISED) * sizeof(float) +
                                                          numbers * fv_type_size(kit->factor)
                                                    : 0;
-    const size_t packed = whole && kit->add_tap ? fv_rows_i8_bytes(p->dim[FV_CONV_C])
-                                                : (size_t)mc * k4 * fv_type_size(kit->factor);
+    const size_t packed = reads_pixels_in_place(kit, p)
+                              ? fv_rows_i8_bytes(p->dim[FV_CONV_C])
+                              : (size_t)mc * k4 * fv_type_size(kit->factor);
     return (wide_size(kit, mc, kc) + sums_size(kit, p, mc, kc, k4) + 2 * scales_size(kit, p, mc)) *
                sizeof(float) +
            packed + rows_of;
@@ -764,8 +772,8 @@ static void split_groups(int8_t *panel, uint32_t nr, uint32_t k4)
 
 /* Column j of a panel of I8, from a row of the weight, of which `together` channels are rotated
  * by themselves; returns its scale. */
-static float pack_column_of_numbers(const fv_gemm_kit *kit, int8_t *panel, uint32_t j,
-                                    const float *row, uint32_t k, uint32_t together)
+static float pack_int8_column(const fv_gemm_kit *kit, int8_t *panel, uint32_t j, const float *row,
+                              uint32_t k, uint32_t together)
 {
     if (kit->widen)
         return fv_int8_column(panel + j, kit->nr, row, k);
@@ -781,7 +789,7 @@ static void pack_quantised(const fv_gemm_kit *kit, void *dst, const float *src, 
 {
     const uint32_t k = p->dim[FV_GEMM_K], k4 = fv_round_up(k, kit->steps);
     const uint32_t width = panel_cols(kit, p);
-    const uint32_t together = fv_int8_block(p->op == FV_OP_CONV ? p->dim[FV_CONV_C] : k);
+    const uint32_t together = fv_int8_weight_block(p);
     for (uint32_t col = 0; col < n; col += width) {
         int8_t *panel = (int8_t *)dst + (n0 + col) / width * weight_panel(kit, k4);
         float *scale = (float *)(void *)(panel + (size_t)k4 * kit->nr);
@@ -790,8 +798,8 @@ static void pack_quantised(const fv_gemm_kit *kit, void *dst, const float *src, 
             const uint32_t from = col + j % width, gate = j / width;
             scale[j] = 0;
             if (from < n)
-                scale[j] = pack_column_of_numbers(kit, panel, j,
-                                                  src + ((size_t)gate * n + from) * k, k, together);
+                scale[j] = pack_int8_column(kit, panel, j, src + ((size_t)gate * n + from) * k, k,
+                                            together);
         }
         if (kit->beside == 8)
             join_groups(panel, kit->nr, k4);

@@ -70,11 +70,12 @@ typedef struct fv_gemm_kit {
      * of INT8 are whole numbers, and K is one block. */
     void (*quantise)(void *numbers, float *scale, int32_t *sum, const void *rows, enum fv_type type,
                      size_t ld, uint32_t m, uint32_t k, float *room);
-    /* INT8: at least `cols` columns of sums[m][nr] += a tap of m pixels, which lie as ops/rows_i8.h
-     * has them, scaled; with `first`, sums are not read. */
+    /* CONV of INT8: adds a tap of m pixels, rows of ops/rows_i8.h read in place, to the first
+     * `cols` columns of sums[m][nr] (further ones may change); with `first`, sums are not read.
+     * NULL: the kit has its pixels packed, and uses `tile` and `add_scaled`. */
     void (*add_tap)(float *sums, const void *const *pixels, const void *w, uint32_t channels,
                     uint32_t m, uint32_t cols, bool first);
-    /* The same of what `tile` has made of packed pixels, for kits that have no `add_tap`. */
+    /* Adds the integers that `tile` made of a tap, times the scale of each pixel. */
     void (*add_scaled)(float *sums, const float *whole, const float *scale, uint32_t m, bool first);
     /* `take` scales the rows of each block of k by itself: sums depend on where blocks begin */
     bool scales_blocks;

@@ -173,7 +173,7 @@ typedef struct fv_limits {
     uint32_t rows;     /* of a call at most: a call of more is cut, however short its time */
     bool half_sums;    /* products with float16 weights may be summed in float16, see ref_gemm.c */
     bool bf16;         /* its instructions multiply bfloat16 */
-    bool int8;         /* they multiply int8; of other devices: there are kernels, see ref_gemm.c */
+    bool int8;         /* a processor: instructions for int8; others: kernels, see ref_gemm.c */
 } fv_limits;
 
 typedef struct fv_backend {

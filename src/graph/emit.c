@@ -45,7 +45,7 @@ void fv_emit_compute(fv_builder *b, fovea_compute compute, const fv_limits *limi
     b->row_type = FV_BF16;
     b->narrow_only = !limits->throughput;
     b->widens = !limits->throughput && !limits->bf16;
-    b->dots = !limits->throughput && limits->int8;
+    b->multiplies_int8 = !limits->throughput && limits->int8;
 }
 
 void fv_emit_enter_block(fv_builder *b, const char *format, ...)
@@ -340,11 +340,17 @@ void fv_use_types(fv_step *s, fv_builder *b)
     s->prob.acc = b->half_sums && b->weight_type == FV_F16 ? FV_F16 : FV_F32;
 }
 
+void fv_make_int8(fv_step *s)
+{
+    s->prob.weight = FV_I8;
+    s->prob.acc = FV_I32;
+}
+
 /* Whether a product may be int8. */
 static bool may_be_int8(const fv_step *s, const fv_builder *b, bool decoder)
 {
-    return (b->in_block || (decoder && b->dots)) && s->prob.dim[FV_GEMM_N] >= INT8_COLUMNS &&
-           s->prob.dim[FV_GEMM_K] <= FV_INT8_DEEPEST;
+    return (b->in_block || (decoder && b->multiplies_int8)) &&
+           s->prob.dim[FV_GEMM_N] >= INT8_COLUMNS && s->prob.dim[FV_GEMM_K] <= FV_INT8_DEEPEST;
 }
 
 void fv_emit_gemm(fv_builder *b, const char *label, const fv_gemm *g)
@@ -359,10 +365,8 @@ void fv_emit_gemm(fv_builder *b, const char *label, const fv_gemm *g)
     else
         fv_use_weight(s, FV_GEMM_A, g->in_weight);
     fv_use_types(s, b);
-    if (may_be_int8(s, b, g->decoder) && fv_use_int8(b)) {
-        s->prob.weight = FV_I8;
-        s->prob.acc = FV_I32;
-    }
+    if (may_be_int8(s, b, g->decoder) && fv_use_int8(b))
+        fv_make_int8(s);
     fv_use_weight(s, FV_GEMM_W, g->w);
     fv_use_epilogue(s, FV_GEMM_BIAS, g->bias, FV_EPI_BIAS);
     fv_use_epilogue(s, FV_GEMM_SCALE, g->scale, FV_EPI_SCALE);

@@ -196,7 +196,7 @@ typedef struct fv_builder {
     bool narrow_only;         /* only operands that are `narrow` take row_type: on the CPU */
     bool any_type;         /* the device's kernels take rows of all types, whatever row_type is */
     bool widens;           /* a processor whose instructions do not multiply bfloat16 */
-    bool dots;             /* a processor whose instructions multiply int8 */
+    bool multiplies_int8;  /* a processor that has instructions for it */
     fovea_compute compute; /* of products: F32, or BF16 or INT8 on a device that has kernels */
     bool in_block;         /* products, or their weights, may be int8, whose errors the residual
                               stream averages out */
@@ -298,6 +298,8 @@ void fv_use_epilogue(fv_step *s, uint32_t operand, const fv_weight *w, uint32_t 
 bool fv_use_int8(fv_builder *b);
 /* The types of a product's weights and sums. Of GEMM its rows, FV_GEMM_A, must be known. */
 void fv_use_types(fv_step *s, fv_builder *b);
+/* Makes it a product of int8 instead. */
+void fv_make_int8(fv_step *s);
 
 /* The common steps. Weights may be absent where the op allows it. */
 void fv_emit_layernorm(fv_builder *b, const char *label, fv_view in, const fv_weight *w,
@@ -309,7 +311,7 @@ typedef struct fv_gemm {
     fv_view res, out; /* res.id FV_NO_VALUE: none */
     uint32_t act;     /* FV_EPI_* activation or SWIGLU, or 0 */
     uint32_t rows;
-    bool decoder; /* a decoder's convolution, of size 1 or transposed: int8 where others are */
+    bool decoder; /* a decoder's 1 x 1 or transposed convolution: may be int8 as its others */
 } fv_gemm;
 void fv_emit_gemm(fv_builder *b, const char *label, const fv_gemm *g);
 void fv_emit_copy(fv_builder *b, const char *label, fv_view in, fv_view out, uint32_t rows,
@@ -407,7 +409,8 @@ typedef struct fv_conv {
     fv_grid from, to;
     uint32_t channels, size, stride, pad;
     uint32_t act; /* FV_EPI_* or 0 */
-    bool trunk;   /* all later blocks are made of it: it is not rounded to 8 bits */
+    bool trunk;   /* of a backbone, not a decoder: never int8, as every later block would see the
+                     error */
 } fv_conv;
 void fv_emit_conv(fv_builder *b, const char *label, const fv_conv *c);
 

@@ -150,17 +150,18 @@ void fv_emit_posemb(fv_builder *b, const char *label, const fv_posemb *p, const 
 
 /* ---- convolutions ---- */
 
-/* Below so many columns there is nothing to gain: numbers are made once for all of them. */
-#define INT8_COLUMNS 16
+/* With fewer output channels than this, quantising the input costs more than int8 products save. */
+#define LEAST_INT8_CHANNELS 16
 
-/* Kernels take 8 channels at a time, and are those of instructions that multiply int8: with others
- * what making the numbers takes is not made up for. */
+/* The kernels read 8 input channels at a time. They exist only for processors with int8
+ * instructions: on others the products gain too little to pay for quantising the input. */
 static bool may_be_int8(const fv_builder *b, const fv_conv *c)
 {
-    return b->dots && !c->trunk && c->channels % 8 == 0 && c->w->rows >= INT8_COLUMNS;
+    return b->multiplies_int8 && !c->trunk && c->channels % 8 == 0 &&
+           c->w->rows >= LEAST_INT8_CHANNELS;
 }
 
-/* The pixels that a convolution reads, as whole numbers. */
+/* The pixels that a convolution reads, quantised. */
 static fv_view rows_i8(fv_builder *b, const char *label, const fv_conv *c)
 {
     const uint32_t pixels = c->from.width * c->from.height;
@@ -182,10 +183,8 @@ void fv_emit_conv(fv_builder *b, const char *label, const fv_conv *c)
     s->prob.dim[FV_CONV_PAD] = c->pad;
     s->prob.dim[FV_CONV_C] = c->channels;
     fv_use_types(s, b);
-    if (int8) {
-        s->prob.weight = FV_I8;
-        s->prob.acc = FV_I32;
-    }
+    if (int8)
+        fv_make_int8(s);
     s->prob.epi = c->act;
     s->u[0] = c->from.width;
     s->u[1] = c->from.height;

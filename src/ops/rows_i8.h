@@ -1,16 +1,16 @@
-/* rows_i8.h: rows as whole numbers of 8 bits, which ROWS_I8 writes once and CONV reads for every
- * window that they are in.
+/* rows_i8.h: rows quantised to int8. ROWS_I8 writes each pixel of a grid once, and CONV reads it in
+ * every window that it is part of.
  *
- * A row of bytes, a multiple of 8 of them:
+ * A row of k channels takes round_up(k, 8) + 8 bytes:
  *
- *   int8    q[k]      channel i of the row, rotated, is q[i] scale, nearly
- *   zeros             up to a multiple of 8
+ *   int8    q[k]      the rotated channels: channel i is about q[i] * scale
+ *   zeros             padding to a multiple of 8
  *   float   scale
- *   int32   sum       of the numbers
+ *   int32   sum       of all q, for instructions that multiply unsigned by signed bytes
  *
- * Rotation, numbers and scale are those of ops/quantise.h. A convolution adds the products of one
- * tap as whole numbers, and scales the sum by its pixel: a dark corner of a picture keeps its
- * digits, whatever the brightest pixel is. */
+ * ops/quantise.h defines the rotation, the numbers and the scale. Each pixel has a scale of its
+ * own, so that bright pixels do not cost dark ones their precision. CONV therefore sums the
+ * products of a tap as integers, and multiplies that sum by the pixel's scale. */
 #ifndef FOVEA_SRC_ROWS_I8_H
 #define FOVEA_SRC_ROWS_I8_H
 
@@ -20,6 +20,13 @@
 
 #include "base/num.h"
 #include "ops/op.h"
+#include "ops/quantise.h"
+
+/* Input channels that are rotated together in the weight of a GEMM or CONV of int8. */
+static inline uint32_t fv_int8_weight_block(const fv_problem *p)
+{
+    return fv_int8_block(p->dim[p->op == FV_OP_CONV ? FV_CONV_C : FV_GEMM_K]);
+}
 
 /* Where the scale of a row of k channels lies, in bytes. */
 static inline uint32_t fv_rows_i8_scale_at(uint32_t k)
@@ -46,11 +53,11 @@ static inline int32_t fv_rows_i8_sum(const void *row, uint32_t k)
     return sum;
 }
 
-/* Completes a row whose numbers have been written. */
+/* Writes padding, scale and sum of a row whose k numbers have been written. */
 static inline void fv_rows_i8_finish(void *row, uint32_t k, float scale, int32_t sum)
 {
     const uint32_t at = fv_rows_i8_scale_at(k);
-    if (at > k) /* a call takes as long as a short row */
+    if (at > k) /* a call of memset, even for 0 bytes, costs as much as quantising a short row */
         memset((char *)row + k, 0, at - k);
     memcpy((char *)row + at, &scale, sizeof scale);
     memcpy((char *)row + at + sizeof scale, &sum, sizeof sum);

@@ -53,8 +53,7 @@ static bool can_be_banded(const fv_step *s)
     const fv_op *op = fv_op_table[s->prob.op];
     const bool picks = op->operand[0].picked;
     return (op->span == FV_SPAN_TOKEN || op->span == FV_SPAN_LOCAL || picks) &&
-           op->cols != FV_COLS_HEAD && s->align <= 1 &&
-           (s->prob.acc != FV_I32 || s->prob.op == FV_OP_CONV);
+           op->cols != FV_COLS_HEAD && s->align <= 1;
 }
 
 /* Tokens in a line of the grid that a step writes; 0: it knows no grid. */

@@ -31,10 +31,9 @@ static void round_heads(fv_input *in, uint32_t ld, uint32_t heads, uint32_t k)
             fv_int8_round((float *)in->data + at + h * k, k);
 }
 
-/* `block`: channels that are rotated together. */
-static fovea_status round_weight(fv_reference *d, uint32_t block)
+static fovea_status round_weight(fv_reference *d)
 {
-    const uint32_t k = d->args.prob.dim[FV_GEMM_K];
+    const uint32_t k = d->args.prob.dim[FV_GEMM_K], block = fv_int8_weight_block(&d->args.prob);
     const fv_input *w = &d->in[FV_GEMM_W];
     int8_t *q;
     FV_TRY(FV_MEM_ARRAY(&q, k, FV_MEM_PLAN, "a row of 8 bits"));
@@ -55,7 +54,7 @@ static fovea_status round_gemm(fv_reference *d)
         fv_int8_rotate(row, k, fv_int8_block(k));
         fv_int8_round(row, k);
     }
-    return round_weight(d, fv_int8_block(k));
+    return round_weight(d);
 }
 
 fovea_status fv_reference_int8_pixels(fv_reference *d, bool rotated)
@@ -130,7 +129,7 @@ fovea_status fv_reference_int8(fv_reference *d)
     case FV_OP_GEMM:
         return round_gemm(d);
     case FV_OP_CONV:
-        return round_weight(d, fv_int8_block(d->args.prob.dim[FV_CONV_C]));
+        return round_weight(d);
     case FV_OP_SOFTMAX:
         return round_attention(d, FV_SOFTMAX_Q, FV_SOFTMAX_K, FV_SOFTMAX_V, 0, 0);
     case FV_OP_FOVEATED:

@@ -297,14 +297,14 @@ static void convolutions(fv_builder *b)
     }
 }
 
-/* Convolutions of whole numbers, and of what makes these of pixels. */
-static void convolutions_of_numbers(fv_builder *b)
+/* Convolutions of int8, and the steps that quantise their pixels. */
+static void int8_convolutions(fv_builder *b)
 {
     b->compute = FOVEA_COMPUTE_INT8;
-    b->dots = true;
+    b->multiplies_int8 = true;
     convolutions(b);
     b->compute = FOVEA_COMPUTE_F32;
-    b->dots = false;
+    b->multiplies_int8 = false;
 }
 
 /* Weights that are stored as int8; what follows the sums is as with others. */
@@ -739,7 +739,7 @@ static fovea_status all(fv_cases *c, const fv_limits *limits)
         convolutions(b);
     }
     stored_int8(b);
-    convolutions_of_numbers(b);
+    int8_convolutions(b);
     if (limits->int8 || !limits->throughput)
         whole_numbers(b);
     activations(b);

@@ -1,15 +1,18 @@
-/* rows_i8_tmpl.c: ROWS_I8: rows as whole numbers of 8 bits. */
+/* rows_i8_tmpl.c: ROWS_I8: rows quantised to int8. */
 #include "ops/rows_i8.h"
 
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/butterfly.h"
 #include "platform/cpu/vec/bytes.h"
 
+/* `block` is known where this is inlined, at least if it is 64. */
 FV_FN void quantise(int8_t *q, const void *row, enum fv_type type, uint32_t k, uint32_t block,
                     float *room)
 {
     float factor;
-    const float scale = fv_int8_scale(&factor, fv_rotate_row(room, row, type, k, block));
+    const float top = type == FV_BF16 ? fv_rotate_row(room, row, FV_BF16, k, block)
+                                      : fv_rotate_row(room, row, FV_F32, k, block);
+    const float scale = fv_int8_scale(&factor, top);
     fv_rows_i8_finish(q, k, scale, fv_i8_numbers(q, room, k, factor));
 }
 
@@ -20,12 +23,10 @@ void FV_NAME(fv_k_rows_i8)(const fv_args *a, const fv_call *c)
     int8_t *q = c->p[FV_ROWS_OUT];
     for (size_t r = 0; r < c->rows; r++, q += a->ld[FV_ROWS_OUT]) {
         const void *row = fv_element(c->p[FV_ROWS_IN], type, r * a->ld[FV_ROWS_IN]);
-        if (type == FV_BF16)
-            quantise(q, row, FV_BF16, k, block, c->scratch);
-        else if (block == 64)
-            quantise(q, row, FV_F32, k, 64, c->scratch);
+        if (block == 64)
+            quantise(q, row, type, k, 64, c->scratch);
         else
-            quantise(q, row, FV_F32, k, block, c->scratch);
+            quantise(q, row, type, k, block, c->scratch);
     }
 }
 

@@ -56,9 +56,9 @@
 
 #include "base/half.h"
 #include "base/num.h"
-#include "ops/quantise.h"
 #include "ops/ref/ref_gemm.h"
 #include "ops/ref/ref_kernels.h"
+#include "ops/rows_i8.h"
 
 const fv_op fv_op_gemm = {
     .cols = FV_COLS_COLUMN,
@@ -159,18 +159,18 @@ size_t fv_ref_scales_at(const fv_problem *p)
     return (weight_rows(p) * p->dim[FV_GEMM_K] + 3) / 4 * 4;
 }
 
-size_t fv_ref_numbers_packed(const fv_problem *p, const fv_knobs *knobs)
+size_t fv_ref_i8_packed(const fv_problem *p, const fv_knobs *knobs)
 {
     (void)knobs;
     return fv_ref_scales_at(p) + weight_rows(p) * sizeof(float);
 }
 
-void fv_ref_numbers_pack(void *dst, const float *src, uint32_t n0, uint32_t n, const fv_problem *p,
-                         const fv_knobs *knobs)
+void fv_ref_i8_pack(void *dst, const float *src, uint32_t n0, uint32_t n, const fv_problem *p,
+                    const fv_knobs *knobs)
 {
     (void)knobs;
     const size_t k = p->dim[FV_GEMM_K], sides = p->epi & FV_EPI_SWIGLU ? 2 : 1;
-    const uint32_t block = fv_int8_block(p->dim[p->op == FV_OP_CONV ? FV_CONV_C : FV_GEMM_K]);
+    const uint32_t block = fv_int8_weight_block(p);
     float *scale = (float *)(void *)((char *)dst + fv_ref_scales_at(p));
     for (size_t i = 0; i < sides * n; i++) {
         const size_t row = i / n * p->dim[FV_GEMM_N] + n0 + i % n;
@@ -189,8 +189,8 @@ static bool applies_w8(const fv_problem *p)
 
 const fv_kernel_hooks fv_h_gemm_w8_ref = {.applies = applies_w8,
                                           .rate = 1e9,
-                                          .packed = fv_ref_numbers_packed,
-                                          .pack = fv_ref_numbers_pack,
+                                          .packed = fv_ref_i8_packed,
+                                          .pack = fv_ref_i8_pack,
                                           .format = "rows_w8"};
 
 void fv_k_gemm_w8_ref(const fv_args *a, const fv_call *c)
@@ -228,8 +228,8 @@ static double product_i8(const fv_args *a, const fv_call *c, const int8_t *q, fl
 const fv_kernel_hooks fv_h_gemm_i8_ref = {.applies = applies_i8,
                                           .rate = 5e8,
                                           .scratch = scratch_i8,
-                                          .packed = fv_ref_numbers_packed,
-                                          .pack = fv_ref_numbers_pack,
+                                          .packed = fv_ref_i8_packed,
+                                          .pack = fv_ref_i8_pack,
                                           .format = "rows_i8"};
 
 void fv_k_gemm_i8_ref(const fv_args *a, const fv_call *c)

@@ -14,10 +14,10 @@ size_t fv_ref_rows_packed(const fv_problem *p, const fv_knobs *knobs);
 void fv_ref_rows_pack(void *dst, const float *src, uint32_t n0, uint32_t n, const fv_problem *p,
                       const fv_knobs *knobs);
 
-/* Packs a weight as whole numbers, and their scales. */
-size_t fv_ref_numbers_packed(const fv_problem *p, const fv_knobs *knobs);
-void fv_ref_numbers_pack(void *dst, const float *src, uint32_t n0, uint32_t n, const fv_problem *p,
-                         const fv_knobs *knobs);
+/* Hooks for a weight of I8: rows of K numbers as above, then a scale for each row. */
+size_t fv_ref_i8_packed(const fv_problem *p, const fv_knobs *knobs);
+void fv_ref_i8_pack(void *dst, const float *src, uint32_t n0, uint32_t n, const fv_problem *p,
+                    const fv_knobs *knobs);
 
 /* Where in a packed weight of I8 the scales of its rows begin. */
 size_t fv_ref_scales_at(const fv_problem *p);

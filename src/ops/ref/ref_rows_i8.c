@@ -1,4 +1,4 @@
-/* ref_rows_i8.c: ROWS_I8: rows as whole numbers of 8 bits.
+/* ref_rows_i8.c: ROWS_I8: rows quantised to int8.
  *
  *   dim    rows, C
  *   IN     ROW, C wide: F32 or BF16
