@@ -241,11 +241,25 @@ void fv_emit_queries(fv_builder *b, const char *label, const fv_attention *a, fv
     fv_use_value(s, FV_APPLY_OUT, out, FV_KIND_ROW);
 }
 
+/* Of smaller windows, quantising keys and values takes longer than products of 8 bits save. */
+#define LEAST_INT8_WINDOW 128
+
+/* Whether attention inside windows is int8, which has neither a table added to its scores nor
+ * regions. */
+static bool window_may_be_int8(const fv_builder *b, const fv_attention *a, uint32_t window,
+                               const uint32_t *regions)
+{
+    return may_be_int8(b, a) && window >= LEAST_INT8_WINDOW && !fv_weight_present(&a->param) &&
+           !regions;
+}
+
 void fv_emit_window(fv_builder *b, const char *label, const fv_attention *a, fv_view q,
                     uint32_t window, const uint32_t *regions, fv_view out)
 {
     const enum fv_op op = a->mech == FV_MECH_ANY ? FV_OP_WSOFTMAX : FV_OP_WLATTN;
     fv_step *s = step(b, op, label, a, a->queries, window);
+    if (window_may_be_int8(b, a, window, regions) && fv_use_int8(b))
+        s->prob.acc = FV_I32;
     s->align = window;
     s->f[0] = (float)a->scale;
     s->f[1] = (float)a->eps;

@@ -469,25 +469,35 @@ static void softmax(fv_builder *b)
     attend(b, &a, q);
 }
 
-/* Softmax with relative positions, over all tokens and in windows of 4 x 4. */
+/* Softmax in windows of side x side tokens, with relative positions and without. */
+static void square_windows(fv_builder *b, uint32_t windows, uint32_t side)
+{
+    const uint32_t window = side * side, count = windows * window;
+    fv_view q;
+    fv_attention a = attention(b, FV_MECH_ANY, 3, 32, count, &q);
+    const fv_weight table = weight(a.d, 2 * side - 1);
+    const fv_rel_pos positions = {&table, &table, side, side, a.heads, a.d};
+    fv_emit_window(b, "window attention", &a, q, window, NULL,
+                   fv_emit_rows(b, count, a.heads * a.dv));
+    a.rel_pos = fv_emit_rel_pos(b, "relative positions in windows", &positions, q, count);
+    a.rel_columns = side;
+    fv_emit_window(b, "window attention with relative positions", &a, q, window, NULL,
+                   fv_emit_rows(b, count, a.heads * a.dv));
+}
+
+/* Softmax with relative positions, over all tokens and in windows; of int8 are the larger ones. */
 static void relative(fv_builder *b)
 {
-    enum { COUNT = 5 * WINDOW };
     fv_view q;
     fv_attention a = attention(b, FV_MECH_ANY, 3, 32, TOKENS, &q);
     const fv_weight down = weight(a.d, 2 * GRID_HEIGHT - 1),
                     across = weight(a.d, 2 * GRID_WIDTH - 1);
-    const fv_weight side = weight(a.d, 7);
     const fv_rel_pos all = {&down, &across, GRID_HEIGHT, GRID_WIDTH, a.heads, a.d};
-    const fv_rel_pos window = {&side, &side, 4, 4, a.heads, a.d};
     a.rel_pos = fv_emit_rel_pos(b, "relative positions", &all, q, TOKENS);
     a.rel_columns = GRID_WIDTH;
     attend(b, &a, q);
-    a = attention(b, FV_MECH_ANY, 3, 32, COUNT, &q);
-    a.rel_pos = fv_emit_rel_pos(b, "relative positions in windows", &window, q, COUNT);
-    a.rel_columns = 4;
-    fv_emit_window(b, "window attention with relative positions", &a, q, WINDOW, NULL,
-                   fv_emit_rows(b, COUNT, a.heads * a.dv));
+    square_windows(b, 5, 4);
+    square_windows(b, 2, 12);
 }
 
 /* Seven queries, of whose keys the last are hidden by masks. */

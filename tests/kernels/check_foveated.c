@@ -158,7 +158,8 @@ static void oracle_i8(const check_case *c, uint32_t row, const fovea_key *key, u
         seen[j] = (check_key_i8){key[j].k.row + (cell ? dim[FV_ATTN_KEYS] : 0), log(key[j].tokens)};
     }
     for (uint32_t h = 0; h < c->args.prob.heads; h++)
-        check_softmax_i8(c, &l, row, h, seen, keys, false, want + h * dv, allowed + h * dv);
+        check_softmax_i8(c, &l, check_keys_i8_row(c, FV_FOVEATED_K, h), row, h, seen, keys, false,
+                         want + h * dv, allowed + h * dv);
     free(seen);
 }
 

@@ -62,21 +62,27 @@ static void prepare(check_case *c, check_random *r)
     }
 }
 
-static void keys_of(const check_case *c, const fv_keys_i8 *l, uint32_t head, uint8_t *row)
+static double row_at(const check_case *c, const check_key_rows *r, uint32_t j, uint32_t column)
 {
-    const uint32_t keys = c->args.prob.dim[FV_ATTN_KEYS], d = (uint32_t)l->d;
+    return j < r->n ? check_at(c, r->tokens, r->first + j, column)
+                    : check_at(c, r->cells, j - r->n, column);
+}
+
+static void keys_of(uint8_t *row, const check_case *c, const fv_keys_i8 *l, uint32_t head,
+                    const check_key_rows *r)
+{
+    const uint32_t d = (uint32_t)l->d;
     float *mean = check_must(calloc(2 * d, sizeof *mean)), *x = mean + d;
-    for (uint32_t j = 0; j < keys; j++)
+    for (uint32_t j = 0; j < r->n; j++)
         for (uint32_t i = 0; i < d; i++)
-            mean[i] += (float)check_at(c, FV_KEYS_K, j, head * d + i);
+            mean[i] += (float)row_at(c, r, j, head * d + i);
     for (uint32_t i = 0; i < d; i++)
-        mean[i] /= (float)keys;
+        mean[i] /= (float)r->n;
     for (uint32_t j = 0; j < l->n; j++) {
-        const int o = j < keys ? FV_KEYS_K : FV_KEYS_CELL_K;
         int8_t *q = (int8_t *)row + l->k + j * l->d;
         int32_t sum = 0;
         for (uint32_t i = 0; i < d; i++)
-            x[i] = (float)check_at(c, o, j < keys ? j : j - keys, head * d + i) - mean[i];
+            x[i] = (float)row_at(c, r, j, head * d + i) - mean[i];
         const float scale = check_int8_numbers(q, x, d, 1);
         for (uint32_t i = 0; i < d; i++)
             sum += q[i];
@@ -86,28 +92,35 @@ static void keys_of(const check_case *c, const fv_keys_i8 *l, uint32_t head, uin
     free(mean);
 }
 
-static void values_of(const check_case *c, const fv_keys_i8 *l, uint32_t head, uint8_t *row)
+static void values_of(uint8_t *row, const check_case *c, const fv_keys_i8 *l, uint32_t head,
+                      const check_key_rows *r)
 {
-    const uint32_t keys = c->args.prob.dim[FV_ATTN_KEYS], dv = (uint32_t)l->dv;
+    const uint32_t dv = (uint32_t)l->dv;
     float *x = check_must(malloc(l->n * sizeof *x));
     for (uint32_t i = 0; i < dv; i++) {
         for (uint32_t j = 0; j < l->n; j++)
-            x[j] = (float)check_at(c, j < keys ? FV_KEYS_V : FV_KEYS_CELL_V,
-                                   j < keys ? j : j - keys, head * dv + i);
+            x[j] = (float)row_at(c, r, j, head * dv + i);
         const float scale = check_int8_numbers((int8_t *)row + l->v + i, x, (uint32_t)l->n, dv);
         memcpy(row + l->value_scale + i * sizeof scale, &scale, sizeof scale);
     }
     free(x);
 }
 
+void check_keys_i8_quantise(uint8_t *row, const check_case *c, const fv_keys_i8 *l, uint32_t head,
+                            check_key_rows keys, check_key_rows values)
+{
+    keys_of(row, c, l, head, &keys);
+    values_of(row, c, l, head, &values);
+}
+
 static void oracle(const check_case *c, uint32_t head, double *want, double *allowed)
 {
-    const uint32_t *dim = c->args.prob.dim;
-    const fv_keys_i8 l = fv_keys_i8_of((size_t)dim[FV_ATTN_KEYS] + dim[FV_KEYS_CELLS],
-                                       dim[FV_ATTN_D], dim[FV_ATTN_DV]);
+    const uint32_t *dim = c->args.prob.dim, n = dim[FV_ATTN_KEYS];
+    const fv_keys_i8 l =
+        fv_keys_i8_of((size_t)n + dim[FV_KEYS_CELLS], dim[FV_ATTN_D], dim[FV_ATTN_DV]);
     uint8_t *row = check_must(calloc(l.bytes, 1));
-    keys_of(c, &l, head, row);
-    values_of(c, &l, head, row);
+    check_keys_i8_quantise(row, c, &l, head, (check_key_rows){FV_KEYS_K, FV_KEYS_CELL_K, 0, n},
+                           (check_key_rows){FV_KEYS_V, FV_KEYS_CELL_V, 0, n});
     for (size_t i = 0; i < l.bytes; i++) {
         want[i] = row[i];
         allowed[i] = 0;
@@ -145,16 +158,15 @@ void check_keys_i8_draw(check_case *c, int operand, size_t n, check_random *r)
     }
 }
 
-float check_keys_i8_float(const check_case *c, int operand, uint32_t head, size_t at, size_t i)
+const uint8_t *check_keys_i8_row(const check_case *c, int operand, uint32_t head)
 {
     const check_operand *o = &c->operand[operand];
-    float x;
-    memcpy(&x, (const uint8_t *)o->data + (size_t)head * o->ld + at + i * sizeof x, sizeof x);
-    return x;
+    return (const uint8_t *)o->data + (size_t)head * o->ld;
 }
 
-int check_keys_i8_number(const check_case *c, int operand, uint32_t head, size_t at)
+float check_keys_i8_float(const uint8_t *row, size_t at, size_t i)
 {
-    const check_operand *o = &c->operand[operand];
-    return ((const int8_t *)o->data)[(size_t)head * o->ld + at];
+    float x;
+    memcpy(&x, row + at + i * sizeof x, sizeof x);
+    return x;
 }

@@ -225,21 +225,21 @@ static double query_of(const check_case *c, uint32_t row, uint32_t head, double 
 }
 
 /* Scores by whole numbers, and the largest error that one may have. */
-static double scores_i8(const check_case *c, const fv_keys_i8 *l, uint32_t row, uint32_t head,
-                        const check_key_i8 *seen, uint32_t keys, double *s)
+static double scores_i8(const check_case *c, const fv_keys_i8 *l, const uint8_t *whole,
+                        uint32_t row, uint32_t head, const check_key_i8 *seen, uint32_t keys,
+                        double *s)
 {
     double *number = check_must(malloc(l->d * sizeof *number)), error = 0;
     const double scale = query_of(c, row, head, number) * (double)c->args.f[0];
     for (uint32_t j = 0; j < keys; j++) {
-        const size_t at = l->k + seen[j].key * l->d;
+        const int8_t *k = (const int8_t *)whole + l->k + seen[j].key * l->d;
         check_score x = {0};
         for (size_t i = 0; i < l->d; i++)
-            x.sum += number[i] * check_keys_i8_number(c, FV_SOFTMAX_K, head, at + i);
-        x.sum *=
-            scale * (double)check_keys_i8_float(c, FV_SOFTMAX_K, head, l->key_scale, seen[j].key);
+            x.sum += number[i] * k[i];
+        x.sum *= scale * (double)check_keys_i8_float(whole, l->key_scale, seen[j].key);
         x.size = fabs(x.sum) + fabs(seen[j].bias);
         x.sum += seen[j].bias;
-        if (c->args.prob.op == FV_OP_SOFTMAX)
+        if (c->args.prob.op != FV_OP_FOVEATED)
             check_score_add_relative(&x, c, FV_SOFTMAX_REL_POS, row, head, j);
         s[j] = x.sum;
         error = fmax(error, check_allowed(8, x.size));
@@ -261,21 +261,21 @@ static double rounding_i8(const double *p, double largest, const double *x, uint
     return fmin(6 * sqrt(squares), all) * (largest / 255);
 }
 
-void check_softmax_i8(const check_case *c, const fv_keys_i8 *l, uint32_t row, uint32_t head,
-                      const check_key_i8 *seen, uint32_t keys, bool in_order, double *want,
-                      double *allowed)
+void check_softmax_i8(const check_case *c, const fv_keys_i8 *l, const uint8_t *whole, uint32_t row,
+                      uint32_t head, const check_key_i8 *seen, uint32_t keys, bool in_order,
+                      double *want, double *allowed)
 {
     double *s = check_must(malloc(2 * keys * sizeof *s)), *x = s + keys, largest = 0;
-    const double error = scores_i8(c, l, row, head, seen, keys, s);
+    const int8_t *v = (const int8_t *)whole + l->v;
+    const double error = scores_i8(c, l, whole, row, head, seen, keys, s);
     check_softmax_weigh(s, keys);
     for (uint32_t j = 0; !in_order && j < keys; j++)
         largest = fmax(largest, s[j]);
     for (uint32_t i = 0; i < l->dv; i++) {
-        const double scale = (double)check_keys_i8_float(c, FV_SOFTMAX_K, head, l->value_scale, i);
+        const double scale = (double)check_keys_i8_float(whole, l->value_scale, i);
         double squares = 0;
         for (uint32_t j = 0; j < keys; j++)
-            x[j] =
-                scale * check_keys_i8_number(c, FV_SOFTMAX_K, head, l->v + seen[j].key * l->dv + i);
+            x[j] = scale * v[seen[j].key * l->dv + i];
         check_softmax_column(c, x, s, keys, error, &want[i], &allowed[i]);
         for (uint32_t j = 0; j < keys; j += FV_SOFTMAX_BLOCK) {
             const uint32_t n = keys - j < FV_SOFTMAX_BLOCK ? keys - j : FV_SOFTMAX_BLOCK;
@@ -288,16 +288,23 @@ void check_softmax_i8(const check_case *c, const fv_keys_i8 *l, uint32_t row, ui
     free(s);
 }
 
+void check_softmax_i8_all(const check_case *c, const fv_keys_i8 *l, const uint8_t *whole,
+                          uint32_t row, uint32_t head, double *want, double *allowed)
+{
+    check_key_i8 *seen = check_must(calloc(l->n, sizeof *seen));
+    for (size_t j = 0; j < l->n; j++)
+        seen[j].key = j;
+    check_softmax_i8(c, l, whole, row, head, seen, (uint32_t)l->n, true, want, allowed);
+    free(seen);
+}
+
 static void oracle_i8(const check_case *c, uint32_t row, double *want, double *allowed)
 {
-    const uint32_t *dim = c->args.prob.dim, keys = dim[FV_ATTN_KEYS], dv = dim[FV_ATTN_DV];
-    const fv_keys_i8 l = fv_keys_i8_of(keys, dim[FV_ATTN_D], dv);
-    check_key_i8 *seen = check_must(calloc(keys, sizeof *seen));
-    for (uint32_t j = 0; j < keys; j++)
-        seen[j].key = j;
+    const uint32_t *dim = c->args.prob.dim, dv = dim[FV_ATTN_DV];
+    const fv_keys_i8 l = fv_keys_i8_of(dim[FV_ATTN_KEYS], dim[FV_ATTN_D], dv);
     for (uint32_t h = 0; h < c->args.prob.heads; h++)
-        check_softmax_i8(c, &l, row, h, seen, keys, true, want + h * dv, allowed + h * dv);
-    free(seen);
+        check_softmax_i8_all(c, &l, check_keys_i8_row(c, FV_SOFTMAX_K, h), row, h, want + h * dv,
+                             allowed + h * dv);
 }
 
 static void oracle(const check_case *c, uint32_t row, double *want, double *allowed)

@@ -47,10 +47,13 @@ typedef struct check_key_i8 {
     double bias;
 } check_key_i8;
 
-/* The output of one head of a query of SOFTMAX or FOVEATED, whose operands 0 and 1 are Q and the
- * keys. `in_order`: keys share a scale with their neighbours; else with any. */
-void check_softmax_i8(const check_case *c, const fv_keys_i8 *l, uint32_t row, uint32_t head,
-                      const check_key_i8 *seen, uint32_t keys, bool in_order, double *want,
-                      double *allowed);
+/* The output of one head of a query, row `row` of operand 0, over `keys` keys of those in `whole`,
+ * which l describes. `in_order`: keys share a scale with their neighbours; else with any. */
+void check_softmax_i8(const check_case *c, const fv_keys_i8 *l, const uint8_t *whole, uint32_t row,
+                      uint32_t head, const check_key_i8 *seen, uint32_t keys, bool in_order,
+                      double *want, double *allowed);
+/* The same over all keys in their order. */
+void check_softmax_i8_all(const check_case *c, const fv_keys_i8 *l, const uint8_t *whole,
+                          uint32_t row, uint32_t head, double *want, double *allowed);
 
 #endif

@@ -2,6 +2,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "tests/kernels/check_keys_i8.h"
+#include "tests/kernels/check_run.h"
 #include "tests/kernels/check_softmax.h"
 
 static bool make(check_case *c, uint32_t index)
@@ -11,6 +13,7 @@ static bool make(check_case *c, uint32_t index)
         bool bias;
         uint8_t types[4]; /* as those of check_softmax.c */
         uint32_t columns; /* of a window, with relative positions; 0: there are none */
+        bool int8;        /* products, then, whatever the types are */
     } sizes[] = {
         {1, 1, 1, 1, 1, 0, 0, false},
         {5, 1, 2, 8, 8, 1, 2, true},
@@ -40,6 +43,20 @@ static bool make(check_case *c, uint32_t index)
         {9, 16, 5, 9, 33, 0, 2, true, {FV_BF16, FV_F32, FV_F32, FV_BF16}},
         {1, 143, 1, 96, 95, 3, 0, false, {FV_BF16, FV_BF16, FV_F32, FV_BF16}},
         {16, 49, 12, 32, 32, 0, 4, true, {FV_BF16, FV_BF16, FV_BF16, FV_BF16}},
+        {1, 1, 1, 1, 1, 0, 0, false, {0}, 0, true},
+        {5, 1, 2, 8, 8, 1, 0, false, {FV_BF16, FV_BF16, FV_BF16, FV_BF16}, 0, true},
+        {3, 49, 3, 32, 32, 5, 0, false, {FV_BF16, FV_BF16, FV_BF16, FV_BF16}, 7, true},
+        {2, 50, 2, 23, 40, 1, 0, false, {FV_F32, FV_BF16, FV_BF16, FV_F32}, 0, true},
+        {1, 143, 1, 96, 95, 3, 0, false, {FV_BF16, FV_BF16, FV_F32, FV_BF16}, 11, true},
+        {2, 300, 2, 17, 9, 2, 0, false, {FV_BF16, FV_F32, FV_F32, FV_BF16}, 20, true},
+        {1, 257, 1, 64, 64, 0, 0, false, {0}, 0, true},
+        {4, 196, 12, 64, 64, 0, 0, false, {FV_BF16, FV_BF16, FV_BF16, FV_BF16}, 14, true},
+        {4, 144, 12, 64, 64, 0, 0, false, {FV_BF16, FV_BF16, FV_BF16, FV_BF16}, 0, true},
+        {4, 64, 12, 64, 64, 0, 0, false, {FV_BF16, FV_BF16, FV_BF16, FV_BF16}, 0, true},
+        {4, 144, 12, 64, 64, 0, 0, false, {FV_BF16, FV_BF16, FV_BF16, FV_BF16}},
+        {4, 64, 12, 64, 64, 0, 0, false, {FV_BF16, FV_BF16, FV_BF16, FV_BF16}},
+        {4, 144, 12, 64, 64, 0, 0, false},
+        {4, 64, 12, 64, 64, 0, 0, false},
     };
     if (index >= sizeof sizes / sizeof *sizes)
         return false;
@@ -72,6 +89,8 @@ static bool make(check_case *c, uint32_t index)
                      sizes[index].gap);
     check_matrix(c, FV_WINDOW_OUT, CHECK_ROW, rows, heads * dv, sizes[index].gap);
     check_softmax_types(c, sizes[index].types);
+    if (sizes[index].int8)
+        c->args.prob.acc = FV_I32;
     /* Scores far beyond the range of exp, while one can still say which key wins. */
     c->operand[FV_WINDOW_Q].huge = c->operand[FV_WINDOW_K].huge = 30.f;
     c->operand[FV_WINDOW_PARAM].huge = 1e3f;
@@ -106,9 +125,52 @@ static double scores(const check_case *c, uint32_t row, uint32_t head, double *s
     return error;
 }
 
+/* ---- products of 8 bits ---- */
+
+static fv_keys_i8 layout(const check_case *c)
+{
+    const uint32_t *dim = c->args.prob.dim;
+    return fv_keys_i8_of(dim[FV_ATTN_KEYS], dim[FV_ATTN_D], dim[FV_ATTN_DV]);
+}
+
+/* Keys and values of every window and head, one after the other. */
+static void define(check_case *c)
+{
+    if (c->args.prob.acc != FV_I32)
+        return;
+    const uint32_t *dim = c->args.prob.dim, n = dim[FV_ATTN_KEYS], heads = c->args.prob.heads;
+    const fv_keys_i8 l = layout(c);
+    uint8_t *row = check_must(calloc((size_t)dim[FV_DIM_ROWS] / n * heads, l.bytes));
+    c->definition = row;
+    for (uint32_t base = 0; base < dim[FV_DIM_ROWS]; base += n)
+        for (uint32_t h = 0; h < heads; h++, row += l.bytes)
+            check_keys_i8_quantise(row, c, &l, h,
+                                   (check_key_rows){.tokens = FV_WINDOW_K, .first = base, .n = n},
+                                   (check_key_rows){.tokens = FV_WINDOW_V, .first = base, .n = n});
+}
+
+static void release(check_case *c)
+{
+    free(c->definition);
+    check_release_table(c);
+}
+
+static void oracle_i8(const check_case *c, uint32_t row, double *want, double *allowed)
+{
+    const fv_keys_i8 l = layout(c);
+    const size_t first = row / l.n * c->args.prob.heads;
+    for (uint32_t h = 0; h < c->args.prob.heads; h++)
+        check_softmax_i8_all(c, &l, (const uint8_t *)c->definition + (first + h) * l.bytes, row, h,
+                             want + h * l.dv, allowed + h * l.dv);
+}
+
 static void oracle(const check_case *c, uint32_t row, double *want, double *allowed)
 {
     const uint32_t dv = c->args.prob.dim[FV_ATTN_DV], window = c->args.prob.dim[FV_ATTN_KEYS];
+    if (c->args.prob.acc == FV_I32) {
+        oracle_i8(c, row, want, allowed);
+        return;
+    }
     double *s = malloc(window * sizeof *s);
     for (uint32_t h = 0; h < c->args.prob.heads; h++) {
         const double error = scores(c, row, h, s);
@@ -118,4 +180,5 @@ static void oracle(const check_case *c, uint32_t row, double *want, double *allo
     free(s);
 }
 
-const check_op check_wsoftmax = {.make = make, .oracle = oracle, .release = check_release_table};
+const check_op check_wsoftmax = {
+    .make = make, .define = define, .oracle = oracle, .release = release};

@@ -37,6 +37,8 @@ KERNELS = [
     Kernel("gemm_i8", "NEON_I8MM", r"smmla", r"^$", 0.70, 0.75, [SDOT + "+bf16+i8mm"]),
     Kernel("softmax_i8", "NEON_SDOT", r"sdot", r"^$", 0.75, 0.80, [SDOT]),
     Kernel("softmax_i8", "NEON_I8MM", r"smmla", r"^$", 0.65, 0.75, [SDOT + "+bf16+i8mm"]),
+    Kernel("wsoftmax_i8", "NEON_SDOT", r"sdot", r"^$", 0.75, 0.80, [SDOT]),
+    Kernel("wsoftmax_i8", "NEON_I8MM", r"smmla", r"^$", 0.65, 0.75, [SDOT + "+bf16+i8mm"]),
 ]
 # Every product of 16 bits is followed by an addition.
 KERNELS_X86 = [
@@ -49,6 +51,8 @@ KERNELS_X86 = [
     Kernel("softmax_i8", "AVX2", r"vpmaddwd", r"^$", 0.34, 0.34, []),
     Kernel("softmax_i8", "AVX_VNNI", r"(\{vex\} )?vpdpbusd", r"^$", 0.60, 0.60, []),
     Kernel("softmax_i8", "AVX512_VNNI", r"vpdpbusd", r"^$", 0.66, 0.66, []),
+    Kernel("wsoftmax_i8", "AVX_VNNI", r"(\{vex\} )?vpdpbusd", r"^$", 0.60, 0.60, []),
+    Kernel("wsoftmax_i8", "AVX512_VNNI", r"vpdpbusd", r"^$", 0.66, 0.66, []),
     Kernel("softmax_bf16", "AVX512_BF16", r"vdpbf16ps", r"^$", 0.63, 0.63, []),
 ]
 TAKES_VALUE = ("-o", "-MF", "-MQ", "-MT")

@@ -1,50 +1,15 @@
 /* softmax_i8_tmpl.c: SOFTMAX attention whose products are of 8 bits. */
-#ifdef FV_ISA_AVX2 /* sums of three vectors of queries, and their products, do not fit 16          \
-                      registers */
-#define FV_TILE_N 2
-#else
-#define FV_TILE_N FV_TILE_WIDE
-#endif
-#include "platform/cpu/tmpl/softmax_i8_tiles.h"
-#include "platform/cpu/tmpl/softmax_relative.h"
-
-enum { PANEL = 256 }; /* queries whose Qt and Ot stay in L2 */
-
-/* Queries [first, first + rows) of a call and one head against all keys. */
-static void attend_panel(const fv_args *a, const fv_call *c, const layout *l, size_t first,
-                         size_t rows, size_t head)
-{
-    const enum fv_type type_q = (enum fv_type)a->type[FV_SOFTMAX_Q],
-                       type_out = (enum fv_type)a->type[FV_SOFTMAX_OUT];
-    const size_t ld_q = a->ld[FV_SOFTMAX_Q], ld_out = a->ld[FV_SOFTMAX_OUT];
-    const size_t keys = a->prob.dim[FV_ATTN_KEYS];
-    const fv_keys_i8 at = fv_keys_i8_of(keys, l->d, l->dv);
-    const char *row = (const char *)c->p[FV_SOFTMAX_K] + head * a->ld[FV_SOFTMAX_K];
-    char *const scratch = c->scratch;
-    begin_queries(scratch, l);
-    pack_queries(scratch, l, fv_element(c->p[FV_SOFTMAX_Q], type_q, first * ld_q + head * l->d),
-                 type_q, ld_q, 0, rows, a->f[0] * LOG2_E);
-    if (l->width)
-        pack_relative((float *)(void *)(scratch + l->rel), l->queries, l->height + l->width, a, c,
-                      first, rows, head, LOG2_E);
-    for (size_t j = 0; j < keys; j += TILE) {
-        tile_of_keys t = {.n = 0};
-        for (size_t k = j; k < keys && k < j + TILE; k++)
-            take_key(&t, &at, row, k, 0.f);
-        attend_blocks(l, scratch, rows, &t, j);
-    }
-    write_out(fv_element(c->p[FV_SOFTMAX_OUT], type_out, first * ld_out + head * l->dv), type_out,
-              ld_out, l, scratch, (const float *)(const void *)(row + at.value_scale), 0, rows);
-}
+#include "platform/cpu/tmpl/softmax_i8_rows.h"
 
 void FV_NAME(fv_k_softmax_i8)(const fv_args *a, const fv_call *c)
 {
-    const layout l =
-        lay_out(&a->prob, c->rows < PANEL ? c->rows : PANEL, a->prob.dim[FV_REL_POS_COLUMNS]);
+    const layout l = lay_out_panel(&a->prob, c->rows);
     for (size_t first = 0; first < c->rows; first += PANEL) {
         const size_t rows = c->rows - first < PANEL ? c->rows - first : PANEL;
-        for (size_t h = c->col0; h < (size_t)c->col0 + c->cols; h++)
-            attend_panel(a, c, &l, first, rows, h);
+        for (size_t h = c->col0; h < (size_t)c->col0 + c->cols; h++) {
+            const char *row = (const char *)c->p[FV_SOFTMAX_K] + h * a->ld[FV_SOFTMAX_K];
+            attend_panel(a, c, &l, row, first, rows, h);
+        }
     }
 }
 
@@ -56,7 +21,7 @@ static bool applies(const fv_problem *p)
 static size_t scratch_bytes(const fv_problem *p, const fv_knobs *k, uint32_t rows)
 {
     (void)k;
-    return lay_out(p, rows < PANEL ? rows : PANEL, p->dim[FV_REL_POS_COLUMNS]).bytes;
+    return lay_out_panel(p, rows).bytes;
 }
 
 const fv_kernel_hooks FV_NAME(fv_h_softmax_i8) = {

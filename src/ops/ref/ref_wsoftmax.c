@@ -22,12 +22,18 @@
  * Sums and statistics are float32. With prob.acc BF16 kernels may round to bfloat16 what they
  * multiply: Q, K, V, and p_j, which then enters both sums rounded.
  *
+ * With prob.acc I32, which excludes a table and a PARAM but that of relative positions, a window's
+ * K and V are first made what KEYS_I8 makes of a picture's, and the rest is as ref_softmax.c says
+ * of numbers of 8 bits.
+ *
  * A query's result does not depend on how windows and heads are split into calls.
  */
 #include <math.h>
 
 #include "base/half.h"
+#include "ops/quantise.h"
 #include "ops/ref/ref_kernels.h"
+#include "ops/ref/ref_keys_i8.h"
 #include "ops/ref/ref_rel_pos.h"
 
 const fv_op fv_op_wsoftmax = {
@@ -44,40 +50,82 @@ const fv_op fv_op_wsoftmax = {
     .headroom = FV_HEADROOM_WEIGHTS,
 };
 
-/* Row `r` of a window that begins at row `base` of the call. */
-static void attend(const fv_args *a, const fv_call *c, size_t base, size_t r, size_t head)
+static fv_keys_i8 layout(const fv_problem *p)
 {
-    const size_t d = a->prob.dim[FV_ATTN_D], dv = a->prob.dim[FV_ATTN_DV];
-    const size_t keys = a->prob.dim[FV_ATTN_KEYS], at = base + r;
-    const size_t q = at * a->ld[FV_WINDOW_Q] + head * d;
-    const size_t out = at * a->ld[FV_WINDOW_OUT] + head * dv;
+    return fv_keys_i8_of(p->dim[FV_ATTN_KEYS], p->dim[FV_ATTN_D], p->dim[FV_ATTN_DV]);
+}
+
+/* A head of the window that begins at row `base` of a call. */
+typedef struct window {
+    const fv_args *a;
+    const fv_call *c;
+    size_t base, head;
+    fv_keys_i8 l;
+    const char *whole; /* its keys and values as numbers of 8 bits; NULL: they are floats */
+} window;
+
+static float key_at(const window *w, size_t j, size_t i)
+{
+    if (w->whole)
+        return ref_key_i8(w->whole, &w->l, j, i);
+    return fv_value_get(w->c->p[FV_WINDOW_K], w->a->type[FV_WINDOW_K],
+                        (w->base + j) * w->a->ld[FV_WINDOW_K] + w->head * w->l.d + i);
+}
+
+static float value_at(const window *w, size_t j, size_t i)
+{
+    if (w->whole)
+        return ref_value_i8(w->whole, &w->l, j, i);
+    return fv_value_get(w->c->p[FV_WINDOW_V], w->a->type[FV_WINDOW_V],
+                        (w->base + j) * w->a->ld[FV_WINDOW_V] + w->head * w->l.dv + i);
+}
+
+/* The score of query r of the window, whose channels are `query`, and key j. */
+static float score(const window *w, const float *query, size_t r, size_t j)
+{
+    const fv_args *a = w->a;
+    const fv_call *c = w->c;
+    const size_t at = w->base + r, keys = w->l.n;
     const bool relative = a->prob.dim[FV_REL_POS_COLUMNS] > 0;
     const float *param = relative ? NULL : c->p[FV_WINDOW_PARAM];
     const uint32_t *region = a->table;
-    float *s = c->scratch, *sum = s + keys, max = -INFINITY, weights = 0.f;
+    float s = 0.f;
+    for (size_t i = 0; i < w->l.d; i++)
+        s += query[i] * key_at(w, j, i);
+    s *= a->f[0];
+    if (param)
+        s += param[(w->head * keys + r) * a->ld[FV_WINDOW_PARAM] + j];
+    if (relative)
+        s += ref_rel_pos_at(a, c->p[FV_WINDOW_PARAM], FV_WINDOW_PARAM, at, w->head, j);
+    if (region && region[c->row0 + at] != region[c->row0 + w->base + j])
+        s -= 100.f;
+    return s;
+}
+
+/* Query r of the window. `scratch` has room for its channels, its scores and its output. */
+static void attend(const window *w, size_t r, float *scratch)
+{
+    const fv_args *a = w->a;
+    const fv_call *c = w->c;
+    const size_t d = w->l.d, dv = w->l.dv, keys = w->l.n, at = w->base + r;
+    const size_t q = at * a->ld[FV_WINDOW_Q] + w->head * d;
+    const size_t out = at * a->ld[FV_WINDOW_OUT] + w->head * dv;
+    float *query = scratch, *s = query + d, *sum = s + keys, max = -INFINITY, weights = 0.f;
+    for (size_t i = 0; i < d; i++)
+        query[i] = fv_value_get(c->p[FV_WINDOW_Q], a->type[FV_WINDOW_Q], q + i);
+    if (w->whole)
+        fv_int8_round(query, (uint32_t)d);
     for (size_t j = 0; j < keys; j++) {
-        const size_t k = (base + j) * a->ld[FV_WINDOW_K] + head * d;
-        s[j] = 0.f;
-        for (size_t i = 0; i < d; i++)
-            s[j] += fv_value_get(c->p[FV_WINDOW_Q], a->type[FV_WINDOW_Q], q + i) *
-                    fv_value_get(c->p[FV_WINDOW_K], a->type[FV_WINDOW_K], k + i);
-        s[j] *= a->f[0];
-        if (param)
-            s[j] += param[(head * keys + r) * a->ld[FV_WINDOW_PARAM] + j];
-        if (relative)
-            s[j] += ref_rel_pos_at(a, c->p[FV_WINDOW_PARAM], FV_WINDOW_PARAM, at, head, j);
-        if (region && region[c->row0 + at] != region[c->row0 + base + j])
-            s[j] -= 100.f;
+        s[j] = score(w, query, r, j);
         max = s[j] > max ? s[j] : max;
     }
     for (size_t i = 0; i < dv; i++)
         sum[i] = 0.f;
     for (size_t j = 0; j < keys; j++) {
-        const size_t v = (base + j) * a->ld[FV_WINDOW_V] + head * dv;
         const float p = expf(s[j] - max);
         weights += p;
         for (size_t i = 0; i < dv; i++)
-            sum[i] += p * fv_value_get(c->p[FV_WINDOW_V], a->type[FV_WINDOW_V], v + i);
+            sum[i] += p * value_at(w, j, i);
     }
     for (size_t i = 0; i < dv; i++)
         fv_value_put(c->p[FV_WINDOW_OUT], a->type[FV_WINDOW_OUT], out + i, sum[i] / weights);
@@ -85,17 +133,29 @@ static void attend(const fv_args *a, const fv_call *c, size_t base, size_t r, si
 
 void fv_k_wsoftmax_f32_ref(const fv_args *a, const fv_call *c)
 {
-    const size_t window = a->prob.dim[FV_ATTN_KEYS];
-    for (size_t r = 0; r < c->rows; r++) {
-        for (size_t h = c->col0; h < (size_t)c->col0 + c->cols; h++)
-            attend(a, c, r - r % window, r % window, h);
+    window w = {.a = a, .c = c, .l = layout(&a->prob)};
+    char *whole = c->scratch;
+    float *scratch = (float *)(void *)(whole + w.l.bytes);
+    for (w.base = 0; w.base < c->rows; w.base += w.l.n) {
+        for (w.head = c->col0; w.head < (size_t)c->col0 + c->cols; w.head++) {
+            if (a->prob.acc == FV_I32) {
+                const ref_rows k = {.tokens = FV_WINDOW_K, .first = w.base, .n = w.l.n};
+                const ref_rows v = {.tokens = FV_WINDOW_V, .first = w.base, .n = w.l.n};
+                fv_ref_keys_i8_write(whole, &w.l, a, c, k, v, w.head, scratch);
+                w.whole = whole;
+            }
+            for (size_t r = 0; r < w.l.n; r++)
+                attend(&w, r, scratch);
+        }
     }
 }
 
 static size_t scratch_bytes(const fv_problem *p, const fv_knobs *knobs, uint32_t rows)
 {
+    const fv_keys_i8 l = layout(p);
+    const size_t attend = (l.d + l.n + l.dv) * sizeof(float), quantise = fv_ref_keys_i8_scratch(&l);
     (void)knobs, (void)rows;
-    return (p->dim[FV_ATTN_KEYS] + p->dim[FV_ATTN_DV]) * sizeof(float);
+    return l.bytes + (attend > quantise ? attend : quantise);
 }
 
 const fv_kernel_hooks fv_h_wsoftmax_f32_ref = {.scratch = scratch_bytes};
