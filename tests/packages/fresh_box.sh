@@ -14,6 +14,7 @@ if [ "$(id -u)" != 0 ] || ! command -v debootstrap >/dev/null; then
 fi
 keep=$box
 [ -n "$box" ] || box=$(mktemp -d)
+mkdir -p "$box"
 chmod 755 "$box" # as a root directory is: tests look into /proc as a user without rights
 inside=/srv/fovea
 work=$box$inside
