@@ -109,6 +109,14 @@ def decoders_say(p):
                    {label: kind == "int8" for label, kind in of.items()} == wanted)
 
 
+def windows_say(p):
+    """Attention in windows is int8 where a window is large: 12 x 12 tokens, but not 9 x 9."""
+    for model, size, wanted in (("sam-b16", "512", "int8"), ("rf-detr-n", "384", "int8"), ("rf-detr-n", "288", "bf16")):
+        steps = p.json("plan", "synthetic:" + model, "--size", size, "--compute", "int8")["steps"]
+        windows = {s["products"] for s in steps if s["kernel"].startswith("wsoftmax_")}
+        expect("%s %s: %s" % (model, size, windows), windows == {wanted})
+
+
 def chosen(p):
     """What products are where nobody says: what the device has instructions for."""
     def params(*options):
@@ -357,7 +365,7 @@ def main():
         def commands(p):
             chosen_by_commands(p, folder)
         of_golden = () if "--brief" in sys.argv else (near_float32,)
-        return expected.run((device_says, plan_says, decoders_say, chosen, commands, verified, *of_golden, odd,
+        return expected.run((device_says, plan_says, decoders_say, windows_say, chosen, commands, verified, *of_golden, odd,
                              uneven, pictures, measured, tuned), lambda test: test(p))
 
 
