@@ -140,6 +140,7 @@ static void define(check_case *c)
         return;
     const uint32_t *dim = c->args.prob.dim, n = dim[FV_ATTN_KEYS], heads = c->args.prob.heads;
     const fv_keys_i8 l = layout(c);
+    free(c->definition); /* of other values */
     uint8_t *row = check_must(calloc((size_t)dim[FV_DIM_ROWS] / n * heads, l.bytes));
     c->definition = row;
     for (uint32_t base = 0; base < dim[FV_DIM_ROWS]; base += n)
