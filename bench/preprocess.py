@@ -3,9 +3,9 @@
 
     FOVEA_LIBRARY=build/src/libfovea.so python3 bench/preprocess.py [WIDTHxHEIGHT [SIDE [THREADS]]]
 
-A small model runs frames that are resized and normalised, and normalised floats of its own size, which cost
-neither; the difference is told. torchvision resizes a tensor of bytes and normalises it, as the image processors of
-transformers do. Of many turns the fastest is told, because others' work only ever adds to it.
+A small model runs on frames that it has to resize and normalise, and on pixels that are already resized and
+normalised; preprocessing is the difference. torchvision resizes a tensor of bytes and normalises it, as the image
+processors of transformers do. The fastest of many calls is printed, because other load can only make a call slower.
 """
 import json
 import os
@@ -32,7 +32,7 @@ CONFIG = {"model_type": "dinov2", "architectures": ["Dinov2Model"], "hidden_size
 
 
 def small_model(folder, side):
-    """A DINOv2 of one block with random weights, whose patches are as large as divide the picture into a few."""
+    """Writes a one-block DINOv2 with random weights; large patches keep its share of a frame small."""
     patch = next(p for p in range(32, side + 1) if side % p == 0)
     shapes = {"embeddings.cls_token": (1, 1, WIDTH), "embeddings.mask_token": (1, WIDTH),
               "embeddings.position_embeddings": (1, (side // patch) ** 2 + 1, WIDTH),
@@ -114,7 +114,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         small_model(folder, side)
         model = fovea.load(folder, device=fovea.Device("cpu", threads=threads))
-    calls = {("normalised floats of its own size",): frame_call(model, own, "planes_f32", None)}
+    calls = {("pixels already preprocessed",): frame_call(model, own, "planes_f32", None)}
     for filt in FILTERS:
         for kind, pixels in (("rgb8", rgb), ("nv12", nv12)):
             for name, resample in (("bytes", TORCHVISION), ("Pillow's bytes", PILLOW), ("floats", FLOAT)):
@@ -130,20 +130,20 @@ def main():
             call()
             times[name].append(time.perf_counter() - begin)
     least = {name: min(values) for name, values in times.items()}
-    base = least["normalised floats of its own size",]
+    base = least["pixels already preprocessed",]
     print("%dx%d to %dx%d, %d threads, %d turns" % (width, height, side, side, threads, len(times[next(iter(times))])))
-    print("%-36s %7.2f ms" % ("normalised floats of its own size", base * 1e3))
+    print("%-36s %7.2f ms" % ("pixels already preprocessed", base * 1e3))
     for name, seconds in least.items():
         if len(name) < 3:
             continue
         text = "%-36s %7.2f ms" % (" ".join(name), seconds * 1e3)
         peer = least.get(("torchvision", "floats" if name[1] == "floats" else "bytes", name[2]))
         if name[0] != "torchvision":
-            part = seconds - base
-            text += ", preprocessing %6.2f ms" % (part * 1e3)
-            text += ": %.2f x that of bytes" % (part / (least[name[0], "bytes", name[2]] - base))
+            preprocessing = seconds - base
+            text += ", preprocessing %6.2f ms" % (preprocessing * 1e3)
+            text += ": %.2f x that of bytes" % (preprocessing / (least[name[0], "bytes", name[2]] - base))
             if peer:
-                text += "; torchvision takes %.1f x as long" % (peer / part)
+                text += "; torchvision takes %.1f x as long" % (peer / preprocessing)
         print(text)
 
 

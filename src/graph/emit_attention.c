@@ -241,11 +241,10 @@ void fv_emit_queries(fv_builder *b, const char *label, const fv_attention *a, fv
     fv_use_value(s, FV_APPLY_OUT, out, FV_KIND_ROW);
 }
 
-/* Of smaller windows, quantising keys and values takes longer than products of 8 bits save. */
+/* In smaller windows, quantising keys and values takes about as long as int8 products save. */
 #define LEAST_INT8_WINDOW 128
 
-/* Whether attention inside windows is int8, which has neither a table added to its scores nor
- * regions. */
+/* The int8 kernels add neither a table of biases to scores nor the penalty between regions. */
 static bool window_may_be_int8(const fv_builder *b, const fv_attention *a, uint32_t window,
                                const uint32_t *regions)
 {

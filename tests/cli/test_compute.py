@@ -365,8 +365,8 @@ def main():
         def commands(p):
             chosen_by_commands(p, folder)
         of_golden = () if "--brief" in sys.argv else (near_float32,)
-        return expected.run((device_says, plan_says, decoders_say, windows_say, chosen, commands, verified, *of_golden, odd,
-                             uneven, pictures, measured, tuned), lambda test: test(p))
+        return expected.run((device_says, plan_says, decoders_say, windows_say, chosen, commands, verified, *of_golden,
+                             odd, uneven, pictures, measured, tuned), lambda test: test(p))
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 #ifndef FOVEA_SRC_OPS_REF_KEYS_I8_H
 #define FOVEA_SRC_OPS_REF_KEYS_I8_H
 
+#include "base/half.h"
 #include "ops/kernel.h"
 #include "ops/keys_i8.h"
 
@@ -29,6 +30,32 @@ static inline float ref_value_i8(const char *row, const fv_keys_i8 *l, size_t j,
 {
     const float *scale = (const float *)(const void *)(row + l->value_scale);
     return (float)((const int8_t *)row)[l->v + j * l->dv + i] * scale[i];
+}
+
+/* Keys and values of a head as SOFTMAX and WSOFTMAX read them: operands of floats, of which key 0
+ * is row `first`, or numbers of 8 bits. */
+typedef struct ref_pairs {
+    const fv_args *a;
+    const fv_call *c;
+    size_t first, head;
+    fv_keys_i8 l;
+    const char *whole; /* the head's row of numbers; NULL: they are floats */
+} ref_pairs;
+
+static inline float ref_pairs_key(const ref_pairs *s, size_t j, size_t i)
+{
+    if (s->whole)
+        return ref_key_i8(s->whole, &s->l, j, i);
+    return fv_value_get(s->c->p[FV_SOFTMAX_K], s->a->type[FV_SOFTMAX_K],
+                        (s->first + j) * s->a->ld[FV_SOFTMAX_K] + s->head * s->l.d + i);
+}
+
+static inline float ref_pairs_value(const ref_pairs *s, size_t j, size_t i)
+{
+    if (s->whole)
+        return ref_value_i8(s->whole, &s->l, j, i);
+    return fv_value_get(s->c->p[FV_SOFTMAX_V], s->a->type[FV_SOFTMAX_V],
+                        (s->first + j) * s->a->ld[FV_SOFTMAX_V] + s->head * s->l.dv + i);
 }
 
 #endif

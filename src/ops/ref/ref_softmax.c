@@ -53,38 +53,18 @@ const fv_op fv_op_softmax = {
     .costly = true,
 };
 
-/* Keys and values of a head: floats, or numbers of 8 bits. */
-typedef struct pairs {
-    const fv_args *a;
-    const fv_call *c;
-    size_t head;
-    fv_keys_i8 l;
-    const char *whole; /* NULL: they are floats */
-} pairs;
-
-static pairs pairs_of(const fv_args *a, const fv_call *c, size_t head)
+static ref_pairs pairs_of(const fv_args *a, const fv_call *c, size_t head)
 {
     const uint32_t *dim = a->prob.dim;
-    pairs s = {a, c, head, fv_keys_i8_of(dim[FV_ATTN_KEYS], dim[FV_ATTN_D], dim[FV_ATTN_DV]), NULL};
+    ref_pairs s = {
+        .a = a,
+        .c = c,
+        .head = head,
+        .l = fv_keys_i8_of(dim[FV_ATTN_KEYS], dim[FV_ATTN_D], dim[FV_ATTN_DV]),
+    };
     if (a->type[FV_SOFTMAX_K] == FV_U8)
         s.whole = (const char *)c->p[FV_SOFTMAX_K] + head * a->ld[FV_SOFTMAX_K];
     return s;
-}
-
-static float key_at(const pairs *s, size_t j, size_t i)
-{
-    if (s->whole)
-        return ref_key_i8(s->whole, &s->l, j, i);
-    return fv_value_get(s->c->p[FV_SOFTMAX_K], s->a->type[FV_SOFTMAX_K],
-                        j * s->a->ld[FV_SOFTMAX_K] + s->head * s->l.d + i);
-}
-
-static float value_at(const pairs *s, size_t j, size_t i)
-{
-    if (s->whole)
-        return ref_value_i8(s->whole, &s->l, j, i);
-    return fv_value_get(s->c->p[FV_SOFTMAX_V], s->a->type[FV_SOFTMAX_V],
-                        j * s->a->ld[FV_SOFTMAX_V] + s->head * s->l.dv + i);
 }
 
 /* Row r of a call, `scratch` has room for a head's outputs and a query. */
@@ -92,7 +72,7 @@ static void attend(const fv_args *a, const fv_call *c, size_t r, size_t head, si
                    float *scratch)
 {
     const size_t d = a->prob.dim[FV_ATTN_D], dv = a->prob.dim[FV_ATTN_DV];
-    const pairs pair = pairs_of(a, c, head);
+    const ref_pairs pair = pairs_of(a, c, head);
     const size_t q = r * a->ld[FV_SOFTMAX_Q] + head * d;
     const size_t out = r * a->ld[FV_SOFTMAX_OUT] + head * dv;
     float *sum = scratch, *query = scratch + dv, max = -INFINITY, weights = 0.f;
@@ -105,7 +85,7 @@ static void attend(const fv_args *a, const fv_call *c, size_t r, size_t head, si
     for (size_t j = 0; j < keys; j++) {
         float s = 0.f;
         for (size_t i = 0; i < d; i++)
-            s += query[i] * key_at(&pair, j, i);
+            s += query[i] * ref_pairs_key(&pair, j, i);
         s = s * a->f[0] +
             ref_rel_pos_at(a, c->p[FV_SOFTMAX_REL_POS], FV_SOFTMAX_REL_POS, r, head, j);
         if (s > max) {
@@ -118,7 +98,7 @@ static void attend(const fv_args *a, const fv_call *c, size_t r, size_t head, si
         const float p = expf(s - max);
         weights += p;
         for (size_t i = 0; i < dv; i++)
-            sum[i] += p * value_at(&pair, j, i);
+            sum[i] += p * ref_pairs_value(&pair, j, i);
     }
     for (size_t i = 0; i < dv; i++)
         fv_value_put(c->p[FV_SOFTMAX_OUT], a->type[FV_SOFTMAX_OUT], out + i, sum[i] / weights);

@@ -22,9 +22,9 @@
  * Sums and statistics are float32. With prob.acc BF16 kernels may round to bfloat16 what they
  * multiply: Q, K, V, and p_j, which then enters both sums rounded.
  *
- * With prob.acc I32, which excludes a table and a PARAM but that of relative positions, a window's
- * K and V are first made what KEYS_I8 makes of a picture's, and the rest is as ref_softmax.c says
- * of numbers of 8 bits.
+ * With prob.acc I32, the table and the PARAM of biases are absent; relative positions may be given.
+ * The K and V of each window are quantised as KEYS_I8 quantises those of a picture, and attention
+ * to them is as ref_softmax.c defines it for I32.
  *
  * A query's result does not depend on how windows and heads are split into calls.
  */
@@ -55,59 +55,34 @@ static fv_keys_i8 layout(const fv_problem *p)
     return fv_keys_i8_of(p->dim[FV_ATTN_KEYS], p->dim[FV_ATTN_D], p->dim[FV_ATTN_DV]);
 }
 
-/* A head of the window that begins at row `base` of a call. */
-typedef struct window {
-    const fv_args *a;
-    const fv_call *c;
-    size_t base, head;
-    fv_keys_i8 l;
-    const char *whole; /* its keys and values as numbers of 8 bits; NULL: they are floats */
-} window;
-
-static float key_at(const window *w, size_t j, size_t i)
-{
-    if (w->whole)
-        return ref_key_i8(w->whole, &w->l, j, i);
-    return fv_value_get(w->c->p[FV_WINDOW_K], w->a->type[FV_WINDOW_K],
-                        (w->base + j) * w->a->ld[FV_WINDOW_K] + w->head * w->l.d + i);
-}
-
-static float value_at(const window *w, size_t j, size_t i)
-{
-    if (w->whole)
-        return ref_value_i8(w->whole, &w->l, j, i);
-    return fv_value_get(w->c->p[FV_WINDOW_V], w->a->type[FV_WINDOW_V],
-                        (w->base + j) * w->a->ld[FV_WINDOW_V] + w->head * w->l.dv + i);
-}
-
 /* The score of query r of the window, whose channels are `query`, and key j. */
-static float score(const window *w, const float *query, size_t r, size_t j)
+static float score(const ref_pairs *w, const float *query, size_t r, size_t j)
 {
     const fv_args *a = w->a;
     const fv_call *c = w->c;
-    const size_t at = w->base + r, keys = w->l.n;
+    const size_t at = w->first + r, keys = w->l.n;
     const bool relative = a->prob.dim[FV_REL_POS_COLUMNS] > 0;
     const float *param = relative ? NULL : c->p[FV_WINDOW_PARAM];
     const uint32_t *region = a->table;
     float s = 0.f;
     for (size_t i = 0; i < w->l.d; i++)
-        s += query[i] * key_at(w, j, i);
+        s += query[i] * ref_pairs_key(w, j, i);
     s *= a->f[0];
     if (param)
         s += param[(w->head * keys + r) * a->ld[FV_WINDOW_PARAM] + j];
     if (relative)
         s += ref_rel_pos_at(a, c->p[FV_WINDOW_PARAM], FV_WINDOW_PARAM, at, w->head, j);
-    if (region && region[c->row0 + at] != region[c->row0 + w->base + j])
+    if (region && region[c->row0 + at] != region[c->row0 + w->first + j])
         s -= 100.f;
     return s;
 }
 
 /* Query r of the window. `scratch` has room for its channels, its scores and its output. */
-static void attend(const window *w, size_t r, float *scratch)
+static void attend(const ref_pairs *w, size_t r, float *scratch)
 {
     const fv_args *a = w->a;
     const fv_call *c = w->c;
-    const size_t d = w->l.d, dv = w->l.dv, keys = w->l.n, at = w->base + r;
+    const size_t d = w->l.d, dv = w->l.dv, keys = w->l.n, at = w->first + r;
     const size_t q = at * a->ld[FV_WINDOW_Q] + w->head * d;
     const size_t out = at * a->ld[FV_WINDOW_OUT] + w->head * dv;
     float *query = scratch, *s = query + d, *sum = s + keys, max = -INFINITY, weights = 0.f;
@@ -125,7 +100,7 @@ static void attend(const window *w, size_t r, float *scratch)
         const float p = expf(s[j] - max);
         weights += p;
         for (size_t i = 0; i < dv; i++)
-            sum[i] += p * value_at(w, j, i);
+            sum[i] += p * ref_pairs_value(w, j, i);
     }
     for (size_t i = 0; i < dv; i++)
         fv_value_put(c->p[FV_WINDOW_OUT], a->type[FV_WINDOW_OUT], out + i, sum[i] / weights);
@@ -133,14 +108,14 @@ static void attend(const window *w, size_t r, float *scratch)
 
 void fv_k_wsoftmax_f32_ref(const fv_args *a, const fv_call *c)
 {
-    window w = {.a = a, .c = c, .l = layout(&a->prob)};
+    ref_pairs w = {.a = a, .c = c, .l = layout(&a->prob)};
     char *whole = c->scratch;
     float *scratch = (float *)(void *)(whole + w.l.bytes);
-    for (w.base = 0; w.base < c->rows; w.base += w.l.n) {
+    for (w.first = 0; w.first < c->rows; w.first += w.l.n) {
         for (w.head = c->col0; w.head < (size_t)c->col0 + c->cols; w.head++) {
             if (a->prob.acc == FV_I32) {
-                const ref_rows k = {.tokens = FV_WINDOW_K, .first = w.base, .n = w.l.n};
-                const ref_rows v = {.tokens = FV_WINDOW_V, .first = w.base, .n = w.l.n};
+                const ref_rows k = {.tokens = FV_WINDOW_K, .first = w.first, .n = w.l.n};
+                const ref_rows v = {.tokens = FV_WINDOW_V, .first = w.first, .n = w.l.n};
                 fv_ref_keys_i8_write(whole, &w.l, a, c, k, v, w.head, scratch);
                 w.whole = whole;
             }
