@@ -47,7 +47,7 @@ for f in platform/cpu/tmpl/*_tmpl.c; do
 done
 compile platform/cpu/tmpl/gemm_tmpl.c -DFV_ISA_NEON_FP16 -march=armv8.2-a+fp16
 dot="-DFV_ISA_NEON_DOT -march=armv8.2-a+fp16+dotprod+bf16"
-for kind in foveated_i8 gemm_i8 probe_int8 softmax_i8; do
+for kind in foveated_i8 gemm_i8 probe_int8 softmax_i8 wsoftmax_i8; do
     compile platform/cpu/tmpl/${kind}_tmpl.c -DFV_ISA_NEON_SDOT -march=armv8.2-a+fp16+dotprod
     compile platform/cpu/tmpl/${kind}_tmpl.c -DFV_ISA_NEON_I8MM -march=armv8.2-a+fp16+dotprod+bf16+i8mm
 done
