@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """test_adapt.py: `fovea adapt`: its messages, data of every form, the log, checkpoints, processes.
 
-    test_adapt.py path/to/fovea [--long]
+    test_adapt.py path/to/fovea [--long | --brief]
 
 Trains checkpoints of tests/data for a few steps on pictures of noise. Pictures must give the same losses
 whether they come as files or packed, classes whether as folders or labels, masks as grey values, palette
 or packed. A training that is killed at random moments and resumed must end with the same bits as one that
 never was; so must one that was interrupted. Two processes of mpirun must give the losses of one with
-twice the batch. With --long it is killed fifty times. Standard library only.
+twice the batch. With --long it is killed fifty times; with --brief, for sanitizers, what trains for longest
+is left out. Standard library only.
 """
 import json
 import os
@@ -740,13 +741,14 @@ def check_processes(exe, folder, steps):
 
 def main(argv):
     exe, long = os.path.abspath(argv[0]), "--long" in argv
+    trains_long = () if "--brief" in argv else ((check_frozen,), (check_held_out,), (check_depth,))
     passed = failed = skipped = 0
     with tempfile.TemporaryDirectory() as folder:
         make_data(folder)
         checks = [(check_kills, 50), (check_processes, 10)] if long else [
             (check_refusals,), (check_failing_log,), (check_overwriting,), (check_defaults,), (check_losses,),
             (check_compute,), (check_teacher_memory,), (check_foveated,), (check_whole,), (check_form,),
-            (check_outputs,), (check_heads,), (check_frozen,), (check_held_out,), (check_depth,), (check_forms,),
+            (check_outputs,), (check_heads,), *trains_long, (check_forms,),
             (check_broken,), (check_patience,), (check_resume,), (check_kills, 3)]
         for check, *args in checks:
             try:
