@@ -88,9 +88,10 @@ static uint32_t panel_rows(const fv_gemm_kit *kit, uint32_t r, uint32_t rows)
 
 /* ---- activations that are read where they lie ---- */
 
-/* Rows `ld` floats apart, each of `runs` runs of so many groups of steps, `step` floats apart. */
+/* Rows `ld` elements apart, each of `runs` runs of so many groups of steps, `step` elements apart.
+ */
 typedef struct unpacked_rows {
-    const float *at;
+    const void *at;
     size_t ld, step, groups;
     uint32_t runs;
 } unpacked_rows;
@@ -101,14 +102,14 @@ static bool reads_unpacked(const fv_gemm_kit *kit, const fv_args *a, const fv_ca
 {
     const uint32_t *dim = a->prob.dim, most = 2 * kit->nr;
     const bool conv = a->prob.op == FV_OP_CONV;
-    return kit->unpacked && single && c->cols <= most && a->prob.in == FV_F32 &&
+    return kit->unpacked && single && c->cols <= most && a->prob.in == kit->factor &&
            (conv ? dim[FV_CONV_C] : dim[FV_GEMM_K]) % 4 == 0 &&
            (!conv || a->ld[FV_GEMM_A] == dim[FV_CONV_C]);
 }
 
 /* The windows of pixels [pixel, pixel + m), if they are of one line and nowhere beyond the grid:
  * the pixels of a line of a window lie one after the other. */
-static bool unpacked_windows(unpacked_rows *out, const fv_args *a, const float *in, uint32_t pixel,
+static bool unpacked_windows(unpacked_rows *out, const fv_args *a, const void *in, uint32_t pixel,
                              uint32_t m)
 {
     const uint32_t *dim = a->prob.dim, size = dim[FV_CONV_SIZE], channels = dim[FV_CONV_C];
@@ -118,7 +119,8 @@ static bool unpacked_windows(unpacked_rows *out, const fv_args *a, const float *
     if (x < 0 || y < 0 || last >= a->u[2] || y + size > a->u[1] ||
         (int64_t)last * stride - pad + size > a->u[0])
         return false;
-    *out = (unpacked_rows){.at = in + (size_t)(y * a->u[0] + x) * channels,
+    const size_t begin = (size_t)(y * a->u[0] + x) * channels;
+    *out = (unpacked_rows){.at = fv_element(in, a->prob.in, begin),
                            .ld = (size_t)stride * channels,
                            .step = (size_t)a->u[0] * channels,
                            .groups = size * channels / 4,
@@ -130,22 +132,24 @@ static bool unpacked_windows(unpacked_rows *out, const fv_args *a, const float *
 static bool find_unpacked(unpacked_rows *out, const fv_args *a, const fv_call *c, uint32_t row,
                           uint32_t m)
 {
-    const float *in = c->p[FV_GEMM_A];
+    const void *in = c->p[FV_GEMM_A];
     if (a->prob.op == FV_OP_CONV)
         return unpacked_windows(out, a, in, c->row0 + row, m);
-    *out = (unpacked_rows){.at = in + row * (size_t)a->ld[FV_GEMM_A],
+    *out = (unpacked_rows){.at = fv_element(in, a->prob.in, row * (size_t)a->ld[FV_GEMM_A]),
                            .ld = a->ld[FV_GEMM_A],
                            .groups = a->prob.dim[FV_GEMM_K] / 4,
                            .runs = 1};
     return true;
 }
 
-static void tile_unpacked(const fv_gemm_kit *kit, const unpacked_rows *l, float *acc,
-                          const float *w, uint32_t m, const char *ahead)
+static void tile_unpacked(const fv_gemm_kit *kit, const unpacked_rows *l, float *acc, const char *w,
+                          uint32_t m, const char *ahead)
 {
+    const enum fv_type type = (enum fv_type)kit->factor;
     for (uint32_t i = 0; i < l->runs; i++) {
-        kit->unpacked(acc, l->at + i * l->step, l->ld, w, l->groups, m, i == 0, ahead);
-        w += l->groups * 4 * kit->nr;
+        kit->unpacked(acc, fv_element(l->at, type, i * l->step), l->ld, w, l->groups, m, i == 0,
+                      ahead);
+        w += l->groups * 4 * kit->nr * fv_type_size(kit->weight);
         ahead += l->groups * 4 * FV_GEMM_AHEAD;
     }
 }
@@ -574,7 +578,7 @@ static void run_panel(const block *b, float *sums, uint32_t col, uint32_t k0, ui
         else if (is_int8_conv(kit, &b->a->prob))
             tile_of_packed_taps(b, acc, r, m, w, ahead);
         else if (b->unpacked && find_unpacked(&l, b->a, b->c, b->row + r, m))
-            tile_unpacked(kit, &l, acc, (const float *)(const void *)w, m, ahead);
+            tile_unpacked(kit, &l, acc, w, m, ahead);
         else if (kit->widen && r == 0)
             kit->widen(acc, in, w, depth / kit->steps, m, k0 == 0, ahead,
                        m < b->rows ? b->wide : NULL);

@@ -60,8 +60,9 @@ typedef struct fv_gemm_kit {
      * groups * 4 * FV_GEMM_AHEAD bytes from `ahead` are fetched into L2. */
     void (*tile)(float *acc, const void *a, const void *w, size_t groups, uint32_t m, bool first,
                  const char *ahead);
-    /* `tile` with m rows that lie `ld` floats apart instead of a panel; NULL: it has none. */
-    void (*unpacked)(float *acc, const float *rows, size_t ld, const float *w, size_t groups,
+    /* `tile` with m rows of `factor` that lie `ld` elements apart instead of a panel; NULL: it has
+     * none. */
+    void (*unpacked)(float *acc, const void *rows, size_t ld, const void *w, size_t groups,
                      uint32_t m, bool first, const char *ahead);
     /* Epilogue of a tile acc[rows][nr]. Columns past o->cols are neither read nor written. */
     void (*finish)(const fv_gemm_out *o, const float *acc);

@@ -15,6 +15,7 @@ static bool make_upsample(check_case *c, uint32_t index)
     static const struct {
         uint32_t width, height, to_width, to_height, channels, gap, flags;
         enum res res;
+        enum fv_type out; /* none: float32 */
     } sizes[] = {
         {1, 1, 1, 1, 1, 0, PLAIN, NO_RES},
         {1, 1, 3, 2, 5, 1, CORNERS, RES},
@@ -36,6 +37,8 @@ static bool make_upsample(check_case *c, uint32_t index)
         {60000, 1, 1000, 2, 1, 0, PLAIN, NO_RES},
         {1000, 1, 40000, 1, 1, 0, CORNERS, NO_RES},
         {37, 37, 74, 74, 64, 0, CORNERS, RES},
+        {4, 2, 13, 9, 33, 2, PLAIN, NO_RES, FV_BF16},
+        {3, 5, 6, 10, 16, 1, NEAREST, RES, FV_BF16},
         {64, 64, 256, 256, 32, 0, PLAIN, NO_RES},
     };
     if (index >= sizeof sizes / sizeof *sizes)
@@ -54,6 +57,8 @@ static bool make_upsample(check_case *c, uint32_t index)
     check_matrix(c, FV_UPSAMPLE_OUT, CHECK_ROW, rows, n, gap);
     if (sizes[index].res == RES_IN_PLACE)
         c->in_place = FV_UPSAMPLE_RES;
+    if (sizes[index].out)
+        c->operand[FV_UPSAMPLE_OUT].storage = sizes[index].out;
     c->bench = sizes[index].width >= 37 && sizes[index].width <= 64;
     return true;
 }
@@ -89,9 +94,11 @@ static bool make_shuffle(check_case *c, uint32_t index)
 {
     static const struct {
         uint32_t width, height, channels, scale, gap, on;
+        enum fv_type out; /* none: float32 */
     } sizes[] = {
-        {1, 1, 1, 1, 0, 0},  {1, 1, 3, 2, 1, 1},  {3, 5, 15, 2, 0, 0},  {4, 3, 16, 2, 2, 1},
-        {5, 2, 33, 4, 0, 0}, {7, 3, 31, 3, 1, 0}, {2, 9, 130, 2, 0, 1}, {37, 37, 64, 4, 0, 0},
+        {1, 1, 1, 1, 0, 0},   {1, 1, 3, 2, 1, 1},    {3, 5, 15, 2, 0, 0},
+        {4, 3, 16, 2, 2, 1},  {5, 2, 33, 4, 0, 0},   {7, 3, 31, 3, 1, 0},
+        {2, 9, 130, 2, 0, 1}, {37, 37, 64, 4, 0, 0}, {4, 3, 21, 2, 1, 1, FV_BF16},
     };
     if (index >= sizeof sizes / sizeof *sizes)
         return false;
@@ -107,6 +114,8 @@ static bool make_shuffle(check_case *c, uint32_t index)
                  (sizes[index].width + on) * (sizes[index].height + on), scale * scale * n,
                  sizes[index].gap);
     check_matrix(c, FV_SHUFFLE_OUT, CHECK_ROW, rows, n, sizes[index].gap);
+    if (sizes[index].out)
+        c->operand[FV_SHUFFLE_OUT].storage = sizes[index].out;
     c->bench = sizes[index].width == 37;
     return true;
 }

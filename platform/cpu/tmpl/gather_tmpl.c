@@ -4,6 +4,7 @@
 #include "ops/ref/ref_pick.h"
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/fetch.h"
+#include "platform/cpu/vec/row.h"
 
 enum { AHEAD = 8 }; /* rows that are prefetched before they are copied */
 
@@ -61,13 +62,14 @@ void FV_NAME(fv_k_pixel_shuffle_f32)(const fv_args *a, const fv_call *c)
 {
     const size_t n = a->prob.dim[FV_ROW_C], ld = a->ld[FV_SHUFFLE_IN];
     const uint32_t s = a->prob.dim[FV_SHUFFLE_SCALE], on = a->u[2];
+    const enum fv_type type = a->prob.out;
     const float *in = c->p[FV_SHUFFLE_IN];
-    float *out = c->p[FV_SHUFFLE_OUT];
-    for (uint32_t r = 0; r < c->rows; r++, out += a->ld[FV_SHUFFLE_OUT]) {
+    void *out = c->p[FV_SHUFFLE_OUT];
+    for (uint32_t r = 0; r < c->rows; r++, out = fv_element(out, type, a->ld[FV_SHUFFLE_OUT])) {
         const uint32_t y = (c->row0 + r) / a->u[1], x = (c->row0 + r) % a->u[1];
         const uint32_t i = y % s, j = x % s;
         const size_t from = (size_t)(y / s + i * on) * a->u[0] + x / s + j * on;
-        copy_row(out, in + from * ld + (i * s + j) * n, n);
+        fv_row_convert(out, type, in + from * ld + (i * s + j) * n, FV_F32, n);
     }
 }
 

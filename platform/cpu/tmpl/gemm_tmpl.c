@@ -177,7 +177,7 @@ FV_FN void unpacked_rows(float *acc, const float *a, size_t ld, const float *w, 
     end_sums(acc, sum, m);
 }
 
-static void unpacked(float *acc, const float *rows, size_t ld, const float *w, size_t groups,
+static void unpacked(float *acc, const void *rows, size_t ld, const void *w, size_t groups,
                      uint32_t m, bool first, const char *ahead){
 #define CALL(M) unpacked_rows(acc, rows, ld, w, groups, M, first, ahead)
     OF_ROWS(MR, CALL)
@@ -190,7 +190,7 @@ static void unpacked(float *acc, const float *rows, size_t ld, const float *w, s
 
 #if defined FV_ISA_AVX512_BF16
 KIT(bf16, is_of_bf16(p), .weight = FV_BF16, .factor = FV_BF16, .beside = 2, .finish = finish,
-    .narrow = narrow, .round = round_rows)
+    .narrow = narrow, .round = round_rows, .unpacked = unpacked)
 MATMUL_KERNEL(bf16)
 #ifdef FV_ADAPT
 GRAD_KERNEL(bf16, bf16, p->in == FV_BF16)

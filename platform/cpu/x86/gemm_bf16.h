@@ -14,12 +14,20 @@ static void narrow(uint16_t *dst, const float *src, size_t n)
         }
 }
 
-FV_FN void pair_rows(float *acc, const uint16_t *a, const uint16_t *w, size_t groups, int m,
-                     bool first, const char *ahead)
+/* Five rows have a base, so that all addresses of a tile take the registers that there are. */
+enum { BASE_ROWS = 5, BASES = (MR + BASE_ROWS - 1) / BASE_ROWS };
+
+/* A tile of m rows, `ld` numbers apart, from a group of which to the next are `step` numbers. */
+FV_FN void pair_rows(float *acc, const uint16_t *a, size_t ld, size_t step, const uint16_t *w,
+                     size_t groups, int m, bool first, const char *ahead)
 {
     fv_v sum[MR][VECS];
+    const uint16_t *base[BASES];
+    FV_UNROLL
+    for (int i = 0; i < BASES; i++)
+        base[i] = a + BASE_ROWS * i * ld;
     begin_sums(sum, acc, m, first);
-    for (; groups > 0; groups--, a += 4 * m, w += 4 * NR) {
+    for (; groups > 0; groups--, w += 4 * NR) {
         __builtin_prefetch(ahead, 0, 2);
         ahead += 4 * FV_GEMM_AHEAD;
         FV_UNROLL
@@ -30,12 +38,15 @@ FV_FN void pair_rows(float *acc, const uint16_t *a, const uint16_t *w, size_t gr
                 row[v] = fv_load_pairs(w + NR * k + 2 * FV_W * v);
             FV_UNROLL
             for (int i = 0; i < m; i++) {
-                const fv_pairs x = fv_set_pair(a + 4 * i + k);
+                const fv_pairs x = fv_set_pair(base[i / BASE_ROWS] + i % BASE_ROWS * ld + k);
                 FV_UNROLL
                 for (int v = 0; v < VECS; v++)
                     sum[i][v] = fv_dot(x, row[v], sum[i][v]);
             }
         }
+        FV_UNROLL
+        for (int i = 0; i < BASES; i++)
+            base[i] += step;
     }
     end_sums(acc, sum, m);
 }
@@ -43,7 +54,15 @@ FV_FN void pair_rows(float *acc, const uint16_t *a, const uint16_t *w, size_t gr
 static void tile(float *acc, const void *a, const void *w, size_t groups, uint32_t m, bool first,
                  const char *ahead)
 {
-#define CALL(M) pair_rows(acc, a, w, groups, M, first, ahead)
+#define CALL(M) pair_rows(acc, a, 4, 4 * (M), w, groups, M, first, ahead)
+    OF_ROWS(MR, CALL)
+#undef CALL
+}
+
+static void unpacked(float *acc, const void *rows, size_t ld, const void *w, size_t groups,
+                     uint32_t m, bool first, const char *ahead)
+{
+#define CALL(M) pair_rows(acc, rows, ld, 4, w, groups, M, first, ahead)
     OF_ROWS(MR, CALL)
 #undef CALL
 }

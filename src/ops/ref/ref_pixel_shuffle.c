@@ -3,7 +3,7 @@
  *   dim    rows (= H * W), C, s
  *   IN     WHOLE, s * s * C wide: (row, column, channel) of a block of pixels in each row; a grid
  *          u[0] wide, row by row, no prefix
- *   OUT    ROW, C wide: a grid u[1] = W wide; not IN
+ *   OUT    ROW, C wide, F32 or BF16 by prob.out: a grid u[1] = W wide; not IN
  *   u[2]   0, or 1: each row of a block and each column is of the IN row, or column, behind
  *
  *   out(y s + i, x s + j)[c] = in(y + i u[2], x + j u[2])[(i s + j) C + c],   i, j < s
@@ -13,8 +13,7 @@
  * columns, and which two they are changes in the middle of its block, for s = 2: so a convolution
  * of size 2 and pad 1, over a grid that is larger by one, gives them (u[2] = 1).
  */
-#include <string.h>
-
+#include "base/half.h"
 #include "ops/ref/ref_kernels.h"
 
 static uint32_t columns(const fv_problem *p)
@@ -37,7 +36,8 @@ static fv_rows reads(const fv_problem *p, const uint32_t *u, fv_rows r)
 
 const fv_op fv_op_pixel_shuffle = {
     .dim = {{"rows", FV_DIM_TOKENS}, [FV_ROW_C] = {"C"}, [FV_SHUFFLE_SCALE] = {"s"}},
-    .operand = {[FV_SHUFFLE_IN] = {"IN", .columns = columns}, [FV_SHUFFLE_OUT] = {"OUT", FV_ROW_C}},
+    .operand = {[FV_SHUFFLE_IN] = {"IN", .columns = columns},
+                [FV_SHUFFLE_OUT] = {"OUT", FV_ROW_C, .narrow = true}},
     .element_flops = 1,
     .line = line,
     .reads = reads,
@@ -47,12 +47,13 @@ void fv_k_pixel_shuffle_f32_ref(const fv_args *a, const fv_call *c)
 {
     const size_t n = a->prob.dim[FV_ROW_C];
     const uint32_t s = a->prob.dim[FV_SHUFFLE_SCALE], on = a->u[2];
-    const float *in = c->p[FV_SHUFFLE_IN];
     for (size_t r = 0; r < c->rows; r++) {
         const uint32_t row = c->row0 + (uint32_t)r, y = row / a->u[1], x = row % a->u[1];
         const uint32_t i = y % s, j = x % s;
         const size_t from = (size_t)(y / s + i * on) * a->u[0] + x / s + j * on;
-        memcpy((float *)c->p[FV_SHUFFLE_OUT] + r * a->ld[FV_SHUFFLE_OUT],
-               in + from * a->ld[FV_SHUFFLE_IN] + (i * s + j) * n, n * sizeof *in);
+        const float *in = (const float *)c->p[FV_SHUFFLE_IN] + from * a->ld[FV_SHUFFLE_IN];
+        for (size_t k = 0; k < n; k++)
+            fv_value_put(c->p[FV_SHUFFLE_OUT], a->prob.out, r * a->ld[FV_SHUFFLE_OUT] + k,
+                         in[(i * s + j) * n + k]);
     }
 }

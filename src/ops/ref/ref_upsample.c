@@ -3,6 +3,7 @@
  *   dim    rows (= H * W), C
  *   IN     WHOLE: h x w pixels of C channels, row by row, no prefix
  *   RES    ROW, C wide, or absent        OUT  ROW, C wide: a grid W wide; not IN, may be RES
+ *                                             unless it is BF16 by prob.out
  *   u      w, h, W; no side is longer than FV_UPSAMPLE_LONGEST
  *   flags  FV_FLAG_NEAREST or FV_FLAG_ALIGN_CORNERS, or none
  *
@@ -18,6 +19,7 @@
  * These are torch's rules for interpolate, in its modes "bilinear", with align_corners False and
  * True, and "nearest". Coordinates are exact. Nothing is smoothed where the grid becomes smaller.
  */
+#include "base/half.h"
 #include "ops/ref/ref_kernels.h"
 #include "ops/upsample.h"
 
@@ -39,7 +41,7 @@ const fv_op fv_op_upsample = {
     .dim = {{"rows", FV_DIM_TOKENS}, [FV_ROW_C] = {"C"}},
     .operand = {[FV_UPSAMPLE_IN] = {"IN", FV_ROW_C},
                 [FV_UPSAMPLE_RES] = {"RES", FV_ROW_C},
-                [FV_UPSAMPLE_OUT] = {"OUT", FV_ROW_C}},
+                [FV_UPSAMPLE_OUT] = {"OUT", FV_ROW_C, .narrow = true}},
     .element_flops = 10,
     .line = line,
     .reads = reads,
@@ -50,8 +52,7 @@ void fv_k_upsample_f32_ref(const fv_args *a, const fv_call *c)
     const uint32_t width = a->u[0], wide = a->u[2], flags = a->prob.flags;
     const size_t n = a->prob.dim[FV_ROW_C], ld = a->ld[FV_UPSAMPLE_IN];
     const float *in = c->p[FV_UPSAMPLE_IN], *res = c->p[FV_UPSAMPLE_RES];
-    float *out = c->p[FV_UPSAMPLE_OUT];
-    for (uint32_t r = 0; r < c->rows; r++, out += a->ld[FV_UPSAMPLE_OUT]) {
+    for (uint32_t r = 0; r < c->rows; r++) {
         const uint32_t row = c->row0 + r;
         const fv_upsample_source x = fv_upsample_at(row % wide, wide, width, flags);
         const fv_upsample_source y =
@@ -65,7 +66,8 @@ void fv_k_upsample_f32_ref(const fv_args *a, const fv_call *c)
             last = lower + x.high * ld + i;
             const float below = *first + x.part * (*last - *first);
             const float up = above + y.part * (below - above);
-            out[i] = res ? up + res[r * (size_t)a->ld[FV_UPSAMPLE_RES] + i] : up;
+            fv_value_put(c->p[FV_UPSAMPLE_OUT], a->prob.out, r * (size_t)a->ld[FV_UPSAMPLE_OUT] + i,
+                         res ? up + res[r * (size_t)a->ld[FV_UPSAMPLE_RES] + i] : up);
         }
     }
 }
