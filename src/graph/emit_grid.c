@@ -150,15 +150,17 @@ void fv_emit_posemb(fv_builder *b, const char *label, const fv_posemb *p, const 
 
 /* ---- convolutions ---- */
 
-/* With fewer output channels than this, quantising the input costs more than int8 products save. */
-#define LEAST_INT8_CHANNELS 16
+/* With fewer output channels than this, quantising the input costs more than int8 products save: on
+ * processors that multiply bfloat16, and on others. */
+#define LEAST_INT8_CHANNELS 64
+#define LEAST_INT8_CHANNELS_BY_FLOATS 16
 
 /* The kernels read 8 input channels at a time. They exist only for processors with int8
  * instructions: on others the products gain too little to pay for quantising the input. */
 static bool may_be_int8(const fv_builder *b, const fv_conv *c)
 {
-    return b->multiplies_int8 && !c->trunk && c->channels % 8 == 0 &&
-           c->w->rows >= LEAST_INT8_CHANNELS;
+    const uint32_t least = b->widens ? LEAST_INT8_CHANNELS_BY_FLOATS : LEAST_INT8_CHANNELS;
+    return b->multiplies_int8 && !c->trunk && c->channels % 8 == 0 && c->w->rows >= least;
 }
 
 /* The pixels that a convolution reads, quantised. */
