@@ -24,8 +24,9 @@ cat >"$work/install.sh" <<'TEXT'
 set -eu
 cd "$1"
 apt-get update -qq
-everything() {
-    find /etc /usr /opt /var/lib -path /var/lib/apt -prune -o -path /var/lib/dpkg -prune -o -print | LC_ALL=C sort
+everything() { # but the copies that stay behind where other packages have made users and groups
+    find /etc /usr /opt /var/lib -path /var/lib/apt -prune -o -path /var/lib/dpkg -prune -o -path '/etc/*shadow-' -prune \
+        -o -print | LC_ALL=C sort
 }
 dpkg-query -W -f '${Package}\n' >packages
 everything >before
