@@ -17,7 +17,7 @@ if ! command -v autopkgtest >/dev/null; then
     echo "fresh_packages.sh needs autopkgtest (apt-get install autopkgtest)" >&2
     exit 77
 fi
-open_box apt-utils
+open_box apt-utils,adduser # which apt does not take away again, as it does others
 cp "$build"/packages/*.deb "$work"
 cp "$here/tests/data/picture_wide.ppm" "$work/picture.ppm"
 cat >"$work/install.sh" <<'TEXT'
