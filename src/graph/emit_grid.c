@@ -150,8 +150,8 @@ void fv_emit_posemb(fv_builder *b, const char *label, const fv_posemb *p, const 
 
 /* ---- convolutions ---- */
 
-/* With fewer output channels than this, quantising the input costs more than int8 products save: on
- * processors that multiply bfloat16, and on others. */
+/* The fewest output channels for which int8 products save more than quantising the input costs:
+ * where the alternative is products of bfloat16, and where it is products of float32. */
 #define LEAST_INT8_CHANNELS 64
 #define LEAST_INT8_CHANNELS_BY_FLOATS 16
 

@@ -17,14 +17,16 @@ if ! command -v autopkgtest >/dev/null; then
     echo "fresh_packages.sh needs autopkgtest (apt-get install autopkgtest)" >&2
     exit 77
 fi
-open_box apt-utils,adduser # which apt does not take away again, as it does others
+# adduser is there beforehand: apt counts it as important and does not remove it again.
+open_box apt-utils,adduser
 cp "$build"/packages/*.deb "$work"
 cp "$here/tests/data/picture_wide.ppm" "$work/picture.ppm"
 cat >"$work/install.sh" <<'TEXT'
 set -eu
 cd "$1"
 apt-get update -qq
-everything() { # but the copies that stay behind where other packages have made users and groups
+# Left out are the copies of /etc/shadow and gshadow that are kept when another package adds a user or a group.
+everything() {
     find /etc /usr /opt /var/lib -path /var/lib/apt -prune -o -path /var/lib/dpkg -prune -o -path '/etc/*shadow-' -prune \
         -o -print | LC_ALL=C sort
 }

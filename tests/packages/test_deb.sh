@@ -101,7 +101,7 @@ export PKG_CONFIG_PATH="$root/all/$lib/pkgconfig" CMAKE_PREFIX_PATH="$root/all/u
 export C_INCLUDE_PATH="$root/all/usr/include" CPLUS_INCLUDE_PATH="$root/all/usr/include"
 export PYTHONPATH="$root/all/usr/lib/python3/dist-packages" GST_PLUGIN_PATH="$root/all/$lib/gstreamer-1.0"
 export GST_REGISTRY="$root/registry"
-play() { # test, the package without which it is not run, a command that fails where something else lacks
+play() { # test, the package without which it is not run, a command that fails where something else it needs is missing
     if [ -z "$(file "$2")" ] || ! sh -c "$3" >/dev/null 2>&1; then
         echo "$1: skipped, as there is no $2 here, or this fails: $3"
         skipped=$((skipped + 1))

@@ -14,10 +14,11 @@ static void narrow(uint16_t *dst, const float *src, size_t n)
         }
 }
 
-/* Five rows have a base, so that all addresses of a tile take the registers that there are. */
+/* Rows are addressed from a base for every five of them: with a pointer for each row, a tile would
+ * need more registers than there are. */
 enum { BASE_ROWS = 5, BASES = (MR + BASE_ROWS - 1) / BASE_ROWS };
 
-/* A tile of m rows, `ld` numbers apart, from a group of which to the next are `step` numbers. */
+/* A tile of m rows, `ld` numbers apart. The next group of each row is `step` numbers further on. */
 FV_FN void pair_rows(float *acc, const uint16_t *a, size_t ld, size_t step, const uint16_t *w,
                      size_t groups, int m, bool first, const char *ahead)
 {
