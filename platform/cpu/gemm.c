@@ -88,7 +88,8 @@ static uint32_t panel_rows(const fv_gemm_kit *kit, uint32_t r, uint32_t rows)
 
 /* ---- activations that are read where they lie ---- */
 
-/* Rows `ld` elements apart. Each is `runs` runs of so many groups of steps, `step` elements apart. */
+/* Rows `ld` elements apart. Each is `runs` runs of so many groups of steps, `step` elements apart.
+ */
 typedef struct unpacked_rows {
     const void *at;
     size_t ld, step, groups;
