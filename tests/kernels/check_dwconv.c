@@ -16,6 +16,7 @@ static bool make(check_case *c, uint32_t index)
         bool bias;
         enum gate gate;
         uint32_t grids, window, shift, from, lines;
+        enum fv_type out; /* none: float32 */
     } sizes[] = {
         {1, 1, 1, 1, 3, 0, NO_RES, false, NO_GATE, 1, 0, 0, 0, 0},
         {2, 3, 15, 15, 3, 1, RES, true, NO_GATE, 1, 0, 0, 0, 0},
@@ -43,6 +44,8 @@ static bool make(check_case *c, uint32_t index)
         {8, 11, 17, 17, 5, 0, NO_RES, true, NO_GATE, 1, 6, 5, 7, 4},
         {1, 40, 5, 5, 7, 2, RES, true, NO_GATE, 1, 13, 0, 20, 7},
         {6, 2, 24, 8, 5, 0, NO_RES, true, GATE, 1, 2, 0, 0, 2},
+        {17, 5, 37, 37, 3, 2, RES, true, GATE, 1, 0, 0, 0, 0, FV_BF16},
+        {9, 20, 48, 48, 5, 0, NO_RES, true, NO_GATE, 1, 9, 2, 6, 3, FV_BF16},
         {64, 64, 768, 768, 3, 0, NO_RES, true, NO_GATE, 1, 0, 0, 0, 0},
         {64, 64, 768, 64, 5, 0, RES_IN_PLACE, true, NO_GATE, 1, 0, 0, 0, 0},
         {64, 64, 256, 256, 5, 0, RES_IN_PLACE, true, GATE, 1, 0, 0, 0, 0},
@@ -75,6 +78,8 @@ static bool make(check_case *c, uint32_t index)
         c->in_place = FV_DWCONV_RES;
     if (sizes[index].gate == GATE_IN_PLACE)
         c->in_place = FV_DWCONV_GATE;
+    if (sizes[index].out)
+        c->operand[FV_DWCONV_OUT].storage = sizes[index].out;
     c->bench = width == 64;
     return true;
 }

@@ -9,12 +9,15 @@ static bool make(check_case *c, uint32_t index)
     static const struct {
         uint32_t rows, width, gap, flags;
         bool in_place;
+        enum fv_type out; /* none: float32 */
     } sizes[] = {
         {1, 1, 0, 0, false},
         {5, 15, 1, FV_FLAG_SILU, true},
         {3, 16, 0, 0, true},
         {2, 33, 3, FV_FLAG_SILU, false},
         {7, 65, 2, 0, false},
+        {3, 37, 1, 0, false, FV_BF16},
+        {2, 48, 0, FV_FLAG_SILU, false, FV_BF16},
         {4096, 768, 0, 0, true},
         {4096, 768, 0, FV_FLAG_SILU, true},
     };
@@ -25,6 +28,8 @@ static bool make(check_case *c, uint32_t index)
     c->args.prob.dim[FV_ROW_C] = sizes[index].width;
     for (int i = FV_MUL_A; i <= FV_MUL_OUT; i++)
         check_matrix(c, i, CHECK_ROW, sizes[index].rows, sizes[index].width, sizes[index].gap);
+    if (sizes[index].out)
+        c->operand[FV_MUL_OUT].storage = sizes[index].out;
     if (sizes[index].in_place)
         c->in_place = FV_MUL_A;
     c->bench = sizes[index].rows == 4096;

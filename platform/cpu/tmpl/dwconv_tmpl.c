@@ -9,7 +9,7 @@
  * output's taps are summed in the order of the filter, whichever call computes it.
  */
 #include "platform/cpu/cpu_kernels.h"
-#include "platform/cpu/vec/vec.h"
+#include "platform/cpu/vec/row.h"
 
 enum { STRIP = 128 }; /* channels, a multiple of every FV_W */
 enum { TOKENS = 6 };  /* outputs in registers, beside the weights of a filter row */
@@ -18,7 +18,8 @@ enum { TOKENS = 6 };  /* outputs in registers, beside the weights of a filter ro
 struct conv {
     const float *in;
     const float *res, *gate; /* of the call's first token, or NULL */
-    float *out;
+    void *out;
+    enum fv_type type;     /* of out */
     const float *w, *bias; /* [tap][channel of the strip], [channel of the strip] */
     ptrdiff_t ld_in, ld_res, ld_gate, ld_out;
     ptrdiff_t row; /* of token x = 0, from the call's first on */
@@ -64,7 +65,11 @@ FV_FN void block(const struct conv *c, int x, int tokens, int size, size_t i, in
             sum[t] = fv_add(sum[t], fv_load_n(c->res + (c->row + x + t) * c->ld_res + i, lanes));
         if (c->gate)
             sum[t] = fv_mul(sum[t], fv_load_n(c->gate + (c->row + x + t) * c->ld_gate + i, lanes));
-        fv_store_n(c->out + (c->row + x + t) * c->ld_out + i, sum[t], lanes);
+        const size_t at = (size_t)((c->row + x + t) * c->ld_out) + i;
+        if (c->type == FV_F32)
+            fv_row_store(c->out, FV_F32, at, sum[t], lanes);
+        else
+            fv_row_store(c->out, FV_BF16, at, sum[t], lanes);
     }
 }
 
@@ -129,8 +134,9 @@ void FV_NAME(fv_k_dwconv_f32)(const fv_args *a, const fv_call *c)
 {
     const size_t width = a->u[0], size = a->prob.dim[FV_DWCONV_SIZE];
     const float *in = c->p[FV_DWCONV_IN], *res = c->p[FV_DWCONV_RES], *gate = c->p[FV_DWCONV_GATE];
-    float *packed = c->scratch, *out = c->p[FV_DWCONV_OUT];
-    struct conv conv = {.bias = packed + size * size * STRIP,
+    float *packed = c->scratch;
+    struct conv conv = {.type = a->prob.out,
+                        .bias = packed + size * size * STRIP,
                         .w = packed,
                         .ld_in = a->ld[FV_DWCONV_IN],
                         .ld_res = a->ld[FV_DWCONV_RES],
@@ -147,7 +153,7 @@ void FV_NAME(fv_k_dwconv_f32)(const fv_args *a, const fv_call *c)
         conv.in = in + first;
         conv.res = res ? res + first : NULL;
         conv.gate = gate ? gate + first : NULL;
-        conv.out = out + first;
+        conv.out = fv_element(c->p[FV_DWCONV_OUT], a->prob.out, first);
         for (size_t line = c->row0 / width; line * width < (size_t)c->row0 + c->rows; line++)
             part_of_row(&conv, c, line, (int)size, channels);
     }

@@ -5,7 +5,7 @@
  *   W      period x size x size floats, as in torch or as the kernel packs them
  *   BIAS   period floats, or NULL
  *   RES    ROW, C wide, or NULL; may be OUT            GATE  ROW, C wide, or NULL; may be OUT
- *   OUT    ROW, C wide; not IN
+ *   OUT    ROW, C wide; not IN. BF16 by prob.out: neither RES nor GATE
  *   u[0]   grid width
  *   u[1]   period: channel c has filter and bias c % period. C: one each; dv: heads share them
  *   window 0, or the grid rows that IN has room for: grid row y, counted through all grids, begins
@@ -20,6 +20,7 @@
  * them needs IN with a halo of size/2 grid rows above and below. A row's result does not depend on
  * how rows are split into calls.
  */
+#include "base/half.h"
 #include "ops/ref/ref_kernels.h"
 
 static double terms(const fv_problem *p)
@@ -59,7 +60,7 @@ const fv_op fv_op_dwconv = {
                 [FV_DWCONV_BIAS] = {"BIAS", .stored = FV_STORED_FLOATS},
                 [FV_DWCONV_RES] = {"RES", FV_ROW_C, .in_place = true},
                 [FV_DWCONV_GATE] = {"GATE", FV_ROW_C, .in_place = true},
-                [FV_DWCONV_OUT] = {"OUT", FV_ROW_C}},
+                [FV_DWCONV_OUT] = {"OUT", FV_ROW_C, .narrow = true}},
     .flops = flops,
     .terms = terms,
     .line = line,
@@ -74,7 +75,6 @@ void fv_k_dwconv_f32_ref(const fv_args *a, const fv_call *c)
     const size_t channels = a->prob.dim[FV_ROW_C], ld = a->ld[FV_DWCONV_IN];
     const float *w = c->p[FV_DWCONV_W], *bias = c->p[FV_DWCONV_BIAS];
     const float *in = c->p[FV_DWCONV_IN], *res = c->p[FV_DWCONV_RES], *gate = c->p[FV_DWCONV_GATE];
-    float *out = c->p[FV_DWCONV_OUT];
     for (size_t r = 0; r < c->rows; r++) {
         const int line = (int)(c->row0 + r) / width, grid = line / height * height;
         const int y0 = line % height - size / 2;
@@ -95,7 +95,7 @@ void fv_k_dwconv_f32_ref(const fv_args *a, const fv_call *c)
                 sum += res[r * a->ld[FV_DWCONV_RES] + n];
             if (gate)
                 sum *= gate[r * a->ld[FV_DWCONV_GATE] + n];
-            out[r * a->ld[FV_DWCONV_OUT] + n] = sum;
+            fv_value_put(c->p[FV_DWCONV_OUT], a->prob.out, r * a->ld[FV_DWCONV_OUT] + n, sum);
         }
     }
 }
