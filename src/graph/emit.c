@@ -190,13 +190,21 @@ void fv_emit_types(fv_builder *b)
             set_types(b, &b->step[i]);
 }
 
+/* Whether a step is a convolution of floats, which reads pixels of floats where they lie: of
+ * narrower ones it would have to make floats for each tap. */
+static bool reads_floats(const fv_builder *b, const fv_step *s)
+{
+    return b->widens && s->prob.op == FV_OP_CONV && s->prob.weight == FV_F32;
+}
+
 /* Counts the writers of a step's values, and marks those that must stay float32. */
 static void note_uses(fv_builder *b, const fv_step *s)
 {
     b->value[s->use[s->out].view.id].writers++;
     for (uint32_t o = 0; o < FV_OPERANDS; o++) {
         const fv_op_operand *x = &fv_op_table[s->prob.op]->operand[o];
-        if (s->use[o].view.id >= 0 && (x->exact || (b->narrow_only && !x->narrow)))
+        const bool narrow = x->narrow && !(o == FV_GEMM_A && reads_floats(b, s));
+        if (s->use[o].view.id >= 0 && (x->exact || (b->narrow_only && !narrow)))
             b->value[s->use[o].view.id].wide = true;
     }
 }
