@@ -88,8 +88,9 @@ static uint32_t panel_rows(const fv_gemm_kit *kit, uint32_t r, uint32_t rows)
 
 /* ---- activations that are read where they lie ---- */
 
-/* Rows `ld` elements apart. Each is `runs` runs of so many groups of steps, `step` elements apart.
- */
+/* Rows of a tile that are multiplied in place. A row consists of `runs` pieces, each `groups`
+ * groups of steps long: of a convolution one piece for each line of the window. From one row to the
+ * next are `ld` elements, from one piece of a row to the next `step` elements. */
 typedef struct unpacked_rows {
     const void *at;
     size_t ld, step, groups;

@@ -190,9 +190,9 @@ void fv_emit_types(fv_builder *b)
             set_types(b, &b->step[i]);
 }
 
-/* Whether a step is a convolution of floats, which reads pixels of floats where they lie: of
- * narrower ones it would have to make floats for each tap. */
-static bool reads_floats(const fv_builder *b, const fv_step *s)
+/* Whether a step is a convolution in float32. It multiplies float32 pixels in place; pixels of
+ * bfloat16 would be packed and widened again for every window that they are part of. */
+static bool is_float_conv(const fv_builder *b, const fv_step *s)
 {
     return b->widens && s->prob.op == FV_OP_CONV && s->prob.weight == FV_F32;
 }
@@ -203,7 +203,7 @@ static void note_uses(fv_builder *b, const fv_step *s)
     b->value[s->use[s->out].view.id].writers++;
     for (uint32_t o = 0; o < FV_OPERANDS; o++) {
         const fv_op_operand *x = &fv_op_table[s->prob.op]->operand[o];
-        const bool narrow = x->narrow && !(o == FV_GEMM_A && reads_floats(b, s));
+        const bool narrow = x->narrow && !(o == FV_GEMM_A && is_float_conv(b, s));
         if (s->use[o].view.id >= 0 && (x->exact || (b->narrow_only && !narrow)))
             b->value[s->use[o].view.id].wide = true;
     }

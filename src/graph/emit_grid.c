@@ -153,13 +153,13 @@ void fv_emit_posemb(fv_builder *b, const char *label, const fv_posemb *p, const 
 /* The fewest output channels for which int8 products save more than quantising the input costs:
  * where the alternative is products of bfloat16, and where it is products of float32. */
 #define LEAST_INT8_CHANNELS 64
-#define LEAST_INT8_CHANNELS_BY_FLOATS 16
+#define LEAST_INT8_CHANNELS_NO_BF16 16
 
 /* The kernels read 8 input channels at a time. They exist only for processors with int8
  * instructions: on others the products gain too little to pay for quantising the input. */
 static bool may_be_int8(const fv_builder *b, const fv_conv *c)
 {
-    const uint32_t least = b->widens ? LEAST_INT8_CHANNELS_BY_FLOATS : LEAST_INT8_CHANNELS;
+    const uint32_t least = b->widens ? LEAST_INT8_CHANNELS_NO_BF16 : LEAST_INT8_CHANNELS;
     return b->multiplies_int8 && !c->trunk && c->channels % 8 == 0 && c->w->rows >= least;
 }
 

@@ -4,8 +4,8 @@
     test_cuda_kernels.py path/to/check path/to/fovea [path/to/libemulated_cuda.so] [--long]
 
 Without a CUDA device the emulated one is taken: one case in 17 of every kernel, of those that there are for
-each mechanism only a few mechanisms, then the same with the threads of a block in the opposite order: a
-barrier that is missing shows in one of them. That it does is tried first, with kernels that do not wait at
+each mechanism only a few mechanisms, and no convolution of 16 bits, then the same with the threads of a
+block in the opposite order: a barrier that is missing shows in one of them. That it does is tried first, with kernels that do not wait at
 any. Then, of those that only a device of sm_75 has and of one that all have, one case in 34. With --long it
 takes one case in 4 of all, and some on a device of each architecture. A real device takes one case in 17 of
 the same kernels (most of the time goes by compiling them), and with --long all of all. Standard library

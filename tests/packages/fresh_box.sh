@@ -31,7 +31,7 @@ open_box() {
         # Certificates that this machine trusts: it may have a package server of its own.
         cp /etc/ssl/certs/ca-certificates.crt "$box/etc/ssl/certs/ca-certificates.crt"
         cp /etc/resolv.conf "$box/etc/resolv.conf"
-        # A mirror of sid may lag behind by weeks, after which apt takes its list of packages for expired.
+        # Mirrors of sid may lag weeks behind; by default apt then refuses their package lists as expired.
         echo 'Acquire::Check-Valid-Until "false";' >"$box/etc/apt/apt.conf.d/90lagging-mirror"
     fi
     mount --bind /dev/pts "$box/dev/pts" # what is said on a terminal

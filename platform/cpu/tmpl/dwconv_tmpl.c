@@ -66,10 +66,7 @@ FV_FN void block(const struct conv *c, int x, int tokens, int size, size_t i, in
         if (c->gate)
             sum[t] = fv_mul(sum[t], fv_load_n(c->gate + (c->row + x + t) * c->ld_gate + i, lanes));
         const size_t at = (size_t)((c->row + x + t) * c->ld_out) + i;
-        if (c->type == FV_F32)
-            fv_row_store(c->out, FV_F32, at, sum[t], lanes);
-        else
-            fv_row_store(c->out, FV_BF16, at, sum[t], lanes);
+        fv_row_store(c->out, c->type, at, sum[t], lanes);
     }
 }
 

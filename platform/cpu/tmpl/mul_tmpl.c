@@ -12,8 +12,9 @@ FV_FN void some(void *y, enum fv_type type, const float *x, const float *b, size
     fv_row_store(y, type, i, fv_mul(fv_load_n(x + i, lanes), gate), lanes);
 }
 
-FV_FN void rows(const fv_args *a, const fv_call *c, enum fv_type type, bool silu)
+FV_FN void rows(const fv_args *a, const fv_call *c, bool silu)
 {
+    const enum fv_type type = a->prob.out;
     const size_t n = a->prob.dim[FV_ROW_C];
     for (size_t r = 0; r < c->rows; r++) {
         const float *x = (const float *)c->p[FV_MUL_A] + r * a->ld[FV_MUL_A];
@@ -29,13 +30,8 @@ FV_FN void rows(const fv_args *a, const fv_call *c, enum fv_type type, bool silu
 
 void FV_NAME(fv_k_mul_f32)(const fv_args *a, const fv_call *c)
 {
-    const bool silu = a->prob.flags & FV_FLAG_SILU;
-    if (silu && a->prob.out == FV_BF16)
-        rows(a, c, FV_BF16, true);
-    else if (silu)
-        rows(a, c, FV_F32, true);
-    else if (a->prob.out == FV_BF16)
-        rows(a, c, FV_BF16, false);
+    if (a->prob.flags & FV_FLAG_SILU)
+        rows(a, c, true);
     else
-        rows(a, c, FV_F32, false);
+        rows(a, c, false);
 }

@@ -37,8 +37,9 @@ FV_FN void pixel(void *out, enum fv_type type, const struct between *b, const fl
         some(out, type, b, res, i, (int)(n - i), nearest);
 }
 
-FV_FN void pixels(const fv_args *a, const fv_call *c, enum fv_type type, bool nearest)
+FV_FN void pixels(const fv_args *a, const fv_call *c, bool nearest)
 {
+    const enum fv_type type = a->prob.out;
     const uint32_t width = a->u[0], wide = a->u[2], high = a->prob.dim[FV_DIM_ROWS] / wide;
     const uint32_t flags = a->prob.flags;
     const size_t n = a->prob.dim[FV_ROW_C], ld = a->ld[FV_UPSAMPLE_IN];
@@ -67,13 +68,8 @@ FV_FN void pixels(const fv_args *a, const fv_call *c, enum fv_type type, bool ne
 
 void FV_NAME(fv_k_upsample_f32)(const fv_args *a, const fv_call *c)
 {
-    const bool nearest = a->prob.flags & FV_FLAG_NEAREST;
-    if (nearest && a->prob.out == FV_BF16)
-        pixels(a, c, FV_BF16, true);
-    else if (nearest)
-        pixels(a, c, FV_F32, true);
-    else if (a->prob.out == FV_BF16)
-        pixels(a, c, FV_BF16, false);
+    if (a->prob.flags & FV_FLAG_NEAREST)
+        pixels(a, c, true);
     else
-        pixels(a, c, FV_F32, false);
+        pixels(a, c, false);
 }
