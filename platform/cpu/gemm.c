@@ -236,6 +236,10 @@ static void quantise_rows(const fv_gemm_kit *kit, char *dst, const quantised *q,
 {
     const uint32_t k4 = fv_round_up(k, kit->steps);
     const size_t size = fv_type_size(kit->factor);
+    if (kit->unpacked) { /* it reads them as they were made */
+        kit->quantise(dst, q->scale, q->sum, src, type, ld, rows, k, q->room);
+        return;
+    }
     for (uint32_t r = 0, m; r < rows; r += m, dst += (size_t)m * k4 * size) {
         m = panel_rows(kit, r, rows);
         kit->quantise(q->panel, q->scale + r, q->sum + r, fv_element(src, type, r * ld), type, ld,
@@ -461,6 +465,7 @@ static fv_gemm_out out_at(const fv_args *a, const fv_call *c, uint32_t row, uint
         .ld_out = ld_out,
         .ld_res = ld_res,
         .type = a->prob.out,
+        .rough = fv_problem_rough_error(&a->prob) > 0,
         .out = fv_element(c->p[FV_GEMM_OUT], a->prob.out, row * ld_out + col),
         .res = res ? res + row * ld_res : NULL,
         .bias = at_column(c->p[FV_GEMM_BIAS], col, bias),
@@ -580,6 +585,8 @@ static void run_panel(const block *b, float *sums, uint32_t col, uint32_t k0, ui
             tile_of_packed_taps(b, acc, r, m, w, ahead);
         else if (b->unpacked && find_unpacked(&l, b->a, b->c, b->row + r, m))
             tile_unpacked(kit, &l, acc, w, m, ahead);
+        else if (kit->quantise && kit->unpacked)
+            kit->unpacked(acc, in, depth, w, depth / kit->steps, m, true, ahead);
         else if (kit->widen && r == 0)
             kit->widen(acc, in, w, depth / kit->steps, m, k0 == 0, ahead,
                        m < b->rows ? b->wide : NULL);
@@ -651,7 +658,7 @@ void fv_gemm_run(const fv_gemm_kit *kit, const fv_args *a, const fv_call *c)
         float *wide = c->scratch, *sums = wide + wide_size(kit, rows, kc);
         float *scales = sums + sums_size(kit, p, rows, kc, k4);
         char *packed = (char *)(scales + 2 * scales_size(kit, p, rows));
-        char *room = packed + (size_t)rows * k4 * fv_type_size(kit->factor);
+        char *room = packed + ((size_t)rows * k4 + QUANTISED) * fv_type_size(kit->factor);
         const quantised q = {scales, (int32_t *)(void *)(scales + scales_size(kit, p, rows)),
                              room + fv_round_up(k4, QUANTISED) * sizeof(float),
                              (float *)(void *)room};
@@ -731,7 +738,7 @@ size_t fv_gemm_scratch(const fv_gemm_kit *kit, const fv_problem *p, const fv_kno
                                                    : 0;
     const size_t packed = reads_pixels_in_place(kit, p)
                               ? fv_rows_i8_bytes(p->dim[FV_CONV_C])
-                              : (size_t)mc * k4 * fv_type_size(kit->factor);
+                              : ((size_t)mc * k4 + QUANTISED) * fv_type_size(kit->factor);
     return (wide_size(kit, mc, kc) + sums_size(kit, p, mc, kc, k4) + 2 * scales_size(kit, p, mc)) *
                sizeof(float) +
            packed + rows_of;

@@ -34,6 +34,7 @@ typedef struct fv_gemm_out {
     uint32_t rows, cols; /* of out, cols <= nr, or nr/2 with SWIGLU */
     size_t ld_out, ld_res;
     enum fv_type type; /* of out: F32 or BF16 */
+    bool rough;        /* the activation may be off by FV_ROUGH_ERROR */
     void *out;
     const float *res, *bias, *gate_bias, *scale; /* NULL where epi does without */
     const float *column_scale;                   /* I8: of the panel's columns, else NULL */
@@ -60,8 +61,9 @@ typedef struct fv_gemm_kit {
      * groups * 4 * FV_GEMM_AHEAD bytes from `ahead` are fetched into L2. */
     void (*tile)(float *acc, const void *a, const void *w, size_t groups, uint32_t m, bool first,
                  const char *ahead);
-    /* `tile` with m rows of `factor` that lie `ld` elements apart instead of a panel; NULL: it has
-     * none. */
+    /* `tile` with m rows of `factor` that lie `ld` elements apart instead of a panel, or NULL. A
+     * kit with `quantise` has one of the two: by this one rows are multiplied where they were made.
+     */
     void (*unpacked)(float *acc, const void *rows, size_t ld, const void *w, size_t groups,
                      uint32_t m, bool first, const char *ahead);
     /* Epilogue of a tile acc[rows][nr]. Columns past o->cols are neither read nor written. */

@@ -56,6 +56,14 @@ double fv_problem_terms(const fv_problem *p)
     return op->terms ? op->terms(p) : 4;
 }
 
+double fv_problem_rough_error(const fv_problem *p)
+{
+    const bool rounds =
+        p->out != FV_F32 || p->acc == FV_I32 || p->acc == FV_BF16 || p->weight == FV_BF16;
+    const bool may = rounds && (p->op == FV_OP_GEMM || p->op == FV_OP_CONV);
+    return may && p->epi & FV_EPI_ROUGH ? FV_ROUGH_ERROR : 0;
+}
+
 /* ---- shared terms, FLOPs and columns ---- */
 
 double fv_terms_rows(const fv_problem *p)

@@ -51,6 +51,11 @@ enum fv_epi {
     (FV_EPI_GELU | FV_EPI_GELU_TANH | FV_EPI_GELU_QUICK | FV_EPI_SILU | FV_EPI_TANH |              \
      FV_EPI_RELU | FV_EPI_SIGMOID | FV_EPI_SOFTPLUS)
 
+/* Activations that GEMM and CONV may evaluate to FV_ROUGH_ERROR where they multiply or store
+ * bfloat16 or whole numbers: that rounding moves results by more, and it takes half the time. */
+#define FV_EPI_ROUGH (FV_EPI_GELU | FV_EPI_GELU_TANH)
+#define FV_ROUGH_ERROR 2.6e-5
+
 /* Flags of a problem. */
 enum fv_flag {
     FV_FLAG_CAUSAL = 1u << 0,         /* query i sees keys j <= i */
@@ -441,5 +446,7 @@ void fv_problem_format(char *buf, size_t size, const fv_problem *p);
 double fv_problem_flops(const fv_problem *p);
 /* What fv_op.terms gives. */
 double fv_problem_terms(const fv_problem *p);
+/* What its activation may be off by beside rounding: FV_ROUGH_ERROR, or 0. */
+double fv_problem_rough_error(const fv_problem *p);
 
 #endif

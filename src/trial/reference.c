@@ -308,6 +308,7 @@ fovea_status fv_reference_open(fv_reference **out, const fv_args *args,
     FV_TRY(allocate(&d, sizeof *d));
     d->args = *args;
     d->args.prob = plain(&args->prob);
+    d->rough = fv_problem_rough_error(&args->prob);
     d->off = off(args->prob.acc == FV_I32 ? &args->prob : &d->args.prob);
     d->args.window = d->args.shift = 0;
     d->kernel = k;

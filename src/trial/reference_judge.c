@@ -50,7 +50,7 @@ static double allowed(const fv_reference *d, uint64_t i, uint64_t first, uint64_
     const double by = fmax((double)d->moved[i], around(moved, i - first, n));
     const double size = fmax(want, around(row, i - first, n));
     const double error =
-        SAFETY * by + 4 * FLT_EPSILON * size + fv_problem_terms(&d->args.prob) * FLT_MIN;
+        SAFETY * by + 4 * FLT_EPSILON * size + fv_problem_terms(&d->args.prob) * FLT_MIN + d->rough;
     return error + rounding(stored, want + error);
 }
 

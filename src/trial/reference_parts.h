@@ -26,8 +26,9 @@ struct fv_reference {
     uint32_t output, align;
     uint32_t ld; /* row stride of the output as the step writes it */
     uint32_t columns,
-        units;  /* columns of an output row; units that col0 and cols of a call count */
-    double off; /* relative perturbation of the inputs, of a trial */
+        units;    /* columns of an output row; units that col0 and cols of a call count */
+    double off;   /* relative perturbation of the inputs, of a trial */
+    double rough; /* fv_problem_rough_error of the step */
     fv_input in[FV_OPERANDS];
     float *table; /* of an op whose table is floats, else NULL */
     fv_sample sample[FV_SAMPLES];

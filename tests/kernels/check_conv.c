@@ -152,8 +152,8 @@ static void oracle(const check_case *c, uint32_t row, double *want, double *allo
         const double x = product(c, row, i, &error);
         const double res = epi & FV_EPI_RESIDUAL ? check_at(c, FV_GEMM_RES, row, i) : 0;
         want[i] = oracle_activation(epi, x) + res;
-        allowed[i] =
-            check_activation_error(epi, x, error) + check_allowed(1, fabs(want[i]) + fabs(res));
+        allowed[i] = check_activation_error(epi, x, error) + fv_problem_rough_error(&c->args.prob) +
+                     check_allowed(1, fabs(want[i]) + fabs(res));
     }
 }
 

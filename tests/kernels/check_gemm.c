@@ -207,7 +207,7 @@ static void oracle(const check_case *c, uint32_t row, double *want, double *allo
                     (fabs(value) + steepest * error) * gate_error;
             x = value * gate;
         } else {
-            error = check_activation_error(epi, x, error);
+            error = check_activation_error(epi, x, error) + fv_problem_rough_error(&c->args.prob);
             x = oracle_activation(epi, x);
         }
         if (epi & FV_EPI_SCALE) {

@@ -102,6 +102,7 @@ FV_FN fv_v sums_of(const fv_gemm_out *o, const float *acc, uint32_t i, uint32_t 
 #ifdef TILES
 #include TILES
 #define BESIDE STEPS
+#define PRODUCTS .tile = tile
 #else
 #include DOTS
 #ifndef BESIDE
@@ -125,7 +126,7 @@ FV_FN fv_v sums_of(const fv_gemm_out *o, const float *acc, uint32_t i, uint32_t 
         }                                                                                          \
     }
 
-FV_FN void dot_rows(int32_t *acc, const number *a, const int8_t *w, size_t groups, int m,
+FV_FN void dot_rows(int32_t *acc, const number *a, size_t ld, const int8_t *w, size_t groups, int m,
                     const char *ahead)
 {
     sums sum[MR][VECS * SPLIT];
@@ -135,14 +136,14 @@ FV_FN void dot_rows(int32_t *acc, const number *a, const int8_t *w, size_t group
         for (int v = 0; v < VECS * SPLIT; v++)
             sum[i][v] = none();
     }
-    for (; groups > 0; groups--, a += 4 * m, w += 4 * NR) {
+    for (; groups > 0; groups--, a += 4, w += 4 * NR) {
         __builtin_prefetch(ahead, 0, 2);
         ahead += 4 * FV_GEMM_AHEAD;
         for (int v = 0; v < NR; v += 16) /* the whole of K does not stay in L1 */
             __builtin_prefetch(w + 32 * NR + 4 * v, 0, 3);
-#define IN_PANEL(i) (a + 4 * (i))
-        ADD_GROUP(sum, IN_PANEL, w, m, VECS)
-#undef IN_PANEL
+#define IN_ROWS(i) (a + (i)*ld)
+        ADD_GROUP(sum, IN_ROWS, w, m, VECS)
+#undef IN_ROWS
     }
     FV_UNROLL
     for (int i = 0; i < m; i++) {
@@ -152,14 +153,15 @@ FV_FN void dot_rows(int32_t *acc, const number *a, const int8_t *w, size_t group
     }
 }
 
-static void tile(float *acc, const void *a, const void *w, size_t groups, uint32_t m, bool first,
-                 const char *ahead)
+static void unpacked(float *acc, const void *a, size_t ld, const void *w, size_t groups, uint32_t m,
+                     bool first, const char *ahead)
 {
     (void)first; /* K is one block */
-#define CALL(M) dot_rows((int32_t *)(void *)acc, a, w, groups, M, ahead)
+#define CALL(M) dot_rows((int32_t *)(void *)acc, a, ld, w, groups, M, ahead)
     OF_ROWS(MR, CALL)
 #undef CALL
 }
+#define PRODUCTS .unpacked = unpacked
 #endif
 
 /* ---- taps of a convolution, on levels whose instructions multiply 8 bits ---- */
@@ -274,7 +276,7 @@ static void quantise(void *packed, float *scale, int32_t *sum, const void *rows,
 }
 
 KIT(i8, p->weight == FV_I8 && p->acc == FV_I32, .weight = FV_I8,
-    .factor = sizeof(number) == 2 ? FV_I16 : FV_I8, .beside = BESIDE, .bias = BIAS,
+    .factor = sizeof(number) == 2 ? FV_I16 : FV_I8, .beside = BESIDE, .bias = BIAS, PRODUCTS,
     .finish = finish, .quantise = quantise TAPS)
 KERNEL(gemm, i8)
 

@@ -71,7 +71,7 @@ FV_FN void end_sums(float *acc, fv_v sum[MR][VECS], int m)
 
 /* Columns [j, j + n) of all rows. */
 FV_FN void finish_columns(const fv_gemm_out *o, const float *acc, uint32_t j, uint32_t n,
-                          uint32_t act)
+                          uint32_t act, bool rough)
 {
     const fv_v bias = o->bias ? load(o->bias + j, n) : fv_set(0.f);
     const fv_v gate_bias = o->gate_bias ? load(o->gate_bias + j, n) : fv_set(0.f);
@@ -81,7 +81,7 @@ FV_FN void finish_columns(const fv_gemm_out *o, const float *acc, uint32_t j, ui
         if (act == FV_EPI_SWIGLU)
             x = fv_mul(fv_activate(x, FV_EPI_SILU), fv_add(SUMS(o, acc, i, NR / 2 + j), gate_bias));
         else
-            x = fv_activate(x, act);
+            x = rough ? fv_activate_roughly(x, act) : fv_activate(x, act);
         x = fv_mul(x, scale);
         if (o->res)
             x = fv_add(x, load(o->res + i * o->ld_res + j, n));
@@ -93,18 +93,19 @@ FV_FN void finish_columns(const fv_gemm_out *o, const float *acc, uint32_t j, ui
 }
 
 /* The last columns, fewer than a vector has lanes, with any activation. */
-FV_PART void finish_part(const fv_gemm_out *o, const float *acc, uint32_t j, uint32_t act)
+FV_PART void finish_part(const fv_gemm_out *o, const float *acc, uint32_t j, uint32_t act,
+                         bool rough)
 {
-    finish_columns(o, acc, j, o->cols - j, act);
+    finish_columns(o, acc, j, o->cols - j, act, rough);
 }
 
-FV_FN void finish_act(const fv_gemm_out *o, const float *acc, uint32_t act)
+FV_FN void finish_act(const fv_gemm_out *o, const float *acc, uint32_t act, bool rough)
 {
     uint32_t j = 0;
     for (; j + FV_W <= o->cols; j += FV_W)
-        finish_columns(o, acc, j, FV_W, act);
+        finish_columns(o, acc, j, FV_W, act, rough);
     if (j < o->cols)
-        finish_part(o, acc, j, act);
+        finish_part(o, acc, j, act, rough);
 }
 
 static void finish(const fv_gemm_out *o, const float *acc)
@@ -112,7 +113,10 @@ static void finish(const fv_gemm_out *o, const float *acc)
     switch (o->epi & (FV_EPI_ACT | FV_EPI_SWIGLU)) {
 #define ACT(NAME)                                                                                  \
     case NAME:                                                                                     \
-        finish_act(o, acc, NAME);                                                                  \
+        if ((NAME)&FV_EPI_ROUGH && o->rough)                                                       \
+            finish_act(o, acc, NAME, true);                                                        \
+        else                                                                                       \
+            finish_act(o, acc, NAME, false);                                                       \
         break;
         ACT(0)
         FV_EACH_ACT(ACT)
@@ -151,8 +155,7 @@ static const fv_knob knob_list[] = {
 /* The kit of a type of products, with what it has of its own, and its hooks, for problems that
  * FITS. */
 #define KIT(type, FITS, ...)                                                                       \
-    static const fv_gemm_kit kit_##type = {                                                        \
-        .mr = MR, .nr = NR, .steps = STEPS, .tile = tile, __VA_ARGS__};                            \
+    static const fv_gemm_kit kit_##type = {.mr = MR, .nr = NR, .steps = STEPS, __VA_ARGS__};       \
     static bool applies_##type(const fv_problem *p)                                                \
     {                                                                                              \
         return FITS;                                                                               \

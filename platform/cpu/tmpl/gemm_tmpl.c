@@ -189,18 +189,18 @@ static void unpacked(float *acc, const void *rows, size_t ld, const void *w, siz
 #define HOLDS(WEIGHT, IN) (p->weight == FV_##WEIGHT && p->in == FV_##IN)
 
 #if defined FV_ISA_AVX512_BF16
-KIT(bf16, is_of_bf16(p), .weight = FV_BF16, .factor = FV_BF16, .beside = 2, .finish = finish,
-    .narrow = narrow, .round = round_rows, .unpacked = unpacked)
+KIT(bf16, is_of_bf16(p), .weight = FV_BF16, .factor = FV_BF16, .beside = 2, .tile = tile,
+    .finish = finish, .narrow = narrow, .round = round_rows, .unpacked = unpacked)
 MATMUL_KERNEL(bf16)
 #ifdef FV_ADAPT
 GRAD_KERNEL(bf16, bf16, p->in == FV_BF16)
 #endif
 #elif defined FV_ISA_NEON_DOT
 KIT(bf16, HOLDS(BF16, F32) && p->dim[FV_GEMM_K] >= LEAST_K, .weight = FV_BF16, .factor = FV_F32,
-    .finish = finish, .narrow = narrow, .take = take)
+    .tile = tile, .finish = finish, .narrow = narrow, .take = take)
 #elif defined FV_ISA_NEON_FP16
-KIT(f16, HOLDS(F16, F32) && p->acc == FV_F16, .weight = FV_F16, .factor = FV_F32, .finish = finish,
-    .narrow = narrow, .take = take, .scales_blocks = true)
+KIT(f16, HOLDS(F16, F32) && p->acc == FV_F16, .weight = FV_F16, .factor = FV_F32, .tile = tile,
+    .finish = finish, .narrow = narrow, .take = take, .scales_blocks = true)
 #else
 #define WIDEN(name, type)                                                                          \
     static void widen_##name(float *acc, const void *a, const void *w, size_t groups, uint32_t m,  \
@@ -235,14 +235,15 @@ static void take(void *panel, enum fv_type type, size_t groups, uint32_t m)
 #endif
 
 #define OF_ROWS_OF_FLOATS(WEIGHT) (HOLDS(WEIGHT, F32) || HOLDS(WEIGHT, BF16))
-KIT(f32, OF_ROWS_OF_FLOATS(F32), .weight = FV_F32, .factor = FV_F32, .finish = finish, .take = take,
-    .unpacked = UNPACKED)
-KIT(f16, OF_ROWS_OF_FLOATS(F16), .weight = FV_F16, .factor = FV_F32, .finish = finish,
+KIT(f32, OF_ROWS_OF_FLOATS(F32), .weight = FV_F32, .factor = FV_F32, .tile = tile, .finish = finish,
+    .take = take, .unpacked = UNPACKED)
+KIT(f16, OF_ROWS_OF_FLOATS(F16), .weight = FV_F16, .factor = FV_F32, .tile = tile, .finish = finish,
     .widen = widen_f16, .narrow = narrow_f16, .take = take)
-KIT(bf16, OF_ROWS_OF_FLOATS(BF16), .weight = FV_BF16, .factor = FV_F32, .finish = finish,
-    .widen = widen_bf16, .narrow = narrow_bf16, .take = take)
+KIT(bf16, OF_ROWS_OF_FLOATS(BF16), .weight = FV_BF16, .factor = FV_F32, .tile = tile,
+    .finish = finish, .widen = widen_bf16, .narrow = narrow_bf16, .take = take)
 KIT(w8, p->weight == FV_I8 && p->acc == FV_F32 && (p->in == FV_F32 || p->in == FV_BF16),
-    .weight = FV_I8, .factor = FV_F32, .finish = finish, .take = take, .widen = widen_w8)
+    .weight = FV_I8, .factor = FV_F32, .tile = tile, .finish = finish, .take = take,
+    .widen = widen_w8)
 KERNEL(gemm, f32)
 KERNEL(conv, f32)
 KERNEL(gemm, w8)

@@ -45,6 +45,19 @@ FV_FN fv_v fv_activate(fv_v x, uint32_t act)
     }
 }
 
+/* An activation among FV_EPI_ROUGH, to FV_ROUGH_ERROR. */
+FV_FN fv_v fv_activate_roughly(fv_v x, uint32_t act)
+{
+    static const float gelu[9] = {0.160404414f,     -0.00812110957f,  0.000589641335f,
+                                  -4.41974735e-05f, 3.05237245e-06f,  -1.87995468e-07f,
+                                  1.33603066e-08f,  -9.89883286e-10f, 3.5694326e-11f};
+    static const float tanh_form[9] = {0.165979892f,    -0.00895567145f,  0.000683914928f,
+                                       -5.2968182e-05f, 3.72984118e-06f,  -2.32268249e-07f,
+                                       1.70715797e-08f, -1.37070166e-09f, 5.37471283e-11f};
+    return act == FV_EPI_GELU ? fv_gelu_rough(x, gelu, 4.4f, 9.68f)
+                              : fv_gelu_rough(x, tanh_form, 4.25f, 9.03125f);
+}
+
 /* Derivative of x sigmoid(s x). */
 FV_FN fv_v fv_gated_slope(fv_v x, float s)
 {

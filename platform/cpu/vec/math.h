@@ -137,6 +137,20 @@ FV_FN fv_v fv_tanh(fv_v x)
     return fv_min(one, fv_max(fv_neg(one), fv_div(fv_mul(t, p), q)));
 }
 
+/* x q(t) where t = x between -limit and limit, and q a polynomial in t t - middle that is odd in t
+ * around 1/2: GELU and its tanh form of what is rounded to bfloat16. q is 0 for all x below -limit.
+ */
+FV_FN fv_v fv_gelu_rough(fv_v x, const float q[9], float limit, float middle)
+{
+    const fv_v t = fv_min(fv_set(limit), fv_max(fv_set(-limit), x));
+    const fv_v s = fv_fma(t, t, fv_set(-middle));
+    fv_v y = fv_set(q[8]);
+    FV_UNROLL
+    for (int i = 7; i >= 0; i--)
+        y = fv_fma(y, s, fv_set(q[i]));
+    return fv_mul(x, fv_max(fv_set(0.f), fv_fma(t, y, fv_set(0.49999988f))));
+}
+
 /* 1 / (1 + e^-x): 3 ulp. */
 FV_FN fv_v fv_sigmoid(fv_v x)
 {
