@@ -404,6 +404,7 @@ FV_DEVICE float as_float(uint x)
     return fv_float_of(x);
 }
 FV_OF_VECTOR(as_uint, uint)
+#define as_uint4 as_uint
 #define as_uint8 as_uint
 FV_OF_VECTOR(as_float, float)
 #define as_float4 as_float

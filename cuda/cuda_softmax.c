@@ -151,7 +151,7 @@ const fv_gpu_code fv_cuda_foveated = {.program = "foveated.cu",
                                       .shape = foveated_shape,
                                       .align = 32};
 
-/* Queries and their sums stay in registers. Keys of whole numbers are the CPU's. */
+/* Queries and their sums stay in registers. Whole numbers are multiplied by softmax_i8.cl. */
 static bool applies(const fv_problem *p)
 {
     return p->acc != FV_I32 && p->dim[FV_ATTN_D] <= WIDEST && p->dim[FV_ATTN_DV] <= WIDEST;

@@ -198,12 +198,7 @@ typedef global const uint *fv_weight;
     (FV_CAT(convert_float, FV_TN)(sum) *                                                           \
      (FV_ROW_SCALES[r] * FV_CAT(FV_LOAD, FV_TN)(FV_SCALES + (col))))
 #if FV_DOT
-#include "gpu/kernels/dot.cl"
-static inline int4 fv_dots4(uint a, uint4 w, int4 sum)
-{
-    return (int4)(FV_DOT4(a, w.s0, sum.s0), FV_DOT4(a, w.s1, sum.s1), FV_DOT4(a, w.s2, sum.s2),
-                  FV_DOT4(a, w.s3, sum.s3));
-}
+#include "gpu/kernels/dots.cl"
 static inline int8 fv_dots8(uint a, uint8 w, int8 sum)
 {
     return (int8)(fv_dots4(a, w.lo, sum.lo), fv_dots4(a, w.hi, sum.hi));

@@ -151,7 +151,7 @@ const fv_gpu_code fv_gpu_softmax_scan_local = {.program = "softmax_scan",
                                                .ahead = {{"softmax_scan_remember", shape_remember}},
                                                .align = 32};
 
-/* Keys of whole numbers are the CPU's. */
+/* Products of whole numbers are those of softmax_i8.cl; of foveated attention the CPU's. */
 static bool is_of_floats(const fv_problem *p)
 {
     return p->acc != FV_I32;

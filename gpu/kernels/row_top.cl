@@ -24,19 +24,21 @@ static inline uint fv_top(float16 y)
     return max(max(b.s0, b.s1), max(b.s2, b.s3));
 }
 
-/* Makes `top` the largest of all of a row's: of `lanes` neighbours, a power of two, among which
- * this work-item is number `me`. */
+/* Makes x what COMBINE makes of a row's: of `lanes` neighbours, a power of two, among which this
+ * work-item is number `me`. `room`: a name for what that takes of local memory. */
 #if FV_GROUP > 1
-#define FV_SHARE_TOP(top, me, lanes)                                                               \
+#define FV_SHARE_ROW(room, x, me, lanes, COMBINE)                                                  \
     FV_SHARED uint room[FV_GROUP];                                                                 \
-    room[get_local_id(0)] = top;                                                                   \
+    room[get_local_id(0)] = x;                                                                     \
     for (uint left_ = (lanes) / 2; left_ > 0; left_ /= 2) {                                        \
         FV_BARRIER();                                                                              \
         if ((me) < left_)                                                                          \
-            room[get_local_id(0)] = max(room[get_local_id(0)], room[get_local_id(0) + left_]);     \
+            room[get_local_id(0)] = COMBINE(room[get_local_id(0)], room[get_local_id(0) + left_]); \
     }                                                                                              \
     FV_BARRIER();                                                                                  \
-    top = room[get_local_id(0) - (me)]
+    x = room[get_local_id(0) - (me)]
 #else
-#define FV_SHARE_TOP(top, me, lanes)
+#define FV_SHARE_ROW(room, x, me, lanes, COMBINE)
 #endif
+/* The largest. */
+#define FV_SHARE_TOP(top, me, lanes) FV_SHARE_ROW(room, top, me, lanes, max)

@@ -27,7 +27,7 @@ LEFT_OUT = [name for name in mech_text.mechanisms(os.path.join(ROOT, "src", "mec
 # The first that a kernel's name begins like has it.
 FAMILIES = {
     "products": r"(gemm|conv)_",
-    "softmax": r"(w?softmax|foveated)_",
+    "softmax": r"(w?softmax|foveated|keys_i8)_",
     "linear": r"w?lattn_",
     "scans": r"scan_",
     "rows": "",
@@ -70,6 +70,11 @@ def some(names):
     return [name for name in names if not left_out.search(name)]
 
 
+def with_dots(lies, words):
+    """The lies of a device that also has integer dot products, in the words of one extension."""
+    return {**lies, "HOSTILE_CL": lies["HOSTILE_CL"] + ",dots=%d" % words}
+
+
 def main():
     check, exe, hostile = (os.path.abspath(a) for a in sys.argv[1:4])
     wanted = next((a for a in sys.argv[4:] if a in FAMILIES), None)
@@ -88,7 +93,7 @@ def main():
         if "--long" in sys.argv:
             results += [run(check, device, 6, ["--kernel", name])
                         for device in found[1:] for name in names[device]]
-        staged = {"products": ["_tile_cl"], "softmax": ["softmax_local_cl", "foveated_local_cl"],
+        staged = {"products": ["_tile_cl"], "softmax": ["softmax_local_cl", "foveated_local_cl", "softmax_i8_local_cl"],
                   "linear": ["_elu1_local_cl", "_mala_local_cl", "_pola_local_cl"]}
         for kind in staged if wanted is None else (wanted,) if wanted in staged else ():
             results += [run(check, found[0], every, ["--kernel", text], lies)
@@ -99,8 +104,10 @@ def main():
             lanes = {**half, "HOSTILE_CL": half["HOSTILE_CL"] + ",subgroups=1"}
             results.append(run(check, found[0], min(every, 2), ["--kernel", "_subgroup"], lanes))
             for words in (1, 2):
-                dots = {**lies, "HOSTILE_CL": lies["HOSTILE_CL"] + ",dots=%d" % words}
-                results.append(run(check, found[0], every, ["--kernel", "gemm_i8"], dots))
+                results.append(run(check, found[0], every, ["--kernel", "gemm_i8"], with_dots(lies, words)))
+        if wanted in (None, "softmax"):
+            for words, kernel in ((1, "softmax_i8_local_cl"), (2, "softmax_i8_cl")):
+                results.append(run(check, found[0], every, ["--kernel", kernel], with_dots(lies, words)))
     print("%d passed, %d failed, %d skipped" % tuple(sum(column) for column in zip(*results)))
     sys.exit(1 if any(failed for _, failed, _ in results) else 0)
 

@@ -22,6 +22,7 @@ sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "
 import test_golden
 
 SOME = ("layernorm", "gemm_f32", "gemm_i8", "gemm_w8", "_elu1", "lattn_apply_mala_cl", "wsoftmax", "softmax_local",
+        "softmax_i8", "keys_i8",
         "foveated", "cells", "dwconv", "resize_x")
 STATES = ("map_", "mean_", "groupnorm") # calls go on with what others left: nearly all small cases
 DRIVER = "liboclgrind-rt-icd.so"

@@ -74,6 +74,13 @@ static void zone_close(const site *s, zone *z)
     free(z->image);
 }
 
+/* Bytes of an operand's beginning that plans align: of rows of int8, which begin with floats, those
+ * of a cache line; 0: elements alone. */
+static size_t alignment(const check_case *c, int i)
+{
+    return c->operand[i].storage == FV_U8 && c->args.prob.acc == FV_I32 ? 64 : 0;
+}
+
 static bool place_operand(site *s, int i)
 {
     const check_case *c = s->job->c;
@@ -87,7 +94,7 @@ static bool place_operand(site *s, int i)
         free(packed);
         return good && zone_write(s, z);
     }
-    if (!zone_open(s, z, check_extent(o), s->before, check_element(o), 0))
+    if (!zone_open(s, z, check_extent(o), s->before, check_element(o), alignment(c, i)))
         return false;
     /* What is added to is there before. */
     const int from = i == s->out && !c->adds ? c->in_place : i;

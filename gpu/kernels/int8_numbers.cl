@@ -1,0 +1,42 @@
+/* int8_numbers.cl: numbers of 8 bits and their scale, as src/ops/quantise.h has them, to the bit.
+ */
+
+/* ---- the scale ---- */
+
+/* a / b to the nearest; OpenCL's division may be off by a few digits. Of the numbers around it the
+ * one is right whose product with b is nearest to a, and these differences are exact. */
+static inline float fv_quotient(float a, float b)
+{
+    const uint around = as_uint(a / b);
+    float best = as_float(around), least = fabs(fma(-best, b, a));
+    for (uint i = around - 4; i <= around + 4; i++) {
+        const float x = as_float(i), rest = fabs(fma(-x, b, a));
+        best = rest < least ? x : best;
+        least = rest < least ? rest : least;
+    }
+    return best;
+}
+
+/* (scale, factor) as fv_int8_scale() has them. */
+static inline float2 fv_scale_of(uint top)
+{
+    const float size = as_float(top);
+    if (top >= 0x7f800000u)
+        return (float2)(as_float(0x7fc00000u), 0.f);
+    if (size < 0x1p-100f)
+        return (float2)(0.f);
+    return (float2)(fv_quotient(size, 127.f), fv_quotient(127.f, size));
+}
+
+/* ---- whole numbers ---- */
+
+static inline uint fv_whole4(float4 y)
+{
+    const int4 q = convert_int4(rint(y));
+    return ((uint)q.s0 & 255) | ((uint)q.s1 & 255) << 8 | ((uint)q.s2 & 255) << 16 |
+           (uint)q.s3 << 24;
+}
+static inline uint4 fv_whole16(float16 y)
+{
+    return (uint4)(fv_whole4(y.lo.lo), fv_whole4(y.lo.hi), fv_whole4(y.hi.lo), fv_whole4(y.hi.hi));
+}
