@@ -115,6 +115,7 @@ static fovea_status start_and_probe(fv_device *d, cl_context context)
     stop(d);
     d->lost = false;
     d->features = d->limits.vectors ? FV_NEED_CL_CPU : 0;
+    d->int8_attention = false;
     d->recorder.by = FV_CL_NO_RECORDS;
     fv_gpu_add_words(d->quirks, "crashed when probed: its core features are used");
     return start(d, context);
@@ -191,7 +192,8 @@ static void limits(const fv_device *d, fv_limits *out)
                        .largest = d->limits.largest,
                        .rows = d->limits.few_turns ? FV_CL_FEW_ROWS : UINT32_MAX,
                        .half_sums = d->features & FV_NEED_CL_HALF,
-                       .int8 = true};
+                       .int8 = true,
+                       .int8_attention = d->int8_attention};
 }
 
 /* ---- memory ---- */

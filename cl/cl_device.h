@@ -38,8 +38,9 @@ struct fv_device {
     cl_mem nothing;           /* in place of absent operands */
     fv_cl_limits limits;
     fv_cl_recorder recorder;
-    uint32_t features; /* enum fv_need */
-    int dot;           /* which words for products of int8 work, FV_DOT of dot.cl; 0: none */
+    uint32_t features;   /* enum fv_need */
+    int dot;             /* which words for products of int8 work, FV_DOT of dot.cl; 0: none */
+    bool int8_attention; /* they are fast enough for attention, of which they are but a part */
     char quirks[FV_GPU_WORDS];
     double dispatch; /* approximate limit of a dispatch in seconds; 0: dispatches are never cut */
     /* lost: a call failed, and every later one is refused. hung: the driver also did not return,

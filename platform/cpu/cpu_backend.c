@@ -167,7 +167,8 @@ static void limits(const fv_device *d, fv_limits *out)
                        .rows = UINT32_MAX,
                        .half_sums = d->features & FV_NEED_NEON_FP16,
                        .bf16 = (d->features & FV_CPU_BF16) != 0,
-                       .int8 = (d->features & FV_CPU_INT8) != 0};
+                       .int8 = (d->features & FV_CPU_INT8) != 0,
+                       .int8_attention = true};
 }
 
 static fovea_status alloc(fv_device *d, uint64_t size, const char *what, fv_mem *out)

@@ -174,6 +174,7 @@ typedef struct fv_limits {
     bool half_sums;    /* products with float16 weights may be summed in float16, see ref_gemm.c */
     bool bf16;         /* its instructions multiply bfloat16 */
     bool int8;         /* a processor: instructions for int8; others: kernels, see ref_gemm.c */
+    bool int8_attention; /* softmax attention is faster by products of int8 than by others */
 } fv_limits;
 
 typedef struct fv_backend {

@@ -46,6 +46,7 @@ void fv_emit_compute(fv_builder *b, fovea_compute compute, const fv_limits *limi
     b->narrow_only = !limits->throughput;
     b->widens = !limits->throughput && !limits->bf16;
     b->multiplies_int8 = !limits->throughput && limits->int8;
+    b->int8_attention = limits->int8_attention;
 }
 
 void fv_emit_enter_block(fv_builder *b, const char *format, ...)

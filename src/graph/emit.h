@@ -197,6 +197,7 @@ typedef struct fv_builder {
     bool any_type;         /* the device's kernels take rows of all types, whatever row_type is */
     bool widens;           /* a processor whose instructions do not multiply bfloat16 */
     bool multiplies_int8;  /* a processor that has instructions for it */
+    bool int8_attention;   /* of the device's limits */
     fovea_compute compute; /* of products: F32, or BF16 or INT8 on a device that has kernels */
     bool in_block;         /* products, or their weights, may be int8, whose errors the residual
                               stream averages out */

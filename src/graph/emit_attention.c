@@ -86,11 +86,13 @@ static fv_view cells(fv_builder *b, const char *label, const fv_attention *a, fv
 }
 
 /* Softmax attention in blocks, whose errors the residual stream averages out. Of causal attention
- * the scales of numbers would tell of tokens to come. */
+ * the scales of numbers would tell of tokens to come. Foveated attention has kernels on the CPU
+ * alone. */
 static bool may_be_int8(const fv_builder *b, const fv_attention *a)
 {
-    return b->narrow_only && b->in_block && a->mech == FV_MECH_ANY &&
-           !(a->flags & FV_FLAG_CAUSAL) && a->d <= FV_INT8_DEEPEST;
+    return b->int8_attention && b->in_block && a->mech == FV_MECH_ANY &&
+           !(a->flags & FV_FLAG_CAUSAL) && a->d <= FV_INT8_DEEPEST &&
+           (!a->margin || b->narrow_only);
 }
 
 static void use_whole(fv_builder *b, const char *label, fv_attention *a)

@@ -103,7 +103,7 @@ static fovea_status emit_attention(fovea_plan *p, const fv_op_options *options, 
     }
     p->b.any_type = p->limits.throughput;
     const bool scan = name.kind != FV_ATTENTION_SOFTMAX || options->remembers;
-    const bool int8 = name.mech == FV_MECH_ANY && !o->causal && !p->limits.throughput;
+    const bool int8 = name.mech == FV_MECH_ANY && !o->causal && p->limits.int8_attention;
     p->b.in_block = true;    /* and may be INT8 */
     if (!o->causal || !scan) /* there are no scans but in float32 */
         fv_emit_compute(&p->b,

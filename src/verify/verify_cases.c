@@ -523,25 +523,20 @@ static void foveated(fv_builder *b)
     }
 }
 
-/* Softmax attention by whole numbers; of devices that attend by others the keys alone, for which
- * there is a reference. */
-static void whole_attention(fv_builder *b, bool keys_alone)
+/* Softmax attention by whole numbers, foveated attention on the CPU alone. */
+static void whole_attention(fv_builder *b, const fv_limits *limits)
 {
     const bool narrow_only = b->narrow_only;
     b->compute = FOVEA_COMPUTE_INT8;
-    b->in_block = b->narrow_only = true;
-    if (keys_alone) {
-        fv_view q;
-        fv_attention a = attention(b, FV_MECH_ANY, 3, 32, TOKENS, &q);
-        fv_emit_keys(b, "keys", &a);
-    } else {
-        softmax(b);
-        relative(b);
-        masked(b);
+    b->in_block = b->int8_attention = true;
+    b->narrow_only = !limits->throughput;
+    softmax(b);
+    relative(b);
+    masked(b);
+    if (!limits->throughput)
         foveated(b);
-    }
     b->compute = FOVEA_COMPUTE_F32;
-    b->in_block = false;
+    b->in_block = b->int8_attention = false;
     b->narrow_only = narrow_only;
 }
 
@@ -762,7 +757,7 @@ static fovea_status all(fv_cases *c, const fv_limits *limits)
     relative(b);
     masked(b);
     foveated(b);
-    whole_attention(b, limits->throughput);
+    whole_attention(b, limits);
     linear(b);
     windows(b);
     pooling(b);
@@ -791,7 +786,7 @@ static void products_of_floats(fv_builder *b)
 
 /* What multiplies, or stores, bfloat16 on a processor; and attention of whole numbers, whose rows
  * are stored so. */
-static void narrow(fv_builder *b)
+static void narrow(fv_builder *b, const fv_limits *limits)
 {
     b->narrow_only = true;
     b->weight_type = FV_BF16;
@@ -809,7 +804,7 @@ static void narrow(fv_builder *b)
     areas(b);
     linear(b);
     windows(b);
-    whole_attention(b, false);
+    whole_attention(b, limits);
     stored_int8(b);
 #ifdef FV_ADAPT
     fv_cases_training_narrow(b);
@@ -821,7 +816,7 @@ static fovea_status fill(fv_cases *c, enum fv_type row_type, const fv_limits *li
     fv_builder *b = &c->b;
     b->row_type = row_type;
     if (row_type == FV_BF16 && !limits->throughput)
-        narrow(b);
+        narrow(b, limits);
     else
         FV_TRY(all(c, limits));
     FV_TRY(b->status);
