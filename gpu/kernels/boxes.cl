@@ -80,18 +80,21 @@ FV_KERNEL void sine(FV_IN(0), FV_IN(1), FV_IN(2), FV_OUT(3), FV_CALL)
     FV_PUT(3, FV_AT(3, me.x) + me.y, sin(6.28318531f * t));
 }
 
-/* A work-item has a channel of a row; the third dimension counts heads. */
+/* A work-item has four channels of a row; the third dimension counts heads. */
 FV_KERNEL void deform(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_OUT(4), FV_CALL)
 {
     const uint d = dim.s1, points = dim.s2, head = get_group_id(2);
     const float width = (float)dim.s3, height = (float)dim.s4;
-    const uint2 me = fv_spread(d);
-    const uint r = min(me.x, rows - 1), c = head * d + min(me.y, d - 1);
+    const uint runs = (d + 3) / 4;
+    const uint2 me = fv_spread(runs);
+    const uint r = min(me.x, rows - 1), from = 4 * min(me.y, runs - 1), rest = d - from;
+    const uint c = head * d + from;
     global const FV_CELL(0) *values = FV_AT(0, 0) + c;
     global const FV_CELL(1) *box = FV_AT(1, r);
     global const FV_CELL(2) *offset = FV_AT(2, r) + head * points * 2;
     global const FV_CELL(3) *weight = FV_AT(3, r) + head * points;
-    float most = -INFINITY, sum = 0.f, out = 0.f;
+    float most = -INFINITY, sum = 0.f;
+    float4 out = 0.f;
     for (uint p = 0; p < points; p++) {
         const float w = FV_GET(3, weight + p);
         most = w > most ? w : most;
@@ -113,13 +116,15 @@ FV_KERNEL void deform(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_OUT(4), FV_CALL
             const uint there =
                 inside && column >= 0 && line >= 0 && column < (int)dim.s3 && line < (int)dim.s4;
             const float part = (i % 2 ? right : 1.f - right) * (i / 2 ? low : 1.f - low);
-            if (there)
-                out +=
-                    e * part * FV_GET(0, values + ((size_t)line * dim.s3 + (size_t)column) * at0.y);
+            if (there) {
+                global const FV_CELL(0) *pixel =
+                    values + ((size_t)line * dim.s3 + (size_t)column) * at0.y;
+                out += e * part * FV_GET_RUN(0, pixel, rest, 0.f);
+            }
         }
     }
-    if (me.x < rows && me.y < d)
-        FV_PUT(4, FV_AT(4, r) + c, out / sum);
+    if (me.x < rows && me.y < runs)
+        FV_PUT_RUN(4, FV_AT(4, r) + c, out / sum, rest);
 }
 
 /* A work-item has a row. */

@@ -43,7 +43,7 @@ const fv_gpu_code fv_gpu_sine = {
 
 static void deform_shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
 {
-    fv_gpu_spread(count, p->rows, l->args.prob.dim[FV_ATTN_D], p->group);
+    fv_gpu_spread(count, p->rows, (l->args.prob.dim[FV_ATTN_D] + 3) / 4, p->group);
     count[2] = l->args.prob.heads;
 }
 
