@@ -16,51 +16,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cl/cl_device.h"
 #include "cuda/cuda_sources.h"
 #include "tests/devices/dry_launch.h"
 #include "tests/devices/every_plan.h"
+#include "tests/devices/gpu_profile.h"
 
 /* ---- devices ---- */
 
-/* What GPUs of a kind say of themselves and were seen to do. */
-static const struct profile {
-    const char *name;
-    fv_cl_limits limits;
-    uint32_t features;
-    int dot;
-} profiles[] = {
-    {"mali",
-     {.local = 32 << 10, .units = 4, .group = 1024, .unified = true},
-     FV_NEED_CL_HALF | FV_NEED_CL_DOT,
-     2},
-    {"adreno",
-     {.local = 32 << 10, .units = 4, .group = 1024, .unified = true, .own_local = true},
-     FV_NEED_CL_HALF | FV_NEED_CL_DOT | FV_NEED_CL_LOCAL,
-     1},
-    /* The same where images are read faster than local memory. */
-    {"texture",
-     {.local = 32 << 10, .units = 4, .group = 1024, .unified = true, .own_local = true},
-     FV_NEED_CL_HALF | FV_NEED_CL_DOT | FV_NEED_CL_LOCAL | FV_NEED_CL_IMAGE |
-         FV_NEED_CL_IMAGE_FIRST,
-     1},
-    {"amd",
-     {.local = 64 << 10, .units = 96, .group = 256, .unified = true, .own_local = true},
-     FV_NEED_CL_HALF | FV_NEED_CL_LOCAL,
-     0},
-    {"intel",
-     {.local = 64 << 10, .units = 96, .group = 256, .unified = true, .own_local = true},
-     FV_NEED_CL_HALF | FV_NEED_CL_LOCAL | FV_NEED_CL_SUBGROUPS,
-     0},
-    /* Small ones without float16: VideoCore, Vivante, PowerVR. */
-    {"plain",
-     {.local = 16 << 10, .units = 1, .group = 256, .unified = true, .own_local = true},
-     FV_NEED_CL_LOCAL,
-     0},
-    {"small", {.local = 8 << 10, .units = 1, .group = 64, .unified = true}, 0, 0},
-};
-
-static const struct profile *pretended; /* NULL: CUDA */
+static const gpu_profile *pretended; /* NULL: CUDA */
 static const char *profile_name, *folder;
 
 static bool is_cl(const fovea_device *device)
@@ -75,17 +38,10 @@ static bool pretend(fovea_device *device, const char *name)
     pretended = NULL;
     if (!is_cl(device))
         return true;
-    for (size_t i = 0; i < sizeof profiles / sizeof *profiles; i++)
-        if (strcmp(profiles[i].name, name) == 0)
-            pretended = &profiles[i];
-    if (!pretended)
-        return false;
-    fv_device *d = device->device;
-    d->limits = pretended->limits;
-    d->limits.memory = (uint64_t)64 << 30;
-    d->limits.largest = d->limits.memory / 2;
-    d->features = pretended->features;
-    return true;
+    pretended = gpu_profile_named(name);
+    if (pretended)
+        gpu_pretend(device, pretended);
+    return pretended != NULL;
 }
 
 /* ---- programs ---- */

@@ -1,0 +1,325 @@
+/* test_gpu_census.c: no plan for a GPU leaves work to a kernel that is slow where a faster one
+ * exists: every family, at sizes that users run, with every type of weights, rows and products, on
+ * OpenCL devices that pass for GPUs of several kinds, or on the CUDA device that there is.
+ *
+ *   test_gpu_census cl:0        the device as it is, and every profile of gpu_profile.h
+ *   test_gpu_census cuda:0
+ *
+ * Kernels are missing one combination of types, epilogue and device at a time, and a plan takes a
+ * general one then without a word: it is right, and several times slower. Slow are
+ *
+ * kernels of which a work-item works out a row by itself: those of `scalar` below;
+ *
+ * general kernels, which work neither by tiles of local memory, subgroups or images nor by vectors
+ * of processors, where the device has such a kernel of the op, of any precision, and all that do
+ * without tensor cores where there is one that has them;
+ *
+ * no kernel at all: a plan that the device refuses and the CPU does not.
+ *
+ * Plans are dry: nothing is compiled or run. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/devices/gpu_profile.h"
+#include "tests/peek.h"
+#include "tests/plan/census.h"
+
+/* Kernels of which a work-item works out a whole row, or all that a number of the result depends
+ * on, one number at a time, without the interface's name; and why there is no other. All of a
+ * plan's steps on them are held to CENSUS_SHARE together. Those of which neighbours read
+ * neighbouring numbers, each once, are not among them: there is nothing to gain for them from a
+ * tile. */
+static const struct {
+    const char *kernel, *why;
+} scalar[] = {
+    {"row_max", "a row of scores for each query, once a frame"},
+    {"topk", "compares some thousand numbers, once a frame"},
+    {"gates", "a row of as many numbers as there are heads"},
+    {"map_merge", "a row for each partial sum, of one query"},
+    {"resize_x", "a pixel's three bytes under a few taps"},
+    {"scan_step", "recurrent, token by token, where a plan asks for that"},
+};
+enum { SCALARS = sizeof scalar / sizeof *scalar };
+
+/* What kernels make of a device. Those of tensor cores that have float16 alone are tiles like
+ * others: most problems have none. */
+enum rank { GENERAL, TILED, TENSOR };
+
+static enum rank rank_of(const fv_kernel *k)
+{
+    const uint32_t tiled = FV_NEED_CL_LOCAL | FV_NEED_CL_CPU | FV_NEED_CL_SUBGROUPS |
+                           FV_NEED_CL_IMAGE_FIRST | FV_NEED_CUDA_MMA_F16;
+    if (k->needs & FV_NEED_CUDA_MMA)
+        return TENSOR;
+    return k->needs & tiled || strstr(k->name, "_tile_") || strstr(k->name, "_local_") ? TILED
+                                                                                       : GENERAL;
+}
+
+/* Kernels that are taken in spite of those of a higher rank, by how they begin, and why. */
+static const struct {
+    const char *kernel;
+    enum rank rank; /* that of the others */
+    const char *why;
+} excused[] = {
+    {"gemm_w8_", TENSOR, "no tensor core multiplies weights that are stored as int8"},
+};
+
+typedef struct census {
+    fovea_device *device, *cpu;
+    const fovea_model *model;
+    unsigned plans, refused, faults, found[SCALARS];
+    double most[SCALARS]; /* of a plan's estimated time */
+} census;
+
+#define FAULTS_SHOWN 20u
+
+static void fault(census *c, const char *plan, const char *text, const char *kernel, double share)
+{
+    if (c->faults++ < FAULTS_SHOWN)
+        print_error("%s: %s: %s, %.1f %% of the estimate\n", plan, kernel, text, 100 * share);
+}
+
+/* Number of a kernel in `scalar`, SCALARS where it is none of them. */
+static size_t scalar_of(const fv_kernel *k)
+{
+    size_t i = 0;
+    for (; i < SCALARS; i++) {
+        const size_t n = strlen(scalar[i].kernel);
+        if (strncmp(k->name, scalar[i].kernel, n) == 0 && k->name[n] == '_')
+            break;
+    }
+    return i;
+}
+
+static bool is_excused(const fv_kernel *k, enum rank rank)
+{
+    for (size_t i = 0; i < sizeof excused / sizeof *excused; i++)
+        if (strncmp(k->name, excused[i].kernel, strlen(excused[i].kernel)) == 0 &&
+            excused[i].rank == rank)
+            return true;
+    return false;
+}
+
+/* Whether a product has too few tiles of 64 x 64 to keep a GPU busy (fv_gpu_gemm_idle). A plan may
+ * then take a kernel of a lower rank by its cost, where one of a higher rank fits. */
+static bool is_small(const fv_problem *p)
+{
+    const uint32_t down = (p->dim[FV_DIM_ROWS] + 63) / 64, across = (p->dim[FV_GEMM_N] + 63) / 64;
+    return (p->op == FV_OP_GEMM || p->op == FV_OP_CONV) && (uint64_t)down * across < 24;
+}
+
+/* A kernel of the step's op of a higher rank than its own, for what the device can do, or NULL. */
+static const fv_kernel *faster(const census *c, const fv_step *s)
+{
+    const fv_kernel *found = NULL;
+    int count;
+    uint32_t features;
+    const fv_kernel *k = c->device->backend->kernels(c->device->device, &count, &features);
+    for (const fv_kernel *end = k + count; k < end; k++) {
+        const bool same =
+            k->op == s->prob.op && (k->mech == FV_MECH_ANY || k->mech == s->prob.mech);
+        if (!same || k->needs & ~features || rank_of(k) <= rank_of(s->kernel) ||
+            is_excused(s->kernel, rank_of(k)))
+            continue;
+        if (is_small(&s->prob) && fv_kernel_fits(k, &s->prob, features))
+            return NULL;
+        found = k;
+    }
+    return found;
+}
+
+static void judge_steps(census *c, const fovea_plan *p, const char *plan)
+{
+    double all = 0, slow = 0, alone = 0, share[SCALARS] = {0};
+    const fv_step *worst = NULL, *worst_alone = NULL;
+    for (uint32_t i = 0; i < p->b.steps; i++)
+        all += p->b.step[i].dead ? 0 : p->b.step[i].seconds;
+    for (uint32_t i = 0; i < p->b.steps; i++) {
+        const fv_step *s = &p->b.step[i];
+        const size_t number = s->dead ? SCALARS : scalar_of(s->kernel);
+        if (number < SCALARS) {
+            share[number] += s->seconds / all;
+            alone += s->seconds / all;
+            if (!worst_alone || s->seconds > worst_alone->seconds)
+                worst_alone = s;
+        } else if (!s->dead && faster(c, s)) {
+            slow += s->seconds / all;
+            if (!worst || s->seconds > worst->seconds)
+                worst = s;
+        }
+    }
+    for (size_t i = 0; i < SCALARS; i++) {
+        c->found[i] += share[i] > 0;
+        c->most[i] = share[i] > c->most[i] ? share[i] : c->most[i];
+    }
+    if (alone > CENSUS_SHARE)
+        fault(c, plan, worst_alone->label, worst_alone->kernel->name, alone);
+    if (slow > CENSUS_SHARE) {
+        char text[160];
+        snprintf(text, sizeof text, "%s, in place of one like %s", worst->label,
+                 faster(c, worst)->name);
+        fault(c, plan, text, worst->kernel->name, slow);
+    }
+}
+
+/* The CPU stores rows of activations as it likes. */
+static bool cpu_plans(const census *c, const fovea_plan_options *options)
+{
+    fovea_plan *p;
+    fovea_plan_options o = *options;
+    o.activations = FOVEA_DTYPE_F32;
+    const fovea_status status = fovea_plan_create(&p, c->model, c->cpu, &o);
+    if (status == FOVEA_OK)
+        fovea_plan_free(p);
+    return status == FOVEA_OK;
+}
+
+static void judge(void *ctx, const fovea_plan *p, const char *plan, const fovea_plan_options *o)
+{
+    census *c = ctx;
+    if (p) {
+        c->plans++;
+        judge_steps(c, p, plan);
+        return;
+    }
+    char why[256];
+    snprintf(why, sizeof why, "%s", fovea_error());
+    c->refused++;
+    if (cpu_plans(c, o))
+        fault(c, plan, why, "no plan", 1);
+}
+
+static void look_at_models(census *c, const char *kind, census_scope scope)
+{
+    const char *model;
+    for (size_t i = 0; (model = census_model(i)); i++) {
+        char name[80];
+        fovea_model *m;
+        snprintf(name, sizeof name, "synthetic:%s", model);
+        if (fovea_model_load(&m, name) != FOVEA_OK)
+            fail_msg("%s: %s", name, fovea_error());
+        snprintf(name, sizeof name, "%s on %s,", model, kind);
+        c->model = m;
+        census_plans(m, c->device, name, scope, judge, c);
+        fovea_model_free(m);
+    }
+}
+
+static const char *device_id;
+
+static bool is_cl(void)
+{
+    return strncmp(device_id, "cl", 2) == 0;
+}
+
+static void open_devices(census *c)
+{
+    if (fovea_device_open(&c->device, device_id, NULL) != FOVEA_OK) {
+        print_message("skipped: %s\n", fovea_error());
+        skip();
+    }
+    assert_int_equal(fovea_device_open(&c->cpu, "cpu", NULL), FOVEA_OK);
+}
+
+static void close_devices(census *c)
+{
+    fovea_device_close(c->cpu);
+    fovea_device_close(c->device);
+}
+
+static void no_slow_kernels(void **state)
+{
+    (void)state;
+    census c = {.plans = 0};
+    const gpu_profile *profile;
+    open_devices(&c);
+    look_at_models(&c, device_id, (census_scope){.rows = 1});
+    for (size_t i = 0; is_cl() && (profile = gpu_profile_at(i)); i++) {
+        gpu_pretend(c.device, profile);
+        look_at_models(&c, profile->name, (census_scope){.rows = 1, .sizes = 2});
+    }
+    close_devices(&c);
+    for (size_t i = 0; i < SCALARS; i++)
+        if (c.found[i])
+            print_message("%-17s in %u plans, at most %.3f %%: %s\n", scalar[i].kernel, c.found[i],
+                          100 * c.most[i], scalar[i].why);
+    print_message("%u plans; %u more were refused\n", c.plans, c.refused);
+    assert_true(c.plans > 4 * c.refused);
+    if (c.faults)
+        fail_msg("%u plans leave work to slow kernels", c.faults);
+}
+
+/* ---- planted ---- */
+
+/* The device's kernels without those whose names begin like `without`. */
+static const fv_backend *whole;
+static const char *without;
+static fv_kernel *left;
+
+static const fv_kernel *kernels_left(fv_device *d, int *count, uint32_t *features)
+{
+    int all, n = 0;
+    const fv_kernel *k = whole->kernels(d, &all, features);
+    left = left ? left : calloc((size_t)all, sizeof *left);
+    assert_non_null(left);
+    for (int i = 0; i < all; i++)
+        if (strncmp(k[i].name, without, strlen(without)) != 0)
+            left[n++] = k[i];
+    *count = n;
+    return left;
+}
+
+static void expect_faults(census *c, const char *removed)
+{
+    fv_backend fewer = *c->device->backend;
+    whole = c->device->backend;
+    without = removed;
+    fewer.kernels = kernels_left;
+    c->device->backend = &fewer;
+    c->faults = FAULTS_SHOWN; /* no words of these */
+    fovea_model *m;
+    assert_int_equal(fovea_model_load(&m, "synthetic:vit-ti16"), FOVEA_OK);
+    c->model = m;
+    census_plans(m, c->device, "planted", (census_scope){.rows = 1, .sizes = 1}, judge, c);
+    fovea_model_free(m);
+    c->device->backend = whole;
+    free(left);
+    left = NULL;
+    if (c->faults == FAULTS_SHOWN)
+        fail_msg("nobody missed %s", removed);
+}
+
+/* What a kernel that is missing leaves to others is noticed: one of a type, of a rank, and all of
+ * an op. */
+static void missing_kernels(void **state)
+{
+    (void)state;
+    census c = {.plans = 0};
+    open_devices(&c);
+    if (is_cl())
+        gpu_pretend(c.device, gpu_profile_named("adreno"));
+    int count;
+    uint32_t features;
+    c.device->backend->kernels(c.device->device, &count, &features);
+    const bool tensor = features & FV_NEED_CUDA_MMA;
+    expect_faults(&c, tensor ? "gemm_bf16_mma_" : "gemm_bf16_tile_");
+    expect_faults(&c, tensor ? "gemm_f32_mma_" : "softmax_local_");
+    expect_faults(&c, "layernorm_");
+    close_devices(&c);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(no_slow_kernels),
+                                       cmocka_unit_test(missing_kernels)};
+    device_id = argc > 1 ? argv[1] : "cl:0";
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
