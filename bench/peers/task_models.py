@@ -175,14 +175,16 @@ def module(name, folder, official):
     """The model as a torch module from pixels to rows; the checkpoint is written where it is not there yet."""
     import torch
     model, rows, config = TASKS[name].make(official)
-    model.eval()
-    if os.path.exists(os.path.join(folder, "config.json")):
-        from safetensors.torch import load_file
-        model.load_state_dict(load_file(os.path.join(folder, "model.safetensors")), strict=False)
-    else:
+    if not os.path.exists(os.path.join(folder, "config.json")):
         _draw(model)
         os.makedirs(folder, exist_ok=True)
         _save(model, config, folder)
+    elif config is None:
+        model = type(model).from_pretrained(folder)  # which knows the names under which it saved the tensors
+    else:
+        from safetensors.torch import load_file
+        model.load_state_dict(load_file(os.path.join(folder, "model.safetensors")), strict=False)
+    model.eval()
 
     class Rows(torch.nn.Module):
         def __init__(self):
