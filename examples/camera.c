@@ -68,8 +68,8 @@ struct buffer {
 
 struct camera {
     uint32_t width, height;
-    fovea_format format;
-    fovea_yuv yuv; /* what luma and chroma stand for */
+    fovea_pixel_format format;
+    fovea_yuv_matrix yuv; /* what luma and chroma stand for */
     size_t stride;
     double rate; /* frames per second */
     struct buffer buffer[BUFFERS];
@@ -146,10 +146,10 @@ static void camera_return(void *camera, void *buffer)
 
 #ifdef __linux__
 /* By what the driver says of its colours, and where it says nothing by the rule for cameras. */
-static fovea_yuv colours_of(const struct v4l2_pix_format *f)
+static fovea_yuv_matrix colours_of(const struct v4l2_pix_format *f)
 {
     fovea_colours c = FOVEA_COLOURS_INIT;
-    fovea_yuv yuv = FOVEA_YUV_601;
+    fovea_yuv_matrix yuv = FOVEA_YUV_601;
     c.origin = FOVEA_ORIGIN_CAMERA;
     c.layout = f->pixelformat == V4L2_PIX_FMT_NV12 ? FOVEA_LAYOUT_NV12 : FOVEA_LAYOUT_YUYV422;
     c.height = f->height;
@@ -167,7 +167,7 @@ static fovea_yuv colours_of(const struct v4l2_pix_format *f)
         c.range = FOVEA_RANGE_FULL;
     else if (f->quantization == V4L2_QUANTIZATION_LIM_RANGE)
         c.range = FOVEA_RANGE_LIMITED;
-    (void)fovea_yuv_choose(&yuv, &c); /* it cannot fail: all of these are known */
+    (void)fovea_yuv_matrix_choose(&yuv, &c); /* it cannot fail: all of these are known */
     return yuv;
 }
 
@@ -287,7 +287,7 @@ static int model_open(struct model *m, const char *name, const char *device, con
     options.frame.height = c->height;
     options.preprocess = &rule; /* resized as the model was trained */
     options.attention = "linear";
-    options.on_device_lost = FOVEA_LOST_CPU;
+    options.on_device_lost = FOVEA_DEVICE_LOST_CPU;
     if (fovea_plan_create(&m->plan, m->model, m->device, &options))
         return fail("plan", fovea_error());
     for (int i = 0; i < BUFFERS; i++)

@@ -3,7 +3,7 @@
 
 #include "foveafilter_results.h"
 
-static gboolean has(const fovea_plan *plan, fovea_kind kind)
+static gboolean has(const fovea_plan *plan, fovea_output_kind kind)
 {
     fovea_output_info info = FOVEA_OUTPUT_INFO_INIT;
     for (gsize i = 0; fovea_plan_output(plan, i, &info); i++)
@@ -34,11 +34,11 @@ void foveafilter_found_open(Found *f, const fovea_model *model, fovea_plan *plan
     fovea_model_describe(model, &about);
     *f = (Found){.model = model, .plan = plan, .info = FOVEA_PLAN_INFO_INIT};
     fovea_plan_query(plan, &f->info);
-    if (about.boxes && has(plan, FOVEA_KIND_BOXES) && has(plan, FOVEA_KIND_BOX_CLASSES)) {
+    if (about.boxes && has(plan, FOVEA_OUTPUT_BOXES) && has(plan, FOVEA_OUTPUT_BOX_CLASSES)) {
         f->boxes = about.boxes;
         f->box = g_new0(fovea_detection, about.boxes);
     }
-    if (about.keypoints && has(plan, FOVEA_KIND_KEYPOINTS)) {
+    if (about.keypoints && has(plan, FOVEA_OUTPUT_KEYPOINTS)) {
         f->points = about.keypoints;
         f->point = g_new0(fovea_keypoint, about.keypoints);
     }

@@ -94,7 +94,8 @@ gboolean foveafilter_frames_describe(Frames *out, const GstVideoInfo *video, con
             out->layout = layouts[i].layout;
     colours.layout = out->layout;
     colours.height = out->height;
-    return read_tags(&colours, video, caps) && fovea_yuv_choose(&out->yuv, &colours) == FOVEA_OK &&
+    return read_tags(&colours, video, caps) &&
+           fovea_yuv_matrix_choose(&out->yuv, &colours) == FOVEA_OK &&
            fovea_layout_query(out->layout, out->width, out->height, out->yuv, &out->info) ==
                FOVEA_OK;
 }

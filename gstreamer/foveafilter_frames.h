@@ -17,7 +17,7 @@
 
 typedef struct Frames {
     fovea_layout layout;
-    fovea_yuv yuv;
+    fovea_yuv_matrix yuv;
     fovea_layout_info info; /* info.room 0: plans read them where they lie */
     uint32_t width, height;
     guint8 *room;

@@ -52,7 +52,8 @@ gboolean foveafilter_memory_video(GstVideoInfo *out, gboolean *surfaces, GstCaps
 /* ---- one buffer ---- */
 
 void foveafilter_memory_open(Memory *m, GstElement *element, fovea_device *device,
-                             fovea_format format, const GstVideoInfo *video, gboolean surfaces)
+                             fovea_pixel_format format, const GstVideoInfo *video,
+                             gboolean surfaces)
 {
     static guint64 plans;
     static GMutex lock;

@@ -131,7 +131,7 @@ typedef struct fovea_trainer_options {
     size_t struct_size;
     fovea_stage stage;
     struct {
-        fovea_format format; /* FOVEA_FORMAT_RGB8, BGR8, GRAY8 or PLANES_F32 */
+        fovea_pixel_format format; /* FOVEA_FORMAT_RGB8, BGR8, GRAY8 or PLANES_F32 */
         uint32_t width,
             height; /* of every picture; pixels at right and bottom that fill no whole patch are
                        ignored. Positions are interpolated as when the model runs */

@@ -31,9 +31,10 @@ typedef struct fovea_box {
  * thread-safe. EINVAL: a box without width and height,
  * or with numbers that are not finite; a missing plane; a stride under one row; a side of `out`
  * under 2 pixels. */
-FOVEA_API fovea_status fovea_box_crop(const fovea_frame *frame, fovea_format format, fovea_yuv yuv,
-                                      uint32_t width, uint32_t height, const fovea_box *box,
-                                      uint8_t *out, uint32_t out_width, uint32_t out_height);
+FOVEA_API fovea_status fovea_box_crop(const fovea_frame *frame, fovea_pixel_format format,
+                                      fovea_yuv_matrix yuv, uint32_t width, uint32_t height,
+                                      const fovea_box *box, uint8_t *out, uint32_t out_width,
+                                      uint32_t out_height);
 
 /* fovea_keypoints of a frame that fovea_box_crop has cut out: points are in pixels of the frame
  * that the box is in, as post_process_pose_estimation of the processor has them. */

@@ -12,14 +12,14 @@ typedef struct fovea_device fovea_device;
 
 typedef struct fovea_device_info {
     size_t struct_size;
-    char id[32];         /* what fovea_device_open takes: "cpu", "cl:0", "cuda:0" */
-    char name[128];      /* "AMD EPYC 9755" */
-    char features[64];   /* ISA level or device features: "avx512" */
-    uint32_t units;      /* processors that this process may use, or compute units */
-    uint32_t clusters;   /* kinds of cores, fastest first; 1 on a symmetric machine */
-    uint32_t big;        /* processors that are at least half as fast as the fastest */
-    uint64_t memory;     /* bytes it can address */
-    uint64_t max_buffer; /* bytes of its largest single buffer; 0: no limit of its own */
+    char id[32];                /* what fovea_device_open takes: "cpu", "cl:0", "cuda:0" */
+    char name[128];             /* "AMD EPYC 9755" */
+    char features[64];          /* ISA level or device features: "avx512" */
+    uint32_t units;             /* processors that this process may use, or compute units */
+    uint32_t core_kinds;        /* kinds of cores, fastest first; 1 on a symmetric machine */
+    uint32_t performance_cores; /* processors that are at least half as fast as the fastest */
+    uint64_t memory;            /* bytes it can address */
+    uint64_t max_buffer;        /* bytes of its largest single buffer; 0: no limit of its own */
     /* Of devices that are not the CPU, else "" and 0: */
     char driver[128];      /* the driver and its version */
     uint64_t local_memory; /* bytes that a work-group shares; 0: none apart from main memory */
@@ -44,7 +44,7 @@ FOVEA_API int fovea_device_list(size_t index, fovea_device_info *out);
 
 /* A remark on backend `index`, from 0: its driver, or why it found no device. One line; NULL past
  * the end. Static text. Thread-safe. */
-FOVEA_API const char *fovea_backend_remark(size_t index);
+FOVEA_API const char *fovea_backend_status(size_t index);
 
 typedef struct fovea_kernel_info {
     size_t struct_size;

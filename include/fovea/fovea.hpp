@@ -313,7 +313,7 @@ class converter
   public:
     converter() = default;
     fovea_status try_open(fovea_layout layout, std::uint32_t width, std::uint32_t height,
-                          fovea_yuv yuv)
+                          fovea_yuv_matrix yuv)
     {
         fovea_layout_info info = FOVEA_LAYOUT_INFO_INIT;
         const fovea_status status = fovea_layout_query(layout, width, height, yuv, &info);
@@ -338,7 +338,7 @@ class converter
                                     room_.size());
     }
 #if defined(__cpp_exceptions)
-    converter(fovea_layout layout, std::uint32_t width, std::uint32_t height, fovea_yuv yuv)
+    converter(fovea_layout layout, std::uint32_t width, std::uint32_t height, fovea_yuv_matrix yuv)
     {
         check(try_open(layout, width, height, yuv));
     }
@@ -353,7 +353,7 @@ class converter
 
   private:
     fovea_layout layout_ = FOVEA_LAYOUT_RGB24;
-    fovea_yuv yuv_ = FOVEA_YUV_601;
+    fovea_yuv_matrix yuv_ = FOVEA_YUV_601;
     std::uint32_t width_ = 0, height_ = 0;
     fovea_layout_info info_ = FOVEA_LAYOUT_INFO_INIT;
     std::vector<std::uint8_t> room_;

@@ -322,8 +322,9 @@ FOVEA_API const char *fovea_model_keypoint(const fovea_model *model, uint32_t i)
  *   ViTPose             heatmaps: rows of a grid finer than the patches', a column for each key
  *                       point; hidden0, ...
  *   EoMT                masks_queries_logits: rows of a grid finer than the patches', a column for
- *                       each query; class_queries_logits: a row for each query, of its classes and
- *                       at the end of nothing; last_hidden_state, the queries first; hidden0, ...
+ *                       each query; class_queries_logits: a row for each query, a column for each
+ *                       class and a last one for no object; last_hidden_state, the queries first;
+ *                       hidden0, ...
  *   segmentation        logits of every patch, if there is a linear head for it: tensors
  *                       segmentation_head.{weight,bias} or mmsegmentation's
  *                       decode_head.conv_seg with its batch normalisation, in the checkpoint or

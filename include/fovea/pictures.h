@@ -59,7 +59,7 @@ typedef struct fovea_picture_plane {
 typedef struct fovea_picture_options {
     size_t struct_size;
     fovea_picture_kind kind;
-    fovea_format format;
+    fovea_pixel_format format;
     uint32_t width, height;
     uint64_t modifier;            /* of DRM, which says how a dma-buf is laid out: 0, linear */
     fovea_picture_plane plane[3]; /* as fovea_frame has them: NV12 has two, float planes are one */
@@ -106,7 +106,7 @@ typedef struct fovea_ready {
  * The picture's pixels must not change until fovea_wait has returned for the ticket. Fences are
  * waited for here, events by the device. ETIMEOUT, and nothing is submitted: a fence that is not
  * signalled within 10 s. EINVAL: a picture of another device, size or format than the plan's. With
- * FOVEA_LOST_CPU ENOTSUP for one that the host cannot read. */
+ * FOVEA_DEVICE_LOST_CPU ENOTSUP for one that the host cannot read. */
 FOVEA_API fovea_status fovea_run_picture(fovea_plan *plan, const fovea_picture *picture,
                                          const fovea_ready *ready, const fovea_output *outs,
                                          size_t n_outs);

@@ -13,7 +13,7 @@ FOVEA_BEGIN_DECLS
 
 typedef struct fovea_plan fovea_plan;
 
-typedef enum fovea_format {
+typedef enum fovea_pixel_format {
     FOVEA_FORMAT_RGB8, /* bytes R, G, B */
     FOVEA_FORMAT_BGR8,
     FOVEA_FORMAT_GRAY8,      /* 0 is black, 255 white; fovea_layout_convert makes that of luma in
@@ -22,21 +22,21 @@ typedef enum fovea_format {
                                 normalised; never resized */
     FOVEA_FORMAT_NV12,       /* bytes Y, and in a second plane U, V of every 2 x 2 pixels */
     FOVEA_FORMAT_YUYV,       /* bytes Y, U, Y, V of every 2 pixels; also called YUY2 */
-} fovea_format;
+} fovea_pixel_format;
 
 /* How luma and chroma become R, G, B: by which matrix, and whether black is 16 and white 235
  * (limited range) or 0 and 255 (full range). Cameras give FOVEA_YUV_601 unless they say otherwise:
  * YUYV of USB cameras, V4L2's default, most camera processors. Video of 720 lines and more is
- * mostly BT.709; frames that were a JPEG are BT.601 in full range. fovea_yuv_choose (video.h)
- * chooses by what a source says of its frames. */
-typedef enum fovea_yuv {
+ * mostly BT.709; frames that were a JPEG are BT.601 in full range. fovea_yuv_matrix_choose
+ * (video.h) chooses by what a source says of its frames. */
+typedef enum fovea_yuv_matrix {
     FOVEA_YUV_601, /* BT.601, limited range */
     FOVEA_YUV_601_FULL,
     FOVEA_YUV_709, /* BT.709, limited range */
     FOVEA_YUV_709_FULL,
     FOVEA_YUV_2020, /* BT.2020, limited range, of luma that is not constant */
     FOVEA_YUV_2020_FULL,
-} fovea_yuv;
+} fovea_yuv_matrix;
 
 typedef enum fovea_schedule {
     FOVEA_SCHEDULE_AUTO,
@@ -44,7 +44,7 @@ typedef enum fovea_schedule {
     FOVEA_SCHEDULE_STEPWISE, /* every step runs over all tokens */
 } fovea_schedule;
 
-/* How products of matrices are worked out: those of layers, convolutions and attention. Sums, the
+/* Precision of matrix multiplications: those of layers, convolutions and attention. Sums, the
  * residual stream, norms, feature maps and outputs are float32 in any case. */
 typedef enum fovea_compute {
     FOVEA_COMPUTE_F32,
@@ -63,10 +63,10 @@ typedef enum fovea_compute {
 } fovea_compute;
 
 /* What happens to frames when their device fails, as drivers of small GPUs sometimes do. */
-typedef enum fovea_lost {
-    FOVEA_LOST_FAIL, /* fovea_wait gives EDEVICE, and so does every call for a later frame */
-    FOVEA_LOST_CPU,  /* the frame is run again on the CPU, and so are all after it */
-} fovea_lost;
+typedef enum fovea_device_lost_action {
+    FOVEA_DEVICE_LOST_FAIL, /* fovea_wait gives EDEVICE, and so does every call for a later frame */
+    FOVEA_DEVICE_LOST_CPU,  /* the frame is run again on the CPU, and so are all after it */
+} fovea_device_lost_action;
 
 /* `attention`: what replaces the model's own attention, one of the bidirectional names of
  * operations.h. ViTs take every one of them, with what the checkpoint has for it and else bare:
@@ -95,7 +95,7 @@ typedef enum fovea_lost {
 typedef struct fovea_plan_options {
     size_t struct_size;
     struct {
-        fovea_format format;
+        fovea_pixel_format format;
         uint32_t width, height; /* pixels of the frames that will come */
         uint32_t count;         /* frames of one run at most, of several cameras or files: up to
                                    256; 0: one. Each gets the bits that it would get alone, if no
@@ -136,16 +136,17 @@ typedef struct fovea_plan_options {
      * tuned first, as by fovea_tune; not for a dry plan. Nothing is saved. */
     fovea_rigor rigor;
     double tune_seconds; /* time limit of that; 0: none */
-    /* FOVEA_LOST_CPU: a second plan is made with this one, and takes over without an allocation. It
-     * keeps float32 activations; `memory_limit` holds for each, and FOVEA_COMPUTE_AUTO is what each
-     * device has. Ignored on the CPU. */
-    fovea_lost on_device_lost;
+    /* FOVEA_DEVICE_LOST_CPU: a second plan is made with this one, and takes over without an
+     * allocation. It keeps float32 activations; `memory_limit` holds for each, and
+     * FOVEA_COMPUTE_AUTO is what each device has. Ignored on the CPU. */
+    fovea_device_lost_action on_device_lost;
     fovea_device *fallback; /* CPU device of the second plan; NULL: one with default options, opened
                                and closed with the plan */
-    double lost_seconds;    /* a device that takes longer for a frame counts as lost; 0: 10 */
-    fovea_yuv yuv;          /* of NV12 and YUYV, which are converted to R, G, B bytes as they are
-                               read, with U and V of the nearest sample */
-    int reserved;           /* where earlier versions have padding; 0 */
+    double
+        device_timeout_seconds; /* a device that takes longer for a frame counts as lost; 0: 10 */
+    fovea_yuv_matrix yuv; /* of NV12 and YUYV, which are converted to R, G, B bytes as they are
+                      read, with U and V of the nearest sample */
+    int reserved;         /* where earlier versions have padding; 0 */
     /* A processor without instructions for it computes the same numbers with wider ones. With
      * BF16 or INT8 leave `activations` alone, and `weights` but for FOVEA_DTYPE_I8: EINVAL. Then
      * products of int8 are as without it, the others of blocks are float32 of BF16 rows. */
@@ -206,7 +207,7 @@ typedef struct fovea_plan_info {
 FOVEA_API fovea_status fovea_plan_query(const fovea_plan *plan, fovea_plan_info *out);
 /* Seconds of a frame as tuning has measured them for such a plan on this device; 0: wisdom has no
  * such fact. Thread-safe. */
-FOVEA_API double fovea_plan_measured(const fovea_plan *plan);
+FOVEA_API double fovea_plan_measured_seconds(const fovea_plan *plan);
 
 typedef struct fovea_step_info {
     size_t struct_size;
@@ -248,17 +249,17 @@ typedef struct fovea_step_info {
 FOVEA_API int fovea_plan_step(const fovea_plan *plan, size_t index, fovea_step_info *out);
 
 /* What an output is: results.h makes records of those that are not features. */
-typedef enum fovea_kind {
-    FOVEA_KIND_FEATURES,     /* rows of channels: of tokens, or of the picture */
-    FOVEA_KIND_LOGITS,       /* of the picture's classes */
-    FOVEA_KIND_DEPTH,        /* of each place of the grid */
-    FOVEA_KIND_CLASS_MAP,    /* logits of classes, of each place of the grid */
-    FOVEA_KIND_MASKS,        /* logits of queries: whether a place of the grid is inside */
-    FOVEA_KIND_MASK_CLASSES, /* logits of each query's classes, at the end of nothing */
-    FOVEA_KIND_BOXES,        /* four numbers for each anchor or query */
-    FOVEA_KIND_BOX_CLASSES,  /* logits of the same anchor's or query's classes */
-    FOVEA_KIND_KEYPOINTS,    /* heat maps: a column for each point */
-} fovea_kind;
+typedef enum fovea_output_kind {
+    FOVEA_OUTPUT_FEATURES,     /* rows of channels: of tokens, or of the picture */
+    FOVEA_OUTPUT_LOGITS,       /* of the picture's classes */
+    FOVEA_OUTPUT_DEPTH,        /* of each place of the grid */
+    FOVEA_OUTPUT_CLASS_MAP,    /* logits of classes, of each place of the grid */
+    FOVEA_OUTPUT_MASKS,        /* logits of queries: whether a place of the grid is inside */
+    FOVEA_OUTPUT_MASK_CLASSES, /* logits of each query's classes; last column: no object */
+    FOVEA_OUTPUT_BOXES,        /* four numbers for each anchor or query */
+    FOVEA_OUTPUT_BOX_CLASSES,  /* logits of the same anchor's or query's classes */
+    FOVEA_OUTPUT_KEYPOINTS,    /* heat maps: a column for each point */
+} fovea_output_kind;
 
 typedef struct fovea_output_info {
     size_t struct_size;
@@ -267,7 +268,7 @@ typedef struct fovea_output_info {
     uint32_t prefix;                  /* leading rows that are no patches */
     uint32_t grid_width, grid_height; /* of the patch rows; 0 when rows are no patches */
     uint32_t stride;                  /* pixels from patch to patch */
-    fovea_kind kind;
+    fovea_output_kind kind;
 } fovea_output_info;
 #define FOVEA_OUTPUT_INFO_INIT FOVEA_INIT(fovea_output_info, )
 
@@ -311,9 +312,9 @@ FOVEA_API fovea_status fovea_submit(fovea_plan *plan, const fovea_frame *frame,
  * order. ETIMEOUT leaves it in flight. OK for a frame that was waited for already. */
 FOVEA_API fovea_status fovea_wait(fovea_plan *plan, fovea_ticket ticket, double timeout);
 
-/* Nonzero: the plan's device was lost, and frames run on the CPU (FOVEA_LOST_CPU). To use the
- * device again, the caller opens it and makes a new plan. */
-FOVEA_API int fovea_plan_lost(const fovea_plan *plan);
+/* Nonzero: the plan's device was lost, and frames run on the CPU (FOVEA_DEVICE_LOST_CPU). To use
+ * the device again, the caller opens it and makes a new plan. */
+FOVEA_API int fovea_plan_device_lost(const fovea_plan *plan);
 
 /* Seconds that the device took for the frame or operation that was waited for last, without the
  * time that the frame waited for earlier frames: by its own clock where it has one that costs
@@ -334,7 +335,7 @@ typedef struct fovea_trace_event {
  * times. This call may allocate, frames do not. */
 FOVEA_API fovea_status fovea_plan_trace(fovea_plan *plan, fovea_trace_event *events, size_t room);
 /* Calls of the last frame that was traced; those beyond `room` are counted, not recorded. */
-FOVEA_API size_t fovea_plan_traced(const fovea_plan *plan);
+FOVEA_API size_t fovea_plan_trace_count(const fovea_plan *plan);
 
 FOVEA_END_DECLS
 

@@ -30,7 +30,7 @@ typedef enum fovea_extent {
     FOVEA_EXTENT_PICTURE,
 } fovea_extent;
 
-/* ---- classes of the picture: an output of FOVEA_KIND_LOGITS ---- */
+/* ---- classes of the picture: an output of FOVEA_OUTPUT_LOGITS ---- */
 
 /* What fovea_model_info.scores says, of the logits of one picture, `n` of them, which are as many
  * as the model has classes; `scores` has room for as many and may be `logits`. fovea_model_label
@@ -38,7 +38,7 @@ typedef enum fovea_extent {
 FOVEA_API fovea_status fovea_class_scores(const fovea_model *model, const float *logits, size_t n,
                                           float *scores);
 
-/* ---- depth: outputs of FOVEA_KIND_DEPTH ---- */
+/* ---- depth: outputs of FOVEA_OUTPUT_DEPTH ---- */
 
 /* Of each pixel, as the model gives it: metres, or of relative models the more the nearer. NaN
  * outside. room: of floats, at least as many as pixels. */
@@ -52,8 +52,8 @@ FOVEA_API fovea_status fovea_depth_map_u16(fovea_plan *plan, const fovea_output 
                                            size_t n_outs, fovea_extent extent, double unit,
                                            uint16_t *depth, size_t room);
 
-/* ---- classes of pixels: outputs of FOVEA_KIND_CLASS_MAP, or FOVEA_KIND_MASKS and
- * FOVEA_KIND_MASK_CLASSES ---- */
+/* ---- classes of pixels: outputs of FOVEA_OUTPUT_CLASS_MAP, or FOVEA_OUTPUT_MASKS and
+ * FOVEA_OUTPUT_MASK_CLASSES ---- */
 
 #define FOVEA_NO_CLASS 0xffffu /* outside */
 
@@ -65,7 +65,7 @@ FOVEA_API fovea_status fovea_depth_map_u16(fovea_plan *plan, const fovea_output 
 FOVEA_API fovea_status fovea_class_map(fovea_plan *plan, const fovea_output *outs, size_t n_outs,
                                        fovea_extent extent, uint16_t *classes, size_t room);
 
-/* ---- masks: outputs of FOVEA_KIND_MASKS and FOVEA_KIND_MASK_CLASSES ---- */
+/* ---- masks: outputs of FOVEA_OUTPUT_MASKS and FOVEA_OUTPUT_MASK_CLASSES ---- */
 
 typedef enum fovea_mask_rule {
     FOVEA_MASKS_PANOPTIC, /* every pixel in one mask at most */
@@ -113,7 +113,7 @@ FOVEA_API fovea_status fovea_masks(fovea_plan *plan, const fovea_output *outs, s
 FOVEA_API fovea_status fovea_mask_pixels(fovea_plan *plan, const fovea_output *outs, size_t n_outs,
                                          uint32_t query, uint8_t *inside, size_t room);
 
-/* ---- boxes: outputs of FOVEA_KIND_BOXES and FOVEA_KIND_BOX_CLASSES ---- */
+/* ---- boxes: outputs of FOVEA_OUTPUT_BOXES and FOVEA_OUTPUT_BOX_CLASSES ---- */
 
 /* A box that a detector has found. */
 typedef struct fovea_detection {
@@ -131,7 +131,7 @@ typedef struct fovea_detection {
 FOVEA_API fovea_status fovea_detections(fovea_plan *plan, const fovea_output *outs, size_t n_outs,
                                         fovea_detection *boxes, size_t room, size_t *count);
 
-/* ---- key points: an output of FOVEA_KIND_KEYPOINTS ---- */
+/* ---- key points: an output of FOVEA_OUTPUT_KEYPOINTS ---- */
 
 typedef struct fovea_keypoint {
     float x, y;

@@ -6,11 +6,11 @@
  *
  *     fovea_colours colours = FOVEA_COLOURS_INIT;
  *     fovea_layout_info info = FOVEA_LAYOUT_INFO_INIT;
- *     fovea_yuv yuv;
+ *     fovea_yuv_matrix yuv;
  *     colours.layout = FOVEA_LAYOUT_I420;
  *     colours.height = 1080;
  *     colours.range = FOVEA_RANGE_LIMITED;
- *     fovea_yuv_choose(&yuv, &colours);
+ *     fovea_yuv_matrix_choose(&yuv, &colours);
  *     fovea_layout_query(FOVEA_LAYOUT_I420, 1920, 1080, yuv, &info);
  *     options.frame.format = info.format;
  *     options.yuv = yuv;
@@ -125,26 +125,26 @@ typedef struct fovea_colours {
  *
  * Layouts of R, G, B have no such rule: FOVEA_YUV_601_FULL. EINVAL: an unknown value. Thread-safe.
  */
-FOVEA_API fovea_status fovea_yuv_choose(fovea_yuv *out, const fovea_colours *colours);
+FOVEA_API fovea_status fovea_yuv_matrix_choose(fovea_yuv_matrix *out, const fovea_colours *colours);
 
 /* ---- layouts ---- */
 
 typedef struct fovea_layout_info {
     size_t struct_size;
-    const char *name;    /* "yuv420p" */
-    fovea_format format; /* of the frames that fovea_layout_convert gives, for a plan */
-    uint32_t planes;     /* of frames as they come */
-    uint32_t rows[3];    /* of each plane */
-    int reserved;        /* where a later version may have a field */
-    size_t bytes[3];     /* of a row of each plane that is packed */
-    size_t room;         /* bytes that fovea_layout_convert writes; 0: it copies nothing */
+    const char *name;          /* "yuv420p" */
+    fovea_pixel_format format; /* of the frames that fovea_layout_convert gives, for a plan */
+    uint32_t planes;           /* of frames as they come */
+    uint32_t rows[3];          /* of each plane */
+    int reserved;              /* where a later version may have a field */
+    size_t bytes[3];           /* of a row of each plane that is packed */
+    size_t room;               /* bytes that fovea_layout_convert writes; 0: it copies nothing */
 } fovea_layout_info;
 #define FOVEA_LAYOUT_INFO_INIT FOVEA_INIT(fovea_layout_info, )
 
 /* Frames of width x height pixels, of 1 to 65535 each. `yuv`: what their luma and chroma stand for;
  * not read for R, G, B. EINVAL: an unknown layout or yuv, a size out of range. Thread-safe. */
 FOVEA_API fovea_status fovea_layout_query(fovea_layout layout, uint32_t width, uint32_t height,
-                                          fovea_yuv yuv, fovea_layout_info *out);
+                                          fovea_yuv_matrix yuv, fovea_layout_info *out);
 
 /* Layout `index`, from 0, by its name; NULL past the end. */
 FOVEA_API const char *fovea_layout_name(size_t index);
@@ -156,7 +156,7 @@ FOVEA_API const char *fovea_layout_name(size_t index);
  * nothing. EINVAL: a missing plane, a stride under one row, too little room. Thread-safe. */
 FOVEA_API fovea_status fovea_layout_convert(fovea_frame *out, const fovea_frame *in,
                                             fovea_layout layout, uint32_t width, uint32_t height,
-                                            fovea_yuv yuv, void *room, size_t size);
+                                            fovea_yuv_matrix yuv, void *room, size_t size);
 
 FOVEA_END_DECLS
 

@@ -81,7 +81,7 @@ static void fill_info(fovea_device_info *out, uint32_t features)
     fv_cores cores;
     fv_cores_find(&cores);
     out->units = cores.n;
-    fv_cpu_clusters(&out->clusters, &out->big, &cores);
+    fv_cpu_core_kinds(&out->core_kinds, &out->performance_cores, &cores);
     out->memory = fv_machine_memory();
     out->bf16 = (features & FV_CPU_BF16) != 0;
     out->int8 = (features & FV_CPU_INT8) != 0;

@@ -115,7 +115,7 @@ for _name, _result, _arguments in [
                                           C.POINTER(C.c_size_t)]),
         ("fovea_box_crop", C.c_int, [C.POINTER(c.Frame), C.c_int, C.c_int, C.c_uint32, C.c_uint32,
                                      C.POINTER(c.Box), C.c_void_p, C.c_uint32, C.c_uint32]),
-        ("fovea_yuv_choose", C.c_int, [C.POINTER(C.c_int), C.POINTER(c.Colours)]),
+        ("fovea_yuv_matrix_choose", C.c_int, [C.POINTER(C.c_int), C.POINTER(c.Colours)]),
         ("fovea_layout_name", C.c_char_p, [C.c_size_t]),
         ("fovea_layout_query", C.c_int, [C.c_int, C.c_uint32, C.c_uint32, C.c_int, C.POINTER(c.LayoutInfo)]),
         ("fovea_layout_convert", C.c_int, [C.POINTER(c.Frame), C.POINTER(c.Frame), C.c_int, C.c_uint32, C.c_uint32,

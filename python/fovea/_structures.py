@@ -34,7 +34,7 @@ _MEMORY = (_each(C.c_int, "schedule") + _each(C.c_uint32, "chunk") +
 class DeviceInfo(Sized):
     _c_name_ = "fovea_device_info"
     _fields_ = [*_SIZE, ("id", C.c_char * 32), ("name", C.c_char * 128), ("features", C.c_char * 64),
-                *_each(C.c_uint32, "units clusters big"), *_each(C.c_uint64, "memory max_buffer"),
+                *_each(C.c_uint32, "units core_kinds performance_cores"), *_each(C.c_uint64, "memory max_buffer"),
                 ("driver", C.c_char * 128), ("local_memory", C.c_uint64),
                 ("group_limit", C.c_uint32), ("quirks", C.c_char * 256),
                 *_each(C.c_int, "bf16 int8 reserved"), ("imports", C.c_char * 256)]
@@ -106,7 +106,7 @@ class PlanOptions(Sized):
                 ("attention", C.c_char_p), ("outputs", C.POINTER(C.c_char_p)),
                 ("n_outputs", C.c_size_t), *_MEMORY, *_each(C.c_int, "dry weights activations"),
                 *_EFFORT, ("on_device_lost", C.c_int), ("fallback", C.c_void_p),
-                ("lost_seconds", C.c_double), *_each(C.c_int, "yuv reserved compute")]
+                ("device_timeout_seconds", C.c_double), *_each(C.c_int, "yuv reserved compute")]
 
 
 class PlanInfo(Sized):

@@ -28,7 +28,7 @@ def choose_yuv(layout: str, height: int, coefficients: str = "unknown", range: s
                         range=c.code(c.RANGES, "range", range), siting=c.code(c.SITINGS, "siting", siting),
                         origin=c.code(c.ORIGINS, "origin", origin), layout=_layout(layout), height=height)
     out = C.c_int()
-    checked(lib.fovea_yuv_choose(C.byref(out), C.byref(colours)))
+    checked(lib.fovea_yuv_matrix_choose(C.byref(out), C.byref(colours)))
     return list(c.YUVS)[out.value]
 
 

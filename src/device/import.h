@@ -19,7 +19,7 @@ typedef struct fv_picture_memory {
 struct fovea_picture {
     fovea_device *device; /* counted */
     fovea_picture_kind kind;
-    fovea_format format;
+    fovea_pixel_format format;
     uint32_t width, height, planes, memories;
     fv_picture_memory memory[FV_FRAME_PLANES];
     struct fv_picture_plane {

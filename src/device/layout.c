@@ -143,7 +143,7 @@ static size_t room_of(const job *j)
 }
 
 static fovea_status begin(job *j, fovea_layout layout, uint32_t width, uint32_t height,
-                          fovea_yuv yuv)
+                          fovea_yuv_matrix yuv)
 {
     FV_TRY(fv_known("layout", (int)layout, FOVEA_LAYOUT_I411));
     FV_TRY(fv_known("yuv", (int)yuv, FV_YUVS - 1));
@@ -169,8 +169,8 @@ static void shape(const job *j, uint32_t rows[3], size_t bytes[3])
     }
 }
 
-fovea_status fovea_layout_query(fovea_layout layout, uint32_t width, uint32_t height, fovea_yuv yuv,
-                                fovea_layout_info *out)
+fovea_status fovea_layout_query(fovea_layout layout, uint32_t width, uint32_t height,
+                                fovea_yuv_matrix yuv, fovea_layout_info *out)
 {
     fovea_layout_info own = FOVEA_LAYOUT_INFO_INIT;
     job j = {NULL};
@@ -317,7 +317,7 @@ static fovea_status complete(fovea_frame *own, const job *j, const fovea_frame *
 }
 
 fovea_status fovea_layout_convert(fovea_frame *out, const fovea_frame *in, fovea_layout layout,
-                                  uint32_t width, uint32_t height, fovea_yuv yuv, void *room,
+                                  uint32_t width, uint32_t height, fovea_yuv_matrix yuv, void *room,
                                   size_t size)
 {
     job j = {NULL};

@@ -101,10 +101,10 @@ bool fv_emit_wants(const fv_builder *b, const char *name)
 fv_view fv_emit_output(fv_builder *b, const char *name, uint32_t rows, uint32_t cols,
                        const fv_grid *grid, bool always)
 {
-    return fv_emit_task_output(b, name, FOVEA_KIND_FEATURES, rows, cols, grid, always);
+    return fv_emit_task_output(b, name, FOVEA_OUTPUT_FEATURES, rows, cols, grid, always);
 }
 
-fv_view fv_emit_task_output(fv_builder *b, const char *name, fovea_kind kind, uint32_t rows,
+fv_view fv_emit_task_output(fv_builder *b, const char *name, fovea_output_kind kind, uint32_t rows,
                             uint32_t cols, const fv_grid *grid, bool always)
 {
     fv_wanted *w = wanted(b, name);

@@ -309,7 +309,7 @@ static void head(const struct context *c)
         return;
     fv_layer_write(
         b, "head", &p->head, pooled,
-        fv_emit_task_output(b, "logits", FOVEA_KIND_LOGITS, 1, p->head.w.rows, NULL, true), 1);
+        fv_emit_task_output(b, "logits", FOVEA_OUTPUT_LOGITS, 1, p->head.w.rows, NULL, true), 1);
 }
 
 /* ---- the model ---- */

@@ -521,7 +521,7 @@ static fovea_status emit(const fovea_model *m, fv_builder *b)
     const fv_view y = fv_emit_output(b, "last_hidden_state", c.tokens, width, &b->grid, true);
     neck(&c, y);
     const fv_view logits =
-        fv_emit_task_output(b, "logits", FOVEA_KIND_LOGITS, 1, s->head.w.rows, NULL, false);
+        fv_emit_task_output(b, "logits", FOVEA_OUTPUT_LOGITS, 1, s->head.w.rows, NULL, false);
     const fv_view mean = fv_emit_output(b, "pooler_output", 1, width, NULL, logits.id >= 0);
     if (mean.id >= 0)
         fv_emit_mean(b, "mean", y, &b->grid, width, mean);

@@ -564,7 +564,7 @@ static void head(const fv_vit_stream *c, fv_view y, fv_view pooled)
     const fv_vit *v = c->v;
     uint32_t width = v->width;
     fv_view logits =
-        fv_emit_task_output(b, "logits", FOVEA_KIND_LOGITS, 1, v->classifier.w.rows, NULL, false);
+        fv_emit_task_output(b, "logits", FOVEA_OUTPUT_LOGITS, 1, v->classifier.w.rows, NULL, false);
     if (logits.id < 0)
         return;
     fv_view in = pooled;

@@ -45,7 +45,7 @@ typedef struct fv_fallback {
 typedef struct fv_crops {
     uint8_t *pixels;
     uint64_t size; /* bytes of one; 0: frames are run as they are */
-    fovea_yuv yuv;
+    fovea_yuv_matrix yuv;
 } fv_crops;
 
 struct fovea_plan {
@@ -79,7 +79,7 @@ struct fovea_plan {
     char **problem_text;   /* one per step */
     char *untrained;       /* the text of info.untrained; or NULL */
     uint32_t frame_planes; /* of a frame: the first values; 0: not a frame plan */
-    fovea_format frame_format;
+    fovea_pixel_format frame_format;
     uint32_t frame_width, frame_height;
     fv_crops crops;
     fovea_ticket ticket, completed; /* the last one given out; the last one that is done */

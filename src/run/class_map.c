@@ -42,9 +42,9 @@ static fovea_status classify_masks(uint16_t *out, const fovea_plan *plan, const 
 {
     fv_task_output masks, classes;
     fv_extent run;
-    FV_TRY(fv_task_output_of(&masks, plan, outs, FOVEA_KIND_MASKS, "masks_queries_logits"));
+    FV_TRY(fv_task_output_of(&masks, plan, outs, FOVEA_OUTPUT_MASKS, "masks_queries_logits"));
     FV_TRY(
-        fv_task_output_of(&classes, plan, outs, FOVEA_KIND_MASK_CLASSES, "class_queries_logits"));
+        fv_task_output_of(&classes, plan, outs, FOVEA_OUTPUT_MASK_CLASSES, "class_queries_logits"));
     FV_TRY(fv_extent_of(&run, plan, FOVEA_EXTENT_PICTURE));
     const fv_class_room room = fv_task_room_classes(&plan->b);
     const uint32_t n = classes.columns - 1;
@@ -81,10 +81,11 @@ fovea_status fovea_class_map(fovea_plan *plan, const fovea_output *outs, size_t 
     FV_TRY(fv_require(classes, "the map"));
     FV_TRY(fv_extent_of(&e, plan, extent));
     FV_TRY(fv_task_output_room("pixels", room, (size_t)e.width * e.height));
-    if (!fv_task_room_find(&plan->b, FOVEA_KIND_CLASS_MAP) &&
-        fv_task_room_find(&plan->b, FOVEA_KIND_MASKS))
+    if (!fv_task_room_find(&plan->b, FOVEA_OUTPUT_CLASS_MAP) &&
+        fv_task_room_find(&plan->b, FOVEA_OUTPUT_MASKS))
         return classify_masks(classes, plan, outs, &e);
-    FV_TRY(fv_task_output_of(&map, plan, outs, FOVEA_KIND_CLASS_MAP, "segmentation or seg_logits"));
+    FV_TRY(
+        fv_task_output_of(&map, plan, outs, FOVEA_OUTPUT_CLASS_MAP, "segmentation or seg_logits"));
     classify_logits(classes, plan, &map, &e);
     return FOVEA_OK;
 }

@@ -17,7 +17,7 @@ static fovea_status find(depth_grid *out, const fovea_plan *p, const fovea_outpu
 {
     FV_TRY(fv_task_output_check(p, outs, n_outs));
     FV_TRY(fv_require(map, "the map"));
-    FV_TRY(fv_task_output_of(&out->depth, p, outs, FOVEA_KIND_DEPTH, "predicted_depth"));
+    FV_TRY(fv_task_output_of(&out->depth, p, outs, FOVEA_OUTPUT_DEPTH, "predicted_depth"));
     FV_TRY(fv_extent_of(&out->extent, p, extent));
     FV_TRY(fv_task_output_room("pixels", room, (size_t)out->extent.width * out->extent.height));
     out->rows = fv_extent_down(&out->extent, out->depth.grid.height);

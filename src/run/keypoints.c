@@ -141,7 +141,7 @@ static fovea_status find_maps(fv_task_output *maps, const fovea_plan *plan,
     FV_TRY(fv_task_output_check(plan, outs, n_outs));
     FV_TRY(fv_require(points, "the place of the points"));
     FV_TRY(fv_require(count, "the place of the number of points"));
-    FV_TRY(fv_task_output_of(maps, plan, outs, FOVEA_KIND_KEYPOINTS, "heatmaps"));
+    FV_TRY(fv_task_output_of(maps, plan, outs, FOVEA_OUTPUT_KEYPOINTS, "heatmaps"));
     return fv_task_output_room("key points", room, maps->columns);
 }
 

@@ -26,9 +26,9 @@ static fovea_status begin(mask_search *s, const fovea_plan *p, const fovea_outpu
 {
     fv_extent run;
     FV_TRY(fv_task_output_check(p, outs, n_outs));
-    FV_TRY(fv_task_output_of(&s->masks, p, outs, FOVEA_KIND_MASKS, "masks_queries_logits"));
+    FV_TRY(fv_task_output_of(&s->masks, p, outs, FOVEA_OUTPUT_MASKS, "masks_queries_logits"));
     FV_TRY(
-        fv_task_output_of(&s->classes, p, outs, FOVEA_KIND_MASK_CLASSES, "class_queries_logits"));
+        fv_task_output_of(&s->classes, p, outs, FOVEA_OUTPUT_MASK_CLASSES, "class_queries_logits"));
     s->room = fv_task_room_masks(&p->b);
     s->run_width = p->info.width;
     FV_TRY(fv_extent_of(&s->extent, p, FOVEA_EXTENT_FRAME));

@@ -148,8 +148,8 @@ static fovea_status allocate_scores(fovea_parts *p, const fv_wanted *masks, cons
 
 static fovea_status allocate(fovea_parts *p)
 {
-    const fv_wanted *masks = fv_task_room_find(&p->plan->b, FOVEA_KIND_MASKS);
-    const fv_wanted *classes = fv_task_room_find(&p->plan->b, FOVEA_KIND_MASK_CLASSES);
+    const fv_wanted *masks = fv_task_room_find(&p->plan->b, FOVEA_OUTPUT_MASKS);
+    const fv_wanted *classes = fv_task_room_find(&p->plan->b, FOVEA_OUTPUT_MASK_CLASSES);
     if (!masks || !classes)
         return fv_fail(FOVEA_EINVAL, "the plan of the parts lacks output masks_queries_logits or "
                                      "class_queries_logits");
@@ -268,9 +268,9 @@ fovea_status fovea_parts_class_map(fovea_parts *p, const fovea_output *outs, siz
     for (uint32_t i = 0; i < p->info.count; i++) {
         fv_task_output of_classes;
         const fovea_output *own = outs + i * each;
-        FV_TRY(fv_task_output_of(&p->part[i].masks, p->plan, own, FOVEA_KIND_MASKS,
+        FV_TRY(fv_task_output_of(&p->part[i].masks, p->plan, own, FOVEA_OUTPUT_MASKS,
                                  "masks_queries_logits"));
-        FV_TRY(fv_task_output_of(&of_classes, p->plan, own, FOVEA_KIND_MASK_CLASSES,
+        FV_TRY(fv_task_output_of(&of_classes, p->plan, own, FOVEA_OUTPUT_MASK_CLASSES,
                                  "class_queries_logits"));
         fv_mask_shares(p->part[i].share, &of_classes);
     }

@@ -58,7 +58,7 @@ static fovea_status check_picture(const fovea_plan *p, const fovea_picture *pict
                        p->info.count);
     if (p->fallback.plan && !fv_picture_seen(picture))
         return fv_fail(FOVEA_ENOTSUP, "the CPU, on which frames go on when the device is lost, "
-                                      "cannot read this picture; plan with FOVEA_LOST_FAIL");
+                                      "cannot read this picture; plan with FOVEA_DEVICE_LOST_FAIL");
     return FOVEA_OK;
 }
 

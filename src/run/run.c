@@ -279,7 +279,7 @@ fovea_status fovea_plan_trace(fovea_plan *p, fovea_trace_event *events, size_t r
     return status;
 }
 
-size_t fovea_plan_traced(const fovea_plan *p)
+size_t fovea_plan_trace_count(const fovea_plan *p)
 {
     return p->trace.used;
 }

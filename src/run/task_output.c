@@ -42,7 +42,7 @@ fovea_status fv_task_output_named(fv_task_output *out, const fovea_plan *p,
 }
 
 fovea_status fv_task_output_of(fv_task_output *out, const fovea_plan *p, const fovea_output *outs,
-                               fovea_kind kind, const char *usual)
+                               fovea_output_kind kind, const char *usual)
 {
     const fv_wanted *w = fv_task_room_find(&p->b, kind);
     if (w)

@@ -20,7 +20,7 @@ fovea_status fv_task_output_named(fv_task_output *out, const fovea_plan *p,
                                   const fovea_output *outs, const char *name);
 /* The output of a kind, which `usual` names where the plan has none. */
 fovea_status fv_task_output_of(fv_task_output *out, const fovea_plan *p, const fovea_output *outs,
-                               fovea_kind kind, const char *usual);
+                               fovea_output_kind kind, const char *usual);
 /* EINVAL where `room` is less than `needed`. */
 fovea_status fv_task_output_room(const char *what, size_t room, size_t needed);
 

@@ -364,7 +364,7 @@ fovea_status fovea_tune_accuracy(fovea_accuracy_report *out, const fovea_model *
     FV_TRY(fv_plan_options(&s.plan, &rule, plan));
     FV_TRY(check(&s.plan, frames ? n_frames : 0, bound));
     s.plan.compute = FOVEA_COMPUTE_AUTO;
-    s.plan.on_device_lost = FOVEA_LOST_FAIL;
+    s.plan.on_device_lost = FOVEA_DEVICE_LOST_FAIL;
     s.tuner.device = device;
     s.tuner.model = model;
     s.tuner.plan = &s.plan;

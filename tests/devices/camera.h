@@ -84,7 +84,7 @@ static inline void camera_open(camera *c, const pixel_format *f, const way *w, i
 {
     c->device = open_device(0);
     check_listed(w, c->device);
-    c->plan = pixels_plan(model, c->device, f->format, resized, FOVEA_LOST_FAIL);
+    c->plan = pixels_plan(model, c->device, f->format, resized, FOVEA_DEVICE_LOST_FAIL);
     for (uint32_t i = 0; i < BUFFERS; i++) {
         pixels_open(&c->memory[i], f, i);
         c->picture[i] =

@@ -21,7 +21,7 @@
 
 typedef struct pixel_format {
     const char *name;
-    fovea_format format;
+    fovea_pixel_format format;
     uint32_t planes, row[2], rows[2]; /* bytes of a row, and how many */
     uint32_t offset, gap;             /* before the first plane, after each row; 0 where packed */
 } pixel_format;
@@ -137,7 +137,8 @@ static inline fovea_picture_info picture_info(const fovea_picture *picture)
 
 /* `resized`: as the model's own preprocessing says, else frames as they come. */
 static inline fovea_plan *pixels_plan(const fovea_model *of, fovea_device *device,
-                                      fovea_format format, int resized, fovea_lost lost)
+                                      fovea_pixel_format format, int resized,
+                                      fovea_device_lost_action lost)
 {
     fovea_plan *plan;
     fovea_preprocess rule = FOVEA_PREPROCESS_INIT;

@@ -102,7 +102,7 @@ static fovea_ticket submit_late(const owner *o, fovea_plan *plan, const fovea_ou
     return ticket;
 }
 
-static fovea_plan *owner_plan(const owner *o, fovea_lost lost)
+static fovea_plan *owner_plan(const owner *o, fovea_device_lost_action lost)
 {
     return pixels_plan(model, o->device, FOVEA_FORMAT_NV12, 1, lost);
 }
@@ -113,7 +113,7 @@ static void events(void **state)
     (void)state;
     owner o;
     owner_open(&o);
-    fovea_plan *plan = owner_plan(&o, FOVEA_LOST_FAIL);
+    fovea_plan *plan = owner_plan(&o, FOVEA_DEVICE_LOST_FAIL);
     fovea_output out = output_of(plan);
     uint8_t *zeros = calloc(1, o.memory.size);
     assert_non_null(zeros);
@@ -161,12 +161,12 @@ static void buffers(void **state)
     options = pixels_options(&o.memory, FOVEA_PICTURE_CUDA, o.buffer);
     pixels_refused(o.device, &options, FOVEA_ENOTSUP, "");
     fovea_device_close(apart);
-    fovea_plan *guarded = owner_plan(&o, FOVEA_LOST_CPU);
+    fovea_plan *guarded = owner_plan(&o, FOVEA_DEVICE_LOST_CPU);
     fovea_output out = output_of(guarded);
     assert_int_equal(fovea_run_picture(guarded, o.picture, NULL, &out, 1), FOVEA_ENOTSUP);
-    assert_non_null(strstr(fovea_error(), "FOVEA_LOST_FAIL"));
+    assert_non_null(strstr(fovea_error(), "FOVEA_DEVICE_LOST_FAIL"));
     fovea_plan_free(guarded);
-    fovea_plan *plan = owner_plan(&o, FOVEA_LOST_FAIL);
+    fovea_plan *plan = owner_plan(&o, FOVEA_DEVICE_LOST_FAIL);
     fv_cl.clReleaseMemObject(o.buffer);
     assert_int_equal(fovea_run_picture(plan, o.picture, NULL, &out, 1), FOVEA_OK);
     fovea_picture_free(o.picture);
@@ -192,7 +192,8 @@ static void fences(void **state)
     owner o;
     hostile.set("fences", 1);
     owner_open(&o);
-    fovea_plan *plan = owner_plan(&o, FOVEA_LOST_FAIL), *next = owner_plan(&o, FOVEA_LOST_FAIL);
+    fovea_plan *plan = owner_plan(&o, FOVEA_DEVICE_LOST_FAIL),
+               *next = owner_plan(&o, FOVEA_DEVICE_LOST_FAIL);
     fovea_output out = output_of(plan), other = output_of(next);
     fovea_memory before = FOVEA_MEMORY_INIT, after = FOVEA_MEMORY_INIT;
     assert_int_equal(hostile.live("semaphore"), 2);
@@ -262,7 +263,7 @@ static void fences_that_fail(void **state)
         hostile.only(turn[i].call);
         if (turn[i].planning)
             hostile.set("fail", 1);
-        fovea_plan *plan = owner_plan(&o, FOVEA_LOST_FAIL);
+        fovea_plan *plan = owner_plan(&o, FOVEA_DEVICE_LOST_FAIL);
         fovea_output want = pixels_want(plan, &o.memory), out = output_of(plan);
         assert_int_equal(fovea_submit_picture(plan, o.picture, NULL, &out, 1, &ticket), FOVEA_OK);
         if (turn[i].call && !turn[i].planning)

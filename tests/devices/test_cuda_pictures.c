@@ -50,7 +50,7 @@ static void callers_pointer(void **state)
     o = pixels_options(&m, FOVEA_PICTURE_OPENCL, memory);
     pixels_refused(device, &o, FOVEA_ENOTSUP, "");
     odd_address(device, &m, memory);
-    fovea_plan *plan = pixels_plan(model, device, FOVEA_FORMAT_NV12, 1, FOVEA_LOST_FAIL);
+    fovea_plan *plan = pixels_plan(model, device, FOVEA_FORMAT_NV12, 1, FOVEA_DEVICE_LOST_FAIL);
     fovea_output out = output_of(plan);
     uint8_t *zeros = calloc(1, m.size);
     assert_non_null(zeros);
@@ -77,7 +77,7 @@ static void callers_pointer(void **state)
     free(zeros);
     free(out.data);
     fovea_plan_free(plan);
-    fovea_plan *guarded = pixels_plan(model, device, FOVEA_FORMAT_NV12, 1, FOVEA_LOST_CPU);
+    fovea_plan *guarded = pixels_plan(model, device, FOVEA_FORMAT_NV12, 1, FOVEA_DEVICE_LOST_CPU);
     fovea_output never = output_of(guarded);
     assert_int_equal(fovea_run_picture(guarded, picture, NULL, &never, 1), FOVEA_ENOTSUP);
     fovea_plan_free(guarded);
@@ -204,7 +204,7 @@ static void run_surface(fovea_device *device, pixel_memory *m, const fovea_pictu
         fail_msg("%s: %s", method, fovea_error());
     assert_string_equal(picture_info(picture).method, method);
     assert_int_equal(picture_info(picture).transfer, transfer);
-    fovea_plan *plan = pixels_plan(model, device, FOVEA_FORMAT_NV12, 1, FOVEA_LOST_FAIL);
+    fovea_plan *plan = pixels_plan(model, device, FOVEA_FORMAT_NV12, 1, FOVEA_DEVICE_LOST_FAIL);
     fovea_output out = output_of(plan);
     for (uint32_t i = 0; i < 3; i++) {
         pixels_draw(m, i);

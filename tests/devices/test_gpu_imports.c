@@ -124,7 +124,7 @@ static void rig_close(rig *r)
 static void rig_open(rig *r, const pixel_memory *m)
 {
     r->device = open_device(0);
-    r->plan = pixels_plan(model, r->device, m->f->format, 0, FOVEA_LOST_FAIL);
+    r->plan = pixels_plan(model, r->device, m->f->format, 0, FOVEA_DEVICE_LOST_FAIL);
     r->objects = imports_alive();
 }
 
@@ -221,7 +221,7 @@ static void next_way(void **state)
         const int at = i + (hostile.cuda ? 2 : 0);
         pixel_memory m;
         fovea_device *device = open_device(0);
-        fovea_plan *plan = pixels_plan(model, device, FOVEA_FORMAT_RGB8, 1, FOVEA_LOST_FAIL);
+        fovea_plan *plan = pixels_plan(model, device, FOVEA_FORMAT_RGB8, 1, FOVEA_DEVICE_LOST_FAIL);
         pixels_open(&m, &pixel_formats[0], 6);
         fovea_output want = pixels_want(plan, &m), out = output_of(plan);
         hostile.set("imports", has[at]);
@@ -282,7 +282,7 @@ static void lost(void **state)
         fovea_ticket ticket;
         hostile.set("imports", 1);
         fovea_device *device = open_device(0);
-        fovea_plan *plan = pixels_plan(model, device, FOVEA_FORMAT_NV12, 1, FOVEA_LOST_CPU);
+        fovea_plan *plan = pixels_plan(model, device, FOVEA_FORMAT_NV12, 1, FOVEA_DEVICE_LOST_CPU);
         pixels_open(&m, &pixel_formats[4], 7);
         fovea_picture *picture = pixels_import(&m, device, FOVEA_PICTURE_DMABUF, NULL);
         fovea_output want = pixels_want(plan, &m), out = output_of(plan);
@@ -296,7 +296,7 @@ static void lost(void **state)
         if (!submitted)
             assert_int_equal(fovea_submit_picture(plan, picture, NULL, &out, 1, &ticket), FOVEA_OK);
         assert_int_equal(fovea_wait(plan, ticket, -1), FOVEA_OK);
-        assert_true(fovea_plan_lost(plan));
+        assert_true(fovea_plan_device_lost(plan));
         for (int i = 0; i < 2; i++) {
             const float *a = out.data, *b = want.data;
             for (size_t k = 0; k < out.size / sizeof *a; k++)

@@ -30,7 +30,7 @@ static void rule_of_colours(void **state)
         fovea_origin origin;
         fovea_layout layout;
         uint32_t height;
-        fovea_yuv want;
+        fovea_yuv_matrix want;
     } cases[] = {
         /* Nothing is said. */
         {0, 0, 0, FOVEA_ORIGIN_VIDEO, FOVEA_LAYOUT_I420, 719, FOVEA_YUV_601},
@@ -66,14 +66,14 @@ static void rule_of_colours(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         fovea_colours c = FOVEA_COLOURS_INIT;
-        fovea_yuv got;
+        fovea_yuv_matrix got;
         c.coefficients = cases[i].coefficients;
         c.range = cases[i].range;
         c.siting = cases[i].siting;
         c.origin = cases[i].origin;
         c.layout = cases[i].layout;
         c.height = cases[i].height;
-        assert_int_equal(fovea_yuv_choose(&got, &c), FOVEA_OK);
+        assert_int_equal(fovea_yuv_matrix_choose(&got, &c), FOVEA_OK);
         if (got != cases[i].want)
             fail_msg("case %zu: %d, wanted %d", i, got, cases[i].want);
     }
@@ -82,16 +82,16 @@ static void rule_of_colours(void **state)
 static void unknown_tags(void **state)
 {
     (void)state;
-    fovea_yuv got = FOVEA_YUV_2020;
+    fovea_yuv_matrix got = FOVEA_YUV_2020;
     fovea_colours c = FOVEA_COLOURS_INIT;
     c.range = (fovea_range)9;
-    assert_int_equal(fovea_yuv_choose(&got, &c), FOVEA_EINVAL);
+    assert_int_equal(fovea_yuv_matrix_choose(&got, &c), FOVEA_EINVAL);
     assert_non_null(strstr(fovea_error(), "range 9"));
     c.range = FOVEA_RANGE_UNKNOWN;
     c.layout = (fovea_layout)LAYOUTS;
-    assert_int_equal(fovea_yuv_choose(&got, &c), FOVEA_EINVAL);
+    assert_int_equal(fovea_yuv_matrix_choose(&got, &c), FOVEA_EINVAL);
     c = (fovea_colours){0};
-    assert_int_equal(fovea_yuv_choose(&got, &c), FOVEA_EINVAL);
+    assert_int_equal(fovea_yuv_matrix_choose(&got, &c), FOVEA_EINVAL);
     assert_int_equal(got, FOVEA_YUV_2020);
 }
 
@@ -101,7 +101,7 @@ static void unknown_tags(void **state)
  * sample to sample and before the first, of R, G, B or Y, U, V. */
 static const struct about {
     const char *name;
-    fovea_format format;
+    fovea_pixel_format format;
     int bits, right, down;
     char kind; /* 'r': R, G, B; 'g': grey; 'y' */
     int plane[3], step[3], first[3];
@@ -144,7 +144,7 @@ static const struct about {
 
 typedef struct scene {
     fovea_layout layout;
-    fovea_yuv yuv;
+    fovea_yuv_matrix yuv;
     uint32_t width, height;
     fovea_frame frame;
     size_t stride[3];
@@ -213,7 +213,7 @@ static void exact(double rgb[3], const scene *s, size_t x, size_t y)
 static void planned(uint8_t rgb[3], const fovea_frame *f, const scene *s, size_t x, size_t y)
 {
     const uint8_t *row = (const uint8_t *)f->pixels[0] + y * f->stride[0];
-    const fovea_format format = abouts[s->layout].format;
+    const fovea_pixel_format format = abouts[s->layout].format;
     if (format == FOVEA_FORMAT_NV12 || format == FOVEA_FORMAT_YUYV) {
         const fv_yuv_frame y420 =
             fv_yuv_frame_of(format == FOVEA_FORMAT_NV12 ? FV_FLAG_NV12 : FV_FLAG_YUYV, f->pixels[0],
@@ -227,7 +227,7 @@ static void planned(uint8_t rgb[3], const fovea_frame *f, const scene *s, size_t
                                                : row[3 * x + c];
 }
 
-static void one_layout(fovea_layout layout, fovea_yuv yuv, uint32_t width, uint32_t height,
+static void one_layout(fovea_layout layout, fovea_yuv_matrix yuv, uint32_t width, uint32_t height,
                        size_t gap)
 {
     enum { GUARD = 64 };
@@ -268,10 +268,11 @@ static void every_layout(void **state)
     (void)state;
     for (int layout = 0; layout < LAYOUTS; layout++)
         for (int yuv = 0; yuv < YUVS; yuv++) {
-            one_layout((fovea_layout)layout, (fovea_yuv)yuv, 34, 18, 0);
-            one_layout((fovea_layout)layout, (fovea_yuv)yuv, 33, 17, 6);
-            one_layout((fovea_layout)layout, (fovea_yuv)yuv, 1, 1, 0);
-            one_layout((fovea_layout)layout, (fovea_yuv)yuv, 519, 3, 2); /* longer than a run */
+            one_layout((fovea_layout)layout, (fovea_yuv_matrix)yuv, 34, 18, 0);
+            one_layout((fovea_layout)layout, (fovea_yuv_matrix)yuv, 33, 17, 6);
+            one_layout((fovea_layout)layout, (fovea_yuv_matrix)yuv, 1, 1, 0);
+            one_layout((fovea_layout)layout, (fovea_yuv_matrix)yuv, 519, 3,
+                       2); /* longer than a run */
         }
     assert_null(fovea_layout_name(LAYOUTS));
 }
@@ -317,7 +318,7 @@ static void wrong_calls(void **state)
     assert_int_equal(fovea_layout_convert(&out, &in, i420, 4, 2, 0, room, 64), FOVEA_EINVAL);
     assert_non_null(strstr(fovea_error(), "stride[1]"));
     assert_int_equal(fovea_layout_query((fovea_layout)LAYOUTS, 4, 2, 0, &info), FOVEA_EINVAL);
-    assert_int_equal(fovea_layout_query(i420, 4, 2, (fovea_yuv)YUVS, &info), FOVEA_EINVAL);
+    assert_int_equal(fovea_layout_query(i420, 4, 2, (fovea_yuv_matrix)YUVS, &info), FOVEA_EINVAL);
     assert_int_equal(fovea_layout_query(i420, 0, 2, 0, &info), FOVEA_EINVAL);
     assert_int_equal(fovea_layout_query(i420, 4, 65536, 0, &info), FOVEA_EINVAL);
 }

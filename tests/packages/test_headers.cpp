@@ -158,7 +158,7 @@ static bool results_are_made()
     std::vector<fovea_mask> masks(2);
     metres.assign(metres.size(), 1.5f);
     const fovea_mask_options usual = FOVEA_MASK_OPTIONS_INIT;
-    return heat.output(0).kind == FOVEA_KIND_KEYPOINTS &&
+    return heat.output(0).kind == FOVEA_OUTPUT_KEYPOINTS &&
            heat.try_keypoints({maps}, points) == FOVEA_OK && points.size() == 17 &&
            far.try_depth_map({metres}, FOVEA_EXTENT_FRAME, 1e-3, steps) == FOVEA_OK &&
            steps[100] == 1500 &&

@@ -35,7 +35,7 @@ static void run_camera(fovea_device *device, const pixel_format *f, fovea_pictur
     enum { BUFFERS = 3, FRAMES = 8 };
     pixel_memory memory[BUFFERS];
     fovea_picture *picture[BUFFERS];
-    fovea_plan *plan = pixels_plan(model, device, f->format, resized, FOVEA_LOST_FAIL);
+    fovea_plan *plan = pixels_plan(model, device, f->format, resized, FOVEA_DEVICE_LOST_FAIL);
     fovea_output want[FRAMES], out[2] = {output_of(plan), output_of(plan)};
     fovea_ticket ticket[2];
     for (uint32_t i = 0; i < BUFFERS; i++) {
@@ -101,7 +101,7 @@ static void on_the_cpu(void **state)
     assert_int_equal(info.transfer, FOVEA_TRANSFER_NONE);
     assert_string_equal(info.method, "mmap");
     assert_string_equal(info.reason, "");
-    fovea_plan *plan = pixels_plan(model, device, FOVEA_FORMAT_RGB8, 0, FOVEA_LOST_FAIL);
+    fovea_plan *plan = pixels_plan(model, device, FOVEA_FORMAT_RGB8, 0, FOVEA_DEVICE_LOST_FAIL);
     fovea_output want = pixels_want(plan, &memory), out = output_of(plan);
     fovea_ticket ticket[2];
     void *event;
@@ -131,7 +131,7 @@ static void steady(void **state)
     fovea_device *device = fixture_device(2);
     pixels_open(&memory, &pixel_formats[4], 1);
     fovea_picture *picture = pixels_import(&memory, device, FOVEA_PICTURE_DMABUF, NULL);
-    fovea_plan *plan = pixels_plan(model, device, FOVEA_FORMAT_NV12, 1, FOVEA_LOST_FAIL);
+    fovea_plan *plan = pixels_plan(model, device, FOVEA_FORMAT_NV12, 1, FOVEA_DEVICE_LOST_FAIL);
     fovea_output out = output_of(plan);
     assert_int_equal(fovea_run_picture(plan, picture, NULL, &out, 1), FOVEA_OK);
     fovea_memory_query(&before);
@@ -185,7 +185,7 @@ static void begins_and_ends(void **state)
     (void)state;
     pixel_memory memory;
     fovea_device *device = fixture_device(2);
-    fovea_plan *plan = pixels_plan(model, device, FOVEA_FORMAT_NV12, 1, FOVEA_LOST_FAIL);
+    fovea_plan *plan = pixels_plan(model, device, FOVEA_FORMAT_NV12, 1, FOVEA_DEVICE_LOST_FAIL);
     pixels_open(&memory, &pixel_formats[4], 1);
     driver.memory = &memory;
     driver.interrupted = 2;
@@ -231,7 +231,7 @@ static void fences(void **state)
     fovea_device *device = fixture_device(1);
     pixels_open(&memory, &pixel_formats[0], 1);
     fovea_picture *picture = pixels_import(&memory, device, FOVEA_PICTURE_DMABUF, NULL);
-    fovea_plan *plan = pixels_plan(model, device, FOVEA_FORMAT_RGB8, 0, FOVEA_LOST_FAIL);
+    fovea_plan *plan = pixels_plan(model, device, FOVEA_FORMAT_RGB8, 0, FOVEA_DEVICE_LOST_FAIL);
     fovea_output out = output_of(plan);
     fovea_ready ready = {.fd = 0};
     assert_int_equal(pipe(pipe_ends), 0);
@@ -291,7 +291,7 @@ static void refusals(void **state)
     o.kind = (fovea_picture_kind)99;
     refused_import(device, &o, FOVEA_EINVAL, "picture kind");
     o = good;
-    o.format = (fovea_format)99;
+    o.format = (fovea_pixel_format)99;
     refused_import(device, &o, FOVEA_EINVAL, "format");
     o = good;
     o.width = 0;
@@ -330,8 +330,8 @@ static void refusals(void **state)
     close(next);
 
     fovea_picture *nv12 = pixels_import(&m, device, FOVEA_PICTURE_DMABUF, NULL);
-    fovea_plan *rgb = pixels_plan(model, device, FOVEA_FORMAT_RGB8, 0, FOVEA_LOST_FAIL);
-    fovea_plan *elsewhere = pixels_plan(model, other, FOVEA_FORMAT_NV12, 0, FOVEA_LOST_FAIL);
+    fovea_plan *rgb = pixels_plan(model, device, FOVEA_FORMAT_RGB8, 0, FOVEA_DEVICE_LOST_FAIL);
+    fovea_plan *elsewhere = pixels_plan(model, other, FOVEA_FORMAT_NV12, 0, FOVEA_DEVICE_LOST_FAIL);
     fovea_output out = output_of(rgb);
     assert_int_equal(fovea_run_picture(rgb, nv12, NULL, &out, 1), FOVEA_EINVAL);
     assert_non_null(strstr(fovea_error(), "format"));

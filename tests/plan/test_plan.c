@@ -607,7 +607,7 @@ static void schedules_agree(void **state)
     }
 }
 
-static float *run_frame(fovea_format format, const fovea_frame *frame, size_t *n)
+static float *run_frame(fovea_pixel_format format, const fovea_frame *frame, size_t *n)
 {
     fovea_plan_options options = fixture_options("linear:elu1", FOVEA_SCHEDULE_AUTO);
     fovea_output_info info = FOVEA_OUTPUT_INFO_INIT;

@@ -214,7 +214,7 @@ static void depth_case(uint32_t width, uint32_t height, uint32_t edge)
     float *depth = malloc(pixels * sizeof *depth);
     uint16_t *steps = malloc(pixels * sizeof *steps);
     fill(&s, 0, 5);
-    assert_int_equal(s.output[0].kind, FOVEA_KIND_DEPTH);
+    assert_int_equal(s.output[0].kind, FOVEA_OUTPUT_DEPTH);
     assert_int_equal(fovea_depth_map(s.plan, s.out, 1, FOVEA_EXTENT_FRAME, depth, pixels), 0);
     assert_int_equal(fovea_depth_map_u16(s.plan, s.out, 1, FOVEA_EXTENT_FRAME, 1e-3, steps, pixels),
                      0);
@@ -316,8 +316,8 @@ static void classes_by_masks(void **unused)
     subject s;
     open_subject(&s, MODELS "eomt-masked-01", mask_names, 90, 64, 48);
     fill_masks(&s);
-    assert_int_equal(s.output[0].kind, FOVEA_KIND_MASKS);
-    assert_int_equal(s.output[1].kind, FOVEA_KIND_MASK_CLASSES);
+    assert_int_equal(s.output[0].kind, FOVEA_OUTPUT_MASKS);
+    assert_int_equal(s.output[1].kind, FOVEA_OUTPUT_MASK_CLASSES);
     static uint16_t class[90 * 64];
     const uint32_t n = s.output[1].columns - 1;
     assert_int_equal(fovea_class_map(s.plan, s.out, 2, FOVEA_EXTENT_FRAME, class, 90 * 64), 0);
@@ -505,7 +505,7 @@ static void points_between_places(void **unused)
     size_t count;
     open_subject(&s, "synthetic:vitpose-s", heat_names, 150, 110, 0);
     const fovea_output_info *o = &s.output[0];
-    assert_int_equal(o->kind, FOVEA_KIND_KEYPOINTS);
+    assert_int_equal(o->kind, FOVEA_OUTPUT_KEYPOINTS);
     const double across = (double)s.info.width / (o->grid_width - 1);
     const double down = (double)s.info.height / (o->grid_height - 1);
     double top[64][2];
@@ -575,18 +575,18 @@ static void kinds_of_outputs(void **unused)
     (void)unused;
     static const struct {
         const char *model, *output;
-        fovea_kind kind;
+        fovea_output_kind kind;
     } cases[] = {
-        {"synthetic:dinov2-s", "last_hidden_state", FOVEA_KIND_FEATURES},
-        {"synthetic:mavit-t", "logits", FOVEA_KIND_LOGITS},
-        {"synthetic:mavit-t-fpn", "seg_logits", FOVEA_KIND_CLASS_MAP},
-        {"synthetic:mavit-t-upernet", "seg_logits", FOVEA_KIND_CLASS_MAP},
-        {"synthetic:mavit-t-retinanet", "cls.1", FOVEA_KIND_BOX_CLASSES},
-        {"synthetic:mavit-t-retinanet", "box.0", FOVEA_KIND_BOXES},
-        {"synthetic:rf-detr-n", "pred_boxes", FOVEA_KIND_BOXES},
-        {"synthetic:rf-detr-n", "logits", FOVEA_KIND_BOX_CLASSES},
-        {"synthetic:pola-pvt-t", "logits", FOVEA_KIND_LOGITS},
-        {"synthetic:depth-anything-s", "hidden1", FOVEA_KIND_FEATURES},
+        {"synthetic:dinov2-s", "last_hidden_state", FOVEA_OUTPUT_FEATURES},
+        {"synthetic:mavit-t", "logits", FOVEA_OUTPUT_LOGITS},
+        {"synthetic:mavit-t-fpn", "seg_logits", FOVEA_OUTPUT_CLASS_MAP},
+        {"synthetic:mavit-t-upernet", "seg_logits", FOVEA_OUTPUT_CLASS_MAP},
+        {"synthetic:mavit-t-retinanet", "cls.1", FOVEA_OUTPUT_BOX_CLASSES},
+        {"synthetic:mavit-t-retinanet", "box.0", FOVEA_OUTPUT_BOXES},
+        {"synthetic:rf-detr-n", "pred_boxes", FOVEA_OUTPUT_BOXES},
+        {"synthetic:rf-detr-n", "logits", FOVEA_OUTPUT_BOX_CLASSES},
+        {"synthetic:pola-pvt-t", "logits", FOVEA_OUTPUT_LOGITS},
+        {"synthetic:depth-anything-s", "hidden1", FOVEA_OUTPUT_FEATURES},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         subject s;

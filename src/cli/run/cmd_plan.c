@@ -223,7 +223,7 @@ static void show_device(const fovea_device_info *device, uint32_t threads)
 static void show_work(const fovea_plan *plan, const fovea_plan_info *p, const fovea_step_info *step,
                       size_t n, const char *advice)
 {
-    const double measured = fovea_plan_measured(plan);
+    const double measured = fovea_plan_measured_seconds(plan);
     show_products(step, n, p->compute);
     printf("work     %.2f GFLOP, %u steps in %u sweeps over the tokens, %u dispatches\n",
            p->flops * 1e-9, p->steps, p->sweeps, p->dispatches);

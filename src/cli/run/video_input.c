@@ -306,9 +306,9 @@ int video_open(video *out, const char *path, const video_raw *raw, int yuv)
     int code = raw ? CLI_OK : read_header(out, &colours);
     colours.layout = out->of.layout;
     colours.height = out->of.height;
-    CLI_THEN(code, cli_check(fovea_yuv_choose(&out->yuv, &colours)));
+    CLI_THEN(code, cli_check(fovea_yuv_matrix_choose(&out->yuv, &colours)));
     if (yuv >= 0)
-        out->yuv = (fovea_yuv)yuv;
+        out->yuv = (fovea_yuv_matrix)yuv;
     if (!out->of.ppm)
         CLI_THEN(code, make_room(out));
     if (code)
