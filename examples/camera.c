@@ -7,7 +7,7 @@
  * this one computes. When it is slower than the camera, frames must not queue up and grow old: only
  * the newest waits, and the one before it is dropped.
  *
- *     camera --> fovea_latest --> fovea_submit_picture, fovea_latest_wait --> label, latency
+ *     camera --> fovea_mailbox --> fovea_submit_picture, fovea_mailbox_wait --> label, latency
  *        ^         | dropped                              | done with
  *        +---------+--------------------------------------+
  *
@@ -127,7 +127,7 @@ static struct buffer *camera_next(struct camera *c)
     return b;
 }
 
-/* From either thread; `fovea_latest_options.drop` too. */
+/* From either thread; `fovea_mailbox_options.drop` too. */
 static void camera_return(void *camera, void *buffer)
 {
     struct buffer *returned = buffer;
@@ -219,7 +219,7 @@ static int v4l2_open(struct camera *c, const char *path)
 
 struct bringer {
     struct camera *camera;
-    fovea_latest *latest;
+    fovea_mailbox *mailbox;
     atomic_int stop;
 };
 
@@ -229,8 +229,8 @@ static void *bring_frames(void *arg)
     struct bringer *b = arg;
     struct buffer *buffer;
     while (!atomic_load(&b->stop) && (buffer = camera_next(b->camera)))
-        fovea_latest_put(b->latest, buffer, 1 / b->camera->rate);
-    fovea_latest_end(b->latest);
+        fovea_mailbox_put(b->mailbox, buffer, 1 / b->camera->rate);
+    fovea_mailbox_end(b->mailbox);
     return NULL;
 }
 
@@ -317,12 +317,12 @@ static int ascending(const void *a, const void *b)
 }
 
 /* A frame that is late goes on, because there is no way to end it; it is counted. */
-static fovea_status compute(struct model *m, fovea_latest *latest, int i)
+static fovea_status compute(struct model *m, fovea_mailbox *mailbox, int i)
 {
     fovea_ticket ticket;
     fovea_status status = fovea_submit_picture(m->plan, m->picture[i], NULL, &m->out, 1, &ticket);
     if (status == FOVEA_OK)
-        status = fovea_latest_wait(latest, m->plan, ticket);
+        status = fovea_mailbox_wait(mailbox, m->plan, ticket);
     return status == FOVEA_ETIMEOUT ? fovea_wait(m->plan, ticket, -1) : status;
 }
 
@@ -347,13 +347,13 @@ int main(int argc, char **argv)
                    &camera))
         return 1;
 
-    fovea_latest_options options = FOVEA_LATEST_OPTIONS_INIT;
-    fovea_latest_info frames = FOVEA_LATEST_INFO_INIT;
+    fovea_mailbox_options options = FOVEA_MAILBOX_OPTIONS_INIT;
+    fovea_mailbox_info frames = FOVEA_MAILBOX_INFO_INIT;
     struct bringer bringer = {.camera = &camera};
     pthread_t thread;
     options.drop = camera_return;
     options.ctx = &camera;
-    if (fovea_latest_create(&bringer.latest, &options))
+    if (fovea_mailbox_create(&bringer.mailbox, &options))
         return fail("camera", fovea_error());
     if (pthread_create(&thread, NULL, bring_frames, &bringer))
         return fail("camera", "no thread");
@@ -362,19 +362,19 @@ int main(int argc, char **argv)
     unsigned done = 0, label = 0;
     void *frame;
     while (done < MOST && now() - begin < seconds &&
-           fovea_latest_take(bringer.latest, 10, &frame) == FOVEA_OK && frame) {
+           fovea_mailbox_take(bringer.mailbox, 10, &frame) == FOVEA_OK && frame) {
         struct buffer *buffer = frame;
-        if (compute(&model, bringer.latest, (int)(buffer - camera.buffer)))
+        if (compute(&model, bringer.mailbox, (int)(buffer - camera.buffer)))
             return fail("frame", fovea_error());
         label = best(&model);
         latency[done++] = now() - buffer->taken;
         camera_return(&camera, buffer);
     }
     const double took = now() - begin;
-    fovea_latest_query(bringer.latest, &frames);
+    fovea_mailbox_query(bringer.mailbox, &frames);
     atomic_store(&bringer.stop, 1);
     pthread_join(thread, NULL);
-    fovea_latest_free(bringer.latest);
+    fovea_mailbox_free(bringer.mailbox);
     if (!done)
         return fail("camera", "no frame came");
 

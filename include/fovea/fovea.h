@@ -32,7 +32,7 @@
  *     plans.h         plans of models; running frames
  *     pictures.h      frames in memory of cameras, decoders and other devices
  *     video.h         colours and layouts of cameras' and decoders' frames
- *     latest.h        the newest of a camera's frames, with deadlines
+ *     mailbox.h       the newest of a camera's frames, with deadlines
  *     results.h       what outputs say: depth, classes, masks, boxes, key points
  *     crops.h         people in boxes, pictures that are run in parts
  *     operations.h    one attention or matrix product; the state of causal attention
@@ -76,7 +76,7 @@
 #include <fovea/crops.h>
 #include <fovea/devices.h>
 #include <fovea/errors.h>
-#include <fovea/latest.h>
+#include <fovea/mailbox.h>
 #include <fovea/models.h>
 #include <fovea/operations.h>
 #include <fovea/pictures.h>

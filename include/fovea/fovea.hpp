@@ -557,72 +557,73 @@ class plan : public handle<fovea_plan, fovea_plan_free>
 };
 
 /* The newest of a camera's frames: of Frames that are the caller's, one of which at most waits. */
-template <typename Frame> class latest : public handle<fovea_latest, fovea_latest_free>
+template <typename Frame> class borrowing_mailbox : public handle<fovea_mailbox, fovea_mailbox_free>
 {
   public:
-    using owned = handle<fovea_latest, fovea_latest_free>;
+    using owned = handle<fovea_mailbox, fovea_mailbox_free>;
     using typename owned::owner;
-    static result<latest> create(const fovea_latest_options *options = nullptr) noexcept
+    static result<borrowing_mailbox> create(const fovea_mailbox_options *options = nullptr) noexcept
     {
-        return result<latest>(fovea_latest_create, options);
+        return result<borrowing_mailbox>(fovea_mailbox_create, options);
     }
 #if defined(__cpp_exceptions)
-    explicit latest(const fovea_latest_options *options = nullptr) : latest(create(options).take())
+    explicit borrowing_mailbox(const fovea_mailbox_options *options = nullptr)
+        : borrowing_mailbox(create(options).take())
     {
     }
 #endif
     fovea_status try_put(Frame &frame, double deadline = 0) noexcept
     {
-        return fovea_latest_put(*this, &frame, deadline);
+        return fovea_mailbox_put(*this, &frame, deadline);
     }
     void end() noexcept
     {
-        fovea_latest_end(*this);
+        fovea_mailbox_end(*this);
     }
     /* `frame` is null when none will come. */
     fovea_status try_take(Frame *&frame, double timeout = -1) noexcept
     {
         void *taken = nullptr;
-        const fovea_status status = fovea_latest_take(*this, timeout, &taken);
+        const fovea_status status = fovea_mailbox_take(*this, timeout, &taken);
         frame = static_cast<Frame *>(taken);
         return status;
     }
     fovea_status try_wait(plan &plan, fovea_ticket ticket) noexcept
     {
-        return fovea_latest_wait(*this, plan, ticket);
+        return fovea_mailbox_wait(*this, plan, ticket);
     }
-    fovea_latest_info info() const
+    fovea_mailbox_info info() const
     {
-        fovea_latest_info out = FOVEA_LATEST_INFO_INIT;
-        fovea_latest_query(*this, &out);
+        fovea_mailbox_info out = FOVEA_MAILBOX_INFO_INIT;
+        fovea_mailbox_query(*this, &out);
         return out;
     }
 
   protected:
-    friend result<latest>;
-    explicit latest(owner object) noexcept : owned(object)
+    friend result<borrowing_mailbox>;
+    explicit borrowing_mailbox(owner object) noexcept : owned(object)
     {
     }
 };
 
 /* The same of Frames that are owned: by who puts one, by the mailbox, by who takes it. One that
  * nobody will take is deleted. */
-template <typename Frame> class mailbox : public latest<Frame>
+template <typename Frame> class mailbox : public borrowing_mailbox<Frame>
 {
   public:
-    using typename latest<Frame>::owner;
+    using typename borrowing_mailbox<Frame>::owner;
     using pointer = std::unique_ptr<Frame>;
     static result<mailbox> create() noexcept
     {
-        fovea_latest_options options = FOVEA_LATEST_OPTIONS_INIT;
+        fovea_mailbox_options options = FOVEA_MAILBOX_OPTIONS_INIT;
         options.drop = [](void *, void *frame) { pointer(static_cast<Frame *>(frame)); };
-        const fovea_latest_options *given = &options;
-        return result<mailbox>(fovea_latest_create, given);
+        const fovea_mailbox_options *given = &options;
+        return result<mailbox>(fovea_mailbox_create, given);
     }
     /* `frame` is empty afterwards, unless it fails. */
     fovea_status try_put(pointer &frame, double deadline = 0) noexcept
     {
-        const fovea_status status = fovea_latest_put(*this, frame.get(), deadline);
+        const fovea_status status = fovea_mailbox_put(*this, frame.get(), deadline);
         if (status == FOVEA_OK)
             frame.release();
         return status;
@@ -631,7 +632,7 @@ template <typename Frame> class mailbox : public latest<Frame>
     fovea_status try_take(pointer &frame, double timeout = -1) noexcept
     {
         Frame *taken = nullptr;
-        const fovea_status status = latest<Frame>::try_take(taken, timeout);
+        const fovea_status status = borrowing_mailbox<Frame>::try_take(taken, timeout);
         frame.reset(taken);
         return status;
     }
@@ -653,7 +654,7 @@ template <typename Frame> class mailbox : public latest<Frame>
 
   private:
     friend result<mailbox>;
-    explicit mailbox(owner object) noexcept : latest<Frame>(object)
+    explicit mailbox(owner object) noexcept : borrowing_mailbox<Frame>(object)
     {
     }
 };

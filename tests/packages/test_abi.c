@@ -178,12 +178,12 @@ static int imported_picture(void *out)
     return status;
 }
 
-static int latest_frame(void *out)
+static int mailbox_counts(void *out)
 {
-    fovea_latest *l;
-    assert_int_equal(fovea_latest_create(&l, NULL), FOVEA_OK);
-    const fovea_status status = fovea_latest_query(l, out);
-    fovea_latest_free(l);
+    fovea_mailbox *l;
+    assert_int_equal(fovea_mailbox_create(&l, NULL), FOVEA_OK);
+    const fovea_status status = fovea_mailbox_query(l, out);
+    fovea_mailbox_free(l);
     return status;
 }
 
@@ -282,7 +282,7 @@ static const struct {
     RESULT(plan_info, fovea_plan_info, scale_y, 0, FOVEA_PLAN_INFO_INIT),
     RESULT(step_info, fovea_step_info, products, 0, FOVEA_STEP_INFO_INIT),
     RESULT(output_info, fovea_output_info, stride, 0, FOVEA_OUTPUT_INFO_INIT),
-    RESULT(latest_frame, fovea_latest_info, late, 1, FOVEA_LATEST_INFO_INIT),
+    RESULT(mailbox_counts, fovea_mailbox_info, late, 1, FOVEA_MAILBOX_INFO_INIT),
     RESULT(imported_picture, fovea_picture_info, reason, 1, FOVEA_PICTURE_INFO_INIT),
     RESULT(memory, fovea_memory, allocations, 0, FOVEA_MEMORY_INIT),
     RESULT(tuned_plan, fovea_tune_report, tuned_seconds, 1, FOVEA_TUNE_REPORT_INIT),

@@ -61,14 +61,14 @@ static bool counts()
 }
 
 // Of two frames the newer one.
-static bool takes_latest()
+static bool takes_newest()
 {
-    auto latest = fovea::latest<int>::create();
+    auto mailbox = fovea::borrowing_mailbox<int>::create();
     int frames[2] = {1, 2}, *taken = nullptr;
-    return latest && latest->try_take(taken, 0) == FOVEA_ETIMEOUT &&
-           latest->try_put(frames[0]) == FOVEA_OK && latest->try_put(frames[1]) == FOVEA_OK &&
-           latest->try_take(taken) == FOVEA_OK && taken == &frames[1] &&
-           latest->info().replaced == 1;
+    return mailbox && mailbox->try_take(taken, 0) == FOVEA_ETIMEOUT &&
+           mailbox->try_put(frames[0]) == FOVEA_OK && mailbox->try_put(frames[1]) == FOVEA_OK &&
+           mailbox->try_take(taken) == FOVEA_OK && taken == &frames[1] &&
+           mailbox->info().replaced == 1;
 }
 
 // Frames that count those that live.
@@ -150,7 +150,7 @@ int main()
     const bool results[] = {says_why(FOVEA_ENODEV, "nonsense"),
                             runs(),
                             counts(),
-                            takes_latest(),
+                            takes_newest(),
                             owns_frames(),
                             converts(),
                             runs_in_a_pool()};
