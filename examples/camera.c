@@ -7,8 +7,8 @@
  * this one computes. When it is slower than the camera, frames must not queue up and grow old: only
  * the newest waits, and the one before it is dropped.
  *
- *     camera --> fovea_mailbox --> fovea_submit_picture, fovea_mailbox_wait --> label, latency
- *        ^         | dropped                              | done with
+ *     camera --> fovea_mailbox --> fovea_submit_external_image, fovea_mailbox_wait --> label,
+ * latency ^         | dropped                              | done with
  *        +---------+--------------------------------------+
  *
  * Each of the camera's few buffers is imported once, as a dma-buf where the driver has one: the
@@ -240,15 +240,15 @@ struct model {
     fovea_device *device;
     fovea_model *model;
     fovea_plan *plan;
-    fovea_picture *picture[BUFFERS];
+    fovea_external_image *picture[BUFFERS];
     fovea_output out;
     uint32_t classes;
 };
 
 static int import_buffer(struct model *m, const struct camera *c, int i)
 {
-    fovea_picture_options options = FOVEA_PICTURE_OPTIONS_INIT;
-    options.kind = c->buffer[i].dmabuf < 0 ? FOVEA_PICTURE_HOST : FOVEA_PICTURE_DMABUF;
+    fovea_external_image_options options = FOVEA_EXTERNAL_IMAGE_OPTIONS_INIT;
+    options.kind = c->buffer[i].dmabuf < 0 ? FOVEA_EXTERNAL_HOST : FOVEA_EXTERNAL_DMABUF;
     options.format = c->format;
     options.width = c->width;
     options.height = c->height;
@@ -258,8 +258,9 @@ static int import_buffer(struct model *m, const struct camera *c, int i)
         options.plane[k].stride = c->stride;
     }
     options.plane[1].offset = c->stride * c->height; /* chroma follows, where the format has it */
-    return fovea_picture_import(&m->picture[i], m->device, &options) ? fail("buffer", fovea_error())
-                                                                     : 0;
+    return fovea_external_image_import(&m->picture[i], m->device, &options)
+               ? fail("buffer", fovea_error())
+               : 0;
 }
 
 /* How frames are read, which is the same for all buffers. */
@@ -267,8 +268,8 @@ static void tell_transfer(const struct model *m)
 {
     static const char *const how[] = {"read in place", "copied by the device",
                                       "copied by the host"};
-    fovea_picture_info info = FOVEA_PICTURE_INFO_INIT;
-    fovea_picture_query(m->picture[0], &info);
+    fovea_external_image_info info = FOVEA_EXTERNAL_IMAGE_INFO_INIT;
+    fovea_external_image_query(m->picture[0], &info);
     printf("frames are %s (%s)%s%s\n", how[info.transfer], info.method, *info.reason ? ": " : "",
            info.reason);
 }
@@ -320,7 +321,8 @@ static int ascending(const void *a, const void *b)
 static fovea_status compute(struct model *m, fovea_mailbox *mailbox, int i)
 {
     fovea_ticket ticket;
-    fovea_status status = fovea_submit_picture(m->plan, m->picture[i], NULL, &m->out, 1, &ticket);
+    fovea_status status =
+        fovea_submit_external_image(m->plan, m->picture[i], NULL, &m->out, 1, &ticket);
     if (status == FOVEA_OK)
         status = fovea_mailbox_wait(mailbox, m->plan, ticket);
     return status == FOVEA_ETIMEOUT ? fovea_wait(m->plan, ticket, -1) : status;
@@ -388,7 +390,7 @@ int main(int argc, char **argv)
            name ? name : "no label");
     fovea_plan_free(model.plan);
     for (int k = 0; k < BUFFERS; k++)
-        fovea_picture_free(model.picture[k]);
+        fovea_external_image_free(model.picture[k]);
     fovea_model_free(model.model);
     fovea_device_close(model.device);
     free(model.out.data);

@@ -29,6 +29,6 @@ void foveafilter_memory_open(Memory *m, GstElement *element, fovea_device *devic
 /* The picture that the frame's memory is; it belongs to that memory. NULL: the frame is to be
  * mapped; with *failed it cannot be read at all, which fovea_error() explains for the first frame
  * of a buffer. */
-const fovea_picture *foveafilter_memory_find(Memory *m, GstBuffer *frame, gboolean *failed);
+const fovea_external_image *foveafilter_memory_find(Memory *m, GstBuffer *frame, gboolean *failed);
 
 #endif

@@ -31,9 +31,9 @@ typedef struct fovea_device_info {
      * fovea_device_options.isa asks for them. */
     int bf16, int8;
     int reserved;      /* where earlier versions have padding; 0 */
-    char imports[256]; /* how it has pictures in memory of others (pictures.h): what
-                          fovea_picture_info.method may be, "; " between them. Of the CPU "": it
-                          reads what the host does */
+    char imports[256]; /* how it has pictures in memory of others (external_images.h): what
+                          fovea_external_image_info.method may be, "; " between them. Of the CPU "":
+                          it reads what the host does */
 } fovea_device_info;
 #define FOVEA_DEVICE_INFO_INIT FOVEA_INIT(fovea_device_info, )
 

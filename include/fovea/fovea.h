@@ -30,7 +30,7 @@
  *     models.h        models, preprocessing of pictures
  *     wisdom_store.h  tuning results as text
  *     plans.h         plans of models; running frames
- *     pictures.h      frames in memory of cameras, decoders and other devices
+ *     external_images.h  frames in memory of cameras, decoders and other devices
  *     video.h         colours and layouts of cameras' and decoders' frames
  *     mailbox.h       the newest of a camera's frames, with deadlines
  *     results.h       what outputs say: depth, classes, masks, boxes, key points
@@ -66,8 +66,8 @@
  *     not written. A program compiled with a newer header runs as long as the options that this
  *     library does not know are zero. EINVAL for other values of them, and for a `struct_size` that
  *     is not set; index functions then return 0. Elements of arrays and values that come with every
- *     frame have no size and never grow: fovea_frame, fovea_output, fovea_ready, fovea_matrix,
- *     fovea_target, fovea_trace_event, fovea_tensor; nor do the planes of a picture.
+ *     frame have no size and never grow: fovea_frame, fovea_output, fovea_acquire_fence,
+ * fovea_matrix, fovea_target, fovea_trace_event, fovea_tensor; nor do the planes of a picture.
  *   - Zero in an option means "the default" unless the option says otherwise.
  */
 #ifndef FOVEA_FOVEA_H
@@ -76,10 +76,10 @@
 #include <fovea/crops.h>
 #include <fovea/devices.h>
 #include <fovea/errors.h>
+#include <fovea/external_images.h>
 #include <fovea/mailbox.h>
 #include <fovea/models.h>
 #include <fovea/operations.h>
-#include <fovea/pictures.h>
 #include <fovea/plans.h>
 #include <fovea/results.h>
 #include <fovea/sequences.h>

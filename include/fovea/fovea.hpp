@@ -278,30 +278,32 @@ class model : public handle<fovea_model, fovea_model_free>
     }
 };
 
-/* A picture in memory of a camera or of another device. */
-class picture : public handle<fovea_picture, fovea_picture_free>
+/* Pixels in the memory of a camera or of another device. */
+class external_image : public handle<fovea_external_image, fovea_external_image_free>
 {
   public:
-    static result<picture> open(device &device, const fovea_picture_options &options) noexcept
+    static result<external_image> open(device &device,
+                                       const fovea_external_image_options &options) noexcept
     {
-        return result<picture>(fovea_picture_import, static_cast<fovea_device *>(device), &options);
+        return result<external_image>(fovea_external_image_import,
+                                      static_cast<fovea_device *>(device), &options);
     }
 #if defined(__cpp_exceptions)
-    picture(device &device, const fovea_picture_options &options)
-        : picture(open(device, options).take())
+    external_image(device &device, const fovea_external_image_options &options)
+        : external_image(open(device, options).take())
     {
     }
 #endif
-    fovea_picture_info info() const
+    fovea_external_image_info info() const
     {
-        fovea_picture_info out = FOVEA_PICTURE_INFO_INIT;
-        fovea_picture_query(*this, &out);
+        fovea_external_image_info out = FOVEA_EXTERNAL_IMAGE_INFO_INIT;
+        fovea_external_image_query(*this, &out);
         return out;
     }
 
   private:
-    friend result<picture>;
-    explicit picture(owner object) noexcept : handle(object)
+    friend result<external_image>;
+    explicit external_image(owner object) noexcept : handle(object)
     {
     }
 };
@@ -431,11 +433,11 @@ class plan : public handle<fovea_plan, fovea_plan_free>
         const bool right = outputs.size() == frames.size() * each;
         return fovea_run(*this, frames.data(), outputs.data(), right ? outputs.size() : 0);
     }
-    fovea_status try_run(const picture &picture, buffers outputs,
-                         const fovea_ready *ready = nullptr) noexcept
+    fovea_status try_run(const external_image &image, buffers outputs,
+                         const fovea_acquire_fence *acquire = nullptr) noexcept
     {
         const given outs(outputs);
-        return fovea_run_picture(*this, picture, ready, outs.out, outs.count);
+        return fovea_run_external_image(*this, image, acquire, outs.out, outs.count);
     }
 #if defined(__cpp_exceptions)
     void run(const fovea_frame &frame, buffers outputs)
@@ -448,25 +450,26 @@ class plan : public handle<fovea_plan, fovea_plan_free>
     {
         check(try_run(frames, outputs));
     }
-    void run(const picture &picture, buffers outputs, const fovea_ready *ready = nullptr)
+    void run(const external_image &image, buffers outputs,
+             const fovea_acquire_fence *acquire = nullptr)
     {
         if (outputs.size() > MAX_OUTPUTS)
             throw std::length_error("fovea::plan::run");
-        check(try_run(picture, outputs, ready));
+        check(try_run(image, outputs, acquire));
     }
 #endif
-    /* A frame, or a picture, that is in flight until try_wait is OK for its ticket. */
+    /* A frame, or an external image, that is in flight until try_wait is OK for its ticket. */
     fovea_status try_submit(fovea_ticket &ticket, const fovea_frame &frame,
                             buffers outputs) noexcept
     {
         const given outs(outputs);
         return fovea_submit(*this, &frame, outs.out, outs.count, &ticket);
     }
-    fovea_status try_submit(fovea_ticket &ticket, const picture &picture, buffers outputs,
-                            const fovea_ready *ready = nullptr) noexcept
+    fovea_status try_submit(fovea_ticket &ticket, const external_image &image, buffers outputs,
+                            const fovea_acquire_fence *acquire = nullptr) noexcept
     {
         const given outs(outputs);
-        return fovea_submit_picture(*this, picture, ready, outs.out, outs.count, &ticket);
+        return fovea_submit_external_image(*this, image, acquire, outs.out, outs.count, &ticket);
     }
     fovea_status try_wait(fovea_ticket ticket, double timeout = -1) noexcept
     {

@@ -20,7 +20,7 @@
  *     }
  *
  * To the mailbox a frame is a pointer that it never dereferences: to pixels, to a
- * fovea_picture, to a buffer of the camera. Nothing is copied, and every frame has one owner
+ * fovea_external_image, to a buffer of the camera. Nothing is copied, and every frame has one owner
  * at a time: the thread that puts it, then the mailbox, then the thread that takes it, or `drop`.
  * With one buffer being filled, one waiting, one being computed with and one on its way back, a
  * camera needs four buffers.

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from . import _hub, _source
 from . import _structures as c
 from ._crops import crop
-from ._device import Device, Picture, device_of
+from ._device import Device, ExternalImage, device_of
 from ._handle import Handle
 from ._library import checked, lib, names
 from ._parts import Parts, parts_of
@@ -41,7 +41,7 @@ class PillowImage(Protocol):
 
 
 Image = Union[npt.NDArray[np.uint8], npt.NDArray[np.float32], Tensor, PillowImage, str, "os.PathLike[str]",
-              Picture]
+              ExternalImage]
 
 
 class Model(Handle):
@@ -113,7 +113,7 @@ class Model(Handle):
         return rule_of(self)
 
     def _read(self, picture: Any, channels_first: bool = False,
-              format: Optional[str] = None) -> Union[Array, Picture]:
+              format: Optional[str] = None) -> Union[Array, ExternalImage]:
         return read(picture, channels_first, format, on_white(self))
 
     def label(self, i: int) -> Optional[str]:
@@ -165,7 +165,7 @@ class Model(Handle):
           float32 (3, H, W), planes that are normalised, in the size to be run
           a tensor of PyTorch or another library, of the same shapes; by DLPack
           an image of Pillow, or a path of one; turned as its EXIF says
-          a camera's frame: see run(); a Picture
+          a camera's frame: see run(); an ExternalImage
 
         Arrays and tensors are read where they lie, if pixels are side by side in their rows.
 
@@ -181,7 +181,7 @@ class Model(Handle):
         if isinstance(image, (list, tuple)):
             return Batch(self._results([self._read(one, True, format) for one in image], format, chosen))
         pixels = self._read(image, True, format)
-        if not isinstance(pixels, Picture) and pixels.ndim == 4:
+        if not isinstance(pixels, ExternalImage) and pixels.ndim == 4:
             return Batch(self._results([read(one) for one in pixels], format, chosen))
         return self._result(pixels, format, chosen)
 
@@ -215,7 +215,7 @@ class Model(Handle):
         ("do_split_image" of EoMT) runs its overlapping parts, one after the other. The picture and the options are
         those of a call."""
         rule, pixels = rule_of(self), read(image, True)
-        if not rule.split or isinstance(pixels, Picture) or not self.info["masks"]:
+        if not rule.split or isinstance(pixels, ExternalImage) or not self.info["masks"]:
             return self(pixels, format=format, **options).class_map
         kind, wide, high = frame_of(pixels, format)
         if kind == "bgr8":
@@ -260,7 +260,7 @@ class Model(Handle):
         with the memory that they compute in."""
         array = self._read(pixels)
         chosen = choice(attention, outputs, preprocess, **options)
-        if not isinstance(array, Picture) and array.ndim == 4:
+        if not isinstance(array, ExternalImage) and array.ndim == 4:
             runs = [self.run(p, format=format, **chosen._asdict()) for p in array]
             return {name: np.stack([r[name] for r in runs]) for name in runs[0]}
         plan, rows = self._run(array, format, chosen)
@@ -270,7 +270,7 @@ class Model(Handle):
                  preprocess: bool = False, format: Optional[str] = None,
                  **options: Any) -> Dict[str, Features]:
         """Dense features of one picture: {name: Features(values (h, w, C), stride in pixels)}; of
-        `outputs`, else of last_hidden_state or every stage. "segmentation" gives logits. Picture
+        `outputs`, else of last_hidden_state or every stage. "segmentation" gives logits. ExternalImage
         and options are those of run()."""
         if outputs is None:
             outputs = [o for o in self.outputs if re.fullmatch(r"last_hidden_state|stage\d+", o)]
@@ -296,7 +296,7 @@ class Model(Handle):
         given = [self._read(p) for p in pictures]
         if not given:
             raise ValueError("no pictures to measure accuracy on")
-        arrays: List[Array] = [p for p in given if not isinstance(p, Picture)]
+        arrays: List[Array] = [p for p in given if not isinstance(p, ExternalImage)]
         if len(arrays) < len(given):
             raise TypeError("accuracy is measured on arrays of pixels or files; give those")
         frame = frame_of(arrays[0], format)
@@ -334,11 +334,11 @@ class Model(Handle):
             self._task_outputs = next((t for t in tasks if t and set(t) <= set(can)), ())
         return self._task_outputs
 
-    def _result(self, pixels: Union[Array, Picture], format: Optional[str], chosen: Choice) -> Result:
+    def _result(self, pixels: Union[Array, ExternalImage], format: Optional[str], chosen: Choice) -> Result:
         plan, rows = self._run(pixels, format, chosen)
         return Result(plan, rows, self.label, self.keypoint, self.scores)
 
-    def _results(self, pictures: Sequence[Union[Array, Picture]], format: Optional[str],
+    def _results(self, pictures: Sequence[Union[Array, ExternalImage]], format: Optional[str],
                  chosen: Choice) -> Iterator[Result]:
         """Of pictures of one kind and size, `count` at a time."""
         for frame, group in itertools.groupby(pictures, lambda p: frame_of(p, format)):
@@ -348,7 +348,7 @@ class Model(Handle):
                 for rows in plan._run_frames(same[i:i + chosen.count]):
                     yield Result(plan, rows, self.label, self.keypoint, self.scores)
 
-    def _run(self, pixels: Union[Array, Picture], format: Optional[str],
+    def _run(self, pixels: Union[Array, ExternalImage], format: Optional[str],
              chosen: Choice) -> Tuple[Plan, List[FloatArray]]:
         plan = self._plan_for(frame_of(pixels, format), chosen)
         return plan, plan._run_frame(pixels)

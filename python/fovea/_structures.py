@@ -165,25 +165,25 @@ class Output(C.Structure):
     _fields_ = [("data", C.c_void_p), ("size", C.c_size_t)]
 
 
-class PicturePlane(C.Structure):
-    _c_name_ = "fovea_picture_plane"
+class ExternalImagePlane(C.Structure):
+    _c_name_ = "fovea_external_image_plane"
     _fields_ = [("memory", C.c_void_p), *_each(C.c_int, "fd reserved"),
                 *_each(C.c_size_t, "size offset stride")]
 
 
-class PictureOptions(Sized):
-    _c_name_ = "fovea_picture_options"
+class ExternalImageOptions(Sized):
+    _c_name_ = "fovea_external_image_options"
     _fields_ = [*_SIZE, *_each(C.c_int, "kind format"), *_each(C.c_uint32, "width height"),
-                ("modifier", C.c_uint64), ("plane", PicturePlane * 3)]
+                ("modifier", C.c_uint64), ("plane", ExternalImagePlane * 3)]
 
 
-class PictureInfo(Sized):
-    _c_name_ = "fovea_picture_info"
+class ExternalImageInfo(Sized):
+    _c_name_ = "fovea_external_image_info"
     _fields_ = [*_SIZE, *_each(C.c_int, "transfer reserved"), *_each(C.c_char_p, "method reason")]
 
 
-class Ready(C.Structure):
-    _c_name_ = "fovea_ready"
+class AcquireFence(C.Structure):
+    _c_name_ = "fovea_acquire_fence"
     _fields_ = [("fd", C.c_int), ("event", C.c_void_p)]
 
 
@@ -275,7 +275,7 @@ class LayoutInfo(Sized):
 
 
 FORMATS = {"rgb8": 0, "bgr8": 1, "gray8": 2, "planes_f32": 3, "nv12": 4, "yuyv": 5}
-PICTURES = {"host": 0, "dmabuf": 1, "opencl": 2, "cuda": 3, "egl": 4, "nvmm": 5}
+EXTERNAL_KINDS = {"host": 0, "dmabuf": 1, "opencl": 2, "cuda": 3, "egl": 4, "nvmm": 5}
 TRANSFERS = ("none", "device", "host")
 YUVS = {"601": 0, "601-full": 1, "709": 2, "709-full": 3, "2020": 4, "2020-full": 5}
 COEFFICIENTS = {"unknown": 0, "601": 1, "709": 2, "2020": 3}

@@ -142,9 +142,9 @@ static inline fovea_trace_event *fv_trace_next(fv_trace *t)
     return at < t->room ? &t->event[at] : NULL;
 }
 
-/* Memory of the caller's, as fovea_picture_plane names it. */
+/* Memory of the caller's, as fovea_external_image_plane names it. */
 typedef struct fv_import_request {
-    fovea_picture_kind kind;
+    fovea_external_image_kind kind;
     void *memory; /* or */
     int fd;
     uint64_t size;                  /* bytes that frames may read */

@@ -12,12 +12,12 @@
 
 /* Frame number `ticket` is at ticket % FV_FLIGHTS. */
 typedef struct fv_flight {
-    fv_fence fence;            /* of the backend; after a fallback: the fallback plan's ticket */
-    fovea_status status;       /* once it is done */
-    const fovea_picture *read; /* by the host until it is done; or NULL */
+    fv_fence fence;      /* of the backend; after a fallback: the fallback plan's ticket */
+    fovea_status status; /* once it is done */
+    const fovea_external_image *read; /* by the host until it is done; or NULL */
     /* With a fallback plan, the arguments of fovea_submit beside what that plan keeps, and when it
      * was called: */
-    const fovea_picture *picture; /* in place of the frames; or NULL */
+    const fovea_external_image *image; /* in place of the frames; or NULL */
     uint32_t outs;
     double since;
 } fv_flight;
@@ -26,7 +26,7 @@ typedef struct fv_flight {
 /* The host has read what the frame reads. */
 static inline void fv_flight_end(fv_flight *f)
 {
-    fv_picture_end(f->read);
+    fv_external_image_end(f->read);
     f->read = NULL;
 }
 

@@ -71,7 +71,7 @@ void fv_fallback_note(fovea_plan *p, fovea_ticket ticket, const fv_run_input *in
                       const fovea_output *outs, uint32_t frames)
 {
     fv_flight *f = &p->flight[ticket % FV_FLIGHTS];
-    f->picture = in->picture;
+    f->image = in->image;
     f->outs = frames * p->b.n_wanted;
     f->since = fv_machine_seconds();
     if (in->frame)
@@ -96,7 +96,7 @@ fovea_status fv_fallback_take_over(fovea_plan *p)
     p->queue = NULL;
     for (fovea_ticket t = p->completed + 1; t <= p->ticket; t++) {
         fv_flight *f = &p->flight[t % FV_FLIGHTS];
-        const fv_run_input in = {.frame = frames_of(p, t), .picture = f->picture};
+        const fv_run_input in = {.frame = frames_of(p, t), .image = f->image};
         fv_flight_end(f);
         FV_TRY(fv_run_submit(p->fallback.plan, &in, outs_of(p, t), f->outs, &f->fence));
     }

@@ -110,15 +110,15 @@ static fovea_status hand_over(fovea_plan *p, const fv_run_input *in, const fovea
     const fv_portion most = {UINT32_MAX, frames, frames * p->b.slots};
     const bool cut = p->crops.size > 0;
     bool by_host = false;
-    if (in->picture)
-        FV_TRY(cut ? fv_picture_crop(p, in) : fv_picture_bind(p, in, &by_host));
-    for (uint32_t i = 0; i < frames && !in->picture; i++)
+    if (in->image)
+        FV_TRY(cut ? fv_external_frame_crop(p, in) : fv_external_frame_bind(p, in, &by_host));
+    for (uint32_t i = 0; i < frames && !in->image; i++)
         FV_TRY(cut ? fv_crop_bind(p, &in->frame[i], i) : fv_frame_bind(p, &in->frame[i], i));
     for (uint32_t i = 0; i < frames; i++)
         FV_TRY(bind_outputs(p, outs + (size_t)i * p->b.n_wanted, i));
-    if (in->picture && !cut)
-        FV_TRY(fv_picture_begin(in->picture, in->ready, by_host));
-    flight->read = by_host ? in->picture : NULL;
+    if (in->image && !cut)
+        FV_TRY(fv_external_image_begin(in->image, in->acquire, by_host));
+    flight->read = by_host ? in->image : NULL;
     const fovea_status status =
         p->device->backend->submit(p->queue, p->run, p->sweeps, most, &flight->fence);
     if (status != FOVEA_OK)
@@ -142,7 +142,7 @@ fovea_status fv_run_submit(fovea_plan *p, const fv_run_input *in, const fovea_ou
             FV_TRY(status);
         else
             FV_TRY(fv_fallback_take_over(p));
-        rest.ready = NULL; /* it was waited for */
+        rest.acquire = NULL; /* it was waited for */
     }
     if (p->fallback.used)
         FV_TRY(fv_run_submit(p->fallback.plan, &rest, outs, n_outs, &flight->fence));
@@ -229,7 +229,7 @@ static fovea_status tells_reading(const fovea_plan *p, fovea_ticket ticket)
     return FOVEA_OK;
 }
 
-fovea_status fovea_read_event(const fovea_plan *p, fovea_ticket ticket, void **out)
+fovea_status fovea_plan_release_event(const fovea_plan *p, fovea_ticket ticket, void **out)
 {
     FV_TRY(fv_require(out, "the place of the event"));
     FV_TRY(tells_reading(p, ticket));
@@ -237,7 +237,7 @@ fovea_status fovea_read_event(const fovea_plan *p, fovea_ticket ticket, void **o
     return FOVEA_OK;
 }
 
-fovea_status fovea_read_fence(fovea_plan *p, fovea_ticket ticket, int *fd)
+fovea_status fovea_plan_release_fence(fovea_plan *p, fovea_ticket ticket, int *fd)
 {
     FV_TRY(fv_require(fd, "the place of the fence"));
     FV_TRY(tells_reading(p, ticket));
@@ -245,7 +245,7 @@ fovea_status fovea_read_fence(fovea_plan *p, fovea_ticket ticket, int *fd)
     if (!be->read_fence)
         return fv_fail(FOVEA_ENOTSUP,
                        "%s has no sync_file; wait for the event of "
-                       "fovea_read_event, or with fovea_wait",
+                       "fovea_plan_release_event, or with fovea_wait",
                        be->name);
     return be->read_fence(p->queue, p->flight[ticket % FV_FLIGHTS].fence, fd);
 }

@@ -16,7 +16,7 @@ constexpr bool moves =
     std::is_nothrow_move_constructible_v<T> &&std::is_nothrow_move_assignable_v<T> &&
     !std::is_copy_constructible_v<T>;
 static_assert(moves<fovea::device> && moves<fovea::model> && moves<fovea::plan> &&
-              moves<fovea::picture> && moves<fovea::operation> && moves<fovea::state> &&
+              moves<fovea::external_image> && moves<fovea::operation> && moves<fovea::state> &&
               moves<fovea::sequence>);
 
 static bool throws(fovea_status wanted, const char *id)
@@ -78,8 +78,8 @@ static bool features_lie_on_a_grid()
            stage.offset(0, 5, 0) == std::size_t{5} * stage.output(0).columns;
 }
 
-// A picture in the caller's memory gives what the frame gives.
-static bool pictures_are_frames()
+// An external image in the caller's memory gives what the frame gives.
+static bool external_images_are_frames()
 {
     fovea::device device("cpu");
     const fovea::model vit("synthetic:vit-ti16");
@@ -89,8 +89,8 @@ static bool pictures_are_frames()
     std::vector<unsigned char> pixels(32 * 40 * 3);
     for (std::size_t i = 0; i < pixels.size(); i++)
         pixels[i] = static_cast<unsigned char>(i * i / 7);
-    fovea_picture_options p = FOVEA_PICTURE_OPTIONS_INIT;
-    p.kind = FOVEA_PICTURE_HOST;
+    fovea_external_image_options p = FOVEA_EXTERNAL_IMAGE_OPTIONS_INIT;
+    p.kind = FOVEA_EXTERNAL_HOST;
     p.width = p.height = 32;
     p.plane[0].memory = pixels.data();
     p.plane[0].stride = 40 * 3;
@@ -100,13 +100,13 @@ static bool pictures_are_frames()
     frame.stride[0] = 40 * 3;
     plan.run(frame, {want});
     {
-        fovea::picture picture(device, p);
-        plan.run(picture, {got});
-        if (picture.info().transfer != FOVEA_TRANSFER_NONE)
+        fovea::external_image image(device, p);
+        plan.run(image, {got});
+        if (image.info().transfer != FOVEA_TRANSFER_NONE)
             return false;
     }
-    p.kind = FOVEA_PICTURE_CUDA;
-    auto none = fovea::picture::open(device, p);
+    p.kind = FOVEA_EXTERNAL_CUDA;
+    auto none = fovea::external_image::open(device, p);
     return want == got && !none && none.status() == FOVEA_ENOTSUP;
 }
 
@@ -254,7 +254,7 @@ int main()
         throws(FOVEA_ENODEV, "nonsense"),
         state_counts(),
         features_lie_on_a_grid(),
-        pictures_are_frames(),
+        external_images_are_frames(),
         models_lie_in_memory(),
         boxes_are_asked_for(),
         results_are_made(),
