@@ -191,9 +191,10 @@ typedef struct fovea_trainer_options {
      * again for a picture whose pixels come again; 0: none. They count in memory_limit; results are
      * the same. The first pictures that fit are kept. */
     uint64_t teacher_memory;
-    fovea_head head;          /* FOVEA_STAGE_TASK */
-    float max_depth;          /* FOVEA_TASK_DEPTH: of a new head, metres; 0: 10 */
-    fovea_linear_form linear; /* of the student, see fovea_model_options; saved with it */
+    fovea_head head; /* FOVEA_STAGE_TASK */
+    float max_depth; /* FOVEA_TASK_DEPTH: of a new head, metres; 0: 10 */
+    fovea_linear_attention_params
+        linear; /* of the student, see fovea_model_options; saved with it */
 } fovea_trainer_options;
 #define FOVEA_TRAINER_OPTIONS_INIT                                                                 \
     FOVEA_INIT(fovea_trainer_options, FOVEA_SET(stage, FOVEA_STAGE_FEATURES),                      \

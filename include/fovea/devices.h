@@ -62,7 +62,7 @@ FOVEA_API int fovea_kernel_list(size_t index, fovea_kernel_info *out);
 /* A thread pool of the caller's: calls fn(arg, i) for every i in [0, n), in any order, on any
  * threads, at the same time or one after the other, and returns when all calls have returned. n is
  * at most `threads` of the device's options. */
-typedef void fovea_parallel_for(void (*fn)(void *arg, size_t i), void *arg, size_t n, void *ctx);
+typedef void fovea_parallel_for_fn(void (*fn)(void *arg, size_t i), void *arg, size_t n, void *ctx);
 
 typedef struct fovea_device_options {
     size_t struct_size;
@@ -76,9 +76,9 @@ typedef struct fovea_device_options {
     const char *cores; /* "big" (default): those at least half as fast as the fastest; "little": the
                           slowest kind; "all"; or a list: "4-7" or "0,2". Where there are enough of
                           them, every worker keeps to one, away from the caller's */
-    fovea_parallel_for *parallel_for; /* runs the work instead of the device's own threads; needs
+    fovea_parallel_for_fn *parallel_for; /* runs the work instead of the device's own threads; needs
                                          `threads` */
-    void *parallel_ctx;               /* its `ctx` */
+    void *parallel_ctx;                  /* its `ctx` */
     /* The fields above are the CPU's, those below of devices that compile their kernels. */
     double max_dispatch_seconds; /* approximate limit of one dispatch, because the device may also
                                     draw the screen. 0: 0.02; no limit on processors (also through

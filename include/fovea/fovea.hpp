@@ -214,7 +214,7 @@ class model : public handle<fovea_model, fovea_model_free>
         return result<model>(fovea_model_load_with, path, options);
     }
     /* From memory, descriptors or callbacks. */
-    static result<model> load(const fovea_source &source,
+    static result<model> load(const fovea_model_source &source,
                               const fovea_model_options *options = nullptr) noexcept
     {
         return result<model>(fovea_model_load_from, &source, options);
@@ -224,7 +224,7 @@ class model : public handle<fovea_model, fovea_model_free>
         : model(load(path, options).take())
     {
     }
-    explicit model(const fovea_source &source, const fovea_model_options *options = nullptr)
+    explicit model(const fovea_model_source &source, const fovea_model_options *options = nullptr)
         : model(load(source, options).take())
     {
     }

@@ -22,40 +22,43 @@ typedef struct fovea_model fovea_model;
  * (SIGBUS). */
 FOVEA_API fovea_status fovea_model_load(fovea_model **out, const char *path);
 
-/* What may differ in the linear attentions of a ViT's blocks. 0: what "fovea" of config.json says
- * under the name that stands behind it; without that what stands last. */
-typedef struct fovea_linear_form {
-    float nala_lambda; /* "nala_lambda", 2 to 8: of nala and nala-paper; 3 */
-    float pola_alpha;  /* "pola_alpha", 0.01 to 16: of pola; 4 */
-    float q_scale;  /* "q_scale", 0.001 to 1000: queries are multiplied by it before their features
-                       are made; 1 */
-    uint32_t heads; /* "linear_heads", a divisor of the width: heads of linear attentions; as many
-                       as the model has */
-} fovea_linear_form;
+/* Parameters of the linear attentions in the blocks of a plain ViT. A field that is 0 takes the
+ * value of its key in the section "fovea" of config.json; without the key, the default in
+ * parentheses. */
+typedef struct fovea_linear_attention_params {
+    float nala_lambda; /* "nala_lambda", 2 to 8: lambda of nala and nala-paper (3) */
+    float pola_alpha;  /* "pola_alpha", 0.01 to 16: alpha of pola (4) */
+    float q_scale;     /* "q_scale", 0.001 to 1000: queries are multiplied by it before the feature
+                          map (1) */
+    uint32_t heads; /* "linear_heads", a divisor of the width: heads of linear attentions (as many
+                       as the softmax attention has) */
+} fovea_linear_attention_params;
 
 typedef struct fovea_model_options {
     size_t struct_size;
-    const char *prefix; /* the model is what stands behind this in the names of tensors, such as
-                           "model.vision_tower."; "vision_config" describes it where config.json has
-                           that. NULL: "fovea": {"prefix"} of config.json, else the names that the
-                           families are known to have */
-    /* EINVAL out of its range; ENOTSUP where the family is no plain ViT */
-    fovea_linear_form linear;
-    /* Folder of packed weights, made private to the user: a later plan, in this process or another,
-     * maps what one before has packed. Processes that load the same model so have one copy of its
-     * weights in memory, read-only, and plans are soon made. NULL: FOVEA_WEIGHTS_CACHE of the
-     * environment, else none; "": none.
+    const char
+        *prefix; /* tensor name prefix of the model, such as "model.vision_tower.": only
+                    tensors whose names begin with it are read, and the rest of a name is what
+                    the model calls the tensor. Where config.json has a section
+                    "vision_config", that describes the model. NULL: "fovea": {"prefix"} of
+                    config.json, else the prefixes that the model families are known to have */
+    /* EINVAL for a value out of its range; ENOTSUP where the model is no plain ViT. */
+    fovea_linear_attention_params linear;
+    /* Folder in which packed weights are kept; it is made private to the user. A later plan, in
+     * this process or another, maps the weights that an earlier one packed: processes that load the
+     * same model share one read-only copy of its weights in memory, and planning is fast. NULL:
+     * FOVEA_WEIGHTS_CACHE of the environment, else none; "": none.
      *
-     * Only files of the user's or the administrator's that nobody else may write to are read. Files
-     * that are damaged or of another model, processor or build of the library are replaced; a
-     * folder that cannot be written to costs nothing but time. It holds up to 4 GiB of weights,
-     * oldest removed first, and those of the models that are in use. Weights that are decrypted
-     * lie there as they are. */
+     * Only files that belong to the user or the administrator, and that nobody else may write to,
+     * are read. Files that are damaged, or that belong to another model, processor or build of the
+     * library, are replaced. A folder that cannot be written to costs time and nothing else. The
+     * folder holds up to 4 GiB of weights in addition to those of the models in use; the oldest are
+     * removed first. Weights that the caller decrypts are stored decrypted. */
     const char *weights_cache;
 } fovea_model_options;
 #define FOVEA_MODEL_OPTIONS_INIT FOVEA_INIT(fovea_model_options, )
 
-/* fovea_model_load with options; NULL: none. */
+/* fovea_model_load with options, which may be NULL. */
 FOVEA_API fovea_status fovea_model_load_with(fovea_model **out, const char *path,
                                              const fovea_model_options *options);
 
@@ -81,50 +84,51 @@ FOVEA_API fovea_status fovea_weights_cache_describe(const char *folder,
 FOVEA_API fovea_status fovea_weights_cache_clear(const char *folder, size_t *removed);
 
 /* ---------------------------------------------------------------------------------------------
- * Models that lie in no folder: in memory, in a part of a file (the assets of an Android package),
+ * Models that are in no folder: in memory, in a part of a file (the assets of an Android package),
  * in a container that the caller unpacks or decrypts
  */
 
-/* A file of a model: bytes in memory, or a part of a file that is open. */
-typedef struct fovea_file {
-    const char *name; /* as it would have in a folder: "config.json", "model.safetensors" */
-    const void *data; /* its bytes, any alignment; NULL: `descriptor` has them */
-    uint64_t size;    /* bytes; of a descriptor 0: all up to its end */
-    int descriptor;   /* a regular file, which is mapped */
-    uint64_t offset;  /* in the descriptor's file, any number */
-} fovea_file;
+/* A file of a model: bytes in memory, or a part of an open file. */
+typedef struct fovea_model_file {
+    const char *name; /* as it would be called in a folder: "config.json", "model.safetensors" */
+    const void *data; /* its bytes, with any alignment; NULL: `descriptor` has them */
+    uint64_t size;    /* bytes; with a descriptor 0: all bytes from `offset` to the end */
+    int descriptor;   /* of a regular file, which is mapped */
+    uint64_t offset;  /* bytes from the beginning of the descriptor's file, any number */
+} fovea_model_file;
 
-/* Gives the bytes of the file `name`, which must stay as they are until they are released; *data
- * NULL: there is no such file. Nonzero: it cannot be had, and loading fails with EIO. */
-typedef int fovea_open_file(void *user, const char *name, const void **data, uint64_t *size);
-/* The bytes that fovea_open_file gave are not needed any more. */
-typedef void fovea_release_file(void *user, const void *data, uint64_t size);
+/* Gives the bytes of the file `name`, which must not change until they are released. *data NULL:
+ * there is no such file. Returns nonzero on failure, and loading fails with EIO. */
+typedef int fovea_open_file_fn(void *user, const char *name, const void **data, uint64_t *size);
+/* Releases bytes that the open function gave. */
+typedef void fovea_release_file_fn(void *user, const void *data, uint64_t size);
 
-/* Where the files of a model are: in a list, and for what that lacks behind a function. They are
- * those of a folder, and called as there: config.json; model.safetensors, or
- * model.safetensors.index.json with its shards; and if there are any preprocessor_config.json and
- * segmentation.safetensors.
+/* Where the files of a model come from: a list, and a function that is asked for files that are not
+ * in the list. The files are those of a folder, and have the same names: config.json;
+ * model.safetensors, or model.safetensors.index.json with its shards; preprocessor_config.json and
+ * segmentation.safetensors if the model has them.
  *
- * Bytes in memory stay the caller's. Those of configurations are needed until loading returns,
- * those of .safetensors until the model and the last of its plans are freed: they are read whenever
- * a plan is made. `release` is called then, once for each file that `open` gave, whether loading
- * succeeds or not, and on the thread that loads or frees. Descriptors may be closed when loading
- * has returned. The list and its texts are copied. */
-typedef struct fovea_source {
+ * Bytes in memory stay the caller's. Configurations are needed until loading returns, .safetensors
+ * files until the model and the last of its plans are freed, because every plan reads them. When a
+ * file is no longer needed, `release` is called once for each file that `open` gave, whether
+ * loading succeeded or not, on the thread that loads or frees. Descriptors may be closed when
+ * loading has returned. The list and its strings are copied. */
+typedef struct fovea_model_source {
     size_t struct_size;
-    const char *name; /* what messages call it; NULL: "memory" */
-    const fovea_file *files;
+    const char *name; /* what messages call the source; NULL: "memory" */
+    const fovea_model_file *files;
     size_t n_files;
-    fovea_open_file *open;       /* or NULL; called while the model is loaded */
-    fovea_release_file *release; /* or NULL */
-    void *user;                  /* the first argument of both */
-} fovea_source;
-#define FOVEA_SOURCE_INIT FOVEA_INIT(fovea_source, )
+    fovea_open_file_fn *open;       /* or NULL; called only while the model is loaded */
+    fovea_release_file_fn *release; /* or NULL */
+    void *user;                     /* the first argument of both */
+} fovea_model_source;
+#define FOVEA_MODEL_SOURCE_INIT FOVEA_INIT(fovea_model_source, )
 
-/* Loads a model from there. `options`: as of fovea_model_load_with, or NULL. EINVAL for a list that
- * cannot be; EIO for a file that is missing, cannot be had, or is shorter than is said; EFORMAT,
- * ENOTSUP as fovea_model_load. That `size` bytes are at `data` is the caller's word. */
-FOVEA_API fovea_status fovea_model_load_from(fovea_model **out, const fovea_source *source,
+/* Loads a model from a source. `options` as for fovea_model_load_with, or NULL. EINVAL: a list that
+ * is malformed; EIO: a file is missing, could not be opened, or is shorter than its `size`; EFORMAT
+ * and ENOTSUP as for fovea_model_load. The library cannot check that `data` points to `size` bytes.
+ */
+FOVEA_API fovea_status fovea_model_load_from(fovea_model **out, const fovea_model_source *source,
                                              const fovea_model_options *options);
 
 /* Plans keep what they need: a model may be freed before them. */
@@ -147,11 +151,10 @@ typedef enum fovea_resize {
                          */
     FOVEA_RESIZE_PATCHES, /* both sides to whole patches, as large as `most_patches` allow, with the
                              aspect kept as far as that goes (NaFlex) */
-    FOVEA_RESIZE_FIT,     /* one side to resize_width or resize_height, that of them for which the
-                             picture changes less, the other by the same factor, both rounded to whole
-                             patches (DPT) */
-    FOVEA_RESIZE_LONG,    /* the longer side becomes `long_edge`, the other keeps the aspect and is
-                             rounded to the nearest pixel (SAM) */
+    FOVEA_RESIZE_FIT,  /* both sides are scaled by resize_width / width or resize_height / height,
+                          whichever factor is nearer 1, and rounded to whole patches (DPT) */
+    FOVEA_RESIZE_LONG, /* the longer side becomes `long_edge`, the other keeps the aspect and is
+                          rounded to the nearest pixel (SAM) */
     FOVEA_RESIZE_BOUNDED, /* the shorter side becomes `short_edge`, or less where the longer side
                              would exceed `long_edge` (DETR) */
     FOVEA_RESIZE_WITHIN,  /* as large as fits into resize_width x resize_height, the aspect kept,
@@ -261,14 +264,14 @@ typedef struct fovea_model_info {
     uint32_t classes;                     /* rows of the head; 0: no head */
     uint32_t segments; /* classes of the segmentation head, or of masks; 0: none */
     uint64_t parameters;
-    uint64_t mapped_bytes;         /* of the checkpoint */
-    uint32_t boxes;                /* that it finds in a picture, at most; 0: it finds none */
-    uint32_t keypoints;            /* that it finds in a picture; 0: it finds none */
-    uint32_t masks;                /* queries of masks; 0: none */
-    uint32_t metric;               /* 1: the depth that it gives is in metres */
-    uint32_t vocabulary;           /* tokens that a language model knows; 0: it is none */
-    uint32_t sequence;             /* 1: it reads sequences, not pictures: fovea_sequence_create */
-    fovea_linear_form linear;      /* of a plain ViT, all as they are used; else 0 */
+    uint64_t mapped_bytes; /* of the checkpoint */
+    uint32_t boxes;        /* that it finds in a picture, at most; 0: it finds none */
+    uint32_t keypoints;    /* that it finds in a picture; 0: it finds none */
+    uint32_t masks;        /* queries of masks; 0: none */
+    uint32_t metric;       /* 1: the depth that it gives is in metres */
+    uint32_t vocabulary;   /* tokens that a language model knows; 0: it is none */
+    uint32_t sequence;     /* 1: it reads sequences, not pictures: fovea_sequence_create */
+    fovea_linear_attention_params linear; /* of a plain ViT, all as they are used; else 0 */
     uint32_t reduced_labels;       /* 1: in masks that it learned from, 0 is no class and k is class
                                       k - 1: do_reduce_labels of its preprocessing file */
     const char *preprocess_source; /* which file says how pictures are preprocessed, and by which
@@ -318,8 +321,8 @@ FOVEA_API const char *fovea_model_keypoint(const fovea_model *model, uint32_t i)
  *   Pola-Swin           patch_embed; stage1, ...; down1, ... between them;
  *                       norm: the last stage, normalised
  *   Depth Anything      predicted_depth: one column, a row for each pixel of the patches; relative
- *                       models give the nearer the more, metric ones metres; hidden0, ...
- *   ViTPose             heatmaps: rows of a grid finer than the patches', a column for each key
+ *                       models give inverse depth, larger is nearer, metric ones metres; hidden0,
+ * ... ViTPose             heatmaps: rows of a grid finer than the patches', a column for each key
  *                       point; hidden0, ...
  *   EoMT                masks_queries_logits: rows of a grid finer than the patches', a column for
  *                       each query; class_queries_logits: a row for each query, a column for each

@@ -11,8 +11,8 @@
  *
  * Models are loaded by fovea_model_load, from checkpoints that transformers has written of
  * flash-linear-attention's models (model_type gla, retnet, delta_net, gated_deltanet, transformer).
- * Where the checkpoint, or what stands behind fovea_model_options.prefix, has the tensors of one
- * layer alone ("q_proj.weight", ..), it is a token mixer, which takes rows and gives rows.
+ * Where the checkpoint, or its tensors with fovea_model_options.prefix, are those of one layer
+ * alone ("q_proj.weight", ..), it is a token mixer, which takes rows and gives rows.
  */
 #ifndef FOVEA_SEQUENCES_H
 #define FOVEA_SEQUENCES_H

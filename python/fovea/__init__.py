@@ -38,7 +38,7 @@ from ._sequence import Sequence
 from ._structures import (COMPUTE, EXTENT_FRAME, EXTERNAL_KINDS, FORMATS, FORMS, GATES, KINDS, MASK_RULES,
                           NO_CLASS, OUT_GATES, SCHEDULES, STATUSES, STORAGE, TRANSFERS, WEIGHTS, YUVS, Accuracy,
                           AccuracyReport, AttentionOptions, DeviceInfo, DeviceOptions, Frame, FrameShape,
-                          GemmOptions, LinearForm, Matrix, ModelInfo, ModelOptions, Output, OutputInfo, PlanInfo,
+                          GemmOptions, LinearAttentionParams, Matrix, ModelInfo, ModelOptions, Output, OutputInfo, PlanInfo,
                           PlanOptions, Preprocess, SequenceInfo, SequenceOptions, StepInfo, TuneOptions)
 from ._video import choose_yuv, convert, layouts
 
@@ -48,7 +48,7 @@ __all__ = [
     "NO_CLASS", "OUT_GATES", "SCHEDULES", "STATUSES", "STORAGE", "TRANSFERS", "WEIGHTS", "YUVS",
     "Accuracy", "AccuracyReport", "AttentionOptions", "Batch", "Detection", "Device", "DeviceInfo",
     "DeviceOptions", "Error", "ExternalImage", "Features", "Frame", "FrameShape", "GemmOptions", "Keypoint",
-    "Label", "LinearForm", "Mask", "Masks", "Matrix", "Model", "ModelInfo", "ModelOptions", "Output",
+    "Label", "LinearAttentionParams", "Mask", "Masks", "Matrix", "Model", "ModelInfo", "ModelOptions", "Output",
     "OutputInfo", "Plan",
     "PlanInfo", "PlanOptions", "Preprocess", "Result", "Sequence", "SequenceInfo", "SequenceOptions", "State",
     "StepInfo", "TuneOptions", "Tuned", "attention", "choose_yuv", "convert", "crop", "gemm", "layouts", "load",

@@ -76,7 +76,7 @@ for _name, _result, _arguments in [
         ("fovea_device_describe", C.c_int, [_HANDLE, C.POINTER(c.DeviceInfo)]),
         ("fovea_model_load", C.c_int, [_OUT, C.c_char_p]),
         ("fovea_model_load_with", C.c_int, [_OUT, C.c_char_p, C.POINTER(c.ModelOptions)]),
-        ("fovea_model_load_from", C.c_int, [_OUT, C.POINTER(c.Source), C.POINTER(c.ModelOptions)]),
+        ("fovea_model_load_from", C.c_int, [_OUT, C.POINTER(c.ModelSource), C.POINTER(c.ModelOptions)]),
         ("fovea_model_free", None, [_HANDLE]),
         ("fovea_model_describe", C.c_int, [_HANDLE, C.POINTER(c.ModelInfo)]),
         ("fovea_model_preprocess", C.c_int, [_HANDLE, C.POINTER(c.Preprocess)]),

@@ -47,7 +47,7 @@ Image = Union[npt.NDArray[np.uint8], npt.NDArray[np.float32], Tensor, PillowImag
 class Model(Handle):
     """A checkpoint: fovea.load("dinov2-base") finds it by name. `prefix`: what stands before the names of its
     tensors, where it is a part of a larger checkpoint. `device`: a Device, its name, or the one of the `with`
-    around. `linear`: what differs in linear attentions of a ViT, fields of fovea_linear_form:
+    around. `linear`: what differs in linear attentions of a ViT, fields of fovea_linear_attention_params:
     dict(nala_lambda=4, heads=12).
 
         model = fovea.load("dinov2-base")
@@ -65,7 +65,7 @@ class Model(Handle):
                  weights_cache: Union[str, "os.PathLike[str]", None] = None) -> None:
         self._device = device_of(device)
         options = c.ModelOptions(prefix=os.fspath(prefix).encode() if prefix else None,
-                                 linear=c.LinearForm(**(linear or {})),
+                                 linear=c.LinearAttentionParams(**(linear or {})),
                                  weights_cache=None if weights_cache is None
                                  else os.fspath(weights_cache).encode())
         self._plans: "collections.OrderedDict[Tuple[FrameKind, Choice], Plan]" = collections.OrderedDict()

@@ -59,18 +59,18 @@ class Preprocess(Sized):
                 ("alpha", C.c_int), ("split", C.c_uint32)]
 
 
-class LinearForm(C.Structure):
-    _c_name_ = "fovea_linear_form"
+class LinearAttentionParams(C.Structure):
+    _c_name_ = "fovea_linear_attention_params"
     _fields_ = [*_each(C.c_float, "nala_lambda pola_alpha q_scale"), ("heads", C.c_uint32)]
 
 
 class ModelOptions(Sized):
     _c_name_ = "fovea_model_options"
-    _fields_ = [*_SIZE, ("prefix", C.c_char_p), ("linear", LinearForm), ("weights_cache", C.c_char_p)]
+    _fields_ = [*_SIZE, ("prefix", C.c_char_p), ("linear", LinearAttentionParams), ("weights_cache", C.c_char_p)]
 
 
-class File(C.Structure):
-    _c_name_ = "fovea_file"
+class ModelFile(C.Structure):
+    _c_name_ = "fovea_model_file"
     _fields_ = [("name", C.c_char_p), ("data", C.c_void_p), ("size", C.c_uint64), ("descriptor", C.c_int),
                 ("offset", C.c_uint64)]
 
@@ -79,9 +79,9 @@ OPEN_FILE = C.CFUNCTYPE(C.c_int, C.c_void_p, C.c_char_p, C.POINTER(C.c_void_p), 
 RELEASE_FILE = C.CFUNCTYPE(None, C.c_void_p, C.c_void_p, C.c_uint64)
 
 
-class Source(Sized):
-    _c_name_ = "fovea_source"
-    _fields_ = [*_SIZE, ("name", C.c_char_p), ("files", C.POINTER(File)), ("n_files", C.c_size_t),
+class ModelSource(Sized):
+    _c_name_ = "fovea_model_source"
+    _fields_ = [*_SIZE, ("name", C.c_char_p), ("files", C.POINTER(ModelFile)), ("n_files", C.c_size_t),
                 ("open", OPEN_FILE), ("release", RELEASE_FILE), ("user", C.c_void_p)]
 
 
@@ -92,7 +92,7 @@ class ModelInfo(Sized):
                                    "segments"),
                 *_each(C.c_uint64, "parameters mapped_bytes"),
                 *_each(C.c_uint32, "boxes keypoints masks metric vocabulary sequence"),
-                ("linear", LinearForm), ("reduced_labels", C.c_uint32),
+                ("linear", LinearAttentionParams), ("reduced_labels", C.c_uint32),
                 ("preprocess_source", C.c_char_p), ("preprocess_assumed", C.c_uint32), ("scores", C.c_int)]
 
 

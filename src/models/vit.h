@@ -40,7 +40,7 @@ typedef struct fv_vit_block {
 
 typedef struct fv_vit {
     uint32_t width, depth, heads, hidden; /* hidden: columns that fc2 reads */
-    fovea_linear_form linear;             /* all of it, as it is used */
+    fovea_linear_attention_params linear; /* all of it, as it is used */
     uint32_t patch, channels;             /* channels is 3 */
     uint32_t patch_pad;                   /* zeros around the picture */
     uint32_t prefix;                      /* class, distillation, registers */

@@ -157,7 +157,8 @@ static void saved_models_are_what_was_trained(void **state)
         fovea_trainer_options o = options_of(FOVEA_STAGE_TASK, attentions[i]);
         o.whole = i % 2;
         if (o.whole)
-            o.linear = (fovea_linear_form){.nala_lambda = 2.5f, .pola_alpha = 1.5f, .q_scale = 2};
+            o.linear = (fovea_linear_attention_params){
+                .nala_lambda = 2.5f, .pola_alpha = 1.5f, .q_scale = 2};
         fovea_trainer *t = make(device, "dinov2-03", &o), *again;
         run_step(t);
         run_step(t);
@@ -165,7 +166,7 @@ static void saved_models_are_what_was_trained(void **state)
         assert_int_equal(fovea_trainer_save(t, folder, FOVEA_DTYPE_F32, 0), FOVEA_OK);
         o.attention = NULL;
         o.whole = 0;
-        o.linear = (fovea_linear_form){0};
+        o.linear = (fovea_linear_attention_params){0};
         if (fovea_trainer_create(&again, folder, NULL, device, &o) != FOVEA_OK)
             fail_msg("%s", fovea_error());
         assert_string_equal(again->attention, attentions[i]);

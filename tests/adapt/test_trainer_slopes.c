@@ -313,7 +313,7 @@ static void gradients_of_other_forms(void **state)
     static const struct {
         const char *model, *attention;
         fovea_stage stage;
-        fovea_linear_form form;
+        fovea_linear_attention_params form;
     } cases[] = {
         {"vit-01", "nala", FOVEA_STAGE_FEATURES, {.nala_lambda = 2.5f, .q_scale = 0.5f}},
         {"siglip-02", "nala-paper", FOVEA_STAGE_FEATURES, {.nala_lambda = 4, .heads = 2}},

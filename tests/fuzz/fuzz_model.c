@@ -158,8 +158,8 @@ static void make_plan(const fovea_model *model, const fovea_preprocess *preproce
 /* The same files by their descriptors give the same: a model, or a failure. */
 static void load_open_files(fovea_status expected)
 {
-    fovea_file file[PARTS];
-    fovea_source source = FOVEA_SOURCE_INIT;
+    fovea_model_file file[PARTS];
+    fovea_model_source source = FOVEA_MODEL_SOURCE_INIT;
     fovea_model *model = NULL;
     source.files = file;
     for (int i = 0; i < PARTS; i++) {
@@ -167,7 +167,7 @@ static void load_open_files(fovea_status expected)
         snprintf(path, sizeof path, "%s/%s", fuzz_folder(), names[i]);
         const int fd = open(path, O_RDONLY | O_CLOEXEC);
         if (fd >= 0)
-            file[source.n_files++] = (fovea_file){.name = names[i], .descriptor = fd};
+            file[source.n_files++] = (fovea_model_file){.name = names[i], .descriptor = fd};
     }
     const bool none = source.n_files == 0;
     const fovea_status got = fovea_model_load_from(&model, &source, NULL);

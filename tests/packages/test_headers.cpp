@@ -113,8 +113,8 @@ static bool external_images_are_frames()
 // What lacks the weights says so, by exception and without.
 static bool models_lie_in_memory()
 {
-    const fovea_file config = {"config.json", "{}", 2, 0, 0};
-    fovea_source source = FOVEA_SOURCE_INIT;
+    const fovea_model_file config = {"config.json", "{}", 2, 0, 0};
+    fovea_model_source source = FOVEA_MODEL_SOURCE_INIT;
     source.name = "here";
     source.files = &config;
     source.n_files = 1;

@@ -481,7 +481,7 @@ static void threads_do_not_matter(void **state)
     int calls = 0;
     const struct {
         uint32_t threads;
-        fovea_parallel_for *loop;
+        fovea_parallel_for_fn *loop;
     } how[] = {{1, NULL}, {2, NULL}, {3, NULL}, {7, NULL}, {2, in_order}, {3, backwards}};
     for (int k = 0; k < KINDS; k++) {
         float *first = NULL;
