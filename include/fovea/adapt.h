@@ -123,9 +123,10 @@ typedef enum fovea_loss {
     FOVEA_LOSS_RELATIVE,
 } fovea_loss;
 
-/* Sums n numbers over all processes, in place and with the same result in each: floats, or doubles
- * when `doubles` is nonzero. Returns nonzero on failure. */
-typedef int fovea_sum_fn(void *data, size_t n, int doubles, void *payload);
+/* Sums each of n numbers over all processes, in place, and gives every process the same results: an
+ * all-reduce. `data` has floats, or doubles when `doubles` is nonzero. Returns nonzero on failure.
+ */
+typedef int fovea_allreduce_fn(void *data, size_t n, int doubles, void *payload);
 
 typedef struct fovea_trainer_options {
     size_t struct_size;
@@ -173,14 +174,15 @@ typedef struct fovea_trainer_options {
                               is recomputed. With a limit, as many of the last blocks as it leaves
                               room for keep their activations, which may change the last digits of
                               results */
-    fovea_sum_fn *sum;     /* sums over several processes; NULL: a single process */
-    void *sum_payload;
+    fovea_allreduce_fn *allreduce; /* sums over several processes; NULL: a single process */
+    void *allreduce_payload;
     fovea_loss loss;    /* of the first two stages */
     const char *prefix; /* of both checkpoints, see fovea_model_options; or NULL */
-    int whole; /* nonzero: blocks with pola, nala, nala-paper or focused get what the authors put
-                  around the mechanism, where the model does not have it: a depthwise convolution of
-                  the values (attn.dwc) and, but for focused, a gate (attn.gate). They begin as
-                  zeros and ones, which change nothing. EINVAL where no block has such an attention
+    int full_module; /* nonzero: blocks with pola, nala, nala-paper or focused get what the authors
+                  put around the mechanism, where the model does not have it: a depthwise
+                  convolution of the values (attn.dwc) and, but for focused, a gate (attn.gate).
+                  They begin as zeros and ones, which change nothing. EINVAL where no block has such
+                  an attention
                 */
     /* What the products of the blocks' layers and of their gradients multiply. F32; BF16: numbers
      * rounded to bfloat16, with sums of float32, the teacher's as in a plan with that compute;
@@ -221,11 +223,11 @@ typedef struct fovea_trainer_info {
     uint32_t layers;                           /* losses of single blocks in a report, or 0 */
     uint32_t tensors, trained;                 /* of the model; those that are trained */
     uint64_t parameters, trained_parameters;
-    uint64_t step;         /* steps done */
-    double flops;          /* of one picture: teacher, student, gradients, recomputation */
-    double recomputed;     /* the part of `flops` that is recomputation */
-    uint32_t kept;         /* blocks that are not recomputed */
-    const char *attention; /* of the student; belongs to the trainer */
+    uint64_t step;                  /* steps done */
+    double flops;                   /* of one picture: teacher, student, gradients, recomputation */
+    double recomputed;              /* the part of `flops` that is recomputation */
+    uint32_t blocks_not_recomputed; /* blocks that are not recomputed */
+    const char *attention;          /* of the student; belongs to the trainer */
     /* Bytes, promised before anything runs: */
     uint64_t weights;      /* trained values, and all others of the model */
     uint64_t gradients;    /* gradients, and the buffers in which they are summed */
@@ -239,7 +241,7 @@ typedef struct fovea_trainer_info {
                               heap */
     fovea_compute compute; /* F32 or BF16 */
     uint64_t teacher;      /* bytes, a part of `total`: features of teacher_memory */
-    uint64_t recalled;     /* pictures so far for which the softmax model was not run */
+    uint64_t teacher_cache_hits; /* pictures so far for which the softmax model was not run */
 } fovea_trainer_info;
 #define FOVEA_TRAINER_INFO_INIT FOVEA_INIT(fovea_trainer_info, )
 FOVEA_API fovea_status fovea_trainer_query(const fovea_trainer *trainer, fovea_trainer_info *out);
@@ -276,7 +278,7 @@ typedef struct fovea_trainer_report {
 
 /* Updates the weights with the mean gradient over all added pictures of all processes. EINVAL when
  * nothing was added, and when loss or gradient are not finite (the weights then stay as they are,
- * and what was added is discarded); EIO when `sum` fails. `report` may be NULL. */
+ * and what was added is discarded); EIO when `allreduce` fails. `report` may be NULL. */
 FOVEA_API fovea_status fovea_trainer_step(fovea_trainer *trainer, fovea_trainer_report *report);
 
 typedef enum fovea_numbers {

@@ -777,9 +777,9 @@ class sequence : public handle<fovea_sequence, fovea_sequence_free>
     {
         return fovea_sequence_feed(*this, first, n, logits, floats);
     }
-    fovea_status try_mix(fovea_matrix x, std::size_t n, fovea_matrix output) noexcept
+    fovea_status try_forward(fovea_matrix x, std::size_t n, fovea_matrix output) noexcept
     {
-        return fovea_sequence_mix(*this, x, n, output);
+        return fovea_sequence_forward(*this, x, n, output);
     }
     fovea_status try_seek(std::uint64_t tokens) noexcept
     {
@@ -812,9 +812,9 @@ class sequence : public handle<fovea_sequence, fovea_sequence_free>
     {
         check(try_feed(tokens.data(), tokens.size(), logits.data(), logits.size()));
     }
-    void mix(fovea_matrix x, std::size_t n, fovea_matrix output)
+    void forward(fovea_matrix x, std::size_t n, fovea_matrix output)
     {
-        check(try_mix(x, n, output));
+        check(try_forward(x, n, output));
     }
     void seek(std::uint64_t tokens)
     {

@@ -57,9 +57,11 @@ typedef struct fovea_sequence_info {
 } fovea_sequence_info;
 #define FOVEA_SEQUENCE_INFO_INIT FOVEA_INIT(fovea_sequence_info, )
 
-/* The plan of a single token, or with `many` of `rows` of them, to be queried, traced and verified.
- * It belongs to the sequence. Thread-safe. */
-FOVEA_API fovea_plan *fovea_sequence_plan(const fovea_sequence *sequence, int many);
+/* The plan that advances the sequence by `rows` tokens, for prompts, and the plan that advances it
+ * by one token; the same plan if `rows` is 1. They may be queried, traced and verified, and belong
+ * to the sequence. Thread-safe. */
+FOVEA_API fovea_plan *fovea_sequence_prefill_plan(const fovea_sequence *sequence);
+FOVEA_API fovea_plan *fovea_sequence_decode_plan(const fovea_sequence *sequence);
 
 /* The functions below: one thread at a time per sequence. */
 
@@ -75,8 +77,8 @@ FOVEA_API fovea_status fovea_sequence_query(const fovea_sequence *sequence,
 FOVEA_API fovea_status fovea_sequence_feed(fovea_sequence *sequence, const uint32_t *ids, size_t n,
                                            float *logits, size_t floats);
 /* The same for a mixer by itself: n rows of `width` floats in and out. */
-FOVEA_API fovea_status fovea_sequence_mix(fovea_sequence *sequence, fovea_matrix x, size_t n,
-                                          fovea_matrix out);
+FOVEA_API fovea_status fovea_sequence_forward(fovea_sequence *sequence, fovea_matrix x, size_t n,
+                                              fovea_matrix out);
 /* Sets how many tokens count as seen. A cache of keys and values is cut there, or counts what it
  * happens to hold up to there; the states of linear mixers stay as they are, since they cannot go
  * back. EINVAL for more tokens than there is room for. */

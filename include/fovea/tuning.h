@@ -41,7 +41,7 @@ typedef struct fovea_tune_options {
 typedef struct fovea_tune_report {
     size_t struct_size;
     uint32_t facts;      /* found by this call, each thing that they are about counted once */
-    uint32_t kept;       /* steps and sweeps that were known already */
+    uint32_t known;      /* steps and sweeps that were known already */
     uint32_t candidates; /* kernels and schedules that were measured */
     uint32_t wrong;      /* candidates that failed verification; they are never chosen */
     uint32_t refused;    /* candidates that the device rejected */
@@ -87,11 +87,12 @@ typedef struct fovea_accuracy_report {
     fovea_compute compute; /* what FOVEA_COMPUTE_AUTO comes to: the fastest within the bound */
     uint32_t products;     /* those that are int8 with FOVEA_COMPUTE_INT8 */
     fovea_accuracy f32, bf16, int8;
-    fovea_accuracy mix; /* int8, but the fewest products in bfloat16 that meet the bound; tried
+    fovea_accuracy mixed; /* int8, but the fewest products in bfloat16 that meet the bound; tried
                            where `int8` misses it and `bf16` does not */
-    uint32_t kept;      /* the products that are bfloat16 in `mix` */
-    uint32_t step[FOVEA_PRODUCTS]; /* which these are, what helps most first: as fovea_plan_step
-                                      counts steps of the plan with FOVEA_COMPUTE_INT8 */
+    uint32_t bf16_count;  /* the products that are bfloat16 in `mixed` */
+    uint32_t
+        bf16_steps[FOVEA_PRODUCTS]; /* which these are, what helps most first: as fovea_plan_step
+                                 counts steps of the plan with FOVEA_COMPUTE_INT8 */
 } fovea_accuracy_report;
 #define FOVEA_ACCURACY_REPORT_INIT FOVEA_INIT(fovea_accuracy_report, )
 

@@ -39,17 +39,17 @@ typedef struct fovea_step_check {
     size_t step; /* as in fovea_plan_step */
     const char *label, *problem, *kernel;
     /* Its output (a sample if it is large) against the reference on what the step read: */
-    int right;        /* nonzero: within what is allowed */
+    int passed;       /* nonzero: within what is allowed */
     const char *text; /* what is wrong; "" */
     uint64_t values;
     double error, rel, max_abs; /* error: over what is allowed */
     /* The whole output against the same step in float32 on the CPU, which reads the CPU's own
-     * results: this includes the errors of earlier steps. carried 0: not compared, because the
+     * results: this includes the errors of earlier steps. end_to_end 0: not compared, because the
      * output is a partial result. */
-    int carried;
-    double carried_max, carried_rel, cosine;
-    uint64_t lost;  /* output values that are infinite or NaN */
-    double largest; /* largest magnitude in the output; float16 holds up to 65504 */
+    int end_to_end;
+    double end_to_end_max, end_to_end_rel, cosine;
+    uint64_t nonfinite; /* output values that are infinite or NaN */
+    double largest;     /* largest magnitude in the output; float16 holds up to 65504 */
     /* Linear attention, else 0: the largest magnitudes of the state and of the divisors, as means
      * over the tokens (as they are stored), and as sums over the tokens of this picture. The
      * divisor of softmax attention is at most the number of keys. */

@@ -146,7 +146,7 @@ for _name, _result, _arguments in [
         ("fovea_sequence_query", C.c_int, [_HANDLE, C.POINTER(c.SequenceInfo)]),
         ("fovea_sequence_feed", C.c_int,
          [_HANDLE, C.POINTER(C.c_uint32), C.c_size_t, c.Float, C.c_size_t]),
-        ("fovea_sequence_mix", C.c_int, [_HANDLE, c.Matrix, C.c_size_t, c.Matrix]),
+        ("fovea_sequence_forward", C.c_int, [_HANDLE, c.Matrix, C.c_size_t, c.Matrix]),
         ("fovea_sequence_seek", C.c_int, [_HANDLE, C.c_uint64]),
         ("fovea_sequence_reset", C.c_int, [_HANDLE]),
         ("fovea_sequence_size", C.c_size_t, [_HANDLE]),

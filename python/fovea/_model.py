@@ -291,8 +291,8 @@ class Model(Handle):
         size, keep a cosine of `bound` with float32, such as 0.9995: what compute="auto" is from then
         on, in this process, and with save_wisdom() in later ones. Takes `seconds` at most, 0: as long
         as it takes. Returns Tuned(compute, tried, bf16): what "auto" is (None: nothing was found in
-        time), {way: {"cosine", "worst", "seconds"}} of "f32", "bf16", "int8" and "mix" as far as they
-        were tried, and which steps are bfloat16 in the mix, where others are int8."""
+        time), {way: {"cosine", "worst", "seconds"}} of "f32", "bf16", "int8" and "mixed" as far as they
+        were tried, and which steps are bfloat16 in "mixed", where others are int8."""
         given = [self._read(p) for p in pictures]
         if not given:
             raise ValueError("no pictures to measure accuracy on")
@@ -310,10 +310,10 @@ class Model(Handle):
             C.byref(options_of(self, frame, chosen)), frames, len(frames), bound,
             C.byref(c.TuneOptions(seconds=seconds))))
         tried = {way: {name: getattr(of, name) for name in ("cosine", "worst", "seconds")}
-                 for way in ("f32", "bf16", "int8", "mix")
+                 for way in ("f32", "bf16", "int8", "mixed")
                  for of in (getattr(report, way),) if of.tried}
         return Tuned(list(c.COMPUTE)[report.compute] if report.found else None, tried,
-                     self._labels_of_steps(frame, chosen, report.step[:report.kept]))
+                     self._labels_of_steps(frame, chosen, report.bf16_steps[:report.bf16_count]))
 
     def _labels_of_steps(self, frame: FrameKind, chosen: Choice, steps: List[int]) -> List[str]:
         if not steps:

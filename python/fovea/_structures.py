@@ -144,8 +144,8 @@ class Accuracy(C.Structure):
 class AccuracyReport(Sized):
     _c_name_ = "fovea_accuracy_report"
     _fields_ = [*_SIZE, *_each(C.c_int, "found complete compute"), ("products", C.c_uint32),
-                *_each(Accuracy, "f32 bf16 int8 mix"), ("kept", C.c_uint32),
-                ("step", C.c_uint32 * 384)]
+                *_each(Accuracy, "f32 bf16 int8 mixed"), ("bf16_count", C.c_uint32),
+                ("bf16_steps", C.c_uint32 * 384)]
 
 
 class OutputInfo(Sized):

@@ -105,7 +105,7 @@ typedef struct fv_family {
  * know their shapes add them. */
 typedef struct fv_additions {
     const char *attention; /* its gates and learned vectors are added; or NULL */
-    bool whole;            /* and what its authors put around it */
+    bool full_module;      /* and what its authors put around it */
     uint32_t classes;      /* of a classification head, unless there is one; 0: none */
     uint32_t segments;     /* classes of a segmentation head; 0: none */
     float max_depth;       /* of a head that gives depth up to it; 0: none */

@@ -66,7 +66,7 @@ static void feed(fovea_sequence *s, const fovea_sequence_info *q, uint32_t n)
     fuzz_check(out && in, "memory");
     const fovea_status status =
         q->vocabulary ? fovea_sequence_feed(s, ids, n, out, floats)
-                      : fovea_sequence_mix(s, (fovea_matrix){in, 0}, n, (fovea_matrix){out, 0});
+                      : fovea_sequence_forward(s, (fovea_matrix){in, 0}, n, (fovea_matrix){out, 0});
     fuzz_check(status == FOVEA_OK, fovea_error());
     free(out);
     free(in);
@@ -426,7 +426,7 @@ size_t fuzz_seed(size_t index, uint8_t *out, size_t room)
         "{\"image_processor_type\":\"BitImageProcessor\",\"size\":{\"shortest_edge\":32},"
         "\"crop_size\":{\"height\":32,\"width\":32},\"resample\":3,\"image_mean\":[0.5,0.5,0.5]}";
     static const fovea_model_options usual = FOVEA_MODEL_OPTIONS_INIT;
-    static const fv_additions whole = {.attention = "pola", .whole = true};
+    static const fv_additions whole = {.attention = "pola", .full_module = true};
     char name[64];
     fovea_model *m;
     if (index >= sizeof models / sizeof *models)

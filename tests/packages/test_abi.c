@@ -286,7 +286,7 @@ static const struct {
     RESULT(imported_picture, fovea_external_image_info, reason, 1, FOVEA_EXTERNAL_IMAGE_INFO_INIT),
     RESULT(memory, fovea_memory, allocations, 0, FOVEA_MEMORY_INIT),
     RESULT(tuned_plan, fovea_tune_report, tuned_seconds, 1, FOVEA_TUNE_REPORT_INIT),
-    RESULT(tuned_accuracy, fovea_accuracy_report, mix, 1, FOVEA_ACCURACY_REPORT_INIT),
+    RESULT(tuned_accuracy, fovea_accuracy_report, mixed, 1, FOVEA_ACCURACY_REPORT_INIT),
     RESULT(tuned_attention, fovea_tune_report, tuned_seconds, 1, FOVEA_TUNE_REPORT_INIT),
     RESULT(tuned_gemm, fovea_tune_report, tuned_seconds, 1, FOVEA_TUNE_REPORT_INIT),
     RESULT(verified_step, fovea_kernel_check, text, 1, FOVEA_KERNEL_CHECK_INIT),

@@ -327,7 +327,7 @@ class Causal(unittest.TestCase):
             self.assertEqual(last.info["tokens"], 100)
             self.assertLess(off(last.feed(ids[100:129]), want[cases.POSITIONS.index(128)]), 2e-5)
             for wrong in [lambda: last.feed([61]), lambda: last.restore(saved[:-1]),
-                          lambda: last.mix(np.zeros((1, 32))),
+                          lambda: last.forward(np.zeros((1, 32))),
                           lambda: fovea.Sequence(fovea.Model(MODEL))]:
                 with self.assertRaises(fovea.Error):
                     wrong()
