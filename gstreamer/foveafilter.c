@@ -319,7 +319,7 @@ static gboolean set_caps(GstBaseTransform *base, GstCaps *in, GstCaps *out)
         g_free(colours);
         return FALSE;
     }
-    if (surfaces && frames.info.room) {
+    if (surfaces && frames.info.buffer_size) {
         GST_ELEMENT_ERROR(self, STREAM, FORMAT,
                           ("%s in memory:NVMM would have to be converted; put \"nvvideoconvert ! "
                            "video/x-raw(memory:NVMM),format=NV12\" before the element",
@@ -460,7 +460,8 @@ static GstFlowReturn transform_ip(GstBaseTransform *base, GstBuffer *buffer)
     if (!self->plan)
         return GST_FLOW_NOT_NEGOTIATED;
     const fovea_external_image *picture =
-        self->frames.info.room ? NULL : foveafilter_memory_find(&self->memory, buffer, &failed);
+        self->frames.info.buffer_size ? NULL
+                                      : foveafilter_memory_find(&self->memory, buffer, &failed);
     if (failed) {
         GST_ELEMENT_ERROR(self, STREAM, FORMAT, ("%s", fovea_error()), (NULL));
         return GST_FLOW_ERROR;

@@ -110,12 +110,12 @@ gboolean foveafilter_frames_same(const Frames *a, const Frames *b)
 
 void foveafilter_frames_open(Frames *f)
 {
-    f->room = f->info.room ? g_malloc(f->info.room) : NULL;
+    f->buffer = f->info.buffer_size ? g_malloc(f->info.buffer_size) : NULL;
 }
 
 void foveafilter_frames_close(Frames *f)
 {
-    g_clear_pointer(&f->room, g_free);
+    g_clear_pointer(&f->buffer, g_free);
 }
 
 fovea_status foveafilter_frames_pixels(const Frames *f, const GstVideoFrame *video,
@@ -126,8 +126,8 @@ fovea_status foveafilter_frames_pixels(const Frames *f, const GstVideoFrame *vid
         in.pixels[i] = GST_VIDEO_FRAME_PLANE_DATA(video, i);
         in.stride[i] = (size_t)GST_VIDEO_FRAME_PLANE_STRIDE(video, i);
     }
-    return fovea_layout_convert(out, &in, f->layout, f->width, f->height, f->yuv, f->room,
-                                f->info.room);
+    return fovea_layout_convert(out, &in, f->layout, f->width, f->height, f->yuv, f->buffer,
+                                f->info.buffer_size);
 }
 
 /* ---- padded frames ---- */

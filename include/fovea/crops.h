@@ -40,7 +40,7 @@ FOVEA_API fovea_status fovea_box_crop(const fovea_frame *frame, fovea_pixel_form
  * that the box is in, as post_process_pose_estimation of the processor has them. */
 FOVEA_API fovea_status fovea_box_keypoints(fovea_plan *plan, const fovea_output *outs,
                                            size_t n_outs, const fovea_box *box,
-                                           fovea_keypoint *points, size_t room, size_t *count);
+                                           fovea_keypoint *points, size_t capacity, size_t *count);
 
 /* ---------------------------------------------------------------------------------------------
  * Pictures that are run in overlapping parts: EoMT with "do_split_image"
@@ -81,15 +81,15 @@ FOVEA_API fovea_status fovea_parts_create(fovea_parts **out, fovea_plan *plan,
 FOVEA_API void fovea_parts_free(fovea_parts *parts);
 
 /* Cuts a picture of FOVEA_FORMAT_RGB8 into parts and describes each by one of `frames`, which has
- * room for `room` of them. Their pixels belong to `parts` and are valid until the next call, except
- * that a picture which needs no resize is not copied: the frames then point into its own pixels.
- * Allocates nothing. One thread at a time, as below. */
+ * room for `capacity` of them. Their pixels belong to `parts` and are valid until the next call,
+ * except that a picture which needs no resize is not copied: the frames then point into its own
+ * pixels. Allocates nothing. One thread at a time, as below. */
 FOVEA_API fovea_status fovea_parts_cut(fovea_parts *parts, const fovea_frame *picture,
-                                       fovea_frame *frames, size_t room);
+                                       fovea_frame *frames, size_t capacity);
 /* The class of each pixel of the picture, row by row, as fovea_class_map: `outs` are the outputs of
- * the first part, then those of the second, ..; room: of numbers. Allocates nothing. */
+ * the first part, then those of the second, ..; capacity: of numbers. Allocates nothing. */
 FOVEA_API fovea_status fovea_parts_class_map(fovea_parts *parts, const fovea_output *outs,
-                                             size_t n_outs, uint16_t *classes, size_t room);
+                                             size_t n_outs, uint16_t *classes, size_t capacity);
 
 FOVEA_END_DECLS
 

@@ -136,9 +136,9 @@ FOVEA_API fovea_status fovea_device_rates(fovea_device *device, fovea_rates *out
  */
 
 /* Those that the device's plans have used so far. *size gets their bytes (0 on a device that
- * compiles nothing); they are written to `data` unless it is NULL. EINVAL when `room` is less.
+ * compiles nothing); they are written to `data` unless it is NULL. EINVAL when `capacity` is less.
  * Thread-safe. */
-FOVEA_API fovea_status fovea_cache_export(fovea_device *device, void *data, size_t room,
+FOVEA_API fovea_status fovea_cache_export(fovea_device *device, void *data, size_t capacity,
                                           size_t *size);
 /* Hands them to the device, before plans are made; `data` need not outlive the call. Kernels of
  * another device, driver or version of this library are skipped. EFORMAT when they are damaged.
@@ -153,8 +153,8 @@ FOVEA_API fovea_status fovea_cache_import(fovea_device *device, const void *data
  * user.
  */
 
-/* The path that NULL stands for. EINVAL when `room` bytes are too few. */
-FOVEA_API fovea_status fovea_cache_folder(char *out, size_t room);
+/* The path that NULL stands for. EINVAL when `capacity` bytes are too few. */
+FOVEA_API fovea_status fovea_cache_folder(char *out, size_t capacity);
 
 typedef struct fovea_cache_entry {
     size_t struct_size;
@@ -171,8 +171,9 @@ FOVEA_API fovea_status fovea_cache_list(const char *folder, fovea_cache_fn *fn, 
 /* Removes the entries, and nothing else that may be in the folder; *removed gets their number. */
 FOVEA_API fovea_status fovea_cache_clear(const char *folder, size_t *removed);
 /* All sound entries in the form that fovea_cache_import and fovea_cache_unpack read. *size gets
- * their bytes; they are written to `data` unless it is NULL. EINVAL when `room` is less. */
-FOVEA_API fovea_status fovea_cache_pack(const char *folder, void *data, size_t room, size_t *size);
+ * their bytes; they are written to `data` unless it is NULL. EINVAL when `capacity` is less. */
+FOVEA_API fovea_status fovea_cache_pack(const char *folder, void *data, size_t capacity,
+                                        size_t *size);
 /* Adds them to the folder, which is made. EFORMAT when they are damaged; none is added then. EIO
  * when they cannot be written; *added gets the number of those that were. */
 FOVEA_API fovea_status fovea_cache_unpack(const char *folder, const void *data, size_t size,

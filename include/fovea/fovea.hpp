@@ -326,7 +326,7 @@ class converter
         width_ = width;
         height_ = height;
         info_ = info;
-        room_.resize(info.room);
+        buffer_.resize(info.buffer_size);
         return FOVEA_OK;
     }
     /* The format for the plan, and the planes of frames as they come. */
@@ -336,8 +336,8 @@ class converter
     }
     fovea_status try_convert(fovea_frame &out, const fovea_frame &in) noexcept
     {
-        return fovea_layout_convert(&out, &in, layout_, width_, height_, yuv_, room_.data(),
-                                    room_.size());
+        return fovea_layout_convert(&out, &in, layout_, width_, height_, yuv_, buffer_.data(),
+                                    buffer_.size());
     }
 #if defined(__cpp_exceptions)
     converter(fovea_layout layout, std::uint32_t width, std::uint32_t height, fovea_yuv_matrix yuv)
@@ -358,7 +358,7 @@ class converter
     fovea_yuv_matrix yuv_ = FOVEA_YUV_601;
     std::uint32_t width_ = 0, height_ = 0;
     fovea_layout_info info_ = FOVEA_LAYOUT_INFO_INIT;
-    std::vector<std::uint8_t> room_;
+    std::vector<std::uint8_t> buffer_;
 };
 
 /* Frames of one size through a model. */
@@ -486,8 +486,8 @@ class plan : public handle<fovea_plan, fovea_plan_free>
                            std::vector<fovea_mask> &masks, std::vector<std::uint16_t> &map) noexcept
     {
         const auto get = [&](fovea_plan *object, const fovea_output *out, std::size_t n,
-                             fovea_mask *to, std::size_t room, std::size_t *found) {
-            return fovea_masks(object, out, n, &options, to, room, found,
+                             fovea_mask *to, std::size_t capacity, std::size_t *found) {
+            return fovea_masks(object, out, n, &options, to, capacity, found,
                                map.empty() ? nullptr : map.data(), map.size());
         };
         return records(get, outputs, masks);
@@ -502,8 +502,8 @@ class plan : public handle<fovea_plan, fovea_plan_free>
                                std::vector<fovea_keypoint> &points) noexcept
     {
         const auto get = [&](fovea_plan *object, const fovea_output *out, std::size_t n,
-                             fovea_keypoint *to, std::size_t room, std::size_t *found) {
-            return fovea_box_keypoints(object, out, n, &box, to, room, found);
+                             fovea_keypoint *to, std::size_t capacity, std::size_t *found) {
+            return fovea_box_keypoints(object, out, n, &box, to, capacity, found);
         };
         return records(get, outputs, points);
     }

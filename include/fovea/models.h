@@ -295,9 +295,10 @@ FOVEA_API fovea_status fovea_model_preprocess(const fovea_model *model, fovea_pr
  * that resizes floats stays as it is: its class has no other. EINVAL. Thread-safe. */
 FOVEA_API fovea_status fovea_preprocess_resample(fovea_preprocess *p, fovea_resample resample);
 /* A preprocessing in words, "short side to 224, bicubic, bytes as torchvision, centre 224x224, mean
- * 0.481 0.458 0.408, std 0.269 0.261 0.276"; at most `room` bytes with the 0 at their end. 256 are
- * enough for every rule. EINVAL. Thread-safe. */
-FOVEA_API fovea_status fovea_preprocess_text(const fovea_preprocess *p, char *text, size_t room);
+ * 0.481 0.458 0.408, std 0.269 0.261 0.276"; at most `capacity` bytes with the 0 at their end. 256
+ * are enough for every rule. EINVAL. Thread-safe. */
+FOVEA_API fovea_status fovea_preprocess_text(const fovea_preprocess *p, char *text,
+                                             size_t capacity);
 /* Name of class i (id2label), of the segmentation head or of boxes where there is no other head;
  * what is no text in config.json as it is written there. NULL: it has none, or there is no such
  * class. Belongs to the model. */

@@ -329,12 +329,13 @@ typedef struct fovea_trace_event {
     double begin, end;  /* seconds since the device began to compute the frame */
 } fovea_trace_event;
 
-/* From the next frame on, records the calls of each frame in `events`, of which there are `room`,
- * in no particular order; they can be read once the frame was waited for. Frames are then run one
- * at a time. NULL ends it. EINVAL with a frame in flight; ENOTSUP on a device that does not report
- * times. This call may allocate, frames do not. */
-FOVEA_API fovea_status fovea_plan_trace(fovea_plan *plan, fovea_trace_event *events, size_t room);
-/* Calls of the last frame that was traced; those beyond `room` are counted, not recorded. */
+/* From the next frame on, records the calls of each frame in `events`, of which there are
+ * `capacity`, in no particular order; they can be read once the frame was waited for. Frames are
+ * then run one at a time. NULL ends it. EINVAL with a frame in flight; ENOTSUP on a device that
+ * does not report times. This call may allocate, frames do not. */
+FOVEA_API fovea_status fovea_plan_trace(fovea_plan *plan, fovea_trace_event *events,
+                                        size_t capacity);
+/* Calls of the last frame that was traced; those beyond `capacity` are counted, not recorded. */
 FOVEA_API size_t fovea_plan_trace_count(const fovea_plan *plan);
 
 FOVEA_END_DECLS

@@ -41,16 +41,16 @@ FOVEA_API fovea_status fovea_class_scores(const fovea_model *model, const float 
 /* ---- depth: outputs of FOVEA_OUTPUT_DEPTH ---- */
 
 /* Of each pixel, as the model gives it: metres, or of relative models the more the nearer. NaN
- * outside. room: of floats, at least as many as pixels. */
+ * outside. capacity: of floats, at least as many as pixels. */
 FOVEA_API fovea_status fovea_depth_map(fovea_plan *plan, const fovea_output *outs, size_t n_outs,
-                                       fovea_extent extent, float *depth, size_t room);
+                                       fovea_extent extent, float *depth, size_t capacity);
 /* The same in steps of `unit`, as depth cameras give it: with 0.001 and a metric model in
  * millimetres. 1 to 65535, what is beyond at the end that is nearer; with unit 0 the least of the
  * map becomes 1 and the greatest 65535. 0 outside, and for what is no number. EINVAL for a negative
  * unit. */
 FOVEA_API fovea_status fovea_depth_map_u16(fovea_plan *plan, const fovea_output *outs,
                                            size_t n_outs, fovea_extent extent, double unit,
-                                           uint16_t *depth, size_t room);
+                                           uint16_t *depth, size_t capacity);
 
 /* ---- classes of pixels: outputs of FOVEA_OUTPUT_CLASS_MAP, or FOVEA_OUTPUT_MASKS and
  * FOVEA_OUTPUT_MASK_CLASSES ---- */
@@ -63,7 +63,7 @@ FOVEA_API fovea_status fovea_depth_map_u16(fovea_plan *plan, const fovea_output 
  * post_process_semantic_segmentation). The time of masks is that of queries x classes x pixels of
  * that picture products. */
 FOVEA_API fovea_status fovea_class_map(fovea_plan *plan, const fovea_output *outs, size_t n_outs,
-                                       fovea_extent extent, uint16_t *classes, size_t room);
+                                       fovea_extent extent, uint16_t *classes, size_t capacity);
 
 /* ---- masks: outputs of FOVEA_OUTPUT_MASKS and FOVEA_OUTPUT_MASK_CLASSES ---- */
 
@@ -102,16 +102,17 @@ typedef struct fovea_mask {
  *   instance  pixels whose logit is above 0; the score is the class' times the mean probability of
  *             those pixels, and at least threshold
  *
- * *count: how many; those beyond `room` are left out, of the map too. `map`, unless NULL, has for
- * each pixel of the frame 1 + the index of its mask, of instances that overlap the last one's, or
- * 0; map_room: of numbers. options NULL: the defaults. */
+ * *count: how many; those beyond `capacity` are left out, of the map too. `map`, unless NULL, has
+ * for each pixel of the frame 1 + the index of its mask, of instances that overlap the last one's,
+ * or 0; map_capacity: of numbers. options NULL: the defaults. */
 FOVEA_API fovea_status fovea_masks(fovea_plan *plan, const fovea_output *outs, size_t n_outs,
                                    const fovea_mask_options *options, fovea_mask *masks,
-                                   size_t room, size_t *count, uint16_t *map, size_t map_room);
+                                   size_t capacity, size_t *count, uint16_t *map,
+                                   size_t map_capacity);
 /* The pixels of the frame that are inside the mask of a query by itself (logit above 0): 1, others
  * 0. */
 FOVEA_API fovea_status fovea_mask_pixels(fovea_plan *plan, const fovea_output *outs, size_t n_outs,
-                                         uint32_t query, uint8_t *inside, size_t room);
+                                         uint32_t query, uint8_t *inside, size_t capacity);
 
 /* ---- boxes: outputs of FOVEA_OUTPUT_BOXES and FOVEA_OUTPUT_BOX_CLASSES ---- */
 
@@ -125,11 +126,11 @@ typedef struct fovea_detection {
 
 /* Makes boxes of a frame's outputs as fovea_run was given them, all of cls.0, box.0, .. among them,
  * or logits and pred_boxes: at most as many as fovea_model_info.boxes, best first; without
- * allocating. *count: how many; those beyond `room` are left out. Equal scores have a fixed order;
- * outputs that are no numbers give no boxes. One thread at a time, like a frame. ENOTSUP: the model
- * finds no boxes; EINVAL: outputs are missing. */
+ * allocating. *count: how many; those beyond `capacity` are left out. Equal scores have a fixed
+ * order; outputs that are no numbers give no boxes. One thread at a time, like a frame. ENOTSUP:
+ * the model finds no boxes; EINVAL: outputs are missing. */
 FOVEA_API fovea_status fovea_detections(fovea_plan *plan, const fovea_output *outs, size_t n_outs,
-                                        fovea_detection *boxes, size_t room, size_t *count);
+                                        fovea_detection *boxes, size_t capacity, size_t *count);
 
 /* ---- key points: an output of FOVEA_OUTPUT_KEYPOINTS ---- */
 
@@ -145,7 +146,7 @@ typedef struct fovea_keypoint {
  * map without a number has a score of 0. *count: how many. fovea_model_keypoint names them.
  * fovea_box_keypoints of crops.h is for a person in a larger frame. */
 FOVEA_API fovea_status fovea_keypoints(fovea_plan *plan, const fovea_output *outs, size_t n_outs,
-                                       fovea_keypoint *points, size_t room, size_t *count);
+                                       fovea_keypoint *points, size_t capacity, size_t *count);
 
 FOVEA_END_DECLS
 

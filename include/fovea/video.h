@@ -15,10 +15,10 @@
  *     options.frame.format = info.format;
  *     options.yuv = yuv;
  *     fovea_plan_create(&plan, model, device, &options);
- *     void *room = malloc(info.room);
+ *     void *buffer = malloc(info.buffer_size);
  *     while (next(decoder, &planes)) {
- *         fovea_layout_convert(&frame, &planes, FOVEA_LAYOUT_I420, 1920, 1080, yuv, room,
- * info.room); fovea_run(plan, &frame, &out, 1);
+ *         fovea_layout_convert(&frame, &planes, FOVEA_LAYOUT_I420, 1920, 1080, yuv, buffer,
+ * info.buffer_size); fovea_run(plan, &frame, &out, 1);
  *     }
  */
 #ifndef FOVEA_VIDEO_H
@@ -137,7 +137,7 @@ typedef struct fovea_layout_info {
     uint32_t rows[3];          /* of each plane */
     int reserved;              /* where a later version may have a field */
     size_t bytes[3];           /* of a row of each plane that is packed */
-    size_t room;               /* bytes that fovea_layout_convert writes; 0: it copies nothing */
+    size_t buffer_size;        /* bytes that fovea_layout_convert writes; 0: it copies nothing */
 } fovea_layout_info;
 #define FOVEA_LAYOUT_INFO_INIT FOVEA_INIT(fovea_layout_info, )
 
@@ -150,13 +150,14 @@ FOVEA_API fovea_status fovea_layout_query(fovea_layout layout, uint32_t width, u
 FOVEA_API const char *fovea_layout_name(size_t index);
 
 /* *out is `in` in the format that fovea_layout_query says: planes that a plan reads as they are
- * stay where they are, the others are in `room`, of `size` bytes, until the next call with it. U
+ * stay where they are, the others are in `buffer`, of `size` bytes, until the next call with it. U
  * and V are those of the same pixels. With U and V for every pixel, and for luma alone in limited
  * range, R, G, B or grey are computed here, by the same numbers as in a plan, to the bit. Allocates
- * nothing. EINVAL: a missing plane, a stride under one row, too little room. Thread-safe. */
+ * nothing. EINVAL: a missing plane, a stride under one row, a buffer that is too small.
+ * Thread-safe. */
 FOVEA_API fovea_status fovea_layout_convert(fovea_frame *out, const fovea_frame *in,
                                             fovea_layout layout, uint32_t width, uint32_t height,
-                                            fovea_yuv_matrix yuv, void *room, size_t size);
+                                            fovea_yuv_matrix yuv, void *buffer, size_t size);
 
 FOVEA_END_DECLS
 

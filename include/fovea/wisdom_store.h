@@ -45,13 +45,13 @@ FOVEA_API fovea_status fovea_wisdom_import(const char *text, size_t size, fovea_
  * file that is there holds no wisdom; it is left alone. */
 FOVEA_API fovea_status fovea_wisdom_save(const char *path);
 /* The whole store as text. *size gets its bytes, the terminating 0 included; they are written to
- * `text` unless it is NULL. EINVAL when `room` is less. */
-FOVEA_API fovea_status fovea_wisdom_export(char *text, size_t room, size_t *size);
+ * `text` unless it is NULL. EINVAL when `capacity` is less. */
+FOVEA_API fovea_status fovea_wisdom_export(char *text, size_t capacity, size_t *size);
 /* Empties the store; files stay as they are and are not read again. */
 FOVEA_API void fovea_wisdom_forget(void);
 /* The file that fovea_wisdom_save writes for NULL; "" when nothing is to be read. EIO without a
- * home directory; EINVAL when `room` bytes are too few. */
-FOVEA_API fovea_status fovea_wisdom_path(char *out, size_t room);
+ * home directory; EINVAL when `capacity` bytes are too few. */
+FOVEA_API fovea_status fovea_wisdom_path(char *out, size_t capacity);
 
 FOVEA_END_DECLS
 

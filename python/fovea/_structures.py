@@ -271,7 +271,7 @@ class LayoutInfo(Sized):
     _c_name_ = "fovea_layout_info"
     _fields_ = [*_SIZE, ("name", C.c_char_p), ("format", C.c_int), ("planes", C.c_uint32),
                 ("rows", C.c_uint32 * 3), ("reserved", C.c_int), ("bytes", C.c_size_t * 3),
-                ("room", C.c_size_t)]
+                ("buffer_size", C.c_size_t)]
 
 
 FORMATS = {"rgb8": 0, "bgr8": 1, "gray8": 2, "planes_f32": 3, "nv12": 4, "yuyv": 5}

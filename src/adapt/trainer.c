@@ -406,7 +406,7 @@ static fovea_status find_features(fovea_trainer *t, const fovea_frame *frame, co
 {
     fv_picture_key key;
     *out = t->features;
-    if (!t->kept.room)
+    if (!t->kept.capacity)
         return run_teacher(t, frame);
     FV_TRY(fv_teacher_features_key(&key, t->guide, frame));
     const float *kept = fv_teacher_features_find(&t->kept, &key);

@@ -152,10 +152,10 @@ fovea_status fovea_device_rates(fovea_device *device, fovea_rates *out)
     return FV_ABI_WRITE(out, rates, FOVEA_RATES_INIT);
 }
 
-fovea_status fovea_cache_export(fovea_device *device, void *data, size_t room, size_t *size)
+fovea_status fovea_cache_export(fovea_device *device, void *data, size_t capacity, size_t *size)
 {
     if (device->backend->cache_export)
-        return device->backend->cache_export(device->device, data, room, size);
+        return device->backend->cache_export(device->device, data, capacity, size);
     *size = 0;
     return FOVEA_OK;
 }

@@ -66,7 +66,7 @@ void fv_emit_leave_block(fv_builder *b)
 fv_view fv_emit_value(fv_builder *b, enum fv_value_kind kind, uint32_t rows, uint32_t cols,
                       enum fv_type type)
 {
-    if (!room(b, &b->value, b->values, &b->value_room, sizeof *b->value))
+    if (!room(b, &b->value, b->values, &b->value_capacity, sizeof *b->value))
         return FV_NO_VIEW;
     fv_value *v = &b->value[b->values];
     memset(v, 0, sizeof *v);
@@ -263,7 +263,7 @@ void fv_emit_release(fv_builder *b)
 
 fv_step *fv_emit_step(fv_builder *b, enum fv_op op, uint32_t rows, const char *label)
 {
-    const bool ok = room(b, &b->step, b->steps, &b->step_room, sizeof *b->step);
+    const bool ok = room(b, &b->step, b->steps, &b->step_capacity, sizeof *b->step);
     fv_step *s = ok ? &b->step[b->steps++] : &b->nowhere;
     memset(s, 0, sizeof *s);
     snprintf(s->label, sizeof s->label, "%s%s%s", b->scope, *b->scope ? " " : "", label);

@@ -176,9 +176,9 @@ typedef struct fv_training {
 
 typedef struct fv_builder {
     fv_step *step;
-    uint32_t steps, step_room;
+    uint32_t steps, step_capacity;
     fv_value *value;
-    uint32_t values, value_room;
+    uint32_t values, value_capacity;
     fv_wanted *wanted;
     uint32_t n_wanted;
     uint32_t slots;

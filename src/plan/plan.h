@@ -55,7 +55,7 @@ struct fovea_plan {
     fovea_model *model; /* counted; also owns the packed weights */
     fv_builder b;
     fv_refusal *refusal;
-    uint32_t refusals, refusal_room;
+    uint32_t refusals, refusal_capacity;
     fv_plan_sweep *sweep;
     uint32_t sweeps;
     fv_bank *bank; /* banks of region r: first_bank[r] to first_bank[r + 1] */

@@ -18,12 +18,12 @@ static fovea_status find_level(fv_box_level *out, const fovea_plan *p, const fov
 }
 
 fovea_status fovea_detections(fovea_plan *plan, const fovea_output *outs, size_t n_outs,
-                              fovea_detection *boxes, size_t room, size_t *count)
+                              fovea_detection *boxes, size_t capacity, size_t *count)
 {
     fv_box_level level[FV_LEVELS];
     FV_TRY(fv_task_output_check(plan, outs, n_outs));
     FV_TRY(fv_require(count, "the place of the number of boxes"));
-    if (room > 0)
+    if (capacity > 0)
         FV_TRY(fv_require(boxes, "the place of the boxes"));
     const fv_detection *d = plan->model->detection;
     if (!d)
@@ -35,8 +35,8 @@ fovea_status fovea_detections(fovea_plan *plan, const fovea_output *outs, size_t
     for (uint32_t i = 0; i < d->levels; i++)
         FV_TRY(find_level(&level[i], plan, outs, d, i));
     *count = fv_boxes_find(d, level, (float)plan->info.width, (float)plan->info.height,
-                           (fv_candidate *)plan->b.candidates, boxes, room);
-    if (*count > room)
-        *count = room;
+                           (fv_candidate *)plan->b.candidates, boxes, capacity);
+    if (*count > capacity)
+        *count = capacity;
     return FOVEA_OK;
 }

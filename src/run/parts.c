@@ -209,13 +209,13 @@ void fovea_parts_free(fovea_parts *p)
 /* ---- a picture ---- */
 
 fovea_status fovea_parts_cut(fovea_parts *p, const fovea_frame *picture, fovea_frame *frames,
-                             size_t room)
+                             size_t capacity)
 {
     FV_TRY(fv_require(p, "the parts"));
     FV_TRY(fv_require(picture, "the picture"));
     FV_TRY(fv_require(frames, "the place of the frames"));
     FV_TRY(fv_require(picture->pixels[0], "the picture's pixels"));
-    FV_TRY(fv_task_output_room("frames", room, p->info.count));
+    FV_TRY(fv_task_output_capacity("frames", capacity, p->info.count));
     const size_t row = (size_t)p->width * 3;
     const uint8_t *from = picture->pixels[0];
     size_t stride = picture->stride[0] ? picture->stride[0] : row;
@@ -255,12 +255,12 @@ static void make_line(float *out, void *ctx, uint32_t y)
 }
 
 fovea_status fovea_parts_class_map(fovea_parts *p, const fovea_output *outs, size_t n_outs,
-                                   uint16_t *classes, size_t room)
+                                   uint16_t *classes, size_t capacity)
 {
     FV_TRY(fv_require(p, "the parts"));
     FV_TRY(fv_require(outs, "the outputs"));
     FV_TRY(fv_require(classes, "the map"));
-    FV_TRY(fv_task_output_room("pixels", room, (size_t)p->width * p->height));
+    FV_TRY(fv_task_output_capacity("pixels", capacity, (size_t)p->width * p->height));
     const size_t each = p->plan->b.n_wanted;
     if (n_outs != each * p->info.count)
         return fv_fail(FOVEA_EINVAL, "%zu outputs given; %u parts have %zu each", n_outs,

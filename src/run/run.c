@@ -257,7 +257,7 @@ double fovea_plan_seconds(const fovea_plan *p)
     return p->seconds;
 }
 
-fovea_status fovea_plan_trace(fovea_plan *p, fovea_trace_event *events, size_t room)
+fovea_status fovea_plan_trace(fovea_plan *p, fovea_trace_event *events, size_t capacity)
 {
     const fv_backend *be = p->device->backend;
     fv_trace *t = &p->trace;
@@ -270,7 +270,7 @@ fovea_status fovea_plan_trace(fovea_plan *p, fovea_trace_event *events, size_t r
                       : FOVEA_OK;
     if (t->event)
         FV_TRY(be->trace(p->queue, NULL));
-    *t = (fv_trace){.event = events, .room = events ? room : 0};
+    *t = (fv_trace){.event = events, .capacity = events ? capacity : 0};
     if (!events)
         return FOVEA_OK;
     const fovea_status status = be->trace(p->queue, t);

@@ -241,14 +241,14 @@ static void one_layout(fovea_layout layout, fovea_yuv_matrix yuv, uint32_t width
     assert_string_equal(info.name, abouts[layout].name);
     assert_string_equal(fovea_layout_name(layout), info.name);
     assert_int_equal(info.format, abouts[layout].format);
-    uint8_t *room = malloc(info.room + GUARD);
+    uint8_t *room = malloc(info.buffer_size + GUARD);
     assert_non_null(room);
-    memset(room + info.room, 0xa5, GUARD);
+    memset(room + info.buffer_size, 0xa5, GUARD);
     assert_int_equal(
-        fovea_layout_convert(&out, &s.frame, layout, width, height, yuv, room, info.room),
+        fovea_layout_convert(&out, &s.frame, layout, width, height, yuv, room, info.buffer_size),
         FOVEA_OK);
     for (size_t i = 0; i < GUARD; i++)
-        assert_int_equal(room[info.room + i], 0xa5);
+        assert_int_equal(room[info.buffer_size + i], 0xa5);
     for (size_t y = 0; y < height; y++)
         for (size_t x = 0; x < width; x++) {
             exact(want, &s, x, y);
@@ -289,16 +289,16 @@ static void nothing_is_copied(void **state)
     fovea_frame out;
     for (size_t i = 0; i < sizeof as_is / sizeof *as_is; i++) {
         assert_int_equal(fovea_layout_query(as_is[i], 4, 2, FOVEA_YUV_601_FULL, &info), FOVEA_OK);
-        assert_int_equal(info.room, 0);
+        assert_int_equal(info.buffer_size, 0);
         assert_int_equal(
             fovea_layout_convert(&out, &in, as_is[i], 4, 2, FOVEA_YUV_601_FULL, NULL, 0), FOVEA_OK);
         assert_ptr_equal(out.pixels[0], bytes);
         assert_int_equal(out.stride[0], 16);
     }
     assert_int_equal(fovea_layout_query(FOVEA_LAYOUT_GRAY, 4, 2, FOVEA_YUV_601, &info), FOVEA_OK);
-    assert_int_equal(info.room, 8);
+    assert_int_equal(info.buffer_size, 8);
     assert_int_equal(fovea_layout_query(FOVEA_LAYOUT_NV21, 4, 2, FOVEA_YUV_601, &info), FOVEA_OK);
-    assert_int_equal(info.room, 4);
+    assert_int_equal(info.buffer_size, 4);
 }
 
 static void wrong_calls(void **state)

@@ -114,10 +114,10 @@ static void ask_library(float *out, size_t room, const GstVideoInfo *info, GstBu
         frame.stride[i] = (size_t)GST_VIDEO_FRAME_PLANE_STRIDE(&video, i);
     }
     const fovea_output into = {out, room * sizeof *out};
-    void *converted = g_malloc(about.room + 1);
-    assert_int_equal(
-        fovea_layout_convert(&frame, &frame, layout, width, height, yuv, converted, about.room),
-        FOVEA_OK);
+    void *converted = g_malloc(about.buffer_size + 1);
+    assert_int_equal(fovea_layout_convert(&frame, &frame, layout, width, height, yuv, converted,
+                                          about.buffer_size),
+                     FOVEA_OK);
     assert_int_equal(fovea_run(plan, &frame, &into, 1), FOVEA_OK);
     g_free(converted);
     gst_video_frame_unmap(&video);
