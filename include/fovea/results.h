@@ -16,7 +16,7 @@
  * with align_corners=False: depth bicubically, classes bilinearly, both straight to the pixels of
  * the map; masks bilinearly to the picture as it was run, and from there bilinearly to the map.
  * What crop and resize have left out is outside, and what has filled the picture up is cut off.
- * Records are in pixels of the frame, but for boxes.
+ * Records (masks, boxes, key points) are in pixels of the frame.
  */
 #ifndef FOVEA_RESULTS_H
 #define FOVEA_RESULTS_H
@@ -118,8 +118,7 @@ FOVEA_API fovea_status fovea_mask_pixels(fovea_plan *plan, const fovea_output *o
 
 /* A box that a detector has found. */
 typedef struct fovea_detection {
-    float x1, y1, x2, y2; /* corners, in pixels of the picture as it was run: fovea_plan_info says
-                             where they are in the frame */
+    float x1, y1, x2, y2; /* corners, in pixels of the frame; a box may reach beyond the frame */
     float score;          /* between 0 and 1 */
     uint32_t label;       /* class: fovea_model_label */
 } fovea_detection;

@@ -165,11 +165,9 @@ class Plan(Handle):
     # ---- what the outputs of a frame say ----
 
     def _detections(self, outputs: Sequence[FloatArray], most: int) -> List[Detection]:
-        boxes, count, info = (c.Detection * most)(), C.c_size_t(), self.info
+        boxes, count = (c.Detection * most)(), C.c_size_t()
         self._read(outputs, lib.fovea_detections, boxes, most, C.byref(count))
-        left, top, across, down = (info[k] for k in ("left", "top", "scale_x", "scale_y"))
-        return [Detection(left + b.x1 * across, top + b.y1 * down, left + b.x2 * across,
-                          top + b.y2 * down, b.score, b.label) for b in boxes[:count.value]]
+        return [Detection(b.x1, b.y1, b.x2, b.y2, b.score, b.label) for b in boxes[:count.value]]
 
     def _depth(self, outputs: Sequence[FloatArray], unit: Optional[float] = None) -> npt.NDArray[Any]:
         if unit is None:

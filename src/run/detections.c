@@ -17,6 +17,17 @@ static fovea_status find_level(fv_box_level *out, const fovea_plan *p, const fov
     return FOVEA_OK;
 }
 
+/* From pixels of the picture that was run to pixels of the frame. */
+static void place_in_frame(fovea_detection *boxes, size_t n, const fovea_plan_info *i)
+{
+    for (fovea_detection *d = boxes; d < boxes + n; d++) {
+        d->x1 = (float)(i->left + (double)d->x1 * i->scale_x);
+        d->y1 = (float)(i->top + (double)d->y1 * i->scale_y);
+        d->x2 = (float)(i->left + (double)d->x2 * i->scale_x);
+        d->y2 = (float)(i->top + (double)d->y2 * i->scale_y);
+    }
+}
+
 fovea_status fovea_detections(fovea_plan *plan, const fovea_output *outs, size_t n_outs,
                               fovea_detection *boxes, size_t capacity, size_t *count)
 {
@@ -38,5 +49,6 @@ fovea_status fovea_detections(fovea_plan *plan, const fovea_output *outs, size_t
                            (fv_candidate *)plan->b.candidates, boxes, capacity);
     if (*count > capacity)
         *count = capacity;
+    place_in_frame(boxes, *count, &plan->info);
     return FOVEA_OK;
 }

@@ -45,10 +45,10 @@ bool is_big_endian()
     return first == 0;
 }
 
-/* From the picture that was run to the frame, whose edges are where it ends. */
-double placed(double at, double first, double scale, double side)
+/* A coordinate, at most at the edges of the frame. */
+double within(float at, double side)
 {
-    return std::clamp(first + at * scale, 0.0, side);
+    return std::clamp(double{at}, 0.0, side);
 }
 
 Detection2D detection(const std_msgs::msg::Header &header, double x1, double y1, double x2,
@@ -259,15 +259,12 @@ void Results::tell_boxes(const fovea::plan &plan, const Header &header, const Li
     std::size_t count;
     fovea::check(
         fovea_detections(plan, outs_.data(), outs_.size(), found.data(), found.size(), &count));
-    const fovea_plan_info in = plan.info();
     auto message = std::make_unique<Detections>();
     message->header = header;
     for (std::size_t i = 0; i < count && double{found[i].score} >= limits.score; i++) {
         const fovea_detection &d = found[i];
-        message->detections.push_back(detection(header, placed(d.x1, in.left, in.scale_x, width_),
-                                                placed(d.y1, in.top, in.scale_y, height_),
-                                                placed(d.x2, in.left, in.scale_x, width_),
-                                                placed(d.y2, in.top, in.scale_y, height_)));
+        message->detections.push_back(detection(header, within(d.x1, width_), within(d.y1, height_),
+                                                within(d.x2, width_), within(d.y2, height_)));
         auto &hypothesis = message->detections.back().results[0].hypothesis;
         hypothesis.class_id = label(d.label);
         hypothesis.score = double{d.score};

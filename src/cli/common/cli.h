@@ -275,8 +275,7 @@ const char *cli_segments_output(const fovea_model *model);
 /* detector.c: whether boxes are made of output `name`; a model that finds boxes needs all such. */
 bool cli_makes_boxes(const fovea_model *model, const char *name);
 /* x, y, width and height of a box in a frame of width x height pixels, at whose border it ends. */
-void cli_place_box(double out[4], const fovea_detection *box, const fovea_plan_info *info,
-                   uint32_t width, uint32_t height);
+void cli_place_box(double out[4], const fovea_detection *box, uint32_t width, uint32_t height);
 /* The size of a picture after preprocessing. */
 void cli_picture_size(uint32_t *width, uint32_t *height, const fovea_preprocess *p,
                       const fovea_model_info *info);
