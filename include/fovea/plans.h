@@ -261,6 +261,18 @@ typedef enum fovea_output_kind {
     FOVEA_OUTPUT_KEYPOINTS,    /* heat maps: a column for each point */
 } fovea_output_kind;
 
+/* The shape that the model's original code (transformers, timm, the authors' repository) gives an
+ * output of one frame, with C = columns, H = grid_height and W = grid_width, both 1 without a grid.
+ * The data of an output is rows of channels, [row][channel], whatever this says; a program that
+ * compares with the original code, or hands outputs to code that was written for it, turns it
+ * accordingly. */
+typedef enum fovea_output_layout {
+    FOVEA_OUTPUT_LAYOUT_ROWS,   /* [row][channel]: rows x C */
+    FOVEA_OUTPUT_LAYOUT_VECTOR, /* [channel]: C, of the one row */
+    FOVEA_OUTPUT_LAYOUT_PLANES, /* [channel][row][column]: C x H x W */
+    FOVEA_OUTPUT_LAYOUT_MAP,    /* [row][column]: H x W, of the one channel */
+} fovea_output_layout;
+
 typedef struct fovea_output_info {
     size_t struct_size;
     const char *name;
@@ -269,6 +281,7 @@ typedef struct fovea_output_info {
     uint32_t grid_width, grid_height; /* of the patch rows; 0 when rows are no patches */
     uint32_t stride;                  /* pixels from patch to patch */
     fovea_output_kind kind;
+    fovea_output_layout layout;
 } fovea_output_info;
 #define FOVEA_OUTPUT_INFO_INIT FOVEA_INIT(fovea_output_info, )
 

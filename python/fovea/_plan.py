@@ -120,6 +120,12 @@ class Plan(Handle):
         """{name: what it is, of KINDS} of the plan's outputs."""
         return {name: c.KINDS[info.kind] for name, info in zip(self.names, self._infos)}
 
+    @property
+    def layouts(self) -> Dict[str, str]:
+        """{name: the shape that the model's original code gives it, of OUTPUT_LAYOUTS} of the plan's outputs,
+        which are rows of channels here: "rows", "vector", "planes" (C, H, W) or "map" (H, W)."""
+        return {name: c.OUTPUT_LAYOUTS[info.layout] for name, info in zip(self.names, self._infos)}
+
     def run(self, picture: Any) -> Dict[str, FloatArray]:
         """{name: float32 rows} of one picture, which may be an ExternalImage."""
         return dict(zip(self.names, self._run(self._seen(picture))))

@@ -152,7 +152,7 @@ class OutputInfo(Sized):
     _c_name_ = "fovea_output_info"
     _fields_ = [*_SIZE, ("name", C.c_char_p),
                 *_each(C.c_uint32, "rows columns prefix grid_width grid_height stride"),
-                ("kind", C.c_int)]
+                *_each(C.c_int, "kind layout")]
 
 
 class Frame(C.Structure):
@@ -290,6 +290,7 @@ GATES = {"ready": 0, "logits": 1, "x-dense": 2, "q-dense": 3, "q-blockdiag": 4}
 OUT_GATES = {"plain": 0, "linear": 1, "silu": 2}
 KINDS = ("features", "logits", "depth", "class_map", "masks", "mask_classes", "boxes", "box_classes",
          "keypoints")
+OUTPUT_LAYOUTS = ("rows", "vector", "planes", "map")
 SCORES = ("softmax", "sigmoid", "values")
 MASK_RULES = {"panoptic": 0, "instance": 1}
 EXTENT_FRAME, NO_CLASS = 0, 0xffff

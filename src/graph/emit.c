@@ -104,6 +104,28 @@ fv_view fv_emit_output(fv_builder *b, const char *name, uint32_t rows, uint32_t 
     return fv_emit_task_output(b, name, FOVEA_OUTPUT_FEATURES, rows, cols, grid, always);
 }
 
+static fovea_output_layout usual_layout(fovea_output_kind kind, uint32_t rows, const fv_grid *grid)
+{
+    switch (kind) {
+    case FOVEA_OUTPUT_LOGITS:
+        return FOVEA_OUTPUT_LAYOUT_VECTOR;
+    case FOVEA_OUTPUT_DEPTH:
+        return FOVEA_OUTPUT_LAYOUT_MAP;
+    case FOVEA_OUTPUT_CLASS_MAP:
+    case FOVEA_OUTPUT_MASKS:
+    case FOVEA_OUTPUT_KEYPOINTS:
+        return FOVEA_OUTPUT_LAYOUT_PLANES;
+    case FOVEA_OUTPUT_BOXES:
+    case FOVEA_OUTPUT_BOX_CLASSES: /* of anchors on a grid, or of queries */
+        return grid ? FOVEA_OUTPUT_LAYOUT_PLANES : FOVEA_OUTPUT_LAYOUT_ROWS;
+    case FOVEA_OUTPUT_MASK_CLASSES:
+        return FOVEA_OUTPUT_LAYOUT_ROWS;
+    case FOVEA_OUTPUT_FEATURES:
+        break;
+    }
+    return grid || rows > 1 ? FOVEA_OUTPUT_LAYOUT_ROWS : FOVEA_OUTPUT_LAYOUT_VECTOR;
+}
+
 fv_view fv_emit_task_output(fv_builder *b, const char *name, fovea_output_kind kind, uint32_t rows,
                             uint32_t cols, const fv_grid *grid, bool always)
 {
@@ -113,9 +135,17 @@ fv_view fv_emit_task_output(fv_builder *b, const char *name, fovea_output_kind k
     fv_view v = fv_emit_value(b, FV_VALUE_OUTPUT, rows, cols, FV_F32);
     w->value = v.id;
     w->kind = kind;
+    w->layout = usual_layout(kind, rows, grid);
     if (grid)
         w->grid = *grid;
     return v;
+}
+
+void fv_emit_layout(fv_builder *b, const char *name, fovea_output_layout layout)
+{
+    fv_wanted *w = wanted(b, name);
+    if (w)
+        w->layout = layout;
 }
 
 fv_view fv_emit_input(fv_builder *b, const char *name, uint32_t rows, uint32_t cols,

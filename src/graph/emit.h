@@ -154,6 +154,7 @@ typedef struct fv_wanted {
     fv_id value;      /* FV_NO_VALUE until the emitter has offered it */
     fv_grid grid;     /* width 0: its rows are no tokens */
     fovea_output_kind kind;
+    fovea_output_layout layout;
     struct fv_attended *attended; /* of queries: attended.h; or NULL */
 } fv_wanted;
 
@@ -252,6 +253,9 @@ fv_view fv_emit_output(fv_builder *b, const char *name, uint32_t rows, uint32_t 
 /* The same of an output that is no features. */
 fv_view fv_emit_task_output(fv_builder *b, const char *name, fovea_output_kind kind, uint32_t rows,
                             uint32_t cols, const fv_grid *grid, bool always);
+/* The original code of the model has output `name`, which was emitted, in a shape other than the
+ * usual one of its kind. */
+void fv_emit_layout(fv_builder *b, const char *name, fovea_output_layout layout);
 /* Copies rows to output `name`, if it was asked for. */
 void fv_emit_offer(fv_builder *b, const char *name, fv_view in, uint32_t rows, uint32_t cols,
                    const fv_grid *grid);

@@ -519,6 +519,7 @@ static fovea_status emit(const fovea_model *m, fv_builder *b)
     }
     const uint32_t width = s->neck_norm.w.cols;
     const fv_view y = fv_emit_output(b, "last_hidden_state", c.tokens, width, &b->grid, true);
+    fv_emit_layout(b, "last_hidden_state", FOVEA_OUTPUT_LAYOUT_PLANES);
     neck(&c, y);
     const fv_view logits =
         fv_emit_task_output(b, "logits", FOVEA_OUTPUT_LOGITS, 1, s->head.w.rows, NULL, false);

@@ -192,4 +192,5 @@ void fv_segmentation_emit(const fovea_model *m, fv_builder *b, uint32_t stage, f
                    fv_emit_task_output(b, output, FOVEA_OUTPUT_CLASS_MAP, rows, s->head.w.rows,
                                        &patches, false),
                    rows);
+    fv_emit_layout(b, output, FOVEA_OUTPUT_LAYOUT_ROWS);
 }

@@ -540,6 +540,7 @@ class Models(unittest.TestCase):
         model = fovea.Model("synthetic:depth-anything-s")
         plan = model.plan(self.image, preprocess=True)
         self.assertEqual(plan.kinds, {"predicted_depth": "depth"})
+        self.assertEqual(plan.layouts, {"predicted_depth": "map"})
         depth, steps = plan.depth(self.image), plan.depth(self.image, unit=0)
         self.assertEqual((depth.shape, depth.dtype), ((high, wide), np.float32))
         self.assertEqual((steps.dtype, steps.min(), steps.max()), (np.uint16, 1, 65535))
