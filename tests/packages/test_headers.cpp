@@ -8,6 +8,7 @@
 #include <cstring>
 #include <memory_resource>
 #include <new>
+#include <thread>
 #include <type_traits>
 #include <utility>
 
@@ -17,7 +18,8 @@ constexpr bool moves =
     !std::is_copy_constructible_v<T>;
 static_assert(moves<fovea::device> && moves<fovea::model> && moves<fovea::plan> &&
               moves<fovea::external_image> && moves<fovea::operation> && moves<fovea::state> &&
-              moves<fovea::sequence>);
+              moves<fovea::sequence> && moves<fovea::borrowing_mailbox<int>> &&
+              moves<fovea::mailbox<int>>);
 
 static bool throws(fovea_status wanted, const char *id)
 {
@@ -167,6 +169,54 @@ static bool results_are_made()
            far.try_masks({metres}, usual, masks, none) == FOVEA_EINVAL && masks.empty();
 }
 
+// Of many frames that one thread puts, another takes some, each once and in their order; the last
+// one is never lost. Frames that expire are among them.
+static bool frames_change_hands()
+{
+    constexpr int MANY = 20000;
+    fovea::mailbox<std::vector<int>> box;
+    std::thread camera([&box] {
+        for (int i = 1; i <= MANY; i++)
+            box.put({i, -i}, i % 3 == 1 ? 1e-6 : 0);
+        box.end();
+    });
+    int last = 0, taken = 0;
+    bool good = true;
+    while (const std::optional<std::vector<int>> frame = box.take(30)) {
+        good = good && frame->size() == 2 && (*frame)[0] > last && (*frame)[1] == -(*frame)[0];
+        last = (*frame)[0];
+        taken++;
+    }
+    camera.join();
+    const fovea_mailbox_info info = box.info();
+    return good && last == MANY && info.put == MANY && info.taken == std::uint64_t(taken) &&
+           info.taken + info.replaced + info.expired == MANY;
+}
+
+// A preprocessing for another size, and the picture that a model sees.
+static bool pictures_are_preprocessed()
+{
+    fovea::device device("cpu");
+    const fovea::model vit("synthetic:vit-ti16");
+    const fovea_preprocess own = vit.preprocess(), wide = vit.preprocess(64, 48);
+    fovea_plan_options o = FOVEA_PLAN_OPTIONS_INIT;
+    o.frame.width = 300;
+    o.frame.height = 200;
+    o.preprocess = &own;
+    o.dry = 1;
+    const fovea_plan_info plan = fovea::plan(vit, device, o).info();
+    o.preprocess = &wide;
+    const fovea_plan_info other = fovea::plan(vit, device, o).info();
+    const std::vector<std::uint8_t> grey(std::size_t{300} * 200 * 3, 77);
+    const std::vector<std::uint8_t> seen = vit.preprocess(grey.data(), 300, 200, plan);
+    std::vector<std::uint8_t> none;
+    fovea_preprocess rule = FOVEA_PREPROCESS_INIT;
+    return other.width == 64 && other.height == 48 &&
+           seen == std::vector<std::uint8_t>(std::size_t{3} * plan.width * plan.height, 77) &&
+           vit.try_preprocess(none, grey.data(), 300, 200, other) == FOVEA_EINVAL &&
+           vit.try_preprocess(rule, 64, 48) == FOVEA_OK && rule.resize_width == wide.resize_width;
+}
+
 // What is asked for is what a plan says that it uses, and an operation computes with it.
 static bool products_are_chosen()
 {
@@ -258,6 +308,8 @@ int main()
         models_lie_in_memory(),
         boxes_are_asked_for(),
         results_are_made(),
+        frames_change_hands(),
+        pictures_are_preprocessed(),
         products_are_chosen(),
         memory_is_lent(),
     };
