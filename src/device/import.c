@@ -207,7 +207,7 @@ fovea_status fovea_external_image_import(fovea_external_image **out, fovea_devic
 {
     fovea_external_image_options o = FOVEA_EXTERNAL_IMAGE_OPTIONS_INIT;
     fovea_external_image *p;
-    FV_TRY(fv_require(out, "the place of the external image"));
+    FV_TRY(fv_require(out, "the pointer to the external image"));
     FV_TRY(fv_require(device, "the device"));
     FV_TRY(fv_require(options, "the external image's options"));
     FV_TRY(FV_ABI_READ(o, options, FOVEA_EXTERNAL_IMAGE_OPTIONS_INIT));

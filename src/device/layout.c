@@ -174,7 +174,7 @@ fovea_status fovea_layout_query(fovea_layout layout, uint32_t width, uint32_t he
 {
     fovea_layout_info own = FOVEA_LAYOUT_INFO_INIT;
     job j = {NULL};
-    FV_TRY(fv_require(out, "the place of the layout"));
+    FV_TRY(fv_require(out, "the pointer to the layout"));
     FV_TRY(begin(&j, layout, width, height, yuv));
     own.name = j.layout->name;
     own.format = j.layout->format;
@@ -322,7 +322,7 @@ fovea_status fovea_layout_convert(fovea_frame *out, const fovea_frame *in, fovea
 {
     job j = {NULL};
     fovea_frame from;
-    FV_TRY(fv_require(out, "the place of the frame"));
+    FV_TRY(fv_require(out, "the pointer to the frame"));
     FV_TRY(fv_require(in, "the frame"));
     FV_TRY(begin(&j, layout, width, height, yuv));
     FV_TRY(complete(&from, &j, in));

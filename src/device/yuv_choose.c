@@ -37,7 +37,7 @@ fovea_status fovea_yuv_matrix_choose(fovea_yuv_matrix *out, const fovea_colours 
                                             [FOVEA_COEFFICIENTS_709] = FOVEA_YUV_709_FULL,
                                             [FOVEA_COEFFICIENTS_2020] = FOVEA_YUV_2020_FULL};
     fovea_colours c = FOVEA_COLOURS_INIT;
-    FV_TRY(fv_require(out, "the place of the rule of colours"));
+    FV_TRY(fv_require(out, "the pointer to the rule of colours"));
     FV_TRY(fv_require(colours, "the colours"));
     FV_TRY(FV_ABI_READ(c, colours, FOVEA_COLOURS_INIT));
     FV_TRY(fv_known("coefficients", (int)c.coefficients, FOVEA_COEFFICIENTS_2020));

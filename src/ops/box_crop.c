@@ -165,7 +165,7 @@ fovea_status fovea_box_crop(const fovea_frame *frame, fovea_pixel_format format,
     fv_box_view view;
     FV_TRY(fv_require(frame, "the frame"));
     FV_TRY(fv_require(box, "the box"));
-    FV_TRY(fv_require(out, "the place of the crop"));
+    FV_TRY(fv_require(out, "the pointer to the crop"));
     if (width == 0 || height == 0 || out_width < 2 || out_height < 2)
         return fv_fail(FOVEA_EINVAL, "a crop of %u x %u pixels out of a frame of %u x %u",
                        out_width, out_height, width, height);

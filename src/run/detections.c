@@ -33,9 +33,9 @@ fovea_status fovea_detections(fovea_plan *plan, const fovea_output *outs, size_t
 {
     fv_box_level level[FV_LEVELS];
     FV_TRY(fv_task_output_check(plan, outs, n_outs));
-    FV_TRY(fv_require(count, "the place of the number of boxes"));
+    FV_TRY(fv_require(count, "the pointer to the number of boxes"));
     if (capacity > 0)
-        FV_TRY(fv_require(boxes, "the place of the boxes"));
+        FV_TRY(fv_require(boxes, "the pointer to the boxes"));
     const fv_detection *d = plan->model->detection;
     if (!d)
         return fv_fail(FOVEA_ENOTSUP, "the plan's model finds no boxes");

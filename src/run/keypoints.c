@@ -139,8 +139,8 @@ static fovea_status find_maps(fv_task_output *maps, const fovea_plan *plan,
                               size_t capacity, size_t *count)
 {
     FV_TRY(fv_task_output_check(plan, outs, n_outs));
-    FV_TRY(fv_require(points, "the place of the points"));
-    FV_TRY(fv_require(count, "the place of the number of points"));
+    FV_TRY(fv_require(points, "the pointer to the points"));
+    FV_TRY(fv_require(count, "the pointer to the number of points"));
     FV_TRY(fv_task_output_of(maps, plan, outs, FOVEA_OUTPUT_KEYPOINTS, "heatmaps"));
     return fv_task_output_capacity("key points", capacity, maps->columns);
 }

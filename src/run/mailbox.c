@@ -36,7 +36,7 @@ fovea_status fovea_mailbox_create(fovea_mailbox **out, const fovea_mailbox_optio
 {
     fovea_mailbox_options o = FOVEA_MAILBOX_OPTIONS_INIT;
     fovea_mailbox *m;
-    FV_TRY(fv_require(out, "the place of the mailbox"));
+    FV_TRY(fv_require(out, "the pointer to the mailbox"));
     FV_TRY(FV_ABI_READ(o, options, FOVEA_MAILBOX_OPTIONS_INIT));
     FV_TRY(FV_MEM_NEW(&m, FV_MEM_PLAN, "the mailbox"));
     m->o = o;
@@ -129,7 +129,7 @@ static void await_epoch(fovea_mailbox *m, uint32_t seen, double seconds)
 fovea_status fovea_mailbox_take(fovea_mailbox *m, double timeout, void **frame)
 {
     FV_TRY(fv_require(m, "the mailbox"));
-    FV_TRY(fv_require(frame, "the place of the frame"));
+    FV_TRY(fv_require(frame, "the pointer to the frame"));
     const double end = timeout < 0 ? INFINITY : fv_machine_seconds() + timeout;
     for (;;) {
         const uint32_t seen = atomic_load(&m->epoch);

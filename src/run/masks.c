@@ -271,9 +271,9 @@ fovea_status fovea_masks(fovea_plan *plan, const fovea_output *outs, size_t n_ou
     FV_TRY(read_options(&s.options, options));
     s.overlap = as_written(s.options.overlap_threshold);
     FV_TRY(begin(&s, plan, outs, n_outs));
-    FV_TRY(fv_require(count, "the place of the number of masks"));
+    FV_TRY(fv_require(count, "the pointer to the number of masks"));
     if (capacity > 0)
-        FV_TRY(fv_require(masks, "the place of the masks"));
+        FV_TRY(fv_require(masks, "the pointer to the masks"));
     const size_t pixels = (size_t)s.extent.width * s.extent.height;
     const bool panoptic = s.options.rule == FOVEA_MASKS_PANOPTIC;
     if (map) {

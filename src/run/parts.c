@@ -169,7 +169,7 @@ fovea_status fovea_parts_create(fovea_parts **out, fovea_plan *plan, const fovea
 {
     fovea_preprocess own = FOVEA_PREPROCESS_INIT;
     fovea_parts *p;
-    FV_TRY(fv_require(out, "the place of the parts"));
+    FV_TRY(fv_require(out, "the pointer to the parts"));
     FV_TRY(fv_require(plan, "the plan"));
     FV_TRY(fv_require(rule, "the preprocess"));
     FV_TRY(FV_ABI_READ(own, rule, FOVEA_PREPROCESS_INIT));
@@ -213,7 +213,7 @@ fovea_status fovea_parts_cut(fovea_parts *p, const fovea_frame *picture, fovea_f
 {
     FV_TRY(fv_require(p, "the parts"));
     FV_TRY(fv_require(picture, "the picture"));
-    FV_TRY(fv_require(frames, "the place of the frames"));
+    FV_TRY(fv_require(frames, "the pointer to the frames"));
     FV_TRY(fv_require(picture->pixels[0], "the picture's pixels"));
     FV_TRY(fv_task_output_capacity("frames", capacity, p->info.count));
     const size_t row = (size_t)p->width * 3;

@@ -132,7 +132,7 @@ fovea_status fv_run_submit(fovea_plan *p, const fv_run_input *in, const fovea_ou
     uint32_t frames;
     FV_TRY(ready(p, true));
     FV_TRY(fv_require(outs, "the outputs"));
-    FV_TRY(fv_require(out, "the place of the ticket"));
+    FV_TRY(fv_require(out, "the pointer to the ticket"));
     FV_TRY(count_frames(p, n_outs, &frames));
     fv_flight *flight = &p->flight[(p->ticket + 1) % FV_FLIGHTS];
     fv_run_input rest = *in;
@@ -231,7 +231,7 @@ static fovea_status tells_reading(const fovea_plan *p, fovea_ticket ticket)
 
 fovea_status fovea_plan_release_event(const fovea_plan *p, fovea_ticket ticket, void **out)
 {
-    FV_TRY(fv_require(out, "the place of the event"));
+    FV_TRY(fv_require(out, "the pointer to the event"));
     FV_TRY(tells_reading(p, ticket));
     *out = p->device->backend->read_event(p->queue, p->flight[ticket % FV_FLIGHTS].fence);
     return FOVEA_OK;
@@ -239,7 +239,7 @@ fovea_status fovea_plan_release_event(const fovea_plan *p, fovea_ticket ticket, 
 
 fovea_status fovea_plan_release_fence(fovea_plan *p, fovea_ticket ticket, int *fd)
 {
-    FV_TRY(fv_require(fd, "the place of the fence"));
+    FV_TRY(fv_require(fd, "the pointer to the fence"));
     FV_TRY(tells_reading(p, ticket));
     const fv_backend *be = p->device->backend;
     if (!be->read_fence)

@@ -329,7 +329,7 @@ size_t fovea_sequence_size(const fovea_sequence *s)
 fovea_status fovea_sequence_save(const fovea_sequence *s, void *out, size_t bytes)
 {
     FV_TRY(check_states(s));
-    FV_TRY(fv_require(out, "the place of the state"));
+    FV_TRY(fv_require(out, "the pointer to the state"));
     if (bytes != fovea_sequence_size(s))
         return fv_fail(FOVEA_EINVAL, "%zu bytes for a state of %zu; ask fovea_sequence_size", bytes,
                        fovea_sequence_size(s));
