@@ -7,9 +7,9 @@
  * this one computes. When it is slower than the camera, frames must not queue up and grow old: only
  * the newest waits, and the one before it is dropped.
  *
- *     camera --> fovea_mailbox --> fovea_submit_external_image, fovea_mailbox_wait --> label,
- * latency ^         | dropped                              | done with
- *        +---------+--------------------------------------+
+ *     camera --> fovea_mailbox --> fovea_submit_external_image --> label, latency
+ *        ^         | dropped       fovea_mailbox_wait         | done with
+ *        +---------+------------------------------------------+
  *
  * Each of the camera's few buffers is imported once, as a dma-buf where the driver has one: the
  * device reads frames there.
@@ -240,7 +240,7 @@ struct model {
     fovea_device *device;
     fovea_model *model;
     fovea_plan *plan;
-    fovea_external_image *picture[BUFFERS];
+    fovea_external_image *image[BUFFERS];
     fovea_output out;
     uint32_t classes;
 };
@@ -258,7 +258,7 @@ static int import_buffer(struct model *m, const struct camera *c, int i)
         options.plane[k].stride = c->stride;
     }
     options.plane[1].offset = c->stride * c->height; /* chroma follows, where the format has it */
-    return fovea_external_image_import(&m->picture[i], m->device, &options)
+    return fovea_external_image_import(&m->image[i], m->device, &options)
                ? fail("buffer", fovea_error())
                : 0;
 }
@@ -269,7 +269,7 @@ static void tell_transfer(const struct model *m)
     static const char *const how[] = {"read in place", "copied by the device",
                                       "copied by the host"};
     fovea_external_image_info info = FOVEA_EXTERNAL_IMAGE_INFO_INIT;
-    fovea_external_image_query(m->picture[0], &info);
+    fovea_external_image_query(m->image[0], &info);
     printf("frames are %s (%s)%s%s\n", how[info.transfer], info.method, *info.reason ? ": " : "",
            info.reason);
 }
@@ -322,7 +322,7 @@ static fovea_status compute(struct model *m, fovea_mailbox *mailbox, int i)
 {
     fovea_ticket ticket;
     fovea_status status =
-        fovea_submit_external_image(m->plan, m->picture[i], NULL, &m->out, 1, &ticket);
+        fovea_submit_external_image(m->plan, m->image[i], NULL, &m->out, 1, &ticket);
     if (status == FOVEA_OK)
         status = fovea_mailbox_wait(mailbox, m->plan, ticket);
     return status == FOVEA_ETIMEOUT ? fovea_wait(m->plan, ticket, -1) : status;
@@ -390,7 +390,7 @@ int main(int argc, char **argv)
            name ? name : "no label");
     fovea_plan_free(model.plan);
     for (int k = 0; k < BUFFERS; k++)
-        fovea_external_image_free(model.picture[k]);
+        fovea_external_image_free(model.image[k]);
     fovea_model_free(model.model);
     fovea_device_close(model.device);
     free(model.out.data);
