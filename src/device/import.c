@@ -20,7 +20,7 @@ static bool is_surface(fovea_external_image_kind kind)
 
 static fovea_status check_options(const fovea_external_image_options *o)
 {
-    FV_TRY(fv_known("kind of an external image", (int)o->kind, FOVEA_EXTERNAL_AHARDWAREBUFFER));
+    FV_TRY(fv_known("external image kind", (int)o->kind, FOVEA_EXTERNAL_AHARDWAREBUFFER));
     FV_TRY(fv_known("frame format", (int)o->format, FOVEA_FORMAT_YUYV));
     if (o->width == 0 || o->height == 0 || o->width > UINT16_MAX || o->height > UINT16_MAX)
         return fv_fail(FOVEA_EINVAL, "an external image of %u x %u pixels; sides must be 1 to %u",

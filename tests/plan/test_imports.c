@@ -292,7 +292,7 @@ static void refusals(void **state)
     refused_import(device, &o, FOVEA_ENOTSUP, "DRM_FORMAT_MOD_LINEAR");
     o = good;
     o.kind = (fovea_external_image_kind)99;
-    refused_import(device, &o, FOVEA_EINVAL, "picture kind");
+    refused_import(device, &o, FOVEA_EINVAL, "external image kind");
     o = good;
     o.format = (fovea_pixel_format)99;
     refused_import(device, &o, FOVEA_EINVAL, "format");
