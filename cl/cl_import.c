@@ -56,7 +56,7 @@ static cl_import *of(fv_import *m)
 /* ---- ways of importing ---- */
 
 typedef struct way {
-    fovea_picture_kind kind;
+    fovea_external_image_kind kind;
     const char *extension, *function; /* function NULL: none of its own */
     cl_mem (*make)(cl_import *m, fv_device *d, const fv_import_request *r, void *function,
                    cl_int *error);
@@ -148,15 +148,15 @@ static const char callers_own[] = "cl_mem";
 
 /* The first that works is taken. */
 static const way ways[] = {
-    {FOVEA_PICTURE_DMABUF, "cl_khr_external_memory_dma_buf",
+    {FOVEA_EXTERNAL_DMABUF, "cl_khr_external_memory_dma_buf",
      "clEnqueueAcquireExternalMemObjectsKHR", make_khr},
-    {FOVEA_PICTURE_DMABUF, "cl_arm_import_memory_dma_buf", "clImportMemoryARM", make_arm_dmabuf},
-    {FOVEA_PICTURE_DMABUF, "cl_qcom_dmabuf_host_ptr", NULL, make_qcom_dmabuf},
-    {FOVEA_PICTURE_DMABUF, "cl_qcom_ion_host_ptr", NULL, make_qcom_ion},
-    {FOVEA_PICTURE_HOST, "cl_arm_import_memory_host", "clImportMemoryARM", make_arm_host},
-    {FOVEA_PICTURE_AHARDWAREBUFFER, "cl_arm_import_memory_android_hardware_buffer",
+    {FOVEA_EXTERNAL_DMABUF, "cl_arm_import_memory_dma_buf", "clImportMemoryARM", make_arm_dmabuf},
+    {FOVEA_EXTERNAL_DMABUF, "cl_qcom_dmabuf_host_ptr", NULL, make_qcom_dmabuf},
+    {FOVEA_EXTERNAL_DMABUF, "cl_qcom_ion_host_ptr", NULL, make_qcom_ion},
+    {FOVEA_EXTERNAL_HOST, "cl_arm_import_memory_host", "clImportMemoryARM", make_arm_host},
+    {FOVEA_EXTERNAL_AHARDWAREBUFFER, "cl_arm_import_memory_android_hardware_buffer",
      "clImportMemoryARM", make_arm_ahardwarebuffer},
-    {FOVEA_PICTURE_AHARDWAREBUFFER, "cl_qcom_android_ahardwarebuffer_host_ptr", NULL,
+    {FOVEA_EXTERNAL_AHARDWAREBUFFER, "cl_qcom_android_ahardwarebuffer_host_ptr", NULL,
      make_qcom_ahardwarebuffer},
 };
 
@@ -215,7 +215,7 @@ static fovea_status import_memory(cl_import *m, fv_device *d, const fv_import_re
 static fovea_status check_size(cl_mem buffer, const char *what, const fv_import_request *r)
 {
     size_t size = 0;
-    FV_CL_TRY("the picture's buffer", clGetMemObjectInfo,
+    FV_CL_TRY("the external image's buffer", clGetMemObjectInfo,
               (buffer, CL_MEM_SIZE, sizeof size, &size, NULL));
     if (size < r->size)
         return fv_fail(FOVEA_EINVAL, "%s of %zu bytes, the picture needs %llu of it", what, size,
@@ -228,13 +228,14 @@ static fovea_status take_buffer(cl_import *m, fv_device *d, const fv_import_requ
 {
     const cl_mem buffer = r->memory;
     cl_context context = NULL;
-    FV_CL_TRY("the picture's buffer", clGetMemObjectInfo,
+    FV_CL_TRY("the external image's buffer", clGetMemObjectInfo,
               (buffer, CL_MEM_CONTEXT, sizeof context, &context, NULL));
     if (context != d->context)
-        return fv_fail(FOVEA_EINVAL, "the picture's cl_mem is of another context; open the device "
-                                     "with it: fovea_device_options.context");
+        return fv_fail(FOVEA_EINVAL,
+                       "the external image's cl_mem is of another context; open the device "
+                       "with it: fovea_device_options.context");
     FV_TRY(check_size(buffer, "a cl_mem", r));
-    FV_CL_TRY("the picture's buffer", clRetainMemObject, (buffer));
+    FV_CL_TRY("the external image's buffer", clRetainMemObject, (buffer));
     *m = (cl_import){.base = {.method = callers_own}, .buffer = buffer};
     return FOVEA_OK;
 }
@@ -243,10 +244,10 @@ fovea_status fv_cl_import(fv_device *d, const fv_import_request *r, fv_import **
 {
     cl_import *m;
     FV_TRY(fv_cl_ready(d));
-    FV_TRY(FV_MEM_NEW(&m, FV_MEM_PLAN, "a picture"));
+    FV_TRY(FV_MEM_NEW(&m, FV_MEM_PLAN, "an external image"));
     fovea_status status =
-        r->kind == FOVEA_PICTURE_OPENCL ? take_buffer(m, d, r) : import_memory(m, d, r);
-    if (r->kind == FOVEA_PICTURE_AHARDWAREBUFFER)
+        r->kind == FOVEA_EXTERNAL_OPENCL ? take_buffer(m, d, r) : import_memory(m, d, r);
+    if (r->kind == FOVEA_EXTERNAL_AHARDWAREBUFFER)
         FV_THEN(status, check_size(m->buffer, "an AHardwareBuffer", r));
     if (status == FOVEA_OK)
         *out = &m->base;
@@ -285,7 +286,7 @@ fovea_status fv_cl_acquire(fv_device *d, cl_command_queue queue, const fv_import
         i->acquire(queue, 1, &i->buffer, ready ? 1 : 0, ready ? &ready : NULL, NULL);
     return error == CL_SUCCESS
                ? FOVEA_OK
-               : fv_cl_lose(d, error, "clEnqueueAcquireExternalMemObjectsKHR", "a picture");
+               : fv_cl_lose(d, error, "clEnqueueAcquireExternalMemObjectsKHR", "an external image");
 }
 
 fovea_status fv_cl_release(fv_device *d, cl_command_queue queue, const fv_import *m)
@@ -296,5 +297,5 @@ fovea_status fv_cl_release(fv_device *d, cl_command_queue queue, const fv_import
     const cl_int error = i->release(queue, 1, &i->buffer, 0, NULL, NULL);
     return error == CL_SUCCESS
                ? FOVEA_OK
-               : fv_cl_lose(d, error, "clEnqueueReleaseExternalMemObjectsKHR", "a picture");
+               : fv_cl_lose(d, error, "clEnqueueReleaseExternalMemObjectsKHR", "an external image");
 }

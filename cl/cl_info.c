@@ -130,7 +130,7 @@ void fv_cl_fill_info(fovea_device_info *out, int index, const fv_cl_place *p)
     fv_cl_device_text(p, CL_DRIVER_VERSION, version, sizeof version);
     snprintf(out->driver, sizeof out->driver, "%s %.31s", driver, version);
     out->units = limits.units;
-    out->clusters = 1;
+    out->core_kinds = 1;
     out->memory = limits.memory;
     out->max_buffer = limits.largest;
     out->local_memory = limits.own_local ? limits.local : 0;

@@ -18,7 +18,7 @@ fovea_status fv_cl_trace_open(fv_cl_trace *t, fv_trace *to)
 {
     struct fv_cl_span *span = NULL;
     if (to)
-        FV_TRY(FV_MEM_ARRAY(&span, to->room, FV_MEM_PLAN, "the trace"));
+        FV_TRY(FV_MEM_ARRAY(&span, to->capacity, FV_MEM_PLAN, "the trace"));
     fv_mem_free(t->span);
     *t = (fv_cl_trace){to, span};
     return FOVEA_OK;
@@ -48,7 +48,7 @@ void fv_cl_trace_note(fv_cl_trace *t, const fv_device *d, const fv_launch *l, ui
 
 static size_t noted(const fv_cl_trace *t)
 {
-    return t->to->used < t->to->room ? t->to->used : t->to->room;
+    return t->to->used < t->to->capacity ? t->to->used : t->to->capacity;
 }
 
 static bool span_times(const struct fv_cl_span *span, cl_ulong *begin, cl_ulong *end)

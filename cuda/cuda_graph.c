@@ -47,9 +47,9 @@ fovea_status fv_cuda_graph_reads(fv_cuda_graphs *g, fv_cuda_bound *step, const f
     fv_cuda_readers *all = &g->recorded;
     if (!fv_cuda_changes_graphs())
         return FOVEA_OK;
-    if (all->count == all->room)
-        FV_TRY(fv_mem_grow(&all->list, all->count, &all->room, 2 * all->room + 4, sizeof *all->list,
-                           FV_MEM_PLAN, "a recorded frame"));
+    if (all->count == all->capacity)
+        FV_TRY(fv_mem_grow(&all->list, all->count, &all->capacity, 2 * all->capacity + 4,
+                           sizeof *all->list, FV_MEM_PLAN, "a recorded frame"));
     fv_cuda_reader *r = &all->list[all->count++];
     *r = (fv_cuda_reader){.node = function ? last_node(stream) : NULL,
                           .step = step,

@@ -16,7 +16,7 @@ typedef struct fv_cuda_reader {
 } fv_cuda_reader;
 typedef struct fv_cuda_readers {
     fv_cuda_reader *list;
-    uint32_t count, room;
+    uint32_t count, capacity;
 } fv_cuda_readers;
 
 typedef struct fv_cuda_graph {

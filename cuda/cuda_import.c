@@ -58,11 +58,12 @@ static fovea_status take_device(cuda_import *m, const fv_device *d, const fv_imp
     size_t size = 0;
     if (fv_cuda.cuPointerGetAttribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, at) !=
         CUDA_SUCCESS)
-        return fv_fail(FOVEA_EINVAL, "the picture's address is none that CUDA knows; give one of "
-                                     "cudaMalloc, or import it as memory of the host's");
+        return fv_fail(FOVEA_EINVAL,
+                       "the external image's address is none that CUDA knows; give one of "
+                       "cudaMalloc, or import it as memory of the host's");
     if (device != d->index)
         return fv_fail(FOVEA_EINVAL,
-                       "the picture's memory is of device cuda:%d, the plan's is "
+                       "the external image's memory is of device cuda:%d, the plan's is "
                        "cuda:%d",
                        device, d->index);
     if (fv_cuda.cuMemGetAddressRange(&base, &size, at) == CUDA_SUCCESS &&
@@ -171,7 +172,7 @@ static fovea_status take_surface(cuda_import *m, fv_nvbuf_surface *surface,
         return map_surface(m, surface, r);
     if (surface->memory == FV_NVBUF_SYSTEM)
         return fv_fail(FOVEA_ENOTSUP, "an NvBufSurface in memory of the host's; import its planes "
-                                      "as FOVEA_PICTURE_HOST");
+                                      "as FOVEA_EXTERNAL_HOST");
     return take_planes(m, surface, r);
 }
 
@@ -249,18 +250,18 @@ static fovea_status take_dmabuf(cuda_import *m, const fv_import_request *r)
 static fovea_status take(cuda_import *m, const fv_device *d, const fv_import_request *r)
 {
     switch (r->kind) {
-    case FOVEA_PICTURE_CUDA:
+    case FOVEA_EXTERNAL_CUDA:
         return take_device(m, d, r);
-    case FOVEA_PICTURE_HOST:
+    case FOVEA_EXTERNAL_HOST:
         return take_host(m, r->memory, r->size, method_host);
-    case FOVEA_PICTURE_DMABUF:
+    case FOVEA_EXTERNAL_DMABUF:
         return take_dmabuf(m, r);
-    case FOVEA_PICTURE_EGL:
+    case FOVEA_EXTERNAL_EGL:
         return take_egl(m, r->memory, r);
-    case FOVEA_PICTURE_NVMM:
+    case FOVEA_EXTERNAL_NVMM:
         return take_surface(m, r->memory, r);
-    case FOVEA_PICTURE_OPENCL:
-    case FOVEA_PICTURE_AHARDWAREBUFFER:
+    case FOVEA_EXTERNAL_OPENCL:
+    case FOVEA_EXTERNAL_AHARDWAREBUFFER:
         break;
     }
     return fv_fail(FOVEA_ENOTSUP, "CUDA takes no memory of OpenCL's or Android's");
@@ -301,7 +302,7 @@ static const char *reason_to_copy(const cuda_import *m)
 fovea_status fv_cuda_import(fv_device *d, const fv_import_request *r, fv_import **out)
 {
     cuda_import *m;
-    FV_TRY(FV_MEM_NEW(&m, FV_MEM_PLAN, "a picture"));
+    FV_TRY(FV_MEM_NEW(&m, FV_MEM_PLAN, "an external image"));
     const fovea_status status = take(m, d, r);
     if (status != FOVEA_OK) {
         fv_cuda_forget(d, &m->base);
@@ -372,6 +373,6 @@ fovea_status fv_cuda_copy_import(fv_device *d, const fv_gpu_external *e, uint64_
                           .WidthInBytes = (size_t)row,
                           .Height = rows};
     set_source(&copy, (const cuda_import *)e->import, e);
-    FV_CUDA_RUN(d, "a picture", cuMemcpy2DAsync, (&copy, stream));
+    FV_CUDA_RUN(d, "an external image", cuMemcpy2DAsync, (&copy, stream));
     return FOVEA_OK;
 }

@@ -97,7 +97,7 @@ void fv_cuda_fill_info(fovea_device_info *out, int index, const fv_device *d)
         snprintf(out->driver + used, sizeof out->driver - (size_t)used, ", NVRTC %d.%d", major,
                  minor);
     out->units = limits.units;
-    out->clusters = 1;
+    out->core_kinds = 1;
     out->memory = out->max_buffer = limits.memory;
     out->local_memory = limits.local;
     out->group_limit = limits.group;

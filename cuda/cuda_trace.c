@@ -7,7 +7,7 @@
 
 static void free_spans(fv_cuda_trace *t, const fv_device *d)
 {
-    for (size_t i = 0; t->to && i < t->to->room; i++) {
+    for (size_t i = 0; t->to && i < t->to->capacity; i++) {
         const CUevent events[2] = {t->span[i].begin, t->span[i].end};
         for (int k = 0; k < 2; k++)
             if (events[k] && !d->hung)
@@ -20,7 +20,7 @@ fovea_status fv_cuda_trace_open(fv_cuda_trace *t, const fv_device *d, fv_trace *
 {
     struct fv_cuda_span *span = NULL;
     if (to)
-        FV_TRY(FV_MEM_ARRAY(&span, to->room, FV_MEM_PLAN, "the trace"));
+        FV_TRY(FV_MEM_ARRAY(&span, to->capacity, FV_MEM_PLAN, "the trace"));
     free_spans(t, d);
     *t = (fv_cuda_trace){.to = to, .span = span};
     return FOVEA_OK;
@@ -56,7 +56,7 @@ fovea_status fv_cuda_trace_end(fv_cuda_trace *t, fv_device *d, CUstream stream)
 
 void fv_cuda_trace_finish(fv_cuda_trace *t, CUevent begun)
 {
-    const size_t noted = t->to->used < t->to->room ? t->to->used : t->to->room;
+    const size_t noted = t->to->used < t->to->capacity ? t->to->used : t->to->capacity;
     for (size_t i = 0; i < noted; i++) {
         float begin, end; /* milliseconds */
         if (fv_cuda.cuEventElapsedTime(&begin, begun, t->span[i].begin) != CUDA_SUCCESS ||

@@ -7,9 +7,9 @@
  * this one computes. When it is slower than the camera, frames must not queue up and grow old: only
  * the newest waits, and the one before it is dropped.
  *
- *     camera --> fovea_latest --> fovea_submit_picture, fovea_latest_wait --> label, latency
- *        ^         | dropped                              | done with
- *        +---------+--------------------------------------+
+ *     camera --> fovea_mailbox --> fovea_submit_external_image --> label, latency
+ *        ^         | dropped       fovea_mailbox_wait         | done with
+ *        +---------+------------------------------------------+
  *
  * Each of the camera's few buffers is imported once, as a dma-buf where the driver has one: the
  * device reads frames there.
@@ -68,8 +68,8 @@ struct buffer {
 
 struct camera {
     uint32_t width, height;
-    fovea_format format;
-    fovea_yuv yuv; /* what luma and chroma stand for */
+    fovea_pixel_format format;
+    fovea_yuv_matrix yuv; /* what luma and chroma stand for */
     size_t stride;
     double rate; /* frames per second */
     struct buffer buffer[BUFFERS];
@@ -127,7 +127,7 @@ static struct buffer *camera_next(struct camera *c)
     return b;
 }
 
-/* From either thread; `fovea_latest_options.drop` too. */
+/* From either thread; `fovea_mailbox_options.drop` too. */
 static void camera_return(void *camera, void *buffer)
 {
     struct buffer *returned = buffer;
@@ -146,10 +146,10 @@ static void camera_return(void *camera, void *buffer)
 
 #ifdef __linux__
 /* By what the driver says of its colours, and where it says nothing by the rule for cameras. */
-static fovea_yuv colours_of(const struct v4l2_pix_format *f)
+static fovea_yuv_matrix colours_of(const struct v4l2_pix_format *f)
 {
     fovea_colours c = FOVEA_COLOURS_INIT;
-    fovea_yuv yuv = FOVEA_YUV_601;
+    fovea_yuv_matrix yuv = FOVEA_YUV_601;
     c.origin = FOVEA_ORIGIN_CAMERA;
     c.layout = f->pixelformat == V4L2_PIX_FMT_NV12 ? FOVEA_LAYOUT_NV12 : FOVEA_LAYOUT_YUYV422;
     c.height = f->height;
@@ -167,7 +167,7 @@ static fovea_yuv colours_of(const struct v4l2_pix_format *f)
         c.range = FOVEA_RANGE_FULL;
     else if (f->quantization == V4L2_QUANTIZATION_LIM_RANGE)
         c.range = FOVEA_RANGE_LIMITED;
-    (void)fovea_yuv_choose(&yuv, &c); /* it cannot fail: all of these are known */
+    (void)fovea_yuv_matrix_choose(&yuv, &c); /* it cannot fail: all of these are known */
     return yuv;
 }
 
@@ -219,7 +219,7 @@ static int v4l2_open(struct camera *c, const char *path)
 
 struct bringer {
     struct camera *camera;
-    fovea_latest *latest;
+    fovea_mailbox *mailbox;
     atomic_int stop;
 };
 
@@ -229,8 +229,8 @@ static void *bring_frames(void *arg)
     struct bringer *b = arg;
     struct buffer *buffer;
     while (!atomic_load(&b->stop) && (buffer = camera_next(b->camera)))
-        fovea_latest_put(b->latest, buffer, 1 / b->camera->rate);
-    fovea_latest_end(b->latest);
+        fovea_mailbox_put(b->mailbox, buffer, 1 / b->camera->rate);
+    fovea_mailbox_end(b->mailbox);
     return NULL;
 }
 
@@ -240,15 +240,15 @@ struct model {
     fovea_device *device;
     fovea_model *model;
     fovea_plan *plan;
-    fovea_picture *picture[BUFFERS];
+    fovea_external_image *image[BUFFERS];
     fovea_output out;
     uint32_t classes;
 };
 
 static int import_buffer(struct model *m, const struct camera *c, int i)
 {
-    fovea_picture_options options = FOVEA_PICTURE_OPTIONS_INIT;
-    options.kind = c->buffer[i].dmabuf < 0 ? FOVEA_PICTURE_HOST : FOVEA_PICTURE_DMABUF;
+    fovea_external_image_options options = FOVEA_EXTERNAL_IMAGE_OPTIONS_INIT;
+    options.kind = c->buffer[i].dmabuf < 0 ? FOVEA_EXTERNAL_HOST : FOVEA_EXTERNAL_DMABUF;
     options.format = c->format;
     options.width = c->width;
     options.height = c->height;
@@ -258,8 +258,9 @@ static int import_buffer(struct model *m, const struct camera *c, int i)
         options.plane[k].stride = c->stride;
     }
     options.plane[1].offset = c->stride * c->height; /* chroma follows, where the format has it */
-    return fovea_picture_import(&m->picture[i], m->device, &options) ? fail("buffer", fovea_error())
-                                                                     : 0;
+    return fovea_external_image_import(&m->image[i], m->device, &options)
+               ? fail("buffer", fovea_error())
+               : 0;
 }
 
 /* How frames are read, which is the same for all buffers. */
@@ -267,8 +268,8 @@ static void tell_transfer(const struct model *m)
 {
     static const char *const how[] = {"read in place", "copied by the device",
                                       "copied by the host"};
-    fovea_picture_info info = FOVEA_PICTURE_INFO_INIT;
-    fovea_picture_query(m->picture[0], &info);
+    fovea_external_image_info info = FOVEA_EXTERNAL_IMAGE_INFO_INIT;
+    fovea_external_image_query(m->image[0], &info);
     printf("frames are %s (%s)%s%s\n", how[info.transfer], info.method, *info.reason ? ": " : "",
            info.reason);
 }
@@ -287,7 +288,7 @@ static int model_open(struct model *m, const char *name, const char *device, con
     options.frame.height = c->height;
     options.preprocess = &rule; /* resized as the model was trained */
     options.attention = "linear";
-    options.on_device_lost = FOVEA_LOST_CPU;
+    options.on_device_lost = FOVEA_DEVICE_LOST_CPU;
     if (fovea_plan_create(&m->plan, m->model, m->device, &options))
         return fail("plan", fovea_error());
     for (int i = 0; i < BUFFERS; i++)
@@ -317,12 +318,13 @@ static int ascending(const void *a, const void *b)
 }
 
 /* A frame that is late goes on, because there is no way to end it; it is counted. */
-static fovea_status compute(struct model *m, fovea_latest *latest, int i)
+static fovea_status compute(struct model *m, fovea_mailbox *mailbox, int i)
 {
     fovea_ticket ticket;
-    fovea_status status = fovea_submit_picture(m->plan, m->picture[i], NULL, &m->out, 1, &ticket);
+    fovea_status status =
+        fovea_submit_external_image(m->plan, m->image[i], NULL, &m->out, 1, &ticket);
     if (status == FOVEA_OK)
-        status = fovea_latest_wait(latest, m->plan, ticket);
+        status = fovea_mailbox_wait(mailbox, m->plan, ticket);
     return status == FOVEA_ETIMEOUT ? fovea_wait(m->plan, ticket, -1) : status;
 }
 
@@ -347,13 +349,13 @@ int main(int argc, char **argv)
                    &camera))
         return 1;
 
-    fovea_latest_options options = FOVEA_LATEST_OPTIONS_INIT;
-    fovea_latest_info frames = FOVEA_LATEST_INFO_INIT;
+    fovea_mailbox_options options = FOVEA_MAILBOX_OPTIONS_INIT;
+    fovea_mailbox_info frames = FOVEA_MAILBOX_INFO_INIT;
     struct bringer bringer = {.camera = &camera};
     pthread_t thread;
     options.drop = camera_return;
     options.ctx = &camera;
-    if (fovea_latest_create(&bringer.latest, &options))
+    if (fovea_mailbox_create(&bringer.mailbox, &options))
         return fail("camera", fovea_error());
     if (pthread_create(&thread, NULL, bring_frames, &bringer))
         return fail("camera", "no thread");
@@ -362,19 +364,19 @@ int main(int argc, char **argv)
     unsigned done = 0, label = 0;
     void *frame;
     while (done < MOST && now() - begin < seconds &&
-           fovea_latest_take(bringer.latest, 10, &frame) == FOVEA_OK && frame) {
+           fovea_mailbox_take(bringer.mailbox, 10, &frame) == FOVEA_OK && frame) {
         struct buffer *buffer = frame;
-        if (compute(&model, bringer.latest, (int)(buffer - camera.buffer)))
+        if (compute(&model, bringer.mailbox, (int)(buffer - camera.buffer)))
             return fail("frame", fovea_error());
         label = best(&model);
         latency[done++] = now() - buffer->taken;
         camera_return(&camera, buffer);
     }
     const double took = now() - begin;
-    fovea_latest_query(bringer.latest, &frames);
+    fovea_mailbox_query(bringer.mailbox, &frames);
     atomic_store(&bringer.stop, 1);
     pthread_join(thread, NULL);
-    fovea_latest_free(bringer.latest);
+    fovea_mailbox_free(bringer.mailbox);
     if (!done)
         return fail("camera", "no frame came");
 
@@ -388,7 +390,7 @@ int main(int argc, char **argv)
            name ? name : "no label");
     fovea_plan_free(model.plan);
     for (int k = 0; k < BUFFERS; k++)
-        fovea_picture_free(model.picture[k]);
+        fovea_external_image_free(model.image[k]);
     fovea_model_free(model.model);
     fovea_device_close(model.device);
     free(model.out.data);

@@ -54,7 +54,7 @@ static void draw(frame &f, unsigned number)
 class producer
 {
   public:
-    explicit producer(fovea::latest<frame> &to) : thread_([this, &to] { run(to); })
+    explicit producer(fovea::borrowing_mailbox<frame> &to) : thread_([this, &to] { run(to); })
     {
     }
     ~producer()
@@ -64,7 +64,7 @@ class producer
     }
 
   private:
-    void run(fovea::latest<frame> &to)
+    void run(fovea::borrowing_mailbox<frame> &to)
     {
         auto next = steady::now();
         for (unsigned number = 0; !stop_; number++) {
@@ -106,7 +106,7 @@ class statistics
         if (latency_.size() < latency_.capacity())
             latency_.push_back(latency);
     }
-    void print(double seconds, const fovea_latest_info &frames)
+    void print(double seconds, const fovea_mailbox_info &frames)
     {
         std::sort(latency_.begin(), latency_.end());
         const auto at = [this](double part) {
@@ -144,20 +144,20 @@ try {
     fovea::plan plan(model, device, options);
     std::vector<float> features = plan.buffer(0), before = features;
 
-    fovea_latest_options frames = FOVEA_LATEST_OPTIONS_INIT;
+    fovea_mailbox_options frames = FOVEA_MAILBOX_OPTIONS_INIT;
     frames.drop = give_back;
     statistics latencies;
-    fovea::latest<frame> latest(&frames);
-    const producer camera(latest);
+    fovea::borrowing_mailbox<frame> mailbox(&frames);
+    const producer camera(mailbox);
     const auto begin = steady::now();
     unsigned jumps = 0;
     while (steady::now() - begin < seconds) {
         frame *f;
         fovea_ticket ticket;
-        if (latest.try_take(f, 10) != FOVEA_OK)
+        if (mailbox.try_take(f, 10) != FOVEA_OK)
             break;
         fovea::check(plan.try_submit(ticket, {{f->rgb.data()}, {0}}, {features}));
-        if (latest.try_wait(plan, ticket) != FOVEA_OK) // late, and counted
+        if (mailbox.try_wait(plan, ticket) != FOVEA_OK) // late, and counted
             fovea::check(plan.try_wait(ticket));
         jumps += !latencies.empty() && cosine(features, before) < 0.999;
         std::swap(features, before);
@@ -167,7 +167,7 @@ try {
     const duration<double> took = steady::now() - begin;
     if (latencies.empty())
         return std::fprintf(stderr, "no frame came\n"), 1;
-    latencies.print(took.count(), latest.info());
+    latencies.print(took.count(), mailbox.info());
     std::printf("the scene changed %u times\n", jumps);
     return 0;
 } catch (const std::exception &e) {

@@ -57,15 +57,16 @@ static const char *chosen(const char *folder)
     return folder ? folder : getenv("FOVEA_CACHE");
 }
 
-fovea_status fovea_cache_folder(char *out, size_t room)
+fovea_status fovea_cache_folder(char *out, size_t capacity)
 {
     char *path;
     FV_TRY(fv_gpu_cache_folder(&path, chosen(NULL)));
-    const bool fits = strlen(path) < room;
+    const bool fits = strlen(path) < capacity;
     if (fits)
         strcpy(out, path);
     fv_mem_free(path);
-    return fits ? FOVEA_OK : fv_fail(FOVEA_EINVAL, "the cache's path does not fit %zu bytes", room);
+    return fits ? FOVEA_OK
+                : fv_fail(FOVEA_EINVAL, "the cache's path does not fit %zu bytes", capacity);
 }
 
 /* Calls `visit` with every file whose name is that of an entry. */
@@ -151,7 +152,7 @@ fovea_status fovea_cache_clear(const char *folder, size_t *removed)
 
 struct pack {
     char *data; /* NULL: only counted */
-    uint64_t room, used;
+    uint64_t capacity, used;
 };
 
 static fovea_status pack_file(void *ctx, const char *path)
@@ -166,9 +167,9 @@ static fovea_status pack_file(void *ctx, const char *path)
         return FOVEA_OK;
     fovea_status status = FOVEA_OK;
     if (fv_gpu_entry_read(data, size, &key, &binary) == size) {
-        if (p->data && size > p->room - p->used)
+        if (p->data && size > p->capacity - p->used)
             status = fv_fail(FOVEA_EINVAL, "compiled kernels do not fit %llu bytes",
-                             (unsigned long long)p->room);
+                             (unsigned long long)p->capacity);
         else if (p->data)
             memcpy(p->data + p->used, data, (size_t)size);
         p->used += size;
@@ -177,9 +178,9 @@ static fovea_status pack_file(void *ctx, const char *path)
     return status;
 }
 
-fovea_status fovea_cache_pack(const char *folder, void *data, size_t room, size_t *size)
+fovea_status fovea_cache_pack(const char *folder, void *data, size_t capacity, size_t *size)
 {
-    struct pack p = {data, room, 0};
+    struct pack p = {data, capacity, 0};
     FV_TRY(each_entry(chosen(folder), pack_file, &p));
     *size = (size_t)p.used;
     return FOVEA_OK;

@@ -104,13 +104,13 @@ static void take_cached(fv_gpu_store *s, fv_gpu_program *p)
 /* Drivers that compile a kernel when it is made (Mali) have it in the binary only then. */
 static void keep_binary(fv_gpu_store *s, fv_gpu_program *p, const char *kernel)
 {
-    const size_t room = sizeof p->kernels / sizeof *p->kernels;
+    const size_t capacity = sizeof p->kernels / sizeof *p->kernels;
     fv_gpu_key key;
     char what[96];
     size_t i = 0, size;
-    while (i < room && p->kernels[i] && strcmp(p->kernels[i], kernel) != 0)
+    while (i < capacity && p->kernels[i] && strcmp(p->kernels[i], kernel) != 0)
         i++;
-    if (!p->compiled || i == room || p->kernels[i])
+    if (!p->compiled || i == capacity || p->kernels[i])
         return;
     p->kernels[i] = kernel;
     void *binary = s->compiler->binary(p->built, &size);
@@ -122,14 +122,15 @@ static void keep_binary(fv_gpu_store *s, fv_gpu_program *p, const char *kernel)
 }
 
 static fovea_status export_entry(const fv_gpu_store *s, const fv_gpu_program *p, const void *data,
-                                 size_t bytes, char *out, size_t room, size_t *size)
+                                 size_t bytes, char *out, size_t capacity, size_t *size)
 {
     fv_gpu_key key;
     fovea_status status = FOVEA_OK;
     FV_TRY(key_of(s, p, &key));
     const uint64_t entry = fv_gpu_entry_size(&key, bytes);
-    if (out && (*size > room || entry > room - *size))
-        status = fv_fail(FOVEA_EINVAL, "kernel binaries need more than the %zu bytes given", room);
+    if (out && (*size > capacity || entry > capacity - *size))
+        status =
+            fv_fail(FOVEA_EINVAL, "kernel binaries need more than the %zu bytes given", capacity);
     else if (out)
         fv_gpu_entry_write(out + *size, &key, data, bytes);
     *size += (size_t)entry;
@@ -138,13 +139,13 @@ static fovea_status export_entry(const fv_gpu_store *s, const fv_gpu_program *p,
 }
 
 static fovea_status export_one(const fv_gpu_store *s, const fv_gpu_program *p, char *out,
-                               size_t room, size_t *size)
+                               size_t capacity, size_t *size)
 {
     size_t binary_size;
     void *binary = s->compiler->binary(p->built, &binary_size);
     if (!binary)
         return FOVEA_OK; /* it will be compiled again */
-    const fovea_status status = export_entry(s, p, binary, binary_size, out, room, size);
+    const fovea_status status = export_entry(s, p, binary, binary_size, out, capacity, size);
     fv_mem_free(binary);
     return status;
 }
@@ -206,15 +207,15 @@ void fv_gpu_store_keep_rates(fv_gpu_store *s, const double rates[FV_GPU_RATES])
 
 /* ---- to another device ---- */
 
-fovea_status fv_gpu_store_export(fv_gpu_store *s, void *out, size_t room, size_t *size)
+fovea_status fv_gpu_store_export(fv_gpu_store *s, void *out, size_t capacity, size_t *size)
 {
     *size = 0;
     fovea_status status = FOVEA_OK;
     pthread_mutex_lock(&s->lock);
     for (fv_gpu_program *p = s->programs; p && status == FOVEA_OK; p = p->next)
-        status = export_one(s, p, out, room, size);
+        status = export_one(s, p, out, capacity, size);
     if (are_rates(s->rates))
-        FV_THEN(status, export_entry(s, &measured, s->rates, sizeof s->rates, out, room, size));
+        FV_THEN(status, export_entry(s, &measured, s->rates, sizeof s->rates, out, capacity, size));
     pthread_mutex_unlock(&s->lock);
     return status;
 }

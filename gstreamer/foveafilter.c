@@ -319,7 +319,7 @@ static gboolean set_caps(GstBaseTransform *base, GstCaps *in, GstCaps *out)
         g_free(colours);
         return FALSE;
     }
-    if (surfaces && frames.info.room) {
+    if (surfaces && frames.info.buffer_size) {
         GST_ELEMENT_ERROR(self, STREAM, FORMAT,
                           ("%s in memory:NVMM would have to be converted; put \"nvvideoconvert ! "
                            "video/x-raw(memory:NVMM),format=NV12\" before the element",
@@ -412,19 +412,20 @@ static void attach_results(FoveaFilter *self, GstBuffer *buffer)
 }
 
 /* What a frame's pixels are: a picture, or else mapped. */
-static fovea_status run_pixels(FoveaFilter *self, const fovea_picture *picture,
+static fovea_status run_pixels(FoveaFilter *self, const fovea_external_image *picture,
                                const GstVideoFrame *video)
 {
     fovea_frame frame = {.pixels = {NULL}};
     if (picture)
-        return fovea_run_picture(self->plan, picture, NULL, self->results.out, self->results.count);
+        return fovea_run_external_image(self->plan, picture, NULL, self->results.out,
+                                        self->results.count);
     const fovea_status status = foveafilter_frames_pixels(&self->frames, video, &frame);
     if (status != FOVEA_OK)
         return status;
     return fovea_run(self->plan, &frame, self->results.out, self->results.count);
 }
 
-static GstFlowReturn run(FoveaFilter *self, const fovea_picture *picture,
+static GstFlowReturn run(FoveaFilter *self, const fovea_external_image *picture,
                          const GstVideoFrame *video)
 {
     if (!foveafilter_results_begin(&self->results)) {
@@ -458,8 +459,9 @@ static GstFlowReturn transform_ip(GstBaseTransform *base, GstBuffer *buffer)
     gboolean failed = FALSE;
     if (!self->plan)
         return GST_FLOW_NOT_NEGOTIATED;
-    const fovea_picture *picture =
-        self->frames.info.room ? NULL : foveafilter_memory_find(&self->memory, buffer, &failed);
+    const fovea_external_image *picture =
+        self->frames.info.buffer_size ? NULL
+                                      : foveafilter_memory_find(&self->memory, buffer, &failed);
     if (failed) {
         GST_ELEMENT_ERROR(self, STREAM, FORMAT, ("%s", fovea_error()), (NULL));
         return GST_FLOW_ERROR;

@@ -3,7 +3,7 @@
 
 #include "foveafilter_results.h"
 
-static gboolean has(const fovea_plan *plan, fovea_kind kind)
+static gboolean has(const fovea_plan *plan, fovea_output_kind kind)
 {
     fovea_output_info info = FOVEA_OUTPUT_INFO_INIT;
     for (gsize i = 0; fovea_plan_output(plan, i, &info); i++)
@@ -32,13 +32,12 @@ void foveafilter_found_open(Found *f, const fovea_model *model, fovea_plan *plan
 {
     fovea_model_info about = FOVEA_MODEL_INFO_INIT;
     fovea_model_describe(model, &about);
-    *f = (Found){.model = model, .plan = plan, .info = FOVEA_PLAN_INFO_INIT};
-    fovea_plan_query(plan, &f->info);
-    if (about.boxes && has(plan, FOVEA_KIND_BOXES) && has(plan, FOVEA_KIND_BOX_CLASSES)) {
+    *f = (Found){.model = model, .plan = plan};
+    if (about.boxes && has(plan, FOVEA_OUTPUT_BOXES) && has(plan, FOVEA_OUTPUT_BOX_CLASSES)) {
         f->boxes = about.boxes;
         f->box = g_new0(fovea_detection, about.boxes);
     }
-    if (about.keypoints && has(plan, FOVEA_KIND_KEYPOINTS)) {
+    if (about.keypoints && has(plan, FOVEA_OUTPUT_KEYPOINTS)) {
         f->points = about.keypoints;
         f->point = g_new0(fovea_keypoint, about.keypoints);
     }
@@ -51,10 +50,10 @@ void foveafilter_found_close(Found *f)
     *f = (Found){NULL};
 }
 
-/* From the picture that was run to whole pixels of the frame. */
-static guint placed(double at, double first, double scale, guint side)
+/* Whole pixels of a side of the frame. */
+static guint whole(float at, guint side)
 {
-    return (guint)(CLAMP(first + at * scale, 0, side) + 0.5);
+    return (guint)(CLAMP((double)at, 0, side) + 0.5);
 }
 
 /* Of box `d`. */
@@ -62,13 +61,10 @@ typedef struct Place {
     guint x, y, width, height;
 } Place;
 
-static Place place_of(const Found *f, const fovea_detection *d, guint width, guint height)
+static Place place_of(const fovea_detection *d, guint width, guint height)
 {
-    const fovea_plan_info *i = &f->info;
-    const guint x = placed((double)d->x1, i->left, i->scale_x, width);
-    const guint y = placed((double)d->y1, i->top, i->scale_y, height);
-    const guint right = placed((double)d->x2, i->left, i->scale_x, width);
-    const guint bottom = placed((double)d->y2, i->top, i->scale_y, height);
+    const guint x = whole(d->x1, width), y = whole(d->y1, height);
+    const guint right = whole(d->x2, width), bottom = whole(d->y2, height);
     return (Place){x, y, right - x, bottom - y};
 }
 
@@ -84,7 +80,7 @@ static void tell_boxes(const Found *f, guint width, guint height, double least, 
     g_value_init(&list, GST_TYPE_LIST);
     for (gsize k = 0; k < f->found_boxes && (double)f->box[k].score >= least; k++) {
         const fovea_detection *d = &f->box[k];
-        const Place at = place_of(f, d, width, height);
+        const Place at = place_of(d, width, height);
         char field[sizeof "box-4294967295"];
         g_snprintf(field, sizeof field, "box-%u", (guint)k);
         foveafilter_add(to, field, &list,
@@ -139,7 +135,7 @@ void foveafilter_found_attach(const Found *f, GstElement *from, guint width, gui
     char *element = gst_element_get_name(from);
     for (gsize k = 0; k < f->found_boxes && (double)f->box[k].score >= least; k++) {
         const fovea_detection *d = &f->box[k];
-        const Place at = place_of(f, d, width, height);
+        const Place at = place_of(d, width, height);
         const char *label = label_of(f, d);
         char number[sizeof "class-4294967295"];
         g_snprintf(number, sizeof number, "class-%u", d->label);

@@ -10,7 +10,6 @@
 typedef struct Found {
     const fovea_model *model;
     fovea_plan *plan;
-    fovea_plan_info info;
     fovea_detection *box;
     fovea_keypoint *point;
     guint boxes, points;              /* there is room for */

@@ -94,7 +94,8 @@ gboolean foveafilter_frames_describe(Frames *out, const GstVideoInfo *video, con
             out->layout = layouts[i].layout;
     colours.layout = out->layout;
     colours.height = out->height;
-    return read_tags(&colours, video, caps) && fovea_yuv_choose(&out->yuv, &colours) == FOVEA_OK &&
+    return read_tags(&colours, video, caps) &&
+           fovea_yuv_matrix_choose(&out->yuv, &colours) == FOVEA_OK &&
            fovea_layout_query(out->layout, out->width, out->height, out->yuv, &out->info) ==
                FOVEA_OK;
 }
@@ -109,12 +110,12 @@ gboolean foveafilter_frames_same(const Frames *a, const Frames *b)
 
 void foveafilter_frames_open(Frames *f)
 {
-    f->room = f->info.room ? g_malloc(f->info.room) : NULL;
+    f->buffer = f->info.buffer_size ? g_malloc(f->info.buffer_size) : NULL;
 }
 
 void foveafilter_frames_close(Frames *f)
 {
-    g_clear_pointer(&f->room, g_free);
+    g_clear_pointer(&f->buffer, g_free);
 }
 
 fovea_status foveafilter_frames_pixels(const Frames *f, const GstVideoFrame *video,
@@ -125,8 +126,8 @@ fovea_status foveafilter_frames_pixels(const Frames *f, const GstVideoFrame *vid
         in.pixels[i] = GST_VIDEO_FRAME_PLANE_DATA(video, i);
         in.stride[i] = (size_t)GST_VIDEO_FRAME_PLANE_STRIDE(video, i);
     }
-    return fovea_layout_convert(out, &in, f->layout, f->width, f->height, f->yuv, f->room,
-                                f->info.room);
+    return fovea_layout_convert(out, &in, f->layout, f->width, f->height, f->yuv, f->buffer,
+                                f->info.buffer_size);
 }
 
 /* ---- padded frames ---- */

@@ -17,10 +17,10 @@
 
 typedef struct Frames {
     fovea_layout layout;
-    fovea_yuv yuv;
-    fovea_layout_info info; /* info.room 0: plans read them where they lie */
+    fovea_yuv_matrix yuv;
+    fovea_layout_info info; /* info.buffer_size 0: plans read them where they lie */
     uint32_t width, height;
-    guint8 *room;
+    guint8 *buffer;
 } Frames;
 
 /* What caps say of frames, which `video` was made of. FALSE: luma and chroma by a matrix that the

@@ -12,9 +12,9 @@ enum { PLANES = 3 };
 typedef struct Entry {
     guint64 number; /* of the plan */
     /* What it was imported as. */
-    fovea_picture_options options;
+    fovea_external_image_options options;
     const GstMemory *memory[PLANES];
-    fovea_picture *picture;
+    fovea_external_image *picture;
 } Entry;
 
 /* ---- caps ---- */
@@ -52,7 +52,8 @@ gboolean foveafilter_memory_video(GstVideoInfo *out, gboolean *surfaces, GstCaps
 /* ---- one buffer ---- */
 
 void foveafilter_memory_open(Memory *m, GstElement *element, fovea_device *device,
-                             fovea_format format, const GstVideoInfo *video, gboolean surfaces)
+                             fovea_pixel_format format, const GstVideoInfo *video,
+                             gboolean surfaces)
 {
     static guint64 plans;
     static GMutex lock;
@@ -72,7 +73,7 @@ void foveafilter_memory_open(Memory *m, GstElement *element, fovea_device *devic
 static void entry_free(gpointer data)
 {
     Entry *e = data;
-    fovea_picture_free(e->picture);
+    fovea_external_image_free(e->picture);
     g_free(e);
 }
 
@@ -80,11 +81,11 @@ static void entry_free(gpointer data)
 static gboolean fill_dmabuf(Entry *e, const Memory *m, GstBuffer *frame)
 {
     const GstVideoMeta *meta = gst_buffer_get_video_meta(frame);
-    e->options.kind = FOVEA_PICTURE_DMABUF;
+    e->options.kind = FOVEA_EXTERNAL_DMABUF;
     for (guint i = 0; i < GST_VIDEO_INFO_N_PLANES(m->video); i++) {
         const gsize at = meta ? meta->offset[i] : GST_VIDEO_INFO_PLANE_OFFSET(m->video, i);
         const gint stride = meta ? meta->stride[i] : GST_VIDEO_INFO_PLANE_STRIDE(m->video, i);
-        fovea_picture_plane *plane = &e->options.plane[i];
+        fovea_external_image_plane *plane = &e->options.plane[i];
         guint index, length;
         gsize skip, offset;
         if (stride <= 0 || !gst_buffer_find_memory(frame, at, 1, &index, &length, &skip))
@@ -107,7 +108,7 @@ static gboolean fill_surface(Entry *e, GstBuffer *frame)
     GstMapInfo map;
     if (!gst_buffer_map(frame, &map, GST_MAP_READ))
         return FALSE;
-    e->options.kind = FOVEA_PICTURE_NVMM;
+    e->options.kind = FOVEA_EXTERNAL_NVMM;
     e->options.plane[0].memory = map.data;
     e->memory[0] = gst_buffer_peek_memory(frame, 0);
     gst_buffer_unmap(frame, &map);
@@ -117,7 +118,7 @@ static gboolean fill_surface(Entry *e, GstBuffer *frame)
 static gboolean same_layout(const Entry *a, const Entry *b)
 {
     for (guint i = 0; i < PLANES; i++) {
-        const fovea_picture_plane *p = &a->options.plane[i], *q = &b->options.plane[i];
+        const fovea_external_image_plane *p = &a->options.plane[i], *q = &b->options.plane[i];
         if (a->memory[i] != b->memory[i] || p->memory != q->memory || p->fd != q->fd ||
             p->offset != q->offset || p->stride != q->stride)
             return FALSE;
@@ -125,13 +126,13 @@ static gboolean same_layout(const Entry *a, const Entry *b)
     return a->number == b->number;
 }
 
-static void tell(Memory *m, const fovea_picture *picture)
+static void tell(Memory *m, const fovea_external_image *picture)
 {
-    fovea_picture_info info = FOVEA_PICTURE_INFO_INIT;
+    fovea_external_image_info info = FOVEA_EXTERNAL_IMAGE_INFO_INIT;
     if (m->told)
         return;
     m->told = TRUE;
-    if (!picture || fovea_picture_query(picture, &info) != FOVEA_OK)
+    if (!picture || fovea_external_image_query(picture, &info) != FOVEA_OK)
         GST_INFO_OBJECT(m->element, "frames are mapped: %s", fovea_error());
     else
         GST_INFO_OBJECT(m->element, "frames are read %s by %s%s%s",
@@ -146,16 +147,16 @@ static const Entry *import(Memory *m, const Entry *as, GstMemory *keeper)
 {
     Entry *e = g_new(Entry, 1);
     *e = *as;
-    if (fovea_picture_import(&e->picture, m->device, &as->options) != FOVEA_OK)
+    if (fovea_external_image_import(&e->picture, m->device, &as->options) != FOVEA_OK)
         e->picture = NULL;
     tell(m, e->picture);
     gst_mini_object_set_qdata(GST_MINI_OBJECT(keeper), m->quark, e, entry_free);
     return e;
 }
 
-const fovea_picture *foveafilter_memory_find(Memory *m, GstBuffer *frame, gboolean *failed)
+const fovea_external_image *foveafilter_memory_find(Memory *m, GstBuffer *frame, gboolean *failed)
 {
-    const fovea_picture_options none = FOVEA_PICTURE_OPTIONS_INIT;
+    const fovea_external_image_options none = FOVEA_EXTERNAL_IMAGE_OPTIONS_INIT;
     Entry now = {.number = m->number, .options = none};
     *failed = FALSE;
     if (gst_buffer_n_memory(frame) == 0 ||

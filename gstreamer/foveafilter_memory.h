@@ -15,7 +15,7 @@ gboolean foveafilter_memory_video(GstVideoInfo *out, gboolean *surfaces, GstCaps
 typedef struct Memory {
     GstElement *element; /* remarks are its own */
     fovea_device *device;
-    fovea_format format;
+    fovea_pixel_format format;
     const GstVideoInfo *video;
     gboolean surfaces, told;
     GQuark quark;   /* under which pictures are kept at their memory, */
@@ -23,11 +23,12 @@ typedef struct Memory {
 } Memory;
 
 void foveafilter_memory_open(Memory *m, GstElement *element, fovea_device *device,
-                             fovea_format format, const GstVideoInfo *video, gboolean surfaces);
+                             fovea_pixel_format format, const GstVideoInfo *video,
+                             gboolean surfaces);
 
 /* The picture that the frame's memory is; it belongs to that memory. NULL: the frame is to be
  * mapped; with *failed it cannot be read at all, which fovea_error() explains for the first frame
  * of a buffer. */
-const fovea_picture *foveafilter_memory_find(Memory *m, GstBuffer *frame, gboolean *failed);
+const fovea_external_image *foveafilter_memory_find(Memory *m, GstBuffer *frame, gboolean *failed);
 
 #endif

@@ -32,7 +32,7 @@ gboolean foveafilter_results_open(Results *r, const fovea_model *model, const fo
     for (guint i = 0; i < r->count; i++) {
         r->result[i].info.struct_size = sizeof r->result[i].info;
         fovea_plan_output(plan, i, &r->result[i].info);
-        r->result[i].labels = r->result[i].info.kind == FOVEA_KIND_LOGITS && about.classes > 0;
+        r->result[i].labels = r->result[i].info.kind == FOVEA_OUTPUT_LOGITS && about.classes > 0;
         if (!open_pool(&r->result[i]))
             return FALSE;
     }

@@ -1,24 +1,25 @@
-/* adapt.h: turns a checkpoint made for softmax attention into one with linear attention, and trains
- * heads on it. Not included by fovea.h, whose rules hold here.
+/* adapt.h: trains a model whose checkpoint was made for softmax attention to use linear attention,
+ * and trains heads for tasks. fovea.h does not include it; the rules of fovea.h hold here.
  *
- * Three stages (ViT-AdaLA), each a trainer of its own:
+ * There are three stages (ViT-AdaLA), each with a trainer of its own:
  *
- *     FOVEA_STAGE_ATTENTION  every block's linear attention learns to give what its softmax
- *                            attention gives. The picture runs through the softmax model; block i's
- *                            new attention reads the same normalised tokens X_i, and
+ *     FOVEA_STAGE_ATTENTION  the linear attention of every block learns to give the outputs of its
+ *                            softmax attention. The picture runs through the softmax model; the new
+ *                            attention of block i reads the same normalised tokens X_i, and
  *                                L = sum_i mean_{tokens, channels} (O_i - O'_i)^2
- *                            with O the attention's output after its projection, before any layer
- *                            scale, O' the softmax model's. W_Q, W_K, W_V and their biases are
- *                            trained.
+ *                            where O is the output of the attention after its projection, before
+ *                            any layer scale, and O' that of the softmax model. W_Q, W_K, W_V and
+ *                            their biases are trained.
  *     FOVEA_STAGE_FEATURES   the whole linear model learns the features of the frozen softmax one:
  *                                L = lambda mean_{tokens, channels} (f - f')^2
- *                            with f = last_hidden_state, prefix tokens included, f' the softmax
- *                            model's.
- *     FOVEA_STAGE_TASK       a head (fovea_head) and the model under it learn a task from labels:
- *                            cross-entropy of the picture's class, or of the class of every pixel.
+ *                            where f is last_hidden_state, prefix tokens included, and f' that of
+ *                            the softmax model.
+ *     FOVEA_STAGE_TASK       a head (fovea_head), and the model under it, learn a task from labels:
+ *                            by the cross-entropy of the picture's class or of each pixel's class,
+ *                            or by the error of each pixel's depth.
  *
- * A trainer runs one picture at a time and accumulates its gradients; a step then takes the mean
- * over the pictures that were added, and AdamW changes the weights:
+ * A trainer runs one picture at a time and accumulates the gradients. A step takes their mean
+ * over the pictures that were added, and AdamW updates the weights:
  *
  *     fovea_trainer *trainer;
  *     fovea_trainer_options options = FOVEA_TRAINER_OPTIONS_INIT;
@@ -38,11 +39,12 @@
  *     }
  *     fovea_trainer_save(trainer, "dinov2-base-linear", FOVEA_DTYPE_F32, 0);
  *
- * Weights, moments, gradients of weights, and sums are float32, and so are what products multiply
- * unless `compute` says otherwise. The activations of a block are recomputed for its gradients, so
- * that memory grows with the tokens but hardly with the blocks; fovea_trainer_query gives all
- * bytes. Results do not depend on the number of threads. After fovea_trainer_create nothing is
- * allocated until weights or states are written. It runs on the CPU only.
+ * Weights, moments, gradients of weights and sums are float32, and so are matrix multiplications
+ * unless `compute` says otherwise. The activations of a block are recomputed for its gradients
+ * (gradient checkpointing), so that memory grows with the number of tokens but hardly with the
+ * number of blocks; fovea_trainer_query reports all of it. Results do not depend on the number of
+ * threads. After fovea_trainer_create nothing is allocated until weights or states are written.
+ * Training runs on the CPU only.
  */
 #ifndef FOVEA_ADAPT_H
 #define FOVEA_ADAPT_H
@@ -62,10 +64,10 @@ typedef enum fovea_stage {
 typedef enum fovea_trainable {
     FOVEA_TRAIN_DEFAULT, /* FOVEA_TRAIN_QKV in the first stage, else FOVEA_TRAIN_ALL */
     FOVEA_TRAIN_ALL,     /* every tensor that the loss depends on */
-    FOVEA_TRAIN_QKV,     /* the projections to queries, keys and values, and what the attention
-                            itself learns (gates, vectors of a feature map); in FOVEA_STAGE_TASK the
-                            head too */
-    FOVEA_TRAIN_HEAD,    /* FOVEA_STAGE_TASK: the head alone */
+    FOVEA_TRAIN_QKV,     /* the projections to queries, keys and values, and the parameters of the
+                            attention itself (gates, vectors of a feature map); in FOVEA_STAGE_TASK
+                            also the head */
+    FOVEA_TRAIN_HEAD,    /* FOVEA_STAGE_TASK: only the head */
 } fovea_trainable;
 
 /* The learning rate of a step, with t = 0 for the first step after the warm-up, T steps from there
@@ -83,39 +85,40 @@ typedef enum fovea_lr_schedule {
 
 typedef enum fovea_task {
     FOVEA_TASK_CLASSES,      /* logits of the picture against its label */
-    FOVEA_TASK_SEGMENTATION, /* logits of every patch, enlarged bilinearly to the mask (corners at
-                                the edges of pixels: align_corners=False), against its pixels */
-    FOVEA_TASK_DEPTH, /* depths of every cell of the head's grid, enlarged likewise, against a
-                         map of true ones: with d = log(depth / true depth)
+    FOVEA_TASK_SEGMENTATION, /* logits of every patch, interpolated bilinearly to the size of the
+                                mask (align_corners=False), against the class of each of its pixels
+                              */
+    FOVEA_TASK_DEPTH, /* depth of every place of the head's grid, interpolated likewise, against a
+                         map of true depths: with d = log(depth / true depth)
                              L = mean d^2 - (mean d)^2 / 2
-                         (Eigen et al., 2014) over the pixels whose true depth is known */
+                         over the pixels whose true depth is known (Eigen et al., 2014) */
 } fovea_task;
 
-/* What FOVEA_STAGE_TASK trains where the model has no such head:
- *     LINEAR    a product of each row of the last feature
- *     FPN       Semantic FPN on all stages of a pyramid (MAViT, NaLaFormer, PolaFormer):
- *               FOVEA_TASK_SEGMENTATION alone. neck and decode_head of mmsegmentation, with 128
- *               channels and without normalisations; trained and saved as checkpoints of
- *               mmsegmentation have them: "neck.*", "decode_head.*" and their sections in
- *               config.json. A Semantic FPN that is there is trained further; with another number
- *               of classes its last layer begins anew
- *     DPT_LITE  four depths of a plain ViT through DPT's neck at the grid of the patches, and
- *               convolutions at twice that: FOVEA_TASK_SEGMENTATION, or FOVEA_TASK_DEPTH, whose
- *               depths are max_depth times a sigmoid. 128 channels; tensors "dpt_head.*", whose
- *               neck has transformers' names, and the section "dpt_head" of "fovea" in config.json;
- *               trained further where it is there
- * Their output is `seg_logits` or `predicted_depth`, a linear head's `segmentation`. */
+/* The head that FOVEA_STAGE_TASK adds to a model that has none for the task:
+ *     LINEAR    a linear layer on each row of the last feature
+ *     FPN       Semantic FPN on all stages of a pyramid (MAViT, NaLaFormer, PolaFormer), for
+ *               FOVEA_TASK_SEGMENTATION: neck and decode_head of mmsegmentation, with 128 channels
+ *               and without normalisations. It is saved as checkpoints of mmsegmentation have it:
+ *               tensors "neck.*" and "decode_head.*", and their sections in config.json. A Semantic
+ *               FPN that the model has is trained further; with another number of classes its last
+ *               layer is initialised again
+ *     DPT_LITE  for a plain ViT, four of its layers through DPT's neck at the grid of the patches,
+ *               and convolutions at twice that, with 128 channels: for FOVEA_TASK_SEGMENTATION, and
+ *               for FOVEA_TASK_DEPTH, whose depths are max_depth times a sigmoid. Tensors
+ *               "dpt_head.*", in the neck with the names of transformers, and the section
+ *               "dpt_head" of "fovea" in config.json. One that the model has is trained further
+ * The output is `segmentation` for LINEAR, else `seg_logits` or `predicted_depth`. */
 typedef enum fovea_head {
     FOVEA_HEAD_LINEAR,
     FOVEA_HEAD_FPN,
     FOVEA_HEAD_DPT_LITE,
 } fovea_head;
 
-/* How far y, which is O or f above, is from the softmax model's y', of C channels:
+/* The distance between y, which is O or f above, and y' of the softmax model, of C channels:
  *     SQUARED    mean_{tokens, channels} (y - y')^2
  *     RELATIVE   mean_tokens |y - y'|^2 / (|y'|^2 + 1e-6 C)
- * With RELATIVE all tokens count alike, and all blocks, however large their numbers are; so, but
- * for tokens of next to nothing,
+ * With RELATIVE all tokens, and all blocks, have the same weight, however large their values are: L
+ * is, except for tokens close to 0,
  *     L = sum_i mean_tokens |O_i - O'_i|^2 / |O'_i|^2    in the first stage
  *     L = lambda mean_tokens |f - f'|^2 / |f'|^2         in the second */
 typedef enum fovea_loss {
@@ -123,27 +126,29 @@ typedef enum fovea_loss {
     FOVEA_LOSS_RELATIVE,
 } fovea_loss;
 
-/* Sums n numbers over all processes, in place and with the same result in each: floats, or doubles
- * when `doubles` is nonzero. Returns nonzero on failure. */
-typedef int fovea_sum_fn(void *data, size_t n, int doubles, void *payload);
+/* Sums each of n numbers over all processes, in place, and gives every process the same results: an
+ * all-reduce. `data` has floats, or doubles when `doubles` is nonzero. Returns nonzero on failure.
+ */
+typedef int fovea_allreduce_fn(void *data, size_t n, int doubles, void *payload);
 
 typedef struct fovea_trainer_options {
     size_t struct_size;
     fovea_stage stage;
     struct {
-        fovea_format format; /* FOVEA_FORMAT_RGB8, BGR8, GRAY8 or PLANES_F32 */
+        fovea_pixel_format format; /* FOVEA_FORMAT_RGB8, BGR8, GRAY8 or PLANES_F32 */
         uint32_t width,
             height; /* of every picture; pixels at right and bottom that fill no whole patch are
                        ignored. Positions are interpolated as when the model runs */
     } frame;
-    const char *attention; /* of the student, as in fovea_plan_options, blocks included; NULL: the
-                              model's own, or "linear:elu1" where that is softmax and the stage is
-                              the first or second */
+    const char *attention; /* of the student, as in fovea_plan_options, where blocks may differ;
+                              NULL: the model's own, or "linear:elu1" if that is softmax and the
+                              stage is the first or the second */
     fovea_trainable trainable;
-    /* Names of tensors, NULL at the end; a NULL list: the default rule. `train` replaces
-     * `trainable`. `decay`: those with weight decay; the rule leaves out tensors of one dimension
-     * (biases, norms, layer scales) and the class, register, distillation and position rows. EINVAL
-     * for a name that the model does not have or that the loss does not depend on. */
+    /* Lists of names of tensors that end with NULL; NULL: the default rule. `train`: the tensors
+     * that are trained, in place of `trainable`. `decay`: the tensors with weight decay; by default
+     * all but tensors of one dimension (biases, norms, layer scales) and the class, register,
+     * distillation and position embeddings. EINVAL: a name that the model does not have, or a
+     * tensor that the loss does not depend on. */
     const char *const *train;
     const char *const *decay;
     /* AdamW: m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2;
@@ -151,13 +156,14 @@ typedef struct fovea_trainer_options {
     float lr;     /* learning rate; must be given */
     float lr_end; /* of LINEAR and COSINE */
     fovea_lr_schedule schedule;
-    uint32_t warm_up; /* steps */
-    uint32_t steps;   /* in all, for LINEAR and COSINE */
+    uint32_t warm_up; /* steps of the warm-up */
+    uint32_t steps;   /* steps in total, for LINEAR and COSINE */
     float
         backbone_ratio; /* FOVEA_STAGE_TASK: learning rate of all tensors but the head's, over lr */
     float beta1, beta2, eps, weight_decay;
-    float clip;   /* greatest global norm: a larger gradient is scaled down to it; 0: none */
-    float ema;    /* averages of the weights: a = ema a + (1 - ema) w after every step; 0: none */
+    float clip; /* largest global norm of the gradient, which is scaled down to it; 0: no limit */
+    float
+        ema; /* running averages of the weights: a = ema a + (1 - ema) w after each step; 0: none */
     float lambda; /* of FOVEA_STAGE_FEATURES, see above */
     /* FOVEA_STAGE_TASK: */
     fovea_task task;
@@ -169,45 +175,49 @@ typedef struct fovea_trainer_options {
     const char *const *labels;        /* names of the classes for config.json, or NULL */
     uint32_t mask_width, mask_height; /* SEGMENTATION, DEPTH; 0: those of the frame */
     uint64_t seed;                    /* of a new head */
-    uint64_t memory_limit; /* bytes in all; ENOMEM if it is too small. 0: no limit, and every block
-                              is recomputed. With a limit, as many of the last blocks as it leaves
-                              room for keep their activations, which may change the last digits of
+    uint64_t memory_limit; /* bytes in total; ENOMEM if it is too small. 0: no limit, and every
+                              block is recomputed. With a limit, as many of the last blocks as fit
+                              keep their activations instead, which may change the last digits of
                               results */
-    fovea_sum_fn *sum;     /* sums over several processes; NULL: a single process */
-    void *sum_payload;
+    fovea_allreduce_fn
+        *allreduce; /* sums gradients and losses over processes; NULL: a single process */
+    void *allreduce_payload;
     fovea_loss loss;    /* of the first two stages */
     const char *prefix; /* of both checkpoints, see fovea_model_options; or NULL */
-    int whole; /* nonzero: blocks with pola, nala, nala-paper or focused get what the authors put
-                  around the mechanism, where the model does not have it: a depthwise convolution of
-                  the values (attn.dwc) and, but for focused, a gate (attn.gate). They begin as
-                  zeros and ones, which change nothing. EINVAL where no block has such an attention
+    int full_module; /* nonzero: blocks with pola, nala, nala-paper or focused get the full module
+                  of the mechanism's authors, if the model does not have it: a depthwise convolution
+                  of the values (attn.dwc) and, except for focused, a gate (attn.gate). They are
+                  initialised so that outputs do not change. EINVAL: no block has such an attention
                 */
-    /* What the products of the blocks' layers and of their gradients multiply. F32; BF16: numbers
-     * rounded to bfloat16, with sums of float32, the teacher's as in a plan with that compute;
-     * AUTO: BF16 where the processor has instructions for it (fovea_device_info.bf16), else F32.
-     * Attention of the student, its gradients, and everything else stay float32. INT8: ENOTSUP. */
+    /* Precision of the matrix multiplications of the blocks' layers and of their gradients. F32;
+     * BF16: operands are rounded to bfloat16 and sums are float32, in the teacher as in a plan with
+     * FOVEA_COMPUTE_BF16; AUTO: BF16 if the processor has instructions for it
+     * (fovea_device_info.bf16), else F32. The attention of the student, its gradients, and all else
+     * stay float32. INT8: ENOTSUP. */
     fovea_compute compute;
-    /* FOVEA_STAGE_FEATURES: bytes at most for features of the softmax model, which is then not run
-     * again for a picture whose pixels come again; 0: none. They count in memory_limit; results are
-     * the same. The first pictures that fit are kept. */
+    /* FOVEA_STAGE_FEATURES: bytes of a cache of the softmax model's features, so that this model is
+     * not run again for a picture with the same pixels; 0: no cache. It counts towards
+     * memory_limit, and does not change results. It holds the first pictures that fit. */
     uint64_t teacher_memory;
-    fovea_head head;          /* FOVEA_STAGE_TASK */
-    float max_depth;          /* FOVEA_TASK_DEPTH: of a new head, metres; 0: 10 */
-    fovea_linear_form linear; /* of the student, see fovea_model_options; saved with it */
+    fovea_head head; /* FOVEA_STAGE_TASK */
+    float max_depth; /* FOVEA_TASK_DEPTH: of a new head, metres; 0: 10 */
+    fovea_linear_attention_params
+        linear; /* of the student, as in fovea_model_options; saved with the model */
 } fovea_trainer_options;
 #define FOVEA_TRAINER_OPTIONS_INIT                                                                 \
     FOVEA_INIT(fovea_trainer_options, FOVEA_SET(stage, FOVEA_STAGE_FEATURES),                      \
                FOVEA_SET(backbone_ratio, 0.1f), FOVEA_SET(beta1, 0.9f), FOVEA_SET(beta2, 0.999f),  \
                FOVEA_SET(eps, 1e-8f), FOVEA_SET(weight_decay, 0.05f), FOVEA_SET(lambda, 1))
 
-/* `model`: what is trained, a path as fovea_model_load takes it. `teacher`: the softmax model of
- * the first two stages, of the same width, patches and prefix, in the first one of the same blocks
- * and heads too; NULL: `model` itself with softmax attention (where `model` comes from an earlier
- * training, name the original). The files are read here and needed later by fovea_trainer_save
- * alone. ENOTSUP for devices other than the CPU, and for families that are no plain ViT; but
- * MAViT, NaLaFormer and PolaFormer have FOVEA_STAGE_TASK with FOVEA_TRAIN_HEAD. The trainer keeps
- * the device, which may be closed before it. Thread-safe; all other functions of a trainer: one
- * thread at a time per trainer. */
+/* Creates a trainer. `model`: the path of the model that is trained, as for fovea_model_load.
+ * `teacher`: the path of the softmax model of the first two stages, which must have the same width,
+ * patches and prefix, and in the first stage also the same blocks and heads; NULL: `model` itself
+ * with softmax attention (if `model` was trained before, name the original). The files are read
+ * here; later only fovea_trainer_save needs them. The trainer holds a reference to the device,
+ * which may be closed before it. ENOTSUP: a device other than the CPU; a model that is no plain
+ * ViT, except for FOVEA_STAGE_TASK with FOVEA_TRAIN_HEAD on MAViT, NaLaFormer and PolaFormer. Other
+ * errors as of fovea_model_load and fovea_plan_create. Thread-safe; all other functions of a
+ * trainer: one thread at a time per trainer. */
 FOVEA_API fovea_status fovea_trainer_create(fovea_trainer **out, const char *model,
                                             const char *teacher, fovea_device *device,
                                             const fovea_trainer_options *options);
@@ -215,46 +225,47 @@ FOVEA_API void fovea_trainer_free(fovea_trainer *trainer);
 
 typedef struct fovea_trainer_info {
     size_t struct_size;
-    uint32_t grid_width, grid_height, tokens;
+    uint32_t grid_width, grid_height, tokens;  /* of a picture */
     uint32_t mask_width, mask_height, classes; /* FOVEA_STAGE_TASK, else 0 */
-    uint32_t layers;                           /* losses of single blocks in a report, or 0 */
-    uint32_t tensors, trained;                 /* of the model; those that are trained */
+    uint32_t layers;           /* blocks with a loss of their own in a report, or 0 */
+    uint32_t tensors, trained; /* tensors of the model; those that are trained */
     uint64_t parameters, trained_parameters;
-    uint64_t step;         /* steps done */
-    double flops;          /* of one picture: teacher, student, gradients, recomputation */
-    double recomputed;     /* the part of `flops` that is recomputation */
-    uint32_t kept;         /* blocks that are not recomputed */
-    const char *attention; /* of the student; belongs to the trainer */
-    /* Bytes, promised before anything runs: */
+    uint64_t step;                  /* steps done */
+    double flops;                   /* of one picture: teacher, student, gradients, recomputation */
+    double recomputed;              /* the part of `flops` that is recomputation */
+    uint32_t blocks_not_recomputed; /* blocks that keep their activations */
+    const char *attention;          /* of the student; belongs to the trainer */
+    /* Bytes, known before anything runs: */
     uint64_t weights;      /* trained values, and all others of the model */
     uint64_t gradients;    /* gradients, and the buffers in which they are summed */
     uint64_t moments;      /* of AdamW */
     uint64_t averages;     /* of the weights */
     uint64_t packed;       /* weights in the kernels' layout, the teacher's too */
     uint64_t activations;  /* of student and teacher, states, scratch of all threads */
-    uint64_t total;        /* sum of these and of the trainer's own lists: what fovea_memory_query
-                              counts */
-    uint64_t process;      /* upper bound of what comes in addition: thread stacks, the C library's
-                              heap */
+    uint64_t total;        /* the sum of these, and of the trainer's own lists: what
+                              fovea_memory_query counts */
+    uint64_t process;      /* upper bound of further memory: thread stacks, the C library's heap */
     fovea_compute compute; /* F32 or BF16 */
-    uint64_t teacher;      /* bytes, a part of `total`: features of teacher_memory */
-    uint64_t recalled;     /* pictures so far for which the softmax model was not run */
+    uint64_t teacher;      /* bytes of `total` for the cache of the teacher's features */
+    uint64_t teacher_cache_hits; /* pictures so far whose features came from that cache */
 } fovea_trainer_info;
 #define FOVEA_TRAINER_INFO_INIT FOVEA_INIT(fovea_trainer_info, )
+/* Describes a trainer. */
 FOVEA_API fovea_status fovea_trainer_query(const fovea_trainer *trainer, fovea_trainer_info *out);
 
+/* What the outputs for a picture should be. */
 typedef struct fovea_target {
-    uint32_t label;      /* FOVEA_TASK_CLASSES */
-    const uint8_t *mask; /* FOVEA_TASK_SEGMENTATION: class of every pixel, rows from the top; 255 is
-                            ignored */
+    uint32_t label;      /* FOVEA_TASK_CLASSES: the class of the picture */
+    const uint8_t *mask; /* FOVEA_TASK_SEGMENTATION: the class of each pixel, rows from the top;
+                            255: the pixel is ignored */
     size_t stride;       /* bytes from row to row; 0: rows are packed */
-    const float *depth;  /* FOVEA_TASK_DEPTH: metres of every pixel, rows from the top; what is not
-                            above 0 and finite is not known, and ignored */
+    const float *depth;  /* FOVEA_TASK_DEPTH: metres of each pixel, packed rows from the top; values
+                            that  are not finite or not above 0 are unknown, and ignored */
 } fovea_target;
 
-/* Runs a picture and adds its loss and gradients to those of the next step. `target` may be NULL in
- * the first two stages. A loss over pixels is the mean over those that are not ignored. EINVAL for
- * a label beyond the classes; then nothing is added. */
+/* Runs a picture, and adds its loss and its gradients to those of the next step. `target` may be
+ * NULL in the first two stages. A loss over pixels is the mean over pixels that are not ignored.
+ * EINVAL: a label beyond the classes; nothing is added then. */
 FOVEA_API fovea_status fovea_trainer_add(fovea_trainer *trainer, const fovea_frame *frame,
                                          const fovea_target *target);
 /* Discards the losses and gradients added since the last step. */
@@ -262,50 +273,52 @@ FOVEA_API void fovea_trainer_discard(fovea_trainer *trainer);
 
 typedef struct fovea_trainer_report {
     size_t struct_size;
-    uint64_t step;            /* number of this step, 1 for the first */
-    uint64_t pictures;        /* of all processes */
-    double loss;              /* mean over them, before the step */
-    const double *layer_loss; /* FOVEA_STAGE_ATTENTION: of every block; belongs to the trainer,
-                                 until the next step; else NULL */
-    uint32_t layers;
-    double lr;            /* of this step; the head's */
-    double gradient_norm; /* of the mean over all pictures, before it was clipped */
+    uint64_t step;            /* number of this step, from 1 */
+    uint64_t pictures;        /* of this step, of all processes */
+    double loss;              /* mean over these pictures, before the step */
+    const double *layer_loss; /* FOVEA_STAGE_ATTENTION: the loss of each block; belongs to the
+                                 trainer and is valid until the next step. Else NULL */
+    uint32_t layers;          /* elements of layer_loss */
+    double lr;                /* learning rate of this step; with a backbone_ratio the head's */
+    double gradient_norm;     /* of the mean gradient, before clipping */
 } fovea_trainer_report;
 #define FOVEA_TRAINER_REPORT_INIT FOVEA_INIT(fovea_trainer_report, )
 
-/* Updates the weights with the mean gradient over all added pictures of all processes. EINVAL when
- * nothing was added, and when loss or gradient are not finite (the weights then stay as they are,
- * and what was added is discarded); EIO when `sum` fails. `report` may be NULL. */
+/* Updates the weights with the mean gradient of all pictures that were added, by all processes.
+ * `report` may be NULL. EINVAL: nothing was added; or loss or gradient are not finite, in which
+ * case the weights do not change and what was added is discarded. EIO: `allreduce` failed. */
 FOVEA_API fovea_status fovea_trainer_step(fovea_trainer *trainer, fovea_trainer_report *report);
 
+/* Which numbers of a tensor. */
 typedef enum fovea_numbers {
     FOVEA_WEIGHT,
-    FOVEA_GRADIENT, /* after a step: its mean gradient, before clipping; else the sum so far */
-    FOVEA_AVERAGE,  /* of the weight, with `ema`; else the weight */
+    FOVEA_GRADIENT, /* after a step its mean gradient, before clipping; else the sum so far */
+    FOVEA_AVERAGE,  /* with `ema` the running average of the weight; else the weight */
 } fovea_numbers;
-/* Trained tensor `index`, from 0, in the order of the model's file: float32 data that belong to the
- * trainer and change with the next call. Returns 0 past the end. */
+/* Describes trained tensor `index`, from 0, in the order of the model's file. Its data is float32,
+ * belongs to the trainer and changes with the next call. Returns nonzero, or 0 past the end. */
 FOVEA_API int fovea_trainer_tensor(const fovea_trainer *trainer, size_t index, fovea_numbers which,
                                    fovea_tensor *out);
 
-/* Writes a model as fovea_model_load takes it: model.safetensors with every tensor of the original
- * (those of floating type as `dtype`, others as they are), config.json with all of its keys and
- * "fovea": {"attention"} (the student's, after every stage), and preprocessor_config.json where
- * there is one. The folder is made; every file is replaced as a whole. `average` nonzero: averages
- * instead of the weights. EIO; ENOTSUP for a value that FOVEA_DTYPE_F16 cannot hold. */
+/* Writes the model to a folder that fovea_model_load takes: model.safetensors with all tensors of
+ * the original (floating-point ones as `dtype`, others unchanged), config.json with all keys of the
+ * original and the student's attention as "fovea": {"attention"}, and preprocessor_config.json if
+ * the original has one. The folder is made, and each file is replaced as a whole. `average`
+ * nonzero: the running averages in place of the weights. EIO; ENOTSUP: a value that FOVEA_DTYPE_F16
+ * cannot hold. */
 FOVEA_API fovea_status fovea_trainer_save(fovea_trainer *trainer, const char *folder,
                                           fovea_dtype dtype, int average);
 
-/* Writes what a trainer is between two steps: weights, moments, averages, number of the step. The
- * file is written under a temporary name, synchronised to disk, then renamed: at any moment `path`
- * holds a complete state. A trainer made with the same model and options that reads it continues
- * with bit-identical results. `note`: text of the caller (its own options, for example) that is
- * stored with it, at most 65535 bytes; NULL: none. EIO. */
+/* Writes the state of the trainer between two steps: weights, moments, averages, number of the
+ * step. A trainer that was created with the same model and options, and that reads it, continues
+ * with bit-identical results. The file is written under a temporary name, synchronised to disk and
+ * then renamed, so that `path` holds a complete state at any time. `note`: a text of the caller,
+ * such as its own options, that is stored with the state, at most 65535 bytes; NULL: none. EIO. */
 FOVEA_API fovea_status fovea_trainer_write_state(fovea_trainer *trainer, const char *path,
                                                  const char *note);
-/* Reads such a state. *note gets its text, which belongs to the trainer; `note` may be NULL. EIO;
- * EFORMAT for a damaged file; EINVAL for a state of another model, stage, or of options that change
- * the result, which the message names. On failure the trainer is as before. */
+/* Reads a state. *note receives its text, which belongs to the trainer; `note` may be NULL. EIO;
+ * EFORMAT: the file is damaged; EINVAL: the state is of another model or stage, or of options that
+ * change the results, which the message names. After a failure the trainer is as before. */
 FOVEA_API fovea_status fovea_trainer_read_state(fovea_trainer *trainer, const char *path,
                                                 const char **note);
 

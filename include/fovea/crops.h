@@ -1,8 +1,8 @@
-/* crops.h: models that see a part of a frame at a time: the person in a box, or overlapping parts
- * of the whole. A part of fovea.h, whose rules hold here.
+/* crops.h: models that see one part of a frame at a time: the person in a box, or overlapping parts
+ * of the whole frame. A part of fovea.h, whose rules hold here.
  *
- * A plan for such parts has frames of FOVEA_FORMAT_RGB8 in the size of a part, and no
- * preprocessing: fovea_plan_options.preprocess NULL, which normalises them only.
+ * A plan for such parts takes frames of FOVEA_FORMAT_RGB8 that have the size of a part, without
+ * preprocessing: with fovea_plan_options.preprocess NULL they are only normalised.
  */
 #ifndef FOVEA_CROPS_H
 #define FOVEA_CROPS_H
@@ -15,80 +15,83 @@ FOVEA_BEGIN_DECLS
  * People in boxes: ViTPose
  */
 
-/* A box in a frame, in pixels, as COCO has it: left edge, top edge, width, height. It may lie
- * outside of the frame in part or as a whole. */
+/* A box in pixels of a frame, as COCO has it: left edge, top edge, width, height. It may be partly
+ * or entirely outside of the frame. */
 typedef struct fovea_box {
     double x, y, width, height;
 } fovea_box;
 
-/* What a pose model sees of a box: the box grows about its middle to the aspect of out_width x
- * out_height, then by a quarter, and is sampled bilinearly; what lies outside of the frame is
- * black. `out` gets R, G, B in packed rows, bit for bit the bytes that transformers'
- * VitPoseImageProcessor makes of the box before it normalises them. out_width x out_height are the
- * model's: resize_width and resize_height of fovea_model_preprocess.
+/* Cuts out what a pose model sees of a box. The box is extended about its centre to the aspect
+ * ratio of out_width x out_height, then enlarged by a quarter, and sampled bilinearly; black
+ * outside of the frame. `out` receives out_width x out_height pixels of three bytes R, G, B in
+ * packed rows, bit for bit those that VitPoseImageProcessor of transformers makes of the box before
+ * it normalises them. out_width and out_height are resize_width and resize_height of
+ * fovea_model_preprocess.
  *
- * frame, format, width, height, yuv: as of a plan, any format but float planes. Allocates nothing;
- * thread-safe. EINVAL: a box without width and height,
- * or with numbers that are not finite; a missing plane; a stride under one row; a side of `out`
- * under 2 pixels. */
-FOVEA_API fovea_status fovea_box_crop(const fovea_frame *frame, fovea_format format, fovea_yuv yuv,
-                                      uint32_t width, uint32_t height, const fovea_box *box,
-                                      uint8_t *out, uint32_t out_width, uint32_t out_height);
+ * `frame`, `format`, `width`, `height` and `yuv` describe a frame as for a plan, of any format but
+ * FOVEA_FORMAT_PLANES_F32. Allocates nothing. EINVAL: a box without width or height, or with
+ * coordinates that are not finite; a missing plane; a stride of less than one row; a side of `out`
+ * below 2 pixels. Thread-safe. */
+FOVEA_API fovea_status fovea_box_crop(const fovea_frame *frame, fovea_pixel_format format,
+                                      fovea_yuv_matrix yuv, uint32_t width, uint32_t height,
+                                      const fovea_box *box, uint8_t *out, uint32_t out_width,
+                                      uint32_t out_height);
 
-/* fovea_keypoints of a frame that fovea_box_crop has cut out: points are in pixels of the frame
- * that the box is in, as post_process_pose_estimation of the processor has them. */
+/* fovea_keypoints for a frame that fovea_box_crop has cut out. The points are in pixels of the
+ * frame that the box is in, as post_process_pose_estimation of the image processor gives them. */
 FOVEA_API fovea_status fovea_box_keypoints(fovea_plan *plan, const fovea_output *outs,
                                            size_t n_outs, const fovea_box *box,
-                                           fovea_keypoint *points, size_t room, size_t *count);
+                                           fovea_keypoint *points, size_t capacity, size_t *count);
 
 /* ---------------------------------------------------------------------------------------------
  * Pictures that are run in overlapping parts: EoMT with "do_split_image"
  *
- * The picture is resized as fovea_preprocess says, and cut along its longer side into squares of
- * short_edge pixels, as few as cover it, whose overlaps are equal: as transformers'
- * EomtImageProcessor does it, the same bytes. Scores of classes are averaged where parts overlap
- * (merge_image_patches). How to run one:
+ * The picture is resized as fovea_preprocess says, and divided along its longer side into squares
+ * of short_edge pixels, as few as cover it, with equal overlaps. The bytes are those of
+ * EomtImageProcessor of transformers. Scores of classes are averaged where parts overlap
+ * (merge_image_patches). The calls:
  *
- *   fovea_parts_describe   says how many parts there are, and their size
- *   fovea_plan_create      a plan for frames of that size, of one or several at a time
- *   fovea_parts_create     for that plan: all memory that frames need
- *   fovea_parts_cut        the parts of a picture, as frames
- *   fovea_run              of all of them
- *   fovea_parts_class_map  the class of each pixel of the picture
+ *   fovea_parts_describe   reports how many parts there are, and their size
+ *   fovea_plan_create      makes a plan for frames of that size, for one or several at a time
+ *   fovea_parts_create     allocates, for that plan, all memory that pictures need
+ *   fovea_parts_cut        cuts a picture into parts, as frames
+ *   fovea_run              runs all of these frames
+ *   fovea_parts_class_map  gives the class of each pixel of the picture
  */
 
 typedef struct fovea_parts fovea_parts;
 
 typedef struct fovea_parts_info {
     size_t struct_size;
-    uint32_t count;
+    uint32_t count;                     /* parts */
     uint32_t width, height;             /* pixels of each part */
-    uint32_t whole_width, whole_height; /* of the picture that they are cut out of */
+    uint32_t whole_width, whole_height; /* pixels of the resized picture that is divided */
 } fovea_parts_info;
 #define FOVEA_PARTS_INFO_INIT FOVEA_INIT(fovea_parts_info, )
 
-/* For pictures of width x height. ENOTSUP: `rule` does not split, or resizes floats. Thread-safe.
- */
+/* Describes the parts of a picture of width x height pixels. ENOTSUP: the rule does not split
+ * pictures, or resizes floats. Thread-safe. */
 FOVEA_API fovea_status fovea_parts_describe(const fovea_preprocess *rule, uint32_t width,
                                             uint32_t height, fovea_parts_info *out);
-/* For pictures of width x height and a plan of their parts that has the outputs
- * masks_queries_logits and class_queries_logits; the plan must live as long. EINVAL for a plan of
- * other frames. */
+/* Allocates what pictures of width x height pixels need. `plan` is a plan for their parts with the
+ * outputs masks_queries_logits and class_queries_logits, and must outlive the object. EINVAL: a
+ * plan for other frames. ENOTSUP, ENOMEM. */
 FOVEA_API fovea_status fovea_parts_create(fovea_parts **out, fovea_plan *plan,
                                           const fovea_preprocess *rule, uint32_t width,
                                           uint32_t height);
 FOVEA_API void fovea_parts_free(fovea_parts *parts);
 
-/* Cuts a picture of FOVEA_FORMAT_RGB8 into parts and describes each by one of `frames`, which has
- * room for `room` of them. Their pixels belong to `parts` and are valid until the next call, except
- * that a picture which needs no resize is not copied: the frames then point into its own pixels.
- * Allocates nothing. One thread at a time, as below. */
+/* Cuts a picture of FOVEA_FORMAT_RGB8 into parts. frames[i] receives part i; `capacity` is the
+ * number of elements of `frames`, at least the number of parts. The pixels belong to `parts` and
+ * are valid until the next call; a picture that needs no resize is not copied, and the frames then
+ * point to its own pixels. Allocates nothing. One thread at a time per object. */
 FOVEA_API fovea_status fovea_parts_cut(fovea_parts *parts, const fovea_frame *picture,
-                                       fovea_frame *frames, size_t room);
-/* The class of each pixel of the picture, row by row, as fovea_class_map: `outs` are the outputs of
- * the first part, then those of the second, ..; room: of numbers. Allocates nothing. */
+                                       fovea_frame *frames, size_t capacity);
+/* The class of each pixel of the picture, row by row, like fovea_class_map. `outs` are the outputs
+ * of the first part, then those of the second, and so on; `capacity` is the number of elements of
+ * `classes`, at least the number of pixels. Allocates nothing. One thread at a time per object. */
 FOVEA_API fovea_status fovea_parts_class_map(fovea_parts *parts, const fovea_output *outs,
-                                             size_t n_outs, uint16_t *classes, size_t room);
+                                             size_t n_outs, uint16_t *classes, size_t capacity);
 
 FOVEA_END_DECLS
 

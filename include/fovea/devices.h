@@ -12,169 +12,182 @@ typedef struct fovea_device fovea_device;
 
 typedef struct fovea_device_info {
     size_t struct_size;
-    char id[32];         /* what fovea_device_open takes: "cpu", "cl:0", "cuda:0" */
+    char id[32];         /* for fovea_device_open: "cpu", "cl:0", "cuda:0" */
     char name[128];      /* "AMD EPYC 9755" */
-    char features[64];   /* ISA level or device features: "avx512" */
-    uint32_t units;      /* processors that this process may use, or compute units */
-    uint32_t clusters;   /* kinds of cores, fastest first; 1 on a symmetric machine */
-    uint32_t big;        /* processors that are at least half as fast as the fastest */
-    uint64_t memory;     /* bytes it can address */
-    uint64_t max_buffer; /* bytes of its largest single buffer; 0: no limit of its own */
-    /* Of devices that are not the CPU, else "" and 0: */
+    char features[64];   /* instruction set level of a CPU, features of another device: "avx512" */
+    uint32_t units;      /* processors that this process may use, or compute units of a GPU */
+    uint32_t core_kinds; /* how many kinds of cores a CPU has, by their speed; 1 on a symmetric
+                            machine, and for other devices */
+    uint32_t performance_cores; /* processors that are at least half as fast as the fastest; 0 for
+                                   other devices */
+    uint64_t memory;            /* bytes that the device can address */
+    uint64_t max_buffer;        /* bytes of its largest single buffer; 0: no limit but `memory` */
+    /* For devices other than the CPU; else "" and 0. */
     char driver[128];      /* the driver and its version */
-    uint64_t local_memory; /* bytes that a work-group shares; 0: none apart from main memory */
-    uint32_t group_limit;  /* most work-items of a work-group */
-    char quirks[256];      /* what was found missing or wrong, and is worked around */
-    /* Nonzero: the device multiplies bfloat16, or int8, with native instructions. Zero: such
-     * products still work, computed in a wider type. OpenCL's claim is tested when the device is
-     * opened. A CPU whose bfloat16 instructions are slower than float32's reports 0 unless
+    uint64_t local_memory; /* bytes that the work-items of a work-group share; 0: the device has no
+                              such memory apart from its main memory */
+    uint32_t group_limit;  /* the largest number of work-items in a work-group */
+    char quirks[256];      /* faults of the driver that were found and are worked around */
+    /* Nonzero: the device has instructions that multiply bfloat16, or int8. Zero: such products are
+     * computed in a wider type. What an OpenCL driver claims is tested when the device is opened. A
+     * CPU whose bfloat16 instructions are slower than its float32 instructions reports 0, unless
      * fovea_device_options.isa asks for them. */
     int bf16, int8;
-    int reserved;      /* where earlier versions have padding; 0 */
-    char imports[256]; /* how it has pictures in memory of others (pictures.h): what
-                          fovea_picture_info.method may be, "; " between them. Of the CPU "": it
-                          reads what the host does */
+    int reserved;      /* 0 */
+    char imports[256]; /* the ways in which the device accesses external images: the values that
+                          fovea_external_image_info.method may have, with "; " between them. "" for
+                          the CPU, which reads all memory that the host can read */
 } fovea_device_info;
 #define FOVEA_DEVICE_INFO_INIT FOVEA_INIT(fovea_device_info, )
 
-/* Device `index` of this machine, from 0: the CPU, then those of OpenCL and CUDA. Returns 0 past
- * the end. Drivers are asked once in a process, by the first call for an index beyond 0.
- * Thread-safe. */
+/* Describes device `index` of this machine, from 0: the CPU, then the devices of OpenCL and of
+ * CUDA. Returns nonzero, or 0 past the end. The first call with an index above 0 loads the drivers,
+ * once in a process. Thread-safe. */
 FOVEA_API int fovea_device_list(size_t index, fovea_device_info *out);
 
-/* A remark on backend `index`, from 0: its driver, or why it found no device. One line; NULL past
- * the end. Static text. Thread-safe. */
-FOVEA_API const char *fovea_backend_remark(size_t index);
+/* The state of backend `index`, from 0, as one line: its driver, or why it has no device. NULL past
+ * the end. A static string. Thread-safe. */
+FOVEA_API const char *fovea_backend_status(size_t index);
 
 typedef struct fovea_kernel_info {
     size_t struct_size;
     const char *name;      /* "gemm_f32_14x32_avx512" */
-    const char *op;        /* "gemm" */
+    const char *op;        /* the operation that it implements: "gemm" */
     const char *mechanism; /* "elu1", or "any" */
-    const char *isa;       /* "scalar", "avx2", ... or the device's kind */
-    int usable;            /* nonzero: on this machine */
+    const char *isa;       /* "scalar", "avx2", ..., or the kind of device: "opencl", "cuda" */
+    int usable;            /* nonzero: this machine can run it */
 } fovea_kernel_info;
 #define FOVEA_KERNEL_INFO_INIT FOVEA_INIT(fovea_kernel_info, )
 
-/* Kernel `index` of all backends, from 0; returns 0 past the end. Static texts. Thread-safe. */
+/* Describes kernel `index` of all backends, from 0. Returns nonzero, or 0 past the end. Static
+ * strings. Thread-safe. */
 FOVEA_API int fovea_kernel_list(size_t index, fovea_kernel_info *out);
 
-/* A thread pool of the caller's: calls fn(arg, i) for every i in [0, n), in any order, on any
- * threads, at the same time or one after the other, and returns when all calls have returned. n is
- * at most `threads` of the device's options. */
-typedef void fovea_parallel_for(void (*fn)(void *arg, size_t i), void *arg, size_t n, void *ctx);
+/* A thread pool of the caller: calls fn(arg, i) for every i in [0, n), in any order, on any
+ * threads, concurrently or one after the other, and returns when all calls have returned. n is at
+ * most fovea_device_options.threads. `ctx` is fovea_device_options.parallel_ctx. */
+typedef void fovea_parallel_for_fn(void (*fn)(void *arg, size_t i), void *arg, size_t n, void *ctx);
 
 typedef struct fovea_device_options {
     size_t struct_size;
-    uint32_t threads;  /* workers, the calling thread included; 0: one per performance core, at most
-                          a cgroup's quota rounded up (2 for a quota of 1.5 processors). A number
-                          that is given is not limited by the quota */
-    const char *isa;   /* highest level to use: "scalar", "avx2", "avx-vnni", "avx512",
-                          "avx512-vnni", "avx512-bf16", "neon", "neon-fp16", "neon-sdot",
-                          "neon-dot", "neon-i8mm", "rvv"; NULL: FOVEA_ISA of the environment,
-                          else the best there is */
-    const char *cores; /* "big" (default): those at least half as fast as the fastest; "little": the
-                          slowest kind; "all"; or a list: "4-7" or "0,2". Where there are enough of
-                          them, every worker keeps to one, away from the caller's */
-    fovea_parallel_for *parallel_for; /* runs the work instead of the device's own threads; needs
-                                         `threads` */
-    void *parallel_ctx;               /* its `ctx` */
-    /* The fields above are the CPU's, those below of devices that compile their kernels. */
-    double max_dispatch_seconds; /* approximate limit of one dispatch, because the device may also
-                                    draw the screen. 0: 0.02; no limit on processors (also through
-                                    OpenCL) and on CUDA cards without a display */
-    const char *cache;           /* folder of compiled kernels, made private to the user; NULL:
-                                    FOVEA_CACHE of the environment, else fovea/kernels in
+    /* For the CPU. */
+    uint32_t threads;  /* workers, including the calling thread; 0: one for each performance core,
+                          but no more than the quota of a cgroup, rounded up (2 for a quota of 1.5
+                          processors). A number above the quota is accepted */
+    const char *isa;   /* the highest instruction set level to use: "scalar", "avx2", "avx-vnni",
+                          "avx512", "avx512-vnni", "avx512-bf16", "neon", "neon-fp16", "neon-sdot",
+                          "neon-dot", "neon-i8mm", "rvv"; NULL: FOVEA_ISA of the environment, else
+                          the highest that the processor has */
+    const char *cores; /* the processors that workers run on: "big" (the default), those that are at
+                          least half as fast as the fastest; "little", the slowest kind; "all"; or a
+                          list, "4-7" or "0,2". If there are at least as many processors as workers,
+                          each worker is bound to one of its own, other than the caller's */
+    fovea_parallel_for_fn *parallel_for; /* runs the work in place of threads of the device; needs
+                                            `threads`. NULL: the device has its own threads */
+    void *parallel_ctx;                  /* the argument `ctx` of parallel_for */
+    /* For devices that compile their kernels: OpenCL and CUDA. */
+    double max_dispatch_seconds; /* about how long a single dispatch may take, since the device may
+                                    also have to draw the screen. 0: 0.02, or without limit for
+                                    processors (through OpenCL, too) and CUDA cards without a
+                                    display */
+    const char *cache;           /* folder of compiled kernels, which is made private to the user;
+                                    NULL: FOVEA_CACHE of the environment, else fovea/kernels in
                                     $XDG_CACHE_HOME or ~/.cache; "": none */
-    /* For the CPU again, for frames that have a deadline. ENOMEM and ENOTSUP name the limit that
-     * the system sets this process, and how to raise it. */
-    int lock_memory;   /* nonzero: keeps activations, packed weights and workers' stacks in main
-                          memory; a program that swaps must lock its own code and stacks */
-    uint32_t priority; /* real-time priority (SCHED_FIFO) of the workers, 1 to 99; 0: as the
-                          calling thread's. That one takes part in every frame: give it the
-                          same */
-    const char *thread_name; /* workers are called NAME-1, NAME-2, ...: 10 characters at most; NULL:
+    /* For the CPU, for frames that have a deadline. ENOMEM and ENOTSUP name the limit that the
+     * system has set for this process, and say how to raise it. */
+    int lock_memory; /* nonzero: locks activations, packed weights and the stacks of workers in main
+                        memory; the program must lock its own code and stacks */
+    uint32_t priority; /* real-time priority (SCHED_FIFO) of the workers, 1 to 99; 0: the priority
+                          of the calling thread, which takes part in every frame and should be given
+                          the same */
+    const char *thread_name; /* workers are named NAME-1, NAME-2, ...; at most 10 characters; NULL:
                                 "fovea" */
-    /* Of OpenCL: a cl_context of this device that the caller has, in which pictures and events of
-     * the caller's can be used; it is retained. Its handles are those of the OpenCL library that
-     * Fovea opens, the system's. NULL: one of the device's own. */
+    /* For OpenCL: a cl_context of the caller with this device, which is retained. cl_mem objects
+     * and events of that context can then be used for frames. It must be a context of the system's
+     * OpenCL library, the one that Fovea loads. NULL: the device makes a context of its own. */
     void *context;
 } fovea_device_options;
 #define FOVEA_DEVICE_OPTIONS_INIT FOVEA_INIT(fovea_device_options, )
 
-/* Opens a device by id ("cpu", "cl:0", "cl:Mali", "cuda:0") or "auto". `options` may be NULL.
- * ENODEV if there is no device of that id, EINVAL for options that this machine cannot provide.
- * Thread-safe. */
+/* Opens the device with this id: "cpu", "cl:0", "cuda:0", a part of an OpenCL device's name as in
+ * "cl:Mali", or "auto". `options` may be NULL. ENODEV: there is no such device. EINVAL: the machine
+ * cannot do what the options ask for. Thread-safe. */
 FOVEA_API fovea_status fovea_device_open(fovea_device **out, const char *id,
                                          const fovea_device_options *options);
-/* Plans, states and trainers keep what they need: a device may be closed before them, and is
- * released with the last of them. Thread-safe. */
+/* Closes a device. Plans, states and trainers hold a reference: the device may be closed before
+ * them, and its resources are released with the last of them. Thread-safe. */
 FOVEA_API void fovea_device_close(fovea_device *device);
-/* Thread-safe. */
+/* Describes an open device. Thread-safe. */
 FOVEA_API fovea_status fovea_device_describe(const fovea_device *device, fovea_device_info *out);
-/* Workers that a plan of this device uses. Thread-safe. */
+/* The number of workers of a plan on this device. Thread-safe. */
 FOVEA_API uint32_t fovea_device_threads(const fovea_device *device);
 
-/* The peak rates of a device, all workers together. */
+/* Peak rates of a device with all of its workers, per second. */
 typedef struct fovea_rates {
     size_t struct_size;
-    double flops; /* float32 operations per second, in registers; a multiply-add counts as two */
-    double read;  /* bytes per second read from its memory */
-    double copy;  /* bytes per second copied in its memory, those read and those written */
-    /* Of products of bfloat16 with float32 sums and of int8 with int32 sums, by the instructions
-     * that the device has for them; `flops` where it has none, or they are not measured. */
+    double flops; /* float32 operations on registers; a multiply-add counts as two */
+    double read;  /* bytes read from the device's memory */
+    double copy;  /* bytes copied within the device's memory, reads and writes both counted */
+    /* Operations of products of bfloat16 with float32 sums, and of int8 with int32 sums, by
+     * instructions of the device. Without such instructions, or where they are not measured:
+     * `flops`. */
     double bf16, int8;
 } fovea_rates;
 #define FOVEA_RATES_INIT FOVEA_INIT(fovea_rates, )
 
-/* Measures them, in a fraction of a second. ENOMEM, EDEVICE. One thread at a time, and while no
- * plan of the device runs: that would lower the rates. */
+/* Measures the rates, in a fraction of a second. No plan of the device should run meanwhile,
+ * because that lowers them. ENOMEM, EDEVICE. One thread at a time per device. */
 FOVEA_API fovea_status fovea_device_rates(fovea_device *device, fovea_rates *out);
 
 /* ---------------------------------------------------------------------------------------------
- * Compiled kernels in memory, for a program that keeps them itself instead of in a folder
+ * Compiled kernels in memory, for a program that stores them itself instead of in a folder
  */
 
-/* Those that the device's plans have used so far. *size gets their bytes (0 on a device that
- * compiles nothing); they are written to `data` unless it is NULL. EINVAL when `room` is less.
- * Thread-safe. */
-FOVEA_API fovea_status fovea_cache_export(fovea_device *device, void *data, size_t room,
+/* Exports the compiled kernels that the device's plans have used so far. *size receives their
+ * bytes, 0 for a device that compiles nothing; `data`, if it is not NULL, receives the kernels.
+ * EINVAL: `capacity` is less than *size. Thread-safe. */
+FOVEA_API fovea_status fovea_cache_export(fovea_device *device, void *data, size_t capacity,
                                           size_t *size);
-/* Hands them to the device, before plans are made; `data` need not outlive the call. Kernels of
- * another device, driver or version of this library are skipped. EFORMAT when they are damaged.
- * Thread-safe. */
+/* Gives exported kernels to the device, before plans are made. `data` is copied. Kernels of another
+ * device, driver or version of this library are skipped. EFORMAT: the data is damaged. Thread-safe.
+ */
 FOVEA_API fovea_status fovea_cache_import(fovea_device *device, const void *data, size_t size);
 
 /* ---------------------------------------------------------------------------------------------
- * The folder of compiled kernels, of whichever device: thread-safe
+ * The folder of compiled kernels, of all devices. All functions are thread-safe.
  *
- * `folder` NULL: FOVEA_CACHE of the environment, else the default; "": none, which is empty. A
- * folder that does not exist is empty and is not made; EIO for one that is not private to this
- * user.
+ * `folder` NULL: FOVEA_CACHE of the environment, else the default folder; "": no folder, which
+ * counts as empty. A folder that does not exist is empty and is not made. EIO: the folder is not
+ * private to this user.
  */
 
-/* The path that NULL stands for. EINVAL when `room` bytes are too few. */
-FOVEA_API fovea_status fovea_cache_folder(char *out, size_t room);
+/* Writes the path of the folder that NULL stands for to `out`, of `capacity` bytes. EINVAL: it does
+ * not fit. */
+FOVEA_API fovea_status fovea_cache_folder(char *out, size_t capacity);
 
 typedef struct fovea_cache_entry {
     size_t struct_size;
-    const char *file;    /* its path */
-    const char *device;  /* that it was compiled for */
-    const char *program; /* "gemm.cl" */
+    const char *file;    /* path of the file */
+    const char *device;  /* the device that it was compiled for */
+    const char *program; /* what was compiled: "gemm.cl" */
     uint64_t size;       /* bytes of the file */
-    const char *problem; /* why it is not used; "" when it is sound */
+    const char *problem; /* why the file is not used; "": it is sound */
 } fovea_cache_entry;
-/* Nonzero ends the list. Texts live until it returns. */
+/* Receives an entry, whose strings are valid until it returns. A nonzero result ends the listing.
+ */
 typedef int fovea_cache_fn(const fovea_cache_entry *entry, void *payload);
-/* Calls `fn` for every entry. The driver may still reject a sound one when it is loaded. */
+/* Calls `fn` for every entry of the folder. Even a sound entry may be rejected by the driver later.
+ */
 FOVEA_API fovea_status fovea_cache_list(const char *folder, fovea_cache_fn *fn, void *payload);
-/* Removes the entries, and nothing else that may be in the folder; *removed gets their number. */
+/* Removes all entries, and no other file of the folder. *removed receives their number. */
 FOVEA_API fovea_status fovea_cache_clear(const char *folder, size_t *removed);
-/* All sound entries in the form that fovea_cache_import and fovea_cache_unpack read. *size gets
- * their bytes; they are written to `data` unless it is NULL. EINVAL when `room` is less. */
-FOVEA_API fovea_status fovea_cache_pack(const char *folder, void *data, size_t room, size_t *size);
-/* Adds them to the folder, which is made. EFORMAT when they are damaged; none is added then. EIO
- * when they cannot be written; *added gets the number of those that were. */
+/* Packs all sound entries, for fovea_cache_import and fovea_cache_unpack. *size receives their
+ * bytes; `data`, if it is not NULL, receives the entries. EINVAL: `capacity` is less than *size. */
+FOVEA_API fovea_status fovea_cache_pack(const char *folder, void *data, size_t capacity,
+                                        size_t *size);
+/* Adds packed entries to the folder, which is made if necessary. *added receives how many were
+ * written. EFORMAT: the data is damaged, and nothing was added. EIO: an entry could not be written.
+ */
 FOVEA_API fovea_status fovea_cache_unpack(const char *folder, const void *data, size_t size,
                                           size_t *added);
 

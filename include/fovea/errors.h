@@ -13,7 +13,7 @@
 #define FOVEA_API
 #elif defined(_WIN32) && defined(FOVEA_BUILDING)
 #define FOVEA_API __declspec(dllexport)
-#elif defined(_WIN32) /* there are functions alone, which need no other word */
+#elif defined(_WIN32) /* only functions are exported, and they need no dllimport */
 #define FOVEA_API
 #elif defined(__GNUC__)
 #define FOVEA_API __attribute__((visibility("default")))
@@ -21,8 +21,9 @@
 #define FOVEA_API
 #endif
 
-/* FOVEA_INIT is for the _INIT macros: the size, the fields that are set (FOVEA_SET), and zeros. C++
- * has designated initialisers since 2020 only. */
+/* For the _INIT macros of this library: FOVEA_INIT makes a struct with its size in struct_size, the
+ * fields that FOVEA_SET sets, and zeros. C++ needs a form of its own, because designated
+ * initialisers came with C++20. */
 #ifdef __cplusplus
 #define FOVEA_BEGIN_DECLS extern "C" {
 #define FOVEA_END_DECLS }
@@ -48,62 +49,71 @@ FOVEA_BEGIN_DECLS
 
 typedef enum fovea_status {
     FOVEA_OK = 0,
-    FOVEA_EINVAL = -1,   /* an argument or option is wrong: fix the call */
-    FOVEA_ENOMEM = -2,   /* out of memory, or over the plan's memory limit: plan smaller */
-    FOVEA_EIO = -3,      /* a file could not be opened or read */
-    FOVEA_EFORMAT = -4,  /* a file is truncated, corrupt or contradicts itself */
-    FOVEA_ENOTSUP = -5,  /* understood, but not supported here (model type, op, device) */
-    FOVEA_ENODEV = -6,   /* no such device */
-    FOVEA_EDEVICE = -7,  /* the device failed: close and reopen it */
-    FOVEA_EWISDOM = -8,  /* a tuning file is malformed; nothing was changed */
-    FOVEA_ETIMEOUT = -9, /* the wait ended before the frame did */
+    FOVEA_EINVAL = -1,  /* an argument or an option is wrong: correct the call */
+    FOVEA_ENOMEM = -2,  /* out of memory, or over the plan's memory limit */
+    FOVEA_EIO = -3,     /* a file could not be opened, read or written */
+    FOVEA_EFORMAT = -4, /* a file is truncated, corrupt or contradicts itself */
+    FOVEA_ENOTSUP = -5, /* the request is valid, but this model, operation or device cannot do it */
+    FOVEA_ENODEV = -6,  /* there is no such device */
+    FOVEA_EDEVICE = -7, /* the device failed: close it and open it again */
+    FOVEA_EWISDOM = -8, /* a text with tuning results is malformed; nothing was changed */
+    FOVEA_ETIMEOUT = -9, /* the time limit passed first */
 } fovea_status;
 
-/* One line about this thread's last failure: the thing and the remedy. Never NULL; "" when nothing
- * has failed yet. Valid until the thread's next failing call. Thread-safe. */
+/* The message of this thread's last failure, one line that names what failed and how to remedy it.
+ * Never NULL; "" if no call of this thread has failed. The string is valid until the next call of
+ * this thread that fails. Thread-safe. */
 FOVEA_API const char *fovea_error(void);
 
-/* "ok", "out of memory", ... Static text for any value. Thread-safe. */
+/* The name of a status: "ok", "out of memory". Never NULL, for any value; a static string.
+ * Thread-safe. */
 FOVEA_API const char *fovea_status_text(fovea_status status);
 
-/* Version of the library at run time, "0.1.0". Static text. Thread-safe. */
+/* The version of the library that runs, "0.1.0"; FOVEA_VERSION is that of the headers. A static
+ * string. Thread-safe. */
 FOVEA_API const char *fovea_version(void);
 
-/* Receives remarks that are no failures (pixels of the picture that are ignored, a fallback that
- * was taken): one line without a newline each, from any thread, while loading and planning, never
- * while running. */
+/* Receives log messages: things that the caller may want to know but that are not failures, such as
+ * pixels that are ignored because they fill no patch, or a fallback that was chosen. Each message
+ * is one line without a newline. It comes from any thread, while the library loads and plans, never
+ * while frames run. */
 typedef void fovea_log_fn(const char *line, void *payload);
-/* NULL, the default, discards the remarks. Not thread-safe: set it before other calls begin. */
+/* Sets the function that receives log messages, and its second argument. NULL, the default,
+ * discards them. Not thread-safe: call it before all other functions. */
 FOVEA_API void fovea_log_set(fovea_log_fn *log, void *payload);
 
 typedef struct fovea_memory {
     size_t struct_size;
-    uint64_t current, peak; /* bytes that the library holds through its allocator, of all kinds */
-    uint64_t allocations;   /* made since the process began */
+    uint64_t current;     /* bytes that the library holds now, through its allocator */
+    uint64_t peak;        /* the most bytes that it has held since the process began */
+    uint64_t allocations; /* how many it has made since the process began */
 } fovea_memory;
 #define FOVEA_MEMORY_INIT FOVEA_INIT(fovea_memory, )
-/* Thread-safe. */
+/* Reports how much memory the library holds. Thread-safe. */
 FOVEA_API fovea_status fovea_memory_query(fovea_memory *out);
 
-/* Memory of the caller's for the library, in any thread while it loads, plans, opens and closes;
- * never while frames run. `alloc` gives `size` bytes, contents arbitrary, at a multiple of `align`,
- * a power of two from 64 bytes (which divides `size`), or NULL: the call that needed them fails
- * with FOVEA_ENOMEM. `free` gets an address back, with size and alignment as they were asked for.
+/* An allocator of the caller, which the library uses instead of the C library's. It is called from
+ * any thread, while the library loads, plans, opens and closes, never while frames run.
  *
- * All that fovea_memory_query counts comes from it: models, plans, packed weights, activations,
- * states, devices and their workers' stores, wisdom. What does not: mapped files; the parsed JSON
- * of configurations (jansson's); stacks of threads; what the C library, OpenCL's and CUDA's drivers
- * and libraries take for themselves; and memory of the program `fovea`. */
+ * All memory that fovea_memory_query counts comes from it: models, plans, packed weights,
+ * activations, states, devices with the buffers of their workers, wisdom. These do not: mapped
+ * files, the parsed JSON of configurations (which jansson allocates), stacks of threads, memory
+ * that the C library and the drivers and libraries of OpenCL and CUDA allocate for themselves, and
+ * the program `fovea`. */
 typedef struct fovea_allocator {
     size_t struct_size;
+    /* Returns `size` bytes, whose contents do not matter, at an address that is a multiple of
+     * `align`; or NULL, and the call that needed the memory fails with FOVEA_ENOMEM. `align` is a
+     * power of two, at least 64, and divides `size`. */
     void *(*alloc)(void *user, size_t size, size_t align);
+    /* Takes back memory that `alloc` returned, with the same `size` and `align`. */
     void (*free)(void *user, void *data, size_t size, size_t align);
     void *user; /* the first argument of both */
 } fovea_allocator;
 #define FOVEA_ALLOCATOR_INIT FOVEA_INIT(fovea_allocator, )
-/* NULL: the C library's again. Memory that is in use goes back where it came from, so that an
- * allocator must work until all of its memory has come back. EINVAL: one of the functions is
- * missing. Not thread-safe: set it while no other call runs. */
+/* Sets the allocator; NULL: that of the C library. Memory goes back to the allocator that it came
+ * from, so an allocator must work until all of its memory has been freed. EINVAL: one of the
+ * functions is NULL. Not thread-safe: no other call may run. */
 FOVEA_API fovea_status fovea_allocator_set(const fovea_allocator *allocator);
 
 FOVEA_END_DECLS

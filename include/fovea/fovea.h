@@ -1,7 +1,8 @@
 /* fovea.h: vision transformers with linear attention at high resolution on edge devices.
  *
- * The public interface. A *model* (immutable: configuration and memory-mapped weights) becomes a
- * *plan* (for one device, one picture size, one attention), and a plan *runs* frames.
+ * This is the public interface. A *model* (immutable: configuration and memory-mapped weights)
+ * becomes a *plan* (for one device, one frame size, one attention), and a plan *runs* frames. A
+ * first program:
  *
  *     fovea_device *device;
  *     fovea_model *model;
@@ -24,51 +25,57 @@
  *
  * This header includes its parts, each of which can be included by itself:
  *
- *     errors.h        status codes, messages, version, memory in use
- *     tensors.h       element types, 16-bit floats, safetensors files
- *     devices.h       devices, their kernels and peak rates, the cache of compiled kernels
- *     models.h        models, preprocessing of pictures
- *     wisdom_store.h  tuning results as text
- *     plans.h         plans of models; running frames
- *     pictures.h      frames in memory of cameras, decoders and other devices
- *     video.h         colours and layouts of cameras' and decoders' frames
- *     latest.h        the newest of a camera's frames, with deadlines
- *     results.h       what outputs say: depth, classes, masks, boxes, key points
- *     crops.h         people in boxes, pictures that are run in parts
- *     operations.h    one attention or matrix product; the state of causal attention
- *     sequences.h     language models and token mixers, token by token
- *     tuning.h        measuring the fastest kernels and schedules
- *     verification.h  comparing kernels and models with the reference
+ *     errors.h           status codes, messages, version, memory in use
+ *     tensors.h          element types, 16-bit floats, safetensors files
+ *     devices.h          devices, their kernels and peak rates, the cache of compiled kernels
+ *     models.h           models, preprocessing of pictures
+ *     wisdom_store.h     tuning results as text
+ *     plans.h            plans of models; running frames
+ *     results.h          what outputs say: depth, classes, masks, boxes, key points
+ *     crops.h            people in boxes, pictures that are run in parts
+ *     video.h            colours and layouts of frames of cameras and decoders
+ *     mailbox.h          the newest frame of a camera, with deadlines
+ *     external_images.h  frames in memory of cameras, decoders and other devices
+ *     operations.h       one attention or matrix product; the state of causal attention
+ *     sequences.h        language models and token mixers, token by token
+ *     tuning.h           measuring the fastest kernels and schedules
+ *     verification.h     comparing kernels and models with the reference
  *
  * adapt.h (training) and fovea.hpp (C++17) are included on their own.
  *
  * Rules that hold for every function
- *   - What can fail returns a fovea_status, 0 or negative; its first argument `out` receives the
- *     result and is left untouched on failure. fovea_error() then holds one line that names the
- *     thing and the remedy. `void` functions cannot fail and take NULL. Functions that take
+ *   - A function that can fail returns a fovea_status, 0 or negative. Its argument `out`
+ *     receives the result, and is left untouched on failure; fovea_error() then returns one line
+ *     that names what failed and how to remedy it. The headers name the status codes that are
+ *     particular to a function, without FOVEA_; every function that takes pointers may return
+ *     EINVAL for NULL. Functions that return void cannot fail, and accept NULL. Functions that take
  *     an index return 0, or NULL, past the end.
  *   - fovea_plan_create decides everything that can be decided. After it nothing is allocated, no
  *     file is opened, and no lock is taken that another frame could hold. The library never prints,
  *     aborts or exits.
- *   - Threads: "Thread-safe" functions may be called by any threads at the same time. "One
- *     thread at a time" functions must not overlap on the same object; on different objects they
- *     may. A model may be used by many threads and a device by many plans. An object is freed or
- *     closed once, when nobody uses it any more.
- *   - Processes: after fork() CPU devices, with their plans and models, go on in the child, on the
- *     calling thread alone, unless another thread was inside the library. Devices of OpenCL and
+ *   - Threads. A function that is "thread-safe" may be called by any threads at the same time.
+ *     Calls of functions with "one thread at a time" must not overlap on the same object; on
+ *     different objects they may. A model may be used by many threads, and a device by many plans.
+ *     An object is freed or closed once, when no thread uses it any more.
+ *   - Processes. After fork() the CPU device, its plans and its models continue in the child, on
+ *     the calling thread alone, unless another thread was inside the library. Devices of OpenCL and
  *     CUDA work only in the process that opened them, as their drivers do.
- *   - Units: seconds, bytes, pixels. Activations are float32, rows of channels: [token][channel],
- *     channels contiguous.
- *   - Structs that may grow begin with `struct_size`, their size as the caller was compiled:
- *     initialise them with their _INIT macro, those that the library fills too. In a struct that a
- *     callback gets, `struct_size` is the library's. A program compiled with an older header keeps
- *     running: options that it does not know have their defaults, results that it does not know are
- *     not written. A program compiled with a newer header runs as long as the options that this
- *     library does not know are zero. EINVAL for other values of them, and for a `struct_size` that
- *     is not set; index functions then return 0. Elements of arrays and values that come with every
- *     frame have no size and never grow: fovea_frame, fovea_output, fovea_ready, fovea_matrix,
- *     fovea_target, fovea_trace_event, fovea_tensor; nor do the planes of a picture.
- *   - Zero in an option means "the default" unless the option says otherwise.
+ *   - Units are seconds, bytes and pixels. Activations are float32 rows of channels,
+ *     [token][channel], with contiguous channels.
+ *   - Structs that may grow begin with `struct_size`, their size when the caller was compiled.
+ *     Initialise them with their _INIT macro, also those that the library fills. In a struct that a
+ *     callback receives, `struct_size` is the library's. A program that was compiled with an older
+ *     header keeps running: options that it does not know have their defaults, and results that it
+ *     does not know are not written. A program that was compiled with a newer header runs as long
+ *     as the options that this library does not know are zero; other values are EINVAL, and so is a
+ *     `struct_size` that is not set, for which functions that take an index return 0. Structs that
+ *     are elements of arrays, or that come with every frame, have no size and never grow:
+ *     fovea_frame, fovea_output, fovea_acquire_fence, fovea_matrix, fovea_target, fovea_tensor,
+ *     fovea_trace_event, fovea_model_file, fovea_mask, fovea_detection, fovea_keypoint, fovea_box,
+ *     fovea_external_image_plane, fovea_linear_attention_params, fovea_accuracy.
+ *   - Zero in an option means the default, unless the option says otherwise.
+ *   - The comment on a function says what a string that it returns belongs to. Static strings are
+ *     valid for ever.
  */
 #ifndef FOVEA_FOVEA_H
 #define FOVEA_FOVEA_H
@@ -76,10 +83,10 @@
 #include <fovea/crops.h>
 #include <fovea/devices.h>
 #include <fovea/errors.h>
-#include <fovea/latest.h>
+#include <fovea/external_images.h>
+#include <fovea/mailbox.h>
 #include <fovea/models.h>
 #include <fovea/operations.h>
-#include <fovea/pictures.h>
 #include <fovea/plans.h>
 #include <fovea/results.h>
 #include <fovea/sequences.h>

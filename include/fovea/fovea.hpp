@@ -1,7 +1,7 @@
-/* fovea.hpp: fovea.h for C++17. Handles that free themselves and cannot be copied. Everything else
- * is fovea.h's: its structs, its names, its rules. Header-only.
+/* fovea.hpp: fovea.h for C++17, header-only. Objects of the library are classes that free
+ * themselves, and that can be moved but not copied. Structs, names and rules are those of fovea.h.
  *
- * What fails throws fovea::error:
+ * A failure throws fovea::error:
  *
  *     fovea::device device("cpu");
  *     fovea::model model("dinov2-base");
@@ -14,7 +14,8 @@
  *     while (next(camera))
  *         plan.run({{camera.rgb}}, {features});
  *
- * or, where a program does without exceptions (-fno-exceptions, -fno-rtti), says so:
+ * In a program without exceptions (-fno-exceptions, -fno-rtti), objects are made by functions that
+ * return a fovea::result, and functions whose names begin with try_ return a status:
  *
  *     auto device = fovea::device::open("cpu");
  *     auto model = fovea::model::load("dinov2-base");
@@ -27,6 +28,7 @@
 #ifndef FOVEA_FOVEA_HPP
 #define FOVEA_FOVEA_HPP
 
+#include <atomic>
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
@@ -36,7 +38,10 @@
 #if __has_include(<memory_resource>)
 #include <memory_resource>
 #endif
+#include <new>
+#include <optional>
 #include <stdexcept>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -46,7 +51,7 @@ namespace fovea
 {
 
 #if defined(__cpp_exceptions)
-/* what() is fovea_error(): the thing and the remedy. */
+/* what() is fovea_error(). */
 class error : public std::runtime_error
 {
   public:
@@ -70,11 +75,11 @@ inline void check(fovea_status status)
 #endif
 
 #if defined(__cpp_lib_memory_resource)
-/* The library's memory comes from `resource`, by fovea_allocator_set, whose rules hold: any thread
- * asks it (synchronized_pool_resource, not the unsynchronized one), it lives until all of its
- * memory has come back, and it is set while no other call runs. nullptr: the C library's again.
- * What it throws is FOVEA_ENOMEM of the call that needed the memory; without exceptions it may give
- * nullptr. */
+/* Lets the library allocate its memory from `resource`, by fovea_allocator_set, whose rules hold
+ * here: the resource is used by any thread (as synchronized_pool_resource allows, and
+ * unsynchronized_pool_resource does not), it must live until all of its memory has been freed, and
+ * no other call may run. nullptr: the allocator of the C library. If the resource throws, or
+ * without exceptions returns nullptr, the call that needed the memory fails with FOVEA_ENOMEM. */
 inline fovea_status try_set_memory_resource(std::pmr::memory_resource *resource) noexcept
 {
     if (!resource)
@@ -105,7 +110,7 @@ inline void set_memory_resource(std::pmr::memory_resource *resource)
 #endif
 #endif
 
-/* A T, or the status of why there is none; fovea_error() says more. */
+/* A T, or the status that says why there is none; fovea_error() has the message. */
 template <typename T> class [[nodiscard]] result
 {
   public:
@@ -117,7 +122,7 @@ template <typename T> class [[nodiscard]] result
     {
         return status_;
     }
-    /* Only of a result that is true. */
+    /* Only if the result is true. */
     T &operator*() noexcept
     {
         return value_;
@@ -129,7 +134,7 @@ template <typename T> class [[nodiscard]] result
 
   private:
     friend T;
-    /* Of create(&object, arguments...). */
+    /* Calls create(&object, arguments...). */
     template <typename Create, typename... Arguments>
     explicit result(Create create, Arguments... arguments) noexcept
     {
@@ -148,8 +153,8 @@ template <typename T> class [[nodiscard]] result
     fovea_status status_;
 };
 
-/* An object of the library, owned. It converts to the pointer that fovea.h's functions take; after
- * a move that is NULL, and there is nothing to call: assign to it, or let it go. */
+/* Owns an object of the library, and converts to the pointer that functions of fovea.h take. After
+ * a move that pointer is NULL: the object may be assigned to or destroyed, and nothing else. */
 template <typename T, void (*Free)(T *)> class handle
 {
   public:
@@ -176,7 +181,7 @@ template <typename T, void (*Free)(T *)> class handle
     std::unique_ptr<T, freer> object_;
 };
 
-/* May go before its plans and states, which keep what they need. */
+/* A device. It may be destroyed before its plans and states, which hold references. */
 class device : public handle<fovea_device, fovea_device_close>
 {
   public:
@@ -213,8 +218,8 @@ class model : public handle<fovea_model, fovea_model_free>
     {
         return result<model>(fovea_model_load_with, path, options);
     }
-    /* From memory, descriptors or callbacks. */
-    static result<model> load(const fovea_source &source,
+    /* Loads a model from memory, descriptors or callbacks. */
+    static result<model> load(const fovea_model_source &source,
                               const fovea_model_options *options = nullptr) noexcept
     {
         return result<model>(fovea_model_load_from, &source, options);
@@ -224,7 +229,7 @@ class model : public handle<fovea_model, fovea_model_free>
         : model(load(path, options).take())
     {
     }
-    explicit model(const fovea_source &source, const fovea_model_options *options = nullptr)
+    explicit model(const fovea_model_source &source, const fovea_model_options *options = nullptr)
         : model(load(source, options).take())
     {
     }
@@ -235,15 +240,49 @@ class model : public handle<fovea_model, fovea_model_free>
         fovea_model_describe(*this, &out);
         return out;
     }
-    /* What its image processor does with a picture: to be changed, and given to plans. */
+    /* How its image processor preprocesses a picture, for plans, to be changed if need be. */
     fovea_preprocess preprocess() const
     {
         fovea_preprocess out = FOVEA_PREPROCESS_INIT;
         fovea_model_preprocess(*this, &out);
         return out;
     }
-    /* Finds what FOVEA_COMPUTE_AUTO is for this model: the fastest types of products with which
-     * outputs on these frames keep a cosine of `bound` with float32. */
+    /* The same with a result of width x height pixels, as fovea_preprocess_resize changes it. */
+    fovea_status try_preprocess(fovea_preprocess &out, std::uint32_t width,
+                                std::uint32_t height) const noexcept
+    {
+        out = preprocess();
+        return fovea_preprocess_resize(&out, width, height);
+    }
+    /* What the model sees of a picture: R, G, B bytes in packed rows, before they are normalised.
+     * The picture has such bytes, too, and `plan` describes a plan with the model's own
+     * preprocessing for pictures of that size. `out` becomes plan.width x plan.height pixels. */
+    fovea_status try_preprocess(std::vector<std::uint8_t> &out, const std::uint8_t *rgb,
+                                std::uint32_t width, std::uint32_t height,
+                                const fovea_plan_info &plan) const
+    {
+        const fovea_preprocess rule = preprocess();
+        out.resize(std::size_t{3} * plan.width * plan.height);
+        return fovea_preprocess_apply(&rule, rgb, width, height, out.data(), plan.width,
+                                      plan.height);
+    }
+#if defined(__cpp_exceptions)
+    fovea_preprocess preprocess(std::uint32_t width, std::uint32_t height) const
+    {
+        fovea_preprocess out = FOVEA_PREPROCESS_INIT;
+        check(try_preprocess(out, width, height));
+        return out;
+    }
+    std::vector<std::uint8_t> preprocess(const std::uint8_t *rgb, std::uint32_t width,
+                                         std::uint32_t height, const fovea_plan_info &plan) const
+    {
+        std::vector<std::uint8_t> out;
+        check(try_preprocess(out, rgb, width, height, plan));
+        return out;
+    }
+#endif
+    /* Finds what FOVEA_COMPUTE_AUTO stands for with this model: the fastest precision with which
+     * the outputs for these frames have a cosine of at least `bound` with those of float32. */
     fovea_status try_tune_accuracy(fovea_accuracy_report &out, device &device,
                                    const fovea_plan_options &plan,
                                    const std::vector<fovea_frame> &frames, double bound,
@@ -262,7 +301,7 @@ class model : public handle<fovea_model, fovea_model_free>
         return out;
     }
 #endif
-    /* Names of what it can give, the main one first; they belong to the model. */
+    /* Names of the outputs, the main one first; they belong to the model. */
     std::vector<const char *> outputs() const
     {
         std::vector<const char *> names;
@@ -278,42 +317,44 @@ class model : public handle<fovea_model, fovea_model_free>
     }
 };
 
-/* A picture in memory of a camera or of another device. */
-class picture : public handle<fovea_picture, fovea_picture_free>
+/* Pixels in the memory of a camera or of another device. */
+class external_image : public handle<fovea_external_image, fovea_external_image_free>
 {
   public:
-    static result<picture> open(device &device, const fovea_picture_options &options) noexcept
+    static result<external_image> open(device &device,
+                                       const fovea_external_image_options &options) noexcept
     {
-        return result<picture>(fovea_picture_import, static_cast<fovea_device *>(device), &options);
+        return result<external_image>(fovea_external_image_import,
+                                      static_cast<fovea_device *>(device), &options);
     }
 #if defined(__cpp_exceptions)
-    picture(device &device, const fovea_picture_options &options)
-        : picture(open(device, options).take())
+    external_image(device &device, const fovea_external_image_options &options)
+        : external_image(open(device, options).take())
     {
     }
 #endif
-    fovea_picture_info info() const
+    fovea_external_image_info info() const
     {
-        fovea_picture_info out = FOVEA_PICTURE_INFO_INIT;
-        fovea_picture_query(*this, &out);
+        fovea_external_image_info out = FOVEA_EXTERNAL_IMAGE_INFO_INIT;
+        fovea_external_image_query(*this, &out);
         return out;
     }
 
   private:
-    friend result<picture>;
-    explicit picture(owner object) noexcept : handle(object)
+    friend result<external_image>;
+    explicit external_image(owner object) noexcept : handle(object)
     {
     }
 };
 
-/* Frames of one size in a layout that plans do not read, as they take them: the planes that have to
- * be made have room here. */
+/* Converts frames of one size from a layout that plans do not read to a format that they do, and
+ * owns the buffer for that. */
 class converter
 {
   public:
     converter() = default;
     fovea_status try_open(fovea_layout layout, std::uint32_t width, std::uint32_t height,
-                          fovea_yuv yuv)
+                          fovea_yuv_matrix yuv)
     {
         fovea_layout_info info = FOVEA_LAYOUT_INFO_INIT;
         const fovea_status status = fovea_layout_query(layout, width, height, yuv, &info);
@@ -324,25 +365,25 @@ class converter
         width_ = width;
         height_ = height;
         info_ = info;
-        room_.resize(info.room);
+        buffer_.resize(info.buffer_size);
         return FOVEA_OK;
     }
-    /* The format for the plan, and the planes of frames as they come. */
+    /* The format of converted frames, and the planes of this layout. */
     const fovea_layout_info &info() const noexcept
     {
         return info_;
     }
     fovea_status try_convert(fovea_frame &out, const fovea_frame &in) noexcept
     {
-        return fovea_layout_convert(&out, &in, layout_, width_, height_, yuv_, room_.data(),
-                                    room_.size());
+        return fovea_layout_convert(&out, &in, layout_, width_, height_, yuv_, buffer_.data(),
+                                    buffer_.size());
     }
 #if defined(__cpp_exceptions)
-    converter(fovea_layout layout, std::uint32_t width, std::uint32_t height, fovea_yuv yuv)
+    converter(fovea_layout layout, std::uint32_t width, std::uint32_t height, fovea_yuv_matrix yuv)
     {
         check(try_open(layout, width, height, yuv));
     }
-    /* Good until the next call, as long as `in` is. */
+    /* The result is valid until the next call, and as long as the pixels of `in`. */
     fovea_frame operator()(const fovea_frame &in)
     {
         fovea_frame out = {};
@@ -353,13 +394,13 @@ class converter
 
   private:
     fovea_layout layout_ = FOVEA_LAYOUT_RGB24;
-    fovea_yuv yuv_ = FOVEA_YUV_601;
+    fovea_yuv_matrix yuv_ = FOVEA_YUV_601;
     std::uint32_t width_ = 0, height_ = 0;
     fovea_layout_info info_ = FOVEA_LAYOUT_INFO_INIT;
-    std::vector<std::uint8_t> room_;
+    std::vector<std::uint8_t> buffer_;
 };
 
-/* Frames of one size through a model. */
+/* A model planned for frames of one size. */
 class plan : public handle<fovea_plan, fovea_plan_free>
 {
   public:
@@ -381,7 +422,7 @@ class plan : public handle<fovea_plan, fovea_plan_free>
         fovea_plan_query(*this, &out);
         return out;
     }
-    /* Output `index` of those that the options named, which it must be one of. */
+    /* Describes output `index`, in the order of the options. It must exist. */
     fovea_output_info output(std::size_t index) const
     {
         fovea_output_info out = FOVEA_OUTPUT_INFO_INIT;
@@ -394,7 +435,7 @@ class plan : public handle<fovea_plan, fovea_plan_free>
         (void)found;
         return out;
     }
-    /* The attention behind output `index`, which has the queries of a block. */
+    /* Describes the attention of a block, whose queries are output `index`. */
     fovea_status attention(std::size_t index, fovea_attention_options &out) const
     {
         return fovea_plan_attention(*this, index, &out);
@@ -406,7 +447,7 @@ class plan : public handle<fovea_plan, fovea_plan_free>
         const std::size_t row = info.prefix + std::size_t{y} * info.grid_width + x;
         return row * info.columns;
     }
-    /* Room for output `index`: rows * columns. */
+    /* A buffer for output `index`: rows * columns floats. */
     std::vector<float> buffer(std::size_t index) const
     {
         const fovea_output_info info = output(index);
@@ -419,8 +460,8 @@ class plan : public handle<fovea_plan, fovea_plan_free>
         const given outs(outputs);
         return fovea_run(*this, &frame, outs.out, outs.count);
     }
-    /* Several frames of a plan with frame.count, one after the other, as fovea_run has them:
-     * outputs of the first, then of the second, .. EINVAL: not as many as the frames have. */
+    /* Runs several frames, with a plan that has frame.count: the outputs of the first frame, then
+     * of the second, and so on. EINVAL: another number of outputs than these frames have. */
     fovea_status try_run(const std::vector<fovea_frame> &frames,
                          const std::vector<fovea_output> &outputs) noexcept
     {
@@ -431,11 +472,11 @@ class plan : public handle<fovea_plan, fovea_plan_free>
         const bool right = outputs.size() == frames.size() * each;
         return fovea_run(*this, frames.data(), outputs.data(), right ? outputs.size() : 0);
     }
-    fovea_status try_run(const picture &picture, buffers outputs,
-                         const fovea_ready *ready = nullptr) noexcept
+    fovea_status try_run(const external_image &image, buffers outputs,
+                         const fovea_acquire_fence *acquire = nullptr) noexcept
     {
         const given outs(outputs);
-        return fovea_run_picture(*this, picture, ready, outs.out, outs.count);
+        return fovea_run_external_image(*this, image, acquire, outs.out, outs.count);
     }
 #if defined(__cpp_exceptions)
     void run(const fovea_frame &frame, buffers outputs)
@@ -448,63 +489,65 @@ class plan : public handle<fovea_plan, fovea_plan_free>
     {
         check(try_run(frames, outputs));
     }
-    void run(const picture &picture, buffers outputs, const fovea_ready *ready = nullptr)
+    void run(const external_image &image, buffers outputs,
+             const fovea_acquire_fence *acquire = nullptr)
     {
         if (outputs.size() > MAX_OUTPUTS)
             throw std::length_error("fovea::plan::run");
-        check(try_run(picture, outputs, ready));
+        check(try_run(image, outputs, acquire));
     }
 #endif
-    /* A frame, or a picture, that is in flight until try_wait is OK for its ticket. */
+    /* Submit a frame, or an external image, which is in flight until try_wait is FOVEA_OK for the
+     * ticket. */
     fovea_status try_submit(fovea_ticket &ticket, const fovea_frame &frame,
                             buffers outputs) noexcept
     {
         const given outs(outputs);
         return fovea_submit(*this, &frame, outs.out, outs.count, &ticket);
     }
-    fovea_status try_submit(fovea_ticket &ticket, const picture &picture, buffers outputs,
-                            const fovea_ready *ready = nullptr) noexcept
+    fovea_status try_submit(fovea_ticket &ticket, const external_image &image, buffers outputs,
+                            const fovea_acquire_fence *acquire = nullptr) noexcept
     {
         const given outs(outputs);
-        return fovea_submit_picture(*this, picture, ready, outs.out, outs.count, &ticket);
+        return fovea_submit_external_image(*this, image, acquire, outs.out, outs.count, &ticket);
     }
     fovea_status try_wait(fovea_ticket ticket, double timeout = -1) noexcept
     {
         return fovea_wait(*this, ticket, timeout);
     }
-    /* Boxes in the outputs of a frame that was run, best first: at most as many as `boxes` has room
-     * for, which becomes as long as there are. */
+    /* The boxes in the outputs of a frame that was run, best first: at most boxes.size(), and
+     * `boxes` is resized to how many there are. */
     fovea_status try_detections(buffers outputs, std::vector<fovea_detection> &boxes) noexcept
     {
         return records(fovea_detections, outputs, boxes);
     }
-    /* Masks likewise; `map` has room for every pixel of the frame, or is empty. */
+    /* Masks likewise; `map` has an element for every pixel of the frame, or is empty. */
     fovea_status try_masks(buffers outputs, const fovea_mask_options &options,
                            std::vector<fovea_mask> &masks, std::vector<std::uint16_t> &map) noexcept
     {
         const auto get = [&](fovea_plan *object, const fovea_output *out, std::size_t n,
-                             fovea_mask *to, std::size_t room, std::size_t *found) {
-            return fovea_masks(object, out, n, &options, to, room, found,
+                             fovea_mask *to, std::size_t capacity, std::size_t *found) {
+            return fovea_masks(object, out, n, &options, to, capacity, found,
                                map.empty() ? nullptr : map.data(), map.size());
         };
         return records(get, outputs, masks);
     }
-    /* Key points likewise: `points` has room for all. */
+    /* Key points likewise; `points` has an element for each of them. */
     fovea_status try_keypoints(buffers outputs, std::vector<fovea_keypoint> &points) noexcept
     {
         return records(fovea_keypoints, outputs, points);
     }
-    /* Those of the person in a box, of a frame that try_crop has cut out. */
+    /* Key points of the person in a box, in a frame that fovea_box_crop has cut out. */
     fovea_status try_keypoints(buffers outputs, const fovea_box &box,
                                std::vector<fovea_keypoint> &points) noexcept
     {
         const auto get = [&](fovea_plan *object, const fovea_output *out, std::size_t n,
-                             fovea_keypoint *to, std::size_t room, std::size_t *found) {
-            return fovea_box_keypoints(object, out, n, &box, to, room, found);
+                             fovea_keypoint *to, std::size_t capacity, std::size_t *found) {
+            return fovea_box_keypoints(object, out, n, &box, to, capacity, found);
         };
         return records(get, outputs, points);
     }
-    /* Maps of the extent; `depth` and `classes` have room for all its pixels. */
+    /* Maps of an extent; `depth` and `classes` have an element for each of its pixels. */
     fovea_status try_depth_map(buffers outputs, fovea_extent extent,
                                std::vector<float> &depth) noexcept
     {
@@ -538,8 +581,8 @@ class plan : public handle<fovea_plan, fovea_plan_free>
                     out[count++] = {one.data(), one.size() * sizeof(float)};
         }
     };
-    /* Records that are found in outputs, as many as `out` has room for, which becomes as long as
-     * there are; get(plan, outputs, their number, records, room, &found). */
+    /* Records of outputs, at most out.size(); `out` is resized to how many there are. Calls
+     * get(plan, outputs, their number, records, capacity, &found). */
     template <typename Get, typename Record>
     fovea_status records(Get get, buffers outputs, std::vector<Record> &out) noexcept
     {
@@ -556,109 +599,199 @@ class plan : public handle<fovea_plan, fovea_plan_free>
     }
 };
 
-/* The newest of a camera's frames: of Frames that are the caller's, one of which at most waits. */
-template <typename Frame> class latest : public handle<fovea_latest, fovea_latest_free>
+/* fovea_mailbox for pointers to Frames that stay the caller's: `options.drop` gives back those that
+ * nobody takes. */
+template <typename Frame> class borrowing_mailbox : public handle<fovea_mailbox, fovea_mailbox_free>
 {
   public:
-    using owned = handle<fovea_latest, fovea_latest_free>;
+    using owned = handle<fovea_mailbox, fovea_mailbox_free>;
     using typename owned::owner;
-    static result<latest> create(const fovea_latest_options *options = nullptr) noexcept
+    static result<borrowing_mailbox> create(const fovea_mailbox_options *options = nullptr) noexcept
     {
-        return result<latest>(fovea_latest_create, options);
+        return result<borrowing_mailbox>(fovea_mailbox_create, options);
     }
 #if defined(__cpp_exceptions)
-    explicit latest(const fovea_latest_options *options = nullptr) : latest(create(options).take())
+    explicit borrowing_mailbox(const fovea_mailbox_options *options = nullptr)
+        : borrowing_mailbox(create(options).take())
     {
     }
 #endif
     fovea_status try_put(Frame &frame, double deadline = 0) noexcept
     {
-        return fovea_latest_put(*this, &frame, deadline);
+        return fovea_mailbox_put(*this, &frame, deadline);
     }
     void end() noexcept
     {
-        fovea_latest_end(*this);
+        fovea_mailbox_end(*this);
     }
-    /* `frame` is null when none will come. */
+    /* `frame` is null when no more frames will come. */
     fovea_status try_take(Frame *&frame, double timeout = -1) noexcept
     {
         void *taken = nullptr;
-        const fovea_status status = fovea_latest_take(*this, timeout, &taken);
+        const fovea_status status = fovea_mailbox_take(*this, timeout, &taken);
         frame = static_cast<Frame *>(taken);
         return status;
     }
     fovea_status try_wait(plan &plan, fovea_ticket ticket) noexcept
     {
-        return fovea_latest_wait(*this, plan, ticket);
+        return fovea_mailbox_wait(*this, plan, ticket);
     }
-    fovea_latest_info info() const
+    fovea_mailbox_info info() const
     {
-        fovea_latest_info out = FOVEA_LATEST_INFO_INIT;
-        fovea_latest_query(*this, &out);
+        fovea_mailbox_info out = FOVEA_MAILBOX_INFO_INIT;
+        fovea_mailbox_query(*this, &out);
         return out;
     }
 
-  protected:
-    friend result<latest>;
-    explicit latest(owner object) noexcept : owned(object)
+  private:
+    friend result<borrowing_mailbox>;
+    explicit borrowing_mailbox(owner object) noexcept : owned(object)
     {
     }
 };
 
-/* The same of Frames that are owned: by who puts one, by the mailbox, by who takes it. One that
- * nobody will take is deleted. */
-template <typename Frame> class mailbox : public latest<Frame>
+namespace detail
 {
+/* The frames in a mailbox: one is being put, one waits, one is being taken. */
+template <typename Frame> struct mailbox_frames {
+    struct slot {
+        std::optional<Frame> frame;
+        std::atomic<bool> used{false};
+        void clear() noexcept
+        {
+            frame.reset();
+            used.store(false, std::memory_order_release);
+        }
+    };
+    slot slots[3];
+    fovea_mailbox *box = nullptr;
+
+    static fovea_status create(mailbox_frames **out) noexcept
+    {
+        std::unique_ptr<mailbox_frames> made(new (std::nothrow) mailbox_frames);
+        fovea_mailbox_options options = FOVEA_MAILBOX_OPTIONS_INIT;
+        options.drop = [](void *, void *dropped) { static_cast<slot *>(dropped)->clear(); };
+        const fovea_status status =
+            made ? fovea_mailbox_create(&made->box, &options) : FOVEA_ENOMEM;
+        if (status == FOVEA_OK)
+            *out = made.release();
+        return status;
+    }
+    static void destroy(mailbox_frames *frames) noexcept
+    {
+        delete frames;
+    }
+    ~mailbox_frames()
+    {
+        fovea_mailbox_free(box);
+    }
+    /* For the thread that puts, which is the only one to make a slot used. */
+    slot &unused() noexcept
+    {
+        slot *one = slots;
+        while (one->used.load(std::memory_order_acquire))
+            one++;
+        one->used.store(true, std::memory_order_relaxed);
+        return *one;
+    }
+};
+} // namespace detail
+
+/* fovea_mailbox that owns its Frames: they are copied or moved in by the thread that puts, and
+ * moved out by the thread that takes. A frame that nobody takes is destroyed at once. Putting and
+ * taking take no lock, and allocate only what copying and moving a Frame do; that moving does not
+ * throw is required. */
+template <typename Frame>
+class mailbox : handle<detail::mailbox_frames<Frame>, detail::mailbox_frames<Frame>::destroy>
+{
+    using frames = detail::mailbox_frames<Frame>;
+    using owned = handle<frames, frames::destroy>;
+    using typename owned::owner;
+    static_assert(std::is_nothrow_move_constructible_v<Frame> &&
+                      std::is_nothrow_move_assignable_v<Frame>,
+                  "a frame moves between threads, which must not throw");
+
   public:
-    using typename latest<Frame>::owner;
-    using pointer = std::unique_ptr<Frame>;
     static result<mailbox> create() noexcept
     {
-        fovea_latest_options options = FOVEA_LATEST_OPTIONS_INIT;
-        options.drop = [](void *, void *frame) { pointer(static_cast<Frame *>(frame)); };
-        const fovea_latest_options *given = &options;
-        return result<mailbox>(fovea_latest_create, given);
+        return result<mailbox>(frames::create);
     }
-    /* `frame` is empty afterwards, unless it fails. */
-    fovea_status try_put(pointer &frame, double deadline = 0) noexcept
+    operator fovea_mailbox *() const noexcept
     {
-        const fovea_status status = fovea_latest_put(*this, frame.get(), deadline);
-        if (status == FOVEA_OK)
-            frame.release();
+        return inside()->box;
+    }
+    /* `frame` is moved from, unless this fails. */
+    fovea_status try_put(Frame &&frame, double deadline = 0) noexcept
+    {
+        typename frames::slot &slot = inside()->unused();
+        slot.frame.emplace(std::move(frame));
+        const fovea_status status = fovea_mailbox_put(*this, &slot, deadline);
+        if (status != FOVEA_OK) {
+            frame = std::move(*slot.frame);
+            slot.clear();
+        }
         return status;
     }
-    /* `frame` is empty when none will come. */
-    fovea_status try_take(pointer &frame, double timeout = -1) noexcept
+    fovea_status try_put(const Frame &frame, double deadline = 0)
     {
-        Frame *taken = nullptr;
-        const fovea_status status = latest<Frame>::try_take(taken, timeout);
-        frame.reset(taken);
+        return try_put(Frame(frame), deadline);
+    }
+    void end() noexcept
+    {
+        fovea_mailbox_end(*this);
+    }
+    /* `frame` is empty when no more frames will come, and after a failure. */
+    fovea_status try_take(std::optional<Frame> &frame, double timeout = -1) noexcept
+    {
+        void *taken = nullptr;
+        frame.reset();
+        const fovea_status status = fovea_mailbox_take(*this, timeout, &taken);
+        if (taken) {
+            auto *slot = static_cast<typename frames::slot *>(taken);
+            frame.emplace(std::move(*slot->frame));
+            slot->clear();
+        }
         return status;
+    }
+    fovea_status try_wait(plan &plan, fovea_ticket ticket) noexcept
+    {
+        return fovea_mailbox_wait(*this, plan, ticket);
+    }
+    fovea_mailbox_info info() const
+    {
+        fovea_mailbox_info out = FOVEA_MAILBOX_INFO_INIT;
+        fovea_mailbox_query(*this, &out);
+        return out;
     }
 #if defined(__cpp_exceptions)
     mailbox() : mailbox(create().take())
     {
     }
-    void put(pointer frame, double deadline = 0)
+    void put(Frame frame, double deadline = 0)
     {
-        check(try_put(frame, deadline));
+        check(try_put(std::move(frame), deadline));
     }
-    pointer take(double timeout = -1)
+    /* Empty when no more frames will come. */
+    std::optional<Frame> take(double timeout = -1)
     {
-        pointer frame;
+        std::optional<Frame> frame;
         check(try_take(frame, timeout));
         return frame;
     }
 #endif
 
   private:
+    frames *inside() const noexcept
+    {
+        return static_cast<const owned &>(*this);
+    }
     friend result<mailbox>;
-    explicit mailbox(owner object) noexcept : latest<Frame>(object)
+    explicit mailbox(owner object) noexcept : owned(object)
     {
     }
 };
 
-/* One operation: an attention or a matrix product. */
+/* A single operation: an attention or a matrix product. */
 class operation : public handle<fovea_plan, fovea_plan_free>
 {
   public:
@@ -699,7 +832,7 @@ class operation : public handle<fovea_plan, fovea_plan_free>
     }
 };
 
-/* A causal attention with memory. */
+/* A causal attention and its state. */
 class state : public handle<fovea_state, fovea_state_free>
 {
   public:
@@ -756,7 +889,7 @@ class state : public handle<fovea_state, fovea_state_free>
     }
 };
 
-/* A language model fed by ids, or a token mixer fed by rows. */
+/* A language model, which is fed with ids, or a token mixer, which is fed with rows. */
 class sequence : public handle<fovea_sequence, fovea_sequence_free>
 {
   public:
@@ -767,15 +900,15 @@ class sequence : public handle<fovea_sequence, fovea_sequence_free>
         return result<sequence>(fovea_sequence_create, static_cast<const fovea_model *>(model),
                                 static_cast<fovea_device *>(device), &options);
     }
-    /* `logits` must have room for them; see fovea_sequence_feed. */
+    /* `floats` is the size of `logits`; see fovea_sequence_feed. */
     fovea_status try_feed(const std::uint32_t *first, std::size_t n, float *logits,
                           std::size_t floats) noexcept
     {
         return fovea_sequence_feed(*this, first, n, logits, floats);
     }
-    fovea_status try_mix(fovea_matrix x, std::size_t n, fovea_matrix output) noexcept
+    fovea_status try_forward(fovea_matrix x, std::size_t n, fovea_matrix output) noexcept
     {
-        return fovea_sequence_mix(*this, x, n, output);
+        return fovea_sequence_forward(*this, x, n, output);
     }
     fovea_status try_seek(std::uint64_t tokens) noexcept
     {
@@ -808,9 +941,9 @@ class sequence : public handle<fovea_sequence, fovea_sequence_free>
     {
         check(try_feed(tokens.data(), tokens.size(), logits.data(), logits.size()));
     }
-    void mix(fovea_matrix x, std::size_t n, fovea_matrix output)
+    void forward(fovea_matrix x, std::size_t n, fovea_matrix output)
     {
-        check(try_mix(x, n, output));
+        check(try_forward(x, n, output));
     }
     void seek(std::uint64_t tokens)
     {

@@ -1,4 +1,4 @@
-/* models.h: models, and the preprocessing of their pictures. A part of fovea.h, whose rules hold
+/* models.h: models, and how their pictures are preprocessed. A part of fovea.h, whose rules hold
  * here.
  */
 #ifndef FOVEA_MODELS_H
@@ -11,156 +11,166 @@ FOVEA_BEGIN_DECLS
 /* All functions of a model are thread-safe. */
 typedef struct fovea_model fovea_model;
 
-/* Loads `path`: a Hugging Face directory (config.json and model.safetensors, or its shards with
- * model.safetensors.index.json; preprocessor_config.json if present), a .safetensors file, or an
- * index of several, with config.json beside it, or "synthetic:NAME" (random weights from a seed;
- * fovea_model_synthetic lists the names). EIO, EFORMAT, ENOTSUP name file and tensor.
+/* Loads a model. `path` is one of
  *
- * Weights are mapped, and read when plans are made. As long as the model lives its files may be
- * renamed, removed and replaced by others, but not written to: planning a model whose file was
- * written to is EIO; if a file is truncated while it is being read, the system ends the process
+ *   a folder of Hugging Face  config.json; model.safetensors, or its shards with
+ *                             model.safetensors.index.json; preprocessor_config.json if present
+ *   a .safetensors file, or the index of its shards, next to its config.json
+ *   "synthetic:NAME"          random weights from a seed; fovea_model_synthetic lists the names
+ *
+ * EIO: a file cannot be read; EFORMAT: a file is malformed, or a tensor has the wrong shape;
+ * ENOTSUP: the model is of a kind that is not supported. The message names the file and the tensor.
+ *
+ * Weights are mapped, and read when plans are made. While the model exists its files may be
+ * renamed, removed, or replaced by other files, but not written to: planning a model whose file was
+ * written to is EIO, and if a file is truncated while it is read, the system ends the process
  * (SIGBUS). */
 FOVEA_API fovea_status fovea_model_load(fovea_model **out, const char *path);
 
-/* What may differ in the linear attentions of a ViT's blocks. 0: what "fovea" of config.json says
- * under the name that stands behind it; without that what stands last. */
-typedef struct fovea_linear_form {
-    float nala_lambda; /* "nala_lambda", 2 to 8: of nala and nala-paper; 3 */
-    float pola_alpha;  /* "pola_alpha", 0.01 to 16: of pola; 4 */
-    float q_scale;  /* "q_scale", 0.001 to 1000: queries are multiplied by it before their features
-                       are made; 1 */
-    uint32_t heads; /* "linear_heads", a divisor of the width: heads of linear attentions; as many
-                       as the model has */
-} fovea_linear_form;
+/* Parameters of the linear attentions in the blocks of a plain ViT. A field that is 0 takes the
+ * value of its key in the section "fovea" of config.json; without the key, the default in
+ * parentheses. */
+typedef struct fovea_linear_attention_params {
+    float nala_lambda; /* "nala_lambda", 2 to 8: lambda of nala and nala-paper (3) */
+    float pola_alpha;  /* "pola_alpha", 0.01 to 16: alpha of pola (4) */
+    float q_scale;     /* "q_scale", 0.001 to 1000: queries are multiplied by it before the feature
+                          map (1) */
+    uint32_t heads; /* "linear_heads", a divisor of the width: heads of linear attentions (as many
+                       as the softmax attention has) */
+} fovea_linear_attention_params;
 
 typedef struct fovea_model_options {
     size_t struct_size;
-    const char *prefix; /* the model is what stands behind this in the names of tensors, such as
-                           "model.vision_tower."; "vision_config" describes it where config.json has
-                           that. NULL: "fovea": {"prefix"} of config.json, else the names that the
-                           families are known to have */
-    /* EINVAL out of its range; ENOTSUP where the family is no plain ViT */
-    fovea_linear_form linear;
-    /* Folder of packed weights, made private to the user: a later plan, in this process or another,
-     * maps what one before has packed. Processes that load the same model so have one copy of its
-     * weights in memory, read-only, and plans are soon made. NULL: FOVEA_WEIGHTS_CACHE of the
-     * environment, else none; "": none.
+    const char
+        *prefix; /* tensor name prefix of the model, such as "model.vision_tower.": only
+                    tensors whose names begin with it are read, and the rest of a name is what
+                    the model calls the tensor. Where config.json has a section
+                    "vision_config", that describes the model. NULL: "fovea": {"prefix"} of
+                    config.json, else the prefixes that the model families are known to have */
+    /* EINVAL for a value out of its range; ENOTSUP where the model is no plain ViT. */
+    fovea_linear_attention_params linear;
+    /* Folder in which packed weights are kept; it is made private to the user. A later plan, in
+     * this process or another, maps the weights that an earlier one packed: processes that load the
+     * same model share one read-only copy of its weights in memory, and planning is fast. NULL:
+     * FOVEA_WEIGHTS_CACHE of the environment, else none; "": none.
      *
-     * Only files of the user's or the administrator's that nobody else may write to are read. Files
-     * that are damaged or of another model, processor or build of the library are replaced; a
-     * folder that cannot be written to costs nothing but time. It holds up to 4 GiB of weights,
-     * oldest removed first, and those of the models that are in use. Weights that are decrypted
-     * lie there as they are. */
+     * Only files that belong to the user or the administrator, and that nobody else may write to,
+     * are read. Files that are damaged, or that belong to another model, processor or build of the
+     * library, are replaced. A folder that cannot be written to costs time and nothing else. The
+     * folder holds up to 4 GiB of weights in addition to those of the models in use; the oldest are
+     * removed first. Weights that the caller decrypts are stored decrypted. */
     const char *weights_cache;
 } fovea_model_options;
 #define FOVEA_MODEL_OPTIONS_INIT FOVEA_INIT(fovea_model_options, )
 
-/* fovea_model_load with options; NULL: none. */
+/* fovea_model_load with options, which may be NULL. */
 FOVEA_API fovea_status fovea_model_load_with(fovea_model **out, const char *path,
                                              const fovea_model_options *options);
 
 /* ---------------------------------------------------------------------------------------------
- * The folder of packed weights, of whichever models: thread-safe
+ * The folder of packed weights, of all models. Both functions are thread-safe.
  *
- * `folder` NULL: FOVEA_WEIGHTS_CACHE of the environment, else none; "": none. None, and a folder
- * that does not exist, is empty.
+ * `folder` NULL: FOVEA_WEIGHTS_CACHE of the environment, else no folder; "": no folder. No folder,
+ * or one that does not exist, counts as empty.
  */
 
 typedef struct fovea_weights_cache_info {
     size_t struct_size;
-    size_t files;   /* of packed weights, whatever build of the library has written them */
-    uint64_t bytes; /* of these files; of those that cannot be opened, none */
+    size_t files;   /* files of packed weights, of any build of the library */
+    uint64_t bytes; /* of these files; a file that cannot be opened counts 0 */
 } fovea_weights_cache_info;
 #define FOVEA_WEIGHTS_CACHE_INFO_INIT FOVEA_INIT(fovea_weights_cache_info, )
 
-/* Opens no file but to learn its size. EINVAL, ENOMEM. */
+/* Counts the files of packed weights. EINVAL, ENOMEM. */
 FOVEA_API fovea_status fovea_weights_cache_describe(const char *folder,
                                                     fovea_weights_cache_info *out);
-/* Removes the packed weights, and nothing else that may be in the folder; *removed gets their
- * number, with EIO too: some could not be removed. Plans that have mapped them keep them. */
+/* Removes all files of packed weights, and no other file of the folder. *removed receives their
+ * number. Plans that have mapped such a file keep it. EIO: some could not be removed; *removed is
+ * set then, too. */
 FOVEA_API fovea_status fovea_weights_cache_clear(const char *folder, size_t *removed);
 
 /* ---------------------------------------------------------------------------------------------
- * Models that lie in no folder: in memory, in a part of a file (the assets of an Android package),
+ * Models that are in no folder: in memory, in a part of a file (the assets of an Android package),
  * in a container that the caller unpacks or decrypts
  */
 
-/* A file of a model: bytes in memory, or a part of a file that is open. */
-typedef struct fovea_file {
-    const char *name; /* as it would have in a folder: "config.json", "model.safetensors" */
-    const void *data; /* its bytes, any alignment; NULL: `descriptor` has them */
-    uint64_t size;    /* bytes; of a descriptor 0: all up to its end */
-    int descriptor;   /* a regular file, which is mapped */
-    uint64_t offset;  /* in the descriptor's file, any number */
-} fovea_file;
+/* A file of a model: bytes in memory, or a part of an open file. */
+typedef struct fovea_model_file {
+    const char *name; /* as it would be called in a folder: "config.json", "model.safetensors" */
+    const void *data; /* its bytes, with any alignment; NULL: `descriptor` has them */
+    uint64_t size;    /* bytes; with a descriptor 0: all bytes from `offset` to the end */
+    int descriptor;   /* of a regular file, which is mapped */
+    uint64_t offset;  /* bytes from the beginning of the descriptor's file, any number */
+} fovea_model_file;
 
-/* Gives the bytes of the file `name`, which must stay as they are until they are released; *data
- * NULL: there is no such file. Nonzero: it cannot be had, and loading fails with EIO. */
-typedef int fovea_open_file(void *user, const char *name, const void **data, uint64_t *size);
-/* The bytes that fovea_open_file gave are not needed any more. */
-typedef void fovea_release_file(void *user, const void *data, uint64_t size);
+/* Gives the bytes of the file `name`, which must not change until they are released. *data NULL:
+ * there is no such file. Returns nonzero on failure, and loading fails with EIO. */
+typedef int fovea_open_file_fn(void *user, const char *name, const void **data, uint64_t *size);
+/* Releases bytes that the open function gave. */
+typedef void fovea_release_file_fn(void *user, const void *data, uint64_t size);
 
-/* Where the files of a model are: in a list, and for what that lacks behind a function. They are
- * those of a folder, and called as there: config.json; model.safetensors, or
- * model.safetensors.index.json with its shards; and if there are any preprocessor_config.json and
- * segmentation.safetensors.
+/* Where the files of a model come from: a list, and a function that is asked for files that are not
+ * in the list. The files are those of a folder, and have the same names: config.json;
+ * model.safetensors, or model.safetensors.index.json with its shards; preprocessor_config.json and
+ * segmentation.safetensors if the model has them.
  *
- * Bytes in memory stay the caller's. Those of configurations are needed until loading returns,
- * those of .safetensors until the model and the last of its plans are freed: they are read whenever
- * a plan is made. `release` is called then, once for each file that `open` gave, whether loading
- * succeeds or not, and on the thread that loads or frees. Descriptors may be closed when loading
- * has returned. The list and its texts are copied. */
-typedef struct fovea_source {
+ * Bytes in memory stay the caller's. Configurations are needed until loading returns, .safetensors
+ * files until the model and the last of its plans are freed, because every plan reads them. When a
+ * file is no longer needed, `release` is called once for each file that `open` gave, whether
+ * loading succeeded or not, on the thread that loads or frees. Descriptors may be closed when
+ * loading has returned. The list and its strings are copied. */
+typedef struct fovea_model_source {
     size_t struct_size;
-    const char *name; /* what messages call it; NULL: "memory" */
-    const fovea_file *files;
+    const char *name; /* what messages call the source; NULL: "memory" */
+    const fovea_model_file *files;
     size_t n_files;
-    fovea_open_file *open;       /* or NULL; called while the model is loaded */
-    fovea_release_file *release; /* or NULL */
-    void *user;                  /* the first argument of both */
-} fovea_source;
-#define FOVEA_SOURCE_INIT FOVEA_INIT(fovea_source, )
+    fovea_open_file_fn *open;       /* or NULL; called only while the model is loaded */
+    fovea_release_file_fn *release; /* or NULL */
+    void *user;                     /* the first argument of both */
+} fovea_model_source;
+#define FOVEA_MODEL_SOURCE_INIT FOVEA_INIT(fovea_model_source, )
 
-/* Loads a model from there. `options`: as of fovea_model_load_with, or NULL. EINVAL for a list that
- * cannot be; EIO for a file that is missing, cannot be had, or is shorter than is said; EFORMAT,
- * ENOTSUP as fovea_model_load. That `size` bytes are at `data` is the caller's word. */
-FOVEA_API fovea_status fovea_model_load_from(fovea_model **out, const fovea_source *source,
+/* Loads a model from a source. `options` as for fovea_model_load_with, or NULL. EINVAL: a list that
+ * is malformed; EIO: a file is missing, could not be opened, or is shorter than its `size`; EFORMAT
+ * and ENOTSUP as for fovea_model_load. The library cannot check that `data` points to `size` bytes.
+ */
+FOVEA_API fovea_status fovea_model_load_from(fovea_model **out, const fovea_model_source *source,
                                              const fovea_model_options *options);
 
-/* Plans keep what they need: a model may be freed before them. */
+/* Frees a model. Plans hold a reference: a model may be freed before them. */
 FOVEA_API void fovea_model_free(fovea_model *model);
 
-/* Names that "synthetic:" takes, index from 0; NULL past the end. Beside them it takes
- * "block-WIDTHxHEADSxRATIO": a ViT of one block, on patches of 2 x 2 pixels, for benchmarks; and
- * behind the name of a pyramid (mavit, nalaformer, pola) -fpn, -upernet or -retinanet: what is put
- * on it for dense tasks. */
+/* The name of synthetic model `index`, from 0, for "synthetic:NAME"; NULL past the end. A static
+ * string. Two forms of names are not listed: "block-WIDTHxHEADSxRATIO", a ViT of one block with
+ * patches of 2 x 2 pixels, for benchmarks; and the name of a pyramid (mavit, nalaformer, pola)
+ * followed by -fpn, -upernet or -retinanet, the head for a dense task. */
 FOVEA_API const char *fovea_model_synthetic(size_t index);
-/* Names of attentions that models can be given, index from 0; NULL past the end. All but softmax
- * can have "sla-" before them. */
+/* The name of attention `index`, from 0, that fovea_plan_options.attention takes; NULL past the
+ * end. A static string. All but softmax may be preceded by "sla-". */
 FOVEA_API const char *fovea_model_attention(size_t index);
 
+/* How a picture is resized. The fields that are named are those of fovea_preprocess. */
 typedef enum fovea_resize {
-    FOVEA_RESIZE_NONE,  /* the frame has the plan's size already; remainders are cut */
-    FOVEA_RESIZE_SHORT, /* the shorter side becomes `short_edge` (0: as long as it takes to cover
-                           the crop), then centre crop */
-    FOVEA_RESIZE_EXACT, /* to resize_width x resize_height, aspect ignored, then centre crop if any
-                         */
-    FOVEA_RESIZE_PATCHES, /* both sides to whole patches, as large as `most_patches` allow, with the
-                             aspect kept as far as that goes (NaFlex) */
-    FOVEA_RESIZE_FIT,     /* one side to resize_width or resize_height, that of them for which the
-                             picture changes less, the other by the same factor, both rounded to whole
-                             patches (DPT) */
-    FOVEA_RESIZE_LONG,    /* the longer side becomes `long_edge`, the other keeps the aspect and is
+    FOVEA_RESIZE_NONE,  /* not at all; remainders of the patch are cut off */
+    FOVEA_RESIZE_SHORT, /* the shorter side becomes `short_edge` (0: so that the picture just covers
+                           the crop), with the aspect kept; then the centre is cropped */
+    FOVEA_RESIZE_EXACT, /* to resize_width x resize_height, whatever the aspect; then the centre is
+                           cropped, if there is a crop */
+    FOVEA_RESIZE_PATCHES, /* to whole patches, as large as `most_patches` patches allow, with the
+                             aspect kept as far as that is possible (NaFlex) */
+    FOVEA_RESIZE_FIT,  /* both sides are scaled by resize_width / width or resize_height / height,
+                          whichever factor is nearer 1, and rounded to whole patches (DPT) */
+    FOVEA_RESIZE_LONG, /* the longer side becomes `long_edge`; the other keeps the aspect and is
                              rounded to the nearest pixel (SAM) */
     FOVEA_RESIZE_BOUNDED, /* the shorter side becomes `short_edge`, or less where the longer side
                              would exceed `long_edge` (DETR) */
-    FOVEA_RESIZE_WITHIN,  /* as large as fits into resize_width x resize_height, the aspect kept,
-                             both sides rounded down */
-    FOVEA_RESIZE_BOX,     /* fovea_box_crop of the whole frame to resize_width x resize_height: with
-                             a border, bilinear whatever `filter` and `resample` say (ViTPose) */
-    FOVEA_RESIZE_COVER,   /* as small as covers resize_width x resize_height, the aspect kept, both
-                             sides rounded to the nearest pixel, halves to the even one (timm) */
-    FOVEA_RESIZE_INSIDE,  /* WITHIN, both sides rounded as of COVER (OpenCLIP) */
+    FOVEA_RESIZE_WITHIN,  /* as large as fits into resize_width x resize_height, with the aspect
+                             kept;  both sides are rounded down */
+    FOVEA_RESIZE_BOX,   /* fovea_box_crop of the whole frame to resize_width x resize_height: with a
+                           border, and bilinear whatever `filter` and `resample` are (ViTPose) */
+    FOVEA_RESIZE_COVER, /* as small as covers resize_width x resize_height, with the aspect kept;
+                           both sides are rounded to the nearest pixel, ties to even (timm) */
+    FOVEA_RESIZE_INSIDE, /* as WITHIN, with the rounding of COVER (OpenCLIP) */
 } fovea_resize;
 
 typedef enum fovea_filter {
@@ -172,182 +182,203 @@ typedef enum fovea_filter {
     FOVEA_FILTER_HAMMING,
 } fovea_filter;
 
-/* The arithmetic of a resize. Bytes are bit-identical to those of the library it is named after. */
+/* The arithmetic of a resize. The resulting bytes are identical to those of the library that it is
+ * named after. */
 typedef enum fovea_resample {
-    FOVEA_RESAMPLE_TORCHVISION, /* 8-bit pixels, as torchvision resizes uint8 tensors on an x86-64
-                                   with AVX2: the default of transformers 5. BOX and HAMMING, which
-                                   torchvision lacks, are Pillow's */
+    FOVEA_RESAMPLE_TORCHVISION, /* 8-bit pixels, as torchvision resizes uint8 tensors on x86-64 with
+                                   AVX2: the default of transformers 5. BOX and HAMMING, which
+                                   torchvision does not have, are Pillow's */
     FOVEA_RESAMPLE_PILLOW,      /* 8-bit pixels, as Pillow up to 12.3, always with antialias */
     FOVEA_RESAMPLE_FLOAT,       /* pixels are rescaled first and stay float32, as in torchvision;
-                                   they are not cut to 0 .. 1. Neither BOX nor HAMMING */
+                                   results are not clamped to 0 .. 1. Not with BOX or HAMMING */
 } fovea_resample;
 
-/* The first pixel of a centred crop where the excess is odd. */
+/* Where a centred crop begins if the number of pixels that it leaves out, `excess`, is odd. */
 typedef enum fovea_crop {
-    FOVEA_CROP_DOWN, /* excess / 2 rounded down, padding as well: transformers */
-    FOVEA_CROP_EVEN, /* excess / 2 rounded to the even pixel: torchvision's CenterCrop, timm */
-    FOVEA_CROP_UP,   /* excess / 2 rounded down, padding up: transformers with Pillow */
+    FOVEA_CROP_DOWN, /* at excess / 2 rounded down; padding is rounded down, too: transformers */
+    FOVEA_CROP_EVEN, /* at excess / 2 rounded to the even pixel: torchvision's CenterCrop, timm */
+    FOVEA_CROP_UP, /* at excess / 2 rounded down; padding is rounded up: transformers with Pillow */
 } fovea_crop;
 
-/* What fills a picture up, and when. */
+/* Padding: with what, on which sides, and when. */
 typedef enum fovea_pad {
     FOVEA_PAD_NONE,
-    FOVEA_PAD_SQUARE, /* before the resize, black at the right or bottom, to a square (OWLv2) */
-    FOVEA_PAD_BLACK,  /* after the resize, black at the right and bottom, to pad_width x pad_height;
-                         a side that is longer stays so (EoMT) */
-    FOVEA_PAD_ZERO,   /* after normalisation, zeros at the right and bottom, to pad_width x
-                         pad_height, which must not be smaller than the picture (SAM) */
-    FOVEA_PAD_CENTRED, /* after normalisation, zeros on all sides, to multiples of pad_width and
+    FOVEA_PAD_SQUARE,  /* before the resize: black, at the right or the bottom, to a square (OWLv2)
+                        */
+    FOVEA_PAD_BLACK,   /* after the resize: black, at the right and the bottom, to pad_width x
+                          pad_height;   a longer side keeps its length (EoMT) */
+    FOVEA_PAD_ZERO,    /* after normalisation: zeros, at the right and the bottom, to pad_width x
+                          pad_height, which must be at least the size of the picture (SAM) */
+    FOVEA_PAD_CENTRED, /* after normalisation: zeros, on all sides, to multiples of pad_width and
                           pad_height (DPT's size_divisor) */
 } fovea_pad;
 
-/* What becomes of transparency, which frames have not: for whoever reads a picture from a file. */
+/* What to do with transparency, for a program that reads pictures from files. Frames have none. */
 typedef enum fovea_alpha {
-    FOVEA_ALPHA_DROP,  /* colours as they are stored, as Pillow's convert("RGB") */
-    FOVEA_ALPHA_WHITE, /* laid on white: transformers 5, where do_convert_rgb is true */
+    FOVEA_ALPHA_DROP,  /* ignore it, as convert("RGB") of Pillow does */
+    FOVEA_ALPHA_WHITE, /* blend with white: transformers 5 with do_convert_rgb */
 } fovea_alpha;
 
-/* From picture to normalised pixels, as the Hugging Face image processors do it: padding, resize
- * and crop as the fields say, then (v * rescale - mean) / std per channel. Begin with a model's
- * (fovea_model_preprocess), or with the _INIT macro. */
+/* How a picture becomes normalised pixels, as in the image processors of Hugging Face: padding,
+ * resize and crop as the fields say, then (v * rescale - mean) / std for each channel. Begin with
+ * that of a model (fovea_model_preprocess), or with the _INIT macro. All sizes are pixels. */
 typedef struct fovea_preprocess {
     size_t struct_size;
     fovea_resize resize;
     fovea_filter filter;
-    uint32_t short_edge; /* pixels, as all sizes here */
+    uint32_t short_edge; /* FOVEA_RESIZE_SHORT, FOVEA_RESIZE_BOUNDED; of the squares of `split` */
     uint32_t resize_width, resize_height;
-    uint32_t crop_width, crop_height; /* 0: no crop; a smaller picture is padded with black */
+    uint32_t crop_width, crop_height; /* 0: no crop. A smaller picture is padded with black */
     float rescale;                    /* 0: 1/255 */
-    float mean[3], std[3];            /* in R, G, B order; zeros in both: the model's */
-    uint32_t patch, most_patches;     /* FOVEA_RESIZE_PATCHES; FOVEA_RESIZE_FIT: patch */
+    float mean[3], std[3];            /* of R, G, B; all zero: those of the model */
+    uint32_t patch;                   /* FOVEA_RESIZE_PATCHES, FOVEA_RESIZE_FIT: side of a patch */
+    uint32_t most_patches;            /* FOVEA_RESIZE_PATCHES: largest number of patches */
     fovea_resample resample;
-    uint32_t no_antialias; /* 1: filters keep their width where the picture shrinks: BILINEAR and
-                              BICUBIC, which is then that of a = -0.75 instead of -0.5 */
-    uint32_t blur;      /* 1: a Gaussian of (factor - 1) / 2 pixels, mirrored at the borders, comes
-                           before a resize that shrinks both sides by its factor (OWLv2); with
-                           FOVEA_RESAMPLE_FLOAT alone */
+    uint32_t no_antialias; /* 1: BILINEAR and BICUBIC do not become wider when the picture shrinks;
+                              BICUBIC then has a = -0.75 instead of -0.5 */
+    uint32_t blur; /* 1: before a resize that shrinks both sides by a factor, the picture is blurred
+                      with a Gaussian of (factor - 1) / 2 pixels, mirrored at the borders (OWLv2);
+                      FOVEA_RESAMPLE_FLOAT only */
     uint32_t long_edge; /* FOVEA_RESIZE_LONG, FOVEA_RESIZE_BOUNDED */
     fovea_crop crop;
     fovea_pad pad;
     uint32_t pad_width, pad_height;
-    uint32_t first_long_edge; /* not 0: a resize before the one above brings the longer side to
-                                 this, the other keeps the aspect and is made even (Idefics3) */
-    uint32_t first_multiple;  /* not 0: a second resize then brings both sides up to multiples of
-                                 this (Idefics3's cut into tiles) */
+    uint32_t
+        first_long_edge; /* not 0: the picture is resized before, so that the longer side becomes
+                            this; the other keeps the aspect and is made even (Idefics3) */
+    uint32_t first_multiple; /* not 0: the picture is then resized again, both sides up to the next
+                                multiple of this (Idefics3, which cuts it into tiles) */
     fovea_alpha alpha;
-    uint32_t split; /* 1: what is resized is run in overlapping squares of short_edge pixels, of
-                       which a plan has one (EoMT) */
+    uint32_t split; /* 1: the resized picture is run in overlapping squares of short_edge pixels,
+                       each of them a frame of a plan (EoMT); see crops.h */
 } fovea_preprocess;
 #define FOVEA_PREPROCESS_INIT FOVEA_INIT(fovea_preprocess, )
 
-/* What scores of classes are: "problem_type" of config.json, as transformers' pipelines read it. */
+/* What the scores of classes are: "problem_type" of config.json, as the pipelines of transformers
+ * read it. */
 typedef enum fovea_scores {
-    FOVEA_SCORES_SOFTMAX, /* one class is right: their sum is 1 */
-    FOVEA_SCORES_SIGMOID, /* each label by itself, from 0 to 1: of several that may be right, and of
-                             heads with one output */
-    FOVEA_SCORES_VALUES,  /* a regression: the outputs as they are */
+    FOVEA_SCORES_SOFTMAX, /* softmax of the logits, whose sum is 1: one class applies */
+    FOVEA_SCORES_SIGMOID, /* sigmoid of each logit, 0 to 1: any number of labels apply; and heads
+                             with a single output */
+    FOVEA_SCORES_VALUES,  /* a regression: the logits themselves */
 } fovea_scores;
 
 typedef struct fovea_model_info {
     size_t struct_size;
-    char type[32];         /* config.json's model_type: "dinov2" */
-    const char *attention; /* what it was made for, as in fovea_plan_options: "softmax", or "fovea":
-                              {"attention"} of config.json; belongs to the model */
-    uint32_t width;        /* C */
-    uint32_t depth, heads;
-    uint32_t patch;  /* pixels */
-    uint32_t prefix; /* tokens before the patches: class, distillation, registers */
+    char type[32];         /* model_type of config.json: "dinov2" */
+    const char *attention; /* the attention that it was trained with, as in fovea_plan_options:
+                              "softmax", or "fovea": {"attention"} of config.json. Belongs to the
+                              model */
+    uint32_t width;        /* channels of a token */
+    uint32_t depth;        /* blocks */
+    uint32_t heads;        /* of attention */
+    uint32_t patch;        /* side of a patch, pixels */
+    uint32_t prefix;       /* tokens before the patches: class, distillation, registers */
     uint32_t native_width, native_height; /* pixels that its position table was made for */
-    uint32_t classes;                     /* rows of the head; 0: no head */
+    uint32_t classes;                     /* of the classifier; 0: it has none */
     uint32_t segments; /* classes of the segmentation head, or of masks; 0: none */
     uint64_t parameters;
-    uint64_t mapped_bytes;         /* of the checkpoint */
-    uint32_t boxes;                /* that it finds in a picture, at most; 0: it finds none */
-    uint32_t keypoints;            /* that it finds in a picture; 0: it finds none */
-    uint32_t masks;                /* queries of masks; 0: none */
-    uint32_t metric;               /* 1: the depth that it gives is in metres */
-    uint32_t vocabulary;           /* tokens that a language model knows; 0: it is none */
-    uint32_t sequence;             /* 1: it reads sequences, not pictures: fovea_sequence_create */
-    fovea_linear_form linear;      /* of a plain ViT, all as they are used; else 0 */
-    uint32_t reduced_labels;       /* 1: in masks that it learned from, 0 is no class and k is class
-                                      k - 1: do_reduce_labels of its preprocessing file */
-    const char *preprocess_source; /* which file says how pictures are preprocessed, and by which
-                                      class: "preprocessor_config.json: CLIPImageProcessor"; or
-                                      that none does, and what is assumed. Belongs to the model;
-                                      NULL: it sees no pictures */
-    uint32_t preprocess_assumed;   /* 1: no file of the model says it */
-    fovea_scores scores;           /* of its classes, as fovea_class_scores gives them */
+    uint64_t mapped_bytes; /* of the checkpoint */
+    uint32_t boxes;        /* most boxes that it finds in a picture; 0: it is no detector */
+    uint32_t keypoints;    /* key points of a person; 0: it is no pose model */
+    uint32_t masks;        /* queries with a mask; 0: none */
+    uint32_t metric;       /* 1: its depth is in metres */
+    uint32_t vocabulary;   /* token ids of a language model; 0: it is none */
+    uint32_t sequence;     /* 1: it takes sequences, not pictures: fovea_sequence_create */
+    fovea_linear_attention_params linear; /* of a plain ViT, the values that are used; else 0 */
+    uint32_t reduced_labels;       /* 1: in the masks that it was trained with, 0 is no class,
+                                      and k is class k - 1: do_reduce_labels */
+    const char *preprocess_source; /* where the preprocessing comes from: the file and the class
+                                      in it, "preprocessor_config.json: CLIPImageProcessor"; or
+                                      that no file has it, and what is assumed. Belongs to the
+                                      model. NULL: it takes no pictures */
+    uint32_t preprocess_assumed;   /* 1: no file of the model has it */
+    fovea_scores scores;           /* what fovea_class_scores gives for its classes */
 } fovea_model_info;
 #define FOVEA_MODEL_INFO_INIT FOVEA_INIT(fovea_model_info, )
 
+/* Describes a model. */
 FOVEA_API fovea_status fovea_model_describe(const fovea_model *model, fovea_model_info *out);
-/* The model's preprocessing: that of the first of these files, else the family's:
+/* The preprocessing of the model, read from the first of these files that exists, else that of its
+ * family:
+ *
  *   config.json              "pretrained_cfg" of timm
  *   processor_config.json    its section "image_processor" (transformers 5)
  *   preprocessor_config.json
  *   open_clip_config.json    "preprocess_cfg" of OpenCLIP
- * Keys of "fovea": {"preprocess"} of config.json stand in place of theirs. */
-FOVEA_API fovea_status fovea_model_preprocess(const fovea_model *model, fovea_preprocess *out);
-/* Selects whose arithmetic resizes bytes, and crops: FOVEA_RESAMPLE_TORCHVISION or _PILLOW. A rule
- * that resizes floats stays as it is: its class has no other. EINVAL. Thread-safe. */
-FOVEA_API fovea_status fovea_preprocess_resample(fovea_preprocess *p, fovea_resample resample);
-/* A preprocessing in words, "short side to 224, bicubic, bytes as torchvision, centre 224x224, mean
- * 0.481 0.458 0.408, std 0.269 0.261 0.276"; at most `room` bytes with the 0 at their end. 256 are
- * enough for every rule. EINVAL. Thread-safe. */
-FOVEA_API fovea_status fovea_preprocess_text(const fovea_preprocess *p, char *text, size_t room);
-/* Name of class i (id2label), of the segmentation head or of boxes where there is no other head;
- * what is no text in config.json as it is written there. NULL: it has none, or there is no such
- * class. Belongs to the model. */
-FOVEA_API const char *fovea_model_label(const fovea_model *model, uint32_t i);
-/* Name of key point i; of 17 those of COCO's people, whatever the file says; NULL: it has none.
- * Static text. */
-FOVEA_API const char *fovea_model_keypoint(const fovea_model *model, uint32_t i);
-/* Names of the outputs that a model can give, index from 0, the main one first; NULL past the end.
- * They belong to the model. Outputs of token rows have a grid and a stride, see fovea_plan_output:
- * dense features are the rows from `prefix` on, grid_height x grid_width of them, row by row.
  *
- *   logits              of the picture, if there is a head
+ * Keys of "fovea": {"preprocess"} in config.json override those of the file. */
+FOVEA_API fovea_status fovea_model_preprocess(const fovea_model *model, fovea_preprocess *out);
+/* Selects whose arithmetic resizes and crops bytes: FOVEA_RESAMPLE_TORCHVISION or
+ * FOVEA_RESAMPLE_PILLOW. A preprocessing with FOVEA_RESAMPLE_FLOAT does not change, because its
+ * image processor has no other. EINVAL: another value. Thread-safe. */
+FOVEA_API fovea_status fovea_preprocess_resample(fovea_preprocess *p, fovea_resample resample);
+/* Describes a preprocessing in words: "short side to 224, bicubic, bytes as torchvision, centre
+ * 224x224, mean 0.481 0.458 0.408, std 0.269 0.261 0.276". `capacity`: bytes of `text`, which is
+ * terminated by a 0; 256 are always enough. EINVAL. Thread-safe. */
+FOVEA_API fovea_status fovea_preprocess_text(const fovea_preprocess *p, char *text,
+                                             size_t capacity);
+/* The name of class i, from id2label of config.json: of the classifier, else of the segmentation
+ * head or of boxes. A value that is not a string is returned as its JSON text. NULL: the class has
+ * no name, or there is no such class. Belongs to the model. */
+FOVEA_API const char *fovea_model_label(const fovea_model *model, uint32_t i);
+/* The name of key point i. Models with 17 points have COCO's names, whatever the file says. NULL:
+ * it has no name. A static string. */
+FOVEA_API const char *fovea_model_keypoint(const fovea_model *model, uint32_t i);
+/* The name of output `index`, from 0, of those that the model can give, the main one first; NULL
+ * past the end. Belongs to the model. Outputs of token rows have a grid and a stride, see
+ * fovea_plan_output: dense features are the rows from `prefix` on, grid_height x grid_width of
+ * them, row by row.
+ *
+ *   logits              of the picture's classes, if there is a classifier
  *   ViT                 last_hidden_state, normalised; pooler_output; image_embeds;
- *                       summary, features: C-RADIO's class tokens and patches;
- *                       hidden0 (the embedding) ... hiddenL (after the last block);
- *                       block0.q, block0.k, ...: the queries and keys that a block's attention
- *                       compares, in rows of all its heads, one after the other
+ *                       summary, features: class tokens and patches of C-RADIO;
+ *                       hidden0 (the embedding) to hiddenL (after the last block);
+ *                       block0.q, block0.k, ...: the queries and keys that the attention of a
+ *                       block compares, with the channels of all heads in a row
  *   MAViT, NaLaFormer   patch_embed; stage1, ...; down1, ... between them;
- *                       pooled: the input of the head
+ *                       pooled: the input of the classifier
  *   Pola-PVT            embed1, ...; stage1, ...
  *   Pola-Swin           patch_embed; stage1, ...; down1, ... between them;
  *                       norm: the last stage, normalised
- *   Depth Anything      predicted_depth: one column, a row for each pixel of the patches; relative
- *                       models give the nearer the more, metric ones metres; hidden0, ...
- *   ViTPose             heatmaps: rows of a grid finer than the patches', a column for each key
- *                       point; hidden0, ...
- *   EoMT                masks_queries_logits: rows of a grid finer than the patches', a column for
- *                       each query; class_queries_logits: a row for each query, of its classes and
- *                       at the end of nothing; last_hidden_state, the queries first; hidden0, ...
- *   segmentation        logits of every patch, if there is a linear head for it: tensors
- *                       segmentation_head.{weight,bias} or mmsegmentation's
- *                       decode_head.conv_seg with its batch normalisation, in the checkpoint or
- *                       in segmentation.safetensors beside it. It reads last_hidden_state, or
+ *   Depth Anything      predicted_depth: one column, a row for each pixel of the patches. Relative
+ *                       models give inverse depth, larger is nearer; metric ones metres.
+ *                       hidden0, ...
+ *   ViTPose             heatmaps: rows of a grid finer than that of the patches, a column for each
+ *                       key point. hidden0, ...
+ *   EoMT                masks_queries_logits: rows of a grid finer than that of the patches, a
+ *                       column for each query. class_queries_logits: a row for each query, a column
+ *                       for each class and a last one for no object. last_hidden_state, the queries
+ *                       first; hidden0, ...
+ *   segmentation        logits of the classes of every patch, if there is a linear head for it: the
+ *                       tensors segmentation_head.{weight,bias}, or decode_head.conv_seg of
+ *                       mmsegmentation with its batch normalisation, in the checkpoint or in
+ *                       segmentation.safetensors next to it. The head reads last_hidden_state, or
  *                       the last stage that is as wide as the head
- *   seg_logits          logits of every place of the finest level: Semantic FPN, UperNet
- *   logits, pred_boxes  of every query; a box is centre, width, height as shares: RF-DETR
- *   cls.0, ..; box.0, .. of every level, for each anchor one after the other: logits of all
- *                       classes, and four numbers of which fovea_detections makes boxes: RetinaNet
- *   logits              of the next token: language models, which are no plan's, see sequences.h
- *   output              rows of a token mixer by itself, the same
+ *   seg_logits          logits of the classes of every place of the finest level: Semantic FPN,
+ *                       UperNet
+ *   logits, pred_boxes  a row for each query; a box is its centre, width and height as fractions of
+ *                       the picture: RF-DETR
+ *   cls.0, .., box.0, ..  a row for each place of a level: for each anchor the logits of all
+ *                       classes, and four numbers of which fovea_detections makes a box: RetinaNet
+ *   logits              of the next token: language models, which have sequences instead of plans,
+ *                       see sequences.h
+ *   output              rows of a token mixer by itself, likewise
  */
 FOVEA_API const char *fovea_model_output(const fovea_model *model, size_t index);
 
-/* Changes a preprocessing so that its result has width x height pixels: same filter; a rule that
- * crops covers width x height and crops its centre, one that fills a picture up fits it into width
- * x height and fills it up to them, others become EXACT. Thread-safe. */
+/* Changes a preprocessing so that its result has width x height pixels, with the same filter. One
+ * that crops resizes the picture to cover width x height, and crops the centre; one that pads
+ * resizes it to fit into width x height, and pads; all others become FOVEA_RESIZE_EXACT.
+ * Thread-safe. */
 FOVEA_API fovea_status fovea_preprocess_resize(fovea_preprocess *p, uint32_t width,
                                                uint32_t height);
 
-/* Pads, resizes and crops an RGB8 picture as a plan with this preprocessing does before it
- * normalises, so that the result can be shown beside outputs; floats are rounded, zeros black.
- * out_width x out_height are those of fovea_plan_info; `out` gets packed rows. Runs in the calling
- * thread and allocates. EINVAL when the result has another size. Thread-safe. */
+/* Pads, resizes and crops a picture of FOVEA_FORMAT_RGB8 with packed rows, as a plan with this
+ * preprocessing does before it normalises, so that the result can be shown next to outputs. `out`
+ * receives out_width x out_height pixels of three bytes in packed rows; the size is that of
+ * fovea_plan_info. Floats are rounded, and padding with zeros is black. Computes in the calling
+ * thread, and allocates. EINVAL: the result has another size; ENOMEM. Thread-safe. */
 FOVEA_API fovea_status fovea_preprocess_apply(const fovea_preprocess *p, const uint8_t *rgb,
                                               uint32_t width, uint32_t height, uint8_t *out,
                                               uint32_t out_width, uint32_t out_height);

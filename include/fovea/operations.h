@@ -1,5 +1,5 @@
-/* operations.h: attention, or a matrix product, as one operation that is planned like a model; the
- * state of causal attention. A part of fovea.h, whose rules hold here.
+/* operations.h: attention, or a matrix product, as a single operation that is planned like a model;
+ * the state of causal attention. A part of fovea.h, whose rules hold here.
  *
  * Rows of q and k have heads * d columns, of which head h owns [h d, (h+1) d); rows of v and of the
  * output have heads * dv. Below phi is a feature map, mean_j the mean over the keys, s `scale`.
@@ -84,7 +84,7 @@
 
 FOVEA_BEGIN_DECLS
 
-/* Where SLA's gates come from. The weights have no bias; W of G^Q is gate_q, of G^K gate_k. */
+/* How SLA's gates are computed. The weights W, gate_q for G^Q and gate_k for G^K, have no bias. */
 typedef enum fovea_gates {
     FOVEA_GATES_READY,       /* inputs are the gates */
     FOVEA_GATES_LOGITS,      /* inputs are logits: gates = softmax over the heads */
@@ -93,35 +93,36 @@ typedef enum fovea_gates {
     FOVEA_GATES_Q_BLOCKDIAG, /* logit of head h = q_h.w_h, W (heads, d) */
 } fovea_gates;
 
-/* The last factor of the output; g is the input out_gate. */
+/* What the output is multiplied by; g is the input out_gate. */
 typedef enum fovea_out_gate {
-    FOVEA_OUT_GATE_PLAIN,  /* none */
+    FOVEA_OUT_GATE_PLAIN,  /* nothing */
     FOVEA_OUT_GATE_LINEAR, /* g */
     FOVEA_OUT_GATE_SILU    /* silu(g) */
 } fovea_out_gate;
 
+/* How a causal operation over many tokens is computed. */
 typedef enum fovea_form {
-    FOVEA_FORM_AUTO,
+    FOVEA_FORM_AUTO,      /* chosen */
     FOVEA_FORM_RECURRENT, /* token by token */
     FOVEA_FORM_CHUNK,     /* matrix products over chunks of `chunk` tokens (0: chosen) */
 } fovea_form;
 
 typedef struct fovea_attention_options {
     size_t struct_size;
-    const char *attention;               /* NULL: "softmax" */
+    const char *attention;               /* one of the names above; NULL: "softmax" */
     uint32_t rows;                       /* queries */
     uint32_t keys;                       /* 0: as many as queries */
     uint32_t heads, head_dim, value_dim; /* d and dv; must be given */
-    double scale, eps;                   /* 1 and 1e-6 in FOVEA_ATTENTION_OPTIONS_INIT */
-    int normalise;                       /* 1 there */
-    int causal;
-    fovea_dtype storage, out_storage; /* of q, k, v; of the output */
-    fovea_form form;                  /* of a causal operation */
+    double scale, eps;                   /* FOVEA_ATTENTION_OPTIONS_INIT sets 1 and 1e-6, */
+    int normalise;                       /* and 1 here */
+    int causal;                          /* nonzero: token i sees the tokens up to i */
+    fovea_dtype storage, out_storage;    /* of q, k, v; of the output */
+    fovea_form form;                     /* of a causal operation */
     int l2norm;
-    double alpha;               /* of pola; 0: 4. Of nala and nala-paper lambda; 0: 3, which causal
-                                   attention has */
-    const float *power;         /* pola (heads*d), as learned; NULL: zeros */
-    const float *channel_scale; /* pola, focused (heads*d), as learned; NULL: zeros */
+    double alpha;               /* pola: alpha; 0: 4. nala and nala-paper: lambda; 0: 3, as causal
+                                   attention always has */
+    const float *power;         /* pola (heads*d): the learned vector; NULL: zeros */
+    const float *channel_scale; /* pola, focused (heads*d): the learned vector; NULL: zeros */
     const float *log_decay;     /* retention (heads) */
     /* RoPE: rotates the features of bidirectional linear mechanisms (not of linear:exp with
      * `normalise`), keys == rows, in pairs (2j, 2j+1): y[2j] = x[2j] cos - x[2j+1] sin,
@@ -160,18 +161,18 @@ typedef struct fovea_attention_options {
                FOVEA_SET(normalise, 1))
 
 /* Plans an attention. What the options point to is copied. The plan is queried and freed like any
- * other, and runs by fovea_op_run. EINVAL for shapes that contradict each other, zero tokens, a
- * mechanism that cannot do what is asked; ENOTSUP names an attention or a combination that is not
- * supported; ENOMEM. Thread-safe. */
+ * other; fovea_op_run runs it. EINVAL: shapes that contradict each other, zero tokens, a mechanism
+ * that cannot do what is asked for; ENOTSUP: an attention, or a combination, that is not supported,
+ * which the message names; ENOMEM. Thread-safe. */
 FOVEA_API fovea_status fovea_attention_plan_create(fovea_plan **out, fovea_device *device,
                                                    const fovea_attention_options *options);
 
-/* Input a (rows x in), output (rows x out) = act(a weight^T + bias). */
+/* A matrix product: input a (rows x in), output (rows x out) = activation(a weight^T + bias). */
 typedef struct fovea_gemm_options {
     size_t struct_size;
     uint32_t rows, in, out;
     fovea_dtype storage, out_storage; /* of a and of the output; arithmetic is float32 */
-    const float *weight;              /* (out, in), packed by the plan */
+    const float *weight;              /* (out, in); the plan packs a copy */
     const float *bias;                /* (out) or NULL */
     const char *activation; /* NULL, "gelu", "gelu_tanh", "gelu_quick", "silu", "relu", "tanh",
                                "sigmoid" or "softplus" */
@@ -189,69 +190,71 @@ typedef struct fovea_gemm_options {
 /* Plans a matrix product, as fovea_attention_plan_create plans an attention. Thread-safe. */
 FOVEA_API fovea_status fovea_gemm_plan_create(fovea_plan **out, fovea_device *device,
                                               const fovea_gemm_options *options);
-/* The attention of a block whose queries are output `index` of a model's plan ("stage1.block0.q"),
- * as an operation on rows of that output and of the block's keys ("stage1.block0.k"): its name,
- * sizes, scale, eps, learned vectors and rotation. `rows`: of q; `keys`: that one query sees. What
- * it points to belongs to the plan. Of sla-NAME the gates are not in it, and foveated is no
- * operation. EINVAL for another output. Thread-safe. */
+/* Describes the attention of a block as an operation. Output `index` of the model's plan must be
+ * the queries of the block ("stage1.block0.q"); the operation takes rows of that output and of the
+ * block's keys ("stage1.block0.k"). *out receives its name, sizes, scale, eps, learned vectors and
+ * rotation; `keys` is the number of keys that one query sees. Pointers in it belong to the plan.
+ * The gates of sla-NAME are left out, and foveated attention is no such operation. EINVAL: another
+ * output. Thread-safe. */
 FOVEA_API fovea_status fovea_plan_attention(const fovea_plan *plan, size_t index,
                                             fovea_attention_options *out);
-/* What is added to the scores of row `row` of such an output: (heads, rows of the block's keys), of
- * keys that the row does not see, being in another window, -INFINITY. EINVAL where `floats` is not
- * that many. Thread-safe. */
+/* The numbers that are added to the scores of query `row` of such an output, (heads, rows of the
+ * block's keys); -INFINITY for keys that the query does not see because they are in another window.
+ * EINVAL: `floats`, the number of elements of `bias`, is not that. Thread-safe. */
 FOVEA_API fovea_status fovea_plan_attention_bias(const fovea_plan *plan, size_t index, uint32_t row,
                                                  float *bias, size_t floats);
 
-/* Name of input `index` of the operation ("q", "beta", ...), from 0; NULL past the end. Static
- * text. Thread-safe. */
+/* The name of input `index` of the operation, from 0: "q", "beta". NULL past the end. A static
+ * string. Thread-safe. */
 FOVEA_API const char *fovea_op_input(const fovea_plan *plan, size_t index);
 
 typedef struct fovea_matrix {
-    void *data;    /* aligned as its elements */
-    size_t stride; /* elements from row to row; 0: packed */
+    void *data;    /* aligned for its element type */
+    size_t stride; /* elements from row to row; 0: rows are packed */
 } fovea_matrix;
-/* Runs the operation on its inputs, in their order. A causal one begins with a zero state. EINVAL
- * for another number of inputs, missing data, a stride under one row; EDEVICE. One thread at a time
- * per plan. */
+/* Runs the operation on its inputs, in the order of fovea_op_input. A causal operation begins with
+ * a zero state. EINVAL: another number of inputs, missing data, a stride of less than one row;
+ * EDEVICE. One thread at a time per plan. */
 FOVEA_API fovea_status fovea_op_run(fovea_plan *plan, const fovea_matrix *inputs, size_t n_inputs,
                                     fovea_matrix output);
 
 /* ---------------------------------------------------------------------------------------------
- * The state of a causal operation: one sequence, fed as it comes. One thread at a time per state.
+ * The state of a causal operation, which advances as tokens come. One thread at a time per state.
  */
 
 typedef struct fovea_state fovea_state;
 
-/* Makes a zero state and the plans that advance it, by up to options->rows tokens at a time.
- * `options` as for fovea_attention_plan_create, causal. Of softmax the state grows with the
- * sequence: `keys`, which must be given, are the tokens that it has room for, 2^24 at most. Else
- * they are 0 or `rows`. Afterwards nothing is allocated. Thread-safe. */
+/* Creates a zero state, and the plans that advance it by one token and by up to options->rows
+ * tokens at a time. `options` are those of fovea_attention_plan_create, with `causal`. The state of
+ * softmax is a cache: `keys` is the number of tokens that it can hold, 1 to 2^24. Other states have
+ * `keys` 0 or `rows`. Nothing is allocated afterwards. Errors as of fovea_attention_plan_create.
+ * Thread-safe. */
 FOVEA_API fovea_status fovea_state_create(fovea_state **out, fovea_device *device,
                                           const fovea_attention_options *options);
 FOVEA_API void fovea_state_free(fovea_state *state);
-/* Name of input `index`, as fovea_op_input. */
+/* The name of input `index`, like fovea_op_input. */
 FOVEA_API const char *fovea_state_input(const fovea_state *state, size_t index);
-/* Advances by one token, in recurrent form: each input and the output are one row. */
+/* Advances the state by one token, in recurrent form. Each input and the output have one row. */
 FOVEA_API fovea_status fovea_state_step(fovea_state *state, const fovea_matrix *inputs,
                                         size_t n_inputs, fovea_matrix output);
-/* Advances by `rows` tokens, 1 to options->rows, in the form of the options. Any division of a
- * sequence into calls gives the same results up to rounding. EINVAL, also for more tokens than
- * softmax has room for, leaves the state as it was. */
+/* Advances the state by `rows` tokens, 1 to options->rows, in the form of the options. Any division
+ * of a sequence into calls gives the same results up to rounding. EINVAL: arguments as for
+ * fovea_op_run, or more tokens than the cache of softmax can hold; the state is then as before. */
 FOVEA_API fovea_status fovea_state_feed(fovea_state *state, uint32_t rows,
                                         const fovea_matrix *inputs, size_t n_inputs,
                                         fovea_matrix output);
-/* Makes it zero again. After EDEVICE its contents are undefined. */
+/* Makes the state zero again, which is necessary after EDEVICE. */
 FOVEA_API fovea_status fovea_state_reset(fovea_state *state);
-/* Number of floats of a saved state: S (heads, d', dv), then with `normalise` Z (heads, d'). d' is
- * d, for the maps nala and nala-paper 2 d. Neither contains `scale`. Of mala: the covariance of
- * phi(k) and v (heads, d, dv), the means of phi(k) (heads, d) and of v (heads, dv), then how many
- * tokens there were (heads), as many for each head. Of softmax: keys (heads, `keys` of the options,
- * d), values (heads, `keys`, dv), then how many tokens there are. */
+/* The number of floats of a saved state. S (heads, d', dv), then with `normalise` Z (heads, d'); d'
+ * is d, and for the maps nala and nala-paper 2 d; neither contains `scale`. mala: the covariance of
+ * phi(k) and v (heads, d, dv), the means of phi(k) (heads, d) and of v (heads, dv), then the number
+ * of tokens, once for each head. softmax: keys (heads, `keys` of the options, d), values (heads,
+ * `keys`, dv), then the number of tokens. */
 FOVEA_API size_t fovea_state_size(const fovea_state *state);
-/* Copies the state to `out`. EINVAL when `floats` is not fovea_state_size. */
+/* Copies the state to `out`. EINVAL: `floats` is not fovea_state_size. */
 FOVEA_API fovea_status fovea_state_save(const fovea_state *state, float *out, size_t floats);
-/* Replaces the state by a saved one. EINVAL as above, and for softmax where the number of tokens is
- * not one that it has room for. */
+/* Replaces the state by a saved one. EINVAL: `floats` is not fovea_state_size, or the number of
+ * tokens is not one that the cache of softmax can hold; the state is then as before. */
 FOVEA_API fovea_status fovea_state_restore(fovea_state *state, const float *in, size_t floats);
 
 FOVEA_END_DECLS

@@ -1,22 +1,24 @@
-/* results.h: what the outputs of a frame say: depth and class of each pixel, masks, boxes, key
+/* results.h: what the outputs of a frame say: depth and class of every pixel, masks, boxes, key
  * points. A part of fovea.h, whose rules hold here.
  *
- * Each function takes a plan and the outputs of a frame as fovea_run was given them, in the plan's
- * order; fovea_output_info.kind tells what they are. It allocates nothing and runs in the calling
- * thread. One thread at a time per plan, like a frame. EINVAL for outputs that the plan lacks, by
- * name, and for too little room, with how much is needed. Outputs that are no numbers give the
- * results named here, never an error.
+ * Each function takes a plan and the outputs of one frame, in the plan's order, as fovea_run wrote
+ * them; fovea_output_info.kind says what each output is. It allocates nothing and computes in the
+ * calling thread. One thread at a time per plan, like a frame. EINVAL: the plan lacks an output
+ * that is needed, which the message names; a buffer is too small, and the message says how much is
+ * needed. NaN and infinities in outputs give the results that are described here, never an error.
  *
- * A map has a number for each pixel, row by row, of
+ * A map has a number for each pixel, row by row, of one of two extents:
  *
  *   FOVEA_EXTENT_FRAME    the frame: fovea_plan_options.frame.width x height
  *   FOVEA_EXTENT_PICTURE  the picture as it was run: fovea_plan_info.width x height
  *
- * Outputs have coarser grids; between the centres of their places it is interpolated as torch does
- * with align_corners=False: depth bicubically, classes bilinearly, both straight to the pixels of
- * the map; masks bilinearly to the picture as it was run, and from there bilinearly to the map.
- * What crop and resize have left out is outside, and what has filled the picture up is cut off.
- * Records are in pixels of the frame, but for boxes.
+ * Outputs have coarser grids, which are interpolated as torch does with align_corners=False: depth
+ * bicubically and classes bilinearly, both directly to the pixels of the map; masks bilinearly to
+ * the picture as it was run, and from there bilinearly to the map. Pixels that crop and resize have
+ * left out are outside of the picture; padding is not part of the map.
+ *
+ * The coordinates of masks, boxes and key points are pixels of the frame, whatever was resized and
+ * cropped: (0, 0) is the upper left corner of its first pixel.
  */
 #ifndef FOVEA_RESULTS_H
 #define FOVEA_RESULTS_H
@@ -30,122 +32,129 @@ typedef enum fovea_extent {
     FOVEA_EXTENT_PICTURE,
 } fovea_extent;
 
-/* ---- classes of the picture: an output of FOVEA_KIND_LOGITS ---- */
+/* ---- classes of the picture: an output of FOVEA_OUTPUT_LOGITS ---- */
 
-/* What fovea_model_info.scores says, of the logits of one picture, `n` of them, which are as many
- * as the model has classes; `scores` has room for as many and may be `logits`. fovea_model_label
- * names them. Thread-safe. */
+/* Turns the n logits of one picture into the scores that fovea_model_info.scores describes. n is
+ * the number of classes, and `scores`, which may be `logits`, has n elements. fovea_model_label
+ * names the classes. EINVAL: n is not the number of classes. Thread-safe. */
 FOVEA_API fovea_status fovea_class_scores(const fovea_model *model, const float *logits, size_t n,
                                           float *scores);
 
-/* ---- depth: outputs of FOVEA_KIND_DEPTH ---- */
+/* ---- depth: an output of FOVEA_OUTPUT_DEPTH ---- */
 
-/* Of each pixel, as the model gives it: metres, or of relative models the more the nearer. NaN
- * outside. room: of floats, at least as many as pixels. */
+/* The depth of each pixel as the model gives it. Metric models: metres. Relative models: inverse
+ * depth, larger is nearer. NaN outside of the picture. `capacity`: elements of `depth`, at least as
+ * many as the map has pixels. */
 FOVEA_API fovea_status fovea_depth_map(fovea_plan *plan, const fovea_output *outs, size_t n_outs,
-                                       fovea_extent extent, float *depth, size_t room);
-/* The same in steps of `unit`, as depth cameras give it: with 0.001 and a metric model in
- * millimetres. 1 to 65535, what is beyond at the end that is nearer; with unit 0 the least of the
- * map becomes 1 and the greatest 65535. 0 outside, and for what is no number. EINVAL for a negative
- * unit. */
+                                       fovea_extent extent, float *depth, size_t capacity);
+/* The same map in steps of `unit`, as depth cameras give it: a metric model and a unit of 0.001
+ * give millimetres. Values are rounded and limited to 1 .. 65535. With unit 0 the map is stretched,
+ * so that its least value becomes 1 and its greatest 65535. 0 outside of the picture, and for NaN.
+ * EINVAL: a negative unit. */
 FOVEA_API fovea_status fovea_depth_map_u16(fovea_plan *plan, const fovea_output *outs,
                                            size_t n_outs, fovea_extent extent, double unit,
-                                           uint16_t *depth, size_t room);
+                                           uint16_t *depth, size_t capacity);
 
-/* ---- classes of pixels: outputs of FOVEA_KIND_CLASS_MAP, or FOVEA_KIND_MASKS and
- * FOVEA_KIND_MASK_CLASSES ---- */
+/* ---- classes of pixels: outputs of FOVEA_OUTPUT_CLASS_MAP, or FOVEA_OUTPUT_MASKS and
+ * FOVEA_OUTPUT_MASK_CLASSES ---- */
 
-#define FOVEA_NO_CLASS 0xffffu /* outside */
+#define FOVEA_NO_CLASS 0xffffu /* outside of the picture */
 
-/* The class with the largest logit, of equals the first: fovea_model_label names it. Of masks a
- * class has the sum over all queries of their probability of it times that of the pixel being
- * inside their mask, in the picture as it was run; these sums are interpolated (transformers'
- * post_process_semantic_segmentation). The time of masks is that of queries x classes x pixels of
- * that picture products. */
+/* The class of each pixel, which fovea_model_label names: the one with the largest logit, the first
+ * of equal ones. With masks the score of class c at pixel p is
+ *
+ *     sum_q P_q(c) sigmoid(mask_q(p))
+ *
+ * over all queries q, where P_q is the softmax of the query's class logits. It is computed in the
+ * picture as it was run, with queries x classes x pixels multiplications, and interpolated from
+ * there (post_process_semantic_segmentation of transformers). `capacity`: elements of `classes`, at
+ * least as many as the map has pixels. */
 FOVEA_API fovea_status fovea_class_map(fovea_plan *plan, const fovea_output *outs, size_t n_outs,
-                                       fovea_extent extent, uint16_t *classes, size_t room);
+                                       fovea_extent extent, uint16_t *classes, size_t capacity);
 
-/* ---- masks: outputs of FOVEA_KIND_MASKS and FOVEA_KIND_MASK_CLASSES ---- */
+/* ---- masks: outputs of FOVEA_OUTPUT_MASKS and FOVEA_OUTPUT_MASK_CLASSES ---- */
 
 typedef enum fovea_mask_rule {
-    FOVEA_MASKS_PANOPTIC, /* every pixel in one mask at most */
+    FOVEA_MASKS_PANOPTIC, /* a pixel belongs to one mask at most */
     FOVEA_MASKS_INSTANCE, /* masks may overlap */
 } fovea_mask_rule;
 
-/* The defaults are transformers' for EoMT. */
+/* The defaults are those of transformers for EoMT. */
 typedef struct fovea_mask_options {
     size_t struct_size;
     fovea_mask_rule rule;
-    float threshold;         /* of scores: 0: 0.8 */
-    float mask_threshold;    /* panoptic: of a pixel's probability; 0: 0.5 */
-    float overlap_threshold; /* panoptic: the share of a mask that others must leave it; 0: 0.8 */
-    const uint32_t *stuff;   /* panoptic: classes whose masks are one; NULL: none */
+    float threshold;         /* least score of a mask; 0: 0.8 */
+    float mask_threshold;    /* panoptic: least probability that a pixel is inside; 0: 0.5 */
+    float overlap_threshold; /* panoptic: least share of its pixels that a mask must win; 0: 0.8 */
+    const uint32_t *stuff;   /* panoptic: classes whose masks are merged into one; NULL: none */
     size_t n_stuff;
 } fovea_mask_options;
 #define FOVEA_MASK_OPTIONS_INIT FOVEA_INIT(fovea_mask_options, )
 
 typedef struct fovea_mask {
-    uint32_t label;       /* class: fovea_model_label */
-    float score;          /* between 0 and 1 */
-    uint32_t query;       /* that it is of: a column of the masks */
-    float x1, y1, x2, y2; /* corners of the box around its pixels */
+    uint32_t label;       /* class, which fovea_model_label names */
+    float score;          /* 0 to 1 */
+    uint32_t query;       /* column of the output of FOVEA_OUTPUT_MASKS */
+    float x1, y1, x2, y2; /* left, top, right and bottom edge of its pixels */
     uint64_t area;        /* pixels of the frame */
 } fovea_mask;
 
-/* The masks of a frame, in the order of their queries, as transformers' EomtImageProcessor finds
+/* The masks of a frame, in the order of their queries, as EomtImageProcessor of transformers finds
  * them:
  *
- *   panoptic  of queries whose best class is not "nothing" and above threshold. A pixel belongs to
- *             the query with the largest score times its probability of being inside, if that is
- *             at least mask_threshold; a mask stays if what it wins is more than overlap_threshold
- *             of what is inside by itself
- *   instance  pixels whose logit is above 0; the score is the class' times the mean probability of
- *             those pixels, and at least threshold
+ *   panoptic  takes the queries whose best class is not "no object" and has a probability above
+ *             `threshold`. A pixel goes to the query with the largest product of that score and the
+ *             probability of being inside its mask, if that probability is at least
+ *             `mask_threshold`. A mask is kept if the pixels that it wins are more than
+ *             `overlap_threshold` of the pixels that are inside it
+ *   instance  a mask has the pixels whose logit is above 0. Its score is the probability of the
+ *             class times the mean probability of these pixels, and must be at least `threshold`
  *
- * *count: how many; those beyond `room` are left out, of the map too. `map`, unless NULL, has for
- * each pixel of the frame 1 + the index of its mask, of instances that overlap the last one's, or
- * 0; map_room: of numbers. options NULL: the defaults. */
+ * *count receives the number of masks, at most `capacity`, the number of elements of `masks`;
+ * further masks are left out, of the map too. `map`, if it is not NULL, receives for each pixel of
+ * the frame 1 + the index of its mask, the last one of instances that overlap, or 0; `map_capacity`
+ * is the number of its elements. `options` NULL: the defaults. */
 FOVEA_API fovea_status fovea_masks(fovea_plan *plan, const fovea_output *outs, size_t n_outs,
                                    const fovea_mask_options *options, fovea_mask *masks,
-                                   size_t room, size_t *count, uint16_t *map, size_t map_room);
-/* The pixels of the frame that are inside the mask of a query by itself (logit above 0): 1, others
- * 0. */
+                                   size_t capacity, size_t *count, uint16_t *map,
+                                   size_t map_capacity);
+/* The mask of one query by itself, over the pixels of the frame: 1 where the logit is above 0, else
+ * 0. `capacity`: elements of `inside`. */
 FOVEA_API fovea_status fovea_mask_pixels(fovea_plan *plan, const fovea_output *outs, size_t n_outs,
-                                         uint32_t query, uint8_t *inside, size_t room);
+                                         uint32_t query, uint8_t *inside, size_t capacity);
 
-/* ---- boxes: outputs of FOVEA_KIND_BOXES and FOVEA_KIND_BOX_CLASSES ---- */
+/* ---- boxes: outputs of FOVEA_OUTPUT_BOXES and FOVEA_OUTPUT_BOX_CLASSES ---- */
 
-/* A box that a detector has found. */
 typedef struct fovea_detection {
-    float x1, y1, x2, y2; /* corners, in pixels of the picture as it was run: fovea_plan_info says
-                             where they are in the frame */
-    float score;          /* between 0 and 1 */
-    uint32_t label;       /* class: fovea_model_label */
+    float x1, y1, x2, y2; /* left, top, right and bottom edge; may be outside of the frame */
+    float score;          /* 0 to 1 */
+    uint32_t label;       /* class, which fovea_model_label names */
 } fovea_detection;
 
-/* Makes boxes of a frame's outputs as fovea_run was given them, all of cls.0, box.0, .. among them,
- * or logits and pred_boxes: at most as many as fovea_model_info.boxes, best first; without
- * allocating. *count: how many; those beyond `room` are left out. Equal scores have a fixed order;
- * outputs that are no numbers give no boxes. One thread at a time, like a frame. ENOTSUP: the model
- * finds no boxes; EINVAL: outputs are missing. */
+/* The boxes that a detector finds in a frame, best first, at most fovea_model_info.boxes of them.
+ * The outputs must include all of cls.0, box.0, cls.1, ..., or logits and pred_boxes. *count
+ * receives the number of boxes, at most `capacity`, which is the number of elements of `boxes`;
+ * further boxes are left out. Boxes with equal scores have a fixed order; NaN and infinities give
+ * no boxes. ENOTSUP: the model is no detector. */
 FOVEA_API fovea_status fovea_detections(fovea_plan *plan, const fovea_output *outs, size_t n_outs,
-                                        fovea_detection *boxes, size_t room, size_t *count);
+                                        fovea_detection *boxes, size_t capacity, size_t *count);
 
-/* ---- key points: an output of FOVEA_KIND_KEYPOINTS ---- */
+/* ---- key points: an output of FOVEA_OUTPUT_KEYPOINTS ---- */
 
 typedef struct fovea_keypoint {
     float x, y;
-    float score; /* of the heat map, where it is highest */
+    float score; /* largest value of the heat map */
 } fovea_keypoint;
 
-/* A point for each heat map, of a frame that is the crop of one: where the map is highest, moved by
- * what its logarithm, smoothed, says about its neighbours (DARK; transformers'
- * post_process_pose_estimation with kernel_size 11). Where nothing is above 0 the point lies near
- * the map's upper left corner, where transformers puts it, and its score is not above 0 either; a
- * map without a number has a score of 0. *count: how many. fovea_model_keypoint names them.
- * fovea_box_keypoints of crops.h is for a person in a larger frame. */
+/* A point for each heat map, of a frame that shows one person: the place with the largest value,
+ * refined by the logarithm of the smoothed map around it (DARK; post_process_pose_estimation of
+ * transformers with kernel_size 11). If no value is above 0, the point is near the upper left
+ * corner, as in transformers, and its score is not above 0 either; a map of NaN alone has a score
+ * of 0. *count receives the number of points. EINVAL: `capacity`, the number of elements of
+ * `points`, is less than that. fovea_model_keypoint names the points. For a person in a larger
+ * frame see fovea_box_keypoints in crops.h. */
 FOVEA_API fovea_status fovea_keypoints(fovea_plan *plan, const fovea_output *outs, size_t n_outs,
-                                       fovea_keypoint *points, size_t room, size_t *count);
+                                       fovea_keypoint *points, size_t capacity, size_t *count);
 
 FOVEA_END_DECLS
 

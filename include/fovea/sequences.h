@@ -1,18 +1,20 @@
-/* sequences.h: causal models, fed token by token or many at once: language models of linear token
- * mixers (RetNet, GLA, DeltaNet, Gated DeltaNet, each with SLA's gates) and of softmax attention
- * with a cache of keys and values; and such a mixer by itself. A part of fovea.h, whose rules hold
- * here.
+/* sequences.h: causal models, fed with one token or many at a time: language models with linear
+ * token mixers (RetNet, GLA, DeltaNet, Gated DeltaNet, each also with SLA's gates) or with softmax
+ * attention and a cache of keys and values; and such a token mixer by itself. A part of fovea.h,
+ * whose rules hold here.
  *
- * A sequence is a model, what it remembers of the tokens so far, and the plans that advance it: one
- * of `rows` tokens at a time, for prompts, and one of a single token. What linear mixers remember
- * has one size for any number of tokens (operations.h has the equations):
+ * A sequence is a model together with its state, which is what it remembers of the tokens so far,
+ * and two plans that advance it: the prefill plan by `rows` tokens at a time, for prompts, and the
+ * decode plan by one token. The state of linear mixers has the same size for any number of tokens
+ * (operations.h has the equations):
  *
  *     S_t = decay_t S_{t-1} + ..;   out_t = q_t S_t;   and the last inputs of short convolutions
  *
- * Models are loaded by fovea_model_load, from checkpoints that transformers has written of
- * flash-linear-attention's models (model_type gla, retnet, delta_net, gated_deltanet, transformer).
- * Where the checkpoint, or what stands behind fovea_model_options.prefix, has the tensors of one
- * layer alone ("q_proj.weight", ..), it is a token mixer, which takes rows and gives rows.
+ * fovea_model_load loads such models from checkpoints of flash-linear-attention in the format of
+ * transformers (model_type gla, retnet, delta_net, gated_deltanet, transformer). A checkpoint that
+ * has the tensors of a single layer ("q_proj.weight", ...), or has them behind
+ * fovea_model_options.prefix, is a token mixer: its inputs and outputs are rows of channels instead
+ * of ids and logits.
  */
 #ifndef FOVEA_SEQUENCES_H
 #define FOVEA_SEQUENCES_H
@@ -25,21 +27,22 @@ typedef struct fovea_sequence fovea_sequence;
 
 typedef struct fovea_sequence_options {
     size_t struct_size;
-    uint32_t rows;    /* tokens at a time, where many are fed at once; 0: 256 */
-    uint32_t context; /* tokens that softmax attention has room for; 0: 2048. Linear mixers have no
-                         such limit and no such memory */
-    int all_logits;   /* nonzero: logits of every token that is fed, not of the last alone */
-    fovea_form form;  /* of scans over many tokens */
+    uint32_t rows;    /* tokens at a time of the prefill plan; 0: 256 */
+    uint32_t context; /* tokens that the cache of softmax attention can hold; 0: 2048. Linear mixers
+                         have neither such a limit nor such memory */
+    int all_logits;   /* nonzero: logits for every token that is fed; 0: for the last one only */
+    fovea_form form;  /* how scans over many tokens are computed */
     fovea_schedule schedule;
-    fovea_dtype weights;   /* how they are stored, as in fovea_plan_options */
-    fovea_compute compute; /* of products with weights; AUTO is F32 */
-    uint64_t memory_limit; /* bytes without weights, of each plan; 0: none */
-    int dry; /* nonzero: it can be asked for its plans and memory, but remembers and runs nothing */
+    fovea_dtype weights;   /* storage of weights, as in fovea_plan_options */
+    fovea_compute compute; /* precision of products with weights; AUTO is F32 */
+    uint64_t memory_limit; /* bytes of each plan without weights; 0: no limit */
+    int dry; /* nonzero: allocate nothing. Plans and memory of the sequence can be queried, but it
+                cannot be fed */
 } fovea_sequence_options;
 #define FOVEA_SEQUENCE_OPTIONS_INIT FOVEA_INIT(fovea_sequence_options, )
 
-/* Plans a sequence that has no tokens yet. Afterwards nothing is allocated. EINVAL: the model sees
- * pictures; ENOTSUP, ENOMEM. Thread-safe. */
+/* Creates a sequence that has seen no tokens. Nothing is allocated afterwards. `options` may be
+ * NULL. EINVAL: the model takes pictures; ENOTSUP, ENOMEM. Thread-safe. */
 FOVEA_API fovea_status fovea_sequence_create(fovea_sequence **out, const fovea_model *model,
                                              fovea_device *device,
                                              const fovea_sequence_options *options);
@@ -47,52 +50,60 @@ FOVEA_API void fovea_sequence_free(fovea_sequence *sequence);
 
 typedef struct fovea_sequence_info {
     size_t struct_size;
-    uint32_t rows, context;     /* context 0: the model remembers all tokens in one size */
-    uint32_t vocabulary, width; /* vocabulary 0: it is a mixer, of rows of `width` */
-    uint64_t tokens;            /* that it has seen */
-    uint64_t weights;           /* bytes, shared by sequences of a model */
-    uint64_t states;            /* bytes of what it remembers, cache included */
-    uint64_t activations;       /* bytes beside these: of both plans */
-    double flops;               /* of a token by itself */
+    uint32_t rows;        /* tokens at a time of the prefill plan */
+    uint32_t context;     /* tokens that the cache can hold; 0: no limit */
+    uint32_t vocabulary;  /* number of token ids; 0: a token mixer */
+    uint32_t width;       /* channels of a token */
+    uint64_t tokens;      /* tokens seen so far */
+    uint64_t weights;     /* bytes, shared by the sequences of a model */
+    uint64_t states;      /* bytes of the state, cache included */
+    uint64_t activations; /* bytes of both plans in addition to these */
+    double flops;         /* of one token that is fed by itself; a multiply-add counts as two */
 } fovea_sequence_info;
 #define FOVEA_SEQUENCE_INFO_INIT FOVEA_INIT(fovea_sequence_info, )
 
-/* The plan of a single token, or with `many` of `rows` of them, to be queried, traced and verified.
- * It belongs to the sequence. Thread-safe. */
-FOVEA_API fovea_plan *fovea_sequence_plan(const fovea_sequence *sequence, int many);
+/* The plan that advances the sequence by `rows` tokens, for prompts, and the plan that advances it
+ * by one token; the same plan if `rows` is 1. They may be queried, traced and verified, and belong
+ * to the sequence. Thread-safe. */
+FOVEA_API fovea_plan *fovea_sequence_prefill_plan(const fovea_sequence *sequence);
+FOVEA_API fovea_plan *fovea_sequence_decode_plan(const fovea_sequence *sequence);
 
 /* The functions below: one thread at a time per sequence. */
 
+/* Describes the sequence. */
 FOVEA_API fovea_status fovea_sequence_query(const fovea_sequence *sequence,
                                             fovea_sequence_info *out);
-/* Continues by `n` tokens, 1 and more. `logits` gets those of what follows the last of them,
- * `vocabulary` floats, or with all_logits of each, n * vocabulary; NULL: nobody asks. `floats`: its
- * size. Any division of a sequence into calls gives the same results up to rounding. EINVAL, for an
- * id past the vocabulary, more tokens than a cache has room for or a buffer that is too small,
- * leaves the sequence as it was; after EDEVICE it is undefined until it is reset. EFORMAT: a logit
- * is NaN, by a weight that is no number or a value that 16 bits do not hold; the tokens were fed,
- * the logits are there, and what follows is NaN too until it is reset. */
+/* Feeds n tokens, at least 1. `logits`, if it is not NULL, receives the logits of the token after
+ * the last one, `vocabulary` floats, or with all_logits those after each of them, n rows of
+ * `vocabulary` floats. `floats`: elements of `logits`. Any division of a sequence into calls gives
+ * the same results up to rounding. EINVAL: an id that is not below `vocabulary`, more tokens than
+ * the cache can hold, a buffer that is too small; the sequence is then as before. EDEVICE: the
+ * state is undefined until the sequence is reset. EFORMAT: a logit is NaN, because of a weight that
+ * is NaN or a value beyond the range of a 16-bit type; the tokens were fed and the logits written,
+ * and all later logits are NaN until a reset. */
 FOVEA_API fovea_status fovea_sequence_feed(fovea_sequence *sequence, const uint32_t *ids, size_t n,
                                            float *logits, size_t floats);
-/* The same for a mixer by itself: n rows of `width` floats in and out. */
-FOVEA_API fovea_status fovea_sequence_mix(fovea_sequence *sequence, fovea_matrix x, size_t n,
-                                          fovea_matrix out);
-/* Sets how many tokens count as seen. A cache of keys and values is cut there, or counts what it
- * happens to hold up to there; the states of linear mixers stay as they are, since they cannot go
- * back. EINVAL for more tokens than there is room for. */
+/* Feeds a token mixer with n tokens: rows of `width` float32 channels. `out` receives as many rows.
+ * Errors as of fovea_sequence_feed. */
+FOVEA_API fovea_status fovea_sequence_forward(fovea_sequence *sequence, fovea_matrix x, size_t n,
+                                              fovea_matrix out);
+/* Sets the number of tokens that count as seen. A cache of keys and values is cut there, or, for a
+ * larger number, counts what its memory holds up to there. The states of linear mixers cannot go
+ * back, and stay as they are. EINVAL: more tokens than the cache can hold. */
 FOVEA_API fovea_status fovea_sequence_seek(fovea_sequence *sequence, uint64_t tokens);
 /* Forgets all tokens. */
 FOVEA_API fovea_status fovea_sequence_reset(fovea_sequence *sequence);
 
-/* What a sequence remembers as bytes, that another process and another kind of device can go on
- * with: the same model, weights and context. */
+/* Bytes of a saved state. */
 FOVEA_API size_t fovea_sequence_size(const fovea_sequence *sequence);
+/* Saves the state to `out`, of `bytes` bytes, which must be fovea_sequence_size. Another process,
+ * and another kind of device, can continue with it if model, weights and context are the same. */
 FOVEA_API fovea_status fovea_sequence_save(const fovea_sequence *sequence, void *out, size_t bytes);
-/* EFORMAT: it was saved of another model or with another context, by another version, or is
- * damaged; the sequence is left as it was. */
+/* Restores a saved state. EFORMAT: it is damaged, or was saved with another model, context or
+ * version of the library; the sequence is then as before. */
 FOVEA_API fovea_status fovea_sequence_restore(fovea_sequence *sequence, const void *in,
                                               size_t bytes);
-/* Makes a second sequence that has seen the same tokens, on the same device. */
+/* Creates a second sequence that has seen the same tokens, on the same device. */
 FOVEA_API fovea_status fovea_sequence_fork(fovea_sequence **out, const fovea_sequence *sequence);
 
 FOVEA_END_DECLS

@@ -1,16 +1,17 @@
-/* wisdom_store.h: the fastest choices found so far, kept as text. A part of fovea.h, whose rules
- * hold here. All functions are thread-safe.
+/* wisdom_store.h: wisdom, the tuning results found so far, kept as text. A part of fovea.h, whose
+ * rules hold here. All functions are thread-safe.
  *
- * A fact is a line of text that needs no other line, so that texts of several devices and models
- * may be put together. It says which kernel with which settings suits a step, how a sweep runs, or
- * how long a frame takes. Plans look facts up by device and problem before they use their own
- * estimate; fovea_tune adds facts.
+ * A fact is one tuning result: which kernel with which settings is best for a step, how a sweep is
+ * run, or how long a frame takes. It is a line of text that depends on no other line, so texts of
+ * several devices and models may be concatenated. Plans look facts up by device and problem before
+ * they use the cost model; fovea_tune adds facts.
  *
- * A process has one store. It is read when it is first asked for: the file that FOVEA_WISDOM names
- * (empty: nothing is read at all), else fovea/wisdom in $XDG_CACHE_HOME or ~/.cache; then, for what
- * that file says nothing about, /etc/fovea/wisdom and what came with the library. A file that
- * cannot be read is a remark, not a failure. Lines about kernels that this version does not have
- * are skipped. All of this happens while planning, never while running.
+ * A process has one store. It is read when it is first needed: first the file that FOVEA_WISDOM
+ * names (if the variable is empty, nothing is read at all), else fovea/wisdom in $XDG_CACHE_HOME or
+ * ~/.cache; then /etc/fovea/wisdom and the file that comes with the library, for what the first
+ * file says nothing about. A file that cannot be read causes a log message, not a failure. Lines
+ * about kernels that this version does not have are skipped. All of this happens while planning,
+ * never while frames run.
  */
 #ifndef FOVEA_WISDOM_STORE_H
 #define FOVEA_WISDOM_STORE_H
@@ -19,39 +20,41 @@
 
 FOVEA_BEGIN_DECLS
 
-/* How much a plan may measure. */
+/* How much planning may measure. */
 typedef enum fovea_rigor {
     FOVEA_RIGOR_DEFAULT,    /* FOVEA_RIGOR of the environment (estimate, measure, exhaustive), else
                                FOVEA_RIGOR_ESTIMATE */
-    FOVEA_RIGOR_ESTIMATE,   /* nothing: wisdom, else the cost model */
-    FOVEA_RIGOR_MEASURE,    /* the kernels and settings that the cost model ranks first */
-    FOVEA_RIGOR_EXHAUSTIVE, /* every kernel and every setting */
+    FOVEA_RIGOR_ESTIMATE,   /* nothing: wisdom is used, else the cost model */
+    FOVEA_RIGOR_MEASURE,    /* the kernels and settings that the cost model ranks highest */
+    FOVEA_RIGOR_EXHAUSTIVE, /* all kernels and settings */
 } fovea_rigor;
 
 typedef struct fovea_wisdom_info {
     size_t struct_size;
-    size_t taken;   /* facts */
+    size_t taken;   /* facts that were added */
     size_t skipped; /* lines about kernels, revisions or settings that this version does not have */
 } fovea_wisdom_info;
 #define FOVEA_WISDOM_INFO_INIT FOVEA_INIT(fovea_wisdom_info, )
 
-/* Adds the facts of a file to the store: of two about the same thing the more rigorous is kept,
- * else the newer. `out` may be NULL. EWISDOM for a malformed text, which changes nothing; EIO. */
+/* Adds the facts of a file to the store. Of two facts about the same thing the one with more rigor
+ * is kept, or the newer one if the rigor is the same. `out` may be NULL. EWISDOM: the text is
+ * malformed, and nothing was added; EIO. */
 FOVEA_API fovea_status fovea_wisdom_load(const char *path, fovea_wisdom_info *out);
-/* The same for `size` bytes of text. */
+/* Adds the facts in `size` bytes of text, in the same way. */
 FOVEA_API fovea_status fovea_wisdom_import(const char *text, size_t size, fovea_wisdom_info *out);
-/* Writes the user's facts and those found by this process to `path`, merged with what is there, as
- * a whole or not at all. NULL: the file that is read first, whose folder is made. EWISDOM when the
- * file that is there holds no wisdom; it is left alone. */
+/* Writes the user's facts and those that this process has found to `path`, merged with the facts of
+ * the file that is there. The file is replaced as a whole or not at all. NULL: the user's file,
+ * which is the one that is read first; its folder is made. EWISDOM: the file that is there holds no
+ * wisdom, and was left alone; EIO. */
 FOVEA_API fovea_status fovea_wisdom_save(const char *path);
-/* The whole store as text. *size gets its bytes, the terminating 0 included; they are written to
- * `text` unless it is NULL. EINVAL when `room` is less. */
-FOVEA_API fovea_status fovea_wisdom_export(char *text, size_t room, size_t *size);
-/* Empties the store; files stay as they are and are not read again. */
+/* Exports the whole store as text. *size receives its bytes, with the terminating 0; `text`, if it
+ * is not NULL, receives the text. EINVAL: `capacity` is less than *size. */
+FOVEA_API fovea_status fovea_wisdom_export(char *text, size_t capacity, size_t *size);
+/* Empties the store. Files are neither changed nor read again. */
 FOVEA_API void fovea_wisdom_forget(void);
-/* The file that fovea_wisdom_save writes for NULL; "" when nothing is to be read. EIO without a
- * home directory; EINVAL when `room` bytes are too few. */
-FOVEA_API fovea_status fovea_wisdom_path(char *out, size_t room);
+/* Writes the path of the user's file to `out`, of `capacity` bytes; "" if FOVEA_WISDOM is empty.
+ * EIO: there is no home directory; EINVAL: the path does not fit. */
+FOVEA_API fovea_status fovea_wisdom_path(char *out, size_t capacity);
 
 FOVEA_END_DECLS
 

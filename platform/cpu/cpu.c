@@ -1,4 +1,4 @@
-/* cpu.c: ISA levels and core clusters. */
+/* cpu.c: ISA levels and kinds of cores. */
 #include "platform/cpu/cpu.h"
 
 #include <stdio.h>
@@ -166,13 +166,13 @@ static bool is_big(uint32_t capacity, uint32_t highest)
     return capacity * 2ull >= highest;
 }
 
-void fv_cpu_clusters(uint32_t *clusters, uint32_t *big, const fv_cores *c)
+void fv_cpu_core_kinds(uint32_t *kinds, uint32_t *performance, const fv_cores *c)
 {
     uint32_t lowest, highest;
     extremes(c, &lowest, &highest);
-    *clusters = *big = 0;
+    *kinds = *performance = 0;
     for (uint32_t i = 0; i < c->n; i++)
-        *big += is_big(c->cpu[i].capacity, highest);
+        *performance += is_big(c->cpu[i].capacity, highest);
     for (uint32_t top = highest; top > 0;) { /* the fastest of a kind, then of the next */
         uint32_t next = 0;
         for (uint32_t i = 0; i < c->n; i++) {
@@ -180,7 +180,7 @@ void fv_cpu_clusters(uint32_t *clusters, uint32_t *big, const fv_cores *c)
             if (own < top && !same_kind(own, top) && own > next)
                 next = own;
         }
-        ++*clusters;
+        ++*kinds;
         top = next;
     }
 }

@@ -26,6 +26,6 @@ const char *fv_cpu_level_name(uint32_t features);
 fovea_status fv_cpu_cores(uint32_t out[FV_PROCESSORS], uint32_t *count, const fv_cores *cores,
                           const char *which);
 /* Kinds of cores, and how many of them are big. */
-void fv_cpu_clusters(uint32_t *clusters, uint32_t *big, const fv_cores *cores);
+void fv_cpu_core_kinds(uint32_t *kinds, uint32_t *performance, const fv_cores *cores);
 
 #endif

@@ -59,7 +59,7 @@ struct fv_queue {
         uint32_t step; /* stepwise: which one */
         bool saves;    /* the sweep's borders, before it */
     } * phase;
-    uint32_t phases, phase_room;
+    uint32_t phases, phase_capacity;
     double begin;
     fv_trace *trace; /* or NULL */
 };
@@ -81,7 +81,7 @@ static void fill_info(fovea_device_info *out, uint32_t features)
     fv_cores cores;
     fv_cores_find(&cores);
     out->units = cores.n;
-    fv_cpu_clusters(&out->clusters, &out->big, &cores);
+    fv_cpu_core_kinds(&out->core_kinds, &out->performance_cores, &cores);
     out->memory = fv_machine_memory();
     out->bf16 = (features & FV_CPU_BF16) != 0;
     out->int8 = (features & FV_CPU_INT8) != 0;
@@ -245,8 +245,8 @@ static fovea_status queue_arrays(fv_queue *q)
                         FV_MEM_ARENA, "the kernels' scratch", q->device->lock));
     for (int i = 0; i < FRAMES; i++)
         FV_TRY(FV_MEM_ARRAY(&q->frame[i].external, q->slots, FV_MEM_PLAN, "the queue"));
-    FV_TRY(FV_MEM_ARRAY(&q->units, q->phase_room, FV_MEM_PLAN, "the queue"));
-    FV_TRY(FV_MEM_ARRAY(&q->phase, q->phase_room, FV_MEM_PLAN, "the queue"));
+    FV_TRY(FV_MEM_ARRAY(&q->units, q->phase_capacity, FV_MEM_PLAN, "the queue"));
+    FV_TRY(FV_MEM_ARRAY(&q->phase, q->phase_capacity, FV_MEM_PLAN, "the queue"));
     return FOVEA_OK;
 }
 
@@ -259,7 +259,7 @@ static fovea_status queue_open(fv_device *d, uint64_t scratch, const fv_slot *sl
     q->device = d;
     q->scratch_bytes = scratch;
     q->slots = slots;
-    q->phase_room = phases;
+    q->phase_capacity = phases;
     FV_RETURN_MADE(out, q, queue_close, queue_arrays(q));
 }
 

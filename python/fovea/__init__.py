@@ -26,7 +26,7 @@ own message, or ValueError and TypeError. Names, defaults and formulas are those
 """
 from ._attention import State, attention
 from ._crops import crop
-from ._device import Device, Picture
+from ._device import Device, ExternalImage
 from ._gemm import gemm
 from ._library import Error, save_wisdom, version
 from ._library import lib as _lib
@@ -35,21 +35,21 @@ from ._plan import Plan
 from ._records import Detection, Features, Keypoint, Label, Mask, Masks, Tuned
 from ._results import Batch, Result
 from ._sequence import Sequence
-from ._structures import (COMPUTE, EXTENT_FRAME, FORMATS, FORMS, GATES, KINDS, MASK_RULES, NO_CLASS, OUT_GATES,
-                          PICTURES, SCHEDULES, STATUSES, STORAGE, TRANSFERS, WEIGHTS, YUVS, Accuracy,
+from ._structures import (COMPUTE, EXTENT_FRAME, EXTERNAL_KINDS, FORMATS, FORMS, GATES, KINDS, MASK_RULES,
+                          NO_CLASS, OUT_GATES, SCHEDULES, STATUSES, STORAGE, TRANSFERS, WEIGHTS, YUVS, Accuracy,
                           AccuracyReport, AttentionOptions, DeviceInfo, DeviceOptions, Frame, FrameShape,
-                          GemmOptions, LinearForm, Matrix, ModelInfo, ModelOptions, Output, OutputInfo, PlanInfo,
+                          GemmOptions, LinearAttentionParams, Matrix, ModelInfo, ModelOptions, Output, OutputInfo, PlanInfo,
                           PlanOptions, Preprocess, SequenceInfo, SequenceOptions, StepInfo, TuneOptions)
 from ._video import choose_yuv, convert, layouts
 
 __version__ = version()
 __all__ = [
-    "COMPUTE", "EXTENT_FRAME", "FORMATS", "FORMS", "GATES", "KINDS", "MASK_RULES", "NO_CLASS", "OUT_GATES",
-    "PICTURES", "SCHEDULES", "STATUSES", "STORAGE", "TRANSFERS", "WEIGHTS", "YUVS",
+    "COMPUTE", "EXTENT_FRAME", "EXTERNAL_KINDS", "FORMATS", "FORMS", "GATES", "KINDS", "MASK_RULES",
+    "NO_CLASS", "OUT_GATES", "SCHEDULES", "STATUSES", "STORAGE", "TRANSFERS", "WEIGHTS", "YUVS",
     "Accuracy", "AccuracyReport", "AttentionOptions", "Batch", "Detection", "Device", "DeviceInfo",
-    "DeviceOptions", "Error", "Features", "Frame", "FrameShape", "GemmOptions", "Keypoint", "Label",
-    "LinearForm", "Mask",
-    "Masks", "Matrix", "Model", "ModelInfo", "ModelOptions", "Output", "OutputInfo", "Picture", "Plan",
+    "DeviceOptions", "Error", "ExternalImage", "Features", "Frame", "FrameShape", "GemmOptions", "Keypoint",
+    "Label", "LinearAttentionParams", "Mask", "Masks", "Matrix", "Model", "ModelInfo", "ModelOptions", "Output",
+    "OutputInfo", "Plan",
     "PlanInfo", "PlanOptions", "Preprocess", "Result", "Sequence", "SequenceInfo", "SequenceOptions", "State",
     "StepInfo", "TuneOptions", "Tuned", "attention", "choose_yuv", "convert", "crop", "gemm", "layouts", "load",
     "save_wisdom", "version",

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _structures as c
-from ._device import Picture
+from ._device import ExternalImage
 from ._library import checked, lib
 from ._pixels import frame_of, planes, read
 
@@ -26,8 +26,8 @@ def crop(picture: Any, box: Sequence[float], width: int, height: int, format: Op
     uint8 (height, width, 3), the bytes of transformers' VitPoseImageProcessor. Pictures are those of Model.run
     that are bytes; `format` and `yuv` as there."""
     pixels = read(picture)
-    if isinstance(pixels, Picture):
-        raise TypeError("boxes are cut out of arrays, not of a Picture")
+    if isinstance(pixels, ExternalImage):
+        raise TypeError("boxes are cut out of arrays, not of an ExternalImage")
     kind, wide, high = frame_of(pixels, format)
     out = np.empty((height, width, 3), np.uint8)
     frame = planes(pixels, kind, high)

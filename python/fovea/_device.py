@@ -82,18 +82,19 @@ def device_of(device: "Union[Device, str, None]") -> Device:
     return _default[0]
 
 
-class Picture(Handle):
-    """A picture in memory that a camera, a decoder or another library has, imported once, for any number
-    of frames of Plan.run, which read what it has then:
+class ExternalImage(Handle):
+    """Pixels in the memory of a camera, a decoder or another library. It is imported once; every
+    Plan.run reads the pixels that the memory holds at that time:
 
-        picture = fovea.Picture(device, "nv12", 1920, 1080, fd=fd, offsets=(0, 1920 * 1080))
-        plan = model.plan(picture, preprocess=True)
-        out = plan.run(picture)
+        image = fovea.ExternalImage(device, "nv12", 1920, 1080, fd=fd, offsets=(0, 1920 * 1080))
+        plan = model.plan(image, preprocess=True)
+        out = plan.run(image)
 
-    `fd`: of a dma-buf, or one for each plane. `memory`: an address, or one for each plane, of `kind`
-    "host", "opencl" (a cl_mem), "cuda" (a tensor's data_ptr()), "egl" or "nvmm". `offsets`, `strides`:
-    bytes of each plane; 0: from the begin, rows packed. `size`: bytes of the memory. `owner`: an object
-    that is kept as long as the picture. The device is that of the model whose plans read it."""
+    `fd`: the dma-buf's file descriptor, or a list of one for each plane. `memory`: an address, or a list
+    of one for each plane, of `kind` "host", "opencl" (a cl_mem), "cuda" (a tensor's data_ptr()), "egl" or
+    "nvmm". `offsets`, `strides`: bytes, for each plane; 0: at the beginning of the memory, packed rows.
+    `size`: bytes of the memory. `owner`: an object that is kept alive as long as the image. `device`: that
+    of the model whose plans read the image."""
 
     def __init__(self, device: Optional[Device], format: str, width: int, height: int,
                  fd: Union[int, Sequence[int], None] = None,
@@ -101,28 +102,28 @@ class Picture(Handle):
                  offsets: Sequence[int] = (), strides: Sequence[int] = (), size: int = 0,
                  modifier: int = 0, owner: object = None) -> None:
         if (fd is None) == (memory is None):
-            raise ValueError("give a picture's fd, or its memory and kind")
+            raise ValueError("give an image's fd, or its memory and kind")
         self.frame = format, width, height
         self._owner = owner
-        options = c.PictureOptions(kind=c.code(c.PICTURES, "kind", kind or ("dmabuf" if memory is None
-                                                                            else "host")),
-                                   format=c.code(c.FORMATS, "format", format), width=width, height=height,
-                                   modifier=modifier)
+        kind = kind or ("dmabuf" if memory is None else "host")
+        options = c.ExternalImageOptions(kind=c.code(c.EXTERNAL_KINDS, "kind", kind),
+                                         format=c.code(c.FORMATS, "format", format), width=width,
+                                         height=height, modifier=modifier)
         for i, plane in enumerate(options.plane):
             plane.fd = -1 if fd is None else _of_plane(fd, i)
             plane.memory = None if memory is None else _of_plane(memory, i)
             plane.size = size
             plane.offset = offsets[i] if i < len(offsets) else 0
             plane.stride = strides[i] if i < len(strides) else 0
-        super().__init__(lib.fovea_picture_free, (device, owner), lib.fovea_picture_import,
+        super().__init__(lib.fovea_external_image_free, (device, owner), lib.fovea_external_image_import,
                          device_of(device), C.byref(options))
 
     @property
     def info(self) -> Dict[str, str]:
-        """transfer: "none" where frames read the memory in place, "device" or "host": which one copies
-        it, for what `reason`; `method`: how the device has it."""
-        info = c.PictureInfo()
-        self._call(lib.fovea_picture_query, C.byref(info))
+        """`transfer`: "none" where frames read the memory in place; "device" or "host" where that one
+        copies it, because of `reason`. `method`: how the device accesses the memory."""
+        info = c.ExternalImageInfo()
+        self._call(lib.fovea_external_image_query, C.byref(info))
         values = info.values()
         return {"transfer": c.TRANSFERS[values["transfer"]], "method": values["method"],
                 "reason": values["reason"]}

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from . import _hub, _source
 from . import _structures as c
 from ._crops import crop
-from ._device import Device, Picture, device_of
+from ._device import Device, ExternalImage, device_of
 from ._handle import Handle
 from ._library import checked, lib, names
 from ._parts import Parts, parts_of
@@ -41,13 +41,13 @@ class PillowImage(Protocol):
 
 
 Image = Union[npt.NDArray[np.uint8], npt.NDArray[np.float32], Tensor, PillowImage, str, "os.PathLike[str]",
-              Picture]
+              ExternalImage]
 
 
 class Model(Handle):
     """A checkpoint: fovea.load("dinov2-base") finds it by name. `prefix`: what stands before the names of its
     tensors, where it is a part of a larger checkpoint. `device`: a Device, its name, or the one of the `with`
-    around. `linear`: what differs in linear attentions of a ViT, fields of fovea_linear_form:
+    around. `linear`: what differs in linear attentions of a ViT, fields of fovea_linear_attention_params:
     dict(nala_lambda=4, heads=12).
 
         model = fovea.load("dinov2-base")
@@ -65,7 +65,7 @@ class Model(Handle):
                  weights_cache: Union[str, "os.PathLike[str]", None] = None) -> None:
         self._device = device_of(device)
         options = c.ModelOptions(prefix=os.fspath(prefix).encode() if prefix else None,
-                                 linear=c.LinearForm(**(linear or {})),
+                                 linear=c.LinearAttentionParams(**(linear or {})),
                                  weights_cache=None if weights_cache is None
                                  else os.fspath(weights_cache).encode())
         self._plans: "collections.OrderedDict[Tuple[FrameKind, Choice], Plan]" = collections.OrderedDict()
@@ -113,7 +113,7 @@ class Model(Handle):
         return rule_of(self)
 
     def _read(self, picture: Any, channels_first: bool = False,
-              format: Optional[str] = None) -> Union[Array, Picture]:
+              format: Optional[str] = None) -> Union[Array, ExternalImage]:
         return read(picture, channels_first, format, on_white(self))
 
     def label(self, i: int) -> Optional[str]:
@@ -165,7 +165,7 @@ class Model(Handle):
           float32 (3, H, W), planes that are normalised, in the size to be run
           a tensor of PyTorch or another library, of the same shapes; by DLPack
           an image of Pillow, or a path of one; turned as its EXIF says
-          a camera's frame: see run(); a Picture
+          a camera's frame: see run(); an ExternalImage
 
         Arrays and tensors are read where they lie, if pixels are side by side in their rows.
 
@@ -181,7 +181,7 @@ class Model(Handle):
         if isinstance(image, (list, tuple)):
             return Batch(self._results([self._read(one, True, format) for one in image], format, chosen))
         pixels = self._read(image, True, format)
-        if not isinstance(pixels, Picture) and pixels.ndim == 4:
+        if not isinstance(pixels, ExternalImage) and pixels.ndim == 4:
             return Batch(self._results([read(one) for one in pixels], format, chosen))
         return self._result(pixels, format, chosen)
 
@@ -215,7 +215,7 @@ class Model(Handle):
         ("do_split_image" of EoMT) runs its overlapping parts, one after the other. The picture and the options are
         those of a call."""
         rule, pixels = rule_of(self), read(image, True)
-        if not rule.split or isinstance(pixels, Picture) or not self.info["masks"]:
+        if not rule.split or isinstance(pixels, ExternalImage) or not self.info["masks"]:
             return self(pixels, format=format, **options).class_map
         kind, wide, high = frame_of(pixels, format)
         if kind == "bgr8":
@@ -260,7 +260,7 @@ class Model(Handle):
         with the memory that they compute in."""
         array = self._read(pixels)
         chosen = choice(attention, outputs, preprocess, **options)
-        if not isinstance(array, Picture) and array.ndim == 4:
+        if not isinstance(array, ExternalImage) and array.ndim == 4:
             runs = [self.run(p, format=format, **chosen._asdict()) for p in array]
             return {name: np.stack([r[name] for r in runs]) for name in runs[0]}
         plan, rows = self._run(array, format, chosen)
@@ -270,7 +270,7 @@ class Model(Handle):
                  preprocess: bool = False, format: Optional[str] = None,
                  **options: Any) -> Dict[str, Features]:
         """Dense features of one picture: {name: Features(values (h, w, C), stride in pixels)}; of
-        `outputs`, else of last_hidden_state or every stage. "segmentation" gives logits. Picture
+        `outputs`, else of last_hidden_state or every stage. "segmentation" gives logits. ExternalImage
         and options are those of run()."""
         if outputs is None:
             outputs = [o for o in self.outputs if re.fullmatch(r"last_hidden_state|stage\d+", o)]
@@ -291,12 +291,12 @@ class Model(Handle):
         size, keep a cosine of `bound` with float32, such as 0.9995: what compute="auto" is from then
         on, in this process, and with save_wisdom() in later ones. Takes `seconds` at most, 0: as long
         as it takes. Returns Tuned(compute, tried, bf16): what "auto" is (None: nothing was found in
-        time), {way: {"cosine", "worst", "seconds"}} of "f32", "bf16", "int8" and "mix" as far as they
-        were tried, and which steps are bfloat16 in the mix, where others are int8."""
+        time), {way: {"cosine", "worst", "seconds"}} of "f32", "bf16", "int8" and "mixed" as far as they
+        were tried, and which steps are bfloat16 in "mixed", where others are int8."""
         given = [self._read(p) for p in pictures]
         if not given:
             raise ValueError("no pictures to measure accuracy on")
-        arrays: List[Array] = [p for p in given if not isinstance(p, Picture)]
+        arrays: List[Array] = [p for p in given if not isinstance(p, ExternalImage)]
         if len(arrays) < len(given):
             raise TypeError("accuracy is measured on arrays of pixels or files; give those")
         frame = frame_of(arrays[0], format)
@@ -310,10 +310,10 @@ class Model(Handle):
             C.byref(options_of(self, frame, chosen)), frames, len(frames), bound,
             C.byref(c.TuneOptions(seconds=seconds))))
         tried = {way: {name: getattr(of, name) for name in ("cosine", "worst", "seconds")}
-                 for way in ("f32", "bf16", "int8", "mix")
+                 for way in ("f32", "bf16", "int8", "mixed")
                  for of in (getattr(report, way),) if of.tried}
         return Tuned(list(c.COMPUTE)[report.compute] if report.found else None, tried,
-                     self._labels_of_steps(frame, chosen, report.step[:report.kept]))
+                     self._labels_of_steps(frame, chosen, report.bf16_steps[:report.bf16_count]))
 
     def _labels_of_steps(self, frame: FrameKind, chosen: Choice, steps: List[int]) -> List[str]:
         if not steps:
@@ -334,11 +334,11 @@ class Model(Handle):
             self._task_outputs = next((t for t in tasks if t and set(t) <= set(can)), ())
         return self._task_outputs
 
-    def _result(self, pixels: Union[Array, Picture], format: Optional[str], chosen: Choice) -> Result:
+    def _result(self, pixels: Union[Array, ExternalImage], format: Optional[str], chosen: Choice) -> Result:
         plan, rows = self._run(pixels, format, chosen)
         return Result(plan, rows, self.label, self.keypoint, self.scores)
 
-    def _results(self, pictures: Sequence[Union[Array, Picture]], format: Optional[str],
+    def _results(self, pictures: Sequence[Union[Array, ExternalImage]], format: Optional[str],
                  chosen: Choice) -> Iterator[Result]:
         """Of pictures of one kind and size, `count` at a time."""
         for frame, group in itertools.groupby(pictures, lambda p: frame_of(p, format)):
@@ -348,7 +348,7 @@ class Model(Handle):
                 for rows in plan._run_frames(same[i:i + chosen.count]):
                     yield Result(plan, rows, self.label, self.keypoint, self.scores)
 
-    def _run(self, pixels: Union[Array, Picture], format: Optional[str],
+    def _run(self, pixels: Union[Array, ExternalImage], format: Optional[str],
              chosen: Choice) -> Tuple[Plan, List[FloatArray]]:
         plan = self._plan_for(frame_of(pixels, format), chosen)
         return plan, plan._run_frame(pixels)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _structures as c
-from ._device import Picture
+from ._device import ExternalImage
 
 Array = npt.NDArray[Any]
 FrameKind = Tuple[str, int, int]  # format, width, height
@@ -17,13 +17,13 @@ _HOST = (1, 3, 11, 13)  # kDLCPU, and what CUDA, ROCm and its managed memory let
 
 
 def read(picture: Any, channels_first: bool = False, format: Optional[str] = None,
-         white: bool = False) -> Union[Array, Picture]:
+         white: bool = False) -> Union[Array, ExternalImage]:
     """The array of a picture: itself, a view of a tensor, or what Pillow reads, turned as its EXIF says;
-    a Picture stays what it is. Bytes are copied only where their layout is none that frames have.
+    an ExternalImage stays what it is. Bytes are copied only where their layout is none that frames have.
     `channels_first`: bytes (3, H, W) are meant, too. Shapes that could be either are refused, unless there is
     a `format`, which rows of pixels have. `white`: of what Pillow reads, transparency is laid on white, as
     transformers does where do_convert_rgb is true; else it is dropped."""
-    if isinstance(picture, Picture):
+    if isinstance(picture, ExternalImage):
         return picture
     if isinstance(picture, np.ndarray):
         array = picture
@@ -56,7 +56,7 @@ def _colours(picture: Any, white: bool = False) -> Array:
     return np.asarray(upright.convert("RGB"))
 
 
-def _opened(path: Any, white: bool) -> Union[Array, Picture]:
+def _opened(path: Any, white: bool) -> Union[Array, ExternalImage]:
     try:
         from PIL import Image
     except ImportError:
@@ -70,7 +70,7 @@ def _tensor(tensor: Any) -> Array:
     kind, index = tensor.__dlpack_device__()
     if int(kind) not in _HOST:
         raise TypeError("the tensor is in the memory of a device (DLPack's %d, %d); give tensor.cpu(), or to "
-                        "a model on that device fovea.Picture(device, \"planes_f32\", width, height, "
+                        "a model on that device fovea.ExternalImage(device, \"planes_f32\", width, height, "
                         "memory=tensor.data_ptr(), kind=\"cuda\", owner=tensor)" % (kind, index))
     array: Array = np.from_dlpack(tensor)
     return array
@@ -100,9 +100,9 @@ def mirrored(array: Array) -> Array:
     return other
 
 
-def frame_of(pixels: Union[Array, Picture], format: Optional[str]) -> FrameKind:
-    """(format, width, height) of an array of pixels, or of a Picture."""
-    if isinstance(pixels, Picture):
+def frame_of(pixels: Union[Array, ExternalImage], format: Optional[str]) -> FrameKind:
+    """(format, width, height) of an array of pixels, or of an ExternalImage."""
+    if isinstance(pixels, ExternalImage):
         return pixels.frame
     shape = pixels.shape
     is_float = pixels.dtype == np.float32

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from . import _structures as c
 from ._crops import box_of
-from ._device import Device, Picture
+from ._device import Device, ExternalImage
 from ._handle import Handle
 from ._library import checked, lib
 from ._pixels import Array, FrameKind, frame_of, mirrored, planes, read
@@ -103,7 +103,7 @@ class Plan(Handle):
         self.names = tuple(info.name.decode() for info in self._infos)
         self._shapes = [(info.rows, info.columns) for info in self._infos]
 
-    def _seen(self, picture: Any) -> Union[Array, Picture]:
+    def _seen(self, picture: Any) -> Union[Array, ExternalImage]:
         return read(picture, white=self._white)
 
     @property
@@ -120,8 +120,14 @@ class Plan(Handle):
         """{name: what it is, of KINDS} of the plan's outputs."""
         return {name: c.KINDS[info.kind] for name, info in zip(self.names, self._infos)}
 
+    @property
+    def layouts(self) -> Dict[str, str]:
+        """{name: the shape that the model's original code gives it, of OUTPUT_LAYOUTS} of the plan's outputs,
+        which are rows of channels here: "rows", "vector", "planes" (C, H, W) or "map" (H, W)."""
+        return {name: c.OUTPUT_LAYOUTS[info.layout] for name, info in zip(self.names, self._infos)}
+
     def run(self, picture: Any) -> Dict[str, FloatArray]:
-        """{name: float32 rows} of one picture, which may be a Picture."""
+        """{name: float32 rows} of one picture, which may be an ExternalImage."""
         return dict(zip(self.names, self._run(self._seen(picture))))
 
     def run_all(self, pictures: Sequence[Any]) -> List[Dict[str, FloatArray]]:
@@ -165,11 +171,9 @@ class Plan(Handle):
     # ---- what the outputs of a frame say ----
 
     def _detections(self, outputs: Sequence[FloatArray], most: int) -> List[Detection]:
-        boxes, count, info = (c.Detection * most)(), C.c_size_t(), self.info
+        boxes, count = (c.Detection * most)(), C.c_size_t()
         self._read(outputs, lib.fovea_detections, boxes, most, C.byref(count))
-        left, top, across, down = (info[k] for k in ("left", "top", "scale_x", "scale_y"))
-        return [Detection(left + b.x1 * across, top + b.y1 * down, left + b.x2 * across,
-                          top + b.y2 * down, b.score, b.label) for b in boxes[:count.value]]
+        return [Detection(b.x1, b.y1, b.x2, b.y2, b.score, b.label) for b in boxes[:count.value]]
 
     def _depth(self, outputs: Sequence[FloatArray], unit: Optional[float] = None) -> npt.NDArray[Any]:
         if unit is None:
@@ -224,14 +228,14 @@ class Plan(Handle):
             info = c.OutputInfo()
         return found
 
-    def _run(self, pixels: Union[Array, Picture]) -> List[FloatArray]:
+    def _run(self, pixels: Union[Array, ExternalImage]) -> List[FloatArray]:
         """The outputs, in their order, of pixels that read() has given."""
         return self._run_frame(self._like_frame(pixels))
 
-    def _like_frame(self, pixels: Union[Array, Picture]) -> Union[Array, Picture]:
+    def _like_frame(self, pixels: Union[Array, ExternalImage]) -> Union[Array, ExternalImage]:
         """Pixels as the plan's frames are, of which only the order of colours may differ."""
         frame = frame_of(pixels, self._format)
-        if {frame[0], self.frame[0]} == {"rgb8", "bgr8"} and not isinstance(pixels, Picture):
+        if {frame[0], self.frame[0]} == {"rgb8", "bgr8"} and not isinstance(pixels, ExternalImage):
             pixels = mirrored(pixels)
             frame = frame_of(pixels, self._format)
         if frame != self.frame:
@@ -239,12 +243,12 @@ class Plan(Handle):
                              % (self.frame + frame))
         return pixels
 
-    def _run_frame(self, pixels: Union[Array, Picture]) -> List[FloatArray]:
+    def _run_frame(self, pixels: Union[Array, ExternalImage]) -> List[FloatArray]:
         """The same of pixels that are as the plan's frames are."""
-        if not isinstance(pixels, Picture):
+        if not isinstance(pixels, ExternalImage):
             return self._run_there(planes(pixels, self.frame[0], self.frame[2]))
         outputs = [np.empty(shape, np.float32) for shape in self._shapes]
-        self._call(lib.fovea_run_picture, pixels._as_parameter_, None, places(outputs), len(outputs))
+        self._call(lib.fovea_run_external_image, pixels._as_parameter_, None, places(outputs), len(outputs))
         return outputs
 
     def _run_there(self, frame: c.Frame) -> List[FloatArray]:
@@ -253,9 +257,9 @@ class Plan(Handle):
         self._call(lib.fovea_run, C.byref(frame), places(outputs), len(outputs))
         return outputs
 
-    def _run_frames(self, pixels: Sequence[Union[Array, Picture]]) -> List[List[FloatArray]]:
+    def _run_frames(self, pixels: Sequence[Union[Array, ExternalImage]]) -> List[List[FloatArray]]:
         """Those of each of at most `count` frames."""
-        arrays = [p for p in pixels if not isinstance(p, Picture)]
+        arrays = [p for p in pixels if not isinstance(p, ExternalImage)]
         if len(pixels) == 1 or len(arrays) < len(pixels):
             return [self._run_frame(p) for p in pixels]
         outputs = [[np.empty(shape, np.float32) for shape in self._shapes] for _ in arrays]

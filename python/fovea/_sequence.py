@@ -57,13 +57,13 @@ class Sequence(Handle):
                    logits.ctypes.data_as(c.Float), logits.size)
         return logits if self._all else logits.reshape(-1)
 
-    def mix(self, x: npt.ArrayLike) -> npt.NDArray[np.float32]:
-        """What a token mixer makes of (N, width) rows."""
+    def forward(self, x: npt.ArrayLike) -> npt.NDArray[np.float32]:
+        """The output of a token mixer, (N, width), for N rows of input (N, width); it advances by N tokens."""
         x = floats(x)
         if x.ndim != 2 or x.shape[1] != self._shape["width"]:
             raise ValueError("rows of %d values expected, not %s" % (self._shape["width"], x.shape))
         out = np.empty_like(x)
-        self._call(lib.fovea_sequence_mix, c.Matrix(x.ctypes.data, 0), len(x),
+        self._call(lib.fovea_sequence_forward, c.Matrix(x.ctypes.data, 0), len(x),
                    c.Matrix(out.ctypes.data, 0))
         return out
 

@@ -26,16 +26,16 @@ class Source:
 
     def __init__(self, files: Mapping[str, File]) -> None:
         self.bytes: Dict[str, "np.ndarray[Any, Any]"] = {}
-        parts: List[c.File] = []
+        parts: List[c.ModelFile] = []
         for name, file in files.items():
             part = _part(file)
             if part:
-                parts.append(c.File(name=name.encode(), descriptor=part[0], offset=part[1]))
+                parts.append(c.ModelFile(name=name.encode(), descriptor=part[0], offset=part[1]))
             else:
                 self.bytes[name] = _array(file if not hasattr(file, "read") else file.read())
         self.token = next(_tokens)
-        self._list = (c.File * len(parts))(*parts)
-        self.struct = c.Source(name=b"memory", files=self._list, n_files=len(parts), open=_OPEN,
+        self._list = (c.ModelFile * len(parts))(*parts)
+        self.struct = c.ModelSource(name=b"memory", files=self._list, n_files=len(parts), open=_OPEN,
                                release=_RELEASE, user=self.token)
         with _lock:
             _sources[self.token] = self

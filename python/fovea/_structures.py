@@ -34,7 +34,7 @@ _MEMORY = (_each(C.c_int, "schedule") + _each(C.c_uint32, "chunk") +
 class DeviceInfo(Sized):
     _c_name_ = "fovea_device_info"
     _fields_ = [*_SIZE, ("id", C.c_char * 32), ("name", C.c_char * 128), ("features", C.c_char * 64),
-                *_each(C.c_uint32, "units clusters big"), *_each(C.c_uint64, "memory max_buffer"),
+                *_each(C.c_uint32, "units core_kinds performance_cores"), *_each(C.c_uint64, "memory max_buffer"),
                 ("driver", C.c_char * 128), ("local_memory", C.c_uint64),
                 ("group_limit", C.c_uint32), ("quirks", C.c_char * 256),
                 *_each(C.c_int, "bf16 int8 reserved"), ("imports", C.c_char * 256)]
@@ -59,18 +59,18 @@ class Preprocess(Sized):
                 ("alpha", C.c_int), ("split", C.c_uint32)]
 
 
-class LinearForm(C.Structure):
-    _c_name_ = "fovea_linear_form"
+class LinearAttentionParams(C.Structure):
+    _c_name_ = "fovea_linear_attention_params"
     _fields_ = [*_each(C.c_float, "nala_lambda pola_alpha q_scale"), ("heads", C.c_uint32)]
 
 
 class ModelOptions(Sized):
     _c_name_ = "fovea_model_options"
-    _fields_ = [*_SIZE, ("prefix", C.c_char_p), ("linear", LinearForm), ("weights_cache", C.c_char_p)]
+    _fields_ = [*_SIZE, ("prefix", C.c_char_p), ("linear", LinearAttentionParams), ("weights_cache", C.c_char_p)]
 
 
-class File(C.Structure):
-    _c_name_ = "fovea_file"
+class ModelFile(C.Structure):
+    _c_name_ = "fovea_model_file"
     _fields_ = [("name", C.c_char_p), ("data", C.c_void_p), ("size", C.c_uint64), ("descriptor", C.c_int),
                 ("offset", C.c_uint64)]
 
@@ -79,9 +79,9 @@ OPEN_FILE = C.CFUNCTYPE(C.c_int, C.c_void_p, C.c_char_p, C.POINTER(C.c_void_p), 
 RELEASE_FILE = C.CFUNCTYPE(None, C.c_void_p, C.c_void_p, C.c_uint64)
 
 
-class Source(Sized):
-    _c_name_ = "fovea_source"
-    _fields_ = [*_SIZE, ("name", C.c_char_p), ("files", C.POINTER(File)), ("n_files", C.c_size_t),
+class ModelSource(Sized):
+    _c_name_ = "fovea_model_source"
+    _fields_ = [*_SIZE, ("name", C.c_char_p), ("files", C.POINTER(ModelFile)), ("n_files", C.c_size_t),
                 ("open", OPEN_FILE), ("release", RELEASE_FILE), ("user", C.c_void_p)]
 
 
@@ -92,7 +92,7 @@ class ModelInfo(Sized):
                                    "segments"),
                 *_each(C.c_uint64, "parameters mapped_bytes"),
                 *_each(C.c_uint32, "boxes keypoints masks metric vocabulary sequence"),
-                ("linear", LinearForm), ("reduced_labels", C.c_uint32),
+                ("linear", LinearAttentionParams), ("reduced_labels", C.c_uint32),
                 ("preprocess_source", C.c_char_p), ("preprocess_assumed", C.c_uint32), ("scores", C.c_int)]
 
 
@@ -106,7 +106,7 @@ class PlanOptions(Sized):
                 ("attention", C.c_char_p), ("outputs", C.POINTER(C.c_char_p)),
                 ("n_outputs", C.c_size_t), *_MEMORY, *_each(C.c_int, "dry weights activations"),
                 *_EFFORT, ("on_device_lost", C.c_int), ("fallback", C.c_void_p),
-                ("lost_seconds", C.c_double), *_each(C.c_int, "yuv reserved compute")]
+                ("device_timeout_seconds", C.c_double), *_each(C.c_int, "yuv reserved compute")]
 
 
 class PlanInfo(Sized):
@@ -144,15 +144,15 @@ class Accuracy(C.Structure):
 class AccuracyReport(Sized):
     _c_name_ = "fovea_accuracy_report"
     _fields_ = [*_SIZE, *_each(C.c_int, "found complete compute"), ("products", C.c_uint32),
-                *_each(Accuracy, "f32 bf16 int8 mix"), ("kept", C.c_uint32),
-                ("step", C.c_uint32 * 384)]
+                *_each(Accuracy, "f32 bf16 int8 mixed"), ("bf16_count", C.c_uint32),
+                ("bf16_steps", C.c_uint32 * 384)]
 
 
 class OutputInfo(Sized):
     _c_name_ = "fovea_output_info"
     _fields_ = [*_SIZE, ("name", C.c_char_p),
                 *_each(C.c_uint32, "rows columns prefix grid_width grid_height stride"),
-                ("kind", C.c_int)]
+                *_each(C.c_int, "kind layout")]
 
 
 class Frame(C.Structure):
@@ -165,25 +165,25 @@ class Output(C.Structure):
     _fields_ = [("data", C.c_void_p), ("size", C.c_size_t)]
 
 
-class PicturePlane(C.Structure):
-    _c_name_ = "fovea_picture_plane"
+class ExternalImagePlane(C.Structure):
+    _c_name_ = "fovea_external_image_plane"
     _fields_ = [("memory", C.c_void_p), *_each(C.c_int, "fd reserved"),
                 *_each(C.c_size_t, "size offset stride")]
 
 
-class PictureOptions(Sized):
-    _c_name_ = "fovea_picture_options"
+class ExternalImageOptions(Sized):
+    _c_name_ = "fovea_external_image_options"
     _fields_ = [*_SIZE, *_each(C.c_int, "kind format"), *_each(C.c_uint32, "width height"),
-                ("modifier", C.c_uint64), ("plane", PicturePlane * 3)]
+                ("modifier", C.c_uint64), ("plane", ExternalImagePlane * 3)]
 
 
-class PictureInfo(Sized):
-    _c_name_ = "fovea_picture_info"
+class ExternalImageInfo(Sized):
+    _c_name_ = "fovea_external_image_info"
     _fields_ = [*_SIZE, *_each(C.c_int, "transfer reserved"), *_each(C.c_char_p, "method reason")]
 
 
-class Ready(C.Structure):
-    _c_name_ = "fovea_ready"
+class AcquireFence(C.Structure):
+    _c_name_ = "fovea_acquire_fence"
     _fields_ = [("fd", C.c_int), ("event", C.c_void_p)]
 
 
@@ -271,11 +271,11 @@ class LayoutInfo(Sized):
     _c_name_ = "fovea_layout_info"
     _fields_ = [*_SIZE, ("name", C.c_char_p), ("format", C.c_int), ("planes", C.c_uint32),
                 ("rows", C.c_uint32 * 3), ("reserved", C.c_int), ("bytes", C.c_size_t * 3),
-                ("room", C.c_size_t)]
+                ("buffer_size", C.c_size_t)]
 
 
 FORMATS = {"rgb8": 0, "bgr8": 1, "gray8": 2, "planes_f32": 3, "nv12": 4, "yuyv": 5}
-PICTURES = {"host": 0, "dmabuf": 1, "opencl": 2, "cuda": 3, "egl": 4, "nvmm": 5}
+EXTERNAL_KINDS = {"host": 0, "dmabuf": 1, "opencl": 2, "cuda": 3, "egl": 4, "nvmm": 5}
 TRANSFERS = ("none", "device", "host")
 YUVS = {"601": 0, "601-full": 1, "709": 2, "709-full": 3, "2020": 4, "2020-full": 5}
 COEFFICIENTS = {"unknown": 0, "601": 1, "709": 2, "2020": 3}
@@ -290,6 +290,7 @@ GATES = {"ready": 0, "logits": 1, "x-dense": 2, "q-dense": 3, "q-blockdiag": 4}
 OUT_GATES = {"plain": 0, "linear": 1, "silu": 2}
 KINDS = ("features", "logits", "depth", "class_map", "masks", "mask_classes", "boxes", "box_classes",
          "keypoints")
+OUTPUT_LAYOUTS = ("rows", "vector", "planes", "map")
 SCORES = ("softmax", "sigmoid", "values")
 MASK_RULES = {"panoptic": 0, "instance": 1}
 EXTENT_FRAME, NO_CLASS = 0, 0xffff

@@ -28,7 +28,7 @@ def choose_yuv(layout: str, height: int, coefficients: str = "unknown", range: s
                         range=c.code(c.RANGES, "range", range), siting=c.code(c.SITINGS, "siting", siting),
                         origin=c.code(c.ORIGINS, "origin", origin), layout=_layout(layout), height=height)
     out = C.c_int()
-    checked(lib.fovea_yuv_choose(C.byref(out), C.byref(colours)))
+    checked(lib.fovea_yuv_matrix_choose(C.byref(out), C.byref(colours)))
     return list(c.YUVS)[out.value]
 
 
@@ -51,9 +51,9 @@ def convert(planes: Sequence[npt.NDArray[Any]], layout: str, width: int, height:
     frame, out = c.Frame(), c.Frame()
     for i, plane in enumerate(kept):
         frame.pixels[i], frame.stride[i] = plane.__array_interface__["data"][0], plane.strides[0]
-    room = np.empty(info.room, np.uint8)
+    buffer = np.empty(info.buffer_size, np.uint8)
     checked(lib.fovea_layout_convert(C.byref(out), C.byref(frame), _layout(layout), width, height, rule,
-                                     room.ctypes.data, info.room))
+                                     buffer.ctypes.data, info.buffer_size))
     kind = list(c.FORMATS)[info.format]
     return _pixels(out, kind, width, height), dict(format=kind, yuv=yuv)
 

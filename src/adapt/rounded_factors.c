@@ -126,7 +126,7 @@ fovea_status fv_factors_round(fv_builder *b)
     for (uint32_t i = 0; i < values; i++)
         of[i].id = FV_NO_VALUE;
     b->step = NULL;
-    b->steps = b->step_room = 0;
+    b->steps = b->step_capacity = 0;
     for (uint32_t i = 0; i < steps && b->status == FOVEA_OK; i++)
         emit(b, step, i, steps, of);
     fv_emit_types(b);

@@ -15,11 +15,11 @@ const char *fv_tape_label(fv_tape *t, const fv_step *s, const char *what)
 
 /* ---- arrays ---- */
 
-static bool grow(fv_tape *t, void *array, uint32_t used, uint32_t *room, uint32_t need,
+static bool grow(fv_tape *t, void *array, uint32_t used, uint32_t *capacity, uint32_t need,
                  uint64_t size)
 {
-    if (t->b->status == FOVEA_OK && need > *room)
-        t->b->status = fv_mem_grow(array, used, room, need < 128 ? 256 : 2 * need, size,
+    if (t->b->status == FOVEA_OK && need > *capacity)
+        t->b->status = fv_mem_grow(array, used, capacity, need < 128 ? 256 : 2 * need, size,
                                    FV_MEM_PLAN, "the gradients' steps");
     return t->b->status == FOVEA_OK;
 }
@@ -27,7 +27,8 @@ static bool grow(fv_tape *t, void *array, uint32_t used, uint32_t *room, uint32_
 /* Grows value[] to the builder's number of values; false after a failure. */
 static bool keep_up(fv_tape *t)
 {
-    const bool ok = grow(t, &t->value, t->values, &t->value_room, t->b->values, sizeof *t->value);
+    const bool ok =
+        grow(t, &t->value, t->values, &t->value_capacity, t->b->values, sizeof *t->value);
     for (; ok && t->values < t->b->values; t->values++)
         t->value[t->values] = (fv_tape_value){.grad = FV_NO_VIEW,
                                               .current = (fv_id)t->values,
@@ -98,7 +99,7 @@ fovea_status fv_tape_begin(fv_tape *t, fv_builder *b, const fv_masters *masters)
     FV_TRY(b->status);
     *t = (fv_tape){.b = b, .masters = masters, .step = b->step, .steps = b->steps};
     b->step = NULL;
-    b->steps = b->step_room = 0;
+    b->steps = b->step_capacity = 0;
     if (!keep_up(t))
         return b->status;
     for (uint32_t i = 0; i < t->steps && b->status == FOVEA_OK; i++) {
@@ -371,7 +372,7 @@ void fv_tape_backward(fv_tape *t, uint32_t segment)
 
 static fv_sink *new_sink(fv_tape *t, uint32_t rows, uint32_t cols)
 {
-    if (!grow(t, &t->sink, t->sinks, &t->sink_room, t->sinks + 1, sizeof *t->sink))
+    if (!grow(t, &t->sink, t->sinks, &t->sink_capacity, t->sinks + 1, sizeof *t->sink))
         return NULL;
     const fv_view v = new_value(t, FV_VALUE_OUTPUT, rows, cols, FV_F32);
     fv_sink *s = &t->sink[t->sinks];

@@ -53,9 +53,9 @@ typedef struct fv_tape {
     fv_step *step; /* the forward list */
     uint32_t steps;
     fv_tape_value *value;
-    uint32_t values, value_room;
+    uint32_t values, value_capacity;
     fv_sink *sink;
-    uint32_t sinks, sink_room;
+    uint32_t sinks, sink_capacity;
     char label[40];     /* of fv_tape_label */
     uint32_t keep_from; /* segments from here on are not recomputed */
 } fv_tape;

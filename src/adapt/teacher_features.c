@@ -20,20 +20,20 @@ static uint64_t bytes_of(uint64_t floats, uint64_t pictures)
 
 fovea_status fv_teacher_features_take(fv_teacher_features *f, uint64_t floats, uint64_t bytes)
 {
-    const uint64_t room = bytes / bytes_of(floats, 1);
-    if (room == 0)
+    const uint64_t capacity = bytes / bytes_of(floats, 1);
+    if (capacity == 0)
         return fv_fail(FOVEA_EINVAL,
                        "teacher_memory of %llu bytes; the features of a picture take %llu, and 0 "
                        "keeps none",
                        (unsigned long long)bytes, (unsigned long long)bytes_of(floats, 1));
     f->floats = floats;
-    f->room = room < MOST ? (uint32_t)room : MOST;
+    f->capacity = capacity < MOST ? (uint32_t)capacity : MOST;
     f->places = 2;
-    while (f->places < 2 * f->room)
+    while (f->places < 2 * f->capacity)
         f->places *= 2;
-    FV_TRY(FV_MEM_ARRAY(&f->rows, fv_size_mul(floats, f->room), FV_MEM_ARENA,
+    FV_TRY(FV_MEM_ARRAY(&f->rows, fv_size_mul(floats, f->capacity), FV_MEM_ARENA,
                         "the teacher's features"));
-    FV_TRY(FV_MEM_ARRAY(&f->key, f->room, FV_MEM_ARENA, "the teacher's features"));
+    FV_TRY(FV_MEM_ARRAY(&f->key, f->capacity, FV_MEM_ARENA, "the teacher's features"));
     return FV_MEM_ARRAY(&f->place, f->places, FV_MEM_ARENA, "the teacher's features");
 }
 
@@ -46,7 +46,8 @@ void fv_teacher_features_free(fv_teacher_features *f)
 
 uint64_t fv_teacher_features_bytes(const fv_teacher_features *f)
 {
-    return f->room * (f->floats * sizeof *f->rows + sizeof *f->key) + f->places * sizeof *f->place;
+    return f->capacity * (f->floats * sizeof *f->rows + sizeof *f->key) +
+           f->places * sizeof *f->place;
 }
 
 static void add_row(fv_picture_key *key, const char *row, uint64_t bytes)
@@ -88,7 +89,7 @@ const float *fv_teacher_features_find(const fv_teacher_features *f, const fv_pic
 
 void fv_teacher_features_keep(fv_teacher_features *f, const fv_picture_key *key, const float *rows)
 {
-    if (f->kept == f->room)
+    if (f->kept == f->capacity)
         return;
     f->key[f->kept] = *key;
     memcpy(f->rows + f->kept * f->floats, rows, (size_t)f->floats * sizeof *rows);

@@ -11,7 +11,7 @@ typedef struct fv_picture_key {
 
 typedef struct fv_teacher_features {
     uint64_t floats; /* of a picture */
-    uint32_t kept, room;
+    uint32_t kept, capacity;
     float *rows;
     fv_picture_key *key;
     uint32_t *place; /* a hash table: numbers of kept pictures from 1 on, 0: none */

@@ -32,19 +32,19 @@ static fovea_status choose_attention(fovea_trainer *t, const char *asked)
     return fv_mem_text(&t->attention, asked ? asked : own, FV_MEM_MODEL);
 }
 
-/* Whether any block of the student has an attention that `whole` adds to. */
+/* Whether any block of the student has an attention that `full_module` adds to. */
 static fovea_status check_whole(const fovea_trainer *t)
 {
     const uint32_t depth = t->model->info.depth;
     fv_attention_name *name;
-    bool any = !t->o.whole;
+    bool any = !t->o.full_module;
     FV_TRY(fv_attention_blocks(&name, t->attention, depth));
     for (uint32_t i = 0; i < depth; i++)
-        any |= fv_mech_table[name[i].mech]->whole != 0;
+        any |= fv_mech_table[name[i].mech]->module != 0;
     fv_mem_free(name);
     return any ? FOVEA_OK
                : fv_fail(FOVEA_EINVAL,
-                         "attention \"%s\" has no whole form; pola, nala and focused have",
+                         "attention \"%s\" has no full module; pola, nala and focused have",
                          t->attention);
 }
 
@@ -68,7 +68,7 @@ static fovea_status load_student(fovea_trainer *t, const char *model, const char
     FV_TRY(choose_attention(t, attention));
     FV_TRY(check_whole(t));
     const fv_additions more = {.attention = t->attention,
-                               .whole = t->o.whole != 0,
+                               .full_module = t->o.full_module != 0,
                                .classes = task && classes ? t->o.classes : 0,
                                .segments = task && !classes && !depth ? t->o.classes : 0,
                                .max_depth = task && depth ? t->o.max_depth : 0,
@@ -85,12 +85,12 @@ static fovea_status check_family(const fovea_trainer *t, const char *model)
 {
     const fv_family *f = t->model->family;
     const bool frozen = t->o.stage == FOVEA_STAGE_TASK && t->o.trainable == FOVEA_TRAIN_HEAD;
-    if (f->attend || (f->weights && frozen && !t->o.whole))
+    if (f->attend || (f->weights && frozen && !t->o.full_module))
         return FOVEA_OK;
     if (f->weights)
         return fv_fail(FOVEA_ENOTSUP,
                        "%.60s: of models of type %s only a head can be trained: stage 3 with "
-                       "trainable `head`, not `whole`",
+                       "trainable `head`, not `full_module`",
                        model, t->model->info.type);
     return fv_fail(FOVEA_ENOTSUP,
                    "%.60s: models of type %s cannot be trained; ViT, DeiT, DINOv2, DINOv3, CLIP "
@@ -406,12 +406,12 @@ static fovea_status find_features(fovea_trainer *t, const fovea_frame *frame, co
 {
     fv_picture_key key;
     *out = t->features;
-    if (!t->kept.room)
+    if (!t->kept.capacity)
         return run_teacher(t, frame);
     FV_TRY(fv_teacher_features_key(&key, t->guide, frame));
     const float *kept = fv_teacher_features_find(&t->kept, &key);
     if (kept) {
-        t->info.recalled++;
+        t->info.teacher_cache_hits++;
         *out = kept;
         return FOVEA_OK;
     }
@@ -486,10 +486,10 @@ static fovea_status sum_processes(fovea_trainer *t, float *gradients, uint64_t f
 {
     const fovea_trainer_options *o = &t->o;
     t->sum[t->losses] = (double)t->pictures;
-    if (!o->sum)
+    if (!o->allreduce)
         return FOVEA_OK;
-    if (o->sum(gradients, (size_t)floats, 0, o->sum_payload) ||
-        o->sum(t->sum, t->losses + 1, 1, o->sum_payload))
+    if (o->allreduce(gradients, (size_t)floats, 0, o->allreduce_payload) ||
+        o->allreduce(t->sum, t->losses + 1, 1, o->allreduce_payload))
         return fv_fail(FOVEA_EIO, "the sum over all processes failed; see what they say");
     return FOVEA_OK;
 }
@@ -530,7 +530,7 @@ static fovea_status take_step(fovea_trainer *t, fovea_trainer_report *report)
 fovea_status fovea_trainer_step(fovea_trainer *t, fovea_trainer_report *report)
 {
     FV_TRY(FV_ABI_CHECK(report, FOVEA_TRAINER_REPORT_INIT));
-    if (t->pictures == 0 && !t->o.sum)
+    if (t->pictures == 0 && !t->o.allreduce)
         return fv_fail(FOVEA_EINVAL, "a step of no pictures; add some first");
     if (t->pictures == 0)
         begin(t);

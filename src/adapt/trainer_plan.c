@@ -183,7 +183,7 @@ static void last_loss(fovea_trainer *t, fv_tape *tape, fv_view y, const fv_grid 
 
 static void run_tape(fovea_trainer *t, fv_tape *tape, uint32_t segments, const fv_wanted *y)
 {
-    const uint32_t kept = ALWAYS_KEPT + t->info.kept;
+    const uint32_t kept = ALWAYS_KEPT + t->info.blocks_not_recomputed;
     tape->keep_from = segments > kept ? segments - kept : 0;
     for (uint32_t i = 0; i < segments; i++)
         fv_tape_forward(tape, i);
@@ -403,7 +403,7 @@ static uint64_t fixed_bytes(const fovea_trainer *t, uint64_t before)
 static fovea_status try_kept(fovea_trainer *t, uint32_t kept, uint64_t before, bool *fits)
 {
     const fv_plan_request r = {.schedule = FOVEA_SCHEDULE_AUTO, .dry = true};
-    t->info.kept = kept;
+    t->info.blocks_not_recomputed = kept;
     FV_TRY(emit(t));
     FV_TRY(fv_plan_finish(t->plan, &r));
     const uint64_t rows = fv_plan_activations(&t->plan->info);
@@ -425,7 +425,7 @@ static fovea_status choose_kept(fovea_trainer *t, uint64_t before)
         else
             high = middle - 1;
     }
-    t->info.kept = low;
+    t->info.blocks_not_recomputed = low;
     return FOVEA_OK;
 }
 
@@ -434,7 +434,7 @@ static fovea_status finish(fovea_trainer *t, uint64_t before)
     fv_plan_request r = {.schedule = FOVEA_SCHEDULE_AUTO};
     if (t->o.memory_limit) {
         bool fits;
-        FV_TRY(try_kept(t, t->info.kept, before, &fits));
+        FV_TRY(try_kept(t, t->info.blocks_not_recomputed, before, &fits));
         const uint64_t fixed = fixed_bytes(t, before);
         if (fixed >= t->o.memory_limit)
             return fv_fail(FOVEA_ENOMEM,

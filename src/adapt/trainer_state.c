@@ -114,10 +114,10 @@ static json_t *fingerprint(const fovea_trainer *t)
         (double)o->weight_decay, "clip", (double)o->clip, "ema", (double)o->ema, "lambda",
         (double)o->lambda, "loss", task ? 0 : (int)o->loss, "task", task ? (int)o->task : 0,
         "classes", (int)t->info.classes, "mask_width", (int)t->info.mask_width, "mask_height",
-        (int)t->info.mask_height, "number of blocks kept (memory_limit)", (int)t->info.kept,
-        "compute", compute, "head", task ? (int)o->head : 0, "max_depth",
-        task && o->task == FOVEA_TASK_DEPTH ? (double)o->max_depth : 0., "form of linear attention",
-        fv_linear_form_keys(t->model->config));
+        (int)t->info.mask_height, "number of blocks kept (memory_limit)",
+        (int)t->info.blocks_not_recomputed, "compute", compute, "head", task ? (int)o->head : 0,
+        "max_depth", task && o->task == FOVEA_TASK_DEPTH ? (double)o->max_depth : 0.,
+        "form of linear attention", fv_linear_form_keys(t->model->config));
 }
 
 /* ---- writing ---- */

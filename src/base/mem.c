@@ -159,17 +159,17 @@ fovea_status fv_mem_array(void *out, uint64_t count, uint64_t size, enum fv_mem_
     return fv_mem_alloc(out, fv_size_mul(count, size), tag, what);
 }
 
-fovea_status fv_mem_grow(void *array, uint64_t used, uint32_t *have, uint32_t room, uint64_t size,
-                         enum fv_mem_tag tag, const char *what)
+fovea_status fv_mem_grow(void *array, uint64_t used, uint32_t *have, uint32_t capacity,
+                         uint64_t size, enum fv_mem_tag tag, const char *what)
 {
     void *old, *more;
-    FV_TRY(fv_mem_array(&more, room, size, tag, what));
+    FV_TRY(fv_mem_array(&more, capacity, size, tag, what));
     memcpy(&old, array, sizeof old);
     if (used)
         memcpy(more, old, (size_t)(used * size));
     fv_mem_free(old);
     memcpy(array, &more, sizeof more);
-    *have = room;
+    *have = capacity;
     return FOVEA_OK;
 }
 

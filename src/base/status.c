@@ -60,7 +60,7 @@ fovea_status fv_fail(fovea_status status, const char *format, ...)
 
 fovea_status fv_require(const void *argument, const char *what)
 {
-    return argument ? FOVEA_OK : fv_fail(FOVEA_EINVAL, "%s: NULL where it must be given", what);
+    return argument ? FOVEA_OK : fv_fail(FOVEA_EINVAL, "%s must not be NULL", what);
 }
 
 fovea_status fv_known(const char *what, int value, int last)

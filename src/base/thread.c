@@ -49,7 +49,7 @@ struct fv_pool {
     uint64_t process; /* that has the workers: after fork() the child has none */
     uint32_t n_cpus;
     uint32_t *cpus;
-    fovea_parallel_for *parallel_for;
+    fovea_parallel_for_fn *parallel_for;
     void *ctx;
     char name[11];
     bool lock;

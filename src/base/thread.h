@@ -38,7 +38,7 @@ typedef struct fv_pool_settings {
      * the core of the one that woke it, and need milliseconds to separate them. */
     const uint32_t *cpus;
     uint32_t n_cpus;
-    fovea_parallel_for *parallel_for; /* external thread pool instead of own threads */
+    fovea_parallel_for_fn *parallel_for; /* external thread pool instead of own threads */
     void *ctx;
     const char *name;  /* workers are called NAME-1, NAME-2, ...; NULL: fovea */
     uint32_t priority; /* of the workers, SCHED_FIFO; 0: as the thread that makes the pool */

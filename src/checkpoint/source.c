@@ -320,10 +320,10 @@ fovea_status fv_source_add(fv_source *s, const char *name, uint32_t rank, const 
 static fovea_status widen(fv_source *s)
 {
     static const char what[] = "index of tensors";
-    uint32_t room;
-    FV_TRY(fv_mem_grow(&s->by_name, s->count, &room, s->count + 1, sizeof *s->by_name, FV_MEM_MODEL,
-                       what));
-    return fv_mem_grow(&s->mark, s->count, &room, s->count + 1, sizeof *s->mark, FV_MEM_MODEL,
+    uint32_t capacity;
+    FV_TRY(fv_mem_grow(&s->by_name, s->count, &capacity, s->count + 1, sizeof *s->by_name,
+                       FV_MEM_MODEL, what));
+    return fv_mem_grow(&s->mark, s->count, &capacity, s->count + 1, sizeof *s->mark, FV_MEM_MODEL,
                        what);
 }
 

@@ -9,11 +9,11 @@
 #include "platform/os/os.h"
 
 struct fv_store {
-    char *name;          /* what messages call it */
-    char *lead;          /* what stands before names of files: "folder/"; of a folder, their path */
-    bool is_folder;      /* else the files are what `source` says */
-    fovea_source source; /* n_files is the length of `file` */
-    fovea_file *file;    /* a copy, with descriptors duplicated */
+    char *name;     /* what messages call it */
+    char *lead;     /* what stands before names of files: "folder/"; of a folder, their path */
+    bool is_folder; /* else the files are what `source` says */
+    fovea_model_source source; /* n_files is the length of `file` */
+    fovea_model_file *file;    /* a copy, with descriptors duplicated */
 };
 
 /* ---- bytes ---- */
@@ -94,7 +94,7 @@ fovea_status fv_store_beside(fv_store **out, const char *path)
 }
 
 /* A size beyond the address space, or an end beyond 64 bits, lies. */
-static fovea_status check_file(const fv_store *s, const fovea_file *f, size_t index)
+static fovea_status check_file(const fv_store *s, const fovea_model_file *f, size_t index)
 {
     if (!f->name || !*f->name)
         return fv_fail(FOVEA_EINVAL, "%s: file %zu has no name", s->name, index);
@@ -104,14 +104,15 @@ static fovea_status check_file(const fv_store *s, const fovea_file *f, size_t in
     return FOVEA_OK;
 }
 
-static fovea_status copy_file(fv_store *s, fovea_file *to, const fovea_file *f, size_t index)
+static fovea_status copy_file(fv_store *s, fovea_model_file *to, const fovea_model_file *f,
+                              size_t index)
 {
     char *name;
     to->data = ""; /* nothing to close yet */
     FV_TRY(check_file(s, f, index));
     FV_TRY(fv_mem_text(&name, f->name, FV_MEM_MODEL));
     to->name = name;
-    fovea_file copy = *f;
+    fovea_model_file copy = *f;
     copy.name = name;
     if (!f->data)
         FV_TRY(fv_os_duplicate(&copy.descriptor, f->descriptor, name));
@@ -121,7 +122,7 @@ static fovea_status copy_file(fv_store *s, fovea_file *to, const fovea_file *f, 
 
 static fovea_status copy_source(fv_store *s)
 {
-    const fovea_file *files = s->source.files;
+    const fovea_model_file *files = s->source.files;
     const size_t count = s->source.n_files;
     FV_TRY(call(s, s->source.name ? s->source.name : "memory", "/"));
     if ((count && !files) || (!count && !s->source.open))
@@ -135,12 +136,12 @@ static fovea_status copy_source(fv_store *s)
     return FOVEA_OK;
 }
 
-fovea_status fv_store_source(fv_store **out, const fovea_source *source)
+fovea_status fv_store_source(fv_store **out, const fovea_model_source *source)
 {
     fv_store *s;
-    fovea_source own = FOVEA_SOURCE_INIT;
+    fovea_model_source own = FOVEA_MODEL_SOURCE_INIT;
     FV_TRY(fv_require(source, "the source of the model"));
-    FV_TRY(FV_ABI_READ(own, source, FOVEA_SOURCE_INIT));
+    FV_TRY(FV_ABI_READ(own, source, FOVEA_MODEL_SOURCE_INIT));
     FV_TRY(FV_MEM_NEW(&s, FV_MEM_MODEL, "checkpoint"));
     s->source = own;
     FV_RETURN_MADE(out, s, fv_store_close, copy_source(s));
@@ -173,7 +174,7 @@ static fovea_status open_called(const fv_store *s, fv_blob *b, const char *name)
                                           b->path, (unsigned long long)size);
 }
 
-static fovea_status open_file(fv_blob *b, const fovea_file *f)
+static fovea_status open_file(fv_blob *b, const fovea_model_file *f)
 {
     if (f->data) {
         b->data = f->data;

@@ -25,7 +25,7 @@ typedef struct fv_blob {
 fovea_status fv_store_folder(fv_store **out, const char *folder);
 fovea_status fv_store_beside(fv_store **out, const char *path);
 /* Those of a caller. EINVAL. */
-fovea_status fv_store_source(fv_store **out, const fovea_source *source);
+fovea_status fv_store_source(fv_store **out, const fovea_model_source *source);
 /* Blobs must be closed before. NULL is fine. */
 void fv_store_close(fv_store *s);
 

@@ -131,20 +131,20 @@ typedef struct fv_slot {
 /* Events of the calls of a frame, in the caller's memory. */
 typedef struct fv_trace {
     fovea_trace_event *event;
-    size_t room;
-    _Atomic size_t used; /* events of the last frame; those beyond `room` were left out */
+    size_t capacity;
+    _Atomic size_t used; /* events of the last frame; those beyond `capacity` were left out */
 } fv_trace;
 
 /* The next free event, or NULL. */
 static inline fovea_trace_event *fv_trace_next(fv_trace *t)
 {
     const size_t at = atomic_fetch_add_explicit(&t->used, 1, memory_order_relaxed);
-    return at < t->room ? &t->event[at] : NULL;
+    return at < t->capacity ? &t->event[at] : NULL;
 }
 
-/* Memory of the caller's, as fovea_picture_plane names it. */
+/* Memory of the caller's, as fovea_external_image_plane names it. */
 typedef struct fv_import_request {
-    fovea_picture_kind kind;
+    fovea_external_image_kind kind;
     void *memory; /* or */
     int fd;
     uint64_t size;                  /* bytes that frames may read */
@@ -251,7 +251,7 @@ typedef struct fv_backend {
     /* Measures the device's peak rates, without frames. */
     fovea_status (*rates)(fv_device *d, fovea_rates *out);
     /* fovea_cache_export and fovea_cache_import; NULL where nothing is compiled. */
-    fovea_status (*cache_export)(fv_device *d, void *out, size_t room, size_t *size);
+    fovea_status (*cache_export)(fv_device *d, void *out, size_t capacity, size_t *size);
     fovea_status (*cache_import)(fv_device *d, const void *data, size_t size);
     /* Runs all units below `units` of phase 0 on the threads that run frames, and returns when they
      * are done; slots are below fv_limits.threads. NULL where frames do not run on the host. */

@@ -33,7 +33,7 @@ int fovea_device_list(size_t index, fovea_device_info *out)
     return 0;
 }
 
-const char *fovea_backend_remark(size_t index)
+const char *fovea_backend_status(size_t index)
 {
     for (size_t i = 0; fv_backends[i]; i++)
         if (index-- == 0)
@@ -67,7 +67,7 @@ static fovea_status no_device(const char *id, const fv_backend *backend)
     fovea_device_info found = FOVEA_DEVICE_INFO_INIT;
     char text[384] = "";
     const char *remark = backend ? backend->remark() : NULL;
-    for (size_t i = 0; !backend && (remark = fovea_backend_remark(i)) != NULL; i++) {
+    for (size_t i = 0; !backend && (remark = fovea_backend_status(i)) != NULL; i++) {
         const size_t length = strcspn(remark, ":");
         if (strncmp(id, remark, length) == 0 && (id[length] == 0 || id[length] == ':'))
             break;
@@ -152,10 +152,10 @@ fovea_status fovea_device_rates(fovea_device *device, fovea_rates *out)
     return FV_ABI_WRITE(out, rates, FOVEA_RATES_INIT);
 }
 
-fovea_status fovea_cache_export(fovea_device *device, void *data, size_t room, size_t *size)
+fovea_status fovea_cache_export(fovea_device *device, void *data, size_t capacity, size_t *size)
 {
     if (device->backend->cache_export)
-        return device->backend->cache_export(device->device, data, room, size);
+        return device->backend->cache_export(device->device, data, capacity, size);
     *size = 0;
     return FOVEA_OK;
 }

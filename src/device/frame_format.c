@@ -1,8 +1,8 @@
 /* frame_format.c: see frame_format.h. */
 #include "device/frame_format.h"
 
-uint32_t fv_frame_planes(fv_plane_shape out[FV_FRAME_PLANES], fovea_format format, uint32_t width,
-                         uint32_t height)
+uint32_t fv_frame_planes(fv_plane_shape out[FV_FRAME_PLANES], fovea_pixel_format format,
+                         uint32_t width, uint32_t height)
 {
     const uint32_t pairs = (width + 1) / 2;
     switch (format) {

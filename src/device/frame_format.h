@@ -13,7 +13,7 @@ typedef struct fv_plane_shape {
 } fv_plane_shape;
 
 /* Fills in the planes; returns how many there are. `format` is known. */
-uint32_t fv_frame_planes(fv_plane_shape out[FV_FRAME_PLANES], fovea_format format, uint32_t width,
-                         uint32_t height);
+uint32_t fv_frame_planes(fv_plane_shape out[FV_FRAME_PLANES], fovea_pixel_format format,
+                         uint32_t width, uint32_t height);
 
 #endif

@@ -1,5 +1,5 @@
-/* import.c: fovea_picture: what the host and the device see of the caller's memory, found out
- * before frames run. */
+/* import.c: fovea_external_image: what the host and the device see of the caller's memory, found
+ * out before frames run. */
 #include "device/import.h"
 
 #include <stdio.h>
@@ -13,18 +13,18 @@
 /* ---- the caller's planes ---- */
 
 /* The layout of these is their own. */
-static bool is_surface(fovea_picture_kind kind)
+static bool is_surface(fovea_external_image_kind kind)
 {
-    return kind == FOVEA_PICTURE_EGL || kind == FOVEA_PICTURE_NVMM;
+    return kind == FOVEA_EXTERNAL_EGL || kind == FOVEA_EXTERNAL_NVMM;
 }
 
-static fovea_status check_options(const fovea_picture_options *o)
+static fovea_status check_options(const fovea_external_image_options *o)
 {
-    FV_TRY(fv_known("picture kind", (int)o->kind, FOVEA_PICTURE_AHARDWAREBUFFER));
+    FV_TRY(fv_known("external image kind", (int)o->kind, FOVEA_EXTERNAL_AHARDWAREBUFFER));
     FV_TRY(fv_known("frame format", (int)o->format, FOVEA_FORMAT_YUYV));
     if (o->width == 0 || o->height == 0 || o->width > UINT16_MAX || o->height > UINT16_MAX)
-        return fv_fail(FOVEA_EINVAL, "picture of %u x %u pixels; sides must be 1 to %u", o->width,
-                       o->height, (unsigned)UINT16_MAX);
+        return fv_fail(FOVEA_EINVAL, "an external image of %u x %u pixels; sides must be 1 to %u",
+                       o->width, o->height, (unsigned)UINT16_MAX);
     if (o->modifier)
         return fv_fail(FOVEA_ENOTSUP,
                        "a dma-buf of modifier 0x%llx; ask its maker for a linear one "
@@ -33,15 +33,15 @@ static fovea_status check_options(const fovea_picture_options *o)
     return FOVEA_OK;
 }
 
-static fovea_status check_plane(const fovea_picture_options *o, uint32_t i,
+static fovea_status check_plane(const fovea_external_image_options *o, uint32_t i,
                                 const fv_plane_shape *shape, uint64_t *stride, uint64_t *need)
 {
-    const fovea_picture_plane *plane = &o->plane[i];
+    const fovea_external_image_plane *plane = &o->plane[i];
     const uint64_t row = (uint64_t)shape->cols * fv_type_size(shape->type);
     *stride = plane->stride ? plane->stride : row;
-    if (o->kind == FOVEA_PICTURE_DMABUF ? plane->fd < 0 : !plane->memory)
-        return fv_fail(FOVEA_EINVAL, "plane %u of the picture has no %s", i,
-                       o->kind == FOVEA_PICTURE_DMABUF ? "file descriptor" : "memory");
+    if (o->kind == FOVEA_EXTERNAL_DMABUF ? plane->fd < 0 : !plane->memory)
+        return fv_fail(FOVEA_EINVAL, "plane %u of the external image has no %s", i,
+                       o->kind == FOVEA_EXTERNAL_DMABUF ? "file descriptor" : "memory");
     if (is_surface(o->kind) && (plane->offset || plane->stride))
         return fv_fail(FOVEA_EINVAL,
                        "plane %u: this memory has a layout of its own; leave offset "
@@ -65,21 +65,22 @@ static fovea_status check_plane(const fovea_picture_options *o, uint32_t i,
 }
 
 /* Planes of the same memory share it. */
-static fv_picture_memory *memory_of(fovea_picture *p, const fovea_picture_options *o, uint32_t i)
+static fv_external_memory *memory_of(fovea_external_image *p, const fovea_external_image_options *o,
+                                     uint32_t i)
 {
     const int first = is_surface(o->kind) ? 0 : (int)i;
-    const fovea_picture_plane *plane = &o->plane[first];
-    const bool shared = o->kind == FOVEA_PICTURE_DMABUF;
+    const fovea_external_image_plane *plane = &o->plane[first];
+    const bool shared = o->kind == FOVEA_EXTERNAL_DMABUF;
     for (uint32_t m = 0; m < p->memories; m++)
         if (shared ? p->memory[m].fd == plane->fd : p->memory[m].memory == plane->memory)
             return &p->memory[m];
-    fv_picture_memory *m = &p->memory[p->memories++];
-    *m = (fv_picture_memory){.fd = shared ? plane->fd : -1, .shared = {.fd = -1}};
+    fv_external_memory *m = &p->memory[p->memories++];
+    *m = (fv_external_memory){.fd = shared ? plane->fd : -1, .shared = {.fd = -1}};
     m->memory = shared ? NULL : plane->memory;
     return m;
 }
 
-static fovea_status read_planes(fovea_picture *p, const fovea_picture_options *o)
+static fovea_status read_planes(fovea_external_image *p, const fovea_external_image_options *o)
 {
     fv_plane_shape shape[FV_FRAME_PLANES];
     p->planes = fv_frame_planes(shape, o->format, o->width, o->height);
@@ -87,7 +88,7 @@ static fovea_status read_planes(fovea_picture *p, const fovea_picture_options *o
         uint64_t stride = 0, need = 0;
         if (!is_surface(o->kind) || i == 0)
             FV_TRY(check_plane(o, i, &shape[i], &stride, &need));
-        fv_picture_memory *m = memory_of(p, o, i);
+        fv_external_memory *m = memory_of(p, o, i);
         const uint64_t size = o->plane[i].size ? o->plane[i].size : need;
         m->size = size > m->size ? size : m->size;
         p->plane[i].memory = (uint32_t)(m - p->memory);
@@ -99,13 +100,13 @@ static fovea_status read_planes(fovea_picture *p, const fovea_picture_options *o
 
 /* ---- who sees it ---- */
 
-static fovea_status look(fovea_picture *p)
+static fovea_status look(fovea_external_image *p)
 {
     for (uint32_t i = 0; i < p->memories; i++) {
-        fv_picture_memory *m = &p->memory[i];
-        if (p->kind == FOVEA_PICTURE_HOST)
+        fv_external_memory *m = &p->memory[i];
+        if (p->kind == FOVEA_EXTERNAL_HOST)
             m->host = m->memory;
-        if (p->kind != FOVEA_PICTURE_DMABUF)
+        if (p->kind != FOVEA_EXTERNAL_DMABUF)
             continue;
         FV_TRY(fv_os_dmabuf_open(&m->shared, m->fd, m->size));
         m->fd = m->shared.fd;
@@ -115,7 +116,7 @@ static fovea_status look(fovea_picture *p)
     return FOVEA_OK;
 }
 
-static void forget(fovea_picture *p)
+static void forget(fovea_external_image *p)
 {
     for (uint32_t i = 0; i < p->memories; i++)
         if (p->memory[i].import)
@@ -125,12 +126,12 @@ static void forget(fovea_picture *p)
 }
 
 /* All of its memory, or ENOTSUP and none. */
-static fovea_status import_all(fovea_picture *p)
+static fovea_status import_all(fovea_external_image *p)
 {
     const fv_backend *be = p->device->backend;
     fovea_status status = FOVEA_OK;
     for (uint32_t i = 0; i < p->memories; i++) {
-        fv_picture_memory *m = &p->memory[i];
+        fv_external_memory *m = &p->memory[i];
         const fv_import_request r = {
             .kind = p->kind,
             .memory = m->memory,
@@ -148,12 +149,13 @@ static fovea_status import_all(fovea_picture *p)
     return status;
 }
 
-/* Without the device's import the host reads the picture, in place where frames run there. */
-static fovea_status settle_for_host(fovea_picture *p)
+/* Without the device's import the host reads the external image, in place where frames run there.
+ */
+static fovea_status settle_for_host(fovea_external_image *p)
 {
     const char *id = p->device->info.id;
     p->transfer = p->device->backend->spread ? FOVEA_TRANSFER_NONE : FOVEA_TRANSFER_HOST;
-    p->method = p->kind == FOVEA_PICTURE_DMABUF ? "mmap" : "host memory";
+    p->method = p->kind == FOVEA_EXTERNAL_DMABUF ? "mmap" : "host memory";
     for (uint32_t i = 0; i < p->memories; i++)
         if (!p->memory[i].host && p->memory[i].shared.refused)
             return fv_fail(FOVEA_ENOTSUP, "device %s: %s; and the host cannot map the dma-buf: %s",
@@ -161,16 +163,17 @@ static fovea_status settle_for_host(fovea_picture *p)
         else if (!p->memory[i].host)
             return fv_fail(FOVEA_ENOTSUP, "device %s: %s", id, p->reason);
     if (p->transfer == FOVEA_TRANSFER_HOST)
-        fv_log("%s: frames of a picture are copied by the host: %s", id, p->reason);
+        fv_log("%s: frames of an external image are copied by the host: %s", id, p->reason);
     return FOVEA_OK;
 }
 
-static fovea_status find_transfer(fovea_picture *p)
+static fovea_status find_transfer(fovea_external_image *p)
 {
     const fovea_status status =
         p->device->backend->import
             ? import_all(p)
-            : fv_fail(FOVEA_ENOTSUP, "pictures of the CPU are memory of the host's or dma-bufs");
+            : fv_fail(FOVEA_ENOTSUP,
+                      "external images of the CPU are memory of the host's or dma-bufs");
     if (status == FOVEA_ENOTSUP) {
         snprintf(p->reason, sizeof p->reason, "%s", fovea_error());
         return settle_for_host(p);
@@ -183,7 +186,7 @@ static fovea_status find_transfer(fovea_picture *p)
     return FOVEA_OK;
 }
 
-static fovea_status fill_picture(fovea_picture *p, const fovea_picture_options *o)
+static fovea_status fill_image(fovea_external_image *p, const fovea_external_image_options *o)
 {
     p->kind = o->kind;
     p->format = o->format;
@@ -199,22 +202,22 @@ static fovea_status fill_picture(fovea_picture *p, const fovea_picture_options *
 
 /* ---- the interface ---- */
 
-fovea_status fovea_picture_import(fovea_picture **out, fovea_device *device,
-                                  const fovea_picture_options *options)
+fovea_status fovea_external_image_import(fovea_external_image **out, fovea_device *device,
+                                         const fovea_external_image_options *options)
 {
-    fovea_picture_options o = FOVEA_PICTURE_OPTIONS_INIT;
-    fovea_picture *p;
-    FV_TRY(fv_require(out, "the place of the picture"));
+    fovea_external_image_options o = FOVEA_EXTERNAL_IMAGE_OPTIONS_INIT;
+    fovea_external_image *p;
+    FV_TRY(fv_require(out, "the pointer to the external image"));
     FV_TRY(fv_require(device, "the device"));
-    FV_TRY(fv_require(options, "the picture's options"));
-    FV_TRY(FV_ABI_READ(o, options, FOVEA_PICTURE_OPTIONS_INIT));
+    FV_TRY(fv_require(options, "the external image's options"));
+    FV_TRY(FV_ABI_READ(o, options, FOVEA_EXTERNAL_IMAGE_OPTIONS_INIT));
     FV_TRY(check_options(&o));
-    FV_TRY(FV_MEM_NEW(&p, FV_MEM_PLAN, "the picture"));
+    FV_TRY(FV_MEM_NEW(&p, FV_MEM_PLAN, "the external image"));
     p->device = fv_device_ref(device);
-    FV_RETURN_MADE(out, p, fovea_picture_free, fill_picture(p, &o));
+    FV_RETURN_MADE(out, p, fovea_external_image_free, fill_image(p, &o));
 }
 
-void fovea_picture_free(fovea_picture *p)
+void fovea_external_image_free(fovea_external_image *p)
 {
     if (!p)
         return;
@@ -225,24 +228,25 @@ void fovea_picture_free(fovea_picture *p)
     fv_mem_free(p);
 }
 
-fovea_status fovea_picture_query(const fovea_picture *p, fovea_picture_info *out)
+fovea_status fovea_external_image_query(const fovea_external_image *p,
+                                        fovea_external_image_info *out)
 {
-    FV_TRY(fv_require(p, "the picture"));
-    const fovea_picture_info info = {.struct_size = sizeof info,
-                                     .transfer = p->transfer,
-                                     .method = p->method,
-                                     .reason = p->reason};
-    return FV_ABI_WRITE(out, info, FOVEA_PICTURE_INFO_INIT);
+    FV_TRY(fv_require(p, "the external image"));
+    const fovea_external_image_info info = {.struct_size = sizeof info,
+                                            .transfer = p->transfer,
+                                            .method = p->method,
+                                            .reason = p->reason};
+    return FV_ABI_WRITE(out, info, FOVEA_EXTERNAL_IMAGE_INFO_INIT);
 }
 
 /* ---- frames ---- */
 
-bool fv_picture_by_host(const fovea_picture *p, const fovea_device *device)
+bool fv_external_image_by_host(const fovea_external_image *p, const fovea_device *device)
 {
     return p->device != device || !p->memory[0].import;
 }
 
-bool fv_picture_seen(const fovea_picture *p)
+bool fv_external_image_seen(const fovea_external_image *p)
 {
     for (uint32_t i = 0; i < p->memories; i++)
         if (!p->memory[i].host)
@@ -250,7 +254,7 @@ bool fv_picture_seen(const fovea_picture *p)
     return true;
 }
 
-static fovea_status begin_host(const fovea_picture *p)
+static fovea_status begin_host(const fovea_external_image *p)
 {
     for (uint32_t i = 0; i < p->memories; i++) {
         const fovea_status status = fv_os_dmabuf_begin(&p->memory[i].shared);
@@ -261,22 +265,23 @@ static fovea_status begin_host(const fovea_picture *p)
     return FOVEA_OK;
 }
 
-fovea_status fv_picture_begin(const fovea_picture *p, const fovea_ready *ready, bool by_host)
+fovea_status fv_external_image_begin(const fovea_external_image *p,
+                                     const fovea_acquire_fence *acquire, bool by_host)
 {
-    if (ready && ready->event && by_host)
+    if (acquire && acquire->event && by_host)
         return fv_fail(FOVEA_EINVAL,
-                       "an event of a device, and the host reads the picture (%s); "
+                       "an event of a device, and the host reads the external image (%s); "
                        "wait for the event first",
                        p->reason);
-    if (ready && ready->fd > 0)
-        FV_TRY(fv_os_fence_wait(ready->fd, PATIENCE));
+    if (acquire && acquire->fd > 0)
+        FV_TRY(fv_os_fence_wait(acquire->fd, PATIENCE));
     for (uint32_t i = 0; i < p->memories; i++)
         if (p->memory[i].shared.fences)
             FV_TRY(fv_os_fence_wait(p->memory[i].shared.fd, PATIENCE));
     return by_host ? begin_host(p) : FOVEA_OK;
 }
 
-void fv_picture_end(const fovea_picture *p)
+void fv_external_image_end(const fovea_external_image *p)
 {
     for (uint32_t i = 0; p && i < p->memories; i++)
         fv_os_dmabuf_end(&p->memory[i].shared);

@@ -7,22 +7,22 @@
 #include "platform/os/os_dmabuf.h"
 
 /* Memory that one or more planes lie in. */
-typedef struct fv_picture_memory {
+typedef struct fv_external_memory {
     void *memory; /* as the caller names it, */
     int fd;       /* by one of both */
     uint64_t size;
-    fv_os_dmabuf shared; /* FOVEA_PICTURE_DMABUF: fd and size are those of its duplicate */
+    fv_os_dmabuf shared; /* FOVEA_EXTERNAL_DMABUF: fd and size are those of its duplicate */
     const char *host;    /* what the host reads; NULL: it cannot */
     fv_import *import;   /* what the device does; NULL: it cannot */
-} fv_picture_memory;
+} fv_external_memory;
 
-struct fovea_picture {
+struct fovea_external_image {
     fovea_device *device; /* counted */
-    fovea_picture_kind kind;
-    fovea_format format;
+    fovea_external_image_kind kind;
+    fovea_pixel_format format;
     uint32_t width, height, planes, memories;
-    fv_picture_memory memory[FV_FRAME_PLANES];
-    struct fv_picture_plane {
+    fv_external_memory memory[FV_FRAME_PLANES];
+    struct fv_external_plane {
         uint32_t memory;
         uint64_t at, stride; /* bytes */
     } plane[FV_FRAME_PLANES];
@@ -32,13 +32,14 @@ struct fovea_picture {
 };
 
 /* Whether frames on this device read it through the host. */
-bool fv_picture_by_host(const fovea_picture *p, const fovea_device *device);
+bool fv_external_image_by_host(const fovea_external_image *p, const fovea_device *device);
 /* Whether frames of the CPU can read it. */
-bool fv_picture_seen(const fovea_picture *p);
+bool fv_external_image_seen(const fovea_external_image *p);
 
 /* Waits until the pixels are there; `by_host`: and are in the host's memory. ETIMEOUT, EINVAL. */
-fovea_status fv_picture_begin(const fovea_picture *p, const fovea_ready *ready, bool by_host);
+fovea_status fv_external_image_begin(const fovea_external_image *p,
+                                     const fovea_acquire_fence *acquire, bool by_host);
 /* The host has read it. NULL is fine. */
-void fv_picture_end(const fovea_picture *p);
+void fv_external_image_end(const fovea_external_image *p);
 
 #endif

@@ -125,7 +125,7 @@ static bool luma_as_is(const job *j)
     return j->layout->format == FOVEA_FORMAT_NV12 && j->layout->bits == 8;
 }
 
-static size_t room_of(const job *j)
+static size_t buffer_size_of(const job *j)
 {
     const size_t pairs = shifted(j->width, 1);
     if (all_as_is(j))
@@ -143,7 +143,7 @@ static size_t room_of(const job *j)
 }
 
 static fovea_status begin(job *j, fovea_layout layout, uint32_t width, uint32_t height,
-                          fovea_yuv yuv)
+                          fovea_yuv_matrix yuv)
 {
     FV_TRY(fv_known("layout", (int)layout, FOVEA_LAYOUT_I411));
     FV_TRY(fv_known("yuv", (int)yuv, FV_YUVS - 1));
@@ -169,17 +169,17 @@ static void shape(const job *j, uint32_t rows[3], size_t bytes[3])
     }
 }
 
-fovea_status fovea_layout_query(fovea_layout layout, uint32_t width, uint32_t height, fovea_yuv yuv,
-                                fovea_layout_info *out)
+fovea_status fovea_layout_query(fovea_layout layout, uint32_t width, uint32_t height,
+                                fovea_yuv_matrix yuv, fovea_layout_info *out)
 {
     fovea_layout_info own = FOVEA_LAYOUT_INFO_INIT;
     job j = {NULL};
-    FV_TRY(fv_require(out, "the place of the layout"));
+    FV_TRY(fv_require(out, "the pointer to the layout"));
     FV_TRY(begin(&j, layout, width, height, yuv));
     own.name = j.layout->name;
     own.format = j.layout->format;
     own.planes = j.layout->planes;
-    own.room = room_of(&j);
+    own.buffer_size = buffer_size_of(&j);
     shape(&j, own.rows, own.bytes);
     return FV_ABI_WRITE(out, own, FOVEA_LAYOUT_INFO_INIT);
 }
@@ -233,28 +233,28 @@ static void take_line(uint8_t *to, size_t to_step, const job *j, const fovea_fra
 
 /* ---- formats ---- */
 
-static void make_nv12(fovea_frame *out, const job *j, const fovea_frame *in, uint8_t *room)
+static void make_nv12(fovea_frame *out, const job *j, const fovea_frame *in, uint8_t *buffer)
 {
     const size_t pairs = across(j, 1), luma = j->width * j->height;
-    uint8_t *chroma = room + (luma_as_is(j) ? 0 : luma);
+    uint8_t *chroma = buffer + (luma_as_is(j) ? 0 : luma);
     *out = (fovea_frame){{in->pixels[0], chroma}, {in->stride[0], 2 * pairs}};
     if (!luma_as_is(j)) {
-        out->pixels[0] = room;
+        out->pixels[0] = buffer;
         out->stride[0] = j->width;
         for (size_t y = 0; y < j->height; y++)
-            take_line(room + y * j->width, 1, j, in, 0, y, 0, j->width);
+            take_line(buffer + y * j->width, 1, j, in, 0, y, 0, j->width);
     }
     for (size_t y = 0; y < lines(j, 1); y++)
         for (int c = 1; c < 3; c++)
             take_line(chroma + y * 2 * pairs + c - 1, 2, j, in, c, y, 0, pairs);
 }
 
-static void make_yuyv(fovea_frame *out, const job *j, const fovea_frame *in, uint8_t *room)
+static void make_yuyv(fovea_frame *out, const job *j, const fovea_frame *in, uint8_t *buffer)
 {
     const size_t pairs = shifted(j->width, 1), row = 4 * pairs;
-    *out = (fovea_frame){{room}, {row}};
+    *out = (fovea_frame){{buffer}, {row}};
     for (size_t y = 0; y < j->height; y++) {
-        uint8_t *to = room + y * row;
+        uint8_t *to = buffer + y * row;
         take_line(to, 2, j, in, 0, y, 0, j->width);
         if (j->width % 2)
             to[row - 2] = to[row - 4];
@@ -267,16 +267,16 @@ static void make_yuyv(fovea_frame *out, const job *j, const fovea_frame *in, uin
     }
 }
 
-static void make_rgb(fovea_frame *out, const job *j, const fovea_frame *in, uint8_t *room)
+static void make_rgb(fovea_frame *out, const job *j, const fovea_frame *in, uint8_t *buffer)
 {
     enum { RUN = 256 };
     const fv_yuv rule = *j->rule;
     uint8_t line[3][RUN];
-    *out = (fovea_frame){{room}, {3 * j->width}};
+    *out = (fovea_frame){{buffer}, {3 * j->width}};
     for (size_t y = 0; y < j->height; y++)
         for (size_t x = 0; x < j->width; x += RUN) {
             const size_t n = j->width - x < RUN ? j->width - x : RUN;
-            uint8_t *to = room + (y * j->width + x) * 3;
+            uint8_t *to = buffer + (y * j->width + x) * 3;
             for (int c = 0; c < 3; c++)
                 take_line(line[c], 1, j, in, c, y, x, n);
             for (size_t i = 0; i < n && j->layout->kind == FV_LAYOUT_YUV; i++)
@@ -287,11 +287,11 @@ static void make_rgb(fovea_frame *out, const job *j, const fovea_frame *in, uint
         }
 }
 
-static void make_grey(fovea_frame *out, const job *j, const fovea_frame *in, uint8_t *room)
+static void make_grey(fovea_frame *out, const job *j, const fovea_frame *in, uint8_t *buffer)
 {
-    *out = (fovea_frame){{room}, {j->width}};
+    *out = (fovea_frame){{buffer}, {j->width}};
     for (size_t y = 0; y < j->height; y++) {
-        uint8_t *to = room + y * j->width;
+        uint8_t *to = buffer + y * j->width;
         take_line(to, 1, j, in, 0, y, 0, j->width);
         for (size_t x = 0; x < j->width && !j->full; x++)
             to[x] = fv_yuv_grey(j->rule, to[x]);
@@ -317,27 +317,27 @@ static fovea_status complete(fovea_frame *own, const job *j, const fovea_frame *
 }
 
 fovea_status fovea_layout_convert(fovea_frame *out, const fovea_frame *in, fovea_layout layout,
-                                  uint32_t width, uint32_t height, fovea_yuv yuv, void *room,
-                                  size_t size)
+                                  uint32_t width, uint32_t height, fovea_yuv_matrix yuv,
+                                  void *buffer, size_t size)
 {
     job j = {NULL};
     fovea_frame from;
-    FV_TRY(fv_require(out, "the place of the frame"));
+    FV_TRY(fv_require(out, "the pointer to the frame"));
     FV_TRY(fv_require(in, "the frame"));
     FV_TRY(begin(&j, layout, width, height, yuv));
     FV_TRY(complete(&from, &j, in));
-    if (room_of(&j) > size || (room_of(&j) && !room))
-        return fv_fail(FOVEA_EINVAL, "room of %zu bytes for a frame of %s; it takes %zu", size,
-                       j.layout->name, room_of(&j));
+    if (buffer_size_of(&j) > size || (buffer_size_of(&j) && !buffer))
+        return fv_fail(FOVEA_EINVAL, "a buffer of %zu bytes for a frame of %s; it takes %zu", size,
+                       j.layout->name, buffer_size_of(&j));
     if (all_as_is(&j))
         *out = from;
     else if (j.layout->format == FOVEA_FORMAT_NV12)
-        make_nv12(out, &j, &from, room);
+        make_nv12(out, &j, &from, buffer);
     else if (j.layout->format == FOVEA_FORMAT_YUYV)
-        make_yuyv(out, &j, &from, room);
+        make_yuyv(out, &j, &from, buffer);
     else if (j.layout->format == FOVEA_FORMAT_GRAY8)
-        make_grey(out, &j, &from, room);
+        make_grey(out, &j, &from, buffer);
     else
-        make_rgb(out, &j, &from, room);
+        make_rgb(out, &j, &from, buffer);
     return FOVEA_OK;
 }

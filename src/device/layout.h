@@ -14,7 +14,7 @@ typedef struct fv_component {
 typedef struct fv_layout {
     const char *name;
     enum fv_layout_kind kind;
-    fovea_format format; /* that frames become */
+    fovea_pixel_format format; /* that frames become */
     uint8_t planes, bits;
     uint8_t right, down;       /* chroma of 2^right pixels of a row, and of 2^down rows */
     fv_component component[3]; /* R, G, B or Y, U, V */

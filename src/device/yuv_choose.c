@@ -28,16 +28,16 @@ static bool is_full(const fovea_colours *c, const fv_layout *l)
     return c->origin == FOVEA_ORIGIN_JPEG || l->kind == FV_LAYOUT_GREY;
 }
 
-fovea_status fovea_yuv_choose(fovea_yuv *out, const fovea_colours *colours)
+fovea_status fovea_yuv_matrix_choose(fovea_yuv_matrix *out, const fovea_colours *colours)
 {
-    static const fovea_yuv limited[] = {[FOVEA_COEFFICIENTS_601] = FOVEA_YUV_601,
-                                        [FOVEA_COEFFICIENTS_709] = FOVEA_YUV_709,
-                                        [FOVEA_COEFFICIENTS_2020] = FOVEA_YUV_2020};
-    static const fovea_yuv full[] = {[FOVEA_COEFFICIENTS_601] = FOVEA_YUV_601_FULL,
-                                     [FOVEA_COEFFICIENTS_709] = FOVEA_YUV_709_FULL,
-                                     [FOVEA_COEFFICIENTS_2020] = FOVEA_YUV_2020_FULL};
+    static const fovea_yuv_matrix limited[] = {[FOVEA_COEFFICIENTS_601] = FOVEA_YUV_601,
+                                               [FOVEA_COEFFICIENTS_709] = FOVEA_YUV_709,
+                                               [FOVEA_COEFFICIENTS_2020] = FOVEA_YUV_2020};
+    static const fovea_yuv_matrix full[] = {[FOVEA_COEFFICIENTS_601] = FOVEA_YUV_601_FULL,
+                                            [FOVEA_COEFFICIENTS_709] = FOVEA_YUV_709_FULL,
+                                            [FOVEA_COEFFICIENTS_2020] = FOVEA_YUV_2020_FULL};
     fovea_colours c = FOVEA_COLOURS_INIT;
-    FV_TRY(fv_require(out, "the place of the rule of colours"));
+    FV_TRY(fv_require(out, "the pointer to the rule of colours"));
     FV_TRY(fv_require(colours, "the colours"));
     FV_TRY(FV_ABI_READ(c, colours, FOVEA_COLOURS_INIT));
     FV_TRY(fv_known("coefficients", (int)c.coefficients, FOVEA_COEFFICIENTS_2020));

@@ -67,7 +67,7 @@ void fv_emit_leave_block(fv_builder *b)
 fv_view fv_emit_value(fv_builder *b, enum fv_value_kind kind, uint32_t rows, uint32_t cols,
                       enum fv_type type)
 {
-    if (!room(b, &b->value, b->values, &b->value_room, sizeof *b->value))
+    if (!room(b, &b->value, b->values, &b->value_capacity, sizeof *b->value))
         return FV_NO_VIEW;
     fv_value *v = &b->value[b->values];
     memset(v, 0, sizeof *v);
@@ -102,10 +102,32 @@ bool fv_emit_wants(const fv_builder *b, const char *name)
 fv_view fv_emit_output(fv_builder *b, const char *name, uint32_t rows, uint32_t cols,
                        const fv_grid *grid, bool always)
 {
-    return fv_emit_task_output(b, name, FOVEA_KIND_FEATURES, rows, cols, grid, always);
+    return fv_emit_task_output(b, name, FOVEA_OUTPUT_FEATURES, rows, cols, grid, always);
 }
 
-fv_view fv_emit_task_output(fv_builder *b, const char *name, fovea_kind kind, uint32_t rows,
+static fovea_output_layout usual_layout(fovea_output_kind kind, uint32_t rows, const fv_grid *grid)
+{
+    switch (kind) {
+    case FOVEA_OUTPUT_LOGITS:
+        return FOVEA_OUTPUT_LAYOUT_VECTOR;
+    case FOVEA_OUTPUT_DEPTH:
+        return FOVEA_OUTPUT_LAYOUT_MAP;
+    case FOVEA_OUTPUT_CLASS_MAP:
+    case FOVEA_OUTPUT_MASKS:
+    case FOVEA_OUTPUT_KEYPOINTS:
+        return FOVEA_OUTPUT_LAYOUT_PLANES;
+    case FOVEA_OUTPUT_BOXES:
+    case FOVEA_OUTPUT_BOX_CLASSES: /* of anchors on a grid, or of queries */
+        return grid ? FOVEA_OUTPUT_LAYOUT_PLANES : FOVEA_OUTPUT_LAYOUT_ROWS;
+    case FOVEA_OUTPUT_MASK_CLASSES:
+        return FOVEA_OUTPUT_LAYOUT_ROWS;
+    case FOVEA_OUTPUT_FEATURES:
+        break;
+    }
+    return grid || rows > 1 ? FOVEA_OUTPUT_LAYOUT_ROWS : FOVEA_OUTPUT_LAYOUT_VECTOR;
+}
+
+fv_view fv_emit_task_output(fv_builder *b, const char *name, fovea_output_kind kind, uint32_t rows,
                             uint32_t cols, const fv_grid *grid, bool always)
 {
     fv_wanted *w = wanted(b, name);
@@ -114,9 +136,17 @@ fv_view fv_emit_task_output(fv_builder *b, const char *name, fovea_kind kind, ui
     fv_view v = fv_emit_value(b, FV_VALUE_OUTPUT, rows, cols, FV_F32);
     w->value = v.id;
     w->kind = kind;
+    w->layout = usual_layout(kind, rows, grid);
     if (grid)
         w->grid = *grid;
     return v;
+}
+
+void fv_emit_layout(fv_builder *b, const char *name, fovea_output_layout layout)
+{
+    fv_wanted *w = wanted(b, name);
+    if (w)
+        w->layout = layout;
 }
 
 fv_view fv_emit_input(fv_builder *b, const char *name, uint32_t rows, uint32_t cols,
@@ -264,7 +294,7 @@ void fv_emit_release(fv_builder *b)
 
 fv_step *fv_emit_step(fv_builder *b, enum fv_op op, uint32_t rows, const char *label)
 {
-    const bool ok = room(b, &b->step, b->steps, &b->step_room, sizeof *b->step);
+    const bool ok = room(b, &b->step, b->steps, &b->step_capacity, sizeof *b->step);
     fv_step *s = ok ? &b->step[b->steps++] : &b->nowhere;
     memset(s, 0, sizeof *s);
     snprintf(s->label, sizeof s->label, "%s%s%s", b->scope, *b->scope ? " " : "", label);

@@ -153,7 +153,8 @@ typedef struct fv_wanted {
     const char *name; /* the model's text */
     fv_id value;      /* FV_NO_VALUE until the emitter has offered it */
     fv_grid grid;     /* width 0: its rows are no tokens */
-    fovea_kind kind;
+    fovea_output_kind kind;
+    fovea_output_layout layout;
     struct fv_attended *attended; /* of queries: attended.h; or NULL */
 } fv_wanted;
 
@@ -176,9 +177,9 @@ typedef struct fv_training {
 
 typedef struct fv_builder {
     fv_step *step;
-    uint32_t steps, step_room;
+    uint32_t steps, step_capacity;
     fv_value *value;
-    uint32_t values, value_room;
+    uint32_t values, value_capacity;
     fv_wanted *wanted;
     uint32_t n_wanted;
     uint32_t slots;
@@ -207,7 +208,7 @@ typedef struct fv_builder {
     uint32_t frame_flags;  /* FV_FLAG_PLANAR, ... of PATCH */
     uint32_t frame_plane;  /* PLANAR: elements from plane to plane */
     fv_view chroma;        /* NV12: U and V of the picture */
-    uint32_t yuv;          /* NV12, YUYV: fovea_yuv */
+    uint32_t yuv;          /* NV12, YUYV: fovea_yuv_matrix */
     const fv_patch_table *patch_table;
     fv_plan_table *tables;
     uint64_t table_bytes;
@@ -251,8 +252,11 @@ static inline fv_view fv_view_cols(fv_view v, uint32_t col)
 fv_view fv_emit_output(fv_builder *b, const char *name, uint32_t rows, uint32_t cols,
                        const fv_grid *grid, bool always);
 /* The same of an output that is no features. */
-fv_view fv_emit_task_output(fv_builder *b, const char *name, fovea_kind kind, uint32_t rows,
+fv_view fv_emit_task_output(fv_builder *b, const char *name, fovea_output_kind kind, uint32_t rows,
                             uint32_t cols, const fv_grid *grid, bool always);
+/* The original code of the model has output `name`, which was emitted, in a shape other than the
+ * usual one of its kind. */
+void fv_emit_layout(fv_builder *b, const char *name, fovea_output_layout layout);
 /* Copies rows to output `name`, if it was asked for. */
 void fv_emit_offer(fv_builder *b, const char *name, fv_view in, uint32_t rows, uint32_t cols,
                    const fv_grid *grid);

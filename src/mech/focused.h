@@ -3,7 +3,7 @@
  * channels of all heads, as the official code of FLatten takes them, before heads are split; the
  * largest channel is taken out first, because sixth powers overflow early. (arXiv 2308.00442)
  */
-#define FV_WHOLE FV_WHOLE_DWC
+#define FV_MODULE FV_MODULE_DWC
 #define FV_PARAMS 1 /* 1 / softplus(channel scale) */
 #define FV_STATS 3  /* M = max y, then its inverse; sum (y/M)^2; sum (y/M)^6, then root of both */
 #define FV_STATS_KEY 3

@@ -13,7 +13,7 @@
  *   FV_POLARISED  1: phi is fv_polarise of fv_phi_size; default 0
  *   FV_PARAMS     learned vectors, 0 (the default) to 2, one value per head and channel
  *   FV_WANTS      FV_WANT_* of wants.h; default 0
- *   FV_WHOLE      FV_WHOLE_* of wants.h; default 0
+ *   FV_MODULE     FV_MODULE_* of wants.h; default 0
  *   FV_ALPHA      the operation's constant where it is given none; default 0: it has no use for one
  *   FV_STATS      row statistics of a query, 0 (the default) to 3, taken in this order before phi
  *   FV_STATS_KEY  of a key: so many of them, the same; default 0
@@ -92,8 +92,8 @@ typedef struct fv_row {
 #ifndef FV_WANTS
 #define FV_WANTS 0
 #endif
-#ifndef FV_WHOLE
-#define FV_WHOLE 0
+#ifndef FV_MODULE
+#define FV_MODULE 0
 #endif
 #ifndef FV_ALPHA
 #define FV_ALPHA 0.f

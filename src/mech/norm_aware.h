@@ -4,7 +4,7 @@
  * overflow. */
 #define FV_BLOCKS 2
 #define FV_ALPHA 3.f /* lambda */
-#define FV_WHOLE (FV_WHOLE_DWC | FV_WHOLE_GATE | FV_WHOLE_GLA)
+#define FV_MODULE (FV_MODULE_DWC | FV_MODULE_GATE | FV_MODULE_GLA)
 #define FV_STATS 2 /* max |x|, then 1/n; sum (x / max |x|)^2, then p */
 #define FV_STAT_MAX 1
 

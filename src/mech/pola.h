@@ -4,7 +4,7 @@
 #define FV_ALPHA 4.f
 #define FV_STREAMS 2
 #define FV_POLARISED 1
-#define FV_WHOLE (FV_WHOLE_DWC | FV_WHOLE_GATE)
+#define FV_MODULE (FV_MODULE_DWC | FV_MODULE_GATE)
 #define FV_PARAMS 2 /* 1 / softplus(channel scale), 1 + alpha sigmoid(power) */
 
 FV_FN fv_v fv_param(int i, fv_v raw, fv_v alpha)

@@ -7,10 +7,12 @@
 #define FV_WANT_SHIFT 2u   /* exp: a shift per key channel, the running maximum */
 #define FV_WANT_SIGNED 4u  /* features may be negative: there is no denominator to divide by */
 
-/* FV_WHOLE of a mechanism's header: what stands around it in the module of its authors. */
-#define FV_WHOLE_DWC 1u  /* a depthwise convolution of the values is added */
-#define FV_WHOLE_GATE 2u /* a gate multiplies the sum: a linear map of what q, k, v are made of */
-#define FV_WHOLE_GLA                                                                               \
+/* FV_MODULE of a mechanism's header: what stands around it in the module of its authors. */
+#define FV_MODULE_DWC 1u /* a depthwise convolution of the values is added */
+#define FV_MODULE_GATE                                                                             \
+    2u /* a gate multiplies the sum: a linear map of what q, k, v are made of                      \
+        */
+#define FV_MODULE_GLA                                                                              \
     4u /* as in gated linear attention: a norm before the gate, SiLU of it, and a                  \
           filter for each channel, where others share theirs among the heads */
 

@@ -157,7 +157,8 @@ static void head(const fv_depth_anything *d, fv_builder *b, fv_view fused, const
                        .scale = &d->scale,
                        .in = x,
                        .res = FV_NO_VIEW,
-                       .out = fv_emit_task_output(b, output, FOVEA_KIND_DEPTH, n, 1, &pixels, true),
+                       .out =
+                           fv_emit_task_output(b, output, FOVEA_OUTPUT_DEPTH, n, 1, &pixels, true),
                        .act = d->act,
                        .rows = n};
     fv_emit_gemm(b, "depth", &g);

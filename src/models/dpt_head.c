@@ -221,7 +221,7 @@ void fv_dpt_taps_end(const fv_dpt_taps *t, fv_builder *b)
     const fv_view x = fv_dpt_conv(b, "convolution", &h->conv, fused, &grid, FV_EPI_RELU, NULL);
     const uint32_t n = fv_grid_tokens(&grid);
     const bool depth = fv_weight_present(&h->max_depth);
-    const fovea_kind kind = depth ? FOVEA_KIND_DEPTH : FOVEA_KIND_CLASS_MAP;
+    const fovea_output_kind kind = depth ? FOVEA_OUTPUT_DEPTH : FOVEA_OUTPUT_CLASS_MAP;
     grid.stride = t->vit->patch / 2;
     const fv_gemm g = {.w = &h->classify.w,
                        .bias = &h->classify.b,

@@ -141,8 +141,8 @@ static void predict(const context *c)
         fv_emit_layernorm(b, "final norm", s->x, &s->v->post.w, &s->v->post.b, s->v->eps, last,
                           s->tokens);
     const bool masked = fv_emit_wants(b, "masks_queries_logits");
-    const fv_view classes = fv_emit_task_output(b, "class_queries_logits", FOVEA_KIND_MASK_CLASSES,
-                                                n, e->classes.w.rows, NULL, false);
+    const fv_view classes = fv_emit_task_output(
+        b, "class_queries_logits", FOVEA_OUTPUT_MASK_CLASSES, n, e->classes.w.rows, NULL, false);
     if (!masked && classes.id < 0)
         return;
     const fv_view q = queries(c);
@@ -156,7 +156,7 @@ static void predict(const context *c)
     const uint32_t rows = fv_grid_tokens(&grid);
     fv_emit_matmul(
         b, "masks", x, factors, n, width,
-        fv_emit_task_output(b, "masks_queries_logits", FOVEA_KIND_MASKS, rows, n, &grid, false),
+        fv_emit_task_output(b, "masks_queries_logits", FOVEA_OUTPUT_MASKS, rows, n, &grid, false),
         rows);
 }
 

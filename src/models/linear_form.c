@@ -14,15 +14,15 @@ enum { NUMBERS = sizeof numbers / sizeof *numbers };
 #define HEADS "linear_heads"
 #define HEADS_MOST 65535
 
-static float *number_of(fovea_linear_form *f, int i)
+static float *number_of(fovea_linear_attention_params *f, int i)
 {
     float *const at[NUMBERS] = {&f->nala_lambda, &f->pola_alpha, &f->q_scale};
     return at[i];
 }
 
-static fovea_status check(const fovea_linear_form *given)
+static fovea_status check(const fovea_linear_attention_params *given)
 {
-    fovea_linear_form f = *given;
+    fovea_linear_attention_params f = *given;
     for (int i = 0; i < NUMBERS; i++) {
         const double x = (double)*number_of(&f, i);
         if (x != 0 && !(x >= numbers[i].low && x <= numbers[i].high))
@@ -36,9 +36,10 @@ static fovea_status check(const fovea_linear_form *given)
                                            HEADS, f.heads, HEADS_MOST);
 }
 
-fovea_status fv_linear_form_set(json_t *config, const char *file, const fovea_linear_form *given)
+fovea_status fv_linear_form_set(json_t *config, const char *file,
+                                const fovea_linear_attention_params *given)
 {
-    fovea_linear_form f = *given;
+    fovea_linear_attention_params f = *given;
     json_t *own = json_object_get(config, SECTION);
     bool good = true, any = f.heads > 0;
     FV_TRY(check(given));
@@ -61,9 +62,9 @@ fovea_status fv_linear_form_set(json_t *config, const char *file, const fovea_li
                           SECTION);
 }
 
-fovea_status fv_linear_form_read(fovea_linear_form *out, const fv_config *own)
+fovea_status fv_linear_form_read(fovea_linear_attention_params *out, const fv_config *own)
 {
-    *out = (fovea_linear_form){0};
+    *out = (fovea_linear_attention_params){0};
     for (int i = 0; i < NUMBERS; i++)
         FV_TRY(fv_config_float(number_of(out, i), own, numbers[i].key, numbers[i].low,
                                numbers[i].high));

@@ -580,7 +580,7 @@ fovea_status fovea_model_load_with(fovea_model **out, const char *path,
     return fv_model_load(out, path, &o, NULL);
 }
 
-fovea_status fovea_model_load_from(fovea_model **out, const fovea_source *source,
+fovea_status fovea_model_load_from(fovea_model **out, const fovea_model_source *source,
                                    const fovea_model_options *options)
 {
     fovea_model *m;

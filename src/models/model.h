@@ -96,7 +96,7 @@ typedef struct fv_family {
      * NULL: there are none. */
     const char *(*synthetic)(size_t index);
     bool (*has_synthetic)(const char *name); /* names beside those; NULL: none */
-    bool shapes;                             /* its linear attentions have a fovea_linear_form */
+    bool shapes;  /* its linear attentions have a fovea_linear_attention_params */
     bool decodes; /* it takes necks and heads, and their names behind those (decoder.h) */
     fovea_status (*make_synthetic)(json_t **config, struct fv_source *source, const char *name);
 } fv_family;
@@ -105,7 +105,7 @@ typedef struct fv_family {
  * know their shapes add them. */
 typedef struct fv_additions {
     const char *attention; /* its gates and learned vectors are added; or NULL */
-    bool whole;            /* and what its authors put around it */
+    bool full_module;      /* and what its authors put around it */
     uint32_t classes;      /* of a classification head, unless there is one; 0: none */
     uint32_t segments;     /* classes of a segmentation head; 0: none */
     float max_depth;       /* of a head that gives depth up to it; 0: none */
@@ -129,7 +129,7 @@ struct fovea_model {
     struct fv_source *beside;      /* segmentation.safetensors, or NULL */
     json_t *config;                /* config.json */
     const fv_additions *additions; /* while it is read; or NULL */
-    const fovea_linear_form
+    const fovea_linear_attention_params
         *given;    /* while it is read: in place of what config.json says; or NULL */
     bool new_head; /* a head was added */
     fv_segmentation segmentation;

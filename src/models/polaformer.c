@@ -218,5 +218,5 @@ void fv_pola_classify(const fv_pola_context *c, fv_view rows)
     fv_emit_mean(b, "mean of tokens", rows, &c->grid, c->s->width, pooled);
     fv_layer_write(
         b, "head", &p->head, pooled,
-        fv_emit_task_output(b, "logits", FOVEA_KIND_LOGITS, 1, p->head.w.rows, NULL, false), 1);
+        fv_emit_task_output(b, "logits", FOVEA_OUTPUT_LOGITS, 1, p->head.w.rows, NULL, false), 1);
 }

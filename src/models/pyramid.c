@@ -63,11 +63,12 @@ static void feature(const struct context *c, const char *name, uint32_t cols, co
 {
     if (!l || !fv_weight_present(&l->w)) {
         fv_emit_offer(c->b, name, c->x, c->tokens, cols, &c->grid);
-        return;
+    } else {
+        fv_view out = fv_emit_output(c->b, name, c->tokens, cols, &c->grid, false);
+        if (out.id >= 0)
+            fv_emit_layernorm(c->b, name, c->x, &l->w, &l->b, EPS, out, c->tokens);
     }
-    fv_view out = fv_emit_output(c->b, name, c->tokens, cols, &c->grid, false);
-    if (out.id >= 0)
-        fv_emit_layernorm(c->b, name, c->x, &l->w, &l->b, EPS, out, c->tokens);
+    fv_emit_layout(c->b, name, FOVEA_OUTPUT_LAYOUT_PLANES);
 }
 
 /* ---- stem and downsampling ---- */
@@ -301,6 +302,7 @@ static void head(const struct context *c)
         return;
     const uint32_t width = p->proj.w.rows;
     fv_view pooled = fv_emit_output(b, "pooled", 1, width, NULL, wanted);
+    fv_emit_layout(b, "pooled", FOVEA_OUTPUT_LAYOUT_PLANES);
     if (pooled.id < 0)
         return;
     fv_view projected = fv_layer_product(b, "projection", &p->proj, c->x, FV_EPI_SILU, c->tokens);
@@ -309,7 +311,7 @@ static void head(const struct context *c)
         return;
     fv_layer_write(
         b, "head", &p->head, pooled,
-        fv_emit_task_output(b, "logits", FOVEA_KIND_LOGITS, 1, p->head.w.rows, NULL, true), 1);
+        fv_emit_task_output(b, "logits", FOVEA_OUTPUT_LOGITS, 1, p->head.w.rows, NULL, true), 1);
 }
 
 /* ---- the model ---- */

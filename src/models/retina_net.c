@@ -245,11 +245,11 @@ static fovea_status read_head(fv_decoder_reader *r, const fv_config *head)
 /* ---- computing ---- */
 
 /* Writes output "box.<i>" or "cls.<i>" of a level. */
-static void tower(const fv_retina_net *n, fv_builder *b, fovea_kind kind, uint32_t i,
+static void tower(const fv_retina_net *n, fv_builder *b, fovea_output_kind kind, uint32_t i,
                   const fv_level *level, const fv_conv_module *stacked, const fv_conv_module *last)
 {
     char name[32], label[56];
-    snprintf(name, sizeof name, "%s.%u", kind == FOVEA_KIND_BOXES ? "box" : "cls", i);
+    snprintf(name, sizeof name, "%s.%u", kind == FOVEA_OUTPUT_BOXES ? "box" : "cls", i);
     const fv_view out = fv_emit_task_output(b, name, kind, fv_grid_tokens(&level->grid),
                                             last->l.w.rows, &level->grid, false);
     if (out.id < 0)
@@ -267,8 +267,8 @@ static void emit(const fv_decoder *d, fv_builder *b, const fv_level *level)
     const fv_retina_net *n = &d->retina;
     for (uint32_t i = 0; i < d->detection.levels; i++) {
         const fv_level in = fv_feature_pyramid_level(b, &level[i]);
-        tower(n, b, FOVEA_KIND_BOX_CLASSES, i, &in, n->cls, &n->to_cls);
-        tower(n, b, FOVEA_KIND_BOXES, i, &in, n->box, &n->to_box);
+        tower(n, b, FOVEA_OUTPUT_BOX_CLASSES, i, &in, n->cls, &n->to_cls);
+        tower(n, b, FOVEA_OUTPUT_BOXES, i, &in, n->box, &n->to_box);
     }
 }
 

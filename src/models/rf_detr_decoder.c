@@ -198,11 +198,12 @@ void fv_rf_detr_decode(const fv_rf_detr *d, fv_builder *b, fv_view memory)
     b->scope[0] = 0;
     const fv_view x = fv_emit_output(b, "last_hidden_state", n, d->width, NULL, true);
     fv_emit_layernorm(b, "last norm", c.x, &d->norm.w, &d->norm.b, FV_RF_DETR_NORM_EPS, x, n);
-    const fv_view logits =
-        fv_emit_task_output(b, "logits", FOVEA_KIND_BOX_CLASSES, n, d->classes.w.rows, NULL, false);
+    const fv_view logits = fv_emit_task_output(b, "logits", FOVEA_OUTPUT_BOX_CLASSES, n,
+                                               d->classes.w.rows, NULL, false);
     if (logits.id >= 0)
         fv_layer_write(b, "classes", &d->classes, x, logits, n);
-    const fv_view boxes = fv_emit_task_output(b, "pred_boxes", FOVEA_KIND_BOXES, n, 4, NULL, false);
+    const fv_view boxes =
+        fv_emit_task_output(b, "pred_boxes", FOVEA_OUTPUT_BOXES, n, 4, NULL, false);
     if (boxes.id >= 0)
         fv_emit_refine(b, "boxes", c.reference, box_delta(&c, d->box, x), boxes, n);
 }

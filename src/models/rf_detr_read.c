@@ -145,9 +145,9 @@ static fovea_status check_blocks(const reader *r)
             const fv_weight *w;
         } parts[] = {{"gates of heads", &b->sla_q},
                      {"learned maps of q and k", &b->map_q.w},
-                     {"a convolution of its values", &b->whole.dwc.w},
-                     {"a norm of what it has seen", &b->whole.ln.w},
-                     {"a gate", &b->whole.gate.w},
+                     {"a convolution of its values", &b->module.dwc.w},
+                     {"a norm of what it has seen", &b->module.ln.w},
+                     {"a gate", &b->module.gate.w},
                      {"a norm inside its attention", &b->inner.w},
                      {"a norm inside its MLP", &b->inner_mlp.w},
                      {"biases of scores", &b->bias}};

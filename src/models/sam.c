@@ -519,9 +519,10 @@ static fovea_status emit(const fovea_model *m, fv_builder *b)
     }
     const uint32_t width = s->neck_norm.w.cols;
     const fv_view y = fv_emit_output(b, "last_hidden_state", c.tokens, width, &b->grid, true);
+    fv_emit_layout(b, "last_hidden_state", FOVEA_OUTPUT_LAYOUT_PLANES);
     neck(&c, y);
     const fv_view logits =
-        fv_emit_task_output(b, "logits", FOVEA_KIND_LOGITS, 1, s->head.w.rows, NULL, false);
+        fv_emit_task_output(b, "logits", FOVEA_OUTPUT_LOGITS, 1, s->head.w.rows, NULL, false);
     const fv_view mean = fv_emit_output(b, "pooler_output", 1, width, NULL, logits.id >= 0);
     if (mean.id >= 0)
         fv_emit_mean(b, "mean", y, &b->grid, width, mean);

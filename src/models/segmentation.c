@@ -188,8 +188,9 @@ void fv_segmentation_emit(const fovea_model *m, fv_builder *b, uint32_t stage, f
     const fv_segmentation *s = &m->segmentation;
     const fv_grid patches = {grid->width, grid->height, grid->stride, 0};
     const uint32_t rows = fv_grid_tokens(&patches);
-    fv_layer_write(
-        b, "segmentation head", &s->head, in,
-        fv_emit_task_output(b, output, FOVEA_KIND_CLASS_MAP, rows, s->head.w.rows, &patches, false),
-        rows);
+    fv_layer_write(b, "segmentation head", &s->head, in,
+                   fv_emit_task_output(b, output, FOVEA_OUTPUT_CLASS_MAP, rows, s->head.w.rows,
+                                       &patches, false),
+                   rows);
+    fv_emit_layout(b, output, FOVEA_OUTPUT_LAYOUT_ROWS);
 }

@@ -89,7 +89,7 @@ static void emit(const fv_decoder *d, fv_builder *b, const fv_level *level)
         fv_level_add(b, label, &x, &sum, s->rule);
     }
     const fv_view out =
-        fv_emit_task_output(b, "seg_logits", FOVEA_KIND_CLASS_MAP, fv_grid_tokens(grid),
+        fv_emit_task_output(b, "seg_logits", FOVEA_OUTPUT_CLASS_MAP, fv_grid_tokens(grid),
                             s->classify.l.w.rows, grid, false);
     if (out.id >= 0)
         fv_conv_module_write(b, "classes", &s->classify, &sum, 1, out);

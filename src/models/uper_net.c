@@ -166,7 +166,7 @@ static void emit(const fv_decoder *d, fv_builder *b, const fv_level *level)
     }
     const fv_level fused = fuse(u, b, lateral);
     const fv_view out =
-        fv_emit_task_output(b, "seg_logits", FOVEA_KIND_CLASS_MAP, fv_grid_tokens(&fused.grid),
+        fv_emit_task_output(b, "seg_logits", FOVEA_OUTPUT_CLASS_MAP, fv_grid_tokens(&fused.grid),
                             u->classify.l.w.rows, &fused.grid, false);
     if (out.id >= 0)
         fv_conv_module_write(b, "classes", &u->classify, &fused, 1, out);

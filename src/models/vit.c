@@ -344,7 +344,7 @@ static fv_view attend(const fv_vit_stream *c, const fv_attention_name *attention
     } else {
         fv_emit_queries(b, "attention", a, q, out);
     }
-    out = fv_vit_emit_whole(b, &w->whole, a->mech, normed, dwc, out);
+    out = fv_vit_emit_module(b, &w->module, a->mech, normed, dwc, out);
     return fv_weight_present(&w->inner.w)
                ? fv_layer_norm(b, "inner norm", &w->inner, out, c->v->eps, n)
                : out;
@@ -361,7 +361,7 @@ static fv_view convolve_patches(const fv_vit_stream *c, const fv_vit_block *w)
     const fv_view rows = fv_vit_emit_patch_rows(c->b, c->x, c->v->width);
     const fv_view normed = fv_layer_norm(c->b, "norm of patches", &w->ln1, rows, c->v->eps,
                                          c->tokens - c->b->grid.prefix);
-    return fv_vit_emit_dwc(c->b, &w->whole, normed, FV_NO_VIEW);
+    return fv_vit_emit_dwc(c->b, &w->module, normed, FV_NO_VIEW);
 }
 
 static void emit_attention(fv_vit_stream *c, uint32_t i)
@@ -373,7 +373,7 @@ static void emit_attention(fv_vit_stream *c, uint32_t i)
     fv_attention a;
     fv_view normed = fv_emit_rows(b, n, width), again = normed, dwc = FV_NO_VIEW;
     const bool one_sweep = biased(c, attention, i);
-    const bool convolves = fv_vit_convolves(&w->whole, attention->mech);
+    const bool convolves = fv_vit_convolves(&w->module, attention->mech);
     norm(c, one_sweep ? "norm for q, k, v" : "norm for k, v", c->x, &w->ln1, normed, n);
     project_kv(c, attention, i, normed, &a);
     if (convolves && b->grid.prefix)
@@ -398,7 +398,7 @@ static fv_view attend_alone(const fovea_model *m, fv_builder *b, uint32_t i,
 {
     const fv_vit_stream c = {
         .b = b, .v = m->roles, .tokens = fv_grid_tokens(&b->grid), .x = FV_NO_VIEW};
-    const fv_vit_whole *w = &c.v->block[i].whole;
+    const fv_vit_module *w = &c.v->block[i].module;
     fv_view dwc = FV_NO_VIEW;
     fv_attention a;
     enter_block(b, i);
@@ -564,7 +564,7 @@ static void head(const fv_vit_stream *c, fv_view y, fv_view pooled)
     const fv_vit *v = c->v;
     uint32_t width = v->width;
     fv_view logits =
-        fv_emit_task_output(b, "logits", FOVEA_KIND_LOGITS, 1, v->classifier.w.rows, NULL, false);
+        fv_emit_task_output(b, "logits", FOVEA_OUTPUT_LOGITS, 1, v->classifier.w.rows, NULL, false);
     if (logits.id < 0)
         return;
     fv_view in = pooled;
@@ -659,7 +659,7 @@ static void visit_weights(const fovea_model *m, enum fv_purpose purpose, fv_weig
     const fv_weight *positions[] = {&v->prefix_rows, &v->prefix_add, &v->table};
     for (uint32_t i = 0; purpose == FV_MAKES_ATTENTION && i < v->depth; i++) {
         const fv_vit_block *b = &v->block[i];
-        const fv_vit_whole *o = &b->whole;
+        const fv_vit_module *o = &b->module;
         const fv_layer *layers[] = {&b->q, &b->kv, &o->dwc, &o->ln, &o->gate, &b->map_q, &b->map_k};
         const fv_weight *others[] = {&b->sla_q, &b->sla_k, &b->vectors};
         for (size_t k = 0; k < sizeof layers / sizeof *layers; k++)

@@ -14,12 +14,12 @@
 /* ---- roles ---- */
 
 /* What the authors of a mechanism put around it; any part may be absent. */
-typedef struct fv_vit_whole {
+typedef struct fv_vit_module {
     fv_layer v;   /* the V rows of kv, where there is dwc */
     fv_layer dwc; /* (head dimension, or C; size^2): convolution of v over the patches */
     fv_layer ln;  /* of the sum, before the gate */
     fv_layer gate;
-} fv_vit_whole;
+} fv_vit_module;
 
 typedef struct fv_vit_block {
     fv_layer ln1, q, kv, proj; /* kv: K rows, then V rows */
@@ -30,7 +30,7 @@ typedef struct fv_vit_block {
     fv_weight ls2;
     fv_weight sla_q, sla_k; /* (heads, C): logits of SLA's gates; absent: all gates alike */
     fv_weight vectors;      /* (n, C): learned, of the attention's feature map; absent: zeros */
-    fv_vit_whole whole;
+    fv_vit_module module;
     /* (C, C), blocks of each head's channels: hedgehog's learned maps; absent: q and k as they are.
      * With map_k the rows of kv apart. mapped_q, mapped_k: q and k with their maps in one, for
      * inference; absent where that cannot be. */
@@ -40,7 +40,7 @@ typedef struct fv_vit_block {
 
 typedef struct fv_vit {
     uint32_t width, depth, heads, hidden; /* hidden: columns that fc2 reads */
-    fovea_linear_form linear;             /* all of it, as it is used */
+    fovea_linear_attention_params linear; /* all of it, as it is used */
     uint32_t patch, channels;             /* channels is 3 */
     uint32_t patch_pad;                   /* zeros around the picture */
     uint32_t prefix;                      /* class, distillation, registers */
@@ -128,17 +128,17 @@ fv_weight fv_vit_emit_bias(const fv_vit *v, struct fv_builder *b, uint32_t i);
 
 /* vit_whole.c: what stands around the mechanism of a block. `normed`: what its q, k, v are made of.
  */
-bool fv_vit_convolves(const fv_vit_whole *w, uint32_t mech);
+bool fv_vit_convolves(const fv_vit_module *w, uint32_t mech);
 /* The patches' rows of `x`, which has those of the prefix before. */
 struct fv_view fv_vit_emit_patch_rows(struct fv_builder *b, struct fv_view x, uint32_t width);
 /* Convolution of v, to be added: of all rows `normed`, which are patches; res: none, or rows that
  * are added. */
-struct fv_view fv_vit_emit_dwc(struct fv_builder *b, const fv_vit_whole *w, struct fv_view normed,
+struct fv_view fv_vit_emit_dwc(struct fv_builder *b, const fv_vit_module *w, struct fv_view normed,
                                struct fv_view res);
 /* `seen`, the mechanism's result, with what stands around it. `dwc`: the convolution behind a
  * prefix; else it is made here. */
-struct fv_view fv_vit_emit_whole(struct fv_builder *b, const fv_vit_whole *w, uint32_t mech,
-                                 struct fv_view normed, struct fv_view dwc, struct fv_view seen);
+struct fv_view fv_vit_emit_module(struct fv_builder *b, const fv_vit_module *w, uint32_t mech,
+                                  struct fv_view normed, struct fv_view dwc, struct fv_view seen);
 
 /* The rows of k, or of v, of kv. */
 fv_layer fv_vit_half(const fv_layer *kv, bool values);

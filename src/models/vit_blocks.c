@@ -243,8 +243,8 @@ static fovea_status put_learned(fv_vit_reader *r, uint32_t i)
         status = fv_reader_put(&r->t, r->block, VECTORS, "", 2, vectors, 0, 0);
     if (name[i].mech == FV_MECH_HEDGEHOG && status == FOVEA_OK)
         status = put_maps(r);
-    if (r->t.m->additions->whole && status == FOVEA_OK)
-        status = fv_vit_put_whole(r, name[i].mech);
+    if (r->t.m->additions->full_module && status == FOVEA_OK)
+        status = fv_vit_put_module(r, name[i].mech);
     fv_mem_free(name);
     return status;
 }
@@ -282,7 +282,7 @@ static fovea_status read_attention(fv_vit_reader *r, fv_vit_block *b)
     }
     FV_TRY(read_vectors(r, b));
     FV_TRY(read_maps(r, b));
-    FV_TRY(fv_vit_read_whole(r, b));
+    FV_TRY(fv_vit_read_module(r, b));
     if (r->rel_bias)
         FV_TRY(fv_vit_read_block_bias(r, &b->bias));
     return r->scaled ? fv_reader_matrix(&b->ls1, &r->t, r->block, n->ls1, "", 1, c) : FOVEA_OK;

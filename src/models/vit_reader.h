@@ -96,9 +96,9 @@ fovea_status fv_vit_read_rotation(fv_vit_reader *r);
 
 /* vit_whole.c */
 /* Adds what stands around the mechanism, so that it changes nothing. */
-fovea_status fv_vit_put_whole(fv_vit_reader *r, uint32_t mech);
+fovea_status fv_vit_put_module(fv_vit_reader *r, uint32_t mech);
 /* Reads what the checkpoint has of it; b->kv is read. */
-fovea_status fv_vit_read_whole(fv_vit_reader *r, fv_vit_block *b);
+fovea_status fv_vit_read_module(fv_vit_reader *r, fv_vit_block *b);
 
 /* vit_blocks.c */
 /* Rows q, k, v of one tensor, cut into q and the k and v that follow each other anyway; channels of

@@ -91,7 +91,7 @@ static fovea_status read_heads(fv_vit_reader *r)
 /* The form of linear attentions; what nothing is said of is as the authors have it. */
 static fovea_status read_form(fv_vit_reader *r)
 {
-    fovea_linear_form *f = &r->v->linear;
+    fovea_linear_attention_params *f = &r->v->linear;
     FV_TRY(fv_linear_form_read(f, &r->own));
     if (!(f->nala_lambda > 0))
         f->nala_lambda = fv_mech_table[FV_MECH_NALA]->alpha;

@@ -25,19 +25,19 @@
 
 /* ---- reading ---- */
 
-fovea_status fv_vit_put_whole(fv_vit_reader *r, uint32_t mech)
+fovea_status fv_vit_put_module(fv_vit_reader *r, uint32_t mech)
 {
-    const uint32_t whole = fv_mech_table[mech]->whole;
-    const uint64_t c = r->v->width, filters = whole & FV_WHOLE_GLA ? c : c / r->v->linear.heads;
+    const uint32_t module = fv_mech_table[mech]->module;
+    const uint64_t c = r->v->width, filters = module & FV_MODULE_GLA ? c : c / r->v->linear.heads;
     const uint64_t square[2] = {c, c}, filter[4] = {filters, 1, SIZE, SIZE};
-    if (whole & FV_WHOLE_DWC && !fv_reader_find(&r->t, r->block, DWC, "weight")) {
+    if (module & FV_MODULE_DWC && !fv_reader_find(&r->t, r->block, DWC, "weight")) {
         FV_TRY(fv_reader_put(&r->t, r->block, DWC, "weight", 4, filter, 0, 0));
         FV_TRY(fv_reader_put(&r->t, r->block, DWC, "bias", 1, filter, 0, 0));
     }
-    if (whole & FV_WHOLE_GATE && !fv_reader_find(&r->t, r->block, GATE, "weight")) {
+    if (module & FV_MODULE_GATE && !fv_reader_find(&r->t, r->block, GATE, "weight")) {
         FV_TRY(fv_reader_put(&r->t, r->block, GATE, "weight", 2, square, 0, 0));
         FV_TRY(fv_reader_put(&r->t, r->block, GATE, "bias", 1, square,
-                             whole & FV_WHOLE_GLA ? ONE : 1, 0));
+                             module & FV_MODULE_GLA ? ONE : 1, 0));
     }
     return FOVEA_OK;
 }
@@ -85,12 +85,12 @@ static fovea_status read_dwc(fv_vit_reader *r, fv_vit_block *b)
                        "expected, n odd and at most %u",
                        r->t.source->name, t->name, size, d, c, FV_DWCONV_LARGEST);
     FV_TRY(fv_reader_tensor(&t, &r->t, r->block, DWC, "weight", 3, shape));
-    b->whole.dwc.w = fv_weight_of(t, rows, size * size);
-    b->whole.v = fv_vit_half(&b->kv, true);
-    return fv_reader_matrix(&b->whole.dwc.b, &r->t, r->block, DWC, "bias", 1, rows);
+    b->module.dwc.w = fv_weight_of(t, rows, size * size);
+    b->module.v = fv_vit_half(&b->kv, true);
+    return fv_reader_matrix(&b->module.dwc.b, &r->t, r->block, DWC, "bias", 1, rows);
 }
 
-fovea_status fv_vit_read_whole(fv_vit_reader *r, fv_vit_block *b)
+fovea_status fv_vit_read_module(fv_vit_reader *r, fv_vit_block *b)
 {
     const uint32_t c = r->v->width;
     /* A gate by itself is another architecture's, of softmax attention. */
@@ -98,17 +98,17 @@ fovea_status fv_vit_read_whole(fv_vit_reader *r, fv_vit_block *b)
         return FOVEA_OK;
     FV_TRY(read_dwc(r, b));
     if (fv_reader_find(&r->t, r->block, LN, "weight"))
-        FV_TRY(fv_reader_norm(&b->whole.ln, &r->t, r->block, LN, c));
+        FV_TRY(fv_reader_norm(&b->module.ln, &r->t, r->block, LN, c));
     return fv_reader_find(&r->t, r->block, GATE, "weight")
-               ? fv_reader_linear(&b->whole.gate, &r->t, r->block, GATE, c, c)
+               ? fv_reader_linear(&b->module.gate, &r->t, r->block, GATE, c, c)
                : FOVEA_OK;
 }
 
 /* ---- computing ---- */
 
-bool fv_vit_convolves(const fv_vit_whole *w, uint32_t mech)
+bool fv_vit_convolves(const fv_vit_module *w, uint32_t mech)
 {
-    return fv_mech_table[mech]->whole & FV_WHOLE_DWC && fv_weight_present(&w->dwc.w);
+    return fv_mech_table[mech]->module & FV_MODULE_DWC && fv_weight_present(&w->dwc.w);
 }
 
 fv_view fv_vit_emit_patch_rows(fv_builder *b, fv_view x, uint32_t width)
@@ -119,7 +119,7 @@ fv_view fv_vit_emit_patch_rows(fv_builder *b, fv_view x, uint32_t width)
     return out;
 }
 
-fv_view fv_vit_emit_dwc(fv_builder *b, const fv_vit_whole *w, fv_view normed, fv_view res)
+fv_view fv_vit_emit_dwc(fv_builder *b, const fv_vit_module *w, fv_view normed, fv_view res)
 {
     const uint32_t rows = b->grid.width * b->grid.height, channels = w->v.w.rows;
     uint32_t size = 1;
@@ -153,21 +153,21 @@ static fv_view add_behind_prefix(fv_builder *b, fv_view patches, fv_view seen, u
     return out;
 }
 
-fv_view fv_vit_emit_whole(fv_builder *b, const fv_vit_whole *w, uint32_t mech, fv_view normed,
-                          fv_view dwc, fv_view seen)
+fv_view fv_vit_emit_module(fv_builder *b, const fv_vit_module *w, uint32_t mech, fv_view normed,
+                           fv_view dwc, fv_view seen)
 {
-    const uint32_t whole = fv_mech_table[mech]->whole, n = fv_grid_tokens(&b->grid);
+    const uint32_t module = fv_mech_table[mech]->module, n = fv_grid_tokens(&b->grid);
     fv_view out = seen;
     if (dwc.id >= 0)
         out = add_behind_prefix(b, dwc, seen, w->v.w.rows);
     else if (fv_vit_convolves(w, mech))
         out = fv_vit_emit_dwc(b, w, normed, seen);
-    if (whole & FV_WHOLE_GLA && fv_weight_present(&w->ln.w))
+    if (module & FV_MODULE_GLA && fv_weight_present(&w->ln.w))
         out = fv_layer_norm(b, "norm before the gate", &w->ln, out, LN_EPS, n);
-    if (whole & FV_WHOLE_GATE && fv_weight_present(&w->gate.w)) {
+    if (module & FV_MODULE_GATE && fv_weight_present(&w->gate.w)) {
         const uint32_t width = w->gate.w.rows;
         const fv_view gate = fv_layer_product(b, "gate", &w->gate, normed,
-                                              whole & FV_WHOLE_GLA ? FV_EPI_SILU : 0, n);
+                                              module & FV_MODULE_GLA ? FV_EPI_SILU : 0, n);
         const fv_view ungated = out;
         out = fv_emit_rows(b, n, width);
         fv_emit_mul(b, "gated", ungated, gate, false, out, n, width);

@@ -134,7 +134,7 @@ static fv_grid finer(const fv_grid *g, uint32_t scale, uint32_t patch)
 
 static fv_view maps_of(const fv_vitpose *p, fv_builder *b, const fv_grid *grid)
 {
-    return fv_emit_task_output(b, output, FOVEA_KIND_KEYPOINTS, fv_grid_tokens(grid),
+    return fv_emit_task_output(b, output, FOVEA_OUTPUT_KEYPOINTS, fv_grid_tokens(grid),
                                p->maps.w.rows, grid, true);
 }
 

@@ -38,7 +38,7 @@ fovea_status fv_box_view_of(fv_box_view *out, const fovea_box *box, uint32_t wid
 typedef struct reader {
     const uint8_t *in;
     size_t stride;
-    fovea_format format;
+    fovea_pixel_format format;
     fv_yuv_frame yuv;
     const fv_yuv *matrix;
 } reader;
@@ -65,8 +65,8 @@ static void read_pixel(uint8_t rgb[3], const reader *r, size_t x, size_t y)
     }
 }
 
-static fovea_status open_reader(reader *r, const fovea_frame *frame, fovea_format format,
-                                fovea_yuv yuv, uint32_t width)
+static fovea_status open_reader(reader *r, const fovea_frame *frame, fovea_pixel_format format,
+                                fovea_yuv_matrix yuv, uint32_t width)
 {
     const size_t pairs = ((size_t)width + 1) / 2;
     const size_t row = format == FOVEA_FORMAT_YUYV    ? pairs * 4
@@ -156,15 +156,16 @@ static void sample(uint8_t out[3], const reader *r, const spot *x, const spot *y
     }
 }
 
-fovea_status fovea_box_crop(const fovea_frame *frame, fovea_format format, fovea_yuv yuv,
-                            uint32_t width, uint32_t height, const fovea_box *box, uint8_t *out,
-                            uint32_t out_width, uint32_t out_height)
+fovea_status fovea_box_crop(const fovea_frame *frame, fovea_pixel_format format,
+                            fovea_yuv_matrix yuv, uint32_t width, uint32_t height,
+                            const fovea_box *box, uint8_t *out, uint32_t out_width,
+                            uint32_t out_height)
 {
     reader r;
     fv_box_view view;
     FV_TRY(fv_require(frame, "the frame"));
     FV_TRY(fv_require(box, "the box"));
-    FV_TRY(fv_require(out, "the place of the crop"));
+    FV_TRY(fv_require(out, "the pointer to the crop"));
     if (width == 0 || height == 0 || out_width < 2 || out_height < 2)
         return fv_fail(FOVEA_EINVAL, "a crop of %u x %u pixels out of a frame of %u x %u",
                        out_width, out_height, width, height);

@@ -9,7 +9,7 @@ const fv_mech_traits FV_MECH_NAME(fv_mech, traits) = {
     .streams = FV_STREAMS,
     .params = FV_PARAMS,
     .wants = FV_WANTS,
-    .whole = FV_WHOLE,
+    .module = FV_MODULE,
     .alpha = FV_ALPHA,
     .causal = FV_MECH_NAME(fv_mech, causal),
 };

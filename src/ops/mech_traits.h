@@ -7,7 +7,7 @@
 
 typedef struct fv_mech_traits {
     const char *name, *title; /* "elu1", "linear:elu1" */
-    uint8_t blocks, streams, params, wants, whole;
+    uint8_t blocks, streams, params, wants, module;
     bool causal; /* causal attention can use its map */
     float alpha; /* its constant where none is given */
 } fv_mech_traits;

@@ -26,7 +26,7 @@ typedef struct fv_yuv {
     int32_t black, luma, red_v, green_u, green_v, blue_u;
 } fv_yuv;
 
-extern const fv_yuv fv_yuv_table[FV_YUVS]; /* by fovea_yuv */
+extern const fv_yuv fv_yuv_table[FV_YUVS]; /* by fovea_yuv_matrix */
 
 /* Line y of a frame has its luma at luma + y * luma_ld, `step` bytes from pixel to pixel, and its
  * pairs at chroma + (y >> down) * chroma_ld, 2 * step bytes from pair to pair: U, and V `step`

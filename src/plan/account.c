@@ -99,6 +99,6 @@ void fv_plan_account(fovea_plan *p)
         fv_size_add(p->region_size[FV_REGION_STAGING], p->picture_bytes + p->b.table_bytes);
     info->staging = fv_size_add(info->staging, external(p));
     info->staging +=
-        (uint64_t)p->b.step_room * (sizeof(fv_step) + p->info.count * sizeof(fv_launch) + 128) +
-        (uint64_t)p->b.value_room * sizeof(fv_value);
+        (uint64_t)p->b.step_capacity * (sizeof(fv_step) + p->info.count * sizeof(fv_launch) + 128) +
+        (uint64_t)p->b.value_capacity * sizeof(fv_value);
 }

@@ -19,9 +19,9 @@ typedef struct factors {
 typedef struct equaliser {
     fovea_plan *p;
     fv_channel_group *group;
-    uint32_t groups, group_room;
+    uint32_t groups, group_capacity;
     factors *found;
-    uint32_t n_found, found_room;
+    uint32_t n_found, found_capacity;
 } equaliser;
 
 static bool is_int8(const fv_step *s)
@@ -58,8 +58,8 @@ static fovea_status add_group(equaliser *e, const fv_channel_group *g)
     for (uint32_t i = 0; i < e->groups; i++)
         if (share_norm(&e->p->b, &e->group[i], g) && fv_channel_group_join(&e->group[i], g))
             return FOVEA_OK;
-    if (e->groups == e->group_room)
-        FV_TRY(fv_mem_grow(&e->group, e->groups, &e->group_room, e->groups ? 2 * e->groups : 32,
+    if (e->groups == e->group_capacity)
+        FV_TRY(fv_mem_grow(&e->group, e->groups, &e->group_capacity, e->groups ? 2 * e->groups : 32,
                            sizeof *e->group, FV_MEM_PLAN, "groups of channels"));
     e->group[e->groups++] = *g;
     return FOVEA_OK;
@@ -178,8 +178,8 @@ static fovea_status multiply(equaliser *e, const float **of, uint32_t n, uint32_
     while (i < e->n_found && e->found[i].of != of)
         i++;
     if (i == e->n_found) {
-        if (i == e->found_room)
-            FV_TRY(fv_mem_grow(&e->found, i, &e->found_room, i ? 2 * i : 64, sizeof *e->found,
+        if (i == e->found_capacity)
+            FV_TRY(fv_mem_grow(&e->found, i, &e->found_capacity, i ? 2 * i : 64, sizeof *e->found,
                                FV_MEM_PLAN, "factors of channels"));
         factors f = {.of = of, .n = n};
         FV_TRY(FV_MEM_ARRAY(&f.factor, n, FV_MEM_PLAN, "factors of channels"));

@@ -38,10 +38,10 @@ fovea_status fv_frame_check(const fovea_plan_options *o)
         return fv_fail(FOVEA_EINVAL, "compute in 16 or 8 bits settles how weights and activations "
                                      "are stored; leave their types at FOVEA_DTYPE_F32, or weights "
                                      "at FOVEA_DTYPE_I8");
-    FV_TRY(fv_known("on_device_lost", (int)o->on_device_lost, FOVEA_LOST_CPU));
-    if (!(o->lost_seconds >= 0 && o->lost_seconds <= 1e6))
+    FV_TRY(fv_known("on_device_lost", (int)o->on_device_lost, FOVEA_DEVICE_LOST_CPU));
+    if (!(o->device_timeout_seconds >= 0 && o->device_timeout_seconds <= 1e6))
         return fv_fail(FOVEA_EINVAL, "a device lost after %g s; give 0 (10) to 1e6",
-                       o->lost_seconds);
+                       o->device_timeout_seconds);
     return FOVEA_OK;
 }
 
@@ -252,7 +252,7 @@ static fovea_status emit(fovea_plan *p, const fovea_plan_options *o)
                        "only",
                        p->device->info.id);
     p->info.count = o->frame.count ? o->frame.count : 1;
-    p->staged = o->on_device_lost == FOVEA_LOST_CPU;
+    p->staged = o->on_device_lost == FOVEA_DEVICE_LOST_CPU;
     p->b.int8_weights = o->weights == FOVEA_DTYPE_I8;
     p->b.weight_type = p->b.int8_weights ? FV_F32 : fv_type_of(o->weights);
     p->b.row_type = p->limits.throughput ? fv_type_of(o->activations) : FV_F32;

@@ -136,6 +136,7 @@ int fovea_plan_output(const fovea_plan *plan, size_t index, fovea_output_info *o
                               .grid_width = w->grid.width,
                               .grid_height = w->grid.height,
                               .stride = w->grid.stride,
-                              .kind = w->kind};
+                              .kind = w->kind,
+                              .layout = w->layout};
     return FV_ABI_WRITE(out, info, FOVEA_OUTPUT_INFO_INIT) == FOVEA_OK;
 }

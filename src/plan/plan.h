@@ -12,12 +12,12 @@
 
 /* Frame number `ticket` is at ticket % FV_FLIGHTS. */
 typedef struct fv_flight {
-    fv_fence fence;            /* of the backend; after a fallback: the fallback plan's ticket */
-    fovea_status status;       /* once it is done */
-    const fovea_picture *read; /* by the host until it is done; or NULL */
+    fv_fence fence;      /* of the backend; after a fallback: the fallback plan's ticket */
+    fovea_status status; /* once it is done */
+    const fovea_external_image *read; /* by the host until it is done; or NULL */
     /* With a fallback plan, the arguments of fovea_submit beside what that plan keeps, and when it
      * was called: */
-    const fovea_picture *picture; /* in place of the frames; or NULL */
+    const fovea_external_image *image; /* in place of the frames; or NULL */
     uint32_t outs;
     double since;
 } fv_flight;
@@ -26,7 +26,7 @@ typedef struct fv_flight {
 /* The host has read what the frame reads. */
 static inline void fv_flight_end(fv_flight *f)
 {
-    fv_picture_end(f->read);
+    fv_external_image_end(f->read);
     f->read = NULL;
 }
 
@@ -45,7 +45,7 @@ typedef struct fv_fallback {
 typedef struct fv_crops {
     uint8_t *pixels;
     uint64_t size; /* bytes of one; 0: frames are run as they are */
-    fovea_yuv yuv;
+    fovea_yuv_matrix yuv;
 } fv_crops;
 
 struct fovea_plan {
@@ -55,7 +55,7 @@ struct fovea_plan {
     fovea_model *model; /* counted; also owns the packed weights */
     fv_builder b;
     fv_refusal *refusal;
-    uint32_t refusals, refusal_room;
+    uint32_t refusals, refusal_capacity;
     fv_plan_sweep *sweep;
     uint32_t sweeps;
     fv_bank *bank; /* banks of region r: first_bank[r] to first_bank[r + 1] */
@@ -79,7 +79,7 @@ struct fovea_plan {
     char **problem_text;   /* one per step */
     char *untrained;       /* the text of info.untrained; or NULL */
     uint32_t frame_planes; /* of a frame: the first values; 0: not a frame plan */
-    fovea_format frame_format;
+    fovea_pixel_format frame_format;
     uint32_t frame_width, frame_height;
     fv_crops crops;
     fovea_ticket ticket, completed; /* the last one given out; the last one that is done */

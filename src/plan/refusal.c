@@ -21,8 +21,8 @@ fovea_status fv_plan_refuse(fovea_plan *p, const fv_step *s)
     if (fv_plan_refused(p, s->kernel, &s->knobs, &s->prob))
         return FOVEA_OK;
     name(&r, s->kernel, &s->knobs, &s->prob);
-    if (p->refusals == p->refusal_room)
-        FV_TRY(fv_mem_grow(&p->refusal, p->refusals, &p->refusal_room, p->refusal_room + 8,
+    if (p->refusals == p->refusal_capacity)
+        FV_TRY(fv_mem_grow(&p->refusal, p->refusals, &p->refusal_capacity, p->refusal_capacity + 8,
                            sizeof *p->refusal, FV_MEM_PLAN, "the plan"));
     p->refusal[p->refusals++] = r;
     fv_log("%s: %s is not used for %s: %s", p->device->info.id, s->kernel->name, r.subject, r.why);

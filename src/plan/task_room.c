@@ -9,7 +9,7 @@ enum {
     CUBIC_WORDS = sizeof(fv_cubic) / sizeof(uint32_t),
 };
 
-const fv_wanted *fv_task_room_find(const fv_builder *b, fovea_kind kind)
+const fv_wanted *fv_task_room_find(const fv_builder *b, fovea_output_kind kind)
 {
     for (uint32_t i = 0; i < b->n_wanted; i++)
         if (b->wanted[i].kind == kind && b->wanted[i].value != FV_NO_VALUE)
@@ -20,8 +20,8 @@ const fv_wanted *fv_task_room_find(const fv_builder *b, fovea_kind kind)
 /* The output that is a map of classes, or of masks. */
 static const fv_wanted *map_of(const fv_builder *b)
 {
-    const fv_wanted *map = fv_task_room_find(b, FOVEA_KIND_CLASS_MAP);
-    return map ? map : fv_task_room_find(b, FOVEA_KIND_MASKS);
+    const fv_wanted *map = fv_task_room_find(b, FOVEA_OUTPUT_CLASS_MAP);
+    return map ? map : fv_task_room_find(b, FOVEA_OUTPUT_MASKS);
 }
 
 static uint64_t line_floats(const fv_builder *b, const fv_wanted *map)
@@ -32,7 +32,7 @@ static uint64_t line_floats(const fv_builder *b, const fv_wanted *map)
 /* The classes of masks, without that of nothing; 0: the plan lacks them. */
 static uint64_t classes_of(const fv_builder *b)
 {
-    const fv_wanted *classes = fv_task_room_find(b, FOVEA_KIND_MASK_CLASSES);
+    const fv_wanted *classes = fv_task_room_find(b, FOVEA_OUTPUT_MASK_CLASSES);
     return classes ? b->value[classes->value].cols - 1 : 0;
 }
 
@@ -41,7 +41,7 @@ static uint64_t map_floats(const fv_builder *b, const fv_wanted *map)
 {
     const uint64_t queries = b->value[map->value].cols, n = classes_of(b);
     uint64_t floats = line_floats(b, map);
-    if (map->kind == FOVEA_KIND_MASKS && n) {
+    if (map->kind == FOVEA_OUTPUT_MASKS && n) {
         const uint64_t scores = queries * n + (2ull * b->width + 1) * n;
         const uint64_t records = b->width * queries + queries * WORK_FLOATS + 1;
         floats += scores > records ? scores : records;
@@ -51,8 +51,8 @@ static uint64_t map_floats(const fv_builder *b, const fv_wanted *map)
 
 void fv_task_room_reserve(fv_builder *b, uint32_t frame_width)
 {
-    const fv_wanted *map = map_of(b), *depth = fv_task_room_find(b, FOVEA_KIND_DEPTH);
-    const bool masks = map && map->kind == FOVEA_KIND_MASKS;
+    const fv_wanted *map = map_of(b), *depth = fv_task_room_find(b, FOVEA_OUTPUT_DEPTH);
+    const bool masks = map && map->kind == FOVEA_OUTPUT_MASKS;
     const uint32_t columns = frame_width > b->width ? frame_width : b->width;
     if (b->status != FOVEA_OK || (!map && !depth))
         return;
@@ -83,7 +83,7 @@ fv_class_room fv_task_room_classes(const fv_builder *b)
     const uint64_t all = line_floats(b, map), columns = b->value[map->value].cols;
     const uint64_t n = classes_of(b);
     fv_class_room r = {.line = b->task_room, .pixel = b->task_room + all - columns};
-    if (map->kind == FOVEA_KIND_MASKS && n) {
+    if (map->kind == FOVEA_OUTPUT_MASKS && n) {
         r.share = b->task_room + all;
         r.score[0] = r.share + columns * n;
         r.score[1] = r.score[0] + b->width * n;

@@ -6,7 +6,7 @@
 #include "graph/emit.h"
 
 /* The wanted output of a kind; NULL: there is none. */
-const fv_wanted *fv_task_room_find(const fv_builder *b, fovea_kind kind);
+const fv_wanted *fv_task_room_find(const fv_builder *b, fovea_output_kind kind);
 
 /* Of the places along one side of a grid: the two around the centre of a pixel of a map, and how
  * far it is to the second. Beyond the centres at the edges both are the last. */

@@ -66,10 +66,10 @@ static float least_logit(float score_thr)
     return p > 0 && p < 1 ? (float)(log(p / (1 - p)) - 1e-3) : p > 0 ? 1.f : -INFINITY;
 }
 
-/* Adds to a heap of `n` of most `room`; returns how many there are then. */
-static size_t push(fv_candidate *heap, size_t n, size_t room, const fv_candidate *c)
+/* Adds to a heap of `n` of most `capacity`; returns how many there are then. */
+static size_t push(fv_candidate *heap, size_t n, size_t capacity, const fv_candidate *c)
 {
-    if (n < room) {
+    if (n < capacity) {
         heap[n] = *c;
         rise(heap, n);
         return n + 1;
@@ -189,7 +189,7 @@ static size_t suppress(fv_candidate *c, size_t n, size_t most, double threshold)
 }
 
 size_t fv_boxes_find(const fv_detection *d, const fv_box_level *level, float width, float height,
-                     fv_candidate *scratch, fovea_detection *out, size_t room)
+                     fv_candidate *scratch, fovea_detection *out, size_t capacity)
 {
     size_t n = 0;
     for (uint32_t i = 0; i < d->levels; i++) {
@@ -200,7 +200,7 @@ size_t fv_boxes_find(const fv_detection *d, const fv_box_level *level, float wid
     sort(scratch, n);
     if (!d->of_queries)
         n = suppress(scratch, n, d->max_per_img, (double)d->iou_threshold);
-    for (size_t i = 0; i < n && i < room; i++)
+    for (size_t i = 0; i < n && i < capacity; i++)
         out[i] = (fovea_detection){scratch[i].box[0], scratch[i].box[1], scratch[i].box[2],
                                    scratch[i].box[3], scratch[i].score,  scratch[i].label};
     return n;

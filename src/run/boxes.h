@@ -26,9 +26,9 @@ typedef struct fv_box_level {
  * Equal scores go by level, place and class, so that the order is the same everywhere. Scores that
  * are no numbers count as below the threshold; boxes that are none are left out: not finite, or
  * with a negative side. Boxes without width or height overlap nothing. Returns how many there are,
- * of which `room` are written. `scratch`: room for levels * nms_pre. Allocates nothing. */
+ * of which `capacity` are written. `scratch`: room for levels * nms_pre. Allocates nothing. */
 size_t fv_boxes_find(const fv_detection *d, const fv_box_level *level, float width, float height,
-                     fv_candidate *scratch, fovea_detection *out, size_t room);
+                     fv_candidate *scratch, fovea_detection *out, size_t capacity);
 
 /* The box of an anchor of a level, of which `place` counts the anchors; false: it is no box, or too
  * small. */

@@ -8,24 +8,24 @@
 static void classify_logits(uint16_t *out, const fovea_plan *plan, const fv_task_output *map,
                             const fv_extent *e)
 {
-    const fv_class_room room = fv_task_room_classes(&plan->b);
+    const fv_class_room scratch = fv_task_room_classes(&plan->b);
     const fv_between *column = fv_extent_columns(e, plan, map->grid.width);
     const fv_side rows = fv_extent_down(e, map->grid.height);
     const uint32_t n = map->columns;
     const size_t line = (size_t)map->grid.width * n;
     for (uint32_t y = 0; y < e->height; y++, out += e->width) {
         const fv_between row = fv_side_between(&rows, y);
-        fv_blend(room.line, map->data + row.first * line, map->data + row.second * line, row.part,
-                 line);
+        fv_blend(scratch.line, map->data + row.first * line, map->data + row.second * line,
+                 row.part, line);
         for (uint32_t x = 0; x < e->width; x++) {
             const fv_between *at = &column[x];
             if (row.outside || at->outside) {
                 out[x] = FOVEA_NO_CLASS;
                 continue;
             }
-            fv_blend(room.pixel, room.line + (size_t)at->first * n,
-                     room.line + (size_t)at->second * n, at->part, n);
-            out[x] = fv_largest(room.pixel, n);
+            fv_blend(scratch.pixel, scratch.line + (size_t)at->first * n,
+                     scratch.line + (size_t)at->second * n, at->part, n);
+            out[x] = fv_largest(scratch.pixel, n);
         }
     }
 }
@@ -42,30 +42,30 @@ static fovea_status classify_masks(uint16_t *out, const fovea_plan *plan, const 
 {
     fv_task_output masks, classes;
     fv_extent run;
-    FV_TRY(fv_task_output_of(&masks, plan, outs, FOVEA_KIND_MASKS, "masks_queries_logits"));
+    FV_TRY(fv_task_output_of(&masks, plan, outs, FOVEA_OUTPUT_MASKS, "masks_queries_logits"));
     FV_TRY(
-        fv_task_output_of(&classes, plan, outs, FOVEA_KIND_MASK_CLASSES, "class_queries_logits"));
+        fv_task_output_of(&classes, plan, outs, FOVEA_OUTPUT_MASK_CLASSES, "class_queries_logits"));
     FV_TRY(fv_extent_of(&run, plan, FOVEA_EXTENT_PICTURE));
-    const fv_class_room room = fv_task_room_classes(&plan->b);
+    const fv_class_room scratch = fv_task_room_classes(&plan->b);
     const uint32_t n = classes.columns - 1;
-    fv_mask_shares(room.share, &classes);
+    fv_mask_shares(scratch.share, &classes);
     const fv_side grid = fv_extent_across(&run, masks.grid.width);
     const fv_side across = fv_extent_run_across(e, plan);
     fv_mask_scores scores = {.masks = masks,
-                             .share = room.share,
+                             .share = scratch.share,
                              .classes = n,
                              .width = run.width,
                              .rows = fv_extent_down(&run, masks.grid.height),
-                             .column = fv_side_columns(room.columns, &grid, run.width),
-                             .line = room.line,
-                             .pixel = room.pixel};
+                             .column = fv_side_columns(scratch.columns, &grid, run.width),
+                             .line = scratch.line,
+                             .pixel = scratch.pixel};
     const fv_score_lines lines = {
         .make = make_line,
         .ctx = &scores,
         .classes = n,
         .width = run.width,
-        .line = {room.score[0], room.score[1]},
-        .mean = room.mean,
+        .line = {scratch.score[0], scratch.score[1]},
+        .mean = scratch.mean,
         .rows = fv_extent_run_down(e, plan),
         .column = fv_side_columns(fv_task_room_columns(&plan->b), &across, e->width)};
     fv_score_lines_classify(out, &lines, e->width, e->height);
@@ -73,18 +73,19 @@ static fovea_status classify_masks(uint16_t *out, const fovea_plan *plan, const 
 }
 
 fovea_status fovea_class_map(fovea_plan *plan, const fovea_output *outs, size_t n_outs,
-                             fovea_extent extent, uint16_t *classes, size_t room)
+                             fovea_extent extent, uint16_t *classes, size_t capacity)
 {
     fv_task_output map;
     fv_extent e;
     FV_TRY(fv_task_output_check(plan, outs, n_outs));
     FV_TRY(fv_require(classes, "the map"));
     FV_TRY(fv_extent_of(&e, plan, extent));
-    FV_TRY(fv_task_output_room("pixels", room, (size_t)e.width * e.height));
-    if (!fv_task_room_find(&plan->b, FOVEA_KIND_CLASS_MAP) &&
-        fv_task_room_find(&plan->b, FOVEA_KIND_MASKS))
+    FV_TRY(fv_task_output_capacity("pixels", capacity, (size_t)e.width * e.height));
+    if (!fv_task_room_find(&plan->b, FOVEA_OUTPUT_CLASS_MAP) &&
+        fv_task_room_find(&plan->b, FOVEA_OUTPUT_MASKS))
         return classify_masks(classes, plan, outs, &e);
-    FV_TRY(fv_task_output_of(&map, plan, outs, FOVEA_KIND_CLASS_MAP, "segmentation or seg_logits"));
+    FV_TRY(
+        fv_task_output_of(&map, plan, outs, FOVEA_OUTPUT_CLASS_MAP, "segmentation or seg_logits"));
     classify_logits(classes, plan, &map, &e);
     return FOVEA_OK;
 }

@@ -21,7 +21,7 @@ fovea_status fovea_class_scores(const fovea_model *model, const float *logits, s
 {
     FV_TRY(fv_require(model, "the model"));
     FV_TRY(fv_require(logits, "the logits"));
-    FV_TRY(fv_require(scores, "the place of the scores"));
+    FV_TRY(fv_require(scores, "the pointer to the scores"));
     if (n != model->info.classes)
         return fv_fail(FOVEA_EINVAL, "%zu logits; the model has %u classes", n,
                        model->info.classes);

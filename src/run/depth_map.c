@@ -13,13 +13,14 @@ typedef struct depth_grid {
 } depth_grid;
 
 static fovea_status find(depth_grid *out, const fovea_plan *p, const fovea_output *outs,
-                         size_t n_outs, fovea_extent extent, const void *map, size_t room)
+                         size_t n_outs, fovea_extent extent, const void *map, size_t capacity)
 {
     FV_TRY(fv_task_output_check(p, outs, n_outs));
     FV_TRY(fv_require(map, "the map"));
-    FV_TRY(fv_task_output_of(&out->depth, p, outs, FOVEA_KIND_DEPTH, "predicted_depth"));
+    FV_TRY(fv_task_output_of(&out->depth, p, outs, FOVEA_OUTPUT_DEPTH, "predicted_depth"));
     FV_TRY(fv_extent_of(&out->extent, p, extent));
-    FV_TRY(fv_task_output_room("pixels", room, (size_t)out->extent.width * out->extent.height));
+    FV_TRY(fv_task_output_capacity("pixels", capacity,
+                                   (size_t)out->extent.width * out->extent.height));
     out->rows = fv_extent_down(&out->extent, out->depth.grid.height);
     out->column = fv_extent_cubic_columns(&out->extent, p, out->depth.grid.width);
     out->line = p->b.task_room;
@@ -50,10 +51,10 @@ static float depth_at(const depth_grid *g, uint32_t x)
 }
 
 fovea_status fovea_depth_map(fovea_plan *plan, const fovea_output *outs, size_t n_outs,
-                             fovea_extent extent, float *depth, size_t room)
+                             fovea_extent extent, float *depth, size_t capacity)
 {
     depth_grid g;
-    FV_TRY(find(&g, plan, outs, n_outs, extent, depth, room));
+    FV_TRY(find(&g, plan, outs, n_outs, extent, depth, capacity));
     for (uint32_t y = 0; y < g.extent.height; y++) {
         take_row(&g, y);
         for (uint32_t x = 0; x < g.extent.width; x++)
@@ -85,12 +86,12 @@ static uint16_t steps_of(double steps)
 }
 
 fovea_status fovea_depth_map_u16(fovea_plan *plan, const fovea_output *outs, size_t n_outs,
-                                 fovea_extent extent, double unit, uint16_t *depth, size_t room)
+                                 fovea_extent extent, double unit, uint16_t *depth, size_t capacity)
 {
     depth_grid g;
     float least = 0, greatest;
     double from = 0, step = unit;
-    FV_TRY(find(&g, plan, outs, n_outs, extent, depth, room));
+    FV_TRY(find(&g, plan, outs, n_outs, extent, depth, capacity));
     if (!(unit >= 0 && isfinite(unit)))
         return fv_fail(FOVEA_EINVAL, "depth in steps of %g; give 0.001 for millimetres, or 0",
                        unit);

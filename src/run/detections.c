@@ -17,14 +17,25 @@ static fovea_status find_level(fv_box_level *out, const fovea_plan *p, const fov
     return FOVEA_OK;
 }
 
+/* From pixels of the picture that was run to pixels of the frame. */
+static void place_in_frame(fovea_detection *boxes, size_t n, const fovea_plan_info *i)
+{
+    for (fovea_detection *d = boxes; d < boxes + n; d++) {
+        d->x1 = (float)(i->left + (double)d->x1 * i->scale_x);
+        d->y1 = (float)(i->top + (double)d->y1 * i->scale_y);
+        d->x2 = (float)(i->left + (double)d->x2 * i->scale_x);
+        d->y2 = (float)(i->top + (double)d->y2 * i->scale_y);
+    }
+}
+
 fovea_status fovea_detections(fovea_plan *plan, const fovea_output *outs, size_t n_outs,
-                              fovea_detection *boxes, size_t room, size_t *count)
+                              fovea_detection *boxes, size_t capacity, size_t *count)
 {
     fv_box_level level[FV_LEVELS];
     FV_TRY(fv_task_output_check(plan, outs, n_outs));
-    FV_TRY(fv_require(count, "the place of the number of boxes"));
-    if (room > 0)
-        FV_TRY(fv_require(boxes, "the place of the boxes"));
+    FV_TRY(fv_require(count, "the pointer to the number of boxes"));
+    if (capacity > 0)
+        FV_TRY(fv_require(boxes, "the pointer to the boxes"));
     const fv_detection *d = plan->model->detection;
     if (!d)
         return fv_fail(FOVEA_ENOTSUP, "the plan's model finds no boxes");
@@ -35,8 +46,9 @@ fovea_status fovea_detections(fovea_plan *plan, const fovea_output *outs, size_t
     for (uint32_t i = 0; i < d->levels; i++)
         FV_TRY(find_level(&level[i], plan, outs, d, i));
     *count = fv_boxes_find(d, level, (float)plan->info.width, (float)plan->info.height,
-                           (fv_candidate *)plan->b.candidates, boxes, room);
-    if (*count > room)
-        *count = room;
+                           (fv_candidate *)plan->b.candidates, boxes, capacity);
+    if (*count > capacity)
+        *count = capacity;
+    place_in_frame(boxes, *count, &plan->info);
     return FOVEA_OK;
 }

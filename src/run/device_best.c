@@ -15,7 +15,7 @@ static double seconds_on(const char *device, const char *subject)
     return known && answer.seconds > 0 ? answer.seconds : INFINITY;
 }
 
-double fovea_plan_measured(const fovea_plan *p)
+double fovea_plan_measured_seconds(const fovea_plan *p)
 {
     char subject[FV_WISDOM_SUBJECT];
     if (!p->b.attention || !p->advice.wisdom)

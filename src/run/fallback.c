@@ -12,7 +12,7 @@
 #include "run/fallback.h"
 
 #define PATIENCE                                                                                   \
-    10.0 /* default of lost_seconds: generous, because a false alarm costs the device */
+    10.0 /* default of device_timeout_seconds: generous, because a false alarm costs the device */
 
 static fovea_status make(fv_fallback *s, const fovea_plan *p, const fovea_plan_options *options)
 {
@@ -21,7 +21,7 @@ static fovea_status make(fv_fallback *s, const fovea_plan *p, const fovea_plan_o
     own.schedule = FOVEA_SCHEDULE_AUTO;
     own.chunk = 0;
     own.activations = FOVEA_DTYPE_F32;
-    own.on_device_lost = FOVEA_LOST_FAIL;
+    own.on_device_lost = FOVEA_DEVICE_LOST_FAIL;
     if (!options->fallback)
         FV_TRY(fovea_device_open(&device, "cpu", NULL));
     const fovea_status status = fv_frame_plan(
@@ -31,14 +31,14 @@ static fovea_status make(fv_fallback *s, const fovea_plan *p, const fovea_plan_o
     const uint64_t frames = FV_FLIGHTS * (uint64_t)p->info.count;
     FV_TRY(FV_MEM_ARRAY(&s->frames, frames, FV_MEM_PLAN, "the plan's frames"));
     FV_TRY(FV_MEM_ARRAY(&s->outs, frames * p->b.n_wanted, FV_MEM_PLAN, "the plan's outputs"));
-    s->patience = options->lost_seconds > 0 ? options->lost_seconds : PATIENCE;
+    s->patience = options->device_timeout_seconds > 0 ? options->device_timeout_seconds : PATIENCE;
     return FOVEA_OK;
 }
 
 fovea_status fv_fallback_make(fovea_plan *p, const fovea_plan_options *options)
 {
     const fv_backend *cpu = fv_backends[0];
-    if (options->on_device_lost != FOVEA_LOST_CPU || p->device->backend == cpu)
+    if (options->on_device_lost != FOVEA_DEVICE_LOST_CPU || p->device->backend == cpu)
         return FOVEA_OK;
     if (options->fallback && options->fallback->backend != cpu)
         return fv_fail(FOVEA_EINVAL, "fallback device %s: give one of the CPU, or none",
@@ -71,7 +71,7 @@ void fv_fallback_note(fovea_plan *p, fovea_ticket ticket, const fv_run_input *in
                       const fovea_output *outs, uint32_t frames)
 {
     fv_flight *f = &p->flight[ticket % FV_FLIGHTS];
-    f->picture = in->picture;
+    f->image = in->image;
     f->outs = frames * p->b.n_wanted;
     f->since = fv_machine_seconds();
     if (in->frame)
@@ -96,7 +96,7 @@ fovea_status fv_fallback_take_over(fovea_plan *p)
     p->queue = NULL;
     for (fovea_ticket t = p->completed + 1; t <= p->ticket; t++) {
         fv_flight *f = &p->flight[t % FV_FLIGHTS];
-        const fv_run_input in = {.frame = frames_of(p, t), .picture = f->picture};
+        const fv_run_input in = {.frame = frames_of(p, t), .image = f->image};
         fv_flight_end(f);
         FV_TRY(fv_run_submit(p->fallback.plan, &in, outs_of(p, t), f->outs, &f->fence));
     }
@@ -116,7 +116,7 @@ fovea_status fv_fallback_wait(fovea_plan *p, fovea_ticket ticket, double timeout
     return status;
 }
 
-int fovea_plan_lost(const fovea_plan *plan)
+int fovea_plan_device_lost(const fovea_plan *plan)
 {
     return plan->fallback.used;
 }

@@ -136,13 +136,13 @@ static fovea_keypoint find_point(const fv_task_output *maps, uint32_t point)
 
 static fovea_status find_maps(fv_task_output *maps, const fovea_plan *plan,
                               const fovea_output *outs, size_t n_outs, fovea_keypoint *points,
-                              size_t room, size_t *count)
+                              size_t capacity, size_t *count)
 {
     FV_TRY(fv_task_output_check(plan, outs, n_outs));
-    FV_TRY(fv_require(points, "the place of the points"));
-    FV_TRY(fv_require(count, "the place of the number of points"));
-    FV_TRY(fv_task_output_of(maps, plan, outs, FOVEA_KIND_KEYPOINTS, "heatmaps"));
-    return fv_task_output_room("key points", room, maps->columns);
+    FV_TRY(fv_require(points, "the pointer to the points"));
+    FV_TRY(fv_require(count, "the pointer to the number of points"));
+    FV_TRY(fv_task_output_of(maps, plan, outs, FOVEA_OUTPUT_KEYPOINTS, "heatmaps"));
+    return fv_task_output_capacity("key points", capacity, maps->columns);
 }
 
 /* In pixels of the frame, of which the maps show a box. */
@@ -172,10 +172,10 @@ static void find_in_picture(fovea_keypoint *points, const fv_task_output *maps,
 }
 
 fovea_status fovea_keypoints(fovea_plan *plan, const fovea_output *outs, size_t n_outs,
-                             fovea_keypoint *points, size_t room, size_t *count)
+                             fovea_keypoint *points, size_t capacity, size_t *count)
 {
     fv_task_output maps;
-    FV_TRY(find_maps(&maps, plan, outs, n_outs, points, room, count));
+    FV_TRY(find_maps(&maps, plan, outs, n_outs, points, capacity, count));
     if (plan->crops.size) {
         fv_box_view view;
         const fovea_box whole = fv_whole_frame(plan);
@@ -189,13 +189,13 @@ fovea_status fovea_keypoints(fovea_plan *plan, const fovea_output *outs, size_t 
 }
 
 fovea_status fovea_box_keypoints(fovea_plan *plan, const fovea_output *outs, size_t n_outs,
-                                 const fovea_box *box, fovea_keypoint *points, size_t room,
+                                 const fovea_box *box, fovea_keypoint *points, size_t capacity,
                                  size_t *count)
 {
     fv_task_output maps;
     fv_box_view view;
     FV_TRY(fv_require(box, "the box"));
-    FV_TRY(find_maps(&maps, plan, outs, n_outs, points, room, count));
+    FV_TRY(find_maps(&maps, plan, outs, n_outs, points, capacity, count));
     FV_TRY(fv_box_view_of(&view, box, plan->info.width, plan->info.height));
     find_in_box(points, &maps, &view);
     *count = maps.columns;

@@ -11,9 +11,9 @@ typedef struct mask_search {
     fv_extent extent;
     fv_side rows, grid_rows;  /* of the frame over the picture, and of that over the grid */
     const fv_between *column; /* of the frame's pixels */
-    fv_mask_room room;        /* its columns: of the picture's */
+    fv_mask_room scratch;     /* its columns: of the picture's */
     uint32_t run_width;
-    uint32_t kept; /* of room.work */
+    uint32_t kept; /* of scratch.work */
     fovea_mask_options options;
     double overlap; /* options.overlap_threshold as it was written */
     fovea_mask *found;
@@ -26,10 +26,10 @@ static fovea_status begin(mask_search *s, const fovea_plan *p, const fovea_outpu
 {
     fv_extent run;
     FV_TRY(fv_task_output_check(p, outs, n_outs));
-    FV_TRY(fv_task_output_of(&s->masks, p, outs, FOVEA_KIND_MASKS, "masks_queries_logits"));
+    FV_TRY(fv_task_output_of(&s->masks, p, outs, FOVEA_OUTPUT_MASKS, "masks_queries_logits"));
     FV_TRY(
-        fv_task_output_of(&s->classes, p, outs, FOVEA_KIND_MASK_CLASSES, "class_queries_logits"));
-    s->room = fv_task_room_masks(&p->b);
+        fv_task_output_of(&s->classes, p, outs, FOVEA_OUTPUT_MASK_CLASSES, "class_queries_logits"));
+    s->scratch = fv_task_room_masks(&p->b);
     s->run_width = p->info.width;
     FV_TRY(fv_extent_of(&s->extent, p, FOVEA_EXTENT_FRAME));
     FV_TRY(fv_extent_of(&run, p, FOVEA_EXTENT_PICTURE));
@@ -38,7 +38,7 @@ static fovea_status begin(mask_search *s, const fovea_plan *p, const fovea_outpu
     s->rows = fv_extent_run_down(&s->extent, p);
     s->grid_rows = fv_extent_down(&run, s->masks.grid.height);
     s->column = fv_side_columns(fv_task_room_columns(&p->b), &across, s->extent.width);
-    fv_side_columns(s->room.columns, &grid, run.width);
+    fv_side_columns(s->scratch.columns, &grid, run.width);
     return FOVEA_OK;
 }
 
@@ -68,7 +68,8 @@ static void keep_queries(mask_search *s)
         /* An instance's score becomes no larger by that of its pixels. */
         if (panoptic ? label != nothing && score > s->options.threshold
                      : score >= s->options.threshold)
-            s->room.work[s->kept++] = (fv_query_mask){.query = q, .label = label, .score = score};
+            s->scratch.work[s->kept++] =
+                (fv_query_mask){.query = q, .label = label, .score = score};
     }
 }
 
@@ -86,20 +87,20 @@ static void blend_line(const mask_search *s, const fv_between *row)
     const fv_between low = fv_side_between(&s->grid_rows, row->second);
     const float *a = s->masks.data + up.first * line, *b = s->masks.data + up.second * line;
     const float *c = s->masks.data + low.first * line, *d = s->masks.data + low.second * line;
-    float *to = s->room.line;
+    float *to = s->scratch.line;
     for (uint32_t x = 0; x < s->masks.grid.width;
          x++, a += queries, b += queries, c += queries, d += queries)
         for (uint32_t k = 0; k < s->kept; k++) {
-            const uint32_t q = s->room.work[k].query;
+            const uint32_t q = s->scratch.work[k].query;
             const float above = a[q] + up.part * (b[q] - a[q]);
             const float below = c[q] + low.part * (d[q] - c[q]);
             *to++ = above + row->part * (below - above);
         }
-    to = s->room.wide;
+    to = s->scratch.wide;
     for (uint32_t x = 0; x < s->run_width; x++, to += s->kept) {
-        const fv_between *at = &s->room.columns[x];
-        fv_blend(to, s->room.line + (size_t)at->first * s->kept,
-                 s->room.line + (size_t)at->second * s->kept, at->part, s->kept);
+        const fv_between *at = &s->scratch.columns[x];
+        fv_blend(to, s->scratch.line + (size_t)at->first * s->kept,
+                 s->scratch.line + (size_t)at->second * s->kept, at->part, s->kept);
     }
 }
 
@@ -116,9 +117,9 @@ static void see_all(mask_search *s, see_pixel *see)
             const fv_between *at = &s->column[x];
             if (at->outside)
                 continue;
-            fv_blend(s->room.pixel, s->room.wide + (size_t)at->first * s->kept,
-                     s->room.wide + (size_t)at->second * s->kept, at->part, s->kept);
-            see(s, x, y, s->room.pixel);
+            fv_blend(s->scratch.pixel, s->scratch.wide + (size_t)at->first * s->kept,
+                     s->scratch.wide + (size_t)at->second * s->kept, at->part, s->kept);
+            see(s, x, y, s->scratch.pixel);
         }
     }
 }
@@ -130,7 +131,7 @@ static uint32_t winner(const mask_search *s, const float *logit, float *probabil
     float most = -1;
     *probability = 0;
     for (uint32_t k = 0; k < s->kept; k++) {
-        const float inside = fv_sigmoidf(logit[k]), x = s->room.work[k].score * inside;
+        const float inside = fv_sigmoidf(logit[k]), x = s->scratch.work[k].score * inside;
         if (x > most) {
             most = x;
             best = k;
@@ -146,8 +147,8 @@ static void count_panoptic(mask_search *s, uint32_t x, uint32_t y, const float *
     (void)x;
     (void)y;
     for (uint32_t k = 0; k < s->kept; k++)
-        s->room.work[k].inside += fv_sigmoidf(logit[k]) >= s->options.mask_threshold;
-    fv_query_mask *w = &s->room.work[winner(s, logit, &probability)];
+        s->scratch.work[k].inside += fv_sigmoidf(logit[k]) >= s->options.mask_threshold;
+    fv_query_mask *w = &s->scratch.work[winner(s, logit, &probability)];
     w->won++;
     w->sum += probability >= s->options.mask_threshold;
 }
@@ -158,8 +159,8 @@ static void count_instances(mask_search *s, uint32_t x, uint32_t y, const float 
     (void)y;
     for (uint32_t k = 0; k < s->kept; k++)
         if (logit[k] > 0) {
-            s->room.work[k].inside++;
-            s->room.work[k].sum += fv_sigmoidf(logit[k]);
+            s->scratch.work[k].inside++;
+            s->scratch.work[k].sum += fv_sigmoidf(logit[k]);
         }
 }
 
@@ -182,14 +183,14 @@ static void draw_panoptic(mask_search *s, uint32_t x, uint32_t y, const float *l
     float probability;
     const uint32_t best = winner(s, logit, &probability);
     if (probability >= s->options.mask_threshold)
-        add_pixel(s, s->room.work[best].id, x, y);
+        add_pixel(s, s->scratch.work[best].id, x, y);
 }
 
 static void draw_instances(mask_search *s, uint32_t x, uint32_t y, const float *logit)
 {
     for (uint32_t k = 0; k < s->kept; k++)
         if (logit[k] > 0)
-            add_pixel(s, s->room.work[k].id, x, y);
+            add_pixel(s, s->scratch.work[k].id, x, y);
 }
 
 /* ---- records ---- */
@@ -216,19 +217,19 @@ static uint32_t joined(const mask_search *s, const fv_query_mask *w)
 {
     if (s->options.rule != FOVEA_MASKS_PANOPTIC || !is_stuff(&s->options, w->label))
         return 0;
-    for (const fv_query_mask *before = s->room.work; before < w; before++)
+    for (const fv_query_mask *before = s->scratch.work; before < w; before++)
         if (before->id && before->label == w->label)
             return before->id;
     return 0;
 }
 
-static void make_records(mask_search *s, size_t room)
+static void make_records(mask_search *s, size_t capacity)
 {
-    for (fv_query_mask *w = s->room.work; w < s->room.work + s->kept; w++) {
+    for (fv_query_mask *w = s->scratch.work; w < s->scratch.work + s->kept; w++) {
         if (!makes_mask(s, w))
             continue;
         w->id = joined(s, w);
-        if (w->id || s->count == room)
+        if (w->id || s->count == capacity)
             continue;
         s->found[s->count++] =
             (fovea_mask){.label = w->label, .score = w->score, .query = w->query};
@@ -263,25 +264,25 @@ static fovea_status read_options(fovea_mask_options *own, const fovea_mask_optio
 }
 
 fovea_status fovea_masks(fovea_plan *plan, const fovea_output *outs, size_t n_outs,
-                         const fovea_mask_options *options, fovea_mask *masks, size_t room,
-                         size_t *count, uint16_t *map, size_t map_room)
+                         const fovea_mask_options *options, fovea_mask *masks, size_t capacity,
+                         size_t *count, uint16_t *map, size_t map_capacity)
 {
     mask_search s = {.found = masks, .map = map};
     FV_TRY(read_options(&s.options, options));
     s.overlap = as_written(s.options.overlap_threshold);
     FV_TRY(begin(&s, plan, outs, n_outs));
-    FV_TRY(fv_require(count, "the place of the number of masks"));
-    if (room > 0)
-        FV_TRY(fv_require(masks, "the place of the masks"));
+    FV_TRY(fv_require(count, "the pointer to the number of masks"));
+    if (capacity > 0)
+        FV_TRY(fv_require(masks, "the pointer to the masks"));
     const size_t pixels = (size_t)s.extent.width * s.extent.height;
     const bool panoptic = s.options.rule == FOVEA_MASKS_PANOPTIC;
     if (map) {
-        FV_TRY(fv_task_output_room("pixels", map_room, pixels));
+        FV_TRY(fv_task_output_capacity("pixels", map_capacity, pixels));
         memset(map, 0, pixels * sizeof *map);
     }
     keep_queries(&s);
     see_all(&s, panoptic ? count_panoptic : count_instances);
-    make_records(&s, room < UINT16_MAX ? room : UINT16_MAX);
+    make_records(&s, capacity < UINT16_MAX ? capacity : UINT16_MAX);
     if (s.count > 0)
         see_all(&s, panoptic ? draw_panoptic : draw_instances);
     *count = s.count;
@@ -289,22 +290,22 @@ fovea_status fovea_masks(fovea_plan *plan, const fovea_output *outs, size_t n_ou
 }
 
 fovea_status fovea_mask_pixels(fovea_plan *plan, const fovea_output *outs, size_t n_outs,
-                               uint32_t query, uint8_t *inside, size_t room)
+                               uint32_t query, uint8_t *inside, size_t capacity)
 {
     mask_search s = {0};
     FV_TRY(begin(&s, plan, outs, n_outs));
     FV_TRY(fv_require(inside, "the map"));
-    FV_TRY(fv_task_output_room("pixels", room, (size_t)s.extent.width * s.extent.height));
+    FV_TRY(fv_task_output_capacity("pixels", capacity, (size_t)s.extent.width * s.extent.height));
     if (query >= s.masks.columns)
         return fv_fail(FOVEA_EINVAL, "query %u; the model has %u", query, s.masks.columns);
-    s.room.work[0] = (fv_query_mask){.query = query};
+    s.scratch.work[0] = (fv_query_mask){.query = query};
     s.kept = 1;
     for (uint32_t y = 0; y < s.extent.height; y++) {
         const fv_between row = fv_side_between(&s.rows, y);
         blend_line(&s, &row);
         for (uint32_t x = 0; x < s.extent.width; x++) {
             const fv_between *at = &s.column[x];
-            const float a = s.room.wide[at->first], b = s.room.wide[at->second];
+            const float a = s.scratch.wide[at->first], b = s.scratch.wide[at->second];
             *inside++ = !row.outside && !at->outside && a + at->part * (b - a) > 0;
         }
     }

@@ -148,8 +148,8 @@ static fovea_status allocate_scores(fovea_parts *p, const fv_wanted *masks, cons
 
 static fovea_status allocate(fovea_parts *p)
 {
-    const fv_wanted *masks = fv_task_room_find(&p->plan->b, FOVEA_KIND_MASKS);
-    const fv_wanted *classes = fv_task_room_find(&p->plan->b, FOVEA_KIND_MASK_CLASSES);
+    const fv_wanted *masks = fv_task_room_find(&p->plan->b, FOVEA_OUTPUT_MASKS);
+    const fv_wanted *classes = fv_task_room_find(&p->plan->b, FOVEA_OUTPUT_MASK_CLASSES);
     if (!masks || !classes)
         return fv_fail(FOVEA_EINVAL, "the plan of the parts lacks output masks_queries_logits or "
                                      "class_queries_logits");
@@ -169,7 +169,7 @@ fovea_status fovea_parts_create(fovea_parts **out, fovea_plan *plan, const fovea
 {
     fovea_preprocess own = FOVEA_PREPROCESS_INIT;
     fovea_parts *p;
-    FV_TRY(fv_require(out, "the place of the parts"));
+    FV_TRY(fv_require(out, "the pointer to the parts"));
     FV_TRY(fv_require(plan, "the plan"));
     FV_TRY(fv_require(rule, "the preprocess"));
     FV_TRY(FV_ABI_READ(own, rule, FOVEA_PREPROCESS_INIT));
@@ -209,13 +209,13 @@ void fovea_parts_free(fovea_parts *p)
 /* ---- a picture ---- */
 
 fovea_status fovea_parts_cut(fovea_parts *p, const fovea_frame *picture, fovea_frame *frames,
-                             size_t room)
+                             size_t capacity)
 {
     FV_TRY(fv_require(p, "the parts"));
     FV_TRY(fv_require(picture, "the picture"));
-    FV_TRY(fv_require(frames, "the place of the frames"));
+    FV_TRY(fv_require(frames, "the pointer to the frames"));
     FV_TRY(fv_require(picture->pixels[0], "the picture's pixels"));
-    FV_TRY(fv_task_output_room("frames", room, p->info.count));
+    FV_TRY(fv_task_output_capacity("frames", capacity, p->info.count));
     const size_t row = (size_t)p->width * 3;
     const uint8_t *from = picture->pixels[0];
     size_t stride = picture->stride[0] ? picture->stride[0] : row;
@@ -255,12 +255,12 @@ static void make_line(float *out, void *ctx, uint32_t y)
 }
 
 fovea_status fovea_parts_class_map(fovea_parts *p, const fovea_output *outs, size_t n_outs,
-                                   uint16_t *classes, size_t room)
+                                   uint16_t *classes, size_t capacity)
 {
     FV_TRY(fv_require(p, "the parts"));
     FV_TRY(fv_require(outs, "the outputs"));
     FV_TRY(fv_require(classes, "the map"));
-    FV_TRY(fv_task_output_room("pixels", room, (size_t)p->width * p->height));
+    FV_TRY(fv_task_output_capacity("pixels", capacity, (size_t)p->width * p->height));
     const size_t each = p->plan->b.n_wanted;
     if (n_outs != each * p->info.count)
         return fv_fail(FOVEA_EINVAL, "%zu outputs given; %u parts have %zu each", n_outs,
@@ -268,9 +268,9 @@ fovea_status fovea_parts_class_map(fovea_parts *p, const fovea_output *outs, siz
     for (uint32_t i = 0; i < p->info.count; i++) {
         fv_task_output of_classes;
         const fovea_output *own = outs + i * each;
-        FV_TRY(fv_task_output_of(&p->part[i].masks, p->plan, own, FOVEA_KIND_MASKS,
+        FV_TRY(fv_task_output_of(&p->part[i].masks, p->plan, own, FOVEA_OUTPUT_MASKS,
                                  "masks_queries_logits"));
-        FV_TRY(fv_task_output_of(&of_classes, p->plan, own, FOVEA_KIND_MASK_CLASSES,
+        FV_TRY(fv_task_output_of(&of_classes, p->plan, own, FOVEA_OUTPUT_MASK_CLASSES,
                                  "class_queries_logits"));
         fv_mask_shares(p->part[i].share, &of_classes);
     }

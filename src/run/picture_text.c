@@ -7,7 +7,7 @@
 
 struct text {
     char *at;
-    size_t room;
+    size_t capacity;
 };
 
 /* Adds to the text as much as there is room for. */
@@ -15,11 +15,11 @@ FV_PRINTF(2, 3) static void add(struct text *t, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    const int n = vsnprintf(t->at, t->room, format, args);
+    const int n = vsnprintf(t->at, t->capacity, format, args);
     va_end(args);
-    const size_t used = n < 0 ? 0 : (size_t)n < t->room ? (size_t)n : t->room - 1;
+    const size_t used = n < 0 ? 0 : (size_t)n < t->capacity ? (size_t)n : t->capacity - 1;
     t->at += used;
-    t->room -= used;
+    t->capacity -= used;
 }
 
 static void add_resize(struct text *t, const fovea_preprocess *p)
@@ -108,13 +108,13 @@ static void add_colours(struct text *t, const fovea_preprocess *p)
         add(t, ", not normalised");
 }
 
-fovea_status fovea_preprocess_text(const fovea_preprocess *p, char *text, size_t room)
+fovea_status fovea_preprocess_text(const fovea_preprocess *p, char *text, size_t capacity)
 {
     fovea_preprocess own = FOVEA_PREPROCESS_INIT;
-    struct text t = {text, room};
+    struct text t = {text, capacity};
     FV_TRY(fv_require(p, "the preprocess"));
     FV_TRY(fv_require(text, "the text"));
-    if (room == 0)
+    if (capacity == 0)
         return fv_fail(FOVEA_EINVAL, "a text of 0 bytes has no room for its end");
     FV_TRY(FV_ABI_READ(own, p, FOVEA_PREPROCESS_INIT));
     if (own.pad == FOVEA_PAD_SQUARE)

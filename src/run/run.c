@@ -110,15 +110,15 @@ static fovea_status hand_over(fovea_plan *p, const fv_run_input *in, const fovea
     const fv_portion most = {UINT32_MAX, frames, frames * p->b.slots};
     const bool cut = p->crops.size > 0;
     bool by_host = false;
-    if (in->picture)
-        FV_TRY(cut ? fv_picture_crop(p, in) : fv_picture_bind(p, in, &by_host));
-    for (uint32_t i = 0; i < frames && !in->picture; i++)
+    if (in->image)
+        FV_TRY(cut ? fv_external_frame_crop(p, in) : fv_external_frame_bind(p, in, &by_host));
+    for (uint32_t i = 0; i < frames && !in->image; i++)
         FV_TRY(cut ? fv_crop_bind(p, &in->frame[i], i) : fv_frame_bind(p, &in->frame[i], i));
     for (uint32_t i = 0; i < frames; i++)
         FV_TRY(bind_outputs(p, outs + (size_t)i * p->b.n_wanted, i));
-    if (in->picture && !cut)
-        FV_TRY(fv_picture_begin(in->picture, in->ready, by_host));
-    flight->read = by_host ? in->picture : NULL;
+    if (in->image && !cut)
+        FV_TRY(fv_external_image_begin(in->image, in->acquire, by_host));
+    flight->read = by_host ? in->image : NULL;
     const fovea_status status =
         p->device->backend->submit(p->queue, p->run, p->sweeps, most, &flight->fence);
     if (status != FOVEA_OK)
@@ -132,7 +132,7 @@ fovea_status fv_run_submit(fovea_plan *p, const fv_run_input *in, const fovea_ou
     uint32_t frames;
     FV_TRY(ready(p, true));
     FV_TRY(fv_require(outs, "the outputs"));
-    FV_TRY(fv_require(out, "the place of the ticket"));
+    FV_TRY(fv_require(out, "the pointer to the ticket"));
     FV_TRY(count_frames(p, n_outs, &frames));
     fv_flight *flight = &p->flight[(p->ticket + 1) % FV_FLIGHTS];
     fv_run_input rest = *in;
@@ -142,7 +142,7 @@ fovea_status fv_run_submit(fovea_plan *p, const fv_run_input *in, const fovea_ou
             FV_TRY(status);
         else
             FV_TRY(fv_fallback_take_over(p));
-        rest.ready = NULL; /* it was waited for */
+        rest.acquire = NULL; /* it was waited for */
     }
     if (p->fallback.used)
         FV_TRY(fv_run_submit(p->fallback.plan, &rest, outs, n_outs, &flight->fence));
@@ -229,23 +229,23 @@ static fovea_status tells_reading(const fovea_plan *p, fovea_ticket ticket)
     return FOVEA_OK;
 }
 
-fovea_status fovea_read_event(const fovea_plan *p, fovea_ticket ticket, void **out)
+fovea_status fovea_plan_release_event(const fovea_plan *p, fovea_ticket ticket, void **out)
 {
-    FV_TRY(fv_require(out, "the place of the event"));
+    FV_TRY(fv_require(out, "the pointer to the event"));
     FV_TRY(tells_reading(p, ticket));
     *out = p->device->backend->read_event(p->queue, p->flight[ticket % FV_FLIGHTS].fence);
     return FOVEA_OK;
 }
 
-fovea_status fovea_read_fence(fovea_plan *p, fovea_ticket ticket, int *fd)
+fovea_status fovea_plan_release_fence(fovea_plan *p, fovea_ticket ticket, int *fd)
 {
-    FV_TRY(fv_require(fd, "the place of the fence"));
+    FV_TRY(fv_require(fd, "the pointer to the fence"));
     FV_TRY(tells_reading(p, ticket));
     const fv_backend *be = p->device->backend;
     if (!be->read_fence)
         return fv_fail(FOVEA_ENOTSUP,
                        "%s has no sync_file; wait for the event of "
-                       "fovea_read_event, or with fovea_wait",
+                       "fovea_plan_release_event, or with fovea_wait",
                        be->name);
     return be->read_fence(p->queue, p->flight[ticket % FV_FLIGHTS].fence, fd);
 }
@@ -257,7 +257,7 @@ double fovea_plan_seconds(const fovea_plan *p)
     return p->seconds;
 }
 
-fovea_status fovea_plan_trace(fovea_plan *p, fovea_trace_event *events, size_t room)
+fovea_status fovea_plan_trace(fovea_plan *p, fovea_trace_event *events, size_t capacity)
 {
     const fv_backend *be = p->device->backend;
     fv_trace *t = &p->trace;
@@ -270,7 +270,7 @@ fovea_status fovea_plan_trace(fovea_plan *p, fovea_trace_event *events, size_t r
                       : FOVEA_OK;
     if (t->event)
         FV_TRY(be->trace(p->queue, NULL));
-    *t = (fv_trace){.event = events, .room = events ? room : 0};
+    *t = (fv_trace){.event = events, .capacity = events ? capacity : 0};
     if (!events)
         return FOVEA_OK;
     const fovea_status status = be->trace(p->queue, t);
@@ -279,7 +279,7 @@ fovea_status fovea_plan_trace(fovea_plan *p, fovea_trace_event *events, size_t r
     return status;
 }
 
-size_t fovea_plan_traced(const fovea_plan *p)
+size_t fovea_plan_trace_count(const fovea_plan *p)
 {
     return p->trace.used;
 }

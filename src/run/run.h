@@ -15,20 +15,20 @@ fovea_status fv_frame_bind(fovea_plan *p, const fovea_frame *frame, uint32_t ind
 fovea_status fv_crop_bind(fovea_plan *p, const fovea_frame *frame, uint32_t index);
 
 /* What a run reads: pixels of the host's, as many frames as there are outputs for, or a picture,
- * once that is ready (NULL: at once). */
+ * once its fence is signalled (NULL: at once). */
 typedef struct fv_run_input {
     const fovea_frame *frame; /* or */
-    const fovea_picture *picture;
-    const fovea_ready *ready;
+    const fovea_external_image *image;
+    const fovea_acquire_fence *acquire;
 } fv_run_input;
 
 /* The same for a picture, of the plan's size and format; *by_host: whether the host reads it. */
-fovea_status fv_picture_bind(fovea_plan *p, const fv_run_input *in, bool *by_host);
+fovea_status fv_external_frame_bind(fovea_plan *p, const fv_run_input *in, bool *by_host);
 
 /* The same of a plan that cuts crops out of frames: waits for the picture, and has read it. */
-fovea_status fv_picture_crop(fovea_plan *p, const fv_run_input *in);
+fovea_status fv_external_frame_crop(fovea_plan *p, const fv_run_input *in);
 
-/* fovea_submit and fovea_submit_picture. */
+/* fovea_submit and fovea_submit_external_image. */
 fovea_status fv_run_submit(fovea_plan *p, const fv_run_input *in, const fovea_output *outs,
                            size_t n_outs, fovea_ticket *out);
 

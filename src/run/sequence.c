@@ -141,9 +141,14 @@ fovea_status fovea_sequence_query(const fovea_sequence *s, fovea_sequence_info *
     return FV_ABI_WRITE(out, info, FOVEA_SEQUENCE_INFO_INIT);
 }
 
-fovea_plan *fovea_sequence_plan(const fovea_sequence *s, int many)
+fovea_plan *fovea_sequence_prefill_plan(const fovea_sequence *s)
 {
-    return many || !s->one ? s->many : s->one;
+    return s->many;
+}
+
+fovea_plan *fovea_sequence_decode_plan(const fovea_sequence *s)
+{
+    return s->one ? s->one : s->many;
 }
 
 /* EINVAL: it has no states. */
@@ -174,7 +179,7 @@ static fovea_status check(const fovea_sequence *s, size_t n, bool ids)
     if (ids != (vocabulary(s) != 0))
         return fv_fail(FOVEA_EINVAL, "%s; use %s",
                        ids ? "a token mixer takes rows" : "a language model takes ids",
-                       ids ? "fovea_sequence_mix" : "fovea_sequence_feed");
+                       ids ? "fovea_sequence_forward" : "fovea_sequence_feed");
     if (n == 0)
         return fv_fail(FOVEA_EINVAL, "no tokens to feed; give 1 and more");
     return check_room(s, s->tokens, n);
@@ -261,7 +266,7 @@ static fovea_status check_rows(const fovea_sequence *s, const fovea_matrix *m, c
                    m->data ? "a stride that is no row's" : "no data", width);
 }
 
-fovea_status fovea_sequence_mix(fovea_sequence *s, fovea_matrix x, size_t n, fovea_matrix out)
+fovea_status fovea_sequence_forward(fovea_sequence *s, fovea_matrix x, size_t n, fovea_matrix out)
 {
     FV_TRY(check_states(s));
     FV_TRY(check(s, n, false));
@@ -324,7 +329,7 @@ size_t fovea_sequence_size(const fovea_sequence *s)
 fovea_status fovea_sequence_save(const fovea_sequence *s, void *out, size_t bytes)
 {
     FV_TRY(check_states(s));
-    FV_TRY(fv_require(out, "the place of the state"));
+    FV_TRY(fv_require(out, "the pointer to the state"));
     if (bytes != fovea_sequence_size(s))
         return fv_fail(FOVEA_EINVAL, "%zu bytes for a state of %zu; ask fovea_sequence_size", bytes,
                        fovea_sequence_size(s));

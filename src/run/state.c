@@ -14,7 +14,7 @@ struct fovea_state {
     /* Of softmax attention, whose state is a cache: positions of the next call's rows; tokens that
      * it holds and has room for. */
     float *position;
-    uint32_t held, room;
+    uint32_t held, capacity;
 };
 
 static size_t floats_of(const fovea_state *s)
@@ -36,7 +36,7 @@ static fovea_status create(fovea_state *s, fovea_device *device,
     one.rows = 1;
     one.form = FOVEA_FORM_RECURRENT;
     if (fv_op_position(s->feed)) {
-        s->room = options->keys;
+        s->capacity = options->keys;
         FV_TRY(FV_MEM_ARRAY(&s->position, s->rows, FV_MEM_PLAN, "the tokens' positions"));
     } else {
         one.keys = 0;
@@ -73,11 +73,11 @@ void fovea_state_free(fovea_state *s)
 /* Gives a plan the positions of the next rows. */
 static fovea_status place(fovea_state *s, fovea_plan *plan, uint32_t rows)
 {
-    if (rows > s->room - s->held)
+    if (rows > s->capacity - s->held)
         return fv_fail(FOVEA_EINVAL,
                        "%u tokens more than the %u before; the state has room for %u: reset it, or "
                        "make it with more `keys`",
-                       rows, s->held, s->room);
+                       rows, s->held, s->capacity);
     for (uint32_t i = 0; i < rows; i++)
         s->position[i] = (float)(s->held + i);
     return plan->device->backend->upload(plan->queue, fv_op_position(plan)->slot, s->position,
@@ -149,9 +149,9 @@ fovea_status fovea_state_restore(fovea_state *s, const float *in, size_t floats)
 {
     FV_TRY(check_size(s, in, floats));
     const float held = s->position ? in[floats - 1] : 0;
-    if (!(held >= 0 && held <= (float)s->room) || held != floorf(held))
+    if (!(held >= 0 && held <= (float)s->capacity) || held != floorf(held))
         return fv_fail(FOVEA_EINVAL, "a saved state of %g tokens; the state has room for %u",
-                       (double)held, s->room);
+                       (double)held, s->capacity);
     s->held = (uint32_t)held;
     return fv_plan_kept_write(s->feed, in, floats_of(s) * sizeof *in);
 }

@@ -42,7 +42,7 @@ fovea_status fv_task_output_named(fv_task_output *out, const fovea_plan *p,
 }
 
 fovea_status fv_task_output_of(fv_task_output *out, const fovea_plan *p, const fovea_output *outs,
-                               fovea_kind kind, const char *usual)
+                               fovea_output_kind kind, const char *usual)
 {
     const fv_wanted *w = fv_task_room_find(&p->b, kind);
     if (w)
@@ -54,11 +54,11 @@ fovea_status fv_task_output_of(fv_task_output *out, const fovea_plan *p, const f
         usual, p->model->info.type);
 }
 
-fovea_status fv_task_output_room(const char *what, size_t room, size_t needed)
+fovea_status fv_task_output_capacity(const char *what, size_t capacity, size_t needed)
 {
-    return room >= needed
+    return capacity >= needed
                ? FOVEA_OK
-               : fv_fail(FOVEA_EINVAL, "room for %zu %s; %zu are needed", room, what, needed);
+               : fv_fail(FOVEA_EINVAL, "room for %zu %s; %zu are needed", capacity, what, needed);
 }
 
 fovea_status fv_extent_of(fv_extent *out, const fovea_plan *p, fovea_extent which)

@@ -20,9 +20,9 @@ fovea_status fv_task_output_named(fv_task_output *out, const fovea_plan *p,
                                   const fovea_output *outs, const char *name);
 /* The output of a kind, which `usual` names where the plan has none. */
 fovea_status fv_task_output_of(fv_task_output *out, const fovea_plan *p, const fovea_output *outs,
-                               fovea_kind kind, const char *usual);
-/* EINVAL where `room` is less than `needed`. */
-fovea_status fv_task_output_room(const char *what, size_t room, size_t needed);
+                               fovea_output_kind kind, const char *usual);
+/* EINVAL where `capacity` is less than `needed`. */
+fovea_status fv_task_output_capacity(const char *what, size_t capacity, size_t needed);
 
 /* A map, and where the picture's patches lie among its pixels. */
 typedef struct fv_extent {

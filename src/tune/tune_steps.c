@@ -236,7 +236,7 @@ static fovea_status tune_all(fv_tuner *t, const fovea_plan *p, const uint32_t *s
 {
     for (uint32_t i = 0; i < count && fv_tuner_goes_on(t); i++) {
         if (fv_tuner_has(t, FV_FACT_STEP, subject[i]))
-            t->report.kept++;
+            t->report.known++;
         else
             FV_TRY(tune_step(t, p, &p->b.step[step[i]], subject[i]));
         t->progress.done += (double)FV_TUNE_STEPS / count;

@@ -203,7 +203,7 @@ static fovea_status find_parts(sweep_contest *c)
         if (same < c->parts)
             continue;
         if (fv_tuner_has(c->t, FV_FACT_SWEEP, next->subject)) {
-            c->t->report.kept++;
+            c->t->report.known++;
             continue;
         }
         next->sweep = i;

@@ -297,11 +297,11 @@ static fovea_status run_search(search *s, fovea_accuracy_report *report, const f
     report->complete = !t->stopped;
     report->products = s->products;
     for (uint32_t i = 0; i < s->enough; i++)
-        report->step[report->kept++] = s->product[i].step;
+        report->bf16_steps[report->bf16_count++] = s->product[i].step;
     report->f32 = s->result[WAY_F32];
     report->bf16 = s->result[WAY_BF16];
     report->int8 = s->result[WAY_INT8];
-    report->mix = s->result[WAY_MIX];
+    report->mixed = s->result[WAY_MIX];
     t->progress.done = t->progress.total;
     fv_tuner_goes_on(t);
     return FOVEA_OK;
@@ -364,7 +364,7 @@ fovea_status fovea_tune_accuracy(fovea_accuracy_report *out, const fovea_model *
     FV_TRY(fv_plan_options(&s.plan, &rule, plan));
     FV_TRY(check(&s.plan, frames ? n_frames : 0, bound));
     s.plan.compute = FOVEA_COMPUTE_AUTO;
-    s.plan.on_device_lost = FOVEA_LOST_FAIL;
+    s.plan.on_device_lost = FOVEA_DEVICE_LOST_FAIL;
     s.tuner.device = device;
     s.tuner.model = model;
     s.tuner.plan = &s.plan;

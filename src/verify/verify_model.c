@@ -236,7 +236,7 @@ static void measure(const stop *s, const fv_given *out, fovea_step_check *check)
     const uint64_t rows = reduces(s) ? 1 : p->dim[FV_DIM_ROWS];
     const uint64_t cols = reduces(s) ? out->count : fv_reference_columns(p);
     check->largest =
-        fv_headroom_rows(out, rows, cols, s->launch->args.ld[s->step->out], &check->lost);
+        fv_headroom_rows(out, rows, cols, s->launch->args.ld[s->step->out], &check->nonfinite);
     if (op_of(s)->headroom == FV_HEADROOM_STATE) {
         check->largest = check->state_mean = fv_headroom_state(p, out->data);
         check->state_sum = check->state_mean * p->dim[FV_ATTN_KEYS];
@@ -273,7 +273,7 @@ static void compare(const tour *t, const stop *s, const fv_given *a, const stop 
     const uint64_t lda = s->launch->args.ld[s->step->out], ldb = r->launch->args.ld[r->step->out];
     const uint64_t rows = p->dim[FV_DIM_ROWS], cols = fv_reference_columns(p);
     double aa = 0, ab = 0, bb = 0, dd = 0;
-    check->carried = 1;
+    check->end_to_end = 1;
     for (uint64_t y = 0; y < rows; y++)
         for (uint64_t i = 0; i < cols; i++) {
             const double x = value(a, y * lda + i) / (double)(factor ? factor[i] : 1);
@@ -284,9 +284,9 @@ static void compare(const tour *t, const stop *s, const fv_given *a, const stop 
             ab += x * want;
             bb += want * want;
             dd += d * d;
-            check->carried_max = fmax(check->carried_max, fabs(d));
+            check->end_to_end_max = fmax(check->end_to_end_max, fabs(d));
         }
-    check->carried_rel = bb > 0 ? sqrt(dd / bb) : 0;
+    check->end_to_end_rel = bb > 0 ? sqrt(dd / bb) : 0;
     check->cosine = aa > 0 && bb > 0 ? ab / sqrt(aa * bb) : 1;
 }
 
@@ -334,7 +334,7 @@ static fovea_status check_step(tour *t, const stop *s, tour *beside, const stop 
         if (compares(t, s))
             compare(t, s, &out, r, &reference, check);
     }
-    check->right = verdict->ok;
+    check->passed = verdict->ok;
     check->text = verdict->text;
     check->values = verdict->checked;
     check->error = verdict->share;

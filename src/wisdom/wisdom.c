@@ -10,7 +10,7 @@ struct fv_wisdom {
     pthread_mutex_t lock;
     fv_fact *fact; /* the texts of each are one block, which begins with `device` */
     size_t count;
-    uint32_t room;
+    uint32_t capacity;
 };
 
 fv_wisdom *fv_wisdom_process(void)
@@ -43,7 +43,7 @@ void fv_wisdom_clear(fv_wisdom *w)
         release(&w->fact[i]);
     fv_mem_free(w->fact);
     w->fact = NULL;
-    w->count = w->room = 0;
+    w->count = w->capacity = 0;
     pthread_mutex_unlock(&w->lock);
 }
 
@@ -135,10 +135,10 @@ static fovea_status copy_fact(fv_fact *out, const fv_fact *f)
 
 static fovea_status grow(fv_wisdom *w)
 {
-    if (w->count < w->room)
+    if (w->count < w->capacity)
         return FOVEA_OK;
-    return fv_mem_grow(&w->fact, w->count, &w->room, w->room ? 2 * w->room : 64, sizeof *w->fact,
-                       FV_MEM_WISDOM, "wisdom");
+    return fv_mem_grow(&w->fact, w->count, &w->capacity, w->capacity ? 2 * w->capacity : 64,
+                       sizeof *w->fact, FV_MEM_WISDOM, "wisdom");
 }
 
 static fovea_status insert_fact(fv_wisdom *w, const fv_fact *f)
@@ -196,11 +196,11 @@ fovea_status fv_wisdom_offer(fv_wisdom *w, const fv_fact *fact)
 /* Merges two sorted stores; the facts that are not kept are in `from` afterwards. */
 static fovea_status merge(fv_wisdom *to, fv_wisdom *from, bool fill)
 {
-    const uint64_t room = (uint64_t)to->count + from->count;
+    const uint64_t capacity = (uint64_t)to->count + from->count;
     if (from->count == 0)
         return FOVEA_OK;
     fv_fact *all;
-    FV_TRY(FV_MEM_ARRAY(&all, room, FV_MEM_WISDOM, "wisdom"));
+    FV_TRY(FV_MEM_ARRAY(&all, capacity, FV_MEM_WISDOM, "wisdom"));
     size_t n = 0, a = 0, b = 0, left = 0;
     while (a < to->count || b < from->count) {
         const int order = a == to->count     ? 1
@@ -222,7 +222,7 @@ static fovea_status merge(fv_wisdom *to, fv_wisdom *from, bool fill)
     fv_mem_free(to->fact);
     to->fact = all;
     to->count = n;
-    to->room = (uint32_t)room;
+    to->capacity = (uint32_t)capacity;
     return FOVEA_OK;
 }
 

@@ -78,8 +78,8 @@ fovea_status fv_wisdom_each(fv_wisdom *w, fv_wisdom_visit *visit, void *ctx);
  * counted in *unknown. EWISDOM names the line. */
 fovea_status fv_wisdom_parse(fv_wisdom *w, const char *text, uint64_t size, size_t *unknown);
 /* Writes the text, terminated by 0, to `out` unless it is NULL; *size gets its bytes without the 0.
- * `own`: foreign facts are left out. EINVAL when `room` is too small. */
-fovea_status fv_wisdom_format(fv_wisdom *w, bool own, char *out, size_t room, size_t *size);
+ * `own`: foreign facts are left out. EINVAL when `capacity` is too small. */
+fovea_status fv_wisdom_format(fv_wisdom *w, bool own, char *out, size_t capacity, size_t *size);
 /* Its text as a file, as fv_os_replace_file writes it; `what` is named where memory lacks. */
 fovea_status fv_wisdom_write(const char *path, fv_wisdom *w, bool own, bool only_ours,
                              const char *what);

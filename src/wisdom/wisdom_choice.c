@@ -114,10 +114,11 @@ static const char *const computes[] = {"f32", "bf16", "int8"};
 #define MILLIONTHS 1e6
 
 /* A fraction in digits that do not depend on the program's locale. */
-static int add_fraction(char *out, size_t room, const char *name, double x)
+static int add_fraction(char *out, size_t capacity, const char *name, double x)
 {
     const long n = lround(fabs(x) * MILLIONTHS);
-    return snprintf(out, room, " %s=%s%ld.%06ld", name, x < 0 ? "-" : "", n / 1000000, n % 1000000);
+    return snprintf(out, capacity, " %s=%s%ld.%06ld", name, x < 0 ? "-" : "", n / 1000000,
+                    n % 1000000);
 }
 
 static bool read_fraction(const char *digits, size_t length, double *out)

@@ -124,7 +124,7 @@ fv_wisdom *fv_wisdom_global(void)
     return fv_wisdom_process();
 }
 
-fovea_status fovea_wisdom_path(char *out, size_t room)
+fovea_status fovea_wisdom_path(char *out, size_t capacity)
 {
     const char *base = getenv("FOVEA_WISDOM"), *below = "";
     if (!base) {
@@ -137,9 +137,9 @@ fovea_status fovea_wisdom_path(char *out, size_t room)
         if (!base || base[0] != '/')
             return fv_fail(FOVEA_EIO, "neither XDG_CACHE_HOME nor HOME is set; set FOVEA_WISDOM");
     }
-    if (strlen(base) + strlen(below) >= room)
-        return fv_fail(FOVEA_EINVAL, "wisdom: its path does not fit into %zu bytes", room);
-    snprintf(out, room, "%s%s", base, below);
+    if (strlen(base) + strlen(below) >= capacity)
+        return fv_fail(FOVEA_EINVAL, "wisdom: its path does not fit into %zu bytes", capacity);
+    snprintf(out, capacity, "%s%s", base, below);
     return FOVEA_OK;
 }
 
@@ -161,9 +161,9 @@ fovea_status fovea_wisdom_import(const char *text, size_t size, fovea_wisdom_inf
     return FV_ABI_WRITE(out, info, FOVEA_WISDOM_INFO_INIT);
 }
 
-fovea_status fovea_wisdom_export(char *text, size_t room, size_t *size)
+fovea_status fovea_wisdom_export(char *text, size_t capacity, size_t *size)
 {
-    return fv_wisdom_format(fv_wisdom_global(), false, text, room, size);
+    return fv_wisdom_format(fv_wisdom_global(), false, text, capacity, size);
 }
 
 void fovea_wisdom_forget(void)

@@ -126,7 +126,7 @@ fovea_status fv_wisdom_parse(fv_wisdom *w, const char *text, uint64_t size, size
 
 struct writer {
     char *out;
-    size_t room, used;
+    size_t capacity, used;
     bool own;
     uint64_t *date; /* of every fact, where they are more than a text may have */
     size_t facts;
@@ -137,7 +137,7 @@ struct writer {
 static void append(struct writer *w, const char *format, ...) FV_PRINTF(2, 3);
 static void append(struct writer *w, const char *format, ...)
 {
-    const size_t left = w->used < w->room ? w->room - w->used : 0;
+    const size_t left = w->used < w->capacity ? w->capacity - w->used : 0;
     va_list args;
     va_start(args, format);
     const int n = vsnprintf(left ? w->out + w->used : NULL, left, format, args);
@@ -205,15 +205,15 @@ static fovea_status pass_over(struct writer *w, fv_wisdom *from)
     return FOVEA_OK;
 }
 
-fovea_status fv_wisdom_format(fv_wisdom *w, bool own, char *out, size_t room, size_t *size)
+fovea_status fv_wisdom_format(fv_wisdom *w, bool own, char *out, size_t capacity, size_t *size)
 {
-    struct writer writer = {.out = out, .room = out ? room : 0, .own = own};
+    struct writer writer = {.out = out, .capacity = out ? capacity : 0, .own = own};
     FV_TRY(pass_over(&writer, w));
     append(&writer, HEADER "\n");
     fv_wisdom_each(w, add_fact, &writer);
     *size = writer.used;
-    if (out && writer.used >= room)
+    if (out && writer.used >= capacity)
         return fv_fail(FOVEA_EINVAL, "wisdom has %zu bytes and an end; there is room for %zu",
-                       writer.used, room);
+                       writer.used, capacity);
     return FOVEA_OK;
 }

@@ -348,7 +348,7 @@ def check_whole(exe, folder):
     want(set(second) == set(first), "stage 2 has other tensors")
     want(all(second[n] != first[n] for n in first if ".attn." in n), "stage 2 does not train all of them")
     p = adapt(exe, folder, VIT, "--stage", "1", "--attention", "mala", "--whole", *few, "-o", "refused", code=7)
-    want("whole form" in p.stderr, p.stderr)
+    want("full module" in p.stderr, p.stderr)
     return 2
 
 

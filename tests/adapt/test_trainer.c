@@ -163,8 +163,8 @@ static void processes_share_a_batch(void **state)
     fovea_trainer *alone = make(device, "vit-01", &o);
     assert_int_equal(pthread_barrier_init(&meeting.barrier, NULL, 2), 0);
     for (int i = 0; i < 2; i++) {
-        o.sum = sum_parts;
-        o.sum_payload = &process[i];
+        o.allreduce = sum_parts;
+        o.allreduce_payload = &process[i];
         process[i] =
             (struct process){&meeting, i, make(device, "vit-01", &o), FOVEA_TRAINER_REPORT_INIT};
     }
@@ -224,7 +224,7 @@ static void wrong_calls_are_refused(void **state)
         o.train = i == 3 ? missing : i == 4 ? unused : NULL;
         o.trainable = i == 5 ? FOVEA_TRAIN_HEAD : FOVEA_TRAIN_DEFAULT;
         o.frame.width = i == 6 ? 0 : SIDE;
-        o.whole = i == 8;
+        o.full_module = i == 8;
         o.loss = i == 7 ? (fovea_loss)2 : FOVEA_LOSS_SQUARED;
         assert_int_equal(fovea_trainer_create(&t, model_path("vit-01"), NULL, device, &o),
                          FOVEA_EINVAL);
@@ -285,12 +285,12 @@ static void limits_hold(void **state)
     fovea_trainer_info least = FOVEA_TRAINER_INFO_INIT, info = FOVEA_TRAINER_INFO_INIT;
     fovea_trainer *t = make(device, "dinov2-03", &o), *limited;
     fovea_trainer_query(t, &least);
-    assert_int_equal(least.kept, 0);
+    assert_int_equal(least.blocks_not_recomputed, 0);
     assert_true(least.recomputed > 0);
     o.memory_limit = 4 * least.total;
     limited = make(device, "dinov2-03", &o);
     fovea_trainer_query(limited, &info);
-    assert_true(info.kept > 0 && info.total <= o.memory_limit);
+    assert_true(info.blocks_not_recomputed > 0 && info.total <= o.memory_limit);
     assert_true(info.flops < least.flops && info.recomputed < least.recomputed);
     /* Any limit that is taken is kept. */
     for (uint64_t limit = least.total; limit < 3 * least.total; limit += least.total / 5) {
@@ -329,7 +329,7 @@ static void no_allocation_is_missed(void **state)
     fovea_device *device = open_device(1);
     for (int stage = 1; stage <= 3; stage++) {
         fovea_trainer_options o = options_of((fovea_stage)stage, "sla-pola");
-        o.whole = 1;
+        o.full_module = 1;
         fovea_memory before = FOVEA_MEMORY_INIT, after = FOVEA_MEMORY_INIT;
         const uint64_t stride = all_of_it ? 1 : 23;
         fovea_status status = FOVEA_ENOMEM;

@@ -91,7 +91,7 @@ static void gradients_are_those_of_float32(void **state)
             compare(device, "dinov2-03", wide_options_of((fovea_stage)stage, attentions[i]));
         for (size_t i = 0; i < sizeof whole / sizeof *whole; i++) {
             fovea_trainer_options o = options_of((fovea_stage)stage, whole[i]);
-            o.whole = 1;
+            o.full_module = 1;
             compare(device, "vit-01", o);
         }
     }
@@ -253,8 +253,8 @@ static void kept_features_do_not_show(void **state)
         fovea_trainer_query(a, &info);
         fovea_trainer_query(b, &with);
         assert_int_equal(info.teacher, 0);
-        assert_int_equal(info.recalled, 0);
-        assert_int_equal(with.recalled, i < 2 ? 4 : 2);
+        assert_int_equal(info.teacher_cache_hits, 0);
+        assert_int_equal(with.teacher_cache_hits, i < 2 ? 4 : 2);
         assert_true(with.teacher > 0 && with.teacher <= o.teacher_memory);
         assert_true(with.total >= info.total + with.teacher);
         fovea_trainer_free(a);
@@ -312,7 +312,7 @@ static void memory_is_as_promised(void **state)
         o.memory_limit = 2 * info.total;
         t = make(device, "dinov2-03", &o);
         fovea_trainer_query(t, &info);
-        assert_true(info.total <= o.memory_limit && (stage == 1 || info.kept > 0));
+        assert_true(info.total <= o.memory_limit && (stage == 1 || info.blocks_not_recomputed > 0));
         fovea_trainer_free(t);
         fovea_memory_query(&after);
         assert_int_equal(after.current, before.current);

@@ -21,7 +21,7 @@ static void states_go_on_with_the_same_bits(void **state)
     (void)state;
     fovea_device *device = open_device(2);
     fovea_trainer_options o = options_of(FOVEA_STAGE_FEATURES, "sla-pola");
-    o.whole = 1;
+    o.full_module = 1;
     const char *note;
     o.ema = 0.99f;
     o.schedule = FOVEA_LR_COSINE;
@@ -155,17 +155,18 @@ static void saved_models_are_what_was_trained(void **state)
     fovea_device *device = open_device(2);
     for (size_t i = 0; i < sizeof attentions / sizeof *attentions; i++) {
         fovea_trainer_options o = options_of(FOVEA_STAGE_TASK, attentions[i]);
-        o.whole = i % 2;
-        if (o.whole)
-            o.linear = (fovea_linear_form){.nala_lambda = 2.5f, .pola_alpha = 1.5f, .q_scale = 2};
+        o.full_module = i % 2;
+        if (o.full_module)
+            o.linear = (fovea_linear_attention_params){
+                .nala_lambda = 2.5f, .pola_alpha = 1.5f, .q_scale = 2};
         fovea_trainer *t = make(device, "dinov2-03", &o), *again;
         run_step(t);
         run_step(t);
         const double loss = loss_of(t);
         assert_int_equal(fovea_trainer_save(t, folder, FOVEA_DTYPE_F32, 0), FOVEA_OK);
         o.attention = NULL;
-        o.whole = 0;
-        o.linear = (fovea_linear_form){0};
+        o.full_module = 0;
+        o.linear = (fovea_linear_attention_params){0};
         if (fovea_trainer_create(&again, folder, NULL, device, &o) != FOVEA_OK)
             fail_msg("%s", fovea_error());
         assert_string_equal(again->attention, attentions[i]);

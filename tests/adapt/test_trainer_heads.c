@@ -130,7 +130,7 @@ static void families_without_gradients_are_refused(void **state)
         fovea_trainer *t = NULL;
         o.stage = i == 0 ? FOVEA_STAGE_FEATURES : FOVEA_STAGE_TASK;
         o.trainable = i == 2 ? FOVEA_TRAIN_HEAD : FOVEA_TRAIN_ALL;
-        o.whole = i == 2;
+        o.full_module = i == 2;
         o.classes = i == 0 ? 0 : CLASSES;
         assert_int_equal(fovea_trainer_create(&t, "synthetic:nalaformer-xt", NULL, device, &o),
                          FOVEA_ENOTSUP);

@@ -292,7 +292,7 @@ static void gradients_of_whole_forms(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         fovea_trainer_options o = options_of(cases[i].stage, cases[i].attention);
         fovea_trainer *bare = make(device, cases[i].model, &o);
-        o.whole = 1;
+        o.full_module = 1;
         fovea_trainer *t = make(device, cases[i].model, &o);
         const uint32_t depth = t->model->info.depth;
         assert_int_equal(t->info.trained, bare->info.trained + cases[i].more * depth);
@@ -313,7 +313,7 @@ static void gradients_of_other_forms(void **state)
     static const struct {
         const char *model, *attention;
         fovea_stage stage;
-        fovea_linear_form form;
+        fovea_linear_attention_params form;
     } cases[] = {
         {"vit-01", "nala", FOVEA_STAGE_FEATURES, {.nala_lambda = 2.5f, .q_scale = 0.5f}},
         {"siglip-02", "nala-paper", FOVEA_STAGE_FEATURES, {.nala_lambda = 4, .heads = 2}},
@@ -378,9 +378,9 @@ static void whole_forms_begin_as_the_bare_ones(void **state)
         const bool exact = i / 2 != 1;
         fovea_trainer_options o = options_of(FOVEA_STAGE_FEATURES, names[i / 2]);
         double loss[2];
-        for (o.whole = 0; o.whole < 2; o.whole++) {
+        for (o.full_module = 0; o.full_module < 2; o.full_module++) {
             fovea_trainer *t = make(device, models[i % 2], &o);
-            loss[o.whole] = loss_of(t);
+            loss[o.full_module] = loss_of(t);
             fovea_trainer_free(t);
         }
         if (!(fabs(loss[1] - loss[0]) <= (exact ? 0 : 1e-5 * loss[0])))

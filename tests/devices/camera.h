@@ -9,31 +9,31 @@
 
 typedef struct way {
     long imports; /* what the driver has */
-    fovea_picture_kind kind;
+    fovea_external_image_kind kind;
     fovea_transfer transfer;
     const char *method, *reason; /* what is said: the beginning of the one, words of the other */
 } way;
 
 static const way of_cl[] = {
-    {1, FOVEA_PICTURE_DMABUF, FOVEA_TRANSFER_NONE, "cl_khr_external_memory_dma_buf", ""},
-    {2, FOVEA_PICTURE_DMABUF, FOVEA_TRANSFER_NONE, "cl_arm_import_memory_dma_buf", ""},
-    {4, FOVEA_PICTURE_DMABUF, FOVEA_TRANSFER_NONE, "cl_qcom_dmabuf_host_ptr", ""},
-    {8, FOVEA_PICTURE_DMABUF, FOVEA_TRANSFER_NONE, "cl_qcom_ion_host_ptr", ""},
-    {0, FOVEA_PICTURE_DMABUF, FOVEA_TRANSFER_HOST, "mmap", "none of cl_khr_external_memory_dma"},
-    {16, FOVEA_PICTURE_HOST, FOVEA_TRANSFER_NONE, "cl_arm_import_memory_host", ""},
-    {0, FOVEA_PICTURE_HOST, FOVEA_TRANSFER_HOST, "host", "none of cl_arm_import_memory_host"},
-    {32, FOVEA_PICTURE_AHARDWAREBUFFER, FOVEA_TRANSFER_NONE,
+    {1, FOVEA_EXTERNAL_DMABUF, FOVEA_TRANSFER_NONE, "cl_khr_external_memory_dma_buf", ""},
+    {2, FOVEA_EXTERNAL_DMABUF, FOVEA_TRANSFER_NONE, "cl_arm_import_memory_dma_buf", ""},
+    {4, FOVEA_EXTERNAL_DMABUF, FOVEA_TRANSFER_NONE, "cl_qcom_dmabuf_host_ptr", ""},
+    {8, FOVEA_EXTERNAL_DMABUF, FOVEA_TRANSFER_NONE, "cl_qcom_ion_host_ptr", ""},
+    {0, FOVEA_EXTERNAL_DMABUF, FOVEA_TRANSFER_HOST, "mmap", "none of cl_khr_external_memory_dma"},
+    {16, FOVEA_EXTERNAL_HOST, FOVEA_TRANSFER_NONE, "cl_arm_import_memory_host", ""},
+    {0, FOVEA_EXTERNAL_HOST, FOVEA_TRANSFER_HOST, "host", "none of cl_arm_import_memory_host"},
+    {32, FOVEA_EXTERNAL_AHARDWAREBUFFER, FOVEA_TRANSFER_NONE,
      "cl_arm_import_memory_android_hardware_buffer", ""},
-    {64, FOVEA_PICTURE_AHARDWAREBUFFER, FOVEA_TRANSFER_NONE,
+    {64, FOVEA_EXTERNAL_AHARDWAREBUFFER, FOVEA_TRANSFER_NONE,
      "cl_qcom_android_ahardwarebuffer_host_ptr", ""},
     {-1, 0, 0, NULL, NULL},
 };
 static const way of_cuda[] = {
-    {1, FOVEA_PICTURE_DMABUF, FOVEA_TRANSFER_NONE, "cuImportExternalMemory", ""},
-    {0, FOVEA_PICTURE_DMABUF, FOVEA_TRANSFER_DEVICE, "mmap, cuMemHostRegister", "no cache"},
-    {8, FOVEA_PICTURE_DMABUF, FOVEA_TRANSFER_HOST, "mmap", "cuMemHostRegister: "},
-    {0, FOVEA_PICTURE_HOST, FOVEA_TRANSFER_DEVICE, "cuMemHostRegister", "no cache"},
-    {8, FOVEA_PICTURE_HOST, FOVEA_TRANSFER_HOST, "host", "cuMemHostRegister: "},
+    {1, FOVEA_EXTERNAL_DMABUF, FOVEA_TRANSFER_NONE, "cuImportExternalMemory", ""},
+    {0, FOVEA_EXTERNAL_DMABUF, FOVEA_TRANSFER_DEVICE, "mmap, cuMemHostRegister", "no cache"},
+    {8, FOVEA_EXTERNAL_DMABUF, FOVEA_TRANSFER_HOST, "mmap", "cuMemHostRegister: "},
+    {0, FOVEA_EXTERNAL_HOST, FOVEA_TRANSFER_DEVICE, "cuMemHostRegister", "no cache"},
+    {8, FOVEA_EXTERNAL_HOST, FOVEA_TRANSFER_HOST, "host", "cuMemHostRegister: "},
     {-1, 0, 0, NULL, NULL},
 };
 
@@ -43,16 +43,16 @@ static inline const way *ways(void)
 }
 
 /* What has no file descriptor; until the next call. */
-static inline void *memory_of(const pixel_memory *m, fovea_picture_kind kind)
+static inline void *memory_of(const pixel_memory *m, fovea_external_image_kind kind)
 {
     static hostile_ahardwarebuffer buffer;
     buffer = (hostile_ahardwarebuffer){m->fd, m->size};
-    return kind == FOVEA_PICTURE_AHARDWAREBUFFER ? (void *)&buffer : m->data;
+    return kind == FOVEA_EXTERNAL_AHARDWAREBUFFER ? (void *)&buffer : m->data;
 }
 
-static inline void check_way(const way *w, const fovea_picture *picture)
+static inline void check_way(const way *w, const fovea_external_image *picture)
 {
-    const fovea_picture_info info = picture_info(picture);
+    const fovea_external_image_info info = picture_info(picture);
     if (info.transfer != w->transfer || strncmp(info.method, w->method, strlen(w->method)) != 0 ||
         !strstr(info.reason, w->reason) || (!*w->reason && *info.reason))
         fail_msg("imports %ld: transfer %d by %s, \"%s\"", w->imports, (int)info.transfer,
@@ -76,7 +76,7 @@ typedef struct camera {
     fovea_device *device;
     fovea_plan *plan;
     pixel_memory memory[BUFFERS];
-    fovea_picture *picture[BUFFERS];
+    fovea_external_image *picture[BUFFERS];
     fovea_output want[TURNS], out[2];
 } camera;
 
@@ -84,7 +84,7 @@ static inline void camera_open(camera *c, const pixel_format *f, const way *w, i
 {
     c->device = open_device(0);
     check_listed(w, c->device);
-    c->plan = pixels_plan(model, c->device, f->format, resized, FOVEA_LOST_FAIL);
+    c->plan = pixels_plan(model, c->device, f->format, resized, FOVEA_DEVICE_LOST_FAIL);
     for (uint32_t i = 0; i < BUFFERS; i++) {
         pixels_open(&c->memory[i], f, i);
         c->picture[i] =
@@ -103,7 +103,7 @@ static inline void camera_close(camera *c)
 {
     fovea_plan_free(c->plan);
     for (int i = 0; i < BUFFERS; i++) {
-        fovea_picture_free(c->picture[i]);
+        fovea_external_image_free(c->picture[i]);
         pixels_close(&c->memory[i]);
     }
     fovea_device_close(c->device);
@@ -124,8 +124,9 @@ static inline void camera_run(camera *c)
         if (i < TURNS) {
             pixels_draw(m, 100 + i);
             const fovea_frame frame = pixels_frame(m);
-            status = i % 3 == 2 ? fovea_submit(c->plan, &frame, &c->out[i % 2], 1, &ticket[i % 2])
-                                : fovea_submit_picture(c->plan, c->picture[i % BUFFERS], NULL,
+            status = i % 3 == 2
+                         ? fovea_submit(c->plan, &frame, &c->out[i % 2], 1, &ticket[i % 2])
+                         : fovea_submit_external_image(c->plan, c->picture[i % BUFFERS], NULL,
                                                        &c->out[i % 2], 1, &ticket[i % 2]);
         }
         if (status == FOVEA_OK && i > 0)

@@ -42,7 +42,7 @@ enum {
 
 static void look_at_model(fovea_device *device, const fovea_model *model, const char *attention,
                           uint32_t size, int type, const fovea_preprocess *preprocess,
-                          fovea_format format)
+                          fovea_pixel_format format)
 {
     fovea_plan_options o = FOVEA_PLAN_OPTIONS_INIT;
     fovea_plan *p = NULL;
@@ -84,11 +84,11 @@ static void look_at_everything(fovea_device *device, const char *name)
     fovea_model_preprocess(model, &rule);
     for (int f = FOVEA_FORMAT_RGB8; f <= FOVEA_FORMAT_YUYV; f++)
         for (int t = 0; t < FLOAT_TYPES; t++) {
-            look_at_model(device, model, NULL, USUAL, t, NULL, (fovea_format)f);
+            look_at_model(device, model, NULL, USUAL, t, NULL, (fovea_pixel_format)f);
             for (int r = FOVEA_RESAMPLE_PILLOW; r <= FOVEA_RESAMPLE_FLOAT; r++) {
                 rule.resample = (fovea_resample)r;
                 if (f != FOVEA_FORMAT_PLANES_F32)
-                    look_at_model(device, model, NULL, 640, t, &rule, (fovea_format)f);
+                    look_at_model(device, model, NULL, 640, t, &rule, (fovea_pixel_format)f);
             }
         }
     if (!planned) {

@@ -21,7 +21,7 @@
 
 typedef struct pixel_format {
     const char *name;
-    fovea_format format;
+    fovea_pixel_format format;
     uint32_t planes, row[2], rows[2]; /* bytes of a row, and how many */
     uint32_t offset, gap;             /* before the first plane, after each row; 0 where packed */
 } pixel_format;
@@ -92,10 +92,10 @@ static inline fovea_frame pixels_frame(const pixel_memory *m)
 }
 
 /* `memory`: of the kinds that have no file descriptor. */
-static inline fovea_picture_options pixels_options(const pixel_memory *m, fovea_picture_kind kind,
-                                                   void *memory)
+static inline fovea_external_image_options
+pixels_options(const pixel_memory *m, fovea_external_image_kind kind, void *memory)
 {
-    fovea_picture_options o = FOVEA_PICTURE_OPTIONS_INIT;
+    fovea_external_image_options o = FOVEA_EXTERNAL_IMAGE_OPTIONS_INIT;
     o.kind = kind;
     o.format = m->f->format;
     o.width = W;
@@ -109,35 +109,36 @@ static inline fovea_picture_options pixels_options(const pixel_memory *m, fovea_
     return o;
 }
 
-static inline fovea_picture *pixels_import(const pixel_memory *m, fovea_device *device,
-                                           fovea_picture_kind kind, void *memory)
+static inline fovea_external_image *pixels_import(const pixel_memory *m, fovea_device *device,
+                                                  fovea_external_image_kind kind, void *memory)
 {
-    fovea_picture *picture;
-    const fovea_picture_options o = pixels_options(m, kind, memory);
-    if (fovea_picture_import(&picture, device, &o) != FOVEA_OK)
+    fovea_external_image *picture;
+    const fovea_external_image_options o = pixels_options(m, kind, memory);
+    if (fovea_external_image_import(&picture, device, &o) != FOVEA_OK)
         fail_msg("%s: %s", m->f->name, fovea_error());
     return picture;
 }
 
 /* An import that ends with `status` and a message with the word. */
-static inline void pixels_refused(fovea_device *device, const fovea_picture_options *o,
+static inline void pixels_refused(fovea_device *device, const fovea_external_image_options *o,
                                   fovea_status status, const char *word)
 {
-    fovea_picture *none;
-    if (fovea_picture_import(&none, device, o) != status || !strstr(fovea_error(), word))
+    fovea_external_image *none;
+    if (fovea_external_image_import(&none, device, o) != status || !strstr(fovea_error(), word))
         fail_msg("%s: %s is wanted", fovea_error(), word);
 }
 
-static inline fovea_picture_info picture_info(const fovea_picture *picture)
+static inline fovea_external_image_info picture_info(const fovea_external_image *picture)
 {
-    fovea_picture_info info = FOVEA_PICTURE_INFO_INIT;
-    assert_int_equal(fovea_picture_query(picture, &info), FOVEA_OK);
+    fovea_external_image_info info = FOVEA_EXTERNAL_IMAGE_INFO_INIT;
+    assert_int_equal(fovea_external_image_query(picture, &info), FOVEA_OK);
     return info;
 }
 
 /* `resized`: as the model's own preprocessing says, else frames as they come. */
 static inline fovea_plan *pixels_plan(const fovea_model *of, fovea_device *device,
-                                      fovea_format format, int resized, fovea_lost lost)
+                                      fovea_pixel_format format, int resized,
+                                      fovea_device_lost_action lost)
 {
     fovea_plan *plan;
     fovea_preprocess rule = FOVEA_PREPROCESS_INIT;

@@ -55,7 +55,7 @@ typedef struct owner {
     cl_mem buffer;
     pixel_memory memory;
     fovea_device *device;
-    fovea_picture *picture;
+    fovea_external_image *picture;
 } owner;
 
 static void owner_open(owner *o)
@@ -73,13 +73,13 @@ static void owner_open(owner *o)
         fail_msg("%s", fovea_error());
     pixels_open(&o->memory, &pixel_formats[4], 8);
     o->buffer = put(o->context, &o->memory);
-    o->picture = pixels_import(&o->memory, o->device, FOVEA_PICTURE_OPENCL, o->buffer);
+    o->picture = pixels_import(&o->memory, o->device, FOVEA_EXTERNAL_OPENCL, o->buffer);
     assert_int_equal(picture_info(o->picture).transfer, FOVEA_TRANSFER_NONE);
 }
 
 static void owner_close(owner *o)
 {
-    fovea_picture_free(o->picture);
+    fovea_external_image_free(o->picture);
     fv_cl.clReleaseMemObject(o->buffer);
     fovea_device_close(o->device);
     fv_cl.clReleaseCommandQueue(o->queue);
@@ -97,12 +97,13 @@ static fovea_ticket submit_late(const owner *o, fovea_plan *plan, const fovea_ou
                                                 o->memory.data, 1, &begin, written),
                      CL_SUCCESS);
     assert_int_equal(fv_cl.clFlush(o->queue), CL_SUCCESS);
-    const fovea_ready ready = {.event = *written};
-    assert_int_equal(fovea_submit_picture(plan, o->picture, &ready, out, 1, &ticket), FOVEA_OK);
+    const fovea_acquire_fence ready = {.event = *written};
+    assert_int_equal(fovea_submit_external_image(plan, o->picture, &ready, out, 1, &ticket),
+                     FOVEA_OK);
     return ticket;
 }
 
-static fovea_plan *owner_plan(const owner *o, fovea_lost lost)
+static fovea_plan *owner_plan(const owner *o, fovea_device_lost_action lost)
 {
     return pixels_plan(model, o->device, FOVEA_FORMAT_NV12, 1, lost);
 }
@@ -113,7 +114,7 @@ static void events(void **state)
     (void)state;
     owner o;
     owner_open(&o);
-    fovea_plan *plan = owner_plan(&o, FOVEA_LOST_FAIL);
+    fovea_plan *plan = owner_plan(&o, FOVEA_DEVICE_LOST_FAIL);
     fovea_output out = output_of(plan);
     uint8_t *zeros = calloc(1, o.memory.size);
     assert_non_null(zeros);
@@ -124,7 +125,7 @@ static void events(void **state)
         fovea_output want = pixels_want(plan, &o.memory);
         const cl_event begin = late_event(o.context);
         const fovea_ticket ticket = submit_late(&o, plan, &out, begin, &written);
-        assert_int_equal(fovea_read_event(plan, ticket, &read), FOVEA_OK);
+        assert_int_equal(fovea_plan_release_event(plan, ticket, &read), FOVEA_OK);
         const cl_event wait = read;
         assert_int_equal(fv_cl.clEnqueueWriteBuffer(o.queue, o.buffer, CL_FALSE, 0, o.memory.size,
                                                     zeros, 1, &wait, &overwritten),
@@ -154,26 +155,27 @@ static void buffers(void **state)
     owner o;
     owner_open(&o);
     fovea_device *apart = open_device(0);
-    fovea_picture_options options = pixels_options(&o.memory, FOVEA_PICTURE_OPENCL, o.buffer);
+    fovea_external_image_options options =
+        pixels_options(&o.memory, FOVEA_EXTERNAL_OPENCL, o.buffer);
     pixels_refused(apart, &options, FOVEA_EINVAL, "context");
     options.plane[1].offset += 500;
     pixels_refused(o.device, &options, FOVEA_EINVAL, "cl_mem of");
-    options = pixels_options(&o.memory, FOVEA_PICTURE_CUDA, o.buffer);
+    options = pixels_options(&o.memory, FOVEA_EXTERNAL_CUDA, o.buffer);
     pixels_refused(o.device, &options, FOVEA_ENOTSUP, "");
     fovea_device_close(apart);
-    fovea_plan *guarded = owner_plan(&o, FOVEA_LOST_CPU);
+    fovea_plan *guarded = owner_plan(&o, FOVEA_DEVICE_LOST_CPU);
     fovea_output out = output_of(guarded);
-    assert_int_equal(fovea_run_picture(guarded, o.picture, NULL, &out, 1), FOVEA_ENOTSUP);
-    assert_non_null(strstr(fovea_error(), "FOVEA_LOST_FAIL"));
+    assert_int_equal(fovea_run_external_image(guarded, o.picture, NULL, &out, 1), FOVEA_ENOTSUP);
+    assert_non_null(strstr(fovea_error(), "FOVEA_DEVICE_LOST_FAIL"));
     fovea_plan_free(guarded);
-    fovea_plan *plan = owner_plan(&o, FOVEA_LOST_FAIL);
+    fovea_plan *plan = owner_plan(&o, FOVEA_DEVICE_LOST_FAIL);
     fv_cl.clReleaseMemObject(o.buffer);
-    assert_int_equal(fovea_run_picture(plan, o.picture, NULL, &out, 1), FOVEA_OK);
-    fovea_picture_free(o.picture);
+    assert_int_equal(fovea_run_external_image(plan, o.picture, NULL, &out, 1), FOVEA_OK);
+    fovea_external_image_free(o.picture);
     fovea_plan_free(plan);
     free(out.data);
     o.buffer = put(o.context, &o.memory);
-    o.picture = pixels_import(&o.memory, o.device, FOVEA_PICTURE_OPENCL, o.buffer);
+    o.picture = pixels_import(&o.memory, o.device, FOVEA_EXTERNAL_OPENCL, o.buffer);
     owner_close(&o);
 }
 
@@ -192,7 +194,8 @@ static void fences(void **state)
     owner o;
     hostile.set("fences", 1);
     owner_open(&o);
-    fovea_plan *plan = owner_plan(&o, FOVEA_LOST_FAIL), *next = owner_plan(&o, FOVEA_LOST_FAIL);
+    fovea_plan *plan = owner_plan(&o, FOVEA_DEVICE_LOST_FAIL),
+               *next = owner_plan(&o, FOVEA_DEVICE_LOST_FAIL);
     fovea_output out = output_of(plan), other = output_of(next);
     fovea_memory before = FOVEA_MEMORY_INIT, after = FOVEA_MEMORY_INIT;
     assert_int_equal(hostile.live("semaphore"), 2);
@@ -204,28 +207,28 @@ static void fences(void **state)
         const cl_event begin = late_event(o.context);
         fovea_memory_query(&before);
         const fovea_ticket ticket = submit_late(&o, plan, &out, begin, &written);
-        assert_int_equal(fovea_read_fence(plan, ticket, &fd), FOVEA_OK);
-        assert_int_equal(fovea_read_fence(plan, ticket, &again), FOVEA_OK);
+        assert_int_equal(fovea_plan_release_fence(plan, ticket, &fd), FOVEA_OK);
+        assert_int_equal(fovea_plan_release_fence(plan, ticket, &again), FOVEA_OK);
         fovea_memory_query(&after);
         assert_int_equal(after.allocations, before.allocations);
         assert_true(fd >= 0 && again >= 0 && fd != again);
         assert_false(signalled(fd, 20) || signalled(again, 0));
         end_late(begin);
         assert_true(signalled(fd, 60000) && signalled(again, 60000));
-        const fovea_ready ready = {.fd = fd};
-        assert_int_equal(fovea_run_picture(next, o.picture, &ready, &other, 1), FOVEA_OK);
+        const fovea_acquire_fence ready = {.fd = fd};
+        assert_int_equal(fovea_run_external_image(next, o.picture, &ready, &other, 1), FOVEA_OK);
         assert_int_equal(fovea_wait(plan, ticket, 60), FOVEA_OK);
         same_output(&out, &want, "the first frame");
         same_output(&other, &want, "the one that waited");
         close(fd);
         close(again);
         fd = -2;
-        assert_int_equal(fovea_read_fence(plan, ticket, &fd), FOVEA_EINVAL);
+        assert_int_equal(fovea_plan_release_fence(plan, ticket, &fd), FOVEA_EINVAL);
         assert_int_equal(fd, -2);
         fv_cl.clReleaseEvent(written);
         free(want.data);
     }
-    assert_int_equal(fovea_read_fence(plan, 1, NULL), FOVEA_EINVAL);
+    assert_int_equal(fovea_plan_release_fence(plan, 1, NULL), FOVEA_EINVAL);
     fovea_plan_free(plan);
     fovea_plan_free(next);
     free(out.data);
@@ -262,18 +265,20 @@ static void fences_that_fail(void **state)
         hostile.only(turn[i].call);
         if (turn[i].planning)
             hostile.set("fail", 1);
-        fovea_plan *plan = owner_plan(&o, FOVEA_LOST_FAIL);
+        fovea_plan *plan = owner_plan(&o, FOVEA_DEVICE_LOST_FAIL);
         fovea_output want = pixels_want(plan, &o.memory), out = output_of(plan);
-        assert_int_equal(fovea_submit_picture(plan, o.picture, NULL, &out, 1, &ticket), FOVEA_OK);
+        assert_int_equal(fovea_submit_external_image(plan, o.picture, NULL, &out, 1, &ticket),
+                         FOVEA_OK);
         if (turn[i].call && !turn[i].planning)
             hostile.set("fail", 1);
-        assert_int_equal(fovea_read_fence(plan, ticket, &fd), turn[i].status);
-        const char *word = turn[i].status == FOVEA_ENOTSUP ? "fovea_read_event" : turn[i].call;
+        assert_int_equal(fovea_plan_release_fence(plan, ticket, &fd), turn[i].status);
+        const char *word =
+            turn[i].status == FOVEA_ENOTSUP ? "fovea_plan_release_event" : turn[i].call;
         if (!strstr(fovea_error(), word))
             fail_msg("%s: %s is wanted", fovea_error(), word);
         assert_true(!turn[i].call || hostile.failed());
         hostile.set("fail", LONG_MIN);
-        assert_int_equal(fovea_read_fence(plan, ticket, &fd), FOVEA_ENOTSUP);
+        assert_int_equal(fovea_plan_release_fence(plan, ticket, &fd), FOVEA_ENOTSUP);
         assert_int_equal(fd, -2);
         assert_int_equal(fovea_wait(plan, ticket, 60), FOVEA_OK);
         same_output(&out, &want, "the frame");

@@ -12,14 +12,14 @@
 /* Floats are read where they may lie. */
 static void odd_address(fovea_device *device, const pixel_memory *m, char *memory)
 {
-    fovea_picture_options o = pixels_options(m, FOVEA_PICTURE_CUDA, memory + 1);
-    fovea_picture *picture;
+    fovea_external_image_options o = pixels_options(m, FOVEA_EXTERNAL_CUDA, memory + 1);
+    fovea_external_image *picture;
     for (int i = 0; i < 2; i++)
         o.plane[i].offset--;
-    assert_int_equal(fovea_picture_import(&picture, device, &o), FOVEA_OK);
+    assert_int_equal(fovea_external_image_import(&picture, device, &o), FOVEA_OK);
     assert_int_equal(picture_info(picture).transfer, FOVEA_TRANSFER_DEVICE);
     assert_non_null(strstr(picture_info(picture).reason, "multiple of 4"));
-    fovea_picture_free(picture);
+    fovea_external_image_free(picture);
 }
 
 /* Device memory, an event to wait for, and one that is waited for, on a stream of the caller's; in
@@ -40,17 +40,17 @@ static void callers_pointer(void **state)
     pixels_open(&m, &pixel_formats[4], 8);
     GOOD(cuMemAlloc(&buffer, m.size));
     void *memory = (void *)(uintptr_t)buffer;
-    fovea_picture *picture = pixels_import(&m, device, FOVEA_PICTURE_CUDA, memory);
+    fovea_external_image *picture = pixels_import(&m, device, FOVEA_EXTERNAL_CUDA, memory);
     assert_int_equal(picture_info(picture).transfer, FOVEA_TRANSFER_NONE);
-    fovea_picture_options o = pixels_options(&m, FOVEA_PICTURE_CUDA, m.data);
+    fovea_external_image_options o = pixels_options(&m, FOVEA_EXTERNAL_CUDA, m.data);
     pixels_refused(device, &o, FOVEA_EINVAL, "cudaMalloc");
-    o = pixels_options(&m, FOVEA_PICTURE_CUDA, memory);
+    o = pixels_options(&m, FOVEA_EXTERNAL_CUDA, memory);
     o.plane[1].offset += 500;
     pixels_refused(device, &o, FOVEA_EINVAL, "ends after");
-    o = pixels_options(&m, FOVEA_PICTURE_OPENCL, memory);
+    o = pixels_options(&m, FOVEA_EXTERNAL_OPENCL, memory);
     pixels_refused(device, &o, FOVEA_ENOTSUP, "");
     odd_address(device, &m, memory);
-    fovea_plan *plan = pixels_plan(model, device, FOVEA_FORMAT_NV12, 1, FOVEA_LOST_FAIL);
+    fovea_plan *plan = pixels_plan(model, device, FOVEA_FORMAT_NV12, 1, FOVEA_DEVICE_LOST_FAIL);
     fovea_output out = output_of(plan);
     uint8_t *zeros = calloc(1, m.size);
     assert_non_null(zeros);
@@ -58,15 +58,16 @@ static void callers_pointer(void **state)
         void *read;
         int fence;
         fovea_ticket ticket;
-        const fovea_ready ready = {.event = written};
+        const fovea_acquire_fence ready = {.event = written};
         pixels_draw(&m, i);
         fovea_output want = pixels_want(plan, &m);
         hostile.set("streams", i % 3);
         GOOD(cuMemcpyHtoDAsync(buffer, m.data, m.size, stream));
         GOOD(cuEventRecord(written, stream));
-        assert_int_equal(fovea_submit_picture(plan, picture, &ready, &out, 1, &ticket), FOVEA_OK);
-        assert_int_equal(fovea_read_event(plan, ticket, &read), FOVEA_OK);
-        assert_int_equal(fovea_read_fence(plan, ticket, &fence), FOVEA_ENOTSUP);
+        assert_int_equal(fovea_submit_external_image(plan, picture, &ready, &out, 1, &ticket),
+                         FOVEA_OK);
+        assert_int_equal(fovea_plan_release_event(plan, ticket, &read), FOVEA_OK);
+        assert_int_equal(fovea_plan_release_fence(plan, ticket, &fence), FOVEA_ENOTSUP);
         GOOD(cuStreamWaitEvent(stream, read, 0));
         GOOD(cuMemcpyHtoDAsync(buffer, zeros, m.size, stream));
         assert_int_equal(fovea_wait(plan, ticket, 60), FOVEA_OK);
@@ -77,12 +78,12 @@ static void callers_pointer(void **state)
     free(zeros);
     free(out.data);
     fovea_plan_free(plan);
-    fovea_plan *guarded = pixels_plan(model, device, FOVEA_FORMAT_NV12, 1, FOVEA_LOST_CPU);
+    fovea_plan *guarded = pixels_plan(model, device, FOVEA_FORMAT_NV12, 1, FOVEA_DEVICE_LOST_CPU);
     fovea_output never = output_of(guarded);
-    assert_int_equal(fovea_run_picture(guarded, picture, NULL, &never, 1), FOVEA_ENOTSUP);
+    assert_int_equal(fovea_run_external_image(guarded, picture, NULL, &never, 1), FOVEA_ENOTSUP);
     fovea_plan_free(guarded);
     free(never.data);
-    fovea_picture_free(picture);
+    fovea_external_image_free(picture);
     fovea_device_close(device);
     GOOD(cuMemFree(buffer));
     GOOD(cuEventDestroy(written));
@@ -109,8 +110,9 @@ static long calls_of_a_frame(camera *c, uint32_t pictures)
 {
     const long before = calls_so_far();
     for (uint32_t i = 0; i < FRAMES; i++)
-        assert_int_equal(fovea_run_picture(c->plan, c->picture[i % pictures], NULL, &c->out[0], 1),
-                         FOVEA_OK);
+        assert_int_equal(
+            fovea_run_external_image(c->plan, c->picture[i % pictures], NULL, &c->out[0], 1),
+            FOVEA_OK);
     const long calls = calls_so_far() - before;
     assert_int_equal(calls % FRAMES, 0);
     return calls / FRAMES;
@@ -129,7 +131,7 @@ static void recorded_frames(void **state)
         skip();
     for (size_t f = 0; f < PIXEL_FORMATS; f++) {
         const uint32_t planes = pixel_formats[f].planes;
-        const way old = {1, FOVEA_PICTURE_DMABUF, FOVEA_TRANSFER_DEVICE, w->method, "recorded"};
+        const way old = {1, FOVEA_EXTERNAL_DMABUF, FOVEA_TRANSFER_DEVICE, w->method, "recorded"};
         camera c;
         hostile.set("imports", w->imports);
         fv_cuda.cuGraphExecKernelNodeSetParams = NULL; /* as of a driver before CUDA 12 */
@@ -147,7 +149,8 @@ static void recorded_frames(void **state)
         const long in_place = calls_of_a_frame(&c, BUFFERS);
         assert_int_equal(hostile.counted(set) - changes, FRAMES); /* one kernel reads all planes */
         for (int i = 0; i < 2; i++) /* each of the two recordings is changed once more */
-            assert_int_equal(fovea_run_picture(c.plan, c.picture[0], NULL, &c.out[0], 1), FOVEA_OK);
+            assert_int_equal(fovea_run_external_image(c.plan, c.picture[0], NULL, &c.out[0], 1),
+                             FOVEA_OK);
         const long same = hostile.counted(set);
         const long again = calls_of_a_frame(&c, 1);
         assert_int_equal(hostile.counted(set), same);
@@ -185,9 +188,9 @@ static void unknown_nodes(void **state)
 static const pixel_format surface_format = {
     "a surface", FOVEA_FORMAT_NV12, 2, {128, 128}, {H, 38}, 512, 0};
 
-static fovea_picture_options surface_options(fovea_picture_kind kind, void *memory)
+static fovea_external_image_options surface_options(fovea_external_image_kind kind, void *memory)
 {
-    fovea_picture_options o = FOVEA_PICTURE_OPTIONS_INIT;
+    fovea_external_image_options o = FOVEA_EXTERNAL_IMAGE_OPTIONS_INIT;
     o.kind = kind;
     o.format = FOVEA_FORMAT_NV12;
     o.width = W;
@@ -196,25 +199,26 @@ static fovea_picture_options surface_options(fovea_picture_kind kind, void *memo
     return o;
 }
 
-static void run_surface(fovea_device *device, pixel_memory *m, const fovea_picture_options *o,
-                        const char *method, fovea_transfer transfer)
+static void run_surface(fovea_device *device, pixel_memory *m,
+                        const fovea_external_image_options *o, const char *method,
+                        fovea_transfer transfer)
 {
-    fovea_picture *picture;
-    if (fovea_picture_import(&picture, device, o) != FOVEA_OK)
+    fovea_external_image *picture;
+    if (fovea_external_image_import(&picture, device, o) != FOVEA_OK)
         fail_msg("%s: %s", method, fovea_error());
     assert_string_equal(picture_info(picture).method, method);
     assert_int_equal(picture_info(picture).transfer, transfer);
-    fovea_plan *plan = pixels_plan(model, device, FOVEA_FORMAT_NV12, 1, FOVEA_LOST_FAIL);
+    fovea_plan *plan = pixels_plan(model, device, FOVEA_FORMAT_NV12, 1, FOVEA_DEVICE_LOST_FAIL);
     fovea_output out = output_of(plan);
     for (uint32_t i = 0; i < 3; i++) {
         pixels_draw(m, i);
         fovea_output want = pixels_want(plan, m);
-        assert_int_equal(fovea_run_picture(plan, picture, NULL, &out, 1), FOVEA_OK);
+        assert_int_equal(fovea_run_external_image(plan, picture, NULL, &out, 1), FOVEA_OK);
         same_output(&out, &want, method);
         free(want.data);
     }
     fovea_plan_free(plan);
-    fovea_picture_free(picture);
+    fovea_external_image_free(picture);
     free(out.data);
 }
 
@@ -241,9 +245,9 @@ static void surfaces(void **state)
                                          .pitch = {128, 128},
                                          .offset = {(uint32_t)m.offset[0], (uint32_t)m.offset[1]}}};
     fv_nvbuf_surface surface = {.batch = 1, .filled = 1, .memory = 4, .list = &params};
-    fovea_picture_options egl = surface_options(FOVEA_PICTURE_EGL, &image);
-    fovea_picture_options nvmm = surface_options(FOVEA_PICTURE_NVMM, &surface);
-    fovea_picture_options fd = pixels_options(&m, FOVEA_PICTURE_DMABUF, NULL);
+    fovea_external_image_options egl = surface_options(FOVEA_EXTERNAL_EGL, &image);
+    fovea_external_image_options nvmm = surface_options(FOVEA_EXTERNAL_NVMM, &surface);
+    fovea_external_image_options fd = pixels_options(&m, FOVEA_EXTERNAL_DMABUF, NULL);
     pixels_refused(device, &egl, FOVEA_ENOTSUP, "cuGraphicsEGLRegisterImage");
     pixels_refused(device, &nvmm, FOVEA_ENOTSUP, "cuGraphicsEGLRegisterImage");
     for (int arrays = 0; arrays < 2; arrays++) {
@@ -269,7 +273,7 @@ static void surfaces(void **state)
     hostile.set(NULL, 0);
     params.data = m.data;
     surface.memory = 6;
-    pixels_refused(device, &nvmm, FOVEA_ENOTSUP, "FOVEA_PICTURE_HOST");
+    pixels_refused(device, &nvmm, FOVEA_ENOTSUP, "FOVEA_EXTERNAL_HOST");
     fovea_device_close(device);
     pixels_close(&m);
     nothing_left();
@@ -296,13 +300,13 @@ static void surface_in_device_memory(void **state)
                                          .pitch = {128, 128},
                                          .offset = {(uint32_t)m.offset[0], (uint32_t)m.offset[1]}}};
     fv_nvbuf_surface surface = {.batch = 1, .filled = 1, .memory = 2, .list = &params};
-    const fovea_picture_options nvmm = surface_options(FOVEA_PICTURE_NVMM, &surface);
+    const fovea_external_image_options nvmm = surface_options(FOVEA_EXTERNAL_NVMM, &surface);
     run_surface(device, &m, &nvmm, "NvBufSurface", FOVEA_TRANSFER_NONE);
     surface.memory = 1; /* the host's, pinned */
     run_surface(device, &m, &nvmm, "NvBufSurface", FOVEA_TRANSFER_DEVICE);
-    fovea_picture *address = pixels_import(&m, device, FOVEA_PICTURE_CUDA, pinned);
+    fovea_external_image *address = pixels_import(&m, device, FOVEA_EXTERNAL_CUDA, pinned);
     assert_non_null(strstr(picture_info(address).reason, "no cache"));
-    fovea_picture_free(address);
+    fovea_external_image_free(address);
     params.planes.count = 4;
     pixels_refused(device, &nvmm, FOVEA_EINVAL, "planes");
     m.data = shared;

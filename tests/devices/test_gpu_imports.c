@@ -63,13 +63,14 @@ static void the_same_twice(void **state)
         pixels_draw(&c.memory[1], 100);
         for (int i = 0; i < 2; i++)
             assert_int_equal(
-                fovea_submit_picture(c.plan, c.picture[1], NULL, &c.out[i], 1, &ticket[i]),
+                fovea_submit_external_image(c.plan, c.picture[1], NULL, &c.out[i], 1, &ticket[i]),
                 FOVEA_OK);
         assert_int_equal(fovea_wait(c.plan, ticket[1], 60), FOVEA_OK);
         same_output(&c.out[0], &c.want[0], w->method);
         same_output(&c.out[1], &c.want[0], w->method);
-        assert_int_equal(fovea_submit_picture(c.plan, c.picture[1], NULL, &c.out[0], 1, &ticket[0]),
-                         FOVEA_OK);
+        assert_int_equal(
+            fovea_submit_external_image(c.plan, c.picture[1], NULL, &c.out[0], 1, &ticket[0]),
+            FOVEA_OK);
         camera_close(&c); /* with a frame in flight */
     }
     hostile.set(NULL, 0);
@@ -124,7 +125,7 @@ static void rig_close(rig *r)
 static void rig_open(rig *r, const pixel_memory *m)
 {
     r->device = open_device(0);
-    r->plan = pixels_plan(model, r->device, m->f->format, 0, FOVEA_LOST_FAIL);
+    r->plan = pixels_plan(model, r->device, m->f->format, 0, FOVEA_DEVICE_LOST_FAIL);
     r->objects = imports_alive();
 }
 
@@ -134,18 +135,18 @@ static long fail_at(rig *r, const way *w, const pixel_memory *m, const fovea_out
                     const char *function, long n)
 {
     static const long cl[] = {-5, -6, -59}, cuda[] = {719, 2, 1};
-    fovea_picture *picture = NULL;
-    const fovea_picture_options o = pixels_options(m, w->kind, memory_of(m, w->kind));
+    fovea_external_image *picture = NULL;
+    const fovea_external_image_options o = pixels_options(m, w->kind, memory_of(m, w->kind));
     fovea_output out = output_of(r->plan);
     hostile.set("imports", w->imports);
     hostile.set("error", (hostile.cuda ? cuda : cl)[n % 3]);
     hostile.set("lasting", n % 4 == 0);
     hostile.only(function);
     hostile.set("fail", n);
-    fovea_status status = fovea_picture_import(&picture, r->device, &o);
+    fovea_status status = fovea_external_image_import(&picture, r->device, &o);
     for (int i = 0; i < 2 && status == FOVEA_OK; i++) {
         memset(out.data, 0, out.size);
-        status = fovea_run_picture(r->plan, picture, NULL, &out, 1);
+        status = fovea_run_external_image(r->plan, picture, NULL, &out, 1);
         if (status == FOVEA_OK)
             same_output(&out, want, hostile.failed() ? hostile.failed() : "no call");
     }
@@ -160,10 +161,10 @@ static long fail_at(rig *r, const way *w, const pixel_memory *m, const fovea_out
         /* What is left of a frame is done with once the plan is closed. */
         fovea_plan_free(r->plan);
         r->plan = NULL;
-        fovea_picture_free(picture);
+        fovea_external_image_free(picture);
         rig_close(r);
     } else {
-        fovea_picture_free(picture);
+        fovea_external_image_free(picture);
         assert_int_equal(imports_alive(), r->objects);
     }
     hostile.set(NULL, 0);
@@ -221,21 +222,21 @@ static void next_way(void **state)
         const int at = i + (hostile.cuda ? 2 : 0);
         pixel_memory m;
         fovea_device *device = open_device(0);
-        fovea_plan *plan = pixels_plan(model, device, FOVEA_FORMAT_RGB8, 1, FOVEA_LOST_FAIL);
+        fovea_plan *plan = pixels_plan(model, device, FOVEA_FORMAT_RGB8, 1, FOVEA_DEVICE_LOST_FAIL);
         pixels_open(&m, &pixel_formats[0], 6);
         fovea_output want = pixels_want(plan, &m), out = output_of(plan);
         hostile.set("imports", has[at]);
         hostile.only(calls[at]);
         hostile.set("fail", 1);
-        fovea_picture *picture = pixels_import(&m, device, FOVEA_PICTURE_DMABUF, NULL);
+        fovea_external_image *picture = pixels_import(&m, device, FOVEA_EXTERNAL_DMABUF, NULL);
         assert_non_null(hostile.failed());
         assert_string_equal(picture_info(picture).method, then[at]);
         hostile.set("fail", LONG_MIN);
-        assert_int_equal(fovea_run_picture(plan, picture, NULL, &out, 1), FOVEA_OK);
+        assert_int_equal(fovea_run_external_image(plan, picture, NULL, &out, 1), FOVEA_OK);
         same_output(&out, &want, then[at]);
         hostile.set(NULL, 0);
         fovea_plan_free(plan);
-        fovea_picture_free(picture);
+        fovea_external_image_free(picture);
         fovea_device_close(device);
         pixels_close(&m);
         free(want.data);
@@ -253,8 +254,8 @@ static void hardware_buffers(void **state)
     fovea_device *device = open_device(0), *cpu;
     assert_int_equal(fovea_device_open(&cpu, "cpu", NULL), FOVEA_OK);
     pixels_open(&m, &pixel_formats[4], 8);
-    fovea_picture_options o = pixels_options(&m, FOVEA_PICTURE_AHARDWAREBUFFER,
-                                             memory_of(&m, FOVEA_PICTURE_AHARDWAREBUFFER));
+    fovea_external_image_options o = pixels_options(&m, FOVEA_EXTERNAL_AHARDWAREBUFFER,
+                                                    memory_of(&m, FOVEA_EXTERNAL_AHARDWAREBUFFER));
     pixels_refused(cpu, &o, FOVEA_ENOTSUP, "the host's or dma-bufs");
     pixels_refused(device, &o, FOVEA_ENOTSUP, hostile.cuda ? "Android" : "none of cl_arm_import");
     for (int i = 0; i < 2 && !hostile.cuda; i++) {
@@ -263,7 +264,7 @@ static void hardware_buffers(void **state)
         pixels_refused(device, &o, FOVEA_EINVAL, "an AHardwareBuffer of");
         o.plane[1].offset -= 500;
         o.plane[1].memory = NULL;
-        pixels_refused(device, &o, FOVEA_EINVAL, "plane 1 of the picture has no memory");
+        pixels_refused(device, &o, FOVEA_EINVAL, "plane 1 of the external image has no memory");
         o.plane[1].memory = o.plane[0].memory;
         hostile.set(NULL, 0);
     }
@@ -282,32 +283,35 @@ static void lost(void **state)
         fovea_ticket ticket;
         hostile.set("imports", 1);
         fovea_device *device = open_device(0);
-        fovea_plan *plan = pixels_plan(model, device, FOVEA_FORMAT_NV12, 1, FOVEA_LOST_CPU);
+        fovea_plan *plan = pixels_plan(model, device, FOVEA_FORMAT_NV12, 1, FOVEA_DEVICE_LOST_CPU);
         pixels_open(&m, &pixel_formats[4], 7);
-        fovea_picture *picture = pixels_import(&m, device, FOVEA_PICTURE_DMABUF, NULL);
+        fovea_external_image *picture = pixels_import(&m, device, FOVEA_EXTERNAL_DMABUF, NULL);
         fovea_output want = pixels_want(plan, &m), out = output_of(plan);
         if (submitted)
-            assert_int_equal(fovea_submit_picture(plan, picture, NULL, &out, 1, &ticket), FOVEA_OK);
+            assert_int_equal(fovea_submit_external_image(plan, picture, NULL, &out, 1, &ticket),
+                             FOVEA_OK);
         hostile.set("error", hostile.cuda ? 719 : -5);
         hostile.only(submitted      ? hostile.cuda ? "cuEventQuery" : "clGetEventInfo"
                      : hostile.cuda ? "cuGraphLaunch"
                                     : "clEnqueueAcquireExternalMemObjectsKHR");
         hostile.set("fail", 1);
         if (!submitted)
-            assert_int_equal(fovea_submit_picture(plan, picture, NULL, &out, 1, &ticket), FOVEA_OK);
+            assert_int_equal(fovea_submit_external_image(plan, picture, NULL, &out, 1, &ticket),
+                             FOVEA_OK);
         assert_int_equal(fovea_wait(plan, ticket, -1), FOVEA_OK);
-        assert_true(fovea_plan_lost(plan));
+        assert_true(fovea_plan_device_lost(plan));
         for (int i = 0; i < 2; i++) {
             const float *a = out.data, *b = want.data;
             for (size_t k = 0; k < out.size / sizeof *a; k++)
                 assert_true(a[k] - b[k] < 1e-3f && b[k] - a[k] < 1e-3f);
             void *event;
-            assert_int_equal(fovea_submit_picture(plan, picture, NULL, &out, 1, &ticket), FOVEA_OK);
-            assert_int_equal(fovea_read_event(plan, ticket, &event), FOVEA_ENOTSUP);
+            assert_int_equal(fovea_submit_external_image(plan, picture, NULL, &out, 1, &ticket),
+                             FOVEA_OK);
+            assert_int_equal(fovea_plan_release_event(plan, ticket, &event), FOVEA_ENOTSUP);
             assert_int_equal(fovea_wait(plan, ticket, -1), FOVEA_OK);
         }
         fovea_plan_free(plan);
-        fovea_picture_free(picture);
+        fovea_external_image_free(picture);
         fovea_device_close(device);
         hostile.set(NULL, 0);
         pixels_close(&m);

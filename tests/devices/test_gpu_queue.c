@@ -363,7 +363,7 @@ static void timestamps(void **state)
     assert_int_equal(hostile.live("timed queue"), 1);
     float *out = fixture_run(plan, &n);
     assert_memory_equal(out, want, values * sizeof *out);
-    assert_true(fovea_plan_traced(plan) > 10 && events[10].end > 0);
+    assert_true(fovea_plan_trace_count(plan) > 10 && events[10].end > 0);
     assert_int_equal(fovea_plan_trace(plan, NULL, 0), FOVEA_OK);
     free(out);
     out = fixture_run(plan, &n);

@@ -42,9 +42,9 @@ static uint8_t pixels[FRAMES][HEIGHT * WIDTH * 3];
 
 typedef struct scene {
     const char *attention;
-    const char *cache; /* of compiled kernels */
-    fovea_lost lost;   /* what becomes of a frame */
-    double lost_seconds;
+    const char *cache;             /* of compiled kernels */
+    fovea_device_lost_action lost; /* what becomes of a frame */
+    double device_timeout_seconds;
     uint32_t count; /* frames of a run */
     float *want[FRAMES];
     size_t values;
@@ -67,7 +67,7 @@ static fovea_status session_open(session *s, const char *device, const scene *wh
     options.frame.count = what->count;
     options.attention = what->attention;
     options.on_device_lost = what->lost;
-    options.lost_seconds = what->lost_seconds;
+    options.device_timeout_seconds = what->device_timeout_seconds;
     fovea_status status = fovea_device_open(&s->device, device, &device_options);
     if (status == FOVEA_OK)
         status = fovea_model_load(&s->model, TEST_DATA "/golden/models/dinov2-with-registers-03");
@@ -407,7 +407,7 @@ static void fail_while_finding(void)
             const int found = fovea_device_list(0, &info);
             for (size_t i = 1; fovea_device_list(i, &info); i++)
                 ;
-            const char *remark = fovea_backend_remark(hostile.cuda ? 2 : 1);
+            const char *remark = fovea_backend_status(hostile.cuda ? 2 : 1);
             _exit(!found || !remark || strlen(remark) < 5);
         }
         int status = -1;
@@ -529,7 +529,7 @@ static int begin_to_run(session *s, const scene *what, float *out[FRAMES], size_
         return 0;
     for (int i = 0; i < FRAMES; i++)
         out[i] = room_for(s, values);
-    return run_frames(s, out, *values) == FOVEA_OK && !fovea_plan_lost(s->plan);
+    return run_frames(s, out, *values) == FOVEA_OK && !fovea_plan_device_lost(s->plan);
 }
 
 /* Frames while the device fails, and frames after that: what is wrong with them, or "". */
@@ -582,7 +582,7 @@ static int go_on_after(const scene *what, const char *name, long n, int *reached
         hostile.set("lasting", n % 3 == 0);
         hostile.set("fail", n);
         run_on(&s, what, out, values, detail);
-        taken = fovea_plan_lost(s.plan);
+        taken = fovea_plan_device_lost(s.plan);
         *reached += hostile.failed() != NULL;
     } else {
         snprintf(detail, sizeof detail, "before it: %s", fovea_error());
@@ -605,7 +605,7 @@ static void go_on_after_each(const scene *scene_of, const char *name, int unifie
     float *out[FRAMES];
     size_t values = 0;
     int lost = 0, reached = 0;
-    what.lost = FOVEA_LOST_CPU;
+    what.lost = FOVEA_DEVICE_LOST_CPU;
     /* Waiting polls: how many calls there are depends on time, and the last may not come again. */
     long n = 0;
     for (int run = 0; run < 3; run++) {
@@ -634,8 +634,8 @@ static void go_on_after_a_hang(const scene *scene_of, const char *name, int unif
     size_t values = 0;
     char detail[512] = "";
     const long lost = hostile.misuse();
-    what.lost = FOVEA_LOST_CPU;
-    what.lost_seconds = 0.2;
+    what.lost = FOVEA_DEVICE_LOST_CPU;
+    what.device_timeout_seconds = 0.2;
     hostile.set("unified", unified);
     if (begin_to_run(&s, &what, out, &values)) {
         hostile.set("hang", 2);
@@ -643,7 +643,7 @@ static void go_on_after_a_hang(const scene *scene_of, const char *name, int unif
         run_on(&s, &what, out, values, detail);
         if (!*detail && fv_machine_seconds() - begin > 60)
             snprintf(detail, sizeof detail, "took %.1f s", fv_machine_seconds() - begin);
-        if (!*detail && !fovea_plan_lost(s.plan))
+        if (!*detail && !fovea_plan_device_lost(s.plan))
             snprintf(detail, sizeof detail, "and the device was not lost");
     } else {
         snprintf(detail, sizeof detail, "before it: %s", fovea_error());
@@ -665,8 +665,8 @@ static void batch_goes_on(const scene *scene_of)
     float *out[COUNT] = {NULL};
     size_t values = 0;
     double worst = 0;
-    what.lost = FOVEA_LOST_CPU;
-    what.lost_seconds = 0.2;
+    what.lost = FOVEA_DEVICE_LOST_CPU;
+    what.device_timeout_seconds = 0.2;
     what.count = COUNT;
     fovea_status status = session_open(&s, hostile.device, &what);
     for (int i = 0; i < COUNT && status == FOVEA_OK; i++) {
@@ -676,7 +676,7 @@ static void batch_goes_on(const scene *scene_of)
     }
     if (status == FOVEA_OK)
         status = fovea_run(s.plan, frame, to, COUNT);
-    note(status == FOVEA_OK && !fovea_plan_lost(s.plan), "a batch before the device hangs",
+    note(status == FOVEA_OK && !fovea_plan_device_lost(s.plan), "a batch before the device hangs",
          fovea_error());
     hostile.set("hang", 2);
     for (int i = 0; i < COUNT && status == FOVEA_OK; i++)
@@ -685,7 +685,7 @@ static void batch_goes_on(const scene *scene_of)
         status = fovea_run(s.plan, frame, to, COUNT);
     for (int i = 0; i < COUNT && status == FOVEA_OK; i++)
         worst = fmax(worst, error(out[i], what.want[i], values));
-    note(status == FOVEA_OK && fovea_plan_lost(s.plan) && worst <= allowed,
+    note(status == FOVEA_OK && fovea_plan_device_lost(s.plan) && worst <= allowed,
          "a batch after the device hung", fovea_error());
     truth();
     session_close(&s);
@@ -703,12 +703,12 @@ static void fallback_of_the_callers(const scene *what)
     fovea_plan_options options = FOVEA_PLAN_OPTIONS_INIT;
     options.frame.width = WIDTH;
     options.frame.height = HEIGHT;
-    options.on_device_lost = FOVEA_LOST_CPU;
+    options.on_device_lost = FOVEA_DEVICE_LOST_CPU;
     if (session_open(&s, hostile.device, what) == FOVEA_OK) {
-        options.lost_seconds = -1;
+        options.device_timeout_seconds = -1;
         note(fovea_plan_create(&plan, s.model, s.device, &options) == FOVEA_EINVAL,
              "a device lost before it begins", "is taken");
-        options.lost_seconds = 0;
+        options.device_timeout_seconds = 0;
         options.fallback = s.device;
         note(fovea_plan_create(&plan, s.model, s.device, &options) == FOVEA_EINVAL &&
                  strstr(fovea_error(), "CPU"),

@@ -66,7 +66,7 @@ static void feed(fovea_sequence *s, const fovea_sequence_info *q, uint32_t n)
     fuzz_check(out && in, "memory");
     const fovea_status status =
         q->vocabulary ? fovea_sequence_feed(s, ids, n, out, floats)
-                      : fovea_sequence_mix(s, (fovea_matrix){in, 0}, n, (fovea_matrix){out, 0});
+                      : fovea_sequence_forward(s, (fovea_matrix){in, 0}, n, (fovea_matrix){out, 0});
     fuzz_check(status == FOVEA_OK, fovea_error());
     free(out);
     free(in);
@@ -158,8 +158,8 @@ static void make_plan(const fovea_model *model, const fovea_preprocess *preproce
 /* The same files by their descriptors give the same: a model, or a failure. */
 static void load_open_files(fovea_status expected)
 {
-    fovea_file file[PARTS];
-    fovea_source source = FOVEA_SOURCE_INIT;
+    fovea_model_file file[PARTS];
+    fovea_model_source source = FOVEA_MODEL_SOURCE_INIT;
     fovea_model *model = NULL;
     source.files = file;
     for (int i = 0; i < PARTS; i++) {
@@ -167,7 +167,7 @@ static void load_open_files(fovea_status expected)
         snprintf(path, sizeof path, "%s/%s", fuzz_folder(), names[i]);
         const int fd = open(path, O_RDONLY | O_CLOEXEC);
         if (fd >= 0)
-            file[source.n_files++] = (fovea_file){.name = names[i], .descriptor = fd};
+            file[source.n_files++] = (fovea_model_file){.name = names[i], .descriptor = fd};
     }
     const bool none = source.n_files == 0;
     const fovea_status got = fovea_model_load_from(&model, &source, NULL);
@@ -426,7 +426,7 @@ size_t fuzz_seed(size_t index, uint8_t *out, size_t room)
         "{\"image_processor_type\":\"BitImageProcessor\",\"size\":{\"shortest_edge\":32},"
         "\"crop_size\":{\"height\":32,\"width\":32},\"resample\":3,\"image_mean\":[0.5,0.5,0.5]}";
     static const fovea_model_options usual = FOVEA_MODEL_OPTIONS_INIT;
-    static const fv_additions whole = {.attention = "pola", .whole = true};
+    static const fv_additions whole = {.attention = "pola", .full_module = true};
     char name[64];
     fovea_model *m;
     if (index >= sizeof models / sizeof *models)

@@ -30,7 +30,7 @@ static void rule_of_colours(void **state)
         fovea_origin origin;
         fovea_layout layout;
         uint32_t height;
-        fovea_yuv want;
+        fovea_yuv_matrix want;
     } cases[] = {
         /* Nothing is said. */
         {0, 0, 0, FOVEA_ORIGIN_VIDEO, FOVEA_LAYOUT_I420, 719, FOVEA_YUV_601},
@@ -66,14 +66,14 @@ static void rule_of_colours(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         fovea_colours c = FOVEA_COLOURS_INIT;
-        fovea_yuv got;
+        fovea_yuv_matrix got;
         c.coefficients = cases[i].coefficients;
         c.range = cases[i].range;
         c.siting = cases[i].siting;
         c.origin = cases[i].origin;
         c.layout = cases[i].layout;
         c.height = cases[i].height;
-        assert_int_equal(fovea_yuv_choose(&got, &c), FOVEA_OK);
+        assert_int_equal(fovea_yuv_matrix_choose(&got, &c), FOVEA_OK);
         if (got != cases[i].want)
             fail_msg("case %zu: %d, wanted %d", i, got, cases[i].want);
     }
@@ -82,16 +82,16 @@ static void rule_of_colours(void **state)
 static void unknown_tags(void **state)
 {
     (void)state;
-    fovea_yuv got = FOVEA_YUV_2020;
+    fovea_yuv_matrix got = FOVEA_YUV_2020;
     fovea_colours c = FOVEA_COLOURS_INIT;
     c.range = (fovea_range)9;
-    assert_int_equal(fovea_yuv_choose(&got, &c), FOVEA_EINVAL);
+    assert_int_equal(fovea_yuv_matrix_choose(&got, &c), FOVEA_EINVAL);
     assert_non_null(strstr(fovea_error(), "range 9"));
     c.range = FOVEA_RANGE_UNKNOWN;
     c.layout = (fovea_layout)LAYOUTS;
-    assert_int_equal(fovea_yuv_choose(&got, &c), FOVEA_EINVAL);
+    assert_int_equal(fovea_yuv_matrix_choose(&got, &c), FOVEA_EINVAL);
     c = (fovea_colours){0};
-    assert_int_equal(fovea_yuv_choose(&got, &c), FOVEA_EINVAL);
+    assert_int_equal(fovea_yuv_matrix_choose(&got, &c), FOVEA_EINVAL);
     assert_int_equal(got, FOVEA_YUV_2020);
 }
 
@@ -101,7 +101,7 @@ static void unknown_tags(void **state)
  * sample to sample and before the first, of R, G, B or Y, U, V. */
 static const struct about {
     const char *name;
-    fovea_format format;
+    fovea_pixel_format format;
     int bits, right, down;
     char kind; /* 'r': R, G, B; 'g': grey; 'y' */
     int plane[3], step[3], first[3];
@@ -144,7 +144,7 @@ static const struct about {
 
 typedef struct scene {
     fovea_layout layout;
-    fovea_yuv yuv;
+    fovea_yuv_matrix yuv;
     uint32_t width, height;
     fovea_frame frame;
     size_t stride[3];
@@ -213,7 +213,7 @@ static void exact(double rgb[3], const scene *s, size_t x, size_t y)
 static void planned(uint8_t rgb[3], const fovea_frame *f, const scene *s, size_t x, size_t y)
 {
     const uint8_t *row = (const uint8_t *)f->pixels[0] + y * f->stride[0];
-    const fovea_format format = abouts[s->layout].format;
+    const fovea_pixel_format format = abouts[s->layout].format;
     if (format == FOVEA_FORMAT_NV12 || format == FOVEA_FORMAT_YUYV) {
         const fv_yuv_frame y420 =
             fv_yuv_frame_of(format == FOVEA_FORMAT_NV12 ? FV_FLAG_NV12 : FV_FLAG_YUYV, f->pixels[0],
@@ -227,7 +227,7 @@ static void planned(uint8_t rgb[3], const fovea_frame *f, const scene *s, size_t
                                                : row[3 * x + c];
 }
 
-static void one_layout(fovea_layout layout, fovea_yuv yuv, uint32_t width, uint32_t height,
+static void one_layout(fovea_layout layout, fovea_yuv_matrix yuv, uint32_t width, uint32_t height,
                        size_t gap)
 {
     enum { GUARD = 64 };
@@ -241,14 +241,14 @@ static void one_layout(fovea_layout layout, fovea_yuv yuv, uint32_t width, uint3
     assert_string_equal(info.name, abouts[layout].name);
     assert_string_equal(fovea_layout_name(layout), info.name);
     assert_int_equal(info.format, abouts[layout].format);
-    uint8_t *room = malloc(info.room + GUARD);
+    uint8_t *room = malloc(info.buffer_size + GUARD);
     assert_non_null(room);
-    memset(room + info.room, 0xa5, GUARD);
+    memset(room + info.buffer_size, 0xa5, GUARD);
     assert_int_equal(
-        fovea_layout_convert(&out, &s.frame, layout, width, height, yuv, room, info.room),
+        fovea_layout_convert(&out, &s.frame, layout, width, height, yuv, room, info.buffer_size),
         FOVEA_OK);
     for (size_t i = 0; i < GUARD; i++)
-        assert_int_equal(room[info.room + i], 0xa5);
+        assert_int_equal(room[info.buffer_size + i], 0xa5);
     for (size_t y = 0; y < height; y++)
         for (size_t x = 0; x < width; x++) {
             exact(want, &s, x, y);
@@ -268,10 +268,11 @@ static void every_layout(void **state)
     (void)state;
     for (int layout = 0; layout < LAYOUTS; layout++)
         for (int yuv = 0; yuv < YUVS; yuv++) {
-            one_layout((fovea_layout)layout, (fovea_yuv)yuv, 34, 18, 0);
-            one_layout((fovea_layout)layout, (fovea_yuv)yuv, 33, 17, 6);
-            one_layout((fovea_layout)layout, (fovea_yuv)yuv, 1, 1, 0);
-            one_layout((fovea_layout)layout, (fovea_yuv)yuv, 519, 3, 2); /* longer than a run */
+            one_layout((fovea_layout)layout, (fovea_yuv_matrix)yuv, 34, 18, 0);
+            one_layout((fovea_layout)layout, (fovea_yuv_matrix)yuv, 33, 17, 6);
+            one_layout((fovea_layout)layout, (fovea_yuv_matrix)yuv, 1, 1, 0);
+            one_layout((fovea_layout)layout, (fovea_yuv_matrix)yuv, 519, 3,
+                       2); /* longer than a run */
         }
     assert_null(fovea_layout_name(LAYOUTS));
 }
@@ -288,16 +289,16 @@ static void nothing_is_copied(void **state)
     fovea_frame out;
     for (size_t i = 0; i < sizeof as_is / sizeof *as_is; i++) {
         assert_int_equal(fovea_layout_query(as_is[i], 4, 2, FOVEA_YUV_601_FULL, &info), FOVEA_OK);
-        assert_int_equal(info.room, 0);
+        assert_int_equal(info.buffer_size, 0);
         assert_int_equal(
             fovea_layout_convert(&out, &in, as_is[i], 4, 2, FOVEA_YUV_601_FULL, NULL, 0), FOVEA_OK);
         assert_ptr_equal(out.pixels[0], bytes);
         assert_int_equal(out.stride[0], 16);
     }
     assert_int_equal(fovea_layout_query(FOVEA_LAYOUT_GRAY, 4, 2, FOVEA_YUV_601, &info), FOVEA_OK);
-    assert_int_equal(info.room, 8);
+    assert_int_equal(info.buffer_size, 8);
     assert_int_equal(fovea_layout_query(FOVEA_LAYOUT_NV21, 4, 2, FOVEA_YUV_601, &info), FOVEA_OK);
-    assert_int_equal(info.room, 4);
+    assert_int_equal(info.buffer_size, 4);
 }
 
 static void wrong_calls(void **state)
@@ -317,7 +318,7 @@ static void wrong_calls(void **state)
     assert_int_equal(fovea_layout_convert(&out, &in, i420, 4, 2, 0, room, 64), FOVEA_EINVAL);
     assert_non_null(strstr(fovea_error(), "stride[1]"));
     assert_int_equal(fovea_layout_query((fovea_layout)LAYOUTS, 4, 2, 0, &info), FOVEA_EINVAL);
-    assert_int_equal(fovea_layout_query(i420, 4, 2, (fovea_yuv)YUVS, &info), FOVEA_EINVAL);
+    assert_int_equal(fovea_layout_query(i420, 4, 2, (fovea_yuv_matrix)YUVS, &info), FOVEA_EINVAL);
     assert_int_equal(fovea_layout_query(i420, 0, 2, 0, &info), FOVEA_EINVAL);
     assert_int_equal(fovea_layout_query(i420, 4, 65536, 0, &info), FOVEA_EINVAL);
 }

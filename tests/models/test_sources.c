@@ -47,10 +47,10 @@ static void free_files(struct files *f)
     free(f);
 }
 
-static size_t list(fovea_file *out, const struct files *f)
+static size_t list(fovea_model_file *out, const struct files *f)
 {
     for (size_t i = 0; i < f->n; i++)
-        out[i] = (fovea_file){.name = f->name[i], .data = f->data[i], .size = f->size[i]};
+        out[i] = (fovea_model_file){.name = f->name[i], .data = f->data[i], .size = f->size[i]};
     return f->n;
 }
 
@@ -67,7 +67,7 @@ static fovea_status plan(const fovea_model *m)
     return status;
 }
 
-static void refused(const fovea_source *s, fovea_status status, const char *says)
+static void refused(const fovea_model_source *s, fovea_status status, const char *says)
 {
     fovea_model *m = NULL;
     const fovea_status got = fovea_model_load_from(&m, s, NULL);
@@ -77,7 +77,7 @@ static void refused(const fovea_source *s, fovea_status status, const char *says
     assert_int_equal(fv_mem_tagged(FV_MEM_MODEL), 0);
 }
 
-static fovea_model *load_from(const fovea_source *s)
+static fovea_model *load_from(const fovea_model_source *s)
 {
     fovea_model *m = NULL;
     if (fovea_model_load_from(&m, s, NULL) != FOVEA_OK)
@@ -86,7 +86,7 @@ static fovea_model *load_from(const fovea_source *s)
 }
 
 /* The folder's model and that of `s` are one. */
-static void same_model(const fovea_source *s)
+static void same_model(const fovea_model_source *s)
 {
     fovea_model *a = load(folder), *b = load_from(s);
     fovea_preprocess p = FOVEA_PREPROCESS_INIT, q = FOVEA_PREPROCESS_INIT;
@@ -138,8 +138,8 @@ static void memory_is_a_folder(void **state)
     for (int sharded = 0; sharded < 2; sharded++) {
         (sharded ? write_shards : write_whole)();
         struct files *f = read_folder();
-        fovea_file files[FILES];
-        fovea_source s = FOVEA_SOURCE_INIT;
+        fovea_model_file files[FILES];
+        fovea_model_source s = FOVEA_MODEL_SOURCE_INIT;
         s.n_files = list(files, f);
         s.files = files;
         same_model(&s);
@@ -161,8 +161,8 @@ static void short_files_are_refused(void **state)
     (void)state;
     write_whole();
     struct files *f = read_folder();
-    fovea_file files[FILES];
-    fovea_source s = FOVEA_SOURCE_INIT;
+    fovea_model_file files[FILES];
+    fovea_model_source s = FOVEA_MODEL_SOURCE_INIT;
     const size_t weights = place_of(f, "model.safetensors");
     const size_t config = place_of(f, "config.json");
     s.name = "the asset";
@@ -191,20 +191,20 @@ static void short_files_are_refused(void **state)
 static void lists_that_cannot_be_are_refused(void **state)
 {
     fovea_model *m = NULL;
-    fovea_source s = FOVEA_SOURCE_INIT;
-    fovea_file file = {.name = "config.json", .data = "{}", .size = UINT64_MAX};
+    fovea_model_source s = FOVEA_MODEL_SOURCE_INIT;
+    fovea_model_file file = {.name = "config.json", .data = "{}", .size = UINT64_MAX};
     (void)state;
     refused(&s, FOVEA_EINVAL, "no files");
     s.n_files = 1;
     refused(&s, FOVEA_EINVAL, "no files");
     s.files = &file;
     refused(&s, FOVEA_EINVAL, "memory/config.json: its size of 18446744073709551615 bytes");
-    file = (fovea_file){.name = "config.json", .size = 1, .offset = UINT64_MAX};
+    file = (fovea_model_file){.name = "config.json", .size = 1, .offset = UINT64_MAX};
     refused(&s, FOVEA_EINVAL, "memory/config.json: its size");
-    file = (fovea_file){.data = "{}", .size = 2};
+    file = (fovea_model_file){.data = "{}", .size = 2};
     refused(&s, FOVEA_EINVAL, "file 0 has no name");
     s.struct_size = 0;
-    refused(&s, FOVEA_EINVAL, "FOVEA_SOURCE_INIT");
+    refused(&s, FOVEA_EINVAL, "FOVEA_MODEL_SOURCE_INIT");
     assert_int_equal(fovea_model_load_from(&m, NULL, NULL), FOVEA_EINVAL);
     assert_null(m);
 }
@@ -212,7 +212,7 @@ static void lists_that_cannot_be_are_refused(void **state)
 /* ---- descriptors ---- */
 
 /* All files one after the other in one, behind `lead` bytes. */
-static int pack_files(fovea_file *out, const struct files *f, size_t lead)
+static int pack_files(fovea_model_file *out, const struct files *f, size_t lead)
 {
     const char *path = in_folder("package");
     int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
@@ -220,8 +220,8 @@ static int pack_files(fovea_file *out, const struct files *f, size_t lead)
     assert_true(fd >= 0);
     for (size_t i = 0; i < f->n; i++) {
         assert_int_equal(pwrite(fd, f->data[i], (size_t)f->size[i], (off_t)at), f->size[i]);
-        out[i] =
-            (fovea_file){.name = f->name[i], .descriptor = fd, .offset = at, .size = f->size[i]};
+        out[i] = (fovea_model_file){
+            .name = f->name[i], .descriptor = fd, .offset = at, .size = f->size[i]};
         at += f->size[i];
     }
     return fd;
@@ -232,8 +232,8 @@ static void descriptors_are_mapped(void **state)
     (void)state;
     write_whole();
     struct files *f = read_folder();
-    fovea_file files[FILES];
-    fovea_source s = FOVEA_SOURCE_INIT;
+    fovea_model_file files[FILES];
+    fovea_model_source s = FOVEA_MODEL_SOURCE_INIT;
     s.name = "package";
     s.files = files;
     s.n_files = f->n;
@@ -263,12 +263,12 @@ static void lying_descriptors_are_refused(void **state)
     (void)state;
     write_whole();
     struct files *f = read_folder();
-    fovea_file files[FILES];
-    fovea_source s = FOVEA_SOURCE_INIT;
+    fovea_model_file files[FILES];
+    fovea_model_source s = FOVEA_MODEL_SOURCE_INIT;
     const int fd = pack_files(files, f, 5), before = open_descriptors();
     const size_t weights = place_of(f, "model.safetensors");
-    fovea_file *w = &files[weights];
-    const fovea_file right = *w;
+    fovea_model_file *w = &files[weights];
+    const fovea_model_file right = *w;
     int pipes[2];
     s.name = "package";
     s.files = files;
@@ -348,7 +348,7 @@ static void callbacks_open_and_release(void **state)
         (sharded ? write_shards : write_whole)();
         struct files *f = read_folder();
         struct vault v = {.files = f};
-        fovea_source s = FOVEA_SOURCE_INIT;
+        fovea_model_source s = FOVEA_MODEL_SOURCE_INIT;
         s.open = open_vault;
         s.release = release_vault;
         s.user = &v;
@@ -402,8 +402,8 @@ static void a_list_comes_before_its_callback(void **state)
     write_whole();
     struct files *f = read_folder();
     struct vault v = {.files = f};
-    fovea_file config = {.name = "config.json", .data = "[]", .size = 2};
-    fovea_source s = FOVEA_SOURCE_INIT;
+    fovea_model_file config = {.name = "config.json", .data = "[]", .size = 2};
+    fovea_model_source s = FOVEA_MODEL_SOURCE_INIT;
     s.files = &config;
     s.n_files = 1;
     s.open = open_vault;

@@ -21,7 +21,7 @@ enum { DEVICES = 16, YUVS = 6 };
 /* ---- the arithmetic ---- */
 
 /* R, G, B as the standards define them, on a scale of 0 to 255, neither rounded nor cut. */
-static void exact(double rgb[3], fovea_yuv yuv, int y, int u, int v)
+static void exact(double rgb[3], fovea_yuv_matrix yuv, int y, int u, int v)
 {
     static const double red[] = {0.299, 0.2126, 0.2627}, blue[] = {0.114, 0.0722, 0.0593};
     const int full = yuv % 2;
@@ -47,7 +47,7 @@ static void follows_the_standards(void **state)
                     line[3] = (uint8_t)v;
                     const fv_yuv_frame f = fv_yuv_frame_of(FV_FLAG_YUYV, line, 4, NULL, 0);
                     fv_yuv_pixel(rgb, &f, &fv_yuv_table[yuv], 0, (size_t)(y % 2));
-                    exact(want, (fovea_yuv)yuv, y, u, v);
+                    exact(want, (fovea_yuv_matrix)yuv, y, u, v);
                     for (int c = 0; c < 3; c++)
                         worst = fmax(worst, fabs(fmin(fmax(want[c], 0), 255) - rgb[c]));
                 }
@@ -58,8 +58,8 @@ static void follows_the_standards(void **state)
 /* ---- whole plans ---- */
 
 typedef struct camera {
-    fovea_format format;
-    fovea_yuv yuv;
+    fovea_pixel_format format;
+    fovea_yuv_matrix yuv;
     uint32_t width, height;
     size_t gap; /* bytes after every row */
     uint8_t *plane[2], *rgb;
@@ -229,7 +229,7 @@ static void wrong_planes(void **state)
     assert_int_equal(fovea_plan_create(&plan, model, device, &options), FOVEA_OK);
     refused(plan, (fovea_frame){.pixels = {bytes}, .stride = {2 * FIXTURE_WIDTH}}, "a row has 204");
     fovea_plan_free(plan);
-    options.yuv = (fovea_yuv)YUVS;
+    options.yuv = (fovea_yuv_matrix)YUVS;
     assert_int_equal(fovea_plan_create(&plan, model, device, &options), FOVEA_EINVAL);
     assert_non_null(strstr(fovea_error(), "yuv 6"));
     fovea_model_free(model);
@@ -252,7 +252,7 @@ static void largest_sides(void **state)
     small.crop_width = small.crop_height = 0;
     for (int format = FOVEA_FORMAT_NV12; format <= FOVEA_FORMAT_YUYV; format++) {
         fovea_plan_options options = fixture_options("linear:elu1", FOVEA_SCHEDULE_AUTO);
-        options.frame.format = (fovea_format)format;
+        options.frame.format = (fovea_pixel_format)format;
         options.preprocess = &small;
         options.dry = 1;
         options.frame.width = options.frame.height = SIDE;

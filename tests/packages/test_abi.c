@@ -158,10 +158,10 @@ static int memory(void *out)
     return fovea_memory_query(out);
 }
 
-static fovea_picture_options picture_options(void)
+static fovea_external_image_options picture_options(void)
 {
-    fovea_picture_options o = FOVEA_PICTURE_OPTIONS_INIT;
-    o.kind = FOVEA_PICTURE_HOST;
+    fovea_external_image_options o = FOVEA_EXTERNAL_IMAGE_OPTIONS_INIT;
+    o.kind = FOVEA_EXTERNAL_HOST;
     o.width = FIXTURE_WIDTH;
     o.height = FIXTURE_HEIGHT;
     o.plane[0].memory = fixture_pixels;
@@ -170,20 +170,20 @@ static fovea_picture_options picture_options(void)
 
 static int imported_picture(void *out)
 {
-    const fovea_picture_options o = picture_options();
-    fovea_picture *p;
-    assert_int_equal(fovea_picture_import(&p, device, &o), FOVEA_OK);
-    const fovea_status status = fovea_picture_query(p, out);
-    fovea_picture_free(p);
+    const fovea_external_image_options o = picture_options();
+    fovea_external_image *p;
+    assert_int_equal(fovea_external_image_import(&p, device, &o), FOVEA_OK);
+    const fovea_status status = fovea_external_image_query(p, out);
+    fovea_external_image_free(p);
     return status;
 }
 
-static int latest_frame(void *out)
+static int mailbox_counts(void *out)
 {
-    fovea_latest *l;
-    assert_int_equal(fovea_latest_create(&l, NULL), FOVEA_OK);
-    const fovea_status status = fovea_latest_query(l, out);
-    fovea_latest_free(l);
+    fovea_mailbox *l;
+    assert_int_equal(fovea_mailbox_create(&l, NULL), FOVEA_OK);
+    const fovea_status status = fovea_mailbox_query(l, out);
+    fovea_mailbox_free(l);
     return status;
 }
 
@@ -282,11 +282,11 @@ static const struct {
     RESULT(plan_info, fovea_plan_info, scale_y, 0, FOVEA_PLAN_INFO_INIT),
     RESULT(step_info, fovea_step_info, products, 0, FOVEA_STEP_INFO_INIT),
     RESULT(output_info, fovea_output_info, stride, 0, FOVEA_OUTPUT_INFO_INIT),
-    RESULT(latest_frame, fovea_latest_info, late, 1, FOVEA_LATEST_INFO_INIT),
-    RESULT(imported_picture, fovea_picture_info, reason, 1, FOVEA_PICTURE_INFO_INIT),
+    RESULT(mailbox_counts, fovea_mailbox_info, late, 1, FOVEA_MAILBOX_INFO_INIT),
+    RESULT(imported_picture, fovea_external_image_info, reason, 1, FOVEA_EXTERNAL_IMAGE_INFO_INIT),
     RESULT(memory, fovea_memory, allocations, 0, FOVEA_MEMORY_INIT),
     RESULT(tuned_plan, fovea_tune_report, tuned_seconds, 1, FOVEA_TUNE_REPORT_INIT),
-    RESULT(tuned_accuracy, fovea_accuracy_report, mix, 1, FOVEA_ACCURACY_REPORT_INIT),
+    RESULT(tuned_accuracy, fovea_accuracy_report, mixed, 1, FOVEA_ACCURACY_REPORT_INIT),
     RESULT(tuned_attention, fovea_tune_report, tuned_seconds, 1, FOVEA_TUNE_REPORT_INIT),
     RESULT(tuned_gemm, fovea_tune_report, tuned_seconds, 1, FOVEA_TUNE_REPORT_INIT),
     RESULT(verified_step, fovea_kernel_check, text, 1, FOVEA_KERNEL_CHECK_INIT),
@@ -362,9 +362,9 @@ static fovea_status open_device(const void *options)
 
 static fovea_status import_picture(const void *options)
 {
-    fovea_picture *p = NULL;
-    const fovea_status status = fovea_picture_import(&p, device, options);
-    fovea_picture_free(p);
+    fovea_external_image *p = NULL;
+    const fovea_status status = fovea_external_image_import(&p, device, options);
+    fovea_external_image_free(p);
     return status;
 }
 
@@ -532,8 +532,8 @@ static void options_begin_as_the_callers_do(void **state)
     CHECK(open_device, open, cache, FOVEA_DEVICE_OPTIONS_INIT);
     CHECK(open_device, open, thread_name, FOVEA_DEVICE_OPTIONS_INIT);
     CHECK(open_device, open, context, FOVEA_DEVICE_OPTIONS_INIT);
-    const fovea_picture_options picture = picture_options();
-    CHECK(import_picture, picture, plane[2], FOVEA_PICTURE_OPTIONS_INIT);
+    const fovea_external_image_options picture = picture_options();
+    CHECK(import_picture, picture, plane[2], FOVEA_EXTERNAL_IMAGE_OPTIONS_INIT);
     const fovea_model_options as_it_is = FOVEA_MODEL_OPTIONS_INIT;
     CHECK(load_model, as_it_is, prefix, FOVEA_MODEL_OPTIONS_INIT);
     CHECK(make_plan, o, compute, FOVEA_PLAN_OPTIONS_INIT);

@@ -81,7 +81,7 @@ static GstBuffer *frame_of(const GstVideoInfo *info, guint8 seed)
 
 /* What the library gives for the frame. */
 static void ask_library(float *out, size_t room, const GstVideoInfo *info, GstBuffer *buffer,
-                        fovea_layout layout, fovea_yuv yuv, fovea_compute compute,
+                        fovea_layout layout, fovea_yuv_matrix yuv, fovea_compute compute,
                         const char *output)
 {
     fovea_layout_info about = FOVEA_LAYOUT_INFO_INIT;
@@ -114,10 +114,10 @@ static void ask_library(float *out, size_t room, const GstVideoInfo *info, GstBu
         frame.stride[i] = (size_t)GST_VIDEO_FRAME_PLANE_STRIDE(&video, i);
     }
     const fovea_output into = {out, room * sizeof *out};
-    void *converted = g_malloc(about.room + 1);
-    assert_int_equal(
-        fovea_layout_convert(&frame, &frame, layout, width, height, yuv, converted, about.room),
-        FOVEA_OK);
+    void *converted = g_malloc(about.buffer_size + 1);
+    assert_int_equal(fovea_layout_convert(&frame, &frame, layout, width, height, yuv, converted,
+                                          about.buffer_size),
+                     FOVEA_OK);
     assert_int_equal(fovea_run(plan, &frame, &into, 1), FOVEA_OK);
     g_free(converted);
     gst_video_frame_unmap(&video);
@@ -213,9 +213,9 @@ static void one_frame(GstHarness *h, const struct format *f, fovea_compute compu
     assert_true(gst_video_info_from_caps(&info, caps));
     gst_harness_set_src_caps(h, caps);
     GstBuffer *out = pass(h, frame_of(&info, seed));
-    const fovea_yuv yuv = f->layout == FOVEA_LAYOUT_GRAY || f->layout == FOVEA_LAYOUT_GRAY16
-                              ? FOVEA_YUV_601_FULL
-                              : FOVEA_YUV_601;
+    const fovea_yuv_matrix yuv = f->layout == FOVEA_LAYOUT_GRAY || f->layout == FOVEA_LAYOUT_GRAY16
+                                     ? FOVEA_YUV_601_FULL
+                                     : FOVEA_YUV_601;
     ask_library(want, CLASSES, &info, out, f->layout, yuv, compute, "logits");
     const GstStructure *s = attached(out), *output = item(s, "outputs", 0, "logits");
     assert_string_equal(gst_structure_get_string(output, "name"), "logits");
@@ -256,7 +256,7 @@ static void colours(void **state)
         const char *format, *more;
         int height;
         fovea_layout layout;
-        fovea_yuv want;
+        fovea_yuv_matrix want;
     } cases[] = {
         {"NV12", "", 64, FOVEA_LAYOUT_NV12, FOVEA_YUV_601},
         {"NV12", "", 720, FOVEA_LAYOUT_NV12, FOVEA_YUV_709},

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <memory_resource>
 #include <new>
+#include <thread>
 #include <type_traits>
 #include <utility>
 
@@ -16,8 +17,9 @@ constexpr bool moves =
     std::is_nothrow_move_constructible_v<T> &&std::is_nothrow_move_assignable_v<T> &&
     !std::is_copy_constructible_v<T>;
 static_assert(moves<fovea::device> && moves<fovea::model> && moves<fovea::plan> &&
-              moves<fovea::picture> && moves<fovea::operation> && moves<fovea::state> &&
-              moves<fovea::sequence>);
+              moves<fovea::external_image> && moves<fovea::operation> && moves<fovea::state> &&
+              moves<fovea::sequence> && moves<fovea::borrowing_mailbox<int>> &&
+              moves<fovea::mailbox<int>>);
 
 static bool throws(fovea_status wanted, const char *id)
 {
@@ -78,8 +80,8 @@ static bool features_lie_on_a_grid()
            stage.offset(0, 5, 0) == std::size_t{5} * stage.output(0).columns;
 }
 
-// A picture in the caller's memory gives what the frame gives.
-static bool pictures_are_frames()
+// An external image in the caller's memory gives what the frame gives.
+static bool external_images_are_frames()
 {
     fovea::device device("cpu");
     const fovea::model vit("synthetic:vit-ti16");
@@ -89,8 +91,8 @@ static bool pictures_are_frames()
     std::vector<unsigned char> pixels(32 * 40 * 3);
     for (std::size_t i = 0; i < pixels.size(); i++)
         pixels[i] = static_cast<unsigned char>(i * i / 7);
-    fovea_picture_options p = FOVEA_PICTURE_OPTIONS_INIT;
-    p.kind = FOVEA_PICTURE_HOST;
+    fovea_external_image_options p = FOVEA_EXTERNAL_IMAGE_OPTIONS_INIT;
+    p.kind = FOVEA_EXTERNAL_HOST;
     p.width = p.height = 32;
     p.plane[0].memory = pixels.data();
     p.plane[0].stride = 40 * 3;
@@ -100,21 +102,21 @@ static bool pictures_are_frames()
     frame.stride[0] = 40 * 3;
     plan.run(frame, {want});
     {
-        fovea::picture picture(device, p);
-        plan.run(picture, {got});
-        if (picture.info().transfer != FOVEA_TRANSFER_NONE)
+        fovea::external_image image(device, p);
+        plan.run(image, {got});
+        if (image.info().transfer != FOVEA_TRANSFER_NONE)
             return false;
     }
-    p.kind = FOVEA_PICTURE_CUDA;
-    auto none = fovea::picture::open(device, p);
+    p.kind = FOVEA_EXTERNAL_CUDA;
+    auto none = fovea::external_image::open(device, p);
     return want == got && !none && none.status() == FOVEA_ENOTSUP;
 }
 
 // What lacks the weights says so, by exception and without.
 static bool models_lie_in_memory()
 {
-    const fovea_file config = {"config.json", "{}", 2, 0, 0};
-    fovea_source source = FOVEA_SOURCE_INIT;
+    const fovea_model_file config = {"config.json", "{}", 2, 0, 0};
+    fovea_model_source source = FOVEA_MODEL_SOURCE_INIT;
     source.name = "here";
     source.files = &config;
     source.n_files = 1;
@@ -158,13 +160,61 @@ static bool results_are_made()
     std::vector<fovea_mask> masks(2);
     metres.assign(metres.size(), 1.5f);
     const fovea_mask_options usual = FOVEA_MASK_OPTIONS_INIT;
-    return heat.output(0).kind == FOVEA_KIND_KEYPOINTS &&
+    return heat.output(0).kind == FOVEA_OUTPUT_KEYPOINTS &&
            heat.try_keypoints({maps}, points) == FOVEA_OK && points.size() == 17 &&
            far.try_depth_map({metres}, FOVEA_EXTENT_FRAME, 1e-3, steps) == FOVEA_OK &&
            steps[100] == 1500 &&
            far.try_depth_map({metres}, FOVEA_EXTENT_PICTURE, metres) == FOVEA_EINVAL &&
            far.try_class_map({metres}, FOVEA_EXTENT_FRAME, classes) == FOVEA_EINVAL &&
            far.try_masks({metres}, usual, masks, none) == FOVEA_EINVAL && masks.empty();
+}
+
+// Of many frames that one thread puts, another takes some, each once and in their order; the last
+// one is never lost. Frames that expire are among them.
+static bool frames_change_hands()
+{
+    constexpr int MANY = 20000;
+    fovea::mailbox<std::vector<int>> box;
+    std::thread camera([&box] {
+        for (int i = 1; i <= MANY; i++)
+            box.put({i, -i}, i % 3 == 1 ? 1e-6 : 0);
+        box.end();
+    });
+    int last = 0, taken = 0;
+    bool good = true;
+    while (const std::optional<std::vector<int>> frame = box.take(30)) {
+        good = good && frame->size() == 2 && (*frame)[0] > last && (*frame)[1] == -(*frame)[0];
+        last = (*frame)[0];
+        taken++;
+    }
+    camera.join();
+    const fovea_mailbox_info info = box.info();
+    return good && last == MANY && info.put == MANY && info.taken == std::uint64_t(taken) &&
+           info.taken + info.replaced + info.expired == MANY;
+}
+
+// A preprocessing for another size, and the picture that a model sees.
+static bool pictures_are_preprocessed()
+{
+    fovea::device device("cpu");
+    const fovea::model vit("synthetic:vit-ti16");
+    const fovea_preprocess own = vit.preprocess(), wide = vit.preprocess(64, 48);
+    fovea_plan_options o = FOVEA_PLAN_OPTIONS_INIT;
+    o.frame.width = 300;
+    o.frame.height = 200;
+    o.preprocess = &own;
+    o.dry = 1;
+    const fovea_plan_info plan = fovea::plan(vit, device, o).info();
+    o.preprocess = &wide;
+    const fovea_plan_info other = fovea::plan(vit, device, o).info();
+    const std::vector<std::uint8_t> grey(std::size_t{300} * 200 * 3, 77);
+    const std::vector<std::uint8_t> seen = vit.preprocess(grey.data(), 300, 200, plan);
+    std::vector<std::uint8_t> none;
+    fovea_preprocess rule = FOVEA_PREPROCESS_INIT;
+    return other.width == 64 && other.height == 48 &&
+           seen == std::vector<std::uint8_t>(std::size_t{3} * plan.width * plan.height, 77) &&
+           vit.try_preprocess(none, grey.data(), 300, 200, other) == FOVEA_EINVAL &&
+           vit.try_preprocess(rule, 64, 48) == FOVEA_OK && rule.resize_width == wide.resize_width;
 }
 
 // What is asked for is what a plan says that it uses, and an operation computes with it.
@@ -254,10 +304,12 @@ int main()
         throws(FOVEA_ENODEV, "nonsense"),
         state_counts(),
         features_lie_on_a_grid(),
-        pictures_are_frames(),
+        external_images_are_frames(),
         models_lie_in_memory(),
         boxes_are_asked_for(),
         results_are_made(),
+        frames_change_hands(),
+        pictures_are_preprocessed(),
         products_are_chosen(),
         memory_is_lent(),
     };

@@ -61,47 +61,91 @@ static bool counts()
 }
 
 // Of two frames the newer one.
-static bool takes_latest()
+static bool takes_newest()
 {
-    auto latest = fovea::latest<int>::create();
+    auto mailbox = fovea::borrowing_mailbox<int>::create();
     int frames[2] = {1, 2}, *taken = nullptr;
-    return latest && latest->try_take(taken, 0) == FOVEA_ETIMEOUT &&
-           latest->try_put(frames[0]) == FOVEA_OK && latest->try_put(frames[1]) == FOVEA_OK &&
-           latest->try_take(taken) == FOVEA_OK && taken == &frames[1] &&
-           latest->info().replaced == 1;
+    return mailbox && mailbox->try_take(taken, 0) == FOVEA_ETIMEOUT &&
+           mailbox->try_put(frames[0]) == FOVEA_OK && mailbox->try_put(frames[1]) == FOVEA_OK &&
+           mailbox->try_take(taken) == FOVEA_OK && taken == &frames[1] &&
+           mailbox->info().replaced == 1;
 }
 
-// Frames that count those that live.
-struct counted {
-    explicit counted(int &number) : lives(number)
+// Frames that count those that live, and can only be moved.
+class counted
+{
+  public:
+    counted(int &lives, int number) : lives_(&lives), number(number)
     {
-        lives++;
+        ++*lives_;
+    }
+    counted(counted &&other) noexcept : lives_(other.lives_), number(other.number)
+    {
+        ++*lives_;
+        other.number = -1;
+    }
+    counted &operator=(counted &&other) noexcept
+    {
+        number = other.number;
+        other.number = -1;
+        return *this;
     }
     ~counted()
     {
-        lives--;
+        --*lives_;
     }
-    int &lives;
+
+  private:
+    int *lives_;
+
+  public:
+    int number;
 };
 
-// Of two frames the newer one; the other, and one that nobody takes, are deleted.
+// Of two frames the newer one; the other is destroyed at once, and so is one that nobody takes,
+// with the mailbox. A frame that is refused is the caller's still.
 static bool owns_frames()
 {
     int lives = 0;
     bool good = false;
     {
-        auto box = fovea::mailbox<counted>::create();
-        std::unique_ptr<counted> frame, taken, none;
-        for (int i = 0; box && i < 2; i++) {
-            frame = std::make_unique<counted>(lives);
-            if (box->try_put(frame) != FOVEA_OK || frame)
+        auto made = fovea::mailbox<counted>::create();
+        if (!made)
+            return false;
+        fovea::mailbox<counted> box = std::move(*made);
+        std::optional<counted> taken;
+        const auto put = [&](int number, double deadline) {
+            counted frame(lives, number);
+            const fovea_status status = box.try_put(std::move(frame), deadline);
+            return status != FOVEA_OK && frame.number != number ? FOVEA_EFORMAT : status;
+        };
+        for (int i = 0; i < 4; i++)
+            if (put(i, 0) != FOVEA_OK || lives != 1)
                 return false;
-        }
-        good = box && lives == 1 && box->try_take(taken) == FOVEA_OK && taken && lives == 1 &&
-               box->try_take(none, 0) == FOVEA_ETIMEOUT && box->try_put(none) == FOVEA_EINVAL &&
-               box->try_put(taken) == FOVEA_OK && box->info().replaced == 1;
+        good = box.try_take(taken) == FOVEA_OK && taken && taken->number == 3 && lives == 1;
+        good = good && box.try_take(taken, 0) == FOVEA_ETIMEOUT && !taken && lives == 0;
+        good = good && put(8, -1) == FOVEA_EINVAL && lives == 0 && box.info().replaced == 3;
+        good = good && put(9, 0) == FOVEA_OK && lives == 1;
+        box.end();
+        good = good && put(10, 0) == FOVEA_EINVAL && lives == 1;
     }
     return good && lives == 0;
+}
+
+// Copied in, the frame stays; and pointers, which own what they point to, move through.
+static bool copies_and_moves_frames()
+{
+    auto texts = fovea::mailbox<std::vector<int>>::create();
+    auto pointers = fovea::mailbox<std::unique_ptr<int>>::create();
+    const std::vector<int> text = {1, 2, 3};
+    std::optional<std::vector<int>> copy;
+    std::optional<std::unique_ptr<int>> pointer;
+    if (!texts || !pointers || texts->try_put(text) != FOVEA_OK ||
+        pointers->try_put(std::make_unique<int>(7)) != FOVEA_OK)
+        return false;
+    texts->end();
+    return texts->try_take(copy) == FOVEA_OK && copy == text && texts->try_take(copy) == FOVEA_OK &&
+           !copy && pointers->try_take(pointer) == FOVEA_OK && **pointer == 7;
 }
 
 // Planes of Y, U and V, resized as the model wants them, are what NV12 of the same bytes is.
@@ -147,13 +191,9 @@ static bool runs_in_a_pool()
 
 int main()
 {
-    const bool results[] = {says_why(FOVEA_ENODEV, "nonsense"),
-                            runs(),
-                            counts(),
-                            takes_latest(),
-                            owns_frames(),
-                            converts(),
-                            runs_in_a_pool()};
+    const bool results[] = {
+        says_why(FOVEA_ENODEV, "nonsense"), runs(),        counts(),   takes_newest(),
+        copies_and_moves_frames(),          owns_frames(), converts(), runs_in_a_pool()};
     int passed = 0, all = 0;
     for (const bool good : results) {
         passed += good;

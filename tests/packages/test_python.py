@@ -327,7 +327,7 @@ class Causal(unittest.TestCase):
             self.assertEqual(last.info["tokens"], 100)
             self.assertLess(off(last.feed(ids[100:129]), want[cases.POSITIONS.index(128)]), 2e-5)
             for wrong in [lambda: last.feed([61]), lambda: last.restore(saved[:-1]),
-                          lambda: last.mix(np.zeros((1, 32))),
+                          lambda: last.forward(np.zeros((1, 32))),
                           lambda: fovea.Sequence(fovea.Model(MODEL))]:
                 with self.assertRaises(fovea.Error):
                     wrong()
@@ -540,6 +540,7 @@ class Models(unittest.TestCase):
         model = fovea.Model("synthetic:depth-anything-s")
         plan = model.plan(self.image, preprocess=True)
         self.assertEqual(plan.kinds, {"predicted_depth": "depth"})
+        self.assertEqual(plan.layouts, {"predicted_depth": "map"})
         depth, steps = plan.depth(self.image), plan.depth(self.image, unit=0)
         self.assertEqual((depth.shape, depth.dtype), ((high, wide), np.float32))
         self.assertEqual((steps.dtype, steps.min(), steps.max()), (np.uint16, 1, 65535))
@@ -1057,7 +1058,7 @@ class Pictures(unittest.TestCase):
     def plans(self, picture):
         for preprocess in False, True:
             yield self.model.plan(picture, attention="linear:elu1", preprocess=preprocess,
-                                  format=None if isinstance(picture, fovea.Picture) else "nv12")
+                                  format=None if isinstance(picture, fovea.ExternalImage) else "nv12")
 
     def same(self, picture):
         got = [plan.run(picture) for plan in self.plans(picture)]
@@ -1069,29 +1070,29 @@ class Pictures(unittest.TestCase):
     def test_memory_of_a_file_descriptor(self):
         fd = os.memfd_create("pixels")
         os.write(fd, bytes(100) + self.pixels.tobytes())
-        picture = fovea.Picture(self.device, "nv12", 70, 56, fd=fd, offsets=(100, 100 + 70 * 56))
+        picture = fovea.ExternalImage(self.device, "nv12", 70, 56, fd=fd, offsets=(100, 100 + 70 * 56))
         os.close(fd)  # the picture has a duplicate
         self.assertEqual(picture.info, {"transfer": "none", "method": "mmap", "reason": ""})
         self.same(picture)
 
     def test_memory_of_the_hosts(self):
         address = self.pixels.ctypes.data
-        picture = fovea.Picture(self.device, "nv12", 70, 56, memory=address, size=self.pixels.nbytes,
+        picture = fovea.ExternalImage(self.device, "nv12", 70, 56, memory=address, size=self.pixels.nbytes,
                                 offsets=(0, 70 * 56), owner=self.pixels)
         self.same(picture)
-        planes = fovea.Picture(self.device, "nv12", 70, 56, memory=(address, address + 70 * 56))
+        planes = fovea.ExternalImage(self.device, "nv12", 70, 56, memory=(address, address + 70 * 56))
         self.pixels += 1
         self.same(planes)
         self.same(picture)
 
     def test_refusals(self):
         with self.assertRaises(ValueError):
-            fovea.Picture(self.device, "rgb8", 8, 8)
+            fovea.ExternalImage(self.device, "rgb8", 8, 8)
         with self.assertRaisesRegex(fovea.Error, "DRM_FORMAT_MOD_LINEAR"):
-            fovea.Picture(self.device, "rgb8", 8, 8, fd=0, modifier=1)
+            fovea.ExternalImage(self.device, "rgb8", 8, 8, fd=0, modifier=1)
         with self.assertRaisesRegex(fovea.Error, "CPU"):
-            fovea.Picture(self.device, "rgb8", 8, 8, memory=4096, kind="cuda")
-        other = fovea.Picture(self.device, "gray8", 8, 8, memory=self.pixels.ctypes.data)
+            fovea.ExternalImage(self.device, "rgb8", 8, 8, memory=4096, kind="cuda")
+        other = fovea.ExternalImage(self.device, "gray8", 8, 8, memory=self.pixels.ctypes.data)
         with self.assertRaisesRegex(ValueError, "gray8"):
             next(self.plans(self.pixels)).run(other)
 

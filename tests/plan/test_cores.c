@@ -98,11 +98,11 @@ static const char *chosen(const fv_cores *cores, const char *which)
     return text;
 }
 
-static void expect(const fv_cores *cores, uint32_t clusters, const char *big, const char *little)
+static void expect(const fv_cores *cores, uint32_t core_kinds, const char *big, const char *little)
 {
     uint32_t kinds, fast, id[FV_PROCESSORS], n;
-    fv_cpu_clusters(&kinds, &fast, cores);
-    assert_int_equal(kinds, clusters);
+    fv_cpu_core_kinds(&kinds, &fast, cores);
+    assert_int_equal(kinds, core_kinds);
     assert_string_equal(chosen(cores, NULL), big);
     assert_string_equal(chosen(cores, "little"), little);
     assert_int_equal(fv_cpu_cores(id, &n, cores, "big"), FOVEA_OK);

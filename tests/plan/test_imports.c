@@ -29,13 +29,13 @@ static int drop(void **state)
 /* ---- results ---- */
 
 /* A camera's buffers, of which two are in flight, and whose pixels change from turn to turn. */
-static void run_camera(fovea_device *device, const pixel_format *f, fovea_picture_kind kind,
+static void run_camera(fovea_device *device, const pixel_format *f, fovea_external_image_kind kind,
                        int resized)
 {
     enum { BUFFERS = 3, FRAMES = 8 };
     pixel_memory memory[BUFFERS];
-    fovea_picture *picture[BUFFERS];
-    fovea_plan *plan = pixels_plan(model, device, f->format, resized, FOVEA_LOST_FAIL);
+    fovea_external_image *picture[BUFFERS];
+    fovea_plan *plan = pixels_plan(model, device, f->format, resized, FOVEA_DEVICE_LOST_FAIL);
     fovea_output want[FRAMES], out[2] = {output_of(plan), output_of(plan)};
     fovea_ticket ticket[2];
     for (uint32_t i = 0; i < BUFFERS; i++) {
@@ -49,8 +49,8 @@ static void run_camera(fovea_device *device, const pixel_format *f, fovea_pictur
     for (uint32_t i = 0; i <= FRAMES; i++) {
         if (i < FRAMES) {
             pixels_draw(&memory[i % BUFFERS], 100 + i);
-            if (fovea_submit_picture(plan, picture[i % BUFFERS], NULL, &out[i % 2], 1,
-                                     &ticket[i % 2]) != FOVEA_OK)
+            if (fovea_submit_external_image(plan, picture[i % BUFFERS], NULL, &out[i % 2], 1,
+                                            &ticket[i % 2]) != FOVEA_OK)
                 fail_msg("%s: %s", f->name, fovea_error());
         }
         if (i == 0)
@@ -63,7 +63,7 @@ static void run_camera(fovea_device *device, const pixel_format *f, fovea_pictur
     for (uint32_t i = 0; i < FRAMES; i++)
         free(want[i].data);
     for (uint32_t i = 0; i < BUFFERS; i++) {
-        fovea_picture_free(picture[i]);
+        fovea_external_image_free(picture[i]);
         pixels_close(&memory[i]);
     }
     free(out[0].data);
@@ -82,8 +82,8 @@ static void every_format(void **state)
             for (int resized = 0; resized < 2; resized++) {
                 if (resized && pixel_formats[f].format == FOVEA_FORMAT_PLANES_F32)
                     continue;
-                run_camera(device, &pixel_formats[f], FOVEA_PICTURE_DMABUF, resized);
-                run_camera(device, &pixel_formats[f], FOVEA_PICTURE_HOST, resized);
+                run_camera(device, &pixel_formats[f], FOVEA_EXTERNAL_DMABUF, resized);
+                run_camera(device, &pixel_formats[f], FOVEA_EXTERNAL_HOST, resized);
             }
         fovea_device_close(device);
     }
@@ -96,27 +96,29 @@ static void on_the_cpu(void **state)
     pixel_memory memory;
     fovea_device *device = fixture_device(2);
     pixels_open(&memory, &pixel_formats[0], 1);
-    fovea_picture *picture = pixels_import(&memory, device, FOVEA_PICTURE_DMABUF, NULL);
-    const fovea_picture_info info = picture_info(picture);
+    fovea_external_image *picture = pixels_import(&memory, device, FOVEA_EXTERNAL_DMABUF, NULL);
+    const fovea_external_image_info info = picture_info(picture);
     assert_int_equal(info.transfer, FOVEA_TRANSFER_NONE);
     assert_string_equal(info.method, "mmap");
     assert_string_equal(info.reason, "");
-    fovea_plan *plan = pixels_plan(model, device, FOVEA_FORMAT_RGB8, 0, FOVEA_LOST_FAIL);
+    fovea_plan *plan = pixels_plan(model, device, FOVEA_FORMAT_RGB8, 0, FOVEA_DEVICE_LOST_FAIL);
     fovea_output want = pixels_want(plan, &memory), out = output_of(plan);
     fovea_ticket ticket[2];
     void *event;
     int fence;
     for (int i = 0; i < 2; i++)
-        assert_int_equal(fovea_submit_picture(plan, picture, NULL, &out, 1, &ticket[i]), FOVEA_OK);
-    assert_int_equal(fovea_submit_picture(plan, picture, NULL, &out, 1, &ticket[0]), FOVEA_EINVAL);
-    assert_int_equal(fovea_read_event(plan, ticket[0], &event), FOVEA_ENOTSUP);
-    assert_int_equal(fovea_read_fence(plan, ticket[0], &fence), FOVEA_ENOTSUP);
+        assert_int_equal(fovea_submit_external_image(plan, picture, NULL, &out, 1, &ticket[i]),
+                         FOVEA_OK);
+    assert_int_equal(fovea_submit_external_image(plan, picture, NULL, &out, 1, &ticket[0]),
+                     FOVEA_EINVAL);
+    assert_int_equal(fovea_plan_release_event(plan, ticket[0], &event), FOVEA_ENOTSUP);
+    assert_int_equal(fovea_plan_release_fence(plan, ticket[0], &fence), FOVEA_ENOTSUP);
     assert_int_equal(fovea_wait(plan, ticket[1], -1), FOVEA_OK);
-    assert_int_equal(fovea_read_event(plan, ticket[0], &event), FOVEA_EINVAL);
+    assert_int_equal(fovea_plan_release_event(plan, ticket[0], &event), FOVEA_EINVAL);
     same_output(&out, &want, "two frames of one picture");
     fovea_device_close(device); /* the picture and the plan keep it */
     fovea_plan_free(plan);
-    fovea_picture_free(picture);
+    fovea_external_image_free(picture);
     pixels_close(&memory);
     free(want.data);
     free(out.data);
@@ -130,19 +132,19 @@ static void steady(void **state)
     fovea_memory before = FOVEA_MEMORY_INIT, after = FOVEA_MEMORY_INIT;
     fovea_device *device = fixture_device(2);
     pixels_open(&memory, &pixel_formats[4], 1);
-    fovea_picture *picture = pixels_import(&memory, device, FOVEA_PICTURE_DMABUF, NULL);
-    fovea_plan *plan = pixels_plan(model, device, FOVEA_FORMAT_NV12, 1, FOVEA_LOST_FAIL);
+    fovea_external_image *picture = pixels_import(&memory, device, FOVEA_EXTERNAL_DMABUF, NULL);
+    fovea_plan *plan = pixels_plan(model, device, FOVEA_FORMAT_NV12, 1, FOVEA_DEVICE_LOST_FAIL);
     fovea_output out = output_of(plan);
-    assert_int_equal(fovea_run_picture(plan, picture, NULL, &out, 1), FOVEA_OK);
+    assert_int_equal(fovea_run_external_image(plan, picture, NULL, &out, 1), FOVEA_OK);
     fovea_memory_query(&before);
     const uint64_t heap = heap_calls();
     for (int i = 0; i < 20; i++)
-        assert_int_equal(fovea_run_picture(plan, picture, NULL, &out, 1), FOVEA_OK);
+        assert_int_equal(fovea_run_external_image(plan, picture, NULL, &out, 1), FOVEA_OK);
     assert_int_equal(heap_calls(), heap);
     fovea_memory_query(&after);
     assert_int_equal(after.allocations, before.allocations);
     fovea_plan_free(plan);
-    fovea_picture_free(picture);
+    fovea_external_image_free(picture);
     fovea_device_close(device);
     pixels_close(&memory);
     free(out.data);
@@ -185,11 +187,11 @@ static void begins_and_ends(void **state)
     (void)state;
     pixel_memory memory;
     fovea_device *device = fixture_device(2);
-    fovea_plan *plan = pixels_plan(model, device, FOVEA_FORMAT_NV12, 1, FOVEA_LOST_FAIL);
+    fovea_plan *plan = pixels_plan(model, device, FOVEA_FORMAT_NV12, 1, FOVEA_DEVICE_LOST_FAIL);
     pixels_open(&memory, &pixel_formats[4], 1);
     driver.memory = &memory;
     driver.interrupted = 2;
-    fovea_picture *picture = pixels_import(&memory, device, FOVEA_PICTURE_DMABUF, NULL);
+    fovea_external_image *picture = pixels_import(&memory, device, FOVEA_EXTERNAL_DMABUF, NULL);
     assert_int_equal(driver.begun, driver.ended);
     fovea_output out = output_of(plan);
     for (uint32_t i = 0; i < 4; i++) {
@@ -199,22 +201,22 @@ static void begins_and_ends(void **state)
         fovea_output want = pixels_want(plan, &memory);
         pixels_draw(&memory, 999);
         driver.interrupted = 1;
-        assert_int_equal(fovea_run_picture(plan, picture, NULL, &out, 1), FOVEA_OK);
+        assert_int_equal(fovea_run_external_image(plan, picture, NULL, &out, 1), FOVEA_OK);
         assert_int_equal(driver.begun, before + 1);
         assert_int_equal(driver.ended, driver.begun);
         same_output(&out, &want, "a dma-buf");
         free(want.data);
     }
     driver.refuse = ENODEV;
-    assert_int_equal(fovea_run_picture(plan, picture, NULL, &out, 1), FOVEA_EIO);
+    assert_int_equal(fovea_run_external_image(plan, picture, NULL, &out, 1), FOVEA_EIO);
     driver.refuse = 0;
-    assert_int_equal(fovea_run_picture(plan, picture, NULL, &out, 0), FOVEA_EINVAL);
+    assert_int_equal(fovea_run_external_image(plan, picture, NULL, &out, 0), FOVEA_EINVAL);
     assert_int_equal(driver.begun, driver.ended);
     fovea_ticket ticket;
-    assert_int_equal(fovea_submit_picture(plan, picture, NULL, &out, 1, &ticket), FOVEA_OK);
+    assert_int_equal(fovea_submit_external_image(plan, picture, NULL, &out, 1, &ticket), FOVEA_OK);
     fovea_plan_free(plan); /* with the frame in flight */
     assert_int_equal(driver.begun, driver.ended);
-    fovea_picture_free(picture);
+    fovea_external_image_free(picture);
     driver.memory = NULL;
     fovea_device_close(device);
     pixels_close(&memory);
@@ -230,35 +232,35 @@ static void fences(void **state)
     int pipe_ends[2];
     fovea_device *device = fixture_device(1);
     pixels_open(&memory, &pixel_formats[0], 1);
-    fovea_picture *picture = pixels_import(&memory, device, FOVEA_PICTURE_DMABUF, NULL);
-    fovea_plan *plan = pixels_plan(model, device, FOVEA_FORMAT_RGB8, 0, FOVEA_LOST_FAIL);
+    fovea_external_image *picture = pixels_import(&memory, device, FOVEA_EXTERNAL_DMABUF, NULL);
+    fovea_plan *plan = pixels_plan(model, device, FOVEA_FORMAT_RGB8, 0, FOVEA_DEVICE_LOST_FAIL);
     fovea_output out = output_of(plan);
-    fovea_ready ready = {.fd = 0};
+    fovea_acquire_fence ready = {.fd = 0};
     assert_int_equal(pipe(pipe_ends), 0);
     /* Like a sync_file, a pipe can be read when it is signalled. */
     ready.fd = pipe_ends[0];
     assert_int_equal(write(pipe_ends[1], "x", 1), 1);
-    assert_int_equal(fovea_run_picture(plan, picture, &ready, &out, 1), FOVEA_OK);
+    assert_int_equal(fovea_run_external_image(plan, picture, &ready, &out, 1), FOVEA_OK);
     ready.fd = 987;
-    assert_int_equal(fovea_run_picture(plan, picture, &ready, &out, 1), FOVEA_EINVAL);
+    assert_int_equal(fovea_run_external_image(plan, picture, &ready, &out, 1), FOVEA_EINVAL);
     assert_non_null(strstr(fovea_error(), "987"));
-    ready = (fovea_ready){.event = &ready};
-    assert_int_equal(fovea_run_picture(plan, picture, &ready, &out, 1), FOVEA_EINVAL);
+    ready = (fovea_acquire_fence){.event = &ready};
+    assert_int_equal(fovea_run_external_image(plan, picture, &ready, &out, 1), FOVEA_EINVAL);
     assert_non_null(strstr(fovea_error(), "event"));
     /* What was refused is not in flight. */
     for (int i = 0; i < 3; i++)
-        assert_int_equal(fovea_run_picture(plan, picture, NULL, &out, 1), FOVEA_OK);
+        assert_int_equal(fovea_run_external_image(plan, picture, NULL, &out, 1), FOVEA_OK);
     char byte;
     assert_int_equal(read(pipe_ends[0], &byte, 1), 1);
-    ready = (fovea_ready){.fd = pipe_ends[0]};
+    ready = (fovea_acquire_fence){.fd = pipe_ends[0]};
     const double begin = fv_machine_seconds();
-    assert_int_equal(fovea_run_picture(plan, picture, &ready, &out, 1), FOVEA_ETIMEOUT);
+    assert_int_equal(fovea_run_external_image(plan, picture, &ready, &out, 1), FOVEA_ETIMEOUT);
     assert_true(fv_machine_seconds() - begin >= 9.9);
-    assert_int_equal(fovea_run_picture(plan, picture, NULL, &out, 1), FOVEA_OK);
+    assert_int_equal(fovea_run_external_image(plan, picture, NULL, &out, 1), FOVEA_OK);
     close(pipe_ends[0]);
     close(pipe_ends[1]);
     fovea_plan_free(plan);
-    fovea_picture_free(picture);
+    fovea_external_image_free(picture);
     fovea_device_close(device);
     pixels_close(&memory);
     free(out.data);
@@ -266,12 +268,13 @@ static void fences(void **state)
 
 /* ---- what is refused ---- */
 
-static void refused_import(fovea_device *device, const fovea_picture_options *o,
+static void refused_import(fovea_device *device, const fovea_external_image_options *o,
                            fovea_status status, const char *word)
 {
-    fovea_picture *picture = (fovea_picture *)&picture;
-    const fovea_status got = fovea_picture_import(&picture, device, o);
-    if (got != status || !strstr(fovea_error(), word) || picture != (fovea_picture *)&picture)
+    fovea_external_image *picture = (fovea_external_image *)&picture;
+    const fovea_status got = fovea_external_image_import(&picture, device, o);
+    if (got != status || !strstr(fovea_error(), word) ||
+        picture != (fovea_external_image *)&picture)
         fail_msg("%s, %s: wanted %s", fovea_status_text(got), fovea_error(), word);
 }
 
@@ -281,17 +284,17 @@ static void refusals(void **state)
     pixel_memory m;
     fovea_device *device = fixture_device(1), *other = fixture_device(1);
     pixels_open(&m, &pixel_formats[4], 1);
-    const fovea_picture_options good = pixels_options(&m, FOVEA_PICTURE_DMABUF, NULL);
+    const fovea_external_image_options good = pixels_options(&m, FOVEA_EXTERNAL_DMABUF, NULL);
     const long descriptors = dup(0);
     close((int)descriptors);
-    fovea_picture_options o = good;
+    fovea_external_image_options o = good;
     o.modifier = 1;
     refused_import(device, &o, FOVEA_ENOTSUP, "DRM_FORMAT_MOD_LINEAR");
     o = good;
-    o.kind = (fovea_picture_kind)99;
-    refused_import(device, &o, FOVEA_EINVAL, "picture kind");
+    o.kind = (fovea_external_image_kind)99;
+    refused_import(device, &o, FOVEA_EINVAL, "external image kind");
     o = good;
-    o.format = (fovea_format)99;
+    o.format = (fovea_pixel_format)99;
     refused_import(device, &o, FOVEA_EINVAL, "format");
     o = good;
     o.width = 0;
@@ -313,11 +316,11 @@ static void refusals(void **state)
     o = good;
     o.plane[0].size = 10;
     refused_import(device, &o, FOVEA_EINVAL, "10 bytes");
-    o = pixels_options(&m, FOVEA_PICTURE_HOST, NULL);
+    o = pixels_options(&m, FOVEA_EXTERNAL_HOST, NULL);
     refused_import(device, &o, FOVEA_EINVAL, "memory");
-    o = pixels_options(&m, FOVEA_PICTURE_OPENCL, m.data);
+    o = pixels_options(&m, FOVEA_EXTERNAL_OPENCL, m.data);
     refused_import(device, &o, FOVEA_ENOTSUP, "CPU");
-    o = pixels_options(&m, FOVEA_PICTURE_EGL, m.data);
+    o = pixels_options(&m, FOVEA_EXTERNAL_EGL, m.data);
     refused_import(device, &o, FOVEA_EINVAL, "layout");
     o = good;
     o.format = FOVEA_FORMAT_PLANES_F32;
@@ -329,19 +332,19 @@ static void refusals(void **state)
     assert_int_equal(next, descriptors);
     close(next);
 
-    fovea_picture *nv12 = pixels_import(&m, device, FOVEA_PICTURE_DMABUF, NULL);
-    fovea_plan *rgb = pixels_plan(model, device, FOVEA_FORMAT_RGB8, 0, FOVEA_LOST_FAIL);
-    fovea_plan *elsewhere = pixels_plan(model, other, FOVEA_FORMAT_NV12, 0, FOVEA_LOST_FAIL);
+    fovea_external_image *nv12 = pixels_import(&m, device, FOVEA_EXTERNAL_DMABUF, NULL);
+    fovea_plan *rgb = pixels_plan(model, device, FOVEA_FORMAT_RGB8, 0, FOVEA_DEVICE_LOST_FAIL);
+    fovea_plan *elsewhere = pixels_plan(model, other, FOVEA_FORMAT_NV12, 0, FOVEA_DEVICE_LOST_FAIL);
     fovea_output out = output_of(rgb);
-    assert_int_equal(fovea_run_picture(rgb, nv12, NULL, &out, 1), FOVEA_EINVAL);
+    assert_int_equal(fovea_run_external_image(rgb, nv12, NULL, &out, 1), FOVEA_EINVAL);
     assert_non_null(strstr(fovea_error(), "format"));
-    assert_int_equal(fovea_run_picture(elsewhere, nv12, NULL, &out, 1), FOVEA_EINVAL);
+    assert_int_equal(fovea_run_external_image(elsewhere, nv12, NULL, &out, 1), FOVEA_EINVAL);
     assert_non_null(strstr(fovea_error(), "device"));
-    assert_int_equal(fovea_run_picture(rgb, NULL, NULL, &out, 1), FOVEA_EINVAL);
+    assert_int_equal(fovea_run_external_image(rgb, NULL, NULL, &out, 1), FOVEA_EINVAL);
     fovea_plan_free(rgb);
     fovea_plan_free(elsewhere);
-    fovea_picture_free(nv12);
-    fovea_picture_free(NULL);
+    fovea_external_image_free(nv12);
+    fovea_external_image_free(NULL);
     fovea_device_close(device);
     fovea_device_close(other);
     pixels_close(&m);

@@ -19,9 +19,9 @@
 
 enum { WIDE = 70, HIGH = 54, OUT_WIDE = 48, OUT_HIGH = 64, POINTS = 17 };
 
-static fovea_plan *plan_of(const fovea_model *model, fovea_device *device, fovea_format format,
-                           uint32_t width, uint32_t height, const fovea_preprocess *rule,
-                           uint32_t count)
+static fovea_plan *plan_of(const fovea_model *model, fovea_device *device,
+                           fovea_pixel_format format, uint32_t width, uint32_t height,
+                           const fovea_preprocess *rule, uint32_t count)
 {
     fovea_plan *plan;
     fovea_plan_options o = FOVEA_PLAN_OPTIONS_INIT;
@@ -59,8 +59,9 @@ static void frames_of_every_format(void **unused)
         pixels[i] = (uint8_t)(i * 31 % 251);
     fovea_plan *crops = plan_of(model, device, FOVEA_FORMAT_RGB8, OUT_WIDE, OUT_HIGH, NULL, 1);
     const fovea_output want = buffer(crops), got[2] = {buffer(crops), buffer(crops)};
-    static const fovea_format formats[] = {FOVEA_FORMAT_RGB8, FOVEA_FORMAT_BGR8, FOVEA_FORMAT_GRAY8,
-                                           FOVEA_FORMAT_NV12, FOVEA_FORMAT_YUYV};
+    static const fovea_pixel_format formats[] = {FOVEA_FORMAT_RGB8, FOVEA_FORMAT_BGR8,
+                                                 FOVEA_FORMAT_GRAY8, FOVEA_FORMAT_NV12,
+                                                 FOVEA_FORMAT_YUYV};
     for (size_t f = 0; f < sizeof formats / sizeof *formats; f++) {
         const bool nv12 = formats[f] == FOVEA_FORMAT_NV12;
         const fovea_frame frame = {.pixels = {pixels, nv12 ? pixels + WIDE * HIGH : NULL}};
@@ -137,7 +138,7 @@ static void what_is_refused(void **unused)
     const fovea_box box = {0, 0, 10, 10}, none = {5, 5, 0, 0}, odd = {NAN, 0, 5, 5};
     const struct {
         const fovea_frame *frame;
-        fovea_format format;
+        fovea_pixel_format format;
         const fovea_box *box;
         uint32_t side;
         const char *word;

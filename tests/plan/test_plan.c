@@ -481,7 +481,7 @@ static void threads_do_not_matter(void **state)
     int calls = 0;
     const struct {
         uint32_t threads;
-        fovea_parallel_for *loop;
+        fovea_parallel_for_fn *loop;
     } how[] = {{1, NULL}, {2, NULL}, {3, NULL}, {7, NULL}, {2, in_order}, {3, backwards}};
     for (int k = 0; k < KINDS; k++) {
         float *first = NULL;
@@ -607,7 +607,7 @@ static void schedules_agree(void **state)
     }
 }
 
-static float *run_frame(fovea_format format, const fovea_frame *frame, size_t *n)
+static float *run_frame(fovea_pixel_format format, const fovea_frame *frame, size_t *n)
 {
     fovea_plan_options options = fixture_options("linear:elu1", FOVEA_SCHEDULE_AUTO);
     fovea_output_info info = FOVEA_OUTPUT_INFO_INIT;

@@ -214,7 +214,7 @@ static void depth_case(uint32_t width, uint32_t height, uint32_t edge)
     float *depth = malloc(pixels * sizeof *depth);
     uint16_t *steps = malloc(pixels * sizeof *steps);
     fill(&s, 0, 5);
-    assert_int_equal(s.output[0].kind, FOVEA_KIND_DEPTH);
+    assert_int_equal(s.output[0].kind, FOVEA_OUTPUT_DEPTH);
     assert_int_equal(fovea_depth_map(s.plan, s.out, 1, FOVEA_EXTENT_FRAME, depth, pixels), 0);
     assert_int_equal(fovea_depth_map_u16(s.plan, s.out, 1, FOVEA_EXTENT_FRAME, 1e-3, steps, pixels),
                      0);
@@ -316,8 +316,8 @@ static void classes_by_masks(void **unused)
     subject s;
     open_subject(&s, MODELS "eomt-masked-01", mask_names, 90, 64, 48);
     fill_masks(&s);
-    assert_int_equal(s.output[0].kind, FOVEA_KIND_MASKS);
-    assert_int_equal(s.output[1].kind, FOVEA_KIND_MASK_CLASSES);
+    assert_int_equal(s.output[0].kind, FOVEA_OUTPUT_MASKS);
+    assert_int_equal(s.output[1].kind, FOVEA_OUTPUT_MASK_CLASSES);
     static uint16_t class[90 * 64];
     const uint32_t n = s.output[1].columns - 1;
     assert_int_equal(fovea_class_map(s.plan, s.out, 2, FOVEA_EXTENT_FRAME, class, 90 * 64), 0);
@@ -505,7 +505,7 @@ static void points_between_places(void **unused)
     size_t count;
     open_subject(&s, "synthetic:vitpose-s", heat_names, 150, 110, 0);
     const fovea_output_info *o = &s.output[0];
-    assert_int_equal(o->kind, FOVEA_KIND_KEYPOINTS);
+    assert_int_equal(o->kind, FOVEA_OUTPUT_KEYPOINTS);
     const double across = (double)s.info.width / (o->grid_width - 1);
     const double down = (double)s.info.height / (o->grid_height - 1);
     double top[64][2];
@@ -570,29 +570,77 @@ static void nothing_is_allocated(void **unused)
     close_subject(&mask);
 }
 
-static void kinds_of_outputs(void **unused)
+/* A box of a query that has the middle quarter of the picture that was run: its corners are pixels
+ * of the frame, which is shrunk by 1.5 and loses 192 pixels at each side. */
+static void boxes_lie_in_the_frame(void **unused)
+{
+    (void)unused;
+    subject s;
+    static const char *const names[] = {"logits", "pred_boxes", NULL};
+    static const float middle[4] = {0.5f, 0.5f, 0.5f, 0.5f};
+    static const double want[] = {192 + 0.25 * 768, 0.25 * 768, 192 + 0.75 * 768, 0.75 * 768};
+    fovea_detection box[2];
+    size_t count;
+    open_subject(&s, "synthetic:rf-detr-n", names, 1152, 768, 512);
+    assert_int_equal(s.info.width, 512);
+    for (size_t i = 0; i < (size_t)s.output[0].rows * s.output[0].columns; i++)
+        data_of(&s, 0)[i] = -20;
+    data_of(&s, 0)[3 * s.output[0].columns + 7] = 5;
+    memcpy(data_of(&s, 1) + 3 * s.output[1].columns, middle, sizeof middle);
+    assert_int_equal(fovea_detections(s.plan, s.out, 2, box, 1, &count), FOVEA_OK);
+    assert_int_equal(count, 1);
+    assert_int_equal(box[0].label, 7);
+    const double at[] = {(double)box[0].x1, (double)box[0].y1, (double)box[0].x2,
+                         (double)box[0].y2};
+    for (int i = 0; i < 4; i++)
+        assert_true(fabs(at[i] - want[i]) < 1e-3);
+    close_subject(&s);
+}
+
+static void kinds_and_layouts_of_outputs(void **unused)
 {
     (void)unused;
     static const struct {
         const char *model, *output;
-        fovea_kind kind;
+        fovea_output_kind kind;
+        fovea_output_layout layout;
     } cases[] = {
-        {"synthetic:dinov2-s", "last_hidden_state", FOVEA_KIND_FEATURES},
-        {"synthetic:mavit-t", "logits", FOVEA_KIND_LOGITS},
-        {"synthetic:mavit-t-fpn", "seg_logits", FOVEA_KIND_CLASS_MAP},
-        {"synthetic:mavit-t-upernet", "seg_logits", FOVEA_KIND_CLASS_MAP},
-        {"synthetic:mavit-t-retinanet", "cls.1", FOVEA_KIND_BOX_CLASSES},
-        {"synthetic:mavit-t-retinanet", "box.0", FOVEA_KIND_BOXES},
-        {"synthetic:rf-detr-n", "pred_boxes", FOVEA_KIND_BOXES},
-        {"synthetic:rf-detr-n", "logits", FOVEA_KIND_BOX_CLASSES},
-        {"synthetic:pola-pvt-t", "logits", FOVEA_KIND_LOGITS},
-        {"synthetic:depth-anything-s", "hidden1", FOVEA_KIND_FEATURES},
+        {"synthetic:dinov2-s", "last_hidden_state", FOVEA_OUTPUT_FEATURES,
+         FOVEA_OUTPUT_LAYOUT_ROWS},
+        {"synthetic:dinov2-s", "pooler_output", FOVEA_OUTPUT_FEATURES, FOVEA_OUTPUT_LAYOUT_VECTOR},
+        {"synthetic:mavit-t", "logits", FOVEA_OUTPUT_LOGITS, FOVEA_OUTPUT_LAYOUT_VECTOR},
+        {"synthetic:mavit-t", "stage1", FOVEA_OUTPUT_FEATURES, FOVEA_OUTPUT_LAYOUT_PLANES},
+        {"synthetic:mavit-t", "pooled", FOVEA_OUTPUT_FEATURES, FOVEA_OUTPUT_LAYOUT_PLANES},
+        {"synthetic:nalaformer-xt", "patch_embed", FOVEA_OUTPUT_FEATURES,
+         FOVEA_OUTPUT_LAYOUT_PLANES},
+        {"synthetic:mavit-t-fpn", "seg_logits", FOVEA_OUTPUT_CLASS_MAP, FOVEA_OUTPUT_LAYOUT_PLANES},
+        {"synthetic:mavit-t-upernet", "seg_logits", FOVEA_OUTPUT_CLASS_MAP,
+         FOVEA_OUTPUT_LAYOUT_PLANES},
+        {"synthetic:mavit-t-retinanet", "cls.1", FOVEA_OUTPUT_BOX_CLASSES,
+         FOVEA_OUTPUT_LAYOUT_PLANES},
+        {"synthetic:mavit-t-retinanet", "box.0", FOVEA_OUTPUT_BOXES, FOVEA_OUTPUT_LAYOUT_PLANES},
+        {"synthetic:rf-detr-n", "pred_boxes", FOVEA_OUTPUT_BOXES, FOVEA_OUTPUT_LAYOUT_ROWS},
+        {"synthetic:rf-detr-n", "logits", FOVEA_OUTPUT_BOX_CLASSES, FOVEA_OUTPUT_LAYOUT_ROWS},
+        {"synthetic:pola-pvt-t", "logits", FOVEA_OUTPUT_LOGITS, FOVEA_OUTPUT_LAYOUT_VECTOR},
+        {"synthetic:pola-pvt-t", "stage1", FOVEA_OUTPUT_FEATURES, FOVEA_OUTPUT_LAYOUT_ROWS},
+        {"synthetic:sam-b16", "last_hidden_state", FOVEA_OUTPUT_FEATURES,
+         FOVEA_OUTPUT_LAYOUT_PLANES},
+        {"synthetic:sam-b16", "hidden1", FOVEA_OUTPUT_FEATURES, FOVEA_OUTPUT_LAYOUT_ROWS},
+        {"synthetic:depth-anything-s", "hidden1", FOVEA_OUTPUT_FEATURES, FOVEA_OUTPUT_LAYOUT_ROWS},
+        {"synthetic:depth-anything-s", "predicted_depth", FOVEA_OUTPUT_DEPTH,
+         FOVEA_OUTPUT_LAYOUT_MAP},
+        {"synthetic:eomt-s", "masks_queries_logits", FOVEA_OUTPUT_MASKS,
+         FOVEA_OUTPUT_LAYOUT_PLANES},
+        {"synthetic:eomt-s", "class_queries_logits", FOVEA_OUTPUT_MASK_CLASSES,
+         FOVEA_OUTPUT_LAYOUT_ROWS},
+        {"synthetic:vitpose-s", "heatmaps", FOVEA_OUTPUT_KEYPOINTS, FOVEA_OUTPUT_LAYOUT_PLANES},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         subject s;
         const char *const names[] = {cases[i].output, NULL};
         open_subject(&s, cases[i].model, names, 512, 512, 0);
         assert_int_equal(s.output[0].kind, cases[i].kind);
+        assert_int_equal(s.output[0].layout, cases[i].layout);
         close_subject(&s);
     }
 }
@@ -622,7 +670,8 @@ int main(void)
         cmocka_unit_test(masks_of_no_numbers),
         cmocka_unit_test(points_between_places),
         cmocka_unit_test(nothing_is_allocated),
-        cmocka_unit_test(kinds_of_outputs),
+        cmocka_unit_test(boxes_lie_in_the_frame),
+        cmocka_unit_test(kinds_and_layouts_of_outputs),
         cmocka_unit_test(names_of_points),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

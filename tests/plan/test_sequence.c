@@ -302,7 +302,7 @@ static void errors(void **unused)
     assert_int_equal(fovea_sequence_feed(s, ids, 2, logits, 2 * VOCABULARY - 1), FOVEA_EINVAL);
     assert_int_equal(fovea_sequence_feed(s, ids, TOKENS - 8, NULL, 0), FOVEA_EINVAL);
     assert_non_null(strstr(fovea_error(), "larger context"));
-    assert_int_equal(fovea_sequence_mix(s, rows, 1, rows), FOVEA_EINVAL);
+    assert_int_equal(fovea_sequence_forward(s, rows, 1, rows), FOVEA_EINVAL);
     assert_int_equal(fovea_sequence_seek(s, TOKENS + 1), FOVEA_EINVAL);
     ids[1] = VOCABULARY;
     assert_int_equal(fovea_sequence_feed(s, ids, 2, NULL, 0), FOVEA_EINVAL);
@@ -381,12 +381,13 @@ static void lone(void **unused)
     fovea_sequence_query(s, &info);
     assert_int_equal(info.vocabulary, 0);
     assert_int_equal(info.width, C);
-    if (fovea_sequence_mix(s, (fovea_matrix){x, STRIDE}, N, (fovea_matrix){whole, 0}) != FOVEA_OK)
+    if (fovea_sequence_forward(s, (fovea_matrix){x, STRIDE}, N, (fovea_matrix){whole, 0}) !=
+        FOVEA_OK)
         fail_msg("%s", fovea_error());
     fovea_sequence_reset(s);
     for (int at = 0; at < N; at += 5)
-        assert_int_equal(fovea_sequence_mix(s, (fovea_matrix){x + at * STRIDE, STRIDE}, 5,
-                                            (fovea_matrix){parts + at * STRIDE, STRIDE}),
+        assert_int_equal(fovea_sequence_forward(s, (fovea_matrix){x + at * STRIDE, STRIDE}, 5,
+                                                (fovea_matrix){parts + at * STRIDE, STRIDE}),
                          FOVEA_OK);
     double size = 0;
     for (int i = 0; i < N; i++) {
@@ -396,8 +397,9 @@ static void lone(void **unused)
     assert_true(size > 0.1);
     const uint32_t id = 1;
     assert_int_equal(fovea_sequence_feed(s, &id, 1, NULL, 0), FOVEA_EINVAL);
-    assert_int_equal(fovea_sequence_mix(s, (fovea_matrix){x, C - 1}, 1, (fovea_matrix){whole, 0}),
-                     FOVEA_EINVAL);
+    assert_int_equal(
+        fovea_sequence_forward(s, (fovea_matrix){x, C - 1}, 1, (fovea_matrix){whole, 0}),
+        FOVEA_EINVAL);
     fovea_sequence_free(s);
     fovea_model_free(m);
     fovea_device_close(device);

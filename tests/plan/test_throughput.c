@@ -341,7 +341,7 @@ static int right_kernel(const fovea_kernel_check *check, void *payload)
 static int right_step(const fovea_step_check *check, void *payload)
 {
     size_t *steps = payload;
-    if (!check->right || check->lost)
+    if (!check->passed || check->nonfinite)
         fail_msg("%s by %s: %s", check->label, check->kernel, check->text);
     ++*steps;
     return 0;

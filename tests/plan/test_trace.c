@@ -120,7 +120,7 @@ static void trace_plan(fovea_plan *plan, uint32_t workers)
     assert_int_equal(after.allocations, before.allocations);
     assert_int_equal(values, again);
     assert_memory_equal(plain, traced, values * sizeof(float));
-    const size_t calls = fovea_plan_traced(plan);
+    const size_t calls = fovea_plan_trace_count(plan);
     check_events(plan, calls, workers);
     check_workers(calls);
     check_flight(plan);
@@ -128,7 +128,7 @@ static void trace_plan(fovea_plan *plan, uint32_t workers)
     memset(events, 0xee, sizeof events);
     assert_int_equal(fovea_plan_trace(plan, events, 3), FOVEA_OK);
     free(run(plan, &again));
-    assert_int_equal(fovea_plan_traced(plan), calls);
+    assert_int_equal(fovea_plan_trace_count(plan), calls);
     const uint8_t *bytes = (const uint8_t *)events;
     for (size_t i = 3 * sizeof *events; i < 8 * sizeof *events; i++)
         assert_int_equal(bytes[i], 0xee);

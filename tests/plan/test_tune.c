@@ -196,7 +196,7 @@ static void plans_are_tuned(void **state)
     succeed(tune(&report, model, device, NULL));
     assert_int_equal(report.candidates, 0);
     assert_int_equal(report.facts, 0);
-    assert_true(report.kept > 0);
+    assert_true(report.known > 0);
     fovea_plan_free(after);
     fovea_plan_free(before);
     fovea_wisdom_forget();
@@ -299,7 +299,7 @@ static void exhaustive(void **state)
     const uint32_t candidates = report.candidates;
     o.rigor = FOVEA_RIGOR_EXHAUSTIVE;
     succeed(fovea_tune_attention(&report, device, &op, &o));
-    assert_true(report.complete && report.candidates >= candidates && report.kept == 0);
+    assert_true(report.complete && report.candidates >= candidates && report.known == 0);
     o.rigor = FOVEA_RIGOR_MEASURE;
     succeed(fovea_tune_attention(&report, device, &op, &o));
     assert_int_equal(report.candidates, 0);

@@ -71,16 +71,16 @@ static void bounds(void **state)
     assert_true(r.f32.tried && r.f32.cosine == 1 && r.f32.worst == 1 && r.f32.seconds > 0);
     assert_true(r.bf16.tried && r.bf16.cosine < 1 && r.bf16.worst <= r.bf16.cosine);
     assert_true(r.int8.tried && r.int8.cosine < r.bf16.cosine && r.int8.worst <= r.int8.cosine);
-    assert_true(r.products > 0 && !r.mix.tried);
+    assert_true(r.products > 0 && !r.mixed.tried);
     assert_int_equal(planned().compute, r.compute);
     assert_string_equal(planned().compute_source, "wisdom");
 
     /* Between int8 and bfloat16 a mix is sought, and never more than all products are kept. */
     const double between = (r.int8.cosine + r.bf16.cosine) / 2;
     r = found(between);
-    assert_true(r.mix.tried ? r.mix.cosine >= between && r.kept > 0 : r.kept == 0);
-    assert_true(r.kept < r.products);
-    assert_true(r.compute != FOVEA_COMPUTE_INT8 || r.mix.tried);
+    assert_true(r.mixed.tried ? r.mixed.cosine >= between && r.bf16_count > 0 : r.bf16_count == 0);
+    assert_true(r.bf16_count < r.products);
+    assert_true(r.compute != FOVEA_COMPUTE_INT8 || r.mixed.tried);
 
     r = found(1 - 1e-12);
     assert_int_equal(r.compute, FOVEA_COMPUTE_F32);

@@ -539,9 +539,9 @@ static void models_in_memory_are_known_by_their_bytes(void **state)
     for (int i = 0; i < 2; i++) { /* aligned, and not */
         rewind(f);
         assert_int_equal(fread(bytes + i, 1, (size_t)size, f), size);
-        fovea_file file[] = {{.name = "config.json", .data = config, .size = strlen(config)},
-                             {.name = WEIGHTS, .data = bytes + i, .size = (uint64_t)size}};
-        fovea_source s = FOVEA_SOURCE_INIT;
+        fovea_model_file file[] = {{.name = "config.json", .data = config, .size = strlen(config)},
+                                   {.name = WEIGHTS, .data = bytes + i, .size = (uint64_t)size}};
+        fovea_model_source s = FOVEA_MODEL_SOURCE_INIT;
         fovea_model *m;
         fovea_plan *p;
         fovea_device *d;

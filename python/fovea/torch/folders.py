@@ -80,7 +80,7 @@ def _load_learned(model, path):
         for name in file.keys():
             at = BLOCK.match(name)
             if at and name[at.end():].startswith(AROUND + BIASES):
-                raise ValueError("%s: %s is of a whole form, which the modules do not have" % (path, name))
+                raise ValueError("%s: %s is a part of the full module of --whole, which PyTorch modules here do not have" % (path, name))
             for own, tensor in LEARNED.items():
                 if not at or name[at.end():] != tensor:
                     continue

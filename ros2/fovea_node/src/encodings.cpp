@@ -75,9 +75,9 @@ void Pixels::prepare(const Image &image, const Encoding &encoding, int rule)
     colours.origin = FOVEA_ORIGIN_CAMERA;
     colours.layout = encoding.layout;
     colours.height = image.height;
-    fovea::check(fovea_yuv_choose(&yuv_, &colours));
+    fovea::check(fovea_yuv_matrix_choose(&yuv_, &colours));
     if (rule >= 0)
-        yuv_ = static_cast<fovea_yuv>(rule);
+        yuv_ = static_cast<fovea_yuv_matrix>(rule);
     converter_ = fovea::converter(encoding.layout, image.width, image.height, yuv_);
     encoding_ = &encoding;
     width_ = image.width;
@@ -99,12 +99,12 @@ fovea_frame Pixels::frame(const Image &image, const Encoding &encoding, int rule
     return converter_(in);
 }
 
-fovea_format Pixels::format() const
+fovea_pixel_format Pixels::format() const
 {
     return converter_.info().format;
 }
 
-fovea_yuv Pixels::yuv() const
+fovea_yuv_matrix Pixels::yuv() const
 {
     return yuv_;
 }

@@ -23,13 +23,14 @@ const Encoding &encoding_of(const std::string &name);
 class Pixels
 {
   public:
-    /* `rule`: what luma and chroma stand for, a fovea_yuv; -1: what fovea_yuv_choose says of a
-     * camera. Throws std::invalid_argument where rows are shorter than the width, or there is less
-     * data than rows. The frame is good until the next call, as long as the image lives. */
+    /* `rule`: what luma and chroma stand for, a fovea_yuv_matrix; -1: what fovea_yuv_matrix_choose
+     * says of a camera. Throws std::invalid_argument where rows are shorter than the width, or
+     * there is less data than rows. The frame is good until the next call, as long as the image
+     * lives. */
     fovea_frame frame(const sensor_msgs::msg::Image &image, const Encoding &encoding, int rule);
     /* Of that frame, for its plan. */
-    fovea_format format() const;
-    fovea_yuv yuv() const;
+    fovea_pixel_format format() const;
+    fovea_yuv_matrix yuv() const;
 
   private:
     void prepare(const sensor_msgs::msg::Image &image, const Encoding &encoding, int rule);
@@ -37,7 +38,7 @@ class Pixels
     fovea::converter converter_; /* for images like this: */
     const Encoding *encoding_ = nullptr;
     std::uint32_t width_ = 0, height_ = 0;
-    fovea_yuv yuv_ = FOVEA_YUV_601;
+    fovea_yuv_matrix yuv_ = FOVEA_YUV_601;
 };
 
 } // namespace fovea_ros

@@ -1,20 +1,19 @@
 #include "mailbox.hpp"
 
-#include <memory>
+#include <optional>
 
 namespace fovea_ros
 {
 
 void Mailbox::put(const Image &image)
 {
-    auto kept = std::make_unique<Image>(image);
     const std::lock_guard<std::mutex> hold(putting_);
-    (void)latest_.try_put(kept); /* or the mailbox is closed */
+    (void)frames_.try_put(image); /* or the mailbox is closed */
 }
 
 Mailbox::Image Mailbox::take()
 {
-    const std::unique_ptr<Image> taken = latest_.take();
+    const std::optional<Image> taken = frames_.take();
     return taken && !closed_ ? *taken : nullptr;
 }
 
@@ -22,12 +21,12 @@ void Mailbox::close()
 {
     const std::lock_guard<std::mutex> hold(putting_);
     closed_ = true;
-    latest_.end();
+    frames_.end();
 }
 
 std::uint64_t Mailbox::dropped() const
 {
-    return latest_.info().replaced;
+    return frames_.info().replaced;
 }
 
 } // namespace fovea_ros

@@ -27,7 +27,7 @@ class Mailbox
   private:
     std::mutex putting_;
     std::atomic<bool> closed_{false};
-    fovea::mailbox<Image> latest_;
+    fovea::mailbox<Image> frames_;
 };
 
 } // namespace fovea_ros

@@ -47,8 +47,9 @@ class Node::Worker
     template <typename Do> void attempt(const Do &what);
     void run(const Image &image);
     void plan_for(const Image &image);
-    fovea::plan make_plan(const std::vector<std::string> &names, fovea_format format, fovea_yuv yuv,
-                          std::uint32_t width, std::uint32_t height, bool dry);
+    fovea::plan make_plan(const std::vector<std::string> &names, fovea_pixel_format format,
+                          fovea_yuv_matrix yuv, std::uint32_t width, std::uint32_t height,
+                          bool dry);
     std::vector<Output> outputs();
 
     Node &node_;
@@ -62,8 +63,8 @@ class Node::Worker
 
     std::unique_ptr<fovea::plan> plan_; /* for frames like this: */
     std::uint32_t width_ = 0, height_ = 0;
-    fovea_format format_ = FOVEA_FORMAT_RGB8;
-    fovea_yuv yuv_ = FOVEA_YUV_601;
+    fovea_pixel_format format_ = FOVEA_FORMAT_RGB8;
+    fovea_yuv_matrix yuv_ = FOVEA_YUV_601;
     std::string refusal_; /* why there is none */
 
     std::shared_ptr<Mailbox> mailbox_ = std::make_shared<Mailbox>(); /* callbacks have it, too */
@@ -107,9 +108,9 @@ Node::~Node() = default;
 
 /* ---- plans ---- */
 
-fovea::plan Node::Worker::make_plan(const std::vector<std::string> &names, fovea_format format,
-                                    fovea_yuv yuv, std::uint32_t width, std::uint32_t height,
-                                    bool dry)
+fovea::plan Node::Worker::make_plan(const std::vector<std::string> &names,
+                                    fovea_pixel_format format, fovea_yuv_matrix yuv,
+                                    std::uint32_t width, std::uint32_t height, bool dry)
 {
     fovea_plan_options options = FOVEA_PLAN_OPTIONS_INIT;
     fovea_preprocess rule = model_.preprocess();

@@ -45,10 +45,10 @@ bool is_big_endian()
     return first == 0;
 }
 
-/* From the picture that was run to the frame, whose edges are where it ends. */
-double placed(double at, double first, double scale, double side)
+/* A coordinate, at most at the edges of the frame. */
+double within(float at, double side)
 {
-    return std::clamp(first + at * scale, 0.0, side);
+    return std::clamp(double{at}, 0.0, side);
 }
 
 Detection2D detection(const std_msgs::msg::Header &header, double x1, double y1, double x2,
@@ -77,19 +77,19 @@ Results::Results(rclcpp::Node &node, const Settings &settings, const fovea::mode
     choose(settings, outputs);
     if (features_count_)
         features_ = node.create_publisher<fovea_msgs::msg::Features>("~/features", qos);
-    if (has(FOVEA_KIND_LOGITS))
+    if (has(FOVEA_OUTPUT_LOGITS))
         classification_ = node.create_publisher<vision_msgs::msg::Classification>("~/labels", qos);
-    if (has(FOVEA_KIND_BOXES))
+    if (has(FOVEA_OUTPUT_BOXES))
         boxes_ = node.create_publisher<Detections>("~/boxes", qos);
-    if (has(FOVEA_KIND_DEPTH))
+    if (has(FOVEA_OUTPUT_DEPTH))
         depth_ = node.create_publisher<Image>("~/depth", qos);
-    if (has(FOVEA_KIND_CLASS_MAP) || has(FOVEA_KIND_MASKS))
+    if (has(FOVEA_OUTPUT_CLASS_MAP) || has(FOVEA_OUTPUT_MASKS))
         classes_ = node.create_publisher<Image>("~/classes", qos);
-    if (has(FOVEA_KIND_MASKS)) {
+    if (has(FOVEA_OUTPUT_MASKS)) {
         masks_ = node.create_publisher<Image>("~/masks", qos);
         instances_ = node.create_publisher<Detections>("~/instances", qos);
     }
-    if (has(FOVEA_KIND_KEYPOINTS))
+    if (has(FOVEA_OUTPUT_KEYPOINTS))
         points_ = node.create_publisher<fovea_msgs::msg::KeyPoints>("~/key_points", qos);
 }
 
@@ -110,15 +110,15 @@ void Results::choose(const Settings &settings, const std::vector<Output> &output
                 outputs.front().name);
         add(*at);
     }
-    if (names_.empty() && outputs.front().kind == FOVEA_KIND_FEATURES)
+    if (names_.empty() && outputs.front().kind == FOVEA_OUTPUT_FEATURES)
         add(outputs.front());
     features_count_ = names_.size();
     for (const Output &one : outputs)
-        if (one.kind != FOVEA_KIND_FEATURES)
+        if (one.kind != FOVEA_OUTPUT_FEATURES)
             add(one);
 }
 
-bool Results::has(fovea_kind kind) const
+bool Results::has(fovea_output_kind kind) const
 {
     return std::find(kinds_.begin(), kinds_.end(), kind) != kinds_.end();
 }
@@ -222,7 +222,7 @@ void Results::tell_labels(const Header &header, const Limits &limits)
 {
     if (!classification_ || !classification_->get_subscription_count())
         return;
-    const auto at = std::find(kinds_.begin(), kinds_.end(), FOVEA_KIND_LOGITS) - kinds_.begin();
+    const auto at = std::find(kinds_.begin(), kinds_.end(), FOVEA_OUTPUT_LOGITS) - kinds_.begin();
     const fovea_output_info &info = infos_[static_cast<std::size_t>(at)];
     const auto *logit = static_cast<const float *>(outs_[static_cast<std::size_t>(at)].data);
     const std::size_t count = std::min<std::size_t>(limits.top_k, info.columns);
@@ -259,15 +259,12 @@ void Results::tell_boxes(const fovea::plan &plan, const Header &header, const Li
     std::size_t count;
     fovea::check(
         fovea_detections(plan, outs_.data(), outs_.size(), found.data(), found.size(), &count));
-    const fovea_plan_info in = plan.info();
     auto message = std::make_unique<Detections>();
     message->header = header;
     for (std::size_t i = 0; i < count && double{found[i].score} >= limits.score; i++) {
         const fovea_detection &d = found[i];
-        message->detections.push_back(detection(header, placed(d.x1, in.left, in.scale_x, width_),
-                                                placed(d.y1, in.top, in.scale_y, height_),
-                                                placed(d.x2, in.left, in.scale_x, width_),
-                                                placed(d.y2, in.top, in.scale_y, height_)));
+        message->detections.push_back(detection(header, within(d.x1, width_), within(d.y1, height_),
+                                                within(d.x2, width_), within(d.y2, height_)));
         auto &hypothesis = message->detections.back().results[0].hypothesis;
         hypothesis.class_id = label(d.label);
         hypothesis.score = double{d.score};

@@ -24,7 +24,7 @@ namespace fovea_ros
 /* An output that the model can give. */
 struct Output {
     std::string name;
-    fovea_kind kind;
+    fovea_output_kind kind;
 };
 
 /* Messages are made only where somebody subscribes to them. Not thread-safe. */
@@ -55,7 +55,7 @@ class Results
     using Detections = vision_msgs::msg::Detection2DArray;
 
     void choose(const Settings &settings, const std::vector<Output> &outputs);
-    bool has(fovea_kind kind) const;
+    bool has(fovea_output_kind kind) const;
     std::string label(std::uint32_t number) const;
     std::unique_ptr<Image> image(const Header &header, const char *encoding,
                                  std::size_t bytes) const;
@@ -72,7 +72,7 @@ class Results
     fovea_mask_rule mask_rule_;
     std::vector<std::string> labels_; /* in place of the model's */
     std::vector<std::string> names_;
-    std::vector<fovea_kind> kinds_;
+    std::vector<fovea_output_kind> kinds_;
     std::size_t features_count_ = 0; /* the first of names_ */
 
     Topic<fovea_msgs::msg::Features> features_;

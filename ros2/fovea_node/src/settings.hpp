@@ -19,7 +19,7 @@ struct Settings {
     bool resize = true;               /* false: frames as they come */
     std::uint32_t width = 0, height = 0; /* to which; 0: as the model's preprocessing says */
     fovea_compute compute = FOVEA_COMPUTE_AUTO;
-    int yuv = -1; /* a fovea_yuv; -1: what fovea_yuv_choose says of a camera */
+    int yuv = -1; /* a fovea_yuv_matrix; -1: what fovea_yuv_matrix_choose says of a camera */
     fovea_mask_rule mask_rule = FOVEA_MASKS_PANOPTIC;
     std::uint32_t threads = 0;
 };

@@ -353,8 +353,8 @@ static void report(const adapt_run *r)
         r->model, "output", r->output, "stage", (int)r->options.stage, "attention",
         r->info.attention, "compute", cli_compute_name(r->info.compute), "steps",
         (json_int_t)r->info.step, "first_loss", first, "loss", last, "pictures_per_second", pace,
-        "gflops", pace * r->info.flops * 1e-9, "recalled", (json_int_t)info.recalled, "processes",
-        r->processes.count, "promised_bytes", bytes, "flat", r->flat);
+        "gflops", pace * r->info.flops * 1e-9, "recalled", (json_int_t)info.teacher_cache_hits,
+        "processes", r->processes.count, "promised_bytes", bytes, "flat", r->flat);
     if (r->judgements > 0)
         json_object_set_new(root, "validation", adapt_judgement_json(r, &r->judged[r->best]));
     cli_print_json(root);

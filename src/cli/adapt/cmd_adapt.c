@@ -13,7 +13,7 @@ typedef struct adapt_texts {
     const char *clip, *ema, *trainable, *crop, *flip, *jitter, *task, *classes, *hyper, *tensors;
     const char *val, *val_every, *teacher_memory, *head;
     const char *max_depth, *depth_scale, *reduce_labels;
-    bool whole;
+    bool full_module;
 } adapt_texts;
 
 enum { WARM_UP = 20 };      /* steps */
@@ -88,7 +88,7 @@ static int settle_optimizer(fovea_trainer_options *o, const adapt_texts *t)
     o->schedule = (fovea_lr_schedule)schedule;
     o->loss = (fovea_loss)loss;
     o->seed = (uint64_t)seed;
-    o->whole = t->whole;
+    o->full_module = t->full_module;
     if (kind >= 0) {
         o->trainable = kinds[kind];
         o->train = NULL;
@@ -449,8 +449,8 @@ static int settle(adapt_run *r, const adapt_texts *t)
     r->options.memory_limit = r->settings.memory_limit;
     CLI_TRY(settle_teacher_memory(r, t));
     if (r->processes.module) {
-        r->options.sum = cli_processes_sum;
-        r->options.sum_payload = &r->processes;
+        r->options.allreduce = cli_processes_sum;
+        r->options.allreduce_payload = &r->processes;
     }
     r->log_path = t->log ? cli_text("%s", t->log) : cli_text("%s/log.jsonl", r->output);
     r->plot_path = cli_text("%s/loss.svg", r->output);
@@ -533,7 +533,7 @@ int cli_adapt(const cli_command *self, int argc, char **argv)
         {"trainable", 0, "WHAT", "all, qkv, head: qkv in stage 1, else all", &t.trainable,
          .choices = trainable},
         {"whole", 0, NULL, "pola, nala, focused with their authors' convolution and gate, learned",
-         &t.whole},
+         &t.full_module},
         {"teacher", 0, "MODEL", "stages 1, 2: the softmax model, MODEL if not given", &r->teacher},
         {"teacher-memory", 0, "MIB",
          "stage 2: for the softmax model's features of pictures that come again unchanged, 256; "

@@ -30,7 +30,7 @@ typedef struct cli_processes {
 int cli_processes_begin(cli_processes *out);
 /* To be called at the end, with the program's exit code: a process that fails ends the others. */
 void cli_processes_end(cli_processes *p, int code);
-/* As fovea_sum_fn; payload: the cli_processes. */
+/* As fovea_allreduce_fn; payload: the cli_processes. */
 int cli_processes_sum(void *data, size_t n, int doubles, void *payload);
 /* The sum of a number over all processes; alone, the number. */
 int cli_processes_add(cli_processes *p, double *number);

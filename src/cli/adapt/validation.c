@@ -5,7 +5,8 @@
 #include <string.h>
 
 int adapt_validation_begin(adapt_validation *v, fovea_device *device, const char *teacher,
-                           const char *prefix, const fovea_linear_form *linear, const dataset *data)
+                           const char *prefix, const fovea_linear_attention_params *linear,
+                           const dataset *data)
 {
     fovea_preprocess rule = FOVEA_PREPROCESS_INIT;
     *v = (adapt_validation){.device = device, .data = *data};

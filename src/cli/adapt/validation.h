@@ -34,7 +34,7 @@ typedef struct adapt_validation {
 /* Begins with no size, and takes over the data, on failure too. `prefix`: of the teacher's tensors,
  * `linear`: of the attentions that it is run with beside softmax; or NULL. */
 int adapt_validation_begin(adapt_validation *out, fovea_device *device, const char *teacher,
-                           const char *prefix, const fovea_linear_form *linear,
+                           const char *prefix, const fovea_linear_attention_params *linear,
                            const dataset *data);
 void adapt_validation_end(adapt_validation *v);
 /* Adds a size, with as many of the pictures as `pictures` says at most; the teacher runs on them

@@ -101,7 +101,8 @@ int bench_lm(bench_case *out, const cli_settings *s, const bench_request *reques
         r->ids[i] = (uint32_t)(i * 2654435761u) % info.vocabulary;
     bench_plan_begin(out);
     CLI_TRY(cli_check(fovea_sequence_create(&r->sequence, request->model, out->on->device, &o)));
-    out->plan = fovea_sequence_plan(r->sequence, r->tokens > 1);
+    out->plan = r->tokens > 1 ? fovea_sequence_prefill_plan(r->sequence)
+                              : fovea_sequence_decode_plan(r->sequence);
     bench_plan_end(out);
     out->flops = out->info.flops;
     out->bytes = least_bytes(out, r);

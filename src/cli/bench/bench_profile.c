@@ -49,7 +49,7 @@ static void count_steps(struct profile *p)
 
 static void add_frame(struct profile *p)
 {
-    p->events = fovea_plan_traced(p->c->plan);
+    p->events = fovea_plan_trace_count(p->c->plan);
     p->events = p->events < p->room ? p->events : p->room;
     for (size_t i = 0; i < p->events; i++) {
         const fovea_trace_event *e = &p->event[i];
@@ -73,7 +73,7 @@ static int trace(struct profile *p)
     double seconds;
     CLI_TRY(cli_check(fovea_plan_trace(p->c->plan, &probe, 1)));
     CLI_TRY(p->c->run(p->c, &seconds));
-    p->room = fovea_plan_traced(p->c->plan);
+    p->room = fovea_plan_trace_count(p->c->plan);
     p->room = p->room < CALLS ? p->room : CALLS;
     p->event = cli_alloc(p->room, sizeof *p->event);
     CLI_TRY(cli_check(fovea_plan_trace(p->c->plan, p->event, p->room)));

@@ -156,7 +156,7 @@ static int check_files(struct bench *b)
 
 static int load_model(bench_request *r)
 {
-    fovea_linear_form linear = {0};
+    fovea_linear_attention_params linear = {0};
     CLI_TRY(cli_linear_form(&linear, &r->common));
     return cli_load_model(&r->model, r->name, r->common.prefix, &linear);
 }

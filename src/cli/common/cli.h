@@ -209,7 +209,7 @@ typedef struct cli_settings {
     uint64_t memory_limit;
     uint32_t width, height; /* of --size; 0: not given */
     int backend;            /* a fovea_resample, of --backend; -1: not given */
-    fovea_linear_form linear;
+    fovea_linear_attention_params linear;
 } cli_settings;
 
 const char *cli_dtype_name(fovea_dtype type); /* "f32" */
@@ -254,12 +254,12 @@ typedef struct cli_session {
  * which the model is fastest at --size according to wisdom; cli_close saves what --rigor or
  * FOVEA_RIGOR has measured. */
 int cli_open_device(fovea_device **out, const cli_settings *s);
-int cli_linear_form(fovea_linear_form *out, const cli_common *c);
+int cli_linear_form(fovea_linear_attention_params *out, const cli_common *c);
 /* What of it was given, to the parameters of a result; returns `params`. */
 json_t *cli_add_linear_form(json_t *params, const cli_settings *s);
 /* prefix, linear: NULL: none. */
 int cli_load_model(fovea_model **out, const char *path, const char *prefix,
-                   const fovea_linear_form *linear);
+                   const fovea_linear_attention_params *linear);
 /* One that the next replaces: nothing of it is kept. */
 int cli_load_student(fovea_model **out, const char *folder);
 int cli_open(cli_session *out, const cli_common *common, const char *model);
@@ -275,8 +275,7 @@ const char *cli_segments_output(const fovea_model *model);
 /* detector.c: whether boxes are made of output `name`; a model that finds boxes needs all such. */
 bool cli_makes_boxes(const fovea_model *model, const char *name);
 /* x, y, width and height of a box in a frame of width x height pixels, at whose border it ends. */
-void cli_place_box(double out[4], const fovea_detection *box, const fovea_plan_info *info,
-                   uint32_t width, uint32_t height);
+void cli_place_box(double out[4], const fovea_detection *box, uint32_t width, uint32_t height);
 /* The size of a picture after preprocessing. */
 void cli_picture_size(uint32_t *width, uint32_t *height, const fovea_preprocess *p,
                       const fovea_model_info *info);

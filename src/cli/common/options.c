@@ -110,8 +110,8 @@ static size_t shared(cli_option *all, cli_common *c)
          "say, or torchvision; timm's models have Pillow's",
          &c->backend, CLI_TAKES_SIZE, backends},
         {"prefix", 0, "TEXT",
-         "the model is what stands behind this in the names of MODEL's tensors, such as "
-         "model.vision_tower.",
+         "tensor name prefix of the model in MODEL's files, such as model.vision_tower.; tensors "
+         "without it are not read",
          &c->prefix, CLI_TAKES_MODEL},
         {"weights-cache", 0, "FOLDER",
          "packed weights are kept there, and mapped by the next process, instead of in "
@@ -418,7 +418,7 @@ int cli_wisdom(const cli_common *c)
     return cli_check(fovea_wisdom_load(c->wisdom, NULL)); /* the library only remarks on it */
 }
 
-int cli_linear_form(fovea_linear_form *out, const cli_common *c)
+int cli_linear_form(fovea_linear_attention_params *out, const cli_common *c)
 {
     const struct {
         const char *option, *text;
@@ -588,7 +588,7 @@ static int load_model(fovea_model **out, const char *path, const fovea_model_opt
 }
 
 int cli_load_model(fovea_model **out, const char *path, const char *prefix,
-                   const fovea_linear_form *linear)
+                   const fovea_linear_attention_params *linear)
 {
     fovea_model_options options = FOVEA_MODEL_OPTIONS_INIT;
     options.prefix = prefix;

@@ -220,7 +220,7 @@ static void add_box(json_t *boxes, const eval_run *r, const eval_runner *run,
     double at[4];
     if (d->label >= r->classes || r->class_of[d->label] == UINT32_MAX)
         return;
-    cli_place_box(at, d, &run->info, run->width, run->height);
+    cli_place_box(at, d, run->width, run->height);
     const double numbers[BOX_NUMBERS] = {r->class_of[d->label], at[0], at[1], at[2], at[3],
                                          (double)d->score};
     for (int i = 0; i < BOX_NUMBERS; i++)

@@ -47,8 +47,8 @@ static void show_devices(const struct devices *all)
         const bool cpu = strcmp(d->id, "cpu") == 0;
         printf("%-8s %s\n         %s%s%u %s", d->id, d->name, d->features, *d->features ? ", " : "",
                d->units, cpu ? "processors" : "compute units");
-        if (d->clusters > 1)
-            printf(" in %u clusters, %u big", d->clusters, d->big);
+        if (d->core_kinds > 1)
+            printf(" in %u clusters, %u big", d->core_kinds, d->performance_cores);
         printf(", %s", cli_bytes(d->memory).text);
         if (d->max_buffer)
             printf(", buffers up to %s", cli_bytes(d->max_buffer).text);
@@ -66,7 +66,7 @@ static void show_devices(const struct devices *all)
             printf("         %s\n", d->quirks);
     }
     const char *remark;
-    for (size_t i = 0; (remark = fovea_backend_remark(i)); i++)
+    for (size_t i = 0; (remark = fovea_backend_status(i)); i++)
         printf("%s\n", remark);
 }
 
@@ -112,14 +112,14 @@ static json_t *describe(const struct devices *all, bool kernels, bool models, bo
             devices,
             json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:I, s:I, s:s, s:I, s:i, s:s, s:b, s:b, s:s}",
                       "id", d->id, "name", d->name, "features", d->features, "processors",
-                      (int)d->units, "clusters", (int)d->clusters, "big", (int)d->big, "memory",
-                      (json_int_t)d->memory, "max_buffer", (json_int_t)d->max_buffer, "driver",
-                      d->driver, "local_memory", (json_int_t)d->local_memory, "group_limit",
-                      (int)d->group_limit, "quirks", d->quirks, "bf16", d->bf16, "int8", d->int8,
-                      "imports", d->imports));
+                      (int)d->units, "clusters", (int)d->core_kinds, "big",
+                      (int)d->performance_cores, "memory", (json_int_t)d->memory, "max_buffer",
+                      (json_int_t)d->max_buffer, "driver", d->driver, "local_memory",
+                      (json_int_t)d->local_memory, "group_limit", (int)d->group_limit, "quirks",
+                      d->quirks, "bf16", d->bf16, "int8", d->int8, "imports", d->imports));
     }
     json_t *root = json_pack("{s:s, s:o, s:o, s:o}", "schema", "fovea.info/1", "build", cli_build(),
-                             "devices", devices, "remarks", texts(fovea_backend_remark, true));
+                             "devices", devices, "remarks", texts(fovea_backend_status, true));
     json_t *table = json_array();
     fovea_kernel_info k = FOVEA_KERNEL_INFO_INIT;
     for (size_t i = 0; kernels && fovea_kernel_list(i, &k); i++)

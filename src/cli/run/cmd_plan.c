@@ -223,7 +223,7 @@ static void show_device(const fovea_device_info *device, uint32_t threads)
 static void show_work(const fovea_plan *plan, const fovea_plan_info *p, const fovea_step_info *step,
                       size_t n, const char *advice)
 {
-    const double measured = fovea_plan_measured(plan);
+    const double measured = fovea_plan_measured_seconds(plan);
     show_products(step, n, p->compute);
     printf("work     %.2f GFLOP, %u steps in %u sweeps over the tokens, %u dispatches\n",
            p->flops * 1e-9, p->steps, p->sweeps, p->dispatches);
@@ -345,7 +345,8 @@ static void show_sequence_memory(const fovea_sequence_info *q)
 /* The plan of `rows` tokens at a time, or of one. */
 static void show_phase(const fovea_sequence *sequence, uint32_t rows, bool steps)
 {
-    const fovea_plan *plan = fovea_sequence_plan(sequence, rows > 1);
+    const fovea_plan *plan =
+        rows > 1 ? fovea_sequence_prefill_plan(sequence) : fovea_sequence_decode_plan(sequence);
     fovea_plan_info p = FOVEA_PLAN_INFO_INIT;
     size_t n;
     fovea_plan_query(plan, &p);
@@ -363,7 +364,7 @@ static void show_sequence(const fovea_sequence *sequence, const cli_session *s, 
     fovea_plan_info p = FOVEA_PLAN_INFO_INIT;
     fovea_device_info device = FOVEA_DEVICE_INFO_INIT;
     fovea_sequence_query(sequence, &q);
-    fovea_plan_query(fovea_sequence_plan(sequence, 0), &p);
+    fovea_plan_query(fovea_sequence_decode_plan(sequence), &p);
     fovea_device_describe(s->device, &device);
     printf("model    %s, %s, weights %s %s\n", model, s->info.type,
            cli_dtype_name(s->settings.dtype), cli_products(&p).text);
@@ -379,7 +380,8 @@ static void show_sequence(const fovea_sequence *sequence, const cli_session *s, 
 
 static json_t *describe_phase(const fovea_sequence *sequence, bool many)
 {
-    const fovea_plan *plan = fovea_sequence_plan(sequence, many);
+    const fovea_plan *plan =
+        many ? fovea_sequence_prefill_plan(sequence) : fovea_sequence_decode_plan(sequence);
     fovea_plan_info p = FOVEA_PLAN_INFO_INIT;
     size_t n;
     fovea_plan_query(plan, &p);
@@ -397,7 +399,7 @@ static json_t *describe_sequence(const fovea_sequence *sequence, const cli_sessi
     fovea_sequence_info q = FOVEA_SEQUENCE_INFO_INIT;
     fovea_plan_info p = FOVEA_PLAN_INFO_INIT;
     fovea_sequence_query(sequence, &q);
-    fovea_plan_query(fovea_sequence_plan(sequence, 0), &p);
+    fovea_plan_query(fovea_sequence_decode_plan(sequence), &p);
     json_t *params =
         json_pack("{s:o, s:s, s:s, s:s, s:i, s:i}", "model", cli_json_text(model), "type",
                   s->info.type, "dtype", cli_dtype_name(s->settings.dtype), "compute",

@@ -279,7 +279,7 @@ static int read_results(run_state *r)
                : CLI_OK;
 }
 
-/* As fovea_yuv has them. */
+/* As fovea_yuv_matrix has them. */
 static const char *const yuv_names[] = {"601",  "601-full",  "709", "709-full",
                                         "2020", "2020-full", NULL};
 

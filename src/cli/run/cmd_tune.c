@@ -67,7 +67,7 @@ static void report(const tuning *t, const cli_session *s, const char *model,
             "schema", "fovea.tune/1", "build", cli_build(), "env", cli_environment(s->device),
             "model", cli_json_text(model), "attention", attention, "width", (int)plan->frame.width,
             "height", (int)plan->frame.height, "dtype", cli_dtype_name(s->settings.dtype),
-            "compute", cli_compute_name(compute), "facts", (int)r->facts, "kept", (int)r->kept,
+            "compute", cli_compute_name(compute), "facts", (int)r->facts, "kept", (int)r->known,
             "candidates", (int)r->candidates, "wrong", (int)r->wrong, "refused", (int)r->refused,
             "skipped", (int)r->skipped, "disturbed", (int)r->disturbed, "complete", r->complete,
             "estimate_seconds", r->estimate_seconds, "tuned_seconds", r->tuned_seconds));
@@ -75,7 +75,7 @@ static void report(const tuning *t, const cli_session *s, const char *model,
     }
     printf("%-6s %-22s %-14s %5ux%-5u %-4s  %3u found, %3u known, %4u tried", device.id, model,
            attention, plan->frame.width, plan->frame.height, cli_compute_name(compute), r->facts,
-           r->kept, r->candidates);
+           r->known, r->candidates);
     if (r->wrong || r->refused || r->skipped)
         printf(" (%u wrong, %u refused, %u skipped)", r->wrong, r->refused, r->skipped);
     if (ratio > 0)

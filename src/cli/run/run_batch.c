@@ -58,7 +58,8 @@ static void make_room(run_state *r)
 
 /* A plan for such frames. The old one goes after the new one is there, so that packed weights stay.
  */
-int run_plan_for(run_state *r, fovea_format format, fovea_yuv yuv, uint32_t width, uint32_t height)
+int run_plan_for(run_state *r, fovea_pixel_format format, fovea_yuv_matrix yuv, uint32_t width,
+                 uint32_t height)
 {
     if (r->plan && r->format == format && r->plan_yuv == yuv && r->width == width &&
         r->height == height)

@@ -5,6 +5,17 @@
 
 #include "cli/run/runner.h"
 
+/* A box in pixels of the picture that was run, as the file of -o has them. */
+static fovea_detection in_run_pixels(const fovea_detection *d, const fovea_plan_info *i)
+{
+    fovea_detection out = *d;
+    out.x1 = (float)(((double)d->x1 - i->left) / i->scale_x);
+    out.y1 = (float)(((double)d->y1 - i->top) / i->scale_y);
+    out.x2 = (float)(((double)d->x2 - i->left) / i->scale_x);
+    out.y2 = (float)(((double)d->y2 - i->top) / i->scale_y);
+    return out;
+}
+
 int run_detect(run_state *r, const char *name)
 {
     run_boxes *b = &r->boxes;
@@ -17,7 +28,7 @@ int run_detect(run_state *r, const char *name)
     for (size_t i = 0; !code && i < b->count; i++) {
         if (r->output) {
             b->all = cli_grow(b->all, b->kept, sizeof *b->all);
-            b->all[b->kept++] = (run_box){b->found[i], r->frames};
+            b->all[b->kept++] = (run_box){in_run_pixels(&b->found[i], &r->info), r->frames};
         }
         if (!b->path)
             continue;
@@ -35,7 +46,7 @@ json_t *run_box_json(const run_state *r, size_t i)
 {
     const fovea_detection *d = &r->boxes.found[i];
     double b[4];
-    cli_place_box(b, d, &r->info, r->width, r->height);
+    cli_place_box(b, d, r->width, r->height);
     return json_pack("{s:[f, f, f, f], s:f, s:i}", "bbox", b[0], b[1], b[2], b[3], "score",
                      (double)d->score, "category_id", (int)d->label);
 }

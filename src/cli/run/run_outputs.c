@@ -229,20 +229,7 @@ static void transpose(float *data, size_t frames, size_t rows, size_t columns)
     free(turned);
 }
 
-/* Written as (B, C, H, W): what the official code of the model has so. */
-static bool channels_first(const run_state *r, const run_series *s)
-{
-    const char *type = r->s.info.type;
-    if (s->info.grid_width &&
-        (cli_makes_boxes(r->s.model, s->name) || strcmp(s->name, "seg_logits") == 0))
-        return true;
-    if (strcmp(type, "mavit") == 0 || strcmp(type, "nalaformer") == 0)
-        return !result_name(r, s->name);
-    if (strcmp(s->name, "heatmaps") == 0 || strcmp(s->name, "masks_queries_logits") == 0)
-        return true;
-    return strncmp(type, "sam", 3) == 0 && strcmp(s->name, "last_hidden_state") == 0;
-}
-
+/* In the shape that the model's original code gives the output, of all frames. */
 static fovea_tensor saved_tensor(const run_state *r, const run_series *s, const char *name)
 {
     const fovea_output_info *i = &s->info;
@@ -250,16 +237,19 @@ static fovea_tensor saved_tensor(const run_state *r, const run_series *s, const 
     const uint64_t vector[2] = {r->frames, s->columns};
     const uint64_t planes[4] = {r->frames, s->columns, i->grid_width ? i->grid_height : 1,
                                 i->grid_width ? i->grid_width : 1};
-    if (strcmp(s->name, "predicted_depth") == 0) /* (B, H, W) */
-        return cli_tensor(name, s->all, 3, (const uint64_t[]){planes[0], planes[2], planes[3]});
-    if (channels_first(r, s)) {
+    const uint64_t map[3] = {planes[0], planes[2], planes[3]};
+    switch (i->layout) {
+    case FOVEA_OUTPUT_LAYOUT_VECTOR:
+        return cli_tensor(name, s->all, 2, vector);
+    case FOVEA_OUTPUT_LAYOUT_PLANES:
         transpose(s->all, r->frames, (size_t)s->rows, (size_t)s->columns);
         return cli_tensor(name, s->all, 4, planes);
+    case FOVEA_OUTPUT_LAYOUT_MAP:
+        return cli_tensor(name, s->all, 3, map);
+    case FOVEA_OUTPUT_LAYOUT_ROWS:
+        break;
     }
-    const bool of_rows = i->grid_width || s->rows > 1 ||
-                         strcmp(s->name, "class_queries_logits") == 0 ||
-                         cli_makes_boxes(r->s.model, s->name);
-    return of_rows ? cli_tensor(name, s->all, 3, tokens) : cli_tensor(name, s->all, 2, vector);
+    return cli_tensor(name, s->all, 3, tokens);
 }
 
 int run_save_outputs(const run_state *r)

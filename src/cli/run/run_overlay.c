@@ -129,7 +129,7 @@ static size_t draw_boxes(const draw_pen *p, const run_state *r)
         uint8_t rgb[3];
         if (!is_drawn(r, d->score))
             continue;
-        cli_place_box(b, d, &r->info, r->width, r->height);
+        cli_place_box(b, d, r->width, r->height);
         colour_of_instance(rgb, d->label);
         draw_box(p, b[0], b[1], b[0] + b[2], b[1] + b[3], rgb);
         write_label(p, r, b[0], b[1], rgb, d->label, d->score);

@@ -306,7 +306,7 @@ void run_show(run_state *r, const char *name, double seconds)
 {
     const run_series *logits = run_find(r, "logits");
     struct results f = {0};
-    if (logits && logits->info.kind == FOVEA_KIND_LOGITS) { /* not of queries */
+    if (logits && logits->info.kind == FOVEA_OUTPUT_LOGITS) { /* not of queries */
         f.classes = (uint32_t)logits->columns;
         f.score = score(r, logits);
         if (f.classes > 0 && !isfinite(f.score[0].p))

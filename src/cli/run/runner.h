@@ -90,8 +90,8 @@ typedef struct run_crops {
 /* What boxes are in. */
 typedef struct run_source {
     fovea_frame frame;
-    fovea_format format;
-    fovea_yuv yuv;
+    fovea_pixel_format format;
+    fovea_yuv_matrix yuv;
     uint32_t width, height;
 } run_source;
 
@@ -127,7 +127,7 @@ typedef struct run_state {
     run_place at;                    /* the current frame; path NULL: no input is being read */
     const char *raw_text, *yuv_text; /* of --raw and --yuv; or NULL */
     video_raw raw;
-    int yuv;         /* a fovea_yuv; -1: the video's own */
+    int yuv;         /* a fovea_yuv_matrix; -1: the video's own */
     bool cut;        /* a video ended in mid-frame, after whole ones */
     bool forgiving;  /* a broken input is left for the next one */
     int skipped;     /* CLI_INPUT if that has happened */
@@ -136,8 +136,8 @@ typedef struct run_state {
 
     fovea_plan *plan;
     fovea_plan_info info;
-    fovea_format format; /* of the plan's frames */
-    fovea_yuv plan_yuv;
+    fovea_pixel_format format; /* of the plan's frames */
+    fovea_yuv_matrix plan_yuv;
     uint32_t width, height;
     fovea_preprocess preprocess;
     bool told; /* how pictures are preprocessed */
@@ -194,7 +194,8 @@ int run_open_people(run_state *r);
 int run_in_boxes(run_state *r, const char *name, const run_source *from);
 
 /* run_batch.c: a plan for such frames, unless it is there. */
-int run_plan_for(run_state *r, fovea_format format, fovea_yuv yuv, uint32_t width, uint32_t height);
+int run_plan_for(run_state *r, fovea_pixel_format format, fovea_yuv_matrix yuv, uint32_t width,
+                 uint32_t height);
 /* A frame of the plan's, which is run at once or together with those that follow; name: what is
  * shown. Its pixels are `bytes` from pixels[0] on, and may change afterwards. */
 int run_frame(run_state *r, const char *name, const fovea_frame *frame, size_t bytes);

@@ -45,7 +45,8 @@ static int name_products(result *r)
     options.compute = FOVEA_COMPUTE_INT8;
     options.dry = 1;
     CLI_TRY(cli_check(fovea_plan_create(&plan, r->session->model, r->session->device, &options)));
-    for (uint32_t i = 0; i < r->report.kept && fovea_plan_step(plan, r->report.step[i], &step); i++)
+    for (uint32_t i = 0;
+         i < r->report.bf16_count && fovea_plan_step(plan, r->report.bf16_steps[i], &step); i++)
         json_array_append_new(r->bf16, json_string(step.label));
     fovea_plan_free(plan);
     return CLI_OK;
@@ -63,7 +64,7 @@ static void describe(const result *r)
     const fovea_accuracy_report *a = &r->report;
     json_t *tried = json_pack("{s:o, s:o, s:o, s:o}", "f32", describe_way(&a->f32), "bf16",
                               describe_way(&a->bf16), "int8", describe_way(&a->int8), "mix",
-                              describe_way(&a->mix));
+                              describe_way(&a->mixed));
     cli_print_json(
         json_pack("{s:s, s:o, s:o, s:o, s:s, s:i, s:i, s:i, s:f, s:b, s:b, s:s, s:i, s:O, s:o}",
                   "schema", "fovea.accuracy/1", "build", cli_build(), "env",
@@ -97,13 +98,13 @@ static void show(const result *r)
            r->model, cli_attention(&r->session->settings, &r->session->info), r->plan->frame.width,
            r->plan->frame.height, r->pictures->count, r->pictures->count == 1 ? "" : "s",
            r->pictures->bound, a->complete ? "" : "  (not finished)");
-    snprintf(mix, sizeof mix, "int8, %u of %u in bf16", a->kept, a->products);
+    snprintf(mix, sizeof mix, "int8, %u of %u in bf16", a->bf16_count, a->products);
     printf("  %-28s %9s %9s %9s\n", "products", "cosine", "worst row", "ms");
     const bool int8 = a->found && a->compute == FOVEA_COMPUTE_INT8;
     show_way(r, "f32", &a->f32, a->found && a->compute == FOVEA_COMPUTE_F32);
     show_way(r, "bf16", &a->bf16, a->found && a->compute == FOVEA_COMPUTE_BF16);
     show_way(r, "int8", &a->int8, int8);
-    show_way(r, mix, &a->mix, int8);
+    show_way(r, mix, &a->mixed, int8);
     json_array_foreach(r->bf16, i, label)
         printf("%s%s", i ? "; " : "  in bf16, what helps most first: ", json_string_value(label));
     if (i)
@@ -120,7 +121,7 @@ static int find(result *r, const fovea_frame *frame, const fovea_tune_options *o
     CLI_TRY(
         cli_check(fovea_tune_accuracy(&r->report, r->session->model, r->session->device, r->plan,
                                       frame, r->pictures->count, r->pictures->bound, options)));
-    return r->report.kept ? name_products(r) : CLI_OK;
+    return r->report.bf16_count ? name_products(r) : CLI_OK;
 }
 
 int tune_accuracy(const cli_session *s, const char *model, const tune_pictures *pictures,

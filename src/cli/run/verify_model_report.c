@@ -97,15 +97,15 @@ static void show(const fovea_step_check *c)
         printf(" %8.1e", c->rounding);
     else
         printf(" %8s", "-");
-    if (c->carried)
-        printf(" %8.1e %8.1e %9.7f", c->carried_max, c->carried_rel, c->cosine);
+    if (c->end_to_end)
+        printf(" %8.1e %8.1e %9.7f", c->end_to_end_max, c->end_to_end_rel, c->cosine);
     else
         printf(" %8s %8s %9s", "-", "-", "-");
     printf(" %9.3g %9s %9s %9s  %s\n", c->largest, headroom_text(c->largest).text,
-           headroom_text(as_mean).text, headroom_text(as_sum).text, c->right ? "ok" : "WRONG");
-    if (c->lost)
-        printf("     %llu values are infinite or NaN\n", (unsigned long long)c->lost);
-    if (!c->right)
+           headroom_text(as_mean).text, headroom_text(as_sum).text, c->passed ? "ok" : "WRONG");
+    if (c->nonfinite)
+        printf("     %llu values are infinite or NaN\n", (unsigned long long)c->nonfinite);
+    if (!c->passed)
         printf("     %s: %s\n", c->problem, c->text);
     fflush(stdout);
 }
@@ -116,18 +116,18 @@ static json_t *describe(const fovea_step_check *c)
         "{s:i, s:s, s:s, s:s, s:b, s:s, s:I, s:o, s:o, s:o, s:I, s:o, s:o, s:o, s:o, s:o, s:s?, "
         "s:o}",
         "step", (int)c->step, "label", c->label, "problem", c->problem, "kernel", c->kernel,
-        "right", c->right, "text", c->text, "values", (json_int_t)c->values, "error_of_allowed",
+        "right", c->passed, "text", c->text, "values", (json_int_t)c->values, "error_of_allowed",
         cli_json_number(c->error), "rel", cli_json_number(c->rel), "max_abs",
-        cli_json_number(c->max_abs), "nonfinite", (json_int_t)c->lost, "largest",
+        cli_json_number(c->max_abs), "nonfinite", (json_int_t)c->nonfinite, "largest",
         cli_json_number(c->largest), "state_mean", cli_json_number(c->state_mean), "state_sum",
         cli_json_number(c->state_sum), "divisor_mean", cli_json_number(c->divisor_mean),
         "divisor_sum", cli_json_number(c->divisor_sum), "products", c->products, "rounding",
         cli_json_number(c->rounding));
-    if (c->carried)
-        json_object_set_new(o, "carried",
-                            json_pack("{s:o, s:o, s:o}", "max_abs", cli_json_number(c->carried_max),
-                                      "rel_l2", cli_json_number(c->carried_rel), "cosine",
-                                      cli_json_number(c->cosine)));
+    if (c->end_to_end)
+        json_object_set_new(
+            o, "carried",
+            json_pack("{s:o, s:o, s:o}", "max_abs", cli_json_number(c->end_to_end_max), "rel_l2",
+                      cli_json_number(c->end_to_end_rel), "cosine", cli_json_number(c->cosine)));
     return o;
 }
 
@@ -135,11 +135,11 @@ static int add(const fovea_step_check *c, void *payload)
 {
     report *r = payload;
     cli_progress_hide();
-    const bool wrong = !c->right || c->lost;
+    const bool wrong = !c->passed || c->nonfinite;
     r->steps++;
     if (wrong && !r->wrong++)
         snprintf(r->first, sizeof r->first, "step %zu, %s, by %s: %s", c->step, c->label, c->kernel,
-                 c->right ? "values are infinite or NaN" : c->text);
+                 c->passed ? "values are infinite or NaN" : c->text);
     note_cost(r, c);
     note_scale(r, c);
     raise_top(&r->output, c->largest, c->label);
@@ -340,7 +340,7 @@ static void show_head(const report *r, const cli_session *s, const char *name,
            "%4s %-26s %-28s %-5s %8s %9s %8s %8s %8s %9s %9s %9s %9s %9s\n",
            name, cli_attention(&s->settings, &s->info), o->frame.width, o->frame.height,
            cli_dtype_name(s->settings.dtype), cli_compute_name(r->compute), device.id,
-           "against its reference", "carried, against the CPU in float32", "", "float16 headroom",
+           "against its reference", "end to end, to the CPU in float32", "", "float16 headroom",
            "step", "what", "kernel", "of", "rel", "of bound", "rounding", "max", "rel", "cosine",
            "largest", "output", "mean", "sum");
 }

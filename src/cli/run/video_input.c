@@ -94,7 +94,7 @@ static int make_room(video *v)
     for (uint32_t p = 0; p < l->planes; p++)
         v->coded += l->bytes[p] * l->rows[p] * v->sample;
     free(v->pixels);
-    v->pixels = malloc(v->coded + l->room);
+    v->pixels = malloc(v->coded + l->buffer_size);
     if (!v->pixels)
         return cli_fail(CLI_INPUT, "%s: no memory for frames of %llux%llu pixels", v->path,
                         (unsigned long long)w, (unsigned long long)h);
@@ -306,9 +306,9 @@ int video_open(video *out, const char *path, const video_raw *raw, int yuv)
     int code = raw ? CLI_OK : read_header(out, &colours);
     colours.layout = out->of.layout;
     colours.height = out->of.height;
-    CLI_THEN(code, cli_check(fovea_yuv_choose(&out->yuv, &colours)));
+    CLI_THEN(code, cli_check(fovea_yuv_matrix_choose(&out->yuv, &colours)));
     if (yuv >= 0)
-        out->yuv = (fovea_yuv)yuv;
+        out->yuv = (fovea_yuv_matrix)yuv;
     if (!out->of.ppm)
         CLI_THEN(code, make_room(out));
     if (code)
@@ -320,12 +320,13 @@ int video_open(video *out, const char *path, const video_raw *raw, int yuv)
 static int convert(video *v)
 {
     const fovea_layout_info *l = &v->layout;
-    const uint8_t *end = v->pixels + v->coded + l->room;
+    const uint8_t *end = v->pixels + v->coded + l->buffer_size;
     fovea_frame coded = {{v->pixels}, {l->bytes[0], l->bytes[1], l->bytes[2]}};
     for (uint32_t p = 1; p < l->planes; p++)
         coded.pixels[p] = (const uint8_t *)coded.pixels[p - 1] + l->bytes[p - 1] * l->rows[p - 1];
-    CLI_TRY(cli_check(fovea_layout_convert(&v->frame, &coded, v->of.layout, v->of.width,
-                                           v->of.height, v->yuv, v->pixels + v->coded, l->room)));
+    CLI_TRY(
+        cli_check(fovea_layout_convert(&v->frame, &coded, v->of.layout, v->of.width, v->of.height,
+                                       v->yuv, v->pixels + v->coded, l->buffer_size)));
     v->bytes = (size_t)(end - (const uint8_t *)v->frame.pixels[0]);
     return CLI_OK;
 }

@@ -18,7 +18,7 @@ typedef struct video {
     FILE *file;
     bool y4m;
     video_raw of;
-    fovea_yuv yuv;
+    fovea_yuv_matrix yuv;
     fovea_layout_info layout; /* of the stream's frames, and the format of those that are given */
     uint64_t frames;          /* that were given */
     uint8_t *pixels;
@@ -30,9 +30,9 @@ typedef struct video {
 
 /* FORMAT:WxH[@RATE], as in "nv12:1280x720@30000/1001", or ppm[@RATE]. */
 int video_raw_parse(video_raw *out, const char *text);
-/* `raw` NULL: a Y4M, whose header is read. `yuv`: what luma and chroma stand for, a fovea_yuv; -1:
- * as the video's tags say, by the rule of fovea_yuv_choose. Path "-": standard input. `out->path`
- * stays the caller's. Without a failure it is to be closed. */
+/* `raw` NULL: a Y4M, whose header is read. `yuv`: what luma and chroma stand for, a
+ * fovea_yuv_matrix; -1: as the video's tags say, by the rule of fovea_yuv_matrix_choose. Path "-":
+ * standard input. `out->path` stays the caller's. Without a failure it is to be closed. */
 int video_open(video *out, const char *path, const video_raw *raw, int yuv);
 /* The next frame is in v->frame until the next call; *there false: the video ended after a whole
  * one. */

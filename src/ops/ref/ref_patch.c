@@ -8,7 +8,8 @@
  * as yuv.h says. FV_FLAG_PLANAR: three float planes R, G, B, normalised already, ld in floats
  *   CHROMA NV12: u8, at its base, ld in bytes; else absent
  *   OUT    ROW, float: [channel][py][px], channels in R,G,B order
- *   u      prefix, patches per grid row, PLANAR: floats from plane to plane, NV12, YUYV: fovea_yuv
+ *   u      prefix, patches per grid row; PLANAR: floats from plane to plane; NV12, YUYV:
+ *          fovea_yuv_matrix
  *   table  const fv_patch_table; not read when PLANAR
  *
  * Token i < prefix: a row of zeros. Token i >= prefix: patch i - prefix of the grid, row by row,

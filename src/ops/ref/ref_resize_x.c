@@ -6,7 +6,7 @@
  *   CHROMA NV12: u8, at its base, ld in bytes; else absent
  *   OUT    ROW: width * channels of u8 or float32; u8 from u8 only
  *   u[0]   first row of IN that is read: output row y comes from input row y + u[0]
- *   u[3]   NV12 and YUYV: fovea_yuv
+ *   u[3]   NV12 and YUYV: fovea_yuv_matrix
  *   table  const fv_resize_table of `width` positions: whole numbers where OUT is u8, else floats
  *
  *   out[y][o][c] = sum_{t < count[o]} in[y + u0][start[o] + t][c] * weight[o * taps + t]

@@ -1,4 +1,4 @@
-/* test_latest.c: of frames that are put, the newest is taken, every one has one owner at a time,
+/* test_mailbox.c: of frames that are put, the newest is taken, every one has one owner at a time,
  * and deadlines are those of the frames.
  *
  * Linked with --wrap=fv_machine_seconds, so that time passes when the test says so, and with
@@ -57,36 +57,36 @@ static void note_drop(void *ctx, void *which)
     dropped[drops++] = (int)((int *)which - frame);
 }
 
-static fovea_latest *latest;
+static fovea_mailbox *mailbox;
 
-static int open_latest(void **state)
+static int open_mailbox(void **state)
 {
-    fovea_latest_options o = FOVEA_LATEST_OPTIONS_INIT;
+    fovea_mailbox_options o = FOVEA_MAILBOX_OPTIONS_INIT;
     (void)state;
     o.drop = note_drop;
     o.ctx = dropped;
     drops = 0;
     clock_now = 1000;
-    return fovea_latest_create(&latest, &o);
+    return fovea_mailbox_create(&mailbox, &o);
 }
 
-static int close_latest(void **state)
+static int close_mailbox(void **state)
 {
     (void)state;
-    fovea_latest_free(latest);
+    fovea_mailbox_free(mailbox);
     return 0;
 }
 
 static void put(int i, double deadline)
 {
-    assert_int_equal(fovea_latest_put(latest, &frame[i], deadline), FOVEA_OK);
+    assert_int_equal(fovea_mailbox_put(mailbox, &frame[i], deadline), FOVEA_OK);
 }
 
 /* The frame's number; -1: none will come; -2: none came in no time. */
 static int take(void)
 {
     void *taken = &frame[0];
-    const fovea_status status = fovea_latest_take(latest, 0, &taken);
+    const fovea_status status = fovea_mailbox_take(mailbox, 0, &taken);
     if (status == FOVEA_ETIMEOUT)
         return -2;
     assert_int_equal(status, FOVEA_OK);
@@ -96,8 +96,8 @@ static int take(void)
 static void counts(uint64_t puts, uint64_t taken, uint64_t replaced, uint64_t expired,
                    uint64_t late)
 {
-    fovea_latest_info info = FOVEA_LATEST_INFO_INIT;
-    assert_int_equal(fovea_latest_query(latest, &info), FOVEA_OK);
+    fovea_mailbox_info info = FOVEA_MAILBOX_INFO_INIT;
+    assert_int_equal(fovea_mailbox_query(mailbox, &info), FOVEA_OK);
     assert_int_equal(info.put, puts);
     assert_int_equal(info.taken, taken);
     assert_int_equal(info.replaced, replaced);
@@ -123,8 +123,8 @@ static void newest_wins(void **state)
     assert_int_equal(dropped[1], 1);
     assert_int_equal(dropped[2], 4);
     counts(6, 2, 3, 0, 0);
-    fovea_latest_free(latest);
-    latest = NULL;
+    fovea_mailbox_free(mailbox);
+    mailbox = NULL;
     assert_int_equal(drops, 4);
     assert_int_equal(dropped[3], 5);
     assert_int_equal(fv_mem_fail_at(0), 0);
@@ -151,9 +151,9 @@ static void ends(void **state)
 {
     (void)state;
     put(0, 0);
-    fovea_latest_end(latest);
-    assert_int_equal(fovea_latest_put(latest, &frame[1], 0), FOVEA_EINVAL);
-    assert_non_null(strstr(fovea_error(), "fovea_latest_end"));
+    fovea_mailbox_end(mailbox);
+    assert_int_equal(fovea_mailbox_put(mailbox, &frame[1], 0), FOVEA_EINVAL);
+    assert_non_null(strstr(fovea_error(), "fovea_mailbox_end"));
     assert_int_equal(take(), 0);
     assert_int_equal(take(), -1);
     assert_int_equal(take(), -1);
@@ -164,13 +164,13 @@ static void what_cannot_be(void **state)
 {
     void *taken;
     (void)state;
-    assert_int_equal(fovea_latest_put(latest, NULL, 0), FOVEA_EINVAL);
-    assert_int_equal(fovea_latest_put(latest, &frame[0], -1), FOVEA_EINVAL);
-    assert_int_equal(fovea_latest_put(latest, &frame[0], NAN), FOVEA_EINVAL);
-    assert_int_equal(fovea_latest_put(NULL, &frame[0], 0), FOVEA_EINVAL);
-    assert_int_equal(fovea_latest_take(NULL, 0, &taken), FOVEA_EINVAL);
-    assert_int_equal(fovea_latest_take(latest, 0, NULL), FOVEA_EINVAL);
-    assert_int_equal(fovea_latest_wait(NULL, NULL, 1), FOVEA_EINVAL);
+    assert_int_equal(fovea_mailbox_put(mailbox, NULL, 0), FOVEA_EINVAL);
+    assert_int_equal(fovea_mailbox_put(mailbox, &frame[0], -1), FOVEA_EINVAL);
+    assert_int_equal(fovea_mailbox_put(mailbox, &frame[0], NAN), FOVEA_EINVAL);
+    assert_int_equal(fovea_mailbox_put(NULL, &frame[0], 0), FOVEA_EINVAL);
+    assert_int_equal(fovea_mailbox_take(NULL, 0, &taken), FOVEA_EINVAL);
+    assert_int_equal(fovea_mailbox_take(mailbox, 0, NULL), FOVEA_EINVAL);
+    assert_int_equal(fovea_mailbox_wait(NULL, NULL, 1), FOVEA_EINVAL);
     counts(0, 0, 0, 0, 0);
 }
 
@@ -182,7 +182,7 @@ static void results_have_deadlines(void **state)
     assert_int_equal(take(), 0);
     put(1, 0.1); /* another's deadline is no matter */
     computing = 0.25;
-    assert_int_equal(fovea_latest_wait(latest, NULL, 7), FOVEA_OK);
+    assert_int_equal(fovea_mailbox_wait(mailbox, NULL, 7), FOVEA_OK);
     assert_int_equal(waited_for, 7);
     assert_true(asked == 0.375);
     counts(2, 1, 0, 0, 0);
@@ -190,8 +190,8 @@ static void results_have_deadlines(void **state)
     put(2, 0.5);
     assert_int_equal(take(), 2);
     computing = 2;
-    assert_int_equal(fovea_latest_wait(latest, NULL, 8), FOVEA_ETIMEOUT);
-    assert_int_equal(fovea_latest_wait(latest, NULL, 8), FOVEA_ETIMEOUT);
+    assert_int_equal(fovea_mailbox_wait(mailbox, NULL, 8), FOVEA_ETIMEOUT);
+    assert_int_equal(fovea_mailbox_wait(mailbox, NULL, 8), FOVEA_ETIMEOUT);
     assert_true(asked == 0);
     counts(3, 2, 1, 0, 1);
 
@@ -199,13 +199,13 @@ static void results_have_deadlines(void **state)
     assert_int_equal(take(), 3);
     clock_now += 1;
     computing = 0;
-    assert_int_equal(fovea_latest_wait(latest, NULL, 9), FOVEA_OK);
+    assert_int_equal(fovea_mailbox_wait(mailbox, NULL, 9), FOVEA_OK);
     counts(4, 3, 1, 0, 2);
 
     put(4, 0);
     assert_int_equal(take(), 4);
     computing = 1e6;
-    assert_int_equal(fovea_latest_wait(latest, NULL, 10), FOVEA_OK);
+    assert_int_equal(fovea_mailbox_wait(mailbox, NULL, 10), FOVEA_OK);
     assert_true(asked < 0);
     counts(5, 4, 1, 0, 2);
 }
@@ -215,7 +215,7 @@ static void results_have_deadlines(void **state)
 enum { MANY = 200000, PATIENCE = 30 };
 
 static int number[MANY]; /* how often each was given back */
-static fovea_latest *shared;
+static fovea_mailbox *shared;
 
 static void note_owner(void *ctx, void *which)
 {
@@ -227,30 +227,30 @@ static void *bring(void *arg)
 {
     (void)arg;
     for (int i = 0; i < MANY; i++) {
-        if (fovea_latest_put(shared, &number[i], i % 3 ? 0 : 1e-5) != FOVEA_OK)
+        if (fovea_mailbox_put(shared, &number[i], i % 3 ? 0 : 1e-5) != FOVEA_OK)
             return shared;
         if (i % 1000 == 0)
             fv_machine_nap(1e-4); /* the other one falls asleep */
     }
-    fovea_latest_end(shared);
+    fovea_mailbox_end(shared);
     return NULL;
 }
 
 static void one_owner_each(void **state)
 {
-    fovea_latest_options o = FOVEA_LATEST_OPTIONS_INIT;
-    fovea_latest_info info = FOVEA_LATEST_INFO_INIT;
+    fovea_mailbox_options o = FOVEA_MAILBOX_OPTIONS_INIT;
+    fovea_mailbox_info info = FOVEA_MAILBOX_INFO_INIT;
     pthread_t thread;
     void *failed, *taken;
     int *before = NULL;
     (void)state;
     clock_now = 0;
     o.drop = note_owner;
-    assert_int_equal(fovea_latest_create(&shared, &o), FOVEA_OK);
+    assert_int_equal(fovea_mailbox_create(&shared, &o), FOVEA_OK);
     assert_int_equal(pthread_create(&thread, NULL, bring, NULL), 0);
     for (;;) {
         const double begin = __real_fv_machine_seconds();
-        assert_int_equal(fovea_latest_take(shared, PATIENCE, &taken), FOVEA_OK);
+        assert_int_equal(fovea_mailbox_take(shared, PATIENCE, &taken), FOVEA_OK);
         if (__real_fv_machine_seconds() - begin > PATIENCE / 2)
             fail_msg("nobody was told of a frame that had come");
         if (!taken)
@@ -264,21 +264,21 @@ static void one_owner_each(void **state)
     assert_null(failed);
     for (int i = 0; i < MANY; i++)
         assert_int_equal(number[i], 1);
-    assert_int_equal(fovea_latest_query(shared, &info), FOVEA_OK);
+    assert_int_equal(fovea_mailbox_query(shared, &info), FOVEA_OK);
     assert_int_equal(info.put, MANY);
     assert_int_equal(info.taken + info.replaced + info.expired, MANY);
     assert_true(info.taken > 0 && info.replaced > 0);
-    fovea_latest_free(shared);
+    fovea_mailbox_free(shared);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(newest_wins, open_latest, close_latest),
-        cmocka_unit_test_setup_teardown(old_frames_expire, open_latest, close_latest),
-        cmocka_unit_test_setup_teardown(ends, open_latest, close_latest),
-        cmocka_unit_test_setup_teardown(what_cannot_be, open_latest, close_latest),
-        cmocka_unit_test_setup_teardown(results_have_deadlines, open_latest, close_latest),
+        cmocka_unit_test_setup_teardown(newest_wins, open_mailbox, close_mailbox),
+        cmocka_unit_test_setup_teardown(old_frames_expire, open_mailbox, close_mailbox),
+        cmocka_unit_test_setup_teardown(ends, open_mailbox, close_mailbox),
+        cmocka_unit_test_setup_teardown(what_cannot_be, open_mailbox, close_mailbox),
+        cmocka_unit_test_setup_teardown(results_have_deadlines, open_mailbox, close_mailbox),
         cmocka_unit_test(one_owner_each),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
