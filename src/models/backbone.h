@@ -40,7 +40,7 @@ typedef struct fv_backbone_spec {
 } fv_backbone_spec;
 struct fv_synthetic;
 void fv_backbone_synthetic(struct fv_synthetic *m, const fv_backbone_spec *s);
-json_t *fv_backbone_describe(const fv_backbone_spec *s);
+struct json_t *fv_backbone_describe(const fv_backbone_spec *s);
 
 /* Writes the steps of the backbone. `give` gets the rows of tap number i, of all tokens, prefix
  * included, and writes what reads them. */

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <fovea/adapt.h>
+
 #include "base/mem.h"
 #include "base/num.h"
 

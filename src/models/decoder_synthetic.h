@@ -14,6 +14,6 @@ bool fv_decoder_has_synthetic(const char *(*backbones)(size_t), const char *name
 
 /* Tensors and sections of config.json for stages of these widths. */
 void fv_decoder_synthetic_tensors(fv_synthetic *m, int kind, const uint32_t width[4]);
-void fv_decoder_synthetic_config(json_t *config, int kind, const uint32_t width[4]);
+void fv_decoder_synthetic_config(struct json_t *config, int kind, const uint32_t width[4]);
 
 #endif

@@ -16,7 +16,7 @@ typedef struct fv_depth_anything {
 
 /* depth_anything_synthetic.c: random checkpoints of the published sizes. */
 const char *fv_depth_anything_synthetic(size_t index);
-fovea_status fv_depth_anything_make_synthetic(json_t **config, struct fv_source *source,
+fovea_status fv_depth_anything_make_synthetic(struct json_t **config, struct fv_source *source,
                                               const char *name);
 
 #endif

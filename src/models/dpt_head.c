@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+#include <fovea/adapt.h>
+
 #include "models/backbone.h"
 #include "models/layer.h"
 

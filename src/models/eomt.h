@@ -35,6 +35,7 @@ void fv_eomt_release(fovea_model *m);
 
 /* eomt_synthetic.c: random checkpoints of the published sizes. */
 const char *fv_eomt_synthetic(size_t index);
-fovea_status fv_eomt_make_synthetic(json_t **config, struct fv_source *source, const char *name);
+fovea_status fv_eomt_make_synthetic(struct json_t **config, struct fv_source *source,
+                                    const char *name);
 
 #endif

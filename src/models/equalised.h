@@ -5,6 +5,8 @@
 
 #include <stdbool.h>
 
+#include <fovea/models.h>
+
 #include "base/mem.h"
 #include "checkpoint/weight.h"
 

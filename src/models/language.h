@@ -23,6 +23,7 @@ typedef struct fv_language {
 } fv_language;
 
 const char *fv_language_synthetic(size_t index);
-fovea_status fv_language_make_synthetic(json_t **config, fv_source *source, const char *name);
+fovea_status fv_language_make_synthetic(struct json_t **config, fv_source *source,
+                                        const char *name);
 
 #endif

@@ -11,9 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include <jansson.h>
-
-#include <fovea/adapt.h>
+#include <fovea/models.h>
 
 #include "base/mem.h"
 #include "checkpoint/weight.h"
@@ -21,6 +19,7 @@
 
 /* ---- the model ---- */
 
+struct json_t;       /* jansson.h */
 struct fv_store;     /* store.h: its files */
 struct fv_source;    /* source.h: an opened checkpoint */
 struct fv_config;    /* config.h: its config.json */
@@ -98,7 +97,8 @@ typedef struct fv_family {
     bool (*has_synthetic)(const char *name); /* names beside those; NULL: none */
     bool shapes;                             /* its linear attentions have a fovea_linear_form */
     bool decodes; /* it takes necks and heads, and their names behind those (decoder.h) */
-    fovea_status (*make_synthetic)(json_t **config, struct fv_source *source, const char *name);
+    fovea_status (*make_synthetic)(struct json_t **config, struct fv_source *source,
+                                   const char *name);
 } fv_family;
 
 /* Tensors to add to a checkpoint before training (gates, learned vectors, heads); the readers that
@@ -109,7 +109,7 @@ typedef struct fv_additions {
     uint32_t classes;      /* of a classification head, unless there is one; 0: none */
     uint32_t segments;     /* classes of a segmentation head; 0: none */
     float max_depth;       /* of a head that gives depth up to it; 0: none */
-    fovea_head head;       /* which head it is */
+    uint8_t head;          /* which head it is: fovea_head of adapt.h */
     uint64_t seed;         /* of the heads' random values */
 } fv_additions;
 
@@ -127,7 +127,7 @@ struct fovea_model {
     struct fv_store *store;  /* where its files are; NULL: it is synthetic */
     struct fv_source *source;
     struct fv_source *beside;      /* segmentation.safetensors, or NULL */
-    json_t *config;                /* config.json */
+    struct json_t *config;         /* config.json */
     const fv_additions *additions; /* while it is read; or NULL */
     const fovea_linear_form
         *given;    /* while it is read: in place of what config.json says; or NULL */

@@ -62,6 +62,7 @@ void fv_rf_detr_decode(const fv_rf_detr *d, struct fv_builder *b, struct fv_view
 
 /* rf_detr_synthetic.c: random checkpoints of the published sizes. */
 const char *fv_rf_detr_synthetic(size_t index);
-fovea_status fv_rf_detr_make_synthetic(json_t **config, struct fv_source *source, const char *name);
+fovea_status fv_rf_detr_make_synthetic(struct json_t **config, struct fv_source *source,
+                                       const char *name);
 
 #endif

@@ -30,6 +30,7 @@ typedef struct fv_sam {
 
 /* sam_synthetic.c: random checkpoints of the published sizes, in transformers' names. */
 const char *fv_sam_synthetic(size_t index);
-fovea_status fv_sam_make_synthetic(json_t **config, struct fv_source *source, const char *name);
+fovea_status fv_sam_make_synthetic(struct json_t **config, struct fv_source *source,
+                                   const char *name);
 
 #endif

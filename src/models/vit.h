@@ -146,7 +146,8 @@ fv_layer fv_vit_half(const fv_layer *kv, bool values);
 /* vit_synthetic.c: random checkpoints of the usual sizes. */
 const char *fv_vit_synthetic(size_t index);
 bool fv_vit_has_synthetic(const char *name);
-fovea_status fv_vit_make_synthetic(json_t **config, struct fv_source *source, const char *name);
+fovea_status fv_vit_make_synthetic(struct json_t **config, struct fv_source *source,
+                                   const char *name);
 
 enum fv_vit_kind {
     FV_VIT_PLAIN,

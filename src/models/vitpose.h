@@ -14,6 +14,7 @@ typedef struct fv_vitpose {
 
 /* vitpose_synthetic.c: random checkpoints of the published sizes. */
 const char *fv_vitpose_synthetic(size_t index);
-fovea_status fv_vitpose_make_synthetic(json_t **config, struct fv_source *source, const char *name);
+fovea_status fv_vitpose_make_synthetic(struct json_t **config, struct fv_source *source,
+                                       const char *name);
 
 #endif

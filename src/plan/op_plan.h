@@ -2,6 +2,8 @@
 #ifndef FOVEA_SRC_PLAN_OP_PLAN_H
 #define FOVEA_SRC_PLAN_OP_PLAN_H
 
+#include <fovea/operations.h>
+
 #include "plan/plan.h"
 
 /* One operation to be planned: what attention's and GEMM's options have in common. */

@@ -3,6 +3,8 @@
 #include <math.h>
 #include <string.h>
 
+#include <fovea/verification.h>
+
 #include "base/half.h"
 #include "base/mem.h"
 #include "models/packed.h"

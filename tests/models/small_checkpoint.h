@@ -13,6 +13,8 @@
 
 #include <cmocka.h>
 
+#include <fovea/tensors.h>
+
 #include "models/model.h"
 #include "models/vit.h"
 #include "tests/temp_folder.h"

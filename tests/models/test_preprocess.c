@@ -13,6 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <fovea/plans.h>
+
 #include "base/mem.h"
 #include "ops/preprocess.h"
 #include "platform/cpu/cpu_kernels.h"
