@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include <fovea/fovea.h>
+#include <fovea/plans.h>
 
 /* Of a plan's estimated time, what all steps on references together may take: those that merge
  * partial sums, a row or a state each, have no other kernel. */

@@ -13,7 +13,7 @@
 
 #include <jansson.h>
 
-#include <fovea/fovea.h>
+#include <fovea/results.h>
 
 enum cli_exit {
     CLI_OK = 0,

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <fovea/tuning.h>
+
 #include "cli/common/cli.h"
 
 #define OPTIONS_MAX 96
