@@ -37,19 +37,28 @@ enum fv_epi {
     FV_EPI_BIAS = 1u << 0,
     FV_EPI_SCALE = 1u << 1,    /* layer scale, one factor per output column */
     FV_EPI_RESIDUAL = 1u << 2, /* res may be out itself */
-    FV_EPI_GELU = 1u << 3,     /* erf form */
-    FV_EPI_GELU_TANH = 1u << 4,
-    FV_EPI_GELU_QUICK = 1u << 5, /* x sigmoid(1.702 x) */
-    FV_EPI_SILU = 1u << 6,
-    FV_EPI_TANH = 1u << 7,
     FV_EPI_SWIGLU = 1u << 8,
-    FV_EPI_RELU = 1u << 9,
-    FV_EPI_SIGMOID = 1u << 10,
-    FV_EPI_SOFTPLUS = 1u << 11, /* log(1 + e^x) */
+#define FV_ACTIVATION(NAME, name, bit, ...) FV_EPI_##NAME = 1u << (bit),
+#include "act/activations.inc"
+#undef FV_ACTIVATION
+    FV_EPI_ACT = 0 /* every activation */
+#define FV_ACTIVATION(NAME, ...) | FV_EPI_##NAME
+#include "act/activations.inc"
+#undef FV_ACTIVATION
 };
-#define FV_EPI_ACT                                                                                 \
-    (FV_EPI_GELU | FV_EPI_GELU_TANH | FV_EPI_GELU_QUICK | FV_EPI_SILU | FV_EPI_TANH |              \
-     FV_EPI_RELU | FV_EPI_SIGMOID | FV_EPI_SOFTPLUS)
+
+/* The activations in the order of activations.inc. */
+enum {
+#define FV_ACTIVATION(NAME, ...) FV_ACTIVATION_##NAME,
+#include "act/activations.inc"
+#undef FV_ACTIVATION
+    FV_ACTIVATIONS
+};
+typedef struct fv_activation {
+    const char *name; /* as fovea_gemm_options has it */
+    uint32_t epi;     /* enum fv_epi */
+} fv_activation;
+extern const fv_activation fv_activations[FV_ACTIVATIONS];
 
 /* Activations that GEMM and CONV may evaluate to FV_ROUGH_ERROR where they multiply or store
  * bfloat16 or whole numbers: that rounding moves results by more, and it takes half the time. */
@@ -438,6 +447,12 @@ uint32_t fv_columns_map(const fv_problem *p), fv_columns_moments(const fv_proble
 uint32_t fv_columns_rel_pos(const fv_problem *p);
 /* Of K of SOFTMAX and FOVEATED: channels of all heads, or bytes of keys_i8.h. */
 uint32_t fv_columns_keys(const fv_problem *p);
+
+/* The activation of an epilogue, or the one of that name; NULL: there is none. */
+const fv_activation *fv_activation_of(uint32_t epi);
+const fv_activation *fv_activation_named(const char *name);
+/* All their names, for messages: "gelu, gelu_tanh, ...". */
+extern const char *const fv_activation_list;
 
 /* Stable text of a problem for messages, lists and wisdom: "gemm f32 5477x768x768 bias+gelu", with
  * weights of 16 bits "gemm f32/f16 ...". */

@@ -54,10 +54,11 @@ const char *fv_plan_products(const fv_problem *p)
 static void describe_problem(fovea_step_info *out, const fv_problem *p)
 {
     const fv_op *op = fv_op_table[p->op];
+    const fv_activation *act = fv_activation_of(p->epi);
     const bool product = op->flops == fv_flops_product;
     out->op = fv_op_names[p->op];
     out->mechanism = fv_mech_table[p->mech]->name;
-    out->activation = p->epi & FV_EPI_SWIGLU ? "swiglu" : fv_op_activation(p->epi);
+    out->activation = p->epi & FV_EPI_SWIGLU ? "swiglu" : act ? act->name : NULL;
     out->dtype = fv_dtype_of(p->in);
     out->weight_dtype = fv_dtype_of(p->weight);
     out->products = fv_plan_products(p);

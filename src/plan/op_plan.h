@@ -28,8 +28,6 @@ fv_op_options fv_op_of_gemm(const fovea_gemm_options *gemm);
  * it continues; NULL: it has its own. */
 fovea_status fv_op_plan(fovea_plan **out, fovea_device *device, const fv_op_options *options,
                         const fovea_plan *kept, fv_wisdom *wisdom);
-/* Name of the activation of an epilogue, as fovea_gemm_options has it; NULL without one. */
-const char *fv_op_activation(uint32_t epi);
 /* op_check.c: EINVAL or ENOTSUP for options of an attention that are not consistent. */
 fovea_status fv_op_check(const fovea_attention_options *o, const fv_attention_name *name,
                          bool remembers);

@@ -22,36 +22,14 @@ const fv_op fv_op_act_grad = {
     .element_flops = 20,
 };
 
-/* Of x sigmoid(s x). */
-static double gated_slope(double x, double s)
-{
-    const double gate = 1 / (1 + exp(-s * x));
-    return gate * (1 + s * x * (1 - gate));
-}
-
 static double slope(double x, uint32_t epi)
 {
     switch (epi & FV_EPI_ACT) {
-    case FV_EPI_GELU:
-        return 0.5 * (1 + erf(x * sqrt(0.5))) + x * exp(-0.5 * x * x) * 0.39894228040143268;
-    case FV_EPI_GELU_TANH: {
-        const double s = 0.79788456080286536, t = tanh(s * (x + 0.044715 * x * x * x));
-        return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * s * (1 + 3 * 0.044715 * x * x);
-    }
-    case FV_EPI_GELU_QUICK:
-        return gated_slope(x, 1.702);
-    case FV_EPI_SILU:
-        return gated_slope(x, 1);
-    case FV_EPI_TANH:
-        return 1 - tanh(x) * tanh(x);
-    case FV_EPI_RELU:
-        return x > 0;
-    case FV_EPI_SIGMOID: {
-        const double gate = 1 / (1 + exp(-x));
-        return gate * (1 - gate);
-    }
-    case FV_EPI_SOFTPLUS:
-        return 1 / (1 + exp(-x));
+#define FV_ACTIVATION(NAME, name, bit, value, slope)                                               \
+    case FV_EPI_##NAME:                                                                            \
+        return slope;
+#include "act/activations.inc"
+#undef FV_ACTIVATION
     default:
         return 1;
     }
@@ -67,8 +45,8 @@ void fv_k_act_grad_f32_ref(const fv_args *a, const fv_call *c)
         for (size_t i = 0; i < n; i++) {
             const double x = in[i], g = dout[i];
             if (a->prob.epi & FV_EPI_SWIGLU) {
-                out[i] = (float)(g * in[n + i] * gated_slope(x, 1));
-                out[n + i] = (float)(g * fv_ref_silu(x));
+                out[i] = (float)(g * in[n + i] * slope(x, FV_EPI_SILU));
+                out[n + i] = (float)(g * fv_ref_activate(x, FV_EPI_SILU));
             } else {
                 out[i] = (float)(g * slope(x, a->prob.epi));
             }
