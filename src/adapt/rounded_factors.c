@@ -9,6 +9,7 @@
 
 #include "base/mem.h"
 #include "base/num.h"
+#include "ops/contracts/product.h"
 #include "plan/sweep.h"
 
 /* A rounded copy of columns [left, right) of a value. */

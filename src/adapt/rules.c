@@ -1,5 +1,9 @@
 /* rules.c: gradients of the dense operations of a vision transformer. */
 #include "adapt/tape.h"
+#include "ops/contracts/grid.h"
+#include "ops/contracts/product.h"
+#include "ops/contracts/rows.h"
+#include "ops/contracts/training.h"
 
 #include <assert.h>
 

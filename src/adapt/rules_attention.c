@@ -1,6 +1,7 @@
 /* rules_attention.c: gradients of attention: softmax, foveated, linear in its two halves, gates,
  * pooling. */
 #include "adapt/tape.h"
+#include "ops/contracts/training.h"
 
 /* A step with the heads, sizes and scalars of `s`, whose result is `out`. */
 static fv_step *like(fv_tape *t, const fv_step *s, enum fv_op op, uint32_t rows, fv_view out,

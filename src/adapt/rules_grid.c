@@ -1,5 +1,8 @@
 /* rules_grid.c: gradients of what decoders do with grids of tokens: convolutions, and resizing. */
 #include "adapt/tape.h"
+#include "ops/contracts/grid.h"
+#include "ops/contracts/product.h"
+#include "ops/contracts/training.h"
 
 /* Of the weight's columns, which are (tap, channel): a tap at a time, dout times the pixels that it
  * meets. The middle tap meets every pixel where it stands. */

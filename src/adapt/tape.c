@@ -1,5 +1,8 @@
 /* tape.c: emits forward steps again, their gradients, and the sinks for gradients of weights. */
 #include "adapt/tape.h"
+#include "ops/contracts/product.h"
+#include "ops/contracts/rows.h"
+#include "ops/contracts/training.h"
 
 #include <assert.h>
 #include <stdio.h>

@@ -14,6 +14,7 @@
 
 #include "adapt/rounded_factors.h"
 #include "adapt/trainer.h"
+#include "ops/contracts/training.h"
 #include "plan/frame_plan.h"
 
 /* The last two segments (the last block, and what follows it) are never recomputed: their gradients

@@ -14,6 +14,7 @@
 
 #include "models/layer.h"
 #include "models/vit_emit.h"
+#include "ops/contracts/grid.h"
 
 #define UPSCALE_EPS 1e-6f
 

@@ -9,6 +9,7 @@
 #include "checkpoint/config.h"
 #include "graph/attention.h"
 #include "models/mixer.h"
+#include "ops/contracts/sequence.h"
 #include "ops/mech_traits.h"
 
 #define WIDTH 65536

@@ -26,6 +26,7 @@
 #include "models/layer.h"
 #include "models/polaformer.h"
 #include "models/windows.h"
+#include "ops/contracts/grid.h"
 
 #define EPS 1e-5f
 #define WIDTH 65536

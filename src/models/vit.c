@@ -19,6 +19,7 @@
 #include "models/layer.h"
 #include "models/segmentation.h"
 #include "models/vit_emit.h"
+#include "ops/contracts/grid.h"
 #include "ops/mech_traits.h"
 
 static const char *name(char buf[40], const char *format, uint32_t i)

@@ -14,6 +14,7 @@
 
 #include "models/layer.h"
 #include "models/vit_reader.h"
+#include "ops/contracts/grid.h"
 #include "ops/mech_traits.h"
 
 #define DWC "attn.dwc."

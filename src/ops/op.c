@@ -1,5 +1,8 @@
 /* op.c: all operations, and what follows from their descriptors. */
 #include "ops/op.h"
+#include "ops/contracts/picture.h"
+#include "ops/contracts/product.h"
+#include "ops/contracts/training.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -249,4 +252,16 @@ void fv_problem_format(char *buf, size_t size, const fv_problem *p)
         n += snprintf(buf + n, size - (size_t)n, " heads %u", p->heads);
     n = add_names(buf, size, n, p->epi, epi_names, sizeof epi_names / sizeof *epi_names);
     add_names(buf, size, n, p->flags, flag_names, sizeof flag_names / sizeof *flag_names);
+}
+
+const char *fv_problem_products(const fv_problem *p)
+{
+    const uint8_t multiplies = fv_op_table[p->op]->multiplies;
+    if (multiplies == FV_MULTIPLIES_NOTHING)
+        return NULL;
+    if (p->acc == FV_I32)
+        return "int8";
+    if (p->acc == FV_BF16)
+        return fv_type_name(FV_BF16);
+    return fv_type_name(multiplies == FV_MULTIPLIES_ROWS || p->in == p->weight ? p->in : FV_F32);
 }

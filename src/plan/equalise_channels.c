@@ -6,6 +6,9 @@
 
 #include "base/mem.h"
 #include "models/equalised.h"
+#include "ops/contracts/grid.h"
+#include "ops/contracts/product.h"
+#include "ops/contracts/rows.h"
 #include "plan/channel_group.h"
 #include "plan/plan.h"
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/abi.h"
+#include "ops/contracts/linear_attention.h"
 #include "ops/mech_traits.h"
 #include "ops/rope.h"
 #include "plan/op_plan.h"

@@ -5,6 +5,7 @@
 #include "base/abi.h"
 #include "base/mem.h"
 #include "models/model.h"
+#include "ops/contracts/product.h"
 #include "plan/op_plan.h"
 
 /* Maximum rows: row numbers and strides must fit in 32 bits. */

@@ -5,6 +5,9 @@
 #include <math.h>
 
 #include "base/mem.h"
+#include "ops/contracts/grid.h"
+#include "ops/contracts/product.h"
+#include "ops/contracts/rows.h"
 #include "ops/mech_traits.h"
 #include "plan/plan.h"
 

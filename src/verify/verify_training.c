@@ -1,6 +1,9 @@
 /* verify_training.c: steps of training, with odd sizes: dense gradients and losses. */
 #include <string.h>
 
+#include "ops/contracts/grid.h"
+#include "ops/contracts/rows.h"
+#include "ops/contracts/training.h"
 #include "verify/verify_cases.h"
 
 enum {

@@ -2,6 +2,8 @@
 #include <float.h>
 #include <math.h>
 
+#include "ops/contracts/rows.h"
+#include "ops/contracts/training.h"
 #include "tests/kernels/check.h"
 #include "tests/kernels/gradients.h"
 #include "tests/kernels/oracle.h"

@@ -7,6 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ops/contracts/grid.h"
+#include "ops/contracts/product.h"
+#include "ops/contracts/rows.h"
+#include "ops/contracts/training.h"
 #include "ops/preprocess.h"
 #include "tests/kernels/check_run.h"
 #include "tests/kernels/oracle_fovea.h"

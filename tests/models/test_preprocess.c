@@ -16,6 +16,7 @@
 #include <fovea/plans.h>
 
 #include "base/mem.h"
+#include "ops/contracts/picture.h"
 #include "ops/preprocess.h"
 #include "platform/cpu/cpu_kernels.h"
 

@@ -12,6 +12,7 @@
 #include "models/model.h"
 #include "models/packed.h"
 #include "models/vit.h"
+#include "ops/contracts/product.h"
 #include "platform/cpu/cpu_backend.h"
 
 static uint32_t packed_rows;

@@ -1,4 +1,5 @@
 /* act_grad_tmpl.c: ACT_GRAD over the vector vocabulary. */
+#include "ops/contracts/training.h"
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/act.h"
 

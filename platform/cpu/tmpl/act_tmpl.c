@@ -1,4 +1,5 @@
 /* act_tmpl.c: ACT over the vector vocabulary. */
+#include "ops/contracts/rows.h"
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/act.h"
 #include "platform/cpu/vec/row.h"

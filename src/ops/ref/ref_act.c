@@ -9,6 +9,7 @@
  *   out[c] = act(in[c]);   SWIGLU: out[c] = silu(in[c]) in[C + c]
  */
 #include "base/half.h"
+#include "ops/contracts/rows.h"
 #include "ops/ref/ref_gemm.h"
 #include "ops/ref/ref_kernels.h"
 

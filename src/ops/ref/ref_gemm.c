@@ -71,6 +71,7 @@ const fv_op fv_op_gemm = {
                 [FV_GEMM_OUT] = {"OUT", FV_GEMM_N, .narrow = true}},
     .flops = fv_flops_product,
     .terms = fv_terms_product,
+    .multiplies = FV_MULTIPLIES_WEIGHT,
 };
 
 /* Row n of the weight times a row of A, with its bias. */

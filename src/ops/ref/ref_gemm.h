@@ -5,6 +5,7 @@
 
 #include "act/activations.h"
 #include "base/half.h"
+#include "ops/contracts/product.h"
 #include "ops/kernel.h"
 
 /* Hooks for a weight that is kept as it is: rows of K numbers, those of the values before the

@@ -11,6 +11,7 @@
  *
  * relu'(0) is 0.
  */
+#include "ops/contracts/training.h"
 #include "ops/ref/ref_gemm.h"
 #include "ops/ref/ref_kernels.h"
 

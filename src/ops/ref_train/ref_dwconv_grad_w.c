@@ -14,6 +14,8 @@
  * with zeros around each grid. Sums of a grid row are added up. A filter's result does not depend
  * on how rows are split into calls.
  */
+#include "ops/contracts/grid.h"
+#include "ops/contracts/training.h"
 #include "ops/ref/ref_kernels.h"
 
 static uint32_t columns(const fv_problem *p)

@@ -7,6 +7,7 @@
  *
  *   out_h = dot_h - gate_h / f[0] sum_h dot_h        f[0]: as of GATES
  */
+#include "ops/contracts/training.h"
 #include "ops/ref/ref_kernels.h"
 
 const fv_op fv_op_gates_grad = {

@@ -20,6 +20,8 @@
  * product is a product too, GEMM with the weight transposed.
  */
 #include "base/half.h"
+#include "ops/contracts/product.h"
+#include "ops/contracts/training.h"
 #include "ops/ref/ref_kernels.h"
 
 static uint32_t rows(const fv_problem *p)

@@ -5,6 +5,7 @@
 #define FOVEA_SRC_ADAPT_REF_LATTN_GRAD_H
 
 #define FV_DERIVE
+#include "ops/contracts/training.h"
 #include "ops/ref/ref_kernels.h"
 #include "ops/ref/ref_lattn.h"
 

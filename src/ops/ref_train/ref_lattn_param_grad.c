@@ -45,6 +45,7 @@ const fv_op fv_op_lattn_param_grad = {
 
 #else
 #define FV_DERIVE
+#include "ops/contracts/training.h"
 #include "ops/ref/ref_kernels.h"
 #include "ops/ref/ref_lattn.h"
 

@@ -15,6 +15,7 @@
  */
 #include <math.h>
 
+#include "ops/contracts/training.h"
 #include "ops/ref/ref_kernels.h"
 
 static double flops(const fv_problem *p)

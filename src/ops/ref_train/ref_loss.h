@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stddef.h>
 
+#include "ops/contracts/training.h"
 #include "ops/op.h"
 
 /* log sum_c exp(x[c]) */

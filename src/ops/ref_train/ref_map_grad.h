@@ -5,6 +5,7 @@
 
 #include <math.h>
 
+#include "ops/contracts/training.h"
 #include "ops/ref/ref_kernels.h"
 
 /* Rows that are summed on their own. */

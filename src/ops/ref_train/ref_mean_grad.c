@@ -9,6 +9,7 @@
  *
  *   out[r] = res[r] + (r >= u0 ? f0 dout : 0)
  */
+#include "ops/contracts/training.h"
 #include "ops/ref/ref_kernels.h"
 
 const fv_op fv_op_mean_grad = {

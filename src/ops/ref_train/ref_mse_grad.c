@@ -10,6 +10,7 @@
  *
  *   out[c] = f0 (a[c] - b[c]) / (sum_c b[c]^2 + 1e-6 C)
  */
+#include "ops/contracts/training.h"
 #include "ops/ref/ref_kernels.h"
 
 const fv_op fv_op_mse_grad = {

@@ -11,6 +11,7 @@
  *
  * Whoever adds the rows up divides by what the mean is over.
  */
+#include "ops/contracts/training.h"
 #include "ops/ref/ref_kernels.h"
 
 const fv_op fv_op_mse_loss = {

@@ -16,6 +16,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "ops/contracts/training.h"
 #include "ops/ref/ref_kernels.h"
 #include "ops/ref_train/ref_vectors.h"
 

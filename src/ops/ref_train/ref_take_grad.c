@@ -7,6 +7,7 @@
  *
  *   out[r] = res[r] + (u0 <= r < u0 + u1 ? dout[r - u0] : 0)
  */
+#include "ops/contracts/training.h"
 #include "ops/ref/ref_kernels.h"
 
 const fv_op fv_op_take_grad = {

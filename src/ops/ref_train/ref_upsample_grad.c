@@ -15,6 +15,7 @@
  */
 #include <string.h>
 
+#include "ops/contracts/training.h"
 #include "ops/ref/ref_kernels.h"
 #include "ops/upsample.h"
 

@@ -6,6 +6,7 @@
 
 #include <stdint.h>
 
+#include "ops/contracts/training.h"
 #include "ops/op.h"
 
 #define FV_SEGMENT_IGNORED 255 /* a pixel of the mask that does not count */
