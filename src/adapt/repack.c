@@ -1,6 +1,6 @@
 /* repack.c: packs weights again after an update of their master weights. */
 #include "adapt/trainer.h"
-#include "models/packed.h"
+#include "weights/packed.h"
 
 static bool listed(const fovea_trainer *t, const fv_packed *p)
 {

@@ -7,12 +7,12 @@
 #include "base/abi.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/source.h"
-#include "models/decoder.h"
-#include "models/dpt_head.h"
-#include "models/packed.h"
+#include "models/dense/decoder.h"
 #include "models/segmentation.h"
+#include "models/vit/dpt_head.h"
 #include "ops/mech_traits.h"
 #include "run/run.h"
+#include "weights/packed.h"
 
 #define MAX_DEPTH 10.f /* metres */
 #define IGNORED 255
@@ -196,7 +196,7 @@ static fovea_status copy_labels(fovea_trainer *t, const char *const *label)
 static uint64_t packed_bytes(const fovea_model *m)
 {
     uint64_t sum = 0;
-    for (const fv_packed *p = m ? m->packed : NULL; p; p = p->next)
+    for (const fv_packed *p = m ? m->shared.packed : NULL; p; p = p->next)
         sum += p->size;
     return sum;
 }

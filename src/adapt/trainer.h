@@ -18,8 +18,8 @@
 #include "adapt/masters.h"
 #include "adapt/tape.h"
 #include "adapt/teacher_features.h"
-#include "models/packed.h"
 #include "plan/plan.h"
+#include "weights/packed.h"
 
 /* A loss, as rows that the host sums. */
 typedef struct fv_loss {

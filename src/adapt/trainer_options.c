@@ -5,9 +5,9 @@
 #include "adapt/trainer.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/source.h"
-#include "models/decoder.h"
-#include "models/dpt_head.h"
-#include "models/vit.h"
+#include "models/dense/decoder.h"
+#include "models/vit/dpt_head.h"
+#include "models/vit/vit.h"
 
 #define FARTHEST 1e6
 #define MOST_STEPS 2000000000u

@@ -7,7 +7,7 @@
 #ifndef FOVEA_SRC_MODEL_H
 #define FOVEA_SRC_MODEL_H
 
-#include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -16,6 +16,7 @@
 #include "base/mem.h"
 #include "checkpoint/weight.h"
 #include "ops/preprocess.h"
+#include "weights/shared_weights.h"
 
 /* ---- the model ---- */
 
@@ -25,10 +26,6 @@ struct fv_source;    /* source.h: an opened checkpoint */
 struct fv_config;    /* config.h: its config.json */
 struct fv_decoder;   /* decoder.h: a neck and a head */
 struct fv_detection; /* detection.h: how boxes come of outputs */
-struct fv_packed;    /* packed.h: one packed weight, counted */
-struct fv_packed_cache;
-struct fv_equalised;     /* equalised.h */
-struct fv_equal_factors; /* equalised.h */
 struct fv_builder;
 struct fv_view;
 struct fv_attention_name;
@@ -117,8 +114,7 @@ typedef struct fv_additions {
 #define FV_NEW_HEAD 0.034641016f
 
 struct fovea_model {
-    uint32_t refs; /* the user's and one per plan; under `lock` */
-    pthread_mutex_t lock;
+    _Atomic uint32_t refs; /* the user's and one per plan */
     const fv_family *family;
     fovea_model_info info;
     fovea_preprocess preprocess;
@@ -133,18 +129,15 @@ struct fovea_model {
         *given;    /* while it is read: in place of what config.json says; or NULL */
     bool new_head; /* a head was added */
     fv_segmentation segmentation;
-    struct fv_decoder *decoder;             /* of a pyramid, or NULL */
-    struct fv_dpt_head *dpt_head;           /* of a ViT, or NULL */
-    const struct fv_detection *detection;   /* the decoder's or that of roles; or NULL */
-    void *roles;                            /* the family's */
-    char *attention;                        /* of info */
-    char **outputs;                         /* NULL at the end; the main output first */
-    char **labels;                          /* NULL at the end; or NULL */
-    struct fv_packed *packed;               /* list of packed weights; under `lock` */
-    struct fv_packed_cache *cache;          /* where they are kept, or NULL; under `lock` */
-    struct fv_equalised *equalised;         /* factors of channels, and factors of weights, which */
-    struct fv_equal_factors *equal_factors; /* its plans share; under `lock` */
-    struct fv_model_floats *floats;         /* tensors that the reader computed */
+    struct fv_decoder *decoder;           /* of a pyramid, or NULL */
+    struct fv_dpt_head *dpt_head;         /* of a ViT, or NULL */
+    const struct fv_detection *detection; /* the decoder's or that of roles; or NULL */
+    void *roles;                          /* the family's */
+    char *attention;                      /* of info */
+    char **outputs;                       /* NULL at the end; the main output first */
+    char **labels;                        /* NULL at the end; or NULL */
+    fv_shared_weights shared;             /* by its plans */
+    struct fv_model_floats *floats;       /* tensors that the reader computed */
 };
 
 /* A (rows, cols) tensor of the model's own, zeroed, for what a reader folds at load: biases with a
@@ -155,6 +148,9 @@ void fv_model_floats_free(fovea_model *m);
 
 /* Adds a name to m->outputs, which has room for it, unless it is there. */
 fovea_status fv_model_add_output(fovea_model *m, const char *format, ...) FV_PRINTF(2, 3);
+
+/* How many labels it can have: classes of pictures, of pixels or of boxes. */
+uint32_t fv_model_labels(const fovea_model *m);
 
 /* The output with what a block's attention gets: 'q', 'k'; numbers from 0. "stage1.block0.q" */
 typedef struct fv_block_output {

@@ -7,13 +7,13 @@
 
 #include "base/half.h"
 #include "base/mem.h"
-#include "models/packed.h"
 #include "ops/contracts/attention.h"
 #include "plan/frame_plan.h"
 #include "run/run.h"
 #include "trial/reference.h"
 #include "tune/bench_rig.h"
 #include "verify/headroom.h"
+#include "weights/packed.h"
 
 /* A plan whose values can be read between steps. */
 typedef struct tour {
