@@ -8,6 +8,7 @@
 #include "base/abi.h"
 #include "base/half.h"
 #include "checkpoint/safetensors.h"
+#include "checkpoint/paths.h"
 #include "checkpoint/source.h"
 #include "models/preprocessing.h"
 #include "platform/os/os.h"
@@ -168,8 +169,8 @@ static fovea_status copy_processor(const char *model, const char *name, const ch
     uint64_t size;
     if (fv_os_look(model) == FV_OS_NOTHING)
         return FOVEA_OK;
-    FV_TRY(fv_source_folder(&folder, model));
-    fovea_status status = fv_source_path(&path, folder, name);
+    FV_TRY(fv_path_folder(&folder, model));
+    fovea_status status = fv_path_in(&path, folder, name);
     if (status == FOVEA_OK && fv_os_look(path) != FV_OS_NOTHING) {
         status = fv_os_read(path, PROCESSOR_LIMIT, &data, &size);
         if (status == FOVEA_OK) {
@@ -187,7 +188,7 @@ static fovea_status write_part(const fovea_trainer *t, const char *folder, const
                                enum fv_type type, bool average)
 {
     char *path;
-    FV_TRY(fv_source_path(&path, folder, what));
+    FV_TRY(fv_path_in(&path, folder, what));
     fovea_status status;
     if (strcmp(what, "config.json") == 0)
         status = write_config(t, path);
