@@ -7,7 +7,7 @@
 #include <strings.h>
 #include <sys/stat.h>
 
-#include "cli/common/picture_files.h"
+#include "cli/picture/picture_files.h"
 
 /* Bytes at a place of the file. Longer signatures come before those that they begin with. */
 struct signature {

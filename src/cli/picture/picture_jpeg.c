@@ -10,8 +10,8 @@
 #endif
 #include <string.h>
 
-#include "cli/common/orientation.h"
-#include "cli/common/picture_files.h"
+#include "cli/picture/orientation.h"
+#include "cli/picture/picture_files.h"
 
 #ifdef CLI_JPEG
 

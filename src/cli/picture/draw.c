@@ -1,5 +1,5 @@
 /* draw.c: see draw.h. */
-#include "cli/run/draw.h"
+#include "cli/picture/draw.h"
 
 #include <math.h>
 #include <string.h>

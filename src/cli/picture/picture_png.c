@@ -8,8 +8,8 @@
 #include <png.h>
 #endif
 
-#include "cli/common/orientation.h"
-#include "cli/common/picture_files.h"
+#include "cli/picture/orientation.h"
+#include "cli/picture/picture_files.h"
 
 #ifdef CLI_PNG
 

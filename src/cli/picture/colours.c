@@ -1,5 +1,5 @@
 /* colours.c: see colours.h. */
-#include "cli/run/colours.h"
+#include "cli/picture/colours.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /* heat_map.c: a number for each patch as colours over a picture. */
-#include "cli/run/heat_map.h"
+#include "cli/picture/heat_map.h"
 
 #include <math.h>
 
-#include "cli/run/colours.h"
+#include "cli/picture/colours.h"
 
 enum { SIDE_MOST = 512 };
 

@@ -1,12 +1,12 @@
 /* orientation.c: how the camera was held, as EXIF or XMP tell it, and pictures turned upright by
  * it: what Pillow's exif_transpose and with it transformers' load_image do. */
-#include "cli/common/orientation.h"
+#include "cli/picture/orientation.h"
 
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/common/picture_files.h"
+#include "cli/picture/picture_files.h"
 
 #define TAG 0x0112
 enum { ENTRY = 12 }; /* bytes of a TIFF directory's entry */

@@ -218,9 +218,3 @@ int cli_basis_read(cli_basis *out, const char *path)
     memcpy(out->high, ends + COMPONENTS, sizeof out->high);
     return CLI_OK;
 }
-
-bool cli_ends_with(const char *text, const char *end)
-{
-    size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
-}

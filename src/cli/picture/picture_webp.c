@@ -5,8 +5,8 @@
 #include <webp/decode.h>
 #endif
 
-#include "cli/common/orientation.h"
-#include "cli/common/picture_files.h"
+#include "cli/picture/orientation.h"
+#include "cli/picture/picture_files.h"
 
 enum { RIFF_HEADER = 12, CHUNK_HEADER = 8 };
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/common/picture_files.h"
+#include "cli/picture/picture_files.h"
 
 enum { TOKEN = 10 }; /* characters of a number at most, as Pillow has it */
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/common/picture_files.h"
+#include "cli/picture/picture_files.h"
 
 enum { FILE_HEADER = 14, OS2_HEADER = 12, MASKS = 40 /* where headers have them */ };
 enum { RAW = 0, RLE8 = 1, RLE4 = 2, BIT_FIELDS = 3 };
