@@ -204,7 +204,7 @@ typedef struct fv_op_operand {
 
 /* An operation: everything that follows from which one it is. One object per line of ops.inc,
  * beside the op's contract: src/ops/ref/ref_<name>.c, of what only training needs
- * src/ops/ref_train/ref_<name>.c. */
+ * src/train/ref/ref_<name>.c. */
 typedef struct fv_op_descriptor {
     uint8_t span; /* enum fv_span */
     uint8_t cols; /* enum fv_cols */
