@@ -1,7 +1,4 @@
 /* op_plan.c: plans of one operation: an attention or a GEMM. */
-#include <stdio.h>
-#include <string.h>
-
 #include "base/abi.h"
 #include "base/mem.h"
 #include "models/model.h"
@@ -11,20 +8,6 @@
 /* Maximum rows: row numbers and strides must fit in 32 bits. */
 #define MAX_ROWS (1u << 28)
 #define LONG 4096 /* tokens */
-
-fv_view fv_op_rows(fv_builder *b, const char *name, fv_view in, enum fv_type type, uint32_t rows,
-                   uint32_t cols, enum fv_op op, uint32_t operand)
-{
-    const bool taken = !b->narrow_only || fv_op_table[op]->operand[operand].narrow;
-    const enum fv_type to = b->compute && taken ? FV_BF16 : FV_F32;
-    char label[32];
-    if (type == to)
-        return in;
-    snprintf(label, sizeof label, "%s to %s", name, to == FV_BF16 ? "bfloat16" : "float");
-    const fv_view out = fv_emit_value(b, FV_VALUE_ROWS, rows, cols, to);
-    fv_emit_convert(b, label, in, type, out, to, rows, cols);
-    return out;
-}
 
 static fovea_status emit_gemm(fovea_plan *p, const fovea_gemm_options *o)
 {

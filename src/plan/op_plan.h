@@ -34,8 +34,8 @@ fovea_status fv_op_check(const fovea_attention_options *o, const fv_attention_na
 /* op_attention.c: its steps. */
 fovea_status fv_op_attention(fv_builder *b, const fovea_attention_options *o,
                              const fv_attention_name *name, bool remembers);
-/* Rows of `type` as rows that operand `operand` of `op` takes: as they are, or converted to
- * bfloat16 where products are of that, else to float32. */
+/* op_operands.c. Rows of `type` as rows that operand `operand` of `op` takes: as they are, or
+ * converted to bfloat16 where products are of that, else to float32. */
 fv_view fv_op_rows(fv_builder *b, const char *name, fv_view in, enum fv_type type, uint32_t rows,
                    uint32_t cols, enum fv_op op, uint32_t operand);
 /* A (rows, cols) weight of these values; NULL: zeros. */
