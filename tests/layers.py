@@ -1,5 +1,5 @@
-"""layers.py: which folder may include which, held against every #include of a file of the tree, and
-whether headers include each other in a circle. A folder may include what stands beside its name
+"""layers.py: which folder may include which, held against every #include of a file of the tree,
+whether one includes all public headers, and whether headers include each other in a circle. A folder may include what stands beside its name
 here, and what those may.
 """
 import os
@@ -42,6 +42,9 @@ MAY = {
     "cl": ["gpu"],
     "cuda": ["gpu"],
 }
+
+# Who includes it is built anew with every public header.
+UMBRELLA = "include/fovea/fovea.h"
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 INCLUDE = re.compile(r'^\s*#\s*include (?:"|<(?=fovea/))([^">]+)[">]', re.M)
@@ -111,6 +114,9 @@ def main():
             checked += 1
             if room(other) and room(other) not in allowed(own):
                 print(f"{path}: {own} may not include {other}")
+                wrong += 1
+            elif other == UMBRELLA:
+                print(f"{path}: include the public headers that it names, not {other}")
                 wrong += 1
     done = set()
     for path in edges:
