@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include <fovea/adapt.h>
+#include <fovea/plans.h>
 
 #include "bench/stopwatch.h"
 

@@ -16,6 +16,7 @@
 #include <sys/resource.h>
 
 #include <fovea/adapt.h>
+#include <fovea/operations.h>
 
 #include "bench/numbers.h"
 #include "bench/stopwatch.h"

@@ -10,12 +10,18 @@
 
 /* ---- found ---- */
 
+static void fill_info(fovea_device_info *out, int index, const fv_cl_place *p)
+{
+    fv_cl_fill_info(out, index, p);
+    fv_cl_list_imports(out->imports, p);
+}
+
 static size_t probe(size_t index, fovea_device_info *out)
 {
     const fv_cl_place *places;
     const size_t n = (size_t)fv_cl_devices(&places);
     if (index < n)
-        fv_cl_fill_info(out, (int)index, &places[index]);
+        fill_info(out, (int)index, &places[index]);
     return n;
 }
 
@@ -165,7 +171,7 @@ static void describe_device(const fv_device *d, fovea_device_info *out)
         {FV_NEED_CL_DOT, ", dot"},         {FV_NEED_CL_IMAGE_FIRST, ", images"},
         {FV_NEED_CL_CLBLAST, ", CLBlast"},
     };
-    fv_cl_fill_info(out, d->index, &d->place);
+    fill_info(out, d->index, &d->place);
     out->int8 = (d->features & FV_NEED_CL_DOT) != 0;
     if (d->features & FV_NEED_CL_LOCAL)
         out->local_memory = d->limits.local;
@@ -202,11 +208,6 @@ static void limits(const fv_device *d, fv_limits *out)
 static uint64_t free_memory(fv_device *d)
 {
     return d->limits.unified ? fv_gpu_share(fv_machine_free(), true) : UINT64_MAX;
-}
-
-cl_mem_flags fv_cl_flags(const fv_device *d)
-{
-    return CL_MEM_READ_WRITE | (d->limits.unified ? CL_MEM_ALLOC_HOST_PTR : 0);
 }
 
 static fovea_status alloc(fv_device *d, uint64_t size, const char *what, fv_mem *out)

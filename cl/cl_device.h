@@ -11,6 +11,7 @@
 #include "cl/cl_loader.h"
 #include "cl/cl_record.h"
 #include "gpu/gpu_store.h"
+#include "gpu/gpu_wait.h"
 
 enum {
     /* Rows for which no work-item loops more often than llvmpipe lets it, some 65 000 times in
@@ -81,20 +82,18 @@ fovea_status fv_cl_lose(fv_device *d, cl_int error, const char *call, const char
         if (error_ != CL_SUCCESS)                                                                  \
             return fv_cl_lose(d, error_, #call, what);                                             \
     } while (0)
-enum fv_cl_end { FV_CL_DONE, FV_CL_LATE, FV_CL_FAILED, FV_CL_UNKNOWN };
-/* Looks at a command, whose queue was flushed, until it is done or failed, timeout seconds
- * (negative: any number) have passed, or *stop (may be NULL). Leaves no message; *error: the
- * driver's. */
-enum fv_cl_end fv_cl_poll(cl_event e, double timeout, double expect, const _Atomic bool *stop,
-                          cl_int *error);
-/* Waits for a command whose queue was flushed; about `expect` seconds pass before that. timeout in
- * seconds, negative: without bound; after it ETIMEOUT. */
+/* fv_gpu_poll and fv_gpu_await of a command whose queue was flushed. */
+enum fv_gpu_end fv_cl_poll(cl_event e, double timeout, int *error);
 fovea_status fv_cl_await(fv_device *d, cl_event e, double timeout, double expect);
-/* The same, bounded by what `bytes` may take; then the device counts as hung. Releases the event.
+/* Waits as long as `bytes` may take; then the device counts as hung. Releases the event.
  */
 fovea_status fv_cl_finish_event(fv_device *d, cl_event e, uint64_t bytes);
 /* The same for the last command of `queue`, which is flushed. */
 fovea_status fv_cl_finish(fv_device *d, cl_command_queue queue, cl_event e, uint64_t bytes);
+
+/* cl_memory.c */
+/* Of buffers that the host fills: in memory that both see, where there is such. */
+cl_mem_flags fv_cl_flags(const fv_device *d);
 /* Maps the first `size` bytes of a buffer; *out stays as it was on failure. */
 fovea_status fv_cl_map(fv_device *d, cl_command_queue queue, cl_mem buffer, cl_map_flags flags,
                        uint64_t size, void **out);
@@ -112,10 +111,6 @@ void fv_cl_buffer_free(const fv_device *d, cl_mem buffer); /* NULL is fine; imag
 enum { FV_CL_TEXEL = 16 };
 fovea_status fv_cl_image_make(cl_mem *out, const fv_device *d, cl_mem buffer, uint64_t bytes,
                               const char *what);
-
-/* cl_backend.c */
-/* Of buffers that the host fills: in memory that both see, where there is such. */
-cl_mem_flags fv_cl_flags(const fv_device *d);
 
 /* cl_info.c */
 /* Bytes are those of the text and its end; at most size - 1 of the text, "" on failure. */

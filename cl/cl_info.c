@@ -138,7 +138,6 @@ void fv_cl_fill_info(fovea_device_info *out, int index, const fv_cl_place *p)
     out->int8 = fv_cl_has_extension(p, "cl_khr_integer_dot_product") ||
                 fv_cl_has_extension(p, "cl_arm_integer_dot_product_accumulate_int8");
     list_quirks(out, p, &limits);
-    fv_cl_list_imports(out->imports, p);
 }
 
 /* ---- identity ---- */

@@ -6,8 +6,8 @@
 
 enum { FV_CL_PROBE_ITEMS = 64 }; /* of a work-group at most */
 
-/* Work-items of a group, `most` at most: a power of two that the device and the compiled kernel
- * allow. */
+/* cl_run.c. Work-items of a group, `most` at most: a power of two that the device and the compiled
+ * kernel allow. */
 size_t fv_cl_probe_group(const fv_device *d, cl_kernel k, size_t most);
 /* Sets one argument. */
 fovea_status fv_cl_probe_set(cl_kernel k, cl_uint index, size_t size, const void *value);

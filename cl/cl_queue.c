@@ -296,14 +296,14 @@ static void stop_frame(fv_queue *base, uint32_t number, bool whole)
     const cl_event computing[2] = {f->begun, f->last};
     for (uint32_t i = 0; i < 2 + base->slots; i++) {
         const cl_event event = i < 2 ? computing[i] : f->transfer[i - 2].moved;
-        cl_int error;
+        int error;
         if (!event)
             continue;
-        const enum fv_cl_end end =
-            d->hung ? FV_CL_LATE : fv_cl_poll(event, FV_GPU_PATIENCE, 0, NULL, &error);
-        if (end == FV_CL_LATE)
+        const enum fv_gpu_end end =
+            d->hung ? FV_GPU_LATE : fv_cl_poll(event, FV_GPU_PATIENCE, &error);
+        if (end == FV_GPU_LATE)
             d->lost = d->hung = true;
-        q->unsure = q->unsure || end == FV_CL_LATE || end == FV_CL_UNKNOWN;
+        q->unsure = q->unsure || end == FV_GPU_LATE || end == FV_GPU_UNKNOWN;
     }
     drop_events(q, f);
 }

@@ -13,6 +13,7 @@
 #include "cuda/cuda_loader.h"
 #include "gpu/gpu_queue.h"
 #include "gpu/gpu_store.h"
+#include "gpu/gpu_wait.h"
 
 /* What a device says of itself. */
 typedef struct fv_cuda_limits {
@@ -81,13 +82,8 @@ fovea_status fv_cuda_lose(fv_device *d, CUresult error, const char *call, const 
         if (error_ != CUDA_SUCCESS)                                                                \
             return fv_cuda_lose(d, error_, #call, what);                                           \
     } while (0)
-enum fv_cuda_end { FV_CUDA_DONE, FV_CUDA_LATE, FV_CUDA_FAILED };
-/* Looks at an event until it is done or failed, timeout seconds (negative: any number) have passed,
- * or *stop (may be NULL). Leaves no message; *error: the driver's. */
-enum fv_cuda_end fv_cuda_poll(CUevent e, double timeout, double expect, const _Atomic bool *stop,
-                              CUresult *error);
-/* Waits for an event; about `expect` seconds pass before that. timeout in seconds, negative:
- * without bound; after it ETIMEOUT. */
+/* fv_gpu_poll and fv_gpu_await of an event. */
+enum fv_gpu_end fv_cuda_poll(CUevent e, double timeout);
 fovea_status fv_cuda_await(fv_device *d, CUevent e, double timeout, double expect);
 /* Waits for all that was enqueued, bounded by what `bytes` may take; then the device counts as
  * hung. */
@@ -121,6 +117,8 @@ fovea_status fv_cuda_step_kernel(CUfunction *out, uint32_t *limit, fv_device *d,
 void fv_cuda_want(fv_device *d, const fv_launch *l, uint32_t count);
 fovea_status fv_cuda_bind(fv_device *d, const fv_launch *l, fv_bound **out);
 void fv_cuda_unbind(fv_device *d, fv_bound *b);
+
+/* cuda_memory.c */
 /* Bytes of device memory; *out is 0 on failure. */
 fovea_status fv_cuda_alloc(CUdeviceptr *out, uint64_t size, const char *what);
 /* The first `size` bytes from host memory; from NULL: zeros. */

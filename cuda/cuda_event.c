@@ -1,6 +1,5 @@
 /* cuda_event.c: the context, waiting for a device without hanging with it, and giving it up. */
 #include "cuda/cuda_device.h"
-#include "platform/os/os_machine.h"
 
 static const char lost_text[] = "the device was lost; close it and open it again";
 /* Its context is the whole process's, and lives as long as anyone holds it. */
@@ -60,40 +59,34 @@ fovea_status fv_cuda_lose(fv_device *d, CUresult error, const char *call, const 
                    fv_cuda_error_name(error), error, d->broken ? broken_text : lost_text);
 }
 
-enum fv_cuda_end fv_cuda_poll(CUevent e, double timeout, double expect, const _Atomic bool *stop,
-                              CUresult *error)
+/* ---- waiting ---- */
+
+static enum fv_gpu_end query(void *event, int *error)
 {
-    const double begin = fv_machine_seconds();
-    for (double pause = 0;;) {
-        *error = fv_cuda.cuEventQuery(e);
-        if (*error == CUDA_SUCCESS)
-            return FV_CUDA_DONE;
-        if (*error != CUDA_ERROR_NOT_READY)
-            return FV_CUDA_FAILED;
-        if (stop && *stop) {
-            *error = CUDA_SUCCESS;
-            return FV_CUDA_FAILED;
-        }
-        const double passed = fv_machine_seconds() - begin;
-        if (timeout >= 0 && passed >= timeout)
-            return FV_CUDA_LATE;
-        fv_gpu_nap(passed, expect, timeout, &pause);
-    }
+    const CUresult result = fv_cuda.cuEventQuery(event);
+    if (result == CUDA_ERROR_NOT_READY)
+        return FV_GPU_LATE;
+    *error = (int)result;
+    return result == CUDA_SUCCESS ? FV_GPU_DONE : FV_GPU_FAILED;
+}
+
+static fovea_status lose(fv_device *d, int error, bool unknown)
+{
+    (void)unknown; /* a query tells of what was done before it */
+    return fv_cuda_lose(d, (CUresult)error, "cuEventQuery", NULL);
+}
+
+static const fv_gpu_events events = {query, fv_cuda_ready, lose};
+
+enum fv_gpu_end fv_cuda_poll(CUevent e, double timeout)
+{
+    int error;
+    return fv_gpu_poll(&events, e, timeout, 0, NULL, &error);
 }
 
 fovea_status fv_cuda_await(fv_device *d, CUevent e, double timeout, double expect)
 {
-    CUresult error;
-    /* Once another thread found the device lost, this may never end. */
-    switch (fv_cuda_poll(e, timeout, expect, &d->lost, &error)) {
-    case FV_CUDA_DONE:
-        return FOVEA_OK;
-    case FV_CUDA_LATE:
-        return fv_fail(FOVEA_ETIMEOUT, "not done within %.3f s; wait again", timeout);
-    default:
-        return error == CUDA_SUCCESS ? fv_cuda_ready(d)
-                                     : fv_cuda_lose(d, error, "cuEventQuery", NULL);
-    }
+    return fv_gpu_await(&events, d, e, timeout, expect, &d->lost);
 }
 
 static fovea_status await_bounded(fv_device *d, CUevent e, double bound)

@@ -1,6 +1,7 @@
 /* cuda_lattn.c: launch code of lattn.cu. */
 #include "cuda/cuda_kernels.h"
 #include "cuda/cuda_operands.h"
+#include "ops/contracts/linear_attention.h"
 #include "ops/mech_traits.h"
 
 enum {

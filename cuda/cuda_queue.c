@@ -122,11 +122,9 @@ static void stop_frame(fv_queue *base, uint32_t number, bool whole)
     const CUevent events[] = {f->arrived, f->last, f->landed};
     if (!whole)
         record_events(q, f);
-    for (size_t i = 0; i < sizeof events / sizeof *events; i++) {
-        CUresult error;
-        if (!d->hung && fv_cuda_poll(events[i], FV_GPU_PATIENCE, 0, NULL, &error) == FV_CUDA_LATE)
+    for (size_t i = 0; i < sizeof events / sizeof *events; i++)
+        if (!d->hung && fv_cuda_poll(events[i], FV_GPU_PATIENCE) == FV_GPU_LATE)
             d->lost = d->hung = true;
-    }
 }
 
 static void release_frame(struct cuda_queue *q, uint32_t number)

@@ -38,9 +38,9 @@ import embed
 class Texts:
     """What programs are put together of, as cuda_texts.c has it."""
 
-    def __init__(self, op_h, mech):
+    def __init__(self, op_h, activations, mech):
         self.shared, self.cuda, self.mech = ROOT / "gpu/kernels", ROOT / "cuda", mech
-        self.names = embed.names(Path(op_h).read_text())
+        self.names = embed.names(op_h, activations)
 
     def program(self, name, mechanism):
         own = embed.source
@@ -301,9 +301,9 @@ def main():
     if sys.argv[1] == "--fold":
         fold(sys.argv[2], sys.argv[3:])
         return
-    out, nvcc, op_h, mech, fallback = sys.argv[1:]
+    out, nvcc, op_h, activations, mech, fallback = sys.argv[1:]
     programs = [] if nvcc == "none" else list(listed(fallback))
-    ptx = compiled(nvcc, Texts(op_h, mech), programs, Path(out + ".kept")) if programs else []
+    ptx = compiled(nvcc, Texts(op_h, activations, mech), programs, Path(out + ".kept")) if programs else []
     Path(out).write_text(table(programs, ptx))
 
 

@@ -1,6 +1,6 @@
 """embed.py: device sources as a C file: those that both GPU backends have, or CUDA's own.
 
-usage: embed.py OUT.c OP_H MECH_DIR FILE.cl...
+usage: embed.py OUT.c OP_H ACTIVATIONS_INC MECH_DIR FILE.cl...
        embed.py --cuda OUT.c FILE...
 """
 import re
@@ -58,9 +58,11 @@ def literal(text):
     return "\n".join(f'    "{line}\\n"' for line in lines) or '    ""'
 
 
-def names(op_h):
-    """FV_FLAG_* and FV_EPI_* of op.h: the kernels' side sees the same bits."""
-    found = re.findall(r"(FV_(?:FLAG|EPI)_\w+) = 1u << (\d+)", op_h)
+def names(op_h, activations):
+    """FV_FLAG_* and FV_EPI_* of op.h and activations.inc: the kernels' side sees the same bits."""
+    found = re.findall(r"(FV_(?:FLAG|EPI)_\w+) = 1u << (\d+)", Path(op_h).read_text())
+    found += [("FV_EPI_" + name, bit) for name, bit in
+              re.findall(r"^FV_ACTIVATION\((\w+), \w+, (\d+),", Path(activations).read_text(), re.M)]
     return "".join(f"#define {name} (1u << {bit})\n" for name, bit in found)
 
 
@@ -107,9 +109,9 @@ def table(name, files):
     return lines + ["    {0},\n};"]
 
 
-def shared_sources(op_h, mech, *files):
+def shared_sources(op_h, activations, mech, *files):
     parts = ['#include "gpu/gpu_sources.h"']
-    parts.append(f"const char fv_gpu_names[] =\n{literal(names(Path(op_h).read_text()))};\n")
+    parts.append(f"const char fv_gpu_names[] =\n{literal(names(op_h, activations))};\n")
     parts += table("fv_gpu_sources", files)
     parts.append("const char *const fv_gpu_mechanisms[] = {\n    \"\",")
     for name in mechanisms(mech):

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <fovea/devices.h>
+
 #include "base/mem.h"
 #include "gpu/gpu_cache.h"
 #include "platform/os/os.h"

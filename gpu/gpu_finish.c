@@ -1,5 +1,6 @@
 /* gpu_finish.c: the epilogue after products by a library. */
 #include "gpu/gpu_finish.h"
+#include "ops/contracts/product.h"
 
 size_t fv_gpu_sums_width(const fv_problem *p)
 {

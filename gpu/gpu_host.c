@@ -9,7 +9,7 @@
 
 #include "device/sweep_calls.h"
 #include "gpu/gpu_sources.h"
-#include "platform/os/os_machine.h"
+#include "ops/contracts/attention.h"
 
 const fv_kernel_hooks fv_h_gpu_none = {0};
 
@@ -308,28 +308,4 @@ void fv_gpu_copy_rows(char *to, uint64_t to_stride, const char *from, uint64_t f
     }
     for (uint32_t i = 0; i < rows; i++)
         memcpy(to + i * to_stride, from + i * from_stride, (size_t)row);
-}
-
-/* Sleeps most of the expected time at once, then in short sleeps that grow with the time passed, so
- * that the delay stays a small share of the frame's time. */
-static double next_pause(double passed, double expect, double last)
-{
-    const double most = 200e-6 + passed / 100, grown = last * 1.5;
-    if (passed < 0.9 * expect)
-        return 0.9 * expect - passed;
-    return grown < 20e-6 ? 20e-6 : grown < most ? grown : most;
-}
-
-void fv_gpu_nap(double passed, double expect, double timeout, double *pause)
-{
-    *pause = next_pause(passed, expect, *pause);
-    fv_machine_nap(timeout >= 0 && timeout - passed < *pause ? timeout - passed : *pause);
-}
-
-double fv_gpu_left(double deadline)
-{
-    if (deadline < 0)
-        return -1;
-    const double seconds = deadline - fv_machine_seconds();
-    return seconds > 0 ? seconds : 0;
 }

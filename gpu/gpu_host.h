@@ -84,11 +84,5 @@ void fv_gpu_dispatch_fill(fv_gpu_dispatch *out, const fv_gpu_step *s, uint32_t w
 /* Copies rows of `row` bytes. */
 void fv_gpu_copy_rows(char *to, uint64_t to_stride, const char *from, uint64_t from_stride,
                       uint64_t row, uint32_t rows);
-/* Sleeps between two polls of work that began `passed` s ago and is expected to take `expect` s;
- * not longer than `timeout` s (negative: no limit). *pause: in/out, length of the previous sleep in
- * s; start with 0. */
-void fv_gpu_nap(double passed, double expect, double timeout, double *pause);
-/* Seconds until a deadline on fv_machine_seconds(); negative stays so: there is none. */
-double fv_gpu_left(double deadline);
 
 #endif

@@ -7,6 +7,8 @@
 
 #include <cmocka.h>
 
+#include <fovea/plans.h>
+
 const char fixture_model[] = TEST_DATA "/golden/models/dinov2-with-registers-03";
 uint8_t fixture_pixels[FIXTURE_HEIGHT * FIXTURE_WIDTH * 3];
 

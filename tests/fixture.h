@@ -2,7 +2,7 @@
 #ifndef FOVEA_TESTS_FIXTURE_H
 #define FOVEA_TESTS_FIXTURE_H
 
-#include <fovea/fovea.h>
+#include <fovea/plans.h>
 
 #define FIXTURE_WIDTH 101 /* no multiple of the model's patch of 14 */
 #define FIXTURE_HEIGHT 75

@@ -6,6 +6,7 @@
 #include "base/half.h"
 #include "base/num.h"
 #include "gpu/kernels/gpu_gemm_half.h"
+#include "ops/contracts/product.h"
 
 enum {
     PANEL = FV_GPU_PANEL,

@@ -4,6 +4,7 @@
 
 #include "base/num.h"
 #include "gpu/kernels/gpu_gemm_half.h"
+#include "ops/contracts/product.h"
 
 enum { LANES = 16, HEIGHT = 16, PANEL = FV_GPU_PANEL };
 

@@ -3,6 +3,7 @@
 
 #include "base/num.h"
 #include "gpu/gpu_code.h"
+#include "ops/contracts/grid.h"
 #include "ops/preprocess.h"
 
 /* ---- positions ---- */

@@ -1,5 +1,6 @@
 /* gpu_groupnorm.c: launch code of groupnorm.cl. */
 #include "gpu/gpu_code.h"
+#include "ops/contracts/rows.h"
 
 static void shape_reduce(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
 {

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "gpu/gpu_code.h"
+#include "ops/contracts/picture.h"
 #include "ops/preprocess.h"
 #include "ops/yuv.h"
 

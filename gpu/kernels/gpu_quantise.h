@@ -4,6 +4,7 @@
 
 #include "base/num.h"
 #include "gpu/gpu_code.h"
+#include "ops/contracts/product.h"
 #include "ops/quantise.h"
 
 /* As in quantise.cl: numbers of a run, and bytes of a row of k numbers. */

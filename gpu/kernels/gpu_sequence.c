@@ -1,5 +1,6 @@
 /* gpu_sequence.c: launch code of short_conv.cl. */
 #include "gpu/gpu_code.h"
+#include "ops/contracts/sequence.h"
 
 enum { SEGMENT = 16 }; /* rows of a work-item, as short_conv.cl has it */
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "gpu/gpu_code.h"
+#include "ops/contracts/sequence.h"
 
 enum { ACROSS = 16, KEYS = 32, SLICE = 64, PITCH = 5, LANES = 32, QUAD = 4 * sizeof(float) };
 

@@ -49,7 +49,7 @@
 #ifndef FOVEA_ADAPT_H
 #define FOVEA_ADAPT_H
 
-#include <fovea/fovea.h>
+#include <fovea/plans.h>
 
 FOVEA_BEGIN_DECLS
 

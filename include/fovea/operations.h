@@ -174,8 +174,8 @@ typedef struct fovea_gemm_options {
     fovea_dtype storage, out_storage; /* of a and of the output; arithmetic is float32 */
     const float *weight;              /* (out, in); the plan packs a copy */
     const float *bias;                /* (out) or NULL */
-    const char *activation; /* NULL, "gelu", "gelu_tanh", "gelu_quick", "silu", "relu", "tanh",
-                               "sigmoid" or "softplus" */
+    const char *activation; /* NULL or its name, "gelu": `fovea bench --help` lists all, and so does
+                               the message for a name that there is not */
     fovea_schedule schedule;
     uint32_t chunk;        /* rows at a time; 0: chosen */
     uint64_t memory_limit; /* this and the next as in fovea_plan_options */

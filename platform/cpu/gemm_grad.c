@@ -16,6 +16,8 @@
 
 #include "base/half.h"
 #include "base/num.h"
+#include "ops/contracts/product.h"
+#include "ops/contracts/training.h"
 
 enum {
     BLOCK = 256, /* tokens of one sum: bounds its rounding error, and a block of DOUT stays in L2 */

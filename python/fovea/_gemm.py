@@ -17,8 +17,7 @@ def gemm(a: npt.ArrayLike, weight: npt.ArrayLike, bias: Optional[npt.ArrayLike] 
          activation: Optional[str] = None, *,
          device: Union[Device, str, None] = None) -> npt.NDArray[np.float32]:
     """activation(a weight^T + bias), (rows, out), for a (rows, in), weight (out, in) and bias (out), all
-    float32; activation None, "gelu", "gelu_tanh", "gelu_quick", "silu", "relu", "tanh", "sigmoid" or
-    "softplus"."""
+    float32; activation None or its name, "gelu": the message for an unknown one lists all."""
     a, weight = floats(a), floats(weight)
     if a.ndim != 2 or weight.ndim != 2 or a.shape[1] != weight.shape[1]:
         raise ValueError("a %s, weight %s: (rows, in) and (out, in)" % (a.shape, weight.shape))

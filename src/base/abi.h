@@ -7,6 +7,8 @@
 #ifndef FOVEA_SRC_ABI_H
 #define FOVEA_SRC_ABI_H
 
+#include <fovea/tensors.h>
+
 #include "base/status.h"
 #include "base/type.h"
 

@@ -6,7 +6,7 @@
 #ifndef FOVEA_SRC_STATUS_H
 #define FOVEA_SRC_STATUS_H
 
-#include <fovea/fovea.h>
+#include <fovea/errors.h>
 
 #define FV_TRY(call)                                                                               \
     do {                                                                                           \

@@ -11,6 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <fovea/devices.h>
+
 #include "base/status.h"
 
 typedef struct fv_pool fv_pool;

@@ -6,7 +6,7 @@
 
 #include "base/mem.h"
 #include "base/num.h"
-#include "checkpoint/source.h"
+#include "checkpoint/paths.h"
 #include "platform/os/os.h"
 
 #define ALPHANUMERIC "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
@@ -20,7 +20,7 @@ static fovea_status describes(bool *out, const char *folder)
     *out = false;
     for (size_t i = 0; i < sizeof names / sizeof *names && !*out; i++) {
         char *path;
-        FV_TRY(fv_source_path(&path, folder, names[i]));
+        FV_TRY(fv_path_in(&path, folder, names[i]));
         *out = fv_os_look(path) != FV_OS_NOTHING;
         fv_mem_free(path);
     }
@@ -40,7 +40,7 @@ fovea_status fv_foreign_fail_file(const char *path)
 {
     char *folder, *stem = NULL;
     bool described = false;
-    FV_TRY(fv_source_folder(&folder, path));
+    FV_TRY(fv_path_folder(&folder, path));
     fovea_status status = describes(&described, folder);
     FV_THEN(status, fv_mem_text(&stem, path, FV_MEM_MODEL));
     if (status == FOVEA_OK) {
@@ -83,7 +83,7 @@ static fovea_status find_checkpoint(char **out, const char *folder)
 {
     *out = NULL;
     for (size_t i = 0; i < sizeof usual / sizeof *usual; i++) {
-        FV_TRY(fv_source_path(out, folder, usual[i]));
+        FV_TRY(fv_path_in(out, folder, usual[i]));
         if (fv_os_look(*out) != FV_OS_NOTHING)
             return FOVEA_OK;
         fv_mem_free(*out);

@@ -10,6 +10,8 @@
 
 #include <jansson.h>
 
+#include <fovea/tensors.h>
+
 #include "checkpoint/store.h"
 #include "checkpoint/tensor.h"
 

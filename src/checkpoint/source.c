@@ -10,7 +10,6 @@
 #include "base/num.h"
 #include "checkpoint/config.h"
 #include "checkpoint/wrappers.h"
-#include "platform/os/os.h"
 
 #define INDEX_LIMIT 100000000
 #define SHARDS 4096
@@ -144,27 +143,6 @@ fovea_status fv_source_index(fv_source *s)
         if (strcmp(s->by_name[i - 1]->name, s->by_name[i]->name) == 0)
             return fv_fail(FOVEA_EFORMAT, "%s: tensor \"%.80s\" is in two files", s->name,
                            s->by_name[i]->name);
-    return FOVEA_OK;
-}
-
-fovea_status fv_source_path(char **out, const char *folder, const char *name)
-{
-    size_t size = strlen(folder) + strlen(name) + 2;
-    FV_TRY(fv_mem_alloc(out, size, FV_MEM_MODEL, "file name"));
-    snprintf(*out, size, "%s/%s", folder, name);
-    return FOVEA_OK;
-}
-
-fovea_status fv_source_folder(char **out, const char *path)
-{
-    FV_TRY(fv_mem_text(out, path, FV_MEM_MODEL));
-    char *slash = strrchr(*out, '/');
-    if (fv_os_look(path) == FV_OS_FOLDER)
-        return FOVEA_OK;
-    if (slash)
-        slash[slash == *out] = 0;
-    else
-        memcpy(*out, ".", 2);
     return FOVEA_OK;
 }
 

@@ -80,10 +80,4 @@ bool fv_source_lists(const fv_source *s, const char *name);
 /* Index in by_name of a tensor of this checkpoint. */
 uint32_t fv_source_place(const fv_source *s, const fv_tensor *tensor);
 
-/* The folder of a checkpoint: `path` itself, or where that file lies; to be freed with
- * fv_mem_free. */
-fovea_status fv_source_folder(char **out, const char *path);
-/* "folder/name", to be freed with fv_mem_free. */
-fovea_status fv_source_path(char **out, const char *folder, const char *name);
-
 #endif

@@ -8,6 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <fovea/models.h>
+
 #include "base/status.h"
 
 typedef struct fv_store fv_store;

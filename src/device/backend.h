@@ -10,6 +10,8 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include <fovea/pictures.h>
+
 #include "base/status.h"
 #include "base/thread.h"
 #include "ops/kernel.h"

@@ -2,6 +2,8 @@
 #ifndef FOVEA_DEVICE_FRAME_FORMAT_H
 #define FOVEA_DEVICE_FRAME_FORMAT_H
 
+#include <fovea/plans.h>
+
 #include "base/status.h"
 #include "ops/kernel.h"
 

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <fovea/models.h>
+
 #include "base/num.h"
 #include "ops/mech_traits.h"
 

@@ -7,6 +7,8 @@
 
 #include "base/mem.h"
 #include "graph/attended.h"
+#include "ops/contracts/product.h"
+#include "ops/contracts/rows.h"
 #include "ops/quantise.h"
 
 static bool room(fv_builder *b, void *array, uint32_t used, uint32_t *have, uint64_t size)

@@ -3,6 +3,8 @@
 
 #include "base/mem.h"
 #include "graph/emit.h"
+#include "ops/contracts/linear_attention.h"
+#include "ops/contracts/sequence.h"
 #include "ops/foveated.h"
 #include "ops/keys_i8.h"
 #include "ops/mech_traits.h"

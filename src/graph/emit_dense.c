@@ -1,6 +1,7 @@
 /* emit_dense.c: steps of decoders: activations, grids in another size, transposed convolutions. */
 #include "base/mem.h"
 #include "graph/emit.h"
+#include "ops/contracts/grid.h"
 #include "ops/upsample.h"
 
 void fv_emit_act(fv_builder *b, const char *label, uint32_t act, fv_view in, fv_view out,

@@ -3,6 +3,10 @@
 
 #include "base/mem.h"
 #include "graph/emit.h"
+#include "ops/contracts/grid.h"
+#include "ops/contracts/linear_attention.h"
+#include "ops/contracts/picture.h"
+#include "ops/contracts/rows.h"
 #include "ops/rope.h"
 #include "ops/rows_i8.h"
 

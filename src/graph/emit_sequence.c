@@ -1,5 +1,7 @@
 /* emit_sequence.c: steps of sequences: what stands around the token mixers of language models. */
 #include "graph/emit.h"
+#include "ops/contracts/rows.h"
+#include "ops/contracts/sequence.h"
 
 void fv_emit_rmsnorm(fv_builder *b, const char *label, const fv_rmsnorm *n)
 {

@@ -13,11 +13,11 @@
 
 /* Numbers that are given, in place of those of the section "fovea", which is made if need be.
  * EINVAL for one out of its range. */
-fovea_status fv_linear_form_set(json_t *config, const char *file,
+fovea_status fv_linear_form_set(struct json_t *config, const char *file,
                                 const fovea_linear_attention_params *given);
 /* What the section says; 0: nothing. EFORMAT for a number out of its range. */
 fovea_status fv_linear_form_read(fovea_linear_attention_params *out, const fv_config *own);
 /* The keys that the section has, as an object of their numbers. NULL: no memory. */
-json_t *fv_linear_form_keys(const json_t *config);
+struct json_t *fv_linear_form_keys(const struct json_t *config);
 
 #endif

@@ -1,46 +1,17 @@
-/* model.c: from files to an immutable model, and what can be asked about it. */
+/* model.c: a model as an object: its life, what readers add to it, and what can be asked about it.
+ * load.c makes it. */
 #include "models/model.h"
-#include "models/labels.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
+#include <jansson.h>
+
 #include "base/abi.h"
-#include "base/num.h"
-#include "checkpoint/config.h"
-#include "checkpoint/foreign.h"
 #include "checkpoint/source.h"
-#include "checkpoint/wrappers.h"
-#include "graph/attention.h"
-#include "models/decoder.h"
-#include "models/decoder_synthetic.h"
-#include "models/dpt_head.h"
-#include "models/equalised.h"
-#include "models/linear_form.h"
-#include "models/nearest.h"
-#include "models/packed_cache.h"
-#include "models/preprocessing.h"
-#include "platform/os/os.h"
-
-#define CONFIG_LIMIT (16u << 20)
-#define ADVICE 512 /* bytes of a part of a message */
-#define SYNTHETIC "synthetic:"
-#define WHOLE "model.safetensors"
-#define INDEX_ENDING ".index.json"
-#define INDEX ".safetensors" INDEX_ENDING
-#define BESIDE "segmentation.safetensors"
-
-#define FV_FAMILY(name) extern const fv_family fv_family_##name;
-#include "models/families.inc"
-#undef FV_FAMILY
-
-static const fv_family *const families[] = {
-#define FV_FAMILY(name) &fv_family_##name,
-#include "models/families.inc"
-#undef FV_FAMILY
-};
-#define FAMILIES (sizeof families / sizeof *families)
+#include "checkpoint/store.h"
+#include "models/detection.h"
 
 /* ---- life ---- */
 
@@ -48,13 +19,8 @@ fovea_status fv_model_blank(fovea_model **out)
 {
     fovea_model *m;
     FV_TRY(FV_MEM_NEW(&m, FV_MEM_MODEL, "model"));
-    if (pthread_mutex_init(&m->lock, NULL) != 0) {
-        fv_mem_free(m);
-        return fv_fail(FOVEA_ENOMEM, "model: no memory for a lock");
-    }
     m->refs = 1;
-    *out = m;
-    return FOVEA_OK;
+    FV_RETURN_MADE(out, m, fv_mem_free, fv_shared_weights_open(&m->shared));
 }
 
 static uint32_t count_texts(char *const *texts)
@@ -137,470 +103,36 @@ static void free_model(fovea_model *m)
 {
     if (m->family)
         m->family->release(m);
-    fv_decoder_release(m);
-    fv_dpt_head_release(m);
     free_texts(m->outputs);
     free_texts(m->labels);
     fv_mem_free(m->attention);
     fv_mem_free(m->preprocess_source);
-    fv_equalised_free(m);
+    fv_shared_weights_close(&m->shared);
     fv_model_floats_free(m);
     fv_source_close(m->source);
     fv_source_close(m->beside);
     fv_store_close(m->store);
-    fv_packed_cache_close(m->cache);
     json_decref(m->config);
-    pthread_mutex_destroy(&m->lock);
     fv_mem_free(m);
 }
 
 void fv_model_ref(fovea_model *m)
 {
-    pthread_mutex_lock(&m->lock);
     m->refs++;
-    pthread_mutex_unlock(&m->lock);
 }
 
 void fovea_model_free(fovea_model *m)
 {
-    if (!m)
-        return;
-    pthread_mutex_lock(&m->lock);
-    bool last = --m->refs == 0;
-    pthread_mutex_unlock(&m->lock);
-    if (last)
+    if (m && --m->refs == 0)
         free_model(m);
-}
-
-/* ---- loading ---- */
-
-static bool owns(const fv_family *f, const char *type)
-{
-    return f->owns ? f->owns(type) : strcmp(f->types, type) == 0;
-}
-
-static const fv_family *owner(const char *type)
-{
-    for (size_t i = 0; i < FAMILIES && type; i++)
-        if (owns(families[i], type))
-            return families[i];
-    return NULL;
-}
-
-/* By the names of tensors: those of a ViT, or two that a family has. */
-static bool find_nearest(fv_nearest *out, const fv_source *source)
-{
-    const fv_tensor_reader t = {.source = source};
-    for (size_t i = 0; i < FAMILIES; i++) {
-        const fv_family *f = families[i];
-        if (!f->sign || !fv_reader_nearest(out->root, &t, f->sign, f->sign_beside))
-            continue;
-        out->type = f->types;
-        out->prefixed = fv_wrappers_keep(out->root, strlen(out->root)) == FV_KEPT_NOWHERE;
-        return true;
-    }
-    return fv_vit_nearest(out, source);
-}
-
-/* What helps where no family owns a type, "; ..." or "". */
-static void advise(char out[ADVICE], const fovea_model *m, const char *type)
-{
-    const char *known = NULL;
-    size_t letters = 0;
-    fv_nearest like;
-    *out = 0;
-    if (find_nearest(&like, m->source)) {
-        snprintf(
-            out, ADVICE,
-            "; its tensors are named like those of a %s: if it computes the same, add \"fovea\": "
-            "{\"model_type\": \"%s\"} to this file%s%s",
-            like.type, like.type, like.prefixed ? ", and run it with --prefix " : "",
-            like.prefixed ? like.root : "");
-        return;
-    }
-    for (size_t i = 0; i < FAMILIES && !letters; i++)
-        letters = fv_nearest_name(&known, families[i]->types, type);
-    if (letters)
-        snprintf(out, ADVICE, "; did you mean \"%.*s\"?", (int)letters, known);
-}
-
-/* The family of the model, or of the tower that sees in a model of pictures and language. */
-static fovea_status choose_family(fovea_model *m, const fv_config *c)
-{
-    char known[1024] = "", advice[ADVICE];
-    const char *type, *tower = NULL;
-    fv_config vision = {0};
-    FV_TRY(fv_config_type(&type, c));
-    if (!type) {
-        advise(advice, m, "");
-        return fv_fail(FOVEA_EFORMAT,
-                       "%s: \"model_type\" is missing, and there is no \"architecture\" (timm)%s",
-                       c->file, advice);
-    }
-    m->family = owner(type);
-    if (m->family)
-        return FOVEA_OK;
-    FV_TRY(fv_config_section(&vision, c, "vision_config"));
-    if (vision.object)
-        FV_TRY(fv_config_type(&tower, &vision));
-    m->family = owner(tower);
-    if (m->family)
-        return FOVEA_OK;
-    for (size_t i = 0; i < FAMILIES; i++) {
-        const size_t used = strlen(known);
-        snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "", families[i]->types);
-    }
-    advise(advice, m, type);
-    return fv_fail(FOVEA_ENOTSUP,
-                   "%s: model type \"%.60s\"%s%.60s%s is not supported%s; known are %s", c->file,
-                   type, tower ? " with a tower \"" : "", tower ? tower : "", tower ? "\"" : "",
-                   advice, known);
-}
-
-/* "model_type" of what stands behind a prefix: what "fovea" says, else its own section, else the
- * whole. ENOTSUP where none of them is known. */
-static fovea_status tower_type(const char **out, const fovea_model *m, const fv_config *c,
-                               const fv_config *vision, const fv_config *own)
-{
-    const char *type = NULL;
-    fv_nearest like = {.type = "vit"};
-    FV_TRY(fv_config_text(out, own, "model_type"));
-    if (!*out && vision->object)
-        FV_TRY(fv_config_type(&type, vision));
-    if (!*out && !owner(type))
-        FV_TRY(fv_config_type(&type, c));
-    if (!*out && owner(type))
-        *out = type;
-    if (*out)
-        return FOVEA_OK;
-    const bool found = fv_vit_nearest(&like, m->source);
-    return fv_fail(FOVEA_ENOTSUP,
-                   "%s: a model type \"%.60s\" does not say what stands behind the prefix; add "
-                   "\"fovea\": {\"model_type\": \"%s\"}, %s",
-                   c->file, type ? type : "", like.type,
-                   found ? "like which its tensors are named" : "or what it is");
-}
-
-/* The configuration of what stands behind a prefix: the section "vision_config"; without one the
- * whole, where its type is known; else it is of something else, and "fovea" says all. */
-static fovea_status tower_config(json_t **out, const fovea_model *m, const fv_config *c)
-{
-    fv_config vision, own;
-    const char *type = NULL, *whole;
-    FV_TRY(fv_config_section(&vision, c, "vision_config"));
-    FV_TRY(fv_config_section(&own, c, "fovea"));
-    FV_TRY(tower_type(&type, m, c, &vision, &own));
-    whole = json_string_value(json_object_get(c->object, "model_type"));
-    if (!vision.object && (owner(whole) || json_object_get(c->object, "architecture"))) {
-        *out = json_incref(c->object);
-        return FOVEA_OK;
-    }
-    *out = vision.object ? json_copy(vision.object) : json_object();
-    if (json_object_set_new(*out, "model_type", json_string(type)) != 0 ||
-        (vision.object && json_object_set(*out, "vision_config", vision.object) != 0) ||
-        json_object_set(*out, "fovea", own.object) != 0) {
-        json_decref(*out);
-        return fv_fail(FOVEA_ENOMEM, "%s: no memory for a section of it", c->file);
-    }
-    return FOVEA_OK;
-}
-
-static uint32_t label_count(const fovea_model *m)
-{
-    const uint32_t boxes = m->detection ? m->detection->classes : 0;
-    return m->info.classes ? m->info.classes : m->info.segments ? m->info.segments : boxes;
-}
-
-/* A list of one name per block as one text. */
-static fovea_status join_attentions(fovea_model *m, const fv_config *own, const json_t *list)
-{
-    const char **name;
-    const uint32_t n = m->info.depth;
-    if (json_array_size(list) != n)
-        return fv_fail(FOVEA_EFORMAT, "%s: \"attention\" lists %zu names, the model has %u blocks",
-                       own->file, json_array_size(list), n);
-    for (uint32_t i = 0; i < n; i++) {
-        const char *text = json_string_value(json_array_get(list, i));
-        fv_attention_name known;
-        if (!text)
-            return fv_config_fail(own, "attention", "a list of names, one per block");
-        FV_TRY(fv_attention_parse(&known, text));
-    }
-    FV_TRY(FV_MEM_ARRAY(&name, n, FV_MEM_MODEL, "names of attentions"));
-    for (uint32_t i = 0; i < n; i++)
-        name[i] = json_string_value(json_array_get(list, i));
-    const fovea_status status = fv_attention_join(&m->attention, name, n);
-    fv_mem_free(name);
-    return status;
-}
-
-/* After the family's reader: it counts the blocks. */
-static fovea_status read_attention(fovea_model *m, const fv_config *c)
-{
-    fv_config own = {0};
-    const char *attention = m->family->attention;
-    const json_t *list = NULL;
-    FV_TRY(fv_config_section(&own, c, "fovea"));
-    if (own.object)
-        list = fv_config_get(&own, "attention");
-    if (json_is_array(list)) {
-        FV_TRY(join_attentions(m, &own, list));
-    } else {
-        FV_TRY(fv_config_text(&attention, &own, "attention"));
-        FV_TRY(fv_mem_text(&m->attention, attention, FV_MEM_MODEL));
-    }
-    m->info.attention = m->attention;
-    return FOVEA_OK;
-}
-
-/* Only a plain ViT has a form of its linear attentions. */
-static fovea_status check_form(const fovea_model *m, const fv_config *c)
-{
-    json_t *keys = fv_linear_form_keys(c->object);
-    const char *key = json_object_iter_key(json_object_iter(keys));
-    const fovea_status status =
-        m->family->shapes || !key
-            ? FOVEA_OK
-            : fv_fail(FOVEA_ENOTSUP,
-                      "%s: \"%s\" is for linear attention in a plain ViT; a %.60s has none of "
-                      "that kind, leave it out",
-                      c->file, key, m->family->name);
-    json_decref(keys);
-    return status;
-}
-
-static fovea_status read_config(fovea_model *m, const fv_config *c)
-{
-    FV_TRY(choose_family(m, c));
-    FV_TRY(check_form(m, c));
-    const fovea_status status = m->family->read(m, m->source, c);
-    FV_TRY(fv_source_failed(m->source)); /* then tensors seem to be missing */
-    FV_TRY(status);
-    fv_reader_tell_unread(m->source);
-    FV_TRY(read_attention(m, c));
-    m->info.mapped_bytes = m->source->bytes + (m->beside ? m->beside->bytes : 0);
-    FV_TRY(fv_scores_read(&m->info.scores, c, m->info.classes));
-    return fv_labels_read(&m->labels, c, label_count(m));
-}
-
-/* Everything but the source, from a parsed config.json. */
-static fovea_status read_model(fovea_model *m, const fv_config *c)
-{
-    fv_config own;
-    json_t *tower;
-    const char *prefix = "";
-    m->config = json_incref(c->object);
-    if (m->given)
-        FV_TRY(fv_linear_form_set(c->object, c->file, m->given));
-    FV_TRY(fv_config_section(&own, c, "fovea"));
-    FV_TRY(fv_config_text(&prefix, &own, "prefix"));
-    if (*prefix && !*m->source->prefix)
-        FV_TRY(fv_source_behind(m->source, prefix));
-    if (!*m->source->prefix)
-        return read_config(m, c);
-    if (!own.object) { /* what readers note there is written with the whole */
-        own.object = json_object();
-        json_object_set_new(c->object, "fovea", own.object);
-    }
-    if (json_object_set_new(own.object, "prefix", json_string(m->source->prefix)) != 0)
-        return fv_fail(FOVEA_ENOMEM, "%s: no memory for the prefix", c->file);
-    FV_TRY(tower_config(&tower, m, c));
-    const fovea_status status = read_config(m, &(fv_config){c->file, "", tower});
-    json_decref(tower);
-    return status;
-}
-
-static fovea_status load_config(fovea_model *m)
-{
-    fv_blob file;
-    json_t *json = NULL;
-    FV_TRY(fv_store_need(m->store, &file, "config.json"));
-    fovea_status status = fv_config_load(&json, &file, CONFIG_LIMIT);
-    FV_THEN(status, read_model(m, &(fv_config){file.path, "", json}));
-    json_decref(json);
-    fv_blob_close(&file);
-    return status;
-}
-
-/* A segmentation head in a file of its own. */
-static fovea_status open_beside(fovea_model *m, const char *weights)
-{
-    fv_blob file;
-    if (strcmp(weights, BESIDE) == 0)
-        return FOVEA_OK;
-    FV_TRY(fv_store_open(m->store, &file, BESIDE));
-    return file.path ? fv_source_open_file(&m->beside, &file) : FOVEA_OK;
-}
-
-static fovea_status open_index(fovea_model *m, fv_blob *index)
-{
-    const fovea_status status = fv_source_open_index(&m->source, m->store, index);
-    fv_blob_close(index);
-    return status;
-}
-
-static fovea_status open_named(fovea_model *m, const char *weights)
-{
-    fv_blob file;
-    FV_TRY(fv_store_need(m->store, &file, weights));
-    return fv_ends_with(weights, INDEX) ? open_index(m, &file)
-                                        : fv_source_open_file(&m->source, &file);
-}
-
-/* The file that has the whole, else the index of its shards. */
-static fovea_status open_usual(fovea_model *m)
-{
-    const char *folder = fv_store_path(m->store);
-    fv_blob file;
-    FV_TRY(fv_store_open(m->store, &file, WHOLE));
-    if (file.path)
-        return fv_source_open_file(&m->source, &file);
-    FV_TRY(fv_store_open(m->store, &file, WHOLE INDEX_ENDING));
-    if (file.path)
-        return open_index(m, &file);
-    return folder ? fv_foreign_fail_folder(folder)
-                  : fv_fail(FOVEA_EIO, "%s: neither " WHOLE " nor " WHOLE INDEX_ENDING " is there",
-                            fv_store_name(m->store));
-}
-
-/* `weights`: the file that has them, or the index; NULL: what it is usually called. */
-static fovea_status load_store(fovea_model *m, const char *weights, const char *prefix)
-{
-    FV_TRY(weights ? open_named(m, weights) : open_usual(m));
-    if (prefix)
-        FV_TRY(fv_source_behind(m->source, prefix));
-    FV_TRY(open_beside(m, weights ? weights : WHOLE));
-    FV_TRY(load_config(m));
-    return fv_preprocessing_read(m);
-}
-
-static fovea_status load_files(fovea_model *m, const char *path, const char *prefix)
-{
-    enum fv_os_kind kind = fv_os_look(path);
-    if (kind == FV_OS_NOTHING)
-        return fv_foreign_fail_nothing(path);
-    if (kind != FV_OS_FOLDER && fv_ends_with(path, ".bin" INDEX_ENDING))
-        return fv_foreign_fail_file(path);
-    if (kind != FV_OS_FOLDER && fv_ends_with(path, ".json") && !fv_ends_with(path, INDEX))
-        return fv_fail(FOVEA_EFORMAT,
-                       "%s: describes a model; name its folder, or the .safetensors beside it",
-                       path);
-    const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
-    FV_TRY((kind == FV_OS_FOLDER ? fv_store_folder : fv_store_beside)(&m->store, path));
-    return load_store(m, kind == FV_OS_FOLDER ? NULL : file, prefix);
-}
-
-static const fv_family *find_synthetic(const char *name)
-{
-    for (size_t i = 0; i < FAMILIES; i++) {
-        if (families[i]->has_synthetic && families[i]->has_synthetic(name))
-            return families[i];
-        if (families[i]->decodes && fv_decoder_has_synthetic(families[i]->synthetic, name))
-            return families[i];
-        for (size_t k = 0; families[i]->synthetic && families[i]->synthetic(k); k++)
-            if (strcmp(families[i]->synthetic(k), name) == 0)
-                return families[i];
-    }
-    return NULL;
-}
-
-#define SYNTHETIC_TENSORS 16384
-
-static fovea_status load_synthetic(fovea_model *m, const char *path)
-{
-    const char *name = path + strlen(SYNTHETIC);
-    const fv_family *family = find_synthetic(name);
-    json_t *json;
-    if (!family)
-        return fv_fail(FOVEA_EINVAL,
-                       "%.60s: no such synthetic model; `fovea info --models` lists them", path);
-    FV_TRY(fv_source_make(&m->source, path, SYNTHETIC_TENSORS));
-    FV_TRY(family->make_synthetic(&json, m->source, name));
-    fovea_status status = fv_source_index(m->source);
-    FV_THEN(status, read_model(m, &(fv_config){path, "", json}));
-    FV_THEN(status, fv_preprocessing_read(m));
-    json_decref(json);
-    return status;
-}
-
-/* A model that is being read as `o` and `additions` say. */
-static fovea_status begin(fovea_model **out, const fovea_model_options *o,
-                          const fv_additions *additions)
-{
-    fovea_model *m = NULL;
-    FV_TRY(fv_model_blank(&m));
-    m->additions = additions;
-    m->given = &o->linear;
-    FV_RETURN_MADE(out, m, free_model, fv_packed_cache_open(&m->cache, o->weights_cache));
-}
-
-static fovea_status end(fovea_model **out, fovea_model *m, fovea_status status)
-{
-    m->additions = NULL;
-    m->given = NULL;
-    FV_RETURN_MADE(out, m, free_model, status);
-}
-
-static const char *prefix_of(const fovea_model_options *o)
-{
-    return o->prefix && *o->prefix ? o->prefix : NULL;
-}
-
-fovea_status fv_model_load(fovea_model **out, const char *path, const fovea_model_options *o,
-                           const fv_additions *additions)
-{
-    fovea_model *m = NULL;
-    FV_TRY(fv_require(path, "the model's path"));
-    const bool synthetic = strncmp(path, SYNTHETIC, strlen(SYNTHETIC)) == 0;
-    if (synthetic && prefix_of(o))
-        return fv_fail(FOVEA_EINVAL, "%.60s: synthetic models have no prefix", path);
-    FV_TRY(begin(&m, o, additions));
-    return end(out, m, synthetic ? load_synthetic(m, path) : load_files(m, path, prefix_of(o)));
-}
-
-/* The caller's options, or what stands for them. */
-static fovea_status read_options(fovea_model_options *own, const fovea_model_options *options)
-{
-    *own = (fovea_model_options)FOVEA_MODEL_OPTIONS_INIT;
-    FV_TRY(FV_ABI_READ(*own, options, FOVEA_MODEL_OPTIONS_INIT));
-    own->weights_cache = fv_packed_cache_folder(own->weights_cache);
-    return FOVEA_OK;
-}
-
-fovea_status fovea_model_load(fovea_model **out, const char *path)
-{
-    return fovea_model_load_with(out, path, NULL);
-}
-
-fovea_status fovea_model_load_with(fovea_model **out, const char *path,
-                                   const fovea_model_options *options)
-{
-    fovea_model_options o;
-    FV_TRY(read_options(&o, options));
-    return fv_model_load(out, path, &o, NULL);
-}
-
-fovea_status fovea_model_load_from(fovea_model **out, const fovea_model_source *source,
-                                   const fovea_model_options *options)
-{
-    fovea_model *m;
-    fovea_model_options o;
-    FV_TRY(read_options(&o, options));
-    FV_TRY(begin(&m, &o, NULL));
-    fovea_status status = fv_store_source(&m->store, source);
-    FV_THEN(status, load_store(m, NULL, prefix_of(&o)));
-    return end(out, m, status);
 }
 
 /* ---- questions ---- */
 
-const char *fovea_model_synthetic(size_t index)
+uint32_t fv_model_labels(const fovea_model *m)
 {
-    for (size_t i = 0; i < FAMILIES; i++)
-        for (size_t k = 0; families[i]->synthetic && families[i]->synthetic(k); k++)
-            if (index-- == 0)
-                return families[i]->synthetic(k);
-    return NULL;
+    const uint32_t boxes = m->detection ? m->detection->classes : 0;
+    return m->info.classes ? m->info.classes : m->info.segments ? m->info.segments : boxes;
 }
 
 fovea_status fovea_model_describe(const fovea_model *model, fovea_model_info *out)
@@ -617,7 +149,7 @@ fovea_status fovea_model_preprocess(const fovea_model *model, fovea_preprocess *
 
 const char *fovea_model_label(const fovea_model *model, uint32_t i)
 {
-    const bool named = model->labels && i < label_count(model) && *model->labels[i];
+    const bool named = model->labels && i < fv_model_labels(model) && *model->labels[i];
     return named ? model->labels[i] : NULL;
 }
 

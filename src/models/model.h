@@ -7,29 +7,25 @@
 #ifndef FOVEA_SRC_MODEL_H
 #define FOVEA_SRC_MODEL_H
 
-#include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#include <jansson.h>
-
-#include <fovea/adapt.h>
+#include <fovea/models.h>
 
 #include "base/mem.h"
 #include "checkpoint/weight.h"
 #include "ops/preprocess.h"
+#include "weights/shared_weights.h"
 
 /* ---- the model ---- */
 
+struct json_t;       /* jansson.h */
 struct fv_store;     /* store.h: its files */
 struct fv_source;    /* source.h: an opened checkpoint */
 struct fv_config;    /* config.h: its config.json */
 struct fv_decoder;   /* decoder.h: a neck and a head */
 struct fv_detection; /* detection.h: how boxes come of outputs */
-struct fv_packed;    /* packed.h: one packed weight, counted */
-struct fv_packed_cache;
-struct fv_equalised;     /* equalised.h */
-struct fv_equal_factors; /* equalised.h */
 struct fv_builder;
 struct fv_view;
 struct fv_attention_name;
@@ -98,7 +94,8 @@ typedef struct fv_family {
     bool (*has_synthetic)(const char *name); /* names beside those; NULL: none */
     bool shapes;  /* its linear attentions have a fovea_linear_attention_params */
     bool decodes; /* it takes necks and heads, and their names behind those (decoder.h) */
-    fovea_status (*make_synthetic)(json_t **config, struct fv_source *source, const char *name);
+    fovea_status (*make_synthetic)(struct json_t **config, struct fv_source *source,
+                                   const char *name);
 } fv_family;
 
 /* Tensors to add to a checkpoint before training (gates, learned vectors, heads); the readers that
@@ -109,7 +106,7 @@ typedef struct fv_additions {
     uint32_t classes;      /* of a classification head, unless there is one; 0: none */
     uint32_t segments;     /* classes of a segmentation head; 0: none */
     float max_depth;       /* of a head that gives depth up to it; 0: none */
-    fovea_head head;       /* which head it is */
+    uint8_t head;          /* which head it is: fovea_head of adapt.h */
     uint64_t seed;         /* of the heads' random values */
 } fv_additions;
 
@@ -117,8 +114,7 @@ typedef struct fv_additions {
 #define FV_NEW_HEAD 0.034641016f
 
 struct fovea_model {
-    uint32_t refs; /* the user's and one per plan; under `lock` */
-    pthread_mutex_t lock;
+    _Atomic uint32_t refs; /* the user's and one per plan */
     const fv_family *family;
     fovea_model_info info;
     fovea_preprocess preprocess;
@@ -127,24 +123,21 @@ struct fovea_model {
     struct fv_store *store;  /* where its files are; NULL: it is synthetic */
     struct fv_source *source;
     struct fv_source *beside;      /* segmentation.safetensors, or NULL */
-    json_t *config;                /* config.json */
+    struct json_t *config;         /* config.json */
     const fv_additions *additions; /* while it is read; or NULL */
     const fovea_linear_attention_params
         *given;    /* while it is read: in place of what config.json says; or NULL */
     bool new_head; /* a head was added */
     fv_segmentation segmentation;
-    struct fv_decoder *decoder;             /* of a pyramid, or NULL */
-    struct fv_dpt_head *dpt_head;           /* of a ViT, or NULL */
-    const struct fv_detection *detection;   /* the decoder's or that of roles; or NULL */
-    void *roles;                            /* the family's */
-    char *attention;                        /* of info */
-    char **outputs;                         /* NULL at the end; the main output first */
-    char **labels;                          /* NULL at the end; or NULL */
-    struct fv_packed *packed;               /* list of packed weights; under `lock` */
-    struct fv_packed_cache *cache;          /* where they are kept, or NULL; under `lock` */
-    struct fv_equalised *equalised;         /* factors of channels, and factors of weights, which */
-    struct fv_equal_factors *equal_factors; /* its plans share; under `lock` */
-    struct fv_model_floats *floats;         /* tensors that the reader computed */
+    struct fv_decoder *decoder;           /* of a pyramid, or NULL */
+    struct fv_dpt_head *dpt_head;         /* of a ViT, or NULL */
+    const struct fv_detection *detection; /* the decoder's or that of roles; or NULL */
+    void *roles;                          /* the family's */
+    char *attention;                      /* of info */
+    char **outputs;                       /* NULL at the end; the main output first */
+    char **labels;                        /* NULL at the end; or NULL */
+    fv_shared_weights shared;             /* by its plans */
+    struct fv_model_floats *floats;       /* tensors that the reader computed */
 };
 
 /* A (rows, cols) tensor of the model's own, zeroed, for what a reader folds at load: biases with a
@@ -155,6 +148,9 @@ void fv_model_floats_free(fovea_model *m);
 
 /* Adds a name to m->outputs, which has room for it, unless it is there. */
 fovea_status fv_model_add_output(fovea_model *m, const char *format, ...) FV_PRINTF(2, 3);
+
+/* How many labels it can have: classes of pictures, of pixels or of boxes. */
+uint32_t fv_model_labels(const fovea_model *m);
 
 /* The output with what a block's attention gets: 'q', 'k'; numbers from 0. "stage1.block0.q" */
 typedef struct fv_block_output {

@@ -31,9 +31,10 @@ void fv_synthetic_deconv(fv_synthetic *m, const char *prefix, const char *stem, 
 /* stem + "bias". */
 void fv_synthetic_bias(fv_synthetic *m, const char *prefix, const char *stem, uint32_t rows);
 /* Four numbers as a list. */
-json_t *fv_synthetic_list(const uint32_t n[4]);
+struct json_t *fv_synthetic_list(const uint32_t n[4]);
 /* The configuration of what was made, `made` NULL: memory was short. */
-fovea_status fv_synthetic_end(json_t **config, const char *name, fovea_status status, json_t *made);
+fovea_status fv_synthetic_end(struct json_t **config, const char *name, fovea_status status,
+                              struct json_t *made);
 /* stem + "weight" and stem + "bias" of a normalisation. */
 void fv_synthetic_norm(fv_synthetic *m, const char *prefix, const char *stem, uint32_t width);
 

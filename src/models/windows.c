@@ -1,5 +1,6 @@
 /* windows.c: the order of tokens in windows, into it and out of it. */
 #include "models/windows.h"
+#include "ops/contracts/grid.h"
 
 #include "models/layer.h"
 

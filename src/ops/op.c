@@ -1,7 +1,11 @@
 /* op.c: all operations, and what follows from their descriptors. */
 #include "ops/op.h"
+#include "ops/contracts/picture.h"
+#include "ops/contracts/product.h"
+#include "ops/contracts/training.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #define FV_OP(NAME, name) [FV_OP_##NAME] = &fv_op_##name,
 #ifndef FV_ADAPT
@@ -141,6 +145,37 @@ uint32_t fv_columns_rel_pos(const fv_problem *p)
     return width ? p->heads * (keys / width + width) : keys;
 }
 
+/* ---- activations ---- */
+
+const fv_activation fv_activations[FV_ACTIVATIONS] = {
+#define FV_ACTIVATION(NAME, name, ...) {#name, FV_EPI_##NAME},
+#include "act/activations.inc"
+#undef FV_ACTIVATION
+};
+
+const fv_activation *fv_activation_of(uint32_t epi)
+{
+    for (uint32_t i = 0; i < FV_ACTIVATIONS; i++)
+        if (epi & fv_activations[i].epi)
+            return &fv_activations[i];
+    return NULL;
+}
+
+const fv_activation *fv_activation_named(const char *name)
+{
+    for (uint32_t i = 0; i < FV_ACTIVATIONS; i++)
+        if (strcmp(name, fv_activations[i].name) == 0)
+            return &fv_activations[i];
+    return NULL;
+}
+
+static const char activation_names[] =
+#define FV_ACTIVATION(NAME, name, ...) ", " #name
+#include "act/activations.inc"
+#undef FV_ACTIVATION
+    ;
+const char *const fv_activation_list = activation_names + sizeof ", " - 1;
+
 /* ---- texts ---- */
 
 static const char *const type_names[] = {"", "f32", "f16", "bf16", "u8", "i8", "i16", "i32"};
@@ -156,12 +191,13 @@ struct bit_name {
 };
 
 static const struct bit_name epi_names[] = {
-    {FV_EPI_BIAS, "bias"},           {FV_EPI_GELU, "gelu"},
-    {FV_EPI_GELU_TANH, "gelu_tanh"}, {FV_EPI_GELU_QUICK, "gelu_quick"},
-    {FV_EPI_SILU, "silu"},           {FV_EPI_TANH, "tanh"},
-    {FV_EPI_SWIGLU, "swiglu"},       {FV_EPI_RELU, "relu"},
-    {FV_EPI_SIGMOID, "sigmoid"},     {FV_EPI_SOFTPLUS, "softplus"},
-    {FV_EPI_SCALE, "scale"},         {FV_EPI_RESIDUAL, "residual"},
+    {FV_EPI_BIAS, "bias"},
+#define FV_ACTIVATION(NAME, name, ...) {FV_EPI_##NAME, #name},
+#include "act/activations.inc"
+#undef FV_ACTIVATION
+    {FV_EPI_SWIGLU, "swiglu"},
+    {FV_EPI_SCALE, "scale"},
+    {FV_EPI_RESIDUAL, "residual"},
 };
 
 static const struct bit_name flag_names[] = {
@@ -216,4 +252,16 @@ void fv_problem_format(char *buf, size_t size, const fv_problem *p)
         n += snprintf(buf + n, size - (size_t)n, " heads %u", p->heads);
     n = add_names(buf, size, n, p->epi, epi_names, sizeof epi_names / sizeof *epi_names);
     add_names(buf, size, n, p->flags, flag_names, sizeof flag_names / sizeof *flag_names);
+}
+
+const char *fv_problem_products(const fv_problem *p)
+{
+    const uint8_t multiplies = fv_op_table[p->op]->multiplies;
+    if (multiplies == FV_MULTIPLIES_NOTHING)
+        return NULL;
+    if (p->acc == FV_I32)
+        return "int8";
+    if (p->acc == FV_BF16)
+        return fv_type_name(FV_BF16);
+    return fv_type_name(multiplies == FV_MULTIPLIES_ROWS || p->in == p->weight ? p->in : FV_F32);
 }

@@ -37,19 +37,28 @@ enum fv_epi {
     FV_EPI_BIAS = 1u << 0,
     FV_EPI_SCALE = 1u << 1,    /* layer scale, one factor per output column */
     FV_EPI_RESIDUAL = 1u << 2, /* res may be out itself */
-    FV_EPI_GELU = 1u << 3,     /* erf form */
-    FV_EPI_GELU_TANH = 1u << 4,
-    FV_EPI_GELU_QUICK = 1u << 5, /* x sigmoid(1.702 x) */
-    FV_EPI_SILU = 1u << 6,
-    FV_EPI_TANH = 1u << 7,
     FV_EPI_SWIGLU = 1u << 8,
-    FV_EPI_RELU = 1u << 9,
-    FV_EPI_SIGMOID = 1u << 10,
-    FV_EPI_SOFTPLUS = 1u << 11, /* log(1 + e^x) */
+#define FV_ACTIVATION(NAME, name, bit, ...) FV_EPI_##NAME = 1u << (bit),
+#include "act/activations.inc"
+#undef FV_ACTIVATION
+    FV_EPI_ACT = 0 /* every activation */
+#define FV_ACTIVATION(NAME, ...) | FV_EPI_##NAME
+#include "act/activations.inc"
+#undef FV_ACTIVATION
 };
-#define FV_EPI_ACT                                                                                 \
-    (FV_EPI_GELU | FV_EPI_GELU_TANH | FV_EPI_GELU_QUICK | FV_EPI_SILU | FV_EPI_TANH |              \
-     FV_EPI_RELU | FV_EPI_SIGMOID | FV_EPI_SOFTPLUS)
+
+/* The activations in the order of activations.inc. */
+enum {
+#define FV_ACTIVATION(NAME, ...) FV_ACTIVATION_##NAME,
+#include "act/activations.inc"
+#undef FV_ACTIVATION
+    FV_ACTIVATIONS
+};
+typedef struct fv_activation {
+    const char *name; /* as fovea_gemm_options has it */
+    uint32_t epi;     /* enum fv_epi */
+} fv_activation;
+extern const fv_activation fv_activations[FV_ACTIVATIONS];
 
 /* Activations that GEMM and CONV may evaluate to FV_ROUGH_ERROR where they multiply or store
  * bfloat16 or whole numbers: that rounding moves results by more, and it takes half the time. */
@@ -101,194 +110,14 @@ typedef struct fv_problem {
     uint32_t dim[FV_DIMS]; /* per op, see fv_op.dim; dim[0] = rows of the whole step */
 } fv_problem;
 
-/* dim[] of GEMM and of the attention ops, used in several places. */
+/* dim[] of many ops. The others, and operands by number, are in ops/contracts: of every op the last
+ * operand is what it writes. */
 enum { FV_DIM_ROWS = 0 };
-enum { FV_GEMM_N = 1, FV_GEMM_K = 2 }; /* out columns, reduction length */
-enum { FV_ATTN_D = 1, FV_ATTN_DV = 2, FV_ATTN_KEYS = 3, FV_ATTN_GROUPS = 4 };
-/* SOFTMAX and WSOFTMAX, beside the others: columns of the keys' grid where scores have relative
- * positions added; else 0 */
-enum { FV_REL_POS_COLUMNS = 5 };
-enum { FV_KEYS_CELLS = 4 };                           /* KEYS_I8, beside the others */
-enum { FV_CACHE_KV_HEADS = 4 };                       /* SOFTMAX_SCAN, beside the others */
-enum { FV_REL_POS_HEIGHT = 2, FV_REL_POS_WIDTH = 3 }; /* REL_POS, beside FV_ATTN_D */
-/* FOVEATED, beside the others; CELLS, beside FV_ROW_C */
-enum { FV_FOVEA_WIDTH = 5, FV_FOVEA_HEIGHT = 6, FV_FOVEA_MARGIN = 7 };
-enum { FV_ROW_C = 1, FV_MEAN_GROUPS = 2 }; /* row-wise ops; MEAN_REDUCE and MEAN_MERGE */
-enum { FV_GROUPNORM_PARTIALS = 2, FV_GROUPNORM_GROUPS = 3 }; /* beside FV_ROW_C */
-enum { FV_MASK_BEFORE = 2 };                                 /* MASK_KEYS, beside FV_ROW_C */
-enum { FV_SHORT_CONV_SIZE = 2 };                             /* beside FV_ROW_C */
-#define FV_SHORT_CONV_LARGEST 16u                            /* of these sizes */
-enum { FV_RMS_D = 2 };                                       /* RMSNORM, beside FV_ROW_C */
-enum { FV_DWCONV_SIZE = 2, FV_DWCONV_HEIGHT = 3 };           /* beside FV_ROW_C */
-enum { FV_DWCONV_TOKENS = 4 };                               /* DWCONV_GRAD_W, beside these */
-enum { FV_RESIZE_WIDTH = 1, FV_RESIZE_CHANNELS = 2, FV_RESIZE_FROM = 3 };
-enum { FV_CONV_SIZE = 3, FV_CONV_STRIDE = 4, FV_CONV_PAD = 5, FV_CONV_C = 6 }; /* beside GEMM's */
-enum {
-    FV_PATCH_SIZE = 2,
-    FV_PATCH_STRIDE = 3,
-    FV_PATCH_PAD_X = 4,
-    FV_PATCH_WIDTH = 5,
-    FV_PATCH_HEIGHT = 6,
-    FV_PATCH_PAD_Y = 7
-};
-enum {
-    FV_GATHER_PARTS = 2,
-    FV_LERP_ROWS = 2,
-    FV_ROPE_D = 2,
-    FV_SHUFFLE_SCALE = 2
-};                                                                   /* beside FV_ROW_C */
-enum { FV_POOL_WIDTH = 2, FV_POOL_HEIGHT = 3, FV_POOL_COLUMNS = 4 }; /* beside FV_ROW_C */
-enum { FV_GRAD_TOKENS = 2 }; /* beside FV_ROW_C; that are summed over */
-enum { FV_SEGMENT_GRID = 2, FV_SEGMENT_WIDTH = 3, FV_SEGMENT_HEIGHT = 4 }; /* beside FV_ROW_C */
-
-/* TOPK; PICK and SINE, beside FV_ROW_C; DEFORM, beside FV_ATTN_D */
-enum { FV_TOPK_FROM = 1, FV_PICK_FROM = 2, FV_SINE_PARTS = 2 };
-enum { FV_DEFORM_POINTS = 2, FV_DEFORM_WIDTH = 3, FV_DEFORM_HEIGHT = 4 };
+enum { FV_ROW_C = 1 }; /* row-wise ops */
 
 #define FV_OPERANDS 9 /* operands of a step, at most */
 #define FV_KNOBS 4
 #define FV_COL_ALIGN 64 /* column splits of a GEMM step fall on multiples of this */
-
-/* Operand numbers. The last operand of every op is what it writes. */
-enum { FV_RESIZE_IN, FV_RESIZE_CHROMA, FV_RESIZE_OUT };
-enum { FV_PATCH_IN, FV_PATCH_CHROMA, FV_PATCH_OUT };
-enum { FV_POSEMB_IN, FV_POSEMB_PREFIX, FV_POSEMB_TABLE, FV_POSEMB_OUT };
-enum { FV_LN_IN, FV_LN_WEIGHT, FV_LN_BIAS, FV_LN_OUT };
-enum { FV_RMS_IN, FV_RMS_WEIGHT, FV_RMS_GATE, FV_RMS_HEAD_GATE, FV_RMS_OUT };
-enum { FV_GEMM_A, FV_GEMM_W, FV_GEMM_BIAS, FV_GEMM_SCALE, FV_GEMM_RES, FV_GEMM_OUT };
-enum { FV_MATMUL_A, FV_MATMUL_B, FV_MATMUL_OUT };
-enum { FV_MASK_IN, FV_MASK_OUT };
-/* What MASK_KEYS adds to the score of a hidden key: e^ of it is 0, and float16 holds it. */
-#define FV_MASK_HIDDEN -8192.f
-enum { FV_REL_POS_Q, FV_REL_POS_DOWN, FV_REL_POS_ACROSS, FV_REL_POS_OUT };
-enum { FV_SOFTMAX_Q, FV_SOFTMAX_K, FV_SOFTMAX_V, FV_SOFTMAX_REL_POS, FV_SOFTMAX_OUT };
-enum { FV_ROWS_IN, FV_ROWS_OUT };
-enum { FV_KEYS_K, FV_KEYS_V, FV_KEYS_CELL_K, FV_KEYS_CELL_V, FV_KEYS_OUT };
-enum { FV_CELLS_IN, FV_CELLS_OUT };
-enum {
-    FV_FOVEATED_Q,
-    FV_FOVEATED_K,
-    FV_FOVEATED_V,
-    FV_FOVEATED_CELL_K,
-    FV_FOVEATED_CELL_V,
-    FV_FOVEATED_OUT
-};
-enum {
-    FV_REDUCE_K,
-    FV_REDUCE_V,
-    FV_REDUCE_PARAM,
-    FV_REDUCE_COS,
-    FV_REDUCE_SIN,
-    FV_REDUCE_GATE,
-    FV_REDUCE_PARTIAL
-};
-enum { FV_MERGE_PARTIAL, FV_MERGE_STATE };
-enum {
-    FV_APPLY_Q,
-    FV_APPLY_STATE,
-    FV_APPLY_PARAM,
-    FV_APPLY_COS,
-    FV_APPLY_SIN,
-    FV_APPLY_GATE,
-    FV_APPLY_OUT
-};
-enum {
-    FV_SCAN_Q,
-    FV_SCAN_K,
-    FV_SCAN_V,
-    FV_SCAN_DECAY,
-    FV_SCAN_BETA,
-    FV_SCAN_GATE_Q,
-    FV_SCAN_GATE_K,
-    FV_SCAN_STATE, /* read and written; the only output besides the last operand */
-    FV_SCAN_OUT
-};
-enum {
-    FV_CACHE_Q,
-    FV_CACHE_K,
-    FV_CACHE_V,
-    FV_CACHE_POSITION,
-    FV_CACHE_STATE, /* read and written, as SCAN's */
-    FV_CACHE_OUT
-};
-enum {
-    FV_SHORT_CONV_IN,
-    FV_SHORT_CONV_W,
-    FV_SHORT_CONV_BIAS,
-    FV_SHORT_CONV_STATE, /* as SCAN's */
-    FV_SHORT_CONV_OUT
-};
-enum { FV_CONVERT_IN, FV_CONVERT_OUT };
-enum { FV_GATES_IN, FV_GATES_OUT };
-enum { FV_MUL_A, FV_MUL_B, FV_MUL_OUT };
-enum { FV_DWCONV_IN, FV_DWCONV_W, FV_DWCONV_BIAS, FV_DWCONV_RES, FV_DWCONV_GATE, FV_DWCONV_OUT };
-enum { FV_GATHER_IN, FV_GATHER_RES, FV_GATHER_OUT };
-#define FV_GATHER_NONE UINT32_MAX /* in GATHER's table: no row, but zeros */
-enum { FV_LERP_IN, FV_LERP_OUT };
-enum { FV_UPSAMPLE_IN, FV_UPSAMPLE_RES, FV_UPSAMPLE_OUT };
-enum { FV_SHUFFLE_IN, FV_SHUFFLE_OUT };
-enum { FV_POOL_IN, FV_POOL_OUT };
-enum { FV_ROPE_IN, FV_ROPE_COS, FV_ROPE_SIN, FV_ROPE_OUT };
-enum { FV_WINDOW_Q, FV_WINDOW_K, FV_WINDOW_V, FV_WINDOW_PARAM, FV_WINDOW_OUT }; /* as SOFTMAX's */
-enum { FV_COPY_IN, FV_COPY_OUT };
-enum { FV_ROW_MAX_IN, FV_ROW_MAX_OUT };
-enum { FV_TOPK_IN, FV_TOPK_OUT };
-enum { FV_PICK_IN, FV_PICK_INDEX, FV_PICK_OUT };
-enum { FV_SINE_IN, FV_SINE_RATE, FV_SINE_PHASE, FV_SINE_OUT };
-enum { FV_DEFORM_VALUES, FV_DEFORM_BOX, FV_DEFORM_OFFSET, FV_DEFORM_WEIGHT, FV_DEFORM_OUT };
-enum { FV_REFINE_BOX, FV_REFINE_DELTA, FV_REFINE_OUT };
-enum { FV_TAKE_IN, FV_TAKE_OUT };
-enum { FV_MEAN_IN, FV_MEAN_PARTIAL };
-enum { FV_MAP_Q, FV_MAP_K, FV_MAP_V, FV_MAP_PARTIAL };
-enum { FV_MOMENTS_IN, FV_MOMENTS_PARTIAL };
-enum { FV_GN_IN, FV_GN_STATE, FV_GN_WEIGHT, FV_GN_BIAS, FV_GN_OUT };
-enum { FV_ACT_IN, FV_ACT_OUT };
-enum { FV_ACT_GRAD_IN, FV_ACT_GRAD_DOUT, FV_ACT_GRAD_OUT };
-enum { FV_ADD_IN, FV_ADD_SCALE, FV_ADD_RES, FV_ADD_OUT };
-enum { FV_SUM_A, FV_SUM_B, FV_SUM_OUT };
-enum { FV_GRAD_W_DOUT, FV_GRAD_W_IN, FV_GRAD_W_OUT };
-enum { FV_LN_GRAD_IN, FV_LN_GRAD_WEIGHT, FV_LN_GRAD_DOUT, FV_LN_GRAD_RES, FV_LN_GRAD_OUT };
-enum { FV_LN_GRAD_W_IN, FV_LN_GRAD_W_DOUT, FV_LN_GRAD_W_OUT };
-enum { FV_DWCONV_GRAD_W_IN, FV_DWCONV_GRAD_W_DOUT, FV_DWCONV_GRAD_W_OUT };
-enum { FV_POSEMB_GRAD_DOUT, FV_POSEMB_GRAD_OUT };
-enum {
-    FV_ROW_GRAD_DOUT,
-    FV_ROW_GRAD_RES,
-    FV_ROW_GRAD_OUT
-}; /* TAKE_GRAD, MEAN_GRAD, UPSAMPLE_GRAD */
-enum { FV_MSE_A, FV_MSE_B, FV_MSE_OUT };
-enum { FV_ENTROPY_LOGITS, FV_ENTROPY_LABELS, FV_ENTROPY_OUT };
-enum { FV_SEGMENT_LOGITS, FV_SEGMENT_MASK, FV_SEGMENT_WEIGHT, FV_SEGMENT_OUT };
-enum { FV_DEPTH_FOUND, FV_DEPTH_TRUTH, FV_DEPTH_WEIGHT, FV_DEPTH_MEAN, FV_DEPTH_OUT };
-
-/* Gradients of attention. FORWARD is what the forward step has written, DOUT the gradient of it. */
-enum {
-    FV_SOFTMAX_GRAD_Q,
-    FV_SOFTMAX_GRAD_K,
-    FV_SOFTMAX_GRAD_V,
-    FV_SOFTMAX_GRAD_FORWARD,
-    FV_SOFTMAX_GRAD_DOUT,
-    FV_SOFTMAX_GRAD_OUT
-};
-/* FOVEATED_GRAD: what FOVEATED read, then */
-enum { FV_FOVEATED_GRAD_FORWARD = FV_FOVEATED_OUT, FV_FOVEATED_GRAD_DOUT, FV_FOVEATED_GRAD_OUT };
-/* LATTN_APPLY_GRAD and LATTN_STATE_GRAD: what LATTN_APPLY read, then */
-enum { FV_QUERY_GRAD_FORWARD = FV_APPLY_OUT, FV_QUERY_GRAD_DOUT, FV_QUERY_GRAD_OUT };
-/* LATTN_REDUCE_GRAD and LATTN_GATE_GRAD: what LATTN_REDUCE read, then */
-enum { FV_KEY_GRAD_STATE = FV_REDUCE_PARTIAL, FV_KEY_GRAD_DSTATE, FV_KEY_GRAD_OUT };
-enum { FV_PARAM_GRAD_X, FV_PARAM_GRAD_DX, FV_PARAM_GRAD_PARAM, FV_PARAM_GRAD_OUT };
-enum { FV_PARAM_GRAD_COLUMNS = 1, FV_PARAM_GRAD_ROWS = 2, FV_PARAM_GRAD_D = 3 }; /* dim[] */
-enum { FV_DOT_A, FV_DOT_B, FV_DOT_OUT };
-enum { FV_DOT_D = 2 }; /* dim[], beside FV_ROW_C */
-enum { FV_GATES_GRAD_GATES, FV_GATES_GRAD_DOT, FV_GATES_GRAD_OUT };
-enum {
-    FV_MAP_GRAD_Q,
-    FV_MAP_GRAD_K,
-    FV_MAP_GRAD_V,
-    FV_MAP_GRAD_FORWARD,
-    FV_MAP_GRAD_DOUT,
-    FV_MAP_GRAD_OUT
-};
 
 /* Rows [first, end). */
 typedef struct fv_rows {
@@ -342,15 +171,19 @@ enum fv_nature {
     FV_NATURE_POSITION, /* numbers of rows, which do not begin at 0 */
 };
 
-/* The sizes that all attention's ops have: .dim = {FV_ATTN_SIZES, ..}. */
-#define FV_ATTN_SIZES {"rows", FV_DIM_TOKENS}, [FV_ATTN_D] = {"d"}, [FV_ATTN_DV] = {"dv"}
-
 /* How large the sums over keys that an op works with may become: verify/headroom.c measures it. */
 enum fv_headroom {
     FV_HEADROOM_NONE,
     FV_HEADROOM_STATE,   /* it writes a state, a mean over the keys */
     FV_HEADROOM_DIVISOR, /* it divides by a mean of such a state's weights */
     FV_HEADROOM_WEIGHTS, /* it divides by the sum of weights whose mean counts as 1 */
+};
+
+/* What an op multiplies, whose type fv_problem_products gives. */
+enum fv_multiplies {
+    FV_MULTIPLIES_NOTHING, /* worth a name */
+    FV_MULTIPLIES_WEIGHT,  /* rows by a weight */
+    FV_MULTIPLIES_ROWS,    /* rows by rows */
 };
 
 typedef struct fv_op_operand {
@@ -371,7 +204,7 @@ typedef struct fv_op_operand {
 
 /* An operation: everything that follows from which one it is. One object per line of ops.inc,
  * beside the op's contract: src/ops/ref/ref_<name>.c, of what only training needs
- * src/ops/ref_train/ref_<name>.c. */
+ * src/train/ref/ref_<name>.c. */
 typedef struct fv_op_descriptor {
     uint8_t span; /* enum fv_span */
     uint8_t cols; /* enum fv_cols */
@@ -383,6 +216,7 @@ typedef struct fv_op_descriptor {
     double (*flops)(const fv_problem *);
     /* Terms of the longest chain of sums that an output element comes from; NULL: few. */
     double (*terms)(const fv_problem *);
+    uint8_t multiplies; /* enum fv_multiplies */
     uint8_t groups; /* dim[] that counts partials, which follow from how a sweep is cut; 0: none */
     uint8_t state;  /* operand beside `out` that is written, after it was read; 0: none */
     uint8_t merge;  /* REDUCE: enum fv_op, of the same dim[] unless joint: merges the partials */
@@ -439,6 +273,12 @@ uint32_t fv_columns_rel_pos(const fv_problem *p);
 /* Of K of SOFTMAX and FOVEATED: channels of all heads, or bytes of keys_i8.h. */
 uint32_t fv_columns_keys(const fv_problem *p);
 
+/* The activation of an epilogue, or the one of that name; NULL: there is none. */
+const fv_activation *fv_activation_of(uint32_t epi);
+const fv_activation *fv_activation_named(const char *name);
+/* All their names, for messages: "gelu, gelu_tanh, ...". */
+extern const char *const fv_activation_list;
+
 /* Stable text of a problem for messages, lists and wisdom: "gemm f32 5477x768x768 bias+gelu", with
  * weights of 16 bits "gemm f32/f16 ...". */
 void fv_problem_format(char *buf, size_t size, const fv_problem *p);
@@ -448,5 +288,7 @@ double fv_problem_flops(const fv_problem *p);
 double fv_problem_terms(const fv_problem *p);
 /* What its activation may be off by beside rounding: FV_ROUGH_ERROR, or 0. */
 double fv_problem_rough_error(const fv_problem *p);
+/* The type of what is multiplied, "int8" for whole numbers; NULL: the op multiplies nothing. */
+const char *fv_problem_products(const fv_problem *p);
 
 #endif

@@ -6,9 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include <fovea/tuning.h>
-
-#define FV_PRODUCTS ((uint32_t)FOVEA_PRODUCTS) /* those beyond are always int8 */
+#define FV_PRODUCTS 384u /* FOVEA_PRODUCTS of tuning.h; those beyond are always int8 */
 
 typedef struct fv_products {
     uint8_t bit[FV_PRODUCTS / 8];

@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <fovea/models.h>
+
 #include "base/status.h"
 
 /* A pass along one axis: output position o is the sum of in[start[o] + t] times its weight t over

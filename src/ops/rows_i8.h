@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "base/num.h"
+#include "ops/contracts/product.h"
 #include "ops/op.h"
 #include "ops/quantise.h"
 

@@ -2,8 +2,9 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "models/packed.h"
+#include "models/model.h"
 #include "plan/plan.h"
+#include "weights/packed.h"
 
 static bool same_packed(const fv_step *s, uint32_t o, const fv_step *t, uint32_t k)
 {
@@ -65,7 +66,7 @@ void fv_plan_account(fovea_plan *p)
                 continue;
             info->weights = fv_size_add(info->weights, size);
             if (p->free_memory != UINT64_MAX &&
-                fv_packed_there(p->model, p->device, p->limits.locked, &s->use[o].weight,
+                fv_packed_there(&p->model->shared, p->device, p->limits.locked, &s->use[o].weight,
                                 fv_step_packer(s, o), &s->prob, &s->knobs))
                 p->weights_there = fv_size_add(p->weights_there, size);
         }

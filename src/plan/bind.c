@@ -2,8 +2,8 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "models/packed.h"
 #include "plan/plan.h"
+#include "weights/packed.h"
 
 /* The rows of a value in each band of a banded sweep, as all steps that write it have them. */
 static const fv_rows *band_of(const fovea_plan *p, const fv_plan_sweep *w, fv_id id)

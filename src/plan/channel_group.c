@@ -1,5 +1,9 @@
 /* channel_group.c: finds channels whose factors nothing else sees. */
 #include "plan/channel_group.h"
+#include "ops/contracts/grid.h"
+#include "ops/contracts/linear_attention.h"
+#include "ops/contracts/product.h"
+#include "ops/contracts/rows.h"
 
 /* Operands that a factor of a channel goes through, of ops that leave it as it is. */
 static const uint16_t passes[FV_OP_COUNT] = {

@@ -5,9 +5,13 @@
 #include <math.h>
 
 #include "base/mem.h"
-#include "models/equalised.h"
+#include "models/model.h"
+#include "ops/contracts/grid.h"
+#include "ops/contracts/product.h"
+#include "ops/contracts/rows.h"
 #include "plan/channel_group.h"
 #include "plan/plan.h"
+#include "weights/equalised.h"
 
 /* Factors that a weight's rows or columns, or a value's columns, have come to. */
 typedef struct factors {
@@ -162,7 +166,8 @@ static fovea_status find_exponents(int8_t *exponent, fovea_plan *p, const fv_cha
     FV_TRY(FV_MEM_ARRAY(&s.of, g->norm.n + g->maker.n + g->reader.n, FV_MEM_PLAN,
                         "sizes of channels"));
     list_sources(&s, &p->b, g);
-    const fovea_status status = fv_equalised_find(exponent, p->model, &s, all_own(&p->b, &s));
+    const fovea_status status =
+        fv_equalised_find(exponent, &p->model->shared, &s, all_own(&p->b, &s));
     fv_mem_free(s.of);
     return status;
 }
@@ -270,8 +275,8 @@ static fovea_status equalise(equaliser *e, const fv_channel_group *g)
 static fovea_status put_factors(equaliser *e)
 {
     for (uint32_t i = 0; i < e->n_found; i++)
-        FV_TRY(
-            fv_equalised_factors(e->found[i].of, e->p->model, e->found[i].factor, e->found[i].n));
+        FV_TRY(fv_equalised_factors(e->found[i].of, &e->p->model->shared, e->found[i].factor,
+                                    e->found[i].n));
     return FOVEA_OK;
 }
 

@@ -1,7 +1,7 @@
 /* fit.c: the chunk with which a plan fits its device and the caller's limit. */
 #include "base/mem.h"
-#include "models/packed.h"
 #include "plan/plan.h"
+#include "weights/packed.h"
 
 /* Tokens per chunk: the first is the default, the block of rows for which GEMM reads its weights
  * once (12 row tiles of 14); the smaller ones, whole tiles too, are tried under a memory limit,

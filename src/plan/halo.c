@@ -15,6 +15,7 @@
  * Values that leave the sweep are written by steps that do not run ahead.
  */
 #include "plan/halo.h"
+#include "ops/contracts/grid.h"
 
 /* Grid rows that a step may run ahead: beyond, the sweep is cut, because every unit of work
  * computes its halo again. It trades repeated work against one more pass through memory; not

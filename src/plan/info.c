@@ -1,6 +1,7 @@
 /* info.c: what fovea_plan_query, fovea_plan_step and fovea_plan_output report. */
 #include "base/abi.h"
 #include "base/mem.h"
+#include "ops/contracts/product.h"
 #include "ops/mech_traits.h"
 #include "plan/op_plan.h"
 #include "plan/plan.h"
@@ -24,43 +25,18 @@ fovea_status fovea_plan_query(const fovea_plan *plan, fovea_plan_info *out)
     return FV_ABI_WRITE(out, plan->info, FOVEA_PLAN_INFO_INIT);
 }
 
-const char *fv_plan_products(const fv_problem *p)
-{
-    switch (p->op) {
-    case FV_OP_GEMM:
-    case FV_OP_CONV:
-        if (p->acc == FV_I32)
-            return "int8";
-        return fv_type_name(p->acc == FV_BF16 ? FV_BF16 : p->in == p->weight ? p->in : FV_F32);
-    case FV_OP_SOFTMAX:
-    case FV_OP_WSOFTMAX:
-    case FV_OP_FOVEATED:
-        if (p->acc == FV_I32)
-            return "int8";
-        return fv_type_name(p->acc == FV_BF16 ? FV_BF16 : p->in);
-    case FV_OP_MATMUL:
-    case FV_OP_LATTN_REDUCE:
-    case FV_OP_LATTN_APPLY:
-    case FV_OP_WLATTN:
-    case FV_OP_SCAN:
-    case FV_OP_SOFTMAX_SCAN:
-        return fv_type_name(p->acc == FV_BF16 ? FV_BF16 : p->in);
-    default:
-        return NULL;
-    }
-}
-
 /* Op, sizes, types and activation of a problem. */
 static void describe_problem(fovea_step_info *out, const fv_problem *p)
 {
     const fv_op *op = fv_op_table[p->op];
+    const fv_activation *act = fv_activation_of(p->epi);
     const bool product = op->flops == fv_flops_product;
     out->op = fv_op_names[p->op];
     out->mechanism = fv_mech_table[p->mech]->name;
-    out->activation = p->epi & FV_EPI_SWIGLU ? "swiglu" : fv_op_activation(p->epi);
+    out->activation = p->epi & FV_EPI_SWIGLU ? "swiglu" : act ? act->name : NULL;
     out->dtype = fv_dtype_of(p->in);
     out->weight_dtype = fv_dtype_of(p->weight);
-    out->products = fv_plan_products(p);
+    out->products = fv_problem_products(p);
     out->m = p->dim[FV_DIM_ROWS];
     out->n = p->dim[FV_ROW_C];
     out->k = product ? p->dim[FV_GEMM_K] : 0;

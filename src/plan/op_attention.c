@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/abi.h"
+#include "ops/contracts/linear_attention.h"
 #include "ops/mech_traits.h"
 #include "ops/rope.h"
 #include "plan/op_plan.h"
@@ -16,15 +17,6 @@ struct op {
     enum fv_type in, out;
     fv_view q, k, v, decay, beta, gate_q, gate_k, x, factor; /* inputs, those that apply */
 };
-
-fv_weight fv_op_constant(fv_builder *b, uint32_t rows, uint32_t cols, const float *values)
-{
-    float *data;
-    fv_weight w = fv_emit_constant(b, rows, cols, &data);
-    if (data && values)
-        memcpy(data, values, (size_t)rows * cols * sizeof *data);
-    return w;
-}
 
 /* Declares the inputs, in the order that attention.h documents; `keys`: rows of k and v. */
 static void inputs(struct op *op, uint32_t keys)

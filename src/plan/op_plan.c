@@ -1,46 +1,13 @@
 /* op_plan.c: plans of one operation: an attention or a GEMM. */
-#include <stdio.h>
-#include <string.h>
-
 #include "base/abi.h"
 #include "base/mem.h"
 #include "models/model.h"
+#include "ops/contracts/product.h"
 #include "plan/op_plan.h"
 
 /* Maximum rows: row numbers and strides must fit in 32 bits. */
 #define MAX_ROWS (1u << 28)
 #define LONG 4096 /* tokens */
-
-static const struct {
-    const char *name;
-    uint32_t epi;
-} activations[] = {
-    {"gelu", FV_EPI_GELU},       {"gelu_tanh", FV_EPI_GELU_TANH}, {"gelu_quick", FV_EPI_GELU_QUICK},
-    {"silu", FV_EPI_SILU},       {"relu", FV_EPI_RELU},           {"tanh", FV_EPI_TANH},
-    {"sigmoid", FV_EPI_SIGMOID}, {"softplus", FV_EPI_SOFTPLUS},
-};
-
-const char *fv_op_activation(uint32_t epi)
-{
-    for (size_t i = 0; i < sizeof activations / sizeof *activations; i++)
-        if (epi & activations[i].epi)
-            return activations[i].name;
-    return NULL;
-}
-
-fv_view fv_op_rows(fv_builder *b, const char *name, fv_view in, enum fv_type type, uint32_t rows,
-                   uint32_t cols, enum fv_op op, uint32_t operand)
-{
-    const bool taken = !b->narrow_only || fv_op_table[op]->operand[operand].narrow;
-    const enum fv_type to = b->compute && taken ? FV_BF16 : FV_F32;
-    char label[32];
-    if (type == to)
-        return in;
-    snprintf(label, sizeof label, "%s to %s", name, to == FV_BF16 ? "bfloat16" : "float");
-    const fv_view out = fv_emit_value(b, FV_VALUE_ROWS, rows, cols, to);
-    fv_emit_convert(b, label, in, type, out, to, rows, cols);
-    return out;
-}
 
 static fovea_status emit_gemm(fovea_plan *p, const fovea_gemm_options *o)
 {
@@ -49,21 +16,16 @@ static fovea_status emit_gemm(fovea_plan *p, const fovea_gemm_options *o)
         return fv_fail(FOVEA_EINVAL,
                        "gemm of %u to %u channels: a weight and 1 to 2^20 channels are needed",
                        o->in, o->out);
-    uint32_t act = 0;
-    for (size_t i = 0; o->activation && i < sizeof activations / sizeof *activations; i++)
-        if (strcmp(o->activation, activations[i].name) == 0)
-            act = activations[i].epi;
+    const fv_activation *act = o->activation ? fv_activation_named(o->activation) : NULL;
     if (o->activation && !act)
-        return fv_fail(
-            FOVEA_EINVAL,
-            "activation '%s' is unknown; choose gelu, gelu_tanh, gelu_quick, silu, relu, "
-            "tanh, sigmoid or softplus",
-            o->activation);
+        return fv_fail(FOVEA_EINVAL, "activation '%s' is unknown; choose one of %s", o->activation,
+                       fv_activation_list);
     fv_emit_compute(b, o->compute, &p->limits);
     b->in_block = true; /* and may be INT8 */
     const fv_weight weight = fv_op_constant(b, o->out, o->in, o->weight);
     const fv_weight bias = o->bias ? fv_op_constant(b, 1, o->out, o->bias) : (fv_weight){.rows = 0};
-    fv_gemm g = {.w = &weight, .bias = &bias, .act = act, .rows = o->rows, .res = FV_NO_VIEW};
+    fv_gemm g = {
+        .w = &weight, .bias = &bias, .act = act ? act->epi : 0, .rows = o->rows, .res = FV_NO_VIEW};
     const enum fv_type in = fv_type_of(o->storage), out = fv_type_of(o->out_storage);
     g.in = fv_emit_input(b, "a", o->rows, o->in, in);
     g.in = fv_op_rows(b, "a", g.in, in, o->rows, o->in, FV_OP_GEMM, FV_GEMM_A);

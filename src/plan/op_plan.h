@@ -2,6 +2,8 @@
 #ifndef FOVEA_SRC_PLAN_OP_PLAN_H
 #define FOVEA_SRC_PLAN_OP_PLAN_H
 
+#include <fovea/operations.h>
+
 #include "plan/plan.h"
 
 /* One operation to be planned: what attention's and GEMM's options have in common. */
@@ -26,16 +28,14 @@ fv_op_options fv_op_of_gemm(const fovea_gemm_options *gemm);
  * it continues; NULL: it has its own. */
 fovea_status fv_op_plan(fovea_plan **out, fovea_device *device, const fv_op_options *options,
                         const fovea_plan *kept, fv_wisdom *wisdom);
-/* Name of the activation of an epilogue, as fovea_gemm_options has it; NULL without one. */
-const char *fv_op_activation(uint32_t epi);
 /* op_check.c: EINVAL or ENOTSUP for options of an attention that are not consistent. */
 fovea_status fv_op_check(const fovea_attention_options *o, const fv_attention_name *name,
                          bool remembers);
 /* op_attention.c: its steps. */
 fovea_status fv_op_attention(fv_builder *b, const fovea_attention_options *o,
                              const fv_attention_name *name, bool remembers);
-/* Rows of `type` as rows that operand `operand` of `op` takes: as they are, or converted to
- * bfloat16 where products are of that, else to float32. */
+/* op_operands.c. Rows of `type` as rows that operand `operand` of `op` takes: as they are, or
+ * converted to bfloat16 where products are of that, else to float32. */
 fv_view fv_op_rows(fv_builder *b, const char *name, fv_view in, enum fv_type type, uint32_t rows,
                    uint32_t cols, enum fv_op op, uint32_t operand);
 /* A (rows, cols) weight of these values; NULL: zeros. */

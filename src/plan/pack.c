@@ -2,8 +2,9 @@
 #include <assert.h>
 
 #include "base/mem.h"
-#include "models/packed.h"
+#include "models/model.h"
 #include "plan/plan.h"
+#include "weights/packed.h"
 
 fovea_status fv_plan_pack(fovea_plan *p)
 {
@@ -14,10 +15,10 @@ fovea_status fv_plan_pack(fovea_plan *p)
             if (!fv_weight_present(&u->weight))
                 continue;
             fv_packed *before = u->packed; /* of a plan that did not fit: most likely the same */
-            FV_TRY(fv_packed_get(&u->packed, p->model, p->limits.throughput ? p->device : NULL,
-                                 p->limits.locked, &u->weight, fv_step_packer(s, o), &s->prob,
-                                 &s->knobs));
-            fv_packed_unref(p->model, before);
+            FV_TRY(fv_packed_get(&u->packed, &p->model->shared,
+                                 p->limits.throughput ? p->device : NULL, p->limits.locked,
+                                 &u->weight, fv_step_packer(s, o), &s->prob, &s->knobs));
+            fv_packed_unref(&p->model->shared, before);
         }
     }
     return FOVEA_OK;

@@ -5,7 +5,7 @@
 
 #include "base/mem.h"
 #include "models/model.h"
-#include "models/packed.h"
+#include "weights/packed.h"
 
 /* Gives what was fitted its memory and the device's objects. */
 static fovea_status place(fovea_plan *p, const fovea_plan *kept)
@@ -131,7 +131,7 @@ void fv_plan_free(fovea_plan *p)
     fv_mem_free(p->bank);
     for (uint32_t i = 0; i < p->b.steps; i++) {
         for (uint32_t o = 0; o < FV_OPERANDS; o++)
-            fv_packed_unref(p->model, p->b.step[i].use[o].packed);
+            fv_packed_unref(&p->model->shared, p->b.step[i].use[o].packed);
         if (p->problem_text)
             fv_mem_free(p->problem_text[i]);
     }

@@ -149,8 +149,6 @@ fovea_status fv_plan_allocate(fovea_plan *p, const fovea_plan *kept);
 void fv_plan_unplace(fovea_plan *p);
 /* info.c: texts of the problems. */
 fovea_status fv_plan_describe_steps(fovea_plan *p);
-/* What a step multiplies: fovea_step_info.products. */
-const char *fv_plan_products(const fv_problem *p);
 /* bind.c: the backend freezes every step; opens the queue. ENOTSUP: kernels were refused. */
 fovea_status fv_plan_bind(fovea_plan *p);
 

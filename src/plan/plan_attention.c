@@ -1,6 +1,8 @@
 /* plan_attention.c: the attention of a block, as a plan's outputs allow to compute it again. */
 #include <math.h>
 
+#include <fovea/operations.h>
+
 #include "base/abi.h"
 #include "graph/attended.h"
 #include "plan/plan.h"

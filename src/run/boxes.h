@@ -2,7 +2,7 @@
 #ifndef FOVEA_SRC_RUN_BOXES_H
 #define FOVEA_SRC_RUN_BOXES_H
 
-#include <fovea/fovea.h>
+#include <fovea/results.h>
 
 #include "models/detection.h"
 

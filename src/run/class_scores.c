@@ -1,6 +1,8 @@
 /* class_scores.c: fovea_class_scores: scores of a picture's classes. */
 #include <math.h>
 
+#include <fovea/results.h>
+
 #include "models/model.h"
 #include "run/sigmoid.h"
 

@@ -3,6 +3,8 @@
 #include <math.h>
 #include <string.h>
 
+#include <fovea/tuning.h>
+
 #include "base/abi.h"
 #include "plan/frame_plan.h"
 #include "plan/plan.h"

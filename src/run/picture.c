@@ -8,6 +8,7 @@
 #include "base/abi.h"
 #include "base/mem.h"
 #include "checkpoint/processor.h"
+#include "ops/contracts/picture.h"
 #include "ops/preprocess.h"
 #include "ops/ref/ref_kernels.h"
 #include "run/resize_bytes.h"

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <fovea/models.h>
+
 #include "base/abi.h"
 
 struct text {

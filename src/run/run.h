@@ -2,6 +2,8 @@
 #ifndef FOVEA_SRC_RUN_H
 #define FOVEA_SRC_RUN_H
 
+#include <fovea/operations.h>
+
 #include "plan/plan.h"
 
 /* Checks a plane of a frame; EINVAL. *stride gets the bytes from row to row. */

@@ -6,6 +6,9 @@
 
 #include "base/half.h"
 #include "base/mem.h"
+#include "ops/contracts/linear_attention.h"
+#include "ops/contracts/product.h"
+#include "ops/contracts/sequence.h"
 #include "ops/ref/ref_softmax_scan.h"
 #include "trial/random.h"
 #include "trial/reference_parts.h"

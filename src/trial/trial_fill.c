@@ -6,6 +6,8 @@
 
 #include "base/half.h"
 #include "base/mem.h"
+#include "ops/contracts/product.h"
+#include "ops/contracts/rows.h"
 #include "ops/foveated.h"
 #include "ops/mech_traits.h"
 #include "trial/reference.h"

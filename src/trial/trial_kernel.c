@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "models/model.h"
 #include "platform/os/os_machine.h"
 #include "trial/trial_parts.h"
 
@@ -17,9 +18,10 @@ static fovea_status bind_weights(fv_trial_kernel *t, fv_launch *l)
     for (uint32_t o = 0; o < FV_OPERANDS; o++) {
         if (!fv_weight_present(&r->weight[o]))
             continue;
-        FV_TRY(fv_packed_get(&t->packed[o], r->model, r->limits.throughput ? r->device : NULL,
-                             r->limits.locked, &r->weight[o], fv_step_packer(&with, o),
-                             &r->step.prob, &l->args.knobs));
+        FV_TRY(fv_packed_get(&t->packed[o], &r->model->shared,
+                             r->limits.throughput ? r->device : NULL, r->limits.locked,
+                             &r->weight[o], fv_step_packer(&with, o), &r->step.prob,
+                             &l->args.knobs));
         l->operand[o].ref = (fv_ref){.space = FV_SPACE_BUFFER, .mem = &t->packed[o]->mem};
     }
     return FOVEA_OK;
@@ -75,7 +77,7 @@ void fv_trial_kernel_close(fv_trial_kernel *t)
     if (t->scratch.size)
         device->backend->release(device->device, &t->scratch);
     for (uint32_t o = 0; o < FV_OPERANDS; o++)
-        fv_packed_unref(t->r->model, t->packed[o]);
+        fv_packed_unref(&t->r->model->shared, t->packed[o]);
     fv_mem_free(t);
 }
 

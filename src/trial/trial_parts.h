@@ -3,8 +3,8 @@
 #ifndef FOVEA_SRC_TRIAL_PARTS_H
 #define FOVEA_SRC_TRIAL_PARTS_H
 
-#include "models/packed.h"
 #include "trial/trial.h"
+#include "weights/packed.h"
 
 #define FV_ZONE_GUARD 256 /* guard bytes before and after an operand's rows */
 

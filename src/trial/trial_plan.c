@@ -2,6 +2,8 @@
  */
 #include <string.h>
 
+#include <fovea/verification.h>
+
 #include "base/abi.h"
 #include "base/mem.h"
 #include "ops/mech_traits.h"

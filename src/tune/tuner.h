@@ -7,6 +7,8 @@
 #ifndef FOVEA_SRC_TUNE_TUNER_H
 #define FOVEA_SRC_TUNE_TUNER_H
 
+#include <fovea/tuning.h>
+
 #include "plan/op_plan.h"
 #include "platform/os/os.h"
 #include "tune/contest.h"

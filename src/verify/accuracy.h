@@ -2,6 +2,8 @@
 #ifndef FOVEA_SRC_ACCURACY_H
 #define FOVEA_SRC_ACCURACY_H
 
+#include <fovea/tuning.h>
+
 #include "plan/plan.h"
 
 typedef struct fv_accuracy_frames {

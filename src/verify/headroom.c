@@ -6,6 +6,7 @@
 
 #include "base/half.h"
 #include "base/mem.h"
+#include "ops/contracts/linear_attention.h"
 #include "ops/mech_traits.h"
 
 enum { QUERIES = 64 }; /* whose divisors are computed */

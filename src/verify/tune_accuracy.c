@@ -15,6 +15,8 @@
 #include "tune/tuner.h"
 #include "verify/accuracy.h"
 
+_Static_assert(FV_PRODUCTS == FOVEA_PRODUCTS, "reports list as many as a plan can keep");
+
 #define SEARCH 0.8 /* share of the time limit; the rest is for timing */
 #define ROUNDS 9
 #define BUDGET 10.0 /* seconds of the contest */

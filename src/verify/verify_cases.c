@@ -5,6 +5,9 @@
 #include <math.h>
 
 #include "base/mem.h"
+#include "ops/contracts/grid.h"
+#include "ops/contracts/product.h"
+#include "ops/contracts/rows.h"
 #include "ops/mech_traits.h"
 #include "plan/plan.h"
 
@@ -243,16 +246,16 @@ static void product(fv_builder *b, uint32_t n, uint32_t k, uint32_t act, bool mo
 
 static void products(fv_builder *b)
 {
-    static const uint32_t acts[] = {FV_EPI_GELU_TANH, FV_EPI_GELU_QUICK, FV_EPI_SILU,
-                                    FV_EPI_TANH,      FV_EPI_RELU,       FV_EPI_SIGMOID,
-                                    FV_EPI_SOFTPLUS,  FV_EPI_SWIGLU};
     product(b, 160, WIDTH, 0, true, TOKENS);
     product(b, 70, 37, FV_EPI_GELU, false, TOKENS);
     product(b, 128, 256, FV_EPI_GELU, false, 256);
     product(b, 10, WIDTH, 0, false, 1);
     const bool every = b->weight_type == FV_F32 || b->compute == FOVEA_COMPUTE_INT8;
-    for (size_t i = 0; every && i < sizeof acts / sizeof *acts; i++)
-        product(b, 68, 64, acts[i], i % 2, 29);
+    for (uint32_t i = 0; every && i < FV_ACTIVATIONS; i++)
+        if (fv_activations[i].epi != FV_EPI_GELU)
+            product(b, 68, 64, fv_activations[i].epi, i % 2 == 0, 29);
+    if (every)
+        product(b, 68, 64, FV_EPI_SWIGLU, true, 29);
 }
 
 static void whole_numbers(fv_builder *b)

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <fovea/verification.h>
+
 #include "base/mem.h"
 #include "ops/mech_traits.h"
 #include "trial/trial.h"

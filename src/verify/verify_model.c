@@ -3,14 +3,17 @@
 #include <math.h>
 #include <string.h>
 
+#include <fovea/verification.h>
+
 #include "base/half.h"
 #include "base/mem.h"
-#include "models/packed.h"
+#include "ops/contracts/attention.h"
 #include "plan/frame_plan.h"
 #include "run/run.h"
 #include "trial/reference.h"
 #include "tune/bench_rig.h"
 #include "verify/headroom.h"
+#include "weights/packed.h"
 
 /* A plan whose values can be read between steps. */
 typedef struct tour {
@@ -178,7 +181,7 @@ static fovea_status read_inputs(const tour *t, const stop *s, enum fv_type weigh
 /* Whether a step's products are of bfloat16 or int8. */
 static bool rounds(const fv_problem *p)
 {
-    const char *products = fv_plan_products(p);
+    const char *products = fv_problem_products(p);
     return products && (strcmp(products, "bf16") == 0 || strcmp(products, "int8") == 0);
 }
 
@@ -352,7 +355,7 @@ static fovea_status walk(tour *t, tour *beside, fovea_step_check_fn *fn, void *p
                                   .label = s.step->label,
                                   .problem = s.problem,
                                   .kernel = s.step->kernel->name,
-                                  .products = fv_plan_products(&s.launch->args.prob)};
+                                  .products = fv_problem_products(&s.launch->args.prob)};
         fv_verdict verdict;
         const uint16_t op = s.step->prob.op;
         const bool alone = op == FV_OP_KEYS_I8 || op == FV_OP_ROWS_I8;

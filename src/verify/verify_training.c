@@ -1,6 +1,9 @@
 /* verify_training.c: steps of training, with odd sizes: dense gradients and losses. */
 #include <string.h>
 
+#include "ops/contracts/grid.h"
+#include "ops/contracts/rows.h"
+#include "ops/contracts/training.h"
 #include "verify/verify_cases.h"
 
 enum {
@@ -53,17 +56,19 @@ static void weight_gradient(fv_builder *b)
     operands(b, step(b, FV_OP_GEMM_GRAD_W, WIDTH, HIDDEN, TOKENS), "wwr");
 }
 
+static void activation_gradient(fv_builder *b, uint32_t act)
+{
+    activation(b, act);
+    fv_step *s = step(b, FV_OP_ACT_GRAD, TOKENS, HIDDEN, 0);
+    s->prob.epi = act;
+    operands(b, s, "rrr");
+}
+
 static void activations(fv_builder *b)
 {
-    static const uint32_t acts[] = {FV_EPI_GELU,    FV_EPI_GELU_TANH, FV_EPI_GELU_QUICK,
-                                    FV_EPI_SILU,    FV_EPI_TANH,      FV_EPI_RELU,
-                                    FV_EPI_SIGMOID, FV_EPI_SOFTPLUS,  FV_EPI_SWIGLU};
-    for (size_t i = 0; i < sizeof acts / sizeof *acts; i++) {
-        activation(b, acts[i]);
-        fv_step *s = step(b, FV_OP_ACT_GRAD, TOKENS, HIDDEN, 0);
-        s->prob.epi = acts[i];
-        operands(b, s, "rrr");
-    }
+    for (uint32_t i = 0; i < FV_ACTIVATIONS; i++)
+        activation_gradient(b, fv_activations[i].epi);
+    activation_gradient(b, FV_EPI_SWIGLU);
 }
 
 static void weights(fv_builder *b)

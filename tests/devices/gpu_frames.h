@@ -14,6 +14,8 @@
 
 #include <cmocka.h>
 
+#include <fovea/plans.h>
+
 #include "tests/devices/hostile.h"
 #include "tests/fixture.h"
 

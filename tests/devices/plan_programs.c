@@ -11,7 +11,6 @@
  *
  * Plans are dry: nothing is compiled or run.
  */
-#include <fovea/fovea.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -17,6 +17,8 @@
 
 #include <cmocka.h>
 
+#include <fovea/pictures.h>
+
 #include "tests/fixture.h"
 
 typedef struct pixel_format {

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "cuda/cuda_kernels.h"
+#include "ops/contracts/product.h"
 
 /* The tile that is chosen first, and how many choices there are. */
 static const struct tiling {

@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-#include <fovea/fovea.h>
+#include <fovea/operations.h>
 
 #include "base/mem.h"
 #include "gpu/gpu_cache.h"

@@ -18,6 +18,8 @@
 
 #include <cmocka.h>
 
+#include <fovea/operations.h>
+
 #ifdef FV_HAVE_CUDA
 #include "cuda/cuda_loader.h"
 #endif

@@ -16,6 +16,8 @@
 
 #include <cmocka.h>
 
+#include <fovea/plans.h>
+
 #include "tests/devices/hostile.h"
 #include "tests/fixture.h"
 #include "tests/plan/heap_calls.h"

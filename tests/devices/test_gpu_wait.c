@@ -10,6 +10,7 @@
 
 #include "gpu/gpu_host.h"
 #include "gpu/gpu_queue.h"
+#include "gpu/gpu_wait.h"
 
 /* The clock, which goes on when somebody sleeps; seconds that a device takes for a frame, and the
  * host for its outputs. */

@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <fovea/fovea.h>
+#include <fovea/plans.h>
 
 #include "platform/os/os_machine.h"
 #include "tests/devices/hostile.h"

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <fovea/fovea.h>
+#include <fovea/devices.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <fovea/fovea.h>
-
 #include "base/mem.h"
 #include "gpu/gpu_cache.h"
 #include "tests/fuzz/fuzz.h"

@@ -13,6 +13,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <fovea/results.h>
+#include <fovea/sequences.h>
+
 #include "checkpoint/config.h"
 #include "checkpoint/source.h"
 #include "models/model.h"

@@ -9,7 +9,7 @@
 #include "checkpoint/config.h"
 #include "checkpoint/processor.h"
 #include "checkpoint/source.h"
-#include "models/vit.h"
+#include "models/vit/vit.h"
 #include "tests/fuzz/fuzz.h"
 
 /* What a wrong size would make read or write too far shows in a sanitizer. */

@@ -4,7 +4,7 @@
 #ifndef FOVEA_TESTS_TRIAL_H
 #define FOVEA_TESTS_TRIAL_H
 
-#include <fovea/fovea.h>
+#include <fovea/operations.h>
 
 #include "tests/kernels/oracle.h"
 

@@ -1,6 +1,7 @@
 /* check_conv.c: CONV at sizes around every tile, with windows that hang over each side. */
 #include <math.h>
 
+#include "ops/contracts/product.h"
 #include "tests/kernels/check_rows_i8.h"
 #include "tests/kernels/oracle.h"
 

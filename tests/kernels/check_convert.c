@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/half.h"
+#include "ops/contracts/rows.h"
 #include "tests/kernels/check.h"
 
 static const uint32_t shapes[][3] = {

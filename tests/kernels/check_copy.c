@@ -1,4 +1,5 @@
 /* check_copy.c: COPY and TAKE: rows come out bit by bit. */
+#include "ops/contracts/rows.h"
 #include "tests/kernels/check.h"
 
 static const uint32_t shapes[][3] = {

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "ops/contracts/training.h"
 #include "tests/kernels/check_run.h"
 
 static const struct shape {

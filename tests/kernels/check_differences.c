@@ -7,6 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ops/contracts/grid.h"
+#include "ops/contracts/product.h"
+#include "ops/contracts/rows.h"
+#include "ops/contracts/training.h"
 #include "ops/preprocess.h"
 #include "tests/kernels/check_run.h"
 #include "tests/kernels/oracle_fovea.h"
@@ -460,12 +464,9 @@ static void foveated(pair *p, int of)
 
 void check_differences(check_result *out)
 {
-    static const uint32_t acts[] = {FV_EPI_GELU,    FV_EPI_GELU_TANH, FV_EPI_GELU_QUICK,
-                                    FV_EPI_SILU,    FV_EPI_TANH,      FV_EPI_RELU,
-                                    FV_EPI_SIGMOID, FV_EPI_SOFTPLUS,  FV_EPI_SWIGLU};
     pair p;
-    for (size_t i = 0; i < sizeof acts / sizeof *acts; i++) {
-        activation(&p, acts[i]);
+    for (uint32_t i = 0; i <= FV_ACTIVATIONS; i++) {
+        activation(&p, i < FV_ACTIVATIONS ? fv_activations[i].epi : FV_EPI_SWIGLU);
         compare(out, &p);
     }
     for (int i = 0; i < 2; i++) {

@@ -1,6 +1,7 @@
 /* check_dwconv.c: cases and definition of DWCONV. */
 #include <math.h>
 
+#include "ops/contracts/grid.h"
 #include "tests/kernels/check.h"
 
 enum res { NO_RES, RES, RES_IN_PLACE };

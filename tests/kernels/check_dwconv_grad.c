@@ -3,6 +3,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "ops/contracts/grid.h"
+#include "ops/contracts/training.h"
 #include "tests/kernels/check_run.h"
 
 static const struct shape {

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "ops/contracts/training.h"
 #include "tests/kernels/check_grad.h"
 #include "tests/kernels/check_run.h"
 #include "tests/kernels/oracle_fovea.h"

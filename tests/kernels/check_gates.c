@@ -2,6 +2,7 @@
 #include <float.h>
 #include <math.h>
 
+#include "ops/contracts/linear_attention.h"
 #include "tests/kernels/check.h"
 
 static const struct {

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "ops/contracts/grid.h"
 #include "tests/kernels/check.h"
 
 enum res { NO_RES, RES, RES_IN_PLACE };

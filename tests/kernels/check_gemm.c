@@ -2,6 +2,7 @@
 #include <float.h>
 #include <math.h>
 
+#include "ops/contracts/product.h"
 #include "tests/kernels/check_run.h"
 #include "tests/kernels/oracle.h"
 

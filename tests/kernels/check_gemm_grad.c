@@ -1,6 +1,8 @@
 /* check_gemm_grad.c: GEMM_GRAD_W and SUM_ROWS: sums over tokens. */
 #include <math.h>
 
+#include "ops/contracts/product.h"
+#include "ops/contracts/training.h"
 #include "tests/kernels/check.h"
 
 static void finish_case(check_case *c, int out, bool adds)

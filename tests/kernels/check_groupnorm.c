@@ -4,6 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "ops/contracts/linear_attention.h"
+#include "ops/contracts/rows.h"
 #include "tests/kernels/check.h"
 #include "tests/kernels/oracle.h"
 

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "ops/contracts/product.h"
 #include "tests/kernels/check_run.h"
 
 /* Of products of int8 rows of A, then in any case of W: K numbers each, whose scale follows them as

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "ops/contracts/linear_attention.h"
 #include "ops/mech_traits.h"
 #include "tests/kernels/check_lattn.h"
 #include "tests/kernels/check_rotation.h"

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ops/contracts/training.h"
 #include "tests/kernels/check_grad.h"
 #include "tests/kernels/check_lattn.h"
 #include "tests/kernels/check_rotation.h"

@@ -2,6 +2,7 @@
 #include <float.h>
 #include <math.h>
 
+#include "ops/contracts/grid.h"
 #include "tests/kernels/check.h"
 
 static bool make(check_case *c, uint32_t index)

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "ops/contracts/training.h"
 #include "tests/kernels/check_run.h"
 #include "tests/kernels/gradients.h"
 

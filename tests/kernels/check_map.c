@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "ops/contracts/linear_attention.h"
 #include "tests/kernels/check.h"
 
 static const uint32_t shapes[][5] = {

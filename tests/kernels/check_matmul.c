@@ -1,6 +1,7 @@
 /* check_matmul.c: cases and definition of MATMUL. */
 #include <math.h>
 
+#include "ops/contracts/product.h"
 #include "tests/kernels/check.h"
 
 static bool make(check_case *c, uint32_t index)

@@ -2,6 +2,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "ops/contracts/linear_attention.h"
+#include "ops/contracts/rows.h"
 #include "tests/kernels/check.h"
 
 static const uint32_t shapes[][5] = {

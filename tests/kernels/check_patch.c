@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stddef.h>
 
+#include "ops/contracts/picture.h"
 #include "ops/preprocess.h"
 #include "tests/kernels/check_yuv.h"
 

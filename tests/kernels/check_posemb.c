@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "ops/contracts/rows.h"
 #include "ops/preprocess.h"
 #include "tests/kernels/check.h"
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
+#include "ops/contracts/picture.h"
 #include "ops/preprocess.h"
 #include "tests/kernels/check_yuv.h"
 

@@ -2,6 +2,7 @@
 #include <float.h>
 #include <math.h>
 
+#include "ops/contracts/rows.h"
 #include "tests/kernels/check.h"
 
 enum { NONE, PLAIN, SILU };

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ops/contracts/sequence.h"
 #include "tests/kernels/check.h"
 #include "tests/kernels/oracle.h"
 

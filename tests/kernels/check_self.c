@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ops/contracts/rows.h"
 #include "tests/kernels/check.h"
 
 extern const check_op check_copy;

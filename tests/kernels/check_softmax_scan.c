@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "ops/contracts/sequence.h"
 #include "tests/kernels/check_softmax.h"
 
 static bool make(check_case *c, uint32_t index)

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "ops/contracts/rows.h"
 #include "tests/kernels/check.h"
 
 static bool make_max(check_case *c, uint32_t index)

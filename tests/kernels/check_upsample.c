@@ -2,6 +2,7 @@
 #include <float.h>
 #include <math.h>
 
+#include "ops/contracts/grid.h"
 #include "tests/kernels/check.h"
 #include "tests/kernels/resized.h"
 

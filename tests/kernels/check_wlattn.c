@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "ops/contracts/linear_attention.h"
 #include "ops/mech_traits.h"
 #include "tests/kernels/check_lattn.h"
 

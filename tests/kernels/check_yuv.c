@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "include/fovea/fovea.h"
+#include <fovea/plans.h>
 
 /* Numbers of 16 fractional bits, as libraries and standards print them. */
 static const struct {

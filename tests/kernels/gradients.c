@@ -8,42 +8,6 @@
 #include "ops/kernel.h"
 #include "tests/kernels/check_run.h"
 
-static double sigmoid(double x)
-{
-    return 1 / (1 + exp(-x));
-}
-
-/* The argument of GELU_TANH's tanh. */
-static double cubic(double x)
-{
-    return sqrt(2 / acos(-1)) * (x + 0.044715 * x * x * x);
-}
-
-double grad_activation(uint32_t epi, double x)
-{
-    const double s = sigmoid(2 * cubic(x)), q = sigmoid(1.702 * x), l = sigmoid(x);
-    switch (epi) {
-    case FV_EPI_GELU:
-        return 0.5 * erfc(-x / sqrt(2)) + x * exp(-x * x / 2) / sqrt(2 * acos(-1));
-    case FV_EPI_GELU_TANH:
-        if (fabs(x) > 100)
-            return x > 0;
-        return s + 2 * x * s * (1 - s) * sqrt(2 / acos(-1)) * (1 + 3 * 0.044715 * x * x);
-    case FV_EPI_GELU_QUICK:
-        return q + 1.702 * x * q * (1 - q);
-    case FV_EPI_SILU:
-        return l + x * l * (1 - l);
-    case FV_EPI_TANH:
-        return 1 / (cosh(fmin(fabs(x), 300)) * cosh(fmin(fabs(x), 300)));
-    case FV_EPI_SIGMOID:
-        return l * (1 - l);
-    case FV_EPI_SOFTPLUS:
-        return l;
-    default: /* FV_EPI_RELU */
-        return x > 0;
-    }
-}
-
 static double moments(double *mean, const double *x, uint32_t n, double eps)
 {
     double var = 0;

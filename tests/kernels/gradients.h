@@ -5,9 +5,6 @@
 
 #include <stdint.h>
 
-/* The derivative of oracle_activation (FV_EPI_*). */
-double grad_activation(uint32_t epi, double x);
-
 /* Layer normalisation of a row of n. */
 void grad_norm(double *y, const double *x, const double *weight, const double *bias, uint32_t n,
                double eps);

@@ -5,6 +5,11 @@
 #include <math.h>
 #include <stdlib.h>
 
+static double sigmoid(double x)
+{
+    return 1 / (1 + exp(-x));
+}
+
 static double softplus(double x)
 {
     return x > 30 ? x : log1p(exp(x));
@@ -31,6 +36,37 @@ double oracle_activation(uint32_t epi, double x)
         return softplus(x);
     default:
         return x;
+    }
+}
+
+/* The argument of GELU_TANH's tanh. */
+static double cubic(double x)
+{
+    return sqrt(2 / acos(-1)) * (x + 0.044715 * x * x * x);
+}
+
+double oracle_slope(uint32_t epi, double x)
+{
+    const double s = sigmoid(2 * cubic(x)), q = sigmoid(1.702 * x), l = sigmoid(x);
+    switch (epi) {
+    case FV_EPI_GELU:
+        return 0.5 * erfc(-x / sqrt(2)) + x * exp(-x * x / 2) / sqrt(2 * acos(-1));
+    case FV_EPI_GELU_TANH:
+        if (fabs(x) > 100)
+            return x > 0;
+        return s + 2 * x * s * (1 - s) * sqrt(2 / acos(-1)) * (1 + 3 * 0.044715 * x * x);
+    case FV_EPI_GELU_QUICK:
+        return q + 1.702 * x * q * (1 - q);
+    case FV_EPI_SILU:
+        return l + x * l * (1 - l);
+    case FV_EPI_TANH:
+        return 1 / (cosh(fmin(fabs(x), 300)) * cosh(fmin(fabs(x), 300)));
+    case FV_EPI_SIGMOID:
+        return l * (1 - l);
+    case FV_EPI_SOFTPLUS:
+        return l;
+    default: /* FV_EPI_RELU */
+        return x > 0;
     }
 }
 

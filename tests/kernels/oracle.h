@@ -13,6 +13,8 @@
 
 /* The activation among `epi` (FV_EPI_*) of x; x itself when there is none. */
 double oracle_activation(uint32_t epi, double x);
+/* Its derivative. */
+double oracle_slope(uint32_t epi, double x);
 
 /* One row of q or of k, all heads: heads * d values. */
 typedef struct oracle_row {

@@ -12,6 +12,8 @@
  */
 #define fv_backend_cpu planted_over
 #define fv_cpu_kernels planted_among
+#include "ops/contracts/product.h"
+#include "ops/contracts/sequence.h"
 #include "platform/cpu/cpu_backend.c"
 #undef fv_backend_cpu
 #undef fv_cpu_kernels

@@ -13,8 +13,10 @@
 
 #include <cmocka.h>
 
+#include <fovea/tensors.h>
+
 #include "models/model.h"
-#include "models/vit.h"
+#include "models/vit/vit.h"
 #include "tests/temp_folder.h"
 
 #define C 64

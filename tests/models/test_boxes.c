@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "models/decoder.h"
+#include "models/dense/decoder.h"
 #include "models/model.h"
 #include "run/boxes.h"
 

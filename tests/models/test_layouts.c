@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include <fovea/fovea.h>
+#include <fovea/video.h>
 
 #include "ops/yuv.h"
 

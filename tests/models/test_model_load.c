@@ -4,11 +4,11 @@
 #include <unistd.h>
 
 #include "checkpoint/source.h"
-#include "models/depth_anything.h"
-#include "models/eomt.h"
-#include "models/rf_detr.h"
-#include "models/sam.h"
-#include "models/vitpose.h"
+#include "models/dense/depth_anything.h"
+#include "models/dense/eomt.h"
+#include "models/dense/vitpose.h"
+#include "models/detr/rf_detr.h"
+#include "models/vit/sam.h"
 #include "tests/models/small_checkpoint.h"
 
 /* ---- refusals ---- */

@@ -1,5 +1,7 @@
 /* test_model_names.c: the same model by every naming scheme; BEiT's biases; heads, prefix tokens,
  * gated MLPs. */
+#include <fovea/plans.h>
+
 #include "ops/kernel.h"
 #include "tests/models/small_checkpoint.h"
 

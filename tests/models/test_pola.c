@@ -10,6 +10,8 @@
 
 #include <cmocka.h>
 
+#include <fovea/plans.h>
+
 #include "base/mem.h"
 
 static void published_sizes(void **state)

@@ -13,7 +13,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <fovea/plans.h>
+
 #include "base/mem.h"
+#include "ops/contracts/picture.h"
 #include "ops/preprocess.h"
 #include "platform/cpu/cpu_kernels.h"
 

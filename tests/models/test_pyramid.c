@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "models/fold.h"
-#include "models/pyramid.h"
+#include "models/pyramid/pyramid.h"
 #include "tests/temp_folder.h"
 
 extern const fv_family fv_family_mavit, fv_family_nalaformer;

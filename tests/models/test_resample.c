@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "base/type.h"
+#include "ops/contracts/picture.h"
 #include "ops/preprocess.h"
 #include "ops/ref/ref_kernels.h"
 #include "platform/cpu/cpu_kernels.h"

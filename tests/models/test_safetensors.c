@@ -10,8 +10,6 @@
 
 #include <cmocka.h>
 
-#include <fovea/fovea.h>
-
 #include "base/mem.h"
 #include "checkpoint/safetensors.h"
 #include "tests/temp_folder.h"

@@ -3,6 +3,8 @@
  * everything that was opened is released once. */
 #include <fcntl.h>
 
+#include <fovea/plans.h>
+
 #include "checkpoint/source.h"
 #include "tests/models/small_checkpoint.h"
 

@@ -1,5 +1,7 @@
 /* test_untrained.c: a plan says where it runs an attention that the weights were not trained with,
  * and is silent where they were, or where the attention is close to softmax. */
+#include <fovea/plans.h>
+
 #include "tests/models/small_checkpoint.h"
 
 #define CONFIG                                                                                     \

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "graph/emit.h"
-#include "models/vit.h"
+#include "models/vit/vit.h"
 
 #define HEADS 2
 #define WIDTH 3 /* of the grid */

@@ -10,9 +10,10 @@
 
 #include "base/half.h"
 #include "models/model.h"
-#include "models/packed.h"
-#include "models/vit.h"
+#include "models/vit/vit.h"
+#include "ops/contracts/product.h"
 #include "platform/cpu/cpu_backend.h"
+#include "weights/packed.h"
 
 static uint32_t packed_rows;
 
@@ -48,27 +49,32 @@ static void packed_weights_are_shared(void **state)
     const fv_knobs knobs = {{1, 2, 3, 4}}, others = {{0, 0, 0, 0}};
     fv_packed *a, *b, *c, *d, *e;
     (void)state;
-    assert_int_equal(fv_packed_get(&a, m, NULL, false, w, &kernel, &problem, &knobs), FOVEA_OK);
+    assert_int_equal(fv_packed_get(&a, &m->shared, NULL, false, w, &kernel, &problem, &knobs),
+                     FOVEA_OK);
     assert_int_equal(packed_rows, w->rows / 2);
-    assert_int_equal(fv_packed_get(&b, m, NULL, false, w, &kernel, &problem, &knobs), FOVEA_OK);
+    assert_int_equal(fv_packed_get(&b, &m->shared, NULL, false, w, &kernel, &problem, &knobs),
+                     FOVEA_OK);
     assert_ptr_equal(a, b);
     assert_int_equal(packed_rows, w->rows / 2);
-    assert_int_equal(fv_packed_get(&c, m, NULL, false, w, &kernel, &problem, &others), FOVEA_OK);
+    assert_int_equal(fv_packed_get(&c, &m->shared, NULL, false, w, &kernel, &problem, &others),
+                     FOVEA_OK);
     assert_ptr_not_equal(a, c);
-    assert_int_equal(fv_packed_get(&d, m, NULL, false, w, NULL, &problem, &knobs), FOVEA_OK);
-    assert_int_equal(fv_packed_get(&e, m, NULL, false, w, &plain, &problem, &others), FOVEA_OK);
+    assert_int_equal(fv_packed_get(&d, &m->shared, NULL, false, w, NULL, &problem, &knobs),
+                     FOVEA_OK);
+    assert_int_equal(fv_packed_get(&e, &m->shared, NULL, false, w, &plain, &problem, &others),
+                     FOVEA_OK);
     assert_ptr_equal(d, e); /* plain rows, whatever the knobs */
     assert_int_equal(d->size, a->size);
     assert_memory_equal(a->data, d->data, (size_t)d->size);
     assert_int_equal(fv_packed_size(w, &kernel, &problem, &knobs), a->size);
-    fv_packed_unref(m, a);
-    fv_packed_unref(m, c);
-    fv_packed_unref(m, d);
-    fv_packed_unref(m, e);
+    fv_packed_unref(&m->shared, a);
+    fv_packed_unref(&m->shared, c);
+    fv_packed_unref(&m->shared, d);
+    fv_packed_unref(&m->shared, e);
     fv_model_ref(m);
     fovea_model_free(m); /* a plan would still hold it */
-    fv_packed_unref(m, b);
-    assert_null(m->packed);
+    fv_packed_unref(&m->shared, b);
+    assert_null(m->shared.packed);
     fovea_model_free(m);
     assert_int_equal(fv_mem_tagged(FV_MEM_WEIGHTS) + fv_mem_tagged(FV_MEM_MODEL), 0);
 }
@@ -115,13 +121,13 @@ static void formats_are_kept_apart(void **state)
         const fv_problem c = product(FV_OP_CONV, kernel[i].type);
         fv_weight rows = w;
         rows.type = (uint8_t)kernel[i].type;
-        assert_int_equal(
-            fv_packed_get(&gemm[i], m, NULL, false, &w, kernel_named(kernel[i].gemm), &g, &knobs),
-            FOVEA_OK);
-        assert_int_equal(
-            fv_packed_get(&conv[i], m, NULL, false, &w, kernel_named(kernel[i].conv), &c, &knobs),
-            FOVEA_OK);
-        assert_int_equal(fv_packed_get(&plain[i], m, NULL, false, &rows, NULL, &g, &knobs),
+        assert_int_equal(fv_packed_get(&gemm[i], &m->shared, NULL, false, &w,
+                                       kernel_named(kernel[i].gemm), &g, &knobs),
+                         FOVEA_OK);
+        assert_int_equal(fv_packed_get(&conv[i], &m->shared, NULL, false, &w,
+                                       kernel_named(kernel[i].conv), &c, &knobs),
+                         FOVEA_OK);
+        assert_int_equal(fv_packed_get(&plain[i], &m->shared, NULL, false, &rows, NULL, &g, &knobs),
                          FOVEA_OK);
         assert_ptr_equal(gemm[i], conv[i]); /* a convolution shares them */
         assert_int_equal(plain[i]->size, ROWS * COLS * fv_type_size(kernel[i].type));
@@ -139,11 +145,11 @@ static void formats_are_kept_apart(void **state)
     assert_int_equal(gemm[0]->size, 2 * gemm[1]->size);
     assert_int_equal(gemm[1]->size, gemm[2]->size);
     for (int i = 0; i < 3; i++) {
-        fv_packed_unref(m, gemm[i]);
-        fv_packed_unref(m, conv[i]);
-        fv_packed_unref(m, plain[i]);
+        fv_packed_unref(&m->shared, gemm[i]);
+        fv_packed_unref(&m->shared, conv[i]);
+        fv_packed_unref(&m->shared, plain[i]);
     }
-    assert_null(m->packed);
+    assert_null(m->shared.packed);
     fovea_model_free(m);
 }
 
@@ -206,18 +212,21 @@ static void float16_refuses_what_it_cannot_hold(void **state)
     assert_int_equal(fv_model_blank(&m), FOVEA_OK);
     rows.type = FV_F16;
     numbers[ROWS * COLS - 1] = 65519.f; /* rounds to the largest value */
-    assert_int_equal(fv_packed_get(&p, m, NULL, false, &rows, NULL, &f16, &knobs), FOVEA_OK);
-    fv_packed_unref(m, p);
+    assert_int_equal(fv_packed_get(&p, &m->shared, NULL, false, &rows, NULL, &f16, &knobs),
+                     FOVEA_OK);
+    fv_packed_unref(&m->shared, p);
     numbers[ROWS * COLS - 1] = -65520.f;
     const fv_kernel *kernel = kernel_named("gemm_f16_2x16_c");
-    assert_int_equal(fv_packed_get(&p, m, NULL, false, &w, kernel, &f16, &knobs), FOVEA_ENOTSUP);
+    assert_int_equal(fv_packed_get(&p, &m->shared, NULL, false, &w, kernel, &f16, &knobs),
+                     FOVEA_ENOTSUP);
     assert_non_null(strstr(fovea_error(), "layer.weight"));
-    assert_int_equal(fv_packed_get(&p, m, NULL, false, &rows, NULL, &f16, &knobs), FOVEA_ENOTSUP);
-    assert_int_equal(
-        fv_packed_get(&p, m, NULL, false, &w, kernel_named("gemm_bf16_2x16_c"), &bf16, &knobs),
-        FOVEA_OK);
-    fv_packed_unref(m, p);
-    assert_null(m->packed);
+    assert_int_equal(fv_packed_get(&p, &m->shared, NULL, false, &rows, NULL, &f16, &knobs),
+                     FOVEA_ENOTSUP);
+    assert_int_equal(fv_packed_get(&p, &m->shared, NULL, false, &w,
+                                   kernel_named("gemm_bf16_2x16_c"), &bf16, &knobs),
+                     FOVEA_OK);
+    fv_packed_unref(&m->shared, p);
+    assert_null(m->shared.packed);
     fovea_model_free(m);
     assert_int_equal(fv_mem_tagged(FV_MEM_WEIGHTS) + fv_mem_tagged(FV_MEM_MODEL), 0);
 }

@@ -10,6 +10,7 @@
 
 #include <libswscale/swscale.h>
 
+#include "ops/contracts/picture.h"
 #include "ops/preprocess.h"
 #include "ops/yuv.h"
 #include "platform/cpu/cpu_kernels.h"

@@ -33,7 +33,7 @@ compile() {
 for f in src/base/abi.c src/ops/foveated.c src/ops/kernel.c src/ops/keys_i8.c src/base/mem.c src/ops/op.c src/ops/position_table.c src/ops/preprocess.c src/ops/quantise.c src/ops/resample.c src/ops/yuv.c src/base/status.c src/base/thread.c src/device/device.c src/device/sweep_calls.c platform/cpu/cpu.c \
     platform/cpu/cpu_backend.c platform/cpu/cpu_rates.c platform/cpu/feature_maps.c platform/cpu/gemm.c platform/cpu/gemm_grad.c platform/os/os_cgroup.c platform/os/os_cores.c platform/os/os_machine.c platform/os/linux/linux_machine.c \
     tests/kernels/oracle_fovea.c tests/kernels/gradients.c tests/kernels/oracle.c tests/kernels/oracle_grad.c tests/kernels/check*.c \
-    src/ops/mech_table.c src/ops/ref/*.c src/ops/ref_train/*.c; do
+    src/ops/mech_table.c src/ops/ref/*.c src/train/ref/*.c; do
     compile "$f"
 done
 for f in platform/cpu/tmpl/*_tmpl.c; do
@@ -56,7 +56,7 @@ for kind in foveated_bf16 gemm gemm_bf16 lattn_bf16 probe_bf16 softmax_bf16 wsof
     compile platform/cpu/tmpl/${kind}_tmpl.c $dot
 done
 for mechanism in $(sed -n 's/^FV_MECH([A-Z0-9_]*, \([a-z0-9_]*\), .*/\1/p' src/mech/mech.inc); do
-    for f in src/ops/mech_traits.c src/ops/ref/ref_*lattn*.c src/ops/ref_train/ref_*lattn*.c tests/kernels/oracle_mech.c; do
+    for f in src/ops/mech_traits.c src/ops/ref/ref_*lattn*.c src/train/ref/ref_*lattn*.c tests/kernels/oracle_mech.c; do
         compile "$f" -DFV_MECHANISM="$mechanism"
     done
     for f in platform/cpu/tmpl/lattn_tmpl.c platform/cpu/tmpl/lattn_grad_tmpl.c; do

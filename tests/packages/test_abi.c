@@ -12,6 +12,10 @@
 #include <cmocka.h>
 
 #include <fovea/adapt.h>
+#include <fovea/latest.h>
+#include <fovea/pictures.h>
+#include <fovea/tuning.h>
+#include <fovea/verification.h>
 
 #include "tests/fixture.h"
 

@@ -12,6 +12,8 @@
 
 #include <cmocka.h>
 
+#include <fovea/plans.h>
+
 #include "tests/fixture.h"
 
 #define MODELS TEST_DATA "/golden/models/"

@@ -13,6 +13,9 @@
 
 #include <cmocka.h>
 
+#include "ops/contracts/grid.h"
+#include "ops/contracts/product.h"
+#include "ops/contracts/rows.h"
 #include "ops/equalise.h"
 #include "plan/channel_group.h"
 #include "tests/fixture.h"

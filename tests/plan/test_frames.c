@@ -10,6 +10,8 @@
 
 #include <cmocka.h>
 
+#include <fovea/plans.h>
+
 #include "tests/fixture.h"
 
 enum { PICTURES = 4, DEVICES = 16, ROW = FIXTURE_WIDTH * 3 };

@@ -11,6 +11,8 @@
 
 #include <cmocka.h>
 
+#include <fovea/plans.h>
+
 #include "base/mem.h"
 #include "tests/fixture.h"
 

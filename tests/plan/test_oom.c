@@ -8,6 +8,9 @@
 
 #include <cmocka.h>
 
+#include <fovea/operations.h>
+#include <fovea/verification.h>
+
 #include "base/mem.h"
 #include "tests/fixture.h"
 #include "tests/temp_folder.h"

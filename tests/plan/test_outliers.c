@@ -10,6 +10,8 @@
 
 #include <cmocka.h>
 
+#include <fovea/operations.h>
+
 #include "ops/quantise.h"
 #include "tests/fixture.h"
 

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include <fovea/fovea.h>
+#include <fovea/crops.h>
 
 #include "tests/fixture.h"
 #include "tests/plan/heap_calls.h"

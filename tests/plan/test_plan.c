@@ -11,6 +11,9 @@
 
 #include <cmocka.h>
 
+#include <fovea/operations.h>
+#include <fovea/verification.h>
+
 #include "base/mem.h"
 #include "tests/fixture.h"
 

@@ -18,6 +18,8 @@
 
 #include <cmocka.h>
 
+#include <fovea/operations.h>
+
 #include "tests/fixture.h"
 #include "tests/plan/heap_calls.h"
 

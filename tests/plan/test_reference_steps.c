@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include <fovea/fovea.h>
+#include <fovea/plans.h>
 
 #include "tests/plan/census.h"
 

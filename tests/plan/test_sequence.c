@@ -13,6 +13,8 @@
 
 #include <cmocka.h>
 
+#include <fovea/sequences.h>
+
 #include "tests/fixture.h"
 #include "tests/temp_folder.h"
 

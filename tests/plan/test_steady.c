@@ -12,6 +12,8 @@
 
 #include <cmocka.h>
 
+#include <fovea/results.h>
+
 #include "tests/fixture.h"
 #include "tests/plan/heap_calls.h"
 

@@ -18,6 +18,8 @@
 
 #include <cmocka.h>
 
+#include <fovea/plans.h>
+
 #include "tests/fixture.h"
 
 enum { FRAMES = 12, LANES = 8 };

@@ -13,6 +13,8 @@
 
 #include <cmocka.h>
 
+#include <fovea/verification.h>
+
 #include "tests/peek.h"
 #include "tests/plan/fake_throughput.h"
 

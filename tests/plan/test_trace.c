@@ -10,6 +10,8 @@
 
 #include <cmocka.h>
 
+#include <fovea/plans.h>
+
 #include "tests/fixture.h"
 
 enum { DEVICES = 16, ROOM = 1 << 14, STEPS = 512 };

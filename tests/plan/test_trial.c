@@ -10,6 +10,8 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
+#include "ops/contracts/product.h"
+#include "ops/contracts/sequence.h"
 #include "platform/os/os_machine.h"
 #include "tests/peek.h"
 #include "trial/trial.h"

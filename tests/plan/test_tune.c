@@ -12,6 +12,8 @@
 
 #include <cmocka.h>
 
+#include <fovea/tuning.h>
+
 #include "base/mem.h"
 #include "platform/os/os_machine.h"
 #include "tests/fixture.h"

@@ -9,6 +9,8 @@
 
 #include <cmocka.h>
 
+#include <fovea/tuning.h>
+
 #include "base/mem.h"
 #include "tests/fixture.h"
 #include "tests/peek.h"

@@ -9,8 +9,8 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#include "models/packed_cache.h"
 #include "tests/models/small_checkpoint.h"
+#include "weights/packed_cache.h"
 
 #define W 192
 #define FOUR_W 768
@@ -271,7 +271,7 @@ static void later_plans_map_what_is_there(void **state)
     setenv("FOVEA_WEIGHTS_CACHE", cache, 1);
     fovea_model *m;
     assert_int_equal(fovea_model_load(&m, folder), FOVEA_OK);
-    assert_non_null(m->cache);
+    assert_non_null(m->shared.cache);
     fovea_model_free(m);
     assert_int_equal(run(want, NULL), all);
     unsetenv("FOVEA_WEIGHTS_CACHE");

@@ -1,4 +1,5 @@
 /* act_grad_tmpl.c: ACT_GRAD over the vector vocabulary. */
+#include "ops/contracts/training.h"
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/act.h"
 
@@ -31,7 +32,10 @@ void FV_NAME(fv_k_act_grad_f32)(const fv_args *a, const fv_call *c)
     case NAME:                                                                                     \
         grad_rows(a, c, NAME);                                                                     \
         break;
-        FV_EACH_ACT(ACT)
+#define FV_ACTIVATION(NAME, ...) ACT(FV_EPI_##NAME)
+#include "act/activations.inc"
+#undef FV_ACTIVATION
+        ACT(FV_EPI_SWIGLU)
 #undef ACT
     }
 }

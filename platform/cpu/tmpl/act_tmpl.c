@@ -1,4 +1,5 @@
 /* act_tmpl.c: ACT over the vector vocabulary. */
+#include "ops/contracts/rows.h"
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/act.h"
 #include "platform/cpu/vec/row.h"
@@ -28,7 +29,10 @@ void FV_NAME(fv_k_act_f32)(const fv_args *a, const fv_call *c)
     case NAME:                                                                                     \
         act_rows(a, c, NAME);                                                                      \
         break;
-        FV_EACH_ACT(ACT)
+#define FV_ACTIVATION(NAME, ...) ACT(FV_EPI_##NAME)
+#include "act/activations.inc"
+#undef FV_ACTIVATION
+        ACT(FV_EPI_SWIGLU)
 #undef ACT
     }
 }

@@ -1,4 +1,5 @@
 /* add_tmpl.c: ADD over the vector vocabulary. */
+#include "ops/contracts/rows.h"
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/vec.h"
 

@@ -1,5 +1,6 @@
 /* convert_tmpl.c: rows as they are, or in another type: CONVERT, COPY and TAKE over the vector
  * vocabulary. */
+#include "ops/contracts/rows.h"
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/row.h"
 

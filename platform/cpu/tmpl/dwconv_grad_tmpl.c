@@ -5,6 +5,8 @@
  *                                        \  |  /           row are added to the filter's
  *                               dout        x
  */
+#include "ops/contracts/grid.h"
+#include "ops/contracts/training.h"
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/vec.h"
 

@@ -8,6 +8,7 @@
  * Channels are taken in strips whose weights, one vector after another for each tap, fit L1. An
  * output's taps are summed in the order of the filter, whichever call computes it.
  */
+#include "ops/contracts/grid.h"
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/row.h"
 

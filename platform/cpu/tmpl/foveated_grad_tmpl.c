@@ -17,6 +17,7 @@
 #include <math.h>
 
 #include "base/num.h"
+#include "ops/contracts/training.h"
 #include "ops/foveated.h"
 
 /* Sizes of a problem and the parts of its scratch; dp, dvp: rounded up to whole register tiles. */

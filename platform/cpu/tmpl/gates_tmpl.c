@@ -2,6 +2,7 @@
 #include <float.h>
 #include <math.h>
 
+#include "ops/contracts/linear_attention.h"
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/math.h"
 

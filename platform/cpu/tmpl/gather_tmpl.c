@@ -1,5 +1,7 @@
 /* gather_tmpl.c: GATHER, PICK, PIXEL_SHUFFLE and LERP over the vector vocabulary: rows out of a
  * finished tensor. */
+#include "ops/contracts/grid.h"
+#include "ops/contracts/rows.h"
 #include "ops/ref/ref_lerp.h"
 #include "ops/ref/ref_pick.h"
 #include "platform/cpu/cpu_kernels.h"

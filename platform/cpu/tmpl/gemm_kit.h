@@ -119,7 +119,10 @@ static void finish(const fv_gemm_out *o, const float *acc)
             finish_act(o, acc, NAME, false);                                                       \
         break;
         ACT(0)
-        FV_EACH_ACT(ACT)
+#define FV_ACTIVATION(NAME, ...) ACT(FV_EPI_##NAME)
+#include "act/activations.inc"
+#undef FV_ACTIVATION
+        ACT(FV_EPI_SWIGLU)
 #undef ACT
     }
 }

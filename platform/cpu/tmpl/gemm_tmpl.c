@@ -69,6 +69,7 @@
 #endif
 #define NR (VECS * FV_W)
 
+#include "ops/contracts/product.h"
 #include "platform/cpu/gemm.h"
 #include "platform/cpu/vec/vec.h"
 

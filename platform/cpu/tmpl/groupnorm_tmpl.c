@@ -1,6 +1,7 @@
 /* groupnorm_tmpl.c: GROUPNORM_REDUCE and GROUPNORM over the vector vocabulary. */
 #include <math.h>
 
+#include "ops/contracts/rows.h"
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/act.h"
 #include "platform/cpu/vec/row.h"

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "mech/mech.h"
+#include "ops/contracts/training.h"
 #include "ops/mech_traits.h"
 #include "platform/cpu/tmpl/lattn_rows.h"
 #include "platform/cpu/tmpl/rotation.h"

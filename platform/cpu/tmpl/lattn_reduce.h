@@ -6,6 +6,7 @@
 #include <float.h>
 #include <string.h>
 
+#include "ops/contracts/linear_attention.h"
 #include "platform/cpu/tmpl/lattn_layout.h"
 #include "platform/cpu/tmpl/lattn_merge.h"
 #include "platform/cpu/vec/fetch.h"

@@ -1,6 +1,7 @@
 /* layernorm_grad_tmpl.c: LAYERNORM_GRAD and LAYERNORM_GRAD_W over the vector vocabulary. */
 #include <math.h>
 
+#include "ops/contracts/training.h"
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/vec.h"
 

@@ -1,4 +1,5 @@
 /* layernorm_tmpl.c: LAYERNORM over the vector vocabulary. */
+#include "ops/contracts/rows.h"
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/row.h"
 

@@ -1,5 +1,6 @@
 /* matmul_tmpl.c: MATMUL over the vector vocabulary: K lies across the lanes, and sums of some rows
  * of A and of B stay in registers. */
+#include "ops/contracts/product.h"
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/vec.h"
 

@@ -1,4 +1,5 @@
 /* mul_tmpl.c: MUL over the vector vocabulary. */
+#include "ops/contracts/rows.h"
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/math.h"
 #include "platform/cpu/vec/row.h"

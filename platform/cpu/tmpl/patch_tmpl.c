@@ -1,6 +1,7 @@
 /* patch_tmpl.c: PATCH: plain loops, which the compiler turns into the shuffles of its ISA level. */
 #include <string.h>
 
+#include "ops/contracts/picture.h"
 #include "ops/preprocess.h"
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/tmpl/yuv_line.h"

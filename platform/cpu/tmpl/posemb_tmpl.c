@@ -1,6 +1,7 @@
 /* posemb_tmpl.c: POSEMB: the taps of a token, over vectors of channels. */
 #include <string.h>
 
+#include "ops/contracts/rows.h"
 #include "ops/preprocess.h"
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/row.h"

@@ -7,6 +7,7 @@
  * of 32 bits, or, where the weights fit 16 bits, pairs of neighbouring pixels.
  *
  * The vertical pass runs along the rows. */
+#include "ops/contracts/picture.h"
 #include "ops/preprocess.h"
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/tmpl/yuv_line.h"

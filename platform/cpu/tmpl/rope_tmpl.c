@@ -1,4 +1,5 @@
 /* rope_tmpl.c: ROPE over the vector vocabulary. */
+#include "ops/contracts/rows.h"
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/tmpl/rotation.h"
 

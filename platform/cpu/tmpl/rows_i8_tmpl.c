@@ -1,4 +1,5 @@
 /* rows_i8_tmpl.c: ROWS_I8: rows quantised to int8. */
+#include "ops/contracts/rows.h"
 #include "ops/rows_i8.h"
 
 #include "platform/cpu/cpu_kernels.h"

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "ops/contracts/sequence.h"
 #include "ops/mech_traits.h"
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/feature_maps.h"

@@ -2,9 +2,9 @@
  * mask, between two rows of the grid. A vector has pixels of a line that lie between the same two
  * tokens, and there is one for every class.
  */
-#include "ops/ref_train/segment_lines.h"
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/math.h"
+#include "train/ref/segment_lines.h"
 
 /* State of a call; its arrays lie in the scratch. */
 typedef struct lines {

@@ -1,4 +1,5 @@
 /* short_conv_tmpl.c: SHORT_CONV over the vector vocabulary. */
+#include "ops/contracts/sequence.h"
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/math.h"
 #include "platform/cpu/vec/row.h"

@@ -8,6 +8,7 @@
  *     for each block of queries:                  P = 2^(K Qt - m) / l, dS = P (V Gt - delta)
  *                                                 dV += P G, dK += dS Q, dQ += dSt K
  */
+#include "ops/contracts/training.h"
 #include "platform/cpu/tmpl/softmax_grad_tiles.h"
 
 /* Sizes of a problem and the parts of its scratch; dp, dvp: rounded up to whole register tiles. */

@@ -4,6 +4,7 @@
  * head while it is in the cache of the core. */
 #define FV_FACTORS_EXACT
 #define FV_TILE_N FV_TILE_WIDE /* of queries */
+#include "ops/contracts/sequence.h"
 #include "ops/ref/ref_softmax_scan.h"
 #include "platform/cpu/tmpl/softmax_keys.h"
 

@@ -1,4 +1,5 @@
 /* sum_tmpl.c: SUM_ROWS over the vector vocabulary. */
+#include "ops/contracts/training.h"
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/vec.h"
 

@@ -1,4 +1,5 @@
 /* topk_tmpl.c: ROW_MAX and TOPK. */
+#include "ops/contracts/rows.h"
 #include "ops/ref/ref_topk.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 /* upsample_tmpl.c: UPSAMPLE over the vector vocabulary: vectors are channels. */
+#include "ops/contracts/grid.h"
 #include "ops/upsample.h"
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/row.h"

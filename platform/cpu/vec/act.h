@@ -6,18 +6,6 @@
 #include "ops/kernel.h"
 #include "platform/cpu/vec/math.h"
 
-/* X(FV_EPI_*) for every activation, so that it is a constant where X has loops. */
-#define FV_EACH_ACT(X)                                                                             \
-    X(FV_EPI_GELU)                                                                                 \
-    X(FV_EPI_GELU_TANH)                                                                            \
-    X(FV_EPI_GELU_QUICK)                                                                           \
-    X(FV_EPI_SILU)                                                                                 \
-    X(FV_EPI_TANH)                                                                                 \
-    X(FV_EPI_RELU)                                                                                 \
-    X(FV_EPI_SIGMOID)                                                                              \
-    X(FV_EPI_SOFTPLUS)                                                                             \
-    X(FV_EPI_SWIGLU)
-
 FV_FN fv_v fv_activate(fv_v x, uint32_t act)
 {
     const fv_v half = fv_set(0.5f), one = fv_set(1.f);

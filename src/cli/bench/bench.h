@@ -16,6 +16,8 @@
 #ifndef FOVEA_CLI_BENCH_H
 #define FOVEA_CLI_BENCH_H
 
+#include <fovea/operations.h>
+
 #include "cli/bench/machine.h"
 #include "cli/common/cli.h"
 

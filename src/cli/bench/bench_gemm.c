@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "act/activations.h"
 #include "cli/bench/bench.h"
 
 enum { SAMPLED_ROWS = 64 };
@@ -23,48 +24,22 @@ struct gemm {
     void *rows, *out; /* of that type: what `a` holds, and the result */
 };
 
-static double gelu(double x)
-{
-    return 0.5 * x * (1 + erf(x * 0.70710678118654752));
-}
-
-static double gelu_tanh(double x)
-{
-    return 0.5 * x * (1 + tanh(0.79788456080286536 * (x + 0.044715 * x * x * x)));
-}
-
-static double gelu_quick(double x)
-{
-    return x / (1 + exp(-1.702 * x));
-}
-
-static double silu(double x)
-{
-    return x / (1 + exp(-x));
-}
-
-static double relu(double x)
-{
-    return x > 0 ? x : 0;
-}
-
-static double sigmoid(double x)
-{
-    return 1 / (1 + exp(-x));
-}
-
-static double softplus(double x)
-{
-    return relu(x) + log1p(exp(-fabs(x)));
-}
+#define FV_ACTIVATION(NAME, name, bit, value, slope)                                               \
+    static double value_##name(double x)                                                           \
+    {                                                                                              \
+        return value;                                                                              \
+    }
+#include "act/activations.inc"
+#undef FV_ACTIVATION
 
 static const struct activation {
     const char *name;
     double (*value)(double x);
 } activations[] = {
-    {"none", NULL},         {"gelu", gelu}, {"gelu_tanh", gelu_tanh}, {"gelu_quick", gelu_quick},
-    {"silu", silu},         {"relu", relu}, {"tanh", tanh},           {"sigmoid", sigmoid},
-    {"softplus", softplus},
+    {"none", NULL},
+#define FV_ACTIVATION(NAME, name, ...) {#name, value_##name},
+#include "act/activations.inc"
+#undef FV_ACTIVATION
 };
 
 static const struct activation *find_activation(const char *name)

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <fovea/verification.h>
+
 #include "cli/bench/bench.h"
 
 static int run(bench_case *c, double *seconds)

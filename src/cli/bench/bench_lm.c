@@ -2,6 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <fovea/sequences.h>
+
 #include "cli/bench/bench.h"
 
 enum { MOST = 1 << 24 };

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <fovea/verification.h>
+
 #include "cli/bench/bench.h"
 
 #define PATIENCE 10.0   /* seconds that portable kernels may take for a model, by the cost model */

@@ -310,8 +310,11 @@ int cli_bench(const cli_command *self, int argc, char **argv)
     bench_request *r = &b->request;
     const cli_option own[] = {
         {"shape", 0, "MxNxK,...", "gemm: those of a ViT-B on 1036x1036 pixels", &r->shapes},
-        {"activation", 0, "NAME,...",
-         "gemm: none, gelu, gelu_tanh, gelu_quick, silu, relu, tanh, sigmoid, softplus",
+        {"activation", 0, "NAME,...", "gemm: none"
+#define FV_ACTIVATION(NAME, name, ...) ", " #name
+#include "act/activations.inc"
+#undef FV_ACTIVATION
+         ,
          &r->activation},
         {"tokens", 0, "N,...",
          "attention, block: 4096; lm: that were seen before; ranges as 256..65536*2 or "

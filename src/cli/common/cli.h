@@ -13,7 +13,7 @@
 
 #include <jansson.h>
 
-#include <fovea/fovea.h>
+#include <fovea/results.h>
 
 enum cli_exit {
     CLI_OK = 0,
@@ -89,6 +89,8 @@ int cli_manual(const cli_command *self, int argc, char **argv);
 #define CLI_PRINTF(f, a)
 #endif
 
+/* remarks.c: remarks of the library become messages, as FOVEA_LOG says. */
+void cli_log_begin(void);
 /* Writes "fovea: ..." to stderr. */
 void cli_tell(const char *format, ...) CLI_PRINTF(1, 2);
 /* Says on stderr, once for each text, that a plan's attention is not what its weights were trained

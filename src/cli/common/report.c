@@ -7,15 +7,6 @@
 #include "cli/bench/machine.h"
 #include "cli/common/cli.h"
 
-char *cli_printable(const char *text)
-{
-    char *out = cli_text("%s", text);
-    for (unsigned char *c = (unsigned char *)out; *c; c++)
-        if (*c < ' ' || *c == 0x7f || (*c == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0))
-            *c = '?';
-    return out;
-}
-
 /* Bytes of the character of UTF-8 at the beginning of `text`; 0: there is none. */
 static size_t character(const char *text)
 {

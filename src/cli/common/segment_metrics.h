@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <fovea/fovea.h>
+#include <fovea/results.h>
 
 enum { SEGMENT_CLASSES = 256, SEGMENT_NO_CLASS = 255 }; /* of a mask, a byte a pixel */
 

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/run/heat_map.h"
+#include "cli/picture/heat_map.h"
 
 enum { KEYS = 32 }; /* at a time */
 

@@ -3,6 +3,8 @@
 #ifndef FOVEA_CLI_ATTENTION_MAP_H
 #define FOVEA_CLI_ATTENTION_MAP_H
 
+#include <fovea/operations.h>
+
 #include "cli/common/cli.h"
 
 /* What was asked for: --attention-map X,Y,OUT.png and --attention-block I. */

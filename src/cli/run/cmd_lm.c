@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <fovea/sequences.h>
+
 #include "cli/common/cli.h"
 #include "cli/common/interrupt.h"
 #include "cli/run/lm_sampler.h"

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <fovea/sequences.h>
+
 #include "cli/common/cli.h"
 
 static const char *schedule_name(fovea_schedule s)

@@ -6,6 +6,8 @@
 #ifndef FOVEA_CLI_OP_CASE_H
 #define FOVEA_CLI_OP_CASE_H
 
+#include <fovea/operations.h>
+
 #include "cli/common/cli.h"
 
 /* (B, H, N, d) as rows: [batch][token][head * d], packed. */

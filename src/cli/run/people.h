@@ -2,6 +2,8 @@
 #ifndef FOVEA_CLI_PEOPLE_H
 #define FOVEA_CLI_PEOPLE_H
 
+#include <fovea/crops.h>
+
 #include "cli/common/cli.h"
 
 typedef struct people_box {

@@ -4,8 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/picture/heat_map.h"
 #include "cli/run/attention_map.h"
-#include "cli/run/heat_map.h"
 #include "cli/run/runner.h"
 
 /* ---- what is compared ---- */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/run/draw.h"
+#include "cli/picture/draw.h"
 #include "cli/run/runner.h"
 
 /* Boxes and points with a lower score are not drawn. */

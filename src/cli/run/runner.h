@@ -3,8 +3,8 @@
 #ifndef FOVEA_CLI_RUNNER_H
 #define FOVEA_CLI_RUNNER_H
 
+#include "cli/picture/colours.h"
 #include "cli/run/attention_map.h"
-#include "cli/run/colours.h"
 #include "cli/run/people.h"
 #include "cli/run/video_input.h"
 

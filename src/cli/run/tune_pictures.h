@@ -3,6 +3,8 @@
 #ifndef FOVEA_CLI_TUNE_PICTURES_H
 #define FOVEA_CLI_TUNE_PICTURES_H
 
+#include <fovea/tuning.h>
+
 #include "cli/common/cli.h"
 
 /* The pictures of --accuracy. */

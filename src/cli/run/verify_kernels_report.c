@@ -2,6 +2,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <fovea/verification.h>
+
 #include "cli/run/verify.h"
 
 typedef struct report {

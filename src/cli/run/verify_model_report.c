@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <fovea/verification.h>
+
 #include "cli/run/verify.h"
 
 #define FLOAT16_MOST 65504.0

@@ -3,6 +3,8 @@
 #ifndef FOVEA_CLI_VIDEO_INPUT_H
 #define FOVEA_CLI_VIDEO_INPUT_H
 
+#include <fovea/video.h>
+
 #include "cli/common/cli.h"
 
 /* What --raw says. */

@@ -3,6 +3,7 @@
 #ifndef FOVEA_SRC_REF_LATTN_COUNTS_H
 #define FOVEA_SRC_REF_LATTN_COUNTS_H
 
+#include "ops/contracts/training.h"
 #include "ops/mech_traits.h"
 
 typedef struct fv_lattn_counts {

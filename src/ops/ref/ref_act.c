@@ -9,6 +9,7 @@
  *   out[c] = act(in[c]);   SWIGLU: out[c] = silu(in[c]) in[C + c]
  */
 #include "base/half.h"
+#include "ops/contracts/rows.h"
 #include "ops/ref/ref_gemm.h"
 #include "ops/ref/ref_kernels.h"
 
@@ -26,8 +27,8 @@ void fv_k_act_f32_ref(const fv_args *a, const fv_call *c)
     for (size_t r = 0; r < c->rows; r++) {
         const float *in = (const float *)c->p[FV_ACT_IN] + r * a->ld[FV_ACT_IN];
         for (size_t i = 0; i < n; i++) {
-            const double y =
-                epi & FV_EPI_SWIGLU ? fv_ref_silu(in[i]) * in[n + i] : fv_ref_activate(in[i], epi);
+            const double y = epi & FV_EPI_SWIGLU ? fv_ref_activate(in[i], FV_EPI_SILU) * in[n + i]
+                                                 : fv_ref_activate(in[i], epi);
             fv_value_put(c->p[FV_ACT_OUT], a->prob.out, r * a->ld[FV_ACT_OUT] + i, (float)y);
         }
     }

@@ -2,6 +2,7 @@
 #ifndef FOVEA_SRC_REF_REF_ADAPTIVE_POOL_H
 #define FOVEA_SRC_REF_REF_ADAPTIVE_POOL_H
 
+#include "ops/contracts/grid.h"
 #include "ops/op.h"
 
 /* Pixels of lines y0 .. y1 - 1 and of columns x0 .. x1 - 1; never none. */

@@ -8,6 +8,7 @@
  *
  *   out[c] = res[c] + scale[c] in[c]
  */
+#include "ops/contracts/rows.h"
 #include "ops/ref/ref_kernels.h"
 
 const fv_op fv_op_add = {

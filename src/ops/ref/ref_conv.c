@@ -65,6 +65,7 @@ const fv_op fv_op_conv = {
                 [FV_GEMM_OUT] = {"OUT", FV_GEMM_N, .narrow = true}},
     .flops = fv_flops_product,
     .terms = fv_terms_product,
+    .multiplies = FV_MULTIPLIES_WEIGHT,
     .line = line,
     .reads = reads,
 };

@@ -9,6 +9,7 @@
  * What is too large becomes infinite, NaN stays NaN, subnormal values are kept.
  */
 #include "base/half.h"
+#include "ops/contracts/rows.h"
 #include "ops/ref/ref_kernels.h"
 
 const fv_op fv_op_convert = {

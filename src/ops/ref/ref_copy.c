@@ -6,6 +6,7 @@
  *   out[i] = in[i]
  */
 #include "base/half.h"
+#include "ops/contracts/rows.h"
 #include "ops/ref/ref_kernels.h"
 
 const fv_op fv_op_copy = {

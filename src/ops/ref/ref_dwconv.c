@@ -21,6 +21,7 @@
  * how rows are split into calls.
  */
 #include "base/half.h"
+#include "ops/contracts/grid.h"
 #include "ops/ref/ref_kernels.h"
 
 static double terms(const fv_problem *p)

@@ -59,6 +59,7 @@ const fv_op fv_op_foveated = {
                 [FV_FOVEATED_OUT] = {"OUT", FV_ATTN_DV, .heads = true, .narrow = true}},
     .flops = flops,
     .terms = terms,
+    .multiplies = FV_MULTIPLIES_ROWS,
     .headroom = FV_HEADROOM_WEIGHTS,
     .costly = true,
     .block_lines = FV_FOVEA_BLOCK,

@@ -12,6 +12,7 @@
  * Window partition and its inverse, with a cyclic shift or without, have one part; the merging of
  * four neighbours into one token has four. Zeros are what lies beyond the grid.
  */
+#include "ops/contracts/grid.h"
 #include "ops/ref/ref_kernels.h"
 
 static uint32_t columns(const fv_problem *p)

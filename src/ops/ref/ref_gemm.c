@@ -71,6 +71,7 @@ const fv_op fv_op_gemm = {
                 [FV_GEMM_OUT] = {"OUT", FV_GEMM_N, .narrow = true}},
     .flops = fv_flops_product,
     .terms = fv_terms_product,
+    .multiplies = FV_MULTIPLIES_WEIGHT,
 };
 
 /* Row n of the weight times a row of A, with its bias. */
@@ -88,7 +89,7 @@ static double product(const fv_args *a, const fv_call *c, const void *in, uint32
 static void finish(const fv_args *a, const fv_call *c, size_t r, uint32_t n, double x, double gate)
 {
     const uint32_t epi = a->prob.epi;
-    x = epi & FV_EPI_SWIGLU ? fv_ref_silu(x) * gate : fv_ref_activate(x, epi);
+    x = epi & FV_EPI_SWIGLU ? fv_ref_activate(x, FV_EPI_SILU) * gate : fv_ref_activate(x, epi);
     if (epi & FV_EPI_SCALE)
         x *= ((const float *)c->p[FV_GEMM_SCALE])[n];
     if (epi & FV_EPI_RESIDUAL)

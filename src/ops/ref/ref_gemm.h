@@ -3,9 +3,9 @@
 #ifndef FOVEA_SRC_REF_GEMM_H
 #define FOVEA_SRC_REF_GEMM_H
 
-#include <math.h>
-
+#include "act/activations.h"
 #include "base/half.h"
+#include "ops/contracts/product.h"
 #include "ops/kernel.h"
 
 /* Hooks for a weight that is kept as it is: rows of K numbers, those of the values before the
@@ -32,30 +32,14 @@ static inline float fv_ref_weight(const fv_problem *p, const void *w, uint32_t n
     return (float)((const int8_t *)w)[at] * ((const float *)(const void *)scales)[n];
 }
 
-static inline double fv_ref_silu(double x)
-{
-    return x / (1 + exp(-x));
-}
-
 static inline double fv_ref_activate(double x, uint32_t epi)
 {
     switch (epi & FV_EPI_ACT) {
-    case FV_EPI_GELU:
-        return 0.5 * x * (1 + erf(x * sqrt(0.5)));
-    case FV_EPI_GELU_TANH:
-        return 0.5 * x * (1 + tanh(0.79788456080286536 * (x + 0.044715 * x * x * x)));
-    case FV_EPI_GELU_QUICK:
-        return x / (1 + exp(-1.702 * x));
-    case FV_EPI_SILU:
-        return fv_ref_silu(x);
-    case FV_EPI_TANH:
-        return tanh(x);
-    case FV_EPI_RELU:
-        return x < 0 ? 0 : x;
-    case FV_EPI_SIGMOID:
-        return 1 / (1 + exp(-x));
-    case FV_EPI_SOFTPLUS:
-        return (x < 0 ? 0 : x) + log1p(exp(-fabs(x)));
+#define FV_ACTIVATION(NAME, name, bit, value, slope)                                               \
+    case FV_EPI_##NAME:                                                                            \
+        return value;
+#include "act/activations.inc"
+#undef FV_ACTIVATION
     default:
         return x;
     }

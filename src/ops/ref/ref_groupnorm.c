@@ -13,6 +13,7 @@
  * Where the variance is 0 that is act(bias). Rows are computed one by one.
  */
 #include "base/half.h"
+#include "ops/contracts/rows.h"
 #include "ops/ref/ref_gemm.h"
 #include "ops/ref/ref_kernels.h"
 

@@ -10,6 +10,8 @@
  *
  *   mean = mean of the channels' means;   variance = mean of (variances + (means - mean)^2)
  */
+#include "ops/contracts/linear_attention.h"
+#include "ops/contracts/rows.h"
 #include "ops/ref/ref_kernels.h"
 
 static double terms(const fv_problem *p)

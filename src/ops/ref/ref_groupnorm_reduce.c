@@ -18,6 +18,7 @@
  * costs the variance no digits. Kernels sum differences from one of the rows before they merge.
  */
 #include "base/half.h"
+#include "ops/contracts/rows.h"
 #include "ops/ref/ref_kernels.h"
 
 const fv_op fv_op_groupnorm_reduce = {

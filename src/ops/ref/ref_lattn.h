@@ -8,6 +8,7 @@
 
 #include "base/half.h"
 #include "mech/mech.h"
+#include "ops/contracts/linear_attention.h"
 #include "ops/kernel.h"
 #include "ops/mech_traits.h"
 #include "ops/ref/ref_rope.h"

@@ -45,6 +45,7 @@ const fv_op fv_op_lattn_apply = {
                 [FV_APPLY_OUT] = {"OUT", FV_ATTN_DV, .heads = true, .narrow = true}},
     .flops = flops,
     .terms = terms,
+    .multiplies = FV_MULTIPLIES_ROWS,
     .headroom = FV_HEADROOM_DIVISOR,
 };
 

@@ -45,6 +45,7 @@ const fv_op fv_op_lattn_reduce = {
                                        .state_of = FV_OP_LATTN_REDUCE}},
     .flops = flops,
     .terms = fv_lattn_reduce_terms,
+    .multiplies = FV_MULTIPLIES_ROWS,
     .groups = FV_ATTN_GROUPS,
     .merge = FV_OP_LATTN_MERGE,
     .headroom = FV_HEADROOM_STATE,

@@ -15,6 +15,7 @@
 #include <math.h>
 
 #include "base/half.h"
+#include "ops/contracts/rows.h"
 #include "ops/ref/ref_kernels.h"
 
 const fv_op fv_op_layernorm = {

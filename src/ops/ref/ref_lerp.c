@@ -9,6 +9,7 @@
  * torch's interpolate of mode "linear" with align_corners False; x is exact.
  */
 #include "ops/ref/ref_lerp.h"
+#include "ops/contracts/grid.h"
 #include "ops/ref/ref_kernels.h"
 
 const fv_op fv_op_lerp = {

@@ -8,6 +8,7 @@
  */
 #include <math.h>
 
+#include "ops/contracts/linear_attention.h"
 #include "ops/ref/ref_kernels.h"
 
 const fv_op fv_op_map_merge = {

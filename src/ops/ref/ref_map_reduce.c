@@ -14,6 +14,7 @@
  */
 #include <math.h>
 
+#include "ops/contracts/attention.h"
 #include "ops/ref/ref_kernels.h"
 
 static double flops(const fv_problem *p)

@@ -7,6 +7,7 @@
  *
  * With prob.acc BF16 both factors may be rounded to bfloat16 before, to the nearest even.
  */
+#include "ops/contracts/product.h"
 #include "ops/ref/ref_kernels.h"
 
 const fv_op fv_op_matmul = {
@@ -17,6 +18,7 @@ const fv_op fv_op_matmul = {
                 [FV_MATMUL_OUT] = {"OUT", FV_GEMM_N}},
     .flops = fv_flops_product,
     .terms = fv_terms_product,
+    .multiplies = FV_MULTIPLIES_ROWS,
 };
 
 void fv_k_matmul_f32_ref(const fv_args *a, const fv_call *c)

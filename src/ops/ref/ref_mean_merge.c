@@ -10,6 +10,8 @@
  */
 #include <math.h>
 
+#include "ops/contracts/linear_attention.h"
+#include "ops/contracts/rows.h"
 #include "ops/ref/ref_kernels.h"
 
 const fv_op fv_op_mean_merge = {

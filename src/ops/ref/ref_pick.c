@@ -10,6 +10,7 @@
  */
 #include <string.h>
 
+#include "ops/contracts/rows.h"
 #include "ops/ref/ref_kernels.h"
 #include "ops/ref/ref_pick.h"
 

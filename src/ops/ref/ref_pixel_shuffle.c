@@ -14,6 +14,7 @@
  * of size 2 and pad 1, over a grid that is larger by one, gives them (u[2] = 1).
  */
 #include "base/half.h"
+#include "ops/contracts/grid.h"
 #include "ops/ref/ref_kernels.h"
 
 static uint32_t columns(const fv_problem *p)

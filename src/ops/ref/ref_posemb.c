@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "base/half.h"
+#include "ops/contracts/rows.h"
 #include "ops/preprocess.h"
 #include "ops/ref/ref_kernels.h"
 

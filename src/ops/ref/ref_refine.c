@@ -8,6 +8,7 @@
  */
 #include <math.h>
 
+#include "ops/contracts/rows.h"
 #include "ops/ref/ref_kernels.h"
 
 const fv_op fv_op_refine = {

@@ -17,6 +17,7 @@
  */
 #include <string.h>
 
+#include "ops/contracts/picture.h"
 #include "ops/preprocess.h"
 #include "ops/ref/ref_kernels.h"
 #include "ops/ref/ref_resize.h"

@@ -9,6 +9,7 @@
  *
  * for every element i of a row; bytes are rounded as in ref_resize_x.c.
  */
+#include "ops/contracts/picture.h"
 #include "ops/preprocess.h"
 #include "ops/ref/ref_kernels.h"
 #include "ops/ref/ref_resize.h"

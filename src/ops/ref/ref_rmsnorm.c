@@ -20,6 +20,7 @@
 #include <math.h>
 
 #include "base/half.h"
+#include "ops/contracts/rows.h"
 #include "ops/ref/ref_kernels.h"
 
 static double terms(const fv_problem *p)

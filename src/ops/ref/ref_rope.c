@@ -15,6 +15,7 @@
  * There are no prefix tokens.
  */
 #include "ops/ref/ref_rope.h"
+#include "ops/contracts/rows.h"
 #include "ops/ref/ref_kernels.h"
 
 const fv_op fv_op_rope = {

@@ -10,6 +10,7 @@
 #include "ops/rows_i8.h"
 
 #include "base/half.h"
+#include "ops/contracts/rows.h"
 #include "ops/quantise.h"
 #include "ops/ref/ref_kernels.h"
 

@@ -48,6 +48,7 @@
 #include <string.h>
 
 #include "base/half.h"
+#include "ops/contracts/sequence.h"
 #include "ops/mech_traits.h"
 #include "ops/ref/ref_features.h"
 #include "ops/ref/ref_kernels.h"
@@ -91,6 +92,7 @@ const fv_op fv_op_scan = {
                 [FV_SCAN_OUT] = {"OUT", FV_ATTN_DV, .heads = true}},
     .flops = flops,
     .terms = terms,
+    .multiplies = FV_MULTIPLIES_ROWS,
     .state = FV_SCAN_STATE,
 };
 

@@ -21,6 +21,7 @@
 #include <math.h>
 
 #include "base/half.h"
+#include "ops/contracts/sequence.h"
 #include "ops/ref/ref_kernels.h"
 
 static double terms(const fv_problem *p)

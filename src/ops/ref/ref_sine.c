@@ -16,6 +16,7 @@
  */
 #include <math.h>
 
+#include "ops/contracts/rows.h"
 #include "ops/ref/ref_kernels.h"
 
 static uint32_t columns(const fv_problem *p)

@@ -49,6 +49,7 @@ const fv_op fv_op_softmax = {
                 [FV_SOFTMAX_OUT] = {"OUT", FV_ATTN_DV, .heads = true, .narrow = true}},
     .flops = fv_flops_softmax,
     .terms = fv_terms_softmax,
+    .multiplies = FV_MULTIPLIES_ROWS,
     .headroom = FV_HEADROOM_WEIGHTS,
     .costly = true,
 };

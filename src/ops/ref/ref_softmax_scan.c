@@ -30,6 +30,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "ops/contracts/sequence.h"
 #include "ops/ref/ref_kernels.h"
 #include "ops/ref/ref_softmax_scan.h"
 
@@ -57,6 +58,7 @@ const fv_op fv_op_softmax_scan = {
                 [FV_CACHE_OUT] = {"OUT", FV_ATTN_DV, .heads = true}},
     .flops = fv_flops_softmax,
     .terms = fv_terms_softmax,
+    .multiplies = FV_MULTIPLIES_ROWS,
     .state = FV_CACHE_STATE,
     .costly = true,
 };

@@ -8,6 +8,7 @@
  */
 #include <string.h>
 
+#include "ops/contracts/rows.h"
 #include "ops/ref/ref_kernels.h"
 
 const fv_op fv_op_take = {

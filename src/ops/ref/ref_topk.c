@@ -13,6 +13,7 @@
  * these are equal, and those that are NaN come last. Rows are below 2^24, which a float holds.
  */
 #include "ops/ref/ref_topk.h"
+#include "ops/contracts/rows.h"
 #include "ops/ref/ref_kernels.h"
 
 static double flops(const fv_problem *p)

@@ -20,6 +20,7 @@
  * True, and "nearest". Coordinates are exact. Nothing is smoothed where the grid becomes smaller.
  */
 #include "base/half.h"
+#include "ops/contracts/grid.h"
 #include "ops/ref/ref_kernels.h"
 #include "ops/upsample.h"
 

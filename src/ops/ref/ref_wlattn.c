@@ -42,6 +42,7 @@ const fv_op fv_op_wlattn = {
                 [FV_WINDOW_OUT] = {"OUT", FV_ATTN_DV, .heads = true, .narrow = true}},
     .flops = flops,
     .terms = terms,
+    .multiplies = FV_MULTIPLIES_ROWS,
 };
 
 #else

@@ -3,6 +3,7 @@
 #define FOVEA_SRC_REF_REF_WLATTN_H
 
 #include "base/half.h"
+#include "ops/contracts/linear_attention.h"
 #include "ops/kernel.h"
 
 /* The constant part of both. */

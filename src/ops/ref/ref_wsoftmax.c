@@ -47,6 +47,7 @@ const fv_op fv_op_wsoftmax = {
                 [FV_WINDOW_OUT] = {"OUT", FV_ATTN_DV, .heads = true, .narrow = true}},
     .flops = fv_flops_softmax,
     .terms = fv_terms_softmax,
+    .multiplies = FV_MULTIPLIES_ROWS,
     .headroom = FV_HEADROOM_WEIGHTS,
 };
 

@@ -1,0 +1,31 @@
+/* activations.h: what the definitions in activations.inc are made of. */
+#ifndef FOVEA_SRC_ACTIVATIONS_H
+#define FOVEA_SRC_ACTIVATIONS_H
+
+#include <math.h>
+
+static inline double fv_act_sigmoid(double x)
+{
+    return 1 / (1 + exp(-x));
+}
+
+/* The derivative of x sigmoid(s x). */
+static inline double fv_act_gated_slope(double x, double s)
+{
+    const double gate = 1 / (1 + exp(-s * x));
+    return gate * (1 + s * x * (1 - gate));
+}
+
+/* The tanh in GELU_TANH, of sqrt(2 / pi) (x + 0.044715 x^3); and that activation's derivative. */
+static inline double fv_act_bend(double x)
+{
+    return tanh(0.79788456080286536 * (x + 0.044715 * x * x * x));
+}
+
+static inline double fv_act_bend_slope(double x)
+{
+    const double s = 0.79788456080286536, t = fv_act_bend(x);
+    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * s * (1 + 3 * 0.044715 * x * x);
+}
+
+#endif

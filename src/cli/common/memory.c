@@ -1,0 +1,29 @@
+/* memory.c: memory that is there, or the program ends. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/common/cli.h"
+
+void *cli_alloc(size_t count, size_t size)
+{
+    const size_t line = 64, most = SIZE_MAX - line;
+    void *p = NULL;
+    if (size == 0 || count <= most / size)
+        p = aligned_alloc(line, (count * size + line) / line * line);
+    if (p)
+        memset(p, 0, count * size);
+    else
+        exit(cli_fail(CLI_UNSUPPORTED, "out of memory (%zu x %zu bytes)", count, size));
+    return p;
+}
+
+void *cli_grow(void *array, size_t n, size_t size)
+{
+    const size_t room = n ? 2 * n : 1;
+    if (n & (n - 1)) /* the room is a power of two */
+        return array;
+    void *more = realloc(array, room * size);
+    if (!more)
+        exit(cli_fail(CLI_UNSUPPORTED, "out of memory (%zu x %zu bytes)", room, size));
+    return more;
+}

@@ -1,0 +1,13 @@
+/* printable.h: text from files and folders, for a terminal. */
+#ifndef FOVEA_CLI_PRINTABLE_H
+#define FOVEA_CLI_PRINTABLE_H
+
+/* Replaces the characters that a terminal would obey, those of UTF-8 too. */
+static inline void cli_make_printable(char *text)
+{
+    for (unsigned char *c = (unsigned char *)text; *c; c++)
+        if (*c < ' ' || *c == 0x7f || (*c == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0))
+            *c = '?';
+}
+
+#endif

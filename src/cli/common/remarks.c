@@ -1,0 +1,49 @@
+/* remarks.c: what the library remarks, as messages. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/common/cli.h"
+
+/* Whether a remark came before, as one of another plan: with other numbers it is the same one. */
+static bool was_said(const char *line)
+{
+    static char **said; /* without digits; for the life of the program */
+    static size_t n;
+    char *form = cli_text("%s", line);
+    size_t length = 0;
+    for (const char *c = line; *c; c++)
+        if (*c < '0' || *c > '9')
+            form[length++] = *c;
+    form[length] = 0;
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(said[i], form) == 0) {
+            free(form);
+            return true;
+        }
+    said = cli_grow(said, n, sizeof *said);
+    said[n++] = form;
+    return false;
+}
+
+/* Remarks of the library go to stderr, each once, but for the cache's, which say that all is well.
+ * FOVEA_LOG=all keeps these and repeated ones too, off drops all, any other word keeps the lines
+ * that hold it. */
+static void log_line(const char *line, void *payload)
+{
+    const char *filter = payload;
+    if (filter ? strstr(line, filter) != NULL : strncmp(line, "cache: ", 7) != 0 && !was_said(line))
+        cli_tell("%s", line);
+}
+
+void cli_log_begin(void)
+{
+    static char every[] = ""; /* is in each line */
+    char *filter = getenv("FOVEA_LOG");
+    if (filter && strcmp(filter, "off") == 0)
+        return;
+    if (filter && strcmp(filter, "all") == 0)
+        filter = every;
+    else if (filter && !*filter)
+        filter = NULL;
+    fovea_log_set(log_line, filter);
+}

@@ -1,0 +1,193 @@
+/* depth_anything.c: Depth Anything V1 and V2, relative and metric, of transformers.
+ *
+ *     y = up(conv3x3 fused)                                to the pixels of all patches
+ *     depth = max_depth act(conv1x1 relu(conv3x3 y))       act: relu, of metric models the sigmoid
+ */
+#include "models/dense/depth_anything.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "checkpoint/processor.h"
+#include "models/layer.h"
+
+#define WIDTH 65536
+#define FARTHEST 1e6
+
+static const char output[] = "predicted_depth";
+
+/* Fields of its configuration beside those that transformers' have in common. */
+static const fv_field fields[] = {
+    {"backbone_config", FV_FIELD_ANY, NULL},
+    {"depth_estimation_type", FV_FIELD_ANY, NULL},
+    {"fusion_hidden_size", FV_FIELD_ANY, NULL},
+    {"head_hidden_size", FV_FIELD_ANY, NULL},
+    {"head_in_index", FV_FIELD_ANY, NULL},
+    {"max_depth", FV_FIELD_ANY, NULL},
+    {"neck_hidden_sizes", FV_FIELD_ANY, NULL},
+    {"reassemble_factors", FV_FIELD_ANY, NULL},
+    {"reassemble_hidden_size", FV_FIELD_ANY, NULL},
+    {"use_pretrained_backbone", FV_FIELD_FALSE, NULL},
+    {"use_timm_backbone", FV_FIELD_FALSE, NULL},
+    {"backbone_kwargs", FV_FIELD_EMPTY, NULL},
+    {"", FV_FIELD_ANY, NULL},
+};
+
+/* ---- reading ---- */
+
+/* EFORMAT where `key` is there and is not n. */
+static fovea_status agree(const fv_config *c, const char *key, uint32_t n, const char *of)
+{
+    uint32_t told = n;
+    FV_TRY(fv_config_u32(&told, c, key, 1, WIDTH));
+    return told == n
+               ? FOVEA_OK
+               : fv_fail(FOVEA_EFORMAT, "%s: \"%s\" is %u, but %s %u", c->file, key, told, of, n);
+}
+
+/* What becomes of the last product. */
+static fovea_status read_kind(fv_depth_anything *d, fv_tensor_reader *t, const fv_config *c)
+{
+    const char *kind = "relative";
+    float most = 1, *data;
+    const fv_tensor *scale;
+    FV_TRY(fv_config_text(&kind, c, "depth_estimation_type"));
+    FV_TRY(fv_config_float(&most, c, "max_depth", 0, FARTHEST));
+    if (strcmp(kind, "relative") != 0 && strcmp(kind, "metric") != 0)
+        return fv_config_fail(c, "depth_estimation_type", "\"relative\" or \"metric\"");
+    d->act = *kind == 'm' ? FV_EPI_SIGMOID : FV_EPI_RELU;
+    if (most == 0 || most == 1) /* as transformers' class has it, 0 is as if it were not there */
+        return FOVEA_OK;
+    FV_TRY(fv_model_floats(&data, &scale, t->m, 1, 1));
+    *data = most;
+    d->scale = fv_weight_of(scale, 1, 1);
+    return FOVEA_OK;
+}
+
+static fovea_status check_index(const fv_config *c, uint32_t levels)
+{
+    const json_t *index = fv_config_get(c, "head_in_index");
+    int64_t at;
+    if (!index || (fv_json_whole(&at, index) && (at == -1 || at == (int64_t)levels - 1)))
+        return FOVEA_OK;
+    return fv_fail(FOVEA_ENOTSUP,
+                   "%s: \"head_in_index\" is not -1: the head of another level than "
+                   "the last is not supported",
+                   c->file);
+}
+
+static fovea_status read_head(fv_depth_anything *d, fv_tensor_reader *t, const fv_config *c)
+{
+    const uint32_t half = d->neck.width / 2;
+    const uint32_t hidden = fv_tensor_dimension(fv_reader_find(t, "", "head.conv2.", "weight"), 0);
+    if (half == 0 || hidden > WIDTH)
+        return fv_fail(FOVEA_EFORMAT, "%s: a head of %u channels behind %u is out of range",
+                       t->source->name, hidden, d->neck.width);
+    FV_TRY(fv_reader_conv(&d->conv1, t, "", "head.conv1.", half, d->neck.width, 3));
+    FV_TRY(fv_reader_conv(&d->conv2, t, "", "head.conv2.", hidden, half, 3));
+    FV_TRY(fv_reader_linear(&d->conv3, t, "", "head.conv3.", 1, hidden));
+    FV_TRY(agree(c, "fusion_hidden_size", d->neck.width, "the neck's tensors have"));
+    FV_TRY(agree(c, "head_hidden_size", hidden, "the head's tensors have"));
+    FV_TRY(read_kind(d, t, c));
+    return fv_reader_all_used(t, "head.");
+}
+
+static fovea_status read_model(fovea_model *m, const fv_source *source, const fv_config *config)
+{
+    fv_tensor_reader t = {.m = m, .source = source, .config = config->file};
+    fv_depth_anything *d;
+    fv_config own;
+    snprintf(m->info.type, sizeof m->info.type, "depth_anything");
+    FV_TRY(fv_config_section(&own, config, "fovea"));
+    FV_TRY(fv_fields_check(config, config, &own, fields));
+    FV_TRY(fv_mem_alloc(&m->roles, sizeof *d, FV_MEM_MODEL, "roles"));
+    d = m->roles;
+    FV_TRY(fv_backbone_read(&d->backbone, &t, config, "dinov2", NULL));
+    const fv_vit *v = &d->backbone.vit;
+    FV_TRY(agree(config, "patch_size", v->patch, "the backbone's patches are of"));
+    FV_TRY(agree(config, "reassemble_hidden_size", v->width, "the backbone's width is"));
+    FV_TRY(fv_dpt_read(&d->neck, &t, "", config, v->width));
+    if (d->neck.levels != d->backbone.taps)
+        return fv_fail(FOVEA_EFORMAT,
+                       "%s: \"backbone_config.out_indices\" has %u stages, the neck's tensors %u "
+                       "levels",
+                       config->file, d->backbone.taps, d->neck.levels);
+    FV_TRY(check_index(config, d->neck.levels));
+    FV_TRY(read_head(d, &t, config));
+    m->info.metric = d->act == FV_EPI_SIGMOID;
+    m->preprocess =
+        fv_processor_default(FV_PROCESSOR_DPT, m->info.native_width, m->info.native_height);
+    m->preprocess.patch = v->patch;
+    return fv_backbone_list_outputs(m, &d->backbone, output);
+}
+
+static void release(fovea_model *m)
+{
+    fv_depth_anything *d = m->roles;
+    if (d)
+        fv_mem_free(d->backbone.vit.block);
+    fv_mem_free(d);
+    m->roles = NULL;
+}
+
+/* ---- computing ---- */
+
+struct context {
+    const fv_depth_anything *d;
+    fv_view projected[FV_DPT_LEVELS];
+};
+
+static void give(void *ctx, fv_builder *b, uint32_t i, fv_view rows)
+{
+    struct context *c = ctx;
+    c->projected[i] = fv_dpt_project(&c->d->neck, b, i, rows);
+}
+
+static void head(const fv_depth_anything *d, fv_builder *b, fv_view fused, const fv_grid *grid)
+{
+    const uint32_t patch = d->backbone.vit.patch;
+    const fv_grid pixels = {b->grid.width * patch, b->grid.height * patch, 1, 0};
+    const uint32_t n = pixels.width * pixels.height;
+    snprintf(b->scope, sizeof b->scope, "head");
+    fv_view x = fv_dpt_conv(b, "conv1", &d->conv1, fused, grid, 0, NULL);
+    x = fv_dpt_resize(b, "up", x, grid, &pixels, d->conv1.w.rows, FV_NO_VIEW);
+    x = fv_dpt_conv(b, "conv2", &d->conv2, x, &pixels, FV_EPI_RELU, NULL);
+    const fv_gemm g = {.w = &d->conv3.w,
+                       .bias = &d->conv3.b,
+                       .scale = &d->scale,
+                       .in = x,
+                       .res = FV_NO_VIEW,
+                       .out =
+                           fv_emit_task_output(b, output, FOVEA_OUTPUT_DEPTH, n, 1, &pixels, true),
+                       .act = d->act,
+                       .rows = n};
+    fv_emit_gemm(b, "depth", &g);
+    b->scope[0] = 0;
+}
+
+static fovea_status emit(const fovea_model *m, fv_builder *b)
+{
+    const fv_depth_anything *d = m->roles;
+    struct context c = {.d = d};
+    fv_grid grid = b->grid;
+    fv_backbone_emit(&d->backbone, b, give, &c);
+    if (b->status != FOVEA_OK)
+        return b->status;
+    const fv_view fused = fv_dpt_fuse(&d->neck, b, c.projected, &grid);
+    head(d, b, fused, &grid);
+    return b->status;
+}
+
+const fv_family fv_family_depth_anything = {
+    .name = "depth_anything",
+    .types = "depth_anything",
+    .sign = "head.conv3.",
+    .sign_beside = "neck.fusion_stage.layers.0.projection.weight",
+    .attention = "softmax",
+    .shapes = true,
+    .read = read_model,
+    .emit = emit,
+    .release = release,
+    .synthetic = fv_depth_anything_synthetic,
+    .make_synthetic = fv_depth_anything_make_synthetic,
+};

@@ -1,0 +1,20 @@
+/* vitpose.h: ViTPose: a ViT, and a head that gives each key point a heat map. */
+#ifndef FOVEA_SRC_MODELS_VITPOSE_H
+#define FOVEA_SRC_MODELS_VITPOSE_H
+
+#include "models/vit/backbone.h"
+
+typedef struct fv_vitpose {
+    fv_backbone backbone;
+    uint32_t scale;     /* of the simple head: its maps are so many times finer than the patches */
+    fv_layer deconv[2]; /* of the classic one; absent: the head is simple */
+    uint32_t channels[2]; /* of their results */
+    fv_layer maps;        /* of size 3, of the classic head a product of each pixel */
+} fv_vitpose;
+
+/* vitpose_synthetic.c: random checkpoints of the published sizes. */
+const char *fv_vitpose_synthetic(size_t index);
+fovea_status fv_vitpose_make_synthetic(struct json_t **config, struct fv_source *source,
+                                       const char *name);
+
+#endif

@@ -1,0 +1,68 @@
+/* rf_detr.h: RF-DETR: DINOv2 most of whose blocks attend in windows, a projector of its taps, and a
+ * decoder with deformable attention whose queries begin at the places that score best.
+ */
+#ifndef FOVEA_SRC_MODELS_RF_DETR_H
+#define FOVEA_SRC_MODELS_RF_DETR_H
+
+#include "models/detection.h"
+#include "models/vit/vit.h"
+
+#define FV_RF_DETR_TAPS 16
+
+/* A convolution without a bias, and the norm behind it. */
+typedef struct fv_rf_detr_conv {
+    fv_weight w;
+    fv_layer norm;
+} fv_rf_detr_conv;
+
+typedef struct fv_rf_detr_layer {
+    fv_layer qk, v, self_out; /* qk: of the rows with positions; Q rows, then K rows */
+    fv_layer sampling;        /* rows of the offsets, then those of the weights */
+    fv_layer values, cross_out;
+    fv_layer fc1, fc2;
+    fv_layer norm[3]; /* behind self-attention, cross-attention and the MLP */
+} fv_rf_detr_layer;
+
+typedef struct fv_rf_detr {
+    fv_vit vit;       /* the backbone */
+    uint32_t windows; /* of the grid, per side */
+    uint8_t *global;  /* of each block: 1 where it attends over all windows */
+    bool tap_norm;
+    uint32_t tap[FV_RF_DETR_TAPS], taps; /* after so many blocks, ascending */
+    /* The projector: 1x1 to two halves, pairs of 3x3 each behind the one before, 1x1 of all of
+     * them. */
+    uint32_t width, half; /* of what it makes; of its pairs' */
+    uint32_t act;         /* FV_EPI_* */
+    float eps;            /* of its norms but the last */
+    fv_rf_detr_conv first, last;
+    fv_rf_detr_conv (*pair)[2];
+    uint32_t pairs;
+    fv_layer projected; /* the last norm */
+    /* What becomes of its rows, before the best are chosen. */
+    fv_layer proposal, proposal_norm, proposal_class, proposal_box[3];
+    /* The decoder. */
+    uint32_t queries, self_heads, cross_heads, points, decoder_act;
+    fv_weight query, reference; /* (queries, width), (queries, 4) */
+    fv_layer position[2];
+    fv_rf_detr_layer *layer;
+    uint32_t layers;
+    fv_layer norm, classes, box[3];
+    fv_detection detection;
+} fv_rf_detr;
+
+#define FV_RF_DETR_NORM_EPS 1e-5f      /* of the decoder's norms, and those of proposals */
+#define FV_RF_DETR_PROJECTED_EPS 1e-6f /* of the projector's last */
+
+/* rf_detr_read.c */
+fovea_status fv_rf_detr_read(fovea_model *m, const struct fv_source *source,
+                             const struct fv_config *config);
+
+/* rf_detr_decoder.c: from the rows of the projector to the outputs. */
+void fv_rf_detr_decode(const fv_rf_detr *d, struct fv_builder *b, struct fv_view memory);
+
+/* rf_detr_synthetic.c: random checkpoints of the published sizes. */
+const char *fv_rf_detr_synthetic(size_t index);
+fovea_status fv_rf_detr_make_synthetic(struct json_t **config, struct fv_source *source,
+                                       const char *name);
+
+#endif

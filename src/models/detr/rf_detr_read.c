@@ -1,0 +1,545 @@
+/* rf_detr_read.c: the roles of RF-DETR from a checkpoint in the names of its authors, which
+ * transformers writes too.
+ *
+ * The backbone is read as DINOv2 is. Of the groups of queries that training has, the first is read.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "models/detr/rf_detr.h"
+#include "models/vit/backbone.h"
+#include "models/vit/vit_reader.h"
+#include "ops/op.h"
+
+#define BACKBONE "backbone.0.encoder.encoder."
+#define PROJECTOR "backbone.0.projector.stages.0."
+#define TRANSFORMER "transformer."
+#define DECODER "transformer.decoder."
+#define MOST 64 /* layers, pairs, points, windows */
+#define QUERIES 65536
+
+static const fv_field backbone_fields[] = {
+    {"num_windows", FV_FIELD_ANY, NULL},
+    {"window_block_indexes", FV_FIELD_ANY, NULL},
+    {"", FV_FIELD_ANY, NULL},
+};
+
+static const fv_field fields[] = {
+    {"activation_dropout", FV_FIELD_ANY, NULL},
+    {"activation_function", FV_FIELD_ANY, NULL},
+    {"attention_bias", FV_FIELD_ANY, NULL},
+    {"auxiliary_loss", FV_FIELD_ANY, NULL},
+    {"backbone_config", FV_FIELD_ANY, NULL},
+    {"bbox_cost", FV_FIELD_ANY, NULL},
+    {"bbox_loss_coefficient", FV_FIELD_ANY, NULL},
+    {"c2f_num_blocks", FV_FIELD_ANY, NULL},
+    {"class_cost", FV_FIELD_ANY, NULL},
+    {"class_loss_coefficient", FV_FIELD_ANY, NULL},
+    {"d_model", FV_FIELD_ANY, NULL},
+    {"decoder_activation_function", FV_FIELD_ANY, NULL},
+    {"decoder_cross_attention_heads", FV_FIELD_ANY, NULL},
+    {"decoder_ffn_dim", FV_FIELD_ANY, NULL},
+    {"decoder_layers", FV_FIELD_ANY, NULL},
+    {"decoder_n_points", FV_FIELD_ANY, NULL},
+    {"decoder_self_attention_heads", FV_FIELD_ANY, NULL},
+    {"dice_loss_coefficient", FV_FIELD_ANY, NULL},
+    {"disable_custom_kernels", FV_FIELD_ANY, NULL},
+    {"eos_coefficient", FV_FIELD_ANY, NULL},
+    {"focal_alpha", FV_FIELD_ANY, NULL},
+    {"giou_cost", FV_FIELD_ANY, NULL},
+    {"giou_loss_coefficient", FV_FIELD_ANY, NULL},
+    {"group_detr", FV_FIELD_ANY, NULL},
+    {"hidden_expansion", FV_FIELD_ANY, NULL},
+    {"init_std", FV_FIELD_ANY, NULL},
+    {"mask_class_loss_coefficient", FV_FIELD_ANY, NULL},
+    {"mask_dice_loss_coefficient", FV_FIELD_ANY, NULL},
+    {"mask_downsample_ratio", FV_FIELD_ANY, NULL},
+    {"mask_loss_coefficient", FV_FIELD_ANY, NULL},
+    {"mask_point_sample_ratio", FV_FIELD_ANY, NULL},
+    {"num_feature_levels", FV_FIELD_ANY, NULL},
+    {"num_queries", FV_FIELD_ANY, NULL},
+    {"segmentation_head_activation_function", FV_FIELD_ANY, NULL},
+    {"", FV_FIELD_ANY, NULL},
+};
+
+/* The reader of the backbone serves for all: its section is `r->vision`. */
+typedef fv_vit_reader reader;
+
+static fv_rf_detr *roles(const reader *r)
+{
+    return r->t.m->roles;
+}
+
+/* EFORMAT where `n`, of `key`, does not divide `whole`. */
+static fovea_status divides(const reader *r, const char *key, uint32_t n, uint32_t whole)
+{
+    if (whole % n == 0)
+        return FOVEA_OK;
+    return fv_fail(FOVEA_EFORMAT, "%s: \"%s\" is %u, which does not divide the %u channels",
+                   r->config->file, key, n, whole);
+}
+
+static fovea_status read_activation(const reader *r, const char *key, const char *usual,
+                                    uint32_t *out)
+{
+    const char *name = usual;
+    FV_TRY(fv_config_text(&name, r->config, key));
+    *out = strcmp(name, "relu") == 0   ? FV_EPI_RELU
+           : strcmp(name, "silu") == 0 ? FV_EPI_SILU
+           : strcmp(name, "gelu") == 0 ? FV_EPI_GELU
+                                       : 0;
+    return *out ? FOVEA_OK
+                : fv_fail(FOVEA_ENOTSUP, "%s: \"%s\" is \"%.40s\"; relu, silu and gelu are known",
+                          r->config->file, key, name);
+}
+
+/* ---- the backbone ---- */
+
+/* Which blocks attend over all windows: those that "window_block_indexes" does not have; without it
+ * those whose number is a tap's, and those behind the last. */
+static fovea_status read_windows(reader *r)
+{
+    fv_rf_detr *d = roles(r);
+    const json_t *list = fv_config_get(&r->vision, "window_block_indexes");
+    uint32_t count = 0;
+    d->windows = 4;
+    FV_TRY(fv_config_u32(&d->windows, &r->vision, "num_windows", 1, MOST));
+    FV_TRY(FV_MEM_ARRAY(&d->global, r->v->depth, FV_MEM_MODEL, "kinds of blocks"));
+    for (uint32_t i = 0; i < r->v->depth; i++)
+        d->global[i] = list || i > d->tap[d->taps - 1];
+    for (uint32_t i = 0; !list && i < d->taps; i++)
+        if (d->tap[i] < r->v->depth)
+            d->global[d->tap[i]] = 1;
+    if (!list || (json_is_array(list) && json_array_size(list) == 0))
+        return FOVEA_OK;
+    uint32_t *block;
+    FV_TRY(fv_config_count(&count, &r->vision, "window_block_indexes", r->v->depth + 1));
+    FV_TRY(FV_MEM_ARRAY(&block, count, FV_MEM_MODEL, "kinds of blocks"));
+    const fovea_status status =
+        fv_config_u32s(block, count, &r->vision, "window_block_indexes", 0, r->v->depth);
+    for (uint32_t i = 0; status == FOVEA_OK && i < count; i++)
+        if (block[i] < r->v->depth)
+            d->global[block[i]] = 0;
+    fv_mem_free(block);
+    return status;
+}
+
+static fovea_status find_backbone(reader *r)
+{
+    r->kind = FV_VIT_REGISTERS; /* positions are resized as theirs */
+    r->prefix = BACKBONE;
+    for (r->n = fv_vit_schemes; r->n->patch; r->n++)
+        if (r->n->origin == FV_VIT_HF && !r->n->in_memory && r->n->kinds >> r->kind & 1 &&
+            fv_reader_unwrap(&r->t, r->prefix, r->n->patch, "weight"))
+            return FOVEA_OK;
+    return fv_reader_fail_names(&r->t, "RF-DETR", "refpoint_embed.weight");
+}
+
+/* Refuses what a ViT's reader knows and a block here does not have. */
+static fovea_status check_blocks(const reader *r)
+{
+    for (uint32_t i = 0; i < r->v->depth; i++) {
+        const fv_vit_block *b = &r->v->block[i];
+        const struct {
+            const char *what;
+            const fv_weight *w;
+        } parts[] = {{"gates of heads", &b->sla_q},
+                     {"learned maps of q and k", &b->map_q.w},
+                     {"a convolution of its values", &b->module.dwc.w},
+                     {"a norm of what it has seen", &b->module.ln.w},
+                     {"a gate", &b->module.gate.w},
+                     {"a norm inside its attention", &b->inner.w},
+                     {"a norm inside its MLP", &b->inner_mlp.w},
+                     {"biases of scores", &b->bias}};
+        for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
+            if (fv_weight_present(parts[k].w))
+                return fv_fail(FOVEA_ENOTSUP,
+                               "%s: block %u has %s, which is not supported in RF-DETR",
+                               r->t.source->name, i, parts[k].what);
+    }
+    return FOVEA_OK;
+}
+
+/* The picture that the model is for: that of the position table, made a multiple of the windows. */
+static void round_native(const reader *r)
+{
+    fovea_model_info *info = &r->t.m->info;
+    const uint32_t unit = r->v->patch * roles(r)->windows;
+    info->native_width = (info->native_width + unit - 1) / unit * unit;
+    info->native_height = (info->native_height + unit - 1) / unit * unit;
+}
+
+static fovea_status read_backbone(reader *r)
+{
+    fv_rf_detr *d = roles(r);
+    const char *type = "rf_detr_dinov2";
+    bool grids = true;
+    if (!r->vision.object)
+        return fv_config_fail(r->config, "backbone_config", "an object");
+    FV_TRY(fv_config_text(&type, &r->vision, "model_type"));
+    FV_TRY(fv_config_bool(&grids, &r->vision, "reshape_hidden_states"));
+    if (strcmp(type, "rf_detr_dinov2") != 0 || !grids)
+        return fv_fail(FOVEA_ENOTSUP,
+                       "%s: a backbone \"%.40s\"%s; \"rf_detr_dinov2\" that gives grids is "
+                       "supported",
+                       r->config->file, type, grids ? "" : " without \"reshape_hidden_states\"");
+    FV_TRY(find_backbone(r));
+    FV_TRY(fv_vit_read_sizes(r));
+    FV_TRY(fv_vit_read_block_form(r));
+    FV_TRY(fv_vit_read_embedding(r));
+    FV_TRY(fv_vit_read_blocks(r));
+    FV_TRY(check_blocks(r));
+    FV_TRY(fv_backbone_read_taps(d->tap, &d->taps, FV_RF_DETR_TAPS, &r->vision, r->v->depth));
+    FV_TRY(read_windows(r));
+    round_native(r);
+    d->tap_norm = true;
+    FV_TRY(fv_config_bool(&d->tap_norm, &r->vision, "apply_layernorm"));
+    FV_TRY(fv_reader_norm(&d->vit.post, &r->t, BACKBONE, r->n->post, d->vit.width));
+    fv_reader_ignore(&r->t, BACKBONE "embeddings.", "mask_token");
+    return fv_reader_all_used(&r->t, BACKBONE "embeddings.");
+}
+
+/* ---- the projector ---- */
+
+static fovea_status read_conv(reader *r, fv_rf_detr_conv *c, const char *stem, uint32_t out,
+                              uint32_t in, uint32_t size)
+{
+    char name[64];
+    const uint32_t taps = size * size;
+    const uint64_t shape[4] = {out, in, size, size};
+    const fv_tensor *t;
+    snprintf(name, sizeof name, "%sconv.", stem);
+    FV_TRY(fv_reader_tensor(&t, &r->t, PROJECTOR, name, "weight", 4, shape));
+    c->w = (fv_weight){.rows = out, .cols = taps * in};
+    fv_weight_add(&c->w,
+                  (fv_weight_part){.tensor = t, .rows = out, .cols = taps * in, .taps = taps});
+    snprintf(name, sizeof name, "%sbn.", stem);
+    return fv_reader_norm(&c->norm, &r->t, PROJECTOR, name, out);
+}
+
+/* How many follow one another whose tensor `stem` has the number in it. */
+static uint32_t count(const reader *r, const char *prefix, const char *format)
+{
+    uint32_t n = 0;
+    char stem[64];
+    for (; n <= MOST; n++) {
+        snprintf(stem, sizeof stem, format, n);
+        if (!fv_reader_find(&r->t, prefix, stem, "weight"))
+            break;
+    }
+    return n;
+}
+
+static fovea_status read_projector(reader *r)
+{
+    fv_rf_detr *d = roles(r);
+    FV_TRY(fv_reader_dimension(&d->width, &r->t, PROJECTOR, "1.", "weight", 0,
+                               "width of the decoder", FV_VIT_WIDTH_MOST));
+    FV_TRY(fv_reader_agree(&r->t, r->config, "d_model", d->width));
+    if (d->width % 4)
+        return fv_fail(FOVEA_EFORMAT,
+                       "%s: \"d_model\" is %u; four numbers of a box need a multiple of 4",
+                       r->config->file, d->width);
+    FV_TRY(fv_reader_dimension(&d->half, &r->t, PROJECTOR, "0.cv1.conv.", "weight", 0,
+                               "width of the projector", FV_VIT_WIDTH_MOST));
+    d->half /= 2;
+    d->eps = 1e-5f;
+    FV_TRY(fv_config_float(&d->eps, r->config, "layer_norm_eps", 0, 1));
+    FV_TRY(read_activation(r, "activation_function", "silu", &d->act));
+    d->pairs = count(r, PROJECTOR, "0.m.%u.cv1.conv.");
+    FV_TRY(fv_reader_agree(&r->t, r->config, "c2f_num_blocks", d->pairs));
+    FV_TRY(fv_vit_check_size(r, "number of the projector's blocks", d->pairs, MOST));
+    FV_TRY(FV_MEM_ARRAY(&d->pair, d->pairs, FV_MEM_MODEL, "the projector"));
+    FV_TRY(read_conv(r, &d->first, "0.cv1.", 2 * d->half, d->taps * d->vit.width, 1));
+    for (uint32_t i = 0; i < 2 * d->pairs; i++) {
+        char stem[32];
+        snprintf(stem, sizeof stem, "0.m.%u.cv%u.", i / 2, i % 2 + 1);
+        FV_TRY(read_conv(r, &d->pair[i / 2][i % 2], stem, d->half, d->half, 3));
+    }
+    FV_TRY(read_conv(r, &d->last, "0.cv2.", d->width, (2 + d->pairs) * d->half, 1));
+    FV_TRY(fv_reader_norm(&d->projected, &r->t, PROJECTOR, "1.", d->width));
+    return fv_reader_all_used(&r->t, "backbone.0.projector.");
+}
+
+/* ---- proposals and queries ---- */
+
+static fovea_status read_box(reader *r, fv_layer box[3], const char *prefix, const char *stem)
+{
+    const uint32_t width = roles(r)->width;
+    char name[64];
+    for (uint32_t i = 0; i < 3; i++) {
+        snprintf(name, sizeof name, "%slayers.%u.", stem, i);
+        FV_TRY(fv_reader_linear(&box[i], &r->t, prefix, name, i < 2 ? width : 4, width));
+    }
+    return FOVEA_OK;
+}
+
+static fovea_status read_proposals(reader *r)
+{
+    static const char *const of_groups[] = {
+        TRANSFORMER "enc_output.", TRANSFORMER "enc_output_norm.",
+        TRANSFORMER "enc_out_class_embed.",
+        TRANSFORMER "enc_out_bbox_embed."}; /* the others than the first are of training alone */
+    fv_rf_detr *d = roles(r);
+    const uint32_t width = d->width;
+    uint32_t classes;
+    FV_TRY(fv_reader_dimension(&classes, &r->t, "", "class_embed.", "weight", 0,
+                               "number of classes", FV_VIT_WIDTH_MOST));
+    FV_TRY(fv_reader_linear(&d->proposal, &r->t, TRANSFORMER, "enc_output.0.", width, width));
+    FV_TRY(fv_reader_norm(&d->proposal_norm, &r->t, TRANSFORMER, "enc_output_norm.0.", width));
+    FV_TRY(fv_reader_linear(&d->proposal_class, &r->t, TRANSFORMER, "enc_out_class_embed.0.",
+                            classes, width));
+    FV_TRY(read_box(r, d->proposal_box, TRANSFORMER, "enc_out_bbox_embed.0."));
+    FV_TRY(fv_reader_linear(&d->classes, &r->t, "", "class_embed.", classes, width));
+    for (size_t i = 0; i < sizeof of_groups / sizeof *of_groups; i++)
+        fv_reader_ignore(&r->t, of_groups[i], "");
+    return read_box(r, d->box, "", "bbox_embed.");
+}
+
+/* The rows of the first group. */
+static fovea_status read_queries(reader *r, fv_weight *w, const char *stem, uint32_t cols)
+{
+    const uint32_t queries = roles(r)->queries;
+    const uint32_t rows = fv_tensor_dimension(fv_reader_find(&r->t, "", stem, "weight"), 0);
+    const uint64_t shape[2] = {rows, cols};
+    const fv_tensor *t;
+    FV_TRY(fv_reader_tensor(&t, &r->t, "", stem, "weight", 2, shape));
+    if (rows < queries)
+        return fv_fail(FOVEA_EFORMAT,
+                       "%s: \"num_queries\" is %u, but \"%sweight\" of %s has %u rows",
+                       r->config->file, queries, stem, r->t.source->name, rows);
+    *w = fv_weight_of(t, queries, cols);
+    return FOVEA_OK;
+}
+
+/* ---- the decoder ---- */
+
+/* Rows [from, from + rows) of the tensor with queries, keys and values, and of their biases, which
+ * may be absent. */
+static void cut(fv_layer *l, const fv_tensor *w, const fv_tensor *b, uint32_t width, uint32_t from,
+                uint32_t rows)
+{
+    l->w = (fv_weight){.rows = rows, .cols = width};
+    fv_weight_add(&l->w,
+                  (fv_weight_part){
+                      .tensor = w, .offset = (uint64_t)from * width, .rows = rows, .cols = width});
+    if (!b)
+        return;
+    l->b = (fv_weight){.rows = 1, .cols = rows};
+    fv_weight_add(&l->b, (fv_weight_part){.tensor = b, .offset = from, .rows = 1, .cols = rows});
+}
+
+static fovea_status read_self_attention(reader *r, fv_rf_detr_layer *l, const char *prefix)
+{
+    const uint32_t width = roles(r)->width;
+    const uint64_t whole[2] = {3ull * width, width};
+    const bool biased = fv_reader_find(&r->t, prefix, "self_attn.in_proj_bias", "") != NULL;
+    const fv_tensor *w, *b = NULL;
+    FV_TRY(fv_reader_tensor(&w, &r->t, prefix, "self_attn.in_proj_weight", "", 2, whole));
+    if (biased)
+        FV_TRY(fv_reader_tensor(&b, &r->t, prefix, "self_attn.in_proj_bias", "", 1, whole));
+    cut(&l->qk, w, b, width, 0, 2 * width);
+    cut(&l->v, w, b, width, 2 * width, width);
+    if (biased)
+        return fv_reader_linear(&l->self_out, &r->t, prefix, "self_attn.out_proj.", width, width);
+    return fv_reader_matrix(&l->self_out.w, &r->t, prefix, "self_attn.out_proj.", "weight", width,
+                            width);
+}
+
+/* Offsets and weights of the samples, stacked. */
+static fovea_status read_sampling(reader *r, fv_layer *l, const char *prefix)
+{
+    const fv_rf_detr *d = roles(r);
+    const uint32_t samples = d->cross_heads * d->points, rows[2] = {2 * samples, samples};
+    const char *const stem[] = {"cross_attn.sampling_offsets.", "cross_attn.attention_weights."};
+    l->w = (fv_weight){.rows = 3 * samples, .cols = d->width};
+    l->b = (fv_weight){.rows = 1, .cols = 3 * samples};
+    for (uint32_t i = 0; i < 2; i++) {
+        FV_TRY(fv_reader_part(
+            &l->w, &r->t, prefix, stem[i], "weight",
+            (fv_weight_part){.row0 = i * rows[0], .rows = rows[i], .cols = d->width}));
+        FV_TRY(fv_reader_part(&l->b, &r->t, prefix, stem[i], "bias",
+                              (fv_weight_part){.rows = 1, .col0 = i * rows[0], .cols = rows[i]}));
+    }
+    return FOVEA_OK;
+}
+
+static fovea_status read_layer(reader *r, uint32_t i)
+{
+    const fv_rf_detr *d = roles(r);
+    fv_rf_detr_layer *l = &d->layer[i];
+    const uint32_t width = d->width;
+    char p[64];
+    snprintf(p, sizeof p, DECODER "layers.%u.", i);
+    uint32_t hidden;
+    FV_TRY(fv_reader_dimension(&hidden, &r->t, p, "linear1.", "weight", 0,
+                               "width of the decoder's MLP", FV_VIT_HIDDEN_MOST));
+    FV_TRY(fv_reader_agree(&r->t, r->config, "decoder_ffn_dim", hidden));
+    FV_TRY(read_self_attention(r, l, p));
+    FV_TRY(read_sampling(r, &l->sampling, p));
+    FV_TRY(fv_reader_linear(&l->values, &r->t, p, "cross_attn.value_proj.", width, width));
+    FV_TRY(fv_reader_linear(&l->cross_out, &r->t, p, "cross_attn.output_proj.", width, width));
+    FV_TRY(fv_reader_linear(&l->fc1, &r->t, p, "linear1.", hidden, width));
+    FV_TRY(fv_reader_linear(&l->fc2, &r->t, p, "linear2.", width, hidden));
+    for (uint32_t k = 0; k < 3; k++) {
+        char stem[16];
+        snprintf(stem, sizeof stem, "norm%u.", k + 1);
+        FV_TRY(fv_reader_norm(&l->norm[k], &r->t, p, stem, width));
+    }
+    return FOVEA_OK;
+}
+
+/* The first product of the positions reads sines of x, y, w, h, where the tensor has y before x. */
+static fovea_status read_positions(reader *r)
+{
+    fv_rf_detr *d = roles(r);
+    const uint32_t width = d->width, part = width / 2;
+    const uint64_t shape[2] = {width, 2ull * width};
+    const uint32_t from[] = {part, 0, 2 * part}, cols[] = {part, part, 2 * part};
+    const fv_tensor *t;
+    FV_TRY(fv_reader_tensor(&t, &r->t, DECODER, "ref_point_head.layers.0.", "weight", 2, shape));
+    d->position[0].w = (fv_weight){.rows = width, .cols = 2 * width};
+    for (uint32_t i = 0; i < 3; i++)
+        fv_weight_add(&d->position[0].w, (fv_weight_part){.tensor = t,
+                                                          .offset = from[i],
+                                                          .rows = width,
+                                                          .col0 = i * part,
+                                                          .cols = cols[i],
+                                                          .row_stride = 2ull * width});
+    FV_TRY(fv_reader_matrix(&d->position[0].b, &r->t, DECODER, "ref_point_head.layers.0.", "bias",
+                            1, width));
+    return fv_reader_linear(&d->position[1], &r->t, DECODER, "ref_point_head.layers.1.", width,
+                            width);
+}
+
+static fovea_status read_decoder_sizes(reader *r)
+{
+    fv_rf_detr *d = roles(r);
+    uint32_t levels = 1;
+    d->queries = 300;
+    d->self_heads = 8;
+    d->cross_heads = 16;
+    d->points = 4;
+    FV_TRY(fv_config_u32(&levels, r->config, "num_feature_levels", 1, 1));
+    FV_TRY(fv_config_u32(&d->queries, r->config, "num_queries", 1, QUERIES));
+    FV_TRY(fv_config_u32(&d->self_heads, r->config, "decoder_self_attention_heads", 1, 4096));
+    FV_TRY(fv_config_u32(&d->cross_heads, r->config, "decoder_cross_attention_heads", 1, 4096));
+    FV_TRY(fv_config_u32(&d->points, r->config, "decoder_n_points", 1, MOST));
+    FV_TRY(divides(r, "decoder_self_attention_heads", d->self_heads, d->width));
+    FV_TRY(divides(r, "decoder_cross_attention_heads", d->cross_heads, d->width));
+    FV_TRY(read_activation(r, "decoder_activation_function", "relu", &d->decoder_act));
+    d->layers = count(r, DECODER, "layers.%u.norm1.");
+    FV_TRY(fv_reader_agree(&r->t, r->config, "decoder_layers", d->layers));
+    const fovea_model_info *info = &r->t.m->info;
+    const uint64_t places =
+        (uint64_t)(info->native_width / info->patch) * (info->native_height / info->patch);
+    if (d->queries > places)
+        return fv_fail(FOVEA_EFORMAT,
+                       "%s: \"num_queries\" is %u, but a picture of %u x %u has %llu places to "
+                       "choose them from",
+                       r->config->file, d->queries, info->native_width, info->native_height,
+                       (unsigned long long)places);
+    return fv_vit_check_size(r, "number of the decoder's layers", d->layers, MOST);
+}
+
+static fovea_status read_decoder(reader *r)
+{
+    fv_rf_detr *d = roles(r);
+    FV_TRY(read_decoder_sizes(r));
+    FV_TRY(FV_MEM_ARRAY(&d->layer, d->layers, FV_MEM_MODEL, "the decoder"));
+    FV_TRY(read_queries(r, &d->query, "query_feat.", d->width));
+    FV_TRY(read_queries(r, &d->reference, "refpoint_embed.", 4));
+    FV_TRY(read_positions(r));
+    for (uint32_t i = 0; i < d->layers; i++)
+        FV_TRY(read_layer(r, i));
+    FV_TRY(fv_reader_norm(&d->norm, &r->t, DECODER, "norm.", d->width));
+    return fv_reader_all_used(&r->t, DECODER);
+}
+
+/* ---- the whole ---- */
+
+static void describe(reader *r)
+{
+    fovea_model_info *info = &r->t.m->info;
+    fv_vit_describe(info, r->v);
+    r->t.m->preprocess =
+        fv_processor_default(FV_PROCESSOR_RF_DETR, info->native_width, info->native_height);
+}
+
+/* As many boxes as queries, or fewer, any class of any query, best first. */
+static fovea_status describe_boxes(reader *r)
+{
+    fv_rf_detr *d = roles(r);
+    fv_detection *boxes = &d->detection;
+    fovea_model *m = r->t.m;
+    uint32_t most = d->queries;
+    FV_TRY(fv_config_u32(&most, &r->own, "max_per_img", 1, d->queries));
+    *boxes = (fv_detection){.levels = 1,
+                            .anchors = 1,
+                            .classes = d->classes.w.rows,
+                            .of_queries = true,
+                            .nms_pre = most,
+                            .min_size = -1,
+                            .max_per_img = most};
+    FV_TRY(fv_config_float(&boxes->score_thr, &r->own, "score_thr", 0, 1));
+    m->detection = boxes;
+    m->info.classes = boxes->classes;
+    m->info.boxes = most;
+    return FOVEA_OK;
+}
+
+static fovea_status list_outputs(fovea_model *m)
+{
+    static const char *const names[] = {"logits", "pred_boxes", "last_hidden_state",
+                                        "backbone_features"};
+    FV_TRY(FV_MEM_ARRAY(&m->outputs, sizeof names / sizeof *names + 1, FV_MEM_MODEL,
+                        "list of outputs"));
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        FV_TRY(fv_model_add_output(m, "%s", names[i]));
+    return FOVEA_OK;
+}
+
+/* Models that do more than find objects: what they are for would be missing without a word. */
+static fovea_status refuse_other_heads(const reader *r)
+{
+    static const struct {
+        const char *tensors, *class, *what;
+    } others[] = {{"segmentation_head.", "RfDetrForInstanceSegmentation", "masks"},
+                  {"keypoint_embed.", NULL, "key points"}};
+    const json_t *list = fv_config_get(r->config, "architectures");
+    const char *class = json_string_value(json_array_get(list, 0));
+    char named[FV_READER_NAME];
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        const bool says = class && others[i].class && strcmp(class, others[i].class) == 0;
+        if (says || fv_reader_names(named, &r->t, others[i].tensors))
+            return fv_fail(FOVEA_ENOTSUP,
+                           "%s: an RF-DETR for %s (%s \"%s\"), which are not supported yet; take "
+                           "its detector of the same size",
+                           says ? r->config->file : r->t.source->name, others[i].what,
+                           says ? "\"architectures\" has" : "tensor", says ? class : named);
+    }
+    return FOVEA_OK;
+}
+
+fovea_status fv_rf_detr_read(fovea_model *m, const fv_source *source, const fv_config *config)
+{
+    reader r = {.t = {.m = m, .source = source, .config = config->file}, .config = config};
+    FV_TRY(fv_config_type(&r.type, config));
+    FV_TRY(fv_config_section(&r.own, config, "fovea"));
+    FV_TRY(fv_config_section(&r.vision, config, "backbone_config"));
+    snprintf(m->info.type, sizeof m->info.type, "rf_detr");
+    fv_reader_begin(&r.t);
+    FV_TRY(refuse_other_heads(&r));
+    FV_TRY(fv_fields_check(config, config, &r.own, fields));
+    if (r.vision.object)
+        FV_TRY(fv_fields_check(config, &r.vision, &r.own, backbone_fields));
+    FV_TRY(fv_mem_alloc(&m->roles, sizeof(fv_rf_detr), FV_MEM_MODEL, "roles"));
+    r.v = &roles(&r)->vit;
+    FV_TRY(read_backbone(&r));
+    describe(&r);
+    FV_TRY(read_projector(&r));
+    FV_TRY(read_decoder(&r));
+    FV_TRY(read_proposals(&r));
+    FV_TRY(describe_boxes(&r));
+    return list_outputs(m);
+}

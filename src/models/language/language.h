@@ -1,0 +1,29 @@
+/* language.h: causal language models of token mixers: flash-linear-attention's RetNet, GLA,
+ * DeltaNet and Gated DeltaNet, and its transformer.
+ */
+#ifndef FOVEA_SRC_MODELS_LANGUAGE_H
+#define FOVEA_SRC_MODELS_LANGUAGE_H
+
+#include "models/language/mixer.h"
+
+typedef struct fv_language_block {
+    fv_weight attn_norm, mlp_norm;
+    fv_mixer mixer;
+    fv_weight up, down; /* up: (gate | up), 2 hidden rows */
+} fv_language_block;
+
+/* A lone mixer, whose tensors have no names of blocks, has no blocks but `lone`. */
+typedef struct fv_language {
+    enum fv_mixer_kind kind;
+    uint32_t width, depth, vocabulary;
+    float eps;
+    fv_weight embeddings, norm, head; /* head: (vocabulary, width) */
+    fv_language_block *block;
+    fv_mixer lone;
+} fv_language;
+
+const char *fv_language_synthetic(size_t index);
+fovea_status fv_language_make_synthetic(struct json_t **config, fv_source *source,
+                                        const char *name);
+
+#endif

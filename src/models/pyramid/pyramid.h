@@ -1,0 +1,92 @@
+/* pyramid.h: MAViT and NaLaFormer: a convolutional stem, stages of blocks on ever coarser grids,
+ * and what differs between the two families.
+ */
+#ifndef FOVEA_SRC_MODELS_PYRAMID_H
+#define FOVEA_SRC_MODELS_PYRAMID_H
+
+#include "graph/emit.h"
+#include "models/model.h"
+#include "models/tensor_reader.h"
+
+#define FV_PYRAMID_MOST 16 /* stages */
+#define FV_PYRAMID_STEM 4  /* convolutions; their grid is a quarter of the picture */
+
+typedef struct fv_pyramid_block {
+    bool linear;   /* the family's mechanism, else softmax */
+    fv_layer cpe1; /* position encoding, residual folded: (C, 9) */
+    fv_layer ln1;
+    const fv_tensor *fused_w, *fused_b; /* (4C, C): q, k, v and gate */
+    fv_layer lepe;                      /* (C, 25) */
+    fv_layer inner;                     /* LayerNorm before the gate, or absent */
+    fv_layer proj;                      /* LayerScale folded */
+    fv_layer cpe2;                      /* or absent */
+    fv_layer ln2;
+    fv_layer fc1, dw, fc2; /* dw: residual folded; fc2: LayerScale */
+} fv_pyramid_block;
+
+typedef struct fv_pyramid_stage {
+    uint32_t width, depth, heads, hidden;
+    fv_pyramid_block *block; /* depth of them */
+    fv_layer norm;           /* of the stage's output when it is a feature; or absent */
+    fv_layer down;           /* to the next stage, BatchNorm folded; absent in the last */
+} fv_pyramid_stage;
+
+typedef struct fv_pyramid {
+    fv_layer stem[FV_PYRAMID_STEM]; /* BatchNorm folded */
+    uint32_t stages;
+    fv_pyramid_stage *stage;
+    fv_layer proj; /* BatchNorm folded; absent in backbones */
+    fv_layer head; /* or absent */
+} fv_pyramid;
+
+/* The part of a block between its attention and its projection. */
+typedef struct fv_pyramid_mix {
+    fv_builder *b;
+    const fv_pyramid_block *w;
+    fv_grid grid;
+    uint32_t width;
+    fv_view attention, v, gate;
+} fv_pyramid_mix;
+
+/* One size of a synthetic checkpoint. */
+#define FV_PYRAMID_STAGES 4
+typedef struct fv_pyramid_spec {
+    const char *name;
+    uint32_t width[FV_PYRAMID_STAGES], depth[FV_PYRAMID_STAGES], heads[FV_PYRAMID_STAGES];
+    double ratio; /* of the hidden width */
+    uint32_t projection;
+} fv_pyramid_spec;
+
+/* What is a family's own: fv_family.form. */
+typedef struct fv_pyramid_form {
+    const char *type;                 /* model_type */
+    uint32_t mech;                    /* of 'l' blocks */
+    const char *cpe1, *cpe2;          /* stems; cpe2 NULL: none */
+    const char *fused, *inner, *proj; /* stems in a block; inner NULL: none */
+    /* What the projection reads. */
+    fv_view (*mix)(const fv_pyramid_mix *m);
+    const fv_pyramid_spec *sizes; /* the published ones; ends with a NULL name */
+} fv_pyramid_form;
+
+/* pyramid_read.c: roles from names and shapes. */
+fovea_status fv_pyramid_read(fovea_model *m, const struct fv_source *source,
+                             const struct fv_config *config);
+void fv_pyramid_release(fovea_model *m);
+
+/* pyramid.c: steps from roles. */
+fovea_status fv_pyramid_grid(const fovea_model *m, fv_builder *b);
+fovea_status fv_pyramid_emit(const fovea_model *m, fv_builder *b);
+/* The weights of a purpose: of a head alone, as nothing else is trained. */
+void fv_pyramid_weights(const fovea_model *m, enum fv_purpose purpose, fv_weight_visit *visit,
+                        void *ctx);
+/* The local position encoding of v, added to the attention and multiplied by `gate` (id
+ * FV_NO_VALUE: not multiplied). */
+fv_view fv_pyramid_lepe(const fv_pyramid_mix *m, fv_view gate);
+
+/* pyramid_synthetic.c: random checkpoints. Names of the sizes, NULL past the end; `name` is one of
+ * them, or has a neck or head behind it. */
+const char *fv_pyramid_synthetic(const fv_pyramid_form *form, size_t index);
+fovea_status fv_pyramid_make_synthetic(struct json_t **config, struct fv_source *source,
+                                       const fv_pyramid_form *form, const char *name);
+
+#endif

@@ -1,0 +1,77 @@
+/* backbone.c: reads the backbone of a dense model, and writes its steps. */
+#include "models/vit/backbone.h"
+
+#include <string.h>
+
+#include "models/layer.h"
+#include "models/vit/vit_reader.h"
+
+/* ---- reading ---- */
+
+static fovea_status check_type(const fv_vit_reader *r, const char *type)
+{
+    if (r->type && strcmp(r->type, type) == 0)
+        return FOVEA_OK;
+    return fv_fail(
+        FOVEA_ENOTSUP,
+        "%s: \"backbone_config.model_type\" is \"%.40s\"; a %.40s with a backbone of type "
+        "\"%s\" is supported",
+        r->config->file, r->type ? r->type : "", r->t.m->info.type, type);
+}
+
+fovea_status fv_backbone_read(fv_backbone *out, fv_tensor_reader *t, const fv_config *config,
+                              const char *type, const fv_field *more)
+{
+    fv_vit_reader r = {.t = *t, .config = config, .prefix = "backbone.", .v = &out->vit};
+    bool reshaped = false;
+    FV_TRY(fv_config_section(&r.vision, config, "backbone_config"));
+    FV_TRY(fv_config_section(&r.own, config, "fovea"));
+    if (!r.vision.object)
+        return fv_config_fail(config, "backbone_config", "an object that describes the backbone");
+    FV_TRY(fv_config_text(&r.type, &r.vision, "model_type"));
+    FV_TRY(check_type(&r, type));
+    fv_vit_find_kind(&r.kind, r.type);
+    FV_TRY(fv_fields_check(config, &r.vision, &r.own, more));
+    FV_TRY(fv_config_bool(&reshaped, &r.vision, "reshape_hidden_states"));
+    if (reshaped && r.kind == FV_VIT_DINOV2)
+        return fv_config_fail(&r.vision, "reshape_hidden_states", "false");
+    FV_TRY(fv_vit_read_encoder(&r));
+    FV_TRY(
+        fv_backbone_read_taps(out->tap, &out->taps, FV_BACKBONE_TAPS, &r.vision, out->vit.depth));
+    out->normed = true;
+    FV_TRY(fv_config_bool(&out->normed, &r.vision, "apply_layernorm"));
+    *t = r.t;
+    return FOVEA_OK;
+}
+
+fovea_status fv_backbone_list_outputs(fovea_model *m, const fv_backbone *n, const char *main)
+{
+    FV_TRY(FV_MEM_ARRAY(&m->outputs, 3ull * n->vit.depth + 3, FV_MEM_MODEL, "list of outputs"));
+    FV_TRY(fv_model_add_output(m, "%s", main));
+    return fv_vit_list_blocks(m, n->vit.depth);
+}
+
+/* ---- computing ---- */
+
+struct context {
+    const fv_backbone *n;
+    fv_backbone_give *give;
+    void *ctx;
+};
+
+static void after(void *ctx, fv_builder *b, uint32_t i, fv_view x)
+{
+    const struct context *c = ctx;
+    const fv_vit *v = &c->n->vit;
+    for (uint32_t k = 0; k < c->n->taps; k++) {
+        if (c->n->tap[k] != i)
+            continue;
+        c->give(c->ctx, b, k, fv_vit_emit_stage(v, b, x, c->n->normed));
+    }
+}
+
+void fv_backbone_emit(const fv_backbone *n, fv_builder *b, fv_backbone_give *give, void *ctx)
+{
+    struct context c = {n, give, ctx};
+    fv_vit_emit_blocks(&n->vit, b, after, &c);
+}

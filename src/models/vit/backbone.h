@@ -1,0 +1,51 @@
+/* backbone.h: a ViT as the backbone of a dense model: the section "backbone_config" of its
+ * config.json, and the tensors behind "backbone.".
+ */
+#ifndef FOVEA_SRC_MODELS_BACKBONE_H
+#define FOVEA_SRC_MODELS_BACKBONE_H
+
+#include "checkpoint/config.h"
+#include "graph/emit.h"
+#include "models/fields.h"
+#include "models/tensor_reader.h"
+#include "models/vit/vit.h"
+
+#define FV_BACKBONE_TAPS 8
+
+typedef struct fv_backbone {
+    fv_vit vit;
+    uint32_t tap[FV_BACKBONE_TAPS], taps; /* after so many blocks rows are given, ascending */
+    bool normed;                          /* by the last norm */
+} fv_backbone;
+
+/* `type`: the model_type that the section must have; `more`: fields that it may have beside those
+ * of ViTs, or NULL. Fills t->m->info, and t->root with what stands before the names of all tensors.
+ */
+fovea_status fv_backbone_read(fv_backbone *out, fv_tensor_reader *t, const fv_config *config,
+                              const char *type, const fv_field *more);
+/* backbone_taps.c: the stages that are given, after so many blocks, `most` at most: "out_indices"
+ * or "out_features", which must say the same where both are there; without either what the last
+ * block makes. */
+fovea_status fv_backbone_read_taps(uint32_t *tap, uint32_t *taps, uint32_t most, const fv_config *c,
+                                   uint32_t depth);
+/* m->outputs: `main`, and those of the blocks. */
+fovea_status fv_backbone_list_outputs(fovea_model *m, const fv_backbone *n, const char *main);
+
+/* backbone_synthetic.c: random tensors of a backbone, and its "backbone_config"; NULL without
+ * memory.
+ */
+typedef struct fv_backbone_spec {
+    uint32_t width, depth, heads, ratio, patch, image_width, image_height;
+    bool dinov2; /* else ViTPose's */
+    uint32_t taps[4], n_taps;
+} fv_backbone_spec;
+struct fv_synthetic;
+void fv_backbone_synthetic(struct fv_synthetic *m, const fv_backbone_spec *s);
+struct json_t *fv_backbone_describe(const fv_backbone_spec *s);
+
+/* Writes the steps of the backbone. `give` gets the rows of tap number i, of all tokens, prefix
+ * included, and writes what reads them. */
+typedef void fv_backbone_give(void *ctx, fv_builder *b, uint32_t i, fv_view rows);
+void fv_backbone_emit(const fv_backbone *n, fv_builder *b, fv_backbone_give *give, void *ctx);
+
+#endif

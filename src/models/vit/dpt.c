@@ -1,0 +1,269 @@
+/* dpt.c: reads DPT's neck and writes its steps.
+ *
+ *     r_i = conv3x3 resize_i(project_i tap_i)                  a transposed convolution, a strided
+ *                                                              one, or nothing
+ *     f_i = up(p_i+1) + unit(r_i),  p_i = out(unit(f_i))       from the coarsest level, without
+ *                                                              up(p), to the finest
+ *
+ * `up` is to the size of the next level, twice as large behind the last. The official code applies
+ * `out`, a product of each pixel alone, behind it; here it is before, where there are fewer pixels,
+ * which gives the same because the weights of an interpolation sum to 1.
+ */
+#include "models/vit/dpt.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "models/fold.h"
+#include "models/layer.h"
+
+#define WIDTH 65536
+#define FACTOR 16 /* of a level's grid, at most */
+
+/* ---- reading ---- */
+
+static fovea_status check_size(const fv_tensor_reader *t, const char *what, uint32_t n)
+{
+    if (n > 0 && n <= WIDTH)
+        return FOVEA_OK;
+    return fv_fail(FOVEA_EFORMAT, "%s: %s is %u, expected 1 to %d", t->source->name, what, n,
+                   WIDTH);
+}
+
+/* EFORMAT where `key` is there, has a number for each of n levels, and one of them is not that of
+ * the tensors. */
+static fovea_status agree(const fv_tensor_reader *t, const fv_config *c, const char *key,
+                          const uint32_t *found, uint32_t n)
+{
+    uint32_t told[FV_DPT_LEVELS];
+    if (!fv_config_get(c, key))
+        return FOVEA_OK;
+    FV_TRY(fv_config_u32s(told, n, c, key, 1, WIDTH));
+    for (uint32_t i = 0; i < n; i++)
+        if (told[i] != found[i])
+            return fv_fail(FOVEA_EFORMAT, "%s: \"%s\" is %u at place %u, the tensors of %s have %u",
+                           c->file, key, told[i], i, t->source->name, found[i]);
+    return FOVEA_OK;
+}
+
+/* "reassemble_factors": whole numbers, and such parts of 1. */
+static fovea_status read_factors(fv_dpt *d, const fv_config *c)
+{
+    float factor[FV_DPT_LEVELS] = {4, 2, 1, 0.5f};
+    if (d->levels != 4 || fv_config_get(c, "reassemble_factors"))
+        FV_TRY(fv_config_floats(factor, d->levels, c, "reassemble_factors", 1. / FACTOR, FACTOR));
+    for (uint32_t i = 0; i < d->levels; i++) {
+        const float whole = factor[i] < 1 ? 1 / factor[i] : factor[i];
+        const uint32_t n = (uint32_t)lroundf(whole);
+        if (!(fabsf(whole - (float)n) < 1e-4f))
+            return fv_config_fail(c, "reassemble_factors",
+                                  "a list of whole numbers, or of 1 over such");
+        d->level[i].up = factor[i] < 1 ? 1 : n;
+        d->level[i].down = factor[i] < 1 ? n : 1;
+    }
+    return FOVEA_OK;
+}
+
+static fovea_status read_unit(fv_dpt_unit *u, fv_tensor_reader *t, const char *prefix,
+                              const char *name, uint32_t width)
+{
+    char stem[48];
+    snprintf(stem, sizeof stem, "%s.convolution1.", name);
+    FV_TRY(fv_reader_conv(&u->conv1, t, prefix, stem, width, width, 3));
+    snprintf(stem, sizeof stem, "%s.convolution2.", name);
+    return fv_reader_conv(&u->conv2, t, prefix, stem, width, width, 3);
+}
+
+static fovea_status read_resize(fv_dpt_level *l, fv_tensor_reader *t, const char *prefix,
+                                uint32_t channels)
+{
+    const fv_fold_deconv deconv = {
+        .stem = "resize.", .channels = channels, .rows = channels, .stride = l->up};
+    if (l->up > 1)
+        return fv_fold_transposed(&l->resize, t, prefix, &deconv);
+    return l->down > 1 ? fv_reader_conv(&l->resize, t, prefix, "resize.", channels, channels, 3)
+                       : FOVEA_OK;
+}
+
+static fovea_status read_level(fv_dpt *d, fv_tensor_reader *t, const char *prefix, uint32_t i,
+                               uint32_t channels, uint32_t width)
+{
+    fv_dpt_level *l = &d->level[i];
+    const uint32_t layer = d->levels - 1 - i; /* the coarsest is first */
+    char name[64];
+    snprintf(name, sizeof name, "%sneck.reassemble_stage.layers.%u.", prefix, i);
+    FV_TRY(fv_reader_linear(&l->project, t, name, "projection.", channels, width));
+    FV_TRY(read_resize(l, t, name, channels));
+    snprintf(name, sizeof name, "%sneck.convs.%u.", prefix, i);
+    FV_TRY(fv_reader_conv(&l->conv, t, "", name, d->width, channels, 3));
+    snprintf(name, sizeof name, "%sneck.fusion_stage.layers.%u.", prefix, layer);
+    if (layer > 0)
+        FV_TRY(read_unit(&l->skipped, t, name, "residual_layer1", d->width));
+    else
+        fv_reader_ignore(t, name, "residual_layer1"); /* there is nothing that it could add */
+    FV_TRY(read_unit(&l->fused, t, name, "residual_layer2", d->width));
+    return fv_reader_linear(&l->out, t, name, "projection.", d->width, d->width);
+}
+
+fovea_status fv_dpt_read(fv_dpt *d, fv_tensor_reader *t, const char *prefix,
+                         const fv_config *config, uint32_t width)
+{
+    uint32_t channels[FV_DPT_LEVELS];
+    char name[64];
+    for (; d->levels < FV_DPT_LEVELS; d->levels++) {
+        snprintf(name, sizeof name, "%sneck.convs.%u.", prefix, d->levels);
+        const fv_tensor *conv = fv_reader_find(t, "", name, "weight");
+        if (!conv)
+            break;
+        d->width = fv_tensor_dimension(conv, 0);
+        channels[d->levels] = fv_tensor_dimension(conv, 1);
+        FV_TRY(check_size(t, "number of a level's channels", channels[d->levels]));
+    }
+    if (d->levels == 0)
+        return fv_reader_missing(t, "neck.convs.0.weight", "of the neck's first level");
+    FV_TRY(check_size(t, "width of the fusion", d->width));
+    FV_TRY(agree(t, config, "neck_hidden_sizes", channels, d->levels));
+    FV_TRY(read_factors(d, config));
+    for (uint32_t i = 0; i < d->levels; i++)
+        FV_TRY(read_level(d, t, prefix, i, channels[i], width));
+    snprintf(name, sizeof name, "%sneck.", prefix);
+    return fv_reader_all_used(t, name);
+}
+
+static void visit_unit(const fv_dpt_unit *u, fv_weight_visit *visit, void *ctx)
+{
+    fv_layer_visit(&u->conv1, visit, ctx);
+    fv_layer_visit(&u->conv2, visit, ctx);
+}
+
+void fv_dpt_weights(const fv_dpt *d, fv_weight_visit *visit, void *ctx)
+{
+    for (uint32_t i = 0; i < d->levels; i++) {
+        const fv_dpt_level *l = &d->level[i];
+        fv_layer_visit(&l->project, visit, ctx);
+        fv_layer_visit(&l->resize, visit, ctx);
+        fv_layer_visit(&l->conv, visit, ctx);
+        visit_unit(&l->skipped, visit, ctx);
+        visit_unit(&l->fused, visit, ctx);
+        fv_layer_visit(&l->out, visit, ctx);
+    }
+}
+
+/* ---- computing ---- */
+
+fv_view fv_dpt_conv(fv_builder *b, const char *label, const fv_layer *l, fv_view in,
+                    const fv_grid *grid, uint32_t act, const fv_view *res)
+{
+    const fv_conv c = {.w = &l->w,
+                       .bias = &l->b,
+                       .in = in,
+                       .out = fv_emit_rows(b, fv_grid_tokens(grid), l->w.rows),
+                       .res = res,
+                       .from = *grid,
+                       .to = *grid,
+                       .channels = l->w.cols / 9,
+                       .size = 3,
+                       .stride = 1,
+                       .pad = 1,
+                       .act = act};
+    fv_emit_conv(b, label, &c);
+    return c.out;
+}
+
+fv_view fv_dpt_resize(fv_builder *b, const char *label, fv_view in, const fv_grid *from,
+                      const fv_grid *to, uint32_t channels, fv_view res)
+{
+    const fv_upsample u = {.in = in,
+                           .res = res,
+                           .out = fv_emit_rows(b, fv_grid_tokens(to), channels),
+                           .from = *from,
+                           .to = *to,
+                           .channels = channels,
+                           .flags = FV_FLAG_ALIGN_CORNERS};
+    fv_emit_upsample(b, label, &u);
+    return u.out;
+}
+
+fv_view fv_dpt_project(const fv_dpt *d, fv_builder *b, uint32_t i, fv_view rows)
+{
+    return fv_layer_product(b, "projection of a stage", &d->level[i].project, rows, 0,
+                            fv_grid_tokens(&b->grid));
+}
+
+/* The grid of a level. */
+static fv_grid grid_of(const fv_dpt_level *l, const fv_grid *patches)
+{
+    return (fv_grid){(patches->width * l->up - 1) / l->down + 1,
+                     (patches->height * l->up - 1) / l->down + 1, 0, 0};
+}
+
+/* A level's features from its projection. */
+static fv_view reassemble(const fv_dpt_level *l, fv_builder *b, fv_view projected,
+                          const fv_grid *patches, const fv_grid *grid)
+{
+    const uint32_t channels = l->project.w.rows, n = patches->width * patches->height;
+    const fv_grid from = {patches->width, patches->height, 0, 0};
+    fv_view x = fv_emit_rows(b, n, channels), out = x;
+    fv_emit_take(b, "patches", projected, patches->prefix, x, n, channels);
+    if (fv_weight_present(&l->resize.w))
+        out = fv_emit_rows(b, fv_grid_tokens(grid), channels);
+    if (l->up > 1) {
+        const fv_deconv d = {.w = &l->resize.w,
+                             .bias = &l->resize.b,
+                             .in = x,
+                             .out = out,
+                             .from = from,
+                             .from_channels = channels,
+                             .channels = channels,
+                             .stride = l->up};
+        fv_emit_deconv(b, "finer", &d);
+    } else if (l->down > 1) {
+        const fv_conv c = {.w = &l->resize.w,
+                           .bias = &l->resize.b,
+                           .in = x,
+                           .out = out,
+                           .from = from,
+                           .to = *grid,
+                           .channels = channels,
+                           .size = 3,
+                           .stride = l->down,
+                           .pad = 1};
+        fv_emit_conv(b, "coarser", &c);
+    }
+    return fv_dpt_conv(b, "level's convolution", &l->conv, out, grid, 0, NULL);
+}
+
+/* conv2 relu(conv1 relu(x)) + res */
+static fv_view unit(fv_builder *b, const char *label, const fv_dpt_unit *u, fv_view x,
+                    const fv_view *res, const fv_grid *grid)
+{
+    const uint32_t n = fv_grid_tokens(grid), width = u->conv1.w.rows;
+    const fv_view bent = fv_emit_rows(b, n, width);
+    fv_emit_act(b, label, FV_EPI_RELU, x, bent, n, width);
+    const fv_view inner = fv_dpt_conv(b, label, &u->conv1, bent, grid, FV_EPI_RELU, NULL);
+    return fv_dpt_conv(b, label, &u->conv2, inner, grid, 0, res);
+}
+
+fv_view fv_dpt_fuse(const fv_dpt *d, fv_builder *b, const fv_view *projected, fv_grid *grid)
+{
+    const fv_grid patches = *grid;
+    fv_grid below = {0};
+    fv_view deep = FV_NO_VIEW;
+    for (uint32_t i = d->levels; i-- > 0;) {
+        const fv_dpt_level *l = &d->level[i];
+        snprintf(b->scope, sizeof b->scope, "level %u", i + 1);
+        *grid = grid_of(l, &patches);
+        fv_view x = reassemble(l, b, projected[i], &patches, grid);
+        if (deep.id >= 0) {
+            deep = fv_dpt_resize(b, "up", deep, &below, grid, d->width, x);
+            x = unit(b, "unit of the level", &l->skipped, x, &deep, grid);
+        }
+        x = unit(b, "unit", &l->fused, x, &x, grid);
+        deep = fv_layer_product(b, "output", &l->out, x, 0, fv_grid_tokens(grid));
+        below = *grid;
+    }
+    *grid = (fv_grid){2 * below.width, 2 * below.height, 0, 0};
+    const fv_view out = fv_dpt_resize(b, "up", deep, &below, grid, d->width, FV_NO_VIEW);
+    b->scope[0] = 0;
+    return out;
+}

@@ -1,0 +1,685 @@
+/* vit.c: the steps of a pre-norm vision transformer: ViT, DeiT, DINOv2, DINOv3, CLIP, SigLIP, EVA,
+ * BEiT.
+ *
+ *     x = embed(patches) + positions
+ *     x = x + ls1 attention(LN1 x);  x = x + ls2 mlp(LN2 x)      per block
+ *     heads on LN x
+ *
+ * Keys and values of a block are written before its queries, from a norm of their own: so they
+ * close the sweep of the block before, and only x crosses it (linear attention), or x, K and V
+ * (softmax).
+ */
+#include "models/vit/vit.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "graph/attended.h"
+#include "models/layer.h"
+#include "models/segmentation.h"
+#include "models/vit/dpt_head.h"
+#include "models/vit/vit_emit.h"
+#include "ops/contracts/grid.h"
+#include "ops/mech_traits.h"
+
+static const char *name(char buf[40], const char *format, uint32_t i)
+{
+    snprintf(buf, 40, format, i);
+    return buf;
+}
+
+static fv_gemm linear(const fv_layer *l, fv_view in, fv_view out, uint32_t rows)
+{
+    return (fv_gemm){
+        .w = &l->w, .bias = &l->b, .in = in, .res = FV_NO_VIEW, .out = out, .rows = rows};
+}
+
+static void norm(const fv_vit_stream *c, const char *label, fv_view in, const fv_layer *l,
+                 fv_view out, uint32_t rows)
+{
+    fv_emit_layernorm(c->b, label, in, &l->w, &l->b, c->v->eps, out, rows);
+}
+
+/* The class, distillation and register rows with their positions added. */
+static fv_weight prefix_rows(const fv_vit *v)
+{
+    fv_weight sum = v->prefix_rows;
+    for (uint32_t i = 0; i < v->prefix_add.parts; i++) {
+        fv_weight_part part = v->prefix_add.part[i];
+        part.sum = true;
+        fv_weight_add(&sum, part);
+    }
+    return sum;
+}
+
+void fv_vit_emit_embed(fv_vit_stream *c)
+{
+    fv_builder *b = c->b;
+    const fv_vit *v = c->v;
+    uint32_t row = v->channels * v->patch * v->patch;
+    fv_view patches = fv_emit_rows(b, c->tokens, row);
+    fv_emit_patches(b, &b->grid, v->patch, v->patch, v->patch_pad, patches);
+
+    c->x = fv_layer_product(b, "embed", &v->embed, patches, 0, c->tokens);
+
+    const fv_weight prefix = prefix_rows(v);
+    const fv_posemb p = {&prefix, &v->table, v->table_width, v->table_height, v->pos_rule};
+    if (fv_weight_present(&v->table) || fv_weight_present(&prefix))
+        fv_emit_posemb(b, "positions", &p, &b->grid, c->x, c->x);
+
+    if (fv_weight_present(&v->pre.w))
+        norm(c, "pre-norm", c->x, &v->pre, c->x, c->tokens);
+}
+
+void fv_vit_emit_hidden(const fv_vit_stream *c, uint32_t i)
+{
+    char text[40];
+    fv_emit_offer(c->b, name(text, "hidden%u", i), c->x, c->tokens, c->v->width, &c->b->grid);
+}
+
+/* Whether block i has gates of SLA. Without weights they are alike, which changes nothing unless
+ * each is its head's share. */
+static bool gated(const fv_vit_stream *c, const fv_attention_name *attention, uint32_t i)
+{
+    return attention->gated && (c->v->sla_share || fv_weight_present(&c->v->block[i].sla_q));
+}
+
+/* SLA's gates of q or k, whose rows are `made`; x: the rows that they were projected from. Without
+ * weights the logits are a product with 0, so that all gates are equal. */
+static fv_view gates(const fv_vit_stream *c, const char *label, const fv_weight *w, fv_view x,
+                     fv_view made)
+{
+    fv_builder *b = c->b;
+    float *zeros;
+    const uint32_t heads = c->v->linear.heads;
+    const bool given = fv_weight_present(w);
+    fv_view logits = fv_emit_rows(b, c->tokens, heads);
+    const fv_layer l = {.w = given ? *w : fv_emit_constant(b, heads, 1, &zeros)};
+    if (b->status != FOVEA_OK)
+        return logits;
+    fv_layer_write(b, label, &l, given && !c->v->sla_of_x ? made : x, logits, c->tokens);
+    return fv_emit_gates(b, label, logits, c->v->sla_share ? 1.f : (float)heads, heads, c->tokens);
+}
+
+/* Turns rows of queries or keys by their tokens' places; linear attention does so itself. */
+static void turn(const fv_vit_stream *c, const char *label, const fv_attention *a, fv_view x)
+{
+    const uint32_t d = a->cos.cols; /* of a head, or of all */
+    if (c->v->rope.rule != FV_ROPE_NONE)
+        fv_emit_rope(c->b, label, x, &a->cos, &a->sin, &c->b->grid, d ? c->v->width / d : 0, d, x);
+}
+
+/* Block i's frequencies by column, then by row. */
+static fv_weight block_frequencies(const fv_vit *v, uint32_t i)
+{
+    const uint32_t n = v->heads, d = v->frequencies.cols;
+    fv_weight w = {.rows = 2 * n, .cols = d};
+    for (uint32_t axis = 0; axis < 2; axis++) {
+        fv_weight_part part = v->frequencies.part[0];
+        part.offset += (uint64_t)(axis * v->depth + i) * n * d;
+        part.row0 = axis * n;
+        part.rows = n;
+        fv_weight_add(&w, part);
+    }
+    return w;
+}
+
+/* The tables of the rotation, which all blocks share but for those with frequencies of their own.
+ */
+static void make_tables(const fv_vit_stream *c, uint32_t i, fv_weight *cos, fv_weight *sin)
+{
+    fv_builder *b = c->b;
+    const fv_vit *v = c->v;
+    if (v->rope.rule == FV_ROPE_MIXED) {
+        const fv_weight own = block_frequencies(v, i);
+        fv_emit_rope_mixed(b, &own, &b->grid, cos, sin);
+        return;
+    }
+    if (v->rope.rule != FV_ROPE_NONE && !fv_weight_present(&b->cos))
+        fv_emit_rope_tokens(b, &v->rope, &b->grid, v->width / v->heads, &b->cos, &b->sin);
+    *cos = b->cos;
+    *sin = b->sin;
+}
+
+/* Linear attention turns its features by the same angles in all heads, block i's. */
+static void turn_features(const fv_vit_stream *c, const fv_attention_name *attention, uint32_t i,
+                          fv_attention *a)
+{
+    fv_builder *b = c->b;
+    if (c->v->rope.rule == FV_ROPE_MIXED)
+        FV_THEN(b->status, fv_fail(FOVEA_ENOTSUP,
+                                   "block %u: rotary positions with frequencies of each head are "
+                                   "for softmax and foveated attention; use one of them",
+                                   i));
+    if (fv_mech_table[a->mech]->wants & FV_WANT_SHIFT)
+        FV_THEN(b->status,
+                fv_fail(FOVEA_ENOTSUP,
+                        "block %u: %s%s has factors of each channel, which rotary positions "
+                        "would mix; use linear:elu1, or another map",
+                        i, attention->gated ? "sla-" : "", fv_mech_table[a->mech]->name));
+    if (a->heads != c->v->heads)
+        FV_THEN(b->status, fv_fail(FOVEA_ENOTSUP,
+                                   "block %u: rotary positions are made for heads like the "
+                                   "model's %u, not for linear_heads %u; leave that out",
+                                   i, c->v->heads, a->heads));
+    a->flags |= FV_FLAG_ROPE;
+}
+
+/* The constant of a mechanism; 0: it has none. */
+static double constant_of(const fv_vit *v, uint32_t mech)
+{
+    const bool nala = mech == FV_MECH_NALA || mech == FV_MECH_NALA_PAPER;
+    const float other = mech == FV_MECH_POLA ? v->linear.pola_alpha : 0;
+    return (double)(nala ? v->linear.nala_lambda : other);
+}
+
+/* Whether a head's channels can be shared by the mechanism's streams. */
+static void check_heads(fv_builder *b, const fv_attention *a, uint32_t i)
+{
+    const fv_mech_traits *t = fv_mech_table[a->mech];
+    if (t->streams > 1 && a->dv % t->streams)
+        FV_THEN(b->status, fv_fail(FOVEA_ENOTSUP,
+                                   "block %u: %s wants an even number of channels a head, not %u; "
+                                   "choose other linear_heads",
+                                   i, t->title, a->dv));
+}
+
+/* Whether a learned map comes before the features. */
+static bool maps(const fv_vit_block *w, uint32_t mech)
+{
+    return mech == FV_MECH_HEDGEHOG && fv_weight_present(&w->map_q.w);
+}
+
+/* Whether the layer with the map in it is what is computed: a trainer wants both. */
+static bool maps_at_once(const fv_vit_stream *c, const fv_layer *with_map)
+{
+    return !c->b->training && fv_weight_present(&with_map->w);
+}
+
+/* Keys, mapped or not, then values. */
+static fv_view keys_and_values(const fv_vit_stream *c, const fv_vit_block *w, bool mapped,
+                               fv_view normed)
+{
+    fv_builder *b = c->b;
+    const uint32_t n = c->tokens, width = c->v->width;
+    if (!mapped)
+        return fv_layer_product(b, "k, v", &w->kv, normed, 0, n);
+    const fv_view kv = fv_emit_rows(b, n, 2 * width);
+    if (maps_at_once(c, &w->mapped_k)) {
+        fv_layer_write(b, "k", &w->mapped_k, normed, kv, n);
+    } else {
+        const fv_view k = fv_layer_product(b, "k", &w->k, normed, 0, n);
+        fv_layer_write(b, "map of k", &w->map_k, k, kv, n);
+    }
+    fv_layer_write(b, "v", &w->v, normed, fv_view_cols(kv, width), n);
+    return kv;
+}
+
+/* Projects keys and values of block i from normalised tokens: fills `a`. */
+static void project_kv(const fv_vit_stream *c, const fv_attention_name *attention, uint32_t i,
+                       fv_view normed, fv_attention *a)
+{
+    fv_builder *b = c->b;
+    const fv_vit_block *w = &c->v->block[i];
+    uint32_t n = c->tokens, width = c->v->width;
+    char text[40];
+    const fv_view kv = keys_and_values(c, w, maps(w, attention->mech), normed);
+    const bool softmax = attention->mech == FV_MECH_ANY;
+    const uint32_t heads = softmax ? c->v->heads : c->v->linear.heads, d = width / heads;
+    *a = (fv_attention){.mech = attention->mech,
+                        .heads = heads,
+                        .d = d,
+                        .dv = d,
+                        .queries = n,
+                        .keys = n,
+                        .flags = gated(c, attention, i) ? FV_FLAG_GATED : 0,
+                        .alpha = constant_of(c->v, attention->mech),
+                        .k = kv,
+                        .v = fv_view_cols(kv, width),
+                        .margin = attention->margin,
+                        .grid = &b->grid};
+    check_heads(b, a, i);
+    if (w->vectors.rows == fv_mech_table[a->mech]->params)
+        a->param = w->vectors;
+    /* eps as the papers have it: added to means, for linear attention to sums of n. */
+    const bool sums = attention->kind == FV_ATTENTION_LINEAR;
+    fv_attention_scales(a, attention, sums ? 1 : 1 / sqrt(d), sums ? 1e-6 * n : 1e-6);
+    if (a->flags & FV_FLAG_GATED)
+        a->gate_k = gates(c, "gates of k", &w->sla_k, normed, kv);
+    make_tables(c, i, &a->cos, &a->sin);
+    if (a->mech == FV_MECH_ANY)
+        turn(c, "keys turned", a, kv);
+    else if (c->v->rope.rule != FV_ROPE_NONE)
+        turn_features(c, attention, i, a);
+    fv_emit_offer(b, name(text, "block%u.k", i), kv, n, width, &b->grid);
+    fv_emit_keys(b, "keys", a);
+}
+
+/* Whether the scores of block i get biases, which only softmax over all tokens has. */
+static bool biased(const fv_vit_stream *c, const fv_attention_name *attention, uint32_t i)
+{
+    return attention->kind == FV_ATTENTION_SOFTMAX && fv_vit_has_bias(c->v, i);
+}
+
+/* The rows of q from `from` on, a->queries of them, attend; what they see becomes those rows of
+ * `out`, whose others are those of `res`, without which they are 0. */
+static void attend_rows(const fv_vit_stream *c, const char *label, const fv_attention *a, fv_view q,
+                        uint32_t from, fv_view res, fv_view out)
+{
+    fv_builder *b = c->b;
+    const uint32_t width = c->v->width;
+    const fv_view some = fv_emit_rows(b, a->queries, width);
+    const fv_view seen = fv_emit_rows(b, a->queries, width);
+    uint32_t *table = fv_emit_table(b, c->tokens);
+    for (uint32_t i = 0; table && i < c->tokens; i++)
+        table[i] = i >= from && i - from < a->queries ? i - from : FV_GATHER_NONE;
+    fv_emit_take(b, label, q, from, some, a->queries, width);
+    fv_emit_queries(b, label, a, some, seen);
+    if (table)
+        fv_emit_gather(b, label, seen, table, 1, res, out, c->tokens, width);
+}
+
+/* The first tokens attend to what is inside their masks, the others to all tokens. */
+static void attend_masked(const fv_vit_stream *c, const fv_attention_name *attention, uint32_t i,
+                          fv_attention a, fv_view q, fv_view out)
+{
+    fv_builder *b = c->b;
+    if (attention->kind != FV_ATTENTION_SOFTMAX || attention->gated)
+        FV_THEN(b->status,
+                fv_fail(FOVEA_ENOTSUP,
+                        "block %u: its queries attend inside masks, which is for softmax; use "
+                        "softmax@%u-",
+                        i, i));
+    a.queries = c->tokens - c->masked;
+    attend_rows(c, "attention", &a, q, c->masked, FV_NO_VIEW, out);
+    a.queries = c->masked;
+    fv_emit_mask_keys(b, "masks", &a, c->masks, b->grid.width * b->grid.height);
+    attend_rows(c, "masked attention", &a, q, 0, out, out);
+}
+
+/* Queries by layer `l`; those of linear attention may be scaled. */
+static void project_q(const fv_vit_stream *c, const fv_layer *l, bool softmax, fv_view normed,
+                      fv_view q)
+{
+    const fv_vit *v = c->v;
+    fv_gemm g = linear(l, normed, q, c->tokens);
+    fv_weight scale;
+    float *factor;
+    if (!softmax && v->linear.q_scale != 1) {
+        scale = fv_emit_constant(c->b, 1, v->width, &factor);
+        for (uint32_t k = 0; factor && k < v->width; k++)
+            factor[k] = v->linear.q_scale;
+        g.scale = &scale;
+    }
+    fv_emit_gemm(c->b, "q", &g);
+}
+
+/* Projects queries from normalised tokens and attends to the keys and values of `a`. `dwc`: the
+ * convolution of v behind a prefix, where there is one. */
+static fv_view attend(const fv_vit_stream *c, const fv_attention_name *attention, uint32_t i,
+                      fv_view normed, fv_view dwc, fv_attention *a)
+{
+    fv_builder *b = c->b;
+    const fv_vit_block *w = &c->v->block[i];
+    uint32_t n = c->tokens, width = c->v->width;
+    char text[40];
+    fv_view q = fv_emit_output(b, name(text, "block%u.q", i), n, width, &b->grid, true);
+    fv_view out = fv_emit_rows(b, n, width);
+    const bool mapped = maps(w, a->mech), at_once = mapped && maps_at_once(c, &w->mapped_q);
+    const fv_view made = mapped && !at_once ? fv_emit_rows(b, n, width) : q;
+    project_q(c, at_once ? &w->mapped_q : &w->q, a->mech == FV_MECH_ANY, normed, made);
+    if (mapped && !at_once)
+        fv_layer_write(b, "map of q", &w->map_q, made, q, n);
+    if (a->flags & FV_FLAG_GATED)
+        a->gate_q = gates(c, "gates of q", &w->sla_q, normed, q);
+    if (a->mech == FV_MECH_ANY)
+        turn(c, "queries turned", a, q);
+    fv_attended *at = fv_attended_note(b, text, attention, a, n);
+    if (biased(c, attention, i)) { /* a window of all tokens */
+        a->param = fv_vit_emit_bias(c->v, b, i);
+        if (at)
+            fv_attended_in_windows(b, at, n, NULL, NULL);
+        fv_emit_window(b, "attention", a, q, n, NULL, out);
+    } else if (c->masked) {
+        attend_masked(c, attention, i, *a, q, out);
+    } else {
+        fv_emit_queries(b, "attention", a, q, out);
+    }
+    out = fv_vit_emit_module(b, &w->module, a->mech, normed, dwc, out);
+    return fv_weight_present(&w->inner.w)
+               ? fv_layer_norm(b, "inner norm", &w->inner, out, c->v->eps, n)
+               : out;
+}
+
+static void enter_block(fv_builder *b, uint32_t i)
+{
+    fv_emit_enter_block(b, "block %u", i);
+}
+
+/* The convolution of v behind a prefix, in a sweep of its own over the patches alone. */
+static fv_view convolve_patches(const fv_vit_stream *c, const fv_vit_block *w)
+{
+    const fv_view rows = fv_vit_emit_patch_rows(c->b, c->x, c->v->width);
+    const fv_view normed = fv_layer_norm(c->b, "norm of patches", &w->ln1, rows, c->v->eps,
+                                         c->tokens - c->b->grid.prefix);
+    return fv_vit_emit_dwc(c->b, &w->module, normed, FV_NO_VIEW);
+}
+
+static void emit_attention(fv_vit_stream *c, uint32_t i)
+{
+    fv_builder *b = c->b;
+    const fv_vit_block *w = &c->v->block[i];
+    const fv_attention_name *attention = fv_block_attention(b, i);
+    uint32_t n = c->tokens, width = c->v->width;
+    fv_attention a;
+    fv_view normed = fv_emit_rows(b, n, width), again = normed, dwc = FV_NO_VIEW;
+    const bool one_sweep = biased(c, attention, i);
+    const bool convolves = fv_vit_convolves(&w->module, attention->mech);
+    norm(c, one_sweep ? "norm for q, k, v" : "norm for k, v", c->x, &w->ln1, normed, n);
+    project_kv(c, attention, i, normed, &a);
+    if (convolves && b->grid.prefix)
+        dwc = convolve_patches(c, w);
+    if (!one_sweep) {
+        again = fv_emit_rows(b, n, width);
+        norm(c, "norm for q", c->x, &w->ln1, again, n);
+    }
+    fv_view out = attend(c, attention, i, again, dwc, &a);
+    if (b->training && b->training->attended)
+        b->training->attended(b->training->ctx, b, i, normed, out);
+    fv_gemm g = linear(&w->proj, out, c->x, n);
+    g.scale = &w->ls1;
+    g.res = c->x;
+    if (convolves && !b->grid.prefix) /* rows that the convolution reads ahead must stay */
+        c->x = g.out = fv_emit_rows(b, n, width);
+    fv_emit_gemm(b, "projection", &g);
+}
+
+static fv_view attend_alone(const fovea_model *m, fv_builder *b, uint32_t i,
+                            const fv_attention_name *attention, fv_view normed)
+{
+    const fv_vit_stream c = {
+        .b = b, .v = m->roles, .tokens = fv_grid_tokens(&b->grid), .x = FV_NO_VIEW};
+    const fv_vit_module *w = &c.v->block[i].module;
+    fv_view dwc = FV_NO_VIEW;
+    fv_attention a;
+    enter_block(b, i);
+    project_kv(&c, attention, i, normed, &a);
+    if (b->grid.prefix && fv_vit_convolves(w, attention->mech))
+        dwc = fv_vit_emit_dwc(b, w, fv_vit_emit_patch_rows(b, normed, c.v->width), FV_NO_VIEW);
+    return attend(&c, attention, i, normed, dwc, &a);
+}
+
+static fv_view project_alone(const fovea_model *m, fv_builder *b, uint32_t i, fv_view seen)
+{
+    const fv_vit *v = m->roles;
+    const uint32_t rows = fv_grid_tokens(&b->grid);
+    enter_block(b, i);
+    return fv_layer_product(b, "output", &v->block[i].proj, seen, 0, rows);
+}
+
+/* `inner`: the norm of what fc2 reads; NULL or absent: none. */
+static void mlp(const fv_vit_stream *c, const fv_layer *ln, const fv_layer *fc1,
+                const fv_layer *inner, const fv_layer *fc2, const fv_weight *scale, fv_view x,
+                uint32_t rows)
+{
+    fv_builder *b = c->b;
+    fv_view normed = fv_layer_norm(b, "mlp norm", ln, x, c->v->eps, rows);
+    fv_view h = fv_emit_rows(b, rows, fc2->w.cols);
+    fv_gemm g = linear(fc1, normed, h, rows);
+    g.act = c->v->epi;
+    fv_emit_gemm(b, "fc1", &g);
+    if (inner && fv_weight_present(&inner->w))
+        h = fv_layer_norm(b, "inner norm", inner, h, c->v->eps, rows);
+    g = linear(fc2, h, x, rows);
+    g.scale = scale;
+    g.res = x;
+    fv_emit_gemm(b, "fc2", &g);
+}
+
+void fv_vit_emit_block(fv_vit_stream *c, uint32_t i)
+{
+    const fv_vit_block *w = &c->v->block[i];
+    enter_block(c->b, i);
+    emit_attention(c, i);
+    mlp(c, &w->ln2, &w->fc1, &w->inner_mlp, &w->fc2, &w->ls2, c->x, c->tokens);
+    fv_emit_leave_block(c->b);
+}
+
+/* Attention pooling (SigLIP): one learned query over all tokens, then a residual MLP. */
+static void pool_map(const fv_vit_stream *c, fv_view y, fv_view out)
+{
+    fv_builder *b = c->b;
+    const fv_vit *v = c->v;
+    uint32_t n = c->tokens, width = v->width, heads = v->map.heads, d = width / heads;
+    snprintf(b->scope, sizeof b->scope, "pool");
+    if (v->map.patches && b->grid.prefix) {
+        const fv_view all = y;
+        n -= b->grid.prefix;
+        y = fv_emit_rows(b, n, width);
+        fv_emit_take(b, "patches", all, b->grid.prefix, y, n, width);
+    }
+    fv_view q = fv_emit_rows(b, 1, width);
+    fv_gemm g = linear(&v->map.q, FV_NO_VIEW, q, 1);
+    g.in_weight = &v->map.probe;
+    fv_emit_gemm(b, "query", &g);
+
+    fv_view kv = fv_layer_product(b, "k, v", &v->map.kv, y, 0, n);
+    const fv_attention a = {.heads = heads,
+                            .d = d,
+                            .keys = n,
+                            .scale = 1 / sqrt(d),
+                            .k = kv,
+                            .v = fv_view_cols(kv, width)};
+    fv_view seen = fv_emit_pool(b, "attention", "merge", &a, q);
+
+    fv_layer_write(b, "projection", &v->map.out, seen, out, 1);
+    mlp(c, &v->map.ln, &v->map.fc1, NULL, &v->map.fc2, NULL, out, 1);
+    b->scope[0] = 0;
+}
+
+/* Token `row` of the prefix, normalised, into one row `out`. Taken from the residual stream and
+ * normalised alone, so that the normalised tokens need not be kept for it. */
+static void prefix_token(const fv_vit_stream *c, uint32_t row, fv_view out)
+{
+    const fv_vit *v = c->v;
+    bool normed = fv_weight_present(&v->post.w);
+    fv_view x = normed ? fv_emit_rows(c->b, 1, v->width) : out;
+    fv_emit_take(c->b, "prefix token", c->x, row, x, 1, v->width);
+    if (normed)
+        norm(c, "final norm of the token", x, &v->post, out, 1);
+}
+
+static void pool(const fv_vit_stream *c, fv_view y, fv_view pooled)
+{
+    const fv_vit *v = c->v;
+    const bool normed = fv_weight_present(&v->fc_norm.w);
+    const fv_view out = normed ? fv_emit_rows(c->b, 1, v->width) : pooled;
+    fv_view row;
+    fv_gemm g;
+    switch (v->pool) {
+    case FV_POOL_NONE:
+        break;
+    case FV_POOL_CLS:
+        prefix_token(c, 0, out);
+        break;
+    case FV_POOL_MEAN:
+        fv_emit_mean(c->b, "mean of patches", y, &c->b->grid, v->width, out);
+        break;
+    case FV_POOL_LARGEST:
+        fv_emit_largest(c->b, "largest of patches", y, &c->b->grid, v->width, out);
+        break;
+    case FV_POOL_MEAN_LARGEST:
+        fv_emit_mean_and_largest(c->b, "mean and largest", y, &c->b->grid, v->width, out);
+        break;
+    case FV_POOL_CLS_TANH:
+        row = fv_emit_rows(c->b, 1, v->width);
+        prefix_token(c, 0, row);
+        g = linear(&v->pooler, row, out, 1);
+        g.act = FV_EPI_TANH;
+        fv_emit_gemm(c->b, "pooler", &g);
+        break;
+    case FV_POOL_MAP:
+        pool_map(c, y, out);
+        break;
+    }
+    if (normed)
+        norm(c, "norm of the pooled", out, &v->fc_norm, pooled, 1);
+}
+
+/* Logits of the patches. Behind a prefix they are taken from the residual stream, which is whole
+ * anyway, and normalised again. */
+static void segment(const fv_vit_stream *c, const fovea_model *m, bool normed, fv_view y)
+{
+    fv_builder *b = c->b;
+    const fv_vit *v = c->v;
+    const uint32_t prefix = b->grid.prefix, rows = c->tokens - prefix;
+    if (!fv_segmentation_wants(m, b, 0))
+        return;
+    if (prefix) {
+        y = fv_emit_rows(b, rows, v->width);
+        fv_emit_take(b, "patches of the result", c->x, prefix, y, rows, v->width);
+    }
+    if (prefix && normed)
+        y = fv_layer_norm(b, "final norm of patches", &v->post, y, v->eps, rows);
+    fv_segmentation_emit(m, b, 0, y, &b->grid);
+}
+
+/* C-RADIO's outputs: the class tokens that sum the picture up, side by side, and the patches. */
+static void summarise(const fv_vit_stream *c, fv_view y)
+{
+    fv_builder *b = c->b;
+    const fv_vit *v = c->v;
+    const uint32_t rows = c->tokens - b->grid.prefix;
+    const fv_grid patches = {.width = b->grid.width, .height = b->grid.height};
+    const fv_view all = fv_emit_output(b, "summary", 1, v->summaries * v->width, NULL, false);
+    for (uint32_t i = 0; i < v->summaries && all.id >= 0; i++)
+        prefix_token(c, v->summary[i], fv_view_cols(all, i * v->width));
+    const fv_view features = fv_emit_output(b, "features", rows, v->width, &patches, false);
+    if (features.id >= 0)
+        fv_emit_take(b, "patches", y, b->grid.prefix, features, rows, v->width);
+}
+
+static void head(const fv_vit_stream *c, fv_view y, fv_view pooled)
+{
+    fv_builder *b = c->b;
+    const fv_vit *v = c->v;
+    uint32_t width = v->width;
+    fv_view logits =
+        fv_emit_task_output(b, "logits", FOVEA_OUTPUT_LOGITS, 1, v->classifier.w.rows, NULL, false);
+    if (logits.id < 0)
+        return;
+    fv_view in = pooled;
+    switch (v->head) {
+    case FV_HEAD_NONE:
+    case FV_HEAD_POOL:
+        break;
+    case FV_HEAD_CLS:
+        in = fv_emit_rows(b, 1, width);
+        prefix_token(c, 0, in);
+        break;
+    case FV_HEAD_CLS_DIST:
+        in = fv_emit_rows(b, 1, 2 * width);
+        prefix_token(c, 0, in);
+        prefix_token(c, 1, fv_view_cols(in, width));
+        break;
+    case FV_HEAD_CLS_MEAN:
+        in = fv_emit_rows(b, 1, 2 * width);
+        fv_emit_mean(b, "mean of patches", y, &b->grid, width, fv_view_cols(in, width));
+        prefix_token(c, 0, in);
+        break;
+    case FV_HEAD_MEAN:
+        in = fv_emit_rows(b, 1, width);
+        fv_emit_mean(b, "mean of patches", y, &b->grid, width, in);
+        break;
+    }
+    fv_layer_write(b, "head", &v->classifier, in, logits, 1);
+}
+
+fv_view fv_vit_emit_blocks(const fv_vit *v, fv_builder *b, fv_vit_after *after, void *ctx)
+{
+    fv_vit_stream c = {.b = b, .v = v, .tokens = fv_grid_tokens(&b->grid)};
+    fv_vit_emit_embed(&c);
+    for (uint32_t i = 0; i <= v->depth && b->status == FOVEA_OK; i++) {
+        if (i > 0)
+            fv_vit_emit_block(&c, i - 1);
+        fv_vit_emit_hidden(&c, i);
+        if (after)
+            after(ctx, b, i, c.x);
+        b->checkpoint_segment++;
+    }
+    return c.x;
+}
+
+static fovea_status emit(const fovea_model *m, fv_builder *b)
+{
+    const fv_vit *v = m->roles;
+    fv_vit_stream c = {.b = b, .v = v, .tokens = fv_grid_tokens(&b->grid)};
+    fv_dpt_taps taps;
+    fv_dpt_taps_begin(&taps, m, b);
+    c.x = fv_vit_emit_blocks(v, b, fv_dpt_taps_after, &taps);
+    if (b->status != FOVEA_OK)
+        return b->status;
+
+    bool normed = !v->post_on_pooled && fv_weight_present(&v->post.w);
+    fv_view y = fv_emit_output(b, "last_hidden_state", c.tokens, v->width, &b->grid, normed);
+    if (normed)
+        norm(&c, "final norm", c.x, &v->post, y, c.tokens);
+    else if (y.id >= 0)
+        fv_emit_copy(b, "last hidden state", c.x, y, c.tokens, v->width);
+    if (!normed)
+        y = c.x;
+
+    bool embeds = fv_emit_wants(b, "image_embeds");
+    bool needed = embeds || (v->head == FV_HEAD_POOL && fv_emit_wants(b, "logits"));
+    fv_view pooled = fv_emit_output(b, "pooler_output", 1, v->width, NULL, needed);
+    if (pooled.id >= 0)
+        pool(&c, y, pooled);
+    if (embeds) {
+        fv_view out = fv_emit_output(b, "image_embeds", 1, v->embeds.w.rows, NULL, false);
+        fv_layer_write(b, "projection to embeddings", &v->embeds, pooled, out, 1);
+    }
+    if (v->summaries)
+        summarise(&c, y);
+    head(&c, y, pooled);
+    segment(&c, m, normed, y);
+    fv_dpt_taps_end(&taps, b);
+    return b->status;
+}
+
+static void visit_weights(const fovea_model *m, enum fv_purpose purpose, fv_weight_visit *visit,
+                          void *ctx)
+{
+    const fv_vit *v = m->roles;
+    const fv_weight *positions[] = {&v->prefix_rows, &v->prefix_add, &v->table};
+    for (uint32_t i = 0; purpose == FV_MAKES_ATTENTION && i < v->depth; i++) {
+        const fv_vit_block *b = &v->block[i];
+        const fv_vit_module *o = &b->module;
+        const fv_layer *layers[] = {&b->q, &b->kv, &o->dwc, &o->ln, &o->gate, &b->map_q, &b->map_k};
+        const fv_weight *others[] = {&b->sla_q, &b->sla_k, &b->vectors};
+        for (size_t k = 0; k < sizeof layers / sizeof *layers; k++)
+            fv_layer_visit(layers[k], visit, ctx);
+        for (size_t k = 0; k < sizeof others / sizeof *others; k++)
+            visit(ctx, others[k]);
+    }
+    for (size_t i = 0; purpose == FV_IS_POSITION && i < sizeof positions / sizeof *positions; i++)
+        visit(ctx, positions[i]);
+    if (purpose == FV_IS_HEAD)
+        fv_layer_visit(&v->classifier, visit, ctx);
+}
+
+const fv_family fv_family_vit = {
+    .name = "vit",
+    .types = FV_VIT_TYPES,
+    .attention = "softmax",
+    .shapes = true,
+    .owns = fv_vit_owns,
+    .read = fv_vit_read,
+    .emit = emit,
+    .attend = attend_alone,
+    .project = project_alone,
+    .weights = visit_weights,
+    .release = fv_vit_release,
+    .synthetic = fv_vit_synthetic,
+    .has_synthetic = fv_vit_has_synthetic,
+    .make_synthetic = fv_vit_make_synthetic,
+};

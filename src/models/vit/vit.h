@@ -1,0 +1,209 @@
+/* vit.h: the ViT families: their kinds, roles, readers and emitters. */
+#ifndef FOVEA_SRC_MODELS_VIT_H
+#define FOVEA_SRC_MODELS_VIT_H
+
+#include "models/model.h"
+#include "ops/rope.h"
+
+#define FV_VIT_TYPES                                                                               \
+    "vit, deit, dinov2, dinov2_with_registers, dinov3_vit, ijepa, clip, clip_vision_model, "       \
+    "siglip, siglip_vision_model, siglip2, siglip2_vision_model, idefics3, smolvlm, owlv2, "       \
+    "owlv2_vision_model, radio, beit, data2vec-vision, vitpose_backbone, vit_*, eva*, "            \
+    "beit*_*, deit* and flexivit_* of timm"
+
+/* ---- roles ---- */
+
+/* What the authors of a mechanism put around it; any part may be absent. */
+typedef struct fv_vit_module {
+    fv_layer v;   /* the V rows of kv, where there is dwc */
+    fv_layer dwc; /* (head dimension, or C; size^2): convolution of v over the patches */
+    fv_layer ln;  /* of the sum, before the gate */
+    fv_layer gate;
+} fv_vit_module;
+
+typedef struct fv_vit_block {
+    fv_layer ln1, q, kv, proj; /* kv: K rows, then V rows */
+    fv_layer inner;            /* norm of the attention's result, before proj; may be absent */
+    fv_weight ls1;
+    fv_layer ln2, fc1, fc2; /* SwiGLU: fc1 = value, then gate rows */
+    fv_layer inner_mlp;     /* norm of what fc2 reads; may be absent */
+    fv_weight ls2;
+    fv_weight sla_q, sla_k; /* (heads, C): logits of SLA's gates; absent: all gates alike */
+    fv_weight vectors;      /* (n, C): learned, of the attention's feature map; absent: zeros */
+    fv_vit_module module;
+    /* (C, C), blocks of each head's channels: hedgehog's learned maps; absent: q and k as they are.
+     * With map_k the rows of kv apart. mapped_q, mapped_k: q and k with their maps in one, for
+     * inference; absent where that cannot be. */
+    fv_layer map_q, map_k, k, v, mapped_q, mapped_k;
+    fv_weight bias; /* as fv_vit.bias, which is part of the sum; absent: that alone */
+} fv_vit_block;
+
+typedef struct fv_vit {
+    uint32_t width, depth, heads, hidden; /* hidden: columns that fc2 reads */
+    fovea_linear_attention_params linear; /* all of it, as it is used */
+    uint32_t patch, channels;             /* channels is 3 */
+    uint32_t patch_pad;                   /* zeros around the picture */
+    uint32_t prefix;                      /* class, distillation, registers */
+    uint32_t class_tokens;                /* leading prefix rows the heads read: 0, 1 or 2 */
+    uint32_t table_width, table_height;   /* of the position table */
+    enum fv_pos_rule pos_rule;
+    fv_weight frequencies; /* MIXED: (2 depth heads, d/2) of all blocks by column, then by row */
+    fv_rope rope;          /* of q and k; then their channels that turn together are neighbours */
+    /* Biases of softmax's scores by the offset between patches: (2 bias_width - 1) x (2 bias_height
+     * - 1) rows of a value per head, then those from the class to a patch, from a patch to the
+     * class and of the class itself. Absent: none. */
+    fv_weight bias;
+    uint32_t bias_width, bias_height; /* grid that they were trained for */
+    enum fv_pos_rule bias_rule;
+    uint32_t epi;   /* FV_EPI_* activation of the MLP, or FV_EPI_SWIGLU */
+    bool sla_of_x;  /* SLA's logits are made of the block's input, not of q and k */
+    bool sla_share; /* a token's gates add up to 1, as SLA writes them, not to the heads */
+    float eps;
+    fv_layer embed;                 /* (C, 3*P*P) */
+    uint32_t summary[8], summaries; /* rows of the prefix that follow each other in `summary` */
+    fv_weight prefix_rows;          /* (prefix, C): class, distillation, registers */
+    fv_weight prefix_add; /* (prefix, C): their position rows, to be added; may be absent */
+    fv_weight table;      /* (table_width*table_height, C); may be absent */
+    fv_layer pre;         /* LayerNorm after the embedding (CLIP) */
+    fv_layer post;        /* final LayerNorm; may be absent */
+    fv_layer fc_norm;     /* of pooler_output (timm); may be absent */
+    bool post_on_pooled;  /* the final LayerNorm acts on the pooled row only (CLIP): then
+                             last_hidden_state is not normalised */
+    /* Pooling and heads; absent ones are not offered as outputs. */
+    enum fv_vit_pool {
+        FV_POOL_NONE,
+        FV_POOL_CLS,     /* pooler_output: the normalised class row (DINOv2, CLIP) */
+        FV_POOL_MEAN,    /* pooler_output: the mean of the patches of last_hidden_state (timm) */
+        FV_POOL_LARGEST, /* the largest of them, channel by channel; and half of each */
+        FV_POOL_MEAN_LARGEST,
+        FV_POOL_CLS_TANH, /* pooler_output: tanh(pool_w row + pool_b) (ViT, DeiT) */
+        FV_POOL_MAP,      /* pooler_output: attention pooling (SigLIP) */
+    } pool;
+    fv_layer pooler;
+    enum fv_vit_head {
+        FV_HEAD_NONE,
+        FV_HEAD_CLS,      /* head_w (classes, C) on the normalised class row */
+        FV_HEAD_CLS_DIST, /* head_w (classes, 2C) on [class, distillation]: halves already halved */
+        FV_HEAD_CLS_MEAN, /* head_w (classes, 2C) on [class, mean of patches] (DINOv2) */
+        FV_HEAD_MEAN,     /* head_w (classes, C) on the mean of the patches of last_hidden_state
+                             (CLIPForImageClassification, SiglipForImageClassification) */
+        FV_HEAD_POOL,     /* head_w (classes, C) on pooler_output */
+    } head;
+    fv_layer classifier;
+    fv_layer embeds; /* image_embeds = embeds pooler_output (CLIP), no bias */
+    struct {         /* attention pooling: y = out(attn(probe, x, x)); y + mlp(LN(y)) */
+        fv_weight probe;
+        fv_layer q, kv, out, ln, fc1, fc2;
+        uint32_t heads;
+        bool patches; /* x: of the patches alone */
+    } map;
+    fv_vit_block *block; /* depth of them */
+} fv_vit;
+
+/* ---- readers and emitters ---- */
+
+/* vit_kinds.c */
+bool fv_vit_owns(const char *model_type);
+
+/* vit_read.c: roles from names and shapes. */
+fovea_status fv_vit_read(fovea_model *m, const struct fv_source *source,
+                         const struct fv_config *config);
+void fv_vit_release(fovea_model *m);
+
+/* Adds to m->outputs, which has room for 3 depth + 1 more, the residual stream before and after
+ * each block, and queries and keys of each. */
+fovea_status fv_vit_list_blocks(fovea_model *m, uint32_t depth);
+
+/* vit.c: the steps up to the last block; gives the residual stream, whose rows are all tokens.
+ * `after`, unless it is NULL, gets it before the first block (i is 0) and after block i - 1. */
+typedef void fv_vit_after(void *ctx, struct fv_builder *b, uint32_t i, struct fv_view x);
+struct fv_view fv_vit_emit_blocks(const fv_vit *v, struct fv_builder *b, fv_vit_after *after,
+                                  void *ctx);
+/* vit_stage.c: such rows as a stage's features: through the last norm, or as they are. */
+struct fv_view fv_vit_emit_stage(const fv_vit *v, struct fv_builder *b, struct fv_view x,
+                                 bool normed);
+
+/* vit_bias.c: the biases of softmax's scores in block i, (heads * tokens, tokens), for the grid of
+ * b; absent where the model has none. */
+bool fv_vit_has_bias(const fv_vit *v, uint32_t i);
+fv_weight fv_vit_emit_bias(const fv_vit *v, struct fv_builder *b, uint32_t i);
+
+/* vit_whole.c: what stands around the mechanism of a block. `normed`: what its q, k, v are made of.
+ */
+bool fv_vit_convolves(const fv_vit_module *w, uint32_t mech);
+/* The patches' rows of `x`, which has those of the prefix before. */
+struct fv_view fv_vit_emit_patch_rows(struct fv_builder *b, struct fv_view x, uint32_t width);
+/* Convolution of v, to be added: of all rows `normed`, which are patches; res: none, or rows that
+ * are added. */
+struct fv_view fv_vit_emit_dwc(struct fv_builder *b, const fv_vit_module *w, struct fv_view normed,
+                               struct fv_view res);
+/* `seen`, the mechanism's result, with what stands around it. `dwc`: the convolution behind a
+ * prefix; else it is made here. */
+struct fv_view fv_vit_emit_module(struct fv_builder *b, const fv_vit_module *w, uint32_t mech,
+                                  struct fv_view normed, struct fv_view dwc, struct fv_view seen);
+
+/* The rows of k, or of v, of kv. */
+fv_layer fv_vit_half(const fv_layer *kv, bool values);
+
+/* vit_synthetic.c: random checkpoints of the usual sizes. */
+const char *fv_vit_synthetic(size_t index);
+bool fv_vit_has_synthetic(const char *name);
+fovea_status fv_vit_make_synthetic(struct json_t **config, struct fv_source *source,
+                                   const char *name);
+
+enum fv_vit_kind {
+    FV_VIT_PLAIN,
+    FV_VIT_DEIT,
+    FV_VIT_DINOV2,
+    FV_VIT_REGISTERS, /* DINOv2 with registers */
+    FV_VIT_DINOV3,
+    FV_VIT_IJEPA,
+    FV_VIT_CLIP,
+    FV_VIT_OWL, /* CLIP's encoder in OWL-ViT and OWLv2 */
+    FV_VIT_SIGLIP,
+    FV_VIT_NAFLEX,  /* SigLIP 2 for any aspect */
+    FV_VIT_IDEFICS, /* SigLIP's encoder in Idefics3 and SmolVLM */
+    FV_VIT_RADIO,   /* C-RADIO */
+    FV_VIT_BEIT,    /* BEiT, Data2Vec's of pictures */
+    FV_VIT_POSE,    /* of ViTPose */
+    FV_VIT_EVA,     /* EVA, EVA-02 and what timm builds of it: Perception Encoder, ViTs with RoPE */
+};
+
+/* vit_names.c: one way to name the tensors of such a model. Names are stems, completed by "weight"
+ * or "bias", or whole where they end in no separator. NULL: the scheme has no such part. All follow
+ * the prefix, those of a block also its own; heads stand alone. */
+typedef struct fv_vit_names {
+    enum fv_vit_origin { FV_VIT_HF, FV_VIT_DINO, FV_VIT_TIMM, FV_VIT_OPENAI } origin;
+    bool patch_positions; /* the position table has rows of patches alone */
+    bool in_memory;       /* names inside transformers 5, of a state_dict that was saved as it is */
+    uint32_t kinds;       /* bits of enum fv_vit_kind that are named so */
+    const char *marks[3]; /* tensors, one of which must be there; none: the scheme always fits */
+    const char *patch, *cls, *dist, *reg, *pos, *pre, *post;
+    const char *block; /* with the number of the block */
+    const char *ln1, *ln2, *q, *k, *v, *qkv, *proj, *ls1, *ls2, *fc1, *fc2, *gated1, *gated2;
+    const char *gate, *up; /* the rows of gated1 in two tensors */
+    const char *inner, *inner_mlp;
+    const char *periods;         /* of the rotation, d/4 of them */
+    const char *q_bias, *v_bias; /* beside a qkv without bias */
+    const char *rel_bias;        /* of the scores by relative position: of a block */
+    const char *rel_bias_shared; /* of all blocks, after the prefix */
+    const char *fc_norm;         /* of the pooled row */
+    const char *frequencies;     /* of the rotation, where they are learned */
+    const char *pooler;          /* tanh(linear) of the class row */
+    const char *probe, *map_q, *map_kv, *map_qkv, *map_proj, *map_ln, *map_fc1, *map_fc2;
+    const char *head, *head_cls, *head_dist; /* the last two: a pair to be averaged */
+    const char *embeds, *embeds_transposed;
+} fv_vit_names;
+
+/* In the order in which they are tried; ends with a NULL patch. */
+extern const fv_vit_names fv_vit_schemes[];
+/* What may stand before all names, ends with NULL. */
+extern const char *const fv_vit_prefixes[];
+
+/* Names of timm models that are not read as a ViT, by what they begin with and contain. */
+typedef struct fv_vit_unlike {
+    const char *begin, *part, *what;
+} fv_vit_unlike;
+extern const fv_vit_unlike fv_vit_unlikes[];
+
+#endif

@@ -1,0 +1,301 @@
+/* vit_names.c: what the tensors of the ViT families are called, and by whom. */
+#include "models/vit/vit.h"
+
+#define KIND(kind) (1u << FV_VIT_##kind)
+#define DINO_KINDS (KIND(DINOV2) | KIND(REGISTERS))
+#define ALL_KINDS (KIND(PLAIN) | KIND(DEIT) | DINO_KINDS | KIND(CLIP) | KIND(SIGLIP))
+#define EVA_KINDS (KIND(EVA) | KIND(DINOV3) | KIND(BEIT))
+
+const char *const fv_vit_prefixes[] = {
+    "",
+    "vit.",
+    "deit.",
+    "dinov2.",
+    "dinov2_with_registers.",
+    "vision_model.",
+    "backbone.",
+    "visual.",
+    "visual.trunk.",
+    "ijepa.",
+    "vision_tower.",
+    "vision_tower.vision_model.",
+    "owlvit.vision_model.",
+    "owlv2.vision_model.",
+    "clip.vision_model.",
+    "radio_model.model.",
+    "beit.",
+    "data2vec_vision.",
+    NULL,
+};
+
+/* What the schemes of transformers' encoders, and of the original repositories, have in common. */
+#define HF_EMBEDDING                                                                               \
+    .patch = "embeddings.patch_embeddings.projection.", .cls = "embeddings.cls_token",             \
+    .pos = "embeddings.position_embeddings", .post = "layernorm.", .head = "classifier."
+#define HF_NAMES                                                                                   \
+    HF_EMBEDDING, .block = "encoder.layer.%u.", .q = "attention.attention.query.",                 \
+                  .k = "attention.attention.key.", .v = "attention.attention.value.",              \
+                  .proj = "attention.output.dense."
+#define PROJECTIONS                                                                                \
+    .q = "attention.q_proj.", .k = "attention.k_proj.", .v = "attention.v_proj.",                  \
+    .proj = "attention.o_proj."
+#define DINO_BLOCK                                                                                 \
+    .reg = "embeddings.register_tokens", .ln1 = "norm1.", .ln2 = "norm2.",                         \
+    .ls1 = "layer_scale1.lambda1", .ls2 = "layer_scale2.lambda1", .fc1 = "mlp.fc1.",               \
+    .fc2 = "mlp.fc2."
+#define VIT_HEADS                                                                                  \
+    .dist = "embeddings.distillation_token", .ln1 = "layernorm_before.",                           \
+    .ln2 = "layernorm_after.", .pooler = "pooler.dense.", .head_cls = "cls_classifier.",           \
+    .head_dist = "distillation_classifier."
+#define DINOV3_NAMES                                                                               \
+    PROJECTIONS, .patch = "embeddings.patch_embeddings.", .cls = "embeddings.cls_token",           \
+                 .reg = "embeddings.register_tokens", .post = "norm.", .ln1 = "norm1.",            \
+                 .ln2 = "norm2.", .ls1 = "layer_scale1.lambda1", .ls2 = "layer_scale2.lambda1",    \
+                 .fc1 = "mlp.up_proj.", .fc2 = "mlp.down_proj.", .gated2 = "mlp.down_proj.",       \
+                 .gate = "mlp.gate_proj.", .up = "mlp.up_proj.", .head = "classifier."
+#define CLIP_NAMES                                                                                 \
+    .patch = "embeddings.patch_embedding.", .cls = "embeddings.class_embedding",                   \
+    .pos = "embeddings.position_embedding.weight", .post = "post_layernorm.",                      \
+    .block = "encoder.layers.%u.", .ln1 = "layer_norm1.", .ln2 = "layer_norm2.",                   \
+    .q = "self_attn.q_proj.", .k = "self_attn.k_proj.", .v = "self_attn.v_proj.",                  \
+    .proj = "self_attn.out_proj.", .fc1 = "mlp.fc1.", .fc2 = "mlp.fc2."
+#define ORIGINAL_BLOCK                                                                             \
+    .post = "norm.", .block = "blocks.%u.", .ln1 = "norm1.", .ln2 = "norm2.",                      \
+    .proj = "attn.proj.", .fc1 = "mlp.fc1.", .fc2 = "mlp.fc2."
+#define BLOCK_NAMES                                                                                \
+    ORIGINAL_BLOCK, .patch = "patch_embed.proj.", .cls = "cls_token", .pos = "pos_embed"
+#define ORIGINAL_NAMES BLOCK_NAMES, .qkv = "attn.qkv.", .ls1 = "ls1.gamma", .ls2 = "ls2.gamma"
+#define POOL_NAMES                                                                                 \
+    .probe = "attn_pool.latent", .map_q = "attn_pool.q.", .map_kv = "attn_pool.kv.",               \
+    .map_proj = "attn_pool.proj.", .map_ln = "attn_pool.norm.", .map_fc1 = "attn_pool.mlp.fc1.",   \
+    .map_fc2 = "attn_pool.mlp.fc2.", .fc_norm = "fc_norm.", .head = "head."
+#define EVA_NAMES                                                                                  \
+    BLOCK_NAMES, POOL_NAMES, .reg = "reg_token", .pre = "norm_pre.", .ls1 = "gamma_1",             \
+                             .ls2 = "gamma_2", .frequencies = "rope.freqs", .inner = "attn.norm.", \
+                             .inner_mlp = "mlp.norm."
+
+const fv_vit_names fv_vit_schemes[] = {
+    {
+        /* inside transformers 5, which renames tensors when it saves: DINOv2 */
+        .origin = FV_VIT_HF,
+        .in_memory = true,
+        .kinds = DINO_KINDS,
+        .marks = {"encoder.layer.0.attention.q_proj.weight"},
+        HF_EMBEDDING,
+        PROJECTIONS,
+        DINO_BLOCK,
+        .block = "encoder.layer.%u.",
+        .gate = "mlp.gate_proj.",
+        .up = "mlp.up_proj.",
+        .gated2 = "mlp.down_proj.",
+    },
+    {
+        /* transformers: DINOv2, with registers or without */
+        .origin = FV_VIT_HF,
+        .kinds = DINO_KINDS,
+        .marks = {"encoder.layer.0.norm1.weight"},
+        HF_NAMES,
+        DINO_BLOCK,
+        .gated1 = "mlp.weights_in.",
+        .gated2 = "mlp.weights_out.",
+    },
+    {
+        /* transformers: ViTPose's backbone */
+        .origin = FV_VIT_HF,
+        .kinds = KIND(POSE),
+        .marks = {"encoder.layer.0.layernorm_before.weight"},
+        HF_NAMES,
+        .ln1 = "layernorm_before.",
+        .ln2 = "layernorm_after.",
+        .fc1 = "mlp.fc1.",
+        .fc2 = "mlp.fc2.",
+    },
+    {
+        /* transformers: ViT, DeiT */
+        .origin = FV_VIT_HF,
+        .kinds = KIND(PLAIN) | KIND(DEIT) | KIND(IJEPA),
+        .marks = {"encoder.layer.0.layernorm_before.weight"},
+        HF_NAMES,
+        VIT_HEADS,
+        .fc1 = "intermediate.dense.",
+        .fc2 = "output.dense.",
+    },
+    {
+        /* transformers: BEiT, Data2Vec's of pictures */
+        .origin = FV_VIT_HF,
+        .kinds = KIND(BEIT),
+        .marks = {"encoder.layer.0.layernorm_before.weight"},
+        HF_NAMES,
+        .ln1 = "layernorm_before.",
+        .ln2 = "layernorm_after.",
+        .ls1 = "lambda_1",
+        .ls2 = "lambda_2",
+        .fc1 = "intermediate.dense.",
+        .fc2 = "output.dense.",
+        .rel_bias = "attention.attention.relative_position_bias.relative_position_bias_table",
+        .rel_bias_shared = "encoder.relative_position_bias.relative_position_bias_table",
+        .fc_norm = "pooler.layernorm.",
+    },
+    {
+        /* transformers: CLIP, SigLIP, SigLIP in Idefics3 */
+        .origin = FV_VIT_HF,
+        .kinds = KIND(CLIP) | KIND(SIGLIP) | KIND(NAFLEX) | KIND(IDEFICS),
+        CLIP_NAMES,
+        .pre = "pre_layrnorm.",
+        .probe = "head.probe",
+        .map_qkv = "head.attention.in_proj_",
+        .map_proj = "head.attention.out_proj.",
+        .map_ln = "head.layernorm.",
+        .map_fc1 = "head.mlp.fc1.",
+        .map_fc2 = "head.mlp.fc2.",
+        .head = "classifier.",
+        .embeds = "visual_projection.weight",
+    },
+    {
+        /* transformers: OWL-ViT, OWLv2 */
+        .origin = FV_VIT_HF,
+        .kinds = KIND(OWL),
+        CLIP_NAMES,
+        .pre = "pre_layernorm.",
+    },
+    {
+        /* transformers: DINOv3 */
+        .origin = FV_VIT_HF,
+        .kinds = KIND(DINOV3),
+        .marks = {"layer.0.attention.q_proj.weight"},
+        DINOV3_NAMES,
+        .block = "layer.%u.",
+    },
+    {
+        /* the same inside transformers 5 */
+        .origin = FV_VIT_HF,
+        .in_memory = true,
+        .kinds = KIND(DINOV3),
+        .marks = {"model.layer.0.attention.q_proj.weight"},
+        DINOV3_NAMES,
+        .block = "model.layer.%u.",
+    },
+    {
+        /* ViT, DeiT, I-JEPA inside transformers 5 */
+        .origin = FV_VIT_HF,
+        .in_memory = true,
+        .kinds = KIND(PLAIN) | KIND(DEIT) | KIND(IJEPA),
+        .marks = {"layers.0.layernorm_before.weight"},
+        HF_EMBEDDING,
+        PROJECTIONS,
+        VIT_HEADS,
+        .block = "layers.%u.",
+        .fc1 = "mlp.fc1.",
+        .fc2 = "mlp.fc2.",
+    },
+    {
+        /* C-RADIO */
+        .origin = FV_VIT_HF,
+        .kinds = KIND(RADIO),
+        .marks = {"patch_generator.cls_token.token"},
+        ORIGINAL_BLOCK,
+        .patch = "patch_generator.embedder.",
+        .reg = "patch_generator.cls_token.token",
+        .pos = "patch_generator.pos_embed",
+        .qkv = "attn.qkv.",
+        .ls1 = "layer_scale1.lambda1",
+        .ls2 = "layer_scale2.lambda1",
+        .gated1 = "mlp.w12.",
+        .gated2 = "mlp.w3.",
+    },
+    {
+        /* DINOv3 as its authors publish it */
+        .origin = FV_VIT_DINO,
+        .kinds = KIND(DINOV3),
+        .marks = {"rope_embed.periods", "storage_tokens", "blocks.0.attn.qkv.bias_mask"},
+        ORIGINAL_NAMES,
+        .reg = "storage_tokens",
+        .gate = "mlp.w1.",
+        .up = "mlp.w2.",
+        .gated2 = "mlp.w3.",
+        .periods = "rope_embed.periods",
+        .head = "linear_head.",
+    },
+    {
+        /* DINOv2 as its authors publish it */
+        .origin = FV_VIT_DINO,
+        .kinds = DINO_KINDS,
+        .marks = {"mask_token", "register_tokens", "blocks.0.mlp.w12.weight"},
+        ORIGINAL_NAMES,
+        .reg = "register_tokens",
+        .gated1 = "mlp.w12.",
+        .gated2 = "mlp.w3.",
+        .head = "linear_head.",
+    },
+    {
+        /* timm, and the original DeiT */
+        .origin = FV_VIT_TIMM,
+        .kinds = ALL_KINDS,
+        ORIGINAL_NAMES,
+        .dist = "dist_token",
+        .reg = "reg_token",
+        .pre = "norm_pre.",
+        .inner = "attn.norm.",
+        .inner_mlp = "mlp.norm.",
+        POOL_NAMES,
+        .head_cls = "head.",
+        .head_dist = "head_dist.",
+    },
+    {
+        /* timm: EVA and what is built of it, BEiT; queries, keys and values in one tensor */
+        .origin = FV_VIT_TIMM,
+        .kinds = EVA_KINDS,
+        .marks = {"blocks.0.attn.qkv.weight"},
+        EVA_NAMES,
+        .qkv = "attn.qkv.",
+        .q_bias = "attn.q_bias",
+        .v_bias = "attn.v_bias",
+        .rel_bias = "attn.relative_position_bias_table",
+        .rel_bias_shared = "rel_pos_bias.relative_position_bias_table",
+        .gate = "mlp.fc1_g.",
+        .up = "mlp.fc1_x.",
+        .gated2 = "mlp.fc2.",
+    },
+    {
+        /* in three */
+        .origin = FV_VIT_TIMM,
+        .kinds = EVA_KINDS,
+        .marks = {"blocks.0.attn.q_proj.weight"},
+        EVA_NAMES,
+        .q = "attn.q_proj.",
+        .k = "attn.k_proj.",
+        .v = "attn.v_proj.",
+        .gate = "mlp.fc1_g.",
+        .up = "mlp.fc1_x.",
+        .gated2 = "mlp.fc2.",
+    },
+    {
+        /* OpenAI's CLIP, OpenCLIP */
+        .origin = FV_VIT_OPENAI,
+        .kinds = KIND(CLIP),
+        .patch = "conv1.",
+        .cls = "class_embedding",
+        .pos = "positional_embedding",
+        .pre = "ln_pre.",
+        .post = "ln_post.",
+        .block = "transformer.resblocks.%u.",
+        .ln1 = "ln_1.",
+        .ln2 = "ln_2.",
+        .qkv = "attn.in_proj_",
+        .proj = "attn.out_proj.",
+        .fc1 = "mlp.c_fc.",
+        .fc2 = "mlp.c_proj.",
+        .embeds_transposed = "proj",
+    },
+    {.patch = NULL},
+};
+
+const fv_vit_unlike fv_vit_unlikes[] = {
+    {"vit_", "_sapiens2",
+     "groups of queries and norms of them, which are not supported; use a DINOv3 of its size"},
+    {"vit_", "_rpn_",
+     "norms behind its attention and MLP, which are not supported; use vit_base_patch16_224"},
+    {"eva02_enormous_", "",
+     "norms behind its blocks, which are not supported; use eva02_large_patch14_clip_*"},
+    {.begin = NULL},
+};

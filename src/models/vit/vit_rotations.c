@@ -1,0 +1,92 @@
+/* vit_rotations.c: the rotary positions of a ViT, which no tensor shows: config.json or the name of
+ * the model tells them. */
+#include <math.h>
+#include <string.h>
+
+#include "base/num.h"
+#include "models/vit/vit_reader.h"
+
+/* As timm's definitions have them; the first line that fits. `reference`: the side of the grid that
+ * the positions are scaled to. */
+static const struct {
+    const char *begin, *part;
+    fv_rope rope;
+} timm[] = {
+    {"vit_pe_", "_gigantic_patch14_448", {FV_ROPE_INDEX, 1e4, 0, 32, true}},
+    {"vit_pe_core_", "_224", {FV_ROPE_INDEX, 1e4, 1, 14, true}},
+    {"vit_pe_core_", "", {FV_ROPE_INDEX, 1e4, 1, 24, true}},
+    {"vit_pe_", "", {FV_ROPE_INDEX, 1e4, 1, 32, true}},
+    {"eva02_", "", {FV_ROPE_INDEX, 1e4, 0, 16, false}},
+    {"vit_", "_rope_mixed_", {.rule = FV_ROPE_MIXED}},
+    {"vit_", "_rope_reg", {FV_ROPE_INDEX, 1e4, 0, 16, false}},
+    {"vit_", "_rope_", {FV_ROPE_INDEX, 100, 0, 0, true}},
+    {"vit_", "_dinov3", {FV_ROPE_CENTRES, 100, 0, 0, false}},
+    {"vit_", "_lingbot", {FV_ROPE_CENTRES, 100, 0, 0, false}},
+};
+
+/* The periods that a checkpoint holds: DINOv3's own are rounded to bfloat16. */
+static fovea_status read_periods(fv_vit_reader *r, uint32_t n)
+{
+    const fv_tensor *t, *kept;
+    float *period;
+    if (!fv_reader_find(&r->t, r->prefix, r->n->periods, ""))
+        return FOVEA_OK;
+    FV_TRY(fv_reader_buffer(&t, &r->t, r->prefix, r->n->periods, "", n));
+    FV_TRY(fv_model_floats(&period, &kept, r->t.m, 1, n));
+    fv_tensor_read(t, 0, n, period);
+    for (uint32_t i = 0; i < n; i++)
+        if (!(period[i] > 0 && isfinite(period[i])))
+            return fv_fail(FOVEA_EFORMAT, "%s: tensor \"%s\" holds %g, which is no period",
+                           r->t.source->name, t->name, (double)period[i]);
+    r->v->rope.periods = period;
+    return FOVEA_OK;
+}
+
+/* The base of DINOv3's periods, which transformers 5 keeps in a section of its own. */
+static fovea_status read_theta(fv_vit_reader *r, float *theta)
+{
+    const char *type = "default";
+    fv_config section;
+    FV_TRY(fv_config_section(&section, &r->vision, "rope_parameters"));
+    FV_TRY(fv_config_text(&type, &section, "rope_type"));
+    if (strcmp(type, "default") != 0)
+        return fv_fail(FOVEA_ENOTSUP,
+                       "%s: \"rope_parameters.rope_type\" is \"%.40s\"; \"default\" "
+                       "is supported",
+                       r->config->file, type);
+    FV_TRY(fv_config_float(theta, &r->vision, "rope_theta", 1, 1e9));
+    return fv_config_float(theta, &section, "rope_theta", 1, 1e9);
+}
+
+/* Those that each block and head has learned. */
+static fovea_status read_frequencies(fv_vit_reader *r, uint32_t n)
+{
+    fv_vit *v = r->v;
+    const fv_tensor *t;
+    const uint64_t shape[4] = {2, v->depth, v->heads, n};
+    FV_TRY(fv_reader_tensor(&t, &r->t, r->prefix, r->n->frequencies, "", 4, shape));
+    v->frequencies = fv_weight_of(t, 2 * v->depth * v->heads, n);
+    return FOVEA_OK;
+}
+
+fovea_status fv_vit_read_rotation(fv_vit_reader *r)
+{
+    fv_vit *v = r->v;
+    const uint32_t d = v->width / v->heads;
+    if (r->n->origin != FV_VIT_TIMM && r->kind == FV_VIT_DINOV3) {
+        float theta = 100;
+        FV_TRY(read_theta(r, &theta));
+        v->rope = (fv_rope){.rule = FV_ROPE_CENTRES, .base = (double)theta};
+    }
+    for (size_t i = 0; r->n->origin == FV_VIT_TIMM && i < sizeof timm / sizeof *timm; i++)
+        if (fv_begins_with(r->type, timm[i].begin) && strstr(r->type, timm[i].part)) {
+            v->rope = timm[i].rope;
+            break;
+        }
+    r->paired = v->rope.rule == FV_ROPE_CENTRES ? d : 0;
+    if (v->rope.rule != FV_ROPE_NONE && d % 4)
+        return fv_fail(FOVEA_EFORMAT,
+                       "%s: rotary positions of heads of %u channels; a multiple of 4 is needed",
+                       r->config->file, d);
+    return v->rope.rule == FV_ROPE_MIXED ? read_frequencies(r, d / 2) : read_periods(r, d / 4);
+}

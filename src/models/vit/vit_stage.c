@@ -1,0 +1,10 @@
+/* vit_stage.c: the rows after a block of a ViT as what reads its stages gets them. */
+#include "models/layer.h"
+#include "models/vit/vit.h"
+
+fv_view fv_vit_emit_stage(const fv_vit *v, fv_builder *b, fv_view x, bool normed)
+{
+    return normed
+               ? fv_layer_norm(b, "norm of a stage", &v->post, x, v->eps, fv_grid_tokens(&b->grid))
+               : x;
+}

@@ -1,0 +1,47 @@
+/* rows.h: dim[] and operands by number of what is done row by row, and of rows that are moved;
+ * sizes beside FV_ROW_C. What each is: the contract in ref_<op>.c. */
+#ifndef FOVEA_SRC_CONTRACTS_ROWS_H
+#define FOVEA_SRC_CONTRACTS_ROWS_H
+
+/* LAYERNORM, RMSNORM */
+enum { FV_LN_IN, FV_LN_WEIGHT, FV_LN_BIAS, FV_LN_OUT };
+enum { FV_RMS_D = 2 };
+enum { FV_RMS_IN, FV_RMS_WEIGHT, FV_RMS_GATE, FV_RMS_HEAD_GATE, FV_RMS_OUT };
+
+/* GROUPNORM_REDUCE, GROUPNORM_MERGE, GROUPNORM */
+enum { FV_GROUPNORM_PARTIALS = 2, FV_GROUPNORM_GROUPS = 3 };
+enum { FV_MOMENTS_IN, FV_MOMENTS_PARTIAL };
+enum { FV_GN_IN, FV_GN_STATE, FV_GN_WEIGHT, FV_GN_BIAS, FV_GN_OUT };
+
+/* POSEMB, ROPE */
+enum { FV_POSEMB_IN, FV_POSEMB_PREFIX, FV_POSEMB_TABLE, FV_POSEMB_OUT };
+enum { FV_ROPE_D = 2 };
+enum { FV_ROPE_IN, FV_ROPE_COS, FV_ROPE_SIN, FV_ROPE_OUT };
+
+/* ACT, ADD, MUL */
+enum { FV_ACT_IN, FV_ACT_OUT };
+enum { FV_ADD_IN, FV_ADD_SCALE, FV_ADD_RES, FV_ADD_OUT };
+enum { FV_MUL_A, FV_MUL_B, FV_MUL_OUT };
+
+/* CONVERT, ROWS_I8, COPY, TAKE */
+enum { FV_CONVERT_IN, FV_CONVERT_OUT };
+enum { FV_ROWS_IN, FV_ROWS_OUT };
+enum { FV_COPY_IN, FV_COPY_OUT };
+enum { FV_TAKE_IN, FV_TAKE_OUT };
+
+/* MEAN_REDUCE, MEAN_MERGE */
+enum { FV_MEAN_GROUPS = 2 };
+enum { FV_MEAN_IN, FV_MEAN_PARTIAL };
+
+/* ROW_MAX, TOPK, PICK */
+enum { FV_ROW_MAX_IN, FV_ROW_MAX_OUT };
+enum { FV_TOPK_FROM = 1, FV_PICK_FROM = 2 }; /* TOPK has no FV_ROW_C */
+enum { FV_TOPK_IN, FV_TOPK_OUT };
+enum { FV_PICK_IN, FV_PICK_INDEX, FV_PICK_OUT };
+
+/* SINE, REFINE */
+enum { FV_SINE_PARTS = 2 };
+enum { FV_SINE_IN, FV_SINE_RATE, FV_SINE_PHASE, FV_SINE_OUT };
+enum { FV_REFINE_BOX, FV_REFINE_DELTA, FV_REFINE_OUT };
+
+#endif

@@ -1,0 +1,106 @@
+/* trainer.h: a trainer: its plans, master weights and sums, and the functions of its files.
+ *
+ *     trainer.c         create and free, pictures, steps
+ *     trainer_options.c checks options; which tensors are trained, decay, belong to the head
+ *     trainer_plan.c    student, teacher and losses as plans
+ *     factors.c         what products of bfloat16 multiply
+ *     teacher_features.c  the teacher's features of pictures that come again
+ *     adamw.c           learning rates and the update
+ *     repack.c          packs weights again after an update
+ *     trainer_save.c    models
+ *     trainer_state.c   states
+ */
+#ifndef FOVEA_SRC_ADAPT_TRAINER_H
+#define FOVEA_SRC_ADAPT_TRAINER_H
+
+#include <fovea/adapt.h>
+
+#include "plan/plan.h"
+#include "train/masters.h"
+#include "train/tape.h"
+#include "train/teacher_features.h"
+#include "weights/packed.h"
+
+/* A loss, as rows that the host sums. */
+typedef struct fv_loss {
+    fv_id value;
+    uint32_t rows;
+    double factor;
+    float *row;
+} fv_loss;
+
+/* A packed weight that is packed again after each update. */
+typedef struct fv_follower {
+    fv_packed *packed;
+    const fv_kernel *kernel; /* NULL: plain rows */
+    const fv_problem *problem;
+} fv_follower;
+
+struct fovea_trainer {
+    fovea_device *device;
+    fovea_trainer_options o; /* without its lists */
+    fovea_trainable trainable;
+    fovea_model *model;   /* private: its tensors change */
+    fovea_model *teacher; /* NULL: there is none */
+    char *path;           /* of the model, for what is saved with it */
+    char *attention;      /* of the student */
+    char **labels;        /* NULL at the end; or NULL */
+    fv_masters masters;
+    /* plans */
+    fovea_plan *plan;  /* forward, losses, gradients */
+    fovea_plan *guide; /* FEATURES: the teacher */
+    fv_training training;
+    float *features;          /* the teacher's output */
+    fv_teacher_features kept; /* of pictures that may come again */
+    fv_id features_in;
+    fv_id labels_in, pixels_in, weight_in; /* TASK; pixels: of a mask, or depths */
+    float label[2], pixel_weight;
+    fv_loss *loss;
+    uint32_t losses;
+    fv_sink *sink;
+    uint32_t sinks;
+    float *gathered; /* gradients before they are scattered */
+    uint64_t n_gathered;
+    fv_follower *follower;
+    uint32_t followers;
+    char *staging;          /* staging memory to pack with, for all threads */
+    uint64_t staging_bytes; /* per thread */
+    /* the step whose gradients are being accumulated */
+    uint64_t pictures;
+    double *sum; /* sum of every loss, then the number of pictures */
+    double *mean;
+    uint64_t step;
+    char *note;
+    fovea_trainer_info info;
+};
+
+/* trainer_options.c */
+fovea_status fv_trainer_check(const fovea_trainer_options *o, const fovea_device *device);
+/* Marks the masters: wanted, decays, head. */
+fovea_status fv_trainer_choose(fovea_trainer *t, const fovea_trainer_options *o);
+/* After planning: EINVAL for a named tensor that has no gradient. */
+fovea_status fv_trainer_chosen(const fovea_trainer *t);
+
+/* trainer_plan.c */
+/* `before`: bytes that the library had allocated before the trainer. */
+fovea_status fv_trainer_plan(fovea_trainer *t, uint64_t before);
+
+/* adamw.c: updates all trained tensors on the device's threads. */
+double fv_trainer_rate(const fovea_trainer_options *o, uint64_t step);
+/* Sets all gradients to zero. */
+void fv_trainer_clear(fovea_trainer *t);
+/* Multiplies the gradients by `share`; returns their norm. */
+double fv_trainer_norm(fovea_trainer *t, float share);
+/* One AdamW update with the gradients times `factor`. */
+void fv_trainer_update(fovea_trainer *t, double rate, double factor);
+
+/* repack.c */
+/* Bytes that fv_trainer_follow will allocate for the plan, which may be dry. */
+uint64_t fv_trainer_follow_bytes(const fovea_trainer *t);
+fovea_status fv_trainer_follow(fovea_trainer *t);
+void fv_trainer_repack(fovea_trainer *t);
+
+/* sinks.c: adds the gathered gradients to those of their tensors, and clears them. */
+void fv_trainer_scatter(fovea_trainer *t);
+
+#endif

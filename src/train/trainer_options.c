@@ -1,0 +1,227 @@
+/* trainer_options.c: checks a trainer's options, and chooses the tensors that they mean. */
+#include <math.h>
+#include <string.h>
+
+#include "checkpoint/safetensors.h"
+#include "checkpoint/source.h"
+#include "models/dense/decoder.h"
+#include "models/vit/dpt_head.h"
+#include "models/vit/vit.h"
+#include "train/trainer.h"
+
+#define FARTHEST 1e6
+#define MOST_STEPS 2000000000u
+
+static fovea_status check_rates(const fovea_trainer_options *o)
+{
+    if (!(o->lr > 0 && isfinite(o->lr)))
+        return fv_fail(FOVEA_EINVAL, "lr %g; give a positive rate, such as 1e-4", (double)o->lr);
+    if (!(o->lr_end >= 0 && isfinite(o->lr_end)))
+        return fv_fail(FOVEA_EINVAL, "lr_end %g; give 0 or more", (double)o->lr_end);
+    FV_TRY(fv_known("schedule", (int)o->schedule, FOVEA_LR_COSINE));
+    if (o->schedule != FOVEA_LR_CONSTANT && o->steps == 0)
+        return fv_fail(FOVEA_EINVAL, "a schedule that ends needs `steps`");
+    if (o->steps > MOST_STEPS || o->warm_up > MOST_STEPS)
+        return fv_fail(FOVEA_EINVAL, "%u steps; at most %u", o->steps, MOST_STEPS);
+    if (!(o->backbone_ratio >= 0 && isfinite(o->backbone_ratio)))
+        return fv_fail(FOVEA_EINVAL, "backbone_ratio %g; give 0 or more",
+                       (double)o->backbone_ratio);
+    return FOVEA_OK;
+}
+
+static fovea_status check_moments(const fovea_trainer_options *o)
+{
+    const struct {
+        const char *name;
+        float value, low, high;
+    } numbers[] = {
+        {"beta1", o->beta1, 0, 0.999999f},
+        {"beta2", o->beta2, 0, 0.9999999f},
+        {"eps", o->eps, 0, 1},
+        {"weight_decay", o->weight_decay, 0, 1e6f},
+        {"clip", o->clip, 0, 1e30f},
+        {"ema", o->ema, 0, 0.9999999f},
+        {"lambda", o->lambda, 0, 1e30f},
+    };
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (!(numbers[i].value >= numbers[i].low && numbers[i].value <= numbers[i].high))
+            return fv_fail(FOVEA_EINVAL, "%s %g; give %g to %g", numbers[i].name,
+                           (double)numbers[i].value, (double)numbers[i].low,
+                           (double)numbers[i].high);
+    return FOVEA_OK;
+}
+
+static fovea_status check_head(const fovea_trainer_options *o)
+{
+    static const bool fits[][FOVEA_HEAD_DPT_LITE + 1] = {
+        [FOVEA_TASK_CLASSES] = {true, false, false},
+        [FOVEA_TASK_SEGMENTATION] = {true, true, true},
+        [FOVEA_TASK_DEPTH] = {false, false, true},
+    };
+    static const char *const heads[] = {"linear", "FPN", "DPT-lite"};
+    static const char *const tasks[] = {"classes", "segmentation", "depth"};
+    FV_TRY(fv_known("task", (int)o->task, FOVEA_TASK_DEPTH));
+    FV_TRY(fv_known("head", (int)o->head, FOVEA_HEAD_DPT_LITE));
+    if (o->head != FOVEA_HEAD_LINEAR && o->stage != FOVEA_STAGE_TASK)
+        return fv_fail(FOVEA_EINVAL, "only the third stage has a head to train");
+    if (o->stage == FOVEA_STAGE_TASK && !fits[o->task][o->head])
+        return fv_fail(FOVEA_EINVAL,
+                       "a %s head does not learn %s: classes take a linear one, segmentation any, "
+                       "depth a DPT-lite one",
+                       heads[o->head], tasks[o->task]);
+    if (!(o->max_depth >= 0 && o->max_depth <= FARTHEST))
+        return fv_fail(FOVEA_EINVAL, "max_depth %g; it is 0 (10 metres) to %g",
+                       (double)o->max_depth, FARTHEST);
+    return FOVEA_OK;
+}
+
+fovea_status fv_trainer_check(const fovea_trainer_options *o, const fovea_device *device)
+{
+    if (strcmp(device->info.id, "cpu") != 0)
+        return fv_fail(FOVEA_ENOTSUP, "device %s: training runs on the CPU; open \"cpu\"",
+                       device->info.id);
+    if (o->stage < FOVEA_STAGE_ATTENTION || o->stage > FOVEA_STAGE_TASK)
+        return fv_fail(FOVEA_EINVAL, "stage %d; there are 1, 2 and 3", (int)o->stage);
+    FV_TRY(fv_known("trainable", (int)o->trainable, FOVEA_TRAIN_HEAD));
+    if (o->trainable == FOVEA_TRAIN_HEAD && o->stage != FOVEA_STAGE_TASK)
+        return fv_fail(FOVEA_EINVAL, "only the third stage has a head to train");
+    if (o->trainable == FOVEA_TRAIN_ALL && o->stage == FOVEA_STAGE_ATTENTION)
+        return fv_fail(FOVEA_EINVAL,
+                       "the first stage trains what makes queries, keys and values; all tensors "
+                       "are the second stage's");
+    if ((unsigned)o->frame.format > FOVEA_FORMAT_PLANES_F32)
+        return fv_fail(FOVEA_EINVAL, "frames of format %d; give RGB8, BGR8, GRAY8 or PLANES_F32",
+                       (int)o->frame.format);
+    FV_TRY(fv_known("loss", (int)o->loss, FOVEA_LOSS_RELATIVE));
+    FV_TRY(check_head(o));
+    if (o->compute == FOVEA_COMPUTE_INT8)
+        return fv_fail(FOVEA_ENOTSUP, "compute int8: training multiplies float32 or bfloat16");
+    FV_TRY(fv_known("compute", (int)o->compute, FOVEA_COMPUTE_AUTO));
+    FV_TRY(check_rates(o));
+    return check_moments(o);
+}
+
+/* ---- which tensors ---- */
+
+/* The masters of the weights that have a purpose, and what follows for them. */
+struct marking {
+    const fv_masters *all;
+    enum fv_purpose purpose;
+    bool folded; /* a weight has none: it was computed of several tensors */
+};
+
+static void mark(void *ctx, const fv_weight *w)
+{
+    struct marking *k = ctx;
+    for (uint32_t i = 0; i < w->parts; i++) {
+        fv_master *m = fv_masters_of(k->all, w->part[i].tensor);
+        k->folded |= !m;
+        if (!m)
+            continue;
+        m->wanted |= k->purpose == FV_MAKES_ATTENTION;
+        m->head |= k->purpose == FV_IS_HEAD;
+        m->decays &= k->purpose != FV_IS_POSITION;
+    }
+}
+
+static void mark_all(const fovea_trainer *t, enum fv_purpose purpose)
+{
+    struct marking k = {.all = &t->masters, .purpose = purpose};
+    t->model->family->weights(t->model, purpose, mark, &k);
+}
+
+static fovea_status mark_head(const fovea_trainer *t)
+{
+    struct marking k = {.all = &t->masters, .purpose = FV_IS_HEAD};
+    const fovea_model *m = t->model;
+    if (t->o.stage != FOVEA_STAGE_TASK)
+        return FOVEA_OK;
+    if (t->o.task == FOVEA_TASK_CLASSES)
+        m->family->weights(m, FV_IS_HEAD, mark, &k);
+    else if (t->o.head == FOVEA_HEAD_FPN)
+        fv_decoder_weights(m->decoder, mark, &k);
+    else if (t->o.head == FOVEA_HEAD_DPT_LITE)
+        fv_dpt_head_weights(m->dpt_head, mark, &k);
+    else
+        fv_layer_visit(&m->segmentation.head, mark, &k);
+    return k.folded ? fv_fail(FOVEA_ENOTSUP,
+                              "%s: normalisations are folded into the head, which cannot be "
+                              "trained then; train a new one on the backbone alone",
+                              m->source->name)
+                    : FOVEA_OK;
+}
+
+static bool floating(const fv_master *m)
+{
+    return fv_file_types[m->tensor->dtype].floating;
+}
+
+static fovea_status find(fv_master **out, const fovea_trainer *t, const char *name)
+{
+    *out = fv_masters_find(&t->masters, name);
+    if (!*out)
+        return fv_fail(FOVEA_EINVAL, "tensor \"%.120s\": %s has none of that name", name,
+                       t->model->source->name);
+    if (!floating(*out))
+        return fv_fail(FOVEA_EINVAL, "tensor \"%.120s\" holds no floating numbers", name);
+    return FOVEA_OK;
+}
+
+static fovea_status choose_trained(fovea_trainer *t, const fovea_trainer_options *o)
+{
+    fv_masters *m = &t->masters;
+    fv_master *x;
+    for (size_t i = 0; o->train && o->train[i]; i++) {
+        FV_TRY(find(&x, t, o->train[i]));
+        x->wanted = x->named = true;
+    }
+    if (o->train)
+        return FOVEA_OK;
+    if (t->trainable == FOVEA_TRAIN_QKV)
+        mark_all(t, FV_MAKES_ATTENTION);
+    for (uint32_t i = 0; i < m->count; i++) {
+        x = &m->master[i];
+        x->wanted |= t->trainable == FOVEA_TRAIN_ALL || x->head;
+        x->wanted &= floating(x);
+    }
+    return FOVEA_OK;
+}
+
+static fovea_status choose_decay(fovea_trainer *t, const fovea_trainer_options *o)
+{
+    fv_master *x;
+    for (size_t i = 0; o->decay && o->decay[i]; i++) {
+        FV_TRY(find(&x, t, o->decay[i]));
+        x->decays = true;
+    }
+    if (o->decay)
+        return FOVEA_OK;
+    for (uint32_t i = 0; i < t->masters.count; i++)
+        t->masters.master[i].decays = t->masters.master[i].tensor->rank > 1;
+    mark_all(t, FV_IS_POSITION);
+    return FOVEA_OK;
+}
+
+fovea_status fv_trainer_choose(fovea_trainer *t, const fovea_trainer_options *o)
+{
+    t->trainable = o->trainable != FOVEA_TRAIN_DEFAULT ? o->trainable
+                   : o->stage == FOVEA_STAGE_ATTENTION ? FOVEA_TRAIN_QKV
+                                                       : FOVEA_TRAIN_ALL;
+    FV_TRY(mark_head(t));
+    FV_TRY(choose_trained(t, o));
+    return choose_decay(t, o);
+}
+
+fovea_status fv_trainer_chosen(const fovea_trainer *t)
+{
+    uint32_t trained = 0;
+    for (uint32_t i = 0; i < t->masters.count; i++) {
+        const fv_master *m = &t->masters.master[i];
+        trained += m->trained;
+        if (m->named && !m->trained)
+            return fv_fail(FOVEA_EINVAL,
+                           "tensor \"%.120s\" is to be trained, but the loss does not depend on it",
+                           m->tensor->name);
+    }
+    return trained ? FOVEA_OK : fv_fail(FOVEA_EINVAL, "nothing is to be trained");
+}

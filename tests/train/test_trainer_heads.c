@@ -1,0 +1,153 @@
+/* test_trainer_heads.c: heads that are put on a model: saved and loaded again, trained further,
+ * refused where they do not fit; depths.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/temp_folder.h"
+#include "tests/train/trainers.h"
+
+/* What is saved is loaded again with its head, computes the same, and is trained further; with
+ * other classes the last layer alone is new. */
+static void decoders_are_saved(void **state)
+{
+    (void)state;
+    static const char *const models[] = {"synthetic:mavit-t", "dinov2-03"};
+    static const char *const kept[] = {"neck.lateral_convs.0.conv.weight",
+                                       "dpt_head.neck.convs.0.weight"};
+    static const char *const last[] = {"decode_head.conv_seg.weight", "dpt_head.classify.weight"};
+    fovea_device *device = open_device(2);
+    for (int i = 0; i < 2; i++) {
+        fovea_trainer_options o = options_of_head(i ? FOVEA_HEAD_DPT_LITE : FOVEA_HEAD_FPN);
+        fovea_trainer *t = make(device, models[i], &o), *again;
+        run_step(t);
+        const double loss = loss_of(t);
+        assert_int_equal(fovea_trainer_save(t, folder, FOVEA_DTYPE_F32, 0), FOVEA_OK);
+        assert_int_equal(fovea_trainer_create(&again, folder, NULL, device, &o), FOVEA_OK);
+        assert_true(loss_of(again) == loss);
+        assert_false(again->model->new_head);
+        fovea_trainer_free(again);
+        o.classes++;
+        assert_int_equal(fovea_trainer_create(&again, folder, NULL, device, &o), FOVEA_OK);
+        const fv_master *a = fv_masters_find(&t->masters, kept[i]),
+                        *b = fv_masters_find(&again->masters, kept[i]);
+        assert_memory_equal(a->weight, b->weight, a->tensor->elements * sizeof *a->weight);
+        b = fv_masters_find(&again->masters, last[i]);
+        assert_int_equal(b->tensor->shape[0], o.classes);
+        fovea_trainer_free(again);
+        o.head = FOVEA_HEAD_LINEAR; /* there is one of another kind */
+        assert_int_equal(fovea_trainer_create(&again, folder, NULL, device, &o), FOVEA_ENOTSUP);
+        fovea_trainer_free(t);
+        clear_folder();
+    }
+    fovea_device_close(device);
+}
+
+/* Times a factor e^i the mean distance m is m - i; of its square half is forgiven, and the other
+ * half is in the loss: its second difference is 1. */
+static void depths_are_learned_up_to_a_factor(void **state)
+{
+    (void)state;
+    fovea_device *device = open_device(2);
+    fovea_trainer_options o = options_of_head(FOVEA_HEAD_DPT_LITE);
+    o.task = FOVEA_TASK_DEPTH;
+    o.max_depth = 20;
+    fovea_trainer *t = make(device, "dinov2-03", &o), *again;
+    float kept[SIDE * SIDE];
+    double loss[3];
+    memcpy(kept, depths, sizeof kept);
+    for (int k = 0; k < 3; k++) {
+        loss[k] = loss_of(t);
+        for (int i = 0; i < SIDE * SIDE; i++)
+            depths[i] *= expf(1);
+    }
+    memcpy(depths, kept, sizeof kept);
+    assert_true(fabs(loss[0] - 2 * loss[1] + loss[2] - 1) < 1e-5);
+    for (int i = 0; i < 20; i++)
+        run_step(t);
+    assert_true(loss_of(t) < 0.8 * loss[0]);
+    assert_int_equal(fovea_trainer_save(t, folder, FOVEA_DTYPE_F32, 0), FOVEA_OK);
+    assert_int_equal(fovea_trainer_create(&again, folder, NULL, device, &o), FOVEA_OK);
+    assert_true(loss_of(again) == loss_of(t));
+    assert_true(again->model->info.metric);
+    fovea_trainer_free(again);
+    o.task = FOVEA_TASK_SEGMENTATION; /* there is one that gives depths */
+    assert_int_equal(fovea_trainer_create(&again, folder, NULL, device, &o), FOVEA_ENOTSUP);
+    assert_non_null(strstr(fovea_error(), "for depth"));
+    fovea_trainer_free(t);
+    clear_folder();
+    fovea_device_close(device);
+}
+
+static void heads_that_do_not_fit_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *model, *message;
+        fovea_head head;
+        fovea_task task;
+        fovea_status status;
+    } wrong[] = {
+        {"vit-01", "reads the stages", FOVEA_HEAD_FPN, FOVEA_TASK_SEGMENTATION, FOVEA_ENOTSUP},
+        {"synthetic:mavit-t", "plain ViT", FOVEA_HEAD_DPT_LITE, FOVEA_TASK_SEGMENTATION,
+         FOVEA_ENOTSUP},
+        {"vit-01", "segmentation", FOVEA_HEAD_DPT_LITE, FOVEA_TASK_CLASSES, FOVEA_EINVAL},
+        {"vit-01", "DPT-lite", FOVEA_HEAD_LINEAR, FOVEA_TASK_DEPTH, FOVEA_EINVAL},
+        {"synthetic:mavit-t-upernet", "cannot be trained", FOVEA_HEAD_FPN, FOVEA_TASK_SEGMENTATION,
+         FOVEA_ENOTSUP},
+        {"synthetic:mavit-t-retinanet", "backbone alone", FOVEA_HEAD_FPN, FOVEA_TASK_SEGMENTATION,
+         FOVEA_ENOTSUP},
+        {"synthetic:mavit-t-fpn", "folded", FOVEA_HEAD_FPN, FOVEA_TASK_SEGMENTATION, FOVEA_ENOTSUP},
+    };
+    fovea_device *device = open_device(1);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        fovea_trainer_options o = options_of_head(wrong[i].head);
+        fovea_trainer *t = NULL;
+        o.task = wrong[i].task;
+        assert_int_equal(fovea_trainer_create(&t, model_path(wrong[i].model), NULL, device, &o),
+                         wrong[i].status);
+        assert_null(t);
+        if (!strstr(fovea_error(), wrong[i].message))
+            fail_msg("%s: %s", wrong[i].model, fovea_error());
+    }
+    fovea_device_close(device);
+}
+
+static void families_without_gradients_are_refused(void **state)
+{
+    (void)state;
+    fovea_device *device = open_device(1);
+    fovea_trainer_options o = options_of(FOVEA_STAGE_TASK, NULL);
+    for (int i = 0; i < 3; i++) {
+        fovea_trainer *t = NULL;
+        o.stage = i == 0 ? FOVEA_STAGE_FEATURES : FOVEA_STAGE_TASK;
+        o.trainable = i == 2 ? FOVEA_TRAIN_HEAD : FOVEA_TRAIN_ALL;
+        o.full_module = i == 2;
+        o.classes = i == 0 ? 0 : CLASSES;
+        assert_int_equal(fovea_trainer_create(&t, "synthetic:nalaformer-xt", NULL, device, &o),
+                         FOVEA_ENOTSUP);
+        assert_null(t);
+        assert_non_null(strstr(fovea_error(), "only a head can be trained"));
+    }
+    fovea_device_close(device);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(decoders_are_saved),
+        cmocka_unit_test(depths_are_learned_up_to_a_factor),
+        cmocka_unit_test(heads_that_do_not_fit_are_refused),
+        cmocka_unit_test(families_without_gradients_are_refused),
+    };
+    draw();
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
