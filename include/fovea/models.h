@@ -280,6 +280,7 @@ typedef struct fovea_model_info {
 } fovea_model_info;
 #define FOVEA_MODEL_INFO_INIT FOVEA_INIT(fovea_model_info, )
 
+/* Describes a model. */
 FOVEA_API fovea_status fovea_model_describe(const fovea_model *model, fovea_model_info *out);
 /* The model's preprocessing: that of the first of these files, else the family's:
  *   config.json              "pretrained_cfg" of timm

@@ -63,6 +63,7 @@ FOVEA_API fovea_plan *fovea_sequence_plan(const fovea_sequence *sequence, int ma
 
 /* The functions below: one thread at a time per sequence. */
 
+/* Describes the sequence. */
 FOVEA_API fovea_status fovea_sequence_query(const fovea_sequence *sequence,
                                             fovea_sequence_info *out);
 /* Continues by `n` tokens, 1 and more. `logits` gets those of what follows the last of them,
