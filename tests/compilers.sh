@@ -13,7 +13,7 @@ cd "$(dirname "$0")/.."
 build=${BUILD:-build}
 sh platform/setup-debian.sh test compilers >&2
 [ -e "$build/build.ninja" ] || meson setup "$build" --buildtype release -Dptx=disabled >&2
-ninja -C "$build" tests/plan_programs tests/cuda_emulator/libemulated_cuda.so >&2
+ninja -C "$build" tests/devices/plan_programs tests/cuda_emulator/libemulated_cuda.so >&2
 
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
@@ -21,9 +21,9 @@ mkdir "$folder/cl" "$folder/cuda"
 emulator=$PWD/$build/tests/cuda_emulator/libemulated_cuda.so
 FOVEA_CACHE='' FOVEA_WISDOM=''
 export FOVEA_CACHE FOVEA_WISDOM
-"$build/tests/plan_programs" cl:0 "$folder/cl" mali adreno texture amd intel plain small >"$folder/cl.txt"
+"$build/tests/devices/plan_programs" cl:0 "$folder/cl" mali adreno texture amd intel plain small >"$folder/cl.txt"
 for sm in 75 87; do
     FOVEA_CUDA=$emulator FOVEA_NVRTC=$emulator EMULATED_CUDA=sm=$sm \
-        "$build/tests/plan_programs" cuda:0 "$folder/cuda" sm$sm
+        "$build/tests/devices/plan_programs" cuda:0 "$folder/cuda" sm$sm
 done >"$folder/cuda.txt"
 python3 tests/devices/compilers.py "$folder" "$@"

@@ -6,36 +6,49 @@
 #   sh tests/run.sh device    every OpenCL device, Oclgrind, the CUDA emulator, other processors' builds
 #   sh tests/run.sh all       both, and the longest golden cases, the kernels for aarch64 under qemu,
 #                             training in several processes, and the fuzzer, which looks for something new
+#   sh tests/run.sh PATTERN   the tests of these suites whose names match, and builds only what they need.
+#                             A pattern with *, ? or [ is matched with the whole name, any other with a
+#                             part of it: yuv, 'check*'
+#   sh tests/run.sh quick PATTERN    likewise, of one suite: quick or device
 #
 # BUILD names the build directory. The whole golden set is used where ../shared/golden holds it.
 set -eu
 cd "$(dirname "$0")/.."
 build=${BUILD:-build}
 
-# Only what the quick suite needs is built for it. CUDA's programs, for which nvcc needs a quarter of an
-# hour of a core, are compiled ahead for all tests alone; the device tier knows the list of them.
-whole=true
-ptx=disabled
-case ${1:-quick} in
-quick)
-    whole=false
-    packages=test
-    suites='--suite quick'
+suite=quick
+case ${1:-} in
+quick | device | all)
+    suite=$1
+    shift
     ;;
-device)
-    packages=test
-    suites='--suite device'
+?*)
+    suite=all
     ;;
-all)
-    packages='test emulate mpi'
-    ptx=auto
-    suites='--suite quick --suite device --suite long'
-    ;;
+esac
+pattern=${1:-}
+case $#$pattern in
+0 | 1[!-]*) ;;
 *)
-    echo "usage: run.sh [device | all]" >&2
+    echo "usage: run.sh [quick | device | all] [PATTERN]" >&2
     exit 1
     ;;
 esac
+
+# Only what the tests need is built for them. CUDA's programs, for which nvcc needs a quarter of an hour of
+# a core, are compiled ahead for all tests alone; the device tier knows the list of them.
+whole=false
+ptx=disabled
+packages=test
+suites="--suite $suite"
+if [ "$suite" = all ]; then
+    suites='--suite quick --suite device --suite long'
+    if [ -z "$pattern" ]; then
+        whole=true
+        ptx=auto
+        packages='test emulate mpi'
+    fi
+fi
 # shellcheck disable=SC2086
 sh platform/setup-debian.sh $packages >&2
 if [ ! -e "$build/build.ninja" ]; then
@@ -51,7 +64,25 @@ if $whole; then
     fi
     ninja -C "$build" >&2
 fi
+names=
+if [ -n "$pattern" ]; then
+    case $pattern in
+    *[*?[]*) ;;
+    *) pattern="*$pattern*" ;;
+    esac
+    # shellcheck disable=SC2086,SC2254
+    names=$(meson test -C "$build" --list $suites 2>/dev/null | sed -n 's|.* / ||p' |
+        while read -r name; do
+            case $name in
+            $pattern) echo "$name" ;;
+            esac
+        done)
+    if [ -z "$names" ]; then
+        echo "no test has a name like $pattern: meson test -C $build --list names them" >&2
+        exit 1
+    fi
+fi
 rm -f "$build/meson-logs/testlog.json"
 # shellcheck disable=SC2086
-meson test -C "$build" --print-errorlogs $suites >&2 || true
+meson test -C "$build" --print-errorlogs $suites $names >&2 || true
 exec python3 tests/count.py "$build/meson-logs/testlog.json"

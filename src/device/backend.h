@@ -10,7 +10,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include <fovea/pictures.h>
+#include <fovea/external_images.h>
 
 #include "base/status.h"
 #include "base/thread.h"

@@ -63,7 +63,7 @@ double fv_problem_terms(const fv_problem *p)
 double fv_problem_rough_error(const fv_problem *p)
 {
     const bool rounds =
-        p->out != FV_F32 || p->acc == FV_I32 || p->acc == FV_BF16 || p->weight == FV_BF16;
+        p->in == FV_BF16 || p->out != FV_F32 || p->acc == FV_BF16 || p->acc == FV_I32;
     const bool may = rounds && (p->op == FV_OP_GEMM || p->op == FV_OP_CONV);
     return may && p->epi & FV_EPI_ROUGH ? FV_ROUGH_ERROR : 0;
 }

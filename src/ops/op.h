@@ -61,7 +61,7 @@ typedef struct fv_activation {
 extern const fv_activation fv_activations[FV_ACTIVATIONS];
 
 /* Activations that GEMM and CONV may evaluate to FV_ROUGH_ERROR where they multiply or store
- * bfloat16 or whole numbers: that rounding moves results by more, and it takes half the time. */
+ * bfloat16 or whole numbers: such rounding moves results by more, and it takes half the time. */
 #define FV_EPI_ROUGH (FV_EPI_GELU | FV_EPI_GELU_TANH)
 #define FV_ROUGH_ERROR 2.6e-5
 

@@ -1,9 +1,10 @@
 /* op_plan.c: plans of one operation: an attention or a GEMM. */
+#include "plan/op_plan.h"
+
 #include "base/abi.h"
 #include "base/mem.h"
 #include "models/model.h"
 #include "ops/contracts/product.h"
-#include "plan/op_plan.h"
 
 /* Maximum rows: row numbers and strides must fit in 32 bits. */
 #define MAX_ROWS (1u << 28)

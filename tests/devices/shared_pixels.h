@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-#include <fovea/pictures.h>
+#include <fovea/external_images.h>
 
 #include "tests/fixture.h"
 

@@ -28,6 +28,7 @@
 
 #include <cmocka.h>
 
+#include "ops/contracts/product.h"
 #include "tests/devices/gpu_profile.h"
 #include "tests/peek.h"
 #include "tests/plan/census.h"

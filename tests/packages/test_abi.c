@@ -12,8 +12,8 @@
 #include <cmocka.h>
 
 #include <fovea/adapt.h>
-#include <fovea/latest.h>
-#include <fovea/pictures.h>
+#include <fovea/external_images.h>
+#include <fovea/mailbox.h>
 #include <fovea/tuning.h>
 #include <fovea/verification.h>
 

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include <fovea/latest.h>
+#include <fovea/mailbox.h>
 
 #include "base/mem.h"
 #include "platform/os/os_machine.h"

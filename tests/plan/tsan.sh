@@ -7,7 +7,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 build=$1/tsan
 [ -e "$build/build.ninja" ] || meson setup "$build" "$here/../.." --buildtype debugoptimized \
     -Db_sanitize=thread -Db_lundef=false >&2
-ninja -C "$build" tests/test_threads >&2
+ninja -C "$build" tests/plan/test_threads >&2
 export FOVEA_WISDOM= FOVEA_RIGOR=estimate TSAN_OPTIONS=exitcode=66
 passed=0
 failed=0
@@ -17,9 +17,9 @@ trap 'rm -f "$log"' EXIT
 # The sanitizer's memory map has no room for as much randomness as new kernels like.
 run() {
     if setarch -R true 2>/dev/null; then
-        setarch -R "$build/tests/test_threads" "$@"
+        setarch -R "$build/tests/plan/test_threads" "$@"
     else
-        "$build/tests/test_threads" "$@"
+        "$build/tests/plan/test_threads" "$@"
     fi
 }
 verdict() { # name, whether it is as it should be
