@@ -1,7 +1,7 @@
 """embed_ptx.py: programs of fallback.txt, compiled to PTX, as a C file: for machines that have no
 NVRTC.
 
-usage: embed_ptx.py OUT.c NVCC OP_H MECH_DIR FALLBACK_TXT
+usage: embed_ptx.py OUT.c NVCC OP_H ACTIVATIONS_INC MECH_DIR FALLBACK_TXT
        embed_ptx.py --fold FALLBACK_TXT LIST...
 
 What was compiled before is kept in the folder OUT.c.kept and taken again if nothing has changed.
@@ -303,7 +303,8 @@ def main():
         return
     out, nvcc, op_h, activations, mech, fallback = sys.argv[1:]
     programs = [] if nvcc == "none" else list(listed(fallback))
-    ptx = compiled(nvcc, Texts(op_h, activations, mech), programs, Path(out + ".kept")) if programs else []
+    texts = Texts(op_h, activations, mech)
+    ptx = compiled(nvcc, texts, programs, Path(out + ".kept")) if programs else []
     Path(out).write_text(table(programs, ptx))
 
 

@@ -52,8 +52,9 @@ typedef enum fovea_compute {
     FOVEA_COMPUTE_BF16, /* operands are rounded to bfloat16; rows of activations are stored so */
     FOVEA_COMPUTE_INT8, /* linear layers of blocks multiply int8: weights with a scale for each
                            output channel, rows with a scale for each token, both after a rotation
-                           of 64 channels at a time that spreads outliers. On the CPU softmax and
-                           foveated attention of blocks do so, too, and with int8 instructions the
+                           of 64 channels at a time that spreads outliers. So does softmax attention
+                           of blocks on the CPU, and on OpenCL devices where it was measured to pay;
+                           on the CPU also foveated attention, and with int8 instructions the
                            convolutions of decoders, quantised per pixel. The rest is as
                            FOVEA_COMPUTE_BF16 */
     FOVEA_COMPUTE_AUTO, /* the fastest that fovea_tune_accuracy has found within its bound for these
