@@ -16,8 +16,8 @@
 #include "platform/cpu/arm/mmla.h"
 #include "platform/cpu/arm/panel_bf16.h"
 
-KIT(bf16bf16, is_of_bf16(p), .weight = FV_BF16, .factor = FV_BF16, .beside = 4, .finish = finish,
-    .narrow = narrow, .round = round_rows)
+KIT(bf16bf16, is_of_bf16(p), .weight = FV_BF16, .factor = FV_BF16, .beside = 4, .tile = tile,
+    .finish = finish, .narrow = narrow, .round = round_rows)
 MATMUL_KERNEL(bf16bf16)
 KERNEL(gemm, bf16bf16)
 KERNEL(conv, bf16bf16)
