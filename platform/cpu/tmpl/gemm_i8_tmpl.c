@@ -126,8 +126,9 @@ FV_FN fv_v sums_of(const fv_gemm_out *o, const float *acc, uint32_t i, uint32_t 
         }                                                                                          \
     }
 
-FV_FN void dot_rows(int32_t *acc, const number *a, size_t ld, const int8_t *w, size_t groups, int m,
-                    const char *ahead)
+/* Row i's next four steps are at a + i ld, and those after them `step` numbers further on. */
+FV_FN void dot_rows(int32_t *acc, const number *a, size_t ld, size_t step, const int8_t *w,
+                    size_t groups, int m, const char *ahead)
 {
     sums sum[MR][VECS * SPLIT];
     FV_UNROLL
@@ -136,14 +137,14 @@ FV_FN void dot_rows(int32_t *acc, const number *a, size_t ld, const int8_t *w, s
         for (int v = 0; v < VECS * SPLIT; v++)
             sum[i][v] = none();
     }
-    for (; groups > 0; groups--, a += 4, w += 4 * NR) {
+    for (; groups > 0; groups--, a += step, w += 4 * NR) {
         __builtin_prefetch(ahead, 0, 2);
         ahead += 4 * FV_GEMM_AHEAD;
         for (int v = 0; v < NR; v += 16) /* the whole of K does not stay in L1 */
             __builtin_prefetch(w + 32 * NR + 4 * v, 0, 3);
-#define IN_ROWS(i) (a + (i)*ld)
-        ADD_GROUP(sum, IN_ROWS, w, m, VECS)
-#undef IN_ROWS
+#define ROW(i) (a + (i)*ld)
+        ADD_GROUP(sum, ROW, w, m, VECS)
+#undef ROW
     }
     FV_UNROLL
     for (int i = 0; i < m; i++) {
@@ -153,15 +154,28 @@ FV_FN void dot_rows(int32_t *acc, const number *a, size_t ld, const int8_t *w, s
     }
 }
 
+/* K is one block, so that every tile is the first. */
+#if defined PIXELS
 static void unpacked(float *acc, const void *a, size_t ld, const void *w, size_t groups, uint32_t m,
                      bool first, const char *ahead)
 {
-    (void)first; /* K is one block */
-#define CALL(M) dot_rows((int32_t *)(void *)acc, a, ld, w, groups, M, ahead)
+    (void)first;
+#define CALL(M) dot_rows((int32_t *)(void *)acc, a, ld, 4, w, groups, M, ahead)
     OF_ROWS(MR, CALL)
 #undef CALL
 }
 #define PRODUCTS .unpacked = unpacked
+#else
+static void tile(float *acc, const void *a, const void *w, size_t groups, uint32_t m, bool first,
+                 const char *ahead)
+{
+    (void)first;
+#define CALL(M) dot_rows((int32_t *)(void *)acc, a, 4, 4 * (M), w, groups, M, ahead)
+    OF_ROWS(MR, CALL)
+#undef CALL
+}
+#define PRODUCTS .tile = tile
+#endif
 #endif
 
 /* ---- taps of a convolution, on levels whose instructions multiply 8 bits ---- */
