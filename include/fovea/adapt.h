@@ -214,7 +214,7 @@ typedef struct fovea_trainer_options {
  * patches and prefix, and in the first stage also the same blocks and heads; NULL: `model` itself
  * with softmax attention (if `model` was trained before, name the original). The files are read
  * here; later only fovea_trainer_save needs them. The trainer holds a reference to the device,
- * which may be closed before it. ENOTSUP: a device other than the CPU; a model that is no plain
+ * which may be closed before it. ENOTSUP: a device other than the CPU; a model other than a plain
  * ViT, except for FOVEA_STAGE_TASK with FOVEA_TRAIN_HEAD on MAViT, NaLaFormer and PolaFormer. Other
  * errors as of fovea_model_load and fovea_plan_create. Thread-safe; all other functions of a
  * trainer: one thread at a time per trainer. */

@@ -281,7 +281,7 @@ class model : public handle<fovea_model, fovea_model_free>
         return out;
     }
 #endif
-    /* Finds what FOVEA_COMPUTE_AUTO stands for with this model: the fastest precision with which
+    /* Finds the precision that FOVEA_COMPUTE_AUTO uses for this model: the fastest one with which
      * the outputs for these frames have a cosine of at least `bound` with those of float32. */
     fovea_status try_tune_accuracy(fovea_accuracy_report &out, device &device,
                                    const fovea_plan_options &plan,

@@ -67,7 +67,7 @@
  *
  * `eps` is for linear and mala, `normalise` 0 for linear only; the others have no divisor.
  *
- * But for mala MAP is one of linear's maps, or nala, nala-paper or hedgehog (d' = 2 d; not for
+ * Except for mala, MAP is one of linear's maps, or nala, nala-paper or hedgehog (d' = 2 d; not for
  * gla). Without MAP linear has elu1, the others identity. `l2norm`: phi(q), phi(k) <-
  * x / sqrt(|x|^2 + 1e-6), before scale and gates.
  *

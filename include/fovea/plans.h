@@ -120,7 +120,7 @@ typedef struct fovea_plan_options {
     uint64_t memory_limit; /* bytes, weights not counted; 0: no limit. ENOMEM if even the smallest
                               chunk needs more. Sums over tokens have chunks that do not depend on
                               the number of threads, so that results have the same bits; ENOMEM also
-                              if so many threads need more with such chunks */
+                              if that many threads need more with such chunks */
     int dry; /* nonzero: pack and allocate nothing; the plan can be queried but not run */
     /* Storage of the weights of matrix products and convolutions, and of the position table. The
      * 16-bit types take half the memory: weights are rounded to nearest when they are packed,
@@ -286,10 +286,10 @@ typedef enum fovea_output_layout {
 typedef struct fovea_output_info {
     size_t struct_size;
     const char *name;
-    uint32_t rows, columns;           /* of float32: rows * columns * 4 bytes */
-    uint32_t prefix;                  /* leading rows that are no patches: class token, registers */
+    uint32_t rows, columns; /* of float32: rows * columns * 4 bytes */
+    uint32_t prefix;        /* leading rows that are not patches: class token, registers */
     uint32_t grid_width, grid_height; /* patches in the rows from `prefix` on, row by row; 0: rows
-                                         are no patches */
+                                         are not patches */
     uint32_t stride;                  /* pixels of the picture from patch to patch */
     fovea_output_kind kind;
     fovea_output_layout layout;

@@ -88,11 +88,10 @@ typedef struct fovea_accuracy {
 
 typedef struct fovea_accuracy_report {
     size_t struct_size;
-    int found;    /* nonzero: `compute` is a fact in the store now */
-    int complete; /* nonzero: the search was neither stopped nor out of time */
-    fovea_compute
-        compute;       /* what FOVEA_COMPUTE_AUTO stands for now: the fastest within the bound */
-    uint32_t products; /* number of products that are int8 with FOVEA_COMPUTE_INT8 */
+    int found;             /* nonzero: `compute` is a fact in the store now */
+    int complete;          /* nonzero: the search was neither stopped nor out of time */
+    fovea_compute compute; /* what FOVEA_COMPUTE_AUTO means now: the fastest within the bound */
+    uint32_t products;     /* number of products that are int8 with FOVEA_COMPUTE_INT8 */
     fovea_accuracy f32, bf16, int8;
     fovea_accuracy mixed; /* int8, with as few products as possible in bfloat16 to meet the bound;
                              tried if `int8` misses the bound and `bf16` does not */

@@ -21,7 +21,7 @@ inside a Plan or a State, the others wait; threads that are to compute side by s
 (Model.plan).
 
 The library is FOVEA_LIBRARY of the environment, else the one in this package, else what the loader finds,
-else build/src of the repository that this package lies in. What fails raises fovea.Error with the library's
+else build/src of the repository that contains this package. What fails raises fovea.Error with the library's
 own message, or ValueError and TypeError. Names, defaults and formulas are those of fovea/fovea.h.
 """
 from ._attention import State, attention

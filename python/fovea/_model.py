@@ -45,8 +45,8 @@ Image = Union[npt.NDArray[np.uint8], npt.NDArray[np.float32], Tensor, PillowImag
 
 
 class Model(Handle):
-    """A checkpoint: fovea.load("dinov2-base") finds it by name. `prefix`: what stands before the names of its
-    tensors, where it is a part of a larger checkpoint. `device`: a Device, its name, or the one of the `with`
+    """A checkpoint: fovea.load("dinov2-base") finds it by name. `prefix`: the prefix of its
+    tensors' names, where it is a part of a larger checkpoint. `device`: a Device, its name, or the one of the `with`
     around. `linear`: what differs in linear attentions of a ViT, fields of fovea_linear_attention_params:
     dict(nala_lambda=4, heads=12).
 
@@ -167,11 +167,11 @@ class Model(Handle):
           an image of Pillow, or a path of one; turned as its EXIF says
           a camera's frame: see run(); an ExternalImage
 
-        Arrays and tensors are read where they lie, if pixels are side by side in their rows.
+        Arrays and tensors are read in place if the pixels of a row are contiguous.
 
         The picture is resized and cropped as the model's own image processor does, and to `size`, pixels or
-        (width, height), if that is given. With preprocess=False it is run in its own size, but for remainders
-        of the patch at right and bottom. `outputs`: names of Model.outputs, None: what the model is for.
+        (width, height), if that is given. With preprocess=False it is run in its own size, except for a partial
+        patch at the right and bottom edges. `outputs`: names of Model.outputs, None: what the model is for.
         `attention` and the other options are those of run()."""
         with_outputs = self._task() if outputs is None else outputs
         if isinstance(image, Iterator):
@@ -253,8 +253,8 @@ class Model(Handle):
                                               rows of Y, then of U and V; H and W are even
           format="bgr8"                       (H, W, 3) is B, G, R
           yuv="601", "709", "601-full", ...   what these mean (choose_yuv)
-          count=4                             of a call with several pictures: so many of one size that
-                                              follow each other are run together
+          count=4                             of a call with several pictures: up to 4 consecutive
+                                              pictures of one size are run together
 
         Each kind and size of picture, and each choice, has a plan; the last `PLANS` (4) are kept,
         with the memory that they compute in."""

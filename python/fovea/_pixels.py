@@ -1,4 +1,4 @@
-"""Pictures as people have them: which bytes the library reads, where they lie, and what they are."""
+"""Pictures as people have them: which bytes the library reads, where they are, and what they mean."""
 from __future__ import annotations
 
 import ctypes as C
@@ -77,7 +77,7 @@ def _tensor(tensor: Any) -> Array:
 
 
 def _readable(array: Array) -> bool:
-    """Whether rows of it can be read in place: pixels side by side, rows any distance apart. Of RGB also
+    """Whether rows of it can be read in place: contiguous pixels, any row stride. Of RGB also
     what is its mirror in the last axis: then the bytes are B, G, R."""
     if array.dtype != np.uint8 or array.ndim not in (2, 3):
         return bool(array.flags.c_contiguous)

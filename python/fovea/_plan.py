@@ -145,7 +145,7 @@ class Plan(Handle):
 
     def depth(self, picture: Any, unit: Optional[float] = None) -> npt.NDArray[Any]:
         """Depth of every pixel of one picture, (H, W): float32, NaN outside of what the model sees; with a
-        `unit` uint16 in steps of so many metres, as depth cameras have it (0.001), 0 outside; with unit=0
+        `unit` uint16 in steps of `unit` metres, as depth cameras have it (0.001), 0 outside; with unit=0
         the least of the picture becomes 1 and the greatest 65535. Output "predicted_depth"."""
         return self._depth(self._run(self._seen(picture)), unit)
 

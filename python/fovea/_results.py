@@ -21,7 +21,7 @@ class Result(Mapping[str, FloatArray]):
         out.features                 # the patches of it: (h, w, C)
         out.depth, out.boxes, ...    # of models for that; fovea.Error names what is missing
 
-    What they mean is worked out when it is first asked for. All sizes are in pixels of the picture that was
+    What they mean is computed when it is first asked for. All sizes are in pixels of the picture that was
     given. A result keeps the memory of the plan that has made it: keep arrays, rather than results."""
 
     def __init__(self, plan: Plan, outputs: List[FloatArray], label: Name, keypoint: Name,
@@ -58,7 +58,7 @@ class Result(Mapping[str, FloatArray]):
 
     @property
     def features(self) -> FloatArray:
-        """float32 (h, w, C): the first output that is a grid, without tokens that are no patches."""
+        """float32 (h, w, C): the first output that is a grid, without the prefix tokens (class token, registers)."""
         return self.dense().values
 
     @cached_property
@@ -73,8 +73,8 @@ class Result(Mapping[str, FloatArray]):
 
     @cached_property
     def depth(self) -> FloatArray:
-        """float32 (H, W): metres, or of relative models the more the nearer; NaN outside of what the model
-        sees."""
+        """float32 (H, W): metres, or of relative models a value that is larger nearer the camera; NaN outside of what
+        the model sees."""
         return self._plan._depth(self._arrays)
 
     @cached_property

@@ -24,7 +24,7 @@ class Sequence(Handle):
         logits = sequence.feed([int(logits.argmax())])
 
     Ids come from a tokenizer of yours: of the package tokenizers, say. `rows`: tokens of a prompt at a
-    time. `context`: tokens that softmax attention has room for; linear mixers need none. `all_logits`:
+    time. `context`: capacity of softmax attention's cache, in tokens; linear mixers need none. `all_logits`:
     of every token that is fed, rows. `weights`, `compute`, `form` by name. `memory_limit`: bytes.
     """
 
@@ -68,7 +68,7 @@ class Sequence(Handle):
         return out
 
     def seek(self, tokens: int) -> None:
-        """Cuts a cache of keys and values to so many tokens."""
+        """Truncates the cache of keys and values to `tokens` tokens."""
         self._call(lib.fovea_sequence_seek, tokens)
 
     def reset(self) -> None:

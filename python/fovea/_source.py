@@ -1,4 +1,4 @@
-"""Models that lie in no folder: bytes, files that are open, and dictionaries of both by name."""
+"""Models that are not in a folder: bytes, open files, and dictionaries of both by name."""
 from __future__ import annotations
 
 import ctypes as C

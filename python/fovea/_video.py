@@ -35,7 +35,7 @@ def choose_yuv(layout: str, height: int, coefficients: str = "unknown", range: s
 def convert(planes: Sequence[npt.NDArray[Any]], layout: str, width: int, height: int,
             yuv: str = "601") -> Tuple[npt.NDArray[np.uint8], Dict[str, str]]:
     """(pixels, options) for a call: model(pixels, **options). `planes`: an array for each plane of the
-    frame, a row of bytes or of 16-bit numbers each, any distance apart. Pixels are a copy; width and
+    frame, with rows of bytes or of 16-bit numbers, of any stride. Pixels are a copy; width and
     height are even where U and V are of several pixels."""
     info = c.LayoutInfo()
     rule = c.code(c.YUVS, "yuv", yuv)

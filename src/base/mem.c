@@ -29,7 +29,7 @@ struct header {
     void (*release)(void *user, void *data, size_t size, size_t align);
     void *user;
 };
-_Static_assert(sizeof(struct header) <= HEADER, "the header stands before the caller's bytes");
+_Static_assert(sizeof(struct header) <= HEADER, "the header precedes the caller's bytes");
 
 static _Atomic uint64_t held[FV_MEM_TAGS], held_all, peak, made;
 static uint64_t fail_in; /* tests only */
@@ -123,7 +123,7 @@ fovea_status fv_mem_place(void *out, uint64_t size, enum fv_mem_tag tag, const c
     if ((uintptr_t)base % align) {
         release(&h, base);
         return fv_fail(FOVEA_ENOMEM,
-                       "%s: the allocator gave an address that is no multiple of %llu", what,
+                       "%s: the allocator returned an address that is not a multiple of %llu", what,
                        (unsigned long long)align);
     }
     char *p = base + lead;

@@ -10,7 +10,7 @@
 #include "platform/os/os.h"
 
 #if defined __BYTE_ORDER__ && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
-#error "the numbers of files are read as they lie, lowest byte first: build for little-endian"
+#error "the files' little-endian numbers are read without conversion: build for little-endian"
 #endif
 
 #define HEADER_LIMIT 100000000 /* as the reference implementation */
@@ -120,7 +120,7 @@ static fovea_status read_entry(const fv_safetensors *f, fv_tensor *t, struct ext
         !natural(&at->end, json_array_get(offsets, 1)) || at->begin > at->end)
         return corrupt(f, t->name, "data_offsets is no range");
     if (at->end > data_size)
-        return corrupt(f, t->name, "lies beyond the end of the file (a truncated download?)");
+        return corrupt(f, t->name, "extends past the end of the file (a truncated download?)");
     if (at->end - at->begin != bytes)
         return corrupt(f, t->name, "shape and data_offsets differ in size");
     at->name = t->name;

@@ -360,7 +360,7 @@ static fovea_status join_shard(fv_source *s, const fv_safetensors *file, uint32_
         else if ((*found)->shard == shard)
             replace(found, t);
         else
-            return fv_fail(FOVEA_EFORMAT, "%s: tensor \"%.80s\" is listed in %.80s, but lies in %s",
+            return fv_fail(FOVEA_EFORMAT, "%s: tensor \"%.80s\" is listed in %.80s, but is in %s",
                            s->name, t->name, json_string_value(json_object_get(s->map, t->name)),
                            file->bytes.path);
     }

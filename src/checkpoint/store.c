@@ -213,6 +213,8 @@ fovea_status fv_store_need(const fv_store *s, fv_blob *blob, const char *name)
     FV_TRY(fv_store_open(s, blob, name));
     return blob->path
                ? FOVEA_OK
-               : fv_fail(FOVEA_EIO, "%s%s: no such file; it must lie beside the model's others",
-                         s->lead, name);
+               : fv_fail(
+                     FOVEA_EIO,
+                     "%s%s: no such file; it must be in the same folder as the model's other files",
+                     s->lead, name);
 }

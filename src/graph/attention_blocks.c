@@ -68,7 +68,7 @@ static fovea_status set(fv_attention_name *out, const char *text, size_t size, b
         return fv_fail(FOVEA_EINVAL,
                        base ? "attention '%s': the first name is for all blocks and has none of "
                               "its own; write NAME+%s, with NAME for the others"
-                            : "attention '%s': after a '+' a name stands with its blocks; write "
+                            : "attention '%s': after a '+' a name needs its blocks; write "
                               "%s@0-3",
                        piece, piece);
     if (at) {

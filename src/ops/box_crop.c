@@ -83,7 +83,7 @@ static fovea_status open_reader(reader *r, const fovea_frame *frame, fovea_pixel
         const size_t least = format == FOVEA_FORMAT_NV12 && i == 0 ? width : row;
         stride[i] = frame->stride[i] ? frame->stride[i] : least;
         if (stride[i] < least)
-            return fv_fail(FOVEA_EINVAL, "rows of plane %d are %zu bytes apart, one has %zu", i,
+            return fv_fail(FOVEA_EINVAL, "the stride of plane %d is %zu bytes, a row has %zu", i,
                            stride[i], least);
     }
     *r = (reader){frame->pixels[0], stride[0], format, {0}, &fv_yuv_table[yuv]};

@@ -185,9 +185,9 @@ static fovea_status multiply(equaliser *e, const float **of, uint32_t n, uint32_
     if (i == e->n_found) {
         if (i == e->found_capacity)
             FV_TRY(fv_mem_grow(&e->found, i, &e->found_capacity, i ? 2 * i : 64, sizeof *e->found,
-                               FV_MEM_PLAN, "factors of channels"));
+                               FV_MEM_PLAN, "channel scales"));
         factors f = {.of = of, .n = n};
-        FV_TRY(FV_MEM_ARRAY(&f.factor, n, FV_MEM_PLAN, "factors of channels"));
+        FV_TRY(FV_MEM_ARRAY(&f.factor, n, FV_MEM_PLAN, "channel scales"));
         for (uint32_t k = 0; k < n; k++)
             f.factor[k] = *of ? (*of)[k] : 1;
         e->found[e->n_found++] = f;
@@ -264,7 +264,7 @@ static fovea_status apply(equaliser *e, const fv_channel_group *g, const int8_t 
 static fovea_status equalise(equaliser *e, const fv_channel_group *g)
 {
     int8_t *exponent;
-    FV_TRY(FV_MEM_ARRAY(&exponent, g->period, FV_MEM_PLAN, "factors of channels"));
+    FV_TRY(FV_MEM_ARRAY(&exponent, g->period, FV_MEM_PLAN, "channel scales"));
     fovea_status status = find_exponents(exponent, e->p, g);
     FV_THEN(status, apply(e, g, exponent));
     fv_mem_free(exponent);

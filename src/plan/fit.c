@@ -130,18 +130,18 @@ static fovea_status too_large(const fovea_plan *p, const fv_plan_request *r)
     const bool value = p->oversize != FV_NO_VALUE;
     if (value || !scratch_fits(p))
         return fv_fail(FOVEA_ENOMEM,
-                       "%s: %.1f MiB that must lie together, device %s has buffers of at most "
+                       "%s: %.1f MiB that must be contiguous, device %s has buffers of at most "
                        "%.1f MiB; use a smaller picture or activations of 16 bits%s",
                        value ? label_of(p, p->oversize) : "the kernels' scratch",
                        mib(value ? p->oversize_bytes : p->scratch), p->device->info.id,
                        mib(p->limits.largest),
                        r->schedule == FOVEA_SCHEDULE_STEPWISE ? ", or let the plan stream" : "");
     return fv_fail(FOVEA_ENOMEM,
-                   "the plan needs %.1f MiB beside its weights, %s %.1f MiB%s; use a "
+                   "the plan needs %.1f MiB in addition to its weights, %s %.1f MiB%s; use a "
                    "smaller picture, linear attention or %s",
                    mib(bytes), limited ? "the limit is" : "the device has",
                    mib(limited ? r->memory_limit : memory),
-                   limited || p->free_memory == UINT64_MAX ? "" : " free beside them", fewer);
+                   limited || p->free_memory == UINT64_MAX ? "" : " free after them", fewer);
 }
 
 /* Every packed weight is one buffer: a weight beyond the device's buffer limit cannot be helped by

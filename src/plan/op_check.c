@@ -72,10 +72,11 @@ static fovea_status check_cache(const fovea_attention_options *o)
 {
     const uint64_t floats = (uint64_t)o->keys * o->heads * ((uint64_t)o->head_dim + o->value_dim);
     if (o->keys == 0 || o->keys > FV_CACHE_TOKENS_MOST || floats > FV_STATE_MOST)
-        return fv_fail(FOVEA_EINVAL,
-                       "a state of softmax attention with room for %u tokens, %llu values; set "
-                       "`keys` to the most tokens of a sequence, 1 to 2^24, at most 2^30 values",
-                       o->keys, (unsigned long long)floats);
+        return fv_fail(
+            FOVEA_EINVAL,
+            "a state of softmax attention with a capacity of %u tokens, %llu values; set "
+            "`keys` to the most tokens of a sequence, 1 to 2^24, at most 2^30 values",
+            o->keys, (unsigned long long)floats);
     return FOVEA_OK;
 }
 

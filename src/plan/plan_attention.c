@@ -74,8 +74,8 @@ fovea_status fovea_plan_attention_bias(const fovea_plan *plan, size_t index, uin
     const uint32_t keys = at->window ? at->rows : at->a.keys;
     if (row >= at->rows || floats != (size_t)at->a.heads * keys)
         return fv_fail(FOVEA_EINVAL,
-                       "row %u of %u and room for %zu biases, where %u heads have %u keys", row,
-                       at->rows, floats, at->a.heads, keys);
+                       "row %u of %u and a capacity of %zu biases, where %u heads have %u keys",
+                       row, at->rows, floats, at->a.heads, keys);
     for (size_t i = 0; i < floats; i++)
         bias[i] = at->window ? bias_of(at, (uint32_t)(i / keys), ordered(at, row),
                                        ordered(at, (uint32_t)(i % keys)))

@@ -168,7 +168,7 @@ static fovea_status check_room(const fovea_sequence *s, uint64_t seen, uint64_t 
     const uint64_t most = s->has_cache ? s->o.context : EXACT_POSITIONS;
     if (!s->has_position || (seen <= most && n <= most - seen))
         return FOVEA_OK;
-    return fv_fail(FOVEA_EINVAL, "%llu tokens after %llu: the sequence has room for %llu; %s",
+    return fv_fail(FOVEA_EINVAL, "%llu tokens after %llu: the sequence holds at most %llu; %s",
                    (unsigned long long)n, (unsigned long long)seen, (unsigned long long)most,
                    s->has_cache ? "make it with a larger context" : "reset it");
 }
@@ -236,7 +236,7 @@ fovea_status fovea_sequence_feed(fovea_sequence *s, const uint32_t *ids, size_t 
     FV_TRY(check(s, n, true));
     const uint64_t needed = fv_size_mul(logits_rows(s, n), vocabulary(s));
     if (logits && floats < needed)
-        return fv_fail(FOVEA_EINVAL, "room for %zu logits; %llu are needed", floats,
+        return fv_fail(FOVEA_EINVAL, "a capacity of %zu logits; %llu are needed", floats,
                        (unsigned long long)needed);
     for (size_t i = 0; i < n; i++)
         if (ids[i] >= vocabulary(s))
@@ -263,7 +263,7 @@ static fovea_status check_rows(const fovea_sequence *s, const fovea_matrix *m, c
     if (m->data && (m->stride == 0 || (m->stride >= width && m->stride <= UINT32_MAX)))
         return FOVEA_OK;
     return fv_fail(FOVEA_EINVAL, "%s: %s; rows have %u floats", name,
-                   m->data ? "a stride that is no row's" : "no data", width);
+                   m->data ? "an invalid stride" : "no data", width);
 }
 
 fovea_status fovea_sequence_forward(fovea_sequence *s, fovea_matrix x, size_t n, fovea_matrix out)
@@ -346,9 +346,10 @@ static fovea_status check_saved(const fovea_sequence *s, const header *h, size_t
     if (h->fingerprint != own.fingerprint)
         return fv_fail(FOVEA_EFORMAT, "a state of another model; load the one it was saved of");
     if (h->context != own.context)
-        return fv_fail(FOVEA_EFORMAT,
-                       "a state with room for %llu tokens; make the sequence with that context",
-                       (unsigned long long)h->context);
+        return fv_fail(
+            FOVEA_EFORMAT,
+            "a state with a capacity of %llu tokens; make the sequence with that context",
+            (unsigned long long)h->context);
     if (h->bytes != own.bytes || bytes != sizeof own + own.bytes || h->tokens >> 48)
         return fv_fail(FOVEA_EFORMAT,
                        "a state of %zu bytes, it should have %zu; it is truncated or "

@@ -75,7 +75,7 @@ static fovea_status place(fovea_state *s, fovea_plan *plan, uint32_t rows)
 {
     if (rows > s->capacity - s->held)
         return fv_fail(FOVEA_EINVAL,
-                       "%u tokens more than the %u before; the state has room for %u: reset it, or "
+                       "%u more tokens after %u; the state holds at most %u: reset it, or "
                        "make it with more `keys`",
                        rows, s->held, s->capacity);
     for (uint32_t i = 0; i < rows; i++)
@@ -150,7 +150,7 @@ fovea_status fovea_state_restore(fovea_state *s, const float *in, size_t floats)
     FV_TRY(check_size(s, in, floats));
     const float held = s->position ? in[floats - 1] : 0;
     if (!(held >= 0 && held <= (float)s->capacity) || held != floorf(held))
-        return fv_fail(FOVEA_EINVAL, "a saved state of %g tokens; the state has room for %u",
+        return fv_fail(FOVEA_EINVAL, "a saved state of %g tokens; this state holds at most %u",
                        (double)held, s->capacity);
     s->held = (uint32_t)held;
     return fv_plan_kept_write(s->feed, in, floats_of(s) * sizeof *in);

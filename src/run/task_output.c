@@ -56,9 +56,9 @@ fovea_status fv_task_output_of(fv_task_output *out, const fovea_plan *p, const f
 
 fovea_status fv_task_output_capacity(const char *what, size_t capacity, size_t needed)
 {
-    return capacity >= needed
-               ? FOVEA_OK
-               : fv_fail(FOVEA_EINVAL, "room for %zu %s; %zu are needed", capacity, what, needed);
+    return capacity >= needed ? FOVEA_OK
+                              : fv_fail(FOVEA_EINVAL, "a capacity of %zu %s; %zu are needed",
+                                        capacity, what, needed);
 }
 
 fovea_status fv_extent_of(fv_extent *out, const fovea_plan *p, fovea_extent which)

@@ -123,7 +123,7 @@ fovea_status fv_factors_round(fv_builder *b)
     round_values(b);
     const uint32_t values = b->values, steps = b->steps;
     fv_step *step = b->step;
-    FV_TRY(FV_MEM_ARRAY(&of, values, FV_MEM_PLAN, "the products' factors"));
+    FV_TRY(FV_MEM_ARRAY(&of, values, FV_MEM_PLAN, "the matrix products' operands"));
     for (uint32_t i = 0; i < values; i++)
         of[i].id = FV_NO_VALUE;
     b->step = NULL;

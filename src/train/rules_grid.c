@@ -73,7 +73,7 @@ void fv_rule_conv(fv_tape *t, const fv_step *s)
         return;
     if (!turns(s)) {
         t->b->status = fv_fail(FOVEA_ENOTSUP,
-                               "%s: what lies below a convolution with a stride or a folded "
+                               "%s: the layers below a convolution with a stride or a folded "
                                "normalisation cannot be trained",
                                s->label);
         return;

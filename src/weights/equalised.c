@@ -217,11 +217,11 @@ static fovea_status make(struct fv_equalised **out, fv_packed_cache *cache,
                          const fv_equal_sources *s)
 {
     struct fv_equalised *e;
-    FV_TRY(FV_MEM_NEW(&e, FV_MEM_MODEL, "factors of channels"));
+    FV_TRY(FV_MEM_NEW(&e, FV_MEM_MODEL, "channel scales"));
     e->sources = (fv_equal_sources){.channels = s->channels, .period = s->period, .n = s->n};
     fovea_status status =
-        fv_mem_array(&e->sources.of, s->n, sizeof *s->of, FV_MEM_MODEL, "factors of channels");
-    FV_THEN(status, FV_MEM_ARRAY(&e->exponent, s->period, FV_MEM_MODEL, "factors of channels"));
+        fv_mem_array(&e->sources.of, s->n, sizeof *s->of, FV_MEM_MODEL, "channel scales");
+    FV_THEN(status, FV_MEM_ARRAY(&e->exponent, s->period, FV_MEM_MODEL, "channel scales"));
     if (status == FOVEA_OK)
         memcpy(e->sources.of, s->of, s->n * sizeof *s->of);
     FV_THEN(status, look_up(e->exponent, cache, s));
@@ -254,9 +254,9 @@ fovea_status fv_equalised_find(int8_t *exponent, fv_shared_weights *shared,
 static fovea_status keep(struct fv_equal_factors **out, const float *factor, uint32_t n)
 {
     struct fv_equal_factors *f;
-    FV_TRY(FV_MEM_NEW(&f, FV_MEM_MODEL, "factors of channels"));
+    FV_TRY(FV_MEM_NEW(&f, FV_MEM_MODEL, "channel scales"));
     f->n = n;
-    const fovea_status status = FV_MEM_ARRAY(&f->factor, n, FV_MEM_MODEL, "factors of channels");
+    const fovea_status status = FV_MEM_ARRAY(&f->factor, n, FV_MEM_MODEL, "channel scales");
     if (status == FOVEA_OK)
         memcpy(f->factor, factor, n * sizeof *factor);
     FV_RETURN_MADE(out, f, fv_mem_free, status);

@@ -213,7 +213,8 @@ fovea_status fv_wisdom_format(fv_wisdom *w, bool own, char *out, size_t capacity
     fv_wisdom_each(w, add_fact, &writer);
     *size = writer.used;
     if (out && writer.used >= capacity)
-        return fv_fail(FOVEA_EINVAL, "wisdom has %zu bytes and an end; there is room for %zu",
+        return fv_fail(FOVEA_EINVAL,
+                       "wisdom has %zu bytes and a terminating null; `capacity` is %zu",
                        writer.used, capacity);
     return FOVEA_OK;
 }

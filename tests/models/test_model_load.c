@@ -205,7 +205,7 @@ static void shards_are_joined(void **state)
     expect_failure(FOVEA_EFORMAT, "is not in one.safetensors");
     memcpy(strstr(last - 17, "one"), "six", 3);
     write_text("model.safetensors.index.json", index);
-    expect_failure(FOVEA_EFORMAT, "is listed in six.safetensors, but lies in");
+    expect_failure(FOVEA_EFORMAT, "is listed in six.safetensors, but is in");
     strcpy(last + 1, ",\"layernorm.scale\":\"two.safetensors\"}}");
     memcpy(strstr(last - 17, "six"), "two", 3);
     write_text("model.safetensors.index.json", index);
@@ -339,7 +339,8 @@ static void a_prefix_chooses_the_tower(void **state)
     write_text("config.json", DINOV2_CONFIG(",\"fovea\":{\"prefix\":3}"));
     expect_failure(FOVEA_EFORMAT, "fovea.prefix");
     write_text("config.json", "{\"model_type\":\"chatty\",\"fovea\":{\"prefix\":\"my.eyes.\"}}");
-    expect_failure(FOVEA_ENOTSUP, "\"chatty\" does not say what stands behind the prefix");
+    expect_failure(FOVEA_ENOTSUP,
+                   "\"chatty\" does not name the model whose tensors have this prefix");
 
     fovea_model_options o = FOVEA_MODEL_OPTIONS_INIT;
     char longest[200] = "";

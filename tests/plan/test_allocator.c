@@ -148,7 +148,8 @@ static void crooked_addresses_are_refused(void **state)
     c->crooked = true;
     use(c);
     assert_int_equal(frame(&sum), FOVEA_ENOMEM);
-    assert_non_null(strstr(fovea_error(), "the allocator gave an address that is no multiple of"));
+    assert_non_null(
+        strstr(fovea_error(), "the allocator returned an address that is not a multiple of"));
     use(NULL);
     assert_true(c->calls > 0);
     assert_int_equal(c->live, 0);

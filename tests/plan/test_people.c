@@ -146,7 +146,7 @@ static void what_is_refused(void **unused)
         {&frame, FOVEA_FORMAT_RGB8, &none, OUT_WIDE, "box"},
         {&frame, FOVEA_FORMAT_RGB8, &odd, OUT_WIDE, "box"},
         {&frame, FOVEA_FORMAT_PLANES_F32, &box, OUT_WIDE, "float planes"},
-        {&narrow, FOVEA_FORMAT_RGB8, &box, OUT_WIDE, "bytes apart"},
+        {&narrow, FOVEA_FORMAT_RGB8, &box, OUT_WIDE, "the stride of plane"},
         {&frame, FOVEA_FORMAT_NV12, &box, OUT_WIDE, "plane"},
         {&frame, FOVEA_FORMAT_RGB8, &box, 1, "crop"},
     };

@@ -310,7 +310,7 @@ static void room(void **unused)
     const fovea_matrix to = {out, 0};
     feed(s, &t, 0, ROWS - 1, out);
     assert_int_equal(fovea_state_feed(s, 2, in, n, to), FOVEA_EINVAL);
-    assert_non_null(strstr(fovea_error(), "room for 40"));
+    assert_non_null(strstr(fovea_error(), "holds at most 40"));
     step(s, &t, ROWS - 1, out);
     trial_expect(&t, out, ROWS, 2e-5);
     assert_int_equal(fovea_state_step(s, in, n, to), FOVEA_EINVAL);

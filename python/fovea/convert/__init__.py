@@ -5,9 +5,9 @@
     torch_files    what torch.save and torch.jit.save write, as tensors by name
     weights        the weights out of what training programs wrap around them
     quantised      float32 of integers and FP8 with scales
-    architectures  config.json by the name of what a checkpoint holds, or what lies beside it
+    architectures  config.json by the name of what a checkpoint holds, or by the files in its folder
     open_clip      the same of OpenAI's CLIP and OpenCLIP
-    rf_detr        the same of Roboflow's RF-DETR, of what they save beside the weights
+    rf_detr        the same of Roboflow's RF-DETR, from what is saved with the weights
     depth_anything Depth Anything V2 in the names of transformers
     safetensors    the files that are written, and those that are quantised
 

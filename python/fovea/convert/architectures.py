@@ -83,7 +83,7 @@ def by_name(name, tensors):
 
 
 def beside(folder):
-    """{name of a file to write: its bytes} from what lies beside a checkpoint, or {}."""
+    """{name of a file to write: its bytes} from the files in a checkpoint's folder, or {}."""
     files = {}
     for name in ("config.json", "preprocessor_config.json", "processor_config.json"):
         path = os.path.join(folder, name)
@@ -104,7 +104,7 @@ def beside(folder):
 
 def by_contents(tensors, saved, path):
     """The config that the names of the tensors themselves tell, or None. DINOv3's authors put all into them
-    but the number of heads, which follows from the periods; RF-DETR's put it beside them."""
+    but the number of heads, which follows from the periods; RF-DETR's save it with them."""
     if rf_detr.known(tensors):
         return rf_detr.told(saved, path)
     return {"model_type": "dinov3_vit"} if {"rope_embed.periods", "storage_tokens"} <= set(tensors) else None

@@ -13,7 +13,7 @@ PyTorch is not needed. Or it is a folder of quantised safetensors, of which
 float32 is made: int8 of torchao, bitsandbytes and compressed-tensors, FP8 with
 a scale for each tensor, channel or block. Into another folder, and with numpy.
 
-config.json is that beside the checkpoint (or made of OpenCLIP's), or
+config.json is the one in the checkpoint's folder (or made from OpenCLIP's), or
 --architecture says what the checkpoint holds:
     mavit-t, -s, -b, -l; nalaformer-xt, -t, -s, -b, -l; pola-swin-t, -s, -b,
     -b384; pola-pvt-t, -s, -m, -l;
@@ -59,7 +59,7 @@ def same(a, b):
 
 
 def configuration(path, name, tensors, saved):
-    """{file: bytes} to write beside the weights, and these."""
+    """{file: bytes} to write next to the weights, and the weights."""
     folder = os.path.dirname(path) or "."
     files = {} if name else architectures.beside(folder)
     if files:

@@ -73,7 +73,7 @@ class Machine:
 
     def named(self, module, name):
         if not isinstance(module, str) or not isinstance(name, str):
-            raise ValueError("a name that is no text")
+            raise ValueError("a name that is not a string")
         known = CONTAINERS.get((module, name)) or self.find(module, name)
         if known is None:
             raise Refused("it names %.80s.%.80s, and only tensors and plain containers are read; where its author "
@@ -175,7 +175,7 @@ class Machine:
 
 
 def read(file, find=lambda module, name: None, persistent=None):
-    """The value of the pickle at `file`'s place; the file then stands behind it."""
+    """The value of the pickle at `file`'s position, which is advanced past it."""
     machine = Machine(find, persistent)
     try:
         for op, argument, _ in pickletools.genops(file):

@@ -1,6 +1,6 @@
 """quantised.py: float32 of weights that were quantised: w = (q - zero point) * scale.
 
-By the names beside a weight q, of int8 or FP8, in the files of
+By the names of the tensors that go with a weight q, of int8 or FP8, in the files of
     torchao              _weight_qdata, _weight_scale, _weight_zero_point
     bitsandbytes         weight, SCB (127 steps of it are a row's largest value)
     compressed-tensors   weight, weight_scale, weight_zero_point; or weight_packed: 4 or 8 bits in words of 32
@@ -267,7 +267,7 @@ class Reader:
             if name in self.used or (layer_of(name) in layers and LEFT.fullmatch(name[len(layer_of(name)):])):
                 continue
             if t.dtype in SMALL and self.told:
-                raise Refused("tensor %.80s of type %s has no scale beside it; converted are %s" %
+                raise Refused("tensor %.80s of type %s has no scale in the file; the forms that can be converted are %s" %
                               (name, t.dtype, FORMS))
             out[name] = t
         return out if self.made else None

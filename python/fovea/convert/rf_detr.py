@@ -1,4 +1,4 @@
-"""rf_detr.py: Roboflow's own checkpoints of RF-DETR, by what rfdetr writes beside the weights.
+"""rf_detr.py: Roboflow's own checkpoints of RF-DETR, by what rfdetr saves with the weights.
 
 Fovea reads the names of their tensors as they are. What is made here is config.json of the constructor's arguments,
 and what only training reads is left out: of the groups of queries all but the first, and the heads of the others.
@@ -18,7 +18,7 @@ ONLY = {"two_stage": True, "bbox_reparam": True, "lite_refpoint_refine": True, "
 # Beginnings of names of tensors, and what they are parts of.
 PARTS = {"segmentation_head.": "a segmentation head; masks are not supported",
          "keypoint_embed.": "a head for key points, which are not supported",
-         "backbone.0.encoder.base_model.": "LoRA's adapters beside the weights; merge them, and save it again",
+         "backbone.0.encoder.base_model.": "LoRA's adapters, not merged into the weights; merge them, and save it again",
          "backbone.0.projector.stages_sampling.": "a projector of other scales than P4, which is not supported",
          "backbone.0.cross_attn_projector.": "two projectors, which is not supported"}
 TRAINING = re.compile(r"transformer\.enc_(output|output_norm|out_class_embed|out_bbox_embed)\.[1-9].*|_kp_active_mask")
@@ -85,7 +85,7 @@ def told(saved, path):
         stem = os.path.splitext(os.path.basename(path))[0]
         name = CLASSES.get(name) if isinstance(name, str) else FILES.get(stem)
         if not name:
-            raise Refused("%s: weights of RF-DETR without the arguments that rfdetr saves beside them (args); "
+            raise Refused("%s: weights of RF-DETR without the arguments that rfdetr saves with them (args); "
                           "--architecture %s or a .json file with them says what it holds" %
                           (path, ", ".join(sorted(MODELS))))
         said = {**MODELS[name], **said}

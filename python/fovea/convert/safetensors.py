@@ -33,7 +33,7 @@ def stored(name, entry, data):
         raise Refused("tensor %.80s has type %.20s, which is not read" % (name, dtype))
     begin, end = place
     if not all(map(natural, (*shape, begin, end))) or not begin <= end <= len(data):
-        raise ValueError("tensor %.80s lies beyond the end of the file" % name)
+        raise ValueError("tensor %.80s extends past the end of the file" % name)
     t = Stored(name, dtype, shape, data[begin:end])
     if t.count * BYTES[dtype] != t.size:
         raise ValueError("tensor %.80s: shape and data_offsets differ in size" % name)

@@ -66,7 +66,7 @@ def of_saved(saved, key, path):
 
 
 def bare(tensors):
-    """Without the prefixes that stand before all names."""
+    """Without the prefixes that all names begin with."""
     again = True
     while again:
         again = False
@@ -78,7 +78,7 @@ def bare(tensors):
 
 
 def shards_of(index):
-    """{tensor: file}, of files that lie beside the index."""
+    """{tensor: file}, of files in the index's folder."""
     try:
         with open(index, encoding="utf-8") as f:
             places = json.load(f)["weight_map"]

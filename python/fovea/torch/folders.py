@@ -146,7 +146,7 @@ def _config(model, source):
 
 
 def _replace(path, write):
-    """write(path of a file beside it), which then takes its place."""
+    """write(path of a temporary file in the same folder), which then replaces it."""
     part = path + ".part"
     write(part)
     os.replace(part, path)

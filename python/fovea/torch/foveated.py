@@ -1,7 +1,7 @@
 """foveated.py: foveated attention: tokens near a query one by one, those further away as means over
 cells that grow with the distance, all in one softmax. src/ops/foveated.h has the definition.
 
-The 8 x 8 queries of a block share their keys. So tokens and the means of cells lie in one list, each
+The 8 x 8 queries of a block share their keys. So tokens and the means of cells are in one list, each
 block has a row of places in it, filled up to the longest with places of weight 0, and one product of
 all blocks does the rest. The number of a cell's tokens enters a score as its logarithm.
 """

@@ -183,7 +183,7 @@ def attention(q, k, v, attention="linear:elu1", *, vectors=None, gate_q=None, ga
 
 
 class Attention(nn.Module):
-    """An attention by name, with what it learns beside the projections to q, k and v:
+    """An attention by name, with what it learns in addition to the projections to q, k and v:
 
         vectors        of pola [2, heads * dim], of focused [1, heads * dim]: from zeros
         gate_q, gate_k of sla-NAME: [heads * dim, heads], logits = [q_1 .. q_H] W, gates = softmax

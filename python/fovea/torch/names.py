@@ -13,7 +13,7 @@ Name = collections.namedtuple("Name", "kind map gated margin")
 
 
 def attentions():
-    """All names but those with sla-, which stands before any of them that is neither softmax nor
+    """All names without the prefix sla-, which any of them takes except softmax and
     foveated."""
     mala, paper = ([kind] + [kind + ":" + m for m in MALA_MAPS[1:]] for kind in ("mala", "mala-paper"))
     return ["softmax", *("linear:" + m for m in MAPS), *mala, *ALONE, *paper, "foveated"]
@@ -80,7 +80,7 @@ def of_blocks(attention, blocks):
     for piece in others:
         name, at, where = piece.partition("@")
         if not at:
-            raise ValueError("attention %r: after a '+' a name stands with its blocks; write %s@0-3"
+            raise ValueError("attention %r: after a '+' a name needs its blocks; write %s@0-3"
                              % (piece, piece))
         for i in _range(piece, where, blocks):
             names[i] = plain(name)

@@ -101,7 +101,7 @@ class FeatureTeacher(Teacher):
 
 
 def _only(out):
-    """What an attention gives, without the weights that transformers wants beside it."""
+    """What an attention gives, without the weights that transformers returns with it."""
     return out[0] if isinstance(out, tuple) else out
 
 

@@ -232,8 +232,9 @@ static int settle_task(adapt_run *r, const adapt_texts *t, const fovea_model *mo
         return CLI_OK;
     if (task == FOVEA_TASK_SEGMENTATION) {
         if (!masked)
-            return cli_fail(CLI_INPUT, "the data have no masks; NAME_mask.png beside NAME.jpg, or "
-                                       "folders images and masks");
+            return cli_fail(CLI_INPUT,
+                            "the data have no masks; add NAME_mask.png next to NAME.jpg, or "
+                            "folders images and masks");
         CLI_TRY(dataset_reduce(&r->data, t->reduce_labels, info));
         if (r->data.reduce)
             cli_tell("masks: 0 and 255 are no class, k is class k - 1");
@@ -488,7 +489,7 @@ static const char forms[] =
     "\nPATH is one of\n"
     "  DIR/*.jpg                          pictures (stages 1 and 2; JPEG, PNG, PPM)\n"
     "  DIR/CLASS/*.jpg                    a folder for each class\n"
-    "  DIR/NAME.jpg, DIR/NAME_mask.png    masks beside: grey values or a palette's places, a class "
+    "  DIR/NAME.jpg, DIR/NAME_mask.png    masks: grey values or palette indices, a class "
     "a\n"
     "                                     pixel, 255 is not learned\n"
     "  DIR/images/NAME.jpg, DIR/masks/NAME.png\n"

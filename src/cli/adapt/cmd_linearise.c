@@ -214,7 +214,7 @@ int cli_linearise(const cli_command *self, int argc, char **argv)
         {"steps", 0, "N", "of each phase, instead of a budget", &t.steps},
         {"target", 0, "X", "cosine of patches at which it ends early", &t.target},
         {"keep-softmax", 0, "WHICH",
-         "auto: the blocks that lose most, as far as --speedup allows; N: so many; or a list: "
+         "auto: the blocks that lose most, as far as --speedup allows; N: that number; or a list: "
          "0,1,8..11",
          &r->keep},
         {"speedup", 0, "X", "over softmax at the largest size, that auto keeps to: 2", &t.speedup},

@@ -73,7 +73,7 @@ int bench_plot(const char *path, const json_t *results)
         .of_pixels = model,
         .panel = {
             {.title = model ? "time of a picture, ms" : "time, ms", .shown = {"time", time_of}},
-            {.title = model ? "peak memory beside the weights, MiB" : "working memory, MiB",
+            {.title = model ? "peak memory without the weights, MiB" : "working memory, MiB",
              .shown = {"measured", measured},
              .promise = {"promised", promised}}}};
     const int code = size_plot_write(path, timed, &plot);

@@ -94,7 +94,7 @@ const cli_command cli_commands[] = {
 };
 
 const char cli_model_words[] =
-    "MODEL is a Hugging Face directory, a .safetensors file with config.json beside it, or\n"
+    "MODEL is a Hugging Face directory, a .safetensors file next to its config.json, or\n"
     "synthetic:NAME, which has random weights; fovea info --models lists the names.\n";
 
 const cli_term cli_exit_terms[] = {
@@ -117,7 +117,7 @@ const cli_term cli_environment_terms[] = {
     {"FOVEA_RIGOR", "estimate, measure, exhaustive"},
     {"FOVEA_TUNE_BUSY", "keep: tune keeps what it measures on a busy machine"},
     {"FOVEA_LOG",
-     "remarks: off; all; or a word that they hold: cache, wisdom, tuning, device, cuda"},
+     "log messages: off; all; or those that contain a word: cache, wisdom, tuning, device, cuda"},
     {NULL, NULL},
 };
 

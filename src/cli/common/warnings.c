@@ -27,7 +27,7 @@ char *cli_products_text(const fovea_plan_info *plan)
     if (strcmp(from, "forced") == 0)
         return NULL;
     if (strcmp(from, "storage") == 0)
-        return cli_text("products are float32, beside the types of storage that --dtype asks for");
+        return cli_text("matrix products are float32, whatever storage type --dtype asks for");
     if (strcmp(from, "device") != 0)
         return cli_text("products are %s, as tuned%s%s", name,
                         strcmp(from, "prior") == 0 ? " at another size" : "",

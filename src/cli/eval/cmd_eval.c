@@ -134,8 +134,8 @@ static void release(eval_run *r)
 }
 
 static const char more[] =
-    "\nDIR holds a folder of pictures for each class; or pictures with masks, NAME_mask.png beside "
-    "them or\nDIR/images and DIR/masks; or DIR/images and DIR/depth; with --annotations or "
+    "\nDIR holds a folder of pictures for each class; or pictures with masks, NAME_mask.png next "
+    "to them or\nDIR/images and DIR/masks; or DIR/images and DIR/depth; with --annotations or "
     "--against, "
     "any\npictures. --attention, --compute and --size take lists, every combination of which is a "
     "line.\n";
@@ -171,8 +171,7 @@ int cli_eval(const cli_command *self, int argc, char **argv)
         {"format", 0, "NAME", "text, md, csv, json, jsonl", &r->format_text},
         {"plot", 0, "FILE", "the first measure and time over sizes, .svg, drawn by gnuplot",
          &r->plot},
-        {"resume", 0, NULL, "go on with an earlier run, from FILE.journal beside -o FILE",
-         &r->resume},
+        {"resume", 0, NULL, "go on with an earlier run, from FILE.journal of -o FILE", &r->resume},
         {NULL},
     };
     r->common = (cli_common){CLI_STORES};

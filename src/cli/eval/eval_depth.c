@@ -13,7 +13,7 @@ static int check_align(const eval_run *r)
     const bool affine = r->align == DEPTH_AFFINE;
     if (!r->s.info.metric && !affine)
         return cli_fail(CLI_USAGE,
-                        "%s: gives relative depth, the nearer the more, which is not in metres; "
+                        "%s: gives relative depth (larger is nearer), not metres; "
                         "--align affine fits it to the true depths of each picture first",
                         r->path);
     if (r->s.info.metric && affine)

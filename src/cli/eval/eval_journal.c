@@ -168,8 +168,8 @@ int eval_journal_begin(eval_run *r)
 {
     int code;
     if (!r->output)
-        return r->resume ? cli_fail(CLI_USAGE, "--resume goes on with what is beside the file of "
-                                               "-o, which is not given")
+        return r->resume ? cli_fail(CLI_USAGE, "--resume continues from the journal of the file "
+                                               "of -o, which is not given")
                          : CLI_OK;
     char *path = path_of(r);
     FILE *from = r->resume ? fopen(path, "r") : NULL;

@@ -12,7 +12,7 @@ static int begin(eval_run *r)
     if (masks ? !eval_want(r, "masks_queries_logits") || !eval_want(r, "class_queries_logits")
               : !name || !eval_want(r, name))
         return cli_fail(CLI_UNSUPPORTED,
-                        "%s: has no segmentation head; put a linear one beside it as "
+                        "%s: has no segmentation head; put a linear one into its folder as "
                         "segmentation.safetensors",
                         r->path);
     if (r->s.info.segments > SEGMENT_CLASSES)

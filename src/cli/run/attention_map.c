@@ -46,7 +46,7 @@ int attention_query_parse(attention_query *out, const char *text, const char *bl
         return CLI_OK;
     if (!isdigit((unsigned char)*text) || sscanf(text, "%u,%u,%n", &x, &y, &end) != 2 || !end ||
         !cli_ends_with(text + end, ".png"))
-        return cli_fail(CLI_USAGE, "--attention-map %s: wanted X,Y,OUT.png in one word", text);
+        return cli_fail(CLI_USAGE, "--attention-map %s: wanted X,Y,OUT.png as one argument", text);
     *out = (attention_query){.x = x, .y = y, .path = text + end, .block = -1};
     double number = -1;
     CLI_TRY(cli_real(&number, "attention-block", block, -4096, 4096));

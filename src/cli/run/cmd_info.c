@@ -88,7 +88,7 @@ static void show_attentions(void)
     puts(
         "sla-NAME            any but softmax, weighed by a gate on queries and one on keys\n"
         "NAME+OTHER@0-3      NAME, but OTHER in the blocks 0 to 3; @5 is one block, @8- all from 8 "
-        "on,\n                    and +OTHER@BLOCKS may stand there several times\n"
+        "on,\n                    and +OTHER@BLOCKS may be repeated\n"
         "retention, gla, delta-rule, gated-delta-rule: causal, for operators (fovea bench "
         "attention)");
 }

@@ -55,7 +55,7 @@ static int read_ids(lm *r, const char *text)
         CLI_TRY(add_id(r, at, &used));
         at += used;
         if (*at && !strchr(between, *at))
-            return cli_fail(CLI_USAGE, "--ids: \"%.20s\" stands behind an id", at);
+            return cli_fail(CLI_USAGE, "--ids: \"%.20s\" follows an id", at);
     }
     return r->prompt ? CLI_OK : cli_fail(CLI_USAGE, "--ids: there are none");
 }
@@ -264,7 +264,7 @@ int cli_lm(const cli_command *self, int argc, char **argv)
          &r.temperature_text},
         {"seed", 0, "N", "of the random numbers, 0", &r.seed_text},
         {"stop", 0, "ID", "ends after this token", &r.stop_text},
-        {"context", 0, "N", "tokens that softmax has room for; else as many as come",
+        {"context", 0, "N", "capacity of softmax's cache, in tokens; default: as many as are run",
          &r.context_text},
         {"rows", 0, "N", "tokens of the prompt at a time, 256", &r.rows_text},
         {"form", 0, "NAME", "of scans of the prompt: auto, recurrent, chunk", &r.form_text,

@@ -190,7 +190,7 @@ static void show_memory(const fovea_plan_info *p, const fovea_device_info *devic
         {"token features", p->residual, "of all tokens, kept from one sweep to the next"},
         {"attention states", p->states, "what linear attention keeps of all keys and values"},
         {"rows in between", p->chunks, "of the tokens that are worked on"},
-        {"kernels' own", p->scratch, "room that they calculate in"},
+        {"kernels' own", p->scratch, "their working memory"},
         {"picture, tables", p->staging, "resized picture, positions, and the plan itself"},
         {"all but weights", activations(p), ""},
         {"largest buffer", p->largest, limit},
@@ -446,7 +446,7 @@ int cli_plan(const cli_command *self, int argc, char **argv)
     const cli_option own[] = {
         {"steps", 0, NULL, "every step with its sweep and problem, not equal blocks once", &steps},
         {"rows", 0, "N", "of a language model: tokens of a prompt at a time, 256", &rows},
-        {"context", 0, "N", "tokens that its softmax has room for, 2048", &context},
+        {"context", 0, "N", "capacity of its softmax's cache, in tokens, 2048", &context},
         {NULL},
     };
     int first, code = cli_parse(&first, self, &common, own, argc, argv);

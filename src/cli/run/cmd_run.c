@@ -339,7 +339,7 @@ int cli_run(const cli_command *self, int argc, char **argv)
          "what the model finds over the picture, .png: classes, masks, depth, boxes, key points",
          &r->overlay},
         {"depth", 0, "FILE",
-         "depth, .png of 16 bits: of metric models millimetres, else the nearer the more",
+         "depth, .png of 16 bits: metric models: millimetres, else larger is nearer",
          &r->depth.path},
         {"colormap", 0, "NAME", "depth in colours instead: turbo, inferno, viridis, gray",
          &r->depth.colours},

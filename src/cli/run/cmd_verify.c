@@ -27,7 +27,7 @@ int cli_verify(const cli_command *self, int argc, char **argv)
                         : image ? "--image needs a MODEL"
                                 : "--accuracy needs a MODEL");
     if (image && first + 1 < argc)
-        return cli_fail(CLI_USAGE, "--image %s: name it as a PICTURE, beside %s", image,
+        return cli_fail(CLI_USAGE, "--image %s: name it as a PICTURE, as %s is", image,
                         argv[first + 1]);
     CLI_TRY(cli_real(&request.floor, "accuracy", floor, -1, 1));
     char *single = (char *)(uintptr_t)image;

@@ -111,7 +111,7 @@ static int want_segments(run_state *r)
     choose_segments(r);
     if (!r->segments)
         return cli_fail(CLI_UNSUPPORTED,
-                        "this model has no segmentation head; put a linear one beside it as "
+                        "this model has no segmentation head; put a linear one into its folder as "
                         "segmentation.safetensors");
     if (r->s.info.segments > RUN_SEGMENTS)
         return cli_fail(CLI_UNSUPPORTED,

@@ -123,7 +123,7 @@ static void print_depth(const run_state *r)
 {
     const run_depth *d = &r->depth;
     printf("  depth %.4g to %.4g, median %.4g%s\n", d->least, d->greatest, d->median,
-           r->s.info.metric ? " m" : ", the more the nearer");
+           r->s.info.metric ? " m" : ", larger is nearer");
 }
 
 static json_t *masks(const run_state *r)

@@ -86,7 +86,7 @@ fovea_status fv_decoder_new(fovea_model *m, const fv_source *source, const fv_co
     if (m->beside || own != config->object)
         return fv_fail(FOVEA_ENOTSUP,
                        "%s: a neck and a head go on a pyramid that is a checkpoint of "
-                       "its own, without a head in a file beside it",
+                       "its own, without a head in another file of the folder",
                        config->file);
     fv_reader_begin(&t);
     fv_reader_unwrap(&t, "", "decode_head.conv_seg.", "weight");

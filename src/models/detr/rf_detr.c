@@ -226,7 +226,7 @@ static fovea_status check_attention(const context *c)
         const fv_attention_name *name = fv_block_attention(c->b, i);
         if (name->gated || name->kind == FV_ATTENTION_FOVEATED)
             return fv_fail(FOVEA_ENOTSUP,
-                           "block %u: RF-DETR's tokens lie in windows and have no gates; softmax "
+                           "block %u: RF-DETR's tokens are in windows and have no gates; softmax "
                            "and linear attention are for them",
                            i);
     }

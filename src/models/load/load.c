@@ -136,11 +136,12 @@ static fovea_status tower_type(const char **out, const fovea_model *m, const fv_
     if (*out)
         return FOVEA_OK;
     const bool found = fv_vit_nearest(&like, m->source);
-    return fv_fail(FOVEA_ENOTSUP,
-                   "%s: a model type \"%.60s\" does not say what stands behind the prefix; add "
-                   "\"fovea\": {\"model_type\": \"%s\"}, %s",
-                   c->file, type ? type : "", like.type,
-                   found ? "like which its tensors are named" : "or what it is");
+    return fv_fail(
+        FOVEA_ENOTSUP,
+        "%s: a model type \"%.60s\" does not name the model whose tensors have this prefix; add "
+        "\"fovea\": {\"model_type\": \"%s\"}, %s",
+        c->file, type ? type : "", like.type,
+        found ? "like which its tensors are named" : "or what it is");
 }
 
 /* The configuration of what stands behind a prefix: the section "vision_config"; without one the
@@ -339,8 +340,7 @@ static fovea_status load_files(fovea_model *m, const char *path, const char *pre
         return fv_foreign_fail_file(path);
     if (kind != FV_OS_FOLDER && fv_ends_with(path, ".json") && !fv_ends_with(path, INDEX))
         return fv_fail(FOVEA_EFORMAT,
-                       "%s: describes a model; name its folder, or the .safetensors beside it",
-                       path);
+                       "%s: describes a model; name its folder, or the .safetensors in it", path);
     const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
     FV_TRY((kind == FV_OS_FOLDER ? fv_store_folder : fv_store_beside)(&m->store, path));
     return load_store(m, kind == FV_OS_FOLDER ? NULL : file, prefix);

@@ -154,7 +154,7 @@ static void turn_features(const fv_vit_stream *c, const fv_attention_name *atten
     if (fv_mech_table[a->mech]->wants & FV_WANT_SHIFT)
         FV_THEN(b->status,
                 fv_fail(FOVEA_ENOTSUP,
-                        "block %u: %s%s has factors of each channel, which rotary positions "
+                        "block %u: %s%s scales each channel, which rotary positions "
                         "would mix; use linear:elu1, or another map",
                         i, attention->gated ? "sla-" : "", fv_mech_table[a->mech]->name));
     if (a->heads != c->v->heads)

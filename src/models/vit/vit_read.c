@@ -107,7 +107,7 @@ static fovea_status fail_unknown(const fv_vit_reader *r)
     if (n->kinds >> r->kind & 1)
         return fv_fail(
             FOVEA_EFORMAT,
-            "%s: the tensors of a %s stand behind \"%s\"; add --prefix %s, or \"fovea\": "
+            "%s: the tensors of a %s have the prefix \"%s\"; add --prefix %s, or \"fovea\": "
             "{\"prefix\": \"%s\"} to %s",
             r->t.source->name, name, t.root, t.root, t.root, r->config->file);
     return fv_fail(FOVEA_EFORMAT,
