@@ -539,8 +539,7 @@ static void fovea_filter_class_init(FoveaFilterClass *class)
                                                             SETTING));
     add_number(object, PROP_THREADS, "threads", "Threads",
                "Workers, the streaming thread included; 0: one per performance core", 1024, 0);
-    add_number(object, PROP_TOP, "top-k", "Labels", "How many of the best labels are told", 100,
-               TOP);
+    add_number(object, PROP_TOP, "top-k", "Labels", "Number of best labels to report", 100, TOP);
     g_object_class_install_property(
         object, PROP_SCORE,
         g_param_spec_double("score", "Score", "Least score of the boxes that are attached", 0, 1,

@@ -39,7 +39,7 @@ BANNED = [
     (r"the (?:more|less) the|the \w+er the (?:more|less)", "'larger is nearer', 'grows with'"),
     (r"(?:is|are) none to", "'there is no .. to'"),
     (r"that (?:is|are) no (?!longer|more|less|larger|smaller)", "'that is not a ..'"),
-    (r"rooms? (?:for|that|left|to hold)|(?:has|have|no|there is|enough|whose|where the) room",
+    (r"rooms|room (?:for|that|left|to hold)|(?:has|have|no|there is|enough|whose|where the) room",
      "'capacity', 'space', 'memory', 'buffer size'"),
     (r"(?:of|by) (?:few|all|the|its|\w+) turns|(?:in|further|loop'?s?) turns|turns (?:of|count)",
      "'iterations'; of measurements 'alternating'"),
@@ -57,6 +57,16 @@ BANNED = [
     (r"in one word|a word of its own", "'as one argument'"),
     (r"remarks?", "'log message', 'warning', 'note'"),
     (r"the place of the", "name the argument or the position"),
+    (r"(?:is|are) told(?! to| otherwise| apart)", "'is reported', 'is printed'"),
+    (r"(?:it|0|layout) is none|none either", "'it is not one', 'no limit', 'neither'"),
+    (r"(?<!there\x20)(?:is|are) no (?:wisdom|text|journal|number|state|picture|name of)",
+     "'is not a ..'"),
+    (r"anew", "'again', 'start over'"),
+    (r"(?:that|what) (?:is|are|was) there", "'existing', 'present'"),
+    (r"how \w+ come of|comes of", "'how .. are made from'"),
+    (r"the one is taken", "'the one with the fewest .. is taken'"),
+    (r"where it stands", "'from its current position'"),
+    (r"(?:and|or) (?:its|their) like", "'such as', 'and similar'"),
 ]
 
 # Phrases that are right where they are: path, text of the phrase, why.

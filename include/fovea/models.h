@@ -283,7 +283,7 @@ typedef struct fovea_model_info {
     uint32_t keypoints;    /* key points of a person; 0: it is no pose model */
     uint32_t masks;        /* queries with a mask; 0: none */
     uint32_t metric;       /* 1: its depth is in metres */
-    uint32_t vocabulary;   /* token ids of a language model; 0: it is none */
+    uint32_t vocabulary;   /* token ids of a language model; 0: not a language model */
     uint32_t sequence;     /* 1: it takes sequences, not pictures: fovea_sequence_create */
     fovea_linear_attention_params linear; /* of a plain ViT, the values that are used; else 0 */
     uint32_t reduced_labels;       /* 1: in the masks that it was trained with, 0 is no class,

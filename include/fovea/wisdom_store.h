@@ -43,9 +43,9 @@ FOVEA_API fovea_status fovea_wisdom_load(const char *path, fovea_wisdom_info *ou
 /* Adds the facts in `size` bytes of text, in the same way. */
 FOVEA_API fovea_status fovea_wisdom_import(const char *text, size_t size, fovea_wisdom_info *out);
 /* Writes the user's facts and those that this process has found to `path`, merged with the facts of
- * the file that is there. The file is replaced as a whole or not at all. NULL: the user's file,
- * which is the one that is read first; its folder is made. EWISDOM: the file that is there holds no
- * wisdom, and was left alone; EIO. */
+ * the existing file. The file is replaced as a whole or not at all. NULL: the user's file,
+ * which is the one that is read first; its folder is made. EWISDOM: the existing file does not
+ * hold wisdom, and was not changed; EIO. */
 FOVEA_API fovea_status fovea_wisdom_save(const char *path);
 /* Exports the whole store as text. *size receives its bytes, with the terminating 0; `text`, if it
  * is not NULL, receives the text. EINVAL: `capacity` is less than *size. */

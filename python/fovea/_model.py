@@ -385,7 +385,7 @@ def load(name: Union[str, "os.PathLike[str]", _source.File, Mapping[str, _source
       {"config.json": bytes, "model.safetensors": file}: all of them by name
       bytes, a file of safetensors: the weights, with `config`, what is in config.json, as a dictionary or text
 
-    A file on the disk is mapped from where it stands to its end, and may be closed; another one is read. Bytes
+    A file on the disk is mapped from its current position to its end, and may be closed; another one is read. Bytes
     are read whenever a plan is made: they are held, and must not change, until the model and its plans are gone.
 
     `device`: a Device, or what makes one, "cl:0"; None: that of the `with` around, else the CPU. `prefix`,

@@ -19,7 +19,7 @@ _HOST = (1, 3, 11, 13)  # kDLCPU, and what CUDA, ROCm and its managed memory let
 def read(picture: Any, channels_first: bool = False, format: Optional[str] = None,
          white: bool = False) -> Union[Array, ExternalImage]:
     """The array of a picture: itself, a view of a tensor, or what Pillow reads, turned as its EXIF says;
-    an ExternalImage stays what it is. Bytes are copied only where their layout is none that frames have.
+    an ExternalImage stays what it is. Bytes are copied only if frames cannot have their layout.
     `channels_first`: bytes (3, H, W) are meant, too. Shapes that could be either are refused, unless there is
     a `format`, which rows of pixels have. `white`: of what Pillow reads, transparency is laid on white, as
     transformers does where do_convert_rgb is true; else it is dropped."""

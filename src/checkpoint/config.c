@@ -199,10 +199,11 @@ fovea_status fv_config_type(const char **out, const fv_config *c)
     if (!*out)
         FV_TRY(fv_config_text(out, c, "architecture"));
     if (*out && !is_name(*out))
-        return fv_fail(FOVEA_EFORMAT,
-                       "%s: \"model_type\" or \"architecture\" is \"%.60s\", which is no name of a "
-                       "model; letters, digits and _-.:/+ make one",
-                       c->file, *out);
+        return fv_fail(
+            FOVEA_EFORMAT,
+            "%s: \"model_type\" or \"architecture\" is \"%.60s\", which is not a model's "
+            "name; letters, digits and _-.:/+ make one",
+            c->file, *out);
     return FOVEA_OK;
 }
 

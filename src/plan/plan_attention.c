@@ -13,8 +13,8 @@ static fovea_status find(const fv_attended **out, const fovea_plan *plan, size_t
     *out = index < plan->b.n_wanted ? plan->b.wanted[index].attended : NULL;
     return *out ? FOVEA_OK
                 : fv_fail(FOVEA_EINVAL,
-                          "output %zu has no queries of an attention; \"block0.q\" "
-                          "and its like have",
+                          "output %zu has no queries of an attention; outputs "
+                          "such as \"block0.q\" have",
                           index);
 }
 

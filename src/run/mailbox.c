@@ -76,7 +76,8 @@ fovea_status fovea_mailbox_put(fovea_mailbox *m, void *frame, double deadline)
     FV_TRY(fv_require(m, "the mailbox"));
     FV_TRY(fv_require(frame, "the frame"));
     if (!(deadline >= 0))
-        return fv_fail(FOVEA_EINVAL, "a deadline of %g seconds; it is from now on, and 0 is none",
+        return fv_fail(FOVEA_EINVAL,
+                       "a deadline of %g seconds; it counts from now, and 0 means no deadline",
                        deadline);
     if (atomic_load(&m->ended))
         return fv_fail(FOVEA_EINVAL, "a frame after fovea_mailbox_end; create a new mailbox");

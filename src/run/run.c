@@ -266,7 +266,8 @@ fovea_status fovea_plan_trace(fovea_plan *p, fovea_trace_event *events, size_t c
                        p->dry ? "a dry plan runs nothing that could be traced"
                               : "a frame is in flight; wait for it first");
     if (p->fallback.used)
-        return events ? fv_fail(FOVEA_ENOTSUP, "the plan's device was lost; plan anew to trace it")
+        return events ? fv_fail(FOVEA_ENOTSUP,
+                                "the plan's device was lost; make a new plan to trace it")
                       : FOVEA_OK;
     if (t->event)
         FV_TRY(be->trace(p->queue, NULL));

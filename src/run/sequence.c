@@ -342,7 +342,7 @@ static fovea_status check_saved(const fovea_sequence *s, const header *h, size_t
 {
     const header own = describe(s);
     if (memcmp(h->magic, own.magic, sizeof own.magic) != 0 || h->version != own.version)
-        return fv_fail(FOVEA_EFORMAT, "this is no state that this version has saved");
+        return fv_fail(FOVEA_EFORMAT, "this is not a state that this version has saved");
     if (h->fingerprint != own.fingerprint)
         return fv_fail(FOVEA_EFORMAT, "a state of another model; load the one it was saved of");
     if (h->context != own.context)

@@ -698,7 +698,7 @@ class Going(Case):
         os.rename(self.path("data/03.ppm"), self.path("data/04.ppm"))
         self.refused(*args, "--resume", code=7, words="another names")
         self.write("o.json.journal", b"my notes\n")
-        self.refused(*args, "--resume", code=7, words="is no journal")
+        self.refused(*args, "--resume", code=7, words="is not a journal")
         self.assertEqual(self.journal(), [b"my notes\n"])
 
 

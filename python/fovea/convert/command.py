@@ -28,7 +28,7 @@ names, neither is needed.
 "convert CHECKPOINT NAME FOLDER" is short for it.
 
 Training programs wrap their weights: of "model_ema", "ema", "teacher", "model",
-"state_dict" and the like the first that is there is taken (--weights: another),
+"state_dict" and the like the first that exists is taken (--weights: another),
 and a line says which; "module." and "backbone." before every name are dropped.
 """
 import argparse
@@ -82,7 +82,7 @@ def configuration(path, name, tensors, saved):
 
 
 def write(folder, tensors, files, kept):
-    """`kept`: files that are there stay."""
+    """`kept`: whether existing files stay."""
     os.makedirs(folder, exist_ok=True)
     safetensors.write(os.path.join(folder, "model.safetensors"), tensors)
     for file, data in files.items():

@@ -110,7 +110,7 @@ def blocks_of(told):
 
 
 def blocks_for(name, shape, scales, told):
-    """Rows and columns of a block: those that are told, else as many as divide the weight evenly."""
+    """Rows and columns of a block: those of `told`, else as many as divide the weight evenly."""
     fits = [b for b in blocks_of(told) if tuple(-(-n // k) for n, k in zip(shape, b)) == scales]
     if fits:
         return fits[0]
@@ -209,7 +209,7 @@ class Reader:
         self.tensors, self.told, self.made, self.used = tensors, told, {}, set()
 
     def beside(self, *names):
-        """The first of these tensors that is there, which is then used."""
+        """The first of these tensors that exists, which is then used."""
         for name in names:
             if name in self.tensors:
                 self.used.add(name)

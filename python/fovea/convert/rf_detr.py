@@ -102,7 +102,7 @@ def shown(value):
 
 
 def number(said, *names, usual=None):
-    """The first that is there."""
+    """The first that is set."""
     value = next((said[n] for n in names if said.get(n) is not None), usual)
     if value is None:
         raise Refused('"%s" of RF-DETR is not said' % names[0])

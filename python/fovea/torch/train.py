@@ -153,7 +153,7 @@ def resume(o, path, note):
     was, now = json.loads(json.loads(state["note"])["options"]), json.loads(note)
     for name in now:
         if was.get(name) != now[name]:
-            raise ValueError("%s: was made with --%s %s, not %s; without --resume it begins anew"
+            raise ValueError("%s: was made with --%s %s, not %s; without --resume it starts over"
                              % (path, name, was.get(name), now[name]))
     return dict(state, stage=json.loads(state["note"])["stage"])
 

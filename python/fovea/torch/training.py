@@ -131,7 +131,7 @@ def write_state(path, learner, optimizer, step, note):
 
 
 def read_state(path):
-    """{"step", "note", ...} of a file, or None where there is none. ValueError where it is no state."""
+    """{"step", "note", ...} of a file, or None where there is none. ValueError where it is not a state."""
     if not os.path.exists(path):
         return None
     try:

@@ -129,7 +129,7 @@ Settings declare_settings(rclcpp::Node &node)
                     "panoptic: every pixel in one mask at most; instance: masks may overlap"),
                {"panoptic", "instance"}));
     out.transport = text(node, "image_transport", "raw", "How images come: raw, compressed, ...");
-    number(node, "top_k", 5, 100, false, "How many of the best labels are told");
+    number(node, "top_k", 5, 100, false, "Number of best labels to report");
     share(node, "score", 0.3, "Least score of boxes");
     share(node, "mask_score", 0.8, "Least score of masks");
     if (out.model.empty())

@@ -177,7 +177,7 @@ static int compare(const linearise_run *r, const char *path, const json_t *root)
         if (!code && !json_equal(value, json_object_get(before, key)))
             code = cli_fail(CLI_INPUT,
                             "%s: was made with another %s; --resume goes on with the same options, "
-                            "another -o begins anew",
+                            "another -o starts over",
                             path, key);
     json_decref(now);
     return code;
@@ -215,7 +215,7 @@ int linearise_recall(linearise_run *r, bool *found)
     if (root) {
         code = compare(r, path, root);
         if (!code && !read_choices(r, root))
-            code = cli_fail(CLI_INPUT, "%s: is damaged; remove it to begin anew", path);
+            code = cli_fail(CLI_INPUT, "%s: is damaged; remove it to start over", path);
         *found = !code;
     }
     json_decref(root);

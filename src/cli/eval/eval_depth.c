@@ -61,7 +61,7 @@ static int measure(json_t *record, eval_run *r, eval_case *c, const dataset_pict
     cli_image map;
     (void)p;
     if (c->run.out.columns != 1 || c->run.out.grid_width == 0)
-        return cli_fail(CLI_UNSUPPORTED, "%s: its depth is no picture", r->path);
+        return cli_fail(CLI_UNSUPPORTED, "%s: its depth output is not a picture", r->path);
     char *path = depth_truth_path(r->data_path, r->data.file[index].path);
     int code = cli_depth_read(&map, path) ? EVAL_SKIP : CLI_OK;
     if (!code) {

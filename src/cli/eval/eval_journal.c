@@ -109,12 +109,13 @@ static int compare(const eval_run *r, const json_t *head)
     json_t *now = options_of(r), *value;
     int code = CLI_OK;
     if (!schema || strcmp(schema, JOURNAL_SCHEMA) != 0)
-        code = cli_fail(CLI_INPUT, "%s.journal: is no journal; remove it to begin anew", r->output);
+        code =
+            cli_fail(CLI_INPUT, "%s.journal: is not a journal; remove it to start over", r->output);
     json_object_foreach(now, key, value)
         if (!code && !json_equal(value, json_object_get(before, key)))
             code = cli_fail(CLI_INPUT,
                             "%s.journal: was made with another %s; --resume goes on with the same "
-                            "options, another -o begins anew",
+                            "options, another -o starts over",
                             r->output, key);
     json_decref(now);
     return code;

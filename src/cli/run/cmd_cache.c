@@ -140,7 +140,7 @@ static int clear_wisdom(bool *removed)
                       memcmp(begin, magic, sizeof magic - 1) == 0;
     fclose(f);
     if (!ours)
-        return cli_fail(CLI_INPUT, "%s is no wisdom; it is left alone", path);
+        return cli_fail(CLI_INPUT, "%s is not a wisdom file; it is not changed", path);
     if (remove(path) != 0)
         return cli_fail(CLI_INPUT, "%s: %s", path, strerror(errno));
     *removed = true;
