@@ -7,11 +7,11 @@ Phrases are searched for in the text that a reader sees: comments of headers, pr
 without its code, string literals of code. A phrase may go on in the next line or the next literal.
 """
 import ast
-import bisect
 import os
 import re
 import subprocess
 import sys
+import tempfile
 
 # What is checked: a path of git, and what of the files is text: "prose", "comments", "strings".
 COVERED = [
@@ -24,59 +24,77 @@ COVERED = [
     ("ros2", "strings"),
 ]
 
-# A space of a pattern is any white space. Words that have a usual meaning too are refused only
-# next to words that show the other one.
+# Pattern, what to write instead, and text that it must refuse. A space of a pattern is any white
+# space. Words that have a usual meaning too are refused only next to words that show the other one.
 BANNED = [
-    (r"so many", "the number, 'this many', or 'the number of ..'"),
-    (r"what (?:\w+ )?(?:stands?|lies?)", "name the thing: 'the prefix', 'the last value'"),
+    (r"so many", "the number, 'this many', or 'the number of ..'", "a cache of so many tokens"),
+    (r"what (?:\w+ )?(?:stands?|lies?)", "name the thing: 'the prefix', 'the last value'",
+     "what stands behind the prefix"),
     (r"(?:stands?|stood|standing) (?:behind|around|before|beside|between|last|there|in its|at its)",
-     "'follows', 'precedes', 'is stored in', or name the position"),
-    (r"worked out|works? out", "'computed', 'calculated'"),
+     "'follows', 'precedes', 'is stored in', or name the position", "a name stands before it"),
+    (r"worked out|works? out", "'computed', 'calculated'", "the product is worked out in float32"),
     (r"(?:lies?|lay|lying) (?:in|at|on|together|beside|among|so|between|below|elsewhere)",
-     "'is in', 'is stored at', 'is contiguous'"),
-    (r"(?:where|as) (?:it|they) lies?", "'in place', 'without a copy'"),
-    (r"beside", "'next to', 'in the same folder as', 'compared with', 'in addition to'"),
-    (r"the (?:more|less) the|the \w+er the (?:more|less)", "'larger is nearer', 'grows with'"),
-    (r"(?:is|are) none to", "'there is no .. to'"),
-    (r"that (?:is|are) no (?!longer|more|less|larger|smaller)", "'that is not a ..'"),
+     "'is in', 'is stored at', 'is contiguous'", "the state lies in memory once"),
+    (r"(?:where|as) (?:it|they) lies?", "'in place', 'without a copy'", "read where they lie"),
+    (r"beside", "'next to', 'in the same folder as', 'compared with', 'in addition to'",
+     "the file beside it"),
+    (r"the (?:more|less) the|the \w+er the (?:more|less)", "'larger is nearer', 'grows with'",
+     "the nearer the more"),
+    (r"(?:is|are) none to", "'there is no .. to'", "there is none to call"),
+    (r"that (?:is|are) no (?!longer|more|less|larger|smaller)", "'that is not a ..'",
+     "rows that are no patches"),
     (r"rooms|room (?:for|that|left|to hold)|(?:has|have|no|there is|enough|whose|where the) room",
-     "'capacity', 'space', 'memory', 'buffer size'"),
+     "'capacity', 'space', 'memory', 'buffer size'", "out has room for n floats"),
     (r"(?:of|by) (?:few|all|the|its|\w+) turns|(?:in|further|loop'?s?) turns|turns (?:of|count)",
-     "'iterations'; of measurements 'alternating'"),
-    (r"(?:(?:rounded|packed|read|only|two|both|products'?) )factors|factors (?:of|for) (?:each "
-     r"|a |the )?(?:channels?|products?)", "'operands'; of channels 'scales'"),
-    (r"(?:in the|vector|vocabulary's|its) words? of|word of it", "'instruction', 'function'"),
-    (r"(?<!developer\x20)(?<!development\x20)kits?", "'microkernel'"),
+     "'iterations'; of measurements 'alternating'", "loops of few turns"),
+    (r"(?:(?:rounded|packed|read|only|two|both|products'?) )factors|"
+     r"factors (?:of|for) (?:each |a |the )?(?:channels?|products?)",
+     "'operands'; of channels 'scales'", "rounded factors"),
+    (r"(?:in the|vector|vocabulary's|its) words? of|word of it", "'instruction', 'function'",
+     "in the words of the vocabulary"),
+    (r"(?<!developer\x20)(?<!development\x20)kits?", "'microkernel'", "a kit of products"),
     (r"(?:bytes|rows|frames|elements|floats|values|distance|times) apart|cut apart|to part them",
-     "'stride', 'frame stride'; 'split'"),
-    (r"(?:runs?|running|rows) ahead|compiled ahead(?! of time)|ahead of (?!time)(?:it|the|a|softmax)",
-     "'halo', 'a pass before', 'compiled ahead of time'"),
-    (r"(?:whatever|what) becomes? of", "'what happens to', 'after'"),
-    (r"to be had", "'available'"),
-    (r"but for", "'except for'"),
-    (r"in one word|a word of its own", "'as one argument'"),
-    (r"remarks?", "'log message', 'warning', 'note'"),
-    (r"the place of the", "name the argument or the position"),
-    (r"(?:is|are) told(?! to| otherwise| apart)", "'is reported', 'is printed'"),
-    (r"(?:it|0|layout) is none|none either", "'it is not one', 'no limit', 'neither'"),
+     "'stride', 'frame stride'; 'split'", "rows are n bytes apart"),
+    (r"(?:runs?|running|rows) ahead|compiled ahead(?! of time)|"
+     r"ahead of (?!time)(?:it|the|a|softmax)",
+     "'halo', 'a pass before', 'compiled ahead of time'", "a pass ahead of the tile"),
+    (r"(?:whatever|what) becomes? of", "'what happens to', 'after'",
+     "whatever becomes of the files"),
+    (r"to be had", "'available'", "where units are to be had"),
+    (r"but for", "'except for'", "all values but for boxes"),
+    (r"in one word|a word of its own", "'as one argument'", "X,Y,OUT in one word"),
+    (r"remarks?", "'log message', 'warning', 'note'", "a remark says so"),
+    (r"the place of the", "name the argument or the position", "the place of the ticket"),
+    (r"(?:is|are) told(?! to| otherwise| apart)", "'is reported', 'is printed'", "which is told"),
+    (r"(?:it|0|layout) is none|none either", "'it is not one', 'no limit', 'neither'",
+     "a limit; 0 is none"),
     (r"(?<!there\x20)(?:is|are) no (?:wisdom|text|journal|number|state|picture|name of)",
-     "'is not a ..'"),
-    (r"anew", "'again', 'start over'"),
-    (r"(?:that|what) (?:is|are|was) there", "'existing', 'present'"),
-    (r"how \w+ come of|comes of", "'how .. are made from'"),
-    (r"the one is taken", "'the one with the fewest .. is taken'"),
-    (r"where it stands", "'from its current position'"),
-    (r"(?:and|or) (?:its|their) like", "'such as', 'and similar'"),
+     "'is not a ..'", "the file is no wisdom"),
+    (r"anew", "'again', 'start over'", "each is compiled anew"),
+    (r"(?:that|what) (?:is|are|was) there", "'existing', 'present'", "the file that is there"),
+    (r"how \w+ come of|comes of", "'how .. are made from'", "how boxes come of outputs"),
+    (r"the one is taken", "'the one with the fewest .. is taken'", "the one is taken that fits"),
+    (r"where it stands", "'from its current position'", "a file from where it stands"),
+    (r"(?:and|or) (?:its|their) like", "'such as', 'and similar'", "the manual and its like"),
 ]
 
-# Phrases that are right where they are: path, text of the phrase, why.
-ALLOWED = []
+# Ordinary English with the same words, which must pass.
+ORDINARY = [
+    "The picture is turned by its EXIF; a linear layer turns rows into columns; models take turns.",
+    "A scale factor, powers of two as factors, within a factor of two; a loss times a factor.",
+    "Depth of a living room. Words of a sentence, one 32-bit word, a keyword, in other words.",
+    "Kernels are told apart by their names, and are compiled ahead of time with the CUDA toolkit.",
+    "AUTO stands for the fastest precision; the standard says so; an underlying type that is no "
+    "longer used; all but the last one.",
+]
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CODE = (".c", ".h", ".cpp", ".hpp", ".py", ".h.in", ".md")
 COMMENT_OR_STRING = re.compile(
-    r"""(?P<comment>//[^\n]*|/\*.*?\*/)|'(?:\\.|[^'\\\n])+'|(?P<string>"(?:\\.|[^"\\\n])*")""", re.S)
-PATTERNS = [(re.compile(r"\b(?:%s)\b" % p.replace(" ", r"\s+"), re.I), s) for p, s in BANNED]
+    r"""(?P<comment>//[^\n]*|/\*.*?\*/)|'(?:\\.|[^'\\\n])+'|"""
+    r"""(?P<string>"(?:\\.|[^"\\\n])*")""", re.S)
+PATTERNS = [(re.compile(r"\b(?:%s)\b" % pattern.replace(" ", r"\s+"), re.I), instead)
+            for pattern, instead, _ in BANNED]
 
 
 def blank(match):
@@ -133,18 +151,44 @@ def read(path, kind):
     return [p for p in pieces(text, kind.rstrip("s")) if " " in p[1]]
 
 
+def phrases(text):
+    """[(offset, phrase, what to write instead)] of what a text has and must not have."""
+    return [(m.start(), " ".join(m.group().split()), instead)
+            for pattern, instead in PATTERNS for m in pattern.finditer(text)]
+
+
 def failures(path, kind):
     """(line, phrase, what to write instead) of each phrase of a file that is refused."""
-    allowed = [a[1] for a in ALLOWED if a[0] == os.path.relpath(path, ROOT)]
-    found = set()
-    for line, text in read(path, kind):
-        ends = [m.start() for m in re.finditer("\n", text)]
-        for pattern, instead in PATTERNS:
-            for m in pattern.finditer(text):
-                phrase = " ".join(m.group().split())
-                if phrase not in allowed:
-                    found.add((line + bisect.bisect_left(ends, m.start()), phrase, instead))
-    return sorted(found)
+    return sorted({(line + text.count("\n", 0, offset), phrase, instead)
+                   for line, text in read(path, kind) for offset, phrase, instead in phrases(text)})
+
+
+def check_itself():
+    """Refuses its own examples: alone, and in a copy of a header, in a message and in a document,
+    where the phrase goes on in the next line; passes ordinary English."""
+    for (pattern, instead), (_, _, example) in zip(PATTERNS, BANNED):
+        if not pattern.search(example):
+            sys.exit('words.py: "%s" is not refused; write %s' % (example, instead))
+    for text in ORDINARY:
+        if phrases(text):
+            sys.exit('words.py: ordinary English is refused: "%s"' % phrases(text)[0][1])
+    with open(os.path.join(ROOT, "include/fovea/plans.h"), encoding="utf-8") as f:
+        header = f.read()
+    planted = [
+        ("plans.h", "comments", header + "/* The values of so\n * many frames. */\n",
+         header.count("\n") + 1),
+        ("a.c", "strings", '/* beside */\nfail("%d: a cache of so "\n     "many tokens");\n', 2),
+        ("a.py", "strings", '# beside\nfail("a cache of so "\n     "many tokens")\n', 2),
+        ("a.md", "prose", "```\nbeside\n```\n`beside` [so\nmany](beside)\n", 4),
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        for name, kind, text, line in planted:
+            path = os.path.join(folder, name)
+            with open(path, "w", encoding="utf-8") as f:
+                f.write(text)
+            found = [(at, phrase) for at, phrase, _ in failures(path, kind)]
+            if found != [(line, "so many")]:
+                sys.exit("words.py: planted in %s, line %d: found %s" % (name, line, found))
 
 
 def covered():
@@ -159,6 +203,7 @@ def covered():
 
 
 def main():
+    check_itself()
     files = [(os.path.abspath(f), "comments" if f.endswith((".h", ".hpp")) else "strings")
              for f in sys.argv[1:]] or covered()
     if not files:

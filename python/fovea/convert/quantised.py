@@ -267,7 +267,7 @@ class Reader:
             if name in self.used or (layer_of(name) in layers and LEFT.fullmatch(name[len(layer_of(name)):])):
                 continue
             if t.dtype in SMALL and self.told:
-                raise Refused("tensor %.80s of type %s has no scale in the file; the forms that can be converted are %s" %
+                raise Refused("tensor %.80s of type %s has no scale in the file; can be converted: %s" %
                               (name, t.dtype, FORMS))
             out[name] = t
         return out if self.made else None

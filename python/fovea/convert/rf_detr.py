@@ -18,7 +18,7 @@ ONLY = {"two_stage": True, "bbox_reparam": True, "lite_refpoint_refine": True, "
 # Beginnings of names of tensors, and what they are parts of.
 PARTS = {"segmentation_head.": "a segmentation head; masks are not supported",
          "keypoint_embed.": "a head for key points, which are not supported",
-         "backbone.0.encoder.base_model.": "LoRA's adapters, not merged into the weights; merge them, and save it again",
+         "backbone.0.encoder.base_model.": "LoRA's adapters that are not merged; merge them, and save it again",
          "backbone.0.projector.stages_sampling.": "a projector of other scales than P4, which is not supported",
          "backbone.0.cross_attn_projector.": "two projectors, which is not supported"}
 TRAINING = re.compile(r"transformer\.enc_(output|output_norm|out_class_embed|out_bbox_embed)\.[1-9].*|_kp_active_mask")
