@@ -130,7 +130,7 @@ static int check_folders(const char *option, const char *path, const char *folde
     for (int i = 0; i < inputs; i++)
         if (cli_same_file(folder, input[i]))
             return cli_fail(CLI_USAGE,
-                            "--%s %s is in the folder of pictures %s, and would be read as one the "
+                            "--%s %s is among the pictures of %s, and would be read as one the "
                             "next time; name another folder",
                             option, path, input[i]);
     return CLI_OK;
