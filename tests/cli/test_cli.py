@@ -198,7 +198,7 @@ def check_words(exe, folder):
         if len(lines) > options:
             return f"fovea help {command}: {lines}"
     first = run(exe, ["--help"], folder).stdout
-    if first.index("for development") > first.index("  op ") or "off; all; or a word" not in first:
+    if first.index("for development") > first.index("  op ") or "off; all; or those" not in first:
         return f"fovea --help: {first}"
     return None
 
