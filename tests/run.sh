@@ -35,16 +35,19 @@ case $#$pattern in
     ;;
 esac
 
-# Only what the tests need is built for them. CUDA's programs, for which nvcc needs a quarter of an hour of
-# a core, are compiled ahead for all tests alone; the device tier knows the list of them.
+# For the quick suite and for single tests only what they need is built; of the device tier, `install` takes
+# all. CUDA's programs, for which nvcc needs a quarter of an hour of a core, are compiled ahead of time for
+# all tests alone; the device tier knows the list of them.
 whole=false
 ptx=disabled
-packages=test
+packages='test'
 suites="--suite $suite"
+if [ "$suite" != quick ] && [ -z "$pattern" ]; then
+    whole=true
+fi
 if [ "$suite" = all ]; then
     suites='--suite quick --suite device --suite long'
-    if [ -z "$pattern" ]; then
-        whole=true
+    if $whole; then
         ptx=auto
         packages='test emulate mpi'
     fi
