@@ -9,7 +9,7 @@
 
 #include "device/sweep_calls.h"
 #include "gpu/gpu_sources.h"
-#include "ops/contracts/attention.h"
+#include "ops/contracts/softmax_attention.h"
 
 const fv_kernel_hooks fv_h_gpu_none = {0};
 

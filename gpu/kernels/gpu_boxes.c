@@ -2,8 +2,8 @@
 #include <string.h>
 
 #include "gpu/gpu_code.h"
-#include "ops/contracts/attention.h"
 #include "ops/contracts/rows.h"
+#include "ops/contracts/softmax_attention.h"
 
 const fv_gpu_code fv_gpu_row_max = {
     .program = "boxes", .entry = "row_max", .group = 64, .shape = fv_gpu_shape_rows, .align = 1};

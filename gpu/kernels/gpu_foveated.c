@@ -1,6 +1,6 @@
 /* gpu_foveated.c: launch code of cells.cl, of foveated.cl and of foveated_cpu.cl. */
 #include "gpu/gpu_code.h"
-#include "ops/contracts/attention.h"
+#include "ops/contracts/softmax_attention.h"
 #include "ops/foveated.h"
 
 enum {

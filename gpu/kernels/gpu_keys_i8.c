@@ -1,6 +1,6 @@
 /* gpu_keys_i8.c: launch code of keys_i8.cl. */
 #include "gpu/gpu_code.h"
-#include "ops/contracts/attention.h"
+#include "ops/contracts/softmax_attention.h"
 
 static void shape_means(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
 {

@@ -1,7 +1,7 @@
 /* gpu_masks.c: launch code of matmul.cl and mask_keys.cl. */
 #include "gpu/gpu_code.h"
-#include "ops/contracts/attention.h"
 #include "ops/contracts/product.h"
+#include "ops/contracts/softmax_attention.h"
 
 enum { MATMUL_ROWS = 4 }; /* of a work-item */
 

@@ -1,6 +1,6 @@
 /* gpu_pool.c: launch code of pool.cl. */
 #include "gpu/gpu_code.h"
-#include "ops/contracts/attention.h"
+#include "ops/contracts/softmax_attention.h"
 
 static uint32_t columns(const fv_launch *l, uint32_t group)
 {

@@ -2,9 +2,9 @@
 #include <string.h>
 
 #include "gpu/gpu_code.h"
-#include "ops/contracts/attention.h"
 #include "ops/contracts/grid.h"
 #include "ops/contracts/rows.h"
+#include "ops/contracts/softmax_attention.h"
 
 const fv_gpu_code fv_gpu_take = {
     .program = "rows", .entry = "take", .group = 64, .shape = fv_gpu_shape_columns, .align = 1};

@@ -1,6 +1,6 @@
 /* gpu_softmax_i8.c: launch code of softmax_i8.cl. */
 #include "gpu/gpu_code.h"
-#include "ops/contracts/attention.h"
+#include "ops/contracts/softmax_attention.h"
 #include "ops/keys_i8.h"
 
 /* As in softmax_i8.cl. */

@@ -26,21 +26,12 @@
 #include "gpu/kernels/dots.cl"
 #include "gpu/kernels/int8_numbers.cl"
 #include "gpu/kernels/row_top.cl"
+#include "gpu/kernels/softmax_block.cl"
 #include "gpu/kernels/softmax_common.cl"
 
 #define KEYS 64          /* of a tile: FV_SOFTMAX_BLOCK */
 #define FOURS (KEYS / 4) /* of them */
-#define SLICE 64         /* value channels */
-#if FV_GROUP < 16
-#define ACROSS FV_GROUP
-#else
-#define ACROSS 16
-#endif
-#define DOWN (FV_GROUP / ACROSS)
-#define BLOCK (4 * DOWN) /* queries */
 #define MINE (FOURS / ACROSS)
-#define QUADS (SLICE / 4 / ACROSS)
-#define STAGED (FV_STAGE && FV_GROUP > 1)
 
 /* ---- the scratch, in words of 4 bytes ---- */
 

@@ -15,23 +15,19 @@
  *
  * Which rows these are is said by what includes this:
  *
- *   span, query_row(s, r), is_query(s, r)  the group's queries: the row of query r, which may be
- * any where there is none tile                                   keys: t.n of them KEY_QUAD(j, c),
- * VALUE_QUAD(j, c)       QUAD of key j of tile t, the last one for those behind it KEY_MEMORY what
- * they need in local memory score_of                               declared below
+ *   span, query_row(s, r), is_query(s, r)
+ *       the group's queries, and the row of query r, which may be any row where there is no query
+ *   tile, KEY_QUAD(j, c), VALUE_QUAD(j, c)
+ *       t.n keys, and a quad of channels of key j of tile t; beyond the last key, those of the last
+ *   KEY_MEMORY
+ *       local memory that the keys need
+ *   score_of
+ *       declared below
  */
+#include "gpu/kernels/softmax_block.cl"
+
 #define KEYS 32
-#define SLICE 64 /* value channels */
-#if FV_GROUP < 16
-#define ACROSS FV_GROUP
-#else
-#define ACROSS 16
-#endif
-#define DOWN (FV_GROUP / ACROSS)
-#define BLOCK (4 * DOWN) /* queries */
 #define MINE (KEYS / ACROSS)
-#define QUADS (SLICE / 4 / ACROSS)
-#define STAGED (FV_STAGE && FV_GROUP > 1)
 #define DEPTH 4 /* quads of channels staged at a time */
 #define PITCH 5 /* of staged rows, without bank conflicts */
 
