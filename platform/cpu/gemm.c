@@ -643,6 +643,14 @@ static size_t scales_size(const fv_gemm_kit *kit, const fv_problem *p, uint32_t 
     return kit->quantise ? fv_round_up(rows * taps_of(p), 16) : 0;
 }
 
+/* Bytes of a block of packed rows, or of rows that are multiplied where they were quantised: there
+ * quantising the last one writes whole 64s. */
+static size_t packed_size(const fv_gemm_kit *kit, uint32_t rows, uint32_t k4)
+{
+    const size_t more = kit->quantise && kit->unpacked ? QUANTISED : 0;
+    return ((size_t)rows * k4 + more) * fv_type_size(kit->factor);
+}
+
 void fv_gemm_run(const fv_gemm_kit *kit, const fv_args *a, const fv_call *c)
 {
     const fv_problem *p = &a->prob;
@@ -658,7 +666,7 @@ void fv_gemm_run(const fv_gemm_kit *kit, const fv_args *a, const fv_call *c)
         float *wide = c->scratch, *sums = wide + wide_size(kit, rows, kc);
         float *scales = sums + sums_size(kit, p, rows, kc, k4);
         char *packed = (char *)(scales + 2 * scales_size(kit, p, rows));
-        char *room = packed + ((size_t)rows * k4 + QUANTISED) * fv_type_size(kit->factor);
+        char *room = packed + packed_size(kit, rows, k4);
         const quantised q = {scales, (int32_t *)(void *)(scales + scales_size(kit, p, rows)),
                              room + fv_round_up(k4, QUANTISED) * sizeof(float),
                              (float *)(void *)room};
@@ -731,14 +739,14 @@ size_t fv_gemm_scratch(const fv_gemm_kit *kit, const fv_problem *p, const fv_kno
     const uint32_t mc = fv_min_u32(rows, knobs->v[FV_GEMM_MC]),
                    k4 = fv_round_up(p->dim[FV_GEMM_K], kit->steps);
     const uint32_t kc = k_block(kit, p, knobs, mc);
-    const size_t numbers = (size_t)kit->mr * k4 + QUANTISED; /* before they are packed */
-    const bool whole = is_int8_conv(kit, p);                 /* they were made before */
+    /* Numbers of a panel before they are packed. */
+    const size_t numbers = kit->unpacked ? 0 : (size_t)kit->mr * k4 + QUANTISED;
+    const bool whole = is_int8_conv(kit, p); /* they were made before */
     const size_t rows_of = kit->quantise && !whole ? fv_round_up(k4, QUANTISED) * sizeof(float) +
                                                          numbers * fv_type_size(kit->factor)
                                                    : 0;
-    const size_t packed = reads_pixels_in_place(kit, p)
-                              ? fv_rows_i8_bytes(p->dim[FV_CONV_C])
-                              : ((size_t)mc * k4 + QUANTISED) * fv_type_size(kit->factor);
+    const size_t packed = reads_pixels_in_place(kit, p) ? fv_rows_i8_bytes(p->dim[FV_CONV_C])
+                                                        : packed_size(kit, mc, k4);
     return (wide_size(kit, mc, kc) + sums_size(kit, p, mc, kc, k4) + 2 * scales_size(kit, p, mc)) *
                sizeof(float) +
            packed + rows_of;
