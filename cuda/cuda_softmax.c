@@ -1,7 +1,7 @@
 /* cuda_softmax.c: launch code of softmax.cu and foveated.cu. */
 #include "cuda/cuda_kernels.h"
 #include "cuda/cuda_operands.h"
-#include "ops/contracts/attention.h"
+#include "ops/contracts/softmax_attention.h"
 
 enum { WIDEST = 128 }; /* channels of a head */
 enum { KNOB_QUERIES, KNOB_KEYS, KNOB_FOVEATED_KEYS = 0 };

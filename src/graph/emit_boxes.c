@@ -1,7 +1,7 @@
 /* emit_boxes.c: steps of detectors: the rows that score best, and attention to few samples. */
 #include "graph/emit.h"
-#include "ops/contracts/attention.h"
 #include "ops/contracts/rows.h"
+#include "ops/contracts/softmax_attention.h"
 
 fv_view fv_emit_row_max(fv_builder *b, const char *label, fv_view in, uint32_t rows, uint32_t cols)
 {

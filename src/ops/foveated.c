@@ -1,6 +1,6 @@
 /* foveated.c: see foveated.h. */
 #include "ops/foveated.h"
-#include "ops/contracts/attention.h"
+#include "ops/contracts/softmax_attention.h"
 
 fv_fovea fv_fovea_of(const fv_problem *p)
 {

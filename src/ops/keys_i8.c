@@ -1,6 +1,6 @@
 /* keys_i8.c: see keys_i8.h. */
 #include "ops/keys_i8.h"
-#include "ops/contracts/attention.h"
+#include "ops/contracts/softmax_attention.h"
 
 #include "ops/foveated.h"
 

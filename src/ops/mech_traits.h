@@ -3,7 +3,7 @@
 #define FOVEA_SRC_OPS_MECH_TRAITS_H
 
 #include "mech/wants.h"
-#include "ops/contracts/attention.h"
+#include "ops/contracts/softmax_attention.h"
 #include "ops/kernel.h"
 
 typedef struct fv_mech_traits {

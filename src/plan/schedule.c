@@ -5,8 +5,8 @@
 
 #include "base/mem.h"
 #include "base/num.h"
-#include "ops/contracts/attention.h"
 #include "ops/contracts/product.h"
+#include "ops/contracts/softmax_attention.h"
 #include "plan/band.h"
 #include "plan/halo.h"
 #include "plan/plan.h"

@@ -7,7 +7,7 @@
 
 #include "base/half.h"
 #include "base/mem.h"
-#include "ops/contracts/attention.h"
+#include "ops/contracts/softmax_attention.h"
 #include "plan/frame_plan.h"
 #include "run/run.h"
 #include "trial/reference.h"

@@ -2,8 +2,8 @@
 #include <float.h>
 #include <math.h>
 
-#include "ops/contracts/attention.h"
 #include "ops/contracts/rows.h"
+#include "ops/contracts/softmax_attention.h"
 #include "tests/kernels/check.h"
 
 /* ---- rows by computed numbers ---- */

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "ops/contracts/attention.h"
+#include "ops/contracts/softmax_attention.h"
 #include "tests/kernels/check_keys_i8.h"
 #include "tests/kernels/oracle_fovea.h"
 

@@ -1,6 +1,6 @@
 /* check_grad.c: how wrong a gradient may be. */
 #include "tests/kernels/check_grad.h"
-#include "ops/contracts/attention.h"
+#include "ops/contracts/softmax_attention.h"
 
 #include <float.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 /* check_keys_i8.c: cases and definition of KEYS_I8, byte by byte, and numbers for the checks of
  * what reads them. */
 #include "tests/kernels/check_keys_i8.h"
-#include "ops/contracts/attention.h"
+#include "ops/contracts/softmax_attention.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* check_mask_keys.c: cases and definition of MASK_KEYS. */
-#include "ops/contracts/attention.h"
+#include "ops/contracts/softmax_attention.h"
 #include "tests/kernels/check.h"
 
 static bool make(check_case *c, uint32_t index)

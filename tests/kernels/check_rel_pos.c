@@ -1,7 +1,7 @@
 /* check_rel_pos.c: cases and definition of REL_POS. */
 #include <math.h>
 
-#include "ops/contracts/attention.h"
+#include "ops/contracts/softmax_attention.h"
 #include "tests/kernels/check.h"
 
 static bool make(check_case *c, uint32_t index)

@@ -1,6 +1,6 @@
 /* oracle_fovea.c: see oracle_fovea.h. */
 #include "tests/kernels/oracle_fovea.h"
-#include "ops/contracts/attention.h"
+#include "ops/contracts/softmax_attention.h"
 
 #include <math.h>
 

@@ -1,8 +1,8 @@
 /* boxes_tmpl.c: SINE, DEFORM and REFINE over the vector vocabulary. */
 #include <math.h>
 
-#include "ops/contracts/attention.h"
 #include "ops/contracts/rows.h"
+#include "ops/contracts/softmax_attention.h"
 #include "ops/ref/ref_deform.h"
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/math.h"

@@ -6,7 +6,7 @@
 #define FOVEA_PLATFORM_FOVEATED_WALK_H
 
 #include "base/num.h"
-#include "ops/contracts/attention.h"
+#include "ops/contracts/softmax_attention.h"
 #include "ops/foveated.h"
 
 /* Rows of a call, side by side in the grid, that are queries [first, first + count) of a block. */

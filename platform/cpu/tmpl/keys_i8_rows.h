@@ -3,7 +3,7 @@
 #ifndef FOVEA_PLATFORM_KEYS_I8_ROWS_H
 #define FOVEA_PLATFORM_KEYS_I8_ROWS_H
 
-#include "ops/contracts/attention.h"
+#include "ops/contracts/softmax_attention.h"
 #include "ops/keys_i8.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /* mask_keys_tmpl.c: MASK_KEYS over the vector vocabulary: the row of one head, then its copies. */
-#include "ops/contracts/attention.h"
+#include "ops/contracts/softmax_attention.h"
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/vec.h"
 

@@ -1,8 +1,8 @@
 /* pool_tmpl.c: MEAN_REDUCE and MAP_REDUCE: pooling over all tokens. */
 #include <math.h>
 
-#include "ops/contracts/attention.h"
 #include "ops/contracts/rows.h"
+#include "ops/contracts/softmax_attention.h"
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/math.h"
 

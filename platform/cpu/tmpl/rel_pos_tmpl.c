@@ -1,5 +1,5 @@
 /* rel_pos_tmpl.c: REL_POS over the vector vocabulary: positions lie across the lanes. */
-#include "ops/contracts/attention.h"
+#include "ops/contracts/softmax_attention.h"
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/vec.h"
 

@@ -19,7 +19,7 @@
 #ifndef FOVEA_PLATFORM_SOFTMAX_I8_TILES_H
 #define FOVEA_PLATFORM_SOFTMAX_I8_TILES_H
 
-#include "ops/contracts/attention.h"
+#include "ops/contracts/softmax_attention.h"
 #include "ops/keys_i8.h"
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/bytes.h"

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "ops/contracts/attention.h"
+#include "ops/contracts/softmax_attention.h"
 #include "ops/kernel.h"
 #include "platform/cpu/vec/tile.h"
 

@@ -14,7 +14,7 @@
 #ifndef FOVEA_PLATFORM_WSOFTMAX_ROWS_H
 #define FOVEA_PLATFORM_WSOFTMAX_ROWS_H
 
-#include "ops/contracts/attention.h"
+#include "ops/contracts/softmax_attention.h"
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/factors.h"
 #include "platform/cpu/vec/fetch.h"

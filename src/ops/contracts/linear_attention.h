@@ -4,7 +4,7 @@
 #ifndef FOVEA_SRC_CONTRACTS_LINEAR_ATTENTION_H
 #define FOVEA_SRC_CONTRACTS_LINEAR_ATTENTION_H
 
-#include "ops/contracts/attention.h"
+#include "ops/contracts/softmax_attention.h"
 
 /* LATTN_REDUCE, LATTN_MERGE, LATTN_APPLY */
 enum {

@@ -3,7 +3,7 @@
 #ifndef FOVEA_SRC_CONTRACTS_SEQUENCE_H
 #define FOVEA_SRC_CONTRACTS_SEQUENCE_H
 
-#include "ops/contracts/attention.h"
+#include "ops/contracts/softmax_attention.h"
 
 /* SCAN, with the dim[] of attention.h */
 enum {

@@ -10,7 +10,7 @@
  * Sums are float32, over the tokens of a cell in order.
  */
 #include "base/half.h"
-#include "ops/contracts/attention.h"
+#include "ops/contracts/softmax_attention.h"
 #include "ops/foveated.h"
 #include "ops/ref/ref_kernels.h"
 

@@ -19,7 +19,7 @@
  */
 #include <math.h>
 
-#include "ops/contracts/attention.h"
+#include "ops/contracts/softmax_attention.h"
 #include "ops/ref/ref_deform.h"
 #include "ops/ref/ref_kernels.h"
 

@@ -3,7 +3,7 @@
 #define FOVEA_SRC_OPS_REF_KEYS_I8_H
 
 #include "base/half.h"
-#include "ops/contracts/attention.h"
+#include "ops/contracts/softmax_attention.h"
 #include "ops/kernel.h"
 #include "ops/keys_i8.h"
 

@@ -14,7 +14,7 @@
  */
 #include <math.h>
 
-#include "ops/contracts/attention.h"
+#include "ops/contracts/softmax_attention.h"
 #include "ops/ref/ref_kernels.h"
 
 static double flops(const fv_problem *p)

@@ -9,7 +9,7 @@
  *   out[h][before + j] = 0 where in[j] > 0, else FV_MASK_HIDDEN
  *   out[h][before + C] = 0, of the column
  */
-#include "ops/contracts/attention.h"
+#include "ops/contracts/softmax_attention.h"
 #include "ops/ref/ref_kernels.h"
 
 static uint32_t columns(const fv_problem *p)

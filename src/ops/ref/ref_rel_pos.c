@@ -13,7 +13,7 @@
  *   out[n]     = sum_c q[c] DOWN[c][H - 1 - y + n],     n < H
  *   out[H + n] = sum_c q[c] ACROSS[c][W - 1 - x + n],   n < W
  */
-#include "ops/contracts/attention.h"
+#include "ops/contracts/softmax_attention.h"
 #include "ops/ref/ref_kernels.h"
 
 static uint32_t columns_down(const fv_problem *p)

@@ -3,7 +3,7 @@
 #define FOVEA_SRC_REF_REL_POS_H
 
 #include "base/half.h"
-#include "ops/contracts/attention.h"
+#include "ops/contracts/softmax_attention.h"
 #include "ops/kernel.h"
 
 /* What is added to the score of key j and the query of row r of the call: 0 where `rows`, operand

@@ -1,7 +1,7 @@
-/* attention.h: dim[] and operands by number of attention by softmax, and of what prepares its keys
- * and scores. What each is: the contract in ref_<op>.c. */
-#ifndef FOVEA_SRC_CONTRACTS_ATTENTION_H
-#define FOVEA_SRC_CONTRACTS_ATTENTION_H
+/* softmax_attention.h: dim[] and operands by number of attention by softmax, and of what prepares
+ * its keys and scores. What each is: the contract in ref_<op>.c. */
+#ifndef FOVEA_SRC_CONTRACTS_SOFTMAX_ATTENTION_H
+#define FOVEA_SRC_CONTRACTS_SOFTMAX_ATTENTION_H
 
 /* dim[] of all attention */
 enum { FV_ATTN_D = 1, FV_ATTN_DV = 2, FV_ATTN_KEYS = 3, FV_ATTN_GROUPS = 4 };
