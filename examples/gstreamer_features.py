@@ -3,7 +3,7 @@
 
     gstreamer_features.py [MODEL [SOURCE]]
 
-SOURCE is what stands before the element, in the words of gst-launch-1.0: "v4l2src ! videoconvert".
+SOURCE is the pipeline up to the element, in the syntax of gst-launch-1.0: "v4l2src ! videoconvert".
 Without it a test picture is drawn, 30 times; without MODEL the weights are random. For each frame
 one line says which grid of features it has, and how like those of the frame before they are.
 

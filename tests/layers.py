@@ -1,6 +1,6 @@
 """layers.py: which folder may include which, held against every #include of a file of the tree,
-whether one includes all public headers, and whether headers include each other in a circle. A folder may include what stands beside its name
-here, and what those may.
+whether one includes all public headers, and whether headers include each other in a circle. A folder may include the
+folders listed for it here, and what those may include.
 """
 import os
 import re

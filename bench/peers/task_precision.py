@@ -5,8 +5,8 @@ each task: Fovea's beside those of PyTorch's `model.to(torch.bfloat16)`, each ag
     task_precision.py TRAINED PHOTOS FOLDER [NAME ...]     bench/peers/task_precision.sh calls it
 
 The models are those of task_models.py. No checkpoint of any of them is in a package, so their backbones take the
-trained ViT-S/14 of the folder TRAINED, whose patches and positions are resized where a model has others; what stands
-behind the backbone has random weights that keep the size of what they multiply, so that results differ from place
+trained ViT-S/14 of the folder TRAINED, whose patches and positions are resized where a model has others; the parts
+after the backbone have random weights that keep the size of what they multiply, so that results differ from place
 to place and picture to picture. PHOTOS are the pictures, squashed to the model's size.
 """
 import os

@@ -44,9 +44,9 @@
 
 #define FV_MESSAGE 2048 /* bytes of a message, its end included */
 
-/* Stores the message in this thread's buffer and returns `status`. Of one that is too long, because
- * of what stands in a file or of its path, the middle is left out: the thing and the remedy stay.
- */
+/* Stores the message in this thread's buffer and returns `status`. If it is too long,
+ * because a path or a value from a file is, its middle is left out, so that the thing and the
+ * remedy remain. */
 fovea_status fv_fail(fovea_status status, const char *format, ...) FV_PRINTF(2, 3);
 /* EINVAL where an argument that must be given is NULL. */
 fovea_status fv_require(const void *argument, const char *what);

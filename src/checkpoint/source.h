@@ -52,8 +52,8 @@ fovea_status fv_source_failed(const fv_source *s);
 fovea_status fv_source_unchanged(const fv_source *s); /* NULL is fine */
 void fv_source_close(fv_source *s);                   /* NULL is fine */
 
-/* The model is what stands behind `prefix`, whose last point may be left out. EFORMAT when no
- * tensor's name begins so. */
+/* The model's tensors are those whose names begin with `prefix`, whose last point may be omitted.
+ * EFORMAT if there are none. */
 fovea_status fv_source_behind(fv_source *s, const char *prefix);
 
 /* A checkpoint without files, of at most `limit` tensors; call fv_source_index after the last one.

@@ -10,7 +10,7 @@
 
 struct fv_store {
     char *name;     /* what messages call it */
-    char *lead;     /* what stands before names of files: "folder/"; of a folder, their path */
+    char *lead;     /* prepended to file names: the path of the folder, with its slash, or "" */
     bool is_folder; /* else the files are what `source` says */
     fovea_model_source source; /* n_files is the length of `file` */
     fovea_model_file *file;    /* a copy, with descriptors duplicated */

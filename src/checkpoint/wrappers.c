@@ -6,7 +6,7 @@
 
 #include "base/mem.h"
 
-/* A word of a name: what stands before a point, or at its end. */
+/* Whether a part of a dotted name, of n characters, is `word`. */
 static bool is_word(const char *at, size_t n, const char *word)
 {
     return strlen(word) == n && memcmp(at, word, n) == 0;

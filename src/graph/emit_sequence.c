@@ -1,4 +1,4 @@
-/* emit_sequence.c: steps of sequences: what stands around the token mixers of language models. */
+/* emit_sequence.c: steps of sequences: everything but the token mixers of language models. */
 #include "graph/emit.h"
 #include "ops/contracts/rows.h"
 #include "ops/contracts/sequence.h"

@@ -7,7 +7,7 @@
 #define FV_WANT_SHIFT 2u   /* exp: a shift per key channel, the running maximum */
 #define FV_WANT_SIGNED 4u  /* features may be negative: there is no denominator to divide by */
 
-/* FV_MODULE of a mechanism's header: what stands around it in the module of its authors. */
+/* FV_MODULE of a mechanism's header: the other parts of its authors' attention module. */
 #define FV_MODULE_DWC 1u /* a depthwise convolution of the values is added */
 #define FV_MODULE_GATE                                                                             \
     2u /* a gate multiplies the sum: a linear map of what q, k, v are made of                      \

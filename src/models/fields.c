@@ -172,8 +172,8 @@ static const fv_field timm[] = {
     {"", FV_FIELD_ANY, NULL},
 };
 
-/* Arguments of the constructors of MAViT, NaLaFormer and PolaFormer, and what stands behind a
- * backbone in the files of a detector. */
+/* Arguments of the constructors of MAViT, NaLaFormer and PolaFormer, and the fields of the necks
+ * and heads that detectors put on them. */
 static const fv_field pyramids[] = {
     {"alpha", FV_FIELD_ANY, NULL},
     {"ape", FV_FIELD_ANY, NULL},

@@ -6,8 +6,8 @@
 
 typedef struct fv_nearest {
     const char *type;          /* of config.json */
-    char root[FV_READER_ROOT]; /* what stands before the names of its tensors */
-    bool prefixed;             /* which no reader looks behind unless it is told */
+    char root[FV_READER_ROOT]; /* the prefix of its tensor names */
+    bool prefixed;             /* the prefix must be given by the caller: no reader removes it */
 } fv_nearest;
 
 /* vit_read.c: by the names of a ViT's tensors. False: it has none of them. */

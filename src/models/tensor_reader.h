@@ -59,8 +59,8 @@ bool fv_reader_names(char name[FV_READER_NAME], const fv_tensor_reader *t, const
 typedef struct fv_reader_hint {
     char text[128 + 3 * FV_SOURCE_PREFIX];
 } fv_reader_hint;
-/* For a message about a missing tensor: what stands before its name where the checkpoint has it,
- * and how to say so, "; ..." or "". */
+/* For a message about a missing tensor: the prefix under which the checkpoint has a tensor of that
+ * name, as "; ...", or "" if it has none. */
 const char *fv_reader_elsewhere(fv_reader_hint *out, const fv_tensor_reader *t, const char *name);
 
 /* EFORMAT: the tensor is missing. `what`: its purpose in words, or its shape. */

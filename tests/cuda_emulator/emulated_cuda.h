@@ -411,7 +411,7 @@ static inline unsigned __float2uint_rz(float x)
 {
     return (unsigned)x;
 }
-/* Separate from what stands around them: no sum is fused with a product. */
+/* Functions of their own, so that no sum is fused with a product. */
 static inline float __fadd_rn(float x, float y)
 {
     float sum = x + y;

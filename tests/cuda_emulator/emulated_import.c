@@ -1,4 +1,4 @@
-/* emulated_import.c: memory of others' that the emulated driver takes: file descriptors, EGL
+/* emulated_import.c: external memory that the emulated driver imports: file descriptors, EGL
  * images, and NVIDIA's surfaces, whose library this is too. */
 #include <stdlib.h>
 #include <sys/mman.h>

@@ -80,7 +80,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 /* ---- seeds ---- */
 
-/* q, k and v of 7 tokens in 2 heads of 4 channels, and what stands after them. */
+/* q, k and v of 7 tokens in 2 heads of 4 channels, and the data after them. */
 size_t fuzz_seed(size_t index, uint8_t *out, size_t room)
 {
     static const char core[] =

@@ -17,7 +17,7 @@ LEARNED = {"vectors": "attn.vectors", "gate_q": "attn.sla_q.weight", "gate_k": "
            "map_q": "attn.map_q.weight", "map_k": "attn.map_k.weight"}
 FORM = ("nala_lambda", "pola_alpha", "q_scale", "linear_heads")  # of "fovea", which the modules do not have
 BIASES = ("attn.map_q.bias", "attn.map_k.bias")  # nor these
-AROUND = ("attn.dwc.", "attn.ln.", "attn.gate.")  # what stands around a mechanism in `fovea adapt --whole`
+AROUND = ("attn.dwc.", "attn.ln.", "attn.gate.")  # the other parts of an attention module, of `fovea adapt --whole`
 BLOCK = re.compile(r"^(.*?\b(?:layer|layers|blocks)\.)(\d+)\.")
 
 

@@ -25,9 +25,9 @@ static bool was_said(const char *line)
     return false;
 }
 
-/* Remarks of the library go to stderr, each once, but for the cache's, which say that all is well.
- * FOVEA_LOG=all keeps these and repeated ones too, off drops all, any other word keeps the lines
- * that hold it. */
+/* Writes a log message of the library to stderr: each text once, and not those of the cache, which
+ * only report success. FOVEA_LOG=all prints every message, off none, and any other value those that
+ * contain it. */
 static void log_line(const char *line, void *payload)
 {
     const char *filter = payload;

@@ -8,7 +8,7 @@
 
 #define WHERE 96 /* room for "annotations[860000].bbox[2]" */
 
-/* A message about what stands at `where` in the file. */
+/* Reports that the value at `where` in the file is not what was expected. */
 static int wrong(const annotations *a, const char *where, const json_t *value, const char *expected)
 {
     char shown[FV_JSON_SHOWN];

@@ -28,7 +28,7 @@ typedef struct fv_rf_detr {
     uint32_t windows; /* of the grid, per side */
     uint8_t *global;  /* of each block: 1 where it attends over all windows */
     bool tap_norm;
-    uint32_t tap[FV_RF_DETR_TAPS], taps; /* after so many blocks, ascending */
+    uint32_t tap[FV_RF_DETR_TAPS], taps; /* numbers of blocks, ascending */
     /* The projector: 1x1 to two halves, pairs of 3x3 each behind the one before, 1x1 of all of
      * them. */
     uint32_t width, half; /* of what it makes; of its pairs' */

@@ -119,8 +119,8 @@ static fovea_status choose_family(fovea_model *m, const fv_config *c)
                    advice, known);
 }
 
-/* "model_type" of what stands behind a prefix: what "fovea" says, else its own section, else the
- * whole. ENOTSUP where none of them is known. */
+/* "model_type" of the model under a prefix: from the section "fovea", else from the model's own
+ * section, else from the whole configuration. ENOTSUP if none of them is known. */
 static fovea_status tower_type(const char **out, const fovea_model *m, const fv_config *c,
                                const fv_config *vision, const fv_config *own)
 {
@@ -144,8 +144,9 @@ static fovea_status tower_type(const char **out, const fovea_model *m, const fv_
         found ? "like which its tensors are named" : "or what it is");
 }
 
-/* The configuration of what stands behind a prefix: the section "vision_config"; without one the
- * whole, where its type is known; else it is of something else, and "fovea" says all. */
+/* The configuration of the model under a prefix: the section "vision_config"; without one, the
+ * whole configuration if its type is known; otherwise the section "fovea" must describe the model.
+ */
 static fovea_status tower_config(json_t **out, const fovea_model *m, const fv_config *c)
 {
     fv_config vision, own;
@@ -415,7 +416,7 @@ fovea_status fv_model_load(fovea_model **out, const char *path, const fovea_mode
     return end(out, m, synthetic ? load_synthetic(m, path) : load_files(m, path, prefix_of(o)));
 }
 
-/* The caller's options, or what stands for them. */
+/* The caller's options; the defaults for NULL. */
 static fovea_status read_options(fovea_model_options *own, const fovea_model_options *options)
 {
     *own = (fovea_model_options)FOVEA_MODEL_OPTIONS_INIT;

@@ -14,18 +14,18 @@
 
 typedef struct fv_backbone {
     fv_vit vit;
-    uint32_t tap[FV_BACKBONE_TAPS], taps; /* after so many blocks rows are given, ascending */
-    bool normed;                          /* by the last norm */
+    uint32_t tap[FV_BACKBONE_TAPS],
+        taps;    /* numbers of blocks after which rows are taken, ascending */
+    bool normed; /* by the last norm */
 } fv_backbone;
 
 /* `type`: the model_type that the section must have; `more`: fields that it may have beside those
- * of ViTs, or NULL. Fills t->m->info, and t->root with what stands before the names of all tensors.
- */
+ * of ViTs, or NULL. Fills t->m->info, and t->root with the prefix of all tensor names. */
 fovea_status fv_backbone_read(fv_backbone *out, fv_tensor_reader *t, const fv_config *config,
                               const char *type, const fv_field *more);
-/* backbone_taps.c: the stages that are given, after so many blocks, `most` at most: "out_indices"
- * or "out_features", which must say the same where both are there; without either what the last
- * block makes. */
+/* backbone_taps.c: the numbers of the blocks whose output a dense head reads, at most `most`, from
+ * "out_indices" or "out_features", which must agree if both are present. If neither is, the last
+ * block. */
 fovea_status fv_backbone_read_taps(uint32_t *tap, uint32_t *taps, uint32_t most, const fv_config *c,
                                    uint32_t depth);
 /* m->outputs: `main`, and those of the blocks. */

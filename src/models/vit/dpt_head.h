@@ -14,7 +14,7 @@
 #include "models/vit/vit.h"
 
 typedef struct fv_dpt_head {
-    uint32_t tap[FV_DPT_LEVELS]; /* after so many blocks rows are taken, ascending */
+    uint32_t tap[FV_DPT_LEVELS]; /* numbers of blocks after which rows are taken, ascending */
     fv_dpt neck;
     fv_layer conv, classify;
     fv_weight max_depth; /* absent: it gives classes */

@@ -128,8 +128,8 @@ struct fv_view fv_vit_emit_stage(const fv_vit *v, struct fv_builder *b, struct f
 bool fv_vit_has_bias(const fv_vit *v, uint32_t i);
 fv_weight fv_vit_emit_bias(const fv_vit *v, struct fv_builder *b, uint32_t i);
 
-/* vit_whole.c: what stands around the mechanism of a block. `normed`: what its q, k, v are made of.
- */
+/* vit_whole.c: the parts of the authors' attention module around a block's mechanism. `normed`: the
+ * rows that q, k and v are computed from. */
 bool fv_vit_convolves(const fv_vit_module *w, uint32_t mech);
 /* The patches' rows of `x`, which has those of the prefix before. */
 struct fv_view fv_vit_emit_patch_rows(struct fv_builder *b, struct fv_view x, uint32_t width);
@@ -137,8 +137,8 @@ struct fv_view fv_vit_emit_patch_rows(struct fv_builder *b, struct fv_view x, ui
  * are added. */
 struct fv_view fv_vit_emit_dwc(struct fv_builder *b, const fv_vit_module *w, struct fv_view normed,
                                struct fv_view res);
-/* `seen`, the mechanism's result, with what stands around it. `dwc`: the convolution behind a
- * prefix; else it is made here. */
+/* Completes `seen`, the mechanism's result, with these parts. `dwc`: the depthwise convolution, if
+ * it was emitted before because of prefix tokens; else it is emitted here. */
 struct fv_view fv_vit_emit_module(struct fv_builder *b, const fv_vit_module *w, uint32_t mech,
                                   struct fv_view normed, struct fv_view dwc, struct fv_view seen);
 

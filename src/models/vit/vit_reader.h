@@ -97,7 +97,8 @@ fovea_status fv_vit_read_block_bias(fv_vit_reader *r, fv_weight *bias);
 fovea_status fv_vit_read_rotation(fv_vit_reader *r);
 
 /* vit_whole.c */
-/* Adds what stands around the mechanism, so that it changes nothing. */
+/* Adds the parts of the authors' attention module around the mechanism, initialised so that they
+ * change nothing. */
 fovea_status fv_vit_put_module(fv_vit_reader *r, uint32_t mech);
 /* Reads what the checkpoint has of it; b->kv is read. */
 fovea_status fv_vit_read_module(fv_vit_reader *r, fv_vit_block *b);
