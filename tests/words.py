@@ -3,8 +3,8 @@ have, each with what to write instead.
 
     words.py [FILE]...    these files, else all that COVERED names
 
-Phrases are searched for in the text that a reader sees: comments of headers, prose of Markdown
-without its code, string literals of code. A phrase may go on in the next line or the next literal.
+Phrases are searched for in the text that a reader sees: comments, prose of Markdown without its
+code, string literals of code. A phrase may go on in the next line, comment or literal.
 """
 import ast
 import os
@@ -89,10 +89,12 @@ ORDINARY = [
 ]
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-CODE = (".c", ".h", ".cpp", ".hpp", ".py", ".h.in", ".md")
-COMMENT_OR_STRING = re.compile(
-    r"""(?P<comment>//[^\n]*|/\*.*?\*/)|'(?:\\.|[^'\\\n])+'|"""
-    r"""(?P<string>"(?:\\.|[^"\\\n])*")""", re.S)
+C_LIKE = (".c", ".h", ".cpp", ".hpp", ".inc", ".h.in", ".cl", ".cu", ".cuh")
+HASHED = (".py", ".sh", ".sh.in", ".msg", ".toml", ".ini", "CMakeLists.txt", "meson.build",
+          "meson_options.txt", "debian/rules", ".ci/run")
+STRING = r"""'(?:\\.|[^'\\\n])+'|(?P<string>"(?:\\.|[^"\\\n])*")"""
+COMMENT_OR_STRING = re.compile(r"(?P<comment>//[^\n]*|/\*.*?\*/)|" + STRING, re.S)
+HASH_OR_STRING = re.compile(r"(?P<comment>(?:^|(?<=\s))#[^\n]*)|" + STRING, re.M)
 PATTERNS = [(re.compile(r"\b(?:%s)\b" % pattern.replace(" ", r"\s+"), re.I), instead)
             for pattern, instead, _ in BANNED]
 
@@ -109,15 +111,15 @@ def prose(text):
     return [(1, re.sub(r"\]\([^)]*\)", blank, text))]
 
 
-def pieces(text, kind):
-    """[(line, text)] of the comments or strings of C; those without anything between are one."""
+def pieces(text, kind, syntax):
+    """[(line, text)] of the comments or strings of code; those without anything between are one."""
     found, last = [], None
-    for m in COMMENT_OR_STRING.finditer(text):
+    for m in syntax.finditer(text):
         if not m.group(kind):
             continue
         line = text.count("\n", 0, m.start()) + 1
         if kind == "comment":
-            piece = re.sub(r"(?m)^\s*(?:\*|//)", blank_start, m.group())
+            piece = re.sub(r"(?m)^\s*(?:\*|//|#)", blank_start, m.group())
         else:
             piece = m.group()[1:-1].replace("\\n", " ")
         if last is not None and not text[last:m.start()].strip():
@@ -145,10 +147,11 @@ def read(path, kind):
         text = f.read()
     if path.endswith(".md"):
         return prose(text)
-    if path.endswith(".py"):
+    if path.endswith(".py") and kind == "strings":
         return python_strings(text)
+    syntax = HASH_OR_STRING if path.endswith(HASHED) else COMMENT_OR_STRING
     # Strings without a space are names.
-    return [p for p in pieces(text, kind.rstrip("s")) if " " in p[1]]
+    return [p for p in pieces(text, kind.rstrip("s"), syntax) if " " in p[1]]
 
 
 def phrases(text):
@@ -179,6 +182,8 @@ def check_itself():
          header.count("\n") + 1),
         ("a.c", "strings", '/* beside */\nfail("%d: a cache of so "\n     "many tokens");\n', 2),
         ("a.py", "strings", '# beside\nfail("a cache of so "\n     "many tokens")\n', 2),
+        ("a.py", "comments", 'fail("# beside")\nn = 1  # of so\n# many tokens\n', 2),
+        ("a.sh", "comments", "echo $# 'beside'  # a cache of so\n#   many tokens\n", 1),
         ("a.md", "prose", "```\nbeside\n```\n`beside` [so\nmany](beside)\n", 4),
     ]
     with tempfile.TemporaryDirectory() as folder:
@@ -198,14 +203,15 @@ def covered():
         glob = ":(glob)" if "*" in spec else ""
         listed = subprocess.run(["git", "ls-files", "-z", "--", glob + spec], cwd=ROOT, check=True,
                                 stdout=subprocess.PIPE).stdout.decode()
-        files += [(os.path.join(ROOT, f), kind) for f in listed.split("\0") if f.endswith(CODE)]
+        files += [(os.path.join(ROOT, f), kind) for f in listed.split("\0")
+                  if f.endswith(C_LIKE + HASHED + (".md",))]
     return files
 
 
 def main():
     check_itself()
-    files = [(os.path.abspath(f), "comments" if f.endswith((".h", ".hpp")) else "strings")
-             for f in sys.argv[1:]] or covered()
+    files = [(os.path.abspath(f), kind) for f in sys.argv[1:]
+             for kind in (["prose"] if f.endswith(".md") else ["comments", "strings"])] or covered()
     if not files:
         sys.exit("words.py: git lists no file of %s" % ", ".join(c[0] for c in COVERED))
     count = 0

@@ -34,9 +34,8 @@ fovea_status fv_mem_array(void *out, uint64_t count, uint64_t size, enum fv_mem_
 /* One object, and an array of them, for the pointer at `out`. */
 #define FV_MEM_NEW(out, tag, what) fv_mem_alloc(out, sizeof **(out), tag, what)
 #define FV_MEM_ARRAY(out, count, tag, what) fv_mem_array(out, count, sizeof **(out), tag, what)
-/* Moves the `used` elements of an array, at whose pointer `array` is, to one with room for
- * `capacity`.
- */
+/* Moves the `used` elements of an array to a new one of `capacity` elements; `array` is the address
+ * of the pointer to it. */
 fovea_status fv_mem_grow(void *array, uint64_t used, uint32_t *have, uint32_t capacity,
                          uint64_t size, enum fv_mem_tag tag, const char *what);
 fovea_status fv_mem_text(char **out, const char *text, enum fv_mem_tag tag);

@@ -1,4 +1,4 @@
-/* status.c: messages of failures, one line per thread, and remarks to the caller's log. */
+/* status.c: messages of failures, one line per thread, and messages to the caller's log. */
 #include "base/status.h"
 
 #include <stdarg.h>
@@ -18,8 +18,8 @@ static const char *character(const char *at)
     return at;
 }
 
-/* A message of n bytes, more than `line` has room for: its beginning, a third, and its end. On the
- * heap, as threads may have little stack; without memory it ends early. */
+/* A message of n bytes, longer than `line`: keeps its first third and its end. It is formatted on
+ * the heap, as threads may have little stack; without memory it is cut off. */
 static void write_long(char line[FV_MESSAGE], size_t n, const char *format, va_list args)
 {
     static const char gap[] = " ... ";

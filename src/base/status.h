@@ -52,7 +52,7 @@ fovea_status fv_fail(fovea_status status, const char *format, ...) FV_PRINTF(2, 
 fovea_status fv_require(const void *argument, const char *what);
 /* EINVAL where the value of an enum is none of 0 to `last`. */
 fovea_status fv_known(const char *what, int value, int last);
-/* Hands a remark, which is no failure, to the caller's log. */
+/* Passes a message to the caller's log; it does not report a failure. */
 void fv_log(const char *format, ...) FV_PRINTF(1, 2);
 
 #endif

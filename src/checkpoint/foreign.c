@@ -35,7 +35,8 @@ static fovea_status fail_with_command(const char *path, const char *out, bool de
                    path, path, out, described ? "" : " --architecture NAME", out);
 }
 
-/* Into the folder it lies in, or, if nothing there says what it is, one of its own name. */
+/* The command converts into the file's own folder if that describes the model, else into a new
+ * folder named after the file. */
 fovea_status fv_foreign_fail_file(const char *path)
 {
     char *folder, *stem = NULL;

@@ -79,7 +79,7 @@ static void pad_to(fovea_preprocess *p, fovea_pad pad, uint32_t width, uint32_t 
     p->pad_height = height;
 }
 
-/* What is a rule's own, beside sizes in proportion. */
+/* Settings specific to a rule, apart from the sizes that scale with the picture. */
 static void set_own(fovea_preprocess *p, enum fv_processor rule, uint32_t w, uint32_t h)
 {
     const uint32_t side = w < h ? w : h;
@@ -282,7 +282,7 @@ static fovea_status refuse_size(const fv_config *c, const fv_processor_class *cl
 
 /* ---- classes ---- */
 
-/* All that a file says beside its numbers. */
+/* Everything in a file except its numbers. */
 struct reading {
     const fv_config *c;
     const fv_processor_class *class; /* or NULL: the family's rule, which has no name */
@@ -473,7 +473,7 @@ static fovea_status read_plain(struct reading *r)
     return r->class ? pad_plain(r) : FOVEA_OK;
 }
 
-/* The picture beside its tiles. */
+/* The overview picture that accompanies the tiles. */
 static fovea_status read_whole(struct reading *r)
 {
     const uint32_t side = r->size.shortest;

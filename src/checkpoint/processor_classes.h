@@ -10,7 +10,7 @@
 enum fv_processor_way {
     FV_WAY_PLAIN,   /* resize, crop, rescale and normalise, pad */
     FV_WAY_SQUARE,  /* the same, after a pad to a square of the mean colour (LLaVA) */
-    FV_WAY_WHOLE,   /* to both sides of "size" exactly, for the picture beside its tiles */
+    FV_WAY_WHOLE,   /* to both sides of "size" exactly, for the overview next to tiles */
     FV_WAY_RESCALE, /* rescale before the resize (DINOv3) */
     FV_WAY_BLUR,    /* rescale, pad to a square, blur, resize (OWLv2) */
     FV_WAY_PATCHES, /* "max_num_patches" (SigLIP 2) */
@@ -44,7 +44,7 @@ struct fv_processor_class {
     bool pads;              /* "do_pad" */
     bool square;            /* "default_to_square" */
     bool converts;          /* "do_convert_rgb" */
-    const fv_field *fields; /* its own, beside those that all have */
+    const fv_field *fields; /* its own, in addition to the common ones */
 };
 
 /* Fields that files of any class have. */

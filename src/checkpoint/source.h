@@ -1,4 +1,4 @@
-/* source.h: an opened checkpoint: its tensors by name, whatever files they lie in.
+/* source.h: an opened checkpoint: its tensors by name, whichever files store them.
  *
  * A tensor is found by its plain name, which wrappers of modules have not changed (wrappers.h).
  *

@@ -23,7 +23,8 @@ typedef struct fv_blob {
     const fv_store *store; /* that releases them; NULL: nobody does */
 } fv_blob;
 
-/* The files of a folder, mapped; and of the folder that the file `path` lies in. */
+/* Maps the files of a folder; the second function takes the folder that contains the file `path`.
+ */
 fovea_status fv_store_folder(fv_store **out, const char *folder);
 fovea_status fv_store_beside(fv_store **out, const char *path);
 /* Those of a caller. EINVAL. */

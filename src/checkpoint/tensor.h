@@ -1,4 +1,4 @@
-/* tensor.h: one tensor of a checkpoint, whatever file it lies in, and its values. */
+/* tensor.h: one tensor of a checkpoint, whichever file stores it, and its values. */
 #ifndef FOVEA_SRC_TENSOR_H
 #define FOVEA_SRC_TENSOR_H
 

@@ -241,8 +241,8 @@ static bool is_transposed(const fv_weight_part *p)
            p->tensor->dtype == FV_FILE_F32;
 }
 
-/* n rows of a transposed part from `row` on, `ld` floats apart, in square tiles, so that reads and
- * writes both take whole cache lines. */
+/* Reads n rows of a transposed part, beginning with `row`, to `out` with a row stride of `ld`
+ * floats. It works in square tiles, so that reads and writes both take whole cache lines. */
 static void read_transposed(const fv_weight_part *p, uint32_t row, uint32_t n, float *out,
                             size_t ld)
 {

@@ -6,9 +6,9 @@
 #include "base/type.h"
 #include "checkpoint/tensor.h"
 
-/* A matrix (rows, cols) put together from parts of tensors: fused QKV cut apart, K and V stacked,
- * two heads averaged side by side. Row r of the whole comes from the part that owns it; parts may
- * also sit side by side (col0 > 0). A vector is a matrix of one row. */
+/* A matrix (rows, cols) assembled from parts of tensors: a third of a fused QKV, K and V stacked,
+ * two heads averaged side by side. Row r of the matrix comes from the part that owns it; parts may
+ * also be side by side (col0 > 0). A vector is a matrix of one row. */
 typedef struct fv_weight_part {
     const fv_tensor *tensor;
     uint64_t offset;     /* first element used */
@@ -30,17 +30,17 @@ typedef struct fv_weight_part {
     const float *row_scale; /* a factor per row of the part, or NULL; lives as long as the model */
     uint32_t paired_rows, paired_cols; /* d: of every d rows (columns) the halves are interleaved,
                                           see fv_weight_paired; 0: they are as in the tensor */
-    /* > 1: every `repeated` rows of the tensor come so many times, one group after the other, as
-     * heads that share keys have them; of a vector, a single row, its columns. */
+    /* > 1: each group of `repeated` rows of the tensor occurs this many times before the next
+     * group, as for heads that share keys; of a vector, a single row, each group of columns. */
     uint32_t repeats, repeated;
     /* d: the tensor's rows, of d columns, fill blocks of d x d on the diagonal, as a map of each
-     * head's own channels does; what is beside them is 0. Strides are those of a block. */
+     * head's own channels does; all other elements are 0. Strides are those of a block. */
     uint32_t diagonal;
 } fv_weight_part;
 
-/* Where number i of the whole stands in the tensor when of every d the halves are interleaved: 2j
- * from j, 2j + 1 from j + d/2. So the channels that a rotation of halves turns together become
- * neighbours. */
+/* Index in the tensor of row i of the matrix when the halves of every d rows are interleaved: row
+ * 2j comes from j, row 2j + 1 from j + d/2. The two channels that a rotation of halves combines
+ * become neighbours. */
 static inline uint32_t fv_weight_paired(uint32_t i, uint32_t d)
 {
     const uint32_t k = d ? i % d : 0;

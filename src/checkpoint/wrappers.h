@@ -11,16 +11,16 @@
 #include "base/status.h"
 
 /* A module around another one ("_orig_mod" of torch.compile, "module" of DistributedDataParallel,
- * those of FSDP and of checkpointed activations) adds a word to the names of all that is inside it,
- * wherever it stands. *out: the name without such words but for those at its beginning, which are
- * around all, to be freed with fv_mem_free; NULL where there are none. */
+ * those of FSDP and of checkpointed activations) adds a component to the names of all tensors
+ * inside it. *out is the name without these components, except those at its beginning, which wrap
+ * the whole model; the caller frees it with fv_mem_free. NULL: the name has none to remove. */
 fovea_status fv_wrappers_strip(char **out, const char *name);
 
 /* Where programs keep the weights of one model more than once, the order in which they are taken.
  */
 enum fv_keeping {
     FV_KEPT_NOWHERE, /* not all of it is known */
-    FV_KEPT_RAW,     /* what an average is made of, beside it: "student." */
+    FV_KEPT_RAW,     /* the weights that were averaged: "student." */
     FV_KEPT,         /* "model.", "state_dict." */
     FV_KEPT_AVERAGE, /* "ema_model.", "teacher." */
 };

@@ -64,7 +64,7 @@ typedef struct fv_operand {
     /* LOCAL space in a sweep of row tiles: grid rows that the ring holds, grid row y at
      * (y + shift) % ring. */
     uint32_t ring, shift;
-    const fv_rows *band; /* LOCAL space in a banded sweep: the rows that are there, of each band */
+    const fv_rows *band; /* LOCAL space in a banded sweep: the rows that each band holds */
     /* The sweep overwrites it: rows at both ends of a unit, which are saved before; else 0. Rows of
      * a neighbour are read at `saved`: the head of unit u is number 2 u of the borders there, its
      * tail number 2 u + 1. */
@@ -82,7 +82,7 @@ typedef struct fv_launch {
     uint32_t tile_rows; /* stepwise: rows and columns of one unit; multiples that the op allows */
     uint32_t tile_cols;
     uint32_t cols;             /* extent of the second dimension: columns, heads, or 1 */
-    uint32_t ahead;            /* halo: grid rows by which it runs ahead of its sweep's row tiles */
+    uint32_t ahead;            /* halo: grid rows computed before its sweep's row tile needs them */
     const fv_rows *band;       /* rows of each band of a banded sweep */
     const fv_mem *scratch_mem; /* throughput device: the kernel's scratch, shared by steps */
 } fv_launch;
@@ -201,9 +201,9 @@ typedef struct fv_backend {
      * writes zeros. */
     fovea_status (*write)(fv_device *d, fv_mem *m, const void *src, uint64_t size);
     fovea_status (*read)(fv_device *d, const fv_mem *m, void *dst, uint64_t size);
-    /* Between frames: has the device read the caller's memory where it lies, or copy it by itself.
-     * ENOTSUP says why it cannot: then the host does. NULL, as are upload_from and read_event:
-     * frames run on the host. */
+    /* Between frames: makes the device read the caller's memory in place, or copy it by itself.
+     * ENOTSUP says why it cannot; the host then copies it. NULL, like upload_from and read_event,
+     * if frames run on the host. */
     fovea_status (*import)(fv_device *d, const fv_import_request *r, fv_import **out);
     void (*forget)(fv_device *d, fv_import *m);
     /* Its lines of the registry; d NULL: with the features of the first device of this kind. */

@@ -6,7 +6,7 @@
 #include "device/frame_format.h"
 #include "platform/os/os_dmabuf.h"
 
-/* Memory that one or more planes lie in. */
+/* Memory of one or more planes. */
 typedef struct fv_external_memory {
     void *memory; /* as the caller names it, */
     int fd;       /* by one of both */

@@ -72,7 +72,7 @@ const char *fovea_layout_name(size_t index)
     return index <= FOVEA_LAYOUT_I411 ? fv_layouts[index].name : NULL;
 }
 
-/* ---- what is there, and what has to be made ---- */
+/* ---- which components are read in place, and which are converted ---- */
 
 /* A frame that is being converted. */
 typedef struct job {

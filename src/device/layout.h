@@ -1,4 +1,4 @@
-/* layout.h: how frames lie in memory, by fovea_layout. */
+/* layout.h: the memory layout of frames, by fovea_layout. */
 #ifndef FOVEA_DEVICE_LAYOUT_H
 #define FOVEA_DEVICE_LAYOUT_H
 
@@ -6,7 +6,8 @@
 
 enum fv_layout_kind { FV_LAYOUT_RGB, FV_LAYOUT_GREY, FV_LAYOUT_YUV };
 
-/* Samples of a component: `step` bytes apart, the first `offset` bytes into each row. */
+/* Samples of a component: the first is at byte `offset` of each row, the next `step` bytes later.
+ */
 typedef struct fv_component {
     uint8_t plane, step, offset;
 } fv_component;

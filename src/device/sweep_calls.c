@@ -71,7 +71,7 @@ static void row_tile_calls(const fv_sweep *s, uint32_t run, fv_sweep_calls_fn *f
                               fv_sweep_calls_own(s->rows, s->chunk, s->groups, s->runs, run)};
     const int64_t begin = at.own.first / s->width, end = at.own.end / s->width;
     bool first = true;
-    /* Row tiles before the first one bring the steps that run ahead to their halo. */
+    /* Row tiles before the first one fill the halo of the steps that have one. */
     for (int64_t y = begin - (2 * (int64_t)s->reach + tile - 1) / tile * tile; y < end; y += tile) {
         if (y >= begin && (uint64_t)(y / tile) >= (uint64_t)(group + 1) * chunks / s->groups) {
             group++;

@@ -9,7 +9,7 @@
 typedef struct fv_call_place {
     uint32_t width; /* tokens in a row of the grid, in a sweep of row tiles; else 0 */
     uint32_t unit;
-    fv_rows own; /* of the unit, in a sweep of row tiles: calls may have rows beside them */
+    fv_rows own; /* of the unit, in a sweep of row tiles: calls may also have halo rows */
 } fv_call_place;
 
 /* Gets one call of a step, its pointers not set. */

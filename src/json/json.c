@@ -269,7 +269,7 @@ json_t *fv_json_parse(const char *text, size_t size, unsigned flags, fv_json_err
 
 /* ---- values ---- */
 
-/* The text of a value that stands for one of `kind`; NULL: it is none. */
+/* The text of a value that is marked as one of `kind`; NULL if it is not. */
 static const char *marked(const json_t *value, const char *kind)
 {
     return json_object_size(value) == 1 ? json_string_value(json_object_get(value, kind)) : NULL;

@@ -19,8 +19,8 @@
 
 enum {
     FV_JSON_DEPTH = 32, /* levels of objects and lists in each other, at most */
-    FV_JSON_ID = 320,   /* room for the numeral of any number */
-    FV_JSON_SHOWN = 64, /* room for a value in a message */
+    FV_JSON_ID = 320,   /* bytes that hold the numeral of any number */
+    FV_JSON_SHOWN = 64, /* bytes of a value in a message */
 };
 
 typedef struct fv_json_error {

@@ -16,7 +16,7 @@
  *   FV_MODULE     FV_MODULE_* of wants.h; default 0
  *   FV_ALPHA      the operation's constant where it is given none; default 0: it has no use for one
  *   FV_STATS      row statistics of a query, 0 (the default) to 3, taken in this order before phi
- *   FV_STATS_KEY  of a key: so many of them, the same; default 0
+ *   FV_STATS_KEY  row statistics of a key, the first ones of FV_STATS; default 0
  *   FV_STAT_MAX   bit i set: statistic i is a maximum over the channels, else a sum
  *   FV_STAT_WIDE  1: statistics are taken over the channels of all heads, 0: of the row's head
  *

@@ -1,4 +1,4 @@
-/* detection.c: which outputs boxes are made of, and the room that they take. */
+/* detection.c: the outputs that boxes are decoded from, and the memory for candidates. */
 #include "models/detection.h"
 
 #include <stdio.h>

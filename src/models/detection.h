@@ -1,4 +1,5 @@
-/* detection.h: how boxes come of a detector's outputs: its anchors and what is kept. */
+/* detection.h: how boxes are decoded from a detector's outputs: its anchors, and the thresholds by
+ * which boxes are kept. */
 #ifndef FOVEA_SRC_MODELS_DETECTION_H
 #define FOVEA_SRC_MODELS_DETECTION_H
 
@@ -37,7 +38,7 @@ typedef struct fv_candidate {
     uint32_t level, place, label; /* place: an anchor of the level, cell by cell */
 } fv_candidate;
 
-/* 32-bit words for what is looked at of a picture. */
+/* 32-bit words that the candidates of a picture take. */
 static inline uint32_t fv_detection_room(const fv_detection *d)
 {
     return d->levels * d->nms_pre * (uint32_t)(sizeof(fv_candidate) / sizeof(uint32_t));
@@ -50,7 +51,7 @@ typedef struct fv_detection_name {
 fv_detection_name fv_detection_logits(const fv_detection *d, uint32_t level);
 fv_detection_name fv_detection_boxes(const fv_detection *d, uint32_t level);
 
-/* Makes room for what is looked at, if all outputs that boxes are made of are wanted. */
+/* Reserves memory for the candidates, if all outputs that boxes are decoded from are wanted. */
 void fv_detection_emit(const fv_detection *d, struct fv_builder *b);
 
 #endif

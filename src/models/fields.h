@@ -6,7 +6,7 @@
 
 /* ENOTSUP names a field of `vision`, where a model of transformers is described, or of timm's
  * "model_args", that is neither in the lists of their ViTs nor in `more` (NULL: none), or has a
- * value that is not supported; but for those that `own`, the section "fovea", has under "ignore".
+ * value that is not supported. Fields listed under "ignore" in `own`, the section "fovea", pass.
  * `config` is the whole file. */
 fovea_status fv_fields_check(const fv_config *config, const fv_config *vision, const fv_config *own,
                              const fv_field *more);

@@ -14,8 +14,8 @@
 typedef struct fv_fold_layer {
     const char *stem;              /* of "weight" and "bias" */
     const char *norm;              /* stem of the BatchNorm, or NULL */
-    const char *scale;             /* name of gamma, or NULL; not beside a BatchNorm */
-    bool unbiased;                 /* there is no bias, but for that of the BatchNorm */
+    const char *scale;             /* name of gamma, or NULL; not together with `norm` */
+    bool unbiased;                 /* there is no bias, except that of the BatchNorm */
     uint32_t rows, channels, size; /* (rows, channels, size, size); size 1: (rows, channels) */
     bool by_tap; /* columns become (ky, kx, channel), as CONV has them; else they stay (channel, ky,
                     kx) */

@@ -10,7 +10,7 @@
 
 #define LABELS (1u << 20)
 
-/* A name is a text; numbers and what else JSON knows are written as they stand there. */
+/* A name is a string; numbers and other JSON values are kept as their JSON text. */
 static fovea_status keep(char **out, const json_t *value)
 {
     char room[FV_JSON_SHOWN];

@@ -11,7 +11,7 @@
  * also in "pretrained_cfg"); names of classes that there are not are left out. */
 fovea_status fv_labels_read(char ***out, const fv_config *c, uint32_t n);
 
-/* "problem_type", for a head of so many outputs. */
+/* "problem_type", for a head with this number of outputs. */
 fovea_status fv_scores_read(fovea_scores *out, const fv_config *c, uint32_t outputs);
 
 #endif

@@ -25,7 +25,7 @@ struct fv_store;     /* store.h: its files */
 struct fv_source;    /* source.h: an opened checkpoint */
 struct fv_config;    /* config.h: its config.json */
 struct fv_decoder;   /* decoder.h: a neck and a head */
-struct fv_detection; /* detection.h: how boxes come of outputs */
+struct fv_detection; /* detection.h: how boxes are decoded */
 struct fv_builder;
 struct fv_view;
 struct fv_attention_name;
@@ -62,7 +62,7 @@ typedef struct fv_family {
     const char *name;
     const char *types; /* the model_type that it owns, for messages: "vit, deit, ..." */
     const char *sign, *sign_beside; /* two tensors that only it has, the first without "weight", for
-                                       messages; NULL: none is told by */
+                                       messages; NULL: no tensor identifies it */
     const char *attention;          /* of a model whose config.json names none */
     const void *form;               /* what is the family's own, where families share code */
     bool (*owns)(const char *model_type); /* NULL: `types` is its only one */
@@ -91,7 +91,7 @@ typedef struct fv_family {
     /* Synthetic models: their names, NULL past the end; config.json and tensors of one of them.
      * NULL: there are none. */
     const char *(*synthetic)(size_t index);
-    bool (*has_synthetic)(const char *name); /* names beside those; NULL: none */
+    bool (*has_synthetic)(const char *name); /* further names; NULL: none */
     bool shapes;  /* its linear attentions have a fovea_linear_attention_params */
     bool decodes; /* it takes necks and heads, and their names behind those (decoder.h) */
     fovea_status (*make_synthetic)(struct json_t **config, struct fv_source *source,
@@ -146,7 +146,7 @@ fovea_status fv_model_floats(float **data, const fv_tensor **out, fovea_model *m
                              uint32_t cols);
 void fv_model_floats_free(fovea_model *m);
 
-/* Adds a name to m->outputs, which has room for it, unless it is there. */
+/* Adds a name to m->outputs unless it has it; the caller has allocated enough entries. */
 fovea_status fv_model_add_output(fovea_model *m, const char *format, ...) FV_PRINTF(2, 3);
 
 /* How many labels it can have: classes of pictures, of pixels or of boxes. */

@@ -4,8 +4,8 @@
 
 #include "models/model.h"
 
-/* The files that may say it, beside config.json, in the order in which they are asked; NULL ends
- * them. */
+/* The files, other than config.json, that may describe it, in the order of precedence; NULL ends
+ * the list. */
 extern const char *const fv_preprocessing_files[];
 
 /* After the family's reader, which has set m->preprocess to what is usual: what files say, in the

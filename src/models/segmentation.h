@@ -6,11 +6,11 @@
 #include "graph/emit.h"
 #include "models/model.h"
 
-/* Reads m->segmentation, if there is a head in segmentation.safetensors beside the model or else in
- * `source`: "segmentation_head.{weight,bias}" or mmsegmentation's "decode_head.conv_seg.", with a
- * batch normalisation of its input ("decode_head.bn." or ".norm.") folded in. It is for the last of
- * the family's n stages whose width fits; `config` is for messages. The output `segmentation` is
- * listed by the core. */
+/* Reads m->segmentation, if there is a head in segmentation.safetensors in the model's folder or
+ * else in `source`: "segmentation_head.{weight,bias}" or mmsegmentation's "decode_head.conv_seg.",
+ * with a batch normalisation of its input ("decode_head.bn." or ".norm.") folded in. It is for the
+ * last of the family's n stages whose width fits; `config` is for messages. The output
+ * `segmentation` is listed by the core. */
 fovea_status fv_segmentation_read(fovea_model *m, const struct fv_source *source,
                                   const char *config, const uint32_t *widths, uint32_t n);
 

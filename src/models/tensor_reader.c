@@ -24,8 +24,8 @@ void fv_reader_begin(fv_tensor_reader *t)
     snprintf(t->root, sizeof t->root, "%s", t->source->prefix);
 }
 
-/* The n bytes of a tensor's plain name that stand before `name`; SIZE_MAX: it does not end so, or
- * lies outside the source's prefix. */
+/* The number of bytes that precede `name` in a tensor's plain name; SIZE_MAX: the plain name does
+ * not end with `name`, or does not begin with the source's prefix. */
 static size_t root_of(const fv_tensor_reader *t, const fv_tensor *tensor, const char *name)
 {
     const size_t all = strlen(tensor->plain), own = strlen(name);
@@ -121,7 +121,7 @@ bool fv_reader_nearest(char root[FV_READER_ROOT], const fv_tensor_reader *t, con
     return false;
 }
 
-/* What stands before names, for a message. */
+/* A prefix of names, as messages show it. */
 static const char *shown(char out[FV_READER_ROOT + 16], const char *root)
 {
     snprintf(out, FV_READER_ROOT + 16, *root ? "\"%s\"" : "those without a prefix", root);

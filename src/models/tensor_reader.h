@@ -16,11 +16,11 @@
 #define FV_READER_ROOT FV_SOURCE_ROOT
 #define FV_READER_NAME (192 + FV_READER_ROOT) /* bytes of a name, at most */
 
-/* What becomes of a tensor; marks of the source. */
+/* What a tensor is used for; marks of the source. */
 enum fv_mark {
     FV_MARK_NONE,
     FV_MARK_READ,     /* it has a role */
-    FV_MARK_NEEDLESS, /* it has none in any use of a model: of training alone, or made anew */
+    FV_MARK_NEEDLESS, /* no use of a model reads it: it serves training alone, or is computed */
     FV_MARK_LEFT,     /* it is a part that is not supported and may be left alone, such as a head */
 };
 
@@ -31,7 +31,7 @@ typedef struct fv_tensor_reader {
     char root[FV_READER_ROOT];
 } fv_tensor_reader;
 
-/* The root of new tensors, where there are none to find it by: the source's prefix. */
+/* The root of new tensors, where no existing tensor shows it: the source's prefix. */
 void fv_reader_begin(fv_tensor_reader *t);
 
 /* Finds the root under which the checkpoint has this tensor: the source's prefix, and where
@@ -39,8 +39,9 @@ void fv_reader_begin(fv_tensor_reader *t);
  * first. False if there is no such tensor; the root is then left as it was. */
 bool fv_reader_unwrap(fv_tensor_reader *t, const char *prefix, const char *stem, const char *part);
 
-/* The same reader for a part beside the model, such as its head: the root or, in what it is kept,
- * the innermost place that has this tensor. False, and as `t` is: no place has it. */
+/* A copy of the reader for a part outside the encoder, such as a head: its root is the root of `t`,
+ * or the longest prefix of that under which the checkpoint has this tensor. False if there is none;
+ * *out is then equal to *t. */
 bool fv_reader_find_outside(fv_tensor_reader *out, const fv_tensor_reader *t, const char *stem,
                             const char *part);
 
@@ -48,8 +49,8 @@ bool fv_reader_find_outside(fv_tensor_reader *out, const fv_tensor_reader *t, co
 bool fv_reader_nearest(char root[FV_READER_ROOT], const fv_tensor_reader *t, const char *stem,
                        const char *beside);
 
-/* Remarks that say in a line which parts of a checkpoint nothing was read of, and in another which
- * of two sets of weights was read. */
+/* Logs two messages: which parts of a checkpoint were not read, and which of two sets of weights
+ * was read. */
 void fv_reader_tell_unread(const fv_source *source);
 
 /* The name of the first tensor that has the text at the beginning of a word; false: there is none.
@@ -136,7 +137,7 @@ fovea_status fv_reader_put_head(fv_tensor_reader *t, const char *stem, uint32_t 
 /* Marks tensors that nothing needs: those that nobody has read and whose name has `part` in its
  * first word behind `prefix`. */
 void fv_reader_ignore(fv_tensor_reader *t, const char *prefix, const char *part);
-/* The same for parts that are left alone, of which a remark tells. */
+/* The same for parts that are not supported and are skipped, which a log message reports. */
 void fv_reader_leave(fv_tensor_reader *t, const char *prefix, const char *part);
 /* ENOTSUP when a floating tensor whose name begins with `prefix` has no mark. */
 fovea_status fv_reader_all_used(const fv_tensor_reader *t, const char *prefix);

@@ -70,7 +70,7 @@ fv_view fv_windows_enter(fv_builder *b, const fv_windows *w, const char *label, 
                          const fv_layer *norm, float eps)
 {
     const uint32_t n = fv_grid_tokens(&w->grid);
-    /* What lies beyond the grid is zero behind the norm. */
+    /* Tokens beyond the grid are zero after the norm. */
     const bool padded = w->rows > n;
     if (padded)
         x = fv_layer_norm(b, label, norm, x, eps, n);

@@ -45,8 +45,8 @@ struct fv_reference {
 
 /* Quantises the weight of a product whose weight is stored as int8. */
 void fv_reference_int8_stored(fv_reference *d);
-/* Makes floats of CONV's pixels, where these are whole numbers: as they are, or, not `rotated`,
- * what they stand for. ENOMEM. */
+/* Converts CONV's pixels to float where they are whole numbers: `rotated`, the stored numbers, else
+ * the values that these encode. ENOMEM. */
 fovea_status fv_reference_int8_pixels(fv_reference *d, bool rotated);
 /* Quantises the inputs of a product of int8. ENOMEM. */
 fovea_status fv_reference_int8(fv_reference *d);

@@ -3,7 +3,7 @@
  *
  * A trial (fv_trial) has the operands of one step, with random values, between guard zones; a trial
  * kernel (fv_trial_kernel) is one kernel with one set of knobs, bound to them. The kernels of a
- * trial share its operands, so that they can run in turns.
+ * trial share its operands, so that they can run alternately.
  */
 #ifndef FOVEA_SRC_TRIAL_H
 #define FOVEA_SRC_TRIAL_H

@@ -1,7 +1,7 @@
 /* tune_sweeps.c: schedule and chunk for every distinct sweep of a plan.
  *
  * Two plans exist at once: the champion, in which every sweep runs in the best way so far, and a
- * challenger, in which all run in another way. Their sweeps are timed one by one, in turns.
+ * challenger, in which all run in another way. Their sweeps are timed one by one, alternately.
  */
 #include <string.h>
 
@@ -13,8 +13,8 @@
 #define ROUNDS 7
 #define BUDGET 6.0 /* seconds of a contest */
 
-/* Bytes that a challenger may need beside its weights, times the champion's: a fast plan that no
- * longer fits a small device is of no use there. */
+/* Limit of the memory that a challenger may need in addition to its weights, as a multiple of the
+ * champion's: a fast plan that does not fit a small device is of no use there. */
 #define MEMORY_FACTOR 2
 #define MEMORY_MORE (64ull << 20)
 

@@ -100,8 +100,8 @@ void fv_journal_close(fv_tuner *t);
 /* Whether a kernel has crashed more than one run: then it is not tried on other problems either. A
  * single crash may have another cause. */
 bool fv_journal_distrusts(const fv_tuner *t, const fv_kernel *k);
-/* fv_journal_begin writes to disk what is about to be tried: a choice for `count` subjects, texts
- * that are `stride` bytes apart. fv_journal_end records that it went well. */
+/* fv_journal_begin writes to disk what is about to be tried: a choice for `count` subjects, which
+ * are strings at a stride of `stride` bytes. fv_journal_end records that it went well. */
 fovea_status fv_journal_begin(fv_tuner *t, const char *choice, const char *subject, size_t stride,
                               uint32_t count);
 fovea_status fv_journal_end(fv_tuner *t);

@@ -12,8 +12,7 @@ static const fv_value *output(const fovea_plan *p, uint32_t i)
     return &p->b.value[p->b.wanted[i].value];
 }
 
-/* Rows that are the same have the cosine 1, of zeros too; what is no number is as wrong as can be.
- */
+/* Equal rows have the cosine 1, also rows of zeros; a row with NaN counts as entirely wrong. */
 static double cosine(const float *a, const float *b, uint32_t n)
 {
     double aa = 0, ab = 0, bb = 0;

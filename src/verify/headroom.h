@@ -4,8 +4,8 @@
 
 #include "trial/reference.h"
 
-/* The largest finite magnitude in `rows` rows of `cols`, `ld` elements apart; *lost: number of
- * infinite values and NaN. */
+/* The largest finite magnitude in `rows` rows of `cols` elements with a row stride of `ld`
+ * elements; *lost: the number of infinite values and NaN. */
 double fv_headroom_rows(const fv_given *g, uint64_t rows, uint64_t cols, uint64_t ld,
                         uint64_t *lost);
 

@@ -646,7 +646,7 @@ static void scans(fv_builder *b)
     }
 }
 
-/* Attention with a cache that holds some tokens and has room for a few less than come. */
+/* Attention with a cache that holds some tokens, and is a few tokens too small for the new ones. */
 static void cached(fv_builder *b, uint32_t rows, uint32_t kv_heads, uint32_t window)
 {
     const uint32_t heads = 4, d = 32, dv = 24;

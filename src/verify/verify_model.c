@@ -318,7 +318,7 @@ static fovea_status judge(const standards *d, const fv_given *out, uint32_t grou
     return FOVEA_OK;
 }
 
-/* `r`: the same step of the CPU's plan `beside`; NULL: float32 has none. */
+/* `r`: the same step of the CPU's plan, `beside`; NULL: the float32 plan has no such step. */
 static fovea_status check_step(tour *t, const stop *s, tour *beside, const stop *r,
                                fovea_step_check *check, fv_verdict *verdict)
 {

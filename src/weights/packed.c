@@ -11,8 +11,8 @@
 #include "platform/os/os_machine.h"
 #include "weights/packed_cache.h"
 
-/* Bytes of float rows that are packed at a time. Not measured: it bounds the memory beside the
- * packed weight. */
+/* Bytes of float rows that are packed at a time. Not measured: it bounds the temporary memory of
+ * packing. */
 #define SLAB (1u << 20)
 
 static bool packs(const fv_kernel *kernel)

@@ -16,7 +16,7 @@
 /* The oldest files are removed from a folder that has more, before others are added. */
 #define FOLDER_MOST (UINT64_C(4) << 30)
 #define HEADER 4096
-#define EQUALISED_MOST 20 /* sources of channels that a key has room for */
+#define EQUALISED_MOST 20 /* sources of channels in a key, at most */
 #define NAME_DIGITS 16
 #define SUFFIX ".weight"
 
@@ -171,7 +171,7 @@ bool fv_packed_key_make(fv_packed_key *k, const fv_packed_cache *c, const fv_pac
     return true;
 }
 
-/* A weight as one number: a set of them has more than a key has room for. */
+/* A weight as one number: a key has not enough of them for every field of a set of weights. */
 static void put_sum(fv_packed_key *k, const fv_weight *w)
 {
     fv_packed_key own = {0};

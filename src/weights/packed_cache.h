@@ -35,16 +35,17 @@ typedef struct fv_packed_key {
     uint32_t count;
     uint64_t number[192];
 } fv_packed_key;
-/* Of a packed weight whose fields are set but for its bytes. False: it is not worth a file. */
+/* The key of a packed weight whose fields are set, except its bytes. False: it is not worth a file.
+ */
 bool fv_packed_key_make(fv_packed_key *out, const fv_packed_cache *c, const fv_packed *p);
-/* Of the exponents of channels, a byte each, which are kept like a packed weight: what they are
- * found from is all of the weights that a plan maps. */
+/* The key of the exponents of channels, a byte each, which are cached like a packed weight. They
+ * are computed from all weights that a plan maps. */
 bool fv_packed_key_equalised(fv_packed_key *out, const fv_packed_cache *c,
                              const fv_equal_sources *s);
 
-/* Maps the weight's bytes: p->data, p->map. False: they are not there. */
+/* Maps the weight's bytes: p->data, p->map. False if the cache does not have them. */
 bool fv_packed_cache_find(fv_packed_cache *c, const fv_packed_key *k, fv_packed *p);
-/* Writes p->data. Whether it is there now. */
+/* Writes p->data. True if the cache has it now. */
 bool fv_packed_cache_store(fv_packed_cache *c, const fv_packed_key *k, const fv_packed *p);
 
 /* Whether a file name is that of a packed weight, or of one that is being written. */

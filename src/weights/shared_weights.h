@@ -1,5 +1,5 @@
-/* shared_weights.h: what the plans of a model share of its weights: packed copies, and the factors
- * that make channels alike. */
+/* shared_weights.h: what the plans of a model share of its weights: packed copies, and the scales
+ * that equalise channels. */
 #ifndef FOVEA_SRC_SHARED_WEIGHTS_H
 #define FOVEA_SRC_SHARED_WEIGHTS_H
 
@@ -16,8 +16,8 @@ typedef struct fv_shared_weights {
     pthread_mutex_t lock;                   /* of everything here */
     struct fv_packed *packed;               /* a list */
     struct fv_packed_cache *cache;          /* where packed weights are kept, or NULL */
-    struct fv_equalised *equalised;         /* factors of channels */
-    struct fv_equal_factors *equal_factors; /* factors of weights */
+    struct fv_equalised *equalised;         /* scales of channels */
+    struct fv_equal_factors *equal_factors; /* scales of weights */
 } fv_shared_weights;
 
 /* ENOMEM. */

@@ -112,7 +112,7 @@ const fv_kernel *fv_wisdom_kernel_read(const char *text, const fv_kernel *list, 
 void fv_wisdom_sweep_text(char out[FV_WISDOM_CHOICE], bool streamed, uint32_t chunk);
 bool fv_wisdom_sweep_read(const char *text, bool *streamed, uint32_t *chunk);
 
-/* How the products of a model are worked out, and how accurate that is: cosines with float32. */
+/* The precision of a model's products, and its accuracy: cosines with float32. */
 typedef struct fv_product_choice {
     fovea_compute compute; /* never FOVEA_COMPUTE_AUTO */
     fv_products bf16;      /* INT8: the products that stay BF16 */

@@ -207,7 +207,7 @@ static fovea_status make_folder(const char *path)
     return status;
 }
 
-/* Reads what is there, adds the global store, and writes. */
+/* Reads the existing file, adds the global store, and writes the result. */
 static fovea_status merge_into(const char *path)
 {
     size_t unknown;

@@ -91,7 +91,7 @@ struct fv_decoder_reader {
     fv_tensor_reader t;
     const fv_config *config; /* the whole */
     fv_decoder *d;
-    uint32_t levels, channels[FV_LEVELS]; /* that are there to be read */
+    uint32_t levels, channels[FV_LEVELS]; /* of the levels that it may read */
     uint32_t norm_groups;                 /* of group normalisation in the section that is read */
 };
 
@@ -129,7 +129,7 @@ typedef struct fv_feature_pyramid {
 /* Replaces the reader's levels by the neck's. */
 fovea_status fv_feature_pyramid_read(fv_feature_pyramid *f, fv_decoder_reader *r,
                                      const fv_config *neck);
-/* The same of the levels themselves, but for the last convolution of each, which stays pending. */
+/* The same for the levels themselves, except the last convolution of each, which stays pending. */
 void fv_feature_pyramid_emit(const fv_feature_pyramid *f, fv_builder *b, fv_level level[FV_LEVELS]);
 void fv_feature_pyramid_weights(const fv_feature_pyramid *f, fv_weight_visit *visit, void *ctx);
 /* The level with all its steps written: of a stage, itself. A head writes each right before it
@@ -197,8 +197,8 @@ void fv_decoder_release(fovea_model *m);
 /* For training: every weight of neck and head; false, and nothing is visited, for a head that
  * cannot be trained, or with group normalisation. */
 bool fv_decoder_weights(const fv_decoder *d, fv_weight_visit *visit, void *ctx);
-/* Puts Semantic FPN on a backbone without a head, as the model's additions ask; a head that is
- * there gets their number of classes (decoder_new.c). */
+/* Puts Semantic FPN on a backbone without a head, as the model's additions ask; an existing head
+ * gets their number of classes (decoder_new.c). */
 fovea_status fv_decoder_new(fovea_model *m, const fv_source *source, const fv_config *config,
                             const uint32_t *widths, uint32_t n);
 

@@ -61,7 +61,7 @@ static fovea_status describe(json_t *config, const char *file, const uint32_t *w
     return fv_fail(FOVEA_ENOMEM, "%s: no memory for a neck and a head", file);
 }
 
-/* The classes of what is there, and its last layer. */
+/* Changes the number of classes of an existing head, and with it its last layer. */
 static fovea_status put_classes(fv_tensor_reader *t, const fv_config *config, uint32_t classes)
 {
     fv_config head;

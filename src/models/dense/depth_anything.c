@@ -16,7 +16,7 @@
 
 static const char output[] = "predicted_depth";
 
-/* Fields of its configuration beside those that transformers' have in common. */
+/* Fields of its configuration, in addition to those of every transformers configuration. */
 static const fv_field fields[] = {
     {"backbone_config", FV_FIELD_ANY, NULL},
     {"depth_estimation_type", FV_FIELD_ANY, NULL},
@@ -45,7 +45,7 @@ static fovea_status agree(const fv_config *c, const char *key, uint32_t n, const
                : fv_fail(FOVEA_EFORMAT, "%s: \"%s\" is %u, but %s %u", c->file, key, told, of, n);
 }
 
-/* What becomes of the last product. */
+/* The activation and the scale of the last product, by the kind of depth. */
 static fovea_status read_kind(fv_depth_anything *d, fv_tensor_reader *t, const fv_config *c)
 {
     const char *kind = "relative";

@@ -6,9 +6,9 @@
  *     classes = linear y_q;  masks = mlp(y_q) . upscale(y_p)    of each query, for each pixel
  *     upscale = LN dwconv3x3 gelu deconv2x2                     some times
  *
- * In the middle of its training each query attends only to those patches that are inside its mask
- * as it would be before the block, beside the queries and the other prefix tokens. Of a training
- * that has ended all tokens attend to all.
+ * In the middle of its training each query attends to the queries, the other prefix tokens, and
+ * only those patches that are inside its mask as computed before the block. Once training has
+ * ended, all tokens attend to all.
  */
 #include "models/dense/eomt.h"
 

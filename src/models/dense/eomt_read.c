@@ -8,7 +8,7 @@
 #define QUERIES 65536
 #define CLASSES 65536
 
-/* What its configurations hold beside a ViT's. */
+/* Fields of its configurations, in addition to a ViT's. */
 static const fv_field fields[] = {
     {"class_weight", FV_FIELD_ANY, NULL},
     {"dice_weight", FV_FIELD_ANY, NULL},

@@ -50,7 +50,7 @@ static const fv_field test_fields[] = {
 
 static const fv_field nms_fields[] = {
     {"class_agnostic", FV_FIELD_FALSE, NULL}, {"iou_threshold", FV_FIELD_ANY, NULL},
-    {"split_thr", FV_FIELD_ANY, NULL}, /* how it is worked out */
+    {"split_thr", FV_FIELD_ANY, NULL}, /* of its implementation */
     {"type", FV_FIELD_TEXT, "nms"},           {"", FV_FIELD_ANY, NULL},
 };
 

@@ -56,7 +56,8 @@ static fovea_status read_head(fv_decoder_reader *r, const fv_config *head)
                               1);
 }
 
-/* Level i of the head in the first one's size, but for the last resize, which adds. */
+/* Level i of the head at the size of the first one, without the last resize, which adds to the sum.
+ */
 static fv_level scale(const fv_semantic_fpn *s, fv_builder *b, uint32_t i, const fv_level *in,
                       const fv_grid *to)
 {

@@ -73,7 +73,7 @@ static fovea_status read_head(fv_decoder_reader *r, const fv_config *head)
 
 /* ---- computing ---- */
 
-/* The last level beside its means over areas. */
+/* The last level and its means over areas, side by side. */
 static fv_level pool(const fv_uper_net *u, fv_builder *b, const fv_level *in)
 {
     const uint32_t n = fv_grid_tokens(&in->grid), c = u->channels;

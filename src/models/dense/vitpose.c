@@ -16,7 +16,8 @@
 
 static const char output[] = "heatmaps";
 
-/* Fields of its configuration beside those that transformers' have in common; of its backbone's. */
+/* Fields of its configuration, in addition to those of every transformers configuration; and fields
+ * of its backbone's. */
 static const fv_field fields[] = {
     {"backbone_config", FV_FIELD_ANY, NULL},
     {"scale_factor", FV_FIELD_ANY, NULL},

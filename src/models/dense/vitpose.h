@@ -6,8 +6,8 @@
 
 typedef struct fv_vitpose {
     fv_backbone backbone;
-    uint32_t scale;     /* of the simple head: its maps are so many times finer than the patches */
-    fv_layer deconv[2]; /* of the classic one; absent: the head is simple */
+    uint32_t scale;       /* of the simple head: cells of its maps per patch, in each direction */
+    fv_layer deconv[2];   /* of the classic one; absent: the head is simple */
     uint32_t channels[2]; /* of their results */
     fv_layer maps;        /* of size 3, of the classic head a product of each pixel */
 } fv_vitpose;

@@ -61,7 +61,7 @@ static void into_parts(context *c)
     c->x = out;
 }
 
-/* Tap i of the stream, by the grid, beside the others. */
+/* Writes tap i of the stream, in the order of the grid, to its own columns of the taps. */
 static void tap(context *c, uint32_t i, const uint32_t *table)
 {
     fv_builder *b = c->b;

@@ -38,7 +38,7 @@ typedef struct fv_rf_detr {
     fv_rf_detr_conv (*pair)[2];
     uint32_t pairs;
     fv_layer projected; /* the last norm */
-    /* What becomes of its rows, before the best are chosen. */
+    /* Layers that score its rows and propose boxes, before the best are chosen. */
     fv_layer proposal, proposal_norm, proposal_class, proposal_box[3];
     /* The decoder. */
     uint32_t queries, self_heads, cross_heads, points, decoder_act;

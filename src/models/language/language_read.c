@@ -145,7 +145,7 @@ static fovea_status read_block(reader *r, uint32_t i)
     at.row0 = hidden;
     FV_TRY(fv_reader_part(&b->up, &r->t, prefix, "mlp.up_proj.", "weight", at));
     FV_TRY(fv_reader_matrix(&b->down, &r->t, prefix, "mlp.down_proj.", "weight", width, hidden));
-    fv_reader_ignore(&r->t, mixer, "rotary"); /* a table that is made anew */
+    fv_reader_ignore(&r->t, mixer, "rotary"); /* a table that is computed */
     return fv_reader_all_used(&r->t, prefix);
 }
 

@@ -6,7 +6,7 @@
 #include "models/layer.h"
 #include "ops/mech_traits.h"
 
-/* The projections of x, and where they lie. */
+/* The projections of x, and the views that hold them. */
 typedef struct mixed {
     fv_builder *b;
     const fv_mixer *m;

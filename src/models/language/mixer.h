@@ -1,4 +1,4 @@
-/* mixer.h: a token mixer of a causal model: what becomes of the normalised tokens of one block.
+/* mixer.h: a token mixer of a causal model, from the normalised tokens of one block.
  *
  *     q, k, v = x W;  short convolutions;  feature maps;  rotation
  *     o = a scan over the tokens with a state, or softmax over a cache of keys and values

@@ -378,7 +378,7 @@ static fovea_status read_delta_maps(fv_mixer *m, const fv_mixer_reader *r)
     return FOVEA_OK;
 }
 
-/* "fovea": {"attention": "sla-delta-rule:nala"}: a map in the place of the layer's own. */
+/* "fovea": {"attention": "sla-delta-rule:nala"}: a map that replaces the layer's own. */
 static fovea_status read_map(fv_mixer *m, const fv_mixer_reader *r)
 {
     static const enum fv_attention_kind kinds[] = {[FV_MIXER_RETENTION] = FV_ATTENTION_RETENTION,

@@ -3,11 +3,11 @@
  *     x = norm(convolution, stride 4, then 2) + positions;  blocks;        per stage
  *     logits = head(mean of the last stage's tokens)
  *
- * Any picture runs that leaves every stage a token and every block a key. Convolutions leave out
- * what lies beyond a whole step, as the official code's do. Positions follow its rule: tables are
- * resized bilinearly (align_corners False), but the first stage's, and those of the keys, are taken
- * as they are wherever their number fits, whatever the shape. It refuses keys of another number;
- * here their table is resized like the tokens'.
+ * Any picture runs that leaves every stage a token and every block a key. Convolutions ignore the
+ * pixels of an incomplete last step, as the official code's do. Positions follow its rule: tables
+ * are resized bilinearly (align_corners False), except that those of the first stage and of the
+ * keys are taken unchanged wherever their number fits, whatever the shape. The official code
+ * refuses keys of another number; here their table is resized like the tokens'.
  */
 #include <stdio.h>
 #include <string.h>
@@ -101,7 +101,7 @@ static fovea_status read_block(fv_pola_reader *r, uint32_t i, uint32_t j,
     FV_TRY(fv_pola_read_fused(&kv, r, s, "attn.kv.", 2));
     fv_pola_empty(&b->kv, 2, c, kv.b != NULL);
     fv_pola_cut(&b->kv, &kv, 0, 0, 2);
-    const bool beside = b->linear && b->reduction == 1; /* v is computed beside q */
+    const bool beside = b->linear && b->reduction == 1; /* v is computed with q */
     const uint32_t rows = !b->linear ? 1 : beside ? 3 : 2;
     fv_pola_empty(&b->q, rows, c, first.b != NULL);
     fv_pola_cut(&b->q, &first, 0, 0, 1);

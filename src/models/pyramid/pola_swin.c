@@ -119,7 +119,7 @@ static fovea_status read_embedding(fv_pola_reader *r)
                      : FOVEA_OK;
 }
 
-/* Dense backbones have one behind every stage that is read, in the place of the last one. */
+/* Dense backbones have a norm after every stage that is read, instead of the last norm. */
 static fovea_status read_norms(fv_pola_reader *r)
 {
     fv_pola *p = r->p;

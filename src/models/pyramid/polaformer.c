@@ -4,7 +4,7 @@
  *     x = x + mlp(norm x)
  *
  * Keys and values are written before the queries, from a norm of their own, so that only x crosses
- * from one sweep to the next; v is computed again beside q for its convolution.
+ * from one sweep to the next; v is computed again, together with q, for its convolution.
  */
 #include "models/pyramid/polaformer.h"
 

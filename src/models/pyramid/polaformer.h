@@ -17,7 +17,7 @@ typedef struct fv_pola_block {
     bool linear;        /* polarity-aware linear attention, else softmax */
     uint32_t reduction; /* PVT: keys come from a grid this much coarser; 1: from the same */
     uint32_t window;    /* Swin: tokens per side; 0: one window, whatever the grid */
-    uint32_t shift;     /* Swin: by so many tokens on a grid that is larger than the window */
+    uint32_t shift;     /* Swin: tokens, on a grid that is larger than the window */
     fv_layer ln1;
     fv_layer reduce, reduce_ln; /* reduction > 1 */
     /* Attention over the whole grid: K, V rows; Q rows and, if linear, V rows (not when reduced)
@@ -104,8 +104,8 @@ fovea_status fv_pola_start(fv_pola_reader *r, fovea_model *m, const struct fv_so
                            const fv_config *config, const char *first);
 /* Classes of the head that a training asks for; 0: none. */
 uint32_t fv_pola_new_classes(const fv_pola_reader *r);
-/* Reads the head, fills m->info, makes room for outputs, and checks that every tensor had its
- * place. */
+/* Reads the head, fills m->info, allocates the list of outputs, and checks that every tensor was
+ * used. */
 fovea_status fv_pola_finish(fv_pola_reader *r);
 /* Adds the queries and keys of all blocks to the outputs, as the last of them. */
 fovea_status fv_pola_list_blocks(const fv_pola_reader *r);

@@ -41,7 +41,7 @@ static void table(struct maker *k, const char *prefix, const char *stem, uint64_
     fv_synthetic_tensor(&k->m, prefix, stem, 3, (const uint64_t[]){1, rows, cols}, 0, spread);
 }
 
-/* What a linear block has beside its matrices. */
+/* What a linear block has in addition to its matrices. */
 static void learned(struct maker *k, const char *prefix, uint32_t i, uint64_t tokens)
 {
     const uint32_t d = k->width[i] / k->heads[i];

@@ -144,7 +144,7 @@ static void head(struct maker *m, json_t *made)
     json_object_set_new(made, "num_classes", json_integer(CLASSES));
 }
 
-/* What dense backbones have in the place of the head. */
+/* What dense backbones have instead of the head. */
 static void extra_norms(struct maker *m)
 {
     char prefix[40];

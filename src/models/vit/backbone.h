@@ -19,8 +19,8 @@ typedef struct fv_backbone {
     bool normed; /* by the last norm */
 } fv_backbone;
 
-/* `type`: the model_type that the section must have; `more`: fields that it may have beside those
- * of ViTs, or NULL. Fills t->m->info, and t->root with the prefix of all tensor names. */
+/* `type`: the model_type that the section must have; `more`: fields that it may have in addition
+ * to those of ViTs, or NULL. Fills t->m->info, and t->root with the prefix of all tensor names. */
 fovea_status fv_backbone_read(fv_backbone *out, fv_tensor_reader *t, const fv_config *config,
                               const char *type, const fv_field *more);
 /* backbone_taps.c: the numbers of the blocks whose output a dense head reads, at most `most`, from

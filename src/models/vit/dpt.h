@@ -17,7 +17,7 @@ typedef struct fv_dpt_unit {
 
 typedef struct fv_dpt_level {
     fv_layer project;    /* of a tap's rows */
-    uint32_t up, down;   /* its grid is so many times finer, or coarser, than the patches' */
+    uint32_t up, down;   /* scale of its grid to the patches': `up` times finer, `down` coarser */
     fv_layer resize;     /* transposed or strided convolution; absent: neither */
     fv_layer conv;       /* to the width of the fusion */
     fv_dpt_unit skipped; /* of this level's features; absent at the coarsest level */

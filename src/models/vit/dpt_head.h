@@ -20,8 +20,8 @@ typedef struct fv_dpt_head {
     fv_weight max_depth; /* absent: it gives classes */
 } fv_dpt_head;
 
-/* Sets m->dpt_head where config.json has the section, or the model's additions ask for one: then
- * section and tensors are put there; a head for classes that is there gets their number. */
+/* Sets m->dpt_head where config.json has the section, or the model's additions ask for a head: then
+ * the section and the tensors are added. An existing head for classes gets their number. */
 fovea_status fv_dpt_head_read(fovea_model *m, const fv_source *source, const fv_config *config,
                               const fv_vit *v);
 void fv_dpt_head_release(fovea_model *m);

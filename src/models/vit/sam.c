@@ -57,10 +57,10 @@ static const struct names {
 /* What no tensor shows of timm's models. */
 static const struct {
     const char *begin;
-    uint32_t heads, every; /* each so many-th block attends over all tokens */
+    uint32_t heads, every; /* the last of every `every` blocks attends over all tokens */
 } timm[] = {{"samvit_base_", 12, 3}, {"samvit_large_", 16, 6}, {"samvit_huge_", 16, 8}};
 
-/* Fields of its configurations beside those of ViTs. */
+/* Fields of its configurations, in addition to those of ViTs. */
 static const fv_field fields[] = {
     {"global_attn_indexes", FV_FIELD_ANY, NULL}, {"mlp_dim", FV_FIELD_ANY, NULL},
     {"neck_chans", FV_FIELD_ANY, NULL},          {"num_pos_feats", FV_FIELD_ANY, NULL},
@@ -306,7 +306,7 @@ static fovea_status read_tensors(reader *r)
     if (head)
         FV_TRY(fv_reader_linear(&s->head, &r->t, "", "head.fc.", fv_tensor_dimension(head, 0),
                                 s->neck_norm.w.cols));
-    /* A whole SAM has its decoder beside the encoder. */
+    /* A complete SAM also has a decoder, outside the encoder's prefix. */
     return fv_reader_all_used(&r->t, r->n->prefix);
 }
 

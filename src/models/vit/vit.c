@@ -124,8 +124,7 @@ static fv_weight block_frequencies(const fv_vit *v, uint32_t i)
     return w;
 }
 
-/* The tables of the rotation, which all blocks share but for those with frequencies of their own.
- */
+/* The tables of the rotation. Blocks share them, except blocks with frequencies of their own. */
 static void make_tables(const fv_vit_stream *c, uint32_t i, fv_weight *cos, fv_weight *sin)
 {
     fv_builder *b = c->b;

@@ -110,8 +110,8 @@ fovea_status fv_vit_read(fovea_model *m, const struct fv_source *source,
                          const struct fv_config *config);
 void fv_vit_release(fovea_model *m);
 
-/* Adds to m->outputs, which has room for 3 depth + 1 more, the residual stream before and after
- * each block, and queries and keys of each. */
+/* Adds to m->outputs the residual stream before and after each block, and queries and keys of each:
+ * 3 depth + 1 names, which the caller has allocated. */
 fovea_status fv_vit_list_blocks(fovea_model *m, uint32_t depth);
 
 /* vit.c: the steps up to the last block; gives the residual stream, whose rows are all tokens.
@@ -184,7 +184,7 @@ typedef struct fv_vit_names {
     const char *gate, *up; /* the rows of gated1 in two tensors */
     const char *inner, *inner_mlp;
     const char *periods;         /* of the rotation, d/4 of them */
-    const char *q_bias, *v_bias; /* beside a qkv without bias */
+    const char *q_bias, *v_bias; /* where qkv has no bias of its own */
     const char *rel_bias;        /* of the scores by relative position: of a block */
     const char *rel_bias_shared; /* of all blocks, after the prefix */
     const char *fc_norm;         /* of the pooled row */
@@ -197,7 +197,7 @@ typedef struct fv_vit_names {
 
 /* In the order in which they are tried; ends with a NULL patch. */
 extern const fv_vit_names fv_vit_schemes[];
-/* What may stand before all names, ends with NULL. */
+/* Prefixes that all names may have; ends with NULL. */
 extern const char *const fv_vit_prefixes[];
 
 /* Names of timm models that are not read as a ViT, by what they begin with and contain. */

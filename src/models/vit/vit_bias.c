@@ -222,7 +222,7 @@ fv_weight fv_vit_emit_bias(const fv_vit *v, fv_builder *b, uint32_t i)
     const fv_weight *own = &v->block[i].bias;
     if (fv_weight_present(own))
         return emit_bias(v, b, own);
-    if (b->bias_of != &v->bias) /* the teacher's, where a student is beside it, is another */
+    if (b->bias_of != &v->bias) /* a student and its teacher have different ones */
         b->bias = emit_bias(v, b, &v->bias);
     b->bias_of = &v->bias;
     return b->bias;

@@ -135,7 +135,7 @@ static fovea_status read_sla(fv_vit_reader *r, fv_weight *w, const char *stem)
                    .tensor = t, .rows = heads, .cols = c, .row_stride = 1, .col_stride = heads});
         return FOVEA_OK;
     }
-    /* Zeros but for the channels of each row's own head. */
+    /* Only the channels of each row's own head differ from 0. */
     float *wide;
     const fv_tensor *spread;
     FV_TRY(fv_model_floats(&wide, &spread, r->t.m, heads, c));

@@ -17,8 +17,8 @@ static fovea_status read_map(fv_vit_reader *r)
     FV_TRY(fv_reader_dimension(&hidden, &r->t, p, n->map_fc1, "weight", 0,
                                "width of the pooling MLP", FV_VIT_HIDDEN_MOST));
     FV_TRY(fv_reader_matrix(&v->map.probe, &r->t, p, n->probe, "", 1, c));
-    /* timm pools the patches alone but for one, and EVA's descendants, whose pooling has 8 heads.
-     */
+    /* timm pools the patches alone, except in one of its models and in EVA's descendants, whose
+     * pooling has 8 heads. */
     v->map.heads = r->kind == FV_VIT_EVA ? 8 : v->heads;
     v->map.patches =
         n->origin == FV_VIT_TIMM && r->kind != FV_VIT_EVA && !fv_begins_with(r->type, "test_vit3");
@@ -119,8 +119,8 @@ fovea_status fv_vit_read_pool(fv_vit_reader *r)
     return FOVEA_OK;
 }
 
-/* The place of a head, which stands beside the encoder or outside of what that is kept in; there it
- * must be made for `width` channels. */
+/* Finds the root of a head, which is that of the encoder or a shorter prefix; under a shorter one
+ * the head must be made for `width` channels. */
 static bool find_head(fv_tensor_reader *out, const fv_vit_reader *r, const char *stem,
                       uint32_t width)
 {

@@ -147,8 +147,8 @@ static fovea_status check_word(fv_vit_reader *r, const char *name)
     return fv_reader_all_used(&r->t, words);
 }
 
-/* Refuses tensors of the encoder that nothing has read, blocks left out apart. What stands beside
- * an encoder of timm's or DINOv2's authors are heads. */
+/* Refuses tensors of the encoder that nothing has read, except those of blocks that are left out.
+ * Tensors next to an encoder by timm or by DINOv2's authors are heads. */
 static fovea_status check_tensors(fv_vit_reader *r)
 {
     const fv_vit_names *n = r->n;

@@ -36,8 +36,8 @@ fovea_status fv_vit_check_size(const fv_vit_reader *r, const char *what, uint32_
     return FOVEA_OK;
 }
 
-/* Heads where a checkpoint does not say: as timm's and OpenCLIP's definitions have them, 64
- * channels each but for a few names and widths. */
+/* Number of heads where a checkpoint does not say: as in timm's and OpenCLIP's definitions, 64
+ * channels each, except for a few names and widths. */
 static uint32_t usual_heads(const fv_vit_reader *r)
 {
     static const struct {

@@ -7,7 +7,7 @@
 
 #define REGISTERS 4096
 #define SIDE 4096     /* of the position table at most, in patches */
-#define PATCH_MOST 16 /* and of pictures, in patches of so many pixels */
+#define PATCH_MOST 16 /* of pictures, where patches have this many pixels */
 
 fovea_status fv_vit_read_picture(const fv_vit_reader *r, uint32_t *width, uint32_t *height)
 {
