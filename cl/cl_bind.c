@@ -21,7 +21,8 @@ static void release_kernels(fv_cl_bound *b)
     }
 }
 
-/* The kernel and those that run ahead of it, all for groups of one size; *limit: their largest. */
+/* Creates the kernel and its pre-passes, all for groups of one size; *limit: the largest group that
+ * all of them allow. */
 static fovea_status create_for_group(fv_cl_bound *b, fv_device *d, size_t *limit)
 {
     const fv_gpu_step *s = &b->step;

@@ -97,7 +97,7 @@ static cl_mem buffer_of(uint64_t handle)
     return (cl_mem)(uintptr_t)handle;
 }
 
-/* Floats of scratch that CLBlast needs: both factors and the product, padded. */
+/* Floats of scratch that CLBlast needs: both operands and the product, padded. */
 static size_t own_room(const fv_problem *p, uint32_t rows)
 {
     const size_t m = round_up(rows), n = round_up(fv_gpu_sums_width(p)),

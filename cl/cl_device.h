@@ -52,8 +52,7 @@ struct fv_device {
     fv_gpu_rates rates; /* under `lock` */
 };
 
-/* A step: its kernel objects, whose arguments are set but for those that change from call to call.
- */
+/* A step: its kernel objects, with all arguments set that do not change from call to call. */
 typedef struct fv_cl_bound {
     fv_gpu_step step;
     cl_kernel kernel, ahead[FV_GPU_PASSES]; /* NULL: no more */

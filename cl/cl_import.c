@@ -1,8 +1,8 @@
-/* cl_import.c: memory of the caller's as a buffer that kernels read where it lies: buffers of the
- * same context, dma-bufs, Android's hardware buffers and host memory, by whichever extension the
- * driver has for them.
+/* cl_import.c: memory of the caller's as a buffer that kernels read in place: buffers of the same
+ * context, dma-bufs, Android's hardware buffers and host memory, by whichever extension the driver
+ * has for them.
  *
- * What is used of the extensions is declared here: headers of OpenCL have them or not by their age.
+ * The extensions' constants and functions are declared here, as older OpenCL headers lack them.
  */
 #include "cl/cl_import.h"
 

@@ -52,7 +52,7 @@ static const char *resolve(void *library)
 static const char *const nodes[] = {"/dev/dri/renderD128", "/dev/mali0", "/dev/kgsl-3d0",
                                     "/dev/nvidiactl", NULL};
 
-/* Platforms without devices, for the remark. */
+/* Platforms without devices, for the log message. */
 typedef struct missing {
     char names[256];
     size_t length;

@@ -373,9 +373,9 @@ static fv_gpu_rates measure(fv_device *d)
 }
 
 /* Compiled for gfx1030, a score of softmax attention in a head of 64 channels takes about 80
- * instructions in int8, of which 32 are dot products, and about 300 in floats. Products of int8
- * that are no slower than float32's leave a margin for other compilers. What could not be measured
- * is taken for what it is said to be. Processors have vectors of floats for it. */
+ * instructions in int8, of which 32 are dot products, and about 300 in floats. Requiring only that
+ * int8 products are at least as fast as float32's leaves a margin for other compilers. A device
+ * whose rate could not be measured is trusted to have fast products. CPUs use vectors of floats. */
 static bool attends_in_int8(const fv_device *d, const fv_gpu_rates *r)
 {
     return (d->features & FV_NEED_CL_DOT) && !d->limits.vectors && (r->dot <= 0 || r->dot >= 1);

@@ -33,11 +33,11 @@ struct cl_queue {
     cl_command_queue compute, up, down; /* the same where there is but one */
     cl_command_queue plain;             /* `compute` while it is not timed */
     struct cl_frame frame[FV_GPU_FRAMES];
-    cl_event *wait;       /* room for one per slot */
+    cl_event *wait;       /* array with an entry per slot */
     fv_cl_fences *fences; /* NULL: the driver has none */
-    bool wanted;          /* times of frames, beside a trace */
+    bool wanted;          /* the caller asks for times of frames, not only for a trace */
     bool timed;           /* events of `compute` have timestamps */
-    bool clockless;       /* which were none */
+    bool clockless;       /* the driver's timestamps are unusable */
     bool unsure;          /* true if some submitted work may still be running */
     /* Of the frame that is being enqueued: where dispatches are recorded, NULL: they run; and how
      * many have been replayed, which are not enqueued again. */
@@ -152,7 +152,7 @@ static fovea_status enqueue_copy(struct cl_queue *q, uint32_t slot, uint32_t row
     return FOVEA_OK;
 }
 
-/* Planes of a picture may lie in the same memory, of which the first one takes care. */
+/* Planes of a picture may share memory, which the slot of the first one handles. */
 static bool is_first_of(const fv_queue *q, uint32_t slot)
 {
     const fv_gpu_external *e = q->frame[q->now].external;
@@ -190,7 +190,7 @@ static fovea_status submitted(fv_queue *base)
 
 /* ---- open ---- */
 
-/* Queues beside the first are done without where the driver refuses them. */
+/* The first queue also serves transfers where the driver refuses further queues. */
 static fovea_status make_queues(struct cl_queue *q)
 {
     const fv_device *d = q->base.device;
@@ -206,9 +206,9 @@ static fovea_status make_queues(struct cl_queue *q)
     return FOVEA_OK;
 }
 
-/* Timestamps cost some drivers (Intel's) more than the commands that have them, so that there are
- * none unless somebody asks: then another queue takes the place of the plain one, which stays for
- * what was recorded for it. What stands in the old queue is still done. */
+/* On some drivers (Intel's) timestamps cost more than the commands they belong to, so only a caller
+ * who asks for times gets them: another queue then replaces the plain one, which is kept for the
+ * commands recorded for it. Commands already in the old queue still run. */
 static fovea_status set_timed(struct cl_queue *q, bool timed)
 {
     cl_command_queue next = q->plain, old = q->compute;
@@ -465,7 +465,7 @@ static fovea_status enqueue(const struct cl_queue *q, const fv_gpu_step *s, cl_k
     return FOVEA_OK;
 }
 
-/* The kernel after those that run ahead of it, which count as its time. */
+/* Enqueues the pre-passes, whose time counts as the kernel's, and then the kernel. */
 static fovea_status enqueue_all(struct cl_queue *q, const fv_cl_bound *b,
                                 const fv_gpu_dispatch *now)
 {

@@ -40,7 +40,7 @@ static bool resolve(fv_cl_recorder *out, const fv_cl_place *p, const char *end)
     return all;
 }
 
-/* Queues of ours have no properties but for a trace. */
+/* Our queues have no properties, except those that a trace times. */
 static bool wants_other_queues(const fv_cl_place *p)
 {
     cl_command_queue_properties wanted = 0;

@@ -34,8 +34,8 @@ typedef struct fv_cl_recording {
     cl_command_queue own; /* Qualcomm's: kernels that are enqueued there are recorded */
 } fv_cl_recording;
 
-/* The next kernels are those of a dispatch that takes about so many seconds. On failure what was
- * recorded has to be freed. */
+/* Begins a dispatch of `kernels` kernels that takes about `seconds`. On failure the recording must
+ * be freed. */
 fovea_status fv_cl_record_dispatch(fv_cl_recording *r, fv_device *d, cl_command_queue queue,
                                    uint32_t kernels, double seconds);
 /* A kernel with the arguments that it has now; runs behind the one before. */

@@ -6,7 +6,7 @@
 
 /* ---- the kernel ---- */
 
-/* What runs ahead of the kernel, in work-groups of its size. */
+/* Finds the kernel's pre-passes, which have work-groups of its size. */
 static fovea_status find_ahead(fv_cuda_bound *b, fv_device *d)
 {
     const fv_gpu_step *s = &b->step;

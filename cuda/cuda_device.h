@@ -1,8 +1,8 @@
 /* cuda_device.h: an open CUDA device, its steps and queues: what the backend's files share.
  *
- * The device's primary context is used, beside others in the process, and is current on the
- * caller's thread only inside a call: between fv_cuda_enter and fv_cuda_leave, which the functions
- * of the backend's table do; all others find it current.
+ * The device's primary context is used, shared with other users in the process. It is current on
+ * the caller's thread only inside a call, between fv_cuda_enter and fv_cuda_leave. The functions of
+ * the backend's table call these two; all other functions require that the context is current.
  */
 #ifndef FOVEA_CUDA_CUDA_DEVICE_H
 #define FOVEA_CUDA_CUDA_DEVICE_H
@@ -44,7 +44,7 @@ struct fv_device {
     cublasLtHandle_t blas; /* NULL until it is asked for */
 };
 
-/* A step: its kernel, whose arguments are set but for those that change from call to call. */
+/* A step: its kernel, with all arguments set that do not change from call to call. */
 typedef struct fv_cuda_bound {
     fv_gpu_step step;
     CUfunction function, ahead[FV_GPU_PASSES]; /* NULL: no more */

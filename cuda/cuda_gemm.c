@@ -205,7 +205,7 @@ static void gemm_shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3
     count[1] = fv_gpu_groups((uint64_t)l->args.prob.dim[FV_GEMM_N] * sides(&l->args.prob), t.cols);
 }
 
-/* `...`: what runs ahead. */
+/* `...`: the pre-passes. */
 #define CODE(code, ...)                                                                            \
     const fv_gpu_code fv_cuda_##code = {.program = "gemm.cu",                                      \
                                         .entry = "product",                                        \

@@ -4,7 +4,7 @@
 
 #include "gpu/gpu_code.h"
 
-/* Bytes, at most 16, that all rows are aligned to which are `stride` bytes apart, the first
+/* Alignment in bytes, at most 16, of rows with a stride of `stride` bytes, the first of which is
  * `offset` bytes into a buffer. */
 static inline uint32_t fv_cuda_row_alignment(uint64_t offset, uint64_t stride)
 {

@@ -1,14 +1,14 @@
 /* cuda_queue.c: what CUDA does for the frames of gpu_queue.h, on streams of its own for uploads,
  * computing and downloads.
  *
- * The caller's matrices are moved by memory of the host's that cannot be paged out. Where host and
- * device share their memory kernels write outputs to it, each number once. Inputs are copied to
- * memory of the device's also there, as everything else lies there: what of the host's a device
- * reads it does not keep in its caches, and kernels read the pixels of a picture several times.
+ * The caller's matrices are moved through pinned host memory. Where host and device share their
+ * memory, kernels write outputs to the pinned memory directly, each number once. Inputs are copied
+ * to device memory on such devices too: a device does not cache what it reads of host memory, and
+ * kernels read the pixels of a picture several times.
  *
- * What a frame computes is recorded before the first one, once for each that may be in flight, and
- * replayed with one call. Where a frame reads a picture that lies elsewhere than the one before,
- * the kernels that read it are told before that.
+ * The computation of a frame is recorded before the first frame, once for each frame that may be in
+ * flight, and replayed with one call. If a frame's picture has another address than the previous
+ * one, the arguments of the kernels that read it are updated before the replay.
  */
 #include <assert.h>
 #include <string.h>

@@ -35,14 +35,14 @@ static uint32_t slices(uint32_t columns)
     return (uint32_t)fv_gpu_groups(columns, COLUMNS);
 }
 
-/* Of so many rows at most. */
+/* The largest number of segments of a call with `rows` rows. */
 static uint32_t most_segments(const fv_knobs *k, uint32_t rows)
 {
     const uint32_t most = rows / k->v[KNOB_TOKENS];
     return most < 1 ? 1 : most < SEGMENTS_MOST ? most : SEGMENTS_MOST;
 }
 
-/* As many as the device takes at the same time, of whole chunks, none of them empty. */
+/* As many segments as the device runs at the same time, of whole chunks, none of them empty. */
 static uint32_t segments(const fv_launch *l, const fv_gpu_piece *piece)
 {
     const fv_problem *p = &l->args.prob;
@@ -120,7 +120,7 @@ static bool applies(const fv_problem *p)
     return fv_h_gpu_scan_chunk.applies(p) && width_of(p) <= WIDEST && !(p->flags & FV_FLAG_CENTRED);
 }
 
-/* What becomes of a divisor the matrix does not say. */
+/* The matrix of a segment does not describe how the divisor changes. */
 static bool takes_segments(const fv_problem *p)
 {
     return applies(p) && !(has_divisor(p) && has_matrix(p));

@@ -38,7 +38,7 @@ static uint32_t queries_of(const fv_launch *l)
     return is_foveated(l) ? 64 : l->args.knobs.v[KNOB_QUERIES];
 }
 
-/* Where registers have room and there are many, each key is read for twice as many of them. */
+/* Where there are many queries and enough registers, a key that is read serves twice as many. */
 static bool softmax_settle(fv_launch *l, uint32_t units, uint32_t choice)
 {
     uint32_t *knob = l->args.knobs.v;
@@ -56,7 +56,7 @@ static bool softmax_settle(fv_launch *l, uint32_t units, uint32_t choice)
     return true;
 }
 
-/* Keys at a time: as many as registers and two stages of shared memory have room for. */
+/* Keys at a time: as many as fit registers and two stages of shared memory. */
 static uint32_t keys_of(const fv_launch *l)
 {
     const uint32_t knob = l->args.knobs.v[is_foveated(l) ? KNOB_FOVEATED_KEYS : KNOB_KEYS];

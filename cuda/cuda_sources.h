@@ -1,5 +1,5 @@
-/* cuda_sources.h: the CUDA C++ that comes beside the texts of gpu_sources.h, and programs compiled
- * when the library was built; written at build time. */
+/* cuda_sources.h: the CUDA C++ sources in addition to those of gpu_sources.h, and programs compiled
+ * with the library; the build writes their contents. */
 #ifndef FOVEA_CUDA_CUDA_SOURCES_H
 #define FOVEA_CUDA_CUDA_SOURCES_H
 
@@ -21,7 +21,7 @@ typedef struct fv_cuda_ptx {
     const char *program, *mechanism; /* "" where it has none */
     const char *options;             /* " -DFV_GROUP=64 ...", as fv_gpu_specialise makes them */
     uint32_t arch;                   /* of which it is: 80; runs there and on all later ones */
-    uint32_t size, near_size, packed_size; /* of the text, with near registers, as it lies here */
+    uint32_t size, near_size, packed_size; /* of the text, with near registers, as stored here */
     uint32_t sum;                          /* Adler-32 of the text */
     const uint8_t *packed;
 } fv_cuda_ptx;

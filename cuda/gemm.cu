@@ -12,18 +12,19 @@
  *     +---------+--------+--------+          +-----+-----+
  *
  * The order of k inside a block is free, as long as A and W have the same. Thread (g, t) of a warp,
- * lane 4 g + t, takes steps 8 t .. 8 t + 7 of a row: they lie together, 16 bytes of 16-bit numbers,
- * and eight threads read two rows of 64 bytes, no bank twice. So do the weights, that were packed
- * for it: tiles of 8 columns x 32 steps, in the order of the threads. Rows of floats have 128
- * bytes; there odd rows have neighbouring sixteens of bytes swapped, for the same reason.
+ * lane 4 g + t, takes steps 8 t .. 8 t + 7 of a row: these are contiguous, 16 bytes of 16-bit
+ * numbers, and eight threads read two rows of 64 bytes, no bank twice. The weights are packed so
+ * that the same holds for them: tiles of 8 columns x 32 steps, in the order of the threads. Rows of
+ * floats have 128 bytes; there odd rows have neighbouring sixteens of bytes swapped, for the same
+ * reason.
  *
  * The order of columns is free, too: of 32 of them, column 8 t + 2 i + j is number 2 t + j of the
  * i-th tile, so that thread (g, t) ends with 8 neighbours of a row. With SWIGLU column 2 n is value
  * row n and column 2 n + 1 its gate.
  *
  * Where A and W are both of float16 or of bfloat16, they are multiplied as they are (FV_MATH).
- * Products of int8 have blocks of 64 steps, of as many bytes as 32 of 16 bits: A is what `quantise`
- * has left in the scratch, and W ends with a scale for each packed column.
+ * Products of int8 have blocks of 64 steps, of as many bytes as 32 of 16 bits: A is the output of
+ * `quantise` in the scratch, and W ends with a scale for each packed column.
  * Anything else is split into sums of tf32 numbers, FV_A_PARTS and FV_W_PARTS of each; the product
  * of two low parts is left out. Tensor cores cut sums off where others round: those of parts have
  * 16 steps at most, and are added up outside.

@@ -4,8 +4,8 @@
  * mechanisms with shifts, or with statistics of all heads, lattn.cl has the kernels.
  *
  * Thread (g, t) of a warp is lane 4 g + t. The order of rows, channels and columns inside a
- * fragment is free, as long as both factors have the same: each thread takes numbers that lie
- * together, makes the features of a channel once, and has them where the products want them.
+ * fragment is free, as long as both operands have the same: each thread takes contiguous numbers,
+ * computes the features of a channel once, and has them where the products need them.
  *
  * Tensor cores multiply 11 digits. Features, which have 24, become sums of two numbers, high + low,
  * and so does what they are multiplied with unless it was stored in 16 bits. Where products are of
@@ -92,7 +92,7 @@ typedef FV_CELL(0) key;
 typedef FV_CELL(1) value;
 #define HALVES (sizeof(value) == 2 && fv_same<value, half>::value)
 
-/* Rows in shared memory: four of them one after the other lie in different banks. */
+/* Pitch of rows in shared memory: four consecutive rows are in different banks. */
 #define PITCH(bytes) (((bytes) + 127) / 128 * 128 + 32)
 #define KEYS (ACROSS * CHANNELS_OF)
 #define KEY_PITCH PITCH(KEYS * sizeof(key))

@@ -22,11 +22,12 @@
  * FV_SEGMENTS: a large device has more units than there are heads, and the call's rows are dealt to
  * `groups` segments. Three kernels follow one another:
  *
- *   scan_segments  of every segment but the last the state at its end if it begins with nothing, L;
- *                  and what becomes of a state that it begins with: a product with what its tokens'
- *                  decays come to, D; by the delta rule a matrix, T = prod decay (1 - beta k k^T),
- *                  which is the state that the unit matrix becomes where tokens have no values
- *   scan_begins    what segments begin with, one after the other: S of the next = T S + L
+ *   scan_segments  for every segment but the last: L, the state at its end if it begins with zeros;
+ *                  and how it changes the state that it begins with: a factor D, the product of its
+ *                  tokens' decays, or by the delta rule a matrix, T = prod decay (1 - beta k k^T),
+ *                  which is the final state of a segment that begins with the unit matrix and whose
+ *                  tokens have no values
+ *   scan_begins    the first state of each segment, one after the other: S of the next = T S + L
  *   scan           every segment from there on
  */
 #include "cuda/fragments.cuh"
@@ -158,7 +159,8 @@ template <bool STATES> inline void tokens(OPERANDS)
                 each_of_tile(n, p.t, column, columns, [&](int i, uint at) { to[at] = s[n][i]; });
         if (NORMALISED) {
             FV_BARRIER();
-            /* Slices of a head come one after the other: all begin with what was there. */
+            /* Slices of a head run one after the other, and all begin with the old divisor: the
+             * last one stores the new one. */
             for (uint c = me; leaves && slice == SLICES - 1 && c < WIDTH; c += FV_GROUP)
                 result[STATE + head * WIDTH + c] = m.divisor[now][c];
             FV_BARRIER();

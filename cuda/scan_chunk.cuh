@@ -7,7 +7,7 @@
 #define SLICES ((FV_DV + COLUMNS - 1) / COLUMNS)
 #define WIDTH (FV_BLOCKS * FV_D) /* features of a token */
 #define STATE_TILES ((WIDTH + 7) / 8)
-#define PITCH ((WIDTH + 31) / 32 * 32 + 8) /* floats of a token: others lie in other banks */
+#define PITCH ((WIDTH + 31) / 32 * 32 + 8) /* floats of a token: tokens differ in bank */
 #define VALUE_PITCH (COLUMNS + 8)
 #define PAIR_PITCH (TOKENS + 4)
 #define LEAST (WIDTH <= 64 ? 3 : 2) /* work-groups of a unit */

@@ -6,8 +6,8 @@
  */
 typedef float state_part[STATE_TILES][4];
 
-/* Calls f(i, at) for the numbers of tile n that are there, of a state with so many columns; `at`
- * counts from the thread's first, which is of feature 2 t and its own column. */
+/* Calls f(i, at) for the numbers of tile n that are inside a state of `columns` columns; `at` is
+ * the offset from the thread's first number, which has feature 2 t and the thread's own column. */
 template <class F> inline void each_of_tile(int n, uint t, uint column, uint columns, const F &f)
 {
     EACH(i, 4) {
@@ -105,9 +105,9 @@ inline void add_products(float out[2][4], const chunk_memory &m, const place &p,
     }
 }
 
-/* S = (decays of all) S + ((those until the end) K)^T U, of n tokens. Branches stand between what
- * is added to four tiles, eight tokens each: a compiler that takes all at once has no registers
- * left. */
+/* S = (decays of all) S + ((those until the end) K)^T U, of n tokens. A branch separates the
+ * updates of each four tiles by eight tokens: a compiler that interleaves all of them runs out of
+ * registers. */
 inline void renew_state(state_part &s, const chunk_memory &m, const place &p,
                         const float value[2][4], uint n)
 {

@@ -1,6 +1,6 @@
-/* gpu_code.h: what a GPU backend must know of a kernel beside its registry line: its program, its
- * specialisation, and the work-groups of a call. It is the same for OpenCL and CUDA, and depends on
- * neither.
+/* gpu_code.h: what a GPU backend must know about a kernel in addition to its registry line: its
+ * program, its specialisation, and the work-groups of a call. It is the same for OpenCL and CUDA,
+ * and depends on neither.
  *
  * The kernels' side of this contract is prelude.cl (on CUDA cuda_prelude.h, which gives the same):
  * operands, the arguments that follow them, and the macros that the backend defines.
@@ -41,8 +41,8 @@ typedef struct fv_gpu_before {
 
 enum { FV_GPU_PASSES = 2 };
 
-/* A kernel function that runs ahead of a code's `entry`, with the same arguments and work-groups of
- * the same size. */
+/* A pre-pass: a kernel function that runs before a code's `entry`, with the same arguments and
+ * work-groups of the same size. */
 typedef struct fv_gpu_pass {
     const char *entry; /* in the same program; NULL: there is none */
     void (*shape)(const fv_launch *l, const fv_gpu_piece *p, size_t count[3]);
@@ -58,14 +58,14 @@ typedef struct fv_gpu_code {
     uint32_t group;
     /* Bytes of local memory for work-groups of `group` work-items; NULL: none. */
     uint32_t (*local)(const fv_launch *l, uint32_t group);
-    /* Macros beside those that prelude.cl names: those that are always the same, as compiler
-     * options
+    /* Macros in addition to those that prelude.cl names: the constant ones, as compiler options
      * (" -DFV_STAGE=1"), and those that depend on the step; NULL: none. */
     const char *macros;
     void (*define)(const fv_launch *l, uint32_t group, fv_gpu_text *out);
-    /* CUDA's: for knobs that are left to the problem's size (0). Sets them to the choice number
-     * `choice`, the best is 0, for a device of so many compute units (0: unknown); false: there are
-     * not so many. NULL: no such knobs. `define` and `shape` see settled ones alone. */
+    /* CUDA only: sets the knobs that are left to the problem's size (0) to choice number `choice`,
+     * of which 0 is the best, for a device with `units` compute units (0: unknown). False: there
+     * are not more than `choice` choices. NULL: no such knobs. `define` and `shape` are called with
+     * settled knobs only. */
     bool (*settle)(fv_launch *l, uint32_t units, uint32_t choice);
     /* Work-groups in three dimensions. Tokens are counted in the first one: NVIDIA's devices take
      * 65535 of the others. */

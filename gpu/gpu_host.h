@@ -23,7 +23,7 @@ enum { FV_GPU_WORDS = sizeof((fovea_device_info *)NULL)->quirks };
 void fv_gpu_add_words(char list[FV_GPU_WORDS], const char *words);
 /* What plans may take of `free` bytes, which are the host's (`shared`) or the device's own. */
 uint64_t fv_gpu_share(uint64_t free, bool shared);
-/* Maximum partial states of a reduction, for a device with so many compute units. */
+/* Maximum partial states of a reduction, for a device with `units` compute units. */
 uint32_t fv_gpu_partials(uint32_t units);
 
 /* Approximate peak rates of a device, as gpu_store.h has them; 0: not known. */
@@ -58,7 +58,7 @@ fovea_status fv_gpu_step_begin(fv_gpu_step *s, const fv_launch *l);
  * and its `local` bytes of local memory; 0: no size is left to try. */
 uint32_t fv_gpu_group(const fv_gpu_step *s, uint32_t below, uint32_t most, uint64_t local);
 fovea_status fv_gpu_no_group(const fv_gpu_step *s); /* ENOTSUP: no size fits */
-/* Seconds of a dispatch of so many rows, about, and rather more than fewer. */
+/* Estimated seconds of a dispatch of `rows` rows; it errs on the high side. */
 double fv_gpu_step_seconds(const fv_gpu_step *s, uint32_t rows, const fv_gpu_rates *rates);
 /* Rows of a dispatch that takes about `seconds`; 0: all rows. */
 uint32_t fv_gpu_step_rows(const fv_gpu_step *s, double seconds, const fv_gpu_rates *rates);
@@ -72,7 +72,7 @@ typedef struct fv_gpu_dispatch {
     uint32_t at[FV_OPERANDS], ld[FV_OPERANDS];
     uint32_t row0, rows, first, groups;
     size_t count[3]; /* work-groups */
-    uint32_t passes; /* that run ahead, and their work-groups */
+    uint32_t passes; /* number of pre-passes, and the work-groups of each */
     size_t ahead[FV_GPU_PASSES][3];
 } fv_gpu_dispatch;
 /* The rows [from, from + rows) of a call; `width`: as fv_call_place has it. */

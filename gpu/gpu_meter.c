@@ -58,8 +58,8 @@ static fovea_status measure_compute(const fv_gpu_meter *m, void *k, const uint64
     return FOVEA_OK;
 }
 
-/* Bytes of `in` per second, by the shortest of some runs over so many of them that it takes long
- * enough, or all. */
+/* Bytes of `in` per second, by the shortest of some runs. A run covers enough bytes to be timed, or
+ * all of them. */
 static fovea_status measure_move(const fv_gpu_meter *m, void *k, uint64_t in, uint64_t out,
                                  uint64_t bytes, const struct effort *effort, double *rate)
 {

@@ -12,7 +12,7 @@ typedef struct fv_gpu_meter {
     uint64_t memory, largest;
     bool vectors;   /* a CPU: a work-item uses vector types */
     bool few_turns; /* the device ends work-items that loop for long */
-    /* What else of it is to be measured, beside the two rates. */
+    /* What to measure in addition to the two rates. */
     bool half, dot, local, image, subgroups;
     /* Kernel `entry` of probe.cl with FV_PROBE `which`. */
     fovea_status (*kernel)(void **out, fv_device *d, const char *entry, int which, bool vectors);

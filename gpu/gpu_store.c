@@ -240,7 +240,7 @@ static void program_free(const fv_gpu_store *s, fv_gpu_program *p)
     fv_mem_free(p);
 }
 
-/* One that is there, or not yet built. */
+/* Makes a program from the cache, or one that is not built yet. */
 static fovea_status program_make(fv_gpu_program **out, fv_gpu_store *s, const fv_gpu_program *like)
 {
     fv_gpu_program *p;
@@ -363,7 +363,7 @@ enum { MOST_THREADS = 8 }; /* a compiler may take 100 MB for each */
 /* What the threads share. */
 typedef struct build {
     const fv_gpu_store *store;
-    uint64_t mode; /* of the caller's floats: compilers work out constants */
+    uint64_t mode; /* of the caller's floats: compilers compute constants */
 } build;
 
 static void build_one(void *arg, uint32_t phase, uint32_t unit, uint32_t slot)

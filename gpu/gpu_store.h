@@ -92,8 +92,8 @@ fovea_status fv_gpu_store_step(void **out, fv_gpu_store *s, const fv_launch *l, 
  * What fails is not kept: who asks for its kernel hears why. */
 void fv_gpu_store_want(fv_gpu_store *s, const fv_launch *l, uint32_t group, const char *options);
 void fv_gpu_store_build(fv_gpu_store *s);
-/* What was measured of the device with the kernels of probe.cl, by this process or an earlier one.
- * It is kept beside the programs. False where there is nothing. */
+/* Rates of the device that the kernels of probe.cl measured, in this process or an earlier one.
+ * They are stored with the programs. False where there are none. */
 bool fv_gpu_store_rates(fv_gpu_store *s, double out[FV_GPU_RATES]);
 void fv_gpu_store_keep_rates(fv_gpu_store *s, const double rates[FV_GPU_RATES]);
 /* fovea_cache_export and fovea_cache_import. */

@@ -56,7 +56,7 @@ static inline uint row_of(span s, uint r)
     return s.row + (s.begin + r) / FV_FOVEA_BLOCK * s.pitch + (s.begin + r) % FV_FOVEA_BLOCK;
 }
 
-/* Whether there is a query r: neither beside the grid nor in another call. */
+/* Whether query r exists: it is inside the grid and belongs to this call. */
 static inline bool is_query(span s, uint r)
 {
     return (s.begin + r) % FV_FOVEA_BLOCK < s.across && row_of(s, r) < s.rows;

@@ -1,5 +1,5 @@
-/* foveated_grid.cl: the geometry of CELLS and FOVEATED, which is C's, and the words of C that it is
- * told in. */
+/* foveated_grid.cl: the geometry of CELLS and FOVEATED, which is the C header's, and the C
+ * functions that the header uses. */
 #define uint32_t uint
 #define log2f log2
 

@@ -1,7 +1,7 @@
 /* foveated_keys.cl: the keys that a block sees, any of them found by its number: for work-items
  * that list a tile of them together. */
 
-/* What a block sees of a level: so many keys, cells of a ring. */
+/* What a block sees of a level: a number of keys, the cells of a ring. */
 typedef struct seen {
     fv_fovea_ring ring;
     uint keys, first, columns; /* row of the level's first cell; cells of its rows */

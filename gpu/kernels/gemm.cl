@@ -1,8 +1,8 @@
 /* gemm.cl: rows times a packed weight (GEMM), and convolutions as the same over windows that are
  * never written down (CONV). src/ops/ref/ref_gemm.c and ref_conv.c say what is computed.
  *
- * The weight lies in panels of 32 columns, K x 32 each, zeros past the last column; one layout for
- * all the kernels. With SWIGLU column 2n is value row n and column 2n + 1 its gate.
+ * The weight is stored in panels of 32 columns, K x 32 each, zeros past the last column; all
+ * kernels use the same layout. With SWIGLU column 2n is value row n and column 2n + 1 its gate.
  *
  *   direct  a tile of FV_TM x FV_TN per work-item, operands from global memory: where local memory
  *           is main memory
@@ -20,7 +20,7 @@
  * has left in the scratch, and of the weight, which ends with a scale for each packed column.
  *
  * Every sum over k is ascending, with the same operations for every row: a result does not depend
- * on the rows beside it.
+ * on the other rows of its tile.
  *
  * Macros of the host side: FV_CONV 1 for windows; FV_I8 1 for products of int8, FV_W8 1 for weights
  * that are only stored so; FV_TM, FV_TN tile of a work-item (FV_TN columns of the packed weight: 2,
@@ -125,8 +125,8 @@ static inline float fv_number16(float16 x, uint i)
     } while (0)
 
 /* FV_FINISH_ONE(i, row, col), row i of a tile that begins there, for all of its rows. Written out:
- * Intel's compiler forgets the pragma of a loop in which a function is called for the first time,
- * leaves one of so many operations as it is, and then has the sums in memory all along. */
+ * Intel's compiler ignores the unroll pragma of a loop in which a function is called for the first
+ * time, does not unroll a loop with this many operations, and then keeps the sums in memory. */
 #define FV_FINISH_FOUR(i, row, col)                                                                \
     FV_FINISH_ONE(i, row, col);                                                                    \
     FV_FINISH_ONE((i) + 1, row, col);                                                              \
@@ -272,7 +272,7 @@ typedef FV_V fv_scale;
 
 /* ---- where A comes from ---- */
 
-/* The sum over k goes over FV_TAPS runs of FV_DEPTH steps that lie together in A: the taps of a
+/* The sum over k goes over FV_TAPS runs of FV_DEPTH steps that are contiguous in A: the taps of a
  * window, FV_SIDE in a line, or the one row. */
 #if FV_CONV
 #define FV_SIDE dim.s3

@@ -3,10 +3,10 @@
  * Products are summed in float16 over 16 steps of k, those sums in float32. To that end each row of
  * A and each column of the weight has a power of two for its scale, so that the largest of a row is
  * in [1024, 2048) and that of a column in [0.5, 1): nothing overflows, and numbers may be 2^-24 of
- * a row's largest, 2^-13 of a column's, before they lose digits. Both lie in panels of 32, step by
- * step of k, zeros to a multiple of 32 steps: the operands of a step are two vectors.
+ * a row's largest, 2^-13 of a column's, before they lose digits. Both are stored in panels of 32,
+ * step by step of k, zeros to a multiple of 32 steps: the operands of a step are two vectors.
  *
- *   row_scales, row_panels  passes ahead, which leave in the scratch, the table of all,
+ *   row_scales, row_panels  pre-passes, which write to the scratch, the table of all kernels,
  *                           panels of rows | a scale for each row
  *   product                 FV_TM x FV_TN per work-item, panels from global memory; with FV_TILE
  *                           staged in local memory, with FV_IMAGE the weight's as an image;
@@ -22,7 +22,7 @@
     ((global const float *)((global const half *)table + (size_t)FV_ROWS * FV_STEPS))
 
 #if FV_SUBGROUP
-#define FV_ROW_PANEL 16 /* rows of a panel: what a subgroup multiplies lies together */
+#define FV_ROW_PANEL 16 /* rows of a panel: a subgroup's operands are contiguous */
 #else
 #define FV_ROW_PANEL FV_PANEL
 #endif
@@ -36,8 +36,9 @@
 
 /* ---- the weight ---- */
 
-/* Step 0 of packed column n, of which there is one in four; so many steps of a panel further; run
- * number i of eight numbers from there on; the scales of columns from `col` on. */
+/* FV_COLUMN: step 0 of packed column n, a multiple of 4; FV_COLUMN_PAIR: from there to the next two
+ * steps; FV_COLUMN_RUN: the i-th eight numbers from w on; FV_SCALES: the scales of columns from
+ * `col` on. */
 #if FV_IMAGE
 typedef uint fv_column;
 #define FV_TEXEL(at) read_imageui(base1, (int)(at))
@@ -68,7 +69,7 @@ FV_KERNEL void row_scales(FV_ARGS)
     for (uint run = me.y; run < end; run += lanes)
         top = max(top, fv_top(fv_get_some(row + 16 * run, (int)(dim.s2 - 16 * run))));
     FV_SHARE_TOP(top, me.y, lanes);
-    /* Of infinity and NaN nothing is to be saved; the least scale is one that is no denormal. */
+    /* Infinity and NaN need no scale; the smallest scale is one that is not denormal. */
     const uint exponent = top >> 23, scale = exponent == 255 ? 127 : max(exponent, 37u) - 10;
     if (me.y == 0 && me.x < rows)
         ((global float *)FV_ROW_SCALES)[me.x] = as_float(scale << 23);

@@ -7,8 +7,8 @@
 #error "a work-group has to be one subgroup"
 #endif
 
-/* Loops are written out: Intel's compiler may forget their pragmas (gemm.cl), leaves one of so many
- * operations as it is, and what it indexes in memory. */
+/* Loops are written out: Intel's compiler may ignore their pragmas (gemm.cl), does not unroll a
+ * loop with this many operations, and then keeps the arrays that it indexes in memory. */
 #define FV_ADD_TO_ROW(i, x, columns) sum[i] = FV_H_MAD(FV_TN, x, columns, sum[i])
 #define FV_ADD_STEPS(k) FV_FOUR_STEPS(FV_ADD_TO_ROW, w + (k)*FV_PANEL, a + (k)*FV_ROW_PANEL)
 

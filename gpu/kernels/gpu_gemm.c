@@ -130,7 +130,7 @@ void fv_gpu_cover_product(const fv_launch *l, uint32_t rows, uint32_t height, ui
     count[1] = fv_gpu_groups(sides * l->args.prob.dim[FV_GEMM_N], width);
 }
 
-/* `...`: what runs ahead. */
+/* `...`: the pre-passes. */
 #define CODE(code, name, items, rows_align, ...)                                                   \
     const fv_gpu_code fv_gpu_##code = {.program = "gemm",                                          \
                                        .entry = "product",                                         \

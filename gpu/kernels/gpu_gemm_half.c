@@ -38,8 +38,8 @@ size_t fv_gpu_half_packed(const fv_problem *p, const fv_knobs *knobs)
     return packed_columns(p) * (steps(p) * sizeof(uint16_t) + sizeof(float));
 }
 
-/* The numbers that count are those of float16: a power of two, by which they are all scaled then,
- * changes none that is not small beside the largest. Returns that scale. */
+/* Rounds a row to float16 and scales it by a power of two, which loses digits only of numbers that
+ * are small compared with the largest. Returns the factor that undoes the scaling. */
 static float pack_column(uint16_t *to, uint32_t second, const float *row, size_t k)
 {
     float top = 0;

@@ -28,7 +28,7 @@ typedef struct tile {
 } tile;
 
 /* Sums of a work-item of n sums over `items` work-items, 4 or 8: those that leave the fewest
- * without use. A tile of 4 x 8 is what the 64 registers of a work-item of Mali's have room for. */
+ * without use. The largest tile that fits the 64 registers of a Mali work-item is 4 x 8. */
 static uint32_t share(uint32_t n, uint32_t items)
 {
     return n > 4 * items && 2 * fv_ceil_div(n, 8 * items) <= fv_ceil_div(n, 4 * items) ? 8 : 4;

@@ -6,7 +6,7 @@ enum {
     GROUP = 128,
     TEAM = 32,
     TOKEN = 10, /* floats of per-token scalars */
-    PART = 16,  /* of a column of the state: what registers have room for, in vectors of 16 items */
+    PART = 16,  /* of a column of the state: as much as registers hold, in vectors of 16 items */
 };
 
 /* How a step is laid out: the numbers that scan.cl is compiled with, and what follows from them. */

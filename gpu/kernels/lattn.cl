@@ -2,11 +2,11 @@
  * compiles one kernel at a time: FV_LATTN_REDUCE, FV_LATTN_MERGE, FV_LATTN_APPLY or FV_WLATTN.
  *
  * Products go through a tile of the work-group: FV_GI by FV_GJ work-items with FV_TM by FV_TN sums
- * each, in registers. Features of a few rows lie in memory of the group, computed once for all who
- * need them. A group of one work-item has that memory for itself.
+ * each, in registers. Features of a few rows are computed once and kept in local memory for all
+ * work-items that need them. A group of one work-item has that memory to itself.
  *
  *   FV_GI, FV_GJ, FV_TM, FV_TN  the tile; FV_TM and FV_TN are 4 or 8
- *   FV_STAGE  1: what features are multiplied with, values or the state, lies there too, where that
+ *   FV_STAGE  1: the other operand, values or the state, is staged in local memory too, where that
  *             is faster than the cache
  *   FV_ROWS   REDUCE, WLATTN: rows whose features are kept, a power of two
  *   FV_SLAB   APPLY: features that are kept, of FV_GI * FV_TM rows
@@ -32,7 +32,7 @@
 #define CELL(n) FV_CELL(n)
 #define GET(n, p) FV_GET(n, p)
 #define STREAM(j) ((j) / (FV_DV / FV_STREAMS))  /* of value column j */
-#define IN_STREAM (FV_DV / FV_STREAMS % 4 == 0) /* whether quads of columns lie in one stream */
+#define IN_STREAM (FV_DV / FV_STREAMS % 4 == 0) /* quads of columns are in one stream */
 
 /* Learned vectors: as they are, from FIRST_CHANNEL on, and finished. */
 typedef struct learned {
@@ -46,7 +46,7 @@ FV_FN float finish(const learned *l, uint p, uint c)
     return fv_param(p, GET(PARAM, l->raw + p * FV_HEADS * FV_D + c), l->alpha);
 }
 
-/* What phi sees beside channel c, counted from FIRST_CHANNEL. */
+/* The other arguments of phi for channel c, counted from FIRST_CHANNEL. */
 FV_FN fv_row channel(const learned *l, uint c, float shift)
 {
     fv_row r = fv_row_of(l->alpha);
@@ -268,7 +268,7 @@ FV_FN void add_products(float4 acc[FV_TM][QUADS], SHARED const float *left, cons
 
 #ifdef FV_LATTN_REDUCE
 
-/* The tile of the state: features of so many channels, by so many value columns. */
+/* The tile of the state: features of TILE_CHANNELS channels by TJ value columns. */
 #define TILE_CHANNELS (FV_GI * FV_TM / FV_BLOCKS)
 #define TI (FV_GI * FV_TM)
 #define TJ (FV_GJ * FV_TN)
@@ -329,7 +329,8 @@ FV_FN void add_columns(float sums[OWN], SHARED const float *feat, uint n)
     }
 }
 
-/* Means of the tile's features, and what the state keeps beside them. */
+/* Writes the means of the tile's features, and the shift and rotated means that the state keeps
+ * next to them. */
 FV_FN void write_feature_means(OPERANDS, global FV_CELL(6) *state, const float m[OWN],
                                SHARED const float *turned_mean, SHARED const float *shift, uint c0)
 {
@@ -489,8 +490,8 @@ FV_KERNEL void lattn_reduce(OPERANDS)
         if (SERIAL)
             FV_STATE_BARRIER();
 
-        /* Of tiles of the same channels the last writes their means, of those of the same values
-         * the last theirs: the others have read what was there. */
+        /* The last tile of the same channels writes their means, and the last tile of the same
+         * value columns writes those: the tiles before it have read the old ones. */
         if (t % TILES_J == TILES_J - 1)
             write_feature_means(OPERANDS_GIVEN, state, m, turned_mean, shift, c0);
         if (CENTRED && t / TILES_J == TILES_I - 1)
@@ -564,7 +565,8 @@ FV_KERNEL void lattn_merge(FV_IN(0), FV_OUT(1), FV_CALL)
 
 #ifdef FV_LATTN_APPLY
 
-/* The tile of the output: so many rows, by so many value columns; features come slab by slab. */
+/* The tile of the output: ROWS rows by the value columns of the group; features come slab by slab.
+ */
 #define ROWS (FV_GI * FV_TM)
 #define PITCH (ROWS + 4) /* of features, one row of them per channel: spreads what is written */
 #define TJ (FV_GJ * FV_TN)

@@ -27,8 +27,8 @@ FV_FN void keep(float *kept, global const FV_CELL(2) *raw, float alpha)
                      kept + p * PAD(CHANNELS) + c);
 }
 
-/* What phi sees beside channels from c on, counted from FIRST_CHANNEL; statistics are of the row.
- */
+/* The other arguments of phi for channels from c on, counted from FIRST_CHANNEL; statistics are
+ * those of the row. */
 FV_FN fv_row channels(fv_row r, const float *kept, uint c, const float *shift)
 {
     for (uint p = 0; p < FV_PARAMS; p++)

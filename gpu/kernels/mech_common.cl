@@ -3,10 +3,10 @@
 #define GATED ((FV_FLAGS & FV_FLAG_GATED) != 0)
 #define NORMALISED (!(FV_FLAGS & FV_FLAG_UNNORMALISED))
 
-/* Loop over those of `count` numbers that are a work-item's, from the last one down. Where they lie
- * then depends on the count: counted up from 0, it would be known ahead of a loop around this one,
- * and Intel's compiler, which writes such loops out, keeps the addresses of all turns in registers
- * all the while, and has none left for the sums. */
+/* Loop over the work-item's share of `count` numbers, from the last one down, so that the addresses
+ * depend on the count. If it counted up from 0, Intel's compiler would unroll it, hoist the
+ * addresses of all iterations out of a surrounding loop into registers, and have none left for the
+ * sums. */
 #define SHARE_DOWN(i, count)                                                                       \
     for (int i = (int)(count)-1 - (int)get_local_id(0); i >= 0; i -= FV_GROUP)
 

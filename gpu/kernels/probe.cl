@@ -99,7 +99,7 @@ kernel void probe(global uint4 *out, read_only image1d_buffer_t in)
 #endif
 
 #if FV_PROBE == FV_PROBE_TURNS
-/* Numbers after 2^18 turns of a generator, one at a time: 16 bits of each half. */
+/* Numbers after 2^18 sequential iterations of a generator: the low and the high 16 bits. */
 kernel void probe(global float *out)
 {
     const uint i = get_local_id(0), turns = get_num_groups(0) << 18; /* of 1 group */

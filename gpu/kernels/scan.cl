@@ -1,8 +1,8 @@
 /* scan.cl: SCAN: causal linear attention with its state, over the features of a mechanism. A
  * work-group has a head and a slice of the value channels: no column of the state depends on
- * another. Tokens are taken some at a time; their features, made by all work-items, lie in memory
- * of the group, by channels: [WIDTH][TOKENS]. The columns of the state lie in registers, ACROSS of
- * them, each split over FV_DOWN work-items.
+ * another. Tokens are taken some at a time; all work-items compute their features into local
+ * memory, by channels: [WIDTH][TOKENS]. The columns of the state are in registers, ACROSS of them,
+ * each split over FV_DOWN work-items.
  *
  *   FV_CHUNKED  0: token by token. 1: the tokens as a chunk, of which only the last result becomes
  *               the state:
@@ -303,8 +303,8 @@ FV_FN void chunk_decays(SHARED chunk_memory *m, uint n)
 {
     const uint me = get_local_id(0);
 #if BY_CHANNEL
-    /* Not a loop from `me` on: PoCL takes a branch that only some work-items are in, with a loop of
-     * n turns in it, for all of them. */
+    /* Not a loop from `me` on: PoCL executes a branch that only some work-items take, with a loop
+     * of n iterations in it, for all of them. */
     for (uint c0 = 0; c0 < WIDTH; c0 += FV_GROUP) {
         const uint c = c0 + me, count = c < WIDTH ? n : 0;
         float from = 1.f, to = 1.f, gone = 0.f;

@@ -19,7 +19,7 @@
 #define LANES 32
 #define KEYS 48
 
-/* 2^x for x <= 0; 0 where that is no normal number. */
+/* 2^x for x <= 0; 0 where the result is not a normal number. */
 static inline float16 power(float16 x)
 {
     const float16 n = rint(max(x, (float16)-126.f)), t = max(x, (float16)-126.f) - n;

@@ -2,9 +2,9 @@
  * statistics, by tiles of KEYS keys: SOFTMAX over all keys and, with FV_WINDOW, WSOFTMAX inside
  * windows of rows. src/ops/ref/ref_softmax.c says what is computed.
  *
- *   quantise_queries   a pass ahead: numbers and a scale for each query and head
- *   lay_keys           a pass ahead: keys and values in tiles. SOFTMAX's come from what KEYS_I8 has
- *                      written, those of a window are quantised here, as KEYS_I8 would do it
+ *   quantise_queries   a pre-pass: numbers and a scale for each query and head
+ *   lay_keys           a pre-pass: keys and values in tiles. SOFTMAX takes those that KEYS_I8 has
+ *                      written; those of a window are quantised here, as KEYS_I8 would do it
  *   softmax, wsoftmax
  *
  * Work-groups and their items have the queries, keys and channels that softmax_tiles.cl gives them,
@@ -16,8 +16,8 @@
  *     O = 2^(m - m') O + 2^(t - m') P V              and then QUADS quads of channels
  *
  * A tile has a maximum of its own, so that its weights have eight digits wherever the largest score
- * is; l sums what is not rounded yet. Products are of signed bytes on every device, so that those
- * of P are 128 less than what they stand for; sums begin with 128 times the values of the tile.
+ * is; l sums unrounded weights. Products are of signed bytes on every device, so that the bytes of
+ * P are stored minus 128; sums begin with 128 times the values of the tile.
  *
  * FV_D, FV_DV  width of a head's keys and values
  * FV_STAGE     1: queries, keys and values go through local memory, where it beats the cache

@@ -80,7 +80,7 @@ static inline uint first_position(float given)
     return given + 0.5f >= 0.f && given + 0.5f < 16777216.f ? (uint)(given + 0.5f) : 0;
 }
 
-/* Writes a row of a kv head into the cache, if that has room. */
+/* Writes a row of a kv head into the cache, if that is not full. */
 FV_KERNEL void softmax_scan_remember(OPERANDS)
 {
     const uint r = get_group_id(0), kv = get_group_id(1);

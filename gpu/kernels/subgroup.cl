@@ -1,12 +1,12 @@
-/* subgroup.cl: products of 16 rows and 32 columns by the 16 lanes of a subgroup, in float16, in the
- * words of Intel's extensions: lanes read blocks together, and give numbers of theirs to all. What
- * is given is an operand of the next instruction: no other one moves it.
+/* subgroup.cl: products of 16 rows and 32 columns by the 16 lanes of a subgroup, in float16, by the
+ * functions of Intel's extensions: lanes read blocks together, and broadcast numbers to all lanes.
+ * A broadcast number is an operand of the next instruction, and takes no instruction of its own.
  *
  *   FV_BLOCK(name, p)     declares 8 numbers a lane: number n of lane l is p[16 n + l]
  *   FV_SPREAD(name, p)    the same of 4, which lanes may give
  *   FV_GIVEN_BY(name, n, l)  number n of lane l of those, both known when the kernel is compiled
  */
-#ifndef FV_LANES /* a driver of the tests, which has no subgroups, has words of its own */
+#ifndef FV_LANES /* a driver of the tests, which has no subgroups, defines its own */
 #define FV_LANES 16
 #define FV_OF_LANES __attribute__((intel_reqd_sub_group_size(FV_LANES))) /* of a kernel */
 #define FV_LANE get_sub_group_local_id()
@@ -19,9 +19,10 @@
 #define FV_GIVEN_BY(name, n, l) as_half(intel_sub_group_broadcast((name).s##n, l))
 #endif
 
-/* Of four steps 32 columns lie at w: of each step the lanes' first ones, then their second ones;
- * and 16 rows at a: of two steps lane l has step l / 4 % 2 of row l % 4 + l / 8 * 4, then of the
- * one 8 further. ADD(i, x, columns) for row i of each step, x, and the lane's two columns. */
+/* w points to four steps of 32 columns: for each step the lanes' first columns, then their second
+ * ones. a points to 16 rows: of two steps lane l has step l / 4 % 2 of row l % 4 + l / 8 * 4, then
+ * of the row 8 further. Calls ADD(i, x, columns) for row i of each step, x, and the lane's two
+ * columns. */
 #define FV_FOUR_ROWS(ADD, i, n, l, columns)                                                        \
     ADD(i, FV_GIVEN_BY(a_, n, l), columns);                                                        \
     ADD((i) + 1, FV_GIVEN_BY(a_, n, (l) + 1), columns);                                            \
