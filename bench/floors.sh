@@ -1,5 +1,5 @@
 #!/bin/sh
-# floors.sh: whole models beside the sum of the lower bounds of their steps, measured in the same rounds:
+# floors.sh: whole models compared with the sum of the lower bounds of their steps, in the same rounds:
 # a product or softmax takes its time when run alone, any other step that of moving its operands once.
 #
 #   sh bench/floors.sh                          MAViT-T on 224x224 and 2048x512 pixels; a minute or two

@@ -1,5 +1,5 @@
 #!/bin/sh
-# gemm.sh: GEMM beside OpenBLAS, at both x86 levels, on one and two threads. Some minutes.
+# gemm.sh: GEMM compared with OpenBLAS, at both x86 levels, on one and two threads. Some minutes.
 #
 # BUILD names the build directory.
 set -eu

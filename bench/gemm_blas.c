@@ -1,4 +1,5 @@
-/* gemm_blas.c: fovea's GEMM beside OpenBLAS's, over the products of ViT-S, B and L, in one run.
+/* gemm_blas.c: fovea's GEMM compared with OpenBLAS's, over the products of ViT-S, B and L, in one
+ * run.
  *
  *   gemm_blas ISA THREADS LIBRARY     LIBRARY: path or name of a libopenblas
  *
@@ -23,9 +24,9 @@
 
 enum { ROUNDS = 5, ROW_MAJOR = 101, NO_TRANS = 111, TRANS = 112 };
 
-/* Idle workers of OpenBLAS spin for 2^28 cycles; measured beside them, fovea would have half a core
- * less. Nothing is timed before they sleep and the scheduler has spread the threads again; where it
- * has not, the round is lost, so the best round of each counts. */
+/* Idle workers of OpenBLAS spin for 2^28 cycles, which would take half a core from fovea. Nothing
+ * is timed before they sleep and the scheduler has spread the threads again; where it has not, the
+ * round is lost, so the best round of each counts. */
 static const struct timespec settle = {0, 150000000};
 #define WARM_SECONDS 0.02
 #define BATCH_SECONDS 0.03

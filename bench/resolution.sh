@@ -4,8 +4,8 @@
 #
 #   sh bench/resolution.sh       about twenty minutes on two fast cores, hours on a small board
 #
-# What is measured is kept in build/resolution, a file for each model and size: an interrupted run goes on
-# where it was; delete the folder to begin anew. BUILD names the build directory, MODEL and SIZES another
+# Results are kept in build/resolution, a file for each model and size, and an interrupted run resumes
+# from them; delete the folder to start over. BUILD names the build directory, MODEL and SIZES another
 # model and other sizes, THREADS the threads.
 set -eu
 cd "$(dirname "$0")/.."

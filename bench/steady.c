@@ -1,5 +1,5 @@
-/* steady.c: the first frame and a hundred after it: latency beside a fixed arithmetic loop of equal
- * length, page faults, allocations.
+/* steady.c: the first frame and a hundred after it: latency compared with a fixed arithmetic loop
+ * of equal length, page faults, allocations.
  *
  *   steady MODEL SIZE ATTENTION THREADS FRAMES
  *

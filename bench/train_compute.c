@@ -1,11 +1,11 @@
-/* train_compute.c: steps of training with products of bfloat16 beside the same in float32.
+/* train_compute.c: steps of training with products of bfloat16 compared with float32.
  *
  *   train_compute MODEL SIZE ATTENTION THREADS PICTURES STEPS
  *
  * A step is that of FOVEA_STAGE_FEATURES: PICTURES pictures of SIZE x SIZE, the softmax model
  * included. The two take turns, so that both see the same disturbances, and the ratio is the median
  * of those of neighbouring steps. Where the processor has no instructions for bfloat16, its
- * products are those of float32 with rounding beside them: the ratio is above 1, and says nothing
+ * products are those of float32 plus the rounding: the ratio is above 1, and says nothing
  * about processors that have them.
  */
 #include <stdint.h>

@@ -1,4 +1,4 @@
-/* train_rate.c: a step of training beside matrix products: time, FLOP/s, memory.
+/* train_rate.c: a step of training compared with matrix products: time, FLOP/s, memory.
  *
  *   train_rate MODEL SIZE ATTENTION THREADS PICTURES STEPS
  *
@@ -6,8 +6,8 @@
  * forward and back, everything trained, AdamW. FLOPs are those that the trainer counts, with what
  * is computed again. The products are the model's own, of all its tokens, with packed weights; they
  * run between the steps, so that both see the same disturbances, and the best of them is the
- * measure. Memory: what the process had at its peak, without pages of files and what it had before,
- * beside what was promised.
+ * measure. Memory: the peak of the process, without pages of files and what it had before, compared
+ * with the estimate.
  */
 #include <stdint.h>
 #include <stdio.h>

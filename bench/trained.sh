@@ -5,7 +5,7 @@
 #   sh bench/trained.sh          the first time it fetches 200 MB into build/trained, then it takes BUDGET,
 #                                10min, and some minutes of measuring
 #
-# PHOTOS names a folder of photographs, the more the better; otherwise those of Debian's wallpaper packages
+# PHOTOS names a folder of photographs, as many as possible; otherwise those of Debian's wallpaper packages
 # and of scikit-image's wheel are taken, some fifty. MODEL names another model, BUDGET the time to train,
 # OPTIONS further options of `fovea linearise`, BUILD the build directory. Nothing that is fetched becomes
 # part of Fovea. Run again, it goes on where it was ended.

@@ -5,10 +5,10 @@
  * timestamp=(guint64, of the buffer), seconds=(double, that the device took) and what
  * foveafilter_results.h describes; boxes and key points as foveafilter_found.h has them. Messages
  * leave out the values of outputs, unless post-values asks for them. Several elements in a pipeline
- * share the structure of the meta: a later one's fields take the place of those of the same name,
- * and in `elements` everyone has a structure of its own, under its name. Everything is planned when
- * caps arrive; a frame makes Fovea allocate nothing. Memory of cameras and decoders is read where
- * it lies, as far as the device can.
+ * share the structure of the meta: a later one's fields replace those of the same name, and in
+ * `elements` each element has a structure of its own, under its name. Everything is planned when
+ * caps arrive; a frame makes Fovea allocate nothing. Memory of cameras and decoders is read in
+ * place if the device can.
  */
 #include <gst/base/gstbasetransform.h>
 #include <gst/video/video.h>

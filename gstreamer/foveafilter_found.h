@@ -6,13 +6,14 @@
 
 #include <fovea/fovea.h>
 
-/* Room for what a model finds; NULL where it finds none, or the plan lacks the outputs for it. */
+/* Buffers for boxes and key points; NULL where the model has none, or the plan lacks their outputs.
+ */
 typedef struct Found {
     const fovea_model *model;
     fovea_plan *plan;
     fovea_detection *box;
     fovea_keypoint *point;
-    guint boxes, points;              /* there is room for */
+    guint boxes, points;              /* capacities */
     size_t found_boxes, found_points; /* in the last frame */
 } Found;
 

@@ -7,7 +7,7 @@
 
 #include <fovea/fovea.h>
 
-/* Those that plans read where they lie come first. */
+/* Formats that plans read in place come first. */
 #define FOVEAFILTER_IN_PLACE "RGB, BGR, GRAY8, NV12, YUY2"
 #define FOVEAFILTER_FORMATS                                                                        \
     FOVEAFILTER_IN_PLACE                                                                           \
@@ -18,7 +18,7 @@
 typedef struct Frames {
     fovea_layout layout;
     fovea_yuv_matrix yuv;
-    fovea_layout_info info; /* info.buffer_size 0: plans read them where they lie */
+    fovea_layout_info info; /* info.buffer_size 0: plans read them in place */
     uint32_t width, height;
     guint8 *buffer;
 } Frames;
@@ -28,14 +28,14 @@ typedef struct Frames {
 gboolean foveafilter_frames_describe(Frames *out, const GstVideoInfo *video, const GstCaps *caps);
 gboolean foveafilter_frames_same(const Frames *a, const Frames *b);
 
-/* Room for frames that have to be converted. */
+/* Buffers for frames that have to be converted. */
 void foveafilter_frames_open(Frames *f);
 void foveafilter_frames_close(Frames *f);
 /* The pixels of a mapped frame, as a plan takes them, until the next call. */
 fovea_status foveafilter_frames_pixels(const Frames *f, const GstVideoFrame *video,
                                        fovea_frame *out);
 
-/* Whether rows or planes of a frame lie elsewhere than the caps alone say. */
+/* Whether the strides or offsets of a frame differ from those that the caps imply. */
 gboolean foveafilter_frames_padded(const GstVideoInfo *video, GstBuffer *frame);
 /* The same frame where the caps say, with all that is attached to it; NULL: it cannot be read. */
 GstBuffer *foveafilter_frames_pack(const GstVideoInfo *video, GstBuffer *frame);

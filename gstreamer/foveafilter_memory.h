@@ -13,7 +13,7 @@ gboolean foveafilter_memory_video(GstVideoInfo *out, gboolean *surfaces, GstCaps
 
 /* Frames of one plan. */
 typedef struct Memory {
-    GstElement *element; /* remarks are its own */
+    GstElement *element; /* that log messages name */
     fovea_device *device;
     fovea_pixel_format format;
     const GstVideoInfo *video;

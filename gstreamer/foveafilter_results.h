@@ -10,7 +10,7 @@
 /* One output of the plan. Its buffers go round: one that nobody holds any more is written again. */
 typedef struct Result {
     fovea_output_info info;
-    gboolean labels; /* of the picture's classes, of which the best are told by name */
+    gboolean labels; /* of the picture's classes, of which the best are reported by name */
     GstBufferPool *pool;
     GstBuffer *buffer; /* of the frame that is being run, or NULL */
     GstMapInfo map;
@@ -20,12 +20,12 @@ typedef struct Results {
     const fovea_model *model;
     Result *result;
     fovea_output *out; /* what fovea_run takes */
-    float *score;      /* of each class, of the frame that is told */
+    float *score;      /* of each class, of the frame that is reported */
     guint count, top;
 } Results;
 
-/* For the outputs of `plan`; of logits the `top` best are told. FALSE: out of memory. Close it in
- * any case. */
+/* For the outputs of `plan`; of logits the `top` best are reported. FALSE: out of memory. Close it
+ * in any case. */
 gboolean foveafilter_results_open(Results *r, const fovea_model *model, const fovea_plan *plan,
                                   guint top);
 void foveafilter_results_close(Results *r);

@@ -19,12 +19,20 @@ COVERED = [
     ("docs/*.md", "prose"),
     ("include/fovea", "comments"),
     ("src", "strings"),
+    ("platform", "comments"),
     ("gpu", "comments"),
     ("cl", "comments"),
     ("cuda", "comments"),
+    ("python", "comments"),
     ("python", "strings"),
+    ("gstreamer", "comments"),
     ("gstreamer", "strings"),
+    ("ros2", "comments"),
     ("ros2", "strings"),
+    ("examples", "comments"),
+    ("bench", "comments"),
+    ("meson*", "comments"),
+    ("pyproject.toml", "comments"),
 ]
 
 # Pattern, what to write instead, and text that it must refuse. A space of a pattern is any white

@@ -174,7 +174,7 @@ static int touches(const struct scene *s, const struct object *o)
     return 0;
 }
 
-/* Puts a digit where there is room, if there is after some trials. */
+/* Puts a digit at a free position, if some trials find one. */
 static void place(struct scene *s, struct chance *c, const struct digit *digit)
 {
     struct object o = {.digit = digit};

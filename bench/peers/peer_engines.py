@@ -51,7 +51,7 @@ class Job:
 class Peer:
     name: str
     about: str
-    packages: tuple  # of PyPI, imported by these names; the first one's version is told
+    packages: tuple  # of PyPI, imported by these names; the first one's version is reported
     # prepare(job) imports and writes what is needed. It gives load() -> (run, precision): run(pixels) -> rows,
     # and how it says that it takes what is not int8, None where it does not say.
     prepare: Callable

@@ -69,7 +69,7 @@ class Table:
 
 HEAD = ["", "precision", "time", "ratio", "cosine", "worst row", "run MiB", "process MiB"]
 WORDS = 2  # columns of text, then of numbers
-# Fovea's precision, and those of the others that it is set beside.
+# Fovea's precision, and those of the others that it is compared with.
 RIVALS = (("f32", ("f32",)), ("default", ("default",)), ("bf16", ("default", "bf16")), ("int8", ("int8",)))
 
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# peers.sh: Fovea beside ONNX Runtime, OpenVINO, ncnn and PyTorch: the same model, softmax and linear,
+# peers.sh: Fovea and ONNX Runtime, OpenVINO, ncnn and PyTorch: the same model, softmax and linear,
 # in float32, as each engine comes, in bfloat16 and in int8.
 #
 #   sh bench/peers/peers.sh                        DINOv2-B at 518 and 1036 pixels; an hour or two

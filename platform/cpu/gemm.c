@@ -1,4 +1,4 @@
-/* gemm.c: blocking and packing of the CPU GEMM and of convolutions, the same for every kit.
+/* gemm.c: blocking and packing of the CPU GEMM and of convolutions, the same for every microkernel.
  *
  *   for blocks of at most MC rows             activations packed once, all of K
  *     for groups of columns                   partial sums of a group stay in L2
@@ -7,9 +7,9 @@
  *           for panels of mr rows
  *             tile
  *
- * Weights are read once per block of rows, in the order they lie in memory. A convolution differs
- * in where its packed activations come from, and in nothing else. Where one or two panels of the
- * weight are all there are, activations are read where they lie, if they lie as a tile wants them.
+ * Weights are read once per block of rows, in the order of their storage. A convolution differs
+ * only in where its packed activations come from. Where the weight has just one or two panels,
+ * activations are read in place, if their layout is one that a tile can read.
  */
 #include "platform/cpu/gemm.h"
 
@@ -32,24 +32,23 @@ static uint32_t even_part(uint32_t total, uint32_t most)
     return fv_ceil_div(total, fv_ceil_div(total, most));
 }
 
-/* Steps of a block of k of so many rows. A few rows of one tile fit L1 whole, and then the weight
- * is best read as it lies: a block of k of one panel after the other would jump. The sums are the
- * same.
- */
-static uint32_t k_block(const fv_gemm_kit *kit, const fv_problem *p, const fv_knobs *knobs,
+/* Steps of a block of k in a call of `rows` rows. If the rows of a single tile fit L1 entirely, K
+ * is one block, so that the weight is read sequentially; blocks of k would jump from panel to
+ * panel. The sums are the same. */
+static uint32_t k_block(const fv_gemm_microkernel *mk, const fv_problem *p, const fv_knobs *knobs,
                         uint32_t rows)
 {
     enum { FEW_BYTES = 16384 };
     const uint32_t k = p->dim[FV_GEMM_K];
-    const bool few = rows <= kit->mr && (uint64_t)rows * k * fv_type_size(kit->factor) <= FEW_BYTES;
-    const bool whole = kit->quantise || (few && !kit->scales_blocks);
-    return fv_round_up(whole ? k : even_part(k, knobs->v[FV_GEMM_KC]), kit->steps);
+    const bool few = rows <= mk->mr && (uint64_t)rows * k * fv_type_size(mk->factor) <= FEW_BYTES;
+    const bool whole = mk->quantise || (few && !mk->scales_blocks);
+    return fv_round_up(whole ? k : even_part(k, knobs->v[FV_GEMM_KC]), mk->steps);
 }
 
 /* Output columns of one panel. */
-static uint32_t panel_cols(const fv_gemm_kit *kit, const fv_problem *p)
+static uint32_t panel_cols(const fv_gemm_microkernel *mk, const fv_problem *p)
 {
-    return p->epi & FV_EPI_SWIGLU ? kit->nr / 2 : kit->nr;
+    return p->epi & FV_EPI_SWIGLU ? mk->nr / 2 : mk->nr;
 }
 
 /* Packs steps [0, k) of m rows of elements of `size` bytes; a cache line of each row at a time. */
@@ -80,13 +79,13 @@ static void pack_panel(void *dst, const void *src, enum fv_type type, size_t ld,
 }
 
 /* Rows of the panel that starts at row r: panels of a block differ by at most one row. */
-static uint32_t panel_rows(const fv_gemm_kit *kit, uint32_t r, uint32_t rows)
+static uint32_t panel_rows(const fv_gemm_microkernel *mk, uint32_t r, uint32_t rows)
 {
-    const uint32_t panels = (rows + kit->mr - 1) / kit->mr, low = rows / panels;
+    const uint32_t panels = (rows + mk->mr - 1) / mk->mr, low = rows / panels;
     return r < rows % panels * (low + 1) ? low + 1 : low;
 }
 
-/* ---- activations that are read where they lie ---- */
+/* ---- activations that are read in place ---- */
 
 /* Rows of a tile that are multiplied in place. A row consists of `runs` pieces, each `groups`
  * groups of steps long: of a convolution one piece for each line of the window. From one row to the
@@ -97,13 +96,14 @@ typedef struct unpacked_rows {
     uint32_t runs;
 } unpacked_rows;
 
-/* Whether a call reads activations where they lie, where it can: packing pays where many panels of
- * the weight read what is packed. */
-static bool reads_unpacked(const fv_gemm_kit *kit, const fv_args *a, const fv_call *c, bool single)
+/* Whether a call reads activations in place where their layout allows it: packing pays only where
+ * many panels of the weight read the packed copy. */
+static bool reads_unpacked(const fv_gemm_microkernel *mk, const fv_args *a, const fv_call *c,
+                           bool single)
 {
-    const uint32_t *dim = a->prob.dim, most = 2 * kit->nr;
+    const uint32_t *dim = a->prob.dim, most = 2 * mk->nr;
     const bool conv = a->prob.op == FV_OP_CONV;
-    return kit->unpacked && single && c->cols <= most && a->prob.in == kit->factor &&
+    return mk->unpacked && single && c->cols <= most && a->prob.in == mk->factor &&
            (conv ? dim[FV_CONV_C] : dim[FV_GEMM_K]) % 4 == 0 &&
            (!conv || a->ld[FV_GEMM_A] == dim[FV_CONV_C]);
 }
@@ -143,14 +143,14 @@ static bool find_unpacked(unpacked_rows *out, const fv_args *a, const fv_call *c
     return true;
 }
 
-static void tile_unpacked(const fv_gemm_kit *kit, const unpacked_rows *l, float *acc, const char *w,
-                          uint32_t m, const char *ahead)
+static void tile_unpacked(const fv_gemm_microkernel *mk, const unpacked_rows *l, float *acc,
+                          const char *w, uint32_t m, const char *ahead)
 {
-    const enum fv_type type = (enum fv_type)kit->factor;
+    const enum fv_type type = (enum fv_type)mk->factor;
     for (uint32_t i = 0; i < l->runs; i++) {
-        kit->unpacked(acc, fv_element(l->at, type, i * l->step), l->ld, w, l->groups, m, i == 0,
-                      ahead);
-        w += l->groups * 4 * kit->nr * fv_type_size(kit->weight);
+        mk->unpacked(acc, fv_element(l->at, type, i * l->step), l->ld, w, l->groups, m, i == 0,
+                     ahead);
+        w += l->groups * 4 * mk->nr * fv_type_size(mk->weight);
         ahead += l->groups * 4 * FV_GEMM_AHEAD;
     }
 }
@@ -159,34 +159,34 @@ static void tile_unpacked(const fv_gemm_kit *kit, const unpacked_rows *l, float 
 
 /* A panel of the packed activations: m rows, `depth` steps. */
 typedef struct row_panel {
-    const fv_gemm_kit *kit;
+    const fv_gemm_microkernel *mk;
     char *at;
     enum fv_type type; /* of the rows that are packed */
     uint32_t m, depth;
 } row_panel;
 
 /* Whether rows of that type are rounded while they are packed. */
-static bool rounds(const fv_gemm_kit *kit, enum fv_type type)
+static bool rounds(const fv_gemm_microkernel *mk, enum fv_type type)
 {
-    return kit->round && type == FV_F32;
+    return mk->round && type == FV_F32;
 }
 
 static size_t panel_bytes(const row_panel *p)
 {
-    return (size_t)p->m * fv_round_up(p->depth, 4) * fv_type_size(p->kit->factor);
+    return (size_t)p->m * fv_round_up(p->depth, 4) * fv_type_size(p->mk->factor);
 }
 
 /* Where the rows are packed to: the end of the panel's room. */
 static void *packed_rows(const row_panel *p)
 {
-    const uint8_t type = rounds(p->kit, p->type) ? p->kit->factor : (uint8_t)p->type;
+    const uint8_t type = rounds(p->mk, p->type) ? p->mk->factor : (uint8_t)p->type;
     return p->at + panel_bytes(p) - (size_t)p->m * fv_round_up(p->depth, 4) * fv_type_size(type);
 }
 
 static void take(const row_panel *p)
 {
-    if (p->kit->take)
-        p->kit->take(p->at, p->type, (p->depth + 3) / 4, p->m);
+    if (p->mk->take)
+        p->mk->take(p->at, p->type, (p->depth + 3) / 4, p->m);
 }
 
 /* Steps of k that are packed at a time, so that what is written stays in L1. */
@@ -199,19 +199,19 @@ static void pack_rounded(const row_panel *p, const float *rows, size_t ld)
     for (uint32_t j = 0; j < p->depth; j += SPAN) {
         const uint32_t n = fv_min_u32(SPAN, p->depth - j);
         pack_elements((char *)part, (const char *)(rows + j), ld, p->m, n, sizeof(float));
-        p->kit->round((uint16_t *)(void *)p->at + (size_t)j * p->m, part,
-                      (size_t)p->m * fv_round_up(n, 4));
+        p->mk->round((uint16_t *)(void *)p->at + (size_t)j * p->m, part,
+                     (size_t)p->m * fv_round_up(n, 4));
     }
 }
 
-static void pack_rows(const fv_gemm_kit *kit, char *dst, const void *src, enum fv_type type,
+static void pack_rows(const fv_gemm_microkernel *mk, char *dst, const void *src, enum fv_type type,
                       size_t ld, uint32_t rows, uint32_t k, uint32_t kc)
 {
     for (uint32_t k0 = 0; k0 < k; k0 += kc)
         for (uint32_t r = 0; r < rows;) {
-            const row_panel p = {kit, dst, type, panel_rows(kit, r, rows), fv_min_u32(kc, k - k0)};
+            const row_panel p = {mk, dst, type, panel_rows(mk, r, rows), fv_min_u32(kc, k - k0)};
             const void *rows_of = fv_element(src, type, r * ld + k0);
-            if (rounds(kit, type))
+            if (rounds(mk, type))
                 pack_rounded(&p, rows_of, ld);
             else
                 pack_panel(packed_rows(&p), rows_of, type, ld, p.m, p.depth);
@@ -231,20 +231,20 @@ typedef struct quantised {
     float *room; /* K floats, rounded up to QUANTISED */
 } quantised;
 
-static void quantise_rows(const fv_gemm_kit *kit, char *dst, const quantised *q, const void *src,
-                          enum fv_type type, size_t ld, uint32_t rows, uint32_t k)
+static void quantise_rows(const fv_gemm_microkernel *mk, char *dst, const quantised *q,
+                          const void *src, enum fv_type type, size_t ld, uint32_t rows, uint32_t k)
 {
-    const uint32_t k4 = fv_round_up(k, kit->steps);
-    const size_t size = fv_type_size(kit->factor);
-    if (kit->unpacked) { /* it reads them as they were made */
-        kit->quantise(dst, q->scale, q->sum, src, type, ld, rows, k, q->room);
+    const uint32_t k4 = fv_round_up(k, mk->steps);
+    const size_t size = fv_type_size(mk->factor);
+    if (mk->unpacked) { /* it reads them as they were made */
+        mk->quantise(dst, q->scale, q->sum, src, type, ld, rows, k, q->room);
         return;
     }
     for (uint32_t r = 0, m; r < rows; r += m, dst += (size_t)m * k4 * size) {
-        m = panel_rows(kit, r, rows);
-        kit->quantise(q->panel, q->scale + r, q->sum + r, fv_element(src, type, r * ld), type, ld,
-                      m, k, q->room);
-        if (kit->steps == 8) /* four pairs of steps */
+        m = panel_rows(mk, r, rows);
+        mk->quantise(q->panel, q->scale + r, q->sum + r, fv_element(src, type, r * ld), type, ld, m,
+                     k, q->room);
+        if (mk->steps == 8) /* four pairs of steps */
             pack_elements(dst, q->panel, k4 / 2, m, k4 / 2, 2);
         else if (size == 2)
             pack_elements(dst, q->panel, k4, m, k4, 2);
@@ -281,15 +281,15 @@ static inline void pack_tap(char *dst, const char *const *src, uint32_t m, uint3
         }
 }
 
-/* The same of floats as a panel of 16 bits. Groups of which the tap has a part are not left to
- * kit->round, which writes whole ones: of the other part another tap is packed. */
-static void pack_tap_rounded(const fv_gemm_kit *kit, uint16_t *dst, const char *const *src,
+/* The same for floats as a panel of 16 bits. A group that two taps share is not left to the
+ * microkernel's `round`, which writes whole groups: the other tap packs the rest of it. */
+static void pack_tap_rounded(const fv_gemm_microkernel *mk, uint16_t *dst, const char *const *src,
                              uint32_t m, uint32_t j, uint32_t n)
 {
     if (j % 4 == 0 && n % 4 == 0) {
         float part[SPAN * FV_GEMM_ROWS];
         pack_tap((char *)part, src, m, 0, n, sizeof(float));
-        kit->round(dst + (size_t)j * m, part, (size_t)m * n);
+        mk->round(dst + (size_t)j * m, part, (size_t)m * n);
         return;
     }
     for (uint32_t i = 0; i < m; i++)
@@ -353,7 +353,7 @@ static void pack_windows(const row_panel *p, const fv_args *a, const void *in, u
                          uint32_t k0)
 {
     const uint32_t channels = a->prob.dim[FV_CONV_C], m = p->m, depth = p->depth;
-    const bool rounded = rounds(p->kit, p->type);
+    const bool rounded = rounds(p->mk, p->type);
     const size_t bytes = rounded ? sizeof(uint16_t) : fv_type_size(p->type); /* as packed */
     char *dst = packed_rows(p);
     const char *src[FV_GEMM_ROWS];
@@ -363,7 +363,7 @@ static void pack_windows(const row_panel *p, const fv_args *a, const void *in, u
         n = fv_min_u32(fv_min_u32(channels - channel, SPAN), depth - j);
         find_pixels(src, &w, a, in, p->type, tap, channel);
         if (rounded)
-            pack_tap_rounded(p->kit, (uint16_t *)(void *)dst, src, m, j, n);
+            pack_tap_rounded(p->mk, (uint16_t *)(void *)dst, src, m, j, n);
         else if (bytes == 4)
             pack_tap(dst, src, m, j, n, 4);
         else
@@ -374,15 +374,15 @@ static void pack_windows(const row_panel *p, const fv_args *a, const void *in, u
             memset(dst + (((size_t)(k / 4) * m + i) * 4 + k % 4) * bytes, 0, bytes);
 }
 
-/* `unpacked`: but those that are read where they lie. */
-static void pack_pixels(const fv_gemm_kit *kit, char *dst, const fv_args *a, const void *in,
+/* `unpacked`: without those that are read in place. */
+static void pack_pixels(const fv_gemm_microkernel *mk, char *dst, const fv_args *a, const void *in,
                         uint32_t pixel, uint32_t rows, uint32_t kc, bool unpacked)
 {
     const uint32_t k = a->prob.dim[FV_GEMM_K];
     const enum fv_type type = a->prob.in;
     for (uint32_t k0 = 0; k0 < k; k0 += kc)
         for (uint32_t r = 0; r < rows;) {
-            const row_panel p = {kit, dst, type, panel_rows(kit, r, rows), fv_min_u32(kc, k - k0)};
+            const row_panel p = {mk, dst, type, panel_rows(mk, r, rows), fv_min_u32(kc, k - k0)};
             unpacked_rows l;
             if (!unpacked || !unpacked_windows(&l, a, in, pixel + r, p.m)) {
                 pack_windows(&p, a, in, pixel + r, k0);
@@ -395,15 +395,15 @@ static void pack_pixels(const fv_gemm_kit *kit, char *dst, const fv_args *a, con
 
 /* ---- convolutions of int8: pixels are those of ops/rows_i8.h ---- */
 
-static bool is_int8_conv(const fv_gemm_kit *kit, const fv_problem *p)
+static bool is_int8_conv(const fv_gemm_microkernel *mk, const fv_problem *p)
 {
-    return kit->quantise && p->op == FV_OP_CONV;
+    return mk->quantise && p->op == FV_OP_CONV;
 }
 
 /* Those that do not are packed as `tile` wants them. */
-static bool reads_pixels_in_place(const fv_gemm_kit *kit, const fv_problem *p)
+static bool reads_pixels_in_place(const fv_gemm_microkernel *mk, const fv_problem *p)
 {
-    return is_int8_conv(kit, p) && kit->add_tap;
+    return is_int8_conv(mk, p) && mk->add_tap;
 }
 
 static uint32_t taps_of(const fv_problem *p)
@@ -423,13 +423,14 @@ static inline void pack_int8_tap(char *dst, const char *const *src, uint32_t m, 
                 memset(dst + (size_t)j * m + i * steps, 0, steps);
 }
 
-/* Packs the windows of a block of rows: by panels, of a panel by taps. Scales lie in that order. */
-static void pack_int8_pixels(const fv_gemm_kit *kit, char *dst, const quantised *q,
+/* Packs the windows of a block of rows panel by panel, each panel tap by tap. Scales have the same
+ * order. */
+static void pack_int8_pixels(const fv_gemm_microkernel *mk, char *dst, const quantised *q,
                              const fv_args *a, const void *in, uint32_t pixel, uint32_t rows)
 {
     const uint32_t channels = a->prob.dim[FV_CONV_C], taps = taps_of(&a->prob);
     for (uint32_t r = 0, m; r < rows; r += m) {
-        m = panel_rows(kit, r, rows);
+        m = panel_rows(mk, r, rows);
         const windows w = windows_at(a, pixel + r, m);
         for (uint32_t tap = 0; tap < taps; tap++) {
             const char *src[FV_GEMM_ROWS];
@@ -438,7 +439,7 @@ static void pack_int8_pixels(const fv_gemm_kit *kit, char *dst, const quantised 
                 const size_t at = (size_t)r * taps + tap * m + i;
                 q->scale[at] = src[i] ? fv_rows_i8_scale(src[i], channels) : 0;
             }
-            if (kit->steps == 8)
+            if (mk->steps == 8)
                 pack_int8_tap(dst, src, m, channels, 8);
             else
                 pack_int8_tap(dst, src, m, channels, 4);
@@ -477,35 +478,35 @@ static fv_gemm_out out_at(const fv_args *a, const fv_call *c, uint32_t row, uint
 
 /* A block of rows whose activations are packed. */
 typedef struct block {
-    const fv_gemm_kit *kit;
+    const fv_gemm_microkernel *mk;
     const fv_args *a;
     const fv_call *c;
     uint32_t row, rows; /* of the call */
     uint32_t k4, kc;
     const char *packed;
     bool unpacked; /* not packed are rows that find_unpacked finds */
-    float *wide;   /* room for a widened KC x nr block of the weight */
+    float *wide;   /* buffer of a widened KC x nr block of the weight */
     quantised q;
 } block;
 
 /* Bytes of a panel of the weight. */
-static size_t weight_panel(const fv_gemm_kit *kit, uint32_t k4)
+static size_t weight_panel(const fv_gemm_microkernel *mk, uint32_t k4)
 {
-    return kit->nr * (k4 * fv_type_size(kit->weight) + (kit->weight == FV_I8 ? sizeof(float) : 0));
+    return mk->nr * (k4 * fv_type_size(mk->weight) + (mk->weight == FV_I8 ? sizeof(float) : 0));
 }
 
 /* Of I8: the scales of the panel at column col. */
 static const float *column_scales(const block *b, uint32_t col)
 {
-    const uint32_t panel = col / panel_cols(b->kit, &b->a->prob);
-    const char *w = (const char *)b->c->p[FV_GEMM_W] + panel * weight_panel(b->kit, b->k4);
-    return (const float *)(const void *)(w + (size_t)b->k4 * b->kit->nr);
+    const uint32_t panel = col / panel_cols(b->mk, &b->a->prob);
+    const char *w = (const char *)b->c->p[FV_GEMM_W] + panel * weight_panel(b->mk, b->k4);
+    return (const float *)(const void *)(w + (size_t)b->k4 * b->mk->nr);
 }
 
 /* Columns of the call in the panel at column col. */
 static uint32_t columns_of(const block *b, uint32_t col)
 {
-    return fv_min_u32(panel_cols(b->kit, &b->a->prob), b->c->col0 + b->c->cols - col);
+    return fv_min_u32(panel_cols(b->mk, &b->a->prob), b->c->col0 + b->c->cols - col);
 }
 
 static void finish_rows(const block *b, const float *acc, uint32_t r, uint32_t m, uint32_t col)
@@ -513,27 +514,27 @@ static void finish_rows(const block *b, const float *acc, uint32_t r, uint32_t m
     fv_gemm_out o = out_at(b->a, b->c, b->row + r, col);
     o.rows = m;
     o.cols = columns_of(b, col);
-    if (b->kit->weight == FV_I8)
+    if (b->mk->weight == FV_I8)
         o.column_scale = column_scales(b, col);
-    if (b->kit->quantise && b->a->prob.op == FV_OP_GEMM) {
+    if (b->mk->quantise && b->a->prob.op == FV_OP_GEMM) {
         o.row_scale = b->q.scale + r;
         o.row_sum = b->q.sum + r;
     }
-    b->kit->finish(&o, acc);
+    b->mk->finish(&o, acc);
 }
 
 /* Sums of the panel of m packed rows that begins at row r of the block, one tap after the other. */
 static void tile_of_packed_taps(const block *b, float *acc, uint32_t r, uint32_t m, const char *w,
                                 const char *ahead)
 {
-    const fv_gemm_kit *kit = b->kit;
+    const fv_gemm_microkernel *mk = b->mk;
     const uint32_t channels = b->a->prob.dim[FV_CONV_C], taps = taps_of(&b->a->prob);
     const size_t step = (size_t)m * channels;
     const char *in = b->packed + (size_t)r * b->k4;
-    float *whole = acc + (size_t)kit->mr * kit->nr;
-    for (uint32_t tap = 0; tap < taps; tap++, in += step, w += (size_t)channels * kit->nr) {
-        kit->tile(whole, in, w, channels / kit->steps, m, true, ahead);
-        kit->add_scaled(acc, whole, b->q.scale + (size_t)r * taps + tap * m, m, tap == 0);
+    float *whole = acc + (size_t)mk->mr * mk->nr;
+    for (uint32_t tap = 0; tap < taps; tap++, in += step, w += (size_t)channels * mk->nr) {
+        mk->tile(whole, in, w, channels / mk->steps, m, true, ahead);
+        mk->add_scaled(acc, whole, b->q.scale + (size_t)r * taps + tap * m, m, tap == 0);
         ahead += channels * FV_GEMM_AHEAD;
     }
 }
@@ -547,14 +548,14 @@ static void tile_of_taps(const block *b, float *acc, uint32_t r, uint32_t m, uin
     const windows at = windows_at(b->a, b->c->row0 + b->row + r, m);
     const bool inside = are_inside(&at, b->a);
     const char *src[FV_GEMM_ROWS];
-    for (uint32_t tap = 0; tap < taps; tap++, w += (size_t)channels * b->kit->nr) {
+    for (uint32_t tap = 0; tap < taps; tap++, w += (size_t)channels * b->mk->nr) {
         if (tap == 0 || !inside)
             find_pixels(src, &at, b->a, b->c->p[FV_GEMM_A], FV_U8, tap, 0);
         else
             move_to_tap(src, b->a, m, tap);
         for (uint32_t i = 0; i < m && !inside; i++)
             src[i] = src[i] ? src[i] : b->packed;
-        b->kit->add_tap(acc, (const void *const *)src, w, channels, m, cols, tap == 0);
+        b->mk->add_tap(acc, (const void *const *)src, w, channels, m, cols, tap == 0);
     }
 }
 
@@ -562,37 +563,37 @@ static void tile_of_taps(const block *b, float *acc, uint32_t r, uint32_t m, uin
  * with the last step. While the rows go by, the same steps of panel `next` are fetched into L2. */
 static void run_panel(const block *b, float *sums, uint32_t col, uint32_t k0, uint32_t next)
 {
-    const fv_gemm_kit *kit = b->kit;
-    const uint32_t width = panel_cols(kit, &b->a->prob), depth = fv_min_u32(b->kc, b->k4 - k0);
-    const size_t step = kit->nr * fv_type_size(kit->weight); /* bytes of one step of k */
+    const fv_gemm_microkernel *mk = b->mk;
+    const uint32_t width = panel_cols(mk, &b->a->prob), depth = fv_min_u32(b->kc, b->k4 - k0);
+    const size_t step = mk->nr * fv_type_size(mk->weight); /* bytes of one step of k */
     const char *weight = b->c->p[FV_GEMM_W];
-    const char *w = weight + col / width * weight_panel(kit, b->k4) + k0 * step;
-    const bool alone = b->rows <= kit->mr; /* one tile: it reads all of the panel */
-    const char *ahead = alone ? w : weight + next / width * weight_panel(kit, b->k4) + k0 * step;
+    const char *w = weight + col / width * weight_panel(mk, b->k4) + k0 * step;
+    const bool alone = b->rows <= mk->mr; /* one tile: it reads all of the panel */
+    const char *ahead = alone ? w : weight + next / width * weight_panel(mk, b->k4) + k0 * step;
     const char *ahead_last = ahead + (ptrdiff_t)depth * ((ptrdiff_t)step - FV_GEMM_AHEAD);
-    const size_t factor = fv_type_size(kit->factor);
+    const size_t factor = fv_type_size(mk->factor);
     const char *packed = b->packed + (size_t)k0 * b->rows * factor;
     const bool single = b->kc == b->k4, last = k0 + depth == b->k4;
 
     for (uint32_t r = 0, m; r < b->rows; r += m) {
-        float *acc = sums + (single ? 0 : (size_t)r * kit->nr);
+        float *acc = sums + (single ? 0 : (size_t)r * mk->nr);
         const void *in = packed + (size_t)r * depth * factor;
         unpacked_rows l;
-        m = panel_rows(kit, r, b->rows);
-        if (reads_pixels_in_place(kit, &b->a->prob))
+        m = panel_rows(mk, r, b->rows);
+        if (reads_pixels_in_place(mk, &b->a->prob))
             tile_of_taps(b, acc, r, m, col, w);
-        else if (is_int8_conv(kit, &b->a->prob))
+        else if (is_int8_conv(mk, &b->a->prob))
             tile_of_packed_taps(b, acc, r, m, w, ahead);
         else if (b->unpacked && find_unpacked(&l, b->a, b->c, b->row + r, m))
-            tile_unpacked(kit, &l, acc, w, m, ahead);
-        else if (kit->quantise && kit->unpacked)
-            kit->unpacked(acc, in, depth, w, depth / kit->steps, m, true, ahead);
-        else if (kit->widen && r == 0)
-            kit->widen(acc, in, w, depth / kit->steps, m, k0 == 0, ahead,
-                       m < b->rows ? b->wide : NULL);
+            tile_unpacked(mk, &l, acc, w, m, ahead);
+        else if (mk->quantise && mk->unpacked)
+            mk->unpacked(acc, in, depth, w, depth / mk->steps, m, true, ahead);
+        else if (mk->widen && r == 0)
+            mk->widen(acc, in, w, depth / mk->steps, m, k0 == 0, ahead,
+                      m < b->rows ? b->wide : NULL);
         else
-            kit->tile(acc, in, kit->widen ? (const void *)b->wide : w, depth / kit->steps, m,
-                      k0 == 0, ahead);
+            mk->tile(acc, in, mk->widen ? (const void *)b->wide : w, depth / mk->steps, m, k0 == 0,
+                     ahead);
         if (ahead < ahead_last)
             ahead += (size_t)depth * FV_GEMM_AHEAD;
         if (last)
@@ -606,71 +607,71 @@ static void pack_block(const block *b, char *packed)
     const enum fv_type type = b->a->prob.in;
     const void *in = b->c->p[FV_GEMM_A];
     const size_t ld = b->a->ld[FV_GEMM_A];
-    if (reads_pixels_in_place(b->kit, &b->a->prob))
+    if (reads_pixels_in_place(b->mk, &b->a->prob))
         memset(packed, 0,
                fv_rows_i8_bytes(b->a->prob.dim[FV_CONV_C])); /* a pixel beyond the grid */
-    else if (is_int8_conv(b->kit, &b->a->prob))
-        pack_int8_pixels(b->kit, packed, &b->q, b->a, in, b->c->row0 + b->row, b->rows);
-    else if (b->kit->quantise)
-        quantise_rows(b->kit, packed, &b->q, fv_element(in, type, b->row * ld), type, ld, b->rows,
+    else if (is_int8_conv(b->mk, &b->a->prob))
+        pack_int8_pixels(b->mk, packed, &b->q, b->a, in, b->c->row0 + b->row, b->rows);
+    else if (b->mk->quantise)
+        quantise_rows(b->mk, packed, &b->q, fv_element(in, type, b->row * ld), type, ld, b->rows,
                       k);
     else if (b->a->prob.op == FV_OP_CONV)
-        pack_pixels(b->kit, packed, b->a, in, b->c->row0 + b->row, b->rows, b->kc, b->unpacked);
+        pack_pixels(b->mk, packed, b->a, in, b->c->row0 + b->row, b->rows, b->kc, b->unpacked);
     else if (!b->unpacked)
-        pack_rows(b->kit, packed, fv_element(in, type, b->row * ld), type, ld, b->rows, k, b->kc);
+        pack_rows(b->mk, packed, fv_element(in, type, b->row * ld), type, ld, b->rows, k, b->kc);
 }
 
 /* Floats of a widened block of the weight. */
-static size_t wide_size(const fv_gemm_kit *kit, uint32_t rows, uint32_t kc)
+static size_t wide_size(const fv_gemm_microkernel *mk, uint32_t rows, uint32_t kc)
 {
-    return kit->widen && rows > kit->mr ? (size_t)kc * kit->nr : 0;
+    return mk->widen && rows > mk->mr ? (size_t)kc * mk->nr : 0;
 }
 
 /* Floats of the partial sums of a group of columns, or of a tile: with fewer rows never more. An
  * int8 convolution keeps a tile of floats, of all taps so far, and one of integers, of a tap. */
-static size_t sums_size(const fv_gemm_kit *kit, const fv_problem *p, uint32_t rows, uint32_t kc,
-                        uint32_t k4)
+static size_t sums_size(const fv_gemm_microkernel *mk, const fv_problem *p, uint32_t rows,
+                        uint32_t kc, uint32_t k4)
 {
-    const size_t tile = (size_t)kit->mr * kit->nr, group = (size_t)rows * GROUP_COLS;
-    if (is_int8_conv(kit, p))
+    const size_t tile = (size_t)mk->mr * mk->nr, group = (size_t)rows * GROUP_COLS;
+    if (is_int8_conv(mk, p))
         return 2 * tile;
     return kc < k4 && group > tile ? group : tile;
 }
 
 /* Floats of the scales of a block of rows; as many sums follow. Whole lines. */
-static size_t scales_size(const fv_gemm_kit *kit, const fv_problem *p, uint32_t rows)
+static size_t scales_size(const fv_gemm_microkernel *mk, const fv_problem *p, uint32_t rows)
 {
-    return kit->quantise ? fv_round_up(rows * taps_of(p), 16) : 0;
+    return mk->quantise ? fv_round_up(rows * taps_of(p), 16) : 0;
 }
 
 /* Bytes of a block of packed rows, or of rows that are multiplied where they were quantised: there
  * quantising the last one writes whole 64s. */
-static size_t packed_size(const fv_gemm_kit *kit, uint32_t rows, uint32_t k4)
+static size_t packed_size(const fv_gemm_microkernel *mk, uint32_t rows, uint32_t k4)
 {
-    const size_t more = kit->quantise && kit->unpacked ? QUANTISED : 0;
-    return ((size_t)rows * k4 + more) * fv_type_size(kit->factor);
+    const size_t more = mk->quantise && mk->unpacked ? QUANTISED : 0;
+    return ((size_t)rows * k4 + more) * fv_type_size(mk->factor);
 }
 
-void fv_gemm_run(const fv_gemm_kit *kit, const fv_args *a, const fv_call *c)
+void fv_gemm_run(const fv_gemm_microkernel *mk, const fv_args *a, const fv_call *c)
 {
     const fv_problem *p = &a->prob;
-    const uint32_t k4 = fv_round_up(p->dim[FV_GEMM_K], kit->steps);
-    const uint32_t mc = even_part(c->rows, a->knobs.v[FV_GEMM_MC]), width = panel_cols(kit, p);
-    const uint32_t kc = k_block(kit, p, &a->knobs, mc);
-    const uint32_t end = c->col0 + c->cols, group = GROUP_COLS / kit->nr * width;
-    const bool unpacked = reads_unpacked(kit, a, c, kc == k4);
+    const uint32_t k4 = fv_round_up(p->dim[FV_GEMM_K], mk->steps);
+    const uint32_t mc = even_part(c->rows, a->knobs.v[FV_GEMM_MC]), width = panel_cols(mk, p);
+    const uint32_t kc = k_block(mk, p, &a->knobs, mc);
+    const uint32_t end = c->col0 + c->cols, group = GROUP_COLS / mk->nr * width;
+    const bool unpacked = reads_unpacked(mk, a, c, kc == k4);
     assert(c->col0 % FV_COL_ALIGN == 0 && end <= p->dim[FV_GEMM_N]);
 
     for (uint32_t row = 0; row < c->rows; row += mc) {
         const uint32_t rows = fv_min_u32(mc, c->rows - row);
-        float *wide = c->scratch, *sums = wide + wide_size(kit, rows, kc);
-        float *scales = sums + sums_size(kit, p, rows, kc, k4);
-        char *packed = (char *)(scales + 2 * scales_size(kit, p, rows));
-        char *room = packed + packed_size(kit, rows, k4);
-        const quantised q = {scales, (int32_t *)(void *)(scales + scales_size(kit, p, rows)),
+        float *wide = c->scratch, *sums = wide + wide_size(mk, rows, kc);
+        float *scales = sums + sums_size(mk, p, rows, kc, k4);
+        char *packed = (char *)(scales + 2 * scales_size(mk, p, rows));
+        char *room = packed + packed_size(mk, rows, k4);
+        const quantised q = {scales, (int32_t *)(void *)(scales + scales_size(mk, p, rows)),
                              room + fv_round_up(k4, QUANTISED) * sizeof(float),
                              (float *)(void *)room};
-        const block b = {kit, a, c, row, rows, k4, kc, packed, unpacked, wide, q};
+        const block b = {mk, a, c, row, rows, k4, kc, packed, unpacked, wide, q};
         pack_block(&b, packed);
 
         for (uint32_t left = c->col0; left < end; left += group) {
@@ -679,7 +680,7 @@ void fv_gemm_run(const fv_gemm_kit *kit, const fv_args *a, const fv_call *c)
                 for (uint32_t col = left; col < right; col += width) {
                     const uint32_t next = col + width < end ? col + width : col;
                     const size_t panel = kc < k4 ? (col - left) / width : 0;
-                    run_panel(&b, sums + panel * rows * kit->nr, col, k0, next);
+                    run_panel(&b, sums + panel * rows * mk->nr, col, k0, next);
                 }
         }
     }
@@ -688,75 +689,75 @@ void fv_gemm_run(const fv_gemm_kit *kit, const fv_args *a, const fv_call *c)
 /* ---- a product of activations ---- */
 
 /* Row `row` of B, or zeros if it is NULL, as column j of a panel of bfloat16. */
-static void pack_row_of_b(const fv_gemm_kit *kit, uint16_t *panel, uint32_t j, const float *row,
-                          uint32_t k)
+static void pack_row_of_b(const fv_gemm_microkernel *mk, uint16_t *panel, uint32_t j,
+                          const float *row, uint32_t k)
 {
-    const uint32_t beside = kit->beside;
+    const uint32_t interleave = mk->interleave;
     for (uint32_t k0 = 0; k0 < k; k0 += SPAN) {
         const uint32_t n = fv_min_u32(SPAN, k - k0), n4 = fv_round_up(n, 4);
         float floats[SPAN] = {0};
         uint16_t rounded[SPAN];
         if (row)
             memcpy(floats, row + k0, n * sizeof *floats);
-        kit->round(rounded, floats, n4);
-        for (uint32_t i = 0; i < n4; i += beside)
-            memcpy(panel + (size_t)(k0 + i) * kit->nr + (size_t)j * beside, rounded + i,
-                   beside * sizeof *rounded);
+        mk->round(rounded, floats, n4);
+        for (uint32_t i = 0; i < n4; i += interleave)
+            memcpy(panel + (size_t)(k0 + i) * mk->nr + (size_t)j * interleave, rounded + i,
+                   interleave * sizeof *rounded);
     }
 }
 
-void fv_gemm_matmul_run(const fv_gemm_kit *kit, const fv_args *a, const fv_call *c)
+void fv_gemm_matmul_run(const fv_gemm_microkernel *mk, const fv_args *a, const fv_call *c)
 {
     fv_args product = *a;
     fv_call call = *c;
     const uint32_t k = a->prob.dim[FV_GEMM_K], end = c->col0 + c->cols;
-    const size_t panel = weight_panel(kit, fv_round_up(k, kit->steps));
+    const size_t panel = weight_panel(mk, fv_round_up(k, mk->steps));
     product.prob.op = FV_OP_GEMM;
     product.ld[FV_GEMM_OUT] = a->ld[FV_MATMUL_OUT];
     call.p[FV_GEMM_W] = c->scratch;
     call.p[FV_GEMM_OUT] = c->p[FV_MATMUL_OUT];
-    call.scratch = (char *)c->scratch + fv_gemm_packed(kit, &a->prob);
-    for (uint32_t col = c->col0; col < end; col += kit->nr)
-        for (uint32_t j = 0; j < kit->nr; j++) {
+    call.scratch = (char *)c->scratch + fv_gemm_packed(mk, &a->prob);
+    for (uint32_t col = c->col0; col < end; col += mk->nr)
+        for (uint32_t j = 0; j < mk->nr; j++) {
             const float *row = (const float *)c->p[FV_MATMUL_B] + (col + j) * a->ld[FV_MATMUL_B];
-            pack_row_of_b(kit, (uint16_t *)(void *)((char *)c->scratch + col / kit->nr * panel), j,
+            pack_row_of_b(mk, (uint16_t *)(void *)((char *)c->scratch + col / mk->nr * panel), j,
                           col + j < end ? row : NULL, k);
         }
-    fv_gemm_run(kit, &product, &call);
+    fv_gemm_run(mk, &product, &call);
 }
 
-size_t fv_gemm_matmul_scratch(const fv_gemm_kit *kit, const fv_problem *p, const fv_knobs *knobs,
-                              uint32_t rows)
+size_t fv_gemm_matmul_scratch(const fv_gemm_microkernel *mk, const fv_problem *p,
+                              const fv_knobs *knobs, uint32_t rows)
 {
-    return fv_gemm_packed(kit, p) + fv_gemm_scratch(kit, p, knobs, rows);
+    return fv_gemm_packed(mk, p) + fv_gemm_scratch(mk, p, knobs, rows);
 }
 
 /* ---- what the planner asks ---- */
 
-size_t fv_gemm_scratch(const fv_gemm_kit *kit, const fv_problem *p, const fv_knobs *knobs,
+size_t fv_gemm_scratch(const fv_gemm_microkernel *mk, const fv_problem *p, const fv_knobs *knobs,
                        uint32_t rows)
 {
     const uint32_t mc = fv_min_u32(rows, knobs->v[FV_GEMM_MC]),
-                   k4 = fv_round_up(p->dim[FV_GEMM_K], kit->steps);
-    const uint32_t kc = k_block(kit, p, knobs, mc);
+                   k4 = fv_round_up(p->dim[FV_GEMM_K], mk->steps);
+    const uint32_t kc = k_block(mk, p, knobs, mc);
     /* Numbers of a panel before they are packed. */
-    const size_t numbers = kit->unpacked ? 0 : (size_t)kit->mr * k4 + QUANTISED;
-    const bool whole = is_int8_conv(kit, p); /* they were made before */
-    const size_t rows_of = kit->quantise && !whole ? fv_round_up(k4, QUANTISED) * sizeof(float) +
-                                                         numbers * fv_type_size(kit->factor)
-                                                   : 0;
-    const size_t packed = reads_pixels_in_place(kit, p) ? fv_rows_i8_bytes(p->dim[FV_CONV_C])
-                                                        : packed_size(kit, mc, k4);
-    return (wide_size(kit, mc, kc) + sums_size(kit, p, mc, kc, k4) + 2 * scales_size(kit, p, mc)) *
+    const size_t numbers = mk->unpacked ? 0 : (size_t)mk->mr * k4 + QUANTISED;
+    const bool whole = is_int8_conv(mk, p); /* they were made before */
+    const size_t rows_of = mk->quantise && !whole ? fv_round_up(k4, QUANTISED) * sizeof(float) +
+                                                        numbers * fv_type_size(mk->factor)
+                                                  : 0;
+    const size_t packed = reads_pixels_in_place(mk, p) ? fv_rows_i8_bytes(p->dim[FV_CONV_C])
+                                                       : packed_size(mk, mc, k4);
+    return (wide_size(mk, mc, kc) + sums_size(mk, p, mc, kc, k4) + 2 * scales_size(mk, p, mc)) *
                sizeof(float) +
            packed + rows_of;
 }
 
-size_t fv_gemm_packed(const fv_gemm_kit *kit, const fv_problem *p)
+size_t fv_gemm_packed(const fv_gemm_microkernel *mk, const fv_problem *p)
 {
-    const uint32_t width = panel_cols(kit, p), panels = (p->dim[FV_GEMM_N] + width - 1) / width;
+    const uint32_t width = panel_cols(mk, p), panels = (p->dim[FV_GEMM_N] + width - 1) / width;
     const uint64_t size =
-        fv_size_mul(panels, weight_panel(kit, fv_round_up(p->dim[FV_GEMM_K], kit->steps)));
+        fv_size_mul(panels, weight_panel(mk, fv_round_up(p->dim[FV_GEMM_K], mk->steps)));
     return size < SIZE_MAX ? (size_t)size : SIZE_MAX; /* more than an address space of 32 bits */
 }
 
@@ -792,65 +793,65 @@ static void split_groups(int8_t *panel, uint32_t nr, uint32_t k4)
 
 /* Column j of a panel of I8, from a row of the weight, of which `together` channels are rotated
  * by themselves; returns its scale. */
-static float pack_int8_column(const fv_gemm_kit *kit, int8_t *panel, uint32_t j, const float *row,
-                              uint32_t k, uint32_t together)
+static float pack_int8_column(const fv_gemm_microkernel *mk, int8_t *panel, uint32_t j,
+                              const float *row, uint32_t k, uint32_t together)
 {
-    if (kit->widen)
-        return fv_int8_column(panel + j, kit->nr, row, k);
-    const float scale = fv_int8_weight(panel + 4 * j, (size_t)4 * kit->nr, row, k, together);
-    for (uint32_t i = 0; kit->bias && i < k; i++)
-        panel[(size_t)(i / 4) * 4 * kit->nr + 4 * j + i % 4] ^= (int8_t)kit->bias;
+    if (mk->widen)
+        return fv_int8_column(panel + j, mk->nr, row, k);
+    const float scale = fv_int8_weight(panel + 4 * j, (size_t)4 * mk->nr, row, k, together);
+    for (uint32_t i = 0; mk->bias && i < k; i++)
+        panel[(size_t)(i / 4) * 4 * mk->nr + 4 * j + i % 4] ^= (int8_t)mk->bias;
     return scale;
 }
 
 /* Rows of the weight into panels of I8. */
-static void pack_quantised(const fv_gemm_kit *kit, void *dst, const float *src, uint32_t n0,
+static void pack_quantised(const fv_gemm_microkernel *mk, void *dst, const float *src, uint32_t n0,
                            uint32_t n, const fv_problem *p)
 {
-    const uint32_t k = p->dim[FV_GEMM_K], k4 = fv_round_up(k, kit->steps);
-    const uint32_t width = panel_cols(kit, p);
+    const uint32_t k = p->dim[FV_GEMM_K], k4 = fv_round_up(k, mk->steps);
+    const uint32_t width = panel_cols(mk, p);
     const uint32_t together = fv_int8_weight_block(p);
     for (uint32_t col = 0; col < n; col += width) {
-        int8_t *panel = (int8_t *)dst + (n0 + col) / width * weight_panel(kit, k4);
-        float *scale = (float *)(void *)(panel + (size_t)k4 * kit->nr);
-        memset(panel, kit->bias, (size_t)k4 * kit->nr);
-        for (uint32_t j = 0; j < kit->nr; j++) {
+        int8_t *panel = (int8_t *)dst + (n0 + col) / width * weight_panel(mk, k4);
+        float *scale = (float *)(void *)(panel + (size_t)k4 * mk->nr);
+        memset(panel, mk->bias, (size_t)k4 * mk->nr);
+        for (uint32_t j = 0; j < mk->nr; j++) {
             const uint32_t from = col + j % width, gate = j / width;
             scale[j] = 0;
             if (from < n)
-                scale[j] = pack_int8_column(kit, panel, j, src + ((size_t)gate * n + from) * k, k,
+                scale[j] = pack_int8_column(mk, panel, j, src + ((size_t)gate * n + from) * k, k,
                                             together);
         }
-        if (kit->beside == 8)
-            join_groups(panel, kit->nr, k4);
-        else if (kit->beside == 2)
-            split_groups(panel, kit->nr, k4);
+        if (mk->interleave == 8)
+            join_groups(panel, mk->nr, k4);
+        else if (mk->interleave == 2)
+            split_groups(panel, mk->nr, k4);
     }
 }
 
-void fv_gemm_pack(const fv_gemm_kit *kit, void *dst, const float *src, uint32_t n0, uint32_t n,
-                  const fv_problem *p)
+void fv_gemm_pack(const fv_gemm_microkernel *mk, void *dst, const float *src, uint32_t n0,
+                  uint32_t n, const fv_problem *p)
 {
     enum { LINE = 16 }; /* a cache line of each row at a time */
-    const uint32_t k = p->dim[FV_GEMM_K], k4 = fv_round_up(k, 4), width = panel_cols(kit, p);
-    if (kit->weight == FV_I8) {
-        pack_quantised(kit, dst, src, n0, n, p);
+    const uint32_t k = p->dim[FV_GEMM_K], k4 = fv_round_up(k, 4), width = panel_cols(mk, p);
+    if (mk->weight == FV_I8) {
+        pack_quantised(mk, dst, src, n0, n, p);
         return;
     }
     for (uint32_t col = 0; col < n; col += width) {
         const size_t panel = (size_t)((n0 + col) / width) * k4;
         for (uint32_t k0 = 0; k0 < k4; k0 += LINE) {
             const uint32_t k1 = fv_min_u32(k0 + LINE, k4);
-            const size_t at = (panel + k0) * kit->nr;
+            const size_t at = (panel + k0) * mk->nr;
             float lines[LINE * FV_COL_ALIGN];
-            float *to = kit->narrow ? lines : (float *)dst + at;
-            for (uint32_t j = 0; j < kit->nr; j++) {
+            float *to = mk->narrow ? lines : (float *)dst + at;
+            for (uint32_t j = 0; j < mk->nr; j++) {
                 const uint32_t from = col + j % width, gate = j / width;
                 const float *row = from < n ? src + ((size_t)gate * n + from) * k : NULL;
-                pack_column(to + j, row, k0, k1, k, kit->nr);
+                pack_column(to + j, row, k0, k1, k, mk->nr);
             }
-            if (kit->narrow)
-                kit->narrow((uint16_t *)dst + at, lines, (size_t)(k1 - k0) * kit->nr);
+            if (mk->narrow)
+                mk->narrow((uint16_t *)dst + at, lines, (size_t)(k1 - k0) * mk->nr);
         }
     }
 }

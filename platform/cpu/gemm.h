@@ -1,10 +1,10 @@
-/* gemm.h: the parts of a CPU GEMM: a kit of tile functions per ISA, one driver for all of them.
+/* gemm.h: the parts of a CPU GEMM: a microkernel per ISA, one driver for all of them.
  *
- * The kit of an ISA (tmpl/gemm_tmpl.c) computes tiles of at most mr rows by nr columns. The driver
- * (gemm.c) cuts a call into tiles, packs the activations (of CONV: the windows) and hands finished
- * tiles to the kit's epilogue. Weights of 16 bits are widened a panel at a time, by the first tile
- * of a block of rows; the others find floats. K4 is K rounded up to 4, or to the steps of
- * the kit; zeros fill the weight's last panel and both operands up to K4.
+ * The microkernel of an ISA (tmpl/gemm_tmpl.c) computes tiles of at most mr rows by nr columns. The
+ * driver (gemm.c) cuts a call into tiles, packs the activations (of CONV: the windows) and passes
+ * finished tiles to the microkernel's epilogue. Weights of 16 bits are widened a panel at a time,
+ * by the first tile of a block of rows; the other tiles read floats. K4 is K rounded up to 4, or to
+ * the steps of the microkernel; zeros fill the weight's last panel and both operands up to K4.
  *
  *   weight, in fv_kernel_hooks.pack:          activations, in the scratch of the call:
  *   panels of nr columns, each K4 x nr        panels of m <= mr rows, each K4/4 x m x 4
@@ -15,13 +15,13 @@
  *      ..                                         ..
  *
  * so that a tile reads both from front to back, and packing the activations moves whole groups
- * of 4. A kit may have both otherwise in the same room, by `narrow` and `take`. With
+ * of 4. By `narrow` and `take` a microkernel may rearrange both in a panel of the same size. With
  * FV_EPI_SWIGLU a weight panel is nr/2 value columns followed by their nr/2 gate columns.
  *
  * Weights that are stored as I8 for products of floats become floats a panel at a time as well; a
- * panel ends with the scales of its columns. So do those of a kit of INT8, which quantises rows
- * before they are packed; its weight panels are K4/4 x nr x 4, or of 2 or 8 steps alike:
- * src/ops/quantise.h.
+ * panel ends with the scales of its columns. So do the panels of an INT8 microkernel, which
+ * quantises rows before they are packed; its weight panels are K4/4 x nr x 4, or the same with 2 or
+ * 8 steps: src/ops/quantise.h.
  */
 #ifndef FOVEA_PLATFORM_GEMM_H
 #define FOVEA_PLATFORM_GEMM_H
@@ -42,28 +42,27 @@ typedef struct fv_gemm_out {
     const int32_t *row_sum;
 } fv_gemm_out;
 
-/* Bytes that a tile fetches ahead per step of k: a line of 64 per group. */
+/* Bytes that a tile prefetches per step of k: a line of 64 per group. */
 enum { FV_GEMM_AHEAD = 16 };
 
 enum { FV_GEMM_ROWS = 16 }; /* mr at most */
 
-typedef struct fv_gemm_kit {
+typedef struct fv_gemm_microkernel {
     uint32_t mr, nr; /* nr divides FV_COL_ALIGN */
     uint32_t steps;  /* of k that panels keep together, a group: 4, of INT8 also 8 */
     uint8_t weight;  /* enum fv_type of the packed weight */
+    uint8_t factor;  /* of an element of the packed activations, which `tile` may convert */
     uint8_t
-        factor; /* of an element of the packed activations, of which `tile` makes what it likes */
-    uint8_t
-        beside; /* BF16, INT8: steps of a column that lie side by side in a panel of the weight */
-    /* acc[m][nr] += the products of a panel of m rows and a panel of the weight over so many groups
-     * of k; with `first`, acc is not read. An element is one chain of multiply-adds in
+        interleave; /* BF16, INT8: steps of a column that are adjacent in a panel of the weight */
+    /* acc[m][nr] += the products of a panel of m rows and a panel of the weight over `groups`
+     * groups of k; with `first`, acc is not read. An element is one chain of multiply-adds in
      * ascending k, whatever m is: results must not depend on how rows fall into tiles. Meanwhile
      * groups * 4 * FV_GEMM_AHEAD bytes from `ahead` are fetched into L2. */
     void (*tile)(float *acc, const void *a, const void *w, size_t groups, uint32_t m, bool first,
                  const char *ahead);
-    /* `tile` with m rows of `factor` that lie `ld` elements apart instead of a panel, or NULL. A
-     * kit with `quantise` has one of the two: by this one rows are multiplied where they were made.
-     */
+    /* `tile` with m rows of type `factor` with a row stride of `ld` elements instead of a panel, or
+     * NULL. A microkernel with `quantise` has one of the two: this one multiplies the quantised
+     * rows in place. */
     void (*unpacked)(float *acc, const void *rows, size_t ld, const void *w, size_t groups,
                      uint32_t m, bool first, const char *ahead);
     /* Epilogue of a tile acc[rows][nr]. Columns past o->cols are neither read nor written. */
@@ -75,20 +74,20 @@ typedef struct fv_gemm_kit {
                      size_t ld, uint32_t m, uint32_t k, float *room);
     /* CONV of INT8: adds a tap of m pixels, rows of ops/rows_i8.h read in place, to the first
      * `cols` columns of sums[m][nr] (further ones may change); with `first`, sums are not read.
-     * NULL: the kit has its pixels packed, and uses `tile` and `add_scaled`. */
+     * NULL: pixels are packed, and `tile` and `add_scaled` are used. */
     void (*add_tap)(float *sums, const void *const *pixels, const void *w, uint32_t channels,
                     uint32_t m, uint32_t cols, bool first);
     /* Adds the integers that `tile` made of a tap, times the scale of each pixel. */
     void (*add_scaled)(float *sums, const float *whole, const float *scale, uint32_t m, bool first);
     /* `take` scales the rows of each block of k by itself: sums depend on where blocks begin */
     bool scales_blocks;
-    uint8_t bias; /* INT8: added to a weight that is packed, for instructions that want it so */
-    /* Makes of a panel of m rows of `type`, in the room of one of `factor`, in place what `tile`
-     * reads; narrower elements lie at the end of that room. NULL: the rows have the type `factor`,
-     * and `tile` reads them. */
+    uint8_t bias; /* INT8: added to packed weights, for instructions that need unsigned ones */
+    /* Converts a panel of m rows of `type` in place to what `tile` reads. The panel has the size of
+     * one of type `factor`; narrower elements are at its end. NULL: the rows have the type
+     * `factor`, and `tile` reads them. */
     void (*take)(void *panel, enum fv_type type, size_t groups, uint32_t m);
     /* n floats, whole groups of 4, to the nearest bfloat16: rows of floats are rounded while they
-     * are packed, where prob.acc permits it. NULL: the kit has no use for such rows. */
+     * are packed, where prob.acc permits it. NULL: the microkernel does not multiply bfloat16. */
     void (*round)(uint16_t *dst, const float *src, size_t n);
     /* Weights of 16 bits, and of I8 that are only stored so: `tile` with such a panel, the floats
      * of which are left in `wide` too, if not NULL. NULL where `tile` itself reads such panels, and
@@ -97,31 +96,31 @@ typedef struct fv_gemm_kit {
                   const char *ahead, float *wide);
     /* n floats, whole groups of 4 rows of a panel, to the nearest 16 bits; NULL for F32. */
     void (*narrow)(uint16_t *dst, const float *src, size_t n);
-} fv_gemm_kit;
+} fv_gemm_microkernel;
 
-/* The knobs of every kit: longest block of k, most rows per block. KC is part of the result where a
- * kit scales blocks, MC is not. */
+/* The knobs of every microkernel: longest block of k, most rows per block. KC affects the result
+ * where a microkernel scales blocks, MC does not. */
 enum { FV_GEMM_KC, FV_GEMM_MC };
 
 /* A call of GEMM or CONV, as a->prob.op says. */
-void fv_gemm_run(const fv_gemm_kit *kit, const fv_args *a, const fv_call *c);
+void fv_gemm_run(const fv_gemm_microkernel *mk, const fv_args *a, const fv_call *c);
 
-/* MATMUL by a kit of bfloat16: every call rounds and packs the rows of B that it multiplies, ahead
- * of the scratch of fv_gemm_run. */
-void fv_gemm_matmul_run(const fv_gemm_kit *kit, const fv_args *a, const fv_call *c);
-size_t fv_gemm_matmul_scratch(const fv_gemm_kit *kit, const fv_problem *p, const fv_knobs *knobs,
-                              uint32_t rows);
+/* MATMUL by a bfloat16 microkernel: every call rounds and packs the rows of B that it multiplies,
+ * into scratch that precedes that of fv_gemm_run. */
+void fv_gemm_matmul_run(const fv_gemm_microkernel *mk, const fv_args *a, const fv_call *c);
+size_t fv_gemm_matmul_scratch(const fv_gemm_microkernel *mk, const fv_problem *p,
+                              const fv_knobs *knobs, uint32_t rows);
 
 /* What the hooks of the same name do. */
-size_t fv_gemm_scratch(const fv_gemm_kit *kit, const fv_problem *p, const fv_knobs *knobs,
+size_t fv_gemm_scratch(const fv_gemm_microkernel *mk, const fv_problem *p, const fv_knobs *knobs,
                        uint32_t rows);
-size_t fv_gemm_packed(const fv_gemm_kit *kit, const fv_problem *p);
-void fv_gemm_pack(const fv_gemm_kit *kit, void *dst, const float *src, uint32_t n0, uint32_t n,
-                  const fv_problem *p);
-/* GEMM_GRAD_W by a kit whose weights and packed activations have the same type, F32 or, for rows of
- * BF16, BF16; and its scratch for calls of at most `rows` rows. */
-void fv_gemm_grad_run(const fv_gemm_kit *kit, const fv_args *a, const fv_call *c);
-size_t fv_gemm_grad_scratch(const fv_gemm_kit *kit, const fv_problem *p, uint32_t rows);
+size_t fv_gemm_packed(const fv_gemm_microkernel *mk, const fv_problem *p);
+void fv_gemm_pack(const fv_gemm_microkernel *mk, void *dst, const float *src, uint32_t n0,
+                  uint32_t n, const fv_problem *p);
+/* GEMM_GRAD_W by a microkernel whose weights and packed activations have the same type, F32 or, for
+ * rows of BF16, BF16; and its scratch for calls of at most `rows` rows. */
+void fv_gemm_grad_run(const fv_gemm_microkernel *mk, const fv_args *a, const fv_call *c);
+size_t fv_gemm_grad_scratch(const fv_gemm_microkernel *mk, const fv_problem *p, uint32_t rows);
 /* Seconds on a core that reaches `rate` FLOP/s with tall operands. */
 double fv_gemm_cost(const fv_problem *p, double rate);
 

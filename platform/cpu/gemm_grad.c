@@ -1,14 +1,14 @@
-/* gemm_grad.c: blocking and packing of GEMM_GRAD_W, the same for every kit: products of what GEMM's
- * tiles multiply, summed over tokens.
+/* gemm_grad.c: blocking and packing of GEMM_GRAD_W, the same for every microkernel: products by
+ * GEMM's tiles, summed over tokens.
  *
- *   for blocks of at most BLOCK tokens        both operands' columns lie together: panels
+ *   for blocks of at most BLOCK tokens        columns of both operands become panels
  *     rows of the call packed                 a block of DOUT, transposed, stays in L2
  *     for groups of columns                   packed
  *       for panels of nr columns              a BLOCK x nr block of IN stays in L1 or L2
  *         for panels of mr rows
  *           tile, added to OUT
  *
- * Rows of bfloat16 are packed as they are for a kit that multiplies bfloat16, else widened.
+ * Rows of bfloat16 are packed unchanged for a microkernel that multiplies bfloat16, else widened.
  */
 #include "platform/cpu/gemm.h"
 
@@ -31,9 +31,9 @@ static uint32_t block_of(uint32_t tokens)
 }
 
 /* Rows of each panel but the last. */
-static uint32_t panel_of(const fv_gemm_kit *kit, uint32_t rows)
+static uint32_t panel_of(const fv_gemm_microkernel *mk, uint32_t rows)
 {
-    return fv_ceil_div(rows, fv_ceil_div(rows, kit->mr));
+    return fv_ceil_div(rows, fv_ceil_div(rows, mk->mr));
 }
 
 /* ---- packing ---- */
@@ -50,8 +50,8 @@ static inline void put(void *dst, size_t at, const void *row, size_t i, TYPES)
         ((uint16_t *)dst)[at] = ((const uint16_t *)row)[i];
 }
 
-/* Four tokens of columns [first, first + rows) of DOUT, by panels of m that are `apart` elements
- * apart. */
+/* Packs four tokens of columns [first, first + rows) of DOUT as panels of m columns each; `apart`
+ * is the stride of panels, in elements per column. */
 static inline void pack_four(void *dst, const void *const row[4], uint32_t first, uint32_t rows,
                              uint32_t m, size_t apart, TYPES)
 {
@@ -81,64 +81,64 @@ static inline void pack_dout_of(void *dst, const void *src, size_t ld, uint32_t 
 
 /* n columns of a token, or of 2 or 4 side by side. */
 static inline void lay_tokens(void *restrict dst, const void *const row[4], uint32_t n,
-                              const uint32_t beside, TYPES)
+                              const uint32_t interleave, TYPES)
 {
     const void *restrict a = row[0], *restrict b = row[1], *restrict c = row[2],
                          *restrict d = row[3];
     for (size_t i = 0; i < n; i++) {
-        put(dst, beside * i, a, i, from, to);
-        if (beside > 1)
-            put(dst, beside * i + 1, b, i, from, to);
-        if (beside > 2) {
-            put(dst, beside * i + 2, c, i, from, to);
-            put(dst, beside * i + 3, d, i, from, to);
+        put(dst, interleave * i, a, i, from, to);
+        if (interleave > 1)
+            put(dst, interleave * i + 1, b, i, from, to);
+        if (interleave > 2) {
+            put(dst, interleave * i + 2, c, i, from, to);
+            put(dst, interleave * i + 3, d, i, from, to);
         }
     }
 }
 
-/* `tokens` rows of `cols` columns of IN as panels of nr, zeros beyond; `beside` tokens of a column
- * lie side by side. */
+/* Packs `tokens` rows of `cols` columns of IN as panels of nr columns, padded with zeros;
+ * `interleave` tokens of a column are adjacent. */
 static inline void pack_in_of(void *dst, const void *src, size_t ld, uint32_t tokens, uint32_t cols,
-                              uint32_t nr, const float *zeros, const uint32_t beside, TYPES)
+                              uint32_t nr, const float *zeros, const uint32_t interleave, TYPES)
 {
     const uint32_t depth = fv_round_up(tokens, 4);
-    const size_t step = (size_t)beside * nr;
+    const size_t step = (size_t)interleave * nr;
     for (uint32_t c = 0; c < cols; c += nr) {
         const uint32_t n = fv_min_u32(nr, cols - c);
-        for (uint32_t t = 0; t < depth; t += beside, dst = fv_element(dst, to, step)) {
+        for (uint32_t t = 0; t < depth; t += interleave, dst = fv_element(dst, to, step)) {
             const void *row[4] = {zeros, zeros, zeros, zeros};
-            for (uint32_t k = 0; k < beside && t + k < tokens; k++)
+            for (uint32_t k = 0; k < interleave && t + k < tokens; k++)
                 row[k] = fv_element(src, from, (t + k) * ld + c);
-            lay_tokens(dst, row, n, beside, from, to);
-            memset(fv_element(dst, to, (size_t)beside * n), 0,
-                   (size_t)beside * (nr - n) * fv_type_size(to));
+            lay_tokens(dst, row, n, interleave, from, to);
+            memset(fv_element(dst, to, (size_t)interleave * n), 0,
+                   (size_t)interleave * (nr - n) * fv_type_size(to));
         }
     }
 }
 
-static void pack_dout(const fv_gemm_kit *kit, void *dst, const void *src, enum fv_type type,
+static void pack_dout(const fv_gemm_microkernel *mk, void *dst, const void *src, enum fv_type type,
                       size_t ld, uint32_t tokens, uint32_t rows, const float *zeros)
 {
-    const uint32_t m = panel_of(kit, rows);
+    const uint32_t m = panel_of(mk, rows);
     if (type == FV_F32)
         pack_dout_of(dst, src, ld, tokens, rows, m, zeros, FV_F32, FV_F32);
-    else if (kit->weight == FV_F32)
+    else if (mk->weight == FV_F32)
         pack_dout_of(dst, src, ld, tokens, rows, m, zeros, FV_BF16, FV_F32);
     else
         pack_dout_of(dst, src, ld, tokens, rows, m, zeros, FV_BF16, FV_BF16);
 }
 
-static void pack_in(const fv_gemm_kit *kit, void *dst, const void *src, enum fv_type type,
+static void pack_in(const fv_gemm_microkernel *mk, void *dst, const void *src, enum fv_type type,
                     size_t ld, uint32_t tokens, uint32_t cols, const float *zeros)
 {
     if (type == FV_F32)
-        pack_in_of(dst, src, ld, tokens, cols, kit->nr, zeros, 1, FV_F32, FV_F32);
-    else if (kit->weight == FV_F32)
-        pack_in_of(dst, src, ld, tokens, cols, kit->nr, zeros, 1, FV_BF16, FV_F32);
-    else if (kit->beside == 2)
-        pack_in_of(dst, src, ld, tokens, cols, kit->nr, zeros, 2, FV_BF16, FV_BF16);
+        pack_in_of(dst, src, ld, tokens, cols, mk->nr, zeros, 1, FV_F32, FV_F32);
+    else if (mk->weight == FV_F32)
+        pack_in_of(dst, src, ld, tokens, cols, mk->nr, zeros, 1, FV_BF16, FV_F32);
+    else if (mk->interleave == 2)
+        pack_in_of(dst, src, ld, tokens, cols, mk->nr, zeros, 2, FV_BF16, FV_BF16);
     else
-        pack_in_of(dst, src, ld, tokens, cols, kit->nr, zeros, 4, FV_BF16, FV_BF16);
+        pack_in_of(dst, src, ld, tokens, cols, mk->nr, zeros, 4, FV_BF16, FV_BF16);
 }
 
 /* ---- products ---- */
@@ -160,9 +160,9 @@ typedef struct scratch {
 } scratch;
 
 /* Elements of a group's panels over a block; of a row of zeros. */
-static size_t group_size(const fv_gemm_kit *kit, const fv_problem *p)
+static size_t group_size(const fv_gemm_microkernel *mk, const fv_problem *p)
 {
-    return (size_t)fv_round_up(fv_min_u32(p->dim[FV_GEMM_N], GROUP), kit->nr) *
+    return (size_t)fv_round_up(fv_min_u32(p->dim[FV_GEMM_N], GROUP), mk->nr) *
            block_of(p->dim[FV_GEMM_K]);
 }
 
@@ -171,59 +171,59 @@ static size_t zeros_size(uint32_t rows)
     return rows > GROUP ? rows : GROUP;
 }
 
-size_t fv_gemm_grad_scratch(const fv_gemm_kit *kit, const fv_problem *p, uint32_t rows)
+size_t fv_gemm_grad_scratch(const fv_gemm_microkernel *mk, const fv_problem *p, uint32_t rows)
 {
-    const size_t packed = group_size(kit, p) + (size_t)rows * block_of(p->dim[FV_GEMM_K]);
-    return packed * fv_type_size(kit->weight) +
-           ((size_t)kit->mr * kit->nr + zeros_size(rows)) * sizeof(float);
+    const size_t packed = group_size(mk, p) + (size_t)rows * block_of(p->dim[FV_GEMM_K]);
+    return packed * fv_type_size(mk->weight) +
+           ((size_t)mk->mr * mk->nr + zeros_size(rows)) * sizeof(float);
 }
 
-static scratch scratch_of(const fv_gemm_kit *kit, const fv_args *a, const fv_call *c)
+static scratch scratch_of(const fv_gemm_microkernel *mk, const fv_args *a, const fv_call *c)
 {
     scratch s = {.in = c->scratch};
-    s.acc = (float *)(void *)fv_element(s.in, kit->weight, group_size(kit, &a->prob));
-    s.zeros = s.acc + (size_t)kit->mr * kit->nr;
+    s.acc = (float *)(void *)fv_element(s.in, mk->weight, group_size(mk, &a->prob));
+    s.zeros = s.acc + (size_t)mk->mr * mk->nr;
     s.dout = s.zeros + zeros_size(c->rows);
     memset(s.zeros, 0, zeros_size(c->rows) * sizeof *s.zeros);
     return s;
 }
 
 /* Columns [left, right) of a block of tokens whose rows are packed. */
-static void run_group(const fv_gemm_kit *kit, const fv_args *a, const fv_call *c, const scratch *s,
-                      uint32_t left, uint32_t right, uint32_t depth, bool add)
+static void run_group(const fv_gemm_microkernel *mk, const fv_args *a, const fv_call *c,
+                      const scratch *s, uint32_t left, uint32_t right, uint32_t depth, bool add)
 {
-    const uint32_t rows = c->rows, m = panel_of(kit, rows);
+    const uint32_t rows = c->rows, m = panel_of(mk, rows);
     const size_t ld = a->ld[FV_GRAD_W_OUT];
     float *out = c->p[FV_GRAD_W_OUT];
-    for (uint32_t col = left; col < right; col += kit->nr) {
-        const char *panel = fv_element(s->in, kit->weight, (size_t)(col - left) * depth);
+    for (uint32_t col = left; col < right; col += mk->nr) {
+        const char *panel = fv_element(s->in, mk->weight, (size_t)(col - left) * depth);
         for (uint32_t r = 0; r < rows; r += m) {
             const uint32_t n = fv_min_u32(m, rows - r);
-            kit->tile(s->acc, fv_element(s->dout, kit->weight, (size_t)r * depth), panel, depth / 4,
-                      n, true, panel);
-            store_tile(out + r * ld + col, ld, s->acc, kit->nr, n, fv_min_u32(kit->nr, right - col),
+            mk->tile(s->acc, fv_element(s->dout, mk->weight, (size_t)r * depth), panel, depth / 4,
+                     n, true, panel);
+            store_tile(out + r * ld + col, ld, s->acc, mk->nr, n, fv_min_u32(mk->nr, right - col),
                        add);
         }
     }
 }
 
-void fv_gemm_grad_run(const fv_gemm_kit *kit, const fv_args *a, const fv_call *c)
+void fv_gemm_grad_run(const fv_gemm_microkernel *mk, const fv_args *a, const fv_call *c)
 {
     const uint32_t tokens = a->prob.dim[FV_GEMM_K], block = block_of(tokens);
     const uint32_t end = c->col0 + c->cols;
     const size_t ld_dout = a->ld[FV_GRAD_W_DOUT], ld_in = a->ld[FV_GRAD_W_IN];
     const enum fv_type type = a->prob.in;
-    const scratch s = scratch_of(kit, a, c);
+    const scratch s = scratch_of(mk, a, c);
     for (uint32_t t = 0; t < tokens; t += block) {
         const uint32_t n = fv_min_u32(block, tokens - t);
         const bool add = t || a->prob.flags & FV_FLAG_ACCUMULATE;
-        pack_dout(kit, s.dout, fv_element(c->p[FV_GRAD_W_DOUT], type, t * ld_dout + c->row0), type,
+        pack_dout(mk, s.dout, fv_element(c->p[FV_GRAD_W_DOUT], type, t * ld_dout + c->row0), type,
                   ld_dout, n, c->rows, s.zeros);
         for (uint32_t left = c->col0, right; left < end; left = right) {
             right = fv_min_u32(left + GROUP, end);
-            pack_in(kit, s.in, fv_element(c->p[FV_GRAD_W_IN], type, t * ld_in + left), type, ld_in,
+            pack_in(mk, s.in, fv_element(c->p[FV_GRAD_W_IN], type, t * ld_in + left), type, ld_in,
                     n, right - left, s.zeros);
-            run_group(kit, a, c, &s, left, right, fv_round_up(n, 4), add);
+            run_group(mk, a, c, &s, left, right, fv_round_up(n, 4), add);
         }
     }
 }

@@ -10,7 +10,7 @@
 #   macos macos-x86_64              macOS, by clang; nothing here runs it, so that there are no tests
 #
 # Installs what is missing (Debian or Ubuntu, see platform/setup-debian.sh), builds into build-TARGET,
-# and runs suite quick but for its slowest tests; --quick: a part of it, kernels, golden cases and a
+# and runs suite quick without its slowest tests; --quick: a part of it, kernels, golden cases and a
 # few frames; --long: all, suite long too. The last line says `N passed, N failed, N skipped`. QEMU_CPU
 # (cortex-a53, cortex-a76, max) chooses what qemu emulates, JOBS the number of compilers. MACOS_SDK is a
 # macOS SDK, instead of what platform/cross/macos_sdk.sh fetches.

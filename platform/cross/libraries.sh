@@ -5,7 +5,7 @@
 #   libraries.sh FOLDER SYSTEM PROCESSOR C-COMPILER [CMAKE OPTIONS]
 #
 # SYSTEM and PROCESSOR are CMake's names (Linux riscv64, Windows AMD64, Darwin arm64). FOLDER/lib/pkgconfig then
-# describes the libraries; what is there already is not built again. Sources come by apt, through a list
+# describes the libraries; existing ones are not built again. Sources come by apt, through a list
 # of their own in build-sources: the machine's lists stay as they are.
 set -eu
 here=$(cd "$(dirname "$0")/../.." && pwd)

@@ -5,7 +5,7 @@
 #
 #   macos_sdk.sh FOLDER
 #
-# What is there already is not fetched again. Needs python3-venv (platform/setup-debian.sh macos) and a
+# Existing files are not fetched again. Needs python3-venv (platform/setup-debian.sh macos) and a
 # network.
 set -eu
 sdk=${1:?usage: macos_sdk.sh FOLDER}

@@ -38,8 +38,8 @@ bool fv_os_identity(const void *handle, uint64_t id[FV_OS_IDENTITY]);
 /* Gives the memory of mapped pages back; reading them again reads the file again. */
 void fv_os_release_pages(const void *data, uint64_t size);
 
-/* A file that takes the place of `path` at the end, or never: what was there stays until
- * fv_os_replace_end has everything on the disk. `only_ours`: no other user may read it. */
+/* A new file that replaces `path` at the end, or never: the old file stays until fv_os_replace_end
+ * has written everything to the disk. `only_ours`: no other user may read it. */
 typedef struct fv_os_replace fv_os_replace;
 fovea_status fv_os_replace_begin(fv_os_replace **out, const char *path, bool only_ours);
 fovea_status fv_os_replace_write(fv_os_replace *r, const void *data, uint64_t size);
@@ -50,14 +50,14 @@ fovea_status fv_os_replace_end_soon(fv_os_replace *r, fovea_status written);
 /* All of it in one call. */
 fovea_status fv_os_replace_file(const char *path, bool only_ours, const void *data, uint64_t size);
 
-/* Locks the folder that `path` lies in against others that ask for the same, in this process or
+/* Locks the folder that contains `path` against others that ask for the same, in this process or
  * another. After 2 s, or without lock support, proceeds unlocked (advisory lock). ENOMEM. */
 fovea_status fv_os_lock_folder(int *out, const char *path);
 void fv_os_unlock_folder(int lock);
 
-/* Locks `path` against others that ask for the same, in this process or another, by a file beside
- * it that is removed with the lock. *out NULL: somebody else holds it. File systems without locks
- * grant it to everybody. EIO, ENOMEM. */
+/* Locks `path` against others that ask for the same, in this process or another, by a file in the
+ * same folder that is removed with the lock. *out NULL: somebody else holds it. File systems
+ * without locks grant it to everybody. EIO, ENOMEM. */
 typedef struct fv_os_lock fv_os_lock;
 fovea_status fv_os_lock_file(fv_os_lock **out, const char *path);
 void fv_os_unlock_file(fv_os_lock *lock); /* NULL is fine */
@@ -70,10 +70,10 @@ fovea_status fv_os_private_folder(const char *path);
 fovea_status fv_os_folder(const char *path);
 /* Reads a regular file of at most `most` bytes; EIO else. *out is freed with fv_mem_free. */
 fovea_status fv_os_read(const char *path, uint64_t most, void **out, uint64_t *size);
-/* The same for one that is no link, this user's, and writable by nobody else. */
+/* The same for a file that belongs to this user, is not a link, and is writable by nobody else. */
 fovea_status fv_os_private_read(const char *path, uint64_t most, void **out, uint64_t *size);
-/* Maps a file that is no link, this user's or the administrator's, and writable by nobody else; the
- * disk begins to read all of it. */
+/* Maps a file that belongs to this user or the administrator, is not a link, and is writable by
+ * nobody else; the disk begins to read all of it. */
 fovea_status fv_os_trusted_map(const char *path, const void **data, uint64_t *size, void **handle);
 /* Calls `visit` with the path of each file of a folder, hidden ones left out; ENOMEM, or what
  * `visit` gives. A folder that is not there has none. */

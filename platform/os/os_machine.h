@@ -33,8 +33,8 @@ uint64_t fv_machine_process(void);
 
 /* Sleeps while *word == seen, at most `seconds` (negative: without bound); may return early. */
 void fv_machine_sleep(_Atomic uint32_t *word, uint32_t seen, double seconds);
-/* Sleeps so many seconds, and as little longer as the system can: not by the calling thread's timer
- * slack, which it has again afterwards. */
+/* Sleeps for `seconds`, as exactly as the system can: the thread's timer slack is set to a minimum
+ * meanwhile and restored afterwards. */
 void fv_machine_nap(double seconds);
 void fv_machine_wake(_Atomic uint32_t *word); /* all sleepers */
 /* A short pause of a spinning thread. */

@@ -201,8 +201,8 @@ static void cancel(fv_os_replace *r)
     fv_mem_free(r);
 }
 
-/* Opens a file of a name that nothing has yet, in the folder of the target. A long name is cut to
- * make room for what follows it. */
+/* Opens a file with a new name in the folder of the target. A long name is cut so that it fits with
+ * the suffix. */
 static fovea_status create_beside(fv_os_replace *r, size_t size, mode_t mode)
 {
     const char *slash = strrchr(r->path, '/');
@@ -248,7 +248,7 @@ fovea_status fv_os_replace_write(fv_os_replace *r, const void *data, uint64_t si
     return FOVEA_OK;
 }
 
-/* The folder that `path` lies in, in `buffer` of its size; -1 where it cannot be opened. */
+/* Opens the folder that contains `path`, using `buffer`, as large as `path`; -1 if it cannot. */
 static int open_folder(const char *path, char *buffer)
 {
     char *slash = strrchr(strcpy(buffer, path), '/');
@@ -376,8 +376,8 @@ static bool is_ours(const struct stat *st)
     return st->st_uid == geteuid() && (st->st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
-/* Returns why the folder is not there, 0: it is. Some systems say of one that is there only that
- * nothing can be written beside it. */
+/* Makes a folder; returns 0 if it exists now, else an errno. For an existing folder some systems
+ * return the error that its parent is not writable instead of EEXIST. */
 static int make_folder(const char *path, mode_t mode)
 {
     if (mkdir(path, mode) == 0)
@@ -386,7 +386,7 @@ static int make_folder(const char *path, mode_t mode)
     return why == EEXIST || access(path, F_OK) == 0 ? 0 : why;
 }
 
-/* Makes the folders that `path`, which is written to but left as it was, lies in, and itself. */
+/* Makes the folder `path` and its parents. `path` is changed temporarily. */
 static int make_folders(char *path, mode_t mode)
 {
     int why = 0;

@@ -1,6 +1,6 @@
 #!/bin/sh
-# relocatable.sh: at the end of `meson install`, the prefix of fovea.pc becomes the folder that the file
-# lies in, so that the installed tree may be moved. Meson can do that itself from 0.63 on; it need be no
+# relocatable.sh: at the end of `meson install`, the prefix of fovea.pc becomes the folder of the file
+# itself, so that the installed tree may be moved. Meson can do that itself from 0.63 on; it need be no
 # newer than 0.61.
 #
 #   relocatable.sh LIBDIR      relative to the prefix, with MESON_INSTALL_DESTDIR_PREFIX in the environment

@@ -11,7 +11,7 @@ from . import _structures as c
 PACKAGE = os.path.dirname(os.path.abspath(__file__))
 # The system's library: the interface that _structures.py knows, whatever else is installed.
 SONAME = "libfovea.so.0.1"
-# Where a build of the repository that this package lies in has things.
+# The build of the repository that contains this package.
 BUILD = os.path.join(PACKAGE, "..", "..", "build", "src")
 
 

@@ -13,7 +13,7 @@
 #include "platform/cpu/vec/row.h"
 
 enum { STRIP = 128 }; /* channels, a multiple of every FV_W */
-enum { TOKENS = 6 };  /* outputs in registers, beside the weights of a filter row */
+enum { TOKENS = 6 };  /* outputs in registers, together with the weights of a filter row */
 
 /* One row of a grid; pointers are at the strip's first channel. */
 struct conv {

@@ -9,8 +9,8 @@
  *     for each tile of its keys:        P = P / l, dS = P (V Gt - delta)
  *                                       dV += P G, dK += dS Q, dQ += dSt K
  *
- * Gradients of cells are summed beside those of tokens. At last each cell hands an equal share of
- * its own to those that it consists of, from the coarsest level down to the tokens.
+ * Gradients of cells are summed separately from those of tokens. At last each cell's gradient is
+ * shared equally among its parts, from the coarsest level down to the tokens.
  */
 #include "platform/cpu/tmpl/softmax_grad_tiles.h"
 

@@ -9,15 +9,15 @@
 #define PANEL "panel8x4"
 #define KC 768
 #define RATE 72e9
-#include "platform/cpu/tmpl/gemm_kit.h"
+#include "platform/cpu/tmpl/gemm_microkernel.h"
 
 #define MMLA "bfmmla"
 #define FACTORS "8h"
 #include "platform/cpu/arm/mmla.h"
 #include "platform/cpu/arm/panel_bf16.h"
 
-KIT(bf16bf16, is_of_bf16(p), .weight = FV_BF16, .factor = FV_BF16, .beside = 4, .tile = tile,
-    .finish = finish, .narrow = narrow, .round = round_rows)
+MICROKERNEL(bf16bf16, is_of_bf16(p), .weight = FV_BF16, .factor = FV_BF16, .interleave = 4,
+            .tile = tile, .finish = finish, .narrow = narrow, .round = round_rows)
 MATMUL_KERNEL(bf16bf16)
 KERNEL(gemm, bf16bf16)
 KERNEL(conv, bf16bf16)

@@ -1,15 +1,15 @@
 /* gemm_i8_tmpl.c: tiles of GEMM with whole numbers of 8 bits, and the rows that they multiply:
  * src/ops/quantise.h.
  *
- * DOTS: the file that says how a level multiplies: SPLIT, the sums that a column has (the tile adds
- * them up), BESIDE, the steps of a column that an instruction multiplies, where these are not
- * STEPS, BIAS, what instructions want added to the weight, and
+ * DOTS: the file that defines how a level multiplies: SPLIT, the sums per column (the tile adds
+ * them up); INTERLEAVE, the steps of a column that one instruction multiplies, if not
+ * STEPS; BIAS, the offset that instructions need on the weight; and
  *
  *   number                      what rows are packed as: int8_t or, of products of 16 bits, int16_t
  *   sums                        a vector of sums: FV_W / SPLIT columns
  *   none()                      of zeros
- *   columns(w)                  the BESIDE numbers of each of these columns, from w on
- *   steps(a)                    the BESIDE numbers at a, for all of them
+ *   columns(w)                  the numbers of one instruction for each of these columns, from w on
+ *   steps(a)                    the numbers of one instruction at a, broadcast to all columns
  *   add(sum, steps, columns)    sum + products
  *   put(acc, sum[SPLIT])        the sums of FV_W columns
  *   of_whole(x, off)            FV_W whole numbers x - off as floats
@@ -18,7 +18,7 @@
  *   total_of(total)             the sum of its lanes
  *
  * A level that multiplies 8 bits by an instruction defines PIXELS: it multiplies pixels of a
- * convolution where they lie, and has
+ * convolution in place, and has
  *
  *   begin(x)                    a vector of sums that begin with x
  *   as_floats(sum)              FV_W sums as floats
@@ -95,28 +95,28 @@
 
 FV_FN fv_v sums_of(const fv_gemm_out *o, const float *acc, uint32_t i, uint32_t j);
 #define SUMS sums_of
-#include "platform/cpu/tmpl/gemm_kit.h"
+#include "platform/cpu/tmpl/gemm_microkernel.h"
 
 /* ---- tiles ---- */
 
 #ifdef TILES
 #include TILES
-#define BESIDE STEPS
+#define INTERLEAVE STEPS
 #define PRODUCTS .tile = tile
 #else
 #include DOTS
-#ifndef BESIDE
-#define BESIDE STEPS
+#ifndef INTERLEAVE
+#define INTERLEAVE STEPS
 #endif
 
 /* Adds four steps of the first `vecs` vectors of columns, row i's at row(i). */
 #define ADD_GROUP(sum, row, w, m, vecs)                                                            \
     FV_UNROLL                                                                                      \
-    for (int k = 0; k < 4; k += BESIDE) {                                                          \
+    for (int k = 0; k < 4; k += INTERLEAVE) {                                                      \
         numbers column[VECS * SPLIT];                                                              \
         FV_UNROLL                                                                                  \
         for (int v = 0; v < (vecs)*SPLIT; v++)                                                     \
-            column[v] = columns((w) + NR * k + BESIDE * FV_W / SPLIT * v);                         \
+            column[v] = columns((w) + NR * k + INTERLEAVE * FV_W / SPLIT * v);                     \
         FV_UNROLL                                                                                  \
         for (int i = 0; i < (m); i++) {                                                            \
             const numbers x = steps(row(i) + k);                                                   \
@@ -289,9 +289,9 @@ static void quantise(void *packed, float *scale, int32_t *sum, const void *rows,
     }
 }
 
-KIT(i8, p->weight == FV_I8 && p->acc == FV_I32, .weight = FV_I8,
-    .factor = sizeof(number) == 2 ? FV_I16 : FV_I8, .beside = BESIDE, .bias = BIAS, PRODUCTS,
-    .finish = finish, .quantise = quantise TAPS)
+MICROKERNEL(i8, p->weight == FV_I8 && p->acc == FV_I32, .weight = FV_I8,
+            .factor = sizeof(number) == 2 ? FV_I16 : FV_I8, .interleave = INTERLEAVE, .bias = BIAS,
+            PRODUCTS, .finish = finish, .quantise = quantise TAPS)
 KERNEL(gemm, i8)
 
 #if defined PIXELS || defined TILES

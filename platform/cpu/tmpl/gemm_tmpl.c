@@ -5,7 +5,8 @@
  * tuner. RATE: assumed FLOP/s of a core, which only order the kernels by cost.
  *
  * TILES: the file of an ISA that does better than the tiles below, or multiplies by instructions
- * that the vocabulary has no names for; it defines tile(), and what else its kits have. */
+ * that the vocabulary has no names for; it defines tile(), and the other parts of its microkernels.
+ */
 #if defined FV_ISA_AVX512_BF16
 #define MR 14
 #define VECS 2
@@ -75,7 +76,7 @@
 
 FV_FN fv_v sums_of(const fv_gemm_out *o, const float *acc, uint32_t i, uint32_t j);
 #define SUMS sums_of
-#include "platform/cpu/tmpl/gemm_kit.h"
+#include "platform/cpu/tmpl/gemm_microkernel.h"
 
 /* The sums of row i of a tile from column j on. Weights of I8 are multiplied as the whole numbers
  * that they are: a scale for each sum costs less than one for each weight. */
@@ -91,8 +92,8 @@ FV_FN fv_v weights_at(const void *w, enum fv_type type, size_t i)
     return type == FV_I8 ? fv_load_i8((const int8_t *)w + i) : fv_row_load(w, type, i, FV_W);
 }
 
-/* Four steps of k of a tile of m rows, `ld` floats apart, whose weights of type `type` are left as
- * floats in `wide` unless that is NULL. */
+/* Four steps of k of a tile of m rows with a row stride of `ld` floats. The weights, of type
+ * `type`, are stored as floats to `wide` unless that is NULL. */
 FV_FN void add_group(fv_v sum[MR][VECS], const float *a, size_t ld, const void *w,
                      enum fv_type type, int m, float *wide)
 {
@@ -190,18 +191,19 @@ static void unpacked(float *acc, const void *rows, size_t ld, const void *w, siz
 #define HOLDS(WEIGHT, IN) (p->weight == FV_##WEIGHT && p->in == FV_##IN)
 
 #if defined FV_ISA_AVX512_BF16
-KIT(bf16, is_of_bf16(p), .weight = FV_BF16, .factor = FV_BF16, .beside = 2, .tile = tile,
-    .finish = finish, .narrow = narrow, .round = round_rows, .unpacked = unpacked)
+MICROKERNEL(bf16, is_of_bf16(p), .weight = FV_BF16, .factor = FV_BF16, .interleave = 2,
+            .tile = tile, .finish = finish, .narrow = narrow, .round = round_rows,
+            .unpacked = unpacked)
 MATMUL_KERNEL(bf16)
 #ifdef FV_ADAPT
 GRAD_KERNEL(bf16, bf16, p->in == FV_BF16)
 #endif
 #elif defined FV_ISA_NEON_DOT
-KIT(bf16, HOLDS(BF16, F32) && p->dim[FV_GEMM_K] >= LEAST_K, .weight = FV_BF16, .factor = FV_F32,
-    .tile = tile, .finish = finish, .narrow = narrow, .take = take)
+MICROKERNEL(bf16, HOLDS(BF16, F32) && p->dim[FV_GEMM_K] >= LEAST_K, .weight = FV_BF16,
+            .factor = FV_F32, .tile = tile, .finish = finish, .narrow = narrow, .take = take)
 #elif defined FV_ISA_NEON_FP16
-KIT(f16, HOLDS(F16, F32) && p->acc == FV_F16, .weight = FV_F16, .factor = FV_F32, .tile = tile,
-    .finish = finish, .narrow = narrow, .take = take, .scales_blocks = true)
+MICROKERNEL(f16, HOLDS(F16, F32) && p->acc == FV_F16, .weight = FV_F16, .factor = FV_F32,
+            .tile = tile, .finish = finish, .narrow = narrow, .take = take, .scales_blocks = true)
 #else
 #define WIDEN(name, type)                                                                          \
     static void widen_##name(float *acc, const void *a, const void *w, size_t groups, uint32_t m,  \
@@ -223,7 +225,7 @@ static void narrow_bf16(uint16_t *dst, const float *src, size_t n)
     fv_row_convert(dst, FV_BF16, src, FV_F32, n);
 }
 
-/* Rows of bfloat16, which lie at the end of the panel's room, as floats. */
+/* Widens rows of bfloat16, which are at the end of the panel, to floats in place. */
 static void take(void *panel, enum fv_type type, size_t groups, uint32_t m)
 {
     const size_t n = 4 * groups * m;
@@ -236,15 +238,15 @@ static void take(void *panel, enum fv_type type, size_t groups, uint32_t m)
 #endif
 
 #define OF_ROWS_OF_FLOATS(WEIGHT) (HOLDS(WEIGHT, F32) || HOLDS(WEIGHT, BF16))
-KIT(f32, OF_ROWS_OF_FLOATS(F32), .weight = FV_F32, .factor = FV_F32, .tile = tile, .finish = finish,
-    .take = take, .unpacked = UNPACKED)
-KIT(f16, OF_ROWS_OF_FLOATS(F16), .weight = FV_F16, .factor = FV_F32, .tile = tile, .finish = finish,
-    .widen = widen_f16, .narrow = narrow_f16, .take = take)
-KIT(bf16, OF_ROWS_OF_FLOATS(BF16), .weight = FV_BF16, .factor = FV_F32, .tile = tile,
-    .finish = finish, .widen = widen_bf16, .narrow = narrow_bf16, .take = take)
-KIT(w8, p->weight == FV_I8 && p->acc == FV_F32 && (p->in == FV_F32 || p->in == FV_BF16),
-    .weight = FV_I8, .factor = FV_F32, .tile = tile, .finish = finish, .take = take,
-    .widen = widen_w8)
+MICROKERNEL(f32, OF_ROWS_OF_FLOATS(F32), .weight = FV_F32, .factor = FV_F32, .tile = tile,
+            .finish = finish, .take = take, .unpacked = UNPACKED)
+MICROKERNEL(f16, OF_ROWS_OF_FLOATS(F16), .weight = FV_F16, .factor = FV_F32, .tile = tile,
+            .finish = finish, .widen = widen_f16, .narrow = narrow_f16, .take = take)
+MICROKERNEL(bf16, OF_ROWS_OF_FLOATS(BF16), .weight = FV_BF16, .factor = FV_F32, .tile = tile,
+            .finish = finish, .widen = widen_bf16, .narrow = narrow_bf16, .take = take)
+MICROKERNEL(w8, p->weight == FV_I8 && p->acc == FV_F32 && (p->in == FV_F32 || p->in == FV_BF16),
+            .weight = FV_I8, .factor = FV_F32, .tile = tile, .finish = finish, .take = take,
+            .widen = widen_w8)
 KERNEL(gemm, f32)
 KERNEL(conv, f32)
 KERNEL(gemm, w8)

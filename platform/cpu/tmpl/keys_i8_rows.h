@@ -96,7 +96,7 @@ FV_FN void find_tops(float *top, const head_rows *r, size_t i, int vecs, int n)
         fv_store(top + i + v * FV_W, fv_add(most[v], poison[v]));
 }
 
-/* `factor` has room for whole vectors. */
+/* `factor` is a buffer of whole vectors. */
 static void find_value_scales(float *scale, float *factor, const head_rows *r)
 {
     size_t i = 0;

@@ -1,5 +1,6 @@
-/* lattn_bf16_tmpl.c: lattn_bf16.h over the factors of one level. Where these take half a float's
- * place, a row's lie in the first half of it, and two rows' in the place of the first. */
+/* lattn_bf16_tmpl.c: lattn_bf16.h over the operands of one level. Where these have 16 bits, a
+ * rounded row takes the first half of the float row that it replaces, and two rounded rows take the
+ * whole first one of two. */
 #include "platform/cpu/lattn_bf16.h"
 #include "platform/cpu/vec/factors.h"
 
@@ -13,7 +14,7 @@ static const fv_factor *factors_of(const float *x)
     return (const fv_factor *)(const void *)x;
 }
 
-/* What is written lies at or before what was read, so all may be in one place. */
+/* Rounds in place: each write is at or before the address of the read that it depends on. */
 static void round_rows(float *x, size_t n, size_t width)
 {
     for (size_t r = 0; r < n; r++) {

@@ -107,7 +107,7 @@ static const float *get_floats(float *room, size_t *ld, const stored *s, size_t 
     return x;
 }
 
-/* Stores n that have been worked out there. */
+/* Stores n rows that were computed in x. */
 static void put_floats(const stored *s, size_t r, size_t n, size_t col, size_t width,
                        const float *x)
 {

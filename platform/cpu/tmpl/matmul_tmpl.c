@@ -23,7 +23,7 @@ FV_FN void add_products(fv_v sum[ROWS][COLS], const float *x, size_t ld_x, const
     }
 }
 
-/* `rows` x `cols` products. Each is the same sum whatever stands beside it. */
+/* `rows` x `cols` products. A product is the same sum whatever the size of its tile. */
 FV_FN void tile(float *out, size_t ld_out, const float *x, size_t ld_x, const float *y, size_t ld_y,
                 size_t k, int rows, int cols)
 {

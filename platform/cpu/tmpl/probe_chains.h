@@ -5,7 +5,7 @@
 /* Independent sums: enough to hide the latency of a step, few enough for the registers. */
 enum { CHAINS = 12 };
 
-/* Runs `rounds` times CHAINS steps, of so many multiply-adds each; returns the operations. */
+/* Runs `rounds` times CHAINS steps, of `products` multiply-adds each; returns the operations. */
 FV_FN double run_chains(uint64_t rounds, double products)
 {
     sums sum[CHAINS];

@@ -1,10 +1,10 @@
 /* resize_tmpl.c: RESIZE_X and RESIZE_Y.
  *
- * The horizontal pass takes as many rows at a time as a vector has room for: they are laid beside
- * each other, so that a vector holds the same pixel of all of them, four lanes each (R, G, B and
- * one that is not used) or, of grey pixels, one. Then a tap is a load and a multiply-add whatever
- * the pixel it begins at, and nothing is shuffled. What is laid down are floats, or whole numbers
- * of 32 bits, or, where the weights fit 16 bits, pairs of neighbouring pixels.
+ * The horizontal pass takes as many rows at a time as fit a vector: they are interleaved, so that a
+ * vector holds the same pixel of all of them, four lanes each (R, G, B and one that is not used)
+ * or, of grey pixels, one. Then a tap is a load and a multiply-add whatever the pixel it begins at,
+ * and nothing is shuffled. The interleaved elements are floats, or whole numbers of 32 bits, or,
+ * where the weights fit 16 bits, pairs of neighbouring pixels.
  *
  * The vertical pass runs along the rows. */
 #include "ops/contracts/picture.h"
@@ -41,7 +41,7 @@ FV_FN pixels pixels_of(const fv_args *a, const fv_call *c, size_t y, size_t firs
 
 /* ---- laid down: one row of several ---- */
 
-/* Pixels whose four bytes all lie in the row; of the others one by one. */
+/* Number of pixels that can be read as four bytes without passing the end of the row. */
 FV_FN size_t whole_pixels(const pixels *from, size_t count)
 {
     return from->step == 4 ? count : count - 1;
@@ -120,7 +120,7 @@ FV_FN void lay_floats(float *out, const pixels *from, size_t count, float scale)
     }
 }
 
-/* ---- sums of rows that lie beside each other ---- */
+/* ---- sums of interleaved rows ---- */
 
 /* The results of position o, `lanes` for each of `rows` rows. */
 typedef struct target {

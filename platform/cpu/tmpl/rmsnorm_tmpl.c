@@ -23,7 +23,7 @@ FV_FN float square_sum(const void *x, enum fv_type type, size_t n)
     return fv_hsum(fv_add(fv_add(sum[0], sum[1]), fv_add(sum[2], sum[3])));
 }
 
-/* A group of channels, and what becomes of it. */
+/* A group of channels, and the output that it is normalised to. */
 typedef struct group {
     void *y;
     const void *x, *gate; /* gate: NULL for none */

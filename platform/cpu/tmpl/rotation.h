@@ -82,8 +82,8 @@ FV_FN fv_v rotate_back(fv_v x, const angles *a, size_t split, size_t i, int n)
     return fv_sub(fv_mul(x, cosine), fv_turn(fv_mul(x, sine)));
 }
 
-/* Whether a vector of channels lies on both sides of `split`: then two rows of the tables have to
- * be joined, for which there must be rotation_joined floats. */
+/* Whether a vector of channels crosses `split`: then two rows of the tables have to be joined, in a
+ * buffer of rotation_joined floats. */
 FV_FN bool rotation_straddles(const rotation *t, size_t d)
 {
     return t->split < d && t->split % FV_W;

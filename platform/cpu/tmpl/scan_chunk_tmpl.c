@@ -76,7 +76,7 @@ static void transpose_keys(float *m, const layout *l, size_t n)
             m[l->keys_t + i * l->ld + r] = m[w->k + r * w->widthp + i];
 }
 
-/* Lower triangle of X K^T, in whole tiles. What lies beyond row or column n is never read. */
+/* Lower triangle of X K^T, in whole tiles. Elements beyond row or column n are never read. */
 static void multiply_keys(float *out, const float *m, const layout *l, const float *x, size_t n)
 {
     for (size_t i = 0; i < n; i += FV_TILE_M) {

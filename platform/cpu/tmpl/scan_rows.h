@@ -18,7 +18,7 @@
 
 enum { SCAN_BLOCK = 4 * FV_W }; /* rows of features are whole blocks of vectors, zeros beyond */
 
-/* Widths of a problem, and where the packed rows lie in the scratch. */
+/* Widths of a problem, and offsets of the packed rows in the scratch. */
 typedef struct scan_rows {
     size_t d, width, dv, widthp, dvp; /* width: of the features */
     size_t q, k;                      /* [room][widthp] */
@@ -250,8 +250,8 @@ FV_FN fv_v scan_output(const fv_problem *p, const float *m, const scan_rows *l, 
     return x;
 }
 
-/* The two factors of fv_fma(more, x, keep * x) = e^a x: a large part is taken away from x, a small
- * one is multiplied with it. */
+/* The coefficients of fv_fma(more, x, keep * x) = e^a x: with a large `part`, keep is 0 and more is
+ * e^a; with a small one, keep is 1 and more is -(1 - e^a). */
 FV_FN void scan_fade(float *keep, float *more, fv_v part, fv_v lost)
 {
     const fv_v half = fv_set(0.5f);

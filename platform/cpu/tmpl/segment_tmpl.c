@@ -1,12 +1,12 @@
 /* segment_tmpl.c: SEGMENT_LOSS and SEGMENT_GRAD over the vector vocabulary: line by line of the
- * mask, between two rows of the grid. A vector has pixels of a line that lie between the same two
+ * mask, between two rows of the grid. A vector has pixels of a line that are between the same two
  * tokens, and there is one for every class.
  */
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/math.h"
 #include "train/ref/segment_lines.h"
 
-/* State of a call; its arrays lie in the scratch. */
+/* State of a call; its arrays are in the scratch. */
 typedef struct lines {
     const fv_args *a;
     const fv_call *c;

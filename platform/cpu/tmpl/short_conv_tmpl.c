@@ -41,8 +41,8 @@ FV_FN void put(const conv *k, size_t t, size_t col, int n, fv_v y)
     fv_row_store(k->c->p[FV_SHORT_CONV_OUT], k->out, t * k->a->ld[FV_SHORT_CONV_OUT] + col, y, n);
 }
 
-/* The state behind the rows, the oldest input first: none of them stands before the one that it
- * takes the place of. */
+/* Stores the state after the rows, the oldest input first. It works in place, as every input is
+ * read at or after the position to which it is written. */
 FV_FN void keep(const conv *k, size_t col, int n)
 {
     const ptrdiff_t before = (ptrdiff_t)k->size - 1, rows = k->c->rows;

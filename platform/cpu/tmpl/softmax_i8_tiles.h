@@ -51,7 +51,7 @@ typedef struct layout {
         bytes;
 } layout;
 
-/* Reserves room for `bytes` in whole cache lines; returns where it begins. */
+/* Reserves `bytes` in whole cache lines; returns the offset of the first. */
 static size_t reserve(layout *l, size_t bytes)
 {
     const size_t at = l->bytes;

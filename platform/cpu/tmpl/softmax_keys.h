@@ -15,7 +15,8 @@ typedef struct head {
     size_t ld_q, ld_k, ld_v, ld_out;
 } head;
 
-/* Rows [from, from + rows) of keys or values, to be fetched with so many register tiles. */
+/* Rows [from, from + rows) of keys or values, to be prefetched in the course of `tiles` register
+ * tiles. */
 static ahead rows_ahead(const char *base, enum fv_type type, size_t ld, size_t width, size_t from,
                         size_t rows, size_t tiles)
 {

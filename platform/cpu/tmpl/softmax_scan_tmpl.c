@@ -1,6 +1,6 @@
 /* softmax_scan_tmpl.c: SOFTMAX_SCAN over the vector vocabulary, in two forms. Many rows go as
  * SOFTMAX does, panels of queries against packed tiles of keys. A few, whose time is that of
- * reading the cache once, take its rows as they lie: each tile of keys serves all queries of its kv
+ * reading the cache once, read its rows in place: each tile of keys serves all queries of its kv
  * head while it is in the cache of the core. */
 #define FV_FACTORS_EXACT
 #define FV_TILE_N FV_TILE_WIDE /* of queries */
@@ -129,7 +129,7 @@ static void attend_panel(const fv_args *a, const fv_call *c, const layout *l, co
 
 /* ---- few rows ---- */
 
-/* Where a query of the form for few rows lies in the scratch, and what follows them. */
+/* Layout of the scratch of the form for few rows: the queries, and what follows them. */
 typedef struct few {
     size_t d, dv;   /* of packed queries, of sums: whole vectors */
     size_t query;   /* floats: [d] Q, [dv] O, the largest score, the sum of weights */

@@ -67,7 +67,7 @@ typedef struct window {
 } window;
 
 /* Ranks of regions, in order of appearance, which floats represent exactly. False when all regions
- * are the same. `seen` has room for n. */
+ * are the same. `seen` is a buffer of n. */
 static bool rank_regions(float *rank, uint32_t *seen, const uint32_t *region, size_t n)
 {
     size_t count = 0;

@@ -1,8 +1,8 @@
-/* factors.h: the register tile over factors rounded to bfloat16, with float32 sums: what tile.h is
- * over floats. After #define FV_FACTORS_EXACT factors are floats as they come, so that what is
- * written over these names is there in float32 as well (FV_EXACT 1, FV_PAIRS 0).
+/* factors.h: the register tile over operands rounded to bfloat16, with float32 sums: what tile.h is
+ * over floats. After #define FV_FACTORS_EXACT operands are unrounded floats, so that a kernel
+ * written over these names also exists in float32 (FV_EXACT 1, FV_PAIRS 0).
  *
- * Levels with instructions for products of bfloat16 keep factors as 16 bits, two steps of k in a
+ * Levels with instructions for products of bfloat16 keep operands as 16 bits, two steps of k in a
  * lane (FV_PAIRS 1); the others as floats that hold the rounded values. Either way the same numbers
  * are multiplied, and kernels are written once. An operand is packed in one of two ways:
  *
@@ -10,8 +10,8 @@
  *   depth   steps k and k + 1 of column j are at x[k ld + FV_PAIR j] (k even; ld columns): k runs
  *           from row to row. With FV_PAIRS they are side by side, else k + 1 is ld further on
  *
- * The number of steps is that of fv_factor_steps(): but for exact factors it is even, and operands
- * are filled up with zeros. Rows that are packed are F32 or BF16. */
+ * The number of steps is that of fv_factor_steps(): it is even unless operands are exact, and
+ * operands are filled up with zeros. Rows that are packed are F32 or BF16. */
 #ifndef FOVEA_PLATFORM_VEC_FACTORS_H
 #define FOVEA_PLATFORM_VEC_FACTORS_H
 
@@ -226,8 +226,8 @@ FV_FN void fv_factor_pack_rows(fv_factor *dst, size_t widthp, const void *src, e
     }
 }
 
-/* A row of `width` values of `type` as all of its steps: where it lies, if they do, else in `room`.
- */
+/* All steps of a row of `width` values of `type`: in place if its type and width allow it, else
+ * packed into `room`. */
 FV_FN const fv_factor *fv_factor_row(fv_factor *room, const void *src, enum fv_type type,
                                      size_t width)
 {

@@ -28,7 +28,7 @@
  *   hsum_rows(p)       lane i: the sum of p[i FV_W] .. p[i FV_W + FV_W - 1], in an order that does
  *                      not depend on i
  *   load_four(p)       fv_four: the four floats at p, which a multiply-add takes one by one. With
- *                      FV_FOURS 1 they lie in a register for that, else they stay in memory
+ *                      FV_FOURS 1 they are kept in a register for that, else they stay in memory
  *   fma_four(x,i,b,c)  fma(set(x[i]), b, c)
  *   load_h(p,n) store_h(p,h,n)    fv_h: FV_W values of 16 bits, the first n of them in memory
  *   of_f16(h) to_f16(x) of_bf16(h) to_bf16(x)   between fv_h and floats; see row.h

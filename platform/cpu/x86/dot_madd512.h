@@ -1,7 +1,7 @@
 /* dot_madd512.h: AVX-512 without VNNI: 16-bit products, added in pairs, of widened numbers. Rows
  * are widened once, when they are packed. */
 #define SPLIT 1
-#define BESIDE 2
+#define INTERLEAVE 2
 #define BIAS 0
 typedef int16_t number;
 #include "platform/cpu/x86/whole.h"

@@ -46,7 +46,7 @@ def set_of(items=()):
     return {key_of(x) for x in items}
 
 
-# Containers of the standard library, and what training programs put beside weights: by module, as
+# Containers of the standard library, and what training programs store with the weights: by module, as
 # Python 2 and 3 call it, and name.
 CONTAINERS = {
     ("collections", "OrderedDict"): Known(ordered_dict),

@@ -12,7 +12,7 @@ WRAPPERS = ("model_ema", "ema_model", "ema_state_dict", "state_dict_ema", "model
 NESTED = 4  # wrappers in one another
 # What wrapping a module puts before all of its names.
 PREFIXES = ("module.", "_orig_mod.", "_fsdp_wrapped_module.", "_forward_module.", "backbone.")
-COUNTERS = {"n_averaged"}  # which averaging puts beside them
+COUNTERS = {"n_averaged"}  # which averaging stores with them
 # What views of the same values may take: times the files' bytes, and more of small files.
 EXPANSION, SMALL = 8, 16 << 20
 

@@ -79,7 +79,7 @@ Node::Worker::Worker(Node &node)
       model_(settings_.model.c_str()), results_(node, settings_, model_, outputs()),
       diagnostics_(node, settings_.device)
 {
-    /* The whole name: transports add to it, and remapping would not know what comes of that. */
+    /* The resolved name: transports append to it, and remapping does not cover the longer name. */
     const std::string topic = node.get_node_topics_interface()->resolve_topic_name("image");
     images_ = image_transport::create_subscription(
         &node, topic, [box = mailbox_](const Image::ConstSharedPtr &image) { box->put(image); },

@@ -203,8 +203,8 @@ std::unique_ptr<Results::Image> Results::image(const Header &header, const char 
     return out;
 }
 
-/* map_ as an image, in bytes where there are no more than `most` numbers beside the one that is
- * kept: 0 or 0xffff, which becomes 255. */
+/* map_ as an image, in bytes where there are at most `most` numbers in addition to the reserved
+ * one: 0, or 0xffff, which becomes 255. */
 std::unique_ptr<Results::Image> Results::narrow(const Header &header, std::uint32_t most) const
 {
     if (most > UINT8_MAX) {

@@ -43,7 +43,7 @@ class Results
     }
     /* Whether there is any subscription. */
     bool wanted() const;
-    /* Makes room for the outputs of another plan, which is for frames of width x height. */
+    /* Allocates the outputs of another plan, which is for frames of width x height. */
     void open(const fovea::plan &plan, std::uint32_t width, std::uint32_t height);
     /* Runs a frame and publishes what it gives, under the frame's header. Throws fovea::error. */
     void run(fovea::plan &plan, const fovea_frame &frame, const Header &header,

@@ -240,7 +240,7 @@ static void check_results(Camera &camera)
     CHECK(camera.run(picture("rgb8", 64, 64 * 3, 13))->data == message->data);
 }
 
-/* What cannot be run is told, and the node goes on. */
+/* A frame that cannot be run is reported, and the node goes on. */
 static void check_failures(Camera &camera)
 {
     const struct {

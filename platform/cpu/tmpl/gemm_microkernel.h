@@ -1,6 +1,6 @@
-/* gemm_kit.h: what every kit of GEMM and CONV tiles is made of: loops over the rows of a tile, the
- * epilogue, hooks and kernels. Included where MR, VECS, NR, TILE, PANEL, KC and RATE are defined,
- * and STEPS where panels keep another number of steps together than 4. */
+/* gemm_microkernel.h: the parts that all microkernels of GEMM and CONV share: loops over the rows
+ * of a tile, the epilogue, hooks and kernels. Included where MR, VECS, NR, TILE, PANEL, KC and RATE
+ * are defined, and STEPS where the steps that panels keep together are not 4. */
 #include <string.h>
 
 #include "platform/cpu/cpu_kernels.h"
@@ -155,28 +155,29 @@ static const fv_knob knob_list[] = {
 #define NAME_PASTE(op, type, size) op##_##type##_##size
 #define NAME_VALUES(op, type, size) NAME_PASTE(op, type, size)
 
-/* The kit of a type of products, with what it has of its own, and its hooks, for problems that
- * FITS. */
-#define KIT(type, FITS, ...)                                                                       \
-    static const fv_gemm_kit kit_##type = {.mr = MR, .nr = NR, .steps = STEPS, __VA_ARGS__};       \
+/* The microkernel for a type of products, with its own functions in `...`, and its hooks, for
+ * problems that FITS. */
+#define MICROKERNEL(type, FITS, ...)                                                               \
+    static const fv_gemm_microkernel mk_##type = {                                                 \
+        .mr = MR, .nr = NR, .steps = STEPS, __VA_ARGS__};                                          \
     static bool applies_##type(const fv_problem *p)                                                \
     {                                                                                              \
         return FITS;                                                                               \
     }                                                                                              \
     static size_t scratch_##type(const fv_problem *p, const fv_knobs *knobs, uint32_t rows)        \
     {                                                                                              \
-        return fv_gemm_scratch(&kit_##type, p, knobs, rows);                                       \
+        return fv_gemm_scratch(&mk_##type, p, knobs, rows);                                        \
     }                                                                                              \
     static size_t packed_##type(const fv_problem *p, const fv_knobs *knobs)                        \
     {                                                                                              \
         (void)knobs;                                                                               \
-        return fv_gemm_packed(&kit_##type, p);                                                     \
+        return fv_gemm_packed(&mk_##type, p);                                                      \
     }                                                                                              \
     static void pack_##type(void *dst, const float *src, uint32_t n0, uint32_t n,                  \
                             const fv_problem *p, const fv_knobs *knobs)                            \
     {                                                                                              \
         (void)knobs;                                                                               \
-        fv_gemm_pack(&kit_##type, dst, src, n0, n, p);                                             \
+        fv_gemm_pack(&mk_##type, dst, src, n0, n, p);                                              \
     }                                                                                              \
     const fv_kernel_hooks FV_NAME(fv_h_gemm_##type) = {                                            \
         .applies = applies_##type,                                                                 \
@@ -188,32 +189,32 @@ static const fv_knob knob_list[] = {
         .knobs = knob_list,                                                                        \
     };
 
-/* The kernel of an op by that kit. */
+/* The kernel of an op by that microkernel. */
 #define KERNEL(op, type)                                                                           \
     void FV_NAME(NAME_VALUES(fv_k_##op, type, TILE))(const fv_args *a, const fv_call *c)           \
     {                                                                                              \
-        fv_gemm_run(&kit_##type, a, c);                                                            \
+        fv_gemm_run(&mk_##type, a, c);                                                             \
     }
 
-/* MATMUL by a kit that rounds what it multiplies to bfloat16. */
-#define MATMUL_KERNEL(kit)                                                                         \
+/* MATMUL by a microkernel that rounds its operands to bfloat16. */
+#define MATMUL_KERNEL(mk)                                                                          \
     static bool matmul_applies(const fv_problem *p)                                                \
     {                                                                                              \
         return p->acc == FV_BF16;                                                                  \
     }                                                                                              \
     static size_t matmul_scratch(const fv_problem *p, const fv_knobs *knobs, uint32_t rows)        \
     {                                                                                              \
-        return fv_gemm_matmul_scratch(&kit_##kit, p, knobs, rows);                                 \
+        return fv_gemm_matmul_scratch(&mk_##mk, p, knobs, rows);                                   \
     }                                                                                              \
     const fv_kernel_hooks FV_NAME(fv_h_matmul_bf16) = {                                            \
         .applies = matmul_applies, .cost = cost, .scratch = matmul_scratch, .knobs = knob_list};   \
     void FV_NAME(NAME_VALUES(fv_k_matmul, bf16, TILE))(const fv_args *a, const fv_call *c)         \
     {                                                                                              \
-        fv_gemm_matmul_run(&kit_##kit, a, c);                                                      \
+        fv_gemm_matmul_run(&mk_##mk, a, c);                                                        \
     }
 
-/* GEMM_GRAD_W, named after `type`, by a kit, for problems that FITS. */
-#define GRAD_KERNEL(type, kit, FITS)                                                               \
+/* GEMM_GRAD_W, named after `type`, by a microkernel, for problems that FITS. */
+#define GRAD_KERNEL(type, mk, FITS)                                                                \
     static bool grad_applies(const fv_problem *p)                                                  \
     {                                                                                              \
         return FITS;                                                                               \
@@ -221,11 +222,11 @@ static const fv_knob knob_list[] = {
     static size_t grad_scratch(const fv_problem *p, const fv_knobs *knobs, uint32_t rows)          \
     {                                                                                              \
         (void)knobs;                                                                               \
-        return fv_gemm_grad_scratch(&kit_##kit, p, rows);                                          \
+        return fv_gemm_grad_scratch(&mk_##mk, p, rows);                                            \
     }                                                                                              \
     const fv_kernel_hooks FV_NAME(fv_h_gemm_grad_w_##type) = {                                     \
         .applies = grad_applies, .rate = RATE, .scratch = grad_scratch};                           \
     void FV_NAME(NAME_VALUES(fv_k_gemm_grad_w, type, TILE))(const fv_args *a, const fv_call *c)    \
     {                                                                                              \
-        fv_gemm_grad_run(&kit_##kit, a, c);                                                        \
+        fv_gemm_grad_run(&mk_##mk, a, c);                                                          \
     }
