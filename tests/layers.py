@@ -43,7 +43,7 @@ MAY = {
     "cuda": ["gpu"],
 }
 
-# Who includes it is built anew with every public header.
+# A file that includes it is recompiled whenever any public header changes.
 UMBRELLA = "include/fovea/fovea.h"
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))

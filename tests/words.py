@@ -30,6 +30,7 @@ COVERED = [
     ("ros2", "comments"),
     ("ros2", "strings"),
     ("examples", "comments"),
+    ("tests", "comments"),
     ("bench", "comments"),
     ("meson*", "comments"),
     ("pyproject.toml", "comments"),

@@ -1,4 +1,4 @@
-/* test_box_metrics.c: average precision and recall of boxes against small cases worked out by hand.
+/* test_box_metrics.c: average precision and recall of boxes against small cases computed by hand.
  */
 #include <math.h>
 #include <setjmp.h>

@@ -89,7 +89,7 @@ def but(meta, **changes):
     return {k: v for k, v in {**meta, **changes}.items() if v is not None}
 
 
-# (exit code, tensors beside or instead of CORE, metadata, arguments)
+# (exit code, tensors in addition to CORE or instead of it, metadata, arguments)
 CASES = [
     (0, {}, LINEAR, []),
     (0, {"q": NAN}, LINEAR, []),

@@ -1,6 +1,6 @@
 /* test_picture_pixels.c: the pixels of small files of every format that the program reads are those
- * that Pillow reads of them; what is refused, is so with a reason. tests/data/make_picture_files.py
- * makes the files and says what is beside them.
+ * that Pillow reads from them; files are refused with a reason. tests/data/make_picture_files.py
+ * makes the files, and documents what is stored with them.
  *
  *     test_picture_pixels picture_files.safetensors [FORMAT...]
  *

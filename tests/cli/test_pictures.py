@@ -277,7 +277,7 @@ class Plot(unittest.TestCase):
                              sorted(range(3), key=lambda i: time[i][1]))
         for tick in ("32\u00b2", "48\u00d764", "96\u00b2", "pixels"):
             self.assertIn(tick, words)
-        for r in results:  # measured beside the weights, as they are packed before
+        for r in results:  # without the weights, which are packed before the measurement
             peak = r["peak_bytes"]
             self.assertLess(peak["resident"], peak["promised"] - peak["weights"] + (4 << 20))
 

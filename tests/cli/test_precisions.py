@@ -19,8 +19,8 @@ SIZES = ("224", "518", "640x480")
 COMMON = "518"  # a size that every family takes, for levels below the processor's own
 COMPUTES = ("f32", "bf16", "int8")  # wider ones first
 ROOM = 1.05
-# Without VNNI AVX-512 multiplies and adds numbers of 16 bits no faster than floats, and a prefill quantises its
-# rows beside. Its weights of 8 bits are for the steps that follow, which read them all for one token.
+# Without VNNI AVX-512 multiplies and adds numbers of 16 bits no faster than floats, and a prefill also quantises
+# its rows. Its weights of 8 bits are for the steps that follow, which read them all for one token.
 MORE_ROOM = {("prefill", "avx512"): 1.06}
 LEVELS = ("avx2", "avx-vnni", "avx512", "avx512-vnni", "neon", "neon-sdot", "neon-dot", "neon-i8mm", "rvv")
 # Of a name what says how large the model is: vit-ti16, siglip-so400m, gla-340m.

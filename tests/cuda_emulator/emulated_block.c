@@ -38,7 +38,7 @@ typedef struct thread {
     emulated_place place;
     void *stack_pointer; /* NULL: not begun */
     char *stack;
-    copy *copies; /* rooms for COPIES, taken when first needed */
+    copy *copies; /* array of COPIES, allocated when first needed */
     unsigned copying, groups;
 } thread;
 
@@ -120,7 +120,7 @@ void emulated_thread(void)
     leave();
 }
 
-/* The tops of stacks differ in where they lie in the processor's caches. */
+/* The tops of stacks are mapped to different sets of the processor's caches. */
 static void *top_of(char *stack, unsigned color)
 {
     return stack + STACK - 64 - color % 57 * 832;

@@ -16,7 +16,7 @@ typedef struct emulated_launch {
     emulated_link *link;
     const emulated_room *room;
     emulated_dim blocks, threads;
-    unsigned dynamic; /* bytes of shared memory beside the variables */
+    unsigned dynamic; /* bytes of shared memory in addition to the variables */
     void **params;
     enum emulated_order order;
     bool racing; /* nobody waits at a barrier */

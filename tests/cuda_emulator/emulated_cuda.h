@@ -20,7 +20,7 @@ typedef __UINTPTR_TYPE__ uintptr_t;
 /* What the compiler does not know is found in what is left after the macros. */
 #define __global__ __attribute__((emulated_global))
 #define __launch_bounds__(...) __attribute__((emulated_bound(__VA_ARGS__)))
-/* All of them lie together, so that each block can begin with none of them written. */
+/* All of them are in one section, so that each block can begin with none of them written. */
 #define __shared__ static __attribute__((section("emulated_shared,\"aw\",@nobits#")))
 #define __noinline__ noinline
 #define noinline __noinline__

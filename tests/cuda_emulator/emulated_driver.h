@@ -96,9 +96,9 @@ bool emulated_is_pinned(const void *at, size_t size);
  * emulated_disown, which is false for what it does not know. Under the lock. */
 void emulated_adopt(enum emulated_kind kind, void *at, size_t size);
 bool emulated_disown(enum emulated_kind kind, const void *at);
-/* Says what lies at an address, for messages. */
+/* Describes the memory at an address, for messages. */
 void emulated_describe(const void *at, char *out, size_t size);
-/* Looks for what was written beside the device's memory. */
+/* False if anything was written outside of the device's memory. */
 bool emulated_memory_intact(void);
 void emulated_memory_drop(void); /* what a context leaves */
 

@@ -46,7 +46,7 @@ typedef struct emulated_link {
     const emulated_place *here; /* of the thread that runs */
 } emulated_link;
 
-/* Where a parameter lies in the memory that a launch hands over. */
+/* Offset and size of a parameter in the memory that a launch passes. */
 typedef struct emulated_param {
     unsigned at, size;
 } emulated_param;

@@ -1,6 +1,6 @@
 /* emulated_memory.c: memory of the emulated device, and of the host that it knows. Each piece has
- * pages of its own, and beside it pages that nobody may touch; what it has of its last page is
- * watched. Its bytes are those of NaN until they are written. */
+ * pages of its own between inaccessible pages, and the rest of its last page is checked for writes.
+ * Its bytes are those of NaN until they are written. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>

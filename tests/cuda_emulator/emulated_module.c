@@ -8,8 +8,8 @@
 
 #include "tests/cuda_emulator/emulated_driver.h"
 
-/* A module's variables count as those of each of its functions; a pass that runs ahead of a kernel
- * may have a few. */
+/* A module's variables count as those of each of its functions; a pre-pass of a kernel may have a
+ * few. */
 enum { FUNCTIONS = 64, PLAIN_SHARED = 48 << 10, OF_OTHERS = 1 << 10 };
 
 struct CUmod_st {

@@ -657,7 +657,7 @@ CUresult cuEventRecord(CUevent e, CUstream s)
     LOCKED_STREAM(s);
     if (!is_event(e))
         return unlocked(CUDA_ERROR_INVALID_HANDLE);
-    if (s->capture) { /* says where it stands in what is captured */
+    if (s->capture) { /* the event marks its position in the captured work */
         graph_drop(e->capture);
         e->capture = s->capture;
         e->capture->holders++;

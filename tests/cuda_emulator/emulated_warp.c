@@ -118,8 +118,8 @@ struct product {
     const unsigned *a, *b;
 };
 
-/* The factors as they lie in registers: a pair of 16-bit numbers, four of 8 bits or a float of TF32
- * each. */
+/* The operands in the format of registers: a pair of 16-bit numbers, four of 8 bits or a float of
+ * TF32 each. */
 typedef struct factors {
     uint32_t a[16][8]; /* of a row */
     uint32_t b[8][8];  /* of a column: in b[i] rows 2i and 2i + 1, or 4i to 4i + 3 */
@@ -162,7 +162,7 @@ static void shorten(float *to, const uint32_t *from, int n)
         to[i] = fv_float_of_bits(from[i] & 0xffffe000u);
 }
 
-/* Tensor cores cut off what a float has no room for. */
+/* Tensor cores truncate to a float, and do not round. */
 static float cut_off(double x)
 {
     const float y = (float)x;

@@ -30,7 +30,7 @@ typedef struct statement {
     bool used[OPERANDS], written[OPERANDS];
 } statement;
 
-/* What stands between commas: a number, or registers in order. */
+/* An operand of an instruction: a number, or registers in order. */
 typedef struct argument {
     enum { NUMBER, REGISTER, ADDRESS, LIST } kind;
     unsigned number;
@@ -249,8 +249,8 @@ static int reg_of(const instruction *i, int n)
 
 enum rounding { TO_EVEN, TO_ZERO, AWAY };
 
-/* The bits of x in a format with a sign and so many bits of exponent and fraction. NaN has all but
- * the sign set. */
+/* The bits of x in a format with a sign, `exponent` bits of exponent and `fraction` bits of
+ * fraction. NaN has all bits except the sign set. */
 static uint32_t encode(float x, int exponent, int fraction, enum rounding how)
 {
     const uint32_t sign = (bits_of(x) >> 31) << (exponent + fraction);

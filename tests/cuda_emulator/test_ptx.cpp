@@ -1,5 +1,5 @@
 /* test_ptx.cpp: the functions of cuda/cuda_ptx.h, whose inline PTX is interpreted
- * (ptx_interpreter.c), beside the same functions of the emulator: the same results for random
+ * (ptx_interpreter.c), against the same functions of the emulator: the same results for random
  * numbers and for hard ones. So what the emulator shows of kernels holds for their PTX. Then every
  * fault is planted in every asm statement: operands swapped, other constraints, no volatile, no
  * "memory", other instructions; each has to be found.
@@ -69,7 +69,7 @@ static unsigned draw()
     return drawn;
 }
 
-/* Ends of ranges, ties of every format, what is no number. */
+/* Ends of ranges, ties of every format, NaN. */
 static const unsigned hard_bits[] = {
     0x00000000, 0x80000000, 0x00000001, 0x80000001, 0x007fffff, 0x807fffff, 0x00800000, 0x80800000,
     0x3f800000, 0xbf800000, 0x3f801000, 0x3f803000, 0x3f801001, 0x3f800fff, 0xbf801000, 0xbf803000,
@@ -154,7 +154,7 @@ template <class P> static void check_integers()
     }
 }
 
-/* To so many parts of the result and of 1. */
+/* Equal up to a relative and an absolute error. */
 static bool near(float a, float b, float relative, float absolute)
 {
     const float d = a > b ? a - b : b - a, size = b < 0 ? -b : b;

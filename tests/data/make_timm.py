@@ -23,7 +23,7 @@ MODELS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "golden", "mod
 SMALL = {"patch_size": 8, "embed_dim": 32, "depth": 2, "num_heads": 2}
 ANY = {"dynamic_img_size": True}
 
-# Folder, architecture, arguments beside SMALL, side that it is made for, input (H, W), classes, what is special
+# Folder, architecture, arguments in addition to SMALL, native side, input (H, W), classes, what is special
 CASES = [
     ("timm-beit3-01", "beit3_base_patch16_224", ANY, 40, (48, 64), 10,
      "norms inside attention and MLP, eps 1e-5, a norm behind the mean"),

@@ -1,5 +1,5 @@
-/* camera.h: a camera whose buffers a GPU reads or copies where they lie, by each way that a driver
- * may have. For programs of cmocka.
+/* camera.h: a camera whose buffers a GPU reads in place or copies by itself, by each way that a
+ * driver may have. For programs of cmocka.
  */
 #ifndef FOVEA_TESTS_CAMERA_H
 #define FOVEA_TESTS_CAMERA_H

@@ -36,7 +36,7 @@ static bool is_new(const char *line)
     return true;
 }
 
-/* Adds choice number `choice`; false: there are not so many. */
+/* Adds choice number `choice`; false: there are fewer choices. */
 static bool add_choice(char *line, size_t size, const fv_launch *step, uint32_t units,
                        uint32_t choice)
 {

@@ -5,7 +5,7 @@
 
 #include "tests/peek.h"
 
-/* As plan/bind.c has it, but for what a dry plan lacks: memory, and the places in it. */
+/* The launch that plan/bind.c makes, without what a dry plan lacks: memory, and addresses in it. */
 void dry_launch(const fovea_plan *p, const fv_step *s, fv_launch *l);
 /* "elu1"; "-" of a kernel without a mechanism. */
 const char *dry_mechanism(uint16_t mech);

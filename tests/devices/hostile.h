@@ -11,7 +11,7 @@
  *   unified   1: says that it shares the host's memory, 0: that it does not
  *   build     0: no program compiles
  *   barrier   0: kernels do not wait at barriers, so that their work-items race
- *   hang      1: no command is ever done; 2: no kernel, and nothing that stands behind one
+ *   hang      1: no command is ever done; 2: no kernel, and no command queued after one
  *   fail      n: the n-th call from now on fails with `error`
  *   lasting   1: and so do all calls after it
  *   error     an error code of the driver's
@@ -23,7 +23,7 @@
  *   vectors   floats of a work-item's vectors
  *   half      0: no float16 arithmetic; 2: that of gemm_half.cl, emulated where there is none; 3:
  *             the same, said to be fast
- *   dots      1: multiplies int8 by fours in the words of cl_khr_integer_dot_product, 2: of
+ *   dots      1: multiplies int8 by fours with cl_khr_integer_dot_product, 2: with
  *             cl_arm_integer_dot_product_accumulate_int8, emulated; 3: the latter, and adds nothing
  *   subgroups of gemm_subgroup.cl, of 16 lanes, with `half` 2; 1: emulated over local memory; 2: a
  *             lane reads neighbours of a block; 3: lanes give nothing to others; 4: they are 8; 5:
@@ -83,8 +83,8 @@ typedef long hostile_counted_fn(const char *name);
 /* The call that was made to fail, or NULL. */
 typedef const char *hostile_failed_fn(void);
 /* Objects that were created and not released: of one kind ("context", "queue", "buffer",
- * "program", "kernel", "event", "recording", and beside "queue" and "context": "timed queue",
- * "recordable queue", "hinted context", "semaphore"; CUDA: "context", "memory", "pinned",
+ * "program", "kernel", "event", "recording", "semaphore"; of contexts and queues also the "hinted
+ * context", "timed queue" and "recordable queue"; CUDA: "context", "memory", "pinned",
  * "registered", "external", "resource", "surface", "module", "stream", "event", "graph", "exec",
  * "program"), or of all with NULL. */
 typedef long hostile_live_fn(const char *kind);

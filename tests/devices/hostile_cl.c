@@ -42,7 +42,7 @@ static void start(void)
     *(void **)&when_done = dlsym(library, "clSetEventCallback");
 }
 
-/* A queue is stuck when it has a kernel that is never done, an event when it stands behind one. */
+/* A queue is stuck when it has a kernel that is never done; so is an event queued after one. */
 static void changed(int lie)
 {
     for (size_t k = 0; (lie < 0 || lie == lie_hang) && k < hostile_living; k++)
@@ -120,7 +120,7 @@ cl_int enqueued(cl_int status, cl_command_queue queue, bool is_kernel, cl_uint n
     return status;
 }
 
-/* What a thing is beside its kind. */
+/* The object also counts as one of `kind`, in addition to its own kind. */
 static void also_dies(enum kind kind, const void *handle)
 {
     pthread_mutex_lock(&hostile_lock);
@@ -183,8 +183,8 @@ static void blank(char *text, const char *begin)
 }
 
 /* The extensions with what is claimed and without what is denied. Intel's subgroups, which PoCL has
- * from version 6 on, are the tests' to claim: programs that use them beside float16 that is only
- * claimed do not build. */
+ * from version 6 on, are claimed only by the tests: programs that use them together with a float16
+ * that is only claimed do not build. */
 static cl_int extensions(cl_device_id d, size_t size, void *out, size_t *need)
 {
     static const char denied[] = "cl_khr_fp16";

@@ -39,7 +39,7 @@ enum {
 #undef X
 };
 
-/* Those from TIMED to RECORDABLE are what an object is beside its kind. */
+/* TIMED to RECORDABLE are properties of an object that also has another kind. */
 enum kind {
     CONTEXT,
     QUEUE,
@@ -95,7 +95,7 @@ bool dies(enum kind kind, const void *handle);
 cl_int enqueued(cl_int status, cl_command_queue queue, bool is_kernel, cl_uint n,
                 const cl_event *wait, const cl_event *event);
 
-/* hostile_words.c: texts that stand before a program's own; "" where there is nothing to tell. */
+/* hostile_words.c: texts to put before a program's own; "" where nothing is to be added. */
 enum { HOSTILE_WORDS = 6 };
 void hostile_words(const char *all[HOSTILE_WORDS]);
 

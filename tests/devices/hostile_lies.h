@@ -1,6 +1,6 @@
-/* hostile_lies.h: what the drivers of hostile.h are both made of: what they lie about, which calls
- * fail, and what of theirs is alive. A driver is one library, which says what it is in hostile_self
- * and has hostile_lies.c beside its own files. */
+/* hostile_lies.h: the common parts of the drivers of hostile.h: their false claims, which calls
+ * fail, and which of their objects are alive. A driver is one library, which describes itself in
+ * hostile_self and is linked with hostile_lies.c. */
 #ifndef FOVEA_TESTS_HOSTILE_LIES_H
 #define FOVEA_TESTS_HOSTILE_LIES_H
 
@@ -22,7 +22,7 @@ typedef struct hostile_driver_self {
     const char *const *kinds; /* of its objects, NULL at the end */
     int error;                /* of a call that fails, unless another is set */
     void (*start)(void);      /* before the first call; NULL: nothing is to be done */
-    void (*changed)(int lie); /* under the lock; -1: the truth is told again */
+    void (*changed)(int lie); /* under the lock; -1: all lies were unset */
 } hostile_driver_self;
 extern const hostile_driver_self hostile_self; /* the driver's */
 

@@ -1,5 +1,5 @@
-/* hostile_words.c: what programs are told before their own text: words of a device that has other
- * arithmetic, products, images or subgroups than the one below, or only says so. */
+/* hostile_words.c: text put before that of programs: the functions of a device that has other
+ * arithmetic, products, images or subgroups than the one below, or only claims to have them. */
 #include "tests/devices/hostile_cl.h"
 
 /* Float16 arithmetic of a device that has none: gemm_half.cl's words, in float32. A product of two
@@ -53,7 +53,7 @@ static const char emulated_half[] =
     "#define FV_H_MAD(n, a, w, sum) FV_CAT(hostile_round, n)((a) * (w) + (sum))\n"
     "#define FV_H_FLOAT(n, x) (x)\n";
 
-/* Products of int8, in the words of one extension or the other. */
+/* Products of int8, by the functions of one extension or the other. */
 #define PRODUCTS                                                                                   \
     "inline int hostile_products(char4 a, char4 b)\n"                                              \
     "{\n"                                                                                          \
@@ -96,9 +96,9 @@ static const char fast_images[] =
     "#define FV_PROBE 0\n"
     "#endif\n";
 
-/* Subgroups in the words of subgroup.cl: what lanes give lies in local memory, and the first lane's
- * pointer is that of all, as with Intel's. Probes 15 and 16 are those of how fast: in place of them
- * is much work, more than a busy machine makes of it, and little. */
+/* The macros of subgroup.cl: lanes pass numbers through local memory, and all use the first lane's
+ * pointer, as Intel's do. Probes 15 and 16 measure speed: they are replaced by much work, so much
+ * that a busy machine does not change the outcome, and by little. */
 static const char subgroup_words[] =
     "#define FV_LANES 16\n"
     "#define FV_OF_LANES\n"

@@ -18,7 +18,7 @@ import test_devices
 from test_device_kernels import kernels, run, some
 
 ARCHITECTURES = (72, 75, 86, 87, 89, 90)
-EVERY = 17  # one case in so many, unless all are asked for
+EVERY = 17  # one case in 17, unless all are asked for
 
 
 def lies(**values):

@@ -19,7 +19,7 @@ sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "
 import test_golden
 
 SAMPLE = ("models/dinov2-", "ops/mala-", "ops/gated-delta-rule-")
-MODELS, OPERATORS, OTHERS = 6, 24, 36  # one in so many
+MODELS, OPERATORS, OTHERS = 6, 24, 36  # one of this number is run
 
 
 def devices(exe, kind="cl:"):

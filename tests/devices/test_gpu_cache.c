@@ -599,7 +599,7 @@ static void a_key_without_an_end_is_refused(void **state)
     clear_folder();
 }
 
-/* What was not kept is not counted, and who asked for it is told. */
+/* Kernels that could not be stored are not counted, and the caller gets an error. */
 static void kernels_that_cannot_be_kept(void **state)
 {
     (void)state;

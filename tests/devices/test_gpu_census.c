@@ -6,9 +6,9 @@
  *   test_gpu_census cuda:0
  *
  * Kernels are missing one combination of types, epilogue and device at a time, and a plan takes a
- * general one then without a word: it is right, and several times slower. Slow are
+ * general one then silently: it is right, and several times slower. Slow are
  *
- * kernels of which a work-item works out a row by itself: those of `scalar` below;
+ * kernels in which a work-item computes a row by itself: those of `scalar` below;
  *
  * general kernels, which work neither by tiles of local memory, subgroups or images nor by vectors
  * of processors, where the device has such a kernel of the op, of any precision, and all that do
@@ -33,11 +33,10 @@
 #include "tests/peek.h"
 #include "tests/plan/census.h"
 
-/* Kernels of which a work-item works out a whole row, or all that a number of the result depends
- * on, one number at a time, without the interface's name; and why there is no other. All of a
- * plan's steps on them are held to CENSUS_SHARE together. Those of which neighbours read
- * neighbouring numbers, each once, are not among them: there is nothing to gain for them from a
- * tile. */
+/* Kernels in which a work-item computes a whole row, or everything that a number of the result
+ * depends on, one number at a time, by name without the interface's; and why there is no other. All
+ * of a plan's steps on them together may take CENSUS_SHARE. Kernels whose neighbouring work-items
+ * read neighbouring numbers, each once, are not listed: a tile would not make them faster. */
 static const struct {
     const char *kernel, *why;
 } scalar[] = {
@@ -88,7 +87,7 @@ static void fault(census *c, const char *plan, const char *text, const char *ker
         print_error("%s: %s: %s, %.1f %% of the estimate\n", plan, kernel, text, 100 * share);
 }
 
-/* Number of a kernel in `scalar`, SCALARS where it is none of them. */
+/* Index of a kernel in `scalar`, SCALARS if it is not listed. */
 static size_t scalar_of(const fv_kernel *k)
 {
     size_t i = 0;

@@ -1,5 +1,5 @@
-/* test_gpu_imports.c: pictures that a GPU reads or copies where they lie, by each way that a driver
- * may have: the results of the same pixels in memory of the host's, bit for bit; and each call that
+/* test_gpu_imports.c: pictures that a GPU reads in place or copies by itself, by each way that a
+ * driver may have: the results of the same pixels in host memory, bit for bit; and each call that
  * fails. What every device does is in test_imports.c, the caller's own objects in test_cl_objects.c
  * and test_cuda_pictures.c.
  *
@@ -10,7 +10,7 @@
 
 #include "tests/devices/camera.h"
 
-/* Frames are recorded, which read the plan's own memory, and some read pictures beside it. */
+/* Frames are recorded that read the plan's own memory; some also read imported pictures. */
 static void beside_recorded(void **state)
 {
     (void)state;
@@ -172,7 +172,7 @@ static long fail_at(rig *r, const way *w, const pixel_memory *m, const fovea_out
     return calls;
 }
 
-/* Those beside the library's own list. */
+/* Functions that are not in the library's own list. */
 static const char *const extensions[] = {
     "clCreateBufferWithProperties", "clEnqueueAcquireExternalMemObjectsKHR",
     "clEnqueueReleaseExternalMemObjectsKHR", "clImportMemoryARM", NULL};
@@ -245,7 +245,7 @@ static void next_way(void **state)
     }
 }
 
-/* AHardwareBuffers that are no picture, or that nothing here reads. */
+/* AHardwareBuffers that are not pictures, or that no device here can read. */
 static void hardware_buffers(void **state)
 {
     (void)state;

@@ -483,8 +483,8 @@ static void images_that_fail(void **state)
     free(want);
 }
 
-/* Any call fails, the first, the last, one between: there is a message, or what is right but for
- * the type of sums, which is float32 where float16 was not seen to work; and nothing is left. */
+/* Any call fails, the first, the last, one between: there is a message, or the result is right,
+ * summed in float32 where float16 was not seen to work; and nothing is left allocated. */
 static void calls_that_fail(void **state)
 {
     (void)state;

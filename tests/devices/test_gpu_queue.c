@@ -119,8 +119,8 @@ static void short_windows(void **state)
 
 enum { N = 13, D = 8, GAP = 3, WIDE = D + GAP };
 
-/* Rows with gaps, in memory that is shared with the device and that is not: what lies in the gaps
- * of the result stays. */
+/* Rows with gaps, in memory that is shared with the device and that is not: the bytes in the gaps
+ * of the result do not change. */
 static void gaps(void **state)
 {
     (void)state;
@@ -314,8 +314,8 @@ static void one_queue(void **state)
     nothing_left();
 }
 
-/* Arguments of kernels stay from frame to frame, but for the buffers of the caller's matrices:
- * there are two sets of them. */
+/* Arguments of kernels stay from frame to frame, except the buffers of the caller's matrices, of
+ * which there are two sets. */
 static void arguments(void **state)
 {
     (void)state;
@@ -460,7 +460,7 @@ static void streams_in_any_order(void **state)
 
 enum { MOST_FUNCTIONS = 128 };
 
-/* How often each function was called so far, but for that which is called until a frame is done. */
+/* How often each function was called so far, except the one that polls until a frame is done. */
 static void count_calls(long calls[MOST_FUNCTIONS])
 {
     for (int i = 0; hostile.functions[i]; i++) {

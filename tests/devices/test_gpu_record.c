@@ -63,7 +63,7 @@ static void run_pairs(fovea_plan *plan, const float *want, size_t values)
     free(out[1]);
 }
 
-/* Calls of a frame but for those that wait for it. */
+/* Calls of a frame, without those that wait for it. */
 static long all_calls(void)
 {
     long n = 0;
@@ -127,7 +127,7 @@ static void few_calls(void **state)
         }
         if (limits[i] == 1e3)
             assert_true(parts[BUFFERS] == 1 && parts[QUEUES] > 1);
-        if (limits[i] == 1e-9) /* some of them have a kernel that runs ahead */
+        if (limits[i] == 1e-9) /* some of them have a pre-pass */
             assert_true(parts[BUFFERS] > kernels / 2 && parts[QUEUES] == parts[BUFFERS]);
         free(want);
     }

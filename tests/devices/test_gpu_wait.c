@@ -60,7 +60,7 @@ static void nothing_to_stop(fv_queue *q, uint32_t f, bool whole)
 static const fv_gpu_interface interface = {
     .ready = ready, .await = await, .complete = complete, .stop = nothing_to_stop};
 
-/* Seconds of the last of so many frames, one after the other. */
+/* Runs frames one after the other; returns the seconds of the last. */
 static double run_frames(fv_queue *q, int frames)
 {
     double seconds = 0;

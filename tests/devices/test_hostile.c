@@ -43,7 +43,7 @@ static uint8_t pixels[FRAMES][HEIGHT * WIDTH * 3];
 typedef struct scene {
     const char *attention;
     const char *cache;             /* of compiled kernels */
-    fovea_device_lost_action lost; /* what becomes of a frame */
+    fovea_device_lost_action lost; /* what happens to a frame */
     double device_timeout_seconds;
     uint32_t count; /* frames of a run */
     float *want[FRAMES];
@@ -565,8 +565,8 @@ static void end_running(session *s, float *out[FRAMES])
         free(out[i]);
 }
 
-/* Call n of those that run frames fails, if there are so many. Whether one failed, and whether the
- * device was lost. */
+/* Makes call n of `name` fail while frames run; *reached counts the runs that made n calls. Returns
+ * whether the device was lost. */
 static int go_on_after(const scene *what, const char *name, long n, int *reached)
 {
     session s;

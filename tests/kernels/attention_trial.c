@@ -332,7 +332,7 @@ oracle_sequence trial_sequence(const trial *t)
     };
 }
 
-/* The largest error and the largest value so far; an error that is no number counts as infinite. */
+/* The largest error and the largest value so far; an error of NaN counts as infinite. */
 typedef struct span {
     double error, top;
 } span;

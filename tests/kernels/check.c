@@ -6,12 +6,12 @@
  * For every case of its op that a kernel fits, and for inputs of several kinds, the kernel runs as
  * one call and cut into pieces, and the results are compared with the double-precision oracle.
  *
- * Kernels of the CPU are called directly: each operand lies between inaccessible pages, once ending
+ * Kernels of the CPU are called directly: each operand is between inaccessible pages, once ending
  * right at one and once beginning there, amid NaN patterns that are compared bytewise afterwards,
  * and the pieces are compared with the whole, bit by bit. With --device kernels run through the
  * device's backend, each operand inside a buffer, amid the same patterns, the rows also stored as
  * float16. --every N: one case in N, which ones depends on the seed. --small N: only cases of at
- * most N operations beside the smallest, with one kind of values; for simulators.
+ * most N operations and the smallest one, with one kind of values; for simulators.
  */
 #include <float.h>
 #include <math.h>

@@ -37,11 +37,11 @@ typedef struct check_operand {
 typedef struct check_case {
     fv_args args;
     check_operand operand[FV_OPERANDS];
-    int in_place;   /* the input that lies in the output's memory, or -1 */
+    int in_place;   /* the input that shares the output's memory, or -1 */
     bool adds;      /* the output holds values before a call, drawn as an input's are */
     int state;      /* the operand of one row that is read and updated, or -1 */
     bool same_rows; /* with a state: rows in several calls give the bits of one call */
-    uint32_t align; /* calls begin and end at multiples of so many rows */
+    uint32_t align; /* calls begin and end at multiples of this number of rows */
     bool bench;     /* a size to be timed */
     /* Cut by heads: channels of a head in each part of an output row; 0: a part is all there is. */
     uint32_t part[3];
@@ -58,13 +58,13 @@ typedef struct check_random {
 
 typedef struct check_op {
     /* Fills case `index` of the op: the problem, scalars and operands, not their values. The case
-     * comes zeroed but for prob.op, threads, types (all float), in_place, state and align (1).
+     * comes zeroed except prob.op, threads, types (all float), in_place, state and align (1).
      * False past the last.
      */
     bool (*make)(check_case *c, uint32_t index);
     /* Changes the values drawn for the inputs where the op does not take any. May be NULL. */
     void (*prepare)(check_case *c, check_random *r);
-    /* Works out, once the inputs are final, what the oracles need of all rows. May be NULL. */
+    /* Computes, once the inputs are final, what the oracles need of all rows. May be NULL. */
     void (*define)(check_case *c);
     /* Row `row` of the output (of PARTIAL: group `row`) in double precision, one value and one
      * allowed absolute error per column; NaN where NaN is wanted. */
@@ -76,7 +76,7 @@ typedef struct check_op {
     void (*release)(check_case *c); /* what the others allocated. May be NULL. */
 } check_op;
 
-/* Operand i of a case: `gap` values lie between its rows. Scale 1, huge 1e15 unless changed later.
+/* Operand i of a case, with `gap` values between its rows. Scale 1, huge 1e15 unless changed later.
  */
 void check_matrix(check_case *c, int i, enum check_kind kind, uint32_t rows, uint32_t cols,
                   uint32_t gap);
@@ -120,8 +120,8 @@ double check_sum_error(const check_sum *s, const fv_problem *p);
 void check_int8_prepare(check_case *c, check_random *r);
 void check_int8_define(check_case *c);
 void check_int8_release(check_case *c);
-/* Rotates rows of so many channels, k of them in all; quantises n values, `step` apart, and returns
- * their scale. */
+/* check_int8_rotate rotates k values, rows of `channels` each. check_int8_numbers quantises n
+ * values at a stride of `step`, and returns their scale. */
 void check_int8_rotate(float *x, uint32_t k, uint32_t channels);
 float check_int8_numbers(int8_t *q, const float *x, uint32_t n, size_t step);
 const double *check_int8_row(const check_case *c, int operand, uint32_t row);

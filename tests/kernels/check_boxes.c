@@ -99,7 +99,7 @@ static void sine_oracle(const check_case *c, uint32_t row, double *want, double 
         const double y = x * (check_at(c, FV_SINE_RATE, 0, i % width) + low);
         const double t = y - nearbyint(y) + check_at(c, FV_SINE_PHASE, 0, i % width);
         want[i] = sin(6.283185307179586 * t);
-        /* What is left of the turns and what the phase adds are numbers up to 1. */
+        /* The fraction of a revolution and the phase that is added are numbers up to 1. */
         allowed[i] = 8 * FLT_EPSILON * fmin(1, fabs(t) * 7) + 4 * FLT_EPSILON * fmin(1, fabs(y)) +
                      4 * FLT_MIN;
     }

@@ -8,7 +8,7 @@
 static const struct shape {
     uint32_t width, height, channels, size, stride, pad, n, gap, epi;
     bool bench;
-    enum fv_type weight, acc, in, out; /* none but for the first: float32 */
+    enum fv_type weight, acc, in, out; /* where only the first is given: float32 */
 } shapes[] = {
     {1, 1, 1, 1, 1, 0, 1, 0, 0, false, FV_F32},
     {4, 3, 4, 3, 1, 1, 5, 0, FV_EPI_BIAS, false, FV_F32},
@@ -45,7 +45,7 @@ static const struct shape {
     {4, 7, 20, 3, 2, 1, 17, 0, FV_EPI_BIAS | FV_EPI_SIGMOID, false, FV_F32},
     {6, 7, 92, 3, 1, 1, 66, 0, FV_EPI_BIAS | FV_EPI_RESIDUAL, false, FV_BF16, FV_F32, FV_BF16,
      FV_BF16},
-    /* lines of several tiles, whose windows lie in the grid as they are, and few columns */
+    /* lines of several tiles, whose windows are read in place, and few columns */
     {47, 5, 8, 3, 1, 1, 20, 0, FV_EPI_BIAS | FV_EPI_RESIDUAL, false, FV_F32},
     {61, 6, 12, 3, 2, 1, 33, 0, FV_EPI_BIAS | FV_EPI_RELU, false, FV_F32},
     {38, 3, 4, 1, 1, 0, 3, 0, FV_EPI_BIAS, false, FV_F32},
@@ -59,7 +59,7 @@ static const struct shape {
     {64, 32, 32, 3, 1, 1, 64, 0, FV_EPI_BIAS | FV_EPI_GELU, true, FV_BF16, FV_BF16},
     {5, 7, 3, 3, 2, 1, 17, 1, FV_EPI_BIAS | FV_EPI_GELU, false, FV_I8},
     {6, 7, 92, 3, 1, 1, 66, 0, FV_EPI_BIAS, false, FV_I8, FV_F32, FV_BF16, FV_BF16},
-    /* whole numbers; of channels that are no multiple of 8 by the reference alone */
+    /* whole numbers; if channels are not a multiple of 8, only the reference takes them */
     {3, 2, 5, 3, 1, 1, 7, 0, FV_EPI_BIAS, false, FV_I8, FV_I32, FV_U8},
     {1, 1, 8, 1, 1, 0, 1, 0, 0, false, FV_I8, FV_I32, FV_U8},
     {5, 7, 8, 3, 2, 1, 17, 1, FV_EPI_BIAS | FV_EPI_GELU, false, FV_I8, FV_I32, FV_U8},

@@ -30,8 +30,8 @@ static bool make(check_case *c, uint32_t index)
     return true;
 }
 
-/* One shape has room for every pattern of 16 bits; as float32 they are shifted to where they tie
- * between two values of the other type, or next to it. */
+/* One shape holds every pattern of 16 bits; float32 inputs are moved to the ties between two values
+ * of the other type, or next to them. */
 static void prepare(check_case *c, check_random *r)
 {
     const uint32_t cols = c->args.prob.dim[FV_ROW_C];

@@ -72,7 +72,7 @@ static void prepare(check_case *c, check_random *r)
         *check_value(c, FV_DEPTH_MEAN, 0, 0) = -0.75f;
 }
 
-/* How much of pixel i of `pixels` comes of cell `of` of `cells`. */
+/* The weight of cell `of` of `cells` in pixel i of `pixels`. */
 static double counts(uint32_t i, uint32_t pixels, uint32_t of, uint32_t cells)
 {
     const double at = fmin(fmax((i + 0.5) * cells / pixels - 0.5, 0), cells - 1.0);

@@ -1,8 +1,8 @@
 /* check_device.c: kernels at work on a device: as steps of sweeps, through the backend's functions.
  *
- * An operand lies in a buffer of its own, amid NaN patterns: at an odd element or, in every second
+ * An operand is in a buffer of its own, amid NaN patterns: at an odd element or, in every second
  * case, where it is aligned, as kernels may ask. After a frame every buffer is read back and must
- * be what it was but for what the kernel is to write. */
+ * be unchanged, except the elements that the kernel is to write. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

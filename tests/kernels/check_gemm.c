@@ -11,7 +11,7 @@ enum { BIAS = FV_EPI_BIAS, SCALE = FV_EPI_SCALE, RESIDUAL = FV_EPI_RESIDUAL };
 static const struct shape {
     uint32_t rows, n, k, gap, epi;
     bool in_place, bench;
-    enum fv_type weight, acc, in, out; /* none but for the first: float32 */
+    enum fv_type weight, acc, in, out; /* where only the first is given: float32 */
 } shapes[] = {
     {1, 1, 1, 0, 0, false, false, FV_F32},
     {1, 7, 3, 0, BIAS, false, false, FV_F32},

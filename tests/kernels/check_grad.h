@@ -1,6 +1,6 @@
-/* check_grad.h: how wrong a gradient may be. It is worked out in double precision from the case's
+/* check_grad.h: how wrong a gradient may be. It is computed in double precision from the case's
  * values and again from values that are off in their last digits; a kernel may be wrong by a
- * multiple of what that moves it. */
+ * multiple of the difference. */
 #ifndef FOVEA_TESTS_CHECK_GRAD_H
 #define FOVEA_TESTS_CHECK_GRAD_H
 

@@ -55,8 +55,8 @@ static void prepare_reduce(check_case *c, check_random *r)
         }
 }
 
-/* The mean is rounded with every run of rows; the variance is off by what means are off by, beside
- * differences of them. */
+/* The mean is rounded with every run of rows; the variance is off by the errors of means and of
+ * their differences. */
 static void reduce_oracle(const check_case *c, uint32_t group, double *want, double *allowed)
 {
     const uint32_t width = c->args.prob.dim[FV_ROW_C];

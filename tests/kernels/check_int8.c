@@ -1,5 +1,5 @@
-/* check_int8.c: weights of GEMM and CONV as they are stored, and the factors of products of int8,
- * by the definition in src/ops/quantise.h. */
+/* check_int8.c: weights of GEMM and CONV as they are stored, and the operands of int8 products, by
+ * the definition in src/ops/quantise.h. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -47,7 +47,7 @@ static void transform(float *x, uint32_t n)
     }
 }
 
-/* The largest power of two up to 64 that divides so many channels. */
+/* The largest power of two up to 64 that divides the number of channels. */
 static uint32_t block_of(uint32_t channels)
 {
     uint32_t block = 1;

@@ -1,6 +1,6 @@
 /* check_lattn.c: cases and definitions of LATTN_REDUCE, LATTN_MERGE and LATTN_APPLY.
  *
- * Values and the errors allowed to them are worked out together, from the features on: an error is
+ * Values and the errors allowed to them are computed together, from the features on: an error is
  * what rounding may do to each step, times the condition of the steps after it. */
 #include <float.h>
 #include <math.h>

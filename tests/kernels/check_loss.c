@@ -135,7 +135,8 @@ static void prepare_labels(check_case *c, check_random *r)
     }
 }
 
-/* Of one row; `slope`: room for the gradient. Returns the loss with weight 1; *weight 0: none. */
+/* Of one row; `slope`: a buffer for the gradient. Returns the loss with weight 1; *weight 0: none.
+ */
 static double entropy(const check_case *c, uint32_t row, double *slope, double *weight)
 {
     const uint32_t n = c->args.prob.dim[FV_ROW_C];

@@ -9,7 +9,7 @@
 static const struct shape {
     uint32_t width, height, side, stride, pad, prefix, gap, flags; /* width, height in pixels */
     bool bench, real;
-    uint32_t more_above; /* missing there beside `pad` */
+    uint32_t more_above; /* missing above, in addition to `pad` */
 } shapes[] = {
     {1, 1, 1, 1, 0, 0, 0, 0, false},
     {14, 21, 7, 7, 0, 1, 5, 0, false},

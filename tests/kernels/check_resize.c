@@ -27,7 +27,8 @@ static const uint32_t shapes[][7] = {
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes, PLAIN = 8 };
 
-/* What is left: bytes of weights with so many fractional bits, or floats of bytes or of floats. */
+/* Types of a pass: bytes from bytes, by weights with this number of fractional bits, or floats from
+ * bytes or from floats. */
 static const struct kind {
     uint32_t bits;
     enum fv_type in, out;

@@ -6,7 +6,7 @@
 #include "tests/kernels/check.h"
 
 /* The operands for `rows` tokens of `d` channels: rows of tokens, or of the positions of a grid
- * that is args.u[0] wide. `gap` values lie between the rows of the first. */
+ * that is args.u[0] wide. There are `gap` values between the rows of the first. */
 void check_rotation(check_case *c, int cos, int sin, uint32_t rows, uint32_t d, uint32_t gap);
 /* Draws their values. */
 void check_rotation_values(check_case *c, int cos, int sin, check_random *r);

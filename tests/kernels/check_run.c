@@ -296,7 +296,7 @@ static bool run_pieces(check_work *w, uint8_t *result, bool cut_rows, bool cut_c
     return true;
 }
 
-/* Pieces lie at the other end of their pages. */
+/* Operands of a case that is run in pieces are at the other end of their pages. */
 static bool run(const check_runner *runner, check_job *j, enum check_way way, uint8_t *result,
                 check_random r)
 {

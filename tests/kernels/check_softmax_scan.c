@@ -66,7 +66,7 @@ static uint32_t held(const check_case *c)
     return (uint32_t)check_at(c, FV_CACHE_POSITION, 0, 0);
 }
 
-/* Where a row of K, or of V, of a kv head lies in the cache. */
+/* Index of a row of K, or of V, of a kv head in the cache. */
 static uint32_t place(const check_case *c, bool value, uint32_t kv, uint32_t token)
 {
     const uint32_t *dim = c->args.prob.dim, room = dim[FV_ATTN_KEYS];

@@ -45,7 +45,7 @@ static void max_oracle(const check_case *c, uint32_t row, double *want, double *
 static bool make_topk(check_case *c, uint32_t index)
 {
     static const struct {
-        uint32_t rows, from, gap, every; /* each so many-th row is a candidate; 0: all, no table */
+        uint32_t rows, from, gap, every; /* every `every`-th row is a candidate; 0: all, no table */
     } sizes[] = {{1, 1, 0, 0},   {1, 9, 1, 0},   {5, 5, 0, 0},     {7, 40, 2, 3},    {13, 20, 0, 4},
                  {9, 143, 0, 0}, {30, 64, 1, 2}, {100, 400, 0, 0}, {300, 1024, 0, 0}};
     if (index >= sizeof sizes / sizeof *sizes)

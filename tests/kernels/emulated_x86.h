@@ -1,5 +1,5 @@
 /* emulated_x86.h: instructions that this processor may lack, by those of the level below: included
- * ahead of a template, so that its kernels are checked where they could not run. */
+ * before a template, so that its kernels are checked where they could not run. */
 #ifndef FOVEA_TESTS_EMULATED_X86_H
 #define FOVEA_TESTS_EMULATED_X86_H
 

@@ -29,7 +29,7 @@ uint32_t oracle_blocks(enum fv_mech mech);
 uint32_t oracle_streams(enum fv_mech mech);
 
 /* Features of head `head`, block after block: oracle_blocks() * d values. Never shifted: exp is
- * e^x, whatever becomes of it. */
+ * e^x, even where that overflows. */
 void oracle_features(enum fv_mech mech, bool query, const oracle_row *row, uint32_t head,
                      double *out);
 
@@ -43,14 +43,14 @@ typedef struct oracle_attention {
     double alpha;
     const float *rope_cos, *rope_sin; /* (rows x d), or NULL */
     const float *gate_q, *gate_k;     /* (rows x heads), (keys x heads), or NULL */
-    const double *k_features;         /* of oracle_key_features; NULL: worked out for each row */
+    const double *k_features;         /* of oracle_key_features; NULL: computed for each row */
 } oracle_attention;
 
 /* Features of all keys and heads, to be freed. They only save time. */
 double *oracle_key_features(const oracle_attention *a);
 
 /* What row `row` of head `head` gives to each of the keys' values: out = sum_j weights[j] v_j.
- * `stream` is 0 but for pola's second half of the channels. */
+ * `stream` is 1 for pola's second half of the channels, else 0. */
 void oracle_weights(const oracle_attention *a, uint32_t row, uint32_t head, uint32_t stream,
                     double *weights);
 

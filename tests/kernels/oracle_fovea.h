@@ -1,5 +1,5 @@
 /* oracle_fovea.h: what a query of foveated attention sees, counted by hand: every cell of every
- * level is looked at, and taken if it lies between the two regions. */
+ * level is looked at, and taken if it is between the two regions. */
 #ifndef FOVEA_TESTS_ORACLE_FOVEA_H
 #define FOVEA_TESTS_ORACLE_FOVEA_H
 

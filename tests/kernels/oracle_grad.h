@@ -26,7 +26,7 @@ typedef struct oracle_lattn {
  * or NULL. */
 typedef struct oracle_token {
     const double *x, *v, *cos, *sin, *gate;
-    const double *out; /* apply_grad: what the forward step has left; NULL: it is worked out */
+    const double *out; /* apply_grad: the result of the forward step; NULL: it is computed */
 } oracle_token;
 
 /* The functions of a mechanism, by FV_MECH_*. */
@@ -34,7 +34,7 @@ typedef struct oracle_mech {
     /* out: heads * dv. */
     void (*apply)(const oracle_lattn *a, const double *state, const oracle_token *t, double *out);
     /* dout: heads * dv. Gives dx, heads * d; adds to dstate; gate: heads, each times its gradient.
-     * What is NULL is not worked out. */
+     * Outputs that are NULL are not computed. */
     void (*apply_grad)(const oracle_lattn *a, const double *state, const oracle_token *t,
                        const double *dout, double *dx, double *dstate, double *gate);
     /* Adds a key to m, w and S of a state that has its vmean and shift. */
@@ -52,7 +52,7 @@ typedef struct oracle_softmax {
     uint32_t rows, d, dv;
     double scale;
     const double *q, *k, *v, *dout;
-    const double *out; /* what the forward step has left; NULL: it is worked out */
+    const double *out; /* the result of the forward step; NULL: it is computed */
 } oracle_softmax;
 void oracle_softmax_forward(const oracle_softmax *a, double *out);
 void oracle_softmax_grad(const oracle_softmax *a, double *dq, double *dk, double *dv);

@@ -3,8 +3,8 @@
  *
  *   wrong    gemm_f32_planted_wrong: takes no time, its result is wrong
  *   crash    gemm_f32_planted_crash: kills the process
- *   hole     gemm_f32_planted_hole, softmax_f32_planted_hole: right but for the first value, a NaN
- *   cache    softmax_scan_f32_planted_cache: right but for the last row of its cache, which it
+ *   hole     gemm_f32_planted_hole, softmax_f32_planted_hole: right except the first value, a NaN
+ *   cache    softmax_scan_f32_planted_cache: right except the last row of its cache, which it
  *            overwrites as if it were its own
  *   chosen   the cost model takes them for the best there are; else they are close behind
  *
@@ -104,7 +104,7 @@ static void pack(void *dst, const float *src, uint32_t n0, uint32_t n, const fv_
 static const fv_kernel_hooks planted = {
     .applies = applies, .cost = cost, .packed = packed, .pack = pack, .format = "planted"};
 
-/* The definition `like`, but for its name and code; it costs nothing. */
+/* A copy of the definition `like` with another name and code; it costs nothing. */
 static fv_kernel pretend(const char *like, const char *name, fv_cpu_fn code, fv_kernel_hooks *hooks)
 {
     int count, i = 0;

@@ -1,4 +1,4 @@
-/* resized.h: where the pixels of a resized grid lie in the one that it was, in double precision. */
+/* resized.h: positions of the pixels of a resized grid in the original one, in double precision. */
 #ifndef FOVEA_TESTS_RESIZED_H
 #define FOVEA_TESTS_RESIZED_H
 

@@ -34,8 +34,8 @@ static fovea_attention_options shape(const char *attention, uint32_t rows, uint3
     return o;
 }
 
-/* The attention matrices (rows x 2 KEYS) of one head: what the values of its first half see, beside
- * what those of its second half do. But of pola they are the same. To be freed. */
+/* The attention matrices of one head (rows x 2 KEYS): first that of the first half of the value
+ * channels, then that of the second half. They differ only for pola. To be freed. */
 static float *matrices(fovea_device *device, const fovea_attention_options *options, const float *q,
                        const float *k)
 {

@@ -1,4 +1,4 @@
-/* test_oracle.c: the oracle itself against numbers that were worked out elsewhere, in another
+/* test_oracle.c: the oracle itself against numbers that were computed independently, in another
  * language: every mechanism on one small case that everyone can write down.
  *
  *   2 heads, 16 tokens on a 4 x 4 grid, d = dv = 8; t counts [head][token][channel], u

@@ -90,7 +90,7 @@ static size_t define(box *out, const fv_detection *d, const fv_box_level *level)
         size_t own = 0;
         for (uint32_t i = 0; i < WIDE * HIGH * d->anchors * d->classes; i++) {
             const double score = (double)(float)(1 / (1 + exp(-(double)level[l].cls[i])));
-            if (score > (double)d->score_thr) /* not where it is no number */
+            if (score > (double)d->score_thr) /* not NaN */
                 best[own++] = (box){
                     .score = score, .level = l, .place = i / d->classes, .label = i % d->classes};
         }

@@ -29,7 +29,7 @@ from torch_archives import Storage, Tensor
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 GOLDEN = os.path.join(ROOT, "tests", "data", "golden", "models")
 sys.path.append(os.path.join(ROOT, "python", "fovea"))  # the package `fovea` around it loads the library
-from convert import architectures  # noqa: E402: it lies in another folder
+from convert import architectures  # noqa: E402: it is in another folder
 
 PUBLISHED = {"mavit-t": 16.45, "mavit-s": 27.14, "nalaformer-xt": 6.14, "nalaformer-t": 15.91, "nalaformer-s": 25.65,
              "pola-swin-t": 29.29, "pola-swin-s": 50.60, "pola-swin-b": 89.14, "pola-pvt-t": 12.92,

@@ -267,7 +267,7 @@ static void shards_of_others_stay_closed(void **state)
     "\"hidden_size\":64,\"num_hidden_layers\":2,\"num_attention_heads\":1,\"image_size\":12,"      \
     "\"patch_size\":4"
 
-/* DINOv2 behind "my.eyes.", beside another one at the top, blocks and all, of other values. */
+/* A DINOv2 under "my.eyes.", and a complete second one without a prefix, with other values. */
 static void write_two(const char *config)
 {
     struct checkpoint *c = checkpoint_of(dinov2);
@@ -300,7 +300,7 @@ static fovea_model *load_behind(const char *prefix)
 static void a_prefix_chooses_the_tower(void **state)
 {
     static const char *const good[] = {
-        /* described by its own section, whatever stands beside */
+        /* described by its own section, whatever the other keys say */
         "{\"model_type\":\"chatty\",\"hidden_size\":9,\"x\":1,"
         "\"vision_config\":{\"model_type\":\"dinov2\"," TOWER_FIELDS "}}",
         "{\"model_type\":\"vit\",\"vision_config\":{\"model_type\":\"dinov2\"," TOWER_FIELDS "}}",

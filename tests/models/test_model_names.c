@@ -508,7 +508,7 @@ static void unknown_fields_are_refused(void **state)
                                                       "\"fovea\":{\"ignore\":[\"x\"]}")));
 }
 
-/* What belongs to the encoder and has no role; heads and other towers beside it may stay. */
+/* Tensors of the encoder that have no role are refused; heads and other towers are allowed. */
 static void unread_tensors_are_refused(void **state)
 {
     static const struct {

@@ -459,8 +459,8 @@ static void equal_sizes_take_one_tap(void **state)
     assert_int_equal(fv_posemb_plan(&t, FV_POS_PLAIN, 7, 5, 0, 5), FOVEA_EINVAL);
 }
 
-/* Place o of `out` takes row floor(o * in / out), and the row before where single precision puts
- * the place below a border that it should lie on. Those places are PyTorch's. */
+/* Position o of `out` takes row floor(o * in / out), or the row before where single precision
+ * rounds the quotient below a whole number. `early` lists these positions, as PyTorch has them. */
 static void buckets(void **state)
 {
     (void)state;

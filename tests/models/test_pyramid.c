@@ -466,7 +466,7 @@ static void hostile_configurations_are_refused(void **state)
         write_config(c->config);
         expect_failure(FOVEA_ENOTSUP, "\"norm_eps\" is not known");
         json_object_del(c->config, "norm_eps");
-        /* Absurd, but for the tensors. */
+        /* Only the tensors show that these values are absurd. */
         json_object_set_new(c->config, "depths", json_pack("[i, i, i, i]", 1, 1024, 1, 1));
         json_t *flags = json_array();
         for (int i = 0; i < 1024; i++)

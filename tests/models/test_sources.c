@@ -1,4 +1,4 @@
-/* test_sources.c: models that lie in no folder: in memory, behind descriptors, behind callbacks.
+/* test_sources.c: models that are not in a folder: in memory, behind descriptors, behind callbacks.
  * Whatever they come from, they are the same model; what is short, missing or a lie is refused, and
  * everything that was opened is released once. */
 #include <fcntl.h>

@@ -17,7 +17,7 @@ static fovea_model *trained_with(const char *attention)
     return load_lines(dinov2, config);
 }
 
-/* Whether the remark of a plan with `attention` has all of the words. */
+/* The note about untrained weights of a plan with `attention` has all of the words. */
 static void remarks(const fovea_model *m, const char *attention, const char *const *words)
 {
     fovea_device *device;

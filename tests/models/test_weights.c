@@ -136,7 +136,7 @@ static void formats_are_kept_apart(void **state)
             assert_ptr_not_equal(plain[i], plain[k]);
         }
         for (int at = 0; at < ROWS * COLS; at++) {
-            uint16_t rounded[2]; /* room for either size */
+            uint16_t rounded[2]; /* large enough for either size */
             fv_value_put(rounded, kernel[i].type, 0, numbers[at]);
             assert_memory_equal((char *)plain[i]->data + at * fv_type_size(kernel[i].type), rounded,
                                 fv_type_size(kernel[i].type));

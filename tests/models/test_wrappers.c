@@ -1,10 +1,10 @@
-/* test_wrappers.c: names that training programs have changed; models that are kept twice; heads
- * outside of what the encoder is kept in; what a remark or a message says of the rest. */
+/* test_wrappers.c: names that training programs have changed; models that are stored twice; heads
+ * outside of the encoder's prefix; what logs and messages say about the rest. */
 #include "checkpoint/wrappers.h"
 #include "models/nearest.h"
 #include "tests/models/small_checkpoint.h"
 
-/* ---- remarks ---- */
+/* ---- log messages ---- */
 
 static char remarks[4096];
 

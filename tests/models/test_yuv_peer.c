@@ -1,8 +1,8 @@
-/* test_yuv_peer.c: what becomes of NV12 and YUYV frames beside FFmpeg's swscale: its R, G, B
- * through the RGB path, within 1/255, as patches of the frame and of a picture that was resized.
- * The definitions of PATCH and of the two passes do it; every other kernel agrees with them bit for
- * bit (check). Of swscale its exact arithmetic with chroma of the nearest sample: what it does by
- * default, and what libyuv does, is up to 13 of 255 away from the standards' equations.
+/* test_yuv_peer.c: NV12 and YUYV frames give the same patches as the R, G, B of FFmpeg's swscale
+ * through the RGB path, within 1/255, of the frame itself and of a resized picture. The references
+ * of PATCH and of the two passes are tested; every other kernel agrees with them bit for bit
+ * (check). swscale is set to exact arithmetic and chroma of the nearest sample: its default, and
+ * libyuv, are up to 13 of 255 away from the standards' equations.
  */
 #include <math.h>
 #include <stdio.h>

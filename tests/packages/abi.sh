@@ -1,7 +1,7 @@
 #!/bin/sh
-# abi.sh: the binary interface, as abidw of Debian's abigail-tools sees it, beside the one that was kept:
-# functions, their versions, every type that callers share with the library. What a program that was
-# compiled before would not survive, and what is new, fails the test until the dump is renewed.
+# abi.sh: the binary interface, as abidw of Debian's abigail-tools sees it, is the recorded one:
+# functions, their versions, every type that callers share with the library. A change that breaks
+# programs compiled before, and an addition, fail the test until the dump is renewed.
 #
 #   abi.sh [--renew]     --renew: keeps the interface as it is now, in tests/data/fovea.abi
 #
@@ -19,7 +19,7 @@ fi
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 
-# What stands between FOVEA_API and the semicolon, with a body.
+# Each declaration from FOVEA_API to the semicolon gets a body.
 mkdir -p "$tmp/include/fovea"
 cp include/fovea/*.h "$tmp/include/fovea"
 sed 's/@VERSION@/0/; s/@[A-Z]*@/0/' include/fovea/version.h.in >"$tmp/include/fovea/version.h"

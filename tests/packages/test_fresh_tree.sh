@@ -1,6 +1,6 @@
 #!/bin/sh
 # test_fresh_tree.sh: builds Debian packages for arm64 from nothing, unpacks them into an empty folder,
-# and builds and runs the C and C++ examples with what lies there, by pkg-config and by CMake.
+# and builds and runs the C and C++ examples with the files there, by pkg-config and by CMake.
 set -eu
 cd "$(dirname "$0")/../.."
 . tests/verdict.sh

@@ -464,7 +464,8 @@ static void padded_rows(void **state)
     gst_caps_unref(caps);
 }
 
-/* Boxes of a detector are regions of the buffer, the best ones first; key points are told. */
+/* Boxes of a detector are regions of the buffer, the best ones first; key points are in the
+ * message. */
 static void boxes_and_points(void **state)
 {
     (void)state;

@@ -228,7 +228,7 @@ static bool products_are_chosen()
     o.weights = FOVEA_DTYPE_I8;
     o.dry = 1;
     const fovea::plan plan(vit, device, o);
-    const float weight[2] = {1.00390625f, 3}; // the first lies between two of bfloat16
+    const float weight[2] = {1.00390625f, 3}; // the first is between two of bfloat16
     fovea_gemm_options g = FOVEA_GEMM_OPTIONS_INIT;
     g.rows = g.in = 1;
     g.out = 2;

@@ -1,5 +1,5 @@
 #!/bin/sh
-# test_static.sh: a static program in a system that is empty but for it: no loader, no libraries, no
+# test_static.sh: a static program in a system that has nothing else: no loader, no libraries, no
 # /proc, no /dev.
 #
 #   test_static.sh FOVEA

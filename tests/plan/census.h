@@ -17,7 +17,7 @@ typedef void census_look(void *ctx, const fovea_plan *p, const char *plan,
                          const fovea_plan_options *o);
 typedef struct census_scope {
     int rows;     /* with plans of which rows of activations have 16 bits */
-    size_t sizes; /* the first so many; 0: all */
+    size_t sizes; /* the first `sizes` sizes; 0: all */
 } census_scope;
 /* Looks at the plans of a model, which `name` describes with the device. */
 void census_plans(const fovea_model *m, fovea_device *d, const char *name, census_scope scope,

@@ -1,5 +1,5 @@
-/* test_band.c: banded sweeps: convolutions, resized grids and what lies between give, bit by bit,
- * what they give step by step, for any number of threads; in less memory. */
+/* test_band.c: banded sweeps: convolutions, resized grids and the steps between them give the same
+ * bits as step by step, for any number of threads; in less memory. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

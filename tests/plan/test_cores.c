@@ -68,7 +68,8 @@ static void free_memory(void **state)
     assert_true(fv_cgroup_free(root) == 1 << 20);
 }
 
-/* The machine as a process sees it that may use processors [0, n) but for those with `denied`. */
+/* The machine as seen by a process that may use processors [0, n) except those marked in `denied`.
+ */
 static fv_cores seen(uint32_t n, const char *denied)
 {
     static fv_cores cores;

@@ -1,6 +1,6 @@
 /* test_equalise.c: channels that are many times larger than others, and whose columns in what reads
  * them are as much smaller, so that the model is the same function: where such channels are found,
- * that factors of channels there change no bit of products of floats, and that products of int8
+ * that scales of channels there change no bit of products of floats, and that products of int8
  * are as near to float32 with them as without. */
 #include <math.h>
 #include <setjmp.h>
@@ -164,7 +164,7 @@ static void norms(void **state)
     norm(&h, h.made, fv_emit_rows(&h.b, ROWS, WIDE));
     end(&h, h.made, false, 0, 0, 0);
 
-    begin(&h); /* in place: what was there before are other channels */
+    begin(&h); /* in place: the buffer held other channels before */
     product(&h, "maker", FV_EPI_GELU, h.x, FV_NO_VIEW, h.made);
     norm(&h, h.made, h.made);
     end(&h, h.made, true, 1, 0, 0);

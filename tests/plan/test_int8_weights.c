@@ -81,7 +81,7 @@ static uint64_t weights_of(const fovea_model *m, fovea_dtype type)
     return info.weights;
 }
 
-/* A quarter, but for scales, patch embedding and positions; and what is promised is taken. */
+/* A quarter, except for scales, patch embedding and positions; and no more than estimated. */
 static void a_quarter_of_the_memory(void **state)
 {
     (void)state;

@@ -170,7 +170,7 @@ static void product_of(step_chain *c, fv_view in)
     gemm(c, copy, 2 * C, C, none, fv_emit_result(c->b, rows(c), C, FV_F32));
 }
 
-/* Reductions of a value that is also read around, and of what comes of it. */
+/* Reductions of a value that a convolution reads too, and of the convolution's result. */
 static void two_means(step_chain *c, fv_view in)
 {
     const fv_grid grid = {c->width, c->height, 1, 0};
@@ -358,8 +358,8 @@ static void memory_is_of_bands(void **state)
     }
 }
 
-/* The residual stream has one place, though a block reads it with a halo while it writes the next:
- * beside it there are only the borders of the units. */
+/* The residual stream has one buffer, though a block reads it with a halo while it writes the next
+ * one: only the border rows of units are stored in addition. */
 static void stream_has_one_place(void **state)
 {
     (void)state;

@@ -201,7 +201,7 @@ static void huge_pictures_do_not_overflow(void **state)
             assert_true(info.residual >= stream && info.residual < 64 * stream);
             assert_true(info.largest >= stream);
             assert_true(info.flops > 1e9 && isfinite(info.flops) && info.seconds > 0);
-            /* What makes high resolution fit: beside the stream, little grows with the picture. */
+            /* High resolution fits, as little except the stream grows with the picture. */
             if (kinds[k].schedule == FOVEA_SCHEDULE_STREAMED && k == 0)
                 assert_true(activations(&info) < 2 * stream);
             fovea_plan_free(plan);
@@ -514,8 +514,8 @@ static void threads_do_not_matter(void **state)
     assert_true(calls > 0);
 }
 
-/* Nor do they under a memory limit, which has less room for each of more workers: a plan that is
- * made at all gives the same bits. */
+/* Nor do they under a memory limit, which leaves less memory for each of more workers: a plan that
+ * is made at all gives the same bits. */
 static void threads_do_not_matter_in_little_memory(void **state)
 {
     (void)state;

@@ -160,7 +160,7 @@ static void workers_have_a_priority(void **state)
     fovea_device_close(device);
 }
 
-/* What a user without rights is told, from a process of its own. */
+/* Runs the check of a user without rights in a process of its own. */
 static void as_nobody(void (*what)(void))
 {
     fflush(NULL);

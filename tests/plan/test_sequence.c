@@ -249,7 +249,7 @@ static void moved(void **unused)
     fovea_device_close(device);
 }
 
-/* What is no state of this sequence is refused, and the sequence stays. */
+/* A state of another sequence is refused, and the sequence stays as it was. */
 static void strangers(void **unused)
 {
     (void)unused;

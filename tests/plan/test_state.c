@@ -293,7 +293,8 @@ static void pieces_of_softmax(void **unused)
     fovea_device_close(device);
 }
 
-/* A cache has room for so many tokens and no more, also where they come from a saved state. */
+/* A cache holds the number of tokens that it was made for and no more, also if they come from a
+ * saved state. */
 static void room(void **unused)
 {
     (void)unused;

@@ -407,7 +407,7 @@ static void journal(void **state)
     fovea_device_close(device);
 }
 
-/* Begins another tuner of the same journal while a candidate stands there. */
+/* Begins another tuner of the same journal while a candidate is recorded in it. */
 struct rival {
     fovea_device *device;
     fovea_attention_options *op;

@@ -1,5 +1,5 @@
 /* test_weights_cache.c: packed weights that are kept in files. Outputs have the same bits with and
- * without them, whatever becomes of the files, of the model and of the folder. */
+ * without them, whatever happens to the files, the model and the folder. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

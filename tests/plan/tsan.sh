@@ -14,7 +14,7 @@ failed=0
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 
-# The sanitizer's memory map has no room for as much randomness as new kernels like.
+# The sanitizer's memory map does not allow the address randomisation of new kernels.
 run() {
     if setarch -R true 2>/dev/null; then
         setarch -R "$build/tests/plan/test_threads" "$@"

@@ -275,8 +275,8 @@ static void memory_is_as_promised(void **state)
     fovea_device_close(device);
 }
 
-/* Blocks that keep what they computed give the gradients of those that compute it again, but for
- * rounding: what is kept is computed in smaller steps. */
+/* Blocks that keep their activations give the same gradients as blocks that recompute them, up to
+ * rounding: kept activations are computed in smaller steps. */
 static void limits_hold(void **state)
 {
     (void)state;

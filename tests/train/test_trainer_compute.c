@@ -1,5 +1,5 @@
-/* test_trainer_compute.c: training with products of bfloat16 beside training in float32; features
- * of the teacher that are kept.
+/* test_trainer_compute.c: training with products of bfloat16 compared with float32; cached features
+ * of the teacher.
  */
 #include "tests/plan/heap_calls.h"
 #include "tests/temp_folder.h"
@@ -42,7 +42,7 @@ static uint32_t count_slow(const fovea_trainer *t)
     return n;
 }
 
-/* What rounding of factors to 8 bits does to a gradient: a difference that is there, and small. */
+/* Rounding operands to 8 bits changes a gradient, but little. */
 static void compare(fovea_device *device, const char *model, fovea_trainer_options o)
 {
     uint32_t count[2];
@@ -233,7 +233,7 @@ static void compute_is_as_asked(void **state)
 
 /* ---- kept features ---- */
 
-/* Whether a picture's features are worked out or kept does not show, in what order they come. */
+/* Cached features of a picture give the same results as computed ones, in any order. */
 static void kept_features_do_not_show(void **state)
 {
     (void)state;

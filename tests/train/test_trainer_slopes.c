@@ -223,7 +223,8 @@ static void gradients_of_foveated_attention(void **state)
     }
 }
 
-/* Keys are turned beside their values, queries alone; linear attention turns its features. */
+/* Softmax rotates keys, which are stored with their values, and queries, which are separate; linear
+ * attention rotates features. */
 static void gradients_through_rotations(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* What fovea_node and its test use of rclcpp, with its signatures: nodes of one process, whose
- * messages lie in queues until an executor takes them. */
+ * messages wait in queues until an executor takes them. */
 #pragma once
 #include <algorithm>
 #include <atomic>
