@@ -1,10 +1,10 @@
 /* box_crop.c: fovea_box_crop: the part of a frame around a person.
  *
- * Pixel (x, y) of the result lies at (x / a + left, y / b + top) of the frame, where a and b are
- * the pixels of the result, less one, to those of the view. The transform from the frame is rounded
- * to single precision before it is inverted, as in transformers' get_warp_matrix; the sampling is
- * scipy.ndimage.affine_transform's of order 1: nothing is interpolated beyond the outermost pixels'
- * middles, and halves are rounded up.
+ * Pixel (x, y) of the result is sampled at (x / a + left, y / b + top) of the frame, where a and b
+ * are the pixels of the result, less one, to those of the view. The transform from the frame is
+ * rounded to single precision before it is inverted, as in transformers' get_warp_matrix; the
+ * sampling is scipy.ndimage.affine_transform's of order 1: nothing is interpolated beyond the
+ * outermost pixels' middles, and halves are rounded up.
  */
 #include "ops/box_crop.h"
 
@@ -97,7 +97,7 @@ static fovea_status open_reader(reader *r, const fovea_frame *frame, fovea_pixel
 
 /* ---- sampling ---- */
 
-/* One side: place i of the result lies at step i + first of the frame. */
+/* One side: pixel i of the result is sampled at step * i + first of the frame. */
 typedef struct side {
     double step, first;
     uint32_t size; /* pixels of the frame */

@@ -17,7 +17,7 @@ typedef struct fv_box_view {
 fovea_status fv_box_view_of(fv_box_view *out, const fovea_box *box, uint32_t width,
                             uint32_t height);
 
-/* Where the picture lies in the frame: fovea_plan_info. */
+/* Position of the picture in the frame: fovea_plan_info. */
 typedef struct fv_box_place {
     double left, top, scale_x, scale_y;
 } fv_box_place;

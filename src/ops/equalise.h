@@ -29,7 +29,7 @@
 
 /* The exponent of s for each of n channels: rounded, 0 for the usual. Given are the squares of
  * their sizes and of their columns', of which the usual ones are the medians. Where both are 0, or
- * either is no number, the exponent is 0. ENOMEM. */
+ * either is NaN, the exponent is 0. ENOMEM. */
 fovea_status fv_equalise(int8_t *exponent, const double *size, const double *columns, uint32_t n);
 
 #endif

@@ -17,8 +17,8 @@
  *     |   | |  +-----+  | |   |
  *     |   |.|  |block|  |.|   |
  *
- * Levels are so many that the last has at most FV_FOVEA_LAST cells on a side: the number of keys of
- * a query grows with the logarithm of the number of tokens.
+ * The number of levels is the least with which the last one has at most FV_FOVEA_LAST cells on a
+ * side: the number of keys of a query grows with the logarithm of the number of tokens.
  */
 #ifndef FOVEA_SRC_FOVEATED_H
 #define FOVEA_SRC_FOVEATED_H

@@ -34,8 +34,8 @@ typedef struct fv_args {
     float f[4];                /* scalars: epsilon, scale, ... per op */
     uint32_t u[4];             /* integers: prefix, grid, ... per op */
     const void *table;         /* op-specific constants that live as long as the plan, or NULL */
-    /* LOCAL: the grid rows that the operand's buffer has room for: a ring, grid row y at
-     * (y + shift) % window; 0: all of them. */
+    /* LOCAL: the capacity of the operand's buffer in grid rows: a ring, grid row y at
+     * (y + shift) % window; 0: it holds all rows. */
     uint32_t window, shift;
 } fv_args;
 

@@ -25,7 +25,7 @@ enum fv_mech {
     FV_MECH_COUNT
 };
 
-/* What stands in brackets only where a capability of mech.inc is 1. */
+/* FV_IF_1 expands to its arguments, FV_IF_0 to nothing: capabilities of mech.inc are 1 or 0. */
 #define FV_IF_1(...) __VA_ARGS__
 #define FV_IF_0(...)
 
@@ -101,9 +101,9 @@ enum fv_flag {
 typedef struct fv_problem {
     uint16_t op, mech;
     uint8_t in, weight, out; /* enum fv_type of activations, weights, result */
-    /* How products are worked out: F32. F16: GEMM may sum a few in float16. BF16: what attention
-     * multiplies, and rows of floats of GEMM, may be rounded to bfloat16 before. I32: GEMM, CONV
-     * and softmax attention multiply and sum whole numbers. */
+    /* Arithmetic of products: F32. F16: GEMM may sum a few in float16. BF16: operands of attention,
+     * and rows of floats of GEMM, may be rounded to bfloat16 first. I32: GEMM, CONV and softmax
+     * attention multiply and sum whole numbers. */
     uint8_t acc;
     uint32_t epi, flags;
     uint16_t heads, threads;
@@ -138,7 +138,7 @@ enum fv_span {
 /* What a call's [col0, col0 + cols) counts when a step is split in two dimensions. */
 enum fv_cols {
     FV_COLS_WHOLE,  /* nothing: the step is split by rows only */
-    FV_COLS_COLUMN, /* output columns (multiples of FV_COL_ALIGN, but for the last) */
+    FV_COLS_COLUMN, /* output columns (multiples of FV_COL_ALIGN, except the last call's) */
     FV_COLS_HEAD,   /* attention heads */
 };
 
@@ -202,29 +202,29 @@ typedef struct fv_op_operand {
     bool exact;       /* coordinates, numbers of rows: never stored in 16 bits */
 } fv_op_operand;
 
-/* An operation: everything that follows from which one it is. One object per line of ops.inc,
- * beside the op's contract: src/ops/ref/ref_<name>.c, of what only training needs
+/* An operation: everything that follows from which one it is. One object per line of ops.inc, in
+ * the file of the op's contract: src/ops/ref/ref_<name>.c, of ops that only training needs
  * src/train/ref/ref_<name>.c. */
 typedef struct fv_op_descriptor {
     uint8_t span; /* enum fv_span */
     uint8_t cols; /* enum fv_cols */
     fv_op_dim dim[FV_DIMS];
     fv_op_operand operand[FV_OPERANDS]; /* the last one is written */
-    /* FLOPs, a multiply-add is two: so many for each of rows * dim[1] elements, or what `flops`
-     * returns. */
+    /* FLOPs, a multiply-add is two: element_flops for each of rows * dim[1] elements, or what
+     * `flops` returns. */
     double element_flops;
     double (*flops)(const fv_problem *);
     /* Terms of the longest chain of sums that an output element comes from; NULL: few. */
     double (*terms)(const fv_problem *);
     uint8_t multiplies; /* enum fv_multiplies */
     uint8_t groups; /* dim[] that counts partials, which follow from how a sweep is cut; 0: none */
-    uint8_t state;  /* operand beside `out` that is written, after it was read; 0: none */
+    uint8_t state;  /* operand, other than `out`, that is read and then written; 0: none */
     uint8_t merge;  /* REDUCE: enum fv_op, of the same dim[] unless joint: merges the partials */
     uint8_t headroom;   /* enum fv_headroom */
     uint16_t most_rows; /* of a unit of a stepwise sweep; 0: as many as plan/schedule.c says */
     bool costly;        /* too slow for the halo rows of a row tile to be computed twice */
-    /* Grid rows whose tokens share what a call prepares, 0: none do. The op is the last of its
-     * sweep, whose chunks are so many rows of the grid. */
+    /* Grid rows whose tokens share what a call prepares; 0: none do. The op is the last of its
+     * sweep, whose chunks have this number of grid rows. */
     uint8_t block_lines;
     /* Of an op that writes a grid of tokens, whose integers are u: tokens in a line of it. NULL:
      * rows are no grid. */
@@ -286,7 +286,7 @@ void fv_problem_format(char *buf, size_t size, const fv_problem *p);
 double fv_problem_flops(const fv_problem *p);
 /* What fv_op.terms gives. */
 double fv_problem_terms(const fv_problem *p);
-/* What its activation may be off by beside rounding: FV_ROUGH_ERROR, or 0. */
+/* The error of its activation in addition to rounding: FV_ROUGH_ERROR, or 0. */
 double fv_problem_rough_error(const fv_problem *p);
 /* The type of what is multiplied, "int8" for whole numbers; NULL: the op multiplies nothing. */
 const char *fv_problem_products(const fv_problem *p);

@@ -54,7 +54,7 @@ static fovea_status window_positions(const struct taps *out, const fv_filter *fi
     return FOVEA_OK;
 }
 
-/* q of FV_POS_PROGRESSION, of a table that has `in` and a grid that has `out` offsets beside the
+/* q of FV_POS_PROGRESSION, for a table with `in` and a grid with `out` offsets on each side of the
  * middle: bisected as BEiT's authors do, whose last guess counts. */
 static double progression(uint32_t in, uint32_t out)
 {
@@ -105,7 +105,7 @@ static float bucket_border(uint32_t i, uint32_t in)
     return (float)((double)(float)(step + step * (i - eighth)) + eighth * step);
 }
 
-/* Place o of `n` lies at o / n, in single precision as well. */
+/* Position o of `n` is at o / n, rounded to single precision. */
 static void bucket_taps(const struct taps *out, uint32_t in, uint32_t n)
 {
     const float step = 1.f / (float)n, last = (float)(1 - 1e-6);

@@ -56,7 +56,7 @@ typedef struct fv_picture {
     fv_picture_resize resize[3];
 } fv_picture;
 
-/* Works out the passes for frames of in_w x in_h. EINVAL for rules that cannot be met. Allocates
+/* Computes the passes for frames of in_w x in_h. EINVAL for rules that cannot be met. Allocates
  * with FV_MEM_PLAN; release with fv_picture_free, also after failure. */
 fovea_status fv_picture_plan(fv_picture *out, const fovea_preprocess *p, uint32_t in_w,
                              uint32_t in_h);

@@ -183,8 +183,8 @@ static uint32_t window_floats(double *weight, uint32_t *start, fovea_filter filt
 
 /* ---- filters that keep their width ---- */
 
-/* Adds weight t of 2 or 4 around position `base`, of which taps / 2 - 1 lie before it; what lies
- * beyond a border is the border's. */
+/* Adds weight t of 2 or 4 around position `base`, taps / 2 - 1 of which precede it; weights beyond
+ * a border are added to the border's. */
 static void add_point(double *weight, uint32_t start, uint32_t in, int64_t i, double w)
 {
     const int64_t inside = i < 0 ? 0 : i >= in ? (int64_t)in - 1 : i;
@@ -282,7 +282,7 @@ static void bell_fill(double *bell, uint32_t radius, float sigma)
 
 /* ---- tables ---- */
 
-/* What the positions of an axis are worked out with. */
+/* What is needed to compute the positions of an axis. */
 struct work {
     const fv_axis *axis;
     const fv_resampling *how;

@@ -17,7 +17,7 @@
  * they are weighted, and leaves the sum. */
 typedef struct fv_resize_table {
     uint32_t size;        /* output positions */
-    uint32_t taps;        /* room for weights per position, the unused ones are 0 */
+    uint32_t taps;        /* stored weights per position, the unused ones are 0 */
     uint32_t most;        /* the largest count */
     uint32_t first, used; /* input positions [first, first + used) are read */
     uint32_t bits;        /* fractional bits of `whole`; 0: weights are `real` */

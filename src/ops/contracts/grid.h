@@ -1,5 +1,5 @@
-/* grid.h: dim[] and operands by number of what reads a grid of tokens; sizes beside FV_ROW_C.
- * What each is: the contract in ref_<op>.c. */
+/* grid.h: numbers of dim[] and operands of ops that read a grid of tokens; dim[] also has FV_ROW_C.
+ * The contract in ref_<op>.c defines each. */
 #ifndef FOVEA_SRC_CONTRACTS_GRID_H
 #define FOVEA_SRC_CONTRACTS_GRID_H
 

@@ -29,7 +29,7 @@ enum {
     FV_CACHE_OUT
 };
 
-/* SHORT_CONV, beside FV_ROW_C */
+/* SHORT_CONV, in addition to FV_ROW_C */
 enum { FV_SHORT_CONV_SIZE = 2 };
 #define FV_SHORT_CONV_LARGEST 16u /* of these sizes */
 enum {

@@ -15,11 +15,11 @@ enum { FV_SOFTMAX_Q, FV_SOFTMAX_K, FV_SOFTMAX_V, FV_SOFTMAX_REL_POS, FV_SOFTMAX_
 /* WSOFTMAX and WLATTN, with dim[] as SOFTMAX */
 enum { FV_WINDOW_Q, FV_WINDOW_K, FV_WINDOW_V, FV_WINDOW_PARAM, FV_WINDOW_OUT };
 
-/* REL_POS, beside FV_ATTN_D */
+/* REL_POS, in addition to FV_ATTN_D */
 enum { FV_REL_POS_HEIGHT = 2, FV_REL_POS_WIDTH = 3 };
 enum { FV_REL_POS_Q, FV_REL_POS_DOWN, FV_REL_POS_ACROSS, FV_REL_POS_OUT };
 
-/* MASK_KEYS, beside FV_ROW_C */
+/* MASK_KEYS, in addition to FV_ROW_C */
 enum { FV_MASK_BEFORE = 2 };
 enum { FV_MASK_IN, FV_MASK_OUT };
 /* What MASK_KEYS adds to the score of a hidden key: e^ of it is 0, and float16 holds it. */
@@ -29,7 +29,7 @@ enum { FV_MASK_IN, FV_MASK_OUT };
 enum { FV_KEYS_CELLS = 4 };
 enum { FV_KEYS_K, FV_KEYS_V, FV_KEYS_CELL_K, FV_KEYS_CELL_V, FV_KEYS_OUT };
 
-/* FOVEATED; CELLS, beside FV_ROW_C */
+/* FOVEATED; CELLS, in addition to FV_ROW_C */
 enum { FV_FOVEA_WIDTH = 5, FV_FOVEA_HEIGHT = 6, FV_FOVEA_MARGIN = 7 };
 enum { FV_CELLS_IN, FV_CELLS_OUT };
 enum {
@@ -44,7 +44,7 @@ enum {
 /* MAP_REDUCE: attention pooling */
 enum { FV_MAP_Q, FV_MAP_K, FV_MAP_V, FV_MAP_PARTIAL };
 
-/* DEFORM, beside FV_ATTN_D */
+/* DEFORM, in addition to FV_ATTN_D */
 enum { FV_DEFORM_POINTS = 2, FV_DEFORM_WIDTH = 3, FV_DEFORM_HEIGHT = 4 };
 enum { FV_DEFORM_VALUES, FV_DEFORM_BOX, FV_DEFORM_OFFSET, FV_DEFORM_WEIGHT, FV_DEFORM_OUT };
 

@@ -1,5 +1,5 @@
-/* training.h: dim[] and operands by number of gradients and losses; sizes beside FV_ROW_C.
- * What each is: the contract in ref_<op>.c. */
+/* training.h: numbers of dim[] and operands of gradients and losses; dim[] also has FV_ROW_C. The
+ * contract in ref_<op>.c defines each. */
 #ifndef FOVEA_SRC_CONTRACTS_TRAINING_H
 #define FOVEA_SRC_CONTRACTS_TRAINING_H
 

@@ -9,7 +9,7 @@
 typedef struct fv_deform_corners {
     size_t row[4];
     float part[4];
-    int count; /* of those that lie in the grid; they come first */
+    int count; /* of those inside the grid; they come first */
 } fv_deform_corners;
 
 /* Coordinate `at`, in values, of a grid of `size`: a place next to it, or inside; not NaN. */

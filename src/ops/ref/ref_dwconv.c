@@ -8,8 +8,8 @@
  *   OUT    ROW, C wide; not IN. BF16 by prob.out: neither RES nor GATE
  *   u[0]   grid width
  *   u[1]   period: channel c has filter and bias c % period. C: one each; dv: heads share them
- *   window 0, or the grid rows that IN has room for: grid row y, counted through all grids, begins
- *          at row (y + shift) % window * width; those that a call needs are there
+ *   window 0, or the capacity of IN in grid rows: grid row y, counted through all grids, begins at
+ *          row (y + shift) % window * width; IN holds the rows that a call needs
  *
  *                   width tokens of C channels
  *            y = 0 | t t t t t t |      out[y][x][c] = gate[y][x][c] (bias[c] + res[y][x][c] +

@@ -10,7 +10,7 @@
  *   out_i = [in_t(i, 0), in_t(i, 1), ..] + res_i,  t(i, p) = table[i * parts + p]
  *
  * Window partition and its inverse, with a cyclic shift or without, have one part; the merging of
- * four neighbours into one token has four. Zeros are what lies beyond the grid.
+ * four neighbours into one token has four. Tokens beyond the grid are zeros.
  */
 #include "ops/contracts/grid.h"
 #include "ops/ref/ref_kernels.h"

@@ -15,8 +15,8 @@
  *   x = sum_k A[i][k] W[n][k];  x += BIAS[n];  x = act(x);  x *= SCALE[n];  x += RES[i][n]
  *
  * each term only where prob.epi asks for it; operands it does not ask for are not read. SWIGLU
- * takes x1 from row n and x2 from row N + n of W, each with its bias, and x = silu(x1) x2 takes the
- * place of the activation.
+ * takes x1 from row n and x2 from row N + n of W, each with its bias, and x = silu(x1) x2 replaces
+ * the activation.
  *
  * A and OUT are F32 or BF16, by prob.in and prob.out. W is float32 or, by prob.weight, of 16 bits:
  * packing rounds to the nearest even, and the rounded value is what counts. With W of I8 and

@@ -4,12 +4,12 @@
  *   dim      rows (of the whole step), C, partials, groups (of channels, for the merge);
  *            prob.in: F32 or BF16
  *   IN       ROW, C wide
- *   PARTIAL  of the call's reduction group, 3 C floats: means, variances, shares: the rows that it
- *            stands for, of all, once for each channel, so that channels need nothing of each other
+ *   PARTIAL  of the call's reduction group, 3 C floats: means, variances, shares: the fraction of
+ *            all rows that it covers, stored for each channel, so that channels are independent
  *   f[0]     1 / rows
  *
- * Stored when c->first, else merged with what PARTIAL stands for: with the share s of n rows of
- * mean m and variance v (biased), t being the share before, and f = s / (s + t),
+ * Stored when c->first, else merged with the old PARTIAL: with the share s of n rows of mean m and
+ * variance v (biased), t being the old share, and f = s / (s + t),
  *
  *   variance (1 - f) + v f + (m - mean)^2 f (1 - f)   is the variance of both
  *   mean + (m - mean) f                               is their mean

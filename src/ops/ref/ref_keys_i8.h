@@ -13,7 +13,7 @@ typedef struct ref_rows {
     size_t first, n;   /* n: tokens */
 } ref_rows;
 
-/* Writes the keys and the values of a head as l says. `scratch` has room for 2 d floats and for n.
+/* Writes the keys and the values of a head as l says. `scratch` is a buffer of max(2 d, n) floats.
  */
 void fv_ref_keys_i8_write(char *out, const fv_keys_i8 *l, const fv_args *a, const fv_call *c,
                           ref_rows keys, ref_rows values, size_t head, float *scratch);

@@ -5,7 +5,7 @@
  *
  *   out[i][n] = sum_k a[i][k] b[n][k]
  *
- * With prob.acc BF16 both factors may be rounded to bfloat16 before, to the nearest even.
+ * With prob.acc BF16 both operands may be rounded to bfloat16 first, to the nearest even.
  */
 #include "ops/contracts/product.h"
 #include "ops/ref/ref_kernels.h"

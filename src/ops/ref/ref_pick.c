@@ -6,7 +6,7 @@
  *          most `from` rows
  *   OUT    ROW, C wide; none of the others
  *
- *   out_i = in[index_i]; zeros where that is no row of IN: -1, NaN
+ *   out_i = in[index_i]; zeros where index_i is not a row of IN: -1, NaN
  */
 #include <string.h>
 

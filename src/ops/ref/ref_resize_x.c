@@ -1,8 +1,9 @@
 /* ref_resize_x.c: RESIZE_X: horizontal pass of a picture's resize.
  *
  *   dim    rows (of the whole pass), width (output pixels per row), channels, pixels per row of IN
- *   IN     at its base: interleaved rows of u8 or float32, ld elements apart; or luma and chroma of
- *          u8 (FV_FLAG_NV12, FV_FLAG_YUYV; channels 3), which become R, G, B bytes first, see yuv.h
+ *   IN     at its base: interleaved rows of u8 or float32 with a stride of ld elements; or luma and
+ *          chroma of u8 (FV_FLAG_NV12, FV_FLAG_YUYV; channels 3), which become R, G, B bytes first,
+ *          see yuv.h
  *   CHROMA NV12: u8, at its base, ld in bytes; else absent
  *   OUT    ROW: width * channels of u8 or float32; u8 from u8 only
  *   u[0]   first row of IN that is read: output row y comes from input row y + u[0]
@@ -11,9 +12,9 @@
  *
  *   out[y][o][c] = sum_{t < count[o]} in[y + u0][start[o] + t][c] * weight[o * taps + t]
  *
- * Of floats, where bytes of IN are multiplied by table->scale first, the sum is left as it is.
- * Of whole numbers clip8((sum + (1 << (bits - 1))) >> bits) is left, bit for bit what the libraries
- * leave whose weights these are; the sum fits 32 bits. A position with no taps is black.
+ * With floats, for which bytes of IN are multiplied by table->scale first, the result is the sum.
+ * With whole numbers it is clip8((sum + (1 << (bits - 1))) >> bits), bit for bit the result of the
+ * libraries whose weights these are; the sum fits 32 bits. A position with no taps is black.
  */
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* ref_resize_y.c: RESIZE_Y: vertical pass of a picture's resize.
  *
  *   dim    rows (output rows), width (pixels per row), channels
- *   IN     at its base: rows of the horizontal pass, u8 or float32, ld elements apart
+ *   IN     at its base: rows of the horizontal pass, u8 or float32, with a stride of ld elements
  *   OUT    ROW: width * channels of the same type
  *   table  const fv_resize_table of `rows` positions; starts count from row 0 of IN
  *

@@ -96,7 +96,7 @@ const fv_op fv_op_scan = {
     .state = FV_SCAN_STATE,
 };
 
-/* Row r of one head; x has room for d floats. */
+/* Reads row r of one head, d floats, to x. */
 static void read_row(float *x, const fv_args *a, const fv_call *c, int operand, size_t r,
                      size_t head, size_t n)
 {

@@ -1,16 +1,16 @@
 /* ref_sine.c: SINE: sines of coordinates at several rates, which tell a network a position.
  *
  *   dim    rows, C, parts
- *   IN     ROW, parts wide            PHASE  C floats, in turns
- *   RATE   C floats, in turns; u[0] = 1: two rows of C, whose sums are the rates: the second has
- *          the digits that a float lacks
+ *   IN     ROW, parts wide            PHASE  C floats, in revolutions
+ *   RATE   C floats, in revolutions; u[0] = 1: two rows of C, whose sums are the rates: the second
+ *          has the digits that a float lacks
  *   OUT    ROW, parts * C wide; not IN
  *
  *   y = min(2^22, max(-2^22, in[p] rate[c])), NaN stays;   t = y - round(y) + phase[c]
  *   out[p C + c] = sin(2 pi t)
  *
- * With rates in pairs and phases 0 and 1/4 these are the sines and cosines of DETR. Whole turns are
- * taken off before the phase is added, so that a phase costs no digits. Nor do turns: y is exact to
+ * With rates in pairs and phases 0 and 1/4 these are the sines and cosines of DETR. Whole
+ * revolutions are subtracted before the phase is added, so that neither costs digits: y is exact to
  * more than a float's digits, for |in| and |rate| up to 2^100, so that t is right to 2^-22 where
  * RATE is.
  */

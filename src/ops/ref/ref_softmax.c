@@ -68,7 +68,7 @@ static ref_pairs pairs_of(const fv_args *a, const fv_call *c, size_t head)
     return s;
 }
 
-/* Row r of a call, `scratch` has room for a head's outputs and a query. */
+/* Row r of a call; `scratch` is a buffer for a head's outputs and a query. */
 static void attend(const fv_args *a, const fv_call *c, size_t r, size_t head, size_t keys,
                    float *scratch)
 {

@@ -1,8 +1,8 @@
 /* ref_softmax_scan.c: SOFTMAX_SCAN: causal softmax attention of a call's rows over themselves and
  * over a cache of keys and values that outlives the frame.
  *
- *   dim       rows, d, dv, keys = tokens that the cache has room for, kv_heads; heads, a multiple
- *             of kv_heads: head h reads the keys and values of h / (heads / kv_heads)
+ *   dim       rows, d, dv, keys = capacity of the cache in tokens, kv_heads; heads, a multiple of
+ *             kv_heads: head h reads the keys and values of h / (heads / kv_heads)
  *   Q         ROW, heads * d wide       K  ROW, kv_heads * d wide
  *   OUT       ROW, heads * dv wide      V  ROW, kv_heads * dv wide;  OUT is none of the others
  *   POSITION  ROW, one number: the row's position in its sequence, from 0. That of a call's first
@@ -10,7 +10,7 @@
  *             is read. Whole, below 2^24
  *   STATE     the cache; read and written
  *   f[0]      scale
- *   u[0]      window: row i sees the last so many tokens, itself among them; 0: all of them
+ *   u[0]      window: number of the last tokens that row i sees, itself included; 0: all of them
  *   col0, cols  heads
  *
  *            kv head 0       kv head 1              kv head 0        kv head 1
@@ -21,8 +21,8 @@
  * where the keys before the call's first row come from the cache and the others from K and V. The
  * call with the first head of a kv head writes that one's rows into the cache, at their positions.
  * It changes nothing before its first position, and no call reads what is behind: heads may be
- * calls at the same time. Tokens past the cache's room are not remembered: nothing is written for
- * them, and later calls go on as if they had not been, while those of one call see each other. A
+ * calls at the same time. Tokens past the cache's capacity are not remembered: nothing is written
+ * for them, and later calls do not see them, while those of one call see each other. A
  * query's result does not depend on how heads are split into calls; a division of the rows into
  * calls, each with all heads of a kv head, changes rounding only. Inputs are finite: the values of
  * hidden tokens may be multiplied with 0.

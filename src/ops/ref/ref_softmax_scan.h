@@ -6,7 +6,7 @@
 
 typedef struct fv_cache {
     size_t position;   /* of the call's first row */
-    size_t held, kept; /* tokens that the cache holds; of the call's that it has room for */
+    size_t held, kept; /* tokens that the cache holds; tokens of the call that it takes */
     size_t window;     /* 0: none */
     size_t group;      /* heads of a kv head */
     float *k, *v;      /* kv head 0's */

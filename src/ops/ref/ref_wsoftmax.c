@@ -78,7 +78,7 @@ static float score(const ref_pairs *w, const float *query, size_t r, size_t j)
     return s;
 }
 
-/* Query r of the window. `scratch` has room for its channels, its scores and its output. */
+/* Query r of the window. `scratch` is a buffer for its channels, its scores and its output. */
 static void attend(const ref_pairs *w, size_t r, float *scratch)
 {
     const fv_args *a = w->a;
