@@ -92,12 +92,6 @@ class Pictures(Case):
         self.same(DINO, "in", "--attention-map", "3,3,a.png", "--pca", "p.png", batches=[3], records=7, files=14)
 
     @unittest.skipIf(len(sys.argv) > 2, FEW)
-    def test_against(self):
-        self.pictures()
-        found, _ = self.same(DINO, "in", "--against", "attention=linear:elu1", batches=[2], records=7, files=0)
-        self.assertEqual(len({json.dumps(r["against"]) for r in found}), 7)
-
-    @unittest.skipIf(len(sys.argv) > 2, FEW)
     def test_tensors(self):
         shape = [5, 3, 28, 42]
         values = struct.pack("<17640f", *(self.random.uniform(-1, 1) for _ in range(5 * 3 * 28 * 42)))

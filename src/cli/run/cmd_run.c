@@ -64,7 +64,6 @@ int run_results(run_state *r, const char *name, const fovea_frame *frame, double
     run_write_points(r, name);
     CLI_TRY(draw(r, path, frame));
     CLI_TRY(run_overlays(r) ? run_overlay(r, path, frame) : CLI_OK);
-    CLI_TRY(r->other ? run_against(r, path, frame) : CLI_OK);
     CLI_TRY(r->query.path ? map_attention(r, path, frame) : CLI_OK);
     run_keep(r);
     r->pictures++;
@@ -210,12 +209,9 @@ static int check_names(const run_state *r)
                         r->features);
     const struct {
         const char *option, *path;
-    } pictures[] = {{"pca", r->pca},
-                    {"labels", r->labels},
-                    {"overlay", r->overlay},
-                    {"depth", r->depth.path},
-                    {"against-picture", r->against_picture}};
-    for (int i = 0; i < 5; i++)
+    } pictures[] = {
+        {"pca", r->pca}, {"labels", r->labels}, {"overlay", r->overlay}, {"depth", r->depth.path}};
+    for (int i = 0; i < 4; i++)
         if (pictures[i].path && !cli_ends_with(pictures[i].path, ".png"))
             return cli_fail(CLI_USAGE, "--%s %s: the file is a .png", pictures[i].option,
                             pictures[i].path);
@@ -240,11 +236,6 @@ static void release(run_state *r)
         free(r->path[i]);
     free(r->path);
     free(r->series);
-    if (r->other)
-        release(r->other);
-    free(r->arguments);
-    free(r->compared);
-    free(r->patch);
     cli_basis_free(&r->basis);
     attention_map_free(&r->map);
     run_boxes_free(&r->boxes);
@@ -315,7 +306,6 @@ static int prepare(run_state *r, int argc, char **argv)
     r->preprocess = cli_preprocess(&r->s.settings, r->s.model);
     split_pictures(r);
     CLI_TRY(run_choose(r));
-    CLI_TRY(run_against_begin(r, argv[0]));
     return run_open_people(r);
 }
 
@@ -362,12 +352,6 @@ int cli_run(const cli_command *self, int argc, char **argv)
         {"attention-map", 0, "X,Y,FILE", "what the patch at pixel X,Y attends to, .png",
          &r->map_text},
         {"attention-block", 0, "I", "in block I; -1, the last, if not given", &r->map_block},
-        {"against", 0, "MODEL|OPTIONS",
-         "cosines with another model's blocks and features, or with other options of this one: "
-         "attention=foveated,compute=bf16,device=cl:0",
-         &r->against},
-        {"against-picture", 0, "FILE", "1 - cosine of patches over the picture, .png",
-         &r->against_picture},
         {"batch", 0, "N", "pictures or frames of one size that run together, 1", &r->batch_text},
         {"raw", 0, "FORMAT:WxH[@RATE]",
          "the inputs are raw video, in a pixel format that ffmpeg calls so: rgb24, yuyv422, "
@@ -377,7 +361,7 @@ int cli_run(const cli_command *self, int argc, char **argv)
          "of a video's Y, U, V: 601, 601-full, 709, 709-full, 2020, 2020-full; as its tags say if "
          "not given",
          &r->yuv_text},
-        {"top", 0, "K", "labels, or patches that are least alike, to show, 5", &r->top_text},
+        {"top", 0, "K", "labels to show, 5", &r->top_text},
         {NULL},
     };
     r->common = (cli_common){CLI_STORES};

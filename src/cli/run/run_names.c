@@ -153,7 +153,6 @@ int run_check_outputs(run_state *r, const char *model, char *const *input, int i
                    {"labels", r->labels, true},
                    {"overlay", r->overlay, true},
                    {"attention-map", r->query.path, true},
-                   {"against-picture", r->against_picture, true},
                    {"pca-basis", basis_is_read ? NULL : r->basis_path, false}};
     /* What of a model is in one file or usually called so. */
     char *inside[] = {cli_text("%s/model.safetensors", model),

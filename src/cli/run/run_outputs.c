@@ -133,7 +133,7 @@ static int want_results(run_state *r)
         return cli_fail(CLI_UNSUPPORTED,
                         "--masks: this model's image processor splits pictures into parts, whose "
                         "classes are put together, not their masks; --labels has them");
-    if (split && (r->pca || r->features || r->query.path || r->against))
+    if (split && (r->pca || r->features || r->query.path))
         return cli_fail(CLI_UNSUPPORTED,
                         "this model's image processor splits pictures into parts; --size WxH runs "
                         "the whole picture");
@@ -179,21 +179,16 @@ static void want_to_show(run_state *r)
 bool run_writes(const run_state *r)
 {
     return r->output || r->features || r->pca || r->labels || r->overlay || r->boxes.path ||
-           r->depth.path || r->masks.path || r->points.path || r->query.path || r->against_picture;
-}
-
-void run_make_series(run_state *r)
-{
-    size_t all = 0;
-    while (fovea_model_output(r->s.model, all))
-        all++;
-    r->series = cli_alloc(all, sizeof *r->series);
+           r->depth.path || r->masks.path || r->points.path || r->query.path;
 }
 
 int run_choose(run_state *r)
 {
     const char *name;
-    run_make_series(r);
+    size_t all = 0;
+    while (fovea_model_output(r->s.model, all))
+        all++;
+    r->series = cli_alloc(all, sizeof *r->series); /* none is wanted yet */
     save(r, fovea_model_output(r->s.model, 0));
     for (int i = 0; r->output && i < RESULTS; i++)
         save(r, results[i].name);

@@ -23,7 +23,7 @@ int run_open_people(run_state *r)
             cli_tell("no --box and no --people: each picture is taken as the box of one person");
         return CLI_OK;
     }
-    if (r->pca || r->features || r->query.path || r->other)
+    if (r->pca || r->features || r->query.path)
         return cli_fail(CLI_USAGE, "--box and --people go with --pose, --overlay, --json and -o");
     r->preprocess.resize = FOVEA_RESIZE_NONE; /* of the crops, which are only normalised */
     c->pixels = cli_alloc((size_t)r->batch * c->width * c->height, 3);

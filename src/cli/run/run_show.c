@@ -223,8 +223,6 @@ static void describe(const run_state *r, const struct results *f, const char *na
         if (!people_given(&r->people))
             json_object_set_new(root, "keypoints", run_points_json(r, 0));
     }
-    if (r->other)
-        json_object_set_new(root, "against", run_against_describe(r));
     if (r->map.rows)
         json_object_set_new(root, "attention", attention_map_describe(&r->map));
     if (r->info.untrained)
@@ -250,7 +248,7 @@ static void print(const run_state *r, const struct results *f, const char *name)
     const run_series *shown[] = {run_find(r, "image_embeds"), &r->series[0]};
     const bool scored = f->score || f->share || r->boxes.wanted || r->depth.wanted ||
                         r->masks.wanted || r->points.wanted;
-    if (!scored && !r->map.rows && !r->other && run_writes(r))
+    if (!scored && !r->map.rows && run_writes(r))
         return;
     char *text = cli_printable(name);
     puts(text);
@@ -274,8 +272,6 @@ static void print(const run_state *r, const struct results *f, const char *name)
                    norm(shown[i]));
     if (r->map.rows)
         attention_map_print(&r->map);
-    if (r->other)
-        run_against_print(r);
     fflush(stdout); /* before what is told on stderr */
 }
 

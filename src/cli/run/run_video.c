@@ -27,10 +27,7 @@ bool run_is_video(const run_state *r, const char *path)
 /* What draws on a frame takes its R, G, B. */
 static int check_drawn(const run_state *r, const video *v)
 {
-    const char *drawn = r->overlay           ? "overlay"
-                        : r->query.path      ? "attention-map"
-                        : r->against_picture ? "against-picture"
-                                             : NULL;
+    const char *drawn = r->overlay ? "overlay" : r->query.path ? "attention-map" : NULL;
     if (!drawn || v->of.ppm || v->layout.format == FOVEA_FORMAT_RGB8)
         return CLI_OK;
     return cli_fail(CLI_UNSUPPORTED,

@@ -23,18 +23,6 @@ typedef struct run_series {
     float *all;         /* of all frames, when they are kept */
 } run_series;
 
-/* How alike an output of two runs is. */
-typedef struct run_likeness {
-    const char *name;
-    cli_likeness like; /* of its rows of patches */
-} run_likeness;
-
-/* A patch, by the pixel in its middle, of the picture as the model sees it. */
-typedef struct run_patch {
-    uint32_t x, y;
-    double cosine;
-} run_patch;
-
 /* Boxes of a detector. */
 typedef struct run_box {
     fovea_detection box;
@@ -117,7 +105,7 @@ typedef struct run_state {
     const char *batch_text;
     double score; /* least: of masks, and of boxes and points that are drawn; 0: usual ones */
     const char *map_text, *map_block;
-    const char *against, *against_picture, *basis_path;
+    const char *basis_path;
     attention_query query; /* path NULL: none */
     bool hidden;
     uint32_t top;
@@ -165,14 +153,6 @@ typedef struct run_state {
     run_crops crops;
     json_t *written; /* names of the current frame's files */
     cli_basis basis; /* of --pca-basis; no columns: not known yet */
-
-    struct run_state *other; /* of --against, which has a session, a plan and outputs; NULL: none */
-    const char *model;       /* the other's */
-    char *arguments;         /* its options, which it points into */
-    run_likeness *compared;
-    size_t n_compared, features_at; /* which of them are the last features */
-    run_patch *patch;               /* of the current frame, the least alike first */
-    size_t patches;
 } run_state;
 
 /* Of the current frame. */
@@ -218,8 +198,6 @@ int run_video(run_state *r, const char *path);
 
 /* run_outputs.c: which outputs, and their files. */
 int run_choose(run_state *r);
-/* Room for all outputs, none of which is wanted yet. */
-void run_make_series(run_state *r);
 /* The series of output `name`, made now if it has to be; NULL: the model has no such output. */
 run_series *run_want(run_state *r, const char *name);
 /* NULL: the model does not have this output, or it was not requested. */
@@ -300,11 +278,5 @@ int run_in_parts(run_state *r, const char *name, const run_source *from);
 /* run_pca.c: features as pictures. Reads the basis if its file is there. */
 int run_open_basis(run_state *r);
 int run_draw_features(run_state *r, const char *input);
-
-/* run_against.c: opens what `--against` names, and wants what can be compared. */
-int run_against_begin(run_state *r, const char *model);
-int run_against(run_state *r, const char *input, const fovea_frame *frame);
-void run_against_print(const run_state *r);
-json_t *run_against_describe(const run_state *r);
 
 #endif
