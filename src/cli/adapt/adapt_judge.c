@@ -69,7 +69,7 @@ static bool read_line(adapt_judgement *out, const adapt_run *r, const char *line
     return whole;
 }
 
-/* Writes all judgements anew, as a whole: there are few. */
+/* Rewrites the whole file of judgements, which are few. */
 static int write_log(const adapt_run *r)
 {
     char *path = log_of(r);
@@ -177,7 +177,7 @@ int adapt_judge(adapt_run *r)
     free(folder);
     CLI_TRY(code);
     note(r, &j);
-    /* The model first: a line that is there speaks of what OUT has, or of less. */
+    /* The model is saved first, so that no line of the log is newer than the model in OUT. */
     if (r->best == r->judgements - 1)
         code = cli_check(fovea_trainer_save(r->trainer, r->output, r->settings.dtype, average));
     CLI_THEN(code, write_log(r));

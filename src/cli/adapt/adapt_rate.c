@@ -14,7 +14,7 @@ enum { STEPS = 8, WARM_UP = 2, LAST = 3, BATCH = 8 };
 static const float rates[] = {1e-6f, 3e-6f, 1e-5f, 3e-5f, 1e-4f, 3e-4f, 1e-3f, 3e-3f, 1e-2f};
 enum { RATES = sizeof rates / sizeof *rates };
 
-/* Mean loss of the last steps at one rate; infinite where it is no number. */
+/* Mean loss of the last steps at one rate; infinite if it is NaN. */
 static int try_rate(adapt_run *r, float rate, cli_progress *bar, double *loss)
 {
     fovea_trainer_options options = r->options;
@@ -32,7 +32,7 @@ static int try_rate(adapt_run *r, float rate, cli_progress *bar, double *loss)
         fovea_trainer_report report = FOVEA_TRAINER_REPORT_INIT;
         code = adapt_feed(r, bar, 0);
         if (!code && fovea_trainer_step(r->trainer, &report))
-            *loss = INFINITY; /* weights that are no numbers any longer */
+            *loss = INFINITY; /* weights became NaN */
         else if (r->info.step + LAST >= STEPS)
             *loss += report.loss / LAST;
     }

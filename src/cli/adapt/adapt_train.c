@@ -226,7 +226,7 @@ static int ask_to_stop(adapt_run *r)
     return code;
 }
 
-/* Whether the deadline leaves room for another `seconds` and the last judgement. */
+/* Whether the deadline leaves time for another `seconds` and the last judgement. */
 static bool has_time(const adapt_run *r, double seconds)
 {
     return r->deadline <= 0 || cli_seconds() + seconds + r->judging < r->deadline;

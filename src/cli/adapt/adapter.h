@@ -25,8 +25,8 @@ typedef struct adapt_log {
     int code; /* exit code of what failed first, the log or its plot */
 } adapt_log;
 
-/* Begins a log, or goes on with the first `steps` lines of the one that is there; a pipe or device
- * begins anew. */
+/* Begins a log, or continues an existing one after its first `steps` lines; on a pipe or device it
+ * always begins a new one. */
 int adapt_log_open(adapt_log *out, const char *path, const char *plot, uint64_t steps);
 void adapt_log_add(adapt_log *log, const fovea_trainer_report *report, double rate);
 /* Flushes the log to disk, where possible, and redraws the plot. */
@@ -99,7 +99,7 @@ typedef struct adapt_run {
     uint32_t every;    /* steps between checkpoints; 0: some minutes */
     uint32_t patience; /* steps; 0: none */
     char *log_path, *plot_path, *state_path;
-    char *note; /* saved in checkpoints: settings of the result beside the trainer's options */
+    char *note; /* saved in checkpoints: settings of the result that are not trainer options */
 
     cli_processes processes;
     fovea_device *device;
@@ -127,7 +127,8 @@ typedef struct adapt_run {
  * of an earlier training. */
 int adapt_output_check(const adapt_run *r);
 
-/* What the result depends on beside the trainer's options, as text for checkpoints. Free it. */
+/* The settings that the result depends on in addition to the trainer's options, as text for
+ * checkpoints. Free it. */
 char *adapt_note(const adapt_run *r);
 int adapt_make_folder(const char *path);
 /* Help of --compute; refuses products that nothing trains with. */

@@ -20,7 +20,7 @@ enum { WARM_UP = 20 };      /* steps */
 enum { HELD_OUT = 50 };     /* pictures that judge, at most */
 enum { JUDGED = 10 };       /* times, unless --val-every says otherwise */
 enum { TEACHER_MIB = 256 }; /* for features of pictures that come again */
-enum { TEACHER_KEY = 64 };  /* bytes beside those of a picture, at most */
+enum { TEACHER_KEY = 64 };  /* bytes in addition to those of a picture, at most */
 
 static const char *const crops[] = {"random", "centre", "none", NULL};
 static const char *const schedules[] = {"constant", "linear", "cosine", NULL};
@@ -369,7 +369,7 @@ static int settle_length(adapt_run *r, const adapt_texts *t)
     return CLI_OK;
 }
 
-/* What the result depends on beside the options that the trainer checks itself. */
+/* The settings that the result depends on and that the trainer does not check itself. */
 char *adapt_note(const adapt_run *r)
 {
     const adapt_policy *p = &r->policy;

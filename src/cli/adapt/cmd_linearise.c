@@ -13,7 +13,7 @@ typedef struct linearise_texts {
 /* Pictures that judge, of the trained size and of two larger ones, which take longer. */
 static const size_t judging[VALIDATION_SIZES] = {50, 12, 4};
 #define HOLD_SHARE 0.08   /* of the budget: the features of held-out pictures */
-enum { HELD_SHARE = 10 }; /* one picture in so many is held out, up to judging[0] */
+enum { HELD_SHARE = 10 }; /* one picture in HELD_SHARE is held out, up to judging[0] */
 
 /* Sides of the larger sizes over the trained one: 518 and 1036 pixels of 224. */
 static const double larger[VALIDATION_SIZES] = {1, 2.3125, 4.625};

@@ -61,7 +61,7 @@ typedef struct linearise_run {
     linearise_form form[LINEARISE_FORMS];
     size_t forms;    /* softmax included */
     bool *forced;    /* of every block: it keeps softmax, as --keep-softmax lists it */
-    uint32_t kept;   /* blocks that keep softmax beside those */
+    uint32_t kept;   /* number of further blocks that keep softmax */
     size_t *chosen;  /* of every block: its form */
     char *attention; /* what that comes to, as a model's attention */
     linearise_cost softmax, result;

@@ -23,7 +23,7 @@ static const struct recipe {
 
 enum { WARM_UP = 20, JUDGED = 4 };
 #define JUDGE_SHARE 0.2  /* of a phase: the student is judged */
-#define REPORT_SHARE 0.1 /* of the budget at most: the report, which runs so many frames */
+#define REPORT_SHARE 0.1 /* of the budget at most: the report, which runs REPORT_FRAMES frames */
 enum { REPORT_FRAMES = 8 };
 
 /* ---- one phase as a training ---- */

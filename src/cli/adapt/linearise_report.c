@@ -190,7 +190,7 @@ int linearise_report(linearise_run *r)
 {
     fovea_model *student;
     CLI_TRY(cli_load_student(&student, r->output));
-    /* Softmax again, beside the result: the machine may have been another when it began. */
+    /* Softmax again, together with the result: the run may have begun on another machine. */
     linearise_case both[] = {{r->validation.teacher, "softmax"}, {student, NULL}};
     int code = linearise_measure(both, 2, r, linearise_until(r, 0.97));
     r->softmax = both[0].cost;

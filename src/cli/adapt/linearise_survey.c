@@ -78,7 +78,7 @@ static int name_forms(linearise_run *r)
     return code;
 }
 
-/* "auto", "3": so many, "0,1,7..9": these. */
+/* "auto"; "3": a number of blocks; "0,1,7..9": a list of them. */
 static int read_kept(linearise_run *r)
 {
     uint32_t n = 0;

@@ -26,7 +26,7 @@ static long started(void)
 
 #ifdef CLI_MPI
 
-/* Beside the program, as in a build, else where it was installed. */
+/* From the program's folder, as in a build, else from where it was installed. */
 static void *open_library(void)
 {
     char path[PATH_ROOM];

@@ -1,4 +1,4 @@
-/* task_validation.c: see task_validation.h. Pictures are read anew each time, so that memory does
+/* task_validation.c: see task_validation.h. Pictures are read again each time, so that memory does
  * not grow with their number. */
 #include "cli/adapt/task_validation.h"
 

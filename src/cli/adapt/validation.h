@@ -32,7 +32,7 @@ typedef struct adapt_validation {
 } adapt_validation;
 
 /* Begins with no size, and takes over the data, on failure too. `prefix`: of the teacher's tensors,
- * `linear`: of the attentions that it is run with beside softmax; or NULL. */
+ * `linear`: of the attentions other than softmax that it is run with; or NULL. */
 int adapt_validation_begin(adapt_validation *out, fovea_device *device, const char *teacher,
                            const char *prefix, const fovea_linear_attention_params *linear,
                            const dataset *data);

@@ -7,7 +7,7 @@
  *                       what a case runs and what its result is compared with
  *   bench_reference.c   the judgement of plans and of what they computed
  *   bench_limits.c      peak FLOP/s and bandwidth of a device
- *   bench_measure.c     timing in turns; bench_pace.c: like a camera, and for long
+ *   bench_measure.c     alternating timing; bench_pace.c: at a camera's rate, and for long
  *   bench_profile.c     where the time of a frame goes
  *   bench_describe.c    a case as a result, which is JSON; what follows knows results only:
  *   bench_results.c, bench_output.c, bench_table.c, bench_csv.c, bench_crossover.c,
@@ -97,7 +97,7 @@ typedef struct bench_verify {
 enum { BENCH_DEVICES = 64, BENCH_INPUTS = 8 };
 
 typedef struct bench_case {
-    /* set by bench_gemm and its like */
+    /* set by bench_gemm and the other makers of cases */
     char *title;
     json_t *params;
     bench_device *on;
@@ -110,7 +110,7 @@ typedef struct bench_case {
     size_t inputs;
     bool device_time;    /* time the device's own clock, not all of `run` */
     double flops, bytes; /* of the roofline's lower bound */
-    uint32_t tokens;     /* of a sequence, that a run reads; 0: it is none */
+    uint32_t tokens;     /* of a sequence, that a run reads; 0: not a sequence */
     uint64_t results;    /* bytes that are allocated after the plan, for what it writes */
     /* set by bench_plan_begin and bench_plan_end */
     fovea_plan_info info;
@@ -182,7 +182,7 @@ int bench_kernel(bench_case *out, const cli_settings *s, const bench_request *r)
 /* FLOP/s of large matrix products; *best is raised to it. */
 int bench_gemm_rate(double *best, fovea_device *device, fovea_compute compute);
 
-/* What a case of a model runs beside its settings. */
+/* What a case of a model runs, apart from its settings. */
 typedef struct bench_model_run {
     fovea_model *model;
     const char *name;   /* as it was asked for */
@@ -229,7 +229,7 @@ int bench_limits_raise(const bench_case *list, size_t n, double *spent);
 /* bench_measure.c: runs a new case for the first time, which touches all memory of its plan, and
  * verifies it. */
 int bench_first(bench_case *c, const bench_options *o);
-/* Warms up, then times all cases in turns. */
+/* Warms up, then times all cases alternately. */
 int bench_measure(bench_case *list, size_t n, const bench_options *o);
 /* The two parts of bench_measure for one case: the warm-up runs; one sample. */
 int bench_warm_up(bench_case *c, const bench_options *o);

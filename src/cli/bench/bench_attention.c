@@ -200,7 +200,7 @@ static void count(bench_case *out, const attention *a)
 static double allowed(const operands *o, fovea_compute compute)
 {
     static const double rounding[] = {0, 0x1p-11, 0x1p-8}; /* of the output, by fovea_dtype */
-    /* Beside float32, which judges: of weights, features and states. */
+    /* The rounding of weights, features and states, compared with the float32 reference. */
     const double products = compute == FOVEA_COMPUTE_F32 ? 0 : 0x1p-6;
     return 1e-5 + 2e-7 * sqrt(o->rows) + rounding[o->type] + products;
 }

@@ -1,5 +1,5 @@
 /* bench_block.c: one transformer block as a benchmark case: a synthetic ViT of a single block,
- * whose embedding is of 2 x 2 pixels, so that it weighs little beside the block.
+ * whose embedding is of 2 x 2 pixels, so that it costs little compared with the block.
  */
 #include <string.h>
 
@@ -28,7 +28,7 @@ static int parse_block(struct block *out, const bench_request *r)
     return CLI_OK;
 }
 
-/* The most even grid of so many tokens. */
+/* Height of the grid of `tokens` tokens that is nearest to a square. */
 static uint32_t grid_height(uint32_t tokens)
 {
     uint32_t best = 1;

@@ -1,5 +1,5 @@
 /* bench_crossover.c: the number of tokens or pixels from which an attention is faster than softmax:
- * one result per device, attention and setting that was timed beside softmax.
+ * one result per device, attention and setting for which softmax was timed too.
  */
 #include "cli/bench/bench_results.h"
 
@@ -14,7 +14,7 @@ static const char *attention_of(const json_t *r)
     return bench_word(json_object_get(r, "params"), "attention");
 }
 
-/* What a case is beside its size, or beside its attention. */
+/* The parameters of a case, with or without those of its size and its attention. */
 static json_t *setting(const json_t *r, bool with_size, bool with_attention)
 {
     json_t *params = json_copy(json_object_get(r, "params"));

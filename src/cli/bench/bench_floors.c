@@ -1,4 +1,4 @@
-/* bench_floors.c: a model beside the lower bounds of its steps. A matrix product or softmax is
+/* bench_floors.c: a model and the lower bounds of its steps. A matrix product or softmax is
  * bounded by its time when run alone, every other step by the time to move its operands once.
  */
 #include "cli/bench/bench_floors.h"

@@ -1,4 +1,4 @@
-/* bench_floors.h: a model beside the lower bounds of its steps, measured in the same rounds. */
+/* bench_floors.h: a model and the lower bounds of its steps, measured in the same rounds. */
 #ifndef FOVEA_CLI_BENCH_FLOORS_H
 #define FOVEA_CLI_BENCH_FLOORS_H
 

@@ -1,4 +1,4 @@
-/* bench_measure.c: times benchmark cases in turns, so that all of them see the same machine. */
+/* bench_measure.c: times benchmark cases alternately, so that all of them see the same machine. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

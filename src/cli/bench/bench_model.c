@@ -86,8 +86,8 @@ static void make_frames(struct model_run *r)
         r->frame[f] = (fovea_frame){{r->pixels}, {row}};
 }
 
-/* A plan for a picture of one patch, or the size it was made for where that is too small: with the
- * weights packed before, what a case takes beside them can be measured. */
+/* Makes a plan for a picture of one patch, or of the native size where that is too small: once the
+ * weights are packed, the other memory of a case can be measured. */
 static int hold_weights(struct model_run *r, fovea_device *device, const fovea_model_info *info)
 {
     fovea_plan_options options = r->options;

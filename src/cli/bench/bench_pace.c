@@ -152,7 +152,7 @@ static double jitter(const bench_case *c)
     return (bench_quantile(c, 0.95) - bench_quantile(c, 0.05)) / 2;
 }
 
-/* What it can keep up: the last windows beside the first. */
+/* The sustained time of a frame relative to the initial one: the last window over the first. */
 static double slowdown(const struct pace *p)
 {
     if (p->windows < 3)

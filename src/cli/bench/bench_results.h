@@ -52,8 +52,8 @@ int bench_output_check(const char *option, const char *path);
 void bench_table_write(FILE *to, const json_t *results, bool markdown);
 void bench_csv_write(FILE *to, const json_t *results);
 
-/* bench_crossover.c: appends, for every attention timed beside softmax on the same device, the
- * size from which it is faster; replaces earlier entries. */
+/* bench_crossover.c: appends, for every attention for which softmax was timed on the same device
+ * too, the size from which it is faster; replaces earlier entries. */
 void bench_crossovers_add(json_t *results);
 
 /* bench_baseline.c: adds the member "baseline", {p50_ms, change_percent}, to results whose case is

@@ -30,7 +30,7 @@ struct bench {
 
 /* ---- results ---- */
 
-/* `bench floors` describes the cases beside the model as part of it. Cases that an interrupt left
+/* `bench floors` describes all other cases as part of the model's. Cases that an interrupt left
  * without a time are left out. */
 static json_t *describe_all(const struct bench *b)
 {

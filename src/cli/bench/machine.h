@@ -16,7 +16,7 @@ uint64_t machine_memory_peak(void);
  */
 typedef struct machine_state {
     double clock_mhz;   /* of the fastest processor */
-    double gpu_mhz;     /* of the fastest device with a scaled clock that is no CPU */
+    double gpu_mhz;     /* of the fastest device with a scaled clock, CPUs excluded */
     double celsius;     /* of the hottest zone */
     uint64_t throttled; /* times that a processor was slowed down for its heat */
     double spin;        /* seconds of a fixed amount of work on one processor */

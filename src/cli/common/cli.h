@@ -89,7 +89,7 @@ int cli_manual(const cli_command *self, int argc, char **argv);
 #define CLI_PRINTF(f, a)
 #endif
 
-/* remarks.c: remarks of the library become messages, as FOVEA_LOG says. */
+/* log_filter.c: prints log messages of the library, as FOVEA_LOG says. */
 void cli_log_begin(void);
 /* Writes "fovea: ..." to stderr. */
 void cli_tell(const char *format, ...) CLI_PRINTF(1, 2);
@@ -239,7 +239,7 @@ const char *cli_likely(const char *text, const char *const *names);
 
 /* Zeroed memory, aligned to a cache line; exits the program when memory runs out. */
 void *cli_alloc(size_t count, size_t size);
-/* An array with room for one more element than the `n` that it has; NULL has none. Exits alike. */
+/* Grows an array of `n` elements, or NULL, so that one more fits. Exits without memory. */
 void *cli_grow(void *array, size_t n, size_t size);
 char *cli_text(const char *format, ...) CLI_PRINTF(1, 2);
 
@@ -328,8 +328,8 @@ int cli_indices_read(cli_image *out, const char *path);
 int cli_depth_read(cli_image *out, const char *path);
 bool cli_is_y4m(const char *path); /* a file that begins as Y4M does, whatever its name */
 void cli_images_as_stored(void);
-/* Whether what is transparent in the pictures read from now on lies on white, as some models' image
- * processors have it; else alpha is dropped. */
+/* Whether transparent pixels of the pictures read from now on are blended with white, as some
+ * models' image processors do; else alpha is dropped. */
 void cli_images_on_white(bool white);
 /* The names of the pictures in a folder, by what the files begin with, in the order of their bytes;
  * also of files that have a picture's name and are none, which reading then refuses. Not of folders

@@ -6,7 +6,7 @@
 
 #include "cli/common/cli.h"
 
-/* What stands behind an option, or a command. */
+/* The values that may follow an option, or a command. */
 typedef struct values {
     enum { ANYTHING, WORDS, FILES, MODELS } kind;
     char *words; /* of WORDS, with blanks between; to be freed */

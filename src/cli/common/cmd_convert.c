@@ -33,7 +33,7 @@ static char *readable(char *file)
     return NULL;
 }
 
-/* The module as a file to run, to be freed; NULL: it is not beside the program. */
+/* Path of the module in the program's folder, to be freed; NULL: it is not there. */
 static char *find_module(void)
 {
     char *program = realpath("/proc/self/exe", NULL), *found = NULL;

@@ -69,8 +69,8 @@ static bool is_mask(const char *name)
            strcasecmp(name + stem, ".png") == 0;
 }
 
-/* The mask beside the picture, or in `masks` a file of the same name. NULL: the picture has none.
- */
+/* The mask in the picture's folder, or the file of the same name in `masks_folder`. NULL: the
+ * picture has none. */
 static char *mask_of(const char *folder, const struct names *in, const char *masks_folder,
                      const struct names *masks, const char *name)
 {
@@ -131,7 +131,7 @@ static bool has_folder(const char *folder, const char *name)
     return has;
 }
 
-/* What belongs to the pictures of a folder `images` beside it, and holds none itself. */
+/* Whether the folder holds masks or depths of the pictures in a neighbouring folder `images`. */
 static bool is_truth(const char *folder, const char *name)
 {
     return (strcmp(name, "masks") == 0 || strcmp(name, "depth") == 0) &&
@@ -171,7 +171,7 @@ static void add_class(dataset *d, const char *name)
     d->class_name[d->classes++] = cli_text("%s", name);
 }
 
-/* Whether none of the pictures from number `first` on lies in the folder itself. */
+/* Whether all pictures from number `first` on are in folders of the folder, not in itself. */
 static bool are_deeper(const dataset *d, size_t first, const char *folder)
 {
     const size_t length = strlen(folder);
@@ -209,7 +209,7 @@ static int check_pictures(const dataset *d, const char *where)
     return d->n > 0 ? CLI_OK : cli_fail(CLI_INPUT, "%s: holds no pictures, %s", d->path, where);
 }
 
-/* Folders beside pictures: nobody said that these are classes. */
+/* Reports folders next to pictures, which are left out, as nothing says that they are classes. */
 static int tell_folders(const dataset *d)
 {
     struct names in = {0};

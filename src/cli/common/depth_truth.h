@@ -18,9 +18,10 @@ typedef struct depth_output {
     uint32_t columns, rows;
 } depth_output;
 
-/* Pixels of a depth picture, which shows what the frame does, whose depth is known and that the
- * model saw: what was found there, and the true depths in metres of `scale` units. Both arrays have
- * room for all pixels; returns how many there are. */
+/* Takes the pixels of a depth picture, which shows the same as the frame, whose depth is known and
+ * that the model saw: *found gets the depths that were found, *truth the true ones in metres of
+ * `scale` units. Both arrays have as many elements as the picture has pixels; returns the number
+ * that was written. */
 size_t depth_truth_pairs(double *found, double *truth, const cli_image *picture, double scale,
                          const depth_output *of);
 

@@ -1,4 +1,4 @@
-/* memory.c: memory that is there, or the program ends. */
+/* memory.c: allocations that succeed or end the program. */
 #include <stdlib.h>
 #include <string.h>
 

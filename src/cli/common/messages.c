@@ -1,4 +1,4 @@
-/* messages.c: what is told on stderr, and with which exit code. */
+/* messages.c: messages on stderr, and their exit codes. */
 #include <stdarg.h>
 #include <stdio.h>
 

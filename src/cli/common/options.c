@@ -99,7 +99,7 @@ static size_t shared(cli_option *all, cli_common *c)
     return sizeof common / sizeof *common;
 }
 
-/* A command that has more options than there is room for fails whenever it is called. */
+/* A command that has more than OPTIONS_MAX options fails whenever it is called. */
 static void add(cli_option *all, size_t *n, const cli_option *one)
 {
     if (*n == OPTIONS_MAX)
@@ -375,7 +375,7 @@ int cli_wisdom(const cli_common *c)
     loaded = cli_text("%s", c->wisdom);
     if (none || (c->new_wisdom && access(c->wisdom, F_OK) != 0))
         return CLI_OK;
-    return cli_check(fovea_wisdom_load(c->wisdom, NULL)); /* the library only remarks on it */
+    return cli_check(fovea_wisdom_load(c->wisdom, NULL)); /* the library would only log a failure */
 }
 
 int cli_linear_form(fovea_linear_attention_params *out, const cli_common *c)

@@ -59,7 +59,7 @@ static int open_nameless(const char *path)
     return fd;
 }
 
-/* Gives a file without one the name beside; `file` is still open. */
+/* Links a nameless file to its temporary name; `file` is still open. */
 static int name_it(const cli_output *o)
 {
     char *fd = cli_text("/proc/self/fd/%d", fileno(o->file));

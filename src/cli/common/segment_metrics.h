@@ -17,7 +17,7 @@ typedef struct segment_counts {
     uint64_t seen;
 } segment_counts;
 
-/* Whether a pixel is judged: its class is known, and it lies in what the model was shown. */
+/* Whether a pixel is judged: its class is known, and it is in the part that the model saw. */
 static inline bool segment_judged(uint8_t truth, uint16_t found)
 {
     return truth != SEGMENT_NO_CLASS && found != FOVEA_NO_CLASS;

@@ -11,7 +11,7 @@ static const json_t *params(const json_t *result)
     return json_object_get(result, "params");
 }
 
-/* ---- series: what differs beside the size ---- */
+/* ---- series: results that differ in more than the size ---- */
 
 static bool is_size(const char *key)
 {

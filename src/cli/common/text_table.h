@@ -14,8 +14,8 @@ typedef struct text_table {
     size_t columns, cells;
 } text_table;
 
-/* Heads of the columns, NULL at the end. Texts in a column whose head begins with '<' stand at its
- * left, others at its right. */
+/* Heads of the columns, NULL at the end. Columns whose head begins with '<' are aligned left,
+ * others right. */
 void table_begin(text_table *t, const char *const *heads);
 /* The next cell of the current row. */
 void table_put(text_table *t, const char *format, ...) CLI_PRINTF(2, 3);

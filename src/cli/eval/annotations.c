@@ -6,7 +6,7 @@
 
 #include "json/json.h"
 
-#define WHERE 96 /* room for "annotations[860000].bbox[2]" */
+#define WHERE 96 /* bytes that hold "annotations[860000].bbox[2]" */
 
 /* Reports that the value at `where` in the file is not what was expected. */
 static int wrong(const annotations *a, const char *where, const json_t *value, const char *expected)
@@ -132,7 +132,7 @@ static int read_items(annotations_item **out, size_t *n, const annotations *a, c
     return drop_doubles(*out, n, a, key);
 }
 
-/* The place of the item that an annotation names; n: there is none. */
+/* Index of the item that an annotation names; n: there is none. */
 static size_t place(const annotations_item *list, size_t n, const char *id)
 {
     size_t low = 0, high = n;

@@ -22,7 +22,7 @@ typedef struct annotations {
     box_truth *object;
 } annotations;
 
-/* Objects of images or categories that are not listed are left out, which is told. */
+/* Objects of images or categories that are not listed are left out, which a message reports. */
 int annotations_read(annotations *out, const char *path);
 void annotations_free(annotations *a);
 

@@ -15,7 +15,7 @@ typedef struct box_truth {
     uint32_t image, category;
     box_shape box;
     double area; /* that tells small from large: of a mask where there is one */
-    bool crowd;  /* of many objects: any number of boxes may lie in it, and count neither way */
+    bool crowd;  /* of many objects: any number of boxes may be in it, and they do not count */
 } box_truth;
 
 typedef struct box_found {
@@ -29,7 +29,8 @@ typedef struct box_scores {
     /* Mean over categories, intersections over union of .50 to .95 and 101 recalls; at .50, .75; of
      * objects below 32 x 32, up to 96 x 96, and above. */
     double ap, ap50, ap75, ap_small, ap_medium, ap_large;
-    /* Recall with so many boxes of a category in a picture at most; of objects of a size, 100. */
+    /* Recall with at most 1, 10 or 100 boxes of a category in a picture; of objects of a size, 100.
+     */
     double ar1, ar10, ar100, ar_small, ar_medium, ar_large;
 } box_scores;
 

@@ -8,7 +8,7 @@
 #include "cli/eval/eval.h"
 #include "json/json.h"
 
-#define SHOWN 3 /* folders of a mapping that is told */
+#define SHOWN 3 /* folders of a mapping in a message */
 
 /* What is between words counts as nothing: "potted plant" is "pottedplant" and "potted_plant". */
 static const char *skip(const char *text)

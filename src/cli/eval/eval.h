@@ -164,7 +164,7 @@ void eval_cases_end(eval_run *r);
 /* Runs what has no record yet, until an interrupt. */
 int eval_cases_run(eval_run *r);
 
-/* ---- eval_journal.c: FILE.journal beside the file of -o: a line of options, then a record a line
+/* ---- eval_journal.c: FILE.journal, where -o names FILE: a line of options, then a record a line
  * ---- */
 
 /* Takes the records of an earlier run with --resume; refuses to begin over one without. */

@@ -6,8 +6,8 @@
 
 const char *const eval_aligns[] = {"none", "median", "affine", NULL};
 
-/* Relative models give inverse depth up to scale and shift, which is no number of metres; metres
- * are no inverse depth. */
+/* Relative models give inverse depth up to scale and shift, which cannot be compared in metres;
+ * metric ones give metres, which cannot be aligned as inverse depth. */
 static int check_align(const eval_run *r)
 {
     const bool affine = r->align == DEPTH_AFFINE;

@@ -18,9 +18,10 @@ typedef struct file_match {
     bool doubtful_names;
 } file_match;
 
-/* A file is the name whose last parts are its own, the more the better, where one of the two has
- * all parts of the other: "val/cam0/1.png" is cam0/1.png in a folder, or 1.png in a folder cam0.
- * Where no file is like that, the last part decides. False: two are equally good. */
+/* A file matches a name if the components of one path end with all components of the other:
+ * "val/cam0/1.png" is cam0/1.png in a folder, or 1.png in a folder cam0. Of several matches the one
+ * with the most common components counts. Where no file matches, the last component decides. False:
+ * two are equally good. */
 bool file_match_find(file_match *m);
 
 #endif

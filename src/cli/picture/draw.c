@@ -20,7 +20,7 @@ void draw_blend(cli_image *on, uint32_t x, uint32_t y, const uint8_t rgb[3], dou
         to[c] = (uint8_t)(to[c] + share * (rgb[c] - to[c]) + 0.5);
 }
 
-/* The pixels of one side whose centres lie in [from, to). */
+/* The pixels of one side whose centres are in [from, to). */
 static void clip(uint32_t *first, uint32_t *end, double from, double to, uint32_t side)
 {
     *first = (uint32_t)fmin(fmax(ceil(from - 0.5), 0), side);

@@ -13,7 +13,7 @@ draw_pen draw_pen_for(cli_image *on);
 
 /* Pixel (x, y) becomes `share` of the colour. */
 void draw_blend(cli_image *on, uint32_t x, uint32_t y, const uint8_t rgb[3], double share);
-/* What lies outside of the picture is left out; what is no number is not drawn. */
+/* Parts outside of the picture are clipped; a shape with a NaN is not drawn. */
 void draw_line(const draw_pen *p, double x1, double y1, double x2, double y2, const uint8_t rgb[3]);
 void draw_disc(const draw_pen *p, double x, double y, double radius, const uint8_t rgb[3]);
 void draw_box(const draw_pen *p, double x1, double y1, double x2, double y2, const uint8_t rgb[3]);

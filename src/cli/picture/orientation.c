@@ -12,7 +12,7 @@
 enum { ENTRY = 12 }; /* bytes of a TIFF directory's entry */
 enum { BLOCK = 64 }; /* pixels of a side of what is turned at a time */
 
-/* What stands before EXIF's data in a JPEG, and by habit elsewhere. */
+/* The bytes that precede EXIF data in a JPEG, and by habit in other formats. */
 static const char exif_begin[] = {'E', 'x', 'i', 'f', 0, 0};
 
 struct tiff {
@@ -21,7 +21,7 @@ struct tiff {
     bool big; /* the highest byte comes first */
 };
 
-/* `bytes` bytes from `at` on, which lie in the data, as a number. */
+/* `bytes` bytes from `at` on as a number; the caller has checked that the data has them. */
 static uint32_t number(const struct tiff *t, size_t at, int bytes)
 {
     uint32_t v = 0;

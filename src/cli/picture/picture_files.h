@@ -44,8 +44,8 @@ int picture_bad(const char *path, const char *what);
 /* Memory for pixels, to be freed; NULL: there is none. Of a large picture in large pages where
  * there are such: small ones take as long to come as a third of the decoding of a JPEG. */
 uint8_t *picture_room(size_t bytes);
-/* Makes room for the pixels that the header speaks of; `pixels_per_byte`: how many a byte of a
- * valid file can stand for. */
+/* Allocates the pixels that the header announces; `pixels_per_byte`: how many pixels a byte of a
+ * valid file can encode at most. */
 int picture_begin(cli_image *out, const char *path, const struct picture_bytes *b, uint64_t width,
                   uint64_t height, uint64_t pixels_per_byte);
 
@@ -77,7 +77,7 @@ static inline void picture_put(uint8_t *to, const uint8_t *rgb, uint8_t alpha)
 /* Grey bytes at the beginning of `rgb` become R, G, B. */
 void picture_spread_grey(uint8_t *rgb, size_t pixels);
 
-/* Says once what becomes of grey of more than 8 bits. */
+/* Reports once how grey of more than 8 bits is converted. */
 void picture_tell_deep(const char *path, uint32_t bits);
 
 /* R, G, B of ink that covers C, M, Y, K of 255. */

@@ -1,5 +1,5 @@
 /* picture_jpeg.c: JPEG, by libjpeg, with the pixels that Pillow gives: libjpeg's defaults, CMYK as
- * Adobe stores it; what libjpeg has no more than a remark about is read.
+ * Adobe stores it; files that make libjpeg warn are read.
  *
  * Large pictures are decoded in parts at the same time. Where the codes of a row begin is known
  * when those above it have been read, so each part reads these too but makes no pixels of them,

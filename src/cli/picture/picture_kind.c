@@ -163,8 +163,8 @@ static bool claims_to_be_a_picture(const char *name)
     return false;
 }
 
-/* NULL: a picture, or what should be one; else what it is instead. Hidden files that are no
- * pictures, as macOS leaves them beside others, are "". */
+/* NULL: a picture, or what should be one; else what it is instead. Hidden files that are not
+ * pictures, as macOS leaves them next to others, are "". */
 static const char *other_than_picture(const char *path, const char *name)
 {
     const char *why;

@@ -1,5 +1,5 @@
-/* picture_pixels.c: what the readers of picture_files.h share: memory for pixels, and what becomes
- * of some of them. */
+/* picture_pixels.c: what the readers of picture_files.h share: memory for pixels, and conversions
+ * of pixels. */
 #ifdef __linux__
 #define _GNU_SOURCE /* MADV_HUGEPAGE */
 #endif

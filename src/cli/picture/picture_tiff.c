@@ -83,7 +83,7 @@ struct tiff {
     const char *path;
     uint32_t width, height;
     uint16_t photometric, bits, samples, format, compression;
-    uint16_t colours; /* samples that are no alpha and nothing else */
+    uint16_t colours; /* colour samples: neither alpha nor other extra ones */
     enum alpha alpha;
     bool planes;      /* each sample has strips or tiles of its own */
     uint16_t *map[3]; /* of a palette */

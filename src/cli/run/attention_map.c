@@ -26,7 +26,7 @@ char *attention_query_join(int *argc, char **argv)
         const char *at = argv[i + 1];
         if (strcmp(argv[i], "--attention-map") != 0 || at[strspn(at, "0123456789,")] ||
             !cli_ends_with(argv[i + 2], ".png") || access(argv[i + 2], F_OK) == 0)
-            continue; /* a file that is there may be an input */
+            continue; /* an existing file may be an input */
         char *joined = cli_text("%s,%s", at, argv[i + 2]);
         argv[i + 1] = joined;
         (*argc)--;
@@ -179,7 +179,7 @@ static int attention_weights(double *weight, const attention_map *m,
                              const fovea_attention_options *kind, bool own, cli_progress *bar)
 {
     const bool biased = own && strcmp(kind->attention, "softmax") == 0 && has_bias(m);
-    const bool whole = is_rotated(kind); /* queries beside the keys of their places */
+    const bool whole = is_rotated(kind); /* then a query's row gives its position */
     struct scan s = {.heads = m->own.heads,
                      .d = m->own.head_dim + biased,
                      .keys = m->keys,
@@ -376,7 +376,7 @@ int attention_map_draw(const attention_map *m, const cli_image *picture, const c
 {
     const uint32_t panels = (uint32_t)m->rows + 1, columns = (panels + 1) / 2;
     heat_panel p = heat_panel_for(picture);
-    /* A tall picture still leaves room for its label. */
+    /* A tall picture is still wide enough for its label. */
     const uint32_t cell = p.width > HEAT_SIDE_LEAST ? p.width : HEAT_SIDE_LEAST;
     cli_image all = {columns * (cell + HEAT_GAP) + HEAT_GAP,
                      2 * (p.height + HEAT_STRIP + HEAT_GAP) + HEAT_GAP, NULL};

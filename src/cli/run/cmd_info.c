@@ -31,7 +31,7 @@ static int find_devices(struct devices *out, const cli_common *common)
     return CLI_OK;
 }
 
-/* What products of 16 and 8 bits are worked out by. */
+/* The instructions that compute products of 16 and 8 bits. */
 static const char *products(const fovea_device_info *d)
 {
     return d->bf16 && d->int8 ? "products of bfloat16 and int8 by instructions"

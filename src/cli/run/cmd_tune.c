@@ -171,7 +171,7 @@ static int tune_all(tuning *t, const char *model)
     return code;
 }
 
-/* Where wisdom goes, and the journal beside it. */
+/* The file for wisdom, and the journal in the same folder. */
 static int settle(tuning *t)
 {
     static const char *const rigors[] = {"measure", "exhaustive", NULL};

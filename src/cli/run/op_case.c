@@ -53,7 +53,7 @@ bool op_case_find(op_case *c, const char *name, fovea_tensor *out)
 
 int op_case_complete(const op_case *c)
 {
-    /* Results, and the origin of what is there anyway. */
+    /* Results, and tensors from which the others were made. */
     static const char *const known[] = {"out", "out_rows",  "rows",      "state_out", "z_out",
                                         "x",   "power_eff", "scale_eff", "w_gq",      "w_gk"};
     fovea_tensor t;

@@ -136,7 +136,7 @@ int run_frame(run_state *r, const char *name, const fovea_frame *frame, size_t b
     r->waiting[f].at = r->at;
     r->waiting[f].name = cli_text("%s", name);
     r->pixels[f] = *frame;
-    if (r->n_waiting == r->batch) /* the last one is read where it lies */
+    if (r->n_waiting == r->batch) /* the last one is read in place */
         return run_together(r);
     keep_pixels(&r->waiting[f], &r->pixels[f], bytes);
     return CLI_OK;

@@ -12,7 +12,8 @@ enum { MASKS = 255 }; /* a picture of numbers has no more */
 typedef struct packed_runs {
     char *text;
     size_t used;
-    long before[2]; /* the run two before is what a run is told from */
+    long before[2]; /* the last two runs: a run is encoded as the difference from the one two before
+                     */
     size_t runs;
 } packed_runs;
 

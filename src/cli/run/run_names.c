@@ -73,7 +73,7 @@ static int add_written(struct files *f, const char *folder, const char *name, co
     return code;
 }
 
-/* How many pictures are in an input; what is wrong with a file is told when it is run. */
+/* Number of pictures in an input; errors of a file are reported when it is run. */
 static uint64_t pictures_in(const char *path)
 {
     fovea_tensors *file;

@@ -293,7 +293,7 @@ static fovea_tensor grids(const run_state *r, const run_series *s, const char *n
 
 int run_save_features(const run_state *r)
 {
-    const bool npy = cli_ends_with(r->features, ".npy"); /* which has room for one */
+    const bool npy = cli_ends_with(r->features, ".npy"); /* which holds one */
     fovea_tensor *tensor = cli_alloc(r->n + 1, sizeof *tensor);
     const char *(*metadata)[2] = cli_alloc(r->n + 3, sizeof *metadata);
     char **text = cli_alloc(2 * (r->n + 1), sizeof *text);

@@ -178,7 +178,7 @@ static size_t draw_points(const draw_pen *p, const run_state *r)
     return drawn;
 }
 
-/* Scores that are too low leave a picture as it was: that is told. */
+/* Reports how many objects were drawn: with low scores the picture may be unchanged. */
 static void tell_drawn(const run_state *r, const char *name, size_t drawn, size_t all,
                        const char *what)
 {

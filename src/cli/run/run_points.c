@@ -31,7 +31,7 @@ static json_t *pose(const run_state *r, size_t i, const char *name)
     return out;
 }
 
-/* For so many people. */
+/* Makes the arrays large enough for n people. */
 static void make_room(run_state *r, size_t n)
 {
     run_points *p = &r->points;

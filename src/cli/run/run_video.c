@@ -6,7 +6,7 @@
 #include "cli/common/interrupt.h"
 #include "cli/run/runner.h"
 
-/* Pipes with a name are told by it. */
+/* Named pipes are recognised by their name. */
 static bool is_y4m(const char *path)
 {
     return cli_ends_with(path, ".y4m") || (!cli_is_stdin(path) && cli_is_y4m(path));

@@ -16,9 +16,9 @@ typedef struct verify_request {
     bool json;
 } verify_request;
 
-/* Every step of the model on the first picture; where not all is float32, the main output on every
- * picture beside float32. Exit code: CLI_WRONG when a step is wrong, of which the first is named,
- * or the mean cosine is below the floor. */
+/* Verifies every step of the model on the first picture; where not all is float32, compares the
+ * main output on every picture with float32. Exit code: CLI_WRONG when a step is wrong, the first
+ * of which is named, or when the mean cosine is below the floor. */
 int verify_model(const cli_session *s, const verify_request *request);
 
 /* verify_accuracy.c: cosines of the main output's rows with those of the model in float32. */

@@ -196,7 +196,7 @@ typedef struct accuracy {
     size_t pictures;
 } accuracy;
 
-/* The main output on every picture beside float32; of a model that is that nothing. */
+/* Compares the main output on every picture with float32; does nothing for a model in float32. */
 static int compare_outputs(accuracy *out, const report *r, const cli_session *s,
                            const verify_request *request, const fovea_preprocess *rule)
 {

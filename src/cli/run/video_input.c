@@ -10,7 +10,7 @@
 #define PIXELS_MAX (UINT64_C(1) << 28)
 enum { LINE_MAX_BYTES = 1024 };
 
-/* All of `text` up to `end`; 0 where it is no number. */
+/* The number that `text` is up to `end`; 0 if it is not one. */
 static uint32_t whole_number(const char *text, char end)
 {
     uint64_t v = 0;

@@ -24,10 +24,10 @@ typedef struct video {
     fovea_layout_info layout; /* of the stream's frames, and the format of those that are given */
     uint64_t frames;          /* that were given */
     uint8_t *pixels;
-    size_t coded;      /* bytes of a frame in the stream; room for what is made of them follows */
+    size_t coded;      /* bytes of a frame in the stream; a buffer for the converted ones follows */
     size_t sample;     /* bytes of a number in it that is to be one byte: 2 in some PPMs, else 1 */
     fovea_frame frame; /* in `pixels` */
-    size_t bytes;      /* of it and of what lies between its planes, from the first one on */
+    size_t bytes;      /* of its planes and the gaps between them, from the first plane on */
 } video;
 
 /* FORMAT:WxH[@RATE], as in "nv12:1280x720@30000/1001", or ppm[@RATE]. */

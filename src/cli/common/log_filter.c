@@ -1,10 +1,10 @@
-/* remarks.c: what the library remarks, as messages. */
+/* log_filter.c: which log messages of the library are printed. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/common/cli.h"
 
-/* Whether a remark came before, as one of another plan: with other numbers it is the same one. */
+/* Whether a message was printed before, perhaps by another plan: numbers do not count. */
 static bool was_said(const char *line)
 {
     static char **said; /* without digits; for the life of the program */
