@@ -42,7 +42,7 @@ void fv_emit_compute(fv_builder *b, fovea_compute compute, const fv_limits *limi
     if (b->compute == FOVEA_COMPUTE_INT8 && limits->throughput && !limits->int8)
         b->compute = FOVEA_COMPUTE_BF16;
     b->weight_type = FV_BF16;
-    if (b->training) /* it settles itself which rows are: rounded_factors.c */
+    if (b->training) /* it settles itself which rows are: rounded_operands.c */
         return;
     b->row_type = FV_BF16;
     b->narrow_only = !limits->throughput;

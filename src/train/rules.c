@@ -126,8 +126,8 @@ static void layernorm(fv_tape *t, const fv_step *s)
 
 /* ---- rotations ---- */
 
-/* Turned back: the same with all sines negated. Keys are turned where they stand, beside the
- * values, whose gradients are then passed on unchanged. */
+/* The inverse rotation: the same with all sines negated. The gradients of keys are rotated in
+ * place, in the same value as those of V, which are then passed on unchanged. */
 static void rope(fv_tape *t, const fv_step *s)
 {
     const fv_view in = s->use[FV_ROPE_IN].view, out = s->use[FV_ROPE_OUT].view;

@@ -4,8 +4,8 @@
 #include "ops/contracts/training.h"
 #include "train/tape.h"
 
-/* Of the weight's columns, which are (tap, channel): a tap at a time, dout times the pixels that it
- * meets. The middle tap meets every pixel where it stands. */
+/* Gradients of the weight's columns, which are (tap, channel): a tap at a time, dout times the
+ * pixels that the tap multiplies. The middle tap multiplies each pixel at its own position. */
 static void filters(fv_tape *t, const fv_step *s, fv_view dout)
 {
     const fv_weight *w = &s->use[FV_GEMM_W].weight;

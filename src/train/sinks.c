@@ -10,7 +10,7 @@ static uint32_t column_of(const fv_weight_part *p, uint32_t c)
     return p->taps > 1 ? c % p->taps * (p->cols / p->taps) + c / p->taps : c;
 }
 
-/* Of blocks on the diagonal; what is beside them has no gradient. */
+/* For blocks on the diagonal; the zeros outside of them have no gradient. */
 static void scatter_diagonal(const fv_master *m, const fv_weight_part *p, const float *rows,
                              uint32_t cols)
 {

@@ -445,10 +445,10 @@ fv_view fv_tape_gather(fv_tape *t, const fv_weight *first, const fv_weight *seco
 }
 
 static void product(fv_tape *t, const char *label, fv_view dout, fv_view in, fv_view out,
-                    uint32_t m, uint32_t k, uint32_t tokens, enum fv_type factors)
+                    uint32_t m, uint32_t k, uint32_t tokens, enum fv_type type)
 {
     fv_step *s = fv_emit_step(t->b, FV_OP_GEMM_GRAD_W, m, label);
-    s->prob.in = (uint8_t)factors;
+    s->prob.in = (uint8_t)type;
     s->prob.dim[FV_GEMM_N] = k;
     s->prob.dim[FV_GEMM_K] = tokens;
     s->prob.flags = FV_FLAG_ACCUMULATE;
@@ -458,19 +458,19 @@ static void product(fv_tape *t, const char *label, fv_view dout, fv_view in, fv_
 }
 
 void fv_tape_product(fv_tape *t, const char *label, const fv_weight *w, fv_view dout, fv_view in,
-                     uint32_t tokens, enum fv_type factors)
+                     uint32_t tokens, enum fv_type type)
 {
     if (!fv_masters_want(t->masters, w))
         return;
     if (!direct(t, w)) {
-        product(t, label, dout, in, fv_tape_gather(t, w, NULL), w->rows, w->cols, tokens, factors);
+        product(t, label, dout, in, fv_tape_gather(t, w, NULL), w->rows, w->cols, tokens, type);
         return;
     }
     for (uint32_t i = 0; i < w->parts; i++) {
         const fv_weight_part *p = &w->part[i];
         if (trained(t, p))
             product(t, label, fv_view_cols(dout, p->row0), in, into_tensor(t, p), p->rows, p->cols,
-                    tokens, factors);
+                    tokens, type);
     }
 }
 

@@ -89,11 +89,11 @@ void fv_tape_add(fv_tape *t, fv_view v, uint32_t cols, fv_view *res, fv_view *ou
 fv_view fv_tape_rows(fv_tape *t, uint32_t rows, uint32_t cols);
 
 /* Emits gradients of weights; does nothing for a weight that is not trained.
- *     product   of (M, K):  sum_t dout[t][m] in[t][k], both factors of type `factors`: F32, or BF16
- *               for fv_factors_round to round
+ *     product   of (M, K):  sum_t dout[t][m] in[t][k], both operands of type `type`: F32, or BF16
+ *               for fv_operands_round to round
  *     sums      of one row: sum_t a[t] b[t]; b may be none */
 void fv_tape_product(fv_tape *t, const char *label, const fv_weight *w, fv_view dout, fv_view in,
-                     uint32_t tokens, enum fv_type factors);
+                     uint32_t tokens, enum fv_type type);
 void fv_tape_sums(fv_tape *t, const char *label, const fv_weight *w, fv_view a, fv_view b,
                   uint32_t tokens);
 /* Columns of the gradient of (M, K), in `out`: a part of what fv_tape_gather gave. */

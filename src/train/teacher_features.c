@@ -1,6 +1,6 @@
-/* teacher_features.c: the teacher's features of pictures, kept for when they come again. Pictures
- * come in an order that is drawn anew each time, so that the oldest is not the one that will be
- * missed least: what is kept stays. */
+/* teacher_features.c: a cache of the teacher's features of pictures. Pictures come in a new random
+ * order each time, so that the oldest entry is no less likely to be needed than the others: nothing
+ * is evicted. */
 #include "train/teacher_features.h"
 
 #include <string.h>

@@ -27,7 +27,7 @@ fovea_status fv_teacher_features_key(fv_picture_key *out, const fovea_plan *p,
                                      const fovea_frame *frame);
 /* What was kept of a picture, or NULL. */
 const float *fv_teacher_features_find(const fv_teacher_features *f, const fv_picture_key *key);
-/* Keeps features of a picture that is not kept yet, if there is room. */
+/* Stores features of a picture that is not in the cache yet, unless that is full. */
 void fv_teacher_features_keep(fv_teacher_features *f, const fv_picture_key *key, const float *rows);
 
 #endif

@@ -17,9 +17,9 @@
 #define MAX_DEPTH 10.f /* metres */
 #define IGNORED 255
 
-/* Upper bounds of the bytes that a process and each of its threads need beside the library's
- * allocations: the used part of the stacks, and fragmentation of the C library's heap. Chosen above
- * all values seen in tests. */
+/* Upper bounds of the bytes that a process and each of its threads need in addition to the
+ * library's allocations: the used part of the stacks, and fragmentation of the C library's heap.
+ * Chosen above all values seen in tests. */
 enum { PROCESS = 1 << 20, THREAD = 1 << 18 };
 
 /* ---- create and free ---- */
@@ -401,7 +401,7 @@ static fovea_status run_teacher(fovea_trainer *t, const fovea_frame *frame)
     return fovea_run(t->guide, frame, &out, 1);
 }
 
-/* The teacher's features of a picture: as kept, or worked out now. */
+/* The teacher's features of a picture: from the cache, or computed now. */
 static fovea_status find_features(fovea_trainer *t, const fovea_frame *frame, const float **out)
 {
     fv_picture_key key;

@@ -3,7 +3,7 @@
  *     trainer.c         create and free, pictures, steps
  *     trainer_options.c checks options; which tensors are trained, decay, belong to the head
  *     trainer_plan.c    student, teacher and losses as plans
- *     factors.c         what products of bfloat16 multiply
+ *     rounded_operands.c operands of products of bfloat16
  *     teacher_features.c  the teacher's features of pictures that come again
  *     adamw.c           learning rates and the update
  *     repack.c          packs weights again after an update

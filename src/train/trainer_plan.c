@@ -6,7 +6,7 @@
  *     TASK       forward, loss, gradients
  *
  * With products of bfloat16 the student's plan multiplies rounded numbers in the products of its
- * blocks and of their gradients (rounded_factors.c); its attention stays float32. The teacher's
+ * blocks and of their gradients (rounded_operands.c); its attention stays float32. The teacher's
  * plan is one of inference.
  */
 #include <math.h>
@@ -14,7 +14,7 @@
 
 #include "ops/contracts/training.h"
 #include "plan/frame_plan.h"
-#include "train/rounded_factors.h"
+#include "train/rounded_operands.h"
 #include "train/trainer.h"
 
 /* The last two segments (the last block, and what follows it) are never recomputed: their gradients
@@ -139,7 +139,7 @@ static void depth_step(const fovea_trainer *t, fv_tape *tape, enum fv_op op, fv_
     fv_use_value(s, FV_DEPTH_OUT, to, FV_KIND_ROW);
 }
 
-/* How far depths are from the true ones, but for a common factor. */
+/* The distance of depths from the true ones, whatever their common scale. */
 static void depth_loss(fovea_trainer *t, fv_tape *tape, fv_view found, const fv_grid *grid)
 {
     fv_builder *b = tape->b;
@@ -255,7 +255,7 @@ static fovea_status take_tape(fovea_trainer *t, fv_tape *tape, const struct pair
     t->sinks = tape->sinks;
     tape->sink = NULL;
     FV_TRY(b->status);
-    return t->o.compute == FOVEA_COMPUTE_BF16 ? fv_factors_round(b) : FOVEA_OK;
+    return t->o.compute == FOVEA_COMPUTE_BF16 ? fv_operands_round(b) : FOVEA_OK;
 }
 
 static const char *learned_output(const fovea_trainer_options *o)
@@ -323,7 +323,7 @@ static fovea_status emit(fovea_trainer *t)
     return status;
 }
 
-/* Block by block the teacher's attention is beside the student's; else features are compared. */
+/* Checks that the teacher fits the student: attention by attention, or by their features. */
 static fovea_status check_teacher(const fovea_trainer *t)
 {
     const fovea_model_info *ours = &t->model->info, *theirs = &t->teacher->info;

@@ -272,7 +272,7 @@ static void print(const run_state *r, const struct results *f, const char *name)
                    norm(shown[i]));
     if (r->map.rows)
         attention_map_print(&r->map);
-    fflush(stdout); /* before what is told on stderr */
+    fflush(stdout); /* before messages on stderr */
 }
 
 static void say(const run_state *r, const char *name, double seconds)

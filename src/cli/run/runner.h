@@ -133,7 +133,7 @@ typedef struct run_state {
         rule;   /* the model's, where crops or parts are made by it and plans see those */
     bool split; /* parts are */
 
-    uint32_t batch, n_waiting; /* frames that run together, at most; those that are there */
+    uint32_t batch, n_waiting; /* frames that run together, at most; those that wait */
     run_waiting *waiting;
     fovea_frame *pixels; /* of each of them */
     fovea_output *every; /* the outputs of one frame after the other */
@@ -252,8 +252,8 @@ void run_masks_free(run_masks *m);
 
 /* run_points.c: key points of the current frame, if they are wanted: of one person. */
 int run_find_points(run_state *r);
-/* Room for a picture's people, whose boxes are known; then those of person i, whose crop is the
- * current frame. */
+/* run_begin_points allocates the points of a picture's n people, whose boxes are known;
+ * run_box_points finds those of person i, whose crop is the current frame. */
 void run_begin_points(run_state *r, size_t n);
 int run_box_points(run_state *r, size_t i);
 /* Adds the picture's people to the file. */

@@ -60,7 +60,7 @@ const fv_op fv_op_foveated_grad = {
 enum { BLOCK = FV_FOVEA_BLOCK * FV_FOVEA_BLOCK };
 
 /* One head; ld as in fv_args. dcell: gradients of the keys and values of cells, rows of d + dv;
- * own: room for those of one key. */
+ * own: a buffer for those of one key. */
 typedef struct head {
     const float *row[FV_FOVEATED_GRAD_OUT];
     float *dq, *dk, *dv, *dcell, *own;
@@ -223,7 +223,7 @@ static head head_of(const fv_args *a, const fv_call *c, size_t number)
     return h;
 }
 
-/* Room for the gradients of one key and of all cells. */
+/* The gradients of one key and of all cells. */
 static size_t scratch_bytes(const fv_problem *p, const fv_knobs *knobs, uint32_t rows)
 {
     const fv_fovea f = fv_fovea_of(p);

@@ -79,7 +79,7 @@ static void statistics(const head *h, size_t i, float *max, float *sum)
     }
 }
 
-/* Queries [i0, i0 + n) and all keys; `own` has room for the gradients of one key. */
+/* Queries [i0, i0 + n) and all keys; `own` is a buffer for the gradients of one key. */
 static void block(const head *h, size_t i0, size_t n, float *own)
 {
     const size_t ld = h->ld[FV_SOFTMAX_GRAD_OUT];

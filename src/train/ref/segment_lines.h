@@ -11,7 +11,7 @@
 
 #define FV_SEGMENT_IGNORED 255 /* a pixel of the mask that does not count */
 
-/* A pixel lies between two cells, or on the last one, `part` of the way to the second. */
+/* The two cells next to a pixel, which is `part` of the way from the first to the second. */
 typedef struct fv_segment_place {
     uint32_t first, second;
     float part;
@@ -33,7 +33,7 @@ static inline uint32_t fv_segment_start(uint32_t i, uint32_t cells, uint32_t pix
     return (uint32_t)((2 * (uint64_t)i * pixels + cells - 1) / (2 * (uint64_t)cells));
 }
 
-/* Pixels [*begin, *end) may lie between cell i and its neighbours; the others do not. */
+/* Pixels [*begin, *end) may be between cell i and its neighbours; the others are not. */
 static inline void fv_segment_reach(uint32_t *begin, uint32_t *end, uint32_t i, uint32_t cells,
                                     uint32_t pixels)
 {
@@ -48,7 +48,7 @@ typedef struct fv_segment_area {
     uint32_t top, bottom, left, right;
 } fv_segment_area;
 
-/* Those whose centres lie in the cell of a token. */
+/* The pixels whose centres are in the cell of a token. */
 static inline fv_segment_area fv_segment_own(const uint32_t *dim, uint32_t token)
 {
     const uint32_t across = dim[FV_SEGMENT_GRID], down = dim[FV_DIM_ROWS] / across;

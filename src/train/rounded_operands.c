@@ -1,11 +1,11 @@
-/* rounded_factors.c: what products multiply in training with products of bfloat16.
+/* rounded_operands.c: the operands of products in training with products of bfloat16.
  *
- * The factors of such a product (GEMM with weights of BF16 in its rows, GEMM_GRAD_W marked BF16 in
- * both of its operands) are rounded once. A value that one step writes, and that only factors read,
- * is rounded by that step; of any other a CONVERT stands before the first product, and its copy
- * serves all products until the value is written again.
+ * Operands of such a product (GEMM with weights of BF16: its rows; GEMM_GRAD_W marked BF16: both)
+ * are rounded once. A value that one step writes, and that is read as such an operand only, is
+ * rounded by that step. Any other value gets a CONVERT before the first product, whose copy serves
+ * all products until the value is written again.
  */
-#include "train/rounded_factors.h"
+#include "train/rounded_operands.h"
 
 #include "base/mem.h"
 #include "base/num.h"
@@ -44,7 +44,7 @@ static void round_values(fv_builder *b)
         b->value[i].writers = 0;
         b->value[i].wide = true;
     }
-    for (uint32_t i = 0; i < b->steps; i++) /* those that are factors at all */
+    for (uint32_t i = 0; i < b->steps; i++) /* those that are operands at all */
         for (uint32_t o = 0; o < FV_OPERANDS; o++)
             if (is_factor(&b->step[i], o))
                 b->value[b->step[i].use[o].view.id].wide = false;
@@ -87,7 +87,7 @@ static copy read_columns(const fv_step *step, uint32_t first, uint32_t steps, fv
     return c;
 }
 
-/* Emits step i of the list, its factors as bfloat16. */
+/* Emits step i of the list, its operands as bfloat16. */
 static void emit(fv_builder *b, const fv_step *step, uint32_t i, uint32_t steps, copy *of)
 {
     fv_step s = step[i];
@@ -102,7 +102,7 @@ static void emit(fv_builder *b, const fv_step *step, uint32_t i, uint32_t steps,
             const uint32_t columns = c->right - c->left;
             const fv_view to = fv_emit_value(b, FV_VALUE_ROWS, rows, columns, FV_BF16);
             b->checkpoint_segment = s.checkpoint_segment;
-            fv_emit_convert(b, "factors", (fv_view){v->id, c->left}, FV_F32, to, FV_BF16, rows,
+            fv_emit_convert(b, "operands", (fv_view){v->id, c->left}, FV_F32, to, FV_BF16, rows,
                             columns);
             c->id = to.id;
         }
@@ -115,7 +115,7 @@ static void emit(fv_builder *b, const fv_step *step, uint32_t i, uint32_t steps,
         *to = s;
 }
 
-fovea_status fv_factors_round(fv_builder *b)
+fovea_status fv_operands_round(fv_builder *b)
 {
     copy *of;
     FV_TRY(b->status);
