@@ -50,7 +50,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 INCLUDE = re.compile(r'^\s*#\s*include (?:"|<(?=fovea/))([^">]+)[">]', re.M)
 
 
-def room(path):
+def part(path):
     """The folder of MAY that a file lies in, or None: tests and examples may include anything."""
     while path:
         path = os.path.dirname(path)
@@ -70,9 +70,9 @@ def allowed(folder):
     return seen
 
 
-def find(name, beside):
+def find(name, includer):
     """The file that an include means, from the root of the tree; None for a generated one."""
-    for folder in ("", "src", "include", os.path.dirname(beside)):
+    for folder in ("", "src", "include", os.path.dirname(includer)):
         path = os.path.normpath(os.path.join(folder, name))
         if os.path.exists(os.path.join(ROOT, path)):
             return path
@@ -109,10 +109,10 @@ def main():
     edges = included()
     checked = wrong = 0
     for path, others in edges.items():
-        own = room(path)
+        own = part(path)
         for other in others if own else []:
             checked += 1
-            if room(other) and room(other) not in allowed(own):
+            if part(other) and part(other) not in allowed(own):
                 print(f"{path}: {own} may not include {other}")
                 wrong += 1
             elif other == UMBRELLA:

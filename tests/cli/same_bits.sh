@@ -20,7 +20,7 @@ trap 'rm -rf "$tmp"' EXIT
 export FOVEA_WISDOM= FOVEA_RIGOR=estimate
 
 # All bidirectional mechanisms in turn, twelve blocks at a time.
-turns() { # the first attention, the others
+rotations() { # the first attention, the others
     list=$1
     block=1
     shift
@@ -30,9 +30,9 @@ turns() { # the first attention, the others
     done
     echo "$list"
 }
-first=$(turns linear:elu1 linear:relu linear:exp linear:softplus linear:softmax mala mala:relu mala:exp \
+first=$(rotations linear:elu1 linear:relu linear:exp linear:softplus linear:softmax mala mala:relu mala:exp \
     nala focused softmax pola)
-second=$(turns softmax nala-paper mala-paper mala-paper:relu linear:exp mala:exp nala linear:relu \
+second=$(rotations softmax nala-paper mala-paper mala-paper:relu linear:exp mala:exp nala linear:relu \
     linear:softmax pola focused softmax)
 
 cases() {

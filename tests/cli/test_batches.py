@@ -138,7 +138,7 @@ class Videos(Case):
                          [("-[%d]" % i, i, i / 25) for i in range(7)])
         self.same(VIT, "-", "--raw", "nv12:23x17@25", data=self.bytes(5 * (23 * 17 + 2 * 12 * 9)), records=5, files=0)
 
-    def test_beside_pictures(self):
+    def test_next_to_pictures(self):
         """Frames that wait are of several inputs."""
         self.pictures()
         self.write("v.y4m", self.video(5))

@@ -137,7 +137,7 @@ class Crossovers(Folder):
         c, = self.found(*softmax, *[dict(r, p50_ms=r["p50_ms"] / 100) for r in linear])
         self.assertEqual((c["verdict"], c["faster_at"]), ("faster everywhere", 16))
 
-    def test_like_beside_like(self):
+    def test_like_with_like(self):
         """Devices and settings are not mixed; a lead that is lost again does not count."""
         one = [result(a, n, ms, threads=t) for t in (1, 2) for a, n, ms in (
             ("softmax", 16, 1), ("softmax", 64, 16), ("linear", 16, 1 + t), ("linear", 64, 2))]

@@ -135,9 +135,9 @@ def check_devices(exe, folder):
         said = run(exe, ["plan", MODEL, "--device", name], folder).stderr
         if "'%s'" % name not in said or not all(i + " (" in said for i in ids):
             return f"--device {name}: {said!r} does not list {ids}"
-        remark = [r for r in info["remarks"] if r.split(":")[0] == name.split(":")[0]]
-        if remark and remark[0] not in said:
-            return f"--device {name}: {said!r} does not say {remark[0]!r}"
+        status = [r for r in info["remarks"] if r.split(":")[0] == name.split(":")[0]]
+        if status and status[0] not in said:
+            return f"--device {name}: {said!r} does not say {status[0]!r}"
     if sorted(r.split(":")[0] for r in info["remarks"]) != ["cl", "cpu", "cuda"]:
         return f"remarks {info['remarks']}"
     plain = run(exe, ["info"], folder).stdout

@@ -174,7 +174,7 @@ class Detection(Case):
         self.assertAlmostEqual(self.score(renamed, "tree"), 1, delta=1e-12)
         self.assertIn("by the names of their files alone", self.said)
 
-    def test_pictures_beside_masks(self):
+    def test_pictures_next_to_masks(self):
         truth = self.moved("images/0.ppm", "images/1.ppm", "images/2.ppm")
         for i in range(3):
             self.write("tree/masks/%d.ppm" % i, ppm(self.noise()))
@@ -311,7 +311,7 @@ class Classification(Case):
         self.assertAlmostEqual(self.top1(model=model), want, delta=1e-12)
         self.assertIn("data/empty: holds no picture, and is no class", self.said)
 
-    def test_pictures_beside_folders(self):
+    def test_pictures_next_to_folders(self):
         """No classes then, which is told; --against takes all."""
         self.folders(str)
         self.write("data/sheet.ppm", ppm(self.noise()))

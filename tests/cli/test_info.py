@@ -19,7 +19,7 @@ def info(exe, settings, *options):
     return p.returncode, p.stdout
 
 
-def remarks(exe, settings):
+def states(exe, settings):
     """Lines about OpenCL, and the ids of its devices."""
     code, text = info(exe, settings)
     if code:
@@ -32,7 +32,7 @@ def remarks(exe, settings):
 def main():
     exe = os.path.abspath(sys.argv[1])
     passed, failed, skipped = 0, 0, 0
-    have = {"OCL_ICD_VENDORS": "libOpenCL.so" in remarks(exe, {})[0][0],
+    have = {"OCL_ICD_VENDORS": "libOpenCL.so" in states(exe, {})[0][0],
             "rusticl": os.path.exists("/etc/OpenCL/vendors/rusticl.icd")}
     with tempfile.TemporaryDirectory() as folder:
         empty = os.path.join(folder, "empty")
@@ -52,7 +52,7 @@ def main():
             if not all(there for what, there in have.items() if what in settings or what in words):
                 skipped += 1
                 continue
-            lines, devices = remarks(exe, settings)
+            lines, devices = states(exe, settings)
             good = len(lines) == 1 and all(w in lines[0] for w in words) and not devices
             passed, failed = passed + good, failed + (not good)
             if not good:

@@ -165,7 +165,7 @@ class Program:
         return out
 
 
-def apart(a, b):
+def distance(a, b):
     if a.shape != b.shape:
         return math.inf
     return max(abs(x - y) for x, y in zip(a.values, b.values)) / max(map(abs, b.values))
@@ -216,9 +216,9 @@ def storage(p):
                     p.result({**half, **extra}, meta, ["--dtype", "f32"]),
                     p.result({**CORE, **extra}, meta, ["--dtype", dtype.lower()])]
             for i, got in enumerate(runs):
-                if apart(got["out"], want) > 1e-5:
+                if distance(got["out"], want) > 1e-5:
                     yield "%s as %s, way %d: off by %g" % (meta, dtype, i,
-                                                           apart(got["out"], want))
+                                                           distance(got["out"], want))
 
 
 def products(p):
@@ -228,7 +228,7 @@ def products(p):
         case = {**CORE, **extra}
         want = p.result(case, meta)["out"]
         for compute in ("bf16", "int8"):
-            off = apart(p.result(case, meta, ["--compute", compute])["out"], want)
+            off = distance(p.result(case, meta, ["--compute", compute])["out"], want)
             if off > most:
                 yield "%s with products of %s: off by %g" % (meta, compute, off)
 
@@ -251,8 +251,8 @@ def gates_of_x(p):
         ready[name], raw[weight] = Tensor((B, H, N), gates), w
     want = p.result({**CORE, **ready}, meta)["out"]
     got = p.result({**CORE, "x": x, **raw}, meta)["out"]
-    if apart(got, want) > 1e-5:
-        yield "gates of x: off by %g" % apart(got, want)
+    if distance(got, want) > 1e-5:
+        yield "gates of x: off by %g" % distance(got, want)
 
 
 def cut(p):
@@ -270,8 +270,8 @@ def cut(p):
                  (second["state_out"], whole["state_out"])]
         pairs += [(second["z_out"], whole["z_out"])] if "z_out" in whole else []
         for got, want in pairs:
-            if apart(got, want) > 1e-5:
-                yield "%s cut in two: off by %g" % (meta, apart(got, want))
+            if distance(got, want) > 1e-5:
+                yield "%s cut in two: off by %g" % (meta, distance(got, want))
 
 
 def main(argv):

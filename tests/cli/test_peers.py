@@ -60,7 +60,7 @@ class Peers(unittest.TestCase):
             self.assertIn("| Fovea | as it comes: %s |" % fast, shown)
             self.assertIn("| Fovea | bfloat16 |", shown)
 
-    def test_beside(self):
+    def test_compared(self):
         """Results beside those of others: each precision beside its like, and what counts as wrong."""
         def case(peer, precision, seconds, **rest):
             memory = {"process": 2 ** 20, "run": 2 ** 20} if precision == "f32" else {"process": 2 ** 20}

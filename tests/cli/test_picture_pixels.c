@@ -19,7 +19,7 @@
 
 #include "cli/common/cli.h"
 
-enum { ROWS_APART = 100 }; /* of a picture of which some rows are kept */
+enum { ROW_STEP = 100 }; /* of a picture of which some rows are kept */
 
 static const char *file;
 static char **formats;
@@ -73,16 +73,16 @@ static bool find(const fovea_tensors *t, const char *name, const char *more, fov
 }
 
 /* NULL: as wanted. */
-static const char *compare(const cli_image *image, const fovea_tensor *want, size_t apart)
+static const char *compare(const cli_image *image, const fovea_tensor *want, size_t step)
 {
     const size_t row = (size_t)image->width * 3;
     static char text[128];
     if (image->width != want->shape[1] ||
-        (apart == 1 ? image->height != want->shape[0]
-                    : (image->height + apart - 1) / apart != want->shape[0]))
+        (step == 1 ? image->height != want->shape[0]
+                   : (image->height + step - 1) / step != want->shape[0]))
         return "another size";
     for (size_t i = 0; i < want->size; i++) {
-        const size_t at = i / row * apart * row + i % row;
+        const size_t at = i / row * step * row + i % row;
         const int wanted = ((const uint8_t *)want->data)[i];
         if (image->rgb[at] == wanted)
             continue;
@@ -112,9 +112,9 @@ static size_t check_one(const fovea_tensors *all, const fovea_tensor *data)
                   : !ends_with(wanted, " cut") && !strstr(said, wanted) ? said
                                                                         : NULL;
     } else {
-        const size_t apart = find(all, data->name, ".rgb", &rgb) ? 1 : ROWS_APART;
-        assert_true(apart == 1 || find(all, data->name, ".rows", &rgb));
-        problem = code ? said : compare(&image, &rgb, apart);
+        const size_t step = find(all, data->name, ".rgb", &rgb) ? 1 : ROW_STEP;
+        assert_true(step == 1 || find(all, data->name, ".rows", &rgb));
+        problem = code ? said : compare(&image, &rgb, step);
     }
     if (problem)
         print_error("%s: %s\n", data->name, problem);

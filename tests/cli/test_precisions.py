@@ -18,10 +18,10 @@ import sys
 SIZES = ("224", "518", "640x480")
 COMMON = "518"  # a size that every family takes, for levels below the processor's own
 COMPUTES = ("f32", "bf16", "int8")  # wider ones first
-ROOM = 1.05
+TOLERANCE = 1.05
 # Without VNNI AVX-512 multiplies and adds numbers of 16 bits no faster than floats, and a prefill also quantises
 # its rows. Its weights of 8 bits are for the steps that follow, which read them all for one token.
-MORE_ROOM = {("prefill", "avx512"): 1.06}
+MORE_TOLERANCE = {("prefill", "avx512"): 1.06}
 LEVELS = ("avx2", "avx-vnni", "avx512", "avx512-vnni", "neon", "neon-sdot", "neon-dot", "neon-i8mm", "rvv")
 # Of a name what says how large the model is: vit-ti16, siglip-so400m, gla-340m.
 LARGENESS = re.compile(r"-(n|xt|ti|t|s|m|b|l|g|h|so)?\d*m?(?=-|$)")
@@ -69,7 +69,7 @@ def judge(exe, model, size, level):
     compared = [(phase, i) for phase in times[0] for i in range(1, len(COMPUTES))]
     for phase, i in compared:
         wide, narrow = times[i - 1][phase], times[i][phase]
-        if narrow > MORE_ROOM.get((phase, *level[1:]), ROOM) * wide:
+        if narrow > MORE_TOLERANCE.get((phase, *level[1:]), TOLERANCE) * wide:
             lost.append("%s: a %s takes %.3f ms in %s, %.3f ms in %s, %.2f times as long" % (
                 what, phase, wide * 1e3, COMPUTES[i - 1], narrow * 1e3, COMPUTES[i], narrow / wide))
     return len(compared), lost

@@ -182,7 +182,7 @@ class Orientation(Case):
         self.assertEqual(losses[0], losses[1])
         self.assertNotEqual(losses[1], losses[2])
 
-    def test_what_cannot_be_read_turns_nothing(self):
+    def test_what_cannot_be_read_changes_nothing(self):
         rows = self.noise()
         wrong = [exif(0), exif(9), exif(65535), exif(6, entries=0), exif(6)[:20], exif(6)[:9], b"II*\0",
                  b"II*\0\xff\xff\xff\xff" + bytes(9), b"XX" + exif(6)[2:], b""]

@@ -303,11 +303,12 @@ static void set_up_threads(const emulated_launch *l)
 
 static void set_up_block(const emulated_launch *l, emulated_dim at)
 {
-    const emulated_room *room = l->room;
+    const emulated_shared_memory *shared_map = l->shared_map;
     block.alive = block.threads;
     block.at_barrier = 0;
-    memset(room->variables, UNWRITTEN, (size_t)(room->variables_end - room->variables));
-    memset(room->dynamic, UNWRITTEN, l->dynamic + CANARY);
+    memset(shared_map->variables, UNWRITTEN,
+           (size_t)(shared_map->variables_end - shared_map->variables));
+    memset(shared_map->dynamic, UNWRITTEN, l->dynamic + CANARY);
     for (unsigned i = 0; i < block.threads; i++) {
         block.thread[i].place.block = at;
         block.thread[i].stack_pointer = NULL;
@@ -372,7 +373,7 @@ static void take_stacks(void)
 static void check_canary(const emulated_launch *l)
 {
     for (unsigned i = 0; i < CANARY; i++)
-        if ((unsigned char)l->room->dynamic[l->dynamic + i] != UNWRITTEN) {
+        if ((unsigned char)l->shared_map->dynamic[l->dynamic + i] != UNWRITTEN) {
             fail(EMULATED_ILLEGAL, "wrote behind the shared memory that was asked for");
             return;
         }

@@ -14,7 +14,7 @@ enum emulated_order { EMULATED_FORWARD, EMULATED_BACKWARD };
 typedef struct emulated_launch {
     const emulated_entry *entry;
     emulated_link *link;
-    const emulated_room *room;
+    const emulated_shared_memory *shared_map;
     emulated_dim blocks, threads;
     unsigned dynamic; /* bytes of shared memory in addition to the variables */
     void **params;

@@ -25,7 +25,7 @@ struct cublasLtMatrixLayoutOpaque_st {
     int64_t ld;
 };
 struct cublasLtMatmulPreferenceOpaque_st {
-    uint64_t room;
+    uint64_t workspace_limit;
     uint32_t alignment[4]; /* of A, B, C, D */
 };
 
@@ -182,8 +182,9 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
                                                     const void *value, size_t size)
 {
     const int which = attribute - CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES;
-    if (attribute == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES && size == sizeof preference->room)
-        memcpy(&preference->room, value, size);
+    if (attribute == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES &&
+        size == sizeof preference->workspace_limit)
+        memcpy(&preference->workspace_limit, value, size);
     else if (which >= 0 && which < 4 && size == sizeof *preference->alignment)
         memcpy(&preference->alignment[which], value, size);
     else
@@ -205,16 +206,18 @@ static bool is_known(cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a, cublas
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
                                               cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
                                               cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
-                                              cublasLtMatmulPreference_t preference, int room,
+                                              cublasLtMatmulPreference_t preference,
+                                              int workspace_limit,
                                               cublasLtMatmulHeuristicResult_t *result, int *count)
 {
     (void)handle;
-    *count = c == d && room > 0 && is_known(desc, a, b, d);
+    *count = c == d && workspace_limit > 0 && is_known(desc, a, b, d);
     if (*count == 0)
         return UNSUPPORTED;
-    *result = (cublasLtMatmulHeuristicResult_t){.workspaceSize = (size_t)preference->room};
+    *result =
+        (cublasLtMatmulHeuristicResult_t){.workspaceSize = (size_t)preference->workspace_limit};
     result->algo.data[0] = b->columns;
-    result->algo.data[1] = preference->room;
+    result->algo.data[1] = preference->workspace_limit;
     for (int i = 0; i < 4; i++)
         result->algo.data[2 + i] = preference->alignment[i];
     return CUBLAS_STATUS_SUCCESS;

@@ -32,9 +32,9 @@ __attribute__((visibility("default"))) emulated_link emulated;
 __attribute__((aligned(1024))) static char emulated_dynamic[EMULATED_DYNAMIC + 1024];
 extern char __start_emulated_shared __attribute__((weak, visibility("hidden")));
 extern char __stop_emulated_shared __attribute__((weak, visibility("hidden")));
-__attribute__((visibility("default"))) extern const emulated_room emulated_shared_room;
-const emulated_room emulated_shared_room = {&__start_emulated_shared, &__stop_emulated_shared,
-                                            emulated_dynamic, EMULATED_DYNAMIC};
+__attribute__((visibility("default"))) extern const emulated_shared_memory emulated_shared_map;
+const emulated_shared_memory emulated_shared_map = {
+    &__start_emulated_shared, &__stop_emulated_shared, emulated_dynamic, EMULATED_DYNAMIC};
 }
 
 /* ---- kernels, as the emulator calls them ---- */

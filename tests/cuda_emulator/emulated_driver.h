@@ -135,7 +135,7 @@ void emulated_modules_drop(void);
 struct CUfunc_st {
     const emulated_entry *entry;
     emulated_link *link;
-    const emulated_room *room;
+    const emulated_shared_memory *shared_map;
     int dynamic; /* bytes of shared memory that launches may ask for */
 };
 

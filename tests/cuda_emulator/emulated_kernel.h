@@ -59,11 +59,11 @@ typedef struct emulated_entry {
     unsigned params, bound; /* threads of a block at most; 0: any */
 } emulated_entry;
 
-/* A module's variable `emulated_shared_room`: shared memory that variables have, and that launches
+/* A module's variable `emulated_shared_map`: shared memory that variables have, and that launches
  * ask for. */
-typedef struct emulated_room {
+typedef struct emulated_shared_memory {
     char *variables, *variables_end, *dynamic;
     unsigned dynamic_size;
-} emulated_room;
+} emulated_shared_memory;
 
 #endif

@@ -16,7 +16,7 @@ struct CUmod_st {
     void *library; /* NULL: of PTX, whose kernels do nothing */
     const emulated_entry *entries;
     emulated_link *link;
-    const emulated_room *room;
+    const emulated_shared_memory *shared_map;
     struct CUfunc_st function[FUNCTIONS];
     char *ptx;
 };
@@ -63,8 +63,8 @@ static CUresult load(CUmodule m, const emulated_image *image)
         return CUDA_ERROR_INVALID_IMAGE;
     m->entries = dlsym(m->library, "emulated_entries");
     m->link = dlsym(m->library, "emulated");
-    m->room = dlsym(m->library, "emulated_shared_room");
-    if (!m->entries || !m->link || !m->room)
+    m->shared_map = dlsym(m->library, "emulated_shared_map");
+    if (!m->entries || !m->link || !m->shared_map)
         return CUDA_ERROR_INVALID_IMAGE;
     m->link->calls = &emulated_block_calls;
     return CUDA_SUCCESS;
@@ -159,14 +159,14 @@ static const emulated_entry *find(const CUmodule m, const char *name)
 
 static long variables(const CUfunction f)
 {
-    return f->room ? f->room->variables_end - f->room->variables : 0;
+    return f->shared_map ? f->shared_map->variables_end - f->shared_map->variables : 0;
 }
 
 CUresult cuModuleGetFunction(CUfunction *function, CUmodule m, const char *name)
 {
     static emulated_link no_link;
     static char no_memory[4096];
-    static const emulated_room no_room = {no_memory, no_memory, no_memory, 0};
+    static const emulated_shared_memory no_shared = {no_memory, no_memory, no_memory, 0};
     ENTER(cuModuleGetFunction);
     const emulated_entry *entry = find(m, name);
     if (!entry)
@@ -178,7 +178,7 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule m, const char *name)
     if (!f->entry)
         *f = (struct CUfunc_st){.entry = entry,
                                 .link = m->ptx ? &no_link : m->link,
-                                .room = m->ptx ? &no_room : m->room};
+                                .shared_map = m->ptx ? &no_shared : m->shared_map};
     f->dynamic = variables(f) < PLAIN_SHARED ? (int)(PLAIN_SHARED - variables(f)) : 0;
     *function = f;
     pthread_mutex_unlock(&hostile_lock);

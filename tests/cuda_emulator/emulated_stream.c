@@ -198,7 +198,7 @@ static CUresult launch(const command *c)
     const emulated_launch l = {
         .entry = e,
         .link = c->function->link,
-        .room = c->function->room,
+        .shared_map = c->function->shared_map,
         .blocks = c->blocks,
         .threads = c->threads,
         .dynamic = c->dynamic,

@@ -120,12 +120,12 @@ struct product {
 
 /* The operands in the format of registers: a pair of 16-bit numbers, four of 8 bits or a float of
  * TF32 each. */
-typedef struct factors {
+typedef struct fragments {
     uint32_t a[16][8]; /* of a row */
     uint32_t b[8][8];  /* of a column: in b[i] rows 2i and 2i + 1, or 4i to 4i + 3 */
-} factors;
+} fragments;
 
-static void take_fragments(factors *f, void *const brought[EMULATED_WARP])
+static void take_fragments(fragments *f, void *const brought[EMULATED_WARP])
 {
     EACH_LANE(lane) {
         const struct product *p = brought[lane];
@@ -181,7 +181,7 @@ static void multiply_all(void *const brought[EMULATED_WARP], unsigned mask)
     (void)mask;
     const enum emulated_product kind = ((const struct product *)brought[0])->kind;
     const int halves = kind == EMULATED_TF32 ? 1 : 2;
-    factors f;
+    fragments f;
     float a[16][8], b[8][8], d[16][8];
     take_fragments(&f, brought);
     EACH_LANE(lane)
@@ -217,7 +217,7 @@ static void multiply_all(void *const brought[EMULATED_WARP], unsigned mask)
 static void multiply_whole(void *const brought[EMULATED_WARP], unsigned mask)
 {
     (void)mask;
-    factors f;
+    fragments f;
     take_fragments(&f, brought);
     EACH_LANE(lane)
         for (unsigned i = 0; i < 4; i++) {

@@ -478,11 +478,11 @@ enum factor { F16, F16_SHORT, BF16, TF32, S8 };
 static const struct {
     const char *name;
     int per_register, k, registers; /* numbers of a register; length of the products; of B */
-} factors[] = {[F16] = {"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", 2, 16, 2},
-               [F16_SHORT] = {"mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32", 2, 8, 1},
-               [BF16] = {"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", 2, 16, 2},
-               [TF32] = {"mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32", 1, 8, 2},
-               [S8] = {"mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32", 4, 32, 2}};
+} products[] = {[F16] = {"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", 2, 16, 2},
+                [F16_SHORT] = {"mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32", 2, 8, 1},
+                [BF16] = {"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", 2, 16, 2},
+                [TF32] = {"mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32", 1, 8, 2},
+                [S8] = {"mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32", 4, 32, 2}};
 
 typedef struct product {
     enum factor type;
@@ -506,8 +506,8 @@ static void multiply(void *const brought[EMULATED_WARP], unsigned mask)
     (void)mask;
     static double a[16][32], b[32][8];
     const enum factor type = ((const product *)brought[0])->type;
-    const int n = factors[type].per_register, k = factors[type].k;
-    const int registers = factors[type].registers;
+    const int n = products[type].per_register, k = products[type].k;
+    const int registers = products[type].registers;
     for (int lane = 0; lane < EMULATED_WARP; lane++) {
         const product *p = brought[lane];
         const int group = lane >> 2, thread = lane % 4;
@@ -534,13 +534,13 @@ static void multiply(void *const brought[EMULATED_WARP], unsigned mask)
 static bool multiply_add(statement *s, const instruction *i)
 {
     product mine = {.type = F16};
-    const int types = sizeof factors / sizeof *factors;
+    const int types = sizeof products / sizeof *products;
     int type = 0;
-    while (type < types && !is_called(i, factors[type].name))
+    while (type < types && !is_called(i, products[type].name))
         type++;
     if (type == types)
         return false;
-    const int registers = factors[type].registers;
+    const int registers = products[type].registers;
     if (!has_arguments(i, registers == 2 ? "4424" : "4214"))
         return false;
     const char sums = type == S8 ? 'r' : 'f';
@@ -767,15 +767,15 @@ bool ptx_fault_of(ptx_fault *out, int site, int n)
 void ptx_describe(const ptx_fault *f, char *out, int size)
 {
     const char *text = sites[f->site].text;
-    const size_t room = (size_t)size;
+    const size_t space = (size_t)size;
     if (f->kind == PTX_SWAP)
-        snprintf(out, room, "%s: %%%d for %%%d", text, f->operand + 1, f->operand);
+        snprintf(out, space, "%s: %%%d for %%%d", text, f->operand + 1, f->operand);
     else if (f->kind == PTX_LETTER)
-        snprintf(out, room, "%s: '%c' for %%%d", text, f->letter, f->operand);
+        snprintf(out, space, "%s: '%c' for %%%d", text, f->letter, f->operand);
     else if (f->kind == PTX_WORD)
-        snprintf(out, room, "%s: '%s' for '%s'", text, f->to, f->from);
+        snprintf(out, space, "%s: '%s' for '%s'", text, f->to, f->from);
     else
-        snprintf(out, room, "%s: %s", text,
+        snprintf(out, space, "%s: %s", text,
                  f->kind == PTX_PLAIN       ? "not volatile"
                  : f->kind == PTX_NO_MEMORY ? "no \"memory\""
                                             : "'=' for '+'");

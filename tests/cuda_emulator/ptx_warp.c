@@ -53,7 +53,7 @@ void emulated_meet(unsigned mask, emulated_warp_fn *meeting, void *mine)
 }
 
 /* One turn of every lane; false where none got anywhere. */
-static bool take_turns(int *left)
+static bool take_next(int *left)
 {
     const unsigned before = meetings;
     const int waiting = *left;
@@ -86,7 +86,7 @@ void ptx_warp(void (*lane)(int lane, void *context), void *of_lane)
         context[i].uc_link = &scheduler;
         makecontext(&context[i], run_lane, 0);
     }
-    while (take_turns(&left))
+    while (take_next(&left))
         ;
     if (left)
         ptx_wrong("%d lanes wait for others", left);

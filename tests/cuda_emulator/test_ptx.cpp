@@ -361,7 +361,7 @@ static unsigned factor_of(int type, bool odd)
                           : __float_as_uint(x) + (x == x && x - x == 0 ? draw() % 0x2000 : 0);
 }
 
-static unsigned factors_of(int type, bool odd)
+static unsigned operand_of(int type, bool odd)
 {
     const unsigned low = factor_of(type, odd);
     return type == TF32 ? low : low | factor_of(type, odd) << 16;
@@ -372,8 +372,8 @@ static void draw_lane(lane_data *l, bool odd)
     l->x = draw();
     for (int type = 0; type < TYPES; type++)
         for (int i = 0; i < 4; i++) {
-            l->a[type][i] = factors_of(type, odd);
-            l->b[type][i / 2] = factors_of(type, odd);
+            l->a[type][i] = operand_of(type, odd);
+            l->b[type][i / 2] = operand_of(type, odd);
             l->sums[type][i] = (float)((int)(draw() % 2001) - 1000);
         }
     for (int i = 0; i < 4; i++) {

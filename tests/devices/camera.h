@@ -70,14 +70,14 @@ static inline void check_listed(const way *w, const fovea_device *device)
         fail_msg("imports of a driver without extensions: %s", info.imports);
 }
 
-enum { BUFFERS = 3, TURNS = 6 };
+enum { BUFFERS = 3, ROUNDS = 6 };
 
 typedef struct camera {
     fovea_device *device;
     fovea_plan *plan;
     pixel_memory memory[BUFFERS];
     fovea_external_image *picture[BUFFERS];
-    fovea_output want[TURNS], out[2];
+    fovea_output want[ROUNDS], out[2];
 } camera;
 
 static inline void camera_open(camera *c, const pixel_format *f, const way *w, int resized)
@@ -91,7 +91,7 @@ static inline void camera_open(camera *c, const pixel_format *f, const way *w, i
             pixels_import(&c->memory[i], c->device, w->kind, memory_of(&c->memory[i], w->kind));
         check_way(w, c->picture[i]);
     }
-    for (uint32_t i = 0; i < TURNS; i++) {
+    for (uint32_t i = 0; i < ROUNDS; i++) {
         pixels_draw(&c->memory[0], 100 + i);
         c->want[i] = pixels_want(c->plan, &c->memory[0]);
     }
@@ -107,7 +107,7 @@ static inline void camera_close(camera *c)
         pixels_close(&c->memory[i]);
     }
     fovea_device_close(c->device);
-    for (int i = 0; i < TURNS; i++)
+    for (int i = 0; i < ROUNDS; i++)
         free(c->want[i].data);
     free(c->out[0].data);
     free(c->out[1].data);
@@ -118,10 +118,10 @@ static inline void camera_close(camera *c)
 static inline void camera_run(camera *c)
 {
     fovea_ticket ticket[2];
-    for (uint32_t i = 0; i <= TURNS; i++) {
+    for (uint32_t i = 0; i <= ROUNDS; i++) {
         pixel_memory *m = &c->memory[i % BUFFERS];
         fovea_status status = FOVEA_OK;
-        if (i < TURNS) {
+        if (i < ROUNDS) {
             pixels_draw(m, 100 + i);
             const fovea_frame frame = pixels_frame(m);
             status = i % 3 == 2

@@ -15,8 +15,8 @@
 #include "tests/kernels/check_run.h"
 
 /* Options that were printed, by file and mechanism: a hash each. */
-enum { ROOM = 1 << 18 };
-static uint64_t seen[ROOM];
+enum { CAPACITY = 1 << 18 };
+static uint64_t seen[CAPACITY];
 
 static uint64_t hash(const char *text, uint64_t h)
 {
@@ -27,9 +27,9 @@ static uint64_t hash(const char *text, uint64_t h)
 
 static bool is_new(uint64_t h)
 {
-    uint32_t i = (uint32_t)h % ROOM;
+    uint32_t i = (uint32_t)h % CAPACITY;
     h |= 1; /* 0 is a free place */
-    for (; seen[i]; i = (i + 1) % ROOM)
+    for (; seen[i]; i = (i + 1) % CAPACITY)
         if (seen[i] == h)
             return false;
     seen[i] = h;

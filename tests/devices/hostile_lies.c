@@ -111,10 +111,10 @@ void hostile_misused(const char *what)
 
 void hostile_born(int kind, const void *handle)
 {
-    static size_t room;
-    if (hostile_living == room) {
-        room = room ? 2 * room : 256;
-        hostile_objects = realloc(hostile_objects, room * sizeof *hostile_objects);
+    static size_t capacity;
+    if (hostile_living == capacity) {
+        capacity = capacity ? 2 * capacity : 256;
+        hostile_objects = realloc(hostile_objects, capacity * sizeof *hostile_objects);
         if (!hostile_objects)
             abort();
     }

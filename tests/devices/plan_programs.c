@@ -45,8 +45,8 @@ static bool pretend(fovea_device *device, const char *name)
 
 /* ---- programs ---- */
 
-enum { ROOM = 1 << 16 };
-static uint64_t seen[ROOM]; /* hashes of those that were printed */
+enum { CAPACITY = 1 << 16 };
+static uint64_t seen[CAPACITY]; /* hashes of those that were printed */
 static uint32_t failed;
 
 static bool is_new(const char *text)
@@ -55,8 +55,8 @@ static bool is_new(const char *text)
     for (; *text; text++)
         h = (h ^ (unsigned char)*text) * 0x100000001b3u;
     h |= 1; /* 0 is a free place */
-    uint32_t i = (uint32_t)(h >> 32) % ROOM;
-    for (; seen[i]; i = (i + 1) % ROOM)
+    uint32_t i = (uint32_t)(h >> 32) % CAPACITY;
+    for (; seen[i]; i = (i + 1) % CAPACITY)
         if (seen[i] == h)
             return false;
     seen[i] = h;

@@ -154,15 +154,15 @@ static void buffers(void **state)
     (void)state;
     owner o;
     owner_open(&o);
-    fovea_device *apart = open_device(0);
+    fovea_device *alone = open_device(0);
     fovea_external_image_options options =
         pixels_options(&o.memory, FOVEA_EXTERNAL_OPENCL, o.buffer);
-    pixels_refused(apart, &options, FOVEA_EINVAL, "context");
+    pixels_refused(alone, &options, FOVEA_EINVAL, "context");
     options.plane[1].offset += 500;
     pixels_refused(o.device, &options, FOVEA_EINVAL, "cl_mem of");
     options = pixels_options(&o.memory, FOVEA_EXTERNAL_CUDA, o.buffer);
     pixels_refused(o.device, &options, FOVEA_ENOTSUP, "");
-    fovea_device_close(apart);
+    fovea_device_close(alone);
     fovea_plan *guarded = owner_plan(&o, FOVEA_DEVICE_LOST_CPU);
     fovea_output out = output_of(guarded);
     assert_int_equal(fovea_run_external_image(guarded, o.picture, NULL, &out, 1), FOVEA_ENOTSUP);

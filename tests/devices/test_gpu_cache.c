@@ -82,11 +82,11 @@ static const char *only_entry(void)
     return path;
 }
 
-static size_t load(const char *path, unsigned char *out, size_t room)
+static size_t load(const char *path, unsigned char *out, size_t capacity)
 {
     FILE *f = fopen(path, "rb");
     assert_non_null(f);
-    const size_t n = fread(out, 1, room, f);
+    const size_t n = fread(out, 1, capacity, f);
     fclose(f);
     return n;
 }
@@ -196,16 +196,16 @@ static void files_that_others_could_write(void **state)
     clear_folder();
 }
 
-static unsigned remarks;
-static char last_remark[512];
+static unsigned messages;
+static char last_message[512];
 
 static void note(const char *line, void *payload)
 {
     (void)payload;
     if (strncmp(line, "cache:", 6))
         return;
-    remarks++;
-    snprintf(last_remark, sizeof last_remark, "%s", line);
+    messages++;
+    snprintf(last_message, sizeof last_message, "%s", line);
 }
 
 static void folders_that_cannot_be_used(void **state)
@@ -218,16 +218,16 @@ static void folders_that_cannot_be_used(void **state)
     assert_int_equal(chmod(shared, 0770), 0);
     snprintf(below, sizeof below, "%s/file/below", shared);
     fovea_log_set(note, NULL);
-    remarks = 0;
+    messages = 0;
     store(shared, &k, binary, BINARY);
-    assert_int_equal(remarks, 1);
-    assert_non_null(strstr(last_remark, shared));
+    assert_int_equal(messages, 1);
+    assert_non_null(strstr(last_message, shared));
     assert_false(finds(shared, &k, binary, BINARY));
     assert_int_equal(rmdir(shared), 0); /* nothing was written */
     save(shared, "x", 1);
-    remarks = 0;
+    messages = 0;
     store(below, &k, binary, BINARY); /* below a file */
-    assert_int_equal(remarks, 1);
+    assert_int_equal(messages, 1);
     fovea_log_set(NULL, NULL);
     assert_int_equal(unlink(shared), 0);
     snprintf(below, sizeof below, "%s/a/b", shared); /* made with its parents */

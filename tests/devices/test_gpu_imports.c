@@ -11,7 +11,7 @@
 #include "tests/devices/camera.h"
 
 /* Frames are recorded that read the plan's own memory; some also read imported pictures. */
-static void beside_recorded(void **state)
+static void imports_with_recordings(void **state)
 {
     (void)state;
     if (hostile.cuda) /* graphs: in every way */
@@ -325,7 +325,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_way),
-        cmocka_unit_test(beside_recorded),
+        cmocka_unit_test(imports_with_recordings),
         cmocka_unit_test(the_same_twice),
         cmocka_unit_test(steady),
         cmocka_unit_test(next_way),

@@ -84,7 +84,7 @@ static void session_close(session *s)
     *s = (session){NULL, NULL, NULL};
 }
 
-static float *room_for(const session *s, size_t *values)
+static float *fits(const session *s, size_t *values)
 {
     fovea_output_info info = FOVEA_OUTPUT_INFO_INIT;
     if (!fovea_plan_output(s->plan, 0, &info))
@@ -138,7 +138,7 @@ static fovea_status attempt(const char *device, const scene *what, double *worst
         float *out[FRAMES];
         size_t values = 0;
         for (int i = 0; i < FRAMES; i++)
-            out[i] = room_for(&s, &values);
+            out[i] = fits(&s, &values);
         status = run_frames(&s, out, values);
         for (int i = 0; i < FRAMES; i++) {
             if (status == FOVEA_OK)
@@ -175,7 +175,7 @@ static void make_scene(scene *out, const char *attention, const char *kernels)
         exit(1);
     }
     for (int i = 0; i < FRAMES; i++)
-        out->want[i] = room_for(&s, &out->values);
+        out->want[i] = fits(&s, &out->values);
     if (run_frames(&s, out->want, out->values) != FOVEA_OK)
         abort();
     session_close(&s);
@@ -407,8 +407,8 @@ static void fail_while_finding(void)
             const int found = fovea_device_list(0, &info);
             for (size_t i = 1; fovea_device_list(i, &info); i++)
                 ;
-            const char *remark = fovea_backend_status(hostile.cuda ? 2 : 1);
-            _exit(!found || !remark || strlen(remark) < 5);
+            const char *state = fovea_backend_status(hostile.cuda ? 2 : 1);
+            _exit(!found || !state || strlen(state) < 5);
         }
         int status = -1;
         waitpid(child, &status, 0);
@@ -490,7 +490,7 @@ static void no_end(const scene *what)
         session_close(&s);
         return;
     }
-    float *out = room_for(&s, &values);
+    float *out = fits(&s, &values);
     const fovea_output to = {out, values * sizeof(float)};
     hostile.set("hang", 2);
     double begin = fv_machine_seconds();
@@ -528,7 +528,7 @@ static int begin_to_run(session *s, const scene *what, float *out[FRAMES], size_
     if (session_open(s, hostile.device, what) != FOVEA_OK)
         return 0;
     for (int i = 0; i < FRAMES; i++)
-        out[i] = room_for(s, values);
+        out[i] = fits(s, values);
     return run_frames(s, out, *values) == FOVEA_OK && !fovea_plan_device_lost(s->plan);
 }
 
@@ -670,7 +670,7 @@ static void batch_goes_on(const scene *scene_of)
     what.count = COUNT;
     fovea_status status = session_open(&s, hostile.device, &what);
     for (int i = 0; i < COUNT && status == FOVEA_OK; i++) {
-        out[i] = room_for(&s, &values);
+        out[i] = fits(&s, &values);
         frame[i] = (fovea_frame){.pixels = {pixels[i]}};
         to[i] = (fovea_output){out[i], values * sizeof(float)};
     }

@@ -11,9 +11,10 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Writes seed `index` to `out`, a buffer of `room` bytes; returns its bytes, 0 past the last one.
+/* Writes seed `index` to `out`, a buffer of `capacity` bytes; returns its bytes, 0 past the last
+ * one.
  */
-size_t fuzz_seed(size_t index, uint8_t *out, size_t room);
+size_t fuzz_seed(size_t index, uint8_t *out, size_t capacity);
 
 /* Inputs that were taken, rather than refused, so far. */
 extern size_t fuzz_taken;

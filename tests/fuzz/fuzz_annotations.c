@@ -84,7 +84,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 /* ---- seeds ---- */
 
-size_t fuzz_seed(size_t index, uint8_t *out, size_t room)
+size_t fuzz_seed(size_t index, uint8_t *out, size_t capacity)
 {
     static const char *const seeds[] = {
         "{\"images\": [{\"id\": 139, \"file_name\": \"cam0/1.png\"}, {\"id\": 7.0, \"file_name\": "
@@ -101,5 +101,5 @@ size_t fuzz_seed(size_t index, uint8_t *out, size_t room)
     };
     if (index >= sizeof seeds / sizeof *seeds)
         return 0;
-    return (size_t)snprintf((char *)out, room, "%s", seeds[index]);
+    return (size_t)snprintf((char *)out, capacity, "%s", seeds[index]);
 }

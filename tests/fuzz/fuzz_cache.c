@@ -25,8 +25,8 @@ static void put_sums_right(uint8_t *data, size_t size)
         uint64_t key, binary, sum = UINT64_C(0xcbf29ce484222325);
         memcpy(&key, data + at + 8, 8);
         memcpy(&binary, data + at + 16, 8);
-        const uint64_t room = size - at - HEAD;
-        if (key > room || binary > room - key)
+        const uint64_t left = size - at - HEAD;
+        if (key > left || binary > left - key)
             return;
         sum = fnv(sum, data + at + 8, 16);
         sum = fnv(sum, data + at + HEAD, key + binary);
@@ -85,7 +85,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 }
 
 /* Entries of one program, of three. */
-size_t fuzz_seed(size_t index, uint8_t *out, size_t room)
+size_t fuzz_seed(size_t index, uint8_t *out, size_t left)
 {
     static const char *const parts[][3] = {
         {"driver\nplatform\n1\ndevice", "-D X", "/* gemm.cl: a product */"},
@@ -98,7 +98,7 @@ size_t fuzz_seed(size_t index, uint8_t *out, size_t room)
     for (size_t i = 0; i < (index ? 3 : 1); i++) {
         fv_gpu_key key;
         fuzz_check(fv_gpu_key_make(&key, parts[i], 3) == FOVEA_OK, fovea_error());
-        fuzz_check(used + fv_gpu_entry_size(&key, 40) <= room, "room for a seed");
+        fuzz_check(used + fv_gpu_entry_size(&key, 40) <= left, "room for a seed");
         fv_gpu_entry_write(out + used, &key, parts, 40);
         used += (size_t)fv_gpu_entry_size(&key, 40);
         fv_gpu_key_free(&key);

@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROOM = 1 << 19 };
+enum { CAPACITY = 1 << 19 };
 
-static uint8_t seed[ROOM], input[2 * ROOM];
+static uint8_t seed[CAPACITY], input[2 * CAPACITY];
 
 static uint32_t random_below(uint32_t n)
 {

@@ -218,10 +218,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 /* ---- seeds: the synthetic models, of a block a stage, or as many as have taps ---- */
 
-static size_t add(uint8_t *out, size_t room, size_t used, const char *text)
+static size_t add(uint8_t *out, size_t capacity, size_t used, const char *text)
 {
     const size_t n = strlen(text);
-    fuzz_check(used + n <= room, "room for a seed");
+    fuzz_check(used + n <= capacity, "room for a seed");
     memcpy(out + used, text, n);
     return used + n;
 }
@@ -243,7 +243,7 @@ static bool is_later(const char *name, uint32_t blocks)
     return at && strtoul(at, NULL, 10) >= blocks;
 }
 
-static size_t add_header(uint8_t *out, size_t room, size_t used, const fv_source *s,
+static size_t add_header(uint8_t *out, size_t capacity, size_t used, const fv_source *s,
                          uint32_t blocks)
 {
     uint64_t offset = 0;
@@ -261,10 +261,10 @@ static size_t add_header(uint8_t *out, size_t room, size_t used, const fv_source
         snprintf(text + n, sizeof text - n, "],\"data_offsets\":[%llu,%llu]}",
                  (unsigned long long)offset, (unsigned long long)(offset + 2 * t->elements));
         offset += 2 * t->elements;
-        used = add(out, room, used, text);
+        used = add(out, capacity, used, text);
         before = ",";
     }
-    return add(out, room, used, "}");
+    return add(out, capacity, used, "}");
 }
 
 /* One block in each stage, of a backbone one for each tap. Returns how many. */
@@ -294,7 +294,7 @@ static uint32_t make_shallow(json_t *config)
 }
 
 /* A head of mmsegmentation, in a file of its own. */
-static size_t add_head(uint8_t *out, size_t room, size_t used, uint32_t width)
+static size_t add_head(uint8_t *out, size_t capacity, size_t used, uint32_t width)
 {
     static const char *const norm[] = {"weight", "bias", "running_mean", "running_var"};
     char text[192];
@@ -303,17 +303,17 @@ static size_t add_head(uint8_t *out, size_t room, size_t used, uint32_t width)
              "{\"decode_head.conv_seg.weight\":{\"dtype\":\"F16\",\"shape\":[3,%u,1,1],"
              "\"data_offsets\":[0,%u]},\"decode_head.conv_seg.bias\":{\"dtype\":\"F16\",",
              width, 6 * width);
-    used = add(out, room, used, text);
+    used = add(out, capacity, used, text);
     snprintf(text, sizeof text, "\"shape\":[3],\"data_offsets\":[%u,%u]}", 6 * width, offset);
-    used = add(out, room, used, text);
+    used = add(out, capacity, used, text);
     for (size_t i = 0; i < sizeof norm / sizeof *norm; i++, offset += 2 * width) {
         snprintf(text, sizeof text,
                  ",\"decode_head.bn.%s\":{\"dtype\":\"F16\",\"shape\":[%u],"
                  "\"data_offsets\":[%u,%u]}",
                  norm[i], width, offset, offset + 2 * width);
-        used = add(out, room, used, text);
+        used = add(out, capacity, used, text);
     }
-    return add(out, room, used, "}");
+    return add(out, capacity, used, "}");
 }
 
 /* A tensor of a language model's block (rank 2, 3 with a 1 between, or 1), of the kinds whose
@@ -323,7 +323,7 @@ typedef struct language_tensor {
     uint32_t rank, rows, cols;
 } language_tensor;
 
-static size_t add_language_header(uint8_t *out, size_t room, size_t used, char kind)
+static size_t add_language_header(uint8_t *out, size_t capacity, size_t used, char kind)
 {
     static const language_tensor list[] = {
         {"srldg", "model.embeddings.weight", 2, 11, 8},
@@ -366,15 +366,15 @@ static size_t add_language_header(uint8_t *out, size_t room, size_t used, char k
         snprintf(text, sizeof text,
                  "%s\"%s\":{\"dtype\":\"F32\",\"shape\":%s,\"data_offsets\":[%u,%u]}", before,
                  t->name, shape, offset, offset + bytes);
-        used = add(out, room, used, text);
+        used = add(out, capacity, used, text);
         offset += bytes;
         before = ",";
     }
-    return add(out, room, used, "}");
+    return add(out, capacity, used, "}");
 }
 
 /* A language model of one block and two heads, of a kind each; 0: past the last. */
-static size_t language_seed(size_t index, uint8_t *out, size_t room)
+static size_t language_seed(size_t index, uint8_t *out, size_t capacity)
 {
     static const struct {
         const char *type, *more;
@@ -392,14 +392,14 @@ static size_t language_seed(size_t index, uint8_t *out, size_t room)
              "{\"model_type\":\"%s\",\"hidden_size\":8,\"num_heads\":2,\"num_hidden_layers\":1,"
              "\"vocab_size\":11,\"tie_word_embeddings\":true%s}",
              kinds[index].type, kinds[index].more);
-    size_t used = add(out, room, 0, text);
-    fuzz_check(used + 2 <= room, "room for a seed");
+    size_t used = add(out, capacity, 0, text);
+    fuzz_check(used + 2 <= capacity, "room for a seed");
     out[used++] = 0;
     out[used++] = 0;
-    return add_language_header(out, room, used, "srldg"[index]);
+    return add_language_header(out, capacity, used, "srldg"[index]);
 }
 
-size_t fuzz_seed(size_t index, uint8_t *out, size_t room)
+size_t fuzz_seed(size_t index, uint8_t *out, size_t capacity)
 {
     static const char *const models[] = {"vit-ti16",
                                          "deit-ti",
@@ -433,7 +433,7 @@ size_t fuzz_seed(size_t index, uint8_t *out, size_t room)
     char name[64];
     fovea_model *m;
     if (index >= sizeof models / sizeof *models)
-        return language_seed(index - sizeof models / sizeof *models, out, room);
+        return language_seed(index - sizeof models / sizeof *models, out, capacity);
     snprintf(name, sizeof name, "synthetic:%s", models[index]);
     fuzz_check(fv_model_load(&m, name, &usual, index == 0 ? &whole : NULL) == FOVEA_OK,
                fovea_error());
@@ -445,15 +445,15 @@ size_t fuzz_seed(size_t index, uint8_t *out, size_t room)
                             json_pack("{s:s}", "attention", "linear:elu1+softmax@0-0+mala@0"));
     char *config = json_dumps(m->config, JSON_COMPACT);
     fuzz_check(config != NULL, "memory");
-    size_t used = add(out, room, 0, config);
+    size_t used = add(out, capacity, 0, config);
     out[used++] = 0;
     if (index % 2 == 0)
-        used = add(out, room, used, processor);
+        used = add(out, capacity, used, processor);
     out[used++] = 0;
-    used = add_header(out, room, used, m->source, blocks);
+    used = add_header(out, capacity, used, m->source, blocks);
     out[used++] = 0;
     if (index % 3 == 0 && !m->decoder)
-        used = add_head(out, room, used, m->info.width);
+        used = add_head(out, capacity, used, m->info.width);
     free(config);
     fovea_model_free(m);
     return used;

@@ -81,7 +81,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 /* ---- seeds ---- */
 
 /* q, k and v of 7 tokens in 2 heads of 4 channels, and the data after them. */
-size_t fuzz_seed(size_t index, uint8_t *out, size_t room)
+size_t fuzz_seed(size_t index, uint8_t *out, size_t capacity)
 {
     static const char core[] =
         "\"q\":{\"dtype\":\"F32\",\"shape\":[1,2,7,4],\"data_offsets\":[0,224]},"
@@ -110,6 +110,6 @@ size_t fuzz_seed(size_t index, uint8_t *out, size_t room)
     };
     if (index >= sizeof cases / sizeof *cases)
         return 0;
-    return (size_t)snprintf((char *)out, room, "{\"__metadata__\":{%s},%s%s}",
+    return (size_t)snprintf((char *)out, capacity, "{\"__metadata__\":{%s},%s%s}",
                             cases[index].metadata, core, cases[index].tensors);
 }

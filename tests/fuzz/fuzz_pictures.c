@@ -47,16 +47,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 enum { WIDTH = 13, HEIGHT = 9 };
 
-static size_t file(uint8_t *out, size_t room)
+static size_t file(uint8_t *out, size_t capacity)
 {
     FILE *f = fopen(path(), "rb");
     fuzz_check(f != NULL, path());
-    const size_t size = fread(out, 1, room, f);
+    const size_t size = fread(out, 1, capacity, f);
     fclose(f);
     return size;
 }
 
-static size_t jpeg(uint8_t *out, size_t room, const uint8_t *rgb)
+static size_t jpeg(uint8_t *out, size_t capacity, const uint8_t *rgb)
 {
 #ifdef CLI_JPEG
     struct jpeg_compress_struct j;
@@ -79,13 +79,13 @@ static size_t jpeg(uint8_t *out, size_t room, const uint8_t *rgb)
     }
     jpeg_finish_compress(&j);
     jpeg_destroy_compress(&j);
-    fuzz_check(size <= room, "room for a seed");
+    fuzz_check(size <= capacity, "room for a seed");
     memcpy(out, data, size);
     free(data);
     return size;
 #else
     (void)rgb;
-    return (size_t)snprintf((char *)out, room, "P5 2 2 255\nABCD");
+    return (size_t)snprintf((char *)out, capacity, "P5 2 2 255\nABCD");
 #endif
 }
 
@@ -101,19 +101,19 @@ static size_t insert(uint8_t *file, size_t size, size_t at, const void *more, si
     return size + n;
 }
 
-static size_t jpeg_of_a_camera(uint8_t *out, size_t room, const uint8_t *rgb)
+static size_t jpeg_of_a_camera(uint8_t *out, size_t capacity, const uint8_t *rgb)
 {
     static const uint8_t head[] = {0xff, 0xe1, 0, 8 + sizeof exif, 'E', 'x', 'i', 'f', 0, 0};
-    const size_t size = insert(out, jpeg(out, room - 64, rgb), 2, exif, sizeof exif);
+    const size_t size = insert(out, jpeg(out, capacity - 64, rgb), 2, exif, sizeof exif);
     return insert(out, size, 2, head, sizeof head);
 }
 
-static size_t png_of_a_camera(uint8_t *out, size_t room, const cli_image *image)
+static size_t png_of_a_camera(uint8_t *out, size_t capacity, const cli_image *image)
 {
     static const uint8_t head[] = {0, 0, 0, sizeof exif, 'e', 'X', 'I', 'f'};
     static const uint8_t sum[] = {0xb7, 0x48, 0x11, 0x29};
     const size_t begin = 33; /* signature and IHDR */
-    size_t size = cli_image_write_png(path(), image) ? 0 : file(out, room - 64);
+    size_t size = cli_image_write_png(path(), image) ? 0 : file(out, capacity - 64);
     if (size < begin)
         return 0;
     size = insert(out, size, begin, sum, sizeof sum);
@@ -121,17 +121,17 @@ static size_t png_of_a_camera(uint8_t *out, size_t room, const cli_image *image)
     return insert(out, size, begin, head, sizeof head);
 }
 
-static size_t webp(uint8_t *out, size_t room, const uint8_t *rgb)
+static size_t webp(uint8_t *out, size_t capacity, const uint8_t *rgb)
 {
 #ifdef CLI_WEBP
     uint8_t *data = NULL;
     const size_t size = WebPEncodeLosslessRGB(rgb, WIDTH, HEIGHT, 3 * WIDTH, &data);
-    fuzz_check(size > 0 && size <= room, "a WebP");
+    fuzz_check(size > 0 && size <= capacity, "a WebP");
     memcpy(out, data, size);
     WebPFree(data);
     return size;
 #else
-    return jpeg(out, room, rgb);
+    return jpeg(out, capacity, rgb);
 #endif
 }
 
@@ -152,34 +152,34 @@ static const uint8_t bmp[] = {'B', 'M', 62, 0, 0, 0, 0, 0,  0, 0, 54, 0, 0, 0, 4
                               0,   1,   0,  0, 0, 1, 0, 24, 0, 0, 0,  0, 0, 8, 0,  0, 0, 0, 0, 0, 0,
                               0,   0,   0,  0, 0, 0, 0, 0,  0, 0, 0,  0, 1, 2, 3,  4, 5, 6, 0, 0};
 
-static size_t copy(uint8_t *out, size_t room, const void *from, size_t size)
+static size_t copy(uint8_t *out, size_t capacity, const void *from, size_t size)
 {
-    fuzz_check(size <= room, "room for a seed");
+    fuzz_check(size <= capacity, "room for a seed");
     memcpy(out, from, size);
     return size;
 }
 
 /* 3 x 1 grey pixels, upside down. */
-static size_t tiff(uint8_t *out, size_t room)
+static size_t tiff(uint8_t *out, size_t capacity)
 {
 #ifdef CLI_TIFF
     static const uint8_t head[] = {'I', 'I', '*', 0, 12, 0, 0, 0, 9, 99, 200, 0, 9, 0};
     static const uint16_t entries[][2] = {{256, 3}, {257, 1}, {258, 8}, {259, 1}, {262, 1},
                                           {273, 8}, {274, 3}, {278, 1}, {279, 3}};
-    size_t n = copy(out, room, head, sizeof head);
+    size_t n = copy(out, capacity, head, sizeof head);
     for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
         const uint8_t tag = (uint8_t)entries[i][0], value = (uint8_t)entries[i][1];
         const uint8_t entry[12] = {tag, 1, 3, 0,    1,
                                    0,   0, 0, value}; /* all tags are 256 + something */
-        n += copy(out + n, room - n, entry, sizeof entry);
+        n += copy(out + n, capacity - n, entry, sizeof entry);
     }
-    return n + copy(out + n, room - n, (const uint8_t[4]){0}, 4);
+    return n + copy(out + n, capacity - n, (const uint8_t[4]){0}, 4);
 #else
-    return copy(out, room, bmp, sizeof bmp);
+    return copy(out, capacity, bmp, sizeof bmp);
 #endif
 }
 
-size_t fuzz_seed(size_t index, uint8_t *out, size_t room)
+size_t fuzz_seed(size_t index, uint8_t *out, size_t capacity)
 {
     static uint8_t rgb[3 * WIDTH * HEIGHT];
     static const uint8_t palette[6] = {0, 0, 0, 255, 9, 7};
@@ -188,37 +188,38 @@ size_t fuzz_seed(size_t index, uint8_t *out, size_t room)
         rgb[i] = (uint8_t)(index == 3 ? i % 2 : i * i);
     switch (index) {
     case 0:
-        return (size_t)snprintf((char *)out, room, "P6 # red\n3 2\n255\nABCDEFGHIJKLMNOPQR");
+        return (size_t)snprintf((char *)out, capacity, "P6 # red\n3 2\n255\nABCDEFGHIJKLMNOPQR");
     case 1:
-        return (size_t)snprintf((char *)out, room, "P5\n3 2 255\nABCDEF");
+        return (size_t)snprintf((char *)out, capacity, "P5\n3 2 255\nABCDEF");
     case 2:
-        return cli_image_write_png(path(), &image) ? 0 : file(out, room);
+        return cli_image_write_png(path(), &image) ? 0 : file(out, capacity);
     case 3:
-        return cli_indices_write_png(path(), rgb, WIDTH, HEIGHT, palette, 2) ? 0 : file(out, room);
+        return cli_indices_write_png(path(), rgb, WIDTH, HEIGHT, palette, 2) ? 0
+                                                                             : file(out, capacity);
     case 4:
-        return jpeg(out, room, rgb);
+        return jpeg(out, capacity, rgb);
     case 5:
-        return jpeg_of_a_camera(out, room, rgb);
+        return jpeg_of_a_camera(out, capacity, rgb);
     case 6:
-        return png_of_a_camera(out, room, &image);
+        return png_of_a_camera(out, capacity, &image);
     case 7:
-        return copy(out, room, bmp, sizeof bmp);
+        return copy(out, capacity, bmp, sizeof bmp);
     case 8:
-        return tiff(out, room);
+        return tiff(out, capacity);
     case 9:
-        return webp(out, room, rgb);
+        return webp(out, capacity, rgb);
     case 10:
-        return copy(out, room, bmp_of_runs, sizeof bmp_of_runs);
+        return copy(out, capacity, bmp_of_runs, sizeof bmp_of_runs);
     case 11:
-        return copy(out, room, bmp_of_fields, sizeof bmp_of_fields);
+        return copy(out, capacity, bmp_of_fields, sizeof bmp_of_fields);
     case 12:
-        return (size_t)snprintf((char *)out, room, "P3 2 1 # a\n7\n1 2 # b\n3 4 5 7\n");
+        return (size_t)snprintf((char *)out, capacity, "P3 2 1 # a\n7\n1 2 # b\n3 4 5 7\n");
     case 13:
-        return (size_t)snprintf((char *)out, room, "P1 3 2\n010\n111\n");
+        return (size_t)snprintf((char *)out, capacity, "P1 3 2\n010\n111\n");
     case 14:
-        return (size_t)snprintf((char *)out, room, "P5 2 1 4095\n\1\2\3\4");
+        return (size_t)snprintf((char *)out, capacity, "P5 2 1 4095\n\1\2\3\4");
     case 15:
-        return (size_t)snprintf((char *)out, room, "Pf 1 2 -1.0\nABC?abc?");
+        return (size_t)snprintf((char *)out, capacity, "Pf 1 2 -1.0\nABC?abc?");
     default:
         return 0;
     }

@@ -114,10 +114,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 }
 
 /* Those of tests/data/fuzz are the seeds. */
-size_t fuzz_seed(size_t index, uint8_t *out, size_t room)
+size_t fuzz_seed(size_t index, uint8_t *out, size_t capacity)
 {
     (void)index;
     (void)out;
-    (void)room;
+    (void)capacity;
     return 0;
 }

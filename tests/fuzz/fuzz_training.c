@@ -187,18 +187,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 /* ---- seeds ---- */
 
-static size_t state_json(uint8_t *out, size_t room)
+static size_t state_json(uint8_t *out, size_t capacity)
 {
     uint64_t begin[2];
     words();
     FILE *f = fopen(path_of("whole"), "rb");
-    fuzz_check(f && fread(begin, 8, 2, f) == 2 && begin[1] <= room, "a state");
+    fuzz_check(f && fread(begin, 8, 2, f) == 2 && begin[1] <= capacity, "a state");
     const size_t size = fread(out, 1, (size_t)begin[1], f);
     fclose(f);
     return size;
 }
 
-size_t fuzz_seed(size_t index, uint8_t *out, size_t room)
+size_t fuzz_seed(size_t index, uint8_t *out, size_t capacity)
 {
     static const char *const texts[KINDS] = {
         NULL,
@@ -214,7 +214,7 @@ size_t fuzz_seed(size_t index, uint8_t *out, size_t room)
         return 0;
     *out = (uint8_t)index;
     if (index == 0)
-        return 1 + state_json(out + 1, room - 1);
+        return 1 + state_json(out + 1, capacity - 1);
     memcpy(out + 1, texts[index], strlen(texts[index]));
     return 1 + strlen(texts[index]);
 }

@@ -53,7 +53,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 /* ---- seeds ---- */
 
-size_t fuzz_seed(size_t index, uint8_t *out, size_t room)
+size_t fuzz_seed(size_t index, uint8_t *out, size_t capacity)
 {
     static const char *const seeds[] = {
         "YUV4MPEG2 W3 H3 F30:1 C420jpeg XCOLORRANGE=FULL\nFRAME Ip\n012345678uuuuvvvv",
@@ -65,5 +65,5 @@ size_t fuzz_seed(size_t index, uint8_t *out, size_t room)
     };
     if (index >= sizeof seeds / sizeof *seeds)
         return 0;
-    return (size_t)snprintf((char *)out, room, "%s", seeds[index]);
+    return (size_t)snprintf((char *)out, capacity, "%s", seeds[index]);
 }

@@ -78,7 +78,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     return 0;
 }
 
-size_t fuzz_seed(size_t index, uint8_t *out, size_t room)
+size_t fuzz_seed(size_t index, uint8_t *out, size_t capacity)
 {
     fovea_device *device;
     fv_advice advice;
@@ -92,7 +92,7 @@ size_t fuzz_seed(size_t index, uint8_t *out, size_t room)
         const bool named = strncmp(p, "DEVICE", 6) == 0;
         const char *from = named ? advice.device : p;
         const size_t n = named ? strlen(from) : 1;
-        check(used + n <= room);
+        check(used + n <= capacity);
         memcpy(out + used, from, n);
         used += n;
         p += named ? 6 : 1;

@@ -109,7 +109,7 @@ double check_activation_error(uint32_t epi, double x, double error);
 /* A sum of products of activations and weights, and the error that a kernel may make in it. */
 typedef struct check_sum {
     double sum, size; /* size: of absolute values */
-    double factors;   /* sum of 1 + |w| */
+    double sizes;     /* sum of 1 + |w| */
     double largest;   /* |a| */
 } check_sum;
 void check_sum_add(check_sum *s, double a, double w);

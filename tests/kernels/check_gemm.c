@@ -136,7 +136,7 @@ void check_sum_add(check_sum *s, double a, double w)
 {
     s->sum += a * w;
     s->size += fabs(a * w);
-    s->factors += 1 + fabs(w);
+    s->sizes += 1 + fabs(w);
     s->largest = fmax(s->largest, fabs(a));
 }
 
@@ -147,7 +147,7 @@ double check_sum_error(const check_sum *s, const fv_problem *p)
         return exact + 0x1p-8 * s->size;
     if (p->acc != FV_F16)
         return exact;
-    return exact + 0x1p-9 * s->size + 0x1p-22 * s->largest * s->factors;
+    return exact + 0x1p-9 * s->size + 0x1p-22 * s->largest * s->sizes;
 }
 
 static const double steepest = 1.13; /* of all the activations */

@@ -204,12 +204,12 @@ static void rows_oracle(const check_case *c, uint32_t row, double *want, double 
 {
     const uint32_t width = c->args.prob.dim[FV_ROW_C], act = c->args.prob.epi;
     for (uint32_t i = 0; i < width; i++) {
-        const double apart = check_at(c, FV_GN_IN, row, i) - check_at(c, FV_GN_STATE, 0, i);
+        const double delta = check_at(c, FV_GN_IN, row, i) - check_at(c, FV_GN_STATE, 0, i);
         const double std = sqrt(check_at(c, FV_GN_STATE, 0, width + i) + (double)c->args.f[0]);
         const double w = check_at(c, FV_GN_WEIGHT, 0, i), b = check_at(c, FV_GN_BIAS, 0, i);
-        const double y = apart / std * w + b;
-        const double off = check_allowed(4, fabs(apart / std * w) + fabs(b)) +
-                           FLT_MIN * (1 + fabs(apart) + (1 + fabs(w)) / std);
+        const double y = delta / std * w + b;
+        const double off = check_allowed(4, fabs(delta / std * w) + fabs(b)) +
+                           FLT_MIN * (1 + fabs(delta) + (1 + fabs(w)) / std);
         want[i] = act ? oracle_activation(act, y) : y;
         allowed[i] = act ? check_activation_error(act, y, off) : off;
     }

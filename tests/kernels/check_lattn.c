@@ -584,10 +584,10 @@ static void prepare_apply(check_case *c, check_random *r)
 }
 
 /* sum of f[i] state[at(i)] over both blocks as `stream` sees them; `stride` from one feature to
- * the next. `factors`: a product that may be one of bfloat16. */
+ * the next. `scales`: a product that may be one of bfloat16. */
 static check_known read_state(const check_case *c, const check_known *f, const double *size,
                               uint32_t stream, const check_known *state, uint32_t stride,
-                              bool factors)
+                              bool scales)
 {
     rounded_sum rounded = {0., 0., 0.};
     const uint32_t d = c->args.prob.dim[FV_ATTN_D], width = width_of(c);
@@ -602,7 +602,7 @@ static check_known read_state(const check_case *c, const check_known *f, const d
         sum.e += f[i].e * (fabs(s.v) + s.e) + size[i] * s.e;
         all += size[i] * fabs(s.v);
         floor += 1. + size[i] + fabs(s.v);
-        if (factors) {
+        if (scales) {
             const check_known t = {s.v, s.e + FLT_EPSILON * fabs(s.v)};
             rounded_add(&rounded, f[i], rounding_off(c, f[i]), t, rounding_off(c, t));
         }

@@ -9,7 +9,7 @@
 typedef struct check_region {
     uint8_t *map, *pages, *at;
     uint8_t *image; /* what the pages held before the call */
-    size_t mapped, room, size;
+    size_t mapped, usable, size;
 } check_region;
 
 /* `size` bytes at `at`, right before an inaccessible page or right behind one; all poisoned. */

@@ -139,7 +139,7 @@ void check_output_reset(check_work *w)
 {
     check_region *r = &w->operand[w->out];
     const int before = w->c->adds ? w->out : w->c->in_place;
-    check_poison(r->pages, r->room);
+    check_poison(r->pages, r->usable);
     if (before >= 0)
         check_stored(&w->c->operand[before], r->at);
     check_region_remember(r);

@@ -60,11 +60,11 @@ static void split(double *packed, double *rows, uint32_t count, uint32_t ld, uin
 
 /* Head h of a case, packed: q, k, v, dout, out. */
 static oracle_softmax take_head(const check_case *c, const check_doubles *in, uint32_t h,
-                                double *room)
+                                double *scratch)
 {
     const uint32_t rows = c->args.prob.dim[FV_DIM_ROWS], heads = c->args.prob.heads;
     const uint32_t d = c->args.prob.dim[FV_ATTN_D], dv = c->args.prob.dim[FV_ATTN_DV];
-    double *q = room, *k = q + (size_t)rows * d, *v = k + (size_t)rows * d;
+    double *q = scratch, *k = q + (size_t)rows * d, *v = k + (size_t)rows * d;
     double *dout = v + (size_t)rows * dv, *out = dout + (size_t)rows * dv;
     split(q, in->of[FV_SOFTMAX_GRAD_Q], rows, heads * d, h * d, d, false);
     split(k, in->of[FV_SOFTMAX_GRAD_K], rows, heads * d, h * d, d, false);
@@ -78,13 +78,13 @@ static void prepare_softmax(check_case *c, check_random *r)
 {
     const uint32_t rows = c->args.prob.dim[FV_DIM_ROWS];
     const uint32_t d = c->args.prob.dim[FV_ATTN_D], dv = c->args.prob.dim[FV_ATTN_DV];
-    double *room = check_must(malloc((size_t)rows * (2 * d + 4 * dv) * sizeof *room));
-    double *out = room + (size_t)rows * (2 * d + 3 * dv);
+    double *scratch = check_must(malloc((size_t)rows * (2 * d + 4 * dv) * sizeof *scratch));
+    double *out = scratch + (size_t)rows * (2 * d + 3 * dv);
     check_doubles in;
     (void)r;
     check_doubles_of(&in, c);
     for (uint32_t h = 0; h < c->args.prob.heads; h++) {
-        const oracle_softmax a = take_head(c, &in, h, room);
+        const oracle_softmax a = take_head(c, &in, h, scratch);
         oracle_softmax_forward(&a, out);
         for (uint32_t y = 0; y < rows; y++) {
             for (uint32_t i = 0; i < dv; i++)
@@ -93,7 +93,7 @@ static void prepare_softmax(check_case *c, check_random *r)
         }
     }
     check_doubles_free(&in);
-    free(room);
+    free(scratch);
 }
 
 static void softmax_gradient(const check_case *c, const check_doubles *in, double *out)
@@ -101,17 +101,17 @@ static void softmax_gradient(const check_case *c, const check_doubles *in, doubl
     const uint32_t rows = c->args.prob.dim[FV_DIM_ROWS], heads = c->args.prob.heads;
     const uint32_t d = c->args.prob.dim[FV_ATTN_D], dv = c->args.prob.dim[FV_ATTN_DV];
     const uint32_t ld = heads * (2 * d + dv);
-    double *room = check_must(malloc((size_t)rows * (4 * d + 4 * dv) * sizeof *room));
-    double *dq = room + (size_t)rows * (2 * d + 3 * dv), *dk = dq + (size_t)rows * d;
+    double *scratch = check_must(malloc((size_t)rows * (4 * d + 4 * dv) * sizeof *scratch));
+    double *dq = scratch + (size_t)rows * (2 * d + 3 * dv), *dk = dq + (size_t)rows * d;
     double *dv_at = dk + (size_t)rows * d;
     for (uint32_t h = 0; h < heads; h++) {
-        const oracle_softmax a = take_head(c, in, h, room);
+        const oracle_softmax a = take_head(c, in, h, scratch);
         oracle_softmax_grad(&a, dq, dk, dv_at);
         split(dq, out, rows, ld, h * d, d, true);
         split(dk, out, rows, ld, (heads + h) * d, d, true);
         split(dv_at, out, rows, ld, 2 * heads * d + h * dv, dv, true);
     }
-    free(room);
+    free(scratch);
 }
 
 static void define_softmax(check_case *c)

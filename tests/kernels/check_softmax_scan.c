@@ -8,7 +8,7 @@
 static bool make(check_case *c, uint32_t index)
 {
     static const struct {
-        uint32_t rows, heads, kv_heads, d, dv, room, held, window, gap;
+        uint32_t rows, heads, kv_heads, d, dv, capacity, held, window, gap;
     } sizes[] = {
         {1, 1, 1, 1, 1, 1, 0, 0, 0},           {1, 2, 2, 16, 16, 40, 17, 0, 0},
         {1, 6, 2, 33, 65, 200, 150, 0, 1},     {1, 3, 1, 9, 7, 300, 290, 60, 0},
@@ -31,7 +31,7 @@ static bool make(check_case *c, uint32_t index)
     p->dim[FV_DIM_ROWS] = rows;
     p->dim[FV_ATTN_D] = d;
     p->dim[FV_ATTN_DV] = dv;
-    p->dim[FV_ATTN_KEYS] = sizes[index].room;
+    p->dim[FV_ATTN_KEYS] = sizes[index].capacity;
     p->dim[FV_CACHE_KV_HEADS] = kv_heads;
     c->args.f[0] = 1.f / sqrtf((float)d);
     c->args.u[0] = sizes[index].window;
@@ -40,16 +40,16 @@ static bool make(check_case *c, uint32_t index)
     check_matrix(c, FV_CACHE_K, CHECK_ROW, rows, kv_heads * d, gap);
     check_matrix(c, FV_CACHE_V, CHECK_ROW, rows, kv_heads * dv, gap);
     check_matrix(c, FV_CACHE_POSITION, CHECK_ROW, rows, 1, gap);
-    check_vector(c, FV_CACHE_STATE, kv_heads * sizes[index].room * (d + dv));
+    check_vector(c, FV_CACHE_STATE, kv_heads * sizes[index].capacity * (d + dv));
     check_matrix(c, FV_CACHE_OUT, CHECK_ROW, rows, heads * dv, gap);
     c->operand[FV_CACHE_Q].huge = c->operand[FV_CACHE_K].huge = 30.f;
     c->operand[FV_CACHE_V].huge = c->operand[FV_CACHE_STATE].huge = 30.f;
     c->state = FV_CACHE_STATE;
     /* A later call of a kv head's other heads needs what the first one's has written. Past the
      * room, what a call of all rows sees of them others do not. */
-    if (kv_heads < heads || sizes[index].held + rows > sizes[index].room)
+    if (kv_heads < heads || sizes[index].held + rows > sizes[index].capacity)
         c->align = rows;
-    c->bench = sizes[index].room == 4096;
+    c->bench = sizes[index].capacity == 4096;
     return true;
 }
 
@@ -69,10 +69,10 @@ static uint32_t held(const check_case *c)
 /* Index of a row of K, or of V, of a kv head in the cache. */
 static uint32_t place(const check_case *c, bool value, uint32_t kv, uint32_t token)
 {
-    const uint32_t *dim = c->args.prob.dim, room = dim[FV_ATTN_KEYS];
+    const uint32_t *dim = c->args.prob.dim, capacity = dim[FV_ATTN_KEYS];
     const uint32_t width = dim[value ? FV_ATTN_DV : FV_ATTN_D];
-    const uint32_t behind = value ? dim[FV_CACHE_KV_HEADS] * room * dim[FV_ATTN_D] : 0;
-    return behind + (kv * room + token) * width;
+    const uint32_t behind = value ? dim[FV_CACHE_KV_HEADS] * capacity * dim[FV_ATTN_D] : 0;
+    return behind + (kv * capacity + token) * width;
 }
 
 /* Element i of the key, or value, of token j, of which the cache holds the first `cached`. */
@@ -138,11 +138,12 @@ typedef struct spot {
 
 static spot spot_of(const check_case *c, uint32_t col)
 {
-    const uint32_t *dim = c->args.prob.dim, room = dim[FV_ATTN_KEYS];
+    const uint32_t *dim = c->args.prob.dim, capacity = dim[FV_ATTN_KEYS];
     const bool value = col >= place(c, true, 0, 0);
     const uint32_t width = dim[value ? FV_ATTN_DV : FV_ATTN_D];
     const uint32_t row = (value ? col - place(c, true, 0, 0) : col) / width;
-    return (spot){value, row / room, row % room, col - place(c, value, row / room, row % room)};
+    return (spot){value, row / capacity, row % capacity,
+                  col - place(c, value, row / capacity, row % capacity)};
 }
 
 static void oracle_state(const check_case *c, double *want, double *allowed)

@@ -8,7 +8,7 @@
 /* Numbers of 16 fractional bits, as libraries and standards print them. */
 static const struct {
     double black, luma, red_v, green_u, green_v, blue_u;
-} factors[] = {
+} matrices[] = {
     [FOVEA_YUV_601] = {16, 76309, 104597, 25675, 53279, 132201},
     [FOVEA_YUV_601_FULL] = {0, 65536, 91881, 22553, 46802, 116130},
     [FOVEA_YUV_709] = {16, 76309, 117489, 13975, 34925, 138438},
@@ -33,14 +33,14 @@ double check_yuv_at(const check_case *c, uint32_t y, uint32_t x, uint32_t channe
 {
     const bool nv12 = c->args.prob.flags & FV_FLAG_NV12;
     const uint32_t matrix = c->args.u[3], pair = x / 2;
-    const double luma = check_at(c, 0, y, nv12 ? x : 2 * x) - factors[matrix].black;
+    const double luma = check_at(c, 0, y, nv12 ? x : 2 * x) - matrices[matrix].black;
     const double u =
         (nv12 ? check_at(c, 1, y / 2, 2 * pair) : check_at(c, 0, y, 4 * pair + 1)) - 128;
     const double v =
         (nv12 ? check_at(c, 1, y / 2, 2 * pair + 1) : check_at(c, 0, y, 4 * pair + 3)) - 128;
-    const double by[] = {factors[matrix].red_v * v,
-                         -factors[matrix].green_u * u - factors[matrix].green_v * v,
-                         factors[matrix].blue_u * u};
-    const double value = floor((factors[matrix].luma * luma + by[channel] + 0x1p15) / 0x1p16);
+    const double by[] = {matrices[matrix].red_v * v,
+                         -matrices[matrix].green_u * u - matrices[matrix].green_v * v,
+                         matrices[matrix].blue_u * u};
+    const double value = floor((matrices[matrix].luma * luma + by[channel] + 0x1p15) / 0x1p16);
     return value < 0 ? 0 : value > 255 ? 255 : value;
 }

@@ -63,10 +63,10 @@ static void softmax_hole(const fv_args *a, const fv_call *c)
 
 static void scan_cache(const fv_args *a, const fv_call *c)
 {
-    const size_t room = a->prob.dim[FV_ATTN_KEYS], d = a->prob.dim[FV_ATTN_D];
+    const size_t capacity = a->prob.dim[FV_ATTN_KEYS], d = a->prob.dim[FV_ATTN_D];
     fv_k_softmax_scan_f32_ref(a, c);
     if (c->col0 == 0)
-        ((float *)c->p[FV_CACHE_STATE])[(room - 1) * d] += 1;
+        ((float *)c->p[FV_CACHE_STATE])[(capacity - 1) * d] += 1;
 }
 
 static bool applies(const fv_problem *p)

@@ -345,7 +345,7 @@ static double norm_aware_similarity(const float *q, const float *k, bool cosines
 /* NaLa: similarities are those of (12), positive whatever the signs; directions are kept: of equal
  * ones nothing is lost, opposite ones are inhibited. And the norm of a key is a factor of its own
  * (15), its third power, where that of a query is in the exponent alone. */
-static void norms_apart(void **state)
+static void norms_tell_lengths(void **state)
 {
     (void)state;
     fovea_device *device = fixture_device(1);
@@ -776,7 +776,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(query_norm),      cmocka_unit_test(power_lowers_entropy),
         cmocka_unit_test(magnitude_aware), cmocka_unit_test(magnitude_grows),
-        cmocka_unit_test(polarity_kept),   cmocka_unit_test(norms_apart),
+        cmocka_unit_test(polarity_kept),   cmocka_unit_test(norms_tell_lengths),
         cmocka_unit_test(gates_choose),    cmocka_unit_test(slots_compete),
         cmocka_unit_test(permutation),     cmocka_unit_test(linear_in_values),
         cmocka_unit_test(nan_stays),       cmocka_unit_test(zeros),

@@ -160,7 +160,7 @@ static double numerically(const setting *s, const inputs *x, uint32_t i)
 }
 
 /* The largest difference, relative to the largest gradient. */
-static double apart(const setting *s, const inputs *x, const inputs *g, double *size)
+static double distance(const setting *s, const inputs *x, const inputs *g, double *size)
 {
     double worst = 0., largest = 0.;
     for (uint32_t i = 0; i < VALUES; i++) {
@@ -175,7 +175,7 @@ static double apart(const setting *s, const inputs *x, const inputs *g, double *
 }
 
 /* The same attention by oracle.c. */
-static double forward_apart(const setting *s, const inputs *x)
+static double forward_distance(const setting *s, const inputs *x)
 {
     float q[ROWS * WIDTH], k[ROWS * WIDTH], v[ROWS * WIDTH_V], gates[2][ROWS * HEADS];
     float param[PARAMS * WIDTH], turn[2][ROWS * D];
@@ -251,10 +251,10 @@ static int run(enum fv_mech mech, bool plain, bool gated, bool rope)
         s.dout[i] = draw();
     gradient(&s, &x, &g);
     double size = 0.;
-    const double off = apart(&s, &x, &g, &size), forward_off = forward_apart(&s, &x);
+    const double off = distance(&s, &x, &g, &size), forward_off = forward_distance(&s, &x);
     /* A gradient that is wrong by little must not pass. */
     g.k[3] += 1e-5 * size;
-    const bool caught = apart(&s, &x, &g, &size) > 1e-6;
+    const bool caught = distance(&s, &x, &g, &size) > 1e-6;
     const bool good = off <= 1e-6 && forward_off <= 1e-6 && caught;
     if (!good)
         printf("%s%s%s%s: gradient off by %.2g, forward by %.2g%s\n", fv_mech_table[mech]->title,

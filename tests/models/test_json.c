@@ -37,10 +37,10 @@ static void words_that_python_writes_are_read(void **state)
         parse("{\"a\": NaN, \"b\":[-Infinity,Infinity, 1], \"c\": -1e999, \"d\": 1e308, \"NaN\": "
               "\"-Infinity NaN 1e999\", \"e\": 1.7976931348623157e+308, \"f\": 0.0e999}");
     double x = 3;
-    char room[FV_JSON_SHOWN];
+    char line[FV_JSON_SHOWN];
     assert_false(fv_json_number(&x, json_object_get(o, "a")));
-    assert_string_equal(fv_json_show(room, json_object_get(o, "a")), "NaN");
-    assert_string_equal(fv_json_show(room, json_array_get(json_object_get(o, "b"), 0)),
+    assert_string_equal(fv_json_show(line, json_object_get(o, "a")), "NaN");
+    assert_string_equal(fv_json_show(line, json_array_get(json_object_get(o, "b"), 0)),
                         "-Infinity");
     assert_false(fv_json_number(&x, json_array_get(json_object_get(o, "b"), 1)));
     assert_false(fv_json_number(&x, json_object_get(o, "c")));
@@ -118,8 +118,8 @@ static void long_texts_arrive_whole(void **state)
     json_t *list = parse(text);
     assert_int_equal(json_array_size(list), 5 * ITEMS + 1);
     for (size_t i = 0; i < ITEMS; i++) {
-        char room[FV_JSON_ID];
-        assert_string_equal(fv_json_id(room, json_array_get(list, 5 * i + 2)),
+        char line[FV_JSON_ID];
+        assert_string_equal(fv_json_id(line, json_array_get(list, 5 * i + 2)),
                             "123456789012345678901234567890");
         assert_string_equal(json_string_value(json_array_get(list, 5 * i + 3)), "\xef\xbf\xbdxyz");
         assert_int_equal(json_integer_value(json_array_get(list, 5 * i + 4)), 17);
@@ -238,8 +238,8 @@ static void identifiers_are_compared_by_value(void **state)
         json_decref(one[n]);
     json_t *none = parse("[true, null, [], {}, NaN, 1e999]");
     for (size_t i = 0; i < json_array_size(none); i++) {
-        char room[FV_JSON_ID];
-        assert_null(fv_json_id(room, json_array_get(none, i)));
+        char line[FV_JSON_ID];
+        assert_null(fv_json_id(line, json_array_get(none, i)));
     }
     json_decref(none);
 }
@@ -250,19 +250,19 @@ static void values_are_shown_in_messages(void **state)
         "\"12px\"", "null", "true", "an object", "a list", "3.5", "123456789012345678901234567890"};
     (void)state;
     json_t *list = parse("[\"12px\", null, true, {}, [1], 3.5, 123456789012345678901234567890]");
-    char room[FV_JSON_SHOWN];
+    char line[FV_JSON_SHOWN];
     for (size_t i = 0; i < 7; i++)
-        assert_string_equal(fv_json_show(room, json_array_get(list, i)), want[i]);
+        assert_string_equal(fv_json_show(line, json_array_get(list, i)), want[i]);
     json_decref(list);
-    assert_string_equal(fv_json_show(room, NULL), "missing");
+    assert_string_equal(fv_json_show(line, NULL), "missing");
     list =
         parse("[\"\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9"
               "\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9"
               "\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9"
               "\xc3\xa9\xc3\xa9\xc3\xa9\"]");
-    json_t *shown = json_string(fv_json_show(room, json_array_get(list, 0)));
+    json_t *shown = json_string(fv_json_show(line, json_array_get(list, 0)));
     assert_non_null(shown); /* valid UTF-8 */
-    assert_string_equal(room + strlen(room) - 3, "...");
+    assert_string_equal(line + strlen(line) - 3, "...");
     json_decref(shown);
     json_decref(list);
 }

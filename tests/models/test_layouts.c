@@ -241,14 +241,14 @@ static void one_layout(fovea_layout layout, fovea_yuv_matrix yuv, uint32_t width
     assert_string_equal(info.name, abouts[layout].name);
     assert_string_equal(fovea_layout_name(layout), info.name);
     assert_int_equal(info.format, abouts[layout].format);
-    uint8_t *room = malloc(info.buffer_size + GUARD);
-    assert_non_null(room);
-    memset(room + info.buffer_size, 0xa5, GUARD);
+    uint8_t *buffer = malloc(info.buffer_size + GUARD);
+    assert_non_null(buffer);
+    memset(buffer + info.buffer_size, 0xa5, GUARD);
     assert_int_equal(
-        fovea_layout_convert(&out, &s.frame, layout, width, height, yuv, room, info.buffer_size),
+        fovea_layout_convert(&out, &s.frame, layout, width, height, yuv, buffer, info.buffer_size),
         FOVEA_OK);
     for (size_t i = 0; i < GUARD; i++)
-        assert_int_equal(room[info.buffer_size + i], 0xa5);
+        assert_int_equal(buffer[info.buffer_size + i], 0xa5);
     for (size_t y = 0; y < height; y++)
         for (size_t x = 0; x < width; x++) {
             exact(want, &s, x, y);
@@ -259,7 +259,7 @@ static void one_layout(fovea_layout layout, fovea_yuv_matrix yuv, uint32_t width
     if (worst > 0.51)
         fail_msg("%s, yuv %d, %ux%u: %.2f from the equations", info.name, yuv, width, height,
                  worst);
-    free(room);
+    free(buffer);
     put_away(&s);
 }
 
@@ -304,18 +304,18 @@ static void nothing_is_copied(void **state)
 static void wrong_calls(void **state)
 {
     (void)state;
-    static uint8_t bytes[64], room[64];
+    static uint8_t bytes[64], buffer[64];
     fovea_layout_info info = FOVEA_LAYOUT_INFO_INIT;
     fovea_frame in = {{bytes, bytes, NULL}, {4, 2, 2}}, out;
     const fovea_layout i420 = FOVEA_LAYOUT_I420;
-    assert_int_equal(fovea_layout_convert(&out, &in, i420, 4, 2, 0, room, 64), FOVEA_EINVAL);
+    assert_int_equal(fovea_layout_convert(&out, &in, i420, 4, 2, 0, buffer, 64), FOVEA_EINVAL);
     assert_non_null(strstr(fovea_error(), "pixels[2]"));
     in.pixels[2] = bytes;
-    assert_int_equal(fovea_layout_convert(&out, &in, i420, 4, 2, 0, room, 3), FOVEA_EINVAL);
+    assert_int_equal(fovea_layout_convert(&out, &in, i420, 4, 2, 0, buffer, 3), FOVEA_EINVAL);
     assert_non_null(strstr(fovea_error(), "it takes 4"));
     assert_int_equal(fovea_layout_convert(&out, &in, i420, 4, 2, 0, NULL, 64), FOVEA_EINVAL);
     in.stride[1] = 1;
-    assert_int_equal(fovea_layout_convert(&out, &in, i420, 4, 2, 0, room, 64), FOVEA_EINVAL);
+    assert_int_equal(fovea_layout_convert(&out, &in, i420, 4, 2, 0, buffer, 64), FOVEA_EINVAL);
     assert_non_null(strstr(fovea_error(), "stride[1]"));
     assert_int_equal(fovea_layout_query((fovea_layout)LAYOUTS, 4, 2, 0, &info), FOVEA_EINVAL);
     assert_int_equal(fovea_layout_query(i420, 4, 2, (fovea_yuv_matrix)YUVS, &info), FOVEA_EINVAL);

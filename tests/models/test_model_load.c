@@ -75,25 +75,25 @@ static void unusable_configurations_are_refused(void **state)
     assert_int_equal(fv_mem_tagged(FV_MEM_MODEL), 0);
 }
 
-static void keep_remark(const char *line, void *payload)
+static void keep_message(const char *line, void *payload)
 {
     snprintf(payload, 400, "%s", line);
 }
 
 static void blocks_that_are_left_out_are_told_of(void **state)
 {
-    char remark[400] = "";
+    char message[400] = "";
     (void)state;
-    fovea_log_set(keep_remark, remark);
+    fovea_log_set(keep_message, message);
     write_checkpoint(dinov2, DINOV2_CONFIG(""));
     fovea_model_free(load(folder));
-    assert_string_equal(remark, "");
+    assert_string_equal(message, "");
     write_text("config.json",
                "{\"model_type\":\"dinov2\",\"num_hidden_layers\":1,\"num_attention_heads\":1}");
     fovea_model *m = load(folder);
     assert_int_equal(m->info.depth, 1);
-    assert_non_null(strstr(remark, "num_hidden_layers is 1"));
-    assert_non_null(strstr(remark, "model.safetensors"));
+    assert_non_null(strstr(message, "num_hidden_layers is 1"));
+    assert_non_null(strstr(message, "model.safetensors"));
     fovea_model_free(m);
     fovea_log_set(NULL, NULL);
 }

@@ -259,8 +259,8 @@ def swin_attention(x, grid, native, t, stem, c, heads, j):
     out = []
     if not is_linear:
         at = np.stack(np.meshgrid(np.arange(w), np.arange(w), indexing="ij")).reshape(2, -1)
-        apart = at[:, :, None] - at[:, None, :] + w - 1
-        bias = t[stem + "relative_position_bias_table"][apart[0] * (2 * w - 1) + apart[1]]
+        offset = at[:, :, None] - at[:, None, :] + w - 1
+        bias = t[stem + "relative_position_bias_table"][offset[0] * (2 * w - 1) + offset[1]]
         bias = bias.transpose(2, 0, 1)
         number = regions(size, w, shift) if shift else np.zeros((size[0] * size[1] // (w * w), w * w))
     for i, rows in enumerate(windows(rolled, size, w)):
@@ -269,8 +269,8 @@ def swin_attention(x, grid, native, t, stem, c, heads, j):
             y = polar(q, k, v, gate, (w, w), table, t, stem, heads, c["alpha"])
         else:
             q, k, v = (heads_of(a, heads) for a in np.split(linear(rows, t, stem + "qkv."), 3, 1))
-            apart = np.where(number[i][:, None] != number[i][None], -100.0, 0.0)
-            scores = q @ k.transpose(0, 2, 1) * (width // heads) ** -0.5 + bias + apart
+            offset = np.where(number[i][:, None] != number[i][None], -100.0, 0.0)
+            scores = q @ k.transpose(0, 2, 1) * (width // heads) ** -0.5 + bias + offset
             y = rows_of(softmax(scores) @ v)
         out.append(linear(y, t, stem + "proj."))
     back = np.roll(unwindows(np.stack(out), size, w), (shift, shift), (0, 1))

@@ -188,25 +188,25 @@ static void as_others_make_them(void **state)
         const bool same =
             !hash || hash_of(pixels, (size_t)plan.inner.width * plan.inner.height * 3) == hash;
         float *got = normalised(&plan, pixels, &p);
-        double apart = 0;
+        double error = 0;
         for (uint32_t n = number(f); n; n--) {
             const uint32_t at = number(f);
             double want;
             assert_int_equal(fscanf(f, "%lf", &want), 1);
             assert_true(at < 3 * width * height);
-            apart = fmax(apart, fabs((double)got[at] - want) * (double)p.std[at % 3]);
+            error = fmax(error, fabs((double)got[at] - want) * (double)p.std[at % 3]);
         }
-        if (!same || apart > 1e-6) {
+        if (!same || error > 1e-6) {
             print_error("case %u, %u x %u to %u x %u, resize %d filter %d resample %d pad %d"
                         " no_antialias %u blur %u: %s, floats differ by %g\n",
                         cases, size[0], size[1], width, height, (int)p.resize, (int)p.filter,
                         (int)p.resample, (int)p.pad, p.no_antialias, p.blur,
-                        same ? "bytes are right" : "bytes differ", apart);
+                        same ? "bytes are right" : "bytes differ", error);
             wrong++;
         }
         if (cases % 16 == 0)
             shown(&p, size[0], size[1], &plan, pixels);
-        worst = fmax(worst, apart);
+        worst = fmax(worst, error);
         bytes += hash != 0;
         cases++;
         free(got);

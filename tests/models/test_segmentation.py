@@ -187,7 +187,7 @@ def head(rng, width, form):
     return t, w.astype(np.float64), b.astype(np.float64)
 
 
-def on_golden(exe, folder, name, form, beside):
+def on_golden(exe, folder, name, form, separate):
     """A head on a golden model's features."""
     rng = np.random.default_rng(5)
     source = os.path.join(MODELS, name)
@@ -196,7 +196,7 @@ def on_golden(exe, folder, name, form, beside):
     own = vit.load(source + "/model.safetensors")
     width = [a for n, a in own.items() if n.endswith("norm.bias") or n.endswith("norm2.bias")][0].size
     tensors, w, b = head(rng, width, form)
-    if beside:
+    if separate:
         shutil.copy(source + "/model.safetensors", folder)
         vit.save(folder + "/segmentation.safetensors", tensors)
     else:
@@ -336,9 +336,9 @@ def main(argv):
         with tempfile.TemporaryDirectory() as folder:
             check(what, trial(exe, folder))
     for name in ("dinov2-with-registers-03", "clip-vision-02", "siglip-02"):
-        for form, beside in (("plain", False), ("conv", True), ("bn", False), ("norm", True)):
+        for form, separate in (("plain", False), ("conv", True), ("bn", False), ("norm", True)):
             with tempfile.TemporaryDirectory() as folder:
-                check("%s on %s" % (form, name), on_golden(exe, folder, name, form, beside))
+                check("%s on %s" % (form, name), on_golden(exe, folder, name, form, separate))
     skipped = 0
     for name in ("mavit-02", "nalaformer-03", "pola-pvt-01", "pola-swin-02"):
         for stage, wrapped in ((3, False), (2, False), (3, name == "mavit-02")):

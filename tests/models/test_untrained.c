@@ -18,7 +18,7 @@ static fovea_model *trained_with(const char *attention)
 }
 
 /* The note about untrained weights of a plan with `attention` has all of the words. */
-static void remarks(const fovea_model *m, const char *attention, const char *const *words)
+static void notes(const fovea_model *m, const char *attention, const char *const *words)
 {
     fovea_device *device;
     fovea_plan *plan;
@@ -48,17 +48,17 @@ static void softmax_weights(void **state)
 {
     (void)state;
     fovea_model *m = trained_with(NULL);
-    remarks(m, NULL, NOTHING);
-    remarks(m, "softmax", NOTHING);
-    remarks(m, "foveated", NOTHING);
-    remarks(m, "foveated:6+softmax@1", NOTHING);
-    remarks(m, "linear",
-            SAYS("linear:elu1 attention", "all blocks", "with softmax", "0.36", "foveated keeps",
-                 "fovea linearise", "\"fovea\": {\"attention\""));
-    remarks(m, "softmax+mala@1", SAYS("mala attention", "1 of 2 blocks", "0.5"));
-    remarks(m, "linear+mala@1", SAYS("linear:elu1 and other attention", "all blocks"));
+    notes(m, NULL, NOTHING);
+    notes(m, "softmax", NOTHING);
+    notes(m, "foveated", NOTHING);
+    notes(m, "foveated:6+softmax@1", NOTHING);
+    notes(m, "linear",
+          SAYS("linear:elu1 attention", "all blocks", "with softmax", "0.36", "foveated keeps",
+               "fovea linearise", "\"fovea\": {\"attention\""));
+    notes(m, "softmax+mala@1", SAYS("mala attention", "1 of 2 blocks", "0.5"));
+    notes(m, "linear+mala@1", SAYS("linear:elu1 and other attention", "all blocks"));
     /* Gates without weights are 1, so what is lost is lost by the attention behind them. */
-    remarks(m, "sla-linear", SAYS("sla-linear:elu1", "0.36"));
+    notes(m, "sla-linear", SAYS("sla-linear:elu1", "0.36"));
     fovea_model_free(m);
 }
 
@@ -66,18 +66,18 @@ static void trained_weights(void **state)
 {
     (void)state;
     fovea_model *m = trained_with("\"linear+softmax@0\"");
-    remarks(m, NULL, NOTHING);
-    remarks(m, "linear+softmax@0", NOTHING);
-    remarks(m, "linear+foveated@0", NOTHING);
-    remarks(m, "sla-linear+softmax@0", NOTHING);
-    remarks(m, "linear", SAYS("linear:elu1 attention", "1 of 2 blocks", "with softmax"));
-    remarks(m, "softmax",
-            SAYS("softmax attention", "1 of 2 blocks", "with linear:elu1", "Leave the option out"));
+    notes(m, NULL, NOTHING);
+    notes(m, "linear+softmax@0", NOTHING);
+    notes(m, "linear+foveated@0", NOTHING);
+    notes(m, "sla-linear+softmax@0", NOTHING);
+    notes(m, "linear", SAYS("linear:elu1 attention", "1 of 2 blocks", "with softmax"));
+    notes(m, "softmax",
+          SAYS("softmax attention", "1 of 2 blocks", "with linear:elu1", "Leave the option out"));
     fovea_model_free(m);
     m = trained_with("[\"sla-linear\", \"mala\"]");
-    remarks(m, NULL, NOTHING);
-    remarks(m, "linear+mala@1", SAYS("linear:elu1 attention", "1 of 2 blocks", "with sla-linear"));
-    remarks(m, "sla-linear+mala-paper@1", SAYS("mala-paper", "with mala"));
+    notes(m, NULL, NOTHING);
+    notes(m, "linear+mala@1", SAYS("linear:elu1 attention", "1 of 2 blocks", "with sla-linear"));
+    notes(m, "sla-linear+mala-paper@1", SAYS("mala-paper", "with mala"));
     fovea_model_free(m);
 }
 
@@ -85,7 +85,7 @@ static void random_weights(void **state)
 {
     (void)state;
     fovea_model *m = load("synthetic:deit-ti");
-    remarks(m, "linear", NOTHING);
+    notes(m, "linear", NOTHING);
     fovea_model_free(m);
 }
 

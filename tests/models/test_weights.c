@@ -98,7 +98,7 @@ static fv_problem product(enum fv_op op, enum fv_type weight)
     return (fv_problem){.op = (uint16_t)op, .weight = (uint8_t)weight, .dim = {5, ROWS, COLS}};
 }
 
-static void formats_are_kept_apart(void **state)
+static void formats_are_separate(void **state)
 {
     static const fv_knobs knobs = {{0}};
     static float numbers[ROWS * COLS];
@@ -234,7 +234,7 @@ static void float16_refuses_what_it_cannot_hold(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(packed_weights_are_shared),
-                                       cmocka_unit_test(formats_are_kept_apart),
+                                       cmocka_unit_test(formats_are_separate),
                                        cmocka_unit_test(transposed_convolutions_are_products),
                                        cmocka_unit_test(float16_refuses_what_it_cannot_hold)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,20 +6,20 @@
 
 /* ---- log messages ---- */
 
-static char remarks[4096];
+static char messages[4096];
 
-static void keep_remark(const char *line, void *payload)
+static void keep_message(const char *line, void *payload)
 {
     (void)payload;
-    const size_t n = strlen(remarks);
-    snprintf(remarks + n, sizeof remarks - n, "%s\n", line);
+    const size_t n = strlen(messages);
+    snprintf(messages + n, sizeof messages - n, "%s\n", line);
 }
 
 static int listen(void **state)
 {
     (void)state;
-    remarks[0] = 0;
-    fovea_log_set(keep_remark, NULL);
+    messages[0] = 0;
+    fovea_log_set(keep_message, NULL);
     return 0;
 }
 
@@ -30,10 +30,10 @@ static int stop_listening(void **state)
     return 0;
 }
 
-static void expect_remark(const char *says)
+static void expect_message(const char *says)
 {
-    if (!strstr(remarks, says))
-        fail_msg("expected a remark \"%s\", got \"%s\"", says, remarks);
+    if (!strstr(messages, says))
+        fail_msg("expected a remark \"%s\", got \"%s\"", says, messages);
 }
 
 /* ---- checkpoints with other names ---- */
@@ -147,7 +147,7 @@ static void modules_around_parts_are_passed_through(void **state)
         same_roles(bare, m);
         fovea_model_free(m);
     }
-    assert_string_equal(remarks, "");
+    assert_string_equal(messages, "");
     fovea_model_free(bare);
 }
 
@@ -216,14 +216,14 @@ static void averaged_weights_are_taken_and_said(void **state)
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
         struct checkpoint *c = calloc(1, sizeof *c);
         assert_non_null(c);
-        remarks[0] = 0;
+        messages[0] = 0;
         join(c, dinov2, pairs[i].raw, true);
         join(c, dinov2, pairs[i].averaged, false);
         finish(c, DINOV2_CONFIG(""));
         fovea_model *m = load(folder);
         same_roles(bare, m);
         fovea_model_free(m);
-        expect_remark(pairs[i].said);
+        expect_message(pairs[i].said);
     }
     fovea_model_free(bare);
 }
@@ -260,7 +260,7 @@ static void a_head_outside_is_found_or_missed(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct checkpoint *c = calloc(1, sizeof *c);
         assert_non_null(c);
-        remarks[0] = 0;
+        messages[0] = 0;
         join(c, dinov2, in_backbone, false);
         if (cases[i].head)
             join(c, cases[i].head, cases[i].rename, false);
@@ -268,9 +268,9 @@ static void a_head_outside_is_found_or_missed(void **state)
         fovea_model *m = load(folder);
         assert_int_equal(m->info.classes, cases[i].classes);
         fovea_model_free(m);
-        expect_remark(cases[i].said);
+        expect_message(cases[i].said);
         if (!*cases[i].said)
-            assert_string_equal(remarks, "");
+            assert_string_equal(messages, "");
     }
 }
 
@@ -289,8 +289,8 @@ static void unread_parts_are_said_in_one_line(void **state)
     join(c, rest, same, false);
     finish(c, DINOV2_CONFIG(""));
     fovea_model_free(load(folder));
-    expect_remark("not used: \"logit_scale\", \"text_model.\" (3 tensors)\n");
-    assert_ptr_equal(strchr(remarks, '\n'), strrchr(remarks, '\n'));
+    expect_message("not used: \"logit_scale\", \"text_model.\" (3 tensors)\n");
+    assert_ptr_equal(strchr(messages, '\n'), strrchr(messages, '\n'));
 }
 
 static void messages_say_what_helps(void **state)

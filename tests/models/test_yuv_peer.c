@@ -20,7 +20,7 @@ enum {
     FLAGS = SWS_POINT | SWS_ACCURATE_RND | SWS_FULL_CHR_H_INT | SWS_FULL_CHR_H_INP | SWS_BITEXACT
 };
 
-static void *room(size_t size)
+static void *pixels_of(size_t size)
 {
     void *p = malloc(size);
     if (!p)
@@ -64,7 +64,7 @@ static void convert(picture *p)
                        AV_PIX_FMT_RGB24, FLAGS, NULL, NULL, NULL);
     const uint8_t *const from[] = {p->plane[0], p->plane[1]};
     const int from_stride[] = {(int)p->stride[0], (int)p->stride[1]}, stride[] = {3 * width};
-    p->rgb = room((size_t)3 * p->width * p->height);
+    p->rgb = pixels_of((size_t)3 * p->width * p->height);
     uint8_t *const to[] = {p->rgb};
     if (!c || sws_setColorspaceDetails(c, matrix, full, matrix, 1, 0, 1 << 16, 1 << 16) < 0 ||
         sws_scale(c, from, from_stride, 0, height, to, stride) != height)
@@ -97,15 +97,15 @@ static float *patches(fv_args a, fv_call c, uint32_t width, uint32_t height, siz
     c.rows = across * down;
     c.row0 = 0;
     *values = (size_t)c.rows * row;
-    float *out = c.p[FV_PATCH_OUT] = room(*values * sizeof(float));
+    float *out = c.p[FV_PATCH_OUT] = pixels_of(*values * sizeof(float));
     fv_k_patch_f32_ref(&a, &c);
     return out;
 }
 
 static uint8_t *resized(fv_args a, fv_call c, const fv_picture_resize *to, uint32_t from)
 {
-    uint8_t *wide = room((size_t)3 * to->width * to->in_rows);
-    uint8_t *out = room((size_t)3 * to->width * to->height);
+    uint8_t *wide = pixels_of((size_t)3 * to->width * to->in_rows);
+    uint8_t *out = pixels_of((size_t)3 * to->width * to->height);
     a.prob.dim[FV_DIM_ROWS] = c.rows = to->in_rows;
     a.prob.dim[FV_RESIZE_WIDTH] = to->width;
     a.prob.dim[FV_RESIZE_CHANNELS] = 3;
@@ -147,7 +147,7 @@ static float *path(const picture *p, bool own, const fovea_preprocess *rule, siz
 }
 
 /* The largest difference, in steps of 1/255; *share: of values that differ. */
-static double apart(const picture *p, const fovea_preprocess *rule, double *share)
+static double distance(const picture *p, const fovea_preprocess *rule, double *share)
 {
     size_t n, same;
     float *got = path(p, true, rule, &n), *want = path(p, false, rule, &same);
@@ -171,8 +171,8 @@ static void shoot(picture *p)
     const size_t lines = nv12 ? p->height / 2 : p->height;
     p->stride[0] = (uint32_t)(step * p->width + 6);
     p->stride[1] = nv12 ? p->width + 10 : 0;
-    p->plane[0] = room((size_t)p->stride[0] * p->height);
-    p->plane[1] = nv12 ? room(p->stride[1] * lines) : NULL;
+    p->plane[0] = pixels_of((size_t)p->stride[0] * p->height);
+    p->plane[1] = nv12 ? pixels_of(p->stride[1] * lines) : NULL;
     uint8_t *chroma = nv12 ? p->plane[1] : p->plane[0] + 1;
     const size_t stride = p->stride[nv12];
     draw(p->plane[0], p->stride[0], step, p->width, p->height, 127, 0.3);
@@ -206,7 +206,7 @@ int main(void)
         shoot(&p);
         for (int k = 0; k < 2; k++) {
             double share;
-            const double worst = apart(&p, k ? &half : NULL, &share);
+            const double worst = distance(&p, k ? &half : NULL, &share);
             const bool good = worst <= 1.001;
             printf("%s %s%s: %.2f of 255 at most, %.1f %% differ\n", good ? "ok  " : "FAIL", p.name,
                    k ? ", resized" : "", worst, 100 * share);

@@ -19,7 +19,7 @@
 
 #include "tests/fixture.h"
 
-enum { ROOM = 4096, BEYOND = 16, GARBAGE = 0xa5 };
+enum { CAPACITY = 4096, BEYOND = 16, GARBAGE = 0xa5 };
 
 static fovea_device *device;
 static fovea_model *model;
@@ -302,7 +302,7 @@ static const struct {
 
 static int untouched(const uint8_t *s, size_t from)
 {
-    for (size_t i = from; i < ROOM; i++)
+    for (size_t i = from; i < CAPACITY; i++)
         if (s[i] != GARBAGE)
             return 0;
     return 1;
@@ -314,7 +314,7 @@ static void results_end_where_the_callers_do(void **state)
     for (size_t i = 0; i < sizeof results / sizeof *results; i++) {
         union {
             size_t size;
-            uint8_t byte[ROOM];
+            uint8_t byte[CAPACITY];
         } whole, part;
         const size_t size = results[i].size, less = results[i].before_last,
                      sizes[] = {less, size, size + BEYOND};
@@ -493,7 +493,7 @@ static void check_options(const char *name, use_fn *use, const void *options, si
 {
     union {
         size_t size;
-        uint8_t byte[ROOM];
+        uint8_t byte[CAPACITY];
     } caller;
     memset(&caller, GARBAGE, sizeof caller);
     memcpy(&caller, options, end);

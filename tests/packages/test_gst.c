@@ -80,7 +80,7 @@ static GstBuffer *frame_of(const GstVideoInfo *info, guint8 seed)
 }
 
 /* What the library gives for the frame. */
-static void ask_library(float *out, size_t room, const GstVideoInfo *info, GstBuffer *buffer,
+static void ask_library(float *out, size_t capacity, const GstVideoInfo *info, GstBuffer *buffer,
                         fovea_layout layout, fovea_yuv_matrix yuv, fovea_compute compute,
                         const char *output)
 {
@@ -113,7 +113,7 @@ static void ask_library(float *out, size_t room, const GstVideoInfo *info, GstBu
         frame.pixels[i] = GST_VIDEO_FRAME_PLANE_DATA(&video, i);
         frame.stride[i] = (size_t)GST_VIDEO_FRAME_PLANE_STRIDE(&video, i);
     }
-    const fovea_output into = {out, room * sizeof *out};
+    const fovea_output into = {out, capacity * sizeof *out};
     void *converted = g_malloc(about.buffer_size + 1);
     assert_int_equal(fovea_layout_convert(&frame, &frame, layout, width, height, yuv, converted,
                                           about.buffer_size),

@@ -835,19 +835,19 @@ class Calls(unittest.TestCase):
 
     def test_others_run_meanwhile(self):
         """Of many turns that another thread makes, more than those at the ends fall into a frame."""
-        image, turns, done = np.zeros((1120, 1120, 3), np.uint8), [0], threading.Event()
+        image, rounds, done = np.zeros((1120, 1120, 3), np.uint8), [0], threading.Event()
         plan = fovea.Model(MODEL, fovea.Device(threads=1)).plan(image)
 
         def turn():
             while not done.wait(0.001):
-                turns[0] += 1
+                rounds[0] += 1
         thread = threading.Thread(target=turn)
         thread.start()
         try:
-            before = turns[0]
+            before = rounds[0]
             for _ in range(3):
                 plan.run(image)
-            self.assertGreater(turns[0] - before, 20)
+            self.assertGreater(rounds[0] - before, 20)
         finally:
             done.set()
             thread.join()

@@ -207,7 +207,7 @@ static fovea_status download(fv_queue *q, uint32_t slot, void *dst, uint64_t str
 /* ---- one call ---- */
 
 static char *base_of(const fv_queue *q, const fv_launch *l, uint32_t o, const fv_call *c,
-                     uint32_t width, uint64_t *room)
+                     uint32_t width, uint64_t *available)
 {
     const fv_operand *op = &l->operand[o];
     const uint64_t row = l->args.ld[o] * (uint64_t)fv_type_size(op->type);
@@ -225,7 +225,7 @@ static char *base_of(const fv_queue *q, const fv_launch *l, uint32_t o, const fv
     if (op->kind == FV_KIND_PARTIAL)
         at += c->group * op->stride;
     assert_true(at < size);
-    *room = size - at;
+    *available = size - at;
     return base + at;
 }
 
@@ -237,13 +237,13 @@ struct widened {
 };
 
 static struct widened widen(const fv_launch *l, uint32_t o, const fv_call *c, char *from,
-                            uint64_t room)
+                            uint64_t available)
 {
     const fv_operand *op = &l->operand[o];
     struct widened w = {.from = from, .type = op->type};
     if (!from || !widens(l, o))
         return w;
-    w.count = room / 2;
+    w.count = available / 2;
     if (op->kind == FV_KIND_ROW && w.count > (uint64_t)c->rows * l->args.ld[o])
         w.count = (uint64_t)c->rows * l->args.ld[o];
     w.copy = malloc((size_t)w.count * sizeof(float));
@@ -271,9 +271,9 @@ static void call(void *ctx, fv_bound *step, const fv_call_place *at, fv_call *c)
     q->device->seen.parted += parts > 1;
     q->device->seen.cut += c->rows < l->rows;
     for (uint32_t o = 0; o < FV_OPERANDS; o++) {
-        uint64_t room = 0;
-        char *p = base_of(q, l, o, c, at->width, &room);
-        w[o] = widen(l, o, c, p, room);
+        uint64_t available = 0;
+        char *p = base_of(q, l, o, c, at->width, &available);
+        w[o] = widen(l, o, c, p, available);
         c->p[o] = w[o].copy ? (void *)w[o].copy : p;
     }
     c->scratch = l->scratch_mem && l->scratch_mem->host ? l->scratch_mem->host : NULL;

@@ -48,7 +48,7 @@ static void expect_exponents(const double *size, const double *columns, const in
             fail_msg("channel %u: 2^%d, expected 2^%d", i, got[i], want[i]);
 }
 
-static void factors_follow_both_sides(void **state)
+static void scales_follow_both_sides(void **state)
 {
     (void)state;
     /* The geometric mean of both ratios, where a side is 4 times as large as the median. */
@@ -431,16 +431,16 @@ static void no_bit_of_floats_changes(const subject *s, const fovea_model *model)
 
 static void int8_stays_near(const subject *s, const fovea_model *model)
 {
-    static const float factors[] = {1, 30, 100, 300, 1000, 1 / 300.f};
+    static const float scales[] = {1, 30, 100, 300, 1000, 1 / 300.f};
     size_t n;
     uint32_t columns;
     float *want = run(s, model, FOVEA_COMPUTE_F32, 1, &n, &columns);
-    for (size_t i = 0; i < sizeof factors / sizeof *factors; i++) {
+    for (size_t i = 0; i < sizeof scales / sizeof *scales; i++) {
         double worst;
-        float *got = run(s, model, FOVEA_COMPUTE_INT8, factors[i], &n, &columns);
+        float *got = run(s, model, FOVEA_COMPUTE_INT8, scales[i], &n, &columns);
         const double mean = cosines(got, want, n, columns, &worst);
         print_message("%s, %s, channels %g times larger: cosine %.5f, of the worst row %.5f\n",
-                      s->model, s->attention ? s->attention : "its own", (double)factors[i], mean,
+                      s->model, s->attention ? s->attention : "its own", (double)scales[i], mean,
                       worst);
         assert_true(mean >= 0.999 && worst >= 0.995);
         free(got);
@@ -468,7 +468,7 @@ static void planted_channels(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(factors_follow_both_sides),
+        cmocka_unit_test(scales_follow_both_sides),
         cmocka_unit_test(odd_channels),
         cmocka_unit_test(norms),
         cmocka_unit_test(products),

@@ -306,12 +306,12 @@ static void null_arguments(void **state)
     fovea_state *no_state;
     fovea_ticket ticket;
     fovea_output_info info = FOVEA_OUTPUT_INFO_INIT;
-    static float room[1 << 16];
+    static float spare[1 << 16];
     const fovea_frame frame = {.pixels = {fixture_pixels}};
-    const fovea_output out = {room, sizeof room};
+    const fovea_output out = {spare, sizeof spare};
     const fovea_plan_options options = fixture_options(NULL, FOVEA_SCHEDULE_AUTO);
     fovea_plan_output(plan, 0, &info);
-    assert_true((size_t)info.rows * info.columns * sizeof(float) <= sizeof room);
+    assert_true((size_t)info.rows * info.columns * sizeof(float) <= sizeof spare);
     refused(fovea_run(NULL, &frame, &out, 1), FOVEA_EINVAL, "the plan");
     refused(fovea_run(plan, NULL, &out, 1), FOVEA_EINVAL, "the frame");
     refused(fovea_run(plan, &frame, NULL, 1), FOVEA_EINVAL, "the outputs");
@@ -329,10 +329,10 @@ static void null_arguments(void **state)
     refused(fovea_state_create(&no_state, device, NULL), FOVEA_EINVAL, "options");
     fovea_gemm_options g = FOVEA_GEMM_OPTIONS_INIT;
     g.rows = g.in = g.out = 8;
-    g.weight = room;
+    g.weight = spare;
     assert_int_equal(fovea_gemm_plan_create(&plan, device, &g), FOVEA_OK);
-    refused(fovea_op_run(plan, NULL, 1, (fovea_matrix){room, 0}), FOVEA_EINVAL, "the inputs");
-    refused(fovea_op_run(NULL, NULL, 1, (fovea_matrix){room, 0}), FOVEA_EINVAL, "the plan");
+    refused(fovea_op_run(plan, NULL, 1, (fovea_matrix){spare, 0}), FOVEA_EINVAL, "the inputs");
+    refused(fovea_op_run(NULL, NULL, 1, (fovea_matrix){spare, 0}), FOVEA_EINVAL, "the plan");
     fovea_plan_free(plan);
 
     fovea_device_info d = FOVEA_DEVICE_INFO_INIT;
@@ -651,7 +651,7 @@ static void formats_agree(void **state)
     const fovea_frame swapped = {.pixels = {bgr}, .stride = {PAD}};
     const fovea_frame one = {.pixels = {grey}, .stride = {PAD}};
     const fovea_frame three = {.pixels = {grey_rgb}};
-    const fovea_frame apart = {.pixels = {planes[0], planes[1], planes[2]}};
+    const fovea_frame planar = {.pixels = {planes[0], planes[1], planes[2]}};
     float *want = run_frame(FOVEA_FORMAT_RGB8, &rgb, &n),
           *want_grey = run_frame(FOVEA_FORMAT_RGB8, &three, &n);
     float *got = run_frame(FOVEA_FORMAT_RGB8, &wide, &n);
@@ -663,7 +663,7 @@ static void formats_agree(void **state)
     got = run_frame(FOVEA_FORMAT_GRAY8, &one, &n);
     assert_memory_equal(got, want_grey, n * sizeof *got);
     free(got);
-    got = run_frame(FOVEA_FORMAT_PLANES_F32, &apart, &n);
+    got = run_frame(FOVEA_FORMAT_PLANES_F32, &planar, &n);
     close_to(got, want, n, 1e-5);
     free(got);
     free(want);

@@ -216,7 +216,7 @@ static char *saved(const fovea_sequence *s)
 static void moved(void **unused)
 {
     (void)unused;
-    static float straight[TOKENS * VOCABULARY], apart[TOKENS * VOCABULARY];
+    static float straight[TOKENS * VOCABULARY], resumed[TOKENS * VOCABULARY];
     fovea_device *device = fixture_device(2);
     for (int softmax = 0; softmax < 2; softmax++) {
         fovea_model *m = language(softmax, false);
@@ -227,14 +227,14 @@ static void moved(void **unused)
         assert_int_equal(fovea_sequence_fork(&fork, a), FOVEA_OK);
         feed(a, 41, 30, straight);
 
-        feed(b, 7, 12, apart);
+        feed(b, 7, 12, resumed);
         assert_int_equal(fovea_sequence_restore(b, half, fovea_sequence_size(b)), FOVEA_OK);
-        feed(a, 3, 10, apart);
-        feed(b, 41, 30, apart);
-        assert_memory_equal(straight, apart, 30 * VOCABULARY * sizeof *apart);
-        memset(apart, 0, sizeof apart);
-        feed(fork, 41, 30, apart);
-        assert_memory_equal(straight, apart, 30 * VOCABULARY * sizeof *apart);
+        feed(a, 3, 10, resumed);
+        feed(b, 41, 30, resumed);
+        assert_memory_equal(straight, resumed, 30 * VOCABULARY * sizeof *resumed);
+        memset(resumed, 0, sizeof resumed);
+        feed(fork, 41, 30, resumed);
+        assert_memory_equal(straight, resumed, 30 * VOCABULARY * sizeof *resumed);
         fovea_sequence_info info = FOVEA_SEQUENCE_INFO_INIT;
         assert_int_equal(fovea_sequence_query(fork, &info), FOVEA_OK);
         assert_int_equal(info.tokens, 71);

@@ -15,13 +15,13 @@
 #include "tests/fixture.h"
 #include "tests/kernels/attention_trial.h"
 
-enum { ROWS = 40, HEADS = 3, D = 12, DV = 10, WIDE = HEADS * DV, ROOM = 2 * ROWS };
+enum { ROWS = 40, HEADS = 3, D = 12, DV = 10, WIDE = HEADS * DV, CAPACITY = 2 * ROWS };
 
 static const struct {
     const char *attention;
     int normalise;
     size_t floats;
-    uint32_t room; /* of a cache */
+    uint32_t capacity; /* of a cache */
 } kinds[] = {
     {"linear:elu1", 1, HEADS *(D *DV + D)},
     {"linear:identity", 0, HEADS *D *DV},
@@ -32,7 +32,7 @@ static const struct {
     {"gated-delta-rule:nala", 1, HEADS * 2 * D *DV},
     {"mala", 1, HEADS *(D *DV + D + DV + 1)},
     {"sla-mala-paper:exp", 1, HEADS *(D *DV + D + DV + 1)},
-    {"softmax", 1, HEADS *(D + DV) * ROOM + 1, ROOM},
+    {"softmax", 1, HEADS *(D + DV) * CAPACITY + 1, CAPACITY},
 };
 #define KINDS (sizeof kinds / sizeof *kinds)
 
@@ -44,7 +44,7 @@ static fovea_attention_options options_of(size_t kind)
     o.causal = 1;
     o.l2norm = 1;
     o.rows = ROWS;
-    o.keys = kinds[kind].room;
+    o.keys = kinds[kind].capacity;
     o.heads = HEADS;
     o.head_dim = D;
     o.value_dim = DV;
@@ -124,7 +124,7 @@ static void moved(void **unused)
         const fovea_attention_options o = options_of(k);
         fovea_state *a = create(device, &o), *b = create(device, &o);
         trial t = trial_make(&o, 1), other = trial_make(&o, 50);
-        float straight[ROWS * WIDE], apart[ROWS * WIDE], ignored[ROWS * WIDE];
+        float straight[ROWS * WIDE], resumed[ROWS * WIDE], ignored[ROWS * WIDE];
         feed(a, &t, 0, 17, straight);
         float *half = saved(a);
         feed(a, &t, 17, ROWS - 17, straight);
@@ -132,9 +132,9 @@ static void moved(void **unused)
         feed(b, &other, 0, ROWS, ignored);
         assert_int_equal(fovea_state_restore(b, half, kinds[k].floats), FOVEA_OK);
         feed(a, &other, 0, ROWS, ignored);
-        feed(b, &t, 17, ROWS - 17, apart);
-        assert_memory_equal(straight + 17 * WIDE, apart + 17 * WIDE,
-                            (ROWS - 17) * WIDE * sizeof *apart);
+        feed(b, &t, 17, ROWS - 17, resumed);
+        assert_memory_equal(straight + 17 * WIDE, resumed + 17 * WIDE,
+                            (ROWS - 17) * WIDE * sizeof *resumed);
         free(half);
         fovea_state_free(a);
         fovea_state_free(b);
@@ -295,7 +295,7 @@ static void pieces_of_softmax(void **unused)
 
 /* A cache holds the number of tokens that it was made for and no more, also if they come from a
  * saved state. */
-static void room(void **unused)
+static void capacity(void **unused)
 {
     (void)unused;
     fovea_device *device = fixture_device(1);
@@ -332,9 +332,10 @@ static void room(void **unused)
     fovea_state_free(s);
     trial_free(&t);
 
-    static const uint32_t rooms[] = {0, (1u << 24) + 1, 1u << 24}; /* the last: of 2^30 values */
-    for (size_t i = 0; i < sizeof rooms / sizeof *rooms; i++) {
-        o.keys = rooms[i];
+    static const uint32_t capacities[] = {0, (1u << 24) + 1,
+                                          1u << 24}; /* the last: of 2^30 values */
+    for (size_t i = 0; i < sizeof capacities / sizeof *capacities; i++) {
+        o.keys = capacities[i];
         refused(device, &o, FOVEA_EINVAL);
     }
     fovea_device_close(device);
@@ -379,7 +380,7 @@ int main(void)
         cmocka_unit_test(followed),
         cmocka_unit_test(steady),
         cmocka_unit_test(pieces_of_softmax),
-        cmocka_unit_test(room),
+        cmocka_unit_test(capacity),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -153,7 +153,7 @@ static void parallel_for(void (*fn)(void *arg, size_t i), void *arg, size_t n, v
         pthread_join(thread[i], NULL);
 }
 
-static void own_threads_beside_the_pool(void **state)
+static void own_threads_and_the_pool(void **state)
 {
     (void)state;
     size_t loops = 0;
@@ -227,7 +227,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_plans_on_one_device),
         cmocka_unit_test(two_plans_made_at_once),
-        cmocka_unit_test(own_threads_beside_the_pool),
+        cmocka_unit_test(own_threads_and_the_pool),
         cmocka_unit_test(forked),
     };
     const struct CMUnitTest fault[] = {cmocka_unit_test(planted)};

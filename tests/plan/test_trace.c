@@ -14,10 +14,10 @@
 
 #include "tests/fixture.h"
 
-enum { DEVICES = 16, ROOM = 1 << 14, STEPS = 512 };
+enum { DEVICES = 16, CAPACITY = 1 << 14, STEPS = 512 };
 
 static fovea_model *model;
-static fovea_trace_event events[ROOM];
+static fovea_trace_event events[CAPACITY];
 
 static int draw(void **state)
 {
@@ -62,7 +62,7 @@ static void check_events(const fovea_plan *plan, size_t n, uint32_t workers)
     static uint64_t seen[STEPS];
     double end = 0;
     memset(seen, 0, sizeof seen);
-    assert_in_range(n, steps, ROOM);
+    assert_in_range(n, steps, CAPACITY);
     for (size_t i = 0; i < n; i++) {
         const fovea_trace_event *e = &events[i];
         assert_in_range(e->step, 0, steps - 1);
@@ -110,7 +110,7 @@ static void trace_plan(fovea_plan *plan, uint32_t workers)
     fovea_memory before = FOVEA_MEMORY_INIT, after = FOVEA_MEMORY_INIT;
     assert_true(fovea_plan_seconds(plan) == 0);
     float *plain = run(plan, &values);
-    const fovea_status status = fovea_plan_trace(plan, events, ROOM);
+    const fovea_status status = fovea_plan_trace(plan, events, CAPACITY);
     if (status == FOVEA_ENOTSUP) { /* a driver that tells no times */
         free(plain);
         return;
@@ -169,7 +169,7 @@ static void dry_plans_have_no_trace(void **state)
     fovea_plan *plan;
     o.dry = 1;
     assert_int_equal(fovea_plan_create(&plan, model, device, &o), FOVEA_OK);
-    assert_int_equal(fovea_plan_trace(plan, events, ROOM), FOVEA_EINVAL);
+    assert_int_equal(fovea_plan_trace(plan, events, CAPACITY), FOVEA_EINVAL);
     fovea_plan_free(plan);
     fovea_device_close(device);
 }

@@ -150,11 +150,11 @@ static void forgets_what_was_there(const fv_args *a, const fv_call *c)
 static void keeps_no_state(const fv_args *a, const fv_call *c)
 {
     static float state[1 << 16];
-    fv_call apart = *c;
+    fv_call separate = *c;
     memcpy(state, c->p[FV_SCAN_STATE],
            sizeof(float) * a->prob.heads * a->prob.dim[FV_ATTN_D] * (a->prob.dim[FV_ATTN_DV] + 1));
-    apart.p[FV_SCAN_STATE] = state;
-    right(a, &apart);
+    separate.p[FV_SCAN_STATE] = state;
+    right(a, &separate);
 }
 
 static const fv_step *step_of(const fv_cases *c, enum fv_op op, uint32_t flags)

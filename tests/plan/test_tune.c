@@ -101,7 +101,7 @@ static fovea_status compute(void *ctx, uint32_t who, double *seconds)
 }
 
 /* In a thread of its own, so that the test's may have any processor again. */
-static void *measure_beside(void *payload)
+static void *measure_meanwhile(void *payload)
 {
     fv_score *score = payload;
     const uint32_t cpu = first_cpu();
@@ -121,7 +121,7 @@ static void a_busy_machine_is_seen(void **state)
     if (isnan(fv_machine_waited()))
         skip();
     assert_int_equal(pthread_create(&intruder, NULL, intrude, &go_on), 0);
-    assert_int_equal(pthread_create(&measuring, NULL, measure_beside, score), 0);
+    assert_int_equal(pthread_create(&measuring, NULL, measure_meanwhile, score), 0);
     pthread_join(measuring, NULL);
     go_on = 0;
     pthread_join(intruder, NULL);

@@ -307,7 +307,7 @@ static void types_have_their_own_files(void **state)
 }
 
 /* What equal channels come to is in the key, whoever's memory it is in. */
-static void factors_have_their_own_files(void **state)
+static void scales_have_their_own_files(void **state)
 {
     static float data[W * W];
     const float factor[W] = {1, 2}, same[W] = {1, 2}, other[W] = {2, 1};
@@ -699,7 +699,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(later_plans_map_what_is_there, settle),
         cmocka_unit_test_setup(types_have_their_own_files, settle),
-        cmocka_unit_test(factors_have_their_own_files),
+        cmocka_unit_test(scales_have_their_own_files),
         cmocka_unit_test_setup(equal_channels_are_kept, settle),
         cmocka_unit_test_setup(damaged_files_are_replaced, settle),
         cmocka_unit_test_setup(changed_models_are_packed_again, settle),

@@ -136,11 +136,11 @@ static void hostile_facts(void **state)
     fv_wisdom_free(w);
 }
 
-static size_t remarks;
+static size_t messages;
 
-static void count_remark(const char *line, void *payload)
+static void count_message(const char *line, void *payload)
 {
-    remarks += strstr(line, payload) != NULL;
+    messages += strstr(line, payload) != NULL;
 }
 
 /* Of more facts than a text may have the oldest are left out. */
@@ -168,10 +168,10 @@ static void too_many_facts(void **state)
         succeed(fv_wisdom_put(w, &f));
     }
     char said[] = "5 oldest";
-    fovea_log_set(count_remark, said);
+    fovea_log_set(count_message, said);
     char *text = text_of(w);
     fovea_log_set(NULL, NULL);
-    assert_int_equal(remarks, 1);
+    assert_int_equal(messages, 1);
     fv_wisdom_free(w);
     w = parsed(text, &unknown);
     assert_int_equal(fv_wisdom_count(w), MOST);
