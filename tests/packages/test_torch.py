@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""test_torch.py: python/fovea/torch against the library: values, gradients, folders, whole trainings.
+"""test_torch.py: python/fovea/torch against the library: values, gradients, folders, training.
 
     test_torch.py path/to/fovea path/to/libfovea.so
 
@@ -29,7 +29,7 @@ torch, transformers, _ = (counted.need(name, "tests/packages/test_torch.sh says 
 sys.path.insert(0, PYTHON)
 import fovea  # noqa: E402
 import fovea.torch as ft  # noqa: E402
-from fovea.torch import data, folders, foveated, mechanisms, names, stages, swap, training  # noqa: E402
+from fovea.torch import folders, foveated, mechanisms, names, swap  # noqa: E402
 from safetensors.torch import load_file, save_file  # noqa: E402
 
 transformers.utils.logging.set_verbosity_error()
@@ -227,13 +227,8 @@ class Gradients(unittest.TestCase):
         return loss, {n[len("grad."):]: x for n, x in load_file(out + "/grad.safetensors").items()}
 
     def ours(self, stage, model, kind):
-        options = ft.Options(loss=kind)
-        teacher, learner = ((stages.AttentionTeacher(self.model), stages.AttentionStage(model, options))
-                            if stage == 1 else
-                            (stages.FeatureTeacher(self.teacher), stages.FeatureStage(model, options)))
-        with torch.no_grad():
-            given = teacher(self.pixels)
-        loss, _ = learner(*given)
+        loss = (ft.stage1_loss(model, ft.teacher_of(self.model), self.pixels, kind) if stage == 1 else
+                ft.stage2_loss(model, ft.teacher_of(self.teacher), self.pixels, kind))
         loss.backward()
         slopes = {n: p.grad for n, p in model.named_parameters() if p.grad is not None}
         return loss.item(), folders.tensors_of(model, slopes, torch.float32)
@@ -311,10 +306,9 @@ class Models(unittest.TestCase):
         for wrong, words in [(lambda: ft.linearise(other, "mala"), "ConvNextModel.*supported are ViT"),
                              (lambda: ft.linearise(make("ViT"), "malla"), "malla.*choose softmax"),
                              (lambda: ft.export(make("ViT"), "/nowhere"), "linearise it first"),
-                             (lambda: ft.stage1(make("ViT"), []), "linearise it first"),
-                             (lambda: ft.stage1(ft.linearise(make("ViT"), "softmax"), []),
+                             (lambda: ft.stage2_loss(make("ViT"), None, None), "linearise it first"),
+                             (lambda: ft.stage1_loss(ft.linearise(make("ViT"), "softmax"), None, None),
                               "nothing to learn"),
-                             (lambda: ft.Options(loss="square"), "relative, squared"),
                              (lambda: ft.attention(*torch.randn(3, 1, 5, 1, 8), "foveated"), "grid")]:
             with self.assertRaisesRegex(ValueError, words):
                 wrong()
@@ -343,132 +337,32 @@ class Models(unittest.TestCase):
             self.assertIn("fovea.torch needs PyTorch: pip install torch", p.stderr.strip().split("\n")[-1])
 
 
-class Trainings(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        from PIL import Image
-        cls.folder = tempfile.TemporaryDirectory()
-        cls.path = cls.folder.name
-        os.makedirs(cls.path + "/photos")
-        random = torch.Generator().manual_seed(3)
-        for i in range(5):
-            small = torch.randint(0, 256, (7, 9, 3), generator=random, dtype=torch.uint8)
-            Image.fromarray(small.numpy()).resize((130 + i, 100), Image.BICUBIC).save(
-                "%s/photos/%d.png" % (cls.path, i))
-        ft.export(ft.linearise(make("Dinov2"), "softmax"), cls.path + "/model")
+class Training(unittest.TestCase):
+    """The loop of docs/training.md: both losses fall, and what is not to be trained stays."""
 
-    @classmethod
-    def tearDownClass(cls):
-        cls.folder.cleanup()
+    def losses(self, loss, chosen, rate):
+        model = ft.linearise(make("Dinov2"), "nala+softmax@1")
+        teacher, pixels = ft.teacher_of(model), torch.randn(2, 3, 70, 84)
+        begun = {name: x.clone() for name, x in model.named_parameters()}
+        optimizer = torch.optim.AdamW(chosen(model), lr=rate, weight_decay=0)
+        values = []
+        for _ in range(8):
+            optimizer.zero_grad()
+            value = loss(model, teacher, pixels)
+            value.backward()
+            optimizer.step()
+            values.append(value.item())
+        return values, {name for name, x in model.named_parameters() if not torch.equal(x, begun[name])}
 
-    def train(self, out, *options, processes=0, attention="nala+pola@1"):
-        start = [sys.executable] if not processes else [
-            sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(processes),
-            "--master-port", str(20000 + os.getpid() % 20000)]
-        out = self.path + "/" + out
-        call(*start, "-m", "fovea.torch.train", self.path + "/model", "--data", self.path + "/photos", "-o",
-             out, "--attention", attention, "--size", "70", "--device", "cpu", *options)
-        with open(out + "/log.jsonl") as f:
-            return load_file(out + "/model.safetensors"), [json.loads(line)["loss"] for line in f]
+    def test_stage_1(self):
+        values, moved = self.losses(ft.stage1_loss, ft.stage1_parameters, 3e-3)
+        self.assertLess(values[-1], 0.9 * values[0])
+        self.assertTrue(moved and all(".0.attention." in name for name in moved), moved)
 
-    def test_as_fovea_adapt(self):
-        """The same pictures, crops, rates and steps: the same losses."""
-        for stage in ("1", "2"):
-            common = ["--stage", stage, "--steps", "6", "--batch", "2", "--lr", "1e-3", "--lr-schedule",
-                      "cosine", "--warmup", "2", "--flip", "0.5", "--seed", "4"]
-            out = self.path + "/fovea" + stage
-            call(EXE, "adapt", self.path + "/model", "--data", self.path + "/photos", "-o", out,
-                 "--attention", "nala+pola@1", "--size", "70", *common)
-            with open(out + "/log.jsonl") as f:
-                want = [x["loss"] for x in map(json.loads, f) if "loss" in x]
-            weights, losses = self.train("torch" + stage, *common)
-            self.assertEqual(len(losses), 6)
-            for got, expected in zip(losses, want):
-                self.assertLess(abs(got - expected), 1e-3 * expected)
-            for name, tensor in load_file(out + "/model.safetensors").items():
-                self.assertLess(float((tensor - weights[name]).abs().max()), 2e-3, name)
-
-    def test_processes(self):
-        """Two processes by DDP and by FSDP give what one gives with twice the batch."""
-        common = ["--stage", "1,2", "--steps", "3,3", "--lr", "1e-3,1e-4", "--warmup", "0", "--clip", "1"]
-        want, losses = self.train("one", "--batch", "4", *common)
-        begun = load_file(self.path + "/model/model.safetensors")
-        moved = max(float((want[n] - x).abs().max()) for n, x in begun.items())
-        self.assertGreater(moved, 1e-3)
-        for kind in ("ddp", "fsdp"):
-            got, same = self.train(kind, "--batch", "2", "--parallel", kind, *common, processes=2)
-            with self.subTest(kind):
-                self.assertEqual(sorted(got), sorted(want))
-                for name in want:
-                    self.assertLess(float((got[name] - want[name]).abs().max()), WITHIN, name)
-                for a, b in zip(losses, same, strict=True):
-                    self.assertLess(abs(a - b), WITHIN * a)
-                # Nothing is left to do: what was written is read.
-                again, _ = self.train(kind, "--batch", "2", "--parallel", kind, "--resume", *common,
-                                      processes=2)
-                self.assertTrue(all(torch.equal(again[n], got[n]) for n in got))
-
-    def test_bfloat16(self):
-        common = ["--stage", "1,2", "--steps", "4,2", "--batch", "2", "--warmup", "0", "--lr", "1e-3,1e-4"]
-        _, want = self.train("f32", *common)
-        _, got = self.train("bf16", "--autocast", "bf16", *common)
-        self.assertNotEqual(got, want)
-        for a, b in zip(got, want, strict=True):
-            self.assertLess(abs(a - b), 0.05 * b)
-
-    def test_goes_on(self):
-        """Ended in the middle of a stage and gone on from its state: the same bits."""
-        for kind in ("Dinov2", "ViT"):  # the latter with a pooler, which has no gradient
-            pixels = torch.randn(6, 2, 3, 70, 70)
-            options = ft.Options(steps=6, lr=1e-3, warmup=2)
-            for run in (ft.stage1, ft.stage2):
-                whole = ft.linearise(make(kind), "mala")
-                run(whole, pixels, options)
-                state = self.path + "/state"
-                broken = ft.linearise(make(kind), "mala")
-                with self.assertRaises(StopIteration):
-                    run(broken, pixels[:4], options, teacher=make(kind), state=state, every=2)
-                again, read = ft.linearise(make(kind), "mala"), training.read_state(state)
-                self.assertEqual(read["step"], 4)
-                run(again, pixels[4:], options, teacher=make(kind), resumed=read)
-                for a, b in zip(whole.parameters(), again.parameters(), strict=True):
-                    self.assertTrue(torch.equal(a, b))
-
-    def test_program_goes_on(self):
-        common = ["--stage", "1,2", "--steps", "3,2", "--batch", "2"]
-        want, losses = self.train("straight", *common)
-        # As if it had ended after stage 1.
-        self.train("twice", *common)
-        state = training.read_state(self.path + "/twice/checkpoint")
-        self.assertEqual((state["step"], json.loads(state["note"])["stage"]), (2, 1))
-        got, same = self.train("twice", *common, "--resume")
-        self.assertEqual(same, losses)
-        self.assertTrue(all(torch.equal(got[n], want[n]) for n in want))
-        with self.assertRaisesRegex(RuntimeError, "was made with --seed 0, not 3"):
-            self.train("twice", *common, "--resume", "--seed", "3")
-
-    def test_refusals(self):
-        for options, words in [(["--stage", "3"], "1, 2, or 1,2"), (["--steps", "1,2,3"], "one for each"),
-                               (["--crop", "random:2..3"], "0 < A"), (["--lr", "x"], "no number")]:
-            with self.assertRaisesRegex(RuntimeError, words) as caught:
-                self.train("none", *options)
-            self.assertNotIn("Traceback", str(caught.exception))
-
-    def test_broken_pictures_give_way(self):
-        folder = self.path + "/some"
-        os.makedirs(folder)
-        for name in os.listdir(self.path + "/photos"):
-            os.symlink(self.path + "/photos/" + name, folder + "/" + name)
-        with open(folder + "/0.jpg", "w") as f:
-            f.write("no picture")
-        with open(folder + "/notes", "w") as f:
-            f.write("no picture")
-        os.rename(folder + "/1.png", folder + "/1")  # what is in them counts
-        self.assertEqual([os.path.basename(p) for p in data.photographs(folder)],
-                         ["0.jpg", "0.png", "1", "2.png", "3.png", "4.png"])
-        photos = data.Photographs(data.photographs(folder),
-                                  data.Policy(28, 42, "centre", 1, 1, 0, 0, 3, 0), data.processor(folder)[0])
-        self.assertEqual({tuple(photos[i].shape) for i in range(12)}, {(3, 42, 28)})
+    def test_stage_2(self):
+        values, moved = self.losses(ft.stage2_loss, torch.nn.Module.parameters, 3e-4)
+        self.assertLess(values[-1], 0.9 * values[0])
+        self.assertTrue(any(".1." in name for name in moved))
 
 
 if __name__ == "__main__":

@@ -2,11 +2,11 @@
 
     model = transformers.AutoModel.from_pretrained("dinov2-small")
     fovea.torch.linearise(model, "mala")                   # or "nala+softmax@0-3", or a list
-    ...                                                    # train: fovea.torch.stage1, or your own
+    teacher = fovea.torch.teacher_of(model)
+    loss = fovea.torch.stage2_loss(model, teacher, pixels) # of a step of your training
     fovea.torch.export(model, "dinov2-small-mala")         # `fovea run` takes this folder
 
-Needs PyTorch; models are transformers' or timm's. Values and gradients are those of the library. The
-whole of training as a program: python -m fovea.torch.train --help.
+Needs PyTorch; models are transformers' or timm's. Values and gradients are those of the library.
 """
 try:
     import torch as _torch
@@ -17,8 +17,8 @@ del _torch
 from .folders import export, load
 from .mechanisms import Attention, attention
 from .names import attentions
-from .stages import Options, stage1, stage2
+from .stages import stage1_loss, stage1_parameters, stage2_loss, teacher_of
 from .swap import attention_of, features, linearise
 
-__all__ = ["Attention", "Options", "attention", "attention_of", "attentions", "export", "features",
-           "linearise", "load", "stage1", "stage2"]
+__all__ = ["Attention", "attention", "attention_of", "attentions", "export", "features", "linearise", "load",
+           "stage1_loss", "stage1_parameters", "stage2_loss", "teacher_of"]
