@@ -25,7 +25,7 @@ for size in $(echo "${SIZES:-252,364,518,742,1022,1274,1540}" | tr , ' '); do
     mv "$result.part" "$result"
 done
 cat "$@" >"$folder/results.jsonl"
-"$build/src/cli/fovea" bench --from "$folder/results.jsonl" -o md -O "$folder/resolution.md" \
-    --plot "$folder/resolution.svg"
+"$build/src/cli/fovea" bench --from "$folder/results.jsonl" -o md -O "$folder/resolution.md"
+python3 bench/report.py "$folder/results.jsonl" "$folder/resolution.svg" >>"$folder/resolution.md"
 cat "$folder/resolution.md"
 printf '\n%s\n%s\n' "$folder/resolution.svg" "$folder/resolution.md" >&2

@@ -6,10 +6,7 @@ and slower results.
 
 With --long those tests that take longer, and no others.
 """
-import csv
-import io
 import json
-import math
 import os
 import signal
 import subprocess
@@ -18,7 +15,6 @@ import tempfile
 import threading
 import time
 import unittest
-import xml.dom.minidom
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import counted
@@ -83,12 +79,6 @@ class Formats(Folder):
         self.assertEqual(json.loads(run("--from", kept, "-o", "json")), cases)
         again = [json.loads(line) for line in run("--from", kept, "-o", "jsonl").splitlines()]
         self.assertEqual(again, cases)
-        rows = list(csv.DictReader(io.StringIO(run("--from", kept, "-o", "csv"))))
-        self.assertEqual(len(rows), len(timed))
-        for row, r in zip(rows, timed):
-            self.assertAlmostEqual(float(row["p50_ms"]), r["p50_ms"], 6)
-            self.assertEqual(row["note"], r["note"])
-            self.assertEqual(row["params_attention"], r["params"]["attention"])
         for form in ("text", "md"):
             shown = run("--from", kept, "-o", form)
             for r in timed:
@@ -96,17 +86,6 @@ class Formats(Folder):
             self.assertNotIn("baseline", shown)
         table = [line for line in run("--from", kept, "-o", "md").splitlines() if line[:1] == "|"]
         self.assertEqual(len({line.count("|") for line in table[:2 + len(timed)]}), 1)
-
-    def test_plot(self):
-        sizes = [result(a, n, ms) for a, by in (("softmax", 1e-4), ("linear", 1e-2))
-                 for n in (64, 256, 1024) for ms in [by * n * (n if a == "softmax" else 1)]]
-        picture = self.path("p.svg")
-        run("--from", self.path("r.jsonl", sizes), "--plot", picture)
-        text = xml.dom.minidom.parse(picture).toxml()
-        for word in ("softmax", "linear", "1024", "promised by the plan"):
-            self.assertIn(word, text)
-        self.assertIn("gnuplot", run("--from", self.path("r.jsonl", sizes), "--plot", picture, fails=2,
-                                     env={"PATH": "/nowhere"}))
 
     def test_what_is_no_result(self):
         for text in ("", "{}", "[1]", "{\"schema\": \"fovea.bench/1\"}", "no"):
@@ -116,56 +95,6 @@ class Formats(Folder):
         run("--from", self.path("missing"), fails=7)
         run(*SMALL, "-o", "xml", fails=1)
         run(*SMALL, "-O", self.path("no/where"), fails=7)
-
-
-class Crossovers(Folder):
-    def found(self, *cases):
-        out = json.loads(run("--from", self.path("r", cases), "-o", "json"))
-        return [r for r in out if r["schema"] == "fovea.crossover/1"]
-
-    def test_where_it_crosses(self):
-        softmax = [result("softmax", n, n * n / 4096) for n in (16, 256, 4096)]
-        linear = [result("linear", n, n / 16) for n in (16, 256, 4096)]  # equal at 256
-        c, = self.found(*softmax, *linear)
-        self.assertEqual((c["verdict"], c["slower_at"], c["faster_at"]), ("crosses", 16, 256))
-        self.assertAlmostEqual(c["at"], 256)
-        c, = self.found(*softmax, *[dict(r, p50_ms=r["p50_ms"] * 2) for r in linear])
-        self.assertEqual((c["slower_at"], c["faster_at"]), (256, 4096))
-        self.assertAlmostEqual(c["at"], 512)
-        c, = self.found(*softmax, *[dict(r, p50_ms=r["p50_ms"] * 100) for r in linear])
-        self.assertEqual((c["verdict"], c["at"]), ("slower everywhere", None))
-        c, = self.found(*softmax, *[dict(r, p50_ms=r["p50_ms"] / 100) for r in linear])
-        self.assertEqual((c["verdict"], c["faster_at"]), ("faster everywhere", 16))
-
-    def test_like_with_like(self):
-        """Devices and settings are not mixed; a lead that is lost again does not count."""
-        one = [result(a, n, ms, threads=t) for t in (1, 2) for a, n, ms in (
-            ("softmax", 16, 1), ("softmax", 64, 16), ("linear", 16, 1 + t), ("linear", 64, 2))]
-        self.assertEqual([c["params"]["threads"] for c in self.found(*one)], [1, 2])
-        lost = [result("softmax", n, 2) for n in (1, 2, 3)]
-        lost += [result("linear", n, ms) for n, ms in ((1, 1), (2, 3), (3, 1))]
-        c, = self.found(*lost)
-        self.assertEqual((c["slower_at"], c["faster_at"]), (2, 3))
-        self.assertEqual(self.found(result("linear", 16, 1)), [])
-
-    def long_of_a_run(self):
-        """Linear attention is far slower on few tokens with many channels, far faster on many."""
-        out = results("attention", "--attention", "softmax,linear", "--tokens", "4,2048", "--heads", "1",
-                      "--dim", "64", "--runs", "7")
-        cross = [r for r in out if r["schema"] == "fovea.crossover/1"]
-        self.assertEqual(len(cross), 1)
-        c, p50 = cross[0], {(r["params"]["attention"], r["params"]["tokens"]): r["p50_ms"]
-                            for r in out if r["schema"] == "fovea.bench/1"}
-        self.assertEqual((c["attention"], c["unit"], c["measured"]), ("linear", "tokens", 2))
-        leads = {n: p50["softmax", n] / p50["linear", n] for n in (4, 2048)}
-        self.assertGreater(leads[2048], 1)
-        if leads[4] >= 1:
-            self.assertEqual((c["verdict"], c["faster_at"]), ("faster everywhere", 4))
-        else:
-            self.assertEqual((c["slower_at"], c["faster_at"]), (4, 2048))
-            share = -math.log(leads[4]) / (math.log(leads[2048]) - math.log(leads[4]))
-            self.assertAlmostEqual(c["at"], 4 * 512 ** share, 3)
-        self.assertNotIn("tokens", c["params"])
 
 
 class Wrong(Folder):
@@ -267,9 +196,6 @@ class Baseline(Folder):
         cases = json.loads(self.compared("-o", "json", fails=6)[0])
         self.assertEqual([r.get("baseline", {}).get("p50_ms") for r in cases], [0.003, 0.005, 4.1, None])
         self.assertAlmostEqual(cases[1]["baseline"]["change_percent"], -20)
-        rows = list(csv.DictReader(io.StringIO(self.compared("-o", "csv", fails=6)[0])))
-        self.assertEqual([row["baseline_p50_ms"] for row in rows], ["0.003", "0.005", "4.1", ""])
-        self.assertAlmostEqual(float(rows[0]["baseline_change_percent"]), 100 / 3, 5)
         self.assertEqual(self.compared("--fail-above", "40")[1], [])
         p = subprocess.run([EXE, "bench", "--from", self.path("new"), "--baseline",
                             self.path("other", [result("softmax", 9, 1)])], capture_output=True, text=True)
@@ -424,8 +350,6 @@ class Devices(unittest.TestCase):
                       "--runs", "2", "--device", "all")
         timed = [r["env"]["device"] for r in out if r["schema"] == "fovea.bench/1"]
         self.assertEqual(sorted(timed), sorted(2 * ids))
-        crossed = [r["env"]["device"] for r in out if r["schema"] == "fovea.crossover/1"]
-        self.assertEqual(sorted(crossed), sorted(ids))
 
 
 if __name__ == "__main__":

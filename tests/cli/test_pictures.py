@@ -1,18 +1,16 @@
 #!/usr/bin/env python3
-"""test_pictures.py: attention maps against references in numpy, and the plots of the benchmark.
+"""test_pictures.py: attention maps against references in numpy.
 
     test_pictures.py path/to/fovea
 """
 import json
 import math
 import os
-import re
 import struct
 import subprocess
 import sys
 import tempfile
 import unittest
-import xml.etree.ElementTree as xml
 import zlib
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
@@ -227,85 +225,6 @@ class AttentionMap(unittest.TestCase):
         self.assertIn("blocks 0 to 11", run(*base, "0,0,x.png", "--attention-block", "12", fails=1))
         self.assertIn("whole", run(*base, "0,0,x.png", "--attention-block", "1.5", fails=1))
         run("run", "synthetic:vit-ti16", picture, "--attention-block", "1", fails=1)
-
-
-class Plot(unittest.TestCase):
-    SVG = "{http://www.w3.org/2000/svg}"
-
-    def setUp(self):
-        self.folder = tempfile.TemporaryDirectory()
-        self.addCleanup(self.folder.cleanup)
-
-    def path(self, name):
-        return os.path.join(self.folder.name, name)
-
-    def series(self, path):
-        """Points by panel ("a" or "b"), colour and whether the line is dashed; the colour of every name in
-        the left one's key; all text of a picture."""
-        root = xml.parse(path).getroot()
-        self.assertEqual(root.tag, self.SVG + "svg")
-        width, height = map(float, root.get("viewBox").split()[2:])
-        lines, colours = {}, {}
-        for group in root.iter(self.SVG + "g"):
-            number = re.fullmatch("gnuplot_plot_[0-9]+([ab])", group.get("id") or "")
-            path = group.find(".//" + self.SVG + "path") if number else None
-            if path is None:
-                continue
-            colour = path.get("stroke")
-            data = path.get("d").split("M")[-1]  # before it comes the key's sample
-            points = [tuple(map(float, p.lstrip("L").split(","))) for p in data.split()]
-            for x, y in points:
-                self.assertTrue(0 < x < width and 0 < y < height)
-            lines[number[1], colour, path.get("stroke-dasharray") is not None] = points
-            if number[1] == "a":
-                colours[group.find(".//" + self.SVG + "text").text] = colour
-        return lines, colours, [t.text for t in root.iter(self.SVG + "text")]
-
-    def test_models_over_pixels(self):
-        first = ["bench", "model", "synthetic:vit-ti16", "--attention", "softmax,linear:elu1",
-                 "--runs", "1", "--json"]
-        text = run(*first, "--size", "32,48x64,96", "--plot", self.path("a.svg"))
-        results = [json.loads(line) for line in text.splitlines()]
-        results = [r for r in results if "p50_ms" in r]  # the others are crossovers
-        lines, colours, words = self.series(self.path("a.svg"))
-        self.assertEqual(sorted(colours), ["linear:elu1", "softmax"])
-        for name, colour in colours.items():
-            time, promised = lines["a", colour, False], lines["b", colour, True]
-            self.assertEqual((len(time), len(promised)), (3, 3))
-            ms = [r["p50_ms"] for r in results if r["params"]["attention"] == name]
-            self.assertEqual(sorted(range(3), key=lambda i: -ms[i]),  # y is downwards
-                             sorted(range(3), key=lambda i: time[i][1]))
-        for tick in ("32\u00b2", "48\u00d764", "96\u00b2", "pixels"):
-            self.assertIn(tick, words)
-        for r in results:  # without the weights, which are packed before the measurement
-            peak = r["peak_bytes"]
-            self.assertLess(peak["resident"], peak["promised"] - peak["weights"] + (4 << 20))
-
-        # The same from a file, in another order.
-        with open(self.path("r.jsonl"), "w") as f:
-            f.writelines(line + "\n" for line in reversed(text.splitlines()))
-        shown = run("bench", "--from", self.path("r.jsonl"), "--plot", self.path("b.svg"))
-        self.assertIn("synthetic:vit-ti16 48x64 softmax", shown)
-        again, other, _ = self.series(self.path("b.svg"))
-        self.assertEqual(lines["a", colours["softmax"], False], again["a", other["softmax"], False])
-
-    def test_attentions_over_tokens(self):
-        run("bench", "attention", "--attention", "softmax,mala", "--tokens", "16..256*4", "--heads",
-            "2,4", "--dim", "16", "--runs", "1", "--plot", self.path("a.svg"))
-        lines, colours, words = self.series(self.path("a.svg"))
-        self.assertEqual(len(colours), 4)
-        self.assertEqual(len(lines["a", colours["mala, heads 4"], False]), 3)
-        self.assertIn("tokens", words)
-
-    def test_what_is_wrong_is_said(self):
-        gemm = ["bench", "gemm", "--shape", "8x8x8", "--runs", "1", "--plot"]
-        self.assertIn("--plot", run(*gemm, self.path("a.svg"), fails=2))
-        self.assertIn(".svg", run(*gemm, self.path("a.png"), fails=1))
-        for text in ("", "{}", "[1", '{"schema":"fovea.bench/1","p50_ms":0}', "{} {"):
-            with open(self.path("r"), "w") as f:
-                f.write(text)
-            self.assertIn("json", run("bench", "--from", self.path("r"), fails=7))
-        run("bench", "--from", self.path("none"), fails=7)
 
 
 if __name__ == "__main__":

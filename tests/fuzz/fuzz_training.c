@@ -160,14 +160,13 @@ static bool read_batches(const uint8_t *header, size_t size)
 static bool read_log(const uint8_t *text, size_t size)
 {
     adapt_log log;
-    char path[128], plot[128];
+    char path[128];
     const double losses[] = {1};
     const fovea_trainer_report report = {
         .step = 3, .pictures = 1, .loss = 1, .layer_loss = losses, .layers = 1};
     snprintf(path, sizeof path, "%s", path_of("log.jsonl"));
-    snprintf(plot, sizeof plot, "%s", path_of("loss.svg"));
     fuzz_write("log.jsonl", text, size, 0);
-    const bool taken = adapt_log_open(&log, path, plot, 2) == CLI_OK;
+    const bool taken = adapt_log_open(&log, path, 2) == CLI_OK;
     if (taken) {
         adapt_log_add(&log, &report, 1);
         adapt_log_sync(&log);

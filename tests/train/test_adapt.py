@@ -20,7 +20,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import xml.dom.minidom
 import zlib
 
 DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data", "golden", "models")
@@ -204,10 +203,6 @@ def check_failing_log(exe, folder):
         want(p.stderr.count("cannot be written") == (code == 7), "--log %s: %s" % (path, p.stderr))
         for part in ("model.safetensors", "checkpoint"):
             want(os.path.exists("%s/log_%s/%s" % (folder, name, part)), "--log %s: no %s" % (path, part))
-    os.makedirs(folder + "/log_plot/loss.svg")
-    p = adapt(exe, folder, *usual, "-o", "log_plot", code=7)
-    want("loss.svg" in p.stderr and len(log(folder, "log_plot")) == 3 and
-         os.path.exists(folder + "/log_plot/model.safetensors"), "no plot: " + p.stderr)
     # A checkpoint whose log cannot be read again is not lost.
     adapt(exe, folder, *usual, "--steps", "4", "-o", "log_null", "--resume", "--log", "/dev/null", code=7)
     p = adapt(exe, folder, *usual, "-o", "log_null", "--resume", code=7)
@@ -418,7 +413,6 @@ def check_outputs(exe, folder):
                 want(word in p.stderr, what + ": " + p.stderr)
             shutil.rmtree(folder + "/more", ignore_errors=True)
             adapt(exe, folder, "out", "--stage", "2", "--teacher", VIT, "--data", "plain", *FEW, "-o", "more")
-        xml.dom.minidom.parse(folder + "/out/loss.svg")
         config = json.load(open(folder + "/out/config.json"))
         want(config["fovea"]["attention"] == result["attention"], what + ": config.json")
         p = subprocess.run([exe, "run", "out", "plain/0.png", "--threads", "1"], cwd=folder,

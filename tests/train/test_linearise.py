@@ -107,7 +107,7 @@ def check_result(exe, folder):
     ranks = [sum(s[a] + s[b] for s in found["scores"]) / 6
              for a, b in (("mean", "worst"), ("untrained_mean", "untrained_worst"))]
     want(ranks[0] >= ranks[1] > 0, "the result is below its start: %s" % ranks)
-    for name in ("report.md", "features-1.png", "phase-1/loss.svg", "phase-1/validation.jsonl", "config.json"):
+    for name in ("report.md", "features-1.png", "phase-1/validation.jsonl", "config.json"):
         want(os.path.getsize(os.path.join(folder, "whole", name)) > 0, name + " is empty")
     config = json.load(open(os.path.join(folder, "whole", "config.json")))
     want(config["fovea"]["attention"] == found["attention"], "config.json: attention")

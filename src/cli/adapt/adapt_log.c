@@ -35,10 +35,10 @@ static bool make_durable(FILE *file)
     return fsync(fileno(file)) == 0 || errno == EINVAL || errno == EROFS || errno == ENOTSUP;
 }
 
-static void note(adapt_log *log, double loss, double lr)
+static void note(adapt_log *log, double loss)
 {
-    log->point = cli_grow(log->point, log->points, sizeof *log->point);
-    log->point[log->points++] = (adapt_point){loss, lr};
+    log->loss = cli_grow(log->loss, log->steps, sizeof *log->loss);
+    log->loss[log->steps++] = loss;
 }
 
 /* Copies the lines of the first `steps` steps, in order. */
@@ -47,23 +47,22 @@ static int copy_lines(adapt_log *log, FILE *from, uint64_t steps)
     char *line = NULL;
     size_t room = 0;
     int code = CLI_OK;
-    while (!code && log->points < steps && getline(&line, &room, from) > 0) {
+    while (!code && log->steps < steps && getline(&line, &room, from) > 0) {
         json_t *root = json_loads(line, 0, NULL);
         const json_t *step = json_object_get(root, "step");
-        if (json_is_integer(step) && json_integer_value(step) == (json_int_t)log->points + 1) {
-            note(log, json_number_value(json_object_get(root, "loss")),
-                 json_number_value(json_object_get(root, "lr")));
+        if (json_is_integer(step) && json_integer_value(step) == (json_int_t)log->steps + 1) {
+            note(log, json_number_value(json_object_get(root, "loss")));
             if (fputs(line, log->file) < 0)
                 code = failed(log->path);
         }
         json_decref(root);
     }
     free(line);
-    if (!code && log->points < steps)
+    if (!code && log->steps < steps)
         code = cli_fail(CLI_INPUT,
                         "%s: holds %zu of the %llu steps that the checkpoint had done; --log "
                         "/dev/null goes on without them",
-                        log->path, log->points, (unsigned long long)steps);
+                        log->path, log->steps, (unsigned long long)steps);
     return code;
 }
 
@@ -88,11 +87,11 @@ static int continue_log(adapt_log *log, uint64_t steps)
     return code;
 }
 
-int adapt_log_open(adapt_log *log, const char *path, const char *plot, uint64_t steps)
+int adapt_log_open(adapt_log *log, const char *path, uint64_t steps)
 {
     struct stat st;
     const bool stream = stat(path, &st) == 0 && !S_ISREG(st.st_mode); /* it cannot be read again */
-    *log = (adapt_log){.path = path, .plot = plot};
+    *log = (adapt_log){.path = path};
     if (steps && !stream)
         return continue_log(log, steps);
     log->file = fopen(path, "w");
@@ -101,7 +100,7 @@ int adapt_log_open(adapt_log *log, const char *path, const char *plot, uint64_t 
 
 void adapt_log_add(adapt_log *log, const fovea_trainer_report *r, double rate)
 {
-    note(log, r->loss, r->lr);
+    note(log, r->loss);
     if (!log->file)
         return;
     json_t *root = json_pack("{s:I, s:f}", "step", (json_int_t)r->step, "loss", r->loss);
@@ -126,15 +125,13 @@ void adapt_log_sync(adapt_log *log)
 {
     if (log->file && !make_durable(log->file))
         give_up(log);
-    if (!log->code && log->points)
-        log->code = adapt_plot(log->plot, log->point, log->points);
 }
 
 int adapt_log_close(adapt_log *log)
 {
     const bool ok = !log->file || fclose(log->file) == 0;
     const int code = log->code || ok ? log->code : failed(log->path);
-    free(log->point);
+    free(log->loss);
     *log = (adapt_log){NULL};
     return code;
 }
@@ -143,6 +140,6 @@ double adapt_log_mean(const adapt_log *log, size_t n, size_t before)
 {
     double sum = 0;
     for (size_t i = 0; i < n; i++)
-        sum += log->point[log->points - before - n + i].loss;
+        sum += log->loss[log->steps - before - n + i];
     return sum / (double)n;
 }

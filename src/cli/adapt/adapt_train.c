@@ -161,8 +161,7 @@ static bool is_left_over(const char *name)
                                         "preprocessor_config.json.",
                                         "processor_config.json.",
                                         "open_clip_config.json.",
-                                        "grad.safetensors.",
-                                        "loss.svg."};
+                                        "grad.safetensors."};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strncmp(name, names[i], strlen(names[i])) == 0)
             return cli_ends_with(name, ".tmp");
@@ -201,7 +200,7 @@ static int restore(adapt_run *r)
 static bool is_flat(const adapt_run *r)
 {
     const size_t n = r->patience;
-    return n && r->log.points >= 2 * n &&
+    return n && r->log.steps >= 2 * n &&
            adapt_log_mean(&r->log, n, 0) >= adapt_log_mean(&r->log, n, n);
 }
 
@@ -249,7 +248,7 @@ static int step(adapt_run *r, double begin)
 /* What the bar says: the loss of late, the pace, what held-out pictures say. */
 static void describe(char *out, size_t room, const adapt_run *r)
 {
-    const size_t n = r->log.points < 10 ? r->log.points : 10;
+    const size_t n = r->log.steps < 10 ? r->log.steps : 10;
     int at = 0;
     if (n)
         at = snprintf(out, room, "step %llu, loss %.4g, %.2f pictures/s",
@@ -320,9 +319,8 @@ static void promise(const adapt_run *r)
 
 static void report(const adapt_run *r)
 {
-    const size_t n = r->log.points, few = n < 10 ? n : 10;
-    const double first = n ? r->log.point[0].loss : 0,
-                 last = n ? adapt_log_mean(&r->log, few, 0) : 0;
+    const size_t n = r->log.steps, few = n < 10 ? n : 10;
+    const double first = n ? r->log.loss[0] : 0, last = n ? adapt_log_mean(&r->log, few, 0) : 0;
     const double pace = r->seconds > 0 ? (double)r->pictures / r->seconds : 0;
     fovea_memory memory = FOVEA_MEMORY_INIT;
     fovea_memory_query(&memory);
@@ -395,7 +393,7 @@ int adapt_train(adapt_run *r)
     if (is_first(r)) {
         promise(r);
         CLI_TRY(adapt_make_folder(r->output));
-        CLI_TRY(adapt_log_open(&r->log, r->log_path, r->plot_path, r->info.step));
+        CLI_TRY(adapt_log_open(&r->log, r->log_path, r->info.step));
     }
     interrupt_catch("step");
     signal(SIGPIPE, SIG_IGN); /* a log that nobody reads any longer fails, the training goes on */
@@ -421,7 +419,6 @@ void adapt_release(adapt_run *r)
     free(r->judged);
     free(r->class_label);
     free(r->log_path);
-    free(r->plot_path);
     free(r->state_path);
     free(r->note);
 }

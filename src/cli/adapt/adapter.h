@@ -11,33 +11,26 @@
 #include "cli/adapt/task_validation.h"
 #include "cli/adapt/validation.h"
 
-/* ---- the log: a line of JSON per step, and a plot of them ---- */
-
-typedef struct adapt_point {
-    double loss, lr;
-} adapt_point;
+/* ---- the log: a line of JSON per step ---- */
 
 typedef struct adapt_log {
-    const char *path, *plot;
-    FILE *file;         /* NULL: it failed */
-    adapt_point *point; /* of every step so far */
-    size_t points;
-    int code; /* exit code of what failed first, the log or its plot */
+    const char *path;
+    FILE *file;   /* NULL: it failed */
+    double *loss; /* of every step so far */
+    size_t steps;
+    int code; /* exit code of what failed first */
 } adapt_log;
 
 /* Begins a log, or continues an existing one after its first `steps` lines; on a pipe or device it
  * always begins a new one. */
-int adapt_log_open(adapt_log *out, const char *path, const char *plot, uint64_t steps);
+int adapt_log_open(adapt_log *out, const char *path, uint64_t steps);
 void adapt_log_add(adapt_log *log, const fovea_trainer_report *report, double rate);
-/* Flushes the log to disk, where possible, and redraws the plot. */
+/* Flushes the log to disk, where possible. */
 void adapt_log_sync(adapt_log *log);
 /* The exit code of the first failure since it was opened. */
 int adapt_log_close(adapt_log *log);
 /* Mean loss of the `n` steps that end `before` steps ago. */
 double adapt_log_mean(const adapt_log *log, size_t n, size_t before);
-
-/* adapt_plot.c: the losses and the learning rate over the steps. */
-int adapt_plot(const char *path, const adapt_point *point, size_t n);
 
 /* ---- ready batches: tensors input.K (B, 3, H, W), labels.K (B), masks.K (B, H, W) ---- */
 
@@ -98,7 +91,7 @@ typedef struct adapt_run {
     uint32_t steps;    /* to be done in all */
     uint32_t every;    /* steps between checkpoints; 0: some minutes */
     uint32_t patience; /* steps; 0: none */
-    char *log_path, *plot_path, *state_path;
+    char *log_path, *state_path;
     char *note; /* saved in checkpoints: settings of the result that are not trainer options */
 
     cli_processes processes;

@@ -454,7 +454,6 @@ static int settle(adapt_run *r, const adapt_texts *t)
         r->options.allreduce_payload = &r->processes;
     }
     r->log_path = t->log ? cli_text("%s", t->log) : cli_text("%s/log.jsonl", r->output);
-    r->plot_path = cli_text("%s/loss.svg", r->output);
     if (!t->hyper || r->every) /* a replay is over at once */
         r->state_path = cli_text("%s/checkpoint", r->output);
     r->note = adapt_note(r);
@@ -510,7 +509,7 @@ int cli_adapt(const cli_command *self, int argc, char **argv)
          &t.stage},
         {"data", 0, "PATH", "pictures, with classes or masks, see below", &t.data},
         {"tensors", 0, "FILE", "ready batches instead: input.K, labels.K, masks.K", &t.tensors},
-        {"output", 'o', "OUT", "folder of the model, log.jsonl, loss.svg, checkpoint", &r->output},
+        {"output", 'o', "OUT", "folder of the model, log.jsonl, checkpoint", &r->output},
         {"steps", 0, "N", "of the optimiser", &t.steps},
         {"epochs", 0, "X", "the same in passes over the data, 1", &t.epochs},
         {"batch", 0, "N", "pictures of a step and process, 16", &t.batch},

@@ -82,7 +82,6 @@ static void begin_phase(adapt_run *a, linearise_run *r, size_t phase, char *fold
                      .part = true};
     set_options(&a->options, r, p);
     a->log_path = cli_text("%s/log.jsonl", folder);
-    a->plot_path = cli_text("%s/loss.svg", folder);
     a->state_path = cli_text("%s/checkpoint", folder);
     a->note = adapt_note(a);
 }

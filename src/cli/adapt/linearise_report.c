@@ -124,11 +124,9 @@ static int write_page(const linearise_run *r)
         for (size_t i = 0; i < SHOWN && i < r->validation.set[last].pictures; i++)
             fprintf(out.file, "![picture, softmax, result](features-%zu.png)\n", i + 1);
         for (size_t i = 0; i < r->phases; i++)
-            fprintf(out.file,
-                    "\nPhase %zu: stage %d at %u px, %u steps of %u pictures.\n\n"
-                    "![loss](phase-%zu/loss.svg)\n",
-                    i + 1, (int)r->phase[i].stage, r->validation.set[r->phase[i].size].width,
-                    r->phase[i].steps, r->phase[i].batch, i + 1);
+            fprintf(out.file, "\nPhase %zu: stage %d at %u px, %u steps of %u pictures.\n", i + 1,
+                    (int)r->phase[i].stage, r->validation.set[r->phase[i].size].width,
+                    r->phase[i].steps, r->phase[i].batch);
         fputc('\n', out.file);
         write_blocks(out.file, r);
         code = cli_output_end(&out, NULL);

@@ -34,9 +34,6 @@ static void write_results(FILE *to, int format, const json_t *results)
         json_dumpf(results, to, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
         fputc('\n', to);
         return;
-    case BENCH_CSV:
-        bench_csv_write(to, results);
-        return;
     default:
         bench_table_write(to, results, format == BENCH_MD);
     }
@@ -47,6 +44,5 @@ int bench_output_write(const bench_output *o, const json_t *results)
     cli_output file = {.file = stdout};
     CLI_TRY(o->path ? cli_output_begin(&file, o->path) : CLI_OK);
     write_results(file.file, o->format, results);
-    CLI_TRY(o->path ? cli_output_end(&file, NULL) : CLI_OK);
-    return o->plot ? bench_plot(o->plot, results) : CLI_OK;
+    return o->path ? cli_output_end(&file, NULL) : CLI_OK;
 }

@@ -58,19 +58,11 @@ cli_word bench_where(const json_t *result)
     return out;
 }
 
-double bench_extent(const json_t *result)
-{
-    const json_t *p = json_object_get(result, "params");
-    return bench_is_model(result) ? bench_number(p, "width") * bench_number(p, "height")
-                                  : bench_number(p, "tokens");
-}
-
 /* ---- files ---- */
 
 static bool known(const json_t *r)
 {
-    return bench_has_schema(r, CROSSOVER_SCHEMA) ||
-           (bench_has_schema(r, BENCH_SCHEMA) && bench_number(r, "p50_ms") > 0);
+    return bench_has_schema(r, BENCH_SCHEMA) && bench_number(r, "p50_ms") > 0;
 }
 
 /* A value of the file: an array's elements, or an object; false: something else. */

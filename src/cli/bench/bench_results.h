@@ -1,5 +1,5 @@
 /* bench_results.h: results of `fovea bench`: JSON objects, distinguished by their "schema". The
- * code that prints, compares and plots them reads an array of these, from this run or from a file.
+ * code that prints and compares them reads an array of these, from this run or from a file.
  */
 #ifndef FOVEA_CLI_BENCH_RESULTS_H
 #define FOVEA_CLI_BENCH_RESULTS_H
@@ -9,7 +9,6 @@
 #include "cli/common/cli.h"
 
 #define BENCH_SCHEMA "fovea.bench/1"
-#define CROSSOVER_SCHEMA "fovea.crossover/1"
 
 /* ---- bench_results.c ---- */
 
@@ -31,38 +30,28 @@ cli_word bench_ms(double ms);
 double bench_promised(const json_t *result);
 /* "2 threads", "cl:0" */
 cli_word bench_where(const json_t *result);
-/* Pixels of a model's picture, tokens of anything else. */
-double bench_extent(const json_t *result);
 
 /* ---- showing them ---- */
 
-enum bench_format { BENCH_TEXT, BENCH_MD, BENCH_CSV, BENCH_JSON, BENCH_JSONL };
+enum bench_format { BENCH_TEXT, BENCH_MD, BENCH_JSON, BENCH_JSONL };
 
 /* bench_output.c */
 typedef struct bench_output {
-    int format;              /* enum bench_format */
-    const char *path, *plot; /* NULL: standard output, no plot */
+    int format;       /* enum bench_format */
+    const char *path; /* NULL: standard output */
 } bench_output;
 int bench_output_write(const bench_output *o, const json_t *results);
 /* Checks before minutes of measuring that the file of an option can be written; changes nothing.
  * NULL: no file. */
 int bench_output_check(const char *option, const char *path);
 
-/* bench_table.c: tables for people; bench_csv.c: a line per case, units in the names. */
+/* bench_table.c: tables for people. */
 void bench_table_write(FILE *to, const json_t *results, bool markdown);
-void bench_csv_write(FILE *to, const json_t *results);
-
-/* bench_crossover.c: appends, for every attention for which softmax was timed on the same device
- * too, the size from which it is faster; replaces earlier entries. */
-void bench_crossovers_add(json_t *results);
 
 /* bench_baseline.c: adds the member "baseline", {p50_ms, change_percent}, to results whose case is
  * also in `path`; fails if none is. */
 int bench_baseline_add(json_t *results, const json_t *baseline, const char *path);
 /* Prints the cases that changed by more than `percent`; exit code 6 if one got slower. */
 int bench_baseline_judge(const json_t *results, double percent);
-
-/* bench_plot.c: time and memory over pixels or tokens, drawn by gnuplot. */
-int bench_plot(const char *path, const json_t *results);
 
 #endif

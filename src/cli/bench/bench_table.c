@@ -269,33 +269,6 @@ static void show_floors(const struct output *o, const json_t *r)
             bench_number(r, "p50_ms"), sum, bench_number(floors, "ratio"));
 }
 
-static void show_crossover(const struct output *o, const json_t *c)
-{
-    const json_t *params = json_object_get(c, "params");
-    const char *unit = bench_word(c, "unit"), *verdict = bench_word(c, "verdict");
-    fprintf(o->to, "%s%s on %s", o->markdown ? "* " : "", bench_word(c, "attention"),
-            bench_where(c).text);
-    if (*bench_word(params, "model"))
-        fprintf(o->to, ", %s", bench_word(params, "model"));
-    else if (json_object_get(params, "heads"))
-        fprintf(o->to, ", %.0f heads, dim %.0f", bench_number(params, "heads"),
-                bench_number(params, "dim"));
-    if (strcmp(bench_word(params, "dtype"), "f32") != 0)
-        fprintf(o->to, ", %s", bench_word(params, "dtype"));
-    if (json_object_get(params, "compute") && strcmp(bench_word(params, "compute"), "f32") != 0)
-        fprintf(o->to, ", %s products", bench_word(params, "compute"));
-    fputs(": ", o->to);
-    if (strncmp(verdict, "slower", 6) == 0)
-        fprintf(o->to, "slower than softmax up to %.0f %s\n", bench_number(c, "slower_at"), unit);
-    else if (strncmp(verdict, "faster", 6) == 0)
-        fprintf(o->to, "faster than softmax from %.0f %s or fewer\n", bench_number(c, "faster_at"),
-                unit);
-    else
-        fprintf(o->to, "faster than softmax from about %.0f %s (between %.0f and %.0f)\n",
-                bench_number(c, "at"), unit, bench_number(c, "slower_at"),
-                bench_number(c, "faster_at"));
-}
-
 void bench_table_write(FILE *to, const json_t *results, bool markdown)
 {
     const struct output o = {to, markdown};
@@ -309,8 +282,5 @@ void bench_table_write(FILE *to, const json_t *results, bool markdown)
         show_profile(&o, r);
         show_floors(&o, r);
     }
-    json_array_foreach(results, i, r)
-        if (bench_has_schema(r, CROSSOVER_SCHEMA))
-            show_crossover(&o, r);
     show_legend(&o, results);
 }

@@ -73,7 +73,6 @@ static int judge(const struct bench *b, const json_t *results)
 static int report(const struct bench *b, json_t *results)
 {
     const int known = b->baseline ? bench_baseline_add(results, b->earlier, b->baseline) : CLI_OK;
-    bench_crossovers_add(results);
     CLI_TRY(bench_output_write(&b->output, results));
     CLI_TRY(known);
     CLI_TRY(b->baseline ? bench_baseline_judge(results, b->allowed) : CLI_OK);
@@ -117,7 +116,7 @@ static int profile(struct bench *b)
 
 /* ---- the command ---- */
 
-static const char *const formats[] = {"text", "md", "csv", "json", "jsonl", NULL};
+static const char *const formats[] = {"text", "md", "json", "jsonl", NULL};
 static const char *const checks[] = {"first", "every", "off", NULL};
 
 static int read_options(struct bench *b)
@@ -127,8 +126,6 @@ static int read_options(struct bench *b)
     b->options.time = 10;
     b->allowed = 5;
     b->output.format = b->request.common.json ? BENCH_JSONL : BENCH_TEXT;
-    if (b->output.plot && !cli_ends_with(b->output.plot, ".svg"))
-        return cli_fail(CLI_USAGE, "--plot %s: the file is a .svg", b->output.plot);
     if (b->fail_above && !b->baseline)
         return cli_fail(CLI_USAGE, "--fail-above %s: --baseline names what to compare with",
                         b->fail_above);
@@ -150,7 +147,6 @@ static int check_files(struct bench *b)
     if (b->baseline)
         CLI_TRY(bench_results_read(&b->earlier, b->baseline));
     CLI_TRY(bench_output_check("-O", b->output.path));
-    CLI_TRY(bench_output_check("--plot", b->output.plot));
     return bench_output_check("--trace", b->trace);
 }
 
@@ -339,11 +335,9 @@ int cli_bench(const cli_command *self, int argc, char **argv)
         {"sustain", 0, "MIN", "minutes of each case, as a series", &b->sustain},
         {"per-layer", 0, NULL, "time of every step and sweep", &b->per_layer},
         {"trace", 0, "FILE", "calls of one frame, for Chrome's trace viewer", &b->trace},
-        {"format", 'o', "NAME", "text, md, csv, json, jsonl", &b->format, .choices = formats},
+        {"format", 'o', "NAME", "text, md, json, jsonl", &b->format, .choices = formats},
         {"output", 'O', "FILE", "results go there", &b->output.path},
         {"note", 0, "TEXT", "kept with the results", &b->note},
-        {"plot", 0, "FILE", "time and memory as a picture, .svg, drawn by gnuplot",
-         &b->output.plot},
         {"from", 0, "FILE", "show results of an earlier -o json or jsonl, measure nothing",
          &b->from},
         {"baseline", 0, "FILE", "earlier results to compare with", &b->baseline},

@@ -65,7 +65,7 @@ typedef struct eval_run {
     const char *data_path, *annotations_path, *against, *align_text, *scale_text;
     const char *class_order;   /* name, number, a file; NULL: not given */
     const char *reduce_labels; /* yes, no; NULL: not given */
-    const char *format_text, *output, *plot, *batch_text;
+    const char *format_text, *output, *batch_text;
     bool resume;
     uint32_t batch; /* pictures that run together, at most */
     int format;     /* enum eval_format */
@@ -96,12 +96,8 @@ typedef struct eval_run {
 /* ---- tasks ---- */
 
 typedef struct eval_column {
-    const char *key, *head;             /* in the metrics, in a table */
-    double (*of)(const json_t *result); /* of the first: for a plot */
+    const char *key, *head; /* in the metrics, in a table */
 } eval_column;
-
-/* A number of a result's metrics. */
-double eval_metric(const json_t *result, const char *key);
 
 typedef struct eval_task {
     const char *name;
@@ -175,10 +171,9 @@ void eval_journal_end(eval_run *r, bool done);
 
 /* ---- eval_output.c ---- */
 
-enum eval_format { EVAL_TEXT, EVAL_MD, EVAL_CSV, EVAL_JSON, EVAL_JSONL };
+enum eval_format { EVAL_TEXT, EVAL_MD, EVAL_JSON, EVAL_JSONL };
 
-/* The format of --format, of the ending of -o, of --json; checks that files can be written. With
- * --plot a picture too. */
+/* The format of --format, of the ending of -o, of --json; checks that the file can be written. */
 int eval_output_check(eval_run *r);
 int eval_output_write(const eval_run *r);
 

@@ -300,22 +300,17 @@ static json_t *metrics(const eval_run *r, const json_t *records)
                      s.ar_large);
 }
 
-static double first_metric(const json_t *result)
-{
-    return eval_metric(result, "ap");
-}
-
-static const eval_column columns[] = {{"ap", "AP", first_metric},
-                                      {"ap50", "AP50", NULL},
-                                      {"ap75", "AP75", NULL},
-                                      {"ap_small", "AP s", NULL},
-                                      {"ap_medium", "AP m", NULL},
-                                      {"ap_large", "AP l", NULL},
-                                      {"ar1", "AR1", NULL},
-                                      {"ar10", "AR10", NULL},
-                                      {"ar100", "AR100", NULL},
-                                      {"ar_small", "AR s", NULL},
-                                      {"ar_medium", "AR m", NULL},
-                                      {"ar_large", "AR l", NULL},
+static const eval_column columns[] = {{"ap", "AP"},
+                                      {"ap50", "AP50"},
+                                      {"ap75", "AP75"},
+                                      {"ap_small", "AP s"},
+                                      {"ap_medium", "AP m"},
+                                      {"ap_large", "AP l"},
+                                      {"ar1", "AR1"},
+                                      {"ar10", "AR10"},
+                                      {"ar100", "AR100"},
+                                      {"ar_small", "AR s"},
+                                      {"ar_medium", "AR m"},
+                                      {"ar_large", "AR l"},
                                       {NULL}};
 const eval_task eval_boxes = {"detection", columns, begin, measure, metrics};

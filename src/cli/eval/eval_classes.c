@@ -33,11 +33,5 @@ static json_t *metrics(const eval_run *r, const json_t *records)
     return json_pack("{s:f, s:f}", "top1", s.top1, "top5", s.top5);
 }
 
-static double first_metric(const json_t *result)
-{
-    return eval_metric(result, "top1");
-}
-
-static const eval_column columns[] = {
-    {"top1", "top-1", first_metric}, {"top5", "top-5", NULL}, {NULL}};
+static const eval_column columns[] = {{"top1", "top-1"}, {"top5", "top-5"}, {NULL}};
 const eval_task eval_classes = {"classification", columns, begin, measure, metrics};

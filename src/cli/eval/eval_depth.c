@@ -4,7 +4,7 @@
 #include "cli/common/depth_truth.h"
 #include "cli/eval/eval.h"
 
-const char *const eval_aligns[] = {"none", "median", "affine", NULL};
+const char *const eval_aligns[] = {"none", "median", "affine"};
 
 /* Relative models give inverse depth up to scale and shift, which cannot be compared in metres;
  * metric ones give metres, which cannot be aligned as inverse depth. */
@@ -80,13 +80,6 @@ static json_t *metrics(const eval_run *r, const json_t *records)
                      cli_json_number(eval_mean(records, "delta1")));
 }
 
-static double first_metric(const json_t *result)
-{
-    return eval_metric(result, "abs_rel");
-}
-
-static const eval_column columns[] = {{"abs_rel", "AbsRel", first_metric},
-                                      {"rmse", "RMSE m", NULL},
-                                      {"delta1", "delta1", NULL},
-                                      {NULL}};
+static const eval_column columns[] = {
+    {"abs_rel", "AbsRel"}, {"rmse", "RMSE m"}, {"delta1", "delta1"}, {NULL}};
 const eval_task eval_depth = {"depth", columns, begin, measure, metrics};

@@ -3,11 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/common/size_plot.h"
 #include "cli/common/text_table.h"
 #include "cli/eval/eval.h"
 
-static const char *const formats[] = {"text", "md", "csv", "json", "jsonl", NULL};
+static const char *const formats[] = {"text", "md", "json", "jsonl", NULL};
 
 int eval_output_check(eval_run *r)
 {
@@ -17,9 +16,6 @@ int eval_output_check(eval_run *r)
         if (strcmp(dot + 1, formats[i]) == 0)
             r->format = i;
     CLI_TRY(cli_choose(&r->format, "format", r->format_text, formats));
-    if (r->plot && !cli_ends_with(r->plot, ".svg"))
-        return cli_fail(CLI_USAGE, "--plot %s: the file is a .svg", r->plot);
-    CLI_TRY(r->plot ? cli_output_check(r->plot) : CLI_OK);
     return r->output ? cli_output_check(r->output) : CLI_OK;
 }
 
@@ -161,50 +157,6 @@ static void write_table(FILE *to, const eval_run *r, const json_t *results)
         fprintf(to, "\n%s\n", r->mapping);
 }
 
-/* ---- a picture ---- */
-
-double eval_metric(const json_t *result, const char *key)
-{
-    return json_number_value(json_object_get(json_object_get(result, "metrics"), key));
-}
-
-static double ms_of(const json_t *result)
-{
-    return json_number_value(json_object_get(result, "ms"));
-}
-
-static double pixels_of(const json_t *result)
-{
-    const json_t *params = json_object_get(result, "params");
-    return json_number_value(json_object_get(params, "width")) *
-           json_number_value(json_object_get(params, "height"));
-}
-
-static int draw(const eval_run *r, const json_t *results)
-{
-    const eval_column *first = &r->task->columns[0];
-    size_t i;
-    json_t *result;
-    json_array_foreach(results, i, result)
-        if (pixels_of(result) <= 0)
-            return cli_fail(CLI_UNSUPPORTED,
-                            "--plot %s: the pictures were seen in various sizes; "
-                            "--size gives them one",
-                            r->plot);
-    char *title = cli_text(
-        "%s on %s, %lld pictures", r->path, r->data_path,
-        (long long)json_integer_value(json_object_get(json_array_get(results, 0), "pictures")));
-    const size_plot plot = {
-        .title = title,
-        .extent = pixels_of,
-        .of_pixels = true,
-        .panel = {{.title = first->head, .shown = {"metric", first->of}, .linear = true},
-                  {.title = "time of a picture, ms", .shown = {"time", ms_of}}}};
-    const int code = size_plot_write(r->plot, results, &plot);
-    free(title);
-    return code;
-}
-
 /* ---- files ---- */
 
 static void write_results(FILE *to, const eval_run *r, const json_t *results)
@@ -221,9 +173,6 @@ static void write_results(FILE *to, const eval_run *r, const json_t *results)
     case EVAL_JSON:
         json_dumpf(results, to, JSON_INDENT(1) | JSON_REAL_PRECISION(17));
         fputc('\n', to);
-        return;
-    case EVAL_CSV:
-        cli_csv_write(to, results);
         return;
     default:
         write_table(to, r, results);
@@ -256,8 +205,6 @@ int eval_output_write(const eval_run *r)
         write_results(file.file, r, results);
         code = r->output ? cli_output_end(&file, NULL) : CLI_OK;
     }
-    if (r->plot)
-        CLI_THEN(code, draw(r, results));
     json_decref(results);
     return code;
 }
