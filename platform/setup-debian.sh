@@ -3,7 +3,7 @@
 # missing.
 #
 #   sh platform/setup-debian.sh build|test|emulate|arm64|armhf|riscv64|musl|windows|macos|libraries|
-#                               clang|compilers|package|docs|blas|mpi|plot|venv ...
+#                               clang|compilers|package|docs|mpi|plot|venv ...
 #
 # With everything there it does nothing and touches no network; on other systems it says what is
 # needed, and whatever called it goes on. No package is ever removed: where an installation would need
@@ -43,7 +43,6 @@ clang='clang'
 compilers='clang-15|clang-19|clang libclc-15|libclc-19|libclc| lld intel-opencl-icd|intel-ocloc|'
 package='build-essential dpkg-dev debhelper dh-python lintian libwebp-dev'
 docs='doxygen'
-blas='libopenblas0-pthread'
 mpi='libopenmpi-dev openmpi-bin'
 plot='gnuplot-nox'
 venv='python3-venv'
@@ -66,13 +65,12 @@ for purpose in "$@"; do
     compilers) wanted="$wanted $compilers" ;;
     package) wanted="$wanted $package" ;;
     docs) wanted="$wanted $docs" ;;
-    blas) wanted="$wanted $blas" ;;
     mpi) wanted="$wanted $mpi" ;;
     plot) wanted="$wanted $plot" ;;
     venv) wanted="$wanted $venv" ;;
     *)
         echo "usage: setup-debian.sh build|test|emulate|arm64|armhf|riscv64|musl|windows|macos|libraries|" \
-            "clang|compilers|package|docs|blas|mpi|plot|venv ..." >&2
+            "clang|compilers|package|docs|mpi|plot|venv ..." >&2
         exit 1
         ;;
     esac
