@@ -33,8 +33,8 @@ static void copy_parameters(fv_builder *b, fv_attended *at)
 fv_attended *fv_attended_note(fv_builder *b, const char *name, const fv_attention_name *kind,
                               const fv_attention *a, uint32_t rows)
 {
-    for (uint32_t i = 0; i < b->n_wanted && b->status == FOVEA_OK; i++) {
-        fv_wanted *w = &b->wanted[i];
+    for (uint32_t i = 0; i < b->graph->n_wanted && b->status == FOVEA_OK; i++) {
+        fv_wanted *w = &b->graph->wanted[i];
         if (strcmp(w->name, name) != 0)
             continue;
         fv_attended_free(w->attended); /* of a plan that is made again */

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "graph/attended.h"
 #include "ops/contracts/product.h"
 #include "ops/contracts/rows.h"
 #include "ops/quantise.h"
@@ -34,21 +33,21 @@ void fv_emit_store_as(fv_value *v, enum fv_type type)
     lay_rows(v);
 }
 
-void fv_emit_compute(fv_builder *b, fovea_compute compute, const fv_limits *limits)
+void fv_emit_compute(fv_emit_options *o, fovea_compute compute, const fv_limits *limits)
 {
-    b->compute = compute == FOVEA_COMPUTE_AUTO ? FOVEA_COMPUTE_F32 : compute;
-    if (b->compute == FOVEA_COMPUTE_F32)
+    o->compute = compute == FOVEA_COMPUTE_AUTO ? FOVEA_COMPUTE_F32 : compute;
+    if (o->compute == FOVEA_COMPUTE_F32)
         return;
-    if (b->compute == FOVEA_COMPUTE_INT8 && limits->throughput && !limits->int8)
-        b->compute = FOVEA_COMPUTE_BF16;
-    b->weight_type = FV_BF16;
-    if (b->training) /* it settles itself which rows are: rounded_operands.c */
+    if (o->compute == FOVEA_COMPUTE_INT8 && limits->throughput && !limits->int8)
+        o->compute = FOVEA_COMPUTE_BF16;
+    o->weight_type = FV_BF16;
+    if (o->training) /* it settles itself which rows are: rounded_operands.c */
         return;
-    b->row_type = FV_BF16;
-    b->narrow_only = !limits->throughput;
-    b->widens = !limits->throughput && !limits->bf16;
-    b->multiplies_int8 = !limits->throughput && limits->int8;
-    b->int8_attention = limits->int8_attention;
+    o->row_type = FV_BF16;
+    o->narrow_only = !limits->throughput;
+    o->widens = !limits->throughput && !limits->bf16;
+    o->multiplies_int8 = !limits->throughput && limits->int8;
+    o->int8_attention = limits->int8_attention;
 }
 
 void fv_emit_enter_block(fv_builder *b, const char *format, ...)
@@ -69,9 +68,10 @@ void fv_emit_leave_block(fv_builder *b)
 fv_view fv_emit_value(fv_builder *b, enum fv_value_kind kind, uint32_t rows, uint32_t cols,
                       enum fv_type type)
 {
-    if (!room(b, &b->value, b->values, &b->value_capacity, sizeof *b->value))
+    if (!room(b, &b->graph->value, b->graph->values, &b->graph->value_capacity,
+              sizeof *b->graph->value))
         return FV_NO_VIEW;
-    fv_value *v = &b->value[b->values];
+    fv_value *v = &b->graph->value[b->graph->values];
     memset(v, 0, sizeof *v);
     v->kind = (uint8_t)kind;
     v->type = (uint8_t)type;
@@ -79,8 +79,8 @@ fv_view fv_emit_value(fv_builder *b, enum fv_value_kind kind, uint32_t rows, uin
     v->cols = cols;
     lay_rows(v);
     if (fv_value_outside(v))
-        v->slot = b->slots++;
-    return (fv_view){(fv_id)b->values++, 0};
+        v->slot = b->graph->slots++;
+    return (fv_view){(fv_id)b->graph->values++, 0};
 }
 
 fv_view fv_emit_rows(fv_builder *b, uint32_t rows, uint32_t cols)
@@ -88,17 +88,9 @@ fv_view fv_emit_rows(fv_builder *b, uint32_t rows, uint32_t cols)
     return fv_emit_value(b, FV_VALUE_ROWS, rows, cols, FV_F32);
 }
 
-static fv_wanted *wanted(const fv_builder *b, const char *name)
-{
-    for (uint32_t i = 0; i < b->n_wanted; i++)
-        if (strcmp(b->wanted[i].name, name) == 0)
-            return &b->wanted[i];
-    return NULL;
-}
-
 bool fv_emit_wants(const fv_builder *b, const char *name)
 {
-    return wanted(b, name) != NULL;
+    return fv_graph_wanted(b->graph, name) != NULL;
 }
 
 fv_view fv_emit_output(fv_builder *b, const char *name, uint32_t rows, uint32_t cols,
@@ -132,7 +124,7 @@ static fovea_output_layout usual_layout(fovea_output_kind kind, uint32_t rows, c
 fv_view fv_emit_task_output(fv_builder *b, const char *name, fovea_output_kind kind, uint32_t rows,
                             uint32_t cols, const fv_grid *grid, bool always)
 {
-    fv_wanted *w = wanted(b, name);
+    fv_wanted *w = fv_graph_wanted(b->graph, name);
     if (!w)
         return always ? fv_emit_rows(b, rows, cols) : FV_NO_VIEW;
     fv_view v = fv_emit_value(b, FV_VALUE_OUTPUT, rows, cols, FV_F32);
@@ -146,7 +138,7 @@ fv_view fv_emit_task_output(fv_builder *b, const char *name, fovea_output_kind k
 
 void fv_emit_layout(fv_builder *b, const char *name, fovea_output_layout layout)
 {
-    fv_wanted *w = wanted(b, name);
+    fv_wanted *w = fv_graph_wanted(b->graph, name);
     if (w)
         w->layout = layout;
 }
@@ -156,7 +148,7 @@ fv_view fv_emit_input(fv_builder *b, const char *name, uint32_t rows, uint32_t c
 {
     fv_view v = fv_emit_value(b, FV_VALUE_INPUT, rows, cols, type);
     if (v.id >= 0)
-        b->value[v.id].name = name;
+        b->graph->value[v.id].name = name;
     return v;
 }
 
@@ -164,7 +156,7 @@ fv_view fv_emit_result(fv_builder *b, uint32_t rows, uint32_t cols, enum fv_type
 {
     fv_view v = fv_emit_output(b, "out", rows, cols, NULL, true);
     if (v.id >= 0)
-        b->value[v.id].type = (uint8_t)type;
+        b->graph->value[v.id].type = (uint8_t)type;
     return v;
 }
 
@@ -190,8 +182,8 @@ fv_weight fv_emit_constant(fv_builder *b, uint32_t rows, uint32_t cols, float **
         return none;
     }
     c->tensor = fv_tensor_of_floats(*data, rows, cols);
-    c->next = b->constants;
-    b->constants = c;
+    c->next = b->graph->constants;
+    b->graph->constants = c;
     return fv_weight_of(&c->tensor, rows, cols);
 }
 
@@ -205,99 +197,69 @@ static bool rounds_rows(const fv_step *s)
            s->prob.in == FV_F32;
 }
 
-static void set_types(const fv_builder *b, fv_step *s)
+static void set_types(const fv_graph *g, const fv_emit_options *options, fv_step *s)
 {
     const fv_use *in = &s->use[0], *out = &s->use[s->out];
     if (in->view.id >= 0 && s->prob.in == FV_F32)
-        s->prob.in = b->value[in->view.id].type;
+        s->prob.in = g->value[in->view.id].type;
     if (s->prob.out == FV_F32)
-        s->prob.out = b->value[out->view.id].type;
-    if (b->narrow_only && rounds_rows(s))
+        s->prob.out = g->value[out->view.id].type;
+    if (options->narrow_only && rounds_rows(s))
         s->prob.acc = FV_BF16;
 }
 
-void fv_emit_types(fv_builder *b)
+void fv_emit_types(fv_graph *g, const fv_emit_options *options)
 {
-    for (uint32_t i = 0; i < b->steps; i++)
-        if (!b->step[i].dead)
-            set_types(b, &b->step[i]);
+    for (uint32_t i = 0; i < g->steps; i++)
+        if (!g->step[i].dead)
+            set_types(g, options, &g->step[i]);
 }
 
 /* Whether a step is a convolution in float32. It multiplies float32 pixels in place; pixels of
  * bfloat16 would be packed and widened again for every window that they are part of. */
-static bool is_float_conv(const fv_builder *b, const fv_step *s)
+static bool is_float_conv(const fv_emit_options *options, const fv_step *s)
 {
-    return b->widens && s->prob.op == FV_OP_CONV && s->prob.weight == FV_F32;
+    return options->widens && s->prob.op == FV_OP_CONV && s->prob.weight == FV_F32;
 }
 
 /* Counts the writers of a step's values, and marks those that must stay float32. */
-static void note_uses(fv_builder *b, const fv_step *s)
+static void note_uses(fv_graph *g, const fv_emit_options *options, const fv_step *s)
 {
-    b->value[s->use[s->out].view.id].writers++;
+    g->value[s->use[s->out].view.id].writers++;
     for (uint32_t o = 0; o < FV_OPERANDS; o++) {
         const fv_op_operand *x = &fv_op_table[s->prob.op]->operand[o];
-        const bool narrow = x->narrow && !(o == FV_GEMM_A && is_float_conv(b, s));
-        if (s->use[o].view.id >= 0 && (x->exact || (b->narrow_only && !narrow)))
-            b->value[s->use[o].view.id].wide = true;
+        const bool narrow = x->narrow && !(o == FV_GEMM_A && is_float_conv(options, s));
+        if (s->use[o].view.id >= 0 && (x->exact || (options->narrow_only && !narrow)))
+            g->value[s->use[o].view.id].f32_only = true;
     }
 }
 
-void fv_emit_narrow(fv_builder *b)
+void fv_emit_narrow(fv_graph *g, const fv_emit_options *options)
 {
-    if (b->row_type == FV_F32)
+    if (options->row_type == FV_F32)
         return;
-    for (uint32_t i = 0; i < b->values; i++) {
-        b->value[i].writers = 0;
-        b->value[i].wide = false;
+    for (uint32_t i = 0; i < g->values; i++) {
+        g->value[i].writers = 0;
+        g->value[i].f32_only = false;
     }
-    for (uint32_t i = 0; i < b->steps; i++)
-        if (!b->step[i].dead)
-            note_uses(b, &b->step[i]);
-    for (uint32_t i = 0; i < b->values; i++) {
-        fv_value *v = &b->value[i];
+    for (uint32_t i = 0; i < g->steps; i++)
+        if (!g->step[i].dead)
+            note_uses(g, options, &g->step[i]);
+    for (uint32_t i = 0; i < g->values; i++) {
+        fv_value *v = &g->value[i];
         if (v->kind != FV_VALUE_ROWS || v->type != FV_F32 || v->writers > 1 || v->rows == 1 ||
-            v->wide)
+            v->f32_only)
             continue;
-        fv_emit_store_as(v, b->row_type);
+        fv_emit_store_as(v, options->row_type);
     }
-    fv_emit_types(b);
-}
-
-void fv_emit_drop_constants(fv_builder *b)
-{
-    for (fv_constant *c = b->constants; c; c = c->next) {
-        fv_mem_free((void *)(uintptr_t)c->tensor.data);
-        c->tensor.data = NULL;
-    }
-}
-
-void fv_emit_release(fv_builder *b)
-{
-    fv_emit_drop_constants(b);
-    while (b->constants) {
-        fv_constant *c = b->constants;
-        b->constants = c->next;
-        fv_mem_free(c);
-    }
-    while (b->tables) {
-        fv_plan_table *t = b->tables;
-        b->tables = t->next;
-        fv_posemb_free(&t->posemb);
-        fv_mem_free(t->data);
-        fv_mem_free(t);
-    }
-    fv_mem_free(b->step);
-    fv_mem_free(b->value);
-    for (uint32_t i = 0; i < b->n_wanted; i++)
-        fv_attended_free(b->wanted[i].attended);
-    fv_mem_free(b->wanted);
-    fv_mem_free(b->attention);
+    fv_emit_types(g, options);
 }
 
 fv_step *fv_emit_step(fv_builder *b, enum fv_op op, uint32_t rows, const char *label)
 {
-    const bool ok = room(b, &b->step, b->steps, &b->step_capacity, sizeof *b->step);
-    fv_step *s = ok ? &b->step[b->steps++] : &b->nowhere;
+    const bool ok =
+        room(b, &b->graph->step, b->graph->steps, &b->graph->step_capacity, sizeof *b->graph->step);
+    fv_step *s = ok ? &b->graph->step[b->graph->steps++] : &b->nowhere;
     memset(s, 0, sizeof *s);
     snprintf(s->label, sizeof s->label, "%s%s%s", b->scope, *b->scope ? " " : "", label);
     s->prob.op = (uint16_t)op;
@@ -361,24 +323,26 @@ void fv_use_epilogue(fv_step *s, uint32_t operand, const fv_weight *w, uint32_t 
 static bool is_of_floats(const fv_step *s, const fv_builder *b)
 {
     const fv_id rows = s->use[FV_GEMM_A].view.id;
-    if (b->in_block || b->compute == FOVEA_COMPUTE_F32)
+    if (b->in_block || b->options->compute == FOVEA_COMPUTE_F32)
         return false;
-    if (b->training)
-        return s->prob.op == FV_OP_GEMM && rows >= 0 && b->value[rows].type == FV_F32;
-    return b->widens && s->prob.dim[FV_DIM_ROWS] > 1;
+    if (b->options->training)
+        return s->prob.op == FV_OP_GEMM && rows >= 0 && b->graph->value[rows].type == FV_F32;
+    return b->options->widens && s->prob.dim[FV_DIM_ROWS] > 1;
 }
 
 bool fv_use_int8(fv_builder *b)
 {
-    return b->compute == FOVEA_COMPUTE_INT8 && !fv_products_have(&b->bf16, b->products++);
+    return b->options->compute == FOVEA_COMPUTE_INT8 &&
+           !fv_products_have(&b->options->bf16, b->graph->products++);
 }
 
 void fv_use_types(fv_step *s, fv_builder *b)
 {
-    const bool stored = b->int8_weights && b->in_block && s->prob.dim[FV_GEMM_N] >= INT8_COLUMNS;
-    const enum fv_type floats = is_of_floats(s, b) ? FV_F32 : b->weight_type;
+    const bool stored =
+        b->options->int8_weights && b->in_block && s->prob.dim[FV_GEMM_N] >= INT8_COLUMNS;
+    const enum fv_type floats = is_of_floats(s, b) ? FV_F32 : b->options->weight_type;
     s->prob.weight = (uint8_t)(stored ? FV_I8 : floats);
-    s->prob.acc = b->half_sums && b->weight_type == FV_F16 ? FV_F16 : FV_F32;
+    s->prob.acc = b->options->half_sums && b->options->weight_type == FV_F16 ? FV_F16 : FV_F32;
 }
 
 void fv_make_int8(fv_step *s)
@@ -390,7 +354,7 @@ void fv_make_int8(fv_step *s)
 /* Whether a product may be int8. */
 static bool may_be_int8(const fv_step *s, const fv_builder *b, bool decoder)
 {
-    return (b->in_block || (decoder && b->multiplies_int8)) &&
+    return (b->in_block || (decoder && b->options->multiplies_int8)) &&
            s->prob.dim[FV_GEMM_N] >= INT8_COLUMNS && s->prob.dim[FV_GEMM_K] <= FV_INT8_DEEPEST;
 }
 

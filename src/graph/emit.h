@@ -1,169 +1,12 @@
-/* emit.h: what an emitter writes: a flat list of steps over values.
- *
- * A value is an activation, a state, a frame's pixels or an output; an operand is a view of a value
- * (whole columns from `col` on) or a weight. Steps are executed in the order they are written; a
- * value may be written more than once (the residual stream is updated in place).
+/* emit.h: what an emitter writes a graph with: steps and values in the order of execution.
  */
 #ifndef FOVEA_SRC_EMIT_H
 #define FOVEA_SRC_EMIT_H
 
-#include <string.h>
-
-#include "checkpoint/weight.h"
-#include "device/backend.h"
-#include "graph/attention.h"
+#include "graph/graph.h"
 #include "ops/preprocess.h"
 #include "ops/products.h"
 #include "ops/rope.h"
-
-typedef int32_t fv_id; /* of a value; negative: none */
-#define FV_NO_VALUE (-1)
-
-enum fv_value_kind {
-    FV_VALUE_ROWS,    /* [rows][cols] */
-    FV_VALUE_PARTIAL, /* cols elements per group */
-    FV_VALUE_STATE,   /* cols elements */
-    FV_VALUE_KEPT,    /* cols elements that outlive a frame: the state of a scan */
-    FV_VALUE_INPUT,   /* external slot, read */
-    FV_VALUE_OUTPUT,  /* external slot, written */
-};
-
-typedef struct fv_value {
-    uint8_t kind, type; /* enum fv_value_kind, enum fv_type of an element */
-    uint8_t staging;    /* counts as staging, not as activation */
-    const char *name;   /* INPUT of an operation: static text */
-    uint32_t rows, cols;
-    uint32_t ld;   /* elements from row to row */
-    uint32_t slot; /* INPUT, OUTPUT */
-    /* the planner's: */
-    uint32_t need;       /* rows that anything reads */
-    uint32_t writers;    /* steps */
-    bool wide;           /* something takes it as float32 only */
-    bool equalised;      /* channels of it are divided by powers of two: equalise_channels.c */
-    uint32_t equal_step; /* by this step, and those after it */
-    const float *factor; /* of rows: what each column is multiplied by */
-    uint32_t first_step, last_step; /* life */
-    uint32_t first_sweep, last_sweep;
-    uint32_t ring, shift; /* inside a sweep of row tiles: see fv_operand */
-    uint32_t room;        /* inside a banded sweep: rows that a worker has room for */
-    bool lasting;         /* rows are kept from one row tile to the next */
-    fv_id heir;        /* the value that takes its place in its last sweep, row by row, or none */
-    bool inherits;     /* it is another's heir */
-    uint32_t border;   /* rows at both ends of a unit of that sweep that are saved before it */
-    fv_ref border_ref; /* where: head and tail of each unit */
-    fv_ref ref;
-} fv_value;
-
-/* Whether it is the caller's memory. */
-static inline bool fv_value_outside(const fv_value *v)
-{
-    return v->kind == FV_VALUE_INPUT || v->kind == FV_VALUE_OUTPUT;
-}
-
-/* Bytes from row to row. */
-static inline uint64_t fv_value_stride(const fv_value *v)
-{
-    return (uint64_t)v->ld * fv_type_size(v->type);
-}
-
-typedef struct fv_view {
-    fv_id id;
-    uint32_t col; /* first column */
-} fv_view;
-#define FV_NO_VIEW ((fv_view){FV_NO_VALUE, 0})
-
-typedef struct fv_use {
-    fv_view view;
-    uint8_t kind;     /* enum fv_kind; WEIGHT uses `weight` */
-    fv_weight weight; /* rows == 0: absent */
-    /* the planner's: */
-    struct fv_packed *packed; /* packed.h */
-} fv_use;
-
-/* Where the rows of tokens lie in the picture: prefix rows, then the grid, row by row. */
-typedef struct fv_grid {
-    uint32_t width, height; /* tokens */
-    uint32_t stride;        /* pixels from token to token */
-    uint32_t prefix;
-} fv_grid;
-
-static inline uint32_t fv_grid_tokens(const fv_grid *g)
-{
-    return g->prefix + g->width * g->height;
-}
-
-typedef struct fv_step {
-    char label[40];
-    fv_problem prob;
-    fv_use use[FV_OPERANDS];
-    uint8_t out; /* operand that is written, of fv_op; the only one beside fv_op.state */
-    float f[4];
-    uint32_t u[4];
-    const void *table;
-    uint32_t align; /* calls begin and end at multiples of it, the last row aside; 0: anywhere */
-    uint32_t checkpoint_segment; /* training: checkpoint segment that it belongs to */
-    /* the planner's: */
-    bool dead;
-    const fv_kernel *kernel;
-    fv_knobs knobs;
-    const char *source;
-    double flops, seconds;
-    uint32_t sweep;
-    uint32_t ahead; /* halo: grid rows by which it runs ahead of its sweep's row tiles */
-    uint64_t scratch;
-    uint32_t tile_rows, tile_cols, cols;
-} fv_step;
-
-/* What a kernel is told of the step itself. */
-static inline void fv_step_args(fv_args *a, const fv_step *s)
-{
-    a->prob = s->prob;
-    a->knobs = s->knobs;
-    a->table = s->table;
-    memcpy(a->f, s->f, sizeof s->f);
-    memcpy(a->u, s->u, sizeof s->u);
-}
-
-/* enum fv_span of its op. */
-static inline uint32_t fv_step_span(const fv_step *s)
-{
-    return fv_op_table[s->prob.op]->span;
-}
-
-/* The kernel that packs the step's weight operand `o`; NULL: its rows stay plain. */
-static inline const fv_kernel *fv_step_packer(const fv_step *s, uint32_t o)
-{
-    return fv_op_table[s->prob.op]->operand[o].stored == FV_STORED_PACKED ? s->kernel : NULL;
-}
-
-/* True if operand o is stored in the problem's weight type (f16, bf16); all others are float32. */
-static inline bool fv_step_narrow(const fv_step *s, uint32_t o)
-{
-    return fv_op_table[s->prob.op]->operand[o].stored >= FV_STORED_NARROW;
-}
-
-/* Numbers that an emitter computes, used as a weight. Lives as long as the plan. */
-typedef struct fv_constant {
-    struct fv_constant *next;
-    fv_tensor tensor;
-} fv_constant;
-
-/* An output that the caller asked for. */
-typedef struct fv_wanted {
-    const char *name; /* the model's text */
-    fv_id value;      /* FV_NO_VALUE until the emitter has offered it */
-    fv_grid grid;     /* width 0: its rows are no tokens */
-    fovea_output_kind kind;
-    fovea_output_layout layout;
-    struct fv_attended *attended; /* of queries: attended.h; or NULL */
-} fv_wanted;
-
-/* Memory of the plan's own that steps point to. */
-typedef struct fv_plan_table {
-    struct fv_plan_table *next;
-    fv_posemb_table posemb; /* all NULL: this table is not a position table */
-    void *data;
-} fv_plan_table;
 
 struct fv_builder;
 
@@ -175,15 +18,8 @@ typedef struct fv_training {
     void *ctx;
 } fv_training;
 
-typedef struct fv_builder {
-    fv_step *step;
-    uint32_t steps, step_capacity;
-    fv_value *value;
-    uint32_t values, value_capacity;
-    fv_wanted *wanted;
-    uint32_t n_wanted;
-    uint32_t slots;
-    /* what is to be built */
+/* What is to be built: it is settled before the first step of it is emitted. */
+typedef struct fv_emit_options {
     uint32_t width, height;       /* pixels of the picture */
     struct fv_inner inner;        /* where in it pixels are; around them are zeros */
     fv_grid grid;                 /* the first one */
@@ -200,40 +36,45 @@ typedef struct fv_builder {
     bool multiplies_int8;  /* a processor that has instructions for it */
     bool int8_attention;   /* of the device's limits */
     fovea_compute compute; /* of products: F32, or BF16 or INT8 on a device that has kernels */
-    bool in_block;         /* products, or their weights, may be int8, whose errors the residual
-                              stream averages out */
-    uint32_t products;     /* of those, how many have been written */
-    fv_products bf16;      /* which of them stay BF16 */
-    fv_view frame;         /* pixels of the picture's inner part: u8, floats, or float planes */
-    uint32_t frame_flags;  /* FV_FLAG_PLANAR, ... of PATCH */
-    uint32_t frame_plane;  /* PLANAR: elements from plane to plane */
-    fv_view chroma;        /* NV12: U and V of the picture */
-    uint32_t yuv;          /* NV12, YUYV: fovea_yuv_matrix */
+    fv_products bf16;      /* which of the graph's products stay BF16 */
     const fv_patch_table *patch_table;
-    fv_plan_table *tables;
-    uint64_t table_bytes;
-    fv_constant *constants;
+    const fv_training *training; /* NULL: inference only. Else position tables stay weights */
+} fv_emit_options;
+
+/* An emitter at work; graph and options outlive it. */
+typedef struct fv_builder {
+    fv_graph *graph;
+    fv_emit_options *options;
+    fv_view frame;            /* pixels of the picture's inner part: u8, floats, or float planes */
+    uint32_t frame_flags;     /* FV_FLAG_PLANAR, ... of PATCH */
+    uint32_t frame_plane;     /* PLANAR: elements from plane to plane */
+    fv_view chroma;           /* NV12: U and V of the picture */
+    uint32_t yuv;             /* NV12, YUYV: fovea_yuv_matrix */
+    bool in_block;            /* products, or their weights, may be int8, whose errors the residual
+                                 stream averages out */
     fv_weight cos, sin;       /* tables of the model's rotation, once they are made */
     fv_weight bias;           /* of the scores of all blocks, once it is made: */
     const fv_weight *bias_of; /* of this table */
-    uint32_t *candidates;     /* a detector's, of the plan's outputs: models/detection.h */
-    float *task_room;         /* for what is made of outputs: plan/task_room.h */
-    uint32_t *task_columns, *task_run_columns;
-    const fv_training *training; /* NULL: inference only. Else position tables stay weights */
     uint32_t checkpoint_segment; /* of the next steps: each block begins one */
     char scope[36];              /* what their labels begin with, such as "block 3"; or empty */
     fovea_status status;         /* first failure; the emit functions do nothing after it */
     fv_step nowhere;             /* what is filled in then: a step of no list */
 } fv_builder;
 
+/* An emitter that has written nothing. */
+static inline fv_builder fv_builder_of(fv_graph *graph, fv_emit_options *options)
+{
+    return (fv_builder){.graph = graph, .options = options};
+}
+
 /* What block i of the model computes. */
 static inline const fv_attention_name *fv_block_attention(const fv_builder *b, uint32_t i)
 {
-    return &b->attention[i];
+    return &b->options->attention[i];
 }
 
 /* Products as `compute` says, on a device with these limits. */
-void fv_emit_compute(fv_builder *b, fovea_compute compute, const fv_limits *limits);
+void fv_emit_compute(fv_emit_options *o, fovea_compute compute, const fv_limits *limits);
 
 /* From here on steps are of a block, whose labels begin with "block 3"; and after it. */
 void fv_emit_enter_block(fv_builder *b, const char *format, ...) FV_PRINTF(2, 3);
@@ -274,19 +115,15 @@ fv_view fv_emit_floats(fv_builder *b, const char *label, fv_view in, enum fv_typ
 /* A (rows, cols) weight of the plan's own; *data is to be filled by the caller, NULL on failure. */
 fv_weight fv_emit_constant(fv_builder *b, uint32_t rows, uint32_t cols, float **data);
 
-/* Stores rows of activations as b->row_type, once it is known which steps are live. Float32 remain
- * values that several steps write (16 bits would lose what the residual stream has gathered),
- * single rows, which take no memory, and with narrow_only what other operands touch. */
-void fv_emit_narrow(fv_builder *b);
+/* Stores rows of activations as options->row_type, once it is known which steps are live. Float32
+ * remain values that several steps write (16 bits would lose what the residual stream has
+ * gathered), single rows, which take no memory, and with narrow_only what other operands touch. */
+void fv_emit_narrow(fv_graph *g, const fv_emit_options *options);
 /* The types of every step's problem, as its first operand and its result have them. */
-void fv_emit_types(fv_builder *b);
+void fv_emit_types(fv_graph *g, const fv_emit_options *options);
 
 /* Stores a value, which nothing has been placed for yet, as `type`. */
 void fv_emit_store_as(fv_value *v, enum fv_type type);
-/* Frees the numbers of the constants, once they are packed. */
-void fv_emit_drop_constants(fv_builder *b);
-/* Frees steps, values and constants; packed weights must have been given back. */
-void fv_emit_release(fv_builder *b);
 
 /* A blank step; the caller fills operands, dims and scalars. After a failure it is in no list. */
 fv_step *fv_emit_step(fv_builder *b, enum fv_op op, uint32_t rows, const char *label);

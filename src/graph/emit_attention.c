@@ -56,7 +56,7 @@ static fv_step *step(fv_builder *b, enum fv_op op, const char *label, const fv_a
 {
     fv_step *s = fv_emit_step(b, op, rows, label);
     set_sizes(s, a->mech, a->heads, a->flags, a->d, a->dv, keys);
-    if (b->narrow_only && fv_op_table[op]->operand[0].narrow)
+    if (b->options->narrow_only && fv_op_table[op]->operand[0].narrow)
         s->prob.acc = FV_BF16;
     return s;
 }
@@ -92,9 +92,9 @@ static fv_view cells(fv_builder *b, const char *label, const fv_attention *a, fv
  * alone. */
 static bool may_be_int8(const fv_builder *b, const fv_attention *a)
 {
-    return b->int8_attention && b->in_block && a->mech == FV_MECH_ANY &&
+    return b->options->int8_attention && b->in_block && a->mech == FV_MECH_ANY &&
            !(a->flags & FV_FLAG_CAUSAL) && a->d <= FV_INT8_DEEPEST &&
-           (!a->margin || b->narrow_only);
+           (!a->margin || b->options->narrow_only);
 }
 
 static void use_whole(fv_builder *b, const char *label, fv_attention *a)
@@ -105,7 +105,7 @@ static void use_whole(fv_builder *b, const char *label, fv_attention *a)
     fv_use_value(s, FV_KEYS_K, a->k, FV_KIND_WHOLE);
     fv_use_value(s, FV_KEYS_V, a->v, FV_KIND_WHOLE);
     if (a->margin && a->cell_k.id >= 0) {
-        s->prob.dim[FV_KEYS_CELLS] = b->value[a->cell_k.id].rows;
+        s->prob.dim[FV_KEYS_CELLS] = b->graph->value[a->cell_k.id].rows;
         fv_use_value(s, FV_KEYS_CELL_K, a->cell_k, FV_KIND_WHOLE);
         fv_use_value(s, FV_KEYS_CELL_V, a->cell_v, FV_KIND_WHOLE);
     }

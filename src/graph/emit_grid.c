@@ -18,8 +18,8 @@ static fv_plan_table *new_table(fv_builder *b)
     FV_THEN(b->status, FV_MEM_NEW(&t, FV_MEM_PLAN, "a table"));
     if (b->status != FOVEA_OK)
         return NULL;
-    t->next = b->tables;
-    b->tables = t;
+    t->next = b->graph->tables;
+    b->graph->tables = t;
     return t;
 }
 
@@ -29,7 +29,7 @@ uint32_t *fv_emit_table(fv_builder *b, uint32_t count)
     if (!t)
         return NULL;
     b->status = fv_mem_array(&t->data, count, sizeof(uint32_t), FV_MEM_PLAN, "a table");
-    b->table_bytes += (uint64_t)count * sizeof(uint32_t);
+    b->graph->table_bytes += (uint64_t)count * sizeof(uint32_t);
     return t->data;
 }
 
@@ -40,7 +40,7 @@ static const fv_posemb_table *posemb_table(fv_builder *b, const fv_posemb *p, co
         return NULL;
     b->status = fv_posemb_plan(&t->posemb, p->rule, p->table_width, p->table_height, grid->width,
                                grid->height);
-    b->table_bytes +=
+    b->graph->table_bytes +=
         ((uint64_t)grid->width * t->posemb.taps_x + (uint64_t)grid->height * t->posemb.taps_y) *
         (sizeof(uint32_t) + sizeof(float));
     return &t->posemb;
@@ -86,20 +86,20 @@ void fv_emit_patches(fv_builder *b, const fv_grid *grid, uint32_t size, uint32_t
     if (b->status != FOVEA_OK)
         return;
     fv_step *s = fv_emit_step(b, FV_OP_PATCH, fv_grid_tokens(grid), "patches");
-    s->prob.in = (uint8_t)b->value[b->frame.id].type;
+    s->prob.in = (uint8_t)b->graph->value[b->frame.id].type;
     s->prob.flags = b->frame_flags;
     s->prob.dim[FV_ROW_C] = 3 * size * size;
     s->prob.dim[FV_PATCH_SIZE] = size;
     s->prob.dim[FV_PATCH_STRIDE] = stride;
-    s->prob.dim[FV_PATCH_PAD_X] = pad + b->inner.left;
-    s->prob.dim[FV_PATCH_PAD_Y] = pad + b->inner.top;
-    s->prob.dim[FV_PATCH_WIDTH] = b->inner.width;
-    s->prob.dim[FV_PATCH_HEIGHT] = b->inner.height;
+    s->prob.dim[FV_PATCH_PAD_X] = pad + b->options->inner.left;
+    s->prob.dim[FV_PATCH_PAD_Y] = pad + b->options->inner.top;
+    s->prob.dim[FV_PATCH_WIDTH] = b->options->inner.width;
+    s->prob.dim[FV_PATCH_HEIGHT] = b->options->inner.height;
     s->u[0] = grid->prefix;
     s->u[1] = grid->width;
     s->u[2] = b->frame_plane;
     s->u[3] = b->yuv;
-    s->table = b->patch_table;
+    s->table = b->options->patch_table;
     fv_use_value(s, FV_PATCH_IN, b->frame, FV_KIND_WHOLE);
     if (b->frame_flags & FV_FLAG_NV12)
         fv_use_value(s, FV_PATCH_CHROMA, b->chroma, FV_KIND_WHOLE);
@@ -114,8 +114,8 @@ void fv_emit_resize(fv_builder *b, enum fv_op op, const fv_picture_resize *r, fv
         return;
     fv_step *s = fv_emit_step(b, op, across ? r->in_rows : r->height,
                               across ? "resize rows" : "resize columns");
-    s->prob.in = (uint8_t)b->value[in.id].type;
-    s->prob.out = (uint8_t)b->value[out.id].type;
+    s->prob.in = (uint8_t)b->graph->value[in.id].type;
+    s->prob.out = (uint8_t)b->graph->value[out.id].type;
     s->prob.dim[FV_RESIZE_WIDTH] = r->width;
     s->prob.dim[FV_RESIZE_CHANNELS] = channels;
     s->table = across ? &r->x : &r->y;
@@ -135,8 +135,8 @@ void fv_emit_posemb(fv_builder *b, const char *label, const fv_posemb *p, const 
                     fv_view in, fv_view out)
 {
     /* A table larger than the grid is resized now, rather than kept for every frame to read. */
-    const bool resize = !b->training && (uint64_t)grid->width * grid->height <
-                                            (uint64_t)p->table_width * p->table_height;
+    const bool resize = !b->options->training && (uint64_t)grid->width * grid->height <
+                                                     (uint64_t)p->table_width * p->table_height;
     const bool given = fv_weight_present(p->table);
     const fv_posemb_table *taps =
         given && p->table_width && !resize ? posemb_table(b, p, grid) : NULL;
@@ -147,7 +147,8 @@ void fv_emit_posemb(fv_builder *b, const char *label, const fv_posemb *p, const 
     s->u[1] = grid->width;
     s->u[2] = taps ? p->table_width : 0;
     s->table = taps;
-    s->prob.weight = table.type = (uint8_t)(b->training ? FV_F32 : b->weight_type);
+    s->prob.weight = table.type =
+        (uint8_t)(b->options->training ? FV_F32 : b->options->weight_type);
     fv_use_weight(s, FV_POSEMB_PREFIX, p->prefix);
     fv_use_weight(s, FV_POSEMB_TABLE, &table);
 }
@@ -163,8 +164,8 @@ void fv_emit_posemb(fv_builder *b, const char *label, const fv_posemb *p, const 
  * instructions: on others the products gain too little to pay for quantising the input. */
 static bool may_be_int8(const fv_builder *b, const fv_conv *c)
 {
-    const uint32_t least = b->widens ? LEAST_INT8_CHANNELS_NO_BF16 : LEAST_INT8_CHANNELS;
-    return b->multiplies_int8 && !c->trunk && c->channels % 8 == 0 && c->w->rows >= least;
+    const uint32_t least = b->options->widens ? LEAST_INT8_CHANNELS_NO_BF16 : LEAST_INT8_CHANNELS;
+    return b->options->multiplies_int8 && !c->trunk && c->channels % 8 == 0 && c->w->rows >= least;
 }
 
 /* The pixels that a convolution reads, quantised. */

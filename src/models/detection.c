@@ -1,9 +1,9 @@
-/* detection.c: the outputs that boxes are decoded from, and the memory for candidates. */
+/* detection.c: the outputs that boxes are decoded from. */
 #include "models/detection.h"
 
 #include <stdio.h>
 
-#include "graph/emit.h"
+#include "graph/graph.h"
 
 static fv_detection_name name_of(const fv_detection *d, const char *of_queries, const char *kind,
                                  uint32_t level)
@@ -26,11 +26,11 @@ fv_detection_name fv_detection_boxes(const fv_detection *d, uint32_t level)
     return name_of(d, "pred_boxes", "box", level);
 }
 
-void fv_detection_emit(const fv_detection *d, fv_builder *b)
+bool fv_detection_wanted(const fv_detection *d, const fv_graph *g)
 {
     for (uint32_t i = 0; i < d->levels; i++)
-        if (!fv_emit_wants(b, fv_detection_logits(d, i).text) ||
-            !fv_emit_wants(b, fv_detection_boxes(d, i).text))
-            return;
-    b->candidates = fv_emit_table(b, fv_detection_room(d));
+        if (!fv_graph_wanted(g, fv_detection_logits(d, i).text) ||
+            !fv_graph_wanted(g, fv_detection_boxes(d, i).text))
+            return false;
+    return true;
 }

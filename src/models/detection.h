@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct fv_builder;
+struct fv_graph;
 
 #define FV_LEVELS 16u  /* of a neck or head, at most */
 #define FV_ANCHORS 32u /* of a place, at most */
@@ -51,7 +51,7 @@ typedef struct fv_detection_name {
 fv_detection_name fv_detection_logits(const fv_detection *d, uint32_t level);
 fv_detection_name fv_detection_boxes(const fv_detection *d, uint32_t level);
 
-/* Reserves memory for the candidates, if all outputs that boxes are decoded from are wanted. */
-void fv_detection_emit(const fv_detection *d, struct fv_builder *b);
+/* Whether a plan has all outputs that boxes are decoded from. */
+bool fv_detection_wanted(const fv_detection *d, const struct fv_graph *g);
 
 #endif

@@ -27,6 +27,7 @@ struct fv_config;    /* config.h: its config.json */
 struct fv_decoder;   /* decoder.h: a neck and a head */
 struct fv_detection; /* detection.h: how boxes are decoded */
 struct fv_builder;
+struct fv_emit_options;
 struct fv_view;
 struct fv_attention_name;
 
@@ -69,10 +70,10 @@ typedef struct fv_family {
     /* Fills model->info (with the family's preprocessing), model->roles and model->outputs. */
     fovea_status (*read)(fovea_model *m, const struct fv_source *source,
                          const struct fv_config *config);
-    /* Changes b->grid for a picture of b->width x b->height pixels, or refuses it; NULL: patches,
+    /* Changes o->grid for a picture of o->width x o->height pixels, or refuses it; NULL: patches,
      * remainders ignored. */
-    fovea_status (*grid)(const fovea_model *m, struct fv_builder *b);
-    /* Writes the steps for a picture of b->grid patches. NULL: it sees no pictures. */
+    fovea_status (*grid)(const fovea_model *m, struct fv_emit_options *o);
+    /* Writes the steps for a picture of b->options->grid patches. NULL: it sees no pictures. */
     fovea_status (*emit)(const fovea_model *m, struct fv_builder *b);
     /* Writes the steps that continue a sequence by some tokens. NULL: it has none. */
     fovea_status (*feed)(const fovea_model *m, struct fv_builder *b, const struct fv_feed *feed);

@@ -18,13 +18,14 @@ static bool same_packed(const fv_step *s, uint32_t o, const fv_step *t, uint32_t
 /* Whether an earlier step of the plan uses the same packed weight. Steps that share one are close
  * together (the norms before K and V and before Q), except in training, whose gradients use the
  * weights of the forward steps. */
-static bool counted_before(const fv_builder *b, uint32_t step, uint32_t o)
+static bool counted_before(const fovea_plan *p, uint32_t step, uint32_t o)
 {
-    uint32_t from = step > 16 && !b->training ? step - 16 : 0;
+    const fv_graph *g = &p->graph;
+    uint32_t from = step > 16 && !p->options.training ? step - 16 : 0;
     for (uint32_t i = from; i < step; i++)
-        for (uint32_t k = 0; !b->step[i].dead && k < FV_OPERANDS; k++)
-            if (fv_weight_present(&b->step[i].use[k].weight) &&
-                same_packed(&b->step[step], o, &b->step[i], k))
+        for (uint32_t k = 0; !g->step[i].dead && k < FV_OPERANDS; k++)
+            if (fv_weight_present(&g->step[i].use[k].weight) &&
+                same_packed(&g->step[step], o, &g->step[i], k))
                 return true;
     return false;
 }
@@ -34,8 +35,8 @@ static bool counted_before(const fv_builder *b, uint32_t step, uint32_t o)
 static uint64_t external(const fovea_plan *p)
 {
     uint64_t bytes = 0;
-    for (uint32_t i = 0; p->limits.throughput && i < p->b.values; i++) {
-        const fv_value *v = &p->b.value[i];
+    for (uint32_t i = 0; p->limits.throughput && i < p->graph.values; i++) {
+        const fv_value *v = &p->graph.value[i];
         if (fv_value_outside(v))
             bytes = fv_size_add(bytes, fv_size_mul(v->rows, fv_value_stride(v)));
     }
@@ -50,8 +51,8 @@ void fv_plan_account(fovea_plan *p)
     info->steps = info->dispatches = 0;
     info->sweeps = p->sweeps;
     info->fallback = p->staged && p->limits.borrows ? external(p) : 0;
-    for (uint32_t i = 0; i < p->b.steps; i++) {
-        const fv_step *s = &p->b.step[i];
+    for (uint32_t i = 0; i < p->graph.steps; i++) {
+        const fv_step *s = &p->graph.step[i];
         if (s->dead)
             continue;
         info->steps++;
@@ -62,7 +63,7 @@ void fv_plan_account(fovea_plan *p)
                 fv_packed_size(&s->use[o].weight, fv_step_packer(s, o), &s->prob, &s->knobs);
             if (size > info->largest)
                 info->largest = size;
-            if (counted_before(&p->b, i, o))
+            if (counted_before(p, i, o))
                 continue;
             info->weights = fv_size_add(info->weights, size);
             if (p->free_memory != UINT64_MAX &&
@@ -74,7 +75,7 @@ void fv_plan_account(fovea_plan *p)
     for (uint32_t i = 0; i < p->sweeps; i++) {
         const fv_plan_sweep *w = &p->sweep[i];
         for (uint32_t k = w->first; k < w->first + w->count; k++) {
-            if (p->b.step[k].dead)
+            if (p->graph.step[k].dead)
                 continue;
             if (p->limits.throughput)
                 info->dispatches += w->chunks * p->info.count;
@@ -86,8 +87,8 @@ void fv_plan_account(fovea_plan *p)
     for (uint32_t i = 0; i < p->first_bank[FV_REGIONS]; i++)
         if (p->bank[i].size > info->largest)
             info->largest = p->bank[i].size;
-    for (uint32_t i = 0; p->limits.throughput && i < p->b.values; i++) {
-        const fv_value *v = &p->b.value[i];
+    for (uint32_t i = 0; p->limits.throughput && i < p->graph.values; i++) {
+        const fv_value *v = &p->graph.value[i];
         if (fv_value_outside(v) && v->rows * fv_value_stride(v) > info->largest)
             info->largest = v->rows * fv_value_stride(v);
     }
@@ -97,9 +98,9 @@ void fv_plan_account(fovea_plan *p)
                                fv_size_add(p->region_size[FV_REGION_LOCAL], p->blocks));
     info->scratch = fv_size_mul(p->scratch, threads);
     info->staging =
-        fv_size_add(p->region_size[FV_REGION_STAGING], p->picture_bytes + p->b.table_bytes);
+        fv_size_add(p->region_size[FV_REGION_STAGING], p->picture_bytes + p->graph.table_bytes);
     info->staging = fv_size_add(info->staging, external(p));
-    info->staging +=
-        (uint64_t)p->b.step_capacity * (sizeof(fv_step) + p->info.count * sizeof(fv_launch) + 128) +
-        (uint64_t)p->b.value_capacity * sizeof(fv_value);
+    info->staging += (uint64_t)p->graph.step_capacity *
+                         (sizeof(fv_step) + p->info.count * sizeof(fv_launch) + 128) +
+                     (uint64_t)p->graph.value_capacity * sizeof(fv_value);
 }

@@ -82,16 +82,16 @@ static uint64_t hash(uint64_t h, const char *text)
     return fv_hash(h, text, strlen(text) + 1);
 }
 
-void fv_advice_sweep_key(char out[FV_WISDOM_SUBJECT], const fv_builder *b,
+void fv_advice_sweep_key(char out[FV_WISDOM_SUBJECT], const fv_graph *g,
                          const struct fv_plan_sweep *w, int away)
 {
     char key[FV_WISDOM_SUBJECT], from[FV_WISDOM_SUBJECT] = "";
     uint64_t h = FV_HASH_BEGIN;
     uint32_t steps = 0;
     for (uint32_t k = w->first; k < w->first + w->count; k++) {
-        if (b->step[k].dead)
+        if (g->step[k].dead)
             continue;
-        fv_wisdom_problem_key(key, &b->step[k].prob, away);
+        fv_wisdom_problem_key(key, &g->step[k].prob, away);
         if (!steps++)
             snprintf(from, sizeof from, "%s", key);
         h = hash(h, key);
@@ -99,7 +99,7 @@ void fv_advice_sweep_key(char out[FV_WISDOM_SUBJECT], const fv_builder *b,
     snprintf(out, FV_WISDOM_SUBJECT, "%u steps from %.160s %016" PRIx64, steps, from, h);
 }
 
-const char *fv_advice_sweep(const fv_advice *a, const fv_builder *b, const struct fv_plan_sweep *w,
+const char *fv_advice_sweep(const fv_advice *a, const fv_graph *g, const struct fv_plan_sweep *w,
                             bool *streamed, uint32_t *chunk)
 {
     if (silent(a))
@@ -107,7 +107,7 @@ const char *fv_advice_sweep(const fv_advice *a, const fv_builder *b, const struc
     for (int i = 0; i < BUCKETS; i++) {
         char subject[FV_WISDOM_SUBJECT];
         fv_answer answer;
-        fv_advice_sweep_key(subject, b, w, buckets[i]);
+        fv_advice_sweep_key(subject, g, w, buckets[i]);
         if (fv_wisdom_find(a->wisdom, FV_FACT_SWEEP, a->device, subject, &answer) &&
             !fv_wisdom_skips(a->wisdom, a->device, subject, answer.choice) &&
             fv_wisdom_sweep_read(answer.choice, streamed, chunk))
@@ -122,14 +122,14 @@ const char *fv_advice_sweep(const fv_advice *a, const fv_builder *b, const struc
 #define SHAPE "%s width %u depth %u heads %u patch %u"
 
 /* The attention of all blocks. */
-static void name_attention(char first[64], const fv_builder *b)
+static void name_attention(char first[64], const fv_emit_options *o)
 {
     char name[64];
     uint64_t h = FV_HASH_BEGIN;
     bool mixed = false;
-    fv_attention_text(&b->attention[0], first);
-    for (uint32_t i = 0; i < b->blocks; i++) {
-        mixed |= strcmp(fv_attention_text(&b->attention[i], name), first) != 0;
+    fv_attention_text(&o->attention[0], first);
+    for (uint32_t i = 0; i < o->blocks; i++) {
+        mixed |= strcmp(fv_attention_text(&o->attention[i], name), first) != 0;
         h = hash(h, name);
     }
     if (mixed)
@@ -137,37 +137,37 @@ static void name_attention(char first[64], const fv_builder *b)
 }
 
 size_t fv_advice_plan_key(char out[FV_WISDOM_SUBJECT], const fovea_model *model,
-                          const fv_builder *b)
+                          const fv_emit_options *o)
 {
     static const char *const products[] = {
         [FOVEA_COMPUTE_BF16] = ", bf16 products", [FOVEA_COMPUTE_INT8] = ", int8 products"};
     const fovea_model_info *m = &model->info;
-    const enum fv_type weights = b->int8_weights ? FV_I8 : b->weight_type;
+    const enum fv_type weights = o->int8_weights ? FV_I8 : o->weight_type;
     char attention[64];
-    name_attention(attention, b);
+    name_attention(attention, o);
     const size_t like =
         (size_t)snprintf(out, FV_WISDOM_SUBJECT, SHAPE ", %ux%u, %s, ", m->type, m->width, m->depth,
-                         m->heads, m->patch, b->width, b->height, attention);
+                         m->heads, m->patch, o->width, o->height, attention);
     const size_t n =
         like + (size_t)snprintf(out + like, FV_WISDOM_SUBJECT - like, "%s%s", fv_type_name(weights),
-                                b->compute ? products[b->compute] : "");
-    if (b->compute == FOVEA_COMPUTE_INT8 && fv_products_count(&b->bf16))
+                                o->compute ? products[o->compute] : "");
+    if (o->compute == FOVEA_COMPUTE_INT8 && fv_products_count(&o->bf16))
         snprintf(out + n, FV_WISDOM_SUBJECT - n, " but %016" PRIx64,
-                 fv_hash(FV_HASH_BEGIN, &b->bf16, sizeof b->bf16));
+                 fv_hash(FV_HASH_BEGIN, &o->bf16, sizeof o->bf16));
     return like;
 }
 
 /* ---- products ---- */
 
 void fv_advice_products_key(char out[FV_WISDOM_SUBJECT], const fovea_model *model,
-                            const fv_builder *b)
+                            const fv_emit_options *o)
 {
     const fovea_model_info *m = &model->info;
     char attention[64];
-    name_attention(attention, b);
+    name_attention(attention, o);
     snprintf(out, FV_WISDOM_SUBJECT, SHAPE ", %s, weights %016" PRIx64 ", %ux%u", m->type, m->width,
              m->depth, m->heads, m->patch, attention, fv_source_fingerprint(model->source),
-             b->width, b->height);
+             o->width, o->height);
 }
 
 /* The fact about the size that is nearest to the one of `subject`. */
@@ -211,8 +211,8 @@ static fovea_status look_for_any(void *found, const fv_fact *f)
 }
 
 /* Products are as exact at one size as at another, nearly; how fast they are changes more. */
-const char *fv_advice_products(const fv_advice *a, const fovea_model *model, const fv_builder *b,
-                               fv_product_choice *out)
+const char *fv_advice_products(const fv_advice *a, const fovea_model *model,
+                               const fv_emit_options *o, fv_product_choice *out)
 {
     char subject[FV_WISDOM_SUBJECT];
     fv_answer answer;
@@ -221,14 +221,14 @@ const char *fv_advice_products(const fv_advice *a, const fovea_model *model, con
         fv_wisdom_each(a->wisdom, look_for_any, &any);
     if (!any) /* the weights need not be looked at */
         return NULL;
-    fv_advice_products_key(subject, model, b);
+    fv_advice_products_key(subject, model, o);
     if (fv_wisdom_find(a->wisdom, FV_FACT_PRODUCTS, a->device, subject, &answer) &&
         fv_wisdom_products_read(answer.choice, out))
         return source(0);
     struct nearest s = {.device = a->device,
                         .subject = subject,
                         .like = (size_t)(strrchr(subject, ' ') + 1 - subject),
-                        .pixels = (double)b->width * b->height,
+                        .pixels = (double)o->width * o->height,
                         .away = INFINITY,
                         .out = out};
     fv_wisdom_each(a->wisdom, look_for_nearer, &s);

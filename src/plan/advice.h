@@ -32,24 +32,24 @@ bool fv_advice_skips(const fv_advice *a, const fv_kernel *k, const fv_knobs *kno
                      const fv_problem *p);
 
 /* How a sweep should run. Returns "wisdom" or "prior"; NULL: wisdom has no fact about it. */
-const char *fv_advice_sweep(const fv_advice *a, const fv_builder *b, const struct fv_plan_sweep *w,
+const char *fv_advice_sweep(const fv_advice *a, const fv_graph *g, const struct fv_plan_sweep *w,
                             bool *streamed, uint32_t *chunk);
 
 /* The subjects of facts about sweeps and whole plans. Of a plan it returns how many characters come
  * before the types of weights and products. */
-void fv_advice_sweep_key(char out[FV_WISDOM_SUBJECT], const fv_builder *b,
+void fv_advice_sweep_key(char out[FV_WISDOM_SUBJECT], const fv_graph *g,
                          const struct fv_plan_sweep *w, int away);
 size_t fv_advice_plan_key(char out[FV_WISDOM_SUBJECT], const fovea_model *model,
-                          const fv_builder *b);
+                          const fv_emit_options *options);
 
 /* How products of the model are to be worked out, as tuning has settled it for weights and
  * attention like these. Returns "wisdom", or "prior" of another size; NULL: wisdom has no such
  * fact. */
-const char *fv_advice_products(const fv_advice *a, const fovea_model *model, const fv_builder *b,
-                               fv_product_choice *out);
+const char *fv_advice_products(const fv_advice *a, const fovea_model *model,
+                               const fv_emit_options *options, fv_product_choice *out);
 /* The subject of that fact, which has a fingerprint of the weights: another checkpoint of the same
  * shape has other errors. */
 void fv_advice_products_key(char out[FV_WISDOM_SUBJECT], const fovea_model *model,
-                            const fv_builder *b);
+                            const fv_emit_options *options);
 
 #endif

@@ -96,7 +96,7 @@ static void admit(const fovea_plan *p, struct tenant *t, fv_value *v)
             t->first = w->first;
         t->last = last_step(p, v);
         for (const fv_value *heir = v; heir->heir >= 0;) {
-            heir = &p->b.value[heir->heir];
+            heir = &p->graph.value[heir->heir];
             t->last = last_step(p, heir);
         }
     }
@@ -162,8 +162,8 @@ static uint64_t lowest_gap(const struct tenant *t, uint32_t n, uint64_t bank)
 static uint32_t list_tenants(fovea_plan *p, struct tenant *tenant, uint64_t bank)
 {
     uint32_t n = 0;
-    for (uint32_t i = 0; i < p->b.values; i++) {
-        fv_value *v = &p->b.value[i];
+    for (uint32_t i = 0; i < p->graph.values; i++) {
+        fv_value *v = &p->graph.value[i];
         uint64_t bytes = 0;
         v->ref = (fv_ref){0};
         if (fv_value_outside(v)) {
@@ -223,8 +223,8 @@ static fovea_status make_banks(fovea_plan *p, const struct tenant *tenant, uint3
         ref->mem = &b->mem;
         const uint64_t end = fv_size_add(ref->offset, t->size);
         b->size = end > b->size ? end : b->size;
-        for (fv_value *v = t->value; v && v->heir >= 0; v = &p->b.value[v->heir])
-            p->b.value[v->heir].ref = v->ref;
+        for (fv_value *v = t->value; v && v->heir >= 0; v = &p->graph.value[v->heir])
+            p->graph.value[v->heir].ref = v->ref;
     }
     if (count[FV_REGION_SCRATCH])
         p->bank[p->first_bank[FV_REGION_SCRATCH]].size = p->scratch;
@@ -294,7 +294,7 @@ static fovea_status place(fovea_plan *p, struct tenant *tenant)
 fovea_status fv_arena_place(fovea_plan *p)
 {
     struct tenant *tenant;
-    FV_TRY(FV_MEM_ARRAY(&tenant, 2 * (uint64_t)p->b.values + p->sweeps, FV_MEM_PLAN,
+    FV_TRY(FV_MEM_ARRAY(&tenant, 2 * (uint64_t)p->graph.values + p->sweeps, FV_MEM_PLAN,
                         "the plan's memory map"));
     const fovea_status status = place(p, tenant);
     fv_mem_free(tenant);

@@ -9,8 +9,8 @@
 static const fv_rows *band_of(const fovea_plan *p, const fv_plan_sweep *w, fv_id id)
 {
     uint32_t i = 0;
-    while (p->b.step[w->first + i].dead ||
-           p->b.step[w->first + i].use[p->b.step[w->first + i].out].view.id != id)
+    while (p->graph.step[w->first + i].dead ||
+           p->graph.step[w->first + i].use[p->graph.step[w->first + i].out].view.id != id)
         i++;
     return w->band + (size_t)i * w->bands;
 }
@@ -18,7 +18,7 @@ static const fv_rows *band_of(const fovea_plan *p, const fv_plan_sweep *w, fv_id
 /* Where frame `frame` of a batch has what the first has at `r`. */
 static fv_ref ref_of_frame(const fovea_plan *p, fv_ref r, uint32_t frame)
 {
-    r.slot += frame * p->b.slots;
+    r.slot += frame * p->graph.slots;
     r.offset += frame * r.apart;
     return r;
 }
@@ -48,7 +48,7 @@ static void launch_of(const fovea_plan *p, const fv_step *s, uint32_t frame, fv_
             op->ref = (fv_ref){.space = FV_SPACE_BUFFER, .mem = &u->packed->mem};
             l->args.ld[o] = u->weight.rows > 1 ? u->weight.cols : 0;
         } else if (u->view.id >= 0) {
-            const fv_value *v = &p->b.value[u->view.id];
+            const fv_value *v = &p->graph.value[u->view.id];
             op->type = l->args.type[o] = v->type;
             op->ref = ref_of_frame(p, v->ref, frame);
             op->ref.offset += u->view.col * fv_type_size(v->type);
@@ -75,9 +75,10 @@ static void launch_of(const fovea_plan *p, const fv_step *s, uint32_t frame, fv_
 static fovea_status open_queue(fovea_plan *p)
 {
     fv_slot *slot;
-    FV_TRY(FV_MEM_ARRAY(&slot, fv_size_mul(p->info.count, p->b.slots), FV_MEM_PLAN, "the plan"));
-    for (uint32_t i = 0; i < p->b.values; i++) {
-        const fv_value *v = &p->b.value[i];
+    FV_TRY(
+        FV_MEM_ARRAY(&slot, fv_size_mul(p->info.count, p->graph.slots), FV_MEM_PLAN, "the plan"));
+    for (uint32_t i = 0; i < p->graph.values; i++) {
+        const fv_value *v = &p->graph.value[i];
         if (fv_value_outside(v))
             slot[v->slot] = (fv_slot){.row_bytes = fv_value_stride(v),
                                       .rows = v->rows,
@@ -85,10 +86,10 @@ static fovea_status open_queue(fovea_plan *p)
                                       .staged = p->staged && p->limits.borrows};
     }
     for (uint32_t f = 1; f < p->info.count; f++)
-        memcpy(slot + f * p->b.slots, slot, p->b.slots * sizeof *slot);
-    const fovea_status status =
-        p->device->backend->queue_open(p->device->device, p->scratch, slot,
-                                       p->info.count * p->b.slots, p->info.dispatches, &p->queue);
+        memcpy(slot + f * p->graph.slots, slot, p->graph.slots * sizeof *slot);
+    const fovea_status status = p->device->backend->queue_open(p->device->device, p->scratch, slot,
+                                                               p->info.count * p->graph.slots,
+                                                               p->info.dispatches, &p->queue);
     fv_mem_free(slot);
     return status;
 }
@@ -109,9 +110,9 @@ static fovea_status bind_step(fovea_plan *p, const fv_step *s, uint32_t index, u
 static fovea_status bind_other_frames(fovea_plan *p)
 {
     for (uint32_t f = 1; f < p->info.count; f++)
-        for (uint32_t k = 0, n = 0; k < p->b.steps; k++)
-            if (!p->b.step[k].dead)
-                FV_TRY(bind_step(p, &p->b.step[k], n++, f));
+        for (uint32_t k = 0, n = 0; k < p->graph.steps; k++)
+            if (!p->graph.step[k].dead)
+                FV_TRY(bind_step(p, &p->graph.step[k], n++, f));
     return FOVEA_OK;
 }
 
@@ -126,8 +127,8 @@ static fovea_status compile(const fovea_plan *p)
     FV_TRY(FV_MEM_ARRAY(&l, p->info.steps, FV_MEM_PLAN, "the plan"));
     for (uint32_t i = 0; i < p->sweeps; i++)
         for (uint32_t k = p->sweep[i].first; k < p->sweep[i].first + p->sweep[i].count; k++)
-            if (!p->b.step[k].dead)
-                launch_of(p, &p->b.step[k], 0, &l[n++]);
+            if (!p->graph.step[k].dead)
+                launch_of(p, &p->graph.step[k], 0, &l[n++]);
     be->compile(p->device->device, l, n);
     fv_mem_free(l);
     return FOVEA_OK;
@@ -161,9 +162,9 @@ fovea_status fv_plan_bind(fovea_plan *p)
                           .banded = w->bands && w->streamed,
                           .streamed = w->streamed};
         for (uint32_t k = w->first; k < w->first + w->count; k++) {
-            if (p->b.step[k].dead)
+            if (p->graph.step[k].dead)
                 continue;
-            FV_TRY(bind_step(p, &p->b.step[k], n, 0));
+            FV_TRY(bind_step(p, &p->graph.step[k], n, 0));
             n++;
             run->steps++;
         }

@@ -53,9 +53,9 @@ static bool has_view(const fv_channel_group *g, fv_view v)
     return false;
 }
 
-static bool add_view(fv_channel_group *g, const fv_builder *b, fv_view v)
+static bool add_view(fv_channel_group *g, const fv_graph *graph, fv_view v)
 {
-    const fv_value *value = &b->value[v.id];
+    const fv_value *value = &graph->value[v.id];
     if (has_view(g, v))
         return true;
     if ((value->kind != FV_VALUE_ROWS && !is_whole(value)) || g->view.n == FV_GROUP_MOST)
@@ -102,7 +102,7 @@ static bool add_maker(fv_channel_group *g, const fv_step *s, uint32_t step, fv_v
 }
 
 /* What such a step has of the channels beside this operand. */
-static bool pass(fv_channel_group *g, const fv_builder *b, const fv_step *s, uint32_t step)
+static bool pass(fv_channel_group *g, const fv_graph *graph, const fv_step *s, uint32_t step)
 {
     const bool convolves = s->prob.op == FV_OP_DWCONV;
     if (s->prob.op == FV_OP_GATHER && s->prob.dim[FV_GATHER_PARTS] != 1)
@@ -111,18 +111,18 @@ static bool pass(fv_channel_group *g, const fv_builder *b, const fv_step *s, uin
         !(add_period(g, s->u[1]) && add_step(&g->shift, step, 0)))
         return false;
     for (uint32_t o = 0; o < FV_OPERANDS; o++)
-        if (passing(s) >> o & 1 && s->use[o].view.id >= 0 && !add_view(g, b, s->use[o].view))
+        if (passing(s) >> o & 1 && s->use[o].view.id >= 0 && !add_view(g, graph, s->use[o].view))
             return false;
     return true;
 }
 
 /* The step's operand o is these channels, in part or all: whether what it is does not keep them
  * from being a group. */
-static bool touch(fv_channel_group *g, const fv_builder *b, uint32_t step, uint32_t o, fv_view v)
+static bool touch(fv_channel_group *g, const fv_graph *graph, uint32_t step, uint32_t o, fv_view v)
 {
-    const fv_step *s = &b->step[step];
+    const fv_step *s = &graph->step[step];
     const bool exact =
-        is_whole(&b->value[v.id]) ||
+        is_whole(&graph->value[v.id]) ||
         (s->use[o].view.col == v.col && fv_problem_columns(&s->prob, o) == g->channels);
     if (s->prob.op == FV_OP_GEMM && o == FV_GEMM_OUT)
         return add_maker(g, s, step, v);
@@ -137,24 +137,25 @@ static bool touch(fv_channel_group *g, const fv_builder *b, uint32_t step, uint3
         return o == FV_RMS_OUT && add_period(g, s->prob.dim[FV_RMS_D]) &&
                add_step(&g->norm, step, 0);
     default:
-        return passing(s) >> o & 1 && pass(g, b, s, step);
+        return passing(s) >> o & 1 && pass(g, graph, s, step);
     }
 }
 
 /* Whether operand o of the step is any of the channels v. */
-static bool overlaps(const fv_channel_group *g, const fv_builder *b, const fv_step *s, uint32_t o,
+static bool overlaps(const fv_channel_group *g, const fv_graph *graph, const fv_step *s, uint32_t o,
                      fv_view v)
 {
     const uint64_t begin = s->use[o].view.col, end = begin + fv_problem_columns(&s->prob, o);
-    return s->use[o].view.id == v.id &&
-           (is_whole(&b->value[v.id]) || (begin < (uint64_t)v.col + g->channels && v.col < end));
+    return s->use[o].view.id == v.id && (is_whole(&graph->value[v.id]) ||
+                                         (begin < (uint64_t)v.col + g->channels && v.col < end));
 }
 
 /* A norm that writes over what it reads, all of it: before it these are other channels. */
-static bool is_in_place(const fv_channel_group *g, const fv_builder *b, const fv_step *s, fv_view v)
+static bool is_in_place(const fv_channel_group *g, const fv_graph *graph, const fv_step *s,
+                        fv_view v)
 {
     const fv_view in = s->use[0].view, out = s->use[s->out].view;
-    const fv_value *value = &b->value[v.id];
+    const fv_value *value = &graph->value[v.id];
     const uint32_t rows = value->need ? value->need : value->rows;
     return !s->dead && (s->prob.op == FV_OP_LAYERNORM || s->prob.op == FV_OP_RMSNORM) &&
            in.id == v.id && out.id == v.id && in.col == v.col && out.col == v.col &&
@@ -162,37 +163,37 @@ static bool is_in_place(const fv_channel_group *g, const fv_builder *b, const fv
 }
 
 /* The step from which on v are the group's channels. */
-static uint32_t first_step(const fv_channel_group *g, const fv_builder *b, fv_view v)
+static uint32_t first_step(const fv_channel_group *g, const fv_graph *graph, fv_view v)
 {
-    uint32_t i = b->steps;
-    while (i > 0 && !is_in_place(g, b, &b->step[i - 1], v))
+    uint32_t i = graph->steps;
+    while (i > 0 && !is_in_place(g, graph, &graph->step[i - 1], v))
         i--;
     return i > 0 ? i - 1 : 0;
 }
 
-static bool follow(fv_channel_group *g, const fv_builder *b, uint32_t view)
+static bool follow(fv_channel_group *g, const fv_graph *graph, uint32_t view)
 {
     const fv_view v = g->view.of[view];
-    const uint32_t first = first_step(g, b, v);
-    const bool in_place = is_in_place(g, b, &b->step[first], v);
+    const uint32_t first = first_step(g, graph, v);
+    const bool in_place = is_in_place(g, graph, &graph->step[first], v);
     g->view.first[view] = first;
-    for (uint32_t i = first; i < b->steps; i++)
-        for (uint32_t o = 0; !b->step[i].dead && o < FV_OPERANDS; o++)
-            if (!(i == first && o == 0 && in_place) && overlaps(g, b, &b->step[i], o, v) &&
-                !touch(g, b, i, o, v))
+    for (uint32_t i = first; i < graph->steps; i++)
+        for (uint32_t o = 0; !graph->step[i].dead && o < FV_OPERANDS; o++)
+            if (!(i == first && o == 0 && in_place) && overlaps(g, graph, &graph->step[i], o, v) &&
+                !touch(g, graph, i, o, v))
                 return false;
     return true;
 }
 
-bool fv_channel_group_find(fv_channel_group *out, const fv_builder *b, uint32_t reader)
+bool fv_channel_group_find(fv_channel_group *out, const fv_graph *graph, uint32_t reader)
 {
-    const fv_step *s = &b->step[reader];
+    const fv_step *s = &graph->step[reader];
     const uint32_t k = s->prob.dim[FV_GEMM_K];
     *out = (fv_channel_group){.channels = k, .period = k};
-    if (s->use[FV_GEMM_A].view.id < 0 || !add_view(out, b, s->use[FV_GEMM_A].view))
+    if (s->use[FV_GEMM_A].view.id < 0 || !add_view(out, graph, s->use[FV_GEMM_A].view))
         return false;
     for (uint32_t i = 0; i < out->view.n; i++)
-        if (!follow(out, b, i))
+        if (!follow(out, graph, i))
             return false;
     return out->norm.n + out->maker.n > 0;
 }

@@ -34,7 +34,7 @@ typedef struct fv_channel_group {
 } fv_channel_group;
 
 /* The channels that the product, step number `reader`, multiplies. False: they are no group. */
-bool fv_channel_group_find(fv_channel_group *out, const fv_builder *b, uint32_t reader);
+bool fv_channel_group_find(fv_channel_group *out, const fv_graph *graph, uint32_t reader);
 /* Adds what `from` has. False, and *to as it was: together they have too much. */
 bool fv_channel_group_join(fv_channel_group *to, const fv_channel_group *from);
 

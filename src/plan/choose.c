@@ -39,8 +39,8 @@ fovea_status fv_plan_choose(fovea_plan *p)
     const fv_kernel *list = p->device->backend->kernels(p->device->device, &count, &features);
     p->scratch = 0;
     p->info.flops = p->info.seconds = p->info.reference_seconds = 0;
-    for (uint32_t i = 0; i < p->b.steps; i++) {
-        fv_step *s = &p->b.step[i];
+    for (uint32_t i = 0; i < p->graph.steps; i++) {
+        fv_step *s = &p->graph.step[i];
         if (s->dead)
             continue;
         s->kernel = choose_kernel(p, s, list, count, features);

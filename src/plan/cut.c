@@ -18,15 +18,16 @@ static bool alone(const fv_step *s)
  * its end. */
 static uint32_t close_sweep(fovea_plan *p, uint32_t first, uint32_t end)
 {
-    end = fv_halo_assign(&p->b, first, end);
+    end = fv_halo_assign(&p->graph, first, end);
     fv_plan_sweep *w = &p->sweep[p->sweeps];
     *w = (fv_plan_sweep){.first = first, .align = 1};
     for (uint32_t i = first; i < end; i++) {
-        fv_step *s = &p->b.step[i];
+        fv_step *s = &p->graph.step[i];
         if (s->dead)
             continue;
         s->sweep = p->sweeps;
-        const uint32_t width = fv_halo_width(&p->b, first, i), unit = fv_halo_unit(&p->b, first, i);
+        const uint32_t width = fv_halo_width(&p->graph, first, i),
+                       unit = fv_halo_unit(&p->graph, first, i);
         w->width = width ? width : w->width;
         w->align = unit > w->align ? unit : w->align;
         w->reach = s->ahead > w->reach ? s->ahead : w->reach;
@@ -44,7 +45,7 @@ static uint32_t close_sweep(fovea_plan *p, uint32_t first, uint32_t end)
  * lies between. */
 static bool has_bands(const fovea_plan *p)
 {
-    return !p->limits.throughput && !p->b.training;
+    return !p->limits.throughput && !p->options.training;
 }
 
 /* Makes the best banded sweep that begins with step `first`, if there is one; *end: its end, else
@@ -52,29 +53,29 @@ static bool has_bands(const fovea_plan *p)
 static fovea_status close_banded(fovea_plan *p, uint32_t first, uint32_t *end)
 {
     uint32_t bands = 0;
-    *end = has_bands(p) ? fv_band_end(&p->b, first, p->info.threads, &bands) : first;
+    *end = has_bands(p) ? fv_band_end(&p->graph, first, p->info.threads, &bands) : first;
     if (*end == first)
         return FOVEA_OK;
     fv_plan_sweep *w = &p->sweep[p->sweeps];
     *w = (fv_plan_sweep){.first = first, .count = *end - first, .align = 1, .bands = bands};
     FV_TRY(FV_MEM_ARRAY(&w->band, (uint64_t)w->count * bands, FV_MEM_PLAN, "the plan's bands"));
     for (uint32_t i = first; i < *end; i++) {
-        p->b.step[i].sweep = p->sweeps;
-        p->b.step[i].ahead = 0;
+        p->graph.step[i].sweep = p->sweeps;
+        p->graph.step[i].ahead = 0;
     }
-    w->rows = p->b.step[*end - 1].prob.dim[FV_DIM_ROWS];
+    w->rows = p->graph.step[*end - 1].prob.dim[FV_DIM_ROWS];
     p->sweeps++;
     return FOVEA_OK;
 }
 
 /* Whether step i must not share a sweep with what runs from `first` on; *cut is where to cut. */
-static bool must_cut(const fv_builder *b, uint32_t first, uint32_t i, uint32_t *cut)
+static bool must_cut(const fv_graph *g, uint32_t first, uint32_t i, uint32_t *cut)
 {
-    const fv_step *s = &b->step[i];
+    const fv_step *s = &g->step[i];
     bool closed = false, other_rows = false;
     int64_t last_write = -1;
     for (uint32_t j = first; j < i; j++) {
-        const fv_step *t = &b->step[j];
+        const fv_step *t = &g->step[j];
         if (t->dead)
             continue;
         closed |= alone(t) || fv_op_table[t->prob.op]->block_lines ||
@@ -85,39 +86,39 @@ static bool must_cut(const fv_builder *b, uint32_t first, uint32_t i, uint32_t *
                 last_write = j;
     }
     *cut = i;
-    if (closed || other_rows || alone(s) || !fv_halo_fits(b, first, i))
+    if (closed || other_rows || alone(s) || !fv_halo_fits(g, first, i))
         return true;
     if (last_write < 0)
         return false;
     /* Cut before a step that needs all rows of something that the sweep writes. */
-    *cut = fv_sweep_best_cut(b, (uint32_t)last_write, i);
+    *cut = fv_sweep_best_cut(g, (uint32_t)last_write, i);
     return true;
 }
 
 /* Where a sweep of chunks or row tiles that begins with step `first` ends at the latest. */
 static uint32_t next_cut(const fovea_plan *p, uint32_t first)
 {
-    for (uint32_t i = first + 1; i < p->b.steps; i++) {
+    for (uint32_t i = first + 1; i < p->graph.steps; i++) {
         uint32_t cut;
-        if (!p->b.step[i].dead && must_cut(&p->b, first, i, &cut))
-            return has_bands(p) ? fv_band_begin(&p->b, first, cut) : cut;
+        if (!p->graph.step[i].dead && must_cut(&p->graph, first, i, &cut))
+            return has_bands(p) ? fv_band_begin(&p->graph, first, cut) : cut;
     }
-    return p->b.steps;
+    return p->graph.steps;
 }
 
 /* First and last step that uses each value. */
-static void live(fv_builder *b)
+static void live(fv_graph *g)
 {
-    for (uint32_t i = 0; i < b->values; i++) {
-        b->value[i].first_step = UINT32_MAX;
-        b->value[i].last_step = 0;
+    for (uint32_t i = 0; i < g->values; i++) {
+        g->value[i].first_step = UINT32_MAX;
+        g->value[i].last_step = 0;
     }
-    for (uint32_t i = 0; i < b->steps; i++) {
-        const fv_step *s = &b->step[i];
+    for (uint32_t i = 0; i < g->steps; i++) {
+        const fv_step *s = &g->step[i];
         for (uint32_t k = 0; !s->dead && k < FV_OPERANDS; k++) {
             if (s->use[k].view.id < 0)
                 continue;
-            fv_value *v = &b->value[s->use[k].view.id];
+            fv_value *v = &g->value[s->use[k].view.id];
             if (v->first_step == UINT32_MAX)
                 v->first_step = i;
             v->last_step = i;
@@ -127,23 +128,23 @@ static void live(fv_builder *b)
 
 fovea_status fv_sweep_cut(fovea_plan *p)
 {
-    const fv_builder *b = &p->b;
-    FV_TRY(FV_MEM_ARRAY(&p->sweep, (uint64_t)b->steps + 1, FV_MEM_PLAN, "the plan's sweeps"));
-    live(&p->b);
-    for (uint32_t first = 0, end; first < b->steps; first = end) {
+    const fv_graph *g = &p->graph;
+    FV_TRY(FV_MEM_ARRAY(&p->sweep, (uint64_t)g->steps + 1, FV_MEM_PLAN, "the plan's sweeps"));
+    live(&p->graph);
+    for (uint32_t first = 0, end; first < g->steps; first = end) {
         end = first + 1;
-        if (b->step[first].dead)
+        if (g->step[first].dead)
             continue;
         FV_TRY(close_banded(p, first, &end));
         if (end == first)
             end = close_sweep(p, first, next_cut(p, first));
     }
-    for (uint32_t i = 0; i < b->values; i++) {
-        fv_value *v = &b->value[i];
+    for (uint32_t i = 0; i < g->values; i++) {
+        fv_value *v = &g->value[i];
         if (v->first_step == UINT32_MAX)
             continue;
-        v->first_sweep = b->step[v->first_step].sweep;
-        v->last_sweep = b->step[v->last_step].sweep;
+        v->first_sweep = g->step[v->first_step].sweep;
+        v->last_sweep = g->step[v->last_step].sweep;
     }
     return FOVEA_OK;
 }

@@ -45,11 +45,11 @@ static bool reads(const fv_channel_group *g, uint32_t step)
 
 /* Whether norms of both have the same weight. Norms of a block's keys and of its queries do: with
  * one set of factors they go on sharing what is packed. */
-static bool share_norm(const fv_builder *b, const fv_channel_group *x, const fv_channel_group *y)
+static bool share_norm(const fv_graph *graph, const fv_channel_group *x, const fv_channel_group *y)
 {
     for (uint32_t i = 0; i < x->norm.n; i++)
         for (uint32_t k = 0; k < y->norm.n; k++) {
-            const fv_step *s = &b->step[x->norm.step[i]], *t = &b->step[y->norm.step[k]];
+            const fv_step *s = &graph->step[x->norm.step[i]], *t = &graph->step[y->norm.step[k]];
             if (s->prob.op == t->prob.op &&
                 fv_weight_same(&s->use[FV_LN_WEIGHT].weight, &t->use[FV_LN_WEIGHT].weight))
                 return true;
@@ -60,7 +60,7 @@ static bool share_norm(const fv_builder *b, const fv_channel_group *x, const fv_
 static fovea_status add_group(equaliser *e, const fv_channel_group *g)
 {
     for (uint32_t i = 0; i < e->groups; i++)
-        if (share_norm(&e->p->b, &e->group[i], g) && fv_channel_group_join(&e->group[i], g))
+        if (share_norm(&e->p->graph, &e->group[i], g) && fv_channel_group_join(&e->group[i], g))
             return FOVEA_OK;
     if (e->groups == e->group_capacity)
         FV_TRY(fv_mem_grow(&e->group, e->groups, &e->group_capacity, e->groups ? 2 * e->groups : 32,
@@ -71,13 +71,13 @@ static fovea_status add_group(equaliser *e, const fv_channel_group *g)
 
 static fovea_status find_groups(equaliser *e)
 {
-    const fv_builder *b = &e->p->b;
-    for (uint32_t i = 0; i < b->steps; i++) {
+    const fv_graph *graph = &e->p->graph;
+    for (uint32_t i = 0; i < graph->steps; i++) {
         fv_channel_group g;
-        bool known = !is_int8(&b->step[i]);
+        bool known = !is_int8(&graph->step[i]);
         for (uint32_t k = 0; !known && k < e->groups; k++)
             known = reads(&e->group[k], i);
-        if (!known && fv_channel_group_find(&g, b, i))
+        if (!known && fv_channel_group_find(&g, graph, i))
             FV_TRY(add_group(e, &g));
     }
     return FOVEA_OK;
@@ -86,12 +86,12 @@ static fovea_status find_groups(equaliser *e)
 /* ---- what their weights say ---- */
 
 /* The norm whose result is all that the product reads; NULL: there is none. */
-static const fv_step *norm_of_input(const fv_builder *b, const fv_step *product)
+static const fv_step *norm_of_input(const fv_graph *graph, const fv_step *product)
 {
     const fv_view in = product->use[FV_GEMM_A].view;
     const fv_step *found = NULL;
-    for (uint32_t i = 0; in.id >= 0 && i < b->steps; i++) {
-        const fv_step *s = &b->step[i];
+    for (uint32_t i = 0; in.id >= 0 && i < graph->steps; i++) {
+        const fv_step *s = &graph->step[i];
         if (s->dead || s->use[s->out].view.id != in.id)
             continue;
         if (found || (s->prob.op != FV_OP_LAYERNORM && s->prob.op != FV_OP_RMSNORM) ||
@@ -110,14 +110,14 @@ static void take_norm(fv_weight *w, fv_weight *b, const fv_step *norm)
         *b = norm->use[FV_LN_BIAS].weight;
 }
 
-static fv_equal_source maker(const fv_builder *b, const fv_step *s, uint32_t row)
+static fv_equal_source maker(const fv_graph *graph, const fv_step *s, uint32_t row)
 {
     fv_equal_source m = {.role = FV_EQUAL_MAKER,
                          .row = row,
                          .w = s->use[FV_GEMM_W].weight,
                          .b = s->use[FV_GEMM_BIAS].weight,
                          .scale = s->use[FV_GEMM_SCALE].weight};
-    const fv_step *norm = norm_of_input(b, s);
+    const fv_step *norm = norm_of_input(graph, s);
     if (s->prob.epi & FV_EPI_SWIGLU)
         m.gates = row - s->prob.dim[FV_GEMM_N] + 1;
     if (norm)
@@ -125,36 +125,37 @@ static fv_equal_source maker(const fv_builder *b, const fv_step *s, uint32_t row
     return m;
 }
 
-static void list_sources(fv_equal_sources *out, const fv_builder *b, const fv_channel_group *g)
+static void list_sources(fv_equal_sources *out, const fv_graph *graph, const fv_channel_group *g)
 {
     for (uint32_t i = 0; i < g->norm.n; i++) {
         fv_equal_source *s = &out->of[out->n++];
         *s = (fv_equal_source){.role = FV_EQUAL_NORM};
-        take_norm(&s->w, &s->b, &b->step[g->norm.step[i]]);
+        take_norm(&s->w, &s->b, &graph->step[g->norm.step[i]]);
     }
     for (uint32_t i = 0; i < g->maker.n; i++)
-        out->of[out->n++] = maker(b, &b->step[g->maker.step[i]], g->maker.row[i]);
+        out->of[out->n++] = maker(graph, &graph->step[g->maker.step[i]], g->maker.row[i]);
     for (uint32_t i = 0; i < g->reader.n; i++)
         out->of[out->n++] = (fv_equal_source){
-            .role = FV_EQUAL_READER, .w = b->step[g->reader.step[i]].use[FV_GEMM_W].weight};
+            .role = FV_EQUAL_READER, .w = graph->step[g->reader.step[i]].use[FV_GEMM_W].weight};
 }
 
 /* Whether any of its numbers are the plan's and not the model's. */
-static bool is_constant(const fv_builder *b, const fv_weight *w)
+static bool is_constant(const fv_graph *graph, const fv_weight *w)
 {
-    for (const fv_constant *c = b->constants; c; c = c->next)
+    for (const fv_constant *c = graph->constants; c; c = c->next)
         for (uint32_t i = 0; i < w->parts; i++)
             if (w->part[i].tensor == &c->tensor)
                 return true;
     return false;
 }
 
-static bool all_own(const fv_builder *b, const fv_equal_sources *s)
+static bool all_own(const fv_graph *graph, const fv_equal_sources *s)
 {
     for (uint32_t i = 0; i < s->n; i++) {
         const fv_equal_source *x = &s->of[i];
-        if (is_constant(b, &x->w) || is_constant(b, &x->b) || is_constant(b, &x->scale) ||
-            is_constant(b, &x->in_w) || is_constant(b, &x->in_b))
+        if (is_constant(graph, &x->w) || is_constant(graph, &x->b) ||
+            is_constant(graph, &x->scale) || is_constant(graph, &x->in_w) ||
+            is_constant(graph, &x->in_b))
             return false;
     }
     return true;
@@ -165,9 +166,9 @@ static fovea_status find_exponents(int8_t *exponent, fovea_plan *p, const fv_cha
     fv_equal_sources s = {.channels = g->channels, .period = g->period};
     FV_TRY(FV_MEM_ARRAY(&s.of, g->norm.n + g->maker.n + g->reader.n, FV_MEM_PLAN,
                         "sizes of channels"));
-    list_sources(&s, &p->b, g);
+    list_sources(&s, &p->graph, g);
     const fovea_status status =
-        fv_equalised_find(exponent, &p->model->shared, &s, all_own(&p->b, &s));
+        fv_equalised_find(exponent, &p->model->shared, &s, all_own(&p->graph, &s));
     fv_mem_free(s.of);
     return status;
 }
@@ -209,7 +210,7 @@ static fovea_status divide_vector(equaliser *e, fv_weight *w, uint32_t first, ui
 
 static fovea_status divide_makers(equaliser *e, const fv_channel_group *g, const int8_t *exponent)
 {
-    fv_step *step = e->p->b.step;
+    fv_step *step = e->p->graph.step;
     for (uint32_t i = 0; i < g->norm.n; i++) {
         fv_step *s = &step[g->norm.step[i]];
         fv_weight *w = &s->use[FV_LN_WEIGHT].weight;
@@ -236,7 +237,7 @@ static fovea_status divide_makers(equaliser *e, const fv_channel_group *g, const
 static fovea_status note_views(equaliser *e, const fv_channel_group *g, const int8_t *exponent)
 {
     for (uint32_t i = 0; i < g->view.n; i++) {
-        fv_value *v = &e->p->b.value[g->view.of[i].id];
+        fv_value *v = &e->p->graph.value[g->view.of[i].id];
         v->equalised = true;
         v->equal_step = g->view.first[i];
         if (v->kind == FV_VALUE_ROWS && v->type != FV_U8)
@@ -255,7 +256,7 @@ static fovea_status apply(equaliser *e, const fv_channel_group *g, const int8_t 
         return FOVEA_OK;
     FV_TRY(divide_makers(e, g, exponent));
     for (uint32_t i = 0; i < g->reader.n; i++) {
-        fv_weight *w = &e->p->b.step[g->reader.step[i]].use[FV_GEMM_W].weight;
+        fv_weight *w = &e->p->graph.step[g->reader.step[i]].use[FV_GEMM_W].weight;
         FV_TRY(multiply(e, &w->col_factor, w->cols, 0, w->cols, exponent, g->period, 1));
     }
     return note_views(e, g, exponent);
@@ -283,7 +284,7 @@ static fovea_status put_factors(equaliser *e)
 fovea_status fv_plan_equalise(fovea_plan *p)
 {
     equaliser e = {.p = p};
-    if (p->b.compute != FOVEA_COMPUTE_INT8 || p->b.training)
+    if (p->options.compute != FOVEA_COMPUTE_INT8 || p->options.training)
         return FOVEA_OK;
     fovea_status status = find_groups(&e);
     for (uint32_t i = 0; i < e.groups; i++)

@@ -115,11 +115,11 @@ static double mib(uint64_t bytes)
 /* Label of the step that writes a value, else of the first that reads it. */
 static const char *label_of(const fovea_plan *p, fv_id id)
 {
-    const fv_value *v = &p->b.value[id];
-    for (uint32_t i = v->first_step; i <= v->last_step && i < p->b.steps; i++)
-        if (!p->b.step[i].dead && p->b.step[i].use[p->b.step[i].out].view.id == id)
-            return p->b.step[i].label;
-    return v->first_step < p->b.steps ? p->b.step[v->first_step].label : "a value";
+    const fv_value *v = &p->graph.value[id];
+    for (uint32_t i = v->first_step; i <= v->last_step && i < p->graph.steps; i++)
+        if (!p->graph.step[i].dead && p->graph.step[i].use[p->graph.step[i].out].view.id == id)
+            return p->graph.step[i].label;
+    return v->first_step < p->graph.steps ? p->graph.step[v->first_step].label : "a value";
 }
 
 static fovea_status too_large(const fovea_plan *p, const fv_plan_request *r)
@@ -148,8 +148,8 @@ static fovea_status too_large(const fovea_plan *p, const fv_plan_request *r)
  * smaller chunks. */
 static fovea_status check_weights(const fovea_plan *p)
 {
-    for (uint32_t i = 0; i < p->b.steps; i++) {
-        const fv_step *s = &p->b.step[i];
+    for (uint32_t i = 0; i < p->graph.steps; i++) {
+        const fv_step *s = &p->graph.step[i];
         for (uint32_t o = 0; !s->dead && o < FV_OPERANDS; o++) {
             if (!fv_weight_present(&s->use[o].weight))
                 continue;

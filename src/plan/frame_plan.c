@@ -54,7 +54,7 @@ static fovea_status want(fovea_plan *p, const fovea_plan_options *o)
         names = &first;
         n = 1;
     }
-    FV_TRY(FV_MEM_ARRAY(&p->b.wanted, n, FV_MEM_PLAN, "the plan's outputs"));
+    FV_TRY(FV_MEM_ARRAY(&p->graph.wanted, n, FV_MEM_PLAN, "the plan's outputs"));
     for (size_t i = 0; i < n; i++) {
         const char *known = NULL;
         for (size_t k = 0; (known = fovea_model_output(p->model, k)) != NULL; k++)
@@ -64,15 +64,15 @@ static fovea_status want(fovea_plan *p, const fovea_plan_options *o)
             return fv_fail(FOVEA_EINVAL,
                            "output '%s': this %s model has none of that name; its main one is %s",
                            names[i], p->model->info.type, first);
-        if (fv_emit_wants(&p->b, known))
+        if (fv_graph_wanted(&p->graph, known))
             return fv_fail(FOVEA_EINVAL, "output '%s' is named twice", known);
-        p->b.wanted[p->b.n_wanted++] = (fv_wanted){.name = known, .value = FV_NO_VALUE};
+        p->graph.wanted[p->graph.n_wanted++] = (fv_wanted){.name = known, .value = FV_NO_VALUE};
     }
     return FOVEA_OK;
 }
 
 /* The caller's frame, the first values of the plan: one for each plane. */
-static void emit_frame(fovea_plan *p, const fovea_plan_options *o)
+static void emit_frame(fovea_plan *p, fv_builder *b, const fovea_plan_options *o)
 {
     static const uint32_t flags[] = {
         [FOVEA_FORMAT_RGB8] = 0,
@@ -82,7 +82,6 @@ static void emit_frame(fovea_plan *p, const fovea_plan_options *o)
         [FOVEA_FORMAT_NV12] = FV_FLAG_NV12,
         [FOVEA_FORMAT_YUYV] = FV_FLAG_YUYV,
     };
-    fv_builder *b = &p->b;
     const uint32_t width = o->frame.width, height = o->frame.height;
     fv_plane_shape plane[FV_FRAME_PLANES];
     b->frame_flags = flags[o->frame.format];
@@ -97,10 +96,9 @@ static void emit_frame(fovea_plan *p, const fovea_plan_options *o)
 }
 
 /* The steps from the caller's frame to a picture of the plan's size. */
-static void emit_picture(fovea_plan *p, const fovea_plan_options *o)
+static void emit_picture(fovea_plan *p, fv_builder *b, const fovea_plan_options *o)
 {
-    fv_builder *b = &p->b;
-    emit_frame(p, o);
+    emit_frame(p, b, o);
     const uint32_t channels = b->frame_flags & FV_FLAG_GRAY ? 1 : 3;
     const enum fv_type type = p->picture.floats ? FV_F32 : FV_U8;
     uint32_t from = o->frame.width;
@@ -113,7 +111,7 @@ static void emit_picture(fovea_plan *p, const fovea_plan_options *o)
         fv_emit_resize(b, FV_OP_RESIZE_Y, r, wide, r->width, channels, done);
         if (b->status != FOVEA_OK)
             return;
-        b->value[wide.id].staging = b->value[done.id].staging = 1;
+        b->graph->value[wide.id].staging = b->graph->value[done.id].staging = 1;
         b->frame = done;
         b->frame_flags &= ~(uint32_t)FV_FLAG_YUV;
         from = r->width;
@@ -158,13 +156,13 @@ static fovea_status plan_grid(fovea_plan *p)
     i->top = p->picture.top;
     i->scale_x = p->picture.scale_x;
     i->scale_y = p->picture.scale_y;
-    p->b.width = i->width;
-    p->b.height = i->height;
-    p->b.inner = p->picture.inner;
-    p->b.grid = (fv_grid){i->width / m->patch, i->height / m->patch, m->patch, m->prefix};
+    p->options.width = i->width;
+    p->options.height = i->height;
+    p->options.inner = p->picture.inner;
+    p->options.grid = (fv_grid){i->width / m->patch, i->height / m->patch, m->patch, m->prefix};
     if (p->model->family->grid)
-        FV_TRY(p->model->family->grid(p->model, &p->b));
-    const fv_grid *g = &p->b.grid;
+        FV_TRY(p->model->family->grid(p->model, &p->options));
+    const fv_grid *g = &p->options.grid;
     if (g->width == 0 || g->height == 0)
         return fv_fail(FOVEA_EINVAL,
                        "picture of %u x %u pixels is smaller than one patch of %u; use a larger "
@@ -177,9 +175,9 @@ static fovea_status plan_grid(fovea_plan *p)
             i->height, MAX_TOKENS, m->patch);
     i->ignored_right = i->width > g->width * g->stride ? i->width - g->width * g->stride : 0;
     i->ignored_bottom = i->height > g->height * g->stride ? i->height - g->height * g->stride : 0;
-    i->grid_width = p->b.grid.width;
-    i->grid_height = p->b.grid.height;
-    i->tokens = fv_grid_tokens(&p->b.grid);
+    i->grid_width = p->options.grid.width;
+    i->grid_height = p->options.grid.height;
+    i->tokens = fv_grid_tokens(&p->options.grid);
     if (i->ignored_right || i->ignored_bottom)
         fv_log("picture of %u x %u is no multiple of the patch (%u): %u columns at the right and "
                "%u rows at the bottom are ignored",
@@ -189,9 +187,9 @@ static fovea_status plan_grid(fovea_plan *p)
 
 const char *fv_frame_products(fv_product_choice *out, const fv_advice *a,
                               const fovea_device_info *device, const fovea_model *model,
-                              const fv_builder *b)
+                              const fv_emit_options *options)
 {
-    const char *from = fv_advice_products(a, model, b, out);
+    const char *from = fv_advice_products(a, model, options, out);
     if (from)
         return from;
     *out = (fv_product_choice){.compute = device->bf16 ? FOVEA_COMPUTE_BF16 : FOVEA_COMPUTE_F32};
@@ -206,13 +204,13 @@ static void settle_compute(fovea_plan *p, const fovea_plan_options *o)
     if (o->compute == FOVEA_COMPUTE_AUTO) {
         const bool stored = o->weights != FOVEA_DTYPE_F32 || o->activations != FOVEA_DTYPE_F32;
         choice.compute = FOVEA_COMPUTE_F32;
-        p->info.compute_source =
-            stored ? "storage"
-                   : fv_frame_products(&choice, &p->advice, &p->device->info, p->model, &p->b);
+        p->info.compute_source = stored ? "storage"
+                                        : fv_frame_products(&choice, &p->advice, &p->device->info,
+                                                            p->model, &p->options);
     }
-    p->b.bf16 = choice.bf16;
-    fv_emit_compute(&p->b, choice.compute, &p->limits);
-    p->info.compute = p->b.compute;
+    p->options.bf16 = choice.bf16;
+    fv_emit_compute(&p->options, choice.compute, &p->limits);
+    p->info.compute = p->options.compute;
 }
 
 /* Notes what a caller should hear of an attention that the weights were not trained with. Random
@@ -225,7 +223,8 @@ static fovea_status remark_untrained(fovea_plan *p)
     if (!p->model->store)
         return FOVEA_OK;
     FV_TRY(fv_attention_blocks(&trained, m->attention, m->depth));
-    const bool differs = fv_untrained_remark(line, sizeof line, trained, p->b.attention, m->depth);
+    const bool differs =
+        fv_untrained_remark(line, sizeof line, trained, p->options.attention, m->depth);
     fv_mem_free(trained);
     if (differs)
         FV_TRY(fv_mem_text(&p->untrained, line, FV_MEM_PLAN));
@@ -233,7 +232,7 @@ static fovea_status remark_untrained(fovea_plan *p)
     return FOVEA_OK;
 }
 
-static fovea_status emit(fovea_plan *p, const fovea_plan_options *o)
+static fovea_status emit(fovea_plan *p, fv_builder *b, const fovea_plan_options *o)
 {
     const fovea_model_info *m = &p->model->info;
     const char *attention = o->attention ? o->attention : m->attention;
@@ -245,20 +244,20 @@ static fovea_status emit(fovea_plan *p, const fovea_plan_options *o)
     fovea_preprocess pre;
     FV_TRY(fv_preprocess_complete(&pre, resized ? o->preprocess : &as_is, &as_is));
 
-    p->b.half_sums = p->limits.half_sums && o->activations == FOVEA_DTYPE_F16;
-    if (o->activations != FOVEA_DTYPE_F32 && !p->limits.throughput && !p->b.half_sums)
+    p->options.half_sums = p->limits.half_sums && o->activations == FOVEA_DTYPE_F16;
+    if (o->activations != FOVEA_DTYPE_F32 && !p->limits.throughput && !p->options.half_sums)
         return fv_fail(FOVEA_ENOTSUP,
                        "activations of 16 bits on device %s: its kernels read float32; set weights "
                        "only",
                        p->device->info.id);
     p->info.count = o->frame.count ? o->frame.count : 1;
     p->staged = o->on_device_lost == FOVEA_DEVICE_LOST_CPU;
-    p->b.int8_weights = o->weights == FOVEA_DTYPE_I8;
-    p->b.weight_type = p->b.int8_weights ? FV_F32 : fv_type_of(o->weights);
-    p->b.row_type = p->limits.throughput ? fv_type_of(o->activations) : FV_F32;
-    p->b.blocks = m->depth;
-    FV_TRY(fv_attention_blocks(&p->b.attention, attention, m->depth));
-    FV_TRY(fv_attention_blocks_check(p->b.attention, m->depth));
+    p->options.int8_weights = o->weights == FOVEA_DTYPE_I8;
+    p->options.weight_type = p->options.int8_weights ? FV_F32 : fv_type_of(o->weights);
+    p->options.row_type = p->limits.throughput ? fv_type_of(o->activations) : FV_F32;
+    p->options.blocks = m->depth;
+    FV_TRY(fv_attention_blocks(&p->options.attention, attention, m->depth));
+    FV_TRY(fv_attention_blocks_check(p->options.attention, m->depth));
     FV_TRY(remark_untrained(p));
     p->frame_width = o->frame.width;
     p->frame_height = o->frame.height;
@@ -274,13 +273,13 @@ static fovea_status emit(fovea_plan *p, const fovea_plan_options *o)
     settle_compute(p, o);
     FV_TRY(want(p, o));
     fv_patch_table_fill(&p->patch_table, &pre, p->picture.floats);
-    p->b.patch_table = &p->patch_table;
-    emit_picture(p, &seen);
+    p->options.patch_table = &p->patch_table;
+    emit_picture(p, b, &seen);
     p->frame_format = o->frame.format;
-    FV_TRY(p->model->family->emit(p->model, &p->b));
-    fv_task_room_reserve(&p->b, p->frame_width);
+    FV_TRY(p->model->family->emit(p->model, b));
+    fv_task_room_reserve(p, b);
     p->picture_bytes += fv_picture_bytes(&p->picture);
-    return p->b.status;
+    return b->status;
 }
 
 fovea_status fv_plan_options(fovea_plan_options *own, fovea_preprocess *rule,
@@ -295,9 +294,9 @@ fovea_status fv_plan_options(fovea_plan_options *own, fovea_preprocess *rule,
     return FOVEA_OK;
 }
 
-fovea_status fv_frame_emit(fovea_plan **out, const fovea_model *model, fovea_device *device,
-                           const fovea_plan_options *options, fv_wisdom *wisdom,
-                           const fv_training *training)
+fovea_status fv_frame_emit(fovea_plan **out, fv_builder *b, const fovea_model *model,
+                           fovea_device *device, const fovea_plan_options *options,
+                           fv_wisdom *wisdom, const fv_training *training)
 {
     fovea_plan *p;
     FV_TRY(fv_frame_check(options));
@@ -311,19 +310,21 @@ fovea_status fv_frame_emit(fovea_plan **out, const fovea_model *model, fovea_dev
      * its lock. */
     p->model = (fovea_model *)(uintptr_t)model;
     fv_model_ref(p->model);
-    p->b.training = training;
-    FV_RETURN_MADE(out, p, fv_plan_free, emit(p, options));
+    p->options.training = training;
+    *b = fv_builder_of(&p->graph, &p->options);
+    FV_RETURN_MADE(out, p, fv_plan_free, emit(p, b, options));
 }
 
 fovea_status fv_frame_plan(fovea_plan **out, const fovea_model *model, fovea_device *device,
                            const fovea_plan_options *o, fv_wisdom *wisdom)
 {
     fovea_plan *p = NULL;
+    fv_builder b;
     if (!o->dry) {
         FV_TRY(fv_source_unchanged(model->source));
         FV_TRY(fv_source_unchanged(model->beside));
     }
-    FV_TRY(fv_frame_emit(&p, model, device, o, wisdom, NULL));
+    FV_TRY(fv_frame_emit(&p, &b, model, device, o, wisdom, NULL));
     const fv_plan_request r = {o->schedule, o->chunk, o->memory_limit, o->dry};
     FV_RETURN_MADE(out, p, fv_plan_free, fv_plan_finish(p, &r));
 }

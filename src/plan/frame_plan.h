@@ -11,16 +11,16 @@ fovea_status fv_plan_options(fovea_plan_options *own, fovea_preprocess *rule,
  * fallback. */
 fovea_status fv_frame_plan(fovea_plan **out, const fovea_model *model, fovea_device *device,
                            const fovea_plan_options *options, fv_wisdom *wisdom);
-/* Emits the plan's steps only; fv_plan_finish does the rest. */
-fovea_status fv_frame_emit(fovea_plan **out, const fovea_model *model, fovea_device *device,
-                           const fovea_plan_options *options, fv_wisdom *wisdom,
-                           const fv_training *training);
+/* Emits the plan's steps only; fv_plan_finish does the rest. *b: the emitter, for more steps. */
+fovea_status fv_frame_emit(fovea_plan **out, fv_builder *b, const fovea_model *model,
+                           fovea_device *device, const fovea_plan_options *options,
+                           fv_wisdom *wisdom, const fv_training *training);
 
-/* What FOVEA_COMPUTE_AUTO comes to on a device, whose facts `a` looks up, in a plan like `b`.
+/* What FOVEA_COMPUTE_AUTO comes to on a device, whose facts `a` looks up, in a plan of `options`.
  * Returns why, as fovea_plan_info has it: "wisdom", "prior" or "device". */
 const char *fv_frame_products(fv_product_choice *out, const fv_advice *a,
                               const fovea_device_info *device, const fovea_model *model,
-                              const fv_builder *b);
+                              const fv_emit_options *options);
 
 /* EINVAL for options that no model could be planned with. */
 fovea_status fv_frame_check(const fovea_plan_options *options);

@@ -29,16 +29,16 @@ static bool kept_whole(const fv_value *v)
 
 /* Whether step i reads no row of x after that row of y is written; *ahead: at least the grid rows
  * by which it is before its tile. */
-static bool reads_in_time(const fv_builder *b, uint32_t i, fv_id x, fv_id y, uint32_t *ahead)
+static bool reads_in_time(const fv_graph *g, uint32_t i, fv_id x, fv_id y, uint32_t *ahead)
 {
-    const fv_step *s = &b->step[i];
+    const fv_step *s = &g->step[i];
     for (uint32_t o = 0; !s->dead && o < FV_OPERANDS; o++) {
         const fv_use *u = &s->use[o];
         if (u->view.id == y && (u->kind != FV_KIND_ROW || s->ahead > 0))
             return false;
         if (u->view.id != x)
             continue;
-        const uint32_t written = b->value[y].first_step;
+        const uint32_t written = g->value[y].first_step;
         if (u->kind != FV_KIND_ROW || o == s->out || u->view.col > 0 || i > written ||
             (i == written && !may_be_out(s, o)))
             return false;
@@ -60,60 +60,60 @@ static bool has_borders(const fv_plan_sweep *w, uint32_t rows)
 
 /* Whether steps [first, end), if they are a sweep, read x for the last time before they write y;
  * *ahead: grid rows by which they do. */
-static bool in_time(const fv_builder *b, uint32_t first, uint32_t end, fv_id x, fv_id y,
+static bool in_time(const fv_graph *g, uint32_t first, uint32_t end, fv_id x, fv_id y,
                     uint32_t *ahead)
 {
-    const fv_value *old = &b->value[x], *new = &b->value[y];
+    const fv_value *old = &g->value[x], *new = &g->value[y];
     *ahead = 0;
     if (!kept_whole(old) || old->first_step >= first || old->last_step >= end ||
         old->last_step < first || old->need != new->need || old->type != new->type ||
         fv_value_stride(old) != fv_value_stride(new))
         return false;
     for (uint32_t i = first; i < end; i++)
-        if (!reads_in_time(b, i, x, y, ahead))
+        if (!reads_in_time(g, i, x, y, ahead))
             return false;
     return true;
 }
 
 /* Whether steps [first, end), if they are a sweep, leave y for others. */
-static bool leaves(const fv_builder *b, uint32_t first, uint32_t end, fv_id y)
+static bool leaves(const fv_graph *g, uint32_t first, uint32_t end, fv_id y)
 {
-    const fv_value *v = &b->value[y];
+    const fv_value *v = &g->value[y];
     return kept_whole(v) && v->first_step >= first && v->first_step < end && v->last_step >= end;
 }
 
-bool fv_in_place_likely(const fv_builder *b, uint32_t first, uint32_t end, fv_id y)
+bool fv_in_place_likely(const fv_graph *g, uint32_t first, uint32_t end, fv_id y)
 {
     uint32_t ahead;
-    for (uint32_t x = 0; leaves(b, first, end, y) && x < b->values; x++)
-        if (in_time(b, first, end, (fv_id)x, y, &ahead))
+    for (uint32_t x = 0; leaves(g, first, end, y) && x < g->values; x++)
+        if (in_time(g, first, end, (fv_id)x, y, &ahead))
             return true;
     return false;
 }
 
 void fv_in_place_find(fovea_plan *p)
 {
-    fv_builder *b = &p->b;
-    for (uint32_t i = 0; i < b->values; i++) {
-        b->value[i].heir = FV_NO_VALUE;
-        b->value[i].inherits = false;
-        b->value[i].border = 0;
+    fv_graph *g = &p->graph;
+    for (uint32_t i = 0; i < g->values; i++) {
+        g->value[i].heir = FV_NO_VALUE;
+        g->value[i].inherits = false;
+        g->value[i].border = 0;
     }
     for (uint32_t i = 0; i < p->sweeps; i++)
         p->sweep[i].saves = false;
-    if (p->limits.throughput || b->training)
+    if (p->limits.throughput || p->options.training)
         return;
-    for (uint32_t y = 0; y < b->values; y++) {
-        fv_value *new = &b->value[y];
+    for (uint32_t y = 0; y < g->values; y++) {
+        fv_value *new = &g->value[y];
         if (!kept_whole(new))
             continue;
         fv_plan_sweep *w = &p->sweep[new->first_sweep];
         const uint32_t end = w->first + w->count;
-        const bool may = w->streamed && !w->bands && leaves(b, w->first, end, (fv_id)y);
-        for (uint32_t x = 0; may && !new->inherits &&x < b->values; x++) {
-            fv_value *old = &b->value[x];
+        const bool may = w->streamed && !w->bands && leaves(g, w->first, end, (fv_id)y);
+        for (uint32_t x = 0; may && !new->inherits &&x < g->values; x++) {
+            fv_value *old = &g->value[x];
             uint32_t ahead;
-            if (old->heir >= 0 || !in_time(b, w->first, end, (fv_id)x, (fv_id)y, &ahead) ||
+            if (old->heir >= 0 || !in_time(g, w->first, end, (fv_id)x, (fv_id)y, &ahead) ||
                 !has_borders(w, ahead * w->width))
                 continue;
             old->heir = (fv_id)y;

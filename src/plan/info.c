@@ -8,12 +8,12 @@
 
 fovea_status fv_plan_describe_steps(fovea_plan *p)
 {
-    FV_TRY(FV_MEM_ARRAY(&p->problem_text, p->b.steps, FV_MEM_PLAN, "the plan"));
-    for (uint32_t i = 0; i < p->b.steps; i++) {
+    FV_TRY(FV_MEM_ARRAY(&p->problem_text, p->graph.steps, FV_MEM_PLAN, "the plan"));
+    for (uint32_t i = 0; i < p->graph.steps; i++) {
         char text[160];
-        if (p->b.step[i].dead)
+        if (p->graph.step[i].dead)
             continue;
-        fv_problem_format(text, sizeof text, &p->b.step[i].prob);
+        fv_problem_format(text, sizeof text, &p->graph.step[i].prob);
         FV_TRY(fv_mem_text(&p->problem_text[i], text, FV_MEM_PLAN));
     }
     return FOVEA_OK;
@@ -60,7 +60,7 @@ static double step_bytes(const fovea_plan *p, const fv_step *s)
             const size_t elem = fv_step_narrow(s, o) ? fv_type_size(s->prob.weight) : sizeof(float);
             bytes += (double)u->weight.rows * u->weight.cols * (double)elem;
         } else if (u->view.id >= 0) {
-            const fv_value *v = &p->b.value[u->view.id];
+            const fv_value *v = &p->graph.value[u->view.id];
             const uint32_t cols = v->cols - u->view.col, most = fv_problem_columns(&s->prob, o);
             const bool state = u->kind == FV_KIND_STATE || u->kind == FV_KIND_PARTIAL;
             const bool picked = fv_op_table[s->prob.op]->operand[o].picked;
@@ -74,8 +74,8 @@ static double step_bytes(const fovea_plan *p, const fv_step *s)
 
 int fovea_plan_step(const fovea_plan *plan, size_t index, fovea_step_info *out)
 {
-    for (uint32_t i = 0; i < plan->b.steps; i++) {
-        const fv_step *s = &plan->b.step[i];
+    for (uint32_t i = 0; i < plan->graph.steps; i++) {
+        const fv_step *s = &plan->graph.step[i];
         if (s->dead || index-- > 0)
             continue;
         const fv_plan_sweep *w = &plan->sweep[s->sweep];
@@ -101,10 +101,10 @@ int fovea_plan_step(const fovea_plan *plan, size_t index, fovea_step_info *out)
 
 int fovea_plan_output(const fovea_plan *plan, size_t index, fovea_output_info *out)
 {
-    if (index >= plan->b.n_wanted)
+    if (index >= plan->graph.n_wanted)
         return 0;
-    const fv_wanted *w = &plan->b.wanted[index];
-    const fv_value *v = &plan->b.value[w->value];
+    const fv_wanted *w = &plan->graph.wanted[index];
+    const fv_value *v = &plan->graph.value[w->value];
     fovea_output_info info = {.name = w->name,
                               .rows = v->rows,
                               .columns = v->cols,

@@ -231,13 +231,14 @@ static fv_view rows_of_v(const struct op *op)
 static bool attend_directly(const struct op *op, fv_attention *a, fv_view out)
 {
     const fovea_attention_options *o = op->o;
-    if (!op->b->any_type || op->name->gated || o->local_size || o->norm_weight || o->out_gate)
+    if (!op->b->options->any_type || op->name->gated || o->local_size || o->norm_weight ||
+        o->out_gate)
         return false;
-    a->k = op->b->compute ? rows_of_k(op) : op->k;
-    a->v = op->b->compute ? rows_of_v(op) : op->v;
+    a->k = op->b->options->compute ? rows_of_k(op) : op->k;
+    a->v = op->b->options->compute ? rows_of_v(op) : op->v;
     fv_emit_keys(op->b, "attention", a);
-    fv_emit_queries(op->b, "attention", a, op->b->compute ? rows_of_q(op) : op->q, out);
-    fv_emit_types(op->b);
+    fv_emit_queries(op->b, "attention", a, op->b->options->compute ? rows_of_q(op) : op->q, out);
+    fv_emit_types(op->b->graph, op->b->options);
     return true;
 }
 

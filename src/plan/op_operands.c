@@ -8,8 +8,8 @@
 fv_view fv_op_rows(fv_builder *b, const char *name, fv_view in, enum fv_type type, uint32_t rows,
                    uint32_t cols, enum fv_op op, uint32_t operand)
 {
-    const bool taken = !b->narrow_only || fv_op_table[op]->operand[operand].narrow;
-    const enum fv_type to = b->compute && taken ? FV_BF16 : FV_F32;
+    const bool taken = !b->options->narrow_only || fv_op_table[op]->operand[operand].narrow;
+    const enum fv_type to = b->options->compute && taken ? FV_BF16 : FV_F32;
     char label[32];
     if (type == to)
         return in;

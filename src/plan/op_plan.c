@@ -10,9 +10,8 @@
 #define MAX_ROWS (1u << 28)
 #define LONG 4096 /* tokens */
 
-static fovea_status emit_gemm(fovea_plan *p, const fovea_gemm_options *o)
+static fovea_status emit_gemm(fovea_plan *p, fv_builder *b, const fovea_gemm_options *o)
 {
-    fv_builder *b = &p->b;
     if (o->in == 0 || o->out == 0 || o->in > 1u << 20 || o->out > 1u << 20 || !o->weight)
         return fv_fail(FOVEA_EINVAL,
                        "gemm of %u to %u channels: a weight and 1 to 2^20 channels are needed",
@@ -21,7 +20,7 @@ static fovea_status emit_gemm(fovea_plan *p, const fovea_gemm_options *o)
     if (o->activation && !act)
         return fv_fail(FOVEA_EINVAL, "activation '%s' is unknown; choose one of %s", o->activation,
                        fv_activation_list);
-    fv_emit_compute(b, o->compute, &p->limits);
+    fv_emit_compute(b->options, o->compute, &p->limits);
     b->in_block = true; /* and may be INT8 */
     const fv_weight weight = fv_op_constant(b, o->out, o->in, o->weight);
     const fv_weight bias = o->bias ? fv_op_constant(b, 1, o->out, o->bias) : (fv_weight){.rows = 0};
@@ -31,7 +30,7 @@ static fovea_status emit_gemm(fovea_plan *p, const fovea_gemm_options *o)
     g.in = fv_emit_input(b, "a", o->rows, o->in, in);
     g.in = fv_op_rows(b, "a", g.in, in, o->rows, o->in, FV_OP_GEMM, FV_GEMM_A);
     fv_view result = fv_emit_result(b, o->rows, o->out, out);
-    const bool direct = out == FV_F32 || (b->compute && out == FV_BF16);
+    const bool direct = out == FV_F32 || (b->options->compute && out == FV_BF16);
     g.out = direct ? result : fv_emit_rows(b, o->rows, o->out);
     if (b->status == FOVEA_OK)
         fv_emit_gemm(b, "gemm", &g);
@@ -51,7 +50,8 @@ fovea_status fv_op_options_check(const fv_op_options *o)
     return fv_known("compute", (int)o->compute, FOVEA_COMPUTE_AUTO);
 }
 
-static fovea_status emit_attention(fovea_plan *p, const fv_op_options *options, fv_plan_request *r)
+static fovea_status emit_attention(fovea_plan *p, fv_builder *b, const fv_op_options *options,
+                                   fv_plan_request *r)
 {
     const fovea_attention_options *o = options->attention;
     fv_attention_name name;
@@ -64,28 +64,29 @@ static fovea_status emit_attention(fovea_plan *p, const fv_op_options *options, 
         r->schedule = FOVEA_SCHEDULE_STREAMED;
         r->source = "cost";
     }
-    p->b.any_type = p->limits.throughput;
+    p->options.any_type = p->limits.throughput;
     const bool scan = name.kind != FV_ATTENTION_SOFTMAX || options->remembers;
     const bool int8 = name.mech == FV_MECH_ANY && !o->causal && p->limits.int8_attention;
-    p->b.in_block = true;    /* and may be INT8 */
+    b->in_block = true;      /* and may be INT8 */
     if (!o->causal || !scan) /* there are no scans but in float32 */
-        fv_emit_compute(&p->b,
+        fv_emit_compute(b->options,
                         o->compute == FOVEA_COMPUTE_INT8 && !int8 ? FOVEA_COMPUTE_BF16 : o->compute,
                         &p->limits);
-    return fv_op_attention(&p->b, o, &name, options->remembers);
+    return fv_op_attention(b, o, &name, options->remembers);
 }
 
 static fovea_status build(fovea_plan *p, const fv_op_options *o, const fovea_plan *kept)
 {
     fv_plan_request r = {
         .schedule = o->schedule, .chunk = o->chunk, .memory_limit = o->memory_limit, .kept = kept};
+    fv_builder b = fv_builder_of(&p->graph, &p->options);
     FV_TRY(fv_model_blank(&p->model));
-    FV_TRY(FV_MEM_NEW(&p->b.wanted, FV_MEM_PLAN, "the plan's outputs"));
-    p->b.wanted[0] = (fv_wanted){.name = "out", .value = FV_NO_VALUE};
-    p->b.n_wanted = 1;
-    FV_TRY(o->gemm ? emit_gemm(p, o->gemm) : emit_attention(p, o, &r));
+    FV_TRY(FV_MEM_NEW(&p->graph.wanted, FV_MEM_PLAN, "the plan's outputs"));
+    p->graph.wanted[0] = (fv_wanted){.name = "out", .value = FV_NO_VALUE};
+    p->graph.n_wanted = 1;
+    FV_TRY(o->gemm ? emit_gemm(p, &b, o->gemm) : emit_attention(p, &b, o, &r));
     p->info.tokens = o->rows;
-    p->info.compute = p->b.compute;
+    p->info.compute = p->options.compute;
     return fv_plan_finish(p, &r);
 }
 
@@ -115,16 +116,16 @@ fv_op_options fv_op_of_gemm(const fovea_gemm_options *gemm)
 
 uint64_t fv_op_state_floats(const fovea_plan *p)
 {
-    for (uint32_t i = 0; i < p->b.values; i++)
-        if (p->b.value[i].kind == FV_VALUE_KEPT)
-            return p->b.value[i].cols;
+    for (uint32_t i = 0; i < p->graph.values; i++)
+        if (p->graph.value[i].kind == FV_VALUE_KEPT)
+            return p->graph.value[i].cols;
     return 0;
 }
 
 const fv_value *fv_op_position(const fovea_plan *p)
 {
-    for (uint32_t i = 0; i < p->b.values; i++)
-        if (p->b.value[i].kind == FV_VALUE_INPUT && !p->b.value[i].name)
-            return &p->b.value[i];
+    for (uint32_t i = 0; i < p->graph.values; i++)
+        if (p->graph.value[i].kind == FV_VALUE_INPUT && !p->graph.value[i].name)
+            return &p->graph.value[i];
     return NULL;
 }

@@ -8,8 +8,8 @@
 
 fovea_status fv_plan_pack(fovea_plan *p)
 {
-    for (uint32_t i = 0; i < p->b.steps; i++) {
-        fv_step *s = &p->b.step[i];
+    for (uint32_t i = 0; i < p->graph.steps; i++) {
+        fv_step *s = &p->graph.step[i];
         for (uint32_t o = 0; !s->dead && o < FV_OPERANDS; o++) {
             fv_use *u = &s->use[o];
             if (!fv_weight_present(&u->weight))

@@ -12,7 +12,7 @@ static fovea_status place(fovea_plan *p, const fovea_plan *kept)
 {
     FV_TRY(fv_plan_pack(p));
     if (!p->limits.throughput) /* else it may be packed again, in another order */
-        fv_emit_drop_constants(&p->b);
+        fv_graph_drop_constants(&p->graph);
     FV_TRY(fv_plan_allocate(p, kept));
     return fv_plan_bind(p);
 }
@@ -65,16 +65,15 @@ static fovea_status fit_and_place(fovea_plan *p, const fv_plan_request *r)
 
 fovea_status fv_plan_finish(fovea_plan *p, const fv_plan_request *r)
 {
-    FV_TRY(p->b.status);
-    fv_sweep_demand(&p->b);
-    fv_emit_narrow(&p->b);
+    fv_graph_demand(&p->graph);
+    fv_emit_narrow(&p->graph, &p->options);
     FV_TRY(fv_sweep_cut(p));
     p->dry = r->dry;
     if (!r->dry) /* which reads no weights */
         FV_TRY(fv_plan_equalise(p));
     FV_TRY(fit_and_place(p, r));
     if (!r->dry)
-        fv_emit_drop_constants(&p->b);
+        fv_graph_drop_constants(&p->graph);
     return fv_plan_describe_steps(p);
 }
 
@@ -86,7 +85,7 @@ fovea_status fv_plan_alloc(fovea_plan **out, fovea_device *device, fv_wisdom *wi
     fovea_plan *p;
     FV_TRY(FV_MEM_NEW(&p, FV_MEM_PLAN, "the plan"));
     p->device = fv_device_ref(device);
-    p->b.weight_type = p->b.row_type = FV_F32;
+    p->options.weight_type = p->options.row_type = FV_F32;
     device->backend->limits(device->device, &p->limits);
     if (p->limits.throughput && p->limits.largest > COUNTED)
         p->limits.largest = COUNTED;
@@ -129,13 +128,14 @@ void fv_plan_free(fovea_plan *p)
         return;
     fv_plan_unplace(p);
     fv_mem_free(p->bank);
-    for (uint32_t i = 0; i < p->b.steps; i++) {
+    for (uint32_t i = 0; i < p->graph.steps; i++) {
         for (uint32_t o = 0; o < FV_OPERANDS; o++)
-            fv_packed_unref(&p->model->shared, p->b.step[i].use[o].packed);
+            fv_packed_unref(&p->model->shared, p->graph.step[i].use[o].packed);
         if (p->problem_text)
             fv_mem_free(p->problem_text[i]);
     }
-    fv_emit_release(&p->b);
+    fv_graph_release(&p->graph);
+    fv_mem_free(p->options.attention);
     fv_picture_free(&p->picture);
     fv_mem_free(p->crops.pixels);
     for (uint32_t i = 0; i < p->sweeps; i++)

@@ -9,6 +9,7 @@
 #include "plan/arena.h"
 #include "plan/refusal.h"
 #include "plan/sweep.h"
+#include "plan/task_room.h"
 
 /* Frame number `ticket` is at ticket % FV_FLIGHTS. */
 typedef struct fv_flight {
@@ -53,7 +54,9 @@ struct fovea_plan {
     fv_limits limits;
     fv_advice advice;
     fovea_model *model; /* counted; also owns the packed weights */
-    fv_builder b;
+    fv_graph graph;
+    fv_emit_options options;
+    fv_result_scratch results;
     fv_refusal *refusal;
     uint32_t refusals, refusal_capacity;
     fv_plan_sweep *sweep;
@@ -131,7 +134,7 @@ fovea_status fv_plan_choose(fovea_plan *p);
 /* in_place.c: which values have one place, as the sweeps are scheduled. */
 void fv_in_place_find(fovea_plan *p);
 /* Whether y will take the place of another, if the steps [first, end) are a streamed sweep. */
-bool fv_in_place_likely(const fv_builder *b, uint32_t first, uint32_t end, fv_id y);
+bool fv_in_place_likely(const fv_graph *g, uint32_t first, uint32_t end, fv_id y);
 /* account.c: the plan's bytes by kind, in p->info. */
 void fv_plan_account(fovea_plan *p);
 /* fit.c: schedules, kernels and places that fit the device and the memory limit. ENOMEM names

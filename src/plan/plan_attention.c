@@ -10,7 +10,7 @@
 static fovea_status find(const fv_attended **out, const fovea_plan *plan, size_t index)
 {
     FV_TRY(fv_require(plan, "the plan"));
-    *out = index < plan->b.n_wanted ? plan->b.wanted[index].attended : NULL;
+    *out = index < plan->graph.n_wanted ? plan->graph.wanted[index].attended : NULL;
     return *out ? FOVEA_OK
                 : fv_fail(FOVEA_EINVAL,
                           "output %zu has no queries of an attention; outputs "

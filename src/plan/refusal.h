@@ -3,7 +3,7 @@
 #ifndef FOVEA_SRC_REFUSAL_H
 #define FOVEA_SRC_REFUSAL_H
 
-#include "graph/emit.h"
+#include "graph/graph.h"
 #include "wisdom/wisdom.h"
 
 struct fovea_plan;

@@ -98,7 +98,7 @@ static double halo_rows(const fovea_plan *p, const fv_plan_sweep *w)
 {
     double all = 0, ahead = 0;
     for (uint32_t k = w->first; w->width && k < w->first + w->count; k++) {
-        const fv_step *s = &p->b.step[k];
+        const fv_step *s = &p->graph.step[k];
         const double flops = s->dead ? 0 : fv_problem_flops(&s->prob);
         all += flops;
         ahead += flops * s->ahead;
@@ -131,10 +131,10 @@ static double split_units(const fovea_plan *p, fv_plan_sweep *w)
 static uint64_t largest_inside(const fovea_plan *p, const fv_plan_sweep *w)
 {
     uint64_t most = 0;
-    for (uint32_t i = 0; i < p->b.values; i++) {
-        const fv_value *v = &p->b.value[i];
+    for (uint32_t i = 0; i < p->graph.values; i++) {
+        const fv_value *v = &p->graph.value[i];
         if (v->first_step == UINT32_MAX ||
-            !fv_halo_inside(&p->b, w->first, w->first + w->count, (fv_id)i))
+            !fv_halo_inside(&p->graph, w->first, w->first + w->count, (fv_id)i))
             continue;
         const uint64_t bytes = fv_size_mul(v->need, fv_value_stride(v));
         most = bytes > most ? bytes : most;
@@ -167,7 +167,7 @@ static void equal_chunks(fv_plan_sweep *w, uint32_t wanted, bool chosen, uint32_
 static uint32_t reduced_heads(const fovea_plan *p, const fv_plan_sweep *w)
 {
     for (uint32_t k = w->first; k < w->first + w->count; k++) {
-        const fv_step *s = &p->b.step[k];
+        const fv_step *s = &p->graph.step[k];
         if (!s->dead && fv_step_span(s) == FV_SPAN_REDUCE && s->prob.heads)
             return s->prob.heads;
     }
@@ -224,7 +224,7 @@ static uint32_t usual_chunk(const fovea_plan *p, const fv_plan_sweep *w, const f
     if (r->chunk || usual != ROWS_MAX) /* chosen, or made smaller to fit the memory */
         return usual;
     for (uint32_t k = w->first; k < w->first + w->count; k++) {
-        if (!p->b.step[k].dead && p->b.step[k].prob.op == FV_OP_SOFTMAX)
+        if (!p->graph.step[k].dead && p->graph.step[k].prob.op == FV_OP_SOFTMAX)
             return QUERIES_MAX;
     }
     return usual;
@@ -254,7 +254,7 @@ static uint32_t block_lines(const fv_plan_sweep *w, const fv_problem *p, uint32_
 static void align_blocks(const fovea_plan *p, fv_plan_sweep *w, const fv_plan_request *r,
                          uint32_t *chunk)
 {
-    fv_step *s = &p->b.step[w->first + w->count - 1];
+    fv_step *s = &p->graph.step[w->first + w->count - 1];
     if (!fv_op_table[s->prob.op]->block_lines)
         return;
     const uint32_t most = r->chunk || *chunk != ROWS_MAX ? *chunk : UINT32_MAX;
@@ -271,7 +271,7 @@ static const char *ask_wisdom(const fovea_plan *p, const fv_plan_sweep *w, fv_pl
     uint32_t advised;
     if (r->source)
         return r->source;
-    const char *source = fv_advice_sweep(&p->advice, &p->b, w, &streamed, &advised);
+    const char *source = fv_advice_sweep(&p->advice, &p->graph, w, &streamed, &advised);
     if (!source)
         return "cost";
     r->schedule = streamed ? FOVEA_SCHEDULE_STREAMED : FOVEA_SCHEDULE_STEPWISE;
@@ -286,15 +286,15 @@ static void schedule_bands(fovea_plan *p, fv_plan_sweep *w, const fv_plan_reques
     w->chunk = chunk;
     w->chunks = w->groups = w->runs = w->bands;
     w->partials = 1;
-    fv_band_rows(&p->b, w);
+    fv_band_rows(&p->graph, w);
     w->streamed = r->schedule != FOVEA_SCHEDULE_STEPWISE && !r->unbanded;
 }
 
 void fv_sweep_schedule(fovea_plan *p, const fv_plan_request *request, uint32_t usual)
 {
-    for (uint32_t i = 0; i < p->b.values; i++) {
-        p->b.value[i].ring = p->b.value[i].shift = p->b.value[i].room = 0;
-        p->b.value[i].lasting = false;
+    for (uint32_t i = 0; i < p->graph.values; i++) {
+        p->graph.value[i].ring = p->graph.value[i].shift = p->graph.value[i].room = 0;
+        p->graph.value[i].lasting = false;
     }
     for (uint32_t i = 0; i < p->sweeps; i++) {
         fv_plan_sweep *w = &p->sweep[i];
@@ -312,9 +312,9 @@ void fv_sweep_schedule(fovea_plan *p, const fv_plan_request *request, uint32_t u
             w->streamed = stream(p, w, r.schedule);
         }
         if (w->streamed && w->width)
-            fv_halo_rings(&p->b, w);
+            fv_halo_rings(&p->graph, w);
         for (uint32_t k = w->first; k < w->first + w->count; k++) {
-            fv_step *s = &p->b.step[k];
+            fv_step *s = &p->graph.step[k];
             if (s->dead)
                 continue;
             fv_sweep_tile(s, p->info.threads);
@@ -326,12 +326,12 @@ void fv_sweep_schedule(fovea_plan *p, const fv_plan_request *request, uint32_t u
                 s->tile_rows = w->chunk;
             for (uint32_t o = 0; o < FV_OPERANDS; o++) {
                 const fv_view v = s->use[o].view;
-                if (v.id < 0 || p->b.value[v.id].kind != FV_VALUE_PARTIAL)
+                if (v.id < 0 || p->graph.value[v.id].kind != FV_VALUE_PARTIAL)
                     continue;
-                const fv_plan_sweep *writer = &p->sweep[p->b.value[v.id].first_sweep];
+                const fv_plan_sweep *writer = &p->sweep[p->graph.value[v.id].first_sweep];
                 const uint32_t groups = writer->groups * writer->partials;
                 s->prob.dim[fv_op_table[s->prob.op]->groups] = groups;
-                p->b.value[v.id].rows = groups;
+                p->graph.value[v.id].rows = groups;
             }
         }
     }

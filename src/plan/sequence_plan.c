@@ -39,16 +39,18 @@ static fovea_status build(fovea_plan *p, const fovea_sequence_options *o,
                                .memory_limit = o->memory_limit,
                                .dry = request->dry,
                                .kept = request->kept};
+    fv_builder b = fv_builder_of(&p->graph, &p->options);
     const bool floats = o->compute == FOVEA_COMPUTE_AUTO;
-    p->b.int8_weights = o->weights == FOVEA_DTYPE_I8;
-    p->b.weight_type = p->b.int8_weights ? FV_F32 : fv_type_of(o->weights);
-    fv_emit_compute(&p->b, floats ? FOVEA_COMPUTE_F32 : o->compute, &p->limits);
-    FV_TRY(FV_MEM_NEW(&p->b.wanted, FV_MEM_PLAN, "the plan's outputs"));
-    p->b.wanted[0] = (fv_wanted){.name = "out", .value = FV_NO_VALUE};
-    p->b.n_wanted = 1;
-    FV_TRY(p->model->family->feed(p->model, &p->b, &feed));
+    p->options.int8_weights = o->weights == FOVEA_DTYPE_I8;
+    p->options.weight_type = p->options.int8_weights ? FV_F32 : fv_type_of(o->weights);
+    fv_emit_compute(&p->options, floats ? FOVEA_COMPUTE_F32 : o->compute, &p->limits);
+    FV_TRY(FV_MEM_NEW(&p->graph.wanted, FV_MEM_PLAN, "the plan's outputs"));
+    p->graph.wanted[0] = (fv_wanted){.name = "out", .value = FV_NO_VALUE};
+    p->graph.n_wanted = 1;
+    FV_TRY(p->model->family->feed(p->model, &b, &feed));
+    FV_TRY(b.status);
     p->info.tokens = request->rows;
-    p->info.compute = p->b.compute;
+    p->info.compute = p->options.compute;
     return fv_plan_finish(p, &r);
 }
 

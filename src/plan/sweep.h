@@ -2,7 +2,7 @@
 #ifndef FOVEA_SRC_PLAN_SWEEP_H
 #define FOVEA_SRC_PLAN_SWEEP_H
 
-#include "graph/emit.h"
+#include "graph/graph.h"
 
 typedef struct fv_plan_request fv_plan_request;
 
@@ -28,8 +28,6 @@ typedef struct fv_plan_sweep {
     fv_rows *band;  /* [step - first][band]: rows of each step; the sweep's own */
 } fv_plan_sweep;
 
-/* Finds the rows of every value that are needed; marks steps whose output is not. */
-void fv_sweep_demand(fv_builder *b);
 /* Cuts the live steps into sweeps. */
 fovea_status fv_sweep_cut(fovea_plan *p);
 /* Chunk, groups and schedule of each sweep; sizes of partial states. */
@@ -42,7 +40,7 @@ void fv_sweep_tile(fv_step *s, uint32_t threads);
 
 /* Where to cut after step `after` and not beyond `at`: the place that values of the fewest bytes
  * cross. */
-uint32_t fv_sweep_best_cut(const fv_builder *b, uint32_t after, uint32_t at);
+uint32_t fv_sweep_best_cut(const fv_graph *g, uint32_t after, uint32_t at);
 /* Whether an operand must be complete before it is read, instead of row by row as it is written. */
 bool fv_reads_finished(const fv_use *u);
 

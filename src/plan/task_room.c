@@ -2,6 +2,9 @@
 #include "plan/task_room.h"
 
 #include "base/num.h"
+#include "models/detection.h"
+#include "models/model.h"
+#include "plan/plan.h"
 
 enum {
     WORK_FLOATS = sizeof(fv_query_mask) / sizeof(float),
@@ -9,100 +12,105 @@ enum {
     CUBIC_WORDS = sizeof(fv_cubic) / sizeof(uint32_t),
 };
 
-const fv_wanted *fv_task_room_find(const fv_builder *b, fovea_output_kind kind)
-{
-    for (uint32_t i = 0; i < b->n_wanted; i++)
-        if (b->wanted[i].kind == kind && b->wanted[i].value != FV_NO_VALUE)
-            return &b->wanted[i];
-    return NULL;
-}
-
 /* The output that is a map of classes, or of masks. */
-static const fv_wanted *map_of(const fv_builder *b)
+static const fv_wanted *map_of(const fv_graph *g)
 {
-    const fv_wanted *map = fv_task_room_find(b, FOVEA_OUTPUT_CLASS_MAP);
-    return map ? map : fv_task_room_find(b, FOVEA_OUTPUT_MASKS);
+    const fv_wanted *map = fv_graph_output(g, FOVEA_OUTPUT_CLASS_MAP);
+    return map ? map : fv_graph_output(g, FOVEA_OUTPUT_MASKS);
 }
 
-static uint64_t line_floats(const fv_builder *b, const fv_wanted *map)
+static uint64_t line_floats(const fv_graph *g, const fv_wanted *map)
 {
-    return ((uint64_t)map->grid.width + 1) * b->value[map->value].cols;
+    return ((uint64_t)map->grid.width + 1) * g->value[map->value].cols;
 }
 
 /* The classes of masks, without that of nothing; 0: the plan lacks them. */
-static uint64_t classes_of(const fv_builder *b)
+static uint64_t classes_of(const fv_graph *g)
 {
-    const fv_wanted *classes = fv_task_room_find(b, FOVEA_OUTPUT_MASK_CLASSES);
-    return classes ? b->value[classes->value].cols - 1 : 0;
+    const fv_wanted *classes = fv_graph_output(g, FOVEA_OUTPUT_MASK_CLASSES);
+    return classes ? g->value[classes->value].cols - 1 : 0;
 }
 
-/* That the map of classes, or the masks, take. */
-static uint64_t map_floats(const fv_builder *b, const fv_wanted *map)
+/* That the map of classes, or the masks, take, of a picture `width` pixels wide. */
+static uint64_t map_floats(const fv_graph *g, const fv_wanted *map, uint32_t width)
 {
-    const uint64_t queries = b->value[map->value].cols, n = classes_of(b);
-    uint64_t floats = line_floats(b, map);
+    const uint64_t queries = g->value[map->value].cols, n = classes_of(g);
+    uint64_t floats = line_floats(g, map);
     if (map->kind == FOVEA_OUTPUT_MASKS && n) {
-        const uint64_t scores = queries * n + (2ull * b->width + 1) * n;
-        const uint64_t records = b->width * queries + queries * WORK_FLOATS + 1;
+        const uint64_t scores = queries * n + (2ull * width + 1) * n;
+        const uint64_t records = width * queries + queries * WORK_FLOATS + 1;
         floats += scores > records ? scores : records;
     }
     return floats;
 }
 
-void fv_task_room_reserve(fv_builder *b, uint32_t frame_width)
+static void reserve_maps(fovea_plan *p, fv_builder *b)
 {
-    const fv_wanted *map = map_of(b), *depth = fv_task_room_find(b, FOVEA_OUTPUT_DEPTH);
+    const fv_graph *g = &p->graph;
+    const fv_wanted *map = map_of(g), *depth = fv_graph_output(g, FOVEA_OUTPUT_DEPTH);
     const bool masks = map && map->kind == FOVEA_OUTPUT_MASKS;
-    const uint32_t columns = frame_width > b->width ? frame_width : b->width;
+    const uint32_t width = p->options.width;
+    const uint32_t columns = p->frame_width > width ? p->frame_width : width;
     if (b->status != FOVEA_OK || (!map && !depth))
         return;
-    const uint64_t of_depth = depth ? depth->grid.width : 0, of_map = map ? map_floats(b, map) : 0;
+    const uint64_t of_depth = depth ? depth->grid.width : 0;
+    const uint64_t of_map = map ? map_floats(g, map, width) : 0;
     if (of_map > UINT32_MAX) {
         b->status = fv_fail(FOVEA_ENOMEM, "output %s: a row of it is too long", map->name);
         return;
     }
     const uint32_t floats = (uint32_t)(of_map > of_depth ? of_map : of_depth);
-    b->task_room = (float *)(void *)fv_emit_table(b, floats);
-    b->task_columns = fv_emit_table(b, columns * (depth ? CUBIC_WORDS : COLUMN_WORDS));
-    b->task_run_columns = masks ? fv_emit_table(b, b->width * COLUMN_WORDS) : NULL;
+    p->results.floats = (float *)(void *)fv_emit_table(b, floats);
+    p->results.columns = fv_emit_table(b, columns * (depth ? CUBIC_WORDS : COLUMN_WORDS));
+    p->results.run_columns = masks ? fv_emit_table(b, width * COLUMN_WORDS) : NULL;
 }
 
-fv_between *fv_task_room_columns(const fv_builder *b)
+void fv_task_room_reserve(fovea_plan *p, fv_builder *b)
 {
-    return (fv_between *)(void *)b->task_columns;
+    const fv_detection *d = p->model->detection;
+    reserve_maps(p, b);
+    if (d && fv_detection_wanted(d, &p->graph))
+        p->results.candidates = (fv_candidate *)(void *)fv_emit_table(b, fv_detection_room(d));
 }
 
-fv_cubic *fv_task_room_cubic_columns(const fv_builder *b)
+fv_between *fv_task_room_columns(const fovea_plan *p)
 {
-    return (fv_cubic *)(void *)b->task_columns;
+    return (fv_between *)(void *)p->results.columns;
 }
 
-fv_class_room fv_task_room_classes(const fv_builder *b)
+fv_cubic *fv_task_room_cubic_columns(const fovea_plan *p)
 {
-    const fv_wanted *map = map_of(b);
-    const uint64_t all = line_floats(b, map), columns = b->value[map->value].cols;
-    const uint64_t n = classes_of(b);
-    fv_class_room r = {.line = b->task_room, .pixel = b->task_room + all - columns};
+    return (fv_cubic *)(void *)p->results.columns;
+}
+
+fv_class_room fv_task_room_classes(const fovea_plan *p)
+{
+    const fv_result_scratch *s = &p->results;
+    const fv_wanted *map = map_of(&p->graph);
+    const uint64_t columns = p->graph.value[map->value].cols, width = p->options.width;
+    const uint64_t all = line_floats(&p->graph, map), n = classes_of(&p->graph);
+    fv_class_room r = {.line = s->floats, .pixel = s->floats + all - columns};
     if (map->kind == FOVEA_OUTPUT_MASKS && n) {
-        r.share = b->task_room + all;
+        r.share = s->floats + all;
         r.score[0] = r.share + columns * n;
-        r.score[1] = r.score[0] + b->width * n;
-        r.mean = r.score[1] + b->width * n;
-        r.columns = (fv_between *)(void *)b->task_run_columns;
+        r.score[1] = r.score[0] + width * n;
+        r.mean = r.score[1] + width * n;
+        r.columns = (fv_between *)(void *)s->run_columns;
     }
     return r;
 }
 
-fv_mask_room fv_task_room_masks(const fv_builder *b)
+fv_mask_room fv_task_room_masks(const fovea_plan *p)
 {
-    const fv_wanted *map = map_of(b);
-    const uint64_t all = line_floats(b, map), columns = b->value[map->value].cols;
-    float *wide = b->task_room + all;
+    const fv_result_scratch *s = &p->results;
+    const fv_wanted *map = map_of(&p->graph);
+    const uint64_t columns = p->graph.value[map->value].cols, width = p->options.width;
+    const uint64_t all = line_floats(&p->graph, map);
     return (fv_mask_room){
-        .line = b->task_room,
-        .wide = wide,
-        .pixel = b->task_room + all - columns,
-        .columns = (fv_between *)(void *)b->task_run_columns,
-        .work = (fv_query_mask *)(void *)(b->task_room +
-                                          fv_round_up((uint32_t)(all + b->width * columns), 2))};
+        .line = s->floats,
+        .wide = s->floats + all,
+        .pixel = s->floats + all - columns,
+        .columns = (fv_between *)(void *)s->run_columns,
+        .work = (fv_query_mask *)(void *)(s->floats +
+                                          fv_round_up((uint32_t)(all + width * columns), 2))};
 }

@@ -5,8 +5,15 @@
 
 #include "graph/emit.h"
 
-/* The wanted output of a kind; NULL: there is none. */
-const fv_wanted *fv_task_room_find(const fv_builder *b, fovea_output_kind kind);
+struct fovea_plan;
+struct fv_candidate;
+
+/* NULL: the plan has no outputs that need it. */
+typedef struct fv_result_scratch {
+    float *floats;                   /* of the maps of depth or classes, or the masks */
+    uint32_t *columns, *run_columns; /* of a map; of the picture that was run */
+    struct fv_candidate *candidates; /* of boxes: models/detection.h */
+} fv_result_scratch;
 
 /* Of the places along one side of a grid: the two around the centre of a pixel of a map, and how
  * far it is to the second. Beyond the centres at the edges both are the last. */
@@ -33,11 +40,10 @@ typedef struct fv_query_mask {
     double sum;           /* of the probabilities of those that are inside */
 } fv_query_mask;
 
-/* Sets b->task_room: floats that the maps of depth or classes, or the masks, of these outputs take;
- * and b->task_columns: for the columns of a map, of the picture or of a frame of that width. */
-void fv_task_room_reserve(fv_builder *b, uint32_t frame_width);
-fv_between *fv_task_room_columns(const fv_builder *b);
-fv_cubic *fv_task_room_cubic_columns(const fv_builder *b); /* the same room */
+/* Sets p->results, once all outputs are emitted: tables of the graph. */
+void fv_task_room_reserve(struct fovea_plan *p, fv_builder *b);
+fv_between *fv_task_room_columns(const struct fovea_plan *p);
+fv_cubic *fv_task_room_cubic_columns(const struct fovea_plan *p); /* in the same place */
 
 /* How the floats are divided. A line: the grid's rows at the height of a row of pixels become one;
  * of depth it is all there is. Masks are enlarged in two steps, first to the picture that was run:
@@ -54,7 +60,7 @@ typedef struct fv_mask_room {
     fv_between *columns;
     fv_query_mask *work; /* queries */
 } fv_mask_room;
-fv_class_room fv_task_room_classes(const fv_builder *b);
-fv_mask_room fv_task_room_masks(const fv_builder *b);
+fv_class_room fv_task_room_classes(const struct fovea_plan *p);
+fv_mask_room fv_task_room_masks(const struct fovea_plan *p);
 
 #endif

@@ -20,9 +20,9 @@ static double seconds_on(const char *device, const char *subject)
 double fovea_plan_measured_seconds(const fovea_plan *p)
 {
     char subject[FV_WISDOM_SUBJECT];
-    if (!p->b.attention || !p->advice.wisdom)
+    if (!p->options.attention || !p->advice.wisdom)
         return 0; /* an operation, or a sequence, which are not tuned as a whole */
-    fv_advice_plan_key(subject, p->model, &p->b);
+    fv_advice_plan_key(subject, p->model, &p->options);
     const double seconds = seconds_on(p->advice.device, subject);
     return isfinite(seconds) ? seconds : 0;
 }
@@ -49,18 +49,18 @@ static fovea_status look_for_faster(void *ctx, const fv_fact *f)
 static void subject_on(char out[FV_WISDOM_SUBJECT], const struct search *s, const char *device,
                        const fovea_device_info *info)
 {
-    fv_builder b = s->plan->b;
+    fv_emit_options o = s->plan->options;
     if (s->settled) {
         fv_product_choice choice;
         fv_advice a = {.wisdom = fv_wisdom_global()};
         const fv_limits limits = {.throughput = true, .int8 = info->int8 != 0};
         strcpy(a.device, device);
-        fv_frame_products(&choice, &a, info, s->plan->model, &b);
-        b.weight_type = FV_F32;
-        b.bf16 = choice.bf16;
-        fv_emit_compute(&b, choice.compute, &limits);
+        fv_frame_products(&choice, &a, info, s->plan->model, &o);
+        o.weight_type = FV_F32;
+        o.bf16 = choice.bf16;
+        fv_emit_compute(&o, choice.compute, &limits);
     }
-    fv_advice_plan_key(out, s->plan->model, &b);
+    fv_advice_plan_key(out, s->plan->model, &o);
 }
 
 /* The id of a device that is faster than the CPU; false: there is none. Drivers are opened only if
@@ -102,7 +102,7 @@ static bool is_another_faster(char id[32], const fovea_model *model, fovea_devic
         fv_frame_plan(&p, model, cpu, &options, fv_wisdom_global()) != FOVEA_OK)
         return false;
     struct search s = {.plan = p, .subject = subject};
-    s.like = fv_advice_plan_key(subject, model, &p->b);
+    s.like = fv_advice_plan_key(subject, model, &p->options);
     s.settled = plan->compute == FOVEA_COMPUTE_AUTO && plan->weights == FOVEA_DTYPE_F32;
     s.like = s.settled ? s.like : sizeof subject;
     s.below = seconds_on(p->advice.device, subject);

@@ -10,7 +10,7 @@ fovea_status fv_external_frame_bind(fovea_plan *p, const fv_run_input *in, bool 
     for (uint32_t i = 0; i < p->frame_planes; i++) {
         const fv_external_memory *m = &image->memory[image->plane[i].memory];
         const uint64_t at = image->plane[i].at, stride = image->plane[i].stride;
-        const uint32_t slot = p->b.value[i].slot;
+        const uint32_t slot = p->graph.value[i].slot;
         if (*by_host)
             FV_TRY(be->upload(p->queue, slot, m->host + at, stride));
         else

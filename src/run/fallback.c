@@ -30,7 +30,7 @@ static fovea_status make(fv_fallback *s, const fovea_plan *p, const fovea_plan_o
     FV_TRY(status);
     const uint64_t frames = FV_FLIGHTS * (uint64_t)p->info.count;
     FV_TRY(FV_MEM_ARRAY(&s->frames, frames, FV_MEM_PLAN, "the plan's frames"));
-    FV_TRY(FV_MEM_ARRAY(&s->outs, frames * p->b.n_wanted, FV_MEM_PLAN, "the plan's outputs"));
+    FV_TRY(FV_MEM_ARRAY(&s->outs, frames * p->graph.n_wanted, FV_MEM_PLAN, "the plan's outputs"));
     s->patience = options->device_timeout_seconds > 0 ? options->device_timeout_seconds : PATIENCE;
     return FOVEA_OK;
 }
@@ -59,7 +59,7 @@ void fv_fallback_free(fv_fallback *s)
 
 static fovea_output *outs_of(const fovea_plan *p, fovea_ticket ticket)
 {
-    return p->fallback.outs + ticket % FV_FLIGHTS * p->info.count * p->b.n_wanted;
+    return p->fallback.outs + ticket % FV_FLIGHTS * p->info.count * p->graph.n_wanted;
 }
 
 static fovea_frame *frames_of(const fovea_plan *p, fovea_ticket ticket)
@@ -72,7 +72,7 @@ void fv_fallback_note(fovea_plan *p, fovea_ticket ticket, const fv_run_input *in
 {
     fv_flight *f = &p->flight[ticket % FV_FLIGHTS];
     f->image = in->image;
-    f->outs = frames * p->b.n_wanted;
+    f->outs = frames * p->graph.n_wanted;
     f->since = fv_machine_seconds();
     if (in->frame)
         memcpy(frames_of(p, ticket), in->frame, frames * sizeof *in->frame);

@@ -108,7 +108,7 @@ static fovea_status allocate_pixels(fovea_parts *p)
 /* What the masks of all parts take, whose outputs are like these two. */
 static fovea_status allocate_scores(fovea_parts *p, const fv_wanted *masks, const fv_wanted *of)
 {
-    const fv_value *value = p->plan->b.value;
+    const fv_value *value = p->plan->graph.value;
     const uint32_t queries = value[masks->value].cols, classes = value[of->value].cols - 1;
     const uint64_t share = fv_size_mul(queries, classes),
                    line = fv_size_mul(masks->grid.width, queries);
@@ -148,8 +148,8 @@ static fovea_status allocate_scores(fovea_parts *p, const fv_wanted *masks, cons
 
 static fovea_status allocate(fovea_parts *p)
 {
-    const fv_wanted *masks = fv_task_room_find(&p->plan->b, FOVEA_OUTPUT_MASKS);
-    const fv_wanted *classes = fv_task_room_find(&p->plan->b, FOVEA_OUTPUT_MASK_CLASSES);
+    const fv_wanted *masks = fv_graph_output(&p->plan->graph, FOVEA_OUTPUT_MASKS);
+    const fv_wanted *classes = fv_graph_output(&p->plan->graph, FOVEA_OUTPUT_MASK_CLASSES);
     if (!masks || !classes)
         return fv_fail(FOVEA_EINVAL, "the plan of the parts lacks output masks_queries_logits or "
                                      "class_queries_logits");
@@ -261,7 +261,7 @@ fovea_status fovea_parts_class_map(fovea_parts *p, const fovea_output *outs, siz
     FV_TRY(fv_require(outs, "the outputs"));
     FV_TRY(fv_require(classes, "the map"));
     FV_TRY(fv_task_output_capacity("pixels", capacity, (size_t)p->width * p->height));
-    const size_t each = p->plan->b.n_wanted;
+    const size_t each = p->plan->graph.n_wanted;
     if (n_outs != each * p->info.count)
         return fv_fail(FOVEA_EINVAL, "%zu outputs given; %u parts have %zu each", n_outs,
                        p->info.count, each);

@@ -31,7 +31,7 @@ fovea_status fv_frame_plane(const fovea_plan *p, const fovea_frame *frame, uint3
                             uint64_t *stride)
 {
     const char *what = plane ? "frame's second plane" : "frame";
-    const uint64_t row = fv_value_stride(&p->b.value[plane]);
+    const uint64_t row = fv_value_stride(&p->graph.value[plane]);
     *stride = frame->stride[plane] ? frame->stride[plane] : row;
     if (!frame->pixels[plane])
         return fv_fail(FOVEA_EINVAL, "the %s has no pixels%s", what,
@@ -45,18 +45,19 @@ fovea_status fv_frame_plane(const fovea_plan *p, const fovea_frame *frame, uint3
 fovea_status fv_frame_bind(fovea_plan *p, const fovea_frame *frame, uint32_t index)
 {
     const fv_backend *be = p->device->backend;
-    const fv_value *v = p->b.value;
-    const uint32_t first = index * p->b.slots;
+    const fv_value *v = p->graph.value;
+    const uint32_t first = index * p->graph.slots;
+    const bool planar = p->frame_format == FOVEA_FORMAT_PLANES_F32;
+    const uint64_t elements = (uint64_t)p->frame_width * p->frame_height;
     uint64_t stride;
     FV_TRY(fv_frame_plane(p, frame, 0, &stride));
     const uint64_t row = fv_value_stride(&v[0]);
-    if ((p->b.frame_flags & FV_FLAG_PLANAR) && stride != row)
+    if (planar && stride != row)
         return fv_fail(FOVEA_EINVAL, "float planes must be packed: %llu bytes from row to row",
                        (unsigned long long)row);
     const char *plane = frame->pixels[0];
-    for (int i = 1; i < 3 && (p->b.frame_flags & FV_FLAG_PLANAR); i++)
-        if (frame->pixels[i] &&
-            frame->pixels[i] != plane + (uint64_t)i * p->b.frame_plane * sizeof(float))
+    for (int i = 1; i < 3 && planar; i++)
+        if (frame->pixels[i] && frame->pixels[i] != plane + i * elements * sizeof(float))
             return fv_fail(FOVEA_EINVAL, "float planes must follow one another in memory");
     FV_TRY(be->upload(p->queue, first + v[0].slot, frame->pixels[0], stride));
     if (p->frame_planes == 1)
@@ -79,27 +80,28 @@ fovea_status fv_crop_bind(fovea_plan *p, const fovea_frame *frame, uint32_t inde
 /* How many frames a run has: as many as there are outputs for. */
 static fovea_status count_frames(const fovea_plan *p, size_t n_outs, uint32_t *out)
 {
-    const size_t frames = n_outs / p->b.n_wanted;
+    const size_t frames = n_outs / p->graph.n_wanted;
     *out = (uint32_t)frames;
-    if (n_outs % p->b.n_wanted == 0 && frames > 0 && frames <= p->info.count)
+    if (n_outs % p->graph.n_wanted == 0 && frames > 0 && frames <= p->info.count)
         return FOVEA_OK;
     if (p->info.count == 1)
-        return fv_fail(FOVEA_EINVAL, "%zu outputs given, the plan has %u", n_outs, p->b.n_wanted);
+        return fv_fail(FOVEA_EINVAL, "%zu outputs given, the plan has %u", n_outs,
+                       p->graph.n_wanted);
     return fv_fail(FOVEA_EINVAL,
                    "%zu outputs given; the plan has %u for each frame, of which there may be %u",
-                   n_outs, p->b.n_wanted, p->info.count);
+                   n_outs, p->graph.n_wanted, p->info.count);
 }
 
 static fovea_status bind_outputs(fovea_plan *p, const fovea_output *outs, uint32_t index)
 {
-    for (size_t i = 0; i < p->b.n_wanted; i++) {
-        const fv_value *v = &p->b.value[p->b.wanted[i].value];
+    for (size_t i = 0; i < p->graph.n_wanted; i++) {
+        const fv_value *v = &p->graph.value[p->graph.wanted[i].value];
         if (!outs[i].data || outs[i].size < output_bytes(v))
             return fv_fail(FOVEA_EINVAL, "output %s: a buffer of %zu bytes, it needs %llu",
-                           p->b.wanted[i].name, outs[i].data ? outs[i].size : 0,
+                           p->graph.wanted[i].name, outs[i].data ? outs[i].size : 0,
                            (unsigned long long)output_bytes(v));
-        FV_TRY(
-            p->device->backend->download(p->queue, index * p->b.slots + v->slot, outs[i].data, 0));
+        FV_TRY(p->device->backend->download(p->queue, index * p->graph.slots + v->slot,
+                                            outs[i].data, 0));
     }
     return FOVEA_OK;
 }
@@ -107,7 +109,7 @@ static fovea_status bind_outputs(fovea_plan *p, const fovea_output *outs, uint32
 static fovea_status hand_over(fovea_plan *p, const fv_run_input *in, const fovea_output *outs,
                               uint32_t frames, fv_flight *flight)
 {
-    const fv_portion most = {UINT32_MAX, frames, frames * p->b.slots};
+    const fv_portion most = {UINT32_MAX, frames, frames * p->graph.slots};
     const bool cut = p->crops.size > 0;
     bool by_host = false;
     if (in->image)
@@ -115,7 +117,7 @@ static fovea_status hand_over(fovea_plan *p, const fv_run_input *in, const fovea
     for (uint32_t i = 0; i < frames && !in->image; i++)
         FV_TRY(cut ? fv_crop_bind(p, &in->frame[i], i) : fv_frame_bind(p, &in->frame[i], i));
     for (uint32_t i = 0; i < frames; i++)
-        FV_TRY(bind_outputs(p, outs + (size_t)i * p->b.n_wanted, i));
+        FV_TRY(bind_outputs(p, outs + (size_t)i * p->graph.n_wanted, i));
     if (in->image && !cut)
         FV_TRY(fv_external_image_begin(in->image, in->acquire, by_host));
     flight->read = by_host ? in->image : NULL;
@@ -289,9 +291,9 @@ size_t fovea_plan_trace_count(const fovea_plan *p)
 
 const char *fovea_op_input(const fovea_plan *p, size_t index)
 {
-    for (uint32_t i = 0; i < p->b.values; i++)
-        if (p->b.value[i].name && index-- == 0)
-            return p->b.value[i].name;
+    for (uint32_t i = 0; i < p->graph.values; i++)
+        if (p->graph.value[i].name && index-- == 0)
+            return p->graph.value[i].name;
     return NULL;
 }
 
@@ -322,15 +324,15 @@ fovea_status fv_op_run(fovea_plan *p, uint32_t rows, const fovea_matrix *inputs,
     if (n_inputs != k)
         return fv_fail(FOVEA_EINVAL, "%zu inputs given, the operation has %zu", n_inputs, k);
     k = 0;
-    for (uint32_t i = 0; i < p->b.values; i++) {
-        const fv_value *v = &p->b.value[i];
+    for (uint32_t i = 0; i < p->graph.values; i++) {
+        const fv_value *v = &p->graph.value[i];
         if (!v->name)
             continue;
         FV_TRY(check_matrix(v, &inputs[k], &stride));
         FV_TRY(be->upload(p->queue, v->slot, inputs[k].data, stride));
         k++;
     }
-    const fv_value *v = &p->b.value[p->b.wanted[0].value];
+    const fv_value *v = &p->graph.value[p->graph.wanted[0].value];
     FV_TRY(check_matrix(v, &output, &stride));
     FV_TRY(be->download(p->queue, v->slot, output.data, stride));
     fv_portion most = FV_ALL;

@@ -39,8 +39,8 @@ struct fovea_sequence {
 /* Whether positions are counted against the context. */
 static bool has_cache(const fovea_plan *p)
 {
-    for (uint32_t i = 0; i < p->b.steps; i++)
-        if (p->b.step[i].prob.op == FV_OP_SOFTMAX_SCAN)
+    for (uint32_t i = 0; i < p->graph.steps; i++)
+        if (p->graph.step[i].prob.op == FV_OP_SOFTMAX_SCAN)
             return true;
     return false;
 }

@@ -13,16 +13,16 @@ fovea_status fv_task_output_check(const fovea_plan *p, const fovea_output *outs,
     FV_TRY(fv_require(outs, "the outputs"));
     if (p->frame_planes == 0)
         return fv_fail(FOVEA_ENOTSUP, "the plan is of one operation, not of a model");
-    return n_outs == p->b.n_wanted
-               ? FOVEA_OK
-               : fv_fail(FOVEA_EINVAL, "%zu outputs given, the plan has %u", n_outs, p->b.n_wanted);
+    return n_outs == p->graph.n_wanted ? FOVEA_OK
+                                       : fv_fail(FOVEA_EINVAL, "%zu outputs given, the plan has %u",
+                                                 n_outs, p->graph.n_wanted);
 }
 
 static fovea_status answer(fv_task_output *out, const fovea_plan *p, const fovea_output *outs,
                            const fv_wanted *w)
 {
-    const fovea_output *o = &outs[w - p->b.wanted];
-    const fv_value *v = &p->b.value[w->value];
+    const fovea_output *o = &outs[w - p->graph.wanted];
+    const fv_value *v = &p->graph.value[w->value];
     const uint64_t bytes = (uint64_t)v->rows * v->cols * sizeof(float);
     if (!o->data || o->size < bytes)
         return fv_fail(FOVEA_EINVAL, "output %s: a buffer of %zu bytes, it has %llu", w->name,
@@ -35,16 +35,16 @@ static fovea_status answer(fv_task_output *out, const fovea_plan *p, const fovea
 fovea_status fv_task_output_named(fv_task_output *out, const fovea_plan *p,
                                   const fovea_output *outs, const char *name)
 {
-    for (uint32_t i = 0; i < p->b.n_wanted; i++)
-        if (strcmp(p->b.wanted[i].name, name) == 0)
-            return answer(out, p, outs, &p->b.wanted[i]);
+    for (uint32_t i = 0; i < p->graph.n_wanted; i++)
+        if (strcmp(p->graph.wanted[i].name, name) == 0)
+            return answer(out, p, outs, &p->graph.wanted[i]);
     return fv_fail(FOVEA_EINVAL, "the plan lacks output %s", name);
 }
 
 fovea_status fv_task_output_of(fv_task_output *out, const fovea_plan *p, const fovea_output *outs,
                                fovea_output_kind kind, const char *usual)
 {
-    const fv_wanted *w = fv_task_room_find(&p->b, kind);
+    const fv_wanted *w = fv_graph_output(&p->graph, kind);
     if (w)
         return answer(out, p, outs, w);
     return fv_fail(
@@ -171,13 +171,13 @@ const fv_between *fv_side_columns(fv_between *out, const fv_side *s, uint32_t wi
 const fv_between *fv_extent_columns(const fv_extent *e, const fovea_plan *p, uint32_t places)
 {
     const fv_side side = fv_extent_across(e, places);
-    return fv_side_columns(fv_task_room_columns(&p->b), &side, e->width);
+    return fv_side_columns(fv_task_room_columns(p), &side, e->width);
 }
 
 const fv_cubic *fv_extent_cubic_columns(const fv_extent *e, const fovea_plan *p, uint32_t places)
 {
     const fv_side side = fv_extent_across(e, places);
-    fv_cubic *column = fv_task_room_cubic_columns(&p->b);
+    fv_cubic *column = fv_task_room_cubic_columns(p);
     for (uint32_t x = 0; x < e->width; x++)
         column[x] = fv_side_cubic(&side, x);
     return column;

@@ -23,10 +23,10 @@ static bool changes(const fovea_trainer *t, const fv_weight *w)
 /* Bytes of staging memory for the largest trained weight, in whole cache lines. */
 static uint64_t staging_of(const fovea_trainer *t)
 {
-    const fv_builder *b = &t->plan->b;
+    const fv_graph *g = &t->plan->graph;
     uint64_t most = 0;
-    for (uint32_t i = 0; i < b->steps; i++) {
-        const fv_step *s = &b->step[i];
+    for (uint32_t i = 0; i < g->steps; i++) {
+        const fv_step *s = &g->step[i];
         for (uint32_t o = 0; !s->dead && o < FV_OPERANDS; o++) {
             const fv_weight *w = &s->use[o].weight;
             if (!fv_weight_present(w) || !changes(t, w))
@@ -40,17 +40,17 @@ static uint64_t staging_of(const fovea_trainer *t)
 
 uint64_t fv_trainer_follow_bytes(const fovea_trainer *t)
 {
-    return (uint64_t)t->plan->b.steps * FV_OPERANDS * sizeof *t->follower +
+    return (uint64_t)t->plan->graph.steps * FV_OPERANDS * sizeof *t->follower +
            staging_of(t) * t->plan->limits.threads;
 }
 
 fovea_status fv_trainer_follow(fovea_trainer *t)
 {
-    const fv_builder *b = &t->plan->b;
-    FV_TRY(FV_MEM_ARRAY(&t->follower, (uint64_t)b->steps * FV_OPERANDS, FV_MEM_PLAN,
+    const fv_graph *g = &t->plan->graph;
+    FV_TRY(FV_MEM_ARRAY(&t->follower, (uint64_t)g->steps * FV_OPERANDS, FV_MEM_PLAN,
                         "the trainer's list of weights"));
-    for (uint32_t i = 0; i < b->steps; i++) {
-        const fv_step *s = &b->step[i];
+    for (uint32_t i = 0; i < g->steps; i++) {
+        const fv_step *s = &g->step[i];
         for (uint32_t o = 0; !s->dead && o < FV_OPERANDS; o++) {
             const fv_use *u = &s->use[o];
             if (!fv_weight_present(&u->weight) || !changes(t, &u->weight) || listed(t, u->packed))

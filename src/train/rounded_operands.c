@@ -10,7 +10,6 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "ops/contracts/product.h"
-#include "plan/sweep.h"
 
 /* A rounded copy of columns [left, right) of a value. */
 typedef struct copy {
@@ -40,27 +39,27 @@ static bool is_rounded_result(const fv_step *s, uint32_t o)
 
 static void round_values(fv_builder *b)
 {
-    for (uint32_t i = 0; i < b->values; i++) {
-        b->value[i].writers = 0;
-        b->value[i].wide = true;
+    for (uint32_t i = 0; i < b->graph->values; i++) {
+        b->graph->value[i].writers = 0;
+        b->graph->value[i].f32_only = true;
     }
-    for (uint32_t i = 0; i < b->steps; i++) /* those that are operands at all */
+    for (uint32_t i = 0; i < b->graph->steps; i++) /* those that are operands at all */
         for (uint32_t o = 0; o < FV_OPERANDS; o++)
-            if (is_factor(&b->step[i], o))
-                b->value[b->step[i].use[o].view.id].wide = false;
-    for (uint32_t i = 0; i < b->steps; i++) {
-        const fv_step *s = &b->step[i];
+            if (is_factor(&b->graph->step[i], o))
+                b->graph->value[b->graph->step[i].use[o].view.id].f32_only = false;
+    for (uint32_t i = 0; i < b->graph->steps; i++) {
+        const fv_step *s = &b->graph->step[i];
         for (uint32_t o = 0; !s->dead && o < FV_OPERANDS; o++) {
             if (s->use[o].view.id < 0)
                 continue;
-            fv_value *v = &b->value[s->use[o].view.id];
+            fv_value *v = &b->graph->value[s->use[o].view.id];
             v->writers += o == s->out;
-            v->wide |= !is_factor(s, o) && !is_rounded_result(s, o);
+            v->f32_only |= !is_factor(s, o) && !is_rounded_result(s, o);
         }
     }
-    for (uint32_t i = 0; i < b->values; i++) {
-        fv_value *v = &b->value[i];
-        if (!v->wide && v->kind == FV_VALUE_ROWS && v->writers == 1)
+    for (uint32_t i = 0; i < b->graph->values; i++) {
+        fv_value *v = &b->graph->value[i];
+        if (!v->f32_only && v->kind == FV_VALUE_ROWS && v->writers == 1)
             fv_emit_store_as(v, FV_BF16);
     }
 }
@@ -93,11 +92,11 @@ static void emit(fv_builder *b, const fv_step *step, uint32_t i, uint32_t steps,
     fv_step s = step[i];
     for (uint32_t o = 0; o < FV_OPERANDS; o++) {
         fv_view *v = &s.use[o].view;
-        if (!is_factor(&s, o) || b->value[v->id].type == FV_BF16)
+        if (!is_factor(&s, o) || b->graph->value[v->id].type == FV_BF16)
             continue;
         copy *c = &of[v->id];
         if (c->id < 0) {
-            const uint32_t rows = b->value[v->id].rows;
+            const uint32_t rows = b->graph->value[v->id].rows;
             *c = read_columns(step, i, steps, v->id);
             const uint32_t columns = c->right - c->left;
             const fv_view to = fv_emit_value(b, FV_VALUE_ROWS, rows, columns, FV_BF16);
@@ -119,18 +118,18 @@ fovea_status fv_operands_round(fv_builder *b)
 {
     copy *of;
     FV_TRY(b->status);
-    fv_sweep_demand(b);
+    fv_graph_demand(b->graph);
     round_values(b);
-    const uint32_t values = b->values, steps = b->steps;
-    fv_step *step = b->step;
+    const uint32_t values = b->graph->values, steps = b->graph->steps;
+    fv_step *step = b->graph->step;
     FV_TRY(FV_MEM_ARRAY(&of, values, FV_MEM_PLAN, "the matrix products' operands"));
     for (uint32_t i = 0; i < values; i++)
         of[i].id = FV_NO_VALUE;
-    b->step = NULL;
-    b->steps = b->step_capacity = 0;
+    b->graph->step = NULL;
+    b->graph->steps = b->graph->step_capacity = 0;
     for (uint32_t i = 0; i < steps && b->status == FOVEA_OK; i++)
         emit(b, step, i, steps, of);
-    fv_emit_types(b);
+    fv_emit_types(b->graph, b->options);
     fv_mem_free(of);
     fv_mem_free(step);
     return b->status;

@@ -57,7 +57,7 @@ static void gemm(fv_tape *t, const fv_step *s)
         fv_tape_add(t, a->view, k, &g.res, &g.out);
     fv_emit_gemm(t->b, label, &g);
     if (t->b->status == FOVEA_OK) /* as the product itself has it */
-        t->b->step[t->b->steps - 1].prob.weight = s->prob.weight;
+        t->b->graph->step[t->b->graph->steps - 1].prob.weight = s->prob.weight;
     if (learned)
         fv_tape_sums(t, label, &a->weight, g.out, FV_NO_VIEW, rows);
 }
@@ -132,7 +132,7 @@ static void rope(fv_tape *t, const fv_step *s)
 {
     const fv_view in = s->use[FV_ROPE_IN].view, out = s->use[FV_ROPE_OUT].view;
     const uint32_t rows = s->prob.dim[FV_DIM_ROWS], n = s->prob.dim[FV_ROW_C];
-    const uint32_t all = t->b->value[in.id].cols;
+    const uint32_t all = t->b->graph->value[in.id].cols;
     if (s->u[1]) { /* angles that a step has written: their sines cannot be negated */
         t->b->status = fv_fail(FOVEA_ENOTSUP, "%s: rope by rows has no gradient", s->label);
         return;
@@ -241,7 +241,7 @@ static void rows_back(fv_tape *t, const fv_step *s, enum fv_op op, fv_view dout,
                       fv_view out, const uint32_t u[2], float factor)
 {
     fv_step *g = fv_emit_row_step(t->b, op, fv_tape_label(t, s, "gradient"), dout, FV_KIND_WHOLE,
-                                  out, t->b->value[out.id].rows, s->prob.dim[FV_ROW_C]);
+                                  out, t->b->graph->value[out.id].rows, s->prob.dim[FV_ROW_C]);
     g->u[0] = u[0];
     g->u[1] = u[1];
     g->f[0] = factor;
@@ -286,7 +286,7 @@ static void gather(fv_tape *t, const fv_step *s)
         fv_tape_pass(t, s->use[FV_GATHER_RES].view, dout);
     if (!fv_tape_needs(t, in))
         return;
-    const uint32_t seen = t->b->value[in.id].rows;
+    const uint32_t seen = t->b->graph->value[in.id].rows;
     uint32_t *back = fv_emit_table(t->b, seen);
     if (!back)
         return;

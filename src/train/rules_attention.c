@@ -110,7 +110,7 @@ static void query_operands(fv_step *g, const fv_step *s, fv_view dout)
 /* The gradient of the merged state that the queries read. */
 static fv_view state_gradient(fv_tape *t, const fv_step *s, fv_view dout)
 {
-    const uint32_t size = t->b->value[s->use[FV_APPLY_STATE].view.id].cols;
+    const uint32_t size = t->b->graph->value[s->use[FV_APPLY_STATE].view.id].cols;
     const fv_view partial = fv_emit_value(t->b, FV_VALUE_PARTIAL, 1, size, FV_F32);
     const fv_view out = fv_emit_value(t->b, FV_VALUE_STATE, 1, size, FV_F32);
     fv_step *g =

@@ -31,8 +31,8 @@ static bool grow(fv_tape *t, void *array, uint32_t used, uint32_t *capacity, uin
 static bool keep_up(fv_tape *t)
 {
     const bool ok =
-        grow(t, &t->value, t->values, &t->value_capacity, t->b->values, sizeof *t->value);
-    for (; ok && t->values < t->b->values; t->values++)
+        grow(t, &t->value, t->values, &t->value_capacity, t->b->graph->values, sizeof *t->value);
+    for (; ok && t->values < t->b->graph->values; t->values++)
         t->value[t->values] = (fv_tape_value){.grad = FV_NO_VIEW,
                                               .current = (fv_id)t->values,
                                               .twin = FV_NO_VALUE,
@@ -57,7 +57,7 @@ fv_view fv_tape_rows(fv_tape *t, uint32_t rows, uint32_t cols)
 /* Columns that a step writes. */
 static uint32_t width(const fv_builder *b, const fv_step *s)
 {
-    const uint32_t all = b->value[s->use[s->out].view.id].cols;
+    const uint32_t all = b->graph->value[s->use[s->out].view.id].cols;
     const uint32_t own = fv_problem_columns(&s->prob, s->out);
     return own < all ? own : all;
 }
@@ -73,7 +73,7 @@ static void write_once(fv_tape *t, fv_step *s)
     fv_view *out = &s->use[s->out].view;
     const fv_id was = out->id;
     out->id = t->value[was].current;
-    const fv_value v = b->value[out->id];
+    const fv_value v = b->graph->value[out->id];
     if (t->value[out->id].written && width(b, s) == v.cols) {
         const fv_view next = new_value(t, v.kind, v.rows, v.cols, v.type);
         if (next.id < 0)
@@ -100,9 +100,9 @@ static void find_need(fv_tape *t, const fv_step *s)
 fovea_status fv_tape_begin(fv_tape *t, fv_builder *b, const fv_masters *masters)
 {
     FV_TRY(b->status);
-    *t = (fv_tape){.b = b, .masters = masters, .step = b->step, .steps = b->steps};
-    b->step = NULL;
-    b->steps = b->step_capacity = 0;
+    *t = (fv_tape){.b = b, .masters = masters, .step = b->graph->step, .steps = b->graph->steps};
+    b->graph->step = NULL;
+    b->graph->steps = b->graph->step_capacity = 0;
     if (!keep_up(t))
         return b->status;
     for (uint32_t i = 0; i < t->steps && b->status == FOVEA_OK; i++) {
@@ -144,7 +144,7 @@ bool fv_tape_needs(const fv_tape *t, fv_view v)
 static fv_view make_twin(fv_tape *t, fv_view out)
 {
     if (t->value[out.id].twin < 0) {
-        const fv_value v = t->b->value[out.id];
+        const fv_value v = t->b->graph->value[out.id];
         const fv_view again = new_value(t, v.kind, v.rows, v.cols, v.type);
         if (again.id < 0)
             return FV_NO_VIEW;
@@ -170,8 +170,8 @@ static void copy(fv_tape *t, const fv_step *s, bool again)
 static bool same_norm(fv_tape *t, const fv_step *s, uint32_t first)
 {
     const fv_view in = fv_tape_now(t, s->use[FV_LN_IN].view);
-    for (uint32_t i = first; i < t->b->steps; i++) {
-        const fv_step *c = &t->b->step[i];
+    for (uint32_t i = first; i < t->b->graph->steps; i++) {
+        const fv_step *c = &t->b->graph->step[i];
         const fv_view was = c->use[FV_LN_IN].view;
         if (c->prob.op != FV_OP_LAYERNORM || was.id != in.id || was.col != in.col ||
             c->use[FV_LN_OUT].view.col != 0 || s->use[FV_LN_OUT].view.col != 0 ||
@@ -228,7 +228,7 @@ static void split_product(fv_tape *t, const fv_step *s)
 
 static void recompute_segment(fv_tape *t, uint32_t segment)
 {
-    const uint32_t first = t->b->steps;
+    const uint32_t first = t->b->graph->steps;
     for (uint32_t i = 0; i < t->steps && t->b->status == FOVEA_OK; i++) {
         const fv_step *s = &t->step[i];
         if (s->checkpoint_segment != segment ||
@@ -266,12 +266,12 @@ fv_view fv_tape_gradient(const fv_tape *t, fv_view v)
 
 static bool whole(const fv_tape *t, fv_view v, uint32_t cols)
 {
-    return v.col == 0 && t->b->value[v.id].cols == cols;
+    return v.col == 0 && t->b->graph->value[v.id].cols == cols;
 }
 
 void fv_tape_add(fv_tape *t, fv_view v, uint32_t cols, fv_view *res, fv_view *out)
 {
-    const fv_value value = t->b->value[v.id];
+    const fv_value value = t->b->graph->value[v.id];
     *res = fv_tape_gradient(t, v);
     *out = *res;
     if (res->id >= 0 && t->value[v.id].own)
@@ -297,7 +297,7 @@ void fv_tape_pass(fv_tape *t, fv_view v, fv_view rows)
 {
     if (!fv_tape_needs(t, v))
         return;
-    const fv_value value = t->b->value[v.id];
+    const fv_value value = t->b->graph->value[v.id];
     assert(v.col == 0);
     if (fv_tape_gradient(t, v).id < 0) {
         t->value[v.id].grad = rows;
@@ -314,7 +314,8 @@ void fv_tape_pass(fv_tape *t, fv_view v, fv_view rows)
 static void run_rules(fv_tape *t, uint32_t first, uint32_t end)
 {
     for (uint32_t i = end; i-- > first && t->b->status == FOVEA_OK;) {
-        const fv_step s = t->b->step[i]; /* a copy: the array is reallocated as steps are added */
+        const fv_step s =
+            t->b->graph->step[i]; /* a copy: the array is reallocated as steps are added */
         const fv_view out = s.use[s.out].view;
         if (!fv_tape_needs(t, out) || fv_tape_gradient(t, out).id < 0)
             continue;
@@ -331,8 +332,8 @@ static void run_rules(fv_tape *t, uint32_t first, uint32_t end)
 static bool find_segment(const fv_tape *t, uint32_t segment, uint32_t *first, uint32_t *end)
 {
     *first = *end = 0;
-    for (uint32_t i = t->b->steps; i-- > 0;)
-        if (t->b->step[i].checkpoint_segment == segment) {
+    for (uint32_t i = t->b->graph->steps; i-- > 0;)
+        if (t->b->graph->step[i].checkpoint_segment == segment) {
             *end = *end ? *end : i + 1;
             *first = i;
         }
@@ -341,7 +342,7 @@ static bool find_segment(const fv_tape *t, uint32_t segment, uint32_t *first, ui
 
 void fv_tape_backward(fv_tape *t, uint32_t segment)
 {
-    uint32_t first = t->b->steps, end;
+    uint32_t first = t->b->graph->steps, end;
     bool any = false;
     for (uint32_t i = 0; i < t->steps; i++)
         any |= t->step[i].checkpoint_segment == segment &&
@@ -351,9 +352,9 @@ void fv_tape_backward(fv_tape *t, uint32_t segment)
     t->b->checkpoint_segment = FV_TAPE_GRADIENTS;
     if (segment < t->keep_from) {
         recompute_segment(t, segment);
-        end = t->b->steps;
+        end = t->b->graph->steps;
         for (uint32_t i = first; i < end; i++)
-            t->b->step[i].checkpoint_segment = FV_TAPE_AGAIN;
+            t->b->graph->step[i].checkpoint_segment = FV_TAPE_AGAIN;
     } else if (!find_segment(t, segment, &first, &end)) {
         return;
     }

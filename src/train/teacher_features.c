@@ -65,7 +65,7 @@ fovea_status fv_teacher_features_key(fv_picture_key *out, const fovea_plan *p,
 {
     uint64_t stride;
     FV_TRY(fv_frame_plane(p, frame, 0, &stride));
-    const fv_value *v = &p->b.value[0];
+    const fv_value *v = &p->graph.value[0];
     *out = (fv_picture_key){{1, 2}};
     for (uint32_t y = 0; y < v->rows; y++)
         add_row(out, (const char *)frame->pixels[0] + y * stride, fv_value_stride(v));

@@ -220,8 +220,8 @@ static void describe(fovea_trainer *t, uint64_t before)
         i->trained += m->trained;
     }
     i->trained_parameters = t->masters.floats;
-    for (uint32_t k = 0; k < t->plan->b.steps; k++) {
-        const fv_step *s = &t->plan->b.step[k];
+    for (uint32_t k = 0; k < t->plan->graph.steps; k++) {
+        const fv_step *s = &t->plan->graph.step[k];
         if (s->checkpoint_segment == FV_TAPE_AGAIN && !s->dead)
             i->recomputed += s->flops;
     }
@@ -383,7 +383,7 @@ static fovea_status upload(fovea_trainer *t, fv_id id, const void *data, uint64_
     const fovea_plan *p = t->plan;
     if (id < 0)
         return FOVEA_OK;
-    const fv_value *v = &p->b.value[id];
+    const fv_value *v = &p->graph.value[id];
     return p->device->backend->upload(p->queue, v->slot, data,
                                       stride ? stride : fv_value_stride(v));
 }
@@ -391,12 +391,12 @@ static fovea_status upload(fovea_trainer *t, fv_id id, const void *data, uint64_
 static fovea_status download(fovea_trainer *t, fv_id id, float *data)
 {
     const fovea_plan *p = t->plan;
-    return p->device->backend->download(p->queue, p->b.value[id].slot, data, 0);
+    return p->device->backend->download(p->queue, p->graph.value[id].slot, data, 0);
 }
 
 static fovea_status run_teacher(fovea_trainer *t, const fovea_frame *frame)
 {
-    const fv_value *v = &t->plan->b.value[t->features_in];
+    const fv_value *v = &t->plan->graph.value[t->features_in];
     const fovea_output out = {t->features, (size_t)(v->rows * fv_value_stride(v))};
     return fovea_run(t->guide, frame, &out, 1);
 }

@@ -61,7 +61,7 @@ static fv_step *loss_step(fv_builder *b, enum fv_op op, uint32_t rows, uint32_t 
 static void distance(fovea_trainer *t, fv_tape *tape, fv_view x, fv_view target, double lambda)
 {
     fv_builder *b = tape->b;
-    const uint32_t rows = b->value[x.id].rows, cols = b->value[x.id].cols;
+    const uint32_t rows = b->graph->value[x.id].rows, cols = b->graph->value[x.id].cols;
     const bool relative = t->o.loss == FOVEA_LOSS_RELATIVE;
     const double factor = lambda / (relative ? rows : (double)rows * cols);
     b->checkpoint_segment = FV_TAPE_GRADIENTS;
@@ -79,7 +79,7 @@ static void distance(fovea_trainer *t, fv_tape *tape, fv_view x, fv_view target,
 static void class_loss(fovea_trainer *t, fv_tape *tape, fv_view logits)
 {
     fv_builder *b = tape->b;
-    const uint32_t classes = b->value[logits.id].cols;
+    const uint32_t classes = b->graph->value[logits.id].cols;
     b->checkpoint_segment = FV_TAPE_GRADIENTS;
     const fv_view labels = fv_emit_input(b, "labels", 1, 2, FV_F32);
     const fv_view out = fv_tape_rows(tape, 1, classes);
@@ -93,7 +93,8 @@ static void class_loss(fovea_trainer *t, fv_tape *tape, fv_view logits)
 static void pixel_loss(fovea_trainer *t, fv_tape *tape, fv_view logits, const fv_grid *grid)
 {
     fv_builder *b = tape->b;
-    const uint32_t tokens = b->value[logits.id].rows, classes = b->value[logits.id].cols;
+    const uint32_t tokens = b->graph->value[logits.id].rows,
+                   classes = b->graph->value[logits.id].cols;
     const uint32_t width = t->info.mask_width, height = t->info.mask_height;
     b->checkpoint_segment = FV_TAPE_GRADIENTS;
     const fv_view mask = fv_emit_input(b, "mask", height, width, FV_U8);
@@ -124,7 +125,7 @@ static void depth_step(const fovea_trainer *t, fv_tape *tape, enum fv_op op, fv_
                        const fv_grid *grid, fv_view truth, fv_view weight, fv_view mean, fv_view to)
 {
     fv_builder *b = tape->b;
-    fv_step *s = fv_emit_step(b, op, b->value[found.id].rows, "loss");
+    fv_step *s = fv_emit_step(b, op, b->graph->value[found.id].rows, "loss");
     if (b->status != FOVEA_OK)
         return;
     s->prob.dim[FV_SEGMENT_GRID] = grid->width;
@@ -143,7 +144,7 @@ static void depth_step(const fovea_trainer *t, fv_tape *tape, enum fv_op op, fv_
 static void depth_loss(fovea_trainer *t, fv_tape *tape, fv_view found, const fv_grid *grid)
 {
     fv_builder *b = tape->b;
-    const uint32_t tokens = b->value[found.id].rows;
+    const uint32_t tokens = b->graph->value[found.id].rows;
     b->checkpoint_segment = FV_TAPE_GRADIENTS;
     const fv_view truth =
         fv_emit_input(b, "depth", t->info.mask_height, t->info.mask_width, FV_F32);
@@ -174,8 +175,8 @@ static void last_loss(fovea_trainer *t, fv_tape *tape, fv_view y, const fv_grid 
             pixel_loss(t, tape, y, grid);
         return;
     }
-    const fv_view features =
-        fv_emit_input(b, "features", b->value[y.id].rows, b->value[y.id].cols, FV_F32);
+    const fv_view features = fv_emit_input(b, "features", b->graph->value[y.id].rows,
+                                           b->graph->value[y.id].cols, FV_F32);
     t->features_in = features.id;
     distance(t, tape, y, features, (double)t->o.lambda);
 }
@@ -239,16 +240,16 @@ static void run_pairs(fovea_trainer *t, fv_tape *tape, uint32_t segments, const 
 
 /* ---- making them ---- */
 
-static fovea_status take_tape(fovea_trainer *t, fv_tape *tape, const struct pairs *pairs)
+static fovea_status take_tape(fovea_trainer *t, fv_builder *b, fv_tape *tape,
+                              const struct pairs *pairs)
 {
-    fv_builder *b = &t->plan->b;
     const uint32_t segments = b->checkpoint_segment + 1;
-    const fv_wanted y = b->wanted[0];
-    b->value[y.value].kind = FV_VALUE_ROWS;
-    b->n_wanted = 0;
+    const fv_wanted y = b->graph->wanted[0];
+    b->graph->value[y.value].kind = FV_VALUE_ROWS;
+    b->graph->n_wanted = 0;
     FV_TRY(fv_tape_begin(tape, b, &t->masters));
     if (pairs)
-        run_pairs(t, tape, segments, pairs->pair, b->blocks);
+        run_pairs(t, tape, segments, pairs->pair, b->options->blocks);
     else
         run_tape(t, tape, segments, &y);
     t->sink = tape->sink;
@@ -272,10 +273,11 @@ static fovea_status emit_with(fovea_trainer *t, struct pairs *pairs)
     const char *output = learned_output(&t->o);
     const fovea_plan_options o = frame_options(t, pairs ? "softmax" : t->attention, &output);
     fv_tape tape = {0};
+    fv_builder b;
     t->training = (fv_training){.attended = pairs ? attended : NULL, .ctx = pairs};
-    FV_TRY(
-        fv_frame_emit(&t->plan, pairs ? t->teacher : t->model, t->device, &o, NULL, &t->training));
-    const fovea_status status = take_tape(t, &tape, pairs);
+    FV_TRY(fv_frame_emit(&t->plan, &b, pairs ? t->teacher : t->model, t->device, &o, NULL,
+                         &t->training));
+    const fovea_status status = take_tape(t, &b, &tape, pairs);
     fv_tape_end(&tape);
     t->training = (fv_training){0};
     return status;
@@ -363,7 +365,7 @@ static uint64_t gathered_floats(const fovea_trainer *t)
 {
     uint64_t all = 0;
     for (uint32_t i = 0; i < t->sinks; i++) {
-        const fv_value *v = &t->plan->b.value[t->sink[i].value];
+        const fv_value *v = &t->plan->graph.value[t->sink[i].value];
         if (!t->sink[i].direct)
             all += (uint64_t)v->rows * v->cols;
     }
@@ -377,7 +379,7 @@ static fovea_status take_rows(fovea_trainer *t)
     FV_TRY(FV_MEM_ARRAY(&t->gathered, t->n_gathered, FV_MEM_ARENA, "gradients of weights"));
     float *at = t->gathered;
     for (uint32_t i = 0; i < t->sinks; i++) {
-        const fv_value *v = &t->plan->b.value[t->sink[i].value];
+        const fv_value *v = &t->plan->graph.value[t->sink[i].value];
         t->sink[i].rows = at;
         if (t->sink[i].direct)
             t->sink[i].rows = t->sink[i].direct->gradient + t->sink[i].offset;

@@ -173,7 +173,7 @@ static void describe_value(fv_trial *r, uint32_t o, const fv_value *v)
     r->args.ld[o] = v->ld;
 }
 
-static fovea_status describe_operands(fv_trial *r, const fv_builder *b)
+static fovea_status describe_operands(fv_trial *r, const fv_graph *g)
 {
     const fv_step *s = &r->step;
     fv_step_args(&r->args, s);
@@ -182,7 +182,7 @@ static fovea_status describe_operands(fv_trial *r, const fv_builder *b)
         if (fv_weight_present(&s->use[o].weight))
             describe_weight(r, o);
         else if (s->use[o].view.id >= 0)
-            describe_value(r, o, &b->value[s->use[o].view.id]);
+            describe_value(r, o, &g->value[s->use[o].view.id]);
     }
     FV_TRY(place_zones(r));
     for (uint32_t o = 0; o < FV_OPERANDS; o++)
@@ -195,7 +195,7 @@ static fovea_status describe_operands(fv_trial *r, const fv_builder *b)
     return FOVEA_OK;
 }
 
-fovea_status fv_trial_open(fv_trial **out, fovea_device *device, const fv_builder *b,
+fovea_status fv_trial_open(fv_trial **out, fovea_device *device, const fv_graph *g,
                            const fv_step *s, uint32_t rows, uint32_t chunk)
 {
     fv_trial *r;
@@ -206,7 +206,7 @@ fovea_status fv_trial_open(fv_trial **out, fovea_device *device, const fv_builde
     shorten(&r->step, rows);
     schedule(r, chunk);
     fovea_status status = fv_model_blank(&r->model);
-    FV_THEN(status, describe_operands(r, b));
+    FV_THEN(status, describe_operands(r, g));
     FV_RETURN_MADE(out, r, fv_trial_close, status);
 }
 

@@ -8,17 +8,17 @@
 #ifndef FOVEA_SRC_TRIAL_H
 #define FOVEA_SRC_TRIAL_H
 
-#include "graph/emit.h"
+#include "graph/graph.h"
 #include "trial/reference.h"
 
 typedef struct fv_trial fv_trial;
 typedef struct fv_trial_kernel fv_trial_kernel;
 
-/* A trial of step `s` of `b`: same problem, strides, scalars, tables and types of operands. `b` may
+/* A trial of step `s` of `g`: same problem, strides, scalars, tables and types of operands. `g` may
  * belong to a dry plan and must outlive the trial. At most `rows` rows (0: all). `chunk`: rows of a
  * call, streamed over the workers; 0: stepwise, tiled as the planner does it. ENOMEM; the device's
  * status. */
-fovea_status fv_trial_open(fv_trial **out, fovea_device *device, const fv_builder *b,
+fovea_status fv_trial_open(fv_trial **out, fovea_device *device, const fv_graph *g,
                            const fv_step *s, uint32_t rows, uint32_t chunk);
 void fv_trial_close(fv_trial *r);
 

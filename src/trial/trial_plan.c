@@ -22,10 +22,10 @@ struct fovea_trial {
 
 static const fv_step *find_step(const fovea_plan *p, size_t index, const char **problem)
 {
-    for (uint32_t i = 0; i < p->b.steps; i++)
-        if (!p->b.step[i].dead && index-- == 0) {
+    for (uint32_t i = 0; i < p->graph.steps; i++)
+        if (!p->graph.step[i].dead && index-- == 0) {
             *problem = p->problem_text[i];
-            return &p->b.step[i];
+            return &p->graph.step[i];
         }
     return NULL;
 }
@@ -46,7 +46,7 @@ static fovea_status fill(fovea_trial *r, const fovea_plan *p)
     const fv_plan_sweep *w = &p->sweep[r->step->sweep];
     const bool own = r->kernel == r->step->kernel;
     const fv_knobs knobs = own ? r->step->knobs : fv_kernel_defaults(r->kernel);
-    FV_TRY(fv_trial_open(&r->operands, p->device, &p->b, r->step, 0,
+    FV_TRY(fv_trial_open(&r->operands, p->device, &p->graph, r->step, 0,
                          w->streamed && !w->bands ? w->chunk : 0));
     return fv_trial_kernel_open(&r->take, r->operands, r->kernel, &knobs);
 }

@@ -22,10 +22,10 @@ static void fill_random(void *data, enum fv_type type, uint64_t n)
 
 static fovea_status provide(fv_bench_rig *s)
 {
-    const fv_builder *b = &s->plan->b;
-    FV_TRY(FV_MEM_ARRAY(&s->external, b->values, FV_MEM_PLAN, "a frame to tune"));
-    for (uint32_t i = 0; i < b->values; i++) {
-        const fv_value *v = &b->value[i];
+    const fv_graph *g = &s->plan->graph;
+    FV_TRY(FV_MEM_ARRAY(&s->external, g->values, FV_MEM_PLAN, "a frame to tune"));
+    for (uint32_t i = 0; i < g->values; i++) {
+        const fv_value *v = &g->value[i];
         if (!fv_value_outside(v))
             continue;
         const uint64_t bytes = fv_size_mul(v->rows, fv_value_stride(v));
@@ -55,7 +55,7 @@ void fv_bench_rig_close(fv_bench_rig *s)
 {
     if (!s->plan)
         return;
-    const uint32_t values = s->plan->b.values;
+    const uint32_t values = s->plan->graph.values;
     for (uint32_t i = 0; s->external && i < values; i++)
         fv_mem_free(s->external[i]);
     fv_mem_free(s->external);
@@ -67,8 +67,8 @@ static fovea_status bring(const fv_bench_rig *s)
 {
     const fovea_plan *p = s->plan;
     const fv_backend *be = p->device->backend;
-    for (uint32_t i = 0; i < p->b.values; i++) {
-        const fv_value *v = &p->b.value[i];
+    for (uint32_t i = 0; i < p->graph.values; i++) {
+        const fv_value *v = &p->graph.value[i];
         if (v->kind == FV_VALUE_INPUT)
             FV_TRY(be->upload(p->queue, v->slot, s->external[i], fv_value_stride(v)));
         if (v->kind == FV_VALUE_OUTPUT)

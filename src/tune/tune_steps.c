@@ -197,7 +197,7 @@ static fovea_status tune_step(fv_tuner *t, const fovea_plan *p, const fv_step *s
     step_trials a = {.t = t, .step = s};
     strcpy(a.subject, subject);
     t->progress.what = s->label;
-    fovea_status status = fv_trial_open(&a.trial, t->device, &p->b, s, rows_to_run(s),
+    fovea_status status = fv_trial_open(&a.trial, t->device, &p->graph, s, rows_to_run(s),
                                         w->streamed && !w->bands ? w->chunk : 0);
     FV_THEN(status, choose_kernel(&a));
     for (uint32_t i = 0; i < a.count; i++)
@@ -218,10 +218,10 @@ typedef char subject_text[FV_WISDOM_SUBJECT];
 static uint32_t distinct(const fovea_plan *p, uint32_t *step, subject_text *subject)
 {
     uint32_t n = 0;
-    for (uint32_t i = 0; i < p->b.steps; i++) {
-        if (p->b.step[i].dead)
+    for (uint32_t i = 0; i < p->graph.steps; i++) {
+        if (p->graph.step[i].dead)
             continue;
-        fv_wisdom_problem_key(subject[n], &p->b.step[i].prob, 0);
+        fv_wisdom_problem_key(subject[n], &p->graph.step[i].prob, 0);
         uint32_t same = 0;
         while (strcmp(subject[same], subject[n]) != 0)
             same++;
@@ -238,7 +238,7 @@ static fovea_status tune_all(fv_tuner *t, const fovea_plan *p, const uint32_t *s
         if (fv_tuner_has(t, FV_FACT_STEP, subject[i]))
             t->report.known++;
         else
-            FV_TRY(tune_step(t, p, &p->b.step[step[i]], subject[i]));
+            FV_TRY(tune_step(t, p, &p->graph.step[step[i]], subject[i]));
         t->progress.done += (double)FV_TUNE_STEPS / count;
     }
     return FOVEA_OK;
@@ -249,7 +249,7 @@ fovea_status fv_tune_steps(fv_tuner *t)
     fovea_plan *p;
     void *step = NULL, *subject = NULL;
     FV_TRY(fv_tuner_plan(&p, t, t->estimate.wisdom, true));
-    const uint64_t room = (uint64_t)p->b.steps + 1;
+    const uint64_t room = (uint64_t)p->graph.steps + 1;
     fovea_status status = fv_mem_array(&step, room, sizeof(uint32_t), FV_MEM_PLAN, "steps to tune");
     FV_THEN(status,
             fv_mem_array(&subject, room, sizeof(subject_text), FV_MEM_PLAN, "steps to tune"));

@@ -66,13 +66,13 @@ static fovea_status exact(sweep_contest *c, const fv_plan_sweep *w, bool *out)
     const fovea_plan *p = c->challenger.plan;
     *out = true;
     for (uint32_t k = w->first; k < w->first + w->count && *out; k++) {
-        const fv_step *s = &p->b.step[k];
+        const fv_step *s = &p->graph.step[k];
         fv_trial *trial;
         fv_trial_kernel *kernel;
         fv_verdict verdict = {0};
         if (s->dead || fv_step_span(s) != FV_SPAN_REDUCE)
             continue;
-        FV_TRY(fv_trial_open(&trial, c->t->device, &p->b, s, 0, w->streamed ? w->chunk : 0));
+        FV_TRY(fv_trial_open(&trial, c->t->device, &p->graph, s, 0, w->streamed ? w->chunk : 0));
         fovea_status status = fv_trial_kernel_open(&kernel, trial, s->kernel, &s->knobs);
         if (status == FOVEA_OK) {
             status = fv_trial_kernel_verify(kernel, &verdict);
@@ -196,7 +196,7 @@ static fovea_status find_parts(sweep_contest *c)
         part *next = &c->part[c->parts];
         if (p->sweep[i].alone || p->sweep[i].bands || p->sweep[i].rows == 1)
             continue;
-        fv_advice_sweep_key(next->subject, &p->b, &p->sweep[i], 0);
+        fv_advice_sweep_key(next->subject, &p->graph, &p->sweep[i], 0);
         uint32_t same = 0;
         while (strcmp(c->part[same].subject, next->subject) != 0)
             same++;

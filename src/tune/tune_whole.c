@@ -25,8 +25,8 @@ static fovea_status run_plan(void *ctx, uint32_t who, double *seconds)
 
 static bool same_choices(const fovea_plan *a, const fovea_plan *b)
 {
-    for (uint32_t i = 0; i < a->b.steps; i++) {
-        const fv_step *s = &a->b.step[i], *o = &b->b.step[i];
+    for (uint32_t i = 0; i < a->graph.steps; i++) {
+        const fv_step *s = &a->graph.step[i], *o = &b->graph.step[i];
         if (!s->dead && (s->kernel != o->kernel || memcmp(&s->knobs, &o->knobs, sizeof s->knobs)))
             return false;
     }
@@ -51,8 +51,8 @@ static fovea_status remember(fv_tuner *t, enum fv_fact_kind kind, const char *su
 static fovea_status remember_choices(fv_tuner *t, const fovea_plan *p)
 {
     char subject[FV_WISDOM_SUBJECT], choice[FV_WISDOM_CHOICE];
-    for (uint32_t i = 0; i < p->b.steps; i++) {
-        const fv_step *s = &p->b.step[i];
+    for (uint32_t i = 0; i < p->graph.steps; i++) {
+        const fv_step *s = &p->graph.step[i];
         if (s->dead)
             continue;
         fv_wisdom_problem_key(subject, &s->prob, 0);
@@ -63,7 +63,7 @@ static fovea_status remember_choices(fv_tuner *t, const fovea_plan *p)
         const fv_plan_sweep *w = &p->sweep[i];
         if (w->alone || w->bands || w->rows == 1)
             continue;
-        fv_advice_sweep_key(subject, &p->b, w, 0);
+        fv_advice_sweep_key(subject, &p->graph, w, 0);
         fv_wisdom_sweep_text(choice, w->streamed, w->target);
         FV_TRY(remember(t, FV_FACT_SWEEP, subject, choice));
     }
@@ -117,7 +117,7 @@ fovea_status fv_tune_whole(fv_tuner *t)
         FV_THEN(status, fv_bench_rig_open(&c.rig[i], p));
     }
     if (status == FOVEA_OK && named)
-        fv_advice_plan_key(subject, t->model, &c.rig[1].plan->b);
+        fv_advice_plan_key(subject, t->model, &c.rig[1].plan->options);
     if (status == FOVEA_OK && (t->changed || !fv_tuner_has(t, FV_FACT_PLAN, subject)))
         status = compare(&c, subject);
     fv_bench_rig_close(&c.rig[0]);

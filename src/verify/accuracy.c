@@ -9,7 +9,7 @@
 
 static const fv_value *output(const fovea_plan *p, uint32_t i)
 {
-    return &p->b.value[p->b.wanted[i].value];
+    return &p->graph.value[p->graph.wanted[i].value];
 }
 
 /* Equal rows have the cosine 1, also rows of zeros; a row with NaN counts as entirely wrong. */
@@ -32,7 +32,7 @@ static double cosine(const float *a, const float *b, uint32_t n)
 static void compare(fovea_accuracy *out, const fovea_plan *p, const float *right,
                     const float *given)
 {
-    for (uint32_t i = 0; i < p->b.n_wanted; i++) {
+    for (uint32_t i = 0; i < p->graph.n_wanted; i++) {
         const fv_value *v = output(p, i);
         double sum = 0;
         for (uint32_t y = 0; y < v->rows; y++) {
@@ -50,14 +50,14 @@ static void compare(fovea_accuracy *out, const fovea_plan *p, const float *right
 static fovea_status run(fv_accuracy_frames *f, fovea_plan *p, size_t frame, float *to,
                         double *seconds)
 {
-    for (uint32_t i = 0; i < p->b.n_wanted; i++) {
+    for (uint32_t i = 0; i < p->graph.n_wanted; i++) {
         const fv_value *v = output(p, i);
         const uint64_t floats = (uint64_t)v->rows * v->cols;
         f->outs[i] = (fovea_output){to, floats * sizeof *to};
         to += floats;
     }
     const double begin = fv_machine_seconds();
-    FV_TRY(fovea_run(p, &f->frame[frame], f->outs, p->b.n_wanted));
+    FV_TRY(fovea_run(p, &f->frame[frame], f->outs, p->graph.n_wanted));
     const double device = fovea_plan_seconds(p);
     const double took = device > 0 ? device : fv_machine_seconds() - begin;
     *seconds = frame ? fmin(*seconds, took) : took;
@@ -66,12 +66,12 @@ static fovea_status run(fv_accuracy_frames *f, fovea_plan *p, size_t frame, floa
 
 static fovea_status open_frames(fv_accuracy_frames *f, fovea_plan *plan, fovea_accuracy *out)
 {
-    for (uint32_t i = 0; i < plan->b.n_wanted; i++)
+    for (uint32_t i = 0; i < plan->graph.n_wanted; i++)
         f->floats += (uint64_t)output(plan, i)->rows * output(plan, i)->cols;
     FV_TRY(FV_MEM_ARRAY(&f->right, fv_size_mul(f->floats, f->count), FV_MEM_PLAN,
                         "the outputs of all frames"));
     FV_TRY(FV_MEM_ARRAY(&f->given, f->floats, FV_MEM_PLAN, "the outputs of a frame"));
-    FV_TRY(FV_MEM_ARRAY(&f->outs, plan->b.n_wanted, FV_MEM_PLAN, "the outputs of a frame"));
+    FV_TRY(FV_MEM_ARRAY(&f->outs, plan->graph.n_wanted, FV_MEM_PLAN, "the outputs of a frame"));
     *out = (fovea_accuracy){.tried = 1, .cosine = 1, .worst = 1};
     for (size_t i = 0; i < f->count; i++)
         FV_TRY(run(f, plan, i, f->right + i * f->floats, &out->seconds));

@@ -61,10 +61,11 @@ static fovea_status make_plan(fovea_plan **out, search *s, const fv_product_choi
 static fovea_status name_subject(search *s)
 {
     fovea_plan *p;
+    fv_builder b;
     fovea_plan_options options = s->plan;
     options.compute = FOVEA_COMPUTE_F32;
-    FV_TRY(fv_frame_emit(&p, s->tuner.model, s->tuner.device, &options, NULL, NULL));
-    fv_advice_products_key(s->subject, s->tuner.model, &p->b);
+    FV_TRY(fv_frame_emit(&p, &b, s->tuner.model, s->tuner.device, &options, NULL, NULL));
+    fv_advice_products_key(s->subject, s->tuner.model, &p->options);
     fv_plan_free(p);
     return FOVEA_OK;
 }
@@ -79,10 +80,10 @@ static bool is_product(const fv_problem *p)
 static fovea_status list_products(search *s)
 {
     FV_TRY(make_plan(&s->listed, s, &s->way[WAY_INT8], true));
-    const fv_builder *b = &s->listed->b;
-    FV_TRY(FV_MEM_ARRAY(&s->product, b->products, FV_MEM_PLAN, "a list of products"));
-    for (uint32_t i = 0, number = 0, live = 0; i < b->steps; i++) {
-        const fv_step *step = &b->step[i];
+    const fv_graph *g = &s->listed->graph;
+    FV_TRY(FV_MEM_ARRAY(&s->product, g->products, FV_MEM_PLAN, "a list of products"));
+    for (uint32_t i = 0, number = 0, live = 0; i < g->steps; i++) {
+        const fv_step *step = &g->step[i];
         const bool int8 = is_product(&step->prob);
         if (int8 && !step->dead && number < FV_PRODUCTS)
             s->product[s->products++] = (product){number, live, step->label, 0};

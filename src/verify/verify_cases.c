@@ -41,12 +41,13 @@ static void frame(fv_builder *b, uint32_t flags)
                            : flags & (FV_FLAG_PLANAR | FV_FLAG_GRAY | FV_FLAG_NV12) ? 1
                                                                                     : 3;
     b->frame_flags = flags;
-    b->frame_plane = b->width * b->height;
+    b->frame_plane = b->options->width * b->options->height;
     b->yuv = flags & FV_FLAG_NV12 ? FOVEA_YUV_709 : FOVEA_YUV_601_FULL;
-    b->frame = fv_emit_value(b, FV_VALUE_INPUT, b->height * (planar ? 3 : 1), b->width * bytes,
-                             planar ? FV_F32 : FV_U8);
+    b->frame = fv_emit_value(b, FV_VALUE_INPUT, b->options->height * (planar ? 3 : 1),
+                             b->options->width * bytes, planar ? FV_F32 : FV_U8);
     if (flags & FV_FLAG_NV12)
-        b->chroma = fv_emit_value(b, FV_VALUE_INPUT, (b->height + 1) / 2, b->width, FV_U8);
+        b->chroma = fv_emit_value(b, FV_VALUE_INPUT, (b->options->height + 1) / 2,
+                                  b->options->width, FV_U8);
 }
 
 /* Rows of a picture after resize `p`. */
@@ -76,24 +77,25 @@ static void pixels(fv_cases *c)
             const enum fv_type type = c->picture[k].floats ? FV_F32 : FV_U8;
             const fv_view wide = picture_rows(c, p, p->in_rows, type);
             if (flags[i] == 0 || flags[i] & FV_FLAG_YUV)
-                fv_emit_resize(b, FV_OP_RESIZE_X, p, b->frame, b->width, 3, wide);
+                fv_emit_resize(b, FV_OP_RESIZE_X, p, b->frame, b->options->width, 3, wide);
             if (flags[i] == 0)
                 fv_emit_resize(b, FV_OP_RESIZE_Y, p, wide, p->width, 3,
                                picture_rows(c, p, p->height, type));
             if (flags[i] == 0 && type == FV_F32)
                 fv_emit_resize(b, FV_OP_RESIZE_X, p,
-                               fv_emit_value(b, FV_VALUE_ROWS, b->height, 3 * b->width, FV_F32),
-                               b->width, 3, picture_rows(c, p, p->in_rows, type));
+                               fv_emit_value(b, FV_VALUE_ROWS, b->options->height,
+                                             3 * b->options->width, FV_F32),
+                               b->options->width, 3, picture_rows(c, p, p->in_rows, type));
         }
         patches(b, i % 4 == 1);
     }
     /* Floats, and zeros around them. */
     b->frame_flags = 0;
-    b->frame = fv_emit_value(b, FV_VALUE_ROWS, b->height, 3 * b->width, FV_F32);
+    b->frame = fv_emit_value(b, FV_VALUE_ROWS, b->options->height, 3 * b->options->width, FV_F32);
     patches(b, false);
-    b->inner = (struct fv_inner){5, 3, b->width - 40, b->height - 50};
+    b->options->inner = (struct fv_inner){5, 3, b->options->width - 40, b->options->height - 50};
     patches(b, true);
-    b->inner = (struct fv_inner){0, 0, b->width, b->height};
+    b->options->inner = (struct fv_inner){0, 0, b->options->width, b->options->height};
 }
 
 /* ---- rows ---- */
@@ -250,7 +252,8 @@ static void products(fv_builder *b)
     product(b, 70, 37, FV_EPI_GELU, false, TOKENS);
     product(b, 128, 256, FV_EPI_GELU, false, 256);
     product(b, 10, WIDTH, 0, false, 1);
-    const bool every = b->weight_type == FV_F32 || b->compute == FOVEA_COMPUTE_INT8;
+    const bool every =
+        b->options->weight_type == FV_F32 || b->options->compute == FOVEA_COMPUTE_INT8;
     for (uint32_t i = 0; every && i < FV_ACTIVATIONS; i++)
         if (fv_activations[i].epi != FV_EPI_GELU)
             product(b, 68, 64, fv_activations[i].epi, i % 2 == 0, 29);
@@ -260,11 +263,11 @@ static void products(fv_builder *b)
 
 static void whole_numbers(fv_builder *b)
 {
-    b->compute = FOVEA_COMPUTE_INT8;
+    b->options->compute = FOVEA_COMPUTE_INT8;
     b->in_block = true;
     products(b);
     product(b, 64, WIDTH, 0, false, 3);
-    b->compute = FOVEA_COMPUTE_F32;
+    b->options->compute = FOVEA_COMPUTE_F32;
     b->in_block = false;
 }
 
@@ -303,24 +306,24 @@ static void convolutions(fv_builder *b)
 /* Convolutions of int8, and the steps that quantise their pixels. */
 static void int8_convolutions(fv_builder *b)
 {
-    b->compute = FOVEA_COMPUTE_INT8;
-    b->multiplies_int8 = true;
+    b->options->compute = FOVEA_COMPUTE_INT8;
+    b->options->multiplies_int8 = true;
     convolutions(b);
-    b->compute = FOVEA_COMPUTE_F32;
-    b->multiplies_int8 = false;
+    b->options->compute = FOVEA_COMPUTE_F32;
+    b->options->multiplies_int8 = false;
 }
 
 /* Weights that are stored as int8; what follows the sums is as with others. */
 static void stored_int8(fv_builder *b)
 {
-    b->weight_type = FV_F32;
-    b->int8_weights = b->in_block = true;
+    b->options->weight_type = FV_F32;
+    b->options->int8_weights = b->in_block = true;
     product(b, 160, WIDTH, 0, true, TOKENS);
     product(b, 70, 37, FV_EPI_GELU, false, TOKENS);
     product(b, 68, 64, FV_EPI_SWIGLU, true, 29);
     product(b, 64, WIDTH, 0, false, 3);
     convolutions(b);
-    b->int8_weights = b->in_block = false;
+    b->options->int8_weights = b->in_block = false;
 }
 
 /* ---- products of activations ---- */
@@ -529,18 +532,18 @@ static void foveated(fv_builder *b)
 /* Softmax attention by whole numbers, foveated attention on the CPU alone. */
 static void whole_attention(fv_builder *b, const fv_limits *limits)
 {
-    const bool narrow_only = b->narrow_only;
-    b->compute = FOVEA_COMPUTE_INT8;
-    b->in_block = b->int8_attention = true;
-    b->narrow_only = !limits->throughput;
+    const bool narrow_only = b->options->narrow_only;
+    b->options->compute = FOVEA_COMPUTE_INT8;
+    b->in_block = b->options->int8_attention = true;
+    b->options->narrow_only = !limits->throughput;
     softmax(b);
     relative(b);
     masked(b);
     if (!limits->throughput)
         foveated(b);
-    b->compute = FOVEA_COMPUTE_F32;
-    b->in_block = b->int8_attention = false;
-    b->narrow_only = narrow_only;
+    b->options->compute = FOVEA_COMPUTE_F32;
+    b->in_block = b->options->int8_attention = false;
+    b->options->narrow_only = narrow_only;
 }
 
 /* Linear attention of every mechanism: plain, and with RoPE and gates where supported. */
@@ -559,7 +562,7 @@ static void linear(fv_builder *b)
         a.gate_q = fv_emit_rows(b, TOKENS, a.heads);
         a.gate_k = fv_emit_rows(b, TOKENS, a.heads);
         attend(b, &a, q);
-        if (b->row_type == FV_F16) /* it changes how rows are read, not what is computed */
+        if (b->options->row_type == FV_F16) /* it changes how rows are read, not what is computed */
             continue;
         a = attention(b, mech, 2, 18, 37, &q);
         attend(b, &a, q);
@@ -697,13 +700,13 @@ static void short_convolutions(fv_builder *b)
 
 static void set_groups(fv_builder *b)
 {
-    for (uint32_t i = 0; i < b->steps; i++)
+    for (uint32_t i = 0; i < b->graph->steps; i++)
         for (uint32_t o = 0; o < FV_OPERANDS; o++) {
-            fv_step *s = &b->step[i];
+            fv_step *s = &b->graph->step[i];
             const fv_id id = s->use[o].view.id;
-            if (id < 0 || b->value[id].kind != FV_VALUE_PARTIAL)
+            if (id < 0 || b->graph->value[id].kind != FV_VALUE_PARTIAL)
                 continue;
-            s->prob.dim[fv_op_table[s->prob.op]->groups] = b->value[id].rows = GROUPS;
+            s->prob.dim[fv_op_table[s->prob.op]->groups] = b->graph->value[id].rows = GROUPS;
         }
 }
 
@@ -720,14 +723,14 @@ static fovea_status all(fv_cases *c, const fv_limits *limits)
                               .rescale = 1.f / 255,
                               .mean = {0.485f, 0.456f, 0.406f},
                               .std = {0.229f, 0.224f, 0.225f}};
-    b->width = GRID_WIDTH * PATCH + 20;
-    b->height = GRID_HEIGHT * PATCH + 30;
-    b->patch_table = &c->patch_table;
+    b->options->width = GRID_WIDTH * PATCH + 20;
+    b->options->height = GRID_HEIGHT * PATCH + 30;
+    b->options->patch_table = &c->patch_table;
     fv_patch_table_fill(&c->patch_table, &exact, false);
-    b->inner = (struct fv_inner){0, 0, b->width, b->height};
+    b->options->inner = (struct fv_inner){0, 0, b->options->width, b->options->height};
     for (int i = 0; i < CASE_PICTURES; i++) {
         exact.resample = resample[i];
-        FV_TRY(fv_picture_plan(&c->picture[i], &exact, b->width, b->height));
+        FV_TRY(fv_picture_plan(&c->picture[i], &exact, b->options->width, b->options->height));
     }
     pixels(c);
     rows(b);
@@ -735,14 +738,14 @@ static fovea_status all(fv_cases *c, const fv_limits *limits)
     group_norms(b);
     detection(b);
     for (int type = FV_F32; type <= FV_BF16; type++) {
-        b->weight_type = (enum fv_type)type;
+        b->options->weight_type = (enum fv_type)type;
         positions(b);
         products(b);
         convolutions(b);
     }
     if (limits->half_sums) {
-        b->half_sums = true;
-        b->weight_type = FV_F16;
+        b->options->half_sums = true;
+        b->options->weight_type = FV_F16;
         products(b);
         convolutions(b);
     }
@@ -768,7 +771,7 @@ static fovea_status all(fv_cases *c, const fv_limits *limits)
     scans(b);
     caches(b);
 #ifdef FV_ADAPT
-    if (b->row_type == FV_F32)
+    if (b->options->row_type == FV_F32)
         fv_cases_training(b);
 #endif
     return FOVEA_OK;
@@ -777,12 +780,12 @@ static fovea_status all(fv_cases *c, const fv_limits *limits)
 /* Products of rows that stay float32, because another step reads them so. */
 static void products_of_floats(fv_builder *b)
 {
-    const uint32_t first = b->steps;
+    const uint32_t first = b->graph->steps;
     products(b);
     convolutions(b);
-    for (uint32_t i = first, end = b->steps; i < end; i++) {
-        const fv_view in = b->step[i].use[FV_GEMM_A].view;
-        const uint32_t cols = b->value[in.id].cols;
+    for (uint32_t i = first, end = b->graph->steps; i < end; i++) {
+        const fv_view in = b->graph->step[i].use[FV_GEMM_A].view;
+        const uint32_t cols = b->graph->value[in.id].cols;
         fv_emit_take(b, "take of floats", in, 0, fv_emit_rows(b, 1, cols), 1, cols);
     }
 }
@@ -791,8 +794,8 @@ static void products_of_floats(fv_builder *b)
  * are stored so. */
 static void narrow(fv_builder *b, const fv_limits *limits)
 {
-    b->narrow_only = true;
-    b->weight_type = FV_BF16;
+    b->options->narrow_only = true;
+    b->options->weight_type = FV_BF16;
     rows(b);
     rms_norms(b);
     short_convolutions(b);
@@ -817,16 +820,17 @@ static void narrow(fv_builder *b, const fv_limits *limits)
 static fovea_status fill(fv_cases *c, enum fv_type row_type, const fv_limits *limits)
 {
     fv_builder *b = &c->b;
-    b->row_type = row_type;
+    *b = fv_builder_of(&c->graph, &c->options);
+    b->options->row_type = row_type;
     if (row_type == FV_BF16 && !limits->throughput)
         narrow(b, limits);
     else
         FV_TRY(all(c, limits));
     FV_TRY(b->status);
-    fv_emit_narrow(b);
+    fv_emit_narrow(&c->graph, &c->options);
     set_groups(b);
-    for (uint32_t i = 0; i < b->steps; i++)
-        fv_sweep_tile(&b->step[i], limits->threads);
+    for (uint32_t i = 0; i < b->graph->steps; i++)
+        fv_sweep_tile(&b->graph->step[i], limits->threads);
     return FOVEA_OK;
 }
 
@@ -841,7 +845,7 @@ void fv_cases_close(fv_cases *c)
 {
     if (!c)
         return;
-    fv_emit_release(&c->b);
+    fv_graph_release(&c->graph);
     for (int i = 0; i < CASE_PICTURES; i++)
         fv_picture_free(&c->picture[i]);
     fv_mem_free(c);

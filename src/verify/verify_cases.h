@@ -7,7 +7,9 @@
 enum { CASE_PICTURES = 3 };
 
 typedef struct fv_cases {
-    fv_builder b; /* its steps are the cases; they have nothing to do with each other */
+    fv_graph graph; /* its steps are the cases; they have nothing to do with each other */
+    fv_emit_options options;
+    fv_builder b;
     fv_picture picture[CASE_PICTURES]; /* bytes with weights of 16 and 32 bits, floats */
     fv_patch_table patch_table;
 } fv_cases;

@@ -84,10 +84,10 @@ static bool wanted(const verification *v, const fv_step *s)
     return false;
 }
 
-static fovea_status try_step(verification *v, const fv_builder *b, const fv_step *s, uint32_t chunk)
+static fovea_status try_step(verification *v, const fv_graph *g, const fv_step *s, uint32_t chunk)
 {
     fv_trial *trial;
-    fovea_status status = fv_trial_open(&trial, v->device, b, s, 0, chunk);
+    fovea_status status = fv_trial_open(&trial, v->device, g, s, 0, chunk);
     if (status != FOVEA_OK)
         return status;
     for (int i = 0; i < v->count && status == FOVEA_OK; i++) {
@@ -108,14 +108,14 @@ static fovea_status try_step(verification *v, const fv_builder *b, const fv_step
 static fovea_status try_op(verification *v, enum fv_op op)
 {
     for (int types = 0; types < 2; types++)
-        for (uint32_t i = 0; v->cases[types] && i < v->cases[types]->b.steps; i++) {
-            const fv_builder *b = &v->cases[types]->b;
-            const fv_step *s = &b->step[i];
+        for (uint32_t i = 0; v->cases[types] && i < v->cases[types]->graph.steps; i++) {
+            const fv_graph *g = &v->cases[types]->graph;
+            const fv_step *s = &g->step[i];
             if (s->prob.op != op || !wanted(v, s))
                 continue;
-            FV_TRY(try_step(v, b, s, 0));
+            FV_TRY(try_step(v, g, s, 0));
             if (s->prob.dim[FV_DIM_ROWS] > CHUNK)
-                FV_TRY(try_step(v, b, s, CHUNK));
+                FV_TRY(try_step(v, g, s, CHUNK));
         }
     return FOVEA_OK;
 }

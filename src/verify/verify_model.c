@@ -64,7 +64,7 @@ static fovea_status bring_frame(const tour *t, const fovea_frame *frame)
 {
     const fovea_plan *p = t->rig.plan;
     for (uint32_t i = 0; i < p->frame_planes; i++) {
-        const fv_value *v = &p->b.value[i];
+        const fv_value *v = &p->graph.value[i];
         const uint64_t row = fv_value_stride(v);
         char *to = t->rig.external[i];
         uint64_t stride;
@@ -93,15 +93,15 @@ static fovea_status tour_open(tour *t, const fovea_model *model, fovea_device *d
 /* The next step after `s`, or the first; false past the last. */
 static bool next_stop(const fovea_plan *p, stop *s)
 {
-    uint32_t i = s->step ? (uint32_t)(s->step - p->b.step) + 1 : 0;
-    while (i < p->b.steps && p->b.step[i].dead)
+    uint32_t i = s->step ? (uint32_t)(s->step - p->graph.step) + 1 : 0;
+    while (i < p->graph.steps && p->graph.step[i].dead)
         i++;
-    if (i == p->b.steps)
+    if (i == p->graph.steps)
         return false;
-    const uint32_t sweep = p->b.step[i].sweep;
+    const uint32_t sweep = p->graph.step[i].sweep;
     s->at = s->step && s->sweep == sweep ? s->at + 1 : 0;
     s->sweep = sweep;
-    s->step = &p->b.step[i];
+    s->step = &p->graph.step[i];
     s->launch = &p->run[sweep].step[s->at]->l;
     s->problem = p->problem_text[i];
     return true;
@@ -131,7 +131,7 @@ static fovea_status read_operand(const tour *t, const stop *s, uint32_t o, fv_gi
     const fovea_plan *p = t->rig.plan;
     const fv_operand *op = &s->launch->operand[o];
     const fv_view view = s->step->use[o].view;
-    const fv_value *v = &p->b.value[view.id];
+    const fv_value *v = &p->graph.value[view.id];
     const void *base = t->rig.external[view.id];
     if (op->ref.space == FV_SPACE_BUFFER)
         FV_TRY(refresh(t, op->ref.mem, &base));
@@ -227,7 +227,7 @@ static fovea_status run_step(tour *t, const stop *s)
 {
     const fovea_plan *p = t->rig.plan;
     const fv_id out = s->step->use[s->step->out].view.id;
-    const bool outside = p->b.value[out].kind == FV_VALUE_OUTPUT;
+    const bool outside = p->graph.value[out].kind == FV_VALUE_OUTPUT;
     for (uint32_t i = 0; i < (outside && p->limits.throughput ? p->limits.frames : 1); i++)
         FV_TRY(fv_bench_rig_step(&t->rig, s->sweep, s->at));
     return FOVEA_OK;
@@ -262,10 +262,10 @@ static double value(const fv_given *g, uint64_t i)
  * the plan in float32; NULL: nothing. */
 static const float *factors_of(const tour *t, const stop *s)
 {
-    const fv_builder *b = &t->rig.plan->b;
+    const fv_graph *g = &t->rig.plan->graph;
     const fv_view out = s->step->use[s->step->out].view;
-    const fv_value *v = &b->value[out.id];
-    return v->factor && s->step - b->step >= v->equal_step ? v->factor + out.col : NULL;
+    const fv_value *v = &g->value[out.id];
+    return v->factor && s->step - g->step >= v->equal_step ? v->factor + out.col : NULL;
 }
 
 static void compare(const tour *t, const stop *s, const fv_given *a, const stop *r,
@@ -297,14 +297,14 @@ static void compare(const tour *t, const stop *s, const fv_given *a, const stop 
  * others, and of a state whose channels are divided it is not known which numbers are whose. */
 static bool compares(const tour *t, const stop *s)
 {
-    const fv_value *v = &t->rig.plan->b.value[s->step->use[s->step->out].view.id];
+    const fv_value *v = &t->rig.plan->graph.value[s->step->use[s->step->out].view.id];
     return !reduces(s) && (!v->equalised || v->factor);
 }
 
 /* Number of partial states that the step writes, or 0. */
 static uint32_t groups(const tour *t, const stop *s)
 {
-    return t->rig.plan->b.value[s->step->use[s->step->out].view.id].rows;
+    return t->rig.plan->graph.value[s->step->use[s->step->out].view.id].rows;
 }
 
 static fovea_status judge(const standards *d, const fv_given *out, uint32_t groups,

@@ -90,9 +90,9 @@ static void norms(fv_builder *b)
 /* The gradient of the filters of every step that convolves. */
 static void filters(fv_builder *b)
 {
-    const uint32_t steps = b->steps;
+    const uint32_t steps = b->graph->steps;
     for (uint32_t i = 0; i < steps; i++) {
-        const fv_step of = b->step[i];
+        const fv_step of = b->graph->step[i];
         const uint32_t tokens = of.prob.dim[FV_DIM_ROWS], channels = of.prob.dim[FV_ROW_C];
         const uint32_t size = of.prob.dim[FV_DWCONV_SIZE];
         if (of.prob.op != FV_OP_DWCONV)
@@ -112,9 +112,9 @@ static void filters(fv_builder *b)
 /* The gradient of every step that adds a position table to a grid. */
 static void positions(fv_builder *b)
 {
-    const uint32_t steps = b->steps;
+    const uint32_t steps = b->graph->steps;
     for (uint32_t i = 0; i < steps; i++) {
-        const fv_step of = b->step[i];
+        const fv_step of = b->graph->step[i];
         const fv_weight *table = &of.use[FV_POSEMB_TABLE].weight;
         if (of.prob.op != FV_OP_POSEMB || of.prob.weight != FV_F32)
             continue;

@@ -14,7 +14,7 @@ void dry_launch(const fovea_plan *p, const fv_step *s, fv_launch *l)
             op->ref.space = FV_SPACE_BUFFER;
             l->args.ld[o] = u->weight.rows > 1 ? u->weight.cols : 0;
         } else if (u->view.id >= 0) {
-            const fv_value *v = &p->b.value[u->view.id];
+            const fv_value *v = &p->graph.value[u->view.id];
             op->type = v->type;
             op->ref.space = FV_SPACE_BUFFER;
             op->ref.offset = u->view.col * fv_type_size(v->type);

@@ -14,9 +14,9 @@ static uint32_t planned, failed;
 /* That there is no plan is an answer: not every attention, type and size goes with every model. */
 static void look_at_plan(fovea_plan *p, fovea_status status)
 {
-    for (uint32_t i = 0; status == FOVEA_OK && i < p->b.steps; i++)
-        if (!p->b.step[i].dead)
-            look(p, &p->b.step[i]);
+    for (uint32_t i = 0; status == FOVEA_OK && i < p->graph.steps; i++)
+        if (!p->graph.step[i].dead)
+            look(p, &p->graph.step[i]);
     if (status == FOVEA_OK)
         fovea_plan_free(p);
     planned += status == FOVEA_OK;
@@ -170,15 +170,16 @@ static void look_at_sequences(fovea_device *device, const char *name)
 static fovea_status dry_operation(fovea_plan *p, const fovea_attention_options *o, bool remembers)
 {
     const fv_plan_request r = {.dry = true};
+    fv_builder b = fv_builder_of(&p->graph, &p->options);
     fv_attention_name name;
     FV_TRY(fv_attention_parse(&name, o->attention));
     FV_TRY(fv_op_check(o, &name, remembers));
     FV_TRY(fv_model_blank(&p->model));
-    FV_TRY(FV_MEM_NEW(&p->b.wanted, FV_MEM_PLAN, "the plan's outputs"));
-    p->b.wanted[0] = (fv_wanted){.name = "out", .value = FV_NO_VALUE};
-    p->b.n_wanted = 1;
-    p->b.any_type = true;
-    FV_TRY(fv_op_attention(&p->b, o, &name, remembers));
+    FV_TRY(FV_MEM_NEW(&p->graph.wanted, FV_MEM_PLAN, "the plan's outputs"));
+    p->graph.wanted[0] = (fv_wanted){.name = "out", .value = FV_NO_VALUE};
+    p->graph.n_wanted = 1;
+    p->options.any_type = true;
+    FV_TRY(fv_op_attention(&b, o, &name, remembers));
     p->info.tokens = o->rows;
     return fv_plan_finish(p, &r);
 }

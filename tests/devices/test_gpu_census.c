@@ -140,10 +140,10 @@ static void judge_steps(census *c, const fovea_plan *p, const char *plan)
 {
     double all = 0, slow = 0, alone = 0, share[SCALARS] = {0};
     const fv_step *worst = NULL, *worst_alone = NULL;
-    for (uint32_t i = 0; i < p->b.steps; i++)
-        all += p->b.step[i].dead ? 0 : p->b.step[i].seconds;
-    for (uint32_t i = 0; i < p->b.steps; i++) {
-        const fv_step *s = &p->b.step[i];
+    for (uint32_t i = 0; i < p->graph.steps; i++)
+        all += p->graph.step[i].dead ? 0 : p->graph.step[i].seconds;
+    for (uint32_t i = 0; i < p->graph.steps; i++) {
+        const fv_step *s = &p->graph.step[i];
         const size_t number = s->dead ? SCALARS : scalar_of(s->kernel);
         if (number < SCALARS) {
             share[number] += s->seconds / all;

@@ -64,7 +64,7 @@ static void all_is_said(void **state)
 
 /* ---- as steps have them ---- */
 
-static void check_step(const fv_builder *b, const fv_step *s)
+static void check_step(const fv_graph *g, const fv_step *s)
 {
     const fv_problem *p = &s->prob;
     const fv_op *op = fv_op_table[p->op];
@@ -83,7 +83,7 @@ static void check_step(const fv_builder *b, const fv_step *s)
             fail_msg("%s (%s): %s is a weight", name, s->label, x->name);
         const uint32_t wide = fv_problem_columns(p, o),
                        all = weight            ? u->weight.cols
-                             : u->view.id >= 0 ? b->value[u->view.id].cols - u->view.col
+                             : u->view.id >= 0 ? g->value[u->view.id].cols - u->view.col
                                                : UINT32_MAX;
         if (wide != UINT32_MAX && wide > all)
             fail_msg("%s (%s): %s has %u columns of %u", name, s->label, x->name, wide, all);
@@ -101,9 +101,9 @@ static void steps_agree(void **state)
     fv_cases *c;
     (void)state;
     assert_int_equal(fv_cases_open(&c, FV_F32, &(fv_limits){.threads = 2}), FOVEA_OK);
-    for (uint32_t i = 0; i < c->b.steps; i++) {
-        check_step(&c->b, &c->b.step[i]);
-        cases[c->b.step[i].prob.op]++;
+    for (uint32_t i = 0; i < c->graph.steps; i++) {
+        check_step(&c->graph, &c->graph.step[i]);
+        cases[c->graph.step[i].prob.op]++;
     }
     fv_cases_close(c);
     for (uint32_t i = FV_OP_NONE + 1; i < FV_OP_COUNT; i++)

@@ -37,11 +37,15 @@ static fv_vit small_vit(void)
                     .block = blocks};
 }
 
+/* At most one at a time. */
 static fv_builder builder(uint32_t width, uint32_t height)
 {
-    fv_builder b = {.grid = {width, height, 16, 1}, .blocks = 2};
-    assert_int_equal(FV_MEM_ARRAY(&b.attention, 2, FV_MEM_PLAN, "names"), FOVEA_OK);
-    return b; /* all softmax */
+    static fv_attention_name softmax[2];
+    static fv_emit_options options;
+    static fv_graph graph;
+    graph = (fv_graph){.steps = 0};
+    options = (fv_emit_options){.grid = {width, height, 16, 1}, .blocks = 2, .attention = softmax};
+    return fv_builder_of(&graph, &options);
 }
 
 /* Every pair of tokens, from the row of its offset. */
@@ -64,7 +68,7 @@ static void pairs_have_the_value_of_their_offset(void **state)
                 const int row = q && k ? dy * (2 * WIDTH - 1) + dx : ROWS - (q ? 2 : k ? 3 : 1);
                 assert_true(all[h * TOKENS + q][k] == numbers[row * HEADS + h]);
             }
-    fv_emit_release(&b);
+    fv_graph_release(b.graph);
     assert_int_equal(fv_mem_tagged(FV_MEM_PLAN), 0);
 }
 
@@ -85,7 +89,7 @@ static void a_shared_table_is_expanded_once(void **state)
     v.bias = (fv_weight){.rows = 0};
     assert_true(!fv_vit_has_bias(&v, 0) && fv_vit_has_bias(&v, 1));
     blocks[1] = (fv_vit_block){.ls1 = {.rows = 0}};
-    fv_emit_release(&b);
+    fv_graph_release(b.graph);
 }
 
 /* Refused before it is allocated, with what to do. */
@@ -100,19 +104,19 @@ static void too_much_memory_is_refused(void **state)
     assert_int_equal(fv_mem_fail_at(0), 0);
     assert_non_null(strstr(fovea_error(), "26.8 GiB for 300 x 200 patches"));
     assert_non_null(strstr(fovea_error(), "use a smaller picture, or linear"));
-    fv_emit_release(&b);
+    fv_graph_release(b.graph);
 
     /* Blocks with other attentions do not count: here the first allocation fails instead. */
     blocks[0].bias = blocks[1].bias = v.bias;
     for (int i = 0; i < 2; i++) {
         b = builder(120, 100);
-        b.attention[1].kind = i ? FV_ATTENTION_LINEAR : FV_ATTENTION_SOFTMAX;
+        b.options->attention[1].kind = i ? FV_ATTENTION_LINEAR : FV_ATTENTION_SOFTMAX;
         (void)fv_mem_fail_at(1);
         fv_vit_emit_bias(&v, &b, 0);
         (void)fv_mem_fail_at(0);
         assert_int_equal(b.status, FOVEA_ENOMEM);
         assert_true(!strstr(fovea_error(), "120 x 100 patches") == (i == 1));
-        fv_emit_release(&b);
+        fv_graph_release(b.graph);
     }
     blocks[0] = blocks[1] = (fv_vit_block){.ls1 = {.rows = 0}};
 }

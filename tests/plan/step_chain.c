@@ -51,12 +51,13 @@ fovea_plan *chain_begin(step_chain *c, fv_view *in, uint32_t width, uint32_t hei
     void *memory;
     chain_succeed(fv_plan_alloc(&p, device[threads], NULL));
     chain_succeed(fv_model_blank(&p->model));
-    chain_succeed(fv_mem_alloc(&memory, sizeof *p->b.wanted, FV_MEM_PLAN, "the plan's outputs"));
-    p->b.wanted = memory;
-    p->b.wanted[0] = (fv_wanted){.name = "out", .value = FV_NO_VALUE};
-    p->b.n_wanted = 1;
-    *c = (step_chain){&p->b, width, height, 1};
-    *in = fv_emit_input(&p->b, "in", width * height, channels, FV_F32);
+    chain_succeed(
+        fv_mem_alloc(&memory, sizeof *p->graph.wanted, FV_MEM_PLAN, "the plan's outputs"));
+    p->graph.wanted = memory;
+    p->graph.wanted[0] = (fv_wanted){.name = "out", .value = FV_NO_VALUE};
+    p->graph.n_wanted = 1;
+    *c = (step_chain){&c->own, width, height, 1, fv_builder_of(&p->graph, &p->options)};
+    *in = fv_emit_input(c->b, "in", width * height, channels, FV_F32);
     return p;
 }
 

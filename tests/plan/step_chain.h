@@ -9,8 +9,9 @@ enum { CHAIN_THREADS = 4 }; /* at most */
 
 /* What the steps are emitted with; `seed` of the weights. */
 typedef struct step_chain {
-    fv_builder *b;
+    fv_builder *b; /* `own` */
     uint32_t width, height, seed;
+    fv_builder own;
 } step_chain;
 
 /* A group's devices, one of each number of threads. */

@@ -86,6 +86,8 @@ enum { ROWS = 8, WIDE = 64 };
 
 /* Steps that are written by hand: x, normalised, multiplied. */
 typedef struct hand {
+    fv_graph graph;
+    fv_emit_options options;
     fv_builder b;
     fv_tensor numbers;
     fv_weight vector, matrix, gated;
@@ -95,7 +97,8 @@ typedef struct hand {
 static void begin(hand *h)
 {
     static float zeros[2 * WIDE * WIDE];
-    *h = (hand){.b = {.weight_type = FV_F32, .row_type = FV_F32}};
+    *h = (hand){.options = {.weight_type = FV_F32, .row_type = FV_F32}};
+    h->b = fv_builder_of(&h->graph, &h->options);
     h->numbers = fv_tensor_of_floats(zeros, 2 * WIDE, WIDE);
     h->vector = fv_weight_of(&h->numbers, 1, WIDE);
     h->matrix = fv_weight_of(&h->numbers, WIDE, WIDE);
@@ -132,17 +135,17 @@ static bool reads(const fv_channel_group *g, uint32_t step)
 static void end(hand *h, fv_view in, bool found, uint32_t norms, uint32_t makers, uint32_t row)
 {
     fv_channel_group g;
-    const uint32_t reader = h->b.steps;
+    const uint32_t reader = h->graph.steps;
     product(h, "reader", 0, in, FV_NO_VIEW, fv_emit_rows(&h->b, ROWS, WIDE));
     succeed(h->b.status);
-    assert_int_equal(fv_channel_group_find(&g, &h->b, reader), found);
+    assert_int_equal(fv_channel_group_find(&g, &h->graph, reader), found);
     if (found) {
         assert_int_equal(g.norm.n, norms);
         assert_int_equal(g.maker.n, makers);
         assert_true(makers == 0 || g.maker.row[0] == row);
         assert_true(reads(&g, reader));
     }
-    fv_emit_release(&h->b);
+    fv_graph_release(&h->graph);
 }
 
 static void norms(void **state)
@@ -186,9 +189,9 @@ static void norms(void **state)
     fv_emit_rmsnorm(&h.b, "norm", &rms);
     fv_channel_group g;
     product(&h, "reader", 0, h.made, FV_NO_VIEW, fv_emit_rows(&h.b, ROWS, WIDE));
-    assert_true(fv_channel_group_find(&g, &h.b, 1));
+    assert_true(fv_channel_group_find(&g, &h.graph, 1));
     assert_int_equal(g.period, WIDE / 4);
-    fv_emit_release(&h.b);
+    fv_graph_release(&h.graph);
 
     begin(&h); /* something else sees them */
     norm(&h, h.x, h.made);
@@ -262,30 +265,30 @@ static void multiply_vector(fv_weight *w, uint32_t at, float factor)
 }
 
 /* One channel of each period, `factor` times as large. */
-static void plant(fv_builder *b, const fv_channel_group *g, float factor)
+static void plant(fv_graph *graph, const fv_channel_group *g, float factor)
 {
     const uint32_t channel = g->period * 5 / 8;
     for (uint32_t i = 0; i < g->norm.n; i++) {
-        fv_step *s = &b->step[g->norm.step[i]];
+        fv_step *s = &graph->step[g->norm.step[i]];
         multiply_vector(&s->use[FV_LN_WEIGHT].weight, channel, factor);
         if (s->prob.op == FV_OP_LAYERNORM)
             multiply_vector(&s->use[FV_LN_BIAS].weight, channel, factor);
     }
     for (uint32_t i = 0; i < g->shift.n; i++) {
-        fv_weight *w = &b->step[g->shift.step[i]].use[FV_DWCONV_BIAS].weight;
+        fv_weight *w = &graph->step[g->shift.step[i]].use[FV_DWCONV_BIAS].weight;
         for (uint32_t c = channel; c < w->cols; c += g->period)
             multiply_vector(w, c, factor);
     }
     for (uint32_t c = channel; c < g->channels; c += g->period) {
         for (uint32_t i = 0; i < g->maker.n; i++) {
-            fv_step *s = &b->step[g->maker.step[i]];
+            fv_step *s = &graph->step[g->maker.step[i]];
             const uint32_t row = g->maker.row[i] + c;
             fv_weight *w = &s->use[FV_GEMM_W].weight;
             multiply(&w->row_factor, w->rows, row, factor);
             multiply_vector(&s->use[FV_GEMM_BIAS].weight, row, factor);
         }
         for (uint32_t i = 0; i < g->reader.n; i++) {
-            fv_weight *w = &b->step[g->reader.step[i]].use[FV_GEMM_W].weight;
+            fv_weight *w = &graph->step[g->reader.step[i]].use[FV_GEMM_W].weight;
             multiply(&w->col_factor, w->cols, c, 1 / factor);
         }
     }
@@ -298,19 +301,19 @@ static bool is_product_of_a_block(const fv_step *s)
 }
 
 /* What is found before every product whose label ends so; a group is taken once. */
-static uint32_t plant_before(fv_builder *b, const char *reader, float factor)
+static uint32_t plant_before(fv_graph *graph, const char *reader, float factor)
 {
     static fv_channel_group done[MOST_SIZES];
     uint32_t n = 0;
-    for (uint32_t i = 0; i < b->steps; i++) {
-        const size_t length = strlen(b->step[i].label), end = strlen(reader);
-        bool known = !is_product_of_a_block(&b->step[i]) || length < end ||
-                     strcmp(b->step[i].label + length - end, reader) != 0;
+    for (uint32_t i = 0; i < graph->steps; i++) {
+        const size_t length = strlen(graph->step[i].label), end = strlen(reader);
+        bool known = !is_product_of_a_block(&graph->step[i]) || length < end ||
+                     strcmp(graph->step[i].label + length - end, reader) != 0;
         for (uint32_t k = 0; !known && k < n; k++)
             known = reads(&done[k], i);
-        if (known || !fv_channel_group_find(&done[n], b, i))
+        if (known || !fv_channel_group_find(&done[n], graph, i))
             continue;
-        plant(b, &done[n++], factor);
+        plant(graph, &done[n++], factor);
         assert_true(n < MOST_SIZES);
     }
     return n;
@@ -372,14 +375,15 @@ static float *run(const subject *s, const fovea_model *model, fovea_compute comp
 {
     const char *output = s->output;
     fovea_plan *plan;
+    fv_builder b;
     fovea_output_info info = FOVEA_OUTPUT_INFO_INIT;
     fovea_plan_options o = fixture_options(s->attention, FOVEA_SCHEDULE_AUTO);
     o.compute = compute;
     o.outputs = &output;
     o.n_outputs = 1;
-    succeed(fv_frame_emit(&plan, model, device, &o, NULL, NULL));
+    succeed(fv_frame_emit(&plan, &b, model, device, &o, NULL, NULL));
     for (size_t i = 0; i < sizeof s->planted / sizeof *s->planted && s->planted[i].reader; i++) {
-        const uint32_t n = plant_before(&plan->b, s->planted[i].reader, factor);
+        const uint32_t n = plant_before(&plan->graph, s->planted[i].reader, factor);
         if (n != s->planted[i].groups)
             fail_msg("%s, %s: %u groups before %s, expected %u", s->model,
                      s->attention ? s->attention : "its own", n, s->planted[i].reader,

@@ -40,7 +40,7 @@ static void try_step(const fovea_plan *p, const fv_step *s, uint32_t rows, uint3
     uint32_t features;
     const fv_kernel *list = device->backend->kernels(device->device, &count, &features);
     fv_trial *r;
-    if (fv_trial_open(&r, device, &p->b, s, rows, chunk) != FOVEA_OK)
+    if (fv_trial_open(&r, device, &p->graph, s, rows, chunk) != FOVEA_OK)
         fail_msg("%s: %s", s->label, fovea_error());
     for (int i = 0; i < count; i++) {
         const fv_knobs knobs = fv_kernel_defaults(&list[i]);
@@ -63,18 +63,18 @@ static void try_step(const fovea_plan *p, const fv_step *s, uint32_t rows, uint3
 static bool seen_before(const fovea_plan *p, uint32_t i)
 {
     for (uint32_t k = 0; k < i; k++)
-        if (!p->b.step[k].dead &&
-            memcmp(&p->b.step[k].prob, &p->b.step[i].prob, sizeof p->b.step[i].prob) == 0)
+        if (!p->graph.step[k].dead && memcmp(&p->graph.step[k].prob, &p->graph.step[i].prob,
+                                             sizeof p->graph.step[i].prob) == 0)
             return true;
     return false;
 }
 
 static void try_plan(fovea_plan *p)
 {
-    for (uint32_t i = 0; i < p->b.steps; i++)
-        if (!p->b.step[i].dead && !seen_before(p, i)) {
-            try_step(p, &p->b.step[i], 0, 0);
-            try_step(p, &p->b.step[i], 40, 16);
+    for (uint32_t i = 0; i < p->graph.steps; i++)
+        if (!p->graph.step[i].dead && !seen_before(p, i)) {
+            try_step(p, &p->graph.step[i], 0, 0);
+            try_step(p, &p->graph.step[i], 40, 16);
         }
     fovea_plan_free(p);
 }
@@ -159,9 +159,9 @@ static void keeps_no_state(const fv_args *a, const fv_call *c)
 
 static const fv_step *step_of(const fv_cases *c, enum fv_op op, uint32_t flags)
 {
-    for (uint32_t i = 0; i < c->b.steps; i++)
-        if (c->b.step[i].prob.op == op && (c->b.step[i].prob.flags & flags) == flags)
-            return &c->b.step[i];
+    for (uint32_t i = 0; i < c->graph.steps; i++)
+        if (c->graph.step[i].prob.op == op && (c->graph.step[i].prob.flags & flags) == flags)
+            return &c->graph.step[i];
     fail_msg("there is no case of op %d", op);
     return NULL;
 }
@@ -174,7 +174,7 @@ static fv_verdict judge(const fv_cases *c, const fv_step *s, fv_cpu_fn run, uint
     fv_verdict v;
     fv_kernel k = *(spoilt = fv_reference_kernel(&s->prob));
     k.code.cpu = run;
-    assert_int_equal(fv_trial_open(&r, device, &c->b, s, 0, chunk), FOVEA_OK);
+    assert_int_equal(fv_trial_open(&r, device, &c->graph, s, 0, chunk), FOVEA_OK);
     assert_int_equal(fv_trial_kernel_open(&t, r, &k, &knobs), FOVEA_OK);
     assert_int_equal(fv_trial_kernel_verify(t, &v), FOVEA_OK);
     fv_trial_kernel_close(t);
@@ -224,11 +224,11 @@ static void runs_leave_inputs_as_they_are(void **state)
     double seconds;
     const fv_knobs knobs = {{0}};
     assert_int_equal(fv_cases_open(&c, FV_F32, &(fv_limits){.threads = 2}), FOVEA_OK);
-    for (uint32_t i = 0; i < c->b.steps; i++) {
-        const fv_step *s = &c->b.step[i];
+    for (uint32_t i = 0; i < c->graph.steps; i++) {
+        const fv_step *s = &c->graph.step[i];
         if (s->prob.op != FV_OP_MUL && s->prob.op != FV_OP_SCAN && s->prob.op != FV_OP_ROPE)
             continue;
-        assert_int_equal(fv_trial_open(&r, device, &c->b, s, 0, 0), FOVEA_OK);
+        assert_int_equal(fv_trial_open(&r, device, &c->graph, s, 0, 0), FOVEA_OK);
         assert_int_equal(fv_trial_kernel_open(&t, r, fv_reference_kernel(&s->prob), &knobs),
                          FOVEA_OK);
         assert_int_equal(fv_trial_kernel_verify(t, &first), FOVEA_OK);
@@ -266,12 +266,12 @@ static void all_commands_are_timed(void **state)
     while (count > 0 && strcmp(list[count - 1].name, name) != 0)
         count--;
     const fv_kernel *k = count ? &list[count - 1] : NULL;
-    if (k && fv_kernel_fits(k, &p->b.step[0].prob, features)) {
+    if (k && fv_kernel_fits(k, &p->graph.step[0].prob, features)) {
         const fv_knobs knobs = fv_kernel_defaults(k);
         fv_trial *r;
         fv_trial_kernel *t;
         double seconds;
-        assert_int_equal(fv_trial_open(&r, other, &p->b, &p->b.step[0], 0, 0), FOVEA_OK);
+        assert_int_equal(fv_trial_open(&r, other, &p->graph, &p->graph.step[0], 0, 0), FOVEA_OK);
         assert_int_equal(fv_trial_kernel_open(&t, r, k, &knobs), FOVEA_OK);
         double share = 0; /* of the clock's time; the first run compiles */
         for (int i = 0; i < 5; i++) {
@@ -299,7 +299,7 @@ static fovea_status try_reference(const fv_cases *c, const fv_step *s)
     fv_trial *r = NULL;
     fv_trial_kernel *t = NULL;
     fv_verdict v;
-    fovea_status status = fv_trial_open(&r, device, &c->b, s, 0, 0);
+    fovea_status status = fv_trial_open(&r, device, &c->graph, s, 0, 0);
     if (status == FOVEA_OK)
         status = fv_trial_kernel_open(&t, r, k, &knobs);
     if (status == FOVEA_OK)

@@ -384,8 +384,8 @@ static void journal(void **state)
     succeed(fovea_attention_plan_create(&p, device, &o));
     assert_true(fovea_plan_step(p, 0, &usual));
     char subject[FV_WISDOM_SUBJECT], choice[FV_WISDOM_CHOICE];
-    fv_wisdom_problem_key(subject, &p->b.step[0].prob, 0);
-    fv_wisdom_kernel_text(choice, p->b.step[0].kernel, &p->b.step[0].knobs);
+    fv_wisdom_problem_key(subject, &p->graph.step[0].prob, 0);
+    fv_wisdom_kernel_text(choice, p->graph.step[0].kernel, &p->graph.step[0].knobs);
     snprintf(text, sizeof text, "fovea wisdom 1\nskip\t%s\t%s\t%s\tmeasure\t0\t1\n",
              p->advice.device, subject, choice);
     write_file(path, text);

@@ -417,9 +417,9 @@ static fovea_plan *plan_at(const setting *s, fv_wisdom *wisdom, uint32_t width, 
 
 static const fv_step *find_step(const fovea_plan *p, enum fv_op op)
 {
-    for (uint32_t i = 0; i < p->b.steps; i++)
-        if (!p->b.step[i].dead && p->b.step[i].prob.op == op)
-            return &p->b.step[i];
+    for (uint32_t i = 0; i < p->graph.steps; i++)
+        if (!p->graph.step[i].dead && p->graph.step[i].prob.op == op)
+            return &p->graph.step[i];
     fail_msg("no such step");
     return NULL;
 }
@@ -490,7 +490,7 @@ static void products_have_facts_of_their_own(void **state)
     char key[TYPES][FV_WISDOM_SUBJECT];
     for (int i = 0; i < TYPES; i++) {
         fovea_plan *p = plan_as(&s, s.wisdom, 224, 224, types[i]);
-        fv_advice_plan_key(key[i], s.model, &p->b);
+        fv_advice_plan_key(key[i], s.model, &p->options);
         for (int k = 0; k < i; k++)
             assert_string_not_equal(key[i], key[k]);
         if (types[i] == FOVEA_COMPUTE_BF16)
@@ -532,7 +532,7 @@ static void sweeps_take_wisdom(void **state)
     setting s = set_up();
     fovea_plan *p = plan_at(&s, s.wisdom, 448, 448), *again;
     char subject[FV_WISDOM_SUBJECT];
-    fv_advice_sweep_key(subject, &p->b, &p->sweep[2], 0);
+    fv_advice_sweep_key(subject, &p->graph, &p->sweep[2], 0);
     for (int streamed = 0; streamed < 2; streamed++) {
         const fv_fact f = {FV_FACT_SWEEP,
                            FOVEA_RIGOR_MEASURE,
@@ -675,9 +675,9 @@ static void auto_is(const setting *s, const char *attention, uint32_t side, fove
     options.compute = FOVEA_COMPUTE_INT8;
     succeed(fv_frame_plan(&all, s->model, s->device, &options, NULL));
     if (compute == FOVEA_COMPUTE_INT8)
-        assert_int_equal(all->b.steps, p->b.steps);
-    for (uint32_t i = 0; i < p->b.steps && compute == FOVEA_COMPUTE_INT8; i++)
-        kept += all->b.step[i].prob.acc == FV_I32 && p->b.step[i].prob.acc != FV_I32;
+        assert_int_equal(all->graph.steps, p->graph.steps);
+    for (uint32_t i = 0; i < p->graph.steps && compute == FOVEA_COMPUTE_INT8; i++)
+        kept += all->graph.step[i].prob.acc == FV_I32 && p->graph.step[i].prob.acc != FV_I32;
     assert_int_equal(kept, bf16);
     fovea_plan_free(all);
     fovea_plan_free(p);
@@ -689,7 +689,7 @@ static void products_take_wisdom(void **state)
     setting s = set_up();
     char subject[FV_WISDOM_SUBJECT], other[FV_WISDOM_SUBJECT];
     fovea_plan *p = plan_at(&s, NULL, 224, 224);
-    fv_advice_products_key(subject, s.model, &p->b);
+    fv_advice_products_key(subject, s.model, &p->options);
     auto_is(&s, "linear:elu1", 224, FOVEA_DTYPE_F32, fast(&s), "device", 0);
     put_products(s.wisdom, p->advice.device, subject, "int8 bf16=05");
     auto_is(&s, "linear:elu1", 224, FOVEA_DTYPE_F32, FOVEA_COMPUTE_INT8, "wisdom", 2);

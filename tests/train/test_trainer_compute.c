@@ -18,14 +18,14 @@ static fovea_trainer_options rounded(fovea_stage stage, const char *attention)
 static void count_products(const fovea_trainer *t, uint32_t count[2])
 {
     count[0] = count[1] = 0;
-    for (uint32_t i = 0; i < t->plan->b.steps; i++) {
-        const fv_step *s = &t->plan->b.step[i];
+    for (uint32_t i = 0; i < t->plan->graph.steps; i++) {
+        const fv_step *s = &t->plan->graph.step[i];
         if (s->dead || (s->prob.op != FV_OP_GEMM && s->prob.op != FV_OP_GEMM_GRAD_W))
             continue;
         const bool rows = s->prob.in == FV_BF16;
         const bool other = s->prob.op == FV_OP_GEMM
                                ? s->prob.weight == FV_BF16
-                               : t->plan->b.value[s->use[1].view.id].type == FV_BF16;
+                               : t->plan->graph.value[s->use[1].view.id].type == FV_BF16;
         assert_true(rows == other || s->use[0].view.id < 0);
         count[rows]++;
     }
@@ -35,8 +35,8 @@ static void count_products(const fovea_trainer *t, uint32_t count[2])
 static uint32_t count_slow(const fovea_trainer *t)
 {
     uint32_t n = 0;
-    for (uint32_t i = 0; i < t->plan->b.steps; i++) {
-        const fv_step *s = &t->plan->b.step[i];
+    for (uint32_t i = 0; i < t->plan->graph.steps; i++) {
+        const fv_step *s = &t->plan->graph.step[i];
         n += !s->dead && strstr(s->kernel->name, "_ref");
     }
     return n;

@@ -165,8 +165,8 @@ fovea_status fv_decoder_list(fovea_model *m)
 
 bool fv_decoder_wants(const fovea_model *m, const fv_builder *b)
 {
-    for (uint32_t i = 0; m->decoder && i < b->n_wanted; i++) {
-        const char *name = b->wanted[i].name;
+    for (uint32_t i = 0; m->decoder && i < b->graph->n_wanted; i++) {
+        const char *name = b->graph->wanted[i].name;
         if (strcmp(name, "seg_logits") == 0 || fv_begins_with(name, "cls.") ||
             fv_begins_with(name, "box."))
             return true;
@@ -185,6 +185,4 @@ void fv_decoder_emit(const fovea_model *m, fv_builder *b, const fv_level *stage)
     if (d->has_neck)
         fv_feature_pyramid_emit(&d->neck, b, level);
     d->head->emit(d, b, level);
-    if (m->detection)
-        fv_detection_emit(m->detection, b);
 }

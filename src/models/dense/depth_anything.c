@@ -146,7 +146,7 @@ static void give(void *ctx, fv_builder *b, uint32_t i, fv_view rows)
 static void head(const fv_depth_anything *d, fv_builder *b, fv_view fused, const fv_grid *grid)
 {
     const uint32_t patch = d->backbone.vit.patch;
-    const fv_grid pixels = {b->grid.width * patch, b->grid.height * patch, 1, 0};
+    const fv_grid pixels = {b->options->grid.width * patch, b->options->grid.height * patch, 1, 0};
     const uint32_t n = pixels.width * pixels.height;
     snprintf(b->scope, sizeof b->scope, "head");
     fv_view x = fv_dpt_conv(b, "conv1", &d->conv1, fused, grid, 0, NULL);
@@ -169,7 +169,7 @@ static fovea_status emit(const fovea_model *m, fv_builder *b)
 {
     const fv_depth_anything *d = m->roles;
     struct context c = {.d = d};
-    fv_grid grid = b->grid;
+    fv_grid grid = b->options->grid;
     fv_backbone_emit(&d->backbone, b, give, &c);
     if (b->status != FOVEA_OK)
         return b->status;

@@ -40,7 +40,7 @@ static void join(context *c)
     fv_emit_posemb(b, "queries", &first, &behind, x, x);
     s->x = x;
     s->tokens = all;
-    b->grid.prefix += queries;
+    b->options->grid.prefix += queries;
     b->cos = b->sin = none; /* of the tokens before */
 }
 
@@ -64,8 +64,8 @@ static fv_view pixels(const context *c, fv_grid *grid)
     const fv_vit_stream *s = &c->s;
     fv_builder *b = s->b;
     const uint32_t width = s->v->width;
-    *grid = (fv_grid){b->grid.width, b->grid.height, b->grid.stride, 0};
-    fv_view x = normed(s, "patches", b->grid.prefix, fv_grid_tokens(grid));
+    *grid = (fv_grid){b->options->grid.width, b->options->grid.height, b->options->grid.stride, 0};
+    fv_view x = normed(s, "patches", b->options->grid.prefix, fv_grid_tokens(grid));
     for (uint32_t i = 0; i < c->e->upscales; i++) {
         const fv_eomt_upscale *u = &c->e->upscale[i];
         const fv_grid to = {2 * grid->width, 2 * grid->height, grid->stride / 2, 0};
@@ -113,14 +113,14 @@ static void make_masks(context *c)
     fv_builder *b = s->b;
     fv_grid fine;
     const uint32_t n = c->e->query.rows, width = s->v->width;
-    const uint32_t patches = b->grid.width * b->grid.height;
+    const uint32_t patches = b->options->grid.width * b->options->grid.height;
     fv_view x = pixels(c, &fine);
     if (c->e->upscales) { /* masks are linear in the pixels, which are fewer to resize */
         const fv_upsample coarse = {.in = x,
                                     .res = FV_NO_VIEW,
                                     .out = fv_emit_rows(b, patches, width),
                                     .from = fine,
-                                    .to = b->grid,
+                                    .to = b->options->grid,
                                     .channels = width};
         fv_emit_upsample(b, "pixels of patches", &coarse);
         x = coarse.out;
@@ -137,7 +137,8 @@ static void predict(const context *c)
     fv_builder *b = s->b;
     const fv_eomt *e = c->e;
     const uint32_t n = e->query.rows, width = s->v->width;
-    const fv_view last = fv_emit_output(b, "last_hidden_state", s->tokens, width, &b->grid, false);
+    const fv_view last =
+        fv_emit_output(b, "last_hidden_state", s->tokens, width, &b->options->grid, false);
     if (last.id >= 0)
         fv_emit_layernorm(b, "final norm", s->x, &s->v->post.w, &s->v->post.b, s->v->eps, last,
                           s->tokens);
@@ -164,10 +165,12 @@ static void predict(const context *c)
 static fovea_status emit(const fovea_model *m, fv_builder *b)
 {
     const fv_eomt *e = m->roles;
-    const fv_grid seen = b->grid; /* what a plan tells of: the picture's tokens */
-    context c = {
-        .s = {.b = b, .v = &e->vit, .tokens = fv_grid_tokens(&b->grid), .masks = FV_NO_VIEW},
-        .e = e};
+    const fv_grid seen = b->options->grid; /* what a plan tells of: the picture's tokens */
+    context c = {.s = {.b = b,
+                       .v = &e->vit,
+                       .tokens = fv_grid_tokens(&b->options->grid),
+                       .masks = FV_NO_VIEW},
+                 .e = e};
     const uint32_t first = e->vit.depth - e->joined;
     fv_vit_emit_embed(&c.s);
     fv_vit_emit_hidden(&c.s, 0);
@@ -180,7 +183,7 @@ static fovea_status emit(const fovea_model *m, fv_builder *b)
         fv_vit_emit_hidden(&c.s, i + 1);
     }
     predict(&c);
-    b->grid = seen;
+    b->options->grid = seen;
     return b->status;
 }
 

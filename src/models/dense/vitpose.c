@@ -141,14 +141,14 @@ static fv_view maps_of(const fv_vitpose *p, fv_builder *b, const fv_grid *grid)
 
 static void simple(const fv_vitpose *p, fv_builder *b, fv_view rows)
 {
-    const uint32_t n = fv_grid_tokens(&b->grid), width = p->backbone.vit.width;
-    const fv_grid grid = finer(&b->grid, p->scale, p->backbone.vit.patch);
+    const uint32_t n = fv_grid_tokens(&b->options->grid), width = p->backbone.vit.width;
+    const fv_grid grid = finer(&b->options->grid, p->scale, p->backbone.vit.patch);
     const fv_view bent = fv_emit_rows(b, n, width);
     fv_emit_act(b, "relu", FV_EPI_RELU, rows, bent, n, width);
     const fv_upsample u = {.in = bent,
                            .res = FV_NO_VIEW,
                            .out = fv_emit_rows(b, fv_grid_tokens(&grid), width),
-                           .from = b->grid,
+                           .from = b->options->grid,
                            .to = grid,
                            .channels = width};
     fv_emit_upsample(b, "up", &u);
@@ -168,7 +168,7 @@ static void simple(const fv_vitpose *p, fv_builder *b, fv_view rows)
 static void classic(const fv_vitpose *p, fv_builder *b, fv_view rows)
 {
     uint32_t channels = p->backbone.vit.width;
-    fv_grid grid = finer(&b->grid, 1, p->backbone.vit.patch);
+    fv_grid grid = finer(&b->options->grid, 1, p->backbone.vit.patch);
     for (int i = 0; i < 2; i++) {
         const fv_grid to = finer(&grid, 2, grid.stride);
         const fv_deconv d = {.w = &p->deconv[i].w,

@@ -34,23 +34,25 @@ typedef struct context {
  * there: at sizes that are not square parts are not the rectangles that their name says. */
 static uint32_t patch_of(const context *c, uint32_t p, uint32_t i)
 {
-    const uint32_t n = c->d->windows, width = c->b->grid.width / n, height = c->b->grid.height / n;
+    const uint32_t n = c->d->windows, width = c->b->options->grid.width / n,
+                   height = c->b->options->grid.height / n;
     return ((p / n * width + i / height) * n + p % n) * height + i % height;
 }
 
 /* The row of the patch at (x, y), by parts. */
 static uint32_t row_of(const context *c, uint32_t x, uint32_t y)
 {
-    const uint32_t n = c->d->windows, width = c->b->grid.width / n, height = c->b->grid.height / n;
+    const uint32_t n = c->d->windows, width = c->b->options->grid.width / n,
+                   height = c->b->options->grid.height / n;
     const uint32_t p = y / height * n + x / width;
-    return p * c->part + c->b->grid.prefix + y % height * width + x % width;
+    return p * c->part + c->b->options->grid.prefix + y % height * width + x % width;
 }
 
 /* From the order of the grid, prefix first, to parts. */
 static void into_parts(context *c)
 {
     fv_builder *b = c->b;
-    const uint32_t prefix = b->grid.prefix, width = c->d->vit.width;
+    const uint32_t prefix = b->options->grid.prefix, width = c->d->vit.width;
     uint32_t *const table = fv_emit_table(b, c->rows);
     for (uint32_t r = 0; table && r < c->rows; r++) {
         const uint32_t i = r % c->part;
@@ -66,7 +68,7 @@ static void tap(context *c, uint32_t i, const uint32_t *table)
 {
     fv_builder *b = c->b;
     const fv_vit *v = &c->d->vit;
-    const uint32_t n = b->grid.width * b->grid.height;
+    const uint32_t n = b->options->grid.width * b->options->grid.height;
     const fv_view to = fv_view_cols(c->taps, i * v->width);
     const fv_view out = c->d->tap_norm ? fv_emit_rows(b, n, v->width) : to;
     fv_emit_gather(b, "out of windows", c->x, table, 1, FV_NO_VIEW, out, n, v->width);
@@ -169,8 +171,9 @@ static void convolve(const context *c, const char *label, const fv_rf_detr_conv 
                      fv_view in, fv_view out)
 {
     fv_builder *b = c->b;
-    const uint32_t n = b->grid.width * b->grid.height, width = k->w.rows;
-    const fv_grid grid = {b->grid.width, b->grid.height, b->grid.stride, 0};
+    const uint32_t n = b->options->grid.width * b->options->grid.height, width = k->w.rows;
+    const fv_grid grid = {b->options->grid.width, b->options->grid.height, b->options->grid.stride,
+                          0};
     const fv_view sum = fv_emit_rows(b, n, width), normed = fv_emit_rows(b, n, width);
     const fv_conv conv = {.w = &k->w,
                           .in = in,
@@ -197,7 +200,8 @@ static fv_view project(const context *c)
 {
     fv_builder *b = c->b;
     const fv_rf_detr *d = c->d;
-    const fv_grid grid = {b->grid.width, b->grid.height, b->grid.stride, 0};
+    const fv_grid grid = {b->options->grid.width, b->options->grid.height, b->options->grid.stride,
+                          0};
     const uint32_t n = grid.width * grid.height, half = d->half;
     snprintf(b->scope, sizeof b->scope, "projector");
     const fv_view all = fv_emit_rows(b, n, (2 + d->pairs) * half);
@@ -222,7 +226,7 @@ static fv_view project(const context *c)
 
 static fovea_status check_attention(const context *c)
 {
-    for (uint32_t i = 0; i < c->b->blocks; i++) {
+    for (uint32_t i = 0; i < c->b->options->blocks; i++) {
         const fv_attention_name *name = fv_block_attention(c->b, i);
         if (name->gated || name->kind == FV_ATTENTION_FOVEATED)
             return fv_fail(FOVEA_ENOTSUP,
@@ -237,7 +241,7 @@ static void embed(context *c)
 {
     fv_builder *b = c->b;
     const fv_vit *v = &c->d->vit;
-    const uint32_t n = fv_grid_tokens(&b->grid);
+    const uint32_t n = fv_grid_tokens(&b->options->grid);
     fv_weight prefix = v->prefix_rows;
     for (uint32_t i = 0; i < v->prefix_add.parts; i++) {
         fv_weight_part part = v->prefix_add.part[i];
@@ -246,22 +250,23 @@ static void embed(context *c)
     }
     const fv_posemb p = {&prefix, &v->table, v->table_width, v->table_height, v->pos_rule};
     const fv_view patches = fv_emit_rows(b, n, 3 * v->patch * v->patch);
-    fv_emit_patches(b, &b->grid, v->patch, v->patch, 0, patches);
+    fv_emit_patches(b, &b->options->grid, v->patch, v->patch, 0, patches);
     c->x = fv_layer_product(b, "embed", &v->embed, patches, 0, n);
-    fv_emit_posemb(b, "positions", &p, &b->grid, c->x, c->x);
+    fv_emit_posemb(b, "positions", &p, &b->options->grid, c->x, c->x);
     into_parts(c);
 }
 
 static fovea_status emit(const fovea_model *m, fv_builder *b)
 {
     const fv_rf_detr *d = m->roles;
-    const uint32_t patches = b->grid.width * b->grid.height, parts = d->windows * d->windows;
-    context c = {.b = b, .d = d, .part = b->grid.prefix + patches / parts};
+    const uint32_t patches = b->options->grid.width * b->options->grid.height,
+                   parts = d->windows * d->windows;
+    context c = {.b = b, .d = d, .part = b->options->grid.prefix + patches / parts};
     uint32_t *const table = fv_emit_table(b, patches);
     c.rows = parts * c.part;
     FV_TRY(check_attention(&c));
     for (uint32_t i = 0; table && i < patches; i++)
-        table[i] = row_of(&c, i % b->grid.width, i / b->grid.width);
+        table[i] = row_of(&c, i % b->options->grid.width, i / b->options->grid.width);
     c.taps = fv_emit_rows(b, patches, d->taps * d->vit.width);
     embed(&c);
     for (uint32_t i = 0, next = 0; next < d->taps && b->status == FOVEA_OK; i++) {
@@ -271,30 +276,29 @@ static fovea_status emit(const fovea_model *m, fv_builder *b)
             block(&c, i);
     }
     fv_rf_detr_decode(d, b, project(&c));
-    fv_detection_emit(&d->detection, b);
     return b->status;
 }
 
 /* Windows divide the grid, and queries are chosen from its places. */
-static fovea_status check_grid(const fovea_model *m, fv_builder *b)
+static fovea_status check_grid(const fovea_model *m, fv_emit_options *o)
 {
     const fv_rf_detr *d = m->roles;
-    const fv_grid *g = &b->grid;
+    const fv_grid *g = &o->grid;
     const uint32_t unit = d->windows * g->stride;
     if (g->width % d->windows || g->height % d->windows)
         return fv_fail(
             FOVEA_EINVAL,
             "a picture of %u x %u: RF-DETR cuts its %u x %u patches into %u x %u windows; "
             "use sides that are multiples of %u pixels",
-            b->width, b->height, g->width, g->height, d->windows, d->windows, unit);
+            o->width, o->height, g->width, g->height, d->windows, d->windows, unit);
     if ((uint64_t)g->width * g->height > PLACES_MOST)
-        return fv_fail(FOVEA_ENOTSUP, "a picture of %u x %u has more than 2^24 patches", b->width,
-                       b->height);
+        return fv_fail(FOVEA_ENOTSUP, "a picture of %u x %u has more than 2^24 patches", o->width,
+                       o->height);
     if ((uint64_t)g->width * g->height < d->queries)
         return fv_fail(FOVEA_EINVAL,
                        "a picture of %u x %u has %u patches, of which RF-DETR chooses %u; use a "
                        "larger one",
-                       b->width, b->height, g->width * g->height, d->queries);
+                       o->width, o->height, g->width * g->height, d->queries);
     return FOVEA_OK;
 }
 

@@ -36,7 +36,7 @@ static bool inside(float x)
 /* A box at every place of the grid, and the rows of those that lie inside; *rows NULL: all do. */
 static fv_weight proposals(fv_builder *b, uint32_t **rows, uint32_t *count)
 {
-    const uint32_t width = b->grid.width, height = b->grid.height;
+    const uint32_t width = b->options->grid.width, height = b->options->grid.height;
     float *box;
     const fv_weight w = fv_emit_constant(b, width * height, 4, &box);
     uint32_t *const table = fv_emit_table(b, width * height);
@@ -78,7 +78,7 @@ static fv_view choose(const context *c)
 {
     fv_builder *b = c->b;
     const fv_rf_detr *d = c->d;
-    const uint32_t places = b->grid.width * b->grid.height, n = d->queries;
+    const uint32_t places = b->options->grid.width * b->options->grid.height, n = d->queries;
     uint32_t *rows, count;
     const fv_weight table = proposals(b, &rows, &count);
     fv_view x = fv_layer_product(b, "proposals", &d->proposal, c->memory, 0, places);
@@ -162,7 +162,7 @@ static void sample(context *c, const fv_rf_detr_layer *l)
     fv_builder *b = c->b;
     const fv_rf_detr *d = c->d;
     const uint32_t n = d->queries, samples = d->cross_heads * d->points;
-    const fv_grid *g = &b->grid;
+    const fv_grid *g = &b->options->grid;
     const fv_view in = placed(c, "queries placed again");
     const fv_view where = fv_layer_product(b, "offsets, weights", &l->sampling, in, 0, n);
     const fv_deform k = {

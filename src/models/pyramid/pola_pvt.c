@@ -166,7 +166,7 @@ static fv_grid next_grid(const fv_grid *g)
     return (fv_grid){g->width / 2, g->height / 2, g->stride * 2, 0};
 }
 
-static fovea_status check_keys(const fovea_model *m, const fv_builder *b, uint32_t i,
+static fovea_status check_keys(const fovea_model *m, const fv_emit_options *o, uint32_t i,
                                const fv_grid *g)
 {
     const fv_pola_stage *s = &((const fv_pola *)m->roles)->stage[i];
@@ -178,7 +178,7 @@ static fovea_status check_keys(const fovea_model *m, const fv_builder *b, uint32
             return fv_fail(FOVEA_EINVAL,
                            "picture of %u x %u pixels: stage %u has %u x %u tokens, too few to be "
                            "reduced by %u; use a larger size",
-                           b->width, b->height, i + 1, g->width, g->height, w->reduction);
+                           o->width, o->height, i + 1, g->width, g->height, w->reduction);
         /* The official constructor divides the number of tokens, its forward both sides. */
         const bool grid = w->keys_width * w->keys_height == w->positions.rows;
         if (w->linear && keys != w->positions.rows && !grid)
@@ -186,22 +186,22 @@ static fovea_status check_keys(const fovea_model *m, const fv_builder *b, uint32
                            "picture of %u x %u pixels: block %u of stage %u has %u keys, but its "
                            "positional_encoding is of %u, which are no grid of %u x %u tokens "
                            "reduced by %u and cannot be resized; use a size of %u keys",
-                           b->width, b->height, j, i + 1, keys, w->positions.rows, s->native_width,
+                           o->width, o->height, j, i + 1, keys, w->positions.rows, s->native_width,
                            s->native_height, w->reduction, w->positions.rows);
     }
     return FOVEA_OK;
 }
 
-static fovea_status check_grids(const fovea_model *m, fv_builder *b)
+static fovea_status check_grids(const fovea_model *m, fv_emit_options *o)
 {
     const fv_pola *p = m->roles;
-    fv_grid g = b->grid;
+    fv_grid g = o->grid;
     for (uint32_t i = 0; i < p->stages; i++) {
         if (g.width == 0 || g.height == 0)
             return fv_fail(FOVEA_EINVAL,
                            "picture of %u x %u pixels: stage %u has no tokens; use a larger size",
-                           b->width, b->height, i + 1);
-        FV_TRY(check_keys(m, b, i, &g));
+                           o->width, o->height, i + 1);
+        FV_TRY(check_keys(m, o, i, &g));
         g = next_grid(&g);
     }
     return FOVEA_OK;
@@ -258,7 +258,7 @@ static void add_positions(fv_pola_context *c)
 static fovea_status emit(const fovea_model *m, fv_builder *b)
 {
     const fv_pola *p = m->roles;
-    fv_pola_context c = {.b = b, .m = m, .p = p, .grid = b->grid};
+    fv_pola_context c = {.b = b, .m = m, .p = p, .grid = b->options->grid};
     FV_TRY(fv_pola_check_attention(b));
     for (uint32_t i = 0; i < p->stages && b->status == FOVEA_OK; i++) {
         c.s = &p->stage[i];

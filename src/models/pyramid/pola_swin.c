@@ -195,10 +195,10 @@ static fv_grid merged(const fv_grid *g)
                      g->stride * 2, 0};
 }
 
-static fovea_status check_grids(const fovea_model *m, fv_builder *b)
+static fovea_status check_grids(const fovea_model *m, fv_emit_options *o)
 {
     const fv_pola *p = m->roles;
-    fv_grid g = b->grid;
+    fv_grid g = o->grid;
     for (uint32_t i = 0; i < p->stages; i++, g = merged(&g))
         for (uint32_t j = 0; j < p->stage[i].depth; j++) {
             const uint32_t window = p->stage[i].block[j].window;
@@ -207,7 +207,7 @@ static fovea_status check_grids(const fovea_model *m, fv_builder *b)
                 return fv_fail(FOVEA_EINVAL,
                                "picture of %u x %u pixels: stage %u has %u x %u tokens in windows "
                                "of %u, more than %u; use a smaller one",
-                               b->width, b->height, i + 1, padded.width, padded.height, window,
+                               o->width, o->height, i + 1, padded.width, padded.height, window,
                                TOKENS);
         }
     return FOVEA_OK;
@@ -397,7 +397,7 @@ static void stage(fv_pola_context *c)
 static fovea_status emit(const fovea_model *m, fv_builder *b)
 {
     const fv_pola *p = m->roles;
-    fv_pola_context c = {.b = b, .m = m, .p = p, .s = p->stage, .grid = b->grid};
+    fv_pola_context c = {.b = b, .m = m, .p = p, .s = p->stage, .grid = b->options->grid};
     FV_TRY(fv_pola_check_attention(b));
     embed(&c);
     stage(&c);

@@ -16,7 +16,7 @@
 
 fovea_status fv_pola_check_attention(const fv_builder *b)
 {
-    for (uint32_t i = 0; i < b->blocks; i++) {
+    for (uint32_t i = 0; i < b->options->blocks; i++) {
         const fv_attention_name *name = fv_block_attention(b, i);
         char text[64];
         if (name->kind != FV_ATTENTION_MECHANISM || name->mech != FV_MECH_POLA || name->gated)

@@ -99,7 +99,7 @@ static void stem(struct context *c)
 {
     fv_builder *b = c->b;
     const fv_layer *l = c->p->stem;
-    const fv_grid first = {half(b->width), half(b->height), 2, 0};
+    const fv_grid first = {half(b->options->width), half(b->options->height), 2, 0};
     begin_grid(c, &first);
     fv_view patches = fv_emit_rows(b, c->tokens, l->w.cols);
     fv_emit_patches(b, &first, 3, 2, 1, patches);
@@ -316,11 +316,11 @@ static void head(const struct context *c)
 
 /* ---- the model ---- */
 
-fovea_status fv_pyramid_grid(const fovea_model *m, fv_builder *b)
+fovea_status fv_pyramid_grid(const fovea_model *m, fv_emit_options *o)
 {
     (void)m;
-    const fv_grid first = {half(b->width), half(b->height), 2, 0};
-    b->grid = coarser(&first);
+    const fv_grid first = {half(o->width), half(o->height), 2, 0};
+    o->grid = coarser(&first);
     return FOVEA_OK;
 }
 
@@ -340,7 +340,7 @@ static fovea_status check_attention(const fovea_model *m, const fv_attention_nam
 fovea_status fv_pyramid_emit(const fovea_model *m, fv_builder *b)
 {
     struct context c = {.b = b, .m = m, .form = m->family->form, .p = m->roles};
-    for (uint32_t i = 0; i < b->blocks; i++)
+    for (uint32_t i = 0; i < b->options->blocks; i++)
         FV_TRY(check_attention(m, fv_block_attention(b, i)));
     stem(&c);
     for (uint32_t i = 0; i < c.p->stages && b->status == FOVEA_OK; i++)

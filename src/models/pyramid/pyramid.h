@@ -74,7 +74,7 @@ fovea_status fv_pyramid_read(fovea_model *m, const struct fv_source *source,
 void fv_pyramid_release(fovea_model *m);
 
 /* pyramid.c: steps from roles. */
-fovea_status fv_pyramid_grid(const fovea_model *m, fv_builder *b);
+fovea_status fv_pyramid_grid(const fovea_model *m, fv_emit_options *o);
 fovea_status fv_pyramid_emit(const fovea_model *m, fv_builder *b);
 /* The weights of a purpose: of a head alone, as nothing else is trained. */
 void fv_pyramid_weights(const fovea_model *m, enum fv_purpose purpose, fv_weight_visit *visit,

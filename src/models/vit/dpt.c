@@ -187,7 +187,7 @@ fv_view fv_dpt_resize(fv_builder *b, const char *label, fv_view in, const fv_gri
 fv_view fv_dpt_project(const fv_dpt *d, fv_builder *b, uint32_t i, fv_view rows)
 {
     return fv_layer_product(b, "projection of a stage", &d->level[i].project, rows, 0,
-                            fv_grid_tokens(&b->grid));
+                            fv_grid_tokens(&b->options->grid));
 }
 
 /* The grid of a level. */

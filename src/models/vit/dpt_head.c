@@ -215,7 +215,7 @@ void fv_dpt_taps_after(void *ctx, fv_builder *b, uint32_t i, fv_view x)
 void fv_dpt_taps_end(const fv_dpt_taps *t, fv_builder *b)
 {
     const fv_dpt_head *h = t->head;
-    fv_grid grid = b->grid;
+    fv_grid grid = b->options->grid;
     if (!h || b->status != FOVEA_OK)
         return;
     const fv_view fused = fv_dpt_fuse(&h->neck, b, t->projected, &grid);

@@ -396,14 +396,14 @@ static fv_attention attention_of(const context *c, uint32_t keys)
                           .queries = keys,
                           .keys = keys,
                           .scale = 1 / sqrt(d),
-                          .grid = &c->b->grid};
+                          .grid = &c->b->options->grid};
 }
 
 static void attend_windows(context *c, const fv_sam_block *w)
 {
     fv_builder *b = c->b;
     if (!c->windows.rows)
-        c->windows = fv_windows_make(b, &b->grid, w->window, 0);
+        c->windows = fv_windows_make(b, &b->options->grid, w->window, 0);
     if (b->status != FOVEA_OK)
         return;
     const uint32_t rows = c->windows.rows, width = c->s->width;
@@ -437,7 +437,7 @@ static void attend_all(context *c, const fv_sam_block *w, const fv_attention_nam
     in = fv_layer_norm(b, "norm for q", &w->ln1, c->x, c->s->eps, n);
     const fv_view q = fv_layer_product(b, "q", &w->q, in, 0, n), out = fv_emit_rows(b, n, width);
     if (a.mech == FV_MECH_ANY && !a.margin)
-        add_positions(c, w, &a, b->grid.width, b->grid.height, q, n);
+        add_positions(c, w, &a, b->options->grid.width, b->options->grid.height, q, n);
     fv_emit_queries(b, "attention", &a, q, out);
     c->x = fv_layer_add(b, "projection", &w->proj, out, c->x, n);
 }
@@ -472,8 +472,8 @@ static void neck(const context *c, fv_view out)
         .w = &s->neck_conv.w,
         .in = fv_layer_norm(b, "norm of the neck", &s->neck_norm, narrow, NECK_EPS, n),
         .out = fv_emit_rows(b, n, width),
-        .from = b->grid,
-        .to = b->grid,
+        .from = b->options->grid,
+        .to = b->options->grid,
         .channels = width,
         .size = 3,
         .stride = 1,
@@ -487,12 +487,12 @@ static void hidden(const context *c, uint32_t i)
 {
     char name[24];
     snprintf(name, sizeof name, "hidden%u", i);
-    fv_emit_offer(c->b, name, c->x, c->tokens, c->s->width, &c->b->grid);
+    fv_emit_offer(c->b, name, c->x, c->tokens, c->s->width, &c->b->options->grid);
 }
 
 static fovea_status check_attention(const fv_builder *b)
 {
-    for (uint32_t i = 0; i < b->blocks; i++)
+    for (uint32_t i = 0; i < b->options->blocks; i++)
         if (fv_block_attention(b, i)->gated)
             return fv_fail(FOVEA_ENOTSUP,
                            "block %u: SAM's encoder has no gates; use the same name without sla-",
@@ -503,32 +503,33 @@ static fovea_status check_attention(const fv_builder *b)
 static fovea_status emit(const fovea_model *m, fv_builder *b)
 {
     const fv_sam *s = m->roles;
-    context c = {.b = b, .s = s, .tokens = fv_grid_tokens(&b->grid)};
+    context c = {.b = b, .s = s, .tokens = fv_grid_tokens(&b->options->grid)};
     FV_TRY(check_attention(b));
     const fv_view patches = fv_emit_rows(b, c.tokens, 3 * s->patch * s->patch);
-    fv_emit_patches(b, &b->grid, s->patch, s->patch, 0, patches);
+    fv_emit_patches(b, &b->options->grid, s->patch, s->patch, 0, patches);
     c.x = fv_layer_product(b, "embed", &s->embed, patches, 0, c.tokens);
     const fv_weight none = {0};
     const fv_posemb p = {&none, &s->table, s->table_width, s->table_height, FV_POS_AA};
     if (fv_weight_present(&s->table))
-        fv_emit_posemb(b, "positions", &p, &b->grid, c.x, c.x);
+        fv_emit_posemb(b, "positions", &p, &b->options->grid, c.x, c.x);
     hidden(&c, 0);
     for (uint32_t i = 0; i < s->depth && b->status == FOVEA_OK; i++) {
         block(&c, i);
         hidden(&c, i + 1);
     }
     const uint32_t width = s->neck_norm.w.cols;
-    const fv_view y = fv_emit_output(b, "last_hidden_state", c.tokens, width, &b->grid, true);
+    const fv_view y =
+        fv_emit_output(b, "last_hidden_state", c.tokens, width, &b->options->grid, true);
     fv_emit_layout(b, "last_hidden_state", FOVEA_OUTPUT_LAYOUT_PLANES);
     neck(&c, y);
     const fv_view logits =
         fv_emit_task_output(b, "logits", FOVEA_OUTPUT_LOGITS, 1, s->head.w.rows, NULL, false);
     const fv_view mean = fv_emit_output(b, "pooler_output", 1, width, NULL, logits.id >= 0);
     if (mean.id >= 0)
-        fv_emit_mean(b, "mean", y, &b->grid, width, mean);
+        fv_emit_mean(b, "mean", y, &b->options->grid, width, mean);
     if (logits.id >= 0)
         fv_layer_write(b, "head", &s->head, mean, logits, 1);
-    fv_segmentation_emit(m, b, 0, y, &b->grid);
+    fv_segmentation_emit(m, b, 0, y, &b->options->grid);
     return b->status;
 }
 

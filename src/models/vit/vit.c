@@ -58,14 +58,14 @@ void fv_vit_emit_embed(fv_vit_stream *c)
     const fv_vit *v = c->v;
     uint32_t row = v->channels * v->patch * v->patch;
     fv_view patches = fv_emit_rows(b, c->tokens, row);
-    fv_emit_patches(b, &b->grid, v->patch, v->patch, v->patch_pad, patches);
+    fv_emit_patches(b, &b->options->grid, v->patch, v->patch, v->patch_pad, patches);
 
     c->x = fv_layer_product(b, "embed", &v->embed, patches, 0, c->tokens);
 
     const fv_weight prefix = prefix_rows(v);
     const fv_posemb p = {&prefix, &v->table, v->table_width, v->table_height, v->pos_rule};
     if (fv_weight_present(&v->table) || fv_weight_present(&prefix))
-        fv_emit_posemb(b, "positions", &p, &b->grid, c->x, c->x);
+        fv_emit_posemb(b, "positions", &p, &b->options->grid, c->x, c->x);
 
     if (fv_weight_present(&v->pre.w))
         norm(c, "pre-norm", c->x, &v->pre, c->x, c->tokens);
@@ -74,7 +74,8 @@ void fv_vit_emit_embed(fv_vit_stream *c)
 void fv_vit_emit_hidden(const fv_vit_stream *c, uint32_t i)
 {
     char text[40];
-    fv_emit_offer(c->b, name(text, "hidden%u", i), c->x, c->tokens, c->v->width, &c->b->grid);
+    fv_emit_offer(c->b, name(text, "hidden%u", i), c->x, c->tokens, c->v->width,
+                  &c->b->options->grid);
 }
 
 /* Whether block i has gates of SLA. Without weights they are alike, which changes nothing unless
@@ -106,7 +107,8 @@ static void turn(const fv_vit_stream *c, const char *label, const fv_attention *
 {
     const uint32_t d = a->cos.cols; /* of a head, or of all */
     if (c->v->rope.rule != FV_ROPE_NONE)
-        fv_emit_rope(c->b, label, x, &a->cos, &a->sin, &c->b->grid, d ? c->v->width / d : 0, d, x);
+        fv_emit_rope(c->b, label, x, &a->cos, &a->sin, &c->b->options->grid,
+                     d ? c->v->width / d : 0, d, x);
 }
 
 /* Block i's frequencies by column, then by row. */
@@ -131,11 +133,11 @@ static void make_tables(const fv_vit_stream *c, uint32_t i, fv_weight *cos, fv_w
     const fv_vit *v = c->v;
     if (v->rope.rule == FV_ROPE_MIXED) {
         const fv_weight own = block_frequencies(v, i);
-        fv_emit_rope_mixed(b, &own, &b->grid, cos, sin);
+        fv_emit_rope_mixed(b, &own, &b->options->grid, cos, sin);
         return;
     }
     if (v->rope.rule != FV_ROPE_NONE && !fv_weight_present(&b->cos))
-        fv_emit_rope_tokens(b, &v->rope, &b->grid, v->width / v->heads, &b->cos, &b->sin);
+        fv_emit_rope_tokens(b, &v->rope, &b->options->grid, v->width / v->heads, &b->cos, &b->sin);
     *cos = b->cos;
     *sin = b->sin;
 }
@@ -192,7 +194,7 @@ static bool maps(const fv_vit_block *w, uint32_t mech)
 /* Whether the layer with the map in it is what is computed: a trainer wants both. */
 static bool maps_at_once(const fv_vit_stream *c, const fv_layer *with_map)
 {
-    return !c->b->training && fv_weight_present(&with_map->w);
+    return !c->b->options->training && fv_weight_present(&with_map->w);
 }
 
 /* Keys, mapped or not, then values. */
@@ -236,7 +238,7 @@ static void project_kv(const fv_vit_stream *c, const fv_attention_name *attentio
                         .k = kv,
                         .v = fv_view_cols(kv, width),
                         .margin = attention->margin,
-                        .grid = &b->grid};
+                        .grid = &b->options->grid};
     check_heads(b, a, i);
     if (w->vectors.rows == fv_mech_table[a->mech]->params)
         a->param = w->vectors;
@@ -250,7 +252,7 @@ static void project_kv(const fv_vit_stream *c, const fv_attention_name *attentio
         turn(c, "keys turned", a, kv);
     else if (c->v->rope.rule != FV_ROPE_NONE)
         turn_features(c, attention, i, a);
-    fv_emit_offer(b, name(text, "block%u.k", i), kv, n, width, &b->grid);
+    fv_emit_offer(b, name(text, "block%u.k", i), kv, n, width, &b->options->grid);
     fv_emit_keys(b, "keys", a);
 }
 
@@ -292,7 +294,7 @@ static void attend_masked(const fv_vit_stream *c, const fv_attention_name *atten
     a.queries = c->tokens - c->masked;
     attend_rows(c, "attention", &a, q, c->masked, FV_NO_VIEW, out);
     a.queries = c->masked;
-    fv_emit_mask_keys(b, "masks", &a, c->masks, b->grid.width * b->grid.height);
+    fv_emit_mask_keys(b, "masks", &a, c->masks, b->options->grid.width * b->options->grid.height);
     attend_rows(c, "masked attention", &a, q, 0, out, out);
 }
 
@@ -322,7 +324,7 @@ static fv_view attend(const fv_vit_stream *c, const fv_attention_name *attention
     const fv_vit_block *w = &c->v->block[i];
     uint32_t n = c->tokens, width = c->v->width;
     char text[40];
-    fv_view q = fv_emit_output(b, name(text, "block%u.q", i), n, width, &b->grid, true);
+    fv_view q = fv_emit_output(b, name(text, "block%u.q", i), n, width, &b->options->grid, true);
     fv_view out = fv_emit_rows(b, n, width);
     const bool mapped = maps(w, a->mech), at_once = mapped && maps_at_once(c, &w->mapped_q);
     const fv_view made = mapped && !at_once ? fv_emit_rows(b, n, width) : q;
@@ -360,7 +362,7 @@ static fv_view convolve_patches(const fv_vit_stream *c, const fv_vit_block *w)
 {
     const fv_view rows = fv_vit_emit_patch_rows(c->b, c->x, c->v->width);
     const fv_view normed = fv_layer_norm(c->b, "norm of patches", &w->ln1, rows, c->v->eps,
-                                         c->tokens - c->b->grid.prefix);
+                                         c->tokens - c->b->options->grid.prefix);
     return fv_vit_emit_dwc(c->b, &w->module, normed, FV_NO_VIEW);
 }
 
@@ -376,19 +378,19 @@ static void emit_attention(fv_vit_stream *c, uint32_t i)
     const bool convolves = fv_vit_convolves(&w->module, attention->mech);
     norm(c, one_sweep ? "norm for q, k, v" : "norm for k, v", c->x, &w->ln1, normed, n);
     project_kv(c, attention, i, normed, &a);
-    if (convolves && b->grid.prefix)
+    if (convolves && b->options->grid.prefix)
         dwc = convolve_patches(c, w);
     if (!one_sweep) {
         again = fv_emit_rows(b, n, width);
         norm(c, "norm for q", c->x, &w->ln1, again, n);
     }
     fv_view out = attend(c, attention, i, again, dwc, &a);
-    if (b->training && b->training->attended)
-        b->training->attended(b->training->ctx, b, i, normed, out);
+    if (b->options->training && b->options->training->attended)
+        b->options->training->attended(b->options->training->ctx, b, i, normed, out);
     fv_gemm g = linear(&w->proj, out, c->x, n);
     g.scale = &w->ls1;
     g.res = c->x;
-    if (convolves && !b->grid.prefix) /* rows that the convolution reads ahead must stay */
+    if (convolves && !b->options->grid.prefix) /* rows that the convolution reads ahead must stay */
         c->x = g.out = fv_emit_rows(b, n, width);
     fv_emit_gemm(b, "projection", &g);
 }
@@ -397,13 +399,13 @@ static fv_view attend_alone(const fovea_model *m, fv_builder *b, uint32_t i,
                             const fv_attention_name *attention, fv_view normed)
 {
     const fv_vit_stream c = {
-        .b = b, .v = m->roles, .tokens = fv_grid_tokens(&b->grid), .x = FV_NO_VIEW};
+        .b = b, .v = m->roles, .tokens = fv_grid_tokens(&b->options->grid), .x = FV_NO_VIEW};
     const fv_vit_module *w = &c.v->block[i].module;
     fv_view dwc = FV_NO_VIEW;
     fv_attention a;
     enter_block(b, i);
     project_kv(&c, attention, i, normed, &a);
-    if (b->grid.prefix && fv_vit_convolves(w, attention->mech))
+    if (b->options->grid.prefix && fv_vit_convolves(w, attention->mech))
         dwc = fv_vit_emit_dwc(b, w, fv_vit_emit_patch_rows(b, normed, c.v->width), FV_NO_VIEW);
     return attend(&c, attention, i, normed, dwc, &a);
 }
@@ -411,7 +413,7 @@ static fv_view attend_alone(const fovea_model *m, fv_builder *b, uint32_t i,
 static fv_view project_alone(const fovea_model *m, fv_builder *b, uint32_t i, fv_view seen)
 {
     const fv_vit *v = m->roles;
-    const uint32_t rows = fv_grid_tokens(&b->grid);
+    const uint32_t rows = fv_grid_tokens(&b->options->grid);
     enter_block(b, i);
     return fv_layer_product(b, "output", &v->block[i].proj, seen, 0, rows);
 }
@@ -451,11 +453,11 @@ static void pool_map(const fv_vit_stream *c, fv_view y, fv_view out)
     const fv_vit *v = c->v;
     uint32_t n = c->tokens, width = v->width, heads = v->map.heads, d = width / heads;
     snprintf(b->scope, sizeof b->scope, "pool");
-    if (v->map.patches && b->grid.prefix) {
+    if (v->map.patches && b->options->grid.prefix) {
         const fv_view all = y;
-        n -= b->grid.prefix;
+        n -= b->options->grid.prefix;
         y = fv_emit_rows(b, n, width);
-        fv_emit_take(b, "patches", all, b->grid.prefix, y, n, width);
+        fv_emit_take(b, "patches", all, b->options->grid.prefix, y, n, width);
     }
     fv_view q = fv_emit_rows(b, 1, width);
     fv_gemm g = linear(&v->map.q, FV_NO_VIEW, q, 1);
@@ -502,13 +504,13 @@ static void pool(const fv_vit_stream *c, fv_view y, fv_view pooled)
         prefix_token(c, 0, out);
         break;
     case FV_POOL_MEAN:
-        fv_emit_mean(c->b, "mean of patches", y, &c->b->grid, v->width, out);
+        fv_emit_mean(c->b, "mean of patches", y, &c->b->options->grid, v->width, out);
         break;
     case FV_POOL_LARGEST:
-        fv_emit_largest(c->b, "largest of patches", y, &c->b->grid, v->width, out);
+        fv_emit_largest(c->b, "largest of patches", y, &c->b->options->grid, v->width, out);
         break;
     case FV_POOL_MEAN_LARGEST:
-        fv_emit_mean_and_largest(c->b, "mean and largest", y, &c->b->grid, v->width, out);
+        fv_emit_mean_and_largest(c->b, "mean and largest", y, &c->b->options->grid, v->width, out);
         break;
     case FV_POOL_CLS_TANH:
         row = fv_emit_rows(c->b, 1, v->width);
@@ -531,7 +533,7 @@ static void segment(const fv_vit_stream *c, const fovea_model *m, bool normed, f
 {
     fv_builder *b = c->b;
     const fv_vit *v = c->v;
-    const uint32_t prefix = b->grid.prefix, rows = c->tokens - prefix;
+    const uint32_t prefix = b->options->grid.prefix, rows = c->tokens - prefix;
     if (!fv_segmentation_wants(m, b, 0))
         return;
     if (prefix) {
@@ -540,7 +542,7 @@ static void segment(const fv_vit_stream *c, const fovea_model *m, bool normed, f
     }
     if (prefix && normed)
         y = fv_layer_norm(b, "final norm of patches", &v->post, y, v->eps, rows);
-    fv_segmentation_emit(m, b, 0, y, &b->grid);
+    fv_segmentation_emit(m, b, 0, y, &b->options->grid);
 }
 
 /* C-RADIO's outputs: the class tokens that sum the picture up, side by side, and the patches. */
@@ -548,14 +550,14 @@ static void summarise(const fv_vit_stream *c, fv_view y)
 {
     fv_builder *b = c->b;
     const fv_vit *v = c->v;
-    const uint32_t rows = c->tokens - b->grid.prefix;
-    const fv_grid patches = {.width = b->grid.width, .height = b->grid.height};
+    const uint32_t rows = c->tokens - b->options->grid.prefix;
+    const fv_grid patches = {.width = b->options->grid.width, .height = b->options->grid.height};
     const fv_view all = fv_emit_output(b, "summary", 1, v->summaries * v->width, NULL, false);
     for (uint32_t i = 0; i < v->summaries && all.id >= 0; i++)
         prefix_token(c, v->summary[i], fv_view_cols(all, i * v->width));
     const fv_view features = fv_emit_output(b, "features", rows, v->width, &patches, false);
     if (features.id >= 0)
-        fv_emit_take(b, "patches", y, b->grid.prefix, features, rows, v->width);
+        fv_emit_take(b, "patches", y, b->options->grid.prefix, features, rows, v->width);
 }
 
 static void head(const fv_vit_stream *c, fv_view y, fv_view pooled)
@@ -583,12 +585,12 @@ static void head(const fv_vit_stream *c, fv_view y, fv_view pooled)
         break;
     case FV_HEAD_CLS_MEAN:
         in = fv_emit_rows(b, 1, 2 * width);
-        fv_emit_mean(b, "mean of patches", y, &b->grid, width, fv_view_cols(in, width));
+        fv_emit_mean(b, "mean of patches", y, &b->options->grid, width, fv_view_cols(in, width));
         prefix_token(c, 0, in);
         break;
     case FV_HEAD_MEAN:
         in = fv_emit_rows(b, 1, width);
-        fv_emit_mean(b, "mean of patches", y, &b->grid, width, in);
+        fv_emit_mean(b, "mean of patches", y, &b->options->grid, width, in);
         break;
     }
     fv_layer_write(b, "head", &v->classifier, in, logits, 1);
@@ -596,7 +598,7 @@ static void head(const fv_vit_stream *c, fv_view y, fv_view pooled)
 
 fv_view fv_vit_emit_blocks(const fv_vit *v, fv_builder *b, fv_vit_after *after, void *ctx)
 {
-    fv_vit_stream c = {.b = b, .v = v, .tokens = fv_grid_tokens(&b->grid)};
+    fv_vit_stream c = {.b = b, .v = v, .tokens = fv_grid_tokens(&b->options->grid)};
     fv_vit_emit_embed(&c);
     for (uint32_t i = 0; i <= v->depth && b->status == FOVEA_OK; i++) {
         if (i > 0)
@@ -612,7 +614,7 @@ fv_view fv_vit_emit_blocks(const fv_vit *v, fv_builder *b, fv_vit_after *after, 
 static fovea_status emit(const fovea_model *m, fv_builder *b)
 {
     const fv_vit *v = m->roles;
-    fv_vit_stream c = {.b = b, .v = v, .tokens = fv_grid_tokens(&b->grid)};
+    fv_vit_stream c = {.b = b, .v = v, .tokens = fv_grid_tokens(&b->options->grid)};
     fv_dpt_taps taps;
     fv_dpt_taps_begin(&taps, m, b);
     c.x = fv_vit_emit_blocks(v, b, fv_dpt_taps_after, &taps);
@@ -620,7 +622,8 @@ static fovea_status emit(const fovea_model *m, fv_builder *b)
         return b->status;
 
     bool normed = !v->post_on_pooled && fv_weight_present(&v->post.w);
-    fv_view y = fv_emit_output(b, "last_hidden_state", c.tokens, v->width, &b->grid, normed);
+    fv_view y =
+        fv_emit_output(b, "last_hidden_state", c.tokens, v->width, &b->options->grid, normed);
     if (normed)
         norm(&c, "final norm", c.x, &v->post, y, c.tokens);
     else if (y.id >= 0)

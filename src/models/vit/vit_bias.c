@@ -147,10 +147,10 @@ bool fv_vit_has_bias(const fv_vit *v, uint32_t i)
  */
 static fovea_status check_memory(const fv_vit *v, const fv_builder *b)
 {
-    const uint64_t tokens = fv_grid_tokens(&b->grid);
+    const uint64_t tokens = fv_grid_tokens(&b->options->grid);
     const uint64_t each = fv_size_mul(fv_size_mul(tokens, tokens), 4ull * v->heads);
     uint32_t own = 0, shared = 0;
-    for (uint32_t i = 0; i < b->blocks; i++)
+    for (uint32_t i = 0; i < b->options->blocks; i++)
         if (fv_block_attention(b, i)->kind == FV_ATTENTION_SOFTMAX) {
             own += fv_weight_present(&v->block[i].bias);
             shared |= !fv_weight_present(&v->block[i].bias);
@@ -162,7 +162,7 @@ static fovea_status check_memory(const fv_vit *v, const fv_builder *b)
                    "biases of relative positions take %.1f GiB for %u x %u patches and softmax "
                    "attention, at most %.1f GiB are supported; use a smaller picture, or linear or "
                    "foveated attention, which leave them out",
-                   (double)bytes / (1 << 30), b->grid.width, b->grid.height,
+                   (double)bytes / (1 << 30), b->options->grid.width, b->options->grid.height,
                    (double)MOST / (1 << 30));
 }
 
@@ -187,8 +187,8 @@ static void expand(float *out, const float *of, const float *others, const fv_gr
 
 static fv_weight emit_bias(const fv_vit *v, fv_builder *b, const fv_weight *table)
 {
-    const fv_grid offsets = {2 * b->grid.width - 1, 2 * b->grid.height - 1, 1, 0};
-    const uint32_t tokens = fv_grid_tokens(&b->grid), heads = v->heads;
+    const fv_grid offsets = {2 * b->options->grid.width - 1, 2 * b->options->grid.height - 1, 1, 0};
+    const uint32_t tokens = fv_grid_tokens(&b->options->grid), heads = v->heads;
     const uint32_t count = fv_grid_tokens(&offsets);
     const fv_posemb trained = {.table = table,
                                .table_width = 2 * v->bias_width - 1,
@@ -211,7 +211,7 @@ static fv_weight emit_bias(const fv_vit *v, fv_builder *b, const fv_weight *tabl
             of[i] = values[(size_t)i * heads + h];
         for (uint32_t i = 0; i < OTHERS; i++)
             others[i] = values[(size_t)(count + i) * heads + h];
-        expand(out + (size_t)h * tokens * tokens, of, others, &b->grid);
+        expand(out + (size_t)h * tokens * tokens, of, others, &b->options->grid);
     }
     fv_mem_free(values);
     return all;

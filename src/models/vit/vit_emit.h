@@ -9,7 +9,7 @@
 typedef struct fv_vit_stream {
     fv_builder *b;
     const fv_vit *v;
-    uint32_t tokens; /* as many as b->grid has */
+    uint32_t tokens; /* as many as b->options->grid has */
     fv_view x;       /* the residual stream */
     /* The first `masked` tokens see of the patches only those inside their masks (`masks`: a row
      * for each of them, see fv_emit_mask_keys); 0: all see all. */

@@ -4,7 +4,7 @@
 
 fv_view fv_vit_emit_stage(const fv_vit *v, fv_builder *b, fv_view x, bool normed)
 {
-    return normed
-               ? fv_layer_norm(b, "norm of a stage", &v->post, x, v->eps, fv_grid_tokens(&b->grid))
-               : x;
+    return normed ? fv_layer_norm(b, "norm of a stage", &v->post, x, v->eps,
+                                  fv_grid_tokens(&b->options->grid))
+                  : x;
 }

@@ -114,15 +114,15 @@ bool fv_vit_convolves(const fv_vit_module *w, uint32_t mech)
 
 fv_view fv_vit_emit_patch_rows(fv_builder *b, fv_view x, uint32_t width)
 {
-    const uint32_t rows = b->grid.width * b->grid.height;
+    const uint32_t rows = b->options->grid.width * b->options->grid.height;
     const fv_view out = fv_emit_rows(b, rows, width);
-    fv_emit_take(b, "patches", x, b->grid.prefix, out, rows, width);
+    fv_emit_take(b, "patches", x, b->options->grid.prefix, out, rows, width);
     return out;
 }
 
 fv_view fv_vit_emit_dwc(fv_builder *b, const fv_vit_module *w, fv_view normed, fv_view res)
 {
-    const uint32_t rows = b->grid.width * b->grid.height, channels = w->v.w.rows;
+    const uint32_t rows = b->options->grid.width * b->options->grid.height, channels = w->v.w.rows;
     uint32_t size = 1;
     while (size * size < w->dwc.w.cols)
         size += 2;
@@ -132,8 +132,8 @@ fv_view fv_vit_emit_dwc(fv_builder *b, const fv_vit_module *w, fv_view normed, f
                          .res = res,
                          .gate = FV_NO_VIEW,
                          .out = fv_emit_rows(b, rows, channels),
-                         .width = b->grid.width,
-                         .height = b->grid.height,
+                         .width = b->options->grid.width,
+                         .height = b->options->grid.height,
                          .count = 1,
                          .channels = channels,
                          .size = size};
@@ -144,11 +144,11 @@ fv_view fv_vit_emit_dwc(fv_builder *b, const fv_vit_module *w, fv_view normed, f
 /* Rows of the patches, with zeros before them for the prefix, added to `seen`. */
 static fv_view add_behind_prefix(fv_builder *b, fv_view patches, fv_view seen, uint32_t width)
 {
-    const uint32_t n = fv_grid_tokens(&b->grid);
+    const uint32_t n = fv_grid_tokens(&b->options->grid);
     const fv_view out = fv_emit_rows(b, n, width);
     uint32_t *table = fv_emit_table(b, n);
     for (uint32_t i = 0; table && i < n; i++)
-        table[i] = i < b->grid.prefix ? FV_GATHER_NONE : i - b->grid.prefix;
+        table[i] = i < b->options->grid.prefix ? FV_GATHER_NONE : i - b->options->grid.prefix;
     if (table)
         fv_emit_gather(b, "convolution added", patches, table, 1, seen, out, n, width);
     return out;
@@ -157,7 +157,7 @@ static fv_view add_behind_prefix(fv_builder *b, fv_view patches, fv_view seen, u
 fv_view fv_vit_emit_module(fv_builder *b, const fv_vit_module *w, uint32_t mech, fv_view normed,
                            fv_view dwc, fv_view seen)
 {
-    const uint32_t module = fv_mech_table[mech]->module, n = fv_grid_tokens(&b->grid);
+    const uint32_t module = fv_mech_table[mech]->module, n = fv_grid_tokens(&b->options->grid);
     fv_view out = seen;
     if (dwc.id >= 0)
         out = add_behind_prefix(b, dwc, seen, w->v.w.rows);

@@ -1,16 +1,16 @@
 /* demand.c: which rows of every value are needed; steps whose output nothing reads are dropped. */
 #include "base/num.h"
-#include "plan/sweep.h"
+#include "graph/graph.h"
 
-void fv_sweep_demand(fv_builder *b)
+void fv_graph_demand(fv_graph *g)
 {
-    for (uint32_t i = 0; i < b->values; i++)
-        b->value[i].need = b->value[i].kind == FV_VALUE_OUTPUT ? b->value[i].rows : 0;
+    for (uint32_t i = 0; i < g->values; i++)
+        g->value[i].need = g->value[i].kind == FV_VALUE_OUTPUT ? g->value[i].rows : 0;
     /* need[] holds the rows that later steps read; the need of a value is the maximum over all its
      * readers. */
-    for (uint32_t i = b->steps; i-- > 0;) {
-        fv_step *s = &b->step[i];
-        fv_value *out = &b->value[s->use[s->out].view.id];
+    for (uint32_t i = g->steps; i-- > 0;) {
+        fv_step *s = &g->step[i];
+        fv_value *out = &g->value[s->use[s->out].view.id];
         uint32_t rows = s->prob.dim[FV_DIM_ROWS];
         if (out->need == 0) {
             s->dead = true;
@@ -25,7 +25,7 @@ void fv_sweep_demand(fv_builder *b)
             const fv_use *use = &s->use[k];
             if (k == s->out || use->view.id < 0)
                 continue;
-            fv_value *in = &b->value[use->view.id];
+            fv_value *in = &g->value[use->view.id];
             uint32_t need = rows;
             if (use->kind == FV_KIND_WHOLE || use->kind == FV_KIND_LOCAL)
                 need = fv_op_table[s->prob.op]->operand[k].picked ? s->u[0] + rows : in->rows;

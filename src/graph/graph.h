@@ -1,0 +1,195 @@
+/* graph.h: a graph: steps over values, and the outputs that the caller asked for. An emitter writes
+ * it (emit.h), the planner decides how it runs (plan/plan.h).
+ *
+ * A value is an activation, a state, a frame's pixels or an output; an operand is a view of a value
+ * (whole columns from `col` on) or a weight. Steps are executed in the order they are written; a
+ * value may be written more than once (the residual stream is updated in place).
+ */
+#ifndef FOVEA_SRC_GRAPH_GRAPH_H
+#define FOVEA_SRC_GRAPH_GRAPH_H
+
+#include <string.h>
+
+#include "checkpoint/weight.h"
+#include "device/backend.h"
+#include "graph/attention.h"
+#include "ops/preprocess.h"
+
+typedef int32_t fv_id; /* of a value; negative: none */
+#define FV_NO_VALUE (-1)
+
+enum fv_value_kind {
+    FV_VALUE_ROWS,    /* [rows][cols] */
+    FV_VALUE_PARTIAL, /* cols elements per group */
+    FV_VALUE_STATE,   /* cols elements */
+    FV_VALUE_KEPT,    /* cols elements that outlive a frame: the state of a scan */
+    FV_VALUE_INPUT,   /* external slot, read */
+    FV_VALUE_OUTPUT,  /* external slot, written */
+};
+
+typedef struct fv_value {
+    uint8_t kind, type; /* enum fv_value_kind, enum fv_type of an element */
+    uint8_t staging;    /* counts as staging, not as activation */
+    const char *name;   /* INPUT of an operation: static text */
+    uint32_t rows, cols;
+    uint32_t ld;      /* elements from row to row */
+    uint32_t slot;    /* INPUT, OUTPUT */
+    uint32_t need;    /* rows that anything reads: fv_graph_demand */
+    uint32_t writers; /* steps */
+    bool f32_only;    /* something takes it as float32 only */
+    /* the planner's: */
+    bool equalised;      /* channels of it are divided by powers of two: equalise_channels.c */
+    uint32_t equal_step; /* by this step, and those after it */
+    const float *factor; /* of rows: what each column is multiplied by */
+    uint32_t first_step, last_step; /* life */
+    uint32_t first_sweep, last_sweep;
+    uint32_t ring, shift; /* inside a sweep of row tiles: see fv_operand */
+    uint32_t room;        /* inside a banded sweep: rows that a worker has room for */
+    bool lasting;         /* rows are kept from one row tile to the next */
+    fv_id heir;        /* the value that takes its place in its last sweep, row by row, or none */
+    bool inherits;     /* it is another's heir */
+    uint32_t border;   /* rows at both ends of a unit of that sweep that are saved before it */
+    fv_ref border_ref; /* where: head and tail of each unit */
+    fv_ref ref;
+} fv_value;
+
+/* Whether it is the caller's memory. */
+static inline bool fv_value_outside(const fv_value *v)
+{
+    return v->kind == FV_VALUE_INPUT || v->kind == FV_VALUE_OUTPUT;
+}
+
+/* Bytes from row to row. */
+static inline uint64_t fv_value_stride(const fv_value *v)
+{
+    return (uint64_t)v->ld * fv_type_size(v->type);
+}
+
+typedef struct fv_view {
+    fv_id id;
+    uint32_t col; /* first column */
+} fv_view;
+#define FV_NO_VIEW ((fv_view){FV_NO_VALUE, 0})
+
+typedef struct fv_use {
+    fv_view view;
+    uint8_t kind;     /* enum fv_kind; WEIGHT uses `weight` */
+    fv_weight weight; /* rows == 0: absent */
+    /* the planner's: */
+    struct fv_packed *packed; /* packed.h */
+} fv_use;
+
+/* Where the rows of tokens lie in the picture: prefix rows, then the grid, row by row. */
+typedef struct fv_grid {
+    uint32_t width, height; /* tokens */
+    uint32_t stride;        /* pixels from token to token */
+    uint32_t prefix;
+} fv_grid;
+
+static inline uint32_t fv_grid_tokens(const fv_grid *g)
+{
+    return g->prefix + g->width * g->height;
+}
+
+typedef struct fv_step {
+    char label[40];
+    fv_problem prob;
+    fv_use use[FV_OPERANDS];
+    uint8_t out; /* operand that is written, of fv_op; the only one beside fv_op.state */
+    float f[4];
+    uint32_t u[4];
+    const void *table;
+    uint32_t align; /* calls begin and end at multiples of it, the last row aside; 0: anywhere */
+    uint32_t checkpoint_segment; /* training: checkpoint segment that it belongs to */
+    bool dead;                   /* nothing reads what it writes: fv_graph_demand */
+    /* the planner's: */
+    const fv_kernel *kernel;
+    fv_knobs knobs;
+    const char *source;
+    double flops, seconds;
+    uint32_t sweep;
+    uint32_t ahead; /* halo: grid rows by which it runs ahead of its sweep's row tiles */
+    uint64_t scratch;
+    uint32_t tile_rows, tile_cols, cols;
+} fv_step;
+
+/* What a kernel is told of the step itself. */
+static inline void fv_step_args(fv_args *a, const fv_step *s)
+{
+    a->prob = s->prob;
+    a->knobs = s->knobs;
+    a->table = s->table;
+    memcpy(a->f, s->f, sizeof s->f);
+    memcpy(a->u, s->u, sizeof s->u);
+}
+
+/* enum fv_span of its op. */
+static inline uint32_t fv_step_span(const fv_step *s)
+{
+    return fv_op_table[s->prob.op]->span;
+}
+
+/* The kernel that packs the step's weight operand `o`; NULL: its rows stay plain. */
+static inline const fv_kernel *fv_step_packer(const fv_step *s, uint32_t o)
+{
+    return fv_op_table[s->prob.op]->operand[o].stored == FV_STORED_PACKED ? s->kernel : NULL;
+}
+
+/* True if operand o is stored in the problem's weight type (f16, bf16); all others are float32. */
+static inline bool fv_step_narrow(const fv_step *s, uint32_t o)
+{
+    return fv_op_table[s->prob.op]->operand[o].stored >= FV_STORED_NARROW;
+}
+
+/* Numbers that an emitter computes, used as a weight. Lives as long as the plan. */
+typedef struct fv_constant {
+    struct fv_constant *next;
+    fv_tensor tensor;
+} fv_constant;
+
+/* An output that the caller asked for. */
+typedef struct fv_wanted {
+    const char *name; /* the model's text */
+    fv_id value;      /* FV_NO_VALUE until the emitter has offered it */
+    fv_grid grid;     /* width 0: its rows are no tokens */
+    fovea_output_kind kind;
+    fovea_output_layout layout;
+    struct fv_attended *attended; /* of queries: attended.h; or NULL */
+} fv_wanted;
+
+/* Memory of the plan's own that steps point to. */
+typedef struct fv_plan_table {
+    struct fv_plan_table *next;
+    fv_posemb_table posemb; /* all NULL: this table is not a position table */
+    void *data;
+} fv_plan_table;
+
+/* What an emitter has written. */
+typedef struct fv_graph {
+    fv_step *step;
+    uint32_t steps, step_capacity;
+    fv_value *value;
+    uint32_t values, value_capacity;
+    fv_wanted *wanted;
+    uint32_t n_wanted;
+    uint32_t slots;
+    uint32_t products; /* that may be int8, or their weights: how many have been written */
+    fv_plan_table *tables;
+    uint64_t table_bytes;
+    fv_constant *constants;
+} fv_graph;
+
+/* The wanted output of a name, or of a kind; NULL: there is none. */
+fv_wanted *fv_graph_wanted(const fv_graph *g, const char *name);
+const fv_wanted *fv_graph_output(const fv_graph *g, fovea_output_kind kind);
+
+/* Finds the rows of every value that are needed for the outputs; marks steps whose output is not.
+ */
+void fv_graph_demand(fv_graph *g);
+
+/* Frees the numbers of the constants, once they are packed. */
+void fv_graph_drop_constants(fv_graph *g);
+/* Frees steps, values, outputs, tables and constants. */
+void fv_graph_release(fv_graph *g);
+
+#endif
