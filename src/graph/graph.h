@@ -37,20 +37,6 @@ typedef struct fv_value {
     uint32_t need;    /* rows that anything reads: fv_graph_demand */
     uint32_t writers; /* steps */
     bool f32_only;    /* something takes it as float32 only */
-    /* the planner's: */
-    bool equalised;      /* channels of it are divided by powers of two: equalise_channels.c */
-    uint32_t equal_step; /* by this step, and those after it */
-    const float *factor; /* of rows: what each column is multiplied by */
-    uint32_t first_step, last_step; /* life */
-    uint32_t first_sweep, last_sweep;
-    uint32_t ring, shift; /* inside a sweep of row tiles: see fv_operand */
-    uint32_t room;        /* inside a banded sweep: rows that a worker has room for */
-    bool lasting;         /* rows are kept from one row tile to the next */
-    fv_id heir;        /* the value that takes its place in its last sweep, row by row, or none */
-    bool inherits;     /* it is another's heir */
-    uint32_t border;   /* rows at both ends of a unit of that sweep that are saved before it */
-    fv_ref border_ref; /* where: head and tail of each unit */
-    fv_ref ref;
 } fv_value;
 
 /* Whether it is the caller's memory. */
@@ -75,8 +61,6 @@ typedef struct fv_use {
     fv_view view;
     uint8_t kind;     /* enum fv_kind; WEIGHT uses `weight` */
     fv_weight weight; /* rows == 0: absent */
-    /* the planner's: */
-    struct fv_packed *packed; /* packed.h */
 } fv_use;
 
 /* Where the rows of tokens lie in the picture: prefix rows, then the grid, row by row. */
@@ -102,22 +86,12 @@ typedef struct fv_step {
     uint32_t align; /* calls begin and end at multiples of it, the last row aside; 0: anywhere */
     uint32_t checkpoint_segment; /* training: checkpoint segment that it belongs to */
     bool dead;                   /* nothing reads what it writes: fv_graph_demand */
-    /* the planner's: */
-    const fv_kernel *kernel;
-    fv_knobs knobs;
-    const char *source;
-    double flops, seconds;
-    uint32_t sweep;
-    uint32_t ahead; /* halo: grid rows by which it runs ahead of its sweep's row tiles */
-    uint64_t scratch;
-    uint32_t tile_rows, tile_cols, cols;
 } fv_step;
 
 /* What a kernel is told of the step itself. */
 static inline void fv_step_args(fv_args *a, const fv_step *s)
 {
     a->prob = s->prob;
-    a->knobs = s->knobs;
     a->table = s->table;
     memcpy(a->f, s->f, sizeof s->f);
     memcpy(a->u, s->u, sizeof s->u);
@@ -129,10 +103,10 @@ static inline uint32_t fv_step_span(const fv_step *s)
     return fv_op_table[s->prob.op]->span;
 }
 
-/* The kernel that packs the step's weight operand `o`; NULL: its rows stay plain. */
-static inline const fv_kernel *fv_step_packer(const fv_step *s, uint32_t o)
+/* The kernel that packs weight operand `o` of a step that runs `k`; NULL: its rows stay plain. */
+static inline const fv_kernel *fv_step_packer(const fv_step *s, const fv_kernel *k, uint32_t o)
 {
-    return fv_op_table[s->prob.op]->operand[o].stored == FV_STORED_PACKED ? s->kernel : NULL;
+    return fv_op_table[s->prob.op]->operand[o].stored == FV_STORED_PACKED ? k : NULL;
 }
 
 /* True if operand o is stored in the problem's weight type (f16, bf16); all others are float32. */

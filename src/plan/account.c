@@ -6,27 +6,45 @@
 #include "plan/plan.h"
 #include "weights/packed.h"
 
-static bool same_packed(const fv_step *s, uint32_t o, const fv_step *t, uint32_t k)
+/* A weight as a step's kernel packs it. */
+typedef struct packed_use {
+    const fv_weight *weight;
+    const char *format; /* NULL: its rows stay plain */
+    bool paired;        /* rows of values and gates */
+} packed_use;
+
+static packed_use use_of(const fovea_plan *p, const fv_plan_candidate *c, uint32_t step, uint32_t o)
 {
-    const fv_kernel *a = fv_step_packer(s, o), *b = fv_step_packer(t, k);
-    const char *x = a ? a->hooks->format : NULL, *y = b ? b->hooks->format : NULL;
-    const bool pairs = ((s->prob.epi ^ t->prob.epi) & FV_EPI_SWIGLU) == 0;
-    return pairs && (x == y || (x && y && strcmp(x, y) == 0)) &&
-           fv_weight_same(&s->use[o].weight, &t->use[k].weight);
+    const fv_step *s = &p->graph.step[step];
+    const fv_kernel *k = fv_step_packer(s, c->step[step].kernel, o);
+    return (packed_use){&s->use[o].weight, k ? k->hooks->format : NULL,
+                        (s->prob.epi & FV_EPI_SWIGLU) != 0};
+}
+
+static bool same_packed(const packed_use *a, const packed_use *b)
+{
+    const char *x = a->format, *y = b->format;
+    return a->paired == b->paired && (x == y || (x && y && strcmp(x, y) == 0)) &&
+           fv_weight_same(a->weight, b->weight);
 }
 
 /* Whether an earlier step of the plan uses the same packed weight. Steps that share one are close
  * together (the norms before K and V and before Q), except in training, whose gradients use the
  * weights of the forward steps. */
-static bool counted_before(const fovea_plan *p, uint32_t step, uint32_t o)
+static bool counted_before(const fovea_plan *p, const fv_plan_candidate *c, uint32_t step,
+                           uint32_t o)
 {
     const fv_graph *g = &p->graph;
+    const packed_use of = use_of(p, c, step, o);
     uint32_t from = step > 16 && !p->options.training ? step - 16 : 0;
     for (uint32_t i = from; i < step; i++)
-        for (uint32_t k = 0; !g->step[i].dead && k < FV_OPERANDS; k++)
-            if (fv_weight_present(&g->step[i].use[k].weight) &&
-                same_packed(&g->step[step], o, &g->step[i], k))
+        for (uint32_t k = 0; !g->step[i].dead && k < FV_OPERANDS; k++) {
+            if (!fv_weight_present(&g->step[i].use[k].weight))
+                continue;
+            const packed_use other = use_of(p, c, i, k);
+            if (same_packed(&of, &other))
                 return true;
+        }
     return false;
 }
 
@@ -43,64 +61,89 @@ static uint64_t external(const fovea_plan *p)
     return fv_size_mul(bytes, (uint64_t)p->limits.frames * p->info.count);
 }
 
-void fv_plan_account(fovea_plan *p)
+static void account_weights(const fovea_plan *p, fv_plan_candidate *c)
 {
-    fovea_plan_info *info = &p->info;
-    uint64_t threads = info->threads;
-    info->weights = info->largest = p->weights_there = 0;
-    info->steps = info->dispatches = 0;
-    info->sweeps = p->sweeps;
-    info->fallback = p->staged && p->limits.borrows ? external(p) : 0;
+    fovea_plan_info *info = &c->info;
     for (uint32_t i = 0; i < p->graph.steps; i++) {
         const fv_step *s = &p->graph.step[i];
-        if (s->dead)
-            continue;
-        info->steps++;
-        for (uint32_t o = 0; o < FV_OPERANDS; o++) {
-            if (!fv_weight_present(&s->use[o].weight))
+        const fv_step_plan *sp = &c->step[i];
+        const fv_problem prob = fv_candidate_problem(c, s, i);
+        for (uint32_t o = 0; !s->dead && o < FV_OPERANDS; o++) {
+            const fv_weight *w = &s->use[o].weight;
+            const fv_kernel *packer = fv_step_packer(s, sp->kernel, o);
+            if (!fv_weight_present(w))
                 continue;
-            uint64_t size =
-                fv_packed_size(&s->use[o].weight, fv_step_packer(s, o), &s->prob, &s->knobs);
+            const uint64_t size = fv_packed_size(w, packer, &prob, &sp->knobs);
             if (size > info->largest)
                 info->largest = size;
-            if (counted_before(p, i, o))
+            if (counted_before(p, c, i, o))
                 continue;
             info->weights = fv_size_add(info->weights, size);
             if (p->free_memory != UINT64_MAX &&
-                fv_packed_there(&p->model->shared, p->device, p->limits.locked, &s->use[o].weight,
-                                fv_step_packer(s, o), &s->prob, &s->knobs))
-                p->weights_there = fv_size_add(p->weights_there, size);
+                fv_packed_there(&p->model->shared, p->device, p->limits.locked, w, packer, &prob,
+                                &sp->knobs))
+                c->weights_there = fv_size_add(c->weights_there, size);
         }
     }
-    for (uint32_t i = 0; i < p->sweeps; i++) {
-        const fv_plan_sweep *w = &p->sweep[i];
+}
+
+static void count_dispatches(const fovea_plan *p, fv_plan_candidate *c)
+{
+    fovea_plan_info *info = &c->info;
+    for (uint32_t i = 0; i < p->cut.sweeps; i++) {
+        const fv_plan_sweep *w = &c->sweep[i];
         for (uint32_t k = w->first; k < w->first + w->count; k++) {
             if (p->graph.step[k].dead)
                 continue;
+            info->steps++;
             if (p->limits.throughput)
-                info->dispatches += w->chunks * p->info.count;
+                info->dispatches += w->chunks * info->count;
             else
                 info->dispatches += !w->streamed || k == w->first;
         }
         info->dispatches += w->saves;
     }
-    for (uint32_t i = 0; i < p->first_bank[FV_REGIONS]; i++)
-        if (p->bank[i].size > info->largest)
-            info->largest = p->bank[i].size;
+}
+
+/* The largest buffer of the candidate's values, or of the caller's. */
+static void find_largest(const fovea_plan *p, fv_plan_candidate *c)
+{
+    fovea_plan_info *info = &c->info;
+    for (uint32_t i = 0; i < c->first_bank[FV_REGIONS]; i++)
+        if (c->bank[i].size > info->largest)
+            info->largest = c->bank[i].size;
     for (uint32_t i = 0; p->limits.throughput && i < p->graph.values; i++) {
         const fv_value *v = &p->graph.value[i];
         if (fv_value_outside(v) && v->rows * fv_value_stride(v) > info->largest)
             info->largest = v->rows * fv_value_stride(v);
     }
-    info->residual = p->region_size[FV_REGION_RESIDUAL] - p->blocks;
-    info->states = fv_size_add(p->region_size[FV_REGION_STATES], p->region_size[FV_REGION_KEPT]);
-    info->chunks = fv_size_add(p->region_size[FV_REGION_CHUNKS],
-                               fv_size_add(p->region_size[FV_REGION_LOCAL], p->blocks));
-    info->scratch = fv_size_mul(p->scratch, threads);
+}
+
+/* Bytes of the plan's own lists. */
+static uint64_t lists(const fovea_plan *p, const fovea_plan_info *info)
+{
+    const uint64_t step = sizeof(fv_step) + sizeof(fv_step_cut) + sizeof(fv_step_plan) +
+                          FV_OPERANDS * sizeof(fv_packed *) + info->count * sizeof(fv_launch) + 128;
+    const uint64_t value = sizeof(fv_value) + sizeof(fv_value_life) + sizeof(fv_value_place);
+    return p->graph.step_capacity * step + p->graph.value_capacity * value;
+}
+
+void fv_plan_account(const fovea_plan *p, fv_plan_candidate *c)
+{
+    fovea_plan_info *info = &c->info;
+    info->weights = info->largest = 0;
+    info->steps = info->dispatches = 0;
+    info->sweeps = p->cut.sweeps;
+    info->fallback = p->staged && p->limits.borrows ? external(p) : 0;
+    account_weights(p, c);
+    count_dispatches(p, c);
+    find_largest(p, c);
+    info->residual = c->region_size[FV_REGION_RESIDUAL] - c->blocks;
+    info->states = fv_size_add(c->region_size[FV_REGION_STATES], c->region_size[FV_REGION_KEPT]);
+    info->chunks = fv_size_add(c->region_size[FV_REGION_CHUNKS],
+                               fv_size_add(c->region_size[FV_REGION_LOCAL], c->blocks));
+    info->scratch = fv_size_mul(c->scratch, info->threads);
     info->staging =
-        fv_size_add(p->region_size[FV_REGION_STAGING], p->picture_bytes + p->graph.table_bytes);
-    info->staging = fv_size_add(info->staging, external(p));
-    info->staging += (uint64_t)p->graph.step_capacity *
-                         (sizeof(fv_step) + p->info.count * sizeof(fv_launch) + 128) +
-                     (uint64_t)p->graph.value_capacity * sizeof(fv_value);
+        fv_size_add(c->region_size[FV_REGION_STAGING], p->picture_bytes + p->graph.table_bytes);
+    info->staging = fv_size_add(info->staging, external(p)) + lists(p, info);
 }

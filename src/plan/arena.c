@@ -28,9 +28,9 @@ struct tenant {
     uint64_t apart;       /* from one frame of a batch to the next; 0: they share it */
     uint32_t first, last; /* steps, inclusive */
     uint32_t region;
-    uint32_t sweep;  /* LOCAL: blocks of different sweeps overlap freely */
-    fv_value *value; /* whose place it is, and its heirs' (in_place.c); NULL: */
-    fv_ref *ref;     /* what else gets it */
+    uint32_t sweep;        /* LOCAL: blocks of different sweeps overlap freely */
+    fv_value_place *place; /* of a value, and of those that reuse it (in_place.c); NULL: */
+    fv_ref *ref;           /* what else gets it */
 };
 
 /* Workers run different steps of a streamed sweep at the same time, so its values live for the
@@ -40,10 +40,10 @@ static bool lives_whole_sweeps(const fv_plan_sweep *w)
     return w->streamed || !w->bands;
 }
 
-static uint32_t last_step(const fovea_plan *p, const fv_value *v)
+static uint32_t last_step(const fv_plan_candidate *c, const fv_value_life *l)
 {
-    const fv_plan_sweep *end = &p->sweep[v->last_sweep];
-    return lives_whole_sweeps(end) ? end->first + end->count - 1 : v->last_step;
+    const fv_plan_sweep *end = &c->sweep[l->last_sweep];
+    return lives_whole_sweeps(end) ? end->first + end->count - 1 : l->last_step;
 }
 
 /* The frames of a batch have what others would overwrite before they have read it each to
@@ -58,31 +58,34 @@ static void repeat(const fovea_plan *p, struct tenant *t, uint64_t rows, const f
     t->size = fv_size_mul(t->size, p->info.count);
 }
 
-static void admit(const fovea_plan *p, struct tenant *t, fv_value *v)
+static void admit(const fovea_plan *p, const fv_plan_candidate *c, struct tenant *t, uint32_t id)
 {
-    const fv_plan_sweep *w = &p->sweep[v->first_sweep];
+    const fv_value *v = &p->graph.value[id];
+    const fv_value_life *l = &p->cut.life[id];
+    fv_value_place *place = &c->place[id];
+    const fv_plan_sweep *w = &c->sweep[l->first_sweep];
     uint64_t rows = v->need;
-    *t = (struct tenant){.value = v, .first = v->first_step, .last = v->last_step};
+    *t = (struct tenant){.place = place, .first = l->first_step, .last = l->last_step};
     if (v->kind == FV_VALUE_PARTIAL || v->kind == FV_VALUE_STATE) {
         t->region = FV_REGION_STATES;
-        rows = v->kind == FV_VALUE_PARTIAL ? v->rows : 1;
+        rows = v->kind == FV_VALUE_PARTIAL ? place->groups : 1;
     } else if (v->kind == FV_VALUE_KEPT) {
         t->region = FV_REGION_KEPT;
         rows = 1;
     } else if (v->staging) {
         t->region = FV_REGION_STAGING;
-    } else if (v->first_sweep != v->last_sweep) {
+    } else if (l->first_sweep != l->last_sweep) {
         t->region = FV_REGION_RESIDUAL;
     } else if (w->streamed) {
         t->region = LOCAL;
-        t->sweep = v->first_sweep;
+        t->sweep = l->first_sweep;
         if (w->bands)
-            rows = v->room;
+            rows = l->band_rows;
         else if (w->width)
-            rows = (uint64_t)v->ring * w->width;
+            rows = (uint64_t)place->ring * w->width;
         else
             rows = rows < w->chunk ? rows : w->chunk;
-        if (v->lasting) {
+        if (place->persistent) {
             t->first = w->first;
             t->last = w->first + w->count - 1;
         }
@@ -94,11 +97,9 @@ static void admit(const fovea_plan *p, struct tenant *t, fv_value *v)
     if (t->region != LOCAL && t->region != FV_REGION_CHUNKS) {
         if (lives_whole_sweeps(w))
             t->first = w->first;
-        t->last = last_step(p, v);
-        for (const fv_value *heir = v; heir->heir >= 0;) {
-            heir = &p->graph.value[heir->heir];
-            t->last = last_step(p, heir);
-        }
+        t->last = last_step(c, l);
+        for (fv_id by = place->reused_by; by >= 0; by = c->place[by].reused_by)
+            t->last = last_step(c, &p->cut.life[by]);
     }
     if (t->region == FV_REGION_KEPT) {
         t->first = 0;
@@ -108,15 +109,17 @@ static void admit(const fovea_plan *p, struct tenant *t, fv_value *v)
 }
 
 /* The saved borders of a value that another takes the place of. */
-static void admit_border(const fovea_plan *p, struct tenant *t, fv_value *v)
+static void admit_border(const fovea_plan *p, const fv_plan_candidate *c, struct tenant *t,
+                         uint32_t id)
 {
-    const fv_plan_sweep *w = &p->sweep[v->last_sweep];
-    const uint64_t rows = 2 * (uint64_t)w->runs * v->border;
+    fv_value_place *place = &c->place[id];
+    const fv_plan_sweep *w = &c->sweep[p->cut.life[id].last_sweep];
+    const uint64_t rows = 2 * (uint64_t)w->runs * place->saved_rows;
     *t = (struct tenant){.first = w->first,
                          .last = w->first + w->count - 1,
                          .region = FV_REGION_RESIDUAL,
-                         .ref = &v->border_ref};
-    repeat(p, t, rows, v);
+                         .ref = &place->saved};
+    repeat(p, t, rows, &p->graph.value[id]);
 }
 
 static int by_size(const void *a, const void *b)
@@ -127,7 +130,7 @@ static int by_size(const void *a, const void *b)
     if (x->first != y->first)
         return x->first < y->first ? -1 : 1;
     /* The order of values, so that plans with the same states have them in the same places. */
-    return x->value < y->value ? -1 : x->value > y->value;
+    return x->place < y->place ? -1 : x->place > y->place;
 }
 
 static bool alive_together(const struct tenant *a, const struct tenant *b)
@@ -157,28 +160,29 @@ static uint64_t lowest_gap(const struct tenant *t, uint32_t n, uint64_t bank)
     return offset;
 }
 
-/* Lists the values that need a place, and records in p->oversize the largest that no bank can hold.
+/* Lists the values that need a place, and records in c->oversize the largest that no bank can hold.
  */
-static uint32_t list_tenants(fovea_plan *p, struct tenant *tenant, uint64_t bank)
+static uint32_t list_tenants(const fovea_plan *p, fv_plan_candidate *c, struct tenant *tenant,
+                             uint64_t bank)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < p->graph.values; i++) {
-        fv_value *v = &p->graph.value[i];
+        const fv_value *v = &p->graph.value[i];
+        fv_value_place *place = &c->place[i];
         uint64_t bytes = 0;
-        v->ref = (fv_ref){0};
         if (fv_value_outside(v)) {
-            v->ref.space = FV_SPACE_EXTERNAL;
-            v->ref.slot = v->slot;
+            place->ref.space = FV_SPACE_EXTERNAL;
+            place->ref.slot = v->slot;
             bytes = p->limits.throughput ? fv_size_mul(v->rows, fv_value_stride(v)) : 0;
-        } else if (v->first_step != UINT32_MAX && !v->inherits) {
-            admit(p, &tenant[n], v);
+        } else if (p->cut.life[i].first_step != UINT32_MAX && !place->reuses) {
+            admit(p, c, &tenant[n], i);
             bytes = tenant[n++].size;
         }
-        if (v->border)
-            admit_border(p, &tenant[n++], v);
-        if (bytes > bank && bytes > p->oversize_bytes) {
-            p->oversize = (fv_id)i;
-            p->oversize_bytes = bytes;
+        if (place->saved_rows)
+            admit_border(p, c, &tenant[n++], i);
+        if (bytes > bank && bytes > c->oversize_bytes) {
+            c->oversize = (fv_id)i;
+            c->oversize_bytes = bytes;
         }
     }
     return n;
@@ -191,8 +195,8 @@ static bool in_block(const fovea_plan *p, const struct tenant *t)
 }
 
 /* Creates the list of the regions' buffers, and assigns each value to one. */
-static fovea_status make_banks(fovea_plan *p, const struct tenant *tenant, uint32_t tenants,
-                               uint64_t bank)
+static fovea_status make_banks(const fovea_plan *p, fv_plan_candidate *c,
+                               const struct tenant *tenant, uint32_t tenants, uint64_t bank)
 {
     uint32_t count[FV_REGIONS] = {0}, first[FV_REGIONS + 1] = {0};
     for (uint32_t i = 0; i < tenants; i++) {
@@ -202,54 +206,50 @@ static fovea_status make_banks(fovea_plan *p, const struct tenant *tenant, uint3
         uint32_t *have = &count[tenant[i].region];
         *have = needed > *have ? needed : *have;
     }
-    count[FV_REGION_SCRATCH] = p->limits.throughput && p->scratch;
+    count[FV_REGION_SCRATCH] = p->limits.throughput && c->scratch;
     for (int r = 0; r < FV_REGIONS; r++)
         first[r + 1] = first[r] + count[r];
-    fv_bank *made;
-    FV_TRY(FV_MEM_ARRAY(&made, first[FV_REGIONS], FV_MEM_PLAN, "the plan's memory map"));
-    fv_mem_free(p->bank);
-    p->bank = made;
-    memcpy(p->first_bank, first, sizeof first);
+    FV_TRY(FV_MEM_ARRAY(&c->bank, first[FV_REGIONS], FV_MEM_PLAN, "the plan's memory map"));
+    memcpy(c->first_bank, first, sizeof first);
     for (uint32_t i = 0; i < tenants; i++) {
         const struct tenant *t = &tenant[i];
-        fv_ref *ref = t->value ? &t->value->ref : t->ref;
+        fv_ref *ref = t->place ? &t->place->ref : t->ref;
         ref->space = t->region == LOCAL ? FV_SPACE_LOCAL : FV_SPACE_BUFFER;
         ref->offset = t->offset % bank;
         ref->apart = t->apart;
         ref->mem = NULL;
         if (in_block(p, t))
             continue;
-        fv_bank *b = &p->bank[p->first_bank[t->region] + (uint32_t)(t->offset / bank)];
+        fv_bank *b = &c->bank[c->first_bank[t->region] + (uint32_t)(t->offset / bank)];
         ref->mem = &b->mem;
         const uint64_t end = fv_size_add(ref->offset, t->size);
         b->size = end > b->size ? end : b->size;
-        for (fv_value *v = t->value; v && v->heir >= 0; v = &p->graph.value[v->heir])
-            p->graph.value[v->heir].ref = v->ref;
+        for (fv_value_place *v = t->place; v && v->reused_by >= 0; v = &c->place[v->reused_by])
+            c->place[v->reused_by].ref = v->ref;
     }
     if (count[FV_REGION_SCRATCH])
-        p->bank[p->first_bank[FV_REGION_SCRATCH]].size = p->scratch;
+        c->bank[c->first_bank[FV_REGION_SCRATCH]].size = c->scratch;
     return FOVEA_OK;
 }
 
 /* The workers' blocks of every streamed sweep, behind the n tenants; returns the number of all. */
-static uint32_t admit_blocks(fovea_plan *p, struct tenant *t, uint32_t n)
+static uint32_t admit_blocks(const fovea_plan *p, fv_plan_candidate *c, struct tenant *t,
+                             uint32_t n)
 {
     uint32_t all = n;
-    for (uint32_t i = 0; i < p->sweeps; i++)
-        p->sweep[i].block = 0;
     for (uint32_t i = 0; i < n && !p->limits.throughput; i++) {
-        uint64_t *most = &p->sweep[t[i].sweep].block;
+        uint64_t *most = &c->sweep[t[i].sweep].block;
         const uint64_t end = fv_size_add(t[i].offset, t[i].size);
         if (t[i].region == LOCAL && end > *most)
             *most = end;
     }
-    for (uint32_t i = 0; i < p->sweeps; i++) {
-        fv_plan_sweep *w = &p->sweep[i];
+    for (uint32_t i = 0; i < p->cut.sweeps; i++) {
+        fv_plan_sweep *w = &c->sweep[i];
         if (w->block)
             t[all++] = (struct tenant){.first = w->first,
                                        .last = w->first + w->count - 1,
                                        .region = FV_REGION_RESIDUAL,
-                                       .size = fv_size_mul(w->block, p->info.threads),
+                                       .size = fv_size_mul(w->block, c->info.threads),
                                        .ref = &w->blocks};
     }
     return all;
@@ -264,39 +264,36 @@ static uint64_t residual_end(const struct tenant *t, uint32_t n)
     return most;
 }
 
-static fovea_status place(fovea_plan *p, struct tenant *tenant)
+static fovea_status place_all(const fovea_plan *p, fv_plan_candidate *c, struct tenant *tenant)
 {
     /* Sums of offset and size must not overflow 64 bits. */
     const uint64_t most = UINT64_MAX / 4;
     const uint64_t bank = (p->limits.largest < most ? p->limits.largest : most) / ALIGN * ALIGN;
-    p->oversize = FV_NO_VALUE;
-    p->oversize_bytes = 0;
-    memset(p->region_size, 0, sizeof p->region_size);
-    const uint32_t tenants = list_tenants(p, tenant, bank);
-    if (p->oversize != FV_NO_VALUE)
+    c->oversize = FV_NO_VALUE;
+    const uint32_t tenants = list_tenants(p, c, tenant, bank);
+    if (c->oversize != FV_NO_VALUE)
         return FOVEA_OK;
     qsort(tenant, tenants, sizeof *tenant, by_size);
     for (uint32_t i = 0; i < tenants; i++)
         tenant[i].offset = lowest_gap(tenant, i, bank);
-    const uint32_t all = admit_blocks(p, tenant, tenants);
+    const uint32_t all = admit_blocks(p, c, tenant, tenants);
     for (uint32_t i = tenants; i < all; i++)
         tenant[i].offset = lowest_gap(tenant, i, bank);
-    FV_TRY(make_banks(p, tenant, all, bank));
+    FV_TRY(make_banks(p, c, tenant, all, bank));
     for (int r = 0; r < FV_REGIONS; r++)
-        for (uint32_t i = p->first_bank[r]; i < p->first_bank[r + 1]; i++)
-            p->region_size[r] = fv_size_add(p->region_size[r], p->bank[i].size);
-    p->blocks = 0;
+        for (uint32_t i = c->first_bank[r]; i < c->first_bank[r + 1]; i++)
+            c->region_size[r] = fv_size_add(c->region_size[r], c->bank[i].size);
     if (all > tenants)
-        p->blocks = p->region_size[FV_REGION_RESIDUAL] - residual_end(tenant, tenants);
+        c->blocks = c->region_size[FV_REGION_RESIDUAL] - residual_end(tenant, tenants);
     return FOVEA_OK;
 }
 
-fovea_status fv_arena_place(fovea_plan *p)
+fovea_status fv_arena_place(const fovea_plan *p, fv_plan_candidate *c)
 {
     struct tenant *tenant;
-    FV_TRY(FV_MEM_ARRAY(&tenant, 2 * (uint64_t)p->graph.values + p->sweeps, FV_MEM_PLAN,
+    FV_TRY(FV_MEM_ARRAY(&tenant, 2 * (uint64_t)p->graph.values + p->cut.sweeps, FV_MEM_PLAN,
                         "the plan's memory map"));
-    const fovea_status status = place(p, tenant);
+    const fovea_status status = place_all(p, c, tenant);
     fv_mem_free(tenant);
     return status;
 }

@@ -1,8 +1,8 @@
-/* arena.h: regions and banks of device memory, and the place of every value in them. */
+/* arena.h: regions and banks of device memory. */
 #ifndef FOVEA_SRC_PLAN_ARENA_H
 #define FOVEA_SRC_PLAN_ARENA_H
 
-#include "graph/emit.h"
+#include "device/backend.h"
 
 /* Regions of device memory: a buffer each, or several where the device limits their size. */
 enum fv_region {
@@ -22,9 +22,5 @@ typedef struct fv_bank {
     fv_mem mem;
     uint64_t size;
 } fv_bank;
-
-/* Sets the offsets of all values and the size of every region; if a value is larger than any buffer
- * of the device, sets p->oversize instead. */
-fovea_status fv_arena_place(fovea_plan *p);
 
 #endif

@@ -35,7 +35,7 @@
 #define LARGE (8u << 20)
 
 typedef struct band {
-    const fv_graph *g;
+    const fv_cut *c;
     uint32_t first, end;
     fv_rows row[MOST_STEPS]; /* of each step; first >= end: none */
 } band;
@@ -86,7 +86,7 @@ static bool rows_read(fv_rows *out, const fv_step *s, uint32_t o, fv_rows r)
 static int64_t writer(const band *k, uint32_t step, fv_id id)
 {
     for (int64_t j = (int64_t)step - 1; j >= k->first; j--)
-        if (!k->g->step[j].dead && written(&k->g->step[j]) == id)
+        if (!k->c->graph->step[j].dead && written(&k->c->graph->step[j]) == id)
             return j;
     return -1;
 }
@@ -94,7 +94,7 @@ static int64_t writer(const band *k, uint32_t step, fv_id id)
 static bool is_written_later(const band *k, uint32_t step, fv_id id)
 {
     for (uint32_t j = step + 1; j < k->end; j++)
-        if (!k->g->step[j].dead && written(&k->g->step[j]) == id)
+        if (!k->c->graph->step[j].dead && written(&k->c->graph->step[j]) == id)
             return true;
     return false;
 }
@@ -112,7 +112,7 @@ static void add_rows(fv_rows *to, fv_rows r)
 /* Adds what step i reads to the rows of the steps that write it. */
 static bool trace_back(band *k, uint32_t i)
 {
-    const fv_step *s = &k->g->step[i];
+    const fv_step *s = &k->c->graph->step[i];
     for (uint32_t o = 0; o < FV_OPERANDS; o++) {
         const fv_id id = s->use[o].view.id;
         if (o == s->out || id < 0)
@@ -136,7 +136,7 @@ static bool trace_back(band *k, uint32_t i)
 static bool writers_agree(const band *k)
 {
     for (uint32_t i = k->first; i < k->end; i++) {
-        const fv_step *s = &k->g->step[i];
+        const fv_step *s = &k->c->graph->step[i];
         const int64_t before = s->dead ? -1 : writer(k, i, written(s));
         if (before >= 0 && (k->row[before - k->first].first != k->row[i - k->first].first ||
                             k->row[before - k->first].end != k->row[i - k->first].end))
@@ -152,7 +152,7 @@ static bool find_rows(band *k, fv_rows r)
     k->row[k->end - 1 - k->first] = r;
     for (uint32_t i = k->end; i-- > k->first;) {
         const fv_rows *own = &k->row[i - k->first];
-        if (k->g->step[i].dead)
+        if (k->c->graph->step[i].dead)
             continue;
         if (own->first >= own->end || !trace_back(k, i))
             return false;
@@ -161,22 +161,22 @@ static bool find_rows(band *k, fv_rows r)
 }
 
 /* Tokens in a line of the last step's grid; 1: nobody knows. */
-static uint32_t last_width(const fv_graph *g, uint32_t first, uint32_t end)
+static uint32_t last_width(const fv_cut *c, uint32_t first, uint32_t end)
 {
-    const uint32_t rows = g->step[end - 1].prob.dim[FV_DIM_ROWS];
+    const uint32_t rows = c->graph->step[end - 1].prob.dim[FV_DIM_ROWS];
     for (uint32_t i = end; i-- > first;) {
-        const uint32_t width = g->step[i].dead ? 0 : line_of(&g->step[i]);
-        if (width && g->step[i].prob.dim[FV_DIM_ROWS] == rows)
+        const uint32_t width = c->graph->step[i].dead ? 0 : line_of(&c->graph->step[i]);
+        if (width && c->graph->step[i].prob.dim[FV_DIM_ROWS] == rows)
             return width;
     }
     return 1;
 }
 
 /* Rows of the last step in band i of n: whole lines. */
-static fv_rows part(const fv_graph *g, uint32_t first, uint32_t end, uint32_t i, uint32_t n)
+static fv_rows part(const fv_cut *c, uint32_t first, uint32_t end, uint32_t i, uint32_t n)
 {
-    const uint32_t rows = g->step[end - 1].prob.dim[FV_DIM_ROWS];
-    const uint32_t width = last_width(g, first, end), all = fv_ceil_div(rows, width);
+    const uint32_t rows = c->graph->step[end - 1].prob.dim[FV_DIM_ROWS];
+    const uint32_t width = last_width(c, first, end), all = fv_ceil_div(rows, width);
     return (fv_rows){fv_min_u32(rows, (uint32_t)((uint64_t)all * i / n) * width),
                      fv_min_u32(rows, (uint32_t)((uint64_t)all * (i + 1) / n) * width)};
 }
@@ -184,9 +184,9 @@ static fv_rows part(const fv_graph *g, uint32_t first, uint32_t end, uint32_t i,
 /* ---- the choice ---- */
 
 /* What a step writes for others to see: bands must not share rows of it. */
-static bool leaves(const fv_graph *g, uint32_t first, uint32_t end, uint32_t i)
+static bool leaves(const fv_cut *c, uint32_t first, uint32_t end, uint32_t i)
 {
-    return !g->step[i].dead && !fv_halo_inside(g, first, end, written(&g->step[i]));
+    return !c->graph->step[i].dead && !fv_halo_inside(c, first, end, written(&c->graph->step[i]));
 }
 
 /* What n bands cost. */
@@ -195,42 +195,44 @@ typedef struct cost {
     uint32_t row[MOST_STEPS]; /* that a worker has room for, of what each step writes */
 } cost;
 
-static cost cost_of(const fv_graph *g, uint32_t first, uint32_t end, uint32_t n)
+static cost cost_of(const fv_cut *c, uint32_t first, uint32_t end, uint32_t n)
 {
-    band before = {g, first, end, {{0, 0}}}, now = before;
+    band before = {c, first, end, {{0, 0}}}, now = before;
     double once = 0, done = 0;
-    cost c = {0};
+    cost all = {0};
     for (uint32_t u = 0; u < n; u++, before = now) {
-        if (!find_rows(&now, part(g, first, end, u, n)))
+        if (!find_rows(&now, part(c, first, end, u, n)))
             return (cost){0};
         for (uint32_t i = first; i < end; i++) {
             const fv_rows *r = &now.row[i - first];
-            const double flops = g->step[i].dead ? 0 : fv_problem_flops(&g->step[i].prob);
-            const uint32_t rows = g->step[i].prob.dim[FV_DIM_ROWS], *most = &c.row[i - first];
-            if (leaves(g, first, end, i) &&
+            const double flops =
+                c->graph->step[i].dead ? 0 : fv_problem_flops(&c->graph->step[i].prob);
+            const uint32_t rows = c->graph->step[i].prob.dim[FV_DIM_ROWS],
+                           *most = &all.row[i - first];
+            if (leaves(c, first, end, i) &&
                 (r->first != (u ? before.row[i - first].end : 0) || (u + 1 == n && r->end != rows)))
                 return (cost){0};
-            c.row[i - first] = r->end - r->first > *most ? r->end - r->first : *most;
+            all.row[i - first] = r->end - r->first > *most ? r->end - r->first : *most;
             done += flops * (r->end - r->first) / rows;
             once += u ? 0 : flops;
         }
     }
-    c.work = once > 0 ? done / once : 1;
-    return c;
+    all.work = once > 0 ? done / once : 1;
+    return all;
 }
 
 /* How many bands, whoever runs them: the choice of a sweep's steps must not depend on that. As many
  * as do not do too much twice; 0: none. */
-static uint32_t count(cost *c, const fv_graph *g, uint32_t first, uint32_t end)
+static uint32_t count(cost *out, const fv_cut *c, uint32_t first, uint32_t end)
 {
     static const uint32_t counts[] = {4, 6, 8, 12, 16, 24, 32};
-    const uint32_t all = g->step[end - 1].prob.dim[FV_DIM_ROWS] / last_width(g, first, end);
+    const uint32_t all = c->graph->step[end - 1].prob.dim[FV_DIM_ROWS] / last_width(c, first, end);
     uint32_t n = 0;
     for (size_t i = 0; i < sizeof counts / sizeof *counts && counts[i] <= all; i++) {
-        const cost more = cost_of(g, first, end, counts[i]);
+        const cost more = cost_of(c, first, end, counts[i]);
         if (more.work == 0 || more.work > 1 + MOST_REPEATED)
             break;
-        *c = more;
+        *out = more;
         n = counts[i];
     }
     return n;
@@ -242,29 +244,31 @@ static uint64_t bytes_of(const fv_value *v)
 }
 
 /* Bytes, with all rows, of the largest value that lives inside. */
-static uint64_t largest_inside(const fv_graph *g, uint32_t first, uint32_t end)
+static uint64_t largest_inside(const fv_cut *c, uint32_t first, uint32_t end)
 {
     uint64_t most = 0;
     for (uint32_t i = first; i < end; i++) {
-        const fv_id id = g->step[i].dead ? FV_NO_VALUE : written(&g->step[i]);
-        if (id >= 0 && fv_halo_inside(g, first, end, id) && bytes_of(&g->value[id]) > most)
-            most = bytes_of(&g->value[id]);
+        const fv_id id = c->graph->step[i].dead ? FV_NO_VALUE : written(&c->graph->step[i]);
+        if (id >= 0 && fv_halo_inside(c, first, end, id) && bytes_of(&c->graph->value[id]) > most)
+            most = bytes_of(&c->graph->value[id]);
     }
     return most;
 }
 
 /* Bytes of what lies inside, at the step where that is most: with rows[step - first] rows of what
  * each step writes. */
-static uint64_t bytes_inside(const fv_graph *g, uint32_t first, uint32_t end, const uint32_t *rows)
+static uint64_t bytes_inside(const fv_cut *c, uint32_t first, uint32_t end, const uint32_t *rows)
 {
     uint64_t most = 0;
     for (uint32_t i = first; i < end; i++) {
         uint64_t bytes = 0;
         for (uint32_t j = first; j <= i; j++) {
-            const fv_id id = g->step[j].dead ? FV_NO_VALUE : written(&g->step[j]);
-            const fv_value *v = id < 0 ? NULL : &g->value[id];
-            if (v && v->first_step == j && v->last_step >= i && fv_halo_inside(g, first, end, id))
-                bytes = fv_size_add(bytes, fv_size_mul(rows[j - first], fv_value_stride(v)));
+            const fv_id id = c->graph->step[j].dead ? FV_NO_VALUE : written(&c->graph->step[j]);
+            if (id < 0 || c->life[id].first_step != j || c->life[id].last_step < i ||
+                !fv_halo_inside(c, first, end, id))
+                continue;
+            const uint64_t stride = fv_value_stride(&c->graph->value[id]);
+            bytes = fv_size_add(bytes, fv_size_mul(rows[j - first], stride));
         }
         most = bytes > most ? bytes : most;
     }
@@ -273,25 +277,27 @@ static uint64_t bytes_inside(const fv_graph *g, uint32_t first, uint32_t end, co
 
 /* Bytes that the plan itself keeps of what steps [first, end) use or what is read later, but for
  * what lives inside. */
-static uint64_t bytes_beside(const fv_graph *g, uint32_t first, uint32_t end)
+static uint64_t bytes_beside(const fv_cut *c, uint32_t first, uint32_t end)
 {
     uint64_t bytes = 0;
-    for (uint32_t i = 0; i < g->values; i++) {
-        const fv_value *v = &g->value[i];
-        if (v->kind == FV_VALUE_ROWS && v->first_step < end && v->last_step >= first &&
-            !fv_halo_inside(g, first, end, (fv_id)i))
+    for (uint32_t i = 0; i < c->graph->values; i++) {
+        const fv_value *v = &c->graph->value[i];
+        const fv_value_life *l = &c->life[i];
+        if (v->kind == FV_VALUE_ROWS && l->first_step < end && l->last_step >= first &&
+            !fv_halo_inside(c, first, end, (fv_id)i))
             bytes = fv_size_add(bytes, bytes_of(v));
     }
     return bytes;
 }
 
 /* The same at one step, without bands. */
-static uint64_t bytes_at(const fv_graph *g, uint32_t step)
+static uint64_t bytes_at(const fv_cut *c, uint32_t step)
 {
     uint64_t bytes = 0;
-    for (uint32_t i = 0; i < g->values; i++) {
-        const fv_value *v = &g->value[i];
-        if (v->kind == FV_VALUE_ROWS && v->first_step <= step && v->last_step >= step)
+    for (uint32_t i = 0; i < c->graph->values; i++) {
+        const fv_value *v = &c->graph->value[i];
+        const fv_value_life *l = &c->life[i];
+        if (v->kind == FV_VALUE_ROWS && l->first_step <= step && l->last_step >= step)
             bytes = fv_size_add(bytes, bytes_of(v));
     }
     return bytes;
@@ -299,54 +305,54 @@ static uint64_t bytes_at(const fv_graph *g, uint32_t step)
 
 /* Whether rows differ in number, or a finished grid is read: other sweeps have chunks or row tiles.
  */
-static bool needs_bands(const fv_graph *g, uint32_t first, uint32_t end)
+static bool needs_bands(const fv_cut *c, uint32_t first, uint32_t end)
 {
     for (uint32_t i = first; i < end; i++)
-        if (!g->step[i].dead && line_of(&g->step[i]) &&
-            fv_step_span(&g->step[i]) != FV_SPAN_LOCAL &&
-            writer(&(band){g, first, end, {{0, 0}}}, i, g->step[i].use[0].view.id) >= 0)
+        if (!c->graph->step[i].dead && line_of(&c->graph->step[i]) &&
+            fv_step_span(&c->graph->step[i]) != FV_SPAN_LOCAL &&
+            writer(&(band){c, first, end, {{0, 0}}}, i, c->graph->step[i].use[0].view.id) >= 0)
             return true;
     return false;
 }
 
 /* Bytes that the plan itself keeps of what steps [first, end) use, if they are a sweep of chunks or
  * row tiles; and of what the step after them does. */
-static uint64_t bytes_tiled(const fv_graph *g, uint32_t first, uint32_t end)
+static uint64_t bytes_tiled(const fv_cut *c, uint32_t first, uint32_t end)
 {
-    uint64_t bytes = bytes_beside(g, first, end);
-    for (uint32_t y = 0; y < g->values; y++)
-        if (fv_in_place_likely(g, first, end, (fv_id)y))
-            bytes -= bytes_of(&g->value[y]);
-    const uint64_t next = end < g->steps ? bytes_at(g, end) : 0;
+    uint64_t bytes = bytes_beside(c, first, end);
+    for (uint32_t y = 0; y < c->graph->values; y++)
+        if (fv_in_place_likely(c, first, end, (fv_id)y))
+            bytes -= bytes_of(&c->graph->value[y]);
+    const uint64_t next = end < c->graph->steps ? bytes_at(c, end) : 0;
     return bytes > next ? bytes : next;
 }
 
 /* fv_band_end, with the bytes that the sweep and what comes next have. */
-static uint32_t best_end(const fv_graph *g, uint32_t first, uint32_t threads, uint32_t *bands,
+static uint32_t best_end(const fv_cut *c, uint32_t first, uint32_t threads, uint32_t *bands,
                          uint64_t *least)
 {
     enum { WORKERS = 2 }; /* of a small board, when memory is compared */
     uint32_t best = first;
     uint64_t whole = 0; /* at any step, without bands */
     *least = UINT64_MAX;
-    for (uint32_t end = first + 1; end <= g->steps && end - first <= MOST_STEPS; end++) {
-        const fv_step *s = &g->step[end - 1];
-        cost c;
+    for (uint32_t end = first + 1; end <= c->graph->steps && end - first <= MOST_STEPS; end++) {
+        const fv_step *s = &c->graph->step[end - 1];
+        cost of;
         if (s->dead)
             continue;
-        const uint64_t now = bytes_at(g, end - 1);
+        const uint64_t now = bytes_at(c, end - 1);
         whole = now > whole ? now : whole;
         if (!can_be_banded(s))
             break;
-        if (!needs_bands(g, first, end) || largest_inside(g, first, end) < LARGE)
+        if (!needs_bands(c, first, end) || largest_inside(c, first, end) < LARGE)
             continue;
-        const uint32_t n = count(&c, g, first, end);
+        const uint32_t n = count(&of, c, first, end);
         if (n == 0)
             continue;
         const uint64_t bytes = fv_size_add(
-            bytes_beside(g, first, end), fv_size_mul(WORKERS, bytes_inside(g, first, end, c.row)));
+            bytes_beside(c, first, end), fv_size_mul(WORKERS, bytes_inside(c, first, end, of.row)));
         /* What comes next has what the sweep leaves. */
-        const uint64_t next = end < g->steps ? bytes_at(g, end) : 0;
+        const uint64_t next = end < c->graph->steps ? bytes_at(c, end) : 0;
         if (bytes >= whole || (bytes > next ? bytes : next) > *least)
             continue;
         *least = bytes > next ? bytes : next;
@@ -356,24 +362,24 @@ static uint32_t best_end(const fv_graph *g, uint32_t first, uint32_t threads, ui
     return best;
 }
 
-uint32_t fv_band_end(const fv_graph *g, uint32_t first, uint32_t threads, uint32_t *bands)
+uint32_t fv_band_end(const fv_cut *c, uint32_t first, uint32_t threads, uint32_t *bands)
 {
     uint64_t bytes;
-    return best_end(g, first, threads, bands, &bytes);
+    return best_end(c, first, threads, bands, &bytes);
 }
 
-uint32_t fv_band_begin(const fv_graph *g, uint32_t first, uint32_t cut)
+uint32_t fv_band_begin(const fv_cut *c, uint32_t first, uint32_t cut)
 {
     uint32_t best = cut, bands;
-    uint64_t least = bytes_tiled(g, first, cut);
+    uint64_t least = bytes_tiled(c, first, cut);
     for (uint32_t at = cut + 1; at-- > first + 1;) {
         uint64_t bytes;
-        if (at < g->steps && g->step[at].dead)
+        if (at < c->graph->steps && c->graph->step[at].dead)
             continue;
-        if (at < cut && !can_be_banded(&g->step[at]))
+        if (at < cut && !can_be_banded(&c->graph->step[at]))
             break;
-        const uint32_t end = best_end(g, at, 1, &bands, &bytes);
-        const uint64_t before = bytes_tiled(g, first, at);
+        const uint32_t end = best_end(c, at, 1, &bands, &bytes);
+        const uint64_t before = bytes_tiled(c, first, at);
         bytes = before > bytes ? before : bytes;
         if (end <= cut || bytes >= least)
             continue;
@@ -385,19 +391,19 @@ uint32_t fv_band_begin(const fv_graph *g, uint32_t first, uint32_t cut)
 
 /* ---- the sweep ---- */
 
-void fv_band_rows(fv_graph *g, fv_plan_sweep *w)
+void fv_band_rows(fv_cut *c, fv_plan_sweep *w)
 {
-    band k = {g, w->first, w->first + w->count, {{0, 0}}};
+    band k = {c, w->first, w->first + w->count, {{0, 0}}};
     for (uint32_t u = 0; u < w->bands; u++) {
-        find_rows(&k, part(g, k.first, k.end, u, w->bands));
+        find_rows(&k, part(c, k.first, k.end, u, w->bands));
         for (uint32_t i = k.first; i < k.end; i++) {
             const fv_rows r = k.row[i - k.first];
             w->band[(size_t)(i - k.first) * w->bands + u] = r;
-            const fv_id id = g->step[i].dead ? FV_NO_VALUE : written(&g->step[i]);
-            if (id < 0 || !fv_halo_inside(g, k.first, k.end, id))
+            const fv_id id = c->graph->step[i].dead ? FV_NO_VALUE : written(&c->graph->step[i]);
+            if (id < 0 || !fv_halo_inside(c, k.first, k.end, id))
                 continue;
-            fv_value *v = &g->value[id];
-            v->room = v->room > r.end - r.first ? v->room : r.end - r.first;
+            uint32_t *most = &c->life[id].band_rows;
+            *most = *most > r.end - r.first ? *most : r.end - r.first;
         }
     }
 }

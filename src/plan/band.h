@@ -7,12 +7,12 @@
 
 /* Where the best banded sweep that begins with step `first` ends, whoever runs it; `first`: there
  * is none that is worth it. *bands: how many for `threads` workers. */
-uint32_t fv_band_end(const fv_graph *g, uint32_t first, uint32_t threads, uint32_t *bands);
+uint32_t fv_band_end(const fv_cut *c, uint32_t first, uint32_t threads, uint32_t *bands);
 /* Where a sweep of other steps [first, cut) should end for the one that begins at `cut` to be
  * banded from there on with the fewest bytes between them: `cut`, or earlier. */
-uint32_t fv_band_begin(const fv_graph *g, uint32_t first, uint32_t cut);
+uint32_t fv_band_begin(const fv_cut *c, uint32_t first, uint32_t cut);
 /* Rows of every step of a banded sweep for every band, [step - w->first][band], into w->band; the
  * rows of the values inside that a worker has room for. */
-void fv_band_rows(fv_graph *g, fv_plan_sweep *w);
+void fv_band_rows(fv_cut *c, fv_plan_sweep *w);
 
 #endif

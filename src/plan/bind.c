@@ -23,20 +23,53 @@ static fv_ref ref_of_frame(const fovea_plan *p, fv_ref r, uint32_t frame)
     return r;
 }
 
+/* Where operand o of a step is, which is a view of a value. */
+static void place_operand(const fovea_plan *p, const fv_step *s, uint32_t o, uint32_t frame,
+                          fv_launch *l)
+{
+    const fv_plan_sweep *w = fv_sweep_of_step(p, s);
+    const fv_step_cut *cut = &p->cut.step[s - p->graph.step];
+    const fv_use *u = &s->use[o];
+    const fv_value *v = &p->graph.value[u->view.id];
+    const fv_value_place *at = &p->chosen.place[u->view.id];
+    fv_operand *op = &l->operand[o];
+    op->type = l->args.type[o] = v->type;
+    op->ref = ref_of_frame(p, at->ref, frame);
+    op->ref.offset += u->view.col * fv_type_size(v->type);
+    op->stride = fv_value_stride(v);
+    l->args.ld[o] = v->ld;
+    if (w->bands && w->streamed) {
+        op->band = at->ref.space == FV_SPACE_LOCAL ? band_of(p, w, u->view.id) : NULL;
+        return; /* kernels find a grid's rows by their numbers */
+    }
+    if (at->reused_by >= 0 && cut->sweep == p->cut.life[u->view.id].last_sweep && cut->ahead > 0) {
+        op->border = at->saved_rows;
+        op->saved = ref_of_frame(p, at->saved, frame);
+    }
+    op->ring = at->ring;
+    op->shift = at->shift;
+    if (u->kind == FV_KIND_LOCAL && at->ref.space == FV_SPACE_LOCAL) {
+        l->args.window = w->width ? at->ring : w->chunk / s->u[0];
+        l->args.shift = at->shift;
+    }
+}
+
 static void launch_of(const fovea_plan *p, const fv_step *s, uint32_t frame, fv_launch *l)
 {
-    *l = (fv_launch){.kernel = s->kernel,
+    const fv_plan_candidate *c = &p->chosen;
+    const fv_step_plan *sp = fv_plan_of_step(p, s);
+    const fv_plan_sweep *w = fv_sweep_of_step(p, s);
+    *l = (fv_launch){.kernel = sp->kernel,
                      .rows = s->prob.dim[FV_DIM_ROWS],
-                     .tile_rows = s->tile_rows,
-                     .tile_cols = s->tile_cols,
-                     .cols = s->cols,
-                     .ahead = s->ahead};
-    if (p->region_size[FV_REGION_SCRATCH])
-        l->scratch_mem = &p->bank[p->first_bank[FV_REGION_SCRATCH]].mem;
+                     .tile_rows = sp->tiles.rows,
+                     .tile_cols = sp->tiles.cols,
+                     .cols = sp->tiles.all_cols,
+                     .ahead = p->cut.step[s - p->graph.step].ahead};
+    if (c->region_size[FV_REGION_SCRATCH])
+        l->scratch_mem = &c->bank[c->first_bank[FV_REGION_SCRATCH]].mem;
     fv_step_args(&l->args, s);
-    const fv_plan_sweep *w = &p->sweep[s->sweep];
-    const bool banded = w->bands && w->streamed;
-    if (banded)
+    l->args.knobs = sp->knobs;
+    if (w->bands && w->streamed)
         l->band = band_of(p, w, s->use[s->out].view.id);
     for (uint32_t o = 0; o < FV_OPERANDS; o++) {
         const fv_use *u = &s->use[o];
@@ -45,29 +78,10 @@ static void launch_of(const fovea_plan *p, const fv_step *s, uint32_t frame, fv_
         if (fv_weight_present(&u->weight)) {
             op->type = (uint8_t)(fv_step_narrow(s, o) ? s->prob.weight : FV_F32);
             l->args.type[o] = op->type;
-            op->ref = (fv_ref){.space = FV_SPACE_BUFFER, .mem = &u->packed->mem};
+            op->ref = (fv_ref){.space = FV_SPACE_BUFFER, .mem = &fv_packed_of_step(p, s, o)->mem};
             l->args.ld[o] = u->weight.rows > 1 ? u->weight.cols : 0;
         } else if (u->view.id >= 0) {
-            const fv_value *v = &p->graph.value[u->view.id];
-            op->type = l->args.type[o] = v->type;
-            op->ref = ref_of_frame(p, v->ref, frame);
-            op->ref.offset += u->view.col * fv_type_size(v->type);
-            op->stride = fv_value_stride(v);
-            l->args.ld[o] = v->ld;
-            if (banded) {
-                op->band = v->ref.space == FV_SPACE_LOCAL ? band_of(p, w, u->view.id) : NULL;
-                continue; /* kernels find a grid's rows by their numbers */
-            }
-            if (v->heir >= 0 && s->sweep == v->last_sweep && s->ahead > 0) {
-                op->border = v->border;
-                op->saved = ref_of_frame(p, v->border_ref, frame);
-            }
-            op->ring = v->ring;
-            op->shift = v->shift;
-            if (u->kind == FV_KIND_LOCAL && v->ref.space == FV_SPACE_LOCAL) {
-                l->args.window = w->width ? v->ring : w->chunk / s->u[0];
-                l->args.shift = v->shift;
-            }
+            place_operand(p, s, o, frame, l);
         }
     }
 }
@@ -87,8 +101,8 @@ static fovea_status open_queue(fovea_plan *p)
     }
     for (uint32_t f = 1; f < p->info.count; f++)
         memcpy(slot + f * p->graph.slots, slot, p->graph.slots * sizeof *slot);
-    const fovea_status status = p->device->backend->queue_open(p->device->device, p->scratch, slot,
-                                                               p->info.count * p->graph.slots,
+    const fovea_status status = p->device->backend->queue_open(p->device->device, p->chosen.scratch,
+                                                               slot, p->info.count * p->graph.slots,
                                                                p->info.dispatches, &p->queue);
     fv_mem_free(slot);
     return status;
@@ -125,10 +139,12 @@ static fovea_status compile(const fovea_plan *p)
     if (!be->compile)
         return FOVEA_OK;
     FV_TRY(FV_MEM_ARRAY(&l, p->info.steps, FV_MEM_PLAN, "the plan"));
-    for (uint32_t i = 0; i < p->sweeps; i++)
-        for (uint32_t k = p->sweep[i].first; k < p->sweep[i].first + p->sweep[i].count; k++)
+    for (uint32_t i = 0; i < p->cut.sweeps; i++) {
+        const fv_plan_sweep *w = &p->chosen.sweep[i];
+        for (uint32_t k = w->first; k < w->first + w->count; k++)
             if (!p->graph.step[k].dead)
                 launch_of(p, &p->graph.step[k], 0, &l[n++]);
+    }
     be->compile(p->device->device, l, n);
     fv_mem_free(l);
     return FOVEA_OK;
@@ -141,10 +157,10 @@ fovea_status fv_plan_bind(fovea_plan *p)
     FV_TRY(compile(p));
     FV_TRY(
         FV_MEM_ARRAY(&p->bound, (uint64_t)p->info.count * p->info.steps, FV_MEM_PLAN, "the plan"));
-    FV_TRY(FV_MEM_ARRAY(&p->run, p->sweeps, FV_MEM_PLAN, "the plan"));
+    FV_TRY(FV_MEM_ARRAY(&p->run, p->cut.sweeps, FV_MEM_PLAN, "the plan"));
     uint32_t n = 0;
-    for (uint32_t i = 0; i < p->sweeps; i++) {
-        const fv_plan_sweep *w = &p->sweep[i];
+    for (uint32_t i = 0; i < p->cut.sweeps; i++) {
+        const fv_plan_sweep *w = &p->chosen.sweep[i];
         fv_sweep *run = &p->run[i];
         *run = (fv_sweep){.step = p->bound + n,
                           .batch = p->info.count,
@@ -173,5 +189,5 @@ fovea_status fv_plan_bind(fovea_plan *p)
         return fv_fail(FOVEA_ENOTSUP, "%s", p->refusal[refusals].why);
     FV_TRY(bind_other_frames(p));
     FV_TRY(open_queue(p));
-    return be->prepare ? be->prepare(p->queue, p->run, p->sweeps, FV_ALL) : FOVEA_OK;
+    return be->prepare ? be->prepare(p->queue, p->run, p->cut.sweeps, FV_ALL) : FOVEA_OK;
 }

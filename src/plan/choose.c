@@ -16,55 +16,61 @@ static bool skips(const void *plan, const fv_kernel *k, const fv_knobs *knobs,
 
 /* The kernel that wisdom names, else the one of lowest cost. A kernel that crashed a program while
  * it was tuned, or did not build for an earlier plan, is chosen only if no other fits. */
-static const fv_kernel *choose_kernel(const fovea_plan *p, fv_step *s, const fv_kernel *list,
-                                      int count, uint32_t features)
+static void choose_kernel(const fovea_plan *p, fv_step_plan *sp, const fv_problem *prob,
+                          const fv_kernel *list, int count, uint32_t features)
 {
     const fv_kernel *k =
-        fv_advice_step(&p->advice, list, count, features, &s->prob, &s->knobs, &s->source);
-    if (k && !fv_plan_refused(p, k, &s->knobs, &s->prob))
-        return k;
-    k = fv_kernel_choose(list, count, features, &s->prob, skips, p);
+        fv_advice_step(&p->advice, list, count, features, prob, &sp->knobs, &sp->source);
+    sp->kernel = k;
+    if (k && !fv_plan_refused(p, k, &sp->knobs, prob))
+        return;
+    k = fv_kernel_choose(list, count, features, prob, skips, p);
     if (!k)
-        k = fv_kernel_choose(list, count, features, &s->prob, refused, p);
+        k = fv_kernel_choose(list, count, features, prob, refused, p);
     if (k)
-        s->knobs = fv_kernel_defaults(k);
-    s->source = "cost";
-    return k;
+        sp->knobs = fv_kernel_defaults(k);
+    sp->kernel = k;
+    sp->source = "cost";
 }
 
-fovea_status fv_plan_choose(fovea_plan *p)
+static fovea_status no_kernel(const fovea_plan *p, const fv_step *s, const fv_problem *prob)
+{
+    char text[128];
+    const char *why = fv_plan_refused_why(p, prob);
+    fv_problem_format(text, sizeof text, prob);
+    if (why)
+        return fv_fail(FOVEA_ENOTSUP, "%s: no kernel for %s is left: %s", s->label, text, why);
+    return fv_fail(FOVEA_ENOTSUP, "%s: device %s has no kernel for %s", s->label,
+                   p->device->info.id, text);
+}
+
+fovea_status fv_plan_choose(const fovea_plan *p, fv_plan_candidate *c)
 {
     int count;
     uint32_t features;
     const fv_kernel *list = p->device->backend->kernels(p->device->device, &count, &features);
-    p->scratch = 0;
-    p->info.flops = p->info.seconds = p->info.reference_seconds = 0;
+    fovea_plan_info *info = &c->info;
+    info->flops = info->seconds = info->reference_seconds = 0;
     for (uint32_t i = 0; i < p->graph.steps; i++) {
-        fv_step *s = &p->graph.step[i];
+        const fv_step *s = &p->graph.step[i];
+        fv_step_plan *sp = &c->step[i];
         if (s->dead)
             continue;
-        s->kernel = choose_kernel(p, s, list, count, features);
-        if (!s->kernel) {
-            char text[128];
-            const char *why = fv_plan_refused_why(p, &s->prob);
-            fv_problem_format(text, sizeof text, &s->prob);
-            if (why)
-                return fv_fail(FOVEA_ENOTSUP, "%s: no kernel for %s is left: %s", s->label, text,
-                               why);
-            return fv_fail(FOVEA_ENOTSUP, "%s: device %s has no kernel for %s", s->label,
-                           p->device->info.id, text);
-        }
-        s->flops = fv_problem_flops(&s->prob);
-        s->seconds = fv_kernel_cost(s->kernel, &s->prob, &s->knobs) / p->info.threads;
-        p->info.flops += p->info.count * s->flops;
-        p->info.seconds += p->info.count * s->seconds;
-        if (fv_kernel_is_reference(s->kernel))
-            p->info.reference_seconds += p->info.count * s->seconds;
-        if (s->kernel->hooks->scratch) {
-            uint64_t bytes = s->kernel->hooks->scratch(&s->prob, &s->knobs, s->tile_rows);
-            p->scratch = bytes > p->scratch ? bytes : p->scratch;
+        const fv_problem prob = fv_candidate_problem(c, s, i);
+        choose_kernel(p, sp, &prob, list, count, features);
+        if (!sp->kernel)
+            return no_kernel(p, s, &prob);
+        sp->flops = fv_problem_flops(&prob);
+        sp->seconds = fv_kernel_cost(sp->kernel, &prob, &sp->knobs) / info->threads;
+        info->flops += info->count * sp->flops;
+        info->seconds += info->count * sp->seconds;
+        if (fv_kernel_is_reference(sp->kernel))
+            info->reference_seconds += info->count * sp->seconds;
+        if (sp->kernel->hooks->scratch) {
+            uint64_t bytes = sp->kernel->hooks->scratch(&prob, &sp->knobs, sp->tiles.rows);
+            c->scratch = bytes > c->scratch ? bytes : c->scratch;
         }
     }
-    p->scratch = (p->scratch + 63) / 64 * 64;
+    c->scratch = (c->scratch + 63) / 64 * 64;
     return FOVEA_OK;
 }

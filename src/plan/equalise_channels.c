@@ -237,11 +237,12 @@ static fovea_status divide_makers(equaliser *e, const fv_channel_group *g, const
 static fovea_status note_views(equaliser *e, const fv_channel_group *g, const int8_t *exponent)
 {
     for (uint32_t i = 0; i < g->view.n; i++) {
-        fv_value *v = &e->p->graph.value[g->view.of[i].id];
-        v->equalised = true;
-        v->equal_step = g->view.first[i];
+        const fv_value *v = &e->p->graph.value[g->view.of[i].id];
+        fv_equal_value *equal = &e->p->equal[g->view.of[i].id];
+        equal->divided = true;
+        equal->first_step = g->view.first[i];
         if (v->kind == FV_VALUE_ROWS && v->type != FV_U8)
-            FV_TRY(multiply(e, &v->factor, v->cols, g->view.of[i].col, g->channels, exponent,
+            FV_TRY(multiply(e, &equal->factor, v->cols, g->view.of[i].col, g->channels, exponent,
                             g->period, -1));
     }
     return FOVEA_OK;
@@ -286,6 +287,7 @@ fovea_status fv_plan_equalise(fovea_plan *p)
     equaliser e = {.p = p};
     if (p->options.compute != FOVEA_COMPUTE_INT8 || p->options.training)
         return FOVEA_OK;
+    FV_TRY(FV_MEM_ARRAY(&p->equal, p->graph.values, FV_MEM_PLAN, "channel scales"));
     fovea_status status = find_groups(&e);
     for (uint32_t i = 0; i < e.groups; i++)
         FV_THEN(status, equalise(&e, &e.group[i]));

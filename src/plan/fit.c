@@ -1,4 +1,4 @@
-/* fit.c: the chunk with which a plan fits its device and the caller's limit. */
+/* fit.c: compares candidates, and commits the one that fits the device and the caller's limit. */
 #include "base/mem.h"
 #include "plan/plan.h"
 #include "weights/packed.h"
@@ -23,25 +23,24 @@ uint64_t fv_plan_activations(const fovea_plan_info *i)
     return fv_size_add(fv_size_add(sum, i->scratch), i->staging);
 }
 
-static fovea_status account_memory(fovea_plan *p, const fv_plan_request *r, uint32_t chunk)
+/* Replaces *best, which may be empty, by the candidate of this chunk. */
+static fovea_status try_chunk(fv_plan_candidate *best, const fovea_plan *p,
+                              const fv_plan_request *r, uint32_t chunk)
 {
-    fv_sweep_schedule(p, r, chunk);
-    fv_in_place_find(p);
-    FV_TRY(fv_plan_choose(p));
-    FV_TRY(fv_arena_place(p));
-    fv_plan_account(p);
-    return FOVEA_OK;
+    fv_candidate_free(best);
+    return fv_candidate_make(best, p, r, chunk, p->info.threads);
 }
 
 /* Bytes that the device has for everything but the weights. On the host, physical memory is the
  * limit for plans that will run: an overcommitted allocation would succeed, and the process would
  * be killed when it touches the memory. A dry plan may be larger.
  */
-static uint64_t device_memory(const fovea_plan *p, const fv_plan_request *r)
+static uint64_t device_memory(const fovea_plan *p, const fv_plan_candidate *c,
+                              const fv_plan_request *r)
 {
     const bool free = p->free_memory != UINT64_MAX;
     const uint64_t memory = free ? p->free_memory : p->device->info.memory;
-    const uint64_t weights = p->info.weights - (free ? p->weights_there : 0);
+    const uint64_t weights = c->info.weights - (free ? c->weights_there : 0);
     if (!memory || (r->dry && !p->limits.throughput))
         return UINT64_MAX;
     return memory > weights ? memory - weights : 0;
@@ -57,15 +56,15 @@ static uint64_t free_memory(const fovea_plan *p)
 }
 
 /* The scratch of kernels is one buffer, like a value. */
-static bool scratch_fits(const fovea_plan *p)
+static bool scratch_fits(const fovea_plan *p, const fv_plan_candidate *c)
 {
-    return !p->limits.throughput || p->scratch <= p->limits.largest;
+    return !p->limits.throughput || c->scratch <= p->limits.largest;
 }
 
-static bool within(const fovea_plan *p, const fv_plan_request *r)
+static bool within(const fovea_plan *p, const fv_plan_candidate *c, const fv_plan_request *r)
 {
-    const uint64_t bytes = fv_plan_activations(&p->info);
-    return p->oversize == FV_NO_VALUE && scratch_fits(p) && bytes <= device_memory(p, r) &&
+    const uint64_t bytes = fv_plan_activations(&c->info);
+    return c->oversize == FV_NO_VALUE && scratch_fits(p, c) && bytes <= device_memory(p, c, r) &&
            (!r->memory_limit || bytes <= r->memory_limit);
 }
 
@@ -76,27 +75,28 @@ static const struct {
 } sharers[] = {{8, 42}, {4, 14}, {2, 14}, {1, 1}};
 #define SHARERS (sizeof sharers / sizeof *sharers)
 
-/* The largest chunk of `sizes` within the limits. */
-static fovea_status fit_chunk(fovea_plan *p, const fv_plan_request *r, const uint32_t *sizes,
-                              size_t n)
+/* The candidate with the largest chunk of `sizes` within the limits, else with the last one. */
+static fovea_status fit_chunk(fv_plan_candidate *best, const fovea_plan *p,
+                              const fv_plan_request *r, const uint32_t *sizes, size_t n)
 {
     if (r->chunk)
-        return account_memory(p, r, r->chunk);
+        return try_chunk(best, p, r, r->chunk);
     for (size_t i = 0; i < n; i++) {
-        FV_TRY(account_memory(p, r, sizes[i]));
-        if (within(p, r))
+        FV_TRY(try_chunk(best, p, r, sizes[i]));
+        if (within(p, best, r))
             break;
     }
     return FOVEA_OK;
 }
 
 /* All rows of a step at once, unless a memory limit or the caller asks for less. */
-static fovea_status fit_throughput(fovea_plan *p, const fv_plan_request *r)
+static fovea_status fit_throughput(fv_plan_candidate *best, const fovea_plan *p,
+                                   const fv_plan_request *r)
 {
     const bool asked = r->schedule == FOVEA_SCHEDULE_STREAMED || r->chunk;
     if (r->schedule == FOVEA_SCHEDULE_STEPWISE || !asked) {
-        FV_TRY(account_memory(p, r, 0));
-        if (within(p, r) || r->schedule == FOVEA_SCHEDULE_STEPWISE)
+        FV_TRY(try_chunk(best, p, r, 0));
+        if (within(p, best, r) || r->schedule == FOVEA_SCHEDULE_STEPWISE)
             return FOVEA_OK;
     }
     fv_plan_request streamed = *r;
@@ -104,7 +104,7 @@ static fovea_status fit_throughput(fovea_plan *p, const fv_plan_request *r)
     size_t first = 0;
     while (asked && super_chunks[first] > ASKED_CHUNK)
         first++;
-    return fit_chunk(p, &streamed, super_chunks + first, SUPER_CHUNKS - first);
+    return fit_chunk(best, p, &streamed, super_chunks + first, SUPER_CHUNKS - first);
 }
 
 static double mib(uint64_t bytes)
@@ -115,25 +115,27 @@ static double mib(uint64_t bytes)
 /* Label of the step that writes a value, else of the first that reads it. */
 static const char *label_of(const fovea_plan *p, fv_id id)
 {
-    const fv_value *v = &p->graph.value[id];
-    for (uint32_t i = v->first_step; i <= v->last_step && i < p->graph.steps; i++)
-        if (!p->graph.step[i].dead && p->graph.step[i].use[p->graph.step[i].out].view.id == id)
-            return p->graph.step[i].label;
-    return v->first_step < p->graph.steps ? p->graph.step[v->first_step].label : "a value";
+    const fv_graph *g = &p->graph;
+    const fv_value_life *l = &p->cut.life[id];
+    for (uint32_t i = l->first_step; i <= l->last_step && i < g->steps; i++)
+        if (!g->step[i].dead && g->step[i].use[g->step[i].out].view.id == id)
+            return g->step[i].label;
+    return l->first_step < g->steps ? g->step[l->first_step].label : "a value";
 }
 
-static fovea_status too_large(const fovea_plan *p, const fv_plan_request *r)
+static fovea_status too_large(const fovea_plan *p, const fv_plan_candidate *c,
+                              const fv_plan_request *r)
 {
-    const uint64_t bytes = fv_plan_activations(&p->info), memory = device_memory(p, r);
+    const uint64_t bytes = fv_plan_activations(&c->info), memory = device_memory(p, c, r);
     const bool limited = r->memory_limit && r->memory_limit < memory;
     const char *fewer = p->limits.throughput ? "activations of 16 bits" : "fewer threads";
-    const bool value = p->oversize != FV_NO_VALUE;
-    if (value || !scratch_fits(p))
+    const bool value = c->oversize != FV_NO_VALUE;
+    if (value || !scratch_fits(p, c))
         return fv_fail(FOVEA_ENOMEM,
                        "%s: %.1f MiB that must be contiguous, device %s has buffers of at most "
                        "%.1f MiB; use a smaller picture or activations of 16 bits%s",
-                       value ? label_of(p, p->oversize) : "the kernels' scratch",
-                       mib(value ? p->oversize_bytes : p->scratch), p->device->info.id,
+                       value ? label_of(p, c->oversize) : "the kernels' scratch",
+                       mib(value ? c->oversize_bytes : c->scratch), p->device->info.id,
                        mib(p->limits.largest),
                        r->schedule == FOVEA_SCHEDULE_STEPWISE ? ", or let the plan stream" : "");
     return fv_fail(FOVEA_ENOMEM,
@@ -146,15 +148,17 @@ static fovea_status too_large(const fovea_plan *p, const fv_plan_request *r)
 
 /* Every packed weight is one buffer: a weight beyond the device's buffer limit cannot be helped by
  * smaller chunks. */
-static fovea_status check_weights(const fovea_plan *p)
+static fovea_status check_weights(const fovea_plan *p, const fv_plan_candidate *c)
 {
     for (uint32_t i = 0; i < p->graph.steps; i++) {
         const fv_step *s = &p->graph.step[i];
+        const fv_step_plan *sp = &c->step[i];
+        const fv_problem prob = fv_candidate_problem(c, s, i);
         for (uint32_t o = 0; !s->dead && o < FV_OPERANDS; o++) {
             if (!fv_weight_present(&s->use[o].weight))
                 continue;
-            const uint64_t size =
-                fv_packed_size(&s->use[o].weight, fv_step_packer(s, o), &s->prob, &s->knobs);
+            const uint64_t size = fv_packed_size(
+                &s->use[o].weight, fv_step_packer(s, sp->kernel, o), &prob, &sp->knobs);
             if (size > p->limits.largest)
                 return fv_fail(FOVEA_ENOMEM,
                                "%s: a weight of %.1f MiB, device %s has buffers of at most %.1f "
@@ -168,67 +172,103 @@ static fovea_status check_weights(const fovea_plan *p)
 /* Sums over tokens are rounded in the order of the chunks of the reducing sweeps. To give the same
  * bits with any number of threads and in both schedules, these chunks are chosen as if the sweep
  * were streamed over as many workers as the limits allow, independent of the actual threads. */
-static fovea_status fit_reduced(fovea_plan *p, const fv_plan_request *r, uint32_t *chunk)
+static fovea_status fit_reduced(const fovea_plan *p, const fv_plan_request *r, uint32_t *chunk)
 {
     fv_plan_request streamed = *r;
-    const uint32_t threads = p->info.threads;
     bool fits = false;
     streamed.schedule = FOVEA_SCHEDULE_STREAMED;
     streamed.source = "cost";
     for (size_t k = 0; k < SHARERS && !fits; k++)
         for (size_t i = 0; i < CHUNK_SIZES && chunk_sizes[i] >= sharers[k].min_chunk && !fits;
              i++) {
-            p->info.threads = sharers[k].workers;
-            FV_TRY(account_memory(p, &streamed, *chunk = chunk_sizes[i]));
-            fits = within(p, r);
+            fv_plan_candidate c;
+            *chunk = chunk_sizes[i];
+            FV_TRY(fv_candidate_make(&c, p, &streamed, *chunk, sharers[k].workers));
+            fits = within(p, &c, r);
+            fv_candidate_free(&c);
         }
-    p->info.threads = threads;
+    return FOVEA_OK;
+}
+
+/* Bytes of everything but the weights, with the default chunk. */
+static fovea_status bytes_of(uint64_t *out, const fovea_plan *p, const fv_plan_request *r)
+{
+    fv_plan_candidate c;
+    FV_TRY(fv_candidate_make(&c, p, r, chunk_sizes[0], p->info.threads));
+    *out = fv_plan_activations(&c.info);
+    fv_candidate_free(&c);
     return FOVEA_OK;
 }
 
 /* Bands repeat work at their borders, for which they must save a tenth of the memory. With many
  * workers their bands together may even be more than all rows. */
-static fovea_status fit_bands(fovea_plan *p, fv_plan_request *r)
+static fovea_status fit_bands(const fovea_plan *p, fv_plan_request *r)
 {
     bool any = false;
-    for (uint32_t i = 0; i < p->sweeps; i++)
-        any |= p->sweep[i].bands > 0;
+    uint64_t banded, whole;
+    for (uint32_t i = 0; i < p->cut.sweeps; i++)
+        any |= p->cut.sweep[i].bands > 0;
     if (!any || r->schedule != FOVEA_SCHEDULE_AUTO)
         return FOVEA_OK;
-    FV_TRY(account_memory(p, r, chunk_sizes[0]));
-    const uint64_t banded = fv_plan_activations(&p->info);
+    FV_TRY(bytes_of(&banded, p, r));
     r->unbanded = true;
-    FV_TRY(account_memory(p, r, chunk_sizes[0]));
-    const uint64_t whole = fv_plan_activations(&p->info);
+    FV_TRY(bytes_of(&whole, p, r));
     r->unbanded = banded > whole - whole / 10;
     return FOVEA_OK;
 }
 
-fovea_status fv_plan_fit(fovea_plan *p, const fv_plan_request *asked)
+/* The best candidate: what wisdom and the rules ask for, if it fits, else with the largest chunk
+ * that does. */
+static fovea_status find_best(fv_plan_candidate *best, const fovea_plan *p,
+                              const fv_plan_request *asked)
 {
     fv_plan_request own = *asked;
     const fv_plan_request *r = &own;
-    p->free_memory = free_memory(p);
     if (!p->limits.throughput && !r->chunk)
         FV_TRY(fit_reduced(p, r, &own.reduced));
     FV_TRY(fit_bands(p, &own));
     if (r->schedule == FOVEA_SCHEDULE_AUTO && !r->chunk) {
-        FV_TRY(account_memory(p, r, p->limits.throughput ? 0 : chunk_sizes[0]));
-        if (within(p, r))
-            return check_weights(p);
+        FV_TRY(try_chunk(best, p, r, p->limits.throughput ? 0 : chunk_sizes[0]));
+        if (within(p, best, r))
+            return check_weights(p, best);
         own.source = "cost"; /* the plan that wisdom asks for does not fit */
     } else if (!own.source) {
         own.source = "forced";
     }
     if (p->limits.throughput)
-        FV_TRY(fit_throughput(p, r));
+        FV_TRY(fit_throughput(best, p, r));
     else
-        FV_TRY(fit_chunk(p, r, chunk_sizes, CHUNK_SIZES));
-    if (!within(p, r) && !p->limits.throughput && r->schedule == FOVEA_SCHEDULE_AUTO) {
+        FV_TRY(fit_chunk(best, p, r, chunk_sizes, CHUNK_SIZES));
+    if (!within(p, best, r) && !p->limits.throughput && r->schedule == FOVEA_SCHEDULE_AUTO) {
         fv_plan_request all = *r; /* stepwise needs the most memory */
         all.unbanded = false;
         all.schedule = FOVEA_SCHEDULE_STREAMED;
-        FV_TRY(fit_chunk(p, &all, chunk_sizes, CHUNK_SIZES));
+        FV_TRY(fit_chunk(best, p, &all, chunk_sizes, CHUNK_SIZES));
     }
-    return within(p, r) ? check_weights(p) : too_large(p, r);
+    return within(p, best, r) ? check_weights(p, best) : too_large(p, best, r);
+}
+
+/* The candidate becomes the plan's. The graph learns how many partials there are. */
+static void commit(fovea_plan *p, const fv_plan_candidate *c)
+{
+    fv_candidate_free(&p->chosen);
+    p->chosen = *c;
+    p->info = c->info;
+    for (uint32_t i = 0; i < p->graph.steps; i++)
+        p->graph.step[i].prob = fv_candidate_problem(c, &p->graph.step[i], i);
+    for (uint32_t i = 0; i < p->graph.values; i++)
+        if (p->graph.value[i].kind == FV_VALUE_PARTIAL && c->place[i].groups)
+            p->graph.value[i].rows = c->place[i].groups;
+}
+
+fovea_status fv_plan_fit(fovea_plan *p, const fv_plan_request *r)
+{
+    fv_plan_candidate best = {.oversize = FV_NO_VALUE};
+    p->free_memory = free_memory(p);
+    const fovea_status status = find_best(&best, p, r);
+    if (status == FOVEA_OK)
+        commit(p, &best);
+    else
+        fv_candidate_free(&best);
+    return status;
 }

@@ -27,45 +27,45 @@ static uint32_t grid_rows(const fv_step *s)
     return s->u[0] * s->prob.dim[FV_DWCONV_HEIGHT];
 }
 
-static bool wrote(const fv_graph *g, uint32_t first, uint32_t end, fv_id id)
+static bool wrote(const fv_cut *c, uint32_t first, uint32_t end, fv_id id)
 {
     for (uint32_t i = first; i < end; i++)
-        if (!g->step[i].dead && g->step[i].use[g->step[i].out].view.id == id)
+        if (!c->graph->step[i].dead && c->graph->step[i].use[c->graph->step[i].out].view.id == id)
             return true;
     return false;
 }
 
 /* Whether LOCAL step i reads what the steps [first, i) write. */
-static bool reads_own(const fv_graph *g, uint32_t first, uint32_t i)
+static bool reads_own(const fv_cut *c, uint32_t first, uint32_t i)
 {
-    const fv_step *s = &g->step[i];
+    const fv_step *s = &c->graph->step[i];
     for (uint32_t o = 0; fv_step_span(s) == FV_SPAN_LOCAL && o < FV_OPERANDS; o++)
-        if (s->use[o].kind == FV_KIND_LOCAL && wrote(g, first, i, s->use[o].view.id))
+        if (s->use[o].kind == FV_KIND_LOCAL && wrote(c, first, i, s->use[o].view.id))
             return true;
     return false;
 }
 
-uint32_t fv_halo_width(const fv_graph *g, uint32_t first, uint32_t i)
+uint32_t fv_halo_width(const fv_cut *c, uint32_t first, uint32_t i)
 {
-    const fv_step *s = &g->step[i];
-    return reads_own(g, first, i) && grid_rows(s) == s->prob.dim[FV_DIM_ROWS] ? s->u[0] : 0;
+    const fv_step *s = &c->graph->step[i];
+    return reads_own(c, first, i) && grid_rows(s) == s->prob.dim[FV_DIM_ROWS] ? s->u[0] : 0;
 }
 
-uint32_t fv_halo_unit(const fv_graph *g, uint32_t first, uint32_t i)
+uint32_t fv_halo_unit(const fv_cut *c, uint32_t first, uint32_t i)
 {
-    const fv_step *s = &g->step[i];
-    if (reads_own(g, first, i) && grid_rows(s) < s->prob.dim[FV_DIM_ROWS])
+    const fv_step *s = &c->graph->step[i];
+    if (reads_own(c, first, i) && grid_rows(s) < s->prob.dim[FV_DIM_ROWS])
         return grid_rows(s);
     return s->align > 1 ? s->align : 1;
 }
 
-bool fv_halo_fits(const fv_graph *g, uint32_t first, uint32_t i)
+bool fv_halo_fits(const fv_cut *c, uint32_t first, uint32_t i)
 {
-    const uint32_t width = fv_halo_width(g, first, i), unit = fv_halo_unit(g, first, i);
+    const uint32_t width = fv_halo_width(c, first, i), unit = fv_halo_unit(c, first, i);
     for (uint32_t j = first; j < i; j++) {
-        if (g->step[j].dead)
+        if (c->graph->step[j].dead)
             continue;
-        const uint32_t w = fv_halo_width(g, first, j), u = fv_halo_unit(g, first, j);
+        const uint32_t w = fv_halo_width(c, first, j), u = fv_halo_unit(c, first, j);
         if ((width && w && width != w) || (unit > 1 && u > 1 && unit != u) || (width && u > 1) ||
             (w && unit > 1))
             return false;
@@ -82,9 +82,9 @@ static uint32_t radius(const fv_step *s, uint32_t operand)
 
 /* Grid rows that step i must run ahead of the later step t because of a value that i writes and t
  * reads, or t overwrites; negative: the steps do not depend on each other. */
-static int64_t lead(const fv_graph *g, uint32_t i, uint32_t t)
+static int64_t lead(const fv_cut *c, uint32_t i, uint32_t t)
 {
-    const fv_step *x = &g->step[i], *y = &g->step[t];
+    const fv_step *x = &c->graph->step[i], *y = &c->graph->step[t];
     int64_t most = -1;
     for (uint32_t o = 0; o < FV_OPERANDS; o++)
         for (uint32_t q = 0; x->use[o].view.id >= 0 && q < FV_OPERANDS; q++) {
@@ -97,72 +97,73 @@ static int64_t lead(const fv_graph *g, uint32_t i, uint32_t t)
 }
 
 /* Sets how far ahead the steps [first, end) run; returns whether any does. */
-static bool run_ahead(fv_graph *g, uint32_t first, uint32_t end)
+static bool run_ahead(fv_cut *c, uint32_t first, uint32_t end)
 {
     bool any = false;
     for (uint32_t i = end; i-- > first;) {
-        g->step[i].ahead = 0;
-        for (uint32_t t = i + 1; !g->step[i].dead && t < end; t++) {
-            const int64_t rows = g->step[t].dead ? -1 : lead(g, i, t);
-            if (rows >= 0 && rows + g->step[t].ahead > g->step[i].ahead)
-                g->step[i].ahead = (uint32_t)rows + g->step[t].ahead;
+        c->step[i].ahead = 0;
+        for (uint32_t t = i + 1; !c->graph->step[i].dead && t < end; t++) {
+            const int64_t rows = c->graph->step[t].dead ? -1 : lead(c, i, t);
+            if (rows >= 0 && rows + c->step[t].ahead > c->step[i].ahead)
+                c->step[i].ahead = (uint32_t)rows + c->step[t].ahead;
         }
-        any |= g->step[i].ahead > 0;
+        any |= c->step[i].ahead > 0;
     }
     return any;
 }
 
 /* The nearest later step that makes step i run ahead. */
-static uint32_t cause(const fv_graph *g, uint32_t i, uint32_t end)
+static uint32_t cause(const fv_cut *c, uint32_t i, uint32_t end)
 {
     for (uint32_t t = i + 1; t < end; t++) {
-        const int64_t rows = g->step[t].dead ? -1 : lead(g, i, t);
-        if (rows >= 0 && rows + g->step[t].ahead == g->step[i].ahead)
-            return rows ? t : cause(g, t, end);
+        const int64_t rows = c->graph->step[t].dead ? -1 : lead(c, i, t);
+        if (rows >= 0 && rows + c->step[t].ahead == c->step[i].ahead)
+            return rows ? t : cause(c, t, end);
     }
     return end - 1;
 }
 
 /* A later step of the sweep that writes what step i reads, where others see it too; 0: none. */
-static uint32_t overwritten(const fv_graph *g, uint32_t first, uint32_t end, uint32_t i)
+static uint32_t overwritten(const fv_cut *c, uint32_t first, uint32_t end, uint32_t i)
 {
     for (uint32_t o = 0; o < FV_OPERANDS; o++) {
-        const fv_id id = g->step[i].use[o].view.id;
-        if (id < 0 || fv_halo_inside(g, first, end, id))
+        const fv_id id = c->graph->step[i].use[o].view.id;
+        if (id < 0 || fv_halo_inside(c, first, end, id))
             continue;
         for (uint32_t t = i + 1; t < end; t++)
-            if (wrote(g, t, t + 1, id))
+            if (wrote(c, t, t + 1, id))
                 return t;
     }
     return 0;
 }
 
 /* Where the sweep must end because step i, which runs ahead, must not; `end` if it may. */
-static uint32_t cut_for(const fv_graph *g, uint32_t first, uint32_t end, uint32_t i)
+static uint32_t cut_for(const fv_cut *c, uint32_t first, uint32_t end, uint32_t i)
 {
-    const fv_step *s = &g->step[i];
-    const uint32_t writer = overwritten(g, first, end, i);
+    const fv_step *s = &c->graph->step[i];
+    const uint32_t writer = overwritten(c, first, end, i);
     if (writer)
-        return fv_sweep_best_cut(g, i, writer);
-    if (fv_halo_inside(g, first, end, s->use[s->out].view.id) && s->ahead <= MAX_AHEAD &&
+        return fv_sweep_best_cut(c, i, writer);
+    if (fv_halo_inside(c, first, end, s->use[s->out].view.id) && c->step[i].ahead <= MAX_AHEAD &&
         !fv_op_table[s->prob.op]->costly)
         return end;
-    return fv_sweep_best_cut(g, i, cause(g, i, end));
+    return fv_sweep_best_cut(c, i, cause(c, i, end));
 }
 
-bool fv_halo_inside(const fv_graph *g, uint32_t first, uint32_t end, fv_id id)
+bool fv_halo_inside(const fv_cut *c, uint32_t first, uint32_t end, fv_id id)
 {
-    const fv_value *v = &g->value[id];
-    return v->kind == FV_VALUE_ROWS && !v->staging && v->first_step >= first && v->last_step < end;
+    const fv_value *v = &c->graph->value[id];
+    const fv_value_life *l = &c->life[id];
+    return v->kind == FV_VALUE_ROWS && !v->staging && l->first_step >= first && l->last_step < end;
 }
 
-uint32_t fv_halo_assign(fv_graph *g, uint32_t first, uint32_t end)
+uint32_t fv_halo_assign(fv_cut *c, uint32_t first, uint32_t end)
 {
-    while (run_ahead(g, first, end)) {
+    while (run_ahead(c, first, end)) {
         uint32_t cut = end;
         for (uint32_t i = end; cut == end && i-- > first;)
-            if (g->step[i].ahead)
-                cut = cut_for(g, first, end, i);
+            if (c->step[i].ahead)
+                cut = cut_for(c, first, end, i);
         if (cut == end)
             break;
         end = cut;
@@ -170,26 +171,28 @@ uint32_t fv_halo_assign(fv_graph *g, uint32_t first, uint32_t end)
     return end;
 }
 
-void fv_halo_rings(fv_graph *g, const fv_plan_sweep *w)
+void fv_halo_rings(fv_value_place *place, const fv_cut *c, const fv_plan_sweep *w)
 {
     const uint32_t tile_height = w->chunk / w->width, height = w->rows / w->width;
-    for (uint32_t k = 0; k < g->values; k++) {
-        fv_value *v = &g->value[k];
+    for (uint32_t k = 0; k < c->graph->values; k++) {
+        const fv_value_life *l = &c->life[k];
+        fv_value_place *v = &place[k];
         int64_t front = 0, back = INT64_MAX;
         bool reduced = false;
-        if (v->first_step == UINT32_MAX ||
-            !fv_halo_inside(g, w->first, w->first + w->count, (fv_id)k))
+        if (l->first_step == UINT32_MAX ||
+            !fv_halo_inside(c, w->first, w->first + w->count, (fv_id)k))
             continue;
-        for (uint32_t i = v->first_step; i <= v->last_step; i++) {
-            const fv_step *s = &g->step[i];
+        for (uint32_t i = l->first_step; i <= l->last_step; i++) {
+            const fv_step *s = &c->graph->step[i];
+            const uint32_t ahead = c->step[i].ahead;
             for (uint32_t o = 0; !s->dead && o < FV_OPERANDS; o++) {
                 if (s->use[o].view.id != (fv_id)k)
                     continue;
-                const int64_t oldest = (int64_t)s->ahead - radius(s, o);
+                const int64_t oldest = (int64_t)ahead - radius(s, o);
                 back = oldest < back ? oldest : back;
                 reduced |= fv_step_span(s) == FV_SPAN_REDUCE;
-                if (o == s->out && s->ahead > front)
-                    front = s->ahead;
+                if (o == s->out && ahead > front)
+                    front = ahead;
             }
         }
         /* The ring holds whole tiles, so that no call of the writer wraps around its end. For a
@@ -200,6 +203,6 @@ void fv_halo_rings(fv_graph *g, const fv_plan_sweep *w)
         const uint32_t all = (height + tile_height - 1) / tile_height;
         v->ring = tile_height * (tiles < all ? tiles : all);
         v->shift = reduced ? 0 : (uint32_t)(v->ring - front % v->ring) % v->ring;
-        v->lasting = front > back;
+        v->persistent = front > back;
     }
 }

@@ -2,20 +2,20 @@
 #ifndef FOVEA_SRC_PLAN_HALO_H
 #define FOVEA_SRC_PLAN_HALO_H
 
-#include "plan/sweep.h"
+#include "plan/candidate.h"
 
 /* For step i of a sweep that begins with `first`: the grid's width if the step is LOCAL and reads
  * neighbours that the sweep writes (its chunks must then be multiples of it), else 0. */
-uint32_t fv_halo_width(const fv_graph *g, uint32_t first, uint32_t i);
-uint32_t fv_halo_unit(const fv_graph *g, uint32_t first, uint32_t i);
+uint32_t fv_halo_width(const fv_cut *c, uint32_t first, uint32_t i);
+uint32_t fv_halo_unit(const fv_cut *c, uint32_t first, uint32_t i);
 /* Whether step i can use the same chunks as the steps before it. */
-bool fv_halo_fits(const fv_graph *g, uint32_t first, uint32_t i);
+bool fv_halo_fits(const fv_cut *c, uint32_t first, uint32_t i);
 /* Whether only the steps [first, end) use a value. */
-bool fv_halo_inside(const fv_graph *g, uint32_t first, uint32_t end, fv_id id);
+bool fv_halo_inside(const fv_cut *c, uint32_t first, uint32_t end, fv_id id);
 /* Sets how far ahead each step of [first, end) runs; returns where the sweep must end, at most
  * `end`, for that to be possible. */
-uint32_t fv_halo_assign(fv_graph *g, uint32_t first, uint32_t end);
+uint32_t fv_halo_assign(fv_cut *c, uint32_t first, uint32_t end);
 /* Sizes the ring buffers of a sweep of row tiles. */
-void fv_halo_rings(fv_graph *g, const fv_plan_sweep *w);
+void fv_halo_rings(fv_value_place *place, const fv_cut *c, const fv_plan_sweep *w);
 
 #endif

@@ -22,27 +22,28 @@ static bool may_be_out(const fv_step *s, uint32_t o)
 }
 
 /* A value of all rows that the plan itself keeps. */
-static bool kept_whole(const fv_value *v)
+static bool kept_whole(const fv_cut *c, fv_id id)
 {
-    return v->kind == FV_VALUE_ROWS && !v->staging && v->first_step != UINT32_MAX;
+    const fv_value *v = &c->graph->value[id];
+    return v->kind == FV_VALUE_ROWS && !v->staging && c->life[id].first_step != UINT32_MAX;
 }
 
 /* Whether step i reads no row of x after that row of y is written; *ahead: at least the grid rows
  * by which it is before its tile. */
-static bool reads_in_time(const fv_graph *g, uint32_t i, fv_id x, fv_id y, uint32_t *ahead)
+static bool reads_in_time(const fv_cut *c, uint32_t i, fv_id x, fv_id y, uint32_t *ahead)
 {
-    const fv_step *s = &g->step[i];
+    const fv_step *s = &c->graph->step[i];
     for (uint32_t o = 0; !s->dead && o < FV_OPERANDS; o++) {
         const fv_use *u = &s->use[o];
-        if (u->view.id == y && (u->kind != FV_KIND_ROW || s->ahead > 0))
+        if (u->view.id == y && (u->kind != FV_KIND_ROW || c->step[i].ahead > 0))
             return false;
         if (u->view.id != x)
             continue;
-        const uint32_t written = g->value[y].first_step;
+        const uint32_t written = c->life[y].first_step;
         if (u->kind != FV_KIND_ROW || o == s->out || u->view.col > 0 || i > written ||
             (i == written && !may_be_out(s, o)))
             return false;
-        *ahead = s->ahead > *ahead ? s->ahead : *ahead;
+        *ahead = c->step[i].ahead > *ahead ? c->step[i].ahead : *ahead;
     }
     return true;
 }
@@ -60,66 +61,67 @@ static bool has_borders(const fv_plan_sweep *w, uint32_t rows)
 
 /* Whether steps [first, end), if they are a sweep, read x for the last time before they write y;
  * *ahead: grid rows by which they do. */
-static bool in_time(const fv_graph *g, uint32_t first, uint32_t end, fv_id x, fv_id y,
+static bool in_time(const fv_cut *c, uint32_t first, uint32_t end, fv_id x, fv_id y,
                     uint32_t *ahead)
 {
-    const fv_value *old = &g->value[x], *new = &g->value[y];
+    const fv_value *old = &c->graph->value[x], *new = &c->graph->value[y];
     *ahead = 0;
-    if (!kept_whole(old) || old->first_step >= first || old->last_step >= end ||
-        old->last_step < first || old->need != new->need || old->type != new->type ||
+    const fv_value_life *l = &c->life[x];
+    if (!kept_whole(c, x) || l->first_step >= first || l->last_step >= end ||
+        l->last_step < first || old->need != new->need || old->type != new->type ||
         fv_value_stride(old) != fv_value_stride(new))
         return false;
     for (uint32_t i = first; i < end; i++)
-        if (!reads_in_time(g, i, x, y, ahead))
+        if (!reads_in_time(c, i, x, y, ahead))
             return false;
     return true;
 }
 
 /* Whether steps [first, end), if they are a sweep, leave y for others. */
-static bool leaves(const fv_graph *g, uint32_t first, uint32_t end, fv_id y)
+static bool leaves(const fv_cut *c, uint32_t first, uint32_t end, fv_id y)
 {
-    const fv_value *v = &g->value[y];
-    return kept_whole(v) && v->first_step >= first && v->first_step < end && v->last_step >= end;
+    const fv_value_life *l = &c->life[y];
+    return kept_whole(c, y) && l->first_step >= first && l->first_step < end && l->last_step >= end;
 }
 
-bool fv_in_place_likely(const fv_graph *g, uint32_t first, uint32_t end, fv_id y)
+bool fv_in_place_likely(const fv_cut *c, uint32_t first, uint32_t end, fv_id y)
 {
     uint32_t ahead;
-    for (uint32_t x = 0; leaves(g, first, end, y) && x < g->values; x++)
-        if (in_time(g, first, end, (fv_id)x, y, &ahead))
+    for (uint32_t x = 0; leaves(c, first, end, y) && x < c->graph->values; x++)
+        if (in_time(c, first, end, (fv_id)x, y, &ahead))
             return true;
     return false;
 }
 
-void fv_in_place_find(fovea_plan *p)
+/* Finds the value whose place y takes, in the sweep w that writes it. */
+static void find_place(const fv_cut *cut, fv_plan_candidate *c, fv_plan_sweep *w, fv_id y)
 {
-    fv_graph *g = &p->graph;
-    for (uint32_t i = 0; i < g->values; i++) {
-        g->value[i].heir = FV_NO_VALUE;
-        g->value[i].inherits = false;
-        g->value[i].border = 0;
+    const uint32_t end = w->first + w->count;
+    for (uint32_t x = 0; !c->place[y].reuses && x < cut->graph->values; x++) {
+        fv_value_place *old = &c->place[x];
+        uint32_t ahead;
+        if (old->reused_by >= 0 || !in_time(cut, w->first, end, (fv_id)x, y, &ahead) ||
+            !has_borders(w, ahead * w->width))
+            continue;
+        old->reused_by = y;
+        old->saved_rows = ahead * w->width;
+        c->place[y].reuses = true;
+        w->saves |= old->saved_rows > 0;
     }
-    for (uint32_t i = 0; i < p->sweeps; i++)
-        p->sweep[i].saves = false;
+}
+
+void fv_in_place_find(const fovea_plan *p, fv_plan_candidate *c)
+{
+    const fv_cut *cut = &p->cut;
+    for (uint32_t i = 0; i < p->graph.values; i++)
+        c->place[i].reused_by = FV_NO_VALUE;
     if (p->limits.throughput || p->options.training)
         return;
-    for (uint32_t y = 0; y < g->values; y++) {
-        fv_value *new = &g->value[y];
-        if (!kept_whole(new))
+    for (uint32_t y = 0; y < p->graph.values; y++) {
+        if (!kept_whole(cut, (fv_id)y))
             continue;
-        fv_plan_sweep *w = &p->sweep[new->first_sweep];
-        const uint32_t end = w->first + w->count;
-        const bool may = w->streamed && !w->bands && leaves(g, w->first, end, (fv_id)y);
-        for (uint32_t x = 0; may && !new->inherits &&x < g->values; x++) {
-            fv_value *old = &g->value[x];
-            uint32_t ahead;
-            if (old->heir >= 0 || !in_time(g, w->first, end, (fv_id)x, (fv_id)y, &ahead) ||
-                !has_borders(w, ahead * w->width))
-                continue;
-            old->heir = (fv_id)y;
-            old->border = ahead * w->width;
-            new->inherits = true;
-            w->saves |= old->border > 0;
-        }
+        fv_plan_sweep *w = &c->sweep[cut->life[y].first_sweep];
+        if (w->streamed && !w->bands && leaves(cut, w->first, w->first + w->count, (fv_id)y))
+            find_place(cut, c, w, (fv_id)y);
     }
 }

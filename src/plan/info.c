@@ -78,20 +78,21 @@ int fovea_plan_step(const fovea_plan *plan, size_t index, fovea_step_info *out)
         const fv_step *s = &plan->graph.step[i];
         if (s->dead || index-- > 0)
             continue;
-        const fv_plan_sweep *w = &plan->sweep[s->sweep];
+        const fv_step_plan *sp = &plan->chosen.step[i];
+        const fv_plan_sweep *w = fv_sweep_of_step(plan, s);
         fovea_step_info info = {
             .label = s->label,
             .problem = plan->problem_text[i],
-            .kernel = s->kernel->name,
-            .source = s->source,
-            .sweep = s->sweep,
+            .kernel = sp->kernel->name,
+            .source = sp->source,
+            .sweep = plan->cut.step[i].sweep,
             .schedule = w->streamed ? FOVEA_SCHEDULE_STREAMED : FOVEA_SCHEDULE_STEPWISE,
-            .chunk = s->tile_rows,
-            .flops = plan->info.count * s->flops,
-            .seconds = plan->info.count * s->seconds,
+            .chunk = sp->tiles.rows,
+            .flops = plan->info.count * sp->flops,
+            .seconds = plan->info.count * sp->seconds,
             .bytes = plan->info.count * step_bytes(plan, s),
             .sweep_source = w->source,
-            .reference = fv_kernel_is_reference(s->kernel),
+            .reference = fv_kernel_is_reference(sp->kernel),
         };
         describe_problem(&info, &s->prob);
         return FV_ABI_WRITE(out, info, FOVEA_STEP_INFO_INIT) == FOVEA_OK;

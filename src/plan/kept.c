@@ -13,9 +13,10 @@ typedef struct transfer {
 static fovea_status move(const fovea_plan *p, transfer t)
 {
     const fv_backend *be = p->device->backend;
-    const uint32_t end = p->first_bank[FV_REGION_KEPT + 1];
-    for (uint32_t i = p->first_bank[FV_REGION_KEPT]; i < end && t.left; i++) {
-        fv_bank *b = &p->bank[i];
+    const fv_plan_candidate *c = &p->chosen;
+    const uint32_t end = c->first_bank[FV_REGION_KEPT + 1];
+    for (uint32_t i = c->first_bank[FV_REGION_KEPT]; i < end && t.left; i++) {
+        fv_bank *b = &c->bank[i];
         const uint64_t n = b->size < t.left ? b->size : t.left;
         FV_TRY(t.to ? be->read(p->device->device, &b->mem, t.to, n)
                     : be->write(p->device->device, &b->mem, t.from, n));

@@ -8,16 +8,21 @@
 
 fovea_status fv_plan_pack(fovea_plan *p)
 {
+    if (!p->packed)
+        FV_TRY(FV_MEM_ARRAY(&p->packed, (uint64_t)p->graph.steps * FV_OPERANDS, FV_MEM_PLAN,
+                            "the plan's weights"));
     for (uint32_t i = 0; i < p->graph.steps; i++) {
-        fv_step *s = &p->graph.step[i];
+        const fv_step *s = &p->graph.step[i];
+        const fv_step_plan *sp = &p->chosen.step[i];
         for (uint32_t o = 0; !s->dead && o < FV_OPERANDS; o++) {
-            fv_use *u = &s->use[o];
-            if (!fv_weight_present(&u->weight))
+            const fv_weight *w = &s->use[o].weight;
+            fv_packed **packed = &p->packed[(size_t)i * FV_OPERANDS + o];
+            if (!fv_weight_present(w))
                 continue;
-            fv_packed *before = u->packed; /* of a plan that did not fit: most likely the same */
-            FV_TRY(fv_packed_get(&u->packed, &p->model->shared,
-                                 p->limits.throughput ? p->device : NULL, p->limits.locked,
-                                 &u->weight, fv_step_packer(s, o), &s->prob, &s->knobs));
+            fv_packed *before = *packed; /* of a plan that did not fit: most likely the same */
+            FV_TRY(fv_packed_get(packed, &p->model->shared, p->limits.throughput ? p->device : NULL,
+                                 p->limits.locked, w, fv_step_packer(s, sp->kernel, o), &s->prob,
+                                 &sp->knobs));
             fv_packed_unref(&p->model->shared, before);
         }
     }
@@ -33,21 +38,23 @@ fovea_status fv_plan_allocate(fovea_plan *p, const fovea_plan *kept)
         [FV_REGION_STAGING] = "the resized picture",
     };
     const fv_backend *be = p->device->backend;
+    const fv_plan_candidate *c = &p->chosen;
     p->shares_kept = kept != NULL;
     if (kept) {
         /* Both plans have the same states, and so the same banks. */
-        const uint32_t to = p->first_bank[FV_REGION_KEPT];
-        const uint32_t from = kept->first_bank[FV_REGION_KEPT];
-        const uint32_t banks = p->first_bank[FV_REGION_KEPT + 1] - to;
-        assert(banks == kept->first_bank[FV_REGION_KEPT + 1] - from);
+        const fv_plan_candidate *of = &kept->chosen;
+        const uint32_t to = c->first_bank[FV_REGION_KEPT];
+        const uint32_t from = of->first_bank[FV_REGION_KEPT];
+        const uint32_t banks = c->first_bank[FV_REGION_KEPT + 1] - to;
+        assert(banks == of->first_bank[FV_REGION_KEPT + 1] - from);
         for (uint32_t i = 0; i < banks; i++)
-            p->bank[to + i].mem = kept->bank[from + i].mem;
+            c->bank[to + i].mem = of->bank[from + i].mem;
     }
     for (int r = 0; r < FV_REGIONS; r++) {
-        if (!p->region_size[r] || (r == FV_REGION_KEPT && kept))
+        if (!c->region_size[r] || (r == FV_REGION_KEPT && kept))
             continue;
-        for (uint32_t i = p->first_bank[r]; i < p->first_bank[r + 1]; i++)
-            FV_TRY(be->alloc(p->device->device, p->bank[i].size, names[r], &p->bank[i].mem));
+        for (uint32_t i = c->first_bank[r]; i < c->first_bank[r + 1]; i++)
+            FV_TRY(be->alloc(p->device->device, c->bank[i].size, names[r], &c->bank[i].mem));
     }
     return FOVEA_OK;
 }

@@ -63,11 +63,19 @@ static fovea_status fit_and_place(fovea_plan *p, const fv_plan_request *r)
     return status;
 }
 
+/* On throughput devices each step has all rows, and no chunks are in between; training keeps what
+ * lies between. */
+static bool has_bands(const fovea_plan *p)
+{
+    return !p->limits.throughput && !p->options.training;
+}
+
 fovea_status fv_plan_finish(fovea_plan *p, const fv_plan_request *r)
 {
     fv_graph_demand(&p->graph);
     fv_emit_narrow(&p->graph, &p->options);
-    FV_TRY(fv_sweep_cut(p));
+    const fv_cut_request cut = {p->info.threads, has_bands(p)};
+    FV_TRY(fv_cut_make(&p->cut, &p->graph, &cut));
     p->dry = r->dry;
     if (!r->dry) /* which reads no weights */
         FV_TRY(fv_plan_equalise(p));
@@ -108,10 +116,10 @@ void fv_plan_unplace(fovea_plan *p)
     for (uint32_t i = 0; p->bound && i < p->info.count * p->info.steps; i++)
         if (p->bound[i])
             be->unbind(p->device->device, p->bound[i]);
-    for (uint32_t i = 0; i < p->first_bank[FV_REGIONS]; i++) {
-        fv_mem *m = &p->bank[i].mem;
-        const bool others = p->shares_kept && i >= p->first_bank[FV_REGION_KEPT] &&
-                            i < p->first_bank[FV_REGION_KEPT + 1];
+    for (uint32_t i = 0; i < p->chosen.first_bank[FV_REGIONS]; i++) {
+        fv_mem *m = &p->chosen.bank[i].mem;
+        const bool others = p->shares_kept && i >= p->chosen.first_bank[FV_REGION_KEPT] &&
+                            i < p->chosen.first_bank[FV_REGION_KEPT + 1];
         if ((m->host || m->handle) && !others)
             be->release(p->device->device, m);
         *m = (fv_mem){.host = NULL};
@@ -127,20 +135,18 @@ void fv_plan_free(fovea_plan *p)
     if (!p)
         return;
     fv_plan_unplace(p);
-    fv_mem_free(p->bank);
-    for (uint32_t i = 0; i < p->graph.steps; i++) {
-        for (uint32_t o = 0; o < FV_OPERANDS; o++)
-            fv_packed_unref(&p->model->shared, p->graph.step[i].use[o].packed);
-        if (p->problem_text)
-            fv_mem_free(p->problem_text[i]);
-    }
+    for (uint32_t i = 0; p->packed && i < p->graph.steps * FV_OPERANDS; i++)
+        fv_packed_unref(&p->model->shared, p->packed[i]);
+    for (uint32_t i = 0; p->problem_text && i < p->graph.steps; i++)
+        fv_mem_free(p->problem_text[i]);
+    fv_mem_free(p->packed);
+    fv_mem_free(p->equal);
+    fv_candidate_free(&p->chosen);
+    fv_cut_free(&p->cut);
     fv_graph_release(&p->graph);
     fv_mem_free(p->options.attention);
     fv_picture_free(&p->picture);
     fv_mem_free(p->crops.pixels);
-    for (uint32_t i = 0; i < p->sweeps; i++)
-        fv_mem_free(p->sweep[i].band);
-    fv_mem_free(p->sweep);
     fv_mem_free(p->problem_text);
     fv_mem_free(p->untrained);
     fv_mem_free(p->refusal);

@@ -6,10 +6,10 @@
 
 #include "device/import.h"
 #include "plan/advice.h"
-#include "plan/arena.h"
+#include "plan/candidate.h"
 #include "plan/refusal.h"
-#include "plan/sweep.h"
 #include "plan/task_room.h"
+#include "weights/packed.h"
 
 /* Frame number `ticket` is at ticket % FV_FLIGHTS. */
 typedef struct fv_flight {
@@ -49,6 +49,13 @@ typedef struct fv_crops {
     fovea_yuv_matrix yuv;
 } fv_crops;
 
+/* A value whose channels are divided by powers of two: equalise_channels.c. */
+typedef struct fv_equal_value {
+    bool divided;
+    uint32_t first_step; /* by this step, and those after it */
+    const float *factor; /* of rows: what each column is multiplied by */
+} fv_equal_value;
+
 struct fovea_plan {
     fovea_device *device; /* counted */
     fv_limits limits;
@@ -59,18 +66,12 @@ struct fovea_plan {
     fv_result_scratch results;
     fv_refusal *refusal;
     uint32_t refusals, refusal_capacity;
-    fv_plan_sweep *sweep;
-    uint32_t sweeps;
-    fv_bank *bank; /* banks of region r: first_bank[r] to first_bank[r + 1] */
-    uint32_t first_bank[FV_REGIONS + 1];
-    bool shares_kept; /* region KEPT belongs to another plan */
-    uint64_t region_size[FV_REGIONS];
-    fv_id oversize; /* a value that is larger than any buffer of the device; or none */
-    uint64_t oversize_bytes;
-    uint64_t blocks;        /* bytes of region RESIDUAL that it has for workers' blocks alone */
-    uint64_t scratch;       /* bytes per worker */
+    fv_cut cut;
+    fv_equal_value *equal; /* parallel to the graph's values; NULL: no channel was equalised */
+    fv_plan_candidate chosen;
+    fv_packed **packed;     /* of every operand of every step; NULL: dry */
+    bool shares_kept;       /* region KEPT belongs to another plan */
     uint64_t free_memory;   /* of the device, when the plan was fitted; UINT64_MAX: not known */
-    uint64_t weights_there; /* bytes of its weights that are on the device already */
     uint64_t picture_bytes; /* of the resizing tables */
     fv_picture picture;
     fv_patch_table patch_table;
@@ -95,6 +96,24 @@ struct fovea_plan {
     fv_fallback fallback;
 };
 
+/* What was decided of a step of the plan's graph. */
+static inline const fv_step_plan *fv_plan_of_step(const fovea_plan *p, const fv_step *s)
+{
+    return &p->chosen.step[s - p->graph.step];
+}
+
+/* The sweep that has it. */
+static inline const fv_plan_sweep *fv_sweep_of_step(const fovea_plan *p, const fv_step *s)
+{
+    return &p->chosen.sweep[p->cut.step[s - p->graph.step].sweep];
+}
+
+/* The packed weight of operand o of a step. */
+static inline fv_packed *fv_packed_of_step(const fovea_plan *p, const fv_step *s, uint32_t o)
+{
+    return p->packed[(size_t)(s - p->graph.step) * FV_OPERANDS + o];
+}
+
 static inline fovea_box fv_whole_frame(const fovea_plan *p)
 {
     return (fovea_box){0, 0, p->frame_width, p->frame_height};
@@ -114,7 +133,7 @@ typedef struct fv_plan_request {
 /* kept.c: bytes of all states that outlive frames, and these: made zero, read, written. */
 static inline uint64_t fv_plan_kept_bytes(const fovea_plan *p)
 {
-    return p->region_size[FV_REGION_KEPT];
+    return p->chosen.region_size[FV_REGION_KEPT];
 }
 fovea_status fv_plan_kept_reset(const fovea_plan *p);
 fovea_status fv_plan_kept_read(const fovea_plan *p, void *out, uint64_t bytes);
@@ -127,19 +146,32 @@ fovea_status fv_plan_alloc(fovea_plan **out, fovea_device *device, fv_wisdom *wi
 /* The plan without its fallback, which fovea_plan_free frees first. */
 void fv_plan_free(fovea_plan *p);
 
-/* The phases of fv_plan_finish, in their order, after demand and cut (sweep.h). */
+/* The phases of fv_plan_finish, in their order, after the cut (sweep.h) and equal channels. */
 
-/* choose.c: a kernel for every step: what wisdom says, else the one of lowest cost. ENOTSUP. */
-fovea_status fv_plan_choose(fovea_plan *p);
-/* in_place.c: which values have one place, as the sweeps are scheduled. */
-void fv_in_place_find(fovea_plan *p);
-/* Whether y will take the place of another, if the steps [first, end) are a streamed sweep. */
-bool fv_in_place_likely(const fv_graph *g, uint32_t first, uint32_t end, fv_id y);
-/* account.c: the plan's bytes by kind, in p->info. */
-void fv_plan_account(fovea_plan *p);
-/* fit.c: schedules, kernels and places that fit the device and the memory limit. ENOMEM names
- * what does not. */
+/* fit.c: compares candidates: schedules, kernels and places that fit the device and the memory
+ * limit. ENOMEM names what does not. */
 fovea_status fv_plan_fit(fovea_plan *p, const fv_plan_request *r);
+/* candidate.c: with a chunk of so many rows, as for so many workers. ENOTSUP, ENOMEM. */
+fovea_status fv_candidate_make(fv_plan_candidate *out, const fovea_plan *p,
+                               const fv_plan_request *r, uint32_t chunk, uint32_t workers);
+/* schedule.c: chunk, groups and schedule of each sweep, tiles of each step, sizes of partials. */
+void fv_sweep_schedule(const fovea_plan *p, fv_plan_candidate *c, const fv_plan_request *r,
+                       uint32_t chunk);
+/* Splits a step of a stepwise sweep over the workers: by rows first, because a kernel prepares its
+ * rows once per call; by columns where there are too few rows, or where rows depend on earlier
+ * rows. */
+fv_step_tiles fv_sweep_tile(const fv_step *s, uint32_t threads);
+/* in_place.c: which values have one place, as the sweeps are scheduled. */
+void fv_in_place_find(const fovea_plan *p, fv_plan_candidate *c);
+/* Whether y will take the place of another, if the steps [first, end) are a streamed sweep. */
+bool fv_in_place_likely(const fv_cut *c, uint32_t first, uint32_t end, fv_id y);
+/* choose.c: a kernel for every step: what wisdom says, else the one of lowest cost. ENOTSUP. */
+fovea_status fv_plan_choose(const fovea_plan *p, fv_plan_candidate *c);
+/* arena.c: the place of every value, and the size of every region; if a value is larger than any
+ * buffer of the device, c->oversize instead. */
+fovea_status fv_arena_place(const fovea_plan *p, fv_plan_candidate *c);
+/* account.c: the candidate's bytes by kind, in c->info. */
+void fv_plan_account(const fovea_plan *p, fv_plan_candidate *c);
 /* Bytes of everything but the weights. */
 uint64_t fv_plan_activations(const fovea_plan_info *i);
 /* equalise_channels.c: channels that products of int8 read are made alike, by factors of weights

@@ -16,16 +16,17 @@ static void name(fv_refusal *out, const fv_kernel *k, const fv_knobs *knobs, con
 
 fovea_status fv_plan_refuse(fovea_plan *p, const fv_step *s)
 {
+    const fv_step_plan *sp = fv_plan_of_step(p, s);
     fv_refusal r;
     snprintf(r.why, sizeof r.why, "%s", fovea_error());
-    if (fv_plan_refused(p, s->kernel, &s->knobs, &s->prob))
+    if (fv_plan_refused(p, sp->kernel, &sp->knobs, &s->prob))
         return FOVEA_OK;
-    name(&r, s->kernel, &s->knobs, &s->prob);
+    name(&r, sp->kernel, &sp->knobs, &s->prob);
     if (p->refusals == p->refusal_capacity)
         FV_TRY(fv_mem_grow(&p->refusal, p->refusals, &p->refusal_capacity, p->refusal_capacity + 8,
                            sizeof *p->refusal, FV_MEM_PLAN, "the plan"));
     p->refusal[p->refusals++] = r;
-    fv_log("%s: %s is not used for %s: %s", p->device->info.id, s->kernel->name, r.subject, r.why);
+    fv_log("%s: %s is not used for %s: %s", p->device->info.id, sp->kernel->name, r.subject, r.why);
     return FOVEA_OK;
 }
 

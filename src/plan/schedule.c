@@ -7,7 +7,6 @@
 #include "base/num.h"
 #include "ops/contracts/product.h"
 #include "ops/contracts/softmax_attention.h"
-#include "plan/band.h"
 #include "plan/halo.h"
 #include "plan/plan.h"
 
@@ -51,18 +50,18 @@
 #define ROUNDS 4
 #define EVENNESS 0.02
 
-void fv_sweep_tile(fv_step *s, uint32_t threads)
+fv_step_tiles fv_sweep_tile(const fv_step *s, uint32_t threads)
 {
+    fv_step_tiles t = {.all_cols = 1};
     uint32_t rows = s->prob.dim[FV_DIM_ROWS];
     uint32_t align = 1;
-    s->cols = 1;
     switch (fv_op_table[s->prob.op]->cols) {
     case FV_COLS_COLUMN:
-        s->cols = s->prob.dim[FV_GEMM_N];
+        t.all_cols = s->prob.dim[FV_GEMM_N];
         align = FV_COL_ALIGN;
         break;
     case FV_COLS_HEAD:
-        s->cols = s->prob.heads;
+        t.all_cols = s->prob.heads;
         break;
     }
     const fv_op *op = fv_op_table[s->prob.op];
@@ -77,9 +76,10 @@ void fv_sweep_tile(fv_step *s, uint32_t threads)
         row_tiles = rows < ROWS_MIN ? 1 : rows / ROWS_MIN;
     const uint32_t units = block ? ROUNDS * threads : threads;
     uint32_t col_tiles = row_tiles < units ? fv_ceil_div(units, row_tiles) : 1;
-    s->tile_rows = block ? block : fv_ceil_div(rows, row_tiles);
-    s->tile_rows = fv_round_up(s->tile_rows, s->align ? s->align : 1);
-    s->tile_cols = fv_min_u32(s->cols, fv_round_up(fv_ceil_div(s->cols, col_tiles), align));
+    t.rows = block ? block : fv_ceil_div(rows, row_tiles);
+    t.rows = fv_round_up(t.rows, s->align ? s->align : 1);
+    t.cols = fv_min_u32(t.all_cols, fv_round_up(fv_ceil_div(t.all_cols, col_tiles), align));
+    return t;
 }
 
 /* Utilisation of the threads, 0 to 1, when the sweep's groups are split into `runs` units: halo
@@ -101,16 +101,15 @@ static double halo_rows(const fovea_plan *p, const fv_plan_sweep *w)
         const fv_step *s = &p->graph.step[k];
         const double flops = s->dead ? 0 : fv_problem_flops(&s->prob);
         all += flops;
-        ahead += flops * s->ahead;
+        ahead += flops * p->cut.step[k].ahead;
     }
     return all > 0 ? ahead / all : 0;
 }
 
 /* Splits the sweep into units of work for streaming; returns their utilisation. Reduction groups
  * depend on the problem only; how many of them form a unit does not change the result. */
-static double split_units(const fovea_plan *p, fv_plan_sweep *w)
+static double split_units(const fovea_plan *p, fv_plan_sweep *w, uint32_t threads)
 {
-    const uint32_t threads = p->info.threads;
     w->runs = w->groups;
     if (!w->width)
         return utilisation(w, threads, w->runs, 0);
@@ -133,8 +132,8 @@ static uint64_t largest_inside(const fovea_plan *p, const fv_plan_sweep *w)
     uint64_t most = 0;
     for (uint32_t i = 0; i < p->graph.values; i++) {
         const fv_value *v = &p->graph.value[i];
-        if (v->first_step == UINT32_MAX ||
-            !fv_halo_inside(&p->graph, w->first, w->first + w->count, (fv_id)i))
+        if (p->cut.life[i].first_step == UINT32_MAX ||
+            !fv_halo_inside(&p->cut, w->first, w->first + w->count, (fv_id)i))
             continue;
         const uint64_t bytes = fv_size_mul(v->need, fv_value_stride(v));
         most = bytes > most ? bytes : most;
@@ -204,9 +203,9 @@ static void schedule_throughput(const fovea_plan *p, fv_plan_sweep *w, const fv_
 /* Streaming pays where several steps share a sweep and few workers idle at its end. With LARGE
  * values inside, which stepwise would move through main memory at each step, it pays with more idle
  * workers too. */
-static bool stream(const fovea_plan *p, fv_plan_sweep *w, fovea_schedule schedule)
+static bool stream(const fovea_plan *p, fv_plan_sweep *w, fovea_schedule schedule, uint32_t threads)
 {
-    const double share = split_units(p, w);
+    const double share = split_units(p, w, threads);
     if (w->alone || w->rows == 1 || schedule == FOVEA_SCHEDULE_STEPWISE)
         return false;
     if (schedule == FOVEA_SCHEDULE_STREAMED)
@@ -252,13 +251,13 @@ static uint32_t block_lines(const fv_plan_sweep *w, const fv_problem *p, uint32_
 /* Where the sweep's last step goes by blocks of grid rows: *chunk becomes whole rows of the grid.
  */
 static void align_blocks(const fovea_plan *p, fv_plan_sweep *w, const fv_plan_request *r,
-                         uint32_t *chunk)
+                         uint32_t threads, uint32_t *chunk)
 {
-    fv_step *s = &p->graph.step[w->first + w->count - 1];
+    const fv_step *s = &p->graph.step[w->first + w->count - 1];
     if (!fv_op_table[s->prob.op]->block_lines)
         return;
     const uint32_t most = r->chunk || *chunk != ROWS_MAX ? *chunk : UINT32_MAX;
-    w->align = block_lines(w, &s->prob, most, p->info.threads) * s->prob.dim[FV_FOVEA_WIDTH];
+    w->align = block_lines(w, &s->prob, most, threads) * s->prob.dim[FV_FOVEA_WIDTH];
     *chunk = w->align;
 }
 
@@ -280,59 +279,65 @@ static const char *ask_wisdom(const fovea_plan *p, const fv_plan_sweep *w, fv_pl
 }
 
 /* Banded, unless steps are to be by themselves. */
-static void schedule_bands(fovea_plan *p, fv_plan_sweep *w, const fv_plan_request *r,
-                           uint32_t chunk)
+static void schedule_bands(fv_plan_sweep *w, const fv_plan_request *r, uint32_t chunk)
 {
     w->chunk = chunk;
     w->chunks = w->groups = w->runs = w->bands;
     w->partials = 1;
-    fv_band_rows(&p->graph, w);
     w->streamed = r->schedule != FOVEA_SCHEDULE_STEPWISE && !r->unbanded;
 }
 
-void fv_sweep_schedule(fovea_plan *p, const fv_plan_request *request, uint32_t usual)
+static void schedule_sweep(const fovea_plan *p, const fv_plan_candidate *c, fv_plan_sweep *w,
+                           const fv_plan_request *request, uint32_t usual)
 {
-    for (uint32_t i = 0; i < p->graph.values; i++) {
-        p->graph.value[i].ring = p->graph.value[i].shift = p->graph.value[i].room = 0;
-        p->graph.value[i].lasting = false;
+    fv_plan_request r = *request;
+    const uint32_t threads = c->info.threads;
+    uint32_t chunk = usual_chunk(p, w, &r, usual);
+    w->source = w->bands ? "cost" : ask_wisdom(p, w, &r, &chunk);
+    w->target = chunk;
+    if (p->limits.throughput) {
+        schedule_throughput(p, w, &r, chunk);
+    } else if (w->bands) {
+        schedule_bands(w, &r, usual);
+    } else {
+        align_blocks(p, w, &r, threads, &chunk);
+        equal_chunks(w, chunk, r.chunk, threads);
+        w->streamed = stream(p, w, r.schedule, threads);
     }
-    for (uint32_t i = 0; i < p->sweeps; i++) {
-        fv_plan_sweep *w = &p->sweep[i];
-        fv_plan_request r = *request;
-        uint32_t chunk = usual_chunk(p, w, &r, usual);
-        w->source = w->bands ? "cost" : ask_wisdom(p, w, &r, &chunk);
-        w->target = chunk;
-        if (p->limits.throughput) {
-            schedule_throughput(p, w, &r, chunk);
-        } else if (w->bands) {
-            schedule_bands(p, w, &r, usual);
-        } else {
-            align_blocks(p, w, &r, &chunk);
-            equal_chunks(w, chunk, r.chunk, p->info.threads);
-            w->streamed = stream(p, w, r.schedule);
-        }
+}
+
+/* The tiles of step k of the sweep, and how many partials it has. */
+static void schedule_step(const fovea_plan *p, fv_plan_candidate *c, const fv_plan_sweep *w,
+                          uint32_t k)
+{
+    const fv_step *s = &p->graph.step[k];
+    fv_step_plan *sp = &c->step[k];
+    sp->tiles = fv_sweep_tile(s, c->info.threads);
+    if (p->limits.throughput) {
+        sp->tiles.rows = s->prob.dim[FV_DIM_ROWS];
+        sp->tiles.cols = sp->tiles.all_cols;
+    }
+    if (w->streamed || fv_step_span(s) == FV_SPAN_REDUCE)
+        sp->tiles.rows = w->chunk;
+    for (uint32_t o = 0; o < FV_OPERANDS; o++) {
+        const fv_view v = s->use[o].view;
+        if (v.id < 0 || p->graph.value[v.id].kind != FV_VALUE_PARTIAL)
+            continue;
+        const fv_plan_sweep *writer = &c->sweep[p->cut.life[v.id].first_sweep];
+        sp->groups = c->place[v.id].groups = writer->groups * writer->partials;
+    }
+}
+
+void fv_sweep_schedule(const fovea_plan *p, fv_plan_candidate *c, const fv_plan_request *r,
+                       uint32_t usual)
+{
+    for (uint32_t i = 0; i < p->cut.sweeps; i++) {
+        fv_plan_sweep *w = &c->sweep[i];
+        schedule_sweep(p, c, w, r, usual);
         if (w->streamed && w->width)
-            fv_halo_rings(&p->graph, w);
-        for (uint32_t k = w->first; k < w->first + w->count; k++) {
-            fv_step *s = &p->graph.step[k];
-            if (s->dead)
-                continue;
-            fv_sweep_tile(s, p->info.threads);
-            if (p->limits.throughput) {
-                s->tile_rows = s->prob.dim[FV_DIM_ROWS];
-                s->tile_cols = s->cols;
-            }
-            if (w->streamed || fv_step_span(s) == FV_SPAN_REDUCE)
-                s->tile_rows = w->chunk;
-            for (uint32_t o = 0; o < FV_OPERANDS; o++) {
-                const fv_view v = s->use[o].view;
-                if (v.id < 0 || p->graph.value[v.id].kind != FV_VALUE_PARTIAL)
-                    continue;
-                const fv_plan_sweep *writer = &p->sweep[p->graph.value[v.id].first_sweep];
-                const uint32_t groups = writer->groups * writer->partials;
-                s->prob.dim[fv_op_table[s->prob.op]->groups] = groups;
-                p->graph.value[v.id].rows = groups;
-            }
-        }
+            fv_halo_rings(c->place, &p->cut, w);
+        for (uint32_t k = w->first; k < w->first + w->count; k++)
+            if (!p->graph.step[k].dead)
+                schedule_step(p, c, w, k);
     }
 }

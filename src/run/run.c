@@ -122,7 +122,7 @@ static fovea_status hand_over(fovea_plan *p, const fv_run_input *in, const fovea
         FV_TRY(fv_external_image_begin(in->image, in->acquire, by_host));
     flight->read = by_host ? in->image : NULL;
     const fovea_status status =
-        p->device->backend->submit(p->queue, p->run, p->sweeps, most, &flight->fence);
+        p->device->backend->submit(p->queue, p->run, p->cut.sweeps, most, &flight->fence);
     if (status != FOVEA_OK)
         fv_flight_end(flight);
     return status;
@@ -338,7 +338,7 @@ fovea_status fv_op_run(fovea_plan *p, uint32_t rows, const fovea_matrix *inputs,
     fv_portion most = FV_ALL;
     most.rows = rows;
     fv_fence fence;
-    FV_TRY(be->submit(p->queue, p->run, p->sweeps, most, &fence));
+    FV_TRY(be->submit(p->queue, p->run, p->cut.sweeps, most, &fence));
     return be->wait(p->queue, fence, -1, &p->seconds);
 }
 

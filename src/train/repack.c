@@ -31,7 +31,8 @@ static uint64_t staging_of(const fovea_trainer *t)
             const fv_weight *w = &s->use[o].weight;
             if (!fv_weight_present(w) || !changes(t, w))
                 continue;
-            const uint64_t bytes = fv_packed_staging(w, fv_step_packer(s, o), &s->prob);
+            const uint64_t bytes = fv_packed_staging(
+                w, fv_step_packer(s, t->plan->chosen.step[i].kernel, o), &s->prob);
             most = bytes > most ? bytes : most;
         }
     }
@@ -52,10 +53,12 @@ fovea_status fv_trainer_follow(fovea_trainer *t)
     for (uint32_t i = 0; i < g->steps; i++) {
         const fv_step *s = &g->step[i];
         for (uint32_t o = 0; !s->dead && o < FV_OPERANDS; o++) {
-            const fv_use *u = &s->use[o];
-            if (!fv_weight_present(&u->weight) || !changes(t, &u->weight) || listed(t, u->packed))
+            const fv_weight *w = &s->use[o].weight;
+            fv_packed *packed = fv_packed_of_step(t->plan, s, o);
+            if (!fv_weight_present(w) || !changes(t, w) || listed(t, packed))
                 continue;
-            t->follower[t->followers++] = (fv_follower){u->packed, fv_step_packer(s, o), &s->prob};
+            t->follower[t->followers++] = (fv_follower){
+                packed, fv_step_packer(s, t->plan->chosen.step[i].kernel, o), &s->prob};
         }
     }
     t->staging_bytes = staging_of(t);

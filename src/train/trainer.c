@@ -223,7 +223,7 @@ static void describe(fovea_trainer *t, uint64_t before)
     for (uint32_t k = 0; k < t->plan->graph.steps; k++) {
         const fv_step *s = &t->plan->graph.step[k];
         if (s->checkpoint_segment == FV_TAPE_AGAIN && !s->dead)
-            i->recomputed += s->flops;
+            i->recomputed += fv_plan_of_step(t->plan, s)->flops;
     }
     i->flops = p->flops + (t->guide ? t->guide->info.flops : 0);
     i->weights = t->masters.floats * sizeof(float);
@@ -442,7 +442,7 @@ static fovea_status run_picture(fovea_trainer *t, const fovea_frame *frame,
         FV_TRY(download(t, t->sink[i].value, t->sink[i].rows));
     for (uint32_t i = 0; i < t->losses; i++)
         FV_TRY(download(t, t->loss[i].value, t->loss[i].row));
-    FV_TRY(be->submit(p->queue, p->run, p->sweeps, FV_ALL, &fence));
+    FV_TRY(be->submit(p->queue, p->run, p->cut.sweeps, FV_ALL, &fence));
     return be->wait(p->queue, fence, -1, &p->seconds);
 }
 

@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "models/model.h"
+#include "plan/plan.h"
 #include "trial/trial_fill.h"
 #include "trial/trial_parts.h"
 
@@ -22,14 +23,14 @@ static bool reduces(const fv_step *s)
 /* ---- the problem ---- */
 
 /* Limits the step to `rows` rows, split into as many tiles as before. */
-static void shorten(fv_step *s, uint32_t rows)
+static void shorten(fv_step *s, fv_step_tiles *t, uint32_t rows)
 {
     const uint32_t all = s->prob.dim[FV_DIM_ROWS], align = s->align ? s->align : 1;
     rows = rows ? fv_min_u32(all, fv_ceil_div(rows, align) * align) : all;
     if (rows == all)
         return;
-    const uint32_t tile = (uint32_t)((uint64_t)s->tile_rows * rows / all);
-    s->tile_rows = fv_ceil_div(tile ? tile : 1, align) * align;
+    const uint32_t tile = (uint32_t)((uint64_t)t->rows * rows / all);
+    t->rows = fv_ceil_div(tile ? tile : 1, align) * align;
     s->prob.dim[FV_DIM_ROWS] = rows;
     for (uint32_t i = 0; i < FV_DIMS; i++)
         if (fv_op_table[s->prob.op]->dim[i].kind == FV_DIM_SAME)
@@ -53,12 +54,12 @@ static void schedule(fv_trial *r, uint32_t chunk)
     *w = (fv_sweep){.steps = 1, .rows = rows, .partials = 1, .groups = 1, .runs = 1};
     w->streamed = chunk && !alone && rows > 1;
     w->chunk = w->streamed  ? fv_min_u32(fv_ceil_div(chunk, align) * align, rows)
-               : reduces(s) ? fv_min_u32(s->tile_rows, rows)
+               : reduces(s) ? fv_min_u32(r->tiles.rows, rows)
                             : rows;
     if (r->limits.throughput) {
         w->chunk = w->streamed ? w->chunk : rows;
-        s->tile_rows = rows;
-        s->tile_cols = s->cols;
+        r->tiles.rows = rows;
+        r->tiles.cols = r->tiles.all_cols;
         if (reduces(s))
             w->partials = *groups_of(&s->prob) = fv_min_u32(*groups_of(&s->prob), rows);
         return;
@@ -68,7 +69,7 @@ static void schedule(fv_trial *r, uint32_t chunk)
     if (reduces(s))
         w->groups = w->runs = *groups_of(&s->prob) = fv_min_u32(*groups_of(&s->prob), chunks);
     if (w->streamed || reduces(s))
-        s->tile_rows = w->chunk;
+        r->tiles.rows = w->chunk;
 }
 
 /* ---- operands ---- */
@@ -196,14 +197,16 @@ static fovea_status describe_operands(fv_trial *r, const fv_graph *g)
 }
 
 fovea_status fv_trial_open(fv_trial **out, fovea_device *device, const fv_graph *g,
-                           const fv_step *s, uint32_t rows, uint32_t chunk)
+                           const fv_step *s, const fv_step_tiles *tiles, uint32_t rows,
+                           uint32_t chunk)
 {
     fv_trial *r;
     FV_TRY(FV_MEM_NEW(&r, FV_MEM_PLAN, "a trial"));
     r->device = fv_device_ref(device);
     r->step = *s;
     device->backend->limits(device->device, &r->limits);
-    shorten(&r->step, rows);
+    r->tiles = tiles ? *tiles : fv_sweep_tile(s, r->limits.threads);
+    shorten(&r->step, &r->tiles, rows);
     schedule(r, chunk);
     fovea_status status = fv_model_blank(&r->model);
     FV_THEN(status, describe_operands(r, g));

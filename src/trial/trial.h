@@ -8,18 +8,19 @@
 #ifndef FOVEA_SRC_TRIAL_H
 #define FOVEA_SRC_TRIAL_H
 
-#include "graph/graph.h"
+#include "plan/candidate.h"
 #include "trial/reference.h"
 
 typedef struct fv_trial fv_trial;
 typedef struct fv_trial_kernel fv_trial_kernel;
 
 /* A trial of step `s` of `g`: same problem, strides, scalars, tables and types of operands. `g` may
- * belong to a dry plan and must outlive the trial. At most `rows` rows (0: all). `chunk`: rows of a
- * call, streamed over the workers; 0: stepwise, tiled as the planner does it. ENOMEM; the device's
- * status. */
+ * belong to a dry plan and must outlive the trial. At most `rows` rows (0: all). `tiles`: of a
+ * plan; NULL: as the planner splits a step. `chunk`: rows of a call, streamed over the workers; 0:
+ * stepwise, tiled as the planner does it. ENOMEM; the device's status. */
 fovea_status fv_trial_open(fv_trial **out, fovea_device *device, const fv_graph *g,
-                           const fv_step *s, uint32_t rows, uint32_t chunk);
+                           const fv_step *s, const fv_step_tiles *tiles, uint32_t rows,
+                           uint32_t chunk);
 void fv_trial_close(fv_trial *r);
 
 /* Binds a kernel that fits the problem, and packs the weights for it. If the device rejects it: the

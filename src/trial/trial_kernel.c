@@ -13,14 +13,12 @@
 static fovea_status bind_weights(fv_trial_kernel *t, fv_launch *l)
 {
     const fv_trial *r = t->r;
-    fv_step with = r->step;
-    with.kernel = l->kernel;
     for (uint32_t o = 0; o < FV_OPERANDS; o++) {
         if (!fv_weight_present(&r->weight[o]))
             continue;
         FV_TRY(fv_packed_get(&t->packed[o], &r->model->shared,
                              r->limits.throughput ? r->device : NULL, r->limits.locked,
-                             &r->weight[o], fv_step_packer(&with, o), &r->step.prob,
+                             &r->weight[o], fv_step_packer(&r->step, l->kernel, o), &r->step.prob,
                              &l->args.knobs));
         l->operand[o].ref = (fv_ref){.space = FV_SPACE_BUFFER, .mem = &t->packed[o]->mem};
     }
@@ -34,14 +32,14 @@ static fovea_status bind(fv_trial_kernel *t, const fv_kernel *k, const fv_knobs 
     fv_launch l = {.kernel = k,
                    .args = r->args,
                    .rows = r->step.prob.dim[FV_DIM_ROWS],
-                   .tile_rows = r->step.tile_rows,
-                   .tile_cols = r->step.tile_cols,
-                   .cols = r->step.cols};
+                   .tile_rows = r->tiles.rows,
+                   .tile_cols = r->tiles.cols,
+                   .cols = r->tiles.all_cols};
     l.args.knobs = *knobs;
     memcpy(l.operand, r->operand, sizeof l.operand);
     FV_TRY(bind_weights(t, &l));
     const uint64_t scratch =
-        k->hooks->scratch ? k->hooks->scratch(&r->step.prob, knobs, r->step.tile_rows) : 0;
+        k->hooks->scratch ? k->hooks->scratch(&r->step.prob, knobs, r->tiles.rows) : 0;
     if (scratch && r->limits.throughput) {
         FV_TRY(be->alloc(r->device->device, scratch, "a kernel's scratch", &t->scratch));
         l.scratch_mem = &t->scratch;

@@ -21,6 +21,7 @@ struct fv_trial {
     fovea_device *device; /* counted */
     fv_limits limits;
     fv_step step; /* limited to the trial's rows */
+    fv_step_tiles tiles;
     fv_args args;
     fv_operand operand[FV_OPERANDS];
     fv_sweep sweep; /* without its step */

@@ -43,10 +43,11 @@ static const fv_kernel *find_kernel(const fovea_device *d, const fv_step *s, con
 
 static fovea_status fill(fovea_trial *r, const fovea_plan *p)
 {
-    const fv_plan_sweep *w = &p->sweep[r->step->sweep];
-    const bool own = r->kernel == r->step->kernel;
-    const fv_knobs knobs = own ? r->step->knobs : fv_kernel_defaults(r->kernel);
-    FV_TRY(fv_trial_open(&r->operands, p->device, &p->graph, r->step, 0,
+    const fv_plan_sweep *w = fv_sweep_of_step(p, r->step);
+    const fv_step_plan *chosen = fv_plan_of_step(p, r->step);
+    const bool own = r->kernel == chosen->kernel;
+    const fv_knobs knobs = own ? chosen->knobs : fv_kernel_defaults(r->kernel);
+    FV_TRY(fv_trial_open(&r->operands, p->device, &p->graph, r->step, &chosen->tiles, 0,
                          w->streamed && !w->bands ? w->chunk : 0));
     return fv_trial_kernel_open(&r->take, r->operands, r->kernel, &knobs);
 }
@@ -59,7 +60,8 @@ fovea_status fovea_trial_open(fovea_trial **out, const fovea_plan *plan, size_t 
     if (!s)
         return fv_fail(FOVEA_EINVAL, "step %zu: the plan has no more than %u", step,
                        plan->info.steps);
-    const fv_kernel *k = kernel ? find_kernel(plan->device, s, kernel) : s->kernel;
+    const fv_kernel *k =
+        kernel ? find_kernel(plan->device, s, kernel) : fv_plan_of_step(plan, s)->kernel;
     if (!k)
         return fv_fail(FOVEA_ENOTSUP, "%s: no kernel of this name fits %s", kernel, problem);
     fovea_trial *r;

@@ -43,7 +43,7 @@ fovea_status fv_bench_rig_open(fv_bench_rig *out, fovea_plan *plan)
     fovea_status status = provide(&s);
     if (be->timed)
         FV_THEN(status, be->timed(plan->queue, true));
-    FV_THEN(status, fv_bench_rig_run(&s, 0, plan->sweeps, &seconds));
+    FV_THEN(status, fv_bench_rig_run(&s, 0, plan->cut.sweeps, &seconds));
     if (status == FOVEA_OK)
         *out = s;
     else

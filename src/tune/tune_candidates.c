@@ -32,18 +32,19 @@ static void add_all(fv_candidates *c, const fv_kernel *kernel, fv_knobs knobs, i
     }
 }
 
-void fv_candidates_kernels(fv_candidates *out, const fv_tuner *t, const fv_step *s)
+void fv_candidates_kernels(fv_candidates *out, const fv_tuner *t, const fv_step *s,
+                           const fv_step_plan *chosen)
 {
     const bool all = t->rigor == FOVEA_RIGOR_EXHAUSTIVE;
     const double factor = all ? EXHAUSTIVE_COST : MEASURE_COST;
-    const double lowest = fv_kernel_cost(s->kernel, &s->prob, &s->knobs);
+    const double lowest = fv_kernel_cost(chosen->kernel, &s->prob, &chosen->knobs);
     int count;
     uint32_t features;
     const fv_kernel *list = t->device->backend->kernels(t->device->device, &count, &features);
     fv_knobs knobs;
     const char *source;
     out->count = 0;
-    add_candidate(out, s->kernel, &s->knobs);
+    add_candidate(out, chosen->kernel, &chosen->knobs);
     const fv_kernel *prior =
         fv_advice_step(&t->known, list, count, features, &s->prob, &knobs, &source);
     if (prior)

@@ -16,6 +16,7 @@ typedef struct step_trials {
     fv_tuner *t;
     fv_trial *trial;
     const fv_step *step;
+    const fv_step_plan *chosen; /* by the plan */
     char subject[FV_WISDOM_SUBJECT];
     fv_candidate candidate[FV_CONTESTANTS];
     fv_trial_kernel *kernel[FV_CONTESTANTS];
@@ -156,7 +157,7 @@ static fovea_status choose_kernel(step_trials *a)
     fv_candidates list;
     uint32_t winner;
     double seconds;
-    fv_candidates_kernels(&list, a->t, a->step);
+    fv_candidates_kernels(&list, a->t, a->step, a->chosen);
     FV_TRY(add_candidate(a, &list.list[0]));
     a->has_estimate = a->count == 1;
     FV_TRY(add_candidates(a, &list));
@@ -182,10 +183,10 @@ static fovea_status choose_kernel(step_trials *a)
 
 /* ---- steps ---- */
 
-static uint32_t rows_to_run(const fv_step *s)
+static uint32_t rows_to_run(const fv_step *s, double seconds)
 {
     const uint32_t rows = s->prob.dim[FV_DIM_ROWS];
-    const double share = s->seconds > LONGEST ? LONGEST / s->seconds : 1;
+    const double share = seconds > LONGEST ? LONGEST / seconds : 1;
     const uint32_t some = (uint32_t)(rows * share);
     return some < ROWS_MIN ? ROWS_MIN : some;
 }
@@ -193,12 +194,14 @@ static uint32_t rows_to_run(const fv_step *s)
 static fovea_status tune_step(fv_tuner *t, const fovea_plan *p, const fv_step *s,
                               const char *subject)
 {
-    const fv_plan_sweep *w = &p->sweep[s->sweep];
-    step_trials a = {.t = t, .step = s};
+    const fv_plan_sweep *w = fv_sweep_of_step(p, s);
+    const fv_step_plan *chosen = fv_plan_of_step(p, s);
+    step_trials a = {.t = t, .step = s, .chosen = chosen};
     strcpy(a.subject, subject);
     t->progress.what = s->label;
-    fovea_status status = fv_trial_open(&a.trial, t->device, &p->graph, s, rows_to_run(s),
-                                        w->streamed && !w->bands ? w->chunk : 0);
+    fovea_status status =
+        fv_trial_open(&a.trial, t->device, &p->graph, s, &chosen->tiles,
+                      rows_to_run(s, chosen->seconds), w->streamed && !w->bands ? w->chunk : 0);
     FV_THEN(status, choose_kernel(&a));
     for (uint32_t i = 0; i < a.count; i++)
         fv_trial_kernel_close(a.kernel[i]);

@@ -72,8 +72,10 @@ static fovea_status exact(sweep_contest *c, const fv_plan_sweep *w, bool *out)
         fv_verdict verdict = {0};
         if (s->dead || fv_step_span(s) != FV_SPAN_REDUCE)
             continue;
-        FV_TRY(fv_trial_open(&trial, c->t->device, &p->graph, s, 0, w->streamed ? w->chunk : 0));
-        fovea_status status = fv_trial_kernel_open(&kernel, trial, s->kernel, &s->knobs);
+        FV_TRY(fv_trial_open(&trial, c->t->device, &p->graph, s, &p->chosen.step[k].tiles, 0,
+                             w->streamed ? w->chunk : 0));
+        fovea_status status = fv_trial_kernel_open(&kernel, trial, p->chosen.step[k].kernel,
+                                                   &p->chosen.step[k].knobs);
         if (status == FOVEA_OK) {
             status = fv_trial_kernel_verify(kernel, &verdict);
             fv_trial_kernel_close(kernel);
@@ -101,7 +103,7 @@ static bool same_run(const fv_plan_sweep *a, const fv_plan_sweep *b)
 
 static fovea_status challenge_sweep(sweep_contest *c, part *of, const way *how, bool *changed)
 {
-    const fv_plan_sweep *challenger = &c->challenger.plan->sweep[of->sweep];
+    const fv_plan_sweep *challenger = &c->challenger.plan->chosen.sweep[of->sweep];
     const fv_contest contest = {.contestants = 2,
                                 .rounds = ROUNDS,
                                 .budget = BUDGET,
@@ -110,7 +112,7 @@ static fovea_status challenge_sweep(sweep_contest *c, part *of, const way *how, 
                                 .ctx = c};
     fv_score score[2];
     bool right;
-    if (same_run(&c->champion.plan->sweep[of->sweep], challenger))
+    if (same_run(&c->champion.plan->chosen.sweep[of->sweep], challenger))
         return FOVEA_OK;
     c->t->report.candidates++;
     c->sweep = of->sweep;
@@ -191,12 +193,12 @@ static fovea_status try_way(sweep_contest *c, const way *how)
 static fovea_status find_parts(sweep_contest *c)
 {
     const fovea_plan *p = c->champion.plan;
-    FV_TRY(FV_MEM_ARRAY(&c->part, p->sweeps, FV_MEM_PLAN, "sweeps to tune"));
-    for (uint32_t i = 0; i < p->sweeps; i++) {
+    FV_TRY(FV_MEM_ARRAY(&c->part, p->cut.sweeps, FV_MEM_PLAN, "sweeps to tune"));
+    for (uint32_t i = 0; i < p->cut.sweeps; i++) {
         part *next = &c->part[c->parts];
-        if (p->sweep[i].alone || p->sweep[i].bands || p->sweep[i].rows == 1)
+        if (p->chosen.sweep[i].alone || p->chosen.sweep[i].bands || p->chosen.sweep[i].rows == 1)
             continue;
-        fv_advice_sweep_key(next->subject, &p->graph, &p->sweep[i], 0);
+        fv_advice_sweep_key(next->subject, &p->graph, &p->chosen.sweep[i], 0);
         uint32_t same = 0;
         while (strcmp(c->part[same].subject, next->subject) != 0)
             same++;
@@ -224,7 +226,7 @@ static fovea_status remember(sweep_contest *c)
         if (p->won) {
             fv_wisdom_sweep_text(choice, p->how.streamed, p->how.chunk);
         } else {
-            const fv_plan_sweep *w = &c->champion.plan->sweep[p->sweep];
+            const fv_plan_sweep *w = &c->champion.plan->chosen.sweep[p->sweep];
             fv_wisdom_sweep_text(choice, w->streamed, w->target);
         }
         FV_TRY(fv_tuner_remember(c->t, FV_FACT_SWEEP, p->subject, choice, p->seconds));

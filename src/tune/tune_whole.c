@@ -20,18 +20,20 @@ static fovea_status run_plan(void *ctx, uint32_t who, double *seconds)
     pair *c = ctx;
     if (!fv_tuner_goes_on(c->t))
         return FOVEA_ETIMEOUT;
-    return fv_bench_rig_run(&c->rig[who], 0, c->rig[who].plan->sweeps, seconds);
+    return fv_bench_rig_run(&c->rig[who], 0, c->rig[who].plan->cut.sweeps, seconds);
 }
 
 static bool same_choices(const fovea_plan *a, const fovea_plan *b)
 {
     for (uint32_t i = 0; i < a->graph.steps; i++) {
-        const fv_step *s = &a->graph.step[i], *o = &b->graph.step[i];
-        if (!s->dead && (s->kernel != o->kernel || memcmp(&s->knobs, &o->knobs, sizeof s->knobs)))
+        const fv_step_plan *s = &a->chosen.step[i], *o = &b->chosen.step[i];
+        if (!a->graph.step[i].dead &&
+            (s->kernel != o->kernel || memcmp(&s->knobs, &o->knobs, sizeof s->knobs)))
             return false;
     }
-    for (uint32_t i = 0; i < a->sweeps; i++)
-        if (a->sweep[i].streamed != b->sweep[i].streamed || a->sweep[i].chunk != b->sweep[i].chunk)
+    for (uint32_t i = 0; i < a->cut.sweeps; i++)
+        if (a->chosen.sweep[i].streamed != b->chosen.sweep[i].streamed ||
+            a->chosen.sweep[i].chunk != b->chosen.sweep[i].chunk)
             return false;
     return true;
 }
@@ -56,11 +58,11 @@ static fovea_status remember_choices(fv_tuner *t, const fovea_plan *p)
         if (s->dead)
             continue;
         fv_wisdom_problem_key(subject, &s->prob, 0);
-        fv_wisdom_kernel_text(choice, s->kernel, &s->knobs);
+        fv_wisdom_kernel_text(choice, p->chosen.step[i].kernel, &p->chosen.step[i].knobs);
         FV_TRY(remember(t, FV_FACT_STEP, subject, choice));
     }
-    for (uint32_t i = 0; i < p->sweeps && fv_tuner_schedules(t); i++) {
-        const fv_plan_sweep *w = &p->sweep[i];
+    for (uint32_t i = 0; i < p->cut.sweeps && fv_tuner_schedules(t); i++) {
+        const fv_plan_sweep *w = &p->chosen.sweep[i];
         if (w->alone || w->bands || w->rows == 1)
             continue;
         fv_advice_sweep_key(subject, &p->graph, w, 0);

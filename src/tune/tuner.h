@@ -87,7 +87,8 @@ typedef struct fv_candidates {
 
 /* Kernels that fit step `s`, the estimate's choice first; with EXHAUSTIVE all values of their
  * knobs. */
-void fv_candidates_kernels(fv_candidates *out, const fv_tuner *t, const fv_step *s);
+void fv_candidates_kernels(fv_candidates *out, const fv_tuner *t, const fv_step *s,
+                           const fv_step_plan *chosen);
 /* `from` with one knob at a time changed. */
 void fv_candidates_around(fv_candidates *out, const fv_candidate *from);
 

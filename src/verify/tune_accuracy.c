@@ -207,7 +207,7 @@ static fovea_status run_way(void *ctx, uint32_t who, double *seconds)
 {
     race *r = ctx;
     FV_TRY(begin(r->s, "which is fastest"));
-    return fv_bench_rig_run(&r->rig[who], 0, r->rig[who].plan->sweeps, seconds);
+    return fv_bench_rig_run(&r->rig[who], 0, r->rig[who].plan->cut.sweeps, seconds);
 }
 
 static fovea_status hold_race(race *r)

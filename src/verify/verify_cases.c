@@ -829,8 +829,6 @@ static fovea_status fill(fv_cases *c, enum fv_type row_type, const fv_limits *li
     FV_TRY(b->status);
     fv_emit_narrow(&c->graph, &c->options);
     set_groups(b);
-    for (uint32_t i = 0; i < b->graph->steps; i++)
-        fv_sweep_tile(&b->graph->step[i], limits->threads);
     return FOVEA_OK;
 }
 

@@ -87,7 +87,7 @@ static bool wanted(const verification *v, const fv_step *s)
 static fovea_status try_step(verification *v, const fv_graph *g, const fv_step *s, uint32_t chunk)
 {
     fv_trial *trial;
-    fovea_status status = fv_trial_open(&trial, v->device, g, s, 0, chunk);
+    fovea_status status = fv_trial_open(&trial, v->device, g, s, NULL, 0, chunk);
     if (status != FOVEA_OK)
         return status;
     for (int i = 0; i < v->count && status == FOVEA_OK; i++) {

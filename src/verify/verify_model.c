@@ -43,7 +43,7 @@ static bool reduces(const stop *s)
 
 static void tour_close(tour *t)
 {
-    const uint32_t banks = t->rig.plan ? t->rig.plan->first_bank[FV_REGIONS] : 0;
+    const uint32_t banks = t->rig.plan ? t->rig.plan->chosen.first_bank[FV_REGIONS] : 0;
     for (uint32_t i = 0; t->mirror && i < banks; i++)
         fv_mem_free(t->mirror[i]);
     fv_mem_free(t->mirror);
@@ -52,8 +52,8 @@ static void tour_close(tour *t)
 
 static fovea_status check_stepwise(const fovea_plan *p)
 {
-    for (uint32_t i = 0; i < p->sweeps; i++)
-        if (p->sweep[i].streamed)
+    for (uint32_t i = 0; i < p->cut.sweeps; i++)
+        if (p->chosen.sweep[i].streamed)
             return fv_fail(FOVEA_ENOMEM,
                            "the steps of this plan do not run one by one: there is too little "
                            "memory; use a smaller picture");
@@ -86,7 +86,8 @@ static fovea_status tour_open(tour *t, const fovea_model *model, fovea_device *d
     FV_TRY(fovea_plan_create(&plan, model, device, &stepwise));
     FV_TRY(fv_bench_rig_open(&t->rig, plan));
     FV_TRY(check_stepwise(plan));
-    FV_TRY(FV_MEM_ARRAY(&t->mirror, plan->first_bank[FV_REGIONS], FV_MEM_PLAN, "copies of values"));
+    FV_TRY(FV_MEM_ARRAY(&t->mirror, plan->chosen.first_bank[FV_REGIONS], FV_MEM_PLAN,
+                        "copies of values"));
     return bring_frame(t, frame);
 }
 
@@ -98,7 +99,7 @@ static bool next_stop(const fovea_plan *p, stop *s)
         i++;
     if (i == p->graph.steps)
         return false;
-    const uint32_t sweep = p->graph.step[i].sweep;
+    const uint32_t sweep = p->cut.step[i].sweep;
     s->at = s->step && s->sweep == sweep ? s->at + 1 : 0;
     s->sweep = sweep;
     s->step = &p->graph.step[i];
@@ -117,12 +118,13 @@ static fovea_status refresh(const tour *t, const fv_mem *m, const void **out)
         *out = m->host;
         return FOVEA_OK;
     }
-    while (&p->bank[i].mem != m)
+    while (&p->chosen.bank[i].mem != m)
         i++;
     if (!t->mirror[i])
-        FV_TRY(fv_mem_alloc(&t->mirror[i], p->bank[i].size, FV_MEM_PLAN, "a copy of values"));
+        FV_TRY(
+            fv_mem_alloc(&t->mirror[i], p->chosen.bank[i].size, FV_MEM_PLAN, "a copy of values"));
     *out = t->mirror[i];
-    return p->device->backend->read(p->device->device, m, t->mirror[i], p->bank[i].size);
+    return p->device->backend->read(p->device->device, m, t->mirror[i], p->chosen.bank[i].size);
 }
 
 /* The current value of an operand. */
@@ -150,7 +152,7 @@ static fovea_status look_at_weight(const tour *t, const stop *s, uint32_t o, enu
     const fv_use *u = &s->step->use[o];
     const uint64_t count = (uint64_t)u->weight.rows * u->weight.cols;
     *out = (fv_given){.count = count, .kind = FV_KIND_WEIGHT, .type = s->launch->operand[o].type};
-    if (fv_step_packer(s->step, o)) {
+    if (fv_step_packer(s->step, fv_plan_of_step(p, s->step)->kernel, o)) {
         float *rows;
         FV_TRY(fv_weight_rounded(&rows, &u->weight, type));
         out->data = *owned = rows;
@@ -159,8 +161,8 @@ static fovea_status look_at_weight(const tour *t, const stop *s, uint32_t o, enu
     }
     FV_TRY(fv_mem_array(owned, count, fv_type_size(out->type), FV_MEM_PLAN, "a weight's rows"));
     out->data = *owned;
-    return p->device->backend->read(p->device->device, &u->packed->mem, *owned,
-                                    count * fv_type_size(out->type));
+    return p->device->backend->read(p->device->device, &fv_packed_of_step(p, s->step, o)->mem,
+                                    *owned, count * fv_type_size(out->type));
 }
 
 /* ---- one step ---- */
@@ -262,10 +264,11 @@ static double value(const fv_given *g, uint64_t i)
  * the plan in float32; NULL: nothing. */
 static const float *factors_of(const tour *t, const stop *s)
 {
-    const fv_graph *g = &t->rig.plan->graph;
+    const fovea_plan *p = t->rig.plan;
     const fv_view out = s->step->use[s->step->out].view;
-    const fv_value *v = &g->value[out.id];
-    return v->factor && s->step - g->step >= v->equal_step ? v->factor + out.col : NULL;
+    const fv_equal_value *v = p->equal ? &p->equal[out.id] : NULL;
+    const bool divided = v && v->factor && s->step - p->graph.step >= v->first_step;
+    return divided ? v->factor + out.col : NULL;
 }
 
 static void compare(const tour *t, const stop *s, const fv_given *a, const stop *r,
@@ -297,8 +300,9 @@ static void compare(const tour *t, const stop *s, const fv_given *a, const stop 
  * others, and of a state whose channels are divided it is not known which numbers are whose. */
 static bool compares(const tour *t, const stop *s)
 {
-    const fv_value *v = &t->rig.plan->graph.value[s->step->use[s->step->out].view.id];
-    return !reduces(s) && (!v->equalised || v->factor);
+    const fv_equal_value *all = t->rig.plan->equal;
+    const fv_id out = s->step->use[s->step->out].view.id;
+    return !reduces(s) && (!all || !all[out].divided || all[out].factor);
 }
 
 /* Number of partial states that the step writes, or 0. */
@@ -354,7 +358,7 @@ static fovea_status walk(tour *t, tour *beside, fovea_step_check_fn *fn, void *p
                                   .step = i,
                                   .label = s.step->label,
                                   .problem = s.problem,
-                                  .kernel = s.step->kernel->name,
+                                  .kernel = fv_plan_of_step(t->rig.plan, s.step)->kernel->name,
                                   .products = fv_problem_products(&s.launch->args.prob)};
         fv_verdict verdict;
         const uint16_t op = s.step->prob.op;

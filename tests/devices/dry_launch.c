@@ -3,8 +3,11 @@
 
 void dry_launch(const fovea_plan *p, const fv_step *s, fv_launch *l)
 {
-    *l = (fv_launch){.kernel = s->kernel, .rows = s->prob.dim[FV_DIM_ROWS], .cols = s->cols};
+    const fv_step_plan *sp = fv_plan_of_step(p, s);
+    *l = (fv_launch){
+        .kernel = sp->kernel, .rows = s->prob.dim[FV_DIM_ROWS], .cols = sp->tiles.all_cols};
     fv_step_args(&l->args, s);
+    l->args.knobs = sp->knobs;
     for (uint32_t o = 0; o < FV_OPERANDS; o++) {
         const fv_use *u = &s->use[o];
         fv_operand *op = &l->operand[o];

@@ -117,7 +117,7 @@ static bool is_small(const fv_problem *p)
 }
 
 /* A kernel of the step's op of a higher rank than its own, for what the device can do, or NULL. */
-static const fv_kernel *faster(const census *c, const fv_step *s)
+static const fv_kernel *faster(const census *c, const fv_step *s, const fv_kernel *own)
 {
     const fv_kernel *found = NULL;
     int count;
@@ -126,8 +126,8 @@ static const fv_kernel *faster(const census *c, const fv_step *s)
     for (const fv_kernel *end = k + count; k < end; k++) {
         const bool same =
             k->op == s->prob.op && (k->mech == FV_MECH_ANY || k->mech == s->prob.mech);
-        if (!same || k->needs & ~features || rank_of(k) <= rank_of(s->kernel) ||
-            is_excused(s->kernel, rank_of(k)))
+        if (!same || k->needs & ~features || rank_of(k) <= rank_of(own) ||
+            is_excused(own, rank_of(k)))
             continue;
         if (is_small(&s->prob) && fv_kernel_fits(k, &s->prob, features))
             return NULL;
@@ -141,18 +141,19 @@ static void judge_steps(census *c, const fovea_plan *p, const char *plan)
     double all = 0, slow = 0, alone = 0, share[SCALARS] = {0};
     const fv_step *worst = NULL, *worst_alone = NULL;
     for (uint32_t i = 0; i < p->graph.steps; i++)
-        all += p->graph.step[i].dead ? 0 : p->graph.step[i].seconds;
+        all += p->graph.step[i].dead ? 0 : p->chosen.step[i].seconds;
     for (uint32_t i = 0; i < p->graph.steps; i++) {
         const fv_step *s = &p->graph.step[i];
-        const size_t number = s->dead ? SCALARS : scalar_of(s->kernel);
+        const fv_step_plan *sp = &p->chosen.step[i];
+        const size_t number = s->dead ? SCALARS : scalar_of(sp->kernel);
         if (number < SCALARS) {
-            share[number] += s->seconds / all;
-            alone += s->seconds / all;
-            if (!worst_alone || s->seconds > worst_alone->seconds)
+            share[number] += sp->seconds / all;
+            alone += sp->seconds / all;
+            if (!worst_alone || sp->seconds > fv_plan_of_step(p, worst_alone)->seconds)
                 worst_alone = s;
-        } else if (!s->dead && faster(c, s)) {
-            slow += s->seconds / all;
-            if (!worst || s->seconds > worst->seconds)
+        } else if (!s->dead && faster(c, s, sp->kernel)) {
+            slow += sp->seconds / all;
+            if (!worst || sp->seconds > fv_plan_of_step(p, worst)->seconds)
                 worst = s;
         }
     }
@@ -161,12 +162,13 @@ static void judge_steps(census *c, const fovea_plan *p, const char *plan)
         c->most[i] = share[i] > c->most[i] ? share[i] : c->most[i];
     }
     if (alone > CENSUS_SHARE)
-        fault(c, plan, worst_alone->label, worst_alone->kernel->name, alone);
+        fault(c, plan, worst_alone->label, fv_plan_of_step(p, worst_alone)->kernel->name, alone);
     if (slow > CENSUS_SHARE) {
+        const fv_kernel *own = fv_plan_of_step(p, worst)->kernel;
         char text[160];
         snprintf(text, sizeof text, "%s, in place of one like %s", worst->label,
-                 faster(c, worst)->name);
-        fault(c, plan, text, worst->kernel->name, slow);
+                 faster(c, worst, own)->name);
+        fault(c, plan, text, own->name, slow);
     }
 }
 

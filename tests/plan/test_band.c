@@ -193,8 +193,8 @@ static fovea_plan *make(int which, uint32_t width, uint32_t height, uint32_t thr
 static uint32_t banded(const fovea_plan *p)
 {
     uint32_t n = 0;
-    for (uint32_t i = 0; i < p->sweeps; i++)
-        n += p->sweep[i].bands > 0 && p->sweep[i].streamed;
+    for (uint32_t i = 0; i < p->cut.sweeps; i++)
+        n += p->chosen.sweep[i].bands > 0 && p->chosen.sweep[i].streamed;
     return n;
 }
 

@@ -40,7 +40,8 @@ static void try_step(const fovea_plan *p, const fv_step *s, uint32_t rows, uint3
     uint32_t features;
     const fv_kernel *list = device->backend->kernels(device->device, &count, &features);
     fv_trial *r;
-    if (fv_trial_open(&r, device, &p->graph, s, rows, chunk) != FOVEA_OK)
+    if (fv_trial_open(&r, device, &p->graph, s, &fv_plan_of_step(p, s)->tiles, rows, chunk) !=
+        FOVEA_OK)
         fail_msg("%s: %s", s->label, fovea_error());
     for (int i = 0; i < count; i++) {
         const fv_knobs knobs = fv_kernel_defaults(&list[i]);
@@ -174,7 +175,7 @@ static fv_verdict judge(const fv_cases *c, const fv_step *s, fv_cpu_fn run, uint
     fv_verdict v;
     fv_kernel k = *(spoilt = fv_reference_kernel(&s->prob));
     k.code.cpu = run;
-    assert_int_equal(fv_trial_open(&r, device, &c->graph, s, 0, chunk), FOVEA_OK);
+    assert_int_equal(fv_trial_open(&r, device, &c->graph, s, NULL, 0, chunk), FOVEA_OK);
     assert_int_equal(fv_trial_kernel_open(&t, r, &k, &knobs), FOVEA_OK);
     assert_int_equal(fv_trial_kernel_verify(t, &v), FOVEA_OK);
     fv_trial_kernel_close(t);
@@ -228,7 +229,7 @@ static void runs_leave_inputs_as_they_are(void **state)
         const fv_step *s = &c->graph.step[i];
         if (s->prob.op != FV_OP_MUL && s->prob.op != FV_OP_SCAN && s->prob.op != FV_OP_ROPE)
             continue;
-        assert_int_equal(fv_trial_open(&r, device, &c->graph, s, 0, 0), FOVEA_OK);
+        assert_int_equal(fv_trial_open(&r, device, &c->graph, s, NULL, 0, 0), FOVEA_OK);
         assert_int_equal(fv_trial_kernel_open(&t, r, fv_reference_kernel(&s->prob), &knobs),
                          FOVEA_OK);
         assert_int_equal(fv_trial_kernel_verify(t, &first), FOVEA_OK);
@@ -271,7 +272,9 @@ static void all_commands_are_timed(void **state)
         fv_trial *r;
         fv_trial_kernel *t;
         double seconds;
-        assert_int_equal(fv_trial_open(&r, other, &p->graph, &p->graph.step[0], 0, 0), FOVEA_OK);
+        assert_int_equal(
+            fv_trial_open(&r, other, &p->graph, &p->graph.step[0], &p->chosen.step[0].tiles, 0, 0),
+            FOVEA_OK);
         assert_int_equal(fv_trial_kernel_open(&t, r, k, &knobs), FOVEA_OK);
         double share = 0; /* of the clock's time; the first run compiles */
         for (int i = 0; i < 5; i++) {
@@ -299,7 +302,7 @@ static fovea_status try_reference(const fv_cases *c, const fv_step *s)
     fv_trial *r = NULL;
     fv_trial_kernel *t = NULL;
     fv_verdict v;
-    fovea_status status = fv_trial_open(&r, device, &c->graph, s, 0, 0);
+    fovea_status status = fv_trial_open(&r, device, &c->graph, s, NULL, 0, 0);
     if (status == FOVEA_OK)
         status = fv_trial_kernel_open(&t, r, k, &knobs);
     if (status == FOVEA_OK)

@@ -385,7 +385,7 @@ static void journal(void **state)
     assert_true(fovea_plan_step(p, 0, &usual));
     char subject[FV_WISDOM_SUBJECT], choice[FV_WISDOM_CHOICE];
     fv_wisdom_problem_key(subject, &p->graph.step[0].prob, 0);
-    fv_wisdom_kernel_text(choice, p->graph.step[0].kernel, &p->graph.step[0].knobs);
+    fv_wisdom_kernel_text(choice, p->chosen.step[0].kernel, &p->chosen.step[0].knobs);
     snprintf(text, sizeof text, "fovea wisdom 1\nskip\t%s\t%s\t%s\tmeasure\t0\t1\n",
              p->advice.device, subject, choice);
     write_file(path, text);

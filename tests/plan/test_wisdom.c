@@ -424,6 +424,11 @@ static const fv_step *find_step(const fovea_plan *p, enum fv_op op)
     return NULL;
 }
 
+static const fv_step_plan *find_plan(const fovea_plan *p, enum fv_op op)
+{
+    return fv_plan_of_step(p, find_step(p, op));
+}
+
 static void put_step(fv_wisdom *w, const char *device, const fv_problem *p, int away,
                      const char *choice, enum fv_fact_kind kind)
 {
@@ -439,41 +444,41 @@ static void steps_take_wisdom(void **state)
     setting s = set_up();
     fovea_plan *p = plan_at(&s, s.wisdom, 224, 224), *again;
     const fv_problem norm = find_step(p, FV_OP_LAYERNORM)->prob;
-    assert_string_equal(find_step(p, FV_OP_LAYERNORM)->source, "cost");
-    assert_string_not_equal(find_step(p, FV_OP_LAYERNORM)->kernel->name, "layernorm_f32_ref");
+    assert_string_equal(find_plan(p, FV_OP_LAYERNORM)->source, "cost");
+    assert_string_not_equal(find_plan(p, FV_OP_LAYERNORM)->kernel->name, "layernorm_f32_ref");
 
     put_step(s.wisdom, p->advice.device, &norm, 0, LAYERNORM, FV_FACT_STEP);
     again = plan_at(&s, s.wisdom, 224, 224);
-    assert_string_equal(find_step(again, FV_OP_LAYERNORM)->source, "wisdom");
-    assert_string_equal(find_step(again, FV_OP_LAYERNORM)->kernel->name, "layernorm_f32_ref");
-    assert_string_equal(find_step(again, FV_OP_GEMM)->source, "cost");
+    assert_string_equal(find_plan(again, FV_OP_LAYERNORM)->source, "wisdom");
+    assert_string_equal(find_plan(again, FV_OP_LAYERNORM)->kernel->name, "layernorm_f32_ref");
+    assert_string_equal(find_plan(again, FV_OP_GEMM)->source, "cost");
     fovea_plan_free(again);
 
     /* A picture of nearly the same size is in the same bucket, one of half the pixels in the next,
      * one of four times as many is another matter. */
     again = plan_at(&s, s.wisdom, 238, 224);
-    assert_string_equal(find_step(again, FV_OP_LAYERNORM)->source, "wisdom");
+    assert_string_equal(find_plan(again, FV_OP_LAYERNORM)->source, "wisdom");
     fovea_plan_free(again);
     again = plan_at(&s, s.wisdom, 196, 182);
-    assert_string_equal(find_step(again, FV_OP_LAYERNORM)->source, "prior");
+    assert_string_equal(find_plan(again, FV_OP_LAYERNORM)->source, "prior");
     fovea_plan_free(again);
     again = plan_at(&s, s.wisdom, 448, 448);
-    assert_string_equal(find_step(again, FV_OP_LAYERNORM)->source, "cost");
+    assert_string_equal(find_plan(again, FV_OP_LAYERNORM)->source, "cost");
     fovea_plan_free(again);
 
     /* What was skipped is not taken, whoever says so. */
     put_step(s.wisdom, p->advice.device, &norm, 0, LAYERNORM, FV_FACT_SKIP);
     again = plan_at(&s, s.wisdom, 224, 224);
-    assert_string_equal(find_step(again, FV_OP_LAYERNORM)->source, "cost");
-    assert_string_not_equal(find_step(again, FV_OP_LAYERNORM)->kernel->name, "layernorm_f32_ref");
+    assert_string_equal(find_plan(again, FV_OP_LAYERNORM)->source, "cost");
+    assert_string_not_equal(find_plan(again, FV_OP_LAYERNORM)->kernel->name, "layernorm_f32_ref");
     fovea_plan_free(again);
     char usual[FV_WISDOM_CHOICE];
-    const fv_step *step = find_step(p, FV_OP_LAYERNORM);
+    const fv_step_plan *step = find_plan(p, FV_OP_LAYERNORM);
     fv_wisdom_clear(s.wisdom);
     fv_wisdom_kernel_text(usual, step->kernel, &step->knobs);
     put_step(s.wisdom, p->advice.device, &norm, 0, usual, FV_FACT_SKIP);
     again = plan_at(&s, s.wisdom, 224, 224);
-    assert_string_not_equal(find_step(again, FV_OP_LAYERNORM)->kernel->name, step->kernel->name);
+    assert_string_not_equal(find_plan(again, FV_OP_LAYERNORM)->kernel->name, step->kernel->name);
     fovea_plan_free(again);
     fovea_plan_free(p);
     tear_down(&s);
@@ -500,7 +505,7 @@ static void products_have_facts_of_their_own(void **state)
     }
     for (int i = 0; i < TYPES; i++) {
         fovea_plan *p = plan_as(&s, s.wisdom, 224, 224, types[i]);
-        assert_string_equal(find_step(p, FV_OP_LAYERNORM)->source,
+        assert_string_equal(find_plan(p, FV_OP_LAYERNORM)->source,
                             types[i] == FOVEA_COMPUTE_F32 ? "cost" : "wisdom");
         fovea_plan_free(p);
     }
@@ -519,8 +524,8 @@ static void family_is_a_prior(void **state)
     put_step(s.wisdom, "cpu|of another kind|x|2||", &find_step(p, FV_OP_PATCH)->prob, 0,
              "patch_f32_ref rev=1", FV_FACT_STEP);
     again = plan_at(&s, s.wisdom, 224, 224);
-    assert_string_equal(find_step(again, FV_OP_LAYERNORM)->source, "prior");
-    assert_string_equal(find_step(again, FV_OP_PATCH)->source, "cost");
+    assert_string_equal(find_plan(again, FV_OP_LAYERNORM)->source, "prior");
+    assert_string_equal(find_plan(again, FV_OP_PATCH)->source, "cost");
     fovea_plan_free(again);
     fovea_plan_free(p);
     tear_down(&s);
@@ -532,7 +537,7 @@ static void sweeps_take_wisdom(void **state)
     setting s = set_up();
     fovea_plan *p = plan_at(&s, s.wisdom, 448, 448), *again;
     char subject[FV_WISDOM_SUBJECT];
-    fv_advice_sweep_key(subject, &p->graph, &p->sweep[2], 0);
+    fv_advice_sweep_key(subject, &p->graph, &p->chosen.sweep[2], 0);
     for (int streamed = 0; streamed < 2; streamed++) {
         const fv_fact f = {FV_FACT_SWEEP,
                            FOVEA_RIGOR_MEASURE,
@@ -545,18 +550,18 @@ static void sweeps_take_wisdom(void **state)
                            1};
         succeed(fv_wisdom_put(s.wisdom, &f));
         again = plan_at(&s, s.wisdom, 448, 448);
-        assert_string_equal(again->sweep[2].source, "wisdom");
-        assert_string_equal(again->sweep[0].source, "cost");
-        assert_int_equal(again->sweep[2].streamed, streamed);
-        assert_int_equal(again->sweep[2].target, streamed ? 50 : 70);
-        assert_in_range(again->sweep[2].chunk, 40, streamed ? 50 : 70);
+        assert_string_equal(again->chosen.sweep[2].source, "wisdom");
+        assert_string_equal(again->chosen.sweep[0].source, "cost");
+        assert_int_equal(again->chosen.sweep[2].streamed, streamed);
+        assert_int_equal(again->chosen.sweep[2].target, streamed ? 50 : 70);
+        assert_in_range(again->chosen.sweep[2].chunk, 40, streamed ? 50 : 70);
         fovea_plan_free(again);
     }
     /* Neither on a device with other threads, nor after it ended a run. */
     fovea_device *one = fixture_device(1);
     const setting other = {one, s.model, s.wisdom};
     again = plan_at(&other, s.wisdom, 448, 448);
-    assert_string_equal(again->sweep[2].source, "cost");
+    assert_string_equal(again->chosen.sweep[2].source, "cost");
     fovea_plan_free(again);
     fovea_device_close(one);
     const fv_fact skip = {.kind = FV_FACT_SKIP,
@@ -572,7 +577,7 @@ static void sweeps_take_wisdom(void **state)
                           subject,       "stepwise chunk=70", 1e-3, 1};
     succeed(fv_wisdom_put(wary, &said));
     again = plan_at(&s, wary, 448, 448);
-    assert_string_equal(again->sweep[2].source, "cost");
+    assert_string_equal(again->chosen.sweep[2].source, "cost");
     fovea_plan_free(again);
     fv_wisdom_free(wary);
 
@@ -581,8 +586,8 @@ static void sweeps_take_wisdom(void **state)
     options.frame.width = options.frame.height = 448;
     options.dry = 1;
     succeed(fv_frame_plan(&again, s.model, s.device, &options, s.wisdom));
-    assert_string_equal(again->sweep[2].source, "forced");
-    assert_false(again->sweep[2].streamed);
+    assert_string_equal(again->chosen.sweep[2].source, "forced");
+    assert_false(again->chosen.sweep[2].streamed);
     fovea_plan_free(again);
     fovea_plan_info info = FOVEA_PLAN_INFO_INIT;
     fovea_plan_query(p, &info);
@@ -590,7 +595,7 @@ static void sweeps_take_wisdom(void **state)
     options.memory_limit =
         (info.residual + info.states + info.chunks + info.scratch + info.staging) * 1 / 2;
     succeed(fv_frame_plan(&again, s.model, s.device, &options, s.wisdom));
-    assert_string_equal(again->sweep[2].source, "cost");
+    assert_string_equal(again->chosen.sweep[2].source, "cost");
     fovea_plan_free(again);
     fovea_plan_free(p);
     tear_down(&s);

@@ -37,7 +37,7 @@ static uint32_t count_slow(const fovea_trainer *t)
     uint32_t n = 0;
     for (uint32_t i = 0; i < t->plan->graph.steps; i++) {
         const fv_step *s = &t->plan->graph.step[i];
-        n += !s->dead && strstr(s->kernel->name, "_ref");
+        n += !s->dead && strstr(t->plan->chosen.step[i].kernel->name, "_ref");
     }
     return n;
 }

@@ -1,0 +1,69 @@
+/* candidate.h: one way in which the sweeps of a plan could run: their schedules, a kernel for every
+ * step and a place for every value. fit.c makes candidates from the same cut, compares them, and
+ * commits the best one to the plan. A candidate changes nothing but itself.
+ */
+#ifndef FOVEA_SRC_PLAN_CANDIDATE_H
+#define FOVEA_SRC_PLAN_CANDIDATE_H
+
+#include <fovea/plans.h>
+
+#include "plan/arena.h"
+#include "plan/sweep.h"
+
+/* How a step of a stepwise sweep is split over the workers. */
+typedef struct fv_step_tiles {
+    uint32_t rows, cols; /* of a tile */
+    uint32_t all_cols;   /* of the step, in units of its op: columns, heads, or 1 */
+} fv_step_tiles;
+
+/* What is decided of a step. */
+typedef struct fv_step_plan {
+    const fv_kernel *kernel;
+    fv_knobs knobs;
+    const char *source; /* who chose the kernel */
+    double flops, seconds;
+    fv_step_tiles tiles;
+    uint32_t groups; /* of a step with partials: how many there are */
+} fv_step_plan;
+
+/* Where a value is. */
+typedef struct fv_value_place {
+    uint32_t groups;      /* PARTIAL: how many there are */
+    uint32_t ring, shift; /* inside a sweep of row tiles: see fv_operand */
+    bool persistent;      /* rows are kept from one row tile to the next */
+    bool reuses;          /* it takes the place of another value */
+    fv_id reused_by;     /* the value that takes its place in its last sweep, row by row, or none */
+    uint32_t saved_rows; /* rows at both ends of a unit of that sweep that are saved before it */
+    fv_ref saved;        /* where: head and tail of each unit */
+    fv_ref ref;
+} fv_value_place;
+
+typedef struct fv_plan_candidate {
+    fv_step_plan *step;    /* parallel to the graph's steps */
+    fv_value_place *place; /* and to its values */
+    fv_plan_sweep *sweep;  /* those of the cut, scheduled */
+    fv_bank *bank;         /* banks of region r: first_bank[r] to first_bank[r + 1] */
+    uint32_t first_bank[FV_REGIONS + 1];
+    uint64_t region_size[FV_REGIONS];
+    fv_id oversize; /* a value that is larger than any buffer of the device; or none */
+    uint64_t oversize_bytes;
+    uint64_t blocks;        /* bytes of region RESIDUAL that it has for workers' blocks alone */
+    uint64_t scratch;       /* bytes per worker */
+    uint64_t weights_there; /* bytes of its weights that are on the device already */
+    fovea_plan_info info;   /* the plan's, with the candidate's figures */
+} fv_plan_candidate;
+
+/* The problem of step i, with the number of partials that the schedule has. */
+static inline fv_problem fv_candidate_problem(const fv_plan_candidate *c, const fv_step *s,
+                                              uint32_t i)
+{
+    fv_problem p = s->prob;
+    const uint8_t groups = fv_op_table[p.op]->groups;
+    if (groups && c->step[i].groups)
+        p.dim[groups] = c->step[i].groups;
+    return p;
+}
+
+void fv_candidate_free(fv_plan_candidate *c);
+
+#endif
