@@ -144,6 +144,6 @@ void fv_plan_account(const fovea_plan *p, fv_plan_candidate *c)
                                fv_size_add(c->region_size[FV_REGION_LOCAL], c->blocks));
     info->scratch = fv_size_mul(c->scratch, info->threads);
     info->staging =
-        fv_size_add(c->region_size[FV_REGION_STAGING], p->picture_bytes + p->graph.table_bytes);
+        fv_size_add(c->region_size[FV_REGION_STAGING], p->frame.bytes + p->graph.table_bytes);
     info->staging = fv_size_add(info->staging, external(p)) + lists(p, info);
 }

@@ -103,7 +103,7 @@ static fovea_status open_queue(fovea_plan *p)
         memcpy(slot + f * p->graph.slots, slot, p->graph.slots * sizeof *slot);
     const fovea_status status = p->device->backend->queue_open(p->device->device, p->chosen.scratch,
                                                                slot, p->info.count * p->graph.slots,
-                                                               p->info.dispatches, &p->queue);
+                                                               p->info.dispatches, &p->run.queue);
     fv_mem_free(slot);
     return status;
 }
@@ -115,8 +115,8 @@ static fovea_status bind_step(fovea_plan *p, const fv_step *s, uint32_t index, u
     fv_launch l;
     launch_of(p, s, frame, &l);
     l.index = index;
-    const fovea_status status =
-        p->device->backend->bind(p->device->device, &l, &p->bound[frame * p->info.steps + index]);
+    const fovea_status status = p->device->backend->bind(
+        p->device->device, &l, &p->run.bound[frame * p->info.steps + index]);
     return status == FOVEA_ENOTSUP ? fv_plan_refuse(p, s) : status;
 }
 
@@ -153,16 +153,16 @@ static fovea_status compile(const fovea_plan *p)
 fovea_status fv_plan_bind(fovea_plan *p)
 {
     const fv_backend *be = p->device->backend;
-    const uint32_t refusals = p->refusals;
+    const uint32_t refusals = p->refused.count;
     FV_TRY(compile(p));
-    FV_TRY(
-        FV_MEM_ARRAY(&p->bound, (uint64_t)p->info.count * p->info.steps, FV_MEM_PLAN, "the plan"));
-    FV_TRY(FV_MEM_ARRAY(&p->run, p->cut.sweeps, FV_MEM_PLAN, "the plan"));
+    FV_TRY(FV_MEM_ARRAY(&p->run.bound, (uint64_t)p->info.count * p->info.steps, FV_MEM_PLAN,
+                        "the plan"));
+    FV_TRY(FV_MEM_ARRAY(&p->run.sweep, p->cut.sweeps, FV_MEM_PLAN, "the plan"));
     uint32_t n = 0;
     for (uint32_t i = 0; i < p->cut.sweeps; i++) {
         const fv_plan_sweep *w = &p->chosen.sweep[i];
-        fv_sweep *run = &p->run[i];
-        *run = (fv_sweep){.step = p->bound + n,
+        fv_sweep *run = &p->run.sweep[i];
+        *run = (fv_sweep){.step = p->run.bound + n,
                           .batch = p->info.count,
                           .apart = p->info.steps,
                           .rows = w->rows,
@@ -185,9 +185,9 @@ fovea_status fv_plan_bind(fovea_plan *p)
             run->steps++;
         }
     }
-    if (p->refusals > refusals)
-        return fv_fail(FOVEA_ENOTSUP, "%s", p->refusal[refusals].why);
+    if (p->refused.count > refusals)
+        return fv_fail(FOVEA_ENOTSUP, "%s", p->refused.list[refusals].why);
     FV_TRY(bind_other_frames(p));
     FV_TRY(open_queue(p));
-    return be->prepare ? be->prepare(p->queue, p->run, p->cut.sweeps, FV_ALL) : FOVEA_OK;
+    return be->prepare ? be->prepare(p->run.queue, p->run.sweep, p->cut.sweeps, FV_ALL) : FOVEA_OK;
 }

@@ -88,10 +88,10 @@ static void emit_frame(fovea_plan *p, fv_builder *b, const fovea_plan_options *o
     b->yuv = b->frame_flags & FV_FLAG_YUV ? (uint32_t)o->yuv : 0;
     if (b->frame_flags & FV_FLAG_PLANAR)
         b->frame_plane = width * height;
-    p->frame_format = o->frame.format;
-    p->frame_planes = fv_frame_planes(plane, o->frame.format, width, height);
+    p->frame.format = o->frame.format;
+    p->frame.planes = fv_frame_planes(plane, o->frame.format, width, height);
     b->frame = fv_emit_value(b, FV_VALUE_INPUT, plane[0].rows, plane[0].cols, plane[0].type);
-    if (p->frame_planes > 1)
+    if (p->frame.planes > 1)
         b->chroma = fv_emit_value(b, FV_VALUE_INPUT, plane[1].rows, plane[1].cols, plane[1].type);
 }
 
@@ -100,10 +100,10 @@ static void emit_picture(fovea_plan *p, fv_builder *b, const fovea_plan_options 
 {
     emit_frame(p, b, o);
     const uint32_t channels = b->frame_flags & FV_FLAG_GRAY ? 1 : 3;
-    const enum fv_type type = p->picture.floats ? FV_F32 : FV_U8;
+    const enum fv_type type = p->frame.picture.floats ? FV_F32 : FV_U8;
     uint32_t from = o->frame.width;
-    for (uint32_t i = 0; i < p->picture.resizes; i++) {
-        const fv_picture_resize *r = &p->picture.resize[i];
+    for (uint32_t i = 0; i < p->frame.picture.resizes; i++) {
+        const fv_picture_resize *r = &p->frame.picture.resize[i];
         const uint32_t row = r->width * channels;
         fv_view wide = fv_emit_value(b, FV_VALUE_ROWS, r->in_rows, row, type);
         fv_view done = fv_emit_value(b, FV_VALUE_ROWS, r->height, row, type);
@@ -129,20 +129,20 @@ static fovea_status plan_crops(fovea_plan *p, fovea_plan_options *seen, const fo
                        height);
     FV_TRY(fv_box_view_of(&view, &whole, width, height));
     const fv_box_place at = fv_box_view_place(&view, width, height);
-    p->picture = (fv_picture){.width = width,
-                              .height = height,
-                              .inner = {0, 0, width, height},
-                              .left = at.left,
-                              .top = at.top,
-                              .scale_x = at.scale_x,
-                              .scale_y = at.scale_y};
-    p->crops = (fv_crops){.size = (uint64_t)width * height * 3, .yuv = seen->yuv};
-    p->picture_bytes = fv_size_mul(p->crops.size, p->limits.frames * p->info.count);
+    p->frame.picture = (fv_picture){.width = width,
+                                    .height = height,
+                                    .inner = {0, 0, width, height},
+                                    .left = at.left,
+                                    .top = at.top,
+                                    .scale_x = at.scale_x,
+                                    .scale_y = at.scale_y};
+    p->frame.crops = (fv_crops){.size = (uint64_t)width * height * 3, .yuv = seen->yuv};
+    p->frame.bytes = fv_size_mul(p->frame.crops.size, p->limits.frames * p->info.count);
     seen->frame.format = FOVEA_FORMAT_RGB8;
     seen->frame.width = width;
     seen->frame.height = height;
     return seen->dry ? FOVEA_OK
-                     : fv_mem_alloc(&p->crops.pixels, p->picture_bytes, FV_MEM_PLAN,
+                     : fv_mem_alloc(&p->frame.crops.pixels, p->frame.bytes, FV_MEM_PLAN,
                                     "crops of the frames");
 }
 
@@ -150,15 +150,15 @@ static fovea_status plan_grid(fovea_plan *p)
 {
     const fovea_model_info *m = &p->model->info;
     fovea_plan_info *i = &p->info;
-    i->width = p->picture.width;
-    i->height = p->picture.height;
-    i->left = p->picture.left;
-    i->top = p->picture.top;
-    i->scale_x = p->picture.scale_x;
-    i->scale_y = p->picture.scale_y;
+    i->width = p->frame.picture.width;
+    i->height = p->frame.picture.height;
+    i->left = p->frame.picture.left;
+    i->top = p->frame.picture.top;
+    i->scale_x = p->frame.picture.scale_x;
+    i->scale_y = p->frame.picture.scale_y;
     p->options.width = i->width;
     p->options.height = i->height;
-    p->options.inner = p->picture.inner;
+    p->options.inner = p->frame.picture.inner;
     p->options.grid = (fv_grid){i->width / m->patch, i->height / m->patch, m->patch, m->prefix};
     if (p->model->family->grid)
         FV_TRY(p->model->family->grid(p->model, &p->options));
@@ -259,26 +259,26 @@ static fovea_status emit(fovea_plan *p, fv_builder *b, const fovea_plan_options 
     FV_TRY(fv_attention_blocks(&p->options.attention, attention, m->depth));
     FV_TRY(fv_attention_blocks_check(p->options.attention, m->depth));
     FV_TRY(remark_untrained(p));
-    p->frame_width = o->frame.width;
-    p->frame_height = o->frame.height;
+    p->frame.width = o->frame.width;
+    p->frame.height = o->frame.height;
     fovea_plan_options seen = *o; /* what the steps see of a frame */
     if (pre.resize == FOVEA_RESIZE_BOX)
         FV_TRY(plan_crops(p, &seen, &pre));
     else
-        FV_TRY(fv_picture_plan(&p->picture, &pre, o->frame.width, o->frame.height));
-    if (p->picture.width > MAX_SIDE || p->picture.height > MAX_SIDE)
+        FV_TRY(fv_picture_plan(&p->frame.picture, &pre, o->frame.width, o->frame.height));
+    if (p->frame.picture.width > MAX_SIDE || p->frame.picture.height > MAX_SIDE)
         return fv_fail(FOVEA_EINVAL, "picture of %u x %u pixels; sides must be at most %u",
-                       p->picture.width, p->picture.height, MAX_SIDE);
+                       p->frame.picture.width, p->frame.picture.height, MAX_SIDE);
     FV_TRY(plan_grid(p));
     settle_compute(p, o);
     FV_TRY(want(p, o));
-    fv_patch_table_fill(&p->patch_table, &pre, p->picture.floats);
-    p->options.patch_table = &p->patch_table;
+    fv_patch_table_fill(&p->frame.patch_table, &pre, p->frame.picture.floats);
+    p->options.patch_table = &p->frame.patch_table;
     emit_picture(p, b, &seen);
-    p->frame_format = o->frame.format;
+    p->frame.format = o->frame.format;
     FV_TRY(p->model->family->emit(p->model, b));
     fv_task_room_reserve(p, b);
-    p->picture_bytes += fv_picture_bytes(&p->picture);
+    p->frame.bytes += fv_picture_bytes(&p->frame.picture);
     return b->status;
 }
 

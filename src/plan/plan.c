@@ -50,14 +50,14 @@ static fovea_status fit_and_place(fovea_plan *p, const fv_plan_request *r)
     uint32_t refusals;
     do {
         fv_plan_unplace(p);
-        refusals = p->refusals;
+        refusals = p->refused.count;
         FV_TRY(fv_plan_fit(p, r));
         if (r->dry)
             return FOVEA_OK;
         status = place(p, r->kept);
         if (status == FOVEA_ENOMEM && p->limits.throughput)
             status = place_smaller(p, r);
-    } while (status == FOVEA_ENOTSUP && p->refusals > refusals);
+    } while (status == FOVEA_ENOTSUP && p->refused.count > refusals);
     if (status == FOVEA_OK)
         fv_plan_keep_refusals(p);
     return status;
@@ -108,14 +108,14 @@ fovea_status fv_plan_alloc(fovea_plan **out, fovea_device *device, fv_wisdom *wi
 void fv_plan_unplace(fovea_plan *p)
 {
     const fv_backend *be = p->device->backend;
-    if (p->queue)
-        be->queue_close(p->queue);
-    p->queue = NULL;
+    if (p->run.queue)
+        be->queue_close(p->run.queue);
+    p->run.queue = NULL;
     for (int i = 0; i < FV_FLIGHTS; i++)
-        fv_flight_end(&p->flight[i]);
-    for (uint32_t i = 0; p->bound && i < p->info.count * p->info.steps; i++)
-        if (p->bound[i])
-            be->unbind(p->device->device, p->bound[i]);
+        fv_flight_end(&p->run.flight[i]);
+    for (uint32_t i = 0; p->run.bound && i < p->info.count * p->info.steps; i++)
+        if (p->run.bound[i])
+            be->unbind(p->device->device, p->run.bound[i]);
     for (uint32_t i = 0; i < p->chosen.first_bank[FV_REGIONS]; i++) {
         fv_mem *m = &p->chosen.bank[i].mem;
         const bool others = p->shares_kept && i >= p->chosen.first_bank[FV_REGION_KEPT] &&
@@ -124,10 +124,10 @@ void fv_plan_unplace(fovea_plan *p)
             be->release(p->device->device, m);
         *m = (fv_mem){.host = NULL};
     }
-    fv_mem_free(p->bound);
-    fv_mem_free(p->run);
-    p->bound = NULL;
-    p->run = NULL;
+    fv_mem_free(p->run.bound);
+    fv_mem_free(p->run.sweep);
+    p->run.bound = NULL;
+    p->run.sweep = NULL;
 }
 
 void fv_plan_free(fovea_plan *p)
@@ -145,11 +145,11 @@ void fv_plan_free(fovea_plan *p)
     fv_cut_free(&p->cut);
     fv_graph_release(&p->graph);
     fv_mem_free(p->options.attention);
-    fv_picture_free(&p->picture);
-    fv_mem_free(p->crops.pixels);
+    fv_picture_free(&p->frame.picture);
+    fv_mem_free(p->frame.crops.pixels);
     fv_mem_free(p->problem_text);
     fv_mem_free(p->untrained);
-    fv_mem_free(p->refusal);
+    fv_mem_free(p->refused.list);
     fovea_model_free(p->model);
     fv_device_unref(p->device);
     fv_mem_free(p);

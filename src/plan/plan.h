@@ -4,42 +4,11 @@
 
 #include <fovea/crops.h>
 
-#include "device/import.h"
 #include "plan/advice.h"
 #include "plan/candidate.h"
 #include "plan/refusal.h"
-#include "plan/task_room.h"
+#include "plan/runtime.h"
 #include "weights/packed.h"
-
-/* Frame number `ticket` is at ticket % FV_FLIGHTS. */
-typedef struct fv_flight {
-    fv_fence fence;      /* of the backend; after a fallback: the fallback plan's ticket */
-    fovea_status status; /* once it is done */
-    const fovea_external_image *read; /* by the host until it is done; or NULL */
-    /* With a fallback plan, the arguments of fovea_submit beside what that plan keeps, and when it
-     * was called: */
-    const fovea_external_image *image; /* in place of the frames; or NULL */
-    uint32_t outs;
-    double since;
-} fv_flight;
-#define FV_FLIGHTS 4 /* more frames than any device has in flight (2) */
-
-/* The host has read what the frame reads. */
-static inline void fv_flight_end(fv_flight *f)
-{
-    fv_external_image_end(f->read);
-    f->read = NULL;
-}
-
-/* The plan that takes over when the device is lost. */
-typedef struct fv_fallback {
-    fovea_plan *plan;    /* NULL: no fallback */
-    fovea_frame *frames; /* those in flight, one batch after the other */
-    fovea_output *outs;  /* theirs */
-    double patience;     /* seconds before the device counts as hung for a frame */
-    double completed;    /* when the last frame was done */
-    bool used;
-} fv_fallback;
 
 /* What is cut out of frames before they are run: of FOVEA_RESIZE_BOX the box around the whole
  * frame. The steps see R, G, B of these; there are as many as frames can be in flight. */
@@ -56,44 +25,48 @@ typedef struct fv_equal_value {
     const float *factor; /* of rows: what each column is multiplied by */
 } fv_equal_value;
 
+/* The frames that a plan is for. */
+typedef struct fv_plan_frame {
+    uint32_t planes; /* the first values of the graph; 0: not a plan of frames */
+    fovea_pixel_format format;
+    uint32_t width, height;
+    fv_picture picture; /* what they become */
+    fv_patch_table patch_table;
+    fv_crops crops;
+    uint64_t bytes; /* of the picture's tables and the crops */
+} fv_plan_frame;
+
+/* Kernels that the device did not take. */
+typedef struct fv_refusals {
+    fv_refusal *list;
+    uint32_t count, capacity;
+} fv_refusals;
+
 struct fovea_plan {
     fovea_device *device; /* counted */
     fv_limits limits;
     fv_advice advice;
     fovea_model *model; /* counted; also owns the packed weights */
+    /* known once the graph is emitted: */
+    fv_plan_frame frame;
     fv_graph graph;
     fv_emit_options options;
-    fv_result_scratch results;
-    fv_refusal *refusal;
-    uint32_t refusals, refusal_capacity;
+    /* once it is planned: */
     fv_cut cut;
     fv_equal_value *equal; /* parallel to the graph's values; NULL: no channel was equalised */
     fv_plan_candidate chosen;
-    fv_packed **packed;     /* of every operand of every step; NULL: dry */
-    bool shares_kept;       /* region KEPT belongs to another plan */
-    uint64_t free_memory;   /* of the device, when the plan was fitted; UINT64_MAX: not known */
-    uint64_t picture_bytes; /* of the resizing tables */
-    fv_picture picture;
-    fv_patch_table patch_table;
+    fv_packed **packed;   /* of every operand of every step; NULL: dry */
+    bool shares_kept;     /* region KEPT belongs to another plan */
+    uint64_t free_memory; /* of the device, when the plan was fitted; UINT64_MAX: not known */
+    fv_refusals refused;
     fovea_plan_info info;
-    /* per frame */
-    fv_queue *queue;
-    fv_bound **bound;      /* one per live step, of one frame of a batch after the other */
-    fv_sweep *run;         /* what submit gets */
-    char **problem_text;   /* one per step */
-    char *untrained;       /* the text of info.untrained; or NULL */
-    uint32_t frame_planes; /* of a frame: the first values; 0: not a frame plan */
-    fovea_pixel_format frame_format;
-    uint32_t frame_width, frame_height;
-    fv_crops crops;
-    fovea_ticket ticket, completed; /* the last one given out; the last one that is done */
-    fv_flight flight[FV_FLIGHTS];
-    double seconds; /* of the device, for the last one */
-    fv_trace trace; /* event NULL: off */
+    char **problem_text; /* one per step */
+    char *untrained;     /* the text of info.untrained; or NULL */
     bool dry;
     bool staged; /* use own staging buffers: a hung device must not touch caller memory that was
                     freed */
-    fv_fallback fallback;
+    /* while it runs: */
+    fv_runtime run;
 };
 
 /* What was decided of a step of the plan's graph. */
@@ -116,7 +89,7 @@ static inline fv_packed *fv_packed_of_step(const fovea_plan *p, const fv_step *s
 
 static inline fovea_box fv_whole_frame(const fovea_plan *p)
 {
-    return (fovea_box){0, 0, p->frame_width, p->frame_height};
+    return (fovea_box){0, 0, p->frame.width, p->frame.height};
 }
 
 typedef struct fv_plan_request {

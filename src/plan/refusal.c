@@ -22,10 +22,11 @@ fovea_status fv_plan_refuse(fovea_plan *p, const fv_step *s)
     if (fv_plan_refused(p, sp->kernel, &sp->knobs, &s->prob))
         return FOVEA_OK;
     name(&r, sp->kernel, &sp->knobs, &s->prob);
-    if (p->refusals == p->refusal_capacity)
-        FV_TRY(fv_mem_grow(&p->refusal, p->refusals, &p->refusal_capacity, p->refusal_capacity + 8,
-                           sizeof *p->refusal, FV_MEM_PLAN, "the plan"));
-    p->refusal[p->refusals++] = r;
+    if (p->refused.count == p->refused.capacity)
+        FV_TRY(fv_mem_grow(&p->refused.list, p->refused.count, &p->refused.capacity,
+                           p->refused.capacity + 8, sizeof *p->refused.list, FV_MEM_PLAN,
+                           "the plan"));
+    p->refused.list[p->refused.count++] = r;
     fv_log("%s: %s is not used for %s: %s", p->device->info.id, sp->kernel->name, r.subject, r.why);
     return FOVEA_OK;
 }
@@ -34,12 +35,12 @@ bool fv_plan_refused(const fovea_plan *p, const fv_kernel *k, const fv_knobs *kn
                      const fv_problem *prob)
 {
     fv_refusal asked;
-    if (!p->refusals)
+    if (!p->refused.count)
         return false;
     name(&asked, k, knobs, prob);
-    for (uint32_t i = 0; i < p->refusals; i++)
-        if (strcmp(p->refusal[i].subject, asked.subject) == 0 &&
-            strcmp(p->refusal[i].choice, asked.choice) == 0)
+    for (uint32_t i = 0; i < p->refused.count; i++)
+        if (strcmp(p->refused.list[i].subject, asked.subject) == 0 &&
+            strcmp(p->refused.list[i].choice, asked.choice) == 0)
             return true;
     return false;
 }
@@ -48,22 +49,22 @@ const char *fv_plan_refused_why(const fovea_plan *p, const fv_problem *prob)
 {
     char subject[FV_WISDOM_SUBJECT];
     fv_wisdom_problem_key(subject, prob, 0);
-    for (uint32_t i = 0; i < p->refusals; i++)
-        if (strcmp(p->refusal[i].subject, subject) == 0)
-            return p->refusal[i].why;
+    for (uint32_t i = 0; i < p->refused.count; i++)
+        if (strcmp(p->refused.list[i].subject, subject) == 0)
+            return p->refused.list[i].why;
     return NULL;
 }
 
 void fv_plan_keep_refusals(const fovea_plan *p)
 {
-    for (uint32_t i = 0; i < p->refusals && p->advice.wisdom; i++) {
+    for (uint32_t i = 0; i < p->refused.count && p->advice.wisdom; i++) {
         const fv_fact fact = {.kind = FV_FACT_SKIP,
                               .known = true,
                               .device = p->advice.device,
-                              .subject = p->refusal[i].subject,
-                              .choice = p->refusal[i].choice,
+                              .subject = p->refused.list[i].subject,
+                              .choice = p->refused.list[i].choice,
                               .date = (uint64_t)time(NULL)};
         if (fv_wisdom_put(p->advice.wisdom, &fact) != FOVEA_OK)
-            fv_log("%s: it will be tried again: %s", p->refusal[i].choice, fovea_error());
+            fv_log("%s: it will be tried again: %s", p->refused.list[i].choice, fovea_error());
     }
 }

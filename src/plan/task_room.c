@@ -50,7 +50,7 @@ static void reserve_maps(fovea_plan *p, fv_builder *b)
     const fv_wanted *map = map_of(g), *depth = fv_graph_output(g, FOVEA_OUTPUT_DEPTH);
     const bool masks = map && map->kind == FOVEA_OUTPUT_MASKS;
     const uint32_t width = p->options.width;
-    const uint32_t columns = p->frame_width > width ? p->frame_width : width;
+    const uint32_t columns = p->frame.width > width ? p->frame.width : width;
     if (b->status != FOVEA_OK || (!map && !depth))
         return;
     const uint64_t of_depth = depth ? depth->grid.width : 0;
@@ -60,9 +60,9 @@ static void reserve_maps(fovea_plan *p, fv_builder *b)
         return;
     }
     const uint32_t floats = (uint32_t)(of_map > of_depth ? of_map : of_depth);
-    p->results.floats = (float *)(void *)fv_emit_table(b, floats);
-    p->results.columns = fv_emit_table(b, columns * (depth ? CUBIC_WORDS : COLUMN_WORDS));
-    p->results.run_columns = masks ? fv_emit_table(b, width * COLUMN_WORDS) : NULL;
+    p->run.results.floats = (float *)(void *)fv_emit_table(b, floats);
+    p->run.results.columns = fv_emit_table(b, columns * (depth ? CUBIC_WORDS : COLUMN_WORDS));
+    p->run.results.run_columns = masks ? fv_emit_table(b, width * COLUMN_WORDS) : NULL;
 }
 
 void fv_task_room_reserve(fovea_plan *p, fv_builder *b)
@@ -70,22 +70,22 @@ void fv_task_room_reserve(fovea_plan *p, fv_builder *b)
     const fv_detection *d = p->model->detection;
     reserve_maps(p, b);
     if (d && fv_detection_wanted(d, &p->graph))
-        p->results.candidates = (fv_candidate *)(void *)fv_emit_table(b, fv_detection_room(d));
+        p->run.results.candidates = (fv_candidate *)(void *)fv_emit_table(b, fv_detection_room(d));
 }
 
 fv_between *fv_task_room_columns(const fovea_plan *p)
 {
-    return (fv_between *)(void *)p->results.columns;
+    return (fv_between *)(void *)p->run.results.columns;
 }
 
 fv_cubic *fv_task_room_cubic_columns(const fovea_plan *p)
 {
-    return (fv_cubic *)(void *)p->results.columns;
+    return (fv_cubic *)(void *)p->run.results.columns;
 }
 
 fv_class_room fv_task_room_classes(const fovea_plan *p)
 {
-    const fv_result_scratch *s = &p->results;
+    const fv_result_scratch *s = &p->run.results;
     const fv_wanted *map = map_of(&p->graph);
     const uint64_t columns = p->graph.value[map->value].cols, width = p->options.width;
     const uint64_t all = line_floats(&p->graph, map), n = classes_of(&p->graph);
@@ -102,7 +102,7 @@ fv_class_room fv_task_room_classes(const fovea_plan *p)
 
 fv_mask_room fv_task_room_masks(const fovea_plan *p)
 {
-    const fv_result_scratch *s = &p->results;
+    const fv_result_scratch *s = &p->run.results;
     const fv_wanted *map = map_of(&p->graph);
     const uint64_t columns = p->graph.value[map->value].cols, width = p->options.width;
     const uint64_t all = line_floats(&p->graph, map);

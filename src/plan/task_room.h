@@ -40,7 +40,7 @@ typedef struct fv_query_mask {
     double sum;           /* of the probabilities of those that are inside */
 } fv_query_mask;
 
-/* Sets p->results, once all outputs are emitted: tables of the graph. */
+/* Sets p->run.results, once all outputs are emitted: tables of the graph. */
 void fv_task_room_reserve(struct fovea_plan *p, fv_builder *b);
 fv_between *fv_task_room_columns(const struct fovea_plan *p);
 fv_cubic *fv_task_room_cubic_columns(const struct fovea_plan *p); /* in the same place */

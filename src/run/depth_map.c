@@ -23,7 +23,7 @@ static fovea_status find(depth_grid *out, const fovea_plan *p, const fovea_outpu
                                    (size_t)out->extent.width * out->extent.height));
     out->rows = fv_extent_down(&out->extent, out->depth.grid.height);
     out->column = fv_extent_cubic_columns(&out->extent, p, out->depth.grid.width);
-    out->line = p->results.floats;
+    out->line = p->run.results.floats;
     return FOVEA_OK;
 }
 

@@ -7,14 +7,14 @@ fovea_status fv_external_frame_bind(fovea_plan *p, const fv_run_input *in, bool 
     const fovea_external_image *image = in->image;
     const fv_backend *be = p->device->backend;
     *by_host = fv_external_image_by_host(image, p->device);
-    for (uint32_t i = 0; i < p->frame_planes; i++) {
+    for (uint32_t i = 0; i < p->frame.planes; i++) {
         const fv_external_memory *m = &image->memory[image->plane[i].memory];
         const uint64_t at = image->plane[i].at, stride = image->plane[i].stride;
         const uint32_t slot = p->graph.value[i].slot;
         if (*by_host)
-            FV_TRY(be->upload(p->queue, slot, m->host + at, stride));
+            FV_TRY(be->upload(p->run.queue, slot, m->host + at, stride));
         else
-            FV_TRY(be->upload_from(p->queue, slot, m->import, i, at, stride,
+            FV_TRY(be->upload_from(p->run.queue, slot, m->import, i, at, stride,
                                    in->acquire ? in->acquire->event : NULL));
     }
     return FOVEA_OK;
@@ -28,7 +28,7 @@ fovea_status fv_external_frame_crop(fovea_plan *p, const fv_run_input *in)
         return fv_fail(FOVEA_ENOTSUP, "a pose model's crops are cut by the host, which cannot read "
                                       "this image; map it and use fovea_box_crop");
     FV_TRY(fv_external_image_begin(image, in->acquire, true));
-    for (uint32_t i = 0; i < 1u + (p->frame_format == FOVEA_FORMAT_NV12); i++) {
+    for (uint32_t i = 0; i < 1u + (p->frame.format == FOVEA_FORMAT_NV12); i++) {
         const fv_external_memory *m = &image->memory[image->plane[i].memory];
         frame.pixels[i] = m->host + image->plane[i].at;
         frame.stride[i] = image->plane[i].stride;
@@ -45,20 +45,20 @@ static fovea_status check_image(const fovea_plan *p, const fovea_external_image 
             FOVEA_EINVAL,
             "an external image of device %s, the plan's is %s: import it for the very device",
             image->device->info.id, p->device->info.id);
-    if (p->frame_planes && (image->format != p->frame_format || image->width != p->frame_width ||
-                            image->height != p->frame_height))
+    if (p->frame.planes && (image->format != p->frame.format || image->width != p->frame.width ||
+                            image->height != p->frame.height))
         return fv_fail(
             FOVEA_EINVAL,
             "an external image of %u x %u pixels, format %d; frames of the plan have %u x %u, "
             "format %d",
-            image->width, image->height, (int)image->format, p->frame_width, p->frame_height,
-            (int)p->frame_format);
+            image->width, image->height, (int)image->format, p->frame.width, p->frame.height,
+            (int)p->frame.format);
     if (p->info.count > 1)
         return fv_fail(FOVEA_ENOTSUP,
                        "a plan of %u frames at a time takes no external images; plan with "
                        "frame.count 1",
                        p->info.count);
-    if (p->fallback.plan && !fv_external_image_seen(image))
+    if (p->run.fallback.plan && !fv_external_image_seen(image))
         return fv_fail(FOVEA_ENOTSUP, "the CPU, on which frames go on when the device is lost, "
                                       "cannot read this image; plan with FOVEA_DEVICE_LOST_FAIL");
     return FOVEA_OK;

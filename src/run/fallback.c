@@ -43,8 +43,8 @@ fovea_status fv_fallback_make(fovea_plan *p, const fovea_plan_options *options)
     if (options->fallback && options->fallback->backend != cpu)
         return fv_fail(FOVEA_EINVAL, "fallback device %s: give one of the CPU, or none",
                        options->fallback->info.id);
-    FV_TRY(make(&p->fallback, p, options));
-    const fovea_plan_info *i = &p->fallback.plan->info;
+    FV_TRY(make(&p->run.fallback, p, options));
+    const fovea_plan_info *i = &p->run.fallback.plan->info;
     const uint64_t bytes = fv_size_add(i->weights, fv_plan_activations(i));
     p->info.fallback = fv_size_add(p->info.fallback, bytes);
     return FOVEA_OK;
@@ -59,18 +59,18 @@ void fv_fallback_free(fv_fallback *s)
 
 static fovea_output *outs_of(const fovea_plan *p, fovea_ticket ticket)
 {
-    return p->fallback.outs + ticket % FV_FLIGHTS * p->info.count * p->graph.n_wanted;
+    return p->run.fallback.outs + ticket % FV_FLIGHTS * p->info.count * p->graph.n_wanted;
 }
 
 static fovea_frame *frames_of(const fovea_plan *p, fovea_ticket ticket)
 {
-    return p->fallback.frames + ticket % FV_FLIGHTS * p->info.count;
+    return p->run.fallback.frames + ticket % FV_FLIGHTS * p->info.count;
 }
 
 void fv_fallback_note(fovea_plan *p, fovea_ticket ticket, const fv_run_input *in,
                       const fovea_output *outs, uint32_t frames)
 {
-    fv_flight *f = &p->flight[ticket % FV_FLIGHTS];
+    fv_flight *f = &p->run.flight[ticket % FV_FLIGHTS];
     f->image = in->image;
     f->outs = frames * p->graph.n_wanted;
     f->since = fv_machine_seconds();
@@ -81,24 +81,24 @@ void fv_fallback_note(fovea_plan *p, fovea_ticket ticket, const fv_run_input *in
 
 double fv_fallback_patience(const fovea_plan *p, fovea_ticket ticket)
 {
-    const double since = p->flight[(p->completed + 1) % FV_FLIGHTS].since;
-    const double from = since > p->fallback.completed ? since : p->fallback.completed;
-    const double left =
-        from + p->fallback.patience * (double)(ticket - p->completed) - fv_machine_seconds();
+    const double since = p->run.flight[(p->run.completed + 1) % FV_FLIGHTS].since;
+    const double from = since > p->run.fallback.completed ? since : p->run.fallback.completed;
+    const double left = from + p->run.fallback.patience * (double)(ticket - p->run.completed) -
+                        fv_machine_seconds();
     return left > 0 ? left : 0;
 }
 
 fovea_status fv_fallback_take_over(fovea_plan *p)
 {
-    p->fallback.used = true;
-    p->trace.event = NULL;
-    p->device->backend->queue_close(p->queue);
-    p->queue = NULL;
-    for (fovea_ticket t = p->completed + 1; t <= p->ticket; t++) {
-        fv_flight *f = &p->flight[t % FV_FLIGHTS];
+    p->run.fallback.used = true;
+    p->run.trace.event = NULL;
+    p->device->backend->queue_close(p->run.queue);
+    p->run.queue = NULL;
+    for (fovea_ticket t = p->run.completed + 1; t <= p->run.ticket; t++) {
+        fv_flight *f = &p->run.flight[t % FV_FLIGHTS];
         const fv_run_input in = {.frame = frames_of(p, t), .image = f->image};
         fv_flight_end(f);
-        FV_TRY(fv_run_submit(p->fallback.plan, &in, outs_of(p, t), f->outs, &f->fence));
+        FV_TRY(fv_run_submit(p->run.fallback.plan, &in, outs_of(p, t), f->outs, &f->fence));
     }
     return FOVEA_OK;
 }
@@ -106,17 +106,17 @@ fovea_status fv_fallback_take_over(fovea_plan *p)
 fovea_status fv_fallback_wait(fovea_plan *p, fovea_ticket ticket, double timeout)
 {
     const fovea_status status =
-        fovea_wait(p->fallback.plan, p->flight[ticket % FV_FLIGHTS].fence, timeout);
+        fovea_wait(p->run.fallback.plan, p->run.flight[ticket % FV_FLIGHTS].fence, timeout);
     if (status == FOVEA_ETIMEOUT)
         return status;
-    p->seconds = p->fallback.plan->seconds;
-    while (p->completed < ticket)
-        p->flight[++p->completed % FV_FLIGHTS].status = FOVEA_OK;
-    p->flight[ticket % FV_FLIGHTS].status = status;
+    p->run.seconds = p->run.fallback.plan->run.seconds;
+    while (p->run.completed < ticket)
+        p->run.flight[++p->run.completed % FV_FLIGHTS].status = FOVEA_OK;
+    p->run.flight[ticket % FV_FLIGHTS].status = status;
     return status;
 }
 
 int fovea_plan_device_lost(const fovea_plan *plan)
 {
-    return plan->fallback.used;
+    return plan->run.fallback.used;
 }

@@ -176,7 +176,7 @@ fovea_status fovea_keypoints(fovea_plan *plan, const fovea_output *outs, size_t 
 {
     fv_task_output maps;
     FV_TRY(find_maps(&maps, plan, outs, n_outs, points, capacity, count));
-    if (plan->crops.size) {
+    if (plan->frame.crops.size) {
         fv_box_view view;
         const fovea_box whole = fv_whole_frame(plan);
         FV_TRY(fv_box_view_of(&view, &whole, plan->info.width, plan->info.height));

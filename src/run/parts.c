@@ -153,8 +153,8 @@ static fovea_status allocate(fovea_parts *p)
     if (!masks || !classes)
         return fv_fail(FOVEA_EINVAL, "the plan of the parts lacks output masks_queries_logits or "
                                      "class_queries_logits");
-    if (p->plan->frame_format != FOVEA_FORMAT_RGB8 || p->plan->frame_width != p->info.width ||
-        p->plan->frame_height != p->info.height || p->plan->info.width != p->info.width ||
+    if (p->plan->frame.format != FOVEA_FORMAT_RGB8 || p->plan->frame.width != p->info.width ||
+        p->plan->frame.height != p->info.height || p->plan->info.width != p->info.width ||
         p->plan->info.height != p->info.height)
         return fv_fail(
             FOVEA_EINVAL,

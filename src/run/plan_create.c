@@ -56,6 +56,6 @@ void fovea_plan_free(fovea_plan *p)
 {
     if (!p)
         return;
-    fv_fallback_free(&p->fallback);
+    fv_fallback_free(&p->run.fallback);
     fv_plan_free(p);
 }

@@ -15,10 +15,11 @@ static fovea_status ready(const fovea_plan *p, bool frames)
     FV_TRY(fv_require(p, "the plan"));
     if (p->dry)
         return fv_fail(FOVEA_EINVAL, "this plan was made dry and cannot run; plan without `dry`");
-    if (frames != (p->frame_planes != 0))
+    if (frames != (p->frame.planes != 0))
         return fv_fail(FOVEA_EINVAL, "a plan of %s; run it with %s",
                        frames ? "one operation" : "frames", frames ? "fovea_op_run" : "fovea_run");
-    const uint64_t flying = p->ticket - p->completed, most = p->trace.event ? 1 : p->limits.frames;
+    const uint64_t flying = p->run.ticket - p->run.completed,
+                   most = p->run.trace.event ? 1 : p->limits.frames;
     if (flying >= most)
         return fv_fail(FOVEA_EINVAL,
                        "%u frame%s in flight, the most that the plan takes; wait for the "
@@ -47,8 +48,8 @@ fovea_status fv_frame_bind(fovea_plan *p, const fovea_frame *frame, uint32_t ind
     const fv_backend *be = p->device->backend;
     const fv_value *v = p->graph.value;
     const uint32_t first = index * p->graph.slots;
-    const bool planar = p->frame_format == FOVEA_FORMAT_PLANES_F32;
-    const uint64_t elements = (uint64_t)p->frame_width * p->frame_height;
+    const bool planar = p->frame.format == FOVEA_FORMAT_PLANES_F32;
+    const uint64_t elements = (uint64_t)p->frame.width * p->frame.height;
     uint64_t stride;
     FV_TRY(fv_frame_plane(p, frame, 0, &stride));
     const uint64_t row = fv_value_stride(&v[0]);
@@ -59,21 +60,21 @@ fovea_status fv_frame_bind(fovea_plan *p, const fovea_frame *frame, uint32_t ind
     for (int i = 1; i < 3 && planar; i++)
         if (frame->pixels[i] && frame->pixels[i] != plane + i * elements * sizeof(float))
             return fv_fail(FOVEA_EINVAL, "float planes must follow one another in memory");
-    FV_TRY(be->upload(p->queue, first + v[0].slot, frame->pixels[0], stride));
-    if (p->frame_planes == 1)
+    FV_TRY(be->upload(p->run.queue, first + v[0].slot, frame->pixels[0], stride));
+    if (p->frame.planes == 1)
         return FOVEA_OK;
     FV_TRY(fv_frame_plane(p, frame, 1, &stride));
-    return be->upload(p->queue, first + v[1].slot, frame->pixels[1], stride);
+    return be->upload(p->run.queue, first + v[1].slot, frame->pixels[1], stride);
 }
 
 fovea_status fv_crop_bind(fovea_plan *p, const fovea_frame *frame, uint32_t index)
 {
-    const uint64_t slot = (p->ticket + 1) % p->limits.frames * p->info.count + index;
-    uint8_t *out = p->crops.pixels + slot * p->crops.size;
+    const uint64_t slot = (p->run.ticket + 1) % p->limits.frames * p->info.count + index;
+    uint8_t *out = p->frame.crops.pixels + slot * p->frame.crops.size;
     const fovea_frame crop = {.pixels = {out}};
     const fovea_box whole = fv_whole_frame(p);
-    FV_TRY(fovea_box_crop(frame, p->frame_format, p->crops.yuv, p->frame_width, p->frame_height,
-                          &whole, out, p->info.width, p->info.height));
+    FV_TRY(fovea_box_crop(frame, p->frame.format, p->frame.crops.yuv, p->frame.width,
+                          p->frame.height, &whole, out, p->info.width, p->info.height));
     return fv_frame_bind(p, &crop, index);
 }
 
@@ -100,7 +101,7 @@ static fovea_status bind_outputs(fovea_plan *p, const fovea_output *outs, uint32
             return fv_fail(FOVEA_EINVAL, "output %s: a buffer of %zu bytes, it needs %llu",
                            p->graph.wanted[i].name, outs[i].data ? outs[i].size : 0,
                            (unsigned long long)output_bytes(v));
-        FV_TRY(p->device->backend->download(p->queue, index * p->graph.slots + v->slot,
+        FV_TRY(p->device->backend->download(p->run.queue, index * p->graph.slots + v->slot,
                                             outs[i].data, 0));
     }
     return FOVEA_OK;
@@ -110,7 +111,7 @@ static fovea_status hand_over(fovea_plan *p, const fv_run_input *in, const fovea
                               uint32_t frames, fv_flight *flight)
 {
     const fv_portion most = {UINT32_MAX, frames, frames * p->graph.slots};
-    const bool cut = p->crops.size > 0;
+    const bool cut = p->frame.crops.size > 0;
     bool by_host = false;
     if (in->image)
         FV_TRY(cut ? fv_external_frame_crop(p, in) : fv_external_frame_bind(p, in, &by_host));
@@ -122,7 +123,7 @@ static fovea_status hand_over(fovea_plan *p, const fv_run_input *in, const fovea
         FV_TRY(fv_external_image_begin(in->image, in->acquire, by_host));
     flight->read = by_host ? in->image : NULL;
     const fovea_status status =
-        p->device->backend->submit(p->queue, p->run, p->cut.sweeps, most, &flight->fence);
+        p->device->backend->submit(p->run.queue, p->run.sweep, p->cut.sweeps, most, &flight->fence);
     if (status != FOVEA_OK)
         fv_flight_end(flight);
     return status;
@@ -136,22 +137,22 @@ fovea_status fv_run_submit(fovea_plan *p, const fv_run_input *in, const fovea_ou
     FV_TRY(fv_require(outs, "the outputs"));
     FV_TRY(fv_require(out, "the pointer to the ticket"));
     FV_TRY(count_frames(p, n_outs, &frames));
-    fv_flight *flight = &p->flight[(p->ticket + 1) % FV_FLIGHTS];
+    fv_flight *flight = &p->run.flight[(p->run.ticket + 1) % FV_FLIGHTS];
     fv_run_input rest = *in;
-    if (!p->fallback.used) {
+    if (!p->run.fallback.used) {
         const fovea_status status = hand_over(p, in, outs, frames, flight);
-        if (status != FOVEA_EDEVICE || !p->fallback.plan)
+        if (status != FOVEA_EDEVICE || !p->run.fallback.plan)
             FV_TRY(status);
         else
             FV_TRY(fv_fallback_take_over(p));
         rest.acquire = NULL; /* it was waited for */
     }
-    if (p->fallback.used)
-        FV_TRY(fv_run_submit(p->fallback.plan, &rest, outs, n_outs, &flight->fence));
-    else if (p->fallback.plan)
-        fv_fallback_note(p, p->ticket + 1, in, outs, frames);
+    if (p->run.fallback.used)
+        FV_TRY(fv_run_submit(p->run.fallback.plan, &rest, outs, n_outs, &flight->fence));
+    else if (p->run.fallback.plan)
+        fv_fallback_note(p, p->run.ticket + 1, in, outs, frames);
     flight->status = FOVEA_OK;
-    *out = ++p->ticket;
+    *out = ++p->run.ticket;
     return FOVEA_OK;
 }
 
@@ -169,44 +170,44 @@ fovea_status fovea_submit(fovea_plan *p, const fovea_frame *frame, const fovea_o
 static void complete_frame(fovea_plan *p, fovea_ticket ticket, fovea_status last)
 {
     double passed_over;
-    while (++p->completed < ticket) {
-        fv_flight *f = &p->flight[p->completed % FV_FLIGHTS];
-        f->status = p->device->backend->wait(p->queue, f->fence, 0, &passed_over);
+    while (++p->run.completed < ticket) {
+        fv_flight *f = &p->run.flight[p->run.completed % FV_FLIGHTS];
+        f->status = p->device->backend->wait(p->run.queue, f->fence, 0, &passed_over);
         fv_flight_end(f);
         if (f->status != FOVEA_OK)
             f->status = FOVEA_EDEVICE;
     }
-    p->flight[ticket % FV_FLIGHTS].status = last;
-    fv_flight_end(&p->flight[ticket % FV_FLIGHTS]);
-    if (p->fallback.plan)
-        p->fallback.completed = fv_machine_seconds();
+    p->run.flight[ticket % FV_FLIGHTS].status = last;
+    fv_flight_end(&p->run.flight[ticket % FV_FLIGHTS]);
+    if (p->run.fallback.plan)
+        p->run.fallback.completed = fv_machine_seconds();
 }
 
 fovea_status fovea_wait(fovea_plan *p, fovea_ticket ticket, double timeout)
 {
     double seconds;
     FV_TRY(fv_require(p, "the plan"));
-    if (ticket == 0 || ticket > p->ticket)
+    if (ticket == 0 || ticket > p->run.ticket)
         return fv_fail(FOVEA_EINVAL, "ticket %llu was never given out", (unsigned long long)ticket);
-    fv_flight *f = &p->flight[ticket % FV_FLIGHTS];
-    if (ticket <= p->completed) {
-        if (ticket + FV_FLIGHTS <= p->ticket || f->status == FOVEA_OK)
+    fv_flight *f = &p->run.flight[ticket % FV_FLIGHTS];
+    if (ticket <= p->run.completed) {
+        if (ticket + FV_FLIGHTS <= p->run.ticket || f->status == FOVEA_OK)
             return FOVEA_OK;
         return fv_fail(f->status, "the frame failed; close the device and open it again");
     }
-    if (p->fallback.used)
+    if (p->run.fallback.used)
         return fv_fallback_wait(p, ticket, timeout);
-    const double patience = p->fallback.plan ? fv_fallback_patience(p, ticket) : -1;
-    const bool ours = p->fallback.plan && (timeout < 0 || patience < timeout);
+    const double patience = p->run.fallback.plan ? fv_fallback_patience(p, ticket) : -1;
+    const bool ours = p->run.fallback.plan && (timeout < 0 || patience < timeout);
     const fovea_status status =
-        p->device->backend->wait(p->queue, f->fence, ours ? patience : timeout, &seconds);
-    if (p->fallback.plan && (status == FOVEA_EDEVICE || (status == FOVEA_ETIMEOUT && ours))) {
+        p->device->backend->wait(p->run.queue, f->fence, ours ? patience : timeout, &seconds);
+    if (p->run.fallback.plan && (status == FOVEA_EDEVICE || (status == FOVEA_ETIMEOUT && ours))) {
         FV_TRY(fv_fallback_take_over(p));
         return fv_fallback_wait(p, ticket, timeout);
     }
     if (status == FOVEA_ETIMEOUT)
         return status;
-    p->seconds = seconds;
+    p->run.seconds = seconds;
     complete_frame(p, ticket, status);
     return status;
 }
@@ -223,10 +224,10 @@ fovea_status fovea_run(fovea_plan *p, const fovea_frame *frame, const fovea_outp
 static fovea_status tells_reading(const fovea_plan *p, fovea_ticket ticket)
 {
     FV_TRY(fv_require(p, "the plan"));
-    if (ticket <= p->completed || ticket > p->ticket)
+    if (ticket <= p->run.completed || ticket > p->run.ticket)
         return fv_fail(FOVEA_EINVAL, "ticket %llu is of no frame in flight",
                        (unsigned long long)ticket);
-    if (!p->device->backend->read_event || p->fallback.used)
+    if (!p->device->backend->read_event || p->run.fallback.used)
         return fv_fail(FOVEA_ENOTSUP, "frames on the CPU have no event: fovea_wait computes them");
     return FOVEA_OK;
 }
@@ -235,7 +236,7 @@ fovea_status fovea_plan_release_event(const fovea_plan *p, fovea_ticket ticket, 
 {
     FV_TRY(fv_require(out, "the pointer to the event"));
     FV_TRY(tells_reading(p, ticket));
-    *out = p->device->backend->read_event(p->queue, p->flight[ticket % FV_FLIGHTS].fence);
+    *out = p->device->backend->read_event(p->run.queue, p->run.flight[ticket % FV_FLIGHTS].fence);
     return FOVEA_OK;
 }
 
@@ -249,34 +250,34 @@ fovea_status fovea_plan_release_fence(fovea_plan *p, fovea_ticket ticket, int *f
                        "%s has no sync_file; wait for the event of "
                        "fovea_plan_release_event, or with fovea_wait",
                        be->name);
-    return be->read_fence(p->queue, p->flight[ticket % FV_FLIGHTS].fence, fd);
+    return be->read_fence(p->run.queue, p->run.flight[ticket % FV_FLIGHTS].fence, fd);
 }
 
 /* ---- times of a frame ---- */
 
 double fovea_plan_seconds(const fovea_plan *p)
 {
-    return p->seconds;
+    return p->run.seconds;
 }
 
 fovea_status fovea_plan_trace(fovea_plan *p, fovea_trace_event *events, size_t capacity)
 {
     const fv_backend *be = p->device->backend;
-    fv_trace *t = &p->trace;
-    if (p->dry || p->ticket != p->completed)
+    fv_trace *t = &p->run.trace;
+    if (p->dry || p->run.ticket != p->run.completed)
         return fv_fail(FOVEA_EINVAL, "%s",
                        p->dry ? "a dry plan runs nothing that could be traced"
                               : "a frame is in flight; wait for it first");
-    if (p->fallback.used)
+    if (p->run.fallback.used)
         return events ? fv_fail(FOVEA_ENOTSUP,
                                 "the plan's device was lost; make a new plan to trace it")
                       : FOVEA_OK;
     if (t->event)
-        FV_TRY(be->trace(p->queue, NULL));
+        FV_TRY(be->trace(p->run.queue, NULL));
     *t = (fv_trace){.event = events, .capacity = events ? capacity : 0};
     if (!events)
         return FOVEA_OK;
-    const fovea_status status = be->trace(p->queue, t);
+    const fovea_status status = be->trace(p->run.queue, t);
     if (status != FOVEA_OK)
         t->event = NULL;
     return status;
@@ -284,7 +285,7 @@ fovea_status fovea_plan_trace(fovea_plan *p, fovea_trace_event *events, size_t c
 
 size_t fovea_plan_trace_count(const fovea_plan *p)
 {
-    return p->trace.used;
+    return p->run.trace.used;
 }
 
 /* ---- one operation ---- */
@@ -329,17 +330,17 @@ fovea_status fv_op_run(fovea_plan *p, uint32_t rows, const fovea_matrix *inputs,
         if (!v->name)
             continue;
         FV_TRY(check_matrix(v, &inputs[k], &stride));
-        FV_TRY(be->upload(p->queue, v->slot, inputs[k].data, stride));
+        FV_TRY(be->upload(p->run.queue, v->slot, inputs[k].data, stride));
         k++;
     }
     const fv_value *v = &p->graph.value[p->graph.wanted[0].value];
     FV_TRY(check_matrix(v, &output, &stride));
-    FV_TRY(be->download(p->queue, v->slot, output.data, stride));
+    FV_TRY(be->download(p->run.queue, v->slot, output.data, stride));
     fv_portion most = FV_ALL;
     most.rows = rows;
     fv_fence fence;
-    FV_TRY(be->submit(p->queue, p->run, p->cut.sweeps, most, &fence));
-    return be->wait(p->queue, fence, -1, &p->seconds);
+    FV_TRY(be->submit(p->run.queue, p->run.sweep, p->cut.sweeps, most, &fence));
+    return be->wait(p->run.queue, fence, -1, &p->run.seconds);
 }
 
 fovea_status fovea_op_run(fovea_plan *p, const fovea_matrix *inputs, size_t n_inputs,

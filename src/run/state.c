@@ -80,7 +80,7 @@ static fovea_status place(fovea_state *s, fovea_plan *plan, uint32_t rows)
                        rows, s->held, s->capacity);
     for (uint32_t i = 0; i < rows; i++)
         s->position[i] = (float)(s->held + i);
-    return plan->device->backend->upload(plan->queue, fv_op_position(plan)->slot, s->position,
+    return plan->device->backend->upload(plan->run.queue, fv_op_position(plan)->slot, s->position,
                                          sizeof *s->position);
 }
 

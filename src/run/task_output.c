@@ -11,7 +11,7 @@ fovea_status fv_task_output_check(const fovea_plan *p, const fovea_output *outs,
 {
     FV_TRY(fv_require(p, "the plan"));
     FV_TRY(fv_require(outs, "the outputs"));
-    if (p->frame_planes == 0)
+    if (p->frame.planes == 0)
         return fv_fail(FOVEA_ENOTSUP, "the plan is of one operation, not of a model");
     return n_outs == p->graph.n_wanted ? FOVEA_OK
                                        : fv_fail(FOVEA_EINVAL, "%zu outputs given, the plan has %u",
@@ -69,8 +69,8 @@ fovea_status fv_extent_of(fv_extent *out, const fovea_plan *p, fovea_extent whic
     if (which == FOVEA_EXTENT_PICTURE)
         *out = (fv_extent){i->width, i->height, 0, 0, width, height, i->width, i->height};
     else
-        *out = (fv_extent){p->frame_width,
-                           p->frame_height,
+        *out = (fv_extent){p->frame.width,
+                           p->frame.height,
                            i->left,
                            i->top,
                            i->scale_x * width,

@@ -384,14 +384,14 @@ static fovea_status upload(fovea_trainer *t, fv_id id, const void *data, uint64_
     if (id < 0)
         return FOVEA_OK;
     const fv_value *v = &p->graph.value[id];
-    return p->device->backend->upload(p->queue, v->slot, data,
+    return p->device->backend->upload(p->run.queue, v->slot, data,
                                       stride ? stride : fv_value_stride(v));
 }
 
 static fovea_status download(fovea_trainer *t, fv_id id, float *data)
 {
     const fovea_plan *p = t->plan;
-    return p->device->backend->download(p->queue, p->graph.value[id].slot, data, 0);
+    return p->device->backend->download(p->run.queue, p->graph.value[id].slot, data, 0);
 }
 
 static fovea_status run_teacher(fovea_trainer *t, const fovea_frame *frame)
@@ -442,8 +442,8 @@ static fovea_status run_picture(fovea_trainer *t, const fovea_frame *frame,
         FV_TRY(download(t, t->sink[i].value, t->sink[i].rows));
     for (uint32_t i = 0; i < t->losses; i++)
         FV_TRY(download(t, t->loss[i].value, t->loss[i].row));
-    FV_TRY(be->submit(p->queue, p->run, p->cut.sweeps, FV_ALL, &fence));
-    return be->wait(p->queue, fence, -1, &p->seconds);
+    FV_TRY(be->submit(p->run.queue, p->run.sweep, p->cut.sweeps, FV_ALL, &fence));
+    return be->wait(p->run.queue, fence, -1, &p->run.seconds);
 }
 
 void fovea_trainer_discard(fovea_trainer *t)

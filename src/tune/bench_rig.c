@@ -42,7 +42,7 @@ fovea_status fv_bench_rig_open(fv_bench_rig *out, fovea_plan *plan)
     double seconds;
     fovea_status status = provide(&s);
     if (be->timed)
-        FV_THEN(status, be->timed(plan->queue, true));
+        FV_THEN(status, be->timed(plan->run.queue, true));
     FV_THEN(status, fv_bench_rig_run(&s, 0, plan->cut.sweeps, &seconds));
     if (status == FOVEA_OK)
         *out = s;
@@ -70,9 +70,9 @@ static fovea_status bring(const fv_bench_rig *s)
     for (uint32_t i = 0; i < p->graph.values; i++) {
         const fv_value *v = &p->graph.value[i];
         if (v->kind == FV_VALUE_INPUT)
-            FV_TRY(be->upload(p->queue, v->slot, s->external[i], fv_value_stride(v)));
+            FV_TRY(be->upload(p->run.queue, v->slot, s->external[i], fv_value_stride(v)));
         if (v->kind == FV_VALUE_OUTPUT)
-            FV_TRY(be->download(p->queue, v->slot, s->external[i], fv_value_stride(v)));
+            FV_TRY(be->download(p->run.queue, v->slot, s->external[i], fv_value_stride(v)));
     }
     return fv_plan_kept_reset(p);
 }
@@ -85,8 +85,8 @@ static fovea_status run_sweeps(const fv_bench_rig *s, const fv_sweep *sweep, uin
     fv_fence fence;
     FV_TRY(bring(s));
     const double begin = fv_machine_seconds();
-    FV_TRY(be->submit(p->queue, sweep, count, FV_ALL, &fence));
-    FV_TRY(be->wait(p->queue, fence, TIMEOUT, seconds));
+    FV_TRY(be->submit(p->run.queue, sweep, count, FV_ALL, &fence));
+    FV_TRY(be->wait(p->run.queue, fence, TIMEOUT, seconds));
     if (*seconds <= 0)
         *seconds = fv_machine_seconds() - begin;
     return FOVEA_OK;
@@ -97,13 +97,13 @@ fovea_status fv_bench_rig_run(fv_bench_rig *s, uint32_t first, uint32_t count, d
     const fovea_plan *p = s->plan;
     const fv_backend *be = p->device->backend;
     if (be->prepare) /* so that a part of a frame runs as fast as in a whole frame */
-        FV_TRY(be->prepare(p->queue, p->run + first, count, FV_ALL));
-    return run_sweeps(s, p->run + first, count, seconds);
+        FV_TRY(be->prepare(p->run.queue, p->run.sweep + first, count, FV_ALL));
+    return run_sweeps(s, p->run.sweep + first, count, seconds);
 }
 
 fovea_status fv_bench_rig_step(fv_bench_rig *s, uint32_t sweep, uint32_t step)
 {
-    fv_sweep one = s->plan->run[sweep];
+    fv_sweep one = s->plan->run.sweep[sweep];
     double seconds;
     one.step += step;
     one.steps = 1;

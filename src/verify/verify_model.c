@@ -63,7 +63,7 @@ static fovea_status check_stepwise(const fovea_plan *p)
 static fovea_status bring_frame(const tour *t, const fovea_frame *frame)
 {
     const fovea_plan *p = t->rig.plan;
-    for (uint32_t i = 0; i < p->frame_planes; i++) {
+    for (uint32_t i = 0; i < p->frame.planes; i++) {
         const fv_value *v = &p->graph.value[i];
         const uint64_t row = fv_value_stride(v);
         char *to = t->rig.external[i];
@@ -103,7 +103,7 @@ static bool next_stop(const fovea_plan *p, stop *s)
     s->at = s->step && s->sweep == sweep ? s->at + 1 : 0;
     s->sweep = sweep;
     s->step = &p->graph.step[i];
-    s->launch = &p->run[sweep].step[s->at]->l;
+    s->launch = &p->run.sweep[sweep].step[s->at]->l;
     s->problem = p->problem_text[i];
     return true;
 }
