@@ -203,7 +203,7 @@ static void cancel(fv_os_replace *r)
 
 /* Opens a file with a new name in the folder of the target. A long name is cut so that it fits with
  * the suffix. */
-static fovea_status create_beside(fv_os_replace *r, size_t size, mode_t mode)
+static fovea_status create_temporary(fv_os_replace *r, size_t size, mode_t mode)
 {
     const char *slash = strrchr(r->path, '/');
     const size_t whole = strlen(r->path), name = slash ? strlen(slash + 1) : whole;
@@ -229,7 +229,7 @@ fovea_status fv_os_replace_begin(fv_os_replace **out, const char *path, bool onl
     size_t length = strlen(path);
     fovea_status status = fv_mem_text(&r->path, path, FV_MEM_MODEL);
     FV_THEN(status, fv_mem_alloc(&r->temporary, length + 40, FV_MEM_MODEL, "file name"));
-    FV_THEN(status, create_beside(r, length + 40, only_ours ? 0600 : 0666));
+    FV_THEN(status, create_temporary(r, length + 40, only_ours ? 0600 : 0666));
     FV_RETURN_MADE(out, r, cancel, status);
 }
 
@@ -342,11 +342,11 @@ static int try_lock(fv_os_lock *l)
 
 fovea_status fv_os_lock_file(fv_os_lock **out, const char *path)
 {
-    const size_t room = strlen(path) + sizeof ".lock";
+    const size_t bytes = strlen(path) + sizeof ".lock";
     int locked;
     fv_os_lock *l;
-    FV_TRY(fv_mem_alloc(&l, sizeof(fv_os_lock) + room, FV_MEM_MODEL, "a lock"));
-    snprintf(l->path, room, "%s.lock", path);
+    FV_TRY(fv_mem_alloc(&l, sizeof(fv_os_lock) + bytes, FV_MEM_MODEL, "a lock"));
+    snprintf(l->path, bytes, "%s.lock", path);
     do
         locked = try_lock(l);
     while (locked < 0 && errno == EAGAIN); /* who had it removed it meanwhile */
@@ -508,14 +508,14 @@ fovea_status fv_os_each_file(const char *path, fovea_status (*visit)(void *ctx, 
     fovea_status status = FOVEA_OK;
     DIR *folder = opendir(path);
     for (struct dirent *e; folder && status == FOVEA_OK && (e = readdir(folder));) {
-        const size_t room = strlen(path) + strlen(e->d_name) + 2;
+        const size_t bytes = strlen(path) + strlen(e->d_name) + 2;
         void *name;
         if (e->d_name[0] == '.')
             continue;
-        status = fv_mem_alloc(&name, room, FV_MEM_DEVICE, "a file name");
+        status = fv_mem_alloc(&name, bytes, FV_MEM_DEVICE, "a file name");
         if (status != FOVEA_OK)
             break;
-        snprintf(name, room, "%s/%s", path, e->d_name);
+        snprintf(name, bytes, "%s/%s", path, e->d_name);
         if (fv_os_look(name) == FV_OS_FILE)
             status = visit(ctx, name);
         fv_mem_free(name);

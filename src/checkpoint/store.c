@@ -65,10 +65,10 @@ void fv_store_close(fv_store *s)
 /* The name, and what follows it before names of files. */
 static fovea_status call(fv_store *s, const char *name, const char *slash)
 {
-    const size_t room = strlen(name) + strlen(slash) + 1;
+    const size_t bytes = strlen(name) + strlen(slash) + 1;
     FV_TRY(fv_mem_text(&s->name, name, FV_MEM_MODEL));
-    FV_TRY(fv_mem_alloc(&s->lead, room, FV_MEM_MODEL, "file name"));
-    snprintf(s->lead, room, "%s%s", name, slash);
+    FV_TRY(fv_mem_alloc(&s->lead, bytes, FV_MEM_MODEL, "file name"));
+    snprintf(s->lead, bytes, "%s%s", name, slash);
     return FOVEA_OK;
 }
 
@@ -80,7 +80,7 @@ fovea_status fv_store_folder(fv_store **out, const char *folder)
     FV_RETURN_MADE(out, s, fv_store_close, call(s, folder, "/"));
 }
 
-fovea_status fv_store_beside(fv_store **out, const char *path)
+fovea_status fv_store_folder_of(fv_store **out, const char *path)
 {
     fv_store *s;
     FV_TRY(FV_MEM_NEW(&s, FV_MEM_MODEL, "checkpoint"));
@@ -197,10 +197,10 @@ static fovea_status open_bytes(const fv_store *s, fv_blob *b, const char *name)
 fovea_status fv_store_open(const fv_store *s, fv_blob *blob, const char *name)
 {
     fv_blob b = {0};
-    const size_t room = strlen(s->lead) + strlen(name) + 1;
+    const size_t bytes = strlen(s->lead) + strlen(name) + 1;
     *blob = b;
-    FV_TRY(fv_mem_alloc(&b.path, room, FV_MEM_MODEL, "file name"));
-    snprintf(b.path, room, "%s%s", s->lead, name);
+    FV_TRY(fv_mem_alloc(&b.path, bytes, FV_MEM_MODEL, "file name"));
+    snprintf(b.path, bytes, "%s%s", s->lead, name);
     const fovea_status status = open_bytes(s, &b, name);
     if (status != FOVEA_OK || !(b.data || b.map))
         fv_blob_close(&b);

@@ -26,7 +26,7 @@ typedef struct fv_blob {
 /* Maps the files of a folder; the second function takes the folder that contains the file `path`.
  */
 fovea_status fv_store_folder(fv_store **out, const char *folder);
-fovea_status fv_store_beside(fv_store **out, const char *path);
+fovea_status fv_store_folder_of(fv_store **out, const char *path);
 /* Those of a caller. EINVAL. */
 fovea_status fv_store_source(fv_store **out, const fovea_model_source *source);
 /* Blobs must be closed before. NULL is fine. */

@@ -117,8 +117,8 @@ static void read_taps(const fv_weight_part *p, uint64_t first, float *out)
     }
 }
 
-/* The same, with channels that stand apart. */
-static void read_apart(const fv_weight_part *p, uint64_t first, float *out)
+/* The same, with a stride between channels. */
+static void read_strided(const fv_weight_part *p, uint64_t first, float *out)
 {
     const uint32_t channels = p->cols / p->taps;
     for (uint32_t c = 0; c < channels; c++)
@@ -216,7 +216,7 @@ static void read_part_row(const fv_weight_part *p, uint32_t row, float *out)
     }
     const uint64_t first = p->offset + source_row(p, row) * p->row_stride;
     if (p->taps > 1) {
-        (p->channel_stride ? read_apart : read_taps)(p, first, out);
+        (p->channel_stride ? read_strided : read_taps)(p, first, out);
         return;
     }
     if (p->col_stride == 1 && p->factor == 1 && !p->sum && !p->paired_cols && !p->mirrored &&

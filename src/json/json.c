@@ -221,11 +221,11 @@ static void push_next(struct rewriter *r)
 }
 
 /* jansson recurses once per level, so that levels are counted before it sees them. */
-static size_t fill(void *buffer, size_t room, void *data)
+static size_t fill(void *buffer, size_t capacity, void *data)
 {
     struct rewriter *r = data;
     size_t n = 0;
-    while (n < room) {
+    while (n < capacity) {
         if (r->first == r->queued) {
             if (r->at == r->size || r->too_deep)
                 break;
@@ -233,7 +233,7 @@ static size_t fill(void *buffer, size_t room, void *data)
             continue;
         }
         struct piece *p = &r->queue[r->first];
-        const size_t some = p->n < room - n ? p->n : room - n;
+        const size_t some = p->n < capacity - n ? p->n : capacity - n;
         memcpy((char *)buffer + n, p->at, some);
         n += some;
         p->at += some;
@@ -322,7 +322,7 @@ static bool is_numeral(const char *text)
     return digits > 0 && !*rest;
 }
 
-static const char *plain_numeral(char room[FV_JSON_ID], const char *text)
+static const char *plain_numeral(char shown[FV_JSON_ID], const char *text)
 {
     const bool negative = *text == '-';
     const char *first = text + negative;
@@ -331,28 +331,28 @@ static const char *plain_numeral(char room[FV_JSON_ID], const char *text)
     const size_t digits = count_digits(first, SIZE_MAX);
     if (digits + 2 > FV_JSON_ID)
         return text;
-    snprintf(room, FV_JSON_ID, "%s%.*s", negative && *first != '0' ? "-" : "", (int)digits, first);
-    return room;
+    snprintf(shown, FV_JSON_ID, "%s%.*s", negative && *first != '0' ? "-" : "", (int)digits, first);
+    return shown;
 }
 
-const char *fv_json_id(char room[FV_JSON_ID], const json_t *value)
+const char *fv_json_id(char shown[FV_JSON_ID], const json_t *value)
 {
     const char *digits = marked(value, WHOLE);
     if (digits)
-        return plain_numeral(room, digits);
+        return plain_numeral(shown, digits);
     if (json_is_string(value)) {
         const char *text = json_string_value(value);
-        return is_numeral(text) ? plain_numeral(room, text) : text;
+        return is_numeral(text) ? plain_numeral(shown, text) : text;
     }
     if (json_is_integer(value))
-        snprintf(room, FV_JSON_ID, "%lld", (long long)json_integer_value(value));
+        snprintf(shown, FV_JSON_ID, "%lld", (long long)json_integer_value(value));
     else if (json_is_real(value))
-        snprintf(room, FV_JSON_ID,
+        snprintf(shown, FV_JSON_ID,
                  json_real_value(value) == floor(json_real_value(value)) ? "%.0f" : "%.17g",
                  json_real_value(value) + 0.0); /* no negative zero */
     else
         return NULL;
-    return room;
+    return shown;
 }
 
 int fv_json_id_order(const char *a, const char *b)
@@ -371,7 +371,7 @@ int fv_json_id_order(const char *a, const char *b)
 
 /* ---- messages ---- */
 
-const char *fv_json_show(char room[FV_JSON_SHOWN], const json_t *value)
+const char *fv_json_show(char shown[FV_JSON_SHOWN], const json_t *value)
 {
     const char *word = marked(value, REAL) ? marked(value, REAL) : marked(value, WHOLE);
     if (!value)
@@ -387,7 +387,7 @@ const char *fv_json_show(char room[FV_JSON_SHOWN], const json_t *value)
     if (n > most)
         for (n = most; n > 0 && ((unsigned char)whole[n] & 0xc0) == 0x80;)
             n--; /* no half of a character */
-    snprintf(room, FV_JSON_SHOWN, "%.*s%s", (int)n, whole, whole[n] ? "..." : "");
+    snprintf(shown, FV_JSON_SHOWN, "%.*s%s", (int)n, whole, whole[n] ? "..." : "");
     free(text);
-    return room;
+    return shown;
 }

@@ -6,7 +6,7 @@
  * know that 3.0 is a whole number and that 1 may stand for true, and say false for everything that
  * is not what was asked for, so that nothing is taken for 0.
  *
- * The library and the program have this room in common, so that it depends on neither.
+ * The library and the program have this folder in common, so that it depends on neither.
  */
 #ifndef FOVEA_SRC_JSON_H
 #define FOVEA_SRC_JSON_H
@@ -45,15 +45,15 @@ bool fv_json_flag(bool *out, const json_t *value);
 bool fv_json_unbounded(const json_t *value);
 
 /* An identifier by its value, as a text that is equal for equal ones: 3, 3.0, "3" and "003" are
- * one, "frame_3" is another. It is in `room` or belongs to the value. NULL: a boolean, a list, an
- * object, null or NaN, which identify nothing. */
-const char *fv_json_id(char room[FV_JSON_ID], const json_t *value);
+ * one, "frame_3" is another. It is in `shown` or belongs to the value. NULL: a boolean, a list,
+ * an object, null or NaN, which identify nothing. */
+const char *fv_json_id(char shown[FV_JSON_ID], const json_t *value);
 /* Below, equal to or above 0 as strcmp says it, of two such texts: numbers by their value, before
  * all others. */
 int fv_json_id_order(const char *a, const char *b);
 
 /* What a value is, for a message that refuses it: "\"12px\"", "null", "NaN", "a list". NULL, which
  * an absent member is: "missing". */
-const char *fv_json_show(char room[FV_JSON_SHOWN], const json_t *value);
+const char *fv_json_show(char shown[FV_JSON_SHOWN], const json_t *value);
 
 #endif

@@ -64,8 +64,8 @@ fovea_status fv_fold(fv_layer *l, fv_tensor_reader *t, const char *prefix, const
     if (!f->unbiased)
         FV_TRY(fv_reader_tensor(&bias, t, prefix, f->stem, "bias", 1, length));
     if (f->norm || f->scale) {
-        const fv_tensor *factors;
-        FV_TRY(fv_model_floats(&a.factor, &factors, t->m, 1, f->rows));
+        const fv_tensor *scale_tensor;
+        FV_TRY(fv_model_floats(&a.factor, &scale_tensor, t->m, 1, f->rows));
         FV_TRY(fv_model_floats(&a.shift, &a.shifts, t->m, 1, f->rows));
     }
     if (f->norm)

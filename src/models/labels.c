@@ -13,10 +13,10 @@
 /* A name is a string; numbers and other JSON values are kept as their JSON text. */
 static fovea_status keep(char **out, const json_t *value)
 {
-    char room[FV_JSON_SHOWN];
+    char buffer[FV_JSON_SHOWN];
     const char *shown = json_is_null(value)     ? ""
                         : json_is_string(value) ? json_string_value(value)
-                                                : fv_json_show(room, value);
+                                                : fv_json_show(buffer, value);
     char *whole = NULL;
     if (json_is_array(value) || (json_is_object(value) && shown == strstr(shown, "an object")))
         shown = whole = json_dumps(value, JSON_COMPACT);

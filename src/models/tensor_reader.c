@@ -101,7 +101,7 @@ bool fv_reader_find_outside(fv_tensor_reader *out, const fv_tensor_reader *t, co
 }
 
 bool fv_reader_nearest(char root[FV_READER_ROOT], const fv_tensor_reader *t, const char *stem,
-                       const char *beside)
+                       const char *companion)
 {
     char name[FV_READER_NAME];
     const fv_tensor_reader bare = {.root = ""};
@@ -113,7 +113,7 @@ bool fv_reader_nearest(char root[FV_READER_ROOT], const fv_tensor_reader *t, con
         if (n == SIZE_MAX || (n > 0 && tensor->plain[n - 1] != '.'))
             continue;
         snprintf(there.root, sizeof there.root, "%.*s", (int)n, tensor->plain);
-        if (!fv_reader_lists(&there, "", beside, ""))
+        if (!fv_reader_lists(&there, "", companion, ""))
             continue;
         memcpy(root, there.root, sizeof there.root);
         return true;

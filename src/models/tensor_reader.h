@@ -45,9 +45,10 @@ bool fv_reader_unwrap(fv_tensor_reader *t, const char *prefix, const char *stem,
 bool fv_reader_find_outside(fv_tensor_reader *out, const fv_tensor_reader *t, const char *stem,
                             const char *part);
 
-/* For messages: any root at all under which stem + "weight" and the tensor `beside` are listed. */
+/* For messages: any root at all under which stem + "weight" and the tensor `companion` are listed.
+ */
 bool fv_reader_nearest(char root[FV_READER_ROOT], const fv_tensor_reader *t, const char *stem,
-                       const char *beside);
+                       const char *companion);
 
 /* Logs two messages: which parts of a checkpoint were not read, and which of two sets of weights
  * was read. */

@@ -13,14 +13,14 @@ static int by_size(const void *a, const void *b)
 }
 
 /* The median of those that are positive numbers; 1 without any. */
-static double usual(double *room, const double *square, uint32_t n)
+static double usual(double *sorted, const double *square, uint32_t n)
 {
     uint32_t found = 0;
     for (uint32_t i = 0; i < n; i++)
         if (square[i] > 0 && isfinite(square[i]))
-            room[found++] = square[i];
-    qsort(room, found, sizeof *room, by_size);
-    return found ? room[found / 2] : 1;
+            sorted[found++] = square[i];
+    qsort(sorted, found, sizeof *sorted, by_size);
+    return found ? sorted[found / 2] : 1;
 }
 
 /* The exponent for a channel, given log2 of how much larger than the median its size and its
@@ -35,15 +35,15 @@ static int8_t exponent_of(double size, double columns)
 
 fovea_status fv_equalise(int8_t *exponent, const double *size, const double *columns, uint32_t n)
 {
-    double *room;
-    FV_TRY(FV_MEM_ARRAY(&room, n, FV_MEM_PLAN, "the sizes of channels"));
-    const double usual_size = log2(usual(room, size, n));
-    const double usual_columns = log2(usual(room, columns, n));
+    double *sorted;
+    FV_TRY(FV_MEM_ARRAY(&sorted, n, FV_MEM_PLAN, "the sizes of channels"));
+    const double usual_size = log2(usual(sorted, size, n));
+    const double usual_columns = log2(usual(sorted, columns, n));
     for (uint32_t i = 0; i < n; i++)
         exponent[i] = isfinite(size[i]) && isfinite(columns[i])
                           ? exponent_of((log2(size[i]) - usual_size) / 2,
                                         (log2(columns[i]) - usual_columns) / 2)
                           : 0;
-    fv_mem_free(room);
+    fv_mem_free(sorted);
     return FOVEA_OK;
 }

@@ -155,7 +155,7 @@ typedef struct fv_fovea_run {
 typedef struct fv_fovea_walk {
     const fv_fovea *f;
     uint32_t block_y, block_x;
-    uint32_t ahead;           /* tokens from 0 on that come before all else */
+    uint32_t first_tokens;    /* tokens from 0 on that come before all else */
     uint32_t level, y, right; /* next: row of cells, left or right of the hole */
     uint32_t row, columns;    /* row of the level's first cell; cells of its rows */
     fv_fovea_ring ring;
@@ -178,7 +178,7 @@ static inline void fv_fovea_begin(fv_fovea_walk *w, const fv_fovea *f, uint32_t 
     w->f = f;
     w->block_y = y;
     w->block_x = x;
-    w->ahead = f->prefix;
+    w->first_tokens = f->prefix;
     fv_fovea_enter(w, 0);
 }
 
@@ -187,7 +187,7 @@ static inline void fv_fovea_begin_prefix(fv_fovea_walk *w, const fv_fovea *f)
     const fv_fovea_walk empty = {0};
     *w = empty;
     w->f = f;
-    w->ahead = f->prefix + f->width * f->height;
+    w->first_tokens = f->prefix + f->width * f->height;
     fv_fovea_enter(w, f->levels + 1);
 }
 
@@ -206,8 +206,8 @@ static inline fv_fovea_run fv_fovea_part(fv_fovea_walk *w)
 /* The next run; its count is 0 at the end. */
 static inline fv_fovea_run fv_fovea_next(fv_fovea_walk *w)
 {
-    fv_fovea_run run = {0, 0, w->ahead, 0, 0};
-    w->ahead = 0;
+    fv_fovea_run run = {0, 0, w->first_tokens, 0, 0};
+    w->first_tokens = 0;
     while (run.count == 0 && w->level <= w->f->levels) {
         if (w->y == w->ring.area.y1)
             fv_fovea_enter(w, w->level + 1);

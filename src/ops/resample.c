@@ -250,20 +250,20 @@ static uint32_t gaussian_radius(const fv_axis *a)
     return a->sigma > 0 ? (uint32_t)ceilf(3.f * a->sigma) : 0;
 }
 
-/* Both are linear maps: taps of the filter become taps of the two. `room`: as many weights. */
-static uint32_t blur(double *weight, uint32_t *start, uint32_t count, double *room,
+/* Both are linear maps: taps of the filter become taps of the two. `old`: as many weights. */
+static uint32_t blur(double *weight, uint32_t *start, uint32_t count, double *old,
                      const double *bell, uint32_t radius, uint32_t in)
 {
     const uint32_t first = *start < radius ? 0 : *start - radius;
     const uint32_t end = in - *start - count < radius ? in : *start + count + radius;
-    memcpy(room, weight, count * sizeof *room);
+    memcpy(old, weight, count * sizeof *old);
     for (uint32_t i = first; i < end; i++)
         weight[i - first] = 0;
     for (uint32_t t = 0; t < count; t++)
         for (uint32_t k = 0; k <= 2 * radius; k++) {
             int64_t i = (int64_t)*start + t + k - radius;
             i = i < 0 ? -i : i >= in ? 2 * ((int64_t)in - 1) - i : i;
-            weight[i - first] += room[t] * bell[k];
+            weight[i - first] += old[t] * bell[k];
         }
     *start = first;
     return end - first;
@@ -287,7 +287,7 @@ struct work {
     const fv_axis *axis;
     const fv_resampling *how;
     uint32_t taps, radius;
-    double *weight, *room, *bell;
+    double *weight, *old, *bell;
     double at; /* of the nearest filter */
 };
 
@@ -312,7 +312,7 @@ static uint32_t row(struct work *w, uint32_t *start, uint32_t o)
         count = fv_window(w->weight, start, &fv_filters[how->filter], a->in, a->whole, o);
     }
     if (w->radius)
-        count = blur(w->weight, start, count, w->room, w->bell, w->radius, a->in);
+        count = blur(w->weight, start, count, w->old, w->bell, w->radius, a->in);
     if (*start >= a->there)
         return 0;
     return count < a->there - *start ? count : a->there - *start;
@@ -384,7 +384,7 @@ static fovea_status make(fv_resize_table *out, struct work *w)
 {
     const fv_axis *a = w->axis;
     FV_TRY(FV_MEM_ARRAY(&w->weight, w->taps, FV_MEM_PLAN, "resize taps"));
-    FV_TRY(FV_MEM_ARRAY(&w->room, w->taps, FV_MEM_PLAN, "resize taps"));
+    FV_TRY(FV_MEM_ARRAY(&w->old, w->taps, FV_MEM_PLAN, "resize taps"));
     FV_TRY(FV_MEM_ARRAY(&w->bell, 2 * w->radius + 1, FV_MEM_PLAN, "blur taps"));
     if (w->radius)
         bell_fill(w->bell, w->radius, a->sigma);
@@ -427,7 +427,7 @@ fovea_status fv_resize_table_make(fv_resize_table *out, const fv_axis *a, const 
             a->in, a->whole, a->size, (double)a->size * w.taps * 4 / (1 << 20));
     const fovea_status status = make(out, &w);
     fv_mem_free(w.weight);
-    fv_mem_free(w.room);
+    fv_mem_free(w.old);
     fv_mem_free(w.bell);
     return status;
 }

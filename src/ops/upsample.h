@@ -26,13 +26,13 @@ static inline fv_upsample_source fv_upsample_at(uint32_t i, uint32_t to, uint32_
     uint32_t rest = nearest ? 0 : at % unit;
     if (!corners && !nearest) {
         /* .. and (from / to - 1) / 2 further on, or back */
-        const uint32_t ahead = 2 * rest + from;
+        const uint32_t forward = 2 * rest + from;
         unit = 2 * to;
-        if (ahead >= to) {
-            s.low += (ahead - to) / unit;
-            rest = (ahead - to) % unit;
+        if (forward >= to) {
+            s.low += (forward - to) / unit;
+            rest = (forward - to) % unit;
         } else {
-            rest = s.low > 0 ? ahead + to : 0;
+            rest = s.low > 0 ? forward + to : 0;
             s.low -= s.low > 0;
         }
     }

@@ -147,13 +147,13 @@ static void award(const struct state *s, uint32_t rounds, uint32_t disturbed, fv
 {
     for (uint32_t i = 0; i < s->c->contestants; i++) {
         const uint32_t n = s->out[i] ? FIRST_ROUNDS : rounds;
-        double ratio[FV_CONTEST_ROUNDS], ahead = 0;
+        double ratio[FV_CONTEST_ROUNDS], rounds_won = 0;
         for (uint32_t k = 0; k < n; k++) {
             ratio[k] = s->time[0][k] > 0 ? s->time[i][k] / s->time[0][k] : 1;
-            ahead += ratio[k] < 1;
+            rounds_won += ratio[k] < 1;
         }
-        score[i] =
-            (fv_score){median(s->time[i], n), median(ratio, n), ahead / n, 2 * disturbed > rounds};
+        score[i] = (fv_score){median(s->time[i], n), median(ratio, n), rounds_won / n,
+                              2 * disturbed > rounds};
     }
 }
 

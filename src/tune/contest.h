@@ -23,9 +23,9 @@ typedef struct fv_contest {
 } fv_contest;
 
 typedef struct fv_score {
-    double seconds; /* median */
-    double ratio;   /* to contestant 0 in the same round, median */
-    double ahead;   /* share of the rounds in which it was faster than contestant 0 */
+    double seconds;    /* median */
+    double ratio;      /* to contestant 0 in the same round, median */
+    double rounds_won; /* share of the rounds in which it was faster than contestant 0 */
     bool disturbed; /* other programs took processors in most of the rounds, of all contestants */
 } fv_score;
 
@@ -33,7 +33,7 @@ typedef struct fv_score {
  * ahead by chance. */
 static inline bool fv_score_beats(const fv_score *s, double ratio)
 {
-    return s->ratio <= ratio && s->ahead >= 0.8;
+    return s->ratio <= ratio && s->rounds_won >= 0.8;
 }
 
 /* Runs the contest and fills a score for each contestant. Those far behind after three rounds do

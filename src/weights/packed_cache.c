@@ -112,7 +112,7 @@ static void put_tensor(fv_packed_key *k, const fv_tensor *t)
     }
 }
 
-static void put_factors(fv_packed_key *k, const float *factor, uint32_t n)
+static void put_scales(fv_packed_key *k, const float *factor, uint32_t n)
 {
     put(k, factor ? fv_checksum(factor, n * sizeof *factor) : 0);
 }
@@ -133,7 +133,7 @@ static void put_part(fv_packed_key *k, const fv_weight_part *p)
     put(k, p->channel_stride);
     put(k, p->mirrored);
     put(k, p->stride);
-    put_factors(k, p->row_scale, p->rows);
+    put_scales(k, p->row_scale, p->rows);
     put(k, p->paired_rows);
     put(k, p->paired_cols);
     put(k, p->repeats);
@@ -152,8 +152,8 @@ static void put_weight(fv_packed_key *k, const fv_weight *w)
     put(k, w->mix != NULL);
     if (w->mix)
         put_tensor(k, w->mix);
-    put_factors(k, w->row_factor, w->rows);
-    put_factors(k, w->col_factor, w->cols);
+    put_scales(k, w->row_factor, w->rows);
+    put_scales(k, w->col_factor, w->cols);
 }
 
 bool fv_packed_key_make(fv_packed_key *k, const fv_packed_cache *c, const fv_packed *p)
@@ -211,9 +211,9 @@ bool fv_packed_file_name(const char *name)
 
 static fovea_status path_of(char **out, const fv_packed_cache *c, const fv_packed_key *k)
 {
-    const size_t room = strlen(c->folder) + 1 + NAME_DIGITS + sizeof SUFFIX;
-    FV_TRY(fv_mem_alloc(out, room, FV_MEM_MODEL, "file name"));
-    snprintf(*out, room, "%s/%016" PRIx64 SUFFIX, c->folder,
+    const size_t bytes = strlen(c->folder) + 1 + NAME_DIGITS + sizeof SUFFIX;
+    FV_TRY(fv_mem_alloc(out, bytes, FV_MEM_MODEL, "file name"));
+    snprintf(*out, bytes, "%s/%016" PRIx64 SUFFIX, c->folder,
              fv_hash(FV_HASH_BEGIN, k->number, k->count * sizeof *k->number));
     return FOVEA_OK;
 }

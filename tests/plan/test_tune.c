@@ -57,7 +57,7 @@ static void contests(void **state)
     assert_true(fabs(score[1].ratio - 0.9) < 0.05);
     assert_true(fabs(score[2].ratio - 1) < 0.05);
     assert_true(fv_score_beats(&score[1], 0.97) && !fv_score_beats(&score[1], 0.8));
-    assert_false(fv_score_beats(&(fv_score){.ratio = 0.9, .ahead = 0.7}, 0.97));
+    assert_false(fv_score_beats(&(fv_score){.ratio = 0.9, .rounds_won = 0.7}, 0.97));
     assert_true(fabs(score[3].ratio - 3) < 0.2);
     assert_true(r.runs[0] >= 10 && r.runs[3] < r.runs[0]); /* the slow one went home */
 

@@ -42,14 +42,14 @@ FV_FN fv_v product_error(fv_v a, fv_v b, fv_v p)
 #endif
 
 /* What is left of x times the rates from i on when whole turns are taken off. */
-FV_FN fv_v turns_of(fv_v x, const float *rate, const float *low, size_t i, int n)
+FV_FN fv_v revolutions_of(fv_v x, const float *rate, const float *low, size_t i, int n)
 {
-    const fv_v most = fv_set(0x1p22f), r = fv_load_n(rate + i, n), turns = fv_mul(x, r);
-    const fv_v y = fv_min(most, fv_max(fv_neg(most), turns));
-    fv_v error = product_error(x, r, turns);
+    const fv_v most = fv_set(0x1p22f), r = fv_load_n(rate + i, n), revolutions = fv_mul(x, r);
+    const fv_v y = fv_min(most, fv_max(fv_neg(most), revolutions));
+    fv_v error = product_error(x, r, revolutions);
     if (low)
         error = fv_fma(x, fv_load_n(low + i, n), error);
-    return fv_add(fv_sub(y, fv_round(y)), fv_sel_lt(fv_abs(turns), most, error, fv_set(0.f)));
+    return fv_add(fv_sub(y, fv_round(y)), fv_sel_lt(fv_abs(revolutions), most, error, fv_set(0.f)));
 }
 
 void FV_NAME(fv_k_sine_f32)(const fv_args *a, const fv_call *c)
@@ -64,7 +64,7 @@ void FV_NAME(fv_k_sine_f32)(const fv_args *a, const fv_call *c)
             const fv_v x = fv_set(in[p]);
             for (size_t i = 0; i < width; i += FV_W) {
                 const int n = fv_lanes(width - i);
-                const fv_v t = fv_add(turns_of(x, rate, low, i, n), fv_load_n(phase + i, n));
+                const fv_v t = fv_add(revolutions_of(x, rate, low, i, n), fv_load_n(phase + i, n));
                 fv_store_n(out + i, sine(t), n);
             }
         }

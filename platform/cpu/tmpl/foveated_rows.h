@@ -64,7 +64,7 @@ static void pack_gathered(const head *h, const gathered *g)
 /* Attends the first `queries` queries to the keys gathered in the tile, and empties the tile. */
 static void attend_gathered(const head *h, gathered *g, size_t queries)
 {
-    tile_ahead none = {0};
+    tile_prefetch none = {0};
     if (g->n == 0)
         return;
     for (size_t i = g->n; i < fv_tile_round(g->n, FV_TILE_M); i++)

@@ -8,7 +8,7 @@
 #include "platform/cpu/vec/fetch.h"
 #include "platform/cpu/vec/row.h"
 
-enum { AHEAD = 8 }; /* rows that are prefetched before they are copied */
+enum { PREFETCHED = 8 }; /* rows that are prefetched before they are copied */
 
 FV_FN void copy_row(float *out, const float *x, size_t n)
 {
@@ -49,8 +49,8 @@ void FV_NAME(fv_k_gather_f32)(const fv_args *a, const fv_call *c)
         float *out = (float *)c->p[FV_GATHER_OUT] + row * a->ld[FV_GATHER_OUT] + col;
         if (res)
             res += row * a->ld[FV_GATHER_RES] + col;
-        if (k + AHEAD < count && from[k + AHEAD] != FV_GATHER_NONE)
-            fv_fetch_rows(in + from[k + AHEAD] * ld, 0, 0, 1, width);
+        if (k + PREFETCHED < count && from[k + PREFETCHED] != FV_GATHER_NONE)
+            fv_fetch_rows(in + from[k + PREFETCHED] * ld, 0, 0, 1, width);
         if (x && res)
             add_row(out, x, res, width);
         else if (x || res)

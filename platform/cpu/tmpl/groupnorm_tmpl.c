@@ -44,8 +44,8 @@ FV_FN moments measure(const void *in, enum fv_type type, size_t at, size_t ld, s
         for (int k = 0; k < n; k++) {
             const fv_v x =
                 fv_row_load(in, type, at + r * ld + (size_t)k * FV_W, k + 1 < n ? FV_W : rest);
-            const fv_v apart = fv_sub(fv_sub(x, from[k]), sum[k]);
-            square[k] = fv_fma(apart, apart, square[k]);
+            const fv_v delta = fv_sub(fv_sub(x, from[k]), sum[k]);
+            square[k] = fv_fma(delta, delta, square[k]);
         }
     }
     FV_UNROLL
@@ -64,10 +64,10 @@ FV_FN void merge(float *mean, float *var, const moments *m, float f, int n, int 
     for (int k = 0; k < n; k++) {
         const int lanes = k + 1 < n ? FV_W : rest;
         const fv_v before = fv_load_n(mean + k * FV_W, lanes);
-        const fv_v apart = fv_sub(m->mean[k], before), step = fv_mul(apart, part);
+        const fv_v delta = fv_sub(m->mean[k], before), step = fv_mul(delta, part);
         const fv_v both = fv_fma(m->var[k], part, fv_mul(fv_load_n(var + k * FV_W, lanes), other));
         fv_store_n(mean + k * FV_W, fv_add(before, step), lanes);
-        fv_store_n(var + k * FV_W, fv_fma(fv_mul(step, other), apart, both), lanes);
+        fv_store_n(var + k * FV_W, fv_fma(fv_mul(step, other), delta, both), lanes);
     }
 }
 

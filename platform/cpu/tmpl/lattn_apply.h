@@ -121,7 +121,7 @@ FV_FN void map_queries(float *scratch, weights *t, const layout *l, const querie
 
 /* Turns z and w into the factors of the output, with normalisation and gates, FV_W rows at a time.
  */
-static void output_factors(weights *t, const queries *s, size_t rows)
+static void output_scales(weights *t, const queries *s, size_t rows)
 {
     const fv_v least = fv_set(FLT_MIN); /* 0 / least is 0 */
     for (size_t r = 0; r < rows; r += FV_W) {
@@ -200,7 +200,7 @@ static void apply_block(float *scratch, const layout *l, const queries *s, size_
         map_queries(scratch, &t, l, &block, rows, true);
     else
         map_queries(scratch, &t, l, &block, rows, false);
-    output_factors(&t, s, rows);
+    output_scales(&t, s, rows);
     if (l->by)
         l->by->round_rows(scratch + l->features, fv_tile_round(rows, FV_TILE_M), l->width);
     apply_state(scratch, l, s, &t, rows);
@@ -232,7 +232,7 @@ static void apply_head(const float *state, const fv_args *a, const fv_call *c, c
         const size_t n = c->rows - r < rows ? c->rows - r : rows;
         s.q.x = get_floats(scratch + l->k, &s.q.ld, &q, r, n, h * l->d, l->d);
         s.q.next = q.type == FV_F32 ? after(c, q.x, q.ld, l->d, h, r, n) : s.q.x;
-        s.out = room_of(scratch + l->v, &s.ldo, &out, r, h * l->dv, l->dv);
+        s.out = floats_at(scratch + l->v, &s.ldo, &out, r, h * l->dv, l->dv);
         apply_block(scratch, l, &s, n);
         put_floats(&out, r, n, h * l->dv, l->dv, s.out);
         s.q.stat += FV_STAT_WIDE ? n : 0;

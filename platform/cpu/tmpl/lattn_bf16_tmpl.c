@@ -4,12 +4,12 @@
 #include "platform/cpu/lattn_bf16.h"
 #include "platform/cpu/vec/factors.h"
 
-static fv_factor *factors(float *x)
+static fv_factor *operands(float *x)
 {
     return (fv_factor *)(void *)x;
 }
 
-static const fv_factor *factors_of(const float *x)
+static const fv_factor *operands_of(const float *x)
 {
     return (const fv_factor *)(const void *)x;
 }
@@ -19,7 +19,7 @@ static void round_rows(float *x, size_t n, size_t width)
 {
     for (size_t r = 0; r < n; r++) {
         for (size_t j = 0; j < width; j += FV_W)
-            fv_factor_put_row(factors(x) + r * width, j, fv_load(x + r * width + j), FV_W);
+            fv_factor_put_row(operands(x) + r * width, j, fv_load(x + r * width + j), FV_W);
     }
 }
 
@@ -34,9 +34,9 @@ static void round_columns(float *x, float *sum, size_t n, size_t width)
             const fv_v odd = k + 1 < n ? fv_load(x + (k + 1) * width + j) : none;
             if (sum)
                 fv_store(sum + j,
-                         fv_factor_put_sum(factors(x), width, k, j, even, odd, fv_load(sum + j)));
+                         fv_factor_put_sum(operands(x), width, k, j, even, odd, fv_load(sum + j)));
             else
-                fv_factor_put_depth(factors(x), width, k, j, even, odd);
+                fv_factor_put_depth(operands(x), width, k, j, even, odd);
         }
     }
 }
@@ -45,7 +45,7 @@ static void multiply_rows(float *tile, const float *a, size_t lda, size_t i, con
                           size_t ldb, size_t j, size_t depth)
 {
     fv_v sum[FV_TILE_M][FV_TILE_N];
-    fv_factor_tile(sum, FV_TILE_N, factors_of(a) + i * lda, lda, 1, factors_of(b) + FV_PAIR * j,
+    fv_factor_tile(sum, FV_TILE_N, operands_of(a) + i * lda, lda, 1, operands_of(b) + FV_PAIR * j,
                    ldb, depth);
     fv_tile_store(tile, FV_TILE_COLS, sum);
 }
@@ -54,8 +54,8 @@ static void multiply_columns(float *tile, const float *a, size_t lda, size_t i, 
                              size_t ldb, size_t j, size_t depth)
 {
     fv_v sum[FV_TILE_M][FV_TILE_N];
-    fv_factor_tile(sum, FV_TILE_N, factors_of(a) + FV_PAIR * i, FV_PAIR, lda,
-                   factors_of(b) + FV_PAIR * j, ldb, depth);
+    fv_factor_tile(sum, FV_TILE_N, operands_of(a) + FV_PAIR * i, FV_PAIR, lda,
+                   operands_of(b) + FV_PAIR * j, ldb, depth);
     fv_tile_store(tile, FV_TILE_COLS, sum);
 }
 

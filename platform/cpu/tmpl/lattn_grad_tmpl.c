@@ -312,9 +312,9 @@ FV_FN void dot_streams(float sum[FV_STREAMS], const layout *l, const float *x, c
 
 /* Factors and gradients of a block of queries of one head, from z, w, the results and dout. The
  * scratch has the vectors of the state. */
-static void query_factors(weights *t, const fv_args *a, const layout *l, const piece *s,
-                          const float *scratch, const float *state, const float *out,
-                          const float *dout)
+static void query_scales(weights *t, const fv_args *a, const layout *l, const piece *s,
+                         const float *scratch, const float *state, const float *out,
+                         const float *dout)
 {
     const bool plain = a->prob.flags & FV_FLAG_UNNORMALISED;
     const float *f = scratch + l->features,
@@ -410,7 +410,7 @@ static void prepare_queries(const fv_args *a, const fv_call *c, const layout *l,
     if (!FV_STAT_WIDE)
         block_statistics(scratch + l->stat, l, s->x, 1, s->count);
     map_rows(scratch, l, s, 1);
-    query_factors(t, a, l, s, scratch, state, out, dout);
+    query_scales(t, a, l, s, scratch, state, out, dout);
     pack_dout(scratch + l->values, t, l, dout, ldg, s->count);
 }
 

@@ -89,18 +89,19 @@ FV_FN stored stored_as(const fv_args *a, const fv_call *c, int operand)
 }
 
 /* Where rows from row r and column `col` on, `width` wide, are as floats, `*ld` apart: where they
- * are stored, or in `room`. */
-static float *room_of(float *room, size_t *ld, const stored *s, size_t r, size_t col, size_t width)
+ * are stored, or in `buffer`. */
+static float *floats_at(float *buffer, size_t *ld, const stored *s, size_t r, size_t col,
+                        size_t width)
 {
     *ld = s->type == FV_F32 ? s->ld : width;
-    return s->type == FV_F32 ? (float *)s->x + r * s->ld + col : room;
+    return s->type == FV_F32 ? (float *)s->x + r * s->ld + col : buffer;
 }
 
 /* n of them. */
-static const float *get_floats(float *room, size_t *ld, const stored *s, size_t r, size_t n,
+static const float *get_floats(float *buffer, size_t *ld, const stored *s, size_t r, size_t n,
                                size_t col, size_t width)
 {
-    float *x = room_of(room, ld, s, r, col, width);
+    float *x = floats_at(buffer, ld, s, r, col, width);
     for (size_t i = 0; s->type != FV_F32 && i < n; i++)
         fv_row_convert(x + i * width, FV_F32, fv_element(s->x, FV_BF16, (r + i) * s->ld + col),
                        FV_BF16, width);

@@ -39,9 +39,9 @@ static void merge_state(float *s, const float *p, const layout *l)
         }
         for (size_t j = 0; j < l->dv; j += FV_W) {
             const int nv = fv_lanes(l->dv - j);
-            fv_v apart = fv_set(0.f);
+            fv_v delta = fv_set(0.f);
             if (CENTRED)
-                apart = fv_sub(fv_load_n(p + at->vmean + j, nv), fv_load_n(s + at->vmean + j, nv));
+                delta = fv_sub(fv_load_n(p + at->vmean + j, nv), fv_load_n(s + at->vmean + j, nv));
             for (int r = 0; r < n; r++) {
                 const size_t cell = at->s + (i + (size_t)r) * l->dv + j;
                 fv_v x = fv_load_n(s + cell, nv), y = fv_load_n(p + cell, nv);
@@ -51,7 +51,7 @@ static void merge_state(float *s, const float *p, const layout *l)
                 }
                 x = fv_add(x, y);
                 if (CENTRED)
-                    x = fv_fma(fv_set(u[r]), apart, x);
+                    x = fv_fma(fv_set(u[r]), delta, x);
                 fv_store_n(s + cell, x, nv);
             }
         }

@@ -15,16 +15,16 @@
 
 /* ---- a row of pixels ---- */
 
-/* Bytes `step` apart, or floats; or luma and chroma, whose bytes are then made in `room`. */
+/* Bytes `step` apart, or floats; or luma and chroma, whose bytes are then made in `buffer`. */
 typedef struct pixels {
     const uint8_t *bytes;
     const float *floats;
     size_t step;
 } pixels;
 
-/* Row y of the frame from pixel `first` on, `count` of them. room: 7 * count bytes. */
+/* Row y of the frame from pixel `first` on, `count` of them. buffer: 7 * count bytes. */
 FV_FN pixels pixels_of(const fv_args *a, const fv_call *c, size_t y, size_t first, size_t count,
-                       uint8_t *room)
+                       uint8_t *buffer)
 {
     const size_t channels = a->prob.dim[FV_RESIZE_CHANNELS], ld = a->ld[FV_RESIZE_IN];
     if (a->prob.in == FV_F32)
@@ -35,8 +35,8 @@ FV_FN pixels pixels_of(const fv_args *a, const fv_call *c, size_t y, size_t firs
                         .step = channels};
     const fv_yuv_frame f = fv_yuv_frame_of(a->prob.flags, c->p[FV_RESIZE_IN], ld,
                                            c->p[FV_RESIZE_CHROMA], a->ld[FV_RESIZE_CHROMA]);
-    yuv_line_of_fours(room, room + 4 * count, &f, &fv_yuv_table[a->u[3]], y, first, count);
-    return (pixels){.bytes = room, .step = 4};
+    yuv_line_of_fours(buffer, buffer + 4 * count, &f, &fv_yuv_table[a->u[3]], y, first, count);
+    return (pixels){.bytes = buffer, .step = 4};
 }
 
 /* ---- laid down: one row of several ---- */
@@ -218,7 +218,7 @@ void FV_NAME(fv_k_resize_x)(const fv_args *a, const fv_call *c)
     const size_t size = t->bits ? 1 : sizeof(float);
     const size_t first = t->narrow ? t->first & ~1u : t->first;
     const size_t count = t->first + t->used - first;
-    uint8_t *room = (uint8_t *)c->scratch + line_bytes(a->prob.dim[FV_RESIZE_FROM]);
+    uint8_t *buffer = (uint8_t *)c->scratch + line_bytes(a->prob.dim[FV_RESIZE_FROM]);
     if (t->narrow) /* lanes that nothing is laid in, and pairs behind the line */
         memset(c->scratch, 0, ((count + 1) / 2 + t->pairs) * 2 * FV_W * sizeof(int16_t));
     for (size_t r = 0; r < c->rows; r += FV_W / lanes) {
@@ -226,7 +226,7 @@ void FV_NAME(fv_k_resize_x)(const fv_args *a, const fv_call *c)
         const target to = {(char *)c->p[FV_RESIZE_OUT] + r * a->ld[FV_RESIZE_OUT] * size,
                            a->ld[FV_RESIZE_OUT], rows, channels, t->size};
         for (size_t i = 0; i < rows; i++) {
-            const pixels from = pixels_of(a, c, c->row0 + a->u[0] + r + i, first, count, room);
+            const pixels from = pixels_of(a, c, c->row0 + a->u[0] + r + i, first, count, buffer);
             if (t->narrow)
                 lay_pairs((int16_t *)c->scratch + 2 * lanes * i, &from, count, 2 * FV_W);
             else if (t->bits)

@@ -113,14 +113,14 @@ FV_FN rotation rotation_join(float *joined, const rotation *t, size_t rows, size
         .cos = joined, .sin = joined + rows * d, .ldc = d, .lds = d, .width = 1, .split = SIZE_MAX};
 }
 
-/* Of the rows of a call of linear attention, joined in `room` where that is needed. */
+/* Of the rows of a call of linear attention, joined in `buffer` where that is needed. */
 static __attribute__((unused)) rotation rotation_at(const fv_args *a, const fv_call *c, int cos,
-                                                    int sin, size_t d, float *room)
+                                                    int sin, size_t d, float *buffer)
 {
     if (!(a->prob.flags & FV_FLAG_ROPE))
         return (rotation){0};
     const rotation t = rotation_of(a, c, cos, sin, d);
-    return rotation_straddles(&t, d) ? rotation_join(room, &t, c->rows, d) : t;
+    return rotation_straddles(&t, d) ? rotation_join(buffer, &t, c->rows, d) : t;
 }
 
 #endif

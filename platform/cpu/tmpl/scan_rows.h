@@ -21,33 +21,33 @@ enum { SCAN_BLOCK = 4 * FV_W }; /* rows of features are whole blocks of vectors,
 /* Widths of a problem, and offsets of the packed rows in the scratch. */
 typedef struct scan_rows {
     size_t d, width, dv, widthp, dvp; /* width: of the features */
-    size_t q, k;                      /* [room][widthp] */
-    size_t v;                         /* [room][dvp] */
-    size_t part, lost;                /* e^a and 1 - e^a: [room], by channel [room][widthp] */
-    size_t beta, read;                /* [room]; read: the factor of the output */
-    size_t share, mean;               /* FV_FLAG_CENTRED: [room], and [room][dvp]: of the values */
-    size_t raw;                       /* [room][d]: queries, then keys as float32 */
+    size_t q, k;                      /* [all_rows][widthp] */
+    size_t v;                         /* [all_rows][dvp] */
+    size_t part, lost;  /* e^a and 1 - e^a: [all_rows], by channel [all_rows][widthp] */
+    size_t beta, read;  /* [all_rows]; read: the factor of the output */
+    size_t share, mean; /* FV_FLAG_CENTRED: [all_rows], and [all_rows][dvp]: of the values */
+    size_t raw;         /* [all_rows][d]: queries, then keys as float32 */
     size_t floats;
 } scan_rows;
 
 FV_FN scan_rows scan_lay_out(const fv_problem *p, size_t rows)
 {
-    const size_t room = fv_tile_round(rows, FV_W > FV_TILE_M ? FV_W : FV_TILE_M);
+    const size_t all_rows = fv_tile_round(rows, FV_W > FV_TILE_M ? FV_W : FV_TILE_M);
     scan_rows l = {.d = p->dim[FV_ATTN_D], .dv = p->dim[FV_ATTN_DV]};
     l.width = l.d * fv_mech_table[p->mech]->blocks;
     l.widthp = fv_tile_round(l.width, SCAN_BLOCK);
     l.dvp = fv_tile_round(l.dv, FV_TILE_COLS);
-    const size_t decays = p->flags & FV_FLAG_DECAY_CHANNEL ? room * l.widthp : room;
-    l.k = l.q + room * l.widthp;
-    l.v = l.k + room * l.widthp;
-    l.part = l.v + room * l.dvp;
+    const size_t decays = p->flags & FV_FLAG_DECAY_CHANNEL ? all_rows * l.widthp : all_rows;
+    l.k = l.q + all_rows * l.widthp;
+    l.v = l.k + all_rows * l.widthp;
+    l.part = l.v + all_rows * l.dvp;
     l.lost = l.part + decays;
     l.beta = l.lost + decays;
-    l.read = l.beta + room;
-    l.share = l.read + room;
-    l.mean = l.share + room;
-    l.raw = l.mean + (p->flags & FV_FLAG_CENTRED ? room * l.dvp : 0);
-    l.floats = l.raw + (p->in == FV_F32 ? 0 : room * l.d);
+    l.read = l.beta + all_rows;
+    l.share = l.read + all_rows;
+    l.mean = l.share + all_rows;
+    l.raw = l.mean + (p->flags & FV_FLAG_CENTRED ? all_rows * l.dvp : 0);
+    l.floats = l.raw + (p->in == FV_F32 ? 0 : all_rows * l.d);
     return l;
 }
 

@@ -17,24 +17,25 @@ typedef struct head {
 
 /* Rows [from, from + rows) of keys or values, to be prefetched in the course of `tiles` register
  * tiles. */
-static ahead rows_ahead(const char *base, enum fv_type type, size_t ld, size_t width, size_t from,
-                        size_t rows, size_t tiles)
+static prefetch prefetch_rows(const char *base, enum fv_type type, size_t ld, size_t width,
+                              size_t from, size_t rows, size_t tiles)
 {
     const size_t size = fv_type_size(type);
-    return (ahead){base + from * ld * size, ld * size, width * size, rows,
-                   (rows + tiles - 1) / tiles};
+    return (prefetch){base + from * ld * size, ld * size, width * size, rows,
+                      (rows + tiles - 1) / tiles};
 }
 
 /* What to prefetch of the tile at key `from` while `queries` rows attend to the tile before it. */
-static tile_ahead ahead_of(const head *h, const layout *l, size_t from, size_t seen, size_t queries)
+static tile_prefetch prefetch_of(const head *h, const layout *l, size_t from, size_t seen,
+                                 size_t queries)
 {
     if (from >= seen)
-        return (tile_ahead){0};
+        return (tile_prefetch){0};
     const size_t rows = seen - from < l->tile ? seen - from : l->tile;
     const size_t blocks = fv_tile_round(queries, FV_TILE_COLS) / FV_TILE_COLS;
-    return (tile_ahead){
-        rows_ahead(h->k, h->type_k, h->ld_k, l->d, from, rows, blocks * (l->tilep / FV_TILE_M)),
-        rows_ahead(h->v, h->type_v, h->ld_v, l->dv, from, rows, blocks * (l->dvp / FV_TILE_M))};
+    return (tile_prefetch){
+        prefetch_rows(h->k, h->type_k, h->ld_k, l->d, from, rows, blocks * (l->tilep / FV_TILE_M)),
+        prefetch_rows(h->v, h->type_v, h->ld_v, l->dv, from, rows, blocks * (l->dvp / FV_TILE_M))};
 }
 
 /* Keys [j, j + n) and their values. */

@@ -44,7 +44,7 @@ static void attend_panel(const fv_args *a, const fv_call *c, const layout *l, si
     for (size_t j = 0; j < seen; j += l->tile) {
         const size_t n = seen - j < l->tile ? seen - j : l->tile;
         pack_tile(scratch, l, &h, j, n);
-        tile_ahead next = ahead_of(&h, l, j + n, seen, rows);
+        tile_prefetch next = prefetch_of(&h, l, j + n, seen, rows);
         for (size_t r = 0; r < rows; r += FV_TILE_COLS) {
             const size_t last = causal ? row0 + r : SIZE_MAX;
             if (causal && j >= last + FV_TILE_COLS)

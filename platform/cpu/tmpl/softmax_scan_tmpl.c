@@ -27,8 +27,8 @@ typedef struct tokens {
 static tokens of_cache(const fv_args *a, const fv_cache *s, size_t kv)
 {
     const size_t d = a->prob.dim[FV_ATTN_D], dv = a->prob.dim[FV_ATTN_DV];
-    const size_t room = a->prob.dim[FV_ATTN_KEYS];
-    return (tokens){s->k + kv * room * d, s->v + kv * room * dv, d, dv, 0, s->held};
+    const size_t capacity = a->prob.dim[FV_ATTN_KEYS];
+    return (tokens){s->k + kv * capacity * d, s->v + kv * capacity * dv, d, dv, 0, s->held};
 }
 
 static tokens of_call(const fv_args *a, const fv_call *c, const fv_cache *s, size_t kv)
@@ -67,7 +67,7 @@ static void mask_past(float *scores, size_t n, size_t key0, size_t position, siz
 
 /* A block of queries, the first at `position`, and a packed tile of n keys from key0 on. */
 FV_FN void attend_masked(const layout *l, float *scratch, size_t r, size_t key0, size_t n,
-                         size_t position, size_t window, int vecs, tile_ahead *next)
+                         size_t position, size_t window, int vecs, tile_prefetch *next)
 {
     float *s = scratch + l->scores;
     const float *keys = scratch + l->keys, *values = scratch + l->values;
@@ -95,7 +95,7 @@ static void attend_tokens(const layout *l, float *scratch, const fv_cache *s, co
     for (size_t j = first > t->first ? first : t->first; j < end; j += l->tile) {
         const size_t n = end - j < l->tile ? end - j : l->tile;
         pack_tile(scratch, l, &h, j - t->first, n);
-        tile_ahead next = ahead_of(&h, l, j - t->first + n, end - t->first, rows);
+        tile_prefetch next = prefetch_of(&h, l, j - t->first + n, end - t->first, rows);
         for (size_t r = 0; r < rows; r += FV_TILE_COLS) {
             const size_t at = position + r,
                          last = rows - r < FV_TILE_COLS ? rows : r + FV_TILE_COLS;

@@ -98,13 +98,13 @@ static void mask_future(float *s, size_t n, size_t key0, size_t row0)
 
 /* Rows of the next tile, keys or values, which are prefetched into L2: they lie too far apart for
  * hardware prefetchers. A few with each register tile, so that the products hide them. */
-typedef struct ahead {
+typedef struct prefetch {
     const char *row;
     size_t ld, width;     /* bytes */
     size_t rows, at_once; /* left; to be fetched with each register tile */
-} ahead;
+} prefetch;
 
-static void fetch_ahead(ahead *next)
+static void prefetch_some(prefetch *next)
 {
     enum { LINE = 64 };
     for (size_t i = 0; i < next->at_once && next->rows > 0; i++, next->rows--) {
@@ -117,11 +117,11 @@ static void fetch_ahead(ahead *next)
 /* S = K Qt of the first `vecs` vectors of a block and n keys; whole tiles of keys, those beyond n
  * are zero. To the scores of a key its `bias` is added, if not NULL. */
 FV_FN void score(float *s, const fv_factor *keys, const fv_factor *qt, size_t d, size_t n, int vecs,
-                 float scale, const float *bias, ahead *next_keys)
+                 float scale, const float *bias, prefetch *next_keys)
 {
     for (size_t j = 0; j < n; j += FV_TILE_M) {
         fv_v acc[FV_TILE_M][FV_TILE_N];
-        fetch_ahead(next_keys);
+        prefetch_some(next_keys);
         fv_factor_tile(acc, vecs, keys + j * d, d, 1, qt, FV_TILE_COLS, d);
         FV_UNROLL
         for (int i = 0; i < FV_TILE_M; i++) {
@@ -200,11 +200,11 @@ FV_FN void exponentiate(fv_v fade[FV_TILE_N], float *s, float *max, float *sum, 
 /* Ot = fade Ot + Vt P */
 FV_FN void accumulate_values(float *ot, const fv_v fade[FV_TILE_N], const fv_factor *values,
                              const layout *l, const fv_factor *p, size_t n, int vecs,
-                             ahead *next_values)
+                             prefetch *next_values)
 {
     for (size_t i0 = 0; i0 < l->dvp; i0 += FV_TILE_M) {
         fv_v acc[FV_TILE_M][FV_TILE_N];
-        fetch_ahead(next_values);
+        prefetch_some(next_values);
         fv_factor_tile(acc, vecs, values + FV_PAIR * i0, FV_PAIR, l->ld_v, p, FV_TILE_COLS,
                        fv_factor_steps(n));
         FV_UNROLL
@@ -219,15 +219,15 @@ FV_FN void accumulate_values(float *ot, const fv_v fade[FV_TILE_N], const fv_fac
 }
 
 /* The tile of keys after one that is attended to. */
-typedef struct tile_ahead {
-    ahead keys, values;
-} tile_ahead;
+typedef struct tile_prefetch {
+    prefetch keys, values;
+} tile_prefetch;
 
 /* The block of queries at row r of a panel and the packed tile of n keys from key0 on; of a block
  * with few queries only `vecs` vectors. Its first query sees the keys up to `last`, each other one
  * more. */
 FV_FN void attend_tile(const layout *l, float *scratch, size_t r, size_t key0, size_t n,
-                       size_t last, int vecs, float scale, const float *bias, tile_ahead *next)
+                       size_t last, int vecs, float scale, const float *bias, tile_prefetch *next)
 {
     float *s = scratch + l->scores;
     const fv_factor *keys = (const fv_factor *)(scratch + l->keys);
@@ -247,7 +247,7 @@ FV_FN void attend_tile(const layout *l, float *scratch, size_t r, size_t key0, s
 /* The same of as many vectors as `queries` take. */
 static inline void attend_block(const layout *l, float *scratch, size_t r, size_t queries,
                                 size_t key0, size_t n, size_t last, float scale, const float *bias,
-                                tile_ahead *next)
+                                tile_prefetch *next)
 {
     if (FV_TILE_N > 2 && queries > 2 * FV_W)
         attend_tile(l, scratch, r, key0, n, last, FV_TILE_N, scale, bias, next);

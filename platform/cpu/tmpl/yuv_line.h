@@ -142,13 +142,13 @@ FV_FN void yuv_one_of_four(uint8_t *out, const fv_yuv_frame *f, const fv_yuv *t,
 }
 
 /* `count` pixels of line y, from column x on. room: 3 * count bytes. */
-FV_FN void yuv_line_of_fours(uint8_t *out, uint8_t *room, const fv_yuv_frame *f, const fv_yuv *t,
+FV_FN void yuv_line_of_fours(uint8_t *out, uint8_t *buffer, const fv_yuv_frame *f, const fv_yuv *t,
                              size_t y, size_t x, size_t count)
 {
     if (!YUV_AT_ONCE) {
-        uint8_t *green = room + count, *blue = green + count;
-        yuv_line((yuv_bytes){room, green, blue}, f, t, y, x, count);
-        yuv_interleave(out, room, green, blue, count);
+        uint8_t *green = buffer + count, *blue = green + count;
+        yuv_line((yuv_bytes){buffer, green, blue}, f, t, y, x, count);
+        yuv_interleave(out, buffer, green, blue, count);
         return;
     }
     const uint8_t *luma = f->luma + y * f->luma_ld;

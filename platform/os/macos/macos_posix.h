@@ -12,11 +12,11 @@
 
 /* The disk begins to read the file, as far as one call can ask: 2 GiB. */
 #define POSIX_FADV_WILLNEED 0
-static inline int fv_posix_read_ahead(int fd)
+static inline int fv_posix_readahead(int fd)
 {
     struct radvisory whole = {.ra_offset = 0, .ra_count = INT_MAX};
     return fcntl(fd, F_RDADVISE, &whole);
 }
-#define posix_fadvise(fd, offset, size, advice) fv_posix_read_ahead(fd)
+#define posix_fadvise(fd, offset, size, advice) fv_posix_readahead(fd)
 
 #endif

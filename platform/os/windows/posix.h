@@ -110,7 +110,7 @@ int fv_posix_isatty(int fd);
 char *fv_posix_getenv(const char *name); /* HOME: the user's folder, unless it is set */
 int fv_posix_setenv(const char *name, const char *value, int replace);
 int fv_posix_unsetenv(const char *name);
-ssize_t fv_posix_getline(char **line, size_t *room, FILE *from);
+ssize_t fv_posix_getline(char **line, size_t *capacity, FILE *from);
 int fv_posix_getentropy(void *out, size_t size);
 long fv_posix_sysconf(int name);
 enum {

@@ -90,17 +90,17 @@ int fv_posix_unsetenv(const char *name)
 
 /* ---- the C library ---- */
 
-ssize_t fv_posix_getline(char **line, size_t *room, FILE *from)
+ssize_t fv_posix_getline(char **line, size_t *capacity, FILE *from)
 {
     size_t n = 0;
     for (int c; (c = getc(from)) != EOF;) {
-        if (n + 2 > *room || !*line) {
-            const size_t more = *line ? 2 * *room + 128 : 128;
+        if (n + 2 > *capacity || !*line) {
+            const size_t more = *line ? 2 * *capacity + 128 : 128;
             char *longer = realloc(*line, more);
             if (!longer)
                 return -1;
             *line = longer;
-            *room = more;
+            *capacity = more;
         }
         (*line)[n++] = (char)c;
         if (c == '\n')

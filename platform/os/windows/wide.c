@@ -30,12 +30,12 @@ char *fv_narrow(const wchar_t *text)
 static wchar_t *prefixed(const wchar_t *path)
 {
     static const wchar_t local[] = L"\\\\?\\", share[] = L"\\\\?\\UNC\\";
-    const DWORD room = GetFullPathNameW(path, 0, NULL, NULL);
+    const DWORD length = GetFullPathNameW(path, 0, NULL, NULL);
     const size_t lead = sizeof share / sizeof *share;
-    wchar_t *whole = malloc(((size_t)room + lead) * sizeof *whole);
+    wchar_t *whole = malloc(((size_t)length + lead) * sizeof *whole);
     if (!whole)
         return NULL;
-    GetFullPathNameW(path, room, whole + lead, NULL);
+    GetFullPathNameW(path, length, whole + lead, NULL);
     wchar_t *begin = whole + lead;
     const wchar_t *prefix = local;
     if (wcsncmp(begin, local, 4) == 0)

@@ -23,7 +23,7 @@
 #define WHOLE "model.safetensors"
 #define INDEX_ENDING ".index.json"
 #define INDEX ".safetensors" INDEX_ENDING
-#define BESIDE "segmentation.safetensors"
+#define SEGMENTATION "segmentation.safetensors"
 
 #define FV_FAMILY(name) extern const fv_family fv_family_##name;
 #include "models/load/families.inc"
@@ -281,12 +281,12 @@ static fovea_status load_config(fovea_model *m)
 }
 
 /* A segmentation head in a file of its own. */
-static fovea_status open_beside(fovea_model *m, const char *weights)
+static fovea_status open_segmentation(fovea_model *m, const char *weights)
 {
     fv_blob file;
-    if (strcmp(weights, BESIDE) == 0)
+    if (strcmp(weights, SEGMENTATION) == 0)
         return FOVEA_OK;
-    FV_TRY(fv_store_open(m->store, &file, BESIDE));
+    FV_TRY(fv_store_open(m->store, &file, SEGMENTATION));
     return file.path ? fv_source_open_file(&m->beside, &file) : FOVEA_OK;
 }
 
@@ -327,7 +327,7 @@ static fovea_status load_store(fovea_model *m, const char *weights, const char *
     FV_TRY(weights ? open_named(m, weights) : open_usual(m));
     if (prefix)
         FV_TRY(fv_source_behind(m->source, prefix));
-    FV_TRY(open_beside(m, weights ? weights : WHOLE));
+    FV_TRY(open_segmentation(m, weights ? weights : WHOLE));
     FV_TRY(load_config(m));
     return fv_preprocessing_read(m);
 }
@@ -343,7 +343,7 @@ static fovea_status load_files(fovea_model *m, const char *path, const char *pre
         return fv_fail(FOVEA_EFORMAT,
                        "%s: describes a model; name its folder, or the .safetensors in it", path);
     const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
-    FV_TRY((kind == FV_OS_FOLDER ? fv_store_folder : fv_store_beside)(&m->store, path));
+    FV_TRY((kind == FV_OS_FOLDER ? fv_store_folder : fv_store_folder_of)(&m->store, path));
     return load_store(m, kind == FV_OS_FOLDER ? NULL : file, prefix);
 }
 

@@ -167,7 +167,7 @@ const char *fv_pola_swin_synthetic(size_t index)
 static void swin_stage(struct maker *k, uint32_t i)
 {
     const uint32_t c = k->width[i], side = k->image / (PATCH << i);
-    const uint32_t window = k->image / 32, apart = 2 * window - 1;
+    const uint32_t window = k->image / 32, offsets = 2 * window - 1;
     char prefix[32];
     for (uint32_t j = 0; j < k->depth[i]; j++) {
         snprintf(prefix, sizeof prefix, "layers.%u.blocks.%u.", i, j);
@@ -175,7 +175,7 @@ static void swin_stage(struct maker *k, uint32_t i)
         if (i < 2)
             learned(k, prefix, i, (uint64_t)side * side);
         else
-            table(k, prefix, "attn.relative_position_bias_table", (uint64_t)apart * apart,
+            table(k, prefix, "attn.relative_position_bias_table", (uint64_t)offsets * offsets,
                   k->heads[i], 0.5f);
         around(k, prefix, i);
     }

@@ -225,12 +225,12 @@ fovea_status fv_vit_read_head(fv_vit_reader *r)
 fovea_status fv_vit_read_embeds(fv_vit_reader *r)
 {
     fv_vit *v = r->v;
-    fv_tensor_reader beside;
+    fv_tensor_reader outside;
     uint32_t out;
-    if (r->n->embeds && fv_reader_find_outside(&beside, &r->t, r->n->embeds, "")) {
-        FV_TRY(fv_reader_dimension(&out, &beside, "", r->n->embeds, "", 0,
+    if (r->n->embeds && fv_reader_find_outside(&outside, &r->t, r->n->embeds, "")) {
+        FV_TRY(fv_reader_dimension(&out, &outside, "", r->n->embeds, "", 0,
                                    "width of the projection", FV_VIT_WIDTH_MOST));
-        return fv_reader_matrix(&v->embeds.w, &beside, "", r->n->embeds, "", out, v->width);
+        return fv_reader_matrix(&v->embeds.w, &outside, "", r->n->embeds, "", out, v->width);
     }
     const fv_tensor *t;
     t = fv_reader_find(&r->t, r->prefix, r->n->embeds_transposed, "");

@@ -44,9 +44,9 @@ static void merge_channel(const fv_args *a, const float *partial, uint32_t i, fl
         if (!(share > 0))
             continue;
         all += share;
-        const double f = share / all, apart = (double)partial[i] - m;
-        m += apart * f;
-        v = v * (1 - f) + (double)partial[width + i] * f + apart * apart * f * (1 - f);
+        const double f = share / all, delta = (double)partial[i] - m;
+        m += delta * f;
+        v = v * (1 - f) + (double)partial[width + i] * f + delta * delta * f * (1 - f);
     }
     *mean = (float)m;
     *var = (float)v;

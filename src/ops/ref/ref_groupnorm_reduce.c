@@ -58,8 +58,8 @@ void fv_k_groupnorm_reduce_f32_ref(const fv_args *a, const fv_call *c)
         if (c->first)
             *mean = *var = *all = 0.f;
         *all += share;
-        const double f = (double)share / *all, apart = m - (double)*mean;
-        *mean = (float)((double)*mean + apart * f);
-        *var = (float)((double)*var * (1 - f) + v * f + apart * apart * f * (1 - f));
+        const double f = (double)share / *all, delta = m - (double)*mean;
+        *mean = (float)((double)*mean + delta * f);
+        *var = (float)((double)*var * (1 - f) + v * f + delta * delta * f * (1 - f));
     }
 }

@@ -59,8 +59,8 @@ typedef struct weights {
     float scale[FV_STREAMS], mean;
 } weights;
 
-static weights output_factors(const fv_args *a, const float *state, const fv_lattn_state *l,
-                              const float *f, const float *turned, const ref_row *row)
+static weights output_scales(const fv_args *a, const float *state, const fv_lattn_state *l,
+                             const float *f, const float *turned, const ref_row *row)
 {
     const uint32_t d = row->d;
     const bool normalise = !(a->prob.flags & FV_FLAG_UNNORMALISED);
@@ -103,7 +103,7 @@ void FV_MECH_NAME(fv_k_lattn_apply_f32, ref)(const fv_args *a, const fv_call *c)
             for (uint32_t i = 0; i < FV_BLOCKS * d; i++)
                 turned[i] = f[i];
             ref_rotate(turned, &row);
-            const weights t = output_factors(a, state, &l, f, turned, &row);
+            const weights t = output_scales(a, state, &l, f, turned, &row);
             for (uint32_t j = 0; j < dv; j++) {
                 const uint32_t s = j / (dv / FV_STREAMS);
                 float o = 0.f;

@@ -75,7 +75,7 @@ static layout lay_out(const fv_problem *p)
 
 /* A first pass over the rows: mean of the values, maximum of the keys, where the mechanism needs
  * them. */
-static void look_ahead(float *state, const layout *l, const fv_args *a, const fv_call *c,
+static void find_shift(float *state, const layout *l, const fv_args *a, const fv_call *c,
                        uint32_t head)
 {
     const bool shifted = !(a->prob.flags & FV_FLAG_UNNORMALISED);
@@ -109,7 +109,7 @@ void FV_MECH_NAME(fv_k_lattn_reduce_f32, ref)(const fv_args *a, const fv_call *c
         float *state = (float *)c->p[FV_REDUCE_PARTIAL] + h * l.state.floats;
         memset(sum, 0, l.state.floats * sizeof *sum);
         memset(m, 0, l.width * sizeof *m);
-        look_ahead(sum, &l, a, c, h);
+        find_shift(sum, &l, a, c, h);
         for (size_t r = 0; r < c->rows; r++) {
             const size_t v = r * a->ld[FV_REDUCE_V] + h * l.dv;
             for (size_t j = 0; j < l.dv; j++)

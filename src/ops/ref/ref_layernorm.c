@@ -40,14 +40,14 @@ void fv_k_layernorm_f32_ref(const fv_args *a, const fv_call *c)
             mean += fv_value_get(c->p[FV_LN_IN], a->prob.in, in + i);
         mean /= (float)n;
         for (size_t i = 0; i < n; i++) {
-            const float apart = fv_value_get(c->p[FV_LN_IN], a->prob.in, in + i) - mean;
-            var += apart * apart;
+            const float delta = fv_value_get(c->p[FV_LN_IN], a->prob.in, in + i) - mean;
+            var += delta * delta;
         }
         const float scale = 1.f / sqrtf(var / (float)n + a->f[0]);
         for (size_t i = 0; i < n; i++) {
-            const float apart = fv_value_get(c->p[FV_LN_IN], a->prob.in, in + i) - mean;
+            const float delta = fv_value_get(c->p[FV_LN_IN], a->prob.in, in + i) - mean;
             fv_value_put(c->p[FV_LN_OUT], a->prob.out, out + i,
-                         apart * scale * weight[i] + bias[i]);
+                         delta * scale * weight[i] + bias[i]);
         }
     }
 }

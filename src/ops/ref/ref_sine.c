@@ -43,9 +43,11 @@ const fv_op fv_op_sine = {
     .flops = flops,
 };
 
-static float sine(double turns, float phase)
+static float sine(double revolutions, float phase)
 {
-    const double most = 0x1p22, y = turns > most ? most : turns < -most ? -most : turns;
+    const double most = 0x1p22, y = revolutions > most    ? most
+                                    : revolutions < -most ? -most
+                                                          : revolutions;
     return sinf(6.28318531f * ((float)(y - rint(y)) + phase));
 }
 

@@ -66,24 +66,24 @@ const fv_op fv_op_softmax_scan = {
 fv_cache fv_cache_of(const fv_args *a, const fv_call *c)
 {
     const fv_problem *p = &a->prob;
-    const size_t room = p->dim[FV_ATTN_KEYS];
+    const size_t capacity = p->dim[FV_ATTN_KEYS];
     const float position = *(const float *)c->p[FV_CACHE_POSITION] + 0.5f;
     fv_cache s = {.group = p->heads / p->dim[FV_CACHE_KV_HEADS],
                   .window = a->u[0],
                   .k = c->p[FV_CACHE_STATE]};
-    s.v = s.k + p->dim[FV_CACHE_KV_HEADS] * room * p->dim[FV_ATTN_D];
+    s.v = s.k + p->dim[FV_CACHE_KV_HEADS] * capacity * p->dim[FV_ATTN_D];
     s.position = position >= 0.f && position < 0x1p24f ? (size_t)position : 0;
-    s.held = s.position < room ? s.position : room;
-    s.kept = room - s.held < c->rows ? room - s.held : c->rows;
+    s.held = s.position < capacity ? s.position : capacity;
+    s.kept = capacity - s.held < c->rows ? capacity - s.held : c->rows;
     return s;
 }
 
 void fv_cache_remember(const fv_args *a, const fv_call *c, const fv_cache *s, size_t kv)
 {
     const size_t d = a->prob.dim[FV_ATTN_D], dv = a->prob.dim[FV_ATTN_DV];
-    const size_t room = a->prob.dim[FV_ATTN_KEYS];
+    const size_t capacity = a->prob.dim[FV_ATTN_KEYS];
     for (size_t r = 0; r < s->kept; r++) {
-        const size_t to = kv * room + s->held + r;
+        const size_t to = kv * capacity + s->held + r;
         memcpy(s->k + to * d, (const float *)c->p[FV_CACHE_K] + r * a->ld[FV_CACHE_K] + kv * d,
                d * sizeof(float));
         memcpy(s->v + to * dv, (const float *)c->p[FV_CACHE_V] + r * a->ld[FV_CACHE_V] + kv * dv,
