@@ -12,7 +12,7 @@
  *
  * fovea_model_load loads such models from checkpoints of flash-linear-attention in the format of
  * transformers (model_type gla, retnet, delta_net, gated_deltanet, transformer). A checkpoint that
- * has the tensors of a single layer ("q_proj.weight", ...), or has them behind
+ * has the tensors of a single layer ("q_proj.weight", ...), or has them under
  * fovea_model_options.prefix, is a token mixer: its inputs and outputs are rows of channels instead
  * of ids and logits.
  */

@@ -109,7 +109,7 @@ static bool reads_unpacked(const fv_gemm_microkernel *mk, const fv_args *a, cons
 }
 
 /* The windows of pixels [pixel, pixel + m), if they are of one line and nowhere beyond the grid:
- * the pixels of a line of a window lie one after the other. */
+ * the pixels of a line of a window follow one another. */
 static bool unpacked_windows(unpacked_rows *out, const fv_args *a, const void *in, uint32_t pixel,
                              uint32_t m)
 {

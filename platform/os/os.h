@@ -17,7 +17,7 @@ enum fv_os_kind fv_os_look(const char *path);
 /* Maps a whole regular file to read. An empty file gives size 0 and data NULL. Whoever shortens the
  * file while it is mapped breaks the program. EIO names the path and the reason. */
 fovea_status fv_os_map(const char *path, const void **data, uint64_t *size, void **handle);
-/* The same of `size` bytes (0: all up to the end) from `offset` on of a file that is
+/* The same for `size` bytes (0: all up to the end) from `offset` on of a file that is
  * open as `fd`, which stays open until they are unmapped. EIO where the file ends before. */
 fovea_status fv_os_map_part(int fd, uint64_t offset, uint64_t part, const char *name,
                             const void **data, uint64_t *size, void **handle);

@@ -23,7 +23,7 @@ typedef struct fv_cores {
 /* Of this process: affinity, cpuset and processors that are off respected. At least one. */
 void fv_cores_find(fv_cores *out);
 
-/* The same of a system whose /sys and /proc lie under `root`, for a thread that may use the
+/* The same for a system whose /sys and /proc are under `root`, for a thread that may use the
  * processors with allowed[id]. */
 void fv_cores_read(fv_cores *out, const char *root, const bool allowed[FV_PROCESSORS]);
 

@@ -10,7 +10,7 @@ static _Thread_local char message[FV_MESSAGE];
 static fovea_log_fn *log_fn;
 static void *log_payload;
 
-/* Where a character of UTF-8 begins, at `at` or behind it. */
+/* Where a character of UTF-8 begins, at `at` or after it. */
 static const char *character(const char *at)
 {
     while (((unsigned char)*at & 0xc0) == 0x80)

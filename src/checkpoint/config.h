@@ -22,7 +22,7 @@ typedef struct fv_config {
 /* Parses `size` bytes of text that came from `file`: an object, as json.h reads it. EFORMAT.
  * Release *out with json_decref. */
 fovea_status fv_config_parse(json_t **out, const char *file, const char *text, uint64_t size);
-/* The same of a format that forbids a key twice. */
+/* The same for a format that forbids a key twice. */
 fovea_status fv_config_parse_unique(json_t **out, const char *file, const char *text,
                                     uint64_t size);
 

@@ -67,7 +67,7 @@ static void name_all_fully(fv_tensor *tensors, uint32_t n)
         name_fully(&tensors[i]);
 }
 
-/* What is left of a name behind one of its points whose letters, without points, are these; or
+/* What is left of a name after one of its points whose letters, without points, are these; or
  * NULL. */
 static const char *end_without_points(const char *name, const char *letters)
 {
@@ -336,7 +336,7 @@ static const fv_tensor **find_named(const fv_source *s, const fv_tensor *t)
     return NULL;
 }
 
-/* A tensor of a shard takes the place of what the index lists, and the plain name from it. */
+/* A tensor of a shard replaces what the index lists, and the plain name from it. */
 static void replace(const fv_tensor **entry, fv_tensor *t)
 {
     fv_tensor *listed = (fv_tensor *)(uintptr_t)*entry;
@@ -347,7 +347,7 @@ static void replace(const fv_tensor **entry, fv_tensor *t)
     *entry = t;
 }
 
-/* Every tensor of a file takes the place of what the index lists; others join them. */
+/* Every tensor of a file replaces what the index lists; others join them. */
 static fovea_status join_shard(fv_source *s, const fv_safetensors *file, uint32_t shard)
 {
     for (uint32_t i = 0; i < file->count; i++) {
@@ -473,7 +473,7 @@ fovea_status fv_source_put(fv_source *s, const char *name, uint32_t rank, const 
 }
 
 #define SAMPLES 4        /* places of a tensor */
-#define SAMPLE_VALUES 16 /* that stand together there */
+#define SAMPLE_VALUES 16 /* that are together there */
 
 static uint64_t hash_tensor(uint64_t h, const fv_tensor *t)
 {

@@ -12,7 +12,7 @@
 
 #define FV_SOURCE_PREFIX 96 /* bytes */
 #define FV_SOURCE_ROOT                                                                             \
-    (64 + FV_SOURCE_PREFIX) /* of a prefix and where a model is kept behind it                     \
+    (64 + FV_SOURCE_PREFIX) /* of a prefix and where a model is kept after it                      \
                              */
 
 typedef struct fv_source {

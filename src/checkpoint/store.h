@@ -34,7 +34,7 @@ void fv_store_close(fv_store *s);
 
 /* The file `name`; blob->path is NULL where there is none such. EIO, ENOMEM. */
 fovea_status fv_store_open(const fv_store *s, fv_blob *blob, const char *name);
-/* The same of a file that must be there: EIO else. */
+/* The same for a file that must be there: EIO else. */
 fovea_status fv_store_need(const fv_store *s, fv_blob *blob, const char *name);
 /* The folder of fv_store_folder, or NULL. */
 const char *fv_store_path(const fv_store *s);

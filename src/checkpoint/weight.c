@@ -192,7 +192,7 @@ static void read_mixed(const fv_weight_part *p, const fv_tensor *mix, uint32_t r
     }
 }
 
-/* The same of a vector's columns. */
+/* The same for a vector's columns. */
 static void read_mixed_columns(const fv_weight_part *p, const fv_tensor *mix, float *out)
 {
     const uint32_t d = mixed_rows(mix);

@@ -62,7 +62,7 @@ typedef struct fv_weight {
     fv_weight_part part[FV_WEIGHT_PARTS];
     /* (n, d, d), or NULL: of every d rows (of a vector: columns) of the parts their combinations:
      * row r is the sum over j of mix[r / d][r % d][j] times row j of the same d. So a map of each
-     * head's own channels behind a product costs nothing. Parts that are added, `sum`, come as they
+     * head's own channels after a product costs nothing. Parts that are added, `sum`, come as they
      * are. What a part has in paired_rows (paired_cols) holds for the mix, too. */
     const fv_tensor *mix;
     /* Powers of two that multiply rows and columns of the whole, or NULL: what makes channels alike

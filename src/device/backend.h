@@ -229,7 +229,7 @@ typedef struct fv_backend {
      * is read from (upload) or written to (download) host memory with `stride` bytes from row to
      * row. */
     fovea_status (*upload)(fv_queue *q, uint32_t slot, const void *src, uint64_t stride);
-    /* The same of plane `plane` of imported memory, `at` bytes in, once `ready` is done: an event
+    /* The same for plane `plane` of imported memory, `at` bytes in, once `ready` is done: an event
      * of the device's interface, or NULL. */
     fovea_status (*upload_from)(fv_queue *q, uint32_t slot, fv_import *m, uint32_t plane,
                                 uint64_t at, uint64_t stride, void *ready);

@@ -10,10 +10,10 @@
  * `config` is the whole file. */
 fovea_status fv_fields_check(const fv_config *config, const fv_config *vision, const fv_config *own,
                              const fv_field *more);
-/* The same of a section that holds fields of `list` alone; `config` is the whole file. */
+/* The same for a section that holds fields of `list` alone; `config` is the whole file. */
 fovea_status fv_fields_check_section(const fv_config *section, const fv_config *config,
                                      const fv_field *list);
-/* The same of MAViT, NaLaFormer or PolaFormer, whose configuration is the whole file. */
+/* The same for MAViT, NaLaFormer or PolaFormer, whose configuration is the whole file. */
 fovea_status fv_fields_check_pyramid(const fv_config *config);
 /* Whether the section "fovea" of the whole file has `name` under "ignore". */
 fovea_status fv_fields_ignored(bool *out, const fv_config *config, const char *name);

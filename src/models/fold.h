@@ -24,7 +24,7 @@ typedef struct fv_fold_layer {
 /* Makes one layer that computes all of these. */
 fovea_status fv_fold(fv_layer *l, fv_tensor_reader *t, const char *prefix, const fv_fold_layer *f);
 
-/* A transposed convolution, with a bias or without, and the BatchNorm behind it: the layer that
+/* A transposed convolution, with a bias or without, and the BatchNorm after it: the layer that
  * fv_emit_deconv takes. Of size `stride` without pad, or with `overlap` of stride 2, size 4, pad 1.
  */
 typedef struct fv_fold_deconv {

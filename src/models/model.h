@@ -94,7 +94,7 @@ typedef struct fv_family {
     const char *(*synthetic)(size_t index);
     bool (*has_synthetic)(const char *name); /* further names; NULL: none */
     bool shapes;  /* its linear attentions have a fovea_linear_attention_params */
-    bool decodes; /* it takes necks and heads, and their names behind those (decoder.h) */
+    bool decodes; /* it takes necks and heads, and their names after those (decoder.h) */
     fovea_status (*make_synthetic)(struct json_t **config, struct fv_source *source,
                                    const char *name);
 } fv_family;

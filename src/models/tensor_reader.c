@@ -463,7 +463,7 @@ fovea_status fv_reader_norm(fv_layer *l, fv_tensor_reader *t, const char *prefix
     return fv_reader_matrix(&l->b, t, prefix, stem, "bias", 1, width);
 }
 
-/* Marks what has no mark, of the names behind `prefix` whose first word has `part` in it. */
+/* Marks what has no mark, of the names under `prefix` whose first word has `part` in it. */
 static void mark(fv_tensor_reader *t, const char *prefix, const char *part, enum fv_mark mark)
 {
     char whole[FV_READER_NAME];

@@ -2,7 +2,7 @@
  * checked, and a message that names the file, the tensor and what was expected.
  *
  * A name is root + prefix + stem + part, such as "model." "encoder.layer.0." "norm1." "weight". The
- * root is the source's prefix, and where a training program keeps its model behind it. What modules
+ * root is the source's prefix, and where a training program keeps its model after it. What modules
  * around modules put into names is not in them (wrappers.h).
  */
 #ifndef FOVEA_SRC_TENSOR_READER_H
@@ -136,7 +136,7 @@ fovea_status fv_reader_put_head(fv_tensor_reader *t, const char *stem, uint32_t 
                                 uint32_t width);
 
 /* Marks tensors that nothing needs: those that nobody has read and whose name has `part` in its
- * first word behind `prefix`. */
+ * first word under `prefix`. */
 void fv_reader_ignore(fv_tensor_reader *t, const char *prefix, const char *part);
 /* The same for parts that are not supported and are skipped, which a log message reports. */
 void fv_reader_leave(fv_tensor_reader *t, const char *prefix, const char *part);

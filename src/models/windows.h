@@ -1,7 +1,7 @@
 /* windows.h: attention in windows of a grid: tokens are gathered window by window, and back.
  *
  * Windows are square. A grid that they do not divide is padded at the right and bottom with zeros
- * behind the norm, which are keys like others; what they give is dropped.
+ * after the norm, which are keys like others; what they give is dropped.
  */
 #ifndef FOVEA_SRC_MODELS_WINDOWS_H
 #define FOVEA_SRC_MODELS_WINDOWS_H
@@ -14,7 +14,7 @@ typedef struct fv_windows {
     uint32_t side, shift; /* of a window; of the grid to the left and up, cyclically */
     uint32_t rows;        /* tokens of all windows */
     /* NULL: tokens are in that order as they are. */
-    uint32_t *token;  /* of row r; FV_GATHER_NONE: it lies beyond the grid */
+    uint32_t *token;  /* of row r; FV_GATHER_NONE: it is beyond the grid */
     uint32_t *row;    /* of token i */
     uint32_t *region; /* of row r: tokens of different ones were apart before the shift; or NULL */
 } fv_windows;

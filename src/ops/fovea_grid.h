@@ -105,7 +105,7 @@ static inline fv_fovea_area fv_fovea_in_cells(fv_fovea_area a, uint32_t level)
     return cells;
 }
 
-/* What a block sees of a level, in its cells: `area` without `hole`, which lies inside. */
+/* What a block sees of a level, in its cells: `area` without `hole`, which is inside. */
 typedef struct fv_fovea_ring {
     fv_fovea_area area, hole;
 } fv_fovea_ring;

@@ -97,7 +97,7 @@ static void progression_taps(const struct taps *out, uint32_t in, uint32_t n)
 
 /* Border i between `in` buckets of the range 0 to 1, with the rounding of PyTorch's arange on CPUs,
  * which decides where places and borders coincide: to single precision at every eighth border, and
- * from there on at each; alone behind the last sixteen. */
+ * from there on at each; alone after the last sixteen. */
 static float bucket_border(uint32_t i, uint32_t in)
 {
     const double step = 1.0 / in, size = ceil((1 - step) / step);

@@ -83,7 +83,7 @@ uint32_t fv_window_taps(const fv_filter *f, uint32_t in, uint32_t out);
 uint32_t fv_window(double *weight, uint32_t *start, const fv_filter *f, uint32_t in, uint32_t out,
                    uint32_t o);
 /* Of a filter that is not stretched, around input coordinate `at`: tap t of 2 (linear) or 4 (cubic,
- * a = -0.75), of which taps / 2 - 1 lie before floor(at). */
+ * a = -0.75), of which taps / 2 - 1 precede floor(at). */
 double fv_point_weight(uint32_t taps, uint32_t t, double at);
 
 #endif

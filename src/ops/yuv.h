@@ -63,7 +63,7 @@ static inline void fv_yuv_rgb(uint8_t rgb[3], const fv_yuv *t, uint8_t y, uint8_
     rgb[2] = fv_yuv_clip(l + t->blue_u * u);
 }
 
-/* The same of luma alone: the one number that R, G and B are. */
+/* The same for luma alone: the one number that R, G and B are. */
 static inline uint8_t fv_yuv_grey(const fv_yuv *t, uint8_t y)
 {
     return fv_yuv_clip(t->luma * (y - t->black) + (1 << (FV_YUV_BITS - 1)));

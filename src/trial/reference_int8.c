@@ -1,6 +1,6 @@
 /* reference_int8.c: what a product multiplies by weights of int8, as floats: rows of the weight as
  * whole numbers times their scale; of a product of int8 rows of both operands, rotated before. The
- * product of these is its definition; src/ops/quantise.h. Of attention the same of queries; its
+ * product of these is its definition; src/ops/quantise.h. Of attention the same for queries; its
  * keys and values are such numbers. */
 #include "base/mem.h"
 #include "ops/foveated.h"

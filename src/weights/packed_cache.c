@@ -230,7 +230,7 @@ static bool is_sound(const void *file, uint64_t size, const fv_packed_key *k, ui
            h.checksum == fv_checksum((const char *)file + HEADER, packed);
 }
 
-/* Maps the file if it is there and sound. */
+/* Maps the file if it exists and sound. */
 static bool map_file(fv_packed_cache *c, const char *path, const fv_packed_key *k, fv_packed *p)
 {
     const void *file;

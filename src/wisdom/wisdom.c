@@ -82,7 +82,7 @@ static int compare_texts(const char *a, const char *b)
     return *a && *b ? (unsigned char)plain(*a) - (unsigned char)plain(*b) : !!*a - !!*b;
 }
 
-/* Order by kind, subject, device: devices of one subject stand together. SKIP facts are ordered by
+/* Order by kind, subject, device: devices of one subject are together. SKIP facts are ordered by
  * choice too: several choices may be skipped. */
 static int compare(const fv_fact *a, const fv_fact *b)
 {

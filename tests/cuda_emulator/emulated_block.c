@@ -24,7 +24,7 @@ enum {
     PAGE = 4096,
     WARPS = EMULATED_THREADS / EMULATED_WARP,
     COPIES = 256,     /* of a thread that are not waited for */
-    CANARY = 256,     /* bytes behind the shared memory that was asked for */
+    CANARY = 256,     /* bytes after the shared memory that was asked for */
     UNWRITTEN = 0xff, /* bytes of it: NaN */
 };
 

@@ -139,7 +139,7 @@ struct CUfunc_st {
     int dynamic; /* bytes of shared memory that launches may ask for */
 };
 
-/* What NVRTC makes and the driver takes: this, and a shared object behind it. */
+/* What NVRTC makes and the driver takes: this, and a shared object after it. */
 typedef struct emulated_image {
     char magic[16];
     uint64_t size, sum;

@@ -1,4 +1,4 @@
-/* emulated_warp.c: what the lanes of a warp do together. Fragments lie as PTX has them ("Matrix
+/* emulated_warp.c: what the lanes of a warp do together. Fragments have the layout of PTX ("Matrix
  * Fragments for mma.m16n8k16", "... m16n8k8", "... m16n8k32", "ldmatrix"): with g = lane / 4 and t
  * = lane % 4
  *

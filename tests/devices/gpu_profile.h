@@ -12,7 +12,7 @@ typedef struct gpu_profile {
     int dot;
 } gpu_profile;
 
-const gpu_profile *gpu_profile_at(size_t i);            /* NULL behind the last */
+const gpu_profile *gpu_profile_at(size_t i);            /* NULL after the last */
 const gpu_profile *gpu_profile_named(const char *name); /* NULL: there is none */
 /* Makes an OpenCL device one of the profile. Nothing may run on it any more. */
 void gpu_pretend(fovea_device *device, const gpu_profile *profile);

@@ -89,7 +89,7 @@ typedef const char *hostile_failed_fn(void);
  * "program"), or of all with NULL. */
 typedef long hostile_live_fn(const char *kind);
 /* Releases of what is not alive, waits without bound for what does not end, memory that was written
- * behind its end. */
+ * after its end. */
 typedef long hostile_misuse_fn(void);
 /* CUDA: contexts that are current on the calling thread; more if that is left otherwise changed. */
 typedef long hostile_depth_fn(void);

@@ -63,7 +63,7 @@ static bool is_new(const char *text)
     return true;
 }
 
-/* Writes a program's text unless it is there. */
+/* Writes a program's text unless it exists. */
 static void write_text(const char *program, uint16_t mech, const char *path)
 {
     const char *text[FV_CUDA_TEXTS];

@@ -401,7 +401,7 @@ static void illegal(void **state)
     broken_by(ILLEGAL_ADDRESS);
 }
 
-/* Behind the end, but in the same page: found when the memory is given back. */
+/* After the end, but in the same page: found when the memory is given back. */
 static void behind(void **state)
 {
     (void)state;

@@ -448,7 +448,7 @@ static void images_that_fail(void **state)
                                   -6 /* CL_OUT_OF_HOST_MEMORY */, -5 /* CL_OUT_OF_RESOURCES */};
     enum {
         ERRORS = sizeof errors / sizeof *errors,
-        FIRST = 2 /* behind the probe's */,
+        FIRST = 2 /* after the probe's */,
         SMALL = 256
     };
     fovea_device_info info;

@@ -133,7 +133,7 @@ static void few_calls(void **state)
     }
 }
 
-/* The same of weights that are read as images. */
+/* The same for weights that are read as images. */
 static void with_images(void **state)
 {
     (void)state;

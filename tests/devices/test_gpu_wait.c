@@ -1,5 +1,5 @@
 /* test_gpu_wait.c: how long the host sleeps before it looks at a device whose driver has no clock:
- * one slow frame, or a long copy of its outputs, must not make the frames behind it slow.
+ * one slow frame, or a long copy of its outputs, must not make the frames after it slow.
  */
 #include <setjmp.h>
 #include <stdarg.h>

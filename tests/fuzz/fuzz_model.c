@@ -226,7 +226,7 @@ static size_t add(uint8_t *out, size_t capacity, size_t used, const char *text)
     return used + n;
 }
 
-/* Whether the tensor is of a block behind a stage's first ones. */
+/* Whether the tensor is of a block after a stage's first ones. */
 static bool is_later(const char *name, uint32_t blocks)
 {
     static const char *const before[] = {"blocks.", "encoder.layer.", "encoder.layers."};

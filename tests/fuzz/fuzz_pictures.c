@@ -93,7 +93,7 @@ static size_t jpeg(uint8_t *out, size_t capacity, const uint8_t *rgb)
 static const uint8_t exif[] = {'I', 'I', '*', 0, 8, 0, 0, 0, 1, 0, 0x12, 1, 3,
                                0,   1,   0,   0, 0, 6, 0, 0, 0, 0, 0,    0, 0};
 
-/* `more` behind the first `at` bytes of a file. */
+/* `more` after the first `at` bytes of a file. */
 static size_t insert(uint8_t *file, size_t size, size_t at, const void *more, size_t n)
 {
     memmove(file + at + n, file + at, size - at);

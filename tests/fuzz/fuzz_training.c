@@ -2,7 +2,7 @@
  * batches, a log. The first byte says which.
  *
  * Of a state the input is the JSON: frame, numbers and checksum are put around it. Of packed
- * pictures and batches it is the header, with zeros behind.
+ * pictures and batches it is the header, with zeros after it.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -235,7 +235,7 @@ size_t trial_inputs(const trial *t, uint32_t row, fovea_matrix inputs[8])
     return count;
 }
 
-/* Rows with `gap` NaNs between them and nothing behind the last. */
+/* Rows with `gap` NaNs between them and nothing after the last. */
 static void *spread(const input *in, uint32_t gap)
 {
     const size_t ld = in->width + gap, n = in->rows * ld - gap;

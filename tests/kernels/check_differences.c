@@ -173,7 +173,7 @@ static void activation(pair *p, uint32_t epi)
     operand(&p->grad, FV_ACT_GRAD_OUT, CHECK_ROW, TOKENS, wide);
 }
 
-/* Of the rows behind a layer scale, then of the scale. */
+/* Of the rows after a layer scale, then of the scale. */
 static void scale(pair *p, bool of_scale)
 {
     begin(p, FV_OP_ADD, of_scale ? FV_OP_SUM_ROWS : FV_OP_ADD, of_scale ? FV_ADD_SCALE : FV_ADD_IN,

@@ -522,7 +522,7 @@ static void oracle_merge(const check_case *c, uint32_t row, double *want, double
             if (centred)
                 merge_value(c, base, l.w + i, i, 0, want + l.w + i, allowed + l.w + i);
         }
-        for (uint32_t j = 0; centred && j <= dv; j++) { /* means, and behind them the count */
+        for (uint32_t j = 0; centred && j <= dv; j++) { /* means, and after them the count */
             double tokens = 0., sum = 0., size = 0.;
             for (uint32_t g = 0; g < groups; g++) {
                 const double n = check_at(c, FV_MERGE_PARTIAL, g, base + (uint32_t)l.count);

@@ -12,7 +12,7 @@ typedef struct check_region {
     size_t mapped, usable, size;
 } check_region;
 
-/* `size` bytes at `at`, right before an inaccessible page or right behind one; all poisoned. */
+/* `size` bytes at `at`, right before an inaccessible page or right after one; all poisoned. */
 void check_region_open(check_region *r, size_t size, bool at_end, size_t align);
 /* Takes the image. */
 void check_region_remember(check_region *r);

@@ -39,7 +39,7 @@ double check_value_at(enum fv_type type, const void *data, size_t at);
 double check_max(enum fv_type type);
 /* Bytes of a stored value. */
 size_t check_element(const check_operand *o);
-/* Bytes from the first stored value to the last: the last row has no gap behind it. */
+/* Bytes from the first stored value to the last: the last row has no gap after it. */
 size_t check_extent(const check_operand *o);
 /* The values as they are stored. `out` has check_extent bytes, whose gaps are left as they are. */
 void check_stored(const check_operand *o, uint8_t *out);
@@ -77,7 +77,7 @@ struct check_runner {
     uint32_t features; /* that kernels may need */
     bool narrow;       /* rows of 16 bits are checked, too */
     bool exact;        /* CHECK_PIECES is one of its ways: pieces give the bits of the whole */
-    /* A result is the output's rows, packed, and behind them the state, if there is one. */
+    /* A result is the output's rows, packed, and after them the state, if there is one. */
     bool (*run)(const check_runner *runner, check_job *j, enum check_way way, uint8_t *result,
                 check_random r);
     /* Whether cutting the rows is a result of its own. */
@@ -120,7 +120,7 @@ void check_catch_signals(void);
 void check_work_open(check_work *w, check_job *j, bool at_end);
 void check_work_close(check_work *w);
 
-/* The output as it is before a call: NaN, or the input that lies there. */
+/* The output as it is before a call: NaN, or the input that is stored there. */
 void check_output_reset(check_work *w);
 bool check_call(check_work *w, uint32_t row0, uint32_t rows, uint32_t col0, uint32_t cols,
                 uint32_t group, bool first);

@@ -35,7 +35,7 @@ typedef struct check_spot {
  * x_j, j < keys. A score may be wrong by `error`. Overwrites s. */
 void check_softmax_mean(const check_case *c, const check_spot *x, uint32_t keys, uint32_t col,
                         uint32_t n, double *s, double error, double *want, double *allowed);
-/* The same of rows row0 + j of operand v. */
+/* The same for rows row0 + j of operand v. */
 void check_softmax_rows(const check_case *c, int v, uint32_t row0, uint32_t keys, uint32_t col,
                         uint32_t n, double *s, double error, double *want, double *allowed);
 

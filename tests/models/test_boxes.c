@@ -190,7 +190,7 @@ static void check(const fv_detection *d, const fv_box_level *level, const box *w
         for (int k = 0; k < 4; k++)
             assert_true(fabs(at[k] - want[i].at[k]) <= 1e-5 * (100 + fabs(want[i].at[k])));
     }
-    /* With less room the first ones are written, and nothing behind them. */
+    /* With less room the first ones are written, and nothing after them. */
     got[1].label = 77;
     assert_int_equal(fv_boxes_find(d, level, PICTURE_WIDTH, PICTURE_HEIGHT, scratch, got, 1), n);
     assert_int_equal(got[1].label, 77);

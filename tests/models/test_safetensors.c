@@ -188,7 +188,7 @@ static void reads_what_was_written(void **state)
     assert_string_equal(fovea_tensors_metadata(file, "note"), "ä \" \\");
     assert_null(fovea_tensors_metadata(file, "missing"));
 
-    /* "u8" of one byte comes first, so that all others lie unaligned. */
+    /* "u8" of one byte comes first, so that all others are unaligned. */
     assert_int_equal(fovea_tensors_find(file, "f32", &t), 1);
     assert_int_equal(fovea_tensors_read(&t, 1, 5, out), FOVEA_OK);
     assert_memory_equal(out, f32 + 1, 20);

@@ -213,7 +213,7 @@ static void lists_that_cannot_be_are_refused(void **state)
 
 /* ---- descriptors ---- */
 
-/* All files one after the other in one, behind `lead` bytes. */
+/* All files one after the other in one, after `lead` bytes. */
 static int pack_files(fovea_model_file *out, const struct files *f, size_t lead)
 {
     const char *path = in_folder("package");

@@ -57,7 +57,7 @@ static void softmax_weights(void **state)
                "fovea linearise", "\"fovea\": {\"attention\""));
     notes(m, "softmax+mala@1", SAYS("mala attention", "1 of 2 blocks", "0.5"));
     notes(m, "linear+mala@1", SAYS("linear:elu1 and other attention", "all blocks"));
-    /* Gates without weights are 1, so what is lost is lost by the attention behind them. */
+    /* Gates without weights are 1, so what is lost is lost by the attention after them. */
     notes(m, "sla-linear", SAYS("sla-linear:elu1", "0.36"));
     fovea_model_free(m);
 }

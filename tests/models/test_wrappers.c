@@ -77,7 +77,7 @@ static void same(char out[NAME], const char *name)
     strcpy(out, name);
 }
 
-/* `word` behind the first `after` of a name. */
+/* `word` after the first `after` of a name. */
 static void insert(char out[NAME], const char *name, const char *after, const char *word)
 {
     const char *at = strstr(name, after);

@@ -24,7 +24,7 @@ leave() {
 }
 trap leave EXIT
 
-# open_box PACKAGES: makes it with them, a list with commas between, unless it is there.
+# open_box PACKAGES: makes it with them, a list with commas between, unless it exists.
 open_box() {
     if [ ! -x "$box/usr/bin/apt-get" ]; then
         debootstrap --variant=minbase --include="ca-certificates,$1" "$release" "$box" >&2

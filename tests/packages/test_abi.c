@@ -1,5 +1,5 @@
 /* test_abi.c: callers that were compiled with an older or a newer header: structs that end before a
- * field that this library knows, or go on behind the last one. */
+ * field that this library knows, or go on after the last one. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>

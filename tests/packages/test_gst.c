@@ -551,7 +551,7 @@ static void many_frames_allocate_nothing(void **state)
 
 enum { SHARED_W = 96, SHARED_H = 64, SHARED_STRIDE = 128, SHARED_AT = 4096 };
 
-/* Memory with a file descriptor, as a camera's pool has it: rows that are not packed, behind
+/* Memory with a file descriptor, as a camera's pool has it: rows that are not packed, after
  * something else. */
 static GstBuffer *shared_frame(GstAllocator *allocator)
 {

@@ -56,7 +56,7 @@ static bool state_counts()
     return saved.size() == 1 && saved[0] == 3 && out[0] == 4 && out[1] == 4 && whole[3] == 4;
 }
 
-// Three by two patches behind a class token, and a stage of a pyramid.
+// Three by two patches after a class token, and a stage of a pyramid.
 static bool features_lie_on_a_grid()
 {
     fovea::device device("cpu");

@@ -8,7 +8,7 @@
 /* Of a plan's estimated time, what all steps on slow kernels together may take. */
 #define CENSUS_SHARE 0.005
 
-/* The smallest model of each family, and of each head; NULL behind the last. */
+/* The smallest model of each family, and of each head; NULL after the last. */
 const char *census_model(size_t i);
 
 /* What is made of a plan: `p` and what it is, for messages; NULL where the device refuses what `o`

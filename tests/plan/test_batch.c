@@ -109,7 +109,7 @@ static fovea_plan *plan_of(run *r, uint32_t count)
     return plan;
 }
 
-/* Outputs of frames [0, count), with guards behind each. */
+/* Outputs of frames [0, count), with guards after each. */
 static void place(const run *r, fovea_output *outs, float *to, uint32_t count)
 {
     for (uint32_t f = 0; f < count; f++)

@@ -183,7 +183,7 @@ static void two_means(step_chain *c, fv_view in)
 }
 
 /* A block of a hierarchical model: attention with a convolution of v, a convolution in the MLP,
- * and the next block's keys behind it. */
+ * and the next block's keys after it. */
 static void keys_of(step_chain *c, fv_view x, fv_attention *a)
 {
     const fv_view kv = gemm(c, norm(c, x, fresh(c, C)), C, 2 * C, none, fresh(c, 2 * C));

@@ -67,7 +67,7 @@ static void multiply(double *out, const float *a, const float *w, uint32_t k)
     }
 }
 
-/* The same of rows as int8 has them without a rotation. */
+/* The same for rows as int8 has them without a rotation. */
 static void multiply_plain(double *out, float *a, float *w, uint32_t k)
 {
     for (uint32_t i = 0; i < ROWS; i++)

@@ -789,7 +789,7 @@ static void plan_outlives_the_device(void **state)
     free(again);
 }
 
-/* Every bidirectional mechanism may take the place of a model's own; streamed, it
+/* Every bidirectional mechanism may replace a model's own; streamed, it
  * gives what it gives step by step. */
 static void mechanisms(void **state)
 {

@@ -23,7 +23,7 @@
 static const struct subject {
     const char *model, *attention;
     uint32_t width, height;
-    const char *chosen_from; /* what queries are chosen from by scores that lie close together */
+    const char *chosen_from; /* what queries are chosen from by scores that are close together */
 } subjects[] = {
     {GOLDEN "vit-01", NULL, 0, 0},
     {GOLDEN "dinov2-03", NULL, 131, 75},

@@ -126,7 +126,7 @@ static void trace_plan(fovea_plan *plan, uint32_t workers)
     check_events(plan, calls, workers);
     check_workers(calls);
     check_flight(plan);
-    /* Short of room: the same calls are counted, and nothing is written behind it. */
+    /* Short of room: the same calls are counted, and nothing is written after it. */
     memset(events, 0xee, sizeof events);
     assert_int_equal(fovea_plan_trace(plan, events, 3), FOVEA_OK);
     free(run(plan, &again));

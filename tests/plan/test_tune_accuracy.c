@@ -126,7 +126,7 @@ static double between(void)
 }
 
 /* Wherever it is stopped, what was found is a fact, and what was not is none. How often it asks
- * depends on how steady the clock is, so that the places lie further and further apart. */
+ * depends on how steady the clock is, so that the places are further and further apart. */
 static void stop_everywhere(double bound)
 {
     bool complete = false, any = false, none = false;
@@ -161,7 +161,7 @@ static void stopped(void **state)
     assert_false(r.complete || r.found);
 }
 
-/* Every allocation that fails is a status, and leaves nothing behind. */
+/* Every allocation that fails is a status, and leaves nothing allocated. */
 static void no_memory(void **state)
 {
     (void)state;

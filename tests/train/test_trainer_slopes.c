@@ -275,7 +275,7 @@ static void stir(fovea_trainer *t)
     fv_trainer_repack(t);
 }
 
-/* Behind a prefix and without one; of every tensor, whatever turn it is. */
+/* After a prefix and without one; of every tensor, whatever turn it is. */
 static void gradients_of_whole_forms(void **state)
 {
     (void)state;

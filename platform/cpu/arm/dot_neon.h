@@ -1,5 +1,5 @@
 /* dot_neon.h: products of 8 bits on plain NEON, added in pairs. The sums of two halves of the steps
- * lie side by side. */
+ * are side by side. */
 #include "platform/cpu/arm/whole_neon.h"
 
 #define SPLIT 2

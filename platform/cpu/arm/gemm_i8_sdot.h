@@ -80,7 +80,7 @@ FV_FN int32x4_t add_products(int32x4_t sum, int8x16_t columns, int8x16_t rows, i
     }
 }
 
-/* The first of the four rows that are loaded for row i and those after it: none lies beyond m. */
+/* The first of the four rows that are loaded for row i and those after it: none is beyond m. */
 FV_FN int first_row(int i, int m)
 {
     return i + 4 <= m || m < 4 ? i : m - 4;

@@ -1,7 +1,7 @@
 /* foveated_grad_tmpl.c: FOVEATED_GRAD over the vector vocabulary.
  *
- * Queries lie across the lanes, as in softmax_grad_tmpl.c, but a block of them has keys of its own,
- * which are gathered into tiles. All of its scores and keys are kept until it is done:
+ * Queries are spread across the lanes, as in softmax_grad_tmpl.c, but a block of them has keys of
+ * its own, which are gathered into tiles. All of its scores and keys are kept until it is done:
  *
  *   for each block of queries:          Qt, Gt: queries and dout by columns
  *     for each tile of its keys:        S = K Qt + log n, m = max S

@@ -1,5 +1,5 @@
 /* keys_i8_rows.h: a head's keys and values as whole numbers of 8 bits, ops/keys_i8.h, to its bytes.
- * Channels lie across the lanes, so that sums over the keys are in order. */
+ * Channels are spread across the lanes, so that sums over the keys are in order. */
 #ifndef FOVEA_PLATFORM_KEYS_I8_ROWS_H
 #define FOVEA_PLATFORM_KEYS_I8_ROWS_H
 

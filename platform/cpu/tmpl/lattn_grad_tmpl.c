@@ -25,7 +25,7 @@
 enum { BLOCK = 128 }; /* rows whose features, values and gradients stay in L2 */
 
 /* Widths: dp is d, and streamp are the value channels of a stream, rounded up; the values of stream
- * s lie packed from column s * streamp on. Then the parts of a call's scratch. */
+ * s are packed from column s * streamp on. Then the parts of a call's scratch. */
 typedef struct layout {
     size_t heads, d, dv, dp, width, stream, streamp, dvp;
     size_t df_heads; /* whose gradients of features are there at the same time */

@@ -1,12 +1,12 @@
-/* matmul_tmpl.c: MATMUL over the vector vocabulary: K lies across the lanes, and sums of some rows
- * of A and of B stay in registers. */
+/* matmul_tmpl.c: MATMUL over the vector vocabulary: K is spread across the lanes, and sums of some
+ * rows of A and of B stay in registers. */
 #include "ops/contracts/product.h"
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/vec.h"
 
 enum { ROWS = 4, COLS = FV_REGS >= 32 ? 5 : 3 };
 
-/* Adds the products of the columns from i on, of which `lanes` are there. */
+/* Adds the products of the columns from i on, of which `lanes` exist. */
 FV_FN void add_products(fv_v sum[ROWS][COLS], const float *x, size_t ld_x, const float *y,
                         size_t ld_y, size_t i, int lanes, int rows, int cols)
 {

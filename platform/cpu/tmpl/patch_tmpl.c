@@ -38,7 +38,7 @@ FV_FN void interleaved(float *out, const void *in, size_t at, size_t ld, size_t 
     }
 }
 
-/* A patch that lies inside the picture. The windows of a stem have a branch of their own, so that
+/* A patch inside the picture. The windows of a stem have a branch of their own, so that
  * loops have a constant length. */
 static void whole_patch(float *out, const void *in, size_t at, size_t ld, size_t side,
                         uint32_t flags, bool real, const fv_patch_table *t)

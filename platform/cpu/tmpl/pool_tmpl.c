@@ -34,7 +34,7 @@ FV_FN void mean_block(float *partial, const float *in, size_t ld, size_t rows, i
     }
 }
 
-/* The same of the largest of the rows: -INFINITY where there are none. */
+/* The same for the largest of the rows: -INFINITY where there are none. */
 FV_FN void largest_block(float *partial, const float *in, size_t ld, size_t rows, int n, int rest,
                          float f, bool first)
 {

@@ -1,4 +1,4 @@
-/* rel_pos_tmpl.c: REL_POS over the vector vocabulary: positions lie across the lanes. */
+/* rel_pos_tmpl.c: REL_POS over the vector vocabulary: positions are spread across the lanes. */
 #include "ops/contracts/softmax_attention.h"
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/vec.h"

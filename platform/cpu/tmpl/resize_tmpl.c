@@ -47,7 +47,7 @@ FV_FN size_t whole_pixels(const pixels *from, size_t count)
     return from->step == 4 ? count : count - 1;
 }
 
-/* The last pixels of a row, behind which nothing may be read, and zeros. */
+/* The last pixels of a row, after which nothing may be read, and zeros. */
 FV_FN void last_pixels(uint8_t out[8], const pixels *from, size_t i, size_t count)
 {
     memset(out, 0, 8);
@@ -188,7 +188,7 @@ FV_FN void sum_floats(const target *to, const float *line, const fv_resize_table
 
 /* ---- the horizontal pass ---- */
 
-/* Pairs of pixels of a line of `from` of them, and behind them as many as a position has at most,
+/* Pairs of pixels of a line of `from` of them, and after them as many as a position has at most,
  * whose weights are 0. */
 FV_FN size_t line_pairs(size_t from)
 {
@@ -219,7 +219,7 @@ void FV_NAME(fv_k_resize_x)(const fv_args *a, const fv_call *c)
     const size_t first = t->narrow ? t->first & ~1u : t->first;
     const size_t count = t->first + t->used - first;
     uint8_t *buffer = (uint8_t *)c->scratch + line_bytes(a->prob.dim[FV_RESIZE_FROM]);
-    if (t->narrow) /* lanes that nothing is laid in, and pairs behind the line */
+    if (t->narrow) /* lanes that nothing is laid in, and pairs after the line */
         memset(c->scratch, 0, ((count + 1) / 2 + t->pairs) * 2 * FV_W * sizeof(int16_t));
     for (size_t r = 0; r < c->rows; r += FV_W / lanes) {
         const size_t rows = c->rows - r < FV_W / lanes ? c->rows - r : FV_W / lanes;
@@ -266,7 +266,7 @@ FV_FN void column_pairs(uint8_t *out, const uint8_t *in, size_t ld, const int32_
     fv_block_bytes(out, &sum, bits);
 }
 
-/* The same of fewer bytes than a block has. */
+/* The same for fewer bytes than a block has. */
 static void short_column(uint8_t *out, const uint8_t *in, size_t ld, const int32_t *weight,
                          size_t count, uint32_t bits, size_t bytes)
 {

@@ -294,7 +294,7 @@ typedef struct place {
     size_t head, row;
 } place;
 
-/* Prefetches n rows of an operand: the rows of a head lie too far apart for hardware prefetchers.
+/* Prefetches n rows of an operand: the rows of a head are too far apart for hardware prefetchers.
  * Inlined, because GCC drops a call that it sees no effect of. */
 FV_FN void fetch(const fv_args *a, const fv_call *c, int operand, place at, size_t n,
                  enum fv_type type, size_t width)
@@ -356,7 +356,7 @@ static void store_state(const fv_args *a, const fv_call *c, const layout *l, siz
         memcpy(scan_divisor(a, c, w, head), m + l->z, w->width * sizeof *m);
 }
 
-/* Heads take turns: their rows lie side by side, and are read before they leave the cache. */
+/* Heads take turns: their rows are side by side, and are read before they leave the cache. */
 void FV_NAME(fv_k_scan_f32_chunk)(const fv_args *a, const fv_call *c)
 {
     size_t size = a->u[0] ? a->u[0] : a->knobs.v[0];

@@ -68,13 +68,13 @@ FV_FN float *scan_state(const fv_call *c, const scan_rows *l, size_t head)
     return (float *)c->p[FV_SCAN_STATE] + head * l->width * l->dv;
 }
 
-/* The head's Z, behind the S of all heads. */
+/* The head's Z, after the S of all heads. */
 FV_FN float *scan_divisor(const fv_args *a, const fv_call *c, const scan_rows *l, size_t head)
 {
     return scan_state(c, l, a->prob.heads) + head * l->width;
 }
 
-/* The head's means of the values, behind the Z of all heads, and its number of tokens. */
+/* The head's means of the values, after the Z of all heads, and its number of tokens. */
 FV_FN float *scan_mean(const fv_args *a, const fv_call *c, const scan_rows *l, size_t head)
 {
     return scan_divisor(a, c, l, a->prob.heads) + head * l->dv;

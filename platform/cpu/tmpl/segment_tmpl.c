@@ -16,7 +16,7 @@ typedef struct lines {
     uint32_t *first;
     float *part;
     float *logits; /* of a line, for every token across */
-    float *slopes; /* SEGMENT_GRAD: the same of the gradient */
+    float *slopes; /* SEGMENT_GRAD: the same for the gradient */
     float *terms;  /* `whole` vectors: of a class each */
     float *before; /* SEGMENT_GRAD: the same, what is for the token before, and for the next */
     float *after;

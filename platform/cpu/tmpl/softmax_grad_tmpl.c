@@ -1,7 +1,7 @@
 /* softmax_grad_tmpl.c: SOFTMAX_GRAD over the vector vocabulary.
  *
- * As in softmax_tmpl.c queries lie across the lanes, so that nothing works across lanes and no
- * product needs a transposed key; what a product takes transposed is packed so once per head:
+ * As in softmax_tmpl.c queries are spread across the lanes, so that nothing works across lanes and
+ * no product needs a transposed key; what a product takes transposed is packed so once per head:
  *
  *   Qt, Gt: queries and dout by columns;  m, l: maximum and sum of each query, from a first pass
  *   for each tile of keys:                        K, V packed; dK = dV = 0

@@ -1,8 +1,9 @@
 /* softmax_tiles.h: what SOFTMAX and FOVEATED are made of: blocks of queries against tiles of keys,
  * over the vector vocabulary, for factors of either kind (factors.h).
  *
- * Queries lie across the lanes, so that maximum, sum and rescaling need no work across lanes, no
- * key has to be transposed, and a query's arithmetic does not depend on its place in a call:
+ * Queries are spread across the lanes, so that maximum, sum and rescaling need no work across
+ * lanes, no key has to be transposed, and a query's arithmetic does not depend on its place in a
+ * call:
  *
  *   for a panel of queries, for each head:             Qt [d][queries]
  *     for each tile of keys, copied to packed K, V:
@@ -96,7 +97,7 @@ static void mask_future(float *s, size_t n, size_t key0, size_t row0)
     }
 }
 
-/* Rows of the next tile, keys or values, which are prefetched into L2: they lie too far apart for
+/* Rows of the next tile, keys or values, which are prefetched into L2: they are too far apart for
  * hardware prefetchers. A few with each register tile, so that the products hide them. */
 typedef struct prefetch {
     const char *row;
@@ -244,7 +245,7 @@ FV_FN void attend_tile(const layout *l, float *scratch, size_t r, size_t key0, s
                       &next->values);
 }
 
-/* The same of as many vectors as `queries` take. */
+/* The same for as many vectors as `queries` take. */
 static inline void attend_block(const layout *l, float *scratch, size_t r, size_t queries,
                                 size_t key0, size_t n, size_t last, float scale, const float *bias,
                                 tile_prefetch *next)

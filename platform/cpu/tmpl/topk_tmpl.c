@@ -22,7 +22,7 @@ void FV_NAME(fv_k_row_max_f32)(const fv_args *a, const fv_call *c)
     }
 }
 
-/* The rows chosen so far, as a heap: each comes behind its two children. */
+/* The rows chosen so far, as a heap: each comes after its two children. */
 typedef struct heap {
     uint32_t *row, count;
     const float *in;

@@ -1,7 +1,7 @@
 /* wsoftmax_rows.h: WSOFTMAX over the vector vocabulary, for factors of either kind (factors.h).
  *
- * Keys lie across the lanes: the table of a head is added to whole rows of scores as it is, and
- * only K has to be transposed:
+ * Keys are spread across the lanes: the table of a head is added to whole rows of scores as it is,
+ * and only K has to be transposed:
  *
  *   for each head, for each window:   Kt [d][keys], Q, V packed
  *                                     S   = Q Kt scale log2(e) + table log2(e)   [queries][keys]

@@ -1,4 +1,4 @@
-/* fetch.h: software prefetch into L2. Rows of one head lie far apart, each on a page of its own,
+/* fetch.h: software prefetch into L2. Rows of one head are far apart, each on a page of its own,
  * and windows are rows in any order: no hardware prefetcher predicts them. An address need not be
  * valid.
  */

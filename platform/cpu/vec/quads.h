@@ -1,5 +1,6 @@
 /* quads.h: the register tile over whole numbers of 8 bits with whole sums: what factors.h is over
- * floats. Of each product one factor lies across the lanes, the other is the same for all of them.
+ * floats. Of each product one operand is spread across the lanes, the other is the same for all of
+ * them.
  *
  *   FV_STEPS       steps of k that a lane has side by side, as many as an instruction multiplies
  *   fv_number      what a level multiplies: numbers of 8 bits, widened to 16, or as floats, which

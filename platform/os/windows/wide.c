@@ -26,7 +26,7 @@ char *fv_narrow(const wchar_t *text)
     return out;
 }
 
-/* The whole path behind the prefix for long ones, freed by free(). */
+/* The whole path after the prefix for long ones, freed by free(). */
 static wchar_t *prefixed(const wchar_t *path)
 {
     static const wchar_t local[] = L"\\\\?\\", share[] = L"\\\\?\\UNC\\";

@@ -47,7 +47,7 @@ int adapt_validation_add(adapt_validation *v, uint32_t width, uint32_t height, s
  */
 int adapt_validation_score(adapt_score *out, const adapt_validation *v, size_t size,
                            const fovea_model *student, const char *attention, size_t pictures);
-/* The same of all pictures of every size; the student is in `folder`. */
+/* The same for all pictures of every size; the student is in `folder`. */
 int adapt_validation_judge(adapt_score *out, const adapt_validation *v, const char *folder);
 /* What a student is ranked by: over the sizes the mean of `mean` and `worst`, as a model that is
  * itself on most pictures and another one on some is of little use. */

@@ -16,7 +16,7 @@ enum attention_kind {
     ATTENTION_POLA,
     ATTENTION_NALA,
     ATTENTION_FOCUSED,
-    ATTENTION_HEDGEHOG,  /* behind its maps, which are products as others */
+    ATTENTION_HEDGEHOG,  /* after its maps, which are products as others */
     ATTENTION_RETENTION, /* from here on causal only */
     ATTENTION_GLA,
     ATTENTION_DELTA,

@@ -146,7 +146,7 @@ static json_t *describe_series(const struct pace *p)
     return series;
 }
 
-/* How far latencies lie from their median: half of them within this. */
+/* The distance of latencies from their median: half of them within this. */
 static double jitter(const bench_case *c)
 {
     return (bench_quantile(c, 0.95) - bench_quantile(c, 0.05)) / 2;

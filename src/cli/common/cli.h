@@ -382,7 +382,7 @@ void cli_letters(cli_image *on, uint32_t x, uint32_t y, uint32_t scale, const ui
 /* Cosine of two rows. 0 where there is none: values that are not finite, a single one of two rows
  * that is zero. */
 double cli_cosine(const float *a, const float *b, size_t n);
-/* The same of `rows` rows: their mean, and the smallest, which is row `at`. */
+/* The same for `rows` rows: their mean, and the smallest, which is row `at`. */
 typedef struct cli_likeness {
     double mean, worst;
     size_t at;

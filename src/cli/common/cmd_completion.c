@@ -131,7 +131,7 @@ static void bash_command(const cli_description *d, void *unused)
 }
 
 /* The words of the line are split at blanks alone: bash splits at colons and = too, and takes only
- * what is behind the last of these from COMPREPLY. */
+ * what is after the last of these from COMPREPLY. */
 static void bash(const char *commands, const char *models)
 {
     puts("# Completes fovea in bash; written by: fovea completion bash\n"

@@ -14,7 +14,7 @@
 static const char *const beside[] = {"../share/fovea/convert", "../../fovea/convert",
                                      "../../../python/fovea/convert"};
 
-/* Of an installed package for Python. -c has the arguments behind it. */
+/* Of an installed package for Python. -c has the arguments after it. */
 static const char run_module[] =
     "import sys\n"
     "try:\n"

@@ -22,7 +22,7 @@ typedef struct dataset {
     size_t n, masks;    /* pictures, those with a mask: all or none */
     size_t classes;     /* of labels; 0: there are none */
     char **class_name;  /* NULL: they have none */
-    bool deep;          /* pictures lie only in folders of the folders of classes */
+    bool deep;          /* pictures are only in folders of the folders of classes */
     dataset_file *file; /* of a folder */
     fovea_tensors *packed;
     fovea_tensor images, packed_masks, packed_labels;

@@ -19,7 +19,7 @@ typedef struct text_table {
 void table_begin(text_table *t, const char *const *heads);
 /* The next cell of the current row. */
 void table_put(text_table *t, const char *format, ...) CLI_PRINTF(2, 3);
-/* Writes it, with an empty line behind, and frees it. */
+/* Writes it, with an empty line after it, and frees it. */
 void table_end(text_table *t, FILE *to, bool markdown);
 
 #endif

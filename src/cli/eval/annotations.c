@@ -16,7 +16,7 @@ static int wrong(const annotations *a, const char *where, const json_t *value, c
                     fv_json_show(shown, value), expected);
 }
 
-/* The same of a member of item i of a list. */
+/* The same for a member of item i of a list. */
 static int wrong_member(const annotations *a, const char *list, size_t i, const char *key,
                         const json_t *value, const char *expected)
 {

@@ -8,7 +8,7 @@
 /* An image or a category. */
 typedef struct annotations_item {
     char *id;         /* by its value, see fv_json_id */
-    const char *name; /* file_name, its folders behind '/', or the category's; NULL: it has none */
+    const char *name; /* file_name, its folders after '/', or the category's; NULL: it has none */
     char *own;        /* what `name` is in, where the file does not have it like this */
     size_t at;        /* in its list */
 } annotations_item;

@@ -55,7 +55,7 @@ static int check_depth(const eval_run *r)
                     option, r->data_path);
 }
 
-/* The same of those that say what the classes of data are. */
+/* The same for those that say what the classes of data are. */
 static int check_mapping(const eval_run *r)
 {
     if (r->class_order && r->task != &eval_classes)

@@ -149,7 +149,7 @@ const float *eval_patches(const eval_runner *r);
 
 void eval_batch_begin(eval_batch *b, uint32_t most);
 void eval_batch_end(eval_batch *b);
-/* Drops what it holds and reads on from picture `index`, behind the last one of before: up to
+/* Drops what it holds and reads on from picture `index`, after the last one of before: up to
  * `most` pictures, up to one of another size, or with one that ends the command. */
 void eval_batch_read(eval_batch *b, const dataset *d, size_t index, bool strict);
 

@@ -141,7 +141,7 @@ static int recall(eval_run *r, FILE *from, long *end)
     return code;
 }
 
-/* What is behind the last whole record goes. */
+/* What is after the last whole record goes. */
 static int go_on(eval_run *r, const char *path, FILE *from)
 {
     long end = 0;

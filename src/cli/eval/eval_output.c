@@ -62,7 +62,7 @@ static double median_ms(const json_t *records)
     return median;
 }
 
-/* The size that the model saw, where it was the same of all pictures. */
+/* The size that the model saw, where it was the same for all pictures. */
 static void set_size(json_t *params, const json_t *records)
 {
     static const char *const keys[] = {"width", "height"};

@@ -8,7 +8,7 @@
 typedef struct file_match {
     const char *folder;      /* that all files are in */
     char *const *file;       /* with the folder in front */
-    const char *const *name; /* behind '/' of any folders, or none */
+    const char *const *name; /* after '/' of any folders, or none */
     size_t files, names;
     /* The answer: of each name its file, or `files`. */
     size_t *file_of;

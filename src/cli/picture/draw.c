@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { LETTER_WIDE = 6, LETTER_HIGH = 7 }; /* dots, with the gap behind a letter */
+enum { LETTER_WIDE = 6, LETTER_HIGH = 7 }; /* dots, with the gap after a letter */
 
 draw_pen draw_pen_for(cli_image *on)
 {

@@ -170,11 +170,11 @@ static int read_pixels(cli_image *out, struct reader *r, png_structp png, png_in
     if (r->what == PICTURE_COLOURS && p.type == PNG_COLOR_TYPE_GRAY && p.bits == 16)
         picture_tell_deep(r->path, 16);
     r->done = true;
-    png_read_end(png, info); /* for what it says behind them */
+    png_read_end(png, info); /* for what it says after them */
     return CLI_OK;
 }
 
-/* Apart from the caller, whose variables a longjmp would leave undefined. What is wrong behind the
+/* Apart from the caller, whose variables a longjmp would leave undefined. What is wrong after the
  * pixels takes nothing from them. */
 static int decode(cli_image *out, struct reader *r, png_structp png, png_infop info)
 {

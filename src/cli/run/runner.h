@@ -161,7 +161,7 @@ static inline size_t run_pixels(const run_state *r)
     return (size_t)r->width * r->height;
 }
 
-/* cmd_run.c: what is wanted of the current frame, whose outputs are there. */
+/* cmd_run.c: what is wanted of the current frame, whose outputs have arrived. */
 int run_results(run_state *r, const char *name, const fovea_frame *frame, double seconds);
 /* Keeps the outputs of the current frame for the files of all, and counts it. */
 void run_keep(run_state *r);
@@ -173,7 +173,7 @@ int run_open_people(run_state *r);
 /* The people of a picture, called `name`. */
 int run_in_boxes(run_state *r, const char *name, const run_source *from);
 
-/* run_batch.c: a plan for such frames, unless it is there. */
+/* run_batch.c: a plan for such frames, unless it exists. */
 int run_plan_for(run_state *r, fovea_pixel_format format, fovea_yuv_matrix yuv, uint32_t width,
                  uint32_t height);
 /* A frame of the plan's, which is run at once or together with those that follow; name: what is
@@ -269,13 +269,13 @@ int run_overlay(run_state *r, const char *input, const fovea_frame *frame);
 
 /* run_segments.c: pictures and shares of the classes of the current frame. */
 int run_segment(run_state *r, const char *input, const fovea_frame *frame);
-/* The same of a picture whose pixels' classes are known. */
+/* The same for a picture whose pixels' classes are known. */
 int run_segment_whole(run_state *r, const char *path, const run_source *from, const uint16_t *map);
 
 /* run_parts.c: a picture that is run in parts, in R, G, B. */
 int run_in_parts(run_state *r, const char *name, const run_source *from);
 
-/* run_pca.c: features as pictures. Reads the basis if its file is there. */
+/* run_pca.c: features as pictures. Reads the basis if its file exists. */
 int run_open_basis(run_state *r);
 int run_draw_features(run_state *r, const char *input);
 

@@ -79,7 +79,7 @@ int video_raw_parse(video_raw *out, const char *text)
 
 /* ---- room ---- */
 
-/* For one frame as it comes, and behind it for what is made of it. */
+/* For one frame as it comes, and after it for what is made of it. */
 static int make_room(video *v)
 {
     const uint64_t w = v->of.width, h = v->of.height;
@@ -245,7 +245,7 @@ static bool is_blank(int c)
     return c == ' ' || c == '\n' || c == '\r' || c == '\t';
 }
 
-/* The next number of a header, behind blanks and comments, with the blank after it; 0: none. */
+/* The next number of a header, after blanks and comments, with the blank after it; 0: none. */
 static uint32_t header_number(FILE *from)
 {
     uint64_t n = 0;

@@ -1,4 +1,4 @@
-/* conv_module.c: convolutions with what mmcv's ConvModule puts behind them, and resizing. */
+/* conv_module.c: convolutions with what mmcv's ConvModule puts after them, and resizing. */
 #include <stdio.h>
 
 #include "models/dense/decoder.h"

@@ -122,7 +122,7 @@ fovea_status fv_decoder_read(fovea_model *m, const fv_source *source, const fv_c
     fv_decoder_reader r = {
         .t = {.m = m, .source = source, .config = config->file}, .config = config, .d = m->decoder};
     fv_reader_begin(&r.t);
-    fv_reader_unwrap(&r.t, "", head->last, "weight"); /* if it is not there, its reader says so */
+    fv_reader_unwrap(&r.t, "", head->last, "weight"); /* if it is missing, its reader says so */
     FV_TRY(read_parts(&r, &section, widths, n));
     if (m->additions && m->additions->head == FOVEA_HEAD_FPN && m->decoder->group_norms)
         return fv_fail(FOVEA_ENOTSUP,

@@ -1,5 +1,5 @@
 /* decoder_synthetic.h: necks and heads on synthetic backbones: "-fpn", "-upernet" or "-retinanet"
- * behind the backbone's name.
+ * after the backbone's name.
  */
 #ifndef FOVEA_SRC_MODELS_DECODER_SYNTHETIC_H
 #define FOVEA_SRC_MODELS_DECODER_SYNTHETIC_H

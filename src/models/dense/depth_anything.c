@@ -35,7 +35,7 @@ static const fv_field fields[] = {
 
 /* ---- reading ---- */
 
-/* EFORMAT where `key` is there and is not n. */
+/* EFORMAT where `key` is present and is not n. */
 static fovea_status agree(const fv_config *c, const char *key, uint32_t n, const char *of)
 {
     uint32_t told = n;

@@ -1,9 +1,9 @@
 /* rf_detr.c: RF-DETR: its backbone and its projector.
  *
  * The grid is cut into windows x windows parts, each of which has class and register tokens of its
- * own. Tokens lie part by part through all blocks: attention inside them is attention in windows of
- * consecutive rows, and that over all of them does not depend on their order. So nothing is moved
- * but once at the begin and at every tap.
+ * own. Tokens are ordered part by part through all blocks: attention inside them is attention in
+ * windows of consecutive rows, and that over all of them does not depend on their order. So nothing
+ * is moved but once at the begin and at every tap.
  *
  *     x = embed(patches) + positions, by parts
  *     x = x + ls1 attention(LN1 x);  x = x + ls2 mlp(LN2 x)       per block

@@ -9,7 +9,7 @@
 
 #define FV_RF_DETR_TAPS 16
 
-/* A convolution without a bias, and the norm behind it. */
+/* A convolution without a bias, and the norm after it. */
 typedef struct fv_rf_detr_conv {
     fv_weight w;
     fv_layer norm;
@@ -20,7 +20,7 @@ typedef struct fv_rf_detr_layer {
     fv_layer sampling;        /* rows of the offsets, then those of the weights */
     fv_layer values, cross_out;
     fv_layer fc1, fc2;
-    fv_layer norm[3]; /* behind self-attention, cross-attention and the MLP */
+    fv_layer norm[3]; /* after self-attention, cross-attention and the MLP */
 } fv_rf_detr_layer;
 
 typedef struct fv_rf_detr {
@@ -29,7 +29,7 @@ typedef struct fv_rf_detr {
     uint8_t *global;  /* of each block: 1 where it attends over all windows */
     bool tap_norm;
     uint32_t tap[FV_RF_DETR_TAPS], taps; /* numbers of blocks, ascending */
-    /* The projector: 1x1 to two halves, pairs of 3x3 each behind the one before, 1x1 of all of
+    /* The projector: 1x1 to two halves, pairs of 3x3 each after the one before, 1x1 of all of
      * them. */
     uint32_t width, half; /* of what it makes; of its pairs' */
     uint32_t act;         /* FV_EPI_* */

@@ -23,7 +23,7 @@ typedef struct context {
 
 /* ---- places ---- */
 
-/* A proposal lies inside the picture when its numbers are all between these. */
+/* A proposal is inside the picture when its numbers are all between these. */
 #define INSIDE_LEAST 0.01f
 #define INSIDE_MOST 0.99f
 #define PROPOSAL 0.05f /* width and height */
@@ -33,7 +33,7 @@ static bool inside(float x)
     return x > INSIDE_LEAST && x < INSIDE_MOST;
 }
 
-/* A box at every place of the grid, and the rows of those that lie inside; *rows NULL: all do. */
+/* A box at every place of the grid, and the rows of those inside; *rows NULL: all do. */
 static fv_weight proposals(fv_builder *b, uint32_t **rows, uint32_t *count)
 {
     const uint32_t width = b->options->grid.width, height = b->options->grid.height;

@@ -96,7 +96,7 @@ static fovea_status read_activation(const reader *r, const char *key, const char
 /* ---- the backbone ---- */
 
 /* Which blocks attend over all windows: those that "window_block_indexes" does not have; without it
- * those whose number is a tap's, and those behind the last. */
+ * those whose number is a tap's, and those after the last. */
 static fovea_status read_windows(reader *r)
 {
     fv_rf_detr *d = roles(r);

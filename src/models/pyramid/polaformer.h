@@ -131,7 +131,7 @@ typedef struct fv_pola_context {
     uint32_t stage, block; /* their numbers */
     fv_grid grid;
     fv_view x;                        /* the residual stream: another value after every addition */
-    fv_level feature[FV_POLA_STAGES]; /* of the stages behind, for a decoder */
+    fv_level feature[FV_POLA_STAGES]; /* of the later stages, for a decoder */
 } fv_pola_context;
 
 /* ENOTSUP: an attention that the weights were not made for. */

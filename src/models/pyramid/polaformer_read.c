@@ -278,7 +278,7 @@ fovea_status fv_pola_start(fv_pola_reader *r, fovea_model *m, const fv_source *s
     FV_TRY(fv_fields_check_pyramid(config));
     FV_TRY(fv_mem_alloc(&m->roles, sizeof(fv_pola), FV_MEM_MODEL, "roles"));
     r->p = m->roles;
-    fv_reader_unwrap(&r->t, "", first, "weight"); /* if it is not there, its reader says so */
+    fv_reader_unwrap(&r->t, "", first, "weight"); /* if it is missing, its reader says so */
     return FOVEA_OK;
 }
 

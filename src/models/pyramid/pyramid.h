@@ -84,7 +84,7 @@ void fv_pyramid_weights(const fovea_model *m, enum fv_purpose purpose, fv_weight
 fv_view fv_pyramid_lepe(const fv_pyramid_mix *m, fv_view gate);
 
 /* pyramid_synthetic.c: random checkpoints. Names of the sizes, NULL past the end; `name` is one of
- * them, or has a neck or head behind it. */
+ * them, or has a neck or head after it. */
 const char *fv_pyramid_synthetic(const fv_pyramid_form *form, size_t index);
 fovea_status fv_pyramid_make_synthetic(struct json_t **config, struct fv_source *source,
                                        const fv_pyramid_form *form, const char *name);

@@ -1,5 +1,5 @@
 /* backbone.h: a ViT as the backbone of a dense model: the section "backbone_config" of its
- * config.json, and the tensors behind "backbone.".
+ * config.json, and the tensors under "backbone.".
  */
 #ifndef FOVEA_SRC_MODELS_BACKBONE_H
 #define FOVEA_SRC_MODELS_BACKBONE_H

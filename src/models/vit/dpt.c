@@ -5,8 +5,8 @@
  *     f_i = up(p_i+1) + unit(r_i),  p_i = out(unit(f_i))       from the coarsest level, without
  *                                                              up(p), to the finest
  *
- * `up` is to the size of the next level, twice as large behind the last. The official code applies
- * `out`, a product of each pixel alone, behind it; here it is before, where there are fewer pixels,
+ * `up` is to the size of the next level, twice as large after the last. The official code applies
+ * `out`, a product of each pixel alone, after it; here it is before, where there are fewer pixels,
  * which gives the same because the weights of an interpolation sum to 1.
  */
 #include "models/vit/dpt.h"
@@ -30,7 +30,7 @@ static fovea_status check_size(const fv_tensor_reader *t, const char *what, uint
                    WIDTH);
 }
 
-/* EFORMAT where `key` is there, has a number for each of n levels, and one of them is not that of
+/* EFORMAT where `key` is present, has a number for each of n levels, and one of them is not that of
  * the tensors. */
 static fovea_status agree(const fv_tensor_reader *t, const fv_config *c, const char *key,
                           const uint32_t *found, uint32_t n)

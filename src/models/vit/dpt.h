@@ -30,7 +30,7 @@ typedef struct fv_dpt {
     fv_dpt_level level[FV_DPT_LEVELS];
 } fv_dpt;
 
-/* Reads the tensors behind `prefix` and "neck.", of a ViT of `width` channels; sizes in `config`
+/* Reads the tensors under `prefix` and "neck.", of a ViT of `width` channels; sizes in `config`
  * must agree with theirs. */
 fovea_status fv_dpt_read(fv_dpt *d, fv_tensor_reader *t, const char *prefix,
                          const fv_config *config, uint32_t width);

@@ -1,5 +1,5 @@
 /* dpt_head.h: a head for plain ViTs that is trained here: DPT's neck on four depths of the model,
- * all in the grid of the patches, which behind it is twice as fine, and a convolution.
+ * all in the grid of the patches, which after it is twice as fine, and a convolution.
  *
  *     seg_logits = conv1x1 relu(conv3x3 fused)
  *     predicted_depth = max_depth sigmoid(conv1x1 relu(conv3x3 fused))

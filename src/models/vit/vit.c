@@ -316,7 +316,7 @@ static void project_q(const fv_vit_stream *c, const fv_layer *l, bool softmax, f
 }
 
 /* Projects queries from normalised tokens and attends to the keys and values of `a`. `dwc`: the
- * convolution of v behind a prefix, where there is one. */
+ * convolution of v after a prefix, where there is one. */
 static fv_view attend(const fv_vit_stream *c, const fv_attention_name *attention, uint32_t i,
                       fv_view normed, fv_view dwc, fv_attention *a)
 {
@@ -357,7 +357,7 @@ static void enter_block(fv_builder *b, uint32_t i)
     fv_emit_enter_block(b, "block %u", i);
 }
 
-/* The convolution of v behind a prefix, in a sweep of its own over the patches alone. */
+/* The convolution of v after a prefix, in a sweep of its own over the patches alone. */
 static fv_view convolve_patches(const fv_vit_stream *c, const fv_vit_block *w)
 {
     const fv_view rows = fv_vit_emit_patch_rows(c->b, c->x, c->v->width);
@@ -527,7 +527,7 @@ static void pool(const fv_vit_stream *c, fv_view y, fv_view pooled)
         norm(c, "norm of the pooled", out, &v->fc_norm, pooled, 1);
 }
 
-/* Logits of the patches. Behind a prefix they are taken from the residual stream, which is whole
+/* Logits of the patches. After a prefix they are taken from the residual stream, which is whole
  * anyway, and normalised again. */
 static void segment(const fv_vit_stream *c, const fovea_model *m, bool normed, fv_view y)
 {

@@ -176,7 +176,7 @@ static fovea_status read_map(fv_vit_reader *r, fv_layer *l, const char *stem)
                : FOVEA_OK;
 }
 
-/* A layer and the map behind it: M (W x + b) s + m = ((M W) x + M b + m / s) s, s: the scale that
+/* A layer and the map after it: M (W x + b) s + m = ((M W) x + M b + m / s) s, s: the scale that
  * queries have. Absent where the parts of W or b are not made of whole heads as they are. */
 static fv_layer with_map(const fv_layer *l, const fv_layer *map, float scale)
 {

@@ -62,7 +62,7 @@ static bool ends_in_blocks(const fv_vit_reader *r)
     return r->kind == FV_VIT_EVA || strstr(r->type, "_radio_v") || strstr(r->type, "_intern300m_");
 }
 
-/* "global_pool", which a model is built with where "model_args" has it; without it a norm behind
+/* "global_pool", which a model is built with where "model_args" has it; without it a norm after
  * the pooling tells that patches are averaged. FV_POOL_NONE: the class token, or its lack, decides.
  */
 static fovea_status read_timm_pool(fv_vit_reader *r)
@@ -99,7 +99,7 @@ fovea_status fv_vit_read_pool(fv_vit_reader *r)
         return read_beit_pool(r);
     if (fv_reader_find(&r->t, r->prefix, n->fc_norm, "weight"))
         FV_TRY(fv_reader_norm(&v->fc_norm, &r->t, r->prefix, n->fc_norm, v->width));
-    /* timm's models have a norm behind the pooling in its place; some have none. */
+    /* timm's models have a norm after the pooling in its place; some have none. */
     const bool without = timm && (fv_weight_present(&v->fc_norm.w) || ends_in_blocks(r));
     if (!without || fv_reader_find(&r->t, r->prefix, n->post, "weight"))
         FV_TRY(fv_reader_norm(&v->post, &r->t, r->prefix, n->post, v->width));

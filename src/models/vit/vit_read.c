@@ -136,7 +136,7 @@ static fovea_status find_scheme(fv_vit_reader *r)
     return fail_unknown(r);
 }
 
-/* The tensors behind one name of the scheme: those under its first word. */
+/* The tensors under one name of the scheme: those under its first word. */
 static fovea_status check_word(fv_vit_reader *r, const char *name)
 {
     char words[96];

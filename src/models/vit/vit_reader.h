@@ -50,7 +50,7 @@ typedef struct fv_vit_reader {
     bool split; /* the gated MLP's first product is two tensors */
     bool q_bias, k_bias, v_bias;
     bool rel_bias;   /* each block has its own biases of scores */
-    uint32_t paired; /* d where channels that turn together lie d/2 apart, else 0 */
+    uint32_t paired; /* d where channels that turn together are d/2 apart, else 0 */
     enum {
         FV_VIT_SLA_TOLD_BY_SHAPE,
         FV_VIT_SLA_Q_BLOCKDIAG,

@@ -8,7 +8,7 @@
  * The convolution is there where the checkpoint has its tensors (attn.dwc), then norm and gate
  * where it has theirs (attn.ln, attn.gate). The tokens before the patches get no convolution.
  * Without such tokens it is made in the sweep of the queries, from v that is computed again, so
- * that only x crosses; behind them in a sweep of the patches alone, and its rows cross.
+ * that only x crosses; after them in a sweep of the patches alone, and its rows cross.
  */
 #include <assert.h>
 

@@ -1,5 +1,5 @@
 /* ref_add.c: ADD: rows, each channel times a factor, added to others; also the gradient of the rows
- * behind a layer scale.
+ * after a layer scale.
  *
  *   dim    rows, C
  *   IN     ROW, C wide            SCALE  C floats, or absent: 1

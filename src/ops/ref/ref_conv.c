@@ -80,7 +80,7 @@ static double tap(const fv_args *a, const fv_call *c, size_t in, uint32_t n, uin
     return sum;
 }
 
-/* The same of numbers of 8 bits. */
+/* The same for numbers of 8 bits. */
 static double tap_of_numbers(const fv_args *a, const fv_call *c, size_t in, uint32_t n, uint32_t k)
 {
     const uint32_t channels = a->prob.dim[FV_CONV_C];

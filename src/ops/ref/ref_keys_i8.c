@@ -2,7 +2,7 @@
  *
  *   dim     rows (= heads), d, dv, keys, cells
  *   K       WHOLE, keys x (rows * d)       V       WHOLE, keys x (rows * dv)
- *   CELL_K, CELL_V                         WHOLE, the same of the cells; absent: there are none
+ *   CELL_K, CELL_V                         WHOLE, the same for the cells; absent: there are none
  *   OUT     ROW, bytes: head i as ops/keys_i8.h has it
  *   type    of K, V and the cells, each: F32 or BF16
  *

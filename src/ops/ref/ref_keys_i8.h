@@ -26,7 +26,7 @@ static inline float ref_key_i8(const char *row, const fv_keys_i8 *l, size_t j, s
     return (float)((const int8_t *)row)[l->k + j * l->d + i] * scale[j];
 }
 
-/* The same of its value. */
+/* The same for its value. */
 static inline float ref_value_i8(const char *row, const fv_keys_i8 *l, size_t j, size_t i)
 {
     const float *scale = (const float *)(const void *)(row + l->value_scale);

@@ -16,7 +16,7 @@
  * grid row y and column x,
  *   out[ch][py][px] = pixel(y stride - pad_y + py, x stride - pad_x + px, ch) * scale[ch]
  *                     + shift[ch]
- * and 0 where that lies outside of the picture.
+ * and 0 where that is outside of the picture.
  */
 #include <string.h>
 

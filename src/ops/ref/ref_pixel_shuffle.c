@@ -4,7 +4,7 @@
  *   IN     WHOLE, s * s * C wide: (row, column, channel) of a block of pixels in each row; a grid
  *          u[0] wide, row by row, no prefix
  *   OUT    ROW, C wide, F32 or BF16 by prob.out: a grid u[1] = W wide; not IN
- *   u[2]   0, or 1: each row of a block and each column is of the IN row, or column, behind
+ *   u[2]   0, or 1: each row of a block and each column is of the next IN row, or column
  *
  *   out(y s + i, x s + j)[c] = in(y + i u[2], x + j u[2])[(i s + j) C + c],   i, j < s
  *

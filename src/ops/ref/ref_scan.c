@@ -18,7 +18,7 @@
  *   u[0]    tokens of a chunk, 0: the kernel's choice; a kernel may take fewer
  *   col0, cols  heads
  *
- *            head 0        head 1             head 0   head 1        centred: the same of M [dv],
+ *            head 0        head 1             head 0   head 1        centred: the same for M [dv],
  *   STATE  | S [d'][dv]  | S [d'][dv] | ..  | Z [d'] | Z [d'] | ..   then of the number, a float
  *
  *   q' = phi(q), k' = phi(k);   FV_FLAG_L2: q', k' /= sqrt(|.|^2 + 1e-6);   q' *= f0

@@ -20,7 +20,7 @@
  *
  * where the keys before the call's first row come from the cache and the others from K and V. The
  * call with the first head of a kv head writes that one's rows into the cache, at their positions.
- * It changes nothing before its first position, and no call reads what is behind: heads may be
+ * It changes nothing before its first position, and no call reads what is after it: heads may be
  * calls at the same time. Tokens past the cache's capacity are not remembered: nothing is written
  * for them, and later calls do not see them, while those of one call see each other. A
  * query's result does not depend on how heads are split into calls; a division of the rows into

@@ -29,7 +29,7 @@ const fv_op fv_op_topk = {
     .flops = flops,
 };
 
-/* Each row that is chosen is the first of those behind the one before. */
+/* Each row that is chosen is the first of those after the one before. */
 void fv_k_topk_f32_ref(const fv_args *a, const fv_call *c)
 {
     const float *in = c->p[FV_TOPK_IN];
