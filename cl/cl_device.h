@@ -150,7 +150,7 @@ fovea_status fv_cl_kernel_create(cl_kernel *out, size_t *limit, fv_device *d, co
 fovea_status fv_cl_bind(fv_device *d, const fv_launch *l, fv_bound **out);
 void fv_cl_unbind(fv_device *d, fv_bound *b);
 fovea_status fv_cl_set_arg(const fv_cl_bound *b, uint32_t index, size_t size, const void *value);
-/* Index of the first argument behind the operands, FV_CALL in prelude.cl. */
+/* Index of the first argument after the operands, FV_CALL in prelude.cl. */
 enum {
     FV_CL_TABLE,
     FV_CL_ROW0,

@@ -248,7 +248,7 @@ static fovea_status read_texels(fv_device *d, cl_kernel k, const cl_mem buffer[2
     return fv_cl_finish(d, d->service, event, 0);
 }
 
-/* Twice, with other words: weights that are trained change behind their image. */
+/* Twice, with other words: weights that are trained change without their image. */
 static fovea_status compare_texels(fv_device *d, cl_kernel k, const cl_mem buffer[2], cl_mem image,
                                    bool *right)
 {

@@ -550,7 +550,7 @@ static fovea_status enqueue_sweeps(struct cl_queue *q, const fv_sweep *s, uint32
     return fv_gpu_enqueue(&q->base, s, count);
 }
 
-/* What the computing waits for: that inputs are there. */
+/* What the computing waits for: that inputs have arrived. */
 static uint32_t list_waits(struct cl_queue *q, const struct cl_frame *f)
 {
     const fv_gpu_external *e = q->base.frame[q->base.now].external;

@@ -38,7 +38,7 @@ typedef struct fv_cl_recording {
  * be freed. */
 fovea_status fv_cl_record_dispatch(fv_cl_recording *r, fv_device *d, cl_command_queue queue,
                                    uint32_t kernels, double seconds);
-/* A kernel with the arguments that it has now; runs behind the one before. */
+/* A kernel with the arguments that it has now; runs after the one before. */
 fovea_status fv_cl_record_kernel(fv_cl_recording *r, const fv_device *d, cl_kernel kernel,
                                  const size_t items[3], const size_t group[3]);
 fovea_status fv_cl_record_end(fv_cl_recording *r, const fv_device *d, uint64_t key);

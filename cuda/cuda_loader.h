@@ -141,7 +141,7 @@ const char *fv_cuda_remark(void);
 int fv_cuda_version(void);
 /* The compiler, NULL where there is none; FOVEA_NVRTC names the library to open instead. */
 const fv_nvrtc_api *fv_cuda_nvrtc(void);
-/* The same of cuBLASLt, which is opened when this is first called: it takes 150 MB of memory.
+/* The same for cuBLASLt, which is opened when this is first called: it takes 150 MB of memory.
  * FOVEA_CUBLASLT names the library to open instead; where FOVEA_CUDA names a driver, no other is.
  */
 const fv_cublaslt_api *fv_cuda_cublaslt(void);

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* These have reserved room behind what is declared, so that only the first picture of a surface is
+/* These have reserved room after what is declared, so that only the first picture of a surface is
  * within reach. */
 typedef struct fv_nvbuf_params {
     uint32_t width, height, pitch;

@@ -12,7 +12,7 @@ static inline uint32_t fv_cuda_row_alignment(uint64_t offset, uint64_t stride)
     return (uint32_t)(at & (~at + 1));
 }
 
-/* The same of an operand's rows. */
+/* The same for an operand's rows. */
 static inline uint32_t fv_cuda_alignment(const fv_launch *l, int operand)
 {
     const fv_operand *o = &l->operand[operand];
@@ -26,7 +26,7 @@ static inline bool fv_cuda_is_wide(const fv_launch *l, int operand)
     return l->operand[operand].ref.space != FV_SPACE_NONE && fv_cuda_alignment(l, operand) == 16;
 }
 
-/* The same of every head in them, `width` numbers. */
+/* The same for every head in them, `width` numbers. */
 static inline bool fv_cuda_heads_are_wide(const fv_launch *l, int operand, uint32_t width)
 {
     return width * fv_type_size(l->operand[operand].type) % 16 == 0 && fv_cuda_is_wide(l, operand);

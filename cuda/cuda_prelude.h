@@ -467,7 +467,7 @@ template <class T, int N> FV_DEVICE void fv_store(fv_vec<T, N> x, T *p)
     }
 }
 
-/* The same of the device's memory, whose pointers tell their alignment at run time: where it is
+/* The same for the device's memory, whose pointers tell their alignment at run time: where it is
  * that of all N, words of 16 bytes or as many as they have. A variable in registers would have to
  * go to memory for this. */
 template <int N, class T> union fv_words_of {

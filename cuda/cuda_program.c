@@ -28,7 +28,7 @@ static const char *shown(const fv_gpu_program *p)
     return p->options + strspn(p->options, " ");
 }
 
-/* All of them behind one another, to be freed. */
+/* All of them one after another, to be freed. */
 static fovea_status join(char **out, const fv_gpu_program *p)
 {
     const char *text[FV_GPU_TEXTS];

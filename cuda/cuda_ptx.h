@@ -277,7 +277,7 @@ template <int LEFT> FV_DEVICE void fv_cp_wait()
 /* ---- asynchronous copies from global to shared memory ---- */
 
 /* 16 bytes; both addresses are multiples of 16. Bypasses the L1 cache. Visible to this thread after
- * fv_cp_wait, to the others after a barrier behind it. */
+ * fv_cp_wait, to the others after a barrier after it. */
 FV_DEVICE void fv_cp_async16(void *shared, const void *from)
 {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(

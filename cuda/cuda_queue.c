@@ -20,7 +20,7 @@
 #include "platform/os/os_machine.h"
 
 struct cuda_frame {
-    /* Inputs are there; the computing's begin and end; outputs are there. */
+    /* Inputs have arrived; the computing's begin and end; outputs have arrived. */
     CUevent arrived, begun, last, landed;
     fv_cuda_graphs graphs;
 };

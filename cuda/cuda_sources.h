@@ -12,7 +12,7 @@
 extern const fv_gpu_source fv_cuda_sources[];
 
 enum { FV_CUDA_TEXTS = 7 };
-/* The texts of a program, one behind the other: a .cu file by its name, or "softmax" for
+/* The texts of a program, one after the other: a .cu file by its name, or "softmax" for
  * softmax.cl. Returns how many; the last is NULL where there is no such file. */
 uint32_t fv_cuda_texts(const char *program, uint16_t mech, const char *text[FV_CUDA_TEXTS]);
 

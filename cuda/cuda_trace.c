@@ -1,5 +1,5 @@
 /* cuda_trace.c: when the dispatches of a traced frame began and ended: an event before and one
- * behind each, whose times the driver tells once the frame is done.
+ * after each, whose times the driver tells once the frame is done.
  */
 #include "cuda/cuda_trace.h"
 

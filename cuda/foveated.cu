@@ -38,7 +38,7 @@ inline void fv_stage_tile(OPERANDS, fv_words *to, const uint *rows_of, tile t)
     fv_cp_commit();
 }
 
-/* S of Q K^T; -INFINITY behind the tile's keys. */
+/* S of Q K^T; -INFINITY after the tile's keys. */
 inline void fv_add_bias(OPERANDS, fv_scores score[MS], const float *bias, uint n_keys, uint lane)
 {
     EACH_SCORE(m, n, i) {

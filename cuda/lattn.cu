@@ -102,7 +102,7 @@ typedef FV_CELL(1) value;
 #define RESULT_WORDS ((FV_BLOCKS * KEYS * RESULT_PITCH + 3) / 4)
 #define ROOM_WORDS (FV_STAGES * STAGE_WORDS > RESULT_WORDS ? FV_STAGES * STAGE_WORDS : RESULT_WORDS)
 
-/* A row of a tile, if it is there: zeros behind `left` numbers, or all zeros. */
+/* A row of a tile, if it exists: zeros after `left` numbers, or all zeros. */
 template <int N, bool WIDE, class C>
 inline void copy_row(uchar *to, const C *from, bool there, int left, uint first, uint step)
 {
@@ -271,7 +271,7 @@ inline void copy_tile(OPERANDS, fv_words *room, const place &p, uint j0, uint ti
     }
 }
 
-/* Zeros the rows behind the part's last one, in a step that begins with row `row`. */
+/* Zeros the rows after the part's last one, in a step that begins with row `row`. */
 inline void cut_rows(features &y, const place &p, uint row)
 {
     if (row + 16 > p.n)

@@ -40,7 +40,7 @@
 /* The table is the scratch, which has of every segment its state as the operand has it, L and then
  * what it begins with, and of each head either T [WIDTH][WIDTH] or of every feature D and what D
  * lacks of 1. */
-#define STATE (FV_HEADS * WIDTH * FV_DV) /* the divisors are behind it */
+#define STATE (FV_HEADS * WIDTH * FV_DV) /* the divisors are after it */
 #define PASSING (DELTA ? WIDTH * WIDTH : 2 * WIDTH)
 #define SEGMENT (STATE + FV_HEADS * (NORMALISED * WIDTH + PASSING))
 #define PASSING_SLICES (DELTA ? (WIDTH + COLUMNS - 1) / COLUMNS : 0)
@@ -99,7 +99,7 @@ template <bool STATES> inline void tokens(OPERANDS)
     for (uint slice = NORMALISED ? 0 : get_group_id(1); slice < ALL_SLICES; slice++) {
         const bool passing = STATES && slice >= SLICES; /* columns of T */
         const uint columns = passing ? WIDTH : FV_DV;
-        /* This thread has a column and the one 8 behind it. */
+        /* This thread has a column and the one 8 after it. */
         const uint column = (slice - (passing ? SLICES : 0)) * COLUMNS + p.warp * 16 + p.g;
         state_part s;
         const float *own = initial + ((size_t)head * WIDTH + 2 * p.t) * FV_DV + column;

@@ -82,7 +82,7 @@ inline couple next_to(const features &f, uint at, int further)
     return PARTED ? (f.two + at / 2)[further / 2] : couple_of(x[0], x[1]);
 }
 
-/* Number `at` + `further` and that of the fourth token behind it. */
+/* Number `at` + `further` and that of the fourth token after it. */
 inline couple below(const features &f, uint at, int further)
 {
     const float *x = f.x + at + further;
@@ -334,7 +334,7 @@ inline void channel_decays(chunk_memory &m, const place &p, const chunk_ahead<ST
 }
 #endif
 
-/* By the first warp: products from the first token on, and of those behind each. */
+/* By the first warp: products from the first token on, and of those after each. */
 inline void token_decays(chunk_memory &m, uint lane)
 {
     const uint here = lane % TOKENS;
@@ -370,7 +370,7 @@ template <bool STATES> inline void token_products(chunk_memory &m, const place &
         const uint j = 4 * turn + p.warp;
         float sums[TOKENS] = {};
         EACH(run, (WIDTH + 31) / 32) {
-            /* Behind the last there are zeros. */
+            /* After the last there are zeros. */
             const uint c = run * 32 + p.lane;
             const float *part = m.parts + p.lane + run * 32, *query = m.q.x + p.lane + run * 32;
             float key = (m.k.x + j * PITCH + p.lane)[run * 32];

@@ -17,7 +17,7 @@
  * two. Anything else is split into sums of tf32 numbers, FV_<n>_PARTS of operand n. P of float16 is
  * 2^15 as large, so that its low part is not lost below the smallest number.
  *
- * Channels come in blocks of 32, zeros behind the last. Thread (g, t) of a warp, lane 4 g + t,
+ * Channels come in blocks of 32, zeros after the last. Thread (g, t) of a warp, lane 4 g + t,
  * takes channels 8 t .. 8 t + 7 of a row of Q and K, whatever order tensor cores think they are in.
  *
  *   K   a block: KEYS rows of 64 bytes, which eight threads read two of; of floats 128, where odd

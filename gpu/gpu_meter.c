@@ -8,7 +8,7 @@
 /* How much work one measurement does. */
 struct effort {
     double seconds; /* of a run, about */
-    uint64_t bytes; /* of a buffer at most; of one of a kernel alone, behind its results */
+    uint64_t bytes; /* of a buffer at most; of one of a kernel alone, after its results */
     /* Of the kernels in probe.cl: */
     int which;       /* FV_PROBE_* */
     uint32_t floats; /* of a value */

@@ -50,12 +50,12 @@ typedef struct fv_gpu_interface {
     /* Enqueues the copy of an input's first `rows` rows, from staging memory where there is; of an
      * imported one what is to be done before kernels read it. */
     fovea_status (*upload)(fv_queue *q, uint32_t slot, uint32_t rows);
-    /* Enqueues what the sweeps compute, by fv_gpu_enqueue, behind the inputs. */
+    /* Enqueues what the sweeps compute, by fv_gpu_enqueue, after the inputs. */
     fovea_status (*compute)(fv_queue *q, const fv_sweep *s, uint32_t count);
     fovea_status (*dispatch)(fv_queue *q, fv_gpu_step *step, const fv_gpu_dispatch *now);
     /* Lets the device begin with what was enqueued so far; NULL: it does so by itself. */
     fovea_status (*flush)(fv_queue *q);
-    /* Enqueues the copy of an output, behind the computing. */
+    /* Enqueues the copy of an output, after the computing. */
     fovea_status (*download)(fv_queue *q, uint32_t slot, uint32_t rows);
     /* All of the frame is enqueued. */
     fovea_status (*submitted)(fv_queue *q);

@@ -84,7 +84,7 @@ void fv_gpu_store_close(fv_gpu_store *s); /* of an empty store; one that was nev
  */
 fovea_status fv_gpu_store_plain(void **out, fv_gpu_store *s, const char *name, const char *entry,
                                 const char *options);
-/* The same of a step; `options` are those that come before the step's own. */
+/* The same for a step; `options` are those that come before the step's own. */
 fovea_status fv_gpu_store_step(void **out, fv_gpu_store *s, const fv_launch *l, const char *entry,
                                uint32_t group, const char *options);
 /* The same program is wanted soon; then fv_gpu_store_build compiles all that are wanted and not

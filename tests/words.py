@@ -18,6 +18,7 @@ COVERED = [
     ("*.md", "prose"),
     ("docs/*.md", "prose"),
     ("include/fovea", "comments"),
+    ("src", "comments"),
     ("src", "strings"),
     ("platform", "comments"),
     ("gpu", "comments"),

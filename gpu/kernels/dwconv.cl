@@ -1,5 +1,5 @@
 /* dwconv.cl: depthwise convolution over grids of tokens. SIZE: of the filters, of which the packed
- * weight has tap after tap, CHANNELS each, zeros behind those that there are: neighbouring channels
+ * weight has tap after tap, CHANNELS each, zeros after those that there are: neighbouring channels
  * have neighbouring numbers. LINES: the kernel for devices whose work-items run one after the
  * other.
  */

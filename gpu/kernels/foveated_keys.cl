@@ -83,7 +83,7 @@ static inline void list_levels(SHARED seen *levels, const fv_fovea *fovea, span 
         levels[l] = seen_of(fovea, l, s.y, s.x);
 }
 
-/* Rows and biases of a tile's keys, the last one again behind them: `size` of each. */
+/* Rows and biases of a tile's keys, the last one again after them: `size` of each. */
 static inline void list_keys(SHARED uint *row, SHARED float *bias, SHARED const seen *levels,
                              const fv_fovea *fovea, tile t, uint size)
 {

@@ -42,7 +42,7 @@ static void pack(void *dst, const float *src, uint32_t n0, uint32_t n, const fv_
 }
 
 /* Of int8 the scales of all columns follow. Where numbers are multiplied, too, words of four steps
- * of k take the place of numbers, zeros to the end of a row's last run. */
+ * of k replace numbers, zeros to the end of a row's last run. */
 static size_t packed_columns(const fv_problem *p)
 {
     return fv_round_up(p->dim[FV_GEMM_N] * fv_gpu_gemm_sides(p), PANEL);

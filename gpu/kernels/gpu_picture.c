@@ -6,7 +6,7 @@
 #include "ops/preprocess.h"
 #include "ops/yuv.h"
 
-/* Adds the factors of yuv_common.cl behind a table of `size` bytes, of frames that have luma and
+/* Adds the factors of yuv_common.cl after a table of `size` bytes, of frames that have luma and
  * chroma; returns its size then. */
 static uint64_t add_yuv(const fv_launch *l, uint32_t *out, uint64_t size)
 {

@@ -78,7 +78,7 @@ FV_KERNEL void value_factors(OPERANDS)
 
 /* ---- numbers ---- */
 
-/* Channels [c, c + 4) of key or value j of a head, of `width` channels; zeros behind the last. */
+/* Channels [c, c + 4) of key or value j of a head, of `width` channels; zeros after the last. */
 #define DEFINE_FOUR(name, X, CELL, width)                                                          \
     static inline float4 name(OPERANDS, uint head, uint j, uint c)                                 \
     {                                                                                              \
@@ -90,7 +90,7 @@ FV_KERNEL void value_factors(OPERANDS)
 DEFINE_FOUR(key_four, 0, 2, WIDTH_K)
 DEFINE_FOUR(value_four, 1, 3, WIDTH_V)
 
-/* Four numbers of the scratch, of which `left` are there; zeros in the others' places. */
+/* Four numbers of the scratch, of which `left` exist; zeros in the others' places. */
 static inline float4 four_of(global const float *p, uint left)
 {
     return left >= 4 ? FV_LOAD4(p)

@@ -230,7 +230,7 @@ FV_FN void set_weights(SHARED float *weight, uint pitch, const float *z, float w
 /* The tile's column that quad q of the work-items in column gj begins with. */
 #define COLUMN(q, gj) (4 * ((q)*FV_GJ + (gj)))
 
-/* The first `left` numbers of operand X at p, zeros behind them: four, where rows are of whole
+/* The first `left` numbers of operand X at p, zeros after them: four, where rows are of whole
  * quads. */
 #if FV_DV % 4 == 0
 #define GET_QUAD(X, p, left) FV_GET4(X, p)

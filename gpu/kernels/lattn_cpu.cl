@@ -58,7 +58,7 @@ FV_FN fv_row statistics(global const FV_CELL(0) *x, int query, const float *kept
     return count ? fv_stats_done(query, done) : done;
 }
 
-/* Features of channels from c on of the head, zeros behind the last; x is the whole row. */
+/* Features of channels from c on of the head, zeros after the last; x is the whole row. */
 FV_FN void features(float16 out[FV_BLOCKS], int query, global const FV_CELL(0) *x, fv_row of_row,
                     const float *kept, const float *shift, uint c)
 {

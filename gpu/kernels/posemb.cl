@@ -2,7 +2,7 @@
  * four columns of a row.
  *
  * TAPS 1: table: taps of a column, taps of a row; of every grid column the table columns, then
- * their weights; the same of every grid row. */
+ * their weights; the same for every grid row. */
 
 FV_KERNEL void posemb(FV_IN(0), FV_IN(1), FV_IN(2), FV_OUT(3), FV_CALL)
 {

@@ -1,4 +1,4 @@
-/* prelude.cl: what every kernel begins with: operands of any storage type, the arguments behind
+/* prelude.cl: what every kernel begins with: operands of any storage type, the arguments after
  * them, and reductions over a work-group. OpenCL C 1.2, core features only.
  *
  * A kernel's arguments are the operands of its op, all of them in the order of op.h's numbers,
@@ -173,7 +173,7 @@ static inline void fv_put16_f16(global half *p, float16 x)
 
 /* ---- rows in runs of four columns ---- */
 
-/* A run at p of which `left` numbers are there, 4 or more being all; the others read as `rest`. */
+/* A run at p of which `left` numbers exist, 4 or more being all; the others read as `rest`. */
 #define FV_GET_RUN(n, p, left, rest)                                                               \
     ((left) >= 4 ? FV_GET4(n, p)                                                                   \
                  : (float4)(FV_GET(n, p), (left) > 1 ? FV_GET(n, (p) + 1) : (rest),                \
@@ -199,7 +199,7 @@ static inline uint fv_spread_bits(uint runs)
 }
 
 /* Assigns rows of `runs` runs each to the work-items, neighbouring runs to neighbours: (row, run)
- * of this one, which may lie outside. fv_gpu_spread() counts the work-groups. */
+ * of this one, which may be outside. fv_gpu_spread() counts the work-groups. */
 static inline uint2 fv_spread(uint runs)
 {
     const uint shift = fv_spread_bits(runs);

@@ -37,7 +37,7 @@ kernel void probe(global float *out)
 #endif
 
 #if FV_PROBE == FV_PROBE_SUBGROUPS
-/* Blocks of whole numbers, behind the results, from the number of the subgroup's first work-item
+/* Blocks of whole numbers, after the results, from the number of the subgroup's first work-item
  * on: all that a lane reads, and what lanes give to it. */
 FV_OF_LANES kernel void probe(global float *out)
 {
@@ -190,7 +190,7 @@ kernel void compute(global float *out, const uint turns)
     FV_PROBE == FV_PROBE_IMAGE_RATE
 #define ROOM 80
 /* 16 loads of 16 bytes per turn and work-item, from little that all of a work-group read: in local
- * memory, in an image, or in global memory behind the results, where a cache has it. */
+ * memory, in an image, or in global memory after the results, where a cache has it. */
 #if FV_PROBE == FV_PROBE_IMAGE_RATE
 #define LOADED(at) read_imageui(room, (int)(at))
 kernel void compute(global uint *out, read_only image1d_buffer_t room, const uint turns)
@@ -221,8 +221,8 @@ kernel void compute(global uint *out, const uint turns)
 #endif
 
 #if FV_PROBE == FV_PROBE_SUBGROUP_RATE
-/* 128 multiply-adds of float16 per turn and work-item, as gemm_subgroup.cl has them: of little that
- * lies behind the results. */
+/* 128 multiply-adds of float16 per turn and work-item, as in gemm_subgroup.cl: of a few numbers
+ * that are stored after the results. */
 FV_OF_LANES kernel void compute(global float *out, const uint turns)
 {
     FV_EXCHANGE

@@ -1,7 +1,7 @@
 /* quantise.cl: the pre-pass of a product of int8: rows, rotated and rounded as src/ops/quantise.h
  * does it, to the bit. It writes to the scratch, which is the table of both kernels,
  *
- *   rows x FV_ROW_BYTES of int8, zeros behind those of a row | a scale for each row
+ *   rows x FV_ROW_BYTES of int8, zeros after those of a row | a scale for each row
  *
  * Neighbouring work-items have the runs of a row, 64 numbers each. Each run is rotated twice: first
  * to find the largest number of the row, which gives the scale, and then to be quantised.

@@ -1,6 +1,6 @@
 /* row_top.cl: the largest of a row, which neighbouring work-items have runs of. */
 
-/* 4, 16 numbers of which `left` are there, or none; zeros in the others' places. */
+/* 4, 16 numbers of which `left` exist, or none; zeros in the others' places. */
 static inline float4 fv_get_four(global const FV_CELL(0) *p, int left)
 {
     if (left >= 4)

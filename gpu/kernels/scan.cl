@@ -157,7 +157,7 @@ FV_FN void make_features(OPERANDS, SHARED chunk_memory *m, uint row, uint n)
         m->lost[c * FV_TOKENS + t] = -expm1(decay);
 #endif
     }
-    /* Of tokens that are not there. */
+    /* For tokens that do not exist. */
     for (uint i = n * FV_D + get_local_id(0); i < FV_TOKENS * FV_D; i += FV_GROUP) {
         const uint t = i / FV_D, c = i % FV_D;
         FV_TIMES(block, FV_BLOCKS) {
@@ -492,7 +492,7 @@ FV_KERNEL void scan(OPERANDS)
     const uint step = FV_CHUNKED && u.s0 > 0 ? min(u.s0, (uint)FV_TOKENS) : FV_TOKENS;
     global float *state = base7 + at7.x + (size_t)head * WIDTH * FV_DV;
     global float *divisor = base7 + at7.x + ((size_t)get_num_groups(0) * FV_DV + head) * WIDTH;
-    /* Behind the divisors of all heads, as far as there are any. */
+    /* After the divisors of all heads, as far as there are any. */
     global float *behind = base7 + at7.x + (size_t)get_num_groups(0) * (FV_DV + 1) * WIDTH;
     global float *means = behind + head * FV_DV;
     float s[MINE], z[OF_Z];

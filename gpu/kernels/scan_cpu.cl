@@ -17,7 +17,7 @@ DEFINE_LOAD(load_decay, 3)
 DEFINE_LOAD(load_state, 7)
 DEFINE_STORE(store_out, 8)
 
-/* Defines a function: the features of one row of operand X, one head, times a factor; zeros behind
+/* Defines a function: the features of one row of operand X, one head, times a factor; zeros after
  * each block. */
 #define DEFINE_FEATURES(name, load, X, COUNT, QUERY)                                               \
     FV_FN void name(float *to, global const FV_CELL(X) *x, float factor)                           \
@@ -184,7 +184,7 @@ FV_KERNEL void scan(OPERANDS)
     const uint head = get_group_id(0), heads = get_num_groups(0), features = FV_BLOCKS * FV_D;
     global FV_CELL(7) *state = base7 + at7.x + (size_t)head * features * FV_DV;
     global FV_CELL(7) *divisor = base7 + at7.x + ((size_t)heads * FV_DV + head) * features;
-    /* Behind the divisors of all heads, as far as there are any. */
+    /* After the divisors of all heads, as far as there are any. */
     global FV_CELL(7) *behind = base7 + at7.x + (size_t)heads * (FV_DV + 1) * features;
     global FV_CELL(7) *mean = behind + head * FV_DV, *count = behind + heads * FV_DV + head;
     float now = CENTRED ? *count : 0.f;

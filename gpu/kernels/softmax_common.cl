@@ -32,7 +32,7 @@ static inline span span_of(uint size, uint rows, uint row0, uint keys)
     return s;
 }
 
-/* Of query r of the work-group: its row, that of the last one behind it; whether there is one. */
+/* Of query r of the work-group: its row, that of the last one after it; whether there is one. */
 static inline uint query_row(span s, uint r)
 {
     return s.base + min(s.begin + r, s.last);

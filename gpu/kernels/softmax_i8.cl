@@ -59,7 +59,7 @@
 #define HEAD_OF(window)                                                                            \
     ((global uint *)table + ((size_t)(window)*HEADS + get_group_id(1)) * HEAD_WORDS)
 
-/* Behind all heads: the queries of each, then the scales of each. */
+/* After all heads: the queries of each, then the scales of each. */
 #define QUERIES ((global uint *)table + (size_t)WINDOWS * HEADS * HEAD_WORDS)
 #define QUERY_OF(r) (QUERIES + ((size_t)get_group_id(1) * rows + (r)) * (RUNS * 4))
 #define QUERY_SCALES                                                                               \

@@ -31,7 +31,7 @@
 #define DEPTH 4 /* quads of channels staged at a time */
 #define PITCH 5 /* of staged rows, without bank conflicts */
 
-/* Channels c .. c + 3 of operand n in row r of this head, which has `width`; zeros behind them. */
+/* Channels c .. c + 3 of operand n in row r of this head, which has `width`; zeros after them. */
 #define QUAD(n, r, c, width)                                                                       \
     FV_GET_RUN(n, FV_AT(n, r) + get_group_id(1) * (width) + (c), (int)(width) - (int)(c), 0.f)
 

@@ -3,7 +3,7 @@
  * A broadcast number is an operand of the next instruction, and takes no instruction of its own.
  *
  *   FV_BLOCK(name, p)     declares 8 numbers a lane: number n of lane l is p[16 n + l]
- *   FV_SPREAD(name, p)    the same of 4, which lanes may give
+ *   FV_SPREAD(name, p)    the same for 4, which lanes may give
  *   FV_GIVEN_BY(name, n, l)  number n of lane l of those, both known when the kernel is compiled
  */
 #ifndef FV_LANES /* a driver of the tests, which has no subgroups, defines its own */

@@ -9,7 +9,7 @@ FV_FN float16 first_n(float16 x, uint n, float16 rest)
     return n >= 16 ? x : lane < (int16)(int)n ? x : rest;
 }
 
-/* The first n numbers of operand X at p, zeros behind them. */
+/* The first n numbers of operand X at p, zeros after them. */
 #define DEFINE_LOAD(name, X)                                                                       \
     FV_FN float16 name(global const FV_CELL(X) *p, uint n)                                         \
     {                                                                                              \

@@ -1,4 +1,4 @@
-/* attention.c: the names that users give attentions, and what they stand for. */
+/* attention.c: the names that users give attentions, and their meaning. */
 #include "graph/attention.h"
 
 #include <stdio.h>
@@ -127,7 +127,7 @@ fovea_status fv_attention_parse(fv_attention_name *out, const char *text)
     return FOVEA_OK;
 }
 
-/* What a centred mechanism's title leaves out, or has behind its colon. */
+/* What a centred mechanism's title leaves out, or has after its colon. */
 static const char *map_of_title(const char *title)
 {
     const char *colon = strchr(title, ':');

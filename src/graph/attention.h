@@ -1,4 +1,4 @@
-/* attention.h: the names that users give attentions, and what they stand for. */
+/* attention.h: the names that users give attentions, and their meaning. */
 #ifndef FOVEA_SRC_ATTENTION_H
 #define FOVEA_SRC_ATTENTION_H
 

@@ -19,7 +19,7 @@ static const char *piece_end(const char *text)
     return end ? end : text + strlen(text);
 }
 
-/* A number of at most six digits; false when none stands there. */
+/* Reads a number of at most six digits; false if *text does not begin with one. */
 static bool number(uint32_t *out, const char **text)
 {
     const char *p = *text;

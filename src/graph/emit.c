@@ -314,7 +314,7 @@ void fv_use_epilogue(fv_step *s, uint32_t operand, const fv_weight *w, uint32_t 
         s->prob.epi |= epi;
 }
 
-/* Below so many columns there is nothing to gain: gates. */
+/* Products with fewer columns, such as gates, gain nothing from int8. */
 #define INT8_COLUMNS 64
 
 /* Whether rounding the weight would make nothing faster: of products outside blocks in training,

@@ -92,7 +92,7 @@ static inline fv_view fv_view_cols(fv_view v, uint32_t col)
  * its own when `always`, else none. `grid` describes token rows; NULL: rows are no tokens. */
 fv_view fv_emit_output(fv_builder *b, const char *name, uint32_t rows, uint32_t cols,
                        const fv_grid *grid, bool always);
-/* The same of an output that is no features. */
+/* The same for an output other than features. */
 fv_view fv_emit_task_output(fv_builder *b, const char *name, fovea_output_kind kind, uint32_t rows,
                             uint32_t cols, const fv_grid *grid, bool always);
 /* The original code of the model has output `name`, which was emitted, in a shape other than the
@@ -192,8 +192,8 @@ typedef struct fv_attention {
     fv_weight cos, sin;     /* ROPE */
     uint32_t rope_width;    /* ROPE: of the grid, for tables of positions; 0: a row per token */
     fv_view gate_q, gate_k; /* GATED */
-    fv_view rel_pos;        /* softmax: what fv_emit_rel_pos wrote, for a grid of keys of .. */
-    uint32_t rel_columns;   /* .. so many columns; 0: there is none */
+    fv_view rel_pos;        /* softmax: the output of fv_emit_rel_pos, for a grid of keys */
+    uint32_t rel_columns;   /* of that grid of keys; 0: there is none */
     fv_view state;          /* set by fv_emit_keys for linear mechanisms */
     fv_view whole; /* set by fv_emit_keys for products of int8: k, v and cells as such numbers */
 } fv_attention;
@@ -421,7 +421,7 @@ typedef struct fv_upsample {
 } fv_upsample;
 void fv_emit_upsample(fv_builder *b, const char *label, const fv_upsample *u);
 
-/* A transposed convolution over a finished grid (no prefix), `stride` times as fine behind it. Of
+/* A transposed convolution over a finished grid (no prefix), `stride` times as fine after it. Of
  * size `stride` without pad, or of size 2 * stride with pad stride / 2, for stride 2: `overlap`.
  * Rows of w: (row, column, channel) of the block of pixels that each pixel becomes; columns those
  * of a product, with `overlap` of a CONV of size 2 (fv_weight_deconv). bias: one for each row.

@@ -46,7 +46,7 @@ static const fv_posemb_table *posemb_table(fv_builder *b, const fv_posemb *p, co
     return &t->posemb;
 }
 
-/* Adds `weight` times row `from` of the table to `to`; `row` has room for it. */
+/* Adds `weight` times row `from` of the table to `to`; `row` is a buffer for that row. */
 static void add_position(float *to, const fv_weight *table, uint32_t from, float weight, float *row)
 {
     fv_weight_read(table, from, 1, row);

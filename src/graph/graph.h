@@ -63,7 +63,7 @@ typedef struct fv_use {
     fv_weight weight; /* rows == 0: absent */
 } fv_use;
 
-/* Where the rows of tokens lie in the picture: prefix rows, then the grid, row by row. */
+/* The grid of a picture's tokens, which follow the prefix rows, row by row. */
 typedef struct fv_grid {
     uint32_t width, height; /* tokens */
     uint32_t stride;        /* pixels from token to token */
@@ -79,7 +79,7 @@ typedef struct fv_step {
     char label[40];
     fv_problem prob;
     fv_use use[FV_OPERANDS];
-    uint8_t out; /* operand that is written, of fv_op; the only one beside fv_op.state */
+    uint8_t out; /* operand that is written, of fv_op; fv_op.state is too */
     float f[4];
     uint32_t u[4];
     const void *table;
@@ -88,7 +88,7 @@ typedef struct fv_step {
     bool dead;                   /* nothing reads what it writes: fv_graph_demand */
 } fv_step;
 
-/* What a kernel is told of the step itself. */
+/* The arguments of a kernel that come from the step itself. */
 static inline void fv_step_args(fv_args *a, const fv_step *s)
 {
     a->prob = s->prob;

@@ -1,4 +1,4 @@
-/* untrained.c: the remark about an attention that the weights were not trained with. */
+/* untrained.c: the note about an attention that the weights were not trained with. */
 #include "graph/untrained.h"
 
 #include <stdio.h>

@@ -3,7 +3,7 @@
  *   q[k] = round(v[k] 127 / top), scale = top / 127, top = max_k |v[k]|
  *
  * A weight that is stored so, for products of floats, is (float)q[k] * scale in float32. Of
- * products of int8 both factors are such rows, after a rotation.
+ * products of int8 both operands are such rows, after a rotation.
  *
  * An outlier, one channel that is large in every token, would leave no digits for the others of a
  * row. So a row is first rotated, `block` channels at a time, by a Walsh-Hadamard matrix H, which

@@ -42,9 +42,8 @@ void fv_advice_sweep_key(char out[FV_WISDOM_SUBJECT], const fv_graph *g,
 size_t fv_advice_plan_key(char out[FV_WISDOM_SUBJECT], const fovea_model *model,
                           const fv_emit_options *options);
 
-/* How products of the model are to be worked out, as tuning has settled it for weights and
- * attention like these. Returns "wisdom", or "prior" of another size; NULL: wisdom has no such
- * fact. */
+/* The precision of the model's products that tuning has chosen for such weights and attention.
+ * Returns "wisdom", or "prior" if it was tuned for another size; NULL: wisdom has no such fact. */
 const char *fv_advice_products(const fv_advice *a, const fovea_model *model,
                                const fv_emit_options *options, fv_product_choice *out);
 /* The subject of that fact, which has a fingerprint of the weights: another checkpoint of the same

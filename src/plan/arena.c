@@ -2,17 +2,16 @@
  *
  * Values whose lifetimes overlap get disjoint ranges of their region; others share memory. The
  * largest is placed first, each into the lowest gap that fits. A region is one buffer; on a device
- * that limits the size of buffers it is cut into banks of that size, and a value lies in one of
- * them.
+ * that limits the size of buffers it is cut into banks of that size, and a value is in one of them.
  *
- *     RESIDUAL  what crosses a sweep: the residual stream; K and V of softmax attention
+ *     RESIDUAL  values that cross a sweep: the residual stream; K and V of softmax attention
  *     STATES    partial and merged states
  *     KEPT      states that outlive a frame: of a scan
- *     CHUNKS    what lives inside a stepwise sweep, all rows of it
+ *     CHUNKS    values inside a stepwise sweep, all of their rows
  *     STAGING   the resized picture
- *     LOCAL     what lives inside a streamed sweep: rows of one chunk, a ring of grid rows, or rows
- * of a band; one block per worker. With several workers the blocks of a sweep lie in RESIDUAL, in
- * what other sweeps use, where there is room
+ *     LOCAL     values inside a streamed sweep: rows of one chunk, a ring of grid rows, or rows of
+ *               a band; one block per worker. With several workers the blocks of a sweep are placed
+ *               in RESIDUAL, in ranges that other sweeps use, where they fit
  */
 #include <stdlib.h>
 #include <string.h>
@@ -108,7 +107,7 @@ static void admit(const fovea_plan *p, const fv_plan_candidate *c, struct tenant
     repeat(p, t, rows, v);
 }
 
-/* The saved borders of a value that another takes the place of. */
+/* The saved borders of a value that another replaces. */
 static void admit_border(const fovea_plan *p, const fv_plan_candidate *c, struct tenant *t,
                          uint32_t id)
 {
@@ -232,7 +231,7 @@ static fovea_status make_banks(const fovea_plan *p, fv_plan_candidate *c,
     return FOVEA_OK;
 }
 
-/* The workers' blocks of every streamed sweep, behind the n tenants; returns the number of all. */
+/* The workers' blocks of every streamed sweep, after the n tenants; returns the number of all. */
 static uint32_t admit_blocks(const fovea_plan *p, fv_plan_candidate *c, struct tenant *t,
                              uint32_t n)
 {

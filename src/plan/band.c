@@ -7,12 +7,12 @@
  *        |  band 1  |                    |..##########|                      |..#####|
  *
  * A band is a unit of work: a worker runs all steps for it, each over the rows that the later ones
- * read, and keeps what lies between in memory of its own. At the borders of bands rows are computed
- * twice (dots). Row r of a value is computed by the same kernel from the same rows whatever the
- * bands are, so they do not show in the result.
+ * read, and keeps the values between them in memory of its own. At the borders of bands rows are
+ * computed twice (dots). Row r of a value is computed by the same kernel from the same rows
+ * whatever the bands are, so they do not show in the result.
  *
- * What leaves the sweep, or comes from outside and changes, is written by each band in rows of its
- * own; else the steps do not make a banded sweep.
+ * A value that leaves the sweep, or comes from outside and is changed, must be written by each band
+ * in rows of its own; else the steps do not make a banded sweep.
  */
 #include "plan/band.h"
 
@@ -30,7 +30,7 @@
  * a frame's time: what is repeated, less what the caches give back. */
 #define MOST_REPEATED 0.12
 
-/* Values inside of fewer bytes stay in the caches of larger devices, and are small beside the rest:
+/* Smaller values inside stay in the caches of larger devices, and are a small part of the memory:
  * other sweeps serve them better. */
 #define LARGE (8u << 20)
 
@@ -192,7 +192,7 @@ static bool leaves(const fv_cut *c, uint32_t first, uint32_t end, uint32_t i)
 /* What n bands cost. */
 typedef struct cost {
     double work;              /* by that of all rows once; 0: they do not make a banded sweep */
-    uint32_t row[MOST_STEPS]; /* that a worker has room for, of what each step writes */
+    uint32_t row[MOST_STEPS]; /* of each step's result that a worker's buffer holds */
 } cost;
 
 static cost cost_of(const fv_cut *c, uint32_t first, uint32_t end, uint32_t n)
@@ -255,8 +255,8 @@ static uint64_t largest_inside(const fv_cut *c, uint32_t first, uint32_t end)
     return most;
 }
 
-/* Bytes of what lies inside, at the step where that is most: with rows[step - first] rows of what
- * each step writes. */
+/* Largest sum of bytes of the values inside, over all steps: with rows[step - first] rows of the
+ * result of each step. */
 static uint64_t bytes_inside(const fv_cut *c, uint32_t first, uint32_t end, const uint32_t *rows)
 {
     uint64_t most = 0;
@@ -275,8 +275,7 @@ static uint64_t bytes_inside(const fv_cut *c, uint32_t first, uint32_t end, cons
     return most;
 }
 
-/* Bytes that the plan itself keeps of what steps [first, end) use or what is read later, but for
- * what lives inside. */
+/* Bytes of the values outside the sweep that are alive in steps [first, end). */
 static uint64_t bytes_beside(const fv_cut *c, uint32_t first, uint32_t end)
 {
     uint64_t bytes = 0;

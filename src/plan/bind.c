@@ -109,7 +109,7 @@ static fovea_status open_queue(fovea_plan *p)
 }
 
 /* The step's kernel may be refused, which is noted, so that all that are show at once: of those
- * behind it others may be too, and planning again costs more than binding. */
+ * after it others may be too, and planning again costs more than binding. */
 static fovea_status bind_step(fovea_plan *p, const fv_step *s, uint32_t index, uint32_t frame)
 {
     fv_launch l;
@@ -120,7 +120,7 @@ static fovea_status bind_step(fovea_plan *p, const fv_step *s, uint32_t index, u
     return status == FOVEA_ENOTSUP ? fv_plan_refuse(p, s) : status;
 }
 
-/* Frames of a batch beside the first have the kernels that were not refused for it. */
+/* The other frames of a batch have the kernels that were accepted for the first one. */
 static fovea_status bind_other_frames(fovea_plan *p)
 {
     for (uint32_t f = 1; f < p->info.count; f++)

@@ -101,7 +101,7 @@ static bool add_maker(fv_channel_group *g, const fv_step *s, uint32_t step, fv_v
     return add_step(&g->maker, step, s->prob.epi & FV_EPI_SWIGLU ? n + first : first);
 }
 
-/* What such a step has of the channels beside this operand. */
+/* Adds the other operands of such a step that have the channels. */
 static bool pass(fv_channel_group *g, const fv_graph *graph, const fv_step *s, uint32_t step)
 {
     const bool convolves = s->prob.op == FV_OP_DWCONV;

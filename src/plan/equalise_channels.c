@@ -175,8 +175,8 @@ static fovea_status find_exponents(int8_t *exponent, fovea_plan *p, const fv_cha
 
 /* ---- factors ---- */
 
-/* Multiplies so many of n factors, from `first` on, by powers of two; the first call for them takes
- * those that are there. */
+/* Multiplies `count` of the n scales *of, from `first` on, by powers of two; the first call for
+ * them begins with the existing scales. */
 static fovea_status multiply(equaliser *e, const float **of, uint32_t n, uint32_t first,
                              uint32_t count, const int8_t *exponent, uint32_t period, int sign)
 {
@@ -273,7 +273,7 @@ static fovea_status equalise(equaliser *e, const fv_channel_group *g)
     return status;
 }
 
-/* All at once, and last: groups are told by weights that have none yet. */
+/* Stores all scales at once, at the end: groups are recognised by weights without scales. */
 static fovea_status put_factors(equaliser *e)
 {
     for (uint32_t i = 0; i < e->n_found; i++)

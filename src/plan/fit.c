@@ -46,7 +46,7 @@ static uint64_t device_memory(const fovea_plan *p, const fv_plan_candidate *c,
     return memory > weights ? memory - weights : 0;
 }
 
-/* Free memory is asked for anew with every fit: what was there for the last one may be gone. */
+/* Free memory is queried for every fit, as it changes. */
 static uint64_t free_memory(const fovea_plan *p)
 {
     const fv_backend *be = p->device->backend;
@@ -68,7 +68,7 @@ static bool within(const fovea_plan *p, const fv_plan_candidate *c, const fv_pla
            (!r->memory_limit || bytes <= r->memory_limit);
 }
 
-/* Numbers of workers of common edge devices, with the smallest chunk that is tried for so many
+/* Numbers of workers of common edge devices, with the smallest chunk that is tried for each number
  * before fewer workers are assumed. Below 14 rows, one row tile of GEMM, kernels are slow. */
 static const struct {
     uint32_t workers, min_chunk;

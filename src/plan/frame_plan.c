@@ -196,7 +196,7 @@ const char *fv_frame_products(fv_product_choice *out, const fv_advice *a,
     return "device";
 }
 
-/* How products are worked out. Of FOVEA_COMPUTE_AUTO they are float32 where the caller has settled
+/* Chooses the precision of products. With FOVEA_COMPUTE_AUTO it is float32 if the caller has chosen
  * how weights or activations are stored. */
 static void settle_compute(fovea_plan *p, const fovea_plan_options *o)
 {

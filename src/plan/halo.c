@@ -1,9 +1,9 @@
-/* halo.c: row tiles with a halo: how far each step runs ahead in a sweep that has LOCAL steps, and
- * the ring buffers between them.
+/* halo.c: row tiles with a halo: the halo of each step in a sweep that has LOCAL steps, and the
+ * ring buffers between the steps.
  *
  * A LOCAL step reads rows beyond its chunk. Where its own sweep writes them, chunks are row tiles
- * (whole grid rows), and the step that writes them runs some grid rows ahead of the tile: the rows
- * that its reader runs ahead plus the reader's radius.
+ * (whole grid rows), and the step that writes them computes some grid rows beyond the tile: its
+ * halo is the halo of its reader plus the reader's radius.
  *
  *                     run's first row  v         current tile  v
  *     ahead 0                          |## ## ## ## ## ## ## ##|
@@ -12,13 +12,13 @@
  *
  * Values between two steps are ring buffers of grid rows that move with the tile. A unit of work
  * (run) computes the halo (o) at its borders a second time: the units on both sides compute it.
- * Values that leave the sweep are written by steps that do not run ahead.
+ * Values that leave the sweep are written by steps without a halo.
  */
 #include "plan/halo.h"
 #include "ops/contracts/grid.h"
 
-/* Grid rows that a step may run ahead: beyond, the sweep is cut, because every unit of work
- * computes its halo again. It trades repeated work against one more pass through memory; not
+/* The largest halo of a step, in grid rows: a sweep that needs more is cut, because every unit of
+ * work computes its halo again. It trades repeated work against one more pass through memory; not
  * measured. */
 #define MAX_AHEAD 16
 
@@ -80,8 +80,8 @@ static uint32_t radius(const fv_step *s, uint32_t operand)
     return s->prob.dim[FV_DWCONV_SIZE] / 2;
 }
 
-/* Grid rows that step i must run ahead of the later step t because of a value that i writes and t
- * reads, or t overwrites; negative: the steps do not depend on each other. */
+/* Grid rows by which the halo of step i must exceed that of the later step t because of a value
+ * that i writes and t reads, or t overwrites; negative: the steps do not depend on each other. */
 static int64_t lead(const fv_cut *c, uint32_t i, uint32_t t)
 {
     const fv_step *x = &c->graph->step[i], *y = &c->graph->step[t];
@@ -112,7 +112,7 @@ static bool run_ahead(fv_cut *c, uint32_t first, uint32_t end)
     return any;
 }
 
-/* The nearest later step that makes step i run ahead. */
+/* The nearest later step because of which step i needs a halo. */
 static uint32_t cause(const fv_cut *c, uint32_t i, uint32_t end)
 {
     for (uint32_t t = i + 1; t < end; t++) {
@@ -137,7 +137,7 @@ static uint32_t overwritten(const fv_cut *c, uint32_t first, uint32_t end, uint3
     return 0;
 }
 
-/* Where the sweep must end because step i, which runs ahead, must not; `end` if it may. */
+/* Where the sweep must end because step i must not have a halo; `end` if it has none or may. */
 static uint32_t cut_for(const fv_cut *c, uint32_t first, uint32_t end, uint32_t i)
 {
     const fv_step *s = &c->graph->step[i];

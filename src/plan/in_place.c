@@ -1,10 +1,10 @@
-/* in_place.c: values that take the place of one that their sweep reads for the last time.
+/* in_place.c: values that replace one that their sweep reads for the last time.
  *
  * A block of a hierarchical model reads its residual stream with a halo, and writes it without: two
  * values, each of all tokens. But a unit of a streamed sweep reads a row for the last time before
  * it writes that row of the new value, so that both can have one place. Only rows at the ends of a
- * unit are read by its neighbours too, who may be behind. Before the sweep begins, every unit saves
- * its own:
+ * unit are read by its neighbours too, which may run later. Before the sweep begins, every unit
+ * saves its own:
  *
  *     own rows of unit 0                | own rows of unit 1
  *     |####|......................|####|####|..........................|####|

@@ -63,8 +63,8 @@ static fovea_status fit_and_place(fovea_plan *p, const fv_plan_request *r)
     return status;
 }
 
-/* On throughput devices each step has all rows, and no chunks are in between; training keeps what
- * lies between. */
+/* On throughput devices each step has all rows, and there are no chunks between steps; training
+ * keeps the values between steps. */
 static bool has_bands(const fovea_plan *p)
 {
     return !p->limits.throughput && !p->options.training;

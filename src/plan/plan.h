@@ -124,7 +124,7 @@ void fv_plan_free(fovea_plan *p);
 /* fit.c: compares candidates: schedules, kernels and places that fit the device and the memory
  * limit. ENOMEM names what does not. */
 fovea_status fv_plan_fit(fovea_plan *p, const fv_plan_request *r);
-/* candidate.c: with a chunk of so many rows, as for so many workers. ENOTSUP, ENOMEM. */
+/* candidate.c: with chunks of `chunk` rows, planned for `workers` workers. ENOTSUP, ENOMEM. */
 fovea_status fv_candidate_make(fv_plan_candidate *out, const fovea_plan *p,
                                const fv_plan_request *r, uint32_t chunk, uint32_t workers);
 /* schedule.c: chunk, groups and schedule of each sweep, tiles of each step, sizes of partials. */
@@ -136,7 +136,7 @@ void fv_sweep_schedule(const fovea_plan *p, fv_plan_candidate *c, const fv_plan_
 fv_step_tiles fv_sweep_tile(const fv_step *s, uint32_t threads);
 /* in_place.c: which values have one place, as the sweeps are scheduled. */
 void fv_in_place_find(const fovea_plan *p, fv_plan_candidate *c);
-/* Whether y will take the place of another, if the steps [first, end) are a streamed sweep. */
+/* Whether y will replace another, if the steps [first, end) are a streamed sweep. */
 bool fv_in_place_likely(const fv_cut *c, uint32_t first, uint32_t end, fv_id y);
 /* choose.c: a kernel for every step: what wisdom says, else the one of lowest cost. ENOTSUP. */
 fovea_status fv_plan_choose(const fovea_plan *p, fv_plan_candidate *c);

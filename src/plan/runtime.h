@@ -15,8 +15,8 @@ typedef struct fv_flight {
     fv_fence fence;      /* of the backend; after a fallback: the fallback plan's ticket */
     fovea_status status; /* once it is done */
     const fovea_external_image *read; /* by the host until it is done; or NULL */
-    /* With a fallback plan, the arguments of fovea_submit beside what that plan keeps, and when it
-     * was called: */
+    /* With a fallback plan, the arguments of fovea_submit that the plan does not keep, and the time
+     * of the call: */
     const fovea_external_image *image; /* in place of the frames; or NULL */
     uint32_t outs;
     double since;

@@ -9,7 +9,7 @@ typedef struct fv_plan_sweep {
     uint32_t first, count; /* steps */
     uint32_t rows;         /* rows that it computes */
     uint32_t width;        /* chunks are row tiles with halo: tokens in a grid row; else 0 */
-    uint32_t reach;        /* grid rows: the most that a step runs ahead */
+    uint32_t reach;        /* grid rows: the largest halo of a step */
     uint32_t align;        /* chunks are multiples of it; a candidate may take a larger one */
     bool reduces;
     bool alone;     /* one step that is never streamed */
@@ -21,7 +21,7 @@ typedef struct fv_plan_sweep {
     uint32_t partials; /* that one call of a REDUCE step adds to */
     uint32_t runs;     /* streamed: units of work, each of consecutive groups */
     bool streamed;
-    bool saves;         /* borders of values that others take the place of, before it begins */
+    bool saves;         /* borders of values that others replace, before it begins */
     uint32_t target;    /* the chunk asked for, before equal_chunks */
     const char *source; /* who chose schedule and chunk */
     uint64_t block; /* streamed, with several workers' memory: bytes of each one's values inside */
@@ -31,7 +31,7 @@ typedef struct fv_plan_sweep {
 /* Of a step. */
 typedef struct fv_step_cut {
     uint32_t sweep; /* that has it */
-    uint32_t ahead; /* halo: grid rows by which it runs ahead of its sweep's row tiles */
+    uint32_t ahead; /* halo: grid rows computed before its sweep's row tile needs them */
 } fv_step_cut;
 
 /* The life of a value. */

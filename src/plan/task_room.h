@@ -36,7 +36,7 @@ typedef struct fv_query_mask {
     uint32_t query, label;
     float score;
     uint32_t won, inside; /* pixels of the map */
-    uint32_t id;          /* 1 + its place among the records; 0: it is none */
+    uint32_t id;          /* 1 + its index among the records; 0: not a record */
     double sum;           /* of the probabilities of those that are inside */
 } fv_query_mask;
 
@@ -45,9 +45,9 @@ void fv_task_room_reserve(struct fovea_plan *p, fv_builder *b);
 fv_between *fv_task_room_columns(const struct fovea_plan *p);
 fv_cubic *fv_task_room_cubic_columns(const struct fovea_plan *p); /* in the same place */
 
-/* How the floats are divided. A line: the grid's rows at the height of a row of pixels become one;
- * of depth it is all there is. Masks are enlarged in two steps, first to the picture that was run:
- * `wide` has its pixels at the height of a row, `columns` where these lie in the grid. */
+/* Division of the floats. A line is the interpolation of the grid's rows at the height of a row of
+ * pixels; depth needs nothing else. Masks are enlarged in two steps, first to the picture that was
+ * run: `wide` has its pixels at the height of a row, `columns` their positions in the grid. */
 typedef struct fv_class_room {
     float *line, *pixel; /* grid width x columns, columns */
     float *share;        /* of masks: queries x classes; else NULL */

@@ -24,9 +24,9 @@ typedef struct fv_box_level {
  * whose score is above score_thr, with the queries' boxes.
  *
  * Equal scores go by level, place and class, so that the order is the same everywhere. Scores that
- * are no numbers count as below the threshold; boxes that are none are left out: not finite, or
- * with a negative side. Boxes without width or height overlap nothing. Returns how many there are,
- * of which `capacity` are written. `scratch`: room for levels * nms_pre. Allocates nothing. */
+ * are NaN count as below the threshold; boxes that are not finite, or have a negative side, are
+ * left out. Boxes without width or height overlap nothing. Returns the number of boxes, of which at
+ * most `capacity` are written. `scratch` has levels * nms_pre elements. Allocates nothing. */
 size_t fv_boxes_find(const fv_detection *d, const fv_box_level *level, float width, float height,
                      fv_candidate *scratch, fovea_detection *out, size_t capacity);
 

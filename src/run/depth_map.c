@@ -63,7 +63,7 @@ fovea_status fovea_depth_map(fovea_plan *plan, const fovea_output *outs, size_t 
     return FOVEA_OK;
 }
 
-/* The least and the greatest of all pixels; those that are no numbers or infinite are left out. */
+/* The least and the greatest of all finite pixels. */
 static void find_range(float *least, float *greatest, const depth_grid *g)
 {
     *least = INFINITY;

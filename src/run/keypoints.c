@@ -96,7 +96,7 @@ static around look_around(const fv_task_output *maps, uint32_t point, int64_t x,
 #undef AT
 }
 
-/* transformers takes place (-1, -1) where nothing is above 0. Its maps lie one behind the other
+/* transformers takes place (-1, -1) where nothing is above 0. Its maps follow one another
  * with an edge around each, so that what is left of and above that place are corners of the map
  * before. */
 static around look_nowhere(const fv_task_output *maps, uint32_t point)

@@ -1,9 +1,9 @@
 /* mailbox.c: one frame at most changes hands, the newest, from a thread that puts to one that
  * takes.
  *
- * There are three places. Each thread has one to itself, and the third lies between them: putting
- * and taking are an exchange of a thread's own place for that one. So neither waits for the other,
- * and what a thread looks at is its own.
+ * There are three slots. Each thread owns one, and the third is shared: putting and taking exchange
+ * a thread's own slot for the shared one. So neither thread waits for the other, and a thread reads
+ * and writes only its own slot.
  */
 #include <fovea/mailbox.h>
 #include <math.h>

@@ -64,13 +64,13 @@ uint16_t fv_largest(const float *score, uint32_t n)
     return (uint16_t)best;
 }
 
-/* Lines of scores that are there: rows of a map ask for them in order, each for two neighbours. */
+/* Cached lines of scores: rows of a map ask for them in order, each for two neighbours. */
 typedef struct line_store {
     const fv_score_lines *lines;
     uint32_t row[2]; /* UINT32_MAX: none */
 } line_store;
 
-/* Row y, which is not to take the place of row `keep`. */
+/* Row y, which is not to replace row `keep`. */
 static const float *line_of(line_store *store, uint32_t y, uint32_t keep)
 {
     const fv_score_lines *l = store->lines;

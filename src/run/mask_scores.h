@@ -17,7 +17,7 @@ typedef struct fv_mask_scores {
     float *line, *pixel;      /* scratch: grid width x queries, queries */
 } fv_mask_scores;
 
-/* The probabilities of the classes of all queries, of logits with those of nothing behind them. */
+/* The probabilities of the classes of all queries, of logits with those of nothing after them. */
 void fv_mask_shares(float *share, const fv_task_output *logits);
 /* Adds the scores of the pixels in row y of the picture to width x classes numbers. */
 void fv_mask_scores_add(float *out, const fv_mask_scores *s, uint32_t y);

@@ -16,7 +16,7 @@ struct fovea_parts {
     fovea_plan *plan;
     fovea_parts_info info;
     uint32_t width, height, edge; /* of the pictures; of a part along the longer side */
-    bool down;                    /* parts lie below each other, else side by side */
+    bool down;                    /* parts are one below the other, else side by side */
     fv_picture picture;
     uint8_t *wide, *whole; /* of the resize: after its first pass, after both */
     uint32_t *overlaps;    /* of each place along the longer side: how many parts show it */

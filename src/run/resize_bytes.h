@@ -5,7 +5,7 @@
 #include "ops/preprocess.h"
 
 /* R, G, B of `width` columns, `stride` bytes from row to row, become r->width x r->height packed
- * pixels; wide: room for r->in_rows rows of r->width pixels. */
+ * pixels; wide: a buffer of r->in_rows rows of r->width pixels. */
 void fv_resize_bytes(uint8_t *out, uint8_t *wide, const fv_picture_resize *r, const uint8_t *in,
                      uint32_t width, uint32_t stride);
 

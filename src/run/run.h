@@ -13,7 +13,7 @@ fovea_status fv_frame_plane(const fovea_plan *p, const fovea_frame *frame, uint3
 /* Binds the planes of frame `index` of a batch to the plan's first inputs. */
 fovea_status fv_frame_bind(fovea_plan *p, const fovea_frame *frame, uint32_t index);
 
-/* The same of a plan that cuts crops out of frames. */
+/* The same for a plan that cuts crops out of frames. */
 fovea_status fv_crop_bind(fovea_plan *p, const fovea_frame *frame, uint32_t index);
 
 /* What a run reads: pixels of the host's, as many frames as there are outputs for, or a picture,
@@ -27,7 +27,7 @@ typedef struct fv_run_input {
 /* The same for a picture, of the plan's size and format; *by_host: whether the host reads it. */
 fovea_status fv_external_frame_bind(fovea_plan *p, const fv_run_input *in, bool *by_host);
 
-/* The same of a plan that cuts crops out of frames: waits for the picture, and has read it. */
+/* The same for a plan that cuts crops out of frames: waits for the picture, and has read it. */
 fovea_status fv_external_frame_crop(fovea_plan *p, const fv_run_input *in);
 
 /* fovea_submit and fovea_submit_external_image. */

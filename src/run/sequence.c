@@ -14,10 +14,10 @@
 
 #define ROWS 256
 #define CONTEXT 2048
-#define MAX_INPUTS 2               /* beside ids or rows */
+#define MAX_INPUTS 2               /* in addition to ids or rows */
 #define EXACT_POSITIONS (1u << 24) /* as floats */
 
-/* What a plan reads beside the ids or rows: s->position or &s->last. */
+/* The inputs of a plan other than the ids or rows: s->position or &s->last. */
 typedef struct beside {
     const float *data[MAX_INPUTS];
     size_t count;
@@ -162,7 +162,7 @@ static fovea_status check_states(const fovea_sequence *s)
 
 /* ---- feeding ---- */
 
-/* EINVAL where there is no room for `n` more tokens after `seen`. */
+/* EINVAL if the cache cannot hold `n` more tokens after `seen`. */
 static fovea_status check_room(const fovea_sequence *s, uint64_t seen, uint64_t n)
 {
     const uint64_t most = s->has_cache ? s->o.context : EXACT_POSITIONS;
@@ -208,7 +208,7 @@ static fovea_plan *plan_for(const fovea_sequence *s, size_t left, uint32_t *n)
     return *n == 1 && s->one ? s->one : s->many;
 }
 
-/* EFORMAT where a logit is no number: then no token is the likeliest. */
+/* EFORMAT where a logit is NaN: then no token is the likeliest. */
 static fovea_status check_logits(const fovea_sequence *s, const float *logits, uint64_t first,
                                  uint64_t rows)
 {
@@ -302,7 +302,7 @@ fovea_status fovea_sequence_reset(fovea_sequence *s)
 
 /* ---- states as bytes ---- */
 
-/* What stands before the states. */
+/* Precedes the states. */
 typedef struct header {
     char magic[8];
     uint64_t version, fingerprint, context, tokens, bytes;

@@ -12,7 +12,7 @@ struct fovea_state {
     fovea_plan *feed, *step; /* feed owns the state's memory */
     uint32_t rows;           /* maximum per call of feed */
     /* Of softmax attention, whose state is a cache: positions of the next call's rows; tokens that
-     * it holds and has room for. */
+     * it holds, and its capacity. */
     float *position;
     uint32_t held, capacity;
 };

@@ -1,5 +1,5 @@
 /* task_output.h: what functions of results.h have in common: the caller's outputs by what they are,
- * and where the pixels of a map lie in an output's grid. */
+ * and the positions of a map's pixels in an output's grid. */
 #ifndef FOVEA_SRC_RUN_TASK_OUTPUT_H
 #define FOVEA_SRC_RUN_TASK_OUTPUT_H
 
@@ -24,7 +24,7 @@ fovea_status fv_task_output_of(fv_task_output *out, const fovea_plan *p, const f
 /* EINVAL where `capacity` is less than `needed`. */
 fovea_status fv_task_output_capacity(const char *what, size_t capacity, size_t needed);
 
-/* A map, and where the picture's patches lie among its pixels. */
+/* A map, and the part of it that the picture's patches cover. */
 typedef struct fv_extent {
     uint32_t width, height;
     double left, top, across, down; /* pixels of the map; `across` by `down` of them */
@@ -32,15 +32,15 @@ typedef struct fv_extent {
 } fv_extent;
 fovea_status fv_extent_of(fv_extent *out, const fovea_plan *p, fovea_extent which);
 
-/* One side of a map over a row of places: pixel i lies at place scale (i + 0.5 - first) - 0.5, in
- * single precision with one rounding, as PyTorch's kernels work it out: a position that is rounded
- * otherwise is off by more than the interpolation itself. */
+/* One side of a map over a row of places: pixel i is at place scale (i + 0.5 - first) - 0.5, in
+ * single precision with one rounding, as in PyTorch's kernels: a position that is rounded otherwise
+ * causes larger errors than the interpolation itself. */
 typedef struct fv_side {
     float scale;       /* places per pixel */
     double first, end; /* pixels of the map: where the first place begins, where the picture ends */
     uint32_t low, high; /* places from low to high - 1 count; beyond them these are repeated */
 } fv_side;
-/* Of the columns and the rows of a map over a grid of so many places. */
+/* Of the columns and the rows of a map over a grid with `places` columns or rows. */
 fv_side fv_extent_across(const fv_extent *e, uint32_t places);
 fv_side fv_extent_down(const fv_extent *e, uint32_t places);
 
@@ -53,8 +53,8 @@ fv_side fv_extent_run_down(const fv_extent *e, const fovea_plan *p);
 fv_between fv_side_between(const fv_side *s, uint32_t i);
 /* And between which four: cubic interpolation with a = -0.75. */
 fv_cubic fv_side_cubic(const fv_side *s, uint32_t i);
-/* The columns of a map, which are the same in every row: worked out once for a map, in the plan's
- * room. */
+/* The columns of a map, which are the same in every row: computed once for a map, in the plan's
+ * scratch. */
 const fv_between *fv_side_columns(fv_between *out, const fv_side *s, uint32_t width);
 const fv_between *fv_extent_columns(const fv_extent *e, const fovea_plan *p, uint32_t places);
 const fv_cubic *fv_extent_cubic_columns(const fv_extent *e, const fovea_plan *p, uint32_t places);

@@ -322,8 +322,8 @@ static fovea_status judge(const standards *d, const fv_given *out, uint32_t grou
     return FOVEA_OK;
 }
 
-/* `r`: the same step of the CPU's plan, `beside`; NULL: the float32 plan has no such step. */
-static fovea_status check_step(tour *t, const stop *s, tour *beside, const stop *r,
+/* `r`: the same step of the CPU's plan, `twin`; NULL: the float32 plan has no such step. */
+static fovea_status check_step(tour *t, const stop *s, tour *twin, const stop *r,
                                fovea_step_check *check, fv_verdict *verdict)
 {
     standards d = {NULL, NULL};
@@ -336,8 +336,8 @@ static fovea_status check_step(tour *t, const stop *s, tour *beside, const stop 
     FV_TRY(status);
     measure(s, &out, check);
     if (r) {
-        FV_TRY(run_step(beside, r));
-        FV_TRY(read_operand(beside, r, r->step->out, &reference));
+        FV_TRY(run_step(twin, r));
+        FV_TRY(read_operand(twin, r, r->step->out, &reference));
         if (compares(t, s))
             compare(t, s, &out, r, &reference, check);
     }
@@ -350,7 +350,7 @@ static fovea_status check_step(tour *t, const stop *s, tour *beside, const stop 
     return FOVEA_OK;
 }
 
-static fovea_status walk(tour *t, tour *beside, fovea_step_check_fn *fn, void *payload)
+static fovea_status walk(tour *t, tour *twin, fovea_step_check_fn *fn, void *payload)
 {
     stop s = {.step = NULL}, r = {.step = NULL};
     for (size_t i = 0; next_stop(t->rig.plan, &s); i++) {
@@ -363,9 +363,9 @@ static fovea_status walk(tour *t, tour *beside, fovea_step_check_fn *fn, void *p
         fv_verdict verdict;
         const uint16_t op = s.step->prob.op;
         const bool alone = op == FV_OP_KEYS_I8 || op == FV_OP_ROWS_I8;
-        if (!alone && (!next_stop(beside->rig.plan, &r) || r.step->prob.op != s.step->prob.op))
+        if (!alone && (!next_stop(twin->rig.plan, &r) || r.step->prob.op != s.step->prob.op))
             return fv_fail(FOVEA_ENOTSUP, "%s: the plan on the CPU has other steps", s.step->label);
-        FV_TRY(check_step(t, &s, beside, alone ? NULL : &r, &check, &verdict));
+        FV_TRY(check_step(t, &s, twin, alone ? NULL : &r, &check, &verdict));
         if (fn(&check, payload))
             break;
     }
@@ -388,17 +388,17 @@ fovea_status fovea_model_verify(const fovea_model *model, fovea_device *device,
     fovea_plan_options o, plain;
     fovea_preprocess rule;
     fovea_device *cpu;
-    tour t = {{NULL, NULL}, NULL}, beside = {{NULL, NULL}, NULL};
+    tour t = {{NULL, NULL}, NULL}, twin = {{NULL, NULL}, NULL};
     FV_TRY(fv_plan_options(&o, &rule, options));
     plain = o;
     plain.weights = plain.activations = FOVEA_DTYPE_F32;
     plain.compute = FOVEA_COMPUTE_F32;
     FV_TRY(open_reference(&cpu, device));
     fovea_status status = tour_open(&t, model, device, &o, frame);
-    FV_THEN(status, tour_open(&beside, model, cpu, &plain, frame));
-    FV_THEN(status, walk(&t, &beside, fn, payload));
+    FV_THEN(status, tour_open(&twin, model, cpu, &plain, frame));
+    FV_THEN(status, walk(&t, &twin, fn, payload));
     tour_close(&t);
-    tour_close(&beside);
+    tour_close(&twin);
     fovea_device_close(cpu);
     return status;
 }
