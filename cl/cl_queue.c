@@ -198,7 +198,7 @@ static fovea_status make_queues(struct cl_queue *q)
     q->compute = q->plain;
     if (fv_cl_queue_make(&q->up, d, 0) != FOVEA_OK)
         q->up = q->compute;
-    if (d->limits.unified) /* frame n is read while frame n + 1 stands in `compute` */
+    if (d->limits.unified) /* frame n is read while frame n + 1 waits in `compute` */
         q->down = q->up;
     else if (fv_cl_queue_make(&q->down, d, 0) != FOVEA_OK)
         q->down = q->compute;

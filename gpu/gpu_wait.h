@@ -7,7 +7,7 @@
 
 #include "device/backend.h"
 
-/* How a command stands that is waited for. */
+/* State of a command that is waited for. */
 enum fv_gpu_end {
     FV_GPU_DONE,
     FV_GPU_LATE,   /* it is not done yet */
@@ -17,7 +17,7 @@ enum fv_gpu_end {
 
 /* What an interface does for it. */
 typedef struct fv_gpu_events {
-    /* How the command of an event stands; *error, 0 before, where it failed or is unknown. */
+    /* State of the command of an event; *error, 0 before, where it failed or is unknown. */
     enum fv_gpu_end (*query)(void *event, int *error);
     /* EDEVICE when the device was lost before. */
     fovea_status (*ready)(const fv_device *d);

@@ -236,7 +236,7 @@ typedef global const FV_CELL(1) *fv_weight;
 #define FV_STEPS dim.s2
 #define FV_WEIGHT (base1 + at1.x)
 #if FV_W8
-/* Columns stand in fours: a word. */
+/* Columns are packed by fours: a word. */
 static inline float4 fv_numbers4(fv_weight p)
 {
     const int x = *(global const int *)p;
@@ -600,7 +600,7 @@ FV_KERNEL void product(FV_ARGS)
             }
         }
     /* Halves of rows, which for their places by a variable are in memory: whole vectors, then the
-     * columns that are left, each by a loop that stands under no condition: PoCL 7 takes very long
+     * columns that are left, each by a loop outside of any condition: PoCL 7 takes very long
      * to compile others. */
     FV_SUM halves[2 * FV_TM];
     FV_EACH(i) {

@@ -5,7 +5,7 @@
 
 #include "gpu/kernels/gpu_gemm.h"
 
-/* Where the numbers of two steps lie that a panel of the weight has side by side. */
+/* Positions of the numbers of two steps, which a panel of the weight has side by side. */
 typedef struct fv_gpu_half_order {
     uint32_t (*place)(uint32_t column); /* of a panel: of its number of the first step */
     uint32_t second;                    /* from there to the one of the second step */

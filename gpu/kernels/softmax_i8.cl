@@ -40,7 +40,7 @@
 #define TILES ((dim.s3 + KEYS - 1) / KEYS)
 
 /* A tile: numbers of its keys; their scales; 128 times the sum of each column; the values, of four
- * keys in a word. Key 4 f + i stands at i FOURS + f, so that neighbouring work-items, which have
+ * keys in a word. Key 4 f + i is at i FOURS + f, so that neighbouring work-items, which have
  * neighbouring fours, read neighbours. */
 #define SCALES_AT (KEYS * RUNS * 4)
 #define SUMS_AT (SCALES_AT + KEYS)
@@ -299,7 +299,7 @@ static inline int4 products(const uint4 *q, uint4 k, int4 sum)
                   dot_run(q[3], k, sum.s3));
 }
 
-/* Where key i of the work-item, of its 4 MINE, stands in the tile; which key of the tile it is. */
+/* Position in the tile of key i of the work-item, of its 4 MINE; which key of the tile it is. */
 #define PLACE_OF(i) ((i) % 4 * FOURS + get_local_id(0) % ACROSS + ACROSS * ((i) / 4))
 #define KEY_OF(i) (4 * (get_local_id(0) % ACROSS + ACROSS * ((i) / 4)) + (i) % 4)
 

@@ -1,8 +1,8 @@
 /* softmax_tiles.cl: softmax attention of a block of queries with online statistics, by tiles of
  * KEYS keys.
  *
- * A work-group has a block of queries of one head and a slice of the value channels. Its items
- * stand in rows of ACROSS; a row has four queries. For every tile of keys
+ * A work-group has a block of queries of one head and a slice of the value channels. Its items form
+ * rows of ACROSS; a row has four queries. For every tile of keys
  *
  *     S = scale Q K^T     an item has MINE keys for its row's queries
  *     m' = max(m, S), P = 2^(S - m'), l = 2^(m - m') l + sum P

@@ -1,5 +1,5 @@
 /* yuv_common.cl: a pixel of luma and chroma to R, G, B, in whole numbers: src/ops/yuv.h, bit for
- * bit. The factors, an fv_yuv, stand in the table of the step. */
+ * bit. The coefficients, an fv_yuv, are in the table of the step. */
 
 /* Bytes from pixel to pixel, and from U to V. */
 #define YUV_STEP (FV_FLAGS & FV_FLAG_NV12 ? 1 : 2)

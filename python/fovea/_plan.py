@@ -131,7 +131,7 @@ class Plan(Handle):
         return dict(zip(self.names, self._run(self._seen(picture))))
 
     def run_all(self, pictures: Sequence[Any]) -> List[Dict[str, FloatArray]]:
-        """The same of each of several pictures, as many at a time as the plan's `count`: what several cameras
+        """The same for each of several pictures, as many at a time as the plan's `count`: what several cameras
         see, faster than one after the other, and with the bits of each alone."""
         pixels = [self._like_frame(self._seen(picture)) for picture in pictures]
         count = self.info["count"]
@@ -244,7 +244,7 @@ class Plan(Handle):
         return pixels
 
     def _run_frame(self, pixels: Union[Array, ExternalImage]) -> List[FloatArray]:
-        """The same of pixels that are as the plan's frames are."""
+        """The same for pixels in the format of the plan's frames."""
         if not isinstance(pixels, ExternalImage):
             return self._run_there(planes(pixels, self.frame[0], self.frame[2]))
         outputs = [np.empty(shape, np.float32) for shape in self._shapes]

@@ -72,7 +72,7 @@ def _part(file: Any) -> Optional[Tuple[int, int]]:
 def _array(data: Any) -> "np.ndarray[Any, Any]":
     view = memoryview(data)
     if not view.contiguous:
-        raise ValueError("a file's bytes must lie one after the other")
+        raise ValueError("a file's bytes must be contiguous")
     return np.frombuffer(view, np.uint8) if view.nbytes else np.frombuffer(_EMPTY, np.uint8)[:0]
 
 

@@ -3,7 +3,7 @@
  *     | 8 bytes: n | n bytes of JSON: name -> dtype, shape, data_offsets | data |
  *
  * A file that opens is sound: every tensor's bytes are its shape's product times its type's size,
- * lie inside the file, and follow one another without hole or overlap.
+ * are inside the file, and follow one another without hole or overlap.
  */
 #ifndef FOVEA_SRC_SAFETENSORS_H
 #define FOVEA_SRC_SAFETENSORS_H

@@ -74,7 +74,7 @@ static bool repeats_columns(const fv_weight_part *p)
     return p->repeats > 1 && p->rows == 1;
 }
 
-/* Where a row of the part stands in the tensor. */
+/* Index in the tensor of a row of the part. */
 static uint32_t source_row(const fv_weight_part *p, uint32_t row)
 {
     if (p->rows > 1)

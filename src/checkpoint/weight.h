@@ -47,7 +47,7 @@ static inline uint32_t fv_weight_paired(uint32_t i, uint32_t d)
     return d ? i - k + k / 2 + k % 2 * (d / 2) : i;
 }
 
-/* Where number i of the whole stands in the tensor when every n of it come `times` times. */
+/* Index in the tensor of row i of the matrix when each group of n rows occurs `times` times. */
 static inline uint32_t fv_weight_repeated(uint32_t i, uint32_t times, uint32_t n)
 {
     return times > 1 ? i / n / times * n + i % n : i;

@@ -18,7 +18,7 @@ static uint32_t clamp_index(double i, uint32_t n)
     return i < 0 ? 0 : i > n - 1.0 ? n - 1 : (uint32_t)i;
 }
 
-/* Tap t of `taps` around source coordinate `at`: taps / 2 - 1 of them lie before its floor. */
+/* Tap t of `taps` around source coordinate `at`: taps / 2 - 1 of them precede its floor. */
 static void point_taps(const struct taps *out, uint32_t o, double at, uint32_t in)
 {
     const double base = floor(at);

@@ -32,9 +32,9 @@ typedef struct fv_value_place {
     uint32_t ring, shift; /* inside a sweep of row tiles: see fv_operand */
     bool persistent;      /* rows are kept from one row tile to the next */
     bool reuses;          /* it replaces another value */
-    fv_id reused_by;     /* the value that takes its place in its last sweep, row by row, or none */
-    uint32_t saved_rows; /* rows at both ends of a unit of that sweep that are saved before it */
-    fv_ref saved;        /* where: head and tail of each unit */
+    fv_id reused_by;      /* the value that replaces it in its last sweep, row by row, or none */
+    uint32_t saved_rows;  /* rows at both ends of a unit of that sweep that are saved before it */
+    fv_ref saved;         /* where: head and tail of each unit */
     fv_ref ref;
 } fv_value_place;
 

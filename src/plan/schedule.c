@@ -33,8 +33,8 @@
  * of the block. Measured: DINOv2-S at 1036 px, chunks of 8 and 2.2 grid rows, AVX-512. */
 #define BLOCK_START 2.5
 
-/* In place of ROWS_MAX, where a chunk attends by softmax: its queries lie across lanes, and 11
- * whole vectors of 16 cost what 162 rows do. GEMM still reads its weights once (the knob mc). A
+/* In place of ROWS_MAX, where a chunk attends by softmax: its queries are spread across lanes, and
+ * 11 whole vectors of 16 cost what 162 rows do. GEMM still reads its weights once (the knob mc). A
  * sweep that reduces keeps ROWS_MAX, which its sums depend on. */
 #define QUERIES_MAX 176
 

@@ -71,7 +71,7 @@ typedef struct around {
     float here, left, right, above, below, upper_left, lower_right;
 } around;
 
-/* How far the top of the surface through them lies from the place. */
+/* Distance of the top of the surface through them from the place. */
 static void refine(double move[2], const around *a)
 {
     const double gx = 0.5f * (a->right - a->left), gy = 0.5f * (a->below - a->above);

@@ -206,7 +206,7 @@ CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *device, void *host, unsigned 
     return known && !flags ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* Whose memory an address is in, of those that the driver knows; NULL: nobody's. */
+/* Whose memory an address is in, of those that the driver knows; NULL: of none. */
 static const piece *piece_at(CUdeviceptr pointer)
 {
     for (const piece *p = pieces; p; p = p->next)

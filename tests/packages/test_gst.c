@@ -451,7 +451,7 @@ static void padded_rows(void **state)
             assert_true(gst_buffer_map(out, &a, GST_MAP_READ));
             assert_true(gst_buffer_map(plain, &b, GST_MAP_READ));
             assert_int_equal(a.size, b.size);
-            for (int y = 0; y < HEIGHT; y++) /* what is between rows is nobody's */
+            for (int y = 0; y < HEIGHT; y++) /* bytes between rows are undefined */
                 assert_memory_equal(a.data + y * info.stride[0], b.data + y * info.stride[0],
                                     WIDTH);
             gst_buffer_unmap(plain, &b);

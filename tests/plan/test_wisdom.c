@@ -317,7 +317,7 @@ static void saved_and_merged(void **state)
     assert_int_equal(info.taken, 2);
     assert_int_equal(info.skipped, 1);
 
-    write_file(path, "my notes\n"); /* is nobody's to overwrite */
+    write_file(path, "my notes\n"); /* must not be overwritten */
     assert_int_equal(fovea_wisdom_save(path), FOVEA_EWISDOM);
     assert_string_equal(file_text(path), "my notes\n");
     assert_int_equal(fovea_wisdom_load(path, NULL), FOVEA_EWISDOM);

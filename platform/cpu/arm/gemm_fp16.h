@@ -41,7 +41,7 @@ static void take(void *rows, enum fv_type type, size_t groups, uint32_t m)
         back[i] = fv_float_of_bits((254 - exponent) << 23);
     }
     for (size_t g = 0; g < groups; g++) {
-        float16x4_t group[MR]; /* the first lies where its floats were */
+        float16x4_t group[MR]; /* the first replaces its floats */
         for (uint32_t i = 0; i < m; i++)
             group[i] = vcvt_f16_f32(vmulq_f32(scale[i], vld1q_f32(panel + (g * m + i) * 4)));
         for (uint32_t i = 0; i < m; i++)

@@ -16,7 +16,7 @@
 #define ROWS_6(w, k, s0, s1, s2, s3, s4, s5)                                                       \
     ROWS_5(w, k, s0, s1, s2, s3, s4, s5) FMA(s5, w, "v5", k)
 
-/* Four columns of a step, then those that take their place, `next` bytes on. */
+/* Four columns of a step, then the next ones into the same registers, from `next` bytes further. */
 #define COLUMNS(M, w, k, next, ...) ROWS_##M(w, k, __VA_ARGS__) "ldr q" w ", [%[w], #" #next "]\n"
 #define FIRST(M, k, next) COLUMNS(M, "6", k, next, "v8", "v12", "v16", "v20", "v24", "v28")
 #define SECOND(M, k, next) COLUMNS(M, "7", k, next, "v9", "v13", "v17", "v21", "v25", "v29")

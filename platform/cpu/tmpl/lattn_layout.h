@@ -19,7 +19,7 @@ enum {
     VECTORS = FV_REGS >= 32 ? 4 : 2,
 };
 
-/* Widths: dp is d rounded up, `width` that of a row of features; the values of stream s lie packed
+/* Widths: dp is d rounded up, `width` that of a row of features; the values of stream s are packed
  * from column s * streamp on. Then the parts of a call's scratch; stat[1] is of queries. Rows that
  * are not stored as floats are so in `k`, or those of q, and in `v`, or those of the results. */
 typedef struct layout {

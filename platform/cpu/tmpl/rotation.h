@@ -9,7 +9,7 @@
 
 #include <stdbool.h>
 
-/* y = x cos + turn(x) sin. The angles of channels below `split` stand in row y of the tables, those
+/* y = x cos + turn(x) sin. The angles of channels below `split` are in row y of the tables, those
  * of the others, from `split` on, in row x; a grid row has `width` tokens. A table of tokens is
  * that of a grid of one column, where all channels are below. */
 typedef struct rotation {

@@ -1,5 +1,5 @@
 /* softmax_grad_tiles.h: what SOFTMAX_GRAD and FOVEATED_GRAD are made of: blocks of queries, which
- * lie across the lanes, against tiles of keys, over the vector vocabulary. */
+ * are spread across the lanes, against tiles of keys, over the vector vocabulary. */
 #ifndef FOVEA_PLATFORM_SOFTMAX_GRAD_TILES_H
 #define FOVEA_PLATFORM_SOFTMAX_GRAD_TILES_H
 

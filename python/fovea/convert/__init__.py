@@ -6,8 +6,8 @@
     weights        the weights out of what training programs wrap around them
     quantised      float32 of integers and FP8 with scales
     architectures  config.json by the name of what a checkpoint holds, or by the files in its folder
-    open_clip      the same of OpenAI's CLIP and OpenCLIP
-    rf_detr        the same of Roboflow's RF-DETR, from what is saved with the weights
+    open_clip      the same for OpenAI's CLIP and OpenCLIP
+    rf_detr        the same for Roboflow's RF-DETR, from what is saved with the weights
     depth_anything Depth Anything V2 in the names of transformers
     safetensors    the files that are written, and those that are quantised
 

@@ -114,7 +114,7 @@ def elsewhere(home, folder):
 
 
 def of_quantised(path, folder, name, key):
-    """The same of a file that is safetensors, but quantised."""
+    """The same for a file that is safetensors, but quantised."""
     home = os.path.dirname(path) or "."
     beside = {} if name else architectures.beside(home)
     elsewhere(home, folder)

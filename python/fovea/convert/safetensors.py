@@ -59,7 +59,7 @@ def read(path):
 
 
 def write(path, tensors):
-    """The file takes its place when it is whole. Wider types come first, so that all values are aligned."""
+    """The file appears when it is complete. Wider types come first, so that all values are aligned."""
     order = sorted(tensors.items(), key=lambda item: (-BYTES[item[1].dtype], item[0]))
     head, at = {"__metadata__": {"format": "pt"}}, 0
     for name, tensor in order:

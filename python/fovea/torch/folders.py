@@ -12,7 +12,7 @@ from .swap import attention_of, linearise, swapped
 PROCESSORS = "processor_config.json", "preprocessor_config.json", "open_clip_config.json"
 WEIGHTS = "model.safetensors"
 CONFIG = "config.json"
-# Of a linearised block: name of the parameter of `fovea`, and of the tensor behind the block's number.
+# Of a linearised block: name of the parameter of `fovea`, and of the tensor, after the block's number.
 LEARNED = {"vectors": "attn.vectors", "gate_q": "attn.sla_q.weight", "gate_k": "attn.sla_k.weight",
            "map_q": "attn.map_q.weight", "map_k": "attn.map_k.weight"}
 FORM = ("nala_lambda", "pola_alpha", "q_scale", "linear_heads")  # of "fovea", which the modules do not have

@@ -88,7 +88,7 @@ double cli_sample(const double *grid, uint32_t gw, uint32_t gh, double x, double
     return top * (1 - fy) + low * fy;
 }
 
-/* Where a row lies along component k. */
+/* Coordinate of a row along component k. */
 static double along(const cli_basis *b, const float *row, uint32_t k)
 {
     double sum = 0;

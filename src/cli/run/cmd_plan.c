@@ -63,7 +63,7 @@ static size_t block_length(const fovea_step_info *step, size_t at, size_t n)
     return end - at;
 }
 
-/* How many equal blocks of `length` steps stand from `at` on. */
+/* Number of equal blocks of `length` steps from `at` on. */
 static size_t repeats(const fovea_step_info *step, size_t at, size_t n, size_t length)
 {
     size_t end = at + length;

@@ -60,7 +60,7 @@ static void write_label(const draw_pen *p, const run_state *r, double x, double 
 
 /* ---- masks ---- */
 
-/* Whether another mask, or none, lies within the width of a line. */
+/* Whether another mask, or none, is within the width of a line. */
 static bool at_the_border(const run_state *r, const draw_pen *p, uint32_t x, uint32_t y)
 {
     const uint16_t *map = r->masks.map, here = map[(size_t)y * r->width + x];

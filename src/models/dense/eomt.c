@@ -36,7 +36,7 @@ static void join(context *c)
     for (uint32_t i = 0; table && i < all; i++)
         table[i] = i < queries ? FV_GATHER_NONE : i - queries;
     const fv_view x = fv_emit_rows(b, all, width);
-    fv_emit_gather(b, "tokens behind the queries", s->x, table, 1, FV_NO_VIEW, x, all, width);
+    fv_emit_gather(b, "tokens after the queries", s->x, table, 1, FV_NO_VIEW, x, all, width);
     fv_emit_posemb(b, "queries", &first, &behind, x, x);
     s->x = x;
     s->tokens = all;

@@ -9,8 +9,8 @@
  *
  * At another size than the trained one the position table is resized as timm does (bicubic,
  * antialiased), R_h and R_w of blocks over all tokens linearly, as the official code does; windows
- * stay as they are, those at the right and bottom padded. Another attention than softmax takes the
- * place of that over all tokens, without relative positions; windows keep softmax.
+ * stay as they are, those at the right and bottom padded. Another attention than softmax replaces
+ * that over all tokens, without relative positions; windows keep softmax.
  */
 #include "models/vit/sam.h"
 
