@@ -379,7 +379,7 @@ static void save_borders(const fv_sweep *s, uint32_t unit, uint32_t batch)
     for (uint32_t f = 0; f < batch; f++)
         for (uint32_t k = 0; k < s->steps; k++)
             for (uint32_t o = 0; o < FV_OPERANDS; o++) {
-                const fv_operand *op = &s->step[f * s->apart + k]->l.operand[o];
+                const fv_operand *op = &s->step[f * s->frame_stride + k]->l.operand[o];
                 if (op->border)
                     save_border(op, own, unit);
             }
@@ -421,7 +421,7 @@ static void run_frame(fv_queue *q, const struct frame *f)
         }
         for (uint32_t k = 0; k < s->steps; k++) {
             for (uint32_t n = 0; n < fv_sweep_calls_batch(s, f->most); n++)
-                place_rows(q, &s->step[n * s->apart + k]->l);
+                place_rows(q, &s->step[n * s->frame_stride + k]->l);
             if (s->streamed && k > 0)
                 continue;
             q->units[q->phases] = fv_sweep_calls_units(s, k, f->most);

@@ -43,7 +43,7 @@ typedef struct fv_ref {
     uint8_t space;
     uint32_t slot;
     uint64_t offset;
-    uint64_t apart; /* of a plan's values: bytes from one frame of a batch to the next */
+    uint64_t frame_stride; /* of a plan's values: bytes from one frame of a batch to the next */
     const fv_mem *mem;
 } fv_ref;
 
@@ -82,7 +82,7 @@ typedef struct fv_launch {
     uint32_t tile_rows; /* stepwise: rows and columns of one unit; multiples that the op allows */
     uint32_t tile_cols;
     uint32_t cols;             /* extent of the second dimension: columns, heads, or 1 */
-    uint32_t ahead;            /* halo: grid rows computed before its sweep's row tile needs them */
+    uint32_t halo;             /* grid rows computed before its sweep's row tile needs them */
     const fv_rows *band;       /* rows of each band of a banded sweep */
     const fv_mem *scratch_mem; /* throughput device: the kernel's scratch, shared by steps */
 } fv_launch;
@@ -97,15 +97,15 @@ struct fv_bound {
  * owns groups in the same way. A sweep that reduces nothing has as many groups as chunks.
  *
  * Row tiles: chunks are whole grid rows, and for the tile [y0, y1) a step computes its grid rows
- * [y0 + ahead, y1 + ahead), within the grid and within `ahead` rows of those that the unit owns. */
+ * [y0 + halo, y1 + halo), within the grid and within `halo` rows of those that the unit owns. */
 typedef struct fv_sweep {
     fv_bound *const *step; /* of frame f of a batch: step[f * apart + k] */
     uint32_t steps;
-    uint32_t batch, apart; /* frames that every step is computed for; 0: one */
+    uint32_t batch, frame_stride; /* frames that every step is computed for; 0: one */
     uint32_t rows, chunk, groups;
     uint32_t partials;     /* fv_call.partials of its REDUCE steps */
     uint32_t runs;         /* units of a streamed sweep */
-    uint32_t width, reach; /* row tiles: tokens in a grid row, the largest `ahead`; else 0 */
+    uint32_t width, reach; /* row tiles: tokens in a grid row, the largest `halo`; else 0 */
     uint64_t block;        /* streamed: bytes of a worker's LOCAL values, */
     fv_ref blocks;         /* all workers' */
     bool saves;            /* operands have borders, which are saved before it begins */

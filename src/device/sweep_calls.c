@@ -79,9 +79,9 @@ static void row_tile_calls(const fv_sweep *s, uint32_t run, fv_sweep_calls_fn *f
         }
         for (uint32_t k = 0; k < s->steps; k++) {
             const fv_launch *l = &s->step[k]->l;
-            const int64_t ahead = l->ahead, from = begin - ahead > 0 ? begin - ahead : 0;
-            int64_t line = y + ahead > from ? y + ahead : from;
-            int64_t to = (y + tile < end ? y + tile : end) + ahead;
+            const int64_t halo = l->halo, from = begin - halo > 0 ? begin - halo : 0;
+            int64_t line = y + halo > from ? y + halo : from;
+            int64_t to = (y + tile < end ? y + tile : end) + halo;
             to = to < height ? to : height;
             for (uint32_t n; line < to; line += n) {
                 n = contiguous_lines(l, (uint32_t)line, (uint32_t)(to - line));
@@ -181,7 +181,7 @@ void fv_sweep_calls_unit(const fv_sweep *s, uint32_t step, uint32_t unit, fv_por
 {
     fv_sweep of_frame = *s;
     const uint32_t units = units_of_one(s, step, most.rows);
-    of_frame.step += unit / units * s->apart;
+    of_frame.step += unit / units * s->frame_stride;
     frame_calls(&of_frame, step, unit % units, most.rows, fn, ctx);
 }
 

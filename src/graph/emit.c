@@ -10,7 +10,7 @@
 #include "ops/contracts/rows.h"
 #include "ops/quantise.h"
 
-static bool room(fv_builder *b, void *array, uint32_t used, uint32_t *have, uint64_t size)
+static bool grow(fv_builder *b, void *array, uint32_t used, uint32_t *have, uint64_t size)
 {
     if (b->status == FOVEA_OK && used == *have)
         b->status = fv_mem_grow(array, used, have, used ? 2 * used : 64, size, FV_MEM_PLAN,
@@ -68,7 +68,7 @@ void fv_emit_leave_block(fv_builder *b)
 fv_view fv_emit_value(fv_builder *b, enum fv_value_kind kind, uint32_t rows, uint32_t cols,
                       enum fv_type type)
 {
-    if (!room(b, &b->graph->value, b->graph->values, &b->graph->value_capacity,
+    if (!grow(b, &b->graph->value, b->graph->values, &b->graph->value_capacity,
               sizeof *b->graph->value))
         return FV_NO_VIEW;
     fv_value *v = &b->graph->value[b->graph->values];
@@ -258,7 +258,7 @@ void fv_emit_narrow(fv_graph *g, const fv_emit_options *options)
 fv_step *fv_emit_step(fv_builder *b, enum fv_op op, uint32_t rows, const char *label)
 {
     const bool ok =
-        room(b, &b->graph->step, b->graph->steps, &b->graph->step_capacity, sizeof *b->graph->step);
+        grow(b, &b->graph->step, b->graph->steps, &b->graph->step_capacity, sizeof *b->graph->step);
     fv_step *s = ok ? &b->graph->step[b->graph->steps++] : &b->nowhere;
     memset(s, 0, sizeof *s);
     snprintf(s->label, sizeof s->label, "%s%s%s", b->scope, *b->scope ? " " : "", label);

@@ -375,8 +375,8 @@ void fv_emit_rmsnorm(fv_builder *b, const char *label, const fv_rmsnorm *n);
 typedef struct fv_softmax_scan {
     uint32_t heads, kv_heads; /* a multiple of kv_heads */
     uint32_t d, dv, rows;
-    uint32_t room;   /* of the cache, in tokens; FV_CACHE_TOKENS_MOST at most */
-    uint32_t window; /* tokens that a row sees; 0: all */
+    uint32_t capacity; /* of the cache, in tokens; FV_CACHE_TOKENS_MOST at most */
+    uint32_t window;   /* tokens that a row sees; 0: all */
     double scale;
     fv_view q, k, v, out; /* rows of heads * d, kv_heads * d, kv_heads * dv, heads * dv */
     fv_view position;     /* (rows, 1) float32: of each row, from the number of tokens before on */
@@ -386,7 +386,7 @@ void fv_emit_softmax_scan(fv_builder *b, const char *label, const fv_softmax_sca
 /* Floats of its cache. */
 static inline uint64_t fv_cache_floats(const fv_softmax_scan *s)
 {
-    return (uint64_t)s->kv_heads * s->room * ((uint64_t)s->d + s->dv);
+    return (uint64_t)s->kv_heads * s->capacity * ((uint64_t)s->d + s->dv);
 }
 
 /* Causal depthwise convolution of all rows in one step, whose state, the last inputs, outlives the

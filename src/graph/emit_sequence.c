@@ -22,7 +22,7 @@ void fv_emit_softmax_scan(fv_builder *b, const char *label, const fv_softmax_sca
     s->prob.heads = (uint16_t)a->heads;
     s->prob.dim[FV_ATTN_D] = a->d;
     s->prob.dim[FV_ATTN_DV] = a->dv;
-    s->prob.dim[FV_ATTN_KEYS] = a->room;
+    s->prob.dim[FV_ATTN_KEYS] = a->capacity;
     s->prob.dim[FV_CACHE_KV_HEADS] = a->kv_heads;
     s->f[0] = (float)a->scale;
     s->u[0] = a->window;

@@ -62,8 +62,8 @@ static void figures(char out[160], const fv_attention_name *trained, const fv_at
                      measured[0].at_518);
 }
 
-bool fv_untrained_remark(char *line, size_t size, const fv_attention_name *trained,
-                         const fv_attention_name *run, uint32_t blocks)
+bool fv_untrained_note(char *line, size_t size, const fv_attention_name *trained,
+                       const fv_attention_name *run, uint32_t blocks)
 {
     uint32_t changed = 0, first = 0;
     bool mixed = false;

@@ -11,7 +11,7 @@
  * false where every block keeps its own or one close to it: foveated attention approximates
  * softmax, and gates without weights change nothing. Otherwise writes one line that names the
  * blocks, the loss as measured on a trained model, and the remedy. */
-bool fv_untrained_remark(char *line, size_t size, const fv_attention_name *trained,
-                         const fv_attention_name *run, uint32_t blocks);
+bool fv_untrained_note(char *line, size_t size, const fv_attention_name *trained,
+                       const fv_attention_name *run, uint32_t blocks);
 
 #endif

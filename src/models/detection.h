@@ -39,7 +39,7 @@ typedef struct fv_candidate {
 } fv_candidate;
 
 /* 32-bit words that the candidates of a picture take. */
-static inline uint32_t fv_detection_room(const fv_detection *d)
+static inline uint32_t fv_detection_scratch(const fv_detection *d)
 {
     return d->levels * d->nms_pre * (uint32_t)(sizeof(fv_candidate) / sizeof(uint32_t));
 }

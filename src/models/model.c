@@ -110,7 +110,7 @@ static void free_model(fovea_model *m)
     fv_shared_weights_close(&m->shared);
     fv_model_floats_free(m);
     fv_source_close(m->source);
-    fv_source_close(m->beside);
+    fv_source_close(m->segmentation_source);
     fv_store_close(m->store);
     json_decref(m->config);
     fv_mem_free(m);

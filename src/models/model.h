@@ -53,16 +53,16 @@ static inline void fv_layer_visit(const fv_layer *l, fv_weight_visit *visit, voi
 
 /* Tokens that continue a sequence. */
 typedef struct fv_feed {
-    uint32_t rows;  /* at a time */
-    uint32_t room;  /* tokens that softmax remembers */
-    uint32_t flags; /* of scans: FV_FLAG_RECURRENT, FV_FLAG_CHUNKWISE or 0 */
-    bool all;       /* logits of every token, not of the last alone */
+    uint32_t rows;     /* at a time */
+    uint32_t capacity; /* tokens that softmax remembers */
+    uint32_t flags;    /* of scans: FV_FLAG_RECURRENT, FV_FLAG_CHUNKWISE or 0 */
+    bool all;          /* logits of every token, not of the last alone */
 } fv_feed;
 
 typedef struct fv_family {
     const char *name;
     const char *types; /* the model_type that it owns, for messages: "vit, deit, ..." */
-    const char *sign, *sign_beside; /* two tensors that only it has, the first without "weight", for
+    const char *sign, *second_sign; /* two tensors that only it has, the first without "weight", for
                                        messages; NULL: no tensor identifies it */
     const char *attention;          /* of a model whose config.json names none */
     const void *form;               /* what is the family's own, where families share code */
@@ -123,9 +123,9 @@ struct fovea_model {
     char *preprocess_source; /* of info */
     struct fv_store *store;  /* where its files are; NULL: it is synthetic */
     struct fv_source *source;
-    struct fv_source *beside;      /* segmentation.safetensors, or NULL */
-    struct json_t *config;         /* config.json */
-    const fv_additions *additions; /* while it is read; or NULL */
+    struct fv_source *segmentation_source; /* segmentation.safetensors, or NULL */
+    struct json_t *config;                 /* config.json */
+    const fv_additions *additions;         /* while it is read; or NULL */
     const fovea_linear_attention_params
         *given;    /* while it is read: in place of what config.json says; or NULL */
     bool new_head; /* a head was added */

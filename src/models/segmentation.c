@@ -156,14 +156,16 @@ static fovea_status put_head(fv_tensor_reader *t, const struct form **f, uint32_
 fovea_status fv_segmentation_read(fovea_model *m, const fv_source *source, const char *config,
                                   const uint32_t *widths, uint32_t n)
 {
-    fv_tensor_reader t = {.m = m, .source = m->beside ? m->beside : source, .config = config};
+    fv_tensor_reader t = {.m = m,
+                          .source = m->segmentation_source ? m->segmentation_source : source,
+                          .config = config};
     fv_reader_begin(&t);
     const struct form *f = find_form(&t);
     if (m->additions && m->additions->segments)
         FV_TRY(put_head(&t, &f, widths[n - 1]));
     if (f)
         FV_TRY(read_head(&t, f, widths, n));
-    else if (m->beside)
+    else if (m->segmentation_source)
         return fv_fail(FOVEA_EFORMAT,
                        "%s: holds neither \"segmentation_head.weight\" nor "
                        "\"decode_head.conv_seg.weight\"",

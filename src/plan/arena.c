@@ -24,8 +24,8 @@
 
 struct tenant {
     uint64_t size, offset;
-    uint64_t apart;       /* from one frame of a batch to the next; 0: they share it */
-    uint32_t first, last; /* steps, inclusive */
+    uint64_t frame_stride; /* from one frame of a batch to the next; 0: they share it */
+    uint32_t first, last;  /* steps, inclusive */
     uint32_t region;
     uint32_t sweep;        /* LOCAL: blocks of different sweeps overlap freely */
     fv_value_place *place; /* of a value, and of those that reuse it (in_place.c); NULL: */
@@ -53,7 +53,7 @@ static void repeat(const fovea_plan *p, struct tenant *t, uint64_t rows, const f
     t->size = fv_size_add(fv_size_mul(rows, fv_value_stride(v)), ALIGN - 1) / ALIGN * ALIGN;
     if (p->info.count == 1 || t->region == LOCAL || t->region == FV_REGION_KEPT)
         return;
-    t->apart = t->size;
+    t->frame_stride = t->size;
     t->size = fv_size_mul(t->size, p->info.count);
 }
 
@@ -215,7 +215,7 @@ static fovea_status make_banks(const fovea_plan *p, fv_plan_candidate *c,
         fv_ref *ref = t->place ? &t->place->ref : t->ref;
         ref->space = t->region == LOCAL ? FV_SPACE_LOCAL : FV_SPACE_BUFFER;
         ref->offset = t->offset % bank;
-        ref->apart = t->apart;
+        ref->frame_stride = t->frame_stride;
         ref->mem = NULL;
         if (in_block(p, t))
             continue;

@@ -276,7 +276,7 @@ static uint64_t bytes_inside(const fv_cut *c, uint32_t first, uint32_t end, cons
 }
 
 /* Bytes of the values outside the sweep that are alive in steps [first, end). */
-static uint64_t bytes_beside(const fv_cut *c, uint32_t first, uint32_t end)
+static uint64_t bytes_outside(const fv_cut *c, uint32_t first, uint32_t end)
 {
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < c->graph->values; i++) {
@@ -318,7 +318,7 @@ static bool needs_bands(const fv_cut *c, uint32_t first, uint32_t end)
  * row tiles; and of what the step after them does. */
 static uint64_t bytes_tiled(const fv_cut *c, uint32_t first, uint32_t end)
 {
-    uint64_t bytes = bytes_beside(c, first, end);
+    uint64_t bytes = bytes_outside(c, first, end);
     for (uint32_t y = 0; y < c->graph->values; y++)
         if (fv_in_place_likely(c, first, end, (fv_id)y))
             bytes -= bytes_of(&c->graph->value[y]);
@@ -348,8 +348,9 @@ static uint32_t best_end(const fv_cut *c, uint32_t first, uint32_t threads, uint
         const uint32_t n = count(&of, c, first, end);
         if (n == 0)
             continue;
-        const uint64_t bytes = fv_size_add(
-            bytes_beside(c, first, end), fv_size_mul(WORKERS, bytes_inside(c, first, end, of.row)));
+        const uint64_t bytes =
+            fv_size_add(bytes_outside(c, first, end),
+                        fv_size_mul(WORKERS, bytes_inside(c, first, end, of.row)));
         /* What comes next has what the sweep leaves. */
         const uint64_t next = end < c->graph->steps ? bytes_at(c, end) : 0;
         if (bytes >= whole || (bytes > next ? bytes : next) > *least)

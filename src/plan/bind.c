@@ -19,7 +19,7 @@ static const fv_rows *band_of(const fovea_plan *p, const fv_plan_sweep *w, fv_id
 static fv_ref ref_of_frame(const fovea_plan *p, fv_ref r, uint32_t frame)
 {
     r.slot += frame * p->graph.slots;
-    r.offset += frame * r.apart;
+    r.offset += frame * r.frame_stride;
     return r;
 }
 
@@ -42,7 +42,7 @@ static void place_operand(const fovea_plan *p, const fv_step *s, uint32_t o, uin
         op->band = at->ref.space == FV_SPACE_LOCAL ? band_of(p, w, u->view.id) : NULL;
         return; /* kernels find a grid's rows by their numbers */
     }
-    if (at->reused_by >= 0 && cut->sweep == p->cut.life[u->view.id].last_sweep && cut->ahead > 0) {
+    if (at->reused_by >= 0 && cut->sweep == p->cut.life[u->view.id].last_sweep && cut->halo > 0) {
         op->border = at->saved_rows;
         op->saved = ref_of_frame(p, at->saved, frame);
     }
@@ -64,7 +64,7 @@ static void launch_of(const fovea_plan *p, const fv_step *s, uint32_t frame, fv_
                      .tile_rows = sp->tiles.rows,
                      .tile_cols = sp->tiles.cols,
                      .cols = sp->tiles.all_cols,
-                     .ahead = p->cut.step[s - p->graph.step].ahead};
+                     .halo = p->cut.step[s - p->graph.step].halo};
     if (c->region_size[FV_REGION_SCRATCH])
         l->scratch_mem = &c->bank[c->first_bank[FV_REGION_SCRATCH]].mem;
     fv_step_args(&l->args, s);
@@ -164,7 +164,7 @@ fovea_status fv_plan_bind(fovea_plan *p)
         fv_sweep *run = &p->run.sweep[i];
         *run = (fv_sweep){.step = p->run.bound + n,
                           .batch = p->info.count,
-                          .apart = p->info.steps,
+                          .frame_stride = p->info.steps,
                           .rows = w->rows,
                           .chunk = w->chunk,
                           .groups = w->groups,

@@ -29,7 +29,7 @@ static uint32_t close_sweep(fv_cut *c, uint32_t first, uint32_t end)
         const uint32_t width = fv_halo_width(c, first, i), unit = fv_halo_unit(c, first, i);
         w->width = width ? width : w->width;
         w->align = unit > w->align ? unit : w->align;
-        w->reach = c->step[i].ahead > w->reach ? c->step[i].ahead : w->reach;
+        w->reach = c->step[i].halo > w->reach ? c->step[i].halo : w->reach;
         w->alone |= alone(s);
         w->rows = s->prob.dim[FV_DIM_ROWS];
         w->reduces |= fv_step_span(s) == FV_SPAN_REDUCE;

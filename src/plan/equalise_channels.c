@@ -14,17 +14,17 @@
 #include "weights/equalised.h"
 
 /* Factors that a weight's rows or columns, or a value's columns, have come to. */
-typedef struct factors {
+typedef struct scales {
     const float **of; /* where they are wanted */
     float *factor;
     uint32_t n;
-} factors;
+} scales;
 
 typedef struct equaliser {
     fovea_plan *p;
     fv_channel_group *group;
     uint32_t groups, group_capacity;
-    factors *found;
+    scales *found;
     uint32_t n_found, found_capacity;
 } equaliser;
 
@@ -187,7 +187,7 @@ static fovea_status multiply(equaliser *e, const float **of, uint32_t n, uint32_
         if (i == e->found_capacity)
             FV_TRY(fv_mem_grow(&e->found, i, &e->found_capacity, i ? 2 * i : 64, sizeof *e->found,
                                FV_MEM_PLAN, "channel scales"));
-        factors f = {.of = of, .n = n};
+        scales f = {.of = of, .n = n};
         FV_TRY(FV_MEM_ARRAY(&f.factor, n, FV_MEM_PLAN, "channel scales"));
         for (uint32_t k = 0; k < n; k++)
             f.factor[k] = *of ? (*of)[k] : 1;
@@ -274,11 +274,11 @@ static fovea_status equalise(equaliser *e, const fv_channel_group *g)
 }
 
 /* Stores all scales at once, at the end: groups are recognised by weights without scales. */
-static fovea_status put_factors(equaliser *e)
+static fovea_status put_scales(equaliser *e)
 {
     for (uint32_t i = 0; i < e->n_found; i++)
-        FV_TRY(fv_equalised_factors(e->found[i].of, &e->p->model->shared, e->found[i].factor,
-                                    e->found[i].n));
+        FV_TRY(fv_equalised_scales(e->found[i].of, &e->p->model->shared, e->found[i].factor,
+                                   e->found[i].n));
     return FOVEA_OK;
 }
 
@@ -291,7 +291,7 @@ fovea_status fv_plan_equalise(fovea_plan *p)
     fovea_status status = find_groups(&e);
     for (uint32_t i = 0; i < e.groups; i++)
         FV_THEN(status, equalise(&e, &e.group[i]));
-    FV_THEN(status, put_factors(&e));
+    FV_THEN(status, put_scales(&e));
     for (uint32_t i = 0; i < e.n_found; i++)
         fv_mem_free(e.found[i].factor);
     fv_mem_free(e.found);

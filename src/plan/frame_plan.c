@@ -9,7 +9,7 @@
 #include "models/model.h"
 #include "ops/box_crop.h"
 #include "plan/frame_plan.h"
-#include "plan/task_room.h"
+#include "plan/result_scratch.h"
 
 /* Pixels per side and tokens at most: row strides, row numbers and planes stay inside 32 bits. */
 #define MAX_SIDE 65535u
@@ -215,7 +215,7 @@ static void settle_compute(fovea_plan *p, const fovea_plan_options *o)
 
 /* Notes what a caller should hear of an attention that the weights were not trained with. Random
  * weights were trained with none. */
-static fovea_status remark_untrained(fovea_plan *p)
+static fovea_status note_untrained(fovea_plan *p)
 {
     const fovea_model_info *m = &p->model->info;
     fv_attention_name *trained;
@@ -224,7 +224,7 @@ static fovea_status remark_untrained(fovea_plan *p)
         return FOVEA_OK;
     FV_TRY(fv_attention_blocks(&trained, m->attention, m->depth));
     const bool differs =
-        fv_untrained_remark(line, sizeof line, trained, p->options.attention, m->depth);
+        fv_untrained_note(line, sizeof line, trained, p->options.attention, m->depth);
     fv_mem_free(trained);
     if (differs)
         FV_TRY(fv_mem_text(&p->untrained, line, FV_MEM_PLAN));
@@ -258,7 +258,7 @@ static fovea_status emit(fovea_plan *p, fv_builder *b, const fovea_plan_options 
     p->options.blocks = m->depth;
     FV_TRY(fv_attention_blocks(&p->options.attention, attention, m->depth));
     FV_TRY(fv_attention_blocks_check(p->options.attention, m->depth));
-    FV_TRY(remark_untrained(p));
+    FV_TRY(note_untrained(p));
     p->frame.width = o->frame.width;
     p->frame.height = o->frame.height;
     fovea_plan_options seen = *o; /* what the steps see of a frame */
@@ -277,7 +277,7 @@ static fovea_status emit(fovea_plan *p, fv_builder *b, const fovea_plan_options 
     emit_picture(p, b, &seen);
     p->frame.format = o->frame.format;
     FV_TRY(p->model->family->emit(p->model, b));
-    fv_task_room_reserve(p, b);
+    fv_result_scratch_reserve(p, b);
     p->frame.bytes += fv_picture_bytes(&p->frame.picture);
     return b->status;
 }
@@ -322,7 +322,7 @@ fovea_status fv_frame_plan(fovea_plan **out, const fovea_model *model, fovea_dev
     fv_builder b;
     if (!o->dry) {
         FV_TRY(fv_source_unchanged(model->source));
-        FV_TRY(fv_source_unchanged(model->beside));
+        FV_TRY(fv_source_unchanged(model->segmentation_source));
     }
     FV_TRY(fv_frame_emit(&p, &b, model, device, o, wisdom, NULL));
     const fv_plan_request r = {o->schedule, o->chunk, o->memory_limit, o->dry};

@@ -6,9 +6,9 @@
  * halo is the halo of its reader plus the reader's radius.
  *
  *                     run's first row  v         current tile  v
- *     ahead 0                          |## ## ## ## ## ## ## ##|
- *     ahead 1, read with radius 1    o |## ## ## ## ## ## ## ##|#
- *     ahead 3, read with radius 2  ooo |## ## ## ## ## ## ## ##|###
+ *     halo 0                           |## ## ## ## ## ## ## ##|
+ *     halo 1, read with radius 1     o |## ## ## ## ## ## ## ##|#
+ *     halo 3, read with radius 2   ooo |## ## ## ## ## ## ## ##|###
  *
  * Values between two steps are ring buffers of grid rows that move with the tile. A unit of work
  * (run) computes the halo (o) at its borders a second time: the units on both sides compute it.
@@ -20,7 +20,7 @@
 /* The largest halo of a step, in grid rows: a sweep that needs more is cut, because every unit of
  * work computes its halo again. It trades repeated work against one more pass through memory; not
  * measured. */
-#define MAX_AHEAD 16
+#define MAX_HALO 16
 
 static uint32_t grid_rows(const fv_step *s)
 {
@@ -96,18 +96,18 @@ static int64_t lead(const fv_cut *c, uint32_t i, uint32_t t)
     return most;
 }
 
-/* Sets how far ahead the steps [first, end) run; returns whether any does. */
-static bool run_ahead(fv_cut *c, uint32_t first, uint32_t end)
+/* Sets the halos of steps [first, end); returns whether any step has one. */
+static bool set_halos(fv_cut *c, uint32_t first, uint32_t end)
 {
     bool any = false;
     for (uint32_t i = end; i-- > first;) {
-        c->step[i].ahead = 0;
+        c->step[i].halo = 0;
         for (uint32_t t = i + 1; !c->graph->step[i].dead && t < end; t++) {
             const int64_t rows = c->graph->step[t].dead ? -1 : lead(c, i, t);
-            if (rows >= 0 && rows + c->step[t].ahead > c->step[i].ahead)
-                c->step[i].ahead = (uint32_t)rows + c->step[t].ahead;
+            if (rows >= 0 && rows + c->step[t].halo > c->step[i].halo)
+                c->step[i].halo = (uint32_t)rows + c->step[t].halo;
         }
-        any |= c->step[i].ahead > 0;
+        any |= c->step[i].halo > 0;
     }
     return any;
 }
@@ -117,7 +117,7 @@ static uint32_t cause(const fv_cut *c, uint32_t i, uint32_t end)
 {
     for (uint32_t t = i + 1; t < end; t++) {
         const int64_t rows = c->graph->step[t].dead ? -1 : lead(c, i, t);
-        if (rows >= 0 && rows + c->step[t].ahead == c->step[i].ahead)
+        if (rows >= 0 && rows + c->step[t].halo == c->step[i].halo)
             return rows ? t : cause(c, t, end);
     }
     return end - 1;
@@ -144,7 +144,7 @@ static uint32_t cut_for(const fv_cut *c, uint32_t first, uint32_t end, uint32_t 
     const uint32_t writer = overwritten(c, first, end, i);
     if (writer)
         return fv_sweep_best_cut(c, i, writer);
-    if (fv_halo_inside(c, first, end, s->use[s->out].view.id) && c->step[i].ahead <= MAX_AHEAD &&
+    if (fv_halo_inside(c, first, end, s->use[s->out].view.id) && c->step[i].halo <= MAX_HALO &&
         !fv_op_table[s->prob.op]->costly)
         return end;
     return fv_sweep_best_cut(c, i, cause(c, i, end));
@@ -159,10 +159,10 @@ bool fv_halo_inside(const fv_cut *c, uint32_t first, uint32_t end, fv_id id)
 
 uint32_t fv_halo_assign(fv_cut *c, uint32_t first, uint32_t end)
 {
-    while (run_ahead(c, first, end)) {
+    while (set_halos(c, first, end)) {
         uint32_t cut = end;
         for (uint32_t i = end; cut == end && i-- > first;)
-            if (c->step[i].ahead)
+            if (c->step[i].halo)
                 cut = cut_for(c, first, end, i);
         if (cut == end)
             break;
@@ -184,15 +184,15 @@ void fv_halo_rings(fv_value_place *place, const fv_cut *c, const fv_plan_sweep *
             continue;
         for (uint32_t i = l->first_step; i <= l->last_step; i++) {
             const fv_step *s = &c->graph->step[i];
-            const uint32_t ahead = c->step[i].ahead;
+            const uint32_t halo = c->step[i].halo;
             for (uint32_t o = 0; !s->dead && o < FV_OPERANDS; o++) {
                 if (s->use[o].view.id != (fv_id)k)
                     continue;
-                const int64_t oldest = (int64_t)ahead - radius(s, o);
+                const int64_t oldest = (int64_t)halo - radius(s, o);
                 back = oldest < back ? oldest : back;
                 reduced |= fv_step_span(s) == FV_SPAN_REDUCE;
-                if (o == s->out && ahead > front)
-                    front = ahead;
+                if (o == s->out && halo > front)
+                    front = halo;
             }
         }
         /* The ring holds whole tiles, so that no call of the writer wraps around its end. For a

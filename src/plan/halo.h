@@ -12,7 +12,7 @@ uint32_t fv_halo_unit(const fv_cut *c, uint32_t first, uint32_t i);
 bool fv_halo_fits(const fv_cut *c, uint32_t first, uint32_t i);
 /* Whether only the steps [first, end) use a value. */
 bool fv_halo_inside(const fv_cut *c, uint32_t first, uint32_t end, fv_id id);
-/* Sets how far ahead each step of [first, end) runs; returns where the sweep must end, at most
+/* Sets the halo of each step of [first, end); returns where the sweep must end, at most
  * `end`, for that to be possible. */
 uint32_t fv_halo_assign(fv_cut *c, uint32_t first, uint32_t end);
 /* Sizes the ring buffers of a sweep of row tiles. */

@@ -28,14 +28,14 @@ static bool kept_whole(const fv_cut *c, fv_id id)
     return v->kind == FV_VALUE_ROWS && !v->staging && c->life[id].first_step != UINT32_MAX;
 }
 
-/* Whether step i reads no row of x after that row of y is written; *ahead: at least the grid rows
- * by which it is before its tile. */
-static bool reads_in_time(const fv_cut *c, uint32_t i, fv_id x, fv_id y, uint32_t *ahead)
+/* Whether step i reads no row of x after that row of y is written; *halo is raised to the
+ * step's halo. */
+static bool reads_in_time(const fv_cut *c, uint32_t i, fv_id x, fv_id y, uint32_t *halo)
 {
     const fv_step *s = &c->graph->step[i];
     for (uint32_t o = 0; !s->dead && o < FV_OPERANDS; o++) {
         const fv_use *u = &s->use[o];
-        if (u->view.id == y && (u->kind != FV_KIND_ROW || c->step[i].ahead > 0))
+        if (u->view.id == y && (u->kind != FV_KIND_ROW || c->step[i].halo > 0))
             return false;
         if (u->view.id != x)
             continue;
@@ -43,7 +43,7 @@ static bool reads_in_time(const fv_cut *c, uint32_t i, fv_id x, fv_id y, uint32_
         if (u->kind != FV_KIND_ROW || o == s->out || u->view.col > 0 || i > written ||
             (i == written && !may_be_out(s, o)))
             return false;
-        *ahead = c->step[i].ahead > *ahead ? c->step[i].ahead : *ahead;
+        *halo = c->step[i].halo > *halo ? c->step[i].halo : *halo;
     }
     return true;
 }
@@ -60,19 +60,18 @@ static bool has_borders(const fv_plan_sweep *w, uint32_t rows)
 }
 
 /* Whether steps [first, end), if they are a sweep, read x for the last time before they write y;
- * *ahead: grid rows by which they do. */
-static bool in_time(const fv_cut *c, uint32_t first, uint32_t end, fv_id x, fv_id y,
-                    uint32_t *ahead)
+ * *halo: the largest halo of the steps that read x. */
+static bool in_time(const fv_cut *c, uint32_t first, uint32_t end, fv_id x, fv_id y, uint32_t *halo)
 {
     const fv_value *old = &c->graph->value[x], *new = &c->graph->value[y];
-    *ahead = 0;
+    *halo = 0;
     const fv_value_life *l = &c->life[x];
     if (!kept_whole(c, x) || l->first_step >= first || l->last_step >= end ||
         l->last_step < first || old->need != new->need || old->type != new->type ||
         fv_value_stride(old) != fv_value_stride(new))
         return false;
     for (uint32_t i = first; i < end; i++)
-        if (!reads_in_time(c, i, x, y, ahead))
+        if (!reads_in_time(c, i, x, y, halo))
             return false;
     return true;
 }
@@ -86,9 +85,9 @@ static bool leaves(const fv_cut *c, uint32_t first, uint32_t end, fv_id y)
 
 bool fv_in_place_likely(const fv_cut *c, uint32_t first, uint32_t end, fv_id y)
 {
-    uint32_t ahead;
+    uint32_t halo;
     for (uint32_t x = 0; leaves(c, first, end, y) && x < c->graph->values; x++)
-        if (in_time(c, first, end, (fv_id)x, y, &ahead))
+        if (in_time(c, first, end, (fv_id)x, y, &halo))
             return true;
     return false;
 }
@@ -99,12 +98,12 @@ static void find_place(const fv_cut *cut, fv_plan_candidate *c, fv_plan_sweep *w
     const uint32_t end = w->first + w->count;
     for (uint32_t x = 0; !c->place[y].reuses && x < cut->graph->values; x++) {
         fv_value_place *old = &c->place[x];
-        uint32_t ahead;
-        if (old->reused_by >= 0 || !in_time(cut, w->first, end, (fv_id)x, y, &ahead) ||
-            !has_borders(w, ahead * w->width))
+        uint32_t halo;
+        if (old->reused_by >= 0 || !in_time(cut, w->first, end, (fv_id)x, y, &halo) ||
+            !has_borders(w, halo * w->width))
             continue;
         old->reused_by = y;
-        old->saved_rows = ahead * w->width;
+        old->saved_rows = halo * w->width;
         c->place[y].reuses = true;
         w->saves |= old->saved_rows > 0;
     }

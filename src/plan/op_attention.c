@@ -384,7 +384,7 @@ static void scan_softmax(const struct op *op)
                          .d = op->d,
                          .dv = op->dv,
                          .rows = op->rows,
-                         .room = op->keys,
+                         .capacity = op->keys,
                          .scale = op->o->scale};
     s.position = fv_emit_input(b, NULL, op->rows, 1, FV_F32);
     s.cache = fv_emit_value(b, FV_VALUE_KEPT, 1, (uint32_t)fv_cache_floats(&s), FV_F32);

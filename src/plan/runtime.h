@@ -8,7 +8,7 @@
 
 #include "device/backend.h"
 #include "device/import.h"
-#include "plan/task_room.h"
+#include "plan/result_scratch.h"
 
 /* Frame number `ticket` is at ticket % FV_FLIGHTS. */
 typedef struct fv_flight {

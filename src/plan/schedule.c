@@ -96,14 +96,14 @@ static double utilisation(const fv_plan_sweep *w, uint32_t threads, uint32_t run
 /* Grid rows of the whole sweep, weighted by flops, that a unit computes again at one border. */
 static double halo_rows(const fovea_plan *p, const fv_plan_sweep *w)
 {
-    double all = 0, ahead = 0;
+    double all = 0, halo = 0;
     for (uint32_t k = w->first; w->width && k < w->first + w->count; k++) {
         const fv_step *s = &p->graph.step[k];
         const double flops = s->dead ? 0 : fv_problem_flops(&s->prob);
         all += flops;
-        ahead += flops * p->cut.step[k].ahead;
+        halo += flops * p->cut.step[k].halo;
     }
-    return all > 0 ? ahead / all : 0;
+    return all > 0 ? halo / all : 0;
 }
 
 /* Splits the sweep into units of work for streaming; returns their utilisation. Reduction groups

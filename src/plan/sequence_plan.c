@@ -32,7 +32,7 @@ static fovea_status build(fovea_plan *p, const fovea_sequence_options *o,
                                      [FOVEA_FORM_RECURRENT] = FV_FLAG_RECURRENT,
                                      [FOVEA_FORM_CHUNK] = FV_FLAG_CHUNKWISE};
     const fv_feed feed = {.rows = request->rows,
-                          .room = o->context,
+                          .capacity = o->context,
                           .flags = request->rows == 1 ? FV_FLAG_RECURRENT : forms[o->form],
                           .all = o->all_logits != 0};
     const fv_plan_request r = {.schedule = o->schedule,

@@ -31,7 +31,7 @@ typedef struct fv_plan_sweep {
 /* Of a step. */
 typedef struct fv_step_cut {
     uint32_t sweep; /* that has it */
-    uint32_t ahead; /* halo: grid rows computed before its sweep's row tile needs them */
+    uint32_t halo;  /* grid rows computed before its sweep's row tile needs them */
 } fv_step_cut;
 
 /* The life of a value. */

@@ -8,7 +8,7 @@
 static void classify_logits(uint16_t *out, const fovea_plan *plan, const fv_task_output *map,
                             const fv_extent *e)
 {
-    const fv_class_room scratch = fv_task_room_classes(plan);
+    const fv_class_scratch scratch = fv_result_scratch_classes(plan);
     const fv_between *column = fv_extent_columns(e, plan, map->grid.width);
     const fv_side rows = fv_extent_down(e, map->grid.height);
     const uint32_t n = map->columns;
@@ -46,7 +46,7 @@ static fovea_status classify_masks(uint16_t *out, const fovea_plan *plan, const 
     FV_TRY(
         fv_task_output_of(&classes, plan, outs, FOVEA_OUTPUT_MASK_CLASSES, "class_queries_logits"));
     FV_TRY(fv_extent_of(&run, plan, FOVEA_EXTENT_PICTURE));
-    const fv_class_room scratch = fv_task_room_classes(plan);
+    const fv_class_scratch scratch = fv_result_scratch_classes(plan);
     const uint32_t n = classes.columns - 1;
     fv_mask_shares(scratch.share, &classes);
     const fv_side grid = fv_extent_across(&run, masks.grid.width);
@@ -67,7 +67,7 @@ static fovea_status classify_masks(uint16_t *out, const fovea_plan *plan, const 
         .line = {scratch.score[0], scratch.score[1]},
         .mean = scratch.mean,
         .rows = fv_extent_run_down(e, plan),
-        .column = fv_side_columns(fv_task_room_columns(plan), &across, e->width)};
+        .column = fv_side_columns(fv_result_scratch_columns(plan), &across, e->width)};
     fv_score_lines_classify(out, &lines, e->width, e->height);
     return FOVEA_OK;
 }

@@ -11,7 +11,7 @@ typedef struct mask_search {
     fv_extent extent;
     fv_side rows, grid_rows;  /* of the frame over the picture, and of that over the grid */
     const fv_between *column; /* of the frame's pixels */
-    fv_mask_room scratch;     /* its columns: of the picture's */
+    fv_mask_scratch scratch;  /* its columns: of the picture's */
     uint32_t run_width;
     uint32_t kept; /* of scratch.work */
     fovea_mask_options options;
@@ -29,7 +29,7 @@ static fovea_status begin(mask_search *s, const fovea_plan *p, const fovea_outpu
     FV_TRY(fv_task_output_of(&s->masks, p, outs, FOVEA_OUTPUT_MASKS, "masks_queries_logits"));
     FV_TRY(
         fv_task_output_of(&s->classes, p, outs, FOVEA_OUTPUT_MASK_CLASSES, "class_queries_logits"));
-    s->scratch = fv_task_room_masks(p);
+    s->scratch = fv_result_scratch_masks(p);
     s->run_width = p->info.width;
     FV_TRY(fv_extent_of(&s->extent, p, FOVEA_EXTENT_FRAME));
     FV_TRY(fv_extent_of(&run, p, FOVEA_EXTENT_PICTURE));
@@ -37,7 +37,7 @@ static fovea_status begin(mask_search *s, const fovea_plan *p, const fovea_outpu
     const fv_side grid = fv_extent_across(&run, s->masks.grid.width);
     s->rows = fv_extent_run_down(&s->extent, p);
     s->grid_rows = fv_extent_down(&run, s->masks.grid.height);
-    s->column = fv_side_columns(fv_task_room_columns(p), &across, s->extent.width);
+    s->column = fv_side_columns(fv_result_scratch_columns(p), &across, s->extent.width);
     fv_side_columns(s->scratch.columns, &grid, run.width);
     return FOVEA_OK;
 }

@@ -18,15 +18,15 @@
 #define EXACT_POSITIONS (1u << 24) /* as floats */
 
 /* The inputs of a plan other than the ids or rows: s->position or &s->last. */
-typedef struct beside {
+typedef struct more_inputs {
     const float *data[MAX_INPUTS];
     size_t count;
-} beside;
+} more_inputs;
 
 struct fovea_sequence {
     fovea_sequence_options o;
     fovea_plan *many, *one; /* `many` owns the states; `one`: NULL where rows is 1 */
-    beside of_many, of_one;
+    more_inputs of_many, of_one;
     bool has_cache, has_position;
     uint64_t tokens, fingerprint;
     float *ids, *position; /* as the plans read them, `rows` of each */
@@ -45,7 +45,7 @@ static bool has_cache(const fovea_plan *p)
     return false;
 }
 
-static void find_inputs(beside *out, fovea_sequence *s, const fovea_plan *p)
+static void find_inputs(more_inputs *out, fovea_sequence *s, const fovea_plan *p)
 {
     const char *name;
     for (size_t i = 1; (name = fovea_op_input(p, i)) && out->count < MAX_INPUTS; i++) {
@@ -163,7 +163,7 @@ static fovea_status check_states(const fovea_sequence *s)
 /* ---- feeding ---- */
 
 /* EINVAL if the cache cannot hold `n` more tokens after `seen`. */
-static fovea_status check_room(const fovea_sequence *s, uint64_t seen, uint64_t n)
+static fovea_status check_capacity(const fovea_sequence *s, uint64_t seen, uint64_t n)
 {
     const uint64_t most = s->has_cache ? s->o.context : EXACT_POSITIONS;
     if (!s->has_position || (seen <= most && n <= most - seen))
@@ -182,14 +182,14 @@ static fovea_status check(const fovea_sequence *s, size_t n, bool ids)
                        ids ? "fovea_sequence_forward" : "fovea_sequence_feed");
     if (n == 0)
         return fv_fail(FOVEA_EINVAL, "no tokens to feed; give 1 and more");
-    return check_room(s, s->tokens, n);
+    return check_capacity(s, s->tokens, n);
 }
 
 /* Runs a plan on n tokens: `first` are its ids or rows. */
 static fovea_status advance(fovea_sequence *s, fovea_plan *p, uint32_t n, fovea_matrix first,
                             fovea_matrix out)
 {
-    const beside *others = p == s->one ? &s->of_one : &s->of_many;
+    const more_inputs *others = p == s->one ? &s->of_one : &s->of_many;
     fovea_matrix in[1 + MAX_INPUTS] = {first};
     for (size_t i = 0; i < others->count; i++)
         in[1 + i].data = (void *)(uintptr_t)others->data[i];
@@ -287,7 +287,7 @@ fovea_status fovea_sequence_forward(fovea_sequence *s, fovea_matrix x, size_t n,
 fovea_status fovea_sequence_seek(fovea_sequence *s, uint64_t tokens)
 {
     FV_TRY(check_states(s));
-    FV_TRY(check_room(s, tokens, 0));
+    FV_TRY(check_capacity(s, tokens, 0));
     s->tokens = tokens;
     return FOVEA_OK;
 }

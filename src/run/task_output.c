@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "models/model.h"
-#include "plan/task_room.h"
+#include "plan/result_scratch.h"
 
 fovea_status fv_task_output_check(const fovea_plan *p, const fovea_output *outs, size_t n_outs)
 {
@@ -171,13 +171,13 @@ const fv_between *fv_side_columns(fv_between *out, const fv_side *s, uint32_t wi
 const fv_between *fv_extent_columns(const fv_extent *e, const fovea_plan *p, uint32_t places)
 {
     const fv_side side = fv_extent_across(e, places);
-    return fv_side_columns(fv_task_room_columns(p), &side, e->width);
+    return fv_side_columns(fv_result_scratch_columns(p), &side, e->width);
 }
 
 const fv_cubic *fv_extent_cubic_columns(const fv_extent *e, const fovea_plan *p, uint32_t places)
 {
     const fv_side side = fv_extent_across(e, places);
-    fv_cubic *column = fv_task_room_cubic_columns(p);
+    fv_cubic *column = fv_result_scratch_cubic_columns(p);
     for (uint32_t x = 0; x < e->width; x++)
         column[x] = fv_side_cubic(&side, x);
     return column;

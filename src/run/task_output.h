@@ -4,7 +4,7 @@
 #define FOVEA_SRC_RUN_TASK_OUTPUT_H
 
 #include "plan/plan.h"
-#include "plan/task_room.h"
+#include "plan/result_scratch.h"
 
 /* An output that the caller gave. */
 typedef struct fv_task_output {

@@ -23,11 +23,11 @@ static void list(fv_masters *m, const fv_source *s)
 fovea_status fv_masters_list(fv_masters *m, const fovea_model *model)
 {
     FV_TRY(fv_source_open_all(model->source)); /* a trained model is saved whole */
-    const uint64_t count =
-        (uint64_t)model->source->count + (model->beside ? model->beside->count : 0);
+    const uint64_t count = (uint64_t)model->source->count +
+                           (model->segmentation_source ? model->segmentation_source->count : 0);
     FV_TRY(FV_MEM_ARRAY(&m->master, count, FV_MEM_MODEL, "the trainer's tensors"));
     list(m, model->source);
-    list(m, model->beside);
+    list(m, model->segmentation_source);
     return FOVEA_OK;
 }
 
@@ -64,7 +64,7 @@ bool fv_masters_want(const fv_masters *m, const fv_weight *w)
     return false;
 }
 
-static uint64_t room(const fv_tensor *t)
+static uint64_t padded_floats(const fv_tensor *t)
 {
     return (t->elements + ALIGN - 1) / ALIGN * ALIGN;
 }
@@ -74,7 +74,7 @@ uint64_t fv_masters_floats(const fv_masters *m)
     uint64_t all = 0;
     for (uint32_t i = 0; i < m->count; i++)
         if (m->master[i].trained)
-            all = fv_size_add(all, room(m->master[i].tensor));
+            all = fv_size_add(all, padded_floats(m->master[i].tensor));
     return all;
 }
 
@@ -86,7 +86,7 @@ fovea_status fv_masters_take(fv_masters *m, bool averages)
     for (uint32_t i = 0; i < m->count; i++)
         if (m->master[i].trained)
             m->floats += m->master[i].tensor->elements;
-    m->room = all;
+    m->padded_floats = all;
     for (int i = 0; i < 4 + averages; i++)
         FV_TRY(FV_MEM_ARRAY(&m->block[i], all, FV_MEM_MODEL, "the trained weights"));
     for (uint32_t i = 0; i < m->count; i++) {
@@ -99,7 +99,7 @@ fovea_status fv_masters_take(fv_masters *m, bool averages)
         x->first = m->block[2] + at;
         x->second = m->block[3] + at;
         x->average = averages ? m->block[4] + at : NULL;
-        at += room(t);
+        at += padded_floats(t);
         fv_tensor_read(t, 0, t->elements, x->weight);
         if (t->file) /* the mapped weights of the file are not read again */
             fv_os_release_pages(t->data, t->elements * fv_file_types[t->dtype].bytes);

@@ -21,9 +21,9 @@ typedef struct fv_master {
 typedef struct fv_masters {
     fv_master *master;
     uint32_t count;
-    float *block[5]; /* all weights; gradients; two moments; averages */
-    uint64_t floats; /* trained floats */
-    uint64_t room;   /* floats of a block, padding included */
+    float *block[5];        /* all weights; gradients; two moments; averages */
+    uint64_t floats;        /* trained floats */
+    uint64_t padded_floats; /* floats of a block, padding included */
 } fv_masters;
 
 /* Lists the model's tensors. */
@@ -41,7 +41,7 @@ fovea_status fv_masters_take(fv_masters *m, bool averages);
 /* All gradients, with the zero padding between tensors. */
 static inline float *fv_masters_gradients(const fv_masters *m, uint64_t *floats)
 {
-    *floats = m->room;
+    *floats = m->padded_floats;
     return m->block[1];
 }
 

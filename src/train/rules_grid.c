@@ -49,7 +49,7 @@ static fv_weight turned(const fv_weight *w, uint32_t taps)
 }
 
 /* Whether the gradient of what the convolution reads is a convolution of one whole tensor. */
-static bool turns(const fv_step *s)
+static bool is_mirrored_conv(const fv_step *s)
 {
     const fv_weight *w = &s->use[FV_GEMM_W].weight;
     const uint32_t *dim = s->prob.dim;
@@ -71,7 +71,7 @@ void fv_rule_conv(fv_tape *t, const fv_step *s)
     filters(t, s, dout);
     if (!fv_tape_needs(t, a->view) || t->b->status != FOVEA_OK)
         return;
-    if (!turns(s)) {
+    if (!is_mirrored_conv(s)) {
         t->b->status = fv_fail(FOVEA_ENOTSUP,
                                "%s: the layers below a convolution with a stride or a folded "
                                "normalisation cannot be trained",

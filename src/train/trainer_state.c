@@ -157,7 +157,7 @@ static fovea_status write_state(const fovea_trainer *t, const char *path, const 
     write_block(&w, begin, sizeof begin);
     write_block(&w, text, size);
     for (uint32_t i = 0; i < blocks(t); i++)
-        write_block(&w, block(t, i), t->masters.room * sizeof(float));
+        write_block(&w, block(t, i), t->masters.padded_floats * sizeof(float));
     const uint64_t sum = w.sum;
     write_block(&w, &sum, sizeof sum);
     return fv_os_replace_end(w.file, w.status);
@@ -168,8 +168,8 @@ static fovea_status header_text(char **out, uint64_t *size, const fovea_trainer 
                                 const char *note)
 {
     json_t *json = json_pack("{s:I, s:I, s:s, s:o}", "step", (json_int_t)t->step, "floats",
-                             (json_int_t)t->masters.room, "note", note ? note : "", "made with",
-                             fingerprint(t));
+                             (json_int_t)t->masters.padded_floats, "note", note ? note : "",
+                             "made with", fingerprint(t));
     if (!json)
         return fv_fail(FOVEA_EINVAL, "the state's note is no UTF-8, or memory is short");
     const size_t flags = JSON_COMPACT | JSON_SORT_KEYS | JSON_REAL_PRECISION(17);
@@ -264,7 +264,7 @@ static fovea_status take_header(fovea_trainer *t, const struct reader *r, const 
 {
     const json_t *step = json_object_get(json, "step"), *note = json_object_get(json, "note");
     const json_t *floats = json_object_get(json, "floats");
-    const uint64_t room = t->masters.room * sizeof(float);
+    const uint64_t padded_floats = t->masters.padded_floats * sizeof(float);
     json_t *ours = fingerprint(t), *theirs = json_object_get(json, "made with");
     if (!json_object_get(theirs, "loss")) /* of a time when there was the squared one only */
         json_object_set_new(theirs, "loss", json_integer(FOVEA_LOSS_SQUARED));
@@ -281,8 +281,8 @@ static fovea_status take_header(fovea_trainer *t, const struct reader *r, const 
     json_decref(ours);
     FV_TRY(status);
     if (!json_is_integer(step) || json_integer_value(step) < 0 || !json_is_string(note) ||
-        (uint64_t)json_integer_value(floats) != t->masters.room ||
-        r->size != 24 + r->header + blocks(t) * room)
+        (uint64_t)json_integer_value(floats) != t->masters.padded_floats ||
+        r->size != 24 + r->header + blocks(t) * padded_floats)
         return damaged(r, "contradicts itself");
     char *text;
     FV_TRY(fv_mem_text(&text, json_string_value(note), FV_MEM_MODEL));
@@ -290,7 +290,7 @@ static fovea_status take_header(fovea_trainer *t, const struct reader *r, const 
     t->note = text;
     t->step = (uint64_t)json_integer_value(step);
     for (uint32_t i = 0; i < blocks(t); i++)
-        memcpy(block(t, i), r->data + 16 + r->header + i * room, (size_t)room);
+        memcpy(block(t, i), r->data + 16 + r->header + i * padded_floats, (size_t)padded_floats);
     t->pictures = 0;
     fv_trainer_repack(t);
     return FOVEA_OK;

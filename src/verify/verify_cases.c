@@ -658,7 +658,7 @@ static void cached(fv_builder *b, uint32_t rows, uint32_t kv_heads, uint32_t win
                          .d = d,
                          .dv = dv,
                          .rows = rows,
-                         .room = TOKENS,
+                         .capacity = TOKENS,
                          .window = window,
                          .scale = 1 / sqrt(d)};
     a.q = fv_emit_rows(b, rows, heads * d);

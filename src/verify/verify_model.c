@@ -262,7 +262,7 @@ static double value(const fv_given *g, uint64_t i)
 
 /* What multiplies the columns that the step writes, where its plan has made channels alike, unlike
  * the plan in float32; NULL: nothing. */
-static const float *factors_of(const tour *t, const stop *s)
+static const float *scales_of(const tour *t, const stop *s)
 {
     const fovea_plan *p = t->rig.plan;
     const fv_view out = s->step->use[s->step->out].view;
@@ -274,7 +274,7 @@ static const float *factors_of(const tour *t, const stop *s)
 static void compare(const tour *t, const stop *s, const fv_given *a, const stop *r,
                     const fv_given *b, fovea_step_check *check)
 {
-    const float *factor = factors_of(t, s);
+    const float *factor = scales_of(t, s);
     const fv_problem *p = &s->launch->args.prob;
     const uint64_t lda = s->launch->args.ld[s->step->out], ldb = r->launch->args.ld[r->step->out];
     const uint64_t rows = p->dim[FV_DIM_ROWS], cols = fv_reference_columns(p);

@@ -16,8 +16,8 @@ struct fv_equalised {
     int8_t *exponent;
 };
 
-struct fv_equal_factors {
-    struct fv_equal_factors *next;
+struct fv_equal_scales {
+    struct fv_equal_scales *next;
     uint32_t n;
     float *factor;
 };
@@ -251,9 +251,9 @@ fovea_status fv_equalised_find(int8_t *exponent, fv_shared_weights *shared,
     return status;
 }
 
-static fovea_status keep(struct fv_equal_factors **out, const float *factor, uint32_t n)
+static fovea_status keep(struct fv_equal_scales **out, const float *factor, uint32_t n)
 {
-    struct fv_equal_factors *f;
+    struct fv_equal_scales *f;
     FV_TRY(FV_MEM_NEW(&f, FV_MEM_MODEL, "channel scales"));
     f->n = n;
     const fovea_status status = FV_MEM_ARRAY(&f->factor, n, FV_MEM_MODEL, "channel scales");
@@ -262,19 +262,19 @@ static fovea_status keep(struct fv_equal_factors **out, const float *factor, uin
     FV_RETURN_MADE(out, f, fv_mem_free, status);
 }
 
-fovea_status fv_equalised_factors(const float **out, fv_shared_weights *shared, const float *factor,
-                                  uint32_t n)
+fovea_status fv_equalised_scales(const float **out, fv_shared_weights *shared, const float *factor,
+                                 uint32_t n)
 {
     fovea_status status = FOVEA_OK;
     pthread_mutex_lock(&shared->lock);
-    struct fv_equal_factors *f = shared->equal_factors;
+    struct fv_equal_scales *f = shared->equal_scales;
     while (f && !(f->n == n && memcmp(f->factor, factor, n * sizeof *factor) == 0))
         f = f->next;
     if (!f) {
         status = keep(&f, factor, n);
         if (status == FOVEA_OK) {
-            f->next = shared->equal_factors;
-            shared->equal_factors = f;
+            f->next = shared->equal_scales;
+            shared->equal_scales = f;
         }
     }
     pthread_mutex_unlock(&shared->lock);
@@ -290,9 +290,9 @@ void fv_equalised_free(fv_shared_weights *shared)
         shared->equalised = e->next;
         free_one(e);
     }
-    while (shared->equal_factors) {
-        struct fv_equal_factors *f = shared->equal_factors;
-        shared->equal_factors = f->next;
+    while (shared->equal_scales) {
+        struct fv_equal_scales *f = shared->equal_scales;
+        shared->equal_scales = f->next;
         fv_mem_free(f->factor);
         fv_mem_free(f);
     }

@@ -33,8 +33,8 @@ typedef struct fv_equal_sources {
 fovea_status fv_equalised_find(int8_t *exponent, fv_shared_weights *shared,
                                const fv_equal_sources *s, bool own);
 /* n factors like these that live as long as the model; the same for the same numbers. */
-fovea_status fv_equalised_factors(const float **out, fv_shared_weights *shared, const float *factor,
-                                  uint32_t n);
+fovea_status fv_equalised_scales(const float **out, fv_shared_weights *shared, const float *factor,
+                                 uint32_t n);
 void fv_equalised_free(fv_shared_weights *shared);
 
 #endif

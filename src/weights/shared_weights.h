@@ -7,17 +7,17 @@
 
 #include "base/status.h"
 
-struct fv_packed;        /* packed.h: one packed weight, counted */
-struct fv_packed_cache;  /* packed_cache.h */
-struct fv_equalised;     /* equalised.h */
-struct fv_equal_factors; /* equalised.h */
+struct fv_packed;       /* packed.h: one packed weight, counted */
+struct fv_packed_cache; /* packed_cache.h */
+struct fv_equalised;    /* equalised.h */
+struct fv_equal_scales; /* equalised.h */
 
 typedef struct fv_shared_weights {
-    pthread_mutex_t lock;                   /* of everything here */
-    struct fv_packed *packed;               /* a list */
-    struct fv_packed_cache *cache;          /* where packed weights are kept, or NULL */
-    struct fv_equalised *equalised;         /* scales of channels */
-    struct fv_equal_factors *equal_factors; /* scales of weights */
+    pthread_mutex_t lock;                 /* of everything here */
+    struct fv_packed *packed;             /* a list */
+    struct fv_packed_cache *cache;        /* where packed weights are kept, or NULL */
+    struct fv_equalised *equalised;       /* scales of channels */
+    struct fv_equal_scales *equal_scales; /* scales of weights */
 } fv_shared_weights;
 
 /* ENOMEM. */

@@ -178,7 +178,7 @@ static void fill(float *x, size_t n, int kind, double spread)
 static void check(const fv_detection *d, const fv_box_level *level, const box *want, size_t n)
 {
     static fovea_detection got[MOST];
-    fv_candidate *scratch = malloc(fv_detection_room(d) * sizeof(uint32_t));
+    fv_candidate *scratch = malloc(fv_detection_scratch(d) * sizeof(uint32_t));
     assert_non_null(scratch);
     const size_t found = fv_boxes_find(d, level, PICTURE_WIDTH, PICTURE_HEIGHT, scratch, got, MOST);
     assert_int_equal(found, n);

@@ -143,11 +143,11 @@ static inline double length(const float *x, uint64_t n)
 
 static inline void assert_same(const fovea_trainer *a, const fovea_trainer *b)
 {
-    assert_int_equal(a->masters.room, b->masters.room);
+    assert_int_equal(a->masters.padded_floats, b->masters.padded_floats);
     for (int i = 0; i < 5; i++) {
         if (i != 1 && a->masters.block[i])
             assert_memory_equal(a->masters.block[i], b->masters.block[i],
-                                (size_t)a->masters.room * sizeof(float));
+                                (size_t)a->masters.padded_floats * sizeof(float));
     }
 }
 

@@ -114,9 +114,9 @@ fovea_status fv_decoder_read(fovea_model *m, const fv_source *source, const fv_c
     FV_TRY(find_head(&head, &section, config));
     if (!head)
         return FOVEA_OK;
-    if (m->beside)
+    if (m->segmentation_source)
         return fv_fail(FOVEA_ENOTSUP, "%s: %s has a head of its own, \"%s\"; move one of them away",
-                       m->beside->name, config->file, head->section);
+                       m->segmentation_source->name, config->file, head->section);
     FV_TRY(FV_MEM_NEW(&m->decoder, FV_MEM_MODEL, "a neck and a head"));
     m->decoder->head = head;
     fv_decoder_reader r = {

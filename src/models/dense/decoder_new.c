@@ -83,7 +83,7 @@ fovea_status fv_decoder_new(fovea_model *m, const fv_source *source, const fv_co
 {
     fv_tensor_reader t = {.m = m, .source = source, .config = config->file};
     json_t *own = m->config; /* which `config` shows */
-    if (m->beside || own != config->object)
+    if (m->segmentation_source || own != config->object)
         return fv_fail(FOVEA_ENOTSUP,
                        "%s: a neck and a head go on a pyramid that is a checkpoint of "
                        "its own, without a head in another file of the folder",

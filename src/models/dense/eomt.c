@@ -153,11 +153,11 @@ static void predict(const context *c)
     if (!masked)
         return;
     fv_grid grid;
-    const fv_view factors = mask_head(c, q); /* ahead, so that pixels stream into the product */
+    const fv_view operands = mask_head(c, q); /* ahead, so that pixels stream into the product */
     const fv_view x = pixels(c, &grid);
     const uint32_t rows = fv_grid_tokens(&grid);
     fv_emit_matmul(
-        b, "masks", x, factors, n, width,
+        b, "masks", x, operands, n, width,
         fv_emit_task_output(b, "masks_queries_logits", FOVEA_OUTPUT_MASKS, rows, n, &grid, false),
         rows);
 }
@@ -191,7 +191,7 @@ const fv_family fv_family_eomt = {
     .name = "eomt",
     .types = "eomt, eomt_dinov3",
     .sign = "class_predictor.",
-    .sign_beside = "mask_head.fc1.weight",
+    .second_sign = "mask_head.fc1.weight",
     .attention = "softmax",
     .shapes = true,
     .owns = fv_eomt_owns,

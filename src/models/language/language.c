@@ -156,7 +156,8 @@ static fovea_status feed(const fovea_model *m, fv_builder *b, const fv_feed *f)
         .b = b,
         .l = m->roles,
         .feed = f,
-        .mixer = {.rows = f->rows, .room = f->room, .flags = f->flags, .position = FV_NO_VIEW}};
+        .mixer = {
+            .rows = f->rows, .capacity = f->capacity, .flags = f->flags, .position = FV_NO_VIEW}};
     if (c.l->depth)
         emit_whole(&c);
     else

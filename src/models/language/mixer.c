@@ -206,7 +206,7 @@ static fv_view softmax(const mixed *c)
                          .d = m->d,
                          .dv = m->dv,
                          .rows = c->f->rows,
-                         .room = c->f->room,
+                         .capacity = c->f->capacity,
                          .window = m->window,
                          .scale = 1 / sqrt(m->d)};
     const uint64_t floats = fv_cache_floats(&s);
@@ -215,7 +215,7 @@ static fv_view softmax(const mixed *c)
                 fv_fail(FOVEA_ENOTSUP,
                         "a cache of %u tokens has more than 2^32 - 1 numbers a layer; give a "
                         "smaller context",
-                        s.room));
+                        s.capacity));
         return FV_NO_VIEW;
     }
     norm_heads(c, "norm of q", &m->q_norm, c->q, m->heads);

@@ -57,7 +57,7 @@ typedef struct fv_mixer {
 /* What a mixer is built for. */
 typedef struct fv_mixer_feed {
     uint32_t rows;              /* of tokens at a time */
-    uint32_t room;              /* tokens of a cache of keys and values */
+    uint32_t capacity;          /* tokens of a cache of keys and values */
     uint32_t flags;             /* FV_FLAG_RECURRENT, FV_FLAG_CHUNKWISE or 0 */
     fv_view cos, sin, position; /* rows; cos and sin of theta and d */
 } fv_mixer_feed;

@@ -55,7 +55,7 @@ static bool find_nearest(fv_nearest *out, const fv_source *source)
     const fv_tensor_reader t = {.source = source};
     for (size_t i = 0; i < FAMILIES; i++) {
         const fv_family *f = families[i];
-        if (!f->sign || !fv_reader_nearest(out->root, &t, f->sign, f->sign_beside))
+        if (!f->sign || !fv_reader_nearest(out->root, &t, f->sign, f->second_sign))
             continue;
         out->type = f->types;
         out->prefixed = fv_wrappers_keep(out->root, strlen(out->root)) == FV_KEPT_NOWHERE;
@@ -236,7 +236,8 @@ static fovea_status read_config(fovea_model *m, const fv_config *c)
     FV_TRY(status);
     fv_reader_tell_unread(m->source);
     FV_TRY(read_attention(m, c));
-    m->info.mapped_bytes = m->source->bytes + (m->beside ? m->beside->bytes : 0);
+    m->info.mapped_bytes =
+        m->source->bytes + (m->segmentation_source ? m->segmentation_source->bytes : 0);
     FV_TRY(fv_scores_read(&m->info.scores, c, m->info.classes));
     return fv_labels_read(&m->labels, c, fv_model_labels(m));
 }
@@ -287,7 +288,7 @@ static fovea_status open_segmentation(fovea_model *m, const char *weights)
     if (strcmp(weights, SEGMENTATION) == 0)
         return FOVEA_OK;
     FV_TRY(fv_store_open(m->store, &file, SEGMENTATION));
-    return file.path ? fv_source_open_file(&m->beside, &file) : FOVEA_OK;
+    return file.path ? fv_source_open_file(&m->segmentation_source, &file) : FOVEA_OK;
 }
 
 static fovea_status open_index(fovea_model *m, fv_blob *index)

@@ -85,9 +85,9 @@ static fovea_status read_block(fv_pola_reader *r, uint32_t i, uint32_t j, uint32
         fv_pola_cut(&b->qkv, &f, 0, 0, blocks);
     }
     if (!b->linear) {
-        const uint32_t apart = 2 * b->window - 1;
+        const uint32_t offsets = 2 * b->window - 1;
         FV_TRY(fv_reader_matrix(&b->positions, &r->t, r->block, "attn.relative_position_bias_table",
-                                "", apart * apart, s->heads));
+                                "", offsets * offsets, s->heads));
     }
     fv_reader_ignore(&r->t, r->block, "attn_mask");
     return fv_pola_read_block(r, s, b, (uint64_t)b->keys_width * b->keys_height);
@@ -235,20 +235,20 @@ static const fv_windows *find_order(const fv_pola_context *c, uint32_t shift, st
 static fv_weight expand_bias(const fv_pola_context *c)
 {
     fv_builder *b = c->b;
-    const uint32_t w = c->w->window, t = w * w, heads = c->s->heads, apart = 2 * w - 1;
+    const uint32_t w = c->w->window, t = w * w, heads = c->s->heads, offsets = 2 * w - 1;
     float *bias, *table;
     const fv_weight out = fv_emit_constant(b, heads * t, t, &bias);
     if (!bias)
         return out;
-    b->status =
-        FV_MEM_ARRAY(&table, (uint64_t)apart * apart * heads, FV_MEM_PLAN, "relative positions");
+    b->status = FV_MEM_ARRAY(&table, (uint64_t)offsets * offsets * heads, FV_MEM_PLAN,
+                             "relative positions");
     if (b->status != FOVEA_OK)
         return out;
-    fv_weight_read(&c->w->positions, 0, apart * apart, table);
+    fv_weight_read(&c->w->positions, 0, offsets * offsets, table);
     for (uint32_t q = 0; q < t; q++)
         for (uint32_t k = 0; k < t; k++) {
             const uint32_t dy = q / w + w - 1 - k / w, dx = q % w + w - 1 - k % w;
-            const float *of_heads = table + (size_t)(dy * apart + dx) * heads;
+            const float *of_heads = table + (size_t)(dy * offsets + dx) * heads;
             for (uint32_t h = 0; h < heads; h++)
                 bias[((size_t)h * t + q) * t + k] = of_heads[h];
         }

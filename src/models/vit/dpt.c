@@ -47,7 +47,7 @@ static fovea_status agree(const fv_tensor_reader *t, const fv_config *c, const c
 }
 
 /* "reassemble_factors": whole numbers, and such parts of 1. */
-static fovea_status read_factors(fv_dpt *d, const fv_config *c)
+static fovea_status read_scales(fv_dpt *d, const fv_config *c)
 {
     float factor[FV_DPT_LEVELS] = {4, 2, 1, 0.5f};
     if (d->levels != 4 || fv_config_get(c, "reassemble_factors"))
@@ -123,7 +123,7 @@ fovea_status fv_dpt_read(fv_dpt *d, fv_tensor_reader *t, const char *prefix,
         return fv_reader_missing(t, "neck.convs.0.weight", "of the neck's first level");
     FV_TRY(check_size(t, "width of the fusion", d->width));
     FV_TRY(agree(t, config, "neck_hidden_sizes", channels, d->levels));
-    FV_TRY(read_factors(d, config));
+    FV_TRY(read_scales(d, config));
     for (uint32_t i = 0; i < d->levels; i++)
         FV_TRY(read_level(d, t, prefix, i, channels[i], width));
     snprintf(name, sizeof name, "%sneck.", prefix);

@@ -58,15 +58,15 @@ static fovea_status put_tensors(fv_tensor_reader *t, uint32_t levels, uint32_t w
 static fovea_status describe(json_t *config, const char *file, uint32_t levels, uint32_t depth,
                              float max_depth)
 {
-    json_t *taps = json_array(), *factors = json_array();
+    json_t *taps = json_array(), *scales = json_array();
     for (uint32_t i = 1; i <= levels; i++) {
         json_array_append_new(taps, json_integer(depth * i / levels));
-        json_array_append_new(factors, json_integer(1));
+        json_array_append_new(scales, json_integer(1));
     }
     if (!json_object_get(config, "fovea"))
         json_object_set_new(config, "fovea", json_object());
     json_t *own = json_object_get(config, "fovea"),
-           *head = json_pack("{s:o, s:o}", "out_indices", taps, "reassemble_factors", factors);
+           *head = json_pack("{s:o, s:o}", "out_indices", taps, "reassemble_factors", scales);
     if (max_depth > 0)
         json_object_set_new(head, "max_depth", json_real((double)max_depth));
     return head && own && json_object_set_new(own, "dpt_head", head) == 0
@@ -159,9 +159,9 @@ fovea_status fv_dpt_head_read(fovea_model *m, const fv_source *source, const fv_
     FV_TRY(find_section(&section, config));
     if (!section.object)
         return FOVEA_OK;
-    if (m->beside)
+    if (m->segmentation_source)
         return fv_fail(FOVEA_ENOTSUP, "%s: %s has a head of its own, \"%s\"; move one of them away",
-                       m->beside->name, config->file, section.section);
+                       m->segmentation_source->name, config->file, section.section);
     FV_TRY(FV_MEM_NEW(&m->dpt_head, FV_MEM_MODEL, "a head"));
     fv_dpt_head *h = m->dpt_head;
     FV_TRY(fv_backbone_read_taps(h->tap, &taps, FV_DPT_LEVELS, &section, v->depth));

@@ -1,5 +1,5 @@
-/* task_room.c: see task_room.h. */
-#include "plan/task_room.h"
+/* result_scratch.c: see result_scratch.h. */
+#include "plan/result_scratch.h"
 
 #include "base/num.h"
 #include "models/detection.h"
@@ -65,31 +65,32 @@ static void reserve_maps(fovea_plan *p, fv_builder *b)
     p->run.results.run_columns = masks ? fv_emit_table(b, width * COLUMN_WORDS) : NULL;
 }
 
-void fv_task_room_reserve(fovea_plan *p, fv_builder *b)
+void fv_result_scratch_reserve(fovea_plan *p, fv_builder *b)
 {
     const fv_detection *d = p->model->detection;
     reserve_maps(p, b);
     if (d && fv_detection_wanted(d, &p->graph))
-        p->run.results.candidates = (fv_candidate *)(void *)fv_emit_table(b, fv_detection_room(d));
+        p->run.results.candidates =
+            (fv_candidate *)(void *)fv_emit_table(b, fv_detection_scratch(d));
 }
 
-fv_between *fv_task_room_columns(const fovea_plan *p)
+fv_between *fv_result_scratch_columns(const fovea_plan *p)
 {
     return (fv_between *)(void *)p->run.results.columns;
 }
 
-fv_cubic *fv_task_room_cubic_columns(const fovea_plan *p)
+fv_cubic *fv_result_scratch_cubic_columns(const fovea_plan *p)
 {
     return (fv_cubic *)(void *)p->run.results.columns;
 }
 
-fv_class_room fv_task_room_classes(const fovea_plan *p)
+fv_class_scratch fv_result_scratch_classes(const fovea_plan *p)
 {
     const fv_result_scratch *s = &p->run.results;
     const fv_wanted *map = map_of(&p->graph);
     const uint64_t columns = p->graph.value[map->value].cols, width = p->options.width;
     const uint64_t all = line_floats(&p->graph, map), n = classes_of(&p->graph);
-    fv_class_room r = {.line = s->floats, .pixel = s->floats + all - columns};
+    fv_class_scratch r = {.line = s->floats, .pixel = s->floats + all - columns};
     if (map->kind == FOVEA_OUTPUT_MASKS && n) {
         r.share = s->floats + all;
         r.score[0] = r.share + columns * n;
@@ -100,13 +101,13 @@ fv_class_room fv_task_room_classes(const fovea_plan *p)
     return r;
 }
 
-fv_mask_room fv_task_room_masks(const fovea_plan *p)
+fv_mask_scratch fv_result_scratch_masks(const fovea_plan *p)
 {
     const fv_result_scratch *s = &p->run.results;
     const fv_wanted *map = map_of(&p->graph);
     const uint64_t columns = p->graph.value[map->value].cols, width = p->options.width;
     const uint64_t all = line_floats(&p->graph, map);
-    return (fv_mask_room){
+    return (fv_mask_scratch){
         .line = s->floats,
         .wide = s->floats + all,
         .pixel = s->floats + all - columns,

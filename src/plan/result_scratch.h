@@ -1,7 +1,7 @@
-/* task_room.h: what a plan keeps for making results of its outputs (results.h of the
+/* result_scratch.h: what a plan keeps for making results of its outputs (results.h of the
  * interface). */
-#ifndef FOVEA_SRC_PLAN_TASK_ROOM_H
-#define FOVEA_SRC_PLAN_TASK_ROOM_H
+#ifndef FOVEA_SRC_PLAN_RESULT_SCRATCH_H
+#define FOVEA_SRC_PLAN_RESULT_SCRATCH_H
 
 #include "graph/emit.h"
 
@@ -41,26 +41,26 @@ typedef struct fv_query_mask {
 } fv_query_mask;
 
 /* Sets p->run.results, once all outputs are emitted: tables of the graph. */
-void fv_task_room_reserve(struct fovea_plan *p, fv_builder *b);
-fv_between *fv_task_room_columns(const struct fovea_plan *p);
-fv_cubic *fv_task_room_cubic_columns(const struct fovea_plan *p); /* in the same place */
+void fv_result_scratch_reserve(struct fovea_plan *p, fv_builder *b);
+fv_between *fv_result_scratch_columns(const struct fovea_plan *p);
+fv_cubic *fv_result_scratch_cubic_columns(const struct fovea_plan *p); /* in the same place */
 
 /* Division of the floats. A line is the interpolation of the grid's rows at the height of a row of
  * pixels; depth needs nothing else. Masks are enlarged in two steps, first to the picture that was
  * run: `wide` has its pixels at the height of a row, `columns` their positions in the grid. */
-typedef struct fv_class_room {
+typedef struct fv_class_scratch {
     float *line, *pixel; /* grid width x columns, columns */
     float *share;        /* of masks: queries x classes; else NULL */
     float *score[2];     /* of masks: two lines of the picture, width x classes */
     float *mean;         /* of masks: classes */
     fv_between *columns; /* of masks: width */
-} fv_class_room;
-typedef struct fv_mask_room {
+} fv_class_scratch;
+typedef struct fv_mask_scratch {
     float *line, *wide, *pixel;
     fv_between *columns;
     fv_query_mask *work; /* queries */
-} fv_mask_room;
-fv_class_room fv_task_room_classes(const struct fovea_plan *p);
-fv_mask_room fv_task_room_masks(const struct fovea_plan *p);
+} fv_mask_scratch;
+fv_class_scratch fv_result_scratch_classes(const struct fovea_plan *p);
+fv_mask_scratch fv_result_scratch_masks(const struct fovea_plan *p);
 
 #endif
