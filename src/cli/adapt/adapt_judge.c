@@ -90,10 +90,10 @@ static int write_log(const adapt_run *r)
 int adapt_judge_begin(adapt_run *r)
 {
     char *path = log_of(r), *line = NULL;
-    size_t room = 0;
+    size_t capacity = 0;
     FILE *f = r->info.step > 0 ? fopen(path, "r") : NULL;
     adapt_judgement j;
-    while (f && getline(&line, &room, f) > 0)
+    while (f && getline(&line, &capacity, f) > 0)
         if (read_line(&j, r, line) && j.step <= r->info.step)
             note(r, &j);
     if (f)

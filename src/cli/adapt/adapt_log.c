@@ -45,9 +45,9 @@ static void note(adapt_log *log, double loss)
 static int copy_lines(adapt_log *log, FILE *from, uint64_t steps)
 {
     char *line = NULL;
-    size_t room = 0;
+    size_t capacity = 0;
     int code = CLI_OK;
-    while (!code && log->steps < steps && getline(&line, &room, from) > 0) {
+    while (!code && log->steps < steps && getline(&line, &capacity, from) > 0) {
         json_t *root = json_loads(line, 0, NULL);
         const json_t *step = json_object_get(root, "step");
         if (json_is_integer(step) && json_integer_value(step) == (json_int_t)log->steps + 1) {
@@ -75,15 +75,15 @@ static int continue_log(adapt_log *log, uint64_t steps)
                         "%s: cannot be read, and the checkpoint goes on with it; --log /dev/null "
                         "goes on without",
                         log->path);
-    char *beside = cli_text("%s.new", log->path);
-    log->file = fopen(beside, "w");
-    int code = log->file ? copy_lines(log, from, steps) : failed(beside);
+    char *replacement = cli_text("%s.new", log->path);
+    log->file = fopen(replacement, "w");
+    int code = log->file ? copy_lines(log, from, steps) : failed(replacement);
     fclose(from);
-    if (!code && (!make_durable(log->file) || rename(beside, log->path)))
+    if (!code && (!make_durable(log->file) || rename(replacement, log->path)))
         code = failed(log->path);
     if (code && log->file)
-        remove(beside);
-    free(beside);
+        remove(replacement);
+    free(replacement);
     return code;
 }
 

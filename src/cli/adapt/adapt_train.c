@@ -246,16 +246,16 @@ static int step(adapt_run *r, double begin)
 }
 
 /* What the bar says: the loss of late, the pace, what held-out pictures say. */
-static void describe(char *out, size_t room, const adapt_run *r)
+static void describe(char *out, size_t size, const adapt_run *r)
 {
     const size_t n = r->log.steps < 10 ? r->log.steps : 10;
     int at = 0;
     if (n)
-        at = snprintf(out, room, "step %llu, loss %.4g, %.2f pictures/s",
+        at = snprintf(out, size, "step %llu, loss %.4g, %.2f pictures/s",
                       (unsigned long long)r->info.step, adapt_log_mean(&r->log, n, 0),
                       (double)r->pictures / r->seconds);
-    if (r->judgements > 0 && at > 0 && (size_t)at < room)
-        snprintf(out + at, room - (size_t)at, ", held-out %.4g, best %.4g",
+    if (r->judgements > 0 && at > 0 && (size_t)at < size)
+        snprintf(out + at, size - (size_t)at, ", held-out %.4g, best %.4g",
                  r->judged[r->judgements - 1].rank, r->judged[r->best].rank);
 }
 

@@ -10,7 +10,7 @@
 #include "cli/adapt/processes.h"
 #include "cli/common/cli.h"
 
-enum { PATH_ROOM = 4096 };
+enum { PATH_BYTES = 4096 };
 
 /* How many processes the launcher says there are: Open MPI, MPICH and its kin, MVAPICH. */
 static long started(void)
@@ -29,15 +29,15 @@ static long started(void)
 /* From the program's folder, as in a build, else from where it was installed. */
 static void *open_library(void)
 {
-    char path[PATH_ROOM];
+    char path[PATH_BYTES];
     const ssize_t n = readlink("/proc/self/exe", path, sizeof path);
     void *library = NULL;
     if (n > 0 && (size_t)n < sizeof path) {
         path[n] = 0;
-        char *beside = cli_text("%.*s" CLI_MPI_NAME, (int)(cli_file_name(path) - path), path);
+        char *neighbour = cli_text("%.*s" CLI_MPI_NAME, (int)(cli_file_name(path) - path), path);
         /* Open MPI's own plug-ins look for its symbols among the global ones. */
-        library = dlopen(beside, RTLD_NOW | RTLD_GLOBAL);
-        free(beside);
+        library = dlopen(neighbour, RTLD_NOW | RTLD_GLOBAL);
+        free(neighbour);
     }
     return library ? library : dlopen(CLI_MPI_FOLDER "/" CLI_MPI_NAME, RTLD_NOW | RTLD_GLOBAL);
 }

@@ -173,8 +173,8 @@ int bench_attention(bench_case *out, const cli_settings *s, const bench_request 
 int bench_block(bench_case *out, const cli_settings *s, const bench_request *r);
 int bench_model(bench_case *out, const cli_settings *s, const bench_request *r);
 int bench_lm(bench_case *out, const cli_settings *s, const bench_request *r);
-/* All picks of the request, `room` at most. */
-int bench_kernel_picks(bench_kernel_pick *out, size_t room, size_t *n, const cli_settings *s,
+/* All picks of the request, `capacity` at most. */
+int bench_kernel_picks(bench_kernel_pick *out, size_t capacity, size_t *n, const cli_settings *s,
                        const bench_device *on, const bench_request *r);
 /* Where the kernel of r->pick does not fit: CLI_UNSUPPORTED, without a message. */
 int bench_kernel(bench_case *out, const cli_settings *s, const bench_request *r);

@@ -81,15 +81,15 @@ static int add_softmax(bench_case *c, const fovea_step_info *step, double *times
     return make_softmax(c, &s);
 }
 
-static int add_alone(floor_kind *k, bench_case *list, size_t *n, size_t room)
+static int add_alone(floor_kind *k, bench_case *list, size_t *n, size_t capacity)
 {
     const bench_options none = {.check = BENCH_CHECK_FIRST};
     const fovea_step_info *s = &k->step;
     const bool product = strcmp(s->op, "gemm") == 0 || strcmp(s->op, "conv") == 0;
     const bool softmax = strcmp(s->op, "softmax") == 0 || strcmp(s->op, "wsoftmax") == 0;
     bench_case *c = &list[*n];
-    if (*n == room)
-        return cli_fail(CLI_UNSUPPORTED, "more than %zu kinds of steps", room);
+    if (*n == capacity)
+        return cli_fail(CLI_UNSUPPORTED, "more than %zu kinds of steps", capacity);
     k->times = 1;
     if (!product && !softmax)
         return CLI_OK;
@@ -115,7 +115,7 @@ static floor_kind *kind_of(bench_floors *f, const fovea_step_info *s)
     return k;
 }
 
-int bench_floors_add(bench_floors *out, bench_case *list, size_t *n, size_t room)
+int bench_floors_add(bench_floors *out, bench_case *list, size_t *n, size_t capacity)
 {
     const fovea_plan *plan = list[0].plan;
     fovea_step_info step = FOVEA_STEP_INFO_INIT;
@@ -123,7 +123,7 @@ int bench_floors_add(bench_floors *out, bench_case *list, size_t *n, size_t room
     for (size_t i = 0; fovea_plan_step(plan, i, &step); i++)
         kind_of(out, &step)->count++;
     for (size_t i = 0; i < out->kinds; i++)
-        CLI_TRY(add_alone(&out->kind[i], list, n, room));
+        CLI_TRY(add_alone(&out->kind[i], list, n, capacity));
     return CLI_OK;
 }
 

@@ -18,7 +18,7 @@ typedef struct bench_floors {
 } bench_floors;
 
 /* list[0] is a model; appends the cases that bound its steps. */
-int bench_floors_add(bench_floors *out, bench_case *list, size_t *n, size_t room);
+int bench_floors_add(bench_floors *out, bench_case *list, size_t *n, size_t capacity);
 json_t *bench_floors_describe(const bench_floors *f, const bench_case *list);
 void bench_floors_free(bench_floors *f);
 

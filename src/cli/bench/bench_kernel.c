@@ -84,7 +84,7 @@ static bool asked(const fovea_kernel_info *k, const fovea_step_info *step, const
            (!r->kernel || strstr(k->name, r->kernel));
 }
 
-int bench_kernel_picks(bench_kernel_pick *out, size_t room, size_t *n, const cli_settings *s,
+int bench_kernel_picks(bench_kernel_pick *out, size_t capacity, size_t *n, const cli_settings *s,
                        const bench_device *on, const bench_request *r)
 {
     fovea_plan *plan;
@@ -94,7 +94,7 @@ int bench_kernel_picks(bench_kernel_pick *out, size_t room, size_t *n, const cli
     *n = 0;
     for (size_t i = 0; fovea_plan_step(plan, i, &step); i++)
         for (size_t j = 0; !repeated(plan, i, &step) && fovea_kernel_list(j, &k); j++)
-            if (asked(&k, &step, r) && *n < room)
+            if (asked(&k, &step, r) && *n < capacity)
                 out[(*n)++] = (bench_kernel_pick){i, k.name};
     fovea_plan_free(plan);
     return CLI_OK;

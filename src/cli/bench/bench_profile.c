@@ -22,7 +22,7 @@ struct sweep {
 struct profile {
     bench_case *c;
     fovea_trace_event *event;
-    size_t room, events; /* of the last frame */
+    size_t capacity, events; /* of the last frame */
     struct layer *layer;
     size_t layers;
     struct sweep *sweep;
@@ -50,7 +50,7 @@ static void count_steps(struct profile *p)
 static void add_frame(struct profile *p)
 {
     p->events = fovea_plan_trace_count(p->c->plan);
-    p->events = p->events < p->room ? p->events : p->room;
+    p->events = p->events < p->capacity ? p->events : p->capacity;
     for (size_t i = 0; i < p->events; i++) {
         const fovea_trace_event *e = &p->event[i];
         struct layer *l = &p->layer[e->step];
@@ -73,10 +73,10 @@ static int trace(struct profile *p)
     double seconds;
     CLI_TRY(cli_check(fovea_plan_trace(p->c->plan, &probe, 1)));
     CLI_TRY(p->c->run(p->c, &seconds));
-    p->room = fovea_plan_trace_count(p->c->plan);
-    p->room = p->room < CALLS ? p->room : CALLS;
-    p->event = cli_alloc(p->room, sizeof *p->event);
-    CLI_TRY(cli_check(fovea_plan_trace(p->c->plan, p->event, p->room)));
+    p->capacity = fovea_plan_trace_count(p->c->plan);
+    p->capacity = p->capacity < CALLS ? p->capacity : CALLS;
+    p->event = cli_alloc(p->capacity, sizeof *p->event);
+    CLI_TRY(cli_check(fovea_plan_trace(p->c->plan, p->event, p->capacity)));
     for (int i = 0; i < FRAMES; i++) {
         CLI_TRY(p->c->run(p->c, &p->frame[i]));
         add_frame(p);

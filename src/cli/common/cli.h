@@ -292,8 +292,8 @@ void cli_plan_options(fovea_plan_options *out, const cli_settings *s, const fove
 typedef struct cli_output {
     FILE *file;
     const char *path;
-    char *beside;  /* temporary name until the file is complete; NULL: written in place */
-    bool nameless; /* O_TMPFILE: it has no name yet */
+    char *temporary; /* temporary name until the file is complete; NULL: written in place */
+    bool nameless;   /* O_TMPFILE: it has no name yet */
 } cli_output;
 
 /* Checks before the work that the file can be written; changes nothing. */

@@ -11,8 +11,8 @@
 
 /* Where the module lies, seen from the program: installed, in a wheel, in the build of the
  * repository. */
-static const char *const beside[] = {"../share/fovea/convert", "../../fovea/convert",
-                                     "../../../python/fovea/convert"};
+static const char *const locations[] = {"../share/fovea/convert", "../../fovea/convert",
+                                        "../../../python/fovea/convert"};
 
 /* Of an installed package for Python. -c has the arguments after it. */
 static const char run_module[] =
@@ -37,9 +37,9 @@ static char *readable(char *file)
 static char *find_module(void)
 {
     char *program = realpath("/proc/self/exe", NULL), *found = NULL;
-    for (size_t i = 0; program && !found && i < sizeof beside / sizeof *beside; i++)
+    for (size_t i = 0; program && !found && i < sizeof locations / sizeof *locations; i++)
         found = readable(cli_text("%.*s%s/__main__.py", (int)(cli_file_name(program) - program),
-                                  program, beside[i]));
+                                  program, locations[i]));
     free(program);
     return found ? found : readable(cli_text("%s/__main__.py", CLI_CONVERT_FOLDER));
 }

@@ -9,14 +9,14 @@
 /* The whole file; NULL: errno says why not. */
 static char *read_all(size_t *size, const char *path)
 {
-    size_t room = 1 << 16;
+    size_t capacity = 1 << 16;
     FILE *f = fopen(path, "rb");
-    char *text = f ? cli_alloc(room, 1) : NULL;
+    char *text = f ? cli_alloc(capacity, 1) : NULL;
     *size = 0;
-    for (size_t got; f && text && (got = fread(text + *size, 1, room - *size, f)) > 0;) {
+    for (size_t got; f && text && (got = fread(text + *size, 1, capacity - *size, f)) > 0;) {
         *size += got;
-        if (*size == room) {
-            char *more = realloc(text, room *= 2);
+        if (*size == capacity) {
+            char *more = realloc(text, capacity *= 2);
             if (!more)
                 free(text);
             text = more;

@@ -19,11 +19,11 @@ void *cli_alloc(size_t count, size_t size)
 
 void *cli_grow(void *array, size_t n, size_t size)
 {
-    const size_t room = n ? 2 * n : 1;
+    const size_t capacity = n ? 2 * n : 1;
     if (n & (n - 1)) /* the room is a power of two */
         return array;
-    void *more = realloc(array, room * size);
+    void *more = realloc(array, capacity * size);
     if (!more)
-        exit(cli_fail(CLI_UNSUPPORTED, "out of memory (%zu x %zu bytes)", room, size));
+        exit(cli_fail(CLI_UNSUPPORTED, "out of memory (%zu x %zu bytes)", capacity, size));
     return more;
 }

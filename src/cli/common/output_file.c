@@ -36,10 +36,10 @@ bool cli_is_folder(const char *path)
 }
 
 /* NAME.NUMBER.tmp in the folder of `path`, a name that nobody can foresee. */
-static char *beside(const char *path)
+static char *temporary(const char *path)
 {
-    const size_t name = strlen(cli_file_name(path)), room = NAME_MOST - DIGITS - strlen("..tmp");
-    const size_t cut = name > room ? name - room : 0;
+    const size_t name = strlen(cli_file_name(path)), longest = NAME_MOST - DIGITS - strlen("..tmp");
+    const size_t cut = name > longest ? name - longest : 0;
     unsigned long long number = 0;
     if (getentropy(&number, sizeof number) != 0)
         number = (unsigned long long)getpid(); /* O_EXCL keeps this safe as well */
@@ -63,7 +63,7 @@ static int open_nameless(const char *path)
 static int name_it(const cli_output *o)
 {
     char *fd = cli_text("/proc/self/fd/%d", fileno(o->file));
-    const int code = linkat(AT_FDCWD, fd, AT_FDCWD, o->beside, AT_SYMLINK_FOLLOW);
+    const int code = linkat(AT_FDCWD, fd, AT_FDCWD, o->temporary, AT_SYMLINK_FOLLOW);
     free(fd);
     return code;
 }
@@ -84,16 +84,16 @@ static int name_it(const cli_output *o)
 
 #endif
 
-static int open_beside(cli_output *o)
+static int open_temporary(cli_output *o)
 {
-    o->beside = beside(o->path);
+    o->temporary = temporary(o->path);
     int fd = open_nameless(o->path);
     o->nameless = fd >= 0;
     if (fd < 0)
-        fd = open(o->beside, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+        fd = open(o->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (fd < 0) {
-        free(o->beside);
-        o->beside = NULL;
+        free(o->temporary);
+        o->temporary = NULL;
     }
     return fd;
 }
@@ -111,13 +111,13 @@ int cli_output_check(const char *path)
         return S_ISDIR(st.st_mode) ? failed(path, strerror(EISDIR)) : CLI_OK;
     if (lstat(path, &st) != 0 && errno != ENOENT)
         return failed(path, strerror(errno));
-    const int fd = open_beside(&o);
+    const int fd = open_temporary(&o);
     if (fd < 0)
         return not_ours(errno) && access(path, W_OK) == 0 ? CLI_OK : failed(path, strerror(errno));
     close(fd);
     if (!o.nameless)
-        remove(o.beside);
-    free(o.beside);
+        remove(o.temporary);
+    free(o.temporary);
     return CLI_OK;
 }
 
@@ -128,7 +128,7 @@ int cli_output_begin(cli_output *o, const char *path)
     const bool there = lstat(path, &st) == 0;
     *o = (cli_output){.path = path};
     if (!there || S_ISREG(st.st_mode)) {
-        const int fd = open_beside(o);
+        const int fd = open_temporary(o);
         if (fd >= 0 && there)
             fchmod(fd, st.st_mode);
         o->file = fd >= 0 ? fdopen(fd, "wb") : NULL;
@@ -145,12 +145,12 @@ int cli_output_end(cli_output *o, const char *problem)
         why = errno;
     if (fclose(o->file) != 0 && !why)
         why = errno;
-    if (!why && !problem && o->beside && rename(o->beside, o->path) != 0)
+    if (!why && !problem && o->temporary && rename(o->temporary, o->path) != 0)
         why = errno;
     const bool good = !why && !problem;
-    if (!good && o->beside)
-        remove(o->beside);
-    free(o->beside);
+    if (!good && o->temporary)
+        remove(o->temporary);
+    free(o->temporary);
     return good ? CLI_OK : failed(o->path, why ? strerror(why) : problem);
 }
 

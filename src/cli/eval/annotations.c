@@ -59,11 +59,11 @@ static void read_file_name(annotations_item *out, const char *name)
 /* A category may be called by a number. */
 static void read_category_name(annotations_item *out, const json_t *value)
 {
-    char room[FV_JSON_ID];
+    char buffer[FV_JSON_ID];
     if (json_is_string(value))
         out->name = json_string_value(value);
     else
-        out->name = out->own = cli_text("%s", fv_json_id(room, value));
+        out->name = out->own = cli_text("%s", fv_json_id(buffer, value));
 }
 
 static int read_item(annotations_item *out, const annotations *a, const char *key, size_t i,
@@ -73,15 +73,15 @@ static int read_item(annotations_item *out, const annotations *a, const char *ke
     const json_t *name = member(from, image ? "file_name" : "name"), *id = member(from, "id");
     if (image && !name) /* LVIS */
         name = member(from, "coco_url");
-    char room[FV_JSON_ID];
-    const char *text = fv_json_id(room, id);
+    char buffer[FV_JSON_ID];
+    const char *text = fv_json_id(buffer, id);
     if (!text)
         return wrong_member(a, key, i, "id", id, an_id);
     out->id = cli_text("%s", text);
     out->at = i;
     if (image && (!json_is_string(name) || json_string_length(name) == 0))
         return wrong_member(a, key, i, "file_name", name, "the name of a file");
-    if (name && !fv_json_id(room, name))
+    if (name && !fv_json_id(buffer, name))
         return wrong_member(a, key, i, "name", name, "a text");
     if (image)
         read_file_name(out, json_string_value(name));
@@ -153,9 +153,9 @@ static const char objects[] = "annotations";
 static int find(uint32_t *out, const annotations *a, const annotations_item *list, size_t n,
                 size_t i, const json_t *from, const char *key)
 {
-    char room[FV_JSON_ID];
+    char buffer[FV_JSON_ID];
     const json_t *value = member(from, key);
-    const char *id = fv_json_id(room, value);
+    const char *id = fv_json_id(buffer, value);
     if (!id)
         return wrong_member(a, objects, i, key, value, an_id);
     *out = (uint32_t)place(list, n, id);
@@ -210,8 +210,8 @@ static int tell_strays(const annotations *a, size_t strays, size_t first)
     CLI_TRY(find(&image, a, a->image, a->images, first, from, "image_id"));
     const bool of_image = image == a->images;
     const char *key = of_image ? "image_id" : "category_id";
-    char room[FV_JSON_ID];
-    const char *id = fv_json_id(room, member(from, key));
+    char buffer[FV_JSON_ID];
+    const char *id = fv_json_id(buffer, member(from, key));
     if (a->n == 0)
         return cli_fail(CLI_INPUT,
                         "--annotations %s: none of its %zu annotations is of a listed image and "

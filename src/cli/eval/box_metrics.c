@@ -110,9 +110,9 @@ static int best_first(const void *a, const void *b)
 
 /* Adds up precision at 101 recalls and the largest recall. `counted`: objects. */
 static void accumulate(totals *sum, const verdict *v, size_t n, double counted, int area, int limit,
-                       int t, double *room)
+                       int t, double *scratch)
 {
-    double *recall = room, *precision = room + n, right = 0, wrong = 0, mean = 0;
+    double *recall = scratch, *precision = scratch + n, right = 0, wrong = 0, mean = 0;
     size_t k = 0;
     for (size_t i = 0; i < n; i++) {
         if (v[i].place >= limits[limit])
@@ -188,7 +188,7 @@ static size_t judge_picture(verdict *out, picture *p, int area, size_t before)
 static void add_category(totals *sum, const group *all)
 {
     verdict *v = cli_alloc(all->n_found + 1, sizeof *v);
-    double *room = cli_alloc(2 * all->n_found + 1, sizeof *room);
+    double *scratch = cli_alloc(2 * all->n_found + 1, sizeof *scratch);
     for (int area = 0; area < AREAS; area++) {
         group left = *all;
         size_t n = 0, counted = 0;
@@ -203,9 +203,9 @@ static void add_category(totals *sum, const group *all)
         sum->categories[area]++;
         for (int limit = 0; limit < LIMITS; limit++)
             for (int t = 0; t < THRESHOLDS; t++)
-                accumulate(sum, v, n, (double)counted, area, limit, t, room);
+                accumulate(sum, v, n, (double)counted, area, limit, t, scratch);
     }
-    free(room);
+    free(scratch);
     free(v);
 }
 

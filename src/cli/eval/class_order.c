@@ -218,12 +218,12 @@ static int read_lines(json_t **out, const char *path)
 {
     FILE *f = fopen(path, "r");
     char *line = NULL;
-    size_t room = 0;
+    size_t capacity = 0;
     if (!f)
         return cli_fail(CLI_INPUT, "--class-order %s: %s; name, number or a file is wanted", path,
                         strerror(errno));
     *out = json_array();
-    while (getline(&line, &room, f) > 0) {
+    while (getline(&line, &capacity, f) > 0) {
         trim(line);
         if (*line)
             json_array_append_new(*out, cli_json_text(line));

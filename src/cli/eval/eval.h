@@ -48,8 +48,8 @@ typedef struct eval_batch {
     uint32_t most, slots, frames, width, height;
     eval_slot *slot;
     fovea_frame *frame;
-    eval_slot next; /* with `ahead`: was read, but has another size */
-    bool ahead;
+    eval_slot next; /* with `prefetched`: was read, but has another size */
+    bool prefetched;
 } eval_batch;
 
 typedef struct eval_case {

@@ -27,7 +27,7 @@ static void empty(eval_batch *b)
 void eval_batch_end(eval_batch *b)
 {
     empty(b);
-    if (b->ahead)
+    if (b->prefetched)
         drop(&b->next);
     free(b->slot);
     free(b->frame);
@@ -57,10 +57,10 @@ void eval_batch_read(eval_batch *b, const dataset *d, size_t index, bool strict)
     bool go_on = true;
     empty(b);
     while (go_on && b->slots < b->most && index + b->slots < d->n) {
-        if (!b->ahead)
+        if (!b->prefetched)
             b->next = read_slot(d, index + b->slots);
-        b->ahead = !b->next.code && !add_frame(b, &b->next.picture);
-        if (b->ahead)
+        b->prefetched = !b->next.code && !add_frame(b, &b->next.picture);
+        if (b->prefetched)
             return;
         b->slot[b->slots++] = b->next;
         go_on = !b->next.code || (b->next.code == EVAL_SKIP && !strict);

@@ -231,11 +231,11 @@ static int measure(json_t *record, eval_run *r, eval_case *c, const dataset_pict
                    size_t index)
 {
     (void)p;
-    const size_t room = r->s.info.boxes;
-    fovea_detection *found = cli_alloc(room, sizeof *found);
+    const size_t capacity = r->s.info.boxes;
+    fovea_detection *found = cli_alloc(capacity, sizeof *found);
     size_t n = 0;
-    const int code =
-        cli_check(fovea_detections(c->run.plan, c->run.outs, c->run.n_outputs, found, room, &n));
+    const int code = cli_check(
+        fovea_detections(c->run.plan, c->run.outs, c->run.n_outputs, found, capacity, &n));
     json_t *boxes = json_array();
     for (size_t i = 0; i < n && !code; i++)
         add_box(boxes, r, &c->run, &found[i]);

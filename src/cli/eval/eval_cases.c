@@ -157,9 +157,9 @@ static size_t count_left(const eval_run *r)
     return left;
 }
 
-static void describe(char *text, size_t room, const eval_case *c, double rate)
+static void describe(char *text, size_t size, const eval_case *c, double rate)
 {
-    snprintf(text, room, "%.40s%s%s%s%s, %.3g pictures/s", c->attention ? c->attention : "eval",
+    snprintf(text, size, "%.40s%s%s%s%s, %.3g pictures/s", c->attention ? c->attention : "eval",
              c->compute ? " " : "", c->compute ? c->compute : "", c->size ? " " : "",
              c->size ? c->size : "", rate);
 }

@@ -35,14 +35,14 @@ static int begin(eval_run *r)
 static int compare(json_t *record, const eval_run *r, const eval_runner *run, const cli_image *map,
                    const char *path)
 {
-    const size_t room = (size_t)map->width * map->height;
+    const size_t pixels = (size_t)map->width * map->height;
     const depth_output of = {.width = run->width,
                              .height = run->height,
                              .plan = &run->info,
                              .data = eval_patches(run),
                              .columns = run->out.grid_width,
                              .rows = run->out.grid_height};
-    double *found = cli_alloc(2 * room, sizeof *found), *truth = found + room;
+    double *found = cli_alloc(2 * pixels, sizeof *found), *truth = found + pixels;
     const size_t n = depth_truth_pairs(found, truth, map, r->depth_scale, &of);
     if (n > 0) {
         depth_align(found, truth, n, r->align);

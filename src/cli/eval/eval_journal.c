@@ -95,8 +95,8 @@ static int write_line(eval_run *r, const json_t *line)
 static json_t *read_line(FILE *from)
 {
     char *line = NULL;
-    size_t room = 0;
-    const ssize_t n = getline(&line, &room, from);
+    size_t capacity = 0;
+    const ssize_t n = getline(&line, &capacity, from);
     json_t *value = n > 0 && line[n - 1] == '\n' ? json_loads(line, 0, NULL) : NULL;
     free(line);
     return value;

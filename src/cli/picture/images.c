@@ -14,14 +14,14 @@ static int read_file(struct picture_bytes *out, const char *path)
     FILE *f = cli_is_stdin(path) ? stdin : fopen(path, "rb");
     if (!f)
         return picture_bad(path, strerror(errno));
-    size_t room = 1 << 16, size = 0;
-    uint8_t *data = cli_alloc(room, 1);
-    for (size_t got; (got = fread(data + size, 1, room - size, f)) > 0;) {
+    size_t capacity = 1 << 16, size = 0;
+    uint8_t *data = cli_alloc(capacity, 1);
+    for (size_t got; (got = fread(data + size, 1, capacity - size, f)) > 0;) {
         size += got;
         if (size > FILE_MAX)
             break;
-        if (size == room) {
-            uint8_t *more = realloc(data, room *= 2);
+        if (size == capacity) {
+            uint8_t *more = realloc(data, capacity *= 2);
             if (!more)
                 break;
             data = more;

@@ -155,7 +155,7 @@ bool orientation_apply(cli_image *image, size_t channels, int orientation)
     const size_t width = turned ? h : w, height = turned ? w : h;
     if (orientation <= ORIENTATION_UPRIGHT)
         return true;
-    uint8_t *out = picture_room(w * h * channels);
+    uint8_t *out = picture_alloc(w * h * channels);
     if (!out)
         return false;
     /* Where the pixel of the first row and column is from, and the next ones of the row and of the

@@ -41,7 +41,7 @@ enum picture_what { PICTURE_INDICES = 1, PICTURE_DEPTHS = 2, PICTURE_COLOURS = 3
 int picture_bad(const char *path, const char *what);
 /* Memory for pixels, to be freed; NULL: there is none. Of a large picture in large pages where
  * there are such: small ones take as long to come as a third of the decoding of a JPEG. */
-uint8_t *picture_room(size_t bytes);
+uint8_t *picture_alloc(size_t bytes);
 /* Allocates the pixels that the header announces; `pixels_per_byte`: how many pixels a byte of a
  * valid file can encode at most. */
 int picture_begin(cli_image *out, const char *path, const struct picture_bytes *b, uint64_t width,

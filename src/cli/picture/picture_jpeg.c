@@ -53,7 +53,7 @@ static void failed(j_common_ptr jpeg)
     longjmp(d->back, 1);
 }
 
-static void remarked(j_common_ptr jpeg)
+static void warned(j_common_ptr jpeg)
 {
     (void)jpeg;
 }
@@ -92,7 +92,7 @@ static bool begin(struct decoder *d, const struct picture_bytes *b)
     j_decompress_ptr j = &d->jpeg;
     j->err = jpeg_std_error(&d->error);
     d->error.error_exit = failed;
-    d->error.output_message = remarked;
+    d->error.output_message = warned;
     j->client_data = d;
     jpeg_create_decompress(j);
     d->progress.progress_monitor = limit_scans;

@@ -17,15 +17,15 @@ int picture_bad(const char *path, const char *what)
     return cli_fail(CLI_INPUT, "%s: %s", path, what);
 }
 
-uint8_t *picture_room(size_t bytes)
+uint8_t *picture_alloc(size_t bytes)
 {
 #ifdef MADV_HUGEPAGE
     const size_t page = (size_t)1 << 21;
     const size_t whole = (bytes + page - 1) / page * page;
-    void *room;
-    if (bytes >= 2 * page && posix_memalign(&room, page, whole) == 0) {
-        madvise(room, whole, MADV_HUGEPAGE);
-        return room;
+    void *memory;
+    if (bytes >= 2 * page && posix_memalign(&memory, page, whole) == 0) {
+        madvise(memory, whole, MADV_HUGEPAGE);
+        return memory;
     }
 #endif
     return malloc(bytes);
@@ -42,7 +42,7 @@ int picture_begin(cli_image *out, const char *path, const struct picture_bytes *
     if (width * height / pixels_per_byte > b->size)
         return cli_fail(CLI_INPUT, "%s: claims %llux%llu pixels in %zu bytes; it is broken", path,
                         (unsigned long long)width, (unsigned long long)height, b->size);
-    out->rgb = picture_room((size_t)(width * height * 3));
+    out->rgb = picture_alloc((size_t)(width * height * 3));
     if (!out->rgb)
         return picture_bad(path, "no memory for its pixels");
     out->width = (uint32_t)width;

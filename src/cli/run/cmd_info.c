@@ -65,9 +65,9 @@ static void show_devices(const struct devices *all)
         if (*d->quirks)
             printf("         %s\n", d->quirks);
     }
-    const char *remark;
-    for (size_t i = 0; (remark = fovea_backend_status(i)); i++)
-        printf("%s\n", remark);
+    const char *status;
+    for (size_t i = 0; (status = fovea_backend_status(i)); i++)
+        printf("%s\n", status);
 }
 
 static void show_kernels(void)

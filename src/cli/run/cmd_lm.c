@@ -62,12 +62,12 @@ static int read_ids(lm *r, const char *text)
 
 static int read_stream(lm *r, FILE *from)
 {
-    size_t n = 0, room = 1 << 16;
-    char *text = malloc(room);
+    size_t n = 0, capacity = 1 << 16;
+    char *text = malloc(capacity);
     while (text && !feof(from) && !ferror(from)) {
-        n += fread(text + n, 1, room - 1 - n, from);
-        if (n + 1 == room) {
-            char *larger = realloc(text, room *= 2);
+        n += fread(text + n, 1, capacity - 1 - n, from);
+        if (n + 1 == capacity) {
+            char *larger = realloc(text, capacity *= 2);
             if (!larger)
                 free(text);
             text = larger;

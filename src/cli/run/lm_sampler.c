@@ -19,12 +19,12 @@ lm_sampler lm_sampler_make(uint32_t vocabulary, uint32_t top_k, double temperatu
                         .top_k = all ? vocabulary : top_k,
                         .temperature = temperature,
                         .state = seed,
-                        .room = cli_alloc(vocabulary, sizeof(struct lm_candidate))};
+                        .candidates = cli_alloc(vocabulary, sizeof(struct lm_candidate))};
 }
 
 void lm_sampler_free(lm_sampler *s)
 {
-    free(s->room);
+    free(s->candidates);
 }
 
 /* SplitMix64: in [0, 1). */
@@ -65,15 +65,15 @@ uint32_t lm_sampler_next(lm_sampler *s, const float *logits)
     if (s->temperature <= 0)
         return likeliest(logits, s->vocabulary);
     for (uint32_t i = 0; i < s->vocabulary; i++)
-        s->room[i] = (struct lm_candidate){value_of(logits[i]), i};
-    qsort(s->room, s->vocabulary, sizeof *s->room, by_logit);
+        s->candidates[i] = (struct lm_candidate){value_of(logits[i]), i};
+    qsort(s->candidates, s->vocabulary, sizeof *s->candidates, by_logit);
     for (uint32_t i = 0; i < s->top_k; i++)
-        sum += exp((s->room[i].logit - s->room[0].logit) / s->temperature);
+        sum += exp((s->candidates[i].logit - s->candidates[0].logit) / s->temperature);
     double left = uniform(&s->state) * sum;
     for (uint32_t i = 0; i < s->top_k; i++) {
-        left -= exp((s->room[i].logit - s->room[0].logit) / s->temperature);
+        left -= exp((s->candidates[i].logit - s->candidates[0].logit) / s->temperature);
         if (left < 0)
-            return s->room[i].id;
+            return s->candidates[i].id;
     }
-    return s->room[0].id;
+    return s->candidates[0].id;
 }

@@ -5,10 +5,10 @@
 #include <stdint.h>
 
 typedef struct lm_sampler {
-    uint32_t vocabulary, top_k; /* top_k 0: all */
-    double temperature;         /* 0: the likeliest token */
-    uint64_t state;             /* of the random numbers: the seed */
-    struct lm_candidate *room;  /* `vocabulary` of them */
+    uint32_t vocabulary, top_k;      /* top_k 0: all */
+    double temperature;              /* 0: the likeliest token */
+    uint64_t state;                  /* of the random numbers: the seed */
+    struct lm_candidate *candidates; /* `vocabulary` of them */
 } lm_sampler;
 
 lm_sampler lm_sampler_make(uint32_t vocabulary, uint32_t top_k, double temperature, uint64_t seed);

@@ -77,9 +77,9 @@ static int open_files(op_case *c)
     const char *name = text(c, "inputs_file", NULL);
     if (!name)
         return CLI_OK;
-    char *beside = cli_text("%.*s%s", (int)(cli_file_name(c->path) - c->path), c->path, name);
-    int code = cli_check(fovea_tensors_open(&c->inputs, beside));
-    free(beside);
+    char *inputs = cli_text("%.*s%s", (int)(cli_file_name(c->path) - c->path), c->path, name);
+    int code = cli_check(fovea_tensors_open(&c->inputs, inputs));
+    free(inputs);
     if (code)
         c->inputs = c->file;
     return code;

@@ -129,10 +129,10 @@ static bool is_numbered(const char *name, const char *id, bool *numbered)
 
 static bool is_of(const people *p, const json_t *record, const char *name, size_t picture)
 {
-    char room[FV_JSON_ID], number[32];
+    char buffer[FV_JSON_ID], number[32];
     const json_t *id = json_object_get(record, "image_id"), *image = listed(p, "images", id);
     const char *file = json_string_value(json_object_get(record, "file_name"));
-    const char *text = id ? fv_json_id(room, id) : NULL;
+    const char *text = id ? fv_json_id(buffer, id) : NULL;
     bool numbered = false;
     if (!file && image)
         file = json_string_value(json_object_get(image, "file_name"));
@@ -149,11 +149,11 @@ static bool is_of(const people *p, const json_t *record, const char *name, size_
 /* A record without a category is a person's. */
 static bool is_person(const people *p, const json_t *record)
 {
-    char room[FV_JSON_ID];
+    char buffer[FV_JSON_ID];
     const json_t *id = json_object_get(record, "category_id");
     const json_t *category = listed(p, "categories", id);
     const char *name = json_string_value(json_object_get(record, "label"));
-    const char *number = id ? fv_json_id(room, id) : NULL;
+    const char *number = id ? fv_json_id(buffer, id) : NULL;
     if (!name && category)
         name = json_string_value(json_object_get(category, "name"));
     if (p->category && number && strcmp(number, p->category) == 0)

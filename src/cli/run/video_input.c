@@ -80,7 +80,7 @@ int video_raw_parse(video_raw *out, const char *text)
 /* ---- room ---- */
 
 /* For one frame as it comes, and after it for what is made of it. */
-static int make_room(video *v)
+static int allocate(video *v)
 {
     const uint64_t w = v->of.width, h = v->of.height;
     fovea_layout_info *l = &v->layout;
@@ -280,7 +280,7 @@ static int begin_ppm(video *v, bool *there)
     v->sample = white == UINT16_MAX ? 2 : 1;
     const bool same = v->pixels && before.of.width == v->of.width &&
                       before.of.height == v->of.height && before.sample == v->sample;
-    return same ? CLI_OK : make_room(v);
+    return same ? CLI_OK : allocate(v);
 }
 
 /* Numbers of 16 bits, big endian, as bytes. */
@@ -310,7 +310,7 @@ int video_open(video *out, const char *path, const video_raw *raw, int yuv)
     if (yuv >= 0)
         out->yuv = (fovea_yuv_matrix)yuv;
     if (!out->of.ppm)
-        CLI_THEN(code, make_room(out));
+        CLI_THEN(code, allocate(out));
     if (code)
         video_close(out);
     return code;
