@@ -27,7 +27,7 @@ MODELS = {"dinov2-s": "518", "siglip-b16": "224", "depth-anything-s": "518", "rf
           "pola-swin-t": "224", "pola-pvt-t": "224", "gla-340m": None}
 SEQUENCES = ("gla-340m",)
 TOKENS = "256"  # that a sequence has seen
-ROOM = 1.05
+TOLERANCE = 1.05
 SLOWER = 3  # exit status
 
 
@@ -82,7 +82,7 @@ def ratio(row, compute, key):
 def cell(row, compute):
     r = ratio(row, compute, "ms")
     shown = "%.2f" % r
-    return "%s, %s" % (milliseconds(row["of"][compute]["ms"]), "**%s**" % shown if r > ROOM else shown)
+    return "%s, %s" % (milliseconds(row["of"][compute]["ms"]), "**%s**" % shown if r > TOLERANCE else shown)
 
 
 def milliseconds(ms):
@@ -130,7 +130,7 @@ def main():
                 with open(options.output, "w") as f:
                     json.dump(rows, f, indent=1)
     print(table(rows), end="")
-    slower = any(ratio(row, compute, "ms") > ROOM for row in rows for compute in COMPUTES)
+    slower = any(ratio(row, compute, "ms") > TOLERANCE for row in rows for compute in COMPUTES)
     return SLOWER if slower else 0
 
 

@@ -147,7 +147,7 @@ static fovea_status open_device(fv_device **out, const char *which,
     const int index = fv_gpu_find(which, fv_cl_devices(&places), name_of);
     if (index < 0)
         return fv_fail(FOVEA_ENODEV, "device 'cl:%s': there is none of that name (%s)", which,
-                       fv_cl_remark());
+                       fv_cl_status());
     fv_device *d;
     FV_TRY(FV_MEM_NEW(&d, FV_MEM_DEVICE, "the device"));
     d->index = index;
@@ -311,7 +311,7 @@ const fv_backend fv_backend_cl = {
     .name = "cl",
     .abi = FV_BACKEND_ABI,
     .probe = probe,
-    .remark = fv_cl_remark,
+    .status = fv_cl_status,
     .open = open_device,
     .close = close_device,
     .describe = describe_device,

@@ -29,7 +29,7 @@ static const char *const libraries[] = {
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static fv_cl_place places[FV_CL_DEVICES];
 static int count;
-static char remark[512] =
+static char status_text[512] =
     "cl: no OpenCL library (libOpenCL.so.1, libmali.so, ...) on this machine; "
     "install the board's driver, or ocl-icd-libopencl1 and a driver for it";
 
@@ -101,13 +101,13 @@ static void explain(const char *library, cl_uint platforms, const missing *m)
         snprintf(access_text, sizeof access_text,
                  "; %s is closed to this user: add it to the group that owns the file", node);
     if (count)
-        snprintf(remark, sizeof remark, "cl: %s, %d device%s%s%s", library, count,
+        snprintf(status_text, sizeof status_text, "cl: %s, %d device%s%s%s", library, count,
                  count == 1 ? "" : "s", m->length ? "; none of " : "", m->names);
     else if (platforms)
-        snprintf(remark, sizeof remark, "cl: %s has drivers without a device: %s%s", library,
-                 m->names, access_text);
+        snprintf(status_text, sizeof status_text, "cl: %s has drivers without a device: %s%s",
+                 library, m->names, access_text);
     else
-        snprintf(remark, sizeof remark,
+        snprintf(status_text, sizeof status_text,
                  "cl: %s knows no driver; install one with its .icd file in /etc/OpenCL/vendors "
                  "(pocl-opencl-icd for the CPU, mesa-opencl-icd, the board's own)%s",
                  library, access_text);
@@ -124,7 +124,8 @@ static bool try_library(const char *name)
     missing m = {.length = 0};
     const cl_uint platforms = lacks ? 0 : list(&m, name);
     if (lacks && !explained)
-        snprintf(remark, sizeof remark, "cl: %s lacks %s; OpenCL 1.2 is needed", name, lacks);
+        snprintf(status_text, sizeof status_text, "cl: %s lacks %s; OpenCL 1.2 is needed", name,
+                 lacks);
     else if (!explained || count)
         explain(name, platforms, &m);
     explained = true; /* the first that there is says most */
@@ -135,7 +136,7 @@ static void find_library(void)
 {
     const char *chosen = getenv("FOVEA_OPENCL");
     if (chosen && *chosen) {
-        snprintf(remark, sizeof remark,
+        snprintf(status_text, sizeof status_text,
                  "cl: FOVEA_OPENCL names %.200s, which cannot be opened: correct or unset it",
                  chosen);
         try_library(chosen);
@@ -153,11 +154,11 @@ int fv_cl_devices(const fv_cl_place **out)
     return count;
 }
 
-const char *fv_cl_remark(void)
+const char *fv_cl_status(void)
 {
     const fv_cl_place *unused;
     fv_cl_devices(&unused);
-    return remark;
+    return status_text;
 }
 
 const char *fv_cl_error_name(cl_int error)

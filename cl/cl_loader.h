@@ -37,7 +37,7 @@ enum { FV_CL_DEVICES = 32 };
 int fv_cl_devices(const fv_cl_place **out);
 /* One line: the library that was opened and what it lacks, or why there is none, with the remedy.
  * Static text. */
-const char *fv_cl_remark(void);
+const char *fv_cl_status(void);
 
 /* "CL_OUT_OF_RESOURCES", or "error". */
 const char *fv_cl_error_name(cl_int error);

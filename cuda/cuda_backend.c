@@ -91,7 +91,7 @@ static fovea_status open_device(fv_device **out, const char *which,
     const int index = fv_gpu_find(which, fv_cuda_devices(), fv_cuda_device_name);
     if (index < 0)
         return fv_fail(FOVEA_ENODEV, "device 'cuda:%s': there is none of that name (%s)", which,
-                       fv_cuda_remark());
+                       fv_cuda_status());
     fv_device *d;
     FV_TRY(FV_MEM_NEW(&d, FV_MEM_DEVICE, "the device"));
     d->index = index;
@@ -285,7 +285,7 @@ const fv_backend fv_backend_cuda = {
     .name = "cuda",
     .abi = FV_BACKEND_ABI,
     .probe = probe,
-    .remark = fv_cuda_remark,
+    .status = fv_cuda_status,
     .open = open_device,
     .close = close_device,
     .describe = describe_device,

@@ -15,8 +15,9 @@ static fv_cublaslt_api cublaslt;
 static bool have_nvrtc, have_cublaslt;
 static pthread_once_t once = PTHREAD_ONCE_INIT, once_cublaslt = PTHREAD_ONCE_INIT;
 static int count, version;
-static char remark[512] = "cuda: no driver of NVIDIA's (libcuda.so.1) on this machine; install the "
-                          "one for its GPU, if it has one";
+static char status_text[512] =
+    "cuda: no driver of NVIDIA's (libcuda.so.1) on this machine; install the "
+    "one for its GPU, if it has one";
 
 #define RESOLVE(api, name, symbol) *(void **)&api.name = dlsym(library, #symbol)
 
@@ -150,21 +151,22 @@ static void explain(const char *library, const char *lacks, CUresult error)
 {
     const char *node = fv_gpu_forbidden(nodes);
     if (lacks)
-        snprintf(remark, sizeof remark, "cuda: %s lacks %s; a driver of CUDA 11 or later is needed",
-                 library, lacks);
+        snprintf(status_text, sizeof status_text,
+                 "cuda: %s lacks %s; a driver of CUDA 11 or later is needed", library, lacks);
     else if (count)
-        snprintf(remark, sizeof remark, "cuda: %s of CUDA %d.%d, %d device%s%s", library,
+        snprintf(status_text, sizeof status_text, "cuda: %s of CUDA %d.%d, %d device%s%s", library,
                  version / 1000, version % 1000 / 10, count, count == 1 ? "" : "s",
                  have_nvrtc ? "" : "; without NVRTC: the kernels of this build alone");
     else if (node)
-        snprintf(remark, sizeof remark,
+        snprintf(status_text, sizeof status_text,
                  "cuda: %s has no device; %s is closed to this user: add it to the group that owns "
                  "the file",
                  library, node);
     else if (error == CUDA_SUCCESS)
-        snprintf(remark, sizeof remark, "cuda: %s has no device: it counts none", library);
+        snprintf(status_text, sizeof status_text, "cuda: %s has no device: it counts none",
+                 library);
     else
-        snprintf(remark, sizeof remark, "cuda: %s has no device: %s (%d); %s", library,
+        snprintf(status_text, sizeof status_text, "cuda: %s has no device: %s (%d); %s", library,
                  fv_cuda_error_name(error), error,
                  remedy(error) ? remedy(error) : "nvidia-smi may tell what is wrong");
 }
@@ -175,7 +177,7 @@ static void find_driver(void)
     void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL); /* stays open: it has threads */
     if (!library) {
         if (environment("FOVEA_CUDA"))
-            snprintf(remark, sizeof remark,
+            snprintf(status_text, sizeof status_text,
                      "cuda: FOVEA_CUDA names %.200s, which cannot be opened: correct or unset it",
                      name);
         return;
@@ -278,10 +280,10 @@ int fv_cuda_devices(void)
     return count;
 }
 
-const char *fv_cuda_remark(void)
+const char *fv_cuda_status(void)
 {
     fv_cuda_devices();
-    return remark;
+    return status_text;
 }
 
 int fv_cuda_version(void)

@@ -136,7 +136,7 @@ typedef struct fv_cublaslt_api {
 int fv_cuda_devices(void);
 /* One line: the libraries that were opened and what they lack, or why there is no device, with the
  * remedy. Static text. */
-const char *fv_cuda_remark(void);
+const char *fv_cuda_status(void);
 /* 13000 for a driver of CUDA 13.0. */
 int fv_cuda_version(void);
 /* The compiler, NULL where there is none; FOVEA_NVRTC names the library to open instead. */

@@ -1,5 +1,5 @@
-"""words.py: phrases that the headers, the documentation and the messages of the program must not
-have, each with what to write instead.
+"""words.py: phrases that comments, documentation and messages must not have, and words that names must
+not have, each with what to write instead.
 
     words.py [FILE]...    these files, else all that COVERED names
 
@@ -7,34 +7,32 @@ Phrases are searched for in the text that a reader sees: comments, prose of Mark
 code, string literals of code. A phrase may go on in the next line, comment or literal.
 """
 import ast
+import io
 import os
 import re
 import subprocess
 import sys
 import tempfile
+import tokenize
 
-# What is checked: a path of git, and what of the files is text: "prose", "comments", "strings".
+# What is checked: a path of git, and what of its files: prose, comments, strings, names.
 COVERED = [
     ("*.md", "prose"),
     ("docs/*.md", "prose"),
-    ("include/fovea", "comments"),
-    ("src", "comments"),
-    ("src", "strings"),
+    ("meson*", "comments"),
+    ("pyproject.toml", "comments"),
+    ("include/fovea", "comments names"),
+    ("src", "comments strings names"),
     ("platform", "comments"),
     ("gpu", "comments"),
     ("cl", "comments"),
     ("cuda", "comments"),
-    ("python", "comments"),
-    ("python", "strings"),
-    ("gstreamer", "comments"),
-    ("gstreamer", "strings"),
-    ("ros2", "comments"),
-    ("ros2", "strings"),
-    ("examples", "comments"),
+    ("python", "comments strings names"),
+    ("gstreamer", "comments strings names"),
+    ("ros2", "comments strings names"),
+    ("examples", "comments names"),
+    ("bench", "comments names"),
     ("tests", "comments"),
-    ("bench", "comments"),
-    ("meson*", "comments"),
-    ("pyproject.toml", "comments"),
 ]
 
 # Pattern, what to write instead, and text that it must refuse. A space of a pattern is any white
@@ -100,6 +98,22 @@ BANNED = [
     (r"(?:and|or) (?:its|their) like", "'such as', 'and similar'", "the manual and its like"),
 ]
 
+# Words in names of files, functions, types and variables. A word of a name ends at a '_' or a digit.
+BANNED_IN_NAMES = [
+    (r"rooms?", "'capacity', 'buffer', 'scratch'", "make_room"),
+    (r"apart", "'stride', 'delta'", "rows_apart"),
+    (r"ahead", "'halo', 'prefetch', 'pre_pass'", "MAX_AHEAD"),
+    (r"beside", "what it is: 'sibling', 'temporary'", "open_beside"),
+    (r"kits?", "'microkernel'", "gemm_kit"),
+    (r"factors", "'operands', 'scales'", "read_factors"),
+    (r"turns", "'iterations', 'rounds', 'revolutions'", "few_turns"),
+    (r"remark(?:s|ed)?", "'message', 'note', 'status'", "last_remark"),
+    (r"heirs?", "'reused_by'", "heir"),
+]
+
+# Names of others: fields of configurations.
+NAMES_OF_OTHERS = re.compile(r"\breassemble_factors\b")
+
 # Ordinary English with the same words, which must pass.
 ORDINARY = [
     "The picture is turned by its EXIF; a linear layer turns rows into columns; models take turns.",
@@ -119,6 +133,8 @@ COMMENT_OR_STRING = re.compile(r"(?P<comment>//[^\n]*|/\*.*?\*/)|" + STRING, re.
 HASH_OR_STRING = re.compile(r"(?P<comment>(?:^|(?<=\s))#[^\n]*)|" + STRING, re.M)
 PATTERNS = [(re.compile(r"\b(?:%s)\b" % pattern.replace(" ", r"\s+"), re.I), instead)
             for pattern, instead, _ in BANNED]
+NAME_PATTERNS = [(re.compile(r"(?<![A-Za-z])(?:%s)(?![A-Za-z])" % pattern, re.I), instead)
+                 for pattern, instead, _ in BANNED_IN_NAMES]
 
 
 def blank(match):
@@ -164,6 +180,17 @@ def python_strings(text):
             if isinstance(n, ast.Constant) and isinstance(n.value, str)]
 
 
+def names(path, text, syntax):
+    """[(line, text)] of code without comments and strings, and of its file's name."""
+    if path.endswith(".py"):
+        tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+        found = [(t.start[0], t.string) for t in tokens if t.type == tokenize.NAME]
+    else:
+        found = [(1, syntax.sub(blank, text))]
+    return [(line, NAMES_OF_OTHERS.sub(blank, code))
+            for line, code in [(1, os.path.basename(path))] + found]
+
+
 def read(path, kind):
     with open(path, encoding="utf-8") as f:
         text = f.read()
@@ -172,31 +199,36 @@ def read(path, kind):
     if path.endswith(".py") and kind == "strings":
         return python_strings(text)
     syntax = HASH_OR_STRING if path.endswith(HASHED) else COMMENT_OR_STRING
+    if kind == "names":
+        return names(path, text, syntax)
     # Strings without a space are names.
     return [p for p in pieces(text, kind.rstrip("s"), syntax) if " " in p[1]]
 
 
-def phrases(text):
+def phrases(text, patterns):
     """[(offset, phrase, what to write instead)] of what a text has and must not have."""
     return [(m.start(), " ".join(m.group().split()), instead)
-            for pattern, instead in PATTERNS for m in pattern.finditer(text)]
+            for pattern, instead in patterns for m in pattern.finditer(text)]
 
 
 def failures(path, kind):
     """(line, phrase, what to write instead) of each phrase of a file that is refused."""
+    patterns = NAME_PATTERNS if kind == "names" else PATTERNS
     return sorted({(line + text.count("\n", 0, offset), phrase, instead)
-                   for line, text in read(path, kind) for offset, phrase, instead in phrases(text)})
+                   for line, text in read(path, kind)
+                   for offset, phrase, instead in phrases(text, patterns)})
 
 
 def check_itself():
     """Refuses its own examples: alone, and in a copy of a header, in a message and in a document,
     where the phrase goes on in the next line; passes ordinary English."""
-    for (pattern, instead), (_, _, example) in zip(PATTERNS, BANNED):
+    for (pattern, instead), (_, _, example) in zip(PATTERNS + NAME_PATTERNS,
+                                                   BANNED + BANNED_IN_NAMES):
         if not pattern.search(example):
             sys.exit('words.py: "%s" is not refused; write %s' % (example, instead))
     for text in ORDINARY:
-        if phrases(text):
-            sys.exit('words.py: ordinary English is refused: "%s"' % phrases(text)[0][1])
+        if phrases(text, PATTERNS):
+            sys.exit('words.py: ordinary English is refused: "%s"' % phrases(text, PATTERNS)[0][1])
     with open(os.path.join(ROOT, "include/fovea/plans.h"), encoding="utf-8") as f:
         header = f.read()
     planted = [
@@ -209,6 +241,11 @@ def check_itself():
         ("a.md", "prose", "```\nbeside\n```\n`beside` [so\nmany](beside)\n", 4),
     ]
     with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "kit.c")
+        with open(path, "w", encoding="utf-8") as f:
+            f.write("/* turns */\nint MAX_AHEAD, headroom, reassemble_factors;\n")
+        if [f[1] for f in failures(path, "names")] != ["kit", "AHEAD"]:
+            sys.exit("words.py: planted names are not found: %s" % failures(path, "names"))
         for name, kind, text, line in planted:
             path = os.path.join(folder, name)
             with open(path, "w", encoding="utf-8") as f:
@@ -221,19 +258,20 @@ def check_itself():
 def covered():
     """[(path, kind)] of the files of COVERED that git knows."""
     files = []
-    for spec, kind in COVERED:
+    for spec, kinds in COVERED:
         glob = ":(glob)" if "*" in spec else ""
         listed = subprocess.run(["git", "ls-files", "-z", "--", glob + spec], cwd=ROOT, check=True,
                                 stdout=subprocess.PIPE).stdout.decode()
         files += [(os.path.join(ROOT, f), kind) for f in listed.split("\0")
-                  if f.endswith(C_LIKE + HASHED + (".md",))]
+                  if f.endswith(C_LIKE + HASHED + (".md",)) for kind in kinds.split()]
     return files
 
 
 def main():
     check_itself()
     files = [(os.path.abspath(f), kind) for f in sys.argv[1:]
-             for kind in (["prose"] if f.endswith(".md") else ["comments", "strings"])] or covered()
+             for kind in (["prose"] if f.endswith(".md") else ["comments", "strings", "names"])
+             ] or covered()
     if not files:
         sys.exit("words.py: git lists no file of %s" % ", ".join(c[0] for c in COVERED))
     count = 0
@@ -243,7 +281,7 @@ def main():
             count += 1
     if count:
         sys.exit("words.py: %d phrases of %d files are refused" % (count, len(files)))
-    print("%d files, %d patterns" % (len(files), len(BANNED)))
+    print("%d files, %d patterns" % (len(files), len(PATTERNS + NAME_PATTERNS)))
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ class Process:
         stem = os.path.join(folder, "%s-%s-%s" % (job.peer, job.attention, job.precision))
         self.rows, self._log = stem + ".npy", stem + ".log"
         open(self._log, "w").close()
-        self._turns, other = SPAWN.Pipe()
+        self._commands, other = SPAWN.Pipe()
         self._process = SPAWN.Process(target=_work, args=(other, self._log, job, pixels, self.rows))
         self._process.start()
         other.close()
@@ -39,7 +39,7 @@ class Process:
     def turn(self, runs, warm):
         """Seconds of each run, and the memory so far; with `warm` a run goes before that is not timed."""
         os.kill(self._process.pid, signal.SIGCONT)
-        self._turns.send((runs, warm))
+        self._commands.send((runs, warm))
         answer = self._answer()
         os.kill(self._process.pid, signal.SIGSTOP)
         return answer
@@ -47,11 +47,11 @@ class Process:
     def close(self):
         self._process.kill()
         self._process.join()
-        self._turns.close()
+        self._commands.close()
 
     def _answer(self):
         try:
-            return self._turns.recv()
+            return self._commands.recv()
         except EOFError:
             self._process.join()
             with open(self._log) as f:
@@ -104,7 +104,7 @@ def refuse_amx(libc):
         raise OSError("AMX cannot be refused: the kernel takes no seccomp filter")
 
 
-def _work(turns, log, job, pixels, rows):
+def _work(commands, log, job, pixels, rows):
     libc = ctypes.CDLL(None)
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # stopped as it may be
     said = open(log, "a")
@@ -124,12 +124,12 @@ def _work(turns, log, job, pixels, rows):
     first = _timed(lambda p: np.save(rows, run(p)), pixels)
     highest = _status("VmHWM")
     _forget_peak()
-    turns.send({"open_s": opened, "first_s": first, "before": before, "highest": highest, "says": says})
+    commands.send({"open_s": opened, "first_s": first, "before": before, "highest": highest, "says": says})
 
     while True:
-        runs, warm = turns.recv()
+        runs, warm = commands.recv()
         if warm:
             run(pixels)
         seconds = [_timed(run, pixels) for _ in range(runs)]
         peak = _status("VmHWM")
-        turns.send({"seconds": seconds, "running": peak, "highest": max(highest, peak)})
+        commands.send({"seconds": seconds, "running": peak, "highest": max(highest, peak)})

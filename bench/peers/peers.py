@@ -37,7 +37,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 BOUND = 1e-3  # of the largest value: what results of float32 may differ by
 LEAST = 0.9   # mean cosine of rows in other precisions with those of float32: below it they are no rounding
 WRONG = 3     # exit status
-ROOM = 2      # of the largest engine so far: memory that must be left to open another
+NEEDED = 2    # of the largest engine so far: memory that must be left to open another
 SHORT = 1.0   # seconds; runs that are shorter are repeated in a turn, and the first of a turn is not timed
 
 
@@ -174,13 +174,13 @@ def available():
         return next(int(line.split()[1]) * 1024 for line in f if line.startswith("MemAvailable"))
 
 
-def opened(job, picture, scratch, room):
+def opened(job, picture, scratch, needed):
     """A case and its process; without one where the engine fails, or less than `room` bytes are left."""
     import peer_process
     case = {"peer": job.peer, "size": job.size, "attention": job.attention, "precision": job.precision}
     name = "%s, %s, %s" % (job.peer, job.attention, peer_engines.PRECISIONS[job.precision])
     try:
-        if available() < room:
+        if available() < needed:
             raise peer_process.Failed("no memory is left for it: name fewer at once by --precision and --peers")
         process = peer_process.Process(job, picture, scratch)
     except peer_process.Failed as e:
@@ -259,7 +259,7 @@ def measure(options, name):
                 largest = 0
                 picture = model.picture(size, options.seed)
                 for job in jobs(options, name, model.folder, size)[0]:
-                    case, process = opened(job, picture, scratch, ROOM * largest)
+                    case, process = opened(job, picture, scratch, NEEDED * largest)
                     result["cases"].append(case)
                     if process:
                         running.append((case, process))

@@ -220,8 +220,8 @@ def main(trained, photos, folder, *names):
         for photo in sorted(os.listdir(photos)):
             x = pixels(os.path.join(photos, photo), task_models.TASKS[name].shape(task_models.TASKS[name].size))
             exact = [run(x, "f32") for run in engines]
-            apart = abs(exact[0][0].ravel() - exact[1][0].ravel()).max() / abs(exact[1][0]).max()
-            print("%s, %s: the two in float32 differ by %.1e of the largest" % (name, photo, apart), file=sys.stderr)
+            difference = abs(exact[0][0].ravel() - exact[1][0].ravel()).max() / abs(exact[1][0]).max()
+            print("%s, %s: the two in float32 differ by %.1e of the largest" % (name, photo, difference), file=sys.stderr)
             for into, run, want in zip(found, engines, exact):
                 for what, values in MEASURES[name](want, run(x, "bf16")).items():
                     into.setdefault(what, []).extend(values)

@@ -149,7 +149,7 @@ static void describe(const fv_device *d, fovea_device_info *out)
     fill_info(out, d->features);
 }
 
-static const char *remark(void)
+static const char *status(void)
 {
 #ifdef FV_NO_PORTABLE
     return "cpu: references and the vector levels of this architecture";
@@ -468,7 +468,7 @@ const fv_backend fv_backend_cpu = {
     .name = "cpu",
     .abi = FV_BACKEND_ABI,
     .probe = probe,
-    .remark = remark,
+    .status = status,
     .open = open_device,
     .close = close_device,
     .describe = describe,

@@ -185,7 +185,7 @@ typedef struct fv_backend {
     /* How many devices exist, 0 if there is no runtime; *out gets device `index` if it does. */
     size_t (*probe)(size_t index, fovea_device_info *out);
     /* One line: what else was found, or why there is no device. */
-    const char *(*remark)(void);
+    const char *(*status)(void);
     /* `which`: what follows "name:" in the device's id, "" for the first. If this
      * returns ENODEV, the caller replaces the message by a list of devices. */
     fovea_status (*open)(fv_device **out, const char *which, const fovea_device_options *options);

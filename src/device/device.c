@@ -37,7 +37,7 @@ const char *fovea_backend_status(size_t index)
 {
     for (size_t i = 0; fv_backends[i]; i++)
         if (index-- == 0)
-            return fv_backends[i]->remark();
+            return fv_backends[i]->status();
     static const char *const absent[] = {
 #ifndef FV_HAVE_CL
         "cl: not part of this build, which found no OpenCL headers",
@@ -66,16 +66,16 @@ static fovea_status no_device(const char *id, const fv_backend *backend)
 {
     fovea_device_info found = FOVEA_DEVICE_INFO_INIT;
     char text[384] = "";
-    const char *remark = backend ? backend->remark() : NULL;
-    for (size_t i = 0; !backend && (remark = fovea_backend_status(i)) != NULL; i++) {
-        const size_t length = strcspn(remark, ":");
-        if (strncmp(id, remark, length) == 0 && (id[length] == 0 || id[length] == ':'))
+    const char *status = backend ? backend->status() : NULL;
+    for (size_t i = 0; !backend && (status = fovea_backend_status(i)) != NULL; i++) {
+        const size_t length = strcspn(status, ":");
+        if (strncmp(id, status, length) == 0 && (id[length] == 0 || id[length] == ':'))
             break;
     }
     for (size_t i = 0; fovea_device_list(i, &found); i++)
         append(text, sizeof text, "%s%s (%.40s)", i ? ", " : "", found.id, found.name);
-    if (remark)
-        append(text, sizeof text, "; %s", remark);
+    if (status)
+        append(text, sizeof text, "; %s", status);
     return fv_fail(FOVEA_ENODEV, "device '%s': there is none of that name; there are %s", id, text);
 }
 

@@ -252,10 +252,11 @@ fovea_status fv_tune_steps(fv_tuner *t)
     fovea_plan *p;
     void *step = NULL, *subject = NULL;
     FV_TRY(fv_tuner_plan(&p, t, t->estimate.wisdom, true));
-    const uint64_t room = (uint64_t)p->graph.steps + 1;
-    fovea_status status = fv_mem_array(&step, room, sizeof(uint32_t), FV_MEM_PLAN, "steps to tune");
+    const uint64_t entries = (uint64_t)p->graph.steps + 1;
+    fovea_status status =
+        fv_mem_array(&step, entries, sizeof(uint32_t), FV_MEM_PLAN, "steps to tune");
     FV_THEN(status,
-            fv_mem_array(&subject, room, sizeof(subject_text), FV_MEM_PLAN, "steps to tune"));
+            fv_mem_array(&subject, entries, sizeof(subject_text), FV_MEM_PLAN, "steps to tune"));
     FV_THEN(status, tune_all(t, p, step, subject, distinct(p, step, subject)));
     fv_mem_free(step);
     fv_mem_free(subject);

@@ -394,7 +394,7 @@ class Segmentation(Case):
         self.assertIn("--reduce-labels yes", p.stderr)
 
 
-class Remarks(Case):
+class Messages(Case):
     def test_each_is_said_once(self):
         """Not for every size of pictures, of which no side is a multiple of the patch."""
         model = self.edited(DIGITS)

@@ -130,10 +130,10 @@ static void every_file(void **state)
     size_t wrong = 0, checked = 0;
     assert_int_equal(fovea_tensors_open(&all, file), FOVEA_OK);
     for (size_t i = 0; fovea_tensors_get(all, i, &t); i++) {
-        const char *const beside[] = {".rgb", ".rows", ".words"};
+        const char *const other[] = {".rgb", ".rows", ".words"};
         bool is_file = was_built(t.name);
         for (size_t k = 0; k < 3; k++)
-            is_file &= !ends_with(t.name, beside[k]);
+            is_file &= !ends_with(t.name, other[k]);
         if (!is_file)
             continue;
         checked++;

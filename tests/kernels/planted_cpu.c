@@ -125,14 +125,14 @@ static fv_kernel pretend(const char *like, const char *name, fv_cpu_fn code, fv_
 const fv_kernel *fv_cpu_kernels(int *count)
 {
     static fv_kernel_hooks hooks[3];
-    enum { ROOM = 1024 };
-    static fv_kernel all[ROOM];
+    enum { CAPACITY = 1024 };
+    static fv_kernel all[CAPACITY];
     const fv_kernel *real = planted_among(count);
     const fv_kernel more[] = {
         {.name = "gemm_f32_planted_wrong", .code.cpu = wrong},
         {.name = "gemm_f32_planted_crash", .code.cpu = crash},
     };
-    if (*count + 5 > ROOM)
+    if (*count + 5 > CAPACITY)
         abort();
     memcpy(all, real, (size_t)*count * sizeof *all);
     for (int i = 0; i < 2; i++) {

@@ -706,8 +706,8 @@ def check_kills(exe, folder, kills):
 def check_processes(exe, folder, steps):
     """Two processes with half the batch each."""
     mpirun = shutil.which("mpirun")
-    beside = os.path.join(os.path.dirname(os.path.realpath(exe)), "fovea_mpi.so")
-    if not mpirun or not os.path.exists(beside):
+    library = os.path.join(os.path.dirname(os.path.realpath(exe)), "fovea_mpi.so")
+    if not mpirun or not os.path.exists(library):
         return 0
     launch = [mpirun, "--oversubscribe", "--bind-to", "none", "-np"]
     env = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}

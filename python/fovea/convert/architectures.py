@@ -82,7 +82,7 @@ def by_name(name, tensors):
                   (name, ", ".join(MODELS), depth_anything.NAMES))
 
 
-def beside(folder):
+def files_of(folder):
     """{name of a file to write: its bytes} from the files in a checkpoint's folder, or {}."""
     files = {}
     for name in ("config.json", "preprocessor_config.json", "processor_config.json"):

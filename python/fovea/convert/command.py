@@ -61,7 +61,7 @@ def same(a, b):
 def configuration(path, name, tensors, saved):
     """{file: bytes} to write next to the weights, and the weights."""
     folder = os.path.dirname(path) or "."
-    files = {} if name else architectures.beside(folder)
+    files = {} if name else architectures.files_of(folder)
     if files:
         return files, tensors
     preprocessor = None
@@ -116,12 +116,12 @@ def elsewhere(home, folder):
 def of_quantised(path, folder, name, key):
     """The same for a file that is safetensors, but quantised."""
     home = os.path.dirname(path) or "."
-    beside = {} if name else architectures.beside(home)
+    present = {} if name else architectures.files_of(home)
     elsewhere(home, folder)
     if key:
         raise Refused("%s: --weights is for files of PyTorch" % path)
     tensors = weights.load_quantised(path)
-    config = quantised.config_of(beside.get("config.json", b"{}"), os.path.join(home, "config.json"))
+    config = quantised.config_of(present.get("config.json", b"{}"), os.path.join(home, "config.json"))
     with torch_files.about(path):
         made = quantised.dequantised(tensors, config)
     if not made and not name:
@@ -129,8 +129,8 @@ def of_quantised(path, folder, name, key):
     if name:
         files, made = configuration(path, name, made or tensors, {})
     else:
-        files = dict(beside, **{"config.json": architectures.text_of(quantised.without(config))})
-    if not beside and not name:
+        files = dict(present, **{"config.json": architectures.text_of(quantised.without(config))})
+    if not present and not name:
         raise Refused("%s: no config.json is there; --architecture NAME says what it holds" % home)
     return made, files, []
 

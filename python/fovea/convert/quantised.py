@@ -208,7 +208,7 @@ class Reader:
     def __init__(self, tensors, told):
         self.tensors, self.told, self.made, self.used = tensors, told, {}, set()
 
-    def beside(self, *names):
+    def related(self, *names):
         """The first of these tensors that exists, which is then used."""
         for name in names:
             if name in self.tensors:
@@ -221,7 +221,7 @@ class Reader:
         if not match or t.dtype not in SMALL:
             return False
         stem, layer = name[:-len("qdata")], match["layer"]
-        scale, zero = self.beside(stem + "scale"), self.beside(stem + "zero_point")
+        scale, zero = self.related(stem + "scale"), self.related(stem + "zero_point")
         if scale is None:
             return False
         self.made[layer + match["name"]] = plain(layer + match["name"], t, scale, zero, self.told)
@@ -231,24 +231,24 @@ class Reader:
         if not name.endswith("weight_packed"):
             return False
         stem = name[:-len("_packed")]
-        shape, scale = self.beside(stem + "_shape"), self.beside(stem + "_scale")
+        shape, scale = self.related(stem + "_shape"), self.related(stem + "_scale")
         if shape is None or scale is None:
             return False
-        self.made[stem] = packed(stem, self.tensors[name], shape, scale, self.beside(stem + "_zero_point"), self.told)
+        self.made[stem] = packed(stem, self.tensors[name], shape, scale, self.related(stem + "_zero_point"), self.told)
         return True
 
     def of_scales(self, name, t):
         layer = layer_of(name)
-        rows = self.beside(layer + "SCB") if name == layer + "weight" and t.dtype == "I8" else None
+        rows = self.related(layer + "SCB") if name == layer + "weight" and t.dtype == "I8" else None
         form = self.tensors.get(layer + "weight_format")
         if rows is not None:
             if form is not None and any(bytes(form.read())):
                 raise Refused("tensor %.80s of bitsandbytes is not in rows; save the model on a CPU" % name)
             self.made[name] = plain(name, t, rows, None, self.told, 1 / 127)
             return True
-        scale = self.beside(name + "_scale", name + "_scale_inv")
+        scale = self.related(name + "_scale", name + "_scale_inv")
         if scale is not None:
-            self.made[name] = plain(name, t, scale, self.beside(name + "_zero_point"), self.told)
+            self.made[name] = plain(name, t, scale, self.related(name + "_zero_point"), self.told)
         elif t.dtype != "I8" and not self.told:  # FP8 without scales is a type like others
             self.made[name] = Float(name, t.shape, lambda: floats(t))
         return name in self.made

@@ -163,8 +163,8 @@ void Node::Worker::plan_for(const Image &image)
         try {
             plan_ = std::make_unique<fovea::plan>(
                 make_plan(results_.names(), format_, yuv_, width_, height_, false));
-            if (const char *remark = plan_->info().untrained)
-                RCLCPP_WARN(node_.get_logger(), "%s", remark);
+            if (const char *note = plan_->info().untrained)
+                RCLCPP_WARN(node_.get_logger(), "%s", note);
             results_.open(*plan_, width_, height_);
         } catch (const std::exception &error) {
             plan_.reset();

@@ -42,7 +42,7 @@ static int read_shapes(run_state *r)
     return CLI_OK;
 }
 
-static void make_room(run_state *r)
+static void reserve(run_state *r)
 {
     free_outputs(r);
     r->every = cli_alloc(r->batch * r->n, sizeof *r->every);
@@ -97,7 +97,7 @@ int run_plan_for(run_state *r, fovea_pixel_format format, fovea_yuv_matrix yuv, 
         cli_tell_preprocess(r->rule.struct_size ? &r->rule : &r->preprocess, &r->s.info);
     r->told = r->told || options.preprocess;
     CLI_TRY(read_shapes(r));
-    make_room(r);
+    reserve(r);
     return CLI_OK;
 }
 
@@ -115,10 +115,10 @@ int run_outputs(run_state *r, const fovea_frame *frame, uint32_t count, double *
 static void keep_pixels(run_waiting *w, fovea_frame *frame, size_t bytes)
 {
     const uint8_t *from = frame->pixels[0];
-    if (w->room < bytes) {
+    if (w->capacity < bytes) {
         free(w->pixels);
         w->pixels = cli_alloc(bytes, 1);
-        w->room = bytes;
+        w->capacity = bytes;
     }
     memcpy(w->pixels, from, bytes);
     for (int i = 0; i < 3; i++)

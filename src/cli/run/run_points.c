@@ -32,16 +32,16 @@ static json_t *pose(const run_state *r, size_t i, const char *name)
 }
 
 /* Makes the arrays large enough for n people. */
-static void make_room(run_state *r, size_t n)
+static void reserve(run_state *r, size_t n)
 {
     run_points *p = &r->points;
     p->people = n;
     p->count = r->s.info.keypoints;
-    if (n <= p->room)
+    if (n <= p->capacity)
         return;
     free(p->found);
     free(p->box);
-    p->room = n;
+    p->capacity = n;
     p->found = cli_alloc(n * p->count, sizeof *p->found);
     p->box = cli_alloc(n, sizeof *p->box);
 }
@@ -52,14 +52,14 @@ int run_find_points(run_state *r)
     size_t count;
     if (!p->wanted)
         return CLI_OK;
-    make_room(r, 1);
+    reserve(r, 1);
     p->box[0] = (people_box){{0, 0, r->width, r->height}, NAN};
     return cli_check(fovea_keypoints(r->plan, r->outs, r->n, p->found, p->count, &count));
 }
 
 void run_begin_points(run_state *r, size_t n)
 {
-    make_room(r, n);
+    reserve(r, n);
     for (size_t i = 0; i < n; i++)
         r->points.box[i] = r->people.box[i];
 }

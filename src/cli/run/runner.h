@@ -65,7 +65,7 @@ typedef struct run_points {
     bool wanted;
     fovea_keypoint *found; /* of the current picture: `count` of each of its people */
     people_box *box;       /* theirs */
-    size_t people, room, count;
+    size_t people, capacity, count;
     json_t *coco;
 } run_points;
 
@@ -95,7 +95,7 @@ typedef struct run_waiting {
     run_place at;
     char *name; /* what is shown */
     uint8_t *pixels;
-    size_t room; /* bytes */
+    size_t capacity; /* bytes */
 } run_waiting;
 
 typedef struct run_state {
