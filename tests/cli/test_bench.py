@@ -302,7 +302,8 @@ class Options(Folder):
                 ("attention", "size", "32"), ("block", "value-dim", "8"), ("block", "model", MODEL),
                 ("model " + MODEL, "tokens", "64"), ("model " + MODEL, "causal", None),
                 ("kernel gemm", "activation", "gelu"), ("kernel gemm", "per-layer", None),
-                ("kernel gemm", "trace", self.path("t"))):
+                ("kernel gemm", "trace", self.path("t")), ("floors " + MODEL, "sustain", "1"),
+                ("floors " + MODEL, "rate", "1")):
             said = run(*what.split(), "--" + option, *([value] if value else []), fails=1)
             self.assertIn("bench %s has no --%s;" % (what.split()[0], option), said)
         run("gemm", "--from", self.path("r", [result("softmax", 4, 1)]), fails=1)

@@ -251,6 +251,8 @@ def check_limits(exe, folder):
     table = run(exe, ["bench", "--from", "bench.json"], folder).stdout.splitlines()
     if sum("%" in line for line in table) != len(ids) + 1:  # that of the interval is in the head
         return f"bench on {ids}: {table}"
+    if len(ids) > 1:
+        return check(exe, 2, ["bench", "floors", MODEL, "--runs", "2", "--device", ids[1]], folder)
     return None
 
 

@@ -324,8 +324,9 @@ def measured(p):
     for case in (("attention", "--attention", "softmax,linear", "--tokens", "40", "--heads", "2"),
                  ("block", "--tokens", "20", "--dim", "64", "--heads", "2"),
                  ("model", MODEL, "--size", "32"),
-                 ("kernel", "--op", "gemm", "--model", MODEL, "--size", "32")):
-        compute = "int8" if case[0] == "block" else "bf16"
+                 ("kernel", "--op", "gemm", "--model", MODEL, "--size", "32"),
+                 ("floors", MODEL, "--size", "32")):
+        compute = "int8" if case[0] in ("block", "floors") else "bf16"
         for line in p.run("bench", *case, "--compute", compute, "--runs", "1", "--json").splitlines():
             r = json.loads(line)
             if r["schema"] == "fovea.bench/1":

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""test_terminal.py: completion in bash, manual pages, examples, progress, and what Ctrl-C leaves.
+"""test_terminal.py: completion in shells, manual pages, examples, progress, and what Ctrl-C leaves.
 
     test_terminal.py path/to/fovea COMMAND...
 
@@ -77,7 +77,7 @@ class Bash(unittest.TestCase):
                 ("fovea bench model --attention softmax,po", ["softmax,pola"]),
                 ("fovea run synthetic:vit-ti", ["vit-ti16"]), ("fovea run m -o ", []),
                 ("fovea run m --features ", []), ("fovea plan m --threads ", []),
-                ("fovea plan m --device cl:", ["0"])]:
+                ("fovea plan m --device cl:", ["0"]), ("fovea completion z", ["zsh"])]:
             self.assertEqual(self.complete(line), wanted, line)
 
     def test_all(self):
@@ -86,6 +86,32 @@ class Bash(unittest.TestCase):
         for name in NAMES:
             wanted = sorted(o for o in options(name) if o.startswith("--"))
             self.assertEqual(sorted(self.complete("fovea %s --" % name)), wanted, name)
+
+
+class OtherShells(unittest.TestCase):
+    def script(self, shell):
+        if not shutil.which(shell):
+            self.skipTest("no " + shell)
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        path = os.path.join(folder.name, "script")
+        with open(path, "w") as f:
+            f.write(fovea("completion", shell))
+        subprocess.run([shell, "-n", path], check=True)
+        return path
+
+    def test_zsh(self):
+        self.script("zsh")
+
+    def test_fish(self):
+        path = self.script("fish")
+        for line, wanted in [("fovea ru", ["run"]), ("fovea run m --feat", ["--features"]),
+                             ("fovea run m --dtype b", ["bf16"]), ("fovea bench at", ["attention"]),
+                             ("fovea run synthetic:vit-ti", ["synthetic:vit-ti16"])]:
+            p = subprocess.run(["fish", "--no-config", "-c", 'source $argv[1]; complete -C $argv[2]', path, line],
+                               capture_output=True, text=True)
+            found = [one.split("\t")[0] for one in p.stdout.splitlines()]
+            self.assertEqual((found, p.stderr), (wanted, ""), line)
 
 
 class Manual(unittest.TestCase):

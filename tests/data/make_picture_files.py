@@ -182,17 +182,29 @@ def pngs():
 # ---- PNM ----
 
 def pnm(magic, top, over=False, width=13, height=9):
-    channels = 3 if magic == "P6" else 1
+    channels = 3 if magic in ("P3", "P6") else 1
     v = rng.integers(0, (256 if top < 256 else 65536) if over else top + 1, (height, width * channels))
-    head = ("%s # a\n%d\t%d # b\n%s\n" % (magic, width, height, top)).encode()
+    head = ("%s # a\n%d\t%d # b\n%s\n" % (magic, width, height, top if magic not in ("P1", "P4") else "")).encode()
+    if magic in ("P1", "P2", "P3"):
+        return head + b" # 7\n".join(b" ".join(b"%d" % x for x in row) for row in v) + b"\n"
+    if magic == "P4":
+        return b"P4\n%d %d\n" % (width, height) + np.packbits(v.astype(np.uint8), axis=1).tobytes()
     return head + v.astype(np.uint8 if top < 256 else ">u2").tobytes()
 
 
 def pnms():
-    for magic in ("P5", "P6"):
+    add("pbm in text", pnm("P1", 1))
+    add("pbm in text, close together", b"P1 3 2\n010\n111")
+    add("pbm", pnm("P4", 1))
+    for magic in ("P2", "P3", "P5", "P6"):
         for top in (1, 100, 255, 256, 4095, 65535):
             add("%s to %d" % (magic, top), pnm(magic, top))
     add("P5 above its 15", pnm("P5", 15, over=True))
+    floats = rng.normal(100, 120, (9, 13))
+    add("pfm, lowest byte first", b"Pf\n13 9\n-1.0\n" + floats.astype("<f4").tobytes())
+    add("pfm, highest byte first", b"Pf\n13 9\n2.5\n" + floats.astype(">f4").tobytes())
+    add("P2 above its 5", b"P2 2 1 5 1 6", "above its largest")
+    add("P2 with letters", b"P2 2 1 5 1 x", "something else")
     add("P6 cut", pnm("P6", 255)[:-1], "ends early")
     add("P5 to 70000", b"P5 1 1 70000 abcd", "largest value")
     add("pam", b"P7\nWIDTH 1\nHEIGHT 1\nDEPTH 1\nMAXVAL 255\nENDHDR\n1", "a PAM")

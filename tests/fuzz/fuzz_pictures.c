@@ -161,7 +161,13 @@ size_t fuzz_seed(size_t index, uint8_t *out, size_t capacity)
     case 7:
         return webp(out, capacity, rgb);
     case 8:
+        return (size_t)snprintf((char *)out, capacity, "P3 2 1 # a\n7\n1 2 # b\n3 4 5 7\n");
+    case 9:
+        return (size_t)snprintf((char *)out, capacity, "P1 3 2\n010\n111\n");
+    case 10:
         return (size_t)snprintf((char *)out, capacity, "P5 2 1 4095\n\1\2\3\4");
+    case 11:
+        return (size_t)snprintf((char *)out, capacity, "Pf 1 2 -1.0\nABC?abc?");
     default:
         return 0;
     }

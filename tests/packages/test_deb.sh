@@ -58,8 +58,8 @@ commands=$(LD_LIBRARY_PATH=$root/all/$lib "$root/all/usr/bin/fovea" help | sed -
 # shellcheck disable=SC2046
 contains fovea usr/bin/fovea usr/share/man/man1/fovea.1.gz \
     $(for name in $commands; do echo "usr/share/man/man1/fovea-$name.1.gz"; done) \
-    usr/share/bash-completion/completions/fovea.bash \
-    usr/share/doc/fovea/README.md.gz \
+    usr/share/bash-completion/completions/fovea.bash usr/share/zsh/vendor-completions/_fovea \
+    usr/share/fish/vendor_completions.d/fovea.fish usr/share/doc/fovea/README.md.gz \
     $(git ls-files python/fovea/convert | sed 's|^python|usr/share|')
 # shellcheck disable=SC2046
 contains python3-fovea "usr/lib/python3/dist-packages/fovea-$version.dist-info/METADATA" \

@@ -2,7 +2,7 @@
  *
  *   cmd_bench.c         the command: its options, and the order of things
  *   bench_cases.c       the product of all lists, as cases on devices
- *   bench_gemm.c, bench_attention.c, bench_block.c, bench_model.c, bench_kernel.c,
+ *   bench_gemm.c, bench_attention.c, bench_block.c, bench_model.c, bench_kernel.c, bench_floors.c,
  *   bench_lm.c
  *                       what a case runs and what its result is compared with
  *   bench_reference.c   the judgement of plans and of what they computed
@@ -26,6 +26,7 @@ enum bench_what {
     BENCH_BLOCK,
     BENCH_MODEL,
     BENCH_KERNEL,
+    BENCH_FLOORS,
     BENCH_LM,
     BENCH_WHATS
 };
@@ -143,6 +144,7 @@ enum bench_check { BENCH_CHECK_FIRST, BENCH_CHECK_EVERY, BENCH_CHECK_OFF };
 typedef struct bench_options {
     uint32_t runs, warmup; /* runs 0: until the median is stable */
     double time;           /* seconds per case at most, unless runs are given */
+    double sample;         /* seconds that shorter runs are timed for together; 0: 1e-3 */
     int check;             /* enum bench_check */
     double rate, sustain;  /* frames per second, 0: one after the other; seconds */
 } bench_options;

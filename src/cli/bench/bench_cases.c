@@ -7,7 +7,7 @@
 #include "cli/common/interrupt.h"
 
 const char *const bench_what_names[BENCH_WHATS + 1] = {"gemm",   "attention", "block", "model",
-                                                       "kernel", "lm",        NULL};
+                                                       "kernel", "floors",    "lm",    NULL};
 
 /* Those of a ViT-B on 1036x1036 pixels: Q and projection, K with V, the two of the MLP. */
 #define SHAPES "5477x768x768,5477x1536x768,5477x3072x768,5477x768x3072"
@@ -119,7 +119,8 @@ int bench_axes_check(const bench_request *r)
 static int (*const make_case[BENCH_WHATS])(bench_case *, const cli_settings *,
                                            const bench_request *) = {
     [BENCH_GEMM] = bench_gemm,   [BENCH_ATTENTION] = bench_attention, [BENCH_BLOCK] = bench_block,
-    [BENCH_MODEL] = bench_model, [BENCH_KERNEL] = bench_kernel,       [BENCH_LM] = bench_lm,
+    [BENCH_MODEL] = bench_model, [BENCH_KERNEL] = bench_kernel,       [BENCH_FLOORS] = bench_model,
+    [BENCH_LM] = bench_lm,
 };
 
 void bench_case_free(bench_case *c)

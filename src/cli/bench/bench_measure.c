@@ -148,12 +148,12 @@ int bench_first(bench_case *c, const bench_options *o)
 
 int bench_warm_up(bench_case *c, const bench_options *o)
 {
+    const double sample = o->sample > 0 ? o->sample : SAMPLE_SECONDS;
     struct times t = {.counted = c->first_seconds};
     int code = CLI_OK;
     for (uint32_t i = 0; i < o->warmup && !code; i++)
         code = time_once(c, &t);
-    c->inner =
-        t.counted < SAMPLE_SECONDS ? (uint32_t)fmin(ceil(SAMPLE_SECONDS / t.counted), 1e4) : 1;
+    c->inner = t.counted < sample ? (uint32_t)fmin(ceil(sample / t.counted), 1e4) : 1;
     return code;
 }
 

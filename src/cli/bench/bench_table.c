@@ -239,6 +239,36 @@ static void show_profile(const struct output *o, const json_t *r)
     show_rows(o, json_object_get(profile, "sweeps"), sweep_columns);
 }
 
+static void show_floors(const struct output *o, const json_t *r)
+{
+    static const char *const heads[] = {"<step",    "<problem", "count", "MiB each",
+                                        "alone ms", "bound ms", "share", NULL};
+    const json_t *floors = json_object_get(r, "floors");
+    const double sum = bench_number(floors, "sum_ms");
+    text_table t;
+    size_t i;
+    json_t *s;
+    if (!floors)
+        return;
+    table_begin(&t, heads);
+    json_array_foreach(json_object_get(floors, "steps"), i, s) {
+        const double all = bench_number(s, "count") * bench_number(s, "floor_ms");
+        table_put(&t, "%s", bench_word(s, "label"));
+        table_put(&t, "%s", bench_word(s, "problem"));
+        table_put(&t, "%.0f", bench_number(s, "count"));
+        table_put(&t, "%.3f", bench_number(s, "bytes") / (1 << 20));
+        if (json_is_null(json_object_get(s, "alone_ms")))
+            table_put(&t, "-");
+        else
+            table_put(&t, "%.4f", bench_number(s, "alone_ms"));
+        table_put(&t, "%.4f", all);
+        table_put(&t, "%.1f%%", 100 * all / sum);
+    }
+    table_end(&t, o->to, o->markdown);
+    fprintf(o->to, "whole model %.3f ms, lower bounds %.3f ms: ratio %.3f\n\n",
+            bench_number(r, "p50_ms"), sum, bench_number(floors, "ratio"));
+}
+
 void bench_table_write(FILE *to, const json_t *results, bool markdown)
 {
     const struct output o = {to, markdown};
@@ -250,6 +280,7 @@ void bench_table_write(FILE *to, const json_t *results, bool markdown)
     bench_foreach(results, i, r) {
         show_pace(&o, r);
         show_profile(&o, r);
+        show_floors(&o, r);
     }
     show_legend(&o, results);
 }

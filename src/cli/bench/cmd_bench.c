@@ -3,12 +3,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/bench/bench.h"
+#include "cli/bench/bench_floors.h"
 #include "cli/bench/bench_results.h"
 #include "cli/common/interrupt.h"
 
 /* Whose steps kernels are timed on. */
 #define KERNEL_MODEL "synthetic:dinov2-b"
+
+/* Seconds of a step alone: a disturbance then meets it as it does the whole model. */
+#define FLOOR_SAMPLE 10e-3
 
 struct bench {
     bench_request request;
@@ -22,20 +25,27 @@ struct bench {
     double allowed; /* percent over the baseline */
     bench_output output;
     bench_set set;
+    bench_floors floors;
 };
 
 /* ---- results ---- */
 
-/* Cases that an interrupt left without a time are left out. */
+/* `bench floors` describes all other cases as part of the model's. Cases that an interrupt left
+ * without a time are left out. */
 static json_t *describe_all(const struct bench *b)
 {
+    const bool floors = b->request.what == BENCH_FLOORS;
     json_t *results = json_array();
-    for (size_t i = 0; i < b->set.cases; i++) {
+    if (floors && (b->set.cases == 0 || b->set.list[b->set.cases - 1].samples == 0))
+        return results;
+    for (size_t i = 0; i < (floors ? 1 : b->set.cases); i++) {
         if (b->set.list[i].samples == 0)
             continue;
         json_t *r = bench_describe(&b->set.list[i]);
         if (b->note)
             json_object_set_new(r, "note", json_string(b->note));
+        if (floors)
+            json_object_set_new(r, "floors", bench_floors_describe(&b->floors, b->set.list));
         json_array_append_new(results, r);
     }
     return results;
@@ -75,8 +85,8 @@ static int report_interrupted(const struct bench *b, json_t *results)
     const size_t n = json_array_size(results);
     const int code = n ? report(b, results) : CLI_OK;
     fprintf(stderr, "fovea: interrupted; %zu of the %zu cases begun were timed%s%s\n", n,
-            b->set.cases, n && b->output.path ? ", and are in " : "",
-            n && b->output.path ? b->output.path : "");
+            b->request.what == BENCH_FLOORS ? 1 : b->set.cases,
+            n && b->output.path ? ", and are in " : "", n && b->output.path ? b->output.path : "");
     return code == CLI_INPUT ? code : interrupt_code();
 }
 
@@ -164,12 +174,13 @@ static int choose_what(bench_request *r, const char *what, const char *name)
         chosen++;
     if (!bench_what_names[chosen])
         return cli_fail(CLI_UNSUPPORTED,
-                        "bench %s: there are gemm, attention, block, model, lm and kernel", what);
+                        "bench %s: there are gemm, attention, block, model, lm, kernel and floors",
+                        what);
     r->what = (enum bench_what)chosen;
     if (r->what == BENCH_KERNEL)
         return choose_kernels(r, name);
     r->name = name;
-    const bool model = r->what == BENCH_MODEL || r->what == BENCH_LM;
+    const bool model = r->what == BENCH_MODEL || r->what == BENCH_FLOORS || r->what == BENCH_LM;
     if (model && !name)
         return cli_fail(CLI_USAGE, "bench %s takes a MODEL", what);
     if (!model && r->what != BENCH_BLOCK && name)
@@ -182,7 +193,8 @@ static int check_options(const struct bench *b)
 {
     const bench_request *r = &b->request;
     const unsigned traced = BENCH_ANY & ~(1u << BENCH_KERNEL);
-    const unsigned of_models = 1u << BENCH_MODEL | 1u << BENCH_BLOCK | 1u << BENCH_KERNEL;
+    const unsigned of_models =
+        1u << BENCH_MODEL | 1u << BENCH_BLOCK | 1u << BENCH_KERNEL | 1u << BENCH_FLOORS;
     const struct {
         const char *option;
         bool given;
@@ -197,11 +209,31 @@ static int check_options(const struct bench *b)
         {"pola-alpha", r->common.pola_alpha != NULL, of_models},
         {"q-scale", r->common.q_scale != NULL, of_models},
         {"linear-heads", r->common.linear_heads != NULL, of_models},
+        {"rate", b->rate != NULL, BENCH_ANY & ~(1u << BENCH_FLOORS)},
+        {"sustain", b->sustain != NULL, BENCH_ANY & ~(1u << BENCH_FLOORS)},
     };
     CLI_TRY(bench_axes_check(r));
     for (size_t i = 0; i < sizeof options / sizeof *options; i++)
         if (options[i].given)
             CLI_TRY(bench_belongs(options[i].option, options[i].whats, r->what));
+    return CLI_OK;
+}
+
+/* Refuses what `bench floors` cannot bound. */
+static int check_floors(const struct bench *b)
+{
+    const cli_common *common = &b->request.common;
+    if (b->set.cases > 1)
+        return cli_fail(CLI_USAGE, "bench floors takes one size, attention and setting at a time");
+    if (common->dtype && strcmp(common->dtype, "f32") != 0)
+        return cli_fail(CLI_UNSUPPORTED,
+                        "bench floors --dtype %s: a product alone has f32 weights so far",
+                        common->dtype);
+    if (!b->set.list[0].on->cpu)
+        return cli_fail(CLI_UNSUPPORTED,
+                        "bench floors --device %s: a step alone would bring its operands there and "
+                        "back, which inside a model it does not; the CPU only so far",
+                        common->device);
     return CLI_OK;
 }
 
@@ -219,11 +251,17 @@ static int run(struct bench *b, const char *what, const char *name)
     CLI_TRY(check_options(b));
     CLI_TRY(check_files(b));
     interrupt_catch("run");
+    const bool floors = b->request.what == BENCH_FLOORS;
     b->request.common.stores_int8 = b->request.what != BENCH_ATTENTION;
     b->request.common.fast = b->request.what == BENCH_MODEL;
     if (b->request.what == BENCH_GEMM)
         b->request.common.half = NULL;
     CLI_TRY(bench_cases_add(&b->set, &b->request, &b->options));
+    if (floors && !interrupt_code()) {
+        b->options.sample = FLOOR_SAMPLE;
+        CLI_TRY(check_floors(b));
+        CLI_TRY(bench_floors_add(&b->floors, b->set.list, &b->set.cases, BENCH_CASES));
+    }
     CLI_TRY(measure(b));
     if (!interrupt_code())
         CLI_TRY(profile(b));
@@ -247,6 +285,7 @@ static int show_from(struct bench *b)
 static void release(struct bench *b)
 {
     json_decref(b->earlier);
+    bench_floors_free(&b->floors);
     bench_cases_free(&b->set);
     fovea_model_free(b->request.model);
     free(b);
@@ -255,7 +294,7 @@ static void release(struct bench *b)
 static const char lists[] =
     "\nOptions that say what is measured take lists, numbers also ranges: --size 224,518,\n"
     "--tokens 64..16384*2, --device all. Every combination is run.\n"
-    "\nmodel and lm take a MODEL; block and kernel may. Columns: ratio, p50 over the "
+    "\nmodel, lm and floors take a MODEL; block and kernel may. Columns: ratio, p50 over the "
     "first\n"
     "case's; ci, the 95 % interval of the median in percent; of peak, the least time that the\n"
     "device allows as a share of p50; verify, largest error over largest value. Status: unstable,\n"
@@ -314,7 +353,7 @@ int cli_bench(const cli_command *self, int argc, char **argv)
         if ((first == argc && !b->from) || first + 2 < argc)
             code =
                 cli_fail(CLI_USAGE, "bench takes gemm, attention, block [MODEL], kernel [NAME], or "
-                                    "model or lm and a MODEL; fovea bench --help");
+                                    "model, lm or floors and a MODEL; fovea bench --help");
         else if (b->from && first < argc)
             code = cli_fail(CLI_USAGE, "--from %s: shows results of a file, %s is not measured",
                             b->from, argv[first]);

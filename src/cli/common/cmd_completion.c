@@ -1,5 +1,5 @@
 /* cmd_completion.c: `fovea completion`: what completes commands, options and their values in bash,
- * made of what --help prints. */
+ * zsh and fish, made of what --help prints. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,6 +67,20 @@ static values values_of_command(const cli_command *c)
     if (strcmp(c->usage, "[COMMAND]") == 0)
         return (values){WORDS, joined(command_name, "")};
     return (values){c->takes & CLI_TAKES_MODEL ? MODELS : FILES, NULL};
+}
+
+/* `text` with a backslash before each of `special`, and a quote as `quote`. */
+static void escaped(const char *text, const char *special, const char *quote)
+{
+    for (; *text; text++) {
+        if (*text == '\'') {
+            fputs(quote, stdout);
+            continue;
+        }
+        if (strchr(special, *text))
+            putchar('\\');
+        putchar(*text);
+    }
 }
 
 /* ---- bash ---- */
@@ -150,18 +164,175 @@ static void bash(const char *commands, const char *models)
          "complete -o default -F _fovea fovea");
 }
 
+/* ---- zsh ---- */
+
+static void zsh_values(const values *v)
+{
+    if (v->kind == WORDS) {
+        putchar('(');
+        escaped(v->words, ":", "");
+        putchar(')');
+    } else if (v->kind != ANYTHING)
+        fputs(v->kind == MODELS ? "_fovea_models" : "_files", stdout);
+}
+
+static void zsh_help(const char *help)
+{
+    putchar('[');
+    escaped(help, "[]\\", "'\\''");
+    putchar(']');
+}
+
+static void zsh_option(const cli_option *o)
+{
+    if (o->letter)
+        printf("'(-%c --%s)'{-%c,--%s%s}'", o->letter, o->name, o->letter, o->name,
+               o->argument ? "=" : "");
+    else
+        printf("'--%s%s", o->name, o->argument ? "=" : "");
+    zsh_help(o->help);
+    if (o->argument) {
+        values v = values_of_option(o);
+        putchar(':');
+        escaped(o->argument, ":\\", "");
+        putchar(':');
+        zsh_values(&v);
+        free(v.words);
+    }
+    fputs("' \\\n            ", stdout);
+}
+
+static void zsh_command(const cli_description *d, void *unused)
+{
+    values v = values_of_command(d->command);
+    (void)unused;
+    printf("    %s)\n        _arguments -s ", d->command->name);
+    for (size_t i = 0; i < d->options; i++)
+        zsh_option(&d->option[i]);
+    fputs("'(-h --help)'{-h,--help}'[this text]' \\\n            ", stdout);
+    if (v.kind == WORDS) {
+        fputs("'1:what:", stdout);
+        zsh_values(&v);
+        fputs("' '*:file:_files'", stdout);
+    } else {
+        fputs("'*:file:", stdout);
+        zsh_values(&v);
+        putchar('\'');
+    }
+    puts(" ;;");
+    free(v.words);
+}
+
+static void zsh(const char *commands, const char *models)
+{
+    puts("#compdef fovea\n# Completes fovea in zsh; written by: fovea completion zsh\n"
+         "_fovea_models()\n{");
+    printf("    local -a models=(%s)\n", models);
+    puts("    _alternative 'models:model:compadd -a models' 'files:file:_files'\n}\n\n"
+         "_fovea()\n{\n"
+         "    local -a commands=(");
+    for (const cli_command *c = cli_commands; c->name; c++) {
+        printf("        '%s:", c->name);
+        escaped(c->summary, ":\\", "'\\''");
+        puts("'");
+    }
+    puts("    )\n"
+         "    if ((CURRENT == 2)); then\n"
+         "        _describe command commands\n"
+         "        return\n"
+         "    fi\n"
+         "    local command=$words[2]\n"
+         "    shift words\n"
+         "    ((CURRENT--))\n"
+         "    case $command in");
+    printf("    help) _values command %s ;;\n", commands);
+    for (const cli_command *c = cli_commands; c->name; c++)
+        cli_describe(c, zsh_command, NULL);
+    puts("    esac\n}\n\n"
+         "if [[ $zsh_eval_context[-1] == loadautofunc ]]; then\n"
+         "    _fovea \"$@\"\n"
+         "else\n"
+         "    compdef _fovea fovea\n"
+         "fi");
+}
+
+/* ---- fish ---- */
+
+static void fish_text(const char *option, const char *text)
+{
+    printf(" %s '", option);
+    escaped(text, "\\", "\\'");
+    putchar('\'');
+}
+
+static void fish_values(const values *v, const char *models)
+{
+    if (v->kind == WORDS) {
+        fputs(" -f", stdout);
+        fish_text("-a", v->words);
+    } else if (v->kind == ANYTHING)
+        fputs(" -f", stdout);
+    else {
+        fputs(" -F", stdout);
+        if (v->kind == MODELS)
+            fish_text("-a", models);
+    }
+}
+
+static void fish_command(const cli_description *d, void *models)
+{
+    const char *name = d->command->name;
+    values v = values_of_command(d->command);
+    printf("complete -c fovea -n '__fish_use_subcommand' -a %s", name);
+    fish_text("-d", d->command->summary);
+    printf("\ncomplete -c fovea -n '__fish_seen_subcommand_from %s'", name);
+    fish_values(&v, models);
+    putchar('\n');
+    free(v.words);
+    for (size_t i = 0; i < d->options; i++) {
+        const cli_option *o = &d->option[i];
+        printf("complete -c fovea -n '__fish_seen_subcommand_from %s' -l %s", name, o->name);
+        if (o->letter)
+            printf(" -s %c", o->letter);
+        fish_text("-d", o->help);
+        if (o->argument) {
+            values behind = values_of_option(o);
+            fputs(" -r", stdout);
+            fish_values(&behind, models);
+            free(behind.words);
+        }
+        putchar('\n');
+    }
+}
+
+static void fish(char *models)
+{
+    puts("# Completes fovea in fish; written by: fovea completion fish\n"
+         "complete -c fovea -f");
+    for (const cli_command *c = cli_commands; c->name; c++)
+        cli_describe(c, fish_command, models);
+}
+
 int cli_completion(const cli_command *self, int argc, char **argv)
 {
+    enum { BASH, ZSH, FISH };
+    static const char *const shells[] = {"bash", "zsh", "fish", NULL};
     cli_common common = {0};
-    int first, code = cli_parse(&first, self, &common, NULL, argc, argv);
+    int first, shell = BASH, code = cli_parse(&first, self, &common, NULL, argc, argv);
     if (code || !first)
         return code;
-    if (first + 1 != argc || strcmp(argv[first], "bash") != 0)
-        return cli_fail(CLI_USAGE,
-                        "completion takes bash, whose functions zsh reads by bashcompinit");
+    while (first < argc && shells[shell] && strcmp(shells[shell], argv[first]) != 0)
+        shell++;
+    if (first + 1 != argc || !shells[shell])
+        return cli_fail(CLI_USAGE, "completion takes one of bash, zsh and fish");
     char *models = joined(fovea_model_synthetic, "synthetic:");
     char *commands = joined(command_name, "");
-    bash(commands, models);
+    if (shell == BASH)
+        bash(commands, models);
+    else if (shell == ZSH)
+        zsh(commands, models);
+    else
+        fish(models);
     free(commands);
     free(models);
     return CLI_OK;

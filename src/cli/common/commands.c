@@ -63,7 +63,7 @@ const cli_command cli_commands[] = {
      .examples = "fovea eval vit-base-patch16-224 --data classes\n"
                  "fovea eval dinov2-linear --data photos --against dinov2-base -o report.md\n"
                  "fovea eval rf-detr-small --data photos --annotations instances.json\n"},
-    {"bench", "gemm|attention|block|model|lm|kernel", "verified speed and memory", cli_bench,
+    {"bench", "gemm|attention|block|model|lm|kernel|floors", "verified speed and memory", cli_bench,
      MODEL | CLI_TAKES_STRICT,
      .examples = "fovea bench model dinov2-base --size 518,1036 --attention softmax,linear\n"
                  "fovea bench attention --tokens 256..65536*2 --attention softmax,linear -o md\n"
@@ -75,10 +75,10 @@ const cli_command cli_commands[] = {
                  "fovea convert rf-detr-small.pth rf-detr-small\n"
                  "fovea convert vit_b.pth vit-b --architecture vit_base_patch16_224\n"
                  "fovea convert dinov2-base-int8 dinov2-base-f32\n"},
-    {"completion", "bash", "writes what completes commands and options in a shell", cli_completion,
-     0,
+    {"completion", "bash|zsh|fish", "writes what completes commands and options in a shell",
+     cli_completion, 0,
      .examples = "source <(fovea completion bash)\n"
-                 "fovea completion bash > ~/.local/share/bash-completion/completions/fovea\n"},
+                 "fovea completion fish > ~/.config/fish/completions/fovea.fish\n"},
     {"op", "CASE.safetensors -o OUT.safetensors", "one operator call in the golden files' format",
      cli_op,
      MODEL &

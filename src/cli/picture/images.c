@@ -52,7 +52,7 @@ static bool is_read(enum picture_format format, enum picture_what what)
 
 static int refuse(const char *path, const struct picture_kind *kind, enum picture_what what)
 {
-    static const char *const read[] = {[PICTURE_COLOURS] = "JPEG, PNG, WebP, PGM or PPM",
+    static const char *const read[] = {[PICTURE_COLOURS] = "JPEG, PNG, WebP, PBM, PGM or PPM",
                                        [PICTURE_INDICES] = "PNG or PGM, as classes are",
                                        [PICTURE_DEPTHS] = "PNG, as depths are"};
     if (!kind->name)

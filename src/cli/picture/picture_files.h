@@ -54,6 +54,12 @@ static inline uint8_t picture_share(uint32_t a, uint32_t b)
     return (uint8_t)(((x >> 8) + x) >> 8);
 }
 
+/* A number as a byte: cut at 0 and 255, without what follows the point. */
+static inline uint8_t picture_cut(double v)
+{
+    return (uint8_t)(v > 0 ? v < 255 ? v : 255 : 0);
+}
+
 /* What cli_images_on_white was told. */
 extern bool picture_on_white;
 

@@ -37,13 +37,13 @@ static const struct signature signatures[] = {
     OTHER(0, "II+\0", "a TIFF", CONVERT),
     OTHER(0, "MM\0+", "a TIFF", CONVERT),
     OTHER(0, "BM", "a BMP", CONVERT),
-    OTHER(0, "P1", "a PBM", CONVERT),
-    OTHER(0, "P2", "a PGM of text", CONVERT),
-    OTHER(0, "P3", "a PPM of text", CONVERT),
-    OTHER(0, "P4", "a PBM", CONVERT),
+    READ(0, "P1", PICTURE_PNM, "a PBM"),
+    READ(0, "P2", PICTURE_PNM, "a PGM"),
+    READ(0, "P3", PICTURE_PNM, "a PPM"),
+    READ(0, "P4", PICTURE_PNM, "a PBM"),
     READ(0, "P5", PICTURE_PNM, "a PGM"),
     READ(0, "P6", PICTURE_PNM, "a PPM"),
-    OTHER(0, "Pf", "a PFM", CONVERT),
+    READ(0, "Pf", PICTURE_PNM, "a PFM"),
     OTHER(0, "P7", "a PAM", CONVERT),
     OTHER(0, "PF\n", "a PFM with colours", CONVERT),
     OTHER(0, "GIF8", "a GIF", CONVERT ", or " FRAMES),
@@ -99,7 +99,7 @@ static bool fits(const struct signature *s, const uint8_t *head, size_t size)
 {
     if (strncmp(s->bytes, "BM", 2) == 0) /* the size of its second header, in four bytes */
         return size >= 18 && head[15] < 2 && !head[16] && !head[17];
-    if (s->bytes[0] == 'P' && s->size == 2)
+    if (s->format == PICTURE_PNM || strncmp(s->bytes, "P7", 2) == 0)
         return size >= 3 && (head[2] == '#' || (head[2] && strchr(" \t\r\n\v\f", head[2])));
     if (s->format == PICTURE_WEBP || strncmp(s->bytes, "AVI ", 4) == 0)
         return memcmp(head, "RIFF", 4) == 0;

@@ -1,4 +1,6 @@
-/* picture_pnm.c: binary PGM and PPM with any largest value, as Pillow reads them. */
+/* picture_pnm.c: PBM, PGM and PPM, in text or in bytes and with any largest value, and PFM of one
+ * channel, as Pillow reads them.
+ */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,21 +49,36 @@ static int64_t whole(struct picture_bytes *b)
 }
 
 struct pnm {
+    char kind; /* the magic's second letter */
+    bool text, bits;
     size_t channels;
     int64_t width, height, top;
+    double scale; /* of a PFM; below 0: the lowest byte comes first */
 };
 
 static int read_header(struct pnm *out, const char *path, struct picture_bytes *b)
 {
-    *out = (struct pnm){.channels = b->data[1] == '6' ? 3 : 1};
+    const char kind = (char)b->data[1];
+    *out = (struct pnm){.kind = kind,
+                        .text = kind >= '1' && kind <= '3',
+                        .bits = kind == '1' || kind == '4',
+                        .channels = kind == '3' || kind == '6' ? 3 : 1,
+                        .top = 1};
     b->at = 2;
     out->width = whole(b);
     out->height = whole(b);
     if (out->width < 0 || out->height < 0)
         return picture_bad(path, "has a header without its width and height");
-    out->top = whole(b);
-    if (out->top < 1 || out->top > 65535)
-        return picture_bad(path, "has a largest value that is not in 1 to 65535");
+    if (kind == 'f') {
+        char text[TOKEN + 1], *end = text;
+        out->scale = word(b, text) ? strtod(text, &end) : 0;
+        if (*end || !isfinite(out->scale) || out->scale == 0)
+            return picture_bad(path, "has a header without its scale");
+    } else if (!out->bits) {
+        out->top = whole(b);
+        if (out->top < 1 || out->top > 65535)
+            return picture_bad(path, "has a largest value that is not in 1 to 65535");
+    }
     return CLI_OK;
 }
 
@@ -76,15 +93,86 @@ static uint8_t sample(const struct pnm *p, int64_t v)
     return (uint8_t)(deep ? whole_number >> 8 : whole_number);
 }
 
-static int read_samples(uint8_t *to, const struct pnm *p, const struct picture_bytes *b,
-                        bool stored, const char *path)
+/* The next number of a text; of a PBM the next digit. -1: there is none. */
+static int64_t number(const struct pnm *p, struct picture_bytes *b)
+{
+    size_t digits = 0;
+    int64_t v = 0;
+    for (; b->at < b->size; b->at++) {
+        const uint8_t c = b->data[b->at];
+        if (c == '#') {
+            while (b->at < b->size && b->data[b->at] != '\n' && b->data[b->at] != '\r')
+                b->at++;
+        } else if (is_space(c)) {
+            if (digits)
+                break;
+        } else {
+            if (c < '0' || c > '9' || ++digits > TOKEN)
+                return -1;
+            v = v * 10 + c - '0';
+            if (p->bits) {
+                b->at++;
+                break;
+            }
+        }
+    }
+    return digits ? v : -1;
+}
+
+/* With `stored` a sample as it is in the file; both are of at most 8 bits then. */
+static int read_text(uint8_t *to, size_t samples, const struct pnm *p, struct picture_bytes *b,
+                     bool stored, const char *path)
+{
+    for (size_t i = 0; i < samples; i++) {
+        const int64_t v = number(p, b);
+        if (v > p->top)
+            return picture_bad(path, "has a number above its largest value");
+        if (v < 0)
+            return picture_bad(path, b->at < b->size ? "has something else between its numbers"
+                                                     : "the file ends early");
+        to[i] = p->bits ? (uint8_t)(v ? 0 : 255) : stored ? (uint8_t)v : sample(p, v);
+    }
+    return CLI_OK;
+}
+
+static void read_bits(uint8_t *to, const uint8_t *from, const struct pnm *p)
+{
+    const size_t width = (size_t)p->width, row = (width + 7) / 8;
+    for (size_t y = 0; y < (size_t)p->height; y++, from += row)
+        for (size_t x = 0; x < width; x++)
+            *to++ = from[x / 8] >> (7 - x % 8) & 1 ? 0 : 255;
+}
+
+/* Rows from the lowest up, cut to 0 to 255. */
+static void read_floats(uint8_t *to, const uint8_t *from, const struct pnm *p)
+{
+    const size_t width = (size_t)p->width, height = (size_t)p->height;
+    for (size_t i = 0; i < width * height; i++, from += 4) {
+        uint32_t bits = 0;
+        float v;
+        for (int k = 0; k < 4; k++)
+            bits = bits << 8 | from[p->scale < 0 ? 3 - k : k];
+        memcpy(&v, &bits, sizeof v);
+        to[(height - 1 - i / width) * width + i % width] = picture_cut(v);
+    }
+}
+
+static int read_samples(uint8_t *to, const struct pnm *p, struct picture_bytes *b, bool stored,
+                        const char *path)
 {
     const size_t samples = (size_t)(p->width * p->height) * p->channels;
-    const size_t bytes = p->top > 255 ? 2 : 1;
-    if (b->size - b->at < samples * bytes)
+    const size_t bytes = p->kind == 'f' ? 4 : p->top > 255 ? 2 : 1;
+    const size_t size = p->bits ? (size_t)(p->width + 7) / 8 * (size_t)p->height : samples * bytes;
+    if (p->text)
+        return read_text(to, samples, p, b, stored, path);
+    if (b->size - b->at < size)
         return picture_bad(path, "the file ends early");
     const uint8_t *from = b->data + b->at;
-    if (p->top == 255 || stored)
+    if (p->bits)
+        read_bits(to, from, p);
+    else if (p->kind == 'f')
+        read_floats(to, from, p);
+    else if (p->top == 255 || stored)
         memcpy(to, from, samples);
     else
         for (size_t i = 0; i < samples; i++)
@@ -98,9 +186,9 @@ int picture_read_pnm(cli_image *out, const char *path, struct picture_bytes *b,
     struct pnm p;
     CLI_TRY(read_header(&p, path, b));
     const bool classes = what == PICTURE_INDICES;
-    if (classes && (p.channels != 1 || p.top > 255))
+    if (classes && (p.bits || p.kind == 'f' || p.channels != 1 || p.top > 255))
         return picture_bad(path, "is no PGM of 8 bits, as classes are");
-    CLI_TRY(picture_begin(out, path, b, (uint64_t)p.width, (uint64_t)p.height, 1));
+    CLI_TRY(picture_begin(out, path, b, (uint64_t)p.width, (uint64_t)p.height, 8));
     CLI_TRY(read_samples(out->rgb, &p, b, classes, path));
     if (!classes && p.channels == 1)
         picture_spread_grey(out->rgb, (size_t)out->width * out->height);
