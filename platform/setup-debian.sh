@@ -23,15 +23,15 @@ test="$build g++ libcmocka-dev binutils python3 python3-numpy git clang clang-fo
     gcc-aarch64-linux-gnu|gcc libc6-dev-arm64-cross|libc6-dev ocl-icd-libopencl1 pocl-opencl-icd mesa-opencl-icd
     libclblast1 oclgrind| abigail-tools gnuplot-nox libswscale-dev libgstreamer1.0-dev libgstreamer-plugins-base1.0-dev
     gstreamer1.0-tools gstreamer1.0-plugins-base gir1.2-gstreamer-1.0 python3-gi python3-pil
-    libwebp-dev"
+    libwebp-dev libtiff-dev"
 emulate="$test qemu-user"
 # Cross builds: tools of this machine, and libraries of the target. OpenCL's loader is one, drivers
 # are not: pocl-opencl-icd of another architecture would remove this machine's compiler.
 cross='binutils opencl-headers meson ninja-build pkgconf|pkg-config python3 python3-numpy qemu-user'
 arm64="$cross gcc-aarch64-linux-gnu|gcc g++-aarch64-linux-gnu|g++ libjansson-dev:arm64 libjpeg-dev:arm64
-    libpng-dev:arm64 libwebp-dev:arm64 libcmocka-dev:arm64 libstdc++6:arm64 ocl-icd-libopencl1:arm64"
+    libpng-dev:arm64 libtiff-dev:arm64 libwebp-dev:arm64 libcmocka-dev:arm64 libstdc++6:arm64 ocl-icd-libopencl1:arm64"
 armhf="$cross gcc-arm-linux-gnueabihf g++-arm-linux-gnueabihf libjansson-dev:armhf libjpeg-dev:armhf
-    libpng-dev:armhf libwebp-dev:armhf libcmocka-dev:armhf libstdc++6:armhf ocl-icd-libopencl1:armhf"
+    libpng-dev:armhf libtiff-dev:armhf libwebp-dev:armhf libcmocka-dev:armhf libstdc++6:armhf ocl-icd-libopencl1:armhf"
 # Targets of which Debian 12 has compilers and no libraries: platform/cross/libraries.sh builds these.
 libraries='cmake ninja-build pkgconf|pkg-config dpkg-dev patch'
 riscv64="opencl-headers meson python3 python3-numpy qemu-user gcc-riscv64-linux-gnu g++-riscv64-linux-gnu $libraries"
@@ -41,7 +41,7 @@ macos="meson python3-venv clang lld llvm $libraries"
 clang='clang'
 # Of GPU programs: clang with libclc of its own version, its linker, and Intel's (amd64 alone).
 compilers='clang-15|clang-19|clang libclc-15|libclc-19|libclc| lld intel-opencl-icd|intel-ocloc|'
-package='build-essential dpkg-dev debhelper dh-python lintian libwebp-dev'
+package='build-essential dpkg-dev debhelper dh-python lintian libwebp-dev libtiff-dev'
 docs='doxygen'
 mpi='libopenmpi-dev openmpi-bin'
 plot='gnuplot-nox'

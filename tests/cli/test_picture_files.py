@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""test_picture_files.py: `fovea run` on WebP: what Pillow writes of a picture is run as
+"""test_picture_files.py: `fovea run` on WebP, TIFF and BMP: what Pillow writes of a picture is run as
 the same pixels are, upright; broken files are refused. What pixels of every kind of file are is the
 question of test_picture_pixels.c.
 
     test_picture_files.py path/to/fovea [FORMAT...]
 
-FORMAT: webp, where the program was built with it.
+FORMAT: what the program was built with besides BMP: webp, tiff.
 """
 import io
 import json
@@ -24,7 +24,7 @@ np = counted.need("numpy")
 Image = counted.need("PIL.Image")
 
 VIT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data", "golden", "models", "vit-01")
-BUILT = set()
+BUILT = {"BMP"}
 
 
 def noise(width=23, height=17):
@@ -35,6 +35,18 @@ def file(rgb, kind, **more):
     out = io.BytesIO()
     (rgb if isinstance(rgb, Image.Image) else Image.fromarray(rgb)).save(out, kind, **more)
     return out.getvalue()
+
+
+def bmp(rgb, bits=24, downwards=False, header=40, compression=0, width=None, height=None):
+    rows = (rgb if downwards else rgb[::-1])[..., ::-1]
+    if bits == 32:
+        rows = np.concatenate([rows, np.full(rows.shape[:2] + (1,), 9, np.uint8)], -1)
+    data = b"".join(r.tobytes() + bytes(-r.nbytes % 4) for r in rows)
+    width = rgb.shape[1] if width is None else width
+    height = (-1 if downwards else 1) * rgb.shape[0] if height is None else height
+    info = struct.pack("<IiiHHIIiiII", header, width, height, 1, bits, compression, len(data), 0, 0, 0, 0)
+    info += bytes(max(header - 40, 0))
+    return b"BM" + struct.pack("<IHHI", 14 + len(info) + len(data), 0, 0, 14 + len(info)) + info + data
 
 
 class Case(unittest.TestCase):
@@ -85,6 +97,29 @@ class Case(unittest.TestCase):
             self.skipTest("built without " + kind)
 
 
+class Bmp(Case):
+    def test_pixels(self):
+        for width in range(20, 24):
+            rgb = noise(width)
+            self.same(rgb, file(rgb, "BMP"), bmp(rgb), bmp(rgb, 32), bmp(rgb, downwards=True), bmp(rgb, header=124))
+
+    def test_refused(self):
+        rgb = noise()
+        for compression, name in ((4, "JPEG"), (5, "PNG"), (99, "unknown compression")):
+            self.refused(bmp(rgb, compression=compression), name)
+        for sides, words in (((0, 3), "no pixels"), ((3, 0), "no pixels"), ((-3, 3), "pixels"), ((25, 17), "ends early"),
+                             ((3, -2 ** 31), "limit"), ((30000, 30000), "limit"), ((2 ** 30, 4), "limit"),
+                             ((9000, 9000), "broken")):
+            self.refused(bmp(rgb, width=sides[0], height=sides[1]), words)
+        for place, words in ((2 ** 31, "ends early"), (len(bmp(rgb)) + 1, "ends early"), (53, "within its header")):
+            data = bytearray(bmp(rgb))
+            struct.pack_into("<I", data, 10, place)
+            self.refused(bytes(data), words)
+        data = bmp(rgb)
+        for n in (20, 30, 53, 54, len(data) // 2, len(data) - 4):  # the last row need not be filled up
+            self.refused(data[:n], "a.picture: ")
+
+
 class WebP(Case):
     def setUp(self):
         super().setUp()
@@ -118,10 +153,41 @@ class WebP(Case):
         self.refused(bytes(big), "broken")
 
 
-class Others(Case):
-    def test_remedies(self):
-        for kind in ("TIFF", "BMP"):
-            self.refused(file(noise(), kind), "is a %s; convert it to PNG or JPEG" % kind)
+class Tiff(Case):
+    def setUp(self):
+        super().setUp()
+        self.needs("TIFF")
+
+    def test_pixels(self):
+        rgb = noise()
+        alpha = np.concatenate([rgb, noise()[..., :1]], -1)
+        kinds = [{}, {"compression": "tiff_lzw"}, {"compression": "tiff_adobe_deflate"}, {"compression": "packbits"}]
+        self.same(rgb, *[file(rgb, "TIFF", **more) for more in kinds], file(alpha, "TIFF"))
+        grey = np.repeat(rgb[..., :1], 3, -1)
+        self.same(grey, file(np.ascontiguousarray(rgb[..., 0]), "TIFF"))
+        palette = Image.fromarray(rgb).quantize(16)
+        self.same(np.asarray(palette.convert("RGB")), file(palette, "TIFF"))
+
+    def test_orientation(self):
+        for turned in range(1, 9):
+            exif = Image.Exif()
+            exif[0x0112] = turned
+            want, got = self.logits(file(noise(), "PNG", exif=exif.tobytes()),
+                                    file(noise(), "TIFF", tiffinfo={0x0112: turned}))
+            self.assertEqual(want, got, turned)
+
+    def test_refused(self):
+        data = file(noise(), "TIFF")
+        self.refused_where_cut(data)
+        self.refused_where_cut(file(noise(), "TIFF", compression="tiff_lzw"))
+        self.refused(file(Image.fromarray(noise()).convert("LAB"), "TIFF"), "LAB")
+        for side in (0, 60000, 2 ** 32 - 1):
+            made = bytearray(data)
+            at = made.index(struct.pack("<HH", 0x0100, 4)) if struct.pack("<HH", 0x0100, 4) in made else \
+                made.index(struct.pack("<HH", 0x0100, 3))
+            struct.pack_into("<HII", made, at + 2, 4, 1, side)
+            struct.pack_into("<HII", made, at + 14, 4, 1, side)
+            self.refused(bytes(made), "a.picture: ")
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@
  *
  *     test_picture_pixels picture_files.safetensors [FORMAT...]
  *
- * FORMAT: what the program was built with besides PNM: jpeg, png, webp.
+ * FORMAT: what the program was built with besides BMP and PNM: jpeg, png, tiff, webp.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -47,7 +47,7 @@ int cli_check(fovea_status status)
 
 static bool was_built(const char *name)
 {
-    static const char *const libraries[] = {"jpeg", "png", "webp"};
+    static const char *const libraries[] = {"jpeg", "png", "tiff", "webp"};
     for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++) {
         if (strncmp(name, libraries[i], strlen(libraries[i])) != 0)
             continue;

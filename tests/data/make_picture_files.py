@@ -131,10 +131,12 @@ def orientations():
     for name, xmp in (("attribute", ATTRIBUTE), ("element", ELEMENT)):
         add("jpeg xmp " + name, saved(rgb, "JPEG", xmp=xmp.encode()))
         add("webp xmp " + name, saved(rgb, "WEBP", lossless=True, xmp=xmp.encode()))
+        add("tiff xmp " + name, saved(rgb, "TIFF", tiffinfo={700: xmp.encode()}))
     add("jpeg exif", saved(rgb, "JPEG", exif=turned))
     add("jpeg exif 1 and xmp", saved(rgb, "JPEG", exif=upright, xmp=ATTRIBUTE.encode()))
     add("jpeg exif of a maker and xmp", saved(rgb, "JPEG", exif=maker, xmp=ATTRIBUTE.encode()))
     add("webp exif", saved(rgb, "WEBP", lossless=True, exif=turned.tobytes()))
+    add("tiff orientation", saved(rgb, "TIFF", tiffinfo={0x112: 7}, compression="tiff_lzw"))
 
 
 # ---- PNG ----
@@ -179,6 +181,69 @@ def pngs():
     add("png cut", whole[:at - 40], "ends early")
 
 
+# ---- BMP ----
+
+def bmp(bits, header=40, compression=0, masks=(), colours=0, palette=None, rows=None, downwards=False, width=13,
+        height=9, gap=0):
+    if rows is None:
+        rows = rng.integers(0, 256, (width * bits + 31) // 32 * 4 * height, np.uint8).tobytes()
+    if header == 12:
+        head = struct.pack("<IHHHH", 12, width, height, 1, bits)
+    else:
+        head = struct.pack("<IiiHHIIiiII", header, width, -height if downwards else height, 1, bits, compression,
+                           len(rows), 0, 0, colours, 0)
+        fields = b"".join(struct.pack("<I", m) for m in masks)
+        head += fields[:12] if header == 40 else (fields + bytes(header))[:header - 40]
+    if bits <= 8 and palette is None:
+        palette = rng.integers(0, 256, (colours or 1 << bits) * (3 if header == 12 else 4), np.uint8).tobytes()
+    head += (palette or b"") + bytes(gap)
+    return b"BM" + struct.pack("<IHHI", 14 + len(head) + len(rows), 0, 0, 14 + len(head)) + head + rows
+
+
+def runs(bits, width=13, height=9):
+    out = b""
+    for _ in range(height):
+        x = 0
+        while x < width:
+            n = min(width - x, int(rng.integers(1, 9)))
+            if n >= 4 and n % 4 == 0 and rng.integers(2):
+                out += bytes([0, n]) + rng.integers(0, 256, n * bits // 8, np.uint8).tobytes()
+            else:
+                out += bytes([n, rng.integers(256)])
+            x += n
+        out += b"\0\0"
+    return out + b"\0\1"
+
+
+def bmps():
+    for bits in (1, 4, 8, 16, 24, 32):
+        for header in (12, 40, 124):
+            add("bmp %d bits, header of %d" % (bits, header), bmp(bits, header, gap=6))
+        add("bmp %d bits, downwards" % bits, bmp(bits, downwards=True))
+    for bits, masks in ((16, (0xF800, 0x7E0, 0x1F, 0)), (16, (0x7C00, 0x3E0, 0x1F, 0)), (24, (0xFF0000, 0xFF00, 0xFF, 0)),
+                        (32, (0xFF0000, 0xFF00, 0xFF, 0)), (32, (0xFF000000, 0xFF0000, 0xFF00, 0xFF)),
+                        (32, (0xFF, 0xFF00, 0xFF0000, 0xFF000000)), (32, (0, 0, 0, 0))):
+        for header in (40, 108) if masks[3] in (0, 0xFF000000) and any(masks) and masks[0] != 0xFF else (108,):
+            fields = masks if header == 108 else masks[:3] + (0,)
+            add("bmp %d bits, fields %x %x, header of %d" % (bits, masks[0], masks[3], header),
+                bmp(bits, header, 3, fields))
+    for bits, colours in ((8, 5), (4, 9)):
+        add("bmp %d bits, %d colours" % (bits, colours), bmp(bits, colours=colours))
+    ramp = b"".join(bytes([i, i, i, 0]) for i in range(256))
+    add("bmp grey", bmp(8, palette=ramp))
+    add("bmp grey of 100 values", bmp(8, colours=100, palette=ramp[:400]))
+    add("bmp black and white", bmp(1, palette=bytes([0, 0, 0, 0, 255, 255, 255, 0])))
+    add("bmp RLE8", bmp(8, compression=1, rows=runs(8)))
+    add("bmp RLE4", bmp(4, compression=2, rows=runs(4)))
+    add("bmp RLE8 downwards", bmp(8, compression=1, rows=runs(8), downwards=True))
+    add("bmp with a JPEG", bmp(24, compression=4), "JPEG inside")
+    add("bmp of 2 bits", bmp(2), "2 bits per pixel")
+    add("bmp with fields of 10 bits", bmp(32, 108, 3, (0x3FF00000, 0xFFC00, 0x3FF, 0)), "bit fields")
+    add("bmp with an unknown header", bmp(24, 50), "unknown header")
+    add("bmp cut", bmp(24)[:-4], "ends early")
+    add("bmp RLE8 cut", bmp(8, compression=1, rows=runs(8)[:40]), "ends early")
+
+
 # ---- PNM ----
 
 def pnm(magic, top, over=False, width=13, height=9):
@@ -208,6 +273,84 @@ def pnms():
     add("P6 cut", pnm("P6", 255)[:-1], "ends early")
     add("P5 to 70000", b"P5 1 1 70000 abcd", "largest value")
     add("pam", b"P7\nWIDTH 1\nHEIGHT 1\nDEPTH 1\nMAXVAL 255\nENDHDR\n1", "a PAM")
+
+
+# ---- TIFF ----
+
+def tiff(pixels, photometric, order="<", planes=False, tile=None, more=()):
+    """Not compressed; pixels (height, width, channels), of which each strip has 4 rows."""
+    height, width, channels = pixels.shape
+    kind = {"u": 1, "i": 2, "f": 3}[pixels.dtype.kind]
+    pixels = pixels.astype(pixels.dtype.newbyteorder(order))
+    layers = [pixels[..., k:k + 1] for k in range(channels)] if planes else [pixels]
+    pieces = []
+    for layer in layers:
+        for y in range(0, height, tile or 4):
+            for x in range(0, width, tile or width):
+                piece = layer[y:y + (tile or 4), x:x + (tile or width)]
+                if tile:
+                    piece = np.pad(piece, ((0, tile - piece.shape[0]), (0, tile - piece.shape[1]), (0, 0)))
+                pieces.append(piece.tobytes())
+    fields = {256: [width], 257: [height], 258: [pixels.dtype.itemsize * 8] * channels, 259: [1], 262: [photometric],
+              277: [channels], 284: [2 if planes else 1], 339: [kind] * channels, **dict(more)}
+    fields.update({322: [tile], 323: [tile], 324: None, 325: None} if tile else {273: None, 278: [4], 279: None})
+    at = 8 + 2 + 12 * len(fields) + 4
+    places = fields[324 if tile else 273] = []
+    fields[325 if tile else 279] = [len(p) for p in pieces]
+    places += [0] * len(pieces)
+    long_values = sum(4 * len(v) for v in fields.values())
+    for i, p in enumerate(pieces):
+        places[i] = at + long_values + sum(map(len, pieces[:i]))
+    entries, long_data = b"", b""
+    for tag, values in sorted(fields.items()):
+        form = "I" if tag in (273, 279, 324, 325) else "H"
+        data = struct.pack("%s%d%s" % (order, len(values), form), *values)
+        if len(data) > 4:
+            entries += struct.pack(order + "HHII", tag, 4 if form == "I" else 3, len(values), at + len(long_data))
+            long_data += data
+        else:
+            entries += struct.pack(order + "HHI", tag, 4 if form == "I" else 3, len(values)) + data.ljust(4, b"\0")
+    begin = (b"II*\0" if order == "<" else b"MM\0*") + struct.pack(order + "I", 8)
+    return (begin + struct.pack(order + "H", len(fields)) + entries + bytes(4) + long_data.ljust(long_values, b"\0")
+            + b"".join(pieces))
+
+
+def tiffs():
+    rgb = noise(21, 18)
+    for mode in ("1", "L", "LA", "P", "RGB", "RGBA", "CMYK", "I", "F", "I;16"):
+        if mode == "I":
+            picture = Image.fromarray(rng.integers(-300, 600, (18, 21)).astype(np.int32))
+        elif mode == "I;16":
+            picture = Image.fromarray(rng.integers(0, 600, (18, 21)).astype(np.uint16))
+        elif mode == "F":
+            picture = Image.fromarray(rng.normal(100, 150, (18, 21)).astype(np.float32))
+        else:
+            picture = Image.fromarray(rgb).convert(mode)
+        for how in (None, "tiff_lzw", "tiff_adobe_deflate", "packbits"):
+            add("tiff %s %s" % (mode, how), saved(picture, "TIFF", compression=how))
+    add("tiff group4", saved(Image.fromarray(rgb).convert("1"), "TIFF", compression="group4"))
+    add("tiff jpeg", saved(smooth(), "TIFF", compression="jpeg"))
+    add("tiff several pages", saved(rgb, "TIFF", save_all=True, append_images=[Image.fromarray(rgb[::-1].copy())]))
+    for order in "<>":
+        for tile in (None, 16):
+            words = ("big" if order == ">" else "little") + (", tiles" if tile else "")
+            for deep in (np.uint8,) if tile else (np.uint8, np.uint16):
+                v = rng.integers(0, np.iinfo(deep).max + 1, (18, 21, 5)).astype(deep)
+                n = 8 * v.itemsize
+                add("tiff rgb, %d bits, %s" % (n, words), tiff(v[..., :3], 2, order, tile=tile))
+                add("tiff rgb and alpha, %d bits, %s" % (n, words), tiff(v[..., :4], 2, order, tile=tile, more={338: [2]}))
+                add("tiff rgb times alpha, %d bits, %s" % (n, words),
+                    tiff(v[..., :4], 2, order, tile=tile, more={338: [1]}))
+                add("tiff rgb and more, %d bits, %s" % (n, words), tiff(v[..., :4], 2, order, tile=tile, more={338: [0]}))
+                add("tiff cmyk, %d bits, %s" % (n, words), tiff(v[..., :4], 5, order, tile=tile))
+            add("tiff rgb, planes, %s" % words, tiff(noise(21, 18), 2, order, planes=True, tile=tile))
+            v = rng.integers(-300, 600, (18, 21, 1))
+            add("tiff signed, %s" % words, tiff(v.astype(np.int16), 1, order, tile=tile))
+            add("tiff floats, %s" % words, tiff((v / 2).astype(np.float32), 1, order, tile=tile))
+            add("tiff white at 0, %s" % words, tiff(v.astype(np.uint8), 0, order, tile=tile))
+    add("tiff LAB", saved(Image.fromarray(rgb).convert("LAB"), "TIFF"), "LAB")
+    add("tiff of 64 bits", tiff(noise()[..., :1].astype(np.float64), 1), "64 bits")
+    add("tiff cut", saved(rgb, "TIFF")[:-1], "tiff cut")
 
 
 # ---- WebP ----
@@ -249,7 +392,7 @@ def write(path):
 
 
 if __name__ == "__main__":
-    for make in (jpegs, orientations, pngs, pnms, webps):
+    for make in (jpegs, orientations, pngs, bmps, pnms, tiffs, webps):
         make()
     write("picture_files.safetensors")
     print(len(tensors), "tensors")

@@ -135,6 +135,50 @@ static size_t webp(uint8_t *out, size_t capacity, const uint8_t *rgb)
 #endif
 }
 
+/* 2 x 2 pixels of 8 bits: a run, a line's end, a pixel each, the end. */
+static const uint8_t bmp_of_runs[] = {'B', 'M', 72, 0, 0, 0, 0, 0, 0, 0, 62, 0, 0, 0, 40, 0, 0,  0,
+                                      2,   0,   0,  0, 2, 0, 0, 0, 1, 0, 8,  0, 1, 0, 0,  0, 10, 0,
+                                      0,   0,   0,  0, 0, 0, 0, 0, 0, 0, 2,  0, 0, 0, 0,  0, 0,  0,
+                                      9,   8,   7,  0, 1, 2, 3, 0, 2, 1, 0,  0, 1, 0, 1,  1, 0,  1};
+
+/* 1 x 1 pixel with bit fields of 16 bits, and of four bytes. */
+static const uint8_t bmp_of_fields[] = {
+    'B', 'M', 70, 0, 0,  0, 0, 0,    0, 0, 66,   0, 0, 0, 40,   0, 0, 0, 1, 0, 0, 0, 1, 0,
+    0,   0,   1,  0, 16, 0, 3, 0,    0, 0, 4,    0, 0, 0, 0,    0, 0, 0, 0, 0, 0, 0, 0, 0,
+    0,   0,   0,  0, 0,  0, 0, 0xf8, 0, 0, 0xe0, 7, 0, 0, 0x1f, 0, 0, 0, 1, 2, 0, 0};
+
+/* 2 x 1 pixels. */
+static const uint8_t bmp[] = {'B', 'M', 62, 0, 0, 0, 0, 0,  0, 0, 54, 0, 0, 0, 40, 0, 0, 0, 2, 0, 0,
+                              0,   1,   0,  0, 0, 1, 0, 24, 0, 0, 0,  0, 0, 8, 0,  0, 0, 0, 0, 0, 0,
+                              0,   0,   0,  0, 0, 0, 0, 0,  0, 0, 0,  0, 1, 2, 3,  4, 5, 6, 0, 0};
+
+static size_t copy(uint8_t *out, size_t capacity, const void *from, size_t size)
+{
+    fuzz_check(size <= capacity, "room for a seed");
+    memcpy(out, from, size);
+    return size;
+}
+
+/* 3 x 1 grey pixels, upside down. */
+static size_t tiff(uint8_t *out, size_t capacity)
+{
+#ifdef CLI_TIFF
+    static const uint8_t head[] = {'I', 'I', '*', 0, 12, 0, 0, 0, 9, 99, 200, 0, 9, 0};
+    static const uint16_t entries[][2] = {{256, 3}, {257, 1}, {258, 8}, {259, 1}, {262, 1},
+                                          {273, 8}, {274, 3}, {278, 1}, {279, 3}};
+    size_t n = copy(out, capacity, head, sizeof head);
+    for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
+        const uint8_t tag = (uint8_t)entries[i][0], value = (uint8_t)entries[i][1];
+        const uint8_t entry[12] = {tag, 1, 3, 0,    1,
+                                   0,   0, 0, value}; /* all tags are 256 + something */
+        n += copy(out + n, capacity - n, entry, sizeof entry);
+    }
+    return n + copy(out + n, capacity - n, (const uint8_t[4]){0}, 4);
+#else
+    return copy(out, capacity, bmp, sizeof bmp);
+#endif
+}
+
 size_t fuzz_seed(size_t index, uint8_t *out, size_t capacity)
 {
     static uint8_t rgb[3 * WIDTH * HEIGHT];
@@ -159,14 +203,22 @@ size_t fuzz_seed(size_t index, uint8_t *out, size_t capacity)
     case 6:
         return png_of_a_camera(out, capacity, &image);
     case 7:
-        return webp(out, capacity, rgb);
+        return copy(out, capacity, bmp, sizeof bmp);
     case 8:
-        return (size_t)snprintf((char *)out, capacity, "P3 2 1 # a\n7\n1 2 # b\n3 4 5 7\n");
+        return tiff(out, capacity);
     case 9:
-        return (size_t)snprintf((char *)out, capacity, "P1 3 2\n010\n111\n");
+        return webp(out, capacity, rgb);
     case 10:
-        return (size_t)snprintf((char *)out, capacity, "P5 2 1 4095\n\1\2\3\4");
+        return copy(out, capacity, bmp_of_runs, sizeof bmp_of_runs);
     case 11:
+        return copy(out, capacity, bmp_of_fields, sizeof bmp_of_fields);
+    case 12:
+        return (size_t)snprintf((char *)out, capacity, "P3 2 1 # a\n7\n1 2 # b\n3 4 5 7\n");
+    case 13:
+        return (size_t)snprintf((char *)out, capacity, "P1 3 2\n010\n111\n");
+    case 14:
+        return (size_t)snprintf((char *)out, capacity, "P5 2 1 4095\n\1\2\3\4");
+    case 15:
         return (size_t)snprintf((char *)out, capacity, "Pf 1 2 -1.0\nABC?abc?");
     default:
         return 0;

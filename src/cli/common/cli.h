@@ -318,7 +318,7 @@ typedef struct cli_image {
 } cli_image;
 
 bool cli_is_stdin(const char *path); /* "-" */
-/* JPEG, PNG, WebP, binary PPM or PGM, detected by content; of "-" standard input. Grey
+/* JPEG, PNG, WebP, TIFF, BMP, binary PPM or PGM, detected by content; of "-" standard input. Grey
  * becomes RGB, alpha is dropped unless cli_images_on_white was called. Pictures and classes are
  * turned upright as EXIF says, unless cli_images_as_stored was called. */
 int cli_image_read(cli_image *out, const char *path);

@@ -52,7 +52,8 @@ static bool is_read(enum picture_format format, enum picture_what what)
 
 static int refuse(const char *path, const struct picture_kind *kind, enum picture_what what)
 {
-    static const char *const read[] = {[PICTURE_COLOURS] = "JPEG, PNG, WebP, PBM, PGM or PPM",
+    static const char *const read[] = {[PICTURE_COLOURS] =
+                                           "JPEG, PNG, WebP, TIFF, BMP, PBM, PGM or PPM",
                                        [PICTURE_INDICES] = "PNG or PGM, as classes are",
                                        [PICTURE_DEPTHS] = "PNG, as depths are"};
     if (!kind->name)
@@ -78,8 +79,12 @@ static int read_picture(cli_image *out, const char *path, enum picture_what what
         code = picture_read_png(out, path, &b, what, &orientation);
     else if (kind.format == PICTURE_PNM)
         code = picture_read_pnm(out, path, &b, what);
-    else
+    else if (kind.format == PICTURE_WEBP)
         code = picture_read_webp(out, path, &b, &orientation);
+    else if (kind.format == PICTURE_TIFF)
+        code = picture_read_tiff(out, path, &b, &orientation);
+    else
+        code = picture_read_bmp(out, path, &b);
     free(b.data);
     if (!code && !as_stored && !orientation_apply(out, what, orientation))
         code = picture_bad(path, "no memory to turn it upright");

@@ -20,6 +20,8 @@ enum picture_format {
     PICTURE_JPEG,
     PICTURE_PNG,
     PICTURE_WEBP,
+    PICTURE_TIFF,
+    PICTURE_BMP,
     PICTURE_PNM,
 };
 
@@ -87,7 +89,7 @@ static inline void picture_cmyk(uint8_t *to, uint8_t c, uint8_t m, uint8_t y, ui
     to[2] = light - picture_share(y, light);
 }
 
-/* WebP has no such bound for areas of one colour; this one lets 2^28 pixels of a KiB be,
+/* WebP and TIFF have no such bound for areas of one colour; this one lets 2^28 pixels of a KiB be,
  * and keeps a few bytes from claiming them. */
 #define PICTURE_FLAT_PIXELS_PER_BYTE (UINT64_C(1) << 18)
 
@@ -98,6 +100,10 @@ int picture_read_png(cli_image *out, const char *path, struct picture_bytes *b,
 /* Of an animation the first frame. */
 int picture_read_webp(cli_image *out, const char *path, const struct picture_bytes *b,
                       int *orientation);
+/* The first picture of the file. */
+int picture_read_tiff(cli_image *out, const char *path, const struct picture_bytes *b,
+                      int *orientation);
+int picture_read_bmp(cli_image *out, const char *path, const struct picture_bytes *b);
 int picture_read_pnm(cli_image *out, const char *path, struct picture_bytes *b,
                      enum picture_what what);
 

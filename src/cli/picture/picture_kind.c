@@ -32,11 +32,11 @@ static const struct signature signatures[] = {
     READ(0, "\xff\xd8\xff", PICTURE_JPEG, "a JPEG"),
     READ(0, "\x89PNG\r\n\x1a\n", PICTURE_PNG, "a PNG"),
     READ(8, "WEBP", PICTURE_WEBP, "a WebP"),
-    OTHER(0, "II*\0", "a TIFF", CONVERT),
-    OTHER(0, "MM\0*", "a TIFF", CONVERT),
-    OTHER(0, "II+\0", "a TIFF", CONVERT),
-    OTHER(0, "MM\0+", "a TIFF", CONVERT),
-    OTHER(0, "BM", "a BMP", CONVERT),
+    READ(0, "II*\0", PICTURE_TIFF, "a TIFF"),
+    READ(0, "MM\0*", PICTURE_TIFF, "a TIFF"),
+    READ(0, "II+\0", PICTURE_TIFF, "a TIFF"),
+    READ(0, "MM\0+", PICTURE_TIFF, "a TIFF"),
+    READ(0, "BM", PICTURE_BMP, "a BMP"),
     READ(0, "P1", PICTURE_PNM, "a PBM"),
     READ(0, "P2", PICTURE_PNM, "a PGM"),
     READ(0, "P3", PICTURE_PNM, "a PPM"),
@@ -97,7 +97,7 @@ static const struct signature signatures[] = {
 /* What two or three letters could also begin by chance. */
 static bool fits(const struct signature *s, const uint8_t *head, size_t size)
 {
-    if (strncmp(s->bytes, "BM", 2) == 0) /* the size of its second header, in four bytes */
+    if (s->format == PICTURE_BMP) /* the size of its second header, in four bytes */
         return size >= 18 && head[15] < 2 && !head[16] && !head[17];
     if (s->format == PICTURE_PNM || strncmp(s->bytes, "P7", 2) == 0)
         return size >= 3 && (head[2] == '#' || (head[2] && strchr(" \t\r\n\v\f", head[2])));
@@ -153,8 +153,9 @@ bool cli_is_y4m(const char *path)
  * no other file but a broken one. */
 static bool claims_to_be_a_picture(const char *name)
 {
-    static const char *const endings[] = {"jpg", "jpeg", "jpe", "jfif", "png", "webp",
-                                          "pbm", "pgm",  "ppm", "pnm",  "pfm"};
+    static const char *const endings[] = {"jpg",  "jpeg", "jpe",  "jfif", "png",
+                                          "webp", "tif",  "tiff", "bmp",  "dib",
+                                          "pbm",  "pgm",  "ppm",  "pnm",  "pfm"};
     const char *dot = strrchr(name, '.');
     for (size_t i = 0; dot && i < sizeof endings / sizeof *endings; i++)
         if (strcasecmp(dot + 1, endings[i]) == 0)
