@@ -6,6 +6,8 @@ and slower results.
 
 With --long those tests that take longer, and no others.
 """
+import csv
+import io
 import json
 import os
 import signal
@@ -79,6 +81,12 @@ class Formats(Folder):
         self.assertEqual(json.loads(run("--from", kept, "-o", "json")), cases)
         again = [json.loads(line) for line in run("--from", kept, "-o", "jsonl").splitlines()]
         self.assertEqual(again, cases)
+        rows = list(csv.DictReader(io.StringIO(run("--from", kept, "-o", "csv"))))
+        self.assertEqual(len(rows), len(timed))
+        for row, r in zip(rows, timed):
+            self.assertAlmostEqual(float(row["p50_ms"]), r["p50_ms"], 6)
+            self.assertEqual(row["note"], r["note"])
+            self.assertEqual(row["params_attention"], r["params"]["attention"])
         for form in ("text", "md"):
             shown = run("--from", kept, "-o", form)
             for r in timed:
@@ -196,6 +204,9 @@ class Baseline(Folder):
         cases = json.loads(self.compared("-o", "json", fails=6)[0])
         self.assertEqual([r.get("baseline", {}).get("p50_ms") for r in cases], [0.003, 0.005, 4.1, None])
         self.assertAlmostEqual(cases[1]["baseline"]["change_percent"], -20)
+        rows = list(csv.DictReader(io.StringIO(self.compared("-o", "csv", fails=6)[0])))
+        self.assertEqual([row["baseline_p50_ms"] for row in rows], ["0.003", "0.005", "4.1", ""])
+        self.assertAlmostEqual(float(rows[0]["baseline_change_percent"]), 100 / 3, 5)
         self.assertEqual(self.compared("--fail-above", "40")[1], [])
         p = subprocess.run([EXE, "bench", "--from", self.path("new"), "--baseline",
                             self.path("other", [result("softmax", 9, 1)])], capture_output=True, text=True)

@@ -3,6 +3,8 @@
 
     test_eval.py path/to/fovea
 """
+import csv
+import io
 import json
 import os
 import shutil
@@ -582,18 +584,21 @@ class Tables(Case):
 
     def test_forms(self):
         forms = {}
-        for name in ("text", "md", "json", "jsonl"):
+        for name in ("text", "md", "csv", "json", "jsonl"):
             forms[name] = self.fovea("eval", DIGITS, *self.lists, "--format", name).stdout
             self.fovea("eval", DIGITS, *self.lists, "-o", "o." + name)
             with open(self.path("o." + name)) as f:
                 self.assertEqual(len(f.read().splitlines()), len(forms[name].splitlines()))
         self.assertEqual(len(forms["text"].splitlines()), 1 + 8 + 1)
         self.assertEqual(len(forms["md"].splitlines()), 2 + 8 + 1)
+        table = list(csv.DictReader(io.StringIO(forms["csv"])))
         whole, lines = json.loads(forms["json"]), [json.loads(t) for t in forms["jsonl"].splitlines()]
-        self.assertEqual([len(x) for x in (whole, lines)], [8, 8])
-        for a, b in zip(whole, lines):
+        self.assertEqual([len(x) for x in (table, whole, lines)], [8, 8, 8])
+        for row, a, b in zip(table, whole, lines):
             self.assertEqual(a["schema"], "fovea.eval/1")
             self.assertEqual(a["metrics"], b["metrics"])
+            self.assertAlmostEqual(float(row["metrics_cosine"]), a["metrics"]["cosine"], delta=1e-8)
+            self.assertEqual(row["params_attention"], a["params"]["attention"])
         for cell in ("%.4f" % whole[3]["metrics"]["worst_patch"], "168x112"):
             self.assertIn(cell, forms["md"])
             self.assertIn(cell, forms["text"])

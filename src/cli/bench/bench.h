@@ -10,7 +10,7 @@
  *   bench_measure.c     alternating timing; bench_pace.c: at a camera's rate, and for long
  *   bench_profile.c     where the time of a frame goes
  *   bench_describe.c    a case as a result, which is JSON; what follows knows results only:
- *   bench_results.c, bench_output.c, bench_table.c, bench_baseline.c
+ *   bench_results.c, bench_output.c, bench_table.c, bench_csv.c, bench_baseline.c
  */
 #ifndef FOVEA_CLI_BENCH_H
 #define FOVEA_CLI_BENCH_H

@@ -34,6 +34,9 @@ static void write_results(FILE *to, int format, const json_t *results)
         json_dumpf(results, to, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
         fputc('\n', to);
         return;
+    case BENCH_CSV:
+        bench_csv_write(to, results);
+        return;
     default:
         bench_table_write(to, results, format == BENCH_MD);
     }

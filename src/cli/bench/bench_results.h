@@ -33,7 +33,7 @@ cli_word bench_where(const json_t *result);
 
 /* ---- showing them ---- */
 
-enum bench_format { BENCH_TEXT, BENCH_MD, BENCH_JSON, BENCH_JSONL };
+enum bench_format { BENCH_TEXT, BENCH_MD, BENCH_CSV, BENCH_JSON, BENCH_JSONL };
 
 /* bench_output.c */
 typedef struct bench_output {
@@ -45,8 +45,9 @@ int bench_output_write(const bench_output *o, const json_t *results);
  * NULL: no file. */
 int bench_output_check(const char *option, const char *path);
 
-/* bench_table.c: tables for people. */
+/* bench_table.c: tables for people; bench_csv.c: a line per case, units in the names. */
 void bench_table_write(FILE *to, const json_t *results, bool markdown);
+void bench_csv_write(FILE *to, const json_t *results);
 
 /* bench_baseline.c: adds the member "baseline", {p50_ms, change_percent}, to results whose case is
  * also in `path`; fails if none is. */

@@ -116,7 +116,7 @@ static int profile(struct bench *b)
 
 /* ---- the command ---- */
 
-static const char *const formats[] = {"text", "md", "json", "jsonl", NULL};
+static const char *const formats[] = {"text", "md", "csv", "json", "jsonl", NULL};
 static const char *const checks[] = {"first", "every", "off", NULL};
 
 static int read_options(struct bench *b)
@@ -335,7 +335,7 @@ int cli_bench(const cli_command *self, int argc, char **argv)
         {"sustain", 0, "MIN", "minutes of each case, as a series", &b->sustain},
         {"per-layer", 0, NULL, "time of every step and sweep", &b->per_layer},
         {"trace", 0, "FILE", "calls of one frame, for Chrome's trace viewer", &b->trace},
-        {"format", 'o', "NAME", "text, md, json, jsonl", &b->format, .choices = formats},
+        {"format", 'o', "NAME", "text, md, csv, json, jsonl", &b->format, .choices = formats},
         {"output", 'O', "FILE", "results go there", &b->output.path},
         {"note", 0, "TEXT", "kept with the results", &b->note},
         {"from", 0, "FILE", "show results of an earlier -o json or jsonl, measure nothing",

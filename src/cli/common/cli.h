@@ -427,6 +427,9 @@ json_t *cli_json_text(const char *text);
 json_t *cli_json_number(double x);
 /* One object, one line. */
 void cli_print_json(json_t *object);
+/* json_csv.c: an array of objects as comma-separated values, a line each: the same keys as in JSON,
+ * those of members after their member's name; arrays are left out. */
+void cli_csv_write(FILE *to, const json_t *results);
 /* A short text by value, for one expression. */
 typedef struct cli_word {
     char text[64];

@@ -166,9 +166,9 @@ int cli_eval(const cli_command *self, int argc, char **argv)
         {"batch", 0, "N",
          "pictures that run together, if they follow each other and have one size, 1",
          &r->batch_text},
-        {"output", 'o', "FILE", "results go there; its ending says how: .md, .json, .jsonl",
+        {"output", 'o', "FILE", "results go there; its ending says how: .md, .csv, .json, .jsonl",
          &r->output},
-        {"format", 0, "NAME", "text, md, json, jsonl", &r->format_text},
+        {"format", 0, "NAME", "text, md, csv, json, jsonl", &r->format_text},
         {"resume", 0, NULL, "go on with an earlier run, from FILE.journal of -o FILE", &r->resume},
         {NULL},
     };

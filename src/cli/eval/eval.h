@@ -171,7 +171,7 @@ void eval_journal_end(eval_run *r, bool done);
 
 /* ---- eval_output.c ---- */
 
-enum eval_format { EVAL_TEXT, EVAL_MD, EVAL_JSON, EVAL_JSONL };
+enum eval_format { EVAL_TEXT, EVAL_MD, EVAL_CSV, EVAL_JSON, EVAL_JSONL };
 
 /* The format of --format, of the ending of -o, of --json; checks that the file can be written. */
 int eval_output_check(eval_run *r);

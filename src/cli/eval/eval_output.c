@@ -6,7 +6,7 @@
 #include "cli/common/text_table.h"
 #include "cli/eval/eval.h"
 
-static const char *const formats[] = {"text", "md", "json", "jsonl", NULL};
+static const char *const formats[] = {"text", "md", "csv", "json", "jsonl", NULL};
 
 int eval_output_check(eval_run *r)
 {
@@ -173,6 +173,9 @@ static void write_results(FILE *to, const eval_run *r, const json_t *results)
     case EVAL_JSON:
         json_dumpf(results, to, JSON_INDENT(1) | JSON_REAL_PRECISION(17));
         fputc('\n', to);
+        return;
+    case EVAL_CSV:
+        cli_csv_write(to, results);
         return;
     default:
         write_table(to, r, results);
