@@ -186,7 +186,7 @@ static int describe(struct tiff *t)
 
 /* ---- a row of samples ---- */
 
-/* Sample `i` of those that lie one after the other. */
+/* Sample `i` of a row whose samples are contiguous. */
 static uint32_t sample(const uint8_t *row, size_t i, uint32_t bits)
 {
     if (bits == 8)
