@@ -131,7 +131,7 @@ typedef enum fovea_loss {
  */
 typedef int fovea_allreduce_fn(void *data, size_t n, int doubles, void *payload);
 
-typedef struct fovea_trainer_options {
+typedef struct fovea_trainer_options { /* More than 25 fields: options, each with a default */
     size_t struct_size;
     fovea_stage stage;
     struct {
@@ -223,7 +223,7 @@ FOVEA_API fovea_status fovea_trainer_create(fovea_trainer **out, const char *mod
                                             const fovea_trainer_options *options);
 FOVEA_API void fovea_trainer_free(fovea_trainer *trainer);
 
-typedef struct fovea_trainer_info {
+typedef struct fovea_trainer_info { /* More than 25 fields: a report, which grows at its end */
     size_t struct_size;
     uint32_t grid_width, grid_height, tokens;  /* of a picture */
     uint32_t mask_width, mask_height, classes; /* FOVEA_STAGE_TASK, else 0 */

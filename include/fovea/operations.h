@@ -107,7 +107,7 @@ typedef enum fovea_form {
     FOVEA_FORM_CHUNK,     /* matrix products over chunks of `chunk` tokens (0: chosen) */
 } fovea_form;
 
-typedef struct fovea_attention_options {
+typedef struct fovea_attention_options { /* More than 25 fields: a whole equation */
     size_t struct_size;
     const char *attention;               /* one of the names above; NULL: "softmax" */
     uint32_t rows;                       /* queries */

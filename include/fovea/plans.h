@@ -169,7 +169,7 @@ FOVEA_API fovea_status fovea_plan_create(fovea_plan **out, const fovea_model *mo
 FOVEA_API void fovea_plan_free(fovea_plan *plan);
 
 /* What is known before a frame runs, as are steps and outputs. */
-typedef struct fovea_plan_info {
+typedef struct fovea_plan_info { /* More than 25 fields: a report, which grows at its end */
     size_t struct_size;
     uint32_t width, height;                 /* pixels that reach the patches */
     uint32_t ignored_right, ignored_bottom; /* pixels that fill no whole patch */

@@ -179,7 +179,7 @@ typedef struct fv_limits {
     bool int8_attention; /* softmax attention is faster by products of int8 than by others */
 } fv_limits;
 
-typedef struct fv_backend {
+typedef struct fv_backend { /* More than 25 fields: a table of functions */
     const char *name;
     uint32_t abi;
     /* How many devices exist, 0 if there is no runtime; *out gets device `index` if it does. */

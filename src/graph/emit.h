@@ -178,6 +178,13 @@ void fv_emit_add(fv_builder *b, const char *label, fv_view in, fv_view res, fv_v
 
 /* Attention in its two halves. fv_emit_keys prepares what queries read: for a linear mechanism the
  * merged state (K and V live in the sweep only), for softmax K and V themselves. */
+/* What fv_emit_keys has made. */
+typedef struct fv_prepared_keys {
+    fv_view state;          /* of linear mechanisms */
+    fv_view cell_k, cell_v; /* of foveated attention */
+    fv_view packed;         /* of products of int8: k, v and cells as such numbers */
+} fv_prepared_keys;
+
 typedef struct fv_attention {
     uint32_t mech, heads, d, dv;
     uint32_t queries, keys;
@@ -187,15 +194,13 @@ typedef struct fv_attention {
     fv_view k, v;
     uint32_t margin;        /* foveated: not 0 */
     const fv_grid *grid;    /* foveated: of the tokens */
-    fv_view cell_k, cell_v; /* set by fv_emit_keys for foveated attention */
     fv_weight param;        /* learned vectors; absent: zeros */
     fv_weight cos, sin;     /* ROPE */
     uint32_t rope_width;    /* ROPE: of the grid, for tables of positions; 0: a row per token */
     fv_view gate_q, gate_k; /* GATED */
     fv_view rel_pos;        /* softmax: the output of fv_emit_rel_pos, for a grid of keys */
     uint32_t rel_columns;   /* of that grid of keys; 0: there is none */
-    fv_view state;          /* set by fv_emit_keys for linear mechanisms */
-    fv_view whole; /* set by fv_emit_keys for products of int8: k, v and cells as such numbers */
+    fv_prepared_keys prepared;
 } fv_attention;
 void fv_emit_keys(fv_builder *b, const char *label, fv_attention *a);
 void fv_emit_queries(fv_builder *b, const char *label, const fv_attention *a, fv_view q,

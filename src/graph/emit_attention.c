@@ -104,22 +104,23 @@ static void use_whole(fv_builder *b, const char *label, fv_attention *a)
     s->prob.acc = FV_I32;
     fv_use_value(s, FV_KEYS_K, a->k, FV_KIND_WHOLE);
     fv_use_value(s, FV_KEYS_V, a->v, FV_KIND_WHOLE);
-    if (a->margin && a->cell_k.id >= 0) {
-        s->prob.dim[FV_KEYS_CELLS] = b->graph->value[a->cell_k.id].rows;
-        fv_use_value(s, FV_KEYS_CELL_K, a->cell_k, FV_KIND_WHOLE);
-        fv_use_value(s, FV_KEYS_CELL_V, a->cell_v, FV_KIND_WHOLE);
+    if (a->margin && a->prepared.cell_k.id >= 0) {
+        s->prob.dim[FV_KEYS_CELLS] = b->graph->value[a->prepared.cell_k.id].rows;
+        fv_use_value(s, FV_KEYS_CELL_K, a->prepared.cell_k, FV_KIND_WHOLE);
+        fv_use_value(s, FV_KEYS_CELL_V, a->prepared.cell_v, FV_KIND_WHOLE);
     }
-    a->whole = fv_emit_value(b, FV_VALUE_ROWS, a->heads, fv_keys_i8_bytes(&s->prob), FV_U8);
-    fv_use_value(s, FV_KEYS_OUT, a->whole, FV_KIND_ROW);
+    a->prepared.packed =
+        fv_emit_value(b, FV_VALUE_ROWS, a->heads, fv_keys_i8_bytes(&s->prob), FV_U8);
+    fv_use_value(s, FV_KEYS_OUT, a->prepared.packed, FV_KIND_ROW);
 }
 
 void fv_emit_keys(fv_builder *b, const char *label, fv_attention *a)
 {
     const uint32_t params = fv_mech_table[a->mech]->params;
-    a->state.id = a->whole.id = FV_NO_VALUE;
+    a->prepared.state.id = a->prepared.packed.id = FV_NO_VALUE;
     if (a->margin) {
-        a->cell_k = cells(b, "cells of k", a, a->k, a->heads * a->d);
-        a->cell_v = cells(b, "cells of v", a, a->v, a->heads * a->dv);
+        a->prepared.cell_k = cells(b, "cells of k", a, a->k, a->heads * a->d);
+        a->prepared.cell_v = cells(b, "cells of v", a, a->v, a->heads * a->dv);
     }
     if (may_be_int8(b, a) && fv_use_int8(b))
         use_whole(b, label, a);
@@ -153,10 +154,10 @@ void fv_emit_keys(fv_builder *b, const char *label, fv_attention *a)
         fv_use_value(s, FV_REDUCE_GATE, a->gate_k, FV_KIND_ROW);
     fv_use_value(s, FV_REDUCE_PARTIAL, partial, FV_KIND_PARTIAL);
 
-    a->state = fv_emit_value(b, FV_VALUE_STATE, 1, size, FV_F32);
+    a->prepared.state = fv_emit_value(b, FV_VALUE_STATE, 1, size, FV_F32);
     s = step(b, FV_OP_LATTN_MERGE, label, a, 1, a->keys);
     fv_use_value(s, FV_MERGE_PARTIAL, partial, FV_KIND_STATE);
-    fv_use_value(s, FV_MERGE_STATE, a->state, FV_KIND_STATE);
+    fv_use_value(s, FV_MERGE_STATE, a->prepared.state, FV_KIND_STATE);
 }
 
 static void use_rel_pos(fv_step *s, uint32_t operand, const fv_attention *a)
@@ -189,9 +190,9 @@ void fv_emit_mask_keys(fv_builder *b, const char *label, fv_attention *a, fv_vie
 /* What softmax reads of keys and values. */
 static void use_keys(fv_step *s, uint32_t k, uint32_t v, const fv_attention *a)
 {
-    if (a->whole.id >= 0) {
+    if (a->prepared.packed.id >= 0) {
         s->prob.acc = FV_I32;
-        fv_use_value(s, k, a->whole, FV_KIND_WHOLE);
+        fv_use_value(s, k, a->prepared.packed, FV_KIND_WHOLE);
         return;
     }
     fv_use_value(s, k, a->k, FV_KIND_WHOLE);
@@ -207,9 +208,9 @@ static void foveated(fv_builder *b, const char *label, const fv_attention *a, fv
     set_grid(s, a);
     fv_use_value(s, FV_FOVEATED_Q, q, FV_KIND_ROW);
     use_keys(s, FV_FOVEATED_K, FV_FOVEATED_V, a);
-    if (a->whole.id < 0) {
-        fv_use_value(s, FV_FOVEATED_CELL_K, a->cell_k, FV_KIND_WHOLE);
-        fv_use_value(s, FV_FOVEATED_CELL_V, a->cell_v, FV_KIND_WHOLE);
+    if (a->prepared.packed.id < 0) {
+        fv_use_value(s, FV_FOVEATED_CELL_K, a->prepared.cell_k, FV_KIND_WHOLE);
+        fv_use_value(s, FV_FOVEATED_CELL_V, a->prepared.cell_v, FV_KIND_WHOLE);
     }
     fv_use_value(s, FV_FOVEATED_OUT, out, FV_KIND_ROW);
 }
@@ -235,7 +236,7 @@ void fv_emit_queries(fv_builder *b, const char *label, const fv_attention *a, fv
     s->f[1] = (float)a->eps;
     s->f[2] = constant(a);
     fv_use_value(s, FV_APPLY_Q, q, FV_KIND_ROW);
-    fv_use_value(s, FV_APPLY_STATE, a->state, FV_KIND_STATE);
+    fv_use_value(s, FV_APPLY_STATE, a->prepared.state, FV_KIND_STATE);
     fv_use_weight(s, FV_APPLY_PARAM, &a->param);
     fv_use_weight(s, FV_APPLY_COS, &a->cos);
     fv_use_weight(s, FV_APPLY_SIN, &a->sin);

@@ -36,7 +36,7 @@ typedef struct fv_follower {
     const fv_problem *problem;
 } fv_follower;
 
-struct fovea_trainer {
+struct fovea_trainer { /* More than 25 fields: what lives as long as a trainer */
     fovea_device *device;
     fovea_trainer_options o; /* without its lists */
     fovea_trainable trainable;

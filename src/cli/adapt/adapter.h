@@ -73,7 +73,7 @@ typedef struct adapt_judgement {
 
 /* ---- the training ---- */
 
-typedef struct adapt_run {
+typedef struct adapt_run { /* More than 25 fields: the options of the command, and its state */
     cli_common common;
     cli_settings settings;
     const char *model, *teacher, *output;

@@ -7,7 +7,7 @@
 #include "cli/adapt/adapter.h"
 
 /* The options as written; NULL: not given. */
-typedef struct adapt_texts {
+typedef struct adapt_texts { /* More than 25 fields: one for each option */
     const char *stage, *data, *steps, *epochs, *batch, *seed, *every, *patience, *log;
     const char *lr, *lr_end, *lr_schedule, *warmup, *loss, *lambda, *ratio, *decay, *beta1, *beta2;
     const char *clip, *ema, *trainable, *crop, *flip, *jitter, *task, *classes, *hyper, *tensors;

@@ -43,7 +43,7 @@ typedef struct linearise_cost {
     uint64_t bytes; /* of activations */
 } linearise_cost;
 
-typedef struct linearise_run {
+typedef struct linearise_run { /* More than 25 fields: the options of the command, and its state */
     cli_common common;
     cli_settings settings;
     const char *model, *data_path, *val_path, *output;

@@ -95,7 +95,7 @@ typedef struct bench_verify {
 
 enum { BENCH_DEVICES = 64, BENCH_INPUTS = 8 };
 
-typedef struct bench_case {
+typedef struct bench_case { /* More than 25 fields: a line of results, and what it depends on */
     /* set by bench_gemm and the other makers of cases */
     char *title;
     json_t *params;

@@ -153,7 +153,7 @@ typedef struct cli_texts {
 } cli_texts;
 
 /* The options that all commands share, as written; NULL: not given. */
-typedef struct cli_common {
+typedef struct cli_common { /* More than 25 fields: one for each option */
     const char *device, *isa, *threads, *cores;
     const char *attention, *dtype, *compute, *memory_limit, *max_dispatch, *wisdom, *rigor;
     const char *weights_cache;

@@ -60,7 +60,7 @@ typedef struct eval_case {
 
 struct eval_task;
 
-typedef struct eval_run {
+typedef struct eval_run { /* More than 25 fields: the options of the command, and its state */
     cli_common common;
     const char *data_path, *annotations_path, *against, *align_text, *scale_text;
     const char *class_order;   /* name, number, a file; NULL: not given */

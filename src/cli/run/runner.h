@@ -98,7 +98,7 @@ typedef struct run_waiting {
     size_t capacity; /* bytes */
 } run_waiting;
 
-typedef struct run_state {
+typedef struct run_state { /* More than 25 fields: the options of the command, and its state */
     cli_session s;
     cli_common common;
     const char *output, *features, *pca, *labels, *overlay, *top_text, *score_text;

@@ -23,10 +23,10 @@ typedef struct fv_rf_detr_layer {
     fv_layer norm[3]; /* after self-attention, cross-attention and the MLP */
 } fv_rf_detr_layer;
 
-typedef struct fv_rf_detr {
-    fv_vit vit;       /* the backbone */
-    uint32_t windows; /* of the grid, per side */
-    uint8_t *global;  /* of each block: 1 where it attends over all windows */
+typedef struct fv_rf_detr { /* More than 25 fields: the weights and sizes of a model */
+    fv_vit vit;             /* the backbone */
+    uint32_t windows;       /* of the grid, per side */
+    uint8_t *global;        /* of each block: 1 where it attends over all windows */
     bool tap_norm;
     uint32_t tap[FV_RF_DETR_TAPS], taps; /* numbers of blocks, ascending */
     /* The projector: 1x1 to two halves, pairs of 3x3 each after the one before, 1x1 of all of

@@ -21,7 +21,7 @@ enum fv_mixer_kind {
     FV_MIXER_GATED_DELTA,
 };
 
-typedef struct fv_mixer {
+typedef struct fv_mixer { /* More than 25 fields: the weights and sizes of any kind */
     uint8_t kind;
     uint32_t width; /* of the tokens */
     uint32_t heads, kv_heads, d, dv;

@@ -38,7 +38,7 @@ typedef struct fv_vit_block {
     fv_weight bias; /* as fv_vit.bias, which is part of the sum; absent: that alone */
 } fv_vit_block;
 
-typedef struct fv_vit {
+typedef struct fv_vit { /* More than 25 fields: the weights and sizes of a model */
     uint32_t width, depth, heads, hidden; /* hidden: columns that fc2 reads */
     fovea_linear_attention_params linear; /* all of it, as it is used */
     uint32_t patch, channels;             /* channels is 3 */
@@ -172,7 +172,7 @@ enum fv_vit_kind {
 /* vit_names.c: one way to name the tensors of such a model. Names are stems, completed by "weight"
  * or "bias", or whole where they end in no separator. NULL: the scheme has no such part. All follow
  * the prefix, those of a block also its own; heads stand alone. */
-typedef struct fv_vit_names {
+typedef struct fv_vit_names { /* More than 25 fields: one for each name */
     enum fv_vit_origin { FV_VIT_HF, FV_VIT_DINO, FV_VIT_TIMM, FV_VIT_OPENAI } origin;
     bool patch_positions; /* the position table has rows of patches alone */
     bool in_memory;       /* names inside transformers 5, of a state_dict that was saved as it is */
