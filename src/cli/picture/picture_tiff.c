@@ -247,8 +247,8 @@ static void colours_of(uint8_t *to, const struct tiff *t, const uint32_t *v)
     picture_put(to, c, alpha);
 }
 
-/* `width` pixels; with planes the samples of a pixel are `apart` bytes from each other. */
-static void convert_row(uint8_t *to, const uint8_t *from, uint32_t width, size_t apart,
+/* `width` pixels; with planes the samples of a pixel are `plane_stride` bytes from each other. */
+static void convert_row(uint8_t *to, const uint8_t *from, uint32_t width, size_t plane_stride,
                         const struct tiff *t)
 {
     if (t->colours == 3 && t->samples == 3 && t->bits == 8 && !t->planes) {
@@ -258,7 +258,7 @@ static void convert_row(uint8_t *to, const uint8_t *from, uint32_t width, size_t
     for (uint32_t x = 0; x < width; x++, to += 3) {
         uint32_t v[SAMPLES_MOST];
         for (size_t k = 0; k < t->samples; k++)
-            v[k] = t->planes ? sample(from + k * apart, x, t->bits)
+            v[k] = t->planes ? sample(from + k * plane_stride, x, t->bits)
                              : sample(from, (size_t)x * t->samples + k, t->bits);
         colours_of(to, t, v);
     }
