@@ -17,7 +17,7 @@
 
 #include <fovea/operations.h>
 
-#include "cli/bench/machine.h"
+#include "cli/common/machine.h"
 #include "cli/common/cli.h"
 
 enum bench_what {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/bench/machine.h"
+#include "cli/common/machine.h"
 #include "cli/common/cli.h"
 
 /* Bytes of the character of UTF-8 at the beginning of `text`; 0: there is none. */

@@ -9,14 +9,14 @@
 
 void run_look(run_state *r, uint32_t f)
 {
-    r->outs = r->every + f * r->n;
+    r->now.outs = r->every + f * r->n;
     for (size_t i = 0; i < r->n; i++)
-        r->series[i].frame = r->outs[i].data;
+        r->series[i].frame = r->now.outs[i].data;
 }
 
 static void free_outputs(run_state *r)
 {
-    for (size_t i = 0; r->every && i < r->batch * r->n; i++)
+    for (size_t i = 0; r->every && i < r->in.batch * r->n; i++)
         free(r->every[i].data);
     free(r->every);
     r->every = NULL;
@@ -25,14 +25,15 @@ static void free_outputs(run_state *r)
 /* Sizes must stay the same where frames are kept side by side. */
 static int read_shapes(run_state *r)
 {
-    const bool kept = r->frames > 0 && (r->output || r->features);
+    const bool frames = r->frames > 0;
     for (size_t i = 0; i < r->n; i++) {
         run_series *s = &r->series[i];
         const uint32_t grid_width = s->info.grid_width;
         s->info.struct_size = sizeof s->info;
         fovea_plan_output(r->plan, i, &s->info);
-        if (kept && (s->rows != s->info.rows || s->columns != s->info.columns ||
-                     grid_width != s->info.grid_width))
+        if (frames && (s->saved || s->feature) &&
+            (s->rows != s->info.rows || s->columns != s->info.columns ||
+             grid_width != s->info.grid_width))
             return cli_fail(CLI_INPUT,
                             "the inputs give outputs of different sizes, which one file cannot "
                             "hold; use --size, or one input at a time");
@@ -45,8 +46,8 @@ static int read_shapes(run_state *r)
 static void reserve(run_state *r)
 {
     free_outputs(r);
-    r->every = cli_alloc(r->batch * r->n, sizeof *r->every);
-    for (size_t i = 0; i < r->batch * r->n; i++) {
+    r->every = cli_alloc(r->in.batch * r->n, sizeof *r->every);
+    for (size_t i = 0; i < r->in.batch * r->n; i++) {
         const run_series *s = &r->series[i % r->n];
         r->every[i].size = (size_t)(s->rows * s->columns) * sizeof(float);
         r->every[i].data = cli_alloc(r->every[i].size, 1);
@@ -61,8 +62,7 @@ static void reserve(run_state *r)
 int run_plan_for(run_state *r, fovea_pixel_format format, fovea_yuv_matrix yuv, uint32_t width,
                  uint32_t height)
 {
-    if (r->plan && r->format == format && r->plan_yuv == yuv && r->width == width &&
-        r->height == height)
+    if (r->plan && r->format == format && r->yuv == yuv && r->width == width && r->height == height)
         return CLI_OK;
     CLI_TRY(run_together(r));
     fovea_plan_options options = FOVEA_PLAN_OPTIONS_INIT;
@@ -75,7 +75,7 @@ int run_plan_for(run_state *r, fovea_pixel_format format, fovea_yuv_matrix yuv, 
     options.yuv = yuv;
     options.frame.width = width;
     options.frame.height = height;
-    options.frame.count = r->batch;
+    options.frame.count = r->in.batch;
     options.preprocess = format == FOVEA_FORMAT_PLANES_F32 ? NULL : &r->preprocess;
     options.outputs = names;
     options.n_outputs = r->n;
@@ -85,7 +85,7 @@ int run_plan_for(run_state *r, fovea_pixel_format format, fovea_yuv_matrix yuv, 
     fovea_plan_free(r->plan);
     r->plan = plan;
     r->format = format;
-    r->plan_yuv = yuv;
+    r->yuv = yuv;
     r->width = width;
     r->height = height;
     r->info.struct_size = sizeof r->info;
@@ -93,9 +93,9 @@ int run_plan_for(run_state *r, fovea_pixel_format format, fovea_yuv_matrix yuv, 
     cli_tell_untrained(&r->info);
     if (!r->common.json) /* results say it themselves */
         cli_tell_products(&r->info);
-    if (options.preprocess && !r->told)
-        cli_tell_preprocess(r->rule.struct_size ? &r->rule : &r->preprocess, &r->s.info);
-    r->told = r->told || options.preprocess;
+    if (options.preprocess && !r->in.told)
+        cli_tell_preprocess(r->in.rule.struct_size ? &r->in.rule : &r->preprocess, &r->s.info);
+    r->in.told = r->in.told || options.preprocess;
     CLI_TRY(read_shapes(r));
     reserve(r);
     return CLI_OK;
@@ -126,19 +126,19 @@ static void keep_pixels(run_waiting *w, fovea_frame *frame, size_t bytes)
             frame->pixels[i] = w->pixels + ((const uint8_t *)frame->pixels[i] - from);
 }
 
-int run_frame(run_state *r, const char *name, const fovea_frame *frame, size_t bytes)
+int run_add_frame(run_state *r, const char *name, const fovea_frame *frame, size_t bytes)
 {
-    const uint32_t f = r->n_waiting++;
-    if (!r->waiting) {
-        r->waiting = cli_alloc(r->batch, sizeof *r->waiting);
-        r->pixels = cli_alloc(r->batch, sizeof *r->pixels);
+    const uint32_t f = r->in.n_waiting++;
+    if (!r->in.waiting) {
+        r->in.waiting = cli_alloc(r->in.batch, sizeof *r->in.waiting);
+        r->in.pixels = cli_alloc(r->in.batch, sizeof *r->in.pixels);
     }
-    r->waiting[f].at = r->at;
-    r->waiting[f].name = cli_text("%s", name);
-    r->pixels[f] = *frame;
-    if (r->n_waiting == r->batch) /* the last one is read in place */
+    r->in.waiting[f].at = r->now.at;
+    r->in.waiting[f].name = cli_text("%s", name);
+    r->in.pixels[f] = *frame;
+    if (r->in.n_waiting == r->in.batch) /* the last one is read in place */
         return run_together(r);
-    keep_pixels(&r->waiting[f], &r->pixels[f], bytes);
+    keep_pixels(&r->in.waiting[f], &r->in.pixels[f], bytes);
     return CLI_OK;
 }
 
@@ -148,17 +148,21 @@ static int show(run_state *r, uint32_t count, double seconds, const char *readin
 {
     const char *failed = NULL;
     for (uint32_t f = 0; f < count; f++) {
-        const run_waiting *w = &r->waiting[f];
+        const run_waiting *w = &r->in.waiting[f];
         if (w->at.path == failed)
             continue;
-        r->at = w->at;
+        r->now.at = w->at;
         run_look(r, f);
-        const int code = run_results(r, w->name, &r->pixels[f], seconds);
-        if (code && (code != CLI_INPUT || !r->forgiving || r->at.path == reading))
+        r->now.name = w->name;
+        r->now.pixels = r->in.pixels[f];
+        r->now.width = r->width;
+        r->now.height = r->height;
+        const int code = run_results(r, seconds);
+        if (code && (code != CLI_INPUT || !r->in.forgiving || r->now.at.path == reading))
             return code;
         if (code) {
-            failed = r->at.path;
-            r->skipped = code;
+            failed = r->now.at.path;
+            r->in.skipped = code;
         }
     }
     return CLI_OK;
@@ -166,25 +170,25 @@ static int show(run_state *r, uint32_t count, double seconds, const char *readin
 
 int run_together(run_state *r)
 {
-    const run_place now = r->at;
-    const uint32_t count = r->n_waiting;
+    const run_place now = r->now.at;
+    const uint32_t count = r->in.n_waiting;
     double seconds;
-    r->n_waiting = 0;
+    r->in.n_waiting = 0;
     if (count == 0)
         return CLI_OK;
-    int code = run_outputs(r, r->pixels, count, &seconds);
+    int code = run_outputs(r, r->in.pixels, count, &seconds);
     CLI_THEN(code, show(r, count, seconds, now.path));
     for (uint32_t f = 0; f < count; f++)
-        free(r->waiting[f].name);
-    r->at = now;
+        free(r->in.waiting[f].name);
+    r->now.at = now;
     return code;
 }
 
 void run_batch_free(run_state *r)
 {
     free_outputs(r);
-    for (uint32_t f = 0; r->waiting && f < r->batch; f++)
-        free(r->waiting[f].pixels);
-    free(r->waiting);
-    free(r->pixels);
+    for (uint32_t f = 0; r->in.waiting && f < r->in.batch; f++)
+        free(r->in.waiting[f].pixels);
+    free(r->in.waiting);
+    free(r->in.pixels);
 }

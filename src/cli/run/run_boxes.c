@@ -1,9 +1,70 @@
 /* run_boxes.c: boxes of a detector: found in the outputs of a frame, kept for the file of -o, and
  * written as COCO has them, in pixels of the photograph. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/run/runner.h"
+#include "cli/run/run_sink.h"
+
+/* A box of one of all frames. */
+typedef struct kept_box {
+    fovea_detection box;
+    size_t frame;
+} kept_box;
+
+typedef struct boxes {
+    const char *path; /* of --boxes; or NULL */
+    bool wanted;
+    fovea_detection *found; /* of the current frame */
+    size_t count;
+    kept_box *all; /* of all frames, for the file of -o */
+    size_t kept;
+    json_t *coco;
+} boxes;
+
+static size_t options(cli_option *out, run_state *r, void *own)
+{
+    boxes *b = own;
+    out[0] =
+        (cli_option){"boxes", 0, "FILE", "boxes of a detector as COCO has them, .json", &b->path};
+    out[1] = (cli_option){
+        "score", 0, "P",
+        "least score of masks, 0.8, and of boxes and points that are drawn and of --people, 0.3",
+        &r->score_text};
+    return 2;
+}
+
+static size_t files(run_file *out, const run_state *r, const void *own)
+{
+    const boxes *b = own;
+    (void)r;
+    out[0] = (run_file){"boxes", b->path, false, false};
+    return 1;
+}
+
+static int check(run_state *r, void *own)
+{
+    boxes *b = own;
+    (void)r;
+    b->coco = json_array();
+    if (b->path && !cli_ends_with(b->path, ".json"))
+        return cli_fail(CLI_USAGE, "--boxes %s: the file is a .json", b->path);
+    return CLI_OK;
+}
+
+/* Of all outputs that boxes are made of. */
+static int want(run_state *r, void *own)
+{
+    boxes *b = own;
+    const char *name;
+    b->wanted = r->s.info.boxes > 0 && (r->output || b->path || r->overlay || !run_writes(r));
+    if (b->path && !b->wanted)
+        return cli_fail(CLI_UNSUPPORTED, "--boxes %s: this model finds no boxes", b->path);
+    for (size_t i = 0; b->wanted && (name = fovea_model_output(r->s.model, i)); i++)
+        if (cli_makes_boxes(r->s.model, name))
+            run_save(r, name);
+    return CLI_OK;
+}
 
 /* A box in pixels of the picture that was run, as the file of -o has them. */
 static fovea_detection in_run_pixels(const fovea_detection *d, const fovea_plan_info *i)
@@ -16,25 +77,34 @@ static fovea_detection in_run_pixels(const fovea_detection *d, const fovea_plan_
     return out;
 }
 
-int run_detect(run_state *r, const char *name)
+/* A box as COCO has it, without the picture. */
+static json_t *record(const run_state *r, const fovea_detection *d)
 {
-    run_boxes *b = &r->boxes;
+    double b[4];
+    cli_place_box(b, d, r->now.width, r->now.height);
+    return json_pack("{s:[f, f, f, f], s:f, s:i}", "bbox", b[0], b[1], b[2], b[3], "score",
+                     (double)d->score, "category_id", (int)d->label);
+}
+
+static int take(run_state *r, void *own)
+{
+    boxes *b = own;
     if (!b->wanted)
         return CLI_OK;
     if (!b->found)
         b->found = cli_alloc(r->s.info.boxes, sizeof *b->found);
-    int code =
-        cli_check(fovea_detections(r->plan, r->outs, r->n, b->found, r->s.info.boxes, &b->count));
+    int code = cli_check(
+        fovea_detections(r->plan, r->now.outs, r->n, b->found, r->s.info.boxes, &b->count));
     for (size_t i = 0; !code && i < b->count; i++) {
         if (r->output) {
             b->all = cli_grow(b->all, b->kept, sizeof *b->all);
-            b->all[b->kept++] = (run_box){in_run_pixels(&b->found[i], &r->info), r->frames};
+            b->all[b->kept++] = (kept_box){in_run_pixels(&b->found[i], &r->info), r->frames};
         }
         if (!b->path)
             continue;
-        json_t *box = run_box_json(r, i);
+        json_t *box = record(r, &b->found[i]);
         const char *label = fovea_model_label(r->s.model, b->found[i].label);
-        run_coco_picture(box, r, name);
+        run_coco_picture(box, r);
         if (label)
             json_object_set_new(box, "label", cli_json_text(label));
         json_array_append_new(b->coco, box);
@@ -42,26 +112,76 @@ int run_detect(run_state *r, const char *name)
     return code;
 }
 
-json_t *run_box_json(const run_state *r, size_t i)
+static bool shows(const run_state *r, const void *own)
 {
-    const fovea_detection *d = &r->boxes.found[i];
-    double b[4];
-    cli_place_box(b, d, r->width, r->height);
-    return json_pack("{s:[f, f, f, f], s:f, s:i}", "bbox", b[0], b[1], b[2], b[3], "score",
-                     (double)d->score, "category_id", (int)d->label);
+    (void)r;
+    return ((const boxes *)own)->wanted;
 }
 
-size_t run_box_tensors(const run_state *r, fovea_tensor out[RUN_BOX_TENSORS])
+/* Upper left corner, width and height, in pixels of the photograph. */
+static void print(const run_state *r, const void *own)
+{
+    const boxes *found = own;
+    const size_t all = found->count, n = r->top < all ? r->top : all;
+    puts("   score  class         x        y    width   height");
+    for (size_t i = 0; i < n; i++) {
+        const fovea_detection *d = &found->found[i];
+        double b[4];
+        char *text = cli_printable(run_label(r, d->label));
+        cli_place_box(b, d, r->now.width, r->now.height);
+        printf("  %.4f  %5u", (double)d->score, d->label);
+        for (size_t k = 0; k < 4; k++)
+            printf(" %8.1f", b[k]);
+        printf("  %s\n", text);
+        free(text);
+    }
+    if (n < all)
+        printf("  %zu more boxes; --top %zu shows all\n", all - n, all);
+}
+
+static void describe(json_t *root, const run_state *r, const void *own)
+{
+    const boxes *b = own;
+    json_t *list = json_array();
+    for (size_t i = 0; i < b->count; i++) {
+        json_t *box = record(r, &b->found[i]);
+        json_object_set_new(box, "label", cli_json_text(run_label(r, b->found[i].label)));
+        json_array_append_new(list, box);
+    }
+    json_object_set_new(root, "boxes", list);
+}
+
+static void draw(const draw_pen *p, const run_state *r, const void *own, const char *file)
+{
+    const boxes *found = own;
+    size_t drawn = 0;
+    for (size_t i = found->count; i-- > 0;) { /* the best on top */
+        const fovea_detection *d = &found->found[i];
+        double b[4];
+        uint8_t rgb[3];
+        if (!run_is_drawn(r, d->score))
+            continue;
+        cli_place_box(b, d, r->now.width, r->now.height);
+        colour_of_instance(rgb, d->label);
+        draw_box(p, b[0], b[1], b[0] + b[2], b[1] + b[3], rgb);
+        run_write_label(p, r, b[0], b[1], rgb, d->label, d->score);
+        drawn++;
+    }
+    run_tell_drawn(r, file, drawn, found->count, "boxes");
+}
+
+static size_t tensors(fovea_tensor *out, const run_state *r, const void *own)
 {
     static const struct {
         const char *name;
         size_t columns, first; /* of the numbers of a box */
-    } parts[RUN_BOX_TENSORS] = {{"detections.boxes", 4, 0},
-                                {"detections.scores", 1, 4},
-                                {"detections.labels", 1, 5},
-                                {"detections.image", 1, 6}};
-    const run_boxes *b = &r->boxes;
-    for (size_t k = 0; b->wanted && k < RUN_BOX_TENSORS; k++) {
+    } parts[RUN_TENSORS] = {{"detections.boxes", 4, 0},
+                            {"detections.scores", 1, 4},
+                            {"detections.labels", 1, 5},
+                            {"detections.image", 1, 6}};
+    const boxes *b = own;
+    (void)r;
+    for (size_t k = 0; b->wanted && k < RUN_TENSORS; k++) {
         const size_t n = parts[k].columns;
         const uint64_t shape[2] = {b->kept, n};
         float *data = cli_alloc(b->kept * n + 1, sizeof *data);
@@ -73,12 +193,34 @@ size_t run_box_tensors(const run_state *r, fovea_tensor out[RUN_BOX_TENSORS])
         }
         out[k] = cli_tensor(parts[k].name, data, n > 1 ? 2 : 1, shape);
     }
-    return b->wanted ? RUN_BOX_TENSORS : 0;
+    return b->wanted ? RUN_TENSORS : 0;
 }
 
-void run_boxes_free(run_boxes *b)
+static int finish(run_state *r, void *own)
 {
+    const boxes *b = own;
+    return b->path ? run_save_coco(r, b->path, b->coco, "box", "boxes") : CLI_OK;
+}
+
+static void release(void *own)
+{
+    boxes *b = own;
     free(b->found);
     free(b->all);
     json_decref(b->coco);
 }
+
+const run_sink run_sink_boxes = {.size = sizeof(boxes),
+                                 .place = 6,
+                                 .options = options,
+                                 .files = files,
+                                 .check = check,
+                                 .want = want,
+                                 .take = take,
+                                 .shows = shows,
+                                 .print = print,
+                                 .describe = describe,
+                                 .draw = draw,
+                                 .tensors = tensors,
+                                 .finish = finish,
+                                 .release = release};

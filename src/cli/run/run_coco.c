@@ -1,10 +1,10 @@
 /* run_coco.c: records as COCO has them: which picture they are of, and the file of all frames'. */
 #include "cli/run/runner.h"
 
-void run_coco_picture(json_t *record, const run_state *r, const char *name)
+void run_coco_picture(json_t *record, const run_state *r)
 {
     json_object_set_new(record, "image_id", json_integer((json_int_t)r->pictures));
-    json_object_set_new(record, "file_name", cli_json_text(name));
+    json_object_set_new(record, "file_name", cli_json_text(r->now.name));
 }
 
 int run_save_coco(const run_state *r, const char *path, const json_t *coco, const char *one,

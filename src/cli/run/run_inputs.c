@@ -1,6 +1,6 @@
 /* run_inputs.c: the inputs of `fovea run`: files, and the pictures of directories. */
 #include <errno.h>
-#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -38,20 +38,20 @@ int run_gather(char ***path, size_t *count, const char *input)
     return n ? CLI_OK : cli_fail(CLI_INPUT, "%s: holds no picture", input);
 }
 
-int run_seen(cli_image *out, const run_state *r, const fovea_frame *frame)
+/* Named pipes are recognised by their name. */
+bool run_is_y4m(const char *path)
 {
-    const uint32_t width = r->info.width, height = r->info.height;
-    const size_t plane = (size_t)width * height;
-    const fovea_preprocess *p = &r->preprocess;
-    *out = (cli_image){width, height, cli_alloc(plane, 3)};
-    if (r->format != FOVEA_FORMAT_PLANES_F32)
-        return cli_check(fovea_preprocess_apply(p, frame->pixels[0], r->width, r->height, out->rgb,
-                                                width, height));
-    const float *in = frame->pixels[0];
-    for (size_t i = 0; i < 3 * plane; i++) {
-        const size_t c = i / plane, at = i % plane;
-        const double v = (in[i] * (double)p->std[c] + p->mean[c]) / p->rescale;
-        out->rgb[3 * at + c] = (uint8_t)fmin(fmax(v + 0.5, 0), 255);
-    }
-    return CLI_OK;
+    return cli_ends_with(path, ".y4m") || (!cli_is_stdin(path) && cli_is_y4m(path));
+}
+
+bool run_is_video(const run_state *r, const char *path)
+{
+    if (r->in.raw_text || run_is_y4m(path))
+        return true;
+    if (!cli_is_stdin(path))
+        return false;
+    const int first = getc(stdin);
+    if (first != EOF)
+        ungetc(first, stdin);
+    return first == 'Y' || first == EOF; /* of YUV4MPEG2; no picture begins so */
 }

@@ -1,11 +1,78 @@
 /* run_masks.c: masks of a segmenter: a picture of their numbers, or records as COCO has them, with
  * their pixels in run lengths. */
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/run/runner.h"
+#include "cli/run/run_sink.h"
 
 enum { MASKS = 255 }; /* a picture of numbers has no more */
+
+typedef struct masks {
+    const char *path, *rule; /* of --masks and --mask-rule; or NULL */
+    bool wanted;
+    fovea_mask_options options;
+    fovea_mask *found; /* of the current frame */
+    size_t count;
+    uint16_t *map; /* the frame's pixels: 1 + which of them, or 0 */
+    json_t *coco;
+} masks;
+
+static bool is_coco(const masks *m)
+{
+    return m->path && cli_ends_with(m->path, ".json");
+}
+
+static size_t options(cli_option *out, run_state *r, void *own)
+{
+    masks *m = own;
+    (void)r;
+    out[0] = (cli_option){"masks", 0, "FILE",
+                          "masks: .png of their numbers, or .json as COCO has them", &m->path};
+    out[1] = (cli_option){"mask-rule", 0, "NAME", "panoptic (default), instance", &m->rule};
+    return 2;
+}
+
+static size_t files(run_file *out, const run_state *r, const void *own)
+{
+    const masks *m = own;
+    (void)r;
+    out[0] = (run_file){"masks", m->path, !is_coco(m), false};
+    return 1;
+}
+
+static int check(run_state *r, void *own)
+{
+    masks *m = own;
+    m->coco = json_array();
+    if (m->path && !is_coco(m) && !cli_ends_with(m->path, ".png"))
+        return cli_fail(CLI_USAGE, "--masks %s: the file is a .png or .json", m->path);
+    m->options = (fovea_mask_options)FOVEA_MASK_OPTIONS_INIT;
+    m->options.threshold = (float)r->score;
+    if (m->rule && strcmp(m->rule, "instance") == 0)
+        m->options.rule = FOVEA_MASKS_INSTANCE;
+    else if (m->rule && strcmp(m->rule, "panoptic") != 0)
+        return cli_fail(CLI_USAGE, "--mask-rule %s: panoptic or instance", m->rule);
+    return CLI_OK;
+}
+
+static int want(run_state *r, void *own)
+{
+    masks *m = own;
+    m->wanted = r->s.info.masks > 0 && (m->path || m->rule || (!run_writes(r) && !r->in.split));
+    if (r->in.split && m->wanted)
+        return cli_fail(CLI_UNSUPPORTED,
+                        "--masks: this model's image processor splits pictures into parts, whose "
+                        "classes are put together, not their masks; --labels has them");
+    if (m->path && !m->wanted)
+        return cli_fail(CLI_UNSUPPORTED, "--masks %s: this model finds no masks", m->path);
+    if (m->wanted) {
+        run_want(r, "masks_queries_logits");
+        run_want(r, "class_queries_logits");
+    }
+    return CLI_OK;
+}
 
 /* ---- run lengths, as COCO's tools pack them ---- */
 
@@ -54,76 +121,200 @@ static json_t *run_lengths(const uint8_t *inside, uint32_t width, uint32_t heigh
 
 /* ---- records ---- */
 
-json_t *run_mask_json(const run_state *r, size_t i)
+/* A mask as COCO has it, without its pixels and the picture. */
+static json_t *record(const fovea_mask *m)
 {
-    const fovea_mask *m = &r->masks.found[i];
     return json_pack("{s:[f, f, f, f], s:f, s:i, s:I}", "bbox", (double)m->x1, (double)m->y1,
                      (double)m->x2 - (double)m->x1, (double)m->y2 - (double)m->y1, "score",
                      (double)m->score, "category_id", (int)m->label, "area", (json_int_t)m->area);
 }
 
 /* A mask's own pixels: of instances also those that another one covers. */
-static int pixels_inside(uint8_t *inside, const run_state *r, size_t i)
+static int pixels_inside(uint8_t *inside, const run_state *r, const masks *m, size_t i)
 {
-    const run_masks *m = &r->masks;
     if (m->options.rule == FOVEA_MASKS_INSTANCE)
-        return cli_check(
-            fovea_mask_pixels(r->plan, r->outs, r->n, m->found[i].query, inside, run_pixels(r)));
+        return cli_check(fovea_mask_pixels(r->plan, r->now.outs, r->n, m->found[i].query, inside,
+                                           run_pixels(r)));
     for (size_t k = 0; k < run_pixels(r); k++)
         inside[k] = m->map[k] == i + 1;
     return CLI_OK;
 }
 
-static int add_records(run_state *r, const char *name)
+static int add_records(run_state *r, masks *m)
 {
     uint8_t *inside = cli_alloc(run_pixels(r), sizeof *inside);
     int code = CLI_OK;
-    for (size_t i = 0; i < r->masks.count && !code; i++) {
-        json_t *mask = run_mask_json(r, i);
-        code = pixels_inside(inside, r, i);
-        json_object_set_new(mask, "segmentation", run_lengths(inside, r->width, r->height));
-        run_coco_picture(mask, r, name);
-        json_array_append_new(r->masks.coco, mask);
+    for (size_t i = 0; i < m->count && !code; i++) {
+        json_t *mask = record(&m->found[i]);
+        code = pixels_inside(inside, r, m, i);
+        json_object_set_new(mask, "segmentation", run_lengths(inside, r->now.width, r->now.height));
+        run_coco_picture(mask, r);
+        json_array_append_new(m->coco, mask);
     }
     free(inside);
     return code;
 }
 
-static int write_numbers(run_state *r, const char *input)
+static int write_numbers(run_state *r, const masks *m)
 {
     uint8_t palette[3 * (MASKS + 1)] = {0};
     uint8_t *index = cli_alloc(run_pixels(r), sizeof *index);
-    for (size_t i = 0; i < r->masks.count; i++)
+    for (size_t i = 0; i < m->count; i++)
         colour_of_instance(palette + 3 * (i + 1), i);
     for (size_t k = 0; k < run_pixels(r); k++)
-        index[k] = (uint8_t)r->masks.map[k];
-    char *name = run_picture_name(r, r->masks.path, input);
-    const int code = cli_indices_write_png(name, index, r->width, r->height, palette,
-                                           (uint32_t)r->masks.count + 1);
+        index[k] = (uint8_t)m->map[k];
+    char *name = run_picture_name(r, m->path, &r->now.at);
+    const int code = cli_indices_write_png(name, index, r->now.width, r->now.height, palette,
+                                           (uint32_t)m->count + 1);
     run_wrote(r, name);
     free(index);
     return code;
 }
 
-int run_find_masks(run_state *r, const char *input, const char *name)
+static int take(run_state *r, void *own)
 {
-    run_masks *m = &r->masks;
+    masks *m = own;
     if (!m->wanted)
         return CLI_OK;
     if (!m->found)
         m->found = cli_alloc(MASKS, sizeof *m->found);
     free(m->map);
     m->map = cli_alloc(run_pixels(r), sizeof *m->map);
-    CLI_TRY(cli_check(fovea_masks(r->plan, r->outs, r->n, &m->options, m->found, MASKS, &m->count,
-                                  m->map, run_pixels(r))));
+    CLI_TRY(cli_check(fovea_masks(r->plan, r->now.outs, r->n, &m->options, m->found, MASKS,
+                                  &m->count, m->map, run_pixels(r))));
     if (!m->path)
         return CLI_OK;
-    return cli_ends_with(m->path, ".json") ? add_records(r, name) : write_numbers(r, input);
+    return is_coco(m) ? add_records(r, m) : write_numbers(r, m);
 }
 
-void run_masks_free(run_masks *m)
+/* ---- shown ---- */
+
+static bool shows(const run_state *r, const void *own)
 {
+    (void)r;
+    return ((const masks *)own)->wanted;
+}
+
+/* The box around a mask, as print_boxes has it, and its share of the photograph. */
+static void print(const run_state *r, const void *own)
+{
+    const masks *found = own;
+    const size_t all = found->count, n = r->top < all ? r->top : all;
+    if (all == 0) {
+        printf("  no mask with a score of %.2g; --score P takes lower ones\n",
+               r->score > 0 ? r->score : 0.8);
+        return;
+    }
+    puts("   score  class         x        y    width   height   share");
+    for (size_t i = 0; i < n; i++) {
+        const fovea_mask *m = &found->found[i];
+        char *text = cli_printable(run_label(r, m->label));
+        printf("  %.4f  %5u %8.1f %8.1f %8.1f %8.1f  %.4f  %s\n", (double)m->score, m->label,
+               (double)m->x1, (double)m->y1, (double)m->x2 - (double)m->x1,
+               (double)m->y2 - (double)m->y1,
+               (double)m->area / ((double)r->now.width * r->now.height), text);
+        free(text);
+    }
+    if (n < all)
+        printf("  %zu more masks; --top %zu shows all\n", all - n, all);
+}
+
+static void describe(json_t *root, const run_state *r, const void *own)
+{
+    const masks *m = own;
+    json_t *list = json_array();
+    for (size_t i = 0; i < m->count; i++) {
+        json_t *mask = record(&m->found[i]);
+        json_object_set_new(mask, "label", cli_json_text(run_label(r, m->found[i].label)));
+        json_array_append_new(list, mask);
+    }
+    json_object_set_new(root, "masks", list);
+}
+
+/* Whether another mask, or none, is within the width of a line. */
+static bool at_the_border(const run_state *r, const uint16_t *map, const draw_pen *p, uint32_t x,
+                          uint32_t y)
+{
+    const uint16_t here = map[(size_t)y * r->now.width + x];
+    for (uint32_t d = 1; d <= p->line; d++)
+        if ((x >= d && map[(size_t)y * r->now.width + x - d] != here) ||
+            (x + d < r->now.width && map[(size_t)y * r->now.width + x + d] != here) ||
+            (y >= d && map[(size_t)(y - d) * r->now.width + x] != here) ||
+            (y + d < r->now.height && map[(size_t)(y + d) * r->now.width + x] != here))
+            return true;
+    return false;
+}
+
+/* The pixel of a mask that is nearest to the middle of them all. */
+static void middle(double at[2], const run_state *r, const uint16_t *map, size_t i)
+{
+    double sum[2] = {0}, n = 0, best = INFINITY;
+    for (int pass = 0; pass < 2; pass++)
+        for (uint32_t y = 0; y < r->now.height; y++)
+            for (uint32_t x = 0; x < r->now.width; x++) {
+                if (map[(size_t)y * r->now.width + x] != i + 1)
+                    continue;
+                const double away = hypot(x - sum[0] / n, y - sum[1] / n);
+                if (pass == 0) {
+                    sum[0] += x;
+                    sum[1] += y;
+                    n++;
+                } else if (away < best) {
+                    best = away;
+                    at[0] = x;
+                    at[1] = y;
+                }
+            }
+}
+
+static void draw(const draw_pen *p, const run_state *r, const void *own, const char *file)
+{
+    const masks *found = own;
+    (void)file;
+    for (uint32_t y = 0; y < r->now.height; y++)
+        for (uint32_t x = 0; x < r->now.width; x++) {
+            const uint16_t mask = found->map[(size_t)y * r->now.width + x];
+            uint8_t rgb[3];
+            if (!mask)
+                continue;
+            colour_of_instance(rgb, mask - 1u);
+            draw_blend(p->on, x, y, rgb, at_the_border(r, found->map, p, x, y) ? 1 : 0.5);
+        }
+    for (size_t i = 0; i < found->count; i++) {
+        const fovea_mask *m = &found->found[i];
+        uint8_t rgb[3];
+        double at[2] = {(double)m->x1, (double)m->y1};
+        middle(at, r, found->map, i);
+        colour_of_instance(rgb, i);
+        const double half = 0.5 * 6 * p->dot * 12; /* of a usual label */
+        run_write_label(p, r, at[0] - half, at[1] + 5.5 * p->dot, rgb, m->label, m->score);
+    }
+}
+
+static int finish(run_state *r, void *own)
+{
+    const masks *m = own;
+    return is_coco(m) ? run_save_coco(r, m->path, m->coco, "mask", "masks") : CLI_OK;
+}
+
+static void release(void *own)
+{
+    masks *m = own;
     free(m->found);
     free(m->map);
     json_decref(m->coco);
 }
+
+const run_sink run_sink_masks = {.size = sizeof(masks),
+                                 .place = 5,
+                                 .options = options,
+                                 .files = files,
+                                 .check = check,
+                                 .want = want,
+                                 .take = take,
+                                 .shows = shows,
+                                 .print = print,
+                                 .describe = describe,
+                                 .draw = draw,
+                                 .finish = finish,
+                                 .release = release};

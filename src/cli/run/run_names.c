@@ -1,26 +1,12 @@
-/* run_names.c: names of the files that `fovea run` writes, and the check, before any work, that
- * they can be written and that none of them is an input or another output. */
+/* run_names.c: the check, before any work, that the files that `fovea run` writes
+ *  can be written and that none of them is an input or another output. */
 #define _XOPEN_SOURCE 700 /* realpath */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli/run/runner.h"
-
-/* ---- pictures ---- */
-
-char *run_picture_name(const run_state *r, const char *name, const char *input)
-{
-    const char *stem = cli_is_stdin(input) ? "stdin" : cli_file_name(input),
-               *dot = strrchr(stem, '.');
-    const int head = (int)strlen(name) - 4;
-    const int end = (int)(dot && dot > stem ? (size_t)(dot - stem) : strlen(stem));
-    if (r->at.count > 1)
-        return cli_text("%.*s-%.*s-%llu.png", head, name, end, stem,
-                        (unsigned long long)r->at.item);
-    return r->paths > 1 ? cli_text("%.*s-%.*s.png", head, name, end, stem) : cli_text("%s", name);
-}
+#include "cli/run/run_sink.h"
 
 /* ---- what is read and written ---- */
 
@@ -100,23 +86,22 @@ static int many_files(struct files *f, run_state *r, const char *option, const c
 {
     size_t longest = 0;
     int code = CLI_OK;
-    for (size_t i = 0; i < r->paths && !code; i++) {
-        const bool moving = run_is_video(r, r->path[i]);
-        if (moving && r->paths > 1)
+    for (size_t i = 0; i < r->in.paths && !code; i++) {
+        const bool moving = run_is_video(r, r->in.path[i]);
+        if (moving && r->in.paths > 1)
             return cli_fail(CLI_USAGE,
                             "--%s %s: a file for every frame of the video %s, which has to be the "
                             "only input then",
-                            option, path, r->path[i]);
-        run_place *at = &r->at;
-        at->count = moving ? RUN_UNCOUNTED : pictures_in(r->path[i]);
-        for (at->item = 0; at->item < (moving ? 1 : at->count) && !code; at->item++) {
-            char *name = run_picture_name(r, path, r->path[i]);
+                            option, path, r->in.path[i]);
+        run_place at = {r->in.path[i], 0, moving ? RUN_UNCOUNTED : pictures_in(r->in.path[i]), 0};
+        for (; at.item < (moving ? 1 : at.count) && !code; at.item++) {
+            char *name = run_picture_name(r, path, &at);
             code = check_read(f, name, option);
             if (!code && strlen(name) > longest) {
                 longest = strlen(name);
                 code = cli_output_check(name);
             }
-            CLI_THEN(code, add_written(f, folder, name, r->path[i]));
+            CLI_THEN(code, add_written(f, folder, name, r->in.path[i]));
             free(name);
         }
     }
@@ -136,50 +121,50 @@ static int check_folders(const char *option, const char *path, const char *folde
     return CLI_OK;
 }
 
+static int check_file(struct files *f, run_state *r, const run_file *file, char *const *input,
+                      int inputs)
+{
+    char *folder = cli_folder(file->path), *whole = realpath(folder, NULL);
+    int code = CLI_OK;
+    if (!file->each)
+        code = one_file(f, file->option, file->path, whole);
+    else if (!(code = check_folders(file->option, file->path, folder, input, inputs)))
+        code = many_files(f, r, file->option, file->path, whole);
+    free(whole);
+    free(folder);
+    return code;
+}
+
+/* An existing aid is read. */
+static bool is_read(const run_file *file)
+{
+    return file->aid && access(file->path, F_OK) == 0;
+}
+
 int run_check_outputs(run_state *r, const char *model, char *const *input, int inputs)
 {
-    const bool masks_each = r->masks.path && cli_ends_with(r->masks.path, ".png");
-    const bool basis_is_read = r->basis_path && access(r->basis_path, F_OK) == 0;
-    const struct {
-        const char *option, *path;
-        bool each; /* of the inputs has one */
-    } outputs[] = {{"output", r->output, false},
-                   {"features", r->features, false},
-                   {"boxes", r->boxes.path, false},
-                   {"pose", r->points.path, false},
-                   {"depth", r->depth.path, true},
-                   {"masks", r->masks.path, masks_each},
-                   {"pca", r->pca, true},
-                   {"labels", r->labels, true},
-                   {"overlay", r->overlay, true},
-                   {"attention-map", r->query.path, true},
-                   {"pca-basis", basis_is_read ? NULL : r->basis_path, false}};
+    run_file file[RUN_SINKS * RUN_FILES];
+    size_t n = 0;
     /* What of a model is in one file or usually called so. */
     char *inside[] = {cli_text("%s/model.safetensors", model),
                       cli_text("%s/segmentation.safetensors", model)};
     struct files f = {json_object(), json_object()};
     int code = CLI_OK;
-    for (size_t i = 0; i < r->paths; i++)
-        add_read(&f, r->path[i]);
+    RUN_EACH(r, i, files)
+        n += r->sink[i]->files(file + n, r, r->own[i]);
+    for (size_t i = 0; i < r->in.paths; i++)
+        add_read(&f, r->in.path[i]);
     add_read(&f, model);
-    if (basis_is_read)
-        add_read(&f, r->basis_path);
     for (size_t i = 0; i < 2; i++) {
         add_read(&f, inside[i]);
         free(inside[i]);
     }
-    for (size_t i = 0; i < sizeof outputs / sizeof *outputs && !code; i++) {
-        const char *option = outputs[i].option, *path = outputs[i].path;
-        if (!path)
-            continue;
-        char *folder = cli_folder(path), *whole = realpath(folder, NULL);
-        if (!outputs[i].each)
-            code = one_file(&f, option, path, whole);
-        else if (!(code = check_folders(option, path, folder, input, inputs)))
-            code = many_files(&f, r, option, path, whole);
-        free(whole);
-        free(folder);
-    }
+    for (size_t i = 0; i < n; i++)
+        if (file[i].path && is_read(&file[i]))
+            add_read(&f, file[i].path);
+    for (size_t i = 0; i < n && !code; i++)
+        if (file[i].path && !is_read(&file[i]))
+            code = check_file(&f, r, &file[i], input, inputs);
     json_decref(f.read);
     json_decref(f.written);
     return code;

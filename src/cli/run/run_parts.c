@@ -14,9 +14,9 @@ static int run_some(run_state *r, fovea_output *kept, const fovea_frame *frame, 
     *seconds += each * (double)count;
     for (size_t i = 0; i < count; i++) {
         run_look(r, (uint32_t)i);
-        run_keep(r);
+        CLI_TRY(run_keep(r));
         for (size_t k = 0; k < r->n; k++)
-            memcpy(kept[(first + i) * r->n + k].data, r->outs[k].data, r->outs[k].size);
+            memcpy(kept[(first + i) * r->n + k].data, r->now.outs[k].data, r->now.outs[k].size);
     }
     return CLI_OK;
 }
@@ -29,8 +29,9 @@ static int run_all(run_state *r, fovea_parts *parts, const run_source *from, siz
     for (size_t i = 0; i < count * r->n; i++)
         kept[i] = (fovea_output){cli_alloc(r->every[i % r->n].size, 1), r->every[i % r->n].size};
     int code = cli_check(fovea_parts_cut(parts, &from->frame, frame, count));
-    for (size_t i = 0; i < count && !code; i += r->batch)
-        code = run_some(r, kept, frame, i, count - i < r->batch ? count - i : r->batch, seconds);
+    for (size_t i = 0; i < count && !code; i += r->in.batch)
+        code =
+            run_some(r, kept, frame, i, count - i < r->in.batch ? count - i : r->in.batch, seconds);
     if (!code)
         code = cli_check(fovea_parts_class_map(parts, kept, count * r->n, map,
                                                (size_t)from->width * from->height));
@@ -47,24 +48,20 @@ int run_in_parts(run_state *r, const char *name, const run_source *from)
     fovea_parts *parts;
     double seconds = 0;
     CLI_TRY(run_together(r));
-    CLI_TRY(cli_check(fovea_parts_describe(&r->rule, from->width, from->height, &info)));
+    CLI_TRY(cli_check(fovea_parts_describe(&r->in.rule, from->width, from->height, &info)));
     CLI_TRY(run_plan_for(r, FOVEA_FORMAT_RGB8, FOVEA_YUV_601, info.width, info.height));
-    CLI_TRY(cli_check(fovea_parts_create(&parts, r->plan, &r->rule, from->width, from->height)));
+    CLI_TRY(cli_check(fovea_parts_create(&parts, r->plan, &r->in.rule, from->width, from->height)));
     uint16_t *map = cli_alloc((size_t)from->width * from->height, sizeof *map);
-    json_array_clear(r->written);
     int code = run_all(r, parts, from, info.count, map, &seconds);
-    CLI_THEN(code, run_segment_whole(r, r->at.path, from, map));
     fovea_parts_free(parts);
-    free(map);
-    if (code)
-        return code;
     /* What is shown is the picture that they are parts of. */
-    const uint32_t width = r->width, height = r->height;
-    r->width = from->width;
-    r->height = from->height;
-    r->pictures++;
-    run_show(r, name, seconds);
-    r->width = width;
-    r->height = height;
-    return CLI_OK;
+    r->now.name = name;
+    r->now.pixels = from->frame;
+    r->now.width = from->width;
+    r->now.height = from->height;
+    r->now.parts = map;
+    CLI_THEN(code, run_results(r, seconds));
+    r->now.parts = NULL;
+    free(map);
+    return code;
 }

@@ -3,30 +3,32 @@
 #include <stdlib.h>
 
 #include "cli/common/interrupt.h"
-#include "cli/run/runner.h"
+#include "cli/run/run_sink.h"
 
 int run_open_people(run_state *r)
 {
-    run_crops *c = &r->crops;
-    r->people.least = r->score > 0 ? r->score : RUN_SCORE;
-    CLI_TRY(people_open(&r->people));
+    run_crops *c = &r->in.crops;
+    r->in.people.least = r->score > 0 ? r->score : RUN_SCORE;
+    CLI_TRY(people_open(&r->in.people));
     c->width = r->preprocess.resize_width;
     c->height = r->preprocess.resize_height;
     if (r->s.info.keypoints == 0)
-        return people_given(&r->people)
+        return people_given(&r->in.people)
                    ? cli_fail(CLI_UNSUPPORTED,
                               "--box and --people are for pose models; this one is %s",
                               r->s.info.type)
                    : CLI_OK;
-    if (!people_given(&r->people)) {
+    if (!people_given(&r->in.people)) {
         if (r->preprocess.resize == FOVEA_RESIZE_BOX)
             cli_tell("no --box and no --people: each picture is taken as the box of one person");
         return CLI_OK;
     }
-    if (r->pca || r->features || r->query.path)
-        return cli_fail(CLI_USAGE, "--box and --people go with --pose, --overlay, --json and -o");
+    RUN_EACH(r, i, refuses_people)
+        if (r->sink[i]->refuses_people(r, r->own[i]))
+            return cli_fail(CLI_USAGE,
+                            "--box and --people go with --pose, --overlay, --json and -o");
     r->preprocess.resize = FOVEA_RESIZE_NONE; /* of the crops, which are only normalised */
-    c->pixels = cli_alloc((size_t)r->batch * c->width * c->height, 3);
+    c->pixels = cli_alloc((size_t)r->in.batch * c->width * c->height, 3);
     return CLI_OK;
 }
 
@@ -34,7 +36,7 @@ int run_open_people(run_state *r)
 static int run_some(run_state *r, size_t first, uint32_t count, const run_source *from,
                     double *seconds)
 {
-    const run_crops *c = &r->crops;
+    const run_crops *c = &r->in.crops;
     const size_t bytes = (size_t)c->width * c->height * 3;
     fovea_frame *frame = cli_alloc(count, sizeof *frame);
     int code = CLI_OK;
@@ -42,14 +44,14 @@ static int run_some(run_state *r, size_t first, uint32_t count, const run_source
         uint8_t *crop = c->pixels + i * bytes;
         frame[i].pixels[0] = crop;
         code = cli_check(fovea_box_crop(&from->frame, from->format, from->yuv, from->width,
-                                        from->height, &r->people.box[first + i].box, crop, c->width,
-                                        c->height));
+                                        from->height, &r->in.people.box[first + i].box, crop,
+                                        c->width, c->height));
     }
     CLI_THEN(code, run_outputs(r, frame, count, seconds));
     for (uint32_t i = 0; i < count && !code; i++) {
         run_look(r, i);
-        code = run_box_points(r, first + i);
-        run_keep(r);
+        r->in.person = first + i;
+        code = run_keep(r);
     }
     free(frame);
     return code;
@@ -57,10 +59,10 @@ static int run_some(run_state *r, size_t first, uint32_t count, const run_source
 
 static int run_each(run_state *r, const run_source *from, double *seconds)
 {
-    const size_t n = r->people.n;
+    const size_t n = r->in.people.n;
     int code = CLI_OK;
-    for (size_t i = 0; i < n && !code; i += r->batch) {
-        const uint32_t count = n - i < r->batch ? (uint32_t)(n - i) : r->batch;
+    for (size_t i = 0; i < n && !code; i += r->in.batch) {
+        const uint32_t count = n - i < r->in.batch ? (uint32_t)(n - i) : r->in.batch;
         double each = 0;
         code = run_some(r, i, count, from, &each);
         *seconds += each * count;
@@ -70,19 +72,16 @@ static int run_each(run_state *r, const run_source *from, double *seconds)
 
 int run_in_boxes(run_state *r, const char *name, const run_source *from)
 {
-    const run_crops *c = &r->crops;
+    const run_crops *c = &r->in.crops;
     double seconds = 0;
     CLI_TRY(run_together(r));
     CLI_TRY(run_plan_for(r, FOVEA_FORMAT_RGB8, FOVEA_YUV_601, c->width, c->height));
-    people_in(&r->people, name, r->pictures);
-    run_begin_points(r, r->people.n);
+    people_in(&r->in.people, name, r->pictures);
     CLI_TRY(run_each(r, from, &seconds));
     /* What is shown and drawn is the picture that they are in. */
-    const uint32_t width = r->width, height = r->height;
-    r->width = from->width;
-    r->height = from->height;
-    const int code = run_results_of_people(r, name, &from->frame, seconds);
-    r->width = width;
-    r->height = height;
-    return code;
+    r->now.name = name;
+    r->now.pixels = from->frame;
+    r->now.width = from->width;
+    r->now.height = from->height;
+    return run_results(r, seconds);
 }

@@ -1,88 +1,202 @@
-/* run_segments.c: segmentation logits, or masks and their classes, as pictures: the class of every
- * pixel, and an overlay. */
+/* run_segments.c: classes of pixels, of segmentation logits, or of masks and their classes: how
+ * much of the picture each one has; and pictures of them: of indices, and in colours over the
+ * photograph. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/run/runner.h"
+#include "cli/run/run_scores.h"
 
-/* Classes of a picture's pixels. */
-typedef struct classes {
-    uint8_t *of_pixel;
-    uint32_t width, height;
-} classes;
+/* ---- shares ---- */
 
-/* `picture`: what they are drawn on, of the same size. */
-static int write_overlay(run_state *r, const char *path, const cli_image *picture,
-                         const classes *class)
+typedef struct segments {
+    run_score *share; /* of the current picture */
+    uint32_t n;       /* classes that some of its pixels have */
+} segments;
+
+/* The outputs of which classes of pixels are made, if the model has them. */
+static void choose(run_state *r)
 {
-    for (size_t i = 0; i < (size_t)picture->width * picture->height; i++) {
-        uint8_t rgb[3];
-        colour_of_class(rgb, class->of_pixel[i]);
-        for (int c = 0; c < 3; c++)
-            picture->rgb[3 * i + c] = (uint8_t)((picture->rgb[3 * i + c] + rgb[c] + 1) / 2);
+    const char *name = cli_segments_output(r->s.model);
+    r->segments = name ? run_want(r, name) : NULL;
+    if (!name && run_want(r, "class_queries_logits"))
+        r->segments = run_want(r, "masks_queries_logits");
+}
+
+/* Where nothing is to be written, and a person reads. */
+static int want_shares(run_state *r, void *own)
+{
+    (void)own;
+    if (!run_writes(r) && !r->common.json && r->s.info.segments > 0 &&
+        r->s.info.segments <= RUN_SEGMENTS)
+        choose(r);
+    return CLI_OK;
+}
+
+/* The class of each pixel; *map, of the picture as the model sees it, is made unless it is of
+ * parts. */
+static int find_map(run_state *r, uint16_t **map)
+{
+    run_classes *c = &r->now.classes;
+    const size_t pixels = (size_t)r->info.width * r->info.height;
+    *map = NULL;
+    c->width = r->now.parts ? r->now.width : r->info.width;
+    c->height = r->now.parts ? r->now.height : r->info.height;
+    if (r->now.parts)
+        return CLI_OK;
+    *map = cli_alloc(pixels, sizeof **map);
+    return cli_check(
+        fovea_class_map(r->plan, r->now.outs, r->n, FOVEA_EXTENT_PICTURE, *map, pixels));
+}
+
+static int take_shares(run_state *r, void *own)
+{
+    segments *s = own;
+    run_classes *c = &r->now.classes;
+    uint16_t *made;
+    if (!r->segments)
+        return CLI_OK;
+    const int code = find_map(r, &made);
+    const uint16_t *map = made ? made : r->now.parts;
+    const size_t pixels = (size_t)c->width * c->height;
+    free(c->of_pixel);
+    c->of_pixel = cli_alloc(pixels, 1);
+    memset(c->share, 0, sizeof c->share);
+    for (size_t i = 0; i < pixels && !code; i++) {
+        c->of_pixel[i] = (uint8_t)map[i];
+        c->share[c->of_pixel[i]] += 1.0 / (double)pixels;
     }
-    char *name = run_picture_name(r, r->overlay, path);
-    const int code = cli_image_write_png(name, picture);
-    run_wrote(r, name);
+    free(made);
+    free(s->share);
+    s->share = run_rank(c->share, r->s.info.segments);
+    for (s->n = 0; s->n < r->s.info.segments && s->share[s->n].p > 0;)
+        s->n++;
     return code;
 }
 
-static int write_labels(run_state *r, const char *path, const classes *class)
+static bool shows(const run_state *r, const void *own)
 {
+    (void)own;
+    return r->segments != NULL;
+}
+
+static void print(const run_state *r, const void *own)
+{
+    const segments *s = own;
+    const uint32_t n = r->top < s->n ? r->top : s->n;
+    puts("   share  class");
+    run_print_scores(r, s->share, n, RUN_SCORE_OF_PIXELS);
+    if (n < s->n)
+        printf("  %u more classes; --top %u shows all\n", s->n - n, s->n);
+}
+
+static void describe(json_t *root, const run_state *r, const void *own)
+{
+    const segments *s = own;
+    json_object_set_new(root, "segmentation",
+                        run_describe_scores(r, s->share, s->n, RUN_SCORE_OF_PIXELS));
+}
+
+static void release(void *own)
+{
+    free(((segments *)own)->share);
+}
+
+const run_sink run_sink_segments = {.size = sizeof(segments),
+                                    .want = want_shares,
+                                    .take = take_shares,
+                                    .shows = shows,
+                                    .print = print,
+                                    .describe = describe,
+                                    .release = release};
+
+/* ---- pictures ---- */
+
+typedef struct labels {
+    const char *path; /* of --labels; or NULL */
+} labels;
+
+static size_t options(cli_option *out, run_state *r, void *own)
+{
+    labels *l = own;
+    (void)r;
+    out[0] = (cli_option){"labels", 0, "FILE",
+                          "classes of a segmentation head as a picture of indices, .png", &l->path};
+    return 1;
+}
+
+static size_t files(run_file *out, const run_state *r, const void *own)
+{
+    (void)r;
+    out[0] = (run_file){"labels", ((const labels *)own)->path, true, false};
+    return 1;
+}
+
+/* They also are the overlay of models that find nothing else to draw. */
+static int want_pictures(run_state *r, void *own)
+{
+    const labels *l = own;
+    if (!l->path && !r->in.split && !(r->overlay && !run_draws(r)))
+        return CLI_OK;
+    choose(r);
+    if (!r->segments)
+        return cli_fail(CLI_UNSUPPORTED,
+                        "this model has no segmentation head; put a linear one into its folder as "
+                        "segmentation.safetensors");
+    if (r->s.info.segments > RUN_SEGMENTS)
+        return cli_fail(CLI_UNSUPPORTED,
+                        "a head of %u classes; pictures of classes have %d at most, -o has the "
+                        "logits",
+                        r->s.info.segments, RUN_SEGMENTS);
+    return CLI_OK;
+}
+
+static int write_overlay(run_state *r)
+{
+    const run_classes *class = &r->now.classes;
+    cli_image picture;
+    int code = r->now.parts ? run_photograph(&picture, r) : run_seen(&picture, r);
+    for (size_t i = 0; i < (size_t)picture.width * picture.height && !code; i++) {
+        uint8_t rgb[3];
+        colour_of_class(rgb, class->of_pixel[i]);
+        for (int c = 0; c < 3; c++)
+            picture.rgb[3 * i + c] = (uint8_t)((picture.rgb[3 * i + c] + rgb[c] + 1) / 2);
+    }
+    if (!code) {
+        char *name = run_picture_name(r, r->overlay, &r->now.at);
+        code = cli_image_write_png(name, &picture);
+        run_wrote(r, name);
+    }
+    cli_image_free(&picture);
+    return code;
+}
+
+static int write_labels(run_state *r, const char *path)
+{
+    const run_classes *class = &r->now.classes;
     uint8_t palette[3 * RUN_SEGMENTS];
     const uint32_t n = r->s.info.segments;
     for (uint32_t i = 0; i < n; i++)
         colour_of_class(palette + 3 * i, i);
-    char *name = run_picture_name(r, r->labels, path);
-    int code =
+    char *name = run_picture_name(r, path, &r->now.at);
+    const int code =
         cli_indices_write_png(name, class->of_pixel, class->width, class->height, palette, n);
     run_wrote(r, name);
     return code;
 }
 
-/* Shares and the picture of indices; of `map`, which becomes *out. */
-static int count_and_label(classes *out, run_state *r, const char *path, const uint16_t *map)
+static int take_pictures(run_state *r, void *own)
 {
-    const size_t pixels = (size_t)out->width * out->height;
-    out->of_pixel = cli_alloc(pixels, 1);
-    memset(r->share, 0, sizeof r->share);
-    for (size_t i = 0; i < pixels; i++) {
-        out->of_pixel[i] = (uint8_t)map[i];
-        r->share[out->of_pixel[i]] += 1.0 / (double)pixels;
-    }
-    return r->labels ? write_labels(r, path, out) : CLI_OK;
-}
-
-int run_segment(run_state *r, const char *path, const fovea_frame *frame)
-{
-    classes class = {NULL, r->info.width, r->info.height};
-    const size_t pixels = (size_t) class.width * class.height;
-    uint16_t *map = cli_alloc(pixels, sizeof *map);
-    cli_image picture = {0};
-    int code =
-        cli_check(fovea_class_map(r->plan, r->outs, r->n, FOVEA_EXTENT_PICTURE, map, pixels));
-    CLI_THEN(code, count_and_label(&class, r, path, map));
-    if (!code && r->overlay && !run_overlays(r)) {
-        code = run_seen(&picture, r, frame);
-        CLI_THEN(code, write_overlay(r, path, &picture, &class));
-    }
-    cli_image_free(&picture);
-    free(map);
-    free(class.of_pixel);
+    const labels *l = own;
+    int code = l->path ? write_labels(r, l->path) : CLI_OK;
+    if (r->segments && r->overlay && !run_draws(r))
+        CLI_THEN(code, write_overlay(r));
     return code;
 }
 
-int run_segment_whole(run_state *r, const char *path, const run_source *from, const uint16_t *map)
-{
-    classes class = {NULL, from->width, from->height};
-    int code = count_and_label(&class, r, path, map);
-    if (!code && r->overlay) {
-        const size_t bytes = (size_t) class.width * class.height * 3;
-        cli_image picture = {class.width, class.height, cli_alloc(bytes, 1)};
-        memcpy(picture.rgb, from->frame.pixels[0], bytes);
-        code = write_overlay(r, path, &picture, &class);
-        cli_image_free(&picture);
-    }
-    free(class.of_pixel);
-    return code;
-}
+const run_sink run_sink_labels = {.size = sizeof(labels),
+                                  .place = 2,
+                                  .options = options,
+                                  .files = files,
+                                  .want = want_pictures,
+                                  .take = take_pictures};

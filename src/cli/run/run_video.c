@@ -4,30 +4,12 @@
 #include <stdlib.h>
 
 #include "cli/common/interrupt.h"
-#include "cli/run/runner.h"
-
-/* Named pipes are recognised by their name. */
-static bool is_y4m(const char *path)
-{
-    return cli_ends_with(path, ".y4m") || (!cli_is_stdin(path) && cli_is_y4m(path));
-}
-
-bool run_is_video(const run_state *r, const char *path)
-{
-    if (r->raw_text || is_y4m(path))
-        return true;
-    if (!cli_is_stdin(path))
-        return false;
-    const int first = getc(stdin);
-    if (first != EOF)
-        ungetc(first, stdin);
-    return first == 'Y' || first == EOF; /* of YUV4MPEG2; no picture begins so */
-}
+#include "cli/run/run_sink.h"
 
 /* What draws on a frame takes its R, G, B. */
 static int check_drawn(const run_state *r, const video *v)
 {
-    const char *drawn = r->overlay ? "overlay" : r->query.path ? "attention-map" : NULL;
+    const char *drawn = run_needs_rgb(r);
     if (!drawn || v->of.ppm || v->layout.format == FOVEA_FORMAT_RGB8)
         return CLI_OK;
     return cli_fail(CLI_UNSUPPORTED,
@@ -43,11 +25,11 @@ static int run_next(run_state *r, video *v, bool *there)
         *there = false;
         return CLI_OK;
     }
-    r->cut = code && v->frames > 0;
+    r->in.cut = code && v->frames > 0;
     if (code || !*there)
         return code;
     const run_source source = {v->frame, v->layout.format, v->yuv, v->of.width, v->of.height};
-    const bool boxed = people_given(&r->people), split = r->split;
+    const bool boxed = people_given(&r->in.people), split = r->in.split;
     if (split && source.format != FOVEA_FORMAT_RGB8)
         return cli_fail(CLI_UNSUPPORTED,
                         "%s: parts are cut out of frames of R, G, B; give them with --raw ppm, or "
@@ -56,11 +38,11 @@ static int run_next(run_state *r, video *v, bool *there)
     CLI_TRY(boxed || split
                 ? CLI_OK
                 : run_plan_for(r, source.format, source.yuv, source.width, source.height));
-    r->at.item = v->frames - 1;
-    char *name = cli_text("%s[%llu]", v->path, (unsigned long long)r->at.item);
+    r->now.at.item = v->frames - 1;
+    char *name = cli_text("%s[%llu]", v->path, (unsigned long long)r->now.at.item);
     const int ran = boxed   ? run_in_boxes(r, name, &source)
                     : split ? run_in_parts(r, name, &source)
-                            : run_frame(r, name, &v->frame, v->bytes);
+                            : run_add_frame(r, name, &v->frame, v->bytes);
     free(name);
     return ran;
 }
@@ -69,10 +51,10 @@ int run_video(run_state *r, const char *path)
 {
     video v;
     bool there = true;
-    const bool raw = r->raw_text && !is_y4m(path);
-    CLI_TRY(video_open(&v, path, raw ? &r->raw : NULL, r->yuv));
-    r->at.count = RUN_UNCOUNTED;
-    r->at.rate = v.of.rate;
+    const bool raw = r->in.raw_text && !run_is_y4m(path);
+    CLI_TRY(video_open(&v, path, raw ? &r->in.raw : NULL, r->in.yuv));
+    r->now.at.count = RUN_UNCOUNTED;
+    r->now.at.rate = v.of.rate;
     int code = check_drawn(r, &v);
     /* Output that nobody reads any longer is an error that main reports. */
     while (!code && there && !ferror(stdout) && !interrupt_code())

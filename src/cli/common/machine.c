@@ -1,7 +1,7 @@
 /* machine.c: what the operating system shows of this process and of the machine under it: files
  * below /proc and /sys, each of which may be missing.
  */
-#include "cli/bench/machine.h"
+#include "cli/common/machine.h"
 
 #include <glob.h>
 #include <stdio.h>
