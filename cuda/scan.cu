@@ -190,7 +190,7 @@ kernel void __launch_bounds__(FV_GROUP, LEAST) scan_segments(OPERANDS)
 kernel void __launch_bounds__(FV_GROUP) scan_begins(OPERANDS)
 {
     constexpr int BLOCKS = (WIDTH + TOKENS - 1) / TOKENS, BLOCK_PITCH = TOKENS + 8;
-    constexpr int ABREAST = FV_GROUP / TOKENS; /* rows of T that are moved at a time, eight */
+    constexpr int ABREAST = FV_GROUP / TOKENS; /* rows of T that a group moves at once: 8 */
     FV_SHARED float matrix[STATE_TILES * 8 * BLOCK_PITCH];
     const uint me = get_local_id(0) % FV_GROUP, warp = me / 32, lane = me % 32;
     const uint g = lane / 4, t = lane % 4, head = get_group_id(0);

@@ -52,7 +52,8 @@ typedef struct tile {
     bool cells;
 } tile;
 
-/* Keys that the work-group's queries see: tokens, cells; none where it has no queries. */
+/* How many tokens (x) and cells (y) are keys of the work-group's queries; 0 and 0 if it has no
+ * queries. */
 static inline uint2 keys_of(const fv_fovea *fovea, span s, uint size)
 {
     const uint keys = has_queries(s, size) ? fv_fovea_keys(fovea, s.y, s.x) : 0;

@@ -4,7 +4,7 @@
 fovea_status fv_os_dmabuf_open(fv_os_dmabuf *out, int fd, uint64_t size)
 {
     (void)out, (void)size;
-    return fv_fail(FOVEA_EINVAL, "%d is no dma-buf: these are Linux's", fd);
+    return fv_fail(FOVEA_EINVAL, "file descriptor %d: dma-bufs exist on Linux only", fd);
 }
 
 void fv_os_dmabuf_close(fv_os_dmabuf *d)
@@ -26,5 +26,6 @@ void fv_os_dmabuf_end(const fv_os_dmabuf *d)
 fovea_status fv_os_fence_wait(int fd, double seconds)
 {
     (void)seconds;
-    return fv_fail(FOVEA_EINVAL, "%d is no fence: these are Linux's", fd);
+    return fv_fail(FOVEA_EINVAL, "file descriptor %d: fences with descriptors exist on Linux only",
+                   fd);
 }

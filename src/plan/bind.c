@@ -1,4 +1,5 @@
-/* bind.c: the backend freezes every step; opens the plan's queue. */
+/* bind.c: has the backend bind every step to its kernel, weights and memory, and opens the plan's
+ * queue. */
 #include <string.h>
 
 #include "base/mem.h"

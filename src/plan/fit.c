@@ -3,9 +3,9 @@
 #include "plan/plan.h"
 #include "weights/packed.h"
 
-/* Tokens per chunk: the first is the default, the block of rows for which GEMM reads its weights
- * once (12 row tiles of 14); the smaller ones, whole tiles too, are tried under a memory limit,
- * where they trade speed for memory. */
+/* Tokens per chunk: the first is the default, ROWS_MAX of schedule.c, the block of rows for which
+ * GEMM reads its weights once (12 row tiles of 14); the smaller ones, whole tiles too, are tried
+ * under a memory limit, where they trade speed for memory. */
 static const uint32_t chunk_sizes[] = {168, 126, 84, 42, 14, 1};
 #define CHUNK_SIZES (sizeof chunk_sizes / sizeof *chunk_sizes)
 

@@ -214,8 +214,8 @@ fovea_status fv_op_check(const fovea_attention_options *o, const fv_attention_na
 {
     const bool cached = remembers && name->kind == FV_ATTENTION_SOFTMAX;
     if (name->kind == FV_ATTENTION_FOVEATED)
-        return fv_fail(FOVEA_ENOTSUP, "foveated attention needs a grid of tokens: models have it, "
-                                      "operators do not; use softmax there");
+        return fv_fail(FOVEA_ENOTSUP, "foveated attention needs a grid of tokens, which a single "
+                                      "operation does not have; use softmax");
     FV_TRY(fv_attention_check(name, o->causal != 0));
     FV_TRY(check_shape(o, name));
     FV_TRY(check_numbers(o, name));

@@ -23,7 +23,7 @@ typedef struct fv_flight {
 } fv_flight;
 #define FV_FLIGHTS 4 /* more frames than any device has in flight (2) */
 
-/* The host has read what the frame reads. */
+/* Ends the host's access to the external image that the frame was read from, if there is one. */
 static inline void fv_flight_end(fv_flight *f)
 {
     fv_external_image_end(f->read);

@@ -44,7 +44,8 @@ static fovea_status check_whole(const fovea_trainer *t)
     fv_mem_free(name);
     return any ? FOVEA_OK
                : fv_fail(FOVEA_EINVAL,
-                         "attention \"%s\" has no full module; pola, nala and focused have",
+                         "attention \"%s\" has no full module; pola, nala, nala-paper and focused "
+                         "have one",
                          t->attention);
 }
 
@@ -171,7 +172,8 @@ static fovea_status choose_task(fovea_trainer *t)
         return fv_fail(FOVEA_ENOTSUP, "a head for %u classes in place of a pair of heads for %u",
                        t->o.classes, i->classes);
     if (!i->classes)
-        return fv_fail(FOVEA_EINVAL, "the model has no head for %s; say how many `classes`",
+        return fv_fail(FOVEA_EINVAL,
+                       "the model has no head for %s; set `classes` to add one with that many",
                        pixels ? "segmentation" : "classes");
     if (pixels && i->classes > IGNORED)
         return fv_fail(FOVEA_ENOTSUP, "%u classes of pixels; at most 255, counted from 0",

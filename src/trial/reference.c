@@ -174,7 +174,8 @@ static void reduce(fv_reference *d, const fv_sample *s, float *out)
     fv_reference_merge(d, d->partial, 1, s, out);
 }
 
-/* What heads that are not sampled write into a cache: rows as they are. */
+/* Copies the call's keys and values of all heads into the cache. The op itself does so only for the
+ * heads that were sampled. */
 static void fill_cache(fv_reference *d)
 {
     const fv_problem *p = &d->args.prob;

@@ -1,5 +1,5 @@
-/* trial_plan.c: fovea_trial: the public single-step trials, with the plan's choices.
- */
+/* trial_plan.c: fovea_trial: runs one step of a plan alone, with any kernel that fits it and the
+ * tiles that the plan chose. */
 #include <string.h>
 
 #include <fovea/verification.h>

@@ -23,7 +23,8 @@ typedef struct way {
     uint32_t chunk;
 } way;
 
-/* On CPUs; without EXHAUSTIVE only the first MEASURE_WAYS. */
+/* On CPUs; without EXHAUSTIVE only the first MEASURE_WAYS. 168 is the default, ROWS_MAX of
+ * plan/schedule.c. */
 static const way ways[] = {{false, 168}, {true, 168}, {true, 84},  {true, 336},
                            {true, 42},   {true, 126}, {true, 252}, {true, 504}};
 /* On throughput devices. */

@@ -30,13 +30,14 @@ const char *fv_packed_cache_folder(const char *named);
 fovea_status fv_packed_cache_open(fv_packed_cache **out, const char *folder);
 void fv_packed_cache_close(fv_packed_cache *c); /* NULL is fine; logs what it did */
 
-/* Everything that p->size bytes of p->data depend on. */
+/* All that decides the bytes of a packed weight, as numbers: two weights with equal keys have the
+ * same bytes. */
 typedef struct fv_packed_key {
     uint32_t count;
     uint64_t number[192];
 } fv_packed_key;
-/* The key of a packed weight whose fields are set, except its bytes. False: it is not worth a file.
- */
+/* Makes the key of a packed weight, of which all is set but its bytes. False: it is not worth a
+ * file. */
 bool fv_packed_key_make(fv_packed_key *out, const fv_packed_cache *c, const fv_packed *p);
 /* The key of the exponents of channels, a byte each, which are cached like a packed weight. They
  * are computed from all weights that a plan maps. */

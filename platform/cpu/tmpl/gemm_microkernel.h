@@ -189,7 +189,7 @@ static const fv_knob knob_list[] = {
         .knobs = knob_list,                                                                        \
     };
 
-/* The kernel of an op by that microkernel. */
+/* Defines the kernel of an op that runs the microkernel of this type. */
 #define KERNEL(op, type)                                                                           \
     void FV_NAME(NAME_VALUES(fv_k_##op, type, TILE))(const fv_args *a, const fv_call *c)           \
     {                                                                                              \

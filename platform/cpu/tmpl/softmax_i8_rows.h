@@ -14,8 +14,9 @@
 
 enum { PANEL = 256 }; /* queries whose Qt and Ot stay in L2 */
 
-/* Queries [first, first + rows) of a call and one head against all its keys: `row`, ops/keys_i8.h.
- * Not inlined, because the caller's variables would take registers from its loops. */
+/* Computes the attention of queries [first, first + rows) of one head over all its keys. `row`
+ * holds the head's keys and values as ops/keys_i8.h lays them out. Not inlined, because the
+ * caller's variables would take registers from its loops. */
 static __attribute__((noinline)) void attend_panel(const fv_args *a, const fv_call *c,
                                                    const layout *l, const char *row, size_t first,
                                                    size_t rows, size_t head)

@@ -196,7 +196,8 @@ static int restore(adapt_run *r)
 
 /* ---- the steps ---- */
 
-/* Whether the loss has stopped to fall: its mean over `patience` steps against those before. */
+/* Whether the loss no longer falls: its mean over the last `patience` steps is not below that over
+ * the `patience` steps before them. */
 static bool is_flat(const adapt_run *r)
 {
     const size_t n = r->patience;

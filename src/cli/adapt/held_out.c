@@ -82,9 +82,10 @@ int adapt_hold_out(dataset *held, dataset *d, size_t wanted)
     memset(held, 0, sizeof *held);
     held->path = d->path;
     if (!d->file)
-        return cli_fail(CLI_INPUT,
-                        "%s: pictures are held out of folders only; --val names a folder of others",
-                        d->path);
+        return cli_fail(
+            CLI_INPUT,
+            "%s: pictures can be held out of a folder only; name a folder of others by --val",
+            d->path);
     uint64_t *hash = hash_all(d), *chosen = hash_all(d);
     const size_t before = d->n, n = choose(chosen, before, wanted);
     take_out(d, hash, chosen, n, held);

@@ -107,7 +107,8 @@ static void end(exam *e)
 static int count_picture(exam *e, uint32_t label, const char *name)
 {
     if (label >= e->classes)
-        return cli_fail(CLI_INPUT, "%s: has class %u, there are %u", name, label, e->classes);
+        return cli_fail(CLI_INPUT, "%s: has class %u; the model has %u classes, from 0", name,
+                        label, e->classes);
     class_count(&e->classified, class_before(e->rows, e->classes, label));
     return CLI_OK;
 }
@@ -118,7 +119,8 @@ static int count_pixels(exam *e, const char *name)
     CLI_TRY(cli_check(fovea_class_map(e->plan, &e->out, 1, FOVEA_EXTENT_FRAME, e->found, pixels)));
     for (size_t i = 0; i < pixels; i++)
         if (segment_judged(e->truth.mask[i], e->found[i]) && e->truth.mask[i] >= e->classes)
-            return cli_fail(CLI_INPUT, "%s: its mask has class %u, there are %u", name,
+            return cli_fail(CLI_INPUT,
+                            "%s: its mask has class %u; the model has %u classes, from 0", name,
                             e->truth.mask[i], e->classes);
     segment_count(&e->segmented, e->truth.mask, e->found, pixels);
     return CLI_OK;

@@ -181,7 +181,9 @@ int bench_gemm(bench_case *out, const cli_settings *s, const bench_request *r)
         return cli_fail(CLI_USAGE, "--shape %s: wanted MxNxK, each from 1 to %u", shape, DIM_MAX);
     const struct activation *act = find_activation(activation ? activation : "none");
     if (!act)
-        return cli_fail(CLI_USAGE, "--activation %s: fovea bench --help lists them", activation);
+        return cli_fail(CLI_USAGE,
+                        "--activation %s: unknown; fovea bench --help lists the activations",
+                        activation);
     make(out, (uint32_t)m, (uint32_t)n, (uint32_t)k, act,
          s->compute == FOVEA_COMPUTE_AUTO ? FOVEA_COMPUTE_F32 : s->compute);
     bench_plan_begin(out);

@@ -23,8 +23,8 @@ static int choose_task(eval_run *r)
     return r->task ? CLI_OK
                    : cli_fail(CLI_INPUT,
                               "%s: its pictures have no classes, masks or depths; --annotations "
-                              "FILE names objects in them, --against MODEL2 compares features, for "
-                              "which nothing is needed",
+                              "FILE names objects in them, --against MODEL2 compares features "
+                              "and needs no labels",
                               r->data_path);
 }
 

@@ -235,10 +235,11 @@ static fovea_status check_angles(struct reader *r, const fv_pyramid_stage *s, co
         const double expected = fv_rope_angle(i / 2, d);
         fv_tensor_read(angles, i, 1, &angle);
         if (!(fabs((double)angle - expected) <= ANGLES * expected))
-            return fv_fail(FOVEA_ENOTSUP,
-                           "%s: tensor \"%s\" has %g at %u, but rotations of %u channels by %g are "
-                           "supported only",
-                           r->t.source->name, angles->name, (double)angle, i, d, expected);
+            return fv_fail(
+                FOVEA_ENOTSUP,
+                "%s: tensor \"%s\" has the angle %g at index %u; of heads with %u channels "
+                "only %g is supported there",
+                r->t.source->name, angles->name, (double)angle, i, d, expected);
     }
     return FOVEA_OK;
 }

@@ -46,7 +46,7 @@ static fovea_status agree(const fv_tensor_reader *t, const fv_config *c, const c
     return FOVEA_OK;
 }
 
-/* "reassemble_factors": whole numbers, and such parts of 1. */
+/* "reassemble_factors": whole numbers, or reciprocals of such. */
 static fovea_status read_scales(fv_dpt *d, const fv_config *c)
 {
     float factor[FV_DPT_LEVELS] = {4, 2, 1, 0.5f};
@@ -56,8 +56,9 @@ static fovea_status read_scales(fv_dpt *d, const fv_config *c)
         const float whole = factor[i] < 1 ? 1 / factor[i] : factor[i];
         const uint32_t n = (uint32_t)lroundf(whole);
         if (!(fabsf(whole - (float)n) < 1e-4f))
-            return fv_config_fail(c, "reassemble_factors",
-                                  "a list of whole numbers, or of 1 over such");
+            return fv_config_fail(
+                c, "reassemble_factors",
+                "a list of whole numbers or their reciprocals, such as 4, 2, 1, 0.5");
         d->level[i].up = factor[i] < 1 ? 1 : n;
         d->level[i].down = factor[i] < 1 ? n : 1;
     }

@@ -84,7 +84,8 @@ fovea_status fv_vit_read_block_form(fv_vit_reader *r);
 /* Patches, the rows before them, positions, the norm after them. */
 fovea_status fv_vit_read_embedding(fv_vit_reader *r);
 
-/* The picture that config.json says the model was made for, in pixels; else 0. */
+/* The size in pixels of the pictures that the model was made for, by config.json; 0 and 0 if it
+ * does not say. */
 fovea_status fv_vit_read_picture(const fv_vit_reader *r, uint32_t *width, uint32_t *height);
 
 /* vit_bias.c: biases of softmax's scores by relative position, those of all blocks and those of the
