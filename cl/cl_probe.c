@@ -11,7 +11,7 @@ enum {
     ITEMS = FV_CL_PROBE_ITEMS,
     ROOM = 6 * ITEMS + 1 /* floats of a probe's buffer, results and what it works with */
 };
-/* FV_PROBE_* of probe.cl; APART is no program of its own, but kernel `apart` of TURNS. */
+/* FV_PROBE_* of probe.cl; APART is not a program of its own, but kernel `apart` of TURNS. */
 enum { HALF = 1, SUBGROUPS, DOT, LOCAL, TURNS = 6, RECORD = 12, IMAGE, APART };
 
 /* ---- one small run ---- */

@@ -293,7 +293,7 @@ static const char *reason_to_copy(const cuda_import *m)
     for (unsigned i = 0; !m->device && i < m->frame.planeCount; i++)
         all |= (CUdeviceptr)(uintptr_t)m->frame.frame.pPitch[i];
     if (all % sizeof(float) != 0) /* kernels read numbers where they may lie */
-        return "its address is no multiple of 4";
+        return "its address is not a multiple of 4";
     return fv_cuda_has_graphs() && !fv_cuda_changes_graphs()
                ? "this driver changes nothing of what was recorded"
                : NULL;

@@ -126,7 +126,7 @@ static bool takes_segments(const fv_problem *p)
     return applies(p) && !(has_divisor(p) && has_matrix(p));
 }
 
-/* A few tokens are no chunk. */
+/* A few tokens are not a chunk. */
 static double cost(const fv_problem *p, const fv_knobs *knobs)
 {
     return fv_h_gpu_scan_chunk.cost(p, knobs) * (p->dim[FV_DIM_ROWS] < 8 ? 2. : 0.1);

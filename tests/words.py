@@ -88,7 +88,8 @@ BANNED = [
     (r"(?:is|are) told(?! to| otherwise| apart)", "'is reported', 'is printed'", "which is told"),
     (r"(?:it|0|layout) is none|none either", "'it is not one', 'no limit', 'neither'",
      "a limit; 0 is none"),
-    (r"(?<!there\x20)(?:is|are) no (?:wisdom|text|journal|number|state|picture|name of)",
+    (r"(?<!there\x20)(?:is|are) no (?!longer|more|less|larger|smaller|slower|faster|better|"
+     r"worse|use|other|one|work|good|matter|separator|need|such)\w+",
      "'is not a ..'", "the file is no wisdom"),
     (r"anew", "'again', 'start over'", "each is compiled anew"),
     (r"(?:that|what) (?:is|are|was) there", "'existing', 'present'", "the file that is there"),

@@ -35,7 +35,7 @@ import task_models
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 BOUND = 1e-3  # of the largest value: what results of float32 may differ by
-LEAST = 0.9   # mean cosine of rows in other precisions with those of float32: below it they are no rounding
+LEAST = 0.9   # mean cosine of rows in other precisions with those of float32: below it they are not rounding errors
 WRONG = 3     # exit status
 NEEDED = 2    # of the largest engine so far: memory that must be left to open another
 SHORT = 1.0   # seconds; runs that are shorter are repeated in a turn, and the first of a turn is not timed
@@ -140,7 +140,7 @@ class Model:
         checkpoint = vit_checkpoint.Checkpoint(self.folder)
         for size in self.sizes:
             if size % checkpoint.patch:
-                raise SystemExit("peers.py: %d is no multiple of %d, the patch size" % (size, checkpoint.patch))
+                raise SystemExit("peers.py: %d is not a multiple of %d, the patch size" % (size, checkpoint.patch))
         self.bytes = checkpoint.bytes
         self.tokens = {str(size): checkpoint.tokens(size) for size in self.sizes}
         self._picture = vit_checkpoint.picture

@@ -47,7 +47,7 @@ typedef struct fovea_model_options {
                     the model calls the tensor. Where config.json has a section
                     "vision_config", that describes the model. NULL: "fovea": {"prefix"} of
                     config.json, else the prefixes that the model families are known to have */
-    /* EINVAL for a value out of its range; ENOTSUP where the model is no plain ViT. */
+    /* EINVAL for a value out of its range; ENOTSUP where the model is not a plain ViT. */
     fovea_linear_attention_params linear;
     /* Folder in which packed weights are kept; it is made private to the user. A later plan, in
      * this process or another, maps the weights that an earlier one packed: processes that load the
@@ -279,14 +279,14 @@ typedef struct fovea_model_info {
     uint32_t segments; /* classes of the segmentation head, or of masks; 0: none */
     uint64_t parameters;
     uint64_t mapped_bytes; /* of the checkpoint */
-    uint32_t boxes;        /* most boxes that it finds in a picture; 0: it is no detector */
-    uint32_t keypoints;    /* key points of a person; 0: it is no pose model */
+    uint32_t boxes;        /* most boxes that it finds in a picture; 0: not a detector */
+    uint32_t keypoints;    /* key points of a person; 0: not a pose model */
     uint32_t masks;        /* queries with a mask; 0: none */
     uint32_t metric;       /* 1: its depth is in metres */
     uint32_t vocabulary;   /* token ids of a language model; 0: not a language model */
     uint32_t sequence;     /* 1: it takes sequences, not pictures: fovea_sequence_create */
     fovea_linear_attention_params linear; /* of a plain ViT, the values that are used; else 0 */
-    uint32_t reduced_labels;       /* 1: in the masks that it was trained with, 0 is no class,
+    uint32_t reduced_labels;       /* 1: in the masks that it was trained with, 0 is not a class,
                                       and k is class k - 1: do_reduce_labels */
     const char *preprocess_source; /* where the preprocessing comes from: the file and the class
                                       in it, "preprocessor_config.json: CLIPImageProcessor"; or

@@ -194,8 +194,8 @@ FOVEA_API fovea_status fovea_gemm_plan_create(fovea_plan **out, fovea_device *de
  * the queries of the block ("stage1.block0.q"); the operation takes rows of that output and of the
  * block's keys ("stage1.block0.k"). *out receives its name, sizes, scale, eps, learned vectors and
  * rotation; `keys` is the number of keys that one query sees. Pointers in it belong to the plan.
- * The gates of sla-NAME are left out, and foveated attention is no such operation. EINVAL: another
- * output. Thread-safe. */
+ * The gates of sla-NAME are left out, and foveated attention is not such an operation. EINVAL:
+ * another output. Thread-safe. */
 FOVEA_API fovea_status fovea_plan_attention(const fovea_plan *plan, size_t index,
                                             fovea_attention_options *out);
 /* The numbers that are added to the scores of query `row` of such an output, (heads, rows of the

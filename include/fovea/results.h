@@ -135,7 +135,7 @@ typedef struct fovea_detection {
  * The outputs must include all of cls.0, box.0, cls.1, ..., or logits and pred_boxes. *count
  * receives the number of boxes, at most `capacity`, which is the number of elements of `boxes`;
  * further boxes are left out. Boxes with equal scores have a fixed order; NaN and infinities give
- * no boxes. ENOTSUP: the model is no detector. */
+ * no boxes. ENOTSUP: the model is not a detector. */
 FOVEA_API fovea_status fovea_detections(fovea_plan *plan, const fovea_output *outs, size_t n_outs,
                                         fovea_detection *boxes, size_t capacity, size_t *count);
 

@@ -204,9 +204,9 @@ fovea_status fv_cpu_cores(uint32_t out[FV_PROCESSORS], uint32_t *count, const fv
         else
             use = fv_cores_listed(which, c->cpu[i].id);
         if (use < 0)
-            return fv_fail(FOVEA_EINVAL,
-                           "cores '%s' is no list; write big, little, all or numbers as in 0,4-7",
-                           which);
+            return fv_fail(
+                FOVEA_EINVAL,
+                "cores '%s' is not a list; write big, little, all or numbers as in 0,4-7", which);
         if (use)
             out[(*count)++] = c->cpu[i].id;
     }

@@ -109,7 +109,7 @@ static void read_capacities(fv_cores *c, const char *root)
             c->cpu[i].capacity = value[i];
         return;
     }
-    /* The clock alone is no measure between kinds: small cores, of a hybrid x86 and those of ARM
+    /* The clock alone is not a measure between kinds: small cores, of a hybrid x86 and those of ARM
      * that issue in order, multiply about half as much in a cycle. */
     char atoms[FV_LINE];
     const bool clocks = read_numbers(value, c, root, "cpufreq/cpuinfo_max_freq");

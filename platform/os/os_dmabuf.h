@@ -17,7 +17,7 @@ typedef struct fv_os_dmabuf {
 } fv_os_dmabuf;
 
 /* Maps it to read, where that is possible; `size` bytes where it does not say how many it has.
- * EINVAL for what is no file descriptor, or a file of fewer bytes. */
+ * EINVAL for what is not a file descriptor, or a file of fewer bytes. */
 fovea_status fv_os_dmabuf_open(fv_os_dmabuf *out, int fd, uint64_t size);
 void fv_os_dmabuf_close(fv_os_dmabuf *d);
 

@@ -43,7 +43,7 @@ class Handle:
 
     def close(self) -> None:
         """Frees it now. What was made of it goes on, and keeps what it needs; a frame that runs ends
-        first. Closing twice is no error."""
+        first. Closing twice is not an error."""
         with self._lock:
             self._finalizer()
             self.__dict__.pop("_as_parameter_", None)

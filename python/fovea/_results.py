@@ -54,7 +54,7 @@ class Result(Mapping[str, FloatArray]):
             if info.grid_width and name in (None, own):
                 values = rows[info.prefix:].reshape(info.grid_height, info.grid_width, -1)
                 return Features(values, info.stride)
-        raise ValueError("%s is no grid of features" % (name or ", ".join(self)))
+        raise ValueError("%s is not a grid of features" % (name or ", ".join(self)))
 
     @property
     def features(self) -> FloatArray:

@@ -26,7 +26,7 @@ fovea_status fv_abi_read(void *own, size_t size, const void *caller, const char 
 fovea_status fv_abi_write(void *caller, const void *own, size_t size, const char *init);
 fovea_status fv_abi_check(const void *caller, const char *init);
 
-/* EINVAL where it is no type of floats. */
+/* EINVAL where it is not a type of floats. */
 fovea_status fv_dtype_known(const char *what, fovea_dtype dtype);
 
 static inline enum fv_type fv_type_of(fovea_dtype dtype)

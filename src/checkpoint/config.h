@@ -51,7 +51,7 @@ fovea_status fv_config_count(uint32_t *out, const fv_config *c, const char *key,
 fovea_status fv_config_u32s(uint32_t *out, uint32_t n, const fv_config *c, const char *key,
                             uint32_t min, uint32_t max);
 /* The model's type: "fovea.model_type", else "model_type", else "architecture" (timm); NULL
- * without. EFORMAT where it is no name. */
+ * without. EFORMAT where it is not a name. */
 fovea_status fv_config_type(const char **out, const fv_config *c);
 
 /* out->object is NULL when there is no such section. */

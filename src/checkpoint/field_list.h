@@ -25,7 +25,7 @@ typedef struct fv_field {
 fovea_status fv_field_list_check(const fv_config *c, const fv_field *list, const fv_field *more,
                                  const json_t *ignore, const char *what);
 
-/* "ignore" of the section "fovea" of a config.json, or NULL. EFORMAT: it is no list. */
+/* "ignore" of the section "fovea" of a config.json, or NULL. EFORMAT: it is not a list. */
 fovea_status fv_field_list_ignore(const json_t **out, const fv_config *own);
 
 /* Whether such a list, or NULL, has the name. */

@@ -109,7 +109,7 @@ static fovea_status read_entry(const fv_safetensors *f, fv_tensor *t, struct ext
     t->elements = 1;
     for (uint32_t i = 0; i < t->rank; i++) {
         if (!natural(&t->shape[i], json_array_get(shape, i)))
-            return corrupt(f, t->name, "a dimension is no natural number");
+            return corrupt(f, t->name, "a dimension is not a natural number");
         t->elements = fv_size_mul(t->elements, t->shape[i]);
         product = fv_size_mul(product, t->shape[i] ? t->shape[i] : 1);
     }
@@ -118,7 +118,7 @@ static fovea_status read_entry(const fv_safetensors *f, fv_tensor *t, struct ext
         return corrupt(f, t->name, "the product of its shape overflows");
     if (!natural(&at->begin, json_array_get(offsets, 0)) ||
         !natural(&at->end, json_array_get(offsets, 1)) || at->begin > at->end)
-        return corrupt(f, t->name, "data_offsets is no range");
+        return corrupt(f, t->name, "data_offsets is not a range");
     if (at->end > data_size)
         return corrupt(f, t->name, "extends past the end of the file (a truncated download?)");
     if (at->end - at->begin != bytes)
@@ -193,7 +193,7 @@ static fovea_status read_header(fv_safetensors *f, const char *bytes)
                        "%s: a pointer of Git LFS, not the file; fetch that with \"git lfs pull\"",
                        f->bytes.path);
     if (f->bytes.size < 8)
-        return fv_fail(FOVEA_EFORMAT, "%s: %llu bytes is no safetensors file", f->bytes.path,
+        return fv_fail(FOVEA_EFORMAT, "%s: %llu bytes is not a safetensors file", f->bytes.path,
                        (unsigned long long)f->bytes.size);
     for (int i = 7; i >= 0; i--)
         n = n << 8 | (unsigned char)bytes[i];

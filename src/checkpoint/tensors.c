@@ -184,7 +184,7 @@ static fovea_status add_entry(json_t *header, const fovea_tensor *t, uint64_t *o
         return refuse(t, "named twice");
     }
     if (json_object_set_new(header, t->name, entry) != 0)
-        return refuse(t, "its name is no UTF-8, or memory is short");
+        return refuse(t, "its name is not UTF-8, or memory is short");
     *offset = end;
     return FOVEA_OK;
 }

@@ -115,7 +115,7 @@ enum fv_keeping fv_wrappers_keep(const char *name, size_t n)
         const enum fv_keeping own = dot ? keeping(at, (size_t)(dot - at)) : FV_KEPT_NOWHERE;
         if (own == FV_KEPT_NOWHERE)
             return own;
-        if (own == FV_KEPT_RAW || all == FV_KEPT) /* "ema.online_model." is no average */
+        if (own == FV_KEPT_RAW || all == FV_KEPT) /* "ema.online_model." is not an average */
             all = own;
         at = dot + 1;
     }

@@ -89,7 +89,7 @@ static inline fv_view fv_view_cols(fv_view v, uint32_t col)
 }
 
 /* The view to write output `name` into: the caller's memory when it was asked for, else a value of
- * its own when `always`, else none. `grid` describes token rows; NULL: rows are no tokens. */
+ * its own when `always`, else none. `grid` describes token rows; NULL: rows are not tokens. */
 fv_view fv_emit_output(fv_builder *b, const char *name, uint32_t rows, uint32_t cols,
                        const fv_grid *grid, bool always);
 /* The same for an output other than features. */

@@ -125,7 +125,7 @@ typedef struct fv_constant {
 typedef struct fv_wanted {
     const char *name; /* the model's text */
     fv_id value;      /* FV_NO_VALUE until the emitter has offered it */
-    fv_grid grid;     /* width 0: its rows are no tokens */
+    fv_grid grid;     /* width 0: its rows are not tokens */
     fovea_output_kind kind;
     fovea_output_layout layout;
     struct fv_attended *attended; /* of queries: attended.h; or NULL */

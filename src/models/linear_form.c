@@ -58,7 +58,7 @@ fovea_status fv_linear_form_set(json_t *config, const char *file,
     if (good && f.heads)
         good = json_object_set_new(own, HEADS, json_integer(f.heads)) == 0;
     return good ? FOVEA_OK
-                : fv_fail(FOVEA_EFORMAT, "%s: \"%s\" is no section that takes more keys", file,
+                : fv_fail(FOVEA_EFORMAT, "%s: \"%s\" is not a section that takes more keys", file,
                           SECTION);
 }
 

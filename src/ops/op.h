@@ -156,7 +156,7 @@ typedef struct fv_op_dim {
 
 /* How an operand that is a weight is stored. */
 enum fv_stored {
-    FV_STORED_NOT,    /* it is no weight */
+    FV_STORED_NOT,    /* it is not a weight */
     FV_STORED_FLOATS, /* as float32 rows, whatever the type of the problem's weights */
     FV_STORED_NARROW, /* as rows of that type */
     FV_STORED_PACKED, /* in that type, as the kernel packs it */
@@ -227,7 +227,7 @@ typedef struct fv_op_descriptor {
      * sweep, whose chunks have this number of grid rows. */
     uint8_t block_lines;
     /* Of an op that writes a grid of tokens, whose integers are u: tokens in a line of it. NULL:
-     * rows are no grid. */
+     * rows are not a grid. */
     uint32_t (*line)(const fv_problem *, const uint32_t *u);
     /* Of an op with `line`: rows of operand 0, a finished grid or a window of one, that the rows r
      * of the result come from. */

@@ -33,7 +33,7 @@ typedef struct fv_channel_group {
     } norm, maker, shift, reader;    /* LAYERNORM, RMSNORM; GEMM; DWCONV with a bias; GEMM */
 } fv_channel_group;
 
-/* The channels that the product, step number `reader`, multiplies. False: they are no group. */
+/* The channels that the product, step number `reader`, multiplies. False: they are not a group. */
 bool fv_channel_group_find(fv_channel_group *out, const fv_graph *graph, uint32_t reader);
 /* Adds what `from` has. False, and *to as it was: together they have too much. */
 bool fv_channel_group_join(fv_channel_group *to, const fv_channel_group *from);

@@ -179,9 +179,10 @@ static fovea_status plan_grid(fovea_plan *p)
     i->grid_height = p->options.grid.height;
     i->tokens = fv_grid_tokens(&p->options.grid);
     if (i->ignored_right || i->ignored_bottom)
-        fv_log("picture of %u x %u is no multiple of the patch (%u): %u columns at the right and "
-               "%u rows at the bottom are ignored",
-               i->width, i->height, m->patch, i->ignored_right, i->ignored_bottom);
+        fv_log(
+            "picture of %u x %u is not a multiple of the patch (%u): %u columns at the right and "
+            "%u rows at the bottom are ignored",
+            i->width, i->height, m->patch, i->ignored_right, i->ignored_bottom);
     return FOVEA_OK;
 }
 

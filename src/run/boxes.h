@@ -30,8 +30,8 @@ typedef struct fv_box_level {
 size_t fv_boxes_find(const fv_detection *d, const fv_box_level *level, float width, float height,
                      fv_candidate *scratch, fovea_detection *out, size_t capacity);
 
-/* The box of an anchor of a level, of which `place` counts the anchors; false: it is no box, or too
- * small. */
+/* The box of an anchor of a level, of which `place` counts the anchors; false: it is not a box, or
+ * too small. */
 bool fv_boxes_decode(float box[4], const fv_detection *d, uint32_t level, uint32_t grid_width,
                      uint32_t place, const float number[4], float width, float height);
 /* Intersection over union; 0 where both are empty. */

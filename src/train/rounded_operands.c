@@ -17,7 +17,7 @@ typedef struct copy {
     uint32_t left, right;
 } copy;
 
-/* Operands of a product that multiplies bfloat16; false: it is no factor. */
+/* Operands of a product that multiplies bfloat16; false: it is not such an operand. */
 static bool is_factor(const fv_step *s, uint32_t o)
 {
     if (s->dead || s->use[o].view.id < 0)

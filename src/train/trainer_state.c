@@ -171,7 +171,7 @@ static fovea_status header_text(char **out, uint64_t *size, const fovea_trainer 
                              (json_int_t)t->masters.padded_floats, "note", note ? note : "",
                              "made with", fingerprint(t));
     if (!json)
-        return fv_fail(FOVEA_EINVAL, "the state's note is no UTF-8, or memory is short");
+        return fv_fail(FOVEA_EINVAL, "the state's note is not UTF-8, or memory is short");
     const size_t flags = JSON_COMPACT | JSON_SORT_KEYS | JSON_REAL_PRECISION(17);
     const size_t length = json_dumpb(json, NULL, 0, flags);
     *size = (length + 7) / 8 * 8;

@@ -102,7 +102,7 @@ static fovea_status copy(void *to, const fv_fact *fact)
     return fv_wisdom_put(to, fact);
 }
 
-/* What is no choice of this tuner: candidates to skip, and the types of products. */
+/* What is not a choice of this tuner: candidates to skip, and the types of products. */
 static fovea_status copy_given(void *to, const fv_fact *fact)
 {
     const bool given = fact->kind == FV_FACT_SKIP || fact->kind == FV_FACT_PRODUCTS;

@@ -56,7 +56,7 @@ static bool read_number(uint64_t *out, const char *text)
     return digits > 0 && digits <= DIGITS && !text[digits];
 }
 
-/* Why the line is no fact; NULL: it is one. */
+/* Why the line is not a fact; NULL: it is one. */
 static const char *read_fact(fv_fact *out, char *line)
 {
     char *column[COLUMNS];

@@ -57,7 +57,7 @@ def packed(tensors):
 
 
 def segment_scores(truth, found):
-    """(mIoU, pixel accuracy) of pairs of arrays; 255 is no class."""
+    """(mIoU, pixel accuracy) of pairs of arrays; 255 is not a class."""
     both, either, right, all_ = np.zeros(256), np.zeros(256), 0, 0
     for t, f in zip(truth, found):
         t, f = t[t != 255], f[t != 255]

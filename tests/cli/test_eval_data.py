@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """test_eval_data.py: `fovea eval` on data as users have them: ids of any type, annotations of what is
-not listed, folders in folders, class folders that are numbers, masks in which 0 is no class.
+not listed, folders in folders, class folders that are numbers, masks in which 0 is not a class.
 
     test_eval_data.py path/to/fovea
 """
@@ -309,7 +309,7 @@ class Classification(Case):
         os.makedirs(self.path("data/empty"))
         model = self.edited(VIT, id2label={str(i): "class %d" % i for i in range(10)}, label2id={})
         self.assertAlmostEqual(self.top1(model=model), want, delta=1e-12)
-        self.assertIn("data/empty: holds no picture, and is no class", self.said)
+        self.assertIn("data/empty: holds no picture, and is not a class", self.said)
 
     def test_pictures_next_to_folders(self):
         """No classes then, which is told; --against takes all."""
@@ -403,7 +403,7 @@ class Messages(Case):
         for i in range(4):
             self.write("data/%d.ppm" % i, ppm(self.noise(40 + 8 * i, 40)))
         _, said = self.evaluate(model, "--data", "data", "--against", model)
-        self.assertEqual(said.count("is no multiple of the patch"), 1, said)
+        self.assertEqual(said.count("is not a multiple of the patch"), 1, said)
 
 
 class Depth(Case):

@@ -79,7 +79,7 @@ class Basis(unittest.TestCase):
         args = [SOFTMAX, "a.ppm", "--pca", "p.png", "--pca-basis"]
         self.refused(SOFTMAX, "a.ppm", "--pca-basis", "b.safetensors", code=1, words="--pca, which is not given")
         self.refused(*args, "a.ppm", code=7, words="a.ppm")
-        self.refused(*args, os.path.join(SOFTMAX, "model.safetensors"), code=7, words="is no basis")
+        self.refused(*args, os.path.join(SOFTMAX, "model.safetensors"), code=7, words="is not a basis")
         self.refused(*args, "no/b.safetensors", code=7, words="cannot be written")
         self.run_on(*args, "b.safetensors")
         self.refused("synthetic:dinov2-s", "a.ppm", "--size", 28, *args[2:], "b.safetensors", code=2,

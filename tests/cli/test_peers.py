@@ -29,7 +29,7 @@ class Peers(unittest.TestCase):
         self.assertIn("softmax, linear", peers("--attention", "mala", fails=2))
         self.assertIn("f32, default, bf16, int8", peers("--precision", "f16", fails=2))
         with tempfile.TemporaryDirectory() as folder:
-            self.assertIn("15 is no multiple of 14",
+            self.assertIn("15 is not a multiple of 14",
                           peers("--model", "tiny", "--size", "15", "--folder", folder, fails=1))
 
     def test_alone(self):

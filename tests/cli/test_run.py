@@ -221,7 +221,7 @@ class Names(Case):
     def test_what_is_refused_is_named(self):
         for head, words in ((b"GIF89a", "a GIF; convert it"), (b"\0\0\0\x1cftypheic", "a HEIC; convert it"),
                             (b"\0\0\0\x1cftypavif", "an AVIF"), (b"\0\0\0\x18ftypmp42", "image2pipe -c:v ppm - | fovea run MODEL - --raw ppm"),
-                            (b"version https://git-lfs.github.com/spec/v1", "git lfs pull"), (b"?", "is no JPEG")):
+                            (b"version https://git-lfs.github.com/spec/v1", "git lfs pull"), (b"?", "is not a JPEG")):
             self.write("a.jpg", head + bytes(300))
             self.assertIn(words, self.run_on("a.jpg", code=7).err)
 

@@ -324,12 +324,12 @@ class Raw(Case):
         other = colours(1, 31, 12)[0]
         self.assertEqual(len(self.frames("-", "--raw", "ppm", data=data + ppm(other) + data)), 7)
         for bad, words in ((data[:-1], "ends in frame 2, after 1172 of its 1173 bytes"),
-                           (data + b"P5 1 1 255\n1", "frame 3 is no binary PPM"), (data + b"P6 4", "frame 3 is no"),
+                           (data + b"P5 1 1 255\n1", "frame 3 is not a binary PPM"), (data + b"P6 4", "frame 3 is no"),
                            (data + b"P6 4 4 100\n" + bytes(48), "frame 3 is no")):
             self.assertEqual(len(self.frames("-", "--raw", "ppm", data=bad, code=7, words=words)),
                              2 if "2," in words else 3)
         self.run_on("-", "--raw", "ppm", code=7, words="-: holds no frame")
-        self.run_on("-", "--raw", "ppm", data=b"P6 0 4 255\n", code=7, words="frame 0 is no binary PPM")
+        self.run_on("-", "--raw", "ppm", data=b"P6 0 4 255\n", code=7, words="frame 0 is not a binary PPM")
         self.run_on("-", "--raw", "ppm", "--attention-map", "3,3,m.png", "--size", "64", data=data)
         self.assertEqual(len([n for n in os.listdir(self.folder) if n.endswith(".png")]), 3)
 

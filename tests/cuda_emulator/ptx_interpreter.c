@@ -1,6 +1,6 @@
 /* ptx_interpreter.c: the instructions of cuda_ptx.h, by NVIDIA's "Parallel Thread Execution ISA"
- * and by nothing else: neither what the functions are for nor what the emulator makes of them. What
- * is not in here is no instruction. */
+ * and by nothing else: neither what the functions are for nor what the emulator makes of them. Any
+ * other instruction is refused. */
 #include <ctype.h>
 #include <math.h>
 #include <stdarg.h>

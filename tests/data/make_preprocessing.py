@@ -203,7 +203,7 @@ def main():
             pixel_model.picture(picture, *case["picture"])
             image = Image.open(picture)
             by = case.pop("by", "transformers")
-            if by == "rgb":  # what is no RGB fails there; Fovea takes it as Pillow's convert("RGB") makes it
+            if by == "rgb":  # what is not RGB fails there; Fovea takes it as Pillow's convert("RGB") makes it
                 image = image.convert("RGB")
             planes = by_timm(case, image) if by == "timm" else by_open_clip(case, image) if by == "open_clip" else \
                 by_transformers(case, image, folder)

@@ -576,7 +576,7 @@ static void listed_packed_and_cleared(void **state)
     clear_folder();
 }
 
-/* A key that does not end is no key: its texts would be read past the file. */
+/* A key that does not end is not a key: its texts would be read past the file. */
 static void a_key_without_an_end_is_refused(void **state)
 {
     (void)state;

@@ -98,8 +98,8 @@ static frame_calls calls_of_a_frame(fovea_plan *plan, long records)
                          after.arguments - before.arguments, after.replays - before.replays};
 }
 
-/* The same bits, and no kernel by itself: as many parts as a dispatch's time needs, one where there
- * is no limit, one for each dispatch where none is short enough. */
+/* The same bits, and no kernel by itself: as many parts as a dispatch's time needs, one without a
+ * limit, one for each dispatch where none is short enough. */
 static void few_calls(void **state)
 {
     (void)state;

@@ -49,7 +49,7 @@ static bool make_grad(check_case *c, uint32_t index)
     return make(c, index, true);
 }
 
-/* Depths of every order of magnitude, none at all, and what is no depth. */
+/* Depths of every order of magnitude, none at all, and what is not a depth. */
 static void prepare(check_case *c, check_random *r)
 {
     static const float odd[] = {0, -1, NAN, INFINITY, -INFINITY, FLT_MIN, FLT_MAX};

@@ -643,7 +643,7 @@ class Tests:
     def sizes(self):
         for config, h, w, says in ((pvt_config(), 4, 256, "too few"), (pvt_config(), 2, 64, "picture of 64 x 2"),
                                    (pvt_config(), 8, 128, None),
-                                   (pvt_config(img_size=36), 36, 36, "20, which are no grid of 9 x 9"),
+                                   (pvt_config(img_size=36), 36, 36, "20, which are not a grid of 9 x 9"),
                                    (pvt_config(img_size=36), 40, 32, None),
                                    (swin_config(), 3, 3, "smaller")):
             make = make_pvt if config["model_type"] == "pola_pvt" else make_swin

@@ -226,7 +226,7 @@ class RfDetr(unittest.TestCase):
         self.assertEqual((outputs["logits"][0], outputs["pred_boxes"][0]), ([1, 1, 4], [1, 1, 4]))
 
     def test_products_of_bfloat16(self):
-        """Queries that change places are no error of the type: what they are chosen from is compared."""
+        """Queries that change places are not an error of the type: what they are chosen from is compared."""
         folder = self.write()
         for command in (["verify", folder, "--accuracy", "0.999"], ["bench", "model", folder, "--runs", "1"]):
             p = subprocess.run([FOVEA, *command, "--compute", "bf16"], capture_output=True, text=True)

@@ -780,7 +780,7 @@ class Calls(unittest.TestCase):
             out["nothing"]
         with self.assertRaisesRegex(fovea.Error, "predicted_depth"):
             out.depth
-        with self.assertRaisesRegex(ValueError, "pooler_output is no grid"):
+        with self.assertRaisesRegex(ValueError, "pooler_output is not a grid"):
             self.model(self.image, outputs=["pooler_output"]).features
         wide = self.model(self.image, size=(140, 56), attention="linear:elu1")
         self.assertEqual(wide.features.shape, (4, 10, 64))

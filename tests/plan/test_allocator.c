@@ -23,7 +23,7 @@ struct counting {
         void *data;
         size_t size, align;
     } block[BLOCKS];
-    bool crooked; /* addresses are no multiples */
+    bool crooked; /* addresses are not multiples */
 };
 
 static struct counting *fresh(void)

@@ -167,7 +167,7 @@ static void hybrid(void **state)
     plant("0-15", "/sys/devices/cpu_core/cpus");
     plant("16-23", "/sys/devices/cpu_atom/cpus");
     plant_each(0, 3, "5200000", CLOCK);
-    plant_each(4, 15, "5000000", CLOCK); /* a turbo bin is no kind */
+    plant_each(4, 15, "5000000", CLOCK); /* a turbo bin is not a kind */
     plant_each(16, 23, "3900000", CLOCK);
     const fv_cores c = seen(24, "");
     expect(&c, 2, "0-15", "16-23");

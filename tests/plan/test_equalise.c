@@ -59,7 +59,7 @@ static void scales_follow_both_sides(void **state)
     expect_exponents((double[]){1, 2, 1, .5, 1, 3}, (double[]){1, .5, 1, 2, 1, .3},
                      (int8_t[]){0, 0, 0, 0, 0, 0}, 6);
     expect_exponents((double[]){1, 1, 1, 256}, (double[]){1, 1, 1, 1}, (int8_t[]){0, 0, 0, 4}, 4);
-    /* What is small is no outlier. */
+    /* What is small is not an outlier. */
     expect_exponents((double[]){1, 1, 1, .001}, (double[]){1, 1, 1, 1}, (int8_t[]){0, 0, 0, 0}, 4);
     expect_exponents((double[]){1, 1, 1, .001}, (double[]){1, 1, 1, .01}, (int8_t[]){0, 0, 0, 0},
                      4);

@@ -660,7 +660,7 @@ static fovea_compute fast(const setting *s)
 }
 
 /* The plan that FOVEA_COMPUTE_AUTO makes comes to `compute`, because `source` says so, and `bf16`
- * products are no int8 where others are. */
+ * products are not int8 where others are. */
 static void auto_is(const setting *s, const char *attention, uint32_t side, fovea_dtype weights,
                     fovea_compute compute, const char *source, uint32_t bf16)
 {
@@ -709,7 +709,7 @@ static void products_take_wisdom(void **state)
     auto_is(&s, "linear:elu1", 700, FOVEA_DTYPE_F32, FOVEA_COMPUTE_BF16, "prior", 0);
     auto_is(&s, "linear:elu1", 280, FOVEA_DTYPE_F32, FOVEA_COMPUTE_INT8, "prior", 2);
 
-    /* Other weights have other errors, and another device is no authority. */
+    /* Other weights have other errors, and another device is not an authority. */
     fv_wisdom_clear(s.wisdom);
     strcpy(other, subject);
     char *digit = strstr(other, "weights ") + strlen("weights ");

@@ -10,7 +10,7 @@ if __package__:
     from .command import main
 else:
     home = os.path.dirname(os.path.abspath(__file__))
-    sys.path[:] = [path for path in sys.path if os.path.abspath(path) != home]  # its files are no modules by themselves
+    sys.path[:] = [path for path in sys.path if os.path.abspath(path) != home]  # files there are not modules
     spec = importlib.util.spec_from_file_location("fovea_convert", os.path.join(home, "__init__.py"),
                                                   submodule_search_locations=[home])
     sys.modules["fovea_convert"] = importlib.util.module_from_spec(spec)

@@ -93,7 +93,7 @@ class Machine:
         target.extend(items)
 
     def build(self, state):
-        """Attributes: kept of plain objects; those of dictionaries (_metadata) are no weights."""
+        """Attributes: kept of plain objects; those of dictionaries (_metadata) are not weights."""
         target = self.stack[-1]
         if isinstance(target, Plain):
             target.state = state

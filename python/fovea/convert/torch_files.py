@@ -295,4 +295,4 @@ def load(path):
             return Archive(path).load()
         if begin.startswith(b"\x80"):
             return Legacy(path).load()
-        raise Refused("it is no file of torch.save")
+        raise Refused("it is not a file of torch.save")

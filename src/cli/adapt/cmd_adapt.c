@@ -237,7 +237,7 @@ static int settle_task(adapt_run *r, const adapt_texts *t, const fovea_model *mo
                             "folders images and masks");
         CLI_TRY(dataset_reduce(&r->data, t->reduce_labels, info));
         if (r->data.reduce)
-            cli_tell("masks: 0 and 255 are no class, k is class k - 1");
+            cli_tell("masks: 0 and 255 are not classes, k is class k - 1");
         if (!o->classes)
             o->classes = mask_classes(&r->data);
         if (!o->classes && !info->segments)
@@ -562,7 +562,7 @@ int cli_adapt(const cli_command *self, int argc, char **argv)
         {"depth-scale", 0, "N", "units of a depth picture in a metre, 1000", &t.depth_scale},
         {"classes", 0, "N", "stage 3: of the head, where the data do not tell", &t.classes},
         {"reduce-labels", 0, "HOW",
-         "stage 3, masks: yes: 0 is no class, 1 is class 0; no; without: as do_reduce_labels of "
+         "stage 3, masks: yes: 0 is not a class, 1 is class 0; no; without: as do_reduce_labels of "
          "the "
          "model's preprocessing file says",
          &t.reduce_labels, .choices = dataset_reductions},

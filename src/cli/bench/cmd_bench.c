@@ -51,8 +51,8 @@ static json_t *describe_all(const struct bench *b)
     return results;
 }
 
-/* Whether the numbers can be relied on: what is measured otherwise is no result when that was asked
- * for. */
+/* Whether the numbers can be relied on: what is measured otherwise is not a result when that was
+ * asked for. */
 static int judge(const struct bench *b, const json_t *results)
 {
     static const char *const doubtful[] = {"throttled", "unstable", "noisy"};

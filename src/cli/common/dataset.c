@@ -195,7 +195,7 @@ static int add_classes(dataset *d, const char *folder)
             add_class(d, in.list[i]);
             deeper += are_deeper(d, before, path);
         } else if (!code) {
-            cli_tell("%s: holds no picture, and is no class", path);
+            cli_tell("%s: holds no picture, and is not a class", path);
         }
         free(path);
     }

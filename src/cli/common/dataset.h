@@ -30,7 +30,7 @@ typedef struct dataset {
     bool depths;     /* there is a folder of them */
     /* To be set by who wants them: units of a depth picture in a metre; 0: they are not read. */
     double depth_scale;
-    bool reduce; /* masks: 0 is no class, and k is class k - 1 */
+    bool reduce; /* masks: 0 is not a class, and k is class k - 1 */
 } dataset;
 
 int dataset_open(dataset *out, const char *path);

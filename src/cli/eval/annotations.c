@@ -199,7 +199,7 @@ static int read_object(box_truth *out, bool *listed, const annotations *a, size_
     return CLI_OK;
 }
 
-/* Objects that no listed image or category has are no error: a file of which some images or
+/* Objects that no listed image or category has are not an error: a file of which some images or
  * categories were taken out often keeps them. */
 static int tell_strays(const annotations *a, size_t strays, size_t first)
 {

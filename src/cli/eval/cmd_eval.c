@@ -155,7 +155,8 @@ int cli_eval(const cli_command *self, int argc, char **argv)
          "FILE: of its lines, or a .json; without: by the names of the model's classes, else name",
          &r->class_order},
         {"reduce-labels", 0, "HOW",
-         "masks: yes: 0 is no class, 1 is class 0; no; without: as do_reduce_labels of the model's "
+         "masks: yes: 0 is not a class, 1 is class 0; no; without: as do_reduce_labels of the "
+         "model's "
          "preprocessing file says",
          &r->reduce_labels, .choices = dataset_reductions},
         {"align", 0, "HOW",

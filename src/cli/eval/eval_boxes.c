@@ -68,7 +68,7 @@ static int choose_pictures(eval_run *r)
 {
     const annotations *a = &r->annotations;
     if (!r->data.file)
-        return cli_fail(CLI_INPUT, "--annotations: %s is no folder of pictures", r->data_path);
+        return cli_fail(CLI_INPUT, "--annotations: %s is not a folder of pictures", r->data_path);
     char **file = cli_alloc(r->data.n, sizeof *file);
     const char **name = cli_alloc(a->images, sizeof *name);
     size_t *file_of = cli_alloc(a->images, sizeof *file_of);

@@ -91,7 +91,7 @@ static int write_line(eval_run *r, const json_t *line)
                               strerror(errno));
 }
 
-/* A whole line of the file; NULL: none, or it is no JSON. */
+/* A whole line of the file; NULL: none, or it is not JSON. */
 static json_t *read_line(FILE *from)
 {
     char *line = NULL;

@@ -20,11 +20,11 @@ static int begin(eval_run *r)
                         r->s.info.segments, SEGMENT_CLASSES);
     CLI_TRY(dataset_reduce(&r->data, r->reduce_labels, &r->s.info));
     if (r->data.reduce)
-        eval_tell_mapping(r, "masks: 0 and 255 are no class, k is class k - 1, as %s says",
+        eval_tell_mapping(r, "masks: 0 and 255 are not classes, k is class k - 1, as %s says",
                           r->reduce_labels ? "--reduce-labels"
                                            : "do_reduce_labels of the model's preprocessing");
     else
-        eval_tell_mapping(r, "masks: k is class k, 255 is no class");
+        eval_tell_mapping(r, "masks: k is class k, 255 is not a class");
     return CLI_OK;
 }
 
@@ -42,7 +42,7 @@ static int check_mask(uint64_t *labelled, const eval_run *r, const dataset_pictu
     char *name = eval_picture_name(r, index);
     cli_tell("%s: its mask has class %u, the head %u classes%s", name, top, r->s.info.segments,
              top == r->s.info.segments && !r->data.reduce
-                 ? "; --reduce-labels yes if 0 is no class, and classes begin with 1"
+                 ? "; --reduce-labels yes if 0 is not a class, and classes begin with 1"
                  : "");
     free(name);
     return EVAL_SKIP;

@@ -57,7 +57,7 @@ static int refuse(const char *path, const struct picture_kind *kind, enum pictur
                                        [PICTURE_INDICES] = "PNG or PGM, as classes are",
                                        [PICTURE_DEPTHS] = "PNG, as depths are"};
     if (!kind->name)
-        return cli_fail(CLI_INPUT, "%s: is no %s", path, read[what]);
+        return cli_fail(CLI_INPUT, "%s: is not a %s", path, read[what]);
     if (!kind->remedy)
         return cli_fail(CLI_INPUT, "%s: is %s, no %s", path, kind->name, read[what]);
     return cli_fail(CLI_INPUT, "%s: is %s; %s", path, kind->name, kind->remedy);

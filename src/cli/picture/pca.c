@@ -188,7 +188,8 @@ static int read_part(double *out, fovea_tensors *file, const char *path, const c
 {
     fovea_tensor t;
     if (!fovea_tensors_find(file, name, &t) || t.elements != n)
-        return cli_fail(CLI_INPUT, "%s: is no basis of features, which --pca-basis writes", path);
+        return cli_fail(CLI_INPUT, "%s: is not a basis of features, which --pca-basis writes",
+                        path);
     float *values = cli_alloc(n, sizeof *values);
     const int code = cli_check(fovea_tensors_read(&t, 0, n, values));
     for (size_t i = 0; i < n; i++)

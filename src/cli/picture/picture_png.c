@@ -123,7 +123,7 @@ static int check_kind(const struct reader *r, png_structp png, png_infop info)
                            "is a PNG with colours or 16 bits; classes are grey values or a "
                            "palette's places");
     if (r->what == PICTURE_DEPTHS && !(deep && grey))
-        return picture_bad(r->path, "is no grey PNG of 16 bits, as depths are");
+        return picture_bad(r->path, "is not a grey PNG of 16 bits, as depths are");
     return CLI_OK;
 }
 

@@ -187,7 +187,7 @@ int picture_read_pnm(cli_image *out, const char *path, struct picture_bytes *b,
     CLI_TRY(read_header(&p, path, b));
     const bool classes = what == PICTURE_INDICES;
     if (classes && (p.bits || p.kind == 'f' || p.channels != 1 || p.top > 255))
-        return picture_bad(path, "is no PGM of 8 bits, as classes are");
+        return picture_bad(path, "is not a PGM of 8 bits, as classes are");
     CLI_TRY(picture_begin(out, path, b, (uint64_t)p.width, (uint64_t)p.height, 8));
     CLI_TRY(read_samples(out->rgb, &p, b, classes, path));
     if (!classes && p.channels == 1)

@@ -191,7 +191,7 @@ static int import_file(const char *path, const char *data, size_t size)
     const bool ours = strncmp(data, MAGIC, sizeof MAGIC - 1) == 0;
     const size_t text = ours ? strtoull(data + sizeof MAGIC - 1, &end, 10) : 0;
     if (!ours || *end != '\n' || text > size - (size_t)(end + 1 - data))
-        return cli_fail(CLI_INPUT, "%s is no file that fovea cache export has written", path);
+        return cli_fail(CLI_INPUT, "%s is not a file that fovea cache export has written", path);
     const char *wisdom = end + 1, *kernels = wisdom + text;
     fovea_wisdom_info info = FOVEA_WISDOM_INFO_INIT;
     size_t added = 0;

@@ -36,8 +36,9 @@ static int add_id(lm *r, const char *text, size_t *used)
     errno = 0;
     const unsigned long long id = strtoull(text, &end, 10);
     if (end == text || *text < '0' || *text > '9' || errno || id >= r->info.vocabulary)
-        return cli_fail(CLI_USAGE, "--ids: \"%.20s\" is no id of a token; the model knows 0 to %u",
-                        text, r->info.vocabulary - 1);
+        return cli_fail(CLI_USAGE,
+                        "--ids: \"%.20s\" is not an id of a token; the model knows 0 to %u", text,
+                        r->info.vocabulary - 1);
     if (r->prompt == MOST)
         return cli_fail(CLI_USAGE, "--ids: more than %d tokens", MOST);
     r->id = cli_grow(r->id, r->prompt, sizeof *r->id);

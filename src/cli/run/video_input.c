@@ -116,7 +116,7 @@ static int ended_early(const video *v, size_t got, size_t whole)
 /* ---- Y4M ---- */
 
 /* A line without its end; returns its bytes, 0 at the end of the file, and LINE_MAX_BYTES of what
- * is no line. */
+ * is not a line. */
 static size_t read_line(char line[LINE_MAX_BYTES], FILE *from)
 {
     size_t n = 0;
@@ -273,10 +273,11 @@ static int begin_ppm(video *v, bool *there)
     v->of.height = v->of.width ? header_number(v->file) : 0;
     const uint32_t white = v->of.height ? header_number(v->file) : 0;
     if (white != UINT8_MAX && white != UINT16_MAX)
-        return cli_fail(CLI_INPUT,
-                        "%s: frame %llu is no binary PPM of 8 or 16 bits, as ffmpeg -f image2pipe "
-                        "-c:v ppm writes them",
-                        v->path, (unsigned long long)v->frames);
+        return cli_fail(
+            CLI_INPUT,
+            "%s: frame %llu is not a binary PPM of 8 or 16 bits, as ffmpeg -f image2pipe "
+            "-c:v ppm writes them",
+            v->path, (unsigned long long)v->frames);
     v->sample = white == UINT16_MAX ? 2 : 1;
     const bool same = v->pixels && before.of.width == v->of.width &&
                       before.of.height == v->of.height && before.sample == v->sample;

@@ -184,7 +184,7 @@ static fovea_status check_keys(const fovea_model *m, const fv_emit_options *o, u
         if (w->linear && keys != w->positions.rows && !grid)
             return fv_fail(FOVEA_ENOTSUP,
                            "picture of %u x %u pixels: block %u of stage %u has %u keys, but its "
-                           "positional_encoding is of %u, which are no grid of %u x %u tokens "
+                           "positional_encoding is of %u, which are not a grid of %u x %u tokens "
                            "reduced by %u and cannot be resized; use a size of %u keys",
                            o->width, o->height, j, i + 1, keys, w->positions.rows, s->native_width,
                            s->native_height, w->reduction, w->positions.rows);

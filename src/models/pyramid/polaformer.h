@@ -26,7 +26,7 @@ typedef struct fv_pola_block {
     fv_layer qkv;        /* in windows: Q, K, V and, if linear, gate rows */
     fv_weight learned;   /* linear: (2, C): scale, power */
     fv_weight positions; /* linear: (keys, C); softmax in windows: ((2 window - 1)^2, heads) */
-    uint32_t keys_width, keys_height; /* the grid of those keys, unless keys are no grid */
+    uint32_t keys_width, keys_height; /* the grid of those keys, unless keys are not a grid */
     fv_layer dwc;                     /* linear: (head dimension, kernel^2) */
     fv_layer proj;
     fv_layer ln2, fc1, fc2;

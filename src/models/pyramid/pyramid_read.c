@@ -20,7 +20,7 @@
 #define DEPTH 1024
 #define CLASSES (1u << 24)
 #define NATIVE 224
-#define ANGLES 1e-2 /* of a stored rotation: float16 and bfloat16 are no reason to refuse it */
+#define ANGLES 1e-2 /* of a stored rotation: float16 and bfloat16 are not a reason to refuse it */
 
 struct reader {
     fv_tensor_reader t;

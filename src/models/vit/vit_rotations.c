@@ -36,7 +36,7 @@ static fovea_status read_periods(fv_vit_reader *r, uint32_t n)
     fv_tensor_read(t, 0, n, period);
     for (uint32_t i = 0; i < n; i++)
         if (!(period[i] > 0 && isfinite(period[i])))
-            return fv_fail(FOVEA_EFORMAT, "%s: tensor \"%s\" holds %g, which is no period",
+            return fv_fail(FOVEA_EFORMAT, "%s: tensor \"%s\" holds %g, which is not a period",
                            r->t.source->name, t->name, (double)period[i]);
     r->v->rope.periods = period;
     return FOVEA_OK;

@@ -58,7 +58,7 @@ static fovea_status cut_table(fv_vit_reader *r, uint32_t rows, uint32_t *lead)
                 return FOVEA_OK;
             }
     return fv_fail(FOVEA_EFORMAT,
-                   "%s: a position table of %u rows is no square; add \"image_size\": [height, "
+                   "%s: a position table of %u rows is not a square; add \"image_size\": [height, "
                    "width] to %s",
                    r->t.source->name, rows, r->config->file);
 }
