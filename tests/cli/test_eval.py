@@ -489,7 +489,7 @@ class Detection(Case):
         self.refused(*args, "--against", VIT, model=DETECTOR, code=1, words="one of them at a time")
         self.refused(*args, "--align", "median", model=DETECTOR, code=1, words="for depth")
         self.write("p.safetensors", packed({"images": np.stack([self.noise()])}))
-        self.refused("--data", "p.safetensors", *args[2:], model=DETECTOR, code=7, words="no folder of pictures")
+        self.refused("--data", "p.safetensors", *args[2:], model=DETECTOR, code=7, words="not a folder of pictures")
         for folder in "ab":
             self.write("twice/%s/0.ppm" % folder, ppm(self.noise()))
         self.refused("--data", "twice", *args[2:], model=DETECTOR, code=7, words="a/0.ppm and twice/b/0.ppm could both be")

@@ -46,7 +46,7 @@ HOSTILE = {
     "a name that is a list": (b"\x80\x04]\x8c\x06system\x93.", "damaged"),
     "a name inside a name": (b"\x80\x02ccollections\nOrderedDict.__init__.__globals__\n.", "OrderedDict.__init__"),
     "NEWOBJ_EX": (b"\x80\x04]]]\x92.", "NEWOBJ_EX"),
-    "INST": (b"(S'touch MARK'\niposix\nsystem\n.", "no file of torch.save"),
+    "INST": (b"(S'touch MARK'\niposix\nsystem\n.", "not a file of torch.save"),
     "INST later": (b"\x80\x02(S'touch MARK'\niposix\nsystem\n.", "INST"),
     "OBJ": (b"\x80\x02(]" + TOUCH + b"o.", "OBJ"),
     "EXT1": (b"\x80\x02\x82\x01.", "EXT1"),
@@ -258,9 +258,9 @@ def archives_(t):
         t.file(name + ", old", "truncated")
     t.put("x.pth", archives.legacy_head() + data + pickle.dumps([], 2))
     t.file("no storage, old", "0 bytes instead of 36")
-    for name, data, words in (("an empty file", b"", "no file of torch.save"),
-                              ("a text", b"hello", "no file of torch.save"),
-                              ("a safetensors file", struct.pack("<Q", 2) + b"{}", "no file of torch.save"),
+    for name, data, words in (("an empty file", b"", "not a file of torch.save"),
+                              ("a text", b"hello", "not a file of torch.save"),
+                              ("a safetensors file", struct.pack("<Q", 2) + b"{}", "not a file of torch.save"),
                               ("a pointer", "version https://git-lfs.github.com/spec/v1\n", "git lfs pull")):
         t.put("x.pth", data)
         t.file(name, words)

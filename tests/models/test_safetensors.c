@@ -74,7 +74,7 @@ static void refuses_broken_headers(void **state)
         {"{" TENSOR("a", "F32", "[4611686018427387905]", "0", "4") "}", 4, "overflows"},
         {"{" TENSOR("a", "F32", "[0,9223372036854775807,9223372036854775807]", "0", "0") "}", 0,
          "overflows"},
-        {"{" TENSOR("a", "F32", "[99999999999999999999]", "0", "4") "}", 4, "no natural number"},
+        {"{" TENSOR("a", "F32", "[99999999999999999999]", "0", "4") "}", 4, "not a natural number"},
         {"{" TENSOR("a", "F32", "[1]", "0", "4") ",\"__metadata__\":{\"k\":1}}", 4, "__metadata__"},
         {"{" TENSOR("a", "F32", "[1]", "0", "4") ",\"__metadata__\":[]}", 4, "__metadata__"},
         {"{" TENSOR("a\\n", "F32", "[1]", "0", "4") "}", 4, "control"},
