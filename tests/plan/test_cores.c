@@ -300,7 +300,7 @@ static void lists(void **state)
     assert_int_equal(fv_cores_listed("a", 4), -1);
     const fv_cores c = seen(2, "");
     assert_non_null(strstr(chosen(&c, "9"), "none of them"));
-    assert_non_null(strstr(chosen(&c, "x"), "no list"));
+    assert_non_null(strstr(chosen(&c, "x"), "not a list"));
 }
 
 /* The machine at hand has a processor, and one that this thread may use. */
