@@ -120,7 +120,7 @@ static fovea_status start_and_probe(fv_device *d, cl_context context)
         return fv_cl_ready(d);
     stop(d);
     d->lost = false;
-    d->features = d->limits.vectors ? FV_NEED_CL_CPU : 0;
+    d->features = 0;
     d->int8_attention = false;
     d->recorder.by = FV_CL_NO_RECORDS;
     fv_gpu_add_words(d->quirks, "crashed when probed: its core features are used");
@@ -303,7 +303,6 @@ static const char *level(uint32_t needs)
     return needs & FV_NEED_CL_HALF      ? "opencl half"
            : needs & FV_NEED_CL_CLBLAST ? "clblast"
            : needs & FV_NEED_CL_LOCAL   ? "opencl local"
-           : needs & FV_NEED_CL_CPU     ? "opencl cpu"
                                         : "opencl";
 }
 

@@ -386,8 +386,6 @@ void fv_cl_probe(fv_device *d)
     static const char standard[] = "-cl-std=CL1.2";
     fv_gpu_rates rates = {.dot = 0};
     const bool local = d->limits.own_local || !d->limits.cpu;
-    if (d->limits.vectors)
-        d->features |= FV_NEED_CL_CPU;
     if (fv_cl_clblast_found() && d->limits.group >= 256) /* its kernels have such groups */
         d->features |= FV_NEED_CL_CLBLAST;
     if (local && d->limits.local >= 16 << 10 &&

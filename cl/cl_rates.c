@@ -4,11 +4,10 @@
 #include "cl/cl_probe.h"
 #include "gpu/gpu_meter.h"
 
-static fovea_status kernel(void **out, fv_device *d, const char *entry, int which, bool vectors)
+static fovea_status kernel(void **out, fv_device *d, const char *entry, int which)
 {
     char options[80];
-    snprintf(options, sizeof options, "-cl-std=CL1.2 -w -DFV_DOT=%d -DFV_PROBE=%d%s", d->dot, which,
-             vectors ? " -DFV_PROBE_CPU" : "");
+    snprintf(options, sizeof options, "-cl-std=CL1.2 -w -DFV_DOT=%d -DFV_PROBE=%d", d->dot, which);
     return fv_gpu_store_plain(out, &d->store, "probe", entry, options);
 }
 
@@ -62,7 +61,6 @@ static fv_gpu_meter meter_of(fv_device *d)
                           .units = d->limits.units,
                           .memory = d->limits.memory,
                           .largest = d->limits.largest,
-                          .vectors = d->limits.vectors,
                           .few_turns = d->limits.few_turns,
                           .half = d->features & FV_NEED_CL_HALF,
                           .dot = d->features & FV_NEED_CL_DOT,

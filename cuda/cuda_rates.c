@@ -11,10 +11,9 @@ void fv_cuda_probe_options(char out[FV_CUDA_PROBE], int which)
     snprintf(out, FV_CUDA_PROBE, " -DFV_GROUP=%d -DFV_PROBE=%d", GROUP, which);
 }
 
-static fovea_status kernel(void **out, fv_device *d, const char *entry, int which, bool vectors)
+static fovea_status kernel(void **out, fv_device *d, const char *entry, int which)
 {
     char options[FV_CUDA_PROBE];
-    (void)vectors;
     fv_cuda_probe_options(options, which);
     return fv_gpu_store_plain(out, &d->store, "probe", entry, options);
 }

@@ -24,7 +24,6 @@ static const struct effort of_image = {2e-3, 4 << 10, 14, 4, 16};
 static const struct effort of_subgroups = {2e-3, 4 << 10, 15, 4, 2.0 * 128};
 static const struct effort of_staged = {2e-3, 4 << 10, 16, 4, 2.0 * 128};
 static const struct effort best = {30e-3, UINT64_C(256) << 20, 7, 4, 2.0 * 128 * 4};
-static const struct effort best_of_cpu = {30e-3, UINT64_C(256) << 20, 7, 16, 2.0 * 128 * 16};
 
 enum {
     DOUBLINGS = 20,
@@ -97,12 +96,11 @@ static uint64_t bytes_for(const fv_gpu_meter *m, const struct effort *effort)
 static fovea_status make_probes(struct probes *p, const fv_gpu_meter *m,
                                 const struct effort *effort)
 {
-    const bool vectors = effort == &best_of_cpu;
     p->bytes = bytes_for(m, effort);
-    FV_TRY(m->kernel(&p->compute, m->device, "compute", effort->which, vectors));
-    FV_TRY(m->kernel(&p->move, m->device, "move", effort->which, vectors));
+    FV_TRY(m->kernel(&p->compute, m->device, "compute", effort->which));
+    FV_TRY(m->kernel(&p->move, m->device, "move", effort->which));
     if (effort != &rough)
-        FV_TRY(m->kernel(&p->fetch, m->device, "fetch", effort->which, vectors));
+        FV_TRY(m->kernel(&p->fetch, m->device, "fetch", effort->which));
     FV_TRY(m->buffer(&p->from, m->device, p->bytes));
     return m->buffer(&p->to, m->device, p->bytes);
 }
@@ -137,7 +135,7 @@ static fovea_status measure(fovea_rates *out, const fv_gpu_meter *m, const struc
 
 fovea_status fv_gpu_meter_best(const fv_gpu_meter *m, fovea_rates *out)
 {
-    return measure(out, m, m->vectors ? &best_of_cpu : &best);
+    return measure(out, m, &best);
 }
 
 /* Rounds down to a power of 4: the cut of dispatches changes the order of sums, so it must not vary
@@ -174,7 +172,7 @@ static double rate_alone(const fv_gpu_meter *m, const struct effort *effort)
 {
     void *k;
     double rate = 0;
-    if (m->kernel(&k, m->device, "compute", effort->which, false) != FOVEA_OK)
+    if (m->kernel(&k, m->device, "compute", effort->which) != FOVEA_OK)
         return 0;
     const fovea_status status = run_alone(m, k, effort, &rate);
     if (m->drop)

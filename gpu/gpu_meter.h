@@ -10,12 +10,11 @@ typedef struct fv_gpu_meter {
     fv_gpu_store *store;
     uint32_t units;
     uint64_t memory, largest;
-    bool vectors;   /* a CPU: a work-item uses vector types */
     bool few_turns; /* the device ends work-items that loop for long */
     /* What to measure in addition to the two rates. */
     bool half, dot, local, image, subgroups;
     /* Kernel `entry` of probe.cl with FV_PROBE `which`. */
-    fovea_status (*kernel)(void **out, fv_device *d, const char *entry, int which, bool vectors);
+    fovea_status (*kernel)(void **out, fv_device *d, const char *entry, int which);
     void (*drop)(fv_device *d, void *kernel); /* NULL: it is its program's */
     fovea_status (*buffer)(uint64_t *out, fv_device *d, uint64_t bytes);
     /* An image over its first bytes, released like a buffer; NULL: there are none. */

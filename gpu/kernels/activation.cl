@@ -34,7 +34,6 @@ FV_ERF(float2)
 #endif
 FV_ERF(float4)
 FV_ERF(float8)
-FV_ERF(float16)
 #define FV_ACT(w, x) (0.5f * (x) * (1.f + FV_CAT(fv_erf_float, w)((x)*0.707106781f)))
 #define fv_erf_float1 fv_erf_float
 #elif FV_EPI & FV_EPI_GELU_TANH

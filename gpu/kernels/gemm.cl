@@ -10,7 +10,6 @@
  *   thin    few rows: the work-items of a group share out k, then add up
  *   half    products in float16: gemm_half.cl, which has its own direct and tile, and
  *           gemm_subgroup.cl
- *   cpu     FV_TM x 32 per work-group of one, for devices that run it in vectors
  *   finish  the epilogue alone, of sums that another library left in the step's scratch
  *
  * Weights that are stored as int8 end with a scale for each packed column; they become floats as
@@ -24,7 +23,7 @@
  *
  * Macros of the host side: FV_CONV 1 for windows; FV_I8 1 for products of int8, FV_W8 1 for weights
  * that are only stored so; FV_TM, FV_TN tile of a work-item (FV_TN columns of the packed weight: 2,
- * 4, 8 or 16); FV_LN work-items side by side along the columns.
+ * 4 or 8); FV_LN work-items side by side along the columns.
  */
 #define FV_PANEL 32
 /* For every row of a tile. */
@@ -40,10 +39,8 @@
 #define FV_OW 1
 #elif FV_TN == 4
 #define FV_OW 2
-#elif FV_TN == 8
-#define FV_OW 4
 #else
-#define FV_OW 8
+#define FV_OW 4
 #endif
 #else
 #define FV_OW FV_TN
@@ -89,7 +86,7 @@
 #define FV_GATE(x, i) 0.f
 #endif
 
-/* Number i of 2, 4, 8 or 16, where i is known only at run time. Chosen by
+/* Number i of 2, 4 or 8, where i is known only at run time. Chosen by
  * halves: an array with such an index would stay in memory, and a kernel's stack costs it even
  * where it is never used. */
 #define fv_number1(x, i) (x)
@@ -104,10 +101,6 @@ static inline float fv_number4(float4 x, uint i)
 static inline float fv_number8(float8 x, uint i)
 {
     return fv_number4(i & 4 ? x.hi : x.lo, i);
-}
-static inline float fv_number16(float16 x, uint i)
-{
-    return fv_number8(i & 8 ? x.hi : x.lo, i);
 }
 #define FV_NUMBER(x, i) FV_CAT(fv_number, FV_OW)(x, i)
 
@@ -203,10 +196,6 @@ static inline int8 fv_dots8(uint a, uint8 w, int8 sum)
 {
     return (int8)(fv_dots4(a, w.lo, sum.lo), fv_dots4(a, w.hi, sum.hi));
 }
-static inline int16 fv_dots16(uint a, uint16 w, int16 sum)
-{
-    return (int16)(fv_dots8(a, w.lo, sum.lo), fv_dots8(a, w.hi, sum.hi));
-}
 #define FV_W FV_CAT(uint, FV_TN)
 #define FV_TO_W(x) (x)
 #define FV_ADD(a, w, sum) FV_CAT(fv_dots, FV_TN)(a, w, sum)
@@ -245,10 +234,6 @@ static inline float4 fv_numbers4(fv_weight p)
 static inline float8 fv_numbers8(fv_weight p)
 {
     return (float8)(fv_numbers4(p), fv_numbers4(p + 4));
-}
-static inline float16 fv_numbers16(fv_weight p)
-{
-    return (float16)(fv_numbers8(p), fv_numbers8(p + 8));
 }
 typedef FV_V fv_scale;
 #define FV_SCALE(n, col) FV_CAT(FV_LOAD, n)(FV_SCALES + (col))
@@ -319,19 +304,16 @@ typedef fv_source fv_place;
 #define FV_RUN(place, kx, ky) (place)
 #endif
 
-/* One, four or sixteen steps of a run; the window's outside is zero. */
+/* One or four steps of a run; the window's outside is zero. */
 #if FV_CONV
 #define FV_A1(p, k) ((p) ? FV_GET(0, (p) + (k)) : 0.f)
 #define FV_A4(p, k) ((p) ? FV_GET4(0, (p) + (k)) : (float4)(0.f))
-#define FV_A16(p, k) ((p) ? FV_GET16(0, (p) + (k)) : (float16)(0.f))
 #elif FV_I8
 #define FV_A1(p, k) (p)[k]
 #define FV_A4(p, k) FV_LOAD4((p) + (k))
-#define FV_A16(p, k) FV_LOAD16((p) + (k))
 #else
 #define FV_A1(p, k) FV_GET(0, (p) + (k))
 #define FV_A4(p, k) FV_GET4(0, (p) + (k))
-#define FV_A16(p, k) FV_GET16(0, (p) + (k))
 #endif
 
 /* ---- direct ---- */
@@ -555,74 +537,6 @@ FV_KERNEL void product(FV_ARGS)
 #endif
     if (part == 0 && wanted) {
         FV_FINISH_ALL(row, col);
-    }
-}
-#endif
-
-/* ---- cpu ---- */
-
-#if FV_VECTORS
-#define FV_BLOCK 256 /* steps of k of A that are copied at a time */
-
-/* n steps of a run. */
-static inline void fv_copy(fv_factor *to, uint n, fv_source from)
-{
-    uint k = 0;
-    for (; k + 16 <= n; k += 16)
-        vstore16(FV_A16(from, k), 0, to + k);
-    for (; k < n; k++)
-        to[k] = FV_A1(from, k);
-}
-
-FV_KERNEL void product(FV_ARGS)
-{
-    const uint row = get_group_id(0) * FV_TM, col = get_group_id(1) * FV_PANEL;
-    FV_SUM left[FV_TM], right[FV_TM];
-    fv_factor a[FV_TM][FV_BLOCK];
-    fv_weight w = FV_COLUMN(col);
-    FV_EACH(i)
-        left[i] = right[i] = (FV_SUM)(0);
-    for (uint tap = 0; tap < FV_TAPS; tap++)
-        for (uint k0 = 0; k0 < FV_DEPTH; k0 += FV_BLOCK) {
-            const uint n = min((uint)FV_BLOCK, FV_DEPTH - k0);
-            for (uint i = 0; i < FV_TM; i++) {
-                const fv_source from =
-                    FV_RUN(FV_PLACE(min(row + i, rows - 1)), tap % FV_SIDE, tap / FV_SIDE);
-                fv_copy(a[i], n, FV_CONV && !from ? from : from + k0);
-            }
-            for (uint k = 0; k < n; k++, w += FV_PANEL) {
-                const FV_W w0 = FV_TO_W(FV_GET_W(16, w, FV_SCALE(16, col)));
-                const FV_W w1 = FV_TO_W(FV_GET_W(16, w + 16, FV_SCALE(16, col + 16)));
-                FV_EACH(i) {
-                    left[i] = FV_ADD(a[i][k], w0, left[i]);
-                    right[i] = FV_ADD(a[i][k], w1, right[i]);
-                }
-            }
-        }
-    /* Halves of rows, which for their places by a variable are in memory: whole vectors, then the
-     * columns that are left, each by a loop outside of any condition: PoCL 7 takes very long
-     * to compile others. */
-    FV_SUM halves[2 * FV_TM];
-    FV_EACH(i) {
-        halves[2 * i] = left[i];
-        halves[2 * i + 1] = right[i];
-    }
-    const uint begin = FV_PAIRS ? col / 2 : col, rest = dim.s1 % FV_OW, end = dim.s1 - rest;
-    FV_TURNS(i, 2 * FV_TM) {
-        const uint r = row + i / 2, side = i % 2, n = begin + FV_OW * side;
-        if (r < rows && n < end) {
-            const FV_V sums = FV_REAL(halves[i], r, col + 16 * side);
-            FV_FINISH(FV_OW, FV_VALUES(sums), FV_GATES(sums), r, n);
-        }
-    }
-    const bool here = begin <= end && end < begin + 2 * FV_OW;
-    const uint side = here ? (end - begin) / FV_OW : 0, numbers = here ? FV_TM * rest : 0;
-    FV_TURNS(i, numbers) {
-        const uint r = row + i / rest, j = i % rest;
-        if (r < rows) {
-            const FV_V sums = FV_REAL(halves[2 * (i / rest) + side], r, col + 16 * side);
-            FV_FINISH(1, FV_NUMBER(FV_VALUES(sums), j), FV_GATE(sums, j), r, end + j);
-        }
     }
 }
 #endif

@@ -1,4 +1,4 @@
-/* gpu_foveated.c: launch code of cells.cl, of foveated.cl and of foveated_cpu.cl. */
+/* gpu_foveated.c: launch code of cells.cl and of foveated.cl. */
 #include "gpu/gpu_code.h"
 #include "ops/contracts/softmax_attention.h"
 #include "ops/foveated.h"
@@ -6,7 +6,6 @@
 enum {
     QUERIES = FV_FOVEA_BLOCK * FV_FOVEA_BLOCK,
     KEYS = 32,
-    LANES = 32,                   /* queries of a work-item of foveated_cpu.cl */
     SEEN = 11 * sizeof(uint32_t), /* of a level */
     LISTS = ((FV_FOVEA_LEVELS + 1) * SEEN + 2 * KEYS * sizeof(uint32_t) + 15) / 16 * 16,
 };
@@ -57,11 +56,6 @@ static void foveated_shape(const fv_launch *l, const fv_gpu_piece *p, size_t cou
     count[2] = fv_gpu_tile_slices(l);
 }
 
-static void shape_cpu(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
-{
-    fv_gpu_cover_blocks(l, p, LANES, count);
-}
-
 const fv_gpu_code fv_gpu_foveated = {.program = "foveated",
                                      .entry = "foveated",
                                      .group = 64,
@@ -77,9 +71,3 @@ const fv_gpu_code fv_gpu_foveated_local = {.program = "foveated",
                                            .define = foveated_define,
                                            .shape = foveated_shape,
                                            .align = 32};
-const fv_gpu_code fv_gpu_foveated_cpu = {.program = "foveated_cpu",
-                                         .entry = "foveated",
-                                         .group = 1,
-                                         .define = foveated_define,
-                                         .shape = shape_cpu,
-                                         .align = 32};

@@ -181,37 +181,11 @@ CODE(gemm_i8_direct, direct, 64, 64, FV_GPU_QUANTISE)
 CODE(gemm_i8_tile, tile, 128, 64, FV_GPU_QUANTISE)
 CODE(gemm_i8_thin, thin, 128, 1, FV_GPU_QUANTISE)
 
-/* Rows of a tile of `cpu`: tiles of about the same height rather than a last one that is nearly
- * empty. */
-static uint32_t height_cpu(const fv_launch *l)
-{
-    const uint32_t rows = l->args.prob.dim[FV_DIM_ROWS];
-    const uint32_t tiles =
-        (rows + l->args.knobs.v[FV_GPU_KNOB_ROWS] - 1) / l->args.knobs.v[FV_GPU_KNOB_ROWS];
-    return (rows + tiles - 1) / tiles;
-}
-
-static void define_cpu(const fv_launch *l, uint32_t group, fv_gpu_text *out)
-{
-    const fv_gpu_tile t = {.rows = height_cpu(l), .cols = 16, .across = group};
-    define_sizes("FV_VECTORS", l, &t, out);
-}
-
-static void shape_cpu(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
-{
-    fv_gpu_cover_product(l, p->rows, height_cpu(l), PANEL, count);
-}
-
-#define LOCAL_cpu NULL
-CODE(gemm_cpu, cpu, 1, 64, {NULL})
-CODE(gemm_i8_cpu, cpu, 1, 64, FV_GPU_QUANTISE)
-
 /* ---- which of them ---- */
 
 static const fv_knob knobs_direct[] = {{"rows", {4, 8, 2}, 3}, {"cols", {4, 8}, 2}, {NULL, {0}, 0}};
 static const fv_knob knobs_tile[] = {{"rows", {8, 4}, 2}, {"cols", {4, 8}, 2}, {NULL, {0}, 0}};
 static const fv_knob knobs_thin[] = {{"rows", {4, 2}, 2}, {"cols", {4}, 1}, {NULL, {0}, 0}};
-static const fv_knob knobs_cpu[] = {{"rows", {8, 6, 12, 4}, 4}, {NULL, {0}, 0}};
 
 double fv_gpu_gemm_idle(const fv_problem *p)
 {
@@ -265,4 +239,3 @@ static double cost_tile(const fv_problem *p, const fv_knobs *knobs)
 OF_TYPES(direct, true, .rate = 100e9)
 OF_TYPES(tile, true, .cost = cost_tile)
 OF_TYPES(thin, p->dim[FV_DIM_ROWS] <= 16, .rate = 250e9)
-OF_TYPES(cpu, true, .rate = 300e9)

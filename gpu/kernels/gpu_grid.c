@@ -105,24 +105,12 @@ static void dwconv_shape(const fv_launch *l, const fv_gpu_piece *p, size_t count
     fv_gpu_spread(count, lines(l, p) * tiles, (l->args.prob.dim[FV_ROW_C] + 3) / 4, p->group);
 }
 
-static void dwconv_line_shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
-{
-    fv_gpu_spread(count, lines(l, p), (l->args.prob.dim[FV_ROW_C] + 15) / 16, p->group);
-}
-
 const fv_gpu_code fv_gpu_dwconv = {.program = "dwconv",
                                    .entry = "dwconv",
                                    .group = 64,
                                    .define = dwconv_define,
                                    .shape = dwconv_shape,
                                    .align = 1};
-const fv_gpu_code fv_gpu_dwconv_line = {.program = "dwconv",
-                                        .entry = "dwconv_line",
-                                        .group = 1,
-                                        .macros = " -DLINES=1",
-                                        .define = dwconv_define,
-                                        .shape = dwconv_line_shape,
-                                        .align = 1};
 
 /* ---- adaptive pooling ---- */
 

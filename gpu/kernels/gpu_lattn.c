@@ -287,40 +287,6 @@ static bool wlattn_applies(const fv_problem *p)
 
 const fv_kernel_hooks fv_h_gpu_wlattn = {.applies = wlattn_applies};
 
-/* ---- devices whose work-items run one after the other ---- */
-
-enum { CPU_ROWS = 64 }; /* of a work-item of APPLY, as lattn_cpu.cl has it */
-
-static void apply_cpu_shape(const fv_launch *l, const fv_gpu_piece *piece, size_t count[3])
-{
-    count[0] = fv_ceil_div(piece->rows, CPU_ROWS);
-    count[1] = l->args.prob.heads;
-}
-
-const fv_gpu_code fv_gpu_lattn_reduce_cpu = {.program = "lattn_cpu",
-                                             .entry = "lattn_reduce",
-                                             .group = 1,
-                                             .macros = " -DFV_LATTN_REDUCE=1 -DFV_WIDTH=16",
-                                             .define = define_problem,
-                                             .shape = fv_gpu_shape_parts,
-                                             .align = 64};
-const fv_gpu_code fv_gpu_lattn_apply_cpu = {.program = "lattn_cpu",
-                                            .entry = "lattn_apply",
-                                            .group = 1,
-                                            .macros = " -DFV_LATTN_APPLY=1 -DFV_WIDTH=16",
-                                            .define = define_problem,
-                                            .shape = apply_cpu_shape,
-                                            .align = CPU_ROWS};
-
-/* The features of a work-item's rows must fit on its stack. */
-static bool lattn_cpu_applies(const fv_problem *p)
-{
-    return lattn_applies(p) && p->dim[FV_ATTN_D] <= 256 && p->dim[FV_ATTN_DV] <= 256 &&
-           p->heads * p->dim[FV_ATTN_D] <= 8192;
-}
-
-const fv_kernel_hooks fv_h_gpu_lattn_cpu = {.applies = lattn_cpu_applies};
-
 /* ---- GATES ---- */
 
 const fv_gpu_code fv_gpu_gates = {

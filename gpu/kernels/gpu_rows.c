@@ -11,9 +11,6 @@ const fv_gpu_code fv_gpu_take = {
 const fv_gpu_code fv_gpu_convert = {
     .program = "rows", .entry = "convert", .group = 64, .shape = fv_gpu_shape_columns, .align = 1};
 
-const fv_gpu_code fv_gpu_convert_row = {
-    .program = "rows", .entry = "convert_row", .group = 1, .shape = fv_gpu_shape_rows, .align = 1};
-
 const fv_gpu_code fv_gpu_lerp = {
     .program = "rows", .entry = "lerp", .group = 64, .shape = fv_gpu_shape_columns, .align = 1};
 const fv_gpu_code fv_gpu_rope = {
@@ -80,11 +77,6 @@ const fv_gpu_code fv_gpu_layernorm = {.program = "layernorm",
                                       .local = norm_local,
                                       .shape = norm_shape,
                                       .align = 1};
-const fv_gpu_code fv_gpu_layernorm_row = {.program = "layernorm",
-                                          .entry = "layernorm_row",
-                                          .group = 1,
-                                          .shape = fv_gpu_shape_rows,
-                                          .align = 1};
 
 static void norm_groups_shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
 {
@@ -98,8 +90,3 @@ const fv_gpu_code fv_gpu_rmsnorm = {.program = "rmsnorm",
                                     .local = norm_local,
                                     .shape = norm_groups_shape,
                                     .align = 1};
-const fv_gpu_code fv_gpu_rmsnorm_row = {.program = "rmsnorm",
-                                        .entry = "rmsnorm_row",
-                                        .group = 1,
-                                        .shape = fv_gpu_shape_rows,
-                                        .align = 1};

@@ -1,4 +1,4 @@
-/* gpu_scan.c: launch code of scan.cl and scan_cpu.cl. */
+/* gpu_scan.c: launch code of scan.cl. */
 #include "gpu/gpu_code.h"
 #include "ops/mech_traits.h"
 
@@ -93,30 +93,9 @@ const fv_gpu_code fv_gpu_scan_chunk = {.program = "scan",
                                        .shape = scan_shape,
                                        .align = 8};
 
-static void define_vectors(const fv_launch *l, uint32_t group, fv_gpu_text *out)
-{
-    (void)group;
-    fv_gpu_define(out, "FV_D", l->args.prob.dim[FV_ATTN_D]);
-    fv_gpu_define(out, "FV_DV", l->args.prob.dim[FV_ATTN_DV]);
-    fv_gpu_define(out, "FV_WIDTH", 16);
-}
-
-const fv_gpu_code fv_gpu_scan_cpu = {.program = "scan_cpu",
-                                     .entry = "scan",
-                                     .group = 1,
-                                     .define = define_vectors,
-                                     .shape = fv_gpu_shape_heads,
-                                     .align = 8};
-
 static bool takes_steps(const fv_problem *p)
 {
     return !(p->flags & FV_FLAG_CHUNKWISE);
-}
-
-/* scan_cpu.cl keeps the state on the stack of a work-item. */
-static bool takes_narrow(const fv_problem *p)
-{
-    return takes_steps(p) && (uint64_t)width_of(p) * p->dim[FV_ATTN_DV] <= 1 << 16;
 }
 
 /* The chunk kernels do not support a decay per channel in the delta rule's products of keys. */
@@ -137,12 +116,6 @@ static double step_cost(const fv_problem *p, const fv_knobs *k)
     return 1e-6 + state_products(p) * 2e-10;
 }
 
-static double cpu_cost(const fv_problem *p, const fv_knobs *k)
-{
-    (void)k;
-    return 1e-6 + state_products(p) * 2e-11;
-}
-
 /* A single token is not computed as a chunk. */
 static double chunk_cost(const fv_problem *p, const fv_knobs *k)
 {
@@ -151,5 +124,4 @@ static double chunk_cost(const fv_problem *p, const fv_knobs *k)
 }
 
 const fv_kernel_hooks fv_h_gpu_scan_step = {.applies = takes_steps, .cost = step_cost};
-const fv_kernel_hooks fv_h_gpu_scan_cpu = {.applies = takes_narrow, .cost = cpu_cost};
 const fv_kernel_hooks fv_h_gpu_scan_chunk = {.applies = takes_chunks, .cost = chunk_cost};

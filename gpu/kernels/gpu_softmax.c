@@ -1,11 +1,10 @@
-/* gpu_softmax.c: launch code of softmax.cl and softmax_scan.cl, with softmax_tiles.cl, and of
- * softmax_cpu.cl. */
+/* gpu_softmax.c: launch code of softmax.cl and softmax_scan.cl, with softmax_tiles.cl. */
 #include <string.h>
 
 #include "gpu/gpu_code.h"
 #include "ops/contracts/sequence.h"
 
-enum { ACROSS = 16, KEYS = 32, SLICE = 64, PITCH = 5, LANES = 32, QUAD = 4 * sizeof(float) };
+enum { ACROSS = 16, KEYS = 32, SLICE = 64, PITCH = 5, QUAD = 4 * sizeof(float) };
 
 static void softmax_define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
 {
@@ -60,11 +59,6 @@ static void softmax_shape(const fv_launch *l, const fv_gpu_piece *p, size_t coun
     count[2] = fv_gpu_tile_slices(l);
 }
 
-static void shape_cpu(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
-{
-    fv_gpu_cover_queries(l, p->rows, LANES, count);
-}
-
 uint64_t fv_gpu_regions(const fv_launch *l, uint32_t *out)
 {
     const uint64_t size = l->args.table ? l->rows * sizeof(uint32_t) : 0;
@@ -88,12 +82,6 @@ const fv_gpu_code fv_gpu_softmax_local = {.program = "softmax",
                                           .define = softmax_define,
                                           .shape = softmax_shape,
                                           .align = 32};
-const fv_gpu_code fv_gpu_softmax_cpu = {.program = "softmax_cpu",
-                                        .entry = "softmax",
-                                        .group = 1,
-                                        .define = softmax_define,
-                                        .shape = shape_cpu,
-                                        .align = 32};
 
 const fv_gpu_code fv_gpu_wsoftmax = {.program = "softmax",
                                      .entry = "wsoftmax",
@@ -112,13 +100,6 @@ const fv_gpu_code fv_gpu_wsoftmax_local = {.program = "softmax",
                                            .shape = softmax_shape,
                                            .table = fv_gpu_regions,
                                            .align = FV_GPU_WINDOWS};
-const fv_gpu_code fv_gpu_wsoftmax_cpu = {.program = "softmax_cpu",
-                                         .entry = "wsoftmax",
-                                         .group = 1,
-                                         .define = softmax_define,
-                                         .shape = shape_cpu,
-                                         .table = fv_gpu_regions,
-                                         .align = FV_GPU_WINDOWS};
 
 static void scan_define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
 {
@@ -159,11 +140,3 @@ static bool is_of_floats(const fv_problem *p)
 }
 
 const fv_kernel_hooks fv_h_gpu_softmax = {.applies = is_of_floats};
-
-/* The private arrays of softmax_cpu.cl must fit on the stack. */
-static bool is_narrow(const fv_problem *p)
-{
-    return is_of_floats(p) && p->dim[FV_ATTN_D] <= 256 && p->dim[FV_ATTN_DV] <= 256;
-}
-
-const fv_kernel_hooks fv_h_gpu_softmax_cpu = {.applies = is_narrow};

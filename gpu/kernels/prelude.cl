@@ -152,12 +152,6 @@ static inline void fv_put8_f16(global half *p, float8 x)
     vstore_half8_rte(x, 0, (half *)&bits);
     FV_STORE8(bits, (global ushort *)p);
 }
-static inline void fv_put16_f16(global half *p, float16 x)
-{
-    ushort16 bits;
-    vstore_half16_rte(x, 0, (half *)&bits);
-    FV_STORE16(bits, (global ushort *)p);
-}
 #define FV_PUT4_f32(p, x) FV_STORE4(x, p)
 #define FV_PUT4_f16(p, x) vstore_half4_rte(x, 0, p)
 #define FV_PUT4_bf16(p, x) fv_put4_bf16(p, x)
@@ -166,10 +160,6 @@ static inline void fv_put16_f16(global half *p, float16 x)
 #define FV_PUT8_f16(p, x) fv_put8_f16(p, x)
 #define FV_PUT8_bf16(p, x) (fv_put4_bf16(p, (x).lo), fv_put4_bf16((p) + 4, (x).hi))
 #define FV_PUT8(n, p, x) FV_CAT(FV_PUT8_, FV_T##n)(p, x)
-#define FV_PUT16_f32(p, x) FV_STORE16(x, p)
-#define FV_PUT16_f16(p, x) fv_put16_f16(p, x)
-#define FV_PUT16_bf16(p, x) (FV_PUT8_bf16(p, (x).lo), FV_PUT8_bf16((p) + 8, (x).hi))
-#define FV_PUT16(n, p, x) FV_CAT(FV_PUT16_, FV_T##n)(p, x)
 
 /* ---- rows in runs of four columns ---- */
 

@@ -275,19 +275,10 @@ kernel void compute(global float *out, const uint turns)
 #endif
 
 #if FV_PROBE == FV_PROBE_BEST
-/* On a CPU: long vectors, and each work-item reads a contiguous stretch. Elsewhere: short ones, and
- * neighbouring work-items read neighbouring values. */
-#ifdef FV_PROBE_CPU
-typedef float16 values;
-#define SUM(v) (v.s0 + v.s5 + v.sa + v.sf)
-#define EACH(i, n)                                                                                 \
-    const uint share = n / (uint)get_global_size(0), from = share * (uint)get_global_id(0);        \
-    for (uint i = from; i < from + share; i++)
-#else
+/* Neighbouring work-items read neighbouring values. */
 typedef float4 values;
 #define SUM(v) (v.x + v.y + v.z + v.w)
 #define EACH(i, n) for (uint i = (uint)get_global_id(0); i < n; i += (uint)get_global_size(0))
-#endif
 
 /* 128 multiply-adds of values per turn and work-item, 8 of which do not wait for one another. */
 kernel void compute(global float *out, const uint turns)

@@ -25,20 +25,6 @@ FV_KERNEL void convert(FV_IN(0), FV_OUT(1), FV_CALL)
     FV_PUT_RUN(1, FV_AT(1, me.x) + c, FV_GET_RUN(0, FV_AT(0, me.x) + c, left, 0.f), left);
 }
 
-/* A work-item has a row. */
-FV_KERNEL void convert_row(FV_IN(0), FV_OUT(1), FV_CALL)
-{
-    const uint r = get_global_id(0), whole = dim.s1 / 16 * 16;
-    if (r >= rows)
-        return;
-    global const FV_CELL(0) *in = FV_AT(0, r);
-    global FV_CELL(1) *out = FV_AT(1, r);
-    for (uint c = 0; c < whole; c += 16)
-        FV_PUT16(1, out + c, FV_GET16(0, in + c));
-    for (uint c = whole; c < dim.s1; c++)
-        FV_PUT(1, out + c, FV_GET(0, in + c));
-}
-
 /* The third dimension counts parts. table: as the op has it. */
 FV_KERNEL void gather(FV_IN(0), FV_IN(1), FV_OUT(2), FV_CALL)
 {

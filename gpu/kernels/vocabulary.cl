@@ -1,14 +1,7 @@
-/* vocabulary.cl: the part of the vector vocabulary that the mechanisms of src/mech/ use, on float
- * or on vectors of FV_WIDTH floats. Their text follows, then that of the kernel. */
+/* vocabulary.cl: the part of the vector vocabulary that the mechanisms of src/mech/ use, on float.
+ * Their text follows, then that of the kernel. */
 #define FV_FN static inline
-#ifndef FV_WIDTH
-#define FV_WIDTH 1
-#endif
-#if FV_WIDTH > 1
-typedef FV_CAT(float, FV_WIDTH) fv_v;
-#else
 typedef float fv_v;
-#endif
 
 FV_FN fv_v fv_set(float s)
 {
@@ -86,61 +79,6 @@ FV_FN fv_v fv_exp_neg(fv_v x)
     return FV_EXP_NEG(x);
 }
 
-#if FV_WIDTH > 1
-/* Compilers for processors call a scalar function for each number of a vector. */
-
-/* x^p for x >= 0 and p >= 1. log2(x) is kept in parts: its integer part, large as it may be, costs
- * no digits. */
-FV_FN fv_v fv_pow(fv_v x, fv_v p)
-{
-    typedef FV_CAT(int, FV_WIDTH) bits;
-    const bits exponent = (FV_CAT(as_int, FV_WIDTH)(x) - 0x3f3504f3) >> 23;
-    const fv_v e = FV_CAT(convert_float, FV_WIDTH)(exponent);
-    const fv_v r = FV_CAT(as_float, FV_WIDTH)(FV_CAT(as_int, FV_WIDTH)(x) - (exponent << 23)) - 1.f;
-    fv_v l = 0.125837013f;
-    l = l * r - 0.207269728f;
-    l = l * r + 0.215715602f;
-    l = l * r - 0.238944829f;
-    l = l * r + 0.287916243f;
-    l = l * r - 0.360703677f;
-    l = l * r + 0.480910629f;
-    l = l * r - 0.721347332f;
-    l = l * r + 0.442694992f;
-    l = l * r + r;
-    const fv_v high = p * e, low = fma(p, e, -high);
-    const fv_v sum = p * l + high, n = rint(sum);
-    const fv_v t = 0.693147181f * (p * l + (high - n + low));
-    fv_v y = 1.9875691500e-4f;
-    y = y * t + 1.3981999507e-3f;
-    y = y * t + 8.3334519073e-3f;
-    y = y * t + 4.1665795894e-2f;
-    y = y * t + 1.6666665459e-1f;
-    y = y * t + 5.0000001201e-1f;
-    y = t * t * y + t + 1.f;
-    const bits shift = FV_CAT(convert_int, FV_WIDTH)(clamp(n, -126.f, 128.f)) << 23;
-    y = FV_CAT(as_float, FV_WIDTH)(FV_CAT(as_int, FV_WIDTH)(y) + shift);
-    y = sum < -126.f ? (fv_v)(0.f) : y;
-    y = sum > 127.999992f ? (fv_v)(INFINITY) : y;
-    return x < (fv_v)(INFINITY) ? y : x;
-}
-
-/* An odd over an even polynomial: 6 ulp. It is 1 beyond 8. */
-FV_FN fv_v fv_tanh(fv_v x)
-{
-    const fv_v t = clamp(x, -7.90531111f, 7.90531111f), s = t * t;
-    fv_v p = s * -5.64167624e-14f + 4.08741721e-11f;
-    p = p * s - 1.75837892e-08f;
-    p = p * s + 1.04674992e-05f;
-    p = p * s + 0.00303609832f;
-    p = p * s + 0.130225534f;
-    p = p * s + 0.999999872f;
-    fv_v q = s * 0.000244866093f + 0.024222764f;
-    q = q * s + 0.463558385f;
-    q = q * s + 1.f;
-    const fv_v y = t * p / q;
-    return x == x ? clamp(y, -1.f, 1.f) : x;
-}
-#else
 FV_FN fv_v fv_pow(fv_v x, fv_v p)
 {
     return pow(x, p);
@@ -150,7 +88,6 @@ FV_FN fv_v fv_tanh(fv_v x)
 {
     return tanh(x);
 }
-#endif
 
 FV_FN fv_v fv_sigmoid(fv_v x)
 {

@@ -32,7 +32,7 @@ FAMILIES = {
     "scans": r"scan_",
     "rows": "",
 }
-SAMPLE = ("gemm_f32_cpu_cl", "softmax_cpu_cl", "lattn_apply_elu1_cpu_cl", "scan_step_identity_cpu_cl",
+SAMPLE = ("gemm_f32_direct_cl", "softmax_cl", "lattn_apply_elu1_cl", "scan_step_identity_cl",
           "layernorm_cl")  # what a processor runs as an OpenCL device
 COUNTS = re.compile(r"(\d+) passed, (\d+) failed, (\d+) skipped")
 
@@ -66,7 +66,7 @@ def kernels(check, device, wanted=None, settings=()):
 
 def some(names):
     """Fewer mechanisms, and fewer convolutions."""
-    left_out = re.compile("^conv_b?f16_|_(%s)_((cpu|local|mma|mma_f16|segments)_)?(cl|cuda)$" % "|".join(LEFT_OUT))
+    left_out = re.compile("^conv_b?f16_|_(%s)_((local|mma|mma_f16|segments)_)?(cl|cuda)$" % "|".join(LEFT_OUT))
     return [name for name in names if not left_out.search(name)]
 
 

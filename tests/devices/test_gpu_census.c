@@ -55,8 +55,8 @@ enum rank { GENERAL, TILED, TENSOR };
 
 static enum rank rank_of(const fv_kernel *k)
 {
-    const uint32_t tiled = FV_NEED_CL_LOCAL | FV_NEED_CL_CPU | FV_NEED_CL_SUBGROUPS |
-                           FV_NEED_CL_IMAGE_FIRST | FV_NEED_CUDA_MMA_F16;
+    const uint32_t tiled =
+        FV_NEED_CL_LOCAL | FV_NEED_CL_SUBGROUPS | FV_NEED_CL_IMAGE_FIRST | FV_NEED_CUDA_MMA_F16;
     if (k->needs & FV_NEED_CUDA_MMA)
         return TENSOR;
     return k->needs & tiled || strstr(k->name, "_tile_") || strstr(k->name, "_local_") ? TILED
