@@ -62,11 +62,10 @@ typedef struct fv_gpu_code {
      * (" -DFV_STAGE=1"), and those that depend on the step; NULL: none. */
     const char *macros;
     void (*define)(const fv_launch *l, uint32_t group, fv_gpu_text *out);
-    /* CUDA only: sets the knobs that are left to the problem's size (0) to choice number `choice`,
-     * of which 0 is the best, for a device with `units` compute units (0: unknown). False: there
-     * are not more than `choice` choices. NULL: no such knobs. `define` and `shape` are called with
-     * settled knobs only. */
-    bool (*settle)(fv_launch *l, uint32_t units, uint32_t choice);
+    /* CUDA only: sets the knobs that are left to the problem's size (0) to the best values for a
+     * device with `units` compute units (0: unknown). NULL: no such knobs. `define` and `shape` are
+     * called with settled knobs only. */
+    void (*settle)(fv_launch *l, uint32_t units);
     /* Work-groups in three dimensions. Tokens are counted in the first one: NVIDIA's devices take
      * 65535 of the others. */
     void (*shape)(const fv_launch *l, const fv_gpu_piece *p, size_t count[3]);
@@ -95,8 +94,8 @@ typedef struct fv_gpu_code {
     size_t (*left)(const fv_launch *l);
 } fv_gpu_code;
 
-/* fv_gpu_code.settle of a launch; without one there is a single choice, which sets nothing. */
-bool fv_gpu_settle(fv_launch *l, uint32_t units, uint32_t choice);
+/* fv_gpu_code.settle of a launch, where its kernel has one. */
+void fv_gpu_settle(fv_launch *l, uint32_t units);
 
 /* Work-groups for one work-item each for `n` items. */
 static inline size_t fv_gpu_groups(uint64_t n, uint32_t group)

@@ -61,10 +61,11 @@ void fv_gpu_specialise(fv_gpu_text *t, const fv_launch *l, uint32_t group)
         code->define(l, group, t);
 }
 
-bool fv_gpu_settle(fv_launch *l, uint32_t units, uint32_t choice)
+void fv_gpu_settle(fv_launch *l, uint32_t units)
 {
     const fv_gpu_code *code = l->kernel->code.gpu;
-    return code->settle ? code->settle(l, units, choice) : choice == 0;
+    if (code->settle)
+        code->settle(l, units);
 }
 
 /* ---- shapes ---- */

@@ -81,7 +81,7 @@ if [ -n "$libraries" ]; then
     fi
     # shellcheck disable=SC2086
     sh platform/cross/libraries.sh $libraries
-    set -- --cross-file "$prefix/prefix.ini" -Dstatic_deps=true -Dptx=disabled "$@"
+    set -- --cross-file "$prefix/prefix.ini" -Dstatic_deps=true "$@"
 fi
 if [ ! -e "$build/build.ninja" ]; then
     # The compilers are the cross file's, not what the environment says of the build machine's.
