@@ -2,7 +2,7 @@
 # setup-debian.sh: installs the Debian or Ubuntu packages that a script here needs, if any is
 # missing.
 #
-#   sh platform/setup-debian.sh build|test|emulate|arm64|armhf|riscv64|musl|windows|macos|libraries|
+#   sh platform/setup-debian.sh build|test|emulate|arm64|armhf|riscv64|musl|windows|libraries|
 #                               clang|compilers|package|docs|mpi|plot|venv ...
 #
 # With everything there it does nothing and touches no network; on other systems it says what is
@@ -37,7 +37,6 @@ libraries='cmake ninja-build pkgconf|pkg-config dpkg-dev patch'
 riscv64="opencl-headers meson python3 python3-numpy qemu-user gcc-riscv64-linux-gnu g++-riscv64-linux-gnu $libraries"
 musl="linux-libc-dev meson python3 python3-numpy musl-tools $libraries"
 windows="meson python3 python3-numpy gcc-mingw-w64-x86-64-posix g++-mingw-w64-x86-64-posix wine64 $libraries"
-macos="meson python3-venv clang lld llvm $libraries"
 clang='clang'
 # Of GPU programs: clang with libclc of its own version, its linker, and Intel's (amd64 alone).
 compilers='clang-15|clang-19|clang libclc-15|libclc-19|libclc| lld intel-opencl-icd|intel-ocloc|'
@@ -59,7 +58,6 @@ for purpose in "$@"; do
     riscv64) wanted="$wanted $riscv64" ;;
     musl) wanted="$wanted $musl" ;;
     windows) wanted="$wanted $windows" ;;
-    macos) wanted="$wanted $macos" ;;
     libraries) wanted="$wanted $libraries" ;;
     clang) wanted="$wanted $clang" ;;
     compilers) wanted="$wanted $compilers" ;;
@@ -69,7 +67,7 @@ for purpose in "$@"; do
     plot) wanted="$wanted $plot" ;;
     venv) wanted="$wanted $venv" ;;
     *)
-        echo "usage: setup-debian.sh build|test|emulate|arm64|armhf|riscv64|musl|windows|macos|libraries|" \
+        echo "usage: setup-debian.sh build|test|emulate|arm64|armhf|riscv64|musl|windows|libraries|" \
             "clang|compilers|package|docs|mpi|plot|venv ..." >&2
         exit 1
         ;;

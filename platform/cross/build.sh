@@ -7,17 +7,15 @@
 #   riscv64 riscv64-clang           RISC-V in qemu; vectors by clang alone
 #   musl                            a static program of x86-64
 #   windows                         x86-64, by MinGW-w64, under Wine
-#   macos macos-x86_64              macOS, by clang; nothing here runs it, so that there are no tests
 #
 # Installs what is missing (Debian or Ubuntu, see platform/setup-debian.sh), builds into build-TARGET,
 # and runs suite quick without its slowest tests; --quick: a part of it, kernels, golden cases and a
 # few frames; --long: all, suite long too. The last line says `N passed, N failed, N skipped`. QEMU_CPU
-# (cortex-a53, cortex-a76, max) chooses what qemu emulates, JOBS the number of compilers. MACOS_SDK is a
-# macOS SDK, instead of what platform/cross/macos_sdk.sh fetches.
+# (cortex-a53, cortex-a76, max) chooses what qemu emulates, JOBS the number of compilers.
 set -eu
 cd "$(dirname "$0")/../.."
 usage() {
-    echo "usage: build.sh aarch64|aarch64-clang|armhf|riscv64|riscv64-clang|musl|windows|macos|macos-x86_64" \
+    echo "usage: build.sh aarch64|aarch64-clang|armhf|riscv64|riscv64-clang|musl|windows" \
         "[--build-only|--quick|--long] [meson options]" >&2
     exit 1
 }
@@ -47,13 +45,6 @@ windows)
     export WINEPREFIX="$PWD/build-windows-wine" WINEDEBUG=-all
     export WINEPATH="Z:$(echo "$PWD/build-windows/src" | tr / '\\')" # where the library is
     ;;
-macos | macos-x86_64)
-    case $name in macos) processor=arm64 machine=aarch64-macos ;; *) processor=x86_64 machine=x86_64-macos ;; esac
-    packages=macos
-    sdk=${MACOS_SDK:-$PWD/build-macos-sdk}
-    libraries="build-$name-libraries Darwin $processor $PWD/build-$name-libraries/cc"
-    set -- "$@" -Dcuda=disabled
-    ;;
 *) usage ;;
 esac
 extent=
@@ -64,21 +55,12 @@ case ${1:-} in
     ;;
 esac
 
-[ "$packages" != macos ] || extent=--build-only
-
 # shellcheck disable=SC2086
 sh platform/setup-debian.sh $packages >&2
 if [ -n "$libraries" ]; then
     prefix=$PWD/${libraries%% *}
     mkdir -p "$prefix"
     printf "[constants]\nprefix = '%s'\n" "$prefix" >"$prefix/prefix.ini"
-    if [ "$packages" = macos ]; then
-        [ -n "${MACOS_SDK:-}" ] || sh platform/cross/macos_sdk.sh "$sdk"
-        echo "sdk = '$sdk'" >>"$prefix/prefix.ini"
-        printf '#!/bin/sh\nexec clang --target=%s-apple-macos11 -isysroot "%s" -fuse-ld=lld %s "$@"\n' \
-            "$processor" "$sdk" -Wno-unused-command-line-argument >"$prefix/cc"
-        chmod +x "$prefix/cc"
-    fi
     # shellcheck disable=SC2086
     sh platform/cross/libraries.sh $libraries
     set -- --cross-file "$prefix/prefix.ini" -Dstatic_deps=true "$@"

@@ -4,7 +4,7 @@
 #
 #   libraries.sh FOLDER SYSTEM PROCESSOR C-COMPILER [CMAKE OPTIONS]
 #
-# SYSTEM and PROCESSOR are CMake's names (Linux riscv64, Windows AMD64, Darwin arm64). FOLDER/lib/pkgconfig then
+# SYSTEM and PROCESSOR are CMake's names (Linux riscv64, Windows AMD64). FOLDER/lib/pkgconfig then
 # describes the libraries; existing ones are not built again. Sources come by apt, through a list
 # of their own in build-sources: the machine's lists stay as they are.
 set -eu
@@ -77,14 +77,6 @@ build_zlib() {
 }
 
 archiver=$("$compiler" -print-prog-name=ar)
-case $system in
-Darwin) # LLVM's tools have Apple's names with a word before them
-    llvm=$(llvm-config --bindir)
-    archiver=$llvm/llvm-ar
-    set -- "$@" -DCMAKE_OSX_SYSROOT= -DCMAKE_AR="$archiver" -DCMAKE_RANLIB="$llvm/llvm-ranlib" \
-        -DCMAKE_INSTALL_NAME_TOOL="$llvm/llvm-install-name-tool"
-    ;;
-esac
 case $compiler in
 musl-gcc) # it has no headers of the kernel's
     mkdir -p "$prefix/include"
@@ -100,5 +92,5 @@ build libpng1.6 libpng -DPNG_SHARED=OFF -DPNG_EXECUTABLES=OFF -DPNG_TESTS=OFF "$
 build libjpeg-turbo libjpeg -DENABLE_SHARED=OFF -DWITH_SIMD=OFF "$@"
 build cmocka cmocka -DWITH_EXAMPLES=OFF -DWITH_STATIC_LIB=ON "$@"
 # It makes a shared one in any case, which linkers would take before the other.
-rm -f "$prefix"/lib/libcmocka.so* "$prefix"/lib/libcmocka.dll.a "$prefix"/lib/libcmocka*.dylib
+rm -f "$prefix"/lib/libcmocka.so* "$prefix"/lib/libcmocka.dll.a
 [ ! -e "$prefix/lib/libcmocka-static.a" ] || mv "$prefix/lib/libcmocka-static.a" "$prefix/lib/libcmocka.a"

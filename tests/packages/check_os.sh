@@ -41,14 +41,4 @@ for folder in /usr/include/linux /usr/include/asm-generic "/usr/include/$(uname 
     ln -s "$folder" "$out/kernel/$(basename "$folder")"
 done
 try musl "$linux" musl-gcc -std=c11 -isystem "$out/kernel"
-# Of PyPI's ziglang, which has the headers of macOS: ZIG, or what the path has.
-if command -v "${ZIG:-zig}" >/dev/null; then
-    for target in aarch64-macos x86_64-macos; do
-        try $target "$posix platform/os/os_no_dmabuf.c platform/os/macos/*.c" "${ZIG:-zig}" cc -target $target \
-            -std=c11 -D_DARWIN_C_SOURCE -include platform/os/macos/macos_posix.h
-    done
-else
-    skipped=$((skipped + 1))
-    echo "skipped macOS: no zig"
-fi
 verdicts

@@ -12,7 +12,6 @@ armhf) tools='arm-linux-gnueabihf-gcc qemu-arm' purpose=armhf ;;
 riscv64*) tools='riscv64-linux-gnu-gcc qemu-riscv64' purpose=riscv64 ;;
 musl) tools='musl-gcc' purpose=musl ;;
 windows) tools='x86_64-w64-mingw32-gcc-posix /usr/lib/wine/wine64' purpose=windows ;;
-macos*) tools='clang lld llvm-ar' purpose=macos ;;
 esac
 case $1 in *-clang) tools="$tools clang" ;; esac
 for tool in $tools; do
