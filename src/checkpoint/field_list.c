@@ -3,24 +3,29 @@
 
 #include <string.h>
 
-static bool holds(const fv_field *k, const json_t *value)
+/* A word of a list: the name of a field, and behind "=" the value that it must have. */
+struct field {
+    const char *name, *rule;
+    size_t length, rule_length; /* rule_length 0: any value */
+};
+
+static bool rules(const struct field *k, const char *rule)
+{
+    return k->rule_length == strlen(rule) && memcmp(k->rule, rule, k->rule_length) == 0;
+}
+
+static bool holds(const struct field *k, const json_t *value)
 {
     const char *text = json_string_value(value);
     bool flag;
-    switch (k->rule) {
-    case FV_FIELD_ANY:
+    if (k->rule_length == 0)
         return true;
-    case FV_FIELD_TEXT:
-        return text && strcmp(text, k->text) == 0;
-    case FV_FIELD_TRUE:
-        return fv_json_flag(&flag, value) && flag;
-    case FV_FIELD_FALSE:
-        return fv_json_flag(&flag, value) && !flag;
-    case FV_FIELD_EMPTY:
-        break;
-    }
-    return json_is_false(value) || (json_is_array(value) && json_array_size(value) == 0) ||
-           (json_is_object(value) && json_object_size(value) == 0);
+    if (rules(k, "true") || rules(k, "false"))
+        return fv_json_flag(&flag, value) && flag == rules(k, "true");
+    if (rules(k, "{}"))
+        return json_is_false(value) || (json_is_array(value) && json_array_size(value) == 0) ||
+               (json_is_object(value) && json_object_size(value) == 0);
+    return text && rules(k, text);
 }
 
 bool fv_field_list_has(const json_t *ignore, const char *name)
@@ -35,31 +40,39 @@ bool fv_field_list_has(const json_t *ignore, const char *name)
     return false;
 }
 
-static const fv_field *find(const fv_field *list, const char *name)
+static bool find(struct field *out, const char *list, const char *name)
 {
-    while (*list->name && strcmp(list->name, name) != 0)
-        list++;
-    return *list->name ? list : NULL;
+    for (const char *at = list; *at; at += strspn(at, " ")) {
+        *out = (struct field){.name = at, .length = strcspn(at, " =")};
+        at += out->length;
+        if (*at == '=') {
+            out->rule = ++at;
+            out->rule_length = strcspn(at, " ");
+            at += out->rule_length;
+        }
+        if (out->length == strlen(name) && memcmp(out->name, name, out->length) == 0)
+            return true;
+    }
+    return false;
 }
 
-fovea_status fv_field_list_check(const fv_config *c, const fv_field *list, const fv_field *more,
+fovea_status fv_field_list_check(const fv_config *c, const char *list, const char *more,
                                  const json_t *ignore, const char *what)
 {
     const char *name;
     json_t *value;
     const char *dot = *c->section ? "." : "";
     json_object_foreach(c->object, name, value) {
-        const fv_field *k = find(list, name);
-        if (!k && more)
-            k = find(more, name);
-        const bool unset = json_is_null(value) || (!k && fv_json_unbounded(value));
-        if (unset || *name == '_' || fv_field_list_has(ignore, name) || (k && holds(k, value)))
+        struct field k;
+        const bool known = find(&k, list, name) || (more && find(&k, more, name));
+        const bool unset = json_is_null(value) || (!known && fv_json_unbounded(value));
+        if (unset || *name == '_' || fv_field_list_has(ignore, name) || (known && holds(&k, value)))
             continue;
         return fv_fail(FOVEA_ENOTSUP,
                        "%s: \"%s%s%.60s\" %s; if that does not change %s, add "
                        "\"fovea\": {\"ignore\": [\"%.60s\"]} to config.json",
                        c->file, c->section, dot, name,
-                       k ? "has a value that is not supported" : "is not known", what, name);
+                       known ? "has a value that is not supported" : "is not known", what, name);
     }
     return FOVEA_OK;
 }

@@ -20,82 +20,26 @@ const fv_processor_colours3 fv_colours_imagenet = {{0.485f, 0.456f, 0.406f},
 
 /* Those that change no pixel of a picture from a file: names of classes, forms of what comes in and
  * goes out, numbers of tokens. The last have one value that changes nothing. */
-const fv_field fv_processor_fields[] = {
-    {"auto_map", FV_FIELD_ANY, NULL},
-    {"backend", FV_FIELD_ANY, NULL},
-    {"crop_size", FV_FIELD_ANY, NULL},
-    {"data_format", FV_FIELD_ANY, NULL},
-    {"default_to_square", FV_FIELD_ANY, NULL},
-    {"device", FV_FIELD_ANY, NULL},
-    {"disable_grouping", FV_FIELD_ANY, NULL},
-    {"do_center_crop", FV_FIELD_ANY, NULL},
-    {"do_convert_rgb", FV_FIELD_ANY, NULL},
-    {"do_normalize", FV_FIELD_ANY, NULL},
-    {"do_pad", FV_FIELD_ANY, NULL},
-    {"do_reduce_labels", FV_FIELD_ANY, NULL},
-    {"do_rescale", FV_FIELD_ANY, NULL},
-    {"do_resize", FV_FIELD_ANY, NULL},
-    {"feature_extractor_type", FV_FIELD_ANY, NULL},
-    {"image_mean", FV_FIELD_ANY, NULL},
-    {"image_processor_type", FV_FIELD_ANY, NULL},
-    {"image_seq_length", FV_FIELD_ANY, NULL},
-    {"image_std", FV_FIELD_ANY, NULL},
-    {"input_data_format", FV_FIELD_ANY, NULL},
-    {"model_input_names", FV_FIELD_ANY, NULL},
-    {"pad_size", FV_FIELD_ANY, NULL},
-    {"processor_class", FV_FIELD_ANY, NULL},
-    {"reduce_labels", FV_FIELD_ANY, NULL},
-    {"resample", FV_FIELD_ANY, NULL},
-    {"rescale_factor", FV_FIELD_ANY, NULL},
-    {"return_tensors", FV_FIELD_ANY, NULL},
-    {"size", FV_FIELD_ANY, NULL},
-    {"transformers_version", FV_FIELD_ANY, NULL},
-    {"use_fast", FV_FIELD_ANY, NULL},
-    {"do_flip_channel_order", FV_FIELD_FALSE, NULL},
-    {"offset", FV_FIELD_FALSE, NULL},
-    {"rescale_offset", FV_FIELD_FALSE, NULL},
-    {"", FV_FIELD_ANY, NULL},
-};
+const char fv_processor_fields[] =
+    "auto_map backend crop_size data_format default_to_square device disable_grouping "
+    "do_center_crop do_convert_rgb do_normalize do_pad do_reduce_labels do_rescale do_resize "
+    "feature_extractor_type image_mean image_processor_type image_seq_length image_std "
+    "input_data_format model_input_names pad_size processor_class reduce_labels resample "
+    "rescale_factor return_tensors size transformers_version use_fast do_flip_channel_order=false "
+    "offset=false rescale_offset=false";
 
-static const fv_field of_clip[] = {{"use_square_size", FV_FIELD_ANY, NULL},
-                                   {"", FV_FIELD_ANY, NULL}};
-static const fv_field of_owl[] = {{"rescale", FV_FIELD_ANY, NULL}, {"", FV_FIELD_ANY, NULL}};
-static const fv_field of_siglip2[] = {{"max_num_patches", FV_FIELD_ANY, NULL},
-                                      {"patch_size", FV_FIELD_ANY, NULL},
-                                      {"", FV_FIELD_ANY, NULL}};
-static const fv_field of_idefics[] = {{"do_image_splitting", FV_FIELD_ANY, NULL},
-                                      {"do_sample_frames", FV_FIELD_ANY, NULL},
-                                      {"fps", FV_FIELD_ANY, NULL},
-                                      {"max_frames", FV_FIELD_ANY, NULL},
-                                      {"max_image_size", FV_FIELD_ANY, NULL},
-                                      {"num_frames", FV_FIELD_ANY, NULL},
-                                      {"return_metadata", FV_FIELD_ANY, NULL},
-                                      {"return_row_col_info", FV_FIELD_ANY, NULL},
-                                      {"video_sampling", FV_FIELD_ANY, NULL},
-                                      {"", FV_FIELD_ANY, NULL}};
-static const fv_field of_sam[] = {{"mask_pad_size", FV_FIELD_ANY, NULL},
-                                  {"mask_size", FV_FIELD_ANY, NULL},
-                                  {"", FV_FIELD_ANY, NULL}};
-static const fv_field of_dpt[] = {{"ensure_multiple_of", FV_FIELD_ANY, NULL},
-                                  {"keep_aspect_ratio", FV_FIELD_ANY, NULL},
-                                  {"size_divisor", FV_FIELD_ANY, NULL},
-                                  {"", FV_FIELD_ANY, NULL}};
-static const fv_field of_vitpose[] = {{"do_affine_transform", FV_FIELD_TRUE, NULL},
-                                      {"normalize_factor", FV_FIELD_ANY, NULL},
-                                      {"", FV_FIELD_ANY, NULL}};
-static const fv_field of_eomt[] = {{"do_split_image", FV_FIELD_ANY, NULL},
-                                   {"ignore_index", FV_FIELD_ANY, NULL},
-                                   {"num_labels", FV_FIELD_ANY, NULL},
-                                   {"", FV_FIELD_ANY, NULL}};
-static const fv_field of_rf_detr[] = {{"do_convert_annotations", FV_FIELD_ANY, NULL},
-                                      {"format", FV_FIELD_ANY, NULL},
-                                      {"max_size", FV_FIELD_ANY, NULL},
-                                      {"pad_and_return_pixel_mask", FV_FIELD_ANY, NULL},
-                                      {"", FV_FIELD_ANY, NULL}};
-static const fv_field of_llava_next[] = {{"image_grid_pinpoints", FV_FIELD_ANY, NULL},
-                                         {"", FV_FIELD_ANY, NULL}};
-static const fv_field none[] = {{"", FV_FIELD_ANY, NULL}};
-
+static const char of_clip[] = "use_square_size";
+static const char of_owl[] = "rescale";
+static const char of_siglip2[] = "max_num_patches patch_size";
+static const char of_idefics[] =
+    "do_image_splitting do_sample_frames fps max_frames max_image_size num_frames return_metadata "
+    "return_row_col_info video_sampling";
+static const char of_sam[] = "mask_pad_size mask_size";
+static const char of_dpt[] = "ensure_multiple_of keep_aspect_ratio size_divisor";
+static const char of_vitpose[] = "do_affine_transform=true normalize_factor";
+static const char of_eomt[] = "do_split_image ignore_index num_labels";
+static const char of_rf_detr[] = "do_convert_annotations format max_size pad_and_return_pixel_mask";
+static const char of_llava_next[] = "image_grid_pinpoints";
 #define SQUARE(n)                                                                                  \
     {                                                                                              \
         .width = (n), .height = (n)                                                                \
@@ -106,21 +50,21 @@ static const fv_field none[] = {{"", FV_FIELD_ANY, NULL}};
     }
 static const fv_processor_class classes[] = {
     {"ViT", " vit ijepa swin ", FV_WAY_PLAIN, FOVEA_FILTER_BILINEAR, &fv_colours_half, SQUARE(224),
-     .square = true, .fields = none},
+     .square = true, .fields = ""},
     {"DeiT", " deit ", FV_WAY_PLAIN, FOVEA_FILTER_BICUBIC, &fv_colours_half, SQUARE(256), 224,
-     .crops = true, .square = true, .fields = none},
+     .crops = true, .square = true, .fields = ""},
     {"Bit", " dinov2 dinov2_with_registers ", FV_WAY_PLAIN, FOVEA_FILTER_BICUBIC, &fv_colours_clip,
-     SHORT(224), 224, .crops = true, .converts = true, .fields = none},
+     SHORT(224), 224, .crops = true, .converts = true, .fields = ""},
     {"CLIP", " clip clip_vision_model vipllava ", FV_WAY_PLAIN, FOVEA_FILTER_BICUBIC,
      &fv_colours_clip, SHORT(224), 224, .crops = true, .converts = true, .fields = of_clip},
     {"DINOv3ViT", " dinov3_vit ", FV_WAY_RESCALE, FOVEA_FILTER_BILINEAR, &fv_colours_imagenet,
-     SQUARE(224), .square = true, .fields = none},
+     SQUARE(224), .square = true, .fields = ""},
     {"OwlViT", " owlvit owlvit_vision_model ", FV_WAY_PLAIN, FOVEA_FILTER_BICUBIC, &fv_colours_clip,
      SQUARE(768), 768, .square = true, .converts = true, .fields = of_owl},
     {"Owlv2", " owlv2 owlv2_vision_model ", FV_WAY_BLUR, FOVEA_FILTER_BILINEAR, &fv_colours_clip,
      SQUARE(960), .pads = true, .square = true, .converts = true, .fields = of_owl},
     {"Siglip", " siglip siglip_vision_model paligemma ", FV_WAY_PLAIN, FOVEA_FILTER_BICUBIC,
-     &fv_colours_half, SQUARE(224), .converts = true, .fields = none},
+     &fv_colours_half, SQUARE(224), .converts = true, .fields = ""},
     {"Siglip2",
      " siglip2 siglip2_vision_model ",
      FV_WAY_PATCHES,
@@ -130,7 +74,7 @@ static const fv_processor_class classes[] = {
      .square = true,
      .fields = of_siglip2},
     {"Beit", " beit data2vec-vision ", FV_WAY_PLAIN, FOVEA_FILTER_BICUBIC, &fv_colours_half,
-     SQUARE(224), 224, .square = true, .fields = none},
+     SQUARE(224), 224, .square = true, .fields = ""},
     {"Idefics3",
      " idefics3 idefics3_vision ",
      FV_WAY_TILES,
@@ -187,7 +131,7 @@ static const fv_processor_class classes[] = {
      .pads = true,
      .fields = of_rf_detr},
     {"Llava", " llava ", FV_WAY_SQUARE, FOVEA_FILTER_BICUBIC, &fv_colours_clip, SHORT(224), 224,
-     .crops = true, .converts = true, .fields = none},
+     .crops = true, .converts = true, .fields = ""},
     {"LlavaNext", " llava_next llava_next_video ", FV_WAY_WHOLE, FOVEA_FILTER_BICUBIC,
      &fv_colours_clip, SHORT(224), 224, .crops = true, .pads = true, .converts = true,
      .fields = of_llava_next},

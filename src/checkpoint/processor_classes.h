@@ -39,16 +39,16 @@ struct fv_processor_class {
     fovea_filter filter;
     const fv_processor_colours3 *colours;
     fv_processor_size size;
-    uint32_t crop;          /* both sides of "crop_size"; 0: none */
-    bool crops;             /* "do_center_crop" */
-    bool pads;              /* "do_pad" */
-    bool square;            /* "default_to_square" */
-    bool converts;          /* "do_convert_rgb" */
-    const fv_field *fields; /* its own, in addition to the common ones */
+    uint32_t crop;      /* both sides of "crop_size"; 0: none */
+    bool crops;         /* "do_center_crop" */
+    bool pads;          /* "do_pad" */
+    bool square;        /* "default_to_square" */
+    bool converts;      /* "do_convert_rgb" */
+    const char *fields; /* its own, in addition to the common ones */
 };
 
 /* Fields that files of any class have. */
-extern const fv_field fv_processor_fields[];
+extern const char fv_processor_fields[];
 
 /* The class of a name: its own, or with Fast, Pil, or FeatureExtractor for ImageProcessor. NULL:
  * not known; *nearest then gets the likest name. */

@@ -97,12 +97,7 @@ fovea_status fv_processor_read_timm(fovea_preprocess *out, bool *found, const fv
 
 /* ---- OpenCLIP ---- */
 
-static const fv_field preprocess_cfg[] = {
-    {"fill_color", FV_FIELD_ANY, NULL},  {"interpolation", FV_FIELD_ANY, NULL},
-    {"mean", FV_FIELD_ANY, NULL},        {"mode", FV_FIELD_TEXT, "RGB"},
-    {"resize_mode", FV_FIELD_ANY, NULL}, {"size", FV_FIELD_ANY, NULL},
-    {"std", FV_FIELD_ANY, NULL},         {"", FV_FIELD_ANY, NULL},
-};
+static const char preprocess_cfg[] = "fill_color interpolation mean mode=RGB resize_mode size std";
 
 /* "size", else that of the tower, else what there is. */
 static fovea_status read_open_clip_size(uint32_t *width, uint32_t *height, const fv_config *config,

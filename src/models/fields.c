@@ -6,225 +6,49 @@
 #include "base/num.h"
 
 /* What transformers' configurations of these models hold, those of old versions included. */
-static const fv_field transformers[] = {
-    {"add_cross_attention", FV_FIELD_FALSE, NULL},
-    {"apply_layernorm", FV_FIELD_ANY, NULL},
-    {"architectures", FV_FIELD_ANY, NULL},
-    {"attention_dropout", FV_FIELD_ANY, NULL},
-    {"attention_probs_dropout_prob", FV_FIELD_ANY, NULL},
-    {"bad_words_ids", FV_FIELD_ANY, NULL},
-    {"begin_suppress_tokens", FV_FIELD_ANY, NULL},
-    {"bos_token_id", FV_FIELD_ANY, NULL},
-    {"chunk_size_feed_forward", FV_FIELD_ANY, NULL},
-    {"cross_attention_hidden_size", FV_FIELD_ANY, NULL},
-    {"decoder_start_token_id", FV_FIELD_ANY, NULL},
-    {"diversity_penalty", FV_FIELD_ANY, NULL},
-    {"do_sample", FV_FIELD_ANY, NULL},
-    {"drop_path_rate", FV_FIELD_ANY, NULL},
-    {"dropout", FV_FIELD_ANY, NULL},
-    {"dtype", FV_FIELD_ANY, NULL},
-    {"early_stopping", FV_FIELD_ANY, NULL},
-    {"encoder_no_repeat_ngram_size", FV_FIELD_ANY, NULL},
-    {"encoder_stride", FV_FIELD_ANY, NULL},
-    {"eos_token_id", FV_FIELD_ANY, NULL},
-    {"exponential_decay_length_penalty", FV_FIELD_ANY, NULL},
-    {"finetuning_task", FV_FIELD_ANY, NULL},
-    {"forced_bos_token_id", FV_FIELD_ANY, NULL},
-    {"forced_eos_token_id", FV_FIELD_ANY, NULL},
-    {"fovea", FV_FIELD_ANY, NULL},
-    {"golden", FV_FIELD_ANY, NULL},
-    {"gradient_checkpointing", FV_FIELD_ANY, NULL},
-    {"hidden_act", FV_FIELD_ANY, NULL},
-    {"hidden_dropout_prob", FV_FIELD_ANY, NULL},
-    {"hidden_size", FV_FIELD_ANY, NULL},
-    {"id2label", FV_FIELD_ANY, NULL},
-    {"image_size", FV_FIELD_ANY, NULL},
-    {"initializer_factor", FV_FIELD_ANY, NULL},
-    {"initializer_range", FV_FIELD_ANY, NULL},
-    {"intermediate_size", FV_FIELD_ANY, NULL},
-    {"is_decoder", FV_FIELD_FALSE, NULL},
-    {"is_encoder_decoder", FV_FIELD_FALSE, NULL},
-    {"key_bias", FV_FIELD_ANY, NULL},
-    {"label2id", FV_FIELD_ANY, NULL},
-    {"layer_norm_eps", FV_FIELD_ANY, NULL},
-    {"layerscale_value", FV_FIELD_ANY, NULL},
-    {"length_penalty", FV_FIELD_ANY, NULL},
-    {"license", FV_FIELD_ANY, NULL},
-    {"logit_scale_init_value", FV_FIELD_ANY, NULL},
-    {"max_image_size", FV_FIELD_ANY, NULL},
-    {"max_img_size", FV_FIELD_ANY, NULL},
-    {"max_length", FV_FIELD_ANY, NULL},
-    {"min_length", FV_FIELD_ANY, NULL},
-    {"mlp_bias", FV_FIELD_TRUE, NULL},
-    {"mlp_ratio", FV_FIELD_ANY, NULL},
-    {"model_type", FV_FIELD_ANY, NULL},
-    {"no_repeat_ngram_size", FV_FIELD_ANY, NULL},
-    {"num_attention_heads", FV_FIELD_ANY, NULL},
-    {"norm_mean", FV_FIELD_ANY, NULL},
-    {"norm_std", FV_FIELD_ANY, NULL},
-    {"num_beam_groups", FV_FIELD_ANY, NULL},
-    {"num_beams", FV_FIELD_ANY, NULL},
-    {"num_channels", FV_FIELD_ANY, NULL},
-    {"num_cls_tokens", FV_FIELD_ANY, NULL},
-    {"num_hidden_layers", FV_FIELD_ANY, NULL},
-    {"num_labels", FV_FIELD_ANY, NULL},
-    {"num_patches", FV_FIELD_ANY, NULL},
-    {"num_register_tokens", FV_FIELD_ANY, NULL},
-    {"num_registers", FV_FIELD_ANY, NULL},
-    {"num_return_sequences", FV_FIELD_ANY, NULL},
-    {"out_features", FV_FIELD_ANY, NULL},
-    {"out_indices", FV_FIELD_ANY, NULL},
-    {"output_attentions", FV_FIELD_ANY, NULL},
-    {"output_hidden_states", FV_FIELD_ANY, NULL},
-    {"output_scores", FV_FIELD_ANY, NULL},
-    {"pad_token_id", FV_FIELD_ANY, NULL},
-    {"patch_dim", FV_FIELD_ANY, NULL},
-    {"patch_size", FV_FIELD_ANY, NULL},
-    {"pooler_act", FV_FIELD_TEXT, "tanh"},
-    {"pooler_output_size", FV_FIELD_ANY, NULL},
-    {"pos_embed_jitter", FV_FIELD_ANY, NULL},
-    {"pos_embed_rescale", FV_FIELD_ANY, NULL},
-    {"pos_embed_shift", FV_FIELD_ANY, NULL},
-    {"position_embedding_type", FV_FIELD_TEXT, "absolute"},
-    {"prefix", FV_FIELD_ANY, NULL},
-    {"problem_type", FV_FIELD_ANY, NULL},
-    {"proj_bias", FV_FIELD_TRUE, NULL},
-    {"projection_dim", FV_FIELD_ANY, NULL},
-    {"pruned_heads", FV_FIELD_EMPTY, NULL},
-    {"qkv_bias", FV_FIELD_ANY, NULL},
-    {"query_bias", FV_FIELD_ANY, NULL},
-    {"remove_invalid_values", FV_FIELD_ANY, NULL},
-    {"repetition_penalty", FV_FIELD_ANY, NULL},
-    {"reshape_hidden_states", FV_FIELD_ANY, NULL},
-    {"return_dict", FV_FIELD_ANY, NULL},
-    {"return_dict_in_generate", FV_FIELD_ANY, NULL},
-    {"rope_theta", FV_FIELD_ANY, NULL},
-    {"semantic_loss_ignore_index", FV_FIELD_ANY, NULL},
-    {"sep_token_id", FV_FIELD_ANY, NULL},
-    {"size", FV_FIELD_ANY, NULL},
-    {"stage_names", FV_FIELD_ANY, NULL},
-    {"summary_idxs", FV_FIELD_ANY, NULL},
-    {"suppress_tokens", FV_FIELD_ANY, NULL},
-    {"task_specific_params", FV_FIELD_ANY, NULL},
-    {"temperature", FV_FIELD_ANY, NULL},
-    {"text_config", FV_FIELD_ANY, NULL},
-    {"text_config_dict", FV_FIELD_ANY, NULL},
-    {"tf_legacy_loss", FV_FIELD_ANY, NULL},
-    {"tie_encoder_decoder", FV_FIELD_ANY, NULL},
-    {"tie_word_embeddings", FV_FIELD_ANY, NULL},
-    {"tokenizer_class", FV_FIELD_ANY, NULL},
-    {"top_k", FV_FIELD_ANY, NULL},
-    {"top_p", FV_FIELD_ANY, NULL},
-    {"torch_dtype", FV_FIELD_ANY, NULL},
-    {"torchscript", FV_FIELD_ANY, NULL},
-    {"transformers_version", FV_FIELD_ANY, NULL},
-    {"typical_p", FV_FIELD_ANY, NULL},
-    {"use_base_siglip", FV_FIELD_ANY, NULL},
-    {"use_bfloat16", FV_FIELD_ANY, NULL},
-    {"use_gated_mlp", FV_FIELD_ANY, NULL},
-    {"use_mask_token", FV_FIELD_ANY, NULL},
-    {"use_swiglu_ffn", FV_FIELD_ANY, NULL},
-    {"value_bias", FV_FIELD_ANY, NULL},
-    {"vision_config", FV_FIELD_ANY, NULL},
-    {"vision_config_dict", FV_FIELD_ANY, NULL},
-    {"vision_use_head", FV_FIELD_ANY, NULL},
-    {"", FV_FIELD_ANY, NULL},
-};
+static const char transformers[] =
+    "add_cross_attention=false apply_layernorm architectures attention_dropout "
+    "attention_probs_dropout_prob bad_words_ids begin_suppress_tokens bos_token_id "
+    "chunk_size_feed_forward cross_attention_hidden_size decoder_start_token_id diversity_penalty "
+    "do_sample drop_path_rate dropout dtype early_stopping encoder_no_repeat_ngram_size "
+    "encoder_stride eos_token_id exponential_decay_length_penalty finetuning_task "
+    "forced_bos_token_id forced_eos_token_id fovea golden gradient_checkpointing hidden_act "
+    "hidden_dropout_prob hidden_size id2label image_size initializer_factor initializer_range "
+    "intermediate_size is_decoder=false is_encoder_decoder=false key_bias label2id layer_norm_eps "
+    "layerscale_value length_penalty license logit_scale_init_value max_image_size max_img_size "
+    "max_length min_length mlp_bias=true mlp_ratio model_type no_repeat_ngram_size "
+    "num_attention_heads norm_mean norm_std num_beam_groups num_beams num_channels num_cls_tokens "
+    "num_hidden_layers num_labels num_patches num_register_tokens num_registers "
+    "num_return_sequences out_features out_indices output_attentions output_hidden_states "
+    "output_scores pad_token_id patch_dim patch_size pooler_act=tanh pooler_output_size "
+    "pos_embed_jitter pos_embed_rescale pos_embed_shift position_embedding_type=absolute prefix "
+    "problem_type proj_bias=true projection_dim pruned_heads={} qkv_bias query_bias "
+    "remove_invalid_values repetition_penalty reshape_hidden_states return_dict "
+    "return_dict_in_generate rope_theta semantic_loss_ignore_index sep_token_id size stage_names "
+    "summary_idxs suppress_tokens task_specific_params temperature text_config text_config_dict "
+    "tf_legacy_loss tie_encoder_decoder tie_word_embeddings tokenizer_class top_k top_p "
+    "torch_dtype torchscript transformers_version typical_p use_base_siglip use_bfloat16 "
+    "use_gated_mlp use_mask_token use_swiglu_ffn value_bias vision_config vision_config_dict "
+    "vision_use_head";
 
 /* Arguments of timm's constructors that the tensors show, or that matter in training alone. */
-static const fv_field timm[] = {
-    {"attn_drop_rate", FV_FIELD_ANY, NULL},
-    {"class_token", FV_FIELD_ANY, NULL},
-    {"depth", FV_FIELD_ANY, NULL},
-    {"drop_path_rate", FV_FIELD_ANY, NULL},
-    {"drop_rate", FV_FIELD_ANY, NULL},
-    {"dynamic_img_pad", FV_FIELD_FALSE, NULL},
-    {"dynamic_img_size", FV_FIELD_ANY, NULL},
-    {"embed_dim", FV_FIELD_ANY, NULL},
-    {"fc_norm", FV_FIELD_ANY, NULL},
-    {"features_only", FV_FIELD_ANY, NULL},
-    {"global_pool", FV_FIELD_ANY, NULL},
-    {"head_init_scale", FV_FIELD_ANY, NULL},
-    {"img_size", FV_FIELD_ANY, NULL},
-    {"in_chans", FV_FIELD_ANY, NULL},
-    {"init_values", FV_FIELD_ANY, NULL},
-    {"mlp_ratio", FV_FIELD_ANY, NULL},
-    {"no_embed_class", FV_FIELD_ANY, NULL},
-    {"num_classes", FV_FIELD_ANY, NULL},
-    {"num_heads", FV_FIELD_ANY, NULL},
-    {"num_reg_tokens", FV_FIELD_ANY, NULL},
-    {"patch_drop_rate", FV_FIELD_ANY, NULL},
-    {"patch_size", FV_FIELD_ANY, NULL},
-    {"pool_include_prefix", FV_FIELD_FALSE, NULL},
-    {"pos_drop_rate", FV_FIELD_ANY, NULL},
-    {"pre_norm", FV_FIELD_ANY, NULL},
-    {"proj_drop_rate", FV_FIELD_ANY, NULL},
-    {"qkv_bias", FV_FIELD_ANY, NULL},
-    {"reg_tokens", FV_FIELD_ANY, NULL},
-    {"scale_mlp", FV_FIELD_ANY, NULL},
-    {"strict_img_size", FV_FIELD_ANY, NULL},
-    {"swiglu_mlp", FV_FIELD_ANY, NULL},
-    {"use_abs_pos_emb", FV_FIELD_ANY, NULL},
-    {"use_fc_norm", FV_FIELD_ANY, NULL},
-    {"use_rel_pos_bias", FV_FIELD_ANY, NULL},
-    {"use_shared_rel_pos_bias", FV_FIELD_ANY, NULL},
-    {"weight_init", FV_FIELD_ANY, NULL},
-    {"", FV_FIELD_ANY, NULL},
-};
+static const char timm[] =
+    "attn_drop_rate class_token depth drop_path_rate drop_rate dynamic_img_pad=false "
+    "dynamic_img_size embed_dim fc_norm features_only global_pool head_init_scale img_size "
+    "in_chans init_values mlp_ratio no_embed_class num_classes num_heads num_reg_tokens "
+    "patch_drop_rate patch_size pool_include_prefix=false pos_drop_rate pre_norm proj_drop_rate "
+    "qkv_bias reg_tokens scale_mlp strict_img_size swiglu_mlp use_abs_pos_emb use_fc_norm "
+    "use_rel_pos_bias use_shared_rel_pos_bias weight_init";
 
 /* Arguments of the constructors of MAViT, NaLaFormer and PolaFormer, and the fields of the necks
  * and heads that detectors put on them. */
-static const fv_field pyramids[] = {
-    {"alpha", FV_FIELD_ANY, NULL},
-    {"ape", FV_FIELD_ANY, NULL},
-    {"architectures", FV_FIELD_ANY, NULL},
-    {"attn_drop_rate", FV_FIELD_ANY, NULL},
-    {"attn_type", FV_FIELD_ANY, NULL},
-    {"auxiliary_head", FV_FIELD_ANY, NULL},
-    {"bbox_head", FV_FIELD_ANY, NULL},
-    {"decode_head", FV_FIELD_ANY, NULL},
-    {"depths", FV_FIELD_ANY, NULL},
-    {"drop_path_rate", FV_FIELD_ANY, NULL},
-    {"drop_rate", FV_FIELD_ANY, NULL},
-    {"dtype", FV_FIELD_ANY, NULL},
-    {"embed_dim", FV_FIELD_ANY, NULL},
-    {"embed_dims", FV_FIELD_ANY, NULL},
-    {"flagss", FV_FIELD_ANY, NULL},
-    {"fovea", FV_FIELD_ANY, NULL},
-    {"frozen_stages", FV_FIELD_ANY, NULL},
-    {"golden", FV_FIELD_ANY, NULL},
-    {"id2label", FV_FIELD_ANY, NULL},
-    {"image_size", FV_FIELD_ANY, NULL},
-    {"img_size", FV_FIELD_ANY, NULL},
-    {"in_chans", FV_FIELD_ANY, NULL},
-    {"kernel_size", FV_FIELD_ANY, NULL},
-    {"la_sr_ratios", FV_FIELD_ANY, NULL},
-    {"label2id", FV_FIELD_ANY, NULL},
-    {"layer_init_values", FV_FIELD_ANY, NULL},
-    {"layerscales", FV_FIELD_ANY, NULL},
-    {"mlp_ratio", FV_FIELD_ANY, NULL},
-    {"mlp_ratios", FV_FIELD_ANY, NULL},
-    {"model_type", FV_FIELD_ANY, NULL},
-    {"neck", FV_FIELD_ANY, NULL},
-    {"num_classes", FV_FIELD_ANY, NULL},
-    {"num_heads", FV_FIELD_ANY, NULL},
-    {"out_indices", FV_FIELD_ANY, NULL},
-    {"patch_norm", FV_FIELD_ANY, NULL},
-    {"patch_size", FV_FIELD_ANY, NULL},
-    {"pretrained", FV_FIELD_ANY, NULL},
-    {"pretrained_cfg", FV_FIELD_ANY, NULL},
-    {"projection", FV_FIELD_ANY, NULL},
-    {"qk_scale", FV_FIELD_ANY, NULL},
-    {"qkv_bias", FV_FIELD_ANY, NULL},
-    {"sr_ratios", FV_FIELD_ANY, NULL},
-    {"test_cfg", FV_FIELD_ANY, NULL},
-    {"torch_dtype", FV_FIELD_ANY, NULL},
-    {"train_cfg", FV_FIELD_ANY, NULL},
-    {"transformers_version", FV_FIELD_ANY, NULL},
-    {"use_checkpoint", FV_FIELD_ANY, NULL},
-    {"window_size", FV_FIELD_ANY, NULL},
-    {"", FV_FIELD_ANY, NULL},
-};
+static const char pyramids[] =
+    "alpha ape architectures attn_drop_rate attn_type auxiliary_head bbox_head decode_head depths "
+    "drop_path_rate drop_rate dtype embed_dim embed_dims flagss fovea frozen_stages golden "
+    "id2label image_size img_size in_chans kernel_size la_sr_ratios label2id layer_init_values "
+    "layerscales mlp_ratio mlp_ratios model_type neck num_classes num_heads out_indices "
+    "patch_norm patch_size pretrained pretrained_cfg projection qk_scale qkv_bias sr_ratios "
+    "test_cfg torch_dtype train_cfg transformers_version use_checkpoint window_size";
 
 /* ENOTSUP: what a file says of its quantisation. */
 static fovea_status fail_quantised(const fv_config *c, const json_t *value)
@@ -247,7 +71,7 @@ static fovea_status fail_quantised(const fv_config *c, const json_t *value)
 }
 
 /* `more`: a second list, or NULL. */
-static fovea_status check(const fv_config *c, const fv_field *list, const fv_field *more,
+static fovea_status check(const fv_config *c, const char *list, const char *more,
                           const json_t *ignore)
 {
     static const char *const quantised[] = {"quantization_config", "compression_config"};
@@ -260,7 +84,7 @@ static fovea_status check(const fv_config *c, const fv_field *list, const fv_fie
 }
 
 fovea_status fv_fields_check_section(const fv_config *section, const fv_config *config,
-                                     const fv_field *list)
+                                     const char *list)
 {
     fv_config own;
     const json_t *ignore;
@@ -285,7 +109,7 @@ fovea_status fv_fields_check_pyramid(const fv_config *config)
 }
 
 fovea_status fv_fields_check(const fv_config *config, const fv_config *vision, const fv_config *own,
-                             const fv_field *more)
+                             const char *more)
 {
     fv_config arguments;
     const json_t *ignore;

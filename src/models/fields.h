@@ -9,10 +9,10 @@
  * value that is not supported. Fields listed under "ignore" in `own`, the section "fovea", pass.
  * `config` is the whole file. */
 fovea_status fv_fields_check(const fv_config *config, const fv_config *vision, const fv_config *own,
-                             const fv_field *more);
+                             const char *more);
 /* The same for a section that holds fields of `list` alone; `config` is the whole file. */
 fovea_status fv_fields_check_section(const fv_config *section, const fv_config *config,
-                                     const fv_field *list);
+                                     const char *list);
 /* The same for MAViT, NaLaFormer or PolaFormer, whose configuration is the whole file. */
 fovea_status fv_fields_check_pyramid(const fv_config *config);
 /* Whether the section "fovea" of the whole file has `name` under "ignore". */

@@ -73,16 +73,8 @@ void fv_level_add(fv_builder *b, const char *label, const fv_level *in, const fv
 
 /* Fields of every decode_head of mmsegmentation: of its BaseDecodeHead. */
 #define FV_DECODE_HEAD_FIELDS                                                                      \
-    {"act_cfg", FV_FIELD_ANY, NULL}, {"align_corners", FV_FIELD_ANY, NULL},                        \
-        {"channels", FV_FIELD_ANY, NULL}, {"dropout_ratio", FV_FIELD_ANY, NULL},                   \
-        {"ignore_index", FV_FIELD_ANY, NULL}, {"in_channels", FV_FIELD_ANY, NULL},                 \
-        {"in_index", FV_FIELD_ANY, NULL}, {"init_cfg", FV_FIELD_ANY, NULL},                        \
-        {"loss_decode", FV_FIELD_ANY, NULL}, {"norm_cfg", FV_FIELD_ANY, NULL},                     \
-        {"num_classes", FV_FIELD_ANY, NULL}, {"sampler", FV_FIELD_ANY, NULL},                      \
-        {"conv_cfg", FV_FIELD_EMPTY, NULL},                                                        \
-    {                                                                                              \
-        "input_transform", FV_FIELD_TEXT, "multiple_select"                                        \
-    }
+    "act_cfg align_corners channels dropout_ratio ignore_index in_channels in_index init_cfg "     \
+    "loss_decode norm_cfg num_classes sampler conv_cfg={} input_transform=multiple_select"
 
 typedef struct fv_decoder fv_decoder;
 
@@ -98,7 +90,7 @@ struct fv_decoder_reader {
 /* decoder_config.c. Section `key` of `from`, called `name` in messages, with fields of `list`
  * alone. */
 fovea_status fv_decoder_section(fv_config *out, const fv_decoder_reader *r, const fv_config *from,
-                                const char *key, const char *name, const fv_field *list);
+                                const char *key, const char *name, const char *list);
 /* ENOTSUP for a "norm_cfg" that is not batch or group normalisation with an epsilon of 1e-5, and
  * for an "act_cfg" other than ReLU; `plain`: other than none. `names` are those in messages. Which
  * normalisation there is, the tensors show; settles r->norm_groups. */

@@ -7,7 +7,7 @@
 #define CLASSES 65536u
 
 fovea_status fv_decoder_section(fv_config *out, const fv_decoder_reader *r, const fv_config *from,
-                                const char *key, const char *name, const fv_field *list)
+                                const char *key, const char *name, const char *list)
 {
     FV_TRY(fv_config_section(out, from, key));
     out->section = name;
@@ -29,16 +29,8 @@ static fovea_status read_norm_groups(fv_decoder_reader *r, const fv_config *norm
 fovea_status fv_decoder_check_convs(fv_decoder_reader *r, const fv_config *c,
                                     const char *const names[2], bool plain)
 {
-    static const fv_field norms[] = {
-        {"eps", FV_FIELD_ANY, NULL},        {"momentum", FV_FIELD_ANY, NULL},
-        {"num_groups", FV_FIELD_ANY, NULL}, {"requires_grad", FV_FIELD_ANY, NULL},
-        {"type", FV_FIELD_ANY, NULL},       {"", FV_FIELD_ANY, NULL},
-    };
-    static const fv_field acts[] = {
-        {"inplace", FV_FIELD_ANY, NULL},
-        {"type", FV_FIELD_TEXT, "ReLU"},
-        {"", FV_FIELD_ANY, NULL},
-    };
+    static const char norms[] = "eps momentum num_groups requires_grad type";
+    static const char acts[] = "inplace type=ReLU";
     static const char *const known[] = {"BN", "SyncBN", "GN"};
     fv_config norm, act;
     const char *type = NULL;

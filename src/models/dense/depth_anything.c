@@ -17,21 +17,10 @@
 static const char output[] = "predicted_depth";
 
 /* Fields of its configuration, in addition to those of every transformers configuration. */
-static const fv_field fields[] = {
-    {"backbone_config", FV_FIELD_ANY, NULL},
-    {"depth_estimation_type", FV_FIELD_ANY, NULL},
-    {"fusion_hidden_size", FV_FIELD_ANY, NULL},
-    {"head_hidden_size", FV_FIELD_ANY, NULL},
-    {"head_in_index", FV_FIELD_ANY, NULL},
-    {"max_depth", FV_FIELD_ANY, NULL},
-    {"neck_hidden_sizes", FV_FIELD_ANY, NULL},
-    {"reassemble_factors", FV_FIELD_ANY, NULL},
-    {"reassemble_hidden_size", FV_FIELD_ANY, NULL},
-    {"use_pretrained_backbone", FV_FIELD_FALSE, NULL},
-    {"use_timm_backbone", FV_FIELD_FALSE, NULL},
-    {"backbone_kwargs", FV_FIELD_EMPTY, NULL},
-    {"", FV_FIELD_ANY, NULL},
-};
+static const char fields[] =
+    "backbone_config depth_estimation_type fusion_hidden_size head_hidden_size head_in_index "
+    "max_depth neck_hidden_sizes reassemble_factors reassemble_hidden_size "
+    "use_pretrained_backbone=false use_timm_backbone=false backbone_kwargs={}";
 
 /* ---- reading ---- */
 

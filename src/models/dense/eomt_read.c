@@ -9,20 +9,9 @@
 #define CLASSES 65536
 
 /* Fields of its configurations, in addition to a ViT's. */
-static const fv_field fields[] = {
-    {"class_weight", FV_FIELD_ANY, NULL},
-    {"dice_weight", FV_FIELD_ANY, NULL},
-    {"importance_sample_ratio", FV_FIELD_ANY, NULL},
-    {"mask_weight", FV_FIELD_ANY, NULL},
-    {"no_object_weight", FV_FIELD_ANY, NULL},
-    {"num_blocks", FV_FIELD_ANY, NULL},
-    {"num_queries", FV_FIELD_ANY, NULL},
-    {"num_upscale_blocks", FV_FIELD_ANY, NULL},
-    {"oversample_ratio", FV_FIELD_ANY, NULL},
-    {"rope_parameters", FV_FIELD_ANY, NULL},
-    {"train_num_points", FV_FIELD_ANY, NULL},
-    {"", FV_FIELD_ANY, NULL},
-};
+static const char fields[] =
+    "class_weight dice_weight importance_sample_ratio mask_weight no_object_weight num_blocks "
+    "num_queries num_upscale_blocks oversample_ratio rope_parameters train_num_points";
 
 #define COMMON_NAMES                                                                               \
     .origin = FV_VIT_HF, .cls = "embeddings.cls_token", .reg = "embeddings.register_tokens",       \

@@ -11,23 +11,11 @@
 #include "base/num.h"
 #include "models/dense/decoder.h"
 
-static const fv_field fields[] = {
-    {"act_cfg", FV_FIELD_ANY, NULL},
-    {"add_extra_convs", FV_FIELD_ANY, NULL},
-    {"conv_cfg", FV_FIELD_EMPTY, NULL},
-    {"end_level", FV_FIELD_ANY, NULL},
-    {"in_channels", FV_FIELD_ANY, NULL},
-    {"init_cfg", FV_FIELD_ANY, NULL},
-    {"no_norm_on_lateral", FV_FIELD_ANY, NULL}, /* the tensors show it */
-    {"norm_cfg", FV_FIELD_ANY, NULL},
-    {"num_outs", FV_FIELD_ANY, NULL},
-    {"out_channels", FV_FIELD_ANY, NULL},
-    {"relu_before_extra_convs", FV_FIELD_FALSE, NULL},
-    {"start_level", FV_FIELD_ANY, NULL},
-    {"type", FV_FIELD_TEXT, "FPN"},
-    {"upsample_cfg", FV_FIELD_ANY, NULL},
-    {"", FV_FIELD_ANY, NULL},
-};
+/* The tensors show "no_norm_on_lateral". */
+static const char fields[] =
+    "act_cfg add_extra_convs conv_cfg={} end_level in_channels init_cfg no_norm_on_lateral "
+    "norm_cfg num_outs out_channels relu_before_extra_convs=false start_level type=FPN "
+    "upsample_cfg";
 
 /* ---- config.json ---- */
 
@@ -75,11 +63,7 @@ static fovea_status read_extra(fv_feature_pyramid *f, const fv_decoder_reader *r
 static fovea_status read_resize(fv_feature_pyramid *f, const fv_decoder_reader *r,
                                 const fv_config *c)
 {
-    static const fv_field list[] = {
-        {"align_corners", FV_FIELD_ANY, NULL},
-        {"mode", FV_FIELD_ANY, NULL},
-        {"", FV_FIELD_ANY, NULL},
-    };
+    static const char list[] = "align_corners mode";
     fv_config upsample;
     const char *mode = "nearest";
     bool corners = false;

@@ -10,49 +10,22 @@
 
 /* ---- fields ---- */
 
-static const fv_field fields[] = {
-    {"anchor_generator", FV_FIELD_ANY, NULL},   {"bbox_coder", FV_FIELD_ANY, NULL},
-    {"conv_cfg", FV_FIELD_EMPTY, NULL},         {"feat_channels", FV_FIELD_ANY, NULL},
-    {"in_channels", FV_FIELD_ANY, NULL},        {"init_cfg", FV_FIELD_ANY, NULL},
-    {"loss_bbox", FV_FIELD_ANY, NULL},          {"loss_cls", FV_FIELD_ANY, NULL},
-    {"norm_cfg", FV_FIELD_ANY, NULL},           {"num_classes", FV_FIELD_ANY, NULL},
-    {"reg_decoded_bbox", FV_FIELD_FALSE, NULL}, {"stacked_convs", FV_FIELD_ANY, NULL},
-    {"test_cfg", FV_FIELD_ANY, NULL},           {"train_cfg", FV_FIELD_ANY, NULL},
-    {"type", FV_FIELD_TEXT, "RetinaHead"},      {"", FV_FIELD_ANY, NULL},
-};
+static const char fields[] =
+    "anchor_generator bbox_coder conv_cfg={} feat_channels in_channels init_cfg loss_bbox "
+    "loss_cls norm_cfg num_classes reg_decoded_bbox=false stacked_convs test_cfg train_cfg "
+    "type=RetinaHead";
 
-static const fv_field anchor_fields[] = {
-    {"octave_base_scale", FV_FIELD_ANY, NULL},  {"ratios", FV_FIELD_ANY, NULL},
-    {"scale_major", FV_FIELD_TRUE, NULL},       {"scales", FV_FIELD_ANY, NULL},
-    {"scales_per_octave", FV_FIELD_ANY, NULL},  {"strides", FV_FIELD_ANY, NULL},
-    {"type", FV_FIELD_TEXT, "AnchorGenerator"}, {"", FV_FIELD_ANY, NULL},
-};
+static const char anchor_fields[] =
+    "octave_base_scale ratios scale_major=true scales scales_per_octave strides "
+    "type=AnchorGenerator";
 
-static const fv_field coder_fields[] = {
-    {"add_ctr_clamp", FV_FIELD_FALSE, NULL},
-    {"clip_border", FV_FIELD_ANY, NULL},
-    {"ctr_clamp", FV_FIELD_ANY, NULL},
-    {"target_means", FV_FIELD_ANY, NULL},
-    {"target_stds", FV_FIELD_ANY, NULL},
-    {"type", FV_FIELD_TEXT, "DeltaXYWHBBoxCoder"},
-    {"", FV_FIELD_ANY, NULL},
-};
+static const char coder_fields[] =
+    "add_ctr_clamp=false clip_border ctr_clamp target_means target_stds type=DeltaXYWHBBoxCoder";
 
-static const fv_field test_fields[] = {
-    {"iou_threshold", FV_FIELD_ANY, NULL},
-    {"max_per_img", FV_FIELD_ANY, NULL},
-    {"min_bbox_size", FV_FIELD_ANY, NULL},
-    {"nms", FV_FIELD_ANY, NULL},
-    {"nms_pre", FV_FIELD_ANY, NULL},
-    {"score_thr", FV_FIELD_ANY, NULL},
-    {"", FV_FIELD_ANY, NULL},
-};
+static const char test_fields[] = "iou_threshold max_per_img min_bbox_size nms nms_pre score_thr";
 
-static const fv_field nms_fields[] = {
-    {"class_agnostic", FV_FIELD_FALSE, NULL}, {"iou_threshold", FV_FIELD_ANY, NULL},
-    {"split_thr", FV_FIELD_ANY, NULL}, /* of its implementation */
-    {"type", FV_FIELD_TEXT, "nms"},           {"", FV_FIELD_ANY, NULL},
-};
+/* "split_thr" is of its implementation. */
+static const char nms_fields[] = "class_agnostic=false iou_threshold split_thr type=nms";
 
 /* ---- anchors ---- */
 

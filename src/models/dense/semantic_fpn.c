@@ -7,12 +7,7 @@
 
 #include "models/dense/decoder.h"
 
-static const fv_field fields[] = {
-    FV_DECODE_HEAD_FIELDS,
-    {"feature_strides", FV_FIELD_ANY, NULL},
-    {"type", FV_FIELD_TEXT, "FPNHead"},
-    {"", FV_FIELD_ANY, NULL},
-};
+static const char fields[] = FV_DECODE_HEAD_FIELDS " feature_strides type=FPNHead";
 
 /* A level that is k steps above the first is doubled k times. */
 static fovea_status read_strides(fv_semantic_fpn *s, const fv_config *c)

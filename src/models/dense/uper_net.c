@@ -8,12 +8,7 @@
 
 #include "models/dense/decoder.h"
 
-static const fv_field fields[] = {
-    FV_DECODE_HEAD_FIELDS,
-    {"pool_scales", FV_FIELD_ANY, NULL},
-    {"type", FV_FIELD_TEXT, "UPerHead"},
-    {"", FV_FIELD_ANY, NULL},
-};
+static const char fields[] = FV_DECODE_HEAD_FIELDS " pool_scales type=UPerHead";
 
 #define AREAS 64 /* along a side at most */
 

@@ -18,20 +18,10 @@ static const char output[] = "heatmaps";
 
 /* Fields of its configuration, in addition to those of every transformers configuration; and fields
  * of its backbone's. */
-static const fv_field fields[] = {
-    {"backbone_config", FV_FIELD_ANY, NULL},
-    {"scale_factor", FV_FIELD_ANY, NULL},
-    {"use_simple_decoder", FV_FIELD_ANY, NULL},
-    {"use_pretrained_backbone", FV_FIELD_FALSE, NULL},
-    {"use_timm_backbone", FV_FIELD_FALSE, NULL},
-    {"backbone_kwargs", FV_FIELD_EMPTY, NULL},
-    {"", FV_FIELD_ANY, NULL},
-};
-static const fv_field backbone_fields[] = {
-    {"num_experts", FV_FIELD_ANY, NULL},
-    {"part_features", FV_FIELD_ANY, NULL},
-    {"", FV_FIELD_ANY, NULL},
-};
+static const char fields[] =
+    "backbone_config scale_factor use_simple_decoder use_pretrained_backbone=false "
+    "use_timm_backbone=false backbone_kwargs={}";
+static const char backbone_fields[] = "num_experts part_features";
 
 /* ---- reading ---- */
 

@@ -18,49 +18,17 @@
 #define MOST 64 /* layers, pairs, points, windows */
 #define QUERIES 65536
 
-static const fv_field backbone_fields[] = {
-    {"num_windows", FV_FIELD_ANY, NULL},
-    {"window_block_indexes", FV_FIELD_ANY, NULL},
-    {"", FV_FIELD_ANY, NULL},
-};
+static const char backbone_fields[] = "num_windows window_block_indexes";
 
-static const fv_field fields[] = {
-    {"activation_dropout", FV_FIELD_ANY, NULL},
-    {"activation_function", FV_FIELD_ANY, NULL},
-    {"attention_bias", FV_FIELD_ANY, NULL},
-    {"auxiliary_loss", FV_FIELD_ANY, NULL},
-    {"backbone_config", FV_FIELD_ANY, NULL},
-    {"bbox_cost", FV_FIELD_ANY, NULL},
-    {"bbox_loss_coefficient", FV_FIELD_ANY, NULL},
-    {"c2f_num_blocks", FV_FIELD_ANY, NULL},
-    {"class_cost", FV_FIELD_ANY, NULL},
-    {"class_loss_coefficient", FV_FIELD_ANY, NULL},
-    {"d_model", FV_FIELD_ANY, NULL},
-    {"decoder_activation_function", FV_FIELD_ANY, NULL},
-    {"decoder_cross_attention_heads", FV_FIELD_ANY, NULL},
-    {"decoder_ffn_dim", FV_FIELD_ANY, NULL},
-    {"decoder_layers", FV_FIELD_ANY, NULL},
-    {"decoder_n_points", FV_FIELD_ANY, NULL},
-    {"decoder_self_attention_heads", FV_FIELD_ANY, NULL},
-    {"dice_loss_coefficient", FV_FIELD_ANY, NULL},
-    {"disable_custom_kernels", FV_FIELD_ANY, NULL},
-    {"eos_coefficient", FV_FIELD_ANY, NULL},
-    {"focal_alpha", FV_FIELD_ANY, NULL},
-    {"giou_cost", FV_FIELD_ANY, NULL},
-    {"giou_loss_coefficient", FV_FIELD_ANY, NULL},
-    {"group_detr", FV_FIELD_ANY, NULL},
-    {"hidden_expansion", FV_FIELD_ANY, NULL},
-    {"init_std", FV_FIELD_ANY, NULL},
-    {"mask_class_loss_coefficient", FV_FIELD_ANY, NULL},
-    {"mask_dice_loss_coefficient", FV_FIELD_ANY, NULL},
-    {"mask_downsample_ratio", FV_FIELD_ANY, NULL},
-    {"mask_loss_coefficient", FV_FIELD_ANY, NULL},
-    {"mask_point_sample_ratio", FV_FIELD_ANY, NULL},
-    {"num_feature_levels", FV_FIELD_ANY, NULL},
-    {"num_queries", FV_FIELD_ANY, NULL},
-    {"segmentation_head_activation_function", FV_FIELD_ANY, NULL},
-    {"", FV_FIELD_ANY, NULL},
-};
+static const char fields[] =
+    "activation_dropout activation_function attention_bias auxiliary_loss backbone_config "
+    "bbox_cost bbox_loss_coefficient c2f_num_blocks class_cost class_loss_coefficient d_model "
+    "decoder_activation_function decoder_cross_attention_heads decoder_ffn_dim decoder_layers "
+    "decoder_n_points decoder_self_attention_heads dice_loss_coefficient disable_custom_kernels "
+    "eos_coefficient focal_alpha giou_cost giou_loss_coefficient group_detr hidden_expansion "
+    "init_std mask_class_loss_coefficient mask_dice_loss_coefficient mask_downsample_ratio "
+    "mask_loss_coefficient mask_point_sample_ratio num_feature_levels num_queries "
+    "segmentation_head_activation_function";
 
 /* The reader of the backbone serves for all: its section is `r->vision`. */
 typedef fv_vit_reader reader;

@@ -14,48 +14,14 @@
 #define VOCABULARY (1u << 22) /* ids are exact as floats */
 #define SECTIONS 64           /* descriptions of softmax layers */
 
-static const fv_field fields[] = {
-    {"allow_neg_eigval", FV_FIELD_ANY, NULL},
-    {"attn", FV_FIELD_ANY, NULL},
-    {"attn_mode", FV_FIELD_ANY, NULL},
-    {"attnres_block_size", FV_FIELD_EMPTY, NULL},
-    {"clamp_min", FV_FIELD_ANY, NULL},
-    {"conv_bias", FV_FIELD_ANY, NULL},
-    {"conv_size", FV_FIELD_ANY, NULL},
-    {"elementwise_affine", FV_FIELD_ANY, NULL},
-    {"expand_k", FV_FIELD_ANY, NULL},
-    {"expand_v", FV_FIELD_ANY, NULL},
-    {"feature_map", FV_FIELD_ANY, NULL},
-    {"fuse_cross_entropy", FV_FIELD_ANY, NULL},
-    {"fuse_linear_cross_entropy", FV_FIELD_ANY, NULL},
-    {"fuse_norm", FV_FIELD_ANY, NULL},
-    {"fuse_swiglu", FV_FIELD_ANY, NULL},
-    {"gate_fn", FV_FIELD_TEXT, "swish"},
-    {"gate_logit_normalizer", FV_FIELD_ANY, NULL},
-    {"gate_low_rank_dim", FV_FIELD_ANY, NULL},
-    {"head_dim", FV_FIELD_ANY, NULL},
-    {"hidden_ratio", FV_FIELD_ANY, NULL},
-    {"max_position_embeddings", FV_FIELD_ANY, NULL},
-    {"norm_eps", FV_FIELD_ANY, NULL},
-    {"num_heads", FV_FIELD_ANY, NULL},
-    {"num_kv_heads", FV_FIELD_ANY, NULL},
-    {"num_v_heads", FV_FIELD_ANY, NULL},
-    {"output_gate_activation", FV_FIELD_ANY, NULL},
-    {"qk_activation", FV_FIELD_ANY, NULL},
-    {"qk_norm", FV_FIELD_ANY, NULL},
-    {"use_beta", FV_FIELD_ANY, NULL},
-    {"use_cache", FV_FIELD_ANY, NULL},
-    {"use_gate", FV_FIELD_ANY, NULL},
-    {"use_gk", FV_FIELD_TRUE, NULL},
-    {"use_gv", FV_FIELD_FALSE, NULL},
-    {"use_l2warp", FV_FIELD_ANY, NULL},
-    {"use_output_gate", FV_FIELD_ANY, NULL},
-    {"use_output_norm", FV_FIELD_TRUE, NULL},
-    {"use_short_conv", FV_FIELD_ANY, NULL},
-    {"vocab_size", FV_FIELD_ANY, NULL},
-    {"window_size", FV_FIELD_ANY, NULL},
-    {"", FV_FIELD_ANY, NULL},
-};
+static const char fields[] =
+    "allow_neg_eigval attn attn_mode attnres_block_size={} clamp_min conv_bias conv_size "
+    "elementwise_affine expand_k expand_v feature_map fuse_cross_entropy "
+    "fuse_linear_cross_entropy fuse_norm fuse_swiglu gate_fn=swish gate_logit_normalizer "
+    "gate_low_rank_dim head_dim hidden_ratio max_position_embeddings norm_eps num_heads "
+    "num_kv_heads num_v_heads output_gate_activation qk_activation qk_norm use_beta use_cache "
+    "use_gate use_gk=true use_gv=false use_l2warp use_output_gate use_output_norm=true "
+    "use_short_conv vocab_size window_size";
 
 typedef struct reader {
     fv_tensor_reader t;

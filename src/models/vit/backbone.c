@@ -20,7 +20,7 @@ static fovea_status check_type(const fv_vit_reader *r, const char *type)
 }
 
 fovea_status fv_backbone_read(fv_backbone *out, fv_tensor_reader *t, const fv_config *config,
-                              const char *type, const fv_field *more)
+                              const char *type, const char *more)
 {
     fv_vit_reader r = {.t = *t, .config = config, .prefix = "backbone.", .v = &out->vit};
     bool reshaped = false;

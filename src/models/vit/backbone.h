@@ -22,7 +22,7 @@ typedef struct fv_backbone {
 /* `type`: the model_type that the section must have; `more`: fields that it may have in addition
  * to those of ViTs, or NULL. Fills t->m->info, and t->root with the prefix of all tensor names. */
 fovea_status fv_backbone_read(fv_backbone *out, fv_tensor_reader *t, const fv_config *config,
-                              const char *type, const fv_field *more);
+                              const char *type, const char *more);
 /* backbone_taps.c: the numbers of the blocks whose output a dense head reads, at most `most`, from
  * "out_indices" or "out_features", which must agree if both are present. If neither is, the last
  * block. */

@@ -93,13 +93,7 @@ static fovea_status put_head(fv_tensor_reader *t, const fv_config *config, const
 
 /* ---- reading ---- */
 
-static const fv_field fields[] = {
-    {"max_depth", FV_FIELD_ANY, NULL},
-    {"neck_hidden_sizes", FV_FIELD_ANY, NULL},
-    {"out_indices", FV_FIELD_ANY, NULL},
-    {"reassemble_factors", FV_FIELD_ANY, NULL},
-    {"", FV_FIELD_ANY, NULL},
-};
+static const char fields[] = "max_depth neck_hidden_sizes out_indices reassemble_factors";
 
 static fovea_status find_section(fv_config *out, const fv_config *config)
 {

@@ -61,13 +61,9 @@ static const struct {
 } timm[] = {{"samvit_base_", 12, 3}, {"samvit_large_", 16, 6}, {"samvit_huge_", 16, 8}};
 
 /* Fields of its configurations, in addition to those of ViTs. */
-static const fv_field fields[] = {
-    {"global_attn_indexes", FV_FIELD_ANY, NULL}, {"mlp_dim", FV_FIELD_ANY, NULL},
-    {"neck_chans", FV_FIELD_ANY, NULL},          {"num_pos_feats", FV_FIELD_ANY, NULL},
-    {"output_channels", FV_FIELD_ANY, NULL},     {"scale", FV_FIELD_ANY, NULL},
-    {"use_abs_pos", FV_FIELD_ANY, NULL},         {"use_rel_pos", FV_FIELD_ANY, NULL},
-    {"window_size", FV_FIELD_ANY, NULL},         {"", FV_FIELD_ANY, NULL},
-};
+static const char fields[] =
+    "global_attn_indexes mlp_dim neck_chans num_pos_feats output_channels scale use_abs_pos "
+    "use_rel_pos window_size";
 
 typedef struct reader {
     fv_tensor_reader t;

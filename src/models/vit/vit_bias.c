@@ -12,23 +12,11 @@
 
 /* ---- reading ---- */
 
-const fv_field fv_vit_bias_fields[] = {
-    {"add_fpn", FV_FIELD_ANY, NULL},
-    {"auxiliary_channels", FV_FIELD_ANY, NULL},
-    {"auxiliary_concat_input", FV_FIELD_ANY, NULL},
-    {"auxiliary_loss_weight", FV_FIELD_ANY, NULL},
-    {"auxiliary_num_convs", FV_FIELD_ANY, NULL},
-    {"layer_scale_init_value", FV_FIELD_ANY, NULL},
-    {"pool_scales", FV_FIELD_ANY, NULL},
-    {"segmentation_indices", FV_FIELD_ANY, NULL},
-    {"use_absolute_position_embeddings", FV_FIELD_ANY, NULL},
-    {"use_auxiliary_head", FV_FIELD_ANY, NULL},
-    {"use_mean_pooling", FV_FIELD_ANY, NULL},
-    {"use_relative_position_bias", FV_FIELD_ANY, NULL},
-    {"use_shared_relative_position_bias", FV_FIELD_ANY, NULL},
-    {"vocab_size", FV_FIELD_ANY, NULL},
-    {"", FV_FIELD_ANY, NULL},
-};
+const char fv_vit_bias_fields[] =
+    "add_fpn auxiliary_channels auxiliary_concat_input auxiliary_loss_weight auxiliary_num_convs "
+    "layer_scale_init_value pool_scales segmentation_indices use_absolute_position_embeddings "
+    "use_auxiliary_head use_mean_pooling use_relative_position_bias "
+    "use_shared_relative_position_bias vocab_size";
 
 static uint64_t rows_for(uint32_t width, uint32_t height)
 {

@@ -91,7 +91,7 @@ fovea_status fv_vit_read_picture(const fv_vit_reader *r, uint32_t *width, uint32
 /* vit_bias.c: biases of softmax's scores by relative position, those of all blocks and those of the
  * block that is being read. */
 fovea_status fv_vit_read_bias(fv_vit_reader *r);
-extern const fv_field fv_vit_bias_fields[]; /* further fields of their configurations */
+extern const char fv_vit_bias_fields[]; /* further fields of their configurations */
 fovea_status fv_vit_read_block_bias(fv_vit_reader *r, fv_weight *bias);
 
 /* vit_rotations.c: whether and how queries and keys are turned. */
