@@ -280,18 +280,6 @@ static fovea_status read(fv_device *d, const fv_mem *m, void *dst, uint64_t size
 
 /* ---- kernels ---- */
 
-static fovea_status cache_export(fv_device *d, void *out, size_t room, size_t *size)
-{
-    *size = 0;
-    FV_TRY(fv_cl_ready(d));
-    return fv_gpu_store_export(&d->store, out, room, size);
-}
-
-static fovea_status cache_import(fv_device *d, const void *data, size_t size)
-{
-    return fv_gpu_store_import(&d->store, data, size);
-}
-
 static const fv_kernel *kernels(fv_device *d, int *count, uint32_t *features)
 {
     *features = d ? d->features : 0;
@@ -339,6 +327,4 @@ const fv_backend fv_backend_cl = {
     .trace = fv_cl_queue_trace,
     .timed = fv_cl_queue_timed,
     .rates = fv_cl_rates_best,
-    .cache_export = cache_export,
-    .cache_import = cache_import,
 };

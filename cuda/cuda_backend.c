@@ -269,18 +269,6 @@ static fovea_status rates(fv_device *d, fovea_rates *out)
     INSIDE(d, fv_cuda_rates_best(d, out));
 }
 
-static fovea_status cache_export(fv_device *d, void *out, size_t room, size_t *size)
-{
-    *size = 0;
-    FV_TRY(fv_cuda_ready(d));
-    return fv_gpu_store_export(&d->store, out, room, size);
-}
-
-static fovea_status cache_import(fv_device *d, const void *data, size_t size)
-{
-    return fv_gpu_store_import(&d->store, data, size);
-}
-
 const fv_backend fv_backend_cuda = {
     .name = "cuda",
     .abi = FV_BACKEND_ABI,
@@ -313,6 +301,4 @@ const fv_backend fv_backend_cuda = {
     .read_event = fv_cuda_read_event,
     .trace = trace,
     .rates = rates,
-    .cache_export = cache_export,
-    .cache_import = cache_import,
 };

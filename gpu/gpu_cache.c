@@ -1,4 +1,4 @@
-/* gpu_cache.c: binaries of programs on disk and in memory. */
+/* gpu_cache.c: binaries of programs on disk. */
 #include "gpu/gpu_cache.h"
 
 #include <inttypes.h>
@@ -21,17 +21,9 @@ struct header {
     uint64_t checksum; /* of the sizes, the key and the binary */
 };
 
-/* Entries from memory, in the order in which they came. */
-struct import {
-    struct import *next;
-    uint64_t size;
-    char data[];
-};
-
 struct fv_gpu_cache {
     char *folder; /* NULL: nothing on disk */
     bool writable;
-    struct import *imports;
     struct {
         uint32_t hits, built, refused; /* programs found; compiled; entries that were not trusted */
     } counts;
@@ -201,28 +193,11 @@ void fv_gpu_cache_close(fv_gpu_cache *c)
     if (c->counts.hits || c->counts.built)
         fv_log("cache: %u hits, %u built, %u refused", c->counts.hits, c->counts.built,
                c->counts.refused);
-    for (struct import *i = c->imports, *next; i; i = next) {
-        next = i->next;
-        fv_mem_free(i);
-    }
     fv_mem_free(c->folder);
     fv_mem_free(c);
 }
 
 /* ---- finding ---- */
-
-/* Finds the entry in what was imported. */
-static char *imported(const fv_gpu_cache *c, const fv_gpu_key *k, struct header *h)
-{
-    for (struct import *i = c->imports; i; i = i->next)
-        for (uint64_t at = 0; at < i->size;) {
-            memcpy(h, i->data + at, sizeof *h);
-            if (h->binary_size && has_key(i->data + at, h, k))
-                return i->data + at;
-            at += sizeof *h + h->key_size + h->binary_size;
-        }
-    return NULL;
-}
 
 static void doubt(fv_gpu_cache *c, const char *name, const char *why)
 {
@@ -230,7 +205,7 @@ static void doubt(fv_gpu_cache *c, const char *name, const char *why)
     fv_log("cache: refused %s: %s", name, why);
 }
 
-static bool find_file(fv_gpu_cache *c, const fv_gpu_key *k, const char *name, fv_gpu_binary *out)
+bool fv_gpu_cache_find(fv_gpu_cache *c, const fv_gpu_key *k, const char *name, fv_gpu_binary *out)
 {
     char *path;
     if (!c->folder || entry_path(c, k, &path) != FOVEA_OK)
@@ -258,16 +233,6 @@ static bool find_file(fv_gpu_cache *c, const fv_gpu_key *k, const char *name, fv
     return false;
 }
 
-bool fv_gpu_cache_find(fv_gpu_cache *c, const fv_gpu_key *k, const char *name, fv_gpu_binary *out)
-{
-    struct header h;
-    const char *entry = imported(c, k, &h);
-    if (!entry)
-        return find_file(c, k, name, out);
-    *out = (fv_gpu_binary){entry + sizeof h + h.key_size, h.binary_size, NULL};
-    return true;
-}
-
 void fv_gpu_binary_free(fv_gpu_binary *b)
 {
     fv_mem_free(b->owner);
@@ -280,12 +245,8 @@ void fv_gpu_cache_hit(fv_gpu_cache *c, const char *name)
     fv_log("cache: hit %s", name);
 }
 
-void fv_gpu_cache_refused(fv_gpu_cache *c, const fv_gpu_key *k, const char *name)
+void fv_gpu_cache_refused(fv_gpu_cache *c, const char *name)
 {
-    struct header h;
-    char *entry = imported(c, k, &h);
-    if (entry)
-        entry[sizeof h] = (char)~entry[sizeof h]; /* no key matches it now */
     doubt(c, name, "the driver does not take it");
 }
 
@@ -330,13 +291,11 @@ void fv_gpu_cache_built(fv_gpu_cache *c, const char *name, double seconds)
     fv_log("cache: built %s in %.0f ms", name, seconds * 1e3);
 }
 
-/* ---- memory ---- */
+/* ---- packed entries ---- */
 
-fovea_status fv_gpu_cache_import(fv_gpu_cache *c, const void *data, uint64_t size)
+fovea_status fv_gpu_entries_check(const void *data, uint64_t size)
 {
     struct header h;
-    if (size == 0)
-        return FOVEA_OK;
     if (size >= sizeof magic && memcmp(data, magic, sizeof magic - 1) == 0 &&
         memcmp(data, magic, sizeof magic) != 0) {
         fv_log("cache: kernel binaries of another version of the library are passed over");
@@ -349,12 +308,5 @@ fovea_status fv_gpu_cache_import(fv_gpu_cache *c, const void *data, uint64_t siz
                 FOVEA_EFORMAT,
                 "kernel binaries: entry at byte %" PRIu64 " is damaged; export them again", at);
     }
-    struct import *i;
-    FV_TRY(
-        fv_mem_alloc(&i, fv_size_add(sizeof *i, size), FV_MEM_DEVICE, "imported kernel binaries"));
-    memcpy(i->data, data, (size_t)size);
-    i->size = size;
-    i->next = c->imports;
-    c->imports = i;
     return FOVEA_OK;
 }

@@ -47,8 +47,8 @@ bool fv_gpu_cache_find(fv_gpu_cache *c, const fv_gpu_key *k, const char *name, f
 void fv_gpu_binary_free(fv_gpu_binary *b);
 /* The driver has accepted the binary that was found. */
 void fv_gpu_cache_hit(fv_gpu_cache *c, const char *name);
-/* The driver has rejected it: fv_gpu_cache_find does not return it again. */
-void fv_gpu_cache_refused(fv_gpu_cache *c, const fv_gpu_key *k, const char *name);
+/* The driver has rejected it: it is compiled and stored again. */
+void fv_gpu_cache_refused(fv_gpu_cache *c, const char *name);
 /* Stores a binary that was just compiled. EIO for the first that cannot be written; later ones are
  * skipped. */
 fovea_status fv_gpu_cache_store(fv_gpu_cache *c, const fv_gpu_key *k, const char *name,
@@ -59,9 +59,8 @@ void fv_gpu_cache_built(fv_gpu_cache *c, const char *name, double seconds);
 /* Size of an entry in memory, and writing it. */
 uint64_t fv_gpu_entry_size(const fv_gpu_key *k, uint64_t binary_size);
 void fv_gpu_entry_write(void *out, const fv_gpu_key *k, const void *data, uint64_t size);
-/* Copies entries that another cache has exported, so that fv_gpu_cache_find finds them. EFORMAT if
- * any is damaged: then none is copied. */
-fovea_status fv_gpu_cache_import(fv_gpu_cache *c, const void *data, uint64_t size);
+/* EFORMAT if any of the packed entries is damaged. Those of another version of the library pass. */
+fovea_status fv_gpu_entries_check(const void *data, uint64_t size);
 
 /* The bytes of the entry that `data` begins with, 0 where it is damaged; *key and *binary point
  * into it. */

@@ -208,8 +208,9 @@ fovea_status fovea_cache_unpack(const char *folder, const void *data, size_t siz
     *added = 0;
     if (kept && size > 0)
         FV_TRY(check_folder(folder));
+    FV_TRY(fv_gpu_entries_check(data, size));
     FV_TRY(fv_gpu_cache_open(&c, folder));
-    fovea_status status = fv_gpu_cache_import(c, data, size);
+    fovea_status status = FOVEA_OK;
     for (uint64_t at = 0, n; kept && status == FOVEA_OK && at < size; at += n) {
         n = fv_gpu_entry_read((const char *)data + at, size - at, &key, &binary);
         if (n == 0) /* of another version: passed over */

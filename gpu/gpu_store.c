@@ -96,7 +96,7 @@ static void take_cached(fv_gpu_store *s, fv_gpu_program *p)
         if (p->built)
             fv_gpu_cache_hit(s->cache, what);
         else
-            fv_gpu_cache_refused(s->cache, &key, what);
+            fv_gpu_cache_refused(s->cache, what);
     }
     fv_gpu_key_free(&key);
 }
@@ -119,35 +119,6 @@ static void keep_binary(fv_gpu_store *s, fv_gpu_program *p, const char *kernel)
         fv_gpu_key_free(&key);
     }
     fv_mem_free(binary);
-}
-
-static fovea_status export_entry(const fv_gpu_store *s, const fv_gpu_program *p, const void *data,
-                                 size_t bytes, char *out, size_t capacity, size_t *size)
-{
-    fv_gpu_key key;
-    fovea_status status = FOVEA_OK;
-    FV_TRY(key_of(s, p, &key));
-    const uint64_t entry = fv_gpu_entry_size(&key, bytes);
-    if (out && (*size > capacity || entry > capacity - *size))
-        status =
-            fv_fail(FOVEA_EINVAL, "kernel binaries need more than the %zu bytes given", capacity);
-    else if (out)
-        fv_gpu_entry_write(out + *size, &key, data, bytes);
-    *size += (size_t)entry;
-    fv_gpu_key_free(&key);
-    return status;
-}
-
-static fovea_status export_one(const fv_gpu_store *s, const fv_gpu_program *p, char *out,
-                               size_t capacity, size_t *size)
-{
-    size_t binary_size;
-    void *binary = s->compiler->binary(p->built, &binary_size);
-    if (!binary)
-        return FOVEA_OK; /* it will be compiled again */
-    const fovea_status status = export_entry(s, p, binary, binary_size, out, capacity, size);
-    fv_mem_free(binary);
-    return status;
 }
 
 /* ---- rates ---- */
@@ -203,29 +174,6 @@ void fv_gpu_store_keep_rates(fv_gpu_store *s, const double rates[FV_GPU_RATES])
         fv_gpu_key_free(&key);
     }
     pthread_mutex_unlock(&s->lock);
-}
-
-/* ---- to another device ---- */
-
-fovea_status fv_gpu_store_export(fv_gpu_store *s, void *out, size_t capacity, size_t *size)
-{
-    *size = 0;
-    fovea_status status = FOVEA_OK;
-    pthread_mutex_lock(&s->lock);
-    for (fv_gpu_program *p = s->programs; p && status == FOVEA_OK; p = p->next)
-        status = export_one(s, p, out, capacity, size);
-    if (are_rates(s->rates))
-        FV_THEN(status, export_entry(s, &measured, s->rates, sizeof s->rates, out, capacity, size));
-    pthread_mutex_unlock(&s->lock);
-    return status;
-}
-
-fovea_status fv_gpu_store_import(fv_gpu_store *s, const void *data, size_t size)
-{
-    pthread_mutex_lock(&s->lock);
-    fovea_status status = fv_gpu_cache_import(s->cache, data, size);
-    pthread_mutex_unlock(&s->lock);
-    return status;
 }
 
 /* ---- programs ---- */

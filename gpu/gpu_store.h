@@ -96,9 +96,6 @@ void fv_gpu_store_build(fv_gpu_store *s);
  * They are stored with the programs. False where there are none. */
 bool fv_gpu_store_rates(fv_gpu_store *s, double out[FV_GPU_RATES]);
 void fv_gpu_store_keep_rates(fv_gpu_store *s, const double rates[FV_GPU_RATES]);
-/* fovea_cache_export and fovea_cache_import. */
-fovea_status fv_gpu_store_export(fv_gpu_store *s, void *out, size_t capacity, size_t *size);
-fovea_status fv_gpu_store_import(fv_gpu_store *s, const void *data, size_t size);
 
 /* Joins the lines of a compiler's log to one. */
 void fv_gpu_one_line(char *log);

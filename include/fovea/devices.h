@@ -140,20 +140,6 @@ typedef struct fovea_rates {
 FOVEA_API fovea_status fovea_device_rates(fovea_device *device, fovea_rates *out);
 
 /* ---------------------------------------------------------------------------------------------
- * Compiled kernels in memory, for a program that stores them itself instead of in a folder
- */
-
-/* Exports the compiled kernels that the device's plans have used so far. *size receives their
- * bytes, 0 for a device that compiles nothing; `data`, if it is not NULL, receives the kernels.
- * EINVAL: `capacity` is less than *size. Thread-safe. */
-FOVEA_API fovea_status fovea_cache_export(fovea_device *device, void *data, size_t capacity,
-                                          size_t *size);
-/* Gives exported kernels to the device, before plans are made. `data` is copied. Kernels of another
- * device, driver or version of this library are skipped. EFORMAT: the data is damaged. Thread-safe.
- */
-FOVEA_API fovea_status fovea_cache_import(fovea_device *device, const void *data, size_t size);
-
-/* ---------------------------------------------------------------------------------------------
  * The folder of compiled kernels, of all devices. All functions are thread-safe.
  *
  * `folder` NULL: FOVEA_CACHE of the environment, else the default folder; "": no folder, which
@@ -181,7 +167,7 @@ typedef int fovea_cache_fn(const fovea_cache_entry *entry, void *payload);
 FOVEA_API fovea_status fovea_cache_list(const char *folder, fovea_cache_fn *fn, void *payload);
 /* Removes all entries, and no other file of the folder. *removed receives their number. */
 FOVEA_API fovea_status fovea_cache_clear(const char *folder, size_t *removed);
-/* Packs all sound entries, for fovea_cache_import and fovea_cache_unpack. *size receives their
+/* Packs all sound entries, for fovea_cache_unpack. *size receives their
  * bytes; `data`, if it is not NULL, receives the entries. EINVAL: `capacity` is less than *size. */
 FOVEA_API fovea_status fovea_cache_pack(const char *folder, void *data, size_t capacity,
                                         size_t *size);

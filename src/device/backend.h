@@ -252,9 +252,6 @@ typedef struct fv_backend { /* More than 25 fields: a table of functions */
     fovea_status (*timed)(fv_queue *q, bool wanted);
     /* Measures the device's peak rates, without frames. */
     fovea_status (*rates)(fv_device *d, fovea_rates *out);
-    /* fovea_cache_export and fovea_cache_import; NULL where nothing is compiled. */
-    fovea_status (*cache_export)(fv_device *d, void *out, size_t capacity, size_t *size);
-    fovea_status (*cache_import)(fv_device *d, const void *data, size_t size);
     /* Runs all units below `units` of phase 0 on the threads that run frames, and returns when they
      * are done; slots are below fv_limits.threads. NULL where frames do not run on the host. */
     void (*spread)(fv_device *d, uint32_t units, fv_unit_fn fn, void *arg);

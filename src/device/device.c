@@ -152,21 +152,6 @@ fovea_status fovea_device_rates(fovea_device *device, fovea_rates *out)
     return FV_ABI_WRITE(out, rates, FOVEA_RATES_INIT);
 }
 
-fovea_status fovea_cache_export(fovea_device *device, void *data, size_t capacity, size_t *size)
-{
-    if (device->backend->cache_export)
-        return device->backend->cache_export(device->device, data, capacity, size);
-    *size = 0;
-    return FOVEA_OK;
-}
-
-fovea_status fovea_cache_import(fovea_device *device, const void *data, size_t size)
-{
-    if (device->backend->cache_import)
-        return device->backend->cache_import(device->device, data, size);
-    return FOVEA_OK;
-}
-
 int fovea_kernel_list(size_t index, fovea_kernel_info *out)
 {
     for (size_t i = 0; fv_backends[i]; i++) {

@@ -296,7 +296,8 @@ static void many_writers(void **state)
     clear_folder();
 }
 
-static void in_memory(void **state)
+/* Every changed bit, and every cut that is not between entries. */
+static void packed_entries_are_checked(void **state)
 {
     (void)state;
     fv_gpu_key k[2] = {key_of("one", ""), key_of("two", "")};
@@ -306,31 +307,17 @@ static void in_memory(void **state)
         fv_gpu_entry_write(blob + n, &k[i], binary + i, BINARY / 2);
         n += (size_t)fv_gpu_entry_size(&k[i], BINARY / 2);
     }
-    fv_gpu_cache *c = open_cache("");
     for (size_t i = 0; i < n; i++) {
         memcpy(bad, blob, n);
         bad[i] ^= 0x10;
-        const fovea_status status = fv_gpu_cache_import(c, bad, n);
+        const fovea_status status = fv_gpu_entries_check(bad, n);
         if (i != 7) /* another version of the format, which is passed over */
             assert_int_equal(status, FOVEA_EFORMAT);
         if (i && i != (size_t)fv_gpu_entry_size(&k[0], BINARY / 2))
-            assert_int_equal(fv_gpu_cache_import(c, blob, i), FOVEA_EFORMAT);
+            assert_int_equal(fv_gpu_entries_check(blob, i), FOVEA_EFORMAT);
     }
-    fv_gpu_binary b;
-    assert_false(fv_gpu_cache_find(c, &k[1], "test", &b));
-    assert_int_equal(fv_gpu_cache_import(c, NULL, 0), FOVEA_OK);
-    assert_int_equal(fv_gpu_cache_import(c, blob, n), FOVEA_OK);
-    for (int i = 0; i < 2; i++) {
-        assert_true(fv_gpu_cache_find(c, &k[i], "test", &b));
-        assert_int_equal(b.size, BINARY / 2);
-        assert_memory_equal(b.data, binary + i, BINARY / 2);
-        fv_gpu_binary_free(&b);
-    }
-    fv_gpu_cache_refused(c, &k[0], "test");
-    assert_false(fv_gpu_cache_find(c, &k[0], "test", &b));
-    assert_true(fv_gpu_cache_find(c, &k[1], "test", &b));
-    fv_gpu_binary_free(&b);
-    fv_gpu_cache_close(c);
+    assert_int_equal(fv_gpu_entries_check(NULL, 0), FOVEA_OK);
+    assert_int_equal(fv_gpu_entries_check(blob, n), FOVEA_OK);
     fv_gpu_key_free(&k[0]);
     fv_gpu_key_free(&k[1]);
 }
@@ -481,36 +468,25 @@ static void unusable_folder_is_no_failure(void **state)
     assert_true(seen.built > 0);
 }
 
-static void exported_and_imported(void **state)
+static void packed_kernels_need_no_compiler(void **state)
 {
     (void)state;
-    size_t size, again;
-    fovea_device *device = open_device("");
-    const unsigned probes = seen.built; /* before anything can be imported */
-    attend(device);
-    const unsigned programs = seen.built - probes;
+    size_t size, again, removed;
+    clear_folder();
+    start(folder);
+    const unsigned programs = seen.built;
     assert_true(programs > 0);
-    assert_int_equal(fovea_cache_export(device, NULL, 0, &size), FOVEA_OK);
-    assert_true(size > 0);
+    assert_int_equal(fovea_cache_pack(folder, NULL, 0, &size), FOVEA_OK);
     unsigned char *blob = malloc(size);
     assert_non_null(blob);
-    assert_int_equal(fovea_cache_export(device, blob, size - 1, &again), FOVEA_EINVAL);
-    assert_int_equal(fovea_cache_export(device, blob, size, &again), FOVEA_OK);
-    assert_int_equal(again, size);
-    fovea_device_close(device);
-
-    device = open_device("");
-    assert_int_equal(fovea_cache_import(device, blob, size - 1), FOVEA_EFORMAT);
-    blob[size / 2] ^= 1;
-    assert_int_equal(fovea_cache_import(device, blob, size), FOVEA_EFORMAT);
-    blob[size / 2] ^= 1;
-    assert_int_equal(fovea_cache_import(device, blob, size), FOVEA_OK);
-    memset(blob, 0, size);
+    assert_int_equal(fovea_cache_pack(folder, blob, size, &again), FOVEA_OK);
+    assert_int_equal(fovea_cache_clear(folder, &removed), FOVEA_OK);
+    assert_int_equal(fovea_cache_unpack(folder, blob, size, &again), FOVEA_OK);
     free(blob);
-    attend(device);
-    assert_int_equal(seen.built, probes);
-    assert_int_equal(seen.hits, programs);
-    fovea_device_close(device);
+    start(folder);
+    assert_int_equal(seen.built, 0);
+    assert_true(seen.hits >= programs);
+    clear_folder();
 }
 
 /* ---- the folder as a whole ---- */
@@ -661,7 +637,7 @@ int main(void)
         cmocka_unit_test(folders_that_cannot_be_used),
         cmocka_unit_test(the_oldest_go),
         cmocka_unit_test(many_writers),
-        cmocka_unit_test(in_memory),
+        cmocka_unit_test(packed_entries_are_checked),
         cmocka_unit_test(listed_packed_and_cleared),
         cmocka_unit_test(a_key_without_an_end_is_refused),
         cmocka_unit_test(kernels_that_cannot_be_kept),
@@ -671,7 +647,7 @@ int main(void)
         cmocka_unit_test(second_start_compiles_nothing),
         cmocka_unit_test(damaged_entries_are_compiled_again),
         cmocka_unit_test(unusable_folder_is_no_failure),
-        cmocka_unit_test(exported_and_imported),
+        cmocka_unit_test(packed_kernels_need_no_compiler),
     };
     const int failed = cmocka_run_group_tests(entries, set_up, remove_folder);
     if (failed || !has_device()) {
