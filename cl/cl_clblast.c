@@ -145,15 +145,9 @@ static fovea_status multiply(const fv_launch *l, const fv_gpu_before *c)
     return code == SUCCESS ? FOVEA_OK : failed(code, l);
 }
 
-const fv_gpu_code fv_cl_gemm_clblast = {.program = "gemm",
-                                        .entry = "finish",
-                                        .group = 64,
-                                        .define = fv_gpu_finish_define,
-                                        .shape = fv_gpu_finish_shape,
-                                        .align = 64,
-                                        .prepare = prepare,
-                                        .before = multiply,
-                                        .left = sums_at};
+FV_GPU_CODE(fv_cl_gemm_clblast, "gemm", "finish", 64, .define = fv_gpu_finish_define,
+            .shape = fv_gpu_finish_shape, .align = 64, .prepare = prepare, .before = multiply,
+            .left = sums_at)
 
 /* ---- what the planner asks ---- */
 

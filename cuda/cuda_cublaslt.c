@@ -214,16 +214,9 @@ static size_t sums_at(const fv_launch *l)
     return OWN / sizeof(float);
 }
 
-const fv_gpu_code fv_cuda_gemm_cublaslt = {.program = "gemm",
-                                           .entry = "finish",
-                                           .group = 128,
-                                           .define = fv_gpu_finish_define,
-                                           .shape = fv_gpu_finish_shape,
-                                           .align = 128,
-                                           .prepare = prepare,
-                                           .before = multiply,
-                                           .forget = forget,
-                                           .left = sums_at};
+FV_GPU_CODE(fv_cuda_gemm_cublaslt, "gemm", "finish", 128, .define = fv_gpu_finish_define,
+            .shape = fv_gpu_finish_shape, .align = 128, .prepare = prepare, .before = multiply,
+            .forget = forget, .left = sums_at)
 
 /* ---- what the planner asks ---- */
 

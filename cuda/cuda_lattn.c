@@ -87,13 +87,9 @@ static void reduce_shape(const fv_launch *l, const fv_gpu_piece *piece, size_t c
     count[1] = piece->groups;
 }
 
-const fv_gpu_code fv_cuda_lattn_reduce = {.program = "lattn.cu",
-                                          .entry = "lattn_reduce",
-                                          .group = GROUP,
-                                          .macros = " -DFV_LATTN_REDUCE=1",
-                                          .define = reduce_define,
-                                          .shape = reduce_shape,
-                                          .align = 64};
+FV_GPU_CODE(fv_cuda_lattn_reduce, "lattn.cu", "lattn_reduce", GROUP,
+            .macros = " -DFV_LATTN_REDUCE=1", .define = reduce_define, .shape = reduce_shape,
+            .align = 64)
 
 /* ---- APPLY ---- */
 
@@ -133,13 +129,8 @@ static void apply_shape(const fv_launch *l, const fv_gpu_piece *piece, size_t co
     count[1] = apply_groups(l, piece);
 }
 
-const fv_gpu_code fv_cuda_lattn_apply = {.program = "lattn.cu",
-                                         .entry = "lattn_apply",
-                                         .group = GROUP,
-                                         .macros = " -DFV_LATTN_APPLY=1",
-                                         .define = apply_define,
-                                         .shape = apply_shape,
-                                         .align = 128};
+FV_GPU_CODE(fv_cuda_lattn_apply, "lattn.cu", "lattn_apply", GROUP, .macros = " -DFV_LATTN_APPLY=1",
+            .define = apply_define, .shape = apply_shape, .align = 128)
 
 static bool applies(const fv_problem *p)
 {

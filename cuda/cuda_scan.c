@@ -97,22 +97,12 @@ static void shape_begins(const fv_launch *l, const fv_gpu_piece *piece, size_t c
         has_matrix(p) ? slices(dv) : fv_gpu_groups(width_of(p) * (dv + has_divisor(p)), GROUP);
 }
 
-const fv_gpu_code fv_cuda_scan = {.program = "scan.cu",
-                                  .entry = "scan",
-                                  .group = GROUP,
-                                  .define = scan_define,
-                                  .shape = scan_shape,
-                                  .align = CHUNK};
-const fv_gpu_code fv_cuda_scan_segments = {
-    .program = "scan.cu",
-    .entry = "scan",
-    .group = GROUP,
-    .macros = " -DFV_SEGMENTS=1",
-    .define = scan_define,
-    .shape = scan_shape,
-    .segments = segments,
-    .ahead = {{"scan_segments", shape_segments}, {"scan_begins", shape_begins}},
-    .align = CHUNK};
+FV_GPU_CODE(fv_cuda_scan, "scan.cu", "scan", GROUP, .define = scan_define, .shape = scan_shape,
+            .align = CHUNK)
+FV_GPU_CODE(fv_cuda_scan_segments, "scan.cu", "scan", GROUP, .macros = " -DFV_SEGMENTS=1",
+            .define = scan_define, .shape = scan_shape, .segments = segments,
+            .ahead = {{"scan_segments", shape_segments}, {"scan_begins", shape_begins}},
+            .align = CHUNK)
 
 /* Means go from token to token, which is no work for tensor cores. */
 static bool applies(const fv_problem *p)

@@ -125,28 +125,14 @@ static void foveated_shape(const fv_launch *l, const fv_gpu_piece *p, size_t cou
     fv_gpu_cover_blocks(l, p, queries_of(l), count);
 }
 
-const fv_gpu_code fv_cuda_softmax = {.program = "softmax.cu",
-                                     .entry = "softmax",
-                                     .group = 128,
-                                     .settle = softmax_settle,
-                                     .define = softmax_define,
-                                     .shape = softmax_shape,
-                                     .align = 128};
-const fv_gpu_code fv_cuda_wsoftmax = {.program = "softmax.cu",
-                                      .entry = "wsoftmax",
-                                      .group = 128,
-                                      .settle = softmax_settle,
-                                      .define = softmax_define,
-                                      .shape = softmax_shape,
-                                      .table = fv_gpu_regions,
-                                      .align = FV_GPU_WINDOWS};
+FV_GPU_CODE(fv_cuda_softmax, "softmax.cu", "softmax", 128, .settle = softmax_settle,
+            .define = softmax_define, .shape = softmax_shape, .align = 128)
+FV_GPU_CODE(fv_cuda_wsoftmax, "softmax.cu", "wsoftmax", 128, .settle = softmax_settle,
+            .define = softmax_define, .shape = softmax_shape, .table = fv_gpu_regions,
+            .align = FV_GPU_WINDOWS)
 
-const fv_gpu_code fv_cuda_foveated = {.program = "foveated.cu",
-                                      .entry = "foveated",
-                                      .group = 128,
-                                      .define = foveated_define,
-                                      .shape = foveated_shape,
-                                      .align = 32};
+FV_GPU_CODE(fv_cuda_foveated, "foveated.cu", "foveated", 128, .define = foveated_define,
+            .shape = foveated_shape, .align = 32)
 
 /* Queries and their sums stay in registers. Whole numbers are multiplied by softmax_i8.cl. */
 static bool applies(const fv_problem *p)

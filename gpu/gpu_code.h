@@ -94,6 +94,9 @@ typedef struct fv_gpu_code {
     size_t (*left)(const fv_launch *l);
 } fv_gpu_code;
 
+/* Defines an fv_gpu_code: its program, entry and work-items per work-group, then other members. */
+#define FV_GPU_CODE(code, ...) const fv_gpu_code code = {__VA_ARGS__};
+
 /* fv_gpu_code.settle of a launch, where its kernel has one. */
 void fv_gpu_settle(fv_launch *l, uint32_t units);
 

@@ -5,12 +5,9 @@
 #include "ops/contracts/rows.h"
 #include "ops/contracts/softmax_attention.h"
 
-const fv_gpu_code fv_gpu_row_max = {
-    .program = "boxes", .entry = "row_max", .group = 64, .shape = fv_gpu_shape_rows, .align = 1};
-const fv_gpu_code fv_gpu_pick = {
-    .program = "boxes", .entry = "pick", .group = 64, .shape = fv_gpu_shape_columns, .align = 1};
-const fv_gpu_code fv_gpu_refine = {
-    .program = "boxes", .entry = "refine", .group = 64, .shape = fv_gpu_shape_rows, .align = 1};
+FV_GPU_CODE(fv_gpu_row_max, "boxes", "row_max", 64, .shape = fv_gpu_shape_rows, .align = 1)
+FV_GPU_CODE(fv_gpu_pick, "boxes", "pick", 64, .shape = fv_gpu_shape_columns, .align = 1)
+FV_GPU_CODE(fv_gpu_refine, "boxes", "refine", 64, .shape = fv_gpu_shape_rows, .align = 1)
 
 /* ---- the best ---- */
 
@@ -29,8 +26,7 @@ static uint64_t topk_table(const fv_launch *l, uint32_t *out)
     return bytes;
 }
 
-const fv_gpu_code fv_gpu_topk = {
-    .program = "boxes", .entry = "topk", .group = 64, .shape = topk_shape, .table = topk_table};
+FV_GPU_CODE(fv_gpu_topk, "boxes", "topk", 64, .shape = topk_shape, .table = topk_table)
 
 /* ---- sines, and samples of a grid ---- */
 
@@ -40,8 +36,7 @@ static void sine_shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3
     fv_gpu_spread(count, p->rows, dim[FV_ROW_C] * dim[FV_SINE_PARTS], p->group);
 }
 
-const fv_gpu_code fv_gpu_sine = {
-    .program = "boxes", .entry = "sine", .group = 64, .shape = sine_shape, .align = 1};
+FV_GPU_CODE(fv_gpu_sine, "boxes", "sine", 64, .shape = sine_shape, .align = 1)
 
 static void deform_shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
 {
@@ -49,5 +44,4 @@ static void deform_shape(const fv_launch *l, const fv_gpu_piece *p, size_t count
     count[2] = l->args.prob.heads;
 }
 
-const fv_gpu_code fv_gpu_deform = {
-    .program = "boxes", .entry = "deform", .group = 64, .shape = deform_shape, .align = 1};
+FV_GPU_CODE(fv_gpu_deform, "boxes", "deform", 64, .shape = deform_shape, .align = 1)

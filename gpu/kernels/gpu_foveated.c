@@ -10,8 +10,7 @@ enum {
     LISTS = ((FV_FOVEA_LEVELS + 1) * SEEN + 2 * KEYS * sizeof(uint32_t) + 15) / 16 * 16,
 };
 
-const fv_gpu_code fv_gpu_cells = {
-    .program = "cells", .entry = "cells", .group = 64, .shape = fv_gpu_shape_columns, .align = 1};
+FV_GPU_CODE(fv_gpu_cells, "cells", "cells", 64, .shape = fv_gpu_shape_columns, .align = 1)
 
 static uint32_t local_plain(const fv_launch *l, uint32_t group)
 {
@@ -56,18 +55,8 @@ static void foveated_shape(const fv_launch *l, const fv_gpu_piece *p, size_t cou
     count[2] = fv_gpu_tile_slices(l);
 }
 
-const fv_gpu_code fv_gpu_foveated = {.program = "foveated",
-                                     .entry = "foveated",
-                                     .group = 64,
-                                     .local = local_plain,
-                                     .define = foveated_define,
-                                     .shape = foveated_shape,
-                                     .align = 32};
-const fv_gpu_code fv_gpu_foveated_local = {.program = "foveated",
-                                           .entry = "foveated",
-                                           .group = 128,
-                                           .local = local_staged,
-                                           .macros = " -DFV_STAGE=1",
-                                           .define = foveated_define,
-                                           .shape = foveated_shape,
-                                           .align = 32};
+FV_GPU_CODE(fv_gpu_foveated, "foveated", "foveated", 64, .local = local_plain,
+            .define = foveated_define, .shape = foveated_shape, .align = 32)
+FV_GPU_CODE(fv_gpu_foveated_local, "foveated", "foveated", 128, .local = local_staged,
+            .macros = " -DFV_STAGE=1", .define = foveated_define, .shape = foveated_shape,
+            .align = 32)

@@ -27,9 +27,8 @@ static void shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
     fv_gpu_cover_product(l, p->rows, tile_of(l).rows, PANEL, count);
 }
 
-const fv_gpu_code fv_gpu_gemm_subgroup = {FV_GPU_HALF_CODE, .group = LANES,
-                                          .local = fv_gpu_half_local_scales, .define = define,
-                                          .shape = shape};
+FV_GPU_CODE(fv_gpu_gemm_subgroup, FV_GPU_HALF_CODE, .group = LANES,
+            .local = fv_gpu_half_local_scales, .define = define, .shape = shape)
 
 /* ---- the packed weight ---- */
 

@@ -37,21 +37,12 @@ static void posemb_define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
     fv_gpu_define(out, "TAPS", l->args.table != NULL);
 }
 
-const fv_gpu_code fv_gpu_posemb = {.program = "posemb",
-                                   .entry = "posemb",
-                                   .group = 64,
-                                   .define = posemb_define,
-                                   .shape = fv_gpu_shape_columns,
-                                   .align = 1,
-                                   .table = posemb_table};
+FV_GPU_CODE(fv_gpu_posemb, "posemb", "posemb", 64, .define = posemb_define,
+            .shape = fv_gpu_shape_columns, .align = 1, .table = posemb_table)
 
 /* ---- another size ---- */
 
-const fv_gpu_code fv_gpu_upsample = {.program = "upsample",
-                                     .entry = "resample",
-                                     .group = 64,
-                                     .shape = fv_gpu_shape_columns,
-                                     .align = 1};
+FV_GPU_CODE(fv_gpu_upsample, "upsample", "resample", 64, .shape = fv_gpu_shape_columns, .align = 1)
 
 /* ---- depthwise convolution ---- */
 
@@ -105,17 +96,10 @@ static void dwconv_shape(const fv_launch *l, const fv_gpu_piece *p, size_t count
     fv_gpu_spread(count, lines(l, p) * tiles, (l->args.prob.dim[FV_ROW_C] + 3) / 4, p->group);
 }
 
-const fv_gpu_code fv_gpu_dwconv = {.program = "dwconv",
-                                   .entry = "dwconv",
-                                   .group = 64,
-                                   .define = dwconv_define,
-                                   .shape = dwconv_shape,
-                                   .align = 1};
+FV_GPU_CODE(fv_gpu_dwconv, "dwconv", "dwconv", 64, .define = dwconv_define, .shape = dwconv_shape,
+            .align = 1)
 
 /* ---- adaptive pooling ---- */
 
-const fv_gpu_code fv_gpu_adaptive_pool = {.program = "adaptive_pool",
-                                          .entry = "adaptive_pool",
-                                          .group = 64,
-                                          .shape = fv_gpu_shape_columns,
-                                          .align = 1};
+FV_GPU_CODE(fv_gpu_adaptive_pool, "adaptive_pool", "adaptive_pool", 64,
+            .shape = fv_gpu_shape_columns, .align = 1)

@@ -20,18 +20,9 @@ static uint32_t local_merge(const fv_launch *l, uint32_t group)
     return group > 1 ? group * (uint32_t)sizeof(float) : 0;
 }
 
-const fv_gpu_code fv_gpu_groupnorm_reduce = {.program = "groupnorm",
-                                             .entry = "groupnorm_reduce",
-                                             .group = 64,
-                                             .shape = shape_reduce,
-                                             .align = 1};
-const fv_gpu_code fv_gpu_groupnorm_merge = {.program = "groupnorm",
-                                            .entry = "groupnorm_merge",
-                                            .group = 64,
-                                            .local = local_merge,
-                                            .shape = shape_merge};
-const fv_gpu_code fv_gpu_groupnorm = {.program = "groupnorm",
-                                      .entry = "groupnorm",
-                                      .group = 64,
-                                      .shape = fv_gpu_shape_columns,
-                                      .align = 1};
+FV_GPU_CODE(fv_gpu_groupnorm_reduce, "groupnorm", "groupnorm_reduce", 64, .shape = shape_reduce,
+            .align = 1)
+FV_GPU_CODE(fv_gpu_groupnorm_merge, "groupnorm", "groupnorm_merge", 64, .local = local_merge,
+            .shape = shape_merge)
+FV_GPU_CODE(fv_gpu_groupnorm, "groupnorm", "groupnorm", 64, .shape = fv_gpu_shape_columns,
+            .align = 1)

@@ -21,12 +21,8 @@ static void shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
     count[1] = p->rows;
 }
 
-const fv_gpu_code fv_gpu_keys_i8 = {
-    .program = "keys_i8",
-    .entry = "keys_i8",
-    .group = 64,
-    .shape = shape,
-    .ahead = {{"key_means", shape_means}, {"value_factors", shape_factors}}};
+FV_GPU_CODE(fv_gpu_keys_i8, "keys_i8", "keys_i8", 64, .shape = shape,
+            .ahead = {{"key_means", shape_means}, {"value_factors", shape_factors}})
 
 /* A mean or a factor for each channel. */
 static size_t scratch_bytes(const fv_problem *p, const fv_knobs *knobs, uint32_t rows)

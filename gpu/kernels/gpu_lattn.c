@@ -111,22 +111,12 @@ static void reduce_shape(const fv_launch *l, const fv_gpu_piece *piece, size_t c
                    fv_ceil_div(p->dim[FV_ATTN_DV], t.gj * t.tn);
 }
 
-const fv_gpu_code fv_gpu_lattn_reduce = {.program = "lattn",
-                                         .entry = "lattn_reduce",
-                                         .group = 64,
-                                         .local = reduce_local,
-                                         .macros = " -DFV_LATTN_REDUCE=1 -DFV_STAGE=0",
-                                         .define = reduce_define,
-                                         .shape = reduce_shape,
-                                         .align = 64};
-const fv_gpu_code fv_gpu_lattn_reduce_local = {.program = "lattn",
-                                               .entry = "lattn_reduce",
-                                               .group = 64,
-                                               .local = reduce_local_staged,
-                                               .macros = " -DFV_LATTN_REDUCE=1 -DFV_STAGE=1",
-                                               .define = reduce_define,
-                                               .shape = reduce_shape,
-                                               .align = 64};
+FV_GPU_CODE(fv_gpu_lattn_reduce, "lattn", "lattn_reduce", 64, .local = reduce_local,
+            .macros = " -DFV_LATTN_REDUCE=1 -DFV_STAGE=0", .define = reduce_define,
+            .shape = reduce_shape, .align = 64)
+FV_GPU_CODE(fv_gpu_lattn_reduce_local, "lattn", "lattn_reduce", 64, .local = reduce_local_staged,
+            .macros = " -DFV_LATTN_REDUCE=1 -DFV_STAGE=1", .define = reduce_define,
+            .shape = reduce_shape, .align = 64)
 
 /* ---- MERGE ---- */
 
@@ -140,12 +130,8 @@ static void merge_shape(const fv_launch *l, const fv_gpu_piece *piece, size_t co
     count[1] = p->heads;
 }
 
-const fv_gpu_code fv_gpu_lattn_merge = {.program = "lattn",
-                                        .entry = "lattn_merge",
-                                        .group = 64,
-                                        .macros = " -DFV_LATTN_MERGE=1",
-                                        .define = define_problem,
-                                        .shape = merge_shape};
+FV_GPU_CODE(fv_gpu_lattn_merge, "lattn", "lattn_merge", 64, .macros = " -DFV_LATTN_MERGE=1",
+            .define = define_problem, .shape = merge_shape)
 
 /* ---- APPLY ---- */
 
@@ -199,22 +185,12 @@ static void apply_shape(const fv_launch *l, const fv_gpu_piece *piece, size_t co
     count[2] = fv_ceil_div(p->dim[FV_ATTN_DV], t.gj * t.tn);
 }
 
-const fv_gpu_code fv_gpu_lattn_apply = {.program = "lattn",
-                                        .entry = "lattn_apply",
-                                        .group = 64,
-                                        .local = apply_local,
-                                        .macros = " -DFV_LATTN_APPLY=1 -DFV_STAGE=0",
-                                        .define = apply_define,
-                                        .shape = apply_shape,
-                                        .align = 128};
-const fv_gpu_code fv_gpu_lattn_apply_local = {.program = "lattn",
-                                              .entry = "lattn_apply",
-                                              .group = 64,
-                                              .local = apply_local_staged,
-                                              .macros = " -DFV_LATTN_APPLY=1 -DFV_STAGE=1",
-                                              .define = apply_define,
-                                              .shape = apply_shape,
-                                              .align = 128};
+FV_GPU_CODE(fv_gpu_lattn_apply, "lattn", "lattn_apply", 64, .local = apply_local,
+            .macros = " -DFV_LATTN_APPLY=1 -DFV_STAGE=0", .define = apply_define,
+            .shape = apply_shape, .align = 128)
+FV_GPU_CODE(fv_gpu_lattn_apply_local, "lattn", "lattn_apply", 64, .local = apply_local_staged,
+            .macros = " -DFV_LATTN_APPLY=1 -DFV_STAGE=1", .define = apply_define,
+            .shape = apply_shape, .align = 128)
 
 static bool lattn_applies(const fv_problem *p)
 {
@@ -271,14 +247,8 @@ static void window_shape(const fv_launch *l, const fv_gpu_piece *piece, size_t c
     count[2] = fv_ceil_div(p->dim[FV_ATTN_DV], window_of(p).cols);
 }
 
-const fv_gpu_code fv_gpu_wlattn = {.program = "lattn",
-                                   .entry = "wlattn",
-                                   .group = 64,
-                                   .local = window_local,
-                                   .macros = " -DFV_WLATTN=1",
-                                   .define = window_define,
-                                   .shape = window_shape,
-                                   .align = FV_GPU_WINDOWS};
+FV_GPU_CODE(fv_gpu_wlattn, "lattn", "wlattn", 64, .local = window_local, .macros = " -DFV_WLATTN=1",
+            .define = window_define, .shape = window_shape, .align = FV_GPU_WINDOWS)
 
 static bool wlattn_applies(const fv_problem *p)
 {
@@ -289,5 +259,4 @@ const fv_kernel_hooks fv_h_gpu_wlattn = {.applies = wlattn_applies};
 
 /* ---- GATES ---- */
 
-const fv_gpu_code fv_gpu_gates = {
-    .program = "gates", .entry = "gates", .group = 64, .shape = fv_gpu_shape_rows, .align = 64};
+FV_GPU_CODE(fv_gpu_gates, "gates", "gates", 64, .shape = fv_gpu_shape_rows, .align = 64)

@@ -11,8 +11,7 @@ static void matmul_shape(const fv_launch *l, const fv_gpu_piece *p, size_t count
                   (uint32_t)fv_gpu_groups(l->args.prob.dim[FV_GEMM_N], 4), p->group);
 }
 
-const fv_gpu_code fv_gpu_matmul = {
-    .program = "matmul", .entry = "matmul", .group = 64, .shape = matmul_shape, .align = 1};
+FV_GPU_CODE(fv_gpu_matmul, "matmul", "matmul", 64, .shape = matmul_shape, .align = 1)
 
 static void mask_keys_shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
 {
@@ -21,8 +20,4 @@ static void mask_keys_shape(const fv_launch *l, const fv_gpu_piece *p, size_t co
     count[2] = l->args.prob.heads;
 }
 
-const fv_gpu_code fv_gpu_mask_keys = {.program = "mask_keys",
-                                      .entry = "mask_keys",
-                                      .group = 64,
-                                      .shape = mask_keys_shape,
-                                      .align = 1};
+FV_GPU_CODE(fv_gpu_mask_keys, "mask_keys", "mask_keys", 64, .shape = mask_keys_shape, .align = 1)

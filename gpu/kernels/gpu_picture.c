@@ -51,20 +51,10 @@ static void resize_y_shape(const fv_launch *l, const fv_gpu_piece *p, size_t cou
     fv_gpu_spread(count, p->rows, (bytes + 15) / 16, p->group);
 }
 
-const fv_gpu_code fv_gpu_resize_x = {.program = "resize",
-                                     .entry = "resize_x",
-                                     .group = 64,
-                                     .define = resize_define,
-                                     .shape = resize_x_shape,
-                                     .align = 1,
-                                     .table = resize_table};
-const fv_gpu_code fv_gpu_resize_y = {.program = "resize",
-                                     .entry = "resize_y",
-                                     .group = 64,
-                                     .define = resize_define,
-                                     .shape = resize_y_shape,
-                                     .align = 1,
-                                     .table = resize_table};
+FV_GPU_CODE(fv_gpu_resize_x, "resize", "resize_x", 64, .define = resize_define,
+            .shape = resize_x_shape, .align = 1, .table = resize_table)
+FV_GPU_CODE(fv_gpu_resize_y, "resize", "resize_y", 64, .define = resize_define,
+            .shape = resize_y_shape, .align = 1, .table = resize_table)
 
 /* ---- patches ---- */
 
@@ -81,10 +71,5 @@ static void patch_define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
     fv_gpu_define(out, "SIDE", l->args.prob.dim[FV_PATCH_SIZE]);
 }
 
-const fv_gpu_code fv_gpu_patch = {.program = "patch",
-                                  .entry = "patch",
-                                  .group = 64,
-                                  .define = patch_define,
-                                  .shape = fv_gpu_shape_columns,
-                                  .align = 1,
-                                  .table = patch_table};
+FV_GPU_CODE(fv_gpu_patch, "patch", "patch", 64, .define = patch_define,
+            .shape = fv_gpu_shape_columns, .align = 1, .table = patch_table)

@@ -37,26 +37,11 @@ static uint32_t local_map(const fv_launch *l, uint32_t group)
     return group == 1 ? 0 : 2 * group * (uint32_t)sizeof(float);
 }
 
-const fv_gpu_code fv_gpu_mean_reduce = {.program = "pool",
-                                        .entry = "mean_reduce",
-                                        .group = 64,
-                                        .define = define_mean,
-                                        .shape = shape_mean_reduce,
-                                        .align = 1};
-const fv_gpu_code fv_gpu_mean_merge = {.program = "pool",
-                                       .entry = "mean_merge",
-                                       .group = 64,
-                                       .define = define_mean,
-                                       .shape = shape_mean_merge};
-const fv_gpu_code fv_gpu_map_reduce = {.program = "pool",
-                                       .entry = "map_reduce",
-                                       .group = 64,
-                                       .local = local_map,
-                                       .define = define_map,
-                                       .shape = fv_gpu_shape_parts,
-                                       .align = 1};
-const fv_gpu_code fv_gpu_map_merge = {.program = "pool",
-                                      .entry = "map_merge",
-                                      .group = 64,
-                                      .define = define_map,
-                                      .shape = fv_gpu_shape_heads};
+FV_GPU_CODE(fv_gpu_mean_reduce, "pool", "mean_reduce", 64, .define = define_mean,
+            .shape = shape_mean_reduce, .align = 1)
+FV_GPU_CODE(fv_gpu_mean_merge, "pool", "mean_merge", 64, .define = define_mean,
+            .shape = shape_mean_merge)
+FV_GPU_CODE(fv_gpu_map_reduce, "pool", "map_reduce", 64, .local = local_map, .define = define_map,
+            .shape = fv_gpu_shape_parts, .align = 1)
+FV_GPU_CODE(fv_gpu_map_merge, "pool", "map_merge", 64, .define = define_map,
+            .shape = fv_gpu_shape_heads)

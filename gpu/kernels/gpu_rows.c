@@ -6,20 +6,13 @@
 #include "ops/contracts/rows.h"
 #include "ops/contracts/softmax_attention.h"
 
-const fv_gpu_code fv_gpu_take = {
-    .program = "rows", .entry = "take", .group = 64, .shape = fv_gpu_shape_columns, .align = 1};
-const fv_gpu_code fv_gpu_convert = {
-    .program = "rows", .entry = "convert", .group = 64, .shape = fv_gpu_shape_columns, .align = 1};
+FV_GPU_CODE(fv_gpu_take, "rows", "take", 64, .shape = fv_gpu_shape_columns, .align = 1)
+FV_GPU_CODE(fv_gpu_convert, "rows", "convert", 64, .shape = fv_gpu_shape_columns, .align = 1)
 
-const fv_gpu_code fv_gpu_lerp = {
-    .program = "rows", .entry = "lerp", .group = 64, .shape = fv_gpu_shape_columns, .align = 1};
-const fv_gpu_code fv_gpu_rope = {
-    .program = "rows", .entry = "rope", .group = 64, .shape = fv_gpu_shape_columns, .align = 1};
-const fv_gpu_code fv_gpu_pixel_shuffle = {.program = "rows",
-                                          .entry = "pixel_shuffle",
-                                          .group = 64,
-                                          .shape = fv_gpu_shape_columns,
-                                          .align = 1};
+FV_GPU_CODE(fv_gpu_lerp, "rows", "lerp", 64, .shape = fv_gpu_shape_columns, .align = 1)
+FV_GPU_CODE(fv_gpu_rope, "rows", "rope", 64, .shape = fv_gpu_shape_columns, .align = 1)
+FV_GPU_CODE(fv_gpu_pixel_shuffle, "rows", "pixel_shuffle", 64, .shape = fv_gpu_shape_columns,
+            .align = 1)
 
 /* ---- rows in another order ---- */
 
@@ -37,12 +30,8 @@ static uint64_t gather_table(const fv_launch *l, uint32_t *out)
     return bytes;
 }
 
-const fv_gpu_code fv_gpu_gather = {.program = "rows",
-                                   .entry = "gather",
-                                   .group = 64,
-                                   .shape = gather_shape,
-                                   .align = 1,
-                                   .table = gather_table};
+FV_GPU_CODE(fv_gpu_gather, "rows", "gather", 64, .shape = gather_shape, .align = 1,
+            .table = gather_table)
 
 /* ---- relative positions ---- */
 
@@ -54,8 +43,7 @@ static void rel_pos_shape(const fv_launch *l, const fv_gpu_piece *p, size_t coun
     count[2] = l->args.prob.heads;
 }
 
-const fv_gpu_code fv_gpu_rel_pos = {
-    .program = "rel_pos", .entry = "rel_pos", .group = 64, .shape = rel_pos_shape, .align = 1};
+FV_GPU_CODE(fv_gpu_rel_pos, "rel_pos", "rel_pos", 64, .shape = rel_pos_shape, .align = 1)
 
 /* ---- norms of rows ---- */
 
@@ -71,12 +59,8 @@ static void norm_shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3
     count[0] = p->rows;
 }
 
-const fv_gpu_code fv_gpu_layernorm = {.program = "layernorm",
-                                      .entry = "layernorm",
-                                      .group = 64,
-                                      .local = norm_local,
-                                      .shape = norm_shape,
-                                      .align = 1};
+FV_GPU_CODE(fv_gpu_layernorm, "layernorm", "layernorm", 64, .local = norm_local,
+            .shape = norm_shape, .align = 1)
 
 static void norm_groups_shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
 {
@@ -84,9 +68,5 @@ static void norm_groups_shape(const fv_launch *l, const fv_gpu_piece *p, size_t 
     count[1] = l->args.prob.dim[FV_ROW_C] / l->args.prob.dim[FV_RMS_D];
 }
 
-const fv_gpu_code fv_gpu_rmsnorm = {.program = "rmsnorm",
-                                    .entry = "rmsnorm",
-                                    .group = 64,
-                                    .local = norm_local,
-                                    .shape = norm_groups_shape,
-                                    .align = 1};
+FV_GPU_CODE(fv_gpu_rmsnorm, "rmsnorm", "rmsnorm", 64, .local = norm_local,
+            .shape = norm_groups_shape, .align = 1)

@@ -76,22 +76,10 @@ static void scan_shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3
         count[1] = fv_gpu_groups(problem->dim[FV_ATTN_DV], y.across);
 }
 
-const fv_gpu_code fv_gpu_scan_step = {.program = "scan",
-                                      .entry = "scan",
-                                      .group = GROUP,
-                                      .local = local_step,
-                                      .macros = " -DFV_CHUNKED=0",
-                                      .define = scan_define,
-                                      .shape = scan_shape,
-                                      .align = 8};
-const fv_gpu_code fv_gpu_scan_chunk = {.program = "scan",
-                                       .entry = "scan",
-                                       .group = GROUP,
-                                       .local = local_chunk,
-                                       .macros = " -DFV_CHUNKED=1",
-                                       .define = scan_define,
-                                       .shape = scan_shape,
-                                       .align = 8};
+FV_GPU_CODE(fv_gpu_scan_step, "scan", "scan", GROUP, .local = local_step,
+            .macros = " -DFV_CHUNKED=0", .define = scan_define, .shape = scan_shape, .align = 8)
+FV_GPU_CODE(fv_gpu_scan_chunk, "scan", "scan", GROUP, .local = local_chunk,
+            .macros = " -DFV_CHUNKED=1", .define = scan_define, .shape = scan_shape, .align = 8)
 
 static bool takes_steps(const fv_problem *p)
 {

@@ -16,9 +16,5 @@ static void shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
     fv_gpu_spread(count, segments, (l->args.prob.dim[FV_ROW_C] + 3) / 4, p->group);
 }
 
-const fv_gpu_code fv_gpu_short_conv = {.program = "short_conv",
-                                       .entry = "short_conv",
-                                       .group = 64,
-                                       .define = define,
-                                       .shape = shape,
-                                       .align = SEGMENT};
+FV_GPU_CODE(fv_gpu_short_conv, "short_conv", "short_conv", 64, .define = define, .shape = shape,
+            .align = SEGMENT)

@@ -67,39 +67,18 @@ uint64_t fv_gpu_regions(const fv_launch *l, uint32_t *out)
     return size;
 }
 
-const fv_gpu_code fv_gpu_softmax = {.program = "softmax",
-                                    .entry = "softmax",
-                                    .group = 64,
-                                    .local = local_plain,
-                                    .define = softmax_define,
-                                    .shape = softmax_shape,
-                                    .align = 32};
-const fv_gpu_code fv_gpu_softmax_local = {.program = "softmax",
-                                          .entry = "softmax",
-                                          .group = 128,
-                                          .local = local_staged,
-                                          .macros = " -DFV_STAGE=1",
-                                          .define = softmax_define,
-                                          .shape = softmax_shape,
-                                          .align = 32};
+FV_GPU_CODE(fv_gpu_softmax, "softmax", "softmax", 64, .local = local_plain,
+            .define = softmax_define, .shape = softmax_shape, .align = 32)
+FV_GPU_CODE(fv_gpu_softmax_local, "softmax", "softmax", 128, .local = local_staged,
+            .macros = " -DFV_STAGE=1", .define = softmax_define, .shape = softmax_shape,
+            .align = 32)
 
-const fv_gpu_code fv_gpu_wsoftmax = {.program = "softmax",
-                                     .entry = "wsoftmax",
-                                     .group = 64,
-                                     .local = local_plain,
-                                     .define = softmax_define,
-                                     .shape = softmax_shape,
-                                     .table = fv_gpu_regions,
-                                     .align = FV_GPU_WINDOWS};
-const fv_gpu_code fv_gpu_wsoftmax_local = {.program = "softmax",
-                                           .entry = "wsoftmax",
-                                           .group = 128,
-                                           .local = local_staged,
-                                           .macros = " -DFV_STAGE=1",
-                                           .define = softmax_define,
-                                           .shape = softmax_shape,
-                                           .table = fv_gpu_regions,
-                                           .align = FV_GPU_WINDOWS};
+FV_GPU_CODE(fv_gpu_wsoftmax, "softmax", "wsoftmax", 64, .local = local_plain,
+            .define = softmax_define, .shape = softmax_shape, .table = fv_gpu_regions,
+            .align = FV_GPU_WINDOWS)
+FV_GPU_CODE(fv_gpu_wsoftmax_local, "softmax", "wsoftmax", 128, .local = local_staged,
+            .macros = " -DFV_STAGE=1", .define = softmax_define, .shape = softmax_shape,
+            .table = fv_gpu_regions, .align = FV_GPU_WINDOWS)
 
 static void scan_define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
 {
@@ -115,23 +94,12 @@ static void shape_remember(const fv_launch *l, const fv_gpu_piece *p, size_t cou
     count[1] = l->args.prob.dim[FV_CACHE_KV_HEADS];
 }
 
-const fv_gpu_code fv_gpu_softmax_scan = {.program = "softmax_scan",
-                                         .entry = "softmax_scan",
-                                         .group = 64,
-                                         .local = local_plain,
-                                         .define = scan_define,
-                                         .shape = softmax_shape,
-                                         .ahead = {{"softmax_scan_remember", shape_remember}},
-                                         .align = 32};
-const fv_gpu_code fv_gpu_softmax_scan_local = {.program = "softmax_scan",
-                                               .entry = "softmax_scan",
-                                               .group = 128,
-                                               .local = local_staged,
-                                               .macros = " -DFV_STAGE=1",
-                                               .define = scan_define,
-                                               .shape = softmax_shape,
-                                               .ahead = {{"softmax_scan_remember", shape_remember}},
-                                               .align = 32};
+FV_GPU_CODE(fv_gpu_softmax_scan, "softmax_scan", "softmax_scan", 64, .local = local_plain,
+            .define = scan_define, .shape = softmax_shape,
+            .ahead = {{"softmax_scan_remember", shape_remember}}, .align = 32)
+FV_GPU_CODE(fv_gpu_softmax_scan_local, "softmax_scan", "softmax_scan", 128, .local = local_staged,
+            .macros = " -DFV_STAGE=1", .define = scan_define, .shape = softmax_shape,
+            .ahead = {{"softmax_scan_remember", shape_remember}}, .align = 32)
 
 /* Products of whole numbers are those of softmax_i8.cl; of foveated attention the CPU's. */
 static bool is_of_floats(const fv_problem *p)
