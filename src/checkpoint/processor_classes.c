@@ -40,13 +40,22 @@ static const char of_vitpose[] = "do_affine_transform=true normalize_factor";
 static const char of_eomt[] = "do_split_image ignore_index num_labels";
 static const char of_rf_detr[] = "do_convert_annotations format max_size pad_and_return_pixel_mask";
 static const char of_llava_next[] = "image_grid_pinpoints";
-#define SQUARE(n)                                                                                  \
+#define BOX(w, h)                                                                                  \
     {                                                                                              \
-        .width = (n), .height = (n)                                                                \
+        .width = (w), .height = (h)                                                                \
     }
+#define SQUARE(n) BOX(n, n)
 #define SHORT(n)                                                                                   \
     {                                                                                              \
         .shortest = (n)                                                                            \
+    }
+#define LONG(n)                                                                                    \
+    {                                                                                              \
+        .longest = (n)                                                                             \
+    }
+#define WITHIN(short, long)                                                                        \
+    {                                                                                              \
+        .shortest = (short), .longest = (long)                                                     \
     }
 static const fv_processor_class classes[] = {
     {"ViT", " vit ijepa swin ", FV_WAY_PLAIN, FOVEA_FILTER_BILINEAR, &fv_colours_half, SQUARE(224),
@@ -75,61 +84,20 @@ static const fv_processor_class classes[] = {
      .fields = of_siglip2},
     {"Beit", " beit data2vec-vision ", FV_WAY_PLAIN, FOVEA_FILTER_BICUBIC, &fv_colours_half,
      SQUARE(224), 224, .square = true, .fields = ""},
-    {"Idefics3",
-     " idefics3 idefics3_vision ",
-     FV_WAY_TILES,
-     FOVEA_FILTER_LANCZOS,
-     &fv_colours_half,
-     {.longest = 4 * 364},
-     .pads = true,
-     .square = true,
-     .converts = true,
-     .fields = of_idefics},
-    {"SmolVLM",
-     " smolvlm smolvlm_vision ",
-     FV_WAY_TILES,
-     FOVEA_FILTER_LANCZOS,
-     &fv_colours_half,
-     {.longest = 4 * 364},
-     .pads = true,
-     .square = true,
-     .converts = true,
-     .fields = of_idefics},
-    {"Sam",
-     " sam sam_vision_model ",
-     FV_WAY_LONG,
-     FOVEA_FILTER_BILINEAR,
-     &fv_colours_imagenet,
-     {.longest = 1024},
-     .pads = true,
-     .square = true,
-     .converts = true,
-     .fields = of_sam},
+    {"Idefics3", " idefics3 idefics3_vision ", FV_WAY_TILES, FOVEA_FILTER_LANCZOS, &fv_colours_half,
+     LONG(4 * 364), .pads = true, .square = true, .converts = true, .fields = of_idefics},
+    {"SmolVLM", " smolvlm smolvlm_vision ", FV_WAY_TILES, FOVEA_FILTER_LANCZOS, &fv_colours_half,
+     LONG(4 * 364), .pads = true, .square = true, .converts = true, .fields = of_idefics},
+    {"Sam", " sam sam_vision_model ", FV_WAY_LONG, FOVEA_FILTER_BILINEAR, &fv_colours_imagenet,
+     LONG(1024), .pads = true, .square = true, .converts = true, .fields = of_sam},
     {"DPT", " depth_anything ", FV_WAY_FIT, FOVEA_FILTER_BICUBIC, &fv_colours_half, SQUARE(384),
      .square = true, .fields = of_dpt},
-    {"VitPose",
-     " vitpose vitpose_backbone ",
-     FV_WAY_BOX,
-     FOVEA_FILTER_BILINEAR,
-     &fv_colours_imagenet,
-     {.width = 192, .height = 256},
-     .square = true,
-     .fields = of_vitpose},
-    {"Eomt",
-     " eomt eomt_dinov3 ",
-     FV_WAY_INSIDE,
-     FOVEA_FILTER_BILINEAR,
-     &fv_colours_imagenet,
-     {.shortest = 640, .longest = 640},
-     .fields = of_eomt},
-    {"RfDetr",
-     " rf_detr ",
-     FV_WAY_DETR,
-     FOVEA_FILTER_BILINEAR,
-     &fv_colours_imagenet,
-     {.shortest = 800, .longest = 1333},
-     .pads = true,
-     .fields = of_rf_detr},
+    {"VitPose", " vitpose vitpose_backbone ", FV_WAY_BOX, FOVEA_FILTER_BILINEAR,
+     &fv_colours_imagenet, BOX(192, 256), .square = true, .fields = of_vitpose},
+    {"Eomt", " eomt eomt_dinov3 ", FV_WAY_INSIDE, FOVEA_FILTER_BILINEAR, &fv_colours_imagenet,
+     WITHIN(640, 640), .fields = of_eomt},
+    {"RfDetr", " rf_detr ", FV_WAY_DETR, FOVEA_FILTER_BILINEAR, &fv_colours_imagenet,
+     WITHIN(800, 1333), .pads = true, .fields = of_rf_detr},
     {"Llava", " llava ", FV_WAY_SQUARE, FOVEA_FILTER_BICUBIC, &fv_colours_clip, SHORT(224), 224,
      .crops = true, .converts = true, .fields = ""},
     {"LlavaNext", " llava_next llava_next_video ", FV_WAY_WHOLE, FOVEA_FILTER_BICUBIC,
@@ -138,8 +106,11 @@ static const fv_processor_class classes[] = {
     {"LlavaOnevision", " llava_onevision ", FV_WAY_WHOLE, FOVEA_FILTER_BICUBIC, &fv_colours_clip,
      SQUARE(384), .pads = true, .converts = true, .fields = of_llava_next},
 };
+#undef BOX
 #undef SQUARE
 #undef SHORT
+#undef LONG
+#undef WITHIN
 #define CLASSES (sizeof classes / sizeof *classes)
 
 /* How many characters are to be changed, added or left out to make one name of the other. */

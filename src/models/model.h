@@ -98,6 +98,8 @@ typedef struct fv_family {
     fovea_status (*make_synthetic)(struct json_t **config, struct fv_source *source,
                                    const char *name);
 } fv_family;
+/* Defines a family by its members. */
+#define FV_DEFINE_FAMILY(id, ...) const fv_family fv_family_##id = {__VA_ARGS__};
 
 /* Tensors to add to a checkpoint before training (gates, learned vectors, heads); the readers that
  * know their shapes add them. */

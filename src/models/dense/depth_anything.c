@@ -167,16 +167,9 @@ static fovea_status emit(const fovea_model *m, fv_builder *b)
     return b->status;
 }
 
-const fv_family fv_family_depth_anything = {
-    .name = "depth_anything",
-    .types = "depth_anything",
-    .sign = "head.conv3.",
-    .second_sign = "neck.fusion_stage.layers.0.projection.weight",
-    .attention = "softmax",
-    .shapes = true,
-    .read = read_model,
-    .emit = emit,
-    .release = release,
-    .synthetic = fv_depth_anything_synthetic,
-    .make_synthetic = fv_depth_anything_make_synthetic,
-};
+FV_DEFINE_FAMILY(depth_anything, .name = "depth_anything", .types = "depth_anything",
+                 .sign = "head.conv3.",
+                 .second_sign = "neck.fusion_stage.layers.0.projection.weight",
+                 .attention = "softmax", .shapes = true, .read = read_model, .emit = emit,
+                 .release = release, .synthetic = fv_depth_anything_synthetic,
+                 .make_synthetic = fv_depth_anything_make_synthetic)

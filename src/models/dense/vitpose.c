@@ -198,16 +198,8 @@ static fovea_status emit(const fovea_model *m, fv_builder *b)
     return b->status;
 }
 
-const fv_family fv_family_vitpose = {
-    .name = "vitpose",
-    .types = "vitpose",
-    .sign = "backbone.embeddings.patch_embeddings.projection.",
-    .second_sign = "head.conv.weight",
-    .attention = "softmax",
-    .shapes = true,
-    .read = read_model,
-    .emit = emit,
-    .release = release,
-    .synthetic = fv_vitpose_synthetic,
-    .make_synthetic = fv_vitpose_make_synthetic,
-};
+FV_DEFINE_FAMILY(vitpose, .name = "vitpose", .types = "vitpose",
+                 .sign = "backbone.embeddings.patch_embeddings.projection.",
+                 .second_sign = "head.conv.weight", .attention = "softmax", .shapes = true,
+                 .read = read_model, .emit = emit, .release = release,
+                 .synthetic = fv_vitpose_synthetic, .make_synthetic = fv_vitpose_make_synthetic)

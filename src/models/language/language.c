@@ -171,19 +171,14 @@ static const enum fv_mixer_kind kinds[] = {FV_MIXER_SOFTMAX, FV_MIXER_RETENTION,
                                            FV_MIXER_DELTA, FV_MIXER_GATED_DELTA};
 
 #define FAMILY(id, kind, mixer, ...)                                                               \
-    const fv_family fv_family_##id = {.name = #id,                                                 \
-                                      .types = #id,                                                \
-                                      .attention = mixer,                                          \
-                                      .form = &kinds[kind],                                        \
-                                      .read = fv_language_read,                                    \
-                                      .feed = feed,                                                \
-                                      .release = fv_language_release,                              \
-                                      __VA_ARGS__}
+    FV_DEFINE_FAMILY(id, .name = #id, .types = #id, .attention = mixer, .form = &kinds[kind],      \
+                     .read = fv_language_read, .feed = feed, .release = fv_language_release,       \
+                     __VA_ARGS__)
 
 /* The first of them has the synthetic names of all. */
 FAMILY(transformer, FV_MIXER_SOFTMAX, "softmax", .synthetic = fv_language_synthetic,
-       .make_synthetic = fv_language_make_synthetic);
-FAMILY(retnet, FV_MIXER_RETENTION, "retention", .synthetic = NULL);
-FAMILY(gla, FV_MIXER_GLA, "gla", .synthetic = NULL);
-FAMILY(delta_net, FV_MIXER_DELTA, "delta-rule", .synthetic = NULL);
-FAMILY(gated_deltanet, FV_MIXER_GATED_DELTA, "gated-delta-rule", .synthetic = NULL);
+       .make_synthetic = fv_language_make_synthetic)
+FAMILY(retnet, FV_MIXER_RETENTION, "retention", .synthetic = NULL)
+FAMILY(gla, FV_MIXER_GLA, "gla", .synthetic = NULL)
+FAMILY(delta_net, FV_MIXER_DELTA, "delta-rule", .synthetic = NULL)
+FAMILY(gated_deltanet, FV_MIXER_GATED_DELTA, "gated-delta-rule", .synthetic = NULL)

@@ -39,27 +39,4 @@ static const fv_pyramid_form form = {
     .sizes = sizes,
 };
 
-static const char *synthetic(size_t index)
-{
-    return fv_pyramid_synthetic(&form, index);
-}
-
-static fovea_status make_synthetic(json_t **config, struct fv_source *source, const char *name)
-{
-    return fv_pyramid_make_synthetic(config, source, &form, name);
-}
-
-const fv_family fv_family_nalaformer = {
-    .name = "nalaformer",
-    .types = "nalaformer",
-    .attention = "nala",
-    .form = &form,
-    .read = fv_pyramid_read,
-    .grid = fv_pyramid_grid,
-    .emit = fv_pyramid_emit,
-    .weights = fv_pyramid_weights,
-    .release = fv_pyramid_release,
-    .synthetic = synthetic,
-    .decodes = true,
-    .make_synthetic = make_synthetic,
-};
+FV_PYRAMID_FAMILY(nalaformer, "nala")

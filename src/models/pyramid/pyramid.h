@@ -89,4 +89,20 @@ const char *fv_pyramid_synthetic(const fv_pyramid_form *form, size_t index);
 fovea_status fv_pyramid_make_synthetic(struct json_t **config, struct fv_source *source,
                                        const fv_pyramid_form *form, const char *name);
 
+/* Defines the family `id`, of what the file has as `form`. */
+#define FV_PYRAMID_FAMILY(id, mechanism)                                                           \
+    static const char *synthetic(size_t index)                                                     \
+    {                                                                                              \
+        return fv_pyramid_synthetic(&form, index);                                                 \
+    }                                                                                              \
+    static fovea_status make_synthetic(json_t **config, struct fv_source *source,                  \
+                                       const char *name)                                           \
+    {                                                                                              \
+        return fv_pyramid_make_synthetic(config, source, &form, name);                             \
+    }                                                                                              \
+    FV_DEFINE_FAMILY(id, .name = #id, .types = #id, .attention = mechanism, .form = &form,         \
+                     .read = fv_pyramid_read, .grid = fv_pyramid_grid, .emit = fv_pyramid_emit,    \
+                     .weights = fv_pyramid_weights, .release = fv_pyramid_release,                 \
+                     .synthetic = synthetic, .decodes = true, .make_synthetic = make_synthetic)
+
 #endif

@@ -529,16 +529,8 @@ static fovea_status emit(const fovea_model *m, fv_builder *b)
     return b->status;
 }
 
-const fv_family fv_family_sam = {
-    .name = "sam",
-    .types = "sam, sam_vision_model, samvit_* of timm",
-    .sign = "vision_encoder.patch_embed.projection.",
-    .second_sign = "vision_encoder.neck.conv1.weight",
-    .attention = "softmax",
-    .owns = owns,
-    .read = read_model,
-    .emit = emit,
-    .release = release,
-    .synthetic = fv_sam_synthetic,
-    .make_synthetic = fv_sam_make_synthetic,
-};
+FV_DEFINE_FAMILY(sam, .name = "sam", .types = "sam, sam_vision_model, samvit_* of timm",
+                 .sign = "vision_encoder.patch_embed.projection.",
+                 .second_sign = "vision_encoder.neck.conv1.weight", .attention = "softmax",
+                 .owns = owns, .read = read_model, .emit = emit, .release = release,
+                 .synthetic = fv_sam_synthetic, .make_synthetic = fv_sam_make_synthetic)

@@ -74,219 +74,91 @@ const char *const fv_vit_prefixes[] = {
                              .ls2 = "gamma_2", .frequencies = "rope.freqs", .inner = "attn.norm.", \
                              .inner_mlp = "mlp.norm."
 
+#define SCHEME(...)                                                                                \
+    {                                                                                              \
+        __VA_ARGS__                                                                                \
+    }
 const fv_vit_names fv_vit_schemes[] = {
-    {
-        /* inside transformers 5, which renames tensors when it saves: DINOv2 */
-        .origin = FV_VIT_HF,
-        .in_memory = true,
-        .kinds = DINO_KINDS,
-        .marks = {"encoder.layer.0.attention.q_proj.weight"},
-        HF_EMBEDDING,
-        PROJECTIONS,
-        DINO_BLOCK,
-        .block = "encoder.layer.%u.",
-        .gate = "mlp.gate_proj.",
-        .up = "mlp.up_proj.",
-        .gated2 = "mlp.down_proj.",
-    },
-    {
-        /* transformers: DINOv2, with registers or without */
-        .origin = FV_VIT_HF,
-        .kinds = DINO_KINDS,
-        .marks = {"encoder.layer.0.norm1.weight"},
-        HF_NAMES,
-        DINO_BLOCK,
-        .gated1 = "mlp.weights_in.",
-        .gated2 = "mlp.weights_out.",
-    },
-    {
-        /* transformers: ViTPose's backbone */
-        .origin = FV_VIT_HF,
-        .kinds = KIND(POSE),
-        .marks = {"encoder.layer.0.layernorm_before.weight"},
-        HF_NAMES,
-        .ln1 = "layernorm_before.",
-        .ln2 = "layernorm_after.",
-        .fc1 = "mlp.fc1.",
-        .fc2 = "mlp.fc2.",
-    },
-    {
-        /* transformers: ViT, DeiT */
-        .origin = FV_VIT_HF,
-        .kinds = KIND(PLAIN) | KIND(DEIT) | KIND(IJEPA),
-        .marks = {"encoder.layer.0.layernorm_before.weight"},
-        HF_NAMES,
-        VIT_HEADS,
-        .fc1 = "intermediate.dense.",
-        .fc2 = "output.dense.",
-    },
-    {
-        /* transformers: BEiT, Data2Vec's of pictures */
-        .origin = FV_VIT_HF,
-        .kinds = KIND(BEIT),
-        .marks = {"encoder.layer.0.layernorm_before.weight"},
-        HF_NAMES,
-        .ln1 = "layernorm_before.",
-        .ln2 = "layernorm_after.",
-        .ls1 = "lambda_1",
-        .ls2 = "lambda_2",
-        .fc1 = "intermediate.dense.",
-        .fc2 = "output.dense.",
-        .rel_bias = "attention.attention.relative_position_bias.relative_position_bias_table",
-        .rel_bias_shared = "encoder.relative_position_bias.relative_position_bias_table",
-        .fc_norm = "pooler.layernorm.",
-    },
-    {
-        /* transformers: CLIP, SigLIP, SigLIP in Idefics3 */
-        .origin = FV_VIT_HF,
-        .kinds = KIND(CLIP) | KIND(SIGLIP) | KIND(NAFLEX) | KIND(IDEFICS),
-        CLIP_NAMES,
-        .pre = "pre_layrnorm.",
-        .probe = "head.probe",
-        .map_qkv = "head.attention.in_proj_",
-        .map_proj = "head.attention.out_proj.",
-        .map_ln = "head.layernorm.",
-        .map_fc1 = "head.mlp.fc1.",
-        .map_fc2 = "head.mlp.fc2.",
-        .head = "classifier.",
-        .embeds = "visual_projection.weight",
-    },
-    {
-        /* transformers: OWL-ViT, OWLv2 */
-        .origin = FV_VIT_HF,
-        .kinds = KIND(OWL),
-        CLIP_NAMES,
-        .pre = "pre_layernorm.",
-    },
-    {
-        /* transformers: DINOv3 */
-        .origin = FV_VIT_HF,
-        .kinds = KIND(DINOV3),
-        .marks = {"layer.0.attention.q_proj.weight"},
-        DINOV3_NAMES,
-        .block = "layer.%u.",
-    },
-    {
-        /* the same inside transformers 5 */
-        .origin = FV_VIT_HF,
-        .in_memory = true,
-        .kinds = KIND(DINOV3),
-        .marks = {"model.layer.0.attention.q_proj.weight"},
-        DINOV3_NAMES,
-        .block = "model.layer.%u.",
-    },
-    {
-        /* ViT, DeiT, I-JEPA inside transformers 5 */
-        .origin = FV_VIT_HF,
-        .in_memory = true,
-        .kinds = KIND(PLAIN) | KIND(DEIT) | KIND(IJEPA),
-        .marks = {"layers.0.layernorm_before.weight"},
-        HF_EMBEDDING,
-        PROJECTIONS,
-        VIT_HEADS,
-        .block = "layers.%u.",
-        .fc1 = "mlp.fc1.",
-        .fc2 = "mlp.fc2.",
-    },
-    {
-        /* C-RADIO */
-        .origin = FV_VIT_HF,
-        .kinds = KIND(RADIO),
-        .marks = {"patch_generator.cls_token.token"},
-        ORIGINAL_BLOCK,
-        .patch = "patch_generator.embedder.",
-        .reg = "patch_generator.cls_token.token",
-        .pos = "patch_generator.pos_embed",
-        .qkv = "attn.qkv.",
-        .ls1 = "layer_scale1.lambda1",
-        .ls2 = "layer_scale2.lambda1",
-        .gated1 = "mlp.w12.",
-        .gated2 = "mlp.w3.",
-    },
-    {
-        /* DINOv3 as its authors publish it */
-        .origin = FV_VIT_DINO,
-        .kinds = KIND(DINOV3),
-        .marks = {"rope_embed.periods", "storage_tokens", "blocks.0.attn.qkv.bias_mask"},
-        ORIGINAL_NAMES,
-        .reg = "storage_tokens",
-        .gate = "mlp.w1.",
-        .up = "mlp.w2.",
-        .gated2 = "mlp.w3.",
-        .periods = "rope_embed.periods",
-        .head = "linear_head.",
-    },
-    {
-        /* DINOv2 as its authors publish it */
-        .origin = FV_VIT_DINO,
-        .kinds = DINO_KINDS,
-        .marks = {"mask_token", "register_tokens", "blocks.0.mlp.w12.weight"},
-        ORIGINAL_NAMES,
-        .reg = "register_tokens",
-        .gated1 = "mlp.w12.",
-        .gated2 = "mlp.w3.",
-        .head = "linear_head.",
-    },
-    {
-        /* timm, and the original DeiT */
-        .origin = FV_VIT_TIMM,
-        .kinds = ALL_KINDS,
-        ORIGINAL_NAMES,
-        .dist = "dist_token",
-        .reg = "reg_token",
-        .pre = "norm_pre.",
-        .inner = "attn.norm.",
-        .inner_mlp = "mlp.norm.",
-        POOL_NAMES,
-        .head_cls = "head.",
-        .head_dist = "head_dist.",
-    },
-    {
-        /* timm: EVA and what is built of it, BEiT; queries, keys and values in one tensor */
-        .origin = FV_VIT_TIMM,
-        .kinds = EVA_KINDS,
-        .marks = {"blocks.0.attn.qkv.weight"},
-        EVA_NAMES,
-        .qkv = "attn.qkv.",
-        .q_bias = "attn.q_bias",
-        .v_bias = "attn.v_bias",
-        .rel_bias = "attn.relative_position_bias_table",
-        .rel_bias_shared = "rel_pos_bias.relative_position_bias_table",
-        .gate = "mlp.fc1_g.",
-        .up = "mlp.fc1_x.",
-        .gated2 = "mlp.fc2.",
-    },
-    {
-        /* in three */
-        .origin = FV_VIT_TIMM,
-        .kinds = EVA_KINDS,
-        .marks = {"blocks.0.attn.q_proj.weight"},
-        EVA_NAMES,
-        .q = "attn.q_proj.",
-        .k = "attn.k_proj.",
-        .v = "attn.v_proj.",
-        .gate = "mlp.fc1_g.",
-        .up = "mlp.fc1_x.",
-        .gated2 = "mlp.fc2.",
-    },
-    {
-        /* OpenAI's CLIP, OpenCLIP */
-        .origin = FV_VIT_OPENAI,
-        .kinds = KIND(CLIP),
-        .patch = "conv1.",
-        .cls = "class_embedding",
-        .pos = "positional_embedding",
-        .pre = "ln_pre.",
-        .post = "ln_post.",
-        .block = "transformer.resblocks.%u.",
-        .ln1 = "ln_1.",
-        .ln2 = "ln_2.",
-        .qkv = "attn.in_proj_",
-        .proj = "attn.out_proj.",
-        .fc1 = "mlp.c_fc.",
-        .fc2 = "mlp.c_proj.",
-        .embeds_transposed = "proj",
-    },
+    /* inside transformers 5, which renames tensors when it saves: DINOv2 */
+    SCHEME(.origin = FV_VIT_HF, .in_memory = true, .kinds = DINO_KINDS,
+           .marks = {"encoder.layer.0.attention.q_proj.weight"}, HF_EMBEDDING, PROJECTIONS,
+           DINO_BLOCK, .block = "encoder.layer.%u.", .gate = "mlp.gate_proj.", .up = "mlp.up_proj.",
+           .gated2 = "mlp.down_proj."),
+    /* transformers: DINOv2, with registers or without */
+    SCHEME(.origin = FV_VIT_HF, .kinds = DINO_KINDS, .marks = {"encoder.layer.0.norm1.weight"},
+           HF_NAMES, DINO_BLOCK, .gated1 = "mlp.weights_in.", .gated2 = "mlp.weights_out."),
+    /* transformers: ViTPose's backbone */
+    SCHEME(.origin = FV_VIT_HF, .kinds = KIND(POSE),
+           .marks = {"encoder.layer.0.layernorm_before.weight"}, HF_NAMES,
+           .ln1 = "layernorm_before.", .ln2 = "layernorm_after.", .fc1 = "mlp.fc1.",
+           .fc2 = "mlp.fc2."),
+    /* transformers: ViT, DeiT */
+    SCHEME(.origin = FV_VIT_HF, .kinds = KIND(PLAIN) | KIND(DEIT) | KIND(IJEPA),
+           .marks = {"encoder.layer.0.layernorm_before.weight"}, HF_NAMES, VIT_HEADS,
+           .fc1 = "intermediate.dense.", .fc2 = "output.dense."),
+    /* transformers: BEiT, Data2Vec's of pictures */
+    SCHEME(.origin = FV_VIT_HF, .kinds = KIND(BEIT),
+           .marks = {"encoder.layer.0.layernorm_before.weight"}, HF_NAMES,
+           .ln1 = "layernorm_before.", .ln2 = "layernorm_after.", .ls1 = "lambda_1",
+           .ls2 = "lambda_2", .fc1 = "intermediate.dense.", .fc2 = "output.dense.",
+           .rel_bias = "attention.attention.relative_position_bias.relative_position_bias_table",
+           .rel_bias_shared = "encoder.relative_position_bias.relative_position_bias_table",
+           .fc_norm = "pooler.layernorm."),
+    /* transformers: CLIP, SigLIP, SigLIP in Idefics3 */
+    SCHEME(.origin = FV_VIT_HF, .kinds = KIND(CLIP) | KIND(SIGLIP) | KIND(NAFLEX) | KIND(IDEFICS),
+           CLIP_NAMES, .pre = "pre_layrnorm.", .probe = "head.probe",
+           .map_qkv = "head.attention.in_proj_", .map_proj = "head.attention.out_proj.",
+           .map_ln = "head.layernorm.", .map_fc1 = "head.mlp.fc1.", .map_fc2 = "head.mlp.fc2.",
+           .head = "classifier.", .embeds = "visual_projection.weight"),
+    /* transformers: OWL-ViT, OWLv2 */
+    SCHEME(.origin = FV_VIT_HF, .kinds = KIND(OWL), CLIP_NAMES, .pre = "pre_layernorm."),
+    /* transformers: DINOv3 */
+    SCHEME(.origin = FV_VIT_HF, .kinds = KIND(DINOV3), .marks = {"layer.0.attention.q_proj.weight"},
+           DINOV3_NAMES, .block = "layer.%u."),
+    /* the same inside transformers 5 */
+    SCHEME(.origin = FV_VIT_HF, .in_memory = true, .kinds = KIND(DINOV3),
+           .marks = {"model.layer.0.attention.q_proj.weight"}, DINOV3_NAMES,
+           .block = "model.layer.%u."),
+    /* ViT, DeiT, I-JEPA inside transformers 5 */
+    SCHEME(.origin = FV_VIT_HF, .in_memory = true, .kinds = KIND(PLAIN) | KIND(DEIT) | KIND(IJEPA),
+           .marks = {"layers.0.layernorm_before.weight"}, HF_EMBEDDING, PROJECTIONS, VIT_HEADS,
+           .block = "layers.%u.", .fc1 = "mlp.fc1.", .fc2 = "mlp.fc2."),
+    /* C-RADIO */
+    SCHEME(.origin = FV_VIT_HF, .kinds = KIND(RADIO), .marks = {"patch_generator.cls_token.token"},
+           ORIGINAL_BLOCK, .patch = "patch_generator.embedder.",
+           .reg = "patch_generator.cls_token.token", .pos = "patch_generator.pos_embed",
+           .qkv = "attn.qkv.", .ls1 = "layer_scale1.lambda1", .ls2 = "layer_scale2.lambda1",
+           .gated1 = "mlp.w12.", .gated2 = "mlp.w3."),
+    /* DINOv3 as its authors publish it */
+    SCHEME(.origin = FV_VIT_DINO, .kinds = KIND(DINOV3),
+           .marks = {"rope_embed.periods", "storage_tokens", "blocks.0.attn.qkv.bias_mask"},
+           ORIGINAL_NAMES, .reg = "storage_tokens", .gate = "mlp.w1.", .up = "mlp.w2.",
+           .gated2 = "mlp.w3.", .periods = "rope_embed.periods", .head = "linear_head."),
+    /* DINOv2 as its authors publish it */
+    SCHEME(.origin = FV_VIT_DINO, .kinds = DINO_KINDS,
+           .marks = {"mask_token", "register_tokens", "blocks.0.mlp.w12.weight"}, ORIGINAL_NAMES,
+           .reg = "register_tokens", .gated1 = "mlp.w12.", .gated2 = "mlp.w3.",
+           .head = "linear_head."),
+    /* timm, and the original DeiT */
+    SCHEME(.origin = FV_VIT_TIMM, .kinds = ALL_KINDS, ORIGINAL_NAMES, .dist = "dist_token",
+           .reg = "reg_token", .pre = "norm_pre.", .inner = "attn.norm.", .inner_mlp = "mlp.norm.",
+           POOL_NAMES, .head_cls = "head.", .head_dist = "head_dist."),
+    /* timm: EVA and what is built of it, BEiT; queries, keys and values in one tensor */
+    SCHEME(.origin = FV_VIT_TIMM, .kinds = EVA_KINDS, .marks = {"blocks.0.attn.qkv.weight"},
+           EVA_NAMES, .qkv = "attn.qkv.", .q_bias = "attn.q_bias", .v_bias = "attn.v_bias",
+           .rel_bias = "attn.relative_position_bias_table",
+           .rel_bias_shared = "rel_pos_bias.relative_position_bias_table", .gate = "mlp.fc1_g.",
+           .up = "mlp.fc1_x.", .gated2 = "mlp.fc2."),
+    /* in three */
+    SCHEME(.origin = FV_VIT_TIMM, .kinds = EVA_KINDS, .marks = {"blocks.0.attn.q_proj.weight"},
+           EVA_NAMES, .q = "attn.q_proj.", .k = "attn.k_proj.", .v = "attn.v_proj.",
+           .gate = "mlp.fc1_g.", .up = "mlp.fc1_x.", .gated2 = "mlp.fc2."),
+    /* OpenAI's CLIP, OpenCLIP */
+    SCHEME(.origin = FV_VIT_OPENAI, .kinds = KIND(CLIP), .patch = "conv1.",
+           .cls = "class_embedding", .pos = "positional_embedding", .pre = "ln_pre.",
+           .post = "ln_post.", .block = "transformer.resblocks.%u.", .ln1 = "ln_1.", .ln2 = "ln_2.",
+           .qkv = "attn.in_proj_", .proj = "attn.out_proj.", .fc1 = "mlp.c_fc.",
+           .fc2 = "mlp.c_proj.", .embeds_transposed = "proj"),
     {.patch = NULL},
 };
 
