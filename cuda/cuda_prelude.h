@@ -152,7 +152,6 @@ FV_VECTORS(int)
 FV_VECTORS(uint)
 FV_VECTORS(float)
 #undef FV_VECTORS
-#define uchar3 fv_uchar3
 #define ushort4 fv_ushort4
 #define ushort8 fv_ushort8
 #define ushort16 fv_ushort16
@@ -424,8 +423,6 @@ FV_CONVERT(convert_uint, uint)
 #undef FV_CONVERT
 #define convert_float4 convert_float
 #define convert_float8 convert_float
-#define convert_float16 convert_float
-#define convert_int3 convert_int
 #define convert_int4 convert_int
 #define convert_int16 convert_int
 #define convert_uint4 convert_uint
@@ -437,7 +434,6 @@ FV_DEVICE uchar convert_uchar_sat(int x)
     return (uchar)(x < 0 ? 0 : x > 255 ? 255 : x);
 }
 FV_OF_VECTOR(convert_uchar_sat, uchar)
-#define convert_uchar3_sat convert_uchar_sat
 #define convert_uchar16_sat convert_uchar_sat
 
 /* ---- memory ---- */
@@ -447,8 +443,6 @@ template <int N, class T> FV_DEVICE fv_vec<T, N> fv_load(const T *p)
 {
     if constexpr (N == 2)
         return fv_vec<T, N>(p[0], p[1]);
-    else if constexpr (N == 3)
-        return fv_vec<T, N>(p[0], p[1], p[2]);
     else
         return fv_vec<T, N>(fv_load<N / 2>(p), fv_load<N / 2>(p + N / 2));
 }
@@ -457,10 +451,6 @@ template <class T, int N> FV_DEVICE void fv_store(fv_vec<T, N> x, T *p)
     if constexpr (N == 2) {
         p[0] = x.x;
         p[1] = x.y;
-    } else if constexpr (N == 3) {
-        p[0] = x.x;
-        p[1] = x.y;
-        p[2] = x.z;
     } else {
         fv_store(x.lo, p);
         fv_store(x.hi, p + N / 2);
@@ -527,11 +517,9 @@ template <int N, class T> FV_DEVICE const T *fv_aligned(const T *p)
 }
 #define FV_ALIGNED(n, p) fv_aligned<n>(p)
 
-#define vload3(i, p) fv_load<3>((p) + 3 * (size_t)(i))
 #define vload4(i, p) fv_load<4>((p) + 4 * (size_t)(i))
 #define vload8(i, p) fv_load<8>((p) + 8 * (size_t)(i))
 #define vload16(i, p) fv_load<16>((p) + 16 * (size_t)(i))
-#define vstore3(x, i, p) fv_store(x, (p) + 3 * (size_t)(i))
 #define vstore4(x, i, p) fv_store(x, (p) + 4 * (size_t)(i))
 #define vstore8(x, i, p) fv_store(x, (p) + 8 * (size_t)(i))
 #define vstore16(x, i, p) fv_store(x, (p) + 16 * (size_t)(i))
@@ -573,7 +561,6 @@ FV_DEVICE void fv_store_half4(float4 x, half *p)
 #define vstore_half_rte(x, i, p) ((p)[i].bits = fv_float_to_half(x))
 #define vstore_half4_rte(x, i, p) fv_store_half4(x, (p) + 4 * (size_t)(i))
 #define vstore_half8_rte(x, i, p) fv_store_half(x, (p) + 8 * (size_t)(i))
-#define vstore_half16_rte(x, i, p) fv_store_half(x, (p) + 16 * (size_t)(i))
 
 /* ---- where a work-item is ---- */
 

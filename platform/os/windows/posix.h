@@ -55,7 +55,6 @@ int fv_posix_fstat(int fd, struct fv_posix_stat *out);
 #define S_IWGRP 0
 #define S_IWOTH 0
 #endif
-#define S_ISLNK(mode) 0
 #define geteuid() 0u
 
 #define O_CLOEXEC _O_NOINHERIT
