@@ -2,102 +2,33 @@
  * Their text follows, then that of the kernel. */
 #define FV_FN static inline
 typedef float fv_v;
+/* As word.h has it, without a variable number of arguments, which OpenCL C 1.2 does not know. */
+#define FV_WORD(type, name, parameters, value)                                                     \
+    FV_FN type name parameters                                                                     \
+    {                                                                                              \
+        return value;                                                                              \
+    }
 
-FV_FN fv_v fv_set(float s)
-{
-    return (fv_v)(s);
-}
-
-FV_FN fv_v fv_add(fv_v a, fv_v b)
-{
-    return a + b;
-}
-
-FV_FN fv_v fv_sub(fv_v a, fv_v b)
-{
-    return a - b;
-}
-
-FV_FN fv_v fv_mul(fv_v a, fv_v b)
-{
-    return a * b;
-}
-
-FV_FN fv_v fv_div(fv_v a, fv_v b)
-{
-    return a / b;
-}
-
-FV_FN fv_v fv_fma(fv_v a, fv_v b, fv_v c)
-{
-    return a * b + c;
-}
-
+FV_WORD(fv_v, fv_set, (float s), s)
+FV_WORD(fv_v, fv_add, (fv_v a, fv_v b), a + b)
+FV_WORD(fv_v, fv_sub, (fv_v a, fv_v b), a - b)
+FV_WORD(fv_v, fv_mul, (fv_v a, fv_v b), (a * b))
+FV_WORD(fv_v, fv_div, (fv_v a, fv_v b), a / b)
+FV_WORD(fv_v, fv_fma, (fv_v a, fv_v b, fv_v c), (a * b) + c)
 /* fmin and fmax would lose a NaN in b. */
-FV_FN fv_v fv_min(fv_v a, fv_v b)
-{
-    return FV_LESS_OF(a, b);
-}
-
-FV_FN fv_v fv_max(fv_v a, fv_v b)
-{
-    return FV_MORE_OF(a, b);
-}
-
-FV_FN fv_v fv_abs(fv_v x)
-{
-    return fabs(x);
-}
-
-FV_FN fv_v fv_neg(fv_v x)
-{
-    return -x;
-}
-
-FV_FN fv_v fv_sel_lt(fv_v a, fv_v b, fv_v x, fv_v y)
-{
-    return a < b ? x : y;
-}
-
-FV_FN fv_v fv_sel_lt0(fv_v a, fv_v x, fv_v y)
-{
-    return a < (fv_v)(0.f) ? x : y;
-}
-
-FV_FN fv_v fv_sqrt(fv_v x)
-{
-    return sqrt(x);
-}
-
-FV_FN fv_v fv_exp(fv_v x)
-{
-    return exp(x);
-}
-
-FV_FN fv_v fv_exp_neg(fv_v x)
-{
-    return FV_EXP_NEG(x);
-}
-
-FV_FN fv_v fv_pow(fv_v x, fv_v p)
-{
-    return pow(x, p);
-}
-
-FV_FN fv_v fv_tanh(fv_v x)
-{
-    return tanh(x);
-}
-
-FV_FN fv_v fv_sigmoid(fv_v x)
-{
-    return (fv_v)(1.f) / ((fv_v)(1.f) + exp(-x));
-}
-
-FV_FN fv_v fv_softplus(fv_v x)
-{
-    return fv_max((fv_v)(0.f), x) + log1p(exp(-fabs(x)));
-}
+FV_WORD(fv_v, fv_min, (fv_v a, fv_v b), FV_LESS_OF(a, b))
+FV_WORD(fv_v, fv_max, (fv_v a, fv_v b), FV_MORE_OF(a, b))
+FV_WORD(fv_v, fv_abs, (fv_v x), fabs(x))
+FV_WORD(fv_v, fv_neg, (fv_v x), -x)
+FV_WORD(fv_v, fv_sel_lt, (fv_v a, fv_v b, fv_v x, fv_v y), a < b ? x : y)
+FV_WORD(fv_v, fv_sel_lt0, (fv_v a, fv_v x, fv_v y), a < 0.f ? x : y)
+FV_WORD(fv_v, fv_sqrt, (fv_v x), sqrt(x))
+FV_WORD(fv_v, fv_exp, (fv_v x), exp(x))
+FV_WORD(fv_v, fv_exp_neg, (fv_v x), FV_EXP_NEG(x))
+FV_WORD(fv_v, fv_pow, (fv_v x, fv_v p), pow(x, p))
+FV_WORD(fv_v, fv_tanh, (fv_v x), tanh(x))
+FV_WORD(fv_v, fv_sigmoid, (fv_v x), 1.f / (1.f + exp(-x)))
+FV_WORD(fv_v, fv_softplus, (fv_v x), fv_max(0.f, x) + log1p(exp(-fabs(x))))
 
 /* For |x| <= pi / 4: 1 ulp. The built-in functions are for any x. */
 FV_FN fv_v fv_cos_small(fv_v x)
