@@ -1,4 +1,4 @@
-/* cpu.c: ISA levels and kinds of cores. */
+/* cpu.c: ISA levels, and which cores of a machine are big or little. */
 #include "platform/cpu/cpu.h"
 
 #include <stdio.h>
@@ -13,8 +13,9 @@
 
 #define NEON_SDOT (FV_NEED_NEON | FV_NEED_NEON_FP16 | FV_NEED_NEON_SDOT)
 
-/* Feature bits are grouped into levels that are worth a build of their own; a level holds when the
- * processor has all of it and the system saves its registers (the compiler's test asks both). */
+/* Feature bits are grouped into levels for which kernels are compiled separately. A machine has a
+ * level if its processor has all features of it and the operating system saves the registers that
+ * they use; the detection below checks both. */
 static const struct {
     const char *name;
     uint32_t features;
@@ -35,8 +36,8 @@ static const struct {
 #define LEVELS (sizeof levels / sizeof *levels)
 
 #ifdef FV_ARCH_ARM64
-/* Levels above NEON that were compiled and that the operating system reports. Each level includes
- * those below it, in code as in processors. */
+/* Levels above NEON that are compiled into this library and whose instructions the operating system
+ * reports. Each level includes those before it, so the search ends at the first that is missing. */
 static uint32_t above_neon(void)
 {
     static const struct {
@@ -54,7 +55,7 @@ static uint32_t above_neon(void)
 #endif
 #endif
 #endif
-        {0, UINT32_MAX}, /* which no processor has all of */
+        {0, UINT32_MAX}, /* ends the list: no processor has all of these */
     };
     const uint32_t have = fv_machine_instructions();
     uint32_t features = 0;
@@ -65,7 +66,8 @@ static uint32_t above_neon(void)
 #endif
 
 #ifdef FV_ARCH_X86
-/* Products of 16 and 8 bits; the registers are saved where those of AVX2 or AVX-512 are. */
+/* Levels above AVX2 that add products of 16-bit or 8-bit numbers. They use the registers of AVX2 or
+ * AVX-512, which `features` says the system saves. */
 static uint32_t above_avx(uint32_t features)
 {
     enum { VNNI_C = 1 << 11, AVX_VNNI_A = 1 << 4, BF16_A = 1 << 5 }; /* leaf 7: 0 and 1 */
@@ -86,7 +88,8 @@ uint32_t fv_cpu_features(void)
 #ifdef FV_ARCH_X86
     unsigned a, b, c, d;
     __builtin_cpu_init();
-    /* Not every compiler knows F16C by name; virtual machines may hide it alone. */
+    /* CPUID is read for F16C because not every compiler knows it by name. A virtual machine may
+     * hide F16C although it shows AVX2. */
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
         __builtin_cpu_supports("bmi2") && __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C))
         features |= FV_NEED_AVX2;
@@ -142,7 +145,8 @@ fovea_status fv_cpu_level(uint32_t *out, const char *name)
                    name);
 }
 
-/* Cores within 10 % of each other's capacity are one kind: turbo bins differ a little. */
+/* Cores within 10 % of each other's capacity are of one kind, since the maximal turbo frequency
+ * differs a little between cores. */
 static bool same_kind(uint32_t a, uint32_t b)
 {
     return (a < b ? b - a : a - b) * 10ull <= (a < b ? b : a);
@@ -159,8 +163,8 @@ static void extremes(const fv_cores *c, uint32_t *lowest, uint32_t *highest)
     }
 }
 
-/* Units of work are claimed one by one, so that a core of half the speed still takes its share; a
- * slower one makes the others wait for its last unit more than it helps. */
+/* Cores claim units of work one by one, so a core of half the speed still takes its share. A slower
+ * core costs more, by making the others wait for its last unit, than it contributes. */
 static bool is_big(uint32_t capacity, uint32_t highest)
 {
     return capacity * 2ull >= highest;
@@ -173,7 +177,7 @@ void fv_cpu_core_kinds(uint32_t *kinds, uint32_t *performance, const fv_cores *c
     *kinds = *performance = 0;
     for (uint32_t i = 0; i < c->n; i++)
         *performance += is_big(c->cpu[i].capacity, highest);
-    for (uint32_t top = highest; top > 0;) { /* the fastest of a kind, then of the next */
+    for (uint32_t top = highest; top > 0;) { /* the fastest core of each kind */
         uint32_t next = 0;
         for (uint32_t i = 0; i < c->n; i++) {
             const uint32_t own = c->cpu[i].capacity;

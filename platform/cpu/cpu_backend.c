@@ -23,7 +23,7 @@ static const fv_kernel kernel_list[] = {
 
 struct fv_device {
     uint32_t features;
-    bool lock; /* locks what frames need in main memory */
+    bool lock; /* whether the memory that frames use is locked in RAM */
     fv_pool *pool;
 };
 
@@ -32,8 +32,8 @@ struct external {
     uint64_t stride;
 };
 
-/* Frames that may be in flight. Each is computed when it is waited for; a caller may submit the
- * next one before that. */
+/* The number of frames that may be submitted and not yet waited for. A frame is computed only when
+ * the caller waits for it, and the caller may submit the next one before that. */
 #define FRAMES 2
 
 struct frame {
@@ -45,19 +45,19 @@ struct frame {
 
 struct fv_queue {
     fv_device *device;
-    char *scratch; /* of the kernels, one per worker */
+    char *scratch; /* scratch memory of the kernels, a part for each worker */
     uint64_t scratch_bytes;
     struct frame frame[FRAMES]; /* number f at f % FRAMES */
     fv_fence submitted, done;
     uint32_t slots;
-    /* of the frame that is computed: */
+    /* of the frame that is being computed: */
     struct external *external;
     fv_portion most;
     uint32_t *units; /* per phase */
     struct phase {
         const fv_sweep *sweep;
         uint32_t step; /* stepwise: which one */
-        bool saves;    /* the sweep's borders, before it */
+        bool saves;    /* a phase before the sweep that saves the borders of its units */
     } * phase;
     uint32_t phases, phase_capacity;
     double begin;
@@ -100,7 +100,7 @@ static void close_device(fv_device *d)
     fv_mem_free(d);
 }
 
-/* Refuses options that no system supports. */
+/* Refuses options that no operating system supports. */
 static fovea_status check_options(const fovea_device_options *o)
 {
     if (o->parallel_for && !o->threads)
@@ -127,7 +127,8 @@ static fovea_status open_device(fv_device **out, const char *which,
     fv_cores_find(&cores);
     FV_TRY(fv_cpu_cores(cpus, &n_cpus, &cores, options->cores));
     const fv_pool_settings pool = {
-        /* Only the usual number is capped by the cgroup's quota. */
+        /* The cgroup's quota caps only the default number of threads, not one that the caller asks
+         * for. */
         .threads = options->threads ? options->threads : fv_min_u32(cores.most, n_cpus),
         .cpus = cpus,
         .n_cpus = n_cpus,
@@ -253,7 +254,7 @@ static fovea_status queue_arrays(fv_queue *q)
 static fovea_status queue_open(fv_device *d, uint64_t scratch, const fv_slot *slot, uint32_t slots,
                                uint32_t phases, fv_queue **out)
 {
-    (void)slot; /* no memory of the caller is used after a frame */
+    (void)slot; /* nothing to release: after a frame no memory of the caller is used */
     fv_queue *q;
     FV_TRY(FV_MEM_NEW(&q, FV_MEM_PLAN, "the queue"));
     q->device = d;
@@ -272,7 +273,7 @@ static fovea_status place_external(fv_queue *q, uint32_t slot, char *p, uint64_t
 static fovea_status upload(fv_queue *q, uint32_t slot, const void *src, uint64_t stride)
 {
     /* Nothing is copied: kernels read the caller's memory. The cast drops a const that no kernel
-     * violates, because external inputs are never an output operand. */
+     * violates, because an external input is never the output operand of a step. */
     return place_external(q, slot, (char *)(uintptr_t)src, stride);
 }
 
@@ -306,7 +307,8 @@ static char *operand(const fv_queue *q, const fv_launch *l, uint32_t o, char *bl
                    fv_sweep_calls_saved_row(op, row0, at) * op->stride;
         base = (char *)op->ref.mem->host + op->ref.offset;
         break;
-    case FV_SPACE_LOCAL: /* the rows of this chunk, from its first; a ring; or rows of a band */
+    case FV_SPACE_LOCAL: /* the rows of this chunk, from its first; or a ring of rows; or rows of a
+                            band */
         base = block + op->ref.offset;
         if (op->band) {
             const int64_t from = op->kind == FV_KIND_ROW ? row0 : 0;
@@ -371,8 +373,8 @@ static void save_border(const fv_operand *op, fv_rows own, uint32_t unit)
     memcpy(to + bytes, from + (own.end - op->border) * op->stride, bytes);
 }
 
-/* Copies the rows at both ends of a unit, which its neighbours read after it has overwritten them;
- * of every frame of a batch. */
+/* Saves the rows at both ends of a unit, for every frame of a batch. The neighbouring units need
+ * them, and may run after this unit has overwritten them. */
 static void save_borders(const fv_sweep *s, uint32_t unit, uint32_t batch)
 {
     const fv_rows own = fv_sweep_calls_own(s->rows, s->chunk, s->groups, s->runs, unit);
@@ -398,7 +400,7 @@ static void run_unit(void *arg, uint32_t phase, uint32_t unit, uint32_t slot)
         fv_sweep_calls_unit(s, at->step, unit, w.q->most, call, (void *)(uintptr_t)&w);
 }
 
-/* Sets the row strides of the frame's external operands. */
+/* Sets the row strides of the operands that are the caller's memory, where the caller gave one. */
 static void place_rows(const fv_queue *q, fv_launch *l)
 {
     for (uint32_t o = 0; o < FV_OPERANDS; o++) {
@@ -434,7 +436,8 @@ static void run_frame(fv_queue *q, const struct frame *f)
 
 static fovea_status wait(fv_queue *q, fv_fence f, double timeout, double *seconds)
 {
-    (void)timeout; /* the work is done here, by this thread and the pool: it needs no bound */
+    (void)timeout; /* no limit is needed: the wait itself does the work, on this thread and the pool
+                    */
     *seconds = 0;
     while (q->done < f) {
         q->begin = fv_machine_seconds();

@@ -1,4 +1,4 @@
-/* cpu_backend.h: the CPU backend's registry, for checks that go through it without a plan. */
+/* cpu_backend.h: the CPU backend's list of kernels, for tests that call kernels without a plan. */
 #ifndef FOVEA_PLATFORM_CPU_BACKEND_H
 #define FOVEA_PLATFORM_CPU_BACKEND_H
 

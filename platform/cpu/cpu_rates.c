@@ -1,6 +1,6 @@
 /* cpu_rates.c: measures the peak of a pool's processors: arithmetic in registers, and reading and
- * copying more memory than any cache holds. Work is cut into many pieces that the workers claim, so
- * that a worker that is preempted does not hold up the others.
+ * copying more memory than any cache holds. The work is cut into many pieces, which the workers
+ * claim one by one, so that the others do not wait for a worker that is preempted.
  */
 #include "platform/cpu/cpu_rates.h"
 
@@ -16,7 +16,7 @@ enum {
     TRIES = 3,
     LOOPS = 64, /* per worker */
     ROUNDS = 1 << 15,
-    PIECE = 1 << 18, /* floats of a piece of memory */
+    PIECE = 1 << 18, /* floats in a piece of the memory that is read or copied */
 };
 #define MEMORY (UINT64_C(256) << 20) /* bytes that are read, or copied from and to */
 #define SHARE 16                     /* at most 1 / SHARE of the machine's memory */
@@ -27,7 +27,7 @@ struct level {
     float (*read)(const float *p, size_t n);
 };
 
-/* The last line holds for any processor. */
+/* The last entry works on any processor. */
 static const struct level levels[] = {
 #ifdef FV_ARCH_X86
     {FV_NEED_AVX512, fv_probe_fma_avx512, fv_probe_read_avx512},
@@ -42,10 +42,10 @@ static const struct level levels[] = {
     {FV_NEED_PORTABLE, fv_probe_fma_c, fv_probe_read_c},
 };
 
-/* Products of a type, the fastest level first. The last line holds for any processor. */
+/* Loops over products of a type, the fastest level first. The last entry works on any processor. */
 struct products {
     uint32_t needs;
-    fv_probe_loop *loop; /* NULL: it has none but float32's */
+    fv_probe_loop *loop; /* NULL: no instructions for this type, so its rate is that of float32 */
 };
 
 static const struct products of_bf16[] = {
@@ -93,7 +93,7 @@ static void compute(void *arg, uint32_t phase, uint32_t unit, uint32_t slot)
     p->loop(ROUNDS);
 }
 
-/* Writes to the pages: untouched ones would all be the one page of zeros. */
+/* Writes to every page: the kernel maps pages that were only read to one shared page of zeros. */
 static void touch(void *arg, uint32_t phase, uint32_t unit, uint32_t slot)
 {
     const struct probe *p = arg;
@@ -109,7 +109,7 @@ static void read_piece(void *arg, uint32_t phase, uint32_t unit, uint32_t slot)
     (void)used;
 }
 
-/* From the first half to the second. */
+/* Copies a piece from the first half of the memory to the second. */
 static void copy_piece(void *arg, uint32_t phase, uint32_t unit, uint32_t slot)
 {
     const struct probe *p = arg;
@@ -126,7 +126,7 @@ static double seconds_of(struct probe *p, fv_unit_fn fn, uint32_t units)
     return fv_machine_seconds() - begin;
 }
 
-/* Shortest of several tries, in s. */
+/* The shortest of several tries, in seconds. */
 static double best(struct probe *p, fv_unit_fn fn, uint32_t units)
 {
     double least = seconds_of(p, fn, units);
@@ -145,8 +145,8 @@ static double rate_of(struct probe *p, fv_probe_loop *loop)
     return units * loop(ROUNDS) / best(p, compute, units);
 }
 
-/* Operations per second of the calling thread, the best of several short tries: an interruption
- * spoils some of them. */
+/* Operations per second of the calling thread: the best of several short tries, because an
+ * interruption may spoil some of them. */
 static double brief_rate(fv_probe_loop *loop)
 {
     enum { BRIEF_TRIES = 7, BRIEF_ROUNDS = 1 << 10 };
@@ -161,8 +161,8 @@ static double brief_rate(fv_probe_loop *loop)
 
 uint32_t fv_cpu_fast_features(uint32_t features)
 {
-    /* Real rates are a third, a half, the same or twice: the limit is far from all of them, so that
-     * every process decides alike. */
+    /* Bfloat16 is in practice a third, a half, one or two times as fast as float32. The threshold
+     * is far from all of these, so that every process decides alike. */
     static const double worth = 0.7;
     enum { KNOWN = 1 << 30 }; /* none of these bits */
     static atomic_uint slow;

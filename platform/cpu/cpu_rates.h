@@ -4,12 +4,13 @@
 
 #include "base/thread.h"
 
-/* `features`: the highest level that may be used. */
+/* Measures arithmetic and memory rates of the pool, with instructions of at most the level in
+ * `features`. */
 fovea_status fv_cpu_rates(fv_pool *pool, uint32_t features, fovea_rates *out);
 
-/* `features` without those bits of FV_CPU_BF16 whose instructions are slower than the multiply-adds
- * of float32 that they stand for: on Intel's server processors they have a third of the rate. Takes
- * less than a millisecond, once in a process. */
+/* `features` without those bits of FV_CPU_BF16 whose instructions are slower than the float32
+ * multiply-adds that they would replace. On Intel's server processors they have a third of that
+ * rate. Takes less than a millisecond, once in a process. */
 uint32_t fv_cpu_fast_features(uint32_t features);
 
 #endif

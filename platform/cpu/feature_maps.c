@@ -1,4 +1,4 @@
-/* feature_maps.c: the feature maps of all mechanisms, by ISA. */
+/* feature_maps.c: tables of the feature maps of all mechanisms, one table per ISA. */
 #include "platform/cpu/feature_maps.h"
 
 #ifndef FV_NO_PORTABLE

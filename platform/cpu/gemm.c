@@ -8,8 +8,8 @@
  *             tile
  *
  * Weights are read once per block of rows, in the order of their storage. A convolution differs
- * only in where its packed activations come from. Where the weight has just one or two panels,
- * activations are read in place, if their layout is one that a tile can read.
+ * only in how its activations are packed: from windows instead of rows. Where the weight has just
+ * one or two panels, activations are read in place, if their layout is one that a tile can read.
  */
 #include "platform/cpu/gemm.h"
 
@@ -22,8 +22,9 @@
 #include "ops/quantise.h"
 #include "ops/rows_i8.h"
 
-/* Columns whose partial sums are kept when K takes several blocks. Not measured: more columns read
- * the packed rows less often, fewer leave the sums room in L2. */
+/* Columns whose partial sums are kept when K is split into several blocks. With more columns the
+ * packed rows are read less often, with fewer the sums leave more of L2 free. The value was not
+ * tuned by measurement. */
 enum { GROUP_COLS = 256 };
 
 /* The size of the parts when `total` is cut into equal parts of at most `most`. */
@@ -32,9 +33,9 @@ static uint32_t even_part(uint32_t total, uint32_t most)
     return fv_ceil_div(total, fv_ceil_div(total, most));
 }
 
-/* Steps of a block of k in a call of `rows` rows. If the rows of a single tile fit L1 entirely, K
- * is one block, so that the weight is read sequentially; blocks of k would jump from panel to
- * panel. The sums are the same. */
+/* Steps in a block of k for a call of `rows` rows. If the rows of a single tile fit L1 entirely, K
+ * is one block, so that the weight is read sequentially; with several blocks reading would jump
+ * from panel to panel. The sums do not depend on this. */
 static uint32_t k_block(const fv_gemm_microkernel *mk, const fv_problem *p, const fv_knobs *knobs,
                         uint32_t rows)
 {
@@ -51,7 +52,8 @@ static uint32_t panel_cols(const fv_gemm_microkernel *mk, const fv_problem *p)
     return p->epi & FV_EPI_SWIGLU ? mk->nr / 2 : mk->nr;
 }
 
-/* Packs steps [0, k) of m rows of elements of `size` bytes; a cache line of each row at a time. */
+/* Packs steps [0, k) of m rows of elements of `size` bytes. A cache line of each row is read at a
+ * time. */
 static inline void pack_elements(char *dst, const char *src, size_t ld, uint32_t m, uint32_t k,
                                  const size_t size)
 {
@@ -78,7 +80,8 @@ static void pack_panel(void *dst, const void *src, enum fv_type type, size_t ld,
         pack_elements(dst, src, ld, m, k, 2);
 }
 
-/* Rows of the panel that starts at row r: panels of a block differ by at most one row. */
+/* Rows in the panel that starts at row r. Rows are spread evenly: panels of a block differ by at
+ * most one row. */
 static uint32_t panel_rows(const fv_gemm_microkernel *mk, uint32_t r, uint32_t rows)
 {
     const uint32_t panels = (rows + mk->mr - 1) / mk->mr, low = rows / panels;
@@ -87,16 +90,16 @@ static uint32_t panel_rows(const fv_gemm_microkernel *mk, uint32_t r, uint32_t r
 
 /* ---- activations that are read in place ---- */
 
-/* Rows of a tile that are multiplied in place. A row consists of `runs` pieces, each `groups`
- * groups of steps long: of a convolution one piece for each line of the window. From one row to the
- * next are `ld` elements, from one piece of a row to the next `step` elements. */
+/* Rows of a tile that are read in place. A row consists of `runs` pieces of `groups` groups of
+ * steps: for a convolution one piece per line of the window, else one piece. `ld` and `step` are
+ * strides in elements: from row to row, and from piece to piece of a row. */
 typedef struct unpacked_rows {
     const void *at;
     size_t ld, step, groups;
     uint32_t runs;
 } unpacked_rows;
 
-/* Whether a call reads activations in place where their layout allows it: packing pays only where
+/* Whether a call reads activations in place where their layout allows it. Packing pays off only if
  * many panels of the weight read the packed copy. */
 static bool reads_unpacked(const fv_gemm_microkernel *mk, const fv_args *a, const fv_call *c,
                            bool single)
@@ -108,8 +111,9 @@ static bool reads_unpacked(const fv_gemm_microkernel *mk, const fv_args *a, cons
            (!conv || a->ld[FV_GEMM_A] == dim[FV_CONV_C]);
 }
 
-/* The windows of pixels [pixel, pixel + m), if they are of one line and nowhere beyond the grid:
- * the pixels of a line of a window follow one another. */
+/* Describes the windows of output pixels [pixel, pixel + m) as unpacked rows. Returns false unless
+ * they are in one line of the output and no window extends beyond the grid. The pixels in a line of
+ * a window are contiguous. */
 static bool unpacked_windows(unpacked_rows *out, const fv_args *a, const void *in, uint32_t pixel,
                              uint32_t m)
 {
@@ -129,7 +133,8 @@ static bool unpacked_windows(unpacked_rows *out, const fv_args *a, const void *i
     return true;
 }
 
-/* Rows [row, row + m) of the call; false: they are packed. */
+/* Describes rows [row, row + m) of the call as unpacked rows; returns false if they must be
+ * packed. */
 static bool find_unpacked(unpacked_rows *out, const fv_args *a, const fv_call *c, uint32_t row,
                           uint32_t m)
 {
@@ -157,7 +162,7 @@ static void tile_unpacked(const fv_gemm_microkernel *mk, const unpacked_rows *l,
 
 /* ---- activations ---- */
 
-/* A panel of the packed activations: m rows, `depth` steps. */
+/* A panel of packed activations: m rows of `depth` steps. */
 typedef struct row_panel {
     const fv_gemm_microkernel *mk;
     char *at;
@@ -165,7 +170,7 @@ typedef struct row_panel {
     uint32_t m, depth;
 } row_panel;
 
-/* Whether rows of that type are rounded while they are packed. */
+/* Whether rows of this type are rounded to bfloat16 while they are packed. */
 static bool rounds(const fv_gemm_microkernel *mk, enum fv_type type)
 {
     return mk->round && type == FV_F32;
@@ -176,7 +181,8 @@ static size_t panel_bytes(const row_panel *p)
     return (size_t)p->m * fv_round_up(p->depth, 4) * fv_type_size(p->mk->factor);
 }
 
-/* Where the rows are packed to: the end of the panel's room. */
+/* Where in the panel rows are packed before take() converts them: at its end, because their
+ * elements may be narrower than the panel's. */
 static void *packed_rows(const row_panel *p)
 {
     const uint8_t type = rounds(p->mk, p->type) ? p->mk->factor : (uint8_t)p->type;
@@ -189,10 +195,10 @@ static void take(const row_panel *p)
         p->mk->take(p->at, p->type, (p->depth + 3) / 4, p->m);
 }
 
-/* Steps of k that are packed at a time, so that what is written stays in L1. */
+/* Steps of k that are rounded at a time, so that the intermediate buffer stays in L1. */
 enum { SPAN = 64 };
 
-/* Rows of floats, `ld` apart, as a panel of 16 bits. */
+/* Packs rows of floats with a stride of `ld` as a panel of bfloat16. */
 static void pack_rounded(const row_panel *p, const float *rows, size_t ld)
 {
     float part[SPAN * FV_GEMM_ROWS];
@@ -221,13 +227,14 @@ static void pack_rows(const fv_gemm_microkernel *mk, char *dst, const void *src,
         }
 }
 
-enum { QUANTISED = 64 }; /* numbers that are made at a time */
+enum { QUANTISED = 64 }; /* rows are quantised in whole multiples of this many numbers */
 
-/* Scales and sums of a block of rows of INT8, and what quantising takes. */
+/* The scales and sums of a block of quantised rows (INT8), and buffers for quantising. */
 typedef struct quantised {
     float *scale;
     int32_t *sum;
-    void *panel; /* mr rows of K4, and QUANTISED more numbers */
+    void *panel; /* mr quantised rows of K4 numbers before they are packed, and QUANTISED more
+                    numbers */
     float *room; /* K floats, rounded up to QUANTISED */
 } quantised;
 
@@ -236,7 +243,7 @@ static void quantise_rows(const fv_gemm_microkernel *mk, char *dst, const quanti
 {
     const uint32_t k4 = fv_round_up(k, mk->steps);
     const size_t size = fv_type_size(mk->factor);
-    if (mk->unpacked) { /* it reads them as they were made */
+    if (mk->unpacked) { /* the microkernel reads rows as they were quantised */
         mk->quantise(dst, q->scale, q->sum, src, type, ld, rows, k, q->room);
         return;
     }
@@ -255,8 +262,8 @@ static void quantise_rows(const fv_gemm_microkernel *mk, char *dst, const quanti
 
 /* ---- windows of a convolution ---- */
 
-/* Channels of one tap, [j, j + n) of the panel's steps, of m rows: src[i], or NULL for zeros.
- * Elements have `bytes` bytes. */
+/* Packs a tap of m windows: channels [j, j + n) of the panel's steps. src[i] points at the first of
+ * them for row i, or is NULL for zeros. Elements have `bytes` bytes. */
 static inline void pack_tap(char *dst, const char *const *src, uint32_t m, uint32_t j, uint32_t n,
                             const size_t bytes)
 {
@@ -281,8 +288,9 @@ static inline void pack_tap(char *dst, const char *const *src, uint32_t m, uint3
         }
 }
 
-/* The same for floats as a panel of 16 bits. A group that two taps share is not left to the
- * microkernel's `round`, which writes whole groups: the other tap packs the rest of it. */
+/* pack_tap for floats that are rounded to bfloat16. A group of steps that two taps share is rounded
+ * element by element, because the microkernel's `round` writes whole groups and the other tap fills
+ * the rest. */
 static void pack_tap_rounded(const fv_gemm_microkernel *mk, uint16_t *dst, const char *const *src,
                              uint32_t m, uint32_t j, uint32_t n)
 {
@@ -298,7 +306,7 @@ static void pack_tap_rounded(const fv_gemm_microkernel *mk, uint16_t *dst, const
                 src[i] ? fv_bf16_of_float(((const float *)(const void *)src[i])[k - j]) : 0;
 }
 
-/* The first pixels of the windows of m output pixels. */
+/* The grid coordinates of the first pixel of the window of each of m output pixels. */
 typedef struct windows {
     int64_t y[FV_GEMM_ROWS], x[FV_GEMM_ROWS];
     uint32_t m;
@@ -315,7 +323,7 @@ static windows windows_at(const fv_args *a, uint32_t pixel, uint32_t m)
     return w;
 }
 
-/* Where their pixels of a tap begin, from `channel` on; NULL beyond the grid. */
+/* Finds the pixel of each window under a tap, from channel `channel` on; NULL beyond the grid. */
 static void find_pixels(const char *src[], const windows *w, const fv_args *a, const void *in,
                         enum fv_type type, uint32_t tap, uint32_t channel)
 {
@@ -328,7 +336,7 @@ static void find_pixels(const char *src[], const windows *w, const fv_args *a, c
     }
 }
 
-/* Whether no window hangs over a side of the grid. */
+/* Whether all windows are entirely inside the grid. */
 static bool are_inside(const windows *w, const fv_args *a)
 {
     const int64_t size = a->prob.dim[FV_CONV_SIZE];
@@ -339,7 +347,8 @@ static bool are_inside(const windows *w, const fv_args *a)
     return inside;
 }
 
-/* From the pixels of the tap before to those of `tap`, of such windows. */
+/* Moves pointers from the pixels of the previous tap to those of `tap`, for windows inside the
+ * grid. */
 static void move_to_tap(const char *src[], const fv_args *a, uint32_t m, uint32_t tap)
 {
     const uint32_t size = a->prob.dim[FV_CONV_SIZE];
@@ -348,7 +357,7 @@ static void move_to_tap(const char *src[], const fv_args *a, uint32_t m, uint32_
         src[i] += pixels * a->ld[FV_GEMM_A];
 }
 
-/* Steps [k0, k0 + p->depth) of the windows of output pixels from `pixel` on. */
+/* Packs steps [k0, k0 + p->depth) of the windows of output pixels from `pixel` on. */
 static void pack_windows(const row_panel *p, const fv_args *a, const void *in, uint32_t pixel,
                          uint32_t k0)
 {
@@ -374,7 +383,7 @@ static void pack_windows(const row_panel *p, const fv_args *a, const void *in, u
             memset(dst + (((size_t)(k / 4) * m + i) * 4 + k % 4) * bytes, 0, bytes);
 }
 
-/* `unpacked`: without those that are read in place. */
+/* Packs the windows of a block of rows. With `unpacked`, skips those that are read in place. */
 static void pack_pixels(const fv_gemm_microkernel *mk, char *dst, const fv_args *a, const void *in,
                         uint32_t pixel, uint32_t rows, uint32_t kc, bool unpacked)
 {
@@ -393,14 +402,14 @@ static void pack_pixels(const fv_gemm_microkernel *mk, char *dst, const fv_args 
         }
 }
 
-/* ---- convolutions of int8: pixels are those of ops/rows_i8.h ---- */
+/* ---- convolutions of int8: pixels are quantised as in ops/rows_i8.h ---- */
 
 static bool is_int8_conv(const fv_gemm_microkernel *mk, const fv_problem *p)
 {
     return mk->quantise && p->op == FV_OP_CONV;
 }
 
-/* Those that do not are packed as `tile` wants them. */
+/* If not, pixels are packed for `tile`. */
 static bool reads_pixels_in_place(const fv_gemm_microkernel *mk, const fv_problem *p)
 {
     return is_int8_conv(mk, p) && mk->add_tap;
@@ -411,7 +420,8 @@ static uint32_t taps_of(const fv_problem *p)
     return p->op == FV_OP_CONV ? p->dim[FV_CONV_SIZE] * p->dim[FV_CONV_SIZE] : 1;
 }
 
-/* Packs k channels of a tap of m windows, whole groups; src[i] is NULL beyond the grid. */
+/* Packs k channels of a tap of m windows in groups of `steps` channels. src[i] is NULL beyond the
+ * grid, which becomes zeros. */
 static inline void pack_int8_tap(char *dst, const char *const *src, uint32_t m, uint32_t k,
                                  const uint32_t steps)
 {
@@ -423,8 +433,8 @@ static inline void pack_int8_tap(char *dst, const char *const *src, uint32_t m, 
                 memset(dst + (size_t)j * m + i * steps, 0, steps);
 }
 
-/* Packs the windows of a block of rows panel by panel, each panel tap by tap. Scales have the same
- * order. */
+/* Packs the windows of a block of rows: panel by panel, and each panel tap by tap. The pixels'
+ * scales are stored in the same order. */
 static void pack_int8_pixels(const fv_gemm_microkernel *mk, char *dst, const quantised *q,
                              const fv_args *a, const void *in, uint32_t pixel, uint32_t rows)
 {
@@ -476,7 +486,7 @@ static fv_gemm_out out_at(const fv_args *a, const fv_call *c, uint32_t row, uint
     };
 }
 
-/* A block of rows whose activations are packed. */
+/* A block of rows whose activations are packed or can be read in place. */
 typedef struct block {
     const fv_gemm_microkernel *mk;
     const fv_args *a;
@@ -484,8 +494,8 @@ typedef struct block {
     uint32_t row, rows; /* of the call */
     uint32_t k4, kc;
     const char *packed;
-    bool unpacked; /* not packed are rows that find_unpacked finds */
-    float *wide;   /* buffer of a widened KC x nr block of the weight */
+    bool unpacked; /* rows that find_unpacked can read in place are not packed */
+    float *wide;   /* buffer for a KC x nr block of the weight, widened to floats */
     quantised q;
 } block;
 
@@ -495,7 +505,7 @@ static size_t weight_panel(const fv_gemm_microkernel *mk, uint32_t k4)
     return mk->nr * (k4 * fv_type_size(mk->weight) + (mk->weight == FV_I8 ? sizeof(float) : 0));
 }
 
-/* Of I8: the scales of the panel at column col. */
+/* The scales of the I8 weight panel that starts at column col. */
 static const float *column_scales(const block *b, uint32_t col)
 {
     const uint32_t panel = col / panel_cols(b->mk, &b->a->prob);
@@ -523,7 +533,8 @@ static void finish_rows(const block *b, const float *acc, uint32_t r, uint32_t m
     b->mk->finish(&o, acc);
 }
 
-/* Sums of the panel of m packed rows that begins at row r of the block, one tap after the other. */
+/* Computes the sums of m packed windows from row r of the block on: int8 products tap by tap,
+ * scaled and added in float32. */
 static void tile_of_packed_taps(const block *b, float *acc, uint32_t r, uint32_t m, const char *w,
                                 const char *ahead)
 {
@@ -539,7 +550,8 @@ static void tile_of_packed_taps(const block *b, float *acc, uint32_t r, uint32_t
     }
 }
 
-/* The same, reading pixels in place. The zeros at b->packed stand for those beyond the grid. */
+/* Computes the same sums from pixels that are read in place. For pixels beyond the grid the zeros
+ * at b->packed are read. */
 static void tile_of_taps(const block *b, float *acc, uint32_t r, uint32_t m, uint32_t col,
                          const char *w)
 {
@@ -559,8 +571,9 @@ static void tile_of_taps(const block *b, float *acc, uint32_t r, uint32_t m, uin
     }
 }
 
-/* Adds steps [k0, k0 + depth) of the panel at column col to its sums of all rows, and finishes them
- * with the last step. While the rows go by, the same steps of panel `next` are fetched into L2. */
+/* Adds steps [k0, k0 + depth) of the weight panel at column col to the sums of all rows. If these
+ * are the last steps, runs the epilogue. Meanwhile the same steps of the panel at column `next` are
+ * prefetched into L2. */
 static void run_panel(const block *b, float *sums, uint32_t col, uint32_t k0, uint32_t next)
 {
     const fv_gemm_microkernel *mk = b->mk;
@@ -568,7 +581,7 @@ static void run_panel(const block *b, float *sums, uint32_t col, uint32_t k0, ui
     const size_t step = mk->nr * fv_type_size(mk->weight); /* bytes of one step of k */
     const char *weight = b->c->p[FV_GEMM_W];
     const char *w = weight + col / width * weight_panel(mk, b->k4) + k0 * step;
-    const bool alone = b->rows <= mk->mr; /* one tile: it reads all of the panel */
+    const bool alone = b->rows <= mk->mr; /* a single tile reads the whole panel */
     const char *ahead = alone ? w : weight + next / width * weight_panel(mk, b->k4) + k0 * step;
     const char *ahead_last = ahead + (ptrdiff_t)depth * ((ptrdiff_t)step - FV_GEMM_AHEAD);
     const size_t factor = fv_type_size(mk->factor);
@@ -621,14 +634,15 @@ static void pack_block(const block *b, char *packed)
         pack_rows(b->mk, packed, fv_element(in, type, b->row * ld), type, ld, b->rows, k, b->kc);
 }
 
-/* Floats of a widened block of the weight. */
+/* Floats in the buffer for a widened block of the weight. */
 static size_t wide_size(const fv_gemm_microkernel *mk, uint32_t rows, uint32_t kc)
 {
     return mk->widen && rows > mk->mr ? (size_t)kc * mk->nr : 0;
 }
 
-/* Floats of the partial sums of a group of columns, or of a tile: with fewer rows never more. An
- * int8 convolution keeps a tile of floats, of all taps so far, and one of integers, of a tap. */
+/* Floats of partial sums: of a group of columns if K is split, else of one tile. Never grows with
+ * fewer rows. An int8 convolution keeps one tile of floats, the sum over all taps so far, and one
+ * of integers, the current tap. */
 static size_t sums_size(const fv_gemm_microkernel *mk, const fv_problem *p, uint32_t rows,
                         uint32_t kc, uint32_t k4)
 {
@@ -638,14 +652,15 @@ static size_t sums_size(const fv_gemm_microkernel *mk, const fv_problem *p, uint
     return kc < k4 && group > tile ? group : tile;
 }
 
-/* Floats of the scales of a block of rows; as many sums follow. Whole lines. */
+/* Floats for the scales of a block of rows, in whole cache lines. The buffer for their sums has the
+ * same size. */
 static size_t scales_size(const fv_gemm_microkernel *mk, const fv_problem *p, uint32_t rows)
 {
     return mk->quantise ? fv_round_up(rows * taps_of(p), 16) : 0;
 }
 
-/* Bytes of a block of packed rows, or of rows that are multiplied where they were quantised: there
- * quantising the last one writes whole 64s. */
+/* Bytes of a block of packed rows. Rows that are multiplied where they were quantised need more:
+ * quantising the last one writes a whole multiple of QUANTISED numbers. */
 static size_t packed_size(const fv_gemm_microkernel *mk, uint32_t rows, uint32_t k4)
 {
     const size_t more = mk->quantise && mk->unpacked ? QUANTISED : 0;
@@ -688,7 +703,7 @@ void fv_gemm_run(const fv_gemm_microkernel *mk, const fv_args *a, const fv_call 
 
 /* ---- a product of activations ---- */
 
-/* Row `row` of B, or zeros if it is NULL, as column j of a panel of bfloat16. */
+/* Packs row `row` of B, zeros if it is NULL, as column j of a panel of bfloat16. */
 static void pack_row_of_b(const fv_gemm_microkernel *mk, uint16_t *panel, uint32_t j,
                           const float *row, uint32_t k)
 {
@@ -740,7 +755,7 @@ size_t fv_gemm_scratch(const fv_gemm_microkernel *mk, const fv_problem *p, const
     const uint32_t mc = fv_min_u32(rows, knobs->v[FV_GEMM_MC]),
                    k4 = fv_round_up(p->dim[FV_GEMM_K], mk->steps);
     const uint32_t kc = k_block(mk, p, knobs, mc);
-    /* Numbers of a panel before they are packed. */
+    /* Quantised numbers of a panel before they are packed; none if they are multiplied in place. */
     const size_t numbers = mk->unpacked ? 0 : (size_t)mk->mr * k4 + QUANTISED;
     const bool whole = is_int8_conv(mk, p); /* they were made before */
     const size_t rows_of = mk->quantise && !whole ? fv_round_up(k4, QUANTISED) * sizeof(float) +
@@ -758,10 +773,11 @@ size_t fv_gemm_packed(const fv_gemm_microkernel *mk, const fv_problem *p)
     const uint32_t width = panel_cols(mk, p), panels = (p->dim[FV_GEMM_N] + width - 1) / width;
     const uint64_t size =
         fv_size_mul(panels, weight_panel(mk, fv_round_up(p->dim[FV_GEMM_K], mk->steps)));
-    return size < SIZE_MAX ? (size_t)size : SIZE_MAX; /* more than an address space of 32 bits */
+    return size < SIZE_MAX ? (size_t)size : SIZE_MAX; /* a 32-bit address space is too small */
 }
 
-/* Steps [k0, k1) of a panel's column, from a row of the weight or, if NULL, zeros. */
+/* Writes steps [k0, k1) of a column of a panel from a row of the weight, or zeros if `row` is
+ * NULL. */
 static void pack_column(float *dst, const float *row, uint32_t k0, uint32_t k1, uint32_t k,
                         uint32_t nr)
 {
@@ -769,7 +785,7 @@ static void pack_column(float *dst, const float *row, uint32_t k0, uint32_t k1, 
         dst[(size_t)(i - k0) * nr] = row && i < k ? row[i] : 0.f;
 }
 
-/* Makes groups of 8 steps of a panel's groups of 4. */
+/* Rearranges a panel from groups of 4 steps to groups of 8. */
 static void join_groups(int8_t *panel, uint32_t nr, uint32_t k8)
 {
     char group[8 * FV_COL_ALIGN];
@@ -780,7 +796,7 @@ static void join_groups(int8_t *panel, uint32_t nr, uint32_t k8)
     }
 }
 
-/* Makes groups of 2 steps of them. */
+/* Rearranges a panel from groups of 4 steps to groups of 2. */
 static void split_groups(int8_t *panel, uint32_t nr, uint32_t k4)
 {
     char group[4 * FV_COL_ALIGN];
@@ -791,8 +807,8 @@ static void split_groups(int8_t *panel, uint32_t nr, uint32_t k4)
     }
 }
 
-/* Column j of a panel of I8, from a row of the weight, of which `together` channels are rotated
- * by themselves; returns its scale. */
+/* Quantises a row of the weight into column j of an I8 panel; returns its scale. If the product is
+ * of int8, each block of `together` channels is rotated first. */
 static float pack_int8_column(const fv_gemm_microkernel *mk, int8_t *panel, uint32_t j,
                               const float *row, uint32_t k, uint32_t together)
 {
@@ -804,7 +820,7 @@ static float pack_int8_column(const fv_gemm_microkernel *mk, int8_t *panel, uint
     return scale;
 }
 
-/* Rows of the weight into panels of I8. */
+/* Quantises rows of the weight into panels of I8. */
 static void pack_quantised(const fv_gemm_microkernel *mk, void *dst, const float *src, uint32_t n0,
                            uint32_t n, const fv_problem *p)
 {
@@ -832,7 +848,7 @@ static void pack_quantised(const fv_gemm_microkernel *mk, void *dst, const float
 void fv_gemm_pack(const fv_gemm_microkernel *mk, void *dst, const float *src, uint32_t n0,
                   uint32_t n, const fv_problem *p)
 {
-    enum { LINE = 16 }; /* a cache line of each row at a time */
+    enum { LINE = 16 }; /* floats of a cache line; this many steps are packed at a time */
     const uint32_t k = p->dim[FV_GEMM_K], k4 = fv_round_up(k, 4), width = panel_cols(mk, p);
     if (mk->weight == FV_I8) {
         pack_quantised(mk, dst, src, n0, n, p);

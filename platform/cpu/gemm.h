@@ -31,27 +31,27 @@
 /* Where a tile's results go. Pointers are at the tile's first row and column. */
 typedef struct fv_gemm_out {
     uint32_t epi;
-    uint32_t rows, cols; /* of out, cols <= nr, or nr/2 with SWIGLU */
+    uint32_t rows, cols; /* of out; cols <= nr, or <= nr/2 with SWIGLU */
     size_t ld_out, ld_res;
     enum fv_type type; /* of out: F32 or BF16 */
     bool rough;        /* the activation may be off by FV_ROUGH_ERROR */
     void *out;
     const float *res, *bias, *gate_bias, *scale; /* NULL where epi does without */
-    const float *column_scale;                   /* I8: of the panel's columns, else NULL */
-    const float *row_scale;                      /* GEMM of INT8: of the tile's rows, else NULL */
+    const float *column_scale; /* weights of I8: scales of the panel's columns; else NULL */
+    const float *row_scale;    /* GEMM of INT8: scales of the tile's rows; else NULL */
     const int32_t *row_sum;
 } fv_gemm_out;
 
-/* Bytes that a tile prefetches per step of k: a line of 64 per group. */
+/* Bytes that a tile prefetches per step of k: a 64-byte cache line per group of 4 steps. */
 enum { FV_GEMM_AHEAD = 16 };
 
 enum { FV_GEMM_ROWS = 16 }; /* mr at most */
 
 typedef struct fv_gemm_microkernel {
     uint32_t mr, nr; /* nr divides FV_COL_ALIGN */
-    uint32_t steps;  /* of k that panels keep together, a group: 4, of INT8 also 8 */
+    uint32_t steps;  /* of k that a panel keeps together as a group: 4, or 8 for some of INT8 */
     uint8_t weight;  /* enum fv_type of the packed weight */
-    uint8_t factor;  /* of an element of the packed activations, which `tile` may convert */
+    uint8_t factor;  /* enum fv_type of the packed activations; `tile` may convert them */
     uint8_t
         interleave; /* BF16, INT8: steps of a column that are adjacent in a panel of the weight */
     /* acc[m][nr] += the products of a panel of m rows and a panel of the weight over `groups`
@@ -60,68 +60,70 @@ typedef struct fv_gemm_microkernel {
      * groups * 4 * FV_GEMM_AHEAD bytes from `ahead` are fetched into L2. */
     void (*tile)(float *acc, const void *a, const void *w, size_t groups, uint32_t m, bool first,
                  const char *ahead);
-    /* `tile` with m rows of type `factor` with a row stride of `ld` elements instead of a panel, or
-     * NULL. A microkernel with `quantise` has one of the two: this one multiplies the quantised
-     * rows in place. */
+    /* Does what `tile` does with m rows of type `factor` in place of a packed panel; their stride
+     * is `ld` elements. NULL if the microkernel cannot. A microkernel with `quantise` has either
+     * this one, which multiplies the quantised rows in place, or `tile`. */
     void (*unpacked)(float *acc, const void *rows, size_t ld, const void *w, size_t groups,
                      uint32_t m, bool first, const char *ahead);
     /* Epilogue of a tile acc[rows][nr]. Columns past o->cols are neither read nor written. */
     void (*finish)(const fv_gemm_out *o, const float *acc);
-    /* INT8, else NULL: m rows of `type` as rows of K4 numbers of 8 bits, each a `factor`, zeros
-     * beyond k, their scales and sums; `room`: k floats. Of both up to whole 64s are written. Sums
-     * of INT8 are whole numbers, and K is one block. */
+    /* Quantises m rows of `type` (INT8; else NULL). Each row becomes K4 numbers of type `factor`,
+     * with zeros beyond k, and gets a scale and a sum. `room` is a buffer of k floats. Both it and
+     * the numbers are written up to a multiple of 64. Integer sums are exact only over all of K, so
+     * K is one block. */
     void (*quantise)(void *numbers, float *scale, int32_t *sum, const void *rows, enum fv_type type,
                      size_t ld, uint32_t m, uint32_t k, float *room);
-    /* CONV of INT8: adds a tap of m pixels, rows of ops/rows_i8.h read in place, to the first
-     * `cols` columns of sums[m][nr] (further ones may change); with `first`, sums are not read.
-     * NULL: pixels are packed, and `tile` and `add_scaled` are used. */
+    /* CONV of INT8: adds one tap of m pixels to the first `cols` columns of sums[m][nr]; further
+     * columns may change. The pixels are rows of ops/rows_i8.h, read in place. With `first`, sums
+     * are not read. NULL: pixels are packed, and `tile` and `add_scaled` are used. */
     void (*add_tap)(float *sums, const void *const *pixels, const void *w, uint32_t channels,
                     uint32_t m, uint32_t cols, bool first);
-    /* Adds the integers that `tile` made of a tap, times the scale of each pixel. */
+    /* Adds the integers that `tile` computed for a tap, each times the scale of its pixel. */
     void (*add_scaled)(float *sums, const float *whole, const float *scale, uint32_t m, bool first);
-    /* `take` scales the rows of each block of k by itself: sums depend on where blocks begin */
+    /* `take` scales the rows of each block of k separately, so sums depend on where blocks begin */
     bool scales_blocks;
-    uint8_t bias; /* INT8: added to packed weights, for instructions that need unsigned ones */
-    /* Converts a panel of m rows of `type` in place to what `tile` reads. The panel has the size of
-     * one of type `factor`; narrower elements are at its end. NULL: the rows have the type
-     * `factor`, and `tile` reads them. */
+    uint8_t bias; /* INT8: offset of packed weights, for instructions that need unsigned ones */
+    /* Converts a panel of m rows of `type` in place to the format that `tile` reads. The panel has
+     * the size of one with elements of type `factor`; narrower elements are stored at its end.
+     * NULL: rows have the type `factor`, and `tile` reads them unconverted. */
     void (*take)(void *panel, enum fv_type type, size_t groups, uint32_t m);
-    /* n floats, whole groups of 4, to the nearest bfloat16: rows of floats are rounded while they
-     * are packed, where prob.acc permits it. NULL: the microkernel does not multiply bfloat16. */
+    /* Rounds n floats, a multiple of 4, to the nearest bfloat16. Rows of floats are rounded while
+     * they are packed, if prob.acc permits it. NULL: the microkernel does not multiply bfloat16. */
     void (*round)(uint16_t *dst, const float *src, size_t n);
-    /* Weights of 16 bits, and of I8 that are only stored so: `tile` with such a panel, the floats
-     * of which are left in `wide` too, if not NULL. NULL where `tile` itself reads such panels, and
-     * for F32. */
+    /* Does what `tile` does with a panel of 16-bit weights, or of I8 weights that are multiplied as
+     * floats. Also stores the panel as floats to `wide`, if that is not NULL. NULL for F32, and
+     * where `tile` reads such panels itself. */
     void (*widen)(float *acc, const void *a, const void *w, size_t groups, uint32_t m, bool first,
                   const char *ahead, float *wide);
-    /* n floats, whole groups of 4 rows of a panel, to the nearest 16 bits; NULL for F32. */
+    /* Rounds n floats, whole groups of 4 rows of a panel, to the weight's 16-bit type; NULL for
+     * F32. */
     void (*narrow)(uint16_t *dst, const float *src, size_t n);
 } fv_gemm_microkernel;
 
-/* The knobs of every microkernel: longest block of k, most rows per block. KC affects the result
- * where a microkernel scales blocks, MC does not. */
+/* Indices of the knobs of every microkernel: the longest block of k, and the most rows per block.
+ * KC affects the result where a microkernel scales blocks; MC never does. */
 enum { FV_GEMM_KC, FV_GEMM_MC };
 
-/* A call of GEMM or CONV, as a->prob.op says. */
+/* Runs a call of GEMM or CONV, whichever a->prob.op is. */
 void fv_gemm_run(const fv_gemm_microkernel *mk, const fv_args *a, const fv_call *c);
 
-/* MATMUL by a bfloat16 microkernel: every call rounds and packs the rows of B that it multiplies,
- * into scratch that precedes that of fv_gemm_run. */
+/* Runs MATMUL by a bfloat16 microkernel. Every call rounds and packs the rows of B that it
+ * multiplies into the first part of its scratch; fv_gemm_run uses the rest. */
 void fv_gemm_matmul_run(const fv_gemm_microkernel *mk, const fv_args *a, const fv_call *c);
 size_t fv_gemm_matmul_scratch(const fv_gemm_microkernel *mk, const fv_problem *p,
                               const fv_knobs *knobs, uint32_t rows);
 
-/* What the hooks of the same name do. */
+/* The hooks of the same names (fv_kernel_hooks), for any microkernel. */
 size_t fv_gemm_scratch(const fv_gemm_microkernel *mk, const fv_problem *p, const fv_knobs *knobs,
                        uint32_t rows);
 size_t fv_gemm_packed(const fv_gemm_microkernel *mk, const fv_problem *p);
 void fv_gemm_pack(const fv_gemm_microkernel *mk, void *dst, const float *src, uint32_t n0,
                   uint32_t n, const fv_problem *p);
-/* GEMM_GRAD_W by a microkernel whose weights and packed activations have the same type, F32 or, for
- * rows of BF16, BF16; and its scratch for calls of at most `rows` rows. */
+/* Runs GEMM_GRAD_W by a microkernel whose weights and packed activations have one type: F32 or, for
+ * rows of BF16, also BF16. fv_gemm_grad_scratch: its scratch for calls of at most `rows` rows. */
 void fv_gemm_grad_run(const fv_gemm_microkernel *mk, const fv_args *a, const fv_call *c);
 size_t fv_gemm_grad_scratch(const fv_gemm_microkernel *mk, const fv_problem *p, uint32_t rows);
-/* Seconds on a core that reaches `rate` FLOP/s with tall operands. */
+/* Estimated seconds on a core that reaches `rate` FLOP/s for products of many rows. */
 double fv_gemm_cost(const fv_problem *p, double rate);
 
 #endif

@@ -20,17 +20,17 @@
 #include "ops/contracts/training.h"
 
 enum {
-    BLOCK = 256, /* tokens of one sum: bounds its rounding error, and a block of DOUT stays in L2 */
-    GROUP = 256  /* columns that are packed at a time, whole panels */
+    BLOCK = 256, /* tokens in one sum; limits its rounding error, and keeps a block of DOUT in L2 */
+    GROUP = 256  /* columns that are packed at a time; a multiple of nr */
 };
 
-/* Tokens of a block: blocks differ by less than a group of 4. */
+/* Tokens in a block. Blocks are of nearly equal size, within a group of 4 tokens. */
 static uint32_t block_of(uint32_t tokens)
 {
     return fv_round_up(fv_ceil_div(tokens, fv_ceil_div(tokens, BLOCK)), 4);
 }
 
-/* Rows of each panel but the last. */
+/* Rows in each panel except the last. */
 static uint32_t panel_of(const fv_gemm_microkernel *mk, uint32_t rows)
 {
     return fv_ceil_div(rows, fv_ceil_div(rows, mk->mr));
@@ -38,7 +38,7 @@ static uint32_t panel_of(const fv_gemm_microkernel *mk, uint32_t rows)
 
 /* ---- packing ---- */
 
-/* Types of the rows and of what is packed: F32 and F32, BF16 and F32, BF16 and BF16. */
+/* The type of the rows and the type to pack them as: F32 to F32, BF16 to F32, or BF16 to BF16. */
 #define TYPES enum fv_type from, enum fv_type to
 
 static inline void put(void *dst, size_t at, const void *row, size_t i, TYPES)
@@ -50,8 +50,8 @@ static inline void put(void *dst, size_t at, const void *row, size_t i, TYPES)
         ((uint16_t *)dst)[at] = ((const uint16_t *)row)[i];
 }
 
-/* Packs four tokens of columns [first, first + rows) of DOUT as panels of m columns each; `apart`
- * is the stride of panels, in elements per column. */
+/* Packs four tokens of columns [first, first + rows) of DOUT as panels of m columns each. A panel
+ * has `apart` elements for each of its columns. */
 static inline void pack_four(void *dst, const void *const row[4], uint32_t first, uint32_t rows,
                              uint32_t m, size_t apart, TYPES)
 {
@@ -63,7 +63,8 @@ static inline void pack_four(void *dst, const void *const row[4], uint32_t first
     }
 }
 
-/* `tokens` rows of DOUT as panels of m rows of its transpose: groups of 4 tokens, zeros beyond. */
+/* Packs `tokens` rows of DOUT, transposed, as panels of m rows: groups of 4 tokens, the last one
+ * filled up with zeros. */
 static inline void pack_dout_of(void *dst, const void *src, size_t ld, uint32_t tokens,
                                 uint32_t rows, uint32_t m, const float *zeros, TYPES)
 {
@@ -79,7 +80,7 @@ static inline void pack_dout_of(void *dst, const void *src, size_t ld, uint32_t 
     }
 }
 
-/* n columns of a token, or of 2 or 4 side by side. */
+/* Packs n columns of one token or, interleaved, of 2 or 4 tokens. */
 static inline void lay_tokens(void *restrict dst, const void *const row[4], uint32_t n,
                               const uint32_t interleave, TYPES)
 {
@@ -96,8 +97,8 @@ static inline void lay_tokens(void *restrict dst, const void *const row[4], uint
     }
 }
 
-/* Packs `tokens` rows of `cols` columns of IN as panels of nr columns, padded with zeros;
- * `interleave` tokens of a column are adjacent. */
+/* Packs `tokens` rows of `cols` columns of IN as panels of nr columns, padded with zeros. Within a
+ * panel, `interleave` tokens of a column are adjacent. */
 static inline void pack_in_of(void *dst, const void *src, size_t ld, uint32_t tokens, uint32_t cols,
                               uint32_t nr, const float *zeros, const uint32_t interleave, TYPES)
 {
@@ -151,15 +152,15 @@ static void store_tile(float *out, size_t ld, const float *acc, uint32_t nr, uin
             out[j] = add ? out[j] + acc[j] : acc[j];
 }
 
-/* What a call works with, one after the other in its scratch. */
+/* The parts of a call's scratch, in their order in memory. */
 typedef struct scratch {
-    void *in;     /* panels of a group of columns */
+    void *in;     /* packed panels of a group of columns of IN */
     float *acc;   /* a tile */
-    float *zeros; /* a row of DOUT, or of a group of columns */
-    void *dout;   /* panels of the call's rows */
+    float *zeros; /* as long as a row of DOUT, or of a group of columns */
+    void *dout;   /* packed panels of the call's rows of DOUT */
 } scratch;
 
-/* Elements of a group's panels over a block; of a row of zeros. */
+/* Elements in the panels of a group of columns, over a block of tokens. */
 static size_t group_size(const fv_gemm_microkernel *mk, const fv_problem *p)
 {
     return (size_t)fv_round_up(fv_min_u32(p->dim[FV_GEMM_N], GROUP), mk->nr) *
@@ -188,7 +189,8 @@ static scratch scratch_of(const fv_gemm_microkernel *mk, const fv_args *a, const
     return s;
 }
 
-/* Columns [left, right) of a block of tokens whose rows are packed. */
+/* Multiplies columns [left, right) of IN by the packed rows of DOUT, over a block of tokens, and
+ * stores or adds the tiles to OUT. */
 static void run_group(const fv_gemm_microkernel *mk, const fv_args *a, const fv_call *c,
                       const scratch *s, uint32_t left, uint32_t right, uint32_t depth, bool add)
 {

@@ -1,23 +1,25 @@
-/* lattn_bf16.h: the products of linear attention where prob.acc is BF16, of one ISA level.
+/* lattn_bf16.h: products of linear attention in bfloat16 (prob.acc is BF16), per ISA level.
  *
- * The templates of the mechanisms map rows to features in float32, whatever the level; what is
- * multiplied then, features, values and the state, is rounded in place, and tiles of the products
- * come back as floats. So a mechanism is compiled once for all levels with the same vectors. */
+ * The templates of the mechanisms compute features in float32 on every level. What is multiplied
+ * afterwards, that is features, values and the state, is rounded in place, and tiles of products
+ * come back as floats. So a mechanism is compiled once for all levels that have the same
+ * vectors. */
 #ifndef FOVEA_PLATFORM_LATTN_BF16_H
 #define FOVEA_PLATFORM_LATTN_BF16_H
 
 #include <stddef.h>
 
 typedef struct fv_lattn_bf16 {
-    /* Rounds n rows of `width` floats at x, a multiple of the vector's, to factors whose rows, or
-     * whose columns, are multiplied. By columns n is filled up to an even number with a row of
-     * zeros, and `sum`, unless NULL, gets the sum of each column after rounding. */
+    /* Rounds n rows of `width` floats at x in place, for products along their rows or along their
+     * columns. `width` is a multiple of the vector's. For columns, a row of zeros makes an odd n
+     * even, and `sum`, unless NULL, gets the sum of each column after rounding. */
     void (*round_rows)(float *x, size_t n, size_t width);
     void (*round_columns)(float *x, float *sum, size_t n, size_t width);
 
-    /* The tile of a b that begins in column j of b, FV_TILE_M rows of FV_TILE_COLS sums over
-     * `depth` steps, an even number: rows from i on of a, or its columns. a has lda floats in a
-     * row and is rounded by rows, or by columns; b has ldb and is rounded by columns. */
+    /* Computes a tile of the product of a and b: FV_TILE_M rows by FV_TILE_COLS columns, from
+     * column j of b on, over an even number of steps, `depth`. Its rows are rows or columns of a
+     * from i on. a has lda floats in a row and was rounded by rows or by columns; b has ldb and was
+     * rounded by columns. */
     void (*multiply_rows)(float *tile, const float *a, size_t lda, size_t i, const float *b,
                           size_t ldb, size_t j, size_t depth);
     void (*multiply_columns)(float *tile, const float *a, size_t lda, size_t i, const float *b,

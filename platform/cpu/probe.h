@@ -1,6 +1,6 @@
-/* probe.h: loops that reach one thread's peak: tmpl/probe_tmpl.c, once per ISA level, and of
- * products of 16 and 8 bits tmpl/probe_bf16_tmpl.c and probe_int8_tmpl.c, once per level that
- * brings some. Each returns the operations of its rounds. */
+/* probe.h: loops that reach one thread's peak. tmpl/probe_tmpl.c has those of float32, once per ISA
+ * level; tmpl/probe_bf16_tmpl.c and probe_int8_tmpl.c have those of 16-bit and 8-bit products, once
+ * per level that has instructions for them. Each returns the number of operations it did. */
 #ifndef FOVEA_PLATFORM_PROBE_H
 #define FOVEA_PLATFORM_PROBE_H
 
