@@ -96,7 +96,7 @@ fovea_status fv_bench_rig_run(fv_bench_rig *s, uint32_t first, uint32_t count, d
 {
     const fovea_plan *p = s->plan;
     const fv_backend *be = p->device->backend;
-    if (be->prepare) /* so that a part of a frame runs as fast as in a whole frame */
+    if (be->prepare) /* so that the sweeps run as fast as in a whole frame */
         FV_TRY(be->prepare(p->run.queue, p->run.sweep + first, count, FV_ALL));
     return run_sweeps(s, p->run.sweep + first, count, seconds);
 }

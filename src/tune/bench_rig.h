@@ -16,7 +16,7 @@ fovea_status fv_bench_rig_open(fv_bench_rig *out, fovea_plan *plan);
 void fv_bench_rig_close(fv_bench_rig *s); /* a zeroed one is fine */
 /* Runs sweeps [first, first + count) on the values that earlier runs have left. */
 fovea_status fv_bench_rig_run(fv_bench_rig *s, uint32_t first, uint32_t count, double *seconds);
-/* Step `step` of a sweep that is not streamed, alone. */
+/* Runs only step `step` of a sweep, which must not be streamed. */
 fovea_status fv_bench_rig_step(fv_bench_rig *s, uint32_t sweep, uint32_t step);
 
 #endif

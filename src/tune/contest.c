@@ -10,9 +10,9 @@
 #include "platform/os/os_machine.h"
 
 #define FIRST_ROUNDS 3
-#define FAR_BEHIND 1.25      /* times the fastest: beyond, not run again */
-#define SHORTEST 5e-4        /* seconds that a measurement takes at least, by repetition */
-#define LONGEST 5e-3         /* maximum seconds to reach by repetition, waiting included */
+#define FAR_BEHIND 1.25      /* a contestant slower than the fastest times this is not run again */
+#define SHORTEST 5e-4        /* minimum seconds of a measurement: shorter runs are repeated */
+#define LONGEST 5e-3         /* maximum seconds of repeated runs, with the time spent waiting */
 #define CLOCK_TOLERANCE 0.05 /* relative change of the time of a fixed piece of work */
 #define DISTURBED 0.05       /* share of its threads' time that a round may wait for processors */
 #define MOST_REPEATS 1000
@@ -54,7 +54,7 @@ static double spin_once(void)
     return fv_machine_seconds() - begin;
 }
 
-/* The best of some, because a spin may be interrupted. */
+/* The shortest of four spins, because one may be interrupted. */
 static double spin(void)
 {
     double best = spin_once();
@@ -124,7 +124,7 @@ static void drop_the_slow(struct state *s)
         s->out[i] = median(s->time[i], FIRST_ROUNDS) > FAR_BEHIND * best;
 }
 
-/* What a round began with. */
+/* What is measured when a round begins, to compare with its end. */
 struct start {
     double spin, seconds, waited;
 };
@@ -134,7 +134,8 @@ static struct start begin_round(const fv_contest *c)
     return (struct start){spin(), fv_machine_seconds(), c->threads ? fv_machine_waited() : NAN};
 }
 
-/* False also where the system does not say how long threads waited. */
+/* Whether other programs took processors during the round; false if the system does not say how
+ * long threads waited. */
 static bool was_disturbed(const fv_contest *c, const struct start *from)
 {
     if (isnan(from->waited))

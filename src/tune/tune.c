@@ -1,5 +1,5 @@
-/* tune.c: the tuner: runs its stages, has the functions that they share, and tunes what the options
- * of a plan ask for. */
+/* tune.c: runs the tuner's stages, has the functions that they share, and tunes before a plan is
+ * made if the plan's options ask for it. */
 #include "tune/tune.h"
 
 #include "tune/tuner.h"
@@ -14,7 +14,8 @@
 #include "plan/op_plan.h"
 #include "platform/os/os_machine.h"
 
-#define SEARCH 0.8 /* share of the time limit; the rest is for the whole plan */
+#define SEARCH                                                                                     \
+    0.8 /* share of the time limit for the first two stages; the rest is for whole plans */
 
 /* ---- shared by the stages ---- */
 
@@ -62,7 +63,7 @@ fovea_status fv_tuner_remember(fv_tuner *t, enum fv_fact_kind kind, const char *
                           old.rigor >= t->rigor;
     if (replaces)
         f.rigor = (uint8_t)old.rigor;
-    else /* which the comparison of whole plans may take back, and then counts once */
+    else /* a fact that the comparison of whole plans replaces is counted only once */
         t->report.facts++;
     t->changed = true;
     return fv_wisdom_put(t->known.wisdom, &f);
@@ -102,7 +103,8 @@ static fovea_status copy(void *to, const fv_fact *fact)
     return fv_wisdom_put(to, fact);
 }
 
-/* What is not a choice of this tuner: candidates to skip, and the types of products. */
+/* Copies the facts that this tuner does not choose: candidates to skip, and the types of products.
+ */
 static fovea_status copy_given(void *to, const fv_fact *fact)
 {
     const bool given = fact->kind == FV_FACT_SKIP || fact->kind == FV_FACT_PRODUCTS;
@@ -133,8 +135,8 @@ static fovea_status tune_stages(fv_tuner *t)
     t->progress.done = FV_TUNE_STEPS;
     FV_TRY(run_stage(t, fv_tune_sweeps));
     t->progress.done = FV_TUNE_STEPS + FV_TUNE_SWEEPS;
-    /* If only the deadline stopped the search, the facts found so far are still compared as a whole
-     * plan. */
+    /* If only the deadline stopped the search, a plan with the facts found so far is still compared
+     * with the estimate's. */
     t->stopped &= !t->late;
     t->deadline = 0;
     FV_TRY(run_stage(t, fv_tune_whole));
@@ -143,8 +145,8 @@ static fovea_status tune_stages(fv_tuner *t)
     return FOVEA_OK;
 }
 
-/* Threads to watch: of a processor that has one for each, unless the user wants whatever is
- * measured. */
+/* Number of threads whose waits for a processor discard a measurement. 0: on a GPU, with more
+ * threads than processors, or if FOVEA_TUNE_BUSY=keep asks to keep all measurements. */
 static uint32_t watched(const fv_limits *limits)
 {
     enum { MOST = 1024 };
@@ -251,7 +253,7 @@ fovea_status fv_tune_rigor(fovea_rigor *out, fovea_rigor asked)
     const int known = name ? fv_index_of(name, names, FOVEA_RIGOR_EXHAUSTIVE + 1) : -1;
     *out = known > 0 ? (fovea_rigor)known : FOVEA_RIGOR_ESTIMATE;
     if (name && *name && known < 0)
-        fv_log("FOVEA_RIGOR=%s is none of estimate, measure and exhaustive; using estimate", name);
+        fv_log("FOVEA_RIGOR=%s is not estimate, measure or exhaustive; using estimate", name);
     return FOVEA_OK;
 }
 

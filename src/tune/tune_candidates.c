@@ -3,8 +3,9 @@
 
 #include "tune/tuner.h"
 
-/* Kernels whose modelled cost is this many times the lowest are not measured, unless it is below
- * CHEAP. It trades tuning time against errors of the cost model. */
+/* Kernels whose modelled cost is more than this many times that of the estimate's choice are not
+ * measured, unless it is below CHEAP. A larger value tunes longer, but depends less on the cost
+ * model. */
 #define MEASURE_COST 4.0
 #define EXHAUSTIVE_COST 16.0
 #define CHEAP 2e-3 /* seconds */
@@ -18,7 +19,7 @@ static void add_candidate(fv_candidates *c, const fv_kernel *kernel, const fv_kn
         c->list[c->count++] = (fv_candidate){kernel, *knobs};
 }
 
-/* Every combination of the knobs from number `i` on. */
+/* Adds every combination of values of the knobs from number `i` on. */
 static void add_all(fv_candidates *c, const fv_kernel *kernel, fv_knobs knobs, int i)
 {
     const fv_knob *knob = kernel->hooks->knobs;

@@ -1,8 +1,8 @@
 /* tune_journal.c: records the candidate under test on disk, so that one that crashes the program or
  * the driver is not tried again.
  *
- * The journal is a wisdom text of `skip` facts: the candidate under test, and those of earlier
- * runs that never came back.
+ * The journal is a wisdom text of `skip` facts: the candidate under test, and those during which
+ * earlier runs crashed.
  */
 #include <errno.h>
 #include <stdio.h>

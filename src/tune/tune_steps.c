@@ -1,4 +1,4 @@
-/* tune_steps.c: a kernel for every distinct step of a plan. */
+/* tune_steps.c: chooses a kernel for every distinct step of a plan. */
 #include <string.h>
 
 #include "base/mem.h"
@@ -21,8 +21,8 @@ typedef struct step_trials {
     fv_candidate candidate[FV_CONTESTANTS];
     fv_trial_kernel *kernel[FV_CONTESTANTS];
     uint32_t count;
-    bool has_estimate; /* the estimate's choice passed, and is the first */
-    bool disturbed;    /* the last contest, so that its winner means nothing */
+    bool has_estimate; /* the estimate's choice passed verification and is candidate 0 */
+    bool disturbed;    /* other programs disturbed the last contest: its winner means nothing */
 } step_trials;
 
 /* ---- one candidate ---- */
@@ -36,7 +36,7 @@ static bool is_there(const step_trials *a, const fv_candidate *c)
     return false;
 }
 
-/* Compares the candidate with the reference; adds it if it is right. */
+/* Compares the candidate's output with the reference; adds the candidate if the output is right. */
 static fovea_status verify(step_trials *a, const fv_candidate *c, const char *choice)
 {
     fv_trial_kernel *kernel;
@@ -85,7 +85,7 @@ static fovea_status add_candidates(step_trials *a, const fv_candidates *list)
 
 /* ---- the contest ---- */
 
-/* Some of the trial kernels, by their numbers. */
+/* The trial kernels that run in a contest: number[i] is the index of contestant i in `a`. */
 typedef struct finalists {
     step_trials *a;
     uint32_t number[FV_CONTESTANTS];
@@ -110,8 +110,9 @@ static fovea_status time_trials(finalists *r, uint32_t count, fv_score *score)
     return fv_contest_run(&contest, score);
 }
 
-/* The fastest kernel, if it beats the estimate's choice by FV_TUNE_BETTER in two contests: among
- * many equal ones, one is always ahead by chance. Else the estimate's choice. */
+/* The winner is the fastest kernel if it beats the estimate's choice by FV_TUNE_BETTER in two
+ * contests, else the estimate's choice. One contest is not enough: among many equally fast kernels,
+ * one is always faster by chance. */
 static fovea_status run_contest(step_trials *a, uint32_t *winner, double *seconds)
 {
     finalists r = {.a = a};
@@ -137,7 +138,8 @@ static fovea_status run_contest(step_trials *a, uint32_t *winner, double *second
     return FOVEA_OK;
 }
 
-/* Closes all but the estimate's choice and `winner`, which is then the last. */
+/* Closes all trial kernels except the estimate's choice and `winner`, which becomes the last one.
+ */
 static void keep_two(step_trials *a, uint32_t winner)
 {
     uint32_t n = 0;
@@ -161,7 +163,7 @@ static fovea_status choose_kernel(step_trials *a)
     FV_TRY(add_candidate(a, &list.list[0]));
     a->has_estimate = a->count == 1;
     FV_TRY(add_candidates(a, &list));
-    if (a->count == 0) /* none is right, or the tuner was stopped */
+    if (a->count == 0) /* no kernel's output was right, or the tuner was stopped */
         return FOVEA_OK;
     FV_TRY(run_contest(a, &winner, &seconds));
     if (!a->disturbed && a->t->rigor != FOVEA_RIGOR_EXHAUSTIVE) {
@@ -206,8 +208,8 @@ static fovea_status tune_step(fv_tuner *t, const fovea_plan *p, const fv_step *s
     for (uint32_t i = 0; i < a.count; i++)
         fv_trial_kernel_close(a.kernel[i]);
     fv_trial_close(a.trial);
-    if (status ==
-        FOVEA_ENOMEM) { /* the step's plan may fit nevertheless: only the trial needs more memory */
+    if (status == FOVEA_ENOMEM) { /* a trial needs more memory than the step in its plan, which may
+                                     still fit */
         fv_log("tuning: %s is not tuned: %s", s->label, fovea_error());
         t->report.refused++;
         return FOVEA_OK;
@@ -217,7 +219,7 @@ static fovea_status tune_step(fv_tuner *t, const fovea_plan *p, const fv_step *s
 
 typedef char subject_text[FV_WISDOM_SUBJECT];
 
-/* The first step of each distinct problem, and the subject of its facts. */
+/* Lists the first step of each distinct problem, and the subject of the facts about it. */
 static uint32_t distinct(const fovea_plan *p, uint32_t *step, subject_text *subject)
 {
     uint32_t n = 0;

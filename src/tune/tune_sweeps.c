@@ -1,4 +1,4 @@
-/* tune_sweeps.c: schedule and chunk for every distinct sweep of a plan.
+/* tune_sweeps.c: chooses a schedule and a chunk for every distinct sweep of a plan.
  *
  * Two plans exist at once: the champion, in which every sweep runs in the best way so far, and a
  * challenger, in which all run in another way. Their sweeps are timed one by one, alternately.
@@ -13,8 +13,8 @@
 #define ROUNDS 7
 #define BUDGET 6.0 /* seconds of a contest */
 
-/* Limit of the memory that a challenger may need in addition to its weights, as a multiple of the
- * champion's: a fast plan that does not fit a small device is of no use there. */
+/* A challenger may need at most this multiple of the champion's memory, weights not counted: a fast
+ * plan that does not fit a small device is of no use there. */
 #define MEMORY_FACTOR 2
 #define MEMORY_MORE (64ull << 20)
 
@@ -23,21 +23,21 @@ typedef struct way {
     uint32_t chunk;
 } way;
 
-/* On CPUs; without EXHAUSTIVE only the first MEASURE_WAYS. 168 is the default, ROWS_MAX of
- * plan/schedule.c. */
+/* Ways to run a sweep that are tried on CPUs; without EXHAUSTIVE only the first MEASURE_WAYS. A
+ * chunk of 168 rows is the default: ROWS_MAX of plan/schedule.c. */
 static const way ways[] = {{false, 168}, {true, 168}, {true, 84},  {true, 336},
                            {true, 42},   {true, 126}, {true, 252}, {true, 504}};
 /* On throughput devices. */
 static const way throughput_ways[] = {{false, 0}, {true, 4096}, {true, 16384}, {true, 1024}};
 #define MEASURE_WAYS 4
 
-/* Sweeps with the same steps and sizes, which run alike. */
+/* Sweeps with the same steps and sizes, for which one result holds. */
 typedef struct part {
     char subject[FV_WISDOM_SUBJECT];
     uint32_t sweep; /* the first of these sweeps */
     double seconds; /* of the champion; 0: not measured */
     bool won;       /* a challenger was faster, running `how` */
-    bool disturbed; /* a contest of it meant nothing */
+    bool disturbed; /* other programs disturbed one of its contests, so that no result is kept */
     way how;
 } part;
 
@@ -45,9 +45,9 @@ typedef struct sweep_contest {
     fv_tuner *t;
     part *part;
     uint32_t parts;
-    fv_wisdom *best; /* the known facts, with the winners so far */
+    fv_wisdom *best; /* the known facts and the winners so far */
     fv_bench_rig champion, challenger;
-    uint64_t most;  /* bytes that a challenger may need */
+    uint64_t most;  /* maximum bytes that a challenger may need */
     uint32_t sweep; /* under test */
 } sweep_contest;
 
@@ -137,8 +137,8 @@ static fovea_status challenge_sweep(sweep_contest *c, part *of, const way *how, 
 
 /* ---- challengers ---- */
 
-/* Makes a plan in which every sweep runs `how`, except those that crashed an earlier run that way.
- * *fits: it fits the device, and needs at most MEMORY_FACTOR times the champion's memory. */
+/* Makes a plan in which every sweep runs as `how` says, except those that crashed an earlier run
+ * that way. *fits: the plan fits the device and needs at most c->most bytes. */
 static fovea_status challenge(sweep_contest *c, const way *how, bool *fits)
 {
     fv_wisdom *w;
@@ -215,8 +215,8 @@ static fovea_status find_parts(sweep_contest *c)
     return FOVEA_OK;
 }
 
-/* Remembers the winners; and if every way was tried, also the cost rules' choices that nothing
- * beat. */
+/* Adds the winners to wisdom; if every way was tried, also the choices of the cost rules that no
+ * challenger beat. */
 static fovea_status remember(sweep_contest *c)
 {
     for (uint32_t i = 0; i < c->parts; i++) {

@@ -8,7 +8,7 @@
 
 #define ROUNDS 9
 #define BUDGET 20.0 /* seconds of the contest */
-#define BETTER 0.99 /* maximum time relative to the estimate's plan */
+#define BETTER 0.99 /* a tuned plan wins with at most this share of the estimate's time */
 
 typedef struct pair {
     fv_tuner *t;
@@ -38,7 +38,7 @@ static bool same_choices(const fovea_plan *a, const fovea_plan *b)
     return true;
 }
 
-/* Remembers one choice, unless wisdom has it already. */
+/* Adds one choice to wisdom, unless it is there already. */
 static fovea_status remember(fv_tuner *t, enum fv_fact_kind kind, const char *subject,
                              const char *choice)
 {
@@ -72,7 +72,8 @@ static fovea_status remember_choices(fv_tuner *t, const fovea_plan *p)
     return FOVEA_OK;
 }
 
-/* `subject`: of the fact about the whole plan; "": none is recorded. */
+/* Compares the two plans. `subject`: what the fact about the whole plan is recorded under; "": no
+ * such fact is recorded. */
 static fovea_status compare(pair *c, const char *subject)
 {
     fv_tuner *t = c->t;

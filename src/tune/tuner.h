@@ -1,8 +1,9 @@
-/* tuner.h: the tuner: what its stages share.
+/* tuner.h: what the tuner's stages share.
  *
- * Three stages, each on top of the one before: a kernel for every distinct step, schedule and chunk
- * for every distinct sweep, the whole plan against the estimate's. Each stage adds what it finds to
- * the process's wisdom at once, so that nothing is lost when the tuner is stopped.
+ * There are three stages, each of which uses the results of the one before. The first chooses a
+ * kernel for every distinct step, the second a schedule and a chunk for every distinct sweep; the
+ * third compares the whole plan with the estimate's. Each stage adds what it finds to the process's
+ * wisdom at once, so that nothing is lost when the tuner is stopped.
  */
 #ifndef FOVEA_SRC_TUNE_TUNER_H
 #define FOVEA_SRC_TUNE_TUNER_H
@@ -13,50 +14,53 @@
 #include "platform/os/os.h"
 #include "tune/contest.h"
 
-/* Maximum time of a challenger relative to the champion's. It trades small gains against choices
- * that differ by noise. */
+/* A challenger wins if it takes at most this share of the champion's time. A value nearer to 1
+ * finds smaller gains, but more choices that win only by noise. */
 #define FV_TUNE_BETTER 0.97
 
 typedef struct fv_tuner {
     fovea_device *device;
-    const fovea_model *model; /* a plan of it, or of `op` */
+    const fovea_model *model; /* tunes a plan of this model; NULL: of the operation `op` */
     const fovea_plan_options *plan;
     const fv_op_options *op;
     const fovea_tune_options *options;
     fovea_rigor rigor;
     fv_advice known;     /* the process's wisdom about the device */
-    fv_advice estimate;  /* a store with what the estimate may know: what to skip, products */
+    fv_advice estimate;  /* a store with only the candidates to skip and the types of products, for
+                            the plan to compare with */
     fv_os_lock *journal; /* locked, so that no other tuner writes to it; NULL: no journal */
     fv_wisdom *crashed;  /* candidates of the journal that crashed */
-    double deadline;     /* of the first two stages; 0: none */
-    double end;          /* of all; 0: none */
+    double deadline;     /* time at which the first two stages end; 0: no limit */
+    double end;          /* time at which all stages end; 0: no limit */
     fovea_tune_progress progress;
     fovea_tune_report report;
-    uint32_t watched; /* threads whose waits for a processor discard a measurement; 0: none */
-    bool stopped;     /* by the caller or the deadline */
-    bool late;        /* by the deadline */
+    uint32_t watched; /* number of threads whose waits for a processor discard a measurement; 0:
+                         none is discarded */
+    bool stopped;     /* the caller or the deadline has stopped the tuner */
+    bool late;        /* it was the deadline that stopped the tuner */
     bool changed;     /* whether anything was found */
 } fv_tuner;
 
 /* ---- tune.c ---- */
 
-/* Progress: share of each stage, in percent. */
+/* Share of each stage in the progress that is reported, in percent. */
 #define FV_TUNE_STEPS 60
 #define FV_TUNE_SWEEPS 30
 #define FV_TUNE_WHOLE 10
 
 /* Reports progress; false once the tuner must stop. */
 bool fv_tuner_goes_on(fv_tuner *t);
-/* The plan with the choices of `wisdom`. */
+/* Makes the plan to tune, with the choices of `wisdom`. */
 fovea_status fv_tuner_plan(fovea_plan **out, fv_tuner *t, fv_wisdom *wisdom, bool dry);
-/* A fact about this device, found now. */
+/* A fact about this device with the tuner's rigor and the current date. */
 fv_fact fv_tuner_fact(const fv_tuner *t, enum fv_fact_kind kind, const char *subject,
                       const char *choice);
 fovea_status fv_tuner_remember(fv_tuner *t, enum fv_fact_kind kind, const char *subject,
                                const char *choice, double seconds);
 /* Records a wrong choice, which must not be chosen again. */
 fovea_status fv_tuner_skip(fv_tuner *t, const char *subject, const char *choice);
-/* Whether a contest means nothing because other programs took the processors, which is counted. */
+/* Whether a contest means nothing because other programs took the processors; counts such contests.
+ */
 bool fv_tuner_disturbed(fv_tuner *t, const fv_score *score);
 /* Whether wisdom has the fact with the rigor that is asked for. */
 bool fv_tuner_has(const fv_tuner *t, enum fv_fact_kind kind, const char *subject);
@@ -89,7 +93,7 @@ typedef struct fv_candidates {
  * knobs. */
 void fv_candidates_kernels(fv_candidates *out, const fv_tuner *t, const fv_step *s,
                            const fv_step_plan *chosen);
-/* `from` with one knob at a time changed. */
+/* `from`, followed by copies of it in which one knob has another of its values. */
 void fv_candidates_around(fv_candidates *out, const fv_candidate *from);
 
 /* ---- tune_journal.c ---- */
