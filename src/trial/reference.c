@@ -1,5 +1,5 @@
-/* reference.c: a step's output by the reference kernels of src/ops/ref, and the error that a kernel
- * may have. */
+/* reference.c: computes a step's output by the reference kernels of src/ops/ref, and how that
+ * changes when the inputs are perturbed. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "trial/random.h"
 #include "trial/reference_parts.h"
 
-#define RUN 64   /* rows per call of a reduction: the carried sum is rounded once per call */
+#define RUN 64   /* rows per call of a reduction: the sum so far is rounded once per call */
 #define TRIALS 2 /* runs with perturbed inputs */
 
 /* ---- the reference kernel ---- */
@@ -78,12 +78,12 @@ static fovea_status take_input(fv_input *in, const fv_given *g)
     return FOVEA_OK;
 }
 
-/* Relative perturbation of the inputs: the rounding error of a float32 sum of that many terms,
- * which grows with the square root; of 16 bits where a kernel may sum a few products in float16, or
- * round factors to bfloat16: several times on the way, and what is off in a query is so in all
- * columns of its row, which two runs may happen to miss; hence twice that rounding. Attention of
- * whole numbers rounds its weights to half a 255th of the largest, be they as small as they like.
- */
+/* Relative perturbation of the inputs. In float32 it is the rounding error of a sum with as many
+ * terms as the op's, which grows with their square root. Where a kernel may sum a few products in
+ * float16, or round operands to bfloat16, it is the largest rounding error of that type: a kernel
+ * may round several times, and an error in a query is in all columns of its row, which two runs may
+ * happen to miss. Attention of whole numbers rounds its softmax weights to multiples of 1/255 of
+ * the largest, however small they are. */
 static double off(const fv_problem *p)
 {
     if (p->acc == FV_I32 && !multiplies_weights(p))
@@ -95,13 +95,13 @@ static double off(const fv_problem *p)
     return (4 + 2 * sqrt(fv_problem_terms(p))) * FLT_EPSILON;
 }
 
-/* The operand that the step updates besides its output; 0: none. */
+/* The operand that the step updates in addition to its output; 0: there is no such operand. */
 static uint32_t state_of(const fv_reference *d)
 {
     return fv_op_table[d->args.prob.op]->state;
 }
 
-/* Perturbs the inputs, except the state, which the reference updates from its initial values. */
+/* Perturbs all inputs except the state: the reference must update that from its initial values. */
 static void move_inputs(fv_reference *d, uint64_t *random)
 {
     const float factor[2] = {(float)(1 - d->off), (float)(1 + d->off)};
@@ -128,7 +128,7 @@ static uint32_t output_size(const fv_reference *d)
     return d->in[d->output].type == FV_U8 ? 1 : sizeof(float);
 }
 
-/* One call of the reference; `out`: the sample's first row. */
+/* Calls the reference kernel for one sample, whose first row is written to `out`. */
 static void call(fv_reference *d, const fv_kernel *k, const fv_args *args, const fv_sample *s,
                  bool first, void *out)
 {
@@ -174,8 +174,8 @@ static void reduce(fv_reference *d, const fv_sample *s, float *out)
     fv_reference_merge(d, d->partial, 1, s, out);
 }
 
-/* Copies the call's keys and values of all heads into the cache. The op itself does so only for the
- * heads that were sampled. */
+/* Copies the call's keys and values of all heads into the cache. The reference kernel has done so
+ * only for the heads that were sampled. */
 static void fill_cache(fv_reference *d)
 {
     const fv_problem *p = &d->args.prob;
@@ -205,7 +205,8 @@ static void evaluate(fv_reference *d, void *out)
         memcpy(to, d->in[state_of(d)].data, d->state_values * sizeof(float));
 }
 
-/* Runs the reference on the inputs, then on perturbed ones. */
+/* Runs the reference on the inputs, then twice on perturbed ones, to see how far the output moves.
+ */
 static fovea_status evaluate_perturbed(fv_reference *d)
 {
     void *kept = NULL;
@@ -276,7 +277,7 @@ static fovea_status prepare(fv_reference *d, const fv_given *given)
     return prepare_outputs(d, &given[d->output]);
 }
 
-/* A copy of the step's table, where it is one that is moved. */
+/* Copies the step's table if it is floats, so that it can be perturbed. */
 static fovea_status take_table(fv_reference *d)
 {
     const size_t size = fv_op_table[d->args.prob.op]->table_floats * sizeof(float);

@@ -1,7 +1,8 @@
-/* reference_int8.c: what a product multiplies by weights of int8, as floats: rows of the weight as
- * whole numbers times their scale; of a product of int8 rows of both operands, rotated before. The
- * product of these is its definition; src/ops/quantise.h. Of attention the same for queries; its
- * keys and values are such numbers. */
+/* reference_int8.c: rounds the operands of int8 products as kernels do, and stores them as floats:
+ * every row becomes whole numbers times a scale. If both operands are int8, their rows are rotated
+ * before they are rounded. The product of the rounded operands is what such a step is defined to
+ * compute (src/ops/quantise.h). Attention rounds its queries in the same way; its keys and values
+ * are stored as whole numbers already. */
 #include "base/mem.h"
 #include "ops/foveated.h"
 #include "ops/quantise.h"
@@ -23,7 +24,8 @@ void fv_reference_int8_stored(fv_reference *d)
         fv_int8_round((float *)w->data + at, k);
 }
 
-/* Rows of an operand, `k` values of each head. */
+/* Rounds the rows of an operand to whole numbers, the `k` values of each head by a scale of their
+ * own. */
 static void round_heads(fv_input *in, uint32_t ld, uint32_t heads, uint32_t k)
 {
     for (uint64_t at = 0; at + (uint64_t)heads * k <= in->count; at += ld)
@@ -69,7 +71,7 @@ fovea_status fv_reference_int8_pixels(fv_reference *d, bool rotated)
     for (size_t i = 0; i < pixels; i++, row += ld) {
         const float scale = fv_rows_i8_scale(row, k);
         whole(x + i * k, (const int8_t *)row, rotated ? scale : scale / (float)block, k);
-        if (!rotated) /* twice is `block` times what it was */
+        if (!rotated) /* rotating twice multiplies by `block`, by which the scale was divided */
             fv_int8_rotate(x + i * k, k, block);
     }
     fv_mem_free(a->data);
@@ -81,7 +83,7 @@ fovea_status fv_reference_int8_pixels(fv_reference *d, bool rotated)
 
 /* ---- keys of 8 bits ---- */
 
-/* Keys or values [first, first + n) of all heads as floats, in operand `o`. */
+/* Makes operand `o` the keys or values [first, first + n) of all heads, as floats. */
 static fovea_status unpack(fv_reference *d, const fv_keys_i8 *l, const char *rows, size_t ld,
                            uint32_t o, bool values, size_t first, size_t n)
 {
@@ -101,8 +103,9 @@ static fovea_status unpack(fv_reference *d, const fv_keys_i8 *l, const char *row
     return FOVEA_OK;
 }
 
-/* Rounds the queries, and makes floats of the keys, which can be moved: kernels round weights, too,
- * and what that does to a result is found by moving all that weights are made of. */
+/* Rounds the queries to whole numbers, and converts keys and values to floats, so that all of them
+ * can be perturbed. Kernels also round the softmax weights: how that changes a result is found by
+ * perturbing everything that the weights are computed from. */
 static fovea_status round_attention(fv_reference *d, int q, int k, int v, int cell_k, int cell_v)
 {
     const fv_problem *p = &d->args.prob;

@@ -1,4 +1,5 @@
-/* reference_judge.c: the error that a step's output may have, and the error that it has. */
+/* reference_judge.c: computes the error that a step's output may have, and the error that it has.
+ */
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -8,9 +9,9 @@
 #include "trial/reference_parts.h"
 
 #define SAFETY                                                                                     \
-    8 /* bound over the change that perturbed inputs cause: two runs see only a part of the worst  \
-         case. It trades missed errors against false alarms */
-#define NEAR 8 /* columns on both sides over which an element's bound is averaged */
+    8 /* the allowed error is this multiple of the change that perturbed inputs cause, because two \
+         runs do not show the worst case. Larger misses errors, smaller gives false alarms */
+#define NEAR 8 /* an element's bound is averaged over this number of columns on both sides */
 
 /* Sums of the comparison so far. */
 typedef struct tally {
@@ -18,7 +19,7 @@ typedef struct tally {
     fv_verdict *out;
 } tally;
 
-/* Root of the mean square of x around element i of n. */
+/* Root mean square of the elements of x near element i; x has n elements. */
 static double around(const float *x, uint64_t i, uint64_t n)
 {
     const uint64_t from = i > NEAR ? i - NEAR : 0, to = i + NEAR < n ? i + NEAR + 1 : n;
@@ -107,8 +108,8 @@ static bool is_sampled(const fv_reference *d, uint64_t unit)
     return false;
 }
 
-/* Whether the reference has element i of the state also where inputs have no part in it: what a
- * step must leave as it was. */
+/* Whether element i of the state is known even if no input changes it: then the step must leave it
+ * as it was. */
 static bool is_known(const fv_reference *d, uint64_t i)
 {
     const fv_problem *p = &d->args.prob;
@@ -116,8 +117,8 @@ static bool is_known(const fv_reference *d, uint64_t i)
            (p->op == FV_OP_SHORT_CONV && is_sampled(d, i % p->dim[FV_ROW_C]));
 }
 
-/* Compares the state of the heads that were sampled: the reference does not update the others. But
- * a cache is known as a whole. */
+/* Compares the state of the heads that were sampled: the reference does not update the others. A
+ * cache is compared as a whole, because the reference fills it for all heads. */
 static void judge_state(const fv_reference *d, const fv_given *seen, tally *t)
 {
     for (uint64_t i = 0; i < d->state_values; i++) {

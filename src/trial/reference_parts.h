@@ -1,6 +1,6 @@
-/* reference_parts.h: struct fv_reference, private to its files: reference.c computes the expected
- * output, of int8 on what reference_int8.c makes of the inputs; reference_samples.c chooses which
- * part, reference_judge.c compares. */
+/* reference_parts.h: struct fv_reference, private to its files: reference_samples.c chooses which
+ * part of the output is compared, reference_int8.c rounds the inputs of int8 products, reference.c
+ * computes the expected output, reference_judge.c compares. */
 #ifndef FOVEA_SRC_REFERENCE_PARTS_H
 #define FOVEA_SRC_REFERENCE_PARTS_H
 
@@ -24,20 +24,20 @@ struct fv_reference {
     fv_args args; /* all types float32; the output's rows are packed */
     const fv_kernel *kernel, *merge;
     uint32_t output, align;
-    uint32_t ld; /* row stride of the output as the step writes it */
-    uint32_t columns,
-        units;    /* columns of an output row; units that col0 and cols of a call count */
-    double off;   /* relative perturbation of the inputs, of a trial */
-    double rough; /* fv_problem_rough_error of the step */
+    uint32_t ld;             /* row stride of the output as the step writes it */
+    uint32_t columns, units; /* columns of an output row; into how many units (columns or heads) a
+                                call's col0 and cols divide it */
+    double off;              /* relative perturbation of the inputs */
+    double rough;            /* fv_problem_rough_error of the step */
     fv_input in[FV_OPERANDS];
-    float *table; /* of an op whose table is floats, else NULL */
+    float *table; /* copy of the step's table if that is floats, else NULL */
     fv_sample sample[FV_SAMPLES];
     uint32_t samples;
     uint64_t values; /* values of all samples, as whole rows, followed by those of the state */
     uint64_t state_values;
     uint8_t *bytes; /* expected pixels, where the output is pixels; */
     float *want;    /* else the expected values */
-    float *moved;   /* their change by perturbed inputs: root mean square over the runs */
+    float *moved;   /* how much perturbed inputs change them: root mean square over the runs */
     float *trial;
     void *scratch;
     float *partial; /* of a reduction: the state of one group */
@@ -45,14 +45,14 @@ struct fv_reference {
 
 /* Quantises the weight of a product whose weight is stored as int8. */
 void fv_reference_int8_stored(fv_reference *d);
-/* Converts CONV's pixels to float where they are whole numbers: `rotated`, the stored numbers, else
- * the values that these encode. ENOMEM. */
+/* Converts the pixels of a CONV step to float if they are stored as whole numbers. `rotated`: as
+ * they are stored, after the rotation; else the pixels' own values. ENOMEM. */
 fovea_status fv_reference_int8_pixels(fv_reference *d, bool rotated);
-/* Quantises the inputs of a product of int8. ENOMEM. */
+/* Quantises the inputs of a product or an attention that multiplies int8. ENOMEM. */
 fovea_status fv_reference_int8(fv_reference *d);
 /* Chooses the rows and columns that are compared. */
 void fv_reference_sample(fv_reference *d);
-/* Merges the partial states of `groups` groups to a row of the output. */
+/* Merges the partial states of `groups` groups into one row, the output of sample `s`. */
 void fv_reference_merge(const fv_reference *d, float *partial, uint32_t groups, const fv_sample *s,
                         float *out);
 

@@ -4,11 +4,11 @@
 #include "trial/random.h"
 #include "trial/reference_parts.h"
 
-#define LEAST 4        /* minimum number of samples, where each takes very long */
+#define LEAST 4        /* minimum number of samples, however long each takes */
 #define WHOLE 0x1p24   /* operations up to which the whole output is compared */
 #define SAMPLED 0x1p26 /* operations of all samples together, roughly */
 
-/* Units (columns or heads) are sampled in multiples of this. */
+/* The number of units (columns or heads) in a sample is a multiple of this. */
 static uint32_t unit_step(const fv_reference *d)
 {
     return fv_op_table[d->args.prob.op]->cols == FV_COLS_COLUMN ? FV_COL_ALIGN : 1;
@@ -24,8 +24,8 @@ static uint32_t some_units(const fv_reference *d, double share)
     return fv_min_u32(d->units, n > step ? n : step);
 }
 
-/* `cols` units from step number `place` on; a remainder at the end that is smaller than a step is
- * included. */
+/* Makes the sample `cols` units wide, from unit place * unit_step() on. If fewer units than a step
+ * would remain after it, it includes them. */
 static void set_units(const fv_reference *d, fv_sample *s, uint32_t place, uint32_t cols)
 {
     const uint32_t step = unit_step(d);
@@ -33,8 +33,8 @@ static void set_units(const fv_reference *d, fv_sample *s, uint32_t place, uint3
     s->cols = d->units - s->col0 < cols + step ? d->units - s->col0 : cols;
 }
 
-/* Rows that do not depend on each other: the first, the last, and some between them, each with some
- * of its columns or heads. */
+/* Samples an output whose rows do not depend on each other: the first rows, the last, and some
+ * between them, each with some of its columns or heads. */
 static void sample_rows(fv_reference *d, double flops, uint32_t rows)
 {
     const uint32_t lots = (rows + d->align - 1) / d->align;

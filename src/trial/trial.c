@@ -1,4 +1,5 @@
-/* trial.c: a single-step trial: the operands of one step on a device, between guard zones. */
+/* trial.c: makes a single-step trial: allocates the operands of one step on a device, each between
+ * guard bytes. */
 #include <string.h>
 
 #include "base/mem.h"
@@ -42,7 +43,8 @@ static uint32_t *groups_of(fv_problem *p)
     return &p->dim[fv_op_table[p->op]->groups];
 }
 
-/* The sweep that holds only this step; a reduction keeps its reduction groups or partial states. */
+/* Makes a sweep of only this step. A reduction keeps its number of reduction groups or partial
+ * states, unless there are fewer chunks. */
 static void schedule(fv_trial *r, uint32_t chunk)
 {
     fv_step *s = &r->step;

@@ -1,4 +1,4 @@
-/* trial_fill.c: the random operands of a trial. */
+/* trial_fill.c: fills the operands of a trial with random values. */
 #include "trial/trial_fill.h"
 
 #include <math.h>
@@ -29,8 +29,8 @@ static fv_tensor tensor(float mean, float spread, uint64_t seed, uint32_t rows, 
 fv_tensor fv_trial_weight(const fv_problem *p, uint32_t o, uint32_t rows, uint32_t cols)
 {
     const fv_op_operand *operand = &fv_op_table[p->op]->operand[o];
-    if (operand->stored == FV_STORED_PACKED) /* products then have magnitude about 1, where
-                                                activations are not linear */
+    if (operand->stored == FV_STORED_PACKED) /* products are then about 1 in magnitude, where
+                                                activation functions are not linear */
         return tensor(0.f, sqrtf(3.f / (float)cols), o, rows, cols);
     if (operand->nature == FV_NATURE_FACTOR)
         return tensor(1.f, 0.2f, o, rows, cols);
@@ -41,8 +41,8 @@ fv_tensor fv_trial_weight(const fv_problem *p, uint32_t o, uint32_t rows, uint32
 
 /* ---- states ---- */
 
-/* A state, computed by the reference from random rows that are wide enough for any operand of the
- * reduction. */
+/* Makes a state: the reference computes it from random rows, which are as wide as the widest
+ * operand of the reduction. */
 static fovea_status make_state(const fv_args *a, enum fv_op reduction, uint64_t seed, float *out)
 {
     fv_args r = {.prob = a->prob, .f = {1.f / STATE_ROWS, a->f[2]}};
@@ -79,7 +79,7 @@ static fovea_status make_state(const fv_args *a, enum fv_op reduction, uint64_t 
 
 /* ---- keys and rows of 8 bits ---- */
 
-/* Keys and values of all heads, computed by the reference from random ones. */
+/* Makes the int8 keys and values of all heads: the reference quantises random ones. */
 static fovea_status make_keys(const fv_args *a, uint32_t rows, uint32_t ld, void *out)
 {
     fv_args r = {.prob = a->prob};
@@ -114,7 +114,7 @@ static fovea_status make_keys(const fv_args *a, uint32_t rows, uint32_t ld, void
     return FOVEA_OK;
 }
 
-/* Rows of k channels, which the reference makes whole numbers of. */
+/* Makes int8 rows of k channels: the reference quantises random ones. */
 static fovea_status make_rows(uint32_t k, uint32_t rows, uint32_t ld, void *out)
 {
     fv_args r = {.prob = {.op = FV_OP_ROWS_I8, .in = FV_F32, .out = FV_U8, .acc = FV_F32}};
@@ -138,7 +138,8 @@ static fovea_status make_rows(uint32_t k, uint32_t rows, uint32_t ld, void *out)
 
 /* ---- rows ---- */
 
-/* The value of a random number x, element `at` of the operand. */
+/* Maps a random x in [-1, 1) to a value that fits the operand's nature; `at` is its index in the
+ * operand. */
 static float shaped(enum fv_nature n, float x, uint64_t at)
 {
     if (n == FV_NATURE_POSITION)

@@ -7,7 +7,7 @@
 #include "trial/trial_parts.h"
 
 #define TIMEOUT                                                                                    \
-    300.0 /* seconds after which a run counts as hung: more than any sound kernel takes on a       \
+    300.0 /* seconds after which a run counts as hung: longer than any working kernel takes on a   \
              simulator */
 
 static fovea_status bind_weights(fv_trial_kernel *t, fv_launch *l)

@@ -1,4 +1,4 @@
-/* trial_parts.h: struct fv_trial and fv_trial_kernel, private to their files: trial.c has the
+/* trial_parts.h: struct fv_trial and fv_trial_kernel, private to their files: trial.c allocates the
  * operands, trial_kernel.c binds and runs kernels, trial_verify.c checks what they wrote. */
 #ifndef FOVEA_SRC_TRIAL_PARTS_H
 #define FOVEA_SRC_TRIAL_PARTS_H
@@ -8,7 +8,7 @@
 
 #define FV_ZONE_GUARD 256 /* guard bytes before and after an operand's rows */
 
-/* The memory of one value. Operands that view the same value share it. */
+/* The memory of one value, between guard bytes. Operands that view the same value share a zone. */
 typedef struct fv_zone {
     fv_mem mem;
     uint8_t *image; /* contents before a run, guards included */
@@ -28,7 +28,7 @@ struct fv_trial {
     fv_zone zone[FV_OPERANDS];
     uint32_t zones;
     fv_zone *of[FV_OPERANDS]; /* zone of each operand; NULL: absent, or a weight */
-    /* Weights are generated while they are packed, and never stored; packed copies belong to a
+    /* Weights are generated while they are packed; only the packed copies are stored, by this
      * model. */
     fovea_model *model;
     fv_tensor tensor[FV_OPERANDS];
@@ -45,24 +45,25 @@ struct fv_trial_kernel {
     fv_sweep sweep;
 };
 
-/* NaN in every float32, and in every second float16. */
+/* Fills memory with bytes that are NaN in every float32, and in every second float16. */
 void fv_zone_poison(uint8_t *p, uint64_t size);
 /* Bytes between the guards. */
 static inline uint64_t fv_zone_extent(const fv_zone *z)
 {
     return z->rows * fv_value_stride(z->value);
 }
-/* Writes the zone's contents before a run to the device. */
+/* Writes the contents that the zone has before a run to the device. */
 fovea_status fv_zone_reset(const fv_trial *r, fv_zone *z);
 
-/* Operand `o` in a copy of its zone, from its first element to the end of its rows. */
+/* Operand `o` as it is in `zone`, a copy of its zone: from its first element to the end of its
+ * rows. */
 fv_given fv_trial_given(const fv_trial *r, uint32_t o, const uint8_t *zone);
-/* Columns of operand `o`; exact for operands that are written. */
+/* Columns of operand `o`, or more if other columns of its value follow; exact for the output. */
 uint32_t fv_trial_columns(const fv_trial *r, uint32_t o);
 /* Whether the output shares memory with an input. */
 bool fv_trial_in_place(const fv_trial *r);
 
-/* One run on the current contents of the zones. */
+/* Runs the kernel once on the current contents of the zones. */
 fovea_status fv_trial_kernel_go(fv_trial_kernel *t, double *seconds);
 
 #endif

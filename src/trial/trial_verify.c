@@ -1,4 +1,4 @@
-/* trial_verify.c: checks that a kernel wrote its output, and nothing else. */
+/* trial_verify.c: checks that a kernel wrote the right output, and nothing else. */
 #include <stdio.h>
 #include <string.h>
 
@@ -45,7 +45,8 @@ static fovea_status begin(fv_trial_kernel *t)
     return status;
 }
 
-/* Overwrites in `seen` what the step may write with its earlier contents. */
+/* Restores the bytes that the step may write to their earlier contents in `seen`: any other
+ * difference is then a wrong write. */
 static void take_back(const fv_trial *r, uint32_t o, uint8_t *seen)
 {
     const fv_zone *z = r->of[o];
