@@ -1,4 +1,4 @@
-/* headroom.c: the largest magnitudes of a step's values. */
+/* headroom.c: finds the largest magnitudes of a step's values. */
 #include "verify/headroom.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
 #include "ops/contracts/linear_attention.h"
 #include "ops/mech_traits.h"
 
-enum { QUERIES = 64 }; /* whose divisors are computed */
+enum { QUERIES = 64 }; /* number of queries whose divisors are computed */
 
 double fv_headroom_rows(const fv_given *g, uint64_t rows, uint64_t cols, uint64_t ld,
                         uint64_t *lost)
@@ -44,8 +44,8 @@ double fv_headroom_state(const fv_problem *p, const float *state)
     return largest;
 }
 
-/* A divisor equals the attention's sum of products if every value is 1: then each column of S is m.
- */
+/* If every value were 1, each column of the state S would be m, and unnormalised attention would
+ * give the divisors. So that state is written to `out`. */
 static void ones(const fv_problem *p, const float *state, float *out)
 {
     const fv_lattn_state l = layout(p);
@@ -68,8 +68,8 @@ fovea_status fv_headroom_divisor(double *out, const fv_args *args,
     const uint32_t dv = a.prob.heads * a.prob.dim[FV_ATTN_DV];
     const uint64_t floats = a.prob.heads * layout(&a.prob).floats;
     *out = 0;
-    /* Unnormalised attention has no divisor, and its features are not shifted while the state is.
-     */
+    /* Unnormalised attention has no divisor. Mechanisms with a shift are left out, because here the
+     * queries' features would not be shifted as the state is. */
     if (args->prob.flags & FV_FLAG_UNNORMALISED ||
         fv_mech_table[a.prob.mech]->wants & FV_WANT_SHIFT)
         return FOVEA_OK;

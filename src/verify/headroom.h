@@ -1,16 +1,17 @@
-/* headroom.h: the largest magnitudes of a step's values, to see whether 16 bits can hold them. */
+/* headroom.h: finds the largest magnitudes of a step's values, to see whether 16 bits can hold
+ * them. */
 #ifndef FOVEA_SRC_HEADROOM_H
 #define FOVEA_SRC_HEADROOM_H
 
 #include "trial/reference.h"
 
 /* The largest finite magnitude in `rows` rows of `cols` elements with a row stride of `ld`
- * elements; *lost: the number of infinite values and NaN. */
+ * elements; *lost gets the number of infinite values and NaN. */
 double fv_headroom_rows(const fv_given *g, uint64_t rows, uint64_t cols, uint64_t ld,
                         uint64_t *lost);
 
-/* The largest magnitude in the merged state of a linear attention, as a mean over the tokens,
- * without shift and count. */
+/* The largest magnitude in the merged state of a linear attention, which is stored as a mean over
+ * the tokens; its shifts and counts are left out. */
 double fv_headroom_state(const fv_problem *p, const float *state);
 
 /* The largest divisor, as a mean over the keys, among some queries of a LATTN_APPLY step with these

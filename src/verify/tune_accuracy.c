@@ -1,8 +1,10 @@
-/* tune_accuracy.c: which products of a model have to stay bfloat16, or float32, so that its outputs
- * keep within a bound of float32's; and which of the ways within it is fastest.
+/* tune_accuracy.c: finds which products of a model have to stay bfloat16, or float32, so that the
+ * cosine of its outputs with float32's is not below a bound, and which choice of types within the
+ * bound is fastest.
  *
- * Products that are int8 each get a trial in which all are int8 but this one. They are sorted by
- * what it gives back, and the fewest from the front that meet the bound are found by bisection.
+ * For every product that can be int8, a trial has that one in bfloat16 and all others in int8.
+ * Products are sorted by how much their trial raises the cosine. Bisection then finds the smallest
+ * number of them, from the front, that have to stay bfloat16 to meet the bound.
  */
 #include <stdlib.h>
 
@@ -17,30 +19,30 @@
 
 _Static_assert(FV_PRODUCTS == FOVEA_PRODUCTS, "reports list as many as a plan can keep");
 
-#define SEARCH 0.8 /* share of the time limit; the rest is for timing */
+#define SEARCH 0.8 /* share of the time limit for the search; the rest is for timing */
 #define ROUNDS 9
 #define BUDGET 10.0 /* seconds of the contest */
 
-/* The ways of working products out. */
+/* Types of products that are compared; WAY_MIX is int8 with some products in bfloat16. */
 enum { WAY_F32, WAY_BF16, WAY_INT8, WAY_MIX, WAYS };
 
 typedef struct product {
     uint32_t number, step;
     const char *label; /* of the dry plan */
-    double gain;       /* of the cosine, when it alone stays bfloat16 */
+    double gain;       /* by how much the cosine rises if only this product stays bfloat16 */
 } product;
 
 typedef struct search {
     fv_tuner tuner;
-    fovea_plan_options plan; /* with FOVEA_COMPUTE_AUTO, which asks `store` */
-    fv_wisdom *store;        /* what is known, and the choice of the trial */
+    fovea_plan_options plan; /* with FOVEA_COMPUTE_AUTO: the types are those of a fact in `store` */
+    fv_wisdom *store;        /* the known facts, and the types of the current trial */
     char subject[FV_WISDOM_SUBJECT];
     fv_accuracy_frames frames;
     double bound;
     fovea_plan *listed; /* dry: all products int8 */
     product *product;
-    uint32_t products, enough; /* of them that stay bfloat16 in the mix, from the front */
-    fovea_plan *kept[2];       /* with the packed weights of bfloat16 and int8, for all trials */
+    uint32_t products, enough; /* enough: how many, from the front, stay bfloat16 in the mix */
+    fovea_plan *kept[2]; /* plans in bfloat16 and in int8, whose packed weights the trials share */
     fv_product_choice way[WAYS];
     fovea_accuracy result[WAYS];
 } search;
@@ -57,7 +59,8 @@ static fovea_status make_plan(fovea_plan **out, search *s, const fv_product_choi
     return fv_frame_plan(out, s->tuner.model, s->tuner.device, &s->plan, s->store);
 }
 
-/* Names the fact that is to be found: a plan has to be emitted for it. */
+/* Sets the subject of the fact that the search will find, which depends on an emitted plan's
+ * options. */
 static fovea_status name_subject(search *s)
 {
     fovea_plan *p;
@@ -70,13 +73,15 @@ static fovea_status name_subject(search *s)
     return FOVEA_OK;
 }
 
-/* Softmax attention counts as its keys do, which are emitted first. */
+/* Whether a step is an int8 product. Softmax attention is not counted: its keys are, in a step
+ * before it. */
 static bool is_product(const fv_problem *p)
 {
     return p->acc == FV_I32 && p->op != FV_OP_SOFTMAX && p->op != FV_OP_FOVEATED;
 }
 
-/* In the order in which they are emitted. What no output needs is not tried. */
+/* Lists the int8 products in the order in which they are emitted, without those that no output
+ * needs. */
 static fovea_status list_products(search *s)
 {
     FV_TRY(make_plan(&s->listed, s, &s->way[WAY_INT8], true));
@@ -100,7 +105,7 @@ static bool meets(const search *s, const fovea_accuracy *a)
     return a->tried && a->cosine >= s->bound;
 }
 
-/* ETIMEOUT when the search is to stop. */
+/* Reports that `what` begins. ETIMEOUT: the search must stop. */
 static fovea_status begin(search *s, const char *what)
 {
     s->tuner.progress.what = what;
@@ -153,7 +158,7 @@ static fovea_status measure_gains(search *s)
     return FOVEA_OK;
 }
 
-/* With all products in bfloat16 the bound is met, with none it is not. */
+/* Called when the bound is met with all products in bfloat16, and not with all in int8. */
 static fovea_status find_mix(search *s)
 {
     uint32_t misses = 0, enough = s->products;
@@ -232,7 +237,8 @@ static fovea_status hold_race(race *r)
     return FOVEA_OK;
 }
 
-/* Interleaved frames of the ways within the bound, in place of what each took by itself. */
+/* Times the ways within the bound again by interleaved frames, because their first times were
+ * measured one after another. */
 static fovea_status time_ways(search *s)
 {
     race r = {.s = s};
@@ -245,7 +251,7 @@ static fovea_status time_ways(search *s)
     return status;
 }
 
-/* Types with less accuracy have to be faster by more than noise. */
+/* The fastest way within the bound. A less accurate way has to be faster by more than noise. */
 static uint32_t fastest(const search *s)
 {
     uint32_t best = WAY_F32;

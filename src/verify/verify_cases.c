@@ -1,5 +1,5 @@
-/* verify_cases.c: steps of every op and mechanism, with odd sizes, as plans contain them, without a
- * model. */
+/* verify_cases.c: makes steps of every op and mechanism as plans have them, with odd sizes, but
+ * without a model. */
 #include "verify/verify_cases.h"
 
 #include <math.h>
@@ -33,7 +33,7 @@ static fv_weight weight(uint32_t rows, uint32_t cols)
 
 /* ---- pixels ---- */
 
-/* The frame of a builder in one of its formats, as flags. */
+/* Gives the builder a frame of the pixel format that the flags say. */
 static void frame(fv_builder *b, uint32_t flags)
 {
     const bool planar = flags & FV_FLAG_PLANAR;
@@ -50,14 +50,15 @@ static void frame(fv_builder *b, uint32_t flags)
                                   b->options->width, FV_U8);
 }
 
-/* Rows of a picture after resize `p`. */
+/* A value for the rows of a picture after resize `p`. */
 static fv_view picture_rows(fv_cases *c, const fv_picture_resize *p, uint32_t rows,
                             enum fv_type type)
 {
     return fv_emit_value(&c->b, FV_VALUE_ROWS, rows, 3 * p->width, type);
 }
 
-/* Of the builder's frame; `over`: patches that overlap and reach beyond the picture. */
+/* Cuts the builder's frame into patches; `over`: patches that overlap and reach beyond the picture.
+ */
 static void patches(fv_builder *b, bool over)
 {
     const uint32_t side = over ? PATCH + 3 : PATCH;
@@ -132,7 +133,7 @@ static void rows(fv_builder *b)
     fv_emit_mean(b, "mean", x, &prefixed, WIDTH, fv_emit_rows(b, 1, WIDTH));
 }
 
-/* Of a whole row, and of heads whose results are gated. */
+/* RMS norms of a whole row, and of heads whose results are gated. */
 static void rms_norms(fv_builder *b)
 {
     enum { HEADS = 3 };
@@ -156,7 +157,7 @@ static void rms_norms(fv_builder *b)
     }
 }
 
-/* Of groups of several channels, of one and of all. */
+/* Group norms of groups of several channels, of one channel, and of all channels. */
 static void group_norms(fv_builder *b)
 {
     static const uint32_t groups[] = {8, WIDTH, 1}, acts[] = {FV_EPI_RELU, FV_EPI_SILU, 0};
@@ -303,7 +304,7 @@ static void convolutions(fv_builder *b)
     }
 }
 
-/* Convolutions of int8, and the steps that quantise their pixels. */
+/* Convolutions that multiply int8, and the steps that quantise their pixels. */
 static void int8_convolutions(fv_builder *b)
 {
     b->options->compute = FOVEA_COMPUTE_INT8;
@@ -313,7 +314,8 @@ static void int8_convolutions(fv_builder *b)
     b->options->multiplies_int8 = false;
 }
 
-/* Weights that are stored as int8; what follows the sums is as with others. */
+/* Products and convolutions whose weights are stored as int8; activations and biases are as with
+ * other weights. */
 static void stored_int8(fv_builder *b)
 {
     b->options->weight_type = FV_F32;
@@ -491,7 +493,8 @@ static void square_windows(fv_builder *b, uint32_t windows, uint32_t side)
                    fv_emit_rows(b, count, a.heads * a.dv));
 }
 
-/* Softmax with relative positions, over all tokens and in windows; of int8 are the larger ones. */
+/* Softmax with relative positions, over all tokens and in windows; whole_attention() uses these
+ * cases too, where only the larger ones multiply int8. */
 static void relative(fv_builder *b)
 {
     fv_view q;
@@ -506,7 +509,7 @@ static void relative(fv_builder *b)
     square_windows(b, 2, 12);
 }
 
-/* Seven queries, of whose keys the last are hidden by masks. */
+/* Attention of seven queries, from which masks hide some of the last keys. */
 static void masked(fv_builder *b)
 {
     enum { COUNT = 7, PATCHES = 71 };
@@ -529,7 +532,7 @@ static void foveated(fv_builder *b)
     }
 }
 
-/* Softmax attention by whole numbers, foveated attention on the CPU alone. */
+/* Softmax attention that multiplies int8; on the CPU also foveated attention. */
 static void whole_attention(fv_builder *b, const fv_limits *limits)
 {
     const bool narrow_only = b->options->narrow_only;
@@ -649,7 +652,8 @@ static void scans(fv_builder *b)
     }
 }
 
-/* Attention with a cache that holds some tokens, and is a few tokens too small for the new ones. */
+/* Attention with a cache that has some tokens already, and is a few tokens too small for the new
+ * ones. */
 static void cached(fv_builder *b, uint32_t rows, uint32_t kv_heads, uint32_t window)
 {
     const uint32_t heads = 4, d = 32, dv = 24;
@@ -777,7 +781,7 @@ static fovea_status all(fv_cases *c, const fv_limits *limits)
     return FOVEA_OK;
 }
 
-/* Products of rows that stay float32, because another step reads them so. */
+/* Products of rows that stay float32, because another step reads them as float32. */
 static void products_of_floats(fv_builder *b)
 {
     const uint32_t first = b->graph->steps;
@@ -790,8 +794,8 @@ static void products_of_floats(fv_builder *b)
     }
 }
 
-/* What multiplies, or stores, bfloat16 on a processor; and attention of whole numbers, whose rows
- * are stored so. */
+/* Cases in which a CPU stores or multiplies bfloat16, and int8 attention, whose rows are stored as
+ * bfloat16. */
 static void narrow(fv_builder *b, const fv_limits *limits)
 {
     b->options->narrow_only = true;

@@ -25,10 +25,11 @@ typedef struct verification {
     uint32_t features;
     result *result; /* one per kernel of the device */
     int count;
-    const fv_cases *cases[2]; /* with rows of float32, and of 16 bits: see fv_cases_open */
+    const fv_cases *cases[2]; /* with float32 rows, and with 16-bit rows; see fv_cases_open */
 } verification;
 
-/* The defaults first, then every other value of each knob by itself; false past the last. */
+/* The knobs of trial number `index`: first the defaults, then every other value of one knob with
+ * the defaults of the others. False: there is no trial of that number. */
 static bool next_knobs(fv_knobs *out, const fv_kernel *k, uint32_t index)
 {
     *out = fv_kernel_defaults(k);
@@ -53,8 +54,8 @@ static void fail(result *r, const fv_step *s, const char *text)
     snprintf(r->text, sizeof r->text, "%s", text);
 }
 
-/* Runs one kernel on one case. A kernel that the device rejects has failed; a lost device ends the
- * verification. */
+/* Runs one kernel on one case. A kernel that the device rejects counts as failed; if the device is
+ * lost, the verification ends. */
 static fovea_status try_kernel(result *r, fv_trial *trial, const fv_step *s, const fv_knobs *knobs)
 {
     fv_trial_kernel *t;
@@ -104,7 +105,7 @@ static fovea_status try_step(verification *v, const fv_graph *g, const fv_step *
     return status;
 }
 
-/* Runs all cases of an op, in one call and streamed. */
+/* Runs all cases of an op, each as a whole and streamed in chunks. */
 static fovea_status try_op(verification *v, enum fv_op op)
 {
     for (int types = 0; types < 2; types++)

@@ -1,5 +1,6 @@
-/* verify_model.c: runs a model's steps one by one on a frame, and compares each with the reference
- * on what it read, and with the same step of a plan on the CPU. */
+/* verify_model.c: runs a model's steps one by one on a frame. Each step's output is compared with
+ * the reference on the same inputs, and with the output of the same step in a float32 plan on the
+ * CPU. */
 #include <math.h>
 #include <string.h>
 
@@ -144,7 +145,8 @@ static fovea_status read_operand(const tour *t, const stop *s, uint32_t o, fv_gi
     return FOVEA_OK;
 }
 
-/* A weight as plain rows, where it is packed rounded to `type`; *owned is to be freed. */
+/* A weight as plain rows: of a packed weight, the checkpoint's values rounded to `type`. *owned is
+ * to be freed. */
 static fovea_status look_at_weight(const tour *t, const stop *s, uint32_t o, enum fv_type type,
                                    void **owned, fv_given *out)
 {
@@ -167,7 +169,7 @@ static fovea_status look_at_weight(const tour *t, const stop *s, uint32_t o, enu
 
 /* ---- one step ---- */
 
-/* What the step reads, before it runs; `owned` is to be freed. */
+/* Reads the step's operands before it runs; `owned` is to be freed. */
 static fovea_status read_inputs(const tour *t, const stop *s, enum fv_type weight,
                                 void *owned[FV_OPERANDS], fv_given in[FV_OPERANDS])
 {
@@ -180,15 +182,15 @@ static fovea_status read_inputs(const tour *t, const stop *s, enum fv_type weigh
     return FOVEA_OK;
 }
 
-/* Whether a step's products are of bfloat16 or int8. */
+/* Whether a step multiplies bfloat16 or int8. */
 static bool rounds(const fv_problem *p)
 {
     const char *products = fv_problem_products(p);
     return products && (strcmp(products, "bf16") == 0 || strcmp(products, "int8") == 0);
 }
 
-/* What a step is judged by: its definition, which multiplies the numbers that it multiplies; and
- * float32 products of what it read, where that is something else. */
+/* References that a step is compared with: `own` rounds its operands as the step does. If that is
+ * not to float32, `exact` multiplies the same operands in float32. */
 typedef struct standards {
     fv_reference *own, *exact;
 } standards;
@@ -199,7 +201,7 @@ static void standards_close(standards *d)
     fv_reference_close(d->exact);
 }
 
-/* Computes them from the step's inputs before it runs, and its divisors. */
+/* Computes the references and the step's divisors from its inputs, before it runs. */
 static fovea_status define(const tour *t, const stop *s, standards *out, fovea_step_check *check)
 {
     fv_given in[FV_OPERANDS] = {{0}};
@@ -223,8 +225,8 @@ static fovea_status define(const tour *t, const stop *s, standards *out, fovea_s
     return status;
 }
 
-/* Runs the step once; on a device that has a copy of its outputs per frame in flight, once per
- * copy. */
+/* Runs the step once; if the device has a copy of the outputs for each frame in flight, once for
+ * each copy. */
 static fovea_status run_step(tour *t, const stop *s)
 {
     const fovea_plan *p = t->rig.plan;
@@ -260,8 +262,8 @@ static double value(const fv_given *g, uint64_t i)
                             : (double)fv_value_get(g->data, g->type, i);
 }
 
-/* What multiplies the columns that the step writes, where its plan has made channels alike, unlike
- * the plan in float32; NULL: nothing. */
+/* Factors of the columns that the step writes, if its plan has equalised their channels: the
+ * float32 plan does not. NULL: the columns are not scaled. */
 static const float *scales_of(const tour *t, const stop *s)
 {
     const fovea_plan *p = t->rig.plan;
@@ -296,8 +298,9 @@ static void compare(const tour *t, const stop *s, const fv_given *a, const stop 
     check->cosine = aa > 0 && bb > 0 ? ab / sqrt(aa * bb) : 1;
 }
 
-/* Whether the step's result is, channel by channel, that of the plan in float32: partial sums are
- * others, and of a state whose channels are divided it is not known which numbers are whose. */
+/* Whether the step's output can be compared with the float32 plan's, channel by channel. It cannot
+ * if it is partial sums, which are split differently, or if its channels are scaled by factors that
+ * are not known for each column. */
 static bool compares(const tour *t, const stop *s)
 {
     const fv_equal_value *all = t->rig.plan->equal;
@@ -305,7 +308,7 @@ static bool compares(const tour *t, const stop *s)
     return !reduces(s) && (!all || !all[out].divided || all[out].factor);
 }
 
-/* Number of partial states that the step writes, or 0. */
+/* Number of rows of the step's output value: of a reduction, its partial states. */
 static uint32_t groups(const tour *t, const stop *s)
 {
     return t->rig.plan->graph.value[s->step->use[s->step->out].view.id].rows;
@@ -322,7 +325,8 @@ static fovea_status judge(const standards *d, const fv_given *out, uint32_t grou
     return FOVEA_OK;
 }
 
-/* `r`: the same step of the CPU's plan, `twin`; NULL: the float32 plan has no such step. */
+/* Runs and checks step `s`. `r` is the same step of `twin`, the float32 plan on the CPU; NULL: that
+ * plan has no such step. */
 static fovea_status check_step(tour *t, const stop *s, tour *twin, const stop *r,
                                fovea_step_check *check, fv_verdict *verdict)
 {
@@ -364,7 +368,9 @@ static fovea_status walk(tour *t, tour *twin, fovea_step_check_fn *fn, void *pay
         const uint16_t op = s.step->prob.op;
         const bool alone = op == FV_OP_KEYS_I8 || op == FV_OP_ROWS_I8;
         if (!alone && (!next_stop(twin->rig.plan, &r) || r.step->prob.op != s.step->prob.op))
-            return fv_fail(FOVEA_ENOTSUP, "%s: the plan on the CPU has other steps", s.step->label);
+            return fv_fail(FOVEA_ENOTSUP,
+                           "%s: the float32 plan on the CPU has a different step here",
+                           s.step->label);
         FV_TRY(check_step(t, &s, twin, alone ? NULL : &r, &check, &verdict));
         if (fn(&check, payload))
             break;
@@ -372,7 +378,8 @@ static fovea_status walk(tour *t, tour *twin, fovea_step_check_fn *fn, void *pay
     return FOVEA_OK;
 }
 
-/* Opens the CPU for the comparison; if a CPU is verified, with the portable kernels. */
+/* Opens the CPU for the comparison; if the device to verify is a CPU itself, only with portable
+ * kernels. */
 static fovea_status open_reference(fovea_device **out, const fovea_device *device)
 {
     fovea_device_options options = FOVEA_DEVICE_OPTIONS_INIT;

@@ -1,4 +1,5 @@
-/* verify_training.c: steps of training, with odd sizes: dense gradients and losses. */
+/* verify_training.c: makes the steps that only training has, with odd sizes: gradients and losses.
+ */
 #include <string.h>
 
 #include "ops/contracts/grid.h"
@@ -26,8 +27,8 @@ static fv_step *step(fv_builder *b, enum fv_op op, uint32_t rows, uint32_t cols,
     return s;
 }
 
-/* Gives a step whose problem is complete its operands, of the kinds that the letters say: rows, a
- * whole tensor of as many rows as the problem has tokens, a vector of weights. */
+/* Gives a step, whose problem is complete, its operands. Each letter of `kinds` is one operand: r,
+ * rows; v, a vector of weights; w, a whole tensor with as many rows as the problem has tokens. */
 static void operands(fv_builder *b, fv_step *s, const char *kinds)
 {
     const uint32_t tokens = s->prob.dim[FV_GRAD_TOKENS];
@@ -87,7 +88,7 @@ static void norms(fv_builder *b)
     operands(b, s, "wwr");
 }
 
-/* The gradient of the filters of every step that convolves. */
+/* Adds the gradient of the filters of every depthwise convolution. */
 static void filters(fv_builder *b)
 {
     const uint32_t steps = b->graph->steps;
@@ -109,7 +110,7 @@ static void filters(fv_builder *b)
     }
 }
 
-/* The gradient of every step that adds a position table to a grid. */
+/* Adds the gradient of every step that adds a float32 position table to a grid. */
 static void positions(fv_builder *b)
 {
     const uint32_t steps = b->graph->steps;
@@ -137,7 +138,7 @@ static void rows(fv_builder *b)
     }
 }
 
-/* The gradient of a grid that became three times as wide and twice as high. */
+/* The gradient of resizing a grid to three times its width and twice its height. */
 static void resizing(fv_builder *b)
 {
     enum { WIDE = 3 * GRID_WIDTH, HIGH = 2 * (TOKENS - PREFIX) / GRID_WIDTH };
@@ -180,7 +181,7 @@ static void losses(fv_builder *b)
     }
 }
 
-/* The sum of distances, the loss that knows it, its gradient. */
+/* Depth losses: the sum of distances, the loss that is normalised by that sum, and its gradient. */
 static void depths(fv_builder *b)
 {
     for (int i = 0; i < 3; i++) {
