@@ -1,4 +1,5 @@
-/* equalised.c: sizes of channels and of their columns, read from weights, and what follows. */
+/* equalised.c: estimates from weights how large channels are, and the columns that read them, and
+ * computes the exponents that make channels alike in size. */
 #include "weights/equalised.h"
 
 #include <string.h>
@@ -7,7 +8,7 @@
 #include "platform/os/os.h"
 #include "weights/packed_cache.h"
 
-/* Rows that are read at a time: transposed weights are read in squares. */
+/* Rows of a weight that are read at a time: transposed weights are read in square tiles. */
 #define SLAB 64
 
 struct fv_equalised {
@@ -29,11 +30,11 @@ static double square(double x)
 
 /* ---- reading ---- */
 
-/* Rows of a weight, a slab after the other. */
+/* Reads a weight's rows, SLAB of them at a time. */
 typedef struct slabs {
     const fv_weight *w;
     float *rows;
-    uint32_t first, n; /* of the weight's rows, those in `rows` */
+    uint32_t first, n; /* `rows` has the weight's rows [first, first + n) */
 } slabs;
 
 static fovea_status slabs_open(slabs *s, const fv_weight *w)
@@ -53,7 +54,7 @@ static const float *row_of(slabs *s, uint32_t row)
     return s->rows + (size_t)(row - s->first) * s->w->cols;
 }
 
-/* A vector's numbers; zeros where it is absent. */
+/* Reads a vector; it is zeros if it is absent. */
 static fovea_status vector(float **out, const fv_weight *w, uint32_t n)
 {
     FV_TRY(FV_MEM_ARRAY(out, n, FV_MEM_PLAN, "a weight's numbers"));
@@ -64,7 +65,8 @@ static fovea_status vector(float **out, const fv_weight *w, uint32_t n)
 
 /* ---- sizes ---- */
 
-/* Adds the squares of what a norm makes of channels of variance 1. */
+/* Adds the mean squares of a norm's output channels: before its weight and bias they have variance
+ * 1. */
 static fovea_status add_norm(double *size, uint32_t period, uint32_t channels, const fv_weight *w,
                              const fv_weight *b)
 {
@@ -86,7 +88,7 @@ static double length(const float *row, const double *in, uint32_t n)
     return sum;
 }
 
-/* The squares of what the product reads. */
+/* The mean squares of a product's input channels: its norm's output, or 1 if no norm is known. */
 static fovea_status sizes_of_input(double **out, const fv_equal_source *s)
 {
     const uint32_t n = s->w.cols;
@@ -173,7 +175,8 @@ static fovea_status choose(int8_t *exponent, const fv_equal_sources *s)
     return status;
 }
 
-/* From a file, or from the weights, for later plans into a file. */
+/* Reads the exponents from a cached file; else computes them and writes the file for later plans.
+ */
 static fovea_status look_up(int8_t *exponent, fv_packed_cache *cache, const fv_equal_sources *s)
 {
     fv_packed_key key;

@@ -62,7 +62,7 @@ static fovea_status check_range(const fv_weight *w, enum fv_type type, const flo
     return FOVEA_OK;
 }
 
-/* Rows of 16 bits, without a kernel's own order. */
+/* Writes plain rows of the weight's type, which have no kernel's own order. */
 static fovea_status pack_plain(void *out, const fv_weight *w)
 {
     const enum fv_type type = fv_weight_type(w);
@@ -83,7 +83,7 @@ static fovea_status pack_plain(void *out, const fv_weight *w)
     return status;
 }
 
-/* Rows that are packed at a time; *bytes of them as floats. */
+/* How many rows are packed at a time; *bytes: their size as floats. */
 static uint32_t slab_of(const fv_weight *w, const fv_problem *problem, uint64_t *bytes)
 {
     const bool pairs = (problem->epi & FV_EPI_SWIGLU) != 0;
@@ -161,7 +161,7 @@ static void free_packed(fv_packed *p)
     fv_mem_free(p);
 }
 
-/* From the host's memory to the device's. */
+/* Moves a packed weight from host memory to the device's. */
 static fovea_status to_device(fv_packed *p)
 {
     const fv_backend *be = p->device->backend;
@@ -179,8 +179,8 @@ static fovea_status lock_mapped(const fv_packed *p)
     return p->locked ? fv_machine_lock(begin, bytes, "packed weight") : FOVEA_OK;
 }
 
-/* Packs it, or maps what was packed before; what is packed now is mapped as well once it is
- * written, so that all processes have the same pages. */
+/* Maps the packed weight if the cache has it, else packs it now. What is packed now is written to
+ * the cache and mapped as well, so that all processes share the same pages. */
 static fovea_status fill(fv_packed *p, fv_packed_cache *cache, const fv_kernel *kernel,
                          const fv_problem *problem)
 {
@@ -225,7 +225,7 @@ static fovea_status make(fv_packed **out, const fv_shared_weights *shared, fovea
     return FOVEA_OK;
 }
 
-/* Plain rows are the same for all kernels. */
+/* The knobs that the packed bytes depend on: plain rows are the same for all kernels and knobs. */
 static const fv_knobs *knobs_of(const fv_kernel *kernel, const fv_knobs *knobs)
 {
     static const fv_knobs none;

@@ -1,4 +1,4 @@
-/* packed_cache.c: packed weights in files. */
+/* packed_cache.c: writes packed weights to files, and maps them. */
 #include "weights/packed_cache.h"
 
 #include <assert.h>
@@ -11,16 +11,16 @@
 #include "checkpoint/safetensors.h"
 #include "platform/os/os.h"
 
-/* Smaller ones are packed sooner than a file is opened. */
+/* In bytes. Smaller weights have no file, because packing them is faster than opening one. */
 #define SMALLEST (64u << 10)
-/* The oldest files are removed from a folder that has more, before others are added. */
+/* In bytes. If a folder has more, its oldest files are removed before others are added. */
 #define FOLDER_MOST (UINT64_C(4) << 30)
 #define HEADER 4096
-#define EQUALISED_MOST 20 /* sources of channels in a key, at most */
+#define EQUALISED_MOST 20 /* maximum number of weights in the key of channel exponents */
 #define NAME_DIGITS 16
 #define SUFFIX ".weight"
 
-/* A new layout of files gets a new last character. */
+/* The last character changes whenever the layout of the files changes. */
 static const char magic[8] = {'F', 'O', 'V', 'E', 'A', 'W', 'T', '1'};
 
 struct header {
@@ -29,12 +29,12 @@ struct header {
     uint64_t size;     /* its bytes */
     fv_packed_key key;
 };
-_Static_assert(sizeof(struct header) <= HEADER, "the weight begins behind its header");
+_Static_assert(sizeof(struct header) <= HEADER, "the header does not overlap the weight");
 
 struct fv_packed_cache {
     char *folder;
-    uint64_t library; /* what the library's file is, which decides how weights are packed */
-    bool prepared;    /* the folder is there, or cannot be made */
+    uint64_t library; /* hash of the library's file: other builds may pack differently */
+    bool prepared;    /* whether prepare() has been called */
     bool writable;
     struct {
         uint32_t mapped, written, damaged;
@@ -86,7 +86,7 @@ static void put_text(fv_packed_key *k, const char *text)
     put(k, fv_hash(FV_HASH_BEGIN, text, strlen(text)));
 }
 
-/* What a tensor's values are. */
+/* Adds the numbers that identify a tensor's values. */
 static void put_tensor(fv_packed_key *k, const fv_tensor *t)
 {
     const uint64_t bytes = t->elements * fv_file_types[t->dtype].bytes;
@@ -171,7 +171,8 @@ bool fv_packed_key_make(fv_packed_key *k, const fv_packed_cache *c, const fv_pac
     return true;
 }
 
-/* A weight as one number: a key has not enough of them for every field of a set of weights. */
+/* Adds a weight as one number, a hash: a key has too few numbers for all fields of several weights.
+ */
 static void put_sum(fv_packed_key *k, const fv_weight *w)
 {
     fv_packed_key own = {0};
@@ -218,7 +219,7 @@ static fovea_status path_of(char **out, const fv_packed_cache *c, const fv_packe
     return FOVEA_OK;
 }
 
-/* Whether a whole file is the weight of that key. */
+/* Whether a file is complete, undamaged and the packed weight of that key. */
 static bool is_sound(const void *file, uint64_t size, const fv_packed_key *k, uint64_t packed)
 {
     struct header h;
@@ -230,7 +231,7 @@ static bool is_sound(const void *file, uint64_t size, const fv_packed_key *k, ui
            h.checksum == fv_checksum((const char *)file + HEADER, packed);
 }
 
-/* Maps the file if it exists and sound. */
+/* Maps the file if it exists and is undamaged. */
 static bool map_file(fv_packed_cache *c, const char *path, const fv_packed_key *k, fv_packed *p)
 {
     const void *file;
@@ -260,7 +261,7 @@ bool fv_packed_cache_find(fv_packed_cache *c, const fv_packed_key *k, fv_packed 
     return found;
 }
 
-/* Before the first file is written. */
+/* Makes the folder and removes old files from it, before the first file is written. */
 static void prepare(fv_packed_cache *c)
 {
     if (c->prepared)
@@ -270,7 +271,7 @@ static void prepare(fv_packed_cache *c)
     if (c->writable)
         fv_os_trim_folder(c->folder, FOLDER_MOST, fv_packed_file_name);
     else
-        fv_log("weights are packed at every start: %s", fovea_error());
+        fv_log("weights are not cached, so they are packed at every start: %s", fovea_error());
 }
 
 static fovea_status write_file(const char *path, const fv_packed_key *k, const fv_packed *p)
@@ -301,7 +302,7 @@ bool fv_packed_cache_store(fv_packed_cache *c, const fv_packed_key *k, const fv_
     if (c->writable)
         c->counts.written++;
     else
-        fv_log("weights are packed at every start: %s", fovea_error());
+        fv_log("weights are not cached, so they are packed at every start: %s", fovea_error());
     fv_mem_free(path);
     return c->writable;
 }

@@ -1,17 +1,17 @@
-/* packed_cache.h: packed weights in files, which every process that loads the model maps.
+/* packed_cache.h: keeps packed weights in files, which every process that loads the model maps.
  *
  * A file is one packed weight:
  *
  *     | magic, checksum, size, key ... 4096 bytes | the packed weight |
  *
- * The key is everything that decides the packed bytes: the library's file, format and knobs, how
- * the weight is put together, and what its tensors are: of a file on the disk the file's identity
- * and the place in it, of bytes in memory a sum over them. It is compared in full.
+ * The key is everything that decides the packed bytes: the library's file, the format and knobs,
+ * how the weight is put together, and its tensors. A tensor of a file on the disk is identified by
+ * that file and the tensor's offset, a tensor in memory by a checksum of its bytes. All of the key
+ * is compared.
  *
- * A file whose bytes are not those that were written, for whatever reason, counts as absent, and is
- * replaced: all of them are summed when it is mapped, which is what a frame would read anyway.
- * Files of other users, and those that others may write to, are not read. Nothing here makes a plan
- * fail.
+ * A damaged file counts as absent, and is replaced. To find damage, the checksum of all its bytes
+ * is computed when it is mapped; a frame would read them anyway. Files of other users, and files
+ * that others may write to, are not read. No failure here makes a plan fail.
  */
 #ifndef FOVEA_SRC_PACKED_CACHE_H
 #define FOVEA_SRC_PACKED_CACHE_H
@@ -23,10 +23,10 @@
 
 typedef struct fv_packed_cache fv_packed_cache;
 
-/* The folder that a caller has named, or else the environment; "": none. */
+/* The folder that the caller named, else that of FOVEA_WEIGHTS_CACHE; "": there is no cache. */
 const char *fv_packed_cache_folder(const char *named);
 
-/* The cache in such a folder; none (*out NULL) for "" and NULL. ENOMEM. */
+/* Opens the cache in a folder. For "" and NULL there is no cache: *out is NULL. ENOMEM. */
 fovea_status fv_packed_cache_open(fv_packed_cache **out, const char *folder);
 void fv_packed_cache_close(fv_packed_cache *c); /* NULL is fine; logs what it did */
 
@@ -36,11 +36,11 @@ typedef struct fv_packed_key {
     uint32_t count;
     uint64_t number[192];
 } fv_packed_key;
-/* Makes the key of a packed weight, of which all is set but its bytes. False: it is not worth a
- * file. */
+/* Makes the key of a packed weight, all of whose fields are set except its bytes. False: it has no
+ * file, because there is no cache or the weight is small. */
 bool fv_packed_key_make(fv_packed_key *out, const fv_packed_cache *c, const fv_packed *p);
-/* The key of the exponents of channels, a byte each, which are cached like a packed weight. They
- * are computed from all weights that a plan maps. */
+/* Makes the key of the exponents of channels, one byte each. They are cached like a packed weight,
+ * because to compute them takes reading all weights that a plan maps. */
 bool fv_packed_key_equalised(fv_packed_key *out, const fv_packed_cache *c,
                              const fv_equal_sources *s);
 
@@ -49,7 +49,7 @@ bool fv_packed_cache_find(fv_packed_cache *c, const fv_packed_key *k, fv_packed 
 /* Writes p->data. True if the cache has it now. */
 bool fv_packed_cache_store(fv_packed_cache *c, const fv_packed_key *k, const fv_packed *p);
 
-/* Whether a file name is that of a packed weight, or of one that is being written. */
+/* Whether a file name is that of a packed weight, written or being written. */
 bool fv_packed_file_name(const char *name);
 
 #endif

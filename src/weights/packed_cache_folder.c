@@ -1,4 +1,5 @@
-/* packed_cache_folder.c: which folder has packed weights, and what is in it. */
+/* packed_cache_folder.c: the folder of packed weights: where it is, what it has, removing its
+ * files. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -22,7 +22,7 @@ typedef struct fv_shared_weights {
 
 /* ENOMEM. */
 fovea_status fv_shared_weights_open(fv_shared_weights *s);
-/* After the last plan has released its packed weights. */
+/* Call it after the last plan has released its packed weights. */
 void fv_shared_weights_close(fv_shared_weights *s);
 
 #endif
