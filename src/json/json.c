@@ -2,8 +2,8 @@
  *
  * jansson is given the text through a callback that replaces the few things it refuses. NaN and
  * Infinity become {"__float__": "NaN"}, as transformers itself writes them where it avoids the bare
- * words, and integers beyond 64 bits {"__int__": "1000000000000000000000"}. Who does not read such
- * a member notices nothing, and who does gets no number without asking fv_json_number.
+ * words, and integers beyond 64 bits {"__int__": "1000000000000000000000"}. Code that does not read
+ * such a member is not affected; code that does must get its number from fv_json_number.
  */
 #include "json/json.h"
 
@@ -40,7 +40,7 @@ static void push(struct rewriter *r, const char *at, size_t n)
     r->queue[r->queued++] = (struct piece){at, n};
 }
 
-/* A value that stands for one which jansson does not know. */
+/* Queues an object in place of a number that jansson does not accept. */
 static void push_marked(struct rewriter *r, const char *begin, const char *at, size_t n)
 {
     push(r, begin, strlen(begin));
@@ -62,7 +62,7 @@ static int hex_digit(char c)
                                   : -1;
 }
 
-/* The code unit of \uXXXX at `at`; -1: there is none. */
+/* The code unit of the escape \uXXXX at `at`; -1: there is no such escape at `at`. */
 static int unit_at(const struct rewriter *r, size_t at)
 {
     int unit = 0;
@@ -77,8 +77,8 @@ static int unit_at(const struct rewriter *r, size_t at)
     return unit;
 }
 
-/* Bytes of the escape at `at`. *known: jansson takes it; half of a surrogate pair and a zero, which
- * would end a text of C, it does not. */
+/* Length in bytes of the escape at `at`. *known: jansson accepts it. It does not accept half of a
+ * surrogate pair, nor a zero, which would end a C string. */
 static size_t escape_length(bool *known, const struct rewriter *r, size_t at)
 {
     const int unit = unit_at(r, at);
@@ -94,7 +94,7 @@ static size_t escape_length(bool *known, const struct rewriter *r, size_t at)
     return 6;
 }
 
-/* To the end of the string, or to an escape that is replaced. */
+/* Queues text up to the end of the string, or up to an escape that is replaced. */
 static void push_quoted(struct rewriter *r)
 {
     const size_t begin = r->at;
@@ -125,7 +125,8 @@ static size_t count_digits(const char *text, size_t n)
     return digits;
 }
 
-/* Whether a number with a fraction or an exponent, without its sign, is beyond all doubles. */
+/* Whether a number that has a fraction or an exponent is larger than any double; `text` begins
+ * after the sign. */
 static bool is_huge(const char *text, size_t n)
 {
     const size_t before = count_digits(text, n);
@@ -180,7 +181,7 @@ static void push_number(struct rewriter *r)
         push(r, begin, n);
 }
 
-/* Words and what is between values, up to a string, a number or a word that is replaced. */
+/* Queues words and the text between values, up to a string, a number or a word that is replaced. */
 static void push_plain(struct rewriter *r)
 {
     static const char *const words[] = {"NaN", "Infinity"};
@@ -220,7 +221,8 @@ static void push_next(struct rewriter *r)
         push_plain(r);
 }
 
-/* jansson recurses once per level, so that levels are counted before it sees them. */
+/* Gives jansson the next bytes of the text. jansson recurses once per level, so this function
+ * counts the levels before jansson sees them. */
 static size_t fill(void *buffer, size_t capacity, void *data)
 {
     struct rewriter *r = data;
@@ -250,7 +252,7 @@ json_t *fv_json_parse(const char *text, size_t size, unsigned flags, fv_json_err
     if (size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)
         r.at = 3;
     if (size >= 2 && (memcmp(text, "\xff\xfe", 2) == 0 || memcmp(text, "\xfe\xff", 2) == 0)) {
-        snprintf(error->text, sizeof error->text, "is UTF-16; JSON is UTF-8");
+        snprintf(error->text, sizeof error->text, "is UTF-16; save it as UTF-8");
         return NULL;
     }
     json_t *value =
@@ -269,7 +271,8 @@ json_t *fv_json_parse(const char *text, size_t size, unsigned flags, fv_json_err
 
 /* ---- values ---- */
 
-/* The text of a value that is marked as one of `kind`; NULL if it is not. */
+/* The text of an object that stands for a number of `kind`, REAL or WHOLE; NULL for other values.
+ */
 static const char *marked(const json_t *value, const char *kind)
 {
     return json_object_size(value) == 1 ? json_string_value(json_object_get(value, kind)) : NULL;
@@ -312,7 +315,8 @@ bool fv_json_unbounded(const json_t *value)
 
 /* ---- identifiers ---- */
 
-/* Digits with or without a sign, and with a fraction of zeros. */
+/* Whether a text is digits, with or without a minus sign, and with or without a fraction of zeros.
+ */
 static bool is_numeral(const char *text)
 {
     const size_t sign = *text == '-', digits = count_digits(text + sign, SIZE_MAX);
