@@ -1,4 +1,4 @@
-/* wisdom.c: the store of facts: sorted, one fact for each thing, under a lock. */
+/* wisdom.c: the store of facts, sorted, at most one about each thing, with a lock. */
 #include "wisdom/wisdom.h"
 
 #include <pthread.h>
@@ -8,7 +8,7 @@
 
 struct fv_wisdom {
     pthread_mutex_t lock;
-    fv_fact *fact; /* the texts of each are one block, which begins with `device` */
+    fv_fact *fact; /* the texts of a fact are one allocation, which begins at `device` */
     size_t count;
     uint32_t capacity;
 };
@@ -66,8 +66,9 @@ size_t fv_wisdom_count(fv_wisdom *w)
 
 /* ---- order ---- */
 
-/* Tabs and line ends separate columns and facts, so they are replaced in every text, wherever the
- * names of a model or a driver come from: in facts as in what is searched for. */
+/* Replaces control characters: tabs and line ends separate columns and facts. The names of models
+ * and drivers may have any characters, so they are replaced in facts and in texts that are searched
+ * for. */
 static char plain(char c)
 {
     return (unsigned char)c < ' ' || c == 127 ? '_' : c;
@@ -82,8 +83,8 @@ static int compare_texts(const char *a, const char *b)
     return *a && *b ? (unsigned char)plain(*a) - (unsigned char)plain(*b) : !!*a - !!*b;
 }
 
-/* Order by kind, subject, device: devices of one subject are together. SKIP facts are ordered by
- * choice too: several choices may be skipped. */
+/* Orders facts by kind, subject and device, so that the devices of one subject are neighbours. SKIP
+ * facts are ordered by choice too, because several choices may be skipped. */
 static int compare(const fv_fact *a, const fv_fact *b)
 {
     if (a->kind != b->kind)
@@ -176,7 +177,7 @@ fovea_status fv_wisdom_put(fv_wisdom *w, const fv_fact *fact)
     pthread_mutex_lock(&w->lock);
     const fv_fact *old = find(w, fact);
     if (old && old->rigor == f.rigor && old->date >= f.date)
-        f.date = old->date + 1; /* so that a file which has the old one loses it, too */
+        f.date = old->date + 1; /* so that the new fact also replaces the old one in a file */
     const fovea_status status = insert_fact(w, &f);
     pthread_mutex_unlock(&w->lock);
     return status;
@@ -193,7 +194,7 @@ fovea_status fv_wisdom_offer(fv_wisdom *w, const fv_fact *fact)
     return status;
 }
 
-/* Merges two sorted stores; the facts that are not kept are in `from` afterwards. */
+/* Merges two sorted stores; `from` has the facts that are not kept afterwards. */
 static fovea_status merge(fv_wisdom *to, fv_wisdom *from, bool fill)
 {
     const uint64_t capacity = (uint64_t)to->count + from->count;

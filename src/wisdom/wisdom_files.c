@@ -24,7 +24,7 @@ static fovea_status parse(fv_wisdom **out, const char *text, uint64_t size, size
     FV_RETURN_MADE(out, w, fv_wisdom_free, fv_wisdom_parse(w, text, size, unknown));
 }
 
-/* The message of a text names its file. */
+/* Parses a file into a store of its own. Error messages name the file. */
 static fovea_status parse_file(fv_wisdom **out, const char *path, size_t *unknown)
 {
     void *text;
@@ -53,7 +53,7 @@ static fovea_status select_known(void *ctx, const fv_fact *fact)
     return f.known ? fv_wisdom_offer(s->to, &f) : FOVEA_OK;
 }
 
-/* Adds what this build knows of `from` to `to`, whole or not at all. */
+/* Adds the facts of `from` that this build knows to `to`, or none of them if that fails. */
 static fovea_status merge_known(fv_wisdom *to, fv_wisdom *from, bool foreign, size_t *taken)
 {
     struct selection s = {.foreign = foreign};
@@ -73,8 +73,7 @@ static fovea_status take(fv_wisdom *to, fv_wisdom *from, const char *name, bool 
     const fovea_status status = merge_known(to, from, foreign, &out->taken);
     fv_wisdom_free(from);
     if (status == FOVEA_OK && unknown)
-        fv_log("wisdom: %s: %zu line%s about kernels, revisions or settings that this version has "
-               "not",
+        fv_log("wisdom: %s: %zu line%s skipped: kernels, revisions or settings of another version",
                name, unknown, unknown > 1 ? "s" : "");
     return status;
 }
@@ -130,7 +129,7 @@ fovea_status fovea_wisdom_path(char *out, size_t capacity)
     if (!base) {
         base = getenv("XDG_CACHE_HOME");
         below = "/fovea/wisdom";
-        if (!base || base[0] != '/') { /* the rule of XDG: relative paths are void */
+        if (!base || base[0] != '/') { /* XDG says that relative paths are ignored */
             base = getenv("HOME");
             below = "/.cache/fovea/wisdom";
         }
@@ -191,7 +190,7 @@ fovea_status fv_wisdom_write(const char *path, fv_wisdom *w, bool own, bool only
     return status;
 }
 
-/* Makes the folder of the default file, where there is none. */
+/* Makes the folder of the default file if it does not exist. */
 static fovea_status make_folder(const char *path)
 {
     char *folder;
@@ -233,7 +232,7 @@ fovea_status fovea_wisdom_save(const char *path)
         FV_TRY(make_folder(usual));
         path = usual;
     }
-    FV_TRY(fv_os_lock_folder(&lock, path)); /* two that save at once would lose facts */
+    FV_TRY(fv_os_lock_folder(&lock, path)); /* two processes saving at once would lose facts */
     const fovea_status status = merge_into(path);
     fv_os_unlock_folder(lock);
     return status;

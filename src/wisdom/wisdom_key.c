@@ -1,5 +1,5 @@
-/* wisdom_key.c: how wisdom calls devices and problems, so that what was found out for one is
- * found again for the next one like it. */
+/* wisdom_key.c: names of devices and problems in wisdom. Similar problems have the same name, so
+ * that what was found for one is used for the others. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -47,7 +47,7 @@ bool fv_wisdom_same_family(const char *a, const char *b)
 
 /* ---- problems ---- */
 
-/* Rounds n to a bucket 2^(k/2), moved by `away` buckets. A single row is a bucket of its own. */
+/* Rounds n to a power 2^(k/2), then moves k by `away`. A single row is not rounded. */
 static uint32_t bucket(uint32_t n, int away)
 {
     if (n <= 1)
@@ -63,7 +63,7 @@ void fv_wisdom_problem_key(char out[FV_WISDOM_SUBJECT], const fv_problem *p, int
     for (int i = 0; i < FV_DIMS; i++)
         if (op->dim[i].kind != FV_DIM_SIZE)
             like.dim[i] = bucket(p->dim[i], away);
-    if (op->groups) /* follows from how a sweep is cut */
+    if (op->groups) /* the number of groups follows from how a sweep is cut into chunks */
         like.dim[op->groups] = 0;
     fv_problem_format(out, FV_WISDOM_SUBJECT, &like);
     size_t n = strlen(out);

@@ -4,8 +4,8 @@
  *     step <tab> device <tab> problem <tab> kernel rev=1 knob=value <tab> measure
  *     <tab> nanoseconds <tab> date
  *
- * Every line is complete in itself and says nothing about the others, so that texts may be cut,
- * sorted and put together by line. Anything that is not such a text is refused as a whole.
+ * Every line is complete and independent of the others, so that texts may be cut, sorted and put
+ * together by line. A text with any other line is refused as a whole.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -21,7 +21,7 @@
 #define LINE_MOST 1023
 #define FACTS_MOST 16384
 #define COLUMNS 7
-#define DIGITS 15 /* decimal digits of a number at most */
+#define DIGITS 15 /* maximum decimal digits of a number */
 #define NUMBER_MOST UINT64_C(999999999999999)
 
 static const char *const kinds[FV_FACT_KINDS] = {"step", "sweep", "plan", "skip", "products"};
@@ -35,7 +35,8 @@ static fovea_status refuse(size_t line, const char *why)
     return fv_fail(FOVEA_EWISDOM, "wisdom, line %zu: %s; nothing of it was taken", line, why);
 }
 
-/* Cuts `line`, which is written to, at its tabs. */
+/* Cuts `line` into columns: replaces its tabs by 0. False: the number of columns is wrong, or one
+ * is empty. */
 static bool cut(char *line, char *column[COLUMNS])
 {
     for (int i = 0; i < COLUMNS; i++) {
@@ -56,7 +57,7 @@ static bool read_number(uint64_t *out, const char *text)
     return digits > 0 && digits <= DIGITS && !text[digits];
 }
 
-/* Why the line is not a fact; NULL: it is one. */
+/* Reads the fact in a line. Returns what is wrong with the line, or NULL. */
 static const char *read_fact(fv_fact *out, char *line)
 {
     char *column[COLUMNS];
@@ -86,7 +87,8 @@ static const char *read_fact(fv_fact *out, char *line)
     return NULL;
 }
 
-/* The next line of the text, its end included; false: no whole line is left, or it is too long. */
+/* Copies the next line of the text without its line end, and moves *at past it. False: no whole
+ * line is left, it is too long, or it has a zero byte. */
 static bool next_line(char line[LINE_MOST + 1], const char **at, const char *end)
 {
     const size_t left = (size_t)(end - *at), most = left < LINE_MOST + 1 ? left : LINE_MOST + 1;
@@ -111,7 +113,7 @@ fovea_status fv_wisdom_parse(fv_wisdom *w, const char *text, uint64_t size, size
         if (n > FACTS_MOST + 1)
             return refuse(n, "too many lines");
         if (!next_line(line, &at, end))
-            return refuse(n, "not ended, too long, or not text");
+            return refuse(n, "the line has no end, is too long, or is not text");
         const char *why = read_fact(&f, line);
         if (why)
             return refuse(n, why);
@@ -128,9 +130,10 @@ struct writer {
     char *out;
     size_t capacity, used;
     bool own;
-    uint64_t *date; /* of every fact, where they are more than a text may have */
+    uint64_t *date; /* of every fact, if there are more than a text may have */
     size_t facts;
-    uint64_t oldest; /* date that is written; of those of this very date `passed` are not */
+    uint64_t oldest; /* facts with an earlier date are not written, nor are `passed` of those with
+                        this date */
     size_t passed;
 };
 
@@ -184,7 +187,8 @@ static int by_date(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Leaves out the oldest facts, where a text would have more than readers accept. */
+/* Sets w->oldest and w->passed so that the oldest facts are left out, if there are more than
+ * readers accept. */
 static fovea_status pass_over(struct writer *w, fv_wisdom *from)
 {
     fv_wisdom_each(from, count_fact, w);
