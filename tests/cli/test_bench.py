@@ -272,7 +272,7 @@ class Interrupted(Folder):
         except OSError:  # it has ended
             os.close(own)
         self.assertEqual((p.wait(), sent), (code, True), said)
-        self.assertIn(b"finishing this run; once more: at once", said)
+        self.assertIn(b"finishing this run; interrupt again to stop at once", said)
         cases = [json.loads(line) for line in open(kept)]
         self.assertIn(b"interrupted; %d of the 2 cases begun were timed, and are in" % len(cases), said)
         return cases

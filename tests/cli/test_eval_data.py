@@ -316,7 +316,7 @@ class Classification(Case):
         self.folders(str)
         self.write("data/sheet.ppm", ppm(self.noise()))
         p = self.fovea("eval", VIT, "--data", "data", code=7)
-        self.assertIn("holds pictures itself; the 10 folders in it, 0 and others, are left out", p.stderr)
+        self.assertIn("holds pictures itself; its 10 folders, 0 and others, are left out", p.stderr)
         n = sum(len(files) for _, _, files in os.walk(self.path("data")))
         one, _ = self.evaluate(VIT, "--data", "data", "--size", 64, "--against", VIT)
         self.assertEqual(one["pictures"], n)

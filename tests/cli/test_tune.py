@@ -107,7 +107,8 @@ def interrupted(exe, planted, folder):
     run.send_signal(signal.SIGINT)
     out, err = run.communicate(timeout=60)
     expect("exit %d: %s" % (run.returncode, err), run.returncode == 130)
-    expect("it does not say so: %s" % err, "finishing this measurement; once more: at once" in err and
+    expect("it does not say so: %s" % err,
+           "finishing this measurement; interrupt again to stop at once" in err and
            "interrupted; " in err and "not finished" in out)
     expect("nothing was kept", len(p.lines()) > 2)
     expect("a journal is left", not os.path.exists(p.wisdom + ".journal"))

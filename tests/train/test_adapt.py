@@ -661,7 +661,7 @@ def check_resume(exe, folder):
     p.send_signal(signal.SIGINT)
     said = p.communicate()[1]
     want(p.returncode == 130 and "--resume" in said, "SIGINT: exit %d: %s" % (p.returncode, said))
-    want("finishing this step; once more: at once" in said, "SIGINT: " + said)
+    want("finishing this step; interrupt again to stop at once" in said, "SIGINT: " + said)
     want("--resume" in adapt(exe, folder, *args, "-o", "cut", code=1).stderr, "overwrites a checkpoint")
     for change in (["--batch", "3"], ["--flip", "0.25"], ["--seed", "4"],
                    ["--data", "packed.safetensors", "--crop", "centre"]):

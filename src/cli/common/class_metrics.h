@@ -5,15 +5,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* How many classes come before the true one; of equal scores the first class does. All of them
- * where the true one's score is not a number. */
+/* The number of classes that rank before class `truth`: those with a larger score, and those with
+ * an equal score and a smaller index. If the score of `truth` is NaN, all classes do. */
 uint32_t class_before(const float *score, uint32_t classes, uint32_t truth);
 
 typedef struct class_counts {
     size_t pictures, first, fifth;
 } class_counts;
 
-/* A picture in which `before` classes come before the true one. */
+/* Adds a picture whose true class has `before` classes ranked before it. */
 void class_count(class_counts *c, uint32_t before);
 
 typedef struct class_scores {

@@ -1,7 +1,8 @@
 /* cli.h: what the commands of `fovea` share: options, exit codes, pictures, progress, reports.
  *
- * The program uses the public interface of the library only. stdout is data, stderr is messages.
- * Functions return an exit code of the program (0: go on) and have then written one line to stderr.
+ * The program uses the public interface of the library only. Data goes to stdout, messages to
+ * stderr. A function that returns int returns an exit code of the program: 0 to continue, else the
+ * function has already written one line to stderr.
  */
 #ifndef FOVEA_CLI_CLI_H
 #define FOVEA_CLI_CLI_H
@@ -46,16 +47,17 @@ typedef struct cli_command {
     const char *name, *usage, *summary;
     int (*run)(const struct cli_command *self, int argc, char **argv);
     unsigned takes;
-    bool development;     /* for those who work on Fovea itself */
-    const char *examples; /* command lines, each with a line feed */
+    bool development;     /* hidden from the help: for developers of Fovea */
+    const char *examples; /* command lines, each ends with a line feed */
 } cli_command;
 
-/* A word and what it means. */
+/* A value (an exit code, an environment variable) and its meaning, for the help. */
 typedef struct cli_term {
     const char *name, *meaning;
 } cli_term;
 
-/* commands.c: the tables that help, completion and manual pages are made of; a NULL ends each. */
+/* commands.c: the tables from which help, completion and manual pages are made; each ends with an
+ * entry whose name is NULL. */
 extern const cli_command cli_commands[];
 extern const cli_term cli_exit_terms[], cli_environment_terms[];
 extern const char cli_model_words[];                   /* what MODEL is */
@@ -80,7 +82,8 @@ int cli_manual(const cli_command *self, int argc, char **argv);
 /* ---- messages ---- */
 
 #if defined(__GNUC__)
-#ifdef __MINGW32__ /* its own printf, which is C's, is not the default's */
+/* printf of MinGW follows C; the compiler's default check expects that of Windows */
+#ifdef __MINGW32__
 #define CLI_PRINTF(f, a) __attribute__((format(gnu_printf, f, a)))
 #else
 #define CLI_PRINTF(f, a) __attribute__((format(printf, f, a)))
@@ -89,34 +92,35 @@ int cli_manual(const cli_command *self, int argc, char **argv);
 #define CLI_PRINTF(f, a)
 #endif
 
-/* log_filter.c: prints log messages of the library, as FOVEA_LOG says. */
+/* log_filter.c: has the library's log messages printed on stderr, filtered by FOVEA_LOG. */
 void cli_log_begin(void);
 /* Writes "fovea: ..." to stderr. */
 void cli_tell(const char *format, ...) CLI_PRINTF(1, 2);
-/* Says on stderr, once for each text, that a plan's attention is not what its weights were trained
- * with. */
+/* Warns on stderr if the plan's attention differs from the one that the model was trained with. A
+ * repetition of the last warning is not printed. */
 void cli_tell_untrained(const fovea_plan_info *plan);
-/* What FOVEA_COMPUTE_AUTO has come to, why, and how to get what else there is; freed by the caller.
- * NULL: the options said what products are. */
+/* A text, to be freed, about the products' precision that FOVEA_COMPUTE_AUTO chose: which one, why,
+ * and which options give another. NULL if the options named the precision. */
 char *cli_products_text(const fovea_plan_info *plan);
-/* Says it on stderr, once for each text. */
+/* Prints cli_products_text on stderr, unless it equals the last such text. */
 void cli_tell_products(const fovea_plan_info *plan);
-/* That a share of a plan's time is spent in reference kernels, freed by the caller; NULL: hardly
- * any. */
+/* A text, to be freed, that says which share of a plan's time is spent in reference kernels; NULL
+ * if the share is negligible. */
 char *cli_reference_text(const fovea_plan_info *plan);
-/* Says it on stderr, once for each text. */
+/* Warns with cli_reference_text on stderr, unless it equals the last such text. */
 void cli_tell_reference(const fovea_plan_info *plan);
-/* How pictures become pixels, and which file says so: "preprocessor_config.json:
- * CLIPImageProcessor, short side to 224, ..."; freed by the caller. */
+/* A text, to be freed, that describes the preprocessing of pictures and names the file that
+ * specifies it: "preprocessor_config.json: CLIPImageProcessor, short side to 224, ...". */
 char *cli_preprocess_text(const fovea_preprocess *p, const fovea_model_info *info);
-/* Says it on stderr, with a warning where no file does. */
+/* Prints cli_preprocess_text on stderr, as a warning if no file specifies the preprocessing. */
 void cli_tell_preprocess(const fovea_preprocess *p, const fovea_model_info *info);
 /* Like cli_tell; returns `code`. */
 int cli_fail(int code, const char *format, ...) CLI_PRINTF(2, 3);
-/* Writes the library's message; returns the exit code of its status, 0 for FOVEA_OK. */
+/* If `status` is a failure, writes the library's error message to stderr. Returns the exit code for
+ * `status`, 0 for FOVEA_OK. */
 int cli_check(fovea_status status);
 
-/* Returns from the caller when `call` fails. */
+/* Returns the exit code of `call` from the calling function unless it is 0. */
 #define CLI_TRY(call)                                                                              \
     do {                                                                                           \
         const int code_ = (call);                                                                  \
@@ -124,8 +128,8 @@ int cli_check(fovea_status status);
             return code_;                                                                          \
     } while (0)
 
-/* The next call where nothing has failed yet, of functions that have something to free at their
- * end. */
+/* Runs `call` only if `code` is still 0, and stores its exit code there. For functions that must
+ * free something at their end, and so cannot return early. */
 #define CLI_THEN(code, call)                                                                       \
     do {                                                                                           \
         if (!(code))                                                                               \
@@ -140,19 +144,22 @@ typedef struct cli_option {
     char letter;          /* 0: none */
     const char *argument; /* NULL: a flag */
     const char *help;
-    void *target;               /* const char ** of what has an argument, bool * of a flag */
-    unsigned takes;             /* of a shared option: who accepts it, enum cli_takes */
-    const char *const *choices; /* of the argument, NULL at their end; NULL: others too */
-    bool again;                 /* may be given several times: target is a cli_texts */
+    /* const char ** for an option with an argument, bool * for a flag, cli_texts * if `again` */
+    void *target;
+    /* for shared options: bits of enum cli_takes, of which a command needs one */
+    unsigned takes;
+    /* values of the argument, ended by NULL, for help and completion; NULL: any value */
+    const char *const *choices;
+    bool again; /* may be given several times; then target is a cli_texts * */
 } cli_option;
 
-/* The arguments of such an option in their order; `text` is to be freed. */
+/* The arguments of an option that may be given several times, in order. The caller frees `text`. */
 typedef struct cli_texts {
     const char **text;
     size_t n;
 } cli_texts;
 
-/* The options that all commands share, as written; NULL: not given. */
+/* The arguments of the options that all commands share, unparsed; NULL: not given. */
 typedef struct cli_common { /* More than 25 fields: one for each option */
     const char *device, *isa, *threads, *cores;
     const char *attention, *dtype, *compute, *memory_limit, *max_dispatch, *wisdom, *rigor;
@@ -160,16 +167,20 @@ typedef struct cli_common { /* More than 25 fields: one for each option */
     const char *schedule, *chunk, *size, *backend, *prefix;
     const char *nala_lambda, *pola_alpha, *q_scale, *linear_heads;
     bool json, strict, no_exif;
-    const char *half;     /* help of --dtype, set by a command that takes 16-bit types */
-    const char *more;     /* what --help says below the options; NULL: nothing */
-    const char *products; /* help of --compute, where it is not that of operations */
-    bool stores_int8;     /* --dtype int8 too, of a model's weights */
-    bool fast;            /* products are FOVEA_COMPUTE_AUTO if neither --compute nor --dtype says
-                             what they are, else FOVEA_COMPUTE_F32 */
-    bool new_wisdom;      /* the file of --wisdom need not be there yet */
+    /* the text of --help for --dtype, set by commands that accept 16-bit types */
+    const char *half;
+    const char *more; /* text that --help prints below the options; NULL: no text */
+    /* the text of --help for --compute, if it is not that of single operators */
+    const char *products;
+    /* --dtype accepts int8 too, which stores the weights of a model in int8 */
+    bool stores_int8;
+    /* without --compute and --dtype, products are FOVEA_COMPUTE_AUTO instead of
+     * FOVEA_COMPUTE_F32 */
+    bool fast;
+    bool new_wisdom; /* the file of --wisdom may not exist yet */
 } cli_common;
 
-/* Of commands that plan a model and run it. */
+/* Initialisers of cli_common for commands that plan and run a model. */
 #define CLI_STORES                                                                                 \
     .half = "f32, f16, bf16: of the weights; not on the CPU of activations too; int8: of the "     \
             "weights of blocks alone",                                                             \
@@ -179,12 +190,12 @@ typedef struct cli_common { /* More than 25 fields: one for each option */
     "that fovea tune has found accurate enough, else bf16 where the device has instructions for "  \
     "it, else f32; f32; bf16; int8"
 
-/* Parses argv into the targets; positional arguments begin at argv[*first]. On --help it prints the
- * text and sets *first to 0: the command is done. */
+/* Parses argv into the options' targets; positional arguments begin at argv[*first]. On --help it
+ * prints the help and sets *first to 0, and the command has nothing left to do. */
 int cli_parse(int *first, const cli_command *self, cli_common *common, const cli_option *own,
               int argc, char **argv);
 
-/* A command as its --help knows it. Without the option --help itself. */
+/* What --help prints about a command, except for the option --help itself. */
 typedef struct cli_description {
     const cli_command *command;
     const cli_option *option;
@@ -194,7 +205,7 @@ typedef struct cli_description {
 
 typedef void cli_describer(const cli_description *d, void *payload);
 
-/* Calls `to` with what --help would print. */
+/* Calls `to` with the description that --help prints. */
 int cli_describe(const cli_command *command, cli_describer *to, void *payload);
 
 /* The parsed values of the shared options. */
@@ -210,36 +221,41 @@ typedef struct cli_settings {
     uint32_t chunk;
     uint64_t memory_limit;
     uint32_t width, height; /* of --size; 0: not given */
-    int backend;            /* a fovea_resample, of --backend; -1: not given */
+    int backend;            /* a fovea_resample, from --backend; -1: not given */
     fovea_linear_attention_params linear;
 } cli_settings;
 
 const char *cli_dtype_name(fovea_dtype type); /* "f32" */
 const char *cli_compute_name(fovea_compute compute);
-/* What FOVEA_COMPUTE_AUTO comes to in a plan; any other `compute` is left as it is. */
+/* The precision that FOVEA_COMPUTE_AUTO chooses in a plan with these options; any other `compute`
+ * is returned as it is. */
 int cli_settle_compute(fovea_compute *out, const fovea_model *model, fovea_device *device,
                        const fovea_plan_options *options);
 int cli_settle(cli_settings *out, const cli_common *common);
-/* Reads and saves wisdom in the file of --wisdom; "none": neither. */
+/* Loads the wisdom of the file of --wisdom and names that file as the one to save to; "none" does
+ * neither. */
 int cli_wisdom(const cli_common *c);
-/* `text` as a number in [low, high]; NULL leaves *out alone. */
+/* Parses `text` as a whole number in [low, high]; if `text` is NULL, *out keeps its value. */
 int cli_number(uint32_t *out, const char *option, const char *text, uint32_t low, uint32_t high);
 int cli_real(double *out, const char *option, const char *text, double low, double high);
-/* The index of `text` in `names`, which end with NULL; NULL leaves *out alone. */
+/* The index of `text` in `names`, which end with NULL; if `text` is NULL, *out keeps its value. */
 int cli_choose(int *out, const char *option, const char *text, const char *const *names);
 /* "518", "1920x1080". */
 int cli_size(uint32_t *width, uint32_t *height, const char *text);
-/* Splits a list at its commas and expands ranges A..B*F and A..B+S, of option "device" also "all";
- * *out ends with NULL, free it with cli_list_free. NULL gives a list of one NULL, with *n 1. */
+/* Splits a list at its commas and expands the ranges A..B*F and A..B+S, and "all" of the option
+ * "device". *out ends with NULL and is freed by cli_list_free. If `text` is NULL, the list has the
+ * one entry NULL, and *n is 1. */
 int cli_list(char ***out, size_t *n, const char *option, const char *text);
 void cli_list_free(char **list);
 
-/* The entry of `names`, which end with NULL, that `text` most likely misspells; NULL: none. */
+/* The entry of `names` (ended by NULL) of which `text` is most likely a misspelling; NULL: no entry
+ * is close. */
 const char *cli_likely(const char *text, const char *const *names);
 
 /* Zeroed memory, aligned to a cache line; exits the program when memory runs out. */
 void *cli_alloc(size_t count, size_t size);
-/* Grows an array of `n` elements, or NULL, so that one more fits. Exits without memory. */
+/* Grows an array that has `n` elements (NULL if 0) if it is full, so that one more fits. Exits the
+ * program if memory runs out. */
 void *cli_grow(void *array, size_t n, size_t size);
 char *cli_text(const char *format, ...) CLI_PRINTF(1, 2);
 
@@ -252,38 +268,42 @@ typedef struct cli_session {
     fovea_model_info info;
 } cli_session;
 
-/* These return the exit code of their failure. cli_open resolves the device "auto" to the one on
- * which the model is fastest at --size according to wisdom; cli_close saves what --rigor or
- * FOVEA_RIGOR has measured. */
+/* These functions return an exit code. cli_open replaces the device "auto" by the one on which the
+ * model is fastest at --size according to wisdom. cli_close saves the measurements that --rigor or
+ * FOVEA_RIGOR asked for. */
 int cli_open_device(fovea_device **out, const cli_settings *s);
 int cli_linear_form(fovea_linear_attention_params *out, const cli_common *c);
-/* What of it was given, to the parameters of a result; returns `params`. */
+/* Adds the options of linear attention that were given (--nala-lambda and others) to `params`, the
+ * parameters of a result; returns `params`. */
 json_t *cli_add_linear_form(json_t *params, const cli_settings *s);
 /* prefix, linear: NULL: none. */
 int cli_load_model(fovea_model **out, const char *path, const char *prefix,
                    const fovea_linear_attention_params *linear);
-/* One that the next replaces: nothing of it is kept. */
+/* Loads a model without its cache of packed weights: training soon replaces the file, so that a
+ * cached copy would never be used again. */
 int cli_load_student(fovea_model **out, const char *folder);
 int cli_open(cli_session *out, const cli_common *common, const char *model);
 void cli_close(cli_session *s);
-/* The attention that a model runs with. */
+/* The name of the attention that the model runs with: --attention, else the model's own. */
 const char *cli_attention(const cli_settings *s, const fovea_model_info *info);
-/* The model's preprocessing, at --size and by --backend if they were given. */
+/* The model's preprocessing, changed by --size and --backend if they were given. */
 fovea_preprocess cli_preprocess(const cli_settings *s, const fovea_model *model);
-/* The model's own text of output `name`; NULL: it has none of that name. */
+/* The model's output `name`, as a string that lives as long as the model; NULL: it has no such
+ * output. */
 const char *cli_output_name(const fovea_model *model, const char *name);
-/* The output with logits of the classes of pixels, by a linear head or another; or NULL. */
+/* The name of the output with the class logits of pixels; NULL: the model has none. */
 const char *cli_segments_output(const fovea_model *model);
-/* detector.c: whether boxes are made of output `name`; a model that finds boxes needs all such. */
+/* detector.c: whether boxes are computed from output `name`. A detector needs all outputs for which
+ * this is true. */
 bool cli_makes_boxes(const fovea_model *model, const char *name);
-/* x, y, width and height of a box in a frame of width x height pixels, at whose border it ends. */
+/* Clips a box to a frame of width x height pixels; out: x, y, width and height. */
 void cli_place_box(double out[4], const fovea_detection *box, uint32_t width, uint32_t height);
 /* The size of a picture after preprocessing. */
 void cli_picture_size(uint32_t *width, uint32_t *height, const fovea_preprocess *p,
                       const fovea_model_info *info);
-enum { CLI_BATCH = 256 }; /* frames of a run at most, as of a plan */
-/* --dtype sets the type of weights, and on devices other than the CPU of activations too, unless it
- * is int8. Frames have the size that the model sees; of no model: none. */
+enum { CLI_BATCH = 256 }; /* frames of a run at most, the limit of a plan */
+/* --dtype sets the type of weights. On devices other than the CPU it sets that of activations too,
+ * unless it is int8. Frames get the size that the model sees; without a model it is not set. */
 void cli_plan_options(fovea_plan_options *out, const cli_settings *s, const fovea_device *device,
                       const fovea_model *model);
 
@@ -293,20 +313,21 @@ typedef struct cli_output {
     FILE *file;
     const char *path;
     char *temporary; /* temporary name until the file is complete; NULL: written in place */
-    bool nameless;   /* O_TMPFILE: it has no name yet */
+    bool nameless;   /* opened with O_TMPFILE: has no name in the folder yet */
 } cli_output;
 
-/* Checks before the work that the file can be written; changes nothing. */
+/* Checks that the file can be written, before long work begins; changes nothing. */
 int cli_output_check(const char *path);
 int cli_output_begin(cli_output *out, const char *path);
-/* Renames the file to its path. With a `problem` (NULL: none), or if writing failed, the old file
- * stays. */
+/* Renames the finished file to its path. If writing failed, or the caller passes a `problem` (else
+ * NULL), the old file stays. */
 int cli_output_end(cli_output *o, const char *problem);
-/* What follows the last slash; what it is in, to be freed. */
+/* cli_file_name: the part of a path after its last slash. cli_folder: the folder part, to be
+ * freed. */
 const char *cli_file_name(const char *path);
 char *cli_folder(const char *path);
 bool cli_is_folder(const char *path);
-/* True if both paths exist and name one file. */
+/* Whether both paths exist and name the same file. */
 bool cli_same_file(const char *a, const char *b);
 
 /* ---- pictures, arrays ---- */
@@ -318,43 +339,47 @@ typedef struct cli_image {
 } cli_image;
 
 bool cli_is_stdin(const char *path); /* "-" */
-/* JPEG, PNG, WebP, TIFF, BMP, binary PPM or PGM, detected by content; of "-" standard input. Grey
- * becomes RGB, alpha is dropped unless cli_images_on_white was called. Pictures and classes are
+/* Reads JPEG, PNG, WebP, TIFF, BMP, PBM, PGM or PPM, recognised by content; "-" is standard input.
+ * Grey becomes RGB. Alpha is dropped unless cli_images_on_white was called. Pictures and masks are
  * turned upright as EXIF says, unless cli_images_as_stored was called. */
 int cli_image_read(cli_image *out, const char *path);
-/* One byte per pixel, into `rgb`: the values of a grey PNG or PGM, or a PNG's palette indices. */
+/* Reads one byte per pixel into `rgb`: the values of a grey PNG or PGM, or the palette indices of a
+ * PNG. */
 int cli_indices_read(cli_image *out, const char *path);
-/* A grey PNG of 16 bits, two bytes per pixel as the machine orders them, into `rgb`. */
+/* Reads a grey PNG of 16 bits into `rgb`: two bytes per pixel, in the machine's byte order. */
 int cli_depth_read(cli_image *out, const char *path);
-bool cli_is_y4m(const char *path); /* a file that begins as Y4M does, whatever its name */
+/* whether the file begins with the signature of Y4M, whatever its name is */
+bool cli_is_y4m(const char *path);
 void cli_images_as_stored(void);
-/* Whether transparent pixels of the pictures read from now on are blended with white, as some
+/* Sets whether transparent pixels are blended with white in pictures read from now on, as some
  * models' image processors do; else alpha is dropped. */
 void cli_images_on_white(bool white);
-/* The names of the pictures in a folder, by what the files begin with, in the order of their bytes;
- * also of files that have a picture's name and are none, which reading then refuses. Not of folders
- * in it. One line tells which other files are left out. Free with cli_list_free. */
+/* The names of the pictures in a folder, sorted by bytes. Files are recognised by their first
+ * bytes; those that have only the name of a picture are listed too, and fail when they are read.
+ * Subfolders are not searched. One message names the files left out. Free with cli_list_free. */
 int cli_folder_pictures(char ***names, size_t *n, const char *folder);
 int cli_image_write_png(const char *path, const cli_image *image);
-/* One byte per pixel, an index into `colours` R, G, B triples; without a palette its R, G, B. */
+/* Writes one byte per pixel: an index into the palette of `colours` R, G, B triples. If palette is
+ * NULL, `index` has R, G, B triples. */
 int cli_indices_write_png(const char *path, const uint8_t *index, uint32_t width, uint32_t height,
                           const uint8_t *palette, uint32_t colours);
 /* Grey of 16 bits. */
 int cli_depth_write_png(const char *path, const uint16_t *depth, uint32_t width, uint32_t height);
 void cli_image_free(cli_image *image);
 
-/* json_file.c: a file that the user gives, as json.h reads it. Release *out with json_decref. */
+/* json_file.c: parses a JSON file that the user named. Release *out with json_decref. */
 int cli_json_read(json_t **out, const char *path);
 
 bool cli_ends_with(const char *text, const char *end);
-/* float32 values to be written; shape: `rank` sizes. */
+/* Describes float32 values for writing; `shape` has `rank` sizes. */
 fovea_tensor cli_tensor(const char *name, const float *data, uint32_t rank, const uint64_t *shape);
 int cli_npy_write(const char *path, const float *data, const uint64_t *shape, uint32_t rank);
 
 enum { CLI_COMPONENTS = 3 };
 
-/* What makes colours of features: their first principal components, in red, green and blue, from
- * the smallest value of each to the largest. Pictures of one basis can be compared. */
+/* Maps features to colours: their first three principal components become red, green and blue,
+ * each scaled from its smallest to its largest value. Pictures made with the same basis can be
+ * compared. */
 typedef struct cli_basis {
     uint32_t columns;
     double *mean, *axis; /* axis: one row a component */
@@ -366,53 +391,55 @@ void cli_basis_free(cli_basis *b);
 /* As a .safetensors, in float32. */
 int cli_basis_write(const cli_basis *b, const char *path);
 int cli_basis_read(cli_basis *out, const char *path);
-/* Token features of a grid, scaled up to width x height. */
+/* Draws the token features of a grid as colours, scaled up to width x height. */
 void cli_pca(cli_image *out, const cli_basis *b, const float *features, uint32_t grid_width,
              uint32_t grid_height, uint32_t width, uint32_t height);
 
-/* Bilinear between the centres of a grid's cells; (0, 0) is the centre of the first cell. */
+/* Bilinear interpolation of a grid at (x, y), in cells; (0, 0) is the centre of the first cell. */
 double cli_sample(const double *grid, uint32_t grid_width, uint32_t grid_height, double x,
                   double y);
 
-/* ASCII with its upper left corner at (x, y), every dot `scale` pixels wide, clipped to the
- * picture. */
+/* Draws ASCII text with its upper left corner at (x, y), every dot of a letter `scale` pixels wide,
+ * clipped to the picture. */
 void cli_letters(cli_image *on, uint32_t x, uint32_t y, uint32_t scale, const uint8_t rgb[3],
                  const char *text);
 
-/* Cosine of two rows. 0 where there is none: values that are not finite, a single one of two rows
- * that is zero. */
+/* Cosine of two rows: 1 if both are zero; 0 if only one is, or if values are not finite. */
 double cli_cosine(const float *a, const float *b, size_t n);
-/* The same for `rows` rows: their mean, and the smallest, which is row `at`. */
+/* Mean and smallest cosine of corresponding rows of two matrices; row `at` has the smallest. */
 typedef struct cli_likeness {
     double mean, worst;
     size_t at;
 } cli_likeness;
 cli_likeness cli_compare_rows(const float *a, const float *b, size_t rows, size_t columns);
-/* The output that holds a model's last token features: the last hidden state, a detector's grid, or
- * the last stage; NULL: it has none. */
+/* The name of the output with the model's final token features: the last hidden state, the grid of
+ * a detector, or the last stage. NULL: it has none. */
 const char *cli_features_output(const fovea_model *model);
-/* The output with the features that a detector chooses its queries from, which change places where
- * scores are nearly equal, so that rows of queries cannot be compared; NULL: it chooses none. */
+/* The name of the output from which a detector chooses its queries; NULL: the model does not choose
+ * queries. Nearly equal scores can swap queries, so that rows of queries of two runs cannot be
+ * compared; rows of this output can. */
 const char *cli_chosen_from(const fovea_model *model);
 
 /* ---- progress ---- */
 
-/* A long task. A task that begins inside it is shown instead. End each with cli_progress_end. */
+/* A long task. A task that begins while it runs is shown instead of it. End each with
+ * cli_progress_end. */
 typedef struct cli_progress {
     const char *what;
     char text[96]; /* copy of `what`, for the thread that draws */
     double begin, shown, done, total;
-    const char *unit; /* what `done` counts, for the rate: set after cli_progress_begin, or NULL */
+    /* what `done` counts, to show a rate; NULL: no rate. Set after cli_progress_begin. */
+    const char *unit;
     struct cli_progress *below;
 } cli_progress;
 
 double cli_seconds(void);
-/* On a terminal: a line that counts seconds after the first second, and once done > 0 a bar with
- * the rate and the time left. */
+/* Shows, only on a terminal and after the first second, a line that counts seconds; once done > 0,
+ * a bar with the rate and the time left. */
 void cli_progress_begin(cli_progress *p, const char *what);
 void cli_progress_show(cli_progress *p, double done, double total);
 void cli_progress_end(cli_progress *p);
-/* Erases the line before other output. */
+/* Erases the progress line, so that other output can be written. */
 void cli_progress_hide(void);
 
 /* ---- reports ---- */
@@ -420,24 +447,25 @@ void cli_progress_hide(void);
 json_t *cli_build(void);
 json_t *cli_environment(const fovea_device *device);
 json_t *cli_plan_bytes(const fovea_plan_info *info);
-/* `text` without terminal control characters. Free it. */
+/* A copy of `text` without terminal control characters; to be freed. */
 char *cli_printable(const char *text);
-/* JSON allows only UTF-8 and finite numbers: others become U+FFFD and null. */
+/* JSON allows only UTF-8 and finite numbers: other bytes become U+FFFD, other numbers null. */
 json_t *cli_json_text(const char *text);
 json_t *cli_json_number(double x);
 /* One object, one line. */
 void cli_print_json(json_t *object);
-/* json_csv.c: an array of objects as comma-separated values, a line each: the same keys as in JSON,
- * those of members after their member's name; arrays are left out. */
+/* json_csv.c: writes an array of objects as comma-separated values, one line for each object.
+ * Columns have the keys of the JSON; keys of nested objects are prefixed with the object's key.
+ * Arrays are left out. */
 void cli_csv_write(FILE *to, const json_t *results);
-/* A short text by value, for one expression. */
+/* A short text returned by value, for use within one expression. */
 typedef struct cli_word {
     char text[64];
 } cli_word;
 cli_word cli_bytes(uint64_t bytes); /* "1.4 MiB" */
 cli_word
 cli_duration(double seconds); /* "35 us", "12.3 ms", "4.1 s", "7 min", "2.5 h", "4.7 days" */
-/* ", int8 products (as tuned)"; empty where they are float32 for another reason. */
+/* ", int8 products (as tuned)"; empty if products are float32 for any other reason than tuning. */
 cli_word cli_products(const fovea_plan_info *plan);
 
 #endif

@@ -1,15 +1,15 @@
-/* cmd_completion.c: `fovea completion`: what completes commands, options and their values in bash,
- * zsh and fish, made of what --help prints. */
+/* cmd_completion.c: `fovea completion`: writes scripts for bash, zsh and fish that complete
+ * commands, options and their values. They are made from what --help prints. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/common/cli.h"
 
-/* The values that may follow an option, or a command. */
+/* The values that may follow an option or a command's name. */
 typedef struct values {
     enum { ANYTHING, WORDS, FILES, MODELS } kind;
-    char *words; /* of WORDS, with blanks between; to be freed */
+    char *words; /* of kind WORDS, separated by blanks; to be freed */
 } values;
 
 static char *joined(const char *(*at)(size_t), const char *before)
@@ -54,7 +54,8 @@ static values values_of_option(const cli_option *o)
     return (values){ANYTHING, NULL};
 }
 
-/* Of a command's arguments: usage begins with a choice of words, or says what it takes. */
+/* The values of a command's positional arguments: the words of a choice a|b|c that its usage begins
+ * with, else models or files. */
 static values values_of_command(const cli_command *c)
 {
     const size_t n = strcspn(c->usage, " ");
@@ -69,7 +70,8 @@ static values values_of_command(const cli_command *c)
     return (values){c->takes & CLI_TAKES_MODEL ? MODELS : FILES, NULL};
 }
 
-/* `text` with a backslash before each of `special`, and a quote as `quote`. */
+/* Prints `text` with a backslash before each character of `special`, and `quote` in place of a
+ * quote. */
 static void escaped(const char *text, const char *special, const char *quote)
 {
     for (; *text; text++) {
@@ -130,8 +132,8 @@ static void bash_command(const cli_description *d, void *unused)
     free(v.words);
 }
 
-/* The words of the line are split at blanks alone: bash splits at colons and = too, and takes only
- * what is after the last of these from COMPREPLY. */
+/* Splits the line at blanks only. bash itself also splits at colons and =, and takes from COMPREPLY
+ * only the part after the last of these. */
 static void bash(const char *commands, const char *models)
 {
     puts("# Completes fovea in bash; written by: fovea completion bash\n"

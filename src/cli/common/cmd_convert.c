@@ -9,12 +9,12 @@
 
 #include "cli/common/cli.h"
 
-/* Where the module lies, seen from the program: installed, in a wheel, in the build of the
- * repository. */
+/* Where the Python module is, relative to the program: when installed, in a wheel, and in a build
+ * folder of the repository. */
 static const char *const locations[] = {"../share/fovea/convert", "../../fovea/convert",
                                         "../../../python/fovea/convert"};
 
-/* Of an installed package for Python. -c has the arguments after it. */
+/* Runs the module from an installed Python package. Arguments after -c go to the module. */
 static const char run_module[] =
     "import sys\n"
     "try:\n"
@@ -33,7 +33,8 @@ static char *readable(char *file)
     return NULL;
 }
 
-/* Path of the module in the program's folder, to be freed; NULL: it is not there. */
+/* Path of the module relative to the program's folder, else in CLI_CONVERT_FOLDER; to be freed.
+ * NULL: not found. */
 static char *find_module(void)
 {
     char *program = realpath("/proc/self/exe", NULL), *found = NULL;
@@ -63,13 +64,15 @@ int cli_convert(const cli_command *self, int argc, char **argv)
 {
     const char *architecture = NULL, *weights = NULL;
     cli_common common = {
-        .more = "\nCHECKPOINT is a .bin, .pth or .pt file of PyTorch, or a folder with one; it is "
-                "read as\ndata, and no code of it runs. Or a folder of quantised safetensors, of "
-                "which float32 is\nmade: int8 of torchao, bitsandbytes, compressed-tensors, FP8; "
-                "this needs numpy.\npython3 -m fovea.convert is the same.\n"};
+        .more =
+            "\nCHECKPOINT is a .bin, .pth or .pt file of PyTorch, or a folder with one; it is read "
+            "as\ndata, and no code of it runs. It may also be a folder of quantised safetensors, "
+            "which are\nconverted to float32: int8 of torchao, bitsandbytes, compressed-tensors, "
+            "FP8; this needs\nnumpy. python3 -m fovea.convert is the same.\n"};
     const cli_option own[] = {
-        {"architecture", 0, "NAME", "what it holds, where no config.json says so", &architecture},
-        {"weights", 0, "KEY", "which of several sets of weights; else averaged ones first",
+        {"architecture", 0, "NAME", "what it holds, if no config.json says so", &architecture},
+        {"weights", 0, "KEY",
+         "which of several sets of weights to use; default: averaged ones, if there are any",
          &weights},
         {NULL},
     };
@@ -78,7 +81,8 @@ int cli_convert(const cli_command *self, int argc, char **argv)
         return code;
     const int n = argc - first;
     if (n < 2 || n > 3)
-        return cli_fail(CLI_USAGE, "convert takes a CHECKPOINT and a FOLDER; fovea convert --help");
+        return cli_fail(CLI_USAGE,
+                        "convert takes a CHECKPOINT and a FOLDER; see fovea convert --help");
     char *module = find_module();
     const char *run[16] = {"", module ? "-B" : "-c", module ? module : run_module}, **at = run + 3;
     if (architecture) {

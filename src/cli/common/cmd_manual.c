@@ -4,9 +4,10 @@
 
 #include "cli/common/cli.h"
 
-#define WRITTEN "2026-11-28" /* a page has to have a date, and a build none of its own */
+/* a manual page needs a date; that of the build would make builds differ */
+#define WRITTEN "2026-11-28"
 
-/* The first n bytes of `text`, of which roff takes none for its own. */
+/* Prints the first n bytes of `text`, with all characters escaped that roff would interpret. */
 static void words(const char *text, size_t n)
 {
     bool begins = true; /* a line */
@@ -38,7 +39,7 @@ static void section(const char *name)
     printf(".SH %s\n", name);
 }
 
-/* Lines as they are, without those that are empty at the end and the beginning. */
+/* Prints lines without filling, without empty lines at the beginning and the end. */
 static void verbatim(const char *lines)
 {
     size_t n = strlen(lines);

@@ -1,4 +1,4 @@
-/* commands.c: the commands of `fovea`, and the words that all of their help shares. */
+/* commands.c: the commands of `fovea`, and the texts that the help of all of them shares. */
 #include <string.h>
 
 #include "cli/common/cli.h"
@@ -9,78 +9,81 @@ enum {
 };
 
 const cli_command cli_commands[] = {
-    {"info", "[--kernels] [--models] [--attentions]", "devices, backends and kernels", cli_info,
-     CLI_TAKES_ISA | CLI_TAKES_JSON,
+    {"info", "[--kernels] [--models] [--attentions]", "lists devices, backends and kernels",
+     cli_info, CLI_TAKES_ISA | CLI_TAKES_JSON,
      .examples = "fovea info\n"
                  "fovea info --models --attentions\n"
                  "fovea info --kernels --json\n"},
-    {"run", "MODEL INPUT...", "labels, features and other outputs of pictures", cli_run,
+    {"run", "MODEL INPUT...", "computes labels, features and other outputs of pictures", cli_run,
      MODEL | CLI_TAKES_PICTURES | CLI_TAKES_STRICT,
      .examples = "fovea run vit-base-patch16-224 photo.jpg --top 3\n"
                  "fovea run dinov2-base photos/ --size 518 --features features.safetensors\n"
                  "fovea run dinov2-base photo.jpg --size 1920x1080 --attention linear:elu1 "
                  "--pca pca.png\n"
                  "fovea run rf-detr-small photo.jpg --boxes boxes.json --overlay drawn.png\n"},
-    {"plan", "MODEL [--size WxH]", "time, memory and steps of a model, before anything runs",
+    {"plan", "MODEL [--size WxH]", "prints time, memory and steps of a model without running it",
      cli_plan, MODEL,
      .examples = "fovea plan dinov2-base --size 1036\n"
                  "fovea plan synthetic:dinov2-b --size 4096 --attention linear:elu1 "
                  "--memory-limit 512\n"},
     {"tune", "[MODEL] [--size LIST], or MODEL --accuracy X PICTURE...",
-     "measures what is fastest here, and keeps it", cli_tune, MODEL | CLI_TAKES_PICTURES,
+     "measures what is fastest on this machine, and saves it", cli_tune, MODEL | CLI_TAKES_PICTURES,
      .examples = "fovea tune dinov2-base --size 518,1036 --time 300\n"
                  "fovea tune dinov2-base --device all -o wisdom.txt\n"
                  "fovea tune dinov2-base --accuracy 0.9995 photos/\n"},
     {"verify", "[MODEL [PICTURE...]] [--kernel TEXT]",
-     "kernels, or a model layer by layer, against references", cli_verify,
+     "checks kernels, or each step of a model, against references", cli_verify,
      MODEL | CLI_TAKES_PICTURES,
      .examples = "fovea verify --kernel gemm\n"
                  "fovea verify --device cl:0\n"
                  "fovea verify dinov2-base photo.jpg --size 518 --dtype f16\n"},
     {"cache", "list|verify|clear|export|import [FILE]",
-     "wisdom, compiled kernels and packed weights on disk", cli_cache,
+     "manages wisdom, compiled kernels and packed weights on disk", cli_cache,
      CLI_TAKES_WISDOM | CLI_TAKES_WEIGHTS_CACHE | CLI_TAKES_JSON,
      .examples = "fovea cache list\n"
                  "fovea cache export wisdom.txt\n"},
 #ifdef CLI_ADAPT
-    {"linearise", "MODEL --data PHOTOS -o OUT", "a softmax checkpoint becomes linear in tokens",
-     cli_linearise, (MODEL & ~(unsigned)CLI_TAKES_SIZE) | CLI_TAKES_PICTURES | CLI_TAKES_STRICT,
+    {"linearise", "MODEL --data PHOTOS -o OUT",
+     "converts a softmax checkpoint to attention that is linear in tokens", cli_linearise,
+     (MODEL & ~(unsigned)CLI_TAKES_SIZE) | CLI_TAKES_PICTURES | CLI_TAKES_STRICT,
      .examples = "fovea linearise dinov2-small --data photos -o linear --budget 60min\n"
                  "fovea linearise dinov2-small --data photos -o linear --resume\n"},
-    {"adapt", "MODEL --stage 1|2|3 --data PATH -o OUT", "linear attention for a softmax checkpoint",
-     cli_adapt, MODEL | CLI_TAKES_PICTURES | CLI_TAKES_STRICT,
+    {"adapt", "MODEL --stage 1|2|3 --data PATH -o OUT",
+     "trains linear attention for a softmax checkpoint", cli_adapt,
+     MODEL | CLI_TAKES_PICTURES | CLI_TAKES_STRICT,
      .examples = "fovea adapt dinov2-small --stage 2 --data photos --attention linear:elu1 -o out\n"
                  "fovea adapt out --stage 3 --data classes --val held-out -o task\n"
                  "fovea adapt dinov2-small --stage 2 --data photos --attention linear:elu1 -o out "
                  "--resume\n"},
 #endif
-    {"lm", "MODEL --ids 1,2,3 [--generate N]", "tokens that follow others, of a language model",
-     cli_lm, MODEL & ~(unsigned)CLI_TAKES_SIZE,
+    {"lm", "MODEL --ids 1,2,3 [--generate N]",
+     "continues a sequence of tokens with a language model", cli_lm,
+     MODEL & ~(unsigned)CLI_TAKES_SIZE,
      .examples = "fovea lm gla-340m --ids 1,523,17 --generate 64\n"
                  "fovea lm gla-340m --ids - --generate 64 --top-k 40 --temperature 0.8 --json\n"},
-    {"eval", "MODEL --data DIR", "how good a model is on pictures with known answers", cli_eval,
-     MODEL | CLI_TAKES_PICTURES | CLI_TAKES_STRICT,
+    {"eval", "MODEL --data DIR", "measures how good a model is on pictures with known answers",
+     cli_eval, MODEL | CLI_TAKES_PICTURES | CLI_TAKES_STRICT,
      .examples = "fovea eval vit-base-patch16-224 --data classes\n"
                  "fovea eval dinov2-linear --data photos --against dinov2-base -o report.md\n"
                  "fovea eval rf-detr-small --data photos --annotations instances.json\n"},
-    {"bench", "gemm|attention|block|model|lm|kernel|floors", "verified speed and memory", cli_bench,
-     MODEL | CLI_TAKES_STRICT,
+    {"bench", "gemm|attention|block|model|lm|kernel|floors",
+     "measures speed and memory, and verifies results", cli_bench, MODEL | CLI_TAKES_STRICT,
      .examples = "fovea bench model dinov2-base --size 518,1036 --attention softmax,linear\n"
                  "fovea bench attention --tokens 256..65536*2 --attention softmax,linear -o md\n"
                  "fovea bench gemm --shape 1024x768x768 --dtype f32 -o jsonl --output gemm.jsonl\n"
                  "fovea bench model dinov2-base --baseline before.json --fail-above 5\n"},
     {"convert", "CHECKPOINT FOLDER [--architecture NAME]",
-     "a folder that runs, of PyTorch's files or quantised ones", cli_convert, 0,
+     "makes a model folder from PyTorch's files or quantised ones", cli_convert, 0,
      .examples = "fovea convert dinov2-base/pytorch_model.bin dinov2-base\n"
                  "fovea convert rf-detr-small.pth rf-detr-small\n"
                  "fovea convert vit_b.pth vit-b --architecture vit_base_patch16_224\n"
                  "fovea convert dinov2-base-int8 dinov2-base-f32\n"},
-    {"completion", "bash|zsh|fish", "writes what completes commands and options in a shell",
-     cli_completion, 0,
+    {"completion", "bash|zsh|fish",
+     "writes a script that completes commands and options in a shell", cli_completion, 0,
      .examples = "source <(fovea completion bash)\n"
                  "fovea completion fish > ~/.config/fish/completions/fovea.fish\n"},
-    {"op", "CASE.safetensors -o OUT.safetensors", "one operator call in the golden files' format",
-     cli_op,
+    {"op", "CASE.safetensors -o OUT.safetensors",
+     "runs one operator call from a file in the golden files' format", cli_op,
      MODEL &
          ~(unsigned)(CLI_TAKES_JSON | CLI_TAKES_SIZE | CLI_TAKES_MODEL | CLI_TAKES_WEIGHTS_CACHE),
      .development = true,

@@ -1,5 +1,4 @@
-/* dataset.c: pictures with what is known of them: a folder with classes or masks, or a packed file.
- */
+/* dataset.c: labelled pictures: a folder with classes, masks or depths, or a packed file. */
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +25,7 @@ static void names_free(struct dirent **names, int n)
     free(names);
 }
 
-/* The names of a folder's pictures. */
+/* The names of the pictures in a folder, sorted. */
 struct names {
     char **list;
     size_t n;
@@ -38,8 +37,8 @@ static size_t stem_size(const char *name)
     return dot ? (size_t)(dot - name) : strlen(name);
 }
 
-/* The file that has these characters before its ending, as `name` has them before its own, and then
- * `more`; NULL: there is none. */
+/* The file in `in` whose name without its ending is the first `stem` characters of `name` followed
+ * by `more`; NULL: there is no such file. */
 static const char *find_stem(const struct names *in, const char *name, size_t stem,
                              const char *more)
 {
@@ -61,7 +60,7 @@ static const char *find_stem(const struct names *in, const char *name, size_t st
     return found;
 }
 
-/* NAME_mask.png, whatever the case of the ending. */
+/* Whether the name is NAME_mask.png, with the ending in any case. */
 static bool is_mask(const char *name)
 {
     const size_t stem = stem_size(name), end = strlen(mask_end);
@@ -69,8 +68,8 @@ static bool is_mask(const char *name)
            strcasecmp(name + stem, ".png") == 0;
 }
 
-/* The mask in the picture's folder, or the file of the same name in `masks_folder`. NULL: the
- * picture has none. */
+/* The mask of picture `name`: NAME_mask.png in the picture's folder, else the file of the same name
+ * in `masks_folder`. NULL: the picture has no mask. */
 static char *mask_of(const char *folder, const struct names *in, const char *masks_folder,
                      const struct names *masks, const char *name)
 {
@@ -89,7 +88,8 @@ static void add_file(dataset *d, char *path, char *mask, uint32_t label)
     d->masks += mask != NULL;
 }
 
-/* The pictures in `folder`, with `label`; NULL: there is no folder of masks. */
+/* Adds the pictures in `folder`, all with `label`. masks_folder NULL: there is no folder of
+ * masks. */
 static int add_folder(dataset *d, const char *folder, const char *masks_folder, uint32_t label)
 {
     struct names in = {0}, masks = {0};
@@ -105,7 +105,7 @@ static int add_folder(dataset *d, const char *folder, const char *masks_folder, 
     return code;
 }
 
-/* The names of the folders in `folder`, in the order of their bytes. Hidden ones are none. */
+/* The names of the folders in `folder`, sorted by bytes, without hidden ones. */
 static int list_folders(struct names *out, const char *folder)
 {
     struct dirent **names;
@@ -131,24 +131,25 @@ static bool has_folder(const char *folder, const char *name)
     return has;
 }
 
-/* Whether the folder holds masks or depths of the pictures in a neighbouring folder `images`. */
+/* Whether folder `name` holds masks or depths for the pictures in the neighbouring folder
+ * `images`. */
 static bool is_truth(const char *folder, const char *name)
 {
     return (strcmp(name, "masks") == 0 || strcmp(name, "depth") == 0) &&
            has_folder(folder, "images");
 }
 
-/* The pictures in `folder` and in the folders in it; those of masks have the same folders in them.
- */
+/* Adds the pictures in `folder` and, recursively, in its subfolders. The folder of masks has the
+ * same subfolders. */
 static int add_tree(dataset *d, const char *folder, const char *masks_folder, uint32_t label,
                     int depth)
 {
     struct names in = {0};
     if (depth > DEPTH)
-        return cli_fail(CLI_INPUT,
-                        "%s: is nested deeper than %d folders; a link back to an outer "
-                        "folder?",
-                        folder, DEPTH);
+        return cli_fail(
+            CLI_INPUT,
+            "%s: is nested deeper than %d folders; remove links that point back to an outer folder",
+            folder, DEPTH);
     int code = add_folder(d, folder, masks_folder, label);
     CLI_THEN(code, list_folders(&in, folder));
     for (size_t i = 0; i < in.n && !code; i++) {
@@ -171,7 +172,8 @@ static void add_class(dataset *d, const char *name)
     d->class_name[d->classes++] = cli_text("%s", name);
 }
 
-/* Whether all pictures from number `first` on are in folders of the folder, not in itself. */
+/* Whether all pictures from number `first` on are in subfolders of the folder, none in the folder
+ * itself. */
 static bool are_deeper(const dataset *d, size_t first, const char *folder)
 {
     const size_t length = strlen(folder);
@@ -181,7 +183,7 @@ static bool are_deeper(const dataset *d, size_t first, const char *folder)
     return true;
 }
 
-/* Each subfolder that holds pictures, at any depth, is a class, in the order of the names. */
+/* Makes a class of each subfolder that holds pictures at any depth, in the order of the names. */
 static int add_classes(dataset *d, const char *folder)
 {
     struct names in = {0};
@@ -209,14 +211,15 @@ static int check_pictures(const dataset *d, const char *where)
     return d->n > 0 ? CLI_OK : cli_fail(CLI_INPUT, "%s: holds no pictures, %s", d->path, where);
 }
 
-/* Reports folders next to pictures, which are left out, as nothing says that they are classes. */
+/* Reports which subfolders are left out because the folder itself holds pictures: they may not be
+ * classes. */
 static int tell_folders(const dataset *d)
 {
     struct names in = {0};
     const int code = list_folders(&in, d->folder);
     if (in.n > 0)
-        cli_tell("%s: holds pictures itself; the %zu folder%s in it, %s%s, %s left out", d->path,
-                 in.n, in.n > 1 ? "s" : "", in.list[0], in.n > 1 ? " and others" : "",
+        cli_tell("%s: holds pictures itself; its %zu folder%s, %s%s, %s left out", d->path, in.n,
+                 in.n > 1 ? "s" : "", in.list[0], in.n > 1 ? " and others" : "",
                  in.n > 1 ? "are" : "is");
     cli_list_free(in.list);
     return code;
@@ -240,8 +243,9 @@ static int open_folder(dataset *d)
     CLI_THEN(code, check_pictures(d, "neither itself nor in folders named by class"));
     for (size_t i = 0; d->masks && i < d->n && !code; i++)
         if (!d->file[i].mask)
-            code =
-                cli_fail(CLI_INPUT, "%s: has no mask, others of %s have", d->file[i].path, d->path);
+            code = cli_fail(CLI_INPUT,
+                            "%s: has no mask, but others in %s do; add it, or remove all masks",
+                            d->file[i].path, d->path);
     return code;
 }
 
@@ -249,8 +253,8 @@ int dataset_check_classes(const dataset *d)
 {
     return !d->deep ? CLI_OK
                     : cli_fail(CLI_INPUT,
-                               "%s: its folders hold folders of pictures, such as %s; --data %s/%s "
-                               "if the classes are in it",
+                               "%s: its folders hold folders of pictures, such as %s; use --data "
+                               "%s/%s if its folders are the classes",
                                d->path, d->file[0].path, d->path, d->class_name[0]);
 }
 
@@ -363,7 +367,7 @@ void dataset_close(dataset *d)
     memset(d, 0, sizeof *d);
 }
 
-/* 255 stays no class, and 0 becomes one. */
+/* Makes class k class k - 1 and class 0 no class (255); 255 stays. */
 static void reduce(uint8_t *mask, size_t pixels)
 {
     for (size_t i = 0; i < pixels; i++)
@@ -384,12 +388,12 @@ static int read_file(dataset_picture *out, const dataset_file *f, bool masked)
     out->own_mask = mask.rgb;
     out->mask = out->own_mask;
     if (mask.width != out->width || mask.height != out->height)
-        return cli_fail(CLI_INPUT, "%s: is %ux%u, its picture %ux%u", f->mask, mask.width,
+        return cli_fail(CLI_INPUT, "%s: is %ux%u, but its picture %ux%u", f->mask, mask.width,
                         mask.height, out->width, out->height);
     return CLI_OK;
 }
 
-/* In the picture's size, whatever the depth picture has. */
+/* Scales the depth picture to the size of its picture, by the nearest pixel. */
 static void take_depth(dataset_picture *out, const cli_image *map, double scale)
 {
     const uint16_t *units = (const uint16_t *)(const void *)map->rgb;

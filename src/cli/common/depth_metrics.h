@@ -6,10 +6,11 @@
 
 enum depth_align {
     DEPTH_AS_IS,
-    DEPTH_MEDIAN, /* times the median of the true depths over that of the found ones */
-    DEPTH_AFFINE, /* what was found is inverse depth up to scale and shift, as relative models give
-                     it: both by least squares on the true inverse depths; then nothing is farther
-                     than the farthest true depth */
+    DEPTH_MEDIAN, /* multiplies by the ratio of the medians: of true depths over found depths */
+    /* The found values are inverse depths up to scale and shift, as models of relative depth give
+     * them. Both are fitted to the true inverse depths by least squares; the resulting depths are
+     * limited to the largest true depth. */
+    DEPTH_AFFINE,
 };
 
 /* Aligns n > 0 found values with true depths > 0, in place. */
@@ -18,7 +19,7 @@ void depth_align(double *found, const double *truth, size_t n, enum depth_align 
 typedef struct depth_errors {
     double abs_rel; /* mean of |found - truth| / truth */
     double rmse;    /* root of the mean of (found - truth)^2 */
-    double delta1;  /* share of max(found / truth, truth / found) < 1.25 */
+    double delta1;  /* share of pixels with max(found / truth, truth / found) < 1.25 */
 } depth_errors;
 
 depth_errors depth_compare(const double *found, const double *truth, size_t n);

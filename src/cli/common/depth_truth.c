@@ -42,10 +42,10 @@ char *depth_truth_path(const char *path, const char *picture)
                     dot ? (int)(dot - in) : (int)strlen(in), in);
 }
 
-/* Where the middle of cell 0 of the output and one cell further are, along one side of a depth
- * picture of `pixels`, which shows what the frame of `frame` pixels does. */
+/* Maps pixels of a depth picture to cells of the model's output along one axis: the centre of pixel
+ * i is at from + step * i cells. */
 typedef struct axis {
-    double from, step; /* cells = from + step * pixel */
+    double from, step; /* in cells; 0 is the centre of cell 0 */
 } axis;
 
 static axis axis_of(uint32_t pixels, uint32_t frame, double left, double covered, uint32_t cells)

@@ -1,4 +1,4 @@
-/* detector.c: what boxes are made of, and where they are in a photograph. */
+/* detector.c: which outputs boxes are computed from, and where boxes are in a photograph. */
 #include <math.h>
 #include <string.h>
 

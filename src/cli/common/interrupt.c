@@ -1,4 +1,4 @@
-/* interrupt.c: notes the first signal that asks to stop. */
+/* interrupt.c: records the first signal that asks the program to stop. */
 #include "cli/common/interrupt.h"
 
 #include <signal.h>
@@ -13,13 +13,13 @@ static void note(int number)
 {
     caught = number;
     if (write(STDERR_FILENO, answer, strlen(answer)) < 0)
-        return; /* nobody reads it: no reason to stop in another way */
+        return; /* stderr is closed, which is not a reason to stop in another way */
 }
 
 void interrupt_catch(const char *unit)
 {
     const struct sigaction once = {.sa_handler = note, .sa_flags = (int)SA_RESETHAND};
-    snprintf(answer, sizeof answer, "%sfovea: finishing this %s; once more: at once\n",
+    snprintf(answer, sizeof answer, "%sfovea: finishing this %s; interrupt again to stop at once\n",
              isatty(STDERR_FILENO) ? "\n" : "", unit); /* the terminal has written ^C */
     sigaction(SIGINT, &once, NULL);
     sigaction(SIGTERM, &once, NULL);

@@ -4,7 +4,7 @@
 
 #include "cli/common/cli.h"
 
-/* Adds a result's single values to `flat`. */
+/* Adds an object's scalar values to `flat`, with keys that begin with `prefix`. */
 static void flatten(json_t *flat, const char *prefix, json_t *object)
 {
     const char *key;

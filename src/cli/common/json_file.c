@@ -6,7 +6,7 @@
 #include "cli/common/cli.h"
 #include "json/json.h"
 
-/* The whole file; NULL: errno says why not. */
+/* Reads the whole file; NULL: failed, and errno says why. */
 static char *read_all(size_t *size, const char *path)
 {
     size_t capacity = 1 << 16;

@@ -4,10 +4,11 @@
 
 #include "cli/common/cli.h"
 
-/* Whether a message was printed before, perhaps by another plan: numbers do not count. */
+/* Whether the same message, apart from its digits, was printed before, perhaps about another
+ * plan. */
 static bool was_said(const char *line)
 {
-    static char **said; /* without digits; for the life of the program */
+    static char **said; /* printed messages without their digits; never freed */
     static size_t n;
     char *form = cli_text("%s", line);
     size_t length = 0;
@@ -25,9 +26,9 @@ static bool was_said(const char *line)
     return false;
 }
 
-/* Writes a log message of the library to stderr: each text once, and not those of the cache, which
- * only report success. FOVEA_LOG=all prints every message, off none, and any other value those that
- * contain it. */
+/* Writes a log message of the library to stderr. By default each text is printed once, and messages
+ * of the cache, which only report success, are left out. FOVEA_LOG=all prints every message, off
+ * none; any other value prints the messages that contain it. */
 static void log_line(const char *line, void *payload)
 {
     const char *filter = payload;

@@ -1,6 +1,5 @@
-/* machine.c: what the operating system shows of this process and of the machine under it: files
- * below /proc and /sys, each of which may be missing.
- */
+/* machine.c: what the operating system reports about this process and the machine, read from files
+ * in /proc and /sys, each of which may be missing. */
 #include "cli/common/machine.h"
 
 #include <glob.h>
@@ -14,7 +13,7 @@
 
 #include "cli/common/cli.h"
 
-#define SLOWER 1.1      /* a spin that takes so much longer shows a lower clock */
+#define SLOWER 1.1      /* if the fixed work takes this many times longer, the clock was lowered */
 #define LOOK_EVERY 0.05 /* seconds, at first */
 
 /* ---- files ---- */
@@ -25,7 +24,7 @@ static const char *root(void)
     return path ? path : "";
 }
 
-/* What follows `key` on the first line of the file that begins with it. */
+/* The rest of the first line that begins with `key`, in the file `path`. */
 static bool read_line(char *out, size_t size, const char *path, const char *key)
 {
     char name[512], line[512];
@@ -45,7 +44,8 @@ static bool read_line(char *out, size_t size, const char *path, const char *key)
     return found;
 }
 
-/* The largest, or the sum, of the numbers in all files that a pattern names; 0 without any. */
+/* The largest number, or with `sum` the sum, in all files that match a pattern; 0 if no file
+ * does. */
 static double read_numbers(const char *pattern, bool sum)
 {
     char path[512], text[64];
@@ -72,8 +72,8 @@ static uint64_t status_bytes(const char *key)
                                                                   : 0;
 }
 
-/* Memory that was freed goes back to the system: else it would be used again without being seen to
- * grow. */
+/* Returns freed memory to the system first: else later allocations would reuse it, and the resident
+ * size would not show them. */
 uint64_t machine_memory_begin(void)
 {
 #ifdef __GLIBC__
@@ -81,7 +81,7 @@ uint64_t machine_memory_begin(void)
 #endif
     FILE *f = fopen("/proc/self/clear_refs", "w");
     if (f) {
-        fputs("5\n", f); /* the peak starts again from here */
+        fputs("5\n", f); /* resets the peak resident size */
         fclose(f);
     }
     return status_bytes("VmRSS");
@@ -94,7 +94,7 @@ uint64_t machine_memory_peak(void)
 
 /* ---- clocks and heat ---- */
 
-/* Dependent multiplications: their time depends on the clock alone. */
+/* A chain of dependent multiplications: their time depends on the clock alone. */
 static double spin_once(void)
 {
     const double begin = cli_seconds();
@@ -138,7 +138,7 @@ void machine_look(machine_state *out)
     };
 }
 
-/* Of looks that fill the room every second one is kept, and the next are half as frequent. */
+/* Halves a full history: keeps every second sample, and doubles the interval between samples. */
 static void thin_out(machine_history *h)
 {
     for (uint32_t i = 0; 2 * i < h->looks; i++)

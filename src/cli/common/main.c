@@ -1,4 +1,4 @@
-/* main.c: the program `fovea`: finds the command. */
+/* main.c: the program `fovea`: finds the command and runs it. */
 #include <stdio.h>
 #include <string.h>
 

@@ -5,7 +5,7 @@
 #include "cli/common/cli.h"
 #include "cli/common/printable.h"
 
-/* A line on stderr. Names in it come from files and folders. */
+/* Writes a line to stderr, without control characters: names in it come from files and folders. */
 static void say(const char *format, va_list args)
 {
     char text[4096];

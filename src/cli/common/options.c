@@ -1,4 +1,4 @@
-/* options.c: the options that commands share, and their meaning. */
+/* options.c: the options that commands share, and how their values are parsed. */
 #include <errno.h>
 #include <getopt.h>
 #include <math.h>
@@ -23,7 +23,7 @@ static const char *const rigors[] = {"estimate", "measure", "exhaustive", NULL};
 static const char *const devices[] = {"auto", "cpu", "cl:0", "cuda:0", NULL}; /* those of most */
 static const char *const cores[] = {"big", "little", "all", NULL};
 
-/* The shared options of all commands. */
+/* Lists the shared options of all commands in `all`; returns how many they are. */
 static size_t shared(cli_option *all, cli_common *c)
 {
     const cli_option common[] = {
@@ -37,59 +37,60 @@ static size_t shared(cli_option *all, cli_common *c)
         {"cores", 0, "WHICH", "big, little, all, or a list: 0,2 or 4-7", &c->cores,
          CLI_TAKES_DEVICE, cores},
         {"attention", 0, "NAME[:MAP]",
-         "instead of the model's own, see fovea info --attentions; A+B@0-3+C@8-: A, but B in "
-         "blocks 0 to 3 and C from 8 on",
+         "attention to use instead of the model's own, see fovea info --attentions; A+B@0-3+C@8-: "
+         "A, but B in blocks 0 to 3 and C from block 8 on",
          &c->attention, CLI_TAKES_PLAN},
         {"dtype", 0, "TYPE", c->half ? c->half : "f32", &c->dtype, CLI_TAKES_PLAN,
          c->stores_int8 ? dtypes : floats},
         {"compute", 0, "TYPE",
          c->products ? c->products : "f32, bf16, int8: what products of matrices multiply",
          &c->compute, CLI_TAKES_PLAN, computes},
-        {"memory-limit", 0, "MIB", "memory that a plan may take, its weights left out",
+        {"memory-limit", 0, "MIB", "memory that a plan may use, weights not included",
          &c->memory_limit, CLI_TAKES_PLAN},
-        {"max-dispatch-ms", 0, "MS", "longest piece of work given to a GPU (20)", &c->max_dispatch,
-         CLI_TAKES_DEVICE},
+        {"max-dispatch-ms", 0, "MS", "longest time of one piece of work given to a GPU (20)",
+         &c->max_dispatch, CLI_TAKES_DEVICE},
         {"wisdom", 0, "FILE",
-         "what fovea tune has found to be fastest, instead of FOVEA_WISDOM; or none", &c->wisdom,
-         CLI_TAKES_WISDOM},
+         "file with what fovea tune has found to be fastest, instead of FOVEA_WISDOM; or none",
+         &c->wisdom, CLI_TAKES_WISDOM},
         {"rigor", 0, "LEVEL",
-         "estimate; measure, exhaustive: first measure what suits where wisdom does not know",
-         &c->rigor, CLI_TAKES_PLAN, rigors},
+         "estimate; measure or exhaustive: measure first what wisdom does not have", &c->rigor,
+         CLI_TAKES_PLAN, rigors},
         {"schedule", 0, "NAME",
          "auto; streamed: some tokens at a time go through many steps, which saves memory; "
          "stepwise: all tokens go through one step after the other",
          &c->schedule, CLI_TAKES_PLAN, schedules},
         {"chunk", 0, "N", "tokens at a time of the streamed schedule", &c->chunk, CLI_TAKES_PLAN},
         {"size", 0, "WxH",
-         "pixels that the model is to see, N means NxN; pictures are scaled to it, up too, by the "
-         "rule of the model's preprocessing",
+         "size in pixels that the model is to see, N means NxN; pictures are scaled to it, also "
+         "up, by the rule of the model's preprocessing",
          &c->size, CLI_TAKES_SIZE},
         {"backend", 0, "NAME",
-         "torchvision, pillow: whose arithmetic resizes pictures, instead of what the model's "
-         "files "
-         "say, or torchvision; timm's models have Pillow's",
+         "torchvision or pillow: whose arithmetic resizes pictures; default: what the model's "
+         "files say, else torchvision; timm's models use Pillow's",
          &c->backend, CLI_TAKES_SIZE, backends},
         {"prefix", 0, "TEXT",
          "tensor name prefix of the model in MODEL's files, such as model.vision_tower.; tensors "
          "without it are not read",
          &c->prefix, CLI_TAKES_MODEL},
         {"weights-cache", 0, "FOLDER",
-         "packed weights are kept there, and mapped by the next process, instead of in "
+         "folder where packed weights are kept and then mapped by the next process, instead of "
          "FOVEA_WEIGHTS_CACHE; or none",
          &c->weights_cache, CLI_TAKES_WEIGHTS_CACHE},
         {"nala-lambda", 0, "X",
-         "of nala in a ViT: lambda, 2 to 8, instead of the model's own, or 3", &c->nala_lambda,
-         CLI_TAKES_MODEL},
-        {"pola-alpha", 0, "X", "of pola in a ViT: alpha, to 16, instead of the model's own, or 4",
+         "lambda of nala attention in a ViT, 2 to 8, instead of the model's own, or 3",
+         &c->nala_lambda, CLI_TAKES_MODEL},
+        {"pola-alpha", 0, "X",
+         "alpha of pola attention in a ViT, up to 16, instead of the model's own, or 4",
          &c->pola_alpha, CLI_TAKES_MODEL},
         {"q-scale", 0, "X",
-         "queries of linear attention in a ViT are multiplied by it, instead of by the model's own",
+         "factor of the queries of linear attention in a ViT, instead of the model's own",
          &c->q_scale, CLI_TAKES_MODEL},
-        {"linear-heads", 0, "N", "heads of linear attention in a ViT, if not as many as it has",
-         &c->linear_heads, CLI_TAKES_MODEL},
+        {"linear-heads", 0, "N",
+         "heads of linear attention in a ViT, if not as many as the model has", &c->linear_heads,
+         CLI_TAKES_MODEL},
         {"no-exif", 0, NULL,
-         "pictures as they are stored, not turned upright by their EXIF orientation", &c->no_exif,
-         CLI_TAKES_PICTURES},
+         "leaves pictures as they are stored, not turned upright by their EXIF orientation",
+         &c->no_exif, CLI_TAKES_PICTURES},
         {"strict", 0, NULL,
          "an unstable measurement is a failure; a broken picture ends the command at once",
          &c->strict, CLI_TAKES_STRICT},
@@ -99,7 +100,8 @@ static size_t shared(cli_option *all, cli_common *c)
     return sizeof common / sizeof *common;
 }
 
-/* A command that has more than OPTIONS_MAX options fails whenever it is called. */
+/* Adds an option. If a command has more than OPTIONS_MAX options, it fails whenever it is
+ * called. */
 static void add(cli_option *all, size_t *n, const cli_option *one)
 {
     if (*n == OPTIONS_MAX)
@@ -123,7 +125,7 @@ static size_t gather(cli_option *all, const cli_command *self, cli_common *c, co
 
 enum { HELP_COLUMN = 33, HELP_WIDTH = 100 };
 
-/* The words of `text`, wrapped, from HELP_COLUMN on. */
+/* Prints the words of `text`, wrapped, from column HELP_COLUMN on. */
 static void help_words(const char *text)
 {
     size_t at = HELP_COLUMN;
@@ -177,7 +179,7 @@ int cli_describe(const cli_command *command, cli_describer *to, void *payload)
     return code;
 }
 
-/* An option that the command has not. */
+/* Reports an option that the command does not have. */
 static int unknown(const cli_command *self, const cli_option *all, size_t n, const char *given)
 {
     cli_option common[OPTIONS_MAX];
@@ -246,14 +248,15 @@ int cli_parse(int *first, const cli_command *self, cli_common *common, const cli
         else
             *(bool *)o->target = true;
     }
-    if (common->weights_cache) /* of every model that the command loads */
+    if (common->weights_cache) /* for every model that the command loads */
         setenv("FOVEA_WEIGHTS_CACHE",
                strcmp(common->weights_cache, "none") == 0 ? "" : common->weights_cache, 1);
     *first = optind;
     return CLI_OK;
 }
 
-/* How many letters have to be put in, left out or changed to make one text of the other. */
+/* Edit distance: how many letters must be inserted, deleted or changed to turn one text into the
+ * other. */
 static size_t distance(const char *a, const char *b)
 {
     enum { MOST = 32 };
@@ -375,7 +378,8 @@ int cli_wisdom(const cli_common *c)
     loaded = cli_text("%s", c->wisdom);
     if (none || (c->new_wisdom && access(c->wisdom, F_OK) != 0))
         return CLI_OK;
-    return cli_check(fovea_wisdom_load(c->wisdom, NULL)); /* the library would only log a failure */
+    /* if the library loads it by itself, it only logs a failure */
+    return cli_check(fovea_wisdom_load(c->wisdom, NULL));
 }
 
 int cli_linear_form(fovea_linear_attention_params *out, const cli_common *c)
@@ -470,7 +474,7 @@ static int no_list(const char *option, const char *text)
                     LIST_MOST);
 }
 
-/* Unfolds "256..65536*2" or "1..8+1" into `list`, from *n on. */
+/* Expands "256..65536*2" or "1..8+1" into `list`, from index *n on. */
 static int unfold(char **list, size_t *n, const char *option, const char *item)
 {
     unsigned long long low, high, step;

@@ -10,7 +10,7 @@
 
 #include "cli/common/cli.h"
 
-#define NAME_MOST 255 /* bytes, on the file systems that matter */
+#define NAME_MOST 255 /* bytes, in the file systems that are common */
 #define DIGITS 20     /* of a random number */
 
 static int failed(const char *path, const char *problem)
@@ -35,31 +35,32 @@ bool cli_is_folder(const char *path)
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-/* NAME.NUMBER.tmp in the folder of `path`, a name that nobody can foresee. */
+/* NAME.NUMBER.tmp in the folder of `path`, with a random number that cannot be predicted. */
 static char *temporary(const char *path)
 {
     const size_t name = strlen(cli_file_name(path)), longest = NAME_MOST - DIGITS - strlen("..tmp");
     const size_t cut = name > longest ? name - longest : 0;
     unsigned long long number = 0;
     if (getentropy(&number, sizeof number) != 0)
-        number = (unsigned long long)getpid(); /* O_EXCL keeps this safe as well */
+        number = (unsigned long long)getpid(); /* predictable, but O_EXCL prevents attacks too */
     return cli_text("%.*s.%llu.tmp", (int)(strlen(path) - cut), path, number);
 }
 
 #ifdef O_TMPFILE
 
-/* A file without a name in the folder of `path`, which goes when the program is killed; else -1. */
+/* Opens a file without a name in the folder of `path`; it disappears if the program is killed. -1:
+ * failed. */
 static int open_nameless(const char *path)
 {
     int fd = -1;
     char *folder = cli_folder(path);
-    if (access("/proc/self/fd", X_OK) == 0) /* where it is given its name */
+    if (access("/proc/self/fd", X_OK) == 0) /* needed later, to give the file its name */
         fd = open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
     free(folder);
     return fd;
 }
 
-/* Links a nameless file to its temporary name; `file` is still open. */
+/* Links a nameless file, still open as `file`, to its temporary name. */
 static int name_it(const cli_output *o)
 {
     char *fd = cli_text("/proc/self/fd/%d", fileno(o->file));
@@ -121,7 +122,8 @@ int cli_output_check(const char *path)
     return CLI_OK;
 }
 
-/* A device, a pipe or a link is written as it is, and so is a file in a folder that is not ours. */
+/* Opens a temporary file, which cli_output_end renames. Devices, pipes and links are written
+ * directly, and so are files in a folder that we may not write to. */
 int cli_output_begin(cli_output *o, const char *path)
 {
     struct stat st;

@@ -2,7 +2,7 @@
 #ifndef FOVEA_CLI_PRINTABLE_H
 #define FOVEA_CLI_PRINTABLE_H
 
-/* Replaces the characters that a terminal would obey, those of UTF-8 too. */
+/* Replaces control characters, which a terminal would obey, including those encoded in UTF-8. */
 static inline void cli_make_printable(char *text)
 {
     for (unsigned char *c = (unsigned char *)text; *c; c++)

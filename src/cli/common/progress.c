@@ -1,7 +1,8 @@
 /* progress.c: a line on the terminal that shows that the program works, and how far it is.
  *
- * A thread draws it once a second, because a large picture or one step of a verification keeps the
- * caller busy for longer than a person waits without a sign. It is there only on a terminal.
+ * A thread draws it once a second: a large picture or one step of a verification keeps the caller
+ * busy for longer than users would wait without a sign of life. Without a terminal there is neither
+ * thread nor line.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -11,11 +12,12 @@
 
 #include "cli/common/cli.h"
 
-#define FIRST 1.0 /* seconds before there is anything to see */
+#define FIRST 1.0 /* seconds before the line appears */
 #define NEXT 0.1
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static cli_progress *top; /* what is shown; others wait below it */
+/* the innermost task, which is shown; the ones around it wait in `below` */
+static cli_progress *top;
 static bool ticking;
 
 double cli_seconds(void)

@@ -1,13 +1,13 @@
-/* report.c: the parts that results share, as text and as JSON. */
+/* report.c: the parts that the results of commands share, as text and as JSON. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/common/machine.h"
 #include "cli/common/cli.h"
+#include "cli/common/machine.h"
 
-/* Bytes of the character of UTF-8 at the beginning of `text`; 0: there is none. */
+/* Length in bytes of the UTF-8 character at the beginning of `text`; 0: the bytes are not valid. */
 static size_t character(const char *text)
 {
     size_t n = 1 + ((unsigned char)*text >= 0xc0) + ((unsigned char)*text >= 0xe0) +

@@ -1,5 +1,5 @@
-/* segment_metrics.h: intersection over union of the classes of pixels, and how many pixels have
- * theirs. */
+/* segment_metrics.h: intersection over union of the classes of pixels, and the share of pixels with
+ * the right class. */
 #ifndef FOVEA_CLI_SEGMENT_METRICS_H
 #define FOVEA_CLI_SEGMENT_METRICS_H
 
@@ -9,29 +9,32 @@
 
 #include <fovea/results.h>
 
-enum { SEGMENT_CLASSES = 256, SEGMENT_NO_CLASS = 255 }; /* of a mask, a byte a pixel */
+/* of a mask, which has one byte per pixel */
+enum { SEGMENT_CLASSES = 256, SEGMENT_NO_CLASS = 255 };
 
-/* Pixels of a class: that have it, that were found to have it, both; and all that were judged. */
+/* Number of pixels for each class: that truly have it, that were found to have it, both; and the
+ * number of all judged pixels. */
 typedef struct segment_counts {
     uint64_t truth[SEGMENT_CLASSES], found[SEGMENT_CLASSES], both[SEGMENT_CLASSES];
     uint64_t seen;
 } segment_counts;
 
-/* Whether a pixel is judged: its class is known, and it is in the part that the model saw. */
+/* Whether a pixel is judged: its true class is known, and it is in the part of the picture that the
+ * model saw. */
 static inline bool segment_judged(uint8_t truth, uint16_t found)
 {
     return truth != SEGMENT_NO_CLASS && found != FOVEA_NO_CLASS;
 }
 
-/* Classes that are found are below SEGMENT_CLASSES. */
+/* Adds the pixels of a picture. Found classes are below SEGMENT_CLASSES. */
 void segment_count(segment_counts *out, const uint8_t *truth, const uint16_t *found, size_t pixels);
 
-/* Whether any pixel has class k, or was found to have it. */
+/* Whether any pixel truly has class k or was found to have it. */
 bool segment_present(const segment_counts *n, int k);
-/* Intersection over union of a class that is present. */
+/* Intersection over union of a class that is present (segment_present). */
 double segment_iou(const segment_counts *n, int k);
 
-/* Not numbers where no pixel was judged. */
+/* The values are NaN if no pixel was judged. */
 typedef struct segment_scores {
     double miou; /* the mean over classes that are present */
     double pixel_accuracy;

@@ -1,4 +1,4 @@
-/* session.c: a model on a device, as the shared options say. */
+/* session.c: opens a model on a device as the shared options say. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,7 +6,7 @@
 
 #include "cli/common/cli.h"
 
-/* All that can be wrong about a device was typed. */
+/* FOVEA_EINVAL about a device is an error in the command line: its text was typed by the user. */
 static int check_device(fovea_status status)
 {
     return status == FOVEA_EINVAL ? cli_fail(CLI_USAGE, "%s", fovea_error()) : cli_check(status);
@@ -20,7 +20,7 @@ int cli_open_device(fovea_device **out, const cli_settings *s)
 static int load_model(fovea_model **out, const char *path, const fovea_model_options *options)
 {
     fovea_status status = fovea_model_load_with(out, path, options);
-    /* A model that is not known here is bad input, not a missing feature of this machine. */
+    /* An unknown model is bad input, not a missing feature of this machine. */
     return status == FOVEA_ENOTSUP ? cli_fail(CLI_INPUT, "%s", fovea_error()) : cli_check(status);
 }
 
@@ -41,7 +41,7 @@ int cli_load_student(fovea_model **out, const char *folder)
     return load_model(out, folder, &options);
 }
 
-/* Frames have the size that the model sees. */
+/* Sets the size of frames to what the model sees. */
 static void set_frame(fovea_plan_options *out, const cli_settings *s, const fovea_model *model)
 {
     const fovea_preprocess p = cli_preprocess(s, model);
@@ -50,7 +50,7 @@ static void set_frame(fovea_plan_options *out, const cli_settings *s, const fove
     cli_picture_size(&out->frame.width, &out->frame.height, &p, &info);
 }
 
-/* The fastest for the model at --size. */
+/* Opens the device on which the model is fastest at --size, according to wisdom. */
 static int open_best(cli_session *s)
 {
     fovea_plan_options options = FOVEA_PLAN_OPTIONS_INIT;
@@ -102,7 +102,7 @@ int cli_settle_compute(fovea_compute *out, const fovea_model *model, fovea_devic
     return CLI_OK;
 }
 
-/* Whether plans tune, and what they find has a file to be kept in. */
+/* Whether plans tune and there is a file to save the measurements in. */
 static bool keeps_wisdom(const cli_session *s)
 {
     char path[4096];

@@ -1,4 +1,4 @@
-/* text.c: texts that are made, and what they end with. */
+/* text.c: formatted texts on the heap, and tests of their endings. */
 #include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>

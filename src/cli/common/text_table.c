@@ -30,7 +30,7 @@ void table_put(text_table *t, const char *format, ...)
     add(t, cli_text("%s", text));
 }
 
-/* Characters, of which UTF-8 may have several bytes. */
+/* The number of characters: bytes of UTF-8 that do not continue one. */
 static size_t characters(const char *text)
 {
     size_t n = 0;

@@ -10,16 +10,16 @@
 enum { TABLE_COLUMNS = 20 };
 
 typedef struct text_table {
-    char **cell; /* row by row, the heads first */
+    char **cell; /* row by row, headings first */
     size_t columns, cells;
 } text_table;
 
-/* Heads of the columns, NULL at the end. Columns whose head begins with '<' are aligned left,
- * others right. */
+/* Starts a table with these headings, ended by NULL. Columns whose heading begins with '<' are
+ * aligned left, others right. */
 void table_begin(text_table *t, const char *const *heads);
 /* The next cell of the current row. */
 void table_put(text_table *t, const char *format, ...) CLI_PRINTF(2, 3);
-/* Writes it, with an empty line after it, and frees it. */
+/* Writes the table, followed by an empty line, and frees it. */
 void table_end(text_table *t, FILE *to, bool markdown);
 
 #endif

@@ -1,11 +1,10 @@
-/* warnings.c: what whoever runs a plan should hear of it and of its pictures, on stderr. */
+/* warnings.c: what users should know about a plan and about preprocessing, on stderr. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/common/cli.h"
 
-/* Says `text`, which is freed, unless it was the last that was said; *last lives as long as the
- * program. */
+/* Prints and frees `text`, unless it equals the one printed last; *last is never freed. */
 static void tell_once(char **last, char *text)
 {
     if (*last && strcmp(*last, text) == 0) {
@@ -56,7 +55,7 @@ void cli_tell_untrained(const fovea_plan_info *plan)
         tell_once(&last, cli_text("warning: %s", plan->untrained));
 }
 
-/* Of a plan's time; less is what merges of a few rows take. */
+/* Share of a plan's time below which nothing is said: merging a few rows takes that much. */
 #define REFERENCE_SHARE 0.005
 
 char *cli_reference_text(const fovea_plan_info *plan)
@@ -64,10 +63,9 @@ char *cli_reference_text(const fovea_plan_info *plan)
     const double share = plan->seconds > 0 ? plan->reference_seconds / plan->seconds : 0;
     return share < REFERENCE_SHARE
                ? NULL
-               : cli_text(
-                     "steps with %.0f %% of the estimated time have no kernel of their own and "
-                     "run on the plain C reference; `fovea plan MODEL --steps` marks them",
-                     100 * share);
+               : cli_text("steps with %.0f %% of the estimated time have no optimised kernel and "
+                          "run on the plain C reference; `fovea plan MODEL --steps` marks them",
+                          100 * share);
 }
 
 void cli_tell_reference(const fovea_plan_info *plan)
