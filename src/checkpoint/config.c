@@ -6,7 +6,7 @@
 
 #define PIXELS 65536
 #define NAME_MOST 120
-#define KEY_MOST 48 /* of a list's name in a message */
+#define KEY_MOST 48 /* maximum characters of a list's name in a message */
 
 static fovea_status parse(json_t **out, const char *file, const char *text, uint64_t size,
                           unsigned flags)
@@ -96,7 +96,7 @@ fovea_status fv_config_float(float *out, const fv_config *c, const char *key, do
                                                : fail_number(c, key, "a number", min, max);
 }
 
-/* A message about one item of a list. */
+/* Fails with a message about one item of a list. */
 static fovea_status fail_item(const fv_config *c, const char *key, uint32_t i, const char *what,
                               double min, double max)
 {

@@ -1,4 +1,4 @@
-/* field_list.c: fields that a file may have. */
+/* field_list.c: checks that a file has only fields that are allowed. */
 #include "checkpoint/field_list.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
-/* foreign.c: files of PyTorch, and names of the Hugging Face hub, for a model. */
+/* foreign.c: messages for a path that is a file of PyTorch, or a name on the Hugging Face hub,
+ * instead of a model. */
 #include "checkpoint/foreign.h"
 
 #include <stdbool.h>
@@ -13,7 +14,8 @@
 
 /* ---- files of PyTorch ---- */
 
-/* Where `folder` has no configuration, the command has to say what the weights are of. */
+/* Whether `folder` has a configuration; without one, `fovea convert` must be told the architecture.
+ */
 static fovea_status describes(bool *out, const char *folder)
 {
     static const char *const names[] = {"config.json", "open_clip_config.json"};
@@ -30,13 +32,13 @@ static fovea_status describes(bool *out, const char *folder)
 static fovea_status fail_with_command(const char *path, const char *out, bool described)
 {
     return fv_fail(FOVEA_EFORMAT,
-                   "%s: PyTorch's own format, which is not read; "
-                   "\"fovea convert %s %s%s\" makes %s a model, and runs no code of it",
+                   "%s: is in PyTorch's own format, which is not supported; "
+                   "\"fovea convert %s %s%s\" makes %s a model, and runs no code from the file",
                    path, path, out, described ? "" : " --architecture NAME", out);
 }
 
-/* The command converts into the file's own folder if that describes the model, else into a new
- * folder named after the file. */
+/* The suggested command converts into the file's own folder if that has a configuration, else into
+ * a new folder named after the file. */
 fovea_status fv_foreign_fail_file(const char *path)
 {
     char *folder, *stem = NULL;
@@ -56,7 +58,8 @@ fovea_status fv_foreign_fail_file(const char *path)
     return status;
 }
 
-/* How hubs name checkpoints of PyTorch, in the order in which `fovea convert` takes them. */
+/* Usual names of PyTorch checkpoints on hubs, in the order in which `fovea convert` looks for them.
+ */
 static const char *const usual[] = {"pytorch_model.bin", "pytorch_model.bin.index.json",
                                     "open_clip_pytorch_model.bin"};
 static const char *const endings[] = {".bin", ".pth", ".pt", ".ckpt", ".pth.tar", NULL};
@@ -68,7 +71,7 @@ static bool ends_with_one(const char *path, const char *const *one)
     return *one != NULL;
 }
 
-/* The first such file by name, of those that end as PyTorch's do. */
+/* Keeps in *ctx the alphabetically first file with an ending of PyTorch's. */
 static fovea_status keep_first(void *ctx, const char *path)
 {
     char **first = ctx;
@@ -79,7 +82,7 @@ static fovea_status keep_first(void *ctx, const char *path)
     return fv_mem_text(first, path, FV_MEM_MODEL);
 }
 
-/* *out NULL: there is none. */
+/* *out NULL: the folder has no PyTorch checkpoint. */
 static fovea_status find_checkpoint(char **out, const char *folder)
 {
     *out = NULL;
@@ -100,18 +103,19 @@ fovea_status fv_foreign_fail_folder(const char *folder)
     fovea_status status = find_checkpoint(&file, folder);
     FV_THEN(status, describes(&described, folder));
     if (status == FOVEA_OK)
-        status = file ? fail_with_command(file, folder, described)
-                      : fv_fail(FOVEA_EIO,
-                                "%s: neither model.safetensors nor model.safetensors.index.json "
-                                "is there",
-                                folder);
+        status = file
+                     ? fail_with_command(file, folder, described)
+                     : fv_fail(FOVEA_EIO,
+                               "%s: has neither model.safetensors nor model.safetensors.index.json",
+                               folder);
     fv_mem_free(file);
     return status;
 }
 
 /* ---- names of the hub ---- */
 
-/* OWNER/NAME, of letters, digits and "-_."; a path that begins with a dot is none, and no file. */
+/* Whether a path may be OWNER/NAME on the hub: letters, digits and "-_.". A path that begins with a
+ * dot, or ends like a file, is not. */
 static bool is_hub_name(const char *path)
 {
     static const char owner[] = ALPHANUMERIC "-_", name[] = ALPHANUMERIC "-_.";
@@ -126,11 +130,12 @@ static bool is_hub_name(const char *path)
 fovea_status fv_foreign_fail_nothing(const char *path)
 {
     if (is_hub_name(path))
-        return fv_fail(FOVEA_EIO,
-                       "%s: no such file or folder; of a model of the Hugging Face hub fetch "
-                       "config.json, model.safetensors and preprocessor_config.json into one, from "
-                       "https://huggingface.co/%s/resolve/main/FILE",
-                       path, path);
+        return fv_fail(
+            FOVEA_EIO,
+            "%s: no such file or folder; to use a model of the Hugging Face hub, fetch "
+            "config.json, model.safetensors and preprocessor_config.json into a folder, from "
+            "https://huggingface.co/%s/resolve/main/FILE",
+            path, path);
     return fv_fail(FOVEA_EIO,
                    "%s: no such file or folder; a model is a folder with config.json and "
                    "model.safetensors, or synthetic:NAME",

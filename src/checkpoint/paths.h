@@ -4,7 +4,7 @@
 
 #include "base/status.h"
 
-/* The folder of a checkpoint: `path` itself, or the folder of that file; to be freed with
+/* The folder of a checkpoint: `path` itself, or the folder that has the file `path`. Free it with
  * fv_mem_free. */
 fovea_status fv_path_folder(char **out, const char *path);
 /* "folder/name", to be freed with fv_mem_free. */

@@ -1,5 +1,5 @@
-/* processor.c: preprocessing rules: those of families, and those of files that transformers writes.
- */
+/* processor.c: preprocessing rules: the defaults of families, and those in files that transformers
+ * writes. */
 #include "checkpoint/processor.h"
 
 #include <math.h>
@@ -9,15 +9,15 @@
 #include "base/num.h"
 #include "checkpoint/processor_classes.h"
 
-#define SWIN_UNCROPPED 384 /* pixels from which on Swin's rule crops nothing */
-#define VALUE_LIMIT 1e6    /* of means and deviations */
+#define SWIN_UNCROPPED 384 /* from this number of pixels on, Swin's rule does not crop */
+#define VALUE_LIMIT 1e6    /* limit of means and standard deviations */
 #define PIXELS 65536
 
 /* ---- families ---- */
 
 static const fv_processor_colours3 as_is = {{0, 0, 0}, {1, 1, 1}};
 
-/* Edges for a native size of 224; others are in proportion. */
+/* edge, crop: pixels for a native size of 224; for other sizes they are scaled in proportion. */
 static const struct rule {
     fovea_resize resize;
     fovea_filter filter;
@@ -79,7 +79,7 @@ static void pad_to(fovea_preprocess *p, fovea_pad pad, uint32_t width, uint32_t 
     p->pad_height = height;
 }
 
-/* Settings specific to a rule, apart from the sizes that scale with the picture. */
+/* Settings that only one rule has, other than the sizes that scale with the picture. */
 static void set_own(fovea_preprocess *p, enum fv_processor rule, uint32_t w, uint32_t h)
 {
     const uint32_t side = w < h ? w : h;
@@ -150,7 +150,7 @@ fovea_preprocess fv_processor_default(enum fv_processor rule, uint32_t native_wi
 
 /* ---- values ---- */
 
-/* What is null is false to a class of transformers, not what it is without the field. */
+/* transformers takes null as false, while a missing field gets the default of the class. */
 static bool is_null(const fv_config *c, const char *key)
 {
     return json_is_null(json_object_get(c->object, key));
@@ -218,7 +218,7 @@ fovea_status fv_processor_colours(fovea_preprocess *out, const fv_config *c, con
     "pixels, [height, width], or an object with \"height\" and \"width\", \"shortest_edge\", "     \
     "\"longest_edge\", both edges, or \"max_height\" and \"max_width\""
 
-/* One of the sides of a size; null is none. */
+/* Reads one side of a size; null means that this side is not given. */
 static fovea_status read_side(fv_processor_size *out, const fv_config *c, const char *key,
                               const char *side)
 {
@@ -242,7 +242,8 @@ static fovea_status read_side(fv_processor_size *out, const fv_config *c, const 
     return fv_config_fail(c, key, SIZES);
 }
 
-/* Leaves *out as it is without the field; null leaves no size. `square`: what one number means. */
+/* Reads a size. Without the field *out is unchanged; null clears it. `square`: a single number is
+ * both sides, else the shortest edge. */
 static fovea_status read_size(fv_processor_size *out, const fv_config *c, const char *key,
                               bool square)
 {
@@ -275,17 +276,18 @@ static fovea_status read_size(fv_processor_size *out, const fv_config *c, const 
 static fovea_status refuse_size(const fv_config *c, const fv_processor_class *class,
                                 const char *needed)
 {
-    return fv_fail(FOVEA_ENOTSUP,
-                   "%s: a \"size\" of this kind is not for %sImageProcessor, which needs %s",
-                   c->file, class->name, needed);
+    return fv_fail(
+        FOVEA_ENOTSUP,
+        "%s: this kind of \"size\" is not possible with %sImageProcessor, which needs %s", c->file,
+        class->name, needed);
 }
 
 /* ---- classes ---- */
 
-/* Everything in a file except its numbers. */
+/* What is known while a file is read. */
 struct reading {
     const fv_config *c;
-    const fv_processor_class *class; /* or NULL: the family's rule, which has no name */
+    const fv_processor_class *class; /* NULL: no class is named, so the family's rule applies */
     fovea_preprocess *out;
     fv_processor_size size, crop_size, pad_size;
     bool resizes, crops, rescales, normalises, converts, pads;
@@ -310,7 +312,7 @@ static fovea_status find_class(struct reading *r, const fv_processor_file *file)
                ? FOVEA_OK
                : fv_fail(
                      FOVEA_ENOTSUP,
-                     "%s: \"%s\" is \"%.60s\", which is not known; the nearest that is known "
+                     "%s: \"%s\" is \"%.60s\", which is not known; the most similar known class "
                      "is %sImageProcessor. If it does the same, add \"fovea\": {\"preprocess\": "
                      "{\"%s\": \"%sImageProcessor\"}} to config.json, with the fields in which "
                      "they differ",
@@ -350,7 +352,7 @@ static fovea_status read_sizes(struct reading *r)
     FV_TRY(read_flag(&square, r->c, "default_to_square"));
     FV_TRY(read_size(&r->size, r->c, "size", square));
     square = false;
-    FV_TRY(read_flag(&square, r->c, "use_square_size")); /* of CLIP's class, whatever "size" says */
+    FV_TRY(read_flag(&square, r->c, "use_square_size")); /* in CLIP's class, whatever "size" is */
     if (square)
         r->size = (fv_processor_size){.width = 224, .height = 224};
     if (way(r) == FV_WAY_DETR && is_null(r->c, "size"))
@@ -411,7 +413,7 @@ static void resize_to(fovea_preprocess *p, uint32_t width, uint32_t height)
     p->resize_height = height;
 }
 
-/* The resize of a class that has none of its own. */
+/* The resize of classes without a resize of their own. */
 static fovea_status resize_plain(struct reading *r)
 {
     fovea_preprocess *p = r->out;
@@ -447,7 +449,8 @@ static fovea_status crop_plain(struct reading *r)
                                 "\"height\" and \"width\" where \"do_center_crop\" is true");
 }
 
-/* Zeros to "pad_size"; without one a picture is padded to the largest of its batch, itself. */
+/* Pads with zeros to "pad_size". Without it pictures are padded to the largest of their batch: here
+ * a batch is one picture, so nothing is padded. */
 static fovea_status pad_plain(struct reading *r)
 {
     const fv_processor_size *s = &r->pad_size;
@@ -473,7 +476,7 @@ static fovea_status read_plain(struct reading *r)
     return r->class ? pad_plain(r) : FOVEA_OK;
 }
 
-/* The overview picture that accompanies the tiles. */
+/* The whole picture, scaled down, that a model gets in addition to its tiles. */
 static fovea_status read_whole(struct reading *r)
 {
     const uint32_t side = r->size.shortest;
@@ -488,7 +491,7 @@ static fovea_status read_whole(struct reading *r)
 
 static fovea_status read_rescaled(struct reading *r)
 {
-    /* What is not rescaled stays bytes. */
+    /* Only pictures that are rescaled before they are resized are resized as floats. */
     r->out->resample = r->rescales ? FOVEA_RESAMPLE_FLOAT : FOVEA_RESAMPLE_TORCHVISION;
     FV_TRY(resize_plain(r));
     return crop_plain(r);

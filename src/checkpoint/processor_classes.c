@@ -1,6 +1,5 @@
-/* processor_classes.c: defaults of image processors, as of transformers 5.24, and the fields of
- * their files.
- */
+/* processor_classes.c: the classes of image processors, their defaults in transformers 5.24, and
+ * the fields of their files. */
 #include "checkpoint/processor_classes.h"
 
 #include <stdio.h>
@@ -18,8 +17,9 @@ const fv_processor_colours3 fv_colours_imagenet = {{0.485f, 0.456f, 0.406f},
                                                {0.26862954f, 0.26130258f, 0.27577711f}},
                             fv_colours_half = {{0.5f, 0.5f, 0.5f}, {0.5f, 0.5f, 0.5f}};
 
-/* Those that change no pixel of a picture from a file: names of classes, forms of what comes in and
- * goes out, numbers of tokens. The last have one value that changes nothing. */
+/* The common fields that are read, and those that do not change how a picture from a file is
+ * preprocessed: names of classes, formats of input and output, numbers of tokens. Fields with "="
+ * are allowed only with that value. */
 const char fv_processor_fields[] =
     "auto_map backend crop_size data_format default_to_square device disable_grouping "
     "do_center_crop do_convert_rgb do_normalize do_pad do_reduce_labels do_rescale do_resize "
@@ -113,7 +113,8 @@ static const fv_processor_class classes[] = {
 #undef WITHIN
 #define CLASSES (sizeof classes / sizeof *classes)
 
-/* How many characters are to be changed, added or left out to make one name of the other. */
+/* Edit distance: the number of characters to change, add or remove to turn one name into the other.
+ */
 static size_t distance(const char *a, const char *b)
 {
     size_t row[NAME_MOST + 1];
@@ -132,7 +133,7 @@ static size_t distance(const char *a, const char *b)
     return row[n];
 }
 
-/* The length of the name without what follows the class's own. */
+/* Length of a name without its ending, such as "ImageProcessorFast"; 0: it has no such ending. */
 static size_t stem(const char *name)
 {
     static const char *const endings[] = {ENDING,     ENDING "Fast",     ENDING "Pil",

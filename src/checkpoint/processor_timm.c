@@ -1,6 +1,5 @@
-/* processor_timm.c: preprocessing as timm and OpenCLIP have it, both with Pillow and torchvision's
- * CenterCrop.
- */
+/* processor_timm.c: preprocessing of timm and OpenCLIP, both of which use Pillow and torchvision's
+ * CenterCrop. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +9,7 @@
 #include "checkpoint/processor_classes.h"
 
 #define PIXELS 65536
-#define TIMM_CROP 0.875 /* "crop_pct" where a file has none */
+#define TIMM_CROP 0.875 /* "crop_pct" if a file does not have it */
 
 static void set_colours(fovea_preprocess *out, const fv_processor_colours3 *colours)
 {
@@ -18,7 +17,7 @@ static void set_colours(fovea_preprocess *out, const fv_processor_colours3 *colo
     memcpy(out->std, colours->std, sizeof out->std);
 }
 
-/* Where old files have the fields. */
+/* Whether the file itself has the fields, as old files do. */
 static bool in_file_itself(const fv_config *config)
 {
     static const char *const fields[] = {"mean", "std", "crop_pct", "interpolation", "input_size"};
@@ -28,7 +27,7 @@ static bool in_file_itself(const fv_config *config)
     return false;
 }
 
-/* A side becomes this long before its crop. */
+/* Length of a side after the resize, before the crop. */
 static uint32_t scaled(uint32_t side, double part)
 {
     const double whole = floor(side / part);
@@ -49,7 +48,7 @@ static fovea_status read_input(fovea_preprocess *out, const fv_config *c)
 static fovea_status read_crop(fovea_preprocess *out, const fv_config *c)
 {
     const char *mode = "center";
-    float part = 1; /* checks the range; the quotient is one of doubles */
+    float part = 1; /* only checks the range; the division is in double precision */
     FV_TRY(fv_config_float(&part, c, "crop_pct", 0.05, 1));
     FV_TRY(fv_config_text(&mode, c, "crop_mode"));
     const json_t *given = fv_config_get(c, "crop_pct");
@@ -87,7 +86,7 @@ fovea_status fv_processor_read_timm(fovea_preprocess *out, bool *found, const fv
     out->crop = FOVEA_CROP_EVEN;
     const json_t *filter = fv_config_get(&c, "interpolation");
     if (json_is_string(filter) && strcmp(json_string_value(filter), "random") == 0)
-        out->filter = FOVEA_FILTER_BILINEAR; /* of training alone, where one is drawn */
+        out->filter = FOVEA_FILTER_BILINEAR; /* "random" is for training */
     else
         FV_TRY(fv_processor_filter(&out->filter, &c, "interpolation"));
     FV_TRY(fv_processor_colours(out, &c, "mean", "std"));
@@ -99,7 +98,7 @@ fovea_status fv_processor_read_timm(fovea_preprocess *out, bool *found, const fv
 
 static const char preprocess_cfg[] = "fill_color interpolation mean mode=RGB resize_mode size std";
 
-/* "size", else that of the tower, else what there is. */
+/* Reads "size", else the size of the vision tower; else *width and *height stay as they are. */
 static fovea_status read_open_clip_size(uint32_t *width, uint32_t *height, const fv_config *config,
                                         const fv_config *c)
 {

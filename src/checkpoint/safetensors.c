@@ -46,7 +46,7 @@ enum fv_file_type fv_file_type_find(const char *name)
     return (enum fv_file_type)i;
 }
 
-/* A tensor and where its bytes begin and end, counted from the start of the data. */
+/* A tensor, and the offsets at which its bytes begin and end in the data. */
 struct extent {
     uint64_t begin, end;
     const char *name;
@@ -104,7 +104,7 @@ static fovea_status read_entry(const fv_safetensors *f, fv_tensor *t, struct ext
         return corrupt(f, t->name, "more than 8 dimensions");
     t->rank = (uint8_t)json_array_size(shape);
 
-    /* Saturating products: a dimension of 0 must not hide that the others overflow. */
+    /* The product saturates, so that a dimension of 0 does not hide an overflow of the others. */
     uint64_t product = 1;
     t->elements = 1;
     for (uint32_t i = 0; i < t->rank; i++) {
@@ -129,7 +129,7 @@ static fovea_status read_entry(const fv_safetensors *f, fv_tensor *t, struct ext
     return FOVEA_OK;
 }
 
-/* Sorted by where they begin, tensors must fill the data from end to end. */
+/* Checks that the tensors, sorted by their offsets, fill the data without hole or overlap. */
 static fovea_status check_layout(const fv_safetensors *f, struct extent *at, uint64_t data_size)
 {
     uint64_t end = 0;
@@ -201,10 +201,11 @@ static fovea_status read_header(fv_safetensors *f, const char *bytes)
         (memcmp(bytes, "PK\3\4", 4) == 0 || memcmp(bytes, "\x80\x02", 2) == 0))
         return fv_foreign_fail_file(f->bytes.path);
     if (n > HEADER_LIMIT)
-        return fv_fail(FOVEA_EFORMAT,
-                       "%s: no safetensors file (its header would have %llu bytes, at most %d are "
-                       "accepted)",
-                       f->bytes.path, (unsigned long long)n, HEADER_LIMIT);
+        return fv_fail(
+            FOVEA_EFORMAT,
+            "%s: not a safetensors file (its header would have %llu bytes, at most %d are "
+            "accepted)",
+            f->bytes.path, (unsigned long long)n, HEADER_LIMIT);
     if (n > f->bytes.size - 8)
         return fv_fail(FOVEA_EFORMAT, "%s: ends inside its header; fetch the file again",
                        f->bytes.path);

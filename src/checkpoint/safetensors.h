@@ -2,8 +2,8 @@
  *
  *     | 8 bytes: n | n bytes of JSON: name -> dtype, shape, data_offsets | data |
  *
- * A file that opens is sound: every tensor's bytes are its shape's product times its type's size,
- * are inside the file, and follow one another without hole or overlap.
+ * A file that opens has been checked: the bytes of every tensor are the product of its shape times
+ * the size of its type and are inside the file, and tensors fill the data without hole or overlap.
  */
 #ifndef FOVEA_SRC_SAFETENSORS_H
 #define FOVEA_SRC_SAFETENSORS_H
@@ -47,7 +47,7 @@ typedef struct fv_file_type_info {
 
 extern const fv_file_type_info fv_file_types[FV_FILE_TYPES];
 
-/* enum fv_file_type of a name, or FV_FILE_TYPES. */
+/* The type of that name; FV_FILE_TYPES: not known. */
 enum fv_file_type fv_file_type_find(const char *name);
 
 typedef struct fovea_tensors { /* as which callers see it */
@@ -61,11 +61,11 @@ typedef struct fovea_tensors { /* as which callers see it */
 /* A tensor as callers see it. */
 fovea_tensor fv_tensor_shown(const fv_tensor *t);
 
-/* Takes the bytes over, and closes them where it fails. EFORMAT, ENOMEM. */
+/* Takes ownership of the bytes, and closes them if it fails. EFORMAT, ENOMEM. */
 fovea_status fv_safetensors_read(fv_safetensors **out, fv_blob *bytes);
-/* A file by its path. EIO as well. */
+/* Opens a file by its path; fails with EIO too. */
 fovea_status fv_safetensors_open(fv_safetensors **out, const char *path);
-/* Memory that stays the caller's and must outlive it; `path` is for messages. */
+/* The same for memory, which stays the caller's and must outlive *out; `path` is for messages. */
 fovea_status fv_safetensors_parse(fv_safetensors **out, const char *path, const void *data,
                                   uint64_t size);
 /* EIO when the file was written to since it was opened. */

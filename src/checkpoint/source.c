@@ -1,4 +1,4 @@
-/* source.c: opens single and sharded checkpoints, and keeps their tensors by name. */
+/* source.c: opens single and sharded checkpoints, and finds their tensors by name. */
 #include "checkpoint/source.h"
 
 #include <assert.h>
@@ -46,7 +46,7 @@ static fovea_status name_plainly(fv_tensor *t)
     return FOVEA_OK;
 }
 
-/* The name as it is in the file. */
+/* Makes the tensor's plain name the one that it has in the file. */
 static void name_fully(fv_tensor *t)
 {
     if (t->plain != t->name)
@@ -67,8 +67,8 @@ static void name_all_fully(fv_tensor *tensors, uint32_t n)
         name_fully(&tensors[i]);
 }
 
-/* What is left of a name after one of its points whose letters, without points, are these; or
- * NULL. */
+/* The end of a name, from its beginning or after one of its points on, that equals `letters` once
+ * its points are removed; NULL: there is no such end. */
 static const char *end_without_points(const char *name, const char *letters)
 {
     for (const char *begin = name; begin;
@@ -82,8 +82,9 @@ static const char *end_without_points(const char *name, const char *letters)
     return NULL;
 }
 
-/* Averages that are kept as buffers, whose names may have no points ("model_ema.blocks0norm1weight"
- * of LitEma), are called as what they are averages of. */
+/* Some programs store averaged weights as buffers, whose names cannot have points
+ * ("model_ema.blocks0norm1weight" of LitEma). Such a tensor gets the name of the tensor that it is
+ * an average of. */
 static fovea_status name_averages(fv_source *s)
 {
     for (uint32_t i = 0; i < s->count; i++) {
@@ -106,8 +107,8 @@ static fovea_status name_averages(fv_source *s)
     return FOVEA_OK;
 }
 
-/* Sorts the index. Where two tensors have one plain name, as of a module that was saved with its
- * wrapper and without, they keep what wrappers have put into it. */
+/* Sorts the index. If two tensors have the same plain name, because a module was saved with its
+ * wrapper and without, both keep the names that they have in the file. */
 static void sort(fv_source *s)
 {
     for (bool again = s->count > 0; again;) {
@@ -174,8 +175,8 @@ fovea_status fv_source_open_file(fv_source **out, fv_blob *bytes)
     FV_RETURN_MADE(out, s, fv_source_close, status);
 }
 
-/* The shards' names as the keys of an object, each once, with their numbers. They must be plain
- * names: an index must not reach out of its folder. */
+/* Collects the names of the shards as keys of an object, each with its number. They must be plain
+ * names: an index must not name files outside its folder. */
 static fovea_status collect_shards(json_t *shards, json_t *map, const char *path)
 {
     const char *tensor;
@@ -196,7 +197,7 @@ static fovea_status collect_shards(json_t *shards, json_t *map, const char *path
     return FOVEA_OK;
 }
 
-/* The tensors of the index, by name. */
+/* Lists the tensors of the index, sorted by name. */
 static fovea_status list(fv_source *s, json_t *shards)
 {
     const char *name;
@@ -209,7 +210,7 @@ static fovea_status list(fv_source *s, json_t *shards)
         const json_t *shard = json_object_get(shards, json_string_value(file));
         s->listed[s->count] =
             (fv_tensor){.name = name, .shard = 1 + (uint32_t)json_integer_value(shard)};
-        s->listed[s->count].plain = name; /* until it has a plain one */
+        s->listed[s->count].plain = name; /* until name_all_plainly() sets it */
         s->by_name[s->count] = &s->listed[s->count];
         s->count++;
     }
@@ -242,7 +243,7 @@ fovea_status fv_source_open_index(fv_source **out, const fv_store *store, const 
     const fv_config whole = {index->path, "", json};
     fovea_status status = fv_config_section(&map, &whole, "weight_map");
     if (status == FOVEA_OK && !map.object)
-        status = fv_config_fail(&whole, "weight_map", "an object: tensor to file");
+        status = fv_config_fail(&whole, "weight_map", "an object with the file of each tensor");
     FV_THEN(status, open_map(out, map.object, store, index->path));
     json_decref(json);
     return status;
@@ -257,7 +258,7 @@ fovea_status fv_source_make(fv_source **out, const char *name, uint32_t limit)
                    FV_MEM_ARRAY(&s->tensor, limit, FV_MEM_MODEL, "list of tensors"));
 }
 
-/* FNV-1a: a tensor's values depend on its name alone. */
+/* FNV-1a hash of a name, the seed of a generated tensor: its values depend only on its name. */
 static uint64_t hash(const char *text)
 {
     uint64_t h = 0xcbf29ce484222325u;
@@ -321,7 +322,8 @@ static fovea_status insert(fv_source *s, const fv_tensor *t)
 
 /* ---- shards, when they are needed ---- */
 
-/* The entry of a tensor that a file calls so, whatever plain name it has there; or NULL. */
+/* The index entry of the tensor that has the same name in its file as t, whatever its plain name
+ * is; or NULL. */
 static const fv_tensor **find_named(const fv_source *s, const fv_tensor *t)
 {
     const char *const names[] = {t->plain, t->name};
@@ -336,7 +338,8 @@ static const fv_tensor **find_named(const fv_source *s, const fv_tensor *t)
     return NULL;
 }
 
-/* A tensor of a shard replaces what the index lists, and the plain name from it. */
+/* Replaces an entry of the index by the shard's tensor, which takes over the plain name of the
+ * entry. */
 static void replace(const fv_tensor **entry, fv_tensor *t)
 {
     fv_tensor *listed = (fv_tensor *)(uintptr_t)*entry;
@@ -347,14 +350,15 @@ static void replace(const fv_tensor **entry, fv_tensor *t)
     *entry = t;
 }
 
-/* Every tensor of a file replaces what the index lists; others join them. */
+/* Every tensor of a shard replaces its entry in the index; tensors that the index does not list are
+ * added. */
 static fovea_status join_shard(fv_source *s, const fv_safetensors *file, uint32_t shard)
 {
     for (uint32_t i = 0; i < file->count; i++) {
         fv_tensor *t = &file->tensor[i];
         const fv_tensor **found = find_named(s, t);
         if (!found && find(s, t->plain))
-            name_fully(t); /* which another one has */
+            name_fully(t); /* another tensor has that plain name */
         if (!found)
             FV_TRY(insert(s, t));
         else if ((*found)->shard == shard)
@@ -389,7 +393,7 @@ const fv_tensor *fv_source_find(const fv_source *s, const char *name)
         return found ? *found : NULL;
     if (s->failed != FOVEA_OK)
         return NULL;
-    fv_source *own = (fv_source *)(uintptr_t)s; /* which is not changed, but known further */
+    fv_source *own = (fv_source *)(uintptr_t)s; /* opening files changes no tensor */
     own->failed = open_shard(own, *found);
     if (own->failed != FOVEA_OK) {
         snprintf(own->failure, sizeof own->failure, "%s", fovea_error());
@@ -472,8 +476,8 @@ fovea_status fv_source_put(fv_source *s, const char *name, uint32_t rank, const 
     return FOVEA_OK;
 }
 
-#define SAMPLES 4        /* places of a tensor */
-#define SAMPLE_VALUES 16 /* that are together there */
+#define SAMPLES 4        /* number of places in a tensor */
+#define SAMPLE_VALUES 16 /* consecutive values at each place */
 
 static uint64_t hash_tensor(uint64_t h, const fv_tensor *t)
 {

@@ -1,4 +1,4 @@
-/* store.c: folders, files in memory and behind descriptors, callbacks. */
+/* store.c: the stores: a folder; a list of files in memory or with descriptors; callbacks. */
 #include "checkpoint/store.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@
 struct fv_store {
     char *name;     /* what messages call it */
     char *lead;     /* prepended to file names: the path of the folder, with its slash, or "" */
-    bool is_folder; /* else the files are what `source` says */
+    bool is_folder; /* else the files are those of `source` */
     fovea_model_source source; /* n_files is the length of `file` */
     fovea_model_file *file;    /* a copy, with descriptors duplicated */
 };
@@ -62,7 +62,7 @@ void fv_store_close(fv_store *s)
     fv_mem_free(s);
 }
 
-/* The name, and what follows it before names of files. */
+/* Sets the store's name, and the text to put before names of files: the name and `slash`. */
 static fovea_status call(fv_store *s, const char *name, const char *slash)
 {
     const size_t bytes = strlen(name) + strlen(slash) + 1;
@@ -93,14 +93,15 @@ fovea_status fv_store_folder_of(fv_store **out, const char *path)
     FV_RETURN_MADE(out, s, fv_store_close, status);
 }
 
-/* A size beyond the address space, or an end beyond 64 bits, lies. */
+/* Refuses a file without a name, and a size that cannot be: larger than the address space, or with
+ * an end beyond 64 bits. */
 static fovea_status check_file(const fv_store *s, const fovea_model_file *f, size_t index)
 {
     if (!f->name || !*f->name)
         return fv_fail(FOVEA_EINVAL, "%s: file %zu has no name", s->name, index);
     if (f->data ? f->size > SIZE_MAX / 2 : fv_size_add(f->offset, f->size) == UINT64_MAX)
-        return fv_fail(FOVEA_EINVAL, "%s/%.80s: its size of %llu bytes cannot be", s->name, f->name,
-                       (unsigned long long)f->size);
+        return fv_fail(FOVEA_EINVAL, "%s/%.80s: its size of %llu bytes is not possible", s->name,
+                       f->name, (unsigned long long)f->size);
     return FOVEA_OK;
 }
 
@@ -170,7 +171,7 @@ static fovea_status open_called(const fv_store *s, fv_blob *b, const char *name)
         return FOVEA_OK;
     *b = (fv_blob){b->path, data, size, NULL, s->source.release ? s : NULL};
     return size <= SIZE_MAX / 2 ? FOVEA_OK
-                                : fv_fail(FOVEA_EIO, "%s: its size of %llu bytes cannot be",
+                                : fv_fail(FOVEA_EIO, "%s: its size of %llu bytes is not possible",
                                           b->path, (unsigned long long)size);
 }
 

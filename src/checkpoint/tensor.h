@@ -5,22 +5,25 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Mapped data, or none: then values come from a generator keyed by (seed, element), so that a
- * synthetic model of any size takes no memory. */
+/* A tensor with data in a mapped file or in memory, or without data: then a generator computes each
+ * value from (seed, element), so that a synthetic model of any size takes no memory. */
 typedef struct fv_tensor {
     const char *name;
-    const char *plain; /* in a checkpoint: the name without the words of wrappers.h, or `name` */
+    const char *plain; /* in a checkpoint: the name without the components that wrappers.h removes,
+                          or `name` */
     uint8_t dtype;     /* enum fv_file_type in safetensors.h */
     uint8_t rank;
     uint64_t shape[8];
     uint64_t elements;
     const void *data;
-    const struct fv_blob *file; /* whose pages the data are, to be released once they are packed;
-                                   NULL: they are memory */
+    const struct fv_blob *file; /* the mapped file that has the data, whose pages are released after
+                                   packing; NULL: the data is memory */
     uint64_t seed;              /* synthetic: of this tensor */
     float mean, spread;         /* synthetic: values are mean + spread * (uniform in [-1, 1)) */
-    uint32_t identity; /* synthetic, d: 1 is added on the diagonals of its blocks of d x d */
-    uint32_t shard; /* 1 + the number of a file that is not open yet: all but the name is unknown */
+    uint32_t identity; /* synthetic: if d > 0, 1 is added to the diagonal of each block of d x d
+                          elements */
+    uint32_t shard; /* 1 + the number of its shard, if that is not open yet: then only the name is
+                       known */
 } fv_tensor;
 
 /* Elements [first, first + n) as float32. The tensor's type is a floating one (checked at load). */

@@ -1,4 +1,4 @@
-/* tensors.c: values of tensors as float32, and the public view of safetensors files. */
+/* tensors.c: reads values of tensors as float32; the public functions for safetensors files. */
 #include <assert.h>
 #include <string.h>
 
@@ -10,8 +10,9 @@
 
 /* ---- values ---- */
 
-/* Pseudo-random values, each from its own index (32-bit integer mixing with full avalanche), so
- * that any range can be read and the loop is vectorised. They repeat after 2^32 elements. */
+/* Computes pseudo-random values, each from its own index by a 32-bit integer mix with full
+ * avalanche, so that any range can be read and the loop is vectorised. They repeat after 2^32
+ * elements. */
 static void generate(const fv_tensor *t, uint64_t first, uint64_t n, float *out)
 {
     uint32_t seed = (uint32_t)(t->seed ^ t->seed >> 32);
@@ -28,7 +29,7 @@ static void generate(const fv_tensor *t, uint64_t first, uint64_t n, float *out)
         out[i] += (first + i) % (d * d) % (d + 1) == 0;
 }
 
-/* memcpy: data of a file have no alignment. */
+/* Uses memcpy because data in a file may be unaligned. */
 #define READ(kind, type, convert)                                                                  \
     case FV_FILE_##kind:                                                                           \
         for (uint64_t i_ = 0; i_ < n; i_++) {                                                      \
@@ -143,7 +144,8 @@ fovea_status fovea_tensors_read(const fovea_tensor *tensor, uint64_t first, uint
                        tensor->name, tensor->dtype);
     uint64_t held = tensor->size / fv_file_types[type].bytes;
     if (first > held || n > held - first)
-        return fv_fail(FOVEA_EINVAL, "tensor \"%s\": elements past its %llu are asked for",
+        return fv_fail(FOVEA_EINVAL,
+                       "tensor \"%s\": has %llu elements, which is fewer than asked for",
                        tensor->name, (unsigned long long)held);
     if (n > 0)
         fv_tensor_read(&(fv_tensor){.dtype = (uint8_t)type, .data = tensor->data, .elements = held},
@@ -158,7 +160,7 @@ static fovea_status refuse(const fovea_tensor *t, const char *what)
     return fv_fail(FOVEA_EINVAL, "tensor \"%s\": %s", t->name, what);
 }
 
-/* The entry of one tensor, whose data begin at *offset; advances it. */
+/* Adds the entry of one tensor, whose data begins at *offset; advances *offset past the data. */
 static fovea_status add_entry(json_t *header, const fovea_tensor *t, uint64_t *offset)
 {
     enum fv_file_type type = fv_file_type_find(t->dtype);
@@ -177,14 +179,14 @@ static fovea_status add_entry(json_t *header, const fovea_tensor *t, uint64_t *o
                               "data_offsets", (json_int_t)*offset, (json_int_t)end);
     if (bytes != t->size) {
         json_decref(entry);
-        return refuse(t, "its size is not that of its shape");
+        return refuse(t, "its size does not match its shape");
     }
     if (json_object_get(header, t->name)) {
         json_decref(entry);
         return refuse(t, "named twice");
     }
     if (json_object_set_new(header, t->name, entry) != 0)
-        return refuse(t, "its name is not UTF-8, or memory is short");
+        return refuse(t, "its name is not UTF-8, or there is not enough memory");
     *offset = end;
     return FOVEA_OK;
 }
@@ -197,7 +199,8 @@ static fovea_status build_header(json_t *header, const fovea_tensor *tensors, si
     json_object_set_new(header, "__metadata__", texts);
     for (size_t i = 0; i < n_metadata; i++)
         if (json_object_set_new(texts, metadata[i][0], json_string(metadata[i][1])) != 0)
-            return fv_fail(FOVEA_EINVAL, "metadata \"%s\": no UTF-8, or memory is short",
+            return fv_fail(FOVEA_EINVAL,
+                           "metadata \"%s\": not UTF-8, or there is not enough memory",
                            metadata[i][0]);
     for (size_t i = 0; i < n; i++)
         FV_TRY(add_entry(header, &tensors[i], &offset));
@@ -206,7 +209,8 @@ static fovea_status build_header(json_t *header, const fovea_tensor *tensors, si
     return FOVEA_OK;
 }
 
-/* Length and text of the header, filled up with blanks so that the data begin on 8 bytes. */
+/* Writes the length and the text of the header, padded with blanks so that the data begins at a
+ * multiple of 8 bytes. */
 static fovea_status write_header(fv_os_replace *file, const json_t *header)
 {
     size_t length = json_dumpb(header, NULL, 0, JSON_COMPACT);

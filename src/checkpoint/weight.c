@@ -1,4 +1,4 @@
-/* weight.c: weights put together from tensors. */
+/* weight.c: reads weights that are put together from tensors. */
 #include "checkpoint/weight.h"
 
 #include <assert.h>
@@ -8,7 +8,7 @@
 #include "base/mem.h"
 #include "checkpoint/safetensors.h"
 
-/* Floats read at a time through a buffer, where they cannot be read into place. */
+/* Number of floats that are read at a time through a buffer, if they cannot be read in place. */
 #define PIECE 256
 
 fv_weight fv_weight_of(const fv_tensor *tensor, uint32_t rows, uint32_t cols)
@@ -68,7 +68,7 @@ bool fv_weight_mix(fv_weight *w, const fv_tensor *mix)
     return true;
 }
 
-/* A vector's columns, some of which come several times. */
+/* Whether the part is of a vector whose groups of columns are repeated. */
 static bool repeats_columns(const fv_weight_part *p)
 {
     return p->repeats > 1 && p->rows == 1;
@@ -82,7 +82,8 @@ static uint32_t source_row(const fv_weight_part *p, uint32_t row)
     return fv_weight_paired(row, p->paired_rows);
 }
 
-/* Columns [col, col + n) of the part's row that begins at `first`; n is at most PIECE. */
+/* Reads columns [col, col + n) of the part's row that begins at element `first` of the tensor; n is
+ * at most PIECE. */
 static void read_piece(const fv_weight_part *p, uint64_t first, uint32_t col, uint32_t n,
                        float *out)
 {
@@ -104,7 +105,7 @@ static void read_piece(const fv_weight_part *p, uint64_t first, uint32_t col, ui
         out[i] *= p->factor;
 }
 
-/* A row of a convolution's weight: (channel, tap) becomes (tap, channel). */
+/* Reads a row of a convolution's weight: (channel, tap) becomes (tap, channel). */
 static void read_taps(const fv_weight_part *p, uint64_t first, float *out)
 {
     const uint32_t channels = p->cols / p->taps;
@@ -129,14 +130,14 @@ static void read_strided(const fv_weight_part *p, uint64_t first, float *out)
         }
 }
 
-/* Which of a transposed convolution's taps, along one side, the pixel number `at` of `reach` gets
- * in row i of a block. */
+/* The index of the tap of a transposed convolution, along one side, by which input pixel `at` (of
+ * `reach`) contributes to row or column i of an output block. */
 static uint32_t deconv_tap(uint32_t i, uint32_t at, uint32_t reach)
 {
     return reach == 1 ? i : 3 - i - 2 * at;
 }
 
-/* A row of a transposed convolution's weight. */
+/* Reads a row of a transposed convolution's weight. */
 static void read_deconv(const fv_weight_part *p, uint32_t row, float *out)
 {
     const uint32_t s = p->stride, reach = p->taps > 1 ? 2 : 1, size = s * reach;
@@ -151,7 +152,7 @@ static void read_deconv(const fv_weight_part *p, uint32_t row, float *out)
     }
 }
 
-/* A row of blocks on the diagonal. */
+/* Reads a row of a weight that has blocks on its diagonal. */
 static void read_diagonal(const fv_weight_part *p, uint32_t row, float *out)
 {
     const uint32_t d = p->diagonal, block = row / d;
@@ -165,7 +166,7 @@ static void read_diagonal(const fv_weight_part *p, uint32_t row, float *out)
     }
 }
 
-/* The element of the mix for row (column) `at` of the whole and number j of its group. */
+/* The factor by which row (column) j of a group contributes to row (column) `at` of the whole. */
 static float mix_of(const fv_tensor *mix, uint32_t at, uint32_t j, uint32_t paired)
 {
     const uint32_t d = mixed_rows(mix);
@@ -175,7 +176,7 @@ static float mix_of(const fv_tensor *mix, uint32_t at, uint32_t j, uint32_t pair
     return x;
 }
 
-/* The combination that row `row` of the part is. */
+/* Adds row `row` of a mixed part to `out`: a combination of the rows of its group. */
 static void read_mixed(const fv_weight_part *p, const fv_tensor *mix, uint32_t row, float *out)
 {
     const uint32_t d = mixed_rows(mix), at = p->row0 + row;
@@ -233,7 +234,7 @@ static void read_part_row(const fv_weight_part *p, uint32_t row, float *out)
     }
 }
 
-/* True where rows of the part are columns of floats in memory: a transposed weight. */
+/* Whether rows of the part are columns of a float32 tensor: a transposed weight. */
 static bool is_transposed(const fv_weight_part *p)
 {
     return p->row_stride == 1 && p->col_stride > 1 && p->taps <= 1 && !p->stride && !p->sum &&
@@ -261,7 +262,7 @@ static void read_transposed(const fv_weight_part *p, uint32_t row, uint32_t n, f
     }
 }
 
-/* What multiplies n rows from r0 on, as a whole. */
+/* Multiplies rows [r0, r0 + n) by the row and column factors of the whole weight. */
 static void scale_whole(const fv_weight *w, uint32_t r0, uint32_t n, float *out)
 {
     for (uint32_t r = 0; w->row_factor && r < n; r++)

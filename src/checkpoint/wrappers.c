@@ -23,7 +23,7 @@ static bool is_module(const char *at, size_t n)
         "_fpw_module",                /* the same before PyTorch 1.12 */
         "_checkpoint_wrapped_module", /* checkpointed activations */
         "_forward_module",            /* Lightning Fabric */
-        "_original_module",           /* Lightning Fabric, of what a strategy has set up */
+        "_original_module",           /* Lightning Fabric, of a module that a strategy has set up */
         "_module",                    /* Opacus */
     };
     for (size_t i = 0; i < sizeof modules / sizeof *modules; i++)
@@ -32,7 +32,7 @@ static bool is_module(const char *at, size_t n)
     return false;
 }
 
-/* The name's first word that is none of a module around all. */
+/* The rest of the name after the modules that wrap the whole model. */
 static const char *inside(const char *name)
 {
     for (const char *dot; (dot = strchr(name, '.')) && is_module(name, (size_t)(dot - name));)
