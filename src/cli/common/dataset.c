@@ -335,7 +335,7 @@ int dataset_open_pictures(dataset *d, const char *path)
 {
     begin(d, path);
     if (!cli_is_folder(path))
-        return wrong_path(path, "no folder of pictures");
+        return wrong_path(path, "not a folder of pictures");
     CLI_TRY(add_tree(d, d->folder, NULL, DATASET_NO_LABEL, 0));
     d->masks = 0;
     return check_pictures(d, "neither itself nor in folders in it");
