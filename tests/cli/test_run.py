@@ -252,7 +252,7 @@ class Names(Case):
             self.run_on(*args, model=model, code=1)
             self.assertEqual(before, [self.read("one.png"), self.read("two.png"), self.read(weights)], args)
         p = self.run_on("d", "--pca", "d/out.png", code=1)
-        self.assertIn("among the pictures", p.err)
+        self.assertIn("in the folder of inputs", p.err)
         self.run_on("one.png", "--attention-map", "3,3", "three.png")
         self.assertTrue(self.read("three.png"))
 

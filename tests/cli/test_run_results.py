@@ -202,7 +202,7 @@ class Results(unittest.TestCase):
                                    ("--masks", "m.jpg", ".png or .json"), ("--mask-rule", "x", "instance"),
                                    ("--score", "2", "0 to 1"), ("--colormap", "jet", "turbo")):
             self.assertIn(text, self.fovea(MASKS, "a.ppm", option, name, status=1))
-        self.assertIn("--colormap is for", self.fovea(DEPTH, "a.ppm", "--colormap", "turbo", status=1))
+        self.assertIn("--colormap needs", self.fovea(DEPTH, "a.ppm", "--colormap", "turbo", status=1))
         self.assertIn("would share the output", self.fovea(MASKS, "a.ppm", "--overlay", "o.png", "--masks",
                                                            "o.png", status=1))
         self.assertIn("no segmentation head",

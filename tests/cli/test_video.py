@@ -133,7 +133,7 @@ class StandardInput(Case):
         self.run_on("-", code=7, words="-: is empty")
         self.run_on("-", data=b"nothing that is known", code=7, words="-: is not a ")
         self.run_on("-", data=ppm(colours(1)[0])[:-1], code=7, words="-: the file ends early")
-        self.run_on("-", "-", data=ppm(colours(1)[0]), code=1, words="can be read once")
+        self.run_on("-", "-", data=ppm(colours(1)[0]), code=1, words="can be given once")
 
 
 class Y4M(Case):

@@ -1,8 +1,10 @@
-/* attention_map.c: what one token attends to, by several mechanisms, as numbers and as a picture.
+/* attention_map.c: which keys one token attends to, under several mechanisms, as numbers and as a
+ * picture.
  *
- * The output of attention is linear in the values. With values that are 1 for one key each and 0
- * elsewhere, an operation of the library gives the weights of these keys; a block of keys at a time
- * gives a whole row, never N x N, and no mechanism is written down a second time here.
+ * The output of attention is linear in the values. If each key's value is 1 in a channel of its own
+ * and 0 elsewhere, the output of the library's operation is that key's weight. Doing so for a block
+ * of keys at a time gives a whole row of weights without an N x N matrix, and needs no second
+ * implementation of any mechanism.
  */
 #include "cli/run/attention_map.h"
 
@@ -18,7 +20,7 @@
 
 enum { KEYS = 32 }; /* at a time */
 
-/* ---- what is asked for ---- */
+/* ---- the request ---- */
 
 char *attention_query_join(int *argc, char **argv)
 {
@@ -26,7 +28,7 @@ char *attention_query_join(int *argc, char **argv)
         const char *at = argv[i + 1];
         if (strcmp(argv[i], "--attention-map") != 0 || at[strspn(at, "0123456789,")] ||
             !cli_ends_with(argv[i + 2], ".png") || access(argv[i + 2], F_OK) == 0)
-            continue; /* an existing file may be an input */
+            continue; /* the second word names an existing file, which may be an input */
         char *joined = cli_text("%s,%s", at, argv[i + 2]);
         argv[i + 1] = joined;
         (*argc)--;
@@ -41,7 +43,7 @@ int attention_query_parse(attention_query *out, const char *text, const char *bl
     unsigned x = 0, y = 0;
     int end = 0;
     if (!text && block)
-        return cli_fail(CLI_USAGE, "--attention-block is for --attention-map, which is not given");
+        return cli_fail(CLI_USAGE, "--attention-block needs --attention-map, which is not given");
     if (!text)
         return CLI_OK;
     if (!isdigit((unsigned char)*text) || sscanf(text, "%u,%u,%n", &x, &y, &end) != 2 || !end ||
@@ -86,18 +88,18 @@ int attention_query_choose(attention_query *q, const cli_session *s)
 
 /* ---- rows ---- */
 
-/* One mechanism over the keys that are seen. Softmax with biases has one channel more: 1 of the
- * query, the key's bias over the scale of the key. */
+/* The operation for one mechanism, over the keys that the token sees. Softmax with biases needs one
+ * more channel: 1 in the query, and in the key its bias divided by the scale. */
 struct scan {
     fovea_plan *plan;
     uint32_t heads, d, keys;
-    uint32_t rows, row;  /* of the operation; that of the query */
+    uint32_t rows, row;  /* rows of the operation; which of them is the query's */
     float *q, *k;        /* (rows, heads * d), (keys, heads * d) */
     float *values, *out; /* (keys, heads * 2 KEYS), (rows, heads * 2 KEYS) */
 };
 
-/* Values of the keys from `first` on: one channel each in both halves of every head, because there
- * are mechanisms whose halves see different weights. */
+/* Sets the values of the keys from `first` on to `value`: one channel for each key, in both halves
+ * of every head, because in some mechanisms the halves see different weights. */
 static void mark(struct scan *s, uint32_t first, float value)
 {
     for (uint32_t i = 0; i < KEYS && first + i < s->keys; i++)
@@ -105,7 +107,7 @@ static void mark(struct scan *s, uint32_t first, float value)
             s->values[((size_t)(first + i) * 2 * s->heads + h) * KEYS + i] = value;
 }
 
-/* Adds the weights of the keys from `first` on, mean over heads and halves. */
+/* Stores the weights of the keys from `first` on, averaged over heads and halves. */
 static void collect(double *weight, const struct scan *s, const attention_map *m, uint32_t first)
 {
     const float *out = s->out + (size_t)s->row * s->heads * 2 * KEYS;
@@ -133,7 +135,8 @@ static int plan_row(struct scan *s, const attention_map *m, const fovea_attentio
     return cli_check(fovea_attention_plan_create(&s->plan, m->query->device, &o));
 }
 
-/* One row of `in` for the operation, with another channel for biases. */
+/* Copies one row of `in` for the operation; if s->d > d, each head has a further channel for
+ * biases. */
 static void copy_row(float *out, const struct scan *s, const float *in, uint32_t d)
 {
     for (uint32_t h = 0; h < s->heads; h++)
@@ -174,12 +177,13 @@ static void free_scan(struct scan *s)
     free(s->out);
 }
 
-/* The weights that mechanism `kind` gives all keys. */
+/* Computes the weight that mechanism `kind` gives each key. */
 static int attention_weights(double *weight, const attention_map *m,
                              const fovea_attention_options *kind, bool own, cli_progress *bar)
 {
     const bool biased = own && strcmp(kind->attention, "softmax") == 0 && has_bias(m);
-    const bool whole = is_rotated(kind); /* then a query's row gives its position */
+    /* rotations take positions from the row numbers, so the operation needs all queries */
+    const bool whole = is_rotated(kind);
     struct scan s = {.heads = m->own.heads,
                      .d = m->own.head_dim + biased,
                      .keys = m->keys,
@@ -228,7 +232,8 @@ static int add_row(attention_map *m, const fovea_attention_options *kind, bool o
         free(weight);
         return code;
     }
-    /* The model's own may be there under another of its names: the same numbers tell. */
+    /* The model's own attention may be in the list already under another name: then the weights are
+     * equal. */
     for (size_t i = 0; own && i < m->rows; i++)
         if (memcmp(m->row[i].weight, weight, n * sizeof *weight) == 0) {
             m->row[i].own = true;
@@ -254,8 +259,8 @@ static int find_keys(attention_map *m)
     return CLI_OK;
 }
 
-/* Gates are made of what is not in q and k, and foveated attention of the grid: without them it
- * would be another attention. */
+/* Whether q and k determine the weights. Gates need other inputs, and foveated attention needs the
+ * grid; without them the result would be a different attention. */
 static bool computable(const char *attention)
 {
     return strncmp(attention, "sla-", 4) != 0 && strncmp(attention, "foveated", 8) != 0;
@@ -336,7 +341,7 @@ json_t *attention_map_describe(const attention_map *m)
 
 /* ---- the picture ---- */
 
-/* A frame around the query's patch: white between black, to stand out from anything. */
+/* Draws a frame around the query's patch: white between black, visible on any background. */
 static void frame(const cli_image *on, const attention_map *m, const heat_panel *p)
 {
     static const double white[3] = {255, 255, 255}, black[3] = {0, 0, 0};
@@ -355,8 +360,8 @@ static void frame(const cli_image *on, const attention_map *m, const heat_panel 
     }
 }
 
-/* One mechanism, or the picture alone (`row` NULL). The root of the weight is shown, on the panel's
- * own scale: a few large weights would leave nothing else to see. */
+/* Draws the panel of one mechanism; `row` NULL: the picture alone. Colours show the root of the
+ * weight on the panel's own scale, else a few large weights would hide all others. */
 static void draw_panel(const cli_image *on, const attention_map *m, const cli_image *picture,
                        const attention_row *row, const heat_panel *p)
 {
@@ -376,7 +381,7 @@ int attention_map_draw(const attention_map *m, const cli_image *picture, const c
 {
     const uint32_t panels = (uint32_t)m->rows + 1, columns = (panels + 1) / 2;
     heat_panel p = heat_panel_for(picture);
-    /* A tall picture is still wide enough for its label. */
+    /* the panel of a tall picture must still be wide enough for its label */
     const uint32_t cell = p.width > HEAT_SIDE_LEAST ? p.width : HEAT_SIDE_LEAST;
     cli_image all = {columns * (cell + HEAT_GAP) + HEAT_GAP,
                      2 * (p.height + HEAT_STRIP + HEAT_GAP) + HEAT_GAP, NULL};

@@ -1,5 +1,5 @@
-/* attention_map.h: what one token attends to, by several mechanisms, as numbers and as a picture.
- */
+/* attention_map.h: which keys one token attends to, under several mechanisms, as numbers and as a
+ * picture. */
 #ifndef FOVEA_CLI_ATTENTION_MAP_H
 #define FOVEA_CLI_ATTENTION_MAP_H
 
@@ -7,30 +7,30 @@
 
 #include "cli/common/cli.h"
 
-/* What was asked for: --attention-map X,Y,OUT.png and --attention-block I. */
+/* The arguments of --attention-map X,Y,OUT.png and --attention-block I. */
 typedef struct attention_query {
-    uint32_t x, y; /* pixel of the picture as the model sees it */
+    uint32_t x, y; /* a pixel of the picture in the size that the model sees */
     const char *path;
-    int block;            /* of those that offer q and k; negative: from the end */
-    const char *q, *k;    /* the model's outputs of that block */
+    int block;            /* index among the blocks that offer q and k; negative: from the end */
+    const char *q, *k;    /* names of the model's outputs for that block */
     fovea_device *device; /* to work on */
 } attention_query;
 
-/* What the block gave its attention, of one frame. */
+/* Inputs of the block's attention, for one frame. */
 typedef struct attention_input {
     const fovea_plan *plan;
-    size_t index; /* of q among the plan's outputs */
+    size_t index; /* index of q among the plan's outputs */
     fovea_output_info q_info, k_info;
     const float *q, *k;
 } attention_input;
 
-/* The row of one mechanism, mean over the heads. */
+/* The query's weights under one mechanism, averaged over the heads. */
 typedef struct attention_row {
     const char *name;
     bool own;
     double *weight;  /* of every key */
-    double entropy;  /* PSE = -sum x/s log(x/s), s = sum x; negative weights count as 0 */
-    double negative; /* share of the negative weights in the sum of all sizes */
+    double entropy;  /* PSE: -sum x/s log(x/s) with s = sum x; negative weights count as 0 */
+    double negative; /* sum of the sizes of negative weights over that of all weights */
 } attention_row;
 
 #define ATTENTION_ROWS 6
@@ -38,30 +38,33 @@ typedef struct attention_row {
 typedef struct attention_map {
     const attention_query *query;
     attention_input in;
-    fovea_attention_options own; /* the attention that the model has in that block */
+    fovea_attention_options own; /* the attention that the model itself has in that block */
     uint32_t token;
-    float *bias;   /* of the own: (heads, rows of k); -INFINITY: not seen */
-    uint32_t *key; /* the rows of k that are seen */
+    /* of the model's own attention: (heads, rows of k); -INFINITY: the token does not see the
+     * key */
+    float *bias;
+    uint32_t *key; /* indices of the rows of k that the token sees */
     uint32_t keys;
     attention_row row[ATTENTION_ROWS];
     size_t rows;
 } attention_map;
 
-/* Makes one argument of "--attention-map X,Y OUT.png", which people write too; getopt would take
- * the file for an input. Not where that file is there. Free the text that is returned, if any, when
- * argv is done with. */
+/* Joins "--attention-map X,Y OUT.png", a common way to write it, to one argument X,Y,OUT.png; else
+ * getopt would take the file for an input. Does nothing if that file exists. The caller frees the
+ * returned text, if any, once argv is no longer used. */
 char *attention_query_join(int *argc, char **argv);
 /* X,Y,OUT.png; `block` may be NULL. */
 int attention_query_parse(attention_query *out, const char *text, const char *block);
-/* True if an output of a model is q or k of a block, which only attention maps use. */
+/* Whether an output of a model is q or k of a block, which only attention maps need. */
 bool attention_output(const char *name);
 /* Finds the block's outputs. */
 int attention_query_choose(attention_query *q, const cli_session *s);
 
-/* The rows of the query's token. To be freed also after a failure. */
+/* Computes the query's weights under each mechanism. Call attention_map_free also after a
+ * failure. */
 int attention_map_make(attention_map *out, const attention_query *query, const attention_input *in);
 void attention_map_free(attention_map *m);
-/* One panel per mechanism over `picture`, which has the size that the model sees. */
+/* Draws one panel per mechanism over `picture`, which has the size that the model sees. */
 int attention_map_draw(const attention_map *m, const cli_image *picture, const char *path);
 void attention_map_print(const attention_map *m);
 json_t *attention_map_describe(const attention_map *m);

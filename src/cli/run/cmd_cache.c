@@ -1,8 +1,7 @@
-/* cmd_cache.c: `fovea cache`: wisdom, compiled kernels and packed weights on disk.
+/* cmd_cache.c: `fovea cache`: manages wisdom, compiled kernels and packed weights on disk.
  *
- * An exported file is a line, the size of the wisdom and its text, then the kernels to the end:
- *
- *     fovea cache 1 <bytes of wisdom>\n | wisdom | kernels
+ * An exported file is a line with the size of the wisdom, then the wisdom's text, then kernels up
+ * to its end: fovea cache 1 <bytes of wisdom>\n | wisdom | kernels
  */
 #include <errno.h>
 #include <stdio.h>
@@ -76,14 +75,14 @@ static int show_wisdom(json_t **out, bool *sound)
     return CLI_OK;
 }
 
-/* Where packed weights are kept; "": nowhere. */
+/* The folder where packed weights are kept; "": they are not kept. */
 static const char *weights_folder(void)
 {
     const char *folder = getenv("FOVEA_WEIGHTS_CACHE");
     return folder ? folder : "";
 }
 
-/* Packed weights, which are checked when they are mapped. */
+/* Counts packed weights. Their content is not checked here but when a model maps them. */
 static int show_weights(json_t **out)
 {
     const char *folder = weights_folder();
@@ -119,14 +118,14 @@ static int list(bool json, bool verify)
             "folder", cli_json_text(folder), "kernels", c.list, "entries", (json_int_t)c.entries,
             "unsound", (json_int_t)c.unsound, "bytes", (json_int_t)c.bytes, "weights", weights));
     if (verify && (c.unsound || !sound))
-        return cli_fail(CLI_WRONG, "%zu compiled kernels are unsound%s; they count as absent",
+        return cli_fail(CLI_WRONG, "%zu compiled kernels are damaged%s; they are not used",
                         c.unsound, sound ? "" : ", wisdom is rejected");
     return CLI_OK;
 }
 
 /* ---- clear ---- */
 
-/* Removes the user's wisdom if that is what the file holds. */
+/* Removes the user's wisdom, but only if the file really holds wisdom. */
 static int clear_wisdom(bool *removed)
 {
     static const char magic[] = "fovea wisdom ";
@@ -140,7 +139,7 @@ static int clear_wisdom(bool *removed)
                       memcmp(begin, magic, sizeof magic - 1) == 0;
     fclose(f);
     if (!ours)
-        return cli_fail(CLI_INPUT, "%s is not a wisdom file; it is not changed", path);
+        return cli_fail(CLI_INPUT, "%s is not a wisdom file; it was not changed", path);
     if (remove(path) != 0)
         return cli_fail(CLI_INPUT, "%s: %s", path, strerror(errno));
     *removed = true;
@@ -191,7 +190,7 @@ static int import_file(const char *path, const char *data, size_t size)
     const bool ours = strncmp(data, MAGIC, sizeof MAGIC - 1) == 0;
     const size_t text = ours ? strtoull(data + sizeof MAGIC - 1, &end, 10) : 0;
     if (!ours || *end != '\n' || text > size - (size_t)(end + 1 - data))
-        return cli_fail(CLI_INPUT, "%s is not a file that fovea cache export has written", path);
+        return cli_fail(CLI_INPUT, "%s was not written by fovea cache export", path);
     const char *wisdom = end + 1, *kernels = wisdom + text;
     fovea_wisdom_info info = FOVEA_WISDOM_INFO_INIT;
     size_t added = 0;
@@ -200,7 +199,7 @@ static int import_file(const char *path, const char *data, size_t size)
         CLI_TRY(cli_check(fovea_wisdom_import(wisdom, text, &info)));
     if (info.taken)
         CLI_TRY(cli_check(fovea_wisdom_save(NULL)));
-    printf("%zu facts, %zu compiled kernels taken\n", info.taken, added);
+    printf("%zu facts and %zu compiled kernels imported\n", info.taken, added);
     return CLI_OK;
 }
 
@@ -234,12 +233,12 @@ int cli_cache(const cli_command *self, int argc, char **argv)
     int first, what = LIST, code = cli_parse(&first, self, &common, NULL, argc, argv);
     if (code || !first)
         return code;
-    if (common.wisdom) /* not loaded here: its faults are to be reported */
+    if (common.wisdom) /* not loaded here, so that errors in it can be reported */
         setenv("FOVEA_WISDOM", strcmp(common.wisdom, "none") == 0 ? "" : common.wisdom, 1);
     while (first < argc && names[what] && strcmp(names[what], argv[first]) != 0)
         what++;
     if (!names[what])
-        return cli_fail(CLI_USAGE, "cache %s: there are list, verify, clear, export and import",
+        return cli_fail(CLI_USAGE, "cache %s: unknown; use list, verify, clear, export or import",
                         argv[first]);
     const bool file = what == EXPORT || what == IMPORT;
     if (argc - first > 1 + file || (file && argc - first != 2))

@@ -1,4 +1,4 @@
-/* cmd_info.c: `fovea info`: devices, what the backends found, kernels. */
+/* cmd_info.c: `fovea info`: lists devices, what the backends found, and kernels. */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@ struct devices {
     size_t n;
 };
 
-/* All, the CPU with what --isa or FOVEA_ISA leaves of it. */
+/* Finds all devices. The CPU is limited by --isa or FOVEA_ISA. */
 static int find_devices(struct devices *out, const cli_common *common)
 {
     cli_settings settings;
@@ -31,13 +31,13 @@ static int find_devices(struct devices *out, const cli_common *common)
     return CLI_OK;
 }
 
-/* The instructions that compute products of 16 and 8 bits. */
+/* Whether the device has instructions for products of 16 and 8 bits. */
 static const char *products(const fovea_device_info *d)
 {
-    return d->bf16 && d->int8 ? "products of bfloat16 and int8 by instructions"
-           : d->bf16          ? "products of bfloat16 by instructions, of int8 by wider ones"
-           : d->int8          ? "products of int8 by instructions, of bfloat16 by wider ones"
-                              : "products of bfloat16 and int8 by wider instructions";
+    return d->bf16 && d->int8 ? "products of bfloat16 and int8 by dedicated instructions"
+           : d->bf16 ? "products of bfloat16 by dedicated instructions, of int8 by wider ones"
+           : d->int8 ? "products of int8 by dedicated instructions, of bfloat16 by wider ones"
+                     : "products of bfloat16 and int8 by wider instructions";
 }
 
 static void show_devices(const struct devices *all)
@@ -93,7 +93,7 @@ static void show_attentions(void)
         "attention)");
 }
 
-/* The texts of one of the library's lists. */
+/* All texts of one of the library's lists; empty unless `wanted`. */
 static json_t *texts(const char *(*at)(size_t), bool wanted)
 {
     json_t *list = json_array();
@@ -138,10 +138,10 @@ int cli_info(const cli_command *self, int argc, char **argv)
     bool kernels = false, models = false, attentions = false;
     struct devices devices;
     const cli_option own[] = {
-        {"kernels", 0, NULL, "list the kernels, and which of them this machine can run", &kernels},
-        {"models", 0, NULL, "list the names that synthetic: takes", &models},
-        {"attentions", 0, NULL, "list the names that --attention takes, and how they combine",
-         &attentions},
+        {"kernels", 0, NULL, "list the kernels, and which of them run on this machine", &kernels},
+        {"models", 0, NULL, "list the models that synthetic:NAME accepts", &models},
+        {"attentions", 0, NULL,
+         "list the attentions that --attention accepts, and how they combine", &attentions},
         {NULL},
     };
     int first, code = cli_parse(&first, self, &common, own, argc, argv);

@@ -1,5 +1,5 @@
-/* cmd_lm.c: `fovea lm`: tokens that follow a prompt, or logits of one. Ids in, ids out: tokenizers
- * are others' business. */
+/* cmd_lm.c: `fovea lm`: continues a prompt, or computes its logits. Input and output are token ids;
+ * the program has no tokenizers. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,9 +22,9 @@ typedef struct lm {
     cli_session session;
     fovea_sequence *sequence;
     fovea_sequence_info info;
-    uint32_t *id; /* the prompt's, then those that were generated */
+    uint32_t *id; /* the prompt, followed by the generated tokens */
     uint32_t prompt, count;
-    float *logits; /* of the last token, or with -o of all of the prompt */
+    float *logits; /* of the last token; with -o, of all tokens of the prompt */
     double prefill, decode;
 } lm;
 
@@ -37,7 +37,7 @@ static int add_id(lm *r, const char *text, size_t *used)
     const unsigned long long id = strtoull(text, &end, 10);
     if (end == text || *text < '0' || *text > '9' || errno || id >= r->info.vocabulary)
         return cli_fail(CLI_USAGE,
-                        "--ids: \"%.20s\" is not an id of a token; the model knows 0 to %u", text,
+                        "--ids: \"%.20s\" is not a token id; the model has ids from 0 to %u", text,
                         r->info.vocabulary - 1);
     if (r->prompt == MOST)
         return cli_fail(CLI_USAGE, "--ids: more than %d tokens", MOST);
@@ -47,7 +47,7 @@ static int add_id(lm *r, const char *text, size_t *used)
     return CLI_OK;
 }
 
-/* Numbers between commas, blanks or lines. */
+/* Parses numbers separated by commas, blanks or line feeds. */
 static int read_ids(lm *r, const char *text)
 {
     static const char between[] = ", \t\r\n[]";
@@ -58,7 +58,8 @@ static int read_ids(lm *r, const char *text)
         if (*at && !strchr(between, *at))
             return cli_fail(CLI_USAGE, "--ids: \"%.20s\" follows an id", at);
     }
-    return r->prompt ? CLI_OK : cli_fail(CLI_USAGE, "--ids: there are none");
+    return r->prompt ? CLI_OK
+                     : cli_fail(CLI_USAGE, "--ids: the list is empty; give the prompt's token ids");
 }
 
 static int read_stream(lm *r, FILE *from)
@@ -101,7 +102,7 @@ static int read_options(lm *r, fovea_sequence_options *o)
     CLI_TRY(cli_number(&o->rows, "rows", r->rows_text, 1, 1 << 20));
     CLI_TRY(cli_choose(&form, "form", r->form_text, forms));
     if (!r->session.info.vocabulary)
-        return cli_fail(CLI_UNSUPPORTED, "lm takes a language model; this is one of %s",
+        return cli_fail(CLI_UNSUPPORTED, "lm takes a language model; this is a model of %s",
                         r->session.info.sequence ? "rows: a token mixer" : "pictures: fovea run");
     r->info.vocabulary = r->session.info.vocabulary;
     o->form = (fovea_form)form;
@@ -115,7 +116,7 @@ static int read_options(lm *r, fovea_sequence_options *o)
 
 /* ---- running ---- */
 
-/* The logits of the last token that was fed. */
+/* Logits of the token that was run last. */
 static float *last_logits(const lm *r)
 {
     const size_t rows = r->output && r->count == r->prompt ? r->prompt : 1;
@@ -147,7 +148,7 @@ static int generate(lm *r)
 {
     lm_sampler s = lm_sampler_make(r->info.vocabulary, r->top_k, r->temperature, r->seed);
     const double begin = cli_seconds();
-    const bool shown = r->common.json; /* else the tokens show how far it is */
+    const bool shown = r->common.json; /* without --json, the printed tokens show the progress */
     cli_progress bar;
     int code = CLI_OK;
     if (shown) {
@@ -192,7 +193,8 @@ static double per_second(uint32_t tokens, double seconds)
     return tokens && seconds > 0 ? tokens / seconds : 0;
 }
 
-/* The first token is of the prompt's logits: one less was fed. */
+/* Tokens that were decoded. The first generated token comes from the prompt's logits and needs no
+ * decoding. */
 static uint32_t decoded(const lm *r)
 {
     return r->count > r->prompt ? r->count - r->prompt - 1 : 0;
@@ -253,24 +255,26 @@ static int run(lm *r)
 
 int cli_lm(const cli_command *self, int argc, char **argv)
 {
-    lm r = {.common = {.half = "f32, f16, bf16: of the weights; int8: of those of blocks",
-                       .stores_int8 = true},
-            .stop = UINT32_MAX,
-            .info = FOVEA_SEQUENCE_INFO_INIT};
+    lm r = {
+        .common = {.half = "f32, f16, bf16: type of the weights; int8: of the weights of blocks",
+                   .stores_int8 = true},
+        .stop = UINT32_MAX,
+        .info = FOVEA_SEQUENCE_INFO_INIT};
     const cli_option own[] = {
         {"ids", 0, "1,2,3", "the prompt; -: from standard input", &r.ids_text},
-        {"generate", 'n', "N", "tokens to add to it, 0", &r.generate_text},
-        {"top-k", 0, "K", "one of the K likeliest, with --temperature", &r.top_k_text},
-        {"temperature", 0, "T", "at random by softmax(logits / T); 0: the likeliest",
+        {"generate", 'n', "N", "number of tokens to generate, 0", &r.generate_text},
+        {"top-k", 0, "K", "choose among the K likeliest tokens, with --temperature", &r.top_k_text},
+        {"temperature", 0, "T", "choose at random by softmax(logits / T); 0: the likeliest token",
          &r.temperature_text},
-        {"seed", 0, "N", "of the random numbers, 0", &r.seed_text},
-        {"stop", 0, "ID", "ends after this token", &r.stop_text},
-        {"context", 0, "N", "capacity of softmax's cache, in tokens; default: as many as are run",
+        {"seed", 0, "N", "seed of the random numbers, 0", &r.seed_text},
+        {"stop", 0, "ID", "stop after this token", &r.stop_text},
+        {"context", 0, "N",
+         "capacity of softmax's cache, in tokens; default: the number of tokens that are run",
          &r.context_text},
         {"rows", 0, "N", "tokens of the prompt at a time, 256", &r.rows_text},
-        {"form", 0, "NAME", "of scans of the prompt: auto, recurrent, chunk", &r.form_text,
-         .choices = forms},
-        {"output", 'o', "FILE.npy", "logits of every token of the prompt", &r.output},
+        {"form", 0, "NAME", "form of linear attention for the prompt: auto, recurrent, chunk",
+         &r.form_text, .choices = forms},
+        {"output", 'o', "FILE.npy", "file for the logits of every token of the prompt", &r.output},
         {NULL},
     };
     int first, code = cli_parse(&first, self, &r.common, own, argc, argv);

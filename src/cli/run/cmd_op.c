@@ -1,5 +1,5 @@
-/* cmd_op.c: `fovea op`: one operator call in the golden files' format. Batches run one after the
- * other; causal operations through their state, which becomes part of the result. */
+/* cmd_op.c: `fovea op`: runs one operator call from a file in the golden files' format. Batches run
+ * one after the other. Causal operations use a state, which becomes part of the result. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,11 +7,11 @@
 
 struct result {
     op_rows out;
-    float *state;  /* of causal operations: a saved state per batch */
+    float *state;  /* of causal operations: the saved states, one per batch */
     size_t floats; /* of each */
 };
 
-/* All inputs that the library names, of a plan or of a state. */
+/* Reads all inputs beyond q, k and v that the library names, for a plan or for a state. */
 static int read_inputs(op_case *c, const fovea_plan *plan, const fovea_state *state)
 {
     for (const char *name; (name = plan ? fovea_op_input(plan, c->n_inputs)
@@ -61,7 +61,7 @@ static int run_state(struct result *r, op_case *c, fovea_device *device)
     return code;
 }
 
-/* Keeps the rows that a long case names. */
+/* Keeps only the rows of the result that the tensor "rows" names; long cases have one. */
 static int pick_rows(op_rows *out, op_case *c)
 {
     fovea_tensor t;
@@ -77,7 +77,7 @@ static int pick_rows(op_rows *out, op_case *c)
     few.data = cli_alloc((size_t)few.batch * few.rows, size);
     for (size_t i = 0; i < t.elements && !code; i++) {
         if (!(rows[i] >= 0 && rows[i] < (float)out->rows)) {
-            code = cli_fail(CLI_INPUT, "%s: \"rows\" names a row that is not there", c->path);
+            code = cli_fail(CLI_INPUT, "%s: \"rows\" names a row that does not exist", c->path);
             break;
         }
         for (uint32_t b = 0; b < out->batch; b++)
@@ -89,13 +89,14 @@ static int pick_rows(op_rows *out, op_case *c)
     return code;
 }
 
-/* Whether a case has a state, S and Z: not a cache, nor MALA's means. */
+/* Whether the case's result has a state S and Z. Softmax has a cache instead, and MALA's state has
+ * means. */
 static bool has_state(const fovea_attention_options *o)
 {
     return o->causal && strcmp(o->attention, "softmax") != 0 && !strstr(o->attention, "mala");
 }
 
-/* The states of all batches cut into S and Z. */
+/* Splits the saved states of all batches into S and Z. */
 static void cut_state(float *s, float *z, const struct result *r, const op_case *c)
 {
     const size_t size_z = (size_t)c->options.heads * c->features;
@@ -144,12 +145,12 @@ static int save(const struct result *r, const op_case *c, const char *path)
 int cli_op(const cli_command *self, int argc, char **argv)
 {
     static const char *const forms[] = {"auto", "recurrent", "chunk", NULL};
-    cli_common common = {.half = "f32, f16, bf16: of q, k and v"};
+    cli_common common = {.half = "f32, f16, bf16: type of q, k and v"};
     cli_session s;
     const char *output = NULL, *form_name = NULL;
     const cli_option own[] = {
-        {"output", 'o', "FILE", "where the result goes", &output},
-        {"form", 0, "NAME", "auto, recurrent, chunk: of causal operations", &form_name,
+        {"output", 'o', "FILE", "file for the result", &output},
+        {"form", 0, "NAME", "auto, recurrent, chunk: form of causal operations", &form_name,
          .choices = forms},
         {NULL},
     };

@@ -1,4 +1,4 @@
-/* cmd_plan.c: `fovea plan`: time, memory and steps of a plan, before anything runs. */
+/* cmd_plan.c: `fovea plan`: prints time, memory and steps of a plan without running it. */
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +23,8 @@ static uint64_t activations(const fovea_plan_info *p)
 /* A step's label in three parts: "stage 1 block ", "0", " fc1". */
 struct label {
     const char *text, *rest;
-    int block, number; /* characters of the first two; 0: it is in no block, and all is the rest */
+    /* lengths of the first two parts; 0: the step is in no block, and `rest` is the whole label */
+    int block, number;
 };
 
 static struct label parts_of(const fovea_step_info *step)
@@ -40,7 +41,7 @@ static struct label parts_of(const fovea_step_info *step)
     return l;
 }
 
-/* Whether two steps differ in the number of their block at most. */
+/* Whether two steps are the same except for the number of their block. */
 static bool alike(const fovea_step_info *a, const fovea_step_info *b)
 {
     const struct label x = parts_of(a), y = parts_of(b);
@@ -49,7 +50,7 @@ static bool alike(const fovea_step_info *a, const fovea_step_info *b)
            strcmp(a->kernel, b->kernel) == 0 && strcmp(a->source, b->source) == 0;
 }
 
-/* Steps from `at` on that belong to the same block, or to none. */
+/* The number of steps from `at` on that are in the same block; 1 if step `at` is in no block. */
 static size_t block_length(const fovea_step_info *step, size_t at, size_t n)
 {
     const struct label first = parts_of(&step[at]);
@@ -63,7 +64,8 @@ static size_t block_length(const fovea_step_info *step, size_t at, size_t n)
     return end - at;
 }
 
-/* Number of equal blocks of `length` steps from `at` on. */
+/* How many times the block of `length` steps at `at` is repeated with equal steps, itself
+ * included. */
 static size_t repeats(const fovea_step_info *step, size_t at, size_t n, size_t length)
 {
     size_t end = at + length;
@@ -86,7 +88,7 @@ static const char *products_of(const fovea_step_info *step)
     return step->products ? step->products : "";
 }
 
-/* Whether a step before it has the same name in another block. */
+/* Whether an earlier step with the same products has the same name, in another block. */
 static bool named_before(const fovea_step_info *step, size_t at)
 {
     for (size_t i = 0; i < at; i++)
@@ -104,7 +106,7 @@ static uint32_t count_products(const fovea_step_info *step, size_t n, const char
     return count;
 }
 
-/* How many products are of which type, a line each; unless all are float32, which they are. */
+/* Prints how many products have each type, one line per type. Prints nothing if all are float32. */
 static void show_products(const fovea_step_info *step, size_t n, fovea_compute compute)
 {
     const char *begin = "products";
@@ -134,7 +136,7 @@ static json_t *describe_products(const fovea_step_info *step, size_t n)
     return out;
 }
 
-/* Why the planner took this kernel: "none" means that only the reference was available. */
+/* Why the planner chose the step's kernel; "none": only the reference was available. */
 static const char *source_of(const fovea_step_info *step)
 {
     return step->reference ? "none" : step->source;
@@ -187,10 +189,11 @@ static void show_memory(const fovea_plan_info *p, const fovea_device_info *devic
         const char *what;
     } kind[] = {
         {"weights", p->weights, "one copy for all plans of a model"},
-        {"token features", p->residual, "of all tokens, kept from one sweep to the next"},
-        {"attention states", p->states, "what linear attention keeps of all keys and values"},
-        {"rows in between", p->chunks, "of the tokens that are worked on"},
-        {"kernels' own", p->scratch, "their working memory"},
+        {"token features", p->residual, "features of all tokens, kept from one sweep to the next"},
+        {"attention states", p->states,
+         "sums over all keys and values that linear attention keeps"},
+        {"rows in between", p->chunks, "intermediate rows of the tokens being processed"},
+        {"kernels' own", p->scratch, "working memory of kernels"},
         {"picture, tables", p->staging, "resized picture, positions, and the plan itself"},
         {"all but weights", activations(p), ""},
         {"largest buffer", p->largest, limit},
@@ -203,7 +206,7 @@ static void show_memory(const fovea_plan_info *p, const fovea_device_info *devic
         printf("%-16s %10s  %s\n", kind[i].name, cli_bytes(kind[i].bytes).text, kind[i].what);
 }
 
-/* All steps of a plan, of which *n gets the number. Free them. */
+/* All steps of a plan, to be freed; *n gets their number. */
 static fovea_step_info *steps_of(const fovea_plan *plan, const fovea_plan_info *p, size_t *n)
 {
     fovea_step_info *step = cli_alloc(p->steps, sizeof *step);
@@ -221,7 +224,8 @@ static void show_device(const fovea_device_info *device, uint32_t threads)
            threads);
 }
 
-/* Products, work and time; `advice`: what would tell it better. */
+/* Prints types of products, work and time; `advice` follows an estimated time and says how to get a
+ * better one. */
 static void show_work(const fovea_plan *plan, const fovea_plan_info *p, const fovea_step_info *step,
                       size_t n, const char *advice)
 {
@@ -337,14 +341,15 @@ static void show_sequence_memory(const fovea_sequence_info *q)
     } kind[] = {
         {"weights", q->weights, "one copy for all sequences of a model"},
         {"states", q->states,
-         q->context ? "keys and values of the context" : "of one size, whatever the context"},
+         q->context ? "keys and values of the context" : "of fixed size, whatever the context"},
         {"all else", q->activations, "tokens that are worked on, and the plans"},
     };
     for (size_t i = 0; i < sizeof kind / sizeof *kind; i++)
         printf("%-16s %10s  %s\n", kind[i].name, cli_bytes(kind[i].bytes).text, kind[i].what);
 }
 
-/* The plan of `rows` tokens at a time, or of one. */
+/* Prints the plan that processes `rows` tokens at a time: the prefill plan, or for 1 the decode
+ * plan. */
 static void show_phase(const fovea_sequence *sequence, uint32_t rows, bool steps)
 {
     const fovea_plan *plan =
@@ -444,9 +449,11 @@ int cli_plan(const cli_command *self, int argc, char **argv)
     const char *rows = NULL, *context = NULL;
     bool steps = false;
     const cli_option own[] = {
-        {"steps", 0, NULL, "every step with its sweep and problem, not equal blocks once", &steps},
-        {"rows", 0, "N", "of a language model: tokens of a prompt at a time, 256", &rows},
-        {"context", 0, "N", "capacity of its softmax's cache, in tokens, 2048", &context},
+        {"steps", 0, NULL,
+         "list every step with its sweep and problem; equal blocks are not merged", &steps},
+        {"rows", 0, "N", "of a language model: tokens of a prompt that run at a time, 256", &rows},
+        {"context", 0, "N", "of a language model: capacity of softmax's cache in tokens, 2048",
+         &context},
         {NULL},
     };
     int first, code = cli_parse(&first, self, &common, own, argc, argv);

@@ -1,4 +1,4 @@
-/* cmd_run.c: `fovea run`: labels, features and other outputs of pictures. */
+/* cmd_run.c: `fovea run`: computes labels, features and other outputs of pictures. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +26,7 @@ static void make_sinks(run_state *r)
         r->own[i] = cli_alloc(1, r->sink[i]->size + 1);
 }
 
-/* Their options, by their places in --help. */
+/* Collects the options of all sinks, in the order in which --help lists them. */
 static size_t sink_options(cli_option *out, run_state *r)
 {
     size_t n = 0;
@@ -84,13 +84,13 @@ static int run_picture(run_state *r, const char *path)
     return code;
 }
 
-/* Tensor `input` (B, 3, H, W), normalised already: one picture after the other. */
+/* Runs tensor `input` (B, 3, H, W), already normalised, one picture at a time. */
 static int run_tensor(run_state *r, const char *path, cli_progress *bar)
 {
     fovea_tensors *file;
     fovea_tensor t;
     if (people_given(&r->in.people))
-        return cli_fail(CLI_USAGE, "%s: people are cut out of pictures, not out of tensors", path);
+        return cli_fail(CLI_USAGE, "%s: people cannot be cut out of tensors; give pictures", path);
     CLI_TRY(cli_check(fovea_tensors_open(&file, path)));
     if (!fovea_tensors_find(file, "input", &t) || t.rank != 4 || t.shape[1] != 3 ||
         t.shape[2] > 65536 || t.shape[3] > 65536 || t.elements == 0) {
@@ -129,7 +129,8 @@ static int run_input(run_state *r, const char *path, cli_progress *bar)
     return cli_ends_with(path, ".safetensors") ? run_tensor(r, path, bar) : run_picture(r, path);
 }
 
-/* After Ctrl-C: what was finished has been kept like any other result. */
+/* Reports an interruption by Ctrl-C. The pictures that were finished have been kept like any
+ * others. */
 static int end_interrupted(const run_state *r)
 {
     const int code = interrupt_code();
@@ -148,7 +149,7 @@ static int run_all(run_state *r)
     bar.unit = "pictures";
     for (size_t i = 0; i < in->paths && !code && !in->cut && !interrupt_code(); i++) {
         code = run_input(r, in->path[i], &bar);
-        /* What came before the broken frame of a video is kept. */
+        /* Frames of a video that precede a broken one are kept. */
         if (code == CLI_INPUT && (in->cut || in->forgiving)) {
             in->skipped = code;
             code = CLI_OK;
@@ -160,7 +161,8 @@ static int run_all(run_state *r)
     const int rest = run_together(r);
     cli_progress_end(&bar);
     CLI_THEN(code, rest);
-    const bool none = interrupt_code() && r->frames == 0; /* no picture: no file of pictures */
+    /* interrupted before the first picture: files for all pictures are not written */
+    const bool none = interrupt_code() && r->frames == 0;
     if (!none)
         RUN_EACH(r, i, finish)
             CLI_THEN(code, r->sink[i]->finish(r, r->own[i]));
@@ -194,7 +196,7 @@ static void release(run_state *r)
 static const char *const yuv_names[] = {"601",  "601-full",  "709", "709-full",
                                         "2020", "2020-full", NULL};
 
-/* Parts of pictures are only normalised, as their plan sees them. */
+/* Whether pictures are run in parts. Each part is only normalised: it is cut to size before. */
 static void split_pictures(run_state *r)
 {
     r->in.split = r->preprocess.split && r->s.info.masks > 0 && !r->s.settings.width;
@@ -210,14 +212,15 @@ static int read_inputs(run_state *r, int argc, char **argv)
     CLI_TRY(cli_number(&in->batch, "batch", in->batch_text, 1, CLI_BATCH));
     CLI_TRY(in->raw_text ? video_raw_parse(&in->raw, in->raw_text) : CLI_OK);
     CLI_TRY(cli_choose(&in->yuv, "yuv", in->yuv_text, yuv_names));
-    /* A broken picture stops the others where all go into one file, and with --strict. */
+    /* A broken picture stops the run with --strict, or if all results go into one file; else it is
+     * skipped. */
     in->forgiving = !run_writes_one(r) && !r->common.strict;
     for (int i = 1; i < argc; i++)
         CLI_TRY(run_gather(&in->path, &in->paths, argv[i]));
     return CLI_OK;
 }
 
-/* All before the first frame; `argv` has what is not an option. */
+/* Does all that precedes the first frame; `argv` has the positional arguments. */
 static int prepare(run_state *r, int argc, char **argv)
 {
     if (argc < 2)
@@ -238,16 +241,17 @@ int cli_run(const cli_command *self, int argc, char **argv)
 {
     run_state *r = cli_alloc(1, sizeof *r);
     const cli_option own[] = {
-        {"batch", 0, "N", "pictures or frames of one size that run together, 1", &r->in.batch_text},
+        {"batch", 0, "N", "number of pictures or frames of one size that run together, 1",
+         &r->in.batch_text},
         {"raw", 0, "FORMAT:WxH[@RATE]",
-         "the inputs are raw video, in a pixel format that ffmpeg calls so: rgb24, yuyv422, "
-         "yuv420p, nv12, ...; or ppm[@RATE]: a PPM for every frame",
+         "inputs are raw video in a pixel format with ffmpeg's name: rgb24, yuyv422, yuv420p, "
+         "nv12, ...; or ppm[@RATE]: one PPM for each frame",
          &r->in.raw_text},
         {"yuv", 0, "RULE",
-         "of a video's Y, U, V: 601, 601-full, 709, 709-full, 2020, 2020-full; as its tags say if "
-         "not given",
+         "meaning of a video's Y, U, V: 601, 601-full, 709, 709-full, 2020, 2020-full; default: as "
+         "its tags say",
          &r->in.yuv_text},
-        {"top", 0, "K", "labels to show, 5", &r->top_text},
+        {"top", 0, "K", "number of labels to show, 5", &r->top_text},
         {NULL},
     };
     cli_option all[RUN_SINKS * RUN_OPTIONS + sizeof own / sizeof *own];

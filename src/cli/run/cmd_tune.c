@@ -1,5 +1,5 @@
-/* cmd_tune.c: `fovea tune`: measures the fastest kernels and settings, or types of products, and
- * saves them as wisdom. */
+/* cmd_tune.c: `fovea tune`: measures which kernels and settings, or which types of products, are
+ * fastest, and saves them as wisdom. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,8 @@
 #include "cli/run/runner.h"
 #include "cli/run/tune_pictures.h"
 
-/* Without a MODEL: what covers the shapes that ViTs and grids of several stages have. */
+/* The models to tune without a MODEL. Together they cover the shapes of ViTs and of models with
+ * several stages. */
 static const struct {
     const char *model, *attentions, *sizes;
 } standard[] = {
@@ -20,15 +21,16 @@ static const struct {
 
 typedef struct tuning {
     cli_common common;
-    const char *seconds, *out; /* out NULL: where wisdom is read, whose folder is made */
-    const char *file;          /* that is either */
+    /* out: argument of -o; NULL: the file from which wisdom is read, whose folder is created */
+    const char *seconds, *out;
+    const char *file; /* that is either */
     const char *accuracy;
     tune_pictures pictures;
     fovea_tune_options options;
     char journal[4096];
     cli_progress progress;
-    size_t saved; /* facts of this case that are in the file */
-    double end;   /* of the time that there is; 0: no limit */
+    size_t saved; /* number of facts about this case that the file already has */
+    double end;   /* when the time of --time ends; 0: no limit */
     size_t found;
 } tuning;
 
@@ -37,7 +39,7 @@ static int save(const tuning *t)
     return cli_check(fovea_wisdom_save(t->out));
 }
 
-/* What was found is in the file before the next step begins. */
+/* Shows the progress, and saves new facts before the next measurement begins. */
 static int show(const fovea_tune_progress *p, void *payload)
 {
     tuning *t = payload;
@@ -84,10 +86,9 @@ static void report(const tuning *t, const cli_session *s, const char *model,
     puts(r->complete ? "" : "  (not finished)");
     fflush(stdout);
     if (r->disturbed)
-        cli_tell(
-            "%u measurements were discarded, as other programs used the processors; tune again "
-            "when the machine is idle",
-            r->disturbed);
+        cli_tell("%u measurements were discarded because other programs used the processors; tune "
+                 "again when the machine is idle",
+                 r->disturbed);
 }
 
 static int tune_kernels(tuning *t, const cli_session *s, const char *model)
@@ -116,7 +117,7 @@ static int tune_case(tuning *t, const char *model, const char *device, const cha
     common.device = device;
     common.attention = attention;
     common.size = size;
-    common.rigor = "estimate"; /* plans are not to tune by themselves */
+    common.rigor = "estimate"; /* plans that are created here must not tune by themselves */
     CLI_TRY(cli_open(&s, &common, model));
     t->saved = 0;
     if (t->end > 0) {
@@ -126,7 +127,7 @@ static int tune_case(tuning *t, const char *model, const char *device, const cha
     const int code = t->accuracy ? tune_accuracy(&s, model, &t->pictures, &t->options, &t->progress,
                                                  t->common.json, &t->found)
                                  : tune_kernels(t, &s, model);
-    const int saved = save(t); /* what was found before a failure, too */
+    const int saved = save(t); /* also saves what was found before a failure */
     cli_close(&s);
     return code ? code : saved;
 }
@@ -171,7 +172,7 @@ static int tune_all(tuning *t, const char *model)
     return code;
 }
 
-/* The file for wisdom, and the journal in the same folder. */
+/* Sets the file for wisdom and the journal in the same folder. */
 static int settle(tuning *t)
 {
     static const char *const rigors[] = {"measure", "exhaustive", NULL};
@@ -188,7 +189,7 @@ static int settle(tuning *t)
             return cli_fail(CLI_USAGE, "FOVEA_WISDOM is empty; name a file with -o");
         t->file = usual;
     }
-    CLI_TRY(save(t)); /* that it cannot be written is better known before than after */
+    CLI_TRY(save(t)); /* finds out before the measurements whether the file can be written */
     snprintf(t->journal, sizeof t->journal, "%s.journal", t->file);
     t->options = (fovea_tune_options)FOVEA_TUNE_OPTIONS_INIT;
     t->options.rigor = rigor ? FOVEA_RIGOR_EXHAUSTIVE : FOVEA_RIGOR_MEASURE;
@@ -199,13 +200,13 @@ static int settle(tuning *t)
     return CLI_OK;
 }
 
-/* `argv`: the MODEL and what follows. */
+/* Takes the pictures from the positional arguments: `argv` begins with MODEL. */
 static int gather(tuning *t, int argc, char **argv)
 {
     tune_pictures *p = &t->pictures;
     if (!t->accuracy)
-        return argc > 1 ? cli_fail(CLI_USAGE, "tune takes one MODEL, or none; pictures come with "
-                                              "--accuracy; fovea tune --help")
+        return argc > 1 ? cli_fail(CLI_USAGE, "tune takes one MODEL, or none; PICTUREs need "
+                                              "--accuracy; see fovea tune --help")
                         : CLI_OK;
     CLI_TRY(cli_real(&p->bound, "accuracy", t->accuracy, 0, 1));
     if (p->bound <= 0 || p->bound >= 1)
@@ -213,11 +214,10 @@ static int gather(tuning *t, int argc, char **argv)
                         t->accuracy);
     if (argc < 2)
         return cli_fail(CLI_USAGE, "--accuracy takes a MODEL and at least one PICTURE to measure "
-                                   "it on; fovea tune --help");
+                                   "it on; see fovea tune --help");
     if (t->common.compute || t->common.dtype)
-        return cli_fail(CLI_USAGE,
-                        "--accuracy finds out what --compute auto is, in every type; leave "
-                        "--compute and --dtype");
+        return cli_fail(CLI_USAGE, "--accuracy tries every type to decide what --compute auto "
+                                   "chooses; leave out --compute and --dtype");
     for (int i = 1; i < argc; i++)
         CLI_TRY(run_gather(&p->path, &p->count, argv[i]));
     return CLI_OK;
@@ -230,10 +230,10 @@ static int tune(tuning *t, int argc, char **argv)
     interrupt_catch("measurement");
     CLI_TRY(tune_all(t, argv[0]));
     if (t->found || interrupt_code())
-        cli_tell("%s%zu fact%s found, and kept in %s", interrupt_code() ? "interrupted; " : "",
+        cli_tell("%s%zu fact%s found, saved in %s", interrupt_code() ? "interrupted; " : "",
                  t->found, t->found == 1 ? "" : "s", t->file);
     else if (!t->accuracy)
-        cli_tell("%s knows all of this already", t->file);
+        cli_tell("%s already has all facts about this; no measurement was needed", t->file);
     return interrupt_code();
 }
 
@@ -241,14 +241,15 @@ int cli_tune(const cli_command *self, int argc, char **argv)
 {
     tuning t = {.common = {CLI_STORES, .new_wisdom = true,
                            .more = "\n--device, --attention and --size take lists; --device all: "
-                                   "every one there is.\n"}};
+                                   "every device of this machine.\n"}};
     const cli_option own[] = {
-        {"time", 0, "S", "seconds that it may take", &t.seconds},
+        {"time", 0, "S", "time limit in seconds", &t.seconds},
         {"accuracy", 0, "X",
-         "which types of products keep outputs on the PICTUREs at a cosine of X with f32: what "
-         "--compute auto takes; such as 0.9995",
+         "find the types of products that keep outputs on the PICTUREs at a cosine of at least X "
+         "with f32, such as 0.9995; --compute auto then uses them",
          &t.accuracy},
-        {"output", 'o', "FILE", "where wisdom is kept instead of where it is read", &t.out},
+        {"output", 'o', "FILE", "file to save wisdom in, instead of the one it is read from",
+         &t.out},
         {NULL},
     };
     int first, code = cli_parse(&first, self, &t.common, own, argc, argv);

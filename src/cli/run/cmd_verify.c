@@ -1,4 +1,4 @@
-/* cmd_verify.c: `fovea verify`: kernels, or a model layer by layer, against references. */
+/* cmd_verify.c: `fovea verify`: checks kernels, or each step of a model, against references. */
 #include <stdint.h>
 
 #include "cli/run/verify.h"
@@ -8,11 +8,12 @@ int cli_verify(const cli_command *self, int argc, char **argv)
     cli_common common = {CLI_STORES};
     const char *kernel = NULL, *image = NULL, *floor = NULL;
     const cli_option own[] = {
-        {"kernel", 0, "TEXT", "without a model: only kernels whose names contain it", &kernel},
-        {"image", 0, "FILE", "the model's picture, as PICTURE; without one it is made up", &image},
+        {"kernel", 0, "TEXT", "without a model: check only kernels whose names contain TEXT",
+         &kernel},
+        {"image", 0, "FILE",
+         "the model's picture, same as PICTURE; without one a picture is generated", &image},
         {"accuracy", 0, "COSINE",
-         "of the main output's rows with those in float32, on average: less is wrong (0.99)",
-         &floor},
+         "least mean cosine of the main output's rows with those in float32 (0.99)", &floor},
         {NULL},
     };
     cli_session s;
@@ -23,12 +24,13 @@ int cli_verify(const cli_command *self, int argc, char **argv)
     verify_request request = {.model = model, .floor = 0.99, .json = common.json};
     if (model ? kernel != NULL : image || floor)
         return cli_fail(CLI_USAGE, "%s",
-                        model   ? "--kernel is not for a model's steps"
+                        model   ? "--kernel cannot be combined with a MODEL"
                         : image ? "--image needs a MODEL"
                                 : "--accuracy needs a MODEL");
     if (image && first + 1 < argc)
-        return cli_fail(CLI_USAGE, "--image %s: name it as a PICTURE, as %s is", image,
-                        argv[first + 1]);
+        return cli_fail(CLI_USAGE,
+                        "--image %s: pictures are given already; add it as a PICTURE, like %s",
+                        image, argv[first + 1]);
     CLI_TRY(cli_real(&request.floor, "accuracy", floor, -1, 1));
     char *single = (char *)(uintptr_t)image;
     request.picture = image ? &single : argv + first + 1;

@@ -1,5 +1,5 @@
-/* lm_sampler.c: the likeliest token, or one at random by softmax(logits / temperature) of the
- * likeliest. */
+/* lm_sampler.c: chooses the likeliest token, or a random one of the K likeliest by softmax(logits /
+ * temperature). */
 #include "cli/run/lm_sampler.h"
 
 #include <math.h>
@@ -36,7 +36,7 @@ static double uniform(uint64_t *state)
     return (double)((x ^ x >> 31) >> 11) * 0x1p-53;
 }
 
-/* NaN counts as the least likely. */
+/* Treats NaN as the least likely. */
 static float value_of(float logit)
 {
     return isnan(logit) ? -INFINITY : logit;

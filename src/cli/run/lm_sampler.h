@@ -1,4 +1,4 @@
-/* lm_sampler.h: which token comes next, of logits. */
+/* lm_sampler.h: chooses the next token from logits. */
 #ifndef FOVEA_CLI_LM_SAMPLER_H
 #define FOVEA_CLI_LM_SAMPLER_H
 
@@ -7,13 +7,13 @@
 typedef struct lm_sampler {
     uint32_t vocabulary, top_k;      /* top_k 0: all */
     double temperature;              /* 0: the likeliest token */
-    uint64_t state;                  /* of the random numbers: the seed */
+    uint64_t state;                  /* state of the random numbers; at first the seed */
     struct lm_candidate *candidates; /* `vocabulary` of them */
 } lm_sampler;
 
 lm_sampler lm_sampler_make(uint32_t vocabulary, uint32_t top_k, double temperature, uint64_t seed);
 void lm_sampler_free(lm_sampler *s);
-/* Of equal logits the smaller id counts as the likelier. */
+/* If logits are equal, the smaller id counts as more likely. */
 uint32_t lm_sampler_next(lm_sampler *s, const float *logits);
 
 #endif

@@ -1,4 +1,4 @@
-/* op_case.c: a case of `fovea op`: from its file to options and rows of the library. */
+/* op_case.c: reads a case of `fovea op` from its file into options and rows for the library. */
 #include "cli/run/op_case.h"
 
 #include <assert.h>
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the library takes; rows are made before it is asked. */
+/* Limits of the library, checked before rows are allocated for it. */
 enum { HEADS_MOST = 4096, CHANNELS_MOST = 1 << 20 };
 
 /* ---- the file ---- */
@@ -53,7 +53,7 @@ bool op_case_find(op_case *c, const char *name, fovea_tensor *out)
 
 int op_case_complete(const op_case *c)
 {
-    /* Results, and tensors from which the others were made. */
+    /* Results, and tensors from which other tensors of the file were made; no option uses them. */
     static const char *const known[] = {"out", "out_rows",  "rows",      "state_out", "z_out",
                                         "x",   "power_eff", "scale_eff", "w_gq",      "w_gk"};
     fovea_tensor t;
@@ -87,7 +87,7 @@ static int open_files(op_case *c)
 
 /* ---- rows ---- */
 
-/* (B, H, N, d) of `elem` bytes to rows. */
+/* Copies (B, H, N, d), with elements of `elem` bytes, to rows. */
 static void to_rows(op_rows *out, const char *in)
 {
     const size_t run = out->dim * out->elem;
@@ -136,7 +136,7 @@ static fovea_dtype storage_of(const char *dtype)
                                         : FOVEA_DTYPE_F32;
 }
 
-/* The rows of `t`, whose shape is in `r` already, with elements of `type`. */
+/* Reads the rows of `t`, whose shape is already in `r`, with elements of `type`. */
 static int read_rows(op_rows *r, const fovea_tensor *t, fovea_dtype type)
 {
     float *floats;
@@ -211,7 +211,7 @@ static bool is(const op_case *c, const char *mechanism)
     return strncmp(own, mechanism, strlen(mechanism)) == 0;
 }
 
-/* How the files call what the library names, and its channels per head. */
+/* The name in the files for the library's input `name`; *dim gets its channels per head. */
 static const char *file_name(uint32_t *dim, const op_case *c, const char *name)
 {
     const bool per_channel = is(c, "gla");
@@ -289,7 +289,7 @@ static const float *keep(op_case *c, float *data)
     return c->constant[c->n_constants++] = data;
 }
 
-/* A constant of `rows` x `cols`, or of any shape of as many elements where cols is 0. */
+/* Reads a constant of `rows` x `cols`; if cols is 0, of `rows` elements in any shape. */
 static int constant(const float **out, op_case *c, const char *name, uint64_t rows, uint64_t cols,
                     bool needed)
 {
@@ -297,7 +297,7 @@ static int constant(const float **out, op_case *c, const char *name, uint64_t ro
     if (!op_case_find(c, name, &t))
         return needed ? missing(c, name) : CLI_OK;
     if (t.elements != rows * (cols ? cols : 1) || (cols && (t.rank != 2 || t.shape[0] != rows)))
-        return wrong_shape(c, name, "what the sizes of q and v ask for");
+        return wrong_shape(c, name, "the one that follows from the sizes of q and v");
     float *data;
     CLI_TRY(read_floats(&data, &t));
     *out = keep(c, data);
@@ -312,7 +312,7 @@ static int read_attention(op_case *c, const cli_settings *settings)
         return CLI_OK;
     }
     if (!mechanism)
-        return cli_fail(CLI_INPUT, "%s: its metadata name no \"mechanism\"", c->path);
+        return cli_fail(CLI_INPUT, "%s: its metadata lack \"mechanism\"", c->path);
     const char *own = strncmp(mechanism, "sla-", 4) == 0 ? mechanism + 4 : mechanism;
     const bool bare = strcmp(map, "none") == 0 || strcmp(map, own) == 0;
     snprintf(c->attention, sizeof c->attention, "%s%s%s", mechanism, bare ? "" : ":",
@@ -321,7 +321,7 @@ static int read_attention(op_case *c, const cli_settings *settings)
     return CLI_OK;
 }
 
-/* Constants that the files state and the library has built in. */
+/* Checks that constants in the file equal those that are built into the library. */
 static int check_built_in(const op_case *c)
 {
     static const struct {
@@ -341,7 +341,8 @@ static int check_built_in(const op_case *c)
     return CLI_OK;
 }
 
-/* The mechanism's constant: alpha of pola; lambda of nala, which is the power of keys, too. */
+/* Reads the constant of the mechanism: alpha of pola, or lambda of nala, which is also the power of
+ * keys. */
 static int read_power(op_case *c)
 {
     const bool nala = strstr(c->options.attention, "nala") != NULL;
@@ -403,7 +404,8 @@ static int read_constants(op_case *c)
     return CLI_OK;
 }
 
-/* Gates that are not ready are made of x; the files have their weights as (in, H). */
+/* If the file has x instead of gates, the library computes the gates. The files store the weights
+ * for this as (in, H), the library needs them transposed. */
 static int read_gates(op_case *c)
 {
     static const char *const names[] = {"w_gq", "w_gk"};
@@ -427,7 +429,8 @@ static int read_gates(op_case *c)
     return CLI_OK;
 }
 
-/* Convolution of v, whose filters are the heads' own or shared: dwc, lepe. */
+/* Reads a convolution of v: "dwc" has filters shared by the heads, "lepe" a filter for every
+ * channel of every head. */
 static int read_local(op_case *c, const char *part, bool shared)
 {
     static const char *const weights[] = {"dwc.weight", "lepe.weight"};
@@ -450,7 +453,8 @@ static int read_local(op_case *c, const char *part, bool shared)
     return constant(&o->local_bias, c, biases[which], filters, 0, false);
 }
 
-/* "core", then what follows it, between plus signs, each once. */
+/* Reads what follows the attention itself: "core", then names joined by plus signs, each at most
+ * once. */
 static int read_parts(op_case *c)
 {
     fovea_attention_options *o = &c->options;
@@ -462,8 +466,8 @@ static int read_parts(op_case *c)
         const bool local = strcmp(part, "dwc") == 0 || strcmp(part, "lepe") == 0;
         const bool norm = strcmp(part, "ln") == 0;
         if ((local && o->local_weight) || (norm && o->norm_weight)) {
-            return cli_fail(CLI_INPUT, "%s: part \"%s\" is one too many of its kind", c->path,
-                            part);
+            return cli_fail(CLI_INPUT, "%s: part \"%s\" is repeated; each kind can occur once",
+                            c->path, part);
         } else if (strcmp(part, "core") == 0) {
             continue;
         } else if (local) {

@@ -1,7 +1,8 @@
 /* op_case.h: a case of `fovea op`: an operator call in the golden files' format.
  *
- * A file holds q, k, v as (B, H, N, d), or names the file that does, and what else the operator
- * takes; its metadata say what is computed. Here all of it becomes options and rows of the library.
+ * A file holds q, k, v as (B, H, N, d), or names the file that does, and the operator's other
+ * inputs; its metadata say what to compute. The functions here convert this to options and rows for
+ * the library.
  */
 #ifndef FOVEA_CLI_OP_CASE_H
 #define FOVEA_CLI_OP_CASE_H
@@ -10,7 +11,7 @@
 
 #include "cli/common/cli.h"
 
-/* (B, H, N, d) as rows: [batch][token][head * d], packed. */
+/* A tensor (B, H, N, d) as packed rows: [batch][token][head * d]. */
 typedef struct op_rows {
     uint32_t batch, heads, rows, dim;
     size_t elem; /* bytes of an element */
@@ -29,39 +30,42 @@ static inline char *op_batch(const op_rows *r, uint32_t batch)
 }
 
 #define OP_INPUTS 9
-#define OP_CONSTANTS 12 /* two each: learned, rotation, local, norm; gates as read and turned */
+/* two for each of learned, rotation, local, norm; four for gates: as read and transposed */
+#define OP_CONSTANTS 12
 #define OP_TENSORS 32
 
 typedef struct op_case {
     const char *path;
-    fovea_tensors *file, *inputs; /* the same file, unless inputs_file names another */
+    /* the same file, unless the metadata "inputs_file" name another */
+    fovea_tensors *file, *inputs;
     fovea_attention_options options;
     char attention[80];
-    bool tokens_first; /* the output is (B, N, C) */
+    bool tokens_first; /* the output is stored as (B, N, C) */
     op_rows input[OP_INPUTS];
     size_t n_inputs;
     float *constant[OP_CONSTANTS]; /* what the options point to */
     size_t n_constants;
-    const char *used[OP_TENSORS]; /* names of tensors that have a meaning in this case */
+    const char *used[OP_TENSORS]; /* names of the tensors that an option uses */
     size_t n_used;
-    uint32_t features; /* causal: channels of a key in the state; 0: there is no state */
+    uint32_t features; /* causal: channels of a key in the state; 0: the case has no state */
     bool divided;      /* causal: the state has a denominator */
 } op_case;
 
-/* Options, and q, k and v as inputs 0 to 2. `c` is to be freed also after a failure. */
+/* Reads options and q, k, v, which become inputs 0 to 2. `c` is to be freed also after a
+ * failure. */
 int op_case_open(op_case *c, const char *path, const cli_settings *settings, fovea_form form);
-/* The next input, by the library's name for it. */
+/* Reads the next input, named as in the library. */
 int op_case_input(op_case *c, const char *name);
 /* Refuses a case with tensors that no option uses. */
 int op_case_complete(const op_case *c);
-/* The state to begin with, `floats` values per batch as the library saves it; zeros where the case
- * has none. */
+/* Reads the initial state: `floats` values per batch, in the library's format; zeros if the case
+ * has no initial state. */
 int op_case_state(float **out, op_case *c, size_t floats);
 void op_case_free(op_case *c);
 
-/* The tensor `name` of the case, counted as used. */
+/* Finds tensor `name` of the case, and marks it as used. */
 bool op_case_find(op_case *c, const char *name, fovea_tensor *out);
-/* Rows to (B, H, N, d). */
+/* Copies rows to (B, H, N, d). */
 void op_from_rows(char *out, const op_rows *in);
 
 #endif

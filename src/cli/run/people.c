@@ -1,9 +1,11 @@
 /* people.c: see people.h.
  *
- * A file is a list of records as COCO's results have them, or an object with "annotations" and
- * perhaps "images" and "categories", as COCO's annotations are. A record belongs to the picture
- * that its "file_name" names, or that of its image in "images"; without either to the picture whose
- * name is the number "image_id", as COCO's are, or else whose number in the run that is.
+ * A file is a list of records as in COCO's results, or an object with "annotations" and perhaps
+ * "images" and "categories", as in COCO's annotations.
+ *
+ * A record belongs to the picture that its "file_name" names, or that its image in "images" names.
+ * A record with neither belongs to the picture whose name is the number "image_id", as in COCO; if
+ * no picture has such a name, "image_id" is the picture's number in the run.
  */
 #include "cli/run/people.h"
 
@@ -27,8 +29,8 @@ static int parse_box(fovea_box *out, const char *text)
     if (sscanf(text, "%lf,%lf,%lf,%lf%n", &out->x, &out->y, &out->width, &out->height, &end) != 4 ||
         text[end] || !(out->width > 0 && out->height > 0) || !isfinite(out->x + out->width) ||
         !isfinite(out->y + out->height))
-        return cli_fail(CLI_USAGE,
-                        "--box %s: X,Y,W,H in pixels, the upper left corner and the size", text);
+        return cli_fail(CLI_USAGE, "--box %s: wanted X,Y,W,H in pixels: upper left corner and size",
+                        text);
     return CLI_OK;
 }
 
@@ -42,7 +44,7 @@ static int wrong(const people *p, size_t i, const char *key, const json_t *value
                  const char *expected)
 {
     char shown[FV_JSON_SHOWN];
-    return cli_fail(CLI_INPUT, "--people %s: %s[%zu].%s is %s; %s is expected", p->path,
+    return cli_fail(CLI_INPUT, "--people %s: %s[%zu].%s is %s; it must be %s", p->path,
                     json_is_array(p->root) ? "" : "annotations", i, key, fv_json_show(shown, value),
                     expected);
 }
@@ -78,23 +80,23 @@ int people_open(people *p)
     for (size_t k = 0; k < p->given.n; k++)
         CLI_TRY(parse_box(&box, p->given.text[k]));
     if (p->category && !p->path)
-        return cli_fail(CLI_USAGE, "--person is for --people, which is not given");
+        return cli_fail(CLI_USAGE, "--person needs --people, which is not given");
     if (!p->path)
         return CLI_OK;
     CLI_TRY(cli_json_read(&p->root, p->path));
     if (!json_is_array(records(p)))
         return cli_fail(CLI_INPUT,
-                        "--people %s: a list of boxes is expected, as --boxes writes it, or an "
-                        "object with \"annotations\"",
+                        "--people %s: wanted a list of boxes, as --boxes writes it, or an object "
+                        "with \"annotations\"",
                         p->path);
     json_array_foreach(records(p), i, record)
         CLI_TRY(check_record(p, i, record));
     return CLI_OK;
 }
 
-/* ---- whose a record is ---- */
+/* ---- the picture of a record ---- */
 
-/* The object with this id in a list of the file; NULL: there is none. */
+/* The object with this id in a list of the file; NULL: not found. */
 static const json_t *listed(const people *p, const char *list, const json_t *id)
 {
     char one[FV_JSON_ID], other[FV_JSON_ID];
@@ -109,13 +111,14 @@ static const json_t *listed(const people *p, const char *list, const json_t *id)
     return NULL;
 }
 
-/* "a/b.jpg" is called b.jpg as well. */
+/* Whether the names agree; "a/b.jpg" may also be called b.jpg. */
 static bool same_picture(const char *file, const char *name)
 {
     return strcmp(file, name) == 0 || strcmp(cli_file_name(file), cli_file_name(name)) == 0;
 }
 
-/* Whether the name up to its last dot is a number with this value. */
+/* Whether the name up to its last dot is a number with this value. *numbered is set if it is any
+ * number. */
 static bool is_numbered(const char *name, const char *id, bool *numbered)
 {
     const char *stem = cli_file_name(name);
@@ -146,7 +149,7 @@ static bool is_of(const people *p, const json_t *record, const char *name, size_
     return strcmp(text, number) == 0;
 }
 
-/* A record without a category is a person's. */
+/* Whether a record is about a person; one without a category is. */
 static bool is_person(const people *p, const json_t *record)
 {
     char buffer[FV_JSON_ID];

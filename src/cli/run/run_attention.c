@@ -5,9 +5,10 @@
 #include "cli/run/run_sink.h"
 
 typedef struct attention {
-    const char *text, *block; /* of --attention-map and --attention-block; or NULL */
-    attention_query query;    /* path NULL: none */
-    attention_map map;        /* of the current frame */
+    /* arguments of --attention-map and --attention-block; NULL: not given */
+    const char *text, *block;
+    attention_query query; /* path NULL: none */
+    attention_map map;     /* of the current frame */
 } attention;
 
 static size_t options(cli_option *out, run_state *r, void *own)
@@ -15,9 +16,9 @@ static size_t options(cli_option *out, run_state *r, void *own)
     attention *a = own;
     (void)r;
     out[0] = (cli_option){"attention-map", 0, "X,Y,FILE",
-                          "what the patch at pixel X,Y attends to, .png", &a->text};
-    out[1] = (cli_option){"attention-block", 0, "I", "in block I; -1, the last, if not given",
-                          &a->block};
+                          "picture of what the patch at pixel X,Y attends to, .png", &a->text};
+    out[1] = (cli_option){"attention-block", 0, "I",
+                          "block of --attention-map; default -1, the last", &a->block};
     return 2;
 }
 

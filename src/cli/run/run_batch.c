@@ -1,5 +1,5 @@
-/* run_batch.c: frames that run together: what their plan is, where they wait and where their
- * outputs are. */
+/* run_batch.c: frames that run together: their plan, the queue in which they wait, and their
+ * outputs. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,7 +22,8 @@ static void free_outputs(run_state *r)
     r->every = NULL;
 }
 
-/* Sizes must stay the same where frames are kept side by side. */
+/* Updates the shapes of outputs for a new plan. Outputs that are collected in one file must keep
+ * their sizes. */
 static int read_shapes(run_state *r)
 {
     const bool frames = r->frames > 0;
@@ -57,8 +58,8 @@ static void reserve(run_state *r)
 
 /* ---- the plan ---- */
 
-/* A plan for such frames. The old one goes after the new one is there, so that packed weights stay.
- */
+/* Creates a plan for frames of this format and size. The old plan is freed after that, so that the
+ * model keeps its packed weights. */
 int run_plan_for(run_state *r, fovea_pixel_format format, fovea_yuv_matrix yuv, uint32_t width,
                  uint32_t height)
 {
@@ -136,14 +137,15 @@ int run_add_frame(run_state *r, const char *name, const fovea_frame *frame, size
     r->in.waiting[f].at = r->now.at;
     r->in.waiting[f].name = cli_text("%s", name);
     r->in.pixels[f] = *frame;
-    if (r->in.n_waiting == r->in.batch) /* the last one is read in place */
+    /* the last frame of a batch runs now, so its pixels need not be copied */
+    if (r->in.n_waiting == r->in.batch)
         return run_together(r);
     keep_pixels(&r->in.waiting[f], &r->in.pixels[f], bytes);
     return CLI_OK;
 }
 
-/* Results of one frame after the other. What fails in one ends its input, as it would alone: the
- * input `reading` hears of it; frames of another one are left. */
+/* Shows the results of the frames one after the other. If one fails, the other frames of its input
+ * are skipped. The failure is returned only if that input, `reading`, is still being read. */
 static int show(run_state *r, uint32_t count, double seconds, const char *reading)
 {
     const char *failed = NULL;

@@ -1,12 +1,12 @@
-/* run_boxes.c: boxes of a detector: found in the outputs of a frame, kept for the file of -o, and
- * written as COCO has them, in pixels of the photograph. */
+/* run_boxes.c: boxes of a detector: computed from the outputs of a frame, kept for the file of -o,
+ * and written in COCO's format, in pixels of the photograph. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/run/run_sink.h"
 
-/* A box of one of all frames. */
+/* A box, and which of all frames it is in. */
 typedef struct kept_box {
     fovea_detection box;
     size_t frame;
@@ -25,11 +25,11 @@ typedef struct boxes {
 static size_t options(cli_option *out, run_state *r, void *own)
 {
     boxes *b = own;
-    out[0] =
-        (cli_option){"boxes", 0, "FILE", "boxes of a detector as COCO has them, .json", &b->path};
+    out[0] = (cli_option){"boxes", 0, "FILE", "file for a detector's boxes in COCO's format, .json",
+                          &b->path};
     out[1] = (cli_option){
         "score", 0, "P",
-        "least score of masks, 0.8, and of boxes and points that are drawn and of --people, 0.3",
+        "least score: of masks, 0.8; of boxes and points that are drawn and of --people, 0.3",
         &r->score_text};
     return 2;
 }
@@ -52,7 +52,7 @@ static int check(run_state *r, void *own)
     return CLI_OK;
 }
 
-/* Of all outputs that boxes are made of. */
+/* Requests all outputs that boxes are computed from. */
 static int want(run_state *r, void *own)
 {
     boxes *b = own;
@@ -66,7 +66,7 @@ static int want(run_state *r, void *own)
     return CLI_OK;
 }
 
-/* A box in pixels of the picture that was run, as the file of -o has them. */
+/* Scales a box to pixels of the picture as it was run, which the file of -o uses. */
 static fovea_detection in_run_pixels(const fovea_detection *d, const fovea_plan_info *i)
 {
     fovea_detection out = *d;
@@ -77,7 +77,7 @@ static fovea_detection in_run_pixels(const fovea_detection *d, const fovea_plan_
     return out;
 }
 
-/* A box as COCO has it, without the picture. */
+/* A box in COCO's format, without the picture. */
 static json_t *record(const run_state *r, const fovea_detection *d)
 {
     double b[4];
@@ -118,7 +118,7 @@ static bool shows(const run_state *r, const void *own)
     return ((const boxes *)own)->wanted;
 }
 
-/* Upper left corner, width and height, in pixels of the photograph. */
+/* Prints upper left corner, width and height, in pixels of the photograph. */
 static void print(const run_state *r, const void *own)
 {
     const boxes *found = own;
@@ -174,7 +174,7 @@ static size_t tensors(fovea_tensor *out, const run_state *r, const void *own)
 {
     static const struct {
         const char *name;
-        size_t columns, first; /* of the numbers of a box */
+        size_t columns, first; /* columns of the tensor, and which member of a box comes first */
     } parts[RUN_TENSORS] = {{"detections.boxes", 4, 0},
                             {"detections.scores", 1, 4},
                             {"detections.labels", 1, 5},

@@ -6,7 +6,7 @@
 
 typedef struct classes {
     uint32_t n;
-    run_score *score; /* of the current picture; NULL: the model gives none */
+    run_score *score; /* of the current picture; NULL: the model has no classes */
 } classes;
 
 /* As fovea_scores has them. */
@@ -37,8 +37,7 @@ static int take(run_state *r, void *own)
     c->n = (uint32_t)logits->columns;
     c->score = rank(r, logits);
     if (c->n > 0 && !isfinite(c->score[0].p))
-        cli_tell("%s: its scores are not numbers; fovea verify tells where they come from",
-                 r->now.name);
+        cli_tell("%s: scores are not numbers; fovea verify shows which step fails", r->now.name);
     return CLI_OK;
 }
 

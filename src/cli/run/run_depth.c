@@ -1,4 +1,4 @@
-/* run_depth.c: depth as a picture, in 16 bits or in colours, and what it ranges over. */
+/* run_depth.c: depth as a picture, in 16 bits or in colours, and its range. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 #include "cli/run/run_sink.h"
 
 typedef struct depth {
-    const char *path, *colours; /* of --depth and --colormap; or NULL */
+    const char *path, *colours; /* arguments of --depth and --colormap; NULL: not given */
     const colour_map *map;      /* NULL: 16 bits, without colours */
     bool wanted;
     float *of_pixel; /* of the current frame */
@@ -17,9 +17,10 @@ static size_t options(cli_option *out, run_state *r, void *own)
 {
     depth *d = own;
     (void)r;
-    out[0] = (cli_option){
-        "depth", 0, "FILE",
-        "depth, .png of 16 bits: metric models: millimetres, else larger is nearer", &d->path};
+    out[0] = (cli_option){"depth", 0, "FILE",
+                          "picture of the depth, .png of 16 bits: millimetres for metric models, "
+                          "else larger is nearer",
+                          &d->path};
     out[1] = (cli_option){"colormap", 0, "NAME",
                           "depth in colours instead: turbo, inferno, viridis, gray", &d->colours};
     return 2;
@@ -37,9 +38,10 @@ static int check(run_state *r, void *own)
     depth *d = own;
     d->map = d->colours ? colour_map_find(d->colours) : NULL;
     if (d->colours && !d->map)
-        return cli_fail(CLI_USAGE, "--colormap %s: turbo, inferno, viridis or gray", d->colours);
+        return cli_fail(CLI_USAGE, "--colormap %s: wanted turbo, inferno, viridis or gray",
+                        d->colours);
     return d->colours && !d->path && !r->overlay
-               ? cli_fail(CLI_USAGE, "--colormap is for --depth or --overlay")
+               ? cli_fail(CLI_USAGE, "--colormap needs --depth or --overlay")
                : CLI_OK;
 }
 
@@ -63,7 +65,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Of the pixels that have a depth. */
+/* Finds the smallest, largest and median value of the pixels that have a depth. */
 static void measure(const run_state *r, depth *d)
 {
     float *sorted = cli_alloc(run_pixels(r), sizeof *sorted);

@@ -1,5 +1,5 @@
-/* run_features.c: features of patches, of all frames in one file; and as pictures, each in colours
- * of its own or all in those of one basis. */
+/* run_features.c: features of patches: those of all frames in one file, and pictures of them. Each
+ * picture has a colour basis of its own, or all share the one of --pca-basis. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,9 +8,10 @@
 #include "cli/run/run_sink.h"
 
 typedef struct features {
-    const char *path, *pca, *basis_path; /* of --features, --pca, --pca-basis; or NULL */
-    run_series *dense;                   /* the last token features */
-    cli_basis basis;                     /* no columns: not known yet */
+    /* arguments of --features, --pca and --pca-basis; NULL: not given */
+    const char *path, *pca, *basis_path;
+    run_series *dense; /* the last token features */
+    cli_basis basis;   /* no columns: not known yet */
 } features;
 
 static size_t options(cli_option *out, run_state *r, void *own)
@@ -19,13 +20,13 @@ static size_t options(cli_option *out, run_state *r, void *own)
     (void)r;
     out[0] = (cli_option){
         "features", 0, "FILE",
-        "patch features (B, rows, columns, C): .npy, or .safetensors with every stage", &f->path};
+        "file for patch features (B, rows, columns, C): .npy, or .safetensors with every stage",
+        &f->path};
     out[1] = (cli_option){"pca", 0, "FILE", "patch features as a picture, .png", &f->pca};
-    out[2] = (cli_option){
-        "pca-basis", 0, "FILE",
-        "what gives features their colours, .safetensors: read if it is there, else made of the "
-        "first picture; pictures of one basis can be compared",
-        &f->basis_path};
+    out[2] = (cli_option){"pca-basis", 0, "FILE",
+                          "how features become colours, .safetensors: read if it exists, else made "
+                          "from the first picture; pictures with the same basis can be compared",
+                          &f->basis_path};
     return 3;
 }
 
@@ -46,7 +47,7 @@ static int check(run_state *r, void *own)
     if (f->path && !cli_ends_with(f->path, ".safetensors") && !cli_ends_with(f->path, ".npy"))
         return cli_fail(CLI_USAGE, "--features %s: the file is a .safetensors or .npy", f->path);
     if (f->basis_path && !f->pca)
-        return cli_fail(CLI_USAGE, "--pca-basis is for --pca, which is not given");
+        return cli_fail(CLI_USAGE, "--pca-basis needs --pca, which is not given");
     return f->basis_path && access(f->basis_path, F_OK) == 0
                ? cli_basis_read(&f->basis, f->basis_path)
                : CLI_OK;
@@ -61,7 +62,7 @@ static cli_word stage_name(uint32_t i)
     return name;
 }
 
-/* The last hidden state or the last stage; for --features every stage. */
+/* Requests the last hidden state or the last stage; for --features all stages. */
 static int want(run_state *r, void *own)
 {
     features *f = own;
@@ -81,8 +82,8 @@ static int want(run_state *r, void *own)
 
 /* ---- pictures ---- */
 
-/* The first picture's features make the basis that the file gets. It is read again, so that this
- * picture has the colours that later runs give it. */
+/* Makes a basis from the first picture's features and writes it. It is read back, so that this
+ * picture gets the same rounded basis as those of later runs. */
 static int make_basis(features *f)
 {
     const run_series *s = f->dense;
@@ -109,7 +110,9 @@ static int take(run_state *r, void *own)
     if (!f->basis_path)
         made = cli_basis_of(run_patches(s), rows, columns);
     else if (f->basis.columns != columns)
-        return cli_fail(CLI_UNSUPPORTED, "%s: is a basis of %u channels, the features have %u",
+        return cli_fail(CLI_UNSUPPORTED,
+                        "%s: is a basis of %u channels, but the features have %u; name another "
+                        "file, which is then made",
                         f->basis_path, f->basis.columns, columns);
     cli_pca(&picture, f->basis_path ? &f->basis : &made, run_patches(s), s->info.grid_width,
             s->info.grid_height, r->info.width, r->info.height);
@@ -123,7 +126,7 @@ static int take(run_state *r, void *own)
 
 /* ---- the file ---- */
 
-/* The patch rows of all frames, (B, h, w, C); data to be freed. */
+/* The features of the patches in all frames, (B, h, w, C); the caller frees data. */
 static fovea_tensor grids(const run_state *r, const run_series *s, const char *name)
 {
     const fovea_output_info *i = &s->info;

@@ -1,4 +1,5 @@
-/* run_frame.c: the outputs of the current frame, its pictures, and the names of its files. */
+/* run_frame.c: the outputs of the current frame, its pictures, and the names of the files for
+ * it. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* run_inputs.c: the inputs of `fovea run`: files, and the pictures of directories. */
+/* run_inputs.c: the inputs of `fovea run`: files, and pictures in folders. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ int run_gather(char ***path, size_t *count, const char *input)
     if (cli_is_stdin(input)) {
         for (size_t i = 0; i < *count; i++)
             if (cli_is_stdin((*path)[i]))
-                return cli_fail(CLI_USAGE, "-, standard input, can be read once");
+                return cli_fail(CLI_USAGE, "-: standard input can be given once");
         add_path(path, count, cli_text("%s", input));
         return CLI_OK;
     }
@@ -38,7 +38,7 @@ int run_gather(char ***path, size_t *count, const char *input)
     return n ? CLI_OK : cli_fail(CLI_INPUT, "%s: holds no picture", input);
 }
 
-/* Named pipes are recognised by their name. */
+/* Named pipes count as Y4M by the ending of their name, as reading them would lose data. */
 bool run_is_y4m(const char *path)
 {
     return cli_ends_with(path, ".y4m") || (!cli_is_stdin(path) && cli_is_y4m(path));
@@ -53,5 +53,5 @@ bool run_is_video(const run_state *r, const char *path)
     const int first = getc(stdin);
     if (first != EOF)
         ungetc(first, stdin);
-    return first == 'Y' || first == EOF; /* of YUV4MPEG2; no picture begins so */
+    return first == 'Y' || first == EOF; /* YUV4MPEG2 begins with Y, and no picture format does */
 }

@@ -1,5 +1,5 @@
-/* run_masks.c: masks of a segmenter: a picture of their numbers, or records as COCO has them, with
- * their pixels in run lengths. */
+/* run_masks.c: masks of a segmenter: a picture of mask numbers, or records in COCO's format, with
+ * pixels as run lengths. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,15 +7,15 @@
 
 #include "cli/run/run_sink.h"
 
-enum { MASKS = 255 }; /* a picture of numbers has no more */
+enum { MASKS = 255 }; /* most masks that a picture of numbers with one byte per pixel can hold */
 
 typedef struct masks {
-    const char *path, *rule; /* of --masks and --mask-rule; or NULL */
+    const char *path, *rule; /* arguments of --masks and --mask-rule; NULL: not given */
     bool wanted;
     fovea_mask_options options;
     fovea_mask *found; /* of the current frame */
     size_t count;
-    uint16_t *map; /* the frame's pixels: 1 + which of them, or 0 */
+    uint16_t *map; /* one per pixel of the frame: 1 + the index of its mask, or 0 */
     json_t *coco;
 } masks;
 
@@ -28,9 +28,11 @@ static size_t options(cli_option *out, run_state *r, void *own)
 {
     masks *m = own;
     (void)r;
-    out[0] = (cli_option){"masks", 0, "FILE",
-                          "masks: .png of their numbers, or .json as COCO has them", &m->path};
-    out[1] = (cli_option){"mask-rule", 0, "NAME", "panoptic (default), instance", &m->rule};
+    out[0] =
+        (cli_option){"masks", 0, "FILE",
+                     "file for masks: .png of their numbers, or .json in COCO's format", &m->path};
+    out[1] = (cli_option){"mask-rule", 0, "NAME",
+                          "how masks are chosen: panoptic (default), instance", &m->rule};
     return 2;
 }
 
@@ -53,7 +55,7 @@ static int check(run_state *r, void *own)
     if (m->rule && strcmp(m->rule, "instance") == 0)
         m->options.rule = FOVEA_MASKS_INSTANCE;
     else if (m->rule && strcmp(m->rule, "panoptic") != 0)
-        return cli_fail(CLI_USAGE, "--mask-rule %s: panoptic or instance", m->rule);
+        return cli_fail(CLI_USAGE, "--mask-rule %s: wanted panoptic or instance", m->rule);
     return CLI_OK;
 }
 
@@ -63,8 +65,8 @@ static int want(run_state *r, void *own)
     m->wanted = r->s.info.masks > 0 && (m->path || m->rule || (!run_writes(r) && !r->in.split));
     if (r->in.split && m->wanted)
         return cli_fail(CLI_UNSUPPORTED,
-                        "--masks: this model's image processor splits pictures into parts, whose "
-                        "classes are put together, not their masks; --labels has them");
+                        "--masks: this model's image processor splits pictures into parts; classes "
+                        "of parts can be merged, masks cannot; use --labels");
     if (m->path && !m->wanted)
         return cli_fail(CLI_UNSUPPORTED, "--masks %s: this model finds no masks", m->path);
     if (m->wanted) {
@@ -74,17 +76,18 @@ static int want(run_state *r, void *own)
     return CLI_OK;
 }
 
-/* ---- run lengths, as COCO's tools pack them ---- */
+/* ---- run lengths, in the packed format of COCO's tools ---- */
 
 typedef struct packed_runs {
     char *text;
     size_t used;
-    long before[2]; /* the last two runs: a run is encoded as the difference from the one two before
-                     */
+    /* the last two runs: a run is stored as its difference from the run two before it */
+    long before[2];
     size_t runs;
 } packed_runs;
 
-/* Five bits a letter, from the lowest on; the sixth says that more follow. */
+/* Appends a length in letters of six bits: five of the number, from the lowest on, and a sixth that
+ * says whether more letters follow. */
 static void add_run(packed_runs *p, long length)
 {
     long x = p->runs > 2 ? length - p->before[p->runs % 2] : length;
@@ -99,7 +102,7 @@ static void add_run(packed_runs *p, long length)
     p->before[p->runs++ % 2] = length;
 }
 
-/* Column by column, beginning with pixels that are outside. */
+/* Run lengths of a mask, column by column; the first run is of pixels outside of it. */
 static json_t *run_lengths(const uint8_t *inside, uint32_t width, uint32_t height)
 {
     packed_runs p = {0};
@@ -121,7 +124,7 @@ static json_t *run_lengths(const uint8_t *inside, uint32_t width, uint32_t heigh
 
 /* ---- records ---- */
 
-/* A mask as COCO has it, without its pixels and the picture. */
+/* A mask in COCO's format, without its pixels and the picture. */
 static json_t *record(const fovea_mask *m)
 {
     return json_pack("{s:[f, f, f, f], s:f, s:i, s:I}", "bbox", (double)m->x1, (double)m->y1,
@@ -129,7 +132,7 @@ static json_t *record(const fovea_mask *m)
                      (double)m->score, "category_id", (int)m->label, "area", (json_int_t)m->area);
 }
 
-/* A mask's own pixels: of instances also those that another one covers. */
+/* The pixels of a mask; for instances including those that another mask covers. */
 static int pixels_inside(uint8_t *inside, const run_state *r, const masks *m, size_t i)
 {
     if (m->options.rule == FOVEA_MASKS_INSTANCE)
@@ -195,13 +198,13 @@ static bool shows(const run_state *r, const void *own)
     return ((const masks *)own)->wanted;
 }
 
-/* The box around a mask, as print_boxes has it, and its share of the photograph. */
+/* Prints the box around each mask, as boxes are printed, and the mask's share of the photograph. */
 static void print(const run_state *r, const void *own)
 {
     const masks *found = own;
     const size_t all = found->count, n = r->top < all ? r->top : all;
     if (all == 0) {
-        printf("  no mask with a score of %.2g; --score P takes lower ones\n",
+        printf("  no mask with a score of at least %.2g; --score P lowers the limit\n",
                r->score > 0 ? r->score : 0.8);
         return;
     }
@@ -231,7 +234,7 @@ static void describe(json_t *root, const run_state *r, const void *own)
     json_object_set_new(root, "masks", list);
 }
 
-/* Whether another mask, or none, is within the width of a line. */
+/* Whether another mask, or a pixel without one, is within the width of a line. */
 static bool at_the_border(const run_state *r, const uint16_t *map, const draw_pen *p, uint32_t x,
                           uint32_t y)
 {
@@ -245,7 +248,7 @@ static bool at_the_border(const run_state *r, const uint16_t *map, const draw_pe
     return false;
 }
 
-/* The pixel of a mask that is nearest to the middle of them all. */
+/* The pixel of a mask that is nearest to the mask's centre of mass. */
 static void middle(double at[2], const run_state *r, const uint16_t *map, size_t i)
 {
     double sum[2] = {0}, n = 0, best = INFINITY;

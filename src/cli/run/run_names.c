@@ -1,5 +1,5 @@
-/* run_names.c: the check, before any work, that the files that `fovea run` writes
- *  can be written and that none of them is an input or another output. */
+/* run_names.c: checks, before any work, that the output files of `fovea run` can be written, and
+ * that none of them is also an input or another output. */
 #define _XOPEN_SOURCE 700 /* realpath */
 #include <stdlib.h>
 #include <string.h>
@@ -12,10 +12,11 @@
 
 struct files {
     json_t *read;    /* {which file: its path} */
-    json_t *written; /* {path from the root on: the option or the input that it is of} */
+    json_t *written; /* {absolute path: the option or input that the file belongs to} */
 };
 
-/* Which file a path leads to, whatever its name. NULL: none. To be freed. */
+/* The file that a path leads to, as an absolute path without links, to be freed. NULL: no such
+ * file. */
 static char *identity(const char *path)
 {
     struct stat st;
@@ -42,7 +43,7 @@ static int check_read(const struct files *f, const char *path, const char *optio
                  : CLI_OK;
 }
 
-/* `name` is in `folder`, which is from the root on. */
+/* Records the output `name` in `folder`, an absolute path. */
 static int add_written(struct files *f, const char *folder, const char *name, const char *origin)
 {
     char *path = cli_text("%s/%s", folder, cli_file_name(name));
@@ -59,7 +60,7 @@ static int add_written(struct files *f, const char *folder, const char *name, co
     return code;
 }
 
-/* Number of pictures in an input; errors of a file are reported when it is run. */
+/* Number of pictures in an input; errors in the file are reported later, when it is run. */
 static uint64_t pictures_in(const char *path)
 {
     fovea_tensors *file;
@@ -90,8 +91,8 @@ static int many_files(struct files *f, run_state *r, const char *option, const c
         const bool moving = run_is_video(r, r->in.path[i]);
         if (moving && r->in.paths > 1)
             return cli_fail(CLI_USAGE,
-                            "--%s %s: a file for every frame of the video %s, which has to be the "
-                            "only input then",
+                            "--%s %s: writes a file for every frame of the video %s, which must "
+                            "then be the only input",
                             option, path, r->in.path[i]);
         run_place at = {r->in.path[i], 0, moving ? RUN_UNCOUNTED : pictures_in(r->in.path[i]), 0};
         for (; at.item < (moving ? 1 : at.count) && !code; at.item++) {
@@ -108,15 +109,15 @@ static int many_files(struct files *f, run_state *r, const char *option, const c
     return code;
 }
 
-/* Pictures that are written into a folder of inputs would be inputs the next time. */
+/* Refuses to write pictures into a folder of inputs, where the next run would read them. */
 static int check_folders(const char *option, const char *path, const char *folder,
                          char *const *input, int inputs)
 {
     for (int i = 0; i < inputs; i++)
         if (cli_same_file(folder, input[i]))
             return cli_fail(CLI_USAGE,
-                            "--%s %s is among the pictures of %s, and would be read as one the "
-                            "next time; name another folder",
+                            "--%s %s is in the folder of inputs %s, and would be an input of the "
+                            "next run; name another folder",
                             option, path, input[i]);
     return CLI_OK;
 }
@@ -145,7 +146,7 @@ int run_check_outputs(run_state *r, const char *model, char *const *input, int i
 {
     run_file file[RUN_SINKS * RUN_FILES];
     size_t n = 0;
-    /* What of a model is in one file or usually called so. */
+    /* The files of a model folder with their usual names. */
     char *inside[] = {cli_text("%s/model.safetensors", model),
                       cli_text("%s/segmentation.safetensors", model)};
     struct files f = {json_object(), json_object()};

@@ -1,4 +1,4 @@
-/* run_outputs.c: the outputs of the model as tensors, in the file of -o. */
+/* run_outputs.c: the model's outputs as tensors in the file of -o. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,9 +13,9 @@ typedef struct outputs {
 static size_t options(cli_option *out, run_state *r, void *own)
 {
     outputs *o = own;
-    out[0] = (cli_option){"output", 'o', "FILE", "all outputs of the model, as .safetensors",
+    out[0] = (cli_option){"output", 'o', "FILE", "file for all outputs of the model, .safetensors",
                           &r->output};
-    out[1] = (cli_option){"hidden", 0, NULL, "intermediate features too, into the file of -o",
+    out[1] = (cli_option){"hidden", 0, NULL, "write intermediate features too, into the file of -o",
                           &o->hidden};
     return 2;
 }
@@ -32,12 +32,12 @@ static int check(run_state *r, void *own)
     if (r->output && !cli_ends_with(r->output, ".safetensors"))
         return cli_fail(CLI_USAGE, "-o %s: the file is a .safetensors", r->output);
     if (((const outputs *)own)->hidden && !r->output)
-        return cli_fail(CLI_USAGE, "--hidden adds to the file of -o, which is not given");
+        return cli_fail(CLI_USAGE, "--hidden needs -o, which is not given");
     return CLI_OK;
 }
 
-/* Outputs that -o writes whether or not --hidden is there, and their names in the file: those of
- * the golden files. All others are intermediate features. */
+/* Outputs that -o writes also without --hidden, and their names in the file, which are those of the
+ * golden files. All other outputs are intermediate features. */
 static const struct {
     const char *name, *in_file;
 } results[] = {
@@ -67,7 +67,8 @@ static const char *result_name(const run_state *r, const char *name)
 
 /* ---- what is wanted ---- */
 
-/* The first output always; and where nothing is to be written, and a person reads, embeddings. */
+/* Requests the first output always; and the embeddings, if no file is written and the results are
+ * printed as text. */
 static int want(run_state *r, void *own)
 {
     const outputs *o = own;
@@ -85,7 +86,7 @@ static int want(run_state *r, void *own)
 
 /* ---- tensors ---- */
 
-/* Each of `frames` matrices (rows, columns) turned into (columns, rows). */
+/* Transposes each of `frames` matrices from (rows, columns) to (columns, rows). */
 static void transpose(float *data, size_t frames, size_t rows, size_t columns)
 {
     float *turned = cli_alloc(rows * columns, sizeof *turned);
@@ -98,7 +99,7 @@ static void transpose(float *data, size_t frames, size_t rows, size_t columns)
     free(turned);
 }
 
-/* In the shape that the model's original code gives the output, of all frames. */
+/* An output of all frames, in the shape that the model's original code gives it. */
 static fovea_tensor saved_tensor(const run_state *r, const run_series *s, const char *name)
 {
     const fovea_output_info *i = &s->info;

@@ -1,9 +1,9 @@
-/* run_overlay.c: what was found in a frame, drawn on the photograph by each result that can be. */
+/* run_overlay.c: draws the results of a frame on the photograph; each sink draws its own. */
 #include <stdlib.h>
 
 #include "cli/run/run_sink.h"
 
-/* "cat 0.93", in letters that there are. */
+/* "cat 0.93", without characters that have no letter in the font. */
 static char *caption(const run_state *r, uint32_t label, float score)
 {
     const char *name = fovea_model_label(r->s.model, label);
@@ -23,17 +23,17 @@ void run_tell_drawn(const run_state *r, const char *file, size_t drawn, size_t a
                     const char *what)
 {
     if (drawn < all)
-        cli_tell("%s: %zu of %zu %s drawn, --score %.2g", file, drawn, all, what,
-                 r->score > 0 ? r->score : RUN_SCORE);
+        cli_tell("%s: %zu of %zu %s drawn, those with a score of at least %.2g; --score sets it",
+                 file, drawn, all, what, r->score > 0 ? r->score : RUN_SCORE);
 }
 
 static size_t options(cli_option *out, run_state *r, void *own)
 {
     (void)own;
-    out[0] = (cli_option){
-        "overlay", 0, "FILE",
-        "what the model finds over the picture, .png: classes, masks, depth, boxes, key points",
-        &r->overlay};
+    out[0] = (cli_option){"overlay", 0, "FILE",
+                          "picture with what the model finds drawn on it, .png: classes, masks, "
+                          "depth, boxes, key points",
+                          &r->overlay};
     return 1;
 }
 

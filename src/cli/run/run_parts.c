@@ -1,11 +1,11 @@
-/* run_parts.c: a picture that its image processor splits into overlapping parts: all of them are
- * run, and classes are found by their masks together. */
+/* run_parts.c: a picture that the model's image processor splits into overlapping parts. All parts
+ * are run, and their masks together determine the classes of pixels. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/run/runner.h"
 
-/* Outputs of the parts from `first` on are kept until all are there. */
+/* Runs the parts from `first` on; outputs are kept until all parts have run. */
 static int run_some(run_state *r, fovea_output *kept, const fovea_frame *frame, size_t first,
                     size_t count, double *seconds)
 {
@@ -54,7 +54,7 @@ int run_in_parts(run_state *r, const char *name, const run_source *from)
     uint16_t *map = cli_alloc((size_t)from->width * from->height, sizeof *map);
     int code = run_all(r, parts, from, info.count, map, &seconds);
     fovea_parts_free(parts);
-    /* What is shown is the picture that they are parts of. */
+    /* results are shown for the whole picture */
     r->now.name = name;
     r->now.pixels = from->frame;
     r->now.width = from->width;

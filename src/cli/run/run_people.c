@@ -1,5 +1,5 @@
-/* run_people.c: the people of a picture, one after the other or some together: each in the crop
- * that a pose model sees of their box. */
+/* run_people.c: the people of a picture, run one after the other or in batches: the pose model sees
+ * each in a crop around the person's box. */
 #include <stdlib.h>
 
 #include "cli/common/interrupt.h"
@@ -15,7 +15,7 @@ int run_open_people(run_state *r)
     if (r->s.info.keypoints == 0)
         return people_given(&r->in.people)
                    ? cli_fail(CLI_UNSUPPORTED,
-                              "--box and --people are for pose models; this one is %s",
+                              "--box and --people need a pose model; this one is %s",
                               r->s.info.type)
                    : CLI_OK;
     if (!people_given(&r->in.people)) {
@@ -26,13 +26,14 @@ int run_open_people(run_state *r)
     RUN_EACH(r, i, refuses_people)
         if (r->sink[i]->refuses_people(r, r->own[i]))
             return cli_fail(CLI_USAGE,
-                            "--box and --people go with --pose, --overlay, --json and -o");
-    r->preprocess.resize = FOVEA_RESIZE_NONE; /* of the crops, which are only normalised */
+                            "--box and --people work with --pose, --overlay, --json and -o only");
+    /* the crops have the model's size, and are only normalised */
+    r->preprocess.resize = FOVEA_RESIZE_NONE;
     c->pixels = cli_alloc((size_t)r->in.batch * c->width * c->height, 3);
     return CLI_OK;
 }
 
-/* Crops of the people from `first` on, as many as run together, and their key points. */
+/* Runs the crops of `count` people from `first` on together, and finds their key points. */
 static int run_some(run_state *r, size_t first, uint32_t count, const run_source *from,
                     double *seconds)
 {
@@ -78,7 +79,7 @@ int run_in_boxes(run_state *r, const char *name, const run_source *from)
     CLI_TRY(run_plan_for(r, FOVEA_FORMAT_RGB8, FOVEA_YUV_601, c->width, c->height));
     people_in(&r->in.people, name, r->pictures);
     CLI_TRY(run_each(r, from, &seconds));
-    /* What is shown and drawn is the picture that they are in. */
+    /* results are shown and drawn for the whole picture */
     r->now.name = name;
     r->now.pixels = from->frame;
     r->now.width = from->width;

@@ -1,5 +1,5 @@
-/* run_points.c: key points: found in the heat maps of a frame, and written as COCO has them, person
- * by person. */
+/* run_points.c: key points: found in the heat maps of a frame, and written in COCO's format, one
+ * record per person. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 typedef struct points {
     const char *path; /* of --pose; or NULL */
     bool wanted;
-    fovea_keypoint *found; /* of the current picture: `count` of each of its people */
+    fovea_keypoint *found; /* of the current picture: `count` points for each person */
     people_box *box;       /* theirs */
     size_t people, capacity, count;
     json_t *coco;
@@ -19,21 +19,21 @@ static size_t options(cli_option *out, run_state *r, void *own)
 {
     points *p = own;
     people *of = &r->in.people;
-    out[0] = (cli_option){"pose", 0, "FILE", "key points as COCO has them, .json", &p->path};
-    out[1] = (cli_option){
-        "box",
-        0,
-        "X,Y,W,H",
-        "a person's box in each picture, in pixels: upper left corner and size; several times for "
-        "several people",
-        &of->given,
-        .again = true};
+    out[0] =
+        (cli_option){"pose", 0, "FILE", "file for key points in COCO's format, .json", &p->path};
+    out[1] = (cli_option){"box",
+                          0,
+                          "X,Y,W,H",
+                          "box of a person in each picture, in pixels: upper left corner and size; "
+                          "repeat it for several people",
+                          &of->given,
+                          .again = true};
     out[2] = (cli_option){"people", 0, "FILE",
-                          "boxes of people, as --boxes of a detector or COCO have them, .json",
+                          "file with boxes of people in COCO's format, as --boxes writes it, .json",
                           &of->path};
-    out[3] =
-        (cli_option){"person", 0, "NAME|ID",
-                     "the category of --people that is a person: person, else 1", &of->category};
+    out[3] = (cli_option){"person", 0, "NAME|ID",
+                          "category in the file of --people that is a person: person, else 1",
+                          &of->category};
     return 4;
 }
 
@@ -105,7 +105,7 @@ static void reserve(points *p, size_t n)
     p->box = cli_alloc(n, sizeof *p->box);
 }
 
-/* Of a person whose crop was run. */
+/* Keeps the key points of a person whose crop was run. */
 static int keep(run_state *r, void *own)
 {
     points *p = own;
@@ -121,7 +121,7 @@ static int keep(run_state *r, void *own)
                                          p->found + i * p->count, p->count, &count));
 }
 
-/* Of one person, unless crops were run. */
+/* Finds the key points of one person, unless crops were run. */
 static int find(run_state *r, points *p)
 {
     size_t count;
@@ -202,13 +202,13 @@ static void describe(json_t *root, const run_state *r, const void *own)
         json_object_set_new(root, "keypoints", points_of(r, p, 0));
 }
 
-/* Of COCO's 17 points, from one to the next: legs and hips, trunk, arms, head. */
+/* Pairs of COCO's 17 points to connect by lines: legs and hips, trunk, arms, head. */
 static const uint8_t bones[][2] = {{15, 13}, {13, 11}, {16, 14}, {14, 12}, {11, 12}, {5, 11},
                                    {6, 12},  {5, 6},   {5, 7},   {7, 9},   {6, 8},   {8, 10},
                                    {1, 2},   {0, 1},   {0, 2},   {1, 3},   {2, 4}};
 enum { PEOPLE = 17 };
 
-/* Of one person; returns how many were drawn. */
+/* Draws one person; returns how many points were drawn. */
 static size_t draw_pose(const draw_pen *p, const run_state *r, const fovea_keypoint *found,
                         size_t count)
 {

@@ -1,4 +1,4 @@
-/* run_results.c: the results of the current frame: every sink in its turn. */
+/* run_results.c: computes the results of the current frame, sink by sink. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,7 +28,8 @@ int run_keep(run_state *r)
 
 int run_results(run_state *r, double seconds)
 {
-    const bool kept = r->now.parts || people_given(&r->in.people); /* crop by crop, part by part */
+    /* then outputs were kept earlier, crop by crop or part by part */
+    const bool kept = r->now.parts || people_given(&r->in.people);
     json_array_clear(r->now.written);
     RUN_EACH(r, i, take)
         CLI_TRY(r->sink[i]->take(r, r->own[i]));

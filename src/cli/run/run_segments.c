@@ -1,6 +1,6 @@
-/* run_segments.c: classes of pixels, of segmentation logits, or of masks and their classes: how
- * much of the picture each one has; and pictures of them: of indices, and in colours over the
- * photograph. */
+/* run_segments.c: the classes of pixels, from segmentation logits or from masks and their classes.
+ * Output is each class's share of the picture, and pictures: of class indices, and in colours over
+ * the photograph. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,10 +11,10 @@
 
 typedef struct segments {
     run_score *share; /* of the current picture */
-    uint32_t n;       /* classes that some of its pixels have */
+    uint32_t n;       /* classes that at least one pixel has */
 } segments;
 
-/* The outputs of which classes of pixels are made, if the model has them. */
+/* Requests the outputs that determine the classes of pixels, if the model has them. */
 static void choose(run_state *r)
 {
     const char *name = cli_segments_output(r->s.model);
@@ -23,7 +23,7 @@ static void choose(run_state *r)
         r->segments = run_want(r, "masks_queries_logits");
 }
 
-/* Where nothing is to be written, and a person reads. */
+/* Requests shares if no file is written and results are printed as text. */
 static int want_shares(run_state *r, void *own)
 {
     (void)own;
@@ -33,8 +33,8 @@ static int want_shares(run_state *r, void *own)
     return CLI_OK;
 }
 
-/* The class of each pixel; *map, of the picture as the model sees it, is made unless it is of
- * parts. */
+/* Sets the size of the class map. *map gets a new map in the size that the model sees; for a
+ * picture in parts it stays NULL, as r->now.parts has the map. */
 static int find_map(run_state *r, uint16_t **map)
 {
     run_classes *c = &r->now.classes;
@@ -121,7 +121,7 @@ static size_t options(cli_option *out, run_state *r, void *own)
     labels *l = own;
     (void)r;
     out[0] = (cli_option){"labels", 0, "FILE",
-                          "classes of a segmentation head as a picture of indices, .png", &l->path};
+                          "picture of class indices, from a segmentation head, .png", &l->path};
     return 1;
 }
 
@@ -132,7 +132,8 @@ static size_t files(run_file *out, const run_state *r, const void *own)
     return 1;
 }
 
-/* They also are the overlay of models that find nothing else to draw. */
+/* Requests what pictures of classes need; they are also the overlay of models without other results
+ * to draw. */
 static int want_pictures(run_state *r, void *own)
 {
     const labels *l = own;
@@ -140,13 +141,12 @@ static int want_pictures(run_state *r, void *own)
         return CLI_OK;
     choose(r);
     if (!r->segments)
-        return cli_fail(CLI_UNSUPPORTED,
-                        "this model has no segmentation head; put a linear one into its folder as "
-                        "segmentation.safetensors");
+        return cli_fail(CLI_UNSUPPORTED, "this model has no segmentation head; add a linear one to "
+                                         "its folder as segmentation.safetensors");
     if (r->s.info.segments > RUN_SEGMENTS)
         return cli_fail(CLI_UNSUPPORTED,
-                        "a head of %u classes; pictures of classes have %d at most, -o has the "
-                        "logits",
+                        "the head has %u classes, pictures of classes at most %d; use -o, which "
+                        "writes the logits",
                         r->s.info.segments, RUN_SEGMENTS);
     return CLI_OK;
 }

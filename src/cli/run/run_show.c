@@ -1,5 +1,5 @@
-/* run_show.c: what `fovea run` shows of a picture: its results on stdout, and on stderr how it was
- * seen, how long that took and what was written. */
+/* run_show.c: prints the results for a picture on stdout, and on stderr how the picture was seen,
+ * how long it took and which files were written. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,7 +34,7 @@ static void describe(const run_state *r, double seconds)
         json_object_set_new(root, "frame", json_integer((json_int_t)at->item));
     if (at->count == RUN_UNCOUNTED && at->rate > 0)
         json_object_set_new(root, "time", json_real((double)at->item / at->rate));
-    json_object_set_new(root, "top", json_array()); /* also where there are no classes */
+    json_object_set_new(root, "top", json_array()); /* an empty list if the model has no classes */
     RUN_EACH(r, i, describe)
         if (r->sink[i]->shows(r, r->own[i]))
             r->sink[i]->describe(root, r, r->own[i]);
@@ -44,7 +44,7 @@ static void describe(const run_state *r, double seconds)
         json_object_set_new(root, "preprocess", preprocess(r));
     json_object_set(root, "written", r->now.written);
     cli_print_json(root);
-    fflush(stdout); /* whoever reads a pipe has each frame when it is done */
+    fflush(stdout); /* a program that reads from a pipe gets each frame at once */
 }
 
 static double norm(const run_series *s)
@@ -55,7 +55,7 @@ static double norm(const run_series *s)
     return sqrt(sum);
 }
 
-/* Of a model without other results: what it gives. */
+/* Prints the norms of outputs, for models without other results. */
 static void print_norms(const run_state *r)
 {
     const run_series *shown[] = {run_find(r, "image_embeds"), &r->series[0]};
@@ -94,7 +94,7 @@ static void say(const run_state *r, double seconds)
     }
     if (!shows(r) && !run_writes(r)) {
         free(files);
-        files = cli_text("; -o, --features and --pca keep what it found");
+        files = cli_text("; -o, --features and --pca write what it computed");
     }
     cli_tell("%s: %ux%u seen as %ux%u, %u tokens, %s%s, %.*f %s%s", r->now.name, r->now.width,
              r->now.height, r->info.width, r->info.height, r->info.tokens,

@@ -1,6 +1,9 @@
-/* run_sink.h: a sink is one kind of result of `fovea run`: its options, which outputs of the model
- * it wants, what it takes of every frame, where it shows and draws that, and what it writes at the
- * end. A new one is a file, and a line of run_sinks.inc. */
+/* run_sink.h: a sink produces one kind of result of `fovea run`.
+ *
+ * It declares its options, requests outputs of the model, computes its result for every frame,
+ * prints and draws it, and writes a file at the end. A new sink is a new source file and a line in
+ * run_sinks.inc.
+ */
 #ifndef FOVEA_CLI_RUN_SINK_H
 #define FOVEA_CLI_RUN_SINK_H
 
@@ -10,69 +13,73 @@
 /* A file that an option names. */
 typedef struct run_file {
     const char *option, *path; /* path NULL: not given */
-    bool each;                 /* of the pictures has one: .png */
-    bool aid;                  /* for later runs, no result of this one */
+    bool each;                 /* one file for each picture, .png */
+    /* read by later runs, such as a basis of colours; not a result of this run */
+    bool aid;
 } run_file;
 enum { RUN_FILES = 3, RUN_OPTIONS = 4 }; /* of a sink, at most */
 
-/* `own`: the sink's state, of `size` bytes, which are zeros at the beginning. Each function may be
- * NULL. */
+/* All functions may be NULL. `own` is the sink's state of `size` bytes, zeros at the beginning. */
 typedef struct run_sink {
     size_t size;
     int place; /* of its options in --help */
-    /* Returns how many options, or files, it has. */
+    /* Fill in the sink's options, and the files that they name; return how many. */
     size_t (*options)(cli_option *out, run_state *r, void *own);
     size_t (*files)(run_file *out, const run_state *r, const void *own);
     /* Checks the options before the model is opened. */
     int (*check)(run_state *r, void *own);
-    /* Decides whether it is wanted of this model, and asks for outputs (run_want). */
+    /* Decides whether the sink's result is wanted for this model, and requests outputs
+     * (run_want). */
     int (*want)(run_state *r, void *own);
-    /* Keeps what it needs of a frame that was run: of people in boxes and of parts of a picture
-     * each one is such a frame. */
+    /* Keeps what the sink needs of one run of the model. For people in boxes and for parts of a
+     * picture it is called once for each crop or part. */
     int (*keep)(run_state *r, void *own);
-    /* Finds its result in the current frame, and writes the frame's file. */
+    /* Computes the result for the current frame, and writes the frame's file. */
     int (*take)(run_state *r, void *own);
-    /* Whether there is something to show: then it is printed or described, and drawn. */
+    /* Whether there is a result to show; if so, it is printed or described as JSON, and drawn. */
     bool (*shows)(const run_state *r, const void *own);
     void (*print)(const run_state *r, const void *own);
     void (*describe)(json_t *root, const run_state *r, const void *own);
-    /* Draws on the photograph; `file` is named in messages. */
+    /* Draws the result on the photograph; `file` is the name for messages. */
     void (*draw)(const draw_pen *p, const run_state *r, const void *own, const char *file);
-    /* Tensors that it adds to the file of -o, RUN_TENSORS at most; their data are to be freed. */
+    /* Fills in tensors for the file of -o, RUN_TENSORS at most; their data are to be freed. */
     size_t (*tensors)(fovea_tensor *out, const run_state *r, const void *own);
-    /* Writes the file of all frames. */
+    /* Writes the file with the results of all frames. */
     int (*finish)(run_state *r, void *own);
     void (*release)(void *own);
-    /* Whether it is asked for and cannot be of people in boxes. */
+    /* Whether the sink's result was requested but does not exist for people in boxes. */
     bool (*refuses_people)(const run_state *r, const void *own);
-    bool on_rgb; /* its pictures are drawn on frames of R, G, B */
+    bool on_rgb; /* it draws on photographs, which needs frames in R, G, B */
 } run_sink;
 enum { RUN_TENSORS = 4 };
 
-/* For each sink of `r` that has the function `what`, with its state. */
+/* For each sink of `r` that has the function `what`; sink and state are r->sink[i] and
+ * r->own[i]. */
 #define RUN_EACH(r, i, what)                                                                       \
     for (size_t i = 0; (r)->sink[i]; i++)                                                          \
         if ((r)->sink[i]->what)
 
-/* run_sinks.c: whether any file of results is asked for; and, of all pictures, a single one. */
+/* run_sinks.c: whether the options request any file of results, and whether they request a file
+ * with the results of all pictures. */
 bool run_writes(const run_state *r);
 bool run_writes_one(const run_state *r);
 /* Whether any result is drawn on photographs. */
 bool run_draws(const run_state *r);
-/* The option of a file that is drawn on frames of R, G, B; NULL: none is asked for. */
+/* The option that requests drawing on photographs, which needs frames in R, G, B; NULL: there is no
+ * such option. */
 const char *run_needs_rgb(const run_state *r);
 /* Refuses pictures in parts. */
 int run_refuse_parts(const run_state *r);
-/* Whether a score is high enough to be drawn. */
+/* Whether a score is high enough for the object to be drawn. */
 static inline bool run_is_drawn(const run_state *r, float score)
 {
     return (double)score >= (r->score > 0 ? r->score : RUN_SCORE);
 }
-/* run_overlay.c: reports how many objects were drawn: with low scores the picture may be unchanged.
- */
+/* run_overlay.c: reports how many objects were drawn: if scores are low, the picture may be
+ * unchanged. */
 void run_tell_drawn(const run_state *r, const char *file, size_t drawn, size_t all,
                     const char *what);
-/* Writes "cat 0.93" on a photograph, in letters that there are. */
+/* Writes "cat 0.93" on a photograph, without characters that have no letter in the font. */
 void run_write_label(const draw_pen *p, const run_state *r, double x, double y,
                      const uint8_t rgb[3], uint32_t label, float score);
 

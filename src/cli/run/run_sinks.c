@@ -1,4 +1,4 @@
-/* run_sinks.c: what the options ask of all sinks together. */
+/* run_sinks.c: what the options request from all sinks together. */
 #include "cli/run/run_sink.h"
 
 static bool writes(const run_state *r, bool each_too)

@@ -1,27 +1,28 @@
-/* run_video.c: videos as inputs of `fovea run`: each frame is run as soon as it is there, or those
- * that are to run with it. */
+/* run_video.c: videos as inputs of `fovea run`: each frame is run as soon as it is read, or when
+ * its batch is complete. */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "cli/common/interrupt.h"
 #include "cli/run/run_sink.h"
 
-/* What draws on a frame takes its R, G, B. */
+/* Refuses to draw on frames that are not in R, G, B. */
 static int check_drawn(const run_state *r, const video *v)
 {
     const char *drawn = run_needs_rgb(r);
     if (!drawn || v->of.ppm || v->layout.format == FOVEA_FORMAT_RGB8)
         return CLI_OK;
     return cli_fail(CLI_UNSUPPORTED,
-                    "%s: --%s draws on frames of R, G, B: ffmpeg -v error -i VIDEO -f image2pipe "
-                    "-c:v ppm - | fovea run MODEL - --raw ppm",
+                    "%s: --%s needs frames in R, G, B: ffmpeg -v error -i VIDEO -f image2pipe -c:v "
+                    "ppm - | fovea run MODEL - --raw ppm",
                     v->path, drawn);
 }
 
 static int run_next(run_state *r, video *v, bool *there)
 {
     const int code = video_next(v, there);
-    if (code && code == interrupt_code()) { /* half a frame, as its writer was interrupted too */
+    /* the last frame is incomplete because its writer was interrupted too */
+    if (code && code == interrupt_code()) {
         *there = false;
         return CLI_OK;
     }
@@ -32,8 +33,7 @@ static int run_next(run_state *r, video *v, bool *there)
     const bool boxed = people_given(&r->in.people), split = r->in.split;
     if (split && source.format != FOVEA_FORMAT_RGB8)
         return cli_fail(CLI_UNSUPPORTED,
-                        "%s: parts are cut out of frames of R, G, B; give them with --raw ppm, or "
-                        "--size WxH",
+                        "%s: parts can be cut out of R, G, B only; use --raw ppm, or --size WxH",
                         v->path);
     CLI_TRY(boxed || split
                 ? CLI_OK
@@ -56,7 +56,7 @@ int run_video(run_state *r, const char *path)
     r->now.at.count = RUN_UNCOUNTED;
     r->now.at.rate = v.of.rate;
     int code = check_drawn(r, &v);
-    /* Output that nobody reads any longer is an error that main reports. */
+    /* stops when stdout cannot be written, for example a closed pipe; main reports that error */
     while (!code && there && !ferror(stdout) && !interrupt_code())
         code = run_next(r, &v, &there);
     if (!code && v.frames == 0 && !interrupt_code())

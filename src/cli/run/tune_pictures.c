@@ -1,5 +1,5 @@
-/* tune_pictures.c: `fovea tune --accuracy`: the types of products that keep a model's outputs on
- * pictures within a bound, and which of them is fastest. */
+/* tune_pictures.c: `fovea tune --accuracy`: finds the types of products that keep a model's outputs
+ * on pictures within a bound, and which of them is fastest. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 
 /* ---- pictures ---- */
 
-/* A picture as the model sees it, in rows of the plan's frame. */
+/* Reads a picture in the size that the model sees, with the strides of the plan's frame. */
 static int read_frame(fovea_frame *out, const char *path, const cli_session *s,
                       const fovea_plan_options *plan)
 {
@@ -33,10 +33,10 @@ typedef struct result {
     const tune_pictures *pictures;
     const fovea_plan_options *plan;
     fovea_accuracy_report report;
-    json_t *bf16; /* labels of the products that are bfloat16 in the mix */
+    json_t *bf16; /* labels of the products that are bfloat16 in the mix of int8 and bfloat16 */
 } result;
 
-/* The products that stay bfloat16 in the mix. */
+/* Lists the products that stay bfloat16 in the mix. */
 static int name_products(result *r)
 {
     fovea_plan *plan;
@@ -106,11 +106,11 @@ static void show(const result *r)
     show_way(r, "int8", &a->int8, int8);
     show_way(r, mix, &a->mixed, int8);
     json_array_foreach(r->bf16, i, label)
-        printf("%s%s", i ? "; " : "  in bf16, what helps most first: ", json_string_value(label));
+        printf("%s%s", i ? "; " : "  in bf16, most effective first: ", json_string_value(label));
     if (i)
         putchar('\n');
     if (!a->found)
-        puts("  nothing was kept");
+        puts("  nothing was saved");
     fflush(stdout);
 }
 

@@ -1,5 +1,5 @@
-/* tune_pictures.h: `fovea tune --accuracy`: which types of products are accurate enough on pictures
- * of the caller's. */
+/* tune_pictures.h: `fovea tune --accuracy`: finds which types of products are accurate enough on
+ * the user's pictures. */
 #ifndef FOVEA_CLI_TUNE_PICTURES_H
 #define FOVEA_CLI_TUNE_PICTURES_H
 
@@ -14,8 +14,8 @@ typedef struct tune_pictures {
     double bound; /* 0: --accuracy was not given */
 } tune_pictures;
 
-/* Finds the types of products, reports them on stdout, and adds the facts found to *found. `bar`:
- * the progress that the options show. */
+/* Finds the types of products, reports them on stdout, and adds the number of facts to *found.
+ * `bar` shows the progress. */
 int tune_accuracy(const cli_session *s, const char *model, const tune_pictures *pictures,
                   const fovea_tune_options *options, cli_progress *bar, bool json, size_t *found);
 

@@ -4,24 +4,25 @@
 
 #include "cli/common/cli.h"
 
-/* Every kernel of the device whose name contains `name` (NULL: all). Exit code: CLI_WRONG when one
- * is wrong, or no case reaches it. */
+/* Checks every kernel of the device whose name contains `name` (NULL: all). Exit code: CLI_WRONG if
+ * a kernel is wrong or is not reached by any case. */
 int verify_kernels(fovea_device *device, const char *name, bool json);
 
 typedef struct verify_request {
     const char *model;
     char *const *picture;
-    size_t pictures; /* 0: one that is made up */
-    double floor;    /* of the mean cosine with float32; less is wrong */
+    size_t pictures; /* number of pictures; 0: one is generated */
+    double floor;    /* least mean cosine with float32 */
     bool json;
 } verify_request;
 
-/* Verifies every step of the model on the first picture; where not all is float32, compares the
- * main output on every picture with float32. Exit code: CLI_WRONG when a step is wrong, the first
- * of which is named, or when the mean cosine is below the floor. */
+/* Checks every step of the model on the first picture. Unless everything is float32, also compares
+ * the main output on every picture with float32. Exit code: CLI_WRONG if a step is wrong (the
+ * message names the first) or the mean cosine is below the floor. */
 int verify_model(const cli_session *s, const verify_request *request);
 
-/* verify_accuracy.c: cosines of the main output's rows with those of the model in float32. */
+/* verify_accuracy.c: cosines between the main output's rows and those of the same model in
+ * float32. */
 typedef struct verify_cosines {
     double mean, worst;
     uint32_t rows, worst_row;

@@ -1,11 +1,11 @@
 /* verify_accuracy.c: how far a model's main output is from that of the same model in float32, on
- * the same device and picture: the cosine of each row. Of a detector that chooses its queries the
- * features that it chooses from are compared. */
+ * the same device and picture: the cosine of each row. For a detector that chooses its queries, the
+ * features that it chooses from are compared instead. */
 #include <stdlib.h>
 
 #include "cli/run/verify.h"
 
-/* The main output of a plan for the picture. */
+/* Computes the main output of a plan for the picture. */
 static int compute(float **out, fovea_output_info *info, const cli_session *s,
                    const fovea_plan_options *options, const cli_image *picture)
 {

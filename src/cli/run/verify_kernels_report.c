@@ -68,7 +68,10 @@ int verify_kernels(fovea_device *device, const char *name, bool json)
                r.missed);
     CLI_TRY(code);
     if (r.right + r.wrong + r.missed == 0)
-        return cli_fail(CLI_INPUT, "no kernel of device %s is called \"%s\"", info.id, name);
+        return cli_fail(
+            CLI_INPUT,
+            "no kernel of device %s has \"%s\" in its name; fovea info --kernels lists them",
+            info.id, name);
     return r.wrong || r.missed
                ? cli_fail(CLI_WRONG, "%u kernels are wrong, %u were not reached", r.wrong, r.missed)
                : CLI_OK;

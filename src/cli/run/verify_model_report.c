@@ -1,6 +1,6 @@
-/* verify_model_report.c: `fovea verify MODEL`: every step of a model, which of them lose most to
- * the type of their products, how far that takes the model from float32, and whether float16 would
- * hold its numbers. */
+/* verify_model_report.c: `fovea verify MODEL`: checks every step of a model. It also reports which
+ * steps lose most accuracy to the type of their products, how far the model is from float32, and
+ * whether float16 could hold its numbers. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,25 +14,25 @@
 
 enum { COSTLY = 5 };
 
-/* What int8 costs a product is 0.01 to 0.02 where the channels of its rows are of about one size,
- * and grows with the largest of them: 0.04 with one that is 30 times larger than the others, of a
- * weight as much smaller, 0.12 with 100. */
+/* The error of an int8 product is 0.01 to 0.02 if all channels of its rows have about the same
+ * size. It grows with the largest channel: 0.04 if one is 30 times larger than the others (and its
+ * weight 30 times smaller), 0.12 if 100 times. */
 #define BADLY_SCALED 0.05
 
 typedef struct report {
     uint32_t steps, wrong;
-    char first[256]; /* step that is wrong, and why */
-    /* The steps that the type of their products costs most, the worst first. */
+    char first[256]; /* the first wrong step, and why it is wrong */
+    /* The steps that lose most to the type of their products, the worst first. */
     struct costly {
         double rounding;
         char label[64], products[8];
     } costly[COSTLY];
-    /* The largest numbers, and of which step; of what int8 costs a step. */
+    /* The largest numbers and the steps that have them; int8: the largest error of an int8 step. */
     struct top {
         double size;
         char label[64];
     } output, mean, sum, int8;
-    json_t *badly_scaled;  /* steps that it costs too much */
+    json_t *badly_scaled;  /* steps whose error in int8 is above BADLY_SCALED */
     fovea_compute compute; /* what products are */
     json_t *list;          /* NULL: text */
 } report;
@@ -72,7 +72,7 @@ static void note_scale(report *r, const fovea_step_check *c)
         json_array_append_new(r->badly_scaled, json_string(c->label));
 }
 
-/* How many times larger numbers may become. */
+/* By which factor numbers may grow until float16 overflows. */
 static double headroom(double size)
 {
     return size > 0 ? FLOAT16_MOST / size : INFINITY;
@@ -156,7 +156,7 @@ static int add(const fovea_step_check *c, void *payload)
 
 /* ---- the frame ---- */
 
-/* Soft blobs of colour under a little noise: nothing that a camera would not give. */
+/* Generates soft blobs of colour with a little noise, similar to what a camera gives. */
 static void make_up(cli_image *out, uint32_t width, uint32_t height)
 {
     uint32_t noise = 1;
@@ -172,7 +172,7 @@ static void make_up(cli_image *out, uint32_t width, uint32_t height)
             }
 }
 
-/* One of the pictures, or one that is made up, and plans for it. */
+/* Reads a picture, or generates one if `path` is NULL, and prepares plan options for it. */
 static int take_picture(cli_image *out, fovea_plan_options *options, const cli_session *s,
                         const fovea_preprocess *rule, const char *path)
 {
@@ -196,7 +196,8 @@ typedef struct accuracy {
     size_t pictures;
 } accuracy;
 
-/* Compares the main output on every picture with float32; does nothing for a model in float32. */
+/* Compares the main output on every picture with float32; does nothing for a model that is all
+ * float32. */
 static int compare_outputs(accuracy *out, const report *r, const cli_session *s,
                            const verify_request *request, const fovea_preprocess *rule)
 {
@@ -216,7 +217,7 @@ static int compare_outputs(accuracy *out, const report *r, const cli_session *s,
         const int code = verify_accuracy(c, s, &options, &picture);
         cli_image_free(&picture);
         CLI_TRY(code);
-        out->name[out->pictures] = path ? path : "a picture made up";
+        out->name[out->pictures] = path ? path : "a generated picture";
         out->all.rows += c->rows;
         sum += c->mean * c->rows;
         out->all.mean = sum / out->all.rows;
@@ -229,7 +230,8 @@ static int judge_accuracy(const accuracy *a, double floor)
 {
     if (a->pictures == 0 || a->all.mean >= floor)
         return CLI_OK;
-    return cli_fail(CLI_WRONG, "cosine with float32 is %.6f, less than %g; --accuracy sets it",
+    return cli_fail(CLI_WRONG,
+                    "cosine with float32 is %.6f, less than %g; --accuracy sets the limit",
                     a->all.mean, floor);
 }
 
@@ -254,14 +256,14 @@ static void show_accuracy(const report *r, const accuracy *a, const fovea_model 
         printf("  %-42s %10.7f %10.7f\n", "all", a->all.mean, a->all.worst);
 }
 
-/* Names the worst of them, and what helps. */
+/* Warns of int8 steps with badly scaled channels: names the worst, and the remedy. */
 static void warn_of_scale(const report *r, const char *model)
 {
     const size_t n = json_array_size(r->badly_scaled);
     if (n == 0)
         return;
-    cli_tell("warning: in the rows of %zu int8 product%s a few channels leave the others too few "
-             "digits; %s, the worst, is off by %.0f %%. `fovea tune %s --accuracy 0.999 "
+    cli_tell("warning: in the rows of %zu int8 product%s a few large channels leave too few digits "
+             "to the others; %s, the worst, is off by %.0f %%. `fovea tune %s --accuracy 0.999 "
              "PICTURE...` keeps such products in bfloat16 for --compute auto",
              n, n > 1 ? "s" : "", r->int8.label, 100 * r->int8.size, model);
 }
@@ -309,10 +311,10 @@ static void sum_up(const report *r, const accuracy *a, const fovea_model *model)
 {
     printf("\n%u steps, %u wrong\n", r->steps, r->wrong);
     show_accuracy(r, a, model);
-    printf("\nlargest numbers, and how many times larger a float16 could hold them:\n");
+    printf("\nlargest numbers, and how many times larger they could be in float16:\n");
     show_top("  of an output", &r->output);
     show_top("  of attention's state or divisor, as kept", &r->mean);
-    show_top("  the same, were they sums over the tokens", &r->sum);
+    show_top("  the same, if it were sums over the tokens", &r->sum);
 }
 
 static void print_json(const report *r, const accuracy *a, const cli_session *s,

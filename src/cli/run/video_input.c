@@ -1,4 +1,4 @@
-/* video_input.c: Y4M, PPM and raw video, frame by frame, into one buffer. */
+/* video_input.c: reads Y4M, PPM and raw video, frame by frame, into one buffer. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #define PIXELS_MAX (UINT64_C(1) << 28)
 enum { LINE_MAX_BYTES = 1024 };
 
-/* The number that `text` is up to `end`; 0 if it is not one. */
+/* Parses `text` up to `end` as a whole number; 0 if it is not one. */
 static uint32_t whole_number(const char *text, char end)
 {
     uint64_t v = 0;
@@ -35,7 +35,8 @@ static int parse_rate(double *out, const char *text)
     return code;
 }
 
-/* The layout that ffmpeg calls so; of more than 8 bits with or without "le". */
+/* The pixel layout for ffmpeg's name of it; with more than 8 bits, with or without "le" at its
+ * end. */
 static int find_layout(fovea_layout *out, const char *name)
 {
     const char *known;
@@ -68,7 +69,8 @@ int video_raw_parse(video_raw *out, const char *text)
                        .ppm = strncmp(text, "ppm", 3) == 0 && (!text[3] || text[3] == '@')};
     if (!out->ppm && (!out->width || !out->height))
         return cli_fail(CLI_USAGE,
-                        "--raw %s: FORMAT:WxH[@RATE], as in nv12:1280x720@30, or ppm[@RATE]", text);
+                        "--raw %s: wanted FORMAT:WxH[@RATE], as in nv12:1280x720@30, or ppm[@RATE]",
+                        text);
     char *name = out->ppm ? NULL : cli_text("%.*s", (int)(colon - text), text);
     int code = name ? find_layout(&out->layout, name) : CLI_OK;
     free(name);
@@ -79,7 +81,8 @@ int video_raw_parse(video_raw *out, const char *text)
 
 /* ---- room ---- */
 
-/* For one frame as it comes, and after it for what is made of it. */
+/* Allocates a buffer for one frame as it is read, followed by one for the frame converted from
+ * it. */
 static int allocate(video *v)
 {
     const uint64_t w = v->of.width, h = v->of.height;
@@ -104,7 +107,8 @@ static int allocate(video *v)
 static int ended_early(const video *v, size_t got, size_t whole)
 {
     const unsigned long long frame = v->frames;
-    if (interrupt_code()) /* the pipe's writer got the same Ctrl-C, or the read ended by it */
+    /* the writer of the pipe received the same Ctrl-C, or the signal ended the read */
+    if (interrupt_code())
         return interrupt_code();
     if (ferror(v->file))
         return cli_fail(CLI_INPUT, "%s: frame %llu cannot be read: %s", v->path, frame,
@@ -115,8 +119,8 @@ static int ended_early(const video *v, size_t got, size_t whole)
 
 /* ---- Y4M ---- */
 
-/* A line without its end; returns its bytes, 0 at the end of the file, and LINE_MAX_BYTES of what
- * is not a line. */
+/* Reads a line without its end; returns its length: 0 at the end of the file, LINE_MAX_BYTES if it
+ * is too long to be a line. */
 static size_t read_line(char line[LINE_MAX_BYTES], FILE *from)
 {
     size_t n = 0;
@@ -197,7 +201,7 @@ static int read_parameter(video *v, const char *word, fovea_colours *colours)
         else if (strcmp(word, "XCOLORRANGE=LIMITED") == 0)
             colours->range = FOVEA_RANGE_LIMITED;
         break;
-    default: /* interlacing and the shape of pixels change nothing */
+    default: /* interlacing and the shape of pixels are ignored */
         break;
     }
     return CLI_OK;
@@ -215,7 +219,7 @@ static int read_header(video *v, fovea_colours *colours)
                               "-f image2pipe -c:v ppm works with any, and --raw ppm here"
                             : "");
     if (n == LINE_MAX_BYTES || memcmp(line, magic, sizeof magic - 1) != 0)
-        return cli_fail(CLI_INPUT, "%s: does not begin as a Y4M does, with a line of %s", v->path,
+        return cli_fail(CLI_INPUT, "%s: does not begin with a Y4M header, a line of %s", v->path,
                         magic);
     v->of.layout = FOVEA_LAYOUT_I420;
     strtok_r(line, " ", &rest);
@@ -245,7 +249,8 @@ static bool is_blank(int c)
     return c == ' ' || c == '\n' || c == '\r' || c == '\t';
 }
 
-/* The next number of a header, after blanks and comments, with the blank after it; 0: none. */
+/* The next number of a PPM header, after blanks and comments; the character after it is consumed
+ * too. 0: not a number. */
 static uint32_t header_number(FILE *from)
 {
     uint64_t n = 0;
@@ -260,7 +265,7 @@ static uint32_t header_number(FILE *from)
     return is_blank(c) ? (uint32_t)n : 0;
 }
 
-/* The header of a frame, which may have another size than the one before. */
+/* Reads the header of a PPM frame; its size may differ from the last frame's. */
 static int begin_ppm(video *v, bool *there)
 {
     const video before = *v;
@@ -284,7 +289,7 @@ static int begin_ppm(video *v, bool *there)
     return same ? CLI_OK : allocate(v);
 }
 
-/* Numbers of 16 bits, big endian, as bytes. */
+/* Converts numbers of 16 bits, big endian, to bytes. */
 static void narrow(uint8_t *bytes, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -317,7 +322,7 @@ int video_open(video *out, const char *path, const video_raw *raw, int yuv)
     return code;
 }
 
-/* The frame in v->pixels in its plan's format. */
+/* Converts the frame in v->pixels to the format of the plan. */
 static int convert(video *v)
 {
     const fovea_layout_info *l = &v->layout;

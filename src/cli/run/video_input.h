@@ -1,5 +1,5 @@
-/* video_input.h: frames of video that is not compressed: a Y4M stream, a stream of PPM pictures, or
- * raw frames without a header. */
+/* video_input.h: reads frames of uncompressed video: a Y4M stream, a stream of PPM pictures, or raw
+ * frames without a header. */
 #ifndef FOVEA_CLI_VIDEO_INPUT_H
 #define FOVEA_CLI_VIDEO_INPUT_H
 
@@ -10,7 +10,7 @@
 /* What --raw says. */
 typedef struct video_raw {
     fovea_layout layout;
-    bool ppm; /* a PPM for every frame, which says its own size */
+    bool ppm; /* each frame is a PPM, whose header has the size */
     uint32_t width, height;
     double rate; /* frames a second; 0: unknown */
 } video_raw;
@@ -21,23 +21,27 @@ typedef struct video {
     bool y4m;
     video_raw of;
     fovea_yuv_matrix yuv;
-    fovea_layout_info layout; /* of the stream's frames, and the format of those that are given */
-    uint64_t frames;          /* that were given */
+    /* layout of frames in the stream; format of the frames that are returned */
+    fovea_layout_info layout;
+    uint64_t frames; /* that were given */
     uint8_t *pixels;
-    size_t coded;      /* bytes of a frame in the stream; a buffer for the converted ones follows */
-    size_t sample;     /* bytes of a number in it that is to be one byte: 2 in some PPMs, else 1 */
+    /* bytes of a frame in the stream; the buffer for the converted frame follows it */
+    size_t coded;
+    /* bytes of a sample in the stream that becomes one byte: 2 in some PPMs, else 1 */
+    size_t sample;
     fovea_frame frame; /* in `pixels` */
-    size_t bytes;      /* of its planes and the gaps between them, from the first plane on */
+    /* bytes of the returned frame's planes and the gaps between them, from the first plane on */
+    size_t bytes;
 } video;
 
-/* FORMAT:WxH[@RATE], as in "nv12:1280x720@30000/1001", or ppm[@RATE]. */
+/* Parses FORMAT:WxH[@RATE], as in "nv12:1280x720@30000/1001", or ppm[@RATE]. */
 int video_raw_parse(video_raw *out, const char *text);
-/* `raw` NULL: a Y4M, whose header is read. `yuv`: what luma and chroma stand for, a
- * fovea_yuv_matrix; -1: as the video's tags say, by the rule of fovea_yuv_matrix_choose. Path "-":
- * standard input. `out->path` stays the caller's. Without a failure it is to be closed. */
+/* Opens a video; path "-": standard input. `raw` NULL: a Y4M, whose header is read now. `yuv`: a
+ * fovea_yuv_matrix, the meaning of Y, U, V; -1: as the video's tags say, by the rule of
+ * fovea_yuv_matrix_choose. `path` must stay valid. Close it unless opening failed. */
 int video_open(video *out, const char *path, const video_raw *raw, int yuv);
-/* The next frame is in v->frame until the next call; *there false: the video ended after a whole
- * one. */
+/* Reads the next frame into v->frame, valid until the next call. *there false: the video ended
+ * after a complete frame. */
 int video_next(video *v, bool *there);
 void video_close(video *v);
 
