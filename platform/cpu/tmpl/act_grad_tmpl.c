@@ -1,4 +1,4 @@
-/* act_grad_tmpl.c: ACT_GRAD over the vector vocabulary. */
+/* act_grad_tmpl.c: ACT_GRAD in vec.h's vector functions. */
 #include "ops/contracts/training.h"
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/act.h"

@@ -1,4 +1,4 @@
-/* adaptive_pool_tmpl.c: ADAPTIVE_POOL over the vector vocabulary: vectors are channels. */
+/* adaptive_pool_tmpl.c: ADAPTIVE_POOL in vec.h's vector functions: vectors are channels. */
 #include "ops/ref/ref_adaptive_pool.h"
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/row.h"

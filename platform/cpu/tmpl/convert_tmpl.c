@@ -1,5 +1,5 @@
-/* convert_tmpl.c: rows as they are, or in another type: CONVERT, COPY and TAKE over the vector
- * vocabulary. */
+/* convert_tmpl.c: CONVERT, COPY and TAKE, which copy rows unchanged or in another type, written
+ * with vec.h's vector functions. */
 #include "ops/contracts/rows.h"
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/row.h"

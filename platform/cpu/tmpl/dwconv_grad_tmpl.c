@@ -1,4 +1,4 @@
-/* dwconv_grad_tmpl.c: DWCONV_GRAD_W over the vector vocabulary: vectors are filters, and the taps
+/* dwconv_grad_tmpl.c: DWCONV_GRAD_W in vec.h's vector functions: vectors are filters, and the taps
  * of a filter's row share every load of a gradient.
  *
  *   a filter row of size 3:     in     x-1  x  x+1         one sum for each tap; those of a grid
@@ -10,10 +10,10 @@
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/vec.h"
 
-/* Channels of one vector, and the sums of their filters. */
+/* One vector of channels, and the sums for the gradient of their filters. */
 struct grad {
     const float *in, *dout; /* of token 0 */
-    float *sum;             /* [tap][FV_W], then the bias's */
+    float *sum;             /* [tap][FV_W], then the bias's sum */
     ptrdiff_t ld_in, ld_dout;
     int width, height, lines; /* lines: of all grids */
 };
@@ -23,7 +23,8 @@ FV_FN void add_to(float *sum, fv_v x)
     fv_store(sum, fv_add(fv_load(sum), x));
 }
 
-/* Taps [j, j + taps) of a filter's row over one row of the grid. `in` and `dout`: its token 0. */
+/* Adds the products of one grid row to taps [j, j + taps) of a filter row. `in` and `dout` point at
+ * the grid row's token 0. */
 FV_FN void row_of_taps(const struct grad *g, const float *in, const float *dout, float *to, int j,
                        int taps, int reach, int lanes)
 {
@@ -46,7 +47,7 @@ FV_FN void row_of_taps(const struct grad *g, const float *in, const float *dout,
         add_to(to + t * FV_W, sum[t]);
 }
 
-/* Row i of the filters, over all rows of the grids. */
+/* Sums the gradient of row i of the filters over all rows of the grids. */
 FV_FN void filter_row(const struct grad *g, int i, int size, int lanes)
 {
     const int reach = size / 2;

@@ -1,21 +1,22 @@
-/* dwconv_tmpl.c: DWCONV over the vector vocabulary: vectors are channels, and TOKENS neighbours in
+/* dwconv_tmpl.c: DWCONV in vec.h's vector functions: vectors are channels, and TOKENS neighbours in
  * a row of the grid share every load of weights and of input.
  *
  *   one kernel row, size 3:      in   x-1  x  x+1 x+2 x+3        each vector of channels is
  *                                      |\ / \ / \ / \ /|         loaded once, and used by the up
  *                                out     x  x+1  x+2 ..          to 3 outputs that see it
  *
- * Channels are taken in strips whose weights, one vector after another for each tap, fit L1. An
- * output's taps are summed in the order of the filter, whichever call computes it.
+ * Channels are processed in strips whose weights, packed as one vector after another for each tap,
+ * fit L1. An output's taps are summed in the order of the filter, whichever call computes it.
  */
 #include "ops/contracts/grid.h"
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/row.h"
 
 enum { STRIP = 128 }; /* channels, a multiple of every FV_W */
-enum { TOKENS = 6 };  /* outputs in registers, together with the weights of a filter row */
+/* outputs whose sums are in registers, together with the weights of a filter row */
+enum { TOKENS = 6 };
 
-/* One row of a grid; pointers are at the strip's first channel. */
+/* A row of a grid, for one strip of channels. Pointers are at the strip's first channel. */
 struct conv {
     const float *in;
     const float *res, *gate; /* of the call's first token, or NULL */
@@ -23,13 +24,13 @@ struct conv {
     enum fv_type type;     /* of out */
     const float *w, *bias; /* [tap][channel of the strip], [channel of the strip] */
     ptrdiff_t ld_in, ld_res, ld_gate, ld_out;
-    ptrdiff_t row; /* of token x = 0, from the call's first on */
+    ptrdiff_t row; /* the row of token x = 0, counted from the call's first row; may be negative */
     int width, height, window, shift;
-    int y, line; /* line: where `in` has the first grid row that y needs */
+    int y, line; /* line: the row of `in` that holds the first grid row needed for y */
 };
 
-/* Outputs x .. x + tokens of the grid row, `lanes` channels from i. All their columns are inside
- * the grid, or `tokens` is 1. */
+/* Computes outputs [x, x + tokens) of the grid row, `lanes` channels from channel i on. Unless
+ * `tokens` is 1, all columns that they need must be inside the grid. */
 FV_FN void block(const struct conv *c, int x, int tokens, int size, size_t i, int lanes)
 {
     const int reach = size / 2, y = c->y;
@@ -95,7 +96,7 @@ FV_FN void grid_row(const struct conv *c, int x, int end, int size, int channels
     }
 }
 
-/* Packs the strip's weights, followed by its bias. */
+/* Packs the weights of a strip of channels, followed by its biases. */
 static void pack(float *dst, const fv_args *a, const fv_call *c, size_t first, int channels)
 {
     const float *w = c->p[FV_DWCONV_W], *bias = c->p[FV_DWCONV_BIAS];
@@ -108,7 +109,8 @@ static void pack(float *dst, const fv_args *a, const fv_call *c, size_t first, i
     }
 }
 
-/* The call's part of grid row `line`, counted through all grids. */
+/* Computes the part of grid row `line` that belongs to the call; rows are counted through all
+ * grids. */
 FV_FN void part_of_row(struct conv *c, const fv_call *call, size_t line, int size, int channels)
 {
     const size_t begin = line * (size_t)c->width, end = (size_t)call->row0 + call->rows;

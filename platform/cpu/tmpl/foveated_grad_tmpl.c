@@ -1,7 +1,8 @@
-/* foveated_grad_tmpl.c: FOVEATED_GRAD over the vector vocabulary.
+/* foveated_grad_tmpl.c: FOVEATED_GRAD in vec.h's vector functions.
  *
- * Queries are spread across the lanes, as in softmax_grad_tmpl.c, but a block of them has keys of
- * its own, which are gathered into tiles. All of its scores and keys are kept until it is done:
+ * Queries are spread across the lanes, as in softmax_grad_tmpl.c. Each block of queries sees
+ * different keys, which are gathered into tiles. All of its scores and keys are kept until the
+ * block is done:
  *
  *   for each block of queries:          Qt, Gt: queries and dout by columns
  *     for each tile of its keys:        S = K Qt + log n, m = max S
@@ -9,8 +10,8 @@
  *     for each tile of its keys:        P = P / l, dS = P (V Gt - delta)
  *                                       dV += P G, dK += dS Q, dQ += dSt K
  *
- * Gradients of cells are summed separately from those of tokens. At last each cell's gradient is
- * shared equally among its parts, from the coarsest level down to the tokens.
+ * Gradients of cells are summed separately from those of tokens. At the end each cell's gradient is
+ * divided equally among its tokens, from the coarsest level down.
  */
 #include "platform/cpu/tmpl/softmax_grad_tiles.h"
 
@@ -20,7 +21,8 @@
 #include "ops/contracts/training.h"
 #include "ops/foveated.h"
 
-/* Sizes of a problem and the parts of its scratch; dp, dvp: rounded up to whole register tiles. */
+/* Sizes of a problem and offsets of the parts of its scratch. dp and dvp are d and dv, rounded up
+ * to whole register tiles. */
 typedef struct layout {
     size_t d, dv, dp, dvp, cells;
     size_t qt, gt, q, g, max, inverse, delta, keys, values, ds, p, bias, dcell, floats;
@@ -32,7 +34,7 @@ static layout lay_out(const fv_problem *problem)
     layout l = {.d = problem->dim[FV_ATTN_D],
                 .dv = problem->dim[FV_ATTN_DV],
                 .cells = fv_fovea_first(&f, f.levels + 1)};
-    /* Keys of a block: at most as many as tokens. */
+    /* The most keys that a block can see: the number of tokens, in whole tiles. */
     const size_t most = fv_tile_round(problem->dim[FV_ATTN_KEYS], KEYS);
     l.dp = fv_tile_round(l.d, FV_TILE_COLS);
     l.dvp = fv_tile_round(l.dv, FV_TILE_COLS);
@@ -52,7 +54,7 @@ static layout lay_out(const fv_problem *problem)
     return l;
 }
 
-/* One head: where its rows begin. */
+/* One head: pointers to the beginning of its rows. */
 typedef struct head {
     const float *row[FV_FOVEATED_GRAD_OUT];
     float *dq, *dk, *dv, *scratch;
@@ -82,7 +84,7 @@ static float *cell_grad_of(const head *h, size_t cell)
 typedef struct tile {
     const float *k[KEYS], *v[KEYS];
     float *dk[KEYS], *dv[KEYS];
-    float bias[KEYS]; /* log2 of the tokens of a key */
+    float bias[KEYS]; /* log2 of the number of tokens that a key represents */
     size_t n;
 } tile;
 
@@ -104,13 +106,13 @@ static void add_cell(tile *t, const head *h, size_t cell)
     t->bias[t->n++] = h->scratch[h->l.bias + cell];
 }
 
-/* What is left of the keys of a block. */
+/* The keys that a block has still to visit. */
 typedef struct keys {
     fv_fovea_walk walk;
     fv_fovea_run run;
 } keys;
 
-/* The next keys, not packed yet; false: there are none. */
+/* Gathers pointers to the next keys, without packing them; false: there are no more. */
 static bool next_tile(tile *t, const head *h, keys *left)
 {
     fv_fovea_run *run = &left->run;
@@ -127,7 +129,7 @@ static bool next_tile(tile *t, const head *h, keys *left)
     return t->n > 0;
 }
 
-/* Rows of a tile, packed: whole register tiles; returns how many. */
+/* Packs the rows of a tile, zeros up to whole register tiles; returns how many rows that is. */
 static size_t pack(float *out, size_t widthp, const float *const *row, size_t n, size_t width)
 {
     const size_t whole = fv_tile_round(n, FV_TILE_M);
@@ -140,7 +142,7 @@ static size_t pack(float *out, size_t widthp, const float *const *row, size_t n,
 /* ---- queries ---- */
 
 typedef struct block {
-    size_t row[QUERIES], n, lanes; /* lanes: n, rounded up to whole register tiles */
+    size_t row[QUERIES], n, lanes; /* lanes: n rounded up to whole register tiles */
     float *dq[QUERIES];
     keys keys;
 } block;
@@ -180,7 +182,8 @@ static void pack_queries(block *b, const head *h)
 
 /* ---- scores ---- */
 
-/* Adds to n keys' scores what they count as, and finds the maximum of each query. */
+/* Adds to the scores of n keys log2 of the tokens that each represents, and updates the maximum of
+ * each query. */
 FV_FN void add_bias(float *s, float *max, const float *bias, size_t n, size_t lanes)
 {
     for (size_t i = 0; i < lanes; i += FV_W) {
@@ -194,7 +197,7 @@ FV_FN void add_bias(float *s, float *max, const float *bias, size_t n, size_t la
     }
 }
 
-/* Scores of n keys become weights, in their place, and `inverse` one over their sum. */
+/* Turns the scores of n keys into weights, in place; `inverse` becomes 1 / their sum. */
 FV_FN void exponentiate(float *s, const float *max, float *inverse, size_t n, size_t lanes)
 {
     for (size_t i = 0; i < lanes; i += FV_W) {
@@ -209,7 +212,7 @@ FV_FN void exponentiate(float *s, const float *max, float *inverse, size_t n, si
     }
 }
 
-/* Weights of n keys are divided by their sum, and dp becomes ds. */
+/* Divides the weights of n keys by their sum, and turns dp into ds, in place. */
 FV_FN void score_gradients(float *p, float *ds, const float *inverse, const float *delta, size_t n,
                            size_t lanes, float scale)
 {
@@ -306,7 +309,8 @@ FV_FN void add_row(float *out, const float *x, size_t n)
     }
 }
 
-/* What a token of the cell at token (y, x) gets from it and the cells that it is in. */
+/* Divides the gradient of a cell, the one that token (y, x) is in, by its number of tokens, and
+ * adds the share of its parent cell. The result is what each token gets. */
 static void share_cell(const head *h, uint32_t level, uint32_t y, uint32_t x)
 {
     const fv_fovea *f = &h->fovea;
@@ -359,7 +363,7 @@ static head head_of(const fv_args *a, const fv_call *c, size_t number)
     return h;
 }
 
-/* No gradient yet; of cells also what they count as. */
+/* Clears all gradients, and computes log2 of the number of tokens of each cell. */
 static void begin(const head *h, size_t rows)
 {
     for (size_t r = 0; r < rows; r++) {

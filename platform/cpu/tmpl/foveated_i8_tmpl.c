@@ -1,4 +1,4 @@
-/* foveated_i8_tmpl.c: FOVEATED attention with products of 8 bits. */
+/* foveated_i8_tmpl.c: FOVEATED attention with products of 8-bit integers. */
 #define FV_TILE_N 2 /* vectors of queries */
 #include "platform/cpu/tmpl/softmax_i8_tiles.h"
 
@@ -8,7 +8,7 @@ enum { QUERIES = FV_FOVEA_BLOCK * FV_FOVEA_BLOCK };
 
 typedef tile_of_keys gathered;
 
-/* A head of a call: where its rows begin. */
+/* A head of a call: pointers to the beginning of its rows. */
 typedef struct head {
     char *row[FV_FOVEATED_OUT + 1];
     enum fv_type type[FV_FOVEATED_OUT + 1];
@@ -54,7 +54,8 @@ static void attend_gathered(const head *h, gathered *g, size_t queries)
 
 static void add_run(const head *h, gathered *g, fv_fovea_run run, size_t queries)
 {
-    const size_t cells = run.level > 0 ? h->tokens : 0; /* their keys come after the tokens' */
+    /* keys of cells are stored after those of the tokens */
+    const size_t cells = run.level > 0 ? h->tokens : 0;
     for (uint32_t i = 0; i < run.count; i++) {
         const float bias =
             run.level > 0 ? fv_fovea_bias(&h->fovea, run.level, run.y, run.x + i) : 0.f;

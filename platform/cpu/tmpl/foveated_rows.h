@@ -1,4 +1,4 @@
-/* foveated_rows.h: FOVEATED: blocks of the grid's queries against the keys that they see, which are
+/* foveated_rows.h: FOVEATED attention. The keys that a block of the grid's queries sees are
  * gathered into tiles. */
 #include "platform/cpu/tmpl/softmax_tiles.h"
 
@@ -8,15 +8,15 @@
 
 enum { QUERIES = FV_FOVEA_BLOCK * FV_FOVEA_BLOCK, KEYS = 256 /* of a tile, at most */ };
 
-/* A tile's keys before they are packed. */
+/* The keys of a tile before they are packed. */
 typedef struct gathered {
     const char *k[KEYS], *v[KEYS];
     enum fv_type type_k, type_v;
-    float bias[KEYS]; /* log2 of the tokens of a key */
+    float bias[KEYS]; /* log2 of the number of tokens that a key represents */
     size_t n;
 } gathered;
 
-/* A head of a call: where its rows begin. */
+/* A head of a call: pointers to the beginning of its rows. */
 typedef struct head {
     char *row[FV_FOVEATED_OUT + 1];
     enum fv_type type[FV_FOVEATED_OUT + 1];
@@ -82,7 +82,7 @@ static void add_run(const head *h, gathered *g, fv_fovea_run run, size_t queries
     const int k = cells ? FV_FOVEATED_CELL_K : FV_FOVEATED_K;
     const int v = cells ? FV_FOVEATED_CELL_V : FV_FOVEATED_V;
     if (g->type_k != h->type[k] || g->type_v != h->type[v])
-        attend_gathered(h, g, queries); /* a tile has keys of one type */
+        attend_gathered(h, g, queries); /* all keys of a tile have one type */
     g->type_k = h->type[k];
     g->type_v = h->type[v];
     for (uint32_t i = 0; i < run.count; i++) {

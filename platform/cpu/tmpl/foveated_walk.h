@@ -1,6 +1,6 @@
-/* foveated_walk.h: FOVEATED: the blocks of a call's queries, each with its walk over the keys that
- * it sees. Who includes it has defined a head, `gathered`, add_run(), attend_gathered() and
- * write_part().
+/* foveated_walk.h: FOVEATED: goes through the blocks of a call's queries, and for each through the
+ * keys that it sees. The including file must define the types head and `gathered` and the functions
+ * add_run(), attend_gathered() and write_part().
  */
 #ifndef FOVEA_PLATFORM_FOVEATED_WALK_H
 #define FOVEA_PLATFORM_FOVEATED_WALK_H
@@ -9,7 +9,8 @@
 #include "ops/contracts/softmax_attention.h"
 #include "ops/foveated.h"
 
-/* Rows of a call, side by side in the grid, that are queries [first, first + count) of a block. */
+/* Consecutive rows of a call that are queries [first, first + count) of a block: tokens next to
+ * each other in a line of the grid. */
 typedef struct part {
     size_t row, first, count;
 } part;
@@ -30,7 +31,7 @@ static void attend_parts(const head *h, const part *p, size_t parts, fv_fovea_wa
         write_part(h, row_of(h, FV_FOVEATED_OUT, p[i].row), p[i].first, p[i].first + p[i].count);
 }
 
-/* Rows of the call that are prefix tokens, which see all tokens. */
+/* Attends the prefix tokens among the call's rows, which see all tokens; returns their number. */
 static size_t attend_prefix(const head *h, const fv_call *c)
 {
     const size_t left = c->row0 < h->fovea.prefix ? h->fovea.prefix - c->row0 : 0;
@@ -44,8 +45,8 @@ static size_t attend_prefix(const head *h, const fv_call *c)
     return rows;
 }
 
-/* Rows of the block at token (y, x) that are among tokens [from, end) of the grid, which begin at
- * row `row` of the call. */
+/* Attends those queries of the block at token (y, x) that are among tokens [from, end) of the grid.
+ * Token `from` is row `row` of the call. */
 static void attend_at(const head *h, uint32_t y, uint32_t x, size_t from, size_t end, size_t row)
 {
     const fv_fovea *f = &h->fovea;

@@ -1,5 +1,5 @@
-/* gather_tmpl.c: GATHER, PICK, PIXEL_SHUFFLE and LERP over the vector vocabulary: rows out of a
- * finished tensor. */
+/* gather_tmpl.c: GATHER, PICK, PIXEL_SHUFFLE and LERP, which read rows in another order from a
+ * finished tensor, written with vec.h's vector functions. */
 #include "ops/contracts/grid.h"
 #include "ops/contracts/rows.h"
 #include "ops/ref/ref_lerp.h"
@@ -8,7 +8,7 @@
 #include "platform/cpu/vec/fetch.h"
 #include "platform/cpu/vec/row.h"
 
-enum { PREFETCHED = 8 }; /* rows that are prefetched before they are copied */
+enum { PREFETCHED = 8 }; /* how many rows before its copy a row is prefetched */
 
 FV_FN void copy_row(float *out, const float *x, size_t n)
 {

@@ -1,5 +1,6 @@
-/* gemm_bf16_tmpl.c: tiles of GEMM and CONV of rows in bfloat16, by the 2 x 2 products over 4 steps
- * of k of FEAT_BF16. Panels keep the 4 steps of a group together. */
+/* gemm_bf16_tmpl.c: tiles of GEMM and CONV whose rows are bfloat16, by FEAT_BF16's instruction,
+ * which multiplies 2 rows by 2 columns over 4 steps of k. Panels keep the 4 steps of a group
+ * together. */
 #include "platform/cpu/vec/vec.h"
 
 #define MR 12

@@ -1,9 +1,9 @@
-/* gemm_i8_tmpl.c: tiles of GEMM with whole numbers of 8 bits, and the rows that they multiply:
- * src/ops/quantise.h.
+/* gemm_i8_tmpl.c: tiles of GEMM with 8-bit integers, and how rows are quantised for them, as
+ * src/ops/quantise.h defines.
  *
  * DOTS: the file that defines how a level multiplies: SPLIT, the sums per column (the tile adds
- * them up); INTERLEAVE, the steps of a column that one instruction multiplies, if not
- * STEPS; BIAS, the offset that instructions need on the weight; and
+ * them up); INTERLEAVE, the steps of a column that one instruction multiplies, if not STEPS; BIAS,
+ * the offset that instructions need on the weight; and
  *
  *   number                      what rows are packed as: int8_t or, of products of 16 bits, int16_t
  *   sums                        a vector of sums: FV_W / SPLIT columns
@@ -86,7 +86,7 @@
 #define DOTS "platform/cpu/vec/dot_c.h"
 #endif
 #define NR (VECS * FV_W)
-#define KC 1024 /* of no effect: K is one block */
+#define KC 1024 /* no effect, since K is always one block */
 
 #include "ops/quantise.h"
 #include "ops/rows_i8.h"
@@ -109,7 +109,8 @@ FV_FN fv_v sums_of(const fv_gemm_out *o, const float *acc, uint32_t i, uint32_t 
 #define INTERLEAVE STEPS
 #endif
 
-/* Adds four steps of the first `vecs` vectors of columns, row i's at row(i). */
+/* Adds the products of four steps to the sums of m rows and the first `vecs` vectors of columns.
+ * row(i) points at row i's steps. */
 #define ADD_GROUP(sum, row, w, m, vecs)                                                            \
     FV_UNROLL                                                                                      \
     for (int k = 0; k < 4; k += INTERLEAVE) {                                                      \
@@ -126,7 +127,8 @@ FV_FN fv_v sums_of(const fv_gemm_out *o, const float *acc, uint32_t i, uint32_t 
         }                                                                                          \
     }
 
-/* Row i's next four steps are at a + i ld, and those after them `step` numbers further on. */
+/* Products of m rows by a panel. Row i's first four steps are at a + i ld; each next four are
+ * `step` numbers further on. */
 FV_FN void dot_rows(int32_t *acc, const number *a, size_t ld, size_t step, const int8_t *w,
                     size_t groups, int m, const char *ahead)
 {
@@ -140,7 +142,7 @@ FV_FN void dot_rows(int32_t *acc, const number *a, size_t ld, size_t step, const
     for (; groups > 0; groups--, a += step, w += 4 * NR) {
         __builtin_prefetch(ahead, 0, 2);
         ahead += 4 * FV_GEMM_AHEAD;
-        for (int v = 0; v < NR; v += 16) /* the whole of K does not stay in L1 */
+        for (int v = 0; v < NR; v += 16) /* all of K does not stay in L1 */
             __builtin_prefetch(w + 32 * NR + 4 * v, 0, 3);
 #define ROW(i) (a + (i)*ld)
         ADD_GROUP(sum, ROW, w, m, VECS)
@@ -154,7 +156,7 @@ FV_FN void dot_rows(int32_t *acc, const number *a, size_t ld, size_t step, const
     }
 }
 
-/* K is one block, so that every tile is the first. */
+/* `first` is not read: K is one block, so that every tile is the first. */
 #if defined PIXELS
 static void unpacked(float *acc, const void *a, size_t ld, const void *w, size_t groups, uint32_t m,
                      bool first, const char *ahead)
@@ -241,7 +243,7 @@ static void add_scaled(float *acc, const float *whole, const float *scale, uint3
 #define TAPS
 #endif
 
-/* The sums of row i of a tile from column j on, as floats. */
+/* The sums of row i of a tile from column j on, scaled to floats. */
 FV_FN fv_v sums_of(const fv_gemm_out *o, const float *acc, uint32_t i, uint32_t j)
 {
     const int32_t *at = (const int32_t *)(const void *)acc + NR * i + j;
@@ -253,7 +255,8 @@ FV_FN fv_v sums_of(const fv_gemm_out *o, const float *acc, uint32_t i, uint32_t 
 
 /* ---- rows ---- */
 
-/* A row as numbers, zeros up to whole 64s; returns its scale. */
+/* Rotates and quantises a row, with zeros up to a multiple of 64; returns its scale. `room`: a
+ * buffer for the rotated row. */
 FV_FN float quantise_row(number *q, int32_t *sum, const void *row, enum fv_type type, uint32_t k,
                          uint32_t block, float *room)
 {

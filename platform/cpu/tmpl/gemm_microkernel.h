@@ -12,7 +12,8 @@
 #define STEPS 4
 #endif
 
-/* CALL(M) for the number of rows that m is, so that loops over them can be unrolled. */
+/* Calls CALL(M) with M the constant that m equals, so that the compiler can unroll loops over
+ * rows. */
 #define CASE(CALL, M)                                                                              \
     case M:                                                                                        \
         CALL(M);                                                                                   \
@@ -43,7 +44,8 @@ FV_FN void store(void *row, enum fv_type type, uint32_t j, fv_v x, uint32_t n)
         fv_row_store(row, type, j, x, (int)n);
 }
 
-/* The sums of a tile of m rows, which begin with what `acc` holds unless it is the first. */
+/* Starts the sums of a tile of m rows: at 0 for the first block of k, else at the values in
+ * `acc`. */
 FV_FN void begin_sums(fv_v sum[MR][VECS], const float *acc, int m, bool first)
 {
     FV_UNROLL
@@ -64,12 +66,13 @@ FV_FN void end_sums(float *acc, fv_v sum[MR][VECS], int m)
     }
 }
 
-/* The sums of row i of a tile from column j on, where they are not floats. */
+/* Loads the sums of row i of a tile from column j on, as floats. A file whose sums are not floats
+ * defines its own. */
 #ifndef SUMS
 #define SUMS(o, acc, i, j) fv_load((acc) + NR * (i) + (j))
 #endif
 
-/* Columns [j, j + n) of all rows. */
+/* Runs the epilogue for columns [j, j + n) of all rows of a tile. */
 FV_FN void finish_columns(const fv_gemm_out *o, const float *acc, uint32_t j, uint32_t n,
                           uint32_t act, bool rough)
 {
@@ -92,7 +95,7 @@ FV_FN void finish_columns(const fv_gemm_out *o, const float *acc, uint32_t j, ui
     }
 }
 
-/* The last columns, fewer than a vector has lanes, with any activation. */
+/* Runs the epilogue for the last columns, which do not fill a vector. */
 FV_PART void finish_part(const fv_gemm_out *o, const float *acc, uint32_t j, uint32_t act,
                          bool rough)
 {
@@ -133,7 +136,8 @@ FV_FN void round_rows(uint16_t *dst, const float *src, size_t n)
     fv_row_convert(dst, FV_BF16, src, FV_F32, n);
 }
 
-/* Whether a problem multiplies bfloat16 by bfloat16: rows that are so, or may be rounded so. */
+/* Whether a problem multiplies bfloat16 by bfloat16: its rows are bfloat16, or may be rounded to
+ * it. */
 FV_FN bool is_of_bf16(const fv_problem *p)
 {
     return p->weight == FV_BF16 && (p->in == FV_BF16 || p->acc == FV_BF16);
@@ -145,7 +149,8 @@ static double cost(const fv_problem *p, const fv_knobs *knobs)
     return fv_gemm_cost(p, RATE);
 }
 
-/* The default of mc holds the rows of the largest chunk that plan/schedule.c makes by itself. */
+/* The default of mc is at least the rows of the largest chunk that plan/schedule.c makes by
+ * default. */
 static const fv_knob knob_list[] = {
     [FV_GEMM_KC] = {.name = "kc", .value = {KC, 256, 512, 1024}, .count = 4},
     [FV_GEMM_MC] = {.name = "mc", .value = {176, 84, 252, 336}, .count = 4},
@@ -155,8 +160,8 @@ static const fv_knob knob_list[] = {
 #define NAME_PASTE(op, type, size) op##_##type##_##size
 #define NAME_VALUES(op, type, size) NAME_PASTE(op, type, size)
 
-/* The microkernel for a type of products, with its own functions in `...`, and its hooks, for
- * problems that FITS. */
+/* Defines the microkernel for a type of products and the hooks of its kernels. FITS is a condition
+ * on a problem `p`; the arguments in `...` are the microkernel's functions. */
 #define MICROKERNEL(type, FITS, ...)                                                               \
     static const fv_gemm_microkernel mk_##type = {                                                 \
         .mr = MR, .nr = NR, .steps = STEPS, __VA_ARGS__};                                          \
@@ -196,7 +201,7 @@ static const fv_knob knob_list[] = {
         fv_gemm_run(&mk_##type, a, c);                                                             \
     }
 
-/* MATMUL by a microkernel that rounds its operands to bfloat16. */
+/* Defines MATMUL by a microkernel that rounds its operands to bfloat16. */
 #define MATMUL_KERNEL(mk)                                                                          \
     static bool matmul_applies(const fv_problem *p)                                                \
     {                                                                                              \
@@ -213,7 +218,7 @@ static const fv_knob knob_list[] = {
         fv_gemm_matmul_run(&mk_##mk, a, c);                                                        \
     }
 
-/* GEMM_GRAD_W, named after `type`, by a microkernel, for problems that FITS. */
+/* Defines GEMM_GRAD_W by a microkernel, named after `type`, for problems that satisfy FITS. */
 #define GRAD_KERNEL(type, mk, FITS)                                                                \
     static bool grad_applies(const fv_problem *p)                                                  \
     {                                                                                              \

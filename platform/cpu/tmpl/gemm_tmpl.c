@@ -1,11 +1,12 @@
-/* gemm_tmpl.c: tiles of GEMM and CONV, and their epilogue, over the vector vocabulary. */
+/* gemm_tmpl.c: tiles of GEMM and CONV, and their epilogue, written with vec.h's vector
+ * functions. */
 
 /* Rows and vectors of a tile: the accumulators, a row of the weight and a broadcast activation fill
- * the registers. KC: the default block of k, for the caches of such machines; a knob of the
- * tuner. RATE: assumed FLOP/s of a core, which only order the kernels by cost.
+ * the registers. KC: the default block of k, for the caches of such machines; a knob of the tuner.
+ * RATE: assumed FLOP/s of a core, which only serves to order kernels by cost.
  *
- * TILES: the file of an ISA that does better than the tiles below, or multiplies by instructions
- * that the vocabulary has no names for; it defines tile(), and the other parts of its microkernels.
+ * TILES: a file for an ISA that has faster tiles than those below, or instructions that vec.h does
+ * not cover. It defines tile() and the other parts of its microkernels.
  */
 #if defined FV_ISA_AVX512_BF16
 #define MR 14
@@ -78,22 +79,22 @@ FV_FN fv_v sums_of(const fv_gemm_out *o, const float *acc, uint32_t i, uint32_t 
 #define SUMS sums_of
 #include "platform/cpu/tmpl/gemm_microkernel.h"
 
-/* The sums of row i of a tile from column j on. Weights of I8 are multiplied as the whole numbers
- * that they are: a scale for each sum costs less than one for each weight. */
+/* The sums of row i of a tile from column j on. Weights of I8 are multiplied as unscaled integers,
+ * and the column's scale is applied here: one product per sum instead of one per weight. */
 FV_FN fv_v sums_of(const fv_gemm_out *o, const float *acc, uint32_t i, uint32_t j)
 {
     const fv_v sum = fv_load(acc + NR * i + j);
     return o->column_scale ? fv_mul(sum, fv_load(o->column_scale + j)) : sum;
 }
 
-/* FV_W weights of one step of k. */
+/* Loads FV_W weights of one step of k as floats. */
 FV_FN fv_v weights_at(const void *w, enum fv_type type, size_t i)
 {
     return type == FV_I8 ? fv_load_i8((const int8_t *)w + i) : fv_row_load(w, type, i, FV_W);
 }
 
-/* Four steps of k of a tile of m rows with a row stride of `ld` floats. The weights, of type
- * `type`, are stored as floats to `wide` unless that is NULL. */
+/* Adds four steps of k to the sums of a tile of m rows with a row stride of `ld` floats. The
+ * weights, of type `type`, are also stored as floats to `wide` unless that is NULL. */
 FV_FN void add_group(fv_v sum[MR][VECS], const float *a, size_t ld, const void *w,
                      enum fv_type type, int m, float *wide)
 {
@@ -121,8 +122,8 @@ FV_FN void add_group(fv_v sum[MR][VECS], const float *a, size_t ld, const void *
     }
 }
 
-/* Fetches the group of a panel of narrow weights that is SOON bytes from w, where one tile is all
- * that reads them: of few bytes each the processor's own fetching comes late. */
+/* How many bytes in advance narrow weights are prefetched when only one tile reads them. Each step
+ * has so few bytes that the hardware prefetcher comes too late. */
 enum { SOON = 2048 };
 FV_FN void fetch_group(const void *w, enum fv_type type)
 {
@@ -131,7 +132,8 @@ FV_FN void fetch_group(const void *w, enum fv_type type)
         __builtin_prefetch((const char *)w + SOON + i, 0, 3);
 }
 
-/* A tile of m rows by a panel of type `type`, its floats to `wide` unless that is NULL. */
+/* Multiplies a tile of m rows by a panel of weights of type `type`. The panel is also stored as
+ * floats to `wide` unless that is NULL. */
 FV_FN void tile_rows(float *acc, const float *a, const void *w, enum fv_type type, size_t groups,
                      int m, bool first, const char *ahead, float *wide)
 {
@@ -225,7 +227,7 @@ static void narrow_bf16(uint16_t *dst, const float *src, size_t n)
     fv_row_convert(dst, FV_BF16, src, FV_F32, n);
 }
 
-/* Widens rows of bfloat16, which are at the end of the panel, to floats in place. */
+/* Widens rows of bfloat16, which are stored at the end of the panel, to floats in place. */
 static void take(void *panel, enum fv_type type, size_t groups, uint32_t m)
 {
     const size_t n = 4 * groups * m;

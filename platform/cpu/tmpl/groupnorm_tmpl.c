@@ -1,4 +1,4 @@
-/* groupnorm_tmpl.c: GROUPNORM_REDUCE and GROUPNORM over the vector vocabulary. */
+/* groupnorm_tmpl.c: GROUPNORM_REDUCE and GROUPNORM in vec.h's vector functions. */
 #include <math.h>
 
 #include "ops/contracts/rows.h"
@@ -6,17 +6,20 @@
 #include "platform/cpu/vec/act.h"
 #include "platform/cpu/vec/row.h"
 
-enum { BLOCK = 4 }; /* vectors of channels whose sums, or factors, stay in registers */
-enum { ROWS = 64 }; /* rows that are merged at a time: they stay in the cache for a second pass */
+/* vectors of channels whose sums, or whose scales and offsets, stay in registers */
+enum { BLOCK = 4 };
+/* rows whose statistics are computed and merged at a time; they stay in the cache for a second
+ * pass */
+enum { ROWS = 64 };
 
 /* ---- statistics ---- */
 
-/* Of n vectors of channels, the last one holding `rest` lanes. */
+/* Mean and variance of n vectors of channels, of which the last has `rest` lanes. */
 typedef struct moments {
     fv_v mean[BLOCK], var[BLOCK];
 } moments;
 
-/* Mean and variance of up to ROWS rows, by their differences from the first. */
+/* Computes mean and variance of up to ROWS rows, from their differences to the first row. */
 FV_FN moments measure(const void *in, enum fv_type type, size_t at, size_t ld, size_t rows, int n,
                       int rest)
 {
@@ -56,7 +59,8 @@ FV_FN moments measure(const void *in, enum fv_type type, size_t at, size_t ld, s
     return m;
 }
 
-/* Merges m, which is the part f of all, into the means and variances of a partial. */
+/* Merges the moments m into the means and variances of a partial; f is the share of all rows that m
+ * covers. */
 FV_FN void merge(float *mean, float *var, const moments *m, float f, int n, int rest)
 {
     const fv_v part = fv_set(f), other = fv_set(1.f - f);
@@ -71,7 +75,7 @@ FV_FN void merge(float *mean, float *var, const moments *m, float f, int n, int 
     }
 }
 
-/* Adds rows to n vectors of channels from `at` on. */
+/* Adds the call's rows to the partial moments of n vectors of channels from channel `at` on. */
 FV_FN void reduce_block(const fv_args *a, const fv_call *c, enum fv_type type, size_t at, int n,
                         int rest)
 {
@@ -112,7 +116,7 @@ void FV_NAME(fv_k_groupnorm_reduce_f32)(const fv_args *a, const fv_call *c)
 
 /* ---- rows ---- */
 
-/* Normalises n vectors of channels from `at` on. */
+/* Normalises n vectors of channels from channel `at` on. */
 FV_FN void apply_block(const fv_args *a, const fv_call *c, enum fv_type in, enum fv_type out,
                        uint32_t act, size_t at, int n, int rest)
 {

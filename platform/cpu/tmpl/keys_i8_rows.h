@@ -1,5 +1,6 @@
-/* keys_i8_rows.h: a head's keys and values as whole numbers of 8 bits, ops/keys_i8.h, to its bytes.
- * Channels are spread across the lanes, so that sums over the keys are in order. */
+/* keys_i8_rows.h: quantises a head's keys and values to 8-bit integers, with the same bytes as
+ * ops/keys_i8.h defines. Channels are spread across the lanes, so that sums over the keys are in
+ * the order of the keys. */
 #ifndef FOVEA_PLATFORM_KEYS_I8_ROWS_H
 #define FOVEA_PLATFORM_KEYS_I8_ROWS_H
 
@@ -14,14 +15,14 @@
 #include "platform/cpu/vec/bytes.h"
 #include "platform/cpu/vec/row.h"
 
-/* Rows of a head among the keys or the values: tokens, then cells. */
+/* The rows of a head's keys, or of its values: first those of tokens, then those of cells. */
 typedef struct head_rows {
     const void *base[2];
     enum fv_type type[2];
     size_t ld[2], tokens, n, wide;
 } head_rows;
 
-/* n channels of row j from channel i on. */
+/* Loads n channels of row j from channel i on. */
 FV_FN fv_v channels(const head_rows *r, size_t j, size_t i, int n)
 {
     const int cell = j >= r->tokens;
@@ -34,8 +35,8 @@ FV_FN fv_v channels(const head_rows *r, size_t j, size_t i, int n)
 /* Vectors of channels whose sums over the keys stay in registers. */
 enum { BLOCK = 4 };
 
-/* The means over tokens of n channels of each of `vecs` vectors from channel i on. The contract
- * fixes the order of the sums: that of the tokens. */
+/* Computes the means over the tokens of `vecs` vectors of n channels each, from channel i on. Sums
+ * are in the order of the tokens, as the op's contract requires. */
 FV_FN void find_means(float *mean, const head_rows *r, size_t i, int vecs, int n)
 {
     fv_v sum[BLOCK];
@@ -75,8 +76,8 @@ static void quantise_keys(char *out, const fv_keys_i8 *l, const head_rows *r, fl
     }
 }
 
-/* The largest absolute values, over all keys, of n channels of each of `vecs` vectors from channel
- * i on; NaN where one is infinite or NaN. */
+/* Computes the largest absolute values over all keys of `vecs` vectors of n channels each, from
+ * channel i on; NaN where a value is infinite or NaN. */
 FV_FN void find_tops(float *top, const head_rows *r, size_t i, int vecs, int n)
 {
     fv_v most[BLOCK], poison[BLOCK];
@@ -96,7 +97,8 @@ FV_FN void find_tops(float *top, const head_rows *r, size_t i, int vecs, int n)
         fv_store(top + i + v * FV_W, fv_add(most[v], poison[v]));
 }
 
-/* `factor` is a buffer of whole vectors. */
+/* Computes the scale of each channel of the values. `factor` is a buffer of whole vectors; it gets
+ * the inverse scales. */
 static void find_value_scales(float *scale, float *factor, const head_rows *r)
 {
     size_t i = 0;
@@ -117,12 +119,12 @@ static void quantise_values(char *out, const fv_keys_i8 *l, const head_rows *r, 
         for (size_t i = 0; i < r->wide; i += FV_W) {
             const fv_v by = fv_load(factor + i), zero = fv_set(0.f);
             const int n = fv_lanes(r->wide - i);
-            /* A factor of 0 is also that of NaN and infinity. */
+            /* The factor is 0 also if a value is NaN or infinite. */
             fv_store_i8(q + i, fv_sel_lt(zero, by, fv_mul(channels(r, j, i, n), by), zero), n);
         }
 }
 
-/* Floats of scratch that these take. */
+/* Floats of scratch that the functions above take. */
 static size_t keys_i8_scratch(const fv_problem *p)
 {
     const uint32_t d = p->dim[FV_ATTN_D], dv = p->dim[FV_ATTN_DV];

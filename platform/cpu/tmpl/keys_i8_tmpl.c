@@ -1,4 +1,4 @@
-/* keys_i8_tmpl.c: KEYS_I8: keys and values as whole numbers of 8 bits, a head at a time. */
+/* keys_i8_tmpl.c: KEYS_I8: quantises keys and values to 8-bit integers, one head at a time. */
 #include "platform/cpu/tmpl/keys_i8_rows.h"
 
 static head_rows rows_of(const fv_args *a, const fv_call *c, int tokens, int cells, size_t head,

@@ -1,5 +1,5 @@
-/* lattn_apply.h: LATTN_APPLY: queries of a call by the state of each head.
- * mech/mech.h comes before it. */
+/* lattn_apply.h: LATTN_APPLY: multiplies the queries of a call by the state of each head.
+ * mech/mech.h must be included before it. */
 #ifndef FOVEA_PLATFORM_TMPL_LATTN_APPLY_H
 #define FOVEA_PLATFORM_TMPL_LATTN_APPLY_H
 
@@ -10,7 +10,7 @@
 #include "platform/cpu/tmpl/lattn_layout.h"
 #include "platform/cpu/vec/fetch.h"
 
-/* Queries of one head, and where their results go. */
+/* The queries of one head, and where their results are stored. */
 typedef struct queries {
     source q;
     const float *gate;
@@ -22,7 +22,8 @@ typedef struct queries {
     bool plain; /* not normalised */
 } queries;
 
-/* Per row of a block: z of each stream, w; then out = scale o + mean vmean. */
+/* For each row of a block: z of each stream, and w. From them follow the row's result, scale o +
+ * mean vmean, and the row's statistics. */
 typedef struct weights {
     float z[FV_STREAMS][BLOCK], w[BLOCK];
     float scale[FV_STREAMS][BLOCK], mean[BLOCK];
@@ -59,7 +60,8 @@ static void pack_state(float *scratch, const layout *l, const float *state, floa
         l->by->round_columns(scratch + l->right, NULL, l->width, l->dvp);
 }
 
-/* Features of channels [i, i + n) of query r, which is at x, and their part in z and w. */
+/* Computes features of channels [i, i + n) of query r, whose row is at x, and adds their terms to z
+ * and w. */
 FV_FN void map_query(float *features, fv_v z[FV_STREAMS], fv_v *w, const float *scratch,
                      const layout *l, const queries *s, const angles *turn, const float *x,
                      size_t r, size_t i, int n, bool turned)
@@ -79,7 +81,8 @@ FV_FN void map_query(float *features, fv_v z[FV_STREAMS], fv_v *w, const float *
     }
 }
 
-/* Features of a block of queries with z and w; rows up to a whole tile are zero. */
+/* Computes the features of a block of queries, and z and w. Feature rows up to a whole tile are
+ * zero. */
 FV_FN void map_queries(float *scratch, weights *t, const layout *l, const queries *s, size_t rows,
                        bool turned)
 {
@@ -119,8 +122,8 @@ FV_FN void map_queries(float *scratch, weights *t, const layout *l, const querie
     memset(features, 0, (fv_tile_round(rows, FV_TILE_M) - rows) * l->width * sizeof *features);
 }
 
-/* Turns z and w into the factors of the output, with normalisation and gates, FV_W rows at a time.
- */
+/* Computes the coefficients of the output from z and w, including normalisation and gates, FV_W
+ * rows at a time. */
 static void output_scales(weights *t, const queries *s, size_t rows)
 {
     const fv_v least = fv_set(FLT_MIN); /* 0 / least is 0 */
@@ -167,7 +170,7 @@ static void write_tile(const layout *l, const queries *s, const weights *t, cons
     }
 }
 
-/* The results of a block of queries: features times the state. */
+/* Computes the results of a block of queries: features times the state. */
 static void apply_state(float *scratch, const layout *l, const queries *s, const weights *t,
                         size_t rows)
 {
@@ -206,7 +209,7 @@ static void apply_block(float *scratch, const layout *l, const queries *s, size_
     apply_state(scratch, l, s, &t, rows);
 }
 
-/* A call's queries of one head. */
+/* Computes the results of one head for all queries of a call. */
 static void apply_head(const float *state, const fv_args *a, const fv_call *c, const layout *l,
                        const rotation *turn, size_t h)
 {

@@ -1,6 +1,7 @@
-/* lattn_bf16_tmpl.c: lattn_bf16.h over the operands of one level. Where these have 16 bits, a
- * rounded row takes the first half of the float row that it replaces, and two rounded rows take the
- * whole first one of two. */
+/* lattn_bf16_tmpl.c: implements lattn_bf16.h with the bfloat16 operands of one level
+ * (vec/factors.h). Rounding is in place: where operands have 16 bits, a row rounded by rows takes
+ * the first half of its float row, and two rows rounded by columns take the first of two float
+ * rows. */
 #include "platform/cpu/lattn_bf16.h"
 #include "platform/cpu/vec/factors.h"
 
@@ -14,7 +15,7 @@ static const fv_factor *operands_of(const float *x)
     return (const fv_factor *)(const void *)x;
 }
 
-/* Rounds in place: each write is at or before the address of the read that it depends on. */
+/* Safe in place: each write is at or before the address of the read that it depends on. */
 static void round_rows(float *x, size_t n, size_t width)
 {
     for (size_t r = 0; r < n; r++) {

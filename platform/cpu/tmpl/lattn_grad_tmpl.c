@@ -1,10 +1,9 @@
 /* lattn_grad_tmpl.c: LATTN_APPLY_GRAD, LATTN_STATE_GRAD, LATTN_REDUCE_GRAD, LATTN_GATE_GRAD and
- * LATTN_PARAM_GRAD over the vector vocabulary, with the derivatives of one mechanism.
+ * LATTN_PARAM_GRAD in vec.h's vector functions, with the derivatives of one mechanism.
  *
- * As in lattn_tmpl.c a block of rows is mapped to features, in cache, and products go through the
- * register tile: of dout, each row times its factor, with the state transposed, of the features
- * with dout, of the values with the state's gradient. A last pass over the results applies the
- * derivatives of the features. */
+ * As in lattn_tmpl.c, features are computed for a block of rows that stays in cache, and products
+ * use the register tile. The products are: scaled rows of dout by the transposed state, features by
+ * dout, and values by the state's gradient. A last pass applies the derivatives of the features. */
 #define FV_DERIVE
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/math.h"
@@ -24,11 +23,12 @@
 
 enum { BLOCK = 128 }; /* rows whose features, values and gradients stay in L2 */
 
-/* Widths: dp is d, and streamp are the value channels of a stream, rounded up; the values of stream
- * s are packed from column s * streamp on. Then the parts of a call's scratch. */
+/* Sizes: dp is d, and streamp the value channels of a stream, both rounded up. The values of stream
+ * s are packed from column s * streamp on. The other fields are offsets of the parts of a call's
+ * scratch. */
 typedef struct layout {
     size_t heads, d, dv, dp, width, stream, streamp, dvp;
-    size_t df_heads; /* whose gradients of features are there at the same time */
+    size_t df_heads; /* heads whose feature gradients are kept at the same time */
     fv_lattn_state state;
     size_t param, stat, turn, features, turned, values, df, matrix, transposed, m, w, row, shift;
     size_t floats;
@@ -61,7 +61,7 @@ static layout lay_out(const fv_problem *p, size_t rows)
     return l;
 }
 
-/* The rows of one head, of a block of a call. */
+/* The rows of one head in a block of a call. */
 typedef struct piece {
     source x;
     rotation turn;     /* cos NULL: none */
@@ -76,7 +76,8 @@ static rotation rotation_after(rotation t, size_t rows)
     return t;
 }
 
-/* Statistics of a block; x at the head, or at the first of all. */
+/* Computes the statistics of a block. s.x points at the head's rows or, for statistics over all
+ * heads, at the first head's. */
 static void block_statistics(float *stat, const layout *l, source s, int query, size_t rows)
 {
     s.stat = stat;
@@ -85,7 +86,8 @@ static void block_statistics(float *stat, const layout *l, source s, int query, 
         row_statistics(stat, &s, query, rows, FV_STAT_WIDE ? l->heads : 1, l->d);
 }
 
-/* Features of a block, without gates; `turned` gets them rotated, where they are. */
+/* Computes the features of a block, without gates. If there is a rotation, `turned` gets the
+ * rotated features. */
 static void map_rows(float *scratch, const layout *l, const piece *s, int query)
 {
     float *f = scratch + l->features, *turned = scratch + l->turned;
@@ -105,14 +107,15 @@ static void map_rows(float *scratch, const layout *l, const piece *s, int query)
         if (s->turn.cos)
             angles_next(&angle, &s->turn);
     }
-    /* Whole register tiles of rows are read. */
+    /* Products read rows in whole register tiles, so the rows that fill up the last are set to
+     * zero. */
     const size_t rest = fv_tile_round(s->count, FV_TILE_M) - s->count;
     memset(f, 0, rest * l->width * sizeof *f);
     if (s->turn.cos)
         memset(turned, 0, rest * l->width * sizeof *turned);
 }
 
-/* df[r] = values[r] times the transposed matrix: a block of rows, whole register tiles. */
+/* df[r] = values[r] times the transposed matrix, for a block of rows in whole register tiles. */
 static void multiply_rows(float *df, const float *values, const float *transposed, const layout *l,
                           size_t rows)
 {
@@ -126,14 +129,14 @@ static void multiply_rows(float *df, const float *values, const float *transpose
     }
 }
 
-/* Of the rows of a block: the factors of dout, and the gradients of z and w; the factor of vmean.
- */
+/* For each row of a block: the factors of dout, and the gradients of z and w; also the factor of
+ * vmean. */
 typedef struct weights {
     float scale[FV_STREAMS][BLOCK], dz[FV_STREAMS][BLOCK], dw[BLOCK], mean[BLOCK];
 } weights;
 
-/* df becomes R^T(df + dw w) + sum over the streams of dz m; of keys, without weights, dw and dz of
- * the first stream are 1. */
+/* df becomes R^T (df + dw w) + the sum over the streams of dz m, where R is the rotation. For keys,
+ * without weights, dw and dz of the first stream are 1. */
 FV_FN void turn_back(float *df, const float *scratch, const layout *l, const piece *s,
                      const weights *t)
 {
@@ -166,7 +169,7 @@ FV_FN void turn_back(float *df, const float *scratch, const layout *l, const pie
     }
 }
 
-/* Feature gradients of channels [i, i + n) of row r. */
+/* Loads the gradients of the features of channels [i, i + n) of row r. */
 FV_FN void gradients_at(fv_v g[FV_BLOCKS], const float *df, const layout *l, size_t r, size_t i)
 {
     FV_UNROLL
@@ -212,14 +215,14 @@ FV_FN void write_gradients(float *out, size_t ld, const float *df, float sum[2][
     }
 }
 
-/* The mechanism's constant: steps of queries and of keys have it in different places. */
+/* The mechanism's constant, which query and key steps have in different fields. */
 static float constant_of(const fv_args *a)
 {
     const uint32_t op = a->prob.op;
     return a->f[op == FV_OP_LATTN_APPLY_GRAD || op == FV_OP_LATTN_STATE_GRAD ? 2 : 1];
 }
 
-/* Rows [at, at + count) of a head of a call; x, gate: the operands' numbers. */
+/* Rows [at, at + count) of a head of a call. x, gate: indices of the operands. */
 static piece rows_at(const fv_args *a, const fv_call *c, const layout *l, const rotation *turn,
                      int x, int gate, const float *shift, size_t head, size_t at)
 {
@@ -242,7 +245,8 @@ static piece rows_at(const fv_args *a, const fv_call *c, const layout *l, const 
     return s;
 }
 
-/* Statistics of the block at row `at`, for mechanisms that take them over all heads. */
+/* Computes the statistics of the block at row `at` for mechanisms whose statistics cover all
+ * heads. */
 static void wide_statistics(const fv_args *a, const fv_call *c, const layout *l, int x, int query,
                             size_t at)
 {
@@ -257,14 +261,14 @@ static void wide_statistics(const fv_args *a, const fv_call *c, const layout *l,
         block_statistics(scratch + l->stat, l, s, query, left < BLOCK ? left : BLOCK);
 }
 
-/* y = factor x, n values, zeros up to np. */
+/* y = factor x for n values, then zeros up to np. */
 static void scale_to(float *y, const float *x, size_t n, size_t np, float factor)
 {
     for (size_t i = 0; i < np; i += FV_W)
         fv_store(y + i, fv_mul(fv_set(factor), fv_load_n(x + i, i < n ? fv_lanes(n - i) : 0)));
 }
 
-/* The vectors of a head's state, or of its gradient, times `scale`. */
+/* Packs the vectors of a head's state, or of the state's gradient, times `scale`. */
 static void pack_vectors(float *scratch, const layout *l, const float *state, float scale)
 {
     for (size_t b = 0; b < FV_BLOCKS; b++) {
@@ -274,8 +278,9 @@ static void pack_vectors(float *scratch, const layout *l, const float *state, fl
     }
 }
 
-/* S of a state, or of its gradient, times `scale`, transposed: rows of packed value channels. With
- * `crossed` the second stream sees the blocks swapped, as queries do. */
+/* Packs S of a state or of its gradient, times `scale` and transposed: its rows are the packed
+ * value channels. With `crossed` the second stream has the feature blocks swapped, as queries see
+ * them. */
 static void pack_transposed(float *out, const layout *l, const float *state, float scale,
                             bool crossed)
 {
@@ -293,7 +298,7 @@ static void pack_transposed(float *out, const layout *l, const float *state, flo
     }
 }
 
-/* Adds x_i.y_i of both streams to sum. */
+/* Adds the dot products x_i.y_i of each stream to sum. */
 FV_FN void dot_streams(float sum[FV_STREAMS], const layout *l, const float *x, const float *y)
 {
     FV_UNROLL
@@ -310,8 +315,8 @@ FV_FN void dot_streams(float sum[FV_STREAMS], const layout *l, const float *x, c
 
 /* ---- queries ---- */
 
-/* Factors and gradients of a block of queries of one head, from z, w, the results and dout. The
- * scratch has the vectors of the state. */
+/* Computes the factors and gradients of a block of queries of one head from z, w, the results and
+ * dout. The scratch must hold the vectors of the state. */
 static void query_scales(weights *t, const fv_args *a, const layout *l, const piece *s,
                          const float *scratch, const float *state, const float *out,
                          const float *dout)
@@ -362,7 +367,7 @@ static void query_scales(weights *t, const fv_args *a, const layout *l, const pi
             eps = fv_max(least, fv_mul(eps, fv_exp(fv_neg(fv_load_n(s->x.stat + r, n)))));
         FV_UNROLL
         for (int k = 0; k < FV_STREAMS; k++) {
-            /* Weights that are all 0 (z < FLT_MIN) have no gradient. */
+            /* The gradient is 0 where all weights are 0 (z < FLT_MIN). */
             const fv_v x = fv_load_n(z[k] + r, n);
             fv_v scale = fv_mul(gate, fv_norm(x, eps)), by = fv_load_n(given[k] + r, n);
             fv_v dz = fv_mul(fv_norm_slope(x, eps), by);
@@ -387,7 +392,7 @@ static void query_scales(weights *t, const fv_args *a, const layout *l, const pi
     (void)w, (void)centre; /* of FV_WANT_CENTRED alone */
 }
 
-/* dout of a block, each row and stream times its factor, packed; whole register tiles of rows. */
+/* Packs dout of a block, each row and stream times its factor, in whole register tiles of rows. */
 static void pack_dout(float *out, const weights *t, const layout *l, const float *dout, size_t ld,
                       size_t rows)
 {
@@ -399,7 +404,7 @@ static void pack_dout(float *out, const weights *t, const layout *l, const float
     memset(out, 0, (fv_tile_round(rows, FV_TILE_M) - rows) * l->dvp * sizeof *out);
 }
 
-/* Features, factors and packed dout of a block of queries. */
+/* Computes features, factors and packed dout of a block of queries. */
 static void prepare_queries(const fv_args *a, const fv_call *c, const layout *l, const piece *s,
                             weights *t, const float *state, size_t h, size_t at)
 {
@@ -419,7 +424,7 @@ static const float *state_of(const fv_call *c, const layout *l, int operand, siz
     return (const float *)c->p[operand] + head * l->state.floats;
 }
 
-/* The shift of a head times -1, as queries have it. */
+/* The shift of a head times -1, which is the sign that queries use. */
 static const float *negative_shift(const fv_call *c, const layout *l, const float *state)
 {
     float *shift = (float *)c->scratch + l->shift;
@@ -428,7 +433,7 @@ static const float *negative_shift(const fv_call *c, const layout *l, const floa
     return shift;
 }
 
-/* The gradients of the features of a block of queries of one head. */
+/* Computes the gradients of the features of a block of queries of one head. */
 static void query_features(float *df, const fv_args *a, const fv_call *c, const layout *l,
                            const piece *s, const float *state, size_t h, size_t at)
 {
@@ -448,8 +453,8 @@ void KERNEL(fv_k_lattn_apply_grad_f32)(const fv_args *a, const fv_call *c)
     float *scratch = c->scratch;
     const rotation turn = rotation_at(a, c, FV_APPLY_COS, FV_APPLY_SIN, l.d, scratch + l.turn);
     finish_params(scratch + l.param, c->p[FV_APPLY_PARAM], l.heads, l.d, l.dp, alpha);
-    /* Where statistics join all heads, blocks are the outer loop, and states are packed per block.
-     */
+    /* Where statistics cover all heads, blocks are the outer loop, and each state is packed again
+     * for every block. */
     const size_t step = FV_STAT_WIDE ? BLOCK : c->rows;
     for (size_t begin = 0; begin < c->rows; begin += step) {
         float sum[2][BLOCK] = {{0.f}};
@@ -489,7 +494,8 @@ FV_FN void put(float *y, fv_v x, int n, bool add)
     fv_store_n(y, add ? fv_add(fv_load_n(y, n), x) : x, n);
 }
 
-/* S of a block: packed dout and turned features; stream s of row i goes to block b ^ s. */
+/* Adds a block's part of the gradient of S: rotated features, transposed, times packed dout. Stream
+ * s of feature block b goes to block b ^ s. */
 static void multiply_state(float *part, const float *turned, const float *values, const layout *l,
                            size_t rows, float scale, bool add)
 {
@@ -520,7 +526,7 @@ static void multiply_state(float *part, const float *turned, const float *values
     }
 }
 
-/* y = scale times the sum of by[r] x[r], n values of each row. */
+/* y = scale times the sum over rows of by[r] x[r], for n values of each row. */
 static void sum_rows(float *y, const float *x, size_t ld, const float *by, size_t rows, size_t n,
                      float scale, bool add)
 {
@@ -533,7 +539,7 @@ static void sum_rows(float *y, const float *x, size_t ld, const float *by, size_
     }
 }
 
-/* Block by block; each is summed by itself and added to the partial. */
+/* Sums each block separately and adds it to the partial. */
 static void state_head(float *part, const fv_args *a, const fv_call *c, const layout *l,
                        const rotation *turn, size_t h)
 {
@@ -581,8 +587,8 @@ void KERNEL(fv_k_lattn_state_grad_f32)(const fv_args *a, const fv_call *c)
 
 /* ---- keys ---- */
 
-/* Packs of one head the gradients of S (also transposed), m and w, all times f[0]; and the row
- * dvmean - w dS that every row of values gets. */
+/* Packs the gradients of S (also transposed), m and w of one head, all times f[0], and the vector
+ * dvmean - w dS, which is added to the gradient of every row of values. */
 static void pack_keys(const fv_args *a, const fv_call *c, const layout *l, size_t h, bool values)
 {
     float *scratch = c->scratch, *row = scratch + l->row;
@@ -610,7 +616,7 @@ static void pack_keys(const fv_args *a, const fv_call *c, const layout *l, size_
     }
 }
 
-/* Values, less their mean where the mechanism has it; whole register tiles of rows. */
+/* Packs values, minus their mean if the mechanism has one, in whole register tiles of rows. */
 static void pack_values(float *out, const layout *l, const float *v, size_t ld, const float *state,
                         size_t rows)
 {
@@ -654,7 +660,7 @@ static void write_values(float *out, size_t ld, const float *scratch, const layo
     }
 }
 
-/* The gradients of the features of a block of keys of one head, gated or not. */
+/* Computes the gradients of the features of a block of keys of one head, gated or not. */
 static void key_features(float *df, const fv_args *a, const fv_call *c, const layout *l,
                          const piece *s, size_t h, size_t at, bool gated)
 {

@@ -1,5 +1,5 @@
-/* lattn_layout.h: what a call of LATTN_REDUCE and LATTN_APPLY keeps in its scratch, and how rows
- * get there and into the register tile. mech/mech.h comes before it. */
+/* lattn_layout.h: the scratch of a call of LATTN_REDUCE and LATTN_APPLY, and how rows get into it
+ * and into the register tile. mech/mech.h must be included before it. */
 #ifndef FOVEA_PLATFORM_TMPL_LATTN_LAYOUT_H
 #define FOVEA_PLATFORM_TMPL_LATTN_LAYOUT_H
 
@@ -12,16 +12,18 @@
 #include "platform/cpu/vec/tile.h"
 
 enum {
-    BLOCK = 192,               /* rows whose features and values stay in L1 and L2 */
-    SUMS = !CENTRED && !SHIFT, /* states are sums, and a block is added to one as it is */
-    /* Vectors of a key that are mapped together: a row is on a page of its own, and is visited
-     * once, as long as the sums of its features stay in registers. */
+    BLOCK = 192, /* rows whose features and values stay in L1 and L2 */
+    /* states are plain sums, so a block is added to a state without merging */
+    SUMS = !CENTRED && !SHIFT,
+    /* Vectors of a key that are mapped together. A row is on a page of its own, so it is better to
+     * visit it once, while the sums of its features stay in registers. */
     VECTORS = FV_REGS >= 32 ? 4 : 2,
 };
 
-/* Widths: dp is d rounded up, `width` that of a row of features; the values of stream s are packed
- * from column s * streamp on. Then the parts of a call's scratch; stat[1] is of queries. Rows that
- * are not stored as floats are so in `k`, or those of q, and in `v`, or those of the results. */
+/* Sizes: dp is d rounded up, `width` that of a row of features. The values of stream s are packed
+ * from column s * streamp on. The other fields are offsets in a call's scratch: stat[0] is of keys,
+ * stat[1] of queries. Rows that are not stored as floats are converted in `k` (keys or queries) and
+ * `v` (values or results). */
 typedef struct layout {
     const fv_lattn_bf16 *by; /* NULL: products of floats */
     size_t heads, d, dv, dp, width, stream, streamp, dvp;
@@ -57,7 +59,7 @@ static layout lay_out(const fv_problem *p, size_t rows, const fv_lattn_bf16 *by)
 
 /* ---- what REDUCE and APPLY share ---- */
 
-/* The rows to prefetch while rows [r, r + n) are computed: the head's next rows, else the next
+/* The rows to prefetch while rows [r, r + n) are computed: the next rows of the head, else the next
  * head's, else those of the next call. */
 FV_FN const float *after(const fv_call *c, const float *x, size_t ld, size_t d, size_t head,
                          size_t r, size_t n)
@@ -69,14 +71,14 @@ FV_FN const float *after(const fv_call *c, const float *x, size_t ld, size_t d, 
     return x + c->rows * ld + c->col0 * d;
 }
 
-/* A call's rows in blocks of nearly equal size. */
+/* Rows in a block, when a call's rows are split into blocks of nearly equal size. */
 static size_t block_rows(size_t rows)
 {
     const size_t blocks = (rows + BLOCK - 1) / BLOCK;
     return (rows + blocks - 1) / blocks;
 }
 
-/* An operand's rows as they are stored: F32 or BF16. */
+/* The rows of an operand in memory, of type F32 or BF16. */
 typedef struct stored {
     void *x;
     size_t ld;
@@ -88,8 +90,8 @@ FV_FN stored stored_as(const fv_args *a, const fv_call *c, int operand)
     return (stored){c->p[operand], a->ld[operand], (enum fv_type)a->type[operand]};
 }
 
-/* Where rows from row r and column `col` on, `width` wide, are as floats, `*ld` apart: where they
- * are stored, or in `buffer`. */
+/* Where rows from row r on, `width` columns from column `col` on, are as floats, with a stride of
+ * `*ld`: in place if they are stored as floats, else in `buffer`. */
 static float *floats_at(float *buffer, size_t *ld, const stored *s, size_t r, size_t col,
                         size_t width)
 {
@@ -108,7 +110,7 @@ static const float *get_floats(float *buffer, size_t *ld, const stored *s, size_
     return x;
 }
 
-/* Stores n rows that were computed in x. */
+/* Stores n rows that were computed at x, unless they were computed in place. */
 static void put_floats(const stored *s, size_t r, size_t n, size_t col, size_t width,
                        const float *x)
 {
@@ -117,7 +119,7 @@ static void put_floats(const stored *s, size_t r, size_t n, size_t col, size_t w
                        FV_F32, width);
 }
 
-/* Statistics over all heads are the same for each: they are taken before the first. */
+/* Computes statistics that cover all heads, once before the first head. */
 FV_FN void statistics_of_all_heads(float *scratch, const layout *l, int query, const stored *x,
                                    size_t rows, float alpha)
 {
@@ -132,7 +134,7 @@ FV_FN void statistics_of_all_heads(float *scratch, const layout *l, int query, c
     }
 }
 
-/* y = factor x, n values, zeros up to np. */
+/* y = factor x for n values, then zeros up to np. */
 static void scale_to(float *y, const float *x, size_t n, size_t np, fv_v factor)
 {
     for (size_t i = 0; i < np; i += FV_W)

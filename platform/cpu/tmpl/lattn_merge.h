@@ -1,4 +1,4 @@
-/* lattn_merge.h: two states of a head become one. mech/mech.h comes before it. */
+/* lattn_merge.h: merges two states of a head. mech/mech.h must be included before it. */
 #ifndef FOVEA_PLATFORM_TMPL_LATTN_MERGE_H
 #define FOVEA_PLATFORM_TMPL_LATTN_MERGE_H
 
@@ -6,8 +6,9 @@
 
 /* Merges the state `p` into `s`.
  *
- * CENTRED: with `n` and `np` tokens, S about the mean of both is S + S' + u^T (vmean' - vmean),
- * u = (n w' - np w) / (n + np): all differences are taken before anything is multiplied. */
+ * CENTRED: the primed state p has `np` tokens, s has `n`. S about their common mean is S + S' + u^T
+ * (vmean' - vmean), where u = (n w' - np w) / (n + np). All differences are taken before anything
+ * is multiplied. */
 static void merge_state(float *s, const float *p, const layout *l)
 {
     const fv_lattn_state *at = &l->state;

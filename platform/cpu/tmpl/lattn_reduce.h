@@ -1,5 +1,5 @@
-/* lattn_reduce.h: LATTN_REDUCE: the keys and values of a call become a state of each head.
- * mech/mech.h comes before it. */
+/* lattn_reduce.h: LATTN_REDUCE: sums the keys and values of a call into a state of each head.
+ * mech/mech.h must be included before it. */
 #ifndef FOVEA_PLATFORM_TMPL_LATTN_REDUCE_H
 #define FOVEA_PLATFORM_TMPL_LATTN_REDUCE_H
 
@@ -26,7 +26,7 @@ typedef struct keys {
     rotation turn; /* cos NULL: none */
     float mean;    /* 1 / keys */
     bool shifted;
-    bool add; /* SUMS: to what is in the state */
+    bool add; /* SUMS: adds to the state instead of overwriting it */
 } keys;
 
 FV_FN void put(float *y, fv_v x, int n, bool add)
@@ -34,8 +34,9 @@ FV_FN void put(float *y, fv_v x, int n, bool add)
     fv_store_n(y, add ? fv_add(fv_load_n(y, n), x) : x, n);
 }
 
-/* Packs values minus their mean in float32; `rest` is the mean of what rounding leaves, with which
- * S is corrected: of what is multiplied, so of what is rounded once more, if it is. */
+/* Packs values minus their mean. `rest` becomes the mean of the packed values, which is not quite 0
+ * because of rounding and with which S is corrected. If operands are rounded to bfloat16, it is the
+ * mean after that. */
 static void centre_values(float *right, float *rest, float *state, const layout *l, const float *v,
                           size_t ldv, size_t rows)
 {
@@ -79,9 +80,10 @@ static void centre_values(float *right, float *rest, float *state, const layout 
     scale_to(rest, rest, l->dvp, l->dvp, share);
 }
 
-/* Features of `vectors` vectors of channels from i on, the last of n channels, of a block of keys;
- * and their means in the state: m before the rotation, w after it. With the first channels values
- * are packed, unless their mean is needed first: their loads overlap with phi. */
+/* Computes the features of `vectors` vectors of channels from i on, of which the last has n
+ * channels, for a block of keys. Their means go to the state: m before the rotation, w after it.
+ * With the first channels also packs the values, whose loads overlap with phi; centred values are
+ * packed elsewhere. */
 FV_FN void map_channels(float *features, float *right, float *state, const layout *l, const keys *s,
                         size_t rows, size_t i, int vectors, int n, bool turned, bool gated)
 {
@@ -144,7 +146,7 @@ FV_FN void map_keys(float *features, float *right, float *state, const layout *l
                      turned, gated);
 }
 
-/* The running maximum of every channel. */
+/* Updates the running maximum of every channel. */
 static void update_shift(float *shift, float *state, const layout *l, const source *k, size_t rows,
                          bool shifted)
 {
@@ -158,7 +160,7 @@ static void update_shift(float *shift, float *state, const layout *l, const sour
     }
 }
 
-/* S of a block of at most BLOCK rows of one head. */
+/* Computes S of a block of at most BLOCK rows of one head. */
 static void multiply(float *state, const float *features, const float *right, const float *rest,
                      const layout *l, const keys *s, size_t rows)
 {
@@ -197,7 +199,7 @@ static void multiply(float *state, const float *features, const float *right, co
     }
 }
 
-/* The state of one block of keys alone. */
+/* Computes the state of one block of keys. */
 static void reduce_block(float *state, float *scratch, const layout *l, const keys *s, size_t rows)
 {
     float *features = scratch + l->features, *right = scratch + l->right;
@@ -215,11 +217,12 @@ static void reduce_block(float *state, float *scratch, const layout *l, const ke
         block.k.statld = BLOCK;
         row_statistics(stat, &block.k, 0, rows, 1, l->d);
     }
-    if (!s->gate) { /* a product by 1 changes nothing */
+    if (!s->gate) { /* a gate of 1 changes nothing */
         block.gate = &one;
         block.ldg = 0;
     }
-    if (s->turn.cos || s->gate || SMALLEST) /* there one loop less is worth a product */
+    /* small builds: one loop less is worth a product by 1 */
+    if (s->turn.cos || s->gate || SMALLEST)
         map_keys(features, right, state, l, &block, rows, s->turn.cos != NULL, true);
     else
         map_keys(features, right, state, l, &block, rows, false, false);
@@ -230,7 +233,8 @@ static void reduce_block(float *state, float *scratch, const layout *l, const ke
     multiply(state, features, right, scratch + l->vmean, l, s, rows);
 }
 
-/* A call's rows of one head into its state. Parameters and wide statistics are in the scratch. */
+/* Adds a call's rows of one head to the head's state. Parameters and statistics over all heads are
+ * already in the scratch. */
 static void reduce_head(float *state, const fv_args *a, const fv_call *c, const layout *l,
                         const rotation *turn, size_t h)
 {

@@ -1,6 +1,5 @@
-/* lattn_rows.h: rows of q or k of linear attention over the vector vocabulary, with the features
- * and statistics of one mechanism: what the templates of LATTN and of its gradients share.
- * mech/mech.h comes before it. */
+/* lattn_rows.h: features and statistics of rows of q or k in linear attention, for one mechanism.
+ * The templates of LATTN and of its gradients share it. mech/mech.h must be included before it. */
 #ifndef FOVEA_PLATFORM_TMPL_LATTN_ROWS_H
 #define FOVEA_PLATFORM_TMPL_LATTN_ROWS_H
 
@@ -12,23 +11,24 @@
 enum {
     CENTRED = (FV_WANTS & FV_WANT_CENTRED) != 0,
     SHIFT = (FV_WANTS & FV_WANT_SHIFT) != 0,
-    AT_LEAST_1 = 1, /* the size of an array that may have no use */
+    AT_LEAST_1 = 1, /* the size of an array that may be unused */
 };
 
-/* Rows of q or k: all heads when statistics are taken, else one. */
+/* Rows of q or k: of all heads while statistics are computed, else of one head. */
 typedef struct source {
     const float *x;
     size_t ld;
-    const float *next;  /* the rows that are read next, `ld` apart too */
-    const float *param; /* finished, FV_PARAMS rows of dp per head */
+    const float *next;  /* the rows that are read after these, with the same stride */
+    const float *param; /* learned vectors after finish_params(): FV_PARAMS rows of dp per head */
     size_t dp;
-    const float *shift; /* of dp channels, as the mechanism wants it; NULL: there is none */
-    const float *stat;  /* FV_STATS rows, statld apart; one value per row of x */
+    const float *shift; /* of dp channels, with the sign that the mechanism needs; NULL: no shift */
+    /* FV_STATS rows with a stride of statld; a row has one value for each row of x */
+    const float *stat;
     size_t statld;
     float alpha; /* the operation's constant */
 } source;
 
-/* Parameters, statistics and shift of channels [i, i + FV_W) of row r. */
+/* Loads parameters, statistics and shift for channels [i, i + FV_W) of row r. */
 FV_FN fv_row row_at(const source *s, int query, size_t r, size_t i)
 {
     fv_row row;
@@ -45,7 +45,8 @@ FV_FN fv_row row_at(const source *s, int query, size_t r, size_t i)
     return row;
 }
 
-/* Features of channels [i, i + n) of row r, which is at x, zero beyond: phi(0) need not be 0. */
+/* Computes features of channels [i, i + n) of row r, which is at x. Lanes beyond are set to zero,
+ * since phi(0) may not be 0. */
 FV_FN void map(fv_v f[FV_BLOCKS], const source *s, int query, const float *x, size_t r, size_t i,
                int n)
 {
@@ -55,7 +56,7 @@ FV_FN void map(fv_v f[FV_BLOCKS], const source *s, int query, const float *x, si
         f[b] = fv_first_n(f[b], n);
 }
 
-/* Statistics of `rows` rows over the channels of `heads` heads, from where s begins. */
+/* Computes statistics of `rows` rows over the channels of `heads` heads, beginning at s->x. */
 FV_FN void row_statistics(float *stat, const source *s, int query, size_t rows, size_t heads,
                           size_t d)
 {
@@ -99,7 +100,8 @@ FV_FN void row_statistics(float *stat, const source *s, int query, size_t rows, 
 #endif
 }
 
-/* Learned vectors of all heads become what phi wants: FV_PARAMS rows of dp per head. */
+/* Converts the learned vectors of all heads to the form that phi reads: FV_PARAMS rows of dp per
+ * head. */
 static inline void finish_params(float *out, const float *raw, size_t heads, size_t d, size_t dp,
                                  fv_v alpha)
 {
@@ -126,6 +128,6 @@ static bool applies(const fv_problem *p)
            fv_lattn_applies(FV_STREAMS, FV_WANTS, p);
 }
 
-#define RATE (FV_W * 4e9) /* flop/s of one core, assumed */
+#define RATE (FV_W * 4e9) /* assumed FLOP/s of a core */
 
 #endif

@@ -1,16 +1,16 @@
-/* lattn_tmpl.c: LATTN_REDUCE, LATTN_MERGE, LATTN_APPLY and WLATTN over the vector vocabulary, with
- * the features and the normalisation of one mechanism: src/mech/<FV_MECHANISM>.h.
+/* lattn_tmpl.c: LATTN_REDUCE, LATTN_MERGE, LATTN_APPLY and WLATTN, with the features and the
+ * normalisation of one mechanism, src/mech/<FV_MECHANISM>.h.
  *
- * A block of rows is mapped to features, in cache; then products of them with the values
- * (lattn_reduce.h), or with the state (lattn_apply.h), go through the register tile. Whether a
- * mechanism has blocks, statistics or a shift is known when this is compiled, so what it does not
- * have costs nothing.
+ * Features are computed for a block of rows that stays in cache. The register tile then multiplies
+ * them by the values (lattn_reduce.h) or by the state (lattn_apply.h). Whether a mechanism has
+ * blocks, statistics or a shift is known when this is compiled, so what it does not have costs
+ * nothing.
  *
- * Where products are of bfloat16 all but them is the same: rows of bfloat16 become floats block by
- * block, and lattn_bf16.h has the rest. */
+ * With products of bfloat16 only the products differ: they are those of lattn_bf16.h. Rows that are
+ * stored as bfloat16 become floats block by block. */
 #include <string.h>
 
-#include "platform/cpu/vec/math.h" /* the words that mech.h's features are written in */
+#include "platform/cpu/vec/math.h" /* the functions that the features of mech.h are written with */
 
 #include "mech/mech.h"
 #include "ops/ref/ref_wlattn.h"
@@ -37,7 +37,8 @@ void KERNEL(fv_k_lattn_merge_f32)(const fv_args *a, const fv_call *c)
 
 /* ---- windows ---- */
 
-/* One head after the other, so that its state stays in L1. */
+/* Goes through the windows; in each, heads are processed one after the other, so that a head's
+ * state stays in L1. */
 static void attend_windows(const fv_args *a, const fv_call *c, const fv_lattn_bf16 *by)
 {
     const size_t window = a->prob.dim[FV_ATTN_KEYS];
@@ -151,7 +152,7 @@ static bool applies_window_bf16(const fv_problem *p)
     HOOKS(FV_MECH_NAME(fv_h_lattn_##type, level), applies_to, scratch_bytes, speed)                \
     HOOKS(FV_MECH_NAME(fv_h_wlattn_##type, level), applies_to_window, scratch_window, speed)
 
-/* `speed`: of a product, in those of float32. */
+/* `speed`: the rate of a product, as a multiple of float32's. */
 #define KERNELS_BF16(level, speed)                                                                 \
     KERNELS(bf16, level, applies_bf16, applies_window_bf16, &fv_lattn_bf16_##level, speed)
 

@@ -1,4 +1,4 @@
-/* layernorm_grad_tmpl.c: LAYERNORM_GRAD and LAYERNORM_GRAD_W over the vector vocabulary. */
+/* layernorm_grad_tmpl.c: LAYERNORM_GRAD and LAYERNORM_GRAD_W in vec.h's vector functions. */
 #include <math.h>
 
 #include "ops/contracts/training.h"
@@ -20,7 +20,8 @@ FV_FN fv_v centred(const float *x, size_t i, size_t n, float mean)
     return fv_first_n(fv_sub(fv_load_n(x + i, lanes), fv_set(mean)), lanes);
 }
 
-/* In two passes: the variance is that of the differences. Two sums hide the additions' latency. */
+/* Computes mean and variance in two passes: the variance is that of the differences to the mean.
+ * Two sums at a time hide the latency of additions. */
 FV_FN stats stats_of(const float *x, size_t n, float eps)
 {
     fv_v sum[2] = {fv_set(0.f), fv_set(0.f)}, square[2] = {fv_set(0.f), fv_set(0.f)};
@@ -70,7 +71,7 @@ void FV_NAME(fv_k_layernorm_grad_f32)(const fv_args *a, const fv_call *c)
     }
 }
 
-/* One vector of columns, of `count` tokens from t on: adds to the sums. */
+/* Adds the terms of `count` tokens from t on to the sums of one vector of columns. */
 FV_FN void add_tokens(const fv_args *a, const fv_call *c, const stats *s, size_t t, size_t count,
                       size_t col, int lanes, fv_v sum[2])
 {
@@ -85,7 +86,7 @@ FV_FN void add_tokens(const fv_args *a, const fv_call *c, const stats *s, size_t
     }
 }
 
-/* Tokens [t0, t1) of the call's columns, to both rows of the scratch. */
+/* Adds tokens [t0, t1) of the call's columns to both rows of sums in the scratch. */
 static void sum_block(const fv_args *a, const fv_call *c, size_t t0, size_t t1, float *sums)
 {
     const size_t n = a->prob.dim[FV_ROW_C];

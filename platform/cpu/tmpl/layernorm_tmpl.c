@@ -1,11 +1,11 @@
-/* layernorm_tmpl.c: LAYERNORM over the vector vocabulary. */
+/* layernorm_tmpl.c: LAYERNORM in vec.h's vector functions. */
 #include "ops/contracts/rows.h"
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/row.h"
 
 #include <math.h>
 
-/* Sum of the row's x - shift, or of its square. Four sums hide the latency of the addition. */
+/* The sum of x - shift over a row, or of its square. Four sums hide the latency of the addition. */
 FV_FN float row_sum(const void *x, enum fv_type type, size_t n, float shift, int square)
 {
     const fv_v s = fv_set(shift);

@@ -4,7 +4,8 @@
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/log_sum.h"
 
-/* What a relative distance from y is divided by. */
+/* What the squared distance from y is divided by if the loss is relative: the square of y, and a
+ * small constant. */
 static float square_of(const float *y, size_t n)
 {
     fv_v sum[2] = {fv_set(0.f), fv_set(0.f)};
@@ -42,7 +43,8 @@ void FV_NAME(fv_k_mse_grad_f32)(const fv_args *a, const fv_call *c)
         const float *x = (const float *)c->p[FV_MSE_A] + r * a->ld[FV_MSE_A];
         const float *y = (const float *)c->p[FV_MSE_B] + r * a->ld[FV_MSE_B];
         float *out = (float *)c->p[FV_MSE_OUT] + r * a->ld[FV_MSE_OUT];
-        const float square = relative ? square_of(y, n) : 1.f; /* first, as out may be y */
+        /* Computed before out is written, since out may be y. */
+        const float square = relative ? square_of(y, n) : 1.f;
         for (size_t i = 0; i < n; i += FV_W) {
             const int lanes = fv_lanes(n - i);
             const fv_v d = fv_sub(fv_load_n(x + i, lanes), fv_load_n(y + i, lanes));
@@ -55,7 +57,7 @@ void FV_NAME(fv_k_mse_grad_f32)(const fv_args *a, const fv_call *c)
     }
 }
 
-/* True if the row has a loss: weight not 0, class in range. */
+/* Whether the row contributes to the loss: its weight is not 0 and its class is in range. */
 static bool counts(const float *label, size_t classes)
 {
     return label[1] != 0.f && label[0] >= 0.f && label[0] < (float)classes;

@@ -1,4 +1,4 @@
-/* matmul_tmpl.c: MATMUL over the vector vocabulary: K is spread across the lanes, and sums of some
+/* matmul_tmpl.c: MATMUL in vec.h's vector functions: K is spread across the lanes, and sums of some
  * rows of A and of B stay in registers. */
 #include "ops/contracts/product.h"
 #include "platform/cpu/cpu_kernels.h"
@@ -6,7 +6,7 @@
 
 enum { ROWS = 4, COLS = FV_REGS >= 32 ? 5 : 3 };
 
-/* Adds the products of the columns from i on, of which `lanes` exist. */
+/* Adds the products of columns [i, i + lanes). */
 FV_FN void add_products(fv_v sum[ROWS][COLS], const float *x, size_t ld_x, const float *y,
                         size_t ld_y, size_t i, int lanes, int rows, int cols)
 {
@@ -23,7 +23,7 @@ FV_FN void add_products(fv_v sum[ROWS][COLS], const float *x, size_t ld_x, const
     }
 }
 
-/* `rows` x `cols` products. A product is the same sum whatever the size of its tile. */
+/* Computes `rows` x `cols` products. A product does not depend on the size of its tile. */
 FV_FN void tile(float *out, size_t ld_out, const float *x, size_t ld_x, const float *y, size_t ld_y,
                 size_t k, int rows, int cols)
 {
@@ -45,7 +45,7 @@ FV_FN void tile(float *out, size_t ld_out, const float *x, size_t ld_x, const fl
         out[(size_t)r * ld_out + (size_t)n] = fv_hsum(sum[r][n]);
 }
 
-/* `rows` rows of A times columns [col0, end) of OUT. */
+/* Multiplies `rows` rows of A to columns [col0, end) of OUT. */
 FV_FN void multiply(float *out, const float *x, const fv_args *a, const fv_call *c, int rows)
 {
     const size_t ld_x = a->ld[FV_MATMUL_A], ld_y = a->ld[FV_MATMUL_B], ld = a->ld[FV_MATMUL_OUT];

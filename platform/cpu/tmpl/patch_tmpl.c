@@ -1,4 +1,4 @@
-/* patch_tmpl.c: PATCH: plain loops, which the compiler turns into the shuffles of its ISA level. */
+/* patch_tmpl.c: PATCH, in plain loops that the compiler vectorises for its ISA level. */
 #include <string.h>
 
 #include "ops/contracts/picture.h"
@@ -6,7 +6,8 @@
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/tmpl/yuv_line.h"
 
-/* `height` x `width` pixels of one channel of a patch, `step` elements from pixel to pixel. */
+/* Defines a function that normalises `height` x `width` pixels of one channel of a patch; pixels
+ * are `step` elements from each other. */
 #define CHANNEL(name, type)                                                                        \
     FV_FN void name(float *restrict out, const type *restrict in, size_t ld, size_t step,          \
                     size_t side, size_t height, size_t width, float scale, float shift)            \
@@ -18,7 +19,8 @@
 CHANNEL(channel_of_bytes, uint8_t)
 CHANNEL(channel_of_floats, float)
 
-/* Pixels from element `at` of a frame of bytes or, if `real`, of floats. */
+/* Normalises pixels that begin at element `at` of an interleaved frame: of bytes or, if `real`, of
+ * floats. */
 FV_FN void interleaved(float *out, const void *in, size_t at, size_t ld, size_t side, size_t height,
                        size_t width, uint32_t flags, bool real, const fv_patch_table *t)
 {
@@ -38,8 +40,8 @@ FV_FN void interleaved(float *out, const void *in, size_t at, size_t ld, size_t 
     }
 }
 
-/* A patch inside the picture. The windows of a stem have a branch of their own, so that
- * loops have a constant length. */
+/* Normalises a patch that is entirely inside the picture. The 3 x 3 windows of a stem have a branch
+ * of their own, so that the compiler sees loops of constant length. */
 static void whole_patch(float *out, const void *in, size_t at, size_t ld, size_t side,
                         uint32_t flags, bool real, const fv_patch_table *t)
 {
@@ -57,7 +59,8 @@ static void planes(float *out, const float *in, size_t ld, size_t plane, size_t 
             memcpy(out + (c * side + y) * side, in + c * plane + y * ld, width * sizeof *out);
 }
 
-/* The part inside the picture of the `side` pixels from `at`, counted from `pad` before it. */
+/* Of `side` pixels from `at` on, where `at` is counted from `pad` pixels before the picture: which
+ * ones are inside the picture. */
 static void clip(size_t *begin, size_t *count, size_t at, size_t side, size_t pad, size_t size)
 {
     const size_t end = at + side < pad + size ? at + side : pad + size;
@@ -75,7 +78,7 @@ FV_FN void copy(float *out, const float *in, size_t n)
         fv_store_n(out + i, fv_load_n(in + i, fv_lanes(n - i)), fv_lanes(n - i));
 }
 
-/* Normalised pixels, R, G, B: `count` of line y from column x on. */
+/* Converts `count` pixels of line y, from column x on, to normalised R, G and B. */
 static void yuv_floats(float (*out)[LINE], const fv_yuv_frame *f, const fv_args *a, size_t y,
                        size_t x, size_t count)
 {
@@ -89,8 +92,9 @@ static void yuv_floats(float (*out)[LINE], const fv_yuv_frame *f, const fv_args 
     }
 }
 
-/* `count` patches side by side, the first one's pixels from (x, y) on, counted from what is missing
- * before the picture. A line of them is converted once, overlaps included. */
+/* Fills `count` patches that are next to each other. (x, y) is the first one's first pixel, counted
+ * from the padding before the picture. Each line is converted once, although patches may
+ * overlap. */
 static void yuv_strip(float *out, size_t ld, const fv_yuv_frame *f, const fv_args *a, size_t count,
                       size_t y, size_t x)
 {
@@ -153,7 +157,8 @@ void FV_NAME(fv_k_patch_f32)(const fv_args *a, const fv_call *c)
     for (size_t r = 0; r < c->rows; r++) {
         float *out = (float *)c->p[FV_PATCH_OUT] + r * a->ld[FV_PATCH_OUT];
         const size_t token = c->row0 + r;
-        size_t above = 0, left = 0, height = 0, width = 0; /* of what the picture has of it */
+        /* Which part of the patch is inside the picture. */
+        size_t above = 0, left = 0, height = 0, width = 0;
         size_t y = 0, x = 0;
         if (token >= prefix) {
             y = (token - prefix) / grid * stride;

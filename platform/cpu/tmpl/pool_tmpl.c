@@ -11,8 +11,7 @@ enum { ROWS = 64 }; /* rows that share one maximum; a multiple of every FV_W */
 
 /* ---- mean ---- */
 
-/* Adds f times the sum of the rows to channels [0, n vectors), the last one holding `rest` lanes.
- */
+/* Adds f times the sum of the rows to n vectors of channels, of which the last has `rest` lanes. */
 FV_FN void mean_block(float *partial, const float *in, size_t ld, size_t rows, int n, int rest,
                       float f, bool first)
 {
@@ -34,7 +33,8 @@ FV_FN void mean_block(float *partial, const float *in, size_t ld, size_t rows, i
     }
 }
 
-/* The same for the largest of the rows: -INFINITY where there are none. */
+/* Updates the largest values of n vectors of channels with f times the largest of the rows;
+ * -INFINITY if there are no rows. */
 FV_FN void largest_block(float *partial, const float *in, size_t ld, size_t rows, int n, int rest,
                          float f, bool first)
 {
@@ -94,7 +94,7 @@ FV_FN float dot(const float *a, const float *b, size_t n)
     return fv_hsum(fv_fma(fv_load_n(a + i, rest), fv_load_n(b + i, rest), sum));
 }
 
-/* acc = factor acc + sum over rows of p[r] v[r]. */
+/* acc = factor acc + the sum over rows of p[r] v[r]. */
 FV_FN void accumulate(float *acc, float factor, const float *p, const float *v, size_t ld,
                       size_t rows, size_t d)
 {
@@ -107,7 +107,7 @@ FV_FN void accumulate(float *acc, float factor, const float *p, const float *v, 
     }
 }
 
-/* Adds up to ROWS rows of one head to its m, l, acc. */
+/* Adds up to ROWS rows to one head's state: the maximum m, the sum of weights l, and acc. */
 static void pool_rows(float *state, const float *q, const float *k, size_t ldk, const float *v,
                       size_t ldv, size_t rows, size_t d, float scale)
 {

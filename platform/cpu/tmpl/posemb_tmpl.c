@@ -1,4 +1,4 @@
-/* posemb_tmpl.c: POSEMB: the taps of a token, over vectors of channels. */
+/* posemb_tmpl.c: POSEMB: adds the taps of a token from the table, with vectors of channels. */
 #include <string.h>
 
 #include "ops/contracts/rows.h"
@@ -12,11 +12,11 @@ enum { BLOCK = 4 }; /* vectors of channels that stay in registers over all taps 
 struct taps {
     const fv_posemb_table *t;
     const void *table;
-    size_t width, stride; /* channels; elements from table row to table row */
+    size_t width, stride; /* channels; elements per row of the table */
     size_t y, x;          /* first tap of each axis */
 };
 
-/* Channels [i, i + n vectors), the last one holding `rest` lanes. */
+/* Adds the taps to n vectors of channels from channel i on, of which the last has `rest` lanes. */
 FV_FN void block(float *out, const float *in, const struct taps *p, enum fv_type type, size_t i,
                  int n, int rest)
 {
@@ -70,7 +70,8 @@ void FV_NAME(fv_k_posemb_f32)(const fv_args *a, const fv_call *c)
 {
     const size_t width = a->prob.dim[1], prefix = a->u[0], grid = a->u[1];
     const fv_posemb_table *t = a->table;
-    uint32_t at_y, at_x; /* of a table that has the size of the grid: one tap of weight 1 */
+    /* Tap of a table that has the size of the grid: a token has one, of weight 1. */
+    uint32_t at_y, at_x;
     float one = 1.f;
     const fv_posemb_table as_is = {1, 1, &at_x, &at_y, &one, &one};
     struct taps p = {.t = t ? t : &as_is,

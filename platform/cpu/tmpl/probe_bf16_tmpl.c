@@ -17,7 +17,7 @@ typedef __m512bh operands;
 FV_WORD(operands, ones, (void), (__m512bh)_mm512_set1_epi16(0x3f80))
 FV_WORD(sums, step, (sums sum), fv_dpbf16(sum, ones(), ones()))
 #else
-#define PRODUCTS 16 /* 2 x 4 by 4 x 2 */
+#define PRODUCTS 16 /* multiply-adds of one instruction: 2 x 4 by 4 x 2 */
 typedef bfloat16x8_t operands;
 
 FV_WORD(operands, ones, (void), vreinterpretq_bf16_u16(vdupq_n_u16(0x3f80)))

@@ -1,11 +1,13 @@
-/* probe_chains.h: the loop of every peak in arithmetic. Included where `sums`, a vector of them,
- * fill(i), one to begin with, and step(sum), what is measured, are defined. */
+/* probe_chains.h: the loop that measures arithmetic peaks. The including file must define the type
+ * `sums`, a vector of sums; fill(i), which returns a first one; and step(sum), the instruction to
+ * measure. */
 #include <stdint.h>
 
 /* Independent sums: enough to hide the latency of a step, few enough for the registers. */
 enum { CHAINS = 12 };
 
-/* Runs `rounds` times CHAINS steps, of `products` multiply-adds each; returns the operations. */
+/* Runs CHAINS steps of `products` multiply-adds each, `rounds` times; returns the operations
+ * done. */
 FV_FN double run_chains(uint64_t rounds, double products)
 {
     sums sum[CHAINS];

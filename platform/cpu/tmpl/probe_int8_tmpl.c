@@ -1,5 +1,5 @@
-/* probe_int8_tmpl.c: one thread's peak in products of int8: by the instructions that a level has
- * for them, or by those of 16 bits. */
+/* probe_int8_tmpl.c: one thread's peak in products of int8, by a level's instructions for them,
+ * else by those for 16 bits. */
 #include "platform/cpu/probe.h"
 
 #include "platform/cpu/vec/vec.h"
@@ -7,8 +7,8 @@
 #include "platform/cpu/x86/dot.h"
 #endif
 
-/* sum + products of x with itself or with the sum: the compiler must not take them out of the loop.
- */
+/* step(sum) adds products of a vector with itself or with the sum, so that the compiler cannot move
+ * them out of the loop. */
 #if defined FV_ISA_AVX512_VNNI
 #define PRODUCTS 64 /* of a step */
 typedef __m512i sums;
@@ -34,7 +34,7 @@ typedef __m256i sums;
 FV_WORD(sums, fill, (int x), _mm256_set1_epi16((short)x))
 FV_WORD(sums, add, (sums sum, sums x), fv_madd(sum, sum, x))
 #elif defined FV_ISA_NEON_I8MM
-#define PRODUCTS 32 /* 2 x 8 by 8 x 2 */
+#define PRODUCTS 32 /* multiply-adds of one instruction: 2 x 8 by 8 x 2 */
 typedef int32x4_t sums;
 
 FV_WORD(sums, fill, (int x), vreinterpretq_s32_s8(vdupq_n_s8((int8_t)x)))

@@ -8,7 +8,7 @@ FV_WORD(sums, fill, (int i), fv_set((float)i))
 FV_WORD(sums, step, (sums sum), fv_fma(sum, fv_set(0.999999f), fv_set(1e-6f)))
 #include "platform/cpu/tmpl/probe_chains.h"
 
-/* Fused multiply-adds; returns the FLOPs that were done. */
+/* Runs fused multiply-adds; returns the number of floating-point operations. */
 double FV_NAME(fv_probe_fma)(uint64_t rounds)
 {
     return run_chains(rounds, FV_W);

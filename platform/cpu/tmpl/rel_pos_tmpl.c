@@ -1,11 +1,11 @@
-/* rel_pos_tmpl.c: REL_POS over the vector vocabulary: positions are spread across the lanes. */
+/* rel_pos_tmpl.c: REL_POS in vec.h's vector functions: positions are spread across the lanes. */
 #include "ops/contracts/softmax_attention.h"
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/vec.h"
 
-enum { WIDE = 4 }; /* vectors of sums at a time */
+enum { WIDE = 4 }; /* vectors of sums that are kept in registers at a time */
 
-/* `vecs` vectors of sums, the last of them with `lanes` lanes. */
+/* Computes `vecs` vectors of sums, of which the last has `lanes` lanes. */
 FV_FN void multiply_some(float *out, const float *q, const float *table, size_t ld, size_t d,
                          int vecs, int lanes)
 {

@@ -1,10 +1,10 @@
 /* resize_tmpl.c: RESIZE_X and RESIZE_Y.
  *
- * The horizontal pass takes as many rows at a time as fit a vector: they are interleaved, so that a
- * vector holds the same pixel of all of them, four lanes each (R, G, B and one that is not used)
- * or, of grey pixels, one. Then a tap is a load and a multiply-add whatever the pixel it begins at,
- * and nothing is shuffled. The interleaved elements are floats, or whole numbers of 32 bits, or,
- * where the weights fit 16 bits, pairs of neighbouring pixels.
+ * The horizontal pass processes as many rows at a time as fit a vector. They are interleaved in the
+ * scratch, so that a vector holds the same pixel of all of them: four lanes each (R, G, B and an
+ * unused one), or one lane if pixels are grey. Then a tap is a load and a multiply-add, whichever
+ * pixel it begins at, without shuffles. The interleaved elements are floats, or whole numbers of 32
+ * bits, or, where the weights fit 16 bits, pairs of neighbouring pixels.
  *
  * The vertical pass runs along the rows. */
 #include "ops/contracts/picture.h"
@@ -15,14 +15,15 @@
 
 /* ---- a row of pixels ---- */
 
-/* Bytes `step` apart, or floats; or luma and chroma, whose bytes are then made in `buffer`. */
+/* A row of pixels as bytes, with a stride of `step`, or as floats. Luma and chroma are converted to
+ * bytes in a buffer. */
 typedef struct pixels {
     const uint8_t *bytes;
     const float *floats;
     size_t step;
 } pixels;
 
-/* Row y of the frame from pixel `first` on, `count` of them. buffer: 7 * count bytes. */
+/* Row y of the frame: `count` pixels from pixel `first` on. The buffer has 7 * count bytes. */
 FV_FN pixels pixels_of(const fv_args *a, const fv_call *c, size_t y, size_t first, size_t count,
                        uint8_t *buffer)
 {
@@ -39,15 +40,15 @@ FV_FN pixels pixels_of(const fv_args *a, const fv_call *c, size_t y, size_t firs
     return (pixels){.bytes = buffer, .step = 4};
 }
 
-/* ---- laid down: one row of several ---- */
+/* ---- interleaving one of several rows ---- */
 
-/* Number of pixels that can be read as four bytes without passing the end of the row. */
+/* How many pixels can be read as four bytes without reading beyond the end of the row. */
 FV_FN size_t whole_pixels(const pixels *from, size_t count)
 {
     return from->step == 4 ? count : count - 1;
 }
 
-/* The last pixels of a row, after which nothing may be read, and zeros. */
+/* Copies the last pixels of a row, beyond which nothing may be read, followed by zeros. */
 FV_FN void last_pixels(uint8_t out[8], const pixels *from, size_t i, size_t count)
 {
     memset(out, 0, 8);
@@ -65,7 +66,7 @@ FV_FN void lay_pairs(int16_t *out, const pixels *from, size_t count, size_t ld)
         }
         return;
     }
-    /* Eight bytes are read for two pixels. */
+    /* Eight bytes are read for two pixels, so this many pixels must be left. */
     const size_t enough = from->step == 4 ? 2 : 3;
     if (from->step == 3)
         for (; i + enough <= count; i += 2, out += ld)
@@ -122,7 +123,7 @@ FV_FN void lay_floats(float *out, const pixels *from, size_t count, float scale)
 
 /* ---- sums of interleaved rows ---- */
 
-/* The results of position o, `lanes` for each of `rows` rows. */
+/* Where results are stored: position o of each of `rows` rows. */
 typedef struct target {
     void *out;
     size_t ld, rows, channels, width;
@@ -134,7 +135,8 @@ FV_FN void put(const target *to, const void *from, size_t size, size_t o)
     for (size_t r = 0; r < to->rows; r++) {
         const char *pixel = (const char *)from + (grey ? r : 4 * r) * size;
         char *out = (char *)to->out + (r * to->ld + o * to->channels) * size;
-        /* A fourth number is the next pixel's, which comes after it. */
+        /* Stores four values where the row goes on: the fourth belongs to the next pixel, which is
+         * stored afterwards. */
         if (grey)
             memcpy(out, pixel, size);
         else if (o + 1 < to->width)
@@ -188,8 +190,8 @@ FV_FN void sum_floats(const target *to, const float *line, const fv_resize_table
 
 /* ---- the horizontal pass ---- */
 
-/* Pairs of pixels of a line of `from` of them, and after them as many as a position has at most,
- * whose weights are 0. */
+/* Pairs of pixels in a line of `from` pixels, and as many after them as a position reads beyond the
+ * line, with weights of 0. */
 FV_FN size_t line_pairs(size_t from)
 {
     return 2 * (from / 2 + 2);
@@ -219,7 +221,7 @@ void FV_NAME(fv_k_resize_x)(const fv_args *a, const fv_call *c)
     const size_t first = t->narrow ? t->first & ~1u : t->first;
     const size_t count = t->first + t->used - first;
     uint8_t *buffer = (uint8_t *)c->scratch + line_bytes(a->prob.dim[FV_RESIZE_FROM]);
-    if (t->narrow) /* lanes that nothing is laid in, and pairs after the line */
+    if (t->narrow) /* lanes that no row fills, and the pairs after the line */
         memset(c->scratch, 0, ((count + 1) / 2 + t->pairs) * 2 * FV_W * sizeof(int16_t));
     for (size_t r = 0; r < c->rows; r += FV_W / lanes) {
         const size_t rows = c->rows - r < FV_W / lanes ? c->rows - r : FV_W / lanes;
@@ -245,14 +247,14 @@ void FV_NAME(fv_k_resize_x)(const fv_args *a, const fv_call *c)
 
 /* ---- the vertical pass ---- */
 
-/* Weights k and k + 1 of a position, of which the second may not be there. */
+/* Weights k and k + 1 of a position; 0 in place of the second if there is none. */
 FV_FN void pair_weights(int16_t w[2], const int32_t *weight, size_t k, size_t count)
 {
     w[0] = (int16_t)weight[k];
     w[1] = k + 1 < count ? (int16_t)weight[k + 1] : 0;
 }
 
-/* A block of bytes of an output row, whose inputs are `ld` apart. */
+/* Computes FV_BLOCK bytes of an output row; input rows have a stride of `ld`. */
 FV_FN void column_pairs(uint8_t *out, const uint8_t *in, size_t ld, const int32_t *weight,
                         size_t count, uint32_t bits)
 {
@@ -266,7 +268,7 @@ FV_FN void column_pairs(uint8_t *out, const uint8_t *in, size_t ld, const int32_
     fv_block_bytes(out, &sum, bits);
 }
 
-/* The same for fewer bytes than a block has. */
+/* Does the same for fewer than FV_BLOCK bytes. */
 static void short_column(uint8_t *out, const uint8_t *in, size_t ld, const int32_t *weight,
                          size_t count, uint32_t bits, size_t bytes)
 {
@@ -294,7 +296,8 @@ FV_FN void row_pairs(uint8_t *out, const uint8_t *in, size_t ld, const int32_t *
         short_column(out + b, in + b, ld, weight, count, bits, bytes - b);
 }
 
-enum { RUN = 256 }; /* bytes whose sums are kept at a time, so that each tap reads along a row */
+/* Bytes whose sums are kept at a time; within them each tap reads along a row. */
+enum { RUN = 256 };
 
 FV_FN void row_wide(uint8_t *restrict out, const uint8_t *restrict in, size_t ld,
                     const int32_t *weight, size_t count, uint32_t bits, size_t bytes)
@@ -339,7 +342,7 @@ FV_FN void row_floats(float *out, const float *in, size_t ld, const float *weigh
     }
 }
 
-/* Whether the weights of a position fit 16 bits. */
+/* Whether all weights of a position fit 16 bits. */
 FV_FN bool fit_narrow(const int32_t *weight, size_t count)
 {
     int32_t over = 0;

@@ -1,10 +1,10 @@
-/* rmsnorm_tmpl.c: RMSNORM over the vector vocabulary. */
+/* rmsnorm_tmpl.c: RMSNORM in vec.h's vector functions. */
 #include "ops/contracts/rows.h"
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/math.h"
 #include "platform/cpu/vec/row.h"
 
-/* Sum of the squares of x[0 .. n). Four sums hide the latency of the addition. */
+/* The sum of the squares of x[0 .. n). Four sums hide the latency of the addition. */
 FV_FN float square_sum(const void *x, enum fv_type type, size_t n)
 {
     fv_v sum[4] = {fv_set(0.f), fv_set(0.f), fv_set(0.f), fv_set(0.f)};
@@ -23,7 +23,7 @@ FV_FN float square_sum(const void *x, enum fv_type type, size_t n)
     return fv_hsum(fv_add(fv_add(sum[0], sum[1]), fv_add(sum[2], sum[3])));
 }
 
-/* A group of channels, and the output that it is normalised to. */
+/* A group of channels, and where its normalised values are stored. */
 typedef struct group {
     void *y;
     const void *x, *gate; /* gate: NULL for none */

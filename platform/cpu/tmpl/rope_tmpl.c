@@ -1,12 +1,12 @@
-/* rope_tmpl.c: ROPE over the vector vocabulary. */
+/* rope_tmpl.c: ROPE in vec.h's vector functions. */
 #include "ops/contracts/rows.h"
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/tmpl/rotation.h"
 
 enum { JOINED = 32 }; /* rows whose angles are joined at a time (rotation_join) */
 
-/* All heads of one row. A last vector that is not full overlaps the one before it, if there is one:
- * a store of some lanes would stall the next head's load. */
+/* Rotates all heads of one row. If d is not a multiple of the vector, the last vector overlaps the
+ * one before it: a partial store would stall the next head's load. */
 FV_FN void rotate_row(float *out, const float *in, const angles *a, size_t split, size_t width,
                       size_t d)
 {
@@ -23,7 +23,7 @@ FV_FN void rotate_row(float *out, const float *in, const angles *a, size_t split
     }
 }
 
-/* `rows` rows from the first of `turn` on. */
+/* Rotates `rows` rows; the angles of the first are the first of `turn`. */
 static void rotate_rows(float *out, size_t ldo, const float *in, size_t ldi, const rotation *turn,
                         size_t rows, size_t width, size_t d)
 {
@@ -32,7 +32,8 @@ static void rotate_rows(float *out, size_t ldo, const float *in, size_t ldi, con
         rotate_row(out, in, &a, turn->split, width, d);
 }
 
-/* Of the rows of a call; by rows of their own, of which there is one for each. */
+/* The rotation of a call's rows. If tables have a row for each row of the call (u[1]), their first
+ * row is the call's. */
 FV_FN rotation turn_of(const fv_args *a, const fv_call *c, size_t d)
 {
     fv_call from_first = *c;

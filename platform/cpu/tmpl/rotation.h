@@ -1,5 +1,6 @@
-/* rotation.h: the rotation of channel pairs by tables, which ROPE and linear attention
- * share: tables of tokens or of the positions of a grid, as src/ops/ref/ref_rope.c describes them.
+/* rotation.h: rotates pairs of channels by angles from tables, for ROPE and linear attention.
+ * Tables have a row for each token, or for each row or column of a grid: src/ops/ref/ref_rope.c
+ * describes them.
  */
 #ifndef FOVEA_PLATFORM_TMPL_ROTATION_H
 #define FOVEA_PLATFORM_TMPL_ROTATION_H
@@ -9,9 +10,9 @@
 
 #include <stdbool.h>
 
-/* y = x cos + turn(x) sin. The angles of channels below `split` are in row y of the tables, those
- * of the others, from `split` on, in row x; a grid row has `width` tokens. A table of tokens is
- * that of a grid of one column, where all channels are below. */
+/* y = x cos + turn(x) sin. The tables' row y has the angles of channels below `split`, row x those
+ * of the others; a grid row has `width` tokens. A table by tokens is one of a grid of one column,
+ * with all channels below `split`. */
 typedef struct rotation {
     const float *cos, *sin; /* NULL: there is none */
     size_t ldc, lds, width, split;
@@ -24,7 +25,7 @@ FV_FN void rotation_move(rotation *t, size_t rows)
     t->x = (t->x + rows) % t->width;
 }
 
-/* Of the rows of a call, by operands `cos` and `sin`. */
+/* The rotation of a call's rows by the tables that are operands `cos` and `sin`. */
 FV_FN rotation rotation_of(const fv_args *a, const fv_call *c, int cos, int sin, size_t d)
 {
     const uint32_t width = a->u[0];
@@ -66,7 +67,7 @@ FV_FN void angles_next(angles *a, const rotation *t)
     a->sin_y += t->lds;
 }
 
-/* Channels [i, i + n), all on one side of `split`. */
+/* Rotates channels [i, i + n), which must be on one side of `split`. */
 FV_FN fv_v rotate(fv_v x, const angles *a, size_t split, size_t i, int n)
 {
     const fv_v cosine = fv_load_n(i < split ? a->cos_y + i : a->cos_x + (i - split), n);
@@ -74,7 +75,8 @@ FV_FN fv_v rotate(fv_v x, const angles *a, size_t split, size_t i, int n)
     return fv_fma(x, cosine, fv_mul(fv_turn(x), sine));
 }
 
-/* The transpose: gradients of rotated channels become those of the channels. */
+/* Applies the transpose of the rotation: turns gradients of rotated channels into those of the
+ * channels. */
 FV_FN fv_v rotate_back(fv_v x, const angles *a, size_t split, size_t i, int n)
 {
     const fv_v cosine = fv_load_n(i < split ? a->cos_y + i : a->cos_x + (i - split), n);
@@ -82,8 +84,8 @@ FV_FN fv_v rotate_back(fv_v x, const angles *a, size_t split, size_t i, int n)
     return fv_sub(fv_mul(x, cosine), fv_turn(fv_mul(x, sine)));
 }
 
-/* Whether a vector of channels crosses `split`: then two rows of the tables have to be joined, in a
- * buffer of rotation_joined floats. */
+/* Whether a vector of channels crosses `split`. Then its angles are from two rows of the tables,
+ * which have to be joined in a buffer of rotation_joined() floats. */
 FV_FN bool rotation_straddles(const rotation *t, size_t d)
 {
     return t->split < d && t->split % FV_W;
@@ -94,7 +96,7 @@ FV_FN size_t rotation_joined(size_t rows, size_t d)
     return d / 2 % FV_W ? 2 * rows * d : 0;
 }
 
-/* The same rotation of the next `rows` rows by tables of tokens. */
+/* The rotation of the next `rows` rows, with joined angles in a table by tokens. */
 FV_FN rotation rotation_join(float *joined, const rotation *t, size_t rows, size_t d)
 {
     const size_t half = d / 2;
@@ -113,7 +115,8 @@ FV_FN rotation rotation_join(float *joined, const rotation *t, size_t rows, size
         .cos = joined, .sin = joined + rows * d, .ldc = d, .lds = d, .width = 1, .split = SIZE_MAX};
 }
 
-/* Of the rows of a call of linear attention, joined in `buffer` where that is needed. */
+/* The rotation of the rows of a call of linear attention, with angles joined in `buffer` if
+ * necessary. */
 static __attribute__((unused)) rotation rotation_at(const fv_args *a, const fv_call *c, int cos,
                                                     int sin, size_t d, float *buffer)
 {

@@ -6,7 +6,7 @@
 #include "platform/cpu/vec/butterfly.h"
 #include "platform/cpu/vec/bytes.h"
 
-/* `block` is known where this is inlined, at least if it is 64. */
+/* Quantises a row. `block` is a constant where this is inlined, at least if it is 64. */
 FV_FN void quantise(int8_t *q, const void *row, enum fv_type type, uint32_t k, uint32_t block,
                     float *room)
 {

@@ -1,5 +1,5 @@
-/* scan_chunk_tmpl.c: SCAN chunk by chunk over the vector vocabulary: matrix products instead of
- * steps. For a chunk of tokens, with S the state before it:
+/* scan_chunk_tmpl.c: SCAN for a chunk of tokens at a time, as matrix products instead of token by
+ * token, in vec.h's vector functions. With S the state before the chunk:
  *
  *     A_ij = q_i.k_j, j <= i, each product times the decays of the tokens j+1 .. i
  *     Q_i  = q_i times the decays of 0 .. i,   K_j = k_j times those after j
@@ -7,13 +7,14 @@
  *                  by forward substitution, in place of V; it is (I + B)^-1 never formed
  *     O = Q S + A V;   S = (decays of the chunk) S + K^T V
  *
- * Decays are running products of e^a: no quotients, so that nothing overflows however strong they
- * are. With scalar decays A is a matrix product times a matrix of scalars. With a decay per channel
- * it is not, but a chunk of 16 is so short that its products are taken one by one; what a longer
- * chunk would make of pairs of such blocks goes through the state, which costs less.
+ * Decays are running products of e^a, never quotients, so that nothing overflows, however strong
+ * the decay. With scalar decays A is a matrix product times a matrix of scalars. With a decay per
+ * channel it is not, but chunks of at most 16 tokens are so short that its products are computed
+ * one by one. Longer chunks would have products between such blocks; these go through the state
+ * instead, which costs less.
  *
- * FV_FLAG_CENTRED makes decays, and keys and values that sum up like any others, token by token:
- * scan_centre.
+ * With FV_FLAG_CENTRED, scan_centre() first turns keys, values and decays, token by token, into
+ * those of an ordinary scan.
  *
  * Nothing is multiplied with values of later tokens, not even by 0: they may be NaN.
  */
@@ -22,17 +23,18 @@
 enum {
     LONGEST = 128, /* tokens of a chunk */
     LONGEST_BY_CHANNEL = 16,
-    VISIT = 64, /* tokens of one head before the next head is visited */
+    VISIT = 64, /* tokens of one head that are processed before the next head is visited */
 };
 
 typedef struct layout {
     scan_rows rows;
-    size_t chunk, ld;    /* tokens at most; of matrices over tokens */
-    size_t keys_t;       /* [widthp][ld] */
-    size_t a, b;         /* [chunk][ld] */
-    size_t s, z;         /* [widthp][dvp], [widthp] */
-    size_t since, until; /* [chunk] decays since the chunk's begin, until its end */
-    size_t keep, more;   /* [widthp] decay of the whole chunk: factors as scan_fade makes them */
+    size_t chunk, ld; /* chunk: most tokens in a chunk; ld: stride of matrices over tokens */
+    size_t keys_t;    /* [widthp][ld] */
+    size_t a, b;      /* [chunk][ld] */
+    size_t s, z;      /* [widthp][dvp], [widthp] */
+    /* [chunk] product of the decays since the chunk's beginning, and until its end. */
+    size_t since, until;
+    size_t keep, more; /* [widthp] decay of the whole chunk, as the coefficients of scan_fade() */
     size_t floats;
 } layout;
 
@@ -59,7 +61,7 @@ static layout lay_out(const fv_problem *p, size_t chunk)
     return l;
 }
 
-/* Whether tokens have decays, the same for all channels. */
+/* Whether tokens have scalar decays, the same for all channels. */
 FV_FN int fades(const fv_problem *p)
 {
     return (p->flags & (FV_FLAG_DECAY | FV_FLAG_CENTRED)) != 0;
@@ -67,7 +69,7 @@ FV_FN int fades(const fv_problem *p)
 
 /* ---- products of tokens ---- */
 
-/* K^T: a row of A is a sum over its rows. */
+/* Transposes K, since a row of A is a sum over the rows of K^T. */
 static void transpose_keys(float *m, const layout *l, size_t n)
 {
     const scan_rows *w = &l->rows;
@@ -76,7 +78,8 @@ static void transpose_keys(float *m, const layout *l, size_t n)
             m[l->keys_t + i * l->ld + r] = m[w->k + r * w->widthp + i];
 }
 
-/* Lower triangle of X K^T, in whole tiles. Elements beyond row or column n are never read. */
+/* Computes the lower triangle of X K^T in whole tiles. Elements beyond row or column n are never
+ * read. */
 static void multiply_keys(float *out, const float *m, const layout *l, const float *x, size_t n)
 {
     for (size_t i = 0; i < n; i += FV_TILE_M) {
@@ -89,7 +92,7 @@ static void multiply_keys(float *out, const float *m, const layout *l, const flo
     }
 }
 
-/* A_ij times the decays of j+1 .. i. */
+/* Multiplies A_ij by the decays of tokens j+1 .. i. */
 static void fade_scores(float *a, const layout *l, const float *part, size_t n)
 {
     static const float count[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
@@ -104,7 +107,8 @@ static void fade_scores(float *a, const layout *l, const float *part, size_t n)
     }
 }
 
-/* Scalar decays, or none: A, B, Q, K. Keys are left unscaled, because solve() reads them. */
+/* Computes A, B and Q for scalar decays or none. Keys are left unscaled, because solve() reads
+ * them. */
 static void scalar_decays(float *m, const layout *l, const fv_problem *p, size_t n)
 {
     const scan_rows *w = &l->rows;
@@ -130,8 +134,8 @@ static void scalar_decays(float *m, const layout *l, const fv_problem *p, size_t
         scan_fade(m + l->keep + i, m + l->more + i, fv_set(since), fv_set(gone));
 }
 
-/* A of decays per channel, n <= 16 tokens: the key's block of channels fades from query to query.
- */
+/* Computes A for decays per channel, n <= 16 tokens. A block of the key's channels is kept in
+ * registers and fades from query to query. */
 static void channel_scores(float *m, const layout *l, size_t n)
 {
     const scan_rows *w = &l->rows;
@@ -215,7 +219,7 @@ static void solve(float *m, const layout *l, size_t n)
     }
 }
 
-/* The factor 1 / (q.Z + eps) of every row, then Z after the chunk. */
+/* Multiplies each row's output factor by 1 / (q.Z + eps), and advances Z by the chunk. */
 static void divide(float *m, const layout *l, float eps, size_t n)
 {
     const scan_rows *w = &l->rows;
@@ -266,7 +270,8 @@ static void read_out(const fv_args *a, const fv_call *c, const float *m, const l
     }
 }
 
-/* S = (decays of the chunk) S + K^T V, the chunk summed before it meets the sum of all others. */
+/* S = (decays of the chunk) S + K^T V. The chunk's sum is completed before it is added to the
+ * state. */
 static void update_state(float *m, const layout *l, size_t n)
 {
     const scan_rows *w = &l->rows;
@@ -307,7 +312,7 @@ FV_FN void fetch(const fv_args *a, const fv_call *c, int operand, place at, size
     }
 }
 
-/* n rows; what `next` needs is fetched meanwhile. */
+/* Processes a chunk of n rows, and meanwhile prefetches the rows of `next`. */
 static void chunk(const fv_args *a, const fv_call *c, const layout *l, place at, place next,
                   size_t n)
 {
@@ -356,7 +361,8 @@ static void store_state(const fv_args *a, const fv_call *c, const layout *l, siz
         memcpy(scan_divisor(a, c, w, head), m + l->z, w->width * sizeof *m);
 }
 
-/* Heads take turns: their rows are side by side, and are read before they leave the cache. */
+/* Goes from head to head every VISIT tokens: rows of heads are contiguous, and are read before they
+ * leave the cache. */
 void FV_NAME(fv_k_scan_f32_chunk)(const fv_args *a, const fv_call *c)
 {
     size_t size = a->u[0] ? a->u[0] : a->knobs.v[0];
@@ -389,8 +395,8 @@ static size_t scratch_bytes(const fv_problem *p, const fv_knobs *k, uint32_t row
     return lay_out(p, rows < longest(p) ? rows : longest(p)).floats * sizeof(float);
 }
 
-/* The term without rows is the copy of the state into the scratch and back. The rates only order
- * the two forms of SCAN. */
+/* The term that does not depend on rows is the copy of the state into the scratch and back. The
+ * rates only serve to choose between the two forms of SCAN. */
 static double cost(const fv_problem *p, const fv_knobs *k)
 {
     (void)k;

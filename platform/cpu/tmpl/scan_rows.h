@@ -1,5 +1,5 @@
-/* scan_rows.h: how both forms of SCAN prepare a head's rows: features, their norms, scale, gates
- * and decays, packed. */
+/* scan_rows.h: packs a head's rows for both forms of SCAN, after features, norms, scale, gates and
+ * decays are applied. */
 #ifndef FOVEA_PLATFORM_TMPL_SCAN_ROWS_H
 #define FOVEA_PLATFORM_TMPL_SCAN_ROWS_H
 
@@ -16,17 +16,18 @@
 
 #define SCAN_FEATURES FV_NAME(fv_features)
 
-enum { SCAN_BLOCK = 4 * FV_W }; /* rows of features are whole blocks of vectors, zeros beyond */
+enum { SCAN_BLOCK = 4 * FV_W }; /* rows of features are padded with zeros to a multiple of this */
 
 /* Widths of a problem, and offsets of the packed rows in the scratch. */
 typedef struct scan_rows {
     size_t d, width, dv, widthp, dvp; /* width: of the features */
     size_t q, k;                      /* [all_rows][widthp] */
     size_t v;                         /* [all_rows][dvp] */
-    size_t part, lost;  /* e^a and 1 - e^a: [all_rows], by channel [all_rows][widthp] */
-    size_t beta, read;  /* [all_rows]; read: the factor of the output */
-    size_t share, mean; /* FV_FLAG_CENTRED: [all_rows], and [all_rows][dvp]: of the values */
-    size_t raw;         /* [all_rows][d]: queries, then keys as float32 */
+    size_t part, lost; /* e^a and 1 - e^a: [all_rows], or by channel [all_rows][widthp] */
+    size_t beta, read; /* [all_rows]; read: what a row's output is multiplied by */
+    /* FV_FLAG_CENTRED: coefficients of the mean [all_rows]; means of the values [all_rows][dvp]. */
+    size_t share, mean;
+    size_t raw; /* [all_rows][d]: queries, and afterwards keys, converted to float32 */
     size_t floats;
 } scan_rows;
 
@@ -51,7 +52,7 @@ FV_FN scan_rows scan_lay_out(const fv_problem *p, size_t rows)
     return l;
 }
 
-/* Multiply-adds of one token with the state, which both forms' costs are proportional to. */
+/* Multiply-adds between one token and the state. The costs of both forms are proportional to it. */
 FV_FN double scan_work(const fv_problem *p)
 {
     const double width = (double)p->dim[FV_ATTN_D] * fv_mech_table[p->mech]->blocks;
@@ -68,13 +69,14 @@ FV_FN float *scan_state(const fv_call *c, const scan_rows *l, size_t head)
     return (float *)c->p[FV_SCAN_STATE] + head * l->width * l->dv;
 }
 
-/* The head's Z, after the S of all heads. */
+/* The head's Z. All Z follow the S of all heads in the state. */
 FV_FN float *scan_divisor(const fv_args *a, const fv_call *c, const scan_rows *l, size_t head)
 {
     return scan_state(c, l, a->prob.heads) + head * l->width;
 }
 
-/* The head's means of the values, after the Z of all heads, and its number of tokens. */
+/* The head's means of the values, which follow the Z of all heads. After these comes each head's
+ * number of tokens. */
 FV_FN float *scan_mean(const fv_args *a, const fv_call *c, const scan_rows *l, size_t head)
 {
     return scan_divisor(a, c, l, a->prob.heads) + head * l->dv;
@@ -85,7 +87,7 @@ FV_FN float *scan_count(const fv_args *a, const fv_call *c, const scan_rows *l, 
     return scan_mean(a, c, l, a->prob.heads) + head;
 }
 
-/* Whether outputs are divided by q.Z + eps, as the sum Z is. */
+/* Whether outputs are divided by q.Z + eps, where Z is the decayed sum of the keys. */
 FV_FN int scan_divides(const fv_problem *p)
 {
     return !(p->flags & (FV_FLAG_UNNORMALISED | FV_FLAG_CENTRED));
@@ -96,7 +98,7 @@ FV_FN const float *scan_scalar(const fv_args *a, const fv_call *c, int operand, 
     return (const float *)c->p[operand] + row * a->ld[operand];
 }
 
-/* phi of rows of Q or K. */
+/* Computes features of rows of Q or K. */
 static void scan_map(float *out, float *raw, const fv_args *a, const fv_call *c, const scan_rows *l,
                      int operand, size_t head, size_t row, size_t rows)
 {
@@ -114,7 +116,7 @@ static void scan_map(float *out, float *raw, const fv_args *a, const fv_call *c,
         memset(out + r * l->widthp + l->width, 0, (l->widthp - l->width) * sizeof *out);
 }
 
-/* x times factor, its norm made 1 before if `unit`. */
+/* Multiplies x by `factor`; if `unit`, also normalises x to a norm of 1 first. */
 static void scan_scale(float *x, size_t n, int unit, float factor)
 {
     if (unit) {
@@ -129,8 +131,9 @@ static void scan_scale(float *x, size_t n, int unit, float factor)
         fv_store(x + i, fv_mul(fv_load(x + i), fv_set(factor)));
 }
 
-/* e^a and 1 - e^a, each to full precision: neither can be computed well from the other when it is
- * the larger, and a factor near 1 that rounds the same way at every token would drift. */
+/* Computes e^a and 1 - e^a, each to full precision. Neither is accurate as 1 minus the other if it
+ * is the smaller one. And a factor near 1 that is rounded the same way for every token would make
+ * the state drift. */
 FV_FN void scan_decay(float *part, float *lost, fv_v log)
 {
     fv_store(part, fv_exp(log));
@@ -158,7 +161,7 @@ static void scan_decays(float *part, float *lost, const fv_args *a, const fv_cal
         scan_decay(part + r, lost + r, fv_load(part + r));
 }
 
-/* Packs `rows` rows of a head, the first `row` of the call. */
+/* Packs `rows` rows of a head, from row `row` of the call on. */
 static void scan_take(float *m, const fv_args *a, const fv_call *c, const scan_rows *l, size_t head,
                       size_t row, size_t rows)
 {
@@ -194,7 +197,7 @@ static void scan_take(float *m, const fv_args *a, const fv_call *c, const scan_r
     }
 }
 
-/* Advances a mean of n numbers by x: mean += (x - mean) rate, n lanes of both. */
+/* Advances a mean by n values x: mean += (x - mean) rate; returns the new mean. */
 FV_FN fv_v scan_advance(float *mean, fv_v x, float rate, int n)
 {
     const fv_v old = fv_load_n(mean, n);
@@ -203,9 +206,10 @@ FV_FN fv_v scan_advance(float *mean, fv_v x, float rate, int n)
     return now;
 }
 
-/* What FV_FLAG_CENTRED makes of packed rows, after which S is that of any scan with a decay: keys
- * and values become what they differ from their means by, values over the number of tokens; decays,
- * and the factors of the output. Advances the means and the number. */
+/* Turns the packed rows of FV_FLAG_CENTRED into those of an ordinary scan with decay. Keys and
+ * values become differences to their running means, values also divided by the number of tokens.
+ * Computes the decays and the factors of the output, and advances the means and the number of
+ * tokens. */
 static void scan_centre(float *m, const fv_args *a, const fv_call *c, const scan_rows *l,
                         size_t head, size_t rows)
 {
@@ -240,7 +244,7 @@ static void scan_centre(float *m, const fv_args *a, const fv_call *c, const scan
     }
 }
 
-/* The output of row r from q S, columns j and on. */
+/* The output of row r, columns from j on, where x is q S. */
 FV_FN fv_v scan_output(const fv_problem *p, const float *m, const scan_rows *l, size_t r, size_t j,
                        fv_v x)
 {
@@ -250,8 +254,8 @@ FV_FN fv_v scan_output(const fv_problem *p, const float *m, const scan_rows *l, 
     return x;
 }
 
-/* The coefficients of fv_fma(more, x, keep * x) = e^a x: with a large `part`, keep is 0 and more is
- * e^a; with a small one, keep is 1 and more is -(1 - e^a). */
+/* The coefficients of fv_fma(more, x, keep * x) = e^a x. If e^a is at least 1/2, keep is 1 and more
+ * is -(1 - e^a); else keep is 0 and more is e^a. */
 FV_FN void scan_fade(float *keep, float *more, fv_v part, fv_v lost)
 {
     const fv_v half = fv_set(0.5f);

@@ -1,10 +1,12 @@
-/* scan_step_tmpl.c: SCAN token by token over the vector vocabulary: the form for one token or a
- * few, whose time is that of reading and writing the state once. */
+/* scan_step_tmpl.c: SCAN token by token, in vec.h's vector functions. It is the form for one token
+ * or a few, where reading and writing the state once takes most of the time. */
 #include "platform/cpu/tmpl/scan_rows.h"
 
-enum { ROWS = 16, VECTORS = 4 }; /* packed at a time; columns of the state that one pass takes */
+/* Rows that are packed at a time; vectors of the state's columns that a pass computes. */
+enum { ROWS = 16, VECTORS = 4 };
 
-/* Decays as factors: of key channel i at row r, keep[r * row + i * channel] and `more` likewise. */
+/* Decays as coefficients of scan_fade(). Those of key channel i at row r are keep[r * row + i *
+ * channel] and more[r * row + i * channel]. */
 typedef struct fade {
     float *keep, *more;
     size_t row, channel;
@@ -25,7 +27,7 @@ FV_FN fv_v faded(const fade *f, size_t r, size_t i, fv_v x)
     return fv_fma(fv_set(f->more[at]), x, fv_mul(fv_set(f->keep[at]), x));
 }
 
-/* Z, and with it the divisor of every row. */
+/* Advances Z by each row, and divides the row's output factor by q.Z + eps. */
 static void divide(float *m, const scan_rows *l, const fade *f, float *z, float eps, size_t rows)
 {
     for (size_t r = 0; r < rows; r++) {
@@ -45,7 +47,8 @@ static void divide(float *m, const scan_rows *l, const fade *f, float *z, float 
     }
 }
 
-/* One row and `vectors` vectors of columns of the state, from column j; n lanes of the last. */
+/* Processes one row for `vectors` vectors of columns of the state from column j on; the last has n
+ * lanes. */
 FV_FN void step(const fv_args *a, const float *m, const scan_rows *l, const fade *f, float *s,
                 void *out, size_t r, size_t j, int vectors, int n)
 {

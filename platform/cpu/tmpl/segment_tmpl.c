@@ -1,29 +1,29 @@
-/* segment_tmpl.c: SEGMENT_LOSS and SEGMENT_GRAD over the vector vocabulary: line by line of the
- * mask, between two rows of the grid. A vector has pixels of a line that are between the same two
- * tokens, and there is one for every class.
- */
+/* segment_tmpl.c: SEGMENT_LOSS and SEGMENT_GRAD in vec.h's vector functions, line by line of the
+ * mask. A line's logits are interpolated between two rows of the grid. A vector holds pixels of the
+ * line that are between the same two tokens; there is one vector for each class. */
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/math.h"
 #include "train/ref/segment_lines.h"
 
-/* State of a call; its arrays are in the scratch. */
+/* A call's sizes, and its arrays, which are in the scratch. */
 typedef struct lines {
     const fv_args *a;
     const fv_call *c;
     uint32_t across, down, width, height; /* tokens, pixels */
     size_t classes, whole;                /* whole: a multiple of FV_W */
-    /* Of a pixel of any line: the token before it, and how far it is towards the next. */
+    /* For each pixel of a line: the token before it, and its relative distance to the next
+     * token. */
     uint32_t *first;
     float *part;
-    float *logits; /* of a line, for every token across */
-    float *slopes; /* SEGMENT_GRAD: the same for the gradient */
-    float *terms;  /* `whole` vectors: of a class each */
-    float *before; /* SEGMENT_GRAD: the same, what is for the token before, and for the next */
+    float *logits; /* of the current line, for every token in a row of the grid */
+    float *slopes; /* SEGMENT_GRAD: gradients of `logits` */
+    float *terms;  /* `whole` vectors, one for each class */
+    float *before; /* SEGMENT_GRAD: likewise, gradients for the token before and the token after */
     float *after;
-    float *losses; /* SEGMENT_LOSS: of the pixels of a line */
+    float *losses; /* SEGMENT_LOSS: losses of a line's pixels */
 } lines;
 
-/* Where the parts lie, from `base` on; returns their floats. */
+/* Sets the pointers to the arrays, from `base` on; returns how many floats they take. */
 static size_t lay_out(lines *l, const fv_problem *p, float *base)
 {
     l->across = p->dim[FV_SEGMENT_GRID];
@@ -93,13 +93,13 @@ static void blend_line(const lines *l, fv_segment_place between)
               between.part, l->classes);
 }
 
-/* Classes of the pixels of a line; `classes` or more: the pixel is ignored. */
+/* The mask's classes of a line's pixels. Pixels whose class is `classes` or more are ignored. */
 static const uint8_t *classes_of(const lines *l, uint32_t y)
 {
     return (const uint8_t *)l->c->p[FV_SEGMENT_MASK] + (size_t)y * l->a->ld[FV_SEGMENT_MASK];
 }
 
-/* Pixels of a vector from x on. */
+/* How many pixels from x on share a vector: those between the same two tokens, at most FV_W. */
 static int pixels_from(const lines *l, uint32_t x)
 {
     int n = 1;
@@ -113,7 +113,7 @@ static uint32_t next_token(const lines *l, uint32_t u)
     return u + 1 < l->across ? u + 1 : u;
 }
 
-/* Logits of n pixels from x on, into `terms`; returns the largest of each. */
+/* Interpolates the logits of n pixels from x on into `terms`; returns each pixel's largest. */
 FV_FN fv_v blend_pixels(const lines *l, uint32_t x, int n)
 {
     const float *from = l->logits + l->first[x] * l->classes;
@@ -128,7 +128,7 @@ FV_FN fv_v blend_pixels(const lines *l, uint32_t x, int n)
     return max;
 }
 
-/* exp of the terms less max, in their place where `keep`; returns the sums. */
+/* Sums exp(term - max) over the classes; if `keep`, the exponentials replace the terms. */
 FV_FN fv_v sum_exponentials(const lines *l, fv_v max, bool keep)
 {
     fv_v sum = fv_set(0.f);
@@ -188,7 +188,7 @@ void FV_NAME(fv_k_segment_loss_f32)(const fv_args *a, const fv_call *c)
 
 /* ---- SEGMENT_GRAD ---- */
 
-/* Adds the gradients of n pixels from x on to those for the tokens around them. */
+/* Adds the gradients of n pixels from x on to those of the tokens before and after them. */
 FV_FN void pixel_grad(const lines *l, const uint8_t *class, uint32_t x, int n, float weight)
 {
     const fv_v max = blend_pixels(l, x, n), sum = sum_exponentials(l, max, true);
@@ -210,8 +210,7 @@ FV_FN void pixel_grad(const lines *l, const uint8_t *class, uint32_t x, int n, f
     }
 }
 
-/* Adds the sums of vectors, one a class, to the gradient of token u of the line, and clears them.
- */
+/* Adds up each class's vector to the gradient of token u, and clears the vectors. */
 static void reduce_terms(const lines *l, uint32_t u, float *vectors)
 {
     float *to = l->slopes + u * l->classes;
@@ -223,7 +222,7 @@ static void reduce_terms(const lines *l, uint32_t u, float *vectors)
     clear(vectors, l->classes * FV_W);
 }
 
-/* The gradient of a line's logits. */
+/* Computes the gradient of a line's logits. */
 static void line_grad(const lines *l, uint32_t y, float weight)
 {
     const uint8_t *class = classes_of(l, y);
@@ -252,7 +251,7 @@ FV_FN void add(float *out, const float *x, float factor, size_t n)
     }
 }
 
-/* Adds a part of a line's gradient to grid row v, if the call has it. */
+/* Adds `part` times a line's gradient to grid row v, if that is one of the call's rows. */
 static void add_line(const lines *l, uint32_t v, float part)
 {
     const uint32_t first = l->c->row0 / l->across;

@@ -1,10 +1,10 @@
-/* short_conv_tmpl.c: SHORT_CONV over the vector vocabulary. */
+/* short_conv_tmpl.c: SHORT_CONV in vec.h's vector functions. */
 #include "ops/contracts/sequence.h"
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/math.h"
 #include "platform/cpu/vec/row.h"
 
-enum { SIDE = 4 }; /* vectors of channels that go through the rows side by side */
+enum { SIDE = 4 }; /* vectors of channels that are processed together */
 
 typedef struct conv {
     const fv_args *a;
@@ -14,7 +14,7 @@ typedef struct conv {
     float *state;
 } conv;
 
-/* x[t] of the channels from `col` on. */
+/* Loads x[t] of n channels from `col` on; if t < 0, from the state. */
 FV_FN fv_v input(const conv *k, ptrdiff_t t, size_t col, int n)
 {
     const size_t width = k->a->prob.dim[FV_ROW_C];
@@ -24,7 +24,7 @@ FV_FN fv_v input(const conv *k, ptrdiff_t t, size_t col, int n)
                        (size_t)t * k->a->ld[FV_SHORT_CONV_IN] + col, n);
 }
 
-/* Tap j of the channels from `col` on. */
+/* Loads tap j of n channels from `col` on. */
 FV_FN fv_v tap_of(const conv *k, size_t j, size_t col, int n)
 {
     const float *w = (const float *)k->c->p[FV_SHORT_CONV_W] + col * k->size + j;
@@ -41,8 +41,8 @@ FV_FN void put(const conv *k, size_t t, size_t col, int n, fv_v y)
     fv_row_store(k->c->p[FV_SHORT_CONV_OUT], k->out, t * k->a->ld[FV_SHORT_CONV_OUT] + col, y, n);
 }
 
-/* Stores the state after the rows, the oldest input first. It works in place, as every input is
- * read at or after the position to which it is written. */
+/* Stores the inputs that the next call needs as its state, the oldest first. This works in place,
+ * since every input is read at or after the position to which it is written. */
 FV_FN void keep(const conv *k, size_t col, int n)
 {
     const ptrdiff_t before = (ptrdiff_t)k->size - 1, rows = k->c->rows;
@@ -51,7 +51,7 @@ FV_FN void keep(const conv *k, size_t col, int n)
                    input(k, rows - before + i, col, n), n);
 }
 
-/* `side` vectors of channels, of the last one n lanes. */
+/* Convolves `side` vectors of channels, of which the last has n lanes. */
 FV_FN void columns(const conv *k, size_t col, int side, int n)
 {
     fv_v tap[FV_SHORT_CONV_LARGEST][SIDE], bias[SIDE];

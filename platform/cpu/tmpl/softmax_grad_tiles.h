@@ -1,5 +1,6 @@
-/* softmax_grad_tiles.h: what SOFTMAX_GRAD and FOVEATED_GRAD are made of: blocks of queries, which
- * are spread across the lanes, against tiles of keys, over the vector vocabulary. */
+/* softmax_grad_tiles.h: building blocks of SOFTMAX_GRAD and FOVEATED_GRAD, in vec.h's vector
+ * functions. Blocks of queries, which are spread across the lanes, are multiplied by tiles of
+ * keys. */
 #ifndef FOVEA_PLATFORM_SOFTMAX_GRAD_TILES_H
 #define FOVEA_PLATFORM_SOFTMAX_GRAD_TILES_H
 
@@ -12,8 +13,8 @@
 
 enum { KEYS = 64, QUERIES = 64 }; /* of a tile and of a block: whole register tiles */
 
-/* Row r of whole register tiles is lane r % FV_TILE_COLS of group r / FV_TILE_COLS,
- * [n][FV_TILE_COLS]. */
+/* Transposes and packs rows: row r becomes lane r % FV_TILE_COLS of group r / FV_TILE_COLS, and a
+ * group is [n][FV_TILE_COLS]. */
 FV_FN void pack_lanes(float *out, const float *x, size_t ld, size_t rows, size_t n, float scale)
 {
     for (size_t r = 0; r < rows; r += FV_TILE_COLS) {
@@ -24,7 +25,7 @@ FV_FN void pack_lanes(float *out, const float *x, size_t ld, size_t rows, size_t
     }
 }
 
-/* out[j][i] = a_j.b_i: n rows of a and `queries` lanes, whole register tiles of both. */
+/* out[j][i] = a_j.b_i, for n rows of a and `queries` lanes of b, both in whole register tiles. */
 FV_FN void scores(float *out, const float *a, size_t lda, const float *lanes, size_t depth,
                   size_t n, size_t queries)
 {

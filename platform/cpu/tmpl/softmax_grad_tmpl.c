@@ -1,7 +1,7 @@
-/* softmax_grad_tmpl.c: SOFTMAX_GRAD over the vector vocabulary.
+/* softmax_grad_tmpl.c: SOFTMAX_GRAD in vec.h's vector functions.
  *
- * As in softmax_tmpl.c queries are spread across the lanes, so that nothing works across lanes and
- * no product needs a transposed key; what a product takes transposed is packed so once per head:
+ * As in softmax_tmpl.c, queries are spread across the lanes, so that nothing is summed across lanes
+ * and no product needs a transposed key. Queries and dout are packed transposed once per head:
  *
  *   Qt, Gt: queries and dout by columns;  m, l: maximum and sum of each query, from a first pass
  *   for each tile of keys:                        K, V packed; dK = dV = 0
@@ -11,7 +11,8 @@
 #include "ops/contracts/training.h"
 #include "platform/cpu/tmpl/softmax_grad_tiles.h"
 
-/* Sizes of a problem and the parts of its scratch; dp, dvp: rounded up to whole register tiles. */
+/* Sizes of a problem and offsets of the parts of its scratch. dp and dvp are d and dv, rounded up
+ * to whole register tiles. */
 typedef struct layout {
     size_t d, dv, dp, dvp;
     size_t rows; /* rounded up to whole blocks */
@@ -56,7 +57,7 @@ static void pack_rows(float *out, size_t widthp, const float *x, size_t ld, size
     memset(out + rows * widthp, 0, (all - rows) * widthp * sizeof *out);
 }
 
-/* Updates maximum and sum of the block's queries with n more keys. */
+/* Updates the maximum and the sum of the block's queries with n more keys. */
 FV_FN void update_statistics(float *max, float *sum, const float *s, size_t n)
 {
     for (size_t i = 0; i < QUERIES; i += FV_W) {
@@ -71,7 +72,7 @@ FV_FN void update_statistics(float *max, float *sum, const float *s, size_t n)
     }
 }
 
-/* Scores become p, and dp becomes ds; keys from n on have neither. */
+/* Turns scores into p, and dp into ds, in place. Both are 0 for keys from n on. */
 FV_FN void score_gradients(float *p, float *ds, const float *max, const float *inverse,
                            const float *delta, size_t n, size_t whole, float scale)
 {
@@ -91,7 +92,7 @@ FV_FN void score_gradients(float *p, float *ds, const float *max, const float *i
     }
 }
 
-/* sum[j] += sum over the block's queries of w[j][i] x[i]. */
+/* sum[j] += the sum over the block's queries of w[j][i] x[i]. */
 FV_FN void add_to_keys(float *sum, size_t widthp, const float *w, const float *x, size_t n)
 {
     for (size_t c = 0; c < widthp; c += FV_TILE_COLS) {
@@ -110,7 +111,7 @@ FV_FN void add_to_keys(float *sum, size_t widthp, const float *w, const float *x
     }
 }
 
-/* dq[i] += sum over the tile's n keys of w[j][i] k[j]; `first`: stored. */
+/* dq[i] += the sum over the tile's n keys of w[j][i] k[j]; with `first`, dq is overwritten. */
 FV_FN void add_to_queries(const layout *l, const head *h, const float *w, const float *k, size_t r0,
                           size_t n, bool first)
 {
@@ -147,7 +148,8 @@ static void write_rows(float *out, size_t ld, const float *x, size_t widthp, siz
     }
 }
 
-/* The tile of keys from j on, packed; returns how many, whole register tiles. */
+/* Packs the tile of keys from key j on; returns its number of keys, rounded up to whole register
+ * tiles. */
 static size_t pack_keys(float *scratch, const layout *l, const head *h, size_t j, size_t n,
                         bool values)
 {
@@ -160,7 +162,7 @@ static size_t pack_keys(float *scratch, const layout *l, const head *h, size_t j
     return whole;
 }
 
-/* Prepares the queries: packs them, and computes maxima, sums and dout.out. */
+/* Packs the queries, and computes their maxima and sums, and dout.out. */
 static void prepare(float *scratch, const layout *l, const head *h)
 {
     float *max = scratch + l->max, *sum = scratch + l->inverse;

@@ -1,5 +1,6 @@
-/* softmax_i8_rows.h: a panel of queries against all keys, of a picture or of a window of it:
- * SOFTMAX and WSOFTMAX, whose operands have the same places, with products of 8 bits. */
+/* softmax_i8_rows.h: attention of a panel of queries to all keys, with products of 8-bit integers.
+ * It serves SOFTMAX (keys of a picture) and WSOFTMAX (keys of a window), whose operands have the
+ * same indices. */
 #ifndef FOVEA_PLATFORM_SOFTMAX_I8_ROWS_H
 #define FOVEA_PLATFORM_SOFTMAX_I8_ROWS_H
 
@@ -14,8 +15,8 @@
 
 enum { PANEL = 256 }; /* queries whose Qt and Ot stay in L2 */
 
-/* Computes the attention of queries [first, first + rows) of one head over all its keys. `row`
- * holds the head's keys and values as ops/keys_i8.h lays them out. Not inlined, because the
+/* Computes the attention of queries [first, first + rows) of one head to all its keys. `row` points
+ * at the head's quantised keys and values, in the layout of ops/keys_i8.h. Not inlined, because the
  * caller's variables would take registers from its loops. */
 static __attribute__((noinline)) void attend_panel(const fv_args *a, const fv_call *c,
                                                    const layout *l, const char *row, size_t first,

@@ -1,5 +1,6 @@
-/* softmax_i8_tiles.h: what SOFTMAX and FOVEATED are made of with products of 8 bits: the blocks and
- * tiles of softmax_tiles.h over the tile of quads.h. Keys and values are those of ops/keys_i8.h.
+/* softmax_i8_tiles.h: building blocks of SOFTMAX and FOVEATED with products of 8-bit integers: the
+ * blocks and tiles of softmax_tiles.h with the register tile of quads.h. Keys and values have the
+ * layout of ops/keys_i8.h.
  *
  *   for a panel of queries, for each head:             Qt in numbers [d][queries], a scale each
  *     for each tile of keys, packed as K, V:
@@ -12,9 +13,10 @@
  *                                                      Ot = 2^(m - m') Ot + 2^(t - m') Vt P
  *     out = (Ot / l) transposed, times the channel's scale
  *
- * A tile has a maximum of its own, so that all its weights have eight digits also where an earlier
- * tile has the largest score; of two that are far apart the smaller adds nothing either way. l sums
- * P before it is rounded: what is too small for a byte, in many keys, is not for their sum.
+ * A tile has its own maximum, so that its weights use all eight bits even if an earlier tile has
+ * the largest score. If two maxima are far from each other, the tile of the smaller one adds
+ * nothing either way. l sums P before it is rounded, because many weights that are too small for a
+ * byte may add up to more.
  */
 #ifndef FOVEA_PLATFORM_SOFTMAX_I8_TILES_H
 #define FOVEA_PLATFORM_SOFTMAX_I8_TILES_H
@@ -35,13 +37,14 @@
 
 enum {
     TILE = FV_SOFTMAX_BLOCK, /* keys */
-    /* From scores to the weights that are made of them, in floats. In their place, unless a group
-     * of weights takes more than one score: it would cover scores that are still to be read. */
+    /* Offset from a block's scores to its weights, in floats. Weights replace the scores, unless a
+     * group of weights takes more bytes than one score: it would overwrite scores that are still to
+     * be read. */
     WEIGHTS_AT = FV_STEPS * sizeof(fv_number) > sizeof(float) ? TILE *FV_TILE_COLS : 0
 };
 
-/* Sizes of a problem, `p` rounded up to whole groups or tiles, and the parts of its scratch, in
- * bytes. */
+/* Sizes of a problem, and offsets of the parts of its scratch in bytes. The names with `p` are
+ * rounded up to whole groups or tiles. */
 typedef struct layout {
     size_t d, dp, dv, dvp;
     size_t ld_v;          /* of packed values */
@@ -51,7 +54,7 @@ typedef struct layout {
         bytes;
 } layout;
 
-/* Reserves `bytes` in whole cache lines; returns the offset of the first. */
+/* Reserves `bytes` in whole cache lines; returns their offset. */
 static size_t reserve(layout *l, size_t bytes)
 {
     const size_t at = l->bytes;
@@ -59,8 +62,8 @@ static size_t reserve(layout *l, size_t bytes)
     return at;
 }
 
-/* The scratch of a call that works on `queries` queries at a time. `width`: columns of the keys'
- * grid with relative positions, else 0. */
+/* The scratch of a call that processes `queries` queries at a time. `width`: columns of the keys'
+ * grid if relative positions are added, else 0. */
 static layout lay_out(const fv_problem *p, size_t queries, size_t width)
 {
     layout l = {.d = p->dim[FV_ATTN_D], .dv = p->dim[FV_ATTN_DV], .width = width};
@@ -98,8 +101,8 @@ static void begin_queries(char *scratch, const layout *l)
         max[r] = -INFINITY;
 }
 
-/* Queries [first, end): query r is lane r % FV_TILE_COLS of block r / FV_TILE_COLS. `scale`: of
- * scores, with log2(e). */
+/* Packs queries [first, end): query r is lane r % FV_TILE_COLS of block r / FV_TILE_COLS. `scale`:
+ * what scores are multiplied by, log2(e) included. */
 static void pack_queries(char *scratch, const layout *l, const void *q, enum fv_type type,
                          size_t ld, size_t first, size_t end, float scale)
 {
@@ -119,16 +122,16 @@ static void pack_queries(char *scratch, const layout *l, const void *q, enum fv_
 
 /* ---- keys ---- */
 
-/* A tile of keys before it is packed: where the numbers of each and of its value are. */
+/* A tile of keys before it is packed: pointers to the numbers of each key and of its value. */
 typedef struct tile_of_keys {
     const int8_t *k[TILE], *v[TILE];
     float scale[TILE], bias[TILE]; /* bias: added to its scores */
     int32_t sum[TILE];
     size_t n;
-    bool biased; /* there is a bias that is not 0 */
+    bool biased; /* whether any bias is not 0 */
 } tile_of_keys;
 
-/* Adds key j of a head's row. */
+/* Adds key j of the head at `row` to the tile. */
 FV_FN void take_key(tile_of_keys *t, const fv_keys_i8 *at, const char *row, size_t j, float bias)
 {
     const int8_t *whole = (const int8_t *)row;
@@ -165,7 +168,7 @@ static void pack_values(char *scratch, const layout *l, const tile_of_keys *t)
             first[i] -= FV_WEIGHT_OFF * t->v[j][i];
 }
 
-/* Key j of a tile, of d numbers; zeros beyond. */
+/* Packs d numbers as key j of a tile, followed by zeros. */
 FV_FN void put_key(fv_number *keys, const layout *l, size_t j, const int8_t *number, size_t d)
 {
     fv_number *to = keys + j * (FV_BY_DEPTH ? FV_STEPS : l->dp);
@@ -183,7 +186,7 @@ FV_FN void put_key(fv_number *keys, const layout *l, size_t j, const int8_t *num
             to[k * TILE + i] = k + i < d ? number[k + i] : 0;
 }
 
-/* Returns what to add to scores: NaN where a scale is, else 0. */
+/* Packs a tile. Returns what to add to all scores: NaN if any key's scale is NaN, else 0. */
 static float pack_tile(char *scratch, const layout *l, const tile_of_keys *t)
 {
     fv_number *keys = (fv_number *)(void *)(scratch + l->keys);
@@ -206,8 +209,8 @@ static float pack_tile(char *scratch, const layout *l, const tile_of_keys *t)
 
 /* ---- tiles ---- */
 
-/* S = K Qt of the first `vecs` vectors of a block and n keys, times the keys' scales; top: the
- * largest. Keys beyond n are zero. */
+/* S = K Qt for the first `vecs` vectors of a block and n keys, times the keys' scales; top: the
+ * largest score of each query. Keys beyond n are zero. */
 FV_FN void score(fv_v top[FV_TILE_N], float *s, const char *scratch, const layout *l,
                  const fv_number *qt, size_t n, int vecs)
 {
@@ -241,7 +244,8 @@ FV_FN void score(fv_v top[FV_TILE_N], float *s, const char *scratch, const layou
     }
 }
 
-/* Scales scores as they have to be in the end, and adds each key's bias; top: the largest. */
+/* Multiplies scores by the queries' scales, and adds each key's bias; top: the largest score of
+ * each query. `by` becomes 1, since scores are now scaled. */
 FV_FN void add_bias(fv_v top[FV_TILE_N], float *s, const float *bias, size_t n, fv_v by[FV_TILE_N],
                     int vecs)
 {
@@ -261,8 +265,8 @@ FV_FN void add_bias(fv_v top[FV_TILE_N], float *s, const float *bias, size_t n, 
         by[v] = fv_set(1.f);
 }
 
-/* Scales scores as they have to be in the end, and adds what queries have for each key's row and
- * column; top: the largest. What is NaN makes that NaN. */
+/* Multiplies scores by the queries' scales, and adds each query's terms for the key's row and
+ * column; top: the largest score of each query. A NaN among the terms makes `top` NaN. */
 FV_FN void add_relative(fv_v top[FV_TILE_N], float *s, const float *rel, const layout *l,
                         size_t key0, size_t n, fv_v by[FV_TILE_N], int vecs)
 {
@@ -295,12 +299,12 @@ FV_FN void add_relative(fv_v top[FV_TILE_N], float *s, const float *rel, const l
     }
 }
 
-/* 255 2^x for y = 2^23 (x + 127), x <= 0, of what is rounded to bytes: to 9.3e-4, exact for whole
- * x. The number with the bits y is on the lines between the powers of two; what 2^x is of it is a
- * cubic of its mantissa m, 1 + (m - 1) (m - 2) (k + l m). */
+/* 255 2^x for y = 2^23 (x + 127), x <= 0: the weight before it is rounded to a byte. The error is
+ * at most 9.3e-4; whole x are exact. The float with the bits y interpolates 2^x linearly between
+ * powers of two. A cubic in its mantissa m, 1 + (m - 1) (m - 2) (k + l m), corrects it. */
 FV_FN fv_v weigh(fv_v s, fv_v by, fv_v from)
 {
-    const float k = 25693 / 256.f, l = -7029 / 256.f; /* all sums of them are exact */
+    const float k = 25693 / 256.f, l = -7029 / 256.f; /* sums of these constants are exact */
     fv_v m;
     const fv_v line = fv_of_bits(fv_max(fv_fma(s, by, from), fv_set(0.f)), &m);
     fv_v part = fv_fma(fv_set(l), m, fv_set(k - 3 * l));
@@ -308,8 +312,8 @@ FV_FN fv_v weigh(fv_v s, fv_v by, fv_v from)
     return fv_mul(line, fv_fma(part, m, fv_set(255 + 2 * k)));
 }
 
-/* Makes weights of the scores of n <= FV_STEPS keys from j on, in vector v of a block; returns
- * their sum, added to `sum`. */
+/* Turns the scores of n <= FV_STEPS keys from j on into weights, in vector v of a block; returns
+ * `sum` plus their sum. */
 FV_FN fv_v weigh_steps(fv_number *p, const float *s, size_t j, int v, size_t n, fv_v by, fv_v from,
                        fv_v sum)
 {
@@ -324,8 +328,8 @@ FV_FN fv_v weigh_steps(fv_number *p, const float *s, size_t j, int v, size_t n, 
     return sum;
 }
 
-/* Turns scores times `by` into weights, at s + WEIGHTS_AT. Everything that was summed
- * before is rescaled by `fade`, the tile by `rise`. */
+/* Turns scores, times `by`, into weights, at s + WEIGHTS_AT. `fade` is what previous sums have to
+ * be multiplied by, `rise` what this tile's have to be. */
 FV_FN void exponentiate(fv_v fade[FV_TILE_N], fv_v rise[FV_TILE_N], const fv_v top[FV_TILE_N],
                         float *s, const fv_v by[FV_TILE_N], float *max, float *sum, size_t n,
                         int vecs)
@@ -389,8 +393,8 @@ FV_FN void accumulate_values(char *scratch, const layout *l, size_t r, const fv_
     }
 }
 
-/* The block of queries at row r of a panel and the packed tile, whose first key is key0; of a block
- * with few queries only `vecs` vectors. `poison` is added to scores. */
+/* Attends the block of queries at row r of a panel to the packed tile, whose first key is key0. Of
+ * a block with few queries only `vecs` vectors are computed. `poison` is added to scores. */
 FV_FN void attend_tile(const layout *l, char *scratch, size_t r, const tile_of_keys *t, size_t key0,
                        int vecs, float poison)
 {

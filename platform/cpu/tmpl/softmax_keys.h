@@ -1,5 +1,5 @@
-/* softmax_keys.h: keys and values of a head, packed tile by tile for softmax_tiles.h, and
- * prefetched a tile ahead. */
+/* softmax_keys.h: packs keys and values of a head tile by tile for softmax_tiles.h, and prefetches
+ * the next tile. */
 #ifndef FOVEA_PLATFORM_SOFTMAX_KEYS_H
 #define FOVEA_PLATFORM_SOFTMAX_KEYS_H
 
@@ -7,7 +7,7 @@
 
 #define LOG2_E 1.44269504f
 
-/* One head of a call: where its rows begin. */
+/* One head of a call: pointers to the beginning of its rows. */
 typedef struct head {
     const char *q, *k, *v;
     char *out;
@@ -15,8 +15,7 @@ typedef struct head {
     size_t ld_q, ld_k, ld_v, ld_out;
 } head;
 
-/* Rows [from, from + rows) of keys or values, to be prefetched in the course of `tiles` register
- * tiles. */
+/* A prefetch of rows [from, from + rows) of keys or values, spread over `tiles` register tiles. */
 static prefetch prefetch_rows(const char *base, enum fv_type type, size_t ld, size_t width,
                               size_t from, size_t rows, size_t tiles)
 {
@@ -38,7 +37,7 @@ static tile_prefetch prefetch_of(const head *h, const layout *l, size_t from, si
         prefetch_rows(h->v, h->type_v, h->ld_v, l->dv, from, rows, blocks * (l->dvp / FV_TILE_M))};
 }
 
-/* Keys [j, j + n) and their values. */
+/* Packs keys [j, j + n) and their values. */
 static void pack_tile(float *scratch, const layout *l, const head *h, size_t j, size_t n)
 {
     fv_factor *keys = (fv_factor *)(scratch + l->keys);

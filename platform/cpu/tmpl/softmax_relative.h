@@ -1,5 +1,5 @@
-/* softmax_relative.h: relative positions of a panel of SOFTMAX's queries, turned as these are: a
- * row of lanes for each row and column of the keys' grid. */
+/* softmax_relative.h: packs the relative positions of a panel of SOFTMAX's queries, transposed like
+ * the queries: one row of lanes for each row and column of the keys' grid. */
 #ifndef FOVEA_PLATFORM_SOFTMAX_RELATIVE_H
 #define FOVEA_PLATFORM_SOFTMAX_RELATIVE_H
 
@@ -9,8 +9,8 @@
 #include "ops/kernel.h"
 #include "platform/cpu/vec/tile.h"
 
-/* Of the queries [first, first + rows) of a call, in a panel of `queries`, times `unit`; `n`: rows
- * and columns of the grid. */
+/* Packs those of queries [first, first + rows) of a call into a panel of `queries`, times `unit`.
+ * n: rows plus columns of the grid. */
 static void pack_relative(float *to, size_t queries, size_t n, const fv_args *a, const fv_call *c,
                           size_t first, size_t rows, size_t number, float unit)
 {

@@ -1,4 +1,4 @@
-/* softmax_rows.h: SOFTMAX: a panel of queries against all keys, tile by tile. */
+/* softmax_rows.h: SOFTMAX: attention of a panel of queries to all keys, tile by tile. */
 #define FV_TILE_N FV_TILE_WIDE /* of queries */
 #include "platform/cpu/tmpl/softmax_keys.h"
 #include "platform/cpu/tmpl/softmax_relative.h"
@@ -22,7 +22,7 @@ static head head_of(const fv_args *a, const fv_call *c, const layout *l, size_t 
     return h;
 }
 
-/* Queries [first, first + rows) of a call and one head against all keys that they see. */
+/* Attends queries [first, first + rows) of a call and one head to all keys that they see. */
 static void attend_panel(const fv_args *a, const fv_call *c, const layout *l, size_t first,
                          size_t rows, size_t number)
 {

@@ -1,7 +1,7 @@
-/* softmax_scan_tmpl.c: SOFTMAX_SCAN over the vector vocabulary, in two forms. Many rows go as
- * SOFTMAX does, panels of queries against packed tiles of keys. A few, whose time is that of
- * reading the cache once, read its rows in place: each tile of keys serves all queries of its kv
- * head while it is in the cache of the core. */
+/* softmax_scan_tmpl.c: SOFTMAX_SCAN in vec.h's vector functions, in two forms. Many rows are
+ * processed as in SOFTMAX, panels of queries against packed tiles of keys. For a few rows most of
+ * the time is that of reading the cache once, so its rows are read in place. Each tile of keys
+ * serves all queries of its kv head while it is in the core's cache. */
 #define FV_FACTORS_EXACT
 #define FV_TILE_N FV_TILE_WIDE /* of queries */
 #include "ops/contracts/sequence.h"
@@ -13,11 +13,11 @@
 enum {
     PANEL = 256, /* queries whose Qt and Ot stay in L2 */
     FEW = 6,     /* rows up to which packing keys would take longer than it saves */
-    RUN = 64,    /* keys of a tile of the form for few rows */
-    VECTORS = 4  /* columns of the values that one pass takes */
+    RUN = 64,    /* keys in a tile of the form for few rows */
+    VECTORS = 4  /* vectors of the values' columns that one pass computes */
 };
 
-/* Consecutive tokens of a kv head: those of the cache, or the call's own. */
+/* Consecutive tokens of a kv head, from the cache or from the call itself. */
 typedef struct tokens {
     const float *k, *v; /* of the first */
     size_t ld_k, ld_v;
@@ -55,17 +55,17 @@ static float *out_of(const fv_args *a, const fv_call *c, size_t row, size_t numb
 
 /* ---- many rows ---- */
 
-/* Query position + i sees the last `window` keys. */
+/* Masks keys before the last `window` that each query sees; query i is at position + i. */
 static void mask_past(float *scores, size_t n, size_t key0, size_t position, size_t window)
 {
     for (size_t j = 0; j < n; j++) {
-        const size_t end = key0 + j + window; /* of the positions that see it */
+        const size_t end = key0 + j + window; /* the first position that no longer sees the key */
         for (size_t i = end > position ? end - position : 0; i < FV_TILE_COLS; i++)
             scores[j * FV_TILE_COLS + i] = -INFINITY;
     }
 }
 
-/* A block of queries, the first at `position`, and a packed tile of n keys from key0 on. */
+/* Attends a block of queries, the first at `position`, to a packed tile of n keys from key0 on. */
 FV_FN void attend_masked(const layout *l, float *scratch, size_t r, size_t key0, size_t n,
                          size_t position, size_t window, int vecs, tile_prefetch *next)
 {
@@ -80,7 +80,7 @@ FV_FN void attend_masked(const layout *l, float *scratch, size_t r, size_t key0,
     accumulate_values(scratch + l->ot + r * l->dvp, fade, values, l, s, n, vecs, &next->values);
 }
 
-/* The queries of a panel, `rows` from `position` on, against the tokens of `t` that they see. */
+/* Attends the queries of a panel, `rows` from `position` on, to the tokens of `t` that they see. */
 static void attend_tokens(const layout *l, float *scratch, const fv_cache *s, const tokens *t,
                           size_t position, size_t rows)
 {
@@ -118,7 +118,7 @@ static void attend_panel(const fv_args *a, const fv_call *c, const layout *l, co
     const tokens cached = of_cache(a, s, number / s->group),
                  own = of_call(a, c, s, number / s->group);
     begin_queries(scratch, l);
-    for (size_t r = 0; r < l->queries; r++) /* finite: all keys of a tile may be masked */
+    for (size_t r = 0; r < l->queries; r++) /* finite, because all keys of a tile may be masked */
         scratch[l->max + r] = -FLT_MAX;
     pack_queries(scratch, l, query_of(a, c, first, number), FV_F32, a->ld[FV_CACHE_Q], 0, rows,
                  a->f[0] * LOG2_E);
@@ -129,10 +129,10 @@ static void attend_panel(const fv_args *a, const fv_call *c, const layout *l, co
 
 /* ---- few rows ---- */
 
-/* Layout of the scratch of the form for few rows: the queries, and what follows them. */
+/* The scratch of the form for few rows: for each query its packed values and its sums. */
 typedef struct few {
-    size_t d, dv;   /* of packed queries, of sums: whole vectors */
-    size_t query;   /* floats: [d] Q, [dv] O, the largest score, the sum of weights */
+    size_t d, dv;   /* of packed queries, and of their sums: multiples of the vector */
+    size_t query;   /* floats per query: [d] Q, [dv] O, the largest score, the sum of weights */
     size_t queries; /* of a kv head */
     size_t scores, floats;
 } few;
@@ -148,7 +148,7 @@ static few lay_out_few(const fv_problem *p, size_t rows)
     return f;
 }
 
-/* Products of a packed query with `keys` rows. */
+/* Multiplies a packed query by `keys` rows. */
 FV_FN void score_rows(float *out, const float *q, const float *k, size_t ld, size_t d, int keys)
 {
     fv_v sum[VECTORS];
@@ -172,7 +172,8 @@ FV_FN void score_rows(float *out, const float *q, const float *k, size_t ld, siz
         out[j] = fv_hsum(sum[j]);
 }
 
-/* Turns n scores into weights, in their place; returns what all sums before are multiplied with. */
+/* Turns n scores into weights, in place; returns what all previous sums have to be multiplied
+ * by. */
 static float weigh_rows(float *s, size_t n, float *top, float *sum)
 {
     fv_v high = fv_set(*top), add = fv_set(0.f);
@@ -193,8 +194,8 @@ static float weigh_rows(float *s, size_t n, float *top, float *sum)
     return fade[0];
 }
 
-/* o = fade o + p V, `vectors` vectors of columns, of the last one `lanes`; even and odd keys have
- * sums of their own. */
+/* o = fade o + p V for `vectors` vectors of columns, the last of `lanes` lanes. Even and odd keys
+ * are summed separately. */
 FV_FN void add_columns(float *o, const float *p, const float *v, size_t ld, size_t n, float fade,
                        int vectors, int lanes)
 {
@@ -220,7 +221,7 @@ FV_FN void add_columns(float *o, const float *p, const float *v, size_t ld, size
     }
 }
 
-/* One packed query and n tokens from row `row` of `t` on. */
+/* Attends one packed query to n tokens, from row `row` of `t` on. */
 static void attend_rows(const few *f, float *query, float *scores, const fv_problem *p,
                         const tokens *t, size_t row, size_t n)
 {
@@ -256,7 +257,7 @@ static void end_query(const few *f, const float *query, float *out, size_t dv)
         fv_store_n(out + i, fv_mul(fv_load(o + i), part), fv_lanes(dv - i));
 }
 
-/* Heads [from, to) of a kv head. Query x is of row x / heads. */
+/* Computes heads [from, to), which share a kv head. Query x is of row x / (number of heads). */
 static void attend_few(const fv_args *a, const fv_call *c, const fv_cache *s, size_t from,
                        size_t to)
 {

@@ -1,5 +1,5 @@
-/* softmax_tiles.h: what SOFTMAX and FOVEATED are made of: blocks of queries against tiles of keys,
- * over the vector vocabulary, for factors of either kind (factors.h).
+/* softmax_tiles.h: building blocks of SOFTMAX and FOVEATED, in vec.h's vector functions: blocks of
+ * queries are multiplied by tiles of keys, in float32 or in bfloat16 (factors.h).
  *
  * Queries are spread across the lanes, so that maximum, sum and rescaling need no work across
  * lanes, no key has to be transposed, and a query's arithmetic does not depend on its place in a
@@ -14,8 +14,8 @@
  *                                                      Ot = 2^(m - m') Ot + Vt P   [dv][queries]
  *     out = (Ot / l) transposed
  *
- * Exact factors are scaled as queries, others as scores. P are factors where they enter a sum too,
- * so that the weights of a query still sum to one.
+ * With float32 operands the queries are scaled, with bfloat16 the scores. P is rounded like the
+ * operands before it is summed, so that the weights of a query still sum to one.
  */
 #ifndef FOVEA_PLATFORM_SOFTMAX_TILES_H
 #define FOVEA_PLATFORM_SOFTMAX_TILES_H
@@ -28,18 +28,19 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* Sizes of a problem and the parts of its scratch. */
+/* Sizes of a problem and offsets of the parts of its scratch. */
 typedef struct layout {
-    size_t d, dp, dv, dvp; /* dp: d in whole steps; dvp: dv rounded up to the register tile */
-    size_t ld_v;           /* of packed values */
+    /* dp: d filled up to whole steps; dvp: dv rounded up to the register tile. */
+    size_t d, dp, dv, dvp;
+    size_t ld_v; /* of packed values */
     size_t tile, tilep;
     size_t queries;       /* of a panel, rounded up to whole blocks */
     size_t height, width; /* of the keys' grid, where relative positions are added; else 0 */
     size_t qt, ot, max, sum, keys, values, scores, row, rel, floats;
 } layout;
 
-/* The scratch of a call that works on `queries` queries at a time. `width`: columns of the keys'
- * grid with relative positions, else 0. */
+/* The scratch of a call that processes `queries` queries at a time. `width`: columns of the keys'
+ * grid if relative positions are added, else 0. */
 static layout lay_out(const fv_problem *p, const fv_knobs *k, size_t queries, size_t width)
 {
     layout l = {.d = p->dim[FV_ATTN_D], .dv = p->dim[FV_ATTN_DV], .tile = k->v[0], .width = width};
@@ -72,7 +73,7 @@ static void begin_queries(float *scratch, const layout *l)
     }
 }
 
-/* Queries [first, end): query r is lane r % FV_TILE_COLS of block r / FV_TILE_COLS. */
+/* Packs queries [first, end): query r is lane r % FV_TILE_COLS of block r / FV_TILE_COLS. */
 static void pack_queries(float *scratch, const layout *l, const void *q, enum fv_type type,
                          size_t ld, size_t first, size_t end, float scale)
 {
@@ -87,7 +88,7 @@ static void pack_queries(float *scratch, const layout *l, const void *q, enum fv
     }
 }
 
-/* Query row0 + i does not see the keys after it. */
+/* Masks keys after the query; query i of the block is at row row0 + i. */
 static void mask_future(float *s, size_t n, size_t key0, size_t row0)
 {
     for (size_t j = 0; j < n; j++) {
@@ -97,12 +98,13 @@ static void mask_future(float *s, size_t n, size_t key0, size_t row0)
     }
 }
 
-/* Rows of the next tile, keys or values, which are prefetched into L2: they are too far apart for
- * hardware prefetchers. A few with each register tile, so that the products hide them. */
+/* Rows of keys or values of the next tile, to be prefetched into L2; they are too far from each
+ * other for hardware prefetchers. A few rows are fetched with each register tile, so that products
+ * hide the latency. */
 typedef struct prefetch {
     const char *row;
     size_t ld, width;     /* bytes */
-    size_t rows, at_once; /* left; to be fetched with each register tile */
+    size_t rows, at_once; /* rows left; rows to fetch with each register tile */
 } prefetch;
 
 static void prefetch_some(prefetch *next)
@@ -115,8 +117,8 @@ static void prefetch_some(prefetch *next)
     }
 }
 
-/* S = K Qt of the first `vecs` vectors of a block and n keys; whole tiles of keys, those beyond n
- * are zero. To the scores of a key its `bias` is added, if not NULL. */
+/* S = K Qt for the first `vecs` vectors of a block and n keys, in whole tiles of keys; those beyond
+ * n are zero. If `bias` is not NULL, it is added to the scores of each key. */
 FV_FN void score(float *s, const fv_factor *keys, const fv_factor *qt, size_t d, size_t n, int vecs,
                  float scale, const float *bias, prefetch *next_keys)
 {
@@ -136,7 +138,7 @@ FV_FN void score(float *s, const fv_factor *keys, const fv_factor *qt, size_t d,
     }
 }
 
-/* Adds to the scores of n keys from key0 on what queries have for each key's row and column. */
+/* Adds to the scores of n keys from key0 on each query's terms for the key's row and column. */
 FV_FN void add_relative(float *s, const float *rel, const layout *l, size_t key0, size_t n,
                         int vecs)
 {
@@ -155,14 +157,15 @@ FV_FN void add_relative(float *s, const float *rel, const layout *l, size_t key0
     }
 }
 
-/* A weight of the score at s. */
+/* The weight of the score at s: 2^(s - top). */
 FV_FN fv_v weigh(const float *s, fv_v top)
 {
     const fv_v x = fv_sub(fv_load(s), top);
     return FV_EXACT ? fv_exp2_neg(x) : fv_exp2_neg_rough(x);
 }
 
-/* Turns scores into weights, in their place; `fade` rescales everything that was summed before. */
+/* Turns scores into weights, in place. `fade` is what all previous sums have to be multiplied
+ * by. */
 FV_FN void exponentiate(fv_v fade[FV_TILE_N], float *s, float *max, float *sum, size_t n, int vecs)
 {
     fv_factor *p = (fv_factor *)s;
@@ -219,14 +222,14 @@ FV_FN void accumulate_values(float *ot, const fv_v fade[FV_TILE_N], const fv_fac
     }
 }
 
-/* The tile of keys after one that is attended to. */
+/* What is prefetched of the next tile of keys. */
 typedef struct tile_prefetch {
     prefetch keys, values;
 } tile_prefetch;
 
-/* The block of queries at row r of a panel and the packed tile of n keys from key0 on; of a block
- * with few queries only `vecs` vectors. Its first query sees the keys up to `last`, each other one
- * more. */
+/* Attends the block of queries at row r of a panel to the packed tile of n keys from key0 on. Of a
+ * block with few queries only `vecs` vectors are computed. The first query sees the keys up to
+ * `last`, and each following query one more. */
 FV_FN void attend_tile(const layout *l, float *scratch, size_t r, size_t key0, size_t n,
                        size_t last, int vecs, float scale, const float *bias, tile_prefetch *next)
 {
@@ -245,7 +248,7 @@ FV_FN void attend_tile(const layout *l, float *scratch, size_t r, size_t key0, s
                       &next->values);
 }
 
-/* The same for as many vectors as `queries` take. */
+/* Calls attend_tile() for as many vectors as `queries` take. */
 static inline void attend_block(const layout *l, float *scratch, size_t r, size_t queries,
                                 size_t key0, size_t n, size_t last, float scale, const float *bias,
                                 tile_prefetch *next)

@@ -1,14 +1,15 @@
-/* sum_tmpl.c: SUM_ROWS over the vector vocabulary. */
+/* sum_tmpl.c: SUM_ROWS in vec.h's vector functions. */
 #include "ops/contracts/training.h"
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/vec.h"
 
 enum {
     BLOCK = 256, /* tokens of one sum */
-    WIDE = 4     /* vectors of columns at a time: a cache line or more of each row */
+    /* Vectors of columns that are summed at a time: at least a cache line of each row. */
+    WIDE = 4
 };
 
-/* `vecs` vectors of columns, the last of them with `lanes` lanes. */
+/* Sums `vecs` vectors of columns, of which the last has `lanes` lanes. */
 FV_FN void sum_columns(const fv_args *a, const fv_call *c, size_t col, int vecs, int lanes,
                        bool pair)
 {

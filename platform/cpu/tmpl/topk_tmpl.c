@@ -22,7 +22,8 @@ void FV_NAME(fv_k_row_max_f32)(const fv_args *a, const fv_call *c)
     }
 }
 
-/* The rows chosen so far, as a heap: each comes after its two children. */
+/* The rows chosen so far, as a heap: each row ranks after its two children, so the first is the
+ * worst. */
 typedef struct heap {
     uint32_t *row, count;
     const float *in;
@@ -34,7 +35,7 @@ static bool before(const heap *h, uint32_t i, uint32_t k)
     return fv_topk_before(h->in[i * h->ld], i, h->in[k * h->ld], k);
 }
 
-/* Puts `row` in place of the first, which may have any place. */
+/* Replaces the first row by `row` and restores the heap. */
 static void sink(heap *h, uint32_t row)
 {
     uint32_t at = 0;

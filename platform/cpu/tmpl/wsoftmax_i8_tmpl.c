@@ -1,9 +1,11 @@
-/* wsoftmax_i8_tmpl.c: WSOFTMAX whose products are of 8 bits: what KEYS_I8 does for a whole picture
- * is done here for a window, just before its queries attend to it. */
+/* wsoftmax_i8_tmpl.c: WSOFTMAX with products of 8-bit integers. Keys and values of a window are
+ * quantised, as KEYS_I8 does for a whole picture, just before the window's queries attend to
+ * them. */
 #include "platform/cpu/tmpl/keys_i8_rows.h"
 #include "platform/cpu/tmpl/softmax_i8_rows.h"
 
-/* The window's `keys` rows of an operand from row r of a call on, `wide` channels of one head. */
+/* One head's rows of an operand: a window's `keys` rows from row r of a call on, `wide` channels
+ * each. */
 static head_rows window_rows(const fv_args *a, const fv_call *c, int operand, size_t r, size_t keys,
                              size_t head, size_t wide)
 {
@@ -17,7 +19,7 @@ static head_rows window_rows(const fv_args *a, const fv_call *c, int operand, si
                        .wide = wide};
 }
 
-/* The parts of a call's scratch, in bytes; what SOFTMAX's tiles take is first. */
+/* The parts of a call's scratch, in bytes; that of softmax_i8_tiles.h is first. */
 typedef struct window_layout {
     layout panel;
     fv_keys_i8 row;

@@ -1,4 +1,5 @@
-/* wsoftmax_rows.h: WSOFTMAX over the vector vocabulary, for factors of either kind (factors.h).
+/* wsoftmax_rows.h: WSOFTMAX in vec.h's vector functions, with operands in float32 or in bfloat16
+ * (factors.h).
  *
  * Keys are spread across the lanes: the table of a head is added to whole rows of scores as it is,
  * and only K has to be transposed:
@@ -9,7 +10,8 @@
  *                                     P   = 2^(S - max S)
  *                                     out = P V / sum P
  *
- * Exact factors are scaled as queries, others as scores. P are factors in their sum too.
+ * With float32 operands the queries are scaled, with bfloat16 the scores. P is rounded like the
+ * operands before it is summed.
  */
 #ifndef FOVEA_PLATFORM_WSOFTMAX_ROWS_H
 #define FOVEA_PLATFORM_WSOFTMAX_ROWS_H
@@ -24,7 +26,8 @@
 
 #define LOG2_E 1.44269504f
 
-/* Sizes of a problem, `p` rounded up to whole tiles or steps, and the parts of its scratch. */
+/* Sizes of a problem, and offsets of the parts of its scratch. The names with `p` are rounded up to
+ * whole tiles or steps. */
 typedef struct layout {
     size_t d, dp, dv, keys, lanesp, rowsp, dvp;
     size_t width, height; /* of a window's grid, with relative positions; else 0 */
@@ -57,17 +60,17 @@ static layout lay_out(const fv_problem *p)
 /* The window of one head. */
 typedef struct window {
     const void *q, *k, *v;
-    const float *bias; /* NULL: none. Rows of keys, or of relative positions */
+    const float *bias; /* NULL: no bias. A row of keys for each query, or of relative positions */
     void *out;
     enum fv_type type_q, type_k, type_v, type_out;
     size_t ldq, ldk, ldv, ldb, ldo;
     float scale;                          /* of scores, with log2(e) */
-    bool mixed;                           /* there is more than one region in it */
+    bool mixed;                           /* its tokens are of more than one region */
     const void *next_q, *next_k, *next_v; /* what is read after it */
 } window;
 
-/* Ranks of regions, in order of appearance, which floats represent exactly. False when all regions
- * are the same. `seen` is a buffer of n. */
+/* Numbers the regions in the order of their appearance, so that floats represent them exactly.
+ * Returns false if all tokens are in one region. `seen` is a buffer of n. */
 static bool rank_regions(float *rank, uint32_t *seen, const uint32_t *region, size_t n)
 {
     size_t count = 0;
@@ -125,7 +128,7 @@ static void score(float *scratch, const layout *l, const window *w)
     }
 }
 
-/* The relative positions of query r as what is added to each key's score. */
+/* Expands the relative positions of query r to what is added to each key's score. */
 FV_FN const float *spread(float *scratch, const layout *l, const window *w, size_t r)
 {
     const float *down = w->bias + r * w->ldb, *across = down + l->height;
@@ -136,7 +139,7 @@ FV_FN const float *spread(float *scratch, const layout *l, const window *w, size
     return scratch + l->rel;
 }
 
-/* Turns scores into weights, in their place; part = 1 / their sum. */
+/* Turns scores into weights, in place; part = 1 / their sum. */
 FV_FN void exponentiate(float *scratch, const layout *l, const window *w, bool bias, bool mixed)
 {
     const float *rank = scratch + l->rank;
@@ -175,7 +178,8 @@ static void write_out(const float *scratch, const layout *l, const window *w)
     const float *part = scratch + l->part;
     const fv_factor *p = (const fv_factor *)(scratch + l->s);
     const fv_factor *values = (const fv_factor *)(scratch + l->v);
-    const size_t ld = FV_PAIR * l->lanesp; /* of weights, each in the place of a score */
+    /* Row stride of the weights, which are stored in place of the scores. */
+    const size_t ld = FV_PAIR * l->lanesp;
     for (size_t i = 0; i < l->keys; i += FV_TILE_M) {
         for (size_t j = 0; j < l->dv; j += FV_TILE_COLS) {
             fv_v acc[FV_TILE_M][FV_TILE_N];
@@ -213,7 +217,7 @@ static void attend(float *scratch, const layout *l, const window *w)
     write_out(scratch, l, w);
 }
 
-/* Row r of an operand from a column on. */
+/* Row r of an operand, from column `column` on. */
 FV_FN void *rows_at(const fv_args *a, const fv_call *c, int operand, size_t r, size_t column)
 {
     return fv_element(c->p[operand], fv_factor_rows(a, operand), r * a->ld[operand] + column);

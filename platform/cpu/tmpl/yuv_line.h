@@ -1,12 +1,12 @@
-/* yuv_line.h: a line of luma and chroma to R, G and B: pairs of pixels in plain loops, which the
- * compiler turns into vectors. */
+/* yuv_line.h: converts a line of luma and chroma to R, G and B. Plain loops over pairs of pixels,
+ * which the compiler vectorises. */
 #ifndef FOVEA_PLATFORM_TMPL_YUV_LINE_H
 #define FOVEA_PLATFORM_TMPL_YUV_LINE_H
 
 #include "ops/yuv.h"
 #include "platform/cpu/vec/vec.h"
 
-/* One array for each of them. */
+/* Separate arrays for R, G and B. */
 typedef struct yuv_bytes {
     uint8_t *red, *green, *blue;
 } yuv_bytes;
@@ -45,7 +45,7 @@ FV_FN yuv_bytes yuv_from(yuv_bytes b, size_t i)
     return (yuv_bytes){b.red + i, b.green + i, b.blue + i};
 }
 
-/* `count` pixels of line y, from column x on. */
+/* Converts `count` pixels of line y, from column x on. */
 FV_FN void yuv_line(yuv_bytes out, const fv_yuv_frame *f, const fv_yuv *t, size_t y, size_t x,
                     size_t count)
 {
@@ -64,9 +64,9 @@ FV_FN void yuv_line(yuv_bytes out, const fv_yuv_frame *f, const fv_yuv *t, size_
         yuv_one(yuv_from(out, count - 1), f, t, y, x + count - 1);
 }
 
-/* ---- the same side by side: R, G, B and 0 for each pixel ---- */
+/* ---- interleaved results: R, G, B and 0 for each pixel ---- */
 
-/* R, G, B and one that is 0 for each pixel, from three rows of bytes. */
+/* Interleaves three rows of bytes to R, G, B and 0 for each pixel. */
 FV_FN void yuv_interleave(uint8_t *restrict out, const uint8_t *restrict red,
                           const uint8_t *restrict green, const uint8_t *restrict blue, size_t count)
 {
@@ -92,7 +92,7 @@ FV_FN __m256i yuv_cut(__m256i x)
     return _mm256_min_epi32(_mm256_max_epi32(x, _mm256_setzero_si256()), most);
 }
 
-/* Eight pixels, the first of a pair. */
+/* Converts eight pixels, of which the first must have an even column. */
 FV_FN void yuv_eight(uint8_t *out, const uint8_t *luma, const uint8_t *chroma, size_t step,
                      const fv_yuv *t)
 {
@@ -141,7 +141,8 @@ FV_FN void yuv_one_of_four(uint8_t *out, const fv_yuv_frame *f, const fv_yuv *t,
     fv_yuv_pixel(out, f, t, y, x);
 }
 
-/* `count` pixels of line y, from column x on. room: 3 * count bytes. */
+/* Converts `count` pixels of line y, from column x on, to R, G, B and 0 each. The buffer has 3 *
+ * count bytes. */
 FV_FN void yuv_line_of_fours(uint8_t *out, uint8_t *buffer, const fv_yuv_frame *f, const fv_yuv *t,
                              size_t y, size_t x, size_t count)
 {
