@@ -41,8 +41,8 @@ void colour_at(double rgb[3], const colour_map *map, double v)
             map->stop[i][c] + (at - (double)i) * ((double)map->stop[i + 1][c] - map->stop[i][c]);
 }
 
-/* The bits of the class, from the lowest on, become the highest bits of red, green and blue in
- * turn. */
+/* The bits of the class number, from the lowest on, are dealt to red, green and blue in turn, as
+ * their highest bits first. */
 void colour_of_class(uint8_t rgb[3], uint32_t class)
 {
     memset(rgb, 0, 3);

@@ -5,14 +5,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Numbers from 0 to 1, between stops at equal distances. */
+/* A colour scale for numbers from 0 to 1: interpolated between stops at equal distances. */
 typedef struct colour_map {
     const char *name;
     const uint8_t (*stop)[3];
     size_t stops;
 } colour_map;
 
-/* Ever lighter: to be told apart in grey and by the colour blind. */
+/* Its lightness increases steadily, so that it can be read in grey and by the colour blind. */
 extern const colour_map colours_inferno;
 /* inferno, viridis, turbo or gray; NULL: unknown. */
 const colour_map *colour_map_find(const char *name);
@@ -20,7 +20,7 @@ void colour_at(double rgb[3], const colour_map *map, double v);
 
 /* Those of PASCAL VOC. */
 void colour_of_class(uint8_t rgb[3], uint32_t class);
-/* Bright ones, of which neighbours in number differ. */
+/* A bright colour; consecutive numbers have different ones. */
 void colour_of_instance(uint8_t rgb[3], size_t i);
 
 #endif

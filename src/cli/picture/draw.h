@@ -1,23 +1,24 @@
-/* draw.h: lines, discs and labels in pictures, of a size that suits the picture's. */
+/* draw.h: draws lines, discs and labels in pictures, in sizes that suit the size of the picture. */
 #ifndef FOVEA_CLI_DRAW_H
 #define FOVEA_CLI_DRAW_H
 
 #include "cli/common/cli.h"
 
-/* Pixels that a line is wide and a dot of a letter is. */
+/* line: width of a line in pixels; dot: side of one dot of a letter in pixels. */
 typedef struct draw_pen {
     cli_image *on;
     uint32_t line, dot;
 } draw_pen;
 draw_pen draw_pen_for(cli_image *on);
 
-/* Pixel (x, y) becomes `share` of the colour. */
+/* Mixes pixel (x, y) with `share` (0 to 1) of the colour. */
 void draw_blend(cli_image *on, uint32_t x, uint32_t y, const uint8_t rgb[3], double share);
-/* Parts outside of the picture are clipped; a shape with a NaN is not drawn. */
+/* Parts outside of the picture are clipped; a shape with a coordinate that is NaN is not drawn. */
 void draw_line(const draw_pen *p, double x1, double y1, double x2, double y2, const uint8_t rgb[3]);
 void draw_disc(const draw_pen *p, double x, double y, double radius, const uint8_t rgb[3]);
 void draw_box(const draw_pen *p, double x1, double y1, double x2, double y2, const uint8_t rgb[3]);
-/* Text on a plate of the colour, whose lower left corner is at (x, y), moved into the picture. */
+/* Draws text on a rectangle of the colour, whose lower left corner is at (x, y) or is moved until
+ * it is in the picture. */
 void draw_label(const draw_pen *p, double x, double y, const uint8_t rgb[3], const char *text);
 
 #endif

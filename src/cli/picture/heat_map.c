@@ -1,4 +1,4 @@
-/* heat_map.c: a number for each patch as colours over a picture. */
+/* heat_map.c: draws a number for each patch as colours over a picture. */
 #include "cli/picture/heat_map.h"
 
 #include <math.h>

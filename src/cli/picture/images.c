@@ -1,4 +1,4 @@
-/* images.c: pictures from files, by the readers of picture_files.h; numpy arrays out. */
+/* images.c: reads pictures by the readers of picture_files.h, and writes numpy arrays. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,10 +52,10 @@ static bool is_read(enum picture_format format, enum picture_what what)
 
 static int refuse(const char *path, const struct picture_kind *kind, enum picture_what what)
 {
-    static const char *const read[] = {[PICTURE_COLOURS] =
-                                           "JPEG, PNG, WebP, TIFF, BMP, PBM, PGM or PPM",
-                                       [PICTURE_INDICES] = "PNG or PGM, as classes are",
-                                       [PICTURE_DEPTHS] = "PNG, as depths are"};
+    static const char *const read[] = {
+        [PICTURE_COLOURS] = "JPEG, PNG, WebP, TIFF, BMP, PBM, PGM or PPM",
+        [PICTURE_INDICES] = "PNG or PGM, which masks of classes must be",
+        [PICTURE_DEPTHS] = "PNG, which depths must be"};
     if (!kind->name)
         return cli_fail(CLI_INPUT, "%s: is not a %s", path, read[what]);
     if (!kind->remedy)
@@ -87,7 +87,7 @@ static int read_picture(cli_image *out, const char *path, enum picture_what what
         code = picture_read_bmp(out, path, &b);
     free(b.data);
     if (!code && !as_stored && !orientation_apply(out, what, orientation))
-        code = picture_bad(path, "no memory to turn it upright");
+        code = picture_bad(path, "not enough memory to turn it upright");
     if (code)
         cli_image_free(out);
     return code;

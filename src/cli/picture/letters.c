@@ -1,11 +1,11 @@
-/* letters.c: text in pictures: ASCII in letters of 5 x 7 dots. */
+/* letters.c: draws ASCII text in pictures, with letters of 5 x 7 dots. */
 #include <string.h>
 
 #include "cli/common/cli.h"
 
 enum { WIDE = 5, HIGH = 7, FIRST = ' ', LAST = 'z' };
 
-/* Columns from left to right, the lowest bit is the top dot. */
+/* Columns of a letter from left to right; the lowest bit is the top dot. */
 static const uint8_t letters[LAST - FIRST + 1][WIDE] = {
     {0x00, 0x00, 0x00, 0x00, 0x00}, {0x00, 0x00, 0x5f, 0x00, 0x00}, {0x00, 0x07, 0x00, 0x07, 0x00},
     {0x14, 0x7f, 0x14, 0x7f, 0x14}, {0x24, 0x2a, 0x7f, 0x2a, 0x12}, {0x23, 0x13, 0x08, 0x64, 0x62},

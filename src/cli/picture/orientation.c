@@ -1,5 +1,5 @@
-/* orientation.c: how the camera was held, as EXIF or XMP tell it, and pictures turned upright by
- * it: what Pillow's exif_transpose and with it transformers' load_image do. */
+/* orientation.c: reads the camera's orientation from EXIF or XMP, and turns pictures upright, like
+ * Pillow's exif_transpose, which transformers' load_image uses. */
 #include "cli/picture/orientation.h"
 
 #include <stddef.h>
@@ -10,9 +10,9 @@
 
 #define TAG 0x0112
 enum { ENTRY = 12 }; /* bytes of a TIFF directory's entry */
-enum { BLOCK = 64 }; /* pixels of a side of what is turned at a time */
+enum { BLOCK = 64 }; /* side in pixels of the blocks in which pictures are turned */
 
-/* The bytes that precede EXIF data in a JPEG, and by habit in other formats. */
+/* The bytes that precede EXIF data in a JPEG, and often in other formats too. */
 static const char exif_begin[] = {'E', 'x', 'i', 'f', 0, 0};
 
 struct tiff {
@@ -21,7 +21,8 @@ struct tiff {
     bool big; /* the highest byte comes first */
 };
 
-/* `bytes` bytes from `at` on as a number; the caller has checked that the data has them. */
+/* Reads `bytes` bytes at offset `at` as a number; the caller has checked that the data is long
+ * enough. */
 static uint32_t number(const struct tiff *t, size_t at, int bytes)
 {
     uint32_t v = 0;
@@ -30,7 +31,7 @@ static uint32_t number(const struct tiff *t, size_t at, int bytes)
     return v;
 }
 
-/* The value of an entry of one whole number; -1: it is another one. */
+/* The value of an entry with a single whole number; -1: the entry has another type or count. */
 static int64_t value_of(const struct tiff *t, size_t entry)
 {
     enum { BYTE = 1, SHORT = 3, LONG = 4, SIGNED_BYTE = 6, SIGNED_SHORT = 8, SIGNED_LONG = 9 };
@@ -105,7 +106,7 @@ int orientation_of_jpeg(const uint8_t *data, size_t size)
     for (size_t at = 2; at + 4 <= size;) {
         const uint8_t marker = data[at + 1];
         if (data[at] != 0xff || marker == 0xff || marker == 0) {
-            at++; /* what fills up, and what does not belong there */
+            at++; /* skips fill bytes, and bytes that do not belong there */
             continue;
         }
         if (marker == SCAN)
@@ -129,7 +130,8 @@ int orientation_of_jpeg(const uint8_t *data, size_t size)
     return exif != ORIENTATION_UNKNOWN ? exif : xmp;
 }
 
-/* In blocks, whose rows and columns stay in the cache. */
+/* Works in blocks, so that source and destination stay in the cache when rows and columns are
+ * exchanged. */
 static inline void take(uint8_t *out, const uint8_t *from, size_t width, size_t height,
                         size_t channels, ptrdiff_t right, ptrdiff_t below)
 {
@@ -158,8 +160,8 @@ bool orientation_apply(cli_image *image, size_t channels, int orientation)
     uint8_t *out = picture_alloc(w * h * channels);
     if (!out)
         return false;
-    /* Where the pixel of the first row and column is from, and the next ones of the row and of the
-     * column. */
+    /* Offset of the source pixel for the first row and column, and the steps to the next one in a
+     * row and in a column. */
     const ptrdiff_t pixel = (ptrdiff_t)channels, row = (ptrdiff_t)w * pixel;
     const ptrdiff_t along = mirror_x ? -pixel : pixel, down = mirror_y ? -row : row;
     const uint8_t *from = image->rgb + (mirror_x ? (ptrdiff_t)(w - 1) * pixel : 0) +

@@ -1,4 +1,5 @@
-/* pca.c: token features as a picture: their three principal components in red, green and blue. */
+/* pca.c: draws token features as a picture: their first three principal components become red,
+ * green and blue. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,7 @@ static double dot(const double *a, const double *b, uint32_t n)
     return sum;
 }
 
-/* Makes v orthogonal to the `k` unit vectors of `basis` and of length 1. */
+/* Makes v orthogonal to the `k` unit vectors of `basis`, and scales it to length 1. */
 static void tidy(double *v, const double *basis, uint32_t k, uint32_t n)
 {
     for (uint32_t j = 0; j < k; j++) {
@@ -45,7 +46,7 @@ static void covariance(double *cov, const float *x, const double *mean, size_t r
     free(row);
 }
 
-/* The leading eigenvectors of `cov`, by power iteration, one after the other. */
+/* Finds the leading eigenvectors of `cov` one after the other, by power iteration. */
 static void leading(double *basis, const double *cov, uint32_t n)
 {
     double *next = cli_alloc(n, sizeof *next);
@@ -60,7 +61,7 @@ static void leading(double *basis, const double *cov, uint32_t n)
             memcpy(v, next, n * sizeof *v);
             tidy(v, basis, k, n);
         }
-        /* A component has no sign of its own: let its largest weight be positive. */
+        /* The sign of a component is arbitrary: make its largest weight positive. */
         uint32_t top = 0;
         for (uint32_t i = 0; i < n; i++)
             top = fabs(v[i]) > fabs(v[top]) ? i : top;
@@ -188,8 +189,10 @@ static int read_part(double *out, fovea_tensors *file, const char *path, const c
 {
     fovea_tensor t;
     if (!fovea_tensors_find(file, name, &t) || t.elements != n)
-        return cli_fail(CLI_INPUT, "%s: is not a basis of features, which --pca-basis writes",
-                        path);
+        return cli_fail(
+            CLI_INPUT,
+            "%s: is not a basis of features; --pca-basis writes one if the file does not exist",
+            path);
     float *values = cli_alloc(n, sizeof *values);
     const int code = cli_check(fovea_tensors_read(&t, 0, n, values));
     for (size_t i = 0; i < n; i++)

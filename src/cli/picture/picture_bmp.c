@@ -1,5 +1,5 @@
-/* picture_bmp.c: BMP of every depth, with a palette, bit fields or run lengths, as Pillow reads it.
- */
+/* picture_bmp.c: reads BMP of every depth, with a palette, bit fields or run lengths, with the same
+ * result as Pillow. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,15 +11,15 @@ enum { RAW = 0, RLE8 = 1, RLE4 = 2, BIT_FIELDS = 3 };
 struct bmp {
     const uint8_t *data;
     size_t size;
-    size_t header, pixels; /* the second header's size; where the pixels begin */
-    size_t behind;         /* where what comes before them ends */
+    size_t header, pixels; /* size of the second header; offset of the pixels */
+    size_t behind;         /* offset after the headers and the palette */
     uint64_t width, height;
     uint32_t bits, compression, colours;
     bool downwards; /* the first row is the upper one */
     uint8_t palette[256][4];
-    /* Where R, G, B and alpha are in the four bytes of a pixel; alpha -1: there is none. */
+    /* Byte index of R, G, B and alpha in a pixel of four bytes; alpha -1: not present. */
     int place[4];
-    bool green6; /* of 16 bits, six are green */
+    bool green6; /* in 16 bits, green has six bits, not five */
 };
 
 static uint32_t number(const uint8_t *p, size_t bytes)
@@ -78,13 +78,13 @@ static int check_kind(const struct bmp *bmp, const char *path)
     if ((how == RLE8 && bits != 8) || (how == RLE4 && bits != 4) ||
         (how == BIT_FIELDS && bits < 16))
         return cli_fail(CLI_INPUT,
-                        "%s: is a BMP with %s and %u bits per pixel, which is nothing "
-                        "that there is",
+                        "%s: is a BMP with %s and %u bits per pixel, a combination that the format "
+                        "does not have",
                         path, names[how], bits);
     return CLI_OK;
 }
 
-/* Which bytes the bit fields mean. */
+/* Finds which bytes of a pixel the bit fields select. */
 static int read_fields(struct bmp *bmp, const char *path)
 {
     const uint8_t *info = bmp->data + FILE_HEADER;
@@ -124,8 +124,10 @@ static int read_palette(struct bmp *bmp, const char *path)
     const size_t entry = bmp->header == OS2_HEADER ? 3 : 4, at = FILE_HEADER + bmp->header;
     const size_t colours = bmp->colours ? bmp->colours : (size_t)1 << bmp->bits;
     if (colours > 256)
-        return cli_fail(CLI_INPUT, "%s: is a BMP with %zu colours in its palette", path, colours);
-    bool ramp = true; /* each colour is grey, and its own place */
+        return cli_fail(CLI_INPUT,
+                        "%s: is a BMP with %zu colours in its palette; 1 to 256 can be read", path,
+                        colours);
+    bool ramp = true; /* whether colour i is grey with value i */
     for (size_t i = 0; i < colours && bmp->size - at >= (i + 1) * entry; i++) {
         const uint8_t *from = bmp->data + at + i * entry;
         for (size_t c = 0; c < 3; c++) {
@@ -133,7 +135,8 @@ static int read_palette(struct bmp *bmp, const char *path)
             ramp &= from[2 - c] == i;
         }
     }
-    for (size_t i = colours; ramp && i < 256; i++) /* it goes on; others with black */
+    /* A short palette that is a ramp so far continues as one; others continue with black. */
+    for (size_t i = colours; ramp && i < 256; i++)
         memset(bmp->palette[i], (int)i, 3);
     if (bmp->pixels == at)
         bmp->pixels += entry * colours;
@@ -181,7 +184,7 @@ static int read_raw(const struct bmp *bmp, const cli_image *out, const char *pat
 {
     const uint64_t bytes = (bmp->width * bmp->bits + 7) / 8, row = (bytes + 3) / 4 * 4;
     const uint64_t all =
-        (bmp->height - 1) * row + bytes; /* what fills up the last may be missing */
+        (bmp->height - 1) * row + bytes; /* padding of the last row may be missing */
     if (bmp->pixels > bmp->size || bmp->size - bmp->pixels < all)
         return picture_bad(path, "the file ends early");
     const uint8_t *from = bmp->data + bmp->pixels;
@@ -192,7 +195,7 @@ static int read_raw(const struct bmp *bmp, const cli_image *out, const char *pat
     return CLI_OK;
 }
 
-/* Pixels that nothing is said of have the palette's first colour. */
+/* Decodes run lengths. Pixels that are skipped get the palette's first colour. */
 static int read_runs(const struct bmp *bmp, const cli_image *out, const char *path)
 {
     enum { LINE = 0, END = 1, MOVE = 2 };

@@ -1,5 +1,6 @@
-/* picture_files.h: readers of picture files in memory, for images.c. They return an exit code, and
- * with CLI_OK the pixels as the file has them: `orientation`, EXIF's, is left to the caller. */
+/* picture_files.h: readers of picture files in memory, for images.c. They return an exit code and,
+ * with CLI_OK, the pixels as stored in the file; the caller applies `orientation`, which is EXIF's
+ * number. */
 #ifndef FOVEA_CLI_PICTURE_FILES_H
 #define FOVEA_CLI_PICTURE_FILES_H
 
@@ -12,7 +13,7 @@ struct picture_bytes {
     size_t size, at;
 };
 
-/* What the first bytes of a file say. */
+/* What the first bytes of a file say about its format. */
 enum picture_format {
     PICTURE_UNKNOWN,
     PICTURE_OTHER, /* known, and not read */
@@ -28,24 +29,25 @@ enum picture_format {
 struct picture_kind {
     enum picture_format format;
     const char *name;   /* "a GIF"; NULL: not known */
-    const char *remedy; /* of what is not read; else NULL */
+    const char *remedy; /* how to convert a format that cannot be read; else NULL */
 };
 
-enum { PICTURE_HEAD = 256 }; /* bytes that tell all formats apart */
+/* bytes at the beginning of a file that suffice to tell all formats apart */
+enum { PICTURE_HEAD = 256 };
 
 bool picture_is_read(enum picture_format format); /* here */
 struct picture_kind picture_recognise(const uint8_t *head, size_t size);
 
-/* What a file is read as; the number is how many bytes a pixel then has. */
+/* What a file is read as; the value is the number of bytes per pixel. */
 enum picture_what { PICTURE_INDICES = 1, PICTURE_DEPTHS = 2, PICTURE_COLOURS = 3 };
 
 /* "path: what"; returns CLI_INPUT. */
 int picture_bad(const char *path, const char *what);
-/* Memory for pixels, to be freed; NULL: there is none. Of a large picture in large pages where
- * there are such: small ones take as long to come as a third of the decoding of a JPEG. */
+/* Allocates memory for pixels; NULL: out of memory. Large pictures use large pages where the system
+ * has them: mapping small pages takes up to a third of the time of decoding a JPEG. */
 uint8_t *picture_alloc(size_t bytes);
-/* Allocates the pixels that the header announces; `pixels_per_byte`: how many pixels a byte of a
- * valid file can encode at most. */
+/* Allocates the pixels that the header announces. `pixels_per_byte`: the most pixels that a byte of
+ * a valid file can encode, to refuse absurd headers. */
 int picture_begin(cli_image *out, const char *path, const struct picture_bytes *b, uint64_t width,
                   uint64_t height, uint64_t pixels_per_byte);
 
@@ -56,7 +58,7 @@ static inline uint8_t picture_share(uint32_t a, uint32_t b)
     return (uint8_t)(((x >> 8) + x) >> 8);
 }
 
-/* A number as a byte: cut at 0 and 255, without what follows the point. */
+/* Converts a number to a byte: clamped to 0 to 255, the fraction dropped. */
 static inline uint8_t picture_cut(double v)
 {
     return (uint8_t)(v > 0 ? v < 255 ? v : 255 : 0);
@@ -65,7 +67,8 @@ static inline uint8_t picture_cut(double v)
 /* What cli_images_on_white was told. */
 extern bool picture_on_white;
 
-/* A pixel: without its alpha, as Pillow's convert("RGB") has it, or as Pillow lays it on white. */
+/* Stores a pixel: drops alpha, as Pillow's convert("RGB") does, or blends with white, as Pillow
+ * does when pasting on white. */
 static inline void picture_put(uint8_t *to, const uint8_t *rgb, uint8_t alpha)
 {
     for (int c = 0; c < 3; c++) {
@@ -74,13 +77,13 @@ static inline void picture_put(uint8_t *to, const uint8_t *rgb, uint8_t alpha)
     }
 }
 
-/* Grey bytes at the beginning of `rgb` become R, G, B. */
+/* Expands grey bytes at the beginning of `rgb` to R, G, B, in place. */
 void picture_spread_grey(uint8_t *rgb, size_t pixels);
 
-/* Reports once how grey of more than 8 bits is converted. */
+/* Reports, once per run, how grey of more than 8 bits is converted. */
 void picture_tell_deep(const char *path, uint32_t bits);
 
-/* R, G, B of ink that covers C, M, Y, K of 255. */
+/* Converts ink coverage C, M, Y, K, 0 to 255, to R, G, B. */
 static inline void picture_cmyk(uint8_t *to, uint8_t c, uint8_t m, uint8_t y, uint8_t k)
 {
     const uint8_t light = 255 - k;
@@ -89,18 +92,18 @@ static inline void picture_cmyk(uint8_t *to, uint8_t c, uint8_t m, uint8_t y, ui
     to[2] = light - picture_share(y, light);
 }
 
-/* WebP and TIFF have no such bound for areas of one colour; this one lets 2^28 pixels of a KiB be,
- * and keeps a few bytes from claiming them. */
+/* WebP and TIFF have no bound for areas of a single colour. This value lets a file of 1 KiB have
+ * 2^28 pixels, but stops files of a few bytes from claiming as many. */
 #define PICTURE_FLAT_PIXELS_PER_BYTE (UINT64_C(1) << 18)
 
 int picture_read_jpeg(cli_image *out, const char *path, const struct picture_bytes *b,
                       int *orientation);
 int picture_read_png(cli_image *out, const char *path, struct picture_bytes *b,
                      enum picture_what what, int *orientation);
-/* Of an animation the first frame. */
+/* Reads the first frame of an animation. */
 int picture_read_webp(cli_image *out, const char *path, const struct picture_bytes *b,
                       int *orientation);
-/* The first picture of the file. */
+/* Reads the first picture of the file. */
 int picture_read_tiff(cli_image *out, const char *path, const struct picture_bytes *b,
                       int *orientation);
 int picture_read_bmp(cli_image *out, const char *path, const struct picture_bytes *b);

@@ -1,9 +1,9 @@
-/* picture_jpeg.c: JPEG, by libjpeg, with the pixels that Pillow gives: libjpeg's defaults, CMYK as
- * Adobe stores it; files that make libjpeg warn are read.
+/* picture_jpeg.c: reads JPEG by libjpeg, with the same pixels as Pillow: libjpeg's defaults, CMYK
+ * as Adobe stores it; warnings of libjpeg do not stop it.
  *
- * Large pictures are decoded in parts at the same time. Where the codes of a row begin is known
- * when those above it have been read, so each part reads these too but makes no pixels of them,
- * which takes less than half as long; the further down, the smaller a part is.
+ * Large pictures are decoded in parts by several threads. To find where the codes of a row begin,
+ * all codes above must be read. So each part reads the codes above it without making pixels, which
+ * takes less than half the time; lower parts are therefore smaller.
  */
 #ifdef __linux__
 #define _GNU_SOURCE /* sched_getaffinity */
@@ -25,13 +25,15 @@
 
 #include <jpeglib.h>
 
-/* Pixels that one byte of a valid file can stand for, at most: six bits are a block of 16x16. */
+/* Most pixels that one byte of a valid file can encode: a block of 16x16 takes at least six
+ * bits. */
 #define PIXELS_PER_BYTE 512
-/* Every scan of a progressive file goes over all pixels, and takes a few bytes. */
+/* Every scan of a progressive file processes all pixels, but can be a few bytes long; so their
+ * number is limited. */
 #define SCANS_MOST 500
 
-#define TWO_PARTS_PIXELS (1 << 20) /* fewer do not pay for a thread */
-#define CODES_SHARE 0.6            /* of the time for a row: reading its codes */
+#define TWO_PARTS_PIXELS (1 << 20) /* with fewer pixels a thread is not worth its cost */
+#define CODES_SHARE 0.6            /* share of the time for a row that reading its codes takes */
 
 static const char ends_early[] = "the file ends early";
 
@@ -66,7 +68,7 @@ static void nothing(j_decompress_ptr jpeg)
 static boolean no_more(j_decompress_ptr jpeg)
 {
     (void)jpeg;
-    return FALSE; /* which ends a decoder's call without a result */
+    return FALSE; /* makes libjpeg's function return without a result */
 }
 
 static void skip(j_decompress_ptr jpeg, long n)
@@ -86,7 +88,8 @@ static void limit_scans(j_common_ptr jpeg)
     longjmp(d->back, 1);
 }
 
-/* Reads the header; false: the file ends. Here and below a failure of libjpeg goes to d->back. */
+/* Reads the header; false: the file ends within it. Here and below, errors of libjpeg jump to
+ * d->back. */
 static bool begin(struct decoder *d, const struct picture_bytes *b)
 {
     j_decompress_ptr j = &d->jpeg;
@@ -115,7 +118,7 @@ static bool begin(struct decoder *d, const struct picture_bytes *b)
 
 /* ---- rows ---- */
 
-/* Of C, M, Y, K as Adobe stores them: light rather than ink. */
+/* Converts C, M, Y, K as Adobe stores them, as light instead of ink. */
 static void colours_of_cmyk(uint8_t *to, const uint8_t *from, size_t pixels)
 {
     for (; pixels > 0; pixels--, from += 4, to += 3)
@@ -123,7 +126,7 @@ static void colours_of_cmyk(uint8_t *to, const uint8_t *from, size_t pixels)
                      (uint8_t)~from[3]);
 }
 
-/* Some rows of the picture, and what became of them. */
+/* A range of rows, and the result of decoding it. */
 struct part {
     const struct picture_bytes *file;
     const cli_image *out;
@@ -132,8 +135,8 @@ struct part {
     struct decoder decoder;
 };
 
-/* Up to the part's first row, with libjpeg's rows going to `row`. The last ones before it are
- * decoded: colours are interpolated between rows. */
+/* Skips to the part's first row; `row` receives rows that are not needed. The last few skipped rows
+ * are decoded, because colours are interpolated between rows. */
 static bool pass_over(j_decompress_ptr j, uint32_t rows, JSAMPROW row)
 {
 #ifdef LIBJPEG_TURBO_VERSION
@@ -196,7 +199,7 @@ struct header {
     bool once;             /* one scan has everything */
 };
 
-/* Apart from the caller, whose variables a longjmp would leave undefined. */
+/* A separate function, as a longjmp would leave the caller's variables undefined. */
 static bool read_header(struct header *out, struct decoder *d, const struct picture_bytes *b)
 {
     memcpy(d->text, ends_early, sizeof ends_early);
@@ -209,7 +212,8 @@ static bool read_header(struct header *out, struct decoder *d, const struct pict
     return read;
 }
 
-/* The first row of the lower part, where both take as long; 0: the picture is decoded in one. */
+/* The first row of the lower part, chosen so that both parts take equally long; 0: decode the
+ * picture in one part. */
 static uint32_t cut(const struct header *h)
 {
     const uint32_t block = (uint32_t)h->block;

@@ -1,5 +1,5 @@
-/* picture_kind.c: what a file is, by the bytes it begins with, whatever its name is; and which
- * files of a folder are pictures. */
+/* picture_kind.c: recognises files by their first bytes, whatever their names are, and finds the
+ * pictures in a folder. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 #include "cli/picture/picture_files.h"
 
-/* Bytes at a place of the file. Longer signatures come before those that they begin with. */
+/* Bytes at an offset of the file. A longer signature is listed before any that it begins with. */
 struct signature {
     size_t at, size;
     const char *bytes;
@@ -19,7 +19,7 @@ struct signature {
 
 #define CONVERT "convert it to PNG or JPEG"
 #define FRAMES                                                                                     \
-    "ffmpeg makes frames of it: ffmpeg -v error -i FILE -f image2pipe -c:v ppm - | fovea run "     \
+    "make frames of it with ffmpeg: ffmpeg -v error -i FILE -f image2pipe -c:v ppm - | fovea run " \
     "MODEL - --raw ppm"
 #define AT(at, bytes, format, name, remedy)                                                        \
     {                                                                                              \
@@ -94,10 +94,11 @@ static const struct signature signatures[] = {
     OTHER(0, "<html", "a web page", "download the picture itself"),
 };
 
-/* What two or three letters could also begin by chance. */
+/* Further checks for signatures of two or three letters, which a file could begin with by
+ * chance. */
 static bool fits(const struct signature *s, const uint8_t *head, size_t size)
 {
-    if (s->format == PICTURE_BMP) /* the size of its second header, in four bytes */
+    if (s->format == PICTURE_BMP) /* the size of the second header, a number of four bytes */
         return size >= 18 && head[15] < 2 && !head[16] && !head[17];
     if (s->format == PICTURE_PNM || strncmp(s->bytes, "P7", 2) == 0)
         return size >= 3 && (head[2] == '#' || (head[2] && strchr(" \t\r\n\v\f", head[2])));
@@ -124,13 +125,13 @@ struct picture_kind picture_recognise(const uint8_t *head, size_t size)
 
 /* ---- files, folders ---- */
 
-/* What the first bytes of the file say; *why, where no format is known: why. */
+/* Recognises a file by its first bytes; if it has no known format, *why says why. */
 static struct picture_kind recognise_file(const char *path, const char **why)
 {
     const struct picture_kind unknown = {.format = PICTURE_UNKNOWN};
     uint8_t head[PICTURE_HEAD];
     struct stat st;
-    *why = "no file"; /* a pipe could be waited for without end */
+    *why = "no file"; /* opening a pipe could block forever */
     if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
         return unknown;
     FILE *f = fopen(path, "rb");
@@ -149,8 +150,8 @@ bool cli_is_y4m(const char *path)
     return recognise_file(path, &why).format == PICTURE_Y4M;
 }
 
-/* A name that says that the file is one of the formats that are read: where that is not so, it is
- * no other file but a broken one. */
+/* Whether the name ends like that of a readable format. If the content does not match, the file
+ * counts as a broken picture, not as another kind of file. */
 static bool claims_to_be_a_picture(const char *name)
 {
     static const char *const endings[] = {"jpg",  "jpeg", "jpe",  "jfif", "png",
@@ -163,8 +164,8 @@ static bool claims_to_be_a_picture(const char *name)
     return false;
 }
 
-/* NULL: a picture, or what should be one; else what it is instead. Hidden files that are not
- * pictures, as macOS leaves them next to others, are "". */
+/* NULL if the file is a picture or has a picture's name, else what it is instead. "" for hidden
+ * files that are not pictures, such as those that macOS creates. */
 static const char *other_than_picture(const char *path, const char *name)
 {
     const char *why;

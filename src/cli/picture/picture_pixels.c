@@ -1,5 +1,5 @@
-/* picture_pixels.c: what the readers of picture_files.h share: memory for pixels, and conversions
- * of pixels. */
+/* picture_pixels.c: code that the readers of picture_files.h share: memory for pixels, and
+ * conversions of pixels. */
 #ifdef __linux__
 #define _GNU_SOURCE /* MADV_HUGEPAGE */
 #endif
@@ -68,10 +68,9 @@ void picture_tell_deep(const char *path, uint32_t bits)
 {
     static bool told;
     if (!told)
-        cli_tell(
-            "%s: grey of %u bits, of which all above 255 is white, as in Pillow; scale it to 8 "
-            "bits before",
-            path, bits);
+        cli_tell("%s: is grey of %u bits; all values above 255 become white, as in Pillow; scale "
+                 "it to 8 bits to avoid this",
+                 path, bits);
     told = true;
 }
 

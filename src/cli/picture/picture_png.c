@@ -1,4 +1,4 @@
-/* picture_png.c: PNG in, by libpng, with the pixels that Pillow gives; and out. */
+/* picture_png.c: reads PNG by libpng, with the same pixels as Pillow, and writes it. */
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,10 +13,10 @@
 
 #ifdef CLI_PNG
 
-/* Pixels that one byte of a valid file can stand for, at most: deflate shrinks 1032-fold at best
- * and a byte holds 8 pixels. A header that claims more is refused before anything is allocated. */
+/* Most pixels that one byte of a valid file can encode: deflate compresses at most 1032-fold, and a
+ * byte holds 8 pixels. A header that claims more is refused before anything is allocated. */
 #define PIXELS_PER_BYTE (1032 * 8)
-#define TEXT_MOST (1 << 20) /* bytes of a text, as Pillow has it */
+#define TEXT_MOST (1 << 20) /* limit for a text in bytes, the same as Pillow's */
 
 struct reader {
     struct picture_bytes *b;
@@ -57,7 +57,7 @@ struct png {
     uint32_t width;
     int type, bits;
     uint8_t palette[256][4]; /* with alpha */
-    int hidden[3];           /* what is transparent, as Pillow compares it; -1: nothing */
+    int hidden[3];           /* the transparent colour, as Pillow compares it; -1: none */
 };
 
 static struct png describe(png_structp png, png_infop info)
@@ -90,8 +90,8 @@ static struct png describe(png_structp png, png_infop info)
     return p;
 }
 
-/* One row of bytes or, of 16 bits, of pairs of bytes, the high one first. Of grey with 16 bits what
- * is above 255 is white; of colours the high byte is taken. */
+/* Converts a row of bytes or, with 16 bits, of pairs of bytes, high byte first. For grey with 16
+ * bits, values above 255 become white; for colours the high byte is used. */
 static void convert_row(uint8_t *to, const uint8_t *from, const struct png *p)
 {
     const size_t bytes = p->bits == 16 ? 2 : 1;
@@ -119,9 +119,9 @@ static int check_kind(const struct reader *r, png_structp png, png_infop info)
     const bool palette = png_get_color_type(png, info) == PNG_COLOR_TYPE_PALETTE;
     const bool deep = png_get_bit_depth(png, info) == 16;
     if (r->what == PICTURE_INDICES && (deep || !(grey || palette)))
-        return picture_bad(r->path,
-                           "is a PNG with colours or 16 bits; classes are grey values or a "
-                           "palette's places");
+        return picture_bad(
+            r->path,
+            "is a PNG with colours or 16 bits; classes must be grey values or palette indices");
     if (r->what == PICTURE_DEPTHS && !(deep && grey))
         return picture_bad(r->path, "is not a grey PNG of 16 bits, as depths are");
     return CLI_OK;
@@ -135,12 +135,13 @@ static int read_pixels(cli_image *out, struct reader *r, png_structp png, png_in
     png_set_chunk_malloc_max(png, TEXT_MOST);
     png_read_info(png, info);
     const uint64_t width = png_get_image_width(png, info), height = png_get_image_height(png, info);
-    /* The pixels have a check sum over all of them; those of their parts, Pillow passes over. */
+    /* Checksums of single chunks are ignored, as in Pillow; the pixels have a checksum over all of
+     * them. */
     png_set_crc_action(png, PNG_CRC_QUIET_USE, PNG_CRC_QUIET_USE);
     CLI_TRY(check_kind(r, png, info));
     CLI_TRY(picture_begin(out, r->path, r->b, width, height, PIXELS_PER_BYTE));
     const uint16_t one = 1;
-    if (r->what == PICTURE_DEPTHS && *(const uint8_t *)&one) /* files have the high byte first */
+    if (r->what == PICTURE_DEPTHS && *(const uint8_t *)&one) /* files store the high byte first */
         png_set_swap(png);
     png_set_packing(png);
     if (r->what == PICTURE_COLOURS && png_get_color_type(png, info) == PNG_COLOR_TYPE_GRAY)
@@ -149,7 +150,8 @@ static int read_pixels(cli_image *out, struct reader *r, png_structp png, png_in
     const bool interlaced = png_set_interlace_handling(png) > 1;
     png_read_update_info(png, info);
     const size_t row = png_get_rowbytes(png, info);
-    /* Rows that are as wanted go to their place, others by way of one or, interlaced, all. */
+    /* Rows in the wanted format are decoded in place. Others go through a buffer of one row, or of
+     * all rows if the file is interlaced. */
     const bool direct = r->what != PICTURE_COLOURS ||
                         (p.type == PNG_COLOR_TYPE_RGB && p.bits == 8 && p.hidden[0] < 0);
     if (!direct && !(r->samples = malloc(interlaced ? (size_t)height * row : row)))
@@ -170,12 +172,12 @@ static int read_pixels(cli_image *out, struct reader *r, png_structp png, png_in
     if (r->what == PICTURE_COLOURS && p.type == PNG_COLOR_TYPE_GRAY && p.bits == 16)
         picture_tell_deep(r->path, 16);
     r->done = true;
-    png_read_end(png, info); /* for what it says after them */
+    png_read_end(png, info); /* reads texts that follow the pixels, for the orientation */
     return CLI_OK;
 }
 
-/* Apart from the caller, whose variables a longjmp would leave undefined. What is wrong after the
- * pixels takes nothing from them. */
+/* A separate function, as a longjmp would leave the caller's variables undefined. Errors after the
+ * pixels are ignored. */
 static int decode(cli_image *out, struct reader *r, png_structp png, png_infop info)
 {
     if (setjmp(r->back))
@@ -193,7 +195,8 @@ static int digit(char c)
                                   : -1;
 }
 
-/* Of a text of three lines, the first of which is empty, and then hexadecimal digits. */
+/* Reads the orientation from a text of three lines: an empty one, its length, and the profile in
+ * hexadecimal. */
 static int orientation_of_profile(const char *text)
 {
     for (int lines = 0; *text && lines < 3; text++)

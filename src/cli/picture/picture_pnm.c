@@ -1,21 +1,20 @@
-/* picture_pnm.c: PBM, PGM and PPM, in text or in bytes and with any largest value, and PFM of one
- * channel, as Pillow reads them.
- */
+/* picture_pnm.c: reads PBM, PGM and PPM, in text or binary and with any maximum value, and PFM of
+ * one channel, with the same result as Pillow. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/picture/picture_files.h"
 
-enum { TOKEN = 10 }; /* characters of a number at most, as Pillow has it */
+enum { TOKEN = 10 }; /* most characters of a number, the same as in Pillow */
 
 static bool is_space(uint8_t c)
 {
     return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-/* The next word of the header, which one white space ends; comments may be anywhere. false: there
- * is none, or it is too long. */
+/* Reads the next word of the header and the white space after it; skips comments. false: not found,
+ * or too long. */
 static bool word(struct picture_bytes *b, char out[TOKEN + 1])
 {
     size_t n = 0;
@@ -53,7 +52,7 @@ struct pnm {
     bool text, bits;
     size_t channels;
     int64_t width, height, top;
-    double scale; /* of a PFM; below 0: the lowest byte comes first */
+    double scale; /* of a PFM; negative: little endian */
 };
 
 static int read_header(struct pnm *out, const char *path, struct picture_bytes *b)
@@ -84,7 +83,7 @@ static int read_header(struct pnm *out, const char *path, struct picture_bytes *
 
 /* ---- samples ---- */
 
-/* 0 to 255. Of grey with more than 8 bits the high byte of 16. */
+/* Scales a sample to 0 to 255. If grey has more than 8 bits, the high byte of 16 is used. */
 static uint8_t sample(const struct pnm *p, int64_t v)
 {
     const bool deep = p->top > 255 && p->channels == 1;
@@ -93,7 +92,7 @@ static uint8_t sample(const struct pnm *p, int64_t v)
     return (uint8_t)(deep ? whole_number >> 8 : whole_number);
 }
 
-/* The next number of a text; of a PBM the next digit. -1: there is none. */
+/* The next number of a text file, or for PBM the next digit; -1: not found. */
 static int64_t number(const struct pnm *p, struct picture_bytes *b)
 {
     size_t digits = 0;
@@ -119,7 +118,7 @@ static int64_t number(const struct pnm *p, struct picture_bytes *b)
     return digits ? v : -1;
 }
 
-/* With `stored` a sample as it is in the file; both are of at most 8 bits then. */
+/* With `stored`, samples keep the values of the file, which then have at most 8 bits. */
 static int read_text(uint8_t *to, size_t samples, const struct pnm *p, struct picture_bytes *b,
                      bool stored, const char *path)
 {
@@ -128,8 +127,9 @@ static int read_text(uint8_t *to, size_t samples, const struct pnm *p, struct pi
         if (v > p->top)
             return picture_bad(path, "has a number above its largest value");
         if (v < 0)
-            return picture_bad(path, b->at < b->size ? "has something else between its numbers"
-                                                     : "the file ends early");
+            return picture_bad(path, b->at < b->size
+                                         ? "has other characters than digits between its numbers"
+                                         : "the file ends early");
         to[i] = p->bits ? (uint8_t)(v ? 0 : 255) : stored ? (uint8_t)v : sample(p, v);
     }
     return CLI_OK;
@@ -143,7 +143,7 @@ static void read_bits(uint8_t *to, const uint8_t *from, const struct pnm *p)
             *to++ = from[x / 8] >> (7 - x % 8) & 1 ? 0 : 255;
 }
 
-/* Rows from the lowest up, cut to 0 to 255. */
+/* Reads rows from the lowest up, clamped to 0 to 255. */
 static void read_floats(uint8_t *to, const uint8_t *from, const struct pnm *p)
 {
     const size_t width = (size_t)p->width, height = (size_t)p->height;
@@ -187,7 +187,7 @@ int picture_read_pnm(cli_image *out, const char *path, struct picture_bytes *b,
     CLI_TRY(read_header(&p, path, b));
     const bool classes = what == PICTURE_INDICES;
     if (classes && (p.bits || p.kind == 'f' || p.channels != 1 || p.top > 255))
-        return picture_bad(path, "is not a PGM of 8 bits, as classes are");
+        return picture_bad(path, "is not a PGM of 8 bits, which masks of classes must be");
     CLI_TRY(picture_begin(out, path, b, (uint64_t)p.width, (uint64_t)p.height, 8));
     CLI_TRY(read_samples(out->rgb, &p, b, classes, path));
     if (!classes && p.channels == 1)

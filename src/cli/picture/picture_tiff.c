@@ -1,7 +1,7 @@
-/* picture_tiff.c: TIFF, by libtiff, with the pixels that Pillow gives.
+/* picture_tiff.c: reads TIFF by libtiff, with the same pixels as Pillow.
  *
- * libtiff's own conversion to colours is taken of Y, Cb, Cr alone: of everything else it makes
- * other colours than Pillow. Here strips and tiles are read as samples, and a row of these becomes
+ * libtiff's own conversion to colours is used for Y, Cb, Cr only; for all else its colours differ
+ * from Pillow's. So this file reads strips and tiles as samples, and converts rows of samples to
  * colours.
  */
 #include <stdarg.h>
@@ -17,7 +17,7 @@
 
 #ifdef CLI_TIFF
 
-/* ---- a file in memory, and what libtiff said of it first ---- */
+/* ---- a file in memory, and libtiff's first error about it ---- */
 
 struct source {
     const uint8_t *data;
@@ -83,9 +83,9 @@ struct tiff {
     const char *path;
     uint32_t width, height;
     uint16_t photometric, bits, samples, format, compression;
-    uint16_t colours; /* colour samples: neither alpha nor other extra ones */
+    uint16_t colours; /* colour samples per pixel, without alpha and other extra samples */
     enum alpha alpha;
-    bool planes;      /* each sample has strips or tiles of its own */
+    bool planes;      /* each sample has its own strips or tiles */
     uint16_t *map[3]; /* of a palette */
 };
 
@@ -123,7 +123,8 @@ static bool are_read(const struct tiff *t)
     const uint16_t bits = t->bits, format = t->format;
     if (t->samples < t->colours || t->samples > SAMPLES_MOST)
         return false;
-    if (t->photometric == PHOTOMETRIC_MINISWHITE && bits > 8) /* Pillow does not turn it round */
+    /* Pillow does not invert such values */
+    if (t->photometric == PHOTOMETRIC_MINISWHITE && bits > 8)
         return false;
     if (t->photometric == PHOTOMETRIC_PALETTE)
         return format == SAMPLEFORMAT_UINT &&
@@ -170,7 +171,7 @@ static int describe(struct tiff *t)
         return cli_fail(CLI_INPUT, "%s: is a TIFF of %s; convert it to R, G, B", t->path,
                         kind_name(t->photometric));
     }
-    /* Of a fourth colour of which nothing is said Pillow takes it that it is alpha. */
+    /* Pillow treats a fourth sample of unknown meaning as alpha. */
     if (t->samples > t->colours && t->photometric != PHOTOMETRIC_SEPARATED)
         t->alpha = extras == 0                           ? ALPHA
                    : extra[0] == EXTRASAMPLE_ASSOCALPHA  ? MULTIPLIED
@@ -180,7 +181,7 @@ static int describe(struct tiff *t)
         return refuse_samples(t);
     if (t->photometric == PHOTOMETRIC_PALETTE &&
         !TIFFGetField(t->file, TIFFTAG_COLORMAP, &t->map[0], &t->map[1], &t->map[2]))
-        return picture_bad(t->path, "is a TIFF without the palette that it speaks of");
+        return picture_bad(t->path, "is a TIFF with palette colours but without a palette");
     return CLI_OK;
 }
 
@@ -247,7 +248,8 @@ static void colours_of(uint8_t *to, const struct tiff *t, const uint32_t *v)
     picture_put(to, c, alpha);
 }
 
-/* `width` pixels; with planes the samples of a pixel are `plane_stride` bytes from each other. */
+/* Converts a row of `width` pixels; with planes, the samples of a pixel are `plane_stride` bytes
+ * from each other. */
 static void convert_row(uint8_t *to, const uint8_t *from, uint32_t width, size_t plane_stride,
                         const struct tiff *t)
 {
@@ -266,7 +268,7 @@ static void convert_row(uint8_t *to, const uint8_t *from, uint32_t width, size_t
 
 /* ---- strips, tiles ---- */
 
-/* One strip or tile, of each plane: place and size in pixels, bytes of a row and of all of it. */
+/* One strip or tile of each plane: position and size in pixels, bytes of a row and in all. */
 struct block {
     uint32_t x, y, width, height;
     size_t row, bytes;
@@ -302,7 +304,7 @@ static int read_blocks(const cli_image *out, const struct tiff *t)
     if (bytes <= 0 || row <= 0 || height == 0 || width == 0 || (uint64_t)row < wanted ||
         (uint64_t)bytes / height < wanted)
         return fault(t->path, t->source);
-    /* A tile is larger than the picture at the border only. */
+    /* Only tiles at the border can be larger than the picture. */
     if ((uint64_t)width * height > (uint64_t)t->width * t->height + (UINT64_C(1) << 22))
         return picture_bad(t->path, "is a TIFF with tiles that are larger than itself");
     uint8_t *samples = malloc((size_t)bytes * (t->planes ? t->samples : 1));
@@ -324,7 +326,7 @@ static int read_blocks(const cli_image *out, const struct tiff *t)
     return read ? CLI_OK : fault(t->path, t->source);
 }
 
-/* Y, Cb, Cr, of which a colour may be shared by several pixels. */
+/* Reads Y, Cb, Cr, where several pixels may share a colour. */
 static int read_by_libtiff(const cli_image *out, const struct tiff *t)
 {
     const size_t pixels = (size_t)t->width * t->height;

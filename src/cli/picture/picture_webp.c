@@ -22,7 +22,7 @@ struct chunk {
     size_t size;
 };
 
-/* The data of the first chunk of that name from byte `at` on; of size 0 where there is none. */
+/* The data of the first chunk with that name from byte `at` on; size 0: not found. */
 static struct chunk find(const uint8_t *in, size_t size, size_t at, const char *name)
 {
     while (size > at && size - at >= CHUNK_HEADER) {
@@ -54,7 +54,7 @@ static uint32_t three_bytes(const uint8_t *p)
     return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16;
 }
 
-/* A picture without animation, into rows of `out` from pixel (x, y) on. */
+/* Decodes a picture without animation into `out`, its first pixel at (x, y). */
 static bool decode(const cli_image *out, size_t x, size_t y, const uint8_t *data, size_t size,
                    bool alpha)
 {
@@ -71,10 +71,11 @@ static bool decode(const cli_image *out, size_t x, size_t y, const uint8_t *data
     return rgba != NULL;
 }
 
-/* The first frame of an animation, in its place of a picture that is transparent elsewhere. */
+/* Decodes the first frame of an animation to its position in a picture that is otherwise
+ * transparent. */
 static bool decode_frame(const cli_image *out, const struct picture_bytes *b)
 {
-    enum { FRAME_HEADER = 16 }; /* place, size, time, flags; then chunks of its own */
+    enum { FRAME_HEADER = 16 }; /* position, size, time, flags; chunks of the frame follow */
     WebPBitstreamFeatures has;
     const struct chunk frame = find(b->data, b->size, RIFF_HEADER, "ANMF");
     if (frame.size < FRAME_HEADER)
@@ -103,7 +104,7 @@ int picture_read_webp(cli_image *out, const char *path, const struct picture_byt
     *orientation = orientation_of(b);
     const bool read = has.has_animation ? decode_frame(out, b)
                                         : decode(out, 0, 0, b->data, b->size, has.has_alpha);
-    return read ? CLI_OK : picture_bad(path, "is a broken WebP, or one that ends early");
+    return read ? CLI_OK : picture_bad(path, "is a broken WebP, or ends early");
 }
 
 #else
