@@ -1,4 +1,4 @@
-/* detection.c: the outputs that boxes are decoded from. */
+/* detection.c: names the outputs from which boxes are decoded. */
 #include "models/detection.h"
 
 #include <stdio.h>

@@ -8,26 +8,27 @@
 
 struct fv_graph;
 
-#define FV_LEVELS 16u  /* of a neck or head, at most */
+#define FV_LEVELS 16u  /* maximum number of levels of a neck or head */
 #define FV_ANCHORS 32u /* of a place, at most */
 
-/* Boxes of anchors: mmdetection's AnchorGenerator, DeltaXYWHBBoxCoder and test_cfg. Output "cls.i"
- * has for every place of level i the logits of all classes, anchor after anchor, "box.i" four
+/* With anchors: mmdetection's AnchorGenerator, DeltaXYWHBBoxCoder and test_cfg. For every cell of
+ * level i, output "cls.i" has the logits of all classes, anchor after anchor, and "box.i" four
  * numbers for each anchor.
  *
- * Boxes of queries, as DETR has them: one level and one anchor of it. Output "logits" has a row of
- * all classes for every query, "pred_boxes" the centre, width and height of its box as shares of
- * the picture. nms_pre and max_per_img are equal; there is no suppression. */
+ * With queries, as in DETR: there are one level and one anchor. For every query, output "logits"
+ * has a row of all classes, and "pred_boxes" the centre, width and height of its box as fractions
+ * of the picture's size. nms_pre and max_per_img are equal; there is no suppression.
+ */
 typedef struct fv_detection {
     uint32_t levels, anchors, classes;
     bool of_queries;
-    float stride[FV_LEVELS];                /* pixels from place to place */
-    float anchor[FV_LEVELS][FV_ANCHORS][4]; /* x1 y1 x2 y2 at the first place */
-    float mean[4], std[4];                  /* of the four numbers */
-    bool clip;                              /* boxes end where the picture does */
-    uint32_t nms_pre;                       /* best of every level that are looked at */
+    float stride[FV_LEVELS];                /* pixels from cell to cell */
+    float anchor[FV_LEVELS][FV_ANCHORS][4]; /* x1 y1 x2 y2 of the anchors of the first cell */
+    float mean[4], std[4];                  /* of the four numbers of a box */
+    bool clip;                              /* boxes are clipped to the picture */
+    uint32_t nms_pre; /* how many boxes of every level, the best, are considered */
     float score_thr, iou_threshold;
-    float min_size; /* boxes whose sides are not above it are dropped; negative: none are */
+    float min_size; /* boxes with a side that is not larger are dropped; negative: all are kept */
     uint32_t max_per_img;
 } fv_detection;
 
@@ -35,16 +36,16 @@ typedef struct fv_detection {
 typedef struct fv_candidate {
     float logit, score;
     float box[4];
-    uint32_t level, place, label; /* place: an anchor of the level, cell by cell */
+    uint32_t level, place, label; /* place: number of the anchor in its level, cell by cell */
 } fv_candidate;
 
-/* 32-bit words that the candidates of a picture take. */
+/* Size of the memory for a picture's candidates, in 32-bit words. */
 static inline uint32_t fv_detection_scratch(const fv_detection *d)
 {
     return d->levels * d->nms_pre * (uint32_t)(sizeof(fv_candidate) / sizeof(uint32_t));
 }
 
-/* The output with the logits of a level, or with its boxes. */
+/* Name of the output with the logits, or with the boxes, of a level. */
 typedef struct fv_detection_name {
     char text[24];
 } fv_detection_name;

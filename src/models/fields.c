@@ -1,11 +1,11 @@
-/* fields.c: what the config.json of a model may say. */
+/* fields.c: the fields that the config.json of a model may have. */
 #include "models/fields.h"
 
 #include <string.h>
 
 #include "base/num.h"
 
-/* What transformers' configurations of these models hold, those of old versions included. */
+/* Fields of transformers' configurations of these models, also of old versions. */
 static const char transformers[] =
     "add_cross_attention=false apply_layernorm architectures attention_dropout "
     "attention_probs_dropout_prob bad_words_ids begin_suppress_tokens bos_token_id "
@@ -31,7 +31,8 @@ static const char transformers[] =
     "use_gated_mlp use_mask_token use_swiglu_ffn value_bias vision_config vision_config_dict "
     "vision_use_head";
 
-/* Arguments of timm's constructors that the tensors show, or that matter in training alone. */
+/* Arguments of timm's constructors whose values follow from the tensors, or that matter only in
+ * training. */
 static const char timm[] =
     "attn_drop_rate class_token depth drop_path_rate drop_rate dynamic_img_pad=false "
     "dynamic_img_size embed_dim fc_norm features_only global_pool head_init_scale img_size "
@@ -50,7 +51,7 @@ static const char pyramids[] =
     "patch_norm patch_size pretrained pretrained_cfg projection qk_scale qkv_bias sr_ratios "
     "test_cfg torch_dtype train_cfg transformers_version use_checkpoint window_size";
 
-/* ENOTSUP: what a file says of its quantisation. */
+/* Fails with ENOTSUP and a message that has the quantisation method of the file. */
 static fovea_status fail_quantised(const fv_config *c, const json_t *value)
 {
     static const char *const converted[] = {"torchao", "bitsandbytes", "compressed-tensors",

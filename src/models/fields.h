@@ -1,16 +1,17 @@
-/* fields.h: what config.json may say. A field that no reader knows may change the arithmetic. */
+/* fields.h: checks the fields of config.json. A field that no reader knows might change what the
+ * model computes. */
 #ifndef FOVEA_SRC_MODELS_FIELDS_H
 #define FOVEA_SRC_MODELS_FIELDS_H
 
 #include "checkpoint/field_list.h"
 
-/* ENOTSUP names a field of `vision`, where a model of transformers is described, or of timm's
- * "model_args", that is neither in the lists of their ViTs nor in `more` (NULL: none), or has a
- * value that is not supported. Fields listed under "ignore" in `own`, the section "fovea", pass.
- * `config` is the whole file. */
+/* ENOTSUP if `vision`, the section that describes a model of transformers, or timm's "model_args"
+ * has a field that is not in the lists for their ViTs nor in `more` (or NULL), or one with an
+ * unsupported value; the message names it. Fields listed under "ignore" in `own`, the section
+ * "fovea", pass. `config` is the whole file. */
 fovea_status fv_fields_check(const fv_config *config, const fv_config *vision, const fv_config *own,
                              const char *more);
-/* The same for a section that holds fields of `list` alone; `config` is the whole file. */
+/* The same for a section that may have only the fields of `list`; `config` is the whole file. */
 fovea_status fv_fields_check_section(const fv_config *section, const fv_config *config,
                                      const char *list);
 /* The same for MAViT, NaLaFormer or PolaFormer, whose configuration is the whole file. */

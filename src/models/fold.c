@@ -1,4 +1,4 @@
-/* fold.c: normalisations, scales and residuals worked into weights. */
+/* fold.c: folds normalisations, scales and residuals into weights. */
 #include "models/fold.h"
 
 #include <assert.h>
@@ -83,7 +83,7 @@ fovea_status fv_fold(fv_layer *l, fv_tensor_reader *t, const char *prefix, const
     return FOVEA_OK;
 }
 
-/* A vector of the model's own: `from` as often as a block has pixels. */
+/* Makes a vector that the model owns: `from`, repeated for every pixel of a block. */
 static fovea_status repeat(float **data, const fv_tensor **out, fovea_model *m, const float *from,
                            uint32_t n, uint32_t times)
 {

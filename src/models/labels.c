@@ -24,12 +24,12 @@ static fovea_status keep(char **out, const json_t *value)
     const fovea_status status = fv_mem_text(&text, shown ? shown : "", FV_MEM_MODEL);
     free(whole);
     FV_TRY(status);
-    fv_mem_free(*out); /* only now: a list of texts ends with its first NULL */
+    fv_mem_free(*out); /* not earlier: the list of texts would end at this NULL */
     *out = text;
     return FOVEA_OK;
 }
 
-/* The number that a key of "id2label" is. */
+/* Reads a key of "id2label" as a number. */
 static bool number_of(long long *out, const char *key)
 {
     char *end;

@@ -4,13 +4,13 @@
 
 #include "graph/emit.h"
 
-/* act(l in), `act` FV_EPI_* or 0. */
+/* Rows act(l in); `act` is FV_EPI_* or 0. */
 fv_view fv_layer_product(fv_builder *b, const char *label, const fv_layer *l, fv_view in,
                          uint32_t act, uint32_t rows);
 /* res + l in. */
 fv_view fv_layer_add(fv_builder *b, const char *label, const fv_layer *l, fv_view in, fv_view res,
                      uint32_t rows);
-/* l in to the rows `out`. */
+/* Writes l in to the rows `out`. */
 void fv_layer_write(fv_builder *b, const char *label, const fv_layer *l, fv_view in, fv_view out,
                     uint32_t rows);
 /* The norm of `in`. */

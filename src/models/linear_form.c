@@ -1,11 +1,12 @@
-/* linear_form.c: what may differ in the linear attentions of a model. */
+/* linear_form.c: reads and sets the parameters of a model's linear attentions. */
 #include "models/linear_form.h"
 
 #include <math.h>
 
 #define SECTION "fovea"
 
-/* A power under 1 has an infinite slope at 0: the least of NaLa's is lambda / 2. */
+/* The ranges of the parameters. A power below 1 has an infinite slope at 0; the smallest power of
+ * NaLa is lambda / 2. */
 static const struct {
     const char *key;
     double low, high;
@@ -58,7 +59,8 @@ fovea_status fv_linear_form_set(json_t *config, const char *file,
     if (good && f.heads)
         good = json_object_set_new(own, HEADS, json_integer(f.heads)) == 0;
     return good ? FOVEA_OK
-                : fv_fail(FOVEA_EFORMAT, "%s: \"%s\" is not a section that takes more keys", file,
+                : fv_fail(FOVEA_EFORMAT,
+                          "%s: keys cannot be added to \"%s\", which is not an object", file,
                           SECTION);
 }
 

@@ -1,5 +1,5 @@
-/* model.c: a model as an object: its life, what readers add to it, and what can be asked about it.
- * load.c makes it. */
+/* model.c: creating and freeing a model, what readers add to it, and the queries about it. load.c
+ * loads it. */
 #include "models/model.h"
 
 #include <stdarg.h>

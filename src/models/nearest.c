@@ -1,4 +1,4 @@
-/* nearest.c: names that are like one another. */
+/* nearest.c: finds the name that is most similar to another. */
 #include "models/nearest.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@
 
 uint32_t fv_nearest_distance(const char *a, const char *b)
 {
-    uint32_t row[LETTERS + 1]; /* of the beginnings of b, to that of a */
+    uint32_t row[LETTERS + 1]; /* distances from a prefix of a to each prefix of b */
     const uint32_t n = fv_min_u32((uint32_t)strlen(b), LETTERS);
     for (uint32_t k = 0; k <= n; k++)
         row[k] = k;

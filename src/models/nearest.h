@@ -1,4 +1,5 @@
-/* nearest.h: which type a checkpoint is most like, for messages about one that no family owns. */
+/* nearest.h: finds the model type that is most similar to a checkpoint's, for messages about a type
+ * that no family owns. */
 #ifndef FOVEA_SRC_NEAREST_H
 #define FOVEA_SRC_NEAREST_H
 
@@ -10,14 +11,15 @@ typedef struct fv_nearest {
     bool prefixed;             /* the prefix must be given by the caller: no reader removes it */
 } fv_nearest;
 
-/* vit_read.c: by the names of a ViT's tensors. False: it has none of them. */
+/* vit_read.c: finds it by the names of a ViT's tensors. False: the checkpoint has no such tensors.
+ */
 bool fv_vit_nearest(fv_nearest *out, const fv_source *source);
 
-/* Distance of two texts in letters that are added, left out or changed. */
+/* Edit distance of two texts: the number of letters to add, remove or change. */
 uint32_t fv_nearest_distance(const char *a, const char *b);
 
-/* The name in a list, "vit, deit, dinov2", that is most like `type`, as its length in bytes and
- * where it begins; 0: none is like it. */
+/* Finds the name in a list, such as "vit, deit, dinov2", that is most similar to `type`. Returns
+ * its length in bytes; *at is where it begins. 0: no name is similar. */
 size_t fv_nearest_name(const char **at, const char *list, const char *type);
 
 #endif

@@ -1,4 +1,5 @@
-/* preprocessing.c: the files that say how pictures are preprocessed, the first that does. */
+/* preprocessing.c: reads how pictures are preprocessed, from the first of several files that says
+ * so. */
 #include "models/preprocessing.h"
 
 #include <stdio.h>
@@ -17,7 +18,8 @@ const char *const fv_preprocessing_files[] = {NESTED, PLAIN, OPEN_CLIP, NULL};
 
 struct reading {
     fovea_model *m;
-    fv_config own; /* "fovea" of config.json; without an object there is none */
+    fv_config own; /* the section "fovea" of config.json; its object is NULL if there is no such
+                      section */
     const json_t *ignore;
     json_t *changes; /* "preprocess" of it, or NULL */
     char source[160];
@@ -29,7 +31,7 @@ static void say(struct reading *r, const char *file, const char *what)
              r->changes ? ", changed by \"fovea\" of config.json" : "");
 }
 
-/* Older files call it reduce_labels. */
+/* Reads "do_reduce_labels", which older files call "reduce_labels". */
 static fovea_status read_reduced(fovea_model *m, const fv_config *c)
 {
     bool reduced = m->info.reduced_labels != 0;
@@ -39,7 +41,7 @@ static fovea_status read_reduced(fovea_model *m, const fv_config *c)
     return FOVEA_OK;
 }
 
-/* Fields of a file of transformers, with what "fovea" has in their place. */
+/* Reads the fields of a file of transformers, some of which "fovea" may replace. */
 static fovea_status read_fields(struct reading *r, const char *file, const fv_config *fields)
 {
     fovea_model *m = r->m;
@@ -99,7 +101,7 @@ static fovea_status read_file(struct reading *r, const char *name,
     return status;
 }
 
-/* Without a file: what "fovea" alone says over what is usual. */
+/* Without a file: the family's default, as changed by the section "fovea". */
 static fovea_status assume(struct reading *r)
 {
     fovea_model *m = r->m;

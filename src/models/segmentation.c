@@ -8,15 +8,15 @@
 #include "models/tensor_reader.h"
 
 #define CLASSES 65536
-#define BATCH_NORM_EPS 1e-5 /* torch's, and of every head of mmsegmentation */
+#define BATCH_NORM_EPS 1e-5 /* the default of torch, used by every head of mmsegmentation */
 
 static const char output[] = "segmentation";
 
-/* What a head's tensors are called. */
+/* Names of a head's tensors. */
 struct form {
     const char *all;      /* all of them begin so */
     const char *linear;   /* weight and bias */
-    const char *norms[2]; /* batch normalisations of what it reads, one of them at most */
+    const char *norms[2]; /* possible names of a batch normalisation of its input */
 };
 
 static const struct form forms[] = {
@@ -48,7 +48,7 @@ static fovea_status read_norm(struct batch_norm *out, fv_tensor_reader *t, const
     return fv_reader_buffer(&out->var, t, "", stem, "running_var", c);
 }
 
-/* x = factor x + shift for every channel. */
+/* Computes factor and shift so that the normalisation of x is factor x + shift in every channel. */
 static fovea_status affine(float *factor, float *shift, const struct batch_norm *n,
                            const fv_tensor_reader *t)
 {
@@ -61,7 +61,7 @@ static fovea_status affine(float *factor, float *shift, const struct batch_norm 
     fovea_status status = FOVEA_OK;
     for (uint32_t i = 0; i < c && status == FOVEA_OK; i++) {
         if (!(shift[i] >= 0 && isfinite(shift[i])))
-            status = fv_fail(FOVEA_EFORMAT, "%s: tensor \"%s\" holds %g; no variance",
+            status = fv_fail(FOVEA_EFORMAT, "%s: tensor \"%s\" holds %g, which is not a variance",
                              t->source->name, n->var->name, (double)shift[i]);
         factor[i] = (float)(factor[i] / sqrt(shift[i] + BATCH_NORM_EPS));
     }
@@ -72,7 +72,7 @@ static fovea_status affine(float *factor, float *shift, const struct batch_norm 
     return status;
 }
 
-/* W (factor x + shift) + b as one linear layer, of numbers of the model's own. */
+/* Makes W (factor x + shift) + b one linear layer, whose numbers the model owns. */
 static fovea_status fold(fv_segmentation *s, fv_tensor_reader *t, const char *stem)
 {
     const uint32_t classes = s->head.w.rows, c = s->head.w.cols;
@@ -114,7 +114,7 @@ static fovea_status choose_stage(uint32_t *stage, const fv_tensor_reader *t,
             return FOVEA_OK;
         }
     return fv_fail(FOVEA_ENOTSUP,
-                   "%s: tensor \"%s\" is a head for %u channels; this %s gives %u in its last "
+                   "%s: tensor \"%s\" is a head for %u channels; this %s has %u in its last "
                    "stage, and only heads of one stage are supported",
                    t->source->name, weight->name, c, t->m->info.type, widths[n - 1]);
 }
@@ -138,11 +138,11 @@ static fovea_status read_head(fv_tensor_reader *t, const struct form *f, const u
             break;
         }
     t->m->info.segments = classes;
-    return fv_reader_all_used(t, f->all); /* other layers would make it another head */
+    return fv_reader_all_used(t, f->all); /* a head with other layers differs */
 }
 
-/* Adds a head, unless there is one of as many classes that can be trained: linear, without a folded
- * normalisation. */
+/* Adds a head, unless one with the same number of classes exists that can be trained: linear,
+ * without a folded normalisation. */
 static fovea_status put_head(fv_tensor_reader *t, const struct form **f, uint32_t c)
 {
     const uint32_t classes = t->m->additions->segments;
@@ -172,7 +172,7 @@ fovea_status fv_segmentation_read(fovea_model *m, const fv_source *source, const
                        t.source->name);
     fv_tensor_reader rest = {.m = m, .source = source};
     fv_reader_begin(&rest);
-    fv_reader_leave(&rest, "", "_head"); /* of the training, of other kinds */
+    fv_reader_leave(&rest, "", "_head"); /* other kinds of heads, used in training */
     return FOVEA_OK;
 }
 

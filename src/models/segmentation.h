@@ -6,17 +6,18 @@
 #include "graph/emit.h"
 #include "models/model.h"
 
-/* Reads m->segmentation, if there is a head in segmentation.safetensors in the model's folder or
- * else in `source`: "segmentation_head.{weight,bias}" or mmsegmentation's "decode_head.conv_seg.",
- * with a batch normalisation of its input ("decode_head.bn." or ".norm.") folded in. It is for the
- * last of the family's n stages whose width fits; `config` is for messages. The output
- * `segmentation` is listed by the core. */
+/* Reads m->segmentation if there is a head, in segmentation.safetensors in the model's folder or
+ * else in `source`: "segmentation_head.{weight,bias}" or mmsegmentation's "decode_head.conv_seg.".
+ * A batch normalisation of its input ("decode_head.bn." or ".norm.") is folded in. The head reads
+ * the last of the family's n stages that has the right width; `config` is for messages. The caller
+ * need not list the output `segmentation`. */
 fovea_status fv_segmentation_read(fovea_model *m, const struct fv_source *source,
                                   const char *config, const uint32_t *widths, uint32_t n);
 
 /* Whether stage `stage` is the head's and its output is wanted. */
 bool fv_segmentation_wants(const fovea_model *m, const fv_builder *b, uint32_t stage);
-/* If so, its step; `in`: a row for every token of the grid, without its prefix. */
+/* Writes the head's step if fv_segmentation_wants; `in`: a row for every token of the grid, without
+ * the prefix. */
 void fv_segmentation_emit(const fovea_model *m, fv_builder *b, uint32_t stage, fv_view in,
                           const fv_grid *grid);
 

@@ -1,4 +1,4 @@
-/* synthetic.c: tensors and layers of synthetic checkpoints. */
+/* synthetic.c: makes tensors and layers of synthetic checkpoints. */
 #include "models/synthetic.h"
 
 #include <math.h>
@@ -29,7 +29,7 @@ void fv_synthetic_matrix(fv_synthetic *m, const char *prefix, const char *stem, 
 {
     const uint64_t whole[4] = {rows, channels, size, size};
     const float inputs = (float)(whole[1] * whole[2] * whole[3]);
-    /* An even spread has a deviation of spread / sqrt(3). */
+    /* Uniform values in [-spread, spread] have a standard deviation of spread / sqrt(3). */
     add_part(m, prefix, stem, "weight", size > 1 ? 4 : 2, whole, 0, gain * sqrtf(3 / inputs));
 }
 

@@ -1,4 +1,4 @@
-/* synthetic.h: tensors and layers of synthetic checkpoints.
+/* synthetic.h: makes tensors and layers of synthetic checkpoints.
  *
  * Weights are spread so that activations stay near 1 through any depth: the inputs of a sum are
  * weighted by 1 / sqrt(their number), times `gain`.
@@ -18,24 +18,24 @@ typedef struct fv_synthetic {
 /* Names are prefix + stem + part. */
 void fv_synthetic_tensor(fv_synthetic *m, const char *prefix, const char *stem, uint32_t rank,
                          const uint64_t *shape, float mean, float spread);
-/* stem + "weight" (rows, channels, size, size), or (rows, channels) of size 1. */
+/* Adds stem + "weight" (rows, channels, size, size), or (rows, channels) if size is 1. */
 void fv_synthetic_matrix(fv_synthetic *m, const char *prefix, const char *stem, uint32_t rows,
                          uint32_t channels, uint32_t size, float gain);
 /* The same and stem + "bias". */
 void fv_synthetic_linear(fv_synthetic *m, const char *prefix, const char *stem, uint32_t rows,
                          uint32_t channels, uint32_t size, float gain);
-/* stem + "weight" (channels, rows, size, size) of a transposed convolution; its outputs are sums of
- * `inputs` products. */
+/* Adds stem + "weight" (channels, rows, size, size) of a transposed convolution; each of its
+ * outputs is a sum of `inputs` products. */
 void fv_synthetic_deconv(fv_synthetic *m, const char *prefix, const char *stem, uint32_t channels,
                          uint32_t rows, uint32_t size, uint32_t inputs);
 /* stem + "bias". */
 void fv_synthetic_bias(fv_synthetic *m, const char *prefix, const char *stem, uint32_t rows);
 /* Four numbers as a list. */
 struct json_t *fv_synthetic_list(const uint32_t n[4]);
-/* The configuration of what was made, `made` NULL: memory was short. */
+/* Ends a checkpoint: sets its configuration. `made` NULL: there was not enough memory for that. */
 fovea_status fv_synthetic_end(struct json_t **config, const char *name, fovea_status status,
                               struct json_t *made);
-/* stem + "weight" and stem + "bias" of a normalisation. */
+/* Adds stem + "weight" and stem + "bias" of a normalisation. */
 void fv_synthetic_norm(fv_synthetic *m, const char *prefix, const char *stem, uint32_t width);
 
 #endif

@@ -1,4 +1,4 @@
-/* tensor_reader.c: weights by name, checked. */
+/* tensor_reader.c: finds weights by name, and checks their shapes and types. */
 #include "models/tensor_reader.h"
 
 #include <assert.h>
@@ -41,7 +41,7 @@ struct root {
     enum fv_keeping keeping;
 };
 
-/* Averages before others, then the shorter. */
+/* Whether root `a` is read rather than `b`: averaged weights before others, then shorter names. */
 static bool preferred(const struct root *a, const struct root *b)
 {
     return a->keeping != b->keeping ? a->keeping > b->keeping : strlen(a->text) < strlen(b->text);
@@ -52,7 +52,7 @@ bool fv_reader_unwrap(fv_tensor_reader *t, const char *prefix, const char *stem,
     char name[FV_READER_NAME];
     const fv_tensor_reader bare = {.root = ""};
     struct root best = {.keeping = FV_KEPT_NOWHERE}, second = best;
-    fv_source *source = (fv_source *)(uintptr_t)t->source; /* which is not changed, but described */
+    fv_source *source = (fv_source *)(uintptr_t)t->source; /* no tensor of it changes */
     if (!stem)
         return false;
     compose(name, &bare, prefix, stem, part);
@@ -121,15 +121,16 @@ bool fv_reader_nearest(char root[FV_READER_ROOT], const fv_tensor_reader *t, con
     return false;
 }
 
-/* A prefix of names, as messages show it. */
+/* A prefix of names, as it is written in messages. */
 static const char *shown(char out[FV_READER_ROOT + 16], const char *root)
 {
     snprintf(out, FV_READER_ROOT + 16, *root ? "\"%s\"" : "those without a prefix", root);
     return out;
 }
 
-/* The part of the checkpoint that by_name[i] belongs to and of which nothing was read: bytes of its
- * name. Tensors next to it in the order of names that were read share the most of it. */
+/* The length of the shortest prefix of the name of by_name[i], up to a point, that no tensor that
+ * was read has. The nearest tensors in the order of names that were read share the most of the
+ * name. */
 static size_t unread_part(const fv_source *s, uint32_t i)
 {
     const char *name = s->by_name[i]->plain;
@@ -137,7 +138,7 @@ static size_t unread_part(const fv_source *s, uint32_t i)
     for (int way = -1; way <= 1; way += 2) {
         uint32_t k = i;
         while (k < s->count && s->mark[k] != FV_MARK_READ)
-            k += (uint32_t)way; /* past the first one it is too large */
+            k += (uint32_t)way; /* before index 0 it wraps to a large number */
         size_t n = 0;
         for (const char *other = k < s->count ? s->by_name[k]->plain : "";
              name[n] && name[n] == other[n];)
@@ -150,7 +151,8 @@ static size_t unread_part(const fv_source *s, uint32_t i)
     return dot ? (size_t)(dot + 1 - name) : strlen(name);
 }
 
-/* Whether anybody could miss it, and was not told yet. */
+/* Whether a message must say that by_name[i] was not read: it might matter, and no other message
+ * names it. */
 static bool is_unread(const fv_source *s, uint32_t i)
 {
     const fv_tensor *t = s->by_name[i];
@@ -166,7 +168,7 @@ void fv_reader_tell_unread(const fv_source *s)
     char text[1024] = "", root[FV_READER_ROOT + 16], other[FV_READER_ROOT + 16];
     uint32_t parts = 0, rest = 0;
     if (s->twice)
-        fv_log("%s: the model is there twice; %s %s used, %s not", s->name, shown(root, s->root),
+        fv_log("%s: the model is stored twice; %s %s used, %s not", s->name, shown(root, s->root),
                fv_wrappers_keep(s->root, strlen(s->root)) == FV_KEPT_AVERAGE
                    ? "(averaged weights) is"
                    : "is",
@@ -221,7 +223,8 @@ const char *fv_reader_elsewhere(fv_reader_hint *out, const fv_tensor_reader *t, 
         const size_t n = strlen(plain) - strlen(end) + 1;
         if (fv_ends_with(plain, end) && n < FV_SOURCE_PREFIX)
             snprintf(out->text, sizeof out->text,
-                     "; it is there behind \"%.*s\": add --prefix %.*s, or \"fovea\": {\"prefix\": "
+                     "; it is there with the prefix \"%.*s\": add --prefix %.*s, or \"fovea\": "
+                     "{\"prefix\": "
                      "\"%.*s\"}",
                      (int)n, plain, (int)n, plain, (int)n, plain);
     }
@@ -277,7 +280,7 @@ fovea_status fv_reader_put(fv_tensor_reader *t, const char *prefix, const char *
 {
     char name[FV_READER_NAME];
     compose(name, t, prefix, stem, part);
-    /* The model's own checkpoint, which the reader sees as one that does not change. */
+    /* The checkpoint belongs to the model; only readers see it as constant. */
     return fv_source_put((fv_source *)(uintptr_t)t->source, name, rank, shape, mean, spread,
                          t->m->additions->seed);
 }
@@ -446,7 +449,7 @@ fovea_status fv_reader_conv(fv_layer *l, fv_tensor_reader *t, const char *prefix
 {
     const uint32_t taps = size * size, cols = taps * channels;
     const uint64_t shape[4] = {rows, channels, size, size};
-    const fv_tensor *weight = NULL; /* for compilers that do not see that it is set */
+    const fv_tensor *weight = NULL; /* for compilers that do not see that it is always set */
     FV_TRY(fv_reader_tensor(&weight, t, prefix, stem, "weight", 4, shape));
     l->w = (fv_weight){.rows = rows, .cols = cols};
     fv_weight_add(&l->w,
@@ -463,7 +466,7 @@ fovea_status fv_reader_norm(fv_layer *l, fv_tensor_reader *t, const char *prefix
     return fv_reader_matrix(&l->b, t, prefix, stem, "bias", 1, width);
 }
 
-/* Marks what has no mark, of the names under `prefix` whose first word has `part` in it. */
+/* Marks the unmarked tensors under `prefix` whose next word contains `part`. */
 static void mark(fv_tensor_reader *t, const char *prefix, const char *part, enum fv_mark mark)
 {
     char whole[FV_READER_NAME];
@@ -492,7 +495,7 @@ fovea_status fv_reader_all_used(const fv_tensor_reader *t, const char *prefix)
 {
     char whole[FV_READER_NAME];
     compose(whole, t, prefix, "", "");
-    for (uint32_t i = 0; i < t->source->count; i++) /* opens their shards, where types are known */
+    for (uint32_t i = 0; i < t->source->count; i++) /* opens their shards, to know their types */
         if (fv_begins_with(t->source->by_name[i]->plain, whole))
             fv_source_find(t->source, t->source->by_name[i]->plain);
     FV_TRY(fv_source_failed(t->source));
@@ -501,8 +504,8 @@ fovea_status fv_reader_all_used(const fv_tensor_reader *t, const char *prefix)
         if (fv_begins_with(tensor->plain, whole) && fv_file_types[tensor->dtype].floating &&
             tensor->elements > 0 && t->source->mark[i] == FV_MARK_NONE)
             return fv_fail(FOVEA_ENOTSUP,
-                           "%s: tensor \"%.160s\" has no place in a %s: take it out if the model "
-                           "does not read it, else this variant is not supported",
+                           "%s: tensor \"%.160s\" is not used by a %s: remove it if the model "
+                           "does not need it, else this variant is not supported",
                            t->source->name, tensor->name, t->m->info.type);
     }
     return FOVEA_OK;

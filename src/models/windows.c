@@ -1,4 +1,4 @@
-/* windows.c: the order of tokens in windows, into it and out of it. */
+/* windows.c: makes the order of tokens in windows, and brings tokens into it and back. */
 #include "models/windows.h"
 #include "ops/contracts/grid.h"
 
@@ -10,14 +10,14 @@ fv_grid fv_windows_pad(const fv_grid *g, uint32_t side)
                      0};
 }
 
-/* Which of three stripes: windows inside, and the two parts of the last one that the shift wraps.
- */
+/* Which of three stripes `at` is in: 0, all windows but the last; 1 and 2, the two parts of the
+ * last window, which the cyclic shift has put next to each other. */
 static uint32_t stripe(uint32_t at, uint32_t size, const fv_windows *w)
 {
     return at < size - w->side ? 0 : at < size - w->shift ? 1 : 2;
 }
 
-/* Of the place (x, y) of the shifted, padded grid. */
+/* The row of the token at (x, y) of the shifted, padded grid. */
 static uint32_t row_of(const fv_windows *o, const fv_grid *padded, uint32_t x, uint32_t y)
 {
     const uint32_t w = o->side, across = padded->width / w;
@@ -44,7 +44,7 @@ fv_windows fv_windows_make(fv_builder *b, const fv_grid *g, uint32_t side, uint3
 {
     const fv_grid padded = fv_windows_pad(g, side);
     fv_windows w = {.grid = *g, .side = side, .shift = shift, .rows = fv_grid_tokens(&padded)};
-    /* Windows as wide as the grid follow one another anyway. */
+    /* Windows as wide as the grid are contiguous already. */
     if (shift == 0 && side == g->width && w.rows == fv_grid_tokens(g))
         return w;
     w.token = fv_emit_table(b, w.rows);

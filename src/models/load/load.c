@@ -1,4 +1,5 @@
-/* load.c: from files to an immutable model: which family reads it, and what every model has. */
+/* load.c: makes an immutable model of files: chooses the family that reads it, and reads what every
+ * model has. */
 #include <stdio.h>
 #include <string.h>
 
@@ -18,7 +19,7 @@
 #include "weights/packed_cache.h"
 
 #define CONFIG_LIMIT (16u << 20)
-#define ADVICE 512 /* bytes of a part of a message */
+#define ADVICE 512 /* maximum bytes of the advice in a message */
 #define SYNTHETIC "synthetic:"
 #define WHOLE "model.safetensors"
 #define INDEX_ENDING ".index.json"
@@ -49,7 +50,8 @@ static const fv_family *owner(const char *type)
     return NULL;
 }
 
-/* By the names of tensors: those of a ViT, or two that a family has. */
+/* Finds the most similar type by the names of tensors: the two that identify a family, else those
+ * of a ViT. */
 static bool find_nearest(fv_nearest *out, const fv_source *source)
 {
     const fv_tensor_reader t = {.source = source};
@@ -64,7 +66,7 @@ static bool find_nearest(fv_nearest *out, const fv_source *source)
     return fv_vit_nearest(out, source);
 }
 
-/* What helps where no family owns a type, "; ..." or "". */
+/* Writes advice for a type that no family owns: "; ..." or "". */
 static void advise(char out[ADVICE], const fovea_model *m, const char *type)
 {
     const char *known = NULL;
@@ -86,7 +88,8 @@ static void advise(char out[ADVICE], const fovea_model *m, const char *type)
         snprintf(out, ADVICE, "; did you mean \"%.*s\"?", (int)letters, known);
 }
 
-/* The family of the model, or of the tower that sees in a model of pictures and language. */
+/* Sets the family of the model, or of the vision tower if it is a model of pictures and language.
+ */
 static fovea_status choose_family(fovea_model *m, const fv_config *c)
 {
     char known[1024] = "", advice[ADVICE];
@@ -141,7 +144,7 @@ static fovea_status tower_type(const char **out, const fovea_model *m, const fv_
         "%s: a model type \"%.60s\" does not name the model whose tensors have this prefix; add "
         "\"fovea\": {\"model_type\": \"%s\"}, %s",
         c->file, type ? type : "", like.type,
-        found ? "like which its tensors are named" : "or what it is");
+        found ? "the type that its tensors are named like" : "or the right type");
 }
 
 /* The configuration of the model under a prefix: the section "vision_config"; without one, the
@@ -169,7 +172,7 @@ static fovea_status tower_config(json_t **out, const fovea_model *m, const fv_co
     return FOVEA_OK;
 }
 
-/* A list of one name per block as one text. */
+/* Joins a list of one attention per block into one text. */
 static fovea_status join_attentions(fovea_model *m, const fv_config *own, const json_t *list)
 {
     const char **name;
@@ -192,7 +195,7 @@ static fovea_status join_attentions(fovea_model *m, const fv_config *own, const 
     return status;
 }
 
-/* After the family's reader: it counts the blocks. */
+/* Called after the family's reader, which counts the blocks. */
 static fovea_status read_attention(fovea_model *m, const fv_config *c)
 {
     fv_config own = {0};
@@ -211,7 +214,7 @@ static fovea_status read_attention(fovea_model *m, const fv_config *c)
     return FOVEA_OK;
 }
 
-/* Only a plain ViT has a form of its linear attentions. */
+/* Only a plain ViT has parameters of its linear attentions. */
 static fovea_status check_form(const fovea_model *m, const fv_config *c)
 {
     json_t *keys = fv_linear_form_keys(c->object);
@@ -220,8 +223,8 @@ static fovea_status check_form(const fovea_model *m, const fv_config *c)
         m->family->shapes || !key
             ? FOVEA_OK
             : fv_fail(FOVEA_ENOTSUP,
-                      "%s: \"%s\" is for linear attention in a plain ViT; a %.60s has none of "
-                      "that kind, leave it out",
+                      "%s: \"%s\" is for linear attention in a plain ViT, which a %.60s does "
+                      "not have; remove the key",
                       c->file, key, m->family->name);
     json_decref(keys);
     return status;
@@ -232,7 +235,8 @@ static fovea_status read_config(fovea_model *m, const fv_config *c)
     FV_TRY(choose_family(m, c));
     FV_TRY(check_form(m, c));
     const fovea_status status = m->family->read(m, m->source, c);
-    FV_TRY(fv_source_failed(m->source)); /* then tensors seem to be missing */
+    FV_TRY(fv_source_failed(
+        m->source)); /* if a shard failed to open, the reader's error would be misleading */
     FV_TRY(status);
     fv_reader_tell_unread(m->source);
     FV_TRY(read_attention(m, c));
@@ -242,7 +246,7 @@ static fovea_status read_config(fovea_model *m, const fv_config *c)
     return fv_labels_read(&m->labels, c, fv_model_labels(m));
 }
 
-/* Everything but the source, from a parsed config.json. */
+/* Reads everything except the source, from a parsed config.json. */
 static fovea_status read_model(fovea_model *m, const fv_config *c)
 {
     fv_config own;
@@ -257,7 +261,8 @@ static fovea_status read_model(fovea_model *m, const fv_config *c)
         FV_TRY(fv_source_behind(m->source, prefix));
     if (!*m->source->prefix)
         return read_config(m, c);
-    if (!own.object) { /* what readers note there is written with the whole */
+    if (!own.object) { /* readers write into this section, which is saved with the whole
+                          configuration */
         own.object = json_object();
         json_object_set_new(c->object, "fovea", own.object);
     }
@@ -281,7 +286,7 @@ static fovea_status load_config(fovea_model *m)
     return status;
 }
 
-/* A segmentation head in a file of its own. */
+/* Opens the file of a segmentation head, if there is one. */
 static fovea_status open_segmentation(fovea_model *m, const char *weights)
 {
     fv_blob file;
@@ -306,7 +311,7 @@ static fovea_status open_named(fovea_model *m, const char *weights)
                                         : fv_source_open_file(&m->source, &file);
 }
 
-/* The file that has the whole, else the index of its shards. */
+/* Opens the file with all weights, else the index of shards, by their usual names. */
 static fovea_status open_usual(fovea_model *m)
 {
     const char *folder = fv_store_path(m->store);
@@ -322,7 +327,7 @@ static fovea_status open_usual(fovea_model *m)
                             fv_store_name(m->store));
 }
 
-/* `weights`: the file that has them, or the index; NULL: what it is usually called. */
+/* `weights`: the file with the weights, or the index; NULL: the one with the usual name. */
 static fovea_status load_store(fovea_model *m, const char *weights, const char *prefix)
 {
     FV_TRY(weights ? open_named(m, weights) : open_usual(m));
@@ -381,7 +386,7 @@ static fovea_status load_synthetic(fovea_model *m, const char *path)
     return status;
 }
 
-/* A model that is being read as `o` and `additions` say. */
+/* Makes a model that is to be read as `o` and `additions` say. */
 static fovea_status begin(fovea_model **out, const fovea_model_options *o,
                           const fv_additions *additions)
 {
@@ -417,7 +422,7 @@ fovea_status fv_model_load(fovea_model **out, const char *path, const fovea_mode
     return end(out, m, synthetic ? load_synthetic(m, path) : load_files(m, path, prefix_of(o)));
 }
 
-/* The caller's options; the defaults for NULL. */
+/* Copies the caller's options; NULL: the defaults. */
 static fovea_status read_options(fovea_model_options *own, const fovea_model_options *options)
 {
     *own = (fovea_model_options)FOVEA_MODEL_OPTIONS_INIT;
