@@ -1,4 +1,4 @@
-/* bench_attention.c: one attention as a benchmark case. */
+/* bench_attention.c: an attention as a benchmark case. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,7 +6,8 @@
 
 #include "cli/bench/bench.h"
 
-enum { CHUNK = 64, SUB_CHUNK = 16 }; /* assumed for FLOP counts, whatever the library chose */
+/* chunk lengths assumed for FLOP counts, whatever the library chooses */
+enum { CHUNK = 64, SUB_CHUNK = 16 };
 
 enum attention_kind {
     ATTENTION_SOFTMAX,
@@ -16,22 +17,23 @@ enum attention_kind {
     ATTENTION_POLA,
     ATTENTION_NALA,
     ATTENTION_FOCUSED,
-    ATTENTION_HEDGEHOG,  /* after its maps, which are products as others */
+    ATTENTION_HEDGEHOG,  /* its maps contain matrix products, which are counted */
     ATTENTION_RETENTION, /* from here on causal only */
     ATTENTION_GLA,
     ATTENTION_DELTA,
     ATTENTION_GATED_DELTA,
 };
 
-/* Inputs and output of one shape; all cases of that shape share them. Rows are packed. */
+/* Inputs and output of one shape, shared by all cases of that shape. Rows are packed. */
 typedef struct operands {
     struct operands *next;
     uint32_t users;
     uint32_t rows, heads, d, dv;
     fovea_dtype type;
-    void *q, *k, *v, *out;                 /* of `type` */
-    float *decay_channel;                  /* rows x heads*d; these are made when first needed */
-    float *decay, *beta, *gate_q, *gate_k; /* rows x heads; gates as logits */
+    void *q, *k, *v, *out; /* of `type` */
+    /* rows x heads*d; this and the following are allocated when first needed */
+    float *decay_channel;
+    float *decay, *beta, *gate_q, *gate_k; /* rows x heads; gates are logits */
 } operands;
 
 typedef struct attention {
@@ -66,7 +68,7 @@ static const struct {
     {"gated-delta-rule", ATTENTION_GATED_DELTA, 1},
 };
 
-/* [sla-]NAME[:MAP]. Which maps go with a name is the library's to say. */
+/* Parses [sla-]NAME[:MAP]. The library checks whether NAME allows the map. */
 static int parse(attention *a, const char *text)
 {
     a->gated = strncmp(text, "sla-", 4) == 0;
@@ -84,19 +86,19 @@ static int parse(attention *a, const char *text)
                                      (strcmp(map, "silu") == 0 || strcmp(map, "identity") == 0));
             return CLI_OK;
         }
-    return cli_fail(CLI_UNSUPPORTED,
-                    "bench attention %s: there are softmax, linear[:MAP], mala[:MAP], "
-                    "mala-paper[:MAP], pola, nala, nala-paper, focused, hedgehog, retention[:MAP], "
-                    "gla[:MAP], delta-rule[:MAP], gated-delta-rule[:MAP], all but softmax "
-                    "with sla-",
-                    text);
+    return cli_fail(
+        CLI_UNSUPPORTED,
+        "bench attention %s: unknown; use softmax, linear[:MAP], mala[:MAP], mala-paper[:MAP], "
+        "pola, nala, nala-paper, focused, hedgehog, retention[:MAP], gla[:MAP], delta-rule[:MAP] "
+        "or gated-delta-rule[:MAP], all except softmax also with sla- before them",
+        text);
 }
 
 /* ---- operands ---- */
 
 static operands *shared; /* those in use */
 
-/* Values in [middle - reach, middle + reach). */
+/* Pseudo-random values in [middle - reach, middle + reach). */
 static float *floats(size_t n, uint64_t seed, float middle, float reach)
 {
     float *x = bench_floats(n, seed);
@@ -105,13 +107,13 @@ static float *floats(size_t n, uint64_t seed, float middle, float reach)
     return x;
 }
 
-/* Bytes of one token and head of the output. */
+/* Size in bytes of the output of one token and head. */
 static size_t out_size(const operands *o)
 {
     return o->dv * (o->type == FOVEA_DTYPE_F32 ? sizeof(float) : sizeof(uint16_t));
 }
 
-/* The operands of a shape, with all that `a` needs. */
+/* Finds or makes the operands of a shape, and adds the inputs that `a` needs. */
 static operands *use_operands(const attention *a, const operands *shape)
 {
     operands *o = shared;
@@ -126,7 +128,8 @@ static operands *use_operands(const attention *a, const operands *shape)
         o->k = bench_values(wide, o->type, 2);
         o->v = bench_values(heads * o->dv, o->type, 3);
         o->out = cli_alloc(heads, out_size(o));
-        memset(o->out, 0xff, heads * out_size(o)); /* its pages are not the plan's */
+        /* maps the pages now, so that they do not count as the plan's memory */
+        memset(o->out, 0xff, heads * out_size(o));
         o->next = shared;
         shared = o;
     }
@@ -160,7 +163,7 @@ static void leave_operands(operands *o)
 
 /* ---- cost ---- */
 
-/* FLOPs, and bytes that have to move, of the mechanism itself, whichever way it is computed. */
+/* Counts the FLOPs and the bytes that the mechanism must move, however it is computed. */
 static void count(bench_case *out, const attention *a)
 {
     const operands *o = a->data;
@@ -196,17 +199,17 @@ static void count(bench_case *out, const attention *a)
 
 /* ---- the case ---- */
 
-/* Error that may be, of the largest value. */
+/* Largest allowed error, relative to the largest value. */
 static double allowed(const operands *o, fovea_compute compute)
 {
     static const double rounding[] = {0, 0x1p-11, 0x1p-8}; /* of the output, by fovea_dtype */
-    /* The rounding of weights, features and states, compared with the float32 reference. */
+    /* Rounding of weights, features and states, which the float32 reference does not have. */
     const double products = compute == FOVEA_COMPUTE_F32 ? 0 : 0x1p-6;
     return 1e-5 + 2e-7 * sqrt(o->rows) + rounding[o->type] + products;
 }
 
-/* Of what the run before this left in the output, which then becomes NaN: should the next case that
- * shares it not write all of it, that shows. */
+/* Verifies the output of the last run, then fills it with NaN: cases share the buffer, and values
+ * that the next case does not write become visible. */
 static int check(bench_case *c, bench_verify *out)
 {
     attention *a = c->state;
@@ -259,7 +262,7 @@ static int bind_inputs(bench_case *c)
     return CLI_OK;
 }
 
-/* The shape, and what the mechanisms are used with, unless they are given something else. */
+/* Sets the shape, and the usual parameters of each mechanism. */
 static void set_options(attention *a, const cli_settings *s, const operands *shape, bool causal)
 {
     const bool scaled =

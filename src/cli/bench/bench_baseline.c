@@ -1,4 +1,5 @@
-/* bench_baseline.c: compares results with those of an earlier run: their member "baseline". */
+/* bench_baseline.c: compares results with those of an earlier run, and adds the member "baseline"
+ * to them. */
 #include "cli/bench/bench_results.h"
 
 #include <math.h>
@@ -7,7 +8,8 @@
 static json_t *params_of(const json_t *result)
 {
     json_t *params = json_copy(json_object_get(result, "params"));
-    if (params && !json_object_get(params, "compute")) /* of a release that had no other */
+    /* older releases had float32 products only */
+    if (params && !json_object_get(params, "compute"))
         json_object_set_new(params, "compute", json_string("f32"));
     return params;
 }
@@ -48,8 +50,12 @@ int bench_baseline_add(json_t *results, const json_t *baseline, const char *path
                 r, "baseline",
                 json_pack("{s:f, s:f}", "p50_ms", was, "change_percent", 100 * (is / was - 1)));
     }
-    /* What compares nothing must not look as if all were well. */
-    return found ? CLI_OK : cli_fail(CLI_INPUT, "%s: holds none of these cases", path);
+    /* If nothing could be compared, the comparison must not seem to have passed. */
+    return found
+               ? CLI_OK
+               : cli_fail(CLI_INPUT,
+                          "%s: holds none of these cases; run the same benchmark for the baseline",
+                          path);
 }
 
 int bench_baseline_judge(const json_t *results, double percent)

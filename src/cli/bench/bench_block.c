@@ -1,6 +1,5 @@
-/* bench_block.c: one transformer block as a benchmark case: a synthetic ViT of a single block,
- * whose embedding is of 2 x 2 pixels, so that it costs little compared with the block.
- */
+/* bench_block.c: a transformer block as a benchmark case: a synthetic ViT with one block. Its
+ * patches have 2 x 2 pixels, so that the embedding costs little compared with the block. */
 #include <string.h>
 
 #include "cli/bench/bench.h"
@@ -11,7 +10,7 @@ struct block {
     uint32_t tokens, dim, heads, mlp;
 };
 
-/* What is not asked for is the model's, if one is given, else a ViT-B's. */
+/* Values that the options do not name are those of the given model, else of a ViT-B. */
 static int parse_block(struct block *out, const bench_request *r)
 {
     *out = (struct block){.tokens = 4096, .dim = 768, .heads = 12, .mlp = 4};
@@ -28,7 +27,7 @@ static int parse_block(struct block *out, const bench_request *r)
     return CLI_OK;
 }
 
-/* Height of the grid of `tokens` tokens that is nearest to a square. */
+/* Height of the grid of `tokens` tokens whose shape is closest to a square. */
 static uint32_t grid_height(uint32_t tokens)
 {
     uint32_t best = 1;

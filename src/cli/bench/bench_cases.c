@@ -1,4 +1,4 @@
-/* bench_cases.c: the product of all lists of options, as cases on devices. */
+/* bench_cases.c: makes a case for each combination of the options' lists, on each device. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,8 @@
 const char *const bench_what_names[BENCH_WHATS + 1] = {"gemm",   "attention", "block", "model",
                                                        "kernel", "floors",    "lm",    NULL};
 
-/* Those of a ViT-B on 1036x1036 pixels: Q and projection, K with V, the two of the MLP. */
+/* The matrix products of a ViT-B on 1036x1036 pixels: Q or projection, K with V, and the two of the
+ * MLP. */
 #define SHAPES "5477x768x768,5477x1536x768,5477x3072x768,5477x768x3072"
 
 /* ---- devices ---- */
@@ -37,7 +38,8 @@ static int open_device(bench_device **out, bench_set *set, const cli_settings *s
     *out = &set->device[i];
     int code = CLI_OK;
     if (i == BENCH_DEVICES)
-        code = cli_fail(CLI_USAGE, "more than %d devices and settings at once", BENCH_DEVICES);
+        code = cli_fail(CLI_USAGE, "more than %d devices and settings at once; shorten the lists",
+                        BENCH_DEVICES);
     else if (i == set->devices)
         code = make_device(*out, s);
     if (code || i < set->devices)
@@ -54,7 +56,7 @@ enum { AXES = 24 };
 struct axis_text {
     const char *option;
     const char **text; /* in the request */
-    unsigned whats;    /* kinds of cases that have it, a bit each; 0: all */
+    unsigned whats;    /* bit k: the option applies to benchmarks of kind k; 0: to all */
 };
 
 /* Slowest first. */
@@ -101,7 +103,7 @@ int bench_belongs(const char *option, unsigned whats, enum bench_what what)
         if (whats & 1u << i)
             snprintf(others + strlen(others), sizeof others - strlen(others), "%s%s",
                      *others ? ", " : "", bench_what_names[i]);
-    return cli_fail(CLI_USAGE, "bench %s has no --%s; it is an option of: %s",
+    return cli_fail(CLI_USAGE, "bench %s has no --%s; the option is for: %s",
                     bench_what_names[what], option, others);
 }
 
@@ -136,7 +138,7 @@ void bench_case_free(bench_case *c)
     free(c->device);
 }
 
-/* What is the same for every kind of case. */
+/* Adds the parameters that all kinds of cases have. */
 static void add_params(bench_case *c, const cli_settings *s, const bench_request *r)
 {
     if (c->on->cpu)
@@ -180,7 +182,7 @@ static int add_case(bench_set *set, const bench_request *r, const bench_options 
     return code;
 }
 
-/* Every kernel that was asked for on every step that it fits. */
+/* Adds a case for every selected kernel on every step that it supports. */
 static int add_kernels(bench_set *set, const bench_request *r, const bench_options *o,
                        const cli_settings *s, bench_device *on)
 {
@@ -198,13 +200,13 @@ static int add_kernels(bench_set *set, const bench_request *r, const bench_optio
     free(pick);
     if (!code && set->cases == before && !interrupt_code())
         code = cli_fail(CLI_UNSUPPORTED,
-                        "bench kernel %s: none of device %s fits a step of %s; fovea info "
-                        "--kernels lists them, --model takes another model",
+                        "bench kernel %s: no such kernel of device %s supports a step of %s; fovea "
+                        "info --kernels lists kernels, --model selects another model",
                         r->kernel ? r->kernel : r->op, s->device, r->name);
     return code;
 }
 
-/* What one value of each list asks for. */
+/* Adds the cases for one value from each list. */
 static int add_cases(bench_set *set, const bench_request *r, const bench_options *o)
 {
     cli_settings s;
@@ -214,8 +216,8 @@ static int add_cases(bench_set *set, const bench_request *r, const bench_options
     return r->what == BENCH_KERNEL ? add_kernels(set, r, o, &s, on) : add_case(set, r, o, &s, on);
 }
 
-/* Counts through the lists like an odometer. With all devices, those that do not support a case are
- * skipped with their message. */
+/* Goes through all combinations of the lists, like an odometer. With --device all, a device that
+ * does not support a case is skipped with a message. */
 static int add_combinations(bench_set *set, const bench_request *r, const bench_options *o,
                             char **const list[AXES], const size_t n[AXES], bool lenient)
 {
@@ -238,7 +240,7 @@ static int add_combinations(bench_set *set, const bench_request *r, const bench_
             code = CLI_OK;
     }
     if (!code && set->cases == 0 && !interrupt_code())
-        code = CLI_UNSUPPORTED; /* and every device has said why */
+        code = CLI_UNSUPPORTED; /* every device has reported why it does not support the case */
     return code;
 }
 

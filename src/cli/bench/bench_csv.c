@@ -1,4 +1,4 @@
-/* bench_csv.c: the timed cases as comma-separated values. */
+/* bench_csv.c: writes the timed cases as comma-separated values. */
 #include "cli/bench/bench_results.h"
 
 void bench_csv_write(FILE *to, const json_t *results)

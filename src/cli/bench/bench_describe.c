@@ -1,4 +1,4 @@
-/* bench_describe.c: a case that was measured as a result: one JSON object. */
+/* bench_describe.c: converts a measured case to a result: one JSON object. */
 #include <stdio.h>
 
 #include "cli/bench/bench.h"
@@ -37,7 +37,7 @@ static json_t *verify(const bench_verify *v)
                      "rel", v->rel, "ok", v->ok);
 }
 
-/* "ok", or why the numbers are not to be trusted. */
+/* "ok", or why the numbers cannot be trusted. */
 static const char *status(const bench_case *c)
 {
     if (machine_throttled(&c->machine))

@@ -1,6 +1,6 @@
-/* bench_floors.c: a model and the lower bounds of its steps. A matrix product or softmax is
- * bounded by its time when run alone, every other step by the time to move its operands once.
- */
+/* bench_floors.c: measures a model and lower bounds for its steps. The bound of a matrix product or
+ * a softmax is its time when it runs alone; the bound of any other step is the time to move its
+ * operands once. */
 #include "cli/bench/bench_floors.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HEADS_MOST = 1 << 14 }; /* softmax over windows: each window is a head */
+enum { HEADS_MOST = 1 << 14 }; /* most heads; in softmax over windows each window is a head */
 
 /* ---- softmax attention alone ---- */
 
@@ -51,10 +51,10 @@ static int make_softmax(bench_case *out, const fovea_step_info *step)
     return CLI_OK;
 }
 
-/* ---- what a step is ---- */
+/* ---- the work of a step ---- */
 
-/* A product of the same rows, channels and activation. Convolutions are products with size * size
- * times the channels. The residual is left out, which lowers the bound. */
+/* Adds a case with a product of the same rows, channels and activation. A convolution is a product
+ * with size * size times the channels. The residual is left out, which lowers the bound. */
 static int add_product(bench_case *c, const fovea_step_info *s)
 {
     const cli_settings alone = {.compute = bench_products(s)};
@@ -68,7 +68,8 @@ static int add_product(bench_case *c, const fovea_step_info *s)
     return code;
 }
 
-/* Softmax over all tokens, or inside windows: each window counts as another head of few rows. */
+/* Adds a case with softmax over all tokens, or inside windows: each window is a further head with
+ * few rows. */
 static int add_softmax(bench_case *c, const fovea_step_info *step, double *times)
 {
     fovea_step_info s = *step;
@@ -89,7 +90,8 @@ static int add_alone(floor_kind *k, bench_case *list, size_t *n, size_t capacity
     const bool softmax = strcmp(s->op, "softmax") == 0 || strcmp(s->op, "wsoftmax") == 0;
     bench_case *c = &list[*n];
     if (*n == capacity)
-        return cli_fail(CLI_UNSUPPORTED, "more than %zu kinds of steps", capacity);
+        return cli_fail(CLI_UNSUPPORTED, "more than %zu kinds of steps; measure a smaller model",
+                        capacity);
     k->times = 1;
     if (!product && !softmax)
         return CLI_OK;

@@ -8,20 +8,22 @@
 #include "cli/bench/bench.h"
 
 enum { SAMPLED_ROWS = 64 };
-#define WHOLE_RESULT (1u << 24) /* operations up to which every row is verified */
+#define WHOLE_RESULT (1u << 24) /* most operations for which every row is verified */
 #define DIM_MAX (1u << 24)
 #define INT8_ERROR                                                                                 \
-    4e-2 /* of the largest sum: steps of 1/127 of a row's largest number, at random */
+/* relative to the largest sum: each value is rounded to a multiple of 1/127 of the largest in     \
+ * its row */
+4e-2
 
-#define RATE_SECONDS 30e-3 /* enough for the rate of a product */
+#define RATE_SECONDS 30e-3 /* enough to measure the rate of a product */
 
-struct gemm {
+    struct gemm {
     uint32_t m, n, k;
     const struct activation *activation;
     fovea_compute compute;
-    fovea_dtype type; /* of the rows that it reads and writes */
+    fovea_dtype type; /* type of the rows that it reads and writes */
     float *a, *weight, *bias;
-    void *rows, *out; /* of that type: what `a` holds, and the result */
+    void *rows, *out; /* the content of `a` in that type, and the result */
 };
 
 #define FV_ACTIVATION(NAME, name, bit, value, slope)                                               \
@@ -56,10 +58,10 @@ static double rounding(fovea_dtype type, double x)
     return type == FOVEA_DTYPE_F32 ? 0 : 0x1p-8 * fabs(x);
 }
 
-/* Compares with a reference in double, of the numbers that are multiplied; those of int8 with the
- * product of the numbers that they stand for: that they are multiplied right is for the reference
- * of the step to say. Every row of a small product, else rows spread over all. The bound is
- * relative to the largest sum and grows with the length of the sums. */
+/* Compares with a reference in double, computed from the numbers that are multiplied. For int8 the
+ * reference uses the numbers before quantisation, and the reference of the step verifies the int8
+ * arithmetic. Small products are verified in all rows, others in rows spread over the whole. The
+ * bound is relative to the largest sum, and grows with the length of the sums. */
 static int check(bench_case *c, bench_verify *out)
 {
     const struct gemm *g = c->state;
@@ -128,7 +130,7 @@ static int plan(bench_case *c, const cli_settings *s, fovea_device *device)
     return cli_check(fovea_gemm_plan_create(&c->plan, device, &o));
 }
 
-/* Rounds values as products of bfloat16 do; returns them as that type. */
+/* Rounds values to bfloat16, as such products do; returns them in that type. */
 static void *round_values(float *x, size_t n)
 {
     uint16_t *h = cli_alloc(n, sizeof *h);
@@ -158,7 +160,8 @@ static void make(bench_case *c, uint32_t m, uint32_t n, uint32_t k,
         g->rows = round_values(g->a, in);
     if (compute == FOVEA_COMPUTE_BF16)
         free(round_values(g->weight, (size_t)n * k));
-    memset(g->out, 0xff, (size_t)m * n * size); /* NaN: what is not written shows */
+    /* NaN, so that values that are not written are found */
+    memset(g->out, 0xff, (size_t)m * n * size);
     c->state = g;
     c->run = bench_run_op;
     c->check = check;
@@ -197,7 +200,7 @@ int bench_gemm(bench_case *out, const cli_settings *s, const bench_request *r)
     return CLI_OK;
 }
 
-/* The best of some products of m rows. */
+/* The fastest of some products with m rows. */
 static int product_rate(double *rate, fovea_device *device, fovea_compute compute, uint32_t m,
                         double *shortest)
 {

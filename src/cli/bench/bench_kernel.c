@@ -1,6 +1,5 @@
-/* bench_kernel.c: kernels as benchmark cases: every distinct step of a model by every kernel that
- * fits it.
- */
+/* bench_kernel.c: kernels as benchmark cases: every distinct step of a model with every kernel that
+ * supports it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* bench_limits.c: the peak FLOP/s and bandwidth of a device: the best that was measured. */
+/* bench_limits.c: the peak FLOP/s and bandwidth of a device: the largest that were measured. */
 #include <math.h>
 #include <string.h>
 
@@ -16,8 +16,8 @@ static int raise_device(bench_device *d)
     return bench_gemm_rate(&d->limits.gemm[FOVEA_COMPUTE_F32], d->device, FOVEA_COMPUTE_F32);
 }
 
-/* Whether a case before number i is on the same device, and, where that is asked, has the same
- * products. */
+/* Whether an earlier case than number i is on the same device; with `products`, also has products
+ * of the same type. */
 static bool seen(const bench_case *list, size_t i, bool products)
 {
     for (size_t k = 0; k < i; k++)

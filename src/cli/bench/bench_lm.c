@@ -1,4 +1,5 @@
-/* bench_lm.c: a language model as a benchmark case: a token, or a prompt of many, after others. */
+/* bench_lm.c: a language model as a benchmark case: one token, or a prompt of many, after a given
+ * number of earlier tokens. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,14 +11,14 @@ enum { MOST = 1 << 24 };
 
 struct lm_run {
     fovea_sequence *sequence;
-    uint32_t seen, tokens; /* before a run, and of it */
+    uint32_t seen, tokens; /* tokens before a run; tokens of the run */
     uint32_t *ids;
     float *logits;
     uint32_t vocabulary;
 };
 
-/* As often as it is called after the same tokens: linear mixers go on from where they are, which
- * takes as long. */
+/* Each run continues after the same number of tokens. Linear mixers cannot go back, so they
+ * continue from their current state, which takes equally long. */
 static int run(bench_case *c, double *seconds)
 {
     const struct lm_run *r = c->state;
@@ -43,8 +44,8 @@ static void release(bench_case *c)
     free(r);
 }
 
-/* Bytes that a call has to read: weights of products once, and what is remembered: of softmax as
- * many tokens as there are, of linear mixers all, which are written too. */
+/* Bytes that a call must move: the weights of products once, and the memory of earlier tokens.
+ * Softmax reads its cache for the tokens so far; linear mixers read and write their whole state. */
 static double least_bytes(const bench_case *c, const struct lm_run *r)
 {
     static const double size[] = {4, 2, 2, 1}; /* by fovea_dtype */
@@ -87,7 +88,8 @@ int bench_lm(bench_case *out, const cli_settings *s, const bench_request *reques
     out->release = release;
     fovea_model_describe(request->model, &info);
     if (!info.vocabulary)
-        return cli_fail(CLI_UNSUPPORTED, "bench lm %s: it is not a language model", request->name);
+        return cli_fail(CLI_UNSUPPORTED, "bench lm %s: is not a language model; use bench model",
+                        request->name);
     CLI_TRY(read_tokens(r, request, &o.rows));
     CLI_TRY(cli_choose(&form, "form", request->form, forms));
     o.form = (fovea_form)form;

@@ -1,4 +1,5 @@
-/* bench_measure.c: times benchmark cases alternately, so that all of them see the same machine. */
+/* bench_measure.c: times benchmark cases alternately, so that all of them see the same state of the
+ * machine. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,10 +7,12 @@
 #include "cli/bench/bench.h"
 #include "cli/common/interrupt.h"
 
-#define SAMPLE_SECONDS 1e-3 /* shorter runs are timed several at once, by default */
-#define CASE_SECONDS 1.0    /* spent on every case at least */
-#define STABLE 0.01         /* half width of the median's confidence interval */
-#define LIMITS_SHARE 0.1    /* of the time that measuring the devices' limits may take */
+/* length of a sample by default; shorter runs are timed several at once */
+#define SAMPLE_SECONDS 1e-3
+#define CASE_SECONDS 1.0 /* least time for every case */
+/* half width of the median's confidence interval at which it counts as stable */
+#define STABLE 0.01
+#define LIMITS_SHARE 0.1 /* share of the time that measuring the devices' limits may take */
 enum { ROUNDS_LEAST = 5, ROUNDS_MOST = 10000 };
 
 /* ---- statistics ---- */
@@ -44,7 +47,7 @@ double bench_quantile(const bench_case *c, double q)
     return bench_quantile_of(c->sample, c->samples, q);
 }
 
-/* By ranks, which asks nothing of how the samples are spread. */
+/* From the ranks of samples, which assumes nothing about their distribution. */
 double bench_interval(const bench_case *c)
 {
     if (c->samples == 0)
@@ -66,7 +69,7 @@ static bool is_stable(const bench_case *c)
 
 /* ---- one case ---- */
 
-/* Seconds of a run: those that count, and those of the device. */
+/* Seconds of a run: those that are reported, and those of the device's clock. */
 struct times {
     double counted, device;
 };
@@ -98,9 +101,9 @@ static int verify(bench_case *c)
     if (c->verify.ok)
         return CLI_OK;
     if (*c->verify.text)
-        return cli_fail(CLI_WRONG, "%s: failed its verification: %s", c->title, c->verify.text);
+        return cli_fail(CLI_WRONG, "%s: verification failed: %s", c->title, c->verify.text);
     return cli_fail(CLI_WRONG,
-                    "%s: failed its verification against %s: off by %.3g of the largest value",
+                    "%s: verification against %s failed: the error is %.3g of the largest value",
                     c->title, c->verify.reference, c->verify.rel);
 }
 
@@ -110,7 +113,7 @@ void bench_plan_begin(bench_case *c)
     c->plan_seconds = -cli_seconds();
 }
 
-/* Bytes by which the process has been larger than before the plan. */
+/* Peak growth of the process in bytes since before the plan. */
 static uint64_t grown_by(const bench_case *c)
 {
     const uint64_t peak = machine_memory_peak();

@@ -1,4 +1,4 @@
-/* bench_model.c: a whole model on one frame as a benchmark case. */
+/* bench_model.c: a whole model on one frame or batch as a benchmark case. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,11 +8,11 @@
 struct model_run {
     bench_model_run what;
     fovea_plan_options options;
-    fovea_plan *anchor; /* holds the weights that plans share */
-    fovea_frame *frame; /* of a batch, all of the same pixels */
+    fovea_plan *anchor; /* keeps the weights that plans share in memory */
+    fovea_frame *frame; /* of a batch; all frames have the same pixels */
     fovea_output *outs; /* theirs */
     uint8_t *pixels;
-    float *out; /* of the first, then of the others */
+    float *out; /* outputs of the first frame, then of the others */
     size_t n;   /* floats of a frame */
     bench_reference reference;
 };
@@ -25,7 +25,8 @@ static int run(bench_case *c, double *seconds)
     return code;
 }
 
-/* Errors of kernels that round differently, through all layers: of the largest value. */
+/* Largest allowed error, relative to the largest value: kernels round differently, and errors
+ * accumulate through the layers. */
 static double allowed(const fovea_plan_options *o, fovea_compute compute)
 {
     static const double by_activations[] = {1e-3, 3e-2, 2e-1}; /* by fovea_dtype */
@@ -36,7 +37,8 @@ static double allowed(const fovea_plan_options *o, fovea_compute compute)
 static int check(bench_case *c, bench_verify *out)
 {
     struct model_run *r = c->state;
-    /* Of queries that are chosen some change places where their scores are nearly equal. */
+    /* A detector's chosen queries can change order if scores are nearly equal, so outputs cannot be
+     * compared row by row. */
     if (cli_chosen_from(r->what.model) && c->info.compute != FOVEA_COMPUTE_F32)
         return bench_verify_steps(c->plan, out);
     const bench_subject what = {.model = r->what.model, .options = &r->options, .frame = r->frame};
@@ -58,8 +60,8 @@ static void release(bench_case *c)
     free(r);
 }
 
-/* Bytes that have to move whatever is fused: weights once; per token and block 4 C of attention,
- * 8 C of its projections and 10 C of an MLP of ratio 4. */
+/* Bytes that must move whatever is fused: weights once; for each token and block 4 C for attention,
+ * 8 C for its projections and 10 C for an MLP of ratio 4. */
 static double least_bytes(const fovea_model_info *info, const fovea_plan_info *plan,
                           fovea_dtype weights)
 {
@@ -86,8 +88,8 @@ static void make_frames(struct model_run *r)
         r->frame[f] = (fovea_frame){{r->pixels}, {row}};
 }
 
-/* Makes a plan for a picture of one patch, or of the native size where that is too small: once the
- * weights are packed, the other memory of a case can be measured. */
+/* Packs the weights by a plan for a picture of one patch (or of the native size, if one patch is
+ * too small), so that later measurements of a case's memory do not include them. */
 static int hold_weights(struct model_run *r, fovea_device *device, const fovea_model_info *info)
 {
     fovea_plan_options options = r->options;
@@ -138,7 +140,7 @@ int bench_model_case(bench_case *out, const cli_settings *s, const bench_model_r
     out->release = release;
     CLI_TRY(hold_weights(r, out->on->device, &info));
     CLI_TRY(make_plan(out, r));
-    options->compute = out->info.compute; /* what it is compared with multiplies the same types */
+    options->compute = out->info.compute; /* the reference plan multiplies the same types */
     out->flops = out->info.flops;
     out->bytes = least_bytes(&info, &out->info, s->dtype);
     return CLI_OK;

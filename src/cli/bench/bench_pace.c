@@ -1,9 +1,9 @@
-/* bench_pace.c: runs a case at a camera's frame rate, or for so long that the machine gets warm.
- * One case after the other, so that none disturbs another's rate.
+/* bench_pace.c: runs a case at a camera's frame rate, or long enough for the machine to get warm.
+ * Cases run one after the other, so that none disturbs another's rate.
  *
- * A frame is due every 1 / rate seconds. Its latency counts from when it was due; it misses its
- * deadline when the next one is due before it is done, and frames that came due meanwhile are
- * dropped, as a camera's are.
+ * A frame is due every 1 / rate seconds, and its latency counts from then. It misses its deadline
+ * if the next frame is due before it is done; frames that become due in the meantime are dropped,
+ * as a camera drops them.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "cli/bench/bench.h"
 #include "cli/common/interrupt.h"
 
-#define WINDOWS 60       /* of a long run, for its series */
+#define WINDOWS 60       /* number of points in the time series of a long run */
 #define WINDOW_LEAST 1.0 /* seconds */
 #define SLOWER 1.1       /* last window over first: throttled */
 
@@ -26,8 +26,8 @@ struct pace {
     bench_case *c;
     const bench_options *o;
     cli_progress *bar;
-    size_t index, cases;  /* which one it is, of how many */
-    double begin, period; /* period 0: one after the other */
+    size_t index, cases;  /* index of the case, and the number of cases */
+    double begin, period; /* period 0: frames run without pauses */
     size_t missed, dropped;
     struct window window[WINDOWS + 1];
     size_t windows;
@@ -84,7 +84,7 @@ static double window_quantile(const struct pace *p, const struct window *w, doub
 
 /* ---- frames ---- */
 
-/* One frame, due at `due`; returns when it was done. */
+/* Runs one frame that is due at `due`; *end gets the time when it was done. */
 static int frame(struct pace *p, double due, double *end)
 {
     bench_case *c = p->c;
@@ -146,13 +146,13 @@ static json_t *describe_series(const struct pace *p)
     return series;
 }
 
-/* The distance of latencies from their median: half of them within this. */
+/* Median distance of the latencies from their median. */
 static double jitter(const bench_case *c)
 {
     return (bench_quantile(c, 0.95) - bench_quantile(c, 0.05)) / 2;
 }
 
-/* The sustained time of a frame relative to the initial one: the last window over the first. */
+/* Time of a frame in the last window, relative to the first. */
 static double slowdown(const struct pace *p)
 {
     if (p->windows < 3)

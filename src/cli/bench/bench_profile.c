@@ -9,13 +9,14 @@ enum { FRAMES = 5, CALLS = 1 << 20 };
 
 struct layer {
     fovea_step_info info;
-    double busy; /* seconds of all workers and frames together */
+    double busy; /* seconds of all workers and frames, added up */
     size_t calls;
 };
 
 struct sweep {
-    double span;       /* seconds from its first begin to its last end, of all frames */
-    double begin, end; /* of this frame; end 0: not seen yet */
+    /* seconds from the step's first begin to its last end, added up over frames */
+    double span;
+    double begin, end; /* within the current frame; end 0: no event yet */
     size_t steps;
 };
 
@@ -66,7 +67,7 @@ static void add_frame(struct profile *p)
     }
 }
 
-/* As many frames as show what is usual; the room is what the first one needs. */
+/* Traces several frames. The buffer has the capacity that a first, untimed frame needs. */
 static int trace(struct profile *p)
 {
     fovea_trace_event probe;
@@ -131,7 +132,8 @@ static json_t *describe_sweeps(const struct profile *p, double whole)
     return list;
 }
 
-/* Chrome's trace viewer and Perfetto read this: a process per case, a thread per worker. */
+/* Adds events that Chrome's trace viewer and Perfetto can read: a process per case, a thread per
+ * worker. */
 static void add_events(const struct profile *p, json_t *events, size_t number)
 {
     json_array_append_new(events,

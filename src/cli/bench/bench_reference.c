@@ -1,7 +1,9 @@
 /* bench_reference.c: verifies a plan in two ways. Each distinct step alone is compared with the
  * reference of its operation. The output is compared with that of another plan, which runs portable
- * kernels stepwise, or the best kernels where that takes too long. The first way alone would miss a
- * plan that connects steps wrongly, the second kernels that share a fault.
+ * kernels step by step, or the fastest kernels if that would take too long.
+ *
+ * The first way alone would miss a plan that connects steps wrongly; the second alone would miss an
+ * error that both plans' kernels share.
  */
 #include <math.h>
 #include <stdio.h>
@@ -12,8 +14,9 @@
 
 #include "cli/bench/bench.h"
 
-#define PATIENCE 10.0   /* seconds that portable kernels may take for a model, by the cost model */
-#define OP_PATIENCE 2.0 /* that any may take for an operation */
+/* most seconds for a model with portable kernels, according to the cost model */
+#define PATIENCE 10.0
+#define OP_PATIENCE 2.0 /* most seconds for an operation */
 
 static const char of_steps[] = "references of its steps";
 
@@ -47,7 +50,7 @@ static int make_plan(fovea_plan **plan, fovea_device *device, const bench_subjec
     return cli_check(fovea_attention_plan_create(plan, device, &o));
 }
 
-/* Whether it is done in time. A model is judged in any case, by its second way. */
+/* Whether reference `way` is fast enough. For a model, the last way is always used. */
 static bool affordable(const fovea_plan *plan, const bench_subject *what, size_t way)
 {
     fovea_plan_info info = FOVEA_PLAN_INFO_INIT;
@@ -67,7 +70,7 @@ static int compute(float *value, fovea_device *device, const bench_subject *what
     return code;
 }
 
-/* r->value stays NULL where this way takes too long. */
+/* Computes the reference in one way; r->value stays NULL if that would take too long. */
 static int try_way(bench_reference *r, const bench_subject *what, size_t way, size_t n)
 {
     fovea_device_options options = FOVEA_DEVICE_OPTIONS_INIT;
@@ -90,7 +93,7 @@ static int try_way(bench_reference *r, const bench_subject *what, size_t way, si
 
 /* ---- steps ---- */
 
-/* Whether a step before it is the same. */
+/* Whether an earlier step is the same. */
 static bool repeated(const fovea_plan *plan, size_t index, const fovea_step_info *step)
 {
     fovea_step_info other = FOVEA_STEP_INFO_INIT;

@@ -1,4 +1,4 @@
-/* bench_results.c: results of benchmarks from a file, and what their fields say. */
+/* bench_results.c: reads results of benchmarks from a file, and interprets their fields. */
 #include "cli/bench/bench_results.h"
 
 #include <errno.h>
@@ -45,7 +45,7 @@ double bench_promised(const json_t *result)
            (bench_is_model(result) ? bench_inner(result, "peak_bytes", "weights") : 0);
 }
 
-/* A device other than the CPU is shown by its id instead of the number of threads. */
+/* Where a case ran: number of threads on the CPU, else the id of the device. */
 cli_word bench_where(const json_t *result)
 {
     const json_t *params = json_object_get(result, "params");
@@ -65,7 +65,7 @@ static bool known(const json_t *r)
     return bench_has_schema(r, BENCH_SCHEMA) && bench_number(r, "p50_ms") > 0;
 }
 
-/* A value of the file: an array's elements, or an object; false: something else. */
+/* Appends a value of the file: the elements of an array, or an object; false: it is neither. */
 static bool append_results(json_t *list, json_t *value)
 {
     size_t i;

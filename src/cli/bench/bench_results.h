@@ -1,6 +1,6 @@
-/* bench_results.h: results of `fovea bench`: JSON objects, distinguished by their "schema". The
- * code that prints and compares them reads an array of these, from this run or from a file.
- */
+/* bench_results.h: results of `fovea bench`: JSON objects, whose "schema" says what they describe.
+ * The code that prints and compares results works on an array of them, from this run or from a
+ * file. */
 #ifndef FOVEA_CLI_BENCH_RESULTS_H
 #define FOVEA_CLI_BENCH_RESULTS_H
 
@@ -12,7 +12,7 @@
 
 /* ---- bench_results.c ---- */
 
-/* Every result of a file: one object a line, or one array. */
+/* Reads all results of a file: one object per line, or one array. */
 int bench_results_read(json_t **out, const char *path);
 bool bench_has_schema(const json_t *result, const char *schema);
 /* Loops over the results of timed cases. */
@@ -24,9 +24,9 @@ const char *bench_word(const json_t *object, const char *key);
 double bench_number(const json_t *object, const char *key);
 /* A member of a member. */
 double bench_inner(const json_t *object, const char *member, const char *key);
-/* Milliseconds with three significant digits or more. */
+/* Milliseconds with at least three significant digits. */
 cli_word bench_ms(double ms);
-/* Bytes that the plan promised, of a model without its weights. */
+/* Bytes of memory that the plan announced; for a model without its weights. */
 double bench_promised(const json_t *result);
 /* "2 threads", "cl:0" */
 cli_word bench_where(const json_t *result);
@@ -41,18 +41,20 @@ typedef struct bench_output {
     const char *path; /* NULL: standard output */
 } bench_output;
 int bench_output_write(const bench_output *o, const json_t *results);
-/* Checks before minutes of measuring that the file of an option can be written; changes nothing.
- * NULL: no file. */
+/* Checks, before minutes of measuring, that the file of an option can be written; changes nothing.
+ * path NULL: no file. */
 int bench_output_check(const char *option, const char *path);
 
-/* bench_table.c: tables for people; bench_csv.c: a line per case, units in the names. */
+/* bench_table.c writes tables for people; bench_csv.c one line per case, with units in the
+ * headings. */
 void bench_table_write(FILE *to, const json_t *results, bool markdown);
 void bench_csv_write(FILE *to, const json_t *results);
 
-/* bench_baseline.c: adds the member "baseline", {p50_ms, change_percent}, to results whose case is
- * also in `path`; fails if none is. */
+/* bench_baseline.c: adds the member "baseline", {p50_ms, change_percent}, to each result whose case
+ * is also in the baseline; fails if there is none. */
 int bench_baseline_add(json_t *results, const json_t *baseline, const char *path);
-/* Prints the cases that changed by more than `percent`; exit code 6 if one got slower. */
+/* Prints the cases whose time changed by more than `percent`; returns CLI_SLOWER if one became
+ * slower. */
 int bench_baseline_judge(const json_t *results, double percent);
 
 #endif

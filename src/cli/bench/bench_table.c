@@ -13,7 +13,7 @@ struct output {
 
 /* ---- the machines ---- */
 
-/* One line for every device that results come from. */
+/* Prints one line for every device that results are from. */
 static void show_devices(const struct output *o, const json_t *results)
 {
     size_t i;
@@ -101,7 +101,7 @@ static void show_times(const struct output *o, const json_t *results)
     table_end(&t, o->to, o->markdown);
 }
 
-/* What the columns of the times mean, and the statuses that the table has. */
+/* Explains the columns of times, and those statuses that occur in the table. */
 static void show_legend(const struct output *o, const json_t *results)
 {
     static const struct {
@@ -109,7 +109,7 @@ static void show_legend(const struct output *o, const json_t *results)
     } statuses[] = {
         {"unstable",
          "the 95 percent interval of the median is wider than 1 percent: more --time narrows it"},
-        {"noisy", "p95 is more than 1.5 times the median: something else ran"},
+        {"noisy", "p95 is more than 1.5 times the median: other programs disturbed it"},
         {"throttled", "the processor became slower during the case"},
         {"unverified", "--verify off"},
     };
@@ -129,7 +129,7 @@ static void show_legend(const struct output *o, const json_t *results)
     }
 }
 
-/* What comes before the first frame, and what is held. */
+/* Prints the time before the first frame, and memory. */
 static void show_costs(const struct output *o, const json_t *results)
 {
     static const char *const heads[] = {"<case",       "open ms",  "plan ms",  "first ms",
@@ -153,16 +153,17 @@ static void show_costs(const struct output *o, const json_t *results)
     table_end(&t, o->to, o->markdown);
 }
 
-/* ---- what only some results have ---- */
+/* ---- tables that only some results have ---- */
 
 /* A column of a table with one row per object. */
 typedef struct column {
     const char *head, *key;
-    const char *format; /* of a number, "-" where there is none; NULL: a word */
+    /* format of a number, "-" if the member is missing; NULL: the member is a text */
+    const char *format;
     double scale;
 } column;
 
-/* `columns` end with an empty one. */
+/* Prints a table; `columns` end with an empty one. */
 static void show_rows(const struct output *o, const json_t *rows, const column *columns)
 {
     const char *heads[TABLE_COLUMNS + 1] = {NULL};

@@ -1,4 +1,5 @@
-/* cmd_bench.c: `fovea bench`: the product of all lists of options, verified and then timed. */
+/* cmd_bench.c: `fovea bench`: verifies, and then times, a case for each combination of the options'
+ * lists. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,10 +8,11 @@
 #include "cli/bench/bench_results.h"
 #include "cli/common/interrupt.h"
 
-/* Whose steps kernels are timed on. */
+/* The model whose steps kernels are timed on by default. */
 #define KERNEL_MODEL "synthetic:dinov2-b"
 
-/* Seconds of a step alone: a disturbance then meets it as it does the whole model. */
+/* Seconds of a sample of a single step: long enough for a disturbance to affect it as much as the
+ * whole model. */
 #define FLOOR_SAMPLE 10e-3
 
 struct bench {
@@ -20,7 +22,8 @@ struct bench {
     /* of the results: */
     const char *format, *note, *from, *trace;
     const char *baseline, *fail_above;
-    json_t *earlier; /* what the baseline holds; read first, because -O may name the same file */
+    /* the baseline's results; read first, because -O may overwrite the same file */
+    json_t *earlier;
     bool per_layer;
     double allowed; /* percent over the baseline */
     bench_output output;
@@ -30,8 +33,8 @@ struct bench {
 
 /* ---- results ---- */
 
-/* `bench floors` describes all other cases as part of the model's. Cases that an interrupt left
- * without a time are left out. */
+/* The results. With `bench floors`, all other cases are part of the model's result. Cases without a
+ * time, because of an interrupt, are left out. */
 static json_t *describe_all(const struct bench *b)
 {
     const bool floors = b->request.what == BENCH_FLOORS;
@@ -51,8 +54,7 @@ static json_t *describe_all(const struct bench *b)
     return results;
 }
 
-/* Whether the numbers can be relied on: what is measured otherwise is not a result when that was
- * asked for. */
+/* With --strict or --baseline, fails if a result is not reliable. */
 static int judge(const struct bench *b, const json_t *results)
 {
     static const char *const doubtful[] = {"throttled", "unstable", "noisy"};
@@ -69,7 +71,7 @@ static int judge(const struct bench *b, const json_t *results)
     return CLI_OK;
 }
 
-/* Writes results and says how they compare. */
+/* Writes the results, and compares them with the baseline. */
 static int report(const struct bench *b, json_t *results)
 {
     const int known = b->baseline ? bench_baseline_add(results, b->earlier, b->baseline) : CLI_OK;
@@ -79,7 +81,7 @@ static int report(const struct bench *b, json_t *results)
     return judge(b, results);
 }
 
-/* What was finished before an interrupt is a result like any other. */
+/* Reports the cases that were finished before an interrupt. */
 static int report_interrupted(const struct bench *b, json_t *results)
 {
     const size_t n = json_array_size(results);
@@ -127,8 +129,9 @@ static int read_options(struct bench *b)
     b->allowed = 5;
     b->output.format = b->request.common.json ? BENCH_JSONL : BENCH_TEXT;
     if (b->fail_above && !b->baseline)
-        return cli_fail(CLI_USAGE, "--fail-above %s: --baseline names what to compare with",
-                        b->fail_above);
+        return cli_fail(
+            CLI_USAGE, "--fail-above %s: needs --baseline, which names the results to compare with",
+            b->fail_above);
     CLI_TRY(cli_number(&b->options.runs, "runs", b->runs, 1, 1000000));
     CLI_TRY(cli_number(&b->options.warmup, "warmup", b->warmup, 0, 1000000));
     CLI_TRY(cli_real(&b->options.time, "time", b->time, 0.01, 86400));
@@ -141,7 +144,7 @@ static int read_options(struct bench *b)
     return CLI_OK;
 }
 
-/* What would fail when all has been measured fails now. */
+/* Finds errors in the options before the measurement that would otherwise appear after it. */
 static int check_files(struct bench *b)
 {
     if (b->baseline)
@@ -157,11 +160,12 @@ static int load_model(bench_request *r)
     return cli_load_model(&r->model, r->name, r->common.prefix, &linear);
 }
 
-/* Kernels by their name or operation, on the steps of a model. */
+/* Selects kernels by name or operation, for the steps of a model. */
 static int choose_kernels(bench_request *r, const char *kernel)
 {
     if (!kernel && !r->op)
-        return cli_fail(CLI_USAGE, "bench kernel takes a part of a kernel's name, or --op");
+        return cli_fail(CLI_USAGE, "bench kernel takes a part of a kernel's name, or --op; fovea "
+                                   "info --kernels lists the names");
     r->kernel = kernel;
     r->name = r->of ? r->of : KERNEL_MODEL;
     return load_model(r);
@@ -173,9 +177,9 @@ static int choose_what(bench_request *r, const char *what, const char *name)
     while (bench_what_names[chosen] && strcmp(bench_what_names[chosen], what) != 0)
         chosen++;
     if (!bench_what_names[chosen])
-        return cli_fail(CLI_UNSUPPORTED,
-                        "bench %s: there are gemm, attention, block, model, lm, kernel and floors",
-                        what);
+        return cli_fail(
+            CLI_UNSUPPORTED,
+            "bench %s: unknown; use gemm, attention, block, model, lm, kernel or floors", what);
     r->what = (enum bench_what)chosen;
     if (r->what == BENCH_KERNEL)
         return choose_kernels(r, name);
@@ -188,7 +192,7 @@ static int choose_what(bench_request *r, const char *what, const char *name)
     return name ? load_model(r) : CLI_OK;
 }
 
-/* What only some kinds of cases can be asked for. */
+/* Checks options that apply to some kinds of cases only. */
 static int check_options(const struct bench *b)
 {
     const bench_request *r = &b->request;
@@ -198,7 +202,7 @@ static int check_options(const struct bench *b)
     const struct {
         const char *option;
         bool given;
-        unsigned whats; /* of which it can be asked, a bit each */
+        unsigned whats; /* the kinds that have the option, a bit each */
     } options[] = {
         {"causal", r->causal, 1u << BENCH_ATTENTION},
         {"op", r->op != NULL, 1u << BENCH_KERNEL},
@@ -219,20 +223,21 @@ static int check_options(const struct bench *b)
     return CLI_OK;
 }
 
-/* Refuses what `bench floors` cannot bound. */
+/* Refuses requests for which `bench floors` has no lower bounds. */
 static int check_floors(const struct bench *b)
 {
     const cli_common *common = &b->request.common;
     if (b->set.cases > 1)
         return cli_fail(CLI_USAGE, "bench floors takes one size, attention and setting at a time");
     if (common->dtype && strcmp(common->dtype, "f32") != 0)
-        return cli_fail(CLI_UNSUPPORTED,
-                        "bench floors --dtype %s: a product alone has f32 weights so far",
-                        common->dtype);
+        return cli_fail(
+            CLI_UNSUPPORTED,
+            "bench floors --dtype %s: single products can have f32 weights only; leave out --dtype",
+            common->dtype);
     if (!b->set.list[0].on->cpu)
         return cli_fail(CLI_UNSUPPORTED,
-                        "bench floors --device %s: a step alone would bring its operands there and "
-                        "back, which inside a model it does not; the CPU only so far",
+                        "bench floors --device %s: works on the CPU only, as elsewhere a step that "
+                        "runs alone would also copy its operands",
                         common->device);
     return CLI_OK;
 }
@@ -271,7 +276,7 @@ static int run(struct bench *b, const char *what, const char *name)
     return code;
 }
 
-/* Results of an earlier run in place of measuring. */
+/* Shows results of an earlier run instead of measuring. */
 static int show_from(struct bench *b)
 {
     json_t *results;
@@ -305,7 +310,9 @@ int cli_bench(const cli_command *self, int argc, char **argv)
     struct bench *b = cli_alloc(1, sizeof *b);
     bench_request *r = &b->request;
     const cli_option own[] = {
-        {"shape", 0, "MxNxK,...", "gemm: those of a ViT-B on 1036x1036 pixels", &r->shapes},
+        {"shape", 0, "MxNxK,...",
+         "gemm: rows, outputs, inputs; default: the products of a ViT-B on 1036x1036 pixels",
+         &r->shapes},
         {"activation", 0, "NAME,...", "gemm: none"
 #define FV_ACTIVATION(NAME, name, ...) ", " #name
 #include "act/activations.inc"
@@ -313,39 +320,44 @@ int cli_bench(const cli_command *self, int argc, char **argv)
          ,
          &r->activation},
         {"tokens", 0, "N,...",
-         "attention, block: 4096; lm: that were seen before; ranges as 256..65536*2 or "
-         "100..500+100",
+         "attention, block: number of tokens, 4096; lm: tokens before the measured ones; also "
+         "ranges such as 256..65536*2 or 100..500+100",
          &r->tokens},
-        {"phase", 0, "NAME,...", "lm: prefill, decode", &r->phase},
+        {"phase", 0, "NAME,...", "lm: prefill or decode; default: decode", &r->phase},
         {"rows", 0, "N,...", "lm: tokens of a prefill, 256", &r->rows},
-        {"batch", 0, "N,...", "model: frames of a run, 1; times are of all of them", &r->batch},
+        {"batch", 0, "N,...", "model: frames per run, 1; times are for all of them", &r->batch},
         {"heads", 0, "N,...", "attention, block: 12", &r->heads},
-        {"dim", 0, "N,...", "attention: channels of a head, 64; block: of a token, 768", &r->dim},
+        {"dim", 0, "N,...", "attention: channels of a head, 64; block: channels of a token, 768",
+         &r->dim},
         {"value-dim", 0, "N,...", "attention: channels of a head's values", &r->value_dim},
-        {"mlp", 0, "N,...", "block: how much wider its MLP is, 4", &r->mlp},
-        {"op", 0, "NAME", "kernel: those of an operation: gemm, softmax, ...", &r->op},
-        {"model", 0, "MODEL", "kernel: whose steps, " KERNEL_MODEL, &r->of},
+        {"mlp", 0, "N,...", "block: width of its MLP relative to the tokens', 4", &r->mlp},
+        {"op", 0, "NAME", "kernel: all kernels of an operation: gemm, softmax, ...", &r->op},
+        {"model", 0, "MODEL", "kernel: model whose steps are run, " KERNEL_MODEL, &r->of},
         {"causal", 0, NULL, "attention: query i sees the keys up to i", &r->causal},
-        {"form", 0, "NAME,...", "attention, causal, lm: auto, recurrent, chunk", &r->form},
-        {"runs", 0, "N", "rounds; else until the medians are stable", &b->runs},
-        {"time", 0, "S", "seconds per case at most, 10", &b->time},
-        {"warmup", 0, "N", "runs after the first that are not timed, 1", &b->warmup},
-        {"verify", 0, "WHEN", "first (default), every run, or off", &b->check, .choices = checks},
-        {"rate", 0, "FPS", "paced like a camera: deadlines missed, jitter", &b->rate},
-        {"sustain", 0, "MIN", "minutes of each case, as a series", &b->sustain},
-        {"per-layer", 0, NULL, "time of every step and sweep", &b->per_layer},
-        {"trace", 0, "FILE", "calls of one frame, for Chrome's trace viewer", &b->trace},
+        {"form", 0, "NAME,...", "attention if causal, lm: auto, recurrent, chunk", &r->form},
+        {"runs", 0, "N", "number of rounds; default: until the medians are stable", &b->runs},
+        {"time", 0, "S", "most seconds per case, 10", &b->time},
+        {"warmup", 0, "N", "untimed runs after the first, 1", &b->warmup},
+        {"verify", 0, "WHEN", "verify the first run (default), every run, or off", &b->check,
+         .choices = checks},
+        {"rate", 0, "FPS", "run at the frame rate of a camera; reports missed deadlines and jitter",
+         &b->rate},
+        {"sustain", 0, "MIN", "run each case for MIN minutes; reports a time series", &b->sustain},
+        {"per-layer", 0, NULL, "report the time of every step and sweep", &b->per_layer},
+        {"trace", 0, "FILE", "write the kernel calls of one frame for Chrome's trace viewer",
+         &b->trace},
         {"format", 'o', "NAME", "text, md, csv, json, jsonl", &b->format, .choices = formats},
-        {"output", 'O', "FILE", "results go there", &b->output.path},
-        {"note", 0, "TEXT", "kept with the results", &b->note},
-        {"from", 0, "FILE", "show results of an earlier -o json or jsonl, measure nothing",
+        {"output", 'O', "FILE", "file to write results to", &b->output.path},
+        {"note", 0, "TEXT", "text to store with the results", &b->note},
+        {"from", 0, "FILE", "show results of an earlier -o json or jsonl instead of measuring",
          &b->from},
         {"baseline", 0, "FILE", "earlier results to compare with", &b->baseline},
-        {"fail-above", 0, "PCT", "percent that may be lost against it, 5", &b->fail_above},
+        {"fail-above", 0, "PCT", "percent by which results may be slower than the baseline, 5",
+         &b->fail_above},
         {NULL},
     };
     r->common.half =
-        "f32, f16, bf16: of a model's weights; of q, k and v; int8: of a model's weights";
+        "f32, f16, bf16: type of a model's weights, or of q, k and v; int8: of a model's weights";
     r->common.products = "model: " CLI_COMPUTE_HELP "; of all else f32, if not given";
     r->common.more = lists;
     int first, code = cli_parse(&first, self, &r->common, own, argc, argv);
@@ -353,10 +365,12 @@ int cli_bench(const cli_command *self, int argc, char **argv)
         if ((first == argc && !b->from) || first + 2 < argc)
             code =
                 cli_fail(CLI_USAGE, "bench takes gemm, attention, block [MODEL], kernel [NAME], or "
-                                    "model, lm or floors and a MODEL; fovea bench --help");
+                                    "model, lm or floors and a MODEL; see fovea bench --help");
         else if (b->from && first < argc)
-            code = cli_fail(CLI_USAGE, "--from %s: shows results of a file, %s is not measured",
-                            b->from, argv[first]);
+            code = cli_fail(
+                CLI_USAGE,
+                "--from %s: shows results of a file; leave out %s, which would be measured",
+                b->from, argv[first]);
         else if (!(code = read_options(b)))
             code = b->from ? show_from(b)
                            : run(b, argv[first], first + 1 < argc ? argv[first + 1] : NULL);
