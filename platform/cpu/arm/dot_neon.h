@@ -1,5 +1,5 @@
-/* dot_neon.h: products of 8 bits on plain NEON, added in pairs. The sums of two halves of the steps
- * are side by side. */
+/* dot_neon.h: products of 8-bit numbers on plain NEON, which adds them in pairs. The sums over the
+ * two halves of the steps are kept separately. */
 #include "platform/cpu/arm/whole_neon.h"
 
 #define SPLIT 2

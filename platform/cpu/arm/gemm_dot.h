@@ -1,8 +1,9 @@
-/* gemm_dot.h: tiles of weights in bfloat16, by the 2 x 2 products over 4 steps of k of FEAT_BF16.
+/* gemm_dot.h: tiles of GEMM with weights in bfloat16 and activations in float32, by FEAT_BF16's
+ * instruction, which multiplies 2 rows by 2 columns over 4 steps of k.
  *
- * An activation is split into the sum of two bfloat16, with a relative error of 2^-17 at most; sums
- * are float32, whose rounding is as large where K is long (LEAST_K). Panels keep the 4 steps of a
- * group together:
+ * An activation is split into the sum of two bfloat16, with a relative error of at most 2^-17. Sums
+ * are float32; if K is at least LEAST_K, their rounding errors are as large. Panels keep the 4
+ * steps of a group together:
  *
  *   weight                                    activations, of take()
  *   K4/4 x nr x 4 bfloat16                    K4/4 x (m x 4 leading parts, m x 4 of what is left)
@@ -15,7 +16,8 @@ static void take(void *rows, enum fv_type type, size_t groups, uint32_t m)
 {
     float *panel = rows;
     (void)type;
-    const float32x4_t max = vdupq_n_f32(0x1.fep127f); /* beyond it the leading part is infinite */
+    /* Beyond this the leading part would round to infinity. */
+    const float32x4_t max = vdupq_n_f32(0x1.fep127f);
     for (; groups > 0; groups--, panel += 4 * m) {
         bfloat16x4_t part[2][MR];
         for (uint32_t i = 0; i < m; i++) {
@@ -28,7 +30,7 @@ static void take(void *rows, enum fv_type type, size_t groups, uint32_t m)
     }
 }
 
-/* Rows i and, if there is one, i + 1. */
+/* Rows i and i + 1, with zeros if there is no row i + 1. */
 FV_FN bfloat16x8_t two_rows(const bfloat16_t *a, int i, int m)
 {
     if (i + 1 < m)
@@ -63,7 +65,7 @@ FV_FN void pair_rows(float *acc, const float *a, const bfloat16_t *w, size_t gro
                      bool first, const char *ahead)
 {
     const bfloat16_t *in = (const bfloat16_t *)(const void *)a;
-    float32x4_t sum[MR / 2][NR / 2]; /* of two rows and two columns, row by row */
+    float32x4_t sum[MR / 2][NR / 2]; /* each is of two rows by two columns, row by row */
     FV_UNROLL
     for (int i = 0; i < m; i += 2) {
         FV_UNROLL

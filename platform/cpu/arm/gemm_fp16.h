@@ -1,12 +1,12 @@
 /* gemm_fp16.h: tiles of weights in float16, multiplied in float16 (FEAT_FP16).
  *
- * The products of a group of 4 steps of k are summed in float16, the groups in float32. Longer sums
- * in float16 would be faster, by a third with 8 steps, but the error of models then exceeds what
- * the library allows for such weights. So that no sum overflows whatever the weight, a
- * row of activations is scaled by a power of two to below 1/4: 4 * 65504 / 4 is the largest
- * float16. take() leaves
+ * The products of a group of 4 steps of k are summed in float16, the groups in float32. Sums of 8
+ * steps in float16 would be faster by a third, but then the error of models exceeds what the
+ * library allows for such weights. A row of activations is scaled by a power of two to below 1/4,
+ * so that no sum overflows, whatever the weights: 4 * 65504 / 4 is the largest float16. take()
+ * converts a panel to
  *
- *   m floats by which the sums of the rows are to be multiplied
+ *   m floats, by which the rows' sums are multiplied afterwards
  *   K4/4 x m x 4 float16
  */
 
@@ -15,8 +15,8 @@ static void narrow(uint16_t *dst, const float *src, size_t n)
     fv_row_convert(dst, FV_F16, src, FV_F32, n);
 }
 
-/* Exponent bits of the power of two by which a row is scaled whose largest value is `top`; the
- * smallest power for rows that are infinite, NaN or close to overflow. */
+/* Exponent bits of the power of two that scales a row whose largest absolute value is `top`. For
+ * rows that are infinite, NaN or close to overflow it is the smallest power. */
 FV_FN uint32_t exponent_of_scale(float top)
 {
     const uint32_t exponent = fv_bits_of_float(top) >> 23 & 255;
@@ -50,8 +50,8 @@ static void take(void *rows, enum fv_type type, size_t groups, uint32_t m)
     memcpy(panel, back, m * sizeof *back);
 }
 
-/* sum + x[lane] * row; x must be in one of the first 16 registers. Assembly, because GCC turns the
- * intrinsic into a broadcast of the lane and a multiply-add. */
+/* sum + x[lane] * row; x must be in one of the first 16 registers. In assembly, because GCC turns
+ * the intrinsic into a broadcast of the lane and a multiply-add. */
 FV_FN float16x8_t fma_lane(float16x8_t x, int lane, float16x8_t row, float16x8_t sum)
 {
     switch (lane) {
@@ -72,7 +72,7 @@ FV_FN float16x8_t fma_lane(float16x8_t x, int lane, float16x8_t row, float16x8_t
     return sum;
 }
 
-/* Four steps of k of m rows: rows 2i and 2i + 1 share a vector. */
+/* Adds four steps of k for m rows; rows 2i and 2i + 1 share a vector. */
 FV_FN void add_halves(float16x8_t part[MR], const float16_t *a, const float16_t *w, int m)
 {
     float16x8_t x[MR / 2];

@@ -1,5 +1,5 @@
-/* gemm_i8_i8mm.h: tiles of 8 bits by the 2 x 2 products over 8 steps of k of FEAT_I8MM. Panels keep
- * the 8 steps of a group together. */
+/* gemm_i8_i8mm.h: tiles of GEMM with 8-bit numbers, by FEAT_I8MM's instruction, which multiplies 2
+ * rows by 2 columns over 8 steps of k. Panels keep the 8 steps of a group together. */
 #include "platform/cpu/arm/whole_neon.h"
 
 #define BIAS 0

@@ -1,20 +1,21 @@
-/* gemm_i8_sdot.h: tiles of 8 bits by the products over 4 steps of k of FEAT_DotProd. Twelve rows by
- * 8 columns, in the order that hides their loads from cores that do not reorder:
+/* gemm_i8_sdot.h: tiles of GEMM with 8-bit numbers, by FEAT_DotProd's instruction, which multiplies
+ * over 4 steps of k. A tile is twelve rows by 8 columns. Instructions are ordered so that in-order
+ * cores do not wait for loads:
  *
  *   v0, v1       four columns of the weight each
  *   v2 .. v4     four rows each; a product takes a row from a lane. Of 11 rows the last four
  *                begin at row 7
  *   v8 .. v31    sums: two vectors of each row
  *
- * An operand is loaded as soon as the group before it needs it no more. The last group loads itself
- * once more instead of the next, so that nothing beyond an operand is read.
+ * An operand is loaded as soon as the previous group no longer needs its register. The last group
+ * loads itself again instead of the next, so that nothing beyond an operand is read.
  */
 #include "platform/cpu/arm/whole_neon.h"
 
 #define BIAS 0
 
 #define SDOT(sum, w, rows, lane) "sdot v" #sum ".4s, v" #w ".16b, v" #rows ".4b[" #lane "]\n"
-/* Rows in lanes 0 and 1, 2 and 3. */
+/* Multiplies by the rows in lanes 0 and 1, and by those in lanes 2 and 3. */
 #define LOWER(w, rows, s, t) SDOT(s, w, rows, 0) SDOT(t, w, rows, 1)
 #define UPPER(w, rows, s, t) SDOT(s, w, rows, 2) SDOT(t, w, rows, 3)
 #define FOUR(w, rows, s, t, u, v) LOWER(w, rows, s, t) UPPER(w, rows, u, v)
@@ -80,7 +81,8 @@ FV_FN int32x4_t add_products(int32x4_t sum, int8x16_t columns, int8x16_t rows, i
     }
 }
 
-/* The first of the four rows that are loaded for row i and those after it: none is beyond m. */
+/* The first of the four rows that are loaded together for rows from i on. None of the four is
+ * beyond m. */
 FV_FN int first_row(int i, int m)
 {
     return i + 4 <= m || m < 4 ? i : m - 4;
@@ -131,7 +133,7 @@ FV_FN void few_rows(int32_t *acc, const int8_t *a, const int8_t *w, size_t group
     }
 }
 
-/* Panels have 11 or 12 rows, but in blocks of few rows. */
+/* Panels have 11 or 12 rows, except in blocks of few rows. */
 static void tile(float *acc, const void *a, const void *w, size_t groups, uint32_t m, bool first,
                  const char *ahead)
 {

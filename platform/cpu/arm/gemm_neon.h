@@ -1,7 +1,7 @@
 /* gemm_neon.h: tiles of float32 weights on NEON. Six rows by 16 columns take all 32 registers,
  * which compilers do not manage by themselves:
  *
- *   v0 .. v5     four steps of k of each row; a multiply-add takes its factor from a lane
+ *   v0 .. v5     four steps of k of each row; a multiply-add takes one from a lane
  *   v6, v7       four columns of the weight each, loaded a row's length before they are needed
  *   v8 .. v31    sums: four vectors of each row
  *
@@ -16,7 +16,8 @@
 #define ROWS_6(w, k, s0, s1, s2, s3, s4, s5)                                                       \
     ROWS_5(w, k, s0, s1, s2, s3, s4, s5) FMA(s5, w, "v5", k)
 
-/* Four columns of a step, then the next ones into the same registers, from `next` bytes further. */
+/* Multiplies four columns of a step, then loads the next ones into the same register, from `next`
+ * bytes further on. */
 #define COLUMNS(M, w, k, next, ...) ROWS_##M(w, k, __VA_ARGS__) "ldr q" w ", [%[w], #" #next "]\n"
 #define FIRST(M, k, next) COLUMNS(M, "6", k, next, "v8", "v12", "v16", "v20", "v24", "v28")
 #define SECOND(M, k, next) COLUMNS(M, "7", k, next, "v9", "v13", "v17", "v21", "v25", "v29")
@@ -67,7 +68,7 @@
           "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31")
 /* clang-format on */
 
-/* Panels have five or six rows, but in blocks of few rows. */
+/* Panels have five or six rows, except in blocks of few rows. */
 static void tile(float *acc, const void *a, const void *w, size_t groups, uint32_t m, bool first,
                  const char *ahead)
 {

@@ -1,5 +1,5 @@
-/* mmla.h: tiles by instructions that multiply two rows by two columns, over 8 bytes of each: MMLA
- * is the instruction, FACTORS how it calls the lanes of a factor. Panels:
+/* mmla.h: tiles by an instruction that multiplies two rows by two columns, over 8 bytes of each.
+ * MMLA is the instruction's name, FACTORS the suffix of its operands' registers. Panels:
  *
  *   weight: groups x nr x 8 bytes             activations: groups x m x 8 bytes
  *
@@ -15,7 +15,7 @@
  */
 
 #define PRODUCT(sum, rows, w) MMLA " v" #sum ".4s, v" #rows "." FACTORS ", v" #w "." FACTORS "\n"
-/* Four rows, x and y, by two columns. */
+/* Multiplies four rows, in x and y, by two columns. */
 #define COLUMNS(w, x, y, s, t) PRODUCT(s, x, w) PRODUCT(t, y, w)
 #define LOAD(x, y, from, at) "ldp q" #x ", q" #y ", [%[" #from "], #" #at "]\n"
 /* Rows from 8 on. */
@@ -23,7 +23,7 @@
 #define LAST_11(x, y) "ldr q" #x ", [%[a], #64]\n ldr d" #y ", [%[a], #80]\n"
 
 /* clang-format off */
-/* A group whose first four rows are in x and y, the second in z and u. */
+/* A group of steps: its first four rows are in x and y, the second four in z and u. */
 #define GROUP(M, x, y, z, u)                                                                       \
     "prfm pldl2keep, [%[ahead]]\n"                                                                 \
     "add %[ahead], %[ahead], #64\n"                                                                \
@@ -78,7 +78,7 @@
           "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31")
 /* clang-format on */
 
-/* Of two rows and two columns, row by row. */
+/* Sums of two rows by two columns, row by row. */
 typedef uint32x4_t square;
 
 FV_FN square add_product(square sum, uint8x16_t rows, uint8x16_t columns)
@@ -87,7 +87,7 @@ FV_FN square add_product(square sum, uint8x16_t rows, uint8x16_t columns)
     return sum;
 }
 
-/* Rows i and, if there is one, i + 1. */
+/* Rows i and i + 1, with zeros if there is no row i + 1. */
 FV_FN uint8x16_t two_rows(const uint8_t *a, int i, int m)
 {
     if (i + 1 < m)
@@ -118,7 +118,7 @@ FV_FN void add_products(square sum[MR / 2][NR / 2], const uint8_t *a, const uint
     memcpy(sum, of, sizeof of);
 }
 
-/* Panels have 11 or 12 rows, but in blocks of few rows. */
+/* Panels have 11 or 12 rows, except in blocks of few rows. */
 static void multiply(square sum[MR / 2][NR / 2], const void *a, const void *w, size_t groups,
                      uint32_t m, const char *ahead)
 {
@@ -148,7 +148,8 @@ FV_FN square second_halves(square x, square y)
 static void tile(float *acc, const void *a, const void *w, size_t groups, uint32_t m, bool first,
                  const char *ahead)
 {
-    uint32_t *out = (uint32_t *)(void *)acc; /* the bits of sums of any type; 0 is 0 */
+    /* Sums of any type are stored as bits; those of 0 are 0. */
+    uint32_t *out = (uint32_t *)(void *)acc;
     square sum[MR / 2][NR / 2] = {{{0}}};
     for (uint32_t i = 0; !first && i < m; i += 2)
         for (uint32_t j = 0; j < NR / 2; j += 2) {

@@ -1,4 +1,4 @@
-/* panel_bf16.h: weights in bfloat16, the 4 steps of a group of a column side by side. */
+/* panel_bf16.h: packs weights in bfloat16; the 4 steps of a column's group are adjacent. */
 
 static void narrow(uint16_t *dst, const float *src, size_t n)
 {

@@ -1,15 +1,15 @@
-/* quads_neon.h: tiles of 8 bits for quads.h by the products of four steps of FEAT_DotProd, or by
- * those of 2 x 2 rows and eight steps of FEAT_I8MM. Both take numbers with a sign. */
+/* quads_neon.h: products of 8-bit numbers for the tiles of quads.h. FEAT_DotProd multiplies four
+ * steps, FEAT_I8MM 2 x 2 rows over eight steps. Both take signed numbers. */
 #define FV_QUERY_OFF 0
 #define FV_WEIGHT_OFF -128
-#define FV_BY_DEPTH 1 /* what a register holds of them serves a whole group */
+#define FV_BY_DEPTH 1 /* a register of values then serves a whole group of steps */
 typedef int8_t fv_number;
 typedef int32x4_t fv_whole;
 
 FV_WORD(fv_whole, fv_whole_set, (int32_t x), vdupq_n_s32(x))
 FV_WORD(fv_v, fv_of_whole, (fv_whole x), vcvtq_f32_s32(x))
 
-/* Four steps of four lanes, between 0 and 255, side by side, without a sign. */
+/* Packs four steps of four lanes, between 0 and 255, as adjacent unsigned bytes. */
 FV_FN uint32x4_t four_steps(const fv_v p[4])
 {
     uint32x4_t x = vcvtnq_u32_f32(p[0]);
@@ -99,7 +99,7 @@ FV_FN void fv_whole_tile_add(fv_whole acc[FV_TILE_M][FV_TILE_N], int vecs, const
     }
     (void)am;
 #ifndef __clang__
-#pragma GCC unroll 1 /* all of a tile's groups at once would not fit the registers */
+#pragma GCC unroll 1 /* unrolled, all of a tile's groups would not fit the registers */
 #endif
     for (size_t g = 0; g < groups; g++, a += ak, b += ldb * FV_STEPS) {
         int8x16_t col[2 * FV_TILE_N];

@@ -1,4 +1,4 @@
-/* whole_neon.h: floats and whole numbers on NEON. */
+/* whole_neon.h: converts between floats and integers on NEON, for gemm_i8_tmpl.c. */
 
 typedef int8_t number;
 typedef int32x4_t sums;

@@ -1,5 +1,5 @@
-/* act.h: activations and their derivatives over the vector vocabulary; op.h: FV_EPI_*. `act`
- * should be known where these are inlined. */
+/* act.h: activations (FV_EPI_* of op.h) and their derivatives, in vec.h's vector functions. `act`
+ * should be a constant where these are inlined. */
 #ifndef FOVEA_PLATFORM_VEC_ACT_H
 #define FOVEA_PLATFORM_VEC_ACT_H
 
@@ -33,7 +33,7 @@ FV_FN fv_v fv_activate(fv_v x, uint32_t act)
     }
 }
 
-/* An activation among FV_EPI_ROUGH, to FV_ROUGH_ERROR. */
+/* An activation among FV_EPI_ROUGH, with an error of at most FV_ROUGH_ERROR. */
 FV_FN fv_v fv_activate_roughly(fv_v x, uint32_t act)
 {
     static const float gelu[9] = {0.160404414f,     -0.00812110957f,  0.000589641335f,
@@ -53,8 +53,8 @@ FV_FN fv_v fv_gated_slope(fv_v x, float s)
     return fv_mul(gate, fv_fma(fv_mul(x, fv_set(s)), fv_sub(one, gate), one));
 }
 
-/* Clamped at |x| = 12: every derivative has reached its limit there, and squares cannot overflow.
- */
+/* Derivative of an activation. x is clamped at |x| = 12, where every derivative has reached its
+ * limit, so that squares cannot overflow. */
 FV_FN fv_v fv_activate_slope(fv_v x, uint32_t act)
 {
     const fv_v half = fv_set(0.5f), one = fv_set(1.f), lim = fv_set(12.f);

@@ -1,4 +1,4 @@
-/* avx2.h: the vector vocabulary on AVX2 with FMA. */
+/* avx2.h: vec.h's vector functions on AVX2 with FMA. */
 #ifndef FOVEA_PLATFORM_VEC_AVX2_H
 #define FOVEA_PLATFORM_VEC_AVX2_H
 
@@ -85,7 +85,7 @@ FV_FN float fv_hsum(fv_v x)
 
 FV_FN fv_v fv_hsum_rows(const float *p)
 {
-    __m256 half[2]; /* in each half of the register: of rows 4h .. 4h + 3 */
+    __m256 half[2]; /* half h of the register: sums of rows 4h .. 4h + 3 */
     for (int h = 0; h < 2; h++, p += 32)
         half[h] = _mm256_hadd_ps(_mm256_hadd_ps(_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)),
                                  _mm256_hadd_ps(_mm256_loadu_ps(p + 16), _mm256_loadu_ps(p + 24)));
@@ -108,8 +108,8 @@ FV_WORD(fv_h, fv_to_f16, (fv_v x),
 FV_WORD(fv_v, fv_of_bf16, (fv_h h),
         _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16)))
 
-/* The upper half of each lane is x as bfloat16. In integers, because the conversion instruction
- * flushes subnormal values to zero. */
+/* x as bfloat16 in the upper half of each lane. Rounded with integer instructions, because the
+ * conversion instruction flushes subnormal values to zero. */
 FV_FN __m256i fv_bf16_above(fv_v x)
 {
     const __m256i bits = _mm256_castps_si256(x), one = _mm256_set1_epi32(1);

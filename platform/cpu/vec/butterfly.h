@@ -1,5 +1,6 @@
-/* butterfly.h: Walsh-Hadamard transforms of blocks of at most 64 floats over the vector vocabulary,
- * in the order of src/ops/quantise.h, which settles their bits. */
+/* butterfly.h: Walsh-Hadamard transforms of blocks of at most 64 floats, in vec.h's vector
+ * functions. src/ops/quantise.h fixes the order of operations, so results are the same to the
+ * bit. */
 #ifndef FOVEA_PLATFORM_VEC_BUTTERFLY_H
 #define FOVEA_PLATFORM_VEC_BUTTERFLY_H
 
@@ -10,8 +11,8 @@
 
 enum { FV_ROTATED = 64 / FV_W }; /* vectors of 64 floats */
 
-/* Lane i of what it returns is lane i ^ stride of x; stride < FV_W is known where this is inlined.
- */
+/* Lane i of the result is lane i ^ stride of x. stride < FV_W is a constant where this is
+ * inlined. */
 FV_FN fv_v fv_partner(fv_v x, int stride)
 {
 #if defined FV_ISA_C || defined FV_ISA_RVV
@@ -34,7 +35,8 @@ FV_FN fv_v fv_partner(fv_v x, int stride)
 #endif
 }
 
-/* Sums in lanes without the bit `stride` of their number, differences in those with it. */
+/* One stage of the transform: lanes whose number does not have the bit `stride` get sums, the
+ * others differences. */
 FV_FN fv_v fv_butterfly(fv_v x, int stride)
 {
     float sign[FV_W];
@@ -43,8 +45,7 @@ FV_FN fv_v fv_butterfly(fv_v x, int stride)
     return fv_fma(x, fv_load(sign), fv_partner(x, stride)); /* the product is exact */
 }
 
-/* Transforms each block of `block` floats of the 64 by itself. `block`: a power of two, at most 64.
- */
+/* Transforms each block of `block` floats among the 64. `block`: a power of two, at most 64. */
 FV_FN void fv_rotate(fv_v x[FV_ROTATED], uint32_t block)
 {
     FV_UNROLL
@@ -70,7 +71,7 @@ FV_FN void fv_rotate(fv_v x[FV_ROTATED], uint32_t block)
     }
 }
 
-/* Floats [i, i + 64) of a row of k, zeros beyond. */
+/* Loads floats [i, i + 64) of a row of k; zeros beyond. */
 FV_FN void fv_load_64(fv_v x[FV_ROTATED], const void *row, enum fv_type type, uint32_t i,
                       uint32_t k)
 {
@@ -84,8 +85,8 @@ FV_FN void fv_load_64(fv_v x[FV_ROTATED], const void *row, enum fv_type type, ui
     }
 }
 
-/* Rotates a row into `y`, whole 64s of floats; returns its largest absolute value, NaN where one is
- * infinite or NaN. `type` and `block` are known where this is inlined. */
+/* Rotates a row into `y`, a buffer of a multiple of 64 floats. Returns its largest absolute value,
+ * NaN if any value is infinite or NaN. `type` and `block` are constants where this is inlined. */
 FV_FN float fv_rotate_row(float *y, const void *row, enum fv_type type, uint32_t k, uint32_t block)
 {
     fv_v top = fv_set(0.f), poison = fv_set(0.f);

@@ -1,5 +1,5 @@
-/* bytes.h: rows of floats as whole numbers of 8 bits: ops/quantise.h over the vocabulary, to its
- * bits. */
+/* bytes.h: quantises rows of floats to 8-bit integers in vec.h's vector functions, with the same
+ * results as ops/quantise.h to the bit. */
 #ifndef FOVEA_PLATFORM_VEC_BYTES_H
 #define FOVEA_PLATFORM_VEC_BYTES_H
 
@@ -8,7 +8,7 @@
 #include "ops/quantise.h"
 #include "platform/cpu/vec/vec.h"
 
-/* The first n lanes of x, between -127 and 127, to the nearest whole numbers. */
+/* Stores the first n lanes of x, which are between -127 and 127, as the nearest integers. */
 FV_FN void fv_store_i8(int8_t *p, fv_v x, int n)
 {
 #if defined FV_ISA_C || defined FV_ISA_RVV
@@ -42,7 +42,7 @@ FV_FN void fv_store_i8(int8_t *p, fv_v x, int n)
 #endif
 }
 
-/* The largest absolute value of n floats, NaN where one is infinite or NaN. */
+/* The largest absolute value of n floats; NaN if any is infinite or NaN. */
 FV_FN float fv_i8_top(const float *row, size_t n)
 {
     fv_v top = fv_set(0.f), poison = fv_set(0.f);
@@ -54,10 +54,11 @@ FV_FN float fv_i8_top(const float *row, size_t n)
     return fv_hsum(poison) == 0 ? fv_hmax(top) : NAN;
 }
 
-/* n floats times `factor` as numbers, zeros where it is 0; returns what they add up to. */
+/* Quantises n floats: float times `factor`, rounded, or zeros if `factor` is 0. Returns the sum of
+ * the numbers. */
 FV_FN int32_t fv_i8_numbers(int8_t *q, const float *row, size_t n, float factor)
 {
-    fv_v all = fv_set(0.f); /* exact: of whole numbers, less than 2^24 */
+    fv_v all = fv_set(0.f); /* exact: the sum of integers, below 2^24 */
     if (!(factor > 0))
         memset(q, 0, n);
     for (size_t i = 0; factor > 0 && i < n; i += FV_W) {
@@ -69,7 +70,7 @@ FV_FN int32_t fv_i8_numbers(int8_t *q, const float *row, size_t n, float factor)
     return (int32_t)fv_hsum(all);
 }
 
-/* Quantises n floats; returns their scale, and in *sum what the numbers add up to. */
+/* Quantises n floats; returns their scale, and the sum of the numbers in *sum. */
 FV_FN float fv_i8_row(int8_t *q, int32_t *sum, const float *row, size_t n)
 {
     float factor;

@@ -1,6 +1,6 @@
-/* c.h: the vector vocabulary without intrinsics: four lanes of the compiler's generic vectors,
- * which become SSE2 or NEON where every machine of the architecture has them, else scalar code.
- * rvv.h makes a level of its own of it. */
+/* c.h: vec.h's vector functions without intrinsics, on four lanes of the compiler's generic
+ * vectors. These become SSE2 or NEON if every machine of the architecture has it, else scalar code.
+ * rvv.h makes a level of its own of the same functions. */
 #ifndef FOVEA_PLATFORM_VEC_C_H
 #define FOVEA_PLATFORM_VEC_C_H
 
@@ -83,7 +83,7 @@ FV_WORD(fv_v, fv_neg, (fv_v x), -x)
 /* Beyond 2^23 a float has no fraction left, so adding 1.5 2^23 rounds it away. */
 FV_WORD(fv_v, fv_round, (fv_v x), (x + 12582912.f) - 12582912.f)
 
-/* Wraps around on overflow, as on the other ISAs; the caller replaces such results. */
+/* Wraps around on overflow, as on the other ISAs; callers replace such results. */
 FV_WORD(fv_v, fv_ldexp, (fv_v x, fv_v n),
         (fv_v)((fv_ubits)x + ((fv_ubits) __builtin_convertvector(n, fv_bits) << 23)))
 

@@ -1,4 +1,4 @@
-/* dot_c.h: products of whole numbers in plain C. */
+/* dot_c.h: products of integers in plain C, for gemm_i8_tmpl.c. */
 #define SPLIT 1
 #define BIAS 0
 typedef int8_t number;

@@ -1,6 +1,6 @@
-/* factors.h: the register tile over operands rounded to bfloat16, with float32 sums: what tile.h is
- * over floats. After #define FV_FACTORS_EXACT operands are unrounded floats, so that a kernel
- * written over these names also exists in float32 (FV_EXACT 1, FV_PAIRS 0).
+/* factors.h: the register tile for operands that are rounded to bfloat16, with float32 sums; tile.h
+ * has the one for floats. After #define FV_FACTORS_EXACT operands are unrounded floats, so that the
+ * source of a kernel also serves for float32 (FV_EXACT 1, FV_PAIRS 0).
  *
  * Levels with instructions for products of bfloat16 keep operands as 16 bits, two steps of k in a
  * lane (FV_PAIRS 1); the others as floats that hold the rounded values. Either way the same numbers
@@ -10,8 +10,8 @@
  *   depth   steps k and k + 1 of column j are at x[k ld + FV_PAIR j] (k even; ld columns): k runs
  *           from row to row. With FV_PAIRS they are side by side, else k + 1 is ld further on
  *
- * The number of steps is that of fv_factor_steps(): it is even unless operands are exact, and
- * operands are filled up with zeros. Rows that are packed are F32 or BF16. */
+ * The number of steps is fv_factor_steps(): even unless operands are exact. Operands are filled up
+ * to it with zeros. Rows to be packed are F32 or BF16. */
 #ifndef FOVEA_PLATFORM_VEC_FACTORS_H
 #define FOVEA_PLATFORM_VEC_FACTORS_H
 
@@ -36,7 +36,7 @@ typedef uint16_t fv_factor;
 typedef float fv_factor;
 #endif
 
-/* Steps that n are filled up to. */
+/* n rounded up to the number of steps that operands are filled up to. */
 FV_FN size_t fv_factor_steps(size_t n)
 {
     return FV_EXACT ? n : fv_tile_round(n, 2);
@@ -48,7 +48,7 @@ FV_FN enum fv_type fv_factor_rows(const fv_args *a, int operand)
     return FV_EXACT ? FV_F32 : (enum fv_type)a->type[operand];
 }
 
-/* Floats in whose place n factors fit; with FV_PAIRS n is even. */
+/* How many floats take as much memory as n operand elements; with FV_PAIRS n is even. */
 FV_FN size_t fv_factor_floats(size_t n)
 {
     return n / FV_PAIR;
@@ -70,7 +70,7 @@ FV_FN fv_pairs fv_set_pair(const fv_factor *p)
     return (__m512bh)_mm512_set1_epi32(pair);
 }
 
-/* sum + odd x odd, then + even x even */
+/* sum + the product of odd elements, then + the product of even elements */
 FV_WORD(fv_v, fv_dot, (fv_pairs x, fv_pairs y, fv_v sum), fv_dpbf16(sum, x, y))
 
 FV_FN fv_pairs fv_pair_up(fv_v even, fv_v odd)
@@ -105,7 +105,7 @@ FV_FN fv_pairs fv_set_pair(const fv_factor *p)
 
 FV_WORD(fv_v, fv_dot, (fv_pairs x, fv_pairs y, fv_v sum), vbfdotq_f32(sum, x, y))
 
-/* fv_dot with pair number i of x in every lane. */
+/* fv_dot with pair number i of x broadcast to every lane. */
 FV_FN fv_v fv_dot_four(fv_pairs x, int i, fv_pairs y, fv_v sum)
 {
     switch (i) {
@@ -120,7 +120,8 @@ FV_FN fv_v fv_dot_four(fv_pairs x, int i, fv_pairs y, fv_v sum)
     }
 }
 
-/* Not by vzip1q_u16, which clang 14 takes for one of bfloat16 and has no instruction for. */
+/* Not with vzip1q_u16: clang 14 takes it for a bfloat16 operation, for which it has no
+ * instruction. */
 FV_FN fv_pairs fv_pair_up(fv_v even, fv_v odd)
 {
     static const uint8_t order[16] = {0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15};
@@ -133,8 +134,8 @@ FV_FN void fv_store_pairs(fv_factor *p, fv_pairs x)
     vst1q_u16(p, vreinterpretq_u16_bf16(x));
 }
 
-/* sum + both of each lane. Not a product by ones: GCC 12 takes a constant of bfloat16 for one of
- * float16. */
+/* sum + both elements of each lane. Not as a product by ones, because GCC 12 takes a constant of
+ * bfloat16 for one of float16. */
 FV_FN fv_v fv_add_pairs(fv_v sum, fv_pairs x)
 {
     const uint32x4_t bits = vreinterpretq_u32_bf16(x);
@@ -145,13 +146,13 @@ FV_FN fv_v fv_add_pairs(fv_v sum, fv_pairs x)
 
 /* ---- packing ---- */
 
-/* x as the float that it is as a factor. */
+/* x rounded as an operand, as a float. */
 FV_FN fv_v fv_factor_round(fv_v x)
 {
     return FV_EXACT ? x : fv_round_bf16(x);
 }
 
-/* n <= FV_W lanes of a row from column k on. */
+/* Stores n <= FV_W lanes to a packed row from column k on. */
 FV_FN void fv_factor_put_row(fv_factor *row, size_t k, fv_v x, int n)
 {
 #if FV_PAIRS
@@ -161,7 +162,7 @@ FV_FN void fv_factor_put_row(fv_factor *row, size_t k, fv_v x, int n)
 #endif
 }
 
-/* FV_W lanes of a row from column k on; returns what has become of them, added to `sum`. */
+/* Stores FV_W lanes to a packed row from column k on; returns `sum` plus their rounded values. */
 FV_FN fv_v fv_factor_put_row_sum(fv_factor *row, size_t k, fv_v x, fv_v sum)
 {
 #if FV_PAIRS
@@ -175,7 +176,7 @@ FV_FN fv_v fv_factor_put_row_sum(fv_factor *row, size_t k, fv_v x, fv_v sum)
 #endif
 }
 
-/* Steps k and k + 1 of FV_W columns from j on; k is even. */
+/* Stores steps k and k + 1 of FV_W columns from j on, packed by depth; k is even. */
 FV_FN void fv_factor_put_depth(fv_factor *x, size_t ld, size_t k, size_t j, fv_v even, fv_v odd)
 {
 #if FV_PAIRS
@@ -186,7 +187,7 @@ FV_FN void fv_factor_put_depth(fv_factor *x, size_t ld, size_t k, size_t j, fv_v
 #endif
 }
 
-/* The same; returns what has become of them, added to `sum`. */
+/* Does the same, and returns `sum` plus the rounded values. */
 FV_FN fv_v fv_factor_put_sum(fv_factor *x, size_t ld, size_t k, size_t j, fv_v even, fv_v odd,
                              fv_v sum)
 {
@@ -203,7 +204,7 @@ FV_FN fv_v fv_factor_put_sum(fv_factor *x, size_t ld, size_t k, size_t j, fv_v e
 #endif
 }
 
-/* Makes a packed row of `steps` column j by depth. */
+/* Copies a packed row of `steps` to column j of an operand packed by depth. */
 FV_FN void fv_factor_put_column(fv_factor *x, size_t ld, size_t j, const fv_factor *row,
                                 size_t steps)
 {
@@ -211,7 +212,7 @@ FV_FN void fv_factor_put_column(fv_factor *x, size_t ld, size_t j, const fv_fact
         memcpy(x + k * ld + FV_PAIR * j, row + k, FV_PAIR * sizeof *row);
 }
 
-/* Packs n rows of `width` values of `type` as rows of `widthp`, zeros beyond. */
+/* Packs n rows of `width` values of `type` as rows of `widthp`, with zeros beyond `width`. */
 FV_FN void fv_factor_pack_rows(fv_factor *dst, size_t widthp, const void *src, enum fv_type type,
                                size_t ld, size_t n, size_t width)
 {
@@ -226,8 +227,8 @@ FV_FN void fv_factor_pack_rows(fv_factor *dst, size_t widthp, const void *src, e
     }
 }
 
-/* All steps of a row of `width` values of `type`: in place if its type and width allow it, else
- * packed into `room`. */
+/* All steps of a row of `width` values of `type`: in place if its type and width permit, else
+ * packed into the buffer `room`. */
 FV_FN const fv_factor *fv_factor_row(fv_factor *room, const void *src, enum fv_type type,
                                      size_t width)
 {
@@ -238,7 +239,7 @@ FV_FN const fv_factor *fv_factor_row(fv_factor *room, const void *src, enum fv_t
     return room;
 }
 
-/* Packs two rows, which are steps of k, by depth; `next` NULL: the second is zero. */
+/* Packs two rows, which are two steps of k, by depth. If `next` is NULL, the second is zero. */
 FV_FN void fv_factor_pack_steps(fv_factor *dst, size_t widthp, const void *src, const void *next,
                                 enum fv_type type, size_t width)
 {
@@ -254,8 +255,9 @@ FV_FN void fv_factor_pack_steps(fv_factor *dst, size_t widthp, const void *src, 
     }
 }
 
-/* Packs n rows of `width` values of `type`, which are steps of k, by depth: `widthp` columns, a
- * multiple of FV_W, zeros beyond, and for an odd n a row of zeros. */
+/* Packs n rows of `width` values of `type`, each of which is a step of k, by depth. There are
+ * `widthp` columns, a multiple of FV_W, with zeros beyond `width`; an odd n is followed by a row of
+ * zeros. */
 FV_FN void fv_factor_pack_depth(fv_factor *dst, size_t widthp, const void *src, enum fv_type type,
                                 size_t ld, size_t n, size_t width)
 {
@@ -268,8 +270,8 @@ FV_FN void fv_factor_pack_depth(fv_factor *dst, size_t widthp, const void *src, 
 /* ---- tiles ---- */
 
 #if FV_PAIRS && FV_FOURS
-/* Two steps of k with values of `a` that are in registers: the pair of row i of the tile is number
- * at + i step of x. */
+/* Multiplies two steps of k whose values of `a` are in registers: the pair for row i of the tile is
+ * number at + i step of x. */
 FV_FN void fv_factor_step(fv_v acc[FV_TILE_M][FV_TILE_N], int vecs, const fv_pairs *x, int at,
                           int step, const fv_factor *b)
 {
@@ -286,8 +288,8 @@ FV_FN void fv_factor_step(fv_v acc[FV_TILE_M][FV_TILE_N], int vecs, const fv_pai
     }
 }
 
-/* Makes the steps of k that whole registers of `a` serve (ak is 1, or am FV_PAIR); returns how many
- * it made. */
+/* Computes the steps of k for which `a` can be loaded in whole registers (ak is 1, or am is
+ * FV_PAIR); returns how many steps that was. */
 FV_FN size_t fv_factor_add_fours(fv_v acc[FV_TILE_M][FV_TILE_N], int vecs, const fv_factor *a,
                                  size_t am, size_t ak, const fv_factor *b, size_t ldb, size_t depth)
 {
@@ -315,8 +317,9 @@ FV_FN size_t fv_factor_add_fours(fv_v acc[FV_TILE_M][FV_TILE_N], int vecs, const
 }
 #endif
 
-/* acc[i][j] += sum over k of a's row or column i times b's column j (by depth), k ascending. `am`:
- * elements of a from row to row; by depth FV_PAIR. `ak`: from step to step of k; of rows 1. */
+/* acc[i][j] += the sum over k of a's row or column i times b's column j (by depth), k ascending.
+ * `am`: stride in a between rows of the tile; FV_PAIR if a is packed by depth. `ak`: stride between
+ * steps of k; 1 if a is packed by rows. */
 FV_FN void fv_factor_tile_add(fv_v acc[FV_TILE_M][FV_TILE_N], int vecs, const fv_factor *a,
                               size_t am, size_t ak, const fv_factor *b, size_t ldb, size_t depth)
 {

@@ -1,7 +1,6 @@
-/* fetch.h: software prefetch into L2. Rows of one head are far apart, each on a page of its own,
- * and windows are rows in any order: no hardware prefetcher predicts them. An address need not be
- * valid.
- */
+/* fetch.h: software prefetch into L2. Rows of one head are far from each other, each on a page of
+ * its own, and rows of windows are in any order, so hardware prefetchers predict neither. An
+ * address need not be valid. */
 #ifndef FOVEA_PLATFORM_VEC_FETCH_H
 #define FOVEA_PLATFORM_VEC_FETCH_H
 
@@ -13,7 +12,7 @@ FV_FN void fv_fetch(const void *x)
     __builtin_prefetch(x, 0, 2);
 }
 
-/* Rows [r, end) at x, of values of `type`. */
+/* Prefetches rows [r, end) at x, of values of `type`. */
 FV_FN void fv_fetch_rows_of(const void *x, enum fv_type type, size_t ld, size_t r, size_t end,
                             size_t width)
 {

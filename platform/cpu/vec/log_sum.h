@@ -1,4 +1,4 @@
-/* log_sum.h: softmax of a row and its cross-entropy, written over the vector vocabulary. */
+/* log_sum.h: softmax of a row and its cross-entropy, in vec.h's vector functions. */
 #ifndef FOVEA_PLATFORM_VEC_LOG_SUM_H
 #define FOVEA_PLATFORM_VEC_LOG_SUM_H
 
@@ -14,7 +14,7 @@ FV_FN float fv_row_max(const float *x, size_t n)
     return fv_hmax(max);
 }
 
-/* sum_i exp(x[i] - max); the terms are left in `out` unless it is NULL; it may be x. */
+/* Returns sum_i exp(x[i] - max). Unless `out` is NULL, it gets the exponentials; it may be x. */
 FV_FN float fv_row_exp(float *out, const float *x, size_t n, float max)
 {
     fv_v sum = fv_set(0.f);
@@ -35,7 +35,7 @@ FV_FN float fv_log_sum_of(const float *x, size_t n, size_t class)
     return logf(fv_row_exp(NULL, x, n, max)) + (max - x[class]);
 }
 
-/* out[i] = weight (softmax(x)[i] - (i == class)); may be x. */
+/* out[i] = weight (softmax(x)[i] - (i == class)). `out` may be x. */
 FV_FN void fv_softmax_slope(float *out, const float *x, size_t n, size_t class, float weight)
 {
     const float max = fv_row_max(x, n), sum = fv_row_exp(out, x, n, max);

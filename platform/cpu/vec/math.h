@@ -1,7 +1,7 @@
-/* math.h: elementary functions, written once over the vector vocabulary.
+/* math.h: elementary functions, written once in vec.h's vector functions.
  *
- * Errors are the worst found over all floats, in units of the last place (ulp) of the result. NaN
- * gives NaN, infinities give the limit; results below the normal range are zero. */
+ * Errors are the worst over all floats, in units in the last place (ulp) of the result. NaN gives
+ * NaN, and infinities give the function's limit; results below the normal range become zero. */
 #ifndef FOVEA_PLATFORM_VEC_MATH_H
 #define FOVEA_PLATFORM_VEC_MATH_H
 
@@ -53,7 +53,7 @@ FV_FN fv_v fv_exp(fv_v x)
     return y;
 }
 
-/* e^x - 1: 1.6 ulp; above x = 88 it stays as it is there. */
+/* e^x - 1: 1.6 ulp. Above x = 88 the result stays that of x = 88. */
 FV_FN fv_v fv_expm1(fv_v x)
 {
     fv_v n, r = fv_exp_reduce(&n, fv_min(fv_set(88.f), fv_max(fv_set(-87.f), x)));
@@ -83,7 +83,7 @@ FV_FN fv_v fv_exp2_neg(fv_v x)
     return y;
 }
 
-/* 2^x for x <= 0 to 7.5e-5: of what is rounded to bfloat16. */
+/* 2^x for x <= 0 with an error of 7.5e-5, enough for results that are rounded to bfloat16. */
 FV_FN fv_v fv_exp2_neg_rough(fv_v x)
 {
     const fv_v t = fv_max(fv_set(-151.f), x);
@@ -98,7 +98,7 @@ FV_FN fv_v fv_exp2_neg_rough(fv_v x)
     return y;
 }
 
-/* erf as an odd over an even polynomial: 4e-7, 6 ulp. */
+/* erf as an odd polynomial over an even one: 4e-7, 6 ulp. */
 FV_FN fv_v fv_erf(fv_v x)
 {
     const fv_v lim = fv_set(4.f), one = fv_set(1.f); /* erf is 1 beyond lim */
@@ -118,7 +118,7 @@ FV_FN fv_v fv_erf(fv_v x)
     return fv_min(one, fv_max(fv_neg(one), fv_div(fv_mul(t, p), q)));
 }
 
-/* tanh as an odd over an even polynomial: 6 ulp. */
+/* tanh as an odd polynomial over an even one: 6 ulp. */
 FV_FN fv_v fv_tanh(fv_v x)
 {
     const fv_v lim = fv_set(7.90531111f), one = fv_set(1.f); /* tanh is 1 beyond lim */
@@ -137,9 +137,9 @@ FV_FN fv_v fv_tanh(fv_v x)
     return fv_min(one, fv_max(fv_neg(one), fv_div(fv_mul(t, p), q)));
 }
 
-/* x q(t) where t = x between -limit and limit, and q a polynomial in t t - middle that is odd in t
- * around 1/2: GELU and its tanh form of what is rounded to bfloat16. q is 0 for all x below -limit.
- */
+/* x q(t), where t is x limited to [-limit, limit], and q a polynomial in t t - middle, made odd in
+ * t around 1/2. It is GELU or its tanh form, accurate enough for results that are rounded to
+ * bfloat16. q is 0 for all x below -limit. */
 FV_FN fv_v fv_gelu_rough(fv_v x, const float q[9], float limit, float middle)
 {
     const fv_v t = fv_min(fv_set(limit), fv_max(fv_set(-limit), x));
@@ -173,7 +173,7 @@ FV_FN fv_v fv_softplus(fv_v x)
     return fv_add(fv_max(fv_set(0.f), x), fv_fma(fv_mul(t, t), p, t));
 }
 
-/* ln x for positive normal x: 3 ulp, near 1 2e-7 of x - 1. */
+/* ln x for positive normal x: 3 ulp; near 1 the error is 2e-7 of x - 1. */
 FV_FN fv_v fv_log(fv_v x)
 {
     fv_v e, r = fv_sub(fv_frexp(x, &e), fv_set(1.f));
@@ -192,8 +192,8 @@ FV_FN fv_v fv_log(fv_v x)
     return fv_fma(e, fv_set(0.693359375f), fv_add(r, p));
 }
 
-/* x^p for x >= 0 and p >= 1, for normal x also for p >= 0. log2(x) is kept in parts, so
- * that a large integer part costs no precision. */
+/* x^p for x >= 0 and p >= 1; for normal x also for 0 <= p < 1. log2(x) is kept as integer and
+ * fraction, so that a large integer part costs no precision. */
 FV_FN fv_v fv_pow(fv_v x, fv_v p)
 {
     fv_v e, r = fv_sub(fv_frexp(x, &e), fv_set(1.f));

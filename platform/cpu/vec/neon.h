@@ -1,4 +1,4 @@
-/* neon.h: the vector vocabulary on AArch64 NEON. */
+/* neon.h: vec.h's vector functions on AArch64 NEON. */
 #ifndef FOVEA_PLATFORM_VEC_NEON_H
 #define FOVEA_PLATFORM_VEC_NEON_H
 
@@ -66,7 +66,7 @@ FV_WORD(fv_v, fv_sqrt, (fv_v x), vsqrtq_f32(x))
 FV_WORD(fv_v, fv_fma, (fv_v a, fv_v b, fv_v c), vfmaq_f32(c, a, b))
 FV_WORD(fv_four, fv_load_four, (const float *p), vld1q_f32(p))
 FV_WORD(fv_v, fv_fma_four, (fv_four x, int i, fv_v b, fv_v c),
-        vfmaq_n_f32(c, b, x[i])) /* by a lane, where i is known */
+        vfmaq_n_f32(c, b, x[i])) /* multiplies by a lane if i is a constant */
 FV_WORD(fv_v, fv_min, (fv_v a, fv_v b), vminq_f32(a, b))
 FV_WORD(fv_v, fv_max, (fv_v a, fv_v b), vmaxq_f32(a, b))
 FV_WORD(fv_v, fv_abs, (fv_v x), vabsq_f32(x))
@@ -114,7 +114,7 @@ FV_WORD(fv_v, fv_of_f16, (fv_h h), vcvt_f32_f16(vreinterpret_f16_u16(h)))
 FV_WORD(fv_h, fv_to_f16, (fv_v x), vreinterpret_u16_f16(vcvt_f16_f32(x)))
 FV_WORD(fv_v, fv_of_bf16, (fv_h h), vreinterpretq_f32_u32(vshll_n_u16(h, 16)))
 
-/* The upper half of each lane is x as bfloat16. */
+/* x as bfloat16 in the upper half of each lane. */
 FV_FN uint32x4_t fv_bf16_above(fv_v x)
 {
     const uint32x4_t bits = vreinterpretq_u32_f32(x);

@@ -1,28 +1,27 @@
-/* quads.h: the register tile over whole numbers of 8 bits with whole sums: what factors.h is over
- * floats. Of each product one operand is spread across the lanes, the other is the same for all of
+/* quads.h: the register tile for 8-bit integers with integer sums; factors.h has the one for
+ * floats. In each product one operand is spread across the lanes, the other is the same for all of
  * them.
  *
- *   FV_STEPS       steps of k that a lane has side by side, as many as an instruction multiplies
- *   fv_number      what a level multiplies: numbers of 8 bits, widened to 16, or as floats, which
- *                  hold sums below 2^24 exactly
- *   FV_QUERY_OFF   what is added to signed numbers across the lanes, because instructions want
- *                  such without a sign
- *   FV_WEIGHT_OFF  what is added to numbers between 0 and 255, because instructions want a sign
+ *   FV_STEPS       adjacent steps of k in a lane: as many as an instruction multiplies
+ *   fv_number      type of a level's operands: 8 bits, widened to 16 bits, or floats, whose sums
+ *                  below 2^24 are exact
+ *   FV_QUERY_OFF   offset of signed numbers across the lanes, if instructions need unsigned ones
+ *   FV_WEIGHT_OFF  offset of numbers between 0 and 255, if instructions need signed ones
  *
  *   lanes   step FV_STEPS g + i of column j is x[(g ld + j) FV_STEPS + i] (ld columns)
- *   rows    of the other factor: step k of row i is x[i ld + k]
- *   depth   of the other factor, as lanes: what levels with FV_BY_DEPTH want of rows, too
+ *   rows    of the other operand: step k of row i is x[i ld + k]
+ *   depth   of the other operand, in the format of lanes; levels with FV_BY_DEPTH use it for rows
  *
- * The sums of a row begin with what offsets add to them, taken off: -FV_QUERY_OFF or -FV_WEIGHT_OFF
- * times the sum of the row. */
+ * To cancel the offset, the sums of a row begin with -FV_QUERY_OFF or -FV_WEIGHT_OFF times the sum
+ * of the row's numbers. */
 #ifndef FOVEA_PLATFORM_VEC_QUADS_H
 #define FOVEA_PLATFORM_VEC_QUADS_H
 
 #include "platform/cpu/vec/tile.h"
 
-/* Each level: fv_whole, sums of FV_W lanes; fv_lanes_load(); fv_whole_dot(sum, lanes, all), the
- * products of FV_STEPS steps added to the sum; fv_put_weights(x, p), FV_STEPS steps of FV_W lanes,
- * 0 to 255, rounded. */
+/* What each level defines: fv_whole, FV_W integer sums; fv_lanes_load(); fv_whole_dot(sum, lanes,
+ * all), which adds the products of FV_STEPS steps to the sum; and fv_put_weights(x, p), which
+ * rounds FV_STEPS steps of FV_W lanes, between 0 and 255, to numbers. */
 #if defined FV_ISA_NEON_SDOT || defined FV_ISA_NEON_I8MM
 #include "platform/cpu/arm/quads_neon.h"
 #elif defined FV_ISA_AVX512_VNNI || defined FV_ISA_AVX_VNNI
@@ -102,7 +101,7 @@ FV_FN void fv_put_weights(fv_number *x, const fv_v p[FV_STEPS])
 #define FV_BY_DEPTH 0
 #endif
 
-/* Products of these by products of floats in the same time, as estimates have it. */
+/* Rate of these products as a multiple of that of float products, for estimates of time. */
 enum { FV_WHOLE_RATE = FV_STEPS < 4 ? FV_STEPS : 4 };
 
 /* FV_STEPS numbers with an offset. */
@@ -115,8 +114,9 @@ FV_FN void fv_put_steps(fv_number *x, const int8_t *number, int off)
 }
 
 #if FV_STEPS == 1
-/* acc[i][j] += sum over groups of steps of a's row i by b's column j. `am`: numbers of a from row
- * to row; by depth FV_STEPS. `ak`: from group to group; of rows FV_STEPS. */
+/* acc[i][j] += the sum over groups of steps of a's row i by b's column j. `am`: stride in a between
+ * rows of the tile; FV_STEPS if a is packed by depth. `ak`: stride between groups; FV_STEPS if a is
+ * packed by rows. */
 FV_FN void fv_whole_tile_add(fv_whole acc[FV_TILE_M][FV_TILE_N], int vecs, const fv_number *a,
                              size_t am, size_t ak, const fv_number *b, size_t ldb, size_t groups)
 {

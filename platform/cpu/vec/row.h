@@ -1,15 +1,15 @@
-/* row.h: rows of F32, F16 or BF16 in memory as vectors of floats, written over the vocabulary.
+/* row.h: loads and stores rows of F32, F16 or BF16 as vectors of floats.
  *
- * Storing rounds to the nearest even; subnormal values are exact both ways, NaN stays NaN. `type`
- * should be known where these are inlined, or the same for a whole loop. */
+ * Storing rounds to nearest even; subnormal values are exact both ways, NaN stays NaN. `type`
+ * should be a constant where these are inlined, or the same for a whole loop. */
 #ifndef FOVEA_PLATFORM_VEC_ROW_H
 #define FOVEA_PLATFORM_VEC_ROW_H
 
 #include "base/half.h"
 #include "platform/cpu/vec/vec.h"
 
-/* Lanes [0, n) of what follows element i of the row; the lanes beyond are zero, memory beyond is
- * not touched. */
+/* Loads n lanes from element i of the row on. Lanes from n on are zero, and memory beyond is not
+ * touched. */
 FV_FN fv_v fv_row_load(const void *row, enum fv_type type, size_t i, int n)
 {
     if (type == FV_F32)
@@ -26,7 +26,8 @@ FV_FN void fv_row_store(void *row, enum fv_type type, size_t i, fv_v x, int n)
         fv_store_h((uint16_t *)row + i, type == FV_F16 ? fv_to_f16(x) : fv_to_bf16(x), n);
 }
 
-/* n elements of a row from one type to another; may be in place where the sizes are equal. */
+/* Converts n elements of a row from one type to another; may be in place if the types have the same
+ * size. */
 FV_FN void fv_row_convert(void *out, enum fv_type to, const void *in, enum fv_type from, size_t n)
 {
     size_t i = 0;

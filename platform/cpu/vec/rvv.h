@@ -1,5 +1,5 @@
-/* rvv.h: the vector vocabulary on RISC-V's vectors (RVV 1.0): that of c.h, which the compiler makes
- * vector instructions of. Four lanes fit a register of every processor with them. */
+/* rvv.h: vec.h's vector functions on RISC-V's vectors (RVV 1.0): those of c.h, which the compiler
+ * turns into vector instructions. Four lanes fit a register of every processor that has RVV. */
 #ifndef FOVEA_PLATFORM_VEC_RVV_H
 #define FOVEA_PLATFORM_VEC_RVV_H
 

@@ -1,5 +1,6 @@
-/* taps.h: weighted sums of bytes in whole numbers, over a vector of FV_W of them. Weights are of 16
- * bits, and come in pairs, because processors multiply and add pairs in one instruction; or of 32.
+/* taps.h: weighted sums of bytes as integers, over a vector of FV_W of them. Weights have 16 bits
+ * and come in pairs, because processors multiply and add pairs in one instruction; or they have 32
+ * bits.
  *
  *   fv_sums                        FV_W sums of 32 bits
  *   fv_sums_set(x)                 all of them x
@@ -7,10 +8,13 @@
  *   fv_sums_wide(s, p, w)          s[i] += p[i] w
  *   fv_sums_bytes(out, s, bits)    out[i] = clip8(s[i] >> bits)
  *   fv_pair_of(out, p, step)       out[2 i] = p[i], out[2 i + 1] = p[step + i], i < 3, of bytes;
- * step is 3 or 4; reads 8 bytes, writes 8 numbers fv_lane_floats(out, p, scale)  4 bytes as floats,
- * times `scale` fv_lane_wide(out, p)           4 bytes as whole numbers fv_block 4 FV_W sums of
- * neighbours in a row of bytes: fv_block_set(x), fv_block_rows(s, a, b, w)      s[i] += a[i] w[0] +
- * b[i] w[1] fv_block_bytes(out, s, bits)
+ *                                  step is 3 or 4; reads 8 bytes, writes 8 numbers
+ *   fv_lane_floats(out, p, scale)  4 bytes as floats, times `scale`
+ *   fv_lane_wide(out, p)           4 bytes as integers
+ *   fv_block                       4 FV_W sums of neighbours in a row of bytes:
+ *   fv_block_set(x)                all of them x
+ *   fv_block_rows(s, a, b, w)      s[i] += a[i] w[0] + b[i] w[1]
+ *   fv_block_bytes(out, s, bits)   out[i] = clip8(s[i] >> bits)
  */
 #ifndef FOVEA_PLATFORM_VEC_TAPS_H
 #define FOVEA_PLATFORM_VEC_TAPS_H
@@ -183,7 +187,8 @@ FV_FN fv_sums fv_sums_load(const void *p)
     return x;
 }
 
-/* Lanes that no tap fills hold anything, so that sums may wrap; they are not stored. */
+/* Lanes without a tap hold arbitrary values, so their sums may overflow; the unsigned type makes
+ * that wrap around. They are not stored. */
 typedef uint32_t fv_wrapping __attribute__((vector_size(16)));
 FV_FN fv_sums fv_sums_plus(fv_sums a, fv_sums b)
 {

@@ -1,9 +1,9 @@
-/* tile.h: the register tile: a sum of outer products, of which softmax and linear attention are
- * made.
+/* tile.h: the register tile, a sum of outer products, with which softmax and linear attention
+ * compute their products.
  *
- * FV_TILE_M broadcast values times FV_TILE_N vectors; enough sums to hide the latency of the
- * multiply-add, few enough to stay in registers. Who has columns enough defines FV_TILE_N as
- * FV_TILE_WIDE first. */
+ * A tile is FV_TILE_M broadcast values times FV_TILE_N vectors: enough sums to hide the latency of
+ * multiply-adds, few enough to stay in registers. A file whose products have enough columns defines
+ * FV_TILE_N as FV_TILE_WIDE before it includes this one. */
 #ifndef FOVEA_PLATFORM_VEC_TILE_H
 #define FOVEA_PLATFORM_VEC_TILE_H
 
@@ -12,9 +12,9 @@
 #include <stddef.h>
 #include <string.h>
 
-/* A value that is broadcast from memory takes as long to fetch as a vector: three products for each
- * keep the multipliers busy, two do not (AVX-512: 1.17 times as fast). Fours of values take the
- * registers of the third. */
+/* A value that is broadcast from memory takes as long to load as a vector. Three products for each
+ * value keep the multipliers busy, two do not (AVX-512: 1.17 times as fast). With FV_FOURS
+ * there are two, because the fours of values take the registers of a third. */
 #define FV_TILE_WIDE (FV_FOURS ? 2 : 3)
 #ifndef FV_TILE_N
 #define FV_TILE_N 2
@@ -31,8 +31,8 @@ FV_FN size_t fv_tile_round(size_t n, size_t to)
     return (n + to - 1) / to * to;
 }
 
-/* Copies n rows of `width` to packed rows of `widthp`, zeros beyond: whole tiles can
- * be read, and rows at a power-of-two distance do not evict each other from the cache. */
+/* Copies n rows of `width` to packed rows of `widthp`, with zeros beyond `width`. So whole tiles
+ * can be read, and rows whose stride was a power of two do not evict each other from the cache. */
 FV_FN void fv_tile_pack(float *dst, size_t widthp, const float *src, size_t ld, size_t n,
                         size_t width)
 {
@@ -46,8 +46,8 @@ FV_FN void fv_tile_pack(float *dst, size_t widthp, const float *src, size_t ld, 
     }
 }
 
-/* One step of k with values of `a` that are in registers: value i of the step is number at + i step
- * of x. */
+/* Multiplies one step of k whose values of `a` are in registers: value i of the step is number at +
+ * i step of x. */
 FV_FN void fv_tile_step(fv_v acc[FV_TILE_M][FV_TILE_N], int vecs, const fv_four *x, int at,
                         int step, const float *b)
 {
@@ -64,7 +64,8 @@ FV_FN void fv_tile_step(fv_v acc[FV_TILE_M][FV_TILE_N], int vecs, const fv_four 
     }
 }
 
-/* Makes the steps of k that fours of `a` serve (ak or am is 1); returns how many it made. */
+/* Computes the steps of k for which `a` can be loaded four values at a time (ak or am is 1);
+ * returns how many steps that was. */
 FV_FN size_t fv_tile_add_fours(fv_v acc[FV_TILE_M][FV_TILE_N], int vecs, const float *a, size_t am,
                                size_t ak, const float *b, size_t ldb, size_t depth)
 {
@@ -91,8 +92,9 @@ FV_FN size_t fv_tile_add_fours(fv_v acc[FV_TILE_M][FV_TILE_N], int vecs, const f
     return k;
 }
 
-/* acc[i][j] += sum over k of a[i am + k ak] b[k ldb + j], k ascending with one sum per element: an
- * element comes out the same whatever tile it is computed in. Of `vecs` vectors of columns. */
+/* acc[i][j] += the sum over k of a[i am + k ak] b[k ldb + j], for `vecs` vectors of columns. k
+ * ascends with one sum per element, so that an element is the same in whatever tile it is
+ * computed. */
 FV_FN void fv_tile_add_cols(fv_v acc[FV_TILE_M][FV_TILE_N], int vecs, const float *a, size_t am,
                             size_t ak, const float *b, size_t ldb, size_t depth)
 {
@@ -137,8 +139,8 @@ FV_FN void fv_tile(fv_v acc[FV_TILE_M][FV_TILE_N], const float *a, size_t am, si
     fv_tile_cols(acc, FV_TILE_N, a, am, ak, b, ldb, depth);
 }
 
-/* Rows of a lower triangular a: row i of the tile ends at column depth + i, and what is beyond is
- * neither read nor multiplied with. */
+/* Does the same for rows of a lower triangular a: row i of the tile ends at column depth + i, and
+ * what is beyond is neither read nor multiplied. */
 FV_FN void fv_tile_add_lower(fv_v acc[FV_TILE_M][FV_TILE_N], const float *a, size_t lda,
                              const float *b, size_t ldb, size_t depth)
 {

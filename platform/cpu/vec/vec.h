@@ -1,14 +1,15 @@
-/* vec.h: the vector vocabulary: the same functions on every ISA, over a vector of FV_W floats.
+/* vec.h: the vector functions that kernels are written in: the same names on every ISA, each
+ * for a vector of FV_W floats.
  *
- * A template is written over these names and compiled once per ISA with FV_ISA_C, FV_ISA_AVX2,
+ * A template uses these names and is compiled once per ISA with FV_ISA_C, FV_ISA_AVX2,
  * FV_ISA_AVX512, FV_ISA_NEON or FV_ISA_RVV defined; FV_NAME(x) is then x_c, x_avx2, x_avx512,
- * x_neon or x_rvv. Levels above these have the vocabulary of the one below; they are for kernels
- * that bring instructions of their own.
+ * x_neon or x_rvv. Levels above these have the functions of the level below; they are for kernels
+ * that use further instructions.
  *
  *   FV_W  lanes            FV_REGS  vector registers of the machine
  *   FV_FUSED               fma rounds once
- *   FV_LDEXP_ANY           ldexp takes any x and n; its result underflows to 0, overflows to
- * infinity set(s) load(p) store(p,x)                 p needs the alignment of float only
+ *   FV_LDEXP_ANY           ldexp takes any x and n; its result underflows to 0, or overflows to inf
+ *   set(s) load(p) store(p,x)                 p needs the alignment of float only
  *   load_n(p,n) store_n(p,x,n) first_n(x,n)   the first n lanes, 0 <= n <= FV_W: memory beyond them
  *                                             is not touched, lanes beyond them are read as zero
  *   blend_n(x,y,n)     the first n lanes of x, the others of y
@@ -43,12 +44,12 @@
 #include <string.h>
 
 #define FV_FN static inline __attribute__((always_inline, unused))
-/* Fewer lanes than all are for the ends of rows: out of line where there are no masks, so that
- * loops stay small. */
+/* Code for fewer lanes than all, at the ends of rows. It is out of line, so that loops stay
+ * small. */
 #define FV_PART static __attribute__((noinline, cold, unused))
 #include "mech/word.h"
 
-/* Before a loop of few iterations over vectors that have to live in registers. */
+/* For loops of few iterations over vectors that have to stay in registers. */
 #ifdef __clang__
 #define FV_UNROLL _Pragma("clang loop unroll(full)")
 #else
@@ -151,7 +152,7 @@ FV_FN void fv_store_h(uint16_t *p, fv_h h, int n)
 }
 #endif
 
-/* Lanes that the next vector fills when `left` values remain. */
+/* How many lanes the next vector fills if `left` values remain. */
 FV_FN int fv_lanes(size_t left)
 {
     return left < FV_W ? (int)left : FV_W;

@@ -1,15 +1,16 @@
-/* dot.h: vectors of whole sums, and what adds products of several steps to them on each level.
+/* dot.h: vectors of integer sums, and the instructions that add products of several steps to them
+ * on each level.
  *
- * Left to intrinsics, GCC does all products of a tile first, for which it runs out of registers,
- * and copies every sum to another register and back: in AVX-512 VNNI's tile of softmax that made 49
- * copies and 18 stores for 24 products. Asm statements tell it that a sum stays where it is. Tests
- * that emulate a level define its instruction before. */
+ * With intrinsics, GCC computes all products of a tile first, runs out of registers, and copies
+ * every sum to another register and back. In AVX-512 VNNI's tile of softmax that made 49 copies and
+ * 18 stores for 24 products. Asm statements make a sum stay in its register. Tests that emulate a
+ * level define its instruction before they include this file. */
 #ifndef FOVEA_PLATFORM_X86_DOT_H
 #define FOVEA_PLATFORM_X86_DOT_H
 
 #include "platform/cpu/vec/vec.h"
 
-/* fv_whole: FV_W sums. fv_steps: several steps of each of FV_W lanes. */
+/* fv_whole: FV_W sums. fv_steps: several steps for each of FV_W lanes. */
 #if FV_W == 16
 typedef __m512i fv_whole, fv_steps;
 
@@ -37,11 +38,11 @@ FV_FN int32_t fv_whole_total(fv_whole x)
 #endif
 
 FV_WORD(fv_steps, fv_lanes_load, (const void *p), fv_whole_load(p))
-/* A group of steps, the same for all lanes. */
+/* Broadcasts a group of steps to all lanes. */
 FV_WORD(fv_steps, fv_steps_set, (int32_t group), fv_whole_set(group))
 
-/* Where sums begin. GCC would keep those that are alike in one register, and move sums in every
- * step. */
+/* A sum that begins with x. Without the asm statement GCC would keep equal first values in one
+ * register, and move sums in every step. */
 FV_FN fv_whole fv_sum_of(int32_t x)
 {
     fv_whole sum = fv_whole_set(x);
@@ -51,7 +52,7 @@ FV_FN fv_whole fv_sum_of(int32_t x)
 
 FV_WORD(fv_whole, fv_zero_sum, (void), fv_sum_of(0))
 
-/* sum + numbers of 16 bits, in pairs: what AVX2 and AVX-512 have by themselves. */
+/* sum + products of 16-bit numbers, in pairs. AVX2 and AVX-512 can do this without extensions. */
 FV_FN fv_whole fv_madd(fv_whole sum, fv_steps x, fv_steps y)
 {
     const fv_whole products = fv_pair_products(x, y);
@@ -59,7 +60,7 @@ FV_FN fv_whole fv_madd(fv_whole sum, fv_steps x, fv_steps y)
     return sum;
 }
 
-/* sum + numbers of 8 bits, in fours: x without a sign, y with one. */
+/* sum + products of 8-bit numbers, in fours: x is unsigned, y signed. */
 #if (defined FV_ISA_AVX512_VNNI || defined FV_ISA_AVX_VNNI) && !defined fv_dpbusd
 #ifdef FV_ISA_AVX_VNNI
 #define DPBUSD "%{vex%} vpdpbusd"

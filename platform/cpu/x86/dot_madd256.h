@@ -1,5 +1,5 @@
-/* dot_madd256.h: AVX2 has 16-bit products, added in pairs, of widened numbers; those of 8 bits
- * saturate. Rows are widened once, when they are packed. */
+/* dot_madd256.h: AVX2 multiplies 16-bit numbers and adds the products in pairs; its products of
+ * 8-bit numbers saturate. So numbers are widened to 16 bits, rows once, when they are packed. */
 #define SPLIT 1
 #define INTERLEAVE 2
 #define BIAS 0

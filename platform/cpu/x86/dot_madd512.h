@@ -1,5 +1,5 @@
-/* dot_madd512.h: AVX-512 without VNNI: 16-bit products, added in pairs, of widened numbers. Rows
- * are widened once, when they are packed. */
+/* dot_madd512.h: AVX-512 without VNNI multiplies 16-bit numbers and adds the products in pairs.
+ * Numbers are widened to 16 bits, rows once, when they are packed. */
 #define SPLIT 1
 #define INTERLEAVE 2
 #define BIAS 0

@@ -1,4 +1,4 @@
-/* dot_vnni256.h: AVX-VNNI multiplies numbers without a sign, the weight's, by signed ones. */
+/* dot_vnni256.h: AVX-VNNI multiplies unsigned numbers, here the weight's, by signed ones. */
 #define SPLIT 1
 #define BIAS 0x80
 #define PIXELS

@@ -1,6 +1,7 @@
-/* gemm_bf16.h: tiles of bfloat16 by bfloat16 on AVX-512 BF16: two steps of k of a lane at a time.
+/* gemm_bf16.h: tiles of bfloat16 by bfloat16 on AVX-512 BF16, whose instruction multiplies two
+ * steps of k in each lane.
  *
- *   weight                                    activations: the rows of a group as they are
+ *   weight                                    activations: groups of 4 steps of each row
  *   K4/4 x 2 x nr x 2 bfloat16                K4/4 x m x 4 bfloat16
  */
 #include "platform/cpu/vec/factors.h"
@@ -18,7 +19,8 @@ static void narrow(uint16_t *dst, const float *src, size_t n)
  * need more registers than there are. */
 enum { BASE_ROWS = 5, BASES = (MR + BASE_ROWS - 1) / BASE_ROWS };
 
-/* A tile of m rows, `ld` numbers apart. The next group of each row is `step` numbers further on. */
+/* Multiplies a tile of m rows with a stride of `ld` numbers. The next group of each row is `step`
+ * numbers further on. */
 FV_FN void pair_rows(float *acc, const uint16_t *a, size_t ld, size_t step, const uint16_t *w,
                      size_t groups, int m, bool first, const char *ahead)
 {

@@ -1,4 +1,4 @@
-/* whole.h: what gemm_i8_tmpl.c wants of sums, whatever multiplies. */
+/* whole.h: the operations on sums that gemm_i8_tmpl.c needs, whichever instruction multiplies. */
 #include "platform/cpu/x86/dot.h"
 
 typedef fv_whole sums;
