@@ -163,7 +163,7 @@ def check_refusals(exe, folder):
         (1, [*two, *usual, "--compute", "f8"], "--compute"), (2, [*two, *usual, "--compute", "int8"], "int8"),
         (1, [*two, *usual, "--teacher-memory", "x"], "--teacher-memory"),
         (1, [*two, *usual, "--teacher-memory", "9"], "--jitter 0"),
-        (1, [VIT, "--stage", "1", *out, *usual, "--teacher-memory", "9"], "of stage 2"),
+        (1, [VIT, "--stage", "1", *out, *usual, "--teacher-memory", "9"], "needs --stage 2"),
         (7, [*two, *usual[2:], "--data", "nowhere"], "nowhere"),
         (7, [*two, *usual[2:], "--data", "empty"], "pictures"),
         (7, [*two, *usual[2:], "--data", "torn"], "2.png"),

@@ -149,7 +149,7 @@ def check_held_out(exe, folder):
 
 
 def check_data(exe, folder):
-    for data, word, code in (("empty", "pictures", 7), ("one", "two different", 7), ("same", "one and the same", 7),
+    for data, word, code in (("empty", "pictures", 7), ("one", "two different", 7), ("same", "all identical", 7),
                              ("broken", "can be read", 7), ("nowhere", "nowhere", 7)):
         p = linearise(exe, folder, "no", data=data, code=code)
         want(word in p.stderr, "data %s: %s" % (data, p.stderr.strip()))
@@ -176,7 +176,7 @@ def check_options(exe, folder):
     p = run(exe, folder, "linearise", MODEL, "--data", "photos", "-o", "timed", "--budget", "4s", "--size",
             "56,112,140", "--threads", "1")
     said = [line for line in p.stderr.splitlines() if line.startswith("fovea: ")]
-    want("learning from" in said[0] and "survey: 3 attentions in each of 3 blocks" in said[1], "progress: %s" % said[:3])
+    want("training with" in said[0] and "survey: 3 attentions in each of 3 blocks" in said[1], "progress: %s" % said[:3])
     journal = json.load(open(os.path.join(folder, "timed", "linearise.json")))
     want(journal["spent"] > 0 and all(n > 0 for n in journal["judged_by"]), "the journal of a budget")
     want(all(phase["steps"] > 0 and phase["ended"] for phase in journal["phases"]), "phases of a budget")

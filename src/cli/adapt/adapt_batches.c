@@ -1,4 +1,4 @@
-/* adapt_batches.c: batches that are ready, normalised pixels and labels, taken as they are. */
+/* adapt_batches.c: batches from a file, already normalised and labelled, used as they are. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 
 enum { NAME = 32 };
 
-/* Tensor KIND.K; false: the file has none. */
+/* Finds tensor KIND.K; false: the file does not have it. */
 static bool find(fovea_tensor *out, const adapt_batches *b, const char *kind, uint64_t k)
 {
     char name[NAME];
@@ -20,7 +20,7 @@ static int wrong(const adapt_batches *b, const char *kind, size_t k, const char 
     return cli_fail(CLI_INPUT, "%s: tensor \"%s.%zu\" is not %s", b->path, kind, k, wanted);
 }
 
-/* Batch k has the shapes of batch 0, whose shape is noted. */
+/* Checks that batch k has the shapes of batch 0; for batch 0, records them. */
 static int check(adapt_batches *b, size_t k)
 {
     fovea_tensor input, other;
@@ -39,7 +39,7 @@ static int check(adapt_batches *b, size_t k)
         return wrong(b, "input", k, "of the shape of input.0");
     if (b->labelled &&
         (!find(&other, b, "labels", k) || other.rank != 1 || other.shape[0] != b->size))
-        return wrong(b, "labels", k, "one class a picture (B)");
+        return wrong(b, "labels", k, "one class per picture (B)");
     if (b->masked &&
         (!find(&other, b, "masks", k) || other.rank != 3 || strcmp(other.dtype, "U8") != 0 ||
          other.shape[0] != b->size || other.shape[1] != b->height || other.shape[2] != b->width))

@@ -1,5 +1,5 @@
-/* adapt_hyper.c: hyper-parameters of a stage out of a file as the golden cases have them: the
- * attention, the tensors to train and to decay by name, rates, AdamW. */
+/* adapt_hyper.c: reads the hyper-parameters of a stage from a file in the format of the golden
+ * cases: the attention, the tensors to train and to decay by name, rates, AdamW. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@ static int wrong(const char *path, const char *what)
     return cli_fail(CLI_INPUT, "%s: %s", path, what);
 }
 
-/* The strings of a list, NULL at the end; they belong to the list. */
+/* The strings of a list, ended by NULL; the list still owns them. */
 static const char **names(const json_t *list)
 {
     const char **out = cli_alloc(json_array_size(list) + 1, sizeof *out);
@@ -35,7 +35,7 @@ static int wrong_value(const char *path, const char *key, const json_t *value, c
                     fv_json_show(shown, value), expected);
 }
 
-/* Member `key`, when it is there and not null. */
+/* Reads member `key`, if it exists and is not null. */
 static int read_number(float *out, const char *path, const json_t *from, const char *key)
 {
     const json_t *v = json_object_get(from, key);

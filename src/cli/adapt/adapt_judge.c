@@ -1,7 +1,8 @@
-/* adapt_judge.c: judges a training on held-out pictures as it goes, and keeps the best: OUT's model
- * is that of the step that kept most of the teacher's features, or did its task best.
- * OUT/validation.jsonl has a line per judgement; a training that goes on repeats those after its
- * checkpoint, with the same results.
+/* adapt_judge.c: evaluates a training regularly on held-out pictures, and keeps the best model: the
+ * one in OUT is from the step that kept most of the teacher's features, or that did its task best.
+ *
+ * OUT/validation.jsonl has a line per evaluation. A training that resumes repeats the evaluations
+ * after its checkpoint, with the same results.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -15,8 +16,8 @@ static char *log_of(const adapt_run *r)
     return cli_text("%s/validation.jsonl", r->output);
 }
 
-/* Of equals the first is the best; of a task's metrics, which are often equal, the last, which has
- * learned longest. */
+/* Records an evaluation. If several are equally good, the first is kept as the best. For a task's
+ * metrics, which are often equal, the last is kept, because it has learned longest. */
 static void note(adapt_run *r, const adapt_judgement *j)
 {
     r->judged = cli_grow(r->judged, r->judgements, sizeof *r->judged);
@@ -69,7 +70,7 @@ static bool read_line(adapt_judgement *out, const adapt_run *r, const char *line
     return whole;
 }
 
-/* Rewrites the whole file of judgements, which are few. */
+/* Rewrites the whole log of evaluations, which is short. */
 static int write_log(const adapt_run *r)
 {
     char *path = log_of(r);
@@ -177,7 +178,7 @@ int adapt_judge(adapt_run *r)
     free(folder);
     CLI_TRY(code);
     note(r, &j);
-    /* The model is saved first, so that no line of the log is newer than the model in OUT. */
+    /* The model is saved first, so that the log has no line that is newer than the model in OUT. */
     if (r->best == r->judgements - 1)
         code = cli_check(fovea_trainer_save(r->trainer, r->output, r->settings.dtype, average));
     CLI_THEN(code, write_log(r));

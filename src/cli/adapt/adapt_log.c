@@ -1,8 +1,8 @@
-/* adapt_log.c: the log of a training: a line of JSON per step. What is resumed goes on where the
- * checkpoint was written; later lines are dropped, as their steps are done again.
+/* adapt_log.c: the log of a training: a line of JSON per step. A resumed training continues it
+ * after the checkpoint's step; later lines are dropped, as their steps are done again.
  *
- * A log that fails does not end the training, whose weights are worth more: the failure is reported
- * once, when it happens, and is the result of closing the log.
+ * A failure to write the log does not end the training, whose weights are worth more. It is
+ * reported once, when it happens, and closing the log returns it.
  */
 #include <errno.h>
 #include <math.h>
@@ -26,8 +26,8 @@ static void give_up(adapt_log *log)
     log->file = NULL;
 }
 
-/* What is written survives a crash of the machine. Pipes, terminals and some file systems cannot
- * promise that. */
+/* Makes the file survive a crash of the machine; false on pipes, terminals and some file systems,
+ * which cannot promise that. */
 static bool make_durable(FILE *file)
 {
     if (fflush(file))
@@ -41,7 +41,7 @@ static void note(adapt_log *log, double loss)
     log->loss[log->steps++] = loss;
 }
 
-/* Copies the lines of the first `steps` steps, in order. */
+/* Copies the lines of the first `steps` steps in order. */
 static int copy_lines(adapt_log *log, FILE *from, uint64_t steps)
 {
     char *line = NULL;
@@ -60,20 +60,20 @@ static int copy_lines(adapt_log *log, FILE *from, uint64_t steps)
     free(line);
     if (!code && log->steps < steps)
         code = cli_fail(CLI_INPUT,
-                        "%s: holds %zu of the %llu steps that the checkpoint had done; --log "
-                        "/dev/null goes on without them",
+                        "%s: holds %zu of the %llu steps before the checkpoint; use --log "
+                        "/dev/null to resume without them",
                         log->path, log->steps, (unsigned long long)steps);
     return code;
 }
 
-/* The old lines go to a new file, which then takes the old one's place. */
+/* Copies the old lines to a new file, which then replaces the old one. */
 static int continue_log(adapt_log *log, uint64_t steps)
 {
     FILE *from = fopen(log->path, "r");
     if (!from)
         return cli_fail(CLI_INPUT,
-                        "%s: cannot be read, and the checkpoint goes on with it; --log /dev/null "
-                        "goes on without",
+                        "%s: cannot be read, but its checkpoint continues it; use --log /dev/null "
+                        "to resume without it",
                         log->path);
     char *replacement = cli_text("%s.new", log->path);
     log->file = fopen(replacement, "w");

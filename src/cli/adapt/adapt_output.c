@@ -1,4 +1,4 @@
-/* adapt_output.c: checks that OUT may hold the result of a training. */
+/* adapt_output.c: checks whether the result of a training may be written to OUT. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -14,7 +14,8 @@ static bool exists(const char *folder, const char *name)
     return there;
 }
 
-/* Whether the model, a folder or a file in one, is in `folder`, by whatever name. */
+/* Whether the model, a folder or a file in a folder, is in `folder`, compared as files, not by
+ * name. */
 static bool is_in(const char *model, const char *folder)
 {
     struct stat st;
@@ -26,7 +27,7 @@ static bool is_in(const char *model, const char *folder)
     return in;
 }
 
-/* Whether the folder has a log that a training began. */
+/* Whether the folder has a log of a training. */
 static bool has_log(const char *folder)
 {
     char *path = cli_text("%s/log.jsonl", folder);
@@ -50,16 +51,15 @@ int adapt_output_check(const adapt_run *r)
                         : is_in(r->teacher, out) ? "--teacher"
                                                  : NULL;
     if (model)
-        return cli_fail(CLI_USAGE,
-                        "-o %s: %s is there, and would be overwritten; name another folder", out,
-                        model);
+        return cli_fail(CLI_USAGE, "-o %s: %s exists and would be overwritten; name another folder",
+                        out, model);
     if (exists(out, "checkpoint") || exists(out, "linearise.json") || has_log(out))
         return CLI_OK;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (exists(out, parts[i]))
             return cli_fail(CLI_USAGE,
-                            "-o %s: holds %s and no log.jsonl of a training, so it is another "
-                            "model; name another folder, or remove that one",
+                            "-o %s: holds %s but no log.jsonl of a training, so it is another "
+                            "model; name another folder, or remove that file",
                             out, parts[i]);
     return CLI_OK;
 }

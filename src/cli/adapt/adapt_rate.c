@@ -1,6 +1,6 @@
-/* adapt_rate.c: the rate finder: a few steps from the start at each of several learning rates; the
- * one after which the loss is lowest is taken. It depends on weights, pictures and options alone.
- */
+/* adapt_rate.c: finds the learning rate: trains a few steps from the start with each of several
+ * rates, and takes the one with the lowest loss afterwards. The result depends on weights, pictures
+ * and options only. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,12 +9,13 @@
 
 enum { STEPS = 8, WARM_UP = 2, LAST = 3, BATCH = 8 };
 
-#define DIVERGED 1.2 /* loss over the best so far: higher rates are worse still */
+/* a loss that exceeds the best by this factor ends the search: higher rates are worse still */
+#define DIVERGED 1.2
 
 static const float rates[] = {1e-6f, 3e-6f, 1e-5f, 3e-5f, 1e-4f, 3e-4f, 1e-3f, 3e-3f, 1e-2f};
 enum { RATES = sizeof rates / sizeof *rates };
 
-/* Mean loss of the last steps at one rate; infinite if it is NaN. */
+/* Mean loss of the last steps with one rate; infinite if it is NaN. */
 static int try_rate(adapt_run *r, float rate, cli_progress *bar, double *loss)
 {
     fovea_trainer_options options = r->options;
@@ -64,7 +65,7 @@ static int keep(const adapt_run *r, json_t *tried)
     return code;
 }
 
-/* What an earlier run of the same training has found. */
+/* Reads the rate that an earlier run of the same training found; false: there is no such run. */
 static bool recall(adapt_run *r)
 {
     char *path = file_of(r);

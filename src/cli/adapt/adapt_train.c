@@ -1,4 +1,4 @@
-/* adapt_train.c: a training under way: feeds pictures, steps, writes checkpoints and results. */
+/* adapt_train.c: runs a training: feeds pictures, takes steps, writes checkpoints and results. */
 #include <dirent.h>
 #include <errno.h>
 #include <signal.h>
@@ -10,8 +10,9 @@
 #include "cli/adapt/adapter.h"
 #include "cli/common/interrupt.h"
 
-#define ROSE 1.05              /* a loss that is so much higher: more than batches differ by */
-#define CHECKPOINT_SECONDS 300 /* between checkpoints, unless --every says otherwise */
+/* factor by which the loss must rise to be reported: more than batches differ */
+#define ROSE 1.05
+#define CHECKPOINT_SECONDS 300 /* between checkpoints, without --every */
 
 static bool is_first(const adapt_run *r)
 {
@@ -25,8 +26,8 @@ static const char *name_of(const adapt_run *r, size_t i)
     return r->data.file ? r->data.file[i].path : r->data.path;
 }
 
-/* Picture i, or in place of one that cannot be read the next that can: which one is taken depends
- * on the files only. */
+/* Reads picture i; if that fails, the next one that can be read, so that the choice depends on the
+ * files only. */
 static int read_some(dataset_picture *out, const adapt_run *r, size_t *i)
 {
     const size_t first = *i;
@@ -34,10 +35,10 @@ static int read_some(dataset_picture *out, const adapt_run *r, size_t *i)
     while (code == CLI_INPUT && !r->common.strict) {
         *i = (*i + 1) % r->data.n;
         if (*i == first)
-            return cli_fail(CLI_INPUT, "%s: no picture of it can be read", r->data.path);
+            return cli_fail(CLI_INPUT, "%s: none of its pictures can be read", r->data.path);
         code = dataset_read(out, &r->data, *i);
         if (!code)
-            fprintf(stderr, "fovea: %s is taken instead\n", name_of(r, *i));
+            fprintf(stderr, "fovea: %s is used instead\n", name_of(r, *i));
     }
     return code;
 }
@@ -111,9 +112,9 @@ static int save_gradients(const adapt_run *r)
     return code;
 }
 
-/* ---- going on from a checkpoint ---- */
+/* ---- resuming from a checkpoint ---- */
 
-/* The options that differ, by name. */
+/* Fails if options differ from those of the checkpoint; names them. */
 static int compare_notes(const adapt_run *r, const char *text)
 {
     json_t *before = json_loads(text ? text : "{}", 0, NULL), *now = json_loads(r->note, 0, NULL);
@@ -126,7 +127,7 @@ static int compare_notes(const adapt_run *r, const char *text)
             continue;
         char *a = other ? json_dumps(other, JSON_ENCODE_ANY) : NULL;
         char *b = json_dumps(value, JSON_ENCODE_ANY);
-        code = cli_fail(CLI_INPUT, "%s: was made with %s %s, not %s; go on with the same options",
+        code = cli_fail(CLI_INPUT, "%s: was made with %s %s, not %s; resume with the same options",
                         r->state_path, key, a ? a : "unknown", b ? b : "?");
         free(a);
         free(b);
@@ -140,10 +141,10 @@ static int read_state(adapt_run *r)
 {
     const char *note;
     if (!r->state_path || access(r->state_path, F_OK) != 0)
-        return CLI_OK; /* it was ended before its first checkpoint */
+        return CLI_OK; /* the earlier run ended before its first checkpoint */
     if (!r->resume)
         return cli_fail(CLI_USAGE,
-                        "%s: an earlier training; --resume goes on with it, or remove it",
+                        "%s: has an earlier training; --resume continues it, or remove it",
                         r->state_path);
     int code = cli_check(fovea_trainer_read_state(r->trainer, r->state_path, &note));
     CLI_THEN(code, compare_notes(r, note));
@@ -152,7 +153,7 @@ static int read_state(adapt_run *r)
     return code;
 }
 
-/* What a killed run was about to write: NAME.(numbers).tmp, which is then renamed. */
+/* Whether the file was left by a killed run: NAME.(digits).tmp, which would have been renamed. */
 static bool is_left_over(const char *name)
 {
     static const char *const names[] = {"checkpoint.",
@@ -189,8 +190,10 @@ static int restore(adapt_run *r)
     double sum = (double)r->info.step;
     CLI_TRY(cli_processes_add(&r->processes, &sum));
     if (sum != (double)r->info.step * r->processes.count)
-        return cli_fail(CLI_INPUT, "%s: not every process finds the same; all need one folder",
-                        r->output);
+        return cli_fail(
+            CLI_INPUT,
+            "%s: the processes find different checkpoints; give all of them the same folder",
+            r->output);
     return CLI_OK;
 }
 
@@ -215,7 +218,7 @@ static bool reached(const adapt_run *r)
     return mean >= r->target;
 }
 
-/* All processes end at the same step, whichever of them got the signal. */
+/* Makes all processes end at the same step, whichever of them received the signal. */
 static int ask_to_stop(adapt_run *r)
 {
     const int own = interrupt_code();
@@ -226,7 +229,7 @@ static int ask_to_stop(adapt_run *r)
     return code;
 }
 
-/* Whether the deadline leaves time for another `seconds` and the last judgement. */
+/* Whether the deadline leaves time for `seconds` more and for the last evaluation. */
 static bool has_time(const adapt_run *r, double seconds)
 {
     return r->deadline <= 0 || cli_seconds() + seconds + r->judging < r->deadline;
@@ -246,7 +249,7 @@ static int step(adapt_run *r, double begin)
     return r->save_grad && report.step == 1 ? save_gradients(r) : CLI_OK;
 }
 
-/* What the bar says: the loss of late, the pace, what held-out pictures say. */
+/* The text next to the progress bar: recent loss, speed, and the result on held-out pictures. */
 static void describe(char *out, size_t size, const adapt_run *r)
 {
     const size_t n = r->log.steps < 10 ? r->log.steps : 10;
@@ -315,7 +318,7 @@ static void promise(const adapt_run *r)
         if (kinds[k].bytes)
             fprintf(stderr, " %s %s,", kinds[k].what, cli_bytes(kinds[k].bytes).text);
     fprintf(stderr, " batches of %u%s\n", r->batch * (uint32_t)r->processes.count,
-            r->info.step ? ", going on from a checkpoint" : "");
+            r->info.step ? ", resumed from a checkpoint" : "");
 }
 
 static void report(const adapt_run *r)
@@ -328,7 +331,7 @@ static void report(const adapt_run *r)
     fovea_trainer_info info = FOVEA_TRAINER_INFO_INIT;
     fovea_trainer_query(r->trainer, &info);
     if (r->judgements > 0)
-        cli_tell("%s has the model of step %llu, the best of %zu judgements", r->output,
+        cli_tell("%s has the model of step %llu, the best of %zu evaluations", r->output,
                  (unsigned long long)r->judged[r->best].step, r->judgements);
     if (last > ROSE * first)
         fprintf(stderr, "fovea: loss rose from %.4g to %.4g; try --lr %.2g\n", first, last,
@@ -397,14 +400,15 @@ int adapt_train(adapt_run *r)
         CLI_TRY(adapt_log_open(&r->log, r->log_path, r->info.step));
     }
     interrupt_catch("step");
-    signal(SIGPIPE, SIG_IGN); /* a log that nobody reads any longer fails, the training goes on */
+    /* a log to a pipe that is closed is reported as a failure, and the training continues */
+    signal(SIGPIPE, SIG_IGN);
     int code = is_first(r) && adapt_has_judge(r) ? adapt_judge_begin(r) : CLI_OK;
     CLI_THEN(code, run_steps(r));
     if (!code && r->stopped) {
         if (is_first(r))
             fprintf(stderr, "fovea: interrupted after step %llu%s\n",
                     (unsigned long long)r->info.step,
-                    r->state_path ? "; --resume goes on from there" : "");
+                    r->state_path ? "; --resume continues from there" : "");
         return r->stopped;
     }
     if (!code && is_first(r))

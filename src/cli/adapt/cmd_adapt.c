@@ -1,12 +1,12 @@
-/* cmd_adapt.c: `fovea adapt`: linear attention in place of a checkpoint's softmax, and heads on it.
- */
+/* cmd_adapt.c: `fovea adapt`: trains linear attention for a softmax checkpoint, and heads for
+ * tasks. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/adapt/adapter.h"
 
-/* The options as written; NULL: not given. */
+/* The arguments of options, unparsed; NULL: not given. */
 typedef struct adapt_texts { /* More than 25 fields: one for each option */
     const char *stage, *data, *steps, *epochs, *batch, *seed, *every, *patience, *log;
     const char *lr, *lr_end, *lr_schedule, *warmup, *loss, *lambda, *ratio, *decay, *beta1, *beta2;
@@ -19,8 +19,8 @@ typedef struct adapt_texts { /* More than 25 fields: one for each option */
 enum { WARM_UP = 20 };      /* steps */
 enum { HELD_OUT = 50 };     /* pictures that judge, at most */
 enum { JUDGED = 10 };       /* times, unless --val-every says otherwise */
-enum { TEACHER_MIB = 256 }; /* for features of pictures that come again */
-enum { TEACHER_KEY = 64 };  /* bytes in addition to those of a picture, at most */
+enum { TEACHER_MIB = 256 }; /* MiB for features of pictures that occur again unchanged */
+enum { TEACHER_KEY = 64 };  /* most bytes per stored picture in addition to its features */
 
 static const char *const crops[] = {"random", "centre", "none", NULL};
 static const char *const schedules[] = {"constant", "linear", "cosine", NULL};
@@ -39,10 +39,10 @@ static int take(float *out, const char *option, const char *text, double low, do
     return code;
 }
 
-/* Relative losses: otherwise the blocks and tokens with large features drown the others. Rates
- * fixed at 1e-3, then falling from 1e-4. The papers' 1e-2 of stage 1 ruins pretrained weights in
- * its first steps: AdamW moves every weight by the whole rate as long as its moments are young,
- * which is also why a checkpoint's weights are warmed up to it. */
+/* Losses are relative, as otherwise blocks and tokens with large features dominate. The rate is
+ * 1e-3 in stages 1 and 3, 1e-4 in stage 2. The papers' 1e-2 for stage 1 ruins pretrained weights in
+ * the first steps: while its moments are young, AdamW moves every weight by the full rate. For the
+ * same reason the rate is warmed up. */
 static void set_defaults(fovea_trainer_options *o, fovea_stage stage)
 {
     o->stage = stage;
@@ -57,7 +57,7 @@ static int settle_stage(adapt_run *r, const adapt_texts *t)
     uint32_t stage = 0;
     r->options = (fovea_trainer_options)FOVEA_TRAINER_OPTIONS_INIT;
     if (!t->stage)
-        return cli_fail(CLI_USAGE, "adapt needs --stage 1, 2 or 3; fovea adapt --help");
+        return cli_fail(CLI_USAGE, "adapt needs --stage 1, 2 or 3; see fovea adapt --help");
     if (t->hyper)
         return adapt_hyper_read(&r->hyper, &r->options, t->hyper, t->stage);
     CLI_TRY(cli_number(&stage, "stage", t->stage, 1, 3));
@@ -118,7 +118,7 @@ static int settle_crop(adapt_policy *p, const char *text)
     if (crop != ADAPT_RANDOM ||
         sscanf(text + name, ":%lf..%lf%n", &p->least, &p->most, &end) != 2 || text[name + end] ||
         !(p->least > 0 && p->least <= p->most && p->most <= 1))
-        return cli_fail(CLI_USAGE, "--crop %s: wanted random:A..B, 0 < A <= B <= 1", text);
+        return cli_fail(CLI_USAGE, "--crop %s: wanted random:A..B with 0 < A <= B <= 1", text);
     return CLI_OK;
 }
 
@@ -138,7 +138,7 @@ static int settle_policy(adapt_run *r, const adapt_texts *t, const fovea_model *
 
 /* ---- the task ---- */
 
-/* What the data say of the number of a mask's classes. */
+/* The number of classes of masks, from the data's metadata; 0: not given. */
 static uint32_t mask_classes(const dataset *d)
 {
     const char *text = d->packed ? fovea_tensors_metadata(d->packed, "classes") : NULL;
@@ -146,7 +146,8 @@ static uint32_t mask_classes(const dataset *d)
     return n < 256 ? (uint32_t)n : 0;
 }
 
-/* Classes that the model's head has names for keep their places in it. */
+/* If the model's head has names for all classes of the data, these keep their indices in the head.
+ * Returns whether that is so. */
 static bool use_names(adapt_run *r, const fovea_model *model, const fovea_model_info *info)
 {
     dataset *d = &r->data;
@@ -168,7 +169,7 @@ static bool use_names(adapt_run *r, const fovea_model *model, const fovea_model_
     return all;
 }
 
-/* Gives held-out pictures the labels that the training's have, by the names of their folders. */
+/* Gives held-out pictures the same labels as training pictures, by the names of their folders. */
 static int use_labels(dataset *held, const adapt_run *r)
 {
     const dataset *d = &r->data;
@@ -182,8 +183,9 @@ static int use_labels(dataset *held, const adapt_run *r)
             k++;
         label[c] = r->class_label && k < d->classes ? r->class_label[k] : k;
         if (k == d->classes)
-            code = cli_fail(CLI_INPUT, "%s: folder \"%s\" is none of the classes of %s", held->path,
-                            held->class_name[c], d->path);
+            code =
+                cli_fail(CLI_INPUT, "%s: folder \"%s\" is not a class of %s; rename or remove it",
+                         held->path, held->class_name[c], d->path);
     }
     for (size_t i = 0; i < held->n && !code; i++)
         held->file[i].label = label[held->file[i].label];
@@ -191,17 +193,17 @@ static int use_labels(dataset *held, const adapt_run *r)
     return code;
 }
 
-/* What the data tell of depth. */
+/* Checks the data and options for depth. */
 static int settle_depth(adapt_run *r, const adapt_texts *t)
 {
     double scale = 1000, most = 0;
     if (r->options.task != FOVEA_TASK_DEPTH)
         return t->max_depth || t->depth_scale
-                   ? cli_fail(CLI_USAGE, "--max-depth and --depth-scale: of --task depth")
+                   ? cli_fail(CLI_USAGE, "--max-depth and --depth-scale need --task depth")
                    : CLI_OK;
     if (!r->data.depths)
-        return cli_fail(CLI_INPUT, "the data have no depths; DIR/depth/NAME.png in 16 bits for "
-                                   "DIR/images/NAME.jpg");
+        return cli_fail(CLI_INPUT, "the data have no depths; add DIR/depth/NAME.png in 16 bits for "
+                                   "each DIR/images/NAME.jpg");
     CLI_TRY(cli_real(&scale, "depth-scale", t->depth_scale, 1e-6, 1e9));
     CLI_TRY(cli_real(&most, "max-depth", t->max_depth, 1e-3, 1e6));
     r->options.max_depth = (float)most;
@@ -227,7 +229,7 @@ static int settle_task(adapt_run *r, const adapt_texts *t, const fovea_model *mo
     o->task = (fovea_task)task;
     CLI_TRY(settle_depth(r, t));
     if (t->reduce_labels && (task != FOVEA_TASK_SEGMENTATION || !r->data.masks))
-        return cli_fail(CLI_USAGE, "--reduce-labels: of masks of --data");
+        return cli_fail(CLI_USAGE, "--reduce-labels needs masks in --data");
     if (task == FOVEA_TASK_DEPTH)
         return CLI_OK;
     if (task == FOVEA_TASK_SEGMENTATION) {
@@ -237,15 +239,17 @@ static int settle_task(adapt_run *r, const adapt_texts *t, const fovea_model *mo
                             "folders images and masks");
         CLI_TRY(dataset_reduce(&r->data, t->reduce_labels, info));
         if (r->data.reduce)
-            cli_tell("masks: 0 and 255 are not classes, k is class k - 1");
+            cli_tell("masks: 0 and 255 mean no class, k means class k - 1");
         if (!o->classes)
             o->classes = mask_classes(&r->data);
         if (!o->classes && !info->segments)
-            return cli_fail(CLI_USAGE, "--classes N: how many classes the masks have");
+            return cli_fail(CLI_USAGE,
+                            "give --classes N: the number of classes that the masks have");
         return CLI_OK;
     }
     if (!labelled)
-        return cli_fail(CLI_INPUT, "the data have no classes; a folder for each, or labels");
+        return cli_fail(CLI_INPUT,
+                        "the data have no classes; make a folder for each class, or add labels");
     if (r->data.classes && !o->classes && !use_names(r, model, info)) {
         CLI_TRY(dataset_check_classes(&r->data));
         o->classes = (uint32_t)r->data.classes;
@@ -256,7 +260,8 @@ static int settle_task(adapt_run *r, const adapt_texts *t, const fovea_model *mo
 
 /* ---- all of it ---- */
 
-/* Weights that were made for another attention say nothing about what softmax would give. */
+/* Checks the model's attention: weights that were trained with another attention cannot show what
+ * softmax would compute. */
 static int check_model(const adapt_run *r, const fovea_model_info *info)
 {
     if (r->options.stage == FOVEA_STAGE_TASK || r->teacher ||
@@ -264,16 +269,17 @@ static int check_model(const adapt_run *r, const fovea_model_info *info)
         return CLI_OK;
     if (r->options.stage == FOVEA_STAGE_FEATURES)
         return cli_fail(
-            CLI_USAGE, "%s is a model with %s; --teacher names the softmax model that it came from",
+            CLI_USAGE,
+            "%s is a model with %s; use --teacher to name the softmax model that it was made from",
             r->model, info->attention);
-    return cli_fail(CLI_USAGE, "%s is a model with %s; stage 1 begins with a softmax model",
-                    r->model, info->attention);
+    return cli_fail(CLI_USAGE, "%s is a model with %s; stage 1 needs a softmax model", r->model,
+                    info->attention);
 }
 
 static int settle_data(adapt_run *r, const adapt_texts *t)
 {
     if (!t->data == !t->tensors)
-        return cli_fail(CLI_USAGE, "adapt needs --data or --tensors, one of them");
+        return cli_fail(CLI_USAGE, "adapt needs either --data or --tensors");
     CLI_TRY(t->data ? dataset_open(&r->data, t->data)
                     : adapt_batches_open(&r->batches, t->tensors));
     fovea_model *model;
@@ -298,11 +304,12 @@ static int settle_data(adapt_run *r, const adapt_texts *t)
     return code;
 }
 
-/* Before the length is settled, which depends on how many pictures are left. */
+/* Must precede the calculation of the training's length, which depends on how many pictures are
+ * left. */
 static int settle_validation(adapt_run *r, const adapt_texts *t)
 {
     if (!t->val)
-        return t->val_every ? cli_fail(CLI_USAGE, "--val-every: of --val, which is not given")
+        return t->val_every ? cli_fail(CLI_USAGE, "--val-every needs --val, which is not given")
                             : CLI_OK;
     dataset held;
     int code = dataset_open(&held, t->val);
@@ -343,11 +350,11 @@ static int settle_length(adapt_run *r, const adapt_texts *t)
     r->batch = 16;
     if (r->batches.file) {
         if (t->batch || t->epochs)
-            return cli_fail(CLI_USAGE, "--batch and --epochs: not with --tensors, whose batches "
-                                       "are taken as they are");
+            return cli_fail(CLI_USAGE, "--batch and --epochs cannot be used with --tensors, whose "
+                                       "batches are used as they are");
         r->batch = r->batches.size / (uint32_t)r->processes.count;
         if (r->batch * (uint32_t)r->processes.count != r->batches.size)
-            return cli_fail(CLI_USAGE, "%s: batches of %u cannot be shared by %d processes",
+            return cli_fail(CLI_USAGE, "%s: batches of %u cannot be divided among %d processes",
                             t->tensors, r->batches.size, r->processes.count);
         steps = steps ? steps : (uint32_t)r->batches.n;
     }
@@ -358,7 +365,7 @@ static int settle_length(adapt_run *r, const adapt_texts *t)
     CLI_TRY(cli_number(&r->patience, "patience", t->patience, 1, INT32_MAX));
     const double taken = (double)r->batch * r->processes.count;
     if (t->batch && r->data.n && taken > (double)r->data.n && r->processes.rank == 0)
-        fprintf(stderr, "fovea: --batch %s: a step takes each of the %zu pictures %.3g times\n",
+        fprintf(stderr, "fovea: --batch %s: each step uses each of the %zu pictures %.3g times\n",
                 t->batch, r->data.n, taken / (double)r->data.n);
     if (r->data.n && !t->steps && (t->epochs || !steps))
         steps = (uint32_t)fmin(ceil(epochs * (double)r->data.n / r->batch / r->processes.count),
@@ -369,7 +376,7 @@ static int settle_length(adapt_run *r, const adapt_texts *t)
     return CLI_OK;
 }
 
-/* The settings that the result depends on and that the trainer does not check itself. */
+/* Settings that the result depends on, and that the trainer itself does not check. */
 char *adapt_note(const adapt_run *r)
 {
     const adapt_policy *p = &r->policy;
@@ -388,13 +395,15 @@ char *adapt_note(const adapt_run *r)
 int adapt_check_compute(const char *command, const cli_settings *s)
 {
     if (s->compute == FOVEA_COMPUTE_INT8)
-        return cli_fail(CLI_UNSUPPORTED,
-                        "%s --compute int8: training multiplies float32 or bfloat16", command);
+        return cli_fail(
+            CLI_UNSUPPORTED,
+            "%s --compute int8: training multiplies in float32 or bfloat16; use one of them",
+            command);
     return CLI_OK;
 }
 
-/* Pixels that the softmax model may see twice: of every picture, of its mirror image too. 0: they
- * are never the same, or no picture comes again. */
+/* How many different pictures the softmax model sees more than once; mirror images count
+ * separately. 0: crops or colours are random, or no picture occurs twice. */
 static double repeated(const adapt_run *r)
 {
     const adapt_policy *p = &r->policy;
@@ -405,17 +414,17 @@ static double repeated(const adapt_run *r)
     return drawn || taken <= pictures ? 0 : pictures * (mirrored ? 2 : 1);
 }
 
-/* As much as these take, up to what was asked for. */
+/* Sets the memory for features to what these pictures need, at most the requested size. */
 static int settle_teacher_memory(adapt_run *r, const adapt_texts *t)
 {
     uint32_t most = r->options.memory_limit ? 0 : TEACHER_MIB;
     const double pictures = repeated(r);
     CLI_TRY(cli_number(&most, "teacher-memory", t->teacher_memory, 0, UINT32_MAX));
     if (r->options.stage != FOVEA_STAGE_FEATURES)
-        return t->teacher_memory ? cli_fail(CLI_USAGE, "--teacher-memory: of stage 2") : CLI_OK;
+        return t->teacher_memory ? cli_fail(CLI_USAGE, "--teacher-memory needs --stage 2") : CLI_OK;
     if (pictures == 0 && t->teacher_memory && most)
         return cli_fail(CLI_USAGE,
-                        "--teacher-memory %s: no pixels come again; that takes --crop "
+                        "--teacher-memory %s: no picture occurs again unchanged; that needs --crop "
                         "centre or none, --jitter 0, and more than one epoch",
                         t->teacher_memory);
     const double bytes = fmin(pictures * (double)r->features, (double)((uint64_t)most << 20));
@@ -454,7 +463,8 @@ static int settle(adapt_run *r, const adapt_texts *t)
         r->options.allreduce_payload = &r->processes;
     }
     r->log_path = t->log ? cli_text("%s", t->log) : cli_text("%s/log.jsonl", r->output);
-    if (!t->hyper || r->every) /* a replay is over at once */
+    /* replaying a golden case is over at once, and needs no checkpoints */
+    if (!t->hyper || r->every)
         r->state_path = cli_text("%s/checkpoint", r->output);
     r->note = adapt_note(r);
     return CLI_OK;
@@ -505,89 +515,94 @@ int cli_adapt(const cli_command *self, int argc, char **argv)
     adapt_run *r = cli_alloc(1, sizeof *r);
     adapt_texts t = {NULL};
     const cli_option own[] = {
-        {"stage", 0, "N", "1: attention by attention, 2: features, 3: a task; a name with --hyper",
+        {"stage", 0, "N", "1: attention by attention, 2: features, 3: a task; with --hyper a name",
          &t.stage},
         {"data", 0, "PATH", "pictures, with classes or masks, see below", &t.data},
-        {"tensors", 0, "FILE", "ready batches instead: input.K, labels.K, masks.K", &t.tensors},
-        {"output", 'o', "OUT", "folder of the model, log.jsonl, checkpoint", &r->output},
-        {"steps", 0, "N", "of the optimiser", &t.steps},
-        {"epochs", 0, "X", "the same in passes over the data, 1", &t.epochs},
-        {"batch", 0, "N", "pictures of a step and process, 16", &t.batch},
+        {"tensors", 0, "FILE", "ready batches instead of --data: input.K, labels.K, masks.K",
+         &t.tensors},
+        {"output", 'o', "OUT", "folder for the model, log.jsonl, checkpoint", &r->output},
+        {"steps", 0, "N", "number of steps of the optimiser", &t.steps},
+        {"epochs", 0, "X", "length in passes over the data instead of steps, 1", &t.epochs},
+        {"batch", 0, "N", "pictures per step and process, 16", &t.batch},
         {"val", 0, "PATH",
-         "held-out pictures, in stage 3 with classes or masks: not learned from, they tell which "
-         "step is the best, and it is kept",
+         "held-out pictures, for stage 3 with classes or masks: not used for training; they decide "
+         "which step was best, and its model is kept",
          &t.val},
-        {"val-every", 0, "N", "steps between judgements by them, a tenth of all", &t.val_every},
+        {"val-every", 0, "N", "steps between evaluations with --val, a tenth of all", &t.val_every},
         {"lr", 0, "X",
-         "learning rate: 1e-3, 1e-4, 1e-3 in stages 1, 2, 3; auto: the best of a few steps each",
+         "learning rate: 1e-3, 1e-4, 1e-3 in stages 1, 2, 3; auto: the best of several, each tried "
+         "for a few steps",
          &t.lr},
-        {"lr-schedule", 0, "NAME", "constant, linear, cosine: constant in stage 1, else linear",
+        {"lr-schedule", 0, "NAME",
+         "constant, linear, cosine: how the rate changes; default: constant in stage 1, else "
+         "linear",
          &t.lr_schedule, .choices = schedules},
-        {"lr-end", 0, "X",
-         "rate that the schedule comes to after the last step, 0: of N steps the last one has "
-         "still 1/N of "
-         "the way to go",
-         &t.lr_end},
-        {"warmup", 0, "N", "steps to reach the rate: 20, in stage 3 0", &t.warmup},
-        {"backbone-ratio", 0, "X", "stage 3: of the rate, below the head, 0.1", &t.ratio},
-        {"trainable", 0, "WHAT", "all, qkv, head: qkv in stage 1, else all", &t.trainable,
-         .choices = trainable},
-        {"whole", 0, NULL, "pola, nala, focused with their authors' convolution and gate, learned",
+        {"lr-end", 0, "X", "rate that the schedule reaches one step after the last, 0", &t.lr_end},
+        {"warmup", 0, "N", "steps until the rate is reached: 20, in stage 3 0", &t.warmup},
+        {"backbone-ratio", 0, "X",
+         "stage 3: rate of the layers below the head, relative to the head's, 0.1", &t.ratio},
+        {"trainable", 0, "WHAT", "all, qkv, head: what to train; default: qkv in stage 1, else all",
+         &t.trainable, .choices = trainable},
+        {"whole", 0, NULL,
+         "give pola, nala or focused its authors' convolution and gate, and train them",
          &t.full_module},
-        {"teacher", 0, "MODEL", "stages 1, 2: the softmax model, MODEL if not given", &r->teacher},
+        {"teacher", 0, "MODEL", "stages 1, 2: the softmax model; default: MODEL", &r->teacher},
         {"teacher-memory", 0, "MIB",
-         "stage 2: for the softmax model's features of pictures that come again unchanged, 256; "
-         "with --memory-limit, a part of it, 0",
+         "stage 2: MiB for the softmax model's features of pictures that occur again unchanged, "
+         "256; with --memory-limit it is part of that limit, 0",
          &t.teacher_memory},
-        {"loss", 0, "NAME", "stages 1, 2: squared, relative: relative, with --hyper squared",
-         &t.loss, .choices = losses},
-        {"lambda", 0, "X", "stage 2: factor of the loss, 1", &t.lambda},
+        {"loss", 0, "NAME",
+         "stages 1, 2: squared or relative; default: relative, with --hyper squared", &t.loss,
+         .choices = losses},
+        {"lambda", 0, "X", "stage 2: factor of the loss of features, 1", &t.lambda},
         {"weight-decay", 0, "X", "of AdamW, 0.05", &t.decay},
         {"beta1", 0, "X", "of AdamW, 0.9", &t.beta1},
         {"beta2", 0, "X", "of AdamW, 0.999", &t.beta2},
-        {"clip", 0, "X", "largest norm of the gradient; 0: any", &t.clip},
-        {"ema", 0, "X", "the result is a running mean of the weights, say 0.999", &t.ema},
-        {"crop", 0, "HOW", "random[:A..B], sides of A to B of the most (0.5..1); centre; none",
-         &t.crop, .choices = crops},
-        {"flip", 0, "P", "how often left and right change places, 0", &t.flip},
-        {"jitter", 0, "X", "of brightness, contrast, saturation: 0.2, stage 3: 0", &t.jitter},
-        {"task", 0, "NAME", "stage 3: classes, segmentation (where there are masks), depth",
-         &t.task, .choices = tasks},
+        {"clip", 0, "X", "largest norm of the gradient; 0: no limit", &t.clip},
+        {"ema", 0, "X",
+         "decay of a running mean of the weights, such as 0.999, which becomes the result", &t.ema},
+        {"crop", 0, "HOW",
+         "random[:A..B]: a part with A to B of the largest side (0.5..1); centre; none", &t.crop,
+         .choices = crops},
+        {"flip", 0, "P", "probability that a picture is mirrored, 0", &t.flip},
+        {"jitter", 0, "X", "change of brightness, contrast, saturation: 0.2, in stage 3 0",
+         &t.jitter},
+        {"task", 0, "NAME", "stage 3: classes, segmentation (default with masks), depth", &t.task,
+         .choices = tasks},
         {"head", 0, "NAME",
-         "of masks: linear; fpn, on all stages of a pyramid; dpt-lite, on four depths of a ViT, "
-         "also "
-         "of depth",
+         "head for masks: linear; fpn, which uses all stages of a pyramid; dpt-lite, which uses "
+         "four layers of a ViT and is also for depth",
          &t.head, .choices = heads},
-        {"max-depth", 0, "M", "of a new head for depth, metres, 10", &t.max_depth},
-        {"depth-scale", 0, "N", "units of a depth picture in a metre, 1000", &t.depth_scale},
-        {"classes", 0, "N", "stage 3: of the head, where the data do not tell", &t.classes},
+        {"max-depth", 0, "M", "largest depth of a new depth head, in metres, 10", &t.max_depth},
+        {"depth-scale", 0, "N", "units of a depth picture per metre, 1000", &t.depth_scale},
+        {"classes", 0, "N", "stage 3: classes of the head, if the data do not say how many",
+         &t.classes},
         {"reduce-labels", 0, "HOW",
-         "stage 3, masks: yes: 0 is not a class, 1 is class 0; no; without: as do_reduce_labels of "
-         "the "
-         "model's preprocessing file says",
+         "stage 3, masks: yes: 0 is not a class, 1 is class 0; no; default: as do_reduce_labels of "
+         "the model's preprocessing file says",
          &t.reduce_labels, .choices = dataset_reductions},
-        {"seed", 0, "N", "of the order, the crops, new heads, 0", &t.seed},
-        {"every", 0, "N", "steps between checkpoints; every 5 minutes if not given", &t.every},
-        {"resume", 0, NULL, "go on from OUT's checkpoint, if there is one", &r->resume},
+        {"seed", 0, "N", "seed of the order, the crops and new heads, 0", &t.seed},
+        {"every", 0, "N", "steps between checkpoints; default: every 5 minutes", &t.every},
+        {"resume", 0, NULL, "continue from OUT's checkpoint, if it has one", &r->resume},
         {"patience", 0, "N", "stop when the mean loss of N steps is not below that of the N before",
          &t.patience},
-        {"save-grad", 0, NULL, "the first step's gradients, to OUT/grad.safetensors",
+        {"save-grad", 0, NULL, "write the first step's gradients to OUT/grad.safetensors",
          &r->save_grad},
-        {"log", 0, "FILE", "instead of OUT/log.jsonl", &t.log},
+        {"log", 0, "FILE", "file for the log instead of OUT/log.jsonl", &t.log},
         {"hyper", 0, "FILE", "settings of stage NAME from a .json", &t.hyper},
         {NULL},
     };
-    r->common.half = "f32, f16, bf16: of the model that is written";
+    r->common.half = "f32, f16, bf16: type of the weights that are written";
     r->common.products = ADAPT_COMPUTE_HELP;
     r->common.more = forms;
     int first, code = cli_parse(&first, self, &r->common, own, argc, argv);
     if (!code && first && first + 1 != argc)
-        code = cli_fail(CLI_USAGE, "adapt takes one MODEL; fovea adapt --help");
+        code = cli_fail(CLI_USAGE, "adapt takes one MODEL; see fovea adapt --help");
     else if (!code && first)
         code = train(r, &t, argv[first]);
     cli_processes processes = r->processes;
     release(r);
-    /* An interrupt ends all of them after the same step: none is to take the others down. */
+    /* An interrupt ends all processes after the same step, so none may kill the others. */
     cli_processes_end(&processes, code < 128 ? code : CLI_OK);
     return code;
 }

@@ -1,24 +1,27 @@
-/* cmd_linearise.c: `fovea linearise`: a softmax checkpoint becomes one that is linear in tokens. */
+/* cmd_linearise.c: `fovea linearise`: converts a softmax checkpoint to attention that is linear in
+ * tokens. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/adapt/linearise.h"
 
-/* The options as written; NULL: not given. */
+/* The arguments of options, unparsed; NULL: not given. */
 typedef struct linearise_texts {
     const char *budget, *target, *speedup, *steps, *batch, *held, *seed, *sizes;
 } linearise_texts;
 
-/* Pictures that judge, of the trained size and of two larger ones, which take longer. */
+/* Number of pictures for the evaluation: of the trained size, and of two larger sizes, which take
+ * longer. */
 static const size_t judging[VALIDATION_SIZES] = {50, 12, 4};
-#define HOLD_SHARE 0.08   /* of the budget: the features of held-out pictures */
-enum { HELD_SHARE = 10 }; /* one picture in HELD_SHARE is held out, up to judging[0] */
+/* share of the budget for computing the teacher's features of held-out pictures */
+#define HOLD_SHARE 0.08
+enum { HELD_SHARE = 10 }; /* one in HELD_SHARE pictures is held out, at most judging[0] */
 
-/* Sides of the larger sizes over the trained one: 518 and 1036 pixels of 224. */
+/* Sides of the evaluated sizes relative to the trained one: 518 and 1036 pixels for 224. */
 static const double larger[VALIDATION_SIZES] = {1, 2.3125, 4.625};
 
-/* What takes softmax's place, unless --attention says otherwise: docs/training.md. */
+/* The forms of attention that replace softmax unless --attention names others: docs/training.md. */
 static const char forms[] = "foveated,foveated:6,foveated:8";
 
 /* "60min", "2h", "90s" */
@@ -84,7 +87,7 @@ static int check_model(linearise_run *r)
     fovea_model_info info = FOVEA_MODEL_INFO_INIT;
     fovea_model_describe(r->validation.teacher, &info);
     if (strcmp(info.attention, "softmax") != 0)
-        return cli_fail(CLI_USAGE, "%s is a model with %s; linearise begins with a softmax model",
+        return cli_fail(CLI_USAGE, "%s is a model with %s; linearise needs a softmax model",
                         r->model, info.attention);
     r->blocks = info.depth;
     r->chosen = cli_alloc(info.depth, sizeof *r->chosen);
@@ -97,8 +100,8 @@ double linearise_until(const linearise_run *r, double share)
     return r->steps ? INFINITY : r->begun + share * r->budget;
 }
 
-/* The trained size and two larger ones, or those of --size. A run that goes on is judged by the
- * pictures that have judged it before. */
+/* Sets the sizes of the evaluation: the trained size and two larger ones, or those of --size. A
+ * resumed run uses the same number of pictures as before. */
 static int add_sizes(linearise_run *r, const char *text)
 {
     fovea_model_info info = FOVEA_MODEL_INFO_INIT;
@@ -113,10 +116,10 @@ static int add_sizes(linearise_run *r, const char *text)
     fovea_model_describe(r->validation.teacher, &info);
     cli_picture_size(&width, &height, &rule, &info);
     CLI_TRY(cli_list(&list, &items, "size", text));
-    int code =
-        items > VALIDATION_SIZES
-            ? cli_fail(CLI_USAGE, "--size %s: three sizes at most, the last is the target", text)
-            : CLI_OK;
+    int code = items > VALIDATION_SIZES
+                   ? cli_fail(CLI_USAGE,
+                              "--size %s: wanted at most three sizes; the last is the target", text)
+                   : CLI_OK;
     const size_t sizes = text ? items : VALIDATION_SIZES;
     for (size_t s = 0; s < sizes && !code; s++) {
         uint32_t w = (uint32_t)(width * larger[s]) / info.patch * info.patch;
@@ -138,8 +141,8 @@ static int settle(linearise_run *r, const linearise_texts *t)
 {
     const adapt_run place = {.model = r->model, .output = r->output};
     if (!r->output || !r->data_path)
-        return cli_fail(CLI_USAGE, "linearise needs --data PHOTOS and -o OUT; fovea linearise "
-                                   "--help");
+        return cli_fail(CLI_USAGE,
+                        "linearise needs --data PHOTOS and -o OUT; see fovea linearise --help");
     CLI_TRY(settle_numbers(r, t));
     CLI_TRY(adapt_output_check(&place));
     CLI_TRY(linearise_check_output(r));
@@ -152,7 +155,7 @@ static int settle(linearise_run *r, const linearise_texts *t)
     CLI_TRY(cli_open_device(&r->device, &r->settings));
     CLI_TRY(open_data(r));
     CLI_TRY(check_model(r));
-    cli_tell("learning from %zu pictures; %zu others are held out and judge", r->data.n,
+    cli_tell("training with %zu pictures; %zu others are held out for evaluation", r->data.n,
              r->validation.data.n);
     return add_sizes(r, t->sizes);
 }
@@ -205,24 +208,27 @@ int cli_linearise(const cli_command *self, int argc, char **argv)
     linearise_run *r = cli_alloc(1, sizeof *r);
     linearise_texts t = {NULL};
     const cli_option own[] = {
-        {"data", 0, "PHOTOS", "pictures to learn from, and to be judged by", &r->data_path},
-        {"output", 'o', "OUT", "folder of the model, report.md, features of held-out pictures",
+        {"data", 0, "PHOTOS", "pictures for training, some of which are held out for evaluation",
+         &r->data_path},
+        {"output", 'o', "OUT", "folder for the model, report.md, features of held-out pictures",
          &r->output},
-        {"val", 0, "PATH", "pictures to be judged by, instead of some of --data", &r->val_path},
-        {"held-out", 0, "N", "how many of --data, a tenth up to 50", &t.held},
-        {"budget", 0, "TIME", "in all, 60min", &t.budget},
-        {"steps", 0, "N", "of each phase, instead of a budget", &t.steps},
-        {"target", 0, "X", "cosine of patches at which it ends early", &t.target},
+        {"val", 0, "PATH", "pictures for evaluation, instead of some of --data", &r->val_path},
+        {"held-out", 0, "N", "how many pictures of --data are held out, a tenth up to 50", &t.held},
+        {"budget", 0, "TIME", "time for the whole command, 60min", &t.budget},
+        {"steps", 0, "N", "steps of each phase, instead of a budget", &t.steps},
+        {"target", 0, "X", "cosine of patches at which training ends early", &t.target},
         {"keep-softmax", 0, "WHICH",
-         "auto: the blocks that lose most, as far as --speedup allows; N: that number; or a list: "
-         "0,1,8..11",
+         "blocks that keep softmax: auto: those that lose most, as many as --speedup allows; N: "
+         "that number; or a list: 0,1,8..11",
          &r->keep},
-        {"speedup", 0, "X", "over softmax at the largest size, that auto keeps to: 2", &t.speedup},
+        {"speedup", 0, "X", "least speed-up over softmax at the largest size, for auto: 2",
+         &t.speedup},
         {"size", 0, "LIST",
-         "up to three sizes to be judged at: the trained one, 2.3 and 4.6 times it", &t.sizes},
-        {"batch", 0, "N", "pictures of a step", &t.batch},
-        {"seed", 0, "N", "of the order and the crops, 0", &t.seed},
-        {"resume", 0, NULL, "go on with an earlier run", &r->resume},
+         "up to three sizes for the evaluation; default: the trained one, 2.3 and 4.6 times it",
+         &t.sizes},
+        {"batch", 0, "N", "pictures per step", &t.batch},
+        {"seed", 0, "N", "seed of the order and the crops, 0", &t.seed},
+        {"resume", 0, NULL, "continue an earlier run", &r->resume},
         {NULL},
     };
     r->common.products = ADAPT_COMPUTE_HELP;
@@ -230,7 +236,7 @@ int cli_linearise(const cli_command *self, int argc, char **argv)
     int first, code = cli_parse(&first, self, &r->common, own, argc, argv);
     r->keep = r->keep ? r->keep : "auto";
     if (!code && first && first + 1 != argc)
-        code = cli_fail(CLI_USAGE, "linearise takes one MODEL; fovea linearise --help");
+        code = cli_fail(CLI_USAGE, "linearise takes one MODEL; see fovea linearise --help");
     else if (!code && first)
         code = linearise(r, &t, argv[first]);
     release(r);

@@ -1,13 +1,13 @@
-/* held_out.c: pictures that a training never sees: some of its own, or those of another folder.
- * Which ones follows from the bytes of the files, not from their names or order, so that a copy
- * under another name is not learned from either. */
+/* held_out.c: pictures that a training never uses: some of its own, or those of another folder.
+ * They are chosen by the bytes of the files, not by names or order, so that a copy under another
+ * name is not used for training either. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/adapt/adapt_data.h"
 
-/* FNV-1a over a file; the largest number: it cannot be read. */
+/* FNV-1a hash of a file; UINT64_MAX: the file cannot be read. */
 static uint64_t hash_file(const char *path)
 {
     uint8_t part[1 << 14];
@@ -42,8 +42,8 @@ static void move_file(dataset *to, dataset_file *file)
     to->file[to->n++] = *file;
 }
 
-/* Takes files whose hashes are among `held` out of the data: the first of each into `out`, copies
- * are dropped; with `out` NULL all are dropped. */
+/* Removes the files whose hashes are in `held` from the data. The first file with each hash is
+ * moved to `out`, and copies are dropped; if `out` is NULL, all are dropped. */
 static void take_out(dataset *d, const uint64_t *hash, const uint64_t *held, size_t n, dataset *out)
 {
     bool *taken = cli_alloc(n ? n : 1, sizeof *taken);
@@ -84,7 +84,7 @@ int adapt_hold_out(dataset *held, dataset *d, size_t wanted)
     if (!d->file)
         return cli_fail(
             CLI_INPUT,
-            "%s: pictures can be held out of a folder only; name a folder of others by --val",
+            "%s: pictures can be held out of a folder only; name another folder with --val",
             d->path);
     uint64_t *hash = hash_all(d), *chosen = hash_all(d);
     const size_t before = d->n, n = choose(chosen, before, wanted);
@@ -94,9 +94,9 @@ int adapt_hold_out(dataset *held, dataset *d, size_t wanted)
     if (d->n > 0)
         return CLI_OK;
     return cli_fail(CLI_INPUT,
-                    "%s: %zu picture%s; at least two different ones are needed, one to learn from "
-                    "and one to judge by",
-                    d->path, before, before == 1 ? "" : "s that are one and the same");
+                    "%s: %zu picture%s; at least two different ones are needed, one for training "
+                    "and one for evaluation",
+                    d->path, before, before == 1 ? "" : "s, all identical");
 }
 
 int adapt_leave_out(dataset *d, const dataset *held)
@@ -110,10 +110,10 @@ int adapt_leave_out(dataset *d, const dataset *held)
     free(hash);
     free(others);
     if (d->n < before)
-        cli_tell("%s: %zu of %zu pictures are left out, as %s has them", d->path, before - d->n,
-                 before, held->path);
+        cli_tell("%s: %zu of %zu pictures are left out because %s has them too", d->path,
+                 before - d->n, before, held->path);
     if (d->n > 0)
         return CLI_OK;
-    return cli_fail(CLI_INPUT, "%s: all pictures are in %s too; none is left to learn from",
-                    d->path, held->path);
+    return cli_fail(CLI_INPUT, "%s: all pictures are in %s too; add others to train with", d->path,
+                    held->path);
 }

@@ -1,15 +1,16 @@
-/* linearise.h: `fovea linearise` under way: a softmax checkpoint becomes one that is linear in
- * tokens, in one command.
+/* linearise.h: `fovea linearise`: converts a softmax checkpoint to attention that is linear in
+ * tokens, in one command. A time budget covers the whole; each part gets a share of it and ends
+ * when that is used up.
  *
- * A budget bounds all of it: each part has a share of the time, and ends when that is over.
+ * It holds out pictures for evaluation, at the trained size and two larger ones. It then measures
+ * how much accuracy each block loses with another attention, and how long frames take with it, and
+ * chooses the attention of each block: the least loss that is fast enough.
  *
- *   hold out   pictures that judge, at the trained size and two larger ones
- *   survey     what each block loses by another attention; how long frames take with it
- *   choose     the attention of each block: the least loss that is fast enough
- *   phases     trainings of `fovea adapt`, one after the other, each from the best of the last
- *   report     tables, the curve, features side by side, time and memory
+ * Next come the phases, which are trainings of `fovea adapt`, each starting from the best model of
+ * the one before. At the end it writes a report with tables, the curve of the evaluations, features
+ * next to each other, time and memory.
  *
- * OUT/linearise.json has every choice that was measured, so that a run that goes on makes the same.
+ * OUT/linearise.json has every choice that was measured, so that a resumed run makes the same ones.
  */
 #ifndef FOVEA_CLI_LINEARISE_H
 #define FOVEA_CLI_LINEARISE_H
@@ -25,19 +26,19 @@ typedef struct linearise_phase {
     uint32_t batch, steps;
     double lr;
     double share;   /* of the time for training */
-    double seconds; /* that it was to take when it began */
+    double seconds; /* time that it had when it began */
     bool done;
     adapt_score begun[VALIDATION_SIZES], ended[VALIDATION_SIZES]; /* once it is done */
 } linearise_phase;
 
-/* An attention that a block may have in place of softmax; the last form is softmax itself. */
+/* A form of attention that can replace softmax in a block; the last form is softmax itself. */
 typedef struct linearise_form {
     char *name;
-    double *lost;   /* of every block: 1 - the cosine that is left when it alone has the form */
-    double seconds; /* of a frame of the target size with the form in every block */
+    double *lost;   /* for every block: 1 - the remaining cosine if only this block has the form */
+    double seconds; /* for a frame of the target size with the form in every block */
 } linearise_form;
 
-/* What a frame of the target size takes. */
+/* Time and memory for a frame of the target size. */
 typedef struct linearise_cost {
     double seconds;
     uint64_t bytes; /* of activations */
@@ -48,9 +49,10 @@ typedef struct linearise_run { /* More than 25 fields: the options of the comman
     cli_settings settings;
     const char *model, *data_path, *val_path, *output;
     const char *names, *keep; /* --attention, --keep-softmax */
-    double budget, begun;     /* seconds; when the command began, less what earlier runs took */
+    /* seconds; when the command began, minus the time that earlier runs took */
+    double budget, begun;
     double target, speedup;
-    uint32_t steps, batch, held; /* steps: of each phase; 0: what the budget allows */
+    uint32_t steps, batch, held; /* steps: of each phase; 0: as many as the budget allows */
     uint64_t seed;
     bool resume;
 
@@ -59,11 +61,12 @@ typedef struct linearise_run { /* More than 25 fields: the options of the comman
     adapt_validation validation;
     uint32_t blocks;
     linearise_form form[LINEARISE_FORMS];
-    size_t forms;    /* softmax included */
-    bool *forced;    /* of every block: it keeps softmax, as --keep-softmax lists it */
+    size_t forms; /* softmax included */
+    /* for every block: whether --keep-softmax lists it, so that it keeps softmax */
+    bool *forced;
     uint32_t kept;   /* number of further blocks that keep softmax */
     size_t *chosen;  /* of every block: its form */
-    char *attention; /* what that comes to, as a model's attention */
+    char *attention; /* the chosen forms as the attention of a model */
     linearise_cost softmax, result;
     linearise_phase phase[LINEARISE_PHASES];
     size_t phases;
@@ -71,11 +74,12 @@ typedef struct linearise_run { /* More than 25 fields: the options of the comman
     int stopped;
 } linearise_run;
 
-/* linearise_survey.c: reads --attention, which begins the list of forms, and --keep-softmax;
- * measures the forms; chooses one for each block, and so `attention`. */
+/* linearise_survey.c: linearise_read_forms reads --attention, the first forms of the list, and
+ * --keep-softmax. linearise_survey measures the forms, chooses one for each block, and sets
+ * `attention`. */
 int linearise_read_forms(linearise_run *r);
 int linearise_survey(linearise_run *r);
-/* A model with an attention (NULL: its own), and what a frame of the target size takes. */
+/* A model with an attention (NULL: its own), and its cost for a frame of the target size. */
 typedef struct linearise_case {
     const fovea_model *model;
     const char *attention;
@@ -83,27 +87,30 @@ typedef struct linearise_case {
     fovea_plan *plan;
 } linearise_case;
 
-/* Fills the costs of n cases, which are measured in turn; no round is begun after `until`. */
+/* Measures the costs of n cases in turn; begins no round after `until`. */
 int linearise_measure(linearise_case *c, size_t n, const linearise_run *r, double until);
 
-/* When the first `share` of the budget is over, in cli_seconds; INFINITY where steps are given. */
+/* When the first `share` of the budget is used up, in cli_seconds; INFINITY if --steps is given
+ * instead. */
 double linearise_until(const linearise_run *r, double share);
 
-/* linearise_phases.c: what the phases are; trains those that are not done. */
+/* linearise_phases.c: linearise_plan lists the phases; linearise_train trains those that are not
+ * done. */
 void linearise_plan(linearise_run *r);
 int linearise_train(linearise_run *r);
 
-/* linearise_journal.c: refuses an OUT with an earlier run, unless it is to be gone on with; the
- * choices; *found: an earlier run has made them. */
+/* linearise_journal.c: linearise_check_output fails if OUT has an earlier run, unless --resume is
+ * given. linearise_recall reads the choices; *found: an earlier run made them. */
 int linearise_check_output(const linearise_run *r);
 int linearise_recall(linearise_run *r, bool *found);
-/* Of an earlier run: how many pictures of each size judge, and the time that it took. Zeros where
- * there was none. */
+/* How many pictures of each size an earlier run used for evaluation, and the time that it took;
+ * zeros without an earlier run. */
 void linearise_recall_sets(size_t pictures[VALIDATION_SIZES], double *spent,
                            const linearise_run *r);
 int linearise_record(const linearise_run *r);
 
-/* linearise_report.c: OUT/report.md, report.json, features-N.png; the table to stdout. */
+/* linearise_report.c: writes OUT/report.md, report.json and features-N.png, and a table to
+ * stdout. */
 int linearise_report(linearise_run *r);
 
 #endif

@@ -1,5 +1,5 @@
-/* linearise_journal.c: what was measured and chosen, in OUT/linearise.json: a run that goes on
- * makes the same choices, whatever the machine does by then. */
+/* linearise_journal.c: keeps all measurements and choices in OUT/linearise.json, so that a resumed
+ * run makes the same choices, even if the machine's speed has changed. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,7 +11,7 @@ static char *path_of(const linearise_run *r)
     return cli_text("%s/linearise.json", r->output);
 }
 
-/* What the result depends on; the pictures by their number. */
+/* The options that the result depends on; of the pictures only their number. */
 static json_t *options_of(const linearise_run *r)
 {
     json_t *sizes = json_array();
@@ -44,7 +44,7 @@ static json_t *form_json(const linearise_run *r, const linearise_form *f)
     return json_pack("{s:s, s:f, s:o}", "name", f->name, "seconds", f->seconds, "lost", lost);
 }
 
-/* Scores of every size, in pairs of mean and worst. */
+/* Scores of every size, as pairs of mean and worst. */
 static json_t *scores_json(const adapt_score *score, size_t sizes)
 {
     json_t *out = json_array();
@@ -168,7 +168,7 @@ static bool read_choices(linearise_run *r, const json_t *root)
 static int compare(const linearise_run *r, const char *path, const json_t *root)
 {
     json_t *before = json_object_get(root, "options");
-    if (!json_object_get(before, "compute")) /* of a time when products were float32 */
+    if (!json_object_get(before, "compute")) /* of a release that had float32 products only */
         json_object_set_new(before, "compute", json_string("f32"));
     json_t *now = options_of(r), *value;
     const char *key;
@@ -176,8 +176,8 @@ static int compare(const linearise_run *r, const char *path, const json_t *root)
     json_object_foreach(now, key, value)
         if (!code && !json_equal(value, json_object_get(before, key)))
             code = cli_fail(CLI_INPUT,
-                            "%s: was made with another %s; --resume goes on with the same options, "
-                            "another -o starts over",
+                            "%s: was made with another %s; resume with the same options, or name "
+                            "another folder with -o",
                             path, key);
     json_decref(now);
     return code;
@@ -188,8 +188,8 @@ int linearise_check_output(const linearise_run *r)
     char *path = path_of(r);
     int code = CLI_OK;
     if (!r->resume && access(path, F_OK) == 0)
-        code =
-            cli_fail(CLI_USAGE, "%s: an earlier run; --resume goes on with it, or remove it", path);
+        code = cli_fail(CLI_USAGE, "%s: has an earlier run; --resume continues it, or remove it",
+                        path);
     free(path);
     return code;
 }

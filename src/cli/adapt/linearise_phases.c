@@ -5,9 +5,10 @@
 
 #include "cli/adapt/linearise.h"
 
-/* Measured on a ViT-S/14 with trained weights: docs/training.md. Foveated attention is taught
- * attention by attention, at two sizes in turn: one alone costs what the other one has. Another
- * feature map begins further from softmax: first where pictures are small, then the whole model. */
+/* Measured on a ViT-S/14 with trained weights: docs/training.md. Foveated attention is trained
+ * attention by attention, alternating between two sizes, as training at one size loses accuracy at
+ * the other. Other feature maps start further from softmax, so they are trained with small pictures
+ * first, and then as a whole model. */
 static const struct recipe {
     fovea_stage stage;
     size_t size;
@@ -22,8 +23,9 @@ static const struct recipe {
               {FOVEA_STAGE_FEATURES, 1, 8, 3e-5, 0.2}};
 
 enum { WARM_UP = 20, JUDGED = 4 };
-#define JUDGE_SHARE 0.2  /* of a phase: the student is judged */
-#define REPORT_SHARE 0.1 /* of the budget at most: the report, which runs REPORT_FRAMES frames */
+#define JUDGE_SHARE 0.2 /* share of a phase's time for evaluations */
+/* largest share of the budget for the report, which runs REPORT_FRAMES frames */
+#define REPORT_SHARE 0.1
 enum { REPORT_FRAMES = 8 };
 
 /* ---- one phase as a training ---- */
@@ -86,9 +88,10 @@ static void begin_phase(adapt_run *a, linearise_run *r, size_t phase, char *fold
     a->note = adapt_note(a);
 }
 
-/* ---- how long they are ---- */
+/* ---- the length of phases ---- */
 
-/* Seconds of a picture: of the second one, as the first touches memory for the first time. */
+/* Seconds per picture, measured with the second one: the first touches memory for the first
+ * time. */
 static int measure(double *seconds, linearise_run *r, size_t phase)
 {
     fovea_trainer_options options;
@@ -125,8 +128,8 @@ void linearise_plan(linearise_run *r)
     }
 }
 
-/* Steps of a phase that is about to begin: its share of the time that is left once the report has
- * been set aside, at the pace of this moment. */
+/* Sets the number of steps of a phase that is about to begin, from the current speed and the
+ * phase's share of the remaining time, without the time reserved for the report. */
 static int settle_length(linearise_run *r, size_t phase)
 {
     linearise_phase *p = &r->phase[phase];
@@ -160,7 +163,7 @@ static int train(linearise_run *r, size_t phase)
     int code = adapt_train(&a);
     r->stopped = a.stopped;
     if (a.late)
-        cli_tell("phase %zu: its time was over after %llu of %u steps", phase + 1,
+        cli_tell("phase %zu: stopped at its time limit after %llu of %u steps", phase + 1,
                  (unsigned long long)a.info.step, p->steps);
     if (!code) {
         memcpy(p->begun, a.judged[0].score, sizeof p->begun);
@@ -183,13 +186,15 @@ static int copy_file(const char *from, const char *to, bool optional)
         return optional ? CLI_OK : cli_fail(CLI_INPUT, "%s: cannot be read", from);
     int code = cli_output_begin(&out, to);
     for (size_t n; !code && (n = fread(part, 1, sizeof part, f)) > 0;)
-        fwrite(part, 1, n, out.file); /* a failure shows at the end */
-    CLI_THEN(code, cli_output_end(&out, ferror(f) ? "it could not be read whole" : NULL));
+        fwrite(part, 1, n, out.file); /* a failure is reported when the file is closed */
+    CLI_THEN(code,
+             cli_output_end(&out, ferror(f) ? "its source could not be read completely" : NULL));
     fclose(f);
     return code;
 }
 
-/* The last phase's best becomes OUT's model: config.json last, which makes it one. */
+/* Copies the last phase's best model to OUT; config.json is last, as only with it the folder is a
+ * model. */
 static int publish(const linearise_run *r)
 {
     static const char *const parts[] = {"processor_config.json", "preprocessor_config.json",

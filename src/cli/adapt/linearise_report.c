@@ -1,4 +1,4 @@
-/* linearise_report.c: what a linearisation has come to, for people and for programs. */
+/* linearise_report.c: the results of a linearisation, for people and for programs. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,8 @@ static void paste(cli_image *on, uint32_t x, const uint8_t *rgb, uint32_t width,
                    rgb + 3 * ((size_t)i * step * width + (size_t)j * step), 3);
 }
 
-/* Picture, teacher, student; the features of both in one basis, so that colours compare. */
+/* Draws picture, teacher's features and student's features next to each other; both use one basis,
+ * so that colours can be compared. */
 static int draw(const linearise_run *r, const fovea_model *student, size_t picture)
 {
     const size_t size = r->validation.sizes - 1;
@@ -57,7 +58,7 @@ static int draw(const linearise_run *r, const fovea_model *student, size_t pictu
 
 static void write_scores(FILE *to, const linearise_run *r)
 {
-    fprintf(to, "| cosine of patches with softmax's: mean, worst picture | pictures | as it is | "
+    fprintf(to, "| cosine of patches with softmax's: mean, worst picture | pictures | untrained | "
                 "trained |\n|---|---:|---:|---:|\n");
     for (size_t s = 0; s < r->validation.sizes; s++) {
         const validation_set *v = &r->validation.set[s];
@@ -110,10 +111,8 @@ static int write_page(const linearise_run *r)
     int code = cli_output_begin(&out, path);
     if (!code) {
         fprintf(out.file, "# %s with %s\n\n", r->model, r->attention);
-        fprintf(
-            out.file,
-            "Learned from %zu pictures, judged by %zu others, none of which was learned from.\n\n",
-            r->data.n, r->validation.data.n);
+        fprintf(out.file, "Trained with %zu pictures, evaluated with %zu others.\n\n", r->data.n,
+                r->validation.data.n);
         write_scores(out.file, r);
         fputc('\n', out.file);
         write_costs(out.file, r);
@@ -188,7 +187,8 @@ int linearise_report(linearise_run *r)
 {
     fovea_model *student;
     CLI_TRY(cli_load_student(&student, r->output));
-    /* Softmax again, together with the result: the run may have begun on another machine. */
+    /* Softmax is measured again together with the result: the run may have begun on another
+     * machine. */
     linearise_case both[] = {{r->validation.teacher, "softmax"}, {student, NULL}};
     int code = linearise_measure(both, 2, r, linearise_until(r, 0.97));
     r->softmax = both[0].cost;

@@ -1,13 +1,15 @@
-/* linearise_survey.c: which blocks bear another attention, and what it saves. */
+/* linearise_survey.c: measures how much each block loses with another attention, and how much time
+ * that saves. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/adapt/linearise.h"
 
-enum { PICTURES = 4 };   /* that a block is judged by */
-enum { ROUNDS = 4 };     /* frames that are timed, after one that is not */
-#define SURVEY_SHARE 0.2 /* of the budget, the features of held-out pictures included */
+enum { PICTURES = 4 }; /* most pictures to evaluate a block with */
+enum { ROUNDS = 4 };   /* timed frames, after an untimed one */
+/* largest share of the budget for the survey and the features of held-out pictures */
+#define SURVEY_SHARE 0.2
 
 /* ---- time and memory ---- */
 
@@ -43,8 +45,8 @@ int linearise_measure(linearise_case *c, size_t n, const linearise_run *r, doubl
     int code = CLI_OK;
     for (size_t i = 0; i < n && !code; i++)
         code = plan_case(&c[i], r);
-    /* In turn, so that what else the machine does falls on all of them. The first round warms up,
-     * and counts where there is no time for a second one. */
+    /* Cases are measured in turn, so that disturbances affect all alike. The first round warms up;
+     * it counts only if there is no time for a second one. */
     for (int round = 0; round <= ROUNDS && !code; round++) {
         if (round > 0 && cli_seconds() > until)
             break;
@@ -67,9 +69,10 @@ static int name_forms(linearise_run *r)
     char **list;
     size_t items;
     CLI_TRY(cli_list(&list, &items, "attention", r->names));
-    const int code = items < LINEARISE_FORMS ? CLI_OK
-                                             : cli_fail(CLI_USAGE, "--attention %s: %d at most",
-                                                        r->names, LINEARISE_FORMS - 1);
+    const int code = items < LINEARISE_FORMS
+                         ? CLI_OK
+                         : cli_fail(CLI_USAGE, "--attention %s: wanted at most %d attentions",
+                                    r->names, LINEARISE_FORMS - 1);
     for (size_t i = 0; i <= items && !code; i++)
         r->form[r->forms++] =
             (linearise_form){.name = cli_text("%s", i < items ? list[i] : "softmax"),
@@ -78,7 +81,7 @@ static int name_forms(linearise_run *r)
     return code;
 }
 
-/* "auto"; "3": a number of blocks; "0,1,7..9": a list of them. */
+/* Parses --keep-softmax: "auto"; "3": a number of blocks; "0,1,7..9": a list of them. */
 static int read_kept(linearise_run *r)
 {
     uint32_t n = 0;
@@ -105,7 +108,8 @@ int linearise_read_forms(linearise_run *r)
     return read_kept(r);
 }
 
-/* What an attention loses in one block, on as many pictures. */
+/* Measures how much cosine a form of attention loses in one block, on `pictures` pictures of set
+ * `size`. */
 static int lose(double *lost, const linearise_run *r, size_t form, uint32_t block, size_t size,
                 size_t pictures)
 {
@@ -118,9 +122,9 @@ static int lose(double *lost, const linearise_run *r, size_t form, uint32_t bloc
     return code;
 }
 
-/* Blocks of a form from `measured` on, for which the time did not suffice. Of the first form they
- * lose what the others lose on average; another form is no better than the first one there, so that
- * it is not chosen. */
+/* Estimates the losses of blocks from `measured` on, for which there was no time. For the first
+ * form: the mean loss of the other blocks. For other forms: the first form's loss, so that they are
+ * not chosen. */
 static void assume(linearise_run *r, size_t form, uint32_t measured)
 {
     double *lost = r->form[form].lost, sum = 0;
@@ -140,9 +144,9 @@ static void tell_form(const linearise_run *r, size_t form)
              lost[most], most);
 }
 
-/* Softmax loses nothing. Of the budget a fifth at most is for this: where the first measurement
- * shows that it does not suffice, fewer pictures judge, and blocks that are left when it is over
- * are assumed. */
+/* Measures the losses of all forms but softmax, which loses nothing. This may take a fifth of the
+ * budget. If the first measurement shows that this is too little, fewer pictures are used; blocks
+ * that are not reached in time are estimated. */
 static int measure_losses(linearise_run *r)
 {
     const double begin = cli_seconds(), until = linearise_until(r, SURVEY_SHARE);
@@ -170,8 +174,8 @@ static int measure_losses(linearise_run *r)
         if (i == r->blocks)
             tell_form(r, f);
         else
-            cli_tell("survey: no time for %s in blocks %u to %u", r->form[f].name, i,
-                     r->blocks - 1);
+            cli_tell("survey: no time was left to measure %s in blocks %u to %u", r->form[f].name,
+                     i, r->blocks - 1);
     }
     cli_progress_end(&bar);
     return code;
@@ -192,7 +196,7 @@ static int measure_forms(linearise_run *r)
 
 /* ---- the choice ---- */
 
-/* The blocks that lose most by the first form keep softmax. */
+/* Makes the blocks keep softmax that lose most with the first form. */
 static void force_most(linearise_run *r)
 {
     bool *forced = r->forced;
@@ -205,14 +209,14 @@ static void force_most(linearise_run *r)
     }
 }
 
-/* Seconds that a block takes more by form `to` than by form `from`. */
+/* Seconds by which form `to` makes a block slower than form `from`. */
 static double dearer(const linearise_run *r, size_t from, size_t to)
 {
     return (r->form[to].seconds - r->form[from].seconds) / r->blocks;
 }
 
-/* Exchanges forms for dearer ones, the largest gain for its time first, while the whole stays
- * `left` seconds under what it may take. Losses of blocks are taken to add up. */
+/* Replaces forms by slower and more accurate ones, those with the largest gain per time first, as
+ * long as the total grows by at most `left` seconds. Assumes that losses of blocks add up. */
 static void exchange(linearise_run *r, bool softmax, double left)
 {
     for (;;) {
@@ -249,7 +253,7 @@ static void choose(linearise_run *r)
     exchange(r, automatic, r->softmax.seconds / r->speedup - seconds);
 }
 
-/* The first form, and the blocks that have another one. */
+/* The model's attention as a text: the first form, then the blocks with other forms. */
 static char *name_attention(const linearise_run *r)
 {
     char *name = cli_text("%s", r->form[0].name);

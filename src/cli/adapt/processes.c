@@ -1,4 +1,4 @@
-/* processes.c: finds out whether mpirun started this process with others, and loads what speaks
+/* processes.c: finds out whether mpirun started several processes, and loads the library that uses
  * MPI. */
 #include <stdlib.h>
 #include <unistd.h>
@@ -12,7 +12,8 @@
 
 enum { PATH_BYTES = 4096 };
 
-/* How many processes the launcher says there are: Open MPI, MPICH and its kin, MVAPICH. */
+/* How many processes were started, according to the launcher's environment: Open MPI, MPICH and its
+ * derivatives, MVAPICH. */
 static long started(void)
 {
     static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"};
@@ -26,7 +27,7 @@ static long started(void)
 
 #ifdef CLI_MPI
 
-/* From the program's folder, as in a build, else from where it was installed. */
+/* Loads the library from the program's folder, as in a build, else from where it was installed. */
 static void *open_library(void)
 {
     char path[PATH_BYTES];
@@ -35,7 +36,7 @@ static void *open_library(void)
     if (n > 0 && (size_t)n < sizeof path) {
         path[n] = 0;
         char *neighbour = cli_text("%.*s" CLI_MPI_NAME, (int)(cli_file_name(path) - path), path);
-        /* Open MPI's own plug-ins look for its symbols among the global ones. */
+        /* global, because Open MPI's plug-ins look up its symbols among the global ones */
         library = dlopen(neighbour, RTLD_NOW | RTLD_GLOBAL);
         free(neighbour);
     }
@@ -46,10 +47,11 @@ static int load(cli_processes *p)
 {
     p->library = open_library();
     if (!p->library)
-        return cli_fail(CLI_UNSUPPORTED, "mpirun started this, but %s", dlerror());
+        return cli_fail(CLI_UNSUPPORTED, "mpirun started this program, but %s", dlerror());
     p->module = dlsym(p->library, CLI_PROCESSES_SYMBOL);
     if (!p->module || p->module->version != CLI_PROCESSES_VERSION)
-        return cli_fail(CLI_UNSUPPORTED, "%s is of another version of this program", CLI_MPI_NAME);
+        return cli_fail(CLI_UNSUPPORTED, "%s is from another version of this program",
+                        CLI_MPI_NAME);
     if (p->module->begin(&p->rank, &p->count)) {
         p->module = NULL;
         return cli_fail(CLI_UNSUPPORTED, "MPI does not start");
@@ -63,7 +65,7 @@ static int load(cli_processes *p)
 {
     (void)p;
     return cli_fail(CLI_UNSUPPORTED,
-                    "mpirun started this, but it was built without MPI (libopenmpi-dev)");
+                    "mpirun started this program, but it was built without MPI (libopenmpi-dev)");
 }
 
 #endif

@@ -1,5 +1,5 @@
-/* task_validation.c: see task_validation.h. Pictures are read again each time, so that memory does
- * not grow with their number. */
+/* task_validation.c: see task_validation.h. Pictures are read again for each evaluation, so that
+ * memory does not grow with their number. */
 #include "cli/adapt/task_validation.h"
 
 #include <stdlib.h>
@@ -18,9 +18,9 @@ typedef struct exam {
     fovea_output out;
     adapt_pixels truth;
     uint16_t *found;
-    float *depth;            /* of every pixel, as it was found */
+    float *depth;            /* one value per pixel, as the model found it */
     size_t pictures;         /* of depth those with any */
-    class_counts classified; /* of the task that it is */
+    class_counts classified; /* counts for the task that is evaluated */
     segment_counts segmented;
     double abs_rel, delta1; /* sums over the pictures */
 } exam;

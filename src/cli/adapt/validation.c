@@ -82,7 +82,7 @@ static void describe_rows(validation_set *s, const fovea_plan *plan)
     s->columns = info.columns;
 }
 
-/* Picture i of the data in the set's size; CLI_INPUT: it cannot be read. */
+/* Reads picture i in the set's size; CLI_INPUT: it cannot be read. */
 static int cut_picture(uint8_t **out, const adapt_validation *v, const validation_set *s, size_t i)
 {
     const adapt_policy policy = {.width = s->width,

@@ -1,5 +1,5 @@
-/* validation.h: how much of a teacher's features a student keeps, on pictures that it never learns
- * from: cosines of the features of patches, at several sizes. */
+/* validation.h: measures how similar a student's features are to a teacher's on held-out pictures:
+ * cosines of the features of patches, at several sizes. */
 #ifndef FOVEA_CLI_VALIDATION_H
 #define FOVEA_CLI_VALIDATION_H
 
@@ -7,13 +7,13 @@
 
 enum { VALIDATION_SIZES = 3 };
 
-/* Cosine of a patch's features with the teacher's. */
+/* Cosines between the patches' features of a student and those of the teacher. */
 typedef struct adapt_score {
     double mean;  /* over pictures, of their means */
-    double worst; /* the mean of the worst picture */
+    double worst; /* mean of the picture with the lowest mean */
 } adapt_score;
 
-/* Pictures of one size, with the teacher's features. */
+/* Pictures of one size, with the teacher's features for them. */
 typedef struct validation_set {
     uint32_t width, height;
     size_t pictures;
@@ -31,32 +31,34 @@ typedef struct adapt_validation {
     size_t sizes;
 } adapt_validation;
 
-/* Begins with no size, and takes over the data, on failure too. `prefix`: of the teacher's tensors,
- * `linear`: of the attentions other than softmax that it is run with; or NULL. */
+/* Starts without sizes; takes over the data, also on failure. `prefix` is the prefix of the
+ * teacher's tensors; `linear` has the parameters of linear attentions that the teacher is run with.
+ * Both may be NULL. */
 int adapt_validation_begin(adapt_validation *out, fovea_device *device, const char *teacher,
                            const char *prefix, const fovea_linear_attention_params *linear,
                            const dataset *data);
 void adapt_validation_end(adapt_validation *v);
-/* Adds a size, with as many of the pictures as `pictures` says at most; the teacher runs on them
- * with softmax. Pictures that cannot be read are left out; CLI_INPUT when none can. No picture but
- * the first is begun after `until`, in cli_seconds; INFINITY: no limit. */
+/* Adds a size with at most `pictures` pictures, and runs the teacher on them with softmax. Pictures
+ * that cannot be read are left out; CLI_INPUT if none can be read. After `until`, in cli_seconds,
+ * no further picture is begun, except the first; INFINITY: no limit. */
 int adapt_validation_add(adapt_validation *v, uint32_t width, uint32_t height, size_t pictures,
                          double until);
 
-/* Scores of a student, by its own attention or another one, on the first `pictures` of set `size`.
- */
+/* Scores a student, with its own attention (NULL) or another one, on the first `pictures` pictures
+ * of set `size`. */
 int adapt_validation_score(adapt_score *out, const adapt_validation *v, size_t size,
                            const fovea_model *student, const char *attention, size_t pictures);
-/* The same for all pictures of every size; the student is in `folder`. */
+/* Scores the student in `folder` on all pictures of every size. */
 int adapt_validation_judge(adapt_score *out, const adapt_validation *v, const char *folder);
-/* What a student is ranked by: over the sizes the mean of `mean` and `worst`, as a model that is
- * itself on most pictures and another one on some is of little use. */
+/* Ranks a student by the mean of `mean` and `worst` over the sizes: a model that works well on most
+ * pictures but fails on some is of little use. */
 double adapt_validation_rank(const adapt_score *score, size_t sizes);
 
-/* A plan of last_hidden_state for the pictures of a set. */
+/* A plan that computes last_hidden_state for the pictures of a set. */
 int adapt_validation_plan(fovea_plan **out, const adapt_validation *v, size_t size,
                           const fovea_model *model, const char *attention);
-/* Features of patches and all before them, of one picture of a set. Free them. */
+/* Computes the features of all tokens up to the last patch, for one picture of a set; to be
+ * freed. */
 int adapt_validation_features(float **out, const adapt_validation *v, size_t size, size_t picture,
                               const fovea_model *model, const char *attention);
 
