@@ -228,7 +228,7 @@ class Dense(unittest.TestCase):
         refused("resize.", reassemble_factors=[4, 2, 1, 1])
         refused('"backbone_config.out_indices" has 3 stages', backbone={"out_indices": [1, 2, 4]})
         refused('"backbone_config.out_indices[3]" must be', backbone={"out_indices": [1, 2, 3, 5]})
-        refused("stages ascend", backbone={"out_indices": [1, 3, 2, 4]})
+        refused("stages must ascend", backbone={"out_indices": [1, 3, 2, 4]})
         refused('"backbone_config.out_features" must be the same stages',
                 backbone={"out_features": ["stage1", "stage2", "stage3", "stage3"]})
         refused('"backbone_config.out_features" must be', backbone={"out_indices": None, "out_features": ["stage"] * 4})

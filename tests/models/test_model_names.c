@@ -347,7 +347,7 @@ static void a_beit_that_does_not_fit_is_refused(void **state)
     write_checkpoint(
         beit, "{\"model_type\":\"beit\",\"num_attention_heads\":1,\"image_size\":[12,16]," OWN_BIAS
               "," SHARED_BIAS "}");
-    expect_failure(FOVEA_EFORMAT, "have 28 rows, but a picture of 16 x 12 pixels asks for 38");
+    expect_failure(FOVEA_EFORMAT, "have 28 rows, but a picture of 16 x 12 pixels needs 38");
     write_changed(
         beit_of_timm, "blocks.%d.attn.relative_position_bias_table",
         &(struct line){"blocks.%d.attn.relative_position_bias_table", OFFSETS + 1, 1, {REL_BIAS}},

@@ -235,8 +235,7 @@ static fovea_status read_config(fovea_model *m, const fv_config *c)
     FV_TRY(choose_family(m, c));
     FV_TRY(check_form(m, c));
     const fovea_status status = m->family->read(m, m->source, c);
-    FV_TRY(fv_source_failed(
-        m->source)); /* if a shard failed to open, the reader's error would be misleading */
+    FV_TRY(fv_source_failed(m->source)); /* then the reader's error only follows from it */
     FV_TRY(status);
     fv_reader_tell_unread(m->source);
     FV_TRY(read_attention(m, c));

@@ -1,4 +1,4 @@
-/* backbone_taps.c: the stages that a dense model takes from its backbone. */
+/* backbone_taps.c: reads which stages of its backbone a dense model uses. */
 #include <stdio.h>
 #include <string.h>
 
@@ -6,7 +6,7 @@
 
 #include "models/vit/backbone.h"
 
-/* The number in "stage4"; "stem" is 0. */
+/* Reads the number in a name such as "stage4"; that of "stem" is 0. */
 static bool stage_number(uint32_t *out, const json_t *name)
 {
     const char *text = json_string_value(name);
@@ -17,7 +17,7 @@ static bool stage_number(uint32_t *out, const json_t *name)
     return text && sscanf(text, "stage%6u%n", out, &end) == 1 && !text[end];
 }
 
-/* Reads "out_features"; `given`: it must be what "out_indices" has given. */
+/* Reads "out_features"; `given`: "out_indices" has been read, and must agree. */
 static fovea_status read_names(uint32_t *tap, uint32_t taps, const fv_config *c, bool given)
 {
     const json_t *names = fv_config_get(c, "out_features");
@@ -49,8 +49,8 @@ fovea_status fv_backbone_read_taps(uint32_t *tap, uint32_t *taps, uint32_t most,
     for (uint32_t i = 0; i < *taps; i++)
         if (tap[i] > depth || (i > 0 && tap[i] <= tap[i - 1]))
             return fv_fail(FOVEA_EFORMAT,
-                           "%s: \"%s.%s\" wants stage %u at place %u; stages ascend, and the "
-                           "backbone has %u",
+                           "%s: \"%s.%s\" has stage %u at place %u; stages must ascend, and the "
+                           "backbone has %u stages",
                            c->file, c->section, key, tap[i], i, depth);
     return FOVEA_OK;
 }

@@ -18,7 +18,7 @@
 #include "models/layer.h"
 
 #define WIDTH 65536
-#define FACTOR 16 /* of a level's grid, at most */
+#define FACTOR 16 /* maximum scale of a level's grid */
 
 /* ---- reading ---- */
 
@@ -30,8 +30,7 @@ static fovea_status check_size(const fv_tensor_reader *t, const char *what, uint
                    WIDTH);
 }
 
-/* EFORMAT where `key` is present, has a number for each of n levels, and one of them is not that of
- * the tensors. */
+/* EFORMAT if `key` has a number for each of n levels, and one of them differs from the tensors'. */
 static fovea_status agree(const fv_tensor_reader *t, const fv_config *c, const char *key,
                           const uint32_t *found, uint32_t n)
 {
@@ -41,12 +40,13 @@ static fovea_status agree(const fv_tensor_reader *t, const fv_config *c, const c
     FV_TRY(fv_config_u32s(told, n, c, key, 1, WIDTH));
     for (uint32_t i = 0; i < n; i++)
         if (told[i] != found[i])
-            return fv_fail(FOVEA_EFORMAT, "%s: \"%s\" is %u at place %u, the tensors of %s have %u",
-                           c->file, key, told[i], i, t->source->name, found[i]);
+            return fv_fail(FOVEA_EFORMAT,
+                           "%s: \"%s\" is %u at place %u, but the tensors of %s have %u", c->file,
+                           key, told[i], i, t->source->name, found[i]);
     return FOVEA_OK;
 }
 
-/* "reassemble_factors": whole numbers, or reciprocals of such. */
+/* Reads "reassemble_factors": whole numbers, or reciprocals of whole numbers. */
 static fovea_status read_scales(fv_dpt *d, const fv_config *c)
 {
     float factor[FV_DPT_LEVELS] = {4, 2, 1, 0.5f};
@@ -101,7 +101,7 @@ static fovea_status read_level(fv_dpt *d, fv_tensor_reader *t, const char *prefi
     if (layer > 0)
         FV_TRY(read_unit(&l->skipped, t, name, "residual_layer1", d->width));
     else
-        fv_reader_ignore(t, name, "residual_layer1"); /* there is nothing that it could add */
+        fv_reader_ignore(t, name, "residual_layer1"); /* nothing to add at the coarsest level */
     FV_TRY(read_unit(&l->fused, t, name, "residual_layer2", d->width));
     return fv_reader_linear(&l->out, t, name, "projection.", d->width, d->width);
 }
@@ -198,7 +198,7 @@ static fv_grid grid_of(const fv_dpt_level *l, const fv_grid *patches)
                      (patches->height * l->up - 1) / l->down + 1, 0, 0};
 }
 
-/* A level's features from its projection. */
+/* Computes a level's features from its projection. */
 static fv_view reassemble(const fv_dpt_level *l, fv_builder *b, fv_view projected,
                           const fv_grid *patches, const fv_grid *grid)
 {

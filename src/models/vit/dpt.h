@@ -16,11 +16,11 @@ typedef struct fv_dpt_unit {
 } fv_dpt_unit;
 
 typedef struct fv_dpt_level {
-    fv_layer project;    /* of a tap's rows */
-    uint32_t up, down;   /* scale of its grid to the patches': `up` times finer, `down` coarser */
-    fv_layer resize;     /* transposed or strided convolution; absent: neither */
-    fv_layer conv;       /* to the width of the fusion */
-    fv_dpt_unit skipped; /* of this level's features; absent at the coarsest level */
+    fv_layer project;  /* of a tap's rows */
+    uint32_t up, down; /* its grid is `up` times finer than the patches', or `down` times coarser */
+    fv_layer resize;   /* transposed or strided convolution, or absent */
+    fv_layer conv;     /* to the width of the fusion */
+    fv_dpt_unit skipped; /* unit of this level's features; absent at the coarsest level */
     fv_dpt_unit fused;
     fv_layer out;
 } fv_dpt_level;
@@ -30,23 +30,23 @@ typedef struct fv_dpt {
     fv_dpt_level level[FV_DPT_LEVELS];
 } fv_dpt;
 
-/* Reads the tensors under `prefix` and "neck.", of a ViT of `width` channels; sizes in `config`
- * must agree with theirs. */
+/* Reads the tensors under `prefix` + "neck.", for a ViT of `width` channels; sizes in `config` must
+ * agree with the tensors'. */
 fovea_status fv_dpt_read(fv_dpt *d, fv_tensor_reader *t, const char *prefix,
                          const fv_config *config, uint32_t width);
 /* Every weight, for training. */
 void fv_dpt_weights(const fv_dpt *d, fv_weight_visit *visit, void *ctx);
 
-/* The projection of level i's tap, rows of all tokens. */
+/* Projects the tap of level i; `rows`: all tokens. */
 fv_view fv_dpt_project(const fv_dpt *d, fv_builder *b, uint32_t i, fv_view rows);
-/* The fused features, `width` columns, of all levels' projections; *grid is that of the patches,
- * and becomes theirs. */
+/* Fuses the projections of all levels into features of `width` columns. *grid is the grid of the
+ * patches, and becomes that of the features. */
 fv_view fv_dpt_fuse(const fv_dpt *d, fv_builder *b, const fv_view *projected, fv_grid *grid);
 
 /* A convolution of size 3 over a grid, plus `res` unless that is NULL. */
 fv_view fv_dpt_conv(fv_builder *b, const char *label, const fv_layer *l, fv_view in,
                     const fv_grid *grid, uint32_t act, const fv_view *res);
-/* Bilinearly, with the corners aligned, plus `res` unless its id is FV_NO_VALUE. */
+/* Resizes bilinearly, with corners aligned, and adds `res` unless its id is FV_NO_VALUE. */
 fv_view fv_dpt_resize(fv_builder *b, const char *label, fv_view in, const fv_grid *from,
                       const fv_grid *to, uint32_t channels, fv_view res);
 

@@ -44,7 +44,7 @@ static fovea_status put_tensors(fv_tensor_reader *t, uint32_t levels, uint32_t w
         FV_TRY(put(t, name, width, 1, false));
         snprintf(name, sizeof name, "neck.convs.%u.", i);
         FV_TRY(put(t, name, CHANNELS, 3, false));
-        if (i > 0) /* the deepest level has nothing below it to add */
+        if (i > 0) /* the deepest level has no deeper one to add */
             FV_TRY(put_unit(t, i, 1));
         FV_TRY(put_unit(t, i, 2));
         snprintf(name, sizeof name, "neck.fusion_stage.layers.%u.projection.", i);
@@ -53,8 +53,8 @@ static fovea_status put_tensors(fv_tensor_reader *t, uint32_t levels, uint32_t w
     return put(t, "conv.", CHANNELS, 3, false);
 }
 
-/* {"out_indices": the ends of equal parts of the blocks, "reassemble_factors": ones, "max_depth"}
- */
+/* Adds the section to config.json: {"out_indices": the ends of equal parts of the blocks,
+ * "reassemble_factors": ones, "max_depth"}. */
 static fovea_status describe(json_t *config, const char *file, uint32_t levels, uint32_t depth,
                              float max_depth)
 {
@@ -106,7 +106,7 @@ static fovea_status find_section(fv_config *out, const fv_config *config)
     return out->object ? fv_fields_check_section(out, config, fields) : FOVEA_OK;
 }
 
-/* Of a head that gives depth. */
+/* Reads "max_depth", of a head that gives depth. */
 static fovea_status read_max_depth(fv_dpt_head *h, fv_tensor_reader *t, const fv_config *section,
                                    uint32_t rows)
 {
@@ -130,7 +130,7 @@ static fovea_status read_last(fv_dpt_head *h, fv_tensor_reader *t, const fv_conf
     const uint32_t width = fv_tensor_dimension(fv_reader_find(t, OWN, "conv.", "weight"), 0);
     const uint32_t classes = fv_tensor_dimension(fv_reader_find(t, OWN, "classify.", "weight"), 0);
     if (width > WIDTH || classes > CLASSES)
-        return fv_fail(FOVEA_EFORMAT, "%s: a head of %u classes behind %u channels is out of range",
+        return fv_fail(FOVEA_EFORMAT, "%s: a head of %u classes after %u channels is out of range",
                        t->source->name, classes, width);
     FV_TRY(fv_reader_conv(&h->conv, t, OWN, "conv.", width, h->neck.width, 3));
     FV_TRY(fv_reader_linear(&h->classify, t, OWN, "classify.", classes, width));

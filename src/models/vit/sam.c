@@ -4,13 +4,14 @@
  *     x = x + proj attention(LN1 x);  x = x + mlp(LN2 x)      per block
  *     y = LN conv3x3(LN conv1x1 x)
  *
- * Attention is in windows in most blocks and over all tokens in a few. To the score of query i and
- * key j its relative positions are added, q_i . R_h[y_i - y_j] + q_i . R_w[x_i - x_j].
+ * Attention is in windows in most blocks and over all tokens in a few. A relative position term,
+ * q_i . R_h[y_i - y_j] + q_i . R_w[x_i - x_j], is added to the score of query i and key j.
  *
- * At another size than the trained one the position table is resized as timm does (bicubic,
- * antialiased), R_h and R_w of blocks over all tokens linearly, as the official code does; windows
- * stay as they are, those at the right and bottom padded. Another attention than softmax replaces
- * that over all tokens, without relative positions; windows keep softmax.
+ * At another size than the trained one, the position table is resized as timm does (bicubic,
+ * antialiased), and R_h and R_w of blocks over all tokens linearly, as the official code does.
+ * Windows keep their size; those at the right and bottom are padded. If another attention than
+ * softmax is chosen, it replaces the attention over all tokens, without relative positions; windows
+ * keep softmax.
  */
 #include "models/vit/sam.h"
 
@@ -36,12 +37,12 @@
 
 /* ---- reading ---- */
 
-/* How an origin names tensors: stems as those of vit.h. */
+/* The names of tensors by origin: stems as in vit.h. */
 static const struct names {
     const char *prefix, *patch, *block; /* block: with its number */
     const char *ln1, *ln2, *fc1, *fc2;
     const char *neck, *neck_norm, *neck_conv, *neck_conv_norm;
-    float eps; /* of the blocks' norms, where config.json does not say */
+    float eps; /* epsilon of the blocks' norms, if config.json does not have it */
 } names[] = {
     {"vision_encoder.", "patch_embed.projection.", "layers.%u.", "layer_norm1.", "layer_norm2.",
      "mlp.lin1.", "mlp.lin2.", "neck.conv1.", "neck.layer_norm1.", "neck.conv2.",
@@ -54,7 +55,7 @@ static const struct names {
      "neck.1.", "neck.2.", "neck.3.", 1e-5f},
 };
 
-/* What no tensor shows of timm's models. */
+/* Properties of timm's models that do not follow from tensors. */
 static const struct {
     const char *begin;
     uint32_t heads, every; /* the last of every `every` blocks attends over all tokens */
@@ -68,7 +69,7 @@ static const char fields[] =
 typedef struct reader {
     fv_tensor_reader t;
     const fv_config *config;
-    fv_config vision; /* the section of the encoder: "vision_config", "model_args", or the whole */
+    fv_config vision; /* section of the encoder: "vision_config", "model_args", or the whole file */
     const char *type;
     const struct names *n;
     fv_sam *s;
@@ -97,7 +98,7 @@ static fovea_status find_names(reader *r)
                                 "vision_encoder.patch_embed.projection.weight");
 }
 
-/* Which blocks attend over all tokens, and the windows of the others. */
+/* Reads which blocks attend over all tokens, and the size of the other blocks' windows. */
 static fovea_status read_windows(reader *r)
 {
     fv_sam *s = r->s;
@@ -165,7 +166,7 @@ static fovea_status read_sizes(reader *r)
     return read_windows(r);
 }
 
-/* Positions of the patches: (1, height, width, C). */
+/* Reads the positions of the patches: (1, height, width, C). */
 static fovea_status read_positions(reader *r)
 {
     fv_sam *s = r->s;
@@ -200,7 +201,8 @@ static fovea_status read_positions(reader *r)
                                 FV_SAM_SIDE_MOST * 16);
 }
 
-/* Rows [from, from + count) times the width of the tensor with queries, keys and values. */
+/* Cuts `count` blocks of `c` rows, from block `from` on, out of the tensor with queries, keys and
+ * values. */
 static void cut(fv_layer *l, const fv_tensor *w, const fv_tensor *b, uint32_t c, uint32_t from,
                 uint32_t count)
 {
@@ -233,7 +235,8 @@ static fovea_status read_qkv(reader *r, fv_sam_block *block)
     return FOVEA_OK;
 }
 
-/* In windows a table is for their side; over all tokens it is resized to the grid. */
+/* Reads a table of relative positions. In windows it must fit their side; over all tokens it will
+ * be resized to the grid. */
 static fovea_status read_rel_pos(reader *r, fv_weight *w, const fv_sam_block *b, const char *stem)
 {
     const fv_tensor *t = fv_reader_find(&r->t, r->block, stem, "");
@@ -302,7 +305,7 @@ static fovea_status read_tensors(reader *r)
     if (head)
         FV_TRY(fv_reader_linear(&s->head, &r->t, "", "head.fc.", fv_tensor_dimension(head, 0),
                                 s->neck_norm.w.cols));
-    /* A complete SAM also has a decoder, outside the encoder's prefix. */
+    /* Checks only names with the encoder's prefix: a complete SAM also has a decoder. */
     return fv_reader_all_used(&r->t, r->n->prefix);
 }
 
@@ -370,7 +373,8 @@ typedef struct context {
     fv_windows windows;
 } context;
 
-/* Relative positions of the queries q, of grids of width x height tokens one after the other. */
+/* Adds the relative positions of the queries q, which are grids of width x height tokens one after
+ * another. */
 static void add_positions(const context *c, const fv_sam_block *w, fv_attention *a, uint32_t width,
                           uint32_t height, fv_view q, uint32_t rows)
 {
@@ -453,7 +457,7 @@ static void block(context *c, uint32_t i)
     fv_emit_leave_block(b);
 }
 
-/* The last norm's rows go to `out`. */
+/* Writes the rows of the last norm to `out`. */
 static void neck(const context *c, fv_view out)
 {
     fv_builder *b = c->b;

@@ -6,12 +6,12 @@
 
 #include "models/model.h"
 
-#define FV_SAM_SIDE_MOST 4096 /* of the position table, in patches */
+#define FV_SAM_SIDE_MOST 4096 /* maximum side of the position table, in patches */
 
 typedef struct fv_sam_block {
     uint32_t window;                /* tokens per side; 0: attention over all tokens */
     fv_layer ln1, q, kv, qkv, proj; /* q and kv over all tokens, qkv in windows */
-    /* (2 n - 1, head dimension) for a trained side of n tokens; absent: there are none. */
+    /* (2 n - 1, head dimension) for a trained side of n tokens; absent: no relative positions. */
     fv_weight rel_pos_h, rel_pos_w;
     fv_layer ln2, fc1, fc2;
 } fv_sam_block;
@@ -23,7 +23,7 @@ typedef struct fv_sam {
     fv_layer embed;
     fv_weight table; /* (table_width * table_height, C); may be absent */
     fv_sam_block *block;
-    /* The neck: a product, a norm, a 3 x 3 convolution, a norm; without products one norm alone. */
+    /* The neck: a product, a norm, a 3 x 3 convolution, a norm; or only one norm. */
     fv_layer neck, neck_norm, neck_conv, neck_conv_norm;
     fv_layer head; /* on the mean of the neck's rows; may be absent */
 } fv_sam;

@@ -5,9 +5,9 @@
  *     x = x + ls1 attention(LN1 x);  x = x + ls2 mlp(LN2 x)      per block
  *     heads on LN x
  *
- * Keys and values of a block are written before its queries, from a norm of their own: so they
- * close the sweep of the block before, and only x crosses it (linear attention), or x, K and V
- * (softmax).
+ * Keys and values of a block are computed before its queries, from a norm of their own. They are
+ * the last steps of the sweep of the previous block, so that only x has to be stored between sweeps
+ * (linear attention), or x, K and V (softmax).
  */
 #include "models/vit/vit.h"
 
@@ -78,15 +78,15 @@ void fv_vit_emit_hidden(const fv_vit_stream *c, uint32_t i)
                   &c->b->options->grid);
 }
 
-/* Whether block i has gates of SLA. Without weights they are alike, which changes nothing unless
- * each is its head's share. */
+/* Whether block i has gates of SLA. Without weights all gates are equal. That changes nothing if a
+ * token's gates add up to the number of heads; if they add up to 1, it does. */
 static bool gated(const fv_vit_stream *c, const fv_attention_name *attention, uint32_t i)
 {
     return attention->gated && (c->v->sla_share || fv_weight_present(&c->v->block[i].sla_q));
 }
 
-/* SLA's gates of q or k, whose rows are `made`; x: the rows that they were projected from. Without
- * weights the logits are a product with 0, so that all gates are equal. */
+/* SLA's gates of q or k. `made`: the rows of q or k; x: the rows from which these were projected.
+ * Without weights the logits are a product with 0, so that all gates are equal. */
 static fv_view gates(const fv_vit_stream *c, const char *label, const fv_weight *w, fv_view x,
                      fv_view made)
 {
@@ -102,7 +102,8 @@ static fv_view gates(const fv_vit_stream *c, const char *label, const fv_weight 
     return fv_emit_gates(b, label, logits, c->v->sla_share ? 1.f : (float)heads, heads, c->tokens);
 }
 
-/* Turns rows of queries or keys by their tokens' places; linear attention does so itself. */
+/* Rotates queries or keys by the positions of their tokens (RoPE). Linear attention does that
+ * itself. */
 static void turn(const fv_vit_stream *c, const char *label, const fv_attention *a, fv_view x)
 {
     const uint32_t d = a->cos.cols; /* of a head, or of all */
@@ -111,7 +112,7 @@ static void turn(const fv_vit_stream *c, const char *label, const fv_attention *
                      d ? c->v->width / d : 0, d, x);
 }
 
-/* Block i's frequencies by column, then by row. */
+/* The frequencies of block i: for the x axis, then for the y axis. */
 static fv_weight block_frequencies(const fv_vit *v, uint32_t i)
 {
     const uint32_t n = v->heads, d = v->frequencies.cols;
@@ -126,7 +127,8 @@ static fv_weight block_frequencies(const fv_vit *v, uint32_t i)
     return w;
 }
 
-/* The tables of the rotation. Blocks share them, except blocks with frequencies of their own. */
+/* Makes the tables of the rotation. Blocks share them, unless they have frequencies of their own.
+ */
 static void make_tables(const fv_vit_stream *c, uint32_t i, fv_weight *cos, fv_weight *sin)
 {
     fv_builder *b = c->b;
@@ -142,7 +144,7 @@ static void make_tables(const fv_vit_stream *c, uint32_t i, fv_weight *cos, fv_w
     *sin = b->sin;
 }
 
-/* Linear attention turns its features by the same angles in all heads, block i's. */
+/* Makes linear attention in block i rotate its features, by the same angles in all heads. */
 static void turn_features(const fv_vit_stream *c, const fv_attention_name *attention, uint32_t i,
                           fv_attention *a)
 {
@@ -160,13 +162,13 @@ static void turn_features(const fv_vit_stream *c, const fv_attention_name *atten
                         i, attention->gated ? "sla-" : "", fv_mech_table[a->mech]->name));
     if (a->heads != c->v->heads)
         FV_THEN(b->status, fv_fail(FOVEA_ENOTSUP,
-                                   "block %u: rotary positions are made for heads like the "
-                                   "model's %u, not for linear_heads %u; leave that out",
+                                   "block %u: rotary positions are for the model's %u heads, "
+                                   "not for linear_heads %u; leave linear_heads out",
                                    i, c->v->heads, a->heads));
     a->flags |= FV_FLAG_ROPE;
 }
 
-/* The constant of a mechanism; 0: it has none. */
+/* The constant of a mechanism: nala_lambda or pola_alpha; 0 for other mechanisms. */
 static double constant_of(const fv_vit *v, uint32_t mech)
 {
     const bool nala = mech == FV_MECH_NALA || mech == FV_MECH_NALA_PAPER;
@@ -174,7 +176,7 @@ static double constant_of(const fv_vit *v, uint32_t mech)
     return (double)(nala ? v->linear.nala_lambda : other);
 }
 
-/* Whether a head's channels can be shared by the mechanism's streams. */
+/* Fails unless the channels of a head can be divided by the number of the mechanism's streams. */
 static void check_heads(fv_builder *b, const fv_attention *a, uint32_t i)
 {
     const fv_mech_traits *t = fv_mech_table[a->mech];
@@ -185,19 +187,20 @@ static void check_heads(fv_builder *b, const fv_attention *a, uint32_t i)
                                    i, t->title, a->dv));
 }
 
-/* Whether a learned map comes before the features. */
+/* Whether the block has learned maps before the feature map. */
 static bool maps(const fv_vit_block *w, uint32_t mech)
 {
     return mech == FV_MECH_HEDGEHOG && fv_weight_present(&w->map_q.w);
 }
 
-/* Whether the layer with the map in it is what is computed: a trainer wants both. */
+/* Whether the projection and the map are computed as one layer. Not in training, which needs both
+ * results. */
 static bool maps_at_once(const fv_vit_stream *c, const fv_layer *with_map)
 {
     return !c->b->options->training && fv_weight_present(&with_map->w);
 }
 
-/* Keys, mapped or not, then values. */
+/* Projects keys, through the learned map if `mapped`, then values. */
 static fv_view keys_and_values(const fv_vit_stream *c, const fv_vit_block *w, bool mapped,
                                fv_view normed)
 {
@@ -216,7 +219,7 @@ static fv_view keys_and_values(const fv_vit_stream *c, const fv_vit_block *w, bo
     return kv;
 }
 
-/* Projects keys and values of block i from normalised tokens: fills `a`. */
+/* Projects keys and values of block i from normalised tokens, and sets up `a`. */
 static void project_kv(const fv_vit_stream *c, const fv_attention_name *attention, uint32_t i,
                        fv_view normed, fv_attention *a)
 {
@@ -242,7 +245,8 @@ static void project_kv(const fv_vit_stream *c, const fv_attention_name *attentio
     check_heads(b, a, i);
     if (w->vectors.rows == fv_mech_table[a->mech]->params)
         a->param = w->vectors;
-    /* eps as the papers have it: added to means, for linear attention to sums of n. */
+    /* The papers add eps to means over tokens; linear attention here adds it to sums over n tokens.
+     */
     const bool sums = attention->kind == FV_ATTENTION_LINEAR;
     fv_attention_scales(a, attention, sums ? 1 : 1 / sqrt(d), sums ? 1e-6 * n : 1e-6);
     if (a->flags & FV_FLAG_GATED)
@@ -256,14 +260,14 @@ static void project_kv(const fv_vit_stream *c, const fv_attention_name *attentio
     fv_emit_keys(b, "keys", a);
 }
 
-/* Whether the scores of block i get biases, which only softmax over all tokens has. */
+/* Whether biases are added to the scores of block i; only softmax over all tokens has them. */
 static bool biased(const fv_vit_stream *c, const fv_attention_name *attention, uint32_t i)
 {
     return attention->kind == FV_ATTENTION_SOFTMAX && fv_vit_has_bias(c->v, i);
 }
 
-/* The rows of q from `from` on, a->queries of them, attend; what they see becomes those rows of
- * `out`, whose others are those of `res`, without which they are 0. */
+/* Computes the attention of a->queries rows of q, from row `from` on, and writes the result to the
+ * same rows of `out`. The other rows of `out` become those of `res`, or 0 without `res`. */
 static void attend_rows(const fv_vit_stream *c, const char *label, const fv_attention *a, fv_view q,
                         uint32_t from, fv_view res, fv_view out)
 {
@@ -280,7 +284,7 @@ static void attend_rows(const fv_vit_stream *c, const char *label, const fv_atte
         fv_emit_gather(b, label, seen, table, 1, res, out, c->tokens, width);
 }
 
-/* The first tokens attend to what is inside their masks, the others to all tokens. */
+/* The first c->masked tokens attend inside their masks, the others to all tokens. */
 static void attend_masked(const fv_vit_stream *c, const fv_attention_name *attention, uint32_t i,
                           fv_attention a, fv_view q, fv_view out)
 {
@@ -288,7 +292,7 @@ static void attend_masked(const fv_vit_stream *c, const fv_attention_name *atten
     if (attention->kind != FV_ATTENTION_SOFTMAX || attention->gated)
         FV_THEN(b->status,
                 fv_fail(FOVEA_ENOTSUP,
-                        "block %u: its queries attend inside masks, which is for softmax; use "
+                        "block %u: its queries attend inside masks, which needs softmax; use "
                         "softmax@%u-",
                         i, i));
     a.queries = c->tokens - c->masked;
@@ -298,7 +302,7 @@ static void attend_masked(const fv_vit_stream *c, const fv_attention_name *atten
     attend_rows(c, "masked attention", &a, q, 0, out, out);
 }
 
-/* Queries by layer `l`; those of linear attention may be scaled. */
+/* Projects queries by layer `l`; linear attention may scale them. */
 static void project_q(const fv_vit_stream *c, const fv_layer *l, bool softmax, fv_view normed,
                       fv_view q)
 {
@@ -316,7 +320,7 @@ static void project_q(const fv_vit_stream *c, const fv_layer *l, bool softmax, f
 }
 
 /* Projects queries from normalised tokens and attends to the keys and values of `a`. `dwc`: the
- * convolution of v after a prefix, where there is one. */
+ * convolution of v, if a model with prefix tokens has one. */
 static fv_view attend(const fv_vit_stream *c, const fv_attention_name *attention, uint32_t i,
                       fv_view normed, fv_view dwc, fv_attention *a)
 {
@@ -336,7 +340,7 @@ static fv_view attend(const fv_vit_stream *c, const fv_attention_name *attention
     if (a->mech == FV_MECH_ANY)
         turn(c, "queries turned", a, q);
     fv_attended *at = fv_attended_note(b, text, attention, a, n);
-    if (biased(c, attention, i)) { /* a window of all tokens */
+    if (biased(c, attention, i)) { /* as one window of all tokens */
         a->param = fv_vit_emit_bias(c->v, b, i);
         if (at)
             fv_attended_in_windows(b, at, n, NULL, NULL);
@@ -357,7 +361,8 @@ static void enter_block(fv_builder *b, uint32_t i)
     fv_emit_enter_block(b, "block %u", i);
 }
 
-/* The convolution of v after a prefix, in a sweep of its own over the patches alone. */
+/* The convolution of v in a model with prefix tokens, in a sweep of its own over only the patches.
+ */
 static fv_view convolve_patches(const fv_vit_stream *c, const fv_vit_block *w)
 {
     const fv_view rows = fv_vit_emit_patch_rows(c->b, c->x, c->v->width);
@@ -390,7 +395,7 @@ static void emit_attention(fv_vit_stream *c, uint32_t i)
     fv_gemm g = linear(&w->proj, out, c->x, n);
     g.scale = &w->ls1;
     g.res = c->x;
-    if (convolves && !b->options->grid.prefix) /* rows that the convolution reads ahead must stay */
+    if (convolves && !b->options->grid.prefix) /* the convolution still reads other rows of x */
         c->x = g.out = fv_emit_rows(b, n, width);
     fv_emit_gemm(b, "projection", &g);
 }
@@ -418,7 +423,7 @@ static fv_view project_alone(const fovea_model *m, fv_builder *b, uint32_t i, fv
     return fv_layer_product(b, "output", &v->block[i].proj, seen, 0, rows);
 }
 
-/* `inner`: the norm of what fc2 reads; NULL or absent: none. */
+/* `inner`: a norm of the input of fc2; may be NULL or absent. */
 static void mlp(const fv_vit_stream *c, const fv_layer *ln, const fv_layer *fc1,
                 const fv_layer *inner, const fv_layer *fc2, const fv_weight *scale, fv_view x,
                 uint32_t rows)
@@ -478,8 +483,8 @@ static void pool_map(const fv_vit_stream *c, fv_view y, fv_view out)
     b->scope[0] = 0;
 }
 
-/* Token `row` of the prefix, normalised, into one row `out`. Taken from the residual stream and
- * normalised alone, so that the normalised tokens need not be kept for it. */
+/* Writes token `row` of the prefix, normalised, to the row `out`. It is taken from the residual
+ * stream and normalised alone, so that the normalised tokens need not be stored for it. */
 static void prefix_token(const fv_vit_stream *c, uint32_t row, fv_view out)
 {
     const fv_vit *v = c->v;
@@ -527,8 +532,8 @@ static void pool(const fv_vit_stream *c, fv_view y, fv_view pooled)
         norm(c, "norm of the pooled", out, &v->fc_norm, pooled, 1);
 }
 
-/* Logits of the patches. After a prefix they are taken from the residual stream, which is whole
- * anyway, and normalised again. */
+/* Writes the segmentation logits of the patches. In a model with prefix tokens, patches are taken
+ * from the residual stream, which is stored anyway, and normalised again. */
 static void segment(const fv_vit_stream *c, const fovea_model *m, bool normed, fv_view y)
 {
     fv_builder *b = c->b;
@@ -545,7 +550,7 @@ static void segment(const fv_vit_stream *c, const fovea_model *m, bool normed, f
     fv_segmentation_emit(m, b, 0, y, &b->options->grid);
 }
 
-/* C-RADIO's outputs: the class tokens that sum the picture up, side by side, and the patches. */
+/* Writes C-RADIO's outputs: the concatenated class tokens of the summary, and the patches. */
 static void summarise(const fv_vit_stream *c, fv_view y)
 {
     fv_builder *b = c->b;

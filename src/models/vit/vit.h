@@ -13,60 +13,60 @@
 
 /* ---- roles ---- */
 
-/* What the authors of a mechanism put around it; any part may be absent. */
+/* What the authors of an attention mechanism put around it; any part may be absent. */
 typedef struct fv_vit_module {
-    fv_layer v;   /* the V rows of kv, where there is dwc */
+    fv_layer v;   /* the V rows of kv, if there is dwc */
     fv_layer dwc; /* (head dimension, or C; size^2): convolution of v over the patches */
-    fv_layer ln;  /* of the sum, before the gate */
+    fv_layer ln;  /* norm of the sum, before the gate */
     fv_layer gate;
 } fv_vit_module;
 
 typedef struct fv_vit_block {
     fv_layer ln1, q, kv, proj; /* kv: K rows, then V rows */
-    fv_layer inner;            /* norm of the attention's result, before proj; may be absent */
+    fv_layer inner;            /* norm of the attention's output, before proj; may be absent */
     fv_weight ls1;
     fv_layer ln2, fc1, fc2; /* SwiGLU: fc1 = value, then gate rows */
-    fv_layer inner_mlp;     /* norm of what fc2 reads; may be absent */
+    fv_layer inner_mlp;     /* norm of the input of fc2; may be absent */
     fv_weight ls2;
-    fv_weight sla_q, sla_k; /* (heads, C): logits of SLA's gates; absent: all gates alike */
-    fv_weight vectors;      /* (n, C): learned, of the attention's feature map; absent: zeros */
+    fv_weight sla_q, sla_k; /* (heads, C): for logits of SLA's gates; absent: gates are equal */
+    fv_weight vectors;      /* (n, C): learned vectors of the feature map; absent: zeros */
     fv_vit_module module;
-    /* (C, C), blocks of each head's channels: hedgehog's learned maps; absent: q and k as they are.
-     * With map_k the rows of kv apart. mapped_q, mapped_k: q and k with their maps in one, for
-     * inference; absent where that cannot be. */
+    /* map_q, map_k: hedgehog's learned maps, (C, C), with a diagonal block for each head; absent: q
+     * and k are not mapped. k, v: the rows of kv, if there is map_k. mapped_q, mapped_k: q and k
+     * with their maps folded in, for inference; absent if folding is not possible. */
     fv_layer map_q, map_k, k, v, mapped_q, mapped_k;
-    fv_weight bias; /* as fv_vit.bias, which is part of the sum; absent: that alone */
+    fv_weight bias; /* like fv_vit.bias, which it includes; absent: only fv_vit.bias applies */
 } fv_vit_block;
 
 typedef struct fv_vit { /* More than 25 fields: the weights and sizes of a model */
-    uint32_t width, depth, heads, hidden; /* hidden: columns that fc2 reads */
-    fovea_linear_attention_params linear; /* all of it, as it is used */
+    uint32_t width, depth, heads, hidden; /* hidden: input channels of fc2 */
+    fovea_linear_attention_params linear; /* all parameters, with defaults filled in */
     uint32_t patch, channels;             /* channels is 3 */
     uint32_t patch_pad;                   /* zeros around the picture */
     uint32_t prefix;                      /* class, distillation, registers */
-    uint32_t class_tokens;                /* leading prefix rows the heads read: 0, 1 or 2 */
-    uint32_t table_width, table_height;   /* of the position table */
+    uint32_t class_tokens; /* number of leading prefix rows that heads read: 0, 1 or 2 */
+    uint32_t table_width, table_height; /* of the position table */
     enum fv_pos_rule pos_rule;
-    fv_weight frequencies; /* MIXED: (2 depth heads, d/2) of all blocks by column, then by row */
-    fv_rope rope;          /* of q and k; then their channels that turn together are neighbours */
-    /* Biases of softmax's scores by the offset between patches: (2 bias_width - 1) x (2 bias_height
-     * - 1) rows of a value per head, then those from the class to a patch, from a patch to the
-     * class and of the class itself. Absent: none. */
+    fv_weight frequencies; /* MIXED: (2 depth heads, d/2): x axis of all blocks, then y axis */
+    fv_rope rope; /* of q and k; channels that are rotated together are stored as neighbours */
+    /* Biases of softmax's scores, a value per head in each row: (2 bias_width - 1) x (2 bias_height
+     * - 1) rows by the offset between two patches, then one from the class to a patch, one from a
+     * patch to the class, and one from the class to itself. Absent: no biases. */
     fv_weight bias;
-    uint32_t bias_width, bias_height; /* grid that they were trained for */
+    uint32_t bias_width, bias_height; /* the grid for which they were trained */
     enum fv_pos_rule bias_rule;
     uint32_t epi;   /* FV_EPI_* activation of the MLP, or FV_EPI_SWIGLU */
-    bool sla_of_x;  /* SLA's logits are made of the block's input, not of q and k */
-    bool sla_share; /* a token's gates add up to 1, as SLA writes them, not to the heads */
+    bool sla_of_x;  /* SLA's logits are computed from the block's input, not from q and k */
+    bool sla_share; /* a token's gates add up to 1, as in SLA's paper, not to the number of heads */
     float eps;
     fv_layer embed;                 /* (C, 3*P*P) */
-    uint32_t summary[8], summaries; /* rows of the prefix that follow each other in `summary` */
+    uint32_t summary[8], summaries; /* prefix rows that the output `summary` concatenates */
     fv_weight prefix_rows;          /* (prefix, C): class, distillation, registers */
-    fv_weight prefix_add; /* (prefix, C): their position rows, to be added; may be absent */
+    fv_weight prefix_add; /* (prefix, C): positions to add to prefix_rows; may be absent */
     fv_weight table;      /* (table_width*table_height, C); may be absent */
     fv_layer pre;         /* LayerNorm after the embedding (CLIP) */
     fv_layer post;        /* final LayerNorm; may be absent */
-    fv_layer fc_norm;     /* of pooler_output (timm); may be absent */
+    fv_layer fc_norm;     /* norm of pooler_output (timm); may be absent */
     bool post_on_pooled;  /* the final LayerNorm acts on the pooled row only (CLIP): then
                              last_hidden_state is not normalised */
     /* Pooling and heads; absent ones are not offered as outputs. */
@@ -74,7 +74,8 @@ typedef struct fv_vit { /* More than 25 fields: the weights and sizes of a model
         FV_POOL_NONE,
         FV_POOL_CLS,     /* pooler_output: the normalised class row (DINOv2, CLIP) */
         FV_POOL_MEAN,    /* pooler_output: the mean of the patches of last_hidden_state (timm) */
-        FV_POOL_LARGEST, /* the largest of them, channel by channel; and half of each */
+        FV_POOL_LARGEST, /* LARGEST: the maximum over them in each channel; MEAN_LARGEST: the mean
+                            of both */
         FV_POOL_MEAN_LARGEST,
         FV_POOL_CLS_TANH, /* pooler_output: tanh(pool_w row + pool_b) (ViT, DeiT) */
         FV_POOL_MAP,      /* pooler_output: attention pooling (SigLIP) */
@@ -83,7 +84,8 @@ typedef struct fv_vit { /* More than 25 fields: the weights and sizes of a model
     enum fv_vit_head {
         FV_HEAD_NONE,
         FV_HEAD_CLS,      /* head_w (classes, C) on the normalised class row */
-        FV_HEAD_CLS_DIST, /* head_w (classes, 2C) on [class, distillation]: halves already halved */
+        FV_HEAD_CLS_DIST, /* head_w (classes, 2C) on [class, distillation]: half of each of two
+                             heads */
         FV_HEAD_CLS_MEAN, /* head_w (classes, 2C) on [class, mean of patches] (DINOv2) */
         FV_HEAD_MEAN,     /* head_w (classes, C) on the mean of the patches of last_hidden_state
                              (CLIPForImageClassification, SiglipForImageClassification) */
@@ -110,39 +112,41 @@ fovea_status fv_vit_read(fovea_model *m, const struct fv_source *source,
                          const struct fv_config *config);
 void fv_vit_release(fovea_model *m);
 
-/* Adds to m->outputs the residual stream before and after each block, and queries and keys of each:
- * 3 depth + 1 names, which the caller has allocated. */
+/* Adds the names of 3 depth + 1 outputs to m->outputs, for which the caller has allocated memory:
+ * the residual stream before and after each block, and each block's queries and keys. */
 fovea_status fv_vit_list_blocks(fovea_model *m, uint32_t depth);
 
-/* vit.c: the steps up to the last block; gives the residual stream, whose rows are all tokens.
- * `after`, unless it is NULL, gets it before the first block (i is 0) and after block i - 1. */
+/* vit.c: writes the steps up to the last block. Returns the residual stream, whose rows are all
+ * tokens. `after`, unless it is NULL, is called with it before the first block (i is 0) and after
+ * block i - 1. */
 typedef void fv_vit_after(void *ctx, struct fv_builder *b, uint32_t i, struct fv_view x);
 struct fv_view fv_vit_emit_blocks(const fv_vit *v, struct fv_builder *b, fv_vit_after *after,
                                   void *ctx);
-/* vit_stage.c: such rows as a stage's features: through the last norm, or as they are. */
+/* vit_stage.c: features of a stage from such rows x: `normed`, through the last norm; else x
+ * itself. */
 struct fv_view fv_vit_emit_stage(const fv_vit *v, struct fv_builder *b, struct fv_view x,
                                  bool normed);
 
 /* vit_bias.c: the biases of softmax's scores in block i, (heads * tokens, tokens), for the grid of
- * b; absent where the model has none. */
+ * b; absent if the model has no biases. */
 bool fv_vit_has_bias(const fv_vit *v, uint32_t i);
 fv_weight fv_vit_emit_bias(const fv_vit *v, struct fv_builder *b, uint32_t i);
 
 /* vit_whole.c: the parts of the authors' attention module around a block's mechanism. `normed`: the
- * rows that q, k and v are computed from. */
+ * rows from which q, k and v are computed. */
 bool fv_vit_convolves(const fv_vit_module *w, uint32_t mech);
-/* The patches' rows of `x`, which has those of the prefix before. */
+/* The rows of the patches in `x`, which begins with those of the prefix. */
 struct fv_view fv_vit_emit_patch_rows(struct fv_builder *b, struct fv_view x, uint32_t width);
-/* Convolution of v, to be added: of all rows `normed`, which are patches; res: none, or rows that
- * are added. */
+/* The depthwise convolution of v, which is projected from `normed`: rows of patches only. `res`:
+ * rows to add, or FV_NO_VIEW. */
 struct fv_view fv_vit_emit_dwc(struct fv_builder *b, const fv_vit_module *w, struct fv_view normed,
                                struct fv_view res);
-/* Completes `seen`, the mechanism's result, with these parts. `dwc`: the depthwise convolution, if
- * it was emitted before because of prefix tokens; else it is emitted here. */
+/* Adds these parts to `seen`, the mechanism's result. `dwc`: the depthwise convolution, if it was
+ * emitted before because of prefix tokens; else it is emitted here. */
 struct fv_view fv_vit_emit_module(struct fv_builder *b, const fv_vit_module *w, uint32_t mech,
                                   struct fv_view normed, struct fv_view dwc, struct fv_view seen);
 
-/* The rows of k, or of v, of kv. */
+/* The rows of kv that give k, or those that give v. */
 fv_layer fv_vit_half(const fv_layer *kv, bool values);
 
 /* vit_synthetic.c: random checkpoints of the usual sizes. */
@@ -169,38 +173,38 @@ enum fv_vit_kind {
     FV_VIT_EVA,     /* EVA, EVA-02 and what timm builds of it: Perception Encoder, ViTs with RoPE */
 };
 
-/* vit_names.c: one way to name the tensors of such a model. Names are stems, completed by "weight"
- * or "bias", or whole where they end in no separator. NULL: the scheme has no such part. All follow
- * the prefix, those of a block also its own; heads stand alone. */
+/* vit_names.c: one scheme of names for the tensors of such a model. A name that ends in a separator
+ * is a stem, followed by "weight" or "bias"; others are whole. NULL: the scheme has no such part.
+ * Names follow the prefix, and in a block also the block's; those of heads have no prefix. */
 typedef struct fv_vit_names { /* More than 25 fields: one for each name */
     enum fv_vit_origin { FV_VIT_HF, FV_VIT_DINO, FV_VIT_TIMM, FV_VIT_OPENAI } origin;
-    bool patch_positions; /* the position table has rows of patches alone */
-    bool in_memory;       /* names inside transformers 5, of a state_dict that was saved as it is */
-    uint32_t kinds;       /* bits of enum fv_vit_kind that are named so */
-    const char *marks[3]; /* tensors, one of which must be there; none: the scheme always fits */
+    bool patch_positions; /* the position table has rows only for patches */
+    bool in_memory;       /* names inside transformers 5, in a state_dict that was saved directly */
+    uint32_t kinds;       /* bits: the enum fv_vit_kind for which the scheme is used */
+    const char *marks[3]; /* tensors, one of which must exist; no marks: the scheme always fits */
     const char *patch, *cls, *dist, *reg, *pos, *pre, *post;
     const char *block; /* with the number of the block */
     const char *ln1, *ln2, *q, *k, *v, *qkv, *proj, *ls1, *ls2, *fc1, *fc2, *gated1, *gated2;
-    const char *gate, *up; /* the rows of gated1 in two tensors */
+    const char *gate, *up; /* if the rows of gated1 are in two tensors */
     const char *inner, *inner_mlp;
-    const char *periods;         /* of the rotation, d/4 of them */
-    const char *q_bias, *v_bias; /* where qkv has no bias of its own */
-    const char *rel_bias;        /* of the scores by relative position: of a block */
-    const char *rel_bias_shared; /* of all blocks, after the prefix */
+    const char *periods;         /* d/4 periods of the rotation */
+    const char *q_bias, *v_bias; /* if qkv itself has no bias */
+    const char *rel_bias;        /* biases of scores by relative position, of a block */
+    const char *rel_bias_shared; /* the same for all blocks, after the prefix */
     const char *fc_norm;         /* of the pooled row */
-    const char *frequencies;     /* of the rotation, where they are learned */
+    const char *frequencies;     /* of the rotation, if they are learned */
     const char *pooler;          /* tanh(linear) of the class row */
     const char *probe, *map_q, *map_kv, *map_qkv, *map_proj, *map_ln, *map_fc1, *map_fc2;
-    const char *head, *head_cls, *head_dist; /* the last two: a pair to be averaged */
+    const char *head, *head_cls, *head_dist; /* head_cls, head_dist: two heads that are averaged */
     const char *embeds, *embeds_transposed;
 } fv_vit_names;
 
-/* In the order in which they are tried; ends with a NULL patch. */
+/* The schemes in the order in which they are tried; the last has a NULL patch. */
 extern const fv_vit_names fv_vit_schemes[];
-/* Prefixes that all names may have; ends with NULL. */
+/* Prefixes that the names of a checkpoint may have; ends with NULL. */
 extern const char *const fv_vit_prefixes[];
 
-/* Names of timm models that are not read as a ViT, by what they begin with and contain. */
+/* Names of timm models that cannot be read as a ViT: they begin with `begin` and contain `part`. */
 typedef struct fv_vit_unlike {
     const char *begin, *part, *what;
 } fv_vit_unlike;

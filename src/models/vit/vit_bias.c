@@ -1,12 +1,11 @@
-/* vit_bias.c: biases of softmax's scores by relative position (BEiT): read, resized and expanded to
- * a value for every pair of tokens.
- */
+/* vit_bias.c: reads biases of softmax's scores by relative position (BEiT), resizes them, and
+ * expands them to a value for every pair of tokens. */
 #include "base/num.h"
 #include "graph/emit.h"
 #include "models/vit/vit_reader.h"
 
-#define OTHERS 3          /* rows that are not of pairs of patches */
-#define SIDE 4096         /* of the grid they were trained for */
+#define OTHERS 3          /* rows that are not for pairs of patches */
+#define SIDE 4096         /* maximum side of the grid for which they were trained */
 #define MOST (2ull << 30) /* bytes of a plan's biases */
 #define SHARED "use_shared_relative_position_bias"
 
@@ -23,7 +22,7 @@ static uint64_t rows_for(uint32_t width, uint32_t height)
     return (2ull * width - 1) * (2ull * height - 1) + OTHERS;
 }
 
-/* The grid of a table of `rows`: of the picture that config.json names, else a square. */
+/* Finds the grid of a table of `rows`: that of the picture size in config.json, else a square. */
 static fovea_status find_grid(fv_vit_reader *r, uint32_t rows)
 {
     fv_vit *v = r->v;
@@ -36,7 +35,7 @@ static fovea_status find_grid(fv_vit_reader *r, uint32_t rows)
             return FOVEA_OK;
         return fv_fail(FOVEA_EFORMAT,
                        "%s: its biases of relative positions have %u rows, but a picture of %u x "
-                       "%u pixels asks for %llu; correct the size in %s to what the checkpoint was "
+                       "%u pixels needs %llu; correct the size in %s to what the checkpoint was "
                        "made for",
                        r->t.source->name, rows, w, h,
                        (unsigned long long)rows_for(v->bias_width, v->bias_height),
@@ -48,13 +47,14 @@ static fovea_status find_grid(fv_vit_reader *r, uint32_t rows)
             return FOVEA_OK;
         }
     return fv_fail(FOVEA_EFORMAT,
-                   "%s: biases of relative positions with %u rows are of no square grid; add "
+                   "%s: biases of relative positions with %u rows do not fit a square grid; add "
                    "\"image_size\": [height, width] to %s",
                    r->t.source->name, rows, r->config->file);
 }
 
-/* Which of the two a checkpoint has. transformers' configuration says so; what it leaves out is
- * refused: a block's tensors as all that are not read are. */
+/* Finds whether a checkpoint has biases of each block or shared ones. transformers' configuration
+ * says so; if a checkpoint has tensors that its configuration does not want, it is refused: here
+ * for shared ones, for a block's by the check for tensors that were not read. */
 static fovea_status read_form(fv_vit_reader *r, bool *shared)
 {
     const fv_vit_names *n = r->n;
@@ -101,7 +101,7 @@ fovea_status fv_vit_read_bias(fv_vit_reader *r)
         r->t.m->info.native_height = v->bias_height * v->patch;
     }
     v->bias_rule = hf ? FV_POS_BILINEAR : FV_POS_PROGRESSION;
-    if (hf) { /* which takes the sides for each other before it resizes */
+    if (hf) { /* transformers swaps width and height before it resizes */
         const uint32_t width = v->bias_width;
         v->bias_width = v->bias_height;
         v->bias_height = width;
@@ -131,8 +131,8 @@ bool fv_vit_has_bias(const fv_vit *v, uint32_t i)
     return fv_weight_present(&v->block[i].bias) || fv_weight_present(&v->bias);
 }
 
-/* Before anything is allocated for them: biases of all blocks grow with the square of the tokens.
- */
+/* Checks the size of the biases before they are allocated: it grows with the square of the number
+ * of tokens. */
 static fovea_status check_memory(const fv_vit *v, const fv_builder *b)
 {
     const uint64_t tokens = fv_grid_tokens(&b->options->grid);
@@ -210,7 +210,7 @@ fv_weight fv_vit_emit_bias(const fv_vit *v, fv_builder *b, uint32_t i)
     const fv_weight *own = &v->block[i].bias;
     if (fv_weight_present(own))
         return emit_bias(v, b, own);
-    if (b->bias_of != &v->bias) /* a student and its teacher have different ones */
+    if (b->bias_of != &v->bias) /* a student's and its teacher's are different */
         b->bias = emit_bias(v, b, &v->bias);
     b->bias_of = &v->bias;
     return b->bias;

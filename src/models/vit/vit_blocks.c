@@ -4,11 +4,12 @@
 #include "ops/mech_traits.h"
 
 #define LEARNED 2
-#define MAP_Q "attn.map_q." /* of hedgehog: (heads, d, d), and a bias (C), which may be absent */
+#define MAP_Q "attn.map_q." /* hedgehog's map: (heads, d, d), and an optional bias (C) */
 #define MAP_K "attn.map_k."
-#define VECTORS "attn.vectors" /* learned, of the attention's feature map: (vectors, C) */
+#define VECTORS "attn.vectors" /* learned vectors of the attention's feature map: (vectors, C) */
 
-/* Rows (bias: columns) of q or k, from `offset` of a tensor on. */
+/* The rows (of a bias: columns) of q or k, from `offset` of a tensor on, with channels paired for
+ * RoPE. */
 static fv_weight_part rotated(const fv_tensor *t, uint64_t offset, uint32_t c, bool bias,
                               uint32_t paired)
 {
@@ -20,7 +21,8 @@ static fv_weight_part rotated(const fv_tensor *t, uint64_t offset, uint32_t c, b
                             .paired_cols = bias ? paired : 0};
 }
 
-/* DINOv3's authors multiply the bias of q, k and v by a mask of ones, and zeros for k. */
+/* Reads the mask by which DINOv3's authors multiply the bias of q, k and v: ones, but zeros for k.
+ */
 static fovea_status read_mask(bool *masked, fv_vit_reader *r, const char *prefix, const char *stem)
 {
     const uint32_t c = r->v->width;
@@ -44,7 +46,7 @@ static fovea_status read_mask(bool *masked, fv_vit_reader *r, const char *prefix
     return FOVEA_OK;
 }
 
-/* Rows of q, k and v, or their biases, of one tensor. */
+/* Cuts the rows, or biases, of q, k and v out of one tensor. */
 static fovea_status cut(fv_vit_reader *r, fv_weight *q, fv_weight *kv, const char *prefix,
                         const char *stem, bool bias, uint32_t paired)
 {
@@ -82,7 +84,7 @@ fovea_status fv_vit_cut_qkv(fv_vit_reader *r, fv_layer *q, fv_layer *kv, const c
     return bias ? cut(r, &q->b, &kv->b, prefix, stem, true, paired) : FOVEA_OK;
 }
 
-/* A vector becomes columns [col0, col0 + C) of the bias *b of `cols`. */
+/* Reads a vector as columns [col0, col0 + C) of the bias *b, which has `cols` columns. */
 static fovea_status read_bias(fv_vit_reader *r, fv_weight *b, uint32_t cols, const char *stem,
                               const char *part, uint32_t col0, uint32_t paired)
 {
@@ -93,7 +95,7 @@ static fovea_status read_bias(fv_vit_reader *r, fv_weight *b, uint32_t cols, con
         (fv_weight_part){.rows = 1, .col0 = col0, .cols = r->v->width, .paired_cols = paired});
 }
 
-/* Biases that stand alone; those of k are zero where it has none. */
+/* Reads biases from tensors of their own; the bias of k is zero if it does not exist. */
 static fovea_status read_biases(fv_vit_reader *r, fv_vit_block *b)
 {
     const fv_vit_names *n = r->n;
@@ -108,7 +110,7 @@ static fovea_status read_biases(fv_vit_reader *r, fv_vit_block *b)
     return FOVEA_OK;
 }
 
-/* Separate tensors, k and v stacked. */
+/* Reads q, k and v from separate tensors, and stacks k and v. */
 static fovea_status join_kv(fv_vit_reader *r, fv_vit_block *b)
 {
     const uint32_t c = r->v->width;
@@ -145,7 +147,7 @@ static fovea_status read_sla(fv_vit_reader *r, fv_weight *w, const char *stem)
     return FOVEA_OK;
 }
 
-/* Hedgehog's maps begin as unit matrices. */
+/* Adds hedgehog's maps, initialised as identity matrices. */
 static fovea_status put_maps(fv_vit_reader *r)
 {
     static const char *const stems[] = {MAP_Q, MAP_K};
@@ -176,8 +178,8 @@ static fovea_status read_map(fv_vit_reader *r, fv_layer *l, const char *stem)
                : FOVEA_OK;
 }
 
-/* A layer and the map after it: M (W x + b) s + m = ((M W) x + M b + m / s) s, s: the scale that
- * queries have. Absent where the parts of W or b are not made of whole heads as they are. */
+/* Folds a map into the layer before it: M (W x + b) s + m = ((M W) x + M b + m / s) s, where s is
+ * the scale of queries. Absent if a part of W or b is not whole, unchanged heads. */
 static fv_layer with_map(const fv_layer *l, const fv_layer *map, float scale)
 {
     const fv_layer none = {.w = {.rows = 0}};
@@ -205,7 +207,7 @@ static fovea_status read_maps(fv_vit_reader *r, fv_vit_block *b)
         return FOVEA_OK;
     if (r->paired && r->v->linear.heads != r->v->heads)
         return fv_fail(FOVEA_ENOTSUP,
-                       "%s: maps of hedgehog for %u heads, rotary positions for %u; leave "
+                       "%s: hedgehog's maps are for %u heads, rotary positions for %u; leave "
                        "linear_heads out",
                        r->t.source->name, r->v->linear.heads, r->v->heads);
     FV_TRY(read_map(r, &b->map_q, MAP_Q));
@@ -217,8 +219,8 @@ static fovea_status read_maps(fv_vit_reader *r, fv_vit_block *b)
     return FOVEA_OK;
 }
 
-/* Adds the gates, vectors and maps of the student's attention, so that they change nothing,
- * and what its authors put around it. */
+/* Adds the gates, vectors and maps of the student's attention, initialised so that they change
+ * nothing, and what its authors put around it. */
 static fovea_status put_learned(fv_vit_reader *r, uint32_t i)
 {
     const uint64_t c = r->v->width, gates[2] = {c, r->v->linear.heads};
@@ -249,7 +251,7 @@ static fovea_status put_learned(fv_vit_reader *r, uint32_t i)
     return status;
 }
 
-/* Reads as many vectors as the feature map of the checkpoint's own attention has. */
+/* Reads the vectors of the checkpoint's own attention, as many as there are. */
 static fovea_status read_vectors(fv_vit_reader *r, fv_vit_block *b)
 {
     const fv_tensor *t = fv_reader_find(&r->t, r->block, VECTORS, "");
@@ -288,7 +290,7 @@ static fovea_status read_attention(fv_vit_reader *r, fv_vit_block *b)
     return r->scaled ? fv_reader_matrix(&b->ls1, &r->t, r->block, n->ls1, "", 1, c) : FOVEA_OK;
 }
 
-/* The gated MLP's two tensors, stacked. */
+/* Reads the two tensors of a gated MLP, and stacks them. */
 static fovea_status join_gated(fv_vit_reader *r, fv_vit_block *b)
 {
     const uint32_t h = r->v->hidden, c = r->v->width;
@@ -335,7 +337,7 @@ fovea_status fv_vit_read_blocks(fv_vit_reader *r)
             FV_TRY(put_learned(r, i));
         FV_TRY(read_attention(r, &v->block[i]));
         FV_TRY(read_mlp(r, &v->block[i]));
-        /* A weight without a role would silently make it another model. */
+        /* If a weight were not read, the result would silently be wrong. */
         FV_TRY(fv_reader_all_used(&r->t, r->block));
     }
     return FOVEA_OK;

@@ -1,4 +1,4 @@
-/* vit_heads.c: reads what follows a ViT's blocks: norm, pooling, heads. */
+/* vit_heads.c: reads what follows the blocks of a ViT: norm, pooling, heads. */
 #include <string.h>
 
 #include "base/num.h"
@@ -17,7 +17,7 @@ static fovea_status read_map(fv_vit_reader *r)
     FV_TRY(fv_reader_dimension(&hidden, &r->t, p, n->map_fc1, "weight", 0,
                                "width of the pooling MLP", FV_VIT_HIDDEN_MOST));
     FV_TRY(fv_reader_matrix(&v->map.probe, &r->t, p, n->probe, "", 1, c));
-    /* timm pools the patches alone, except in one of its models and in EVA's descendants, whose
+    /* timm pools only the patches, except in one of its models and in EVA's descendants, whose
      * pooling has 8 heads. */
     v->map.heads = r->kind == FV_VIT_EVA ? 8 : v->heads;
     v->map.patches =
@@ -37,8 +37,8 @@ static fovea_status read_map(fv_vit_reader *r)
     return fv_reader_linear(&v->map.fc2, &r->t, p, n->map_fc2, c, hidden);
 }
 
-/* transformers' BEiT: the last norm, of the mean of the patches or of all tokens. A file of the
- * encoder alone may lack the first. */
+/* Reads the last norm of transformers' BEiT, which is of the mean of the patches or of all tokens.
+ * A file of only the encoder may not have the first. */
 static fovea_status read_beit_pool(fv_vit_reader *r)
 {
     const fv_vit_names *n = r->n;
@@ -56,15 +56,15 @@ static fovea_status read_beit_pool(fv_vit_reader *r)
     return fv_reader_norm(&v->fc_norm, &r->t, r->prefix, n->fc_norm, v->width);
 }
 
-/* Perception Encoders, and what other models feed: no norm follows their last block. */
+/* Whether no norm follows the last block: in Perception Encoders, and in encoders of larger models.
+ */
 static bool ends_in_blocks(const fv_vit_reader *r)
 {
     return r->kind == FV_VIT_EVA || strstr(r->type, "_radio_v") || strstr(r->type, "_intern300m_");
 }
 
-/* "global_pool", which a model is built with where "model_args" has it; without it a norm after
- * the pooling tells that patches are averaged. FV_POOL_NONE: the class token, or its lack, decides.
- */
+/* Reads "global_pool" of config.json or of "model_args". If it is missing, a norm after the pooling
+ * shows that patches are averaged. FV_POOL_NONE: it depends on whether there is a class token. */
 static fovea_status read_timm_pool(fv_vit_reader *r)
 {
     static const char *const names[] = {"", "token", "avg", "max", "avgmax"};
@@ -93,13 +93,14 @@ fovea_status fv_vit_read_pool(fv_vit_reader *r)
     const fv_vit_names *n = r->n;
     fv_vit *v = r->v;
     const bool timm = n->origin == FV_VIT_TIMM;
-    if (r->kind == FV_VIT_RADIO) /* has no last norm and pools nothing: its outputs are `summary` */
+    if (r->kind == FV_VIT_RADIO) /* no last norm and no pooling: its outputs are `summary` */
         return FOVEA_OK;
     if (n->origin == FV_VIT_HF && r->kind == FV_VIT_BEIT)
         return read_beit_pool(r);
     if (fv_reader_find(&r->t, r->prefix, n->fc_norm, "weight"))
         FV_TRY(fv_reader_norm(&v->fc_norm, &r->t, r->prefix, n->fc_norm, v->width));
-    /* timm's models have a norm after the pooling in its place; some have none. */
+    /* Some of timm's models have a norm after the pooling instead of the last norm, some have no
+     * norm. */
     const bool without = timm && (fv_weight_present(&v->fc_norm.w) || ends_in_blocks(r));
     if (!without || fv_reader_find(&r->t, r->prefix, n->post, "weight"))
         FV_TRY(fv_reader_norm(&v->post, &r->t, r->prefix, n->post, v->width));
@@ -119,8 +120,8 @@ fovea_status fv_vit_read_pool(fv_vit_reader *r)
     return FOVEA_OK;
 }
 
-/* Finds the root of a head, which is that of the encoder or a shorter prefix; under a shorter one
- * the head must be made for `width` channels. */
+/* Finds the root of a head: that of the encoder, or a shorter prefix, under which the head must be
+ * for `width` channels. */
 static bool find_head(fv_tensor_reader *out, const fv_vit_reader *r, const char *stem,
                       uint32_t width)
 {
@@ -130,7 +131,8 @@ static bool find_head(fv_tensor_reader *out, const fv_vit_reader *r, const char 
            fv_tensor_dimension(fv_reader_find(out, "", stem, "weight"), 1) == width;
 }
 
-/* A pair of heads whose logits are averaged, as one: half of each side by side, biases added. */
+/* Reads two heads whose logits are averaged, as one: half of each weight side by side, biases
+ * added. */
 static fovea_status read_head_pair(fv_vit_reader *r, fv_tensor_reader *t)
 {
     const fv_vit_names *n = r->n;
@@ -178,7 +180,8 @@ static fovea_status put_head(fv_vit_reader *r, uint32_t classes)
     return fv_reader_put_head(&r->t, r->n->head, classes, r->v->width * (both ? 2 : 1));
 }
 
-/* A head that the configuration says there is, and of which there are no tensors. */
+/* Logs that the configuration says that there is a head, but the checkpoint has no tensors of it.
+ */
 static fovea_status tell_missing(const fv_vit_reader *r)
 {
     static const char classifier[] = "ForImageClassification";

@@ -1,4 +1,4 @@
-/* vit_kinds.c: which kinds of ViTs there are, and by which type a configuration means each. */
+/* vit_kinds.c: the kinds of ViTs, and the model types that a configuration has for each. */
 #include <string.h>
 
 #include "base/num.h"
@@ -41,8 +41,8 @@ const fv_vit_kind_info fv_vit_kinds[] = {
     [FV_VIT_EVA] = {"eva", 1e-6f, FV_EPI_GELU, FV_PROCESSOR_TIMM, 0, FV_POS_AA, FV_HEAD_CLS},
 };
 
-/* A model_type of transformers, or a name of timm or torch.hub, by what it begins with and
- * contains; the first line that fits. */
+/* The kind of a model_type of transformers, or of a name of timm or torch.hub, by how it begins and
+ * what it contains. The first line that fits applies. */
 static const struct {
     const char *begin, *part; /* a NULL part: the name is `begin` exactly */
     enum fv_vit_kind kind;

@@ -1,4 +1,4 @@
-/* vit_names.c: what the tensors of the ViT families are called, and by whom. */
+/* vit_names.c: the names of tensors in the ViT families, by library. */
 #include "models/vit/vit.h"
 
 #define KIND(kind) (1u << FV_VIT_##kind)
@@ -28,7 +28,8 @@ const char *const fv_vit_prefixes[] = {
     NULL,
 };
 
-/* What the schemes of transformers' encoders, and of the original repositories, have in common. */
+/* Names that schemes of transformers' encoders, and of the original repositories, have in common.
+ */
 #define HF_EMBEDDING                                                                               \
     .patch = "embeddings.patch_embeddings.projection.", .cls = "embeddings.cls_token",             \
     .pos = "embeddings.position_embeddings", .post = "layernorm.", .head = "classifier."
@@ -164,10 +165,10 @@ const fv_vit_names fv_vit_schemes[] = {
 
 const fv_vit_unlike fv_vit_unlikes[] = {
     {"vit_", "_sapiens2",
-     "groups of queries and norms of them, which are not supported; use a DINOv3 of its size"},
+     "grouped queries and norms of queries, which are not supported; use a DINOv3 of its size"},
     {"vit_", "_rpn_",
-     "norms behind its attention and MLP, which are not supported; use vit_base_patch16_224"},
+     "norms after its attention and MLP, which are not supported; use vit_base_patch16_224"},
     {"eva02_enormous_", "",
-     "norms behind its blocks, which are not supported; use eva02_large_patch14_clip_*"},
+     "norms after its blocks, which are not supported; use eva02_large_patch14_clip_*"},
     {.begin = NULL},
 };

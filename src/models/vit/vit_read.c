@@ -1,7 +1,7 @@
 /* vit_read.c: the roles of a ViT from the names and shapes of a checkpoint.
  *
- * Sizes come from config.json where it has them and from the tensors where it has not; each tensor
- * is then checked against them.
+ * Sizes are read from config.json, or from the tensors if it does not have them; each tensor is
+ * then checked against the sizes.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #include "models/vit/dpt_head.h"
 #include "models/vit/vit_reader.h"
 
-/* Refuses models that differ from a ViT in what no tensor shows. */
+/* Refuses models that differ from a ViT in ways that do not follow from tensors. */
 static fovea_status refuse_unlike(const fv_vit_reader *r)
 {
     for (const fv_vit_unlike *u = fv_vit_unlikes; u->begin; u++)
@@ -26,7 +26,7 @@ static fovea_status refuse_unlike(const fv_vit_reader *r)
 
 /* ---- names of tensors ---- */
 
-/* Whether a root is one that find_scheme comes to. */
+/* Whether find_scheme tries a root. */
 static bool is_usual_root(const char *root)
 {
     for (const char *const *p = fv_vit_prefixes; *p; p++)
@@ -36,7 +36,8 @@ static bool is_usual_root(const char *root)
     return false;
 }
 
-/* The kind whose tokens a scheme's tensors under a root make; false: none of the scheme's. */
+/* The kind of a scheme that has the prefix tokens found under a root; false: the scheme has no such
+ * kind. */
 static bool kind_of(enum fv_vit_kind *out, const fv_vit_names *n, const fv_tensor_reader *t)
 {
     const bool cls = n->cls && fv_reader_lists(t, "", n->cls, "");
@@ -62,7 +63,7 @@ static bool has_mark(const fv_vit_names *n, const fv_tensor_reader *t)
     return found;
 }
 
-/* The first scheme by which the tensors under some root are named, whatever that is. */
+/* Finds the first scheme that fits the names of tensors under some root, whatever the root is. */
 static bool find_nearest(const fv_vit_names **out, enum fv_vit_kind *kind, fv_tensor_reader *t)
 {
     for (const fv_vit_names *n = fv_vit_schemes; n->patch; n++) {
@@ -91,7 +92,7 @@ bool fv_vit_nearest(fv_nearest *out, const fv_source *source)
     return true;
 }
 
-/* EFORMAT: no scheme of the kind fits. */
+/* Fails with EFORMAT because no scheme of the kind fits. */
 static fovea_status fail_unknown(const fv_vit_reader *r)
 {
     fv_tensor_reader t = {.source = r->t.source};
@@ -101,7 +102,7 @@ static fovea_status fail_unknown(const fv_vit_reader *r)
     if (!find_nearest(&n, &kind, &t))
         return fv_fail(FOVEA_EFORMAT,
                        "%s: its tensors have none of the names of a %s; is \"model_type\" in %s "
-                       "right? One of them is \"%.160s\"",
+                       "right? One of its tensors is \"%.160s\"",
                        r->t.source->name, name, r->config->file,
                        r->t.source->count ? r->t.source->by_name[0]->name : "");
     if (n->kinds >> r->kind & 1)
@@ -136,7 +137,8 @@ static fovea_status find_scheme(fv_vit_reader *r)
     return fail_unknown(r);
 }
 
-/* The tensors under one name of the scheme: those under its first word. */
+/* Checks that all tensors were read whose names begin with the first word of `name`, a name of the
+ * scheme. */
 static fovea_status check_word(fv_vit_reader *r, const char *name)
 {
     char words[96];
@@ -147,8 +149,8 @@ static fovea_status check_word(fv_vit_reader *r, const char *name)
     return fv_reader_all_used(&r->t, words);
 }
 
-/* Refuses tensors of the encoder that nothing has read, except those of blocks that are left out.
- * Tensors next to an encoder by timm or by DINOv2's authors are heads. */
+/* Refuses tensors of the encoder that were not read, except those of blocks that are left out. In
+ * files of timm and of DINOv2's authors, tensors that are not the encoder's are heads. */
 static fovea_status check_tensors(fv_vit_reader *r)
 {
     const fv_vit_names *n = r->n;
@@ -161,7 +163,7 @@ static fovea_status check_tensors(fv_vit_reader *r)
     }
     char blocks[96];
     snprintf(blocks, sizeof blocks, "%s%.*s", r->prefix, (int)strcspn(n->block, "%"), n->block);
-    fv_reader_ignore(&r->t, blocks, ""); /* each of those that are read was checked */
+    fv_reader_ignore(&r->t, blocks, ""); /* blocks that are read were checked */
     const char *const names[] = {n->patch, n->pre, n->post, n->pooler, n->map_proj};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         FV_TRY(check_word(r, names[i]));
@@ -249,7 +251,7 @@ fovea_status fv_vit_read(fovea_model *m, const fv_source *source, const fv_confi
     fv_vit_reader r = {.t = {.m = m, .source = source, .config = config->file}, .config = config};
     FV_TRY(fv_config_section(&r.vision, config, "vision_config"));
     FV_TRY(fv_config_type(&r.type, config));
-    if (!fv_vit_find_kind(&r.kind, r.type)) { /* the tower of a model of pictures and language */
+    if (!fv_vit_find_kind(&r.kind, r.type)) { /* a tower of a larger model */
         FV_TRY(fv_config_type(&r.type, &r.vision));
         const bool known = fv_vit_find_kind(&r.kind, r.type);
         assert(known);

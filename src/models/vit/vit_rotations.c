@@ -1,13 +1,13 @@
-/* vit_rotations.c: the rotary positions of a ViT, which no tensor shows: config.json or the name of
- * the model tells them. */
+/* vit_rotations.c: reads the rotary positions of a ViT. They do not follow from tensors, but from
+ * config.json or the name of the model. */
 #include <math.h>
 #include <string.h>
 
 #include "base/num.h"
 #include "models/vit/vit_reader.h"
 
-/* As timm's definitions have them; the first line that fits. `reference`: the side of the grid that
- * the positions are scaled to. */
+/* Rotations in timm's definitions; the first line that fits a name applies. `reference`: the side
+ * of the grid to which positions are scaled. */
 static const struct {
     const char *begin, *part;
     fv_rope rope;
@@ -24,7 +24,7 @@ static const struct {
     {"vit_", "_lingbot", {FV_ROPE_CENTRES, 100, 0, 0, false}},
 };
 
-/* The periods that a checkpoint holds: DINOv3's own are rounded to bfloat16. */
+/* Reads the periods in a checkpoint; those of DINOv3's authors are rounded to bfloat16. */
 static fovea_status read_periods(fv_vit_reader *r, uint32_t n)
 {
     const fv_tensor *t, *kept;
@@ -42,7 +42,7 @@ static fovea_status read_periods(fv_vit_reader *r, uint32_t n)
     return FOVEA_OK;
 }
 
-/* The base of DINOv3's periods, which transformers 5 keeps in a section of its own. */
+/* Reads the base of DINOv3's periods, which transformers 5 writes to a section of its own. */
 static fovea_status read_theta(fv_vit_reader *r, float *theta)
 {
     const char *type = "default";
@@ -58,7 +58,7 @@ static fovea_status read_theta(fv_vit_reader *r, float *theta)
     return fv_config_float(theta, &section, "rope_theta", 1, 1e9);
 }
 
-/* Those that each block and head has learned. */
+/* Reads the frequencies that each block and head has learned. */
 static fovea_status read_frequencies(fv_vit_reader *r, uint32_t n)
 {
     fv_vit *v = r->v;

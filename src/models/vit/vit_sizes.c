@@ -1,4 +1,4 @@
-/* vit_sizes.c: the sizes of a ViT, and the form of its blocks. */
+/* vit_sizes.c: reads the sizes of a ViT, and what its blocks have. */
 #include <stdio.h>
 #include <string.h>
 
@@ -36,8 +36,8 @@ fovea_status fv_vit_check_size(const fv_vit_reader *r, const char *what, uint32_
     return FOVEA_OK;
 }
 
-/* Number of heads where a checkpoint does not say: as in timm's and OpenCLIP's definitions, 64
- * channels each, except for a few names and widths. */
+/* The number of heads if a checkpoint does not have it, from timm's and OpenCLIP's definitions: 64
+ * channels per head, except for a few names and widths. */
 static uint32_t usual_heads(const fv_vit_reader *r)
 {
     static const struct {
@@ -73,7 +73,7 @@ static fovea_status read_heads(fv_vit_reader *r)
         v->heads = periods && periods->elements ? (uint32_t)(v->width / 4 / periods->elements)
                                                 : usual_heads(r);
     else if (r->vision.object != r->config->object)
-        v->heads = r->kind == FV_VIT_IDEFICS ? 16 : 12; /* the default of its class is left out */
+        v->heads = r->kind == FV_VIT_IDEFICS ? 16 : 12; /* the default, which may be omitted */
     FV_TRY(fv_config_section(&arguments, r->config, "model_args"));
     FV_TRY(fv_config_u32(&v->heads, &arguments, "num_heads", 1, FV_VIT_WIDTH_MOST));
     FV_TRY(fv_config_u32(&v->heads, &r->vision, "num_attention_heads", 1, FV_VIT_WIDTH_MOST));
@@ -88,7 +88,8 @@ static fovea_status read_heads(fv_vit_reader *r)
     return FOVEA_OK;
 }
 
-/* The form of linear attentions; what nothing is said of is as the authors have it. */
+/* Reads the parameters of linear attentions; those that are not given are as the authors have them.
+ */
 static fovea_status read_form(fv_vit_reader *r)
 {
     fovea_linear_attention_params *f = &r->v->linear;
@@ -107,7 +108,7 @@ static fovea_status read_form(fv_vit_reader *r)
                          r->config->file, f->heads, r->v->width);
 }
 
-/* The SigLIPs that timm's definitions give GELU's approximation. */
+/* Whether timm's definition of a SigLIP uses the tanh approximation of GELU. */
 static bool tanh_of_timm(const fv_vit_reader *r)
 {
     static const char *const begins[] = {"vit_base_patch32_", "vit_giantopt_",
@@ -152,7 +153,7 @@ static fovea_status read_eps(fv_vit_reader *r)
     float *eps = &r->v->eps;
     const bool of_kind =
         r->n->origin == FV_VIT_HF || r->kind == FV_VIT_CLIP || r->kind == FV_VIT_DINOV3;
-    /* As timm's and the authors' definitions have it. */
+    /* As in the definitions of timm and of the authors. */
     const bool large = fv_begins_with(r->type, "vit_pe_") || fv_begins_with(r->type, "beit3_");
     const float usual = large ? 1e-5f : 1e-6f;
     *eps = of_kind ? fv_vit_kinds[r->kind].eps : usual;
@@ -160,7 +161,8 @@ static fovea_status read_eps(fv_vit_reader *r)
     return fv_config_float(eps, &r->own, "eps", 0, 1);
 }
 
-/* As the configuration has it, which may want the first blocks alone; else as many as there are. */
+/* Reads the depth from the configuration, which may ask for only the first blocks; else counts the
+ * blocks. */
 static fovea_status read_depth(fv_vit_reader *r)
 {
     uint32_t *depth = &r->v->depth;
@@ -214,8 +216,9 @@ fovea_status fv_vit_read_sizes(fv_vit_reader *r)
     return read_eps(r);
 }
 
-/* How the logits of SLA's gates are made of "attn.sla_q.weight" and "attn.sla_k.weight" of a block:
- * (d, heads) is q_blockdiag, the others look alike. And what a token's gates add up to. */
+/* Reads how the logits of SLA's gates are computed from "attn.sla_q.weight" and "attn.sla_k.weight"
+ * of a block, and what a token's gates add up to. A shape of (d, heads) means q_blockdiag; the
+ * others have the same shape as each other. */
 static fovea_status read_sla_form(fv_vit_reader *r)
 {
     static const char *const names[] = {[FV_VIT_SLA_Q_BLOCKDIAG] = "q_blockdiag",
@@ -247,7 +250,7 @@ static fovea_status read_sla_form(fv_vit_reader *r)
     return FOVEA_OK;
 }
 
-/* Which of q, k and v have biases. */
+/* Reads which of q, k and v have biases. */
 static fovea_status read_bias_form(fv_vit_reader *r)
 {
     const fv_vit_names *n = r->n;
@@ -281,7 +284,7 @@ fovea_status fv_vit_read_block_form(fv_vit_reader *r)
     FV_TRY(read_bias_form(r));
     bool scales = fv_vit_kinds[r->kind].parts & FV_VIT_HAS_SCALES;
     if (r->kind == FV_VIT_BEIT) {
-        float value = 0.1f; /* that they begin with; 0: there are none */
+        float value = 0.1f; /* initial value of layer scales; 0: there are no layer scales */
         FV_TRY(fv_config_float(&value, &r->vision, "layer_scale_init_value", -1e9, 1e9));
         scales = value > 0;
     }

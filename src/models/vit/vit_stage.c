@@ -1,4 +1,4 @@
-/* vit_stage.c: the rows after a block of a ViT as what reads its stages gets them. */
+/* vit_stage.c: makes the features of a stage from the rows after a block of a ViT. */
 #include "models/layer.h"
 #include "models/vit/vit.h"
 

@@ -1,9 +1,7 @@
-/* vit_synthetic.c: checkpoints of the usual sizes with random weights, in the names of
- * transformers.
+/* vit_synthetic.c: checkpoints of the usual sizes with random weights and transformers' names.
  *
- * Weights are spread so that activations stay near 1 through any depth: inputs of a matrix are
- * averaged by 1/sqrt(their number), and what is added to the residual stream by 1/sqrt(2 depth)
- * more.
+ * Random weights keep activations near 1 at any depth: a matrix is scaled by 1/sqrt(number of
+ * inputs), and one whose output is added to the residual stream also by 1/sqrt(2 depth).
  */
 #include <math.h>
 #include <stdio.h>
@@ -58,7 +56,8 @@ static const struct spec {
 };
 #define SPECS (sizeof specs / sizeof *specs)
 
-/* "block-WIDTHxHEADSxRATIO": one block alone, for benchmarks; its embedding is of few pixels. */
+/* Reads a name "block-WIDTHxHEADSxRATIO": a model of only one block, for benchmarks, with small
+ * patches. */
 static bool read_block(struct spec *out, const char *name)
 {
     unsigned width, heads, ratio;
@@ -105,7 +104,7 @@ static void add_tensor(struct maker *m, const char *prefix, const char *stem, co
     m->status = fv_source_add(m->source, name, 2, (const uint64_t[]){rows, cols}, mean, spread);
 }
 
-/* An even spread has a deviation of spread / sqrt(3). */
+/* Uniform values in [-spread, spread] have a standard deviation of spread / sqrt(3). */
 static void matrix(struct maker *m, const char *prefix, const char *stem, const char *part,
                    uint64_t rows, uint64_t cols, float gain)
 {

@@ -1,4 +1,4 @@
-/* vit_tokens.c: reads what makes tokens of patches: embedding, prefix rows, positions. */
+/* vit_tokens.c: reads what turns patches into tokens: embedding, prefix rows, positions. */
 #include <math.h>
 #include <string.h>
 
@@ -6,8 +6,8 @@
 #include "models/vit/vit_reader.h"
 
 #define REGISTERS 4096
-#define SIDE 4096     /* of the position table at most, in patches */
-#define PATCH_MOST 16 /* of pictures, where patches have this many pixels */
+#define SIDE 4096     /* maximum side of the position table, in patches */
+#define PATCH_MOST 16 /* pictures have at most SIDE patches of this size per side */
 
 fovea_status fv_vit_read_picture(const fv_vit_reader *r, uint32_t *width, uint32_t *height)
 {
@@ -20,17 +20,18 @@ fovea_status fv_vit_read_picture(const fv_vit_reader *r, uint32_t *width, uint32
                             : FOVEA_OK;
 }
 
-/* Cuts the position table of `rows` rows into `*lead` rows of prefix tokens and a grid: that of the
- * picture size that config.json names, else a square. */
+/* Splits the `rows` rows of the position table into `*lead` rows of prefix tokens and a grid: that
+ * of the picture size in config.json, else a square. */
 static fovea_status cut_table(fv_vit_reader *r, uint32_t rows, uint32_t *lead)
 {
     fv_vit *v = r->v;
     uint32_t w = 0, h = 0;
-    /* timm may give positions to all prefix tokens, to none, or to those of the class. */
+    /* In timm's models all prefix tokens may have positions, none of them, or only the class
+     * tokens. */
     const uint32_t first = r->kind == FV_VIT_POSE ? 1 : v->class_tokens;
     const uint32_t leads[] = {r->n->patch_positions ? 0 : first, v->prefix, 0};
     const int n_leads = r->n->origin == FV_VIT_TIMM ? 3 : 1;
-    if (r->kind != FV_VIT_RADIO) /* whose table is of the largest picture */
+    if (r->kind != FV_VIT_RADIO) /* its table is for the largest picture */
         FV_TRY(fv_vit_read_picture(r, &w, &h));
     v->table_width = w / v->patch;
     v->table_height = h / v->patch;
@@ -63,7 +64,7 @@ static fovea_status cut_table(fv_vit_reader *r, uint32_t rows, uint32_t *lead)
                    r->t.source->name, rows, r->config->file);
 }
 
-/* The size that a model without a table was made for: what config.json says, in whole patches. */
+/* Reads the picture size of a model without a position table from config.json, in whole patches. */
 static fovea_status read_native(fv_vit_reader *r)
 {
     fovea_model_info *info = &r->t.m->info;
@@ -103,7 +104,8 @@ static fovea_status read_positions(fv_vit_reader *r)
                                               .offset = (uint64_t)lead * v->width,
                                               .rows = patches,
                                               .cols = v->width});
-    if (r->kind == FV_VIT_POSE) { /* the row of a class, which is not there, is of every patch */
+    if (r->kind == FV_VIT_POSE) { /* the row of the class, which is not a token here, is added to
+                                     every patch */
         fv_weight_add(&v->embed.b,
                       (fv_weight_part){.tensor = t, .rows = 1, .cols = v->width, .sum = true});
         return FOVEA_OK;
@@ -145,7 +147,7 @@ static fovea_status read_position_rule(fv_vit_reader *r)
     case FV_VIT_TIMM:
         if (strcmp(r->type, "dinov2") == 0)
             return fv_fail(FOVEA_EFORMAT,
-                           "%s: names of timm or of DINOv2's authors, who resize positions "
+                           "%s: has names of timm or of DINOv2's authors, who resize positions "
                            "differently; add \"fovea\": {\"pos_interp\": \"aa\"} (timm) or "
                            "\"offset\"",
                            r->config->file);
@@ -158,7 +160,7 @@ static fovea_status read_position_rule(fv_vit_reader *r)
     return FOVEA_OK;
 }
 
-/* Rows before the patches: class, distillation, registers. */
+/* Reads the rows before the patches: class, distillation, registers. */
 static fovea_status read_prefix(fv_vit_reader *r)
 {
     const fv_vit_names *n = r->n;
@@ -195,7 +197,7 @@ static fovea_status read_prefix(fv_vit_reader *r)
     return FOVEA_OK;
 }
 
-/* Which class tokens make the summary. */
+/* Reads which class tokens the summary concatenates. */
 static fovea_status read_summary(fv_vit_reader *r)
 {
     fv_vit *v = r->v;
@@ -206,7 +208,7 @@ static fovea_status read_summary(fv_vit_reader *r)
     return fv_config_u32s(v->summary, v->summaries, &r->vision, "summary_idxs", 0, tokens - 1);
 }
 
-/* Folds (x - mean) / std, which C-RADIO applies to its input, into the product with the patches. */
+/* Folds (x - mean) / std, which C-RADIO applies to its input, into the patch embedding. */
 static fovea_status fold_colours(fv_vit_reader *r, const fv_tensor *t)
 {
     fv_vit *v = r->v;
@@ -255,7 +257,7 @@ fovea_status fv_vit_read_embedding(fv_vit_reader *r)
     FV_TRY(fv_reader_tensor(&t, &r->t, r->prefix, r->n->patch, "weight", flat ? 2 : 4,
                             flat ? linear : conv));
     v->embed.w = fv_weight_of(t, v->width, 3 * v->patch * v->patch);
-    if (r->kind == FV_VIT_NAFLEX) /* rows of pixels become planes of a channel */
+    if (r->kind == FV_VIT_NAFLEX) /* (pixel, channel) becomes (channel, pixel) */
         v->embed.w.part[0].taps = 3;
     if (r->kind == FV_VIT_RADIO)
         FV_TRY(fold_colours(r, t));

@@ -1,14 +1,15 @@
-/* vit_whole.c: what the authors of a mechanism put around it, in a ViT: a depthwise convolution of
- * the values over the grid of patches, a norm, a gate.
+/* vit_whole.c: what the authors of an attention mechanism put around it, in a ViT: a depthwise
+ * convolution of the values over the grid of patches, a norm, a gate.
  *
  *     pola         (attention + dwc v) * g                        g = gate(norm x)
  *     nala         LN(attention + dwc v) * silu(g)
  *     focused       attention + dwc v
  *
- * The convolution is there where the checkpoint has its tensors (attn.dwc), then norm and gate
- * where it has theirs (attn.ln, attn.gate). The tokens before the patches get no convolution.
- * Without such tokens it is made in the sweep of the queries, from v that is computed again, so
- * that only x crosses; after them in a sweep of the patches alone, and its rows cross.
+ * There is a convolution if the checkpoint has its tensors (attn.dwc), and then a norm and a gate
+ * if it has theirs (attn.ln, attn.gate). The prefix tokens get no convolution. In a model without
+ * such tokens it is computed in the sweep of the queries, from v computed again, so that only x is
+ * stored between sweeps. With prefix tokens it has a sweep of its own over the patches, and its
+ * rows are stored.
  */
 #include <assert.h>
 
@@ -43,7 +44,7 @@ fovea_status fv_vit_put_module(fv_vit_reader *r, uint32_t mech)
     return FOVEA_OK;
 }
 
-/* A half of the rows of a matrix, or of the columns of a bias. */
+/* Half of the rows of a matrix, or of the columns of a bias. */
 static fv_weight half_of(const fv_weight *kv, bool values)
 {
     const bool row = kv->rows == 1;
@@ -94,7 +95,7 @@ static fovea_status read_dwc(fv_vit_reader *r, fv_vit_block *b)
 fovea_status fv_vit_read_module(fv_vit_reader *r, fv_vit_block *b)
 {
     const uint32_t c = r->v->width;
-    /* A gate by itself is another architecture's, of softmax attention. */
+    /* A gate without the convolution belongs to another architecture, with softmax attention. */
     if (!fv_reader_find(&r->t, r->block, DWC, "weight"))
         return FOVEA_OK;
     FV_TRY(read_dwc(r, b));
@@ -141,7 +142,7 @@ fv_view fv_vit_emit_dwc(fv_builder *b, const fv_vit_module *w, fv_view normed, f
     return d.out;
 }
 
-/* Rows of the patches, with zeros before them for the prefix, added to `seen`. */
+/* Adds the rows of the patches to `seen`, whose prefix rows stay as they are. */
 static fv_view add_behind_prefix(fv_builder *b, fv_view patches, fv_view seen, uint32_t width)
 {
     const uint32_t n = fv_grid_tokens(&b->options->grid);
