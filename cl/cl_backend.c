@@ -1,4 +1,5 @@
-/* cl_backend.c: OpenCL devices as a backend: found, opened, described; their memory. */
+/* cl_backend.c: the backend for OpenCL devices: finds, opens and describes them, and manages their
+ * memory. */
 #include <stdio.h>
 #include <string.h>
 
@@ -58,11 +59,12 @@ static void close_device(fv_device *d)
     fv_mem_free(d);
 }
 
-/* cl_qcom_perf_hint, as Qualcomm's header has it */
+/* cl_qcom_perf_hint: its constants, as in Qualcomm's header */
 #define CL_CONTEXT_PERF_HINT_QCOM 0x40C2
 #define CL_PERF_HINT_HIGH_QCOM 0x40C3
 
-/* `hint`: asks for high clocks while something runs, which else come only after some frames. */
+/* Creates a context. `hint` asks the driver for high clocks while something runs; without it clocks
+ * rise only after some frames. */
 static cl_context new_context(const fv_device *d, bool hint, cl_int *error)
 {
     const cl_context_properties properties[] = {
@@ -71,7 +73,7 @@ static cl_context new_context(const fv_device *d, bool hint, cl_int *error)
     return fv_cl.clCreateContext(properties, 1, &d->place.device, NULL, NULL, error);
 }
 
-/* The caller's context, if it is of this device. */
+/* Uses the caller's context, if it contains this device. */
 static fovea_status take_context(fv_device *d, cl_context context)
 {
     cl_device_id devices[FV_CL_DEVICES] = {NULL};
@@ -109,7 +111,8 @@ static fovea_status start(fv_device *d, cl_context context)
     return fv_cl_buffer_make(&d->nothing, d, CL_MEM_READ_WRITE, 64, NULL, NULL);
 }
 
-/* A probe may crash the context of a faulty driver: then a new context is made, without probing. */
+/* Probes what the device can do. If that crashes the context of a faulty driver, a new context is
+ * made, without probing. */
 static fovea_status start_and_probe(fv_device *d, cl_context context)
 {
     FV_TRY(start(d, context));
@@ -131,7 +134,7 @@ static fovea_status set_up(fv_device *d, const fovea_device_options *options)
 {
     char *identity;
     fv_cl_read_limits(&d->place, &d->limits);
-    /* No screen and no watchdog waits for a CPU. */
+    /* A CPU needs no limit: no screen and no watchdog waits for it. */
     d->dispatch = options->max_dispatch_seconds > 0 ? options->max_dispatch_seconds
                   : d->limits.cpu                   ? 0
                                                     : 0.02;
@@ -204,7 +207,7 @@ static void limits(const fv_device *d, fv_limits *out)
 
 /* ---- memory ---- */
 
-/* OpenCL tells of no memory that is free: of a card's the driver alone knows. */
+/* Memory that is still free. OpenCL cannot report that of a card, only its driver could. */
 static uint64_t free_memory(fv_device *d)
 {
     return d->limits.unified ? fv_gpu_share(fv_machine_free(), true) : UINT64_MAX;
@@ -243,7 +246,8 @@ static fovea_status write_mapped(fv_device *d, fv_mem *m, const void *src, uint6
 
 static fovea_status write(fv_device *d, fv_mem *m, const void *src, uint64_t size)
 {
-    static char zeros[1 << 16]; /* never written; were it const, it would be in the file */
+    /* Never written; if it were const, the zeros would be in the file. */
+    static char zeros[1 << 16];
     FV_TRY(fv_cl_ready(d));
     if (size == 0)
         return FOVEA_OK;

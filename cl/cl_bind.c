@@ -1,4 +1,5 @@
-/* cl_bind.c: a step frozen: its kernel object with all arguments that stay. */
+/* cl_bind.c: binds a step: creates its kernel object and sets all arguments that do not change from
+ * call to call. */
 #include "base/mem.h"
 #include "cl/cl_device.h"
 
@@ -21,7 +22,7 @@ static void release_kernels(fv_cl_bound *b)
     }
 }
 
-/* Creates the kernel and its pre-passes, all for groups of one size; *limit: the largest group that
+/* Creates the kernel and its pre-passes for work-groups of one size. *limit: the largest size that
  * all of them allow. */
 static fovea_status create_for_group(fv_cl_bound *b, fv_device *d, size_t *limit)
 {
@@ -36,7 +37,8 @@ static fovea_status create_for_group(fv_cl_bound *b, fv_device *d, size_t *limit
     return FOVEA_OK;
 }
 
-/* Work-items per group that device, local memory and the compiled kernels allow. */
+/* Creates the kernels for the largest work-group that the device, its local memory and the compiled
+ * kernels allow. */
 static fovea_status create_kernels(fv_cl_bound *b, fv_device *d)
 {
     fv_gpu_step *s = &b->step;
@@ -66,7 +68,8 @@ static fovea_status make_table(fv_cl_bound *b, fv_device *d)
     return status;
 }
 
-/* Where there is none the plan takes another kernel: a buffer does. */
+/* Creates the image through which the kernel reads an operand, if it does. If this fails, the plan
+ * takes another kernel, one that reads a buffer. */
 static fovea_status make_image(fv_cl_bound *b, const fv_device *d)
 {
     const fv_launch *l = &b->step.base.l;
@@ -104,8 +107,8 @@ static fovea_status set_arguments(fv_cl_bound *b, fv_device *d)
 
 /* ---- cutting ---- */
 
-/* Rows of a dispatch that takes about as long as the limit allows. Decided once, at bind: the cut
- * changes the last bits of sums. */
+/* How many rows a dispatch may have, so that it takes about as long as the limit allows. Decided
+ * once, at bind, because where a call is cut changes the last bits of sums. */
 static uint32_t piece_rows(const fv_cl_bound *b, fv_device *d)
 {
     const fv_launch *l = &b->step.base.l;

@@ -1,6 +1,6 @@
 /* cl_clblast.c: products by CLBlast, followed by the epilogue kernel of gpu_finish.h.
  *
- * A call leaves its sums in the step's scratch, where `finish` of gemm.cl reads them:
+ * CLBlast writes its sums to the step's scratch, from which `finish` of gemm.cl reads them:
  *
  *   scratch   | what CLBlast needs for itself | sums, rows x N (SWIGLU: 2N) |
  */
@@ -13,7 +13,7 @@
 #include "gpu/gpu_finish.h"
 #include "ops/ref/ref_gemm.h"
 
-/* Of its C interface, version 1.5. */
+/* Constants of CLBlast's C interface, version 1.5. */
 enum { SUCCESS = 0, ROW_MAJOR = 101, PLAIN = 111, TRANSPOSED = 112 };
 typedef int multiply_fn(int layout, int a_transpose, int b_transpose, size_t m, size_t n, size_t k,
                         float alpha, cl_mem a, size_t a_offset, size_t a_ld, cl_mem b,
@@ -34,8 +34,9 @@ static bool found;
 
 /* ---- the library ---- */
 
-/* The functions it calls are the program's, if that has an OpenCL library loaded for all, else
- * those of the library that it was linked with. Any other library would not know our buffers. */
+/* Whether CLBlast calls the same OpenCL library as we do. It calls the functions of a library that
+ * the program has loaded globally, else those of the library that it was linked with. Another
+ * library would not know our buffers. */
 static bool same_opencl(void *library)
 {
     void *const program = dlopen(NULL, RTLD_NOW);
@@ -75,7 +76,7 @@ void fv_cl_clblast_forget(void)
         clblast.clear();
 }
 
-/* Its codes are those of OpenCL, and others of its own. */
+/* CLBlast's error codes are OpenCL's, and some of its own. */
 static fovea_status failed(int code, const fv_launch *l)
 {
     if (code > -70)
@@ -97,7 +98,7 @@ static cl_mem buffer_of(uint64_t handle)
     return (cl_mem)(uintptr_t)handle;
 }
 
-/* Floats of scratch that CLBlast needs: both operands and the product, padded. */
+/* Floats of scratch that CLBlast needs for itself: both operands and the product, padded. */
 static size_t own_room(const fv_problem *p, uint32_t rows)
 {
     const size_t m = round_up(rows), n = round_up(fv_gpu_sums_width(p)),
@@ -105,7 +106,8 @@ static size_t own_room(const fv_problem *p, uint32_t rows)
     return m * k + n * k + m * n;
 }
 
-/* CLBlast compiles at its first call in a context: done here, not in a frame. */
+/* Runs a product once, because CLBlast compiles its kernels at the first call in a context; a frame
+ * must not wait for that. */
 static fovea_status prepare(const fv_launch *l, const fv_gpu_before *c)
 {
     const fv_problem *p = &l->args.prob;
@@ -151,7 +153,7 @@ FV_GPU_CODE(fv_cl_gemm_clblast, "gemm", "finish", 64, .define = fv_gpu_finish_de
 
 /* ---- what the planner asks ---- */
 
-/* Offsets within the scratch have 32 bits. */
+/* Whether offsets within the scratch fit 32 bits. */
 static bool applies(const fv_problem *p)
 {
     return p->in == FV_F32 && p->weight == FV_F32 && own_room(p, p->dim[FV_DIM_ROWS]) <= UINT32_MAX;
@@ -163,8 +165,9 @@ static size_t scratch(const fv_problem *p, const fv_knobs *knobs, uint32_t rows)
     return (own_room(p, rows) + rows * fv_gpu_sums_width(p)) * sizeof(float);
 }
 
-/* Cost in s, comparable with gpu_gemm.c's: slower than our own kernels where local memory is main
- * memory; elsewhere faster for large products only, because it moves every operand twice. */
+/* Cost in seconds, comparable with gpu_gemm.c's. CLBlast is slower than our own kernels if local
+ * memory is main memory. Else it is faster for large products only, because it moves every operand
+ * twice. */
 static double cost_local(const fv_problem *p, const fv_knobs *knobs)
 {
     (void)knobs;

@@ -1,5 +1,5 @@
-/* cl_device.h: an open OpenCL device, its programs, steps and queues: what the backend's files
- * share.
+/* cl_device.h: an open OpenCL device, its programs, steps and queues, shared by the backend's
+ * files.
  */
 #ifndef FOVEA_CL_CL_DEVICE_H
 #define FOVEA_CL_CL_DEVICE_H
@@ -14,21 +14,21 @@
 #include "gpu/gpu_wait.h"
 
 enum {
-    /* Rows for which no work-item loops more often than llvmpipe lets it, some 65 000 times in
-     * all. */
+    /* Most rows per call for which no work-item exceeds llvmpipe's limit of some 65 000 loop
+     * iterations in all. */
     FV_CL_FEW_ROWS = 256,
 };
 
-/* What a device says of itself. */
+/* What a device says about itself. */
 typedef struct fv_cl_limits {
     uint64_t memory, largest, local;
-    uint64_t texels; /* of an image over a buffer at most; 0: there are no images */
+    uint64_t texels; /* most texels of an image over a buffer; 0: no images */
     uint32_t units;
-    uint32_t group; /* work-items of a work-group */
+    uint32_t group; /* most work-items in a work-group */
     bool cpu, unified;
-    bool vectors;   /* a CPU whose vectors are those of a work-item, and not many work-items */
-    bool own_local; /* local memory is not main memory */
-    bool few_turns; /* a work-item that loops for long is ended without a word */
+    bool vectors;   /* a CPU that works best with vectors within a work-item and few work-items */
+    bool own_local; /* local memory is separate from main memory */
+    bool few_turns; /* the driver ends work-items that loop for long, without an error */
 } fv_cl_limits;
 
 struct fv_device {
@@ -39,9 +39,10 @@ struct fv_device {
     cl_mem nothing;           /* in place of absent operands */
     fv_cl_limits limits;
     fv_cl_recorder recorder;
-    uint32_t features;   /* enum fv_need */
-    int dot;             /* which words for products of int8 work, FV_DOT of dot.cl; 0: none */
-    bool int8_attention; /* they are fast enough for attention, of which they are but a part */
+    uint32_t features; /* enum fv_need */
+    int dot;           /* which of the int8 dot products of dot.cl (FV_DOT) works; 0: none */
+    /* int8 dot products are fast enough for attention, where they are only a part of the work. */
+    bool int8_attention;
     char quirks[FV_GPU_WORDS];
     double dispatch; /* approximate limit of a dispatch in seconds; 0: dispatches are never cut */
     /* lost: a call failed, and every later one is refused. hung: the driver also did not return,
@@ -52,13 +53,13 @@ struct fv_device {
     fv_gpu_rates rates; /* under `lock` */
 };
 
-/* A step: its kernel objects, with all arguments set that do not change from call to call. */
+/* A bound step: its kernel objects, with all arguments set that do not change from call to call. */
 typedef struct fv_cl_bound {
     fv_gpu_step step;
     cl_kernel kernel, ahead[FV_GPU_PASSES]; /* NULL: no more */
     cl_mem table;
     cl_mem image; /* of fv_gpu_code.image; NULL: none */
-    /* Those that change, as they were set for the last call. */
+    /* The arguments that do change, as they were set for the last call. */
     bool set;
     cl_mem buffer[FV_OPERANDS]; /* of the caller's matrices */
     cl_uint at[FV_OPERANDS][2], call[4];
@@ -70,10 +71,10 @@ static inline cl_mem fv_cl_buffer(const fv_mem *m)
 }
 
 /* cl_event.c */
-/* EDEVICE when the device was lost before. */
+/* EDEVICE if the device has been lost. */
 fovea_status fv_cl_ready(const fv_device *d);
-/* A call that failed, after which the device cannot be relied on: marks it lost, unless memory was
- * short. `what` may be NULL. */
+/* Handles a failed call after which the device cannot be relied on: marks it lost, unless the
+ * reason was a lack of memory. `what` may be NULL. */
 fovea_status fv_cl_lose(fv_device *d, cl_int error, const char *call, const char *what);
 #define FV_CL_RUN(d, what, call, arguments)                                                        \
     do {                                                                                           \
@@ -81,49 +82,51 @@ fovea_status fv_cl_lose(fv_device *d, cl_int error, const char *call, const char
         if (error_ != CL_SUCCESS)                                                                  \
             return fv_cl_lose(d, error_, #call, what);                                             \
     } while (0)
-/* fv_gpu_poll and fv_gpu_await of a command whose queue was flushed. */
+/* fv_gpu_poll and fv_gpu_await for a command whose queue was flushed. */
 enum fv_gpu_end fv_cl_poll(cl_event e, double timeout, int *error);
 fovea_status fv_cl_await(fv_device *d, cl_event e, double timeout, double expect);
-/* Waits as long as `bytes` may take; then the device counts as hung. Releases the event.
- */
+/* Waits for a command, at most as long as a transfer of `bytes` may take; after that the device
+ * counts as hung. Releases the event. */
 fovea_status fv_cl_finish_event(fv_device *d, cl_event e, uint64_t bytes);
-/* The same for the last command of `queue`, which is flushed. */
+/* Flushes `queue`, and waits in the same way for its last command. */
 fovea_status fv_cl_finish(fv_device *d, cl_command_queue queue, cl_event e, uint64_t bytes);
 
 /* cl_memory.c */
-/* Of buffers that the host fills: in memory that both see, where there is such. */
+/* Flags for buffers that the host writes: in memory that host and device share, if there is any. */
 cl_mem_flags fv_cl_flags(const fv_device *d);
-/* Maps the first `size` bytes of a buffer; *out stays as it was on failure. */
+/* Maps the first `size` bytes of a buffer; on failure *out does not change. */
 fovea_status fv_cl_map(fv_device *d, cl_command_queue queue, cl_mem buffer, cl_map_flags flags,
                        uint64_t size, void **out);
-/* Ends that; *done: an event to wait for, NULL: waits here. */
+/* Unmaps it. *done becomes an event to wait for; if `done` is NULL, the function waits itself. */
 fovea_status fv_cl_unmap(fv_device *d, cl_command_queue queue, cl_mem buffer, void *mapped,
                          cl_event *done);
-/* *out stays as it was on failure; `data` and `what` may be NULL. */
+/* On failure *out does not change. `data` and `what` may be NULL. */
 fovea_status fv_cl_queue_make(cl_command_queue *out, const fv_device *d,
                               cl_command_queue_properties properties);
 fovea_status fv_cl_buffer_make(cl_mem *out, const fv_device *d, cl_mem_flags flags, uint64_t size,
                                void *data, const char *what);
 void fv_cl_buffer_free(const fv_device *d, cl_mem buffer); /* NULL is fine; images too */
-/* An image over a buffer of `bytes`, FV_CL_TEXEL of them a texel, for kernels that read it;
- * *out stays as it was on failure: ENOTSUP, with a message, where the driver makes none. */
+/* An image over a buffer of `bytes`, with FV_CL_TEXEL bytes per texel, for kernels that read it. If
+ * the driver cannot make one, fails with ENOTSUP, and *out does not change. */
 enum { FV_CL_TEXEL = 16 };
 fovea_status fv_cl_image_make(cl_mem *out, const fv_device *d, cl_mem buffer, uint64_t bytes,
                               const char *what);
 
 /* cl_info.c */
-/* Bytes are those of the text and its end; at most size - 1 of the text, "" on failure. */
+/* Bytes of the device's text and its terminating 0. At most size - 1 bytes of the text are stored
+ * in `out`; "" on failure. */
 void fv_cl_device_text(const fv_cl_place *p, cl_device_info what, char *out, size_t size);
 bool fv_cl_has_extension(const fv_cl_place *p, const char *name);
-/* A function of an extension; NULL where the driver has none of that name. */
+/* A function of an extension; NULL if the driver has none of this name. */
 void *fv_cl_extension_function(const fv_cl_place *p, const char *name);
 void fv_cl_read_limits(const fv_cl_place *p, fv_cl_limits *out);
 void fv_cl_fill_info(fovea_device_info *out, int index, const fv_cl_place *p);
-/* Everything that device, driver and its library say of themselves. */
+/* A text of everything that identifies device, driver and its library. */
 fovea_status fv_cl_identify(char **out, const fv_cl_place *p);
 
 /* cl_probe.c */
-/* Sets d->features by what tiny kernels do, and notes what they do not do. */
+/* Sets d->features according to what small kernels are seen to do, and notes in d->quirks what does
+ * not work. */
 void fv_cl_probe(fv_device *d);
 
 /* cl_rates.c */
@@ -133,16 +136,16 @@ fv_gpu_rates fv_cl_measure(fv_device *d);
 fovea_status fv_cl_rates_best(fv_device *d, fovea_rates *out);
 
 /* cl_clblast.c: CLBlast, a library of matrix products for OpenCL, opened at run time. */
-/* Whether it is there and works through the OpenCL library that fv_cl was taken from. Opens it when
+/* Whether CLBlast is installed and uses the OpenCL library that fv_cl was taken from. Opens it when
  * first called. Thread-safe. */
 bool fv_cl_clblast_found(void);
-/* Drops the programs that it keeps, and with them the contexts that they keep. */
+/* Has CLBlast release its cached programs, and the contexts that they hold. */
 void fv_cl_clblast_forget(void);
 
 /* cl_program.c */
 extern const fv_gpu_compiler fv_cl_compiler_cl;
-/* A kernel object of the step's program with work-groups of `group`; *limit: the most that the
- * compiled kernel allows. */
+/* Creates a kernel object of the step's program, with work-groups of `group`. *limit: the largest
+ * that the compiled kernel allows. */
 fovea_status fv_cl_kernel_create(cl_kernel *out, size_t *limit, fv_device *d, const fv_launch *l,
                                  const char *entry, uint32_t group);
 
@@ -150,7 +153,7 @@ fovea_status fv_cl_kernel_create(cl_kernel *out, size_t *limit, fv_device *d, co
 fovea_status fv_cl_bind(fv_device *d, const fv_launch *l, fv_bound **out);
 void fv_cl_unbind(fv_device *d, fv_bound *b);
 fovea_status fv_cl_set_arg(const fv_cl_bound *b, uint32_t index, size_t size, const void *value);
-/* Index of the first argument after the operands, FV_CALL in prelude.cl. */
+/* Indices of the arguments after the operands, as FV_CALL of prelude.cl orders them. */
 enum {
     FV_CL_TABLE,
     FV_CL_ROW0,

@@ -1,4 +1,4 @@
-/* cl_event.c: waiting for a device without hanging with it, and giving it up. */
+/* cl_event.c: waits for a device without hanging along with it, and gives up devices that hang. */
 #include "cl/cl_device.h"
 
 static const char lost_text[] = "the device was lost; close it and open it again";
@@ -52,7 +52,8 @@ fovea_status fv_cl_finish_event(fv_device *d, cl_event e, uint64_t bytes)
     const double bound = 10 + (double)bytes / 20e6;
     int error;
     fovea_status status = fv_cl_await(d, e, bound, 0);
-    /* Callers then give back what the command uses, though it could not be asked about. */
+    /* The state of the command could not be asked about. Callers will free what it uses, so make
+     * sure that it is over. */
     if (status != FOVEA_OK && status != FOVEA_ETIMEOUT &&
         fv_cl_poll(e, bound, &error) == FV_GPU_LATE)
         status = FOVEA_ETIMEOUT;

@@ -1,10 +1,10 @@
 /* cl_fence.c: sync_files by cl_khr_external_semaphore_sync_fd.
  *
- * A semaphore is signalled by a command that waits for the event, and handed out as a file, which
- * resets it: one of them serves all frames. Its queue is its own, so that frames submitted later do
- * not wait for the signal, nor it for them.
+ * A command that waits for the event signals a semaphore. Exporting the semaphore as a file resets
+ * it, so that one semaphore serves all frames. It has a queue of its own, so that frames submitted
+ * later do not wait for the signal, nor the signal for them.
  *
- * What is used of the extension is declared here: headers of OpenCL have it or not by their age.
+ * The extension is declared here as far as it is used, since older OpenCL headers do not have it.
  */
 #include "cl/cl_fence.h"
 
@@ -28,7 +28,7 @@ typedef cl_int(export_fn)(semaphore, cl_device_id, cl_uint type, size_t size, vo
 
 struct fv_cl_fences {
     cl_command_queue queue;
-    semaphore semaphore; /* NULL: of no use any more */
+    semaphore semaphore; /* NULL: can no longer be used */
     create_fn *create;
     release_fn *release;
     signal_fn *signal;
@@ -124,7 +124,7 @@ fovea_status fv_cl_fences_export(fv_cl_fences *f, fv_device *d, cl_event after, 
             f->export(f->semaphore, d->place.device, SEMAPHORE_SYNC_FD, sizeof file, &file, NULL);
     }
     if (error != CL_SUCCESS) {
-        drop_semaphore(f); /* nobody knows whether it is signalled */
+        drop_semaphore(f); /* it is unknown whether the semaphore is signalled */
         return fv_cl_fail(error, call, "a fence");
     }
     *fd = file;

@@ -1,6 +1,6 @@
-/* cl_import.c: memory of the caller's as a buffer that kernels read in place: buffers of the same
- * context, dma-bufs, Android's hardware buffers and host memory, by whichever extension the driver
- * has for them.
+/* cl_import.c: imports the caller's memory as a buffer that kernels read in place: buffers of the
+ * same context, dma-bufs, Android's hardware buffers and host memory, with whichever extension the
+ * driver supports.
  *
  * The extensions' constants and functions are declared here, as older OpenCL headers lack them.
  */
@@ -29,7 +29,7 @@ typedef cl_mem(import_arm_fn)(cl_context, cl_mem_flags, const intptr_t *properti
 typedef cl_int(external_fn)(cl_command_queue, cl_uint n, const cl_mem *, cl_uint waits,
                             const cl_event *, cl_event *);
 
-/* cl_mem_ion_host_ptr and cl_mem_dmabuf_host_ptr, which are alike. */
+/* cl_mem_ion_host_ptr and cl_mem_dmabuf_host_ptr, which have the same layout. */
 typedef struct host_ptr_qcom {
     cl_uint type, cache_policy;
     int fd;
@@ -57,7 +57,7 @@ static cl_import *of(fv_import *m)
 
 typedef struct way {
     fovea_external_image_kind kind;
-    const char *extension, *function; /* function NULL: none of its own */
+    const char *extension, *function; /* function NULL: the extension needs no function */
     cl_mem (*make)(cl_import *m, fv_device *d, const fv_import_request *r, void *function,
                    cl_int *error);
 } way;
@@ -100,7 +100,7 @@ static cl_mem make_arm_host(cl_import *m, fv_device *d, const fv_import_request 
     return make_arm(d, function, IMPORT_HOST_ARM, r->memory, r->size, error);
 }
 
-/* Of hardware buffers the driver knows the size. */
+/* The driver knows the size of hardware buffers. */
 static cl_mem make_arm_ahardwarebuffer(cl_import *m, fv_device *d, const fv_import_request *r,
                                        void *function, cl_int *error)
 {
@@ -108,7 +108,8 @@ static cl_mem make_arm_ahardwarebuffer(cl_import *m, fv_device *d, const fv_impo
     return make_arm(d, function, IMPORT_AHARDWAREBUFFER_ARM, r->memory, SIZE_MAX, error);
 }
 
-/* What the host has in its caches of a dma-buf is not ours: no device of a camera writes there. */
+/* Creates a buffer over memory that is declared as uncached by the host: cameras write to it by
+ * DMA, not through the host's caches. */
 static cl_mem make_qcom(fv_device *d, uint64_t size, void *pointer, cl_int *error)
 {
     return fv_cl.clCreateBuffer(d->context,
@@ -146,7 +147,7 @@ static cl_mem make_qcom_ahardwarebuffer(cl_import *m, fv_device *d, const fv_imp
 
 static const char callers_own[] = "cl_mem";
 
-/* The first that works is taken. */
+/* Tried in this order; the first way that works is taken. */
 static const way ways[] = {
     {FOVEA_EXTERNAL_DMABUF, "cl_khr_external_memory_dma_buf",
      "clEnqueueAcquireExternalMemObjectsKHR", make_khr},
@@ -160,7 +161,7 @@ static const way ways[] = {
      make_qcom_ahardwarebuffer},
 };
 
-/* Why no way has led to a buffer. */
+/* The reasons why no way has led to a buffer. */
 typedef struct refusals {
     char text[192];
     size_t length;
@@ -211,7 +212,7 @@ static fovea_status import_memory(cl_import *m, fv_device *d, const fv_import_re
                                   "cl_mem or memory of the host's");
 }
 
-/* Of memory that the driver measures itself. */
+/* Checks the size of a buffer that the driver knows, such as a hardware buffer's. */
 static fovea_status check_size(cl_mem buffer, const char *what, const fv_import_request *r)
 {
     size_t size = 0;
@@ -223,7 +224,7 @@ static fovea_status check_size(cl_mem buffer, const char *what, const fv_import_
     return FOVEA_OK;
 }
 
-/* A buffer that the caller made. */
+/* Takes a buffer that the caller has created. */
 static fovea_status take_buffer(cl_import *m, fv_device *d, const fv_import_request *r)
 {
     const cl_mem buffer = r->memory;

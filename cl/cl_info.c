@@ -1,4 +1,4 @@
-/* cl_info.c: what a device, its driver and its limits are. */
+/* cl_info.c: describes a device, its driver and its limits. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,8 @@ static void platform_text(const fv_cl_place *p, cl_platform_info what, char *out
     out[size - 1] = 0;
 }
 
-/* A driver gives all of a text or nothing of it. */
+/* A driver returns either the whole text or an error, so the text is read into a large buffer
+ * first, and then cut to `size`. */
 void fv_cl_device_text(const fv_cl_place *p, cl_device_info what, char *out, size_t size)
 {
     char text[TEXT];
@@ -29,7 +30,7 @@ void fv_cl_device_text(const fv_cl_place *p, cl_device_info what, char *out, siz
     snprintf(out, size, "%.*s", (int)size - 1, text);
 }
 
-/* A number of 32 or 64 bits, or of size_t; 0 on failure. */
+/* A property that is a number of 32 or 64 bits or a size_t; 0 on failure. */
 static uint64_t number_of(const fv_cl_place *p, cl_device_info what)
 {
     union {
@@ -90,7 +91,7 @@ static void list_quirks(fovea_device_info *out, const fv_cl_place *p, const fv_c
     char local[64], group[64], platform[32];
     platform_text(p, CL_PLATFORM_NAME, platform, sizeof platform);
     const bool half = fv_cl_has_extension(p, "cl_khr_fp16");
-    /* Mesa's drivers have it, and keep it to themselves unless they are asked. */
+    /* Mesa's drivers support float16, but announce it only if RUSTICL_FEATURES asks for it. */
     const bool mesa = strcmp(platform, "rusticl") == 0, hidden = !half && !l->cpu && mesa;
     snprintf(local, sizeof local, "%llu bytes of local memory", (unsigned long long)l->local);
     snprintf(group, sizeof group, "work-groups of %u at most", l->group);
@@ -160,9 +161,9 @@ static size_t add_uuid(char *out, size_t size, const fv_cl_place *p, cl_device_i
     return 2 * sizeof uuid + 1;
 }
 
-/* The library that the driver is in. A loader hands this call on to the driver of the platform; a
- * driver without a loader has it itself. What the driver loads in turn (a compiler) shows in its
- * versions only. */
+/* The library that contains the driver. A loader passes this call on to the platform's driver; a
+ * driver that was opened directly handles it itself. Libraries that the driver loads in turn, such
+ * as a compiler, show in its version strings only. */
 static void driver_library(const fv_cl_place *p, char *out, size_t size)
 {
     void *code = fv_cl_extension_function(p, "clIcdGetPlatformIDsKHR");

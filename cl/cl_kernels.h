@@ -1,4 +1,4 @@
-/* cl_kernels.h: declares what cl_kernels.inc names: the code and hooks of every OpenCL kernel. */
+/* cl_kernels.h: declares the code and the hooks of every OpenCL kernel in cl_kernels.inc. */
 #ifndef FOVEA_CL_CL_KERNELS_H
 #define FOVEA_CL_CL_KERNELS_H
 

@@ -11,8 +11,8 @@
 
 fv_cl_api fv_cl;
 
-/* The loader of the system first; then drivers by themselves, because boards come with a driver
- * that no .icd file names. */
+/* The system's loader first, then single drivers, because some boards have a driver that no .icd
+ * file names. */
 static const char *const libraries[] = {
     "libOpenCL.so.1",
     "libOpenCL.so",
@@ -52,7 +52,7 @@ static const char *resolve(void *library)
 static const char *const nodes[] = {"/dev/dri/renderD128", "/dev/mali0", "/dev/kgsl-3d0",
                                     "/dev/nvidiactl", NULL};
 
-/* Platforms without devices, for the log message. */
+/* The platforms without devices, to be named in the log message. */
 typedef struct missing {
     char names[256];
     size_t length;
@@ -113,7 +113,7 @@ static void explain(const char *library, cl_uint platforms, const missing *m)
                  library, access_text);
 }
 
-/* A library stays open: drivers have threads of their own. */
+/* A library is never closed, since drivers may have threads of their own. */
 static bool try_library(const char *name)
 {
     static bool explained;
@@ -128,7 +128,7 @@ static bool try_library(const char *name)
                  lacks);
     else if (!explained || count)
         explain(name, platforms, &m);
-    explained = true; /* the first that there is says most */
+    explained = true; /* the first library that exists gives the best explanation */
     return count > 0;
 }
 
@@ -218,7 +218,8 @@ const char *fv_cl_error_name(cl_int error)
 
 bool fv_cl_is_memory(cl_int error, const char *call)
 {
-    /* A kernel that went wrong ends in "out of resources" too, which is not about memory. */
+    /* Drivers also report "out of resources" for a kernel that failed, which is not about
+     * memory. */
     const bool buffer = strcmp(call, "clCreateBuffer") == 0;
     return error == CL_MEM_OBJECT_ALLOCATION_FAILURE || error == CL_OUT_OF_HOST_MEMORY ||
            (buffer && (error == CL_OUT_OF_RESOURCES || error == CL_INVALID_BUFFER_SIZE));

@@ -1,5 +1,5 @@
-/* cl_loader.h: OpenCL opened at run time: nothing is linked, a machine without it is the normal
- * case. */
+/* cl_loader.h: opens OpenCL at run time. Nothing is linked, because most machines may not have
+ * it. */
 #ifndef FOVEA_CL_CL_LOADER_H
 #define FOVEA_CL_CL_LOADER_H
 
@@ -10,14 +10,14 @@
 
 #include "base/status.h"
 
-/* The functions, each under its own name. */
+/* OpenCL's functions, each under its own name. */
 typedef struct fv_cl_api {
 #define FV_CL_CALL(name) __typeof__(&name) name;
 #include "cl/cl_calls.inc"
 #undef FV_CL_CALL
-    /* NULL where the library has none. */
+    /* NULL if the library has no such function. */
     __typeof__(&clGetExtensionFunctionAddressForPlatform) clGetExtensionFunctionAddressForPlatform;
-    /* Of OpenCL 3.0. The properties are numbers of 64 bits. */
+    /* A function of OpenCL 3.0. Its properties are 64-bit numbers. */
     cl_mem (*clCreateBufferWithProperties)(cl_context context, const cl_ulong *properties,
                                            cl_mem_flags flags, size_t size, void *host,
                                            cl_int *error);
@@ -27,27 +27,28 @@ extern fv_cl_api fv_cl;
 typedef struct fv_cl_place {
     cl_platform_id platform;
     cl_device_id device;
-    const char *direct; /* the library, where it is a driver and no loader of drivers */
+    const char *direct; /* name of the library, if it is a driver rather than a loader of drivers */
 } fv_cl_place;
 
 enum { FV_CL_DEVICES = 32 };
 
-/* The devices of all platforms, in the drivers' order; finds and opens the library when first
- * called. Thread-safe. Returns how many: at most FV_CL_DEVICES. */
+/* The devices of all platforms, in the drivers' order; returns how many, at most FV_CL_DEVICES.
+ * Finds and opens the library when first called. Thread-safe. */
 int fv_cl_devices(const fv_cl_place **out);
-/* One line: the library that was opened and what it lacks, or why there is none, with the remedy.
- * Static text. */
+/* One line of static text: which library was opened and what it lacks; or why there is none, and a
+ * remedy. */
 const char *fv_cl_status(void);
 
 /* "CL_OUT_OF_RESOURCES", or "error". */
 const char *fv_cl_error_name(cl_int error);
-/* Whether a failed call means that memory is short. */
+/* Whether a failed call means a lack of memory. */
 bool fv_cl_is_memory(cl_int error, const char *call);
-/* A failed call as a status: EDEVICE, or ENOMEM where memory is short. `call` and `what` (may be
- * NULL) name it. */
+/* Makes a status of a failed call: ENOMEM for a lack of memory, else EDEVICE. The message names
+ * `call` and `what`, which may be NULL. */
 fovea_status fv_cl_fail(cl_int error, const char *call, const char *what);
 
-/* Calls, and returns from the function on failure: FV_CL_TRY(what, clFlush, (queue)). */
+/* Calls a function of OpenCL; on failure returns from the calling function: FV_CL_TRY(what,
+ * clFlush, (queue)). */
 #define FV_CL_TRY(what, call, arguments)                                                           \
     do {                                                                                           \
         cl_int error_ = fv_cl.call arguments;                                                      \

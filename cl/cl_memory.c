@@ -1,4 +1,4 @@
-/* cl_memory.c: queues, buffers and images, and the host's view of them. */
+/* cl_memory.c: creates queues, buffers and images, and maps buffers for the host. */
 #include "cl/cl_device.h"
 
 cl_mem_flags fv_cl_flags(const fv_device *d)

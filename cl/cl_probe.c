@@ -9,9 +9,10 @@
 
 enum {
     ITEMS = FV_CL_PROBE_ITEMS,
-    ROOM = 6 * ITEMS + 1 /* floats of a probe's buffer, results and what it works with */
+    ROOM = 6 * ITEMS + 1 /* floats in a probe's buffer: results and inputs */
 };
-/* FV_PROBE_* of probe.cl; APART is not a program of its own, but kernel `apart` of TURNS. */
+/* FV_PROBE_* of probe.cl; APART is not a program of its own, but kernel `apart` of the program
+ * TURNS. */
 enum { HALF = 1, SUBGROUPS, DOT, LOCAL, TURNS = 6, RECORD = 12, IMAGE, APART };
 
 /* ---- one small run ---- */
@@ -27,7 +28,8 @@ static fovea_status run_probe(fv_device *d, cl_kernel k, cl_mem buffer, size_t g
     return fv_cl_finish(d, d->service, event, 0);
 }
 
-/* Two numbers from each of the *n work-items of one group; *n: at most, then how many. */
+/* Runs a probe in one work-group; each work-item returns two numbers. *n: the most work-items to
+ * use; becomes how many were used. */
 static fovea_status probe(fv_device *d, int which, const char *standard, float out[2 * ITEMS],
                           size_t *n)
 {
@@ -115,12 +117,13 @@ static bool turns_right(const float *out, size_t n)
     return true;
 }
 
-/* Whether the device does what it says it does; notes it when not. */
+/* Whether a probe gives the right results; if not, notes `quirk`. */
 static bool does(fv_device *d, int which, const char *standard,
                  bool (*right)(const float *out, size_t n), const char *quirk)
 {
     float out[2 * ITEMS] = {0};
-    size_t n = which == TURNS ? 1 : ITEMS; /* one is enough, and 64 take a simulator long */
+    /* A single work-item suffices; 64 would take long in a simulator. */
+    size_t n = which == TURNS ? 1 : ITEMS;
     if (fv_cl_ready(d) != FOVEA_OK)
         return false;
     if (probe(d, which, standard, out, &n) == FOVEA_OK && right(out, n))
@@ -130,7 +133,7 @@ static bool does(fv_device *d, int which, const char *standard,
     return false;
 }
 
-/* For those that set the arguments of `probe` themselves. */
+/* Creates the kernel `probe`, for probes that set its arguments themselves. */
 static fovea_status kernel_alone(void **out, fv_device *d, int which)
 {
     char options[64];
@@ -140,7 +143,7 @@ static fovea_status kernel_alone(void **out, fv_device *d, int which)
 
 /* ---- recorded kernels ---- */
 
-/* Two runs of `probe`, which doubles numbers and adds to them. */
+/* Records two runs of `probe`, which doubles numbers and adds 1, then 2. */
 static fovea_status record(fv_cl_recording *r, fv_device *d, cl_kernel k, cl_mem buffer,
                            size_t group)
 {
@@ -168,7 +171,8 @@ static fovea_status replay(const fv_cl_recording *r, fv_device *d, cl_mem buffer
     return fv_cl_finish(d, d->service, event, 0);
 }
 
-/* What was recorded is run twice, after the kernel got other arguments. */
+/* Gives the kernel other arguments, then replays the recording twice: it must still use the
+ * arguments that were recorded. */
 static fovea_status replay_twice(const fv_cl_recording *r, fv_device *d, cl_kernel k,
                                  const cl_mem buffer[2], size_t group, float out[ITEMS])
 {
@@ -201,7 +205,8 @@ static fovea_status try_recorder(fv_device *d, float out[ITEMS], size_t *n)
     return status;
 }
 
-/* A processor's queue is a list in its own memory, which recordings do not make shorter. */
+/* Tests recordings. They are not used on a CPU, whose queue is a list in its own memory: a
+ * recording would not shorten it. */
 static void probe_recorder(fv_device *d)
 {
     float out[ITEMS];
@@ -230,7 +235,7 @@ typedef struct texels {
     cl_uint word[ITEMS][WORDS];
 } texels;
 
-/* What `image` has of words that are written to its buffer now. */
+/* Writes texels to the image's buffer, and reads them back through the image. */
 static fovea_status read_texels(fv_device *d, cl_kernel k, const cl_mem buffer[2], cl_mem image,
                                 size_t group, const texels *in, texels *out)
 {
@@ -248,7 +253,8 @@ static fovea_status read_texels(fv_device *d, cl_kernel k, const cl_mem buffer[2
     return fv_cl_finish(d, d->service, event, 0);
 }
 
-/* Twice, with other words: weights that are trained change without their image. */
+/* Compares twice, with different texels: the weights behind an image may change by training,
+ * without a new image. */
 static fovea_status compare_texels(fv_device *d, cl_kernel k, const cl_mem buffer[2], cl_mem image,
                                    bool *right)
 {
@@ -284,7 +290,7 @@ static fovea_status try_image(fv_device *d, bool *right)
     return status;
 }
 
-/* Only products of float16 read images. */
+/* Tests images over buffers. They are only used by products of float16. */
 static void probe_image(fv_device *d)
 {
     bool right = false;
@@ -296,7 +302,8 @@ static void probe_image(fv_device *d)
         fv_gpu_add_words(d->quirks, "images announced, but do not work");
 }
 
-/* Drivers of Mali that are older than the Khronos extension have Arm's own. */
+/* Tests integer dot products: those of Khronos, else Arm's own, which older drivers of Mali
+ * have. */
 static void probe_dot(fv_device *d)
 {
     static const struct {
@@ -320,7 +327,7 @@ static void probe_dot(fv_device *d)
         fv_gpu_add_words(d->quirks, "integer dot products announced, but do not work");
 }
 
-/* Those that read blocks and give float16 to one another, which are Intel's. */
+/* Tests Intel's subgroups, which read blocks of memory and exchange float16 values. */
 static void probe_subgroups(fv_device *d)
 {
     static const char *const extensions[] = {"cl_khr_fp16", "cl_intel_subgroups",
@@ -336,9 +343,9 @@ static void probe_subgroups(fv_device *d)
 
 /* ---- what is worth while ---- */
 
-/* What works but is no faster than what does without it is not used: local memory that is as slow
- * as main memory, whatever the driver says of it (Mesa calls all of it that), and arithmetic that a
- * driver makes of another. What could not be measured is taken for what it is said to be. */
+/* Drops features that work but are no faster than kernels without them. Local memory may be as slow
+ * as main memory, whatever the driver says (Mesa calls all of it local). Arithmetic may be emulated
+ * by other instructions. Where a rate could not be measured, the driver's word is taken. */
 static void drop_slow(fv_device *d, const fv_gpu_rates *r)
 {
     const struct {
@@ -349,9 +356,10 @@ static void drop_slow(fv_device *d, const fv_gpu_rates *r)
         {FV_NEED_CL_LOCAL, r->local > 0 ? r->local < 1.25 : !d->limits.own_local,
          "local memory is no faster than main memory"},
         {FV_NEED_CL_HALF, r->half > 0 && r->half < 1.25, "float16 arithmetic is no faster"},
-        /* Without, four products take a dozen operations. */
+        /* Without dot products, four products take about a dozen operations. */
         {FV_NEED_CL_DOT, r->dot > 0 && r->dot < 0.25, "integer dot products are no faster"},
-        /* Kernels with local memory first have to fill it. */
+        /* Kernels that use local memory have to fill it first, so subgroups need not be faster than
+         * it. */
         {FV_NEED_CL_SUBGROUPS, r->subgroups > 0 && r->subgroups < 1, "subgroups are no faster"},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
@@ -361,7 +369,8 @@ static void drop_slow(fv_device *d, const fv_gpu_rates *r)
         }
 }
 
-/* What works and is faster than what does without it: images are first where that has been seen. */
+/* Measures the rates, drops features that are slow, and marks images as preferred if they are
+ * measurably faster. */
 static fv_gpu_rates measure(fv_device *d)
 {
     const fv_gpu_rates r = fv_cl_measure(d);
@@ -372,10 +381,11 @@ static fv_gpu_rates measure(fv_device *d)
     return r;
 }
 
-/* Compiled for gfx1030, a score of softmax attention in a head of 64 channels takes about 80
- * instructions in int8, of which 32 are dot products, and about 300 in floats. Requiring only that
- * int8 products are at least as fast as float32's leaves a margin for other compilers. A device
- * whose rate could not be measured is trusted to have fast products. CPUs use vectors of floats. */
+/* Whether attention should use int8. Compiled for gfx1030, a score of softmax attention in a head
+ * of 64 channels takes about 80 instructions in int8, 32 of them dot products, and about 300 in
+ * floats. Requiring only that int8 products are at least as fast as float32's leaves a margin for
+ * other compilers. A device whose rate could not be measured is trusted to have fast products. CPUs
+ * use vectors of floats. */
 static bool attends_in_int8(const fv_device *d, const fv_gpu_rates *r)
 {
     return (d->features & FV_NEED_CL_DOT) && !d->limits.vectors && (r->dot <= 0 || r->dot >= 1);

@@ -1,17 +1,18 @@
-/* cl_probe.h: runs of kernels that stand alone, for what a device does and how fast. */
+/* cl_probe.h: runs kernels outside a plan, to find out what a device can do and how fast it is. */
 #ifndef FOVEA_CL_CL_PROBE_H
 #define FOVEA_CL_CL_PROBE_H
 
 #include "cl/cl_device.h"
 
-enum { FV_CL_PROBE_ITEMS = 64 }; /* of a work-group at most */
+enum { FV_CL_PROBE_ITEMS = 64 }; /* most work-items in a probe's work-group */
 
-/* cl_run.c. Work-items of a group, `most` at most: a power of two that the device and the compiled
- * kernel allow. */
+/* Implemented in cl_run.c. The size of a work-group: a power of two, at most `most`, that the
+ * device and the compiled kernel allow. */
 size_t fv_cl_probe_group(const fv_device *d, cl_kernel k, size_t most);
 /* Sets one argument. */
 fovea_status fv_cl_probe_set(cl_kernel k, cl_uint index, size_t size, const void *value);
-/* Runs on `items` work-items and waits; *seconds, where wanted, is the host's. */
+/* Runs a kernel on `items` work-items and waits. *seconds, unless NULL, gets the time by the host's
+ * clock. */
 fovea_status fv_cl_probe_run(fv_device *d, cl_kernel k, size_t items, size_t group,
                              double *seconds);
 

@@ -1,4 +1,4 @@
-/* cl_program.c: kernels' sources to kernel objects. */
+/* cl_program.c: compiles kernels' sources and creates kernel objects. */
 #include <stdio.h>
 #include <string.h>
 
@@ -6,7 +6,7 @@
 #include "cl/cl_device.h"
 #include "gpu/gpu_sources.h"
 
-/* Compilers may say to stderr that they have warnings. */
+/* `-w`, because some compilers print warnings to stderr. */
 #define STANDARD "-cl-std=CL1.2 -w "
 
 static uint32_t texts(const fv_gpu_program *p, const char *text[FV_GPU_TEXTS])
@@ -30,8 +30,8 @@ static const char *shown(const fv_gpu_program *p)
 
 /* ---- compiling ---- */
 
-/* The compiler's words in one line, to be freed; NULL where there are none. Drivers give all of
- * them or nothing. */
+/* The compiler's log as one line, to be freed by the caller; NULL if there is none. Drivers return
+ * the whole log or none of it, so a buffer of its size is allocated. */
 static char *build_log(const fv_device *d, cl_program program)
 {
     size_t size = 0;

@@ -1,9 +1,9 @@
-/* cl_queue.c: what OpenCL does for the frames of gpu_queue.h, on queues of its own for uploads,
- * computing and downloads.
+/* cl_queue.c: OpenCL's part of the frames of gpu_queue.h. Uploads, computing and downloads have
+ * separate queues.
  *
- * Where host and device share their memory, inputs are written in place by fovea_submit and outputs
- * read in place by fovea_wait, without a download. An input stays mapped from the end of one frame
- * to the next, so that submitting does not wait.
+ * If host and device share memory, fovea_submit writes inputs in place and fovea_wait reads outputs
+ * in place, without transfers. An input stays mapped from the end of one frame to the next, so that
+ * submitting does not wait.
  */
 #include <stdatomic.h>
 #include <string.h>
@@ -15,10 +15,12 @@
 #include "gpu/gpu_queue.h"
 #include "platform/os/os_machine.h"
 
-/* What moves one of the caller's matrices in one frame. */
+/* The state of the transfer of one of the caller's matrices, in one frame. */
 struct transfer {
     cl_event moved; /* NULL: nothing to wait for */
-    void *mapped;   /* an input, to be written once `moved` is done; NULL: the device's */
+    /* An input's mapped memory, which the host may write once `moved` is done; NULL: the device
+     * owns it. */
+    void *mapped;
 };
 
 struct cl_frame {
@@ -29,18 +31,19 @@ struct cl_frame {
 
 struct cl_queue {
     fv_queue base;
-    struct cl_queue *next;              /* of those that were given up */
-    cl_command_queue compute, up, down; /* the same where there is but one */
-    cl_command_queue plain;             /* `compute` while it is not timed */
+    struct cl_queue *next;              /* next in the list of abandoned queues */
+    cl_command_queue compute, up, down; /* may be the same queue, if the driver has only one */
+    /* The queue without timestamps; `compute` is this one unless frames are timed. */
+    cl_command_queue plain;
     struct cl_frame frame[FV_GPU_FRAMES];
-    cl_event *wait;       /* array with an entry per slot */
+    cl_event *wait;       /* list of events to wait for, with an entry per slot */
     fv_cl_fences *fences; /* NULL: the driver has none */
     bool wanted;          /* the caller asks for times of frames, not only for a trace */
     bool timed;           /* events of `compute` have timestamps */
     bool clockless;       /* the driver's timestamps are unusable */
-    bool unsure;          /* true if some submitted work may still be running */
-    /* Of the frame that is being enqueued: where dispatches are recorded, NULL: they run; and how
-     * many have been replayed, which are not enqueued again. */
+    bool unsure;          /* submitted work may still be running */
+    /* For the frame that is being enqueued. recording: where dispatches are recorded; NULL: they
+     * are run. replayed: how many dispatches have been replayed, and so need not be enqueued. */
     fv_cl_recording *recording;
     uint32_t replayed;
     fv_cl_trace trace;
@@ -58,7 +61,7 @@ static cl_mem buffer_of(const fv_queue *q, uint32_t f, uint32_t slot)
 
 /* ---- the caller's memory ---- */
 
-/* Maps an input that no command uses, for the next frame. */
+/* Maps an input's buffer, which no command uses, so that the host can write the next frame. */
 static fovea_status map_input(struct cl_queue *q, uint32_t f, uint32_t slot)
 {
     struct transfer *t = &q->frame[f].transfer[slot];
@@ -121,8 +124,8 @@ static fovea_status read_output(struct cl_queue *q, uint32_t f, uint32_t slot)
     return fv_cl_unmap(q->base.device, q->down, buffer, mapped, NULL);
 }
 
-/* The slot by a command, once `after` is done (NULL: at once), from or to staging memory where
- * there is. */
+/* Enqueues the copy of a slot once `after` is done (NULL: at once), to or from staging memory if it
+ * has any. */
 static fovea_status enqueue_copy(struct cl_queue *q, uint32_t slot, uint32_t rows,
                                  const cl_event *after)
 {
@@ -152,7 +155,8 @@ static fovea_status enqueue_copy(struct cl_queue *q, uint32_t slot, uint32_t row
     return FOVEA_OK;
 }
 
-/* Planes of a picture may share memory, which the slot of the first one handles. */
+/* Whether this slot handles the transfer: planes of a picture may share memory, which the first
+ * plane's slot handles. */
 static bool is_first_of(const fv_queue *q, uint32_t slot)
 {
     const fv_gpu_external *e = q->frame[q->now].external;
@@ -190,7 +194,7 @@ static fovea_status submitted(fv_queue *base)
 
 /* ---- open ---- */
 
-/* The first queue also serves transfers where the driver refuses further queues. */
+/* Creates the queues. If the driver refuses more than one, the first also serves transfers. */
 static fovea_status make_queues(struct cl_queue *q)
 {
     const fv_device *d = q->base.device;
@@ -198,7 +202,8 @@ static fovea_status make_queues(struct cl_queue *q)
     q->compute = q->plain;
     if (fv_cl_queue_make(&q->up, d, 0) != FOVEA_OK)
         q->up = q->compute;
-    if (d->limits.unified) /* frame n is read while frame n + 1 waits in `compute` */
+    /* One queue for both: frame n is read while frame n + 1 waits in `compute`. */
+    if (d->limits.unified)
         q->down = q->up;
     else if (fv_cl_queue_make(&q->down, d, 0) != FOVEA_OK)
         q->down = q->compute;
@@ -206,9 +211,10 @@ static fovea_status make_queues(struct cl_queue *q)
     return FOVEA_OK;
 }
 
-/* On some drivers (Intel's) timestamps cost more than the commands they belong to, so only a caller
- * who asks for times gets them: another queue then replaces the plain one, which is kept for the
- * commands recorded for it. Commands already in the old queue still run. */
+/* Switches between queues with and without timestamps. On some drivers (Intel's) timestamps cost
+ * more than the commands they belong to, so only a caller who asks for times gets them. The plain
+ * queue is kept for the commands that were recorded for it. Commands already in the old queue still
+ * run. */
 static fovea_status set_timed(struct cl_queue *q, bool timed)
 {
     cl_command_queue next = q->plain, old = q->compute;
@@ -238,7 +244,8 @@ static fovea_status make_buffer(struct cl_queue *q, fv_gpu_external *e, const fv
                        what, (double)size / (1 << 20), (double)d->limits.largest / (1 << 20));
     FV_TRY(fv_cl_buffer_make(&buffer, d, fv_cl_flags(d), size, NULL, what));
     e->buffer = (uintptr_t)buffer;
-    if (slot->staged && !d->limits.unified) /* commands may use it for as long as they like */
+    /* Staging memory, because commands may use it for any length of time. */
+    if (slot->staged && !d->limits.unified)
         FV_TRY(fv_mem_alloc(&e->staging, size, FV_MEM_PLAN, what));
     return FOVEA_OK;
 }
@@ -287,7 +294,8 @@ static void stop_frame(fv_queue *base, uint32_t number, bool whole)
     struct cl_frame *f = &q->frame[number];
     fv_device *d = base->device;
     (void)whole;
-    /* What was enqueued before a call failed may still run: it is waited for as well. */
+    /* Commands that were enqueued before a call failed may still run, so they are waited for as
+     * well. */
     if (!f->last && !d->hung &&
         fv_cl.clEnqueueMarkerWithWaitList(q->compute, 0, NULL, &f->last) != CL_SUCCESS)
         f->last = NULL;
@@ -316,7 +324,7 @@ static void release_frame(struct cl_queue *q, uint32_t number)
     fv_cl_recording_free(&f->recorded, d);
     for (uint32_t i = 0; f->transfer && i < q->base.slots; i++) {
         const cl_mem buffer = buffer_of(&q->base, number, i);
-        /* rusticl knows of a mapping once it is done. */
+        /* rusticl can unmap a buffer only once its mapping is complete. */
         if (f->transfer[i].mapped && !d->lost && await_mapping(q, number, i) == FOVEA_OK)
             fv_cl_unmap(q->base.device, q->up, buffer, f->transfer[i].mapped, NULL);
         fv_cl_buffer_free(d, buffer);
@@ -332,7 +340,7 @@ static bool has_staging(const fv_queue *q)
     return false;
 }
 
-/* Abandoned queues, whose memory the device may still access. */
+/* Abandoned queues. They are never freed, because the device may still access their memory. */
 static _Atomic(struct cl_queue *) given_up;
 
 static bool close_queue(fv_queue *base)
@@ -370,7 +378,8 @@ static bool close_queue(fv_queue *base)
 
 /* ---- one dispatch ---- */
 
-/* Sets an argument that is another than in the call before: from frame to frame most are not. */
+/* Sets an argument only if it differs from that of the previous call: from frame to frame most are
+ * the same. */
 static fovea_status set_changed(fv_cl_bound *b, uint32_t index, void *before, const void *now,
                                 size_t size)
 {
@@ -380,15 +389,15 @@ static fovea_status set_changed(fv_cl_bound *b, uint32_t index, void *before, co
     return fv_cl_set_arg(b, index, size, now);
 }
 
-/* What a frame's kernels have of an external slot. */
+/* The buffer that a frame's kernels read or write for an external slot. */
 static cl_mem read_from(const struct cl_queue *q, uint32_t slot)
 {
     const fv_import *import = q->base.frame[q->base.now].external[slot].import;
     return import ? fv_cl_imported(import) : buffer_of(&q->base, q->base.now, slot);
 }
 
-/* An imported picture begins and goes on where the caller has put it. Its buffer may be another one
- * at the address of one that is gone. */
+/* Sets where an imported picture begins and its row stride. Also forgets the buffer that was set
+ * before, since a new buffer may have the same address as one that was freed. */
 static void place_imported(const struct cl_queue *q, fv_cl_bound *b, uint32_t o, cl_uint at[2])
 {
     const fv_operand *op = &b->step.base.l.operand[o];
@@ -434,8 +443,8 @@ static fovea_status set_arguments(const struct cl_queue *q, fv_cl_bound *b,
     return FOVEA_OK;
 }
 
-/* Another library's commands of a dispatch. Only the event of the last is known, so in a traced
- * frame a marker is put before them. */
+/* Enqueues another library's commands of a dispatch. Only the event of the last one is known, so in
+ * a traced frame a marker is enqueued before them. */
 static fovea_status run_before(struct cl_queue *q, const fv_cl_bound *b, fv_gpu_before *before,
                                uint32_t row0)
 {
@@ -524,7 +533,8 @@ static fovea_status flush(fv_queue *base)
     return FOVEA_OK;
 }
 
-/* What was recorded reads the plan's own memory. */
+/* Whether the frame reads imported memory. Recorded commands read the plan's own memory, so such a
+ * frame is not replayed. */
 static bool reads_imports(const fv_queue *q)
 {
     const fv_gpu_external *e = q->frame[q->now].external;
@@ -534,7 +544,8 @@ static bool reads_imports(const fv_queue *q)
     return false;
 }
 
-/* What the driver does not replay is enqueued call by call, now and from now on. */
+/* Replays the frame's recording, if there is one. If the driver refuses, this frame and all later
+ * ones are enqueued call by call. */
 static fovea_status enqueue_sweeps(struct cl_queue *q, const fv_sweep *s, uint32_t count)
 {
     fv_cl_recording *r = &q->frame[q->base.now].recorded;
@@ -550,7 +561,7 @@ static fovea_status enqueue_sweeps(struct cl_queue *q, const fv_sweep *s, uint32
     return fv_gpu_enqueue(&q->base, s, count);
 }
 
-/* What the computing waits for: that inputs have arrived. */
+/* Lists the events that computing waits for: the arrival of inputs. */
 static uint32_t list_waits(struct cl_queue *q, const struct cl_frame *f)
 {
     const fv_gpu_external *e = q->base.frame[q->base.now].external;
@@ -604,7 +615,7 @@ static fovea_status await_frame(fv_queue *base, uint32_t number, double deadline
     return FOVEA_OK;
 }
 
-enum { LEAST = 1000 }; /* nanoseconds of a frame: a clock that shows fewer is none */
+enum { LEAST = 1000 }; /* nanoseconds; a clock that shows less for a frame is unusable */
 
 /* Seconds between the markers. */
 static double device_seconds(struct cl_queue *q, const struct cl_frame *f)
@@ -624,7 +635,7 @@ static double complete_frame(fv_queue *base, uint32_t number)
     const double seconds = device_seconds(q, f);
     fv_cl_trace_finish(&q->trace, base->device, f->begun);
     drop_events(q, f);
-    map_inputs(q, number); /* what goes wrong shows when the next frame is handed over */
+    map_inputs(q, number); /* an error here is reported when the next frame is submitted */
     return seconds;
 }
 

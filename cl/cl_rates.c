@@ -1,4 +1,4 @@
-/* cl_rates.c: OpenCL's part of measuring how fast a device is. */
+/* cl_rates.c: OpenCL's part of gpu_meter.h, which measures how fast a device is. */
 #include <stdio.h>
 
 #include "cl/cl_probe.h"

@@ -1,4 +1,4 @@
-/* cl_record.c: kernels recorded, by either extension. */
+/* cl_record.c: records kernels with either of the two extensions. */
 #include "cl/cl_record.h"
 
 #include <string.h>
@@ -6,8 +6,8 @@
 #include "base/mem.h"
 #include "cl/cl_device.h"
 
-/* cl_qcom_recordable_queues, as Qualcomm's header has them. A recordable queue takes no other
- * property. */
+/* Constants of cl_qcom_recordable_queues, as in Qualcomm's header. A recordable queue allows no
+ * other property. */
 #define CL_QUEUE_RECORDABLE_QCOM ((cl_command_queue_properties)1 << 30)
 #define CL_DEVICE_RECORDABLE_QUEUE_MAX_SIZE 0x41DE
 /* cl_khr_command_buffer */
@@ -26,7 +26,7 @@ struct fv_cl_part {
 
 /* ---- what there is ---- */
 
-/* Whether the driver has the functions whose names end like that. */
+/* Whether the driver has all functions of the extension; their names end in `end`. */
 static bool resolve(fv_cl_recorder *out, const fv_cl_place *p, const char *end)
 {
     bool all = true;
@@ -40,7 +40,8 @@ static bool resolve(fv_cl_recorder *out, const fv_cl_place *p, const char *end)
     return all;
 }
 
-/* Our queues have no properties, except those that a trace times. */
+/* Whether recordings need queues with properties. Ours have none, except for profiling while frames
+ * are timed. */
 static bool wants_other_queues(const fv_cl_place *p)
 {
     cl_command_queue_properties wanted = 0;
@@ -132,8 +133,8 @@ fovea_status fv_cl_record_dispatch(fv_cl_recording *r, fv_device *d, cl_command_
     return FOVEA_OK;
 }
 
-/* Kernels wait for the one before also where the queue is in order: a command buffer's order is
- * that of its sync points. */
+/* Every kernel waits for the previous one explicitly, even if the queue is in order: a command
+ * buffer's order is only that of its sync points. */
 fovea_status fv_cl_record_kernel(fv_cl_recording *r, const fv_device *d, cl_kernel kernel,
                                  const size_t items[3], const size_t group[3])
 {
@@ -195,7 +196,8 @@ static void release_handle(const fv_device *d, void *handle)
 void fv_cl_recording_free(fv_cl_recording *r, const fv_device *d)
 {
     struct fv_cl_part *part = r->first;
-    if (r->own) /* its queue takes no other recording meanwhile, nor may it end */
+    /* The recordable queue allows no other recording meanwhile, and must not be released. */
+    if (r->own)
         end_part(r->last, d);
     while (part) {
         struct fv_cl_part *next = part->next;

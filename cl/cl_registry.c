@@ -1,4 +1,4 @@
-/* cl_registry.c: the table of OpenCL kernels. */
+/* cl_registry.c: the list of OpenCL kernels. */
 #include "cl/cl_kernels.h"
 
 static const fv_kernel kernel_list[] = {

@@ -1,4 +1,4 @@
-/* cl_run.c: runs of kernels that stand alone. */
+/* cl_run.c: runs kernels outside a plan. */
 #include "cl/cl_probe.h"
 #include "platform/os/os_machine.h"
 

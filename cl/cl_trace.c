@@ -1,5 +1,5 @@
-/* cl_trace.c: when the dispatches of a traced frame began and ended. Their times are the driver's,
- * which it tells once the frame is done; until then their events are kept.
+/* cl_trace.c: records when the dispatches of a traced frame began and ended. The driver reports
+ * their times once the frame is done; until then their events are kept.
  */
 #include "cl/cl_trace.h"
 
