@@ -158,7 +158,7 @@ class Classification(Case):
         one, = self.results("--data", "p.safetensors", "--size", 64, model=VIT)
         self.assertAlmostEqual(one["metrics"]["top1"], right.mean(), delta=1e-12)
         self.write("p.safetensors", packed({"images": images, "labels": labels + 1}))
-        self.refused("--data", "p.safetensors", model=VIT, code=7, words="has class 10, the model 10 classes")
+        self.refused("--data", "p.safetensors", model=VIT, code=7, words="has class 10, but the model has only 10 classes")
 
     def test_folders_that_are_no_classes(self):
         self.classes(["a", "b", "c"], each=1)
@@ -245,7 +245,7 @@ class Segmentation(Case):
         self.masked("data/images/1.%s", 56, 56)
         self.write("data/masks/1.png", grey_png(np.full((56, 56), CLASSES)))
         p = self.fovea("eval", DIGITS, "--data", "data", "--json")
-        self.assertIn("images/1.ppm: its mask has class %d, the head %d classes" % (CLASSES, CLASSES), p.stderr)
+        self.assertIn("images/1.ppm: its mask has class %d, but the head has only %d classes" % (CLASSES, CLASSES), p.stderr)
         one = json.loads(p.stdout)
         self.assertEqual((one["pictures"], one["skipped"]), (1, 1))
 
@@ -281,7 +281,7 @@ class Agreement(Case):
 
     def test_models_of_other_patches(self):
         self.write("data/0.ppm", ppm(self.noise()))
-        self.refused("--data", "data", "--against", VIT, code=2, words="--size gives both")
+        self.refused("--data", "data", "--against", VIT, code=2, words="use --size to give both")
         self.refused("--data", "data", "--against", VIT, "--size", 112, code=2, words="cannot be compared")
         self.refused("--data", "data", "--against", "nowhere", code=7, words="nowhere")
 
@@ -404,7 +404,7 @@ class Detection(Case):
         self.assertAlmostEqual(self.results(*self.truth(coco), model=model)[0]["metrics"]["ap"], 1, delta=1e-12)
         coco["categories"][0]["id"] = 90
         coco["annotations"] = [o for o in coco["annotations"] if o["category_id"] != 3]
-        self.refused(*self.truth(coco), model=model, code=7, words="category 90 is none of the model's 4 classes")
+        self.refused(*self.truth(coco), model=model, code=7, words="category 90 is not one of the model's 4 classes")
 
     def test_pictures_that_are_not_there(self):
         self.pictures()
@@ -422,7 +422,7 @@ class Detection(Case):
         for i in range(6):
             if i != 4:
                 os.remove(self.path("data/%d.ppm" % i))
-        self.refused(*args, model=DETECTOR, code=7, words="holds no picture that truth.json names")
+        self.refused(*args, model=DETECTOR, code=7, words="holds none of the pictures that truth.json names")
 
     def test_goes_on(self):
         """After a broken picture, which ends it with --strict; only with the same objects."""
@@ -461,11 +461,11 @@ class Detection(Case):
 
         box, image = coco["annotations"][0], coco["images"][0]
         for text, words in (
-                (b'{"images": [', "truth.json: line 1"), (b"[]", "is a list, as results are"), (b"{}", "has no images"),
+                (b'{"images": [', "truth.json: line 1"), (b"[]", "is a list, like a file of results"), (b"{}", "has no images"),
                 (changed(annotations=None), "annotations is null; a list is expected"),
                 (changed(categories=[]), "has no categories"),
-                (changed(images=[image, dict(image, id=5)]), "could both be one picture of data"),
-                (changed(images=[image, dict(image, file_name="other")]), "images[0] and images[1] have one id"),
+                (changed(images=[image, dict(image, id=5)]), "could both be the same picture of data"),
+                (changed(images=[image, dict(image, file_name="other")]), "images[0] and images[1] have the same id"),
                 (changed(images=[{"id": 1}]), "images[0].file_name is missing"),
                 (changed(images=[dict(image, id=True)]), "images[0].id is true; a number or a text"),
                 (changed(annotations=[box, dict(box, image_id=None)]), "annotations[1].image_id is missing"),
@@ -489,7 +489,7 @@ class Detection(Case):
         self.refused(*args, "--against", VIT, model=DETECTOR, code=1, words="one of them at a time")
         self.refused(*args, "--align", "median", model=DETECTOR, code=1, words="for depth")
         self.write("p.safetensors", packed({"images": np.stack([self.noise()])}))
-        self.refused("--data", "p.safetensors", *args[2:], model=DETECTOR, code=7, words="not a folder of pictures")
+        self.refused("--data", "p.safetensors", *args[2:], model=DETECTOR, code=7, words="needs a folder of pictures")
         for folder in "ab":
             self.write("twice/%s/0.ppm" % folder, ppm(self.noise()))
         self.refused("--data", "twice", *args[2:], model=DETECTOR, code=7, words="a/0.ppm and twice/b/0.ppm could both be")
@@ -684,7 +684,7 @@ class Going(Case):
         before = self.journal()
         with open(self.path("o.json.journal"), "ab") as f:
             f.write(b'{"ms":12.5,"cosi')  # the machine stopped here
-        self.refused(*args, code=1, words="--resume goes on")
+        self.refused(*args, code=1, words="--resume continues")
         self.refused(*args[:-2], "-o", "o.json", "--resume", "--compute", "int8", code=7, words="another cases")
         self.assertEqual(self.journal()[:len(before)], before)
         self.fovea("eval", DIGITS, *args, "--resume")

@@ -114,7 +114,7 @@ class Detection(Case):
             want = self.score(clean)
             self.assertEqual(self.score(self.changed(lambda t: t[key].pop(place))), want)
             left = len(self.truth["annotations"]) - len(clean["annotations"])
-            self.assertIn("%d of its %d annotations are of" % (left, len(self.truth["annotations"])), self.said)
+            self.assertIn("%d of its %d annotations are left out" % (left, len(self.truth["annotations"])), self.said)
         broken = self.changed(lambda t: t["annotations"].append({"image_id": 7, "category_id": 1, "bbox": None}))
         self.assertAlmostEqual(self.score(broken), 1, delta=1e-12)
         self.refuses(self.with_ids(str, refer_image="x{}".format), "none of its")
@@ -157,8 +157,8 @@ class Detection(Case):
         urls = self.changed(lambda t: [one.update(coco_url="http://somewhere/" + one.pop("file_name"))
                                        for one in t["images"]])  # as LVIS has them
         self.assertAlmostEqual(self.score(urls), 1, delta=1e-12)
-        self.refuses(self.called("0.ppm", "1.ppm", "000025.ppm"), "could both be one picture of", "tree")
-        self.refuses(self.called("x/000025.ppm", "y/000025.ppm", "z/000025.ppm"), "could both be one", "tree/a/b/cam1")
+        self.refuses(self.called("0.ppm", "1.ppm", "000025.ppm"), "could both be the same picture of", "tree")
+        self.refuses(self.called("x/000025.ppm", "y/000025.ppm", "z/000025.ppm"), "could both be the same", "tree/a/b/cam1")
 
     def test_pictures_of_other_folders(self):
         truth = self.moved("cam0/0.ppm", "cam1/1.ppm", "cam2/2.ppm")
@@ -172,7 +172,7 @@ class Detection(Case):
         truth = self.moved("pictures/0.ppm", "pictures/1.ppm", "pictures/2.ppm")
         renamed = self.called("images/0.ppm", "images/1.ppm", "images/2.ppm")
         self.assertAlmostEqual(self.score(renamed, "tree"), 1, delta=1e-12)
-        self.assertIn("by the names of their files alone", self.said)
+        self.assertIn("by their file names only", self.said)
 
     def test_pictures_next_to_masks(self):
         truth = self.moved("images/0.ppm", "images/1.ppm", "images/2.ppm")
@@ -200,7 +200,7 @@ class Detection(Case):
         self.assertEqual(one["mapping"], said.strip()[len("fovea: "):])
         model = self.edited(DETECTOR, id2label={str(i): "class %d" % i for i in range(4)})
         self.refused("--data", "data", "--annotations", "truth.json", model=model, code=7,
-                     words="none of its 4 categories is called")
+                     words="none of its 4 categories has the name")
 
 
 class Classification(Case):
@@ -241,7 +241,7 @@ class Classification(Case):
             self.assertAlmostEqual(self.top1("--class-order", "number"), want, delta=1e-12)
             self.assertIn("is class 0", self.said)
             self.top1()
-            self.assertIn("--class-order number takes 10 after 9", self.said)
+            self.assertIn("--class-order number sorts 10 after 9", self.said)
         want = self.folders(lambda k: "%02d" % (k + 1))
         self.assertAlmostEqual(self.top1(), want, delta=1e-12)
         self.assertNotIn("--class-order", self.said)
@@ -278,7 +278,7 @@ class Classification(Case):
         model = self.edited(VIT, id2label=dict(self.names(), **{"7": "thing 3"}), label2id={})
         self.folders("thing_%d".__mod__, [3, 4])
         self.top1(model=model)
-        self.assertIn("1 folder is called as several classes, of which the first counts: thing_3 is 3 and 7", self.said)
+        self.assertIn("1 folder is named like several classes, of which the first is used: thing_3 is 3 and 7", self.said)
 
     def test_the_order_of_a_file(self):
         names = ["n%04d" % (7919 * k % 1000) for k in range(10)]
@@ -323,7 +323,7 @@ class Classification(Case):
 
     def test_options_for_other_data(self):
         self.refused("--data", "all", "--against", VIT, "--class-order", "name", model=VIT, code=1,
-                     words="for folders of classes")
+                     words="needs folders of classes")
         self.folders(str)
         self.refused("--data", "data", "--reduce-labels", "yes", model=VIT, code=1, words="for masks")
 
@@ -370,7 +370,7 @@ class Segmentation(Case):
             one, said = self.evaluate(model, "--data", data, *more)
             self.assertEqual((one["pictures"], one["skipped"]), (2, 0))
             self.assertAlmostEqual(one["metrics"]["miou"], 1, delta=1e-12)
-            self.assertEqual("k is class k - 1" in said, data == "ade")
+            self.assertEqual("k means class k - 1" in said, data == "ade")
             self.assertIn(one["mapping"], said)
         self.refused("--data", "ade", "--reduce-labels", "maybe", code=1, words="no, yes")
 
@@ -426,7 +426,7 @@ class Depth(Case):
         relative = "synthetic:depth-anything-s"
         args = ["--data", "data", "--size", 56]
         for more in ([], ["--align", "none"], ["--align", "median"]):
-            self.refused(*args, *more, model=relative, code=1, words="--align affine fits it")
+            self.refused(*args, *more, model=relative, code=1, words="use --align affine")
         one, _ = self.evaluate(relative, *args, "--align", "affine")
         self.assertEqual(one["params"]["align"], "affine")
         self.assertTrue(one["metrics"]["abs_rel"] < 1)

@@ -279,7 +279,7 @@ class Language(unittest.TestCase):
                 self.assertIn("token %d are NaN" % (1 if "-o" in options else 2), done.stderr)
         model = self.path(case)
         for arguments, code, text in [
-            (["lm", model, "--ids", "61"], 1, "0 to 60"), (["lm", model, "--ids", "1,x"], 1, "not an id"),
+            (["lm", model, "--ids", "61"], 1, "0 to 60"), (["lm", model, "--ids", "1,x"], 1, "not a token id"),
             (["lm", model, "--ids", ""], 1, "none"), (["lm", model], 1, "--ids"),
             (["lm", self.path("transformer"), "--ids", "1,2,3", "--context", "2"], 7, "larger context"),
             (["lm", "synthetic:dinov2-s", "--ids", "1"], 2, "pictures"),

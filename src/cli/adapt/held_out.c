@@ -114,6 +114,7 @@ int adapt_leave_out(dataset *d, const dataset *held)
                  before - d->n, before, held->path);
     if (d->n > 0)
         return CLI_OK;
-    return cli_fail(CLI_INPUT, "%s: all pictures are in %s too; add others to train with", d->path,
-                    held->path);
+    return cli_fail(CLI_INPUT,
+                    "%s: all pictures are in %s too, and none is left for training; add others",
+                    d->path, held->path);
 }

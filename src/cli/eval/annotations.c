@@ -8,15 +8,15 @@
 
 #define WHERE 96 /* bytes that hold "annotations[860000].bbox[2]" */
 
-/* Reports that the value at `where` in the file is not what was expected. */
+/* Reports that the value at `where` in the file is not `wanted`. */
 static int wrong(const annotations *a, const char *where, const json_t *value, const char *expected)
 {
     char shown[FV_JSON_SHOWN];
-    return cli_fail(CLI_INPUT, "--annotations %s: %s is %s; %s is expected", a->path, where,
+    return cli_fail(CLI_INPUT, "--annotations %s: %s is %s; it must be %s", a->path, where,
                     fv_json_show(shown, value), expected);
 }
 
-/* The same for a member of item i of a list. */
+/* Reports the same for a member of item i of a list. */
 static int wrong_member(const annotations *a, const char *list, size_t i, const char *key,
                         const json_t *value, const char *expected)
 {
@@ -56,7 +56,7 @@ static void read_file_name(annotations_item *out, const char *name)
         *c = '/';
 }
 
-/* A category may be called by a number. */
+/* Reads the name of a category, which may also be a number. */
 static void read_category_name(annotations_item *out, const json_t *value)
 {
     char buffer[FV_JSON_ID];
@@ -95,15 +95,17 @@ static bool same_name(const annotations_item *x, const annotations_item *y)
     return x->name && y->name ? strcmp(x->name, y->name) == 0 : x->name == y->name;
 }
 
-/* Two with one id are an error, unless they are the same one. */
+/* Drops repeated items. Different items with the same id are an error. */
 static int drop_doubles(annotations_item *list, size_t *n, const annotations *a, const char *key)
 {
     size_t kept = 0;
     for (size_t i = 0; i < *n; i++) {
         if (kept > 0 && strcmp(list[kept - 1].id, list[i].id) == 0) {
             if (!same_name(&list[kept - 1], &list[i]))
-                return cli_fail(CLI_INPUT, "--annotations %s: %s[%zu] and %s[%zu] have one id, %s",
-                                a->path, key, list[kept - 1].at, key, list[i].at, list[i].id);
+                return cli_fail(
+                    CLI_INPUT,
+                    "--annotations %s: %s[%zu] and %s[%zu] have the same id, %s, but differ",
+                    a->path, key, list[kept - 1].at, key, list[i].at, list[i].id);
             free(list[i].id);
             free(list[i].own);
             list[i] = (annotations_item){NULL};
@@ -117,13 +119,13 @@ static int drop_doubles(annotations_item *list, size_t *n, const annotations *a,
     return CLI_OK;
 }
 
-/* The objects of list `key`, by their ids. */
+/* Reads the objects of list `key`, sorted by id. */
 static int read_items(annotations_item **out, size_t *n, const annotations *a, const char *key)
 {
     const json_t *list = json_object_get(a->root, key);
     if (json_array_size(list) == 0)
-        return cli_fail(CLI_INPUT, "--annotations %s: has no %s; wanted is COCO's format", a->path,
-                        key);
+        return cli_fail(CLI_INPUT, "--annotations %s: has no %s; it must be in COCO's format",
+                        a->path, key);
     *n = json_array_size(list);
     *out = cli_alloc(*n, sizeof **out);
     for (size_t i = 0; i < *n; i++)
@@ -132,7 +134,7 @@ static int read_items(annotations_item **out, size_t *n, const annotations *a, c
     return drop_doubles(*out, n, a, key);
 }
 
-/* Index of the item that an annotation names; n: there is none. */
+/* Index of the item with this id; n: not found. */
 static size_t place(const annotations_item *list, size_t n, const char *id)
 {
     size_t low = 0, high = n;
@@ -174,12 +176,13 @@ static int read_box(box_shape *out, const annotations *a, size_t i, const json_t
         if (!fv_json_number(side[k], value))
             return wrong(a, where, value, "a number");
         if (k >= 2 && *side[k] < 0)
-            return wrong(a, where, value, "a number from 0 on");
+            return wrong(a, where, value, "a number that is not negative");
     }
     return CLI_OK;
 }
 
-/* *listed: whether its image and its category are. Nothing is expected of others. */
+/* *listed: whether the annotation's image and category are listed. If not, its other members are
+ * not checked. */
 static int read_object(box_truth *out, bool *listed, const annotations *a, size_t i,
                        const json_t *from)
 {
@@ -199,8 +202,8 @@ static int read_object(box_truth *out, bool *listed, const annotations *a, size_
     return CLI_OK;
 }
 
-/* Objects that no listed image or category has are not an error: a file of which some images or
- * categories were taken out often keeps them. */
+/* Annotations without a listed image and category are not an error: files from which images or
+ * categories were removed often keep them. */
 static int tell_strays(const annotations *a, size_t strays, size_t first)
 {
     const json_t *from = json_array_get(json_object_get(a->root, objects), first);
@@ -217,8 +220,8 @@ static int tell_strays(const annotations *a, size_t strays, size_t first)
                         "--annotations %s: none of its %zu annotations is of a listed image and "
                         "category; %s of annotations[%zu] is %s, which no %s has",
                         a->path, strays, key, first, id, of_image ? "image" : "category");
-    cli_tell("%s: %zu of its %zu annotations are of images or categories that are not listed, and "
-             "left out; annotations[%zu] is the first, with %s %s",
+    cli_tell("%s: %zu of its %zu annotations are left out, as their images or categories are not "
+             "listed; annotations[%zu] is the first, with %s %s",
              a->path, strays, strays + a->n, first, key, id);
     return CLI_OK;
 }
@@ -246,8 +249,8 @@ int annotations_read(annotations *a, const char *path)
     CLI_TRY(cli_json_read(&a->root, path));
     if (!json_is_object(a->root))
         return cli_fail(CLI_INPUT,
-                        "--annotations %s: is a list, as results are; wanted is COCO's format, an "
-                        "object with images, categories and annotations",
+                        "--annotations %s: is a list, like a file of results; wanted COCO's "
+                        "format, an object with images, categories and annotations",
                         path);
     CLI_TRY(read_items(&a->image, &a->images, a, "images"));
     CLI_TRY(read_items(&a->category, &a->categories, a, "categories"));

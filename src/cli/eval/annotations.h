@@ -7,22 +7,23 @@
 
 /* An image or a category. */
 typedef struct annotations_item {
-    char *id;         /* by its value, see fv_json_id */
-    const char *name; /* file_name, its folders after '/', or the category's; NULL: it has none */
-    char *own;        /* what `name` is in, where the file does not have it like this */
-    size_t at;        /* in its list */
+    char *id; /* by its value, see fv_json_id */
+    /* file_name with '/' between folders, or the category's name; NULL: it has none */
+    const char *name;
+    char *own; /* memory of `name` if it is not a string of the file */
+    size_t at; /* in its list */
 } annotations_item;
 
-/* Images and categories are counted from 0, in the order of their ids. */
+/* Images and categories have indices from 0, in the order of their ids. */
 typedef struct annotations {
     const char *path;
-    json_t *root; /* the file, which names belong to */
+    json_t *root; /* the parsed file, which owns the names */
     annotations_item *image, *category;
     size_t images, categories, n;
     box_truth *object;
 } annotations;
 
-/* Objects of images or categories that are not listed are left out, which a message reports. */
+/* Objects whose image or category is not listed are left out, with a message. */
 int annotations_read(annotations *out, const char *path);
 void annotations_free(annotations *a);
 

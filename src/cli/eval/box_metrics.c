@@ -1,6 +1,7 @@
-/* box_metrics.c: see box_metrics.h. A category at a time: boxes of each picture are matched with
- * its objects, best first, at ten thresholds; all boxes of the category, best first, then give
- * precision over recall.
+/* box_metrics.c: see box_metrics.h.
+ *
+ * Works on one category at a time. The boxes of each picture are matched with its objects, best
+ * first, at ten thresholds. All boxes of the category, best first, then give precision over recall.
  */
 #include "cli/eval/box_metrics.h"
 
@@ -17,7 +18,7 @@ static const struct {
 } areas[AREAS] = {{0, 1e10}, {0, 32 * 32}, {32 * 32, 96 * 96}, {96 * 96, 1e10}};
 static const uint32_t limits[LIMITS] = {1, 10, MOST};
 
-/* A box of the category: its place among those of its picture, and a bit for each threshold. */
+/* The result of a box: its rank in its picture, and a bit for each threshold. */
 typedef struct verdict {
     double score;
     size_t order;
@@ -25,13 +26,13 @@ typedef struct verdict {
     uint16_t right, ignored;
 } verdict;
 
-/* Sums of precision and recall with the number of their terms. */
+/* Sums of precision and recall, and the number of their terms. */
 typedef struct totals {
     double precision[AREAS][THRESHOLDS], recall[AREAS][LIMITS];
     double categories[AREAS];
 } totals;
 
-/* As numpy.linspace has it, to the bit. */
+/* Threshold number t, bit-identical to numpy.linspace. */
 static double threshold(int t)
 {
     return 0.5 + t * ((0.95 - 0.5) / 9);
@@ -55,12 +56,14 @@ typedef struct picture {
     const box_truth *const *truth;
     size_t n_found, n_truth;
     double *overlap; /* [found][truth] */
-    bool *ignored;   /* of truth, in the area that is looked at */
+    /* for each object: it does not count, as its area is outside of the current range, or it is a
+     * crowd */
+    bool *ignored;
     bool *taken;
 } picture;
 
-/* The object that box `i` is: the one that it covers best beyond the threshold, but any that
- * counts before one that does not. n_truth: none. */
+/* The object that box `i` matches: the one with the largest overlap of at least `least`. Objects
+ * that count have precedence over ignored ones. n_truth: no object. */
 static size_t match(const picture *p, size_t i, double least)
 {
     size_t best = p->n_truth;
@@ -108,7 +111,8 @@ static int best_first(const void *a, const void *b)
     return order ? order : (x->order > y->order) - (x->order < y->order);
 }
 
-/* Adds up precision at 101 recalls and the largest recall. `counted`: objects. */
+/* Adds precision at 101 recalls, and the largest recall, to the sums. `counted`: number of objects
+ * that count. */
 static void accumulate(totals *sum, const verdict *v, size_t n, double counted, int area, int limit,
                        int t, double *scratch)
 {
@@ -144,7 +148,7 @@ typedef struct group {
     size_t n_found, n_truth;
 } group;
 
-/* Of boxes and objects of one category those of the next picture, which go from it. */
+/* Takes the boxes and objects of the next picture from a category's. */
 static picture next_picture(group *g)
 {
     picture p = {.found = g->found, .truth = g->truth};
@@ -216,7 +220,7 @@ static int compare_numbers(uint32_t a, uint32_t b)
     return (a > b) - (a < b);
 }
 
-/* By category and picture; boxes best first; else as they were given. */
+/* Order: by category, then by picture, best boxes first, else as given. */
 static int compare_found(const void *a, const void *b)
 {
     const box_found *x = *(const box_found *const *)a, *y = *(const box_found *const *)b;
@@ -276,7 +280,7 @@ box_scores box_score(const box_truth *truth, size_t n_truth, const box_found *fo
         g[i] = &truth[i];
     qsort(f, n_found, sizeof *f, compare_found);
     qsort(g, n_truth, sizeof *g, compare_truth);
-    /* Categories without an object have no precision; their boxes are passed over. */
+    /* Categories without objects have no precision; their boxes are skipped. */
     for (size_t i = 0, k = 0; i < n_truth;) {
         const uint32_t category = g[i]->category;
         group all = {.truth = g + i};

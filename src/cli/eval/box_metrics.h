@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Left upper corner and size, in pixels. */
+/* Upper left corner and size, in pixels. */
 typedef struct box_shape {
     double x, y, width, height;
 } box_shape;
@@ -14,8 +14,9 @@ typedef struct box_shape {
 typedef struct box_truth {
     uint32_t image, category;
     box_shape box;
-    double area; /* that tells small from large: of a mask where there is one */
-    bool crowd;  /* of many objects: any number of boxes may be in it, and they do not count */
+    double area; /* decides which size range the object is in; from the mask if it has one */
+    /* a crowd of objects: any number of boxes may match it, and neither it nor they count */
+    bool crowd;
 } box_truth;
 
 typedef struct box_found {
@@ -24,18 +25,18 @@ typedef struct box_found {
     double score;
 } box_found;
 
-/* -1: there is nothing of that kind. */
+/* -1: there are no objects of that kind. */
 typedef struct box_scores {
-    /* Mean over categories, intersections over union of .50 to .95 and 101 recalls; at .50, .75; of
-     * objects below 32 x 32, up to 96 x 96, and above. */
+    /* Mean over categories, intersections over union of .50 to .95 and 101 recalls; ap50, ap75: at
+     * .50, .75; the others: for objects below 32 x 32, up to 96 x 96, and above. */
     double ap, ap50, ap75, ap_small, ap_medium, ap_large;
-    /* Recall with at most 1, 10 or 100 boxes of a category in a picture; of objects of a size, 100.
-     */
+    /* Recall with at most 1, 10 or 100 boxes per category and picture; for objects of a size range,
+     * 100. */
     double ar1, ar10, ar100, ar_small, ar_medium, ar_large;
 } box_scores;
 
-/* Of equal scores in one picture the earlier box comes first, of different pictures that of the
- * smaller number. */
+/* If scores are equal, the earlier box comes first in a picture, and the picture with the smaller
+ * number comes first. */
 box_scores box_score(const box_truth *truth, size_t n_truth, const box_found *found,
                      size_t n_found);
 

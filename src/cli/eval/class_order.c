@@ -1,5 +1,5 @@
-/* class_order.c: which class of the model each folder of pictures holds: by its name, by the order
- * of all names, by its number, or by a file. */
+/* class_order.c: decides which class of the model each folder of pictures holds: by its name, by
+ * the order of all names, by its number, or by a file. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -8,9 +8,9 @@
 #include "cli/eval/eval.h"
 #include "json/json.h"
 
-#define SHOWN 3 /* folders of a mapping in a message */
+#define SHOWN 3 /* most folders that a message lists */
 
-/* What is between words counts as nothing: "potted plant" is "pottedplant" and "potted_plant". */
+/* Separators between words are ignored: "potted plant" equals "pottedplant" and "potted_plant". */
 static const char *skip(const char *text)
 {
     while (*text == ' ' || *text == '_' || *text == '-')
@@ -18,7 +18,7 @@ static const char *skip(const char *text)
     return text;
 }
 
-/* Zeros before a number count as nothing either: 007 is 7. */
+/* Leading zeros of a number are ignored: 007 equals 7. */
 static const char *skip_zeros(const char *text)
 {
     if (!*text || text[strspn(text, "0123456789")])
@@ -46,7 +46,8 @@ bool eval_same_name(const char *name, const char *label)
 
 /* ---- by the names of classes ---- */
 
-/* The class of the model that has the name of a folder, from class k on; `classes`: none. */
+/* The first class of the model, from class k on, that has the folder's name; `classes`: not
+ * found. */
 static uint32_t find_label(const eval_run *r, const char *folder, uint32_t k)
 {
     const uint32_t classes = r->s.info.classes;
@@ -58,7 +59,7 @@ static uint32_t find_label(const eval_run *r, const char *folder, uint32_t k)
     return classes;
 }
 
-/* How many folders are called as a class; *missing: one that is not. */
+/* How many folders have the name of a class; *missing: one that has not. */
 static size_t match_labels(eval_run *r, size_t *missing)
 {
     size_t found = 0;
@@ -72,7 +73,7 @@ static size_t match_labels(eval_run *r, size_t *missing)
     return found;
 }
 
-/* ImageNet has two classes that are called "crane". */
+/* Reports folders whose name several classes have: ImageNet has two classes "crane". */
 static void tell_doubles(const eval_run *r)
 {
     size_t doubles = 0, first = 0;
@@ -84,10 +85,11 @@ static void tell_doubles(const eval_run *r)
     if (doubles == 0)
         return;
     const uint32_t k = r->class_of[first];
-    cli_tell("%zu folder%s called as several classes, of which the first counts: %s is %u and %u; "
-             "--class-order FILE tells them apart",
-             doubles, doubles > 1 ? "s are" : " is", r->data.class_name[first], k,
-             find_label(r, r->data.class_name[first], k + 1));
+    cli_tell(
+        "%zu folder%s named like several classes, of which the first is used: %s is %u and %u; use "
+        "--class-order FILE to tell them apart",
+        doubles, doubles > 1 ? "s are" : " is", r->data.class_name[first], k,
+        find_label(r, r->data.class_name[first], k + 1));
 }
 
 /* ---- by numbers ---- */
@@ -104,7 +106,7 @@ static int by_number(const void *a, const void *b)
                                   : (x->folder > y->folder) - (x->folder < y->folder);
 }
 
-/* That a name begins with, or else the last one in it: 7, "7_cat", "class_7". */
+/* The number that a name begins with, or else the last number in it: 7, "7_cat", "class_7". */
 static bool number_in(unsigned long *out, const char *name)
 {
     const char *at = isdigit((unsigned char)*name) ? name : NULL;
@@ -116,7 +118,7 @@ static bool number_in(unsigned long *out, const char *name)
     return at && errno == 0;
 }
 
-/* The folders by their numbers; NULL: not all have one, *without is the first. */
+/* The folders sorted by number; NULL: some have no number, *without is the first. */
 static numbered *sort_numbers(const dataset *d, size_t *without)
 {
     numbered *out = cli_alloc(d->classes, sizeof *out);
@@ -132,7 +134,8 @@ static numbered *sort_numbers(const dataset *d, size_t *without)
     return out;
 }
 
-/* As many folders as classes are these in their order; of fewer the number itself is the class. */
+/* If there are as many folders as classes, their order gives the class; if fewer, the number itself
+ * is the class. */
 static int take_numbers(eval_run *r, const numbered *by)
 {
     const dataset *d = &r->data;
@@ -141,8 +144,10 @@ static int take_numbers(eval_run *r, const numbered *by)
         const unsigned long k = all ? i : by[i].number;
         const char *name = d->class_name[by[i].folder];
         if (i > 0 && by[i].number == by[i - 1].number)
-            return cli_fail(CLI_INPUT, "%s: folders %s and %s have the same number", r->data_path,
-                            d->class_name[by[i - 1].folder], name);
+            return cli_fail(
+                CLI_INPUT,
+                "%s: folders %s and %s have the same number; rename one, or use --class-order name",
+                r->data_path, d->class_name[by[i - 1].folder], name);
         if (k >= r->s.info.classes)
             return cli_fail(CLI_INPUT,
                             "%s: folder %s has number %lu; the classes of the model are 0 to %u",
@@ -157,14 +162,16 @@ static int match_numbers(eval_run *r)
     size_t without = 0;
     numbered *by = sort_numbers(&r->data, &without);
     if (!by)
-        return cli_fail(CLI_INPUT, "--class-order number: folder %s has no number in its name",
-                        r->data.class_name[without]);
+        return cli_fail(
+            CLI_INPUT,
+            "--class-order number: folder %s has no number in its name; use --class-order name",
+            r->data.class_name[without]);
     const int code = take_numbers(r, by);
     free(by);
     return code;
 }
 
-/* Whether the folders have numbers, the order of which is not that of the names. */
+/* Whether all folders have numbers, and their numeric order differs from that of the names. */
 static bool numbers_differ(const dataset *d)
 {
     size_t without;
@@ -178,16 +185,16 @@ static bool numbers_differ(const dataset *d)
 
 /* ---- by a file ---- */
 
-/* A line is the name, or begins with it, as in synset_words.txt. */
+/* Whether a line is the name, or begins with it, as in synset_words.txt. */
 static bool line_names(const char *line, const char *name)
 {
     const size_t n = strlen(name);
     return strncmp(line, name, n) == 0 && (!line[n] || strchr(" \t,", line[n]));
 }
 
-/* The class that a JSON gives a folder: a list of names; an object that has the class of each name
- * (torchvision's class_to_idx), or the name of each class, or [name, label] (Keras'
- * imagenet_class_index.json). -1: none. */
+/* The class that a JSON file gives a folder; -1: not found. The JSON is a list of names; or an
+ * object that maps each name to its class (torchvision's class_to_idx); or one that maps each class
+ * to its name or to [name, label] (Keras' imagenet_class_index.json). */
 static int64_t class_in_json(json_t *root, const char *name)
 {
     const char *key;
@@ -213,14 +220,14 @@ static void trim(char *line)
         line[n - 1] = 0;
 }
 
-/* The lines of a text as a list. */
+/* Reads the lines of a text file as a JSON list. */
 static int read_lines(json_t **out, const char *path)
 {
     FILE *f = fopen(path, "r");
     char *line = NULL;
     size_t capacity = 0;
     if (!f)
-        return cli_fail(CLI_INPUT, "--class-order %s: %s; name, number or a file is wanted", path,
+        return cli_fail(CLI_INPUT, "--class-order %s: %s; wanted name, number or a file", path,
                         strerror(errno));
     *out = json_array();
     while (getline(&line, &capacity, f) > 0) {
@@ -254,10 +261,12 @@ static int match_file(eval_run *r)
         const char *name = r->data.class_name[i];
         const int64_t k = is_json ? class_in_json(order, name) : class_in_lines(order, name);
         if (k < 0)
-            code = cli_fail(CLI_INPUT, "--class-order %s: does not name folder %s", path, name);
+            code = cli_fail(CLI_INPUT, "--class-order %s: does not name folder %s; add it", path,
+                            name);
         else if (k >= r->s.info.classes)
-            code = cli_fail(CLI_INPUT, "--class-order %s: %s is class %lld, the model has %u", path,
-                            name, (long long)k, r->s.info.classes);
+            code = cli_fail(CLI_INPUT,
+                            "--class-order %s: %s is class %lld, but the model has only %u classes",
+                            path, name, (long long)k, r->s.info.classes);
         else
             r->class_of[i] = (uint32_t)k;
     }
@@ -267,7 +276,7 @@ static int match_file(eval_run *r)
 
 /* ---- any ---- */
 
-/* "a is class 0 (tench), b is class 1 (shark), ..." */
+/* The first few classes as text: "a is class 0 (tench), b is class 1 (shark), ..." */
 static char *some_of(const eval_run *r)
 {
     const dataset *d = &r->data;
@@ -288,11 +297,11 @@ static char *some_of(const eval_run *r)
 static void tell(eval_run *r, const char *how, const char *remedy)
 {
     char *some = some_of(r);
-    eval_tell_mapping(r, "classes in the order of %s: %s%s", how, some, remedy);
+    eval_tell_mapping(r, "classes are in the order of %s: %s%s", how, some, remedy);
     free(some);
 }
 
-/* As many folders as classes, in the order of their names. */
+/* If there are as many folders as classes, uses the order of their names. */
 static int match_order(eval_run *r)
 {
     const dataset *d = &r->data;
@@ -300,15 +309,16 @@ static int match_order(eval_run *r)
     CLI_TRY(dataset_check_classes(d));
     if (d->classes != classes)
         return cli_fail(
-            CLI_INPUT, "%s: %zu folders, of which none is named as one of the model's %u classes%s",
+            CLI_INPUT,
+            "%s: none of its %zu folders has the name of one of the model's %u classes%s",
             r->data_path, d->classes, classes,
-            d->classes < classes ? "; --class-order number takes the numbers in their names, "
-                                   "--class-order FILE the order of a file"
+            d->classes < classes ? "; use --class-order number for numbers in their names, or "
+                                   "--class-order FILE for the order in a file"
                                  : "");
     for (size_t i = 0; i < d->classes; i++)
         r->class_of[i] = (uint32_t)i;
-    tell(r, "the folders' names as text, as torchvision's ImageFolder has it",
-         numbers_differ(d) ? "; --class-order number takes 10 after 9" : "");
+    tell(r, "the folders' names as text, as torchvision's ImageFolder does",
+         numbers_differ(d) ? "; --class-order number sorts 10 after 9" : "");
     return CLI_OK;
 }
 
@@ -317,12 +327,13 @@ static int match_packed(eval_run *r)
     for (size_t i = 0; i < r->data.classes; i++)
         r->class_of[i] = (uint32_t)i;
     if (r->class_order)
-        return cli_fail(CLI_USAGE, "--class-order is for folders; %s has numbers of classes",
+        return cli_fail(CLI_USAGE,
+                        "--class-order needs folders; %s already has the numbers of classes",
                         r->data_path);
     if (r->data.classes > r->s.info.classes)
-        return cli_fail(CLI_INPUT, "%s: has class %zu, the model %u classes", r->data_path,
-                        r->data.classes - 1, r->s.info.classes);
-    eval_tell_mapping(r, "labels are the numbers of classes, from 0 on");
+        return cli_fail(CLI_INPUT, "%s: has class %zu, but the model has only %u classes",
+                        r->data_path, r->data.classes - 1, r->s.info.classes);
+    eval_tell_mapping(r, "labels are the numbers of classes, from 0");
     return CLI_OK;
 }
 
@@ -350,8 +361,8 @@ int eval_match_classes(eval_run *r)
         return match_order(r);
     if (found < folders)
         return cli_fail(CLI_INPUT,
-                        "%s: %zu of %zu folders are named as classes of the model, %s is not; "
-                        "--class-order takes them by another rule",
+                        "%s: only %zu of %zu folders have the name of a class of the model, %s has "
+                        "not; use --class-order for another rule",
                         r->data_path, found, folders, r->data.class_name[missing]);
     tell_doubles(r);
     eval_tell_mapping(r, "classes matched by name: %zu of %zu", found, folders);

@@ -1,5 +1,5 @@
-/* cmd_eval.c: `fovea eval`: classes, masks, depths or boxes of pictures against what is known of
- * them, or features against another model's. */
+/* cmd_eval.c: `fovea eval`: compares classes, masks, depths or boxes of pictures with the known
+ * answers, or features with another model's. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 #include "cli/common/interrupt.h"
 #include "cli/eval/eval.h"
 
-/* What the data can be judged by. */
+/* Chooses the task for which the data have answers. */
 static int choose_task(eval_run *r)
 {
     if (r->against)
@@ -22,9 +22,9 @@ static int choose_task(eval_run *r)
         r->task = &eval_classes;
     return r->task ? CLI_OK
                    : cli_fail(CLI_INPUT,
-                              "%s: its pictures have no classes, masks or depths; --annotations "
-                              "FILE names objects in them, --against MODEL2 compares features "
-                              "and needs no labels",
+                              "%s: its pictures have no classes, masks or depths; use "
+                              "--annotations FILE, which names objects in them, or --against "
+                              "MODEL2, which compares features without labels",
                               r->data_path);
 }
 
@@ -32,10 +32,11 @@ static int check_options(eval_run *r)
 {
     int align = 0;
     if (r->against && r->annotations_path)
-        return cli_fail(CLI_USAGE, "--against compares features, --annotations judges boxes; one "
-                                   "of them at a time");
+        return cli_fail(
+            CLI_USAGE,
+            "--against and --annotations cannot be combined; evaluate with one of them at a time");
     if (!r->data_path)
-        return cli_fail(CLI_USAGE, "eval needs --data DIR; fovea eval --help");
+        return cli_fail(CLI_USAGE, "eval needs --data DIR; see fovea eval --help");
     r->depth_scale = 1000;
     r->batch = 1;
     CLI_TRY(cli_number(&r->batch, "batch", r->batch_text, 1, CLI_BATCH));
@@ -45,28 +46,29 @@ static int check_options(eval_run *r)
     return eval_output_check(r);
 }
 
-/* Options of depth with anything else say that something was misunderstood. */
+/* Refuses options for depth with any other task: they show a misunderstanding. */
 static int check_depth(const eval_run *r)
 {
     const char *option = r->align_text ? "align" : r->scale_text ? "depth-scale" : NULL;
     if (!option || r->task == &eval_depth)
         return CLI_OK;
-    return cli_fail(CLI_USAGE, "--%s is for depth, which needs the folders images and depth in %s",
+    return cli_fail(CLI_USAGE, "--%s is for depth, for which %s needs the folders images and depth",
                     option, r->data_path);
 }
 
-/* The same for those that say what the classes of data are. */
+/* Does the same for options about the classes of data. */
 static int check_mapping(const eval_run *r)
 {
     if (r->class_order && r->task != &eval_classes)
-        return cli_fail(CLI_USAGE, "--class-order is for folders of classes, which %s has not",
+        return cli_fail(CLI_USAGE, "--class-order needs folders of classes, which %s does not have",
                         r->data_path);
     if (r->reduce_labels && r->task != &eval_segments)
-        return cli_fail(CLI_USAGE, "--reduce-labels is for masks, which %s has not", r->data_path);
+        return cli_fail(CLI_USAGE, "--reduce-labels needs masks, which %s does not have",
+                        r->data_path);
     return CLI_OK;
 }
 
-/* The model on the device that is best for the first values of the lists. */
+/* Opens the model on the device that is best for the first values of the lists. */
 static int open_model(eval_run *r)
 {
     const struct {
@@ -93,8 +95,8 @@ static int finish(eval_run *r)
 {
     int code = eval_cases_run(r);
     if (code && code == interrupt_code())
-        cli_tell("interrupted; %s", r->output ? "the same command with --resume goes on"
-                                              : "what has an -o FILE can go on with --resume");
+        cli_tell("interrupted; %s", r->output ? "the same command with --resume continues"
+                                              : "with -o FILE it could continue by --resume");
     CLI_THEN(code, eval_output_write(r));
     eval_journal_end(r, !code);
     return code;
@@ -136,48 +138,47 @@ static void release(eval_run *r)
 static const char more[] =
     "\nDIR holds a folder of pictures for each class; or pictures with masks, NAME_mask.png next "
     "to them or\nDIR/images and DIR/masks; or DIR/images and DIR/depth; with --annotations or "
-    "--against, "
-    "any\npictures. --attention, --compute and --size take lists, every combination of which is a "
-    "line.\n";
+    "--against, any\npictures. --attention, --compute and --size take lists; the result has a line "
+    "for every combination.\n";
 
 int cli_eval(const cli_command *self, int argc, char **argv)
 {
     eval_run *r = cli_alloc(1, sizeof *r);
     const cli_option own[] = {
-        {"data", 0, "DIR", "pictures and what is known of them, or a packed .safetensors",
+        {"data", 0, "DIR", "pictures and the known answers, or a packed .safetensors",
          &r->data_path},
-        {"against", 0, "MODEL2", "cosines of patch features with this model's, in float32",
+        {"against", 0, "MODEL2", "compare patch features by cosines with this model's, in float32",
          &r->against},
-        {"annotations", 0, "FILE", "objects in the pictures of DIR, in COCO's format, .json",
+        {"annotations", 0, "FILE",
+         "file with the objects in the pictures of DIR, in COCO's format, .json",
          &r->annotations_path},
         {"class-order", 0, "HOW",
-         "folders of classes: name: in the order of their names; number: of the numbers in them; "
-         "FILE: of its lines, or a .json; without: by the names of the model's classes, else name",
+         "class of each folder: name: by the order of their names; number: by the numbers in them; "
+         "FILE: by its lines, or a .json; default: by the names of the model's classes, else name",
          &r->class_order},
         {"reduce-labels", 0, "HOW",
-         "masks: yes: 0 is not a class, 1 is class 0; no; without: as do_reduce_labels of the "
-         "model's "
-         "preprocessing file says",
+         "masks: yes: 0 is not a class, 1 is class 0; no; default: as do_reduce_labels of the "
+         "model's preprocessing file says",
          &r->reduce_labels, .choices = dataset_reductions},
         {"align", 0, "HOW",
-         "depth: none; median: times the ratio of medians; affine: of relative models, inverse "
-         "depth by scale and shift",
+         "how depths are aligned: none; median: by the ratio of medians; affine: for relative "
+         "models, inverse depth by scale and shift",
          &r->align_text, .choices = eval_aligns},
-        {"depth-scale", 0, "N", "units of a depth picture in a metre, 1000", &r->scale_text},
+        {"depth-scale", 0, "N", "units of a depth picture per metre, 1000", &r->scale_text},
         {"batch", 0, "N",
-         "pictures that run together, if they follow each other and have one size, 1",
+         "most pictures that run together, if they are consecutive and of one size, 1",
          &r->batch_text},
-        {"output", 'o', "FILE", "results go there; its ending says how: .md, .csv, .json, .jsonl",
-         &r->output},
+        {"output", 'o', "FILE",
+         "file for the results; its ending sets the format: .md, .csv, .json, .jsonl", &r->output},
         {"format", 0, "NAME", "text, md, csv, json, jsonl", &r->format_text},
-        {"resume", 0, NULL, "go on with an earlier run, from FILE.journal of -o FILE", &r->resume},
+        {"resume", 0, NULL, "continue an earlier run, from FILE.journal of -o FILE", &r->resume},
         {NULL},
     };
     r->common = (cli_common){CLI_STORES};
     r->common.more = more;
     int first, code = cli_parse(&first, self, &r->common, own, argc, argv);
     if (!code && first && first + 1 != argc)
-        code = cli_fail(CLI_USAGE, "eval takes one MODEL; fovea eval --help");
+        code = cli_fail(CLI_USAGE, "eval takes one MODEL; see fovea eval --help");
     else if (!code && first)
         code = evaluate(r, argv[first]);
     release(r);

@@ -1,7 +1,9 @@
-/* eval.h: `fovea eval`: how good a model is on pictures whose answers are known, or how near to
- * another model. Every combination of the lists of options is a case; every picture of a case
- * leaves a record, and a result is made of records alone: so that one that was stopped and went on
- * is the one that was not.
+/* eval.h: `fovea eval`: how good a model is on pictures with known answers, or how similar its
+ * features are to another model's.
+ *
+ * Every combination of the options' lists is a case. Every picture of a case adds a record, and
+ * results are computed from records only. So an evaluation that was interrupted and resumed has the
+ * same result as one that was not.
  */
 #ifndef FOVEA_CLI_EVAL_H
 #define FOVEA_CLI_EVAL_H
@@ -12,7 +14,7 @@
 
 #define EVAL_SCHEMA "fovea.eval/1"
 
-/* Something is wrong with one picture, and has been told: it is skipped, unless --strict. */
+/* A problem with one picture, already reported: the picture is skipped, unless --strict. */
 enum { EVAL_SKIP = -1 };
 
 enum {
@@ -27,35 +29,36 @@ typedef struct eval_runner {
     cli_settings settings;
     const char *const *outputs; /* which are run */
     size_t n_outputs;
-    uint32_t batch; /* pictures of a run, at most */
+    uint32_t batch; /* most pictures in a run */
     fovea_preprocess preprocess;
-    fovea_plan *plan; /* for frames of width x height */
+    fovea_plan *plan; /* the plan for frames of width x height */
     uint32_t width, height;
     fovea_plan_info info;
     fovea_output_info out;    /* of the first */
-    fovea_output *all;        /* of the last run, one picture after the other */
-    const fovea_output *outs; /* of the picture that is looked at */
+    fovea_output *all;        /* outputs of the last run, one picture after the other */
+    const fovea_output *outs; /* outputs of the current picture */
 } eval_runner;
 
-/* A picture of a batch, or why there is none: EVAL_SKIP, or what ends the command. */
+/* A picture of a batch. code: 0, or EVAL_SKIP if it is skipped, or the exit code that ends the
+ * command. */
 typedef struct eval_slot {
     int code;
     dataset_picture picture;
 } eval_slot;
 
-/* Pictures that follow each other. Those that could be read have one size, and are its frames. */
+/* Consecutive pictures. Those that could be read have the same size, and are the batch's frames. */
 typedef struct eval_batch {
     uint32_t most, slots, frames, width, height;
     eval_slot *slot;
     fovea_frame *frame;
-    eval_slot next; /* with `prefetched`: was read, but has another size */
+    eval_slot next; /* if `prefetched`: the next picture, read already, but of another size */
     bool prefetched;
 } eval_batch;
 
 typedef struct eval_case {
-    const char *attention, *compute, *size; /* of the lists; NULL: not given */
-    eval_runner run, reference;             /* the reference runs with --against alone */
-    json_t *records;                        /* of the first pictures, in their order */
+    const char *attention, *compute, *size; /* one value of each list; NULL: not given */
+    eval_runner run, reference;             /* reference is used with --against only */
+    json_t *records;                        /* of the pictures so far, in their order */
 } eval_case;
 
 struct eval_task;
@@ -63,27 +66,28 @@ struct eval_task;
 typedef struct eval_run { /* More than 25 fields: the options of the command, and its state */
     cli_common common;
     const char *data_path, *annotations_path, *against, *align_text, *scale_text;
-    const char *class_order;   /* name, number, a file; NULL: not given */
+    const char *class_order;   /* name, number, or a file; NULL: not given */
     const char *reduce_labels; /* yes, no; NULL: not given */
     const char *format_text, *output, *batch_text;
     bool resume;
-    uint32_t batch; /* pictures that run together, at most */
+    uint32_t batch; /* most pictures that run together */
     int format;     /* enum eval_format */
 
     const char *path; /* the model's */
-    char *pictures;   /* the folder of depth's; NULL: data_path itself */
+    char *pictures;   /* folder of the pictures for depth; NULL: data_path itself */
     cli_session s;
     fovea_model *other; /* of --against */
     dataset data;
     const struct eval_task *task;
     const char *outputs[EVAL_OUTPUTS], *other_output; /* of the models */
     size_t n_outputs;
-    uint32_t *class_of; /* classification: the logit of each of the data's classes; detection: the
-                           category of each of the model's classes, UINT32_MAX: none */
+    /* Classification: the index of the logit for each of the data's classes. Detection: the
+     * category for each of the model's classes; UINT32_MAX: the class has no category. */
+    uint32_t *class_of;
     annotations annotations;
     uint32_t *image_of; /* of each picture */
     size_t classes;     /* of the model, detection */
-    char *mapping;      /* what eval_tell_mapping has told; NULL: nothing */
+    char *mapping;      /* the text that eval_tell_mapping reported; NULL: no report yet */
     enum depth_align align;
     double depth_scale; /* units of a depth picture per metre */
 
@@ -96,52 +100,53 @@ typedef struct eval_run { /* More than 25 fields: the options of the command, an
 /* ---- tasks ---- */
 
 typedef struct eval_column {
-    const char *key, *head; /* in the metrics, in a table */
+    const char *key, *head; /* key in the metrics, heading in a table */
 } eval_column;
 
 typedef struct eval_task {
     const char *name;
-    const eval_column *columns; /* the one that counts first; a NULL key ends them */
-    /* Checks model and data; wants outputs. */
+    const eval_column *columns; /* the most important first; ended by a NULL key */
+    /* Checks model and data, and requests outputs. */
     int (*begin)(eval_run *r);
-    /* Adds to the record what the case's run of picture `index`, which is looked at, is worth. */
+    /* Measures the case's result for the current picture, `index`, and adds it to the record. */
     int (*measure)(json_t *record, eval_run *r, eval_case *c, const dataset_picture *p,
                    size_t index);
-    /* What records of measured pictures, one at least, come to. */
+    /* Computes the metrics from the records of measured pictures; there is at least one. */
     json_t *(*metrics)(const eval_run *r, const json_t *records);
 } eval_task;
 
 /* The names of enum depth_align. */
 extern const char *const eval_aligns[];
 extern const eval_task eval_boxes, eval_classes, eval_segments, eval_depth, eval_agreement;
-/* class_order.c: whether a folder or a category is called as a class, up to the first comma of its
- * name; case does not count, nor spaces, '_' and '-': "great_white_shark" is "great white shark,
- * white shark". */
+/* class_order.c: whether a folder or category has the name of a class, up to the first comma in the
+ * class's name. Case, spaces, '_' and '-' are ignored: "great_white_shark" matches "great white
+ * shark, white shark". */
 bool eval_same_name(const char *name, const char *label);
-/* Sets class_of of every folder or label of the data, and tells how. */
+/* Sets class_of for every folder or label of the data, and reports the rule that was used. */
 int eval_match_classes(eval_run *r);
-/* eval_output.c: how the data's classes and the model's were brought together: on stderr, and with
- * the result. */
+/* eval_output.c: reports how the data's classes were mapped to the model's, on stderr and with the
+ * result. */
 void eval_tell_mapping(eval_run *r, const char *format, ...) CLI_PRINTF(2, 3);
-/* Adds output `name` of the model to those that are run; false: it has none of that name. */
+/* Requests output `name` of the model; false: the model has no such output. */
 bool eval_want(eval_run *r, const char *name);
-/* The mean over records of the number `key`. */
+/* The mean of the number `key` over records. */
 double eval_mean(const json_t *records, const char *key);
-/* What a picture is called in messages. To be freed. */
+/* The name of a picture for messages; to be freed. */
 char *eval_picture_name(const eval_run *r, size_t index);
 
 /* ---- eval_runner.c ---- */
 
-/* Fails at once for what no picture could be run with. */
+/* Fails at once if a plan cannot be made for any picture. */
 int eval_runner_begin(eval_runner *out, const char *path, const fovea_model *model,
                       fovea_device *device, const cli_settings *settings,
                       const char *const *outputs, size_t n_outputs, uint32_t batch);
 void eval_runner_end(eval_runner *r);
-/* Runs the frames of a batch, one at least; *seconds: a frame's share of the time. */
+/* Runs the frames of a batch, at least one; *seconds: time per frame. */
 int eval_runner_run(eval_runner *r, const eval_batch *b, double *seconds);
-/* Looks at a frame of the last run. */
+/* Makes a frame of the last run the current one. */
 void eval_runner_look(eval_runner *r, uint32_t frame);
-/* The first output for the picture that is looked at, and its rows of patches. */
+/* eval_rows: the first output for the current picture. eval_patches: its rows that belong to
+ * patches. */
 const float *eval_rows(const eval_runner *r);
 const float *eval_patches(const eval_runner *r);
 
@@ -149,31 +154,33 @@ const float *eval_patches(const eval_runner *r);
 
 void eval_batch_begin(eval_batch *b, uint32_t most);
 void eval_batch_end(eval_batch *b);
-/* Drops what it holds and reads on from picture `index`, after the last one of before: up to
- * `most` pictures, up to one of another size, or with one that ends the command. */
+/* Discards the current batch, and reads the next one from picture `index` on, which follows the
+ * last one read. It ends after `most` pictures, before a picture of another size, or with one that
+ * ends the command. */
 void eval_batch_read(eval_batch *b, const dataset *d, size_t index, bool strict);
 
 /* ---- eval_cases.c ---- */
 
 int eval_cases_begin(eval_run *r);
 void eval_cases_end(eval_run *r);
-/* Runs what has no record yet, until an interrupt. */
+/* Runs all pictures that have no record yet, until an interrupt. */
 int eval_cases_run(eval_run *r);
 
-/* ---- eval_journal.c: FILE.journal, where -o names FILE: a line of options, then a record a line
+/* ---- eval_journal.c: FILE.journal for -o FILE: a line of options, then one record per line
  * ---- */
 
-/* Takes the records of an earlier run with --resume; refuses to begin over one without. */
+/* With --resume, reads the records of an earlier run; without it, fails if there is a journal. */
 int eval_journal_begin(eval_run *r);
 int eval_journal_add(eval_run *r, const json_t *record);
-/* With everything in the file of -o the journal goes. */
+/* Closes the journal; if all results are in the file of -o (`done`), removes it. */
 void eval_journal_end(eval_run *r, bool done);
 
 /* ---- eval_output.c ---- */
 
 enum eval_format { EVAL_TEXT, EVAL_MD, EVAL_CSV, EVAL_JSON, EVAL_JSONL };
 
-/* The format of --format, of the ending of -o, of --json; checks that the file can be written. */
+/* Finds the format from --format, the ending of -o, or --json; checks that the file can be
+ * written. */
 int eval_output_check(eval_run *r);
 int eval_output_write(const eval_run *r);
 

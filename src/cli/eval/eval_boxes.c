@@ -9,7 +9,7 @@ enum { BOX_NUMBERS = 6 }; /* category, x, y, width, height, score */
 
 /* ---- what is judged ---- */
 
-/* Pictures that the annotations name and the folder has not. */
+/* Reports pictures that the annotations name and that the folder lacks. */
 static int check_missing(const eval_run *r, const file_match *m)
 {
     const annotations *a = &r->annotations;
@@ -20,22 +20,21 @@ static int check_missing(const eval_run *r, const file_match *m)
             first = i;
         }
     if (missing == a->images)
-        return cli_fail(CLI_INPUT, "%s: holds no picture that %s names, such as %s", r->data_path,
-                        r->annotations_path, a->image[first].name);
+        return cli_fail(CLI_INPUT, "%s: holds none of the pictures that %s names, such as %s",
+                        r->data_path, r->annotations_path, a->image[first].name);
     if (missing > 0 && r->common.strict)
         return cli_fail(CLI_INPUT, "%s: names %s, which is not in %s", r->annotations_path,
                         a->image[first].name, r->data_path);
     if (missing > 0)
-        cli_tell("%s: %zu of its %zu pictures are not in %s and left out, %s is the first",
+        cli_tell("%s: %zu of its %zu pictures are not in %s and are left out, %s is the first",
                  r->annotations_path, missing, a->images, r->data_path, a->image[first].name);
     if (m->folders_differ)
-        cli_tell("%s: its folders are not those of %s; pictures are found by the names of their "
-                 "files alone",
+        cli_tell("%s: its folders are not those of %s; pictures are found by their file names only",
                  r->annotations_path, r->data_path);
     return CLI_OK;
 }
 
-/* Of the folder's pictures, in their order, those that the annotations name. */
+/* Keeps those of the folder's pictures that the annotations name, in the folder's order. */
 static void keep_named(eval_run *r, const file_match *m)
 {
     dataset *d = &r->data;
@@ -57,7 +56,7 @@ static void keep_named(eval_run *r, const file_match *m)
         d->file[kept++] = f;
     }
     if (kept < d->n)
-        cli_tell("%s: %zu of its %zu pictures are not in %s and left out", r->data_path,
+        cli_tell("%s: %zu of its %zu pictures are not in %s and are left out", r->data_path,
                  d->n - kept, d->n, r->annotations_path);
     d->n = kept;
     d->masks = 0; /* are not read */
@@ -68,7 +67,8 @@ static int choose_pictures(eval_run *r)
 {
     const annotations *a = &r->annotations;
     if (!r->data.file)
-        return cli_fail(CLI_INPUT, "--annotations: %s is not a folder of pictures", r->data_path);
+        return cli_fail(CLI_INPUT, "--annotations needs a folder of pictures; %s is not one",
+                        r->data_path);
     char **file = cli_alloc(r->data.n, sizeof *file);
     const char **name = cli_alloc(a->images, sizeof *name);
     size_t *file_of = cli_alloc(a->images, sizeof *file_of);
@@ -85,7 +85,7 @@ static int choose_pictures(eval_run *r)
     int code = CLI_OK;
     if (!file_match_find(&m)) {
         const char *const *two = m.doubtful_names ? name : (const char *const *)file;
-        code = cli_fail(CLI_INPUT, "%s: %s and %s could both be one picture of %s",
+        code = cli_fail(CLI_INPUT, "%s: %s and %s could both be the same picture of %s; rename one",
                         m.doubtful_names ? r->annotations_path : r->data_path, two[m.doubtful[0]],
                         two[m.doubtful[1]], m.doubtful_names ? r->data_path : r->annotations_path);
     }
@@ -98,7 +98,8 @@ static int choose_pictures(eval_run *r)
     return code;
 }
 
-/* Of the model's classes those that are called as a category; how many categories they are. */
+/* Maps classes of the model to categories with the same name; returns how many categories have a
+ * class. */
 static size_t match_names(eval_run *r)
 {
     const annotations *a = &r->annotations;
@@ -118,7 +119,8 @@ static size_t match_names(eval_run *r)
     return found;
 }
 
-/* transformers calls classes that have no names LABEL_0, LABEL_1, ... */
+/* Whether any class has a real name: transformers calls classes without names LABEL_0, LABEL_1,
+ * ... */
 static bool are_named(const eval_run *r, size_t named)
 {
     for (size_t k = 0; k < named; k++) {
@@ -131,7 +133,7 @@ static bool are_named(const eval_run *r, size_t named)
     return false;
 }
 
-/* The class whose number is the id. */
+/* The class whose number is the category's id. */
 static bool class_by_id(size_t *out, const char *id)
 {
     char *end;
@@ -140,8 +142,8 @@ static bool class_by_id(size_t *out, const char *id)
     return *id >= '0' && *id <= '9' && !*end && n < DATASET_CLASSES;
 }
 
-/* Without names: the categories in the order of their ids; of a model that is known to have more
- * classes, the class whose number is the id. */
+/* Maps classes without names: in the order of the categories' ids; or, if the model has more
+ * classes than there are categories, by using the id as the class. */
 static int match_numbers(eval_run *r)
 {
     const annotations *a = &r->annotations;
@@ -150,14 +152,14 @@ static int match_numbers(eval_run *r)
         size_t at = c;
         if ((by_id && !class_by_id(&at, a->category[c].id)) || at >= r->classes)
             return cli_fail(CLI_INPUT,
-                            "%s: category %s is none of the model's %zu classes, which have no "
+                            "%s: category %s is not one of the model's %zu classes, which have no "
                             "names; \"id2label\" in config.json gives them names",
                             r->annotations_path, a->category[c].id, r->classes);
         r->class_of[at] = (uint32_t)c;
     }
     if (by_id)
         eval_tell_mapping(r,
-                          "the model's classes have no names: the class of a category is its id");
+                          "the model's classes have no names: the id of a category is its class");
     else
         eval_tell_mapping(r,
                           "the model's classes have no names: they are the %zu categories in the "
@@ -166,7 +168,7 @@ static int match_numbers(eval_run *r)
     return CLI_OK;
 }
 
-/* The classes up to the last one that has a name. */
+/* The number of classes up to the last one with a name. */
 static size_t count_named(const eval_run *r)
 {
     enum { MOST = 1 << 16 }; /* of a detector */
@@ -190,8 +192,8 @@ static int match_categories(eval_run *r)
         return match_numbers(r);
     if (found == 0)
         return cli_fail(CLI_INPUT,
-                        "%s: none of its %zu categories is called as one of the model's %zu "
-                        "classes",
+                        "%s: none of its %zu categories has the name of one of the model's %zu "
+                        "classes; set \"id2label\" in config.json",
                         r->annotations_path, a->categories, r->classes);
     eval_tell_mapping(r, "classes matched by name: %zu of %zu categories%s", found, a->categories,
                       found < a->categories ? "; objects of the others count as not found" : "");
@@ -266,7 +268,7 @@ static size_t gather_boxes(box_found **out, const json_t *records)
     return n;
 }
 
-/* Objects of the pictures that have a record. */
+/* Collects the objects of those pictures that have a record. */
 static size_t gather_objects(box_truth *out, const annotations *a, const json_t *records)
 {
     bool *judged = cli_alloc(a->images, sizeof *judged);

@@ -1,4 +1,4 @@
-/* eval_cases.c: every combination of the lists of options, batch by batch. */
+/* eval_cases.c: runs every combination of the options' lists, batch by batch. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,7 +50,7 @@ static int add_case(eval_run *r, const char *attention, const char *compute, con
                               r->n_outputs, r->batch));
     if (!r->other)
         return CLI_OK;
-    settings.attention = NULL; /* the other model's own, in float32 */
+    settings.attention = NULL; /* the reference runs with its own attention, in float32 */
     settings.compute = FOVEA_COMPUTE_F32;
     settings.dtype = FOVEA_DTYPE_F32;
     return eval_runner_begin(&c->reference, r->against, r->other, r->s.device, &settings,
@@ -136,7 +136,7 @@ static int add_picture(measuring *m, const eval_slot *s, size_t index)
     return code;
 }
 
-/* The pictures that come next, *done of them. */
+/* Runs the next batch of pictures; *done: how many they are. */
 static int add_batch(size_t *done, eval_run *r, eval_case *c, eval_batch *b)
 {
     measuring m = {.run = r, .of = c};

@@ -1,4 +1,4 @@
-/* eval_depth.c: depth: errors against depth pictures, at their own resolution. */
+/* eval_depth.c: depth: errors relative to depth pictures, at the resolution of those. */
 #include <stdlib.h>
 
 #include "cli/common/depth_truth.h"
@@ -6,20 +6,21 @@
 
 const char *const eval_aligns[] = {"none", "median", "affine"};
 
-/* Relative models give inverse depth up to scale and shift, which cannot be compared in metres;
- * metric ones give metres, which cannot be aligned as inverse depth. */
+/* Checks that --align fits the model. Relative models give inverse depth up to scale and shift,
+ * which cannot be compared in metres; metric models give metres, which cannot be aligned as inverse
+ * depth. */
 static int check_align(const eval_run *r)
 {
     const bool affine = r->align == DEPTH_AFFINE;
     if (!r->s.info.metric && !affine)
         return cli_fail(CLI_USAGE,
-                        "%s: gives relative depth (larger is nearer), not metres; "
-                        "--align affine fits it to the true depths of each picture first",
+                        "%s: gives relative depth (larger is nearer), not metres; use --align "
+                        "affine to fit it to the true depths of each picture first",
                         r->path);
     if (r->s.info.metric && affine)
         return cli_fail(CLI_USAGE,
-                        "%s: gives metres, and --align affine is for the inverse depth of relative "
-                        "models; --align median forgives a wrong scale",
+                        "%s: gives metres, but --align affine is for inverse depth of relative "
+                        "models; use --align median to ignore a wrong scale",
                         r->path);
     return CLI_OK;
 }
@@ -52,7 +53,9 @@ static int compare(json_t *record, const eval_run *r, const eval_runner *run, co
         json_object_set_new(record, "delta1", json_real(e.delta1));
     }
     free(found);
-    return n > 0 ? CLI_OK : cli_fail(EVAL_SKIP, "%s: holds no depth that is seen", path);
+    return n > 0 ? CLI_OK
+                 : cli_fail(EVAL_SKIP, "%s: has no known depth in the part that the model sees",
+                            path);
 }
 
 static int measure(json_t *record, eval_run *r, eval_case *c, const dataset_picture *p,

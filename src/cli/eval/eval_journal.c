@@ -1,4 +1,5 @@
-/* eval_journal.c: the records of pictures as they come, so that an evaluation can go on. */
+/* eval_journal.c: writes the record of each picture to a journal at once, so that an evaluation can
+ * be resumed. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +25,7 @@ static int hash_more(const char *text, size_t n, void *hash)
     return 0;
 }
 
-/* Of the names of the pictures. */
+/* A hash of the names of the pictures. */
 static json_t *names_hash(const dataset *d)
 {
     uint64_t h = HASH_BEGIN;
@@ -43,7 +44,7 @@ static json_t *objects_hash(const annotations *a)
     return json_sprintf("%016llx", (unsigned long long)h);
 }
 
-/* Of the classes that the data's were found to be. */
+/* A hash of the mapping from the data's classes to the model's. */
 static json_t *mapping_hash(const eval_run *r)
 {
     uint64_t h = HASH_BEGIN;
@@ -91,7 +92,7 @@ static int write_line(eval_run *r, const json_t *line)
                               strerror(errno));
 }
 
-/* A whole line of the file; NULL: none, or it is not JSON. */
+/* Reads a whole line of the file; NULL: incomplete, or not JSON. */
 static json_t *read_line(FILE *from)
 {
     char *line = NULL;
@@ -114,14 +115,14 @@ static int compare(const eval_run *r, const json_t *head)
     json_object_foreach(now, key, value)
         if (!code && !json_equal(value, json_object_get(before, key)))
             code = cli_fail(CLI_INPUT,
-                            "%s.journal: was made with another %s; --resume goes on with the same "
-                            "options, another -o starts over",
+                            "%s.journal: was made with another %s; resume with the same options, "
+                            "or name another file with -o",
                             r->output, key);
     json_decref(now);
     return code;
 }
 
-/* Takes all whole records; *end: where they end. */
+/* Reads all complete records; *end: the offset where they end. */
 static int recall(eval_run *r, FILE *from, long *end)
 {
     json_t *record = read_line(from);
@@ -141,7 +142,7 @@ static int recall(eval_run *r, FILE *from, long *end)
     return code;
 }
 
-/* What is after the last whole record goes. */
+/* Continues the file after the last complete record, and discards what follows it. */
 static int go_on(eval_run *r, const char *path, FILE *from)
 {
     long end = 0;
@@ -169,14 +170,14 @@ int eval_journal_begin(eval_run *r)
 {
     int code;
     if (!r->output)
-        return r->resume ? cli_fail(CLI_USAGE, "--resume continues from the journal of the file "
-                                               "of -o, which is not given")
-                         : CLI_OK;
+        return r->resume
+                   ? cli_fail(CLI_USAGE, "--resume needs -o, next to whose file the journal is")
+                   : CLI_OK;
     char *path = path_of(r);
     FILE *from = r->resume ? fopen(path, "r") : NULL;
     if (!r->resume && access(path, F_OK) == 0)
-        code =
-            cli_fail(CLI_USAGE, "%s: an earlier run; --resume goes on with it, or remove it", path);
+        code = cli_fail(CLI_USAGE, "%s: has an earlier run; --resume continues it, or remove it",
+                        path);
     else
         code = from ? go_on(r, path, from) : begin_anew(r, path);
     free(path);

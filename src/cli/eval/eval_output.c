@@ -1,4 +1,4 @@
-/* eval_output.c: results of an evaluation, for people and for programs. */
+/* eval_output.c: writes the results of an evaluation, for people and for programs. */
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +31,7 @@ void eval_tell_mapping(eval_run *r, const char *format, ...)
     cli_tell("%s", text);
 }
 
-/* ---- what records come to ---- */
+/* ---- results from records ---- */
 
 static json_t *measured(const json_t *records)
 {
@@ -62,7 +62,7 @@ static double median_ms(const json_t *records)
     return median;
 }
 
-/* The size that the model saw, where it was the same for all pictures. */
+/* Adds the size that the model saw, if it was the same for all pictures. */
 static void set_size(json_t *params, const json_t *records)
 {
     static const char *const keys[] = {"width", "height"};
@@ -182,7 +182,7 @@ static void write_results(FILE *to, const eval_run *r, const json_t *results)
     }
 }
 
-/* A case without a picture has no result. */
+/* Fails if no picture was measured in a case, which then has no result. */
 static int check(const eval_run *r)
 {
     for (size_t i = 0; i < r->cases; i++) {
@@ -190,7 +190,7 @@ static int check(const eval_run *r)
         const size_t n = json_array_size(records);
         json_decref(records);
         if (n == 0)
-            return cli_fail(CLI_INPUT, "%s: none of %zu pictures could be judged", r->data_path,
+            return cli_fail(CLI_INPUT, "%s: none of %zu pictures could be evaluated", r->data_path,
                             r->data.n);
     }
     return CLI_OK;

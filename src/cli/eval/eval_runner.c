@@ -1,10 +1,10 @@
-/* eval_runner.c: a model with the options of a case, on one batch of pictures after the other. */
+/* eval_runner.c: runs a model with the options of a case, one batch of pictures after the other. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/eval/eval.h"
 
-/* Whether such a plan can be made, and what its products are, before anything has taken time. */
+/* Checks, before long work, that a plan can be made, and finds its types of products. */
 static int check(eval_runner *r)
 {
     fovea_plan_options options;
@@ -46,8 +46,8 @@ void eval_runner_end(eval_runner *r)
     r->plan = NULL;
 }
 
-/* A plan for such frames. The old one goes after the new one is there, so that packed weights stay.
- */
+/* Makes a plan for frames of this size. The old plan is freed after that, so that the model keeps
+ * its packed weights. */
 static int plan_for(eval_runner *r, uint32_t width, uint32_t height)
 {
     fovea_plan_options options;

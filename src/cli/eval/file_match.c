@@ -9,11 +9,11 @@
 
 #include "cli/common/cli.h"
 
-/* How much of a name a file has. */
+/* How much of a name agrees with a file. */
 typedef struct likeness {
-    size_t name, other; /* the best one, and one that is as good; `names`: none */
+    size_t name, other; /* the best name, and one that is equally good; `names`: none */
     int parts;
-    bool whole; /* one has all parts of the other */
+    bool whole; /* all components of one path are in the other */
 } likeness;
 
 static int count_parts(const char *path)
@@ -24,7 +24,7 @@ static int count_parts(const char *path)
     return n;
 }
 
-/* Parts between '/' that both end with. */
+/* The number of path components at their ends that both have. */
 static int equal_parts(const char *a, const char *b)
 {
     size_t i = strlen(a), j = strlen(b);
@@ -37,7 +37,7 @@ static int equal_parts(const char *a, const char *b)
     return n + ((i == 0 || a[i - 1] == '/') && (j == 0 || b[j - 1] == '/'));
 }
 
-/* A name by its last part. */
+/* A name with its last component, for sorting. */
 typedef struct entry {
     const char *last;
     size_t name;
@@ -50,7 +50,7 @@ static int by_last_part(const void *a, const void *b)
     return order ? order : (x->name > y->name) - (x->name < y->name);
 }
 
-/* The first of the sorted names that does not come before `last`. */
+/* The index of the first sorted name whose last component is not before `last`. */
 static size_t first_of(const file_match *m, const entry *sorted, const char *last)
 {
     size_t low = 0, high = m->names;
@@ -64,7 +64,7 @@ static size_t first_of(const file_match *m, const entry *sorted, const char *las
     return low;
 }
 
-/* `whole_path`: the file's, from the root on. */
+/* Finds the name that is most similar to a file; `whole_path` is the file's absolute path. */
 static likeness look_at(const file_match *m, const entry *sorted, const char *whole_path,
                         const char *in_folder)
 {
@@ -94,7 +94,7 @@ static bool doubt(file_match *m, size_t a, size_t b, bool names)
     return false;
 }
 
-/* Each name takes the file that is most like it. */
+/* Gives each name the file that is most similar to it. */
 static bool choose(file_match *m, const likeness *like)
 {
     size_t *rival = cli_alloc(m->names + 1, sizeof *rival);
