@@ -485,7 +485,7 @@ def refusals(exe):
             ("maps of other heads", maps(rng, 2), {}, ["attn.map_q.weight", "(4, 12, 12)"]),
             ("a map of q alone", {name: x for name, x in maps(rng, HEADS).items() if "map_q" in name}, {},
              ["attn.map_k.weight"]),
-            ("a gate of softmax", gate_alone, {}, ["attn.gate.", "has no place"])):
+            ("a gate of softmax", gate_alone, {}, ["attn.gate.", "is not used by"])):
         with tempfile.TemporaryDirectory() as folder:
             p = Model(exe, folder, extra, own).run()
         if p.returncode not in (2, 7) or not all(w in p.stderr for w in words):

@@ -352,7 +352,7 @@ static void a_beit_that_does_not_fit_is_refused(void **state)
         beit_of_timm, "blocks.%d.attn.relative_position_bias_table",
         &(struct line){"blocks.%d.attn.relative_position_bias_table", OFFSETS + 1, 1, {REL_BIAS}},
         timm_config);
-    expect_failure(FOVEA_EFORMAT, "no square grid; add \"image_size\"");
+    expect_failure(FOVEA_EFORMAT, "do not fit a square grid; add \"image_size\"");
     write_changed(beit_of_timm, "cls_token", NULL, timm_config);
     expect_failure(FOVEA_EFORMAT, "cls_token");
     /* A field of BEiT's is none of another model's. */

@@ -306,7 +306,7 @@ static void messages_say_what_helps(void **state)
     expect_failure(FOVEA_ENOTSUP, "run it with --prefix my.tower.");
     write_renamed(dinov2, in_unknown,
                   "{\"model_type\":\"swin\",\"fovea\":{\"prefix\":\"my.tower\"}}");
-    expect_failure(FOVEA_ENOTSUP, "{\"model_type\": \"dinov2\"}, like which");
+    expect_failure(FOVEA_ENOTSUP, "{\"model_type\": \"dinov2\"}, the type that");
     const struct line nothing[] = {{"x", 1, 1, {99}}, {NULL, 0, 0, {0}}};
     write_renamed(nothing, same, typo);
     expect_failure(FOVEA_ENOTSUP, "did you mean \"dinov2\"?");
