@@ -15,7 +15,8 @@ ROOT = Path(__file__).resolve().parent.parent
 QUOTED_OR_BLANK = re.compile(r"""(?P<quoted>"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')|\s+""")
 NO_BLANK_BESIDE = re.compile(r"[][(){},;?:]")
 OPERATOR_AND_WORD = re.compile(r"[-+*/%&|^<>=!~][\w.]|[\w.][-+*/%&|^<>=!~]")
-NUMBER_BEFORE_SIGN = re.compile(r"(?<![\w.])\.?\d[\w.]*[eEpP]$")  # 0xe + 1, as 0xe+1 is one number
+# In 0xe + 1 the space must stay, because 0xe+1 would be read as one number.
+NUMBER_BEFORE_SIGN = re.compile(r"(?<![\w.])\.?\d[\w.]*[eEpP]$")
 
 
 def squeeze(code):

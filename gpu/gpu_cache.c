@@ -1,4 +1,4 @@
-/* gpu_cache.c: binaries of programs on disk. */
+/* gpu_cache.c: keeps binaries of compiled programs on disk. */
 #include "gpu/gpu_cache.h"
 
 #include <inttypes.h>
@@ -12,7 +12,7 @@
 #define ENTRY_MOST (64ull << 20)
 #define FOLDER_MOST (256ull << 20)
 
-/* A new layout of entries gets a new last character. */
+/* A new layout of entries must change the last character. */
 static const char magic[8] = {'F', 'O', 'V', 'E', 'A', 'C', 'L', '1'};
 
 struct header {
@@ -25,7 +25,8 @@ struct fv_gpu_cache {
     char *folder; /* NULL: nothing on disk */
     bool writable;
     struct {
-        uint32_t hits, built, refused; /* programs found; compiled; entries that were not trusted */
+        /* Programs that were found; that were compiled; entries that were not trusted. */
+        uint32_t hits, built, refused;
     } counts;
 };
 
@@ -90,7 +91,7 @@ void fv_gpu_entry_write(void *out, const fv_gpu_key *k, const void *data, uint64
     memcpy(p + sizeof h + k->size, data, (size_t)size);
 }
 
-/* Bytes of the entry at the start of `data`; 0 if it is not a sound entry. */
+/* Returns the size in bytes of the entry that `data` begins with; 0 if the entry is damaged. */
 static uint64_t entry_check(const char *data, uint64_t size, struct header *h)
 {
     if (size < sizeof *h)
@@ -103,7 +104,8 @@ static uint64_t entry_check(const char *data, uint64_t size, struct header *h)
     const char *key = data + sizeof *h;
     if (checksum(h, key, key + h->key_size) != h->checksum)
         return 0;
-    if (h->key_size == 0 || key[h->key_size - 1]) /* texts are read to their ends */
+    /* The key's texts are read up to their terminating zeros. */
+    if (h->key_size == 0 || key[h->key_size - 1])
         return 0;
     return sizeof *h + h->key_size + h->binary_size;
 }
@@ -129,7 +131,8 @@ static bool has_key(const char *entry, const struct header *h, const fv_gpu_key 
 
 #define NAME_DIGITS 16
 
-/* <hash of the key>.bin, or the temporary name of one. */
+/* Whether a file name is that of an entry, <hash of the key>.bin, or of a temporary file for
+ * one. */
 bool fv_gpu_entry_name(const char *name)
 {
     return strspn(name, "0123456789abcdef") == NAME_DIGITS &&
@@ -147,7 +150,7 @@ static fovea_status entry_path(const fv_gpu_cache *c, const fv_gpu_key *k, char 
 static fovea_status default_folder(char **out)
 {
     const char *base = getenv("XDG_CACHE_HOME"), *below = "/fovea/kernels";
-    if (!base || base[0] != '/') { /* the rule of XDG: relative paths are void */
+    if (!base || base[0] != '/') { /* XDG's rule: relative paths are ignored */
         base = getenv("HOME");
         below = "/.cache/fovea/kernels";
     }

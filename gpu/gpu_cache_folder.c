@@ -1,5 +1,5 @@
-/* gpu_cache_folder.c: the public functions on the folder of compiled kernels as a whole: list,
- * clear, pack, unpack. A folder that does not exist counts as empty. */
+/* gpu_cache_folder.c: the public functions that list, clear, pack and unpack the whole folder of
+ * compiled kernels. A folder that does not exist counts as empty. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 
 /* ---- what an entry is ---- */
 
-/* Text `index` of a key; "" past the end. */
+/* Text number `index` of a key; "" if it has fewer. */
 static const char *text_of(const fv_gpu_key *k, uint32_t index)
 {
     const char *at = k->text, *end = k->text + k->size;
@@ -31,7 +31,7 @@ static const char *last_text(const fv_gpu_key *k)
     return last;
 }
 
-/* Line `index` of a text, cut to fit. */
+/* Copies line `index` of a text, cut to `size`. */
 static void copy_line(char *out, size_t size, const char *text, uint32_t index)
 {
     while (index-- && strchr(text, '\n'))
@@ -39,7 +39,8 @@ static void copy_line(char *out, size_t size, const char *text, uint32_t index)
     snprintf(out, size, "%.*s", (int)strcspn(text, "\n"), text);
 }
 
-/* The name of the device is the fourth line of its identity, that of the program the last text. */
+/* Finds the names of an entry's device, which is the fourth line of the device's identity, and of
+ * its program, which is the key's last text. */
 static void describe_entry(const fv_gpu_key *k, char device[128], char program[64])
 {
     copy_line(device, 128, text_of(k, 0), 3);
@@ -71,7 +72,7 @@ fovea_status fovea_cache_folder(char *out, size_t capacity)
                 : fv_fail(FOVEA_EINVAL, "the cache's path does not fit %zu bytes", capacity);
 }
 
-/* Calls `visit` with every file whose name is that of an entry. */
+/* Calls `visit` for every file in the folder that has the name of an entry. */
 static fovea_status each_entry(const char *folder,
                                fovea_status (*visit)(void *ctx, const char *path), void *ctx)
 {
@@ -188,7 +189,8 @@ fovea_status fovea_cache_pack(const char *folder, void *data, size_t capacity, s
     return FOVEA_OK;
 }
 
-/* A device works without a cache folder; a caller who unpacks into one gets an error. */
+/* Fails if the folder cannot be used. A device works without a cache folder, but a caller who
+ * unpacks into one must get an error. */
 static fovea_status check_folder(const char *folder)
 {
     char *path;

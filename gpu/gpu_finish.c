@@ -1,4 +1,4 @@
-/* gpu_finish.c: the epilogue after products by a library. */
+/* gpu_finish.c: the epilogue after matrix products by a library. */
 #include "gpu/gpu_finish.h"
 #include "ops/contracts/product.h"
 

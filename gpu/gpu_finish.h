@@ -6,7 +6,7 @@
 
 #include "gpu/gpu_code.h"
 
-/* Columns of the sums: with SWIGLU values, then gates. */
+/* Columns of the sums. With SWIGLU these are the values, followed by the gates. */
 size_t fv_gpu_sums_width(const fv_problem *p);
 /* Of fv_gpu_code: */
 void fv_gpu_finish_define(const fv_launch *l, uint32_t group, fv_gpu_text *out);

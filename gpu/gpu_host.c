@@ -1,4 +1,4 @@
-/* gpu_host.c: what the backends of GPUs do alike. */
+/* gpu_host.c: what the OpenCL and the CUDA backend have in common. */
 #include "gpu/gpu_host.h"
 
 #include <stdarg.h>
@@ -129,9 +129,10 @@ void fv_gpu_add_words(char list[FV_GPU_WORDS], const char *words)
     }
 }
 
-/* Everybody else on a board lives from the host's memory too, and what is promised of it is paid
- * for at the first touch: by the process that is ended for it. Of a card's memory the driver takes
- * some for itself later. Both shares are estimates. */
+/* On a board, all processes share the host's memory. Memory that was allocated is only claimed when
+ * it is first touched, and then the process that touches it may be killed. On a card the driver
+ * takes some memory for itself later. So plans get only a share of what is free; both shares are
+ * estimates. */
 uint64_t fv_gpu_share(uint64_t free, bool shared)
 {
     return free == UINT64_MAX ? free : free - free / (shared ? 5 : 16);
@@ -149,7 +150,7 @@ uint32_t fv_gpu_partials(uint32_t units)
 
 /* ---- steps ---- */
 
-/* The last operand of an op is what it writes, and is always there. */
+/* Number of an op's operands. The last one is the output, which is always present. */
 static uint32_t operands(const fv_launch *l)
 {
     uint32_t n = FV_OPERANDS;
@@ -166,7 +167,7 @@ fovea_status fv_gpu_step_begin(fv_gpu_step *s, const fv_launch *l)
     s->code = l->kernel->code.gpu;
     s->operands = operands(l);
     s->align = s->code->align == FV_GPU_WINDOWS ? l->args.prob.dim[FV_ATTN_KEYS] : s->code->align;
-    /* Kernels count elements of a buffer in 32 bits. */
+    /* Checks that kernels can count the elements of each buffer in 32 bits. */
     for (uint32_t o = 0; o < s->operands; o++) {
         const fv_operand *op = &l->operand[o];
         if (op->ref.mem && op->ref.mem->size / fv_type_size(op->type) > UINT32_MAX)
@@ -194,11 +195,11 @@ fovea_status fv_gpu_no_group(const fv_gpu_step *s)
                    s->base.l.kernel->name);
 }
 
-/* Assumed minimum share of the device's peak that a kernel reaches: it bounds the time of a
- * dispatch from above. Lower: more dispatches; higher: some may exceed the limit. */
+/* Assumed minimum share of the device's peak that a kernel reaches; it limits the time of a
+ * dispatch. A lower value makes more dispatches; with a higher one some may exceed the limit. */
 #define WORST 0.25
 
-/* Bytes of a row that come from or go to memory. */
+/* Bytes of memory that a row reads and writes. */
 static double row_bytes(const fv_launch *l)
 {
     double bytes = 0;
@@ -213,7 +214,7 @@ uint32_t fv_gpu_whole_rows(uint32_t rows, uint32_t align)
     return rows < align ? align : rows / align * align;
 }
 
-/* Flop/s assumed for a device whose rates are not known: few are slower. */
+/* Assumed FLOP/s of a device whose rates are not known; few devices are slower. */
 #define SLOW_FLOPS 4e9
 #define SLOW_BYTES 1e9
 
@@ -248,7 +249,7 @@ uint32_t fv_gpu_step_cut(const fv_gpu_step *s, uint32_t rows)
     return ((rows - 1) / pieces / s->align + 1) * s->align;
 }
 
-/* Offset in elements of an operand's first row in this call. */
+/* Offset, in elements, of an operand's first row in this call. */
 static uint32_t offset(const fv_operand *op, const fv_call *c, uint32_t ld, uint32_t width)
 {
     uint64_t at = op->ref.offset / fv_type_size(op->type);

@@ -1,18 +1,18 @@
-/* gpu_meter.c: measures the rates of a device: approximate ones, by which dispatches are cut, and
- * peak rates, which are reported.
- */
+/* gpu_meter.c: measures the rates of a device: approximate ones, which decide where dispatches are
+ * cut, and peak rates, which are reported. */
 #include "gpu/gpu_meter.h"
 
 #include <string.h>
 
-/* How much work one measurement does. */
+/* How much work a measurement does. */
 struct effort {
     double seconds; /* of a run, about */
-    uint64_t bytes; /* of a buffer at most; of one of a kernel alone, after its results */
-    /* Of the kernels in probe.cl: */
+    /* Most bytes in a buffer; for a kernel that needs only one buffer, bytes after its results. */
+    uint64_t bytes;
+    /* For the kernels of probe.cl: */
     int which;       /* FV_PROBE_* */
     uint32_t floats; /* of a value */
-    double flops;    /* of a work-item and turn */
+    double flops;    /* floating-point operations per work-item and iteration */
 };
 
 static const struct effort rough = {2e-3, UINT64_C(16) << 20, 5, 4, 2.0 * 64 * 4};
@@ -38,8 +38,8 @@ static size_t items_of(const fv_gpu_meter *m, size_t group)
     return group * 16 * (m->units ? m->units : 1);
 }
 
-/* Doubles the work until it takes long enough by the shortest of some runs: others may have made
- * the first one wait. Some drivers compile when a kernel runs for the first time. */
+/* Doubles the work until even the shortest of several runs takes long enough. The first run may be
+ * longer, because other work delayed it or because some drivers compile at the first launch. */
 static fovea_status measure_compute(const fv_gpu_meter *m, void *k, const uint64_t *buffer,
                                     uint32_t buffers, const struct effort *effort, double *rate)
 {
@@ -57,8 +57,8 @@ static fovea_status measure_compute(const fv_gpu_meter *m, void *k, const uint64
     return FOVEA_OK;
 }
 
-/* Bytes of `in` per second, by the shortest of some runs. A run covers enough bytes to be timed, or
- * all of them. */
+/* Bytes of `in` per second, by the shortest of several runs. A run covers enough bytes for a
+ * measurable time, or all of them. */
 static fovea_status measure_move(const fv_gpu_meter *m, void *k, uint64_t in, uint64_t out,
                                  uint64_t bytes, const struct effort *effort, double *rate)
 {
@@ -138,8 +138,8 @@ fovea_status fv_gpu_meter_best(const fv_gpu_meter *m, fovea_rates *out)
     return measure(out, m, &best);
 }
 
-/* Rounds down to a power of 4: the cut of dispatches changes the order of sums, so it must not vary
- * with every measurement. */
+/* Rounds down to a power of 4. Where dispatches are cut affects the order of sums, so it must not
+ * vary with every measurement. */
 static double coarse(double rate)
 {
     double power = rate > 0 ? 1e6 : 0;
@@ -148,7 +148,7 @@ static double coarse(double rate)
     return power;
 }
 
-/* ---- what one kernel is to another ---- */
+/* ---- one kernel's rate relative to another's ---- */
 
 static fovea_status run_alone(const fv_gpu_meter *m, void *k, const struct effort *effort,
                               double *rate)
@@ -180,8 +180,8 @@ static double rate_alone(const fv_gpu_meter *m, const struct effort *effort)
     return status == FOVEA_OK ? rate : 0;
 }
 
-/* In quarters, as the rate of a clock that changes is no better known, what is less than one as
- * half of one; 0 where either is not. */
+/* The ratio of two rates, rounded down to quarters, because clocks vary too much for more; below a
+ * quarter it is 1/8. 0 if either rate is unknown. */
 static double ratio(double rate, double to)
 {
     enum { STEPS = 4, MOST = 1 << 10 };
@@ -202,7 +202,7 @@ static void measure_ratios(double own[FV_GPU_RATES], const fv_gpu_meter *m, doub
         m->subgroups ? ratio(rate_alone(m, &of_subgroups), rate_alone(m, &of_staged)) : 0;
 }
 
-/* Another process may have measured meanwhile: what it has kept counts. */
+/* Another process may have measured in the meantime; if it has stored its rates, they are used. */
 static fv_gpu_rates rates_now(const fv_gpu_meter *m)
 {
     double kept[FV_GPU_RATES];

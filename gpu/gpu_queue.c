@@ -1,4 +1,4 @@
-/* gpu_queue.c: frames in flight, the same for every interface. */
+/* gpu_queue.c: frames in flight, for OpenCL and CUDA alike. */
 #include "gpu/gpu_queue.h"
 
 #include <assert.h>
@@ -19,7 +19,7 @@ uint64_t fv_gpu_slot_bytes(const fv_slot *slot)
 static fovea_status open_frames(fv_queue *q, const fv_slot *slot)
 {
     FV_TRY(FV_MEM_ARRAY(&q->slot, q->slots, FV_MEM_PLAN, "the queue"));
-    if (q->slots) /* the queue of a trial has none */
+    if (q->slots) /* the queue of a trial has no slots */
         memcpy(q->slot, slot, q->slots * sizeof *slot);
     for (int i = 0; i < FV_GPU_FRAMES; i++)
         FV_TRY(FV_MEM_ARRAY(&q->frame[i].external, q->slots, FV_MEM_PLAN, "the queue"));
@@ -59,7 +59,7 @@ void fv_gpu_queue_close(fv_queue *q)
 
 /* ---- the caller's memory ---- */
 
-/* Of the frame of the next submit. */
+/* The slot's matrix in the frame that the next submit will use. */
 static fv_gpu_external *next_external(fv_queue *q, uint32_t slot)
 {
     return &q->frame[(q->submitted + 1) % FV_GPU_FRAMES].external[slot];
@@ -128,7 +128,7 @@ static fovea_status download_outputs(fv_queue *q)
     return q->interface->submitted(q);
 }
 
-/* Of a frame that is done. */
+/* Copies the outputs of a frame that is done from staging memory to the caller. */
 static void copy_staged_outputs(const fv_queue *q, uint32_t f)
 {
     for (uint32_t i = 0; i < q->slots; i++) {
@@ -178,7 +178,7 @@ fovea_status fv_gpu_enqueue(fv_queue *q, const fv_sweep *s, uint32_t count)
     return FOVEA_OK;
 }
 
-/* FNV-1a, a word at a time. */
+/* FNV-1a hash of 64-bit words. */
 static uint64_t mix(uint64_t h, uint64_t word)
 {
     return (h ^ word) * UINT64_C(0x100000001b3);
@@ -227,9 +227,10 @@ fovea_status fv_gpu_submit(fv_queue *q, const fv_sweep *s, uint32_t count, fv_po
 
 /* ---- wait ---- */
 
-/* Seconds of the next frame, where only the host has a clock. One that was done when the host first
- * looked, after a nap, may have been done long before: the next look comes much earlier. Otherwise
- * one slow frame would make the next ones slow. */
+/* Estimated seconds of the next frame, if only the host has a clock. If the frame was already done
+ * when the host first looked, after a sleep, it may have been done long before, so the next frame
+ * is expected much earlier. Otherwise one slow frame would make the host sleep too long for all
+ * that follow. */
 static double expect_as_seen(double seconds, double expected)
 {
     return seconds < 0.95 * expected ? seconds / 2 : seconds;

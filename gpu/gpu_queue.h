@@ -1,5 +1,6 @@
-/* gpu_queue.h: frames on a GPU, over a table of what its interface does: the caller's memory to the
- * device, the calls of all sweeps, the results back.
+/* gpu_queue.h: frames on a GPU: transfers the caller's inputs to the device, enqueues the calls of
+ * all sweeps, and transfers the results back. OpenCL and CUDA implement a table of functions for
+ * it.
  *
  * Two frames may be in flight. Activations exist once, so frames are computed one after the other;
  * inputs and outputs exist twice, so transfers overlap the computation:
@@ -20,14 +21,15 @@ typedef struct fv_gpu_external {
     char *host; /* the caller's */
     uint64_t stride;
     uint64_t buffer; /* the device's handle */
-    /* What is read in place of `host`; NULL: nothing. Then `at` bytes in, of plane `plane`, once
-     * `ready`, an event of the interface, is done; NULL: at once. */
+    /* An import that is read in place of `host`; NULL: none. The matrix then begins `at` bytes into
+     * plane `plane`, and may be read once `ready`, an event of the interface, is done; NULL: at
+     * once. */
     fv_import *import;
     uint64_t at;
     uint32_t plane;
     void *ready;
-    /* Packed host memory through which the device transfers the matrix, or which it uses directly;
-     * or NULL. */
+    /* Packed host memory; or NULL. The device transfers the matrix through it, or accesses it
+     * directly. */
     char *staging;
 } fv_gpu_external;
 
@@ -37,41 +39,44 @@ typedef struct fv_gpu_frame {
     double begin;
 } fv_gpu_frame;
 
-/* What an interface does. Frame `f` is 0 or 1; that of `submit` is q->now. */
+/* The functions that OpenCL or CUDA implements. Frame `f` is 0 or 1; while submitting it is
+ * q->now. */
 typedef struct fv_gpu_interface {
-    size_t size; /* bytes of its queue, which begins with an fv_queue */
-    /* EDEVICE when the device was lost before. */
+    size_t size; /* bytes of the interface's queue, which begins with an fv_queue */
+    /* EDEVICE if the device has been lost. */
     fovea_status (*ready)(const fv_device *d);
-    /* Makes its queues and all frames' buffers. */
+    /* Creates the device's queues and the buffers of all frames. */
     fovea_status (*open)(fv_queue *q);
-    /* Frees what `open` has made, also in part. No frame is in flight. False if the device may
-     * still access the queue's memory, which is then not freed. */
+    /* Frees everything that `open` has created, even if only a part. No frame is in flight. False
+     * if the device may still access the queue's memory, which is then not freed. */
     bool (*close)(fv_queue *q);
-    /* Enqueues the copy of an input's first `rows` rows, from staging memory where there is; of an
-     * imported one what is to be done before kernels read it. */
+    /* Enqueues the copy of an input's first `rows` rows, from staging memory if it has any. For an
+     * imported input, enqueues what has to be done before kernels read it. */
     fovea_status (*upload)(fv_queue *q, uint32_t slot, uint32_t rows);
-    /* Enqueues what the sweeps compute, by fv_gpu_enqueue, after the inputs. */
+    /* Enqueues the computation of the sweeps, by fv_gpu_enqueue, after the inputs. */
     fovea_status (*compute)(fv_queue *q, const fv_sweep *s, uint32_t count);
     fovea_status (*dispatch)(fv_queue *q, fv_gpu_step *step, const fv_gpu_dispatch *now);
-    /* Lets the device begin with what was enqueued so far; NULL: it does so by itself. */
+    /* Makes the device begin with what was enqueued so far; NULL: it begins by itself. */
     fovea_status (*flush)(fv_queue *q);
-    /* Enqueues the copy of an output, after the computing. */
+    /* Enqueues the copy of an output, after the computation. */
     fovea_status (*download)(fv_queue *q, uint32_t slot, uint32_t rows);
-    /* All of the frame is enqueued. */
+    /* Called when all of the frame is enqueued. */
     fovea_status (*submitted)(fv_queue *q);
-    /* Waits for the frame and its outputs until a deadline, then ETIMEOUT; about `expect` seconds
-     * pass before that. Notes when the device was done in q->seen. */
+    /* Waits for the frame and its outputs, at most until a deadline; then ETIMEOUT. It is expected
+     * to take about `expect` seconds. Sets q->seen to when the device was seen to be done. */
     fovea_status (*await)(fv_queue *q, uint32_t f, double deadline, double expect);
-    /* Of a frame that is done: its seconds on the device, 0 where the driver does not say. */
+    /* Called for a frame that is done: returns its seconds on the device, 0 if the driver does not
+     * report them. */
     double (*complete)(fv_queue *q, uint32_t f);
-    /* Waits until nothing of the frame is running, so that its memory may be freed; work that does
-     * not finish is abandoned with all memory that it may access. `whole`: all of the frame was
+    /* Waits until nothing of the frame is running, so that its memory may be freed. Work that does
+     * not finish is abandoned, with all memory that it may access. `whole`: all of the frame was
      * enqueued. */
     void (*stop)(fv_queue *q, uint32_t f, bool whole);
 } fv_gpu_interface;
 
 #define FV_GPU_PATIENCE                                                                            \
-    2.0 /* seconds that `stop` waits: a dispatch takes far less, a hung driver forever */
+    2.0 /* seconds that `stop` waits; a dispatch takes far less, and a hung driver never finishes  \
+         */
 
 struct fv_queue {
     const fv_gpu_interface *interface;
@@ -81,14 +86,14 @@ struct fv_queue {
     fv_gpu_frame frame[FV_GPU_FRAMES]; /* number n at n % FV_GPU_FRAMES */
     fv_fence submitted, done;
     double expect;   /* seconds that a frame is expected to take */
-    double finished; /* when the last one was done, with all that the host does of it */
-    double seen;     /* when the device was seen to be done with it: `await` says so */
-    /* of the frame that is being submitted: */
+    double finished; /* when the last frame was done, including the host's part of it */
+    double seen;     /* when the device was seen to be done, as noted by `await` */
+    /* for the frame that is being submitted: */
     uint32_t now;
     fovea_status failed;
 };
 
-/* These are the backend's: fv_backend has their contracts. */
+/* These implement the functions of fv_backend, which has their contracts. */
 fovea_status fv_gpu_queue_open(fv_queue **out, const fv_gpu_interface *interface, fv_device *d,
                                const fv_slot *slot, uint32_t slots);
 void fv_gpu_queue_close(fv_queue *q); /* NULL is fine */
@@ -100,14 +105,15 @@ fovea_status fv_gpu_submit(fv_queue *q, const fv_sweep *s, uint32_t count, fv_po
 fovea_status fv_gpu_download(fv_queue *q, uint32_t slot, void *dst, uint64_t stride);
 fovea_status fv_gpu_wait(fv_queue *q, fv_fence fence, double timeout, double *seconds);
 
-/* Enqueues the sweeps' calls; each that takes too long at once in pieces of about equal size. */
+/* Enqueues the sweeps' calls. A call that would take too long at once is cut into pieces of nearly
+ * equal size. */
 fovea_status fv_gpu_enqueue(fv_queue *q, const fv_sweep *s, uint32_t count);
-/* Key of the work of the frame q->now: of sweeps, steps, rows and the buffers of the slots. Never
- * 0. */
+/* A key that identifies the work of frame q->now: its sweeps, steps, rows and the buffers of its
+ * slots. Never 0. */
 uint64_t fv_gpu_frame_key(const fv_queue *q, const fv_sweep *s, uint32_t count);
-/* Bytes of a slot's matrix without gaps. */
+/* Bytes of a slot's matrix without gaps between rows. */
 uint64_t fv_gpu_slot_bytes(const fv_slot *slot);
-/* Rows of it that frame `f` has; 0: it is of none of its batch. */
+/* Rows of the slot that frame `f` has; 0: the frame's batch does not use the slot. */
 uint32_t fv_gpu_slot_rows(const fv_queue *q, uint32_t f, uint32_t slot);
 
 #endif

@@ -1,4 +1,5 @@
-/* gpu_store.c: the programs of a device: found, taken from the cache, compiled, kept. */
+/* gpu_store.c: finds the programs of a device, takes them from the cache or compiles them, and
+ * keeps them. */
 #include "gpu/gpu_store.h"
 
 #include <stdio.h>
@@ -34,7 +35,7 @@ void fv_gpu_one_line(char *log)
             *c = ' ';
 }
 
-/* Its last text is the file's name, by which lists of the cache call it. */
+/* Makes the key of a program. Its last text is the file's name, which lists of the cache show. */
 static fovea_status key_of(const fv_gpu_store *s, const fv_gpu_program *p, fv_gpu_key *out)
 {
     const char *part[3 + FV_GPU_TEXTS] = {s->identity, p->options};
@@ -52,7 +53,7 @@ static const char *label(const fv_gpu_store *s, const fv_gpu_program *p, char ou
     return out;
 }
 
-/* Touches nothing but the program: several may be compiled at the same time. */
+/* Compiles a program. Accesses nothing else, so that several can be compiled at the same time. */
 static fovea_status compile_alone(const fv_gpu_store *s, fv_gpu_program *p)
 {
     void *built;
@@ -79,7 +80,7 @@ static fovea_status compile(fv_gpu_store *s, fv_gpu_program *p)
 
 /* ---- binaries ---- */
 
-/* Takes the program from the cache; if that fails for any reason, it will be compiled. */
+/* Takes the program from the cache. If that fails for any reason, the program will be compiled. */
 static void take_cached(fv_gpu_store *s, fv_gpu_program *p)
 {
     fv_gpu_key key;
@@ -88,7 +89,8 @@ static void take_cached(fv_gpu_store *s, fv_gpu_program *p)
     if (key_of(s, p, &key) != FOVEA_OK)
         return;
     label(s, p, what);
-    /* A rejected binary from memory is not returned again, but another on disk may be. */
+    /* If a binary from memory is rejected, the cache does not return it again, but may return
+     * another from disk. */
     for (bool again = true; again && fv_gpu_cache_find(s->cache, &key, what, &binary);) {
         p->built = s->compiler->load(s->device, p, &binary);
         again = !p->built && !binary.owner;
@@ -101,7 +103,8 @@ static void take_cached(fv_gpu_store *s, fv_gpu_program *p)
     fv_gpu_key_free(&key);
 }
 
-/* Drivers that compile a kernel when it is made (Mali) have it in the binary only then. */
+/* Stores the program's binary after a kernel was created: some drivers (Mali's) compile a kernel
+ * only then, and have it in the binary only afterwards. */
 static void keep_binary(fv_gpu_store *s, fv_gpu_program *p, const char *kernel)
 {
     const size_t capacity = sizeof p->kernels / sizeof *p->kernels;
@@ -123,7 +126,7 @@ static void keep_binary(fv_gpu_store *s, fv_gpu_program *p, const char *kernel)
 
 /* ---- rates ---- */
 
-/* Of the key: rates are another's when the texts of their kernels change. */
+/* Part of the key: if the texts of the measuring kernels change, rates are measured again. */
 static const fv_gpu_program measured = {
     .name = "probe", .plain = true, .options = (char *)(uintptr_t) "rates"};
 
@@ -188,7 +191,7 @@ static void program_free(const fv_gpu_store *s, fv_gpu_program *p)
     fv_mem_free(p);
 }
 
-/* Makes a program from the cache, or one that is not built yet. */
+/* Makes a program: from the cache if possible, else one that is yet to be compiled. */
 static fovea_status program_make(fv_gpu_program **out, fv_gpu_store *s, const fv_gpu_program *like)
 {
     fv_gpu_program *p;
@@ -246,7 +249,8 @@ void fv_gpu_store_empty(fv_gpu_store *s)
     }
 }
 
-/* A binary that was taken but has no such kernel, or none that works, is compiled after all. */
+/* Creates a kernel of a program. If a cached binary does not have the kernel, or the kernel does
+ * not work, the program is compiled after all. */
 static fovea_status kernel_from(void **out, fv_gpu_store *s, fv_gpu_program *p, const char *entry)
 {
     void *kernel, *const old = p->built;
@@ -276,13 +280,13 @@ static fovea_status kernel_of(void **out, fv_gpu_store *s, const fv_gpu_program 
 fovea_status fv_gpu_store_plain(void **out, fv_gpu_store *s, const char *name, const char *entry,
                                 const char *options)
 {
-    /* The options are copied, not written to. */
+    /* the options are copied and never written to */
     const fv_gpu_program like = {
         .name = name, .plain = true, .options = (char *)(uintptr_t)options};
     return kernel_of(out, s, &like, entry);
 }
 
-/* The program of a step, whose options become `text`. */
+/* The program of a step. `text` receives its options. */
 static fv_gpu_program program_of(const fv_launch *l, uint32_t group, const char *options,
                                  fv_gpu_text *text)
 {
@@ -306,12 +310,12 @@ fovea_status fv_gpu_store_step(void **out, fv_gpu_store *s, const fv_launch *l, 
 
 /* ---- several at a time ---- */
 
-enum { MOST_THREADS = 8 }; /* a compiler may take 100 MB for each */
+enum { MOST_THREADS = 8 }; /* each compiler may take 100 MB */
 
 /* What the threads share. */
 typedef struct build {
     const fv_gpu_store *store;
-    uint64_t mode; /* of the caller's floats: compilers compute constants */
+    uint64_t mode; /* the caller's floating-point mode, because compilers evaluate constants */
 } build;
 
 static void build_one(void *arg, uint32_t phase, uint32_t unit, uint32_t slot)
@@ -369,7 +373,8 @@ void fv_gpu_store_want(fv_gpu_store *s, const fv_launch *l, uint32_t group, cons
     pthread_mutex_unlock(&s->lock);
 }
 
-/* With one thread there is nothing to gain. */
+/* With a single thread nothing would be gained, so programs are then compiled when they are
+ * needed. */
 void fv_gpu_store_build(fv_gpu_store *s)
 {
     pthread_mutex_lock(&s->lock);

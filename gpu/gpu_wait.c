@@ -3,8 +3,8 @@
 
 #include "platform/os/os_machine.h"
 
-/* Sleeps most of the expected time at once, then in short sleeps that grow with the time passed, so
- * that the delay stays a small share of the frame's time. */
+/* The next sleep. Most of the expected time is slept at once, the rest in short sleeps that grow
+ * with the time passed, so that the delay stays a small share of the frame's time. */
 static double next_pause(double passed, double expect, double last)
 {
     const double most = 200e-6 + passed / 100, grown = last * 1.5;
@@ -49,7 +49,7 @@ fovea_status fv_gpu_await(const fv_gpu_events *of, fv_device *d, void *event, do
                           double expect, const _Atomic bool *lost)
 {
     int error;
-    /* Once another thread found the device lost, this may never end. */
+    /* Once another thread has found the device lost, the command may never end. */
     const enum fv_gpu_end end = fv_gpu_poll(of, event, timeout, expect, lost, &error);
     if (end == FV_GPU_DONE)
         return FOVEA_OK;

@@ -4,7 +4,8 @@ import os
 import re
 
 INCLUDE = re.compile(r'^#include "(?:mech/)?(\w+\.h)"$')
-# What mech.h includes for C alone: the vocabulary comes before, the core's tables are C.
+# Headers that mech.h includes only in C. In kernels, other texts define the vector functions, and
+# the core's tables are not needed.
 LEFT_OUT = ("scalar.h", "wants.h")
 
 
