@@ -1,4 +1,5 @@
-/* conv_module.c: convolutions with what mmcv's ConvModule puts after them, and resizing. */
+/* conv_module.c: convolutions with the normalisation and activation of mmcv's ConvModule, and
+ * resizing. */
 #include <stdio.h>
 
 #include "models/dense/decoder.h"
@@ -8,7 +9,7 @@
 
 /* ---- reading ---- */
 
-/* `norm`: the stem of its batch normalisation, or NULL. */
+/* Reads a convolution. `norm`: the stem of its batch normalisation, or NULL. */
 static fovea_status read_conv(fv_conv_module *c, fv_tensor_reader *t, const char *conv,
                               const char *norm, bool unbiased, const uint32_t shape[3])
 {

@@ -1,6 +1,5 @@
-/* decoder.c: which neck and head a config.json describes, and their place between the backbone and
- * the outputs.
- */
+/* decoder.c: finds which neck and head a config.json describes, and puts them between the backbone
+ * and the outputs. */
 #include "models/dense/decoder.h"
 
 #include <stdio.h>
@@ -17,7 +16,8 @@ static const fv_decoder_head *const heads[] = {&fv_head_semantic_fpn, &fv_head_u
 
 /* ---- config.json ---- */
 
-/* NULL: config.json describes none, or what it says is ignored. */
+/* Finds the head that config.json describes. *out NULL: it describes no head, or its description is
+ * ignored. */
 static fovea_status find_head(const fv_decoder_head **out, fv_config *section,
                               const fv_config *config)
 {
@@ -34,7 +34,7 @@ static fovea_status find_head(const fv_decoder_head **out, fv_config *section,
         for (size_t i = 0; i < HEADS && type; i++)
             if (strcmp(heads[i]->section, keys[k]) == 0 && strcmp(heads[i]->type, type) == 0)
                 *out = heads[i];
-        /* A decode_head of another type may be a linear one on a stage: its tensors show that. */
+        /* A decode_head of another type may be a linear head on a stage, which its tensors show. */
         if (!*out && (k == 0 || fv_config_get(config, "neck")))
             return fv_fail(FOVEA_ENOTSUP,
                            "%s: \"%s.type\" is \"%.60s\"; %s supported. For the backbone alone add "
@@ -47,7 +47,7 @@ static fovea_status find_head(const fv_decoder_head **out, fv_config *section,
 
 /* ---- reading ---- */
 
-/* "out_indices": the stages that the backbone gives, all of them where it does not say. */
+/* Reads "out_indices", the stages that the backbone outputs; without it, all stages. */
 static fovea_status pick_stages(fv_decoder_reader *r, const uint32_t *widths, uint32_t n)
 {
     static const char key[] = "out_indices";
@@ -71,7 +71,7 @@ static fovea_status pick_stages(fv_decoder_reader *r, const uint32_t *widths, ui
     return FOVEA_OK;
 }
 
-/* Heads of training are left alone. */
+/* Skips the heads that are only for training. */
 static void ignore_others(fv_decoder_reader *r)
 {
     static const char part[] = "auxiliary_head";
@@ -122,7 +122,7 @@ fovea_status fv_decoder_read(fovea_model *m, const fv_source *source, const fv_c
     fv_decoder_reader r = {
         .t = {.m = m, .source = source, .config = config->file}, .config = config, .d = m->decoder};
     fv_reader_begin(&r.t);
-    fv_reader_unwrap(&r.t, "", head->last, "weight"); /* if it is missing, its reader says so */
+    fv_reader_unwrap(&r.t, "", head->last, "weight"); /* if it is missing, its reader fails */
     FV_TRY(read_parts(&r, &section, widths, n));
     if (m->additions && m->additions->head == FOVEA_HEAD_FPN && m->decoder->group_norms)
         return fv_fail(FOVEA_ENOTSUP,

@@ -1,12 +1,11 @@
-/* decoder_new.c: a neck and a head to be trained on a pyramid that has none: FPN, and Semantic
- * FPN's head, without normalisations, which a batch of few pictures would not settle.
- */
+/* decoder_new.c: adds a neck and a head to a pyramid without them, for training: FPN, and Semantic
+ * FPN's head. They have no normalisations, whose statistics would be poor in small batches. */
 #include <jansson.h>
 #include <stdio.h>
 
 #include "models/dense/decoder.h"
 
-#define CHANNELS 128 /* of the neck and of the head */
+#define CHANNELS 128 /* channels of the neck and of the head */
 
 static fovea_status put(fv_tensor_reader *t, const char *name, uint64_t channels, uint64_t size,
                         bool bent)
@@ -61,7 +60,7 @@ static fovea_status describe(json_t *config, const char *file, const uint32_t *w
     return fv_fail(FOVEA_ENOMEM, "%s: no memory for a neck and a head", file);
 }
 
-/* Changes the number of classes of an existing head, and with it its last layer. */
+/* Changes the number of classes of an existing head by replacing its last layer. */
 static fovea_status put_classes(fv_tensor_reader *t, const fv_config *config, uint32_t classes)
 {
     fv_config head;
@@ -85,7 +84,7 @@ fovea_status fv_decoder_new(fovea_model *m, const fv_source *source, const fv_co
     json_t *own = m->config; /* which `config` shows */
     if (m->segmentation_source || own != config->object)
         return fv_fail(FOVEA_ENOTSUP,
-                       "%s: a neck and a head go on a pyramid that is a checkpoint of "
+                       "%s: a neck and a head can be added only to a pyramid with a checkpoint of "
                        "its own, without a head in another file of the folder",
                        config->file);
     fv_reader_begin(&t);
@@ -93,7 +92,7 @@ fovea_status fv_decoder_new(fovea_model *m, const fv_source *source, const fv_co
     if (!json_object_get(own, "decode_head")) {
         if (json_object_get(own, "neck") || json_object_get(own, "bbox_head"))
             return fv_fail(FOVEA_ENOTSUP,
-                           "%s: a neck or a bbox_head is there; FPN goes on a backbone alone",
+                           "%s: has a neck or a bbox_head; FPN can be added only to a backbone",
                            config->file);
         FV_TRY(describe(own, config->file, widths, n));
         FV_TRY(put_tensors(&t, widths, n));

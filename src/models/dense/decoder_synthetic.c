@@ -1,6 +1,5 @@
 /* decoder_synthetic.c: necks and heads of the published sizes with random weights, on synthetic
- * backbones: a name such as "mavit-t-fpn" is that of a backbone and what is put on it.
- */
+ * backbones. A name such as "mavit-t-fpn" is a backbone's, followed by that of the neck or head. */
 #include <stdio.h>
 #include <string.h>
 
@@ -115,7 +114,7 @@ static void retina_net(fv_synthetic *m)
         fv_synthetic_linear(m, "", name, NECK, NECK, 3, 1.4f);
     }
     fv_synthetic_matrix(m, "", "bbox_head.retina_cls.", ANCHORS * BOXES, NECK, 3, 1);
-    /* As training begins: a class is there once in a hundred times. */
+    /* As at the start of training: each class has a probability of 1 in 100. */
     fv_synthetic_tensor(m, "", "bbox_head.retina_cls.bias", 1, &logits, -4.6f, 0.035f);
     fv_synthetic_linear(m, "", "bbox_head.retina_reg.", ANCHORS * 4, NECK, 3, 0.2f);
 }

@@ -7,12 +7,13 @@
 #include "base/num.h"
 #include "models/synthetic.h"
 
-/* Which of them, negative: none; *base: characters of the backbone's name. */
+/* Finds which of them a name ends in; negative: none of them. *base: length of the backbone's name.
+ */
 int fv_decoder_suffix(size_t *base, const char *name);
-/* Whether `name` is one of the backbones' with something on it. */
+/* Whether `name` is that of one of the backbones, followed by one of these endings. */
 bool fv_decoder_has_synthetic(const char *(*backbones)(size_t), const char *name);
 
-/* Tensors and sections of config.json for stages of these widths. */
+/* Add the tensors, and the sections of config.json, for stages of these widths. */
 void fv_decoder_synthetic_tensors(fv_synthetic *m, int kind, const uint32_t width[4]);
 void fv_decoder_synthetic_config(struct json_t *config, int kind, const uint32_t width[4]);
 

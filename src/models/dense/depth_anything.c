@@ -1,4 +1,4 @@
-/* depth_anything.c: Depth Anything V1 and V2, relative and metric, of transformers.
+/* depth_anything.c: Depth Anything V1 and V2, relative and metric, as transformers saves them.
  *
  *     y = up(conv3x3 fused)                                to the pixels of all patches
  *     depth = max_depth act(conv1x1 relu(conv3x3 y))       act: relu, of metric models the sigmoid
@@ -24,7 +24,7 @@ static const char fields[] =
 
 /* ---- reading ---- */
 
-/* EFORMAT where `key` is present and is not n. */
+/* EFORMAT if `key` is present and is not n. */
 static fovea_status agree(const fv_config *c, const char *key, uint32_t n, const char *of)
 {
     uint32_t told = n;
@@ -34,7 +34,7 @@ static fovea_status agree(const fv_config *c, const char *key, uint32_t n, const
                : fv_fail(FOVEA_EFORMAT, "%s: \"%s\" is %u, but %s %u", c->file, key, told, of, n);
 }
 
-/* The activation and the scale of the last product, by the kind of depth. */
+/* Reads the activation and the scale of the last product, which depend on the kind of depth. */
 static fovea_status read_kind(fv_depth_anything *d, fv_tensor_reader *t, const fv_config *c)
 {
     const char *kind = "relative";
@@ -45,7 +45,7 @@ static fovea_status read_kind(fv_depth_anything *d, fv_tensor_reader *t, const f
     if (strcmp(kind, "relative") != 0 && strcmp(kind, "metric") != 0)
         return fv_config_fail(c, "depth_estimation_type", "\"relative\" or \"metric\"");
     d->act = *kind == 'm' ? FV_EPI_SIGMOID : FV_EPI_RELU;
-    if (most == 0 || most == 1) /* as transformers' class has it, 0 is as if it were not there */
+    if (most == 0 || most == 1) /* in transformers' class, 0 is the same as absent */
         return FOVEA_OK;
     FV_TRY(fv_model_floats(&data, &scale, t->m, 1, 1));
     *data = most;
@@ -70,7 +70,7 @@ static fovea_status read_head(fv_depth_anything *d, fv_tensor_reader *t, const f
     const uint32_t half = d->neck.width / 2;
     const uint32_t hidden = fv_tensor_dimension(fv_reader_find(t, "", "head.conv2.", "weight"), 0);
     if (half == 0 || hidden > WIDTH)
-        return fv_fail(FOVEA_EFORMAT, "%s: a head of %u channels behind %u is out of range",
+        return fv_fail(FOVEA_EFORMAT, "%s: a head of %u channels after %u is out of range",
                        t->source->name, hidden, d->neck.width);
     FV_TRY(fv_reader_conv(&d->conv1, t, "", "head.conv1.", half, d->neck.width, 3));
     FV_TRY(fv_reader_conv(&d->conv2, t, "", "head.conv2.", hidden, half, 3));

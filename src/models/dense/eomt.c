@@ -6,9 +6,9 @@
  *     classes = linear y_q;  masks = mlp(y_q) . upscale(y_p)    of each query, for each pixel
  *     upscale = LN dwconv3x3 gelu deconv2x2                     some times
  *
- * In the middle of its training each query attends to the queries, the other prefix tokens, and
- * only those patches that are inside its mask as computed before the block. Once training has
- * ended, all tokens attend to all.
+ * During training, each query attends to the queries, to the other prefix tokens, and only to those
+ * patches that are inside its mask, as computed before the block. At the end of training, all
+ * tokens attend to all.
  */
 #include "models/dense/eomt.h"
 
@@ -23,7 +23,7 @@ typedef struct context {
     const fv_eomt *e;
 } context;
 
-/* The queries become the first tokens, of the builder's grid too. */
+/* Puts the queries before the other tokens, also in the builder's grid. */
 static void join(context *c)
 {
     fv_vit_stream *s = &c->s;
@@ -44,8 +44,8 @@ static void join(context *c)
     b->cos = b->sin = none; /* of the tokens before */
 }
 
-/* Tokens [from, from + rows), normalised. Taken from the residual stream and normalised alone, so
- * that the normalised tokens need not be kept for it. */
+/* Tokens [from, from + rows), normalised. They are taken from the residual stream and normalised
+ * alone, so that the other normalised tokens need not be stored. */
 static fv_view normed(const fv_vit_stream *s, const char *label, uint32_t from, uint32_t rows)
 {
     const fv_view some = fv_emit_rows(s->b, rows, s->v->width);
@@ -58,7 +58,7 @@ static fv_view queries(const context *c)
     return normed(&c->s, "queries", 0, c->e->query.rows);
 }
 
-/* What masks are products of queries with, for each pixel of *grid. */
+/* The features of each pixel of *grid; masks are their products with the queries. */
 static fv_view pixels(const context *c, fv_grid *grid)
 {
     const fv_vit_stream *s = &c->s;
@@ -106,7 +106,7 @@ static fv_view mask_head(const context *c, fv_view x)
     return x;
 }
 
-/* The masks of all queries on the grid of patches, for the next block. */
+/* Computes the masks of all queries on the grid of patches, for the next block. */
 static void make_masks(context *c)
 {
     fv_vit_stream *s = &c->s;
@@ -115,7 +115,7 @@ static void make_masks(context *c)
     const uint32_t n = c->e->query.rows, width = s->v->width;
     const uint32_t patches = b->options->grid.width * b->options->grid.height;
     fv_view x = pixels(c, &fine);
-    if (c->e->upscales) { /* masks are linear in the pixels, which are fewer to resize */
+    if (c->e->upscales) { /* resizes the features, not the masks, of which there are more */
         const fv_upsample coarse = {.in = x,
                                     .res = FV_NO_VIEW,
                                     .out = fv_emit_rows(b, patches, width),
@@ -153,7 +153,7 @@ static void predict(const context *c)
     if (!masked)
         return;
     fv_grid grid;
-    const fv_view operands = mask_head(c, q); /* ahead, so that pixels stream into the product */
+    const fv_view operands = mask_head(c, q); /* first, so that pixels stream into the product */
     const fv_view x = pixels(c, &grid);
     const uint32_t rows = fv_grid_tokens(&grid);
     fv_emit_matmul(
@@ -165,7 +165,7 @@ static void predict(const context *c)
 static fovea_status emit(const fovea_model *m, fv_builder *b)
 {
     const fv_eomt *e = m->roles;
-    const fv_grid seen = b->options->grid; /* what a plan tells of: the picture's tokens */
+    const fv_grid seen = b->options->grid; /* plans report the picture's tokens only */
     context c = {.s = {.b = b,
                        .v = &e->vit,
                        .tokens = fv_grid_tokens(&b->options->grid),

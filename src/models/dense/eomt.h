@@ -1,6 +1,5 @@
-/* eomt.h: EoMT: a ViT whose learned queries join the tokens for the last blocks, and become the
- * classes and the masks of what is in the picture.
- */
+/* eomt.h: EoMT: a ViT with learned queries, which join the tokens in the last blocks and give the
+ * classes and the masks of what is in the picture. */
 #ifndef FOVEA_SRC_MODELS_EOMT_H
 #define FOVEA_SRC_MODELS_EOMT_H
 
@@ -10,19 +9,19 @@
 
 /* Pixels become 2 x 2. */
 typedef struct fv_eomt_upscale {
-    fv_layer
-        deconv; /* (4 C, C): rows of the pixel's upper left part, upper right, lower left, .. */
+    fv_layer deconv;  /* (4 C, C): rows for the upper left part of the pixel, upper right, lower
+                         left, lower right */
     fv_weight filter; /* (C, 9): depthwise */
     fv_layer norm;
 } fv_eomt_upscale;
 
 typedef struct fv_eomt {
-    fv_vit vit;      /* first: what releases a ViT's roles releases these */
-    uint32_t joined; /* blocks that the queries go through, the last ones */
-    bool *masked;    /* of each of them: its queries attend inside the masks made of them before */
+    fv_vit vit;      /* must be first: a ViT's release function frees these roles */
+    uint32_t joined; /* number of last blocks that the queries go through */
+    bool *masked;    /* masked[i]: in that block, queries attend only inside their masks */
     fv_weight query; /* (queries, C) */
     fv_layer classes;
-    fv_layer mask[3]; /* the MLP of the queries that masks are products with */
+    fv_layer mask[3]; /* MLP of the queries, whose products with pixels are masks */
     uint32_t upscales;
     fv_eomt_upscale upscale[FV_EOMT_UPSCALES];
 } fv_eomt;

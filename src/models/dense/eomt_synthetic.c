@@ -74,7 +74,7 @@ static void heads(fv_synthetic *m, const struct spec *s)
         char p[48];
         const uint64_t n = c;
         snprintf(p, sizeof p, "upscale_block.block.%u.", i);
-        /* Each pixel is a sum over one tap. */
+        /* Each output pixel is a sum over only one of the 2 x 2 taps. */
         fv_synthetic_matrix(m, p, "conv1.", c, c, 2, 2);
         fv_synthetic_tensor(m, p, "conv1.bias", 1, &n, 0, 0.035f);
         fv_synthetic_matrix(m, p, "conv2.", c, 1, 3, 1);

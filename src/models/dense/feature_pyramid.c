@@ -3,7 +3,7 @@
  *     lateral_i = 1x1 convolution of input i;  lateral_i += lateral_{i+1}, resized
  *     output_i  = 3x3 convolution of lateral_i
  *
- * and further outputs of half the size each.
+ * and further outputs, each of half the size of the one before.
  */
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "base/num.h"
 #include "models/dense/decoder.h"
 
-/* The tensors show "no_norm_on_lateral". */
+/* "no_norm_on_lateral" is not read: the tensors show it. */
 static const char fields[] =
     "act_cfg add_extra_convs conv_cfg={} end_level in_channels init_cfg no_norm_on_lateral "
     "norm_cfg num_outs out_channels relu_before_extra_convs=false start_level type=FPN "
@@ -133,7 +133,7 @@ void fv_feature_pyramid_weights(const fv_feature_pyramid *f, fv_weight_visit *vi
 
 /* ---- computing ---- */
 
-/* Every second pixel of every second line. */
+/* A level with every second pixel of every second line. */
 static fv_level halve(fv_builder *b, const fv_level *in)
 {
     fv_level out = {.grid = fv_conv_module_grid(&in->grid, 2), .channels = in->channels};

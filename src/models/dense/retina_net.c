@@ -1,5 +1,5 @@
-/* retina_net.c: RetinaHead of mmdetection: the same convolutions on every level, and what makes
- * boxes of their results.
+/* retina_net.c: RetinaHead of mmdetection: the same convolutions on every level, and the settings
+ * by which boxes are decoded from their outputs.
  *
  *     cls.i = 3x3 convolution of stacked 3x3 convolutions of level i; box.i likewise
  */
@@ -24,21 +24,22 @@ static const char coder_fields[] =
 
 static const char test_fields[] = "iou_threshold max_per_img min_bbox_size nms nms_pre score_thr";
 
-/* "split_thr" is of its implementation. */
+/* "split_thr" concerns only mmdetection's implementation. */
 static const char nms_fields[] = "class_agnostic=false iou_threshold split_thr type=nms";
 
 /* ---- anchors ---- */
 
 #define SCALES 16
 #define RATIOS 16
-#define MOST 16384 /* boxes that are looked at, or kept */
+#define MOST 16384 /* maximum number of boxes that are considered, or kept */
 
 struct shapes {
     uint32_t ratios, scales;
     float ratio[RATIOS], scale[SCALES];
 };
 
-/* "scales", else those between a power of two and the next, from "octave_base_scale" on. */
+/* Reads "scales"; else computes the scales of an octave from "octave_base_scale" and
+ * "scales_per_octave". */
 static fovea_status read_scales(struct shapes *s, const fv_config *c)
 {
     float base = 4;
@@ -83,7 +84,7 @@ static fovea_status read_strides(fv_detection *d, const fv_config *c)
     return FOVEA_OK;
 }
 
-/* Anchors of a place, in float32 as mmdetection has them: ratios, and of each all scales. */
+/* Computes the anchors of a cell, in float32 as mmdetection does: for each ratio, all scales. */
 static void make_anchors(fv_detection *d, const struct shapes *s)
 {
     d->anchors = s->ratios * s->scales;
@@ -111,7 +112,8 @@ static fovea_status read_anchors(fv_detection *d, const fv_decoder_reader *r, co
     FV_TRY(read_strides(d, &c));
     if (s.ratios * s.scales > FV_ANCHORS)
         return fv_fail(FOVEA_ENOTSUP,
-                       "%s: \"bbox_head.anchor_generator\" has %u ratios of %u scales; %u anchors "
+                       "%s: \"bbox_head.anchor_generator\" has %u ratios with %u scales each; at "
+                       "most %u anchors "
                        "are supported",
                        c.file, s.ratios, s.scales, FV_ANCHORS);
     make_anchors(d, &s);
@@ -157,7 +159,7 @@ static fovea_status read_test(fv_detection *d, const fv_decoder_reader *r, const
     return nms.object ? fv_config_float(&d->iou_threshold, &nms, "iou_threshold", 0, 1) : FOVEA_OK;
 }
 
-/* Softmax over the classes would have one output more. */
+/* Only a sigmoid per class is supported: softmax would have an additional output. */
 static fovea_status check_loss(const fv_config *head)
 {
     fv_config loss;

@@ -35,7 +35,7 @@ static fovea_status read_config(fv_uper_net *u, fv_decoder_reader *r, const fv_c
     return fv_config_u32s(u->pool, u->pools, head, "pool_scales", 1, AREAS);
 }
 
-/* A module of the head called so, which gives its channels. */
+/* Reads a module of the head of that name; its outputs are the head's channels. */
 static fovea_status read_module(fv_conv_module *out, fv_decoder_reader *r, const char *name,
                                 uint32_t channels, uint32_t size)
 {
@@ -68,7 +68,7 @@ static fovea_status read_head(fv_decoder_reader *r, const fv_config *head)
 
 /* ---- computing ---- */
 
-/* The last level and its means over areas, side by side. */
+/* The last level and its means over areas, concatenated. */
 static fv_level pool(const fv_uper_net *u, fv_builder *b, const fv_level *in)
 {
     const uint32_t n = fv_grid_tokens(&in->grid), c = u->channels;
@@ -91,7 +91,7 @@ static fv_level pool(const fv_uper_net *u, fv_builder *b, const fv_level *in)
     return all;
 }
 
-/* Of the last convolution over all levels the weights for the channels of level i. */
+/* The part of the last convolution's weights that multiplies the channels of level i. */
 static fv_weight fuse_weight(const fv_uper_net *u, uint32_t i)
 {
     const fv_weight *all = &u->fuse.l.w;
@@ -103,8 +103,8 @@ static fv_weight fuse_weight(const fv_uper_net *u, uint32_t i)
     return w;
 }
 
-/* The levels in the first one's size, convolved. They are never side by side: that would be the
- * largest value of all by far. Each is added to the sum by itself. */
+/* Resizes the levels to the size of the first and convolves them. Their concatenation would be by
+ * far the largest value in memory, so each level's part is added to the sum instead. */
 static fv_level fuse(const fv_uper_net *u, fv_builder *b, const fv_level *lateral)
 {
     const uint32_t n = u->levels, tokens = fv_grid_tokens(&lateral[0].grid);

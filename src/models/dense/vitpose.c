@@ -1,4 +1,4 @@
-/* vitpose.c: ViTPose of transformers, with either head.
+/* vitpose.c: ViTPose as transformers saves it, with either head.
  *
  *     simple     maps = conv3x3 up(relu(x))                              up: bilinear
  *     classic    maps = conv1x1 relu(deconv relu(deconv x))              a BatchNorm in each deconv
@@ -16,8 +16,8 @@
 
 static const char output[] = "heatmaps";
 
-/* Fields of its configuration, in addition to those of every transformers configuration; and fields
- * of its backbone's. */
+/* Fields of its configuration, and of its backbone's, in addition to those of every transformers
+ * configuration. */
 static const char fields[] =
     "backbone_config scale_factor use_simple_decoder use_pretrained_backbone=false "
     "use_timm_backbone=false backbone_kwargs={}";
@@ -25,7 +25,7 @@ static const char backbone_fields[] = "num_experts part_features";
 
 /* ---- reading ---- */
 
-/* ViTPose+ has experts for data sets. */
+/* Refuses ViTPose+, which has an expert for each data set. */
 static fovea_status check_experts(const fv_config *config)
 {
     fv_config backbone;
@@ -40,7 +40,7 @@ static fovea_status check_experts(const fv_config *config)
                                   config->file, experts);
 }
 
-/* Channels of a tensor's dimension i. */
+/* Reads dimension i of a tensor as a number of channels. */
 static fovea_status channels_of(uint32_t *out, const fv_tensor_reader *t, const char *stem,
                                 uint32_t i)
 {
