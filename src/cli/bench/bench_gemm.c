@@ -10,14 +10,13 @@
 enum { SAMPLED_ROWS = 64 };
 #define WHOLE_RESULT (1u << 24) /* most operations for which every row is verified */
 #define DIM_MAX (1u << 24)
-#define INT8_ERROR                                                                                 \
-/* relative to the largest sum: each value is rounded to a multiple of 1/127 of the largest in     \
- * its row */
-4e-2
+/* Relative to the largest sum: each value is rounded to a multiple of 1/127 of the largest in its
+ * row. */
+#define INT8_ERROR 4e-2
 
 #define RATE_SECONDS 30e-3 /* enough to measure the rate of a product */
 
-    struct gemm {
+struct gemm {
     uint32_t m, n, k;
     const struct activation *activation;
     fovea_compute compute;
