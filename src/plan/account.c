@@ -48,8 +48,8 @@ static bool counted_before(const fovea_plan *p, const fv_plan_candidate *c, uint
     return false;
 }
 
-/* Bytes of the copies of the caller's inputs and outputs on a device with its own memory, for every
- * batch of frames in flight. */
+/* Bytes of the copies of the caller's inputs and outputs, for every batch of frames in flight; 0 on
+ * a device that uses the caller's memory. */
 static uint64_t external(const fovea_plan *p)
 {
     uint64_t bytes = 0;
@@ -105,7 +105,7 @@ static void count_dispatches(const fovea_plan *p, fv_plan_candidate *c)
     }
 }
 
-/* The largest buffer of the candidate's values, or of the caller's. */
+/* Finds the largest buffer: a bank of the candidate, or an input or output of the caller. */
 static void find_largest(const fovea_plan *p, fv_plan_candidate *c)
 {
     fovea_plan_info *info = &c->info;
@@ -119,7 +119,7 @@ static void find_largest(const fovea_plan *p, fv_plan_candidate *c)
     }
 }
 
-/* Bytes of the plan's own lists. */
+/* Bytes of the plan's own arrays on the host. */
 static uint64_t lists(const fovea_plan *p, const fovea_plan_info *info)
 {
     const uint64_t step = sizeof(fv_step) + sizeof(fv_step_cut) + sizeof(fv_step_plan) +

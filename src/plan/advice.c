@@ -1,4 +1,4 @@
-/* advice.c: wisdom asked about the steps and sweeps of a plan. */
+/* advice.c: looks up what wisdom has for the steps and sweeps of a plan. */
 #include "plan/advice.h"
 
 #include <inttypes.h>
@@ -12,7 +12,8 @@
 #include "models/model.h"
 #include "plan/plan.h"
 
-/* Size buckets to look up (half an octave of tokens each), the problem's own first. */
+/* Size buckets to look up, each half an octave of tokens wide; that of the problem itself comes
+ * first. */
 static const int buckets[] = {0, -1, 1};
 #define BUCKETS ((int)(sizeof buckets / sizeof *buckets))
 
@@ -76,7 +77,8 @@ const fv_kernel *fv_advice_step(const fv_advice *a, const fv_kernel *list, int c
 
 /* ---- sweeps ---- */
 
-/* The key of a sweep has a hash of its problems: the list is too long for a name. */
+/* The key of a sweep has a hash of its steps' problems, because their list is too long for a
+ * key. */
 static uint64_t hash(uint64_t h, const char *text)
 {
     return fv_hash(h, text, strlen(text) + 1);
@@ -118,7 +120,7 @@ const char *fv_advice_sweep(const fv_advice *a, const fv_graph *g, const struct 
 
 /* ---- plans ---- */
 
-/* What a plan's key begins with, its model and size. */
+/* The beginning of a plan's key: its model and patch size. */
 #define SHAPE "%s width %u depth %u heads %u patch %u"
 
 /* The attention of all blocks. */
@@ -170,7 +172,7 @@ void fv_advice_products_key(char out[FV_WISDOM_SUBJECT], const fovea_model *mode
              o->width, o->height);
 }
 
-/* The fact about the size that is nearest to the one of `subject`. */
+/* The search for the fact whose frame size is nearest to that of `subject`. */
 struct nearest {
     const char *device, *subject;
     size_t like; /* characters of the subject before the size */
@@ -179,7 +181,7 @@ struct nearest {
     bool found;
 };
 
-/* Pixels of the size that a subject ends with. */
+/* Pixels of the frame size "WxH" at the end of a subject. */
 static double pixels(const char *size)
 {
     char *end;
@@ -210,7 +212,8 @@ static fovea_status look_for_any(void *found, const fv_fact *f)
     return FOVEA_OK;
 }
 
-/* Products are as exact at one size as at another, nearly; how fast they are changes more. */
+/* A choice that was tuned at another size is used too: the error of the products hardly depends on
+ * the size, though their speed does. */
 const char *fv_advice_products(const fv_advice *a, const fovea_model *model,
                                const fv_emit_options *o, fv_product_choice *out)
 {
@@ -219,7 +222,7 @@ const char *fv_advice_products(const fv_advice *a, const fovea_model *model,
     bool any = false;
     if (a->wisdom)
         fv_wisdom_each(a->wisdom, look_for_any, &any);
-    if (!any) /* the weights need not be looked at */
+    if (!any) /* so that the weights are not read for their fingerprint */
         return NULL;
     fv_advice_products_key(subject, model, o);
     if (fv_wisdom_find(a->wisdom, FV_FACT_PRODUCTS, a->device, subject, &answer) &&

@@ -1,11 +1,10 @@
-/* advice.h: what wisdom says to a plan that is being made, in the plan's terms: a kernel for a
- * step, schedule and chunk for a sweep, the seconds of a frame.
+/* advice.h: looks up in wisdom, for a plan that is being made, the kernel of a step, the schedule
+ * and chunk of a sweep, and the precision of products.
  *
- * What was found for this device and a problem of this size is "wisdom"; what was found for half an
- * octave more or fewer tokens, or for a step on a device of the same backend and features, is a
- * "prior". How sweeps run depends on the number of threads, so facts of other devices are not used
- * for it.
- */
+ * An answer that was found on this device for a problem of this size is "wisdom". An answer is a
+ * "prior" if it was found for half an octave more or fewer tokens, or for a step on another device
+ * of the same backend and features. How sweeps run depends on the number of threads, so facts of
+ * other devices are not used for them. */
 #ifndef FOVEA_SRC_ADVICE_H
 #define FOVEA_SRC_ADVICE_H
 
@@ -27,7 +26,7 @@ void fv_advice_begin(fv_advice *a, fv_wisdom *wisdom, const fovea_device *device
 const fv_kernel *fv_advice_step(const fv_advice *a, const fv_kernel *list, int count,
                                 uint32_t features, const fv_problem *p, fv_knobs *knobs,
                                 const char **source);
-/* Whether this kernel took the program down when it was tried. */
+/* Whether this kernel crashed the program when it was tried for the problem. */
 bool fv_advice_skips(const fv_advice *a, const fv_kernel *k, const fv_knobs *knobs,
                      const fv_problem *p);
 
@@ -35,8 +34,8 @@ bool fv_advice_skips(const fv_advice *a, const fv_kernel *k, const fv_knobs *kno
 const char *fv_advice_sweep(const fv_advice *a, const fv_graph *g, const struct fv_plan_sweep *w,
                             bool *streamed, uint32_t *chunk);
 
-/* The subjects of facts about sweeps and whole plans. Of a plan it returns how many characters come
- * before the types of weights and products. */
+/* Make the subjects of facts about sweeps and about whole plans. fv_advice_plan_key returns the
+ * number of characters before the types of weights and products. */
 void fv_advice_sweep_key(char out[FV_WISDOM_SUBJECT], const fv_graph *g,
                          const struct fv_plan_sweep *w, int away);
 size_t fv_advice_plan_key(char out[FV_WISDOM_SUBJECT], const fovea_model *model,
@@ -46,8 +45,8 @@ size_t fv_advice_plan_key(char out[FV_WISDOM_SUBJECT], const fovea_model *model,
  * Returns "wisdom", or "prior" if it was tuned for another size; NULL: wisdom has no such fact. */
 const char *fv_advice_products(const fv_advice *a, const fovea_model *model,
                                const fv_emit_options *options, fv_product_choice *out);
-/* The subject of that fact, which has a fingerprint of the weights: another checkpoint of the same
- * shape has other errors. */
+/* Makes the subject of that fact. It has a fingerprint of the weights, because another checkpoint
+ * of the same shape has other errors. */
 void fv_advice_products_key(char out[FV_WISDOM_SUBJECT], const fovea_model *model,
                             const fv_emit_options *options);
 

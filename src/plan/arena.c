@@ -24,16 +24,17 @@
 
 struct tenant {
     uint64_t size, offset;
-    uint64_t frame_stride; /* from one frame of a batch to the next; 0: they share it */
+    uint64_t frame_stride; /* from one frame of a batch to the next; 0: frames share the place */
     uint32_t first, last;  /* steps, inclusive */
     uint32_t region;
     uint32_t sweep;        /* LOCAL: blocks of different sweeps overlap freely */
-    fv_value_place *place; /* of a value, and of those that reuse it (in_place.c); NULL: */
+    fv_value_place *place; /* of a value, and of those that reuse it (in_place.c); or NULL and: */
     fv_ref *ref;           /* what else gets it */
 };
 
-/* Workers run different steps of a streamed sweep at the same time, so its values live for the
- * whole sweep. Of one that could be banded, and runs step by step, they are too large for that. */
+/* Whether values live for the whole sweep. In a streamed sweep they must, because workers run
+ * different steps at the same time. A sweep that could be banded but runs step by step has values
+ * too large for that. */
 static bool lives_whole_sweeps(const fv_plan_sweep *w)
 {
     return w->streamed || !w->bands;
@@ -45,9 +46,9 @@ static uint32_t last_step(const fv_plan_candidate *c, const fv_value_life *l)
     return lives_whole_sweeps(end) ? end->first + end->count - 1 : l->last_step;
 }
 
-/* The frames of a batch have what others would overwrite before they have read it each to
- * themselves, one after the other. They share LOCAL: a unit of one frame ends before the worker
- * begins with the next. No batch has KEPT. */
+/* Gives every frame of a batch its own copy of the value, one after the other, so that no frame
+ * overwrites what another has yet to read. Frames share LOCAL: a worker ends a unit of one frame
+ * before it begins the next. Plans with KEPT values have no batches. */
 static void repeat(const fovea_plan *p, struct tenant *t, uint64_t rows, const fv_value *v)
 {
     t->size = fv_size_add(fv_size_mul(rows, fv_value_stride(v)), ALIGN - 1) / ALIGN * ALIGN;
@@ -89,8 +90,8 @@ static void admit(const fovea_plan *p, const fv_plan_candidate *c, struct tenant
             t->last = w->first + w->count - 1;
         }
     } else {
-        /* Large values of a sweep that could be banded share the room of those that cross sweeps.
-         */
+        /* Large values of a sweep that could be banded share memory with those that cross
+         * sweeps. */
         t->region = w->bands ? FV_REGION_RESIDUAL : FV_REGION_CHUNKS;
     }
     if (t->region != LOCAL && t->region != FV_REGION_CHUNKS) {
@@ -107,7 +108,7 @@ static void admit(const fovea_plan *p, const fv_plan_candidate *c, struct tenant
     repeat(p, t, rows, v);
 }
 
-/* The saved borders of a value that another replaces. */
+/* Adds the memory for the saved borders of a value that another replaces. */
 static void admit_border(const fovea_plan *p, const fv_plan_candidate *c, struct tenant *t,
                          uint32_t id)
 {
@@ -128,7 +129,7 @@ static int by_size(const void *a, const void *b)
         return x->size < y->size ? 1 : -1;
     if (x->first != y->first)
         return x->first < y->first ? -1 : 1;
-    /* The order of values, so that plans with the same states have them in the same places. */
+    /* In the order of values, so that plans with the same states place them identically. */
     return x->place < y->place ? -1 : x->place > y->place;
 }
 
@@ -187,7 +188,7 @@ static uint32_t list_tenants(const fovea_plan *p, fv_plan_candidate *c, struct t
     return n;
 }
 
-/* Whether each worker has one of its own. */
+/* Whether the value is in the workers' blocks, one of which each worker has. */
 static bool in_block(const fovea_plan *p, const struct tenant *t)
 {
     return t->region == LOCAL && !p->limits.throughput;
@@ -231,7 +232,7 @@ static fovea_status make_banks(const fovea_plan *p, fv_plan_candidate *c,
     return FOVEA_OK;
 }
 
-/* The workers' blocks of every streamed sweep, after the n tenants; returns the number of all. */
+/* Adds the workers' blocks of every streamed sweep after the n tenants; returns the new number. */
 static uint32_t admit_blocks(const fovea_plan *p, fv_plan_candidate *c, struct tenant *t,
                              uint32_t n)
 {

@@ -4,14 +4,15 @@
 
 #include "device/backend.h"
 
-/* Regions of device memory: a buffer each, or several where the device limits their size. */
+/* Regions of device memory. Each is one buffer, or several where the device limits their size. */
 enum fv_region {
     FV_REGION_RESIDUAL,
     FV_REGION_STATES,
     FV_REGION_KEPT,
     FV_REGION_CHUNKS,
     FV_REGION_STAGING,
-    /* only on throughput devices, which have one worker: its block is a region like the others */
+    /* only on throughput devices, which have one worker: here its block is a region like the
+     * others */
     FV_REGION_LOCAL,
     FV_REGION_SCRATCH,
     FV_REGIONS

@@ -6,10 +6,10 @@
  *        |##########|                    |##########..|                      |#####..|
  *        |  band 1  |                    |..##########|                      |..#####|
  *
- * A band is a unit of work: a worker runs all steps for it, each over the rows that the later ones
+ * A band is a unit of work: a worker runs all steps for it, each over the rows that later steps
  * read, and keeps the values between them in memory of its own. At the borders of bands rows are
  * computed twice (dots). Row r of a value is computed by the same kernel from the same rows
- * whatever the bands are, so they do not show in the result.
+ * whatever the bands are, so the result does not depend on the bands.
  *
  * A value that leaves the sweep, or comes from outside and is changed, must be written by each band
  * in rows of its own; else the steps do not make a banded sweep.
@@ -26,18 +26,18 @@
 /* Steps of a sweep, at most. */
 #define MOST_STEPS 64
 
-/* Work that may be done twice, of all of it. Where bands are taken they cost one or two percent of
- * a frame's time: what is repeated, less what the caches give back. */
+/* Maximum share of the work that may be done twice. Measured where bands are chosen: they cost one
+ * or two percent of a frame's time, as the caches give back part of the repeated work. */
 #define MOST_REPEATED 0.12
 
-/* Smaller values inside stay in the caches of larger devices, and are a small part of the memory:
- * other sweeps serve them better. */
+/* Minimum bytes of the largest value inside. Smaller values stay in the caches of larger devices,
+ * and are a small part of the memory, so chunks or row tiles suit them better. */
 #define LARGE (8u << 20)
 
 typedef struct band {
     const fv_cut *c;
     uint32_t first, end;
-    fv_rows row[MOST_STEPS]; /* of each step; first >= end: none */
+    fv_rows row[MOST_STEPS]; /* rows that each step computes; first >= end: no rows yet */
 } band;
 
 /* ---- steps ---- */
@@ -47,7 +47,8 @@ static fv_id written(const fv_step *s)
     return s->use[s->out].view.id;
 }
 
-/* Rows of the step are computed from rows of its operands, whichever call has them. */
+/* Whether a row of the step's result depends only on rows of its operands, not on how the rows are
+ * split over calls. */
 static bool can_be_banded(const fv_step *s)
 {
     const fv_op *op = fv_op_table[s->prob.op];
@@ -56,14 +57,14 @@ static bool can_be_banded(const fv_step *s)
            op->cols != FV_COLS_HEAD && s->align <= 1;
 }
 
-/* Tokens in a line of the grid that a step writes; 0: it knows no grid. */
+/* Tokens in a line of the grid that a step writes; 0: its rows are not known to be a grid. */
 static uint32_t line_of(const fv_step *s)
 {
     const fv_op *op = fv_op_table[s->prob.op];
     return op->line ? op->line(&s->prob, s->u) : 0;
 }
 
-/* Rows of operand o that step s reads for the rows r; false: of all. */
+/* Rows of operand o that step s reads to compute the rows r; false: it reads all of them. */
 static bool rows_read(fv_rows *out, const fv_step *s, uint32_t o, fv_rows r)
 {
     const fv_op *op = fv_op_table[s->prob.op];
@@ -82,7 +83,7 @@ static bool rows_read(fv_rows *out, const fv_step *s, uint32_t o, fv_rows r)
 
 /* ---- one band ---- */
 
-/* The last step before `step` that writes a value; -1: none of the sweep. */
+/* The last step before `step` that writes a value; -1: no step of the sweep does. */
 static int64_t writer(const band *k, uint32_t step, fv_id id)
 {
     for (int64_t j = (int64_t)step - 1; j >= k->first; j--)
@@ -109,7 +110,8 @@ static void add_rows(fv_rows *to, fv_rows r)
     to->end = to->end > r.end ? to->end : r.end;
 }
 
-/* Adds what step i reads to the rows of the steps that write it. */
+/* Adds the rows that step i reads to those that earlier steps must compute. False: the sweep cannot
+ * be banded. */
 static bool trace_back(band *k, uint32_t i)
 {
     const fv_step *s = &k->c->graph->step[i];
@@ -119,7 +121,7 @@ static bool trace_back(band *k, uint32_t i)
             continue;
         const int64_t from = writer(k, i, id);
         fv_rows r;
-        if (from < 0) { /* from outside: it must stay as it is until all bands have read it */
+        if (from < 0) { /* from outside the sweep: must not change until all bands have read it */
             if (is_written_later(k, i, id) && id != written(s))
                 return false;
             continue;
@@ -131,8 +133,8 @@ static bool trace_back(band *k, uint32_t i)
     return true;
 }
 
-/* Every step that writes a value gives the same rows of it: what is read before it changes in place
- * is not more than what changes. */
+/* Whether all steps that write a value compute the same rows of it, so that every row of the band
+ * is changed in place once it is complete. */
 static bool writers_agree(const band *k)
 {
     for (uint32_t i = k->first; i < k->end; i++) {
@@ -145,7 +147,8 @@ static bool writers_agree(const band *k)
     return true;
 }
 
-/* The rows of all steps for the rows r of the last; false: they do not make a banded sweep. */
+/* Finds the rows of all steps that the rows r of the last step need; false: the steps cannot be a
+ * banded sweep. */
 static bool find_rows(band *k, fv_rows r)
 {
     memset(k->row, 0, sizeof k->row);
@@ -160,7 +163,7 @@ static bool find_rows(band *k, fv_rows r)
     return writers_agree(k);
 }
 
-/* Tokens in a line of the last step's grid; 1: nobody knows. */
+/* Tokens in a line of the last step's grid; 1: not known. */
 static uint32_t last_width(const fv_cut *c, uint32_t first, uint32_t end)
 {
     const uint32_t rows = c->graph->step[end - 1].prob.dim[FV_DIM_ROWS];
@@ -172,7 +175,7 @@ static uint32_t last_width(const fv_cut *c, uint32_t first, uint32_t end)
     return 1;
 }
 
-/* Rows of the last step in band i of n: whole lines. */
+/* The rows of the last step that are band i of n: whole lines. */
 static fv_rows part(const fv_cut *c, uint32_t first, uint32_t end, uint32_t i, uint32_t n)
 {
     const uint32_t rows = c->graph->step[end - 1].prob.dim[FV_DIM_ROWS];
@@ -183,7 +186,8 @@ static fv_rows part(const fv_cut *c, uint32_t first, uint32_t end, uint32_t i, u
 
 /* ---- the choice ---- */
 
-/* What a step writes for others to see: bands must not share rows of it. */
+/* Whether the step writes a value that is used outside the sweep: bands must not both write a row
+ * of it. */
 static bool leaves(const fv_cut *c, uint32_t first, uint32_t end, uint32_t i)
 {
     return !c->graph->step[i].dead && !fv_halo_inside(c, first, end, written(&c->graph->step[i]));
@@ -191,8 +195,8 @@ static bool leaves(const fv_cut *c, uint32_t first, uint32_t end, uint32_t i)
 
 /* What n bands cost. */
 typedef struct cost {
-    double work;              /* by that of all rows once; 0: they do not make a banded sweep */
-    uint32_t row[MOST_STEPS]; /* of each step's result that a worker's buffer holds */
+    double work;              /* relative to computing all rows once; 0: cannot be a banded sweep */
+    uint32_t row[MOST_STEPS]; /* rows of each step's result that a worker's buffer holds */
 } cost;
 
 static cost cost_of(const fv_cut *c, uint32_t first, uint32_t end, uint32_t n)
@@ -221,8 +225,9 @@ static cost cost_of(const fv_cut *c, uint32_t first, uint32_t end, uint32_t n)
     return all;
 }
 
-/* How many bands, whoever runs them: the choice of a sweep's steps must not depend on that. As many
- * as do not do too much twice; 0: none. */
+/* The largest number of bands whose repeated work is within MOST_REPEATED; 0: bands are not
+ * possible. It does not depend on the number of threads, because the choice of a sweep's steps must
+ * not. */
 static uint32_t count(cost *out, const fv_cut *c, uint32_t first, uint32_t end)
 {
     static const uint32_t counts[] = {4, 6, 8, 12, 16, 24, 32};
@@ -243,7 +248,7 @@ static uint64_t bytes_of(const fv_value *v)
     return fv_size_mul(v->need, fv_value_stride(v));
 }
 
-/* Bytes, with all rows, of the largest value that lives inside. */
+/* Bytes, with all rows, of the largest value that only these steps use. */
 static uint64_t largest_inside(const fv_cut *c, uint32_t first, uint32_t end)
 {
     uint64_t most = 0;
@@ -255,8 +260,8 @@ static uint64_t largest_inside(const fv_cut *c, uint32_t first, uint32_t end)
     return most;
 }
 
-/* Largest sum of bytes of the values inside, over all steps: with rows[step - first] rows of the
- * result of each step. */
+/* Bytes of the values inside the sweep that are alive at the same time, at most. The result of step
+ * i has rows[i - first] rows. */
 static uint64_t bytes_inside(const fv_cut *c, uint32_t first, uint32_t end, const uint32_t *rows)
 {
     uint64_t most = 0;
@@ -289,7 +294,7 @@ static uint64_t bytes_outside(const fv_cut *c, uint32_t first, uint32_t end)
     return bytes;
 }
 
-/* The same at one step, without bands. */
+/* Bytes of all values that are alive at one step, each with all rows. */
 static uint64_t bytes_at(const fv_cut *c, uint32_t step)
 {
     uint64_t bytes = 0;
@@ -302,8 +307,8 @@ static uint64_t bytes_at(const fv_cut *c, uint32_t step)
     return bytes;
 }
 
-/* Whether rows differ in number, or a finished grid is read: other sweeps have chunks or row tiles.
- */
+/* Whether a step inside reads a whole grid, for instance at another resolution, which chunks and
+ * row tiles do not allow. */
 static bool needs_bands(const fv_cut *c, uint32_t first, uint32_t end)
 {
     for (uint32_t i = first; i < end; i++)
@@ -314,8 +319,8 @@ static bool needs_bands(const fv_cut *c, uint32_t first, uint32_t end)
     return false;
 }
 
-/* Bytes that the plan itself keeps of what steps [first, end) use, if they are a sweep of chunks or
- * row tiles; and of what the step after them does. */
+/* Bytes alive if steps [first, end) are a sweep of chunks or row tiles, or at the step after them,
+ * whichever is more. */
 static uint64_t bytes_tiled(const fv_cut *c, uint32_t first, uint32_t end)
 {
     uint64_t bytes = bytes_outside(c, first, end);
@@ -326,11 +331,12 @@ static uint64_t bytes_tiled(const fv_cut *c, uint32_t first, uint32_t end)
     return bytes > next ? bytes : next;
 }
 
-/* fv_band_end, with the bytes that the sweep and what comes next have. */
+/* As fv_band_end; *least gets the bytes alive in the sweep or at the step after it, whichever is
+ * more. */
 static uint32_t best_end(const fv_cut *c, uint32_t first, uint32_t threads, uint32_t *bands,
                          uint64_t *least)
 {
-    enum { WORKERS = 2 }; /* of a small board, when memory is compared */
+    enum { WORKERS = 2 }; /* number assumed to compare memory: a small board's */
     uint32_t best = first;
     uint64_t whole = 0; /* at any step, without bands */
     *least = UINT64_MAX;
@@ -351,7 +357,7 @@ static uint32_t best_end(const fv_cut *c, uint32_t first, uint32_t threads, uint
         const uint64_t bytes =
             fv_size_add(bytes_outside(c, first, end),
                         fv_size_mul(WORKERS, bytes_inside(c, first, end, of.row)));
-        /* What comes next has what the sweep leaves. */
+        /* the step after the sweep needs the values that the sweep leaves */
         const uint64_t next = end < c->graph->steps ? bytes_at(c, end) : 0;
         if (bytes >= whole || (bytes > next ? bytes : next) > *least)
             continue;

@@ -6,7 +6,8 @@
 #include "plan/plan.h"
 #include "weights/packed.h"
 
-/* The rows of a value in each band of a banded sweep, as all steps that write it have them. */
+/* The rows of a value in each band of a banded sweep. All steps that write the value agree on
+ * them. */
 static const fv_rows *band_of(const fovea_plan *p, const fv_plan_sweep *w, fv_id id)
 {
     uint32_t i = 0;
@@ -16,7 +17,7 @@ static const fv_rows *band_of(const fovea_plan *p, const fv_plan_sweep *w, fv_id
     return w->band + (size_t)i * w->bands;
 }
 
-/* Where frame `frame` of a batch has what the first has at `r`. */
+/* The place, for frame `frame` of a batch, of the value that frame 0 has at `r`. */
 static fv_ref ref_of_frame(const fovea_plan *p, fv_ref r, uint32_t frame)
 {
     r.slot += frame * p->graph.slots;
@@ -24,7 +25,7 @@ static fv_ref ref_of_frame(const fovea_plan *p, fv_ref r, uint32_t frame)
     return r;
 }
 
-/* Where operand o of a step is, which is a view of a value. */
+/* Sets the place of operand o of a step, which is a view of a value. */
 static void place_operand(const fovea_plan *p, const fv_step *s, uint32_t o, uint32_t frame,
                           fv_launch *l)
 {
@@ -41,7 +42,7 @@ static void place_operand(const fovea_plan *p, const fv_step *s, uint32_t o, uin
     l->args.ld[o] = v->ld;
     if (w->bands && w->streamed) {
         op->band = at->ref.space == FV_SPACE_LOCAL ? band_of(p, w, u->view.id) : NULL;
-        return; /* kernels find a grid's rows by their numbers */
+        return; /* kernels of bands address grid rows by their absolute numbers */
     }
     if (at->reused_by >= 0 && cut->sweep == p->cut.life[u->view.id].last_sweep && cut->halo > 0) {
         op->border = at->saved_rows;
@@ -109,8 +110,8 @@ static fovea_status open_queue(fovea_plan *p)
     return status;
 }
 
-/* The step's kernel may be refused, which is noted, so that all that are show at once: of those
- * after it others may be too, and planning again costs more than binding. */
+/* Binds a step. If the device refuses its kernel, only notes this, so that binding goes on and
+ * finds all refusals in one pass: planning again costs more than binding. */
 static fovea_status bind_step(fovea_plan *p, const fv_step *s, uint32_t index, uint32_t frame)
 {
     fv_launch l;
@@ -121,7 +122,7 @@ static fovea_status bind_step(fovea_plan *p, const fv_step *s, uint32_t index, u
     return status == FOVEA_ENOTSUP ? fv_plan_refuse(p, s) : status;
 }
 
-/* The other frames of a batch have the kernels that were accepted for the first one. */
+/* Binds the other frames of a batch, with the kernels that were accepted for the first frame. */
 static fovea_status bind_other_frames(fovea_plan *p)
 {
     for (uint32_t f = 1; f < p->info.count; f++)
@@ -131,7 +132,7 @@ static fovea_status bind_other_frames(fovea_plan *p)
     return FOVEA_OK;
 }
 
-/* What the steps' kernels need, all at once. */
+/* Has the backend compile the programs of all steps' kernels at once. */
 static fovea_status compile(const fovea_plan *p)
 {
     const fv_backend *be = p->device->backend;

@@ -1,4 +1,4 @@
-/* candidate.c: makes a candidate: the phases that depend on how sweeps run, in their order. */
+/* candidate.c: makes a candidate: runs the phases that depend on how sweeps run, in order. */
 #include "plan/candidate.h"
 
 #include "base/mem.h"

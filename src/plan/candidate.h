@@ -1,7 +1,6 @@
 /* candidate.h: one way in which the sweeps of a plan could run: their schedules, a kernel for every
  * step and a place for every value. fit.c makes candidates from the same cut, compares them, and
- * commits the best one to the plan. A candidate changes nothing but itself.
- */
+ * commits the best one to the plan. Making a candidate does not change the plan. */
 #ifndef FOVEA_SRC_PLAN_CANDIDATE_H
 #define FOVEA_SRC_PLAN_CANDIDATE_H
 
@@ -16,14 +15,14 @@ typedef struct fv_step_tiles {
     uint32_t all_cols;   /* of the step, in units of its op: columns, heads, or 1 */
 } fv_step_tiles;
 
-/* What is decided of a step. */
+/* What the candidate has chosen for a step. */
 typedef struct fv_step_plan {
     const fv_kernel *kernel;
     fv_knobs knobs;
     const char *source; /* who chose the kernel */
     double flops, seconds;
     fv_step_tiles tiles;
-    uint32_t groups; /* of a step with partials: how many there are */
+    uint32_t groups; /* number of partials that the step reads or writes; 0: it has none */
 } fv_step_plan;
 
 /* Where a value is. */
@@ -32,9 +31,11 @@ typedef struct fv_value_place {
     uint32_t ring, shift; /* inside a sweep of row tiles: see fv_operand */
     bool persistent;      /* rows are kept from one row tile to the next */
     bool reuses;          /* it replaces another value */
-    fv_id reused_by;      /* the value that replaces it in its last sweep, row by row, or none */
-    uint32_t saved_rows;  /* rows at both ends of a unit of that sweep that are saved before it */
-    fv_ref saved;         /* where: head and tail of each unit */
+    fv_id reused_by;      /* the value that replaces this one, row by row, in its last sweep; or
+                             none */
+    uint32_t saved_rows;  /* rows at each end of a unit of that sweep that are saved before it
+                             begins */
+    fv_ref saved;         /* where they are saved: head and tail of each unit */
     fv_ref ref;
 } fv_value_place;
 
@@ -45,12 +46,12 @@ typedef struct fv_plan_candidate {
     fv_bank *bank;         /* banks of region r: first_bank[r] to first_bank[r + 1] */
     uint32_t first_bank[FV_REGIONS + 1];
     uint64_t region_size[FV_REGIONS];
-    fv_id oversize; /* a value that is larger than any buffer of the device; or none */
+    fv_id oversize; /* a value that is larger than the device's largest buffer; or none */
     uint64_t oversize_bytes;
-    uint64_t blocks;        /* bytes of region RESIDUAL that it has for workers' blocks alone */
+    uint64_t blocks;        /* bytes of region RESIDUAL that only the workers' blocks need */
     uint64_t scratch;       /* bytes per worker */
-    uint64_t weights_there; /* bytes of its weights that are on the device already */
-    fovea_plan_info info;   /* the plan's, with the candidate's figures */
+    uint64_t weights_there; /* bytes of its packed weights that are on the device already */
+    fovea_plan_info info;   /* the plan's info, with the figures of this candidate */
 } fv_plan_candidate;
 
 /* The problem of step i, with the number of partials that the schedule has. */

@@ -1,11 +1,11 @@
-/* channel_group.c: finds channels whose factors nothing else sees. */
+/* channel_group.c: finds channels whose scale no other step depends on. */
 #include "plan/channel_group.h"
 #include "ops/contracts/grid.h"
 #include "ops/contracts/linear_attention.h"
 #include "ops/contracts/product.h"
 #include "ops/contracts/rows.h"
 
-/* Operands that a factor of a channel goes through, of ops that leave it as it is. */
+/* Operands of each op through which a scale of a channel passes unchanged. */
 static const uint16_t passes[FV_OP_COUNT] = {
     [FV_OP_SOFTMAX] = 1u << FV_SOFTMAX_V | 1u << FV_SOFTMAX_OUT,
     [FV_OP_WSOFTMAX] = 1u << FV_WINDOW_V | 1u << FV_WINDOW_OUT,
@@ -28,7 +28,8 @@ static const uint16_t passes[FV_OP_COUNT] = {
 
 static uint32_t passing(const fv_step *s)
 {
-    const bool packed = s->prob.acc == FV_I32; /* keys and values are one operand */
+    const bool packed = s->prob.acc == FV_I32; /* packed by KEYS_I8: keys and values are one
+                                                  operand */
     switch (s->prob.op) {
     case FV_OP_SOFTMAX:
         return passes[s->prob.op] | (packed ? 1u << FV_SOFTMAX_K : 0);
@@ -39,7 +40,7 @@ static uint32_t passing(const fv_step *s)
     }
 }
 
-/* Of numbers whose place does not say which channel they are of: states, and packed values. */
+/* Whether a number's position in the value does not tell its channel: states, and packed values. */
 static bool is_whole(const fv_value *v)
 {
     return v->kind == FV_VALUE_PARTIAL || v->kind == FV_VALUE_STATE || v->type == FV_U8;
@@ -76,7 +77,7 @@ static bool add_step(struct fv_group_steps *s, uint32_t step, uint32_t row)
     return true;
 }
 
-/* Numbers so far apart are of channels with the same factor. */
+/* Channels whose distance is a multiple of `period` must have the same scale. */
 static bool add_period(fv_channel_group *g, uint32_t period)
 {
     uint32_t a = g->period, b = period;
@@ -89,8 +90,9 @@ static bool add_period(fv_channel_group *g, uint32_t period)
     return period != 0;
 }
 
-/* A product makes the channels by rows of its weight, unless it adds something to them or bends
- * them. ReLU commutes with factors that are positive; of SwiGLU the values go by their factor. */
+/* Adds a product whose weight's rows make the channels. False: it adds a residual, or a nonlinear
+ * activation changes the channels. ReLU commutes with positive scales; SwiGLU is linear in its
+ * values. */
 static bool add_maker(fv_channel_group *g, const fv_step *s, uint32_t step, fv_view v)
 {
     const fv_view out = s->use[FV_GEMM_OUT].view;
@@ -101,7 +103,7 @@ static bool add_maker(fv_channel_group *g, const fv_step *s, uint32_t step, fv_v
     return add_step(&g->maker, step, s->prob.epi & FV_EPI_SWIGLU ? n + first : first);
 }
 
-/* Adds the other operands of such a step that have the channels. */
+/* Adds the other operands of a step that passes the channels on unchanged. */
 static bool pass(fv_channel_group *g, const fv_graph *graph, const fv_step *s, uint32_t step)
 {
     const bool convolves = s->prob.op == FV_OP_DWCONV;
@@ -116,8 +118,8 @@ static bool pass(fv_channel_group *g, const fv_graph *graph, const fv_step *s, u
     return true;
 }
 
-/* The step's operand o is these channels, in part or all: whether what it is does not keep them
- * from being a group. */
+/* Adds step `step`, whose operand o is some or all of these channels, to the group. False: its op
+ * does not allow a group. */
 static bool touch(fv_channel_group *g, const fv_graph *graph, uint32_t step, uint32_t o, fv_view v)
 {
     const fv_step *s = &graph->step[step];
@@ -141,7 +143,7 @@ static bool touch(fv_channel_group *g, const fv_graph *graph, uint32_t step, uin
     }
 }
 
-/* Whether operand o of the step is any of the channels v. */
+/* Whether operand o of the step has any of the channels v. */
 static bool overlaps(const fv_channel_group *g, const fv_graph *graph, const fv_step *s, uint32_t o,
                      fv_view v)
 {
@@ -150,7 +152,7 @@ static bool overlaps(const fv_channel_group *g, const fv_graph *graph, const fv_
                                          (begin < (uint64_t)v.col + g->channels && v.col < end));
 }
 
-/* A norm that writes over what it reads, all of it: before it these are other channels. */
+/* A norm that overwrites all it reads: before it, v has other channels than the group's. */
 static bool is_in_place(const fv_channel_group *g, const fv_graph *graph, const fv_step *s,
                         fv_view v)
 {
@@ -162,7 +164,7 @@ static bool is_in_place(const fv_channel_group *g, const fv_graph *graph, const 
            s->prob.dim[FV_ROW_C] == g->channels && s->prob.dim[FV_DIM_ROWS] >= rows;
 }
 
-/* The step from which on v are the group's channels. */
+/* The first step at which v has the group's channels. */
 static uint32_t first_step(const fv_channel_group *g, const fv_graph *graph, fv_view v)
 {
     uint32_t i = graph->steps;

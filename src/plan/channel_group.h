@@ -1,41 +1,44 @@
-/* channel_group.h: channels that a step could divide and another multiply, with the same result.
+/* channel_group.h: groups of channels that one step can divide by a factor each, and a later
+ * product multiply again, with the same result.
  *
- * Between what makes channels and the products that read them there are steps which leave a factor
- * of a channel as it is: attention does so with those of v, and a depthwise convolution, a gate, a
- * window partition.
+ * The steps between them must pass the factor of a channel on unchanged. Attention does so for the
+ * channels of v, and so do a depthwise convolution, a gate and a window partition.
  *
  *     norm                 -->             products     divided: the norm's weight and bias
  *     product, its v       --> attention --> product    divided: rows and bias of v
  *     SwiGLU, its values   -->             product      divided: rows and bias of the values
  *                                                       multiplied: columns of the last product
  *
- * Where anything else reads or writes such a channel, an output, a residual, an activation that
- * bends, there is no group. */
+ * There is no group if anything else reads or writes such a channel: an output of the plan, a
+ * residual, or a nonlinear activation other than ReLU. */
 #ifndef FOVEA_SRC_CHANNEL_GROUP_H
 #define FOVEA_SRC_CHANNEL_GROUP_H
 
 #include "graph/emit.h"
 
-#define FV_GROUP_MOST 16 /* of anything; a group that has more is none */
+#define FV_GROUP_MOST 16 /* members of each kind; there are no larger groups */
 
 typedef struct fv_channel_group {
     uint32_t channels;
-    uint32_t period; /* that divides them: channels so far apart have the same factor */
+    uint32_t period; /* divides `channels`: channel c has the factor of channel c % period */
     struct fv_group_views {
         uint32_t n;
-        fv_view of[FV_GROUP_MOST];     /* states and partials: of all of it */
-        uint32_t first[FV_GROUP_MOST]; /* the step from which on; before, others are there */
+        fv_view of[FV_GROUP_MOST];     /* the group's channels of values; of a state or partial
+                                          always all */
+        uint32_t first[FV_GROUP_MOST]; /* the step that first writes them; before it the view has
+                                          other channels */
     } view;
     struct fv_group_steps {
         uint32_t n;
         uint32_t step[FV_GROUP_MOST];
-        uint32_t row[FV_GROUP_MOST]; /* of makers: the first of the weight's that are channels */
-    } norm, maker, shift, reader;    /* LAYERNORM, RMSNORM; GEMM; DWCONV with a bias; GEMM */
+        uint32_t row[FV_GROUP_MOST]; /* of a maker: the first row that makes these channels */
+    } norm, maker, shift, reader;    /* norm; GEMM; DWCONV with a bias; GEMM */
 } fv_channel_group;
 
-/* The channels that the product, step number `reader`, multiplies. False: they are not a group. */
+/* Finds the group of the input channels of the product with step number `reader`. False: they do
+ * not form a group. */
 bool fv_channel_group_find(fv_channel_group *out, const fv_graph *graph, uint32_t reader);
-/* Adds what `from` has. False, and *to as it was: together they have too much. */
+/* Adds the members of `from`. False, with *to unchanged, if together they exceed FV_GROUP_MOST. */
 bool fv_channel_group_join(fv_channel_group *to, const fv_channel_group *from);
 
 #endif

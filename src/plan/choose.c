@@ -14,8 +14,8 @@ static bool skips(const void *plan, const fv_kernel *k, const fv_knobs *knobs,
     return fv_advice_skips(&p->advice, k, knobs, prob) || refused(p, k, knobs, prob);
 }
 
-/* The kernel that wisdom names, else the one of lowest cost. A kernel that crashed a program while
- * it was tuned, or did not build for an earlier plan, is chosen only if no other fits. */
+/* The kernel that wisdom names, else that of the lowest cost. A kernel is the last choice if it
+ * crashed a program while it was tuned, or did not build for an earlier plan. */
 static void choose_kernel(const fovea_plan *p, fv_step_plan *sp, const fv_problem *prob,
                           const fv_kernel *list, int count, uint32_t features)
 {
@@ -39,7 +39,9 @@ static fovea_status no_kernel(const fovea_plan *p, const fv_step *s, const fv_pr
     const char *why = fv_plan_refused_why(p, prob);
     fv_problem_format(text, sizeof text, prob);
     if (why)
-        return fv_fail(FOVEA_ENOTSUP, "%s: no kernel for %s is left: %s", s->label, text, why);
+        return fv_fail(FOVEA_ENOTSUP,
+                       "%s: the device refused every kernel for %s, the first because: %s",
+                       s->label, text, why);
     return fv_fail(FOVEA_ENOTSUP, "%s: device %s has no kernel for %s", s->label,
                    p->device->info.id, text);
 }

@@ -1,4 +1,5 @@
-/* crossing.c: the bytes that cross a cut, and the cut with the fewest. */
+/* crossing.c: counts the bytes of the values that cross a cut between two steps, and finds the cut
+ * that the fewest bytes cross. */
 #include "base/num.h"
 #include "plan/sweep.h"
 
@@ -7,8 +8,8 @@ bool fv_reads_finished(const fv_use *u)
     return u->view.id >= 0 && (u->kind == FV_KIND_WHOLE || u->kind == FV_KIND_STATE);
 }
 
-/* Bytes per row of the values that are written before `cut` and read after it, however far: one
- * that lives on crosses any cut before its end. */
+/* Bytes per row of the values that are written before `cut` and read after it. A value that is read
+ * much later crosses every cut up to its last reader. */
 static uint64_t crossing(const fv_cut *c, uint32_t cut)
 {
     uint64_t bytes = 0;

@@ -14,8 +14,8 @@ static bool alone(const fv_step *s)
     return fv_step_span(s) == FV_SPAN_ALL || fv_step_span(s) == FV_SPAN_SCAN;
 }
 
-/* Makes a sweep of the steps [first, end), or of fewer if row tiles with halo need a cut; returns
- * its end. */
+/* Makes a sweep of the steps [first, end), or of fewer if the halo of row tiles requires a cut.
+ * Returns where it ends. */
 static uint32_t close_sweep(fv_cut *c, uint32_t first, uint32_t end)
 {
     end = fv_halo_assign(c, first, end);
@@ -40,8 +40,8 @@ static uint32_t close_sweep(fv_cut *c, uint32_t first, uint32_t end)
     return end;
 }
 
-/* Makes the best banded sweep that begins with step `first`, if there is one; *end: its end, else
- * `first`. */
+/* Makes the best banded sweep that begins with step `first`, if there is one. *end: where it ends;
+ * `first` if there is no such sweep. */
 static fovea_status close_banded(fv_cut *c, const fv_cut_request *r, uint32_t first, uint32_t *end)
 {
     uint32_t bands = 0;
@@ -59,7 +59,7 @@ static fovea_status close_banded(fv_cut *c, const fv_cut_request *r, uint32_t fi
     return FOVEA_OK;
 }
 
-/* Whether step i must not share a sweep with what runs from `first` on; *cut is where to cut. */
+/* Whether step i cannot be in the sweep that begins with step `first`; *cut: where to cut then. */
 static bool must_cut(const fv_cut *c, uint32_t first, uint32_t i, uint32_t *cut)
 {
     const fv_step *s = &c->graph->step[i];
@@ -81,7 +81,7 @@ static bool must_cut(const fv_cut *c, uint32_t first, uint32_t i, uint32_t *cut)
         return true;
     if (last_write < 0)
         return false;
-    /* Cut before a step that needs all rows of something that the sweep writes. */
+    /* Step i needs all rows of a value that the sweep writes: cut between the writer and step i. */
     *cut = fv_sweep_best_cut(c, (uint32_t)last_write, i);
     return true;
 }

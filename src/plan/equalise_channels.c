@@ -1,7 +1,7 @@
-/* equalise_channels.c: channels that products of int8 read are made alike: ops/equalise.h says by
- * how much, channel_group.h which they are. What makes them is divided by powers of two, and
- * columns of what reads them are multiplied by these, so that in every product of floats the same
- * bits come out. */
+/* equalise_channels.c: scales the channels that products of int8 read to similar ranges.
+ * ops/equalise.h defines the scales, channel_group.h the channels. The weights that make a channel
+ * are divided by a power of two, and the columns of weights that read it are multiplied by it, so
+ * that every product of floats gives the same bits. */
 #include <math.h>
 
 #include "base/mem.h"
@@ -13,7 +13,7 @@
 #include "plan/plan.h"
 #include "weights/equalised.h"
 
-/* Factors that a weight's rows or columns, or a value's columns, have come to. */
+/* Scales of a weight's rows or columns, or of a value's columns, accumulated over all groups. */
 typedef struct scales {
     const float **of; /* where they are wanted */
     float *factor;
@@ -43,8 +43,8 @@ static bool reads(const fv_channel_group *g, uint32_t step)
     return false;
 }
 
-/* Whether norms of both have the same weight. Norms of a block's keys and of its queries do: with
- * one set of factors they go on sharing what is packed. */
+/* Whether a norm of x and a norm of y have the same weight, as those before a block's keys and
+ * queries do. Such groups are joined: with equal scales they can share the packed weight. */
 static bool share_norm(const fv_graph *graph, const fv_channel_group *x, const fv_channel_group *y)
 {
     for (uint32_t i = 0; i < x->norm.n; i++)
@@ -85,7 +85,8 @@ static fovea_status find_groups(equaliser *e)
 
 /* ---- what their weights say ---- */
 
-/* The norm whose result is all that the product reads; NULL: there is none. */
+/* The norm whose result is the whole input of the product; NULL: it is not the result of one
+ * norm. */
 static const fv_step *norm_of_input(const fv_graph *graph, const fv_step *product)
 {
     const fv_view in = product->use[FV_GEMM_A].view;
@@ -105,7 +106,7 @@ static const fv_step *norm_of_input(const fv_graph *graph, const fv_step *produc
 
 static void take_norm(fv_weight *w, fv_weight *b, const fv_step *norm)
 {
-    *w = norm->use[FV_LN_WEIGHT].weight; /* RMSNORM's is in the same place */
+    *w = norm->use[FV_LN_WEIGHT].weight; /* RMSNORM's weight is the same operand */
     if (norm->prob.op == FV_OP_LAYERNORM)
         *b = norm->use[FV_LN_BIAS].weight;
 }
@@ -139,7 +140,7 @@ static void list_sources(fv_equal_sources *out, const fv_graph *graph, const fv_
             .role = FV_EQUAL_READER, .w = graph->step[g->reader.step[i]].use[FV_GEMM_W].weight};
 }
 
-/* Whether any of its numbers are the plan's and not the model's. */
+/* Whether part of the weight is a constant of the plan, not a tensor of the model. */
 static bool is_constant(const fv_graph *graph, const fv_weight *w)
 {
     for (const fv_constant *c = graph->constants; c; c = c->next)
@@ -175,8 +176,8 @@ static fovea_status find_exponents(int8_t *exponent, fovea_plan *p, const fv_cha
 
 /* ---- factors ---- */
 
-/* Multiplies `count` of the n scales *of, from `first` on, by powers of two; the first call for
- * them begins with the existing scales. */
+/* Multiplies scales first .. first + count of the n scales *of by powers of two. The first call for
+ * `of` copies the existing scales, or 1 if there are none. */
 static fovea_status multiply(equaliser *e, const float **of, uint32_t n, uint32_t first,
                              uint32_t count, const int8_t *exponent, uint32_t period, int sign)
 {
@@ -199,7 +200,7 @@ static fovea_status multiply(equaliser *e, const float **of, uint32_t n, uint32_
     return FOVEA_OK;
 }
 
-/* A vector's numbers from `first` on; of an absent one nothing. */
+/* Divides the elements of a vector from `first` on; does nothing if the weight is absent. */
 static fovea_status divide_vector(equaliser *e, fv_weight *w, uint32_t first, uint32_t count,
                                   const int8_t *exponent, uint32_t period)
 {
@@ -273,7 +274,8 @@ static fovea_status equalise(equaliser *e, const fv_channel_group *g)
     return status;
 }
 
-/* Stores all scales at once, at the end: groups are recognised by weights without scales. */
+/* Stores all scales at the end, because weights are compared without scales while groups are
+ * found. */
 static fovea_status put_scales(equaliser *e)
 {
     for (uint32_t i = 0; i < e->n_found; i++)

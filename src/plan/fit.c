@@ -3,9 +3,9 @@
 #include "plan/plan.h"
 #include "weights/packed.h"
 
-/* Tokens per chunk: the first is the default, ROWS_MAX of schedule.c, the block of rows for which
- * GEMM reads its weights once (12 row tiles of 14); the smaller ones, whole tiles too, are tried
- * under a memory limit, where they trade speed for memory. */
+/* Tokens per chunk. The first is the default, ROWS_MAX of schedule.c: the block of rows for which
+ * GEMM reads its weights once (12 row tiles of 14 rows). The smaller ones are tried under a memory
+ * limit: they save memory and are slower. All but the last are whole row tiles. */
 static const uint32_t chunk_sizes[] = {168, 126, 84, 42, 14, 1};
 #define CHUNK_SIZES (sizeof chunk_sizes / sizeof *chunk_sizes)
 
@@ -23,7 +23,7 @@ uint64_t fv_plan_activations(const fovea_plan_info *i)
     return fv_size_add(fv_size_add(sum, i->scratch), i->staging);
 }
 
-/* Replaces *best, which may be empty, by the candidate of this chunk. */
+/* Makes the candidate with this chunk, and replaces *best (which may be empty) by it. */
 static fovea_status try_chunk(fv_plan_candidate *best, const fovea_plan *p,
                               const fv_plan_request *r, uint32_t chunk)
 {
@@ -31,10 +31,9 @@ static fovea_status try_chunk(fv_plan_candidate *best, const fovea_plan *p,
     return fv_candidate_make(best, p, r, chunk, p->info.threads);
 }
 
-/* Bytes that the device has for everything but the weights. On the host, physical memory is the
- * limit for plans that will run: an overcommitted allocation would succeed, and the process would
- * be killed when it touches the memory. A dry plan may be larger.
- */
+/* Bytes that the device has for all but the weights. On the host, a plan that will run is limited
+ * by physical memory: a larger allocation would succeed, but the process would be killed when it
+ * touches the memory. A dry plan may be larger. */
 static uint64_t device_memory(const fovea_plan *p, const fv_plan_candidate *c,
                               const fv_plan_request *r)
 {
@@ -46,7 +45,7 @@ static uint64_t device_memory(const fovea_plan *p, const fv_plan_candidate *c,
     return memory > weights ? memory - weights : 0;
 }
 
-/* Free memory is queried for every fit, as it changes. */
+/* Free memory of the device, queried again for every fit because it changes. */
 static uint64_t free_memory(const fovea_plan *p)
 {
     const fv_backend *be = p->device->backend;
@@ -55,7 +54,7 @@ static uint64_t free_memory(const fovea_plan *p)
     return free != UINT64_MAX && all && free > all ? all : free;
 }
 
-/* The scratch of kernels is one buffer, like a value. */
+/* Whether the scratch of the kernels, which is one buffer, fits in a buffer of the device. */
 static bool scratch_fits(const fovea_plan *p, const fv_plan_candidate *c)
 {
     return !p->limits.throughput || c->scratch <= p->limits.largest;
@@ -68,14 +67,15 @@ static bool within(const fovea_plan *p, const fv_plan_candidate *c, const fv_pla
            (!r->memory_limit || bytes <= r->memory_limit);
 }
 
-/* Numbers of workers of common edge devices, with the smallest chunk that is tried for each number
- * before fewer workers are assumed. Below 14 rows, one row tile of GEMM, kernels are slow. */
+/* Numbers of workers of common edge devices. Before a smaller number is assumed, chunks down to the
+ * size given for the number are tried. Below 14 rows, one row tile of GEMM, kernels are slow. */
 static const struct {
     uint32_t workers, min_chunk;
 } sharers[] = {{8, 42}, {4, 14}, {2, 14}, {1, 1}};
 #define SHARERS (sizeof sharers / sizeof *sharers)
 
-/* The candidate with the largest chunk of `sizes` within the limits, else with the last one. */
+/* Makes the candidate with the largest chunk of `sizes` that fits the limits; if none does, that
+ * with the smallest. */
 static fovea_status fit_chunk(fv_plan_candidate *best, const fovea_plan *p,
                               const fv_plan_request *r, const uint32_t *sizes, size_t n)
 {
@@ -112,7 +112,7 @@ static double mib(uint64_t bytes)
     return (double)bytes / (1 << 20);
 }
 
-/* Label of the step that writes a value, else of the first that reads it. */
+/* Label of the step that writes a value, or, if no step does, of the first that reads it. */
 static const char *label_of(const fovea_plan *p, fv_id id)
 {
     const fv_graph *g = &p->graph;
@@ -132,22 +132,22 @@ static fovea_status too_large(const fovea_plan *p, const fv_plan_candidate *c,
     const bool value = c->oversize != FV_NO_VALUE;
     if (value || !scratch_fits(p, c))
         return fv_fail(FOVEA_ENOMEM,
-                       "%s: %.1f MiB that must be contiguous, device %s has buffers of at most "
+                       "%s: needs a buffer of %.1f MiB, device %s has buffers of at most "
                        "%.1f MiB; use a smaller picture or activations of 16 bits%s",
                        value ? label_of(p, c->oversize) : "the kernels' scratch",
                        mib(value ? c->oversize_bytes : c->scratch), p->device->info.id,
                        mib(p->limits.largest),
                        r->schedule == FOVEA_SCHEDULE_STEPWISE ? ", or let the plan stream" : "");
     return fv_fail(FOVEA_ENOMEM,
-                   "the plan needs %.1f MiB in addition to its weights, %s %.1f MiB%s; use a "
+                   "the plan needs %.1f MiB in addition to its weights, but %s %.1f MiB%s; use a "
                    "smaller picture, linear attention or %s",
                    mib(bytes), limited ? "the limit is" : "the device has",
                    mib(limited ? r->memory_limit : memory),
                    limited || p->free_memory == UINT64_MAX ? "" : " free after them", fewer);
 }
 
-/* Every packed weight is one buffer: a weight beyond the device's buffer limit cannot be helped by
- * smaller chunks. */
+/* Fails if a packed weight is larger than the device's largest buffer. Each is one buffer, so
+ * smaller chunks would not help. */
 static fovea_status check_weights(const fovea_plan *p, const fv_plan_candidate *c)
 {
     for (uint32_t i = 0; i < p->graph.steps; i++) {
@@ -160,10 +160,11 @@ static fovea_status check_weights(const fovea_plan *p, const fv_plan_candidate *
             const uint64_t size = fv_packed_size(
                 &s->use[o].weight, fv_step_packer(s, sp->kernel, o), &prob, &sp->knobs);
             if (size > p->limits.largest)
-                return fv_fail(FOVEA_ENOMEM,
-                               "%s: a weight of %.1f MiB, device %s has buffers of at most %.1f "
-                               "MiB; use weights of fewer bits or another device",
-                               s->label, mib(size), p->device->info.id, mib(p->limits.largest));
+                return fv_fail(
+                    FOVEA_ENOMEM,
+                    "%s: has a weight of %.1f MiB, device %s has buffers of at most %.1f "
+                    "MiB; use weights of fewer bits or another device",
+                    s->label, mib(size), p->device->info.id, mib(p->limits.largest));
         }
     }
     return FOVEA_OK;
@@ -190,7 +191,7 @@ static fovea_status fit_reduced(const fovea_plan *p, const fv_plan_request *r, u
     return FOVEA_OK;
 }
 
-/* Bytes of everything but the weights, with the default chunk. */
+/* Bytes that the plan needs in addition to its weights, with the default chunk. */
 static fovea_status bytes_of(uint64_t *out, const fovea_plan *p, const fv_plan_request *r)
 {
     fv_plan_candidate c;
@@ -200,8 +201,9 @@ static fovea_status bytes_of(uint64_t *out, const fovea_plan *p, const fv_plan_r
     return FOVEA_OK;
 }
 
-/* Bands repeat work at their borders, for which they must save a tenth of the memory. With many
- * workers their bands together may even be more than all rows. */
+/* Sets r->unbanded unless bands save at least a tenth of the memory: they repeat work at their
+ * borders. With many workers, the bands in flight together may even need more memory than all rows
+ * at once. */
 static fovea_status fit_bands(const fovea_plan *p, fv_plan_request *r)
 {
     bool any = false;
@@ -217,8 +219,8 @@ static fovea_status fit_bands(const fovea_plan *p, fv_plan_request *r)
     return FOVEA_OK;
 }
 
-/* The best candidate: what wisdom and the rules ask for, if it fits, else with the largest chunk
- * that does. */
+/* Finds the best candidate: the one that wisdom and the cost rules ask for if it fits, else the one
+ * with the largest chunk that fits. */
 static fovea_status find_best(fv_plan_candidate *best, const fovea_plan *p,
                               const fv_plan_request *asked)
 {
@@ -231,7 +233,7 @@ static fovea_status find_best(fv_plan_candidate *best, const fovea_plan *p,
         FV_TRY(try_chunk(best, p, r, p->limits.throughput ? 0 : chunk_sizes[0]));
         if (within(p, best, r))
             return check_weights(p, best);
-        own.source = "cost"; /* the plan that wisdom asks for does not fit */
+        own.source = "cost"; /* the schedule that wisdom names does not fit */
     } else if (!own.source) {
         own.source = "forced";
     }
@@ -248,7 +250,7 @@ static fovea_status find_best(fv_plan_candidate *best, const fovea_plan *p,
     return within(p, best, r) ? check_weights(p, best) : too_large(p, best, r);
 }
 
-/* The candidate becomes the plan's. The graph learns how many partials there are. */
+/* Makes the candidate the plan's, and stores the numbers of partials in the graph. */
 static void commit(fovea_plan *p, const fv_plan_candidate *c)
 {
     fv_candidate_free(&p->chosen);

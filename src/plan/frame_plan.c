@@ -11,7 +11,8 @@
 #include "plan/frame_plan.h"
 #include "plan/result_scratch.h"
 
-/* Pixels per side and tokens at most: row strides, row numbers and planes stay inside 32 bits. */
+/* Maximum pixels per side and maximum tokens: row strides, row numbers and plane sizes must fit in
+ * 32 bits. */
 #define MAX_SIDE 65535u
 #define MAX_TOKENS (1u << 28)
 #define MAX_COUNT 256u
@@ -71,7 +72,7 @@ static fovea_status want(fovea_plan *p, const fovea_plan_options *o)
     return FOVEA_OK;
 }
 
-/* The caller's frame, the first values of the plan: one for each plane. */
+/* Declares the planes of the caller's frame as the first values of the plan. */
 static void emit_frame(fovea_plan *p, fv_builder *b, const fovea_plan_options *o)
 {
     static const uint32_t flags[] = {
@@ -95,7 +96,7 @@ static void emit_frame(fovea_plan *p, fv_builder *b, const fovea_plan_options *o
         b->chroma = fv_emit_value(b, FV_VALUE_INPUT, plane[1].rows, plane[1].cols, plane[1].type);
 }
 
-/* The steps from the caller's frame to a picture of the plan's size. */
+/* Emits the steps that make a picture of the plan's size from the caller's frame. */
 static void emit_picture(fovea_plan *p, fv_builder *b, const fovea_plan_options *o)
 {
     emit_frame(p, b, o);
@@ -118,7 +119,7 @@ static void emit_picture(fovea_plan *p, fv_builder *b, const fovea_plan_options 
     }
 }
 
-/* Frames of any format become crops of R, G, B before they are run. */
+/* With FOVEA_RESIZE_BOX, frames of any format are cut to crops of R, G, B before the steps run. */
 static fovea_status plan_crops(fovea_plan *p, fovea_plan_options *seen, const fovea_preprocess *pre)
 {
     const uint32_t width = pre->resize_width, height = pre->resize_height;
@@ -214,8 +215,8 @@ static void settle_compute(fovea_plan *p, const fovea_plan_options *o)
     p->info.compute = p->options.compute;
 }
 
-/* Notes what a caller should hear of an attention that the weights were not trained with. Random
- * weights were trained with none. */
+/* Stores a note for the caller if the plan's attention is not the one that the weights were trained
+ * with. Random weights need no note. */
 static fovea_status note_untrained(fovea_plan *p)
 {
     const fovea_model_info *m = &p->model->info;
@@ -262,7 +263,7 @@ static fovea_status emit(fovea_plan *p, fv_builder *b, const fovea_plan_options 
     FV_TRY(note_untrained(p));
     p->frame.width = o->frame.width;
     p->frame.height = o->frame.height;
-    fovea_plan_options seen = *o; /* what the steps see of a frame */
+    fovea_plan_options seen = *o; /* the options with the frame as the steps see it */
     if (pre.resize == FOVEA_RESIZE_BOX)
         FV_TRY(plan_crops(p, &seen, &pre));
     else

@@ -11,18 +11,20 @@ fovea_status fv_plan_options(fovea_plan_options *own, fovea_preprocess *rule,
  * fallback. */
 fovea_status fv_frame_plan(fovea_plan **out, const fovea_model *model, fovea_device *device,
                            const fovea_plan_options *options, fv_wisdom *wisdom);
-/* Emits the plan's steps only; fv_plan_finish does the rest. *b: the emitter, for more steps. */
+/* Emits the steps of the plan, for fv_plan_finish. *b gets the emitter, with which the caller can
+ * add steps. */
 fovea_status fv_frame_emit(fovea_plan **out, fv_builder *b, const fovea_model *model,
                            fovea_device *device, const fovea_plan_options *options,
                            fv_wisdom *wisdom, const fv_training *training);
 
-/* What FOVEA_COMPUTE_AUTO comes to on a device, whose facts `a` looks up, in a plan of `options`.
- * Returns why, as fovea_plan_info has it: "wisdom", "prior" or "device". */
+/* The precision of products that FOVEA_COMPUTE_AUTO chooses on a device for a plan of `options`;
+ * `a` looks up the device's facts. Returns the reason as fovea_plan_info has it: "wisdom", "prior"
+ * or "device". */
 const char *fv_frame_products(fv_product_choice *out, const fv_advice *a,
                               const fovea_device_info *device, const fovea_model *model,
                               const fv_emit_options *options);
 
-/* EINVAL for options that no model could be planned with. */
+/* EINVAL for options that are wrong for every model. */
 fovea_status fv_frame_check(const fovea_plan_options *options);
 
 #endif

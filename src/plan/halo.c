@@ -17,9 +17,9 @@
 #include "plan/halo.h"
 #include "ops/contracts/grid.h"
 
-/* The largest halo of a step, in grid rows: a sweep that needs more is cut, because every unit of
- * work computes its halo again. It trades repeated work against one more pass through memory; not
- * measured. */
+/* Maximum halo of a step, in grid rows. A sweep that needs a larger one is cut, because every unit
+ * of work computes its halo again. The limit trades this repeated work against one more pass
+ * through memory; not measured. */
 #define MAX_HALO 16
 
 static uint32_t grid_rows(const fv_step *s)
@@ -35,7 +35,7 @@ static bool wrote(const fv_cut *c, uint32_t first, uint32_t end, fv_id id)
     return false;
 }
 
-/* Whether LOCAL step i reads what the steps [first, i) write. */
+/* Whether step i is LOCAL and reads a value that the steps [first, i) write. */
 static bool reads_own(const fv_cut *c, uint32_t first, uint32_t i)
 {
     const fv_step *s = &c->graph->step[i];
@@ -80,8 +80,9 @@ static uint32_t radius(const fv_step *s, uint32_t operand)
     return s->prob.dim[FV_DWCONV_SIZE] / 2;
 }
 
-/* Grid rows by which the halo of step i must exceed that of the later step t because of a value
- * that i writes and t reads, or t overwrites; negative: the steps do not depend on each other. */
+/* Grid rows by which the halo of step i must exceed that of the later step t, because t reads or
+ * overwrites a value that i writes or reads; negative: the steps share no value that one of them
+ * writes. */
 static int64_t lead(const fv_cut *c, uint32_t i, uint32_t t)
 {
     const fv_step *x = &c->graph->step[i], *y = &c->graph->step[t];
@@ -112,7 +113,7 @@ static bool set_halos(fv_cut *c, uint32_t first, uint32_t end)
     return any;
 }
 
-/* The nearest later step because of which step i needs a halo. */
+/* The nearest later step that makes step i need a halo. */
 static uint32_t cause(const fv_cut *c, uint32_t i, uint32_t end)
 {
     for (uint32_t t = i + 1; t < end; t++) {
@@ -123,7 +124,8 @@ static uint32_t cause(const fv_cut *c, uint32_t i, uint32_t end)
     return end - 1;
 }
 
-/* A later step of the sweep that writes what step i reads, where others see it too; 0: none. */
+/* The first later step of the sweep that overwrites a value which step i reads and which is also
+ * used outside the sweep; 0: there is no such step. */
 static uint32_t overwritten(const fv_cut *c, uint32_t first, uint32_t end, uint32_t i)
 {
     for (uint32_t o = 0; o < FV_OPERANDS; o++) {
@@ -137,7 +139,8 @@ static uint32_t overwritten(const fv_cut *c, uint32_t first, uint32_t end, uint3
     return 0;
 }
 
-/* Where the sweep must end because step i must not have a halo; `end` if it has none or may. */
+/* Where the sweep must be cut because step i may not have the halo that it would need; else
+ * `end`. */
 static uint32_t cut_for(const fv_cut *c, uint32_t first, uint32_t end, uint32_t i)
 {
     const fv_step *s = &c->graph->step[i];

@@ -1,10 +1,10 @@
-/* in_place.c: values that replace one that their sweep reads for the last time.
+/* in_place.c: values that are written over a value which their sweep reads for the last time.
  *
- * A block of a hierarchical model reads its residual stream with a halo, and writes it without: two
- * values, each of all tokens. But a unit of a streamed sweep reads a row for the last time before
- * it writes that row of the new value, so that both can have one place. Only rows at the ends of a
- * unit are read by its neighbours too, which may run later. Before the sweep begins, every unit
- * saves its own:
+ * A block of a hierarchical model reads its residual stream with a halo, and writes a new one
+ * without: two values, each of all tokens. But a unit of a streamed sweep reads a row of the old
+ * value for the last time before it writes that row of the new one, so both can use the same
+ * memory. Only the rows at the ends of a unit are read by its neighbours too, which may run later.
+ * Therefore every unit saves these rows before the sweep begins:
  *
  *     own rows of unit 0                | own rows of unit 1
  *     |####|......................|####|####|..........................|####|
@@ -15,13 +15,13 @@
 #include "device/sweep_calls.h"
 #include "plan/plan.h"
 
-/* Whether operand o of step s may be what the step writes. */
+/* Whether step s may write its result over operand o. */
 static bool may_be_out(const fv_step *s, uint32_t o)
 {
     return fv_op_table[s->prob.op]->operand[o].in_place;
 }
 
-/* A value of all rows that the plan itself keeps. */
+/* Whether the plan itself stores all rows of the value. */
 static bool kept_whole(const fv_cut *c, fv_id id)
 {
     const fv_value *v = &c->graph->value[id];
@@ -48,7 +48,8 @@ static bool reads_in_time(const fv_cut *c, uint32_t i, fv_id x, fv_id y, uint32_
     return true;
 }
 
-/* Whether every unit has rows for both its borders, so that no neighbour reads beyond them. */
+/* Whether every unit has at least `rows` rows, so that no unit reads beyond its direct
+ * neighbours. */
 static bool has_borders(const fv_plan_sweep *w, uint32_t rows)
 {
     for (uint32_t u = 0; rows > 0 && u < w->runs; u++) {
@@ -76,7 +77,7 @@ static bool in_time(const fv_cut *c, uint32_t first, uint32_t end, fv_id x, fv_i
     return true;
 }
 
-/* Whether steps [first, end), if they are a sweep, leave y for others. */
+/* Whether steps [first, end), if they are a sweep, write y and later steps read it. */
 static bool leaves(const fv_cut *c, uint32_t first, uint32_t end, fv_id y)
 {
     const fv_value_life *l = &c->life[y];
@@ -92,7 +93,7 @@ bool fv_in_place_likely(const fv_cut *c, uint32_t first, uint32_t end, fv_id y)
     return false;
 }
 
-/* Finds the value whose place y takes, in the sweep w that writes it. */
+/* Finds a value that y can be written over, in the sweep w that writes y. */
 static void find_place(const fv_cut *cut, fv_plan_candidate *c, fv_plan_sweep *w, fv_id y)
 {
     const uint32_t end = w->first + w->count;

@@ -25,7 +25,7 @@ fovea_status fovea_plan_query(const fovea_plan *plan, fovea_plan_info *out)
     return FV_ABI_WRITE(out, plan->info, FOVEA_PLAN_INFO_INIT);
 }
 
-/* Op, sizes, types and activation of a problem. */
+/* Describes a problem: its op, sizes, types and activation. */
 static void describe_problem(fovea_step_info *out, const fv_problem *p)
 {
     const fv_op *op = fv_op_table[p->op];
@@ -49,7 +49,7 @@ static void describe_problem(fovea_step_info *out, const fv_problem *p)
     }
 }
 
-/* Bytes of a step: every operand counted once, as if nothing stayed in caches. */
+/* Bytes that a step reads and writes: every operand counted once, as if caches held nothing. */
 static double step_bytes(const fovea_plan *p, const fv_step *s)
 {
     const double rows = s->prob.dim[FV_DIM_ROWS];

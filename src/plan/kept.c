@@ -1,6 +1,5 @@
-/* kept.c: states that outlive frames, as one run of bytes: those of every bank, one after the
- * other.
- */
+/* kept.c: reads, writes and clears the states that outlive frames, as one sequence of bytes: the
+ * banks one after the other. */
 #include "plan/plan.h"
 
 /* One of read and write. */

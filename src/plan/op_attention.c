@@ -18,7 +18,8 @@ struct op {
     fv_view q, k, v, decay, beta, gate_q, gate_k, x, factor; /* inputs, those that apply */
 };
 
-/* Declares the inputs, in the order that attention.h documents; `keys`: rows of k and v. */
+/* Declares the inputs in the order that attention.h documents. `keys`: number of rows of k and
+ * v. */
 static void inputs(struct op *op, uint32_t keys)
 {
     const enum fv_attention_kind kind = op->name->kind;
@@ -64,7 +65,7 @@ static fv_view mapped(const struct op *op, const char *label, fv_view x, const f
     return g.out;
 }
 
-/* From then on all three are float32. */
+/* Applies the learned maps to q and k. Then q, k and v are all float32. */
 static void map_inputs(struct op *op)
 {
     const fovea_attention_options *o = op->o;
@@ -78,7 +79,7 @@ static void map_inputs(struct op *op)
 
 /* ---- gates ---- */
 
-/* W of the logits, one row per head. */
+/* The weight of the gates' logits, one row per head. */
 static fv_weight gate_weight(const struct op *op, const float *values)
 {
     const uint32_t wide = op->heads * op->d;
@@ -199,7 +200,7 @@ static void rotation(const struct op *op, fv_attention *a)
         fv_rope_grid(cosines, sines, o->rope_width, o->rope_height, op->d);
 }
 
-/* q, k and v as the steps that read them take them. */
+/* q, k and v in the types that the steps which read them take. */
 static fv_view rows_of_q(const struct op *op)
 {
     const bool softmax = op->name->mech == FV_MECH_ANY;
@@ -227,7 +228,8 @@ static fv_view rows_of_v(const struct op *op)
                       softmax ? FV_SOFTMAX_V : FV_REDUCE_V);
 }
 
-/* Attention alone, on rows of any type. */
+/* Emits the attention alone if it reads the caller's types directly. False: it needs
+ * conversions. */
 static bool attend_directly(const struct op *op, fv_attention *a, fv_view out)
 {
     const fovea_attention_options *o = op->o;
@@ -321,7 +323,8 @@ static fv_weight retention_decay(const struct op *op)
     return w;
 }
 
-/* The paper's scale is the number of tokens, without an eps; but features may all underflow. */
+/* The paper divides by the number of tokens, without an eps; one is added because all features may
+ * underflow to 0. */
 static void centred_scales(fv_scan *s, bool paper)
 {
     if (paper)
@@ -335,7 +338,7 @@ static void scan(const struct op *op)
     const fovea_attention_options *o = op->o;
     fv_builder *b = op->b;
     const uint32_t wide = op->heads * op->d, out_wide = op->heads * op->dv;
-    /* The scan writes the output itself unless something follows, which works on floats. */
+    /* The scan writes the output itself unless a norm or gate follows, which work on float32. */
     const bool direct = op->out == FV_F32 || !(o->norm_weight || o->out_gate);
     fv_scan s = {.mech = fv_attention_map(op->name),
                  .heads = op->heads,

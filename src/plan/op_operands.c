@@ -1,5 +1,5 @@
-/* op_operands.c: what the steps of one operation read: rows in the type that they take, and the
- * caller's numbers as weights. */
+/* op_operands.c: operands of a plan of one operation: rows converted to the type that the op reads,
+ * and the caller's numbers as weights. */
 #include <stdio.h>
 #include <string.h>
 

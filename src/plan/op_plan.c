@@ -57,8 +57,8 @@ static fovea_status emit_attention(fovea_plan *p, fv_builder *b, const fv_op_opt
     fv_attention_name name;
     FV_TRY(fv_attention_parse(&name, o->attention ? o->attention : "softmax"));
     FV_TRY(fv_op_check(o, &name, options->remembers));
-    /* Linear attention over many tokens is streamed even with one worker: its memory then does not
-     * grow with the tokens. */
+    /* Linear attention over many tokens is streamed even with one worker, because its memory then
+     * does not grow with the tokens. */
     if (!p->limits.throughput && name.mech != FV_MECH_ANY && (o->rows >= LONG || o->keys >= LONG) &&
         r->schedule == FOVEA_SCHEDULE_AUTO) {
         r->schedule = FOVEA_SCHEDULE_STREAMED;
@@ -68,7 +68,7 @@ static fovea_status emit_attention(fovea_plan *p, fv_builder *b, const fv_op_opt
     const bool scan = name.kind != FV_ATTENTION_SOFTMAX || options->remembers;
     const bool int8 = name.mech == FV_MECH_ANY && !o->causal && p->limits.int8_attention;
     b->in_block = true;      /* and may be INT8 */
-    if (!o->causal || !scan) /* there are no scans but in float32 */
+    if (!o->causal || !scan) /* scans exist in float32 only */
         fv_emit_compute(b->options,
                         o->compute == FOVEA_COMPUTE_INT8 && !int8 ? FOVEA_COMPUTE_BF16 : o->compute,
                         &p->limits);

@@ -6,12 +6,12 @@
 
 #include "plan/plan.h"
 
-/* One operation to be planned: what attention's and GEMM's options have in common. */
+/* One operation to be planned: the options that attention and GEMM have in common. */
 typedef struct fv_op_options {
     const fovea_attention_options *attention; /* or NULL, and gemm */
     const fovea_gemm_options *gemm;
-    bool remembers; /* an attention's: what it keeps goes on in the next call; of causal softmax
-                       that is a cache of attention->keys tokens */
+    bool remembers; /* attention: the state goes on in the next call; with causal softmax it is a
+                       cache of attention->keys tokens */
     uint32_t rows, chunk;
     fovea_dtype storage, out_storage;
     fovea_schedule schedule;
@@ -34,17 +34,19 @@ fovea_status fv_op_check(const fovea_attention_options *o, const fv_attention_na
 /* op_attention.c: its steps. */
 fovea_status fv_op_attention(fv_builder *b, const fovea_attention_options *o,
                              const fv_attention_name *name, bool remembers);
-/* op_operands.c. Rows of `type` as rows that operand `operand` of `op` takes: as they are, or
- * converted to bfloat16 where products are of that, else to float32. */
+/* op_operands.c. Rows of `type`, as operand `operand` of `op` takes them: unchanged, or converted
+ * to bfloat16 if products are computed in it, else to float32. */
 fv_view fv_op_rows(fv_builder *b, const char *name, fv_view in, enum fv_type type, uint32_t rows,
                    uint32_t cols, enum fv_op op, uint32_t operand);
-/* A (rows, cols) weight of these values; NULL: zeros. */
+/* A (rows, cols) weight with these values; NULL: all zeros. */
 fv_weight fv_op_constant(fv_builder *b, uint32_t rows, uint32_t cols, const float *values);
-/* Floats of a causal operation's state, 0 without one: S of every head, then Z; or a cache. */
+/* Floats of a causal operation's state: S of every head, then Z; or the cache of keys and values. 0
+ * if it has no state. */
 uint64_t fv_op_state_floats(const fovea_plan *p);
-/* The input that has each row's position in the sequence, which no caller gives; NULL: none. */
+/* The input with each row's position in the sequence, which the plan sets itself; NULL: there is no
+ * such input. */
 const fv_value *fv_op_position(const fovea_plan *p);
-/* EINVAL for options that no operation could be planned with. */
+/* EINVAL for options that are wrong for every operation. */
 fovea_status fv_op_options_check(const fv_op_options *o);
 
 #endif

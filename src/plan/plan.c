@@ -7,19 +7,19 @@
 #include "models/model.h"
 #include "weights/packed.h"
 
-/* Gives what was fitted its memory and the device's objects. */
+/* Packs weights, allocates memory and binds the steps of a plan that was fitted. */
 static fovea_status place(fovea_plan *p, const fovea_plan *kept)
 {
     FV_TRY(fv_plan_pack(p));
-    if (!p->limits.throughput) /* else it may be packed again, in another order */
+    if (!p->limits.throughput) /* else the next candidate may pack it again, in another order */
         fv_graph_drop_constants(&p->graph);
     FV_TRY(fv_plan_allocate(p, kept));
     return fv_plan_bind(p);
 }
 
-/* Memory that counted as free may be gone by now, or in pieces, or never have been there: a driver
- * may know the size of its memory only. Chunks get half of what they had, until that is not enough
- * for the smallest. */
+/* Called when memory that was reported free could not be allocated: others took it, it is
+ * fragmented, or the driver reported the total instead. Halves the memory for chunks until the plan
+ * fits, or even the smallest chunks do not. */
 static fovea_status place_smaller(fovea_plan *p, const fv_plan_request *r)
 {
     char first[FV_MESSAGE];
@@ -42,8 +42,8 @@ static fovea_status place_smaller(fovea_plan *p, const fv_plan_request *r)
                    (double)p->free_memory / (1 << 20), p->device->info.id);
 }
 
-/* With other kernels in the place of those that the device does not take, as long as there are
- * some. */
+/* Fits and places the plan. If the device refuses kernels, tries again with others, as long as
+ * there are any. */
 static fovea_status fit_and_place(fovea_plan *p, const fv_plan_request *r)
 {
     fovea_status status;
@@ -63,8 +63,8 @@ static fovea_status fit_and_place(fovea_plan *p, const fv_plan_request *r)
     return status;
 }
 
-/* On throughput devices each step has all rows, and there are no chunks between steps; training
- * keeps the values between steps. */
+/* Whether sweeps may be banded. Throughput devices compute all rows of a step at once, and training
+ * needs the values between steps afterwards, so neither has bands. */
 static bool has_bands(const fovea_plan *p)
 {
     return !p->limits.throughput && !p->options.training;
@@ -85,7 +85,7 @@ fovea_status fv_plan_finish(fovea_plan *p, const fv_plan_request *r)
     return fv_plan_describe_steps(p);
 }
 
-/* GPU kernels index the elements of a buffer with 32 bits: the limit on a buffer's elements. */
+/* GPU kernels index the elements of a buffer with 32 bits, which limits the number of elements. */
 #define COUNTED ((uint64_t)UINT32_MAX)
 
 fovea_status fv_plan_alloc(fovea_plan **out, fovea_device *device, fv_wisdom *wisdom)

@@ -10,8 +10,9 @@
 #include "plan/runtime.h"
 #include "weights/packed.h"
 
-/* What is cut out of frames before they are run: of FOVEA_RESIZE_BOX the box around the whole
- * frame. The steps see R, G, B of these; there are as many as frames can be in flight. */
+/* Crops of frames that are cut out before the steps run. With FOVEA_RESIZE_BOX a crop is the box
+ * around the whole frame. The steps read R, G, B pixels of the crops; there is one crop for each
+ * frame that can be in flight. */
 typedef struct fv_crops {
     uint8_t *pixels;
     uint64_t size; /* bytes of one; 0: frames are run as they are */
@@ -21,13 +22,14 @@ typedef struct fv_crops {
 /* A value whose channels are divided by powers of two: equalise_channels.c. */
 typedef struct fv_equal_value {
     bool divided;
-    uint32_t first_step; /* by this step, and those after it */
-    const float *factor; /* of rows: what each column is multiplied by */
+    uint32_t first_step; /* the first step that writes or reads them divided */
+    const float *factor; /* values of kind ROWS: multiply a column by this to get the original */
 } fv_equal_value;
 
 /* The frames that a plan is for. */
 typedef struct fv_plan_frame {
-    uint32_t planes; /* the first values of the graph; 0: not a plan of frames */
+    uint32_t planes; /* number of inputs of a frame, the graph's first values; 0: the plan does
+                        not read frames */
     fovea_pixel_format format;
     uint32_t width, height;
     fv_picture picture; /* what they become */
@@ -53,23 +55,25 @@ struct fovea_plan {
     fv_emit_options options;
     /* once it is planned: */
     fv_cut cut;
-    fv_equal_value *equal; /* parallel to the graph's values; NULL: no channel was equalised */
+    fv_equal_value *equal; /* parallel to the graph's values; NULL: no products of int8, nothing
+                              is divided */
     fv_plan_candidate chosen;
-    fv_packed **packed;   /* of every operand of every step; NULL: dry */
+    fv_packed **packed;   /* of every operand of every step; NULL: a dry plan has no weights */
     bool shares_kept;     /* region KEPT belongs to another plan */
-    uint64_t free_memory; /* of the device, when the plan was fitted; UINT64_MAX: not known */
+    uint64_t free_memory; /* free bytes of the device when the plan was fitted; UINT64_MAX: not
+                             known */
     fv_refusals refused;
     fovea_plan_info info;
     char **problem_text; /* one per step */
     char *untrained;     /* the text of info.untrained; or NULL */
     bool dry;
-    bool staged; /* use own staging buffers: a hung device must not touch caller memory that was
-                    freed */
+    bool staged; /* inputs and outputs are copied through buffers of its own: a hung device must
+                    not touch memory that the caller has freed */
     /* while it runs: */
     fv_runtime run;
 };
 
-/* What was decided of a step of the plan's graph. */
+/* What the plan has chosen for a step of its graph. */
 static inline const fv_step_plan *fv_plan_of_step(const fovea_plan *p, const fv_step *s)
 {
     return &p->chosen.step[s - p->graph.step];
@@ -97,13 +101,14 @@ typedef struct fv_plan_request {
     uint32_t chunk;
     uint64_t memory_limit;
     bool dry;
-    uint32_t reduced;       /* the chunk of sweeps that reduce; 0: the same as of the others */
+    uint32_t reduced;       /* the chunk of sweeps that reduce; 0: the same as that of other
+                               sweeps */
     const fovea_plan *kept; /* the plan whose states this one continues; NULL: it has its own */
     const char *source;     /* origin of schedule and chunk; NULL: wisdom, then the cost rules */
-    bool unbanded;          /* steps of banded sweeps are by themselves */
+    bool unbanded;          /* runs banded sweeps one step at a time */
 } fv_plan_request;
 
-/* kept.c: bytes of all states that outlive frames, and these: made zero, read, written. */
+/* kept.c: the size in bytes of all states that outlive frames; clears, reads and writes them. */
 static inline uint64_t fv_plan_kept_bytes(const fovea_plan *p)
 {
     return p->chosen.region_size[FV_REGION_KEPT];
@@ -112,52 +117,60 @@ fovea_status fv_plan_kept_reset(const fovea_plan *p);
 fovea_status fv_plan_kept_read(const fovea_plan *p, void *out, uint64_t bytes);
 fovea_status fv_plan_kept_write(const fovea_plan *p, const void *in, uint64_t bytes);
 
-/* All phases after emitting. On failure the caller keeps ownership of `p`. */
+/* Runs all phases that follow the emission of the steps. On failure the caller still owns `p`. */
 fovea_status fv_plan_finish(fovea_plan *p, const fv_plan_request *r);
 /* An empty plan. `wisdom`: the store for its choices; NULL: none. */
 fovea_status fv_plan_alloc(fovea_plan **out, fovea_device *device, fv_wisdom *wisdom);
-/* The plan without its fallback, which fovea_plan_free frees first. */
+/* Frees the plan, but not its fallback plan, which fovea_plan_free frees first. */
 void fv_plan_free(fovea_plan *p);
 
-/* The phases of fv_plan_finish, in their order, after the cut (sweep.h) and equal channels. */
+/* The phases of fv_plan_finish in their order. They follow the cut (sweep.h) and
+ * fv_plan_equalise. */
 
-/* fit.c: compares candidates: schedules, kernels and places that fit the device and the memory
- * limit. ENOMEM names what does not. */
+/* fit.c: compares candidates, and chooses the one whose schedules, kernels and places fit the
+ * device and the memory limit. ENOMEM, with a message that names what does not fit. */
 fovea_status fv_plan_fit(fovea_plan *p, const fv_plan_request *r);
-/* candidate.c: with chunks of `chunk` rows, planned for `workers` workers. ENOTSUP, ENOMEM. */
+/* candidate.c: makes a candidate with chunks of `chunk` rows for `workers` workers. ENOTSUP,
+ * ENOMEM. */
 fovea_status fv_candidate_make(fv_plan_candidate *out, const fovea_plan *p,
                                const fv_plan_request *r, uint32_t chunk, uint32_t workers);
-/* schedule.c: chunk, groups and schedule of each sweep, tiles of each step, sizes of partials. */
+/* schedule.c: sets chunk, groups and schedule of each sweep, the tiles of each step and the number
+ * of partials. */
 void fv_sweep_schedule(const fovea_plan *p, fv_plan_candidate *c, const fv_plan_request *r,
                        uint32_t chunk);
 /* Splits a step of a stepwise sweep over the workers: by rows first, because a kernel prepares its
  * rows once per call; by columns where there are too few rows, or where rows depend on earlier
  * rows. */
 fv_step_tiles fv_sweep_tile(const fv_step *s, uint32_t threads);
-/* in_place.c: which values have one place, as the sweeps are scheduled. */
+/* in_place.c: finds values that can be written over another value, given how the sweeps are
+ * scheduled. */
 void fv_in_place_find(const fovea_plan *p, fv_plan_candidate *c);
-/* Whether y will replace another, if the steps [first, end) are a streamed sweep. */
+/* Whether y will be written over another value if the steps [first, end) are a streamed sweep. */
 bool fv_in_place_likely(const fv_cut *c, uint32_t first, uint32_t end, fv_id y);
-/* choose.c: a kernel for every step: what wisdom says, else the one of lowest cost. ENOTSUP. */
+/* choose.c: chooses a kernel for every step: the one that wisdom names, else that of the lowest
+ * cost. ENOTSUP. */
 fovea_status fv_plan_choose(const fovea_plan *p, fv_plan_candidate *c);
-/* arena.c: the place of every value, and the size of every region; if a value is larger than any
- * buffer of the device, c->oversize instead. */
+/* arena.c: sets the place of every value and the size of every region. If a value is larger than
+ * any buffer of the device, only sets c->oversize. */
 fovea_status fv_arena_place(const fovea_plan *p, fv_plan_candidate *c);
-/* account.c: the candidate's bytes by kind, in c->info. */
+/* account.c: counts the bytes that the candidate needs, by kind, in c->info. */
 void fv_plan_account(const fovea_plan *p, fv_plan_candidate *c);
-/* Bytes of everything but the weights. */
+/* Bytes that the plan needs in addition to its weights. */
 uint64_t fv_plan_activations(const fovea_plan_info *i);
-/* equalise_channels.c: channels that products of int8 read are made alike, by factors of weights
- * that change no result of float products. Before weights are counted and packed. */
+/* equalise_channels.c: scales the channels that products of int8 read to similar ranges, by powers
+ * of two in the weights before and after them. Results of float products do not change. Must run
+ * before weights are counted and packed. */
 fovea_status fv_plan_equalise(fovea_plan *p);
-/* pack.c: packed weights, shared with the model's other plans; memory for every region. */
+/* pack.c: packs the weights, or takes those that another plan of the model has packed.
+ * fv_plan_allocate then allocates every region. */
 fovea_status fv_plan_pack(fovea_plan *p);
 fovea_status fv_plan_allocate(fovea_plan *p, const fovea_plan *kept);
-/* Gives back what fv_plan_allocate and fv_plan_bind have made, also in part. */
+/* Releases what fv_plan_allocate and fv_plan_bind have made, even if they failed halfway. */
 void fv_plan_unplace(fovea_plan *p);
-/* info.c: texts of the problems. */
+/* info.c: makes the text of every step's problem, for fovea_plan_step. */
 fovea_status fv_plan_describe_steps(fovea_plan *p);
-/* bind.c: the backend freezes every step; opens the queue. ENOTSUP: kernels were refused. */
+/* bind.c: has the backend bind every step to its kernel, weights and memory, and opens the queue.
+ * ENOTSUP: the device refused kernels. */
 fovea_status fv_plan_bind(fovea_plan *p);
 
 #endif

@@ -1,4 +1,5 @@
-/* plan_attention.c: the attention of a block, as a plan's outputs allow to compute it again. */
+/* plan_attention.c: gives the caller what it needs to compute the attention of a block again from
+ * outputs of the plan: the options and the biases. */
 #include <math.h>
 
 #include <fovea/operations.h>
@@ -13,12 +14,13 @@ static fovea_status find(const fv_attended **out, const fovea_plan *plan, size_t
     *out = index < plan->graph.n_wanted ? plan->graph.wanted[index].attended : NULL;
     return *out ? FOVEA_OK
                 : fv_fail(FOVEA_EINVAL,
-                          "output %zu has no queries of an attention; outputs "
-                          "such as \"block0.q\" have",
+                          "output %zu is not the queries of an attention; name one that is, "
+                          "such as \"block0.q\"",
                           index);
 }
 
-/* Back from means over the keys to the equations' own: fv_attention_scales. */
+/* Kernels divide by the number of keys, the documented equations do not: converts scale and eps
+ * back. See fv_attention_scales. */
 static void set_scales(fovea_attention_options *o, const fv_attended *at)
 {
     const bool sums = at->kind == FV_ATTENTION_LINEAR;
@@ -51,7 +53,7 @@ fovea_status fovea_plan_attention(const fovea_plan *plan, size_t index,
     return FV_ABI_WRITE(out, o, FOVEA_ATTENTION_OPTIONS_INIT);
 }
 
-/* A row of the output in the order of windows. */
+/* The position, in the order of windows, of a row of the output. */
 static uint32_t ordered(const fv_attended *at, uint32_t row)
 {
     return at->row ? at->row[row] : row;
@@ -73,9 +75,10 @@ fovea_status fovea_plan_attention_bias(const fovea_plan *plan, size_t index, uin
     FV_TRY(fv_require(bias, "the biases"));
     const uint32_t keys = at->window ? at->rows : at->a.keys;
     if (row >= at->rows || floats != (size_t)at->a.heads * keys)
-        return fv_fail(FOVEA_EINVAL,
-                       "row %u of %u and a capacity of %zu biases, where %u heads have %u keys",
-                       row, at->rows, floats, at->a.heads, keys);
+        return fv_fail(
+            FOVEA_EINVAL,
+            "row %u of %u rows, with a buffer of %zu biases; %u heads of %u keys need one each",
+            row, at->rows, floats, at->a.heads, keys);
     for (size_t i = 0; i < floats; i++)
         bias[i] = at->window ? bias_of(at, (uint32_t)(i / keys), ordered(at, row),
                                        ordered(at, (uint32_t)(i % keys)))

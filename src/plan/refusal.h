@@ -1,5 +1,5 @@
-/* refusal.h: kernels that the device did not take for a step of a plan: the program does not build,
- * or no work-group of the device holds it. The plan goes on with the next kernel of the op. */
+/* refusal.h: kernels that the device refused for a step of a plan: their program does not build, or
+ * no work-group of the device is large enough. The plan uses the next kernel of the op instead. */
 #ifndef FOVEA_SRC_REFUSAL_H
 #define FOVEA_SRC_REFUSAL_H
 
@@ -9,18 +9,18 @@
 struct fovea_plan;
 
 typedef struct fv_refusal {
-    char subject[FV_WISDOM_SUBJECT], choice[FV_WISDOM_CHOICE]; /* as facts of wisdom have them */
+    char subject[FV_WISDOM_SUBJECT], choice[FV_WISDOM_CHOICE]; /* the texts of a fact of wisdom */
     char why[384];                                             /* the message */
 } fv_refusal;
 
-/* Notes that the step's kernel was not bound, as fovea_error() says. */
+/* Records that the step's kernel could not be bound, with the reason that fovea_error() has. */
 fovea_status fv_plan_refuse(struct fovea_plan *p, const fv_step *s);
 bool fv_plan_refused(const struct fovea_plan *p, const fv_kernel *k, const fv_knobs *knobs,
                      const fv_problem *prob);
-/* Why the first kernel for such a problem was refused; NULL: none was. */
+/* Why the first kernel that was refused for such a problem was refused; NULL: no kernel was. */
 const char *fv_plan_refused_why(const struct fovea_plan *p, const fv_problem *prob);
-/* Tells the plan's wisdom, so that other plans on such a device do not try, now that it is known
- * that others do work. */
+/* Stores the refusals in the plan's wisdom, so that later plans on such a device do not try these
+ * kernels. Called once the plan is bound, when it is known that other kernels work. */
 void fv_plan_keep_refusals(const struct fovea_plan *p);
 
 #endif

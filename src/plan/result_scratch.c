@@ -12,7 +12,7 @@ enum {
     CUBIC_WORDS = sizeof(fv_cubic) / sizeof(uint32_t),
 };
 
-/* The output that is a map of classes, or of masks. */
+/* The output that is a class map; else the masks; NULL: the plan has neither. */
 static const fv_wanted *map_of(const fv_graph *g)
 {
     const fv_wanted *map = fv_graph_output(g, FOVEA_OUTPUT_CLASS_MAP);
@@ -24,14 +24,15 @@ static uint64_t line_floats(const fv_graph *g, const fv_wanted *map)
     return ((uint64_t)map->grid.width + 1) * g->value[map->value].cols;
 }
 
-/* The classes of masks, without that of nothing; 0: the plan lacks them. */
+/* Number of classes of the masks, without the class "no object"; 0: the plan has no output of mask
+ * classes. */
 static uint64_t classes_of(const fv_graph *g)
 {
     const fv_wanted *classes = fv_graph_output(g, FOVEA_OUTPUT_MASK_CLASSES);
     return classes ? g->value[classes->value].cols - 1 : 0;
 }
 
-/* That the map of classes, or the masks, take, of a picture `width` pixels wide. */
+/* Floats of scratch for the class map or the masks of a picture that is `width` pixels wide. */
 static uint64_t map_floats(const fv_graph *g, const fv_wanted *map, uint32_t width)
 {
     const uint64_t queries = g->value[map->value].cols, n = classes_of(g);
@@ -56,7 +57,8 @@ static void reserve_maps(fovea_plan *p, fv_builder *b)
     const uint64_t of_depth = depth ? depth->grid.width : 0;
     const uint64_t of_map = map ? map_floats(g, map, width) : 0;
     if (of_map > UINT32_MAX) {
-        b->status = fv_fail(FOVEA_ENOMEM, "output %s: a row of it is too long", map->name);
+        b->status = fv_fail(FOVEA_ENOMEM, "output %s: its rows are too long; use a smaller picture",
+                            map->name);
         return;
     }
     const uint32_t floats = (uint32_t)(of_map > of_depth ? of_map : of_depth);

@@ -1,5 +1,5 @@
-/* result_scratch.h: what a plan keeps for making results of its outputs (results.h of the
- * interface). */
+/* result_scratch.h: scratch memory of a plan, from which results.h of the interface makes results
+ * of its outputs: boxes, masks, class maps, depth maps. */
 #ifndef FOVEA_SRC_PLAN_RESULT_SCRATCH_H
 #define FOVEA_SRC_PLAN_RESULT_SCRATCH_H
 
@@ -8,46 +8,48 @@
 struct fovea_plan;
 struct fv_candidate;
 
-/* NULL: the plan has no outputs that need it. */
+/* All are NULL in a plan without outputs that need them. */
 typedef struct fv_result_scratch {
-    float *floats;                   /* of the maps of depth or classes, or the masks */
-    uint32_t *columns, *run_columns; /* of a map; of the picture that was run */
+    float *floats;                   /* for the maps of depth or classes, or for the masks */
+    uint32_t *columns, *run_columns; /* positions in the grid of the columns of a map, and of the
+                                        picture that was run */
     struct fv_candidate *candidates; /* of boxes: models/detection.h */
 } fv_result_scratch;
 
-/* Of the places along one side of a grid: the two around the centre of a pixel of a map, and how
- * far it is to the second. Beyond the centres at the edges both are the last. */
+/* A pixel's position along one side of a grid: the two cells whose centres are around the centre of
+ * the pixel, and its distance from the first, in cells. Beyond the outermost centres, both are the
+ * outermost cell. */
 typedef struct fv_between {
     uint32_t first, second;
     float part;
     bool outside; /* of the picture */
 } fv_between;
 
-/* The four places around the centre of a pixel, those beyond the edges being the last ones, and the
- * weight of each in a cubic interpolation. */
+/* The four cells around the centre of a pixel along one side of a grid, and their weights in a
+ * cubic interpolation. Cells beyond an edge are replaced by the outermost one. */
 typedef struct fv_cubic {
     uint32_t place[4];
     float weight[4];
     bool outside; /* of the picture */
 } fv_cubic;
 
-/* A query whose mask is looked at. */
+/* A query whose mask may become a record. */
 typedef struct fv_query_mask {
     uint32_t query, label;
     float score;
     uint32_t won, inside; /* pixels of the map */
     uint32_t id;          /* 1 + its index among the records; 0: not a record */
-    double sum;           /* of the probabilities of those that are inside */
+    double sum;           /* of the probabilities of the pixels inside */
 } fv_query_mask;
 
-/* Sets p->run.results, once all outputs are emitted: tables of the graph. */
+/* Reserves p->run.results among the graph's tables. To be called after all outputs are emitted. */
 void fv_result_scratch_reserve(struct fovea_plan *p, fv_builder *b);
 fv_between *fv_result_scratch_columns(const struct fovea_plan *p);
 fv_cubic *fv_result_scratch_cubic_columns(const struct fovea_plan *p); /* in the same place */
 
-/* Division of the floats. A line is the interpolation of the grid's rows at the height of a row of
+/* How the floats are divided. `line` has the grid's rows interpolated at the height of a row of
  * pixels; depth needs nothing else. Masks are enlarged in two steps, first to the picture that was
- * run: `wide` has its pixels at the height of a row, `columns` their positions in the grid. */
+ * run: `wide` is one row of that picture, `columns` the positions of its pixels in the grid. */
 typedef struct fv_class_scratch {
     float *line, *pixel; /* grid width x columns, columns */
     float *share;        /* of masks: queries x classes; else NULL */

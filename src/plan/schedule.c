@@ -11,36 +11,39 @@
 #include "plan/plan.h"
 
 /* Reduction groups: enough for the cores of an edge device, few enough that the partial states stay
- * small. Not measured. It must depend on the problem alone, so that results do not depend on the
- * number of threads. */
+ * small. Not measured. The number must not depend on the number of threads, because results
+ * would. */
 #define REDUCTION_GROUPS 16
 
-/* Throughput devices: minimum rows per partial state: for head dims up to 128, all partial states
- * together are then no larger than the rows. fv_limits.partials is the maximum of partial states.
- */
+/* Throughput devices: minimum rows per partial state. With it, for head dims up to 128, all partial
+ * states together are not larger than the rows. fv_limits.partials is the maximum number of
+ * them. */
 #define PARTIAL_ROWS_MIN 128
 
-/* Maximum rows per partial state where the device computes several at once: longer sums in float32
- * lose more to rounding. It trades that against states to merge. */
+/* Maximum rows per partial state where the device computes several at once. Fewer rows lose less to
+ * rounding in a float32 sum, but mean more states to merge. */
 #define PARTIAL_ROWS_MAX 1024
 
-/* Rows of a tile in a stepwise sweep. The maximum is the block for which GEMM reads its weights
- * once (12 row tiles of 14); half of it still fills the row tiles, so fewer rows are not split. */
+/* Rows of a tile in a stepwise sweep, at most. A GEMM reads its weights once for a block of this
+ * size (12 row tiles of 14 rows). Half a block still fills the row tiles, so a step with fewer rows
+ * is not split. */
 #define ROWS_MAX 168
 #define ROWS_MIN 84
 
-/* Foveated attention: what gathering and packing the keys of a block of queries costs, in grid rows
- * of the block. Measured: DINOv2-S at 1036 px, chunks of 8 and 2.2 grid rows, AVX-512. */
+/* Foveated attention: the cost of gathering and packing the keys of a block of queries, in units of
+ * the time of one grid row of the block. Measured: DINOv2-S at 1036 px, chunks of 8 and 2.2 grid
+ * rows, AVX-512. */
 #define BLOCK_START 2.5
 
-/* In place of ROWS_MAX, where a chunk attends by softmax: its queries are spread across lanes, and
- * 11 whole vectors of 16 cost what 162 rows do. GEMM still reads its weights once (the knob mc). A
- * sweep that reduces keeps ROWS_MAX, which its sums depend on. */
+/* Replaces ROWS_MAX for a chunk with softmax attention: its queries are spread across lanes, so 162
+ * to 176 rows cost the same 11 vectors of 16. GEMM still reads its weights once (the knob mc). A
+ * sweep that reduces keeps ROWS_MAX, because the rounding of its sums depends on it. */
 #define QUERIES_MAX 176
 
-/* Minimum utilisation of the workers for which a sweep is streamed; lower where a value inside the
- * sweep has LARGE bytes, beyond the caches of edge devices, because stepwise would move it through
- * main memory at each step. Not measured one by one: the tuner compares both schedules. */
+/* Minimum utilisation of the workers for which a sweep is streamed. It is lower (BALANCE_LARGE)
+ * where a value inside the sweep has at least LARGE bytes, more than the caches of edge devices
+ * hold: stepwise would move it through main memory at each step. Not measured one by one: the tuner
+ * compares both schedules. */
 #define BALANCE 0.85
 #define BALANCE_LARGE 0.5
 #define LARGE (32u << 20)
@@ -126,7 +129,7 @@ static double split_units(const fovea_plan *p, fv_plan_sweep *w, uint32_t thread
     return utilisation(w, threads, w->runs, halo);
 }
 
-/* Bytes of the largest value that lives inside a sweep, with all rows. */
+/* Bytes, with all rows, of the largest value that only this sweep uses. */
 static uint64_t largest_inside(const fovea_plan *p, const fv_plan_sweep *w)
 {
     uint64_t most = 0;
@@ -148,8 +151,8 @@ static void equal_chunks(fv_plan_sweep *w, uint32_t wanted, bool chosen, uint32_
     uint32_t each = chosen ? fv_ceil_div(wanted, unit) : wanted / unit;
     each = fv_min_u32(each ? each : 1, units);
     uint32_t count = fv_ceil_div(units, each);
-    /* A multiple of the threads; where the size changes the rounding of a sum an even number, from
-     * 8 on a multiple of four, whatever the threads are. */
+    /* The number of chunks becomes a multiple of the threads. Where it changes the rounding of a
+     * sum, it must not depend on the threads: an even number, or from 8 on a multiple of 4. */
     if (w->reduces && !chosen && count > 1)
         count = fv_round_up(count, count < 8 ? 2 : 4);
     else if (!w->reduces && count >= 4 * threads)
@@ -173,9 +176,9 @@ static uint32_t reduced_heads(const fovea_plan *p, const fv_plan_sweep *w)
     return 1;
 }
 
-/* Number of partial states for `rows` rows. Where the device reports how many it computes at once,
- * a multiple of that: an incomplete last round would leave most of the device idle, and each state
- * is written, read and merged. */
+/* Number of partial states for `rows` rows. If the device reports how many it computes at once, the
+ * result is a multiple of that number, because an incomplete last round would leave most of the
+ * device idle. There are few, because each state is written, read and merged. */
 static uint32_t partials_of(const fovea_plan *p, const fv_plan_sweep *w, uint32_t rows)
 {
     const uint32_t most = fv_min_u32(fv_ceil_div(rows, PARTIAL_ROWS_MIN), p->limits.partials);
@@ -200,9 +203,9 @@ static void schedule_throughput(const fovea_plan *p, fv_plan_sweep *w, const fv_
     w->partials = w->reduces ? partials_of(p, w, w->chunk) : 1;
 }
 
-/* Streaming pays where several steps share a sweep and few workers idle at its end. With LARGE
- * values inside, which stepwise would move through main memory at each step, it pays with more idle
- * workers too. */
+/* Whether the sweep is streamed. That pays if several steps share the sweep and few workers idle at
+ * its end. With values of LARGE bytes inside it pays with more idle workers too, because stepwise
+ * would move them through main memory at each step. */
 static bool stream(const fovea_plan *p, fv_plan_sweep *w, fovea_schedule schedule, uint32_t threads)
 {
     const double share = split_units(p, w, threads);
@@ -214,13 +217,14 @@ static bool stream(const fovea_plan *p, fv_plan_sweep *w, fovea_schedule schedul
     return w->count > 1 && w->chunks >= 2 && share >= enough;
 }
 
-/* Rows of a chunk of the sweep, unless wisdom or the caller say otherwise. */
+/* Rows of a chunk of the sweep, unless wisdom or the caller choose them. */
 static uint32_t usual_chunk(const fovea_plan *p, const fv_plan_sweep *w, const fv_plan_request *r,
                             uint32_t usual)
 {
     if (w->reduces)
         return r->reduced ? r->reduced : usual;
-    if (r->chunk || usual != ROWS_MAX) /* chosen, or made smaller to fit the memory */
+    if (r->chunk || usual != ROWS_MAX) /* the caller chose it, or it was reduced to fit the
+                                          memory */
         return usual;
     for (uint32_t k = w->first; k < w->first + w->count; k++) {
         if (!p->graph.step[k].dead && p->graph.step[k].prob.op == FV_OP_SOFTMAX)
@@ -229,8 +233,9 @@ static uint32_t usual_chunk(const fovea_plan *p, const fv_plan_sweep *w, const f
     return usual;
 }
 
-/* Grid rows of a chunk of a sweep whose last step goes by blocks of them: whole blocks, or parts if
- * more threads have work then, or the chunk must be smaller to fit the memory. */
+/* Grid rows per chunk of a sweep whose last step computes blocks of grid rows. A chunk is a whole
+ * block, or half, a quarter .. of one if that keeps more threads busy or the memory limit needs
+ * it. */
 static uint32_t block_lines(const fv_plan_sweep *w, const fv_problem *p, uint32_t most,
                             uint32_t threads)
 {
@@ -248,8 +253,8 @@ static uint32_t block_lines(const fv_plan_sweep *w, const fv_problem *p, uint32_
     return best;
 }
 
-/* Where the sweep's last step goes by blocks of grid rows: *chunk becomes whole rows of the grid.
- */
+/* If the sweep's last step computes blocks of grid rows, makes *chunk a multiple of the grid's
+ * width. */
 static void align_blocks(const fovea_plan *p, fv_plan_sweep *w, const fv_plan_request *r,
                          uint32_t threads, uint32_t *chunk)
 {
@@ -261,8 +266,8 @@ static void align_blocks(const fovea_plan *p, fv_plan_sweep *w, const fv_plan_re
     *chunk = w->align;
 }
 
-/* Puts schedule and chunk that wisdom names for the sweep into *r and *chunk, unless the request
- * has decided them. Returns who decided. */
+/* Stores the schedule and the chunk that wisdom has for the sweep in *r and *chunk, unless the
+ * request sets them. Returns who decided, as fv_plan_sweep.source. */
 static const char *ask_wisdom(const fovea_plan *p, const fv_plan_sweep *w, fv_plan_request *r,
                               uint32_t *chunk)
 {
@@ -278,7 +283,7 @@ static const char *ask_wisdom(const fovea_plan *p, const fv_plan_sweep *w, fv_pl
     return source;
 }
 
-/* Banded, unless steps are to be by themselves. */
+/* Streams the sweep by bands, unless the request asks for one step at a time. */
 static void schedule_bands(fv_plan_sweep *w, const fv_plan_request *r, uint32_t chunk)
 {
     w->chunk = chunk;
@@ -306,7 +311,7 @@ static void schedule_sweep(const fovea_plan *p, const fv_plan_candidate *c, fv_p
     }
 }
 
-/* The tiles of step k of the sweep, and how many partials it has. */
+/* Sets the tiles of step k of the sweep, and the number of its partials. */
 static void schedule_step(const fovea_plan *p, fv_plan_candidate *c, const fv_plan_sweep *w,
                           uint32_t k)
 {

@@ -1,6 +1,5 @@
-/* sequence_plan.c: plans that continue a sequence: a model's steps over rows of tokens, whose
- * states outlive the frame.
- */
+/* sequence_plan.c: plans that continue a sequence: they run a model's steps over rows of tokens,
+ * and keep its states from one call to the next. */
 #include "plan/sequence_plan.h"
 
 #include "base/abi.h"
@@ -66,7 +65,8 @@ fovea_status fv_sequence_plan(fovea_plan **out, const fovea_model *model, fovea_
     if (!request->dry)
         FV_TRY(fv_source_unchanged(model->source));
     FV_TRY(fv_plan_alloc(&p, device, wisdom));
-    /* As in frame_plan.c: the reference count and the packed weights change under a lock. */
+    /* The model is const for callers. As in frame_plan.c, its reference count and its list of
+     * packed weights change under its lock. */
     p->model = (fovea_model *)(uintptr_t)model;
     fv_model_ref(p->model);
     FV_RETURN_MADE(out, p, fv_plan_free, build(p, o, request));
