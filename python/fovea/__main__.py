@@ -7,7 +7,7 @@ import sys
 
 
 def program() -> str:
-    """The path of the program: inside the package, in the build of the repository, or in PATH."""
+    """The path of the program: inside the package, in the repository's build folder, or in PATH."""
     package = os.path.dirname(os.path.abspath(__file__))
     for path in (os.environ.get("FOVEA_PROGRAM"), os.path.join(package, "bin", "fovea"),
                  os.path.join(package, "..", "..", "build", "src", "cli", "fovea")):
@@ -15,12 +15,12 @@ def program() -> str:
             return os.path.abspath(path)
     found = shutil.which("fovea")
     if found is None or os.path.realpath(found) == os.path.realpath(sys.argv[0]):
-        sys.exit("fovea: the program is not here; install a wheel of fovea, or build it and set FOVEA_PROGRAM")
+        sys.exit("fovea: the program was not found; install a wheel of fovea, or build it and set FOVEA_PROGRAM")
     return found
 
 
 def main() -> None:
-    if sys.argv[1:2] == ["convert"]:  # by this Python, which has numpy
+    if sys.argv[1:2] == ["convert"]:  # run by this Python, which has numpy
         from .convert.command import main as convert
         convert(sys.argv[2:])
         return

@@ -32,7 +32,8 @@ def floats(array: Any) -> npt.NDArray[np.float32]:
 
 
 class _Options:
-    """fovea_attention_options, the arrays that it points to by name, and what was given but is an input."""
+    """fovea_attention_options, the arrays that it points to, by name, and the given values that are inputs
+    instead of options."""
 
     ENUMS = {"storage": c.STORAGE, "out_storage": c.STORAGE, "form": c.FORMS, "gates": c.GATES,
              "out_gate": c.OUT_GATES, "schedule": c.SCHEDULES, "compute": c.COMPUTE}
@@ -41,8 +42,9 @@ class _Options:
         self.c = c.AttentionOptions(scale=1.0, eps=1e-6, normalise=1, attention=attention.encode())
         self.arrays: Dict[str, Array] = {}
         self.inputs: Dict[str, Any] = {}
-        # Weights when the gates are made of x or q, else the gates or their logits; a decay per
-        # head is retention's, one per token is an input.
+        # gate_q and gate_k are weights if the gates are computed from x or q; else they are the
+        # gates or their logits, which are inputs. A log_decay per head is an option (retention),
+        # one per token an input.
         weights = given.get("gates", "ready") not in ("ready", "logits")
         for name, value in given.items():
             if value is None:
@@ -73,7 +75,7 @@ class _Options:
         setattr(self.c, name, value)
 
     def _rope(self, value: Any) -> None:
-        """(height, width) of a grid, or the tables cos and sin, (N, d) each."""
+        """A grid as (height, width), or the tables cos and sin, (N, d) each."""
         if np.ndim(value[0]):
             self._set("rope_cos", value[0])
             self._set("rope_sin", value[1])
@@ -82,7 +84,7 @@ class _Options:
 
 
 def _input(name: str, given: Any, batch: Optional[int]) -> Array:
-    """Rows of tokens of sequence `batch`; of None the array itself."""
+    """The rows of tokens of sequence `batch`; if that is None, the array itself."""
     array = np.asarray(given)
     if batch is None:
         return array
@@ -93,7 +95,7 @@ def _input(name: str, given: Any, batch: Optional[int]) -> Array:
 
 
 def _matrices(expected: List[str], o: Any, arrays: Mapping[str, Any]) -> Tuple[List[Array], Any]:
-    """The operation's inputs in its order. The library sees pointers only: shapes are checked here."""
+    """The inputs in the operation's order. The library gets pointers only, so shapes are checked here."""
     wide, out, keys = o.heads * o.head_dim, o.heads * o.value_dim, o.keys or o.rows
     gla = o.attention.decode().split(":")[0] in ("gla", "sla-gla")
     shapes = {"q": (o.rows, wide), "k": (keys, wide), "v": (keys, out), "beta": (o.rows, o.heads),
@@ -113,7 +115,7 @@ def _matrices(expected: List[str], o: Any, arrays: Mapping[str, Any]) -> Tuple[L
 
 
 def _check_options(o: Any, arrays: Mapping[str, Array]) -> None:
-    """The sizes of the arrays that options point to."""
+    """Checks the sizes of the arrays that the options point to."""
     wide, out = o.heads * o.head_dim, o.heads * o.value_dim
     filters = o.value_dim if o.local_shared else out
     gate = o.heads * {2: o.gate_width, 3: wide, 4: o.head_dim}.get(o.gates, 0)
@@ -127,7 +129,7 @@ def _check_options(o: Any, arrays: Mapping[str, Array]) -> None:
 
 
 def _shape(o: Any, q: Array, k: Array, v: Array, heads: Optional[int]) -> None:
-    """Fills in rows, keys, heads and dims of (B, H, N, d) or (N, H d) arrays."""
+    """Sets rows, keys, heads and dims of the options from arrays (B, H, N, d) or (N, H d)."""
     if q.ndim == 4:
         o.heads, o.rows, o.head_dim, o.value_dim = q.shape[1], q.shape[2], q.shape[3], v.shape[3]
         o.keys = k.shape[2]
@@ -138,7 +140,7 @@ def _shape(o: Any, q: Array, k: Array, v: Array, heads: Optional[int]) -> None:
         raise ValueError("q has shape %s: give (B, H, N, d), or (N, H*d) and heads" % (q.shape,))
     o.storage = _storage(q)
     if not q.dtype == k.dtype == v.dtype:
-        raise TypeError("q, k and v of one type expected, not %s, %s, %s" % (q.dtype, k.dtype, v.dtype))
+        raise TypeError("q, k and v must have one type, not %s, %s, %s" % (q.dtype, k.dtype, v.dtype))
 
 
 def _output(o: Any) -> Array:
@@ -148,7 +150,7 @@ def _output(o: Any) -> Array:
 def attention(q: npt.ArrayLike, k: npt.ArrayLike, v: npt.ArrayLike, attention: str = "linear", *,
               heads: Optional[int] = None, device: Union[Device, str, None] = None,
               state: Optional[Memory] = None, return_state: bool = False, **options: Any) -> Any:
-    """Attention of (B, H, N, d) arrays, or of (N, H*d) rows with `heads`. Returns the output alike,
+    """Attention of (B, H, N, d) arrays, or of (N, H*d) rows with `heads`. The output has the same layout,
     float32 unless out_storage says "f16" or "bf16" (in uint16).
 
     `attention` is a name of operations.h: "softmax", "linear:elu1", "mala", "pola", "nala", "sla-...",
@@ -213,7 +215,7 @@ def _joined(states: Sequence[Memory]) -> Memory:
 
 
 class State(Handle):
-    """A causal attention with memory: one sequence, fed as it comes.
+    """A causal attention with memory: one sequence, fed piece by piece.
 
         state = fovea.State("gla", heads=4, head_dim=64, value_dim=64, rows=256)
         out = state.feed(q, k, v, log_decay=a)     # rows of tokens, at most 256
@@ -263,11 +265,11 @@ class State(Handle):
         return arrays
 
     def feed(self, q: npt.ArrayLike, k: npt.ArrayLike, v: npt.ArrayLike, **inputs: Any) -> Array:
-        """The next tokens, rows of (H*d), at most `rows` of them. Returns rows of (H*dv)."""
+        """Feeds the next tokens: rows of (H*d), at most as many as the state's `rows`. Returns rows of (H*dv)."""
         return self._advance(self._arrays(q, k, v, inputs))
 
     def step(self, q: npt.ArrayLike, k: npt.ArrayLike, v: npt.ArrayLike, **inputs: Any) -> Array:
-        """The next token, in recurrent form; every array is one row, and so is the result, (H*dv)."""
+        """Feeds the next token, in recurrent form. Every array is one row, and so is the result, (H*dv)."""
         inputs = {n: np.atleast_2d(a) for n, a in inputs.items()}
         q, k, v = (np.atleast_2d(np.asarray(a)) for a in (q, k, v))
         arrays = self._arrays(q, k, v, inputs)
@@ -290,6 +292,6 @@ class State(Handle):
         return s.reshape(o.heads, width, o.value_dim), z.reshape(o.heads, width) if z.size else None
 
     def restore(self, s: npt.ArrayLike, z: Optional[npt.ArrayLike] = None) -> None:
-        """Goes on from what save() has given."""
+        """Continues from what save() returned."""
         flat = np.concatenate([floats(a).ravel() for a in (s, z) if a is not None])
         self._call(lib.fovea_state_restore, flat.ctypes.data_as(c.Float), flat.size)

@@ -14,7 +14,7 @@ from ._pixels import frame_of, planes, read
 
 
 def box_of(box: Sequence[float]) -> c.Box:
-    """x, y, width, height as the library has them."""
+    """A box given as x, y, width, height, in the library's structure."""
     if len(box) != 4:
         raise ValueError("box %r: give x, y, width, height in pixels" % (box,))
     return c.Box(*[float(number) for number in box])
@@ -22,12 +22,13 @@ def box_of(box: Sequence[float]) -> c.Box:
 
 def crop(picture: Any, box: Sequence[float], width: int, height: int, format: Optional[str] = None,
          yuv: str = "601") -> npt.NDArray[np.uint8]:
-    """What a pose model of width x height pixels sees of a box (x, y, width, height in pixels of the picture):
-    uint8 (height, width, 3), the bytes of transformers' VitPoseImageProcessor. Pictures are those of Model.run
-    that are bytes; `format` and `yuv` as there."""
+    """Cuts out what a pose model for pictures of width x height pixels sees of a box (x, y, width, height in
+    pixels of the picture). Returns uint8 (height, width, 3), the same bytes as transformers'
+    VitPoseImageProcessor. `picture` may be any that Model.run takes as bytes; `format` and `yuv` are those of
+    Model.run."""
     pixels = read(picture)
     if isinstance(pixels, ExternalImage):
-        raise TypeError("boxes are cut out of arrays, not of an ExternalImage")
+        raise TypeError("boxes cannot be cut out of an ExternalImage; give an array")
     kind, wide, high = frame_of(pixels, format)
     out = np.empty((height, width, 3), np.uint8)
     frame = planes(pixels, kind, high)

@@ -1,4 +1,4 @@
-"""Devices, and pictures in memory that others have."""
+"""Devices, and pictures in memory that cameras, decoders or other libraries own."""
 from __future__ import annotations
 
 import ctypes as C
@@ -69,12 +69,12 @@ _default_lock = threading.Lock()
 
 
 def device_of(device: "Union[Device, str, None]") -> Device:
-    """A device, the one that a name says, that of the `with` around, or the CPU."""
+    """The given device; the one with the given name; the one of the enclosing `with`; or the CPU."""
     if isinstance(device, str):
         return Device(device)
     device = device or _current.get()
     if device is not None:
-        device._as_parameter_  # says so if it is closed
+        device._as_parameter_  # raises if the device is closed
         return device
     with _default_lock:
         if not _default:
@@ -120,8 +120,8 @@ class ExternalImage(Handle):
 
     @property
     def info(self) -> Dict[str, str]:
-        """`transfer`: "none" where frames read the memory in place; "device" or "host" where that one
-        copies it, because of `reason`. `method`: how the device accesses the memory."""
+        """`transfer`: "none" if frames read the memory in place; "device" or "host" if that one copies the
+        pixels, and then `reason` says why. `method`: how the device accesses the memory."""
         info = c.ExternalImageInfo()
         self._call(lib.fovea_external_image_query, C.byref(info))
         values = info.values()
@@ -130,7 +130,7 @@ class ExternalImage(Handle):
 
 
 def _of_plane(given: Union[int, Sequence[int]], i: int) -> int:
-    """Of plane i; the last one given is that of the rest."""
+    """The value for plane i; a list that is too short repeats its last value."""
     return given if isinstance(given, int) else given[min(i, len(given) - 1)]
 
 

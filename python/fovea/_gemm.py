@@ -17,10 +17,10 @@ def gemm(a: npt.ArrayLike, weight: npt.ArrayLike, bias: Optional[npt.ArrayLike] 
          activation: Optional[str] = None, *,
          device: Union[Device, str, None] = None) -> npt.NDArray[np.float32]:
     """activation(a weight^T + bias), (rows, out), for a (rows, in), weight (out, in) and bias (out), all
-    float32; activation None or its name, "gelu": the message for an unknown one lists all."""
+    float32. `activation`: None or a name such as "gelu"; the error for an unknown name lists all."""
     a, weight = floats(a), floats(weight)
     if a.ndim != 2 or weight.ndim != 2 or a.shape[1] != weight.shape[1]:
-        raise ValueError("a %s, weight %s: (rows, in) and (out, in)" % (a.shape, weight.shape))
+        raise ValueError("a has shape %s, weight %s: give (rows, in) and (out, in)" % (a.shape, weight.shape))
     options = c.GemmOptions(rows=a.shape[0], out=weight.shape[0],
                             weight=weight.ctypes.data_as(c.Float),
                             activation=activation and activation.encode())

@@ -1,4 +1,4 @@
-"""Objects of the library, freed with those of Python."""
+"""Objects of the library, which are freed with their Python objects."""
 from __future__ import annotations
 
 import ctypes as C
@@ -13,7 +13,7 @@ Self = TypeVar("Self", bound="Handle")
 
 
 class Handle:
-    """An object of the library, freed with this one, by close(), or at the end of a `with`; and before
+    """An object of the library. It is freed with this object, by close(), or at the end of a `with`, and before
     the objects that it `needs`: until then its finalizer holds them, in whatever order the garbage
     collector finds all of them. At the end of the interpreter nothing is freed: threads may still be
     computing."""
@@ -37,13 +37,13 @@ class Handle:
         raise AttributeError("%s has no attribute %r" % (type(self).__name__, name))
 
     def _call(self, function: Callable[..., int], *arguments: Any) -> None:
-        """function(self, *arguments), by one thread at a time; others run Python meanwhile."""
+        """Calls function(self, *arguments), in one thread at a time; other threads run Python meanwhile."""
         with self._lock:
             checked(function(self._as_parameter_, *arguments))
 
     def close(self) -> None:
-        """Frees it now. What was made of it goes on, and keeps what it needs; a frame that runs ends
-        first. Closing twice is not an error."""
+        """Frees the object now. Objects that were made from it keep what they need and go on working. A frame
+        that is running ends first. Closing twice is not an error."""
         with self._lock:
             self._finalizer()
             self.__dict__.pop("_as_parameter_", None)

@@ -10,21 +10,21 @@ from ._library import Error
 _EIO = -3
 _NAME = r"(?!.*\.(safetensors|json|bin|pth?|gguf|onnx)$)([\w-]+/)?\w[\w.-]*"  # not that of a file
 _WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
-# Of names without an owner: whose they are most likely meant to be.
+# For names without an owner: the owner that is most likely meant.
 _OWNERS = {"beit": "microsoft", "clip": "openai", "deit": "facebook", "dinov2": "facebook",
            "dinov3": "facebook", "ijepa": "facebook", "siglip": "google", "vit": "google"}
 
 
 def find(name: Union[str, "os.PathLike[str]"]) -> str:
-    """What fovea_model_load takes: a path or a synthetic model as they are, else the folder of OWNER/NAME, or
-    of NAME alone, in the cache. Nothing is downloaded; the error says what downloads it."""
+    """The argument for fovea_model_load: a path or a synthetic model unchanged, else the folder of OWNER/NAME,
+    or of NAME alone, in the cache. Nothing is downloaded; the error names the command that downloads it."""
     path = os.fspath(name)
     if path.startswith("synthetic:") or os.path.exists(path) or not re.fullmatch(_NAME, path):
         return path
     owner, _, model = path.rpartition("/")
     found = _repositories(owner, model)
     if len(found) > 1:
-        raise Error(_EIO, "%s: the cache has %s; say which" % (path, " and ".join(found)))
+        raise Error(_EIO, "%s: the cache has %s; give OWNER/NAME of one" % (path, " and ".join(found)))
     full = found[0] if found else path if owner else _likely_owner(model) + "/" + model
     folder = _snapshot(full) if found else None
     if folder is None:
@@ -46,7 +46,7 @@ def cache() -> str:
 
 
 def _repositories(owner: str, model: str) -> List[str]:
-    """OWNER/NAME of what the cache has by that name."""
+    """The OWNER/NAME of all models in the cache that have this name."""
     try:
         entries = sorted(os.listdir(cache()))
     except OSError:
@@ -57,7 +57,7 @@ def _repositories(owner: str, model: str) -> List[str]:
 
 
 def _snapshot(full: str) -> Optional[str]:
-    """The folder of a model's files: what `main` is, else the newest that is whole."""
+    """The folder of a model's files: that of the branch `main`, else the newest complete one."""
     repository = os.path.join(cache(), "models--" + full.replace("/", "--"))
     snapshots = os.path.join(repository, "snapshots")
     folders = []

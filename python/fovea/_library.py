@@ -1,4 +1,4 @@
-"""libfovea.so: where it is, its functions, and its failures as exceptions."""
+"""libfovea.so: finds it, declares its functions, and turns its failures into exceptions."""
 from __future__ import annotations
 
 import ctypes as C
@@ -9,14 +9,15 @@ from typing import Any, Callable, Iterator, List, Optional, Union
 from . import _structures as c
 
 PACKAGE = os.path.dirname(os.path.abspath(__file__))
-# The system's library: the interface that _structures.py knows, whatever else is installed.
+# The system's library, with the version of the interface that _structures.py describes, whatever
+# other versions are installed.
 SONAME = "libfovea.so.0.1"
-# The build of the repository that contains this package.
+# The build folder of the repository that contains this package.
 BUILD = os.path.join(PACKAGE, "..", "..", "build", "src")
 
 
 def _places() -> Iterator[str]:
-    """Where the library may be, likeliest first."""
+    """Paths where the library may be, the most likely first."""
     inside = os.path.join(PACKAGE, "libfovea.so")
     named = os.environ.get("FOVEA_LIBRARY") or (inside if os.path.exists(inside) else None)
     if named:
@@ -41,7 +42,7 @@ def _load() -> C.CDLL:
 
 
 class Error(RuntimeError):
-    """A call of the library failed. The text names the thing that is wrong, and the remedy."""
+    """A call of the library failed. The text says what is wrong, and the remedy."""
 
     __module__ = "fovea"
     status: int  # fovea_status of errors.h
@@ -58,7 +59,7 @@ def checked(status: int) -> None:
 
 
 def names(get: Callable[..., Optional[bytes]], handle: Any) -> List[str]:
-    """What `get` says of 0, 1, .. until it says nothing."""
+    """The values of get(0), get(1), .. until it returns nothing."""
     found: List[str] = []
     while (name := get(handle, len(found))) is not None:
         found.append(name.decode())
@@ -67,7 +68,8 @@ def names(get: Callable[..., Optional[bytes]], handle: Any) -> List[str]:
 
 lib = _load()
 _HANDLE, _OUT = C.c_void_p, C.POINTER(C.c_void_p)
-_RAN = [_HANDLE, C.POINTER(c.Output), C.c_size_t]  # a plan, and the outputs of a frame
+# first arguments of functions that interpret outputs: a plan, and the outputs of a frame
+_RAN = [_HANDLE, C.POINTER(c.Output), C.c_size_t]
 for _name, _result, _arguments in [
         ("fovea_error", C.c_char_p, []),
         ("fovea_version", C.c_char_p, []),
@@ -158,10 +160,10 @@ for _name, _result, _arguments in [
 
 
 def version() -> str:
-    """Of the library: "0.1.0"."""
+    """The version of the library: "0.1.0"."""
     return str(lib.fovea_version().decode())
 
 
 def save_wisdom(path: Union[str, "os.PathLike[str]", None] = None) -> None:
-    """Adds what was tuned to the file `path`, None: to the one that later processes read."""
+    """Adds the results of tuning to the file `path`; None: to the file that later processes read."""
     checked(lib.fovea_wisdom_save(None if path is None else os.fspath(path).encode()))

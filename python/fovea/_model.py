@@ -27,7 +27,7 @@ from ._results import Batch, Result
 
 
 class Tensor(Protocol):
-    """An array of another library that hands it over by DLPack: torch, jax, cupy, ..."""
+    """An array of another library that supports DLPack: torch, jax, cupy, ..."""
 
     def __dlpack__(self, *, stream: Any = ...) -> Any: ...
     def __dlpack_device__(self) -> Tuple[Any, int]: ...
@@ -57,7 +57,7 @@ class Model(Handle):
 
     A model may be used by several threads; those that are to compute side by side have a Plan each."""
 
-    PLANS = 4  # for every size and choice, the last ones are kept
+    PLANS = 4  # one for each size and choice; only the last ones used are kept
 
     def __init__(self, path: Union[str, "os.PathLike[str]", _source.Source],
                  device: Union[Device, str, None] = None, prefix: Optional[str] = None,
@@ -82,7 +82,7 @@ class Model(Handle):
                              os.fspath(path).encode(), C.byref(options))
 
     def close(self) -> None:
-        """Frees it, and the plans that it keeps, now; plans and results that others hold go on."""
+        """Frees the model and the plans that it keeps, now. Plans and results that others hold go on working."""
         with self._plans_lock:
             self._plans.clear()
         super().close()
@@ -104,7 +104,7 @@ class Model(Handle):
 
     @property
     def preprocessing(self) -> Optional[str]:
-        """How pictures become pixels, and which of the model's files says so, in one line:
+        """How pictures are preprocessed, and which of the model's files specifies that, in one line:
         "preprocessor_config.json: CLIPImageProcessor, short side to 224, ..."; None: it sees no pictures."""
         source = self.info["preprocess_source"]
         return source and "%s, %s" % (source, text_of(rule_of(self)))
@@ -125,8 +125,9 @@ class Model(Handle):
         return _name(lib.fovea_model_keypoint(self._as_parameter_, i))
 
     def scores(self, logits: Any) -> FloatArray:
-        """Scores of the classes, float32 (classes,), of the logits of one picture: softmax's, of models for several
-        labels each by itself, of a regression the values, as its "problem_type" says."""
+        """Scores of the classes, float32 (classes,), from the logits of one picture: by softmax; for models
+        with several labels each class by itself; for a regression the values. The model's "problem_type"
+        decides."""
         given = np.ascontiguousarray(logits, np.float32).reshape(-1)
         out = np.empty_like(given)
         checked(lib.fovea_class_scores(self._as_parameter_, given.ctypes.data_as(c.Float), given.size,
@@ -186,21 +187,21 @@ class Model(Handle):
         return self._result(pixels, format, chosen)
 
     def map(self, pictures: Iterable[Any], **options: Any) -> Iterator[Result]:
-        """A Result for each picture, run when it is asked for; options are those of a call."""
+        """A Result for each picture, run when it is requested; the options are those of a call."""
         for picture in pictures:
             yield self(picture, **options)
 
     def people(self, image: Any, boxes: Iterable[Sequence[float]], *, attention: Optional[str] = None,
                outputs: Optional[Sequence[str]] = None, size: Optional[Tuple[int, int]] = None,
                format: Optional[str] = None, **options: Any) -> Batch:
-        """What a pose model says of the people in `boxes` of one picture: a Batch with a Result for each box, whose
+        """Runs a pose model on the people in `boxes` of one picture. Returns a Batch with a Result for each box, whose
         `keypoints` are in pixels of the picture and whose `box` is the person's. A box is x, y, width, height in
         pixels, as COCO has it; Detection.box is a detector's. With count=4 four people are run together. The
         picture and the other options are those of a call."""
         rule = rule_of(self)
         wide, high = size or (rule.resize_width, rule.resize_height)
         if not self.info["keypoints"]:
-            raise ValueError("people in boxes are for pose models, not for %s" % self.info["type"])
+            raise ValueError("boxes of people need a pose model; this one is %s" % self.info["type"])
         pixels = self._read(image, True, format)
         chosen = choice(attention, outputs, **options)
         given = [tuple(box) for box in boxes]
@@ -326,7 +327,7 @@ class Model(Handle):
         return labels
 
     def _task(self) -> Tuple[str, ...]:
-        """The outputs that a task is read from, where that is more than the main one."""
+        """The outputs from which a task's result is computed, if the main one is not enough."""
         if self._task_outputs is None:
             can = self.outputs
             levels = tuple(o for o in can if o.startswith(("cls.", "box.")))
@@ -340,7 +341,7 @@ class Model(Handle):
 
     def _results(self, pictures: Sequence[Union[Array, ExternalImage]], format: Optional[str],
                  chosen: Choice) -> Iterator[Result]:
-        """Of pictures of one kind and size, `count` at a time."""
+        """Plan options for pictures of one kind and size, `count` at a time."""
         for frame, group in itertools.groupby(pictures, lambda p: frame_of(p, format)):
             same = list(group)
             plan = self._plan_for(frame, chosen)

@@ -15,14 +15,14 @@ from ._plan import FloatArray, Plan, places
 
 
 def parts_of(rule: c.Preprocess, width: int, height: int) -> c.PartsInfo:
-    """How many parts a picture has, and their size."""
+    """The number of parts of a picture, and their size."""
     info = c.PartsInfo()
     checked(lib.fovea_parts_describe(C.byref(rule), width, height, C.byref(info)))
     return info
 
 
 class Parts(Handle):
-    """The parts of pictures of one size, which `plan` runs."""
+    """The parts of pictures of one size; `plan` runs each part."""
 
     def __init__(self, plan: Plan, rule: c.Preprocess, width: int, height: int) -> None:
         self._plan, self._shape = plan, (height, width)
@@ -30,7 +30,7 @@ class Parts(Handle):
         super().__init__(lib.fovea_parts_free, plan, lib.fovea_parts_create, plan, C.byref(rule), width, height)
 
     def run(self, pixels: Array) -> List[FloatArray]:
-        """The outputs of the first part, then those of the second, .., of R, G, B pixels."""
+        """Runs a picture of R, G, B pixels: the outputs of the first part, then those of the second, and so on."""
         frames = (c.Frame * self._count)()
         picture = planes(pixels, "rgb8", self._shape[0])
         self._call(lib.fovea_parts_cut, C.byref(picture), frames, self._count)

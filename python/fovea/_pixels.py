@@ -1,4 +1,4 @@
-"""Pictures as people have them: which bytes the library reads, where they are, and what they mean."""
+"""Pictures in the forms that users have: which bytes the library reads, where they are, and what they mean."""
 from __future__ import annotations
 
 import ctypes as C
@@ -13,7 +13,8 @@ from ._device import ExternalImage
 
 Array = npt.NDArray[Any]
 FrameKind = Tuple[str, int, int]  # format, width, height
-_HOST = (1, 3, 11, 13)  # kDLCPU, and what CUDA, ROCm and its managed memory let the host read
+# memory that the host can read: kDLCPU, and pinned or managed memory of CUDA and ROCm
+_HOST = (1, 3, 11, 13)
 
 
 def read(picture: Any, channels_first: bool = False, format: Optional[str] = None,
@@ -45,10 +46,12 @@ def read(picture: Any, channels_first: bool = False, format: Optional[str] = Non
 
 
 def _colours(picture: Any, white: bool = False) -> Array:
-    """R, G, B of an image of Pillow, upright, as the program reads the file of it."""
+    """The R, G, B pixels of a Pillow image, turned upright, with the same result as when the program reads the
+    file."""
     from PIL import Image, ImageOps
     upright = ImageOps.exif_transpose(picture)
-    if picture.mode == "I" and picture.format == "PPM":  # grey of 16 bits, which convert would cut at 255
+    # grey of 16 bits, which convert would clip at 255
+    if picture.mode == "I" and picture.format == "PPM":
         upright = Image.fromarray((np.asarray(upright) // 256).astype(np.uint8))
     if white and ("A" in picture.getbands() or picture.info.get("transparency") is not None):
         upright = upright.convert("RGBA")
@@ -77,8 +80,8 @@ def _tensor(tensor: Any) -> Array:
 
 
 def _readable(array: Array) -> bool:
-    """Whether rows of it can be read in place: contiguous pixels, any row stride. Of RGB also
-    what is its mirror in the last axis: then the bytes are B, G, R."""
+    """Whether rows can be read in place: contiguous pixels, with any row stride. For RGB also if the view is
+    mirrored in its last axis: then the bytes are B, G, R."""
     if array.dtype != np.uint8 or array.ndim not in (2, 3):
         return bool(array.flags.c_contiguous)
     channels = array.shape[2] if array.ndim == 3 else 1
@@ -88,12 +91,12 @@ def _readable(array: Array) -> bool:
 
 
 def is_mirrored(array: Array) -> bool:
-    """A view [..., ::-1] of B, G, R as R, G, B, or the other way round."""
+    """The view [..., ::-1]: B, G, R seen as R, G, B, or the reverse."""
     return array.ndim == 3 and array.shape[2] == 3 and array.strides[1:] == (3, -1)
 
 
 def mirrored(array: Array) -> Array:
-    """A copy that has the same colours in bytes of the other order."""
+    """A copy with the same colours whose bytes have the other order."""
     if is_mirrored(array):
         return np.ascontiguousarray(array)
     other: Array = np.ascontiguousarray(array[..., ::-1])[..., ::-1]
@@ -129,7 +132,7 @@ def frame_of(pixels: Union[Array, ExternalImage], format: Optional[str]) -> Fram
 
 
 def _remedy(shape: Tuple[int, ...]) -> str:
-    """What makes such pixels of these, to go on with; nothing, where nobody knows what they are."""
+    """A hint for the error message: how to make accepted pixels from these; empty if their meaning is unknown."""
     if len(shape) != 3:
         return ""
     if shape[2] == 4:
@@ -154,7 +157,7 @@ def _camera_frame(pixels: Array, format: str) -> FrameKind:
 
 
 def planes(pixels: Array, kind: str, height: int) -> c.Frame:
-    """What fovea_run reads: the memory of the array itself."""
+    """The frame that fovea_run reads: it points to the array's own memory."""
     address = pixels.__array_interface__["data"][0]
     if kind == "planes_f32":
         return c.Frame((C.c_void_p * 3)(address))

@@ -1,4 +1,4 @@
-"""A model planned for frames of one kind and size, and what its outputs say."""
+"""A model planned for frames of one kind and size, and the interpretation of its outputs."""
 from __future__ import annotations
 
 import ctypes as C
@@ -19,7 +19,7 @@ FloatArray = npt.NDArray[np.float32]
 
 
 class Choice(NamedTuple):
-    """How pictures are run; Model.run says what the values are."""
+    """How pictures are run; Model.run explains the values."""
     attention: Optional[str] = None
     outputs: Tuple[str, ...] = ()
     preprocess: bool = False
@@ -37,7 +37,7 @@ class Choice(NamedTuple):
 def choice(attention: Optional[str] = None, outputs: Optional[Sequence[str]] = None,
            preprocess: bool = False, size: Union[int, Tuple[int, int], None] = None,
            **options: Any) -> Choice:
-    """TypeError names an option that there is not."""
+    """Raises TypeError for an option that does not exist."""
     if isinstance(size, int):
         size = size, size
     if size and not preprocess:
@@ -48,19 +48,19 @@ def choice(attention: Optional[str] = None, outputs: Optional[Sequence[str]] = N
 
 
 def rule_of(model: Handle) -> c.Preprocess:
-    """The preprocessing that a model wants."""
+    """The preprocessing that the model's files specify."""
     rule = c.Preprocess()
     checked(lib.fovea_model_preprocess(model._as_parameter_, C.byref(rule)))
     return rule
 
 
 def on_white(model: Handle) -> bool:
-    """Whether transparency in its pictures is laid on white."""
+    """Whether the model's pictures are blended with white where they are transparent."""
     return bool(rule_of(model).alpha)
 
 
 def text_of(rule: c.Preprocess) -> str:
-    """A preprocessing in words."""
+    """Describes a preprocessing in words."""
     text = C.create_string_buffer(512)
     checked(lib.fovea_preprocess_text(C.byref(rule), text, len(text)))
     return text.value.decode()
@@ -96,7 +96,7 @@ class Plan(Handle):
     def __init__(self, model: Handle, device: Device, frame: FrameKind, chosen: Choice,
                  format: Optional[str] = None) -> None:
         self.frame, self._format, self._white = frame, format, on_white(model)
-        # The library's plan holds the model by itself.
+        # The library's plan keeps the model alive.
         super().__init__(lib.fovea_plan_free, device, lib.fovea_plan_create, model, device,
                          C.byref(options_of(model, frame, chosen)))
         self._infos = self._outputs()
@@ -117,22 +117,23 @@ class Plan(Handle):
 
     @property
     def kinds(self) -> Dict[str, str]:
-        """{name: what it is, of KINDS} of the plan's outputs."""
+        """The kind (one of KINDS) of each of the plan's outputs, by name."""
         return {name: c.KINDS[info.kind] for name, info in zip(self.names, self._infos)}
 
     @property
     def layouts(self) -> Dict[str, str]:
-        """{name: the shape that the model's original code gives it, of OUTPUT_LAYOUTS} of the plan's outputs,
-        which are rows of channels here: "rows", "vector", "planes" (C, H, W) or "map" (H, W)."""
+        """The shape that the model's original code gives each of the plan's outputs, by name, one of
+        OUTPUT_LAYOUTS: "rows", "vector", "planes" (C, H, W) or "map" (H, W). Here all outputs are rows of
+        channels."""
         return {name: c.OUTPUT_LAYOUTS[info.layout] for name, info in zip(self.names, self._infos)}
 
     def run(self, picture: Any) -> Dict[str, FloatArray]:
-        """{name: float32 rows} of one picture, which may be an ExternalImage."""
+        """Runs one picture, which may be an ExternalImage. Returns {name: float32 rows}."""
         return dict(zip(self.names, self._run(self._seen(picture))))
 
     def run_all(self, pictures: Sequence[Any]) -> List[Dict[str, FloatArray]]:
-        """The same for each of several pictures, as many at a time as the plan's `count`: what several cameras
-        see, faster than one after the other, and with the bits of each alone."""
+        """Runs several pictures, as many at a time as the plan's `count`; a list of what run() returns. For the
+        frames of several cameras this is faster than one after the other, with bit-identical results."""
         pixels = [self._like_frame(self._seen(picture)) for picture in pictures]
         count = self.info["count"]
         return [dict(zip(self.names, rows)) for i in range(0, len(pixels), count)
@@ -168,7 +169,7 @@ class Plan(Handle):
         "heatmaps"."""
         return self._keypoints(self._run(self._seen(picture)), most)
 
-    # ---- what the outputs of a frame say ----
+    # ---- what the outputs of a frame mean ----
 
     def _detections(self, outputs: Sequence[FloatArray], most: int) -> List[Detection]:
         boxes, count = (c.Detection * most)(), C.c_size_t()
@@ -214,7 +215,7 @@ class Plan(Handle):
         return out
 
     def _read(self, outputs: Sequence[FloatArray], function: Callable[..., int], *arguments: Any) -> None:
-        """Calls what reads a frame's outputs."""
+        """Calls a function of the library that interprets a frame's outputs."""
         self._call(function, places(outputs), len(outputs), *arguments)
 
     # ---- frames ----
@@ -229,11 +230,11 @@ class Plan(Handle):
         return found
 
     def _run(self, pixels: Union[Array, ExternalImage]) -> List[FloatArray]:
-        """The outputs, in their order, of pixels that read() has given."""
+        """The outputs in their order, for pixels from read()."""
         return self._run_frame(self._like_frame(pixels))
 
     def _like_frame(self, pixels: Union[Array, ExternalImage]) -> Union[Array, ExternalImage]:
-        """Pixels as the plan's frames are, of which only the order of colours may differ."""
+        """Pixels in the plan's format. Only the order of colours is converted; other differences are an error."""
         frame = frame_of(pixels, self._format)
         if {frame[0], self.frame[0]} == {"rgb8", "bgr8"} and not isinstance(pixels, ExternalImage):
             pixels = mirrored(pixels)
@@ -244,7 +245,7 @@ class Plan(Handle):
         return pixels
 
     def _run_frame(self, pixels: Union[Array, ExternalImage]) -> List[FloatArray]:
-        """The same for pixels in the format of the plan's frames."""
+        """Runs pixels that already have the plan's format."""
         if not isinstance(pixels, ExternalImage):
             return self._run_there(planes(pixels, self.frame[0], self.frame[2]))
         outputs = [np.empty(shape, np.float32) for shape in self._shapes]
@@ -252,13 +253,13 @@ class Plan(Handle):
         return outputs
 
     def _run_there(self, frame: c.Frame) -> List[FloatArray]:
-        """Of a frame whose pixels lie where it says."""
+        """Runs a frame whose pixels are in memory that the library can read."""
         outputs = [np.empty(shape, np.float32) for shape in self._shapes]
         self._call(lib.fovea_run, C.byref(frame), places(outputs), len(outputs))
         return outputs
 
     def _run_frames(self, pixels: Sequence[Union[Array, ExternalImage]]) -> List[List[FloatArray]]:
-        """Those of each of at most `count` frames."""
+        """The outputs of each of at most `count` frames."""
         arrays = [p for p in pixels if not isinstance(p, ExternalImage)]
         if len(pixels) == 1 or len(arrays) < len(pixels):
             return [self._run_frame(p) for p in pixels]
@@ -270,6 +271,6 @@ class Plan(Handle):
 
 
 def places(outputs: Sequence[FloatArray]) -> Any:
-    """Where the library writes outputs."""
+    """The buffers to which the library writes outputs."""
     return (c.Output * len(outputs))(*[c.Output(a.__array_interface__["data"][0], a.nbytes)
                                        for a in outputs])

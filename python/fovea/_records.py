@@ -1,4 +1,4 @@
-"""What is found in a picture."""
+"""Records of what models find in a picture."""
 from __future__ import annotations
 
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
@@ -8,8 +8,8 @@ import numpy.typing as npt
 
 
 class Features(NamedTuple):
-    """A grid of features: `values` float32 (h, w, C), one place every `stride` pixels of the picture that
-    was run."""
+    """A grid of features: `values` is float32 (h, w, C), with one cell for every `stride` pixels of the picture
+    that was run."""
     values: npt.NDArray[np.float32]
     stride: int
 
@@ -33,7 +33,7 @@ class Detection(NamedTuple):
 
     @property
     def box(self) -> Tuple[float, float, float, float]:
-        """x, y, width, height, as Model.people takes it."""
+        """The box as x, y, width, height, which Model.people takes."""
         return self.x1, self.y1, self.x2 - self.x1, self.y2 - self.y1
 
 
@@ -64,7 +64,7 @@ class Masks(NamedTuple):
 
 
 class Keypoint(NamedTuple):
-    """A point in pixels of the frame, the score of its heat map, and what it is."""
+    """A point in pixels of the frame, the score from its heat map, and its name."""
     x: float
     y: float
     score: float
@@ -72,7 +72,7 @@ class Keypoint(NamedTuple):
 
 
 class Tuned(NamedTuple):
-    """What tune_accuracy has found: see there."""
+    """The result of tune_accuracy, which explains it."""
     compute: Optional[str]
     tried: Dict[str, Dict[str, Any]]
     bf16: List[str]

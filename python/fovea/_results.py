@@ -1,4 +1,4 @@
-"""What a model says of pictures."""
+"""Results of models for pictures."""
 from __future__ import annotations
 
 from functools import cached_property
@@ -28,7 +28,7 @@ class Result(Mapping[str, FloatArray]):
                  scores: Callable[[FloatArray], FloatArray], box: Optional[Sequence[float]] = None) -> None:
         self._plan, self._arrays, self._label, self._keypoint = plan, outputs, label, keypoint
         self._scores = scores
-        self.box = box  # of the person that it is of, where boxes were given: x, y, width, height
+        self.box = box  # box of the person, if boxes were given: x, y, width, height
 
     def __getitem__(self, name: str) -> FloatArray:
         try:
@@ -47,8 +47,8 @@ class Result(Mapping[str, FloatArray]):
         return "Result(%s)" % ", ".join("%s %s" % (name, a.shape) for name, a in self.items())
 
     def dense(self, name: Optional[str] = None) -> Features:
-        """Output `name`, or the first that can be, as a grid: values (h, w, C), a view, and the distance of
-        its places in pixels of the picture that was run."""
+        """Output `name`, or the first that is one, as a grid: a view with values (h, w, C), and the distance of
+        its cells in pixels of the given picture."""
         for rows, info in zip(self._arrays, self._plan._infos):
             own = info.name.decode()
             if info.grid_width and name in (None, own):
@@ -63,7 +63,7 @@ class Result(Mapping[str, FloatArray]):
 
     @cached_property
     def labels(self) -> List[Label]:
-        """All classes of a classifier, the likeliest first; Model.scores says what scores are."""
+        """All classes of a classifier, the likeliest first; Model.scores explains the scores."""
         logits = self["logits"]
         if len(logits) != 1:
             raise ValueError("logits %s are not those of one picture" % (logits.shape,))
@@ -73,8 +73,8 @@ class Result(Mapping[str, FloatArray]):
 
     @cached_property
     def depth(self) -> FloatArray:
-        """float32 (H, W): metres, or of relative models a value that is larger nearer the camera; NaN outside of what
-        the model sees."""
+        """float32 (H, W): metres, or for models of relative depth values that are larger where it is nearer;
+        NaN outside of what the model sees."""
         return self._plan._depth(self._arrays)
 
     @cached_property
@@ -89,12 +89,12 @@ class Result(Mapping[str, FloatArray]):
 
     @cached_property
     def masks(self) -> Masks:
-        """Panoptic masks, by transformers' thresholds; masks_of() has others."""
+        """Panoptic masks with transformers' thresholds; masks_of() takes others."""
         return self.masks_of()
 
     def masks_of(self, rule: str = "panoptic", threshold: float = 0, mask_threshold: float = 0,
                  overlap_threshold: float = 0, stuff: List[int] = []) -> Masks:
-        """Masks by a rule and thresholds of yours; Plan.masks says what they are."""
+        """Masks by your rule and thresholds; Plan.masks explains them."""
         found, pixels = self._plan._masks(self._arrays, rule, threshold, mask_threshold,
                                           overlap_threshold, stuff, 1000)
         return Masks([m._replace(name=self._label(m.label)) for m in found], pixels)
@@ -111,5 +111,6 @@ class Batch(List[Result]):
     """Results of several pictures."""
 
     def stacked(self, name: Optional[str] = None) -> FloatArray:
-        """One output of all, or the first one: float32 (B, rows, columns). Pictures have one size."""
+        """One output of all pictures, or the first one: float32 (B, rows, columns). The pictures must have one
+        size."""
         return np.stack([result[name or next(iter(result))] for result in self])

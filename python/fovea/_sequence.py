@@ -50,7 +50,8 @@ class Sequence(Handle):
         return info.values()
 
     def feed(self, ids: npt.ArrayLike) -> npt.NDArray[np.float32]:
-        """Logits (vocabulary) of what follows the last of `ids`; with all_logits rows, after each."""
+        """Logits (vocabulary) for the token after the last of `ids`; with all_logits rows of them, one for the
+        token after each."""
         ids = np.ascontiguousarray(ids, np.uint32).ravel()
         logits = np.empty((len(ids) if self._all else 1, self._shape["vocabulary"]), np.float32)
         self._call(lib.fovea_sequence_feed, ids.ctypes.data_as(C.POINTER(C.c_uint32)), len(ids),
@@ -58,7 +59,8 @@ class Sequence(Handle):
         return logits if self._all else logits.reshape(-1)
 
     def forward(self, x: npt.ArrayLike) -> npt.NDArray[np.float32]:
-        """The output of a token mixer, (N, width), for N rows of input (N, width); it advances by N tokens."""
+        """The output of a token mixer, (N, width), for N rows of input (N, width). The mixer's state advances
+        by N tokens."""
         x = floats(x)
         if x.ndim != 2 or x.shape[1] != self._shape["width"]:
             raise ValueError("rows of %d values expected, not %s" % (self._shape["width"], x.shape))
@@ -76,7 +78,7 @@ class Sequence(Handle):
         self._call(lib.fovea_sequence_reset)
 
     def save(self) -> bytes:
-        """What it remembers, as bytes that another process can go on with."""
+        """The state of the sequence, as bytes from which another process can continue."""
         out = C.create_string_buffer(lib.fovea_sequence_size(self._as_parameter_))
         self._call(lib.fovea_sequence_save, out, len(out))
         return out.raw
@@ -85,7 +87,7 @@ class Sequence(Handle):
         self._call(lib.fovea_sequence_restore, bytes(saved), len(saved))
 
     def fork(self) -> Sequence:
-        """A second one that has seen the same tokens."""
+        """A second sequence in the same state."""
         copy = Sequence.__new__(Sequence)
         copy._all, copy._shape, copy._needs = self._all, self._shape, self._needs
         with self._lock:

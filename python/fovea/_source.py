@@ -21,8 +21,8 @@ _EMPTY = C.create_string_buffer(1)
 
 
 class Source:
-    """What fovea_model_load_from takes, of files by name. Bytes are kept until the library releases them:
-    with the model and the last of its plans, whoever holds those."""
+    """The argument for fovea_model_load_from, made from files by name. Bytes are kept until the library
+    releases them, when the model and all of its plans are gone."""
 
     def __init__(self, files: Mapping[str, File]) -> None:
         self.bytes: Dict[str, "np.ndarray[Any, Any]"] = {}
@@ -41,13 +41,13 @@ class Source:
             _sources[self.token] = self
 
     def loaded(self) -> None:
-        """Loading has returned, well or not: nothing more is opened."""
+        """Called when loading has returned, successfully or not: the library opens no more files."""
         with _lock:
             _sources.pop(self.token, None)
 
 
 def of(name: Any, config: Optional[Config]) -> Optional[Source]:
-    """None: `name` is a path, or a model's name."""
+    """A source for bytes and open files; None: `name` is a path, or a model's name."""
     if isinstance(name, (str, os.PathLike)):
         if config is not None:
             raise TypeError("config= describes bytes and open files; a folder has config.json")
@@ -57,14 +57,15 @@ def of(name: Any, config: Optional[Config]) -> Optional[Source]:
             raise TypeError("config= describes bytes and open files; put config.json into the dictionary")
         return Source(name)
     if config is None:
-        raise TypeError("weights alone do not say what they are: pass config=, what is in config.json, or "
+        raise TypeError("weights alone do not name the architecture: pass config=, the content of config.json, or "
                         "a dictionary of all files by name")
     text = config if isinstance(config, (str, bytes)) else json.dumps(config)
     return Source({"model.safetensors": name, "config.json": text.encode() if isinstance(text, str) else text})
 
 
 def _part(file: Any) -> Optional[Tuple[int, int]]:
-    """Descriptor and position of a file whose bytes are those on the disk; None: it is read."""
+    """Descriptor and position of a file on the disk, which the library maps; None: its content must be read
+    here."""
     raw = getattr(getattr(file, "file", file), "raw", file)
     return (raw.fileno(), file.tell()) if isinstance(raw, io.FileIO) else None
 
@@ -78,7 +79,7 @@ def _array(data: Any) -> "np.ndarray[Any, Any]":
 
 _lock = threading.Lock()
 _tokens = itertools.count(1)
-_sources: Dict[int, Source] = {}  # of those that are being loaded
+_sources: Dict[int, Source] = {}  # sources of models that are being loaded, by token
 _held: Dict[Tuple[int, int], List["np.ndarray[Any, Any]"]] = {}  # by token and address
 
 

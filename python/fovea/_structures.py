@@ -1,4 +1,5 @@
-"""The structures and the names of values of fovea.h; tests/packages/test_python.py holds them against it."""
+"""The structures of fovea.h, and names for its values; tests/packages/test_python.py compares them with the
+header."""
 from __future__ import annotations
 
 import ctypes as C
@@ -8,7 +9,7 @@ Float = C.POINTER(C.c_float)
 
 
 class Sized(C.Structure):
-    """A struct that begins with its size, as the _INIT macros of fovea.h make it."""
+    """A structure that begins with its size, initialised like the _INIT macros of fovea.h."""
 
     def __init__(self, **fields: Any) -> None:
         super().__init__(struct_size=C.sizeof(self), **fields)
@@ -301,13 +302,13 @@ STATUSES = {-1: "EINVAL", -2: "ENOMEM", -3: "EIO", -4: "EFORMAT", -5: "ENOTSUP",
 
 
 class UnknownName(ValueError, KeyError):
-    """A value of an option that there is not."""
+    """A value of an option that does not exist."""
 
     __str__ = Exception.__str__
 
 
 def code(table: Dict[str, int], option: str, value: str) -> int:
-    """The library's number of a value that has a name."""
+    """The library's number for a named value."""
     if value not in table:
         raise UnknownName("%s %r: one of %s" % (option, value, ", ".join(table)))
     return table[value]

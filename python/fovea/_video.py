@@ -1,4 +1,4 @@
-"""_video.py: what the luma and chroma of frames stand for, and frames of layouts that models do not read."""
+"""_video.py: the meaning of luma and chroma in frames, and frames in layouts that models do not read."""
 import ctypes as C
 from typing import Any, Dict, List, Sequence, Tuple
 
@@ -20,10 +20,9 @@ def _layout(name: str) -> int:
 
 def choose_yuv(layout: str, height: int, coefficients: str = "unknown", range: str = "unknown",
                siting: str = "unknown", origin: str = "video") -> str:
-    """What `yuv` of a call is, by what the source of frames says of their colours, and where it says
-    nothing by the rule of the program and the GStreamer element. `coefficients`: "601", "709", "2020";
-    `range`: "limited", "full"; `siting`: "centre", "left", "top-left"; `origin`: "video", "camera",
-    "jpeg"."""
+    """Chooses the `yuv` of a call from what the source of frames says about their colours; where it says
+    nothing, by the same rule as the program and the GStreamer element. `coefficients`: "601", "709", "2020";
+    `range`: "limited", "full"; `siting`: "centre", "left", "top-left"; `origin`: "video", "camera", "jpeg"."""
     colours = c.Colours(coefficients=c.code(c.COEFFICIENTS, "coefficients", coefficients),
                         range=c.code(c.RANGES, "range", range), siting=c.code(c.SITINGS, "siting", siting),
                         origin=c.code(c.ORIGINS, "origin", origin), layout=_layout(layout), height=height)
@@ -59,7 +58,7 @@ def convert(planes: Sequence[npt.NDArray[Any]], layout: str, width: int, height:
 
 
 def _rows(frame: c.Frame, plane: int, rows: int, row: int) -> npt.NDArray[np.uint8]:
-    """A copy of the plane's rows."""
+    """A contiguous copy of the plane's rows."""
     stride = frame.stride[plane]
     size = stride * (rows - 1) + row
     held = np.ctypeslib.as_array(C.cast(frame.pixels[plane], C.POINTER(C.c_uint8)), (size,))

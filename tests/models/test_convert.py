@@ -158,7 +158,7 @@ def wrappers(t):
     if t.convert("chosen", "x.pth", "out", "--architecture", "own.json", "--weights", "model"):
         t.note("weights chosen", differs(t.path("out"), weights))
     p = t.command("x.pth", "out", "--architecture", "own.json")
-    said = "the weights of model_ema are taken, not those of model (--weights" in p.stdout
+    said = "uses the weights of model_ema, not those of model (--weights" in p.stdout
     t.note("choice said", None if said else p.stdout)
     p = t.command("x.pth", "out", "--architecture", "own.json", "--weights", "model")
     t.note("choice told", None if p.stdout.count("\n") == 1 else p.stdout)

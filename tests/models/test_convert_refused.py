@@ -367,7 +367,7 @@ def rf_detr(t):
     for value in ("12", [], [1, "3"], [deep], [-1], {}, 3):
         refused("out_feature_indexes", '"out_feature_indexes" of RF-DETR must be', out_feature_indexes=value)
     for key in ("num_windows", "hidden_dim", "ca_nheads", "dec_n_points"):
-        refused("no " + key, '"%s" of RF-DETR is not said' % key, **{key: None})
+        refused("no " + key, '"%s" of RF-DETR is missing' % key, **{key: None})
     refused("no blocks", '"out_feature_indexes" of RF-DETR must be', out_feature_indexes=None)
     refused("too many queries", '"num_queries" of RF-DETR is 11', num_queries=11)
     refused("a row of queries", "tensor query_feat.weight has 1 dimensions", {"query_feat.weight": floats(10)})

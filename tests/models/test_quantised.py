@@ -200,7 +200,7 @@ class Quantised(unittest.TestCase):
         self.put(whole, config)
         self.refused("name another folder", "in", "in")
         self.put({"a": ("F32", [1], bytes(4))}, {"model_type": "vit"})
-        self.refused("it runs as it is", "in", "out")
+        self.refused("run it without conversion", "in", "out")
         write(self.path("in", "model.safetensors"), whole)
         with open(self.path("in", "model.safetensors"), "r+b") as f:
             f.truncate(400)

@@ -964,7 +964,7 @@ class Loading(unittest.TestCase):
         with self.assertRaisesRegex(fovea.Error, "incomplete in .*hf download me/mine config.json"):
             fovea.load("mine")
         self.cached("you/mine", "aaa", "config.json")
-        with self.assertRaisesRegex(fovea.Error, "mine: the cache has me/mine and you/mine; say which"):
+        with self.assertRaisesRegex(fovea.Error, "mine: the cache has me/mine and you/mine; give OWNER/NAME of one"):
             fovea.load("mine")
         for path in "a/b/c", "model.safetensors", "./dinov2-base":
             with self.assertRaisesRegex(fovea.Error, "^%s: (?!.*hf download)" % path):

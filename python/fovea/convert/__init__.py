@@ -16,4 +16,4 @@ Python's standard library is all that is needed, and numpy for quantised files.
 
 
 class Refused(Exception):
-    """What is not converted; the text names the thing and what helps."""
+    """A checkpoint that is not converted; the text says what is wrong, and what helps."""

@@ -1,4 +1,5 @@
-"""architectures.py: config.json and preprocessor_config.json where no transformers or timm wrote them."""
+"""architectures.py: config.json and preprocessor_config.json for checkpoints that neither transformers nor timm
+wrote."""
 import json
 import os
 import re
@@ -46,7 +47,8 @@ MODELS = {
 }
 
 
-# Of timm and torch.hub: the beginnings that Fovea knows, words with _ between, and what it was trained on.
+# Names of timm and torch.hub: beginnings that Fovea knows, words joined by _, and the training
+# data.
 OTHERS = re.compile(r"(vit|deit|deit3|flexivit|beit|beitv2|beit3|eva|eva02|samvit|test_vit|dinov2|dinov3)"
                     r"(_[a-z0-9]+)+(\.\w+)?")
 
@@ -68,7 +70,7 @@ def described(path):
 
 
 def by_name(name, tensors):
-    """The config of an architecture. Names of timm and torch.hub Fovea knows itself."""
+    """The config of an architecture. Fovea itself knows the names of timm and torch.hub."""
     if name in MODELS:
         return MODELS[name]
     if name.endswith(".json"):
@@ -103,8 +105,8 @@ def files_of(folder):
 
 
 def by_contents(tensors, saved, path):
-    """The config that the names of the tensors themselves tell, or None. DINOv3's authors put all into them
-    but the number of heads, which follows from the periods; RF-DETR's save it with them."""
+    """The config that follows from the names of the tensors, or None. DINOv3's files contain all values except
+    the number of heads, which follows from the periods; RF-DETR's files contain the arguments."""
     if rf_detr.known(tensors):
         return rf_detr.told(saved, path)
     return {"model_type": "dinov3_vit"} if {"rope_embed.periods", "storage_tokens"} <= set(tensors) else None

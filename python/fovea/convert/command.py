@@ -43,14 +43,14 @@ QUANTISED = ("model.safetensors", "model.safetensors.index.json")
 
 
 def checkpoint_in(folder):
-    """The checkpoint of a folder."""
+    """The checkpoint in a folder."""
     names = sorted(os.listdir(folder))
     found = [n for n in USUAL if n in names] or [n for n in names if n.endswith(ENDINGS)] or \
         [n for n in QUANTISED if n in names]
     if not found:
-        raise Refused("%s: no pytorch_model.bin, .pth or .pt file is there" % folder)
+        raise Refused("%s: no pytorch_model.bin, .pth or .pt file found; name the file" % folder)
     if len(found) > 1 and found[0] not in USUAL + QUANTISED:
-        raise Refused("%s: %s are there; name one of them" % (folder, ", ".join(found)))
+        raise Refused("%s: found %s; name one of them" % (folder, ", ".join(found)))
     return os.path.join(folder, found[0])
 
 
@@ -59,7 +59,7 @@ def same(a, b):
 
 
 def configuration(path, name, tensors, saved):
-    """{file: bytes} to write next to the weights, and the weights."""
+    """{file: bytes} to write next to the weights, and the weights themselves."""
     folder = os.path.dirname(path) or "."
     files = {} if name else architectures.files_of(folder)
     if files:
@@ -71,7 +71,7 @@ def configuration(path, name, tensors, saved):
     else:
         config = architectures.by_name(name, tensors) if name else architectures.by_contents(tensors, saved, path)
     if not config:
-        raise Refused("%s: no config.json is there; --architecture NAME says what the checkpoint holds" % folder)
+        raise Refused("%s: no config.json found; use --architecture NAME to say what the checkpoint holds" % folder)
     if rf_detr.describes(config):
         with torch_files.about(path):
             config, preprocessor, tensors = rf_detr.configuration(config, tensors)
@@ -82,7 +82,7 @@ def configuration(path, name, tensors, saved):
 
 
 def write(folder, tensors, files, kept):
-    """`kept`: whether existing files stay."""
+    """Writes the folder; `kept`: whether existing files stay."""
     os.makedirs(folder, exist_ok=True)
     safetensors.write(os.path.join(folder, "model.safetensors"), tensors)
     for file, data in files.items():
@@ -108,13 +108,13 @@ def of_torch(path, folder, name, key):
 
 
 def elsewhere(home, folder):
-    """Quantised files and what describes them stay."""
+    """Refuses an output folder in which the quantised files, or files that describe them, would be overwritten."""
     if same(home, folder):
-        raise Refused("%s: would lose what was quantised; name another folder" % folder)
+        raise Refused("%s: the quantised files would be overwritten; name another folder" % folder)
 
 
 def of_quantised(path, folder, name, key):
-    """The same for a file that is safetensors, but quantised."""
+    """Does the same for a quantised safetensors file."""
     home = os.path.dirname(path) or "."
     present = {} if name else architectures.files_of(home)
     elsewhere(home, folder)
@@ -125,18 +125,18 @@ def of_quantised(path, folder, name, key):
     with torch_files.about(path):
         made = quantised.dequantised(tensors, config)
     if not made and not name:
-        raise Refused("%s: nothing in it is quantised, and it is safetensors already: it runs as it is" % path)
+        raise Refused("%s: is not quantised, and is safetensors already: run it without conversion" % path)
     if name:
         files, made = configuration(path, name, made or tensors, {})
     else:
         files = dict(present, **{"config.json": architectures.text_of(quantised.without(config))})
     if not present and not name:
-        raise Refused("%s: no config.json is there; --architecture NAME says what it holds" % home)
+        raise Refused("%s: no config.json found; use --architecture NAME to say what it holds" % home)
     return made, files, []
 
 
 def convert(checkpoint, folder, name=None, key=None):
-    """What was written, as lines."""
+    """Converts, and returns lines that say what was written."""
     if not os.path.exists(checkpoint):
         raise Refused("%s: no such file or folder" % checkpoint)
     path = checkpoint_in(checkpoint) if os.path.isdir(checkpoint) else checkpoint
@@ -149,7 +149,7 @@ def convert(checkpoint, folder, name=None, key=None):
 
 class Parser(argparse.ArgumentParser):
     def error(self, message):
-        print("fovea convert: %s; fovea convert --help" % message, file=sys.stderr)
+        print("fovea convert: %s; see fovea convert --help" % message, file=sys.stderr)
         sys.exit(1)
 
 

@@ -8,7 +8,8 @@ import re
 from . import Refused
 from .torch_files import Tensor
 
-# Heads, blocks whose outputs V2 reads (V1: the last four), and widths of the neck, by the backbone's width.
+# By the backbone's width: heads, blocks whose outputs V2 reads (V1 reads the last four), and
+# widths of the neck.
 SIZES = {384: (6, [3, 6, 9, 12], [48, 96, 192, 384], 64),
          768: (12, [3, 6, 9, 12], [96, 192, 384, 768], 128),
          1024: (16, [5, 12, 18, 24], [256, 512, 1024, 1024], 256)}
@@ -39,7 +40,7 @@ def known(tensors):
 
 
 def thirds(t):
-    """Queries, keys and values of one tensor, as views of it."""
+    """Queries, keys and values from a tensor that contains all three, as views."""
     if not t.shape or t.shape[0] % 3:
         raise Refused("a tensor of queries, keys and values has the shape %s" % (t.shape,))
     n = t.shape[0] // 3
@@ -63,7 +64,7 @@ def fusion(match):
 
 
 def renamed(name, t):
-    """{name of transformers: tensor} of a tensor of the authors."""
+    """{transformers' name: tensor} for a tensor in the authors' names."""
     block, conv, refine = BLOCK.fullmatch(name), CONV.fullmatch(name), FUSION.fullmatch(name)
     if block:
         found = of_block(*block.groups(), t)
@@ -75,19 +76,19 @@ def renamed(name, t):
         found = {WHOLE[name]: t} if name in WHOLE else next(
             ({re.sub(begin, to, name): t} for begin, to in PARTS if re.match(begin, name)), None)
     if not found:
-        raise Refused("tensor %.80s is none of Depth Anything V2" % name)
+        raise Refused("tensor %.80s does not belong to Depth Anything V2" % name)
     return found
 
 
 def configuration(name, path, tensors):
-    """(config.json, preprocessor_config.json, tensors) of transformers. No tensor shows which version it is, and
-    whether it gives metres: the architecture's name does, or the file's."""
+    """(config.json, preprocessor_config.json, tensors) as transformers has them. No tensor shows the version,
+    or whether the model gives metres; the architecture's or the file's name does."""
     said = NAME.fullmatch(name or os.path.splitext(os.path.basename(path))[0])
     if not known(tensors):
         raise Refused("it holds no Depth Anything of its authors: tensor %s is missing" %
                       (PATCHES if PATCHES not in tensors else HEAD))
     if not said:
-        raise Refused("Depth Anything of its authors; --architecture says which: " + NAMES)
+        raise Refused("Depth Anything of its authors; use --architecture to say which: " + NAMES)
     width = tensors[PATCHES].shape[0]
     if width not in SIZES:
         raise Refused("a Depth Anything of width %d; those of 384, 768 and 1024 are known" % width)
@@ -102,7 +103,7 @@ def configuration(name, path, tensors):
               "backbone_config": backbone, "neck_hidden_sizes": widths, "fusion_hidden_size": fused,
               "reassemble_hidden_size": width, "patch_size": 14,
               "depth_estimation_type": "metric" if data else "relative", "max_depth": METRES.get(data),
-              "fovea": {"pos_interp": "offset"}}  # as the authors' code has it, at other sizes than 518
+              "fovea": {"pos_interp": "offset"}}  # like the authors' code at other sizes than 518
     preprocessor = {"image_processor_type": "DPTImageProcessor", "do_resize": True, "do_rescale": True,
                     "do_normalize": True, "size": {"height": 518, "width": 518}, "keep_aspect_ratio": True,
                     "ensure_multiple_of": 14, "resample": 3, "image_mean": [0.485, 0.456, 0.406],

@@ -5,11 +5,11 @@ import re
 from . import Refused
 
 NAME = re.compile(r"ViT-\w+[-/]\d+(-\d+|@\d+px)?(-quickgelu)?")
-# Fields of vision_cfg that are read, or say nothing of what is computed.
+# Fields of vision_cfg that are read, or that do not affect the result.
 OWN = {"image_size", "layers", "width", "head_width", "mlp_ratio", "patch_size"}
 TIMM = {"image_size", "timm_model_name", "timm_model_pretrained", "timm_pool", "timm_proj", "timm_proj_bias",
         "timm_drop", "timm_drop_path"}
-# What the others may be, where they are not off.
+# The values that other fields may have, unless they are off.
 NEUTRAL = {"pool_type": "tok", "pos_embed_type": "learnable", "patch_dropout": 0}
 MEAN, STD = [0.48145466, 0.4578275, 0.40821073], [0.26862954, 0.26130258, 0.27577711]
 FILTERS = {"bilinear": 2, "bicubic": 3, "random": 3}  # by Pillow's numbers
@@ -17,7 +17,8 @@ MODES = ("shortest", "squash")
 
 
 def by_name(name, tensors):
-    """OpenAI's weights, which alone have input_resolution, were trained with another GELU than OpenCLIP's."""
+    """OpenAI's weights were trained with another GELU than OpenCLIP's. Only they have the tensor
+    input_resolution."""
     quick = "/" in name or name.endswith("-quickgelu") or "input_resolution" in tensors
     return {"model_type": "clip", "vision_config": {"hidden_act": "quick_gelu" if quick else "gelu"}}
 

@@ -1,9 +1,9 @@
-"""pickles.py: a pickle read as data.
+"""pickles.py: reads a pickle as data.
 
-A pickle is a program for a small stack machine, two of whose instructions import and call what the
-file names. This machine imports nothing: a name means what the caller's table has for it, and what
-is not there is refused by name. So a file can have plain containers and the table's things, and
-no code of its own. Nothing here recurses, and memory is in proportion to the pickle's bytes.
+A pickle is a program for a small stack machine, and two of its instructions import and call functions that the
+file names. This machine imports nothing: names are looked up in the caller's table, and a name that is not in
+it is refused with a message. So a file can contain plain containers and the objects of the table, but no code
+of its own. Nothing here recurses, and memory is proportional to the size of the pickle.
 """
 import collections
 import pickletools
@@ -20,19 +20,19 @@ SCALARS = (str, bytes, int, float, type(None))
 
 
 class Known:
-    """What a name of the table stands for: a function of ours that makes a thing of its arguments."""
+    """The value of a name in the table: our function that makes an object from the arguments."""
 
     def __init__(self, make):
         self.make = make
 
 
 class Plain(dict):
-    """An object of a known class as its items, and its attributes in `state`."""
+    """An object of a known class: its items as a dictionary, and its attributes in `state`."""
     state = None
 
 
 def key_of(x):
-    """x, if it may be a key: one whose hash takes no longer than its bytes."""
+    """Returns x if it may be a dictionary key: only types whose hash takes time proportional to their size."""
     if isinstance(x, SCALARS) or (isinstance(x, tuple) and all(isinstance(i, SCALARS) for i in x)):
         return x
     raise ValueError("a key that is a %s" % type(x).__name__)
@@ -46,8 +46,8 @@ def set_of(items=()):
     return {key_of(x) for x in items}
 
 
-# Containers of the standard library, and what training programs store with the weights: by module, as
-# Python 2 and 3 call it, and name.
+# Containers of the standard library, and classes that training programs store with the weights: by
+# module, as Python 2 and 3 name it, and by name.
 CONTAINERS = {
     ("collections", "OrderedDict"): Known(ordered_dict),
     ("collections", "defaultdict"): Known(lambda kind=None: {}),
@@ -61,7 +61,8 @@ for builtins in ("builtins", "__builtin__"):
 
 
 class Machine:
-    """`find(module, name)` gives a name's meaning or None, `persistent(id)` what an id stands for."""
+    """The stack machine. `find(module, name)` returns the value of a name, or None; `persistent(id)` the object
+    with an id."""
 
     def __init__(self, find, persistent):
         self.find, self.persistent = find, persistent
@@ -76,7 +77,7 @@ class Machine:
             raise ValueError("a name that is not a string")
         known = CONTAINERS.get((module, name)) or self.find(module, name)
         if known is None:
-            raise Refused("it names %.80s.%.80s, and only tensors and plain containers are read; where its author "
+            raise Refused("it names %.80s.%.80s, but only tensors and plain containers are read; if its author "
                           "is trusted, save its state_dict alone" % (module, name))
         return known
 
@@ -93,7 +94,7 @@ class Machine:
         target.extend(items)
 
     def build(self, state):
-        """Attributes: kept of plain objects; those of dictionaries (_metadata) are not weights."""
+        """Sets attributes: kept for plain objects; those of dictionaries (_metadata) are not weights."""
         target = self.stack[-1]
         if isinstance(target, Plain):
             target.state = state
@@ -175,7 +176,7 @@ class Machine:
 
 
 def read(file, find=lambda module, name: None, persistent=None):
-    """The value of the pickle at `file`'s position, which is advanced past it."""
+    """The value of the pickle at `file`'s position, which moves to the pickle's end."""
     machine = Machine(find, persistent)
     try:
         for op, argument, _ in pickletools.genops(file):

@@ -1,4 +1,4 @@
-"""quantised.py: float32 of weights that were quantised: w = (q - zero point) * scale.
+"""quantised.py: converts quantised weights to float32: w = (q - zero point) * scale.
 
 By the names of the tensors that go with a weight q, of int8 or FP8, in the files of
     torchao              _weight_qdata, _weight_scale, _weight_zero_point
@@ -17,7 +17,7 @@ METHODS = ("torchao", "bitsandbytes", "compressed-tensors", "fp8", "fbgemm_fp8",
 FORMS = ("int8 of torchao, bitsandbytes and compressed-tensors (4 bits of the last as well), and FP8 with a scale for "
          "each tensor, channel or block")
 SMALL = ("I8", "F8_E4M3", "F8_E5M2")
-# Of a layer whose weight is made float32, what has no use then.
+# Tensors of a quantised layer that are not needed once its weight is float32.
 LEFT = re.compile(r"weight_format|weight_shape|"
                   r"(input|output|activation|input_activation)_(scale|zero_point|global_scale)")
 QDATA = re.compile(r"(?P<layer>(.*\.)?)_(?P<name>\w+)_qdata")
@@ -45,7 +45,7 @@ def described(config):
 
 
 def without(config):
-    """config.json of the float32 model."""
+    """The config.json of the float32 model."""
     kept = {k: without(v) if isinstance(v, dict) else v for k, v in config.items()
             if k not in ("quantization_config", "compression_config")}
     return {k: "float32" if k in ("dtype", "torch_dtype") else v for k, v in kept.items()}
@@ -55,7 +55,7 @@ def without(config):
 
 @functools.lru_cache(maxsize=None)
 def table(dtype):
-    """The values of the 256 codes of a type of 8 bits."""
+    """The values of the 256 codes of an 8-bit type."""
     np = numpy()
     codes = np.arange(256)
     if dtype == "F8_E8M0":
@@ -72,7 +72,7 @@ def table(dtype):
 
 
 def floats(t, codes=None):
-    """The values of a tensor as float32; `codes`: bytes of this type instead of whole numbers."""
+    """The values of a tensor as float32; `codes`: the 8-bit type of its bytes, if they are not whole numbers."""
     np = numpy()
     data = t.read()
     if codes or t.dtype.startswith("F8_"):
@@ -87,7 +87,7 @@ def floats(t, codes=None):
 
 
 def unpacked(words, bits, columns):
-    """Whole numbers of `bits` bits in words of 32, row by row, the lowest bits first."""
+    """Unpacks whole numbers of `bits` bits from 32-bit words, row by row, the lowest bits first."""
     np = numpy()
     steps = np.arange(0, 32, bits, dtype=np.uint32)
     values = (words[..., None] >> steps & np.uint32((1 << bits) - 1)).reshape(words.shape[0], -1)[:, :columns]
@@ -97,7 +97,7 @@ def unpacked(words, bits, columns):
 # ---- scales ----
 
 def blocks_of(told):
-    """Pairs of rows and columns that may have one scale, as the configuration says."""
+    """The sizes (rows, columns) of blocks with one scale that the configuration names."""
     found = [told["weight_block_size"]] if told.get("weight_block_size") else []
     for group in (told.get("config_groups") or {}).values():
         weights = (group or {}).get("weights") or {}
@@ -110,7 +110,8 @@ def blocks_of(told):
 
 
 def blocks_for(name, shape, scales, told):
-    """Rows and columns of a block: those of `told`, else as many as divide the weight evenly."""
+    """Rows and columns of a block: a size that the configuration names, else one that divides the weight
+    evenly."""
     fits = [b for b in blocks_of(told) if tuple(-(-n // k) for n, k in zip(shape, b)) == scales]
     if fits:
         return fits[0]
@@ -121,7 +122,8 @@ def blocks_for(name, shape, scales, told):
 
 
 def spread(name, scales, shape, told):
-    """How scales, or zero points, of that shape spread over a weight: a function of their values."""
+    """A function that expands scales (or zero points) of shape `scales` so that they broadcast to a weight of
+    shape `shape`."""
     count = functools.reduce(int.__mul__, scales, 1)
     if count == 1:
         return lambda values: values.reshape(())
@@ -138,7 +140,7 @@ def spread(name, scales, shape, told):
 # ---- weights ----
 
 class Float:
-    """A tensor of float32, made when it is written."""
+    """A float32 tensor, computed when it is written."""
     dtype = "F32"
 
     def __init__(self, name, shape, make):
@@ -154,7 +156,7 @@ class Float:
 
 
 def plain(name, q, scale, zero, told, factor=1):
-    """(q - zero) * scale, of tensors."""
+    """(q - zero) * scale, for tensors."""
     codes = "F8_E8M0" if scale.dtype == "U8" else None
     scales = spread(name, scale.shape, q.shape, told)
     zeros = spread(name, zero.shape, q.shape, told) if zero else None
@@ -167,7 +169,7 @@ def plain(name, q, scale, zero, told, factor=1):
 
 
 def bits_of(told, columns, words):
-    """Of 4 and 8, what the configuration and the number of words allow."""
+    """The number of bits, 4 or 8, that the configuration and the number of words allow."""
     groups = (told.get("config_groups") or {}).values()
     said = {((g or {}).get("weights") or {}).get("num_bits") for g in groups} - {None}
     fits = [b for b in (4, 8) if -(-columns * b // 32) == words and (not said or b in said)]
@@ -188,7 +190,7 @@ def packed(name, q, shape, scale, zero, told):
 
     def make():
         values = unpacked(np.frombuffer(q.read(), "<u4").reshape(q.shape), bits, shape[1])
-        if words:  # one below the other, as the weight's are side by side
+        if words:  # stacked vertically, so that they are arranged like the weight's words
             columns = np.ascontiguousarray(np.frombuffer(zero.read(), "<u4").reshape(zero.shape).T)
             values = values - zeros(unpacked(columns, bits, shape[0]).T)
         elif zeros:
@@ -203,13 +205,13 @@ def layer_of(name):
 
 
 class Reader:
-    """Goes through the tensors of a checkpoint and keeps which of them went into others."""
+    """Converts the tensors of a checkpoint, and records which of them were used for others."""
 
     def __init__(self, tensors, told):
         self.tensors, self.told, self.made, self.used = tensors, told, {}, set()
 
     def related(self, *names):
-        """The first of these tensors that exists, which is then used."""
+        """The first of these tensors that exists; it counts as used."""
         for name in names:
             if name in self.tensors:
                 self.used.add(name)
@@ -249,7 +251,7 @@ class Reader:
         scale = self.related(name + "_scale", name + "_scale_inv")
         if scale is not None:
             self.made[name] = plain(name, t, scale, self.related(name + "_zero_point"), self.told)
-        elif t.dtype != "I8" and not self.told:  # FP8 without scales is a type like others
+        elif t.dtype != "I8" and not self.told:  # without scales FP8 is a storage type like others
             self.made[name] = Float(name, t.shape, lambda: floats(t))
         return name in self.made
 
@@ -274,7 +276,7 @@ class Reader:
 
 
 def dequantised(tensors, config):
-    """{name: tensor} in float32 of what a file has, or None where nothing is quantised."""
+    """{name: tensor} in float32 for a file, or None if nothing is quantised."""
     told = described(config)
     method = told.get("quant_method", "compressed-tensors" if told else None)
     if method and method not in METHODS:

@@ -9,13 +9,13 @@ import re
 from . import Refused, pickles
 from .torch_files import Tensor, natural
 
-HEADS = {"small": 6, "base": 12, "large": 16}  # of DINOv2
+HEADS = {"small": 6, "base": 12, "large": 16}  # heads of DINOv2 for each size of encoder
 WINDOWS = {14: 4, 16: 2}  # by the side of a patch, where a file does not say
 GROUPS = 13
-# Arguments that change what is computed, and the one value with which it is what Fovea computes.
+# Arguments that change the computation, and the only value of each that Fovea supports.
 ONLY = {"two_stage": True, "bbox_reparam": True, "lite_refpoint_refine": True, "layer_norm": True, "rms_norm": False,
         "decoder_norm": "LN", "encoder_only": False, "backbone_only": False, "projector_scale": ["P4"]}
-# Beginnings of names of tensors, and what they are parts of.
+# Beginnings of names of tensors, and the part of the model that they belong to.
 PARTS = {"segmentation_head.": "a segmentation head; masks are not supported",
          "keypoint_embed.": "a head for key points, which are not supported",
          "backbone.0.encoder.base_model.": "LoRA's adapters that are not merged; merge them, and save it again",
@@ -51,32 +51,32 @@ potted plant,bed,,dining table,,,toilet,,tv,laptop,mouse,remote,keyboard,cell ph
 refrigerator,,book,clock,vase,scissors,teddy bear,hair drier,toothbrush""".replace("\n", "").split(",")
 
 
-# ---- what a file says ----
+# ---- the arguments in a file ----
 
 def known(tensors):
     return set(QUERIES) | {"class_embed.weight"} <= set(tensors)
 
 
 def describes(config):
-    """Whether it is of the constructor's arguments, and not transformers'."""
+    """Whether a config has the constructor's arguments instead of transformers' fields."""
     return config.get("model_type") == "rf_detr" and "backbone_config" not in config
 
 
 def bare(tensors):
-    """Without the prefix of a module of Lightning."""
+    """The tensors, without the prefix of a Lightning module."""
     inner = {k[len("model."):]: v for k, v in tensors.items() if k.startswith("model.")}
     return inner if known(inner) else tensors
 
 
 def fields(x):
-    """Those of a dictionary, or the attributes of a Namespace; None is as good as not there."""
+    """The items of a dictionary, or the attributes of a Namespace; values that are None are left out."""
     x = x.state if isinstance(x, pickles.Plain) else x
     return {k: v for k, v in x.items() if v is not None} if isinstance(x, dict) else {}
 
 
 def told(saved, path):
-    """The constructor's arguments: of the file, which has them in one or two places by its age, or else of the model
-    that the file says or is called."""
+    """The constructor's arguments. A file has them in one or two places, depending on its age; else they are
+    those of the model that the file or its name names."""
     said = {}
     for key in ("hyper_parameters", "args", "model_config"):
         said.update(fields(saved.get(key)))
@@ -95,24 +95,24 @@ def told(saved, path):
 # ---- single arguments ----
 
 def shown(value):
-    """For a message: what a file says may be deep, or have more digits than anybody reads."""
+    """A short form for messages: a value in a file may be deeply nested, or very long."""
     if isinstance(value, list) and all(isinstance(v, str) for v in value):
         return ", ".join(value)[:60]
     return "%.60s" % value if isinstance(value, (str, bool, float)) else "a %s" % type(value).__name__
 
 
 def number(said, *names, usual=None):
-    """The first that is set."""
+    """The first of these arguments that is set, which must be a positive whole number."""
     value = next((said[n] for n in names if said.get(n) is not None), usual)
     if value is None:
-        raise Refused('"%s" of RF-DETR is not said' % names[0])
+        raise Refused('"%s" of RF-DETR is missing' % names[0])
     if not natural(value) or not 0 < value < 1 << 31:
         raise Refused('"%s" of RF-DETR must be a whole number above 0' % names[0])
     return value
 
 
 def heads(said):
-    """Names are dinov2, windowed and perhaps registers, and the size."""
+    """The name of an encoder consists of dinov2, windowed, perhaps registers, and a size."""
     name = said.get("encoder")
     words = name.split("_") if isinstance(name, str) else []
     if sorted(words[1:-1]) not in (["windowed"], ["registers", "windowed"]) or words[0] != "dinov2" or \
@@ -133,7 +133,8 @@ def check(said, tensors):
         value = said.get(name, only)
         if value != only and [value] != only:
             raise Refused('"%s" of RF-DETR is %s; %s alone is supported' % (name, shown(value), shown(only)))
-    for begin, part in PARTS.items():  # heads first: with key points there are two projectors as well
+    # heads first, because models with key points have two projectors as well
+    for begin, part in PARTS.items():
         if any(name.startswith(begin) for name in tensors):
             raise Refused("it has %s" % part)
 
@@ -141,7 +142,7 @@ def check(said, tensors):
 # ---- what is written ----
 
 def labels(said, classes):
-    """Names by number, where they are COCO's."""
+    """Names of classes by number, if they are COCO's."""
     if classes != len(COCO) + 1 or said.get("dataset_file", "coco") != "coco":
         return {}
     names = {str(i): name for i, name in enumerate([""] + COCO)}
@@ -156,7 +157,7 @@ def rows(tensors, name, rank):
 
 
 def kept(tensors, queries):
-    """Of the tensors those that a picture needs."""
+    """The tensors that inference needs."""
     found = {k: v for k, v in tensors.items() if not TRAINING.fullmatch(k)}
     for name in QUERIES:
         t = tensors[name]
@@ -167,7 +168,7 @@ def kept(tensors, queries):
 
 
 def configuration(said, tensors):
-    """(config.json, preprocessor_config.json or None, tensors) of the constructor's arguments."""
+    """(config.json, preprocessor_config.json or None, tensors) from the constructor's arguments."""
     said = fields(said)
     check(said, tensors)
     for name in (PATCHES, "class_embed.weight", *QUERIES):
@@ -182,7 +183,7 @@ def configuration(said, tensors):
                 "out_indices": taps(said), "layer_norm_eps": 1e-6}
     if "positional_encoding_size" in said:
         backbone["image_size"] = patch * number(said, "positional_encoding_size")
-    # The norms of rfdetr's projector have another epsilon than transformers takes where config.json has none.
+    # The norms of rfdetr's projector use another epsilon than transformers' default.
     config = {"model_type": "rf_detr", "architectures": ["RfDetrForObjectDetection"], "layer_norm_eps": 1e-6,
               "d_model": number(said, "hidden_dim"), "decoder_layers": number(said, "dec_layers"),
               "decoder_self_attention_heads": number(said, "sa_nheads"),

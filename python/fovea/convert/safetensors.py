@@ -27,7 +27,7 @@ class Stored:
 
 
 def stored(name, entry, data):
-    """A tensor of an entry of the header, where the file's bytes bear it out."""
+    """A tensor from an entry of the header, after checking it against the file's size."""
     dtype, shape, place = entry["dtype"], entry["shape"], entry["data_offsets"]
     if dtype not in BYTES:
         raise Refused("tensor %.80s has type %.20s, which is not read" % (name, dtype))
@@ -41,7 +41,7 @@ def stored(name, entry, data):
 
 
 def read(path):
-    """{name: tensor} of a file, which stays mapped while they are there."""
+    """{name: tensor} of a file, which stays mapped as long as the tensors exist."""
     try:
         with open(path, "rb") as f:
             data = memoryview(mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ))
@@ -59,7 +59,7 @@ def read(path):
 
 
 def write(path, tensors):
-    """The file appears when it is complete. Wider types come first, so that all values are aligned."""
+    """Writes a file, which appears when it is complete. Wider types come first, so that all values are aligned."""
     order = sorted(tensors.items(), key=lambda item: (-BYTES[item[1].dtype], item[0]))
     head, at = {"__metadata__": {"format": "pt"}}, 0
     for name, tensor in order:

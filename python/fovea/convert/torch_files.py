@@ -1,8 +1,8 @@
-"""torch_files.py: what torch.save and torch.jit.save write, as tensors by name.
+"""torch_files.py: reads files of torch.save and torch.jit.save as tensors by name.
 
-Three forms are read: the zip archive of today's torch.save; that of torch.jit.save, a tree of modules
-whose tensors are taken and whose code is left alone; and the row of pickles that torch.save wrote before
-version 1.6. Storages are read when their tensors are written, one at a time.
+Three forms are read. The first is the zip archive of today's torch.save. The second is that of torch.jit.save:
+a tree of modules, whose tensors are read and whose code is ignored. The third is the sequence of pickles that
+torch.save wrote before version 1.6. Storages are read when their tensors are written, one at a time.
 """
 import contextlib
 import functools
@@ -14,7 +14,7 @@ import zipfile
 
 from . import Refused, pickles
 
-# torch's types as safetensors calls them, and their bytes.
+# The names of torch's types in safetensors, and their sizes in bytes.
 BYTES = {"F64": 8, "I64": 8, "U64": 8, "F32": 4, "I32": 4, "U32": 4, "F16": 2, "BF16": 2, "I16": 2, "U16": 2,
          "F8_E4M3": 1, "F8_E5M2": 1, "F8_E8M0": 1, "I8": 1, "U8": 1, "BOOL": 1}
 DTYPES = {"float64": "F64", "double": "F64", "float32": "F32", "float": "F32", "float16": "F16", "half": "F16",
@@ -38,7 +38,7 @@ def natural(x):
 
 @contextlib.contextmanager
 def about(path):
-    """Whatever cannot be read inside is refused in the name of the file."""
+    """Errors while reading the content are reported as refusals that name the file."""
     try:
         yield
     except Refused as e:
@@ -50,7 +50,7 @@ def about(path):
 
 
 class Storage:
-    """`count` values of `dtype`, which `source` reads by `key`."""
+    """`count` values of `dtype`, which `source` reads when needed, by `key`."""
 
     def __init__(self, source, dtype, key, count):
         self.source, self.dtype, self.key, self.count = source, dtype, key, count
@@ -66,7 +66,7 @@ class Storage:
 
 
 def strided(values, at, shape, strides):
-    """The bytes of a view, a row at a time."""
+    """The bytes of a strided view, a row at a time."""
     if not shape:
         yield values[at:at + 1].tobytes()
     elif len(shape) > 1:
@@ -79,7 +79,7 @@ def strided(values, at, shape, strides):
 
 
 class Tensor:
-    """A view into a storage, as torch has it."""
+    """A view into a storage, like torch's tensors."""
 
     def __init__(self, storage, offset, shape, strides, dtype=None):
         self.dtype = dtype or storage.dtype
@@ -104,7 +104,7 @@ class Tensor:
         return True
 
     def read(self):
-        """Its values' bytes in rows, little-endian."""
+        """The bytes of its values in row-major order, little-endian."""
         if self.count == 0:
             return b""
         width = BYTES[self.dtype]
@@ -118,14 +118,14 @@ class Tensor:
 # ---- the names of torch ----
 
 def rebuilt(storage, offset, shape, strides, *rest):
-    """torch._utils._rebuild_tensor, _v2; _v3 has the type after the gradient's flag and the hooks."""
+    """torch._utils._rebuild_tensor and _v2; _v3 has the type after requires_grad and the hooks."""
     if not isinstance(storage, Storage):
         raise ValueError("a tensor without a storage")
     return Tensor(storage, offset, shape, strides, rest[2] if len(rest) > 2 and rest[2] in BYTES else None)
 
 
 def rebuilt_of_type(make, kind, arguments, state):
-    """A tensor with attributes of its own: these are left."""
+    """A tensor with attributes of its own, which are ignored."""
     if make not in (REBUILD, REBUILD_TYPED):
         raise ValueError("a tensor made by something else")
     return make.make(*arguments)
@@ -148,7 +148,7 @@ TORCH = {
 TORCH.update({("torch", name): code for name, code in DTYPES.items()})
 TORCH.update({(module, name): code for name, code in STORAGES.items()
               for module in ("torch", "torch.storage", "torch.cuda")})
-# How torch.jit.save writes lists of one type, and types of empty ones.
+# How torch.jit.save writes lists of one type, and the types of empty lists.
 SCRIPT = {("torch.jit._pickle", name): pickles.Known(lambda data, *rest: data)
           for name in ("build_intlist", "build_tensorlist", "build_doublelist", "build_boollist",
                        "restore_type_tag")}
@@ -162,14 +162,14 @@ def torch_name(module, name):
 
 
 def script_name(module, name):
-    """Classes of a TorchScript archive are modules: their attributes are all that is wanted."""
+    """Classes of a TorchScript archive are modules; only their attributes are kept."""
     if module.startswith("__torch__"):
         return pickles.Known(lambda *a: pickles.Plain())
     return SCRIPT.get((module, name)) or torch_name(module, name)
 
 
 def storage_of(source, ident):
-    """The storage that a persistent id names; what follows the count is a view of old versions."""
+    """The storage that a persistent id names; an element after the count describes a view, in old versions."""
     if not (isinstance(ident, tuple) and len(ident) >= 5 and ident[0] == "storage"):
         raise Refused("it has a whole module, not weights alone")
     _, dtype, key, _, count, *view = ident
@@ -183,7 +183,7 @@ def storage_of(source, ident):
 # ---- zip archives ----
 
 class Archive:
-    """The zip archive of torch.save or torch.jit.save. Their records are stored, not compressed."""
+    """The zip archive of torch.save or torch.jit.save, whose records are stored without compression."""
 
     def __init__(self, path):
         self.path, self.size = path, os.path.getsize(path)
@@ -221,7 +221,7 @@ class Archive:
 
 
 def state_of(module):
-    """{name: tensor} of a tree of TorchScript modules, as its state_dict has them."""
+    """{name: tensor} of a tree of TorchScript modules, with the names of its state_dict."""
     found, waiting, places = {}, [("", module)], 0
     while waiting:
         prefix, at = waiting.pop()
@@ -236,10 +236,10 @@ def state_of(module):
     return found
 
 
-# ---- the row of pickles of old versions ----
+# ---- the sequence of pickles of old versions ----
 
 class Legacy:
-    """magic number, version, facts of the system, the saved thing, the storages' keys, the storages."""
+    """Reads magic number, version, facts about the system, the saved object, the storages' keys, the storages."""
 
     def __init__(self, path):
         self.path = path
@@ -285,7 +285,7 @@ class Legacy:
 
 
 def load(path):
-    """What was saved in a file: containers with Tensors in them."""
+    """The object that was saved in a file: containers that contain Tensors."""
     with about(path):
         with open(path, "rb") as f:
             begin = f.read(32)

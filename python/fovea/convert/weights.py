@@ -1,19 +1,21 @@
-"""weights.py: the weights out of what training programs wrap around them, and out of shards."""
+"""weights.py: finds the weights inside the containers that training programs save, and in shards."""
 import json
 import os
 
 from . import Refused, safetensors, torch_files
 
-# What training programs call the weights, averaged ones before the others, and what they are made of last.
+# The keys under which training programs store weights, averaged ones first, the ones that averages
+# are made from last.
 WRAPPERS = ("model_ema", "ema_model", "ema_state_dict", "state_dict_ema", "model_ema_state_dict", "ema_weights",
             "params_ema", "ema", "averaged_model", "swa_model", "shadow", "teacher", "target_encoder",
             "target_network", "model", "model_state_dict", "state_dict", "params", "network", "net", "module",
             "student")
-NESTED = 4  # wrappers in one another
-# What wrapping a module puts before all of its names.
+NESTED = 4  # most levels of nested containers
+# Prefixes that wrappers of modules add to all names.
 PREFIXES = ("module.", "_orig_mod.", "_fsdp_wrapped_module.", "_forward_module.", "backbone.")
-COUNTERS = {"n_averaged"}  # which averaging stores with them
-# What views of the same values may take: times the files' bytes, and more of small files.
+COUNTERS = {"n_averaged"}  # keys that averaging stores with the weights
+# Limits for the size of views of the same values: relative to the files' size, and a minimum for
+# small files.
 EXPANSION, SMALL = 8, 16 << 20
 
 
@@ -22,14 +24,14 @@ def tensors_in(saved):
 
 
 def order_of(saved):
-    """MMEngine saves the averages as state_dict, and as ema_state_dict what they are made of."""
+    """The order of keys. MMEngine saves the averages as state_dict, and the original weights as ema_state_dict."""
     if "message_hub" not in saved:
         return WRAPPERS
     return (*(k for k in WRAPPERS if k != "ema_state_dict"), "ema_state_dict")
 
 
 def sets_of(saved, depth=NESTED):
-    """(keys with points between, {name: tensor}) of the sets of weights in a dictionary, the best first."""
+    """Yields (keys joined by points, {name: tensor}) for each set of weights in a dictionary, the best first."""
     if not isinstance(saved, dict) or depth == 0:
         return
     for key in order_of(saved):
@@ -41,7 +43,7 @@ def sets_of(saved, depth=NESTED):
 
 
 def inside(saved, key):
-    """What a key names, or keys with points between."""
+    """The value for a key, or for keys joined by points."""
     if key in saved:
         return saved[key]
     for part in key.split("."):
@@ -50,9 +52,10 @@ def inside(saved, key):
 
 
 def of_saved(saved, key, path):
-    """({name: tensor}, a line or None) of what was saved in the file `path`; `key`: which set of several."""
+    """({name: tensor}, a line for the user or None) from what was saved in the file `path`; `key` selects one
+    of several sets of weights."""
     if not isinstance(saved, dict):
-        raise Refused("%s: it holds no dictionary of weights, but a %s" % (path, type(saved).__name__))
+        raise Refused("%s: holds a %s instead of a dictionary of weights" % (path, type(saved).__name__))
     found = list(sets_of(inside(saved, key) if key else saved))
     if not found:
         keys = ", ".join("%.40s" % k for k in list(saved)[:12] if isinstance(k, str)) or "none"
@@ -60,13 +63,13 @@ def of_saved(saved, key, path):
                       (path, " under %s" % key if key else "", keys))
     (taken, tensors), *others = found
     others = [keys for keys, inner in others if keys and len(inner) > 1]
-    line = "%s: the weights of %s are taken, not those of %s (--weights KEY takes others)" % (
+    line = "%s: uses the weights of %s, not those of %s (--weights KEY selects others)" % (
         path, taken, ", ".join(others[:4])) if others and not key else None
     return tensors, line
 
 
 def bare(tensors):
-    """Without the prefixes that all names begin with."""
+    """The tensors, without the prefixes that all names have."""
     again = True
     while again:
         again = False
@@ -78,7 +81,7 @@ def bare(tensors):
 
 
 def shards_of(index):
-    """{tensor: file}, of files in the index's folder."""
+    """{tensor: file} of an index; the files are in the index's folder."""
     try:
         with open(index, encoding="utf-8") as f:
             places = json.load(f)["weight_map"]
@@ -91,8 +94,8 @@ def shards_of(index):
 
 
 def load(path, key=None):
-    """{name: tensor} of a file of torch.save, or of the shards of an index; all that was saved in the file; and a line
-    about which of several sets it is, or None."""
+    """({name: tensor}, everything that was saved, a line for the user or None) of a file of torch.save, or of
+    the shards of an index. The line says which of several sets of weights was used."""
     places = shards_of(path) if path.endswith(".json") else {}
     files = [os.path.join(os.path.dirname(path), name) for name in sorted(set(places.values()))] or [path]
     tensors, line = {}, None

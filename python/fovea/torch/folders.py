@@ -1,4 +1,4 @@
-"""folders.py: models from folders, and as folders that Fovea runs."""
+"""folders.py: loads models from folders, and saves them as folders that Fovea runs."""
 import functools
 import json
 import os
@@ -12,7 +12,8 @@ from .swap import attention_of, linearise, swapped
 PROCESSORS = "processor_config.json", "preprocessor_config.json", "open_clip_config.json"
 WEIGHTS = "model.safetensors"
 CONFIG = "config.json"
-# Of a linearised block: name of the parameter of `fovea`, and of the tensor, after the block's number.
+# For a linearised block: the name of the parameter in the module `fovea`, and the tensor's name
+# after the block's number.
 LEARNED = {"vectors": "attn.vectors", "gate_q": "attn.sla_q.weight", "gate_k": "attn.sla_k.weight",
            "map_q": "attn.map_q.weight", "map_k": "attn.map_k.weight"}
 FORM = ("nala_lambda", "pola_alpha", "q_scale", "linear_heads")  # of "fovea", which the modules do not have
@@ -48,8 +49,8 @@ def _make(folder, config):
 
 
 def load(folder, attention=None):
-    """A ViT of transformers or timm out of a folder with config.json, with the attention that it was
-    exported with, else with `attention`; None: as it is."""
+    """A ViT of transformers or timm from a folder with config.json. It gets the attention with which it was
+    exported, else `attention`; None: the attention is unchanged."""
     config = _read_json(os.path.join(folder, CONFIG))
     own = config.get("fovea", {})
     attention = attention or own.get("attention")
@@ -93,7 +94,7 @@ def _load_learned(model, path):
 
 
 def _named_as_published(model, state):
-    """Tensors under the names that checkpoints of the model have."""
+    """Tensors with the names that checkpoints of the model use."""
     try:
         from transformers import core_model_loading
     except ImportError:
@@ -104,7 +105,7 @@ def _named_as_published(model, state):
 
 
 def tensors_of(model, state, dtype):
-    """{name: tensor} as Fovea reads them."""
+    """{name: tensor} with the names that Fovea reads."""
     state = dict(model.state_dict() if state is None else state)
     learned = {name: state.pop(name) for name in list(state) if ".fovea." in name}
     order = {name: i for i, name in enumerate(
@@ -119,7 +120,7 @@ def tensors_of(model, state, dtype):
 
 
 def _timm_config(model):
-    """config.json of a model of timm, as its hub has it."""
+    """The config.json of a timm model, as in timm's hub."""
     given = model.pretrained_cfg if isinstance(model.pretrained_cfg, dict) else {}
     embedding, block = model.patch_embed, model.blocks[0]
     fields = ("input_size", "interpolation", "crop_pct", "crop_mode", "mean", "std")
@@ -146,7 +147,7 @@ def _config(model, source):
 
 
 def _replace(path, write):
-    """write(path of a temporary file in the same folder), which then replaces it."""
+    """Calls write(path of a temporary file in the same folder); that file then replaces the target."""
     part = path + ".part"
     write(part)
     os.replace(part, path)

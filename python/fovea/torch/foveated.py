@@ -13,9 +13,9 @@ import torch
 from torch.nn import functional as F
 
 BLOCK = 8  # tokens on a side of a block of queries
-LAST = 10  # cells on a side of the last level, at most
-LEVELS = 12  # above the tokens, at most
-ALIGN = 8  # the keys of a block are a multiple, as fused kernels want masks
+LAST = 10  # most cells on a side of the last level
+LEVELS = 12  # most levels above the tokens
+ALIGN = 8  # the number of keys of a block is a multiple of this, as fused kernels want for masks
 
 
 def levels_of(height, width):
@@ -31,8 +31,8 @@ def _ceil(a, b):
 
 
 def _side(at, level, levels, margin, end):
-    """[low, high) of a region on one axis, in tokens: the block at `at` with its margin, grown to
-    whole cells of the next level; of the last level all there is."""
+    """[low, high) of a region on one axis, in tokens: the block at `at` with its margin, extended to whole
+    cells of the next level. For the last level it is the whole axis."""
     if level >= levels:
         return 0, end
     unit = 2 << level
@@ -42,7 +42,7 @@ def _side(at, level, levels, margin, end):
 
 
 def _seen(y, x, height, width, margin):
-    """Of every level its (rows, columns) of cells that the block at token (y, x) sees, as two arrays."""
+    """For every level the (rows, columns) of cells that the block at token (y, x) sees, as two arrays."""
     levels = levels_of(height, width)
     hole = None
     for level in range(levels + 1):
@@ -58,9 +58,9 @@ def _seen(y, x, height, width, margin):
         hole = box
 
 
-# queries: rows of the tokens of every block, [blocks, 64]; back: where in these the grid's tokens
-# are; keys: places in the list of tokens and cells, [blocks, most]; bias: ln of what they count, the
-# same shape, -inf: not at all
+# queries: indices of the tokens of every block, [blocks, 64]. back: for each token of the grid,
+# its index in queries. keys: indices into the list of tokens and cells, [blocks, most]. bias:
+# logarithm of the number of tokens of each key, same shape; -inf: the key is padding.
 Layout = collections.namedtuple("Layout", "queries back keys bias")
 
 
@@ -97,8 +97,8 @@ def layout(prefix, height, width, margin, device):
 
 
 def with_cells(x, height, width):
-    """[batch, tokens, channels], the grid last -> the tokens, then the means of the cells of all
-    levels, each row by row: [batch, tokens + cells, channels]."""
+    """[batch, tokens, channels], with the grid's tokens last, becomes the tokens followed by the means of the
+    cells of all levels, row by row: [batch, tokens + cells, channels]."""
     batch, tokens, channels = x.shape
     parts = [x]
     sums = x[:, tokens - height * width:].view(batch, height, width, channels)
@@ -111,7 +111,7 @@ def with_cells(x, height, width):
 
 
 def _quarter(x):
-    """Sums over cells of 2 x 2, at the far edges of what there is."""
+    """Sums over cells of 2 x 2; cells at the far edges may be incomplete."""
     x = F.pad(x, (0, 0, 0, x.shape[2] % 2, 0, x.shape[1] % 2))
     rows = x[:, ::2] + x[:, 1::2]
     return rows[:, :, ::2] + rows[:, :, 1::2]
@@ -119,7 +119,7 @@ def _quarter(x):
 
 def attention(q, k, v, grid, margin):
     """q, k, v, result: [batch, tokens, heads, dim]; grid: (rows, columns) of the patches, which come
-    last; margin in tokens. Prefix tokens see all tokens, and all see them."""
+    last; margin in tokens. Prefix tokens see all tokens, and all tokens see them."""
     if grid is None:
         raise ValueError("foveated attention needs the grid of tokens, as (rows, columns)")
     height, width = grid
@@ -130,7 +130,7 @@ def attention(q, k, v, grid, margin):
     at = layout(prefix, height, width, margin, v.device)
     blocks, most = at.keys.shape
 
-    def gathered(x, places):  # -> [batch * blocks, heads, places of a block, dim]
+    def gathered(x, places):  # -> [batch * blocks, heads, keys of a block, dim]
         rows = x.index_select(1, places.flatten())
         return rows.view(batch * blocks, -1, heads, x.shape[-1] // heads).transpose(1, 2)
 

@@ -1,8 +1,8 @@
 """mechanisms.py: Fovea's attentions on tensors, with the scales and epsilons that its ViTs have.
 
 q, k and v are [batch, tokens, heads, dim], and so is the output. Below phi is a feature map, mean_j
-the mean over the tokens, s = 1 / sqrt(dim); operations.h has the equations, src/mech the maps. All
-but products of softmax attention is computed in float32, whatever the types of q, k and v and
+the mean over the tokens, s = 1 / sqrt(dim); operations.h has the equations, src/mech the maps. Everything
+except products of softmax attention is computed in float32, whatever the types of q, k and v and
 autocast, and given back in the type of v.
 """
 import torch
@@ -20,7 +20,7 @@ TINY = torch.finfo(torch.float32).tiny
 
 
 def wide(x):
-    """As float32, float64 as it is."""
+    """Converts to float32; float64 stays."""
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
@@ -36,13 +36,13 @@ CHANNEL_MAPS = {"elu1": elu1, "relu": F.relu, "softplus": F.softplus,
 
 
 def _polarised(x, size):
-    """`size` in the block of x's sign, 0 in the other."""
+    """`size` in the half that belongs to the sign of x, 0 in the other half."""
     zero = torch.zeros_like(size)
     return torch.cat([torch.where(x > 0, size, zero), torch.where(x < 0, size, zero)], -1)
 
 
 def _query_norm(q):
-    """1/|q|, 0 of a row of zeros, and the power 3 (1/2 + tanh |q|)."""
+    """1/|q|, which is 0 for a row of zeros, and the power 3 (1/2 + tanh |q|)."""
     n = torch.linalg.vector_norm(q, dim=-1, keepdim=True)
     inverse = torch.where(n < TINY, 0.0, 1 / n.clamp(min=TINY))
     return inverse, 1.5 + 3 * torch.tanh(n)
@@ -70,7 +70,7 @@ def _hedgehog(x):
 
 
 def _mapped(x, w):
-    """Of each head its own matrix, w [heads, dim, dim]; None: as it is."""
+    """Multiplies each head by its own matrix, w [heads, dim, dim]; None: unchanged."""
     return x if w is None else torch.einsum("bnhd,hed->bnhe", wide(x), wide(w))
 
 
@@ -98,8 +98,8 @@ def _linear(fq, fk, v, eps):
 
 
 def _linear_exp(q, k, v, gate_k, eps):
-    """phi(x) = e^x. A shift of a key's channels that is added to the query's, and one of the row,
-    cancel; eps goes with the latter. They are constants to the gradient."""
+    """phi(x) = e^x. Two shifts cancel in the result: one of a key's channels, added to the query's, and one of
+    the row, with which eps is scaled. The gradient treats both as constants."""
     shift = k.detach().amax(1, keepdim=True)
     q = q + shift
     top = q.detach().amax(-1, keepdim=True)
@@ -107,8 +107,8 @@ def _linear_exp(q, k, v, gate_k, eps):
 
 
 def _mala(fq, fk, v, scale, eps):
-    """(1 + 1/(z + eps)) s sum_j phi(q).phi(k_j) v_j / n - z mean_j v_j, of centred values: two terms
-    in the mean value, nearly equal, are subtracted before it comes in."""
+    """(1 + 1/(z + eps)) s sum_j phi(q).phi(k_j) v_j / n - z mean_j v_j, with centred values: the two terms that
+    are nearly equal are subtracted before the mean value is added."""
     z = scale * torch.einsum("bnhf,bhf->bnh", fq, fk.mean(1)).unsqueeze(-1)
     mean = v.mean(1, keepdim=True)
     out = scale * torch.einsum("bnhf,bhfd->bnhd", fq, _sums(fk, v - mean))
@@ -116,7 +116,7 @@ def _mala(fq, fk, v, scale, eps):
 
 
 def _pola(fq, fk, v, eps):
-    """The second half of a head's values sees the blocks of the query crossed."""
+    """The second half of a head's values uses the query's blocks in exchanged order."""
     same, other = v.chunk(2, -1)
     crossed = fq.roll(fq.shape[-1] // 2, -1)
     return torch.cat([_linear(fq, fk, same, eps), _linear(crossed, fk, other, eps)], -1)
@@ -127,7 +127,7 @@ def _gated(x, gate):
 
 
 def _learned(vectors, rows, like):
-    """Rows of learned vectors, [heads, dim] each; None: zeros."""
+    """Learned vectors, one per row, [heads, dim] each; None: zeros."""
     heads, dim = like.shape[-2:]
     if vectors is None:
         return like.new_zeros(rows, heads, dim)
@@ -160,7 +160,7 @@ def _by_features(q, k, v, name, vectors, gate_k):
 
 
 def softmax(q, k, v):
-    """softmax_j(s q_i.k_j) v_j; queries may be fewer than keys."""
+    """softmax_j(s q_i.k_j) v_j; there may be fewer queries than keys."""
     out = F.scaled_dot_product_attention(*(x.transpose(1, 2) for x in (q, k, v)))
     return out.transpose(1, 2)
 

@@ -1,20 +1,20 @@
-"""names.py: the names of attentions, for a model or block by block, as `fovea --attention` takes them."""
+"""names.py: names of attentions, for a model or block by block, as `fovea --attention` accepts them."""
 import collections
 import re
 
 MAPS = ("elu1", "relu", "exp", "softplus", "softmax")  # of linear
 MALA_MAPS = ("elu1", "relu", "exp")
-ALONE = ("pola", "nala", "nala-paper", "hedgehog", "focused")  # those that have no map to choose
-MARGIN, MARGIN_MOST = 4, 64  # of foveated, in tokens: the default, at most
+# those without a choice of feature map
+ALONE = ("pola", "nala", "nala-paper", "hedgehog", "focused")
+MARGIN, MARGIN_MOST = 4, 64  # of foveated, in tokens: default and maximum
 
-# kind: softmax, foveated, linear, mala, mala-paper or one of ALONE; map: of the middle three;
-# gated: "sla-"; margin: of foveated, in tokens
+# kind: softmax, foveated, linear, mala, mala-paper or one of ALONE; map: feature map of linear,
+# mala and mala-paper; gated: whether the name begins with "sla-"; margin: of foveated, in tokens
 Name = collections.namedtuple("Name", "kind map gated margin")
 
 
 def attentions():
-    """All names without the prefix sla-, which any of them takes except softmax and
-    foveated."""
+    """All names without the prefix sla-, which all of them accept except softmax and foveated."""
     mala, paper = ([kind] + [kind + ":" + m for m in MALA_MAPS[1:]] for kind in ("mala", "mala-paper"))
     return ["softmax", *("linear:" + m for m in MAPS), *mala, *ALONE, *paper, "foveated"]
 
@@ -26,7 +26,7 @@ def _unknown(text):
 
 
 def parse(text):
-    """The Name of "linear:elu1", "sla-mala", "foveated:4" and so on. ValueError lists the names."""
+    """Parses "linear:elu1", "sla-mala", "foveated:4" and so on to a Name. ValueError lists the names."""
     gated = text.startswith("sla-")
     kind, _, chosen = text[4 * gated:].partition(":")
     chosen = "elu1" if chosen == "elu+1" else chosen
@@ -54,7 +54,7 @@ def plain(text):
 
 
 def _range(piece, text, blocks):
-    """The blocks of "3", "0-3" or "8-"."""
+    """The range of blocks for "3", "0-3" or "8-"."""
     parts = re.fullmatch("([0-9]{1,6})(-([0-9]{1,6})?)?", text)
     if not parts:
         raise ValueError("attention %r: its blocks are a number, a range as in 0-3, or 8- for all from "
@@ -67,7 +67,7 @@ def _range(piece, text, blocks):
 
 
 def of_blocks(attention, blocks):
-    """One name per block: of a list, or of a text such as "mala+softmax@0-3+nala@8-"."""
+    """One name per block, from a list or from a text such as "mala+softmax@0-3+nala@8-"."""
     if not isinstance(attention, str):
         names = [plain(name) for name in attention]
         if len(names) != blocks:
@@ -75,7 +75,7 @@ def of_blocks(attention, blocks):
         return names
     first, *others = re.split(r"\+(?![0-9])", attention)
     if "@" in first:
-        raise ValueError("attention %r: the first name is for all blocks and has none of its own" % first)
+        raise ValueError("attention %r: the first name is for all blocks, so it cannot have an @" % first)
     names = [plain(first)] * blocks
     for piece in others:
         name, at, where = piece.partition("@")
@@ -88,7 +88,7 @@ def of_blocks(attention, blocks):
 
 
 def joined(names):
-    """Such a text for one name per block: the most frequent one, then those of the others."""
+    """The text for one name per block: the most frequent name, then the others with their blocks."""
     names = [plain(name) for name in names]
     base = max(names, key=names.count)
     text, i = base, 0

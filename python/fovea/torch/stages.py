@@ -1,4 +1,5 @@
-"""stages.py: the losses of the stages of ViT-AdaLA: what a linearised model learns from the softmax model it was.
+"""stages.py: the losses of the stages of ViT-AdaLA: how a linearised model learns
+from the softmax model that it was made from.
 
     stage 1  every block's attention learns to give what softmax attention gives. The picture runs
              through the softmax model once; block i's new attention reads the same normalised tokens
@@ -21,11 +22,11 @@ import torch
 from .mechanisms import wide
 from .swap import features, linearise, swapped
 
-FLOOR = 1e-6  # of a relative error's divisor, per channel
+FLOOR = 1e-6  # constant in the divisor of a relative error, per channel
 
 
 def error(out, target, relative):
-    """Mean over the pictures of the error of each; out, target: [batch, tokens, channels]."""
+    """Mean over the pictures of each one's error; out, target: [batch, tokens, channels]."""
     out, target = wide(out), wide(target)
     off = (out - target).square()
     if not relative:
@@ -39,21 +40,21 @@ def teacher_of(model):
 
 
 def stage1_parameters(model):
-    """What stage 1 trains: the projections to queries, keys and values of the blocks without softmax, and
-    the gates, vectors and maps of their attentions."""
+    """The parameters that stage 1 trains: in blocks without softmax, the projections to queries, keys and
+    values, and the gates, vectors and maps of the attention."""
     for block in swapped(model):
         if block.fovea.attention != "softmax":
             yield from block.trained()
 
 
 def _only(out):
-    """What an attention gives, without the weights that transformers returns with it."""
+    """The output of an attention, without the weights that transformers returns with it."""
     return out[0] if isinstance(out, tuple) else out
 
 
 @torch.no_grad()
 def _attentions_of(teacher, pixels):
-    """[(X_i, O_i)] of one pass, [batch, tokens, channels] each."""
+    """The inputs and outputs [(X_i, O_i)] of all attentions in one pass, [batch, tokens, channels] each."""
     seen = []
 
     def see(_block, given, more, out):
@@ -75,8 +76,8 @@ def _check(model):
 
 
 def stage1_loss(model, teacher, pixels, loss="relative"):
-    """The loss of stage 1 of normalised pixels [batch, 3, height, width]. Blocks that keep softmax have
-    nothing to learn."""
+    """The loss of stage 1 for normalised pixels [batch, 3, height, width]. Blocks that keep softmax do not
+    contribute."""
     blocks = _check(model)
     if all(block.fovea.attention == "softmax" for block in blocks):
         raise ValueError("every block has softmax attention: there is nothing to learn")

@@ -1,8 +1,8 @@
-"""swap.py: linearise(): another attention in the blocks of transformers' and timm's ViTs, in place.
+"""swap.py: linearise(): replaces the attention in the blocks of transformers' and timm's ViTs, in place.
 
-A block's attention module gives way to one of the same projections, under the same names, whose
-child `fovea` is the Attention between them. Each learns the grid of patches from what the model's
-patch embedding gives, so that pictures may have any size that the model takes.
+A block's attention module is replaced by one with the same projections under the same names. Its child `fovea`
+is the Attention between them. A hook on the model's patch embedding tells each module the grid of patches, so
+that pictures may have any size that the model supports.
 """
 import inspect
 
@@ -11,8 +11,8 @@ from torch import nn
 from . import names
 from .mechanisms import Attention
 
-# Classes of transformers' attention modules, and what they call the projection after the attention;
-# those to queries, keys and values are q_proj, k_proj and v_proj in all of them.
+# Classes of transformers' attention modules, and the name of the projection after the attention.
+# The projections to queries, keys and values are q_proj, k_proj and v_proj in all of them.
 CLASSES = {"ViTAttention": "o_proj", "DeiTAttention": "o_proj", "Dinov2Attention": "o_proj",
            "Dinov2WithRegistersAttention": "o_proj", "SiglipAttention": "out_proj",
            "CLIPAttention": "out_proj"}
@@ -21,7 +21,7 @@ SUPPORTED = ("ViT, DeiT, DINOv2 (with registers or without), CLIP and SigLIP of 
 
 
 class Grid:
-    """The grid of patches that a model is at: (rows, columns) in `size`."""
+    """The grid of patches of the model's current picture: (rows, columns) in `size`."""
 
     def __init__(self):
         self.size = None
@@ -49,14 +49,14 @@ class Swapped(nn.Module):
             raise ValueError("a mask of tokens cannot be used with %s" % self.fovea.attention)
 
     def trained(self):
-        """What stage 1 trains: projections to queries, keys and values, gates, vectors and maps."""
+        """The parameters that stage 1 trains: projections to queries, keys and values, gates, vectors and maps."""
         for linear in self.projections():
             yield from linear.parameters()
         yield from self.fovea.parameters()
 
 
 class SwappedSeparate(Swapped):
-    """Of transformers: q, k, v by a matrix each; `out`: the name of the projection behind."""
+    """For transformers: q, k, v by separate matrices; `out`: the name of the projection after the attention."""
 
     def __init__(self, old, out, attention, grid):
         heads = getattr(old, "num_attention_heads", None) or old.num_heads
@@ -75,7 +75,7 @@ class SwappedSeparate(Swapped):
 
 
 class SwappedFused(Swapped):
-    """Of timm: q, k, v by one matrix."""
+    """For timm: q, k, v by one matrix."""
 
     def __init__(self, old, attention, grid):
         super().__init__(attention, old.num_heads, old.head_dim, grid)
@@ -109,8 +109,8 @@ def _takes(module):
 
 
 def _found(model):
-    """(parent, name, module) of the attentions of a model's blocks, in their order; the text model
-    of CLIP and SigLIP is left alone."""
+    """(parent, name, module) for the attention of each block, in order; the text model of CLIP and SigLIP is
+    skipped."""
     return [(module, name, child) for path, module in model.named_modules()
             if "text_model" not in path.split(".")
             for name, child in module.named_children() if _takes(child)]
@@ -135,8 +135,8 @@ def _embedding(model):
 
 
 def _replace_known(model, known, attention):
-    """Other attentions in a model that was linearised already; learned vectors of one that stays
-    are kept."""
+    """Replaces attentions in a model that was linearised before; an attention that stays keeps its learned
+    vectors."""
     for module, name in zip(known, names.of_blocks(attention, len(known))):
         if module.fovea.attention != name:
             like = next(module.parameters())
