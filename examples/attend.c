@@ -25,7 +25,8 @@ static double elu1(double x)
     return x > 0 ? x + 1 : exp(x);
 }
 
-/* Row `row` of one head by the formula: a weight for every key, O(tokens) for one row. */
+/* Computes row `row` of one head by the formula, with a weight for every key: O(tokens) for one
+ * row. */
 static void attend(const float *q, const float *k, const float *v, size_t tokens, size_t row,
                    size_t head, double *out)
 {
@@ -52,7 +53,7 @@ int main(int argc, char **argv)
     if (!q || !k || !v || !out)
         return fprintf(stderr, "out of memory\n"), 1;
 
-    /* Plan once: everything is decided and allocated here. */
+    /* Plan once: all decisions and allocations happen here. */
     fovea_device *device = NULL;
     fovea_plan *plan = NULL;
     fovea_attention_options options = FOVEA_ATTENTION_OPTIONS_INIT;
@@ -64,7 +65,8 @@ int main(int argc, char **argv)
         fovea_attention_plan_create(&plan, device, &options))
         return fprintf(stderr, "%s\n", fovea_error()), 1;
 
-    /* Run as often as you like: a row per token, heads side by side. */
+    /* Run as often as you like. Matrices have a row per token, with the heads next to each
+     * other. */
     const fovea_matrix inputs[] = {{q, 0}, {k, 0}, {v, 0}};
     if (fovea_op_run(plan, inputs, 3, (fovea_matrix){out, 0}))
         return fprintf(stderr, "%s\n", fovea_error()), 1;
@@ -79,8 +81,8 @@ int main(int argc, char **argv)
                 largest = fmax(largest, fabs(want[c]));
             }
         }
-    printf("%zu tokens, %d heads of %d: off by %.1e of the largest value\n", tokens, HEADS, D,
-           error / largest);
+    printf("%zu tokens, %d heads of %d channels: largest error %.1e of the largest value\n", tokens,
+           HEADS, D, error / largest);
     fovea_plan_free(plan);
     fovea_device_close(device);
     free(q);

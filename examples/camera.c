@@ -56,12 +56,12 @@ static void sleep_until(double when)
 
 /* ---- the camera ---- */
 
-/* One is filled, one waits, one is computed with, one is on its way back. */
+/* One buffer is being filled, one waits, one is being computed with, one is on its way back. */
 enum { BUFFERS = 4 };
 
 struct buffer {
-    unsigned char *bytes; /* luma, then chroma where the format has it */
-    int dmabuf;           /* the same by a file descriptor; -1: it has none */
+    unsigned char *bytes; /* luma, followed by chroma if the format has it */
+    int dmabuf;           /* file descriptor of the same memory as a dma-buf; -1: not available */
     double taken;         /* when */
     atomic_int is_free;   /* of a drawn one */
 };
@@ -69,7 +69,7 @@ struct buffer {
 struct camera {
     uint32_t width, height;
     fovea_pixel_format format;
-    fovea_yuv_matrix yuv; /* what luma and chroma stand for */
+    fovea_yuv_matrix yuv; /* meaning of luma and chroma */
     size_t stride;
     double rate; /* frames per second */
     struct buffer buffer[BUFFERS];
@@ -94,7 +94,7 @@ static int draw_open(struct camera *c)
     return 0;
 }
 
-/* A bar that moves over a grey ramp. */
+/* Draws a bar that moves over a grey ramp. */
 static void draw(const struct camera *c, unsigned char *luma, unsigned number)
 {
     const uint32_t bar = number * 8 % c->width;
@@ -105,7 +105,8 @@ static void draw(const struct camera *c, unsigned char *luma, unsigned number)
     memset(luma + c->stride * c->height, 128, c->stride * c->height / 2);
 }
 
-/* Waits for the next frame; its buffer is the caller's until camera_return. NULL: there is none. */
+/* Waits for the next frame. Its buffer belongs to the caller until camera_return. NULL: no frame
+ * came. */
 static struct buffer *camera_next(struct camera *c)
 {
 #ifdef __linux__
@@ -120,7 +121,7 @@ static struct buffer *camera_next(struct camera *c)
     c->next = (c->drawn ? c->next : now()) + 1 / c->rate;
     sleep_until(c->next);
     struct buffer *b = c->buffer;
-    while (!atomic_exchange(&b->is_free, 0)) /* three of four can be in use */
+    while (!atomic_exchange(&b->is_free, 0)) /* at most three of the four are in use */
         b++;
     draw(c, b->bytes, c->drawn++);
     b->taken = now();
@@ -145,7 +146,8 @@ static void camera_return(void *camera, void *buffer)
 }
 
 #ifdef __linux__
-/* By what the driver says of its colours, and where it says nothing by the rule for cameras. */
+/* The meaning of luma and chroma: what the driver says, and where it says nothing the rule for
+ * cameras. */
 static fovea_yuv_matrix colours_of(const struct v4l2_pix_format *f)
 {
     fovea_colours c = FOVEA_COLOURS_INIT;
@@ -167,12 +169,12 @@ static fovea_yuv_matrix colours_of(const struct v4l2_pix_format *f)
         c.range = FOVEA_RANGE_FULL;
     else if (f->quantization == V4L2_QUANTIZATION_LIM_RANGE)
         c.range = FOVEA_RANGE_LIMITED;
-    (void)fovea_yuv_matrix_choose(&yuv, &c); /* it cannot fail: all of these are known */
+    (void)fovea_yuv_matrix_choose(&yuv, &c); /* cannot fail, as all values are known ones */
     return yuv;
 }
 
-/* Frames stay where the driver puts them: fovea reads them there, with its strides. Drivers that
- * export no dma-bufs have their memory mapped. */
+/* Frames stay where the driver puts them, and fovea reads them there with the driver's strides. If
+ * the driver exports no dma-bufs, its memory is mapped. */
 static int v4l2_open(struct camera *c, const char *path)
 {
     *c = (struct camera){.width = 640, .height = 480, .rate = 30};
@@ -182,7 +184,8 @@ static int v4l2_open(struct camera *c, const char *path)
     struct v4l2_format f = {.type = V4L2_BUF_TYPE_VIDEO_CAPTURE};
     f.fmt.pix.width = c->width;
     f.fmt.pix.height = c->height;
-    f.fmt.pix.pixelformat = V4L2_PIX_FMT_NV12; /* a driver without it offers another */
+    /* a driver that does not have this format selects another */
+    f.fmt.pix.pixelformat = V4L2_PIX_FMT_NV12;
     if (ioctl(c->fd, VIDIOC_S_FMT, &f) == 0 && f.fmt.pix.pixelformat != V4L2_PIX_FMT_NV12) {
         f.fmt.pix.pixelformat = V4L2_PIX_FMT_YUYV;
         ioctl(c->fd, VIDIOC_S_FMT, &f);
@@ -223,7 +226,8 @@ struct bringer {
     atomic_int stop;
 };
 
-/* A result is wanted before the next frame comes. */
+/* Passes the camera's frames to the mailbox. The result for each is due before the next one comes,
+ * after 1 / rate seconds. */
 static void *bring_frames(void *arg)
 {
     struct bringer *b = arg;
@@ -257,13 +261,13 @@ static int import_buffer(struct model *m, const struct camera *c, int i)
         options.plane[k].fd = c->buffer[i].dmabuf;
         options.plane[k].stride = c->stride;
     }
-    options.plane[1].offset = c->stride * c->height; /* chroma follows, where the format has it */
+    options.plane[1].offset = c->stride * c->height; /* chroma follows luma, if the format has it */
     return fovea_external_image_import(&m->image[i], m->device, &options)
                ? fail("buffer", fovea_error())
                : 0;
 }
 
-/* How frames are read, which is the same for all buffers. */
+/* Prints how frames are read, which is the same for all buffers. */
 static void tell_transfer(const struct model *m)
 {
     static const char *const how[] = {"read in place", "copied by the device",
@@ -286,7 +290,7 @@ static int model_open(struct model *m, const char *name, const char *device, con
     options.yuv = c->yuv;
     options.frame.width = c->width;
     options.frame.height = c->height;
-    options.preprocess = &rule; /* resized as the model was trained */
+    options.preprocess = &rule; /* pictures are resized as for the model's training */
     options.attention = "linear";
     options.on_device_lost = FOVEA_DEVICE_LOST_CPU;
     if (fovea_plan_create(&m->plan, m->model, m->device, &options))
@@ -317,7 +321,7 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* A frame that is late goes on, because there is no way to end it; it is counted. */
+/* Runs a frame. A late one is counted but still finished, because it cannot be cancelled. */
 static fovea_status compute(struct model *m, fovea_mailbox *mailbox, int i)
 {
     fovea_ticket ticket;

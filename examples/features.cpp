@@ -1,4 +1,5 @@
-/* features.cpp: features of a frame, and which patches look like the one in the middle.
+/* features.cpp: computes features of a frame, and shows which patches resemble the one in its
+ * middle.
  *
  *   c++ -std=c++17 features.cpp -o features $(pkg-config --cflags --libs fovea)
  *   ./features [model [picture.ppm [attention]]]
@@ -41,7 +42,7 @@ static picture read_ppm(const char *path)
     file >> magic >> p.width >> p.height >> most;
     file.get();
     if (!file || magic != "P6" || most != 255)
-        throw std::runtime_error(std::string(path) + ": no binary PPM with 8 bits");
+        throw std::runtime_error(std::string(path) + ": is not a binary PPM with 8 bits");
     p.pixels.resize(std::size_t{3} * p.width * p.height);
     if (!file.read(reinterpret_cast<char *>(p.pixels.data()), std::streamsize(p.pixels.size())))
         throw std::runtime_error(std::string(path) + ": truncated");

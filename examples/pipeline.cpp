@@ -68,7 +68,7 @@ class producer
     {
         auto next = steady::now();
         for (unsigned number = 0; !stop_; number++) {
-            // One is filled, one waits, one is computed with: the fourth is free.
+            // One is being filled, one waits, one is being computed with: the fourth is free.
             frame &f = *std::find_if(frames_.begin(), frames_.end(),
                                      [](frame &one) { return one.free.exchange(false); });
             draw(f, number);
@@ -80,7 +80,7 @@ class producer
     }
     std::array<frame, 4> frames_;
     std::atomic<bool> stop_{false};
-    std::thread thread_; // last: it begins when all else is there
+    std::thread thread_; // declared last: the thread starts when all other members exist
 };
 
 static double cosine(const std::vector<float> &a, const std::vector<float> &b)

@@ -23,7 +23,7 @@
 #define IN_PLACE "{ " FOVEAFILTER_IN_PLACE " }"
 #define DMABUF GST_VIDEO_CAPS_MAKE_WITH_FEATURES("memory:DMABuf", IN_PLACE)
 #define NVMM GST_VIDEO_CAPS_MAKE_WITH_FEATURES("memory:NVMM", IN_PLACE)
-/* From GStreamer 1.24 on the format of dma-bufs is DRM's. */
+/* From GStreamer 1.24 on, the format of dma-bufs is given in DRM's terms. */
 #define DRM                                                                                        \
     "video/x-raw(memory:DMABuf), format=DMA_DRM, drm-format={ NV12, YUYV, BG24, RG24, \"R8  \" }"
 #define CAPS MAPPED ";" DMABUF ";" DRM ";" NVMM
@@ -52,8 +52,10 @@ struct _FoveaFilter {
     GstVideoInfo video;
     gboolean surfaces;
     Frames frames;
-    gboolean mapped; /* in ordinary memory, as caps say */
-    gboolean packs;  /* upstream was told that it may pad rows, and downstream does not know it */
+    gboolean mapped; /* frames are in ordinary memory, as the caps say */
+    /* upstream was told that it may pad rows, but downstream does not know of padding, so frames
+     * are packed */
+    gboolean packs;
     fovea_plan *plan;
     Memory memory;
     Results results;
@@ -79,7 +81,7 @@ enum {
 
 /* ---- properties ---- */
 
-/* What the texts among them are called, and where they are kept. */
+/* The names of the properties that are texts, and where their values are kept. */
 static const struct {
     const char *name, *nick, *about, *standard;
     glong at;
@@ -89,20 +91,19 @@ static const struct {
     [PROP_DEVICE] = {"device", "Device", "As `fovea info` lists them: cpu, cl:0, cuda:0", "cpu",
                      G_STRUCT_OFFSET(FoveaFilter, device_id)},
     [PROP_ATTENTION] = {"attention", "Attention",
-                        "In place of the model's own: linear, softmax, ...", NULL,
+                        "Attention instead of the model's own: linear, softmax, ...", NULL,
                         G_STRUCT_OFFSET(FoveaFilter, attention)},
     [PROP_OUTPUT] = {"output", "Output",
-                     "Names of outputs, with commas between them; none: the model's main one", NULL,
+                     "Names of outputs, separated by commas; none: the model's main one", NULL,
                      G_STRUCT_OFFSET(FoveaFilter, output)},
     [PROP_SIZE] = {"size", "Size",
-                   "What the model sees: WxH or N; frame: frames as they come; none: as the "
+                   "Size that the model sees: WxH or N; frame: frames unchanged; none: as the "
                    "model's own preprocessing says",
                    NULL, G_STRUCT_OFFSET(FoveaFilter, size)},
-    [PROP_COMPUTE] =
-        {"compute", "Compute",
-         "What products of matrices multiply: f32, bf16, int8; auto: as fovea tune has "
-         "found, else bf16 where the device has instructions for it, else f32",
-         "auto", G_STRUCT_OFFSET(FoveaFilter, compute)},
+    [PROP_COMPUTE] = {"compute", "Compute",
+                      "Type in which matrix products multiply: f32, bf16, int8; auto: as fovea "
+                      "tune has found, else bf16 if the device has instructions for it, else f32",
+                      "auto", G_STRUCT_OFFSET(FoveaFilter, compute)},
 };
 
 static char **text_of(FoveaFilter *self, guint id)
@@ -223,7 +224,7 @@ static gboolean parse_size(const char *text, guint *width, guint *height)
     return *end == 0 && w > 0 && h > 0 && w <= G_MAXUINT16 && h <= G_MAXUINT16;
 }
 
-/* What `size` makes of the model's preprocessing; *out gets NULL for frames as they come. */
+/* Applies `size` to the model's preprocessing; *out gets NULL if frames are used unchanged. */
 static gboolean preprocessing(FoveaFilter *self, const char *size, fovea_preprocess *rule,
                               const fovea_preprocess **out)
 {
@@ -263,7 +264,7 @@ static gboolean choose_compute(FoveaFilter *self, const char *text, fovea_comput
     return FALSE;
 }
 
-/* A plan for the frames of self->video, by a copy of the properties. */
+/* Creates a plan for the frames of self->video, from a copy of the properties. */
 static gboolean make_plan(FoveaFilter *self, const char *attention, char **outputs,
                           const char *size, const char *compute, guint top)
 {
@@ -288,7 +289,8 @@ static gboolean make_plan(FoveaFilter *self, const char *attention, char **outpu
     if (info.untrained)
         GST_ELEMENT_WARNING(self, LIBRARY, SETTINGS, ("%s", info.untrained), (NULL));
     if (!foveafilter_results_open(&self->results, self->model, self->plan, top)) {
-        GST_ELEMENT_ERROR(self, RESOURCE, NO_SPACE_LEFT, ("no memory for the outputs"), (NULL));
+        GST_ELEMENT_ERROR(self, RESOURCE, NO_SPACE_LEFT, ("not enough memory for the outputs"),
+                          (NULL));
         return FALSE;
     }
     foveafilter_frames_open(&self->frames);
@@ -312,7 +314,7 @@ static gboolean set_caps(GstBaseTransform *base, GstCaps *in, GstCaps *out)
     if (!foveafilter_frames_describe(&frames, &video, in)) {
         char *colours = gst_video_colorimetry_to_string(&video.colorimetry);
         GST_ELEMENT_ERROR(self, STREAM, FORMAT,
-                          ("colorimetry %s: not BT.601, BT.709 or BT.2020; put \"videoconvert ! "
+                          ("colorimetry %s: is not BT.601, BT.709 or BT.2020; put \"videoconvert ! "
                            "video/x-raw,colorimetry=bt709\" before the element",
                            colours ? colours : "unknown"),
                           (NULL));
@@ -357,7 +359,8 @@ static gboolean set_caps(GstBaseTransform *base, GstCaps *in, GstCaps *out)
 
 /* ---- frames ---- */
 
-/* A structure of what was found in the frame; `values`: with the values of outputs. */
+/* A structure that describes the results for the frame; `values`: including the values of
+ * outputs. */
 static GstStructure *describe(const FoveaFilter *self, GstBuffer *buffer, double score,
                               gboolean values)
 {
@@ -376,7 +379,7 @@ static gboolean set_field(GQuark field, const GValue *value, gpointer to)
     return TRUE;
 }
 
-/* Adds what was found to the buffer's meta, which an element before this one may have attached. */
+/* Adds the results to the buffer's meta, which an earlier element may have attached. */
 static void attach(FoveaFilter *self, GstBuffer *buffer, const GstStructure *found)
 {
     GstCustomMeta *meta = gst_buffer_get_custom_meta(buffer, NAME);
@@ -411,7 +414,7 @@ static void attach_results(FoveaFilter *self, GstBuffer *buffer)
             gst_message_new_element(GST_OBJECT(self), describe(self, buffer, score, post_values)));
 }
 
-/* What a frame's pixels are: a picture, or else mapped. */
+/* Runs the model on a frame: on `picture` if that is not NULL, else on the mapped pixels. */
 static fovea_status run_pixels(FoveaFilter *self, const fovea_external_image *picture,
                                const GstVideoFrame *video)
 {
@@ -429,7 +432,8 @@ static GstFlowReturn run(FoveaFilter *self, const fovea_external_image *picture,
                          const GstVideoFrame *video)
 {
     if (!foveafilter_results_begin(&self->results)) {
-        GST_ELEMENT_ERROR(self, RESOURCE, NO_SPACE_LEFT, ("no memory for the outputs"), (NULL));
+        GST_ELEMENT_ERROR(self, RESOURCE, NO_SPACE_LEFT, ("not enough memory for the outputs"),
+                          (NULL));
         return GST_FLOW_ERROR;
     }
     if (run_pixels(self, picture, video) != FOVEA_OK) {
@@ -444,12 +448,14 @@ static GstFlowReturn run_mapped(FoveaFilter *self, GstBuffer *buffer)
 {
     GstVideoFrame video;
     if (self->surfaces || !gst_video_frame_map(&video, &self->video, buffer, GST_MAP_READ)) {
-        GST_ELEMENT_ERROR(self, STREAM, FORMAT, ("the frame cannot be read as its caps say"),
-                          (NULL));
+        GST_ELEMENT_ERROR(
+            self, STREAM, FORMAT,
+            ("the frame's memory does not have the size and layout that its caps say"), (NULL));
         return GST_FLOW_ERROR;
     }
     const GstFlowReturn flow = run(self, NULL, &video);
-    gst_video_frame_unmap(&video); /* which held the buffer: nothing can be attached before */
+    /* Unmapped first, because nothing can be attached to a buffer that is still mapped. */
+    gst_video_frame_unmap(&video);
     return flow;
 }
 
@@ -476,8 +482,9 @@ static GstFlowReturn transform_ip(GstBaseTransform *base, GstBuffer *buffer)
 
 /* ---- frames with padded rows ---- */
 
-/* Downstream's answer, as frames go through, but the element reads GstVideoMeta in any case, so
- * that upstream need not copy. Who comes after it and does not, gets packed frames. */
+/* Passes downstream's answer on, as frames pass through. But the element itself always accepts
+ * GstVideoMeta, so that upstream need not copy frames; if downstream does not accept it, frames are
+ * packed. */
 static gboolean propose_allocation(GstBaseTransform *base, GstQuery *decided, GstQuery *query)
 {
     const gboolean answered = GST_BASE_TRANSFORM_CLASS(fovea_filter_parent_class)
@@ -500,7 +507,7 @@ static GstFlowReturn generate_output(GstBaseTransform *base, GstBuffer **out)
         return flow;
     GstBuffer *packed = foveafilter_frames_pack(&self->video, *out);
     if (!packed) {
-        GST_ELEMENT_ERROR(self, RESOURCE, NO_SPACE_LEFT, ("no memory for a frame"), (NULL));
+        GST_ELEMENT_ERROR(self, RESOURCE, NO_SPACE_LEFT, ("not enough memory for a frame"), (NULL));
         return GST_FLOW_ERROR;
     }
     gst_buffer_unref(*out);
@@ -537,25 +544,27 @@ static void fovea_filter_class_init(FoveaFilterClass *class)
                                         g_param_spec_string(texts[id].name, texts[id].nick,
                                                             texts[id].about, texts[id].standard,
                                                             SETTING));
-    add_number(object, PROP_THREADS, "threads", "Threads",
-               "Workers, the streaming thread included; 0: one per performance core", 1024, 0);
+    add_number(
+        object, PROP_THREADS, "threads", "Threads",
+        "Number of worker threads, including the streaming thread; 0: one per performance core",
+        1024, 0);
     add_number(object, PROP_TOP, "top-k", "Labels", "Number of best labels to report", 100, TOP);
     g_object_class_install_property(
         object, PROP_SCORE,
-        g_param_spec_double("score", "Score", "Least score of the boxes that are attached", 0, 1,
-                            SCORE, (GParamFlags)(G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS)));
+        g_param_spec_double("score", "Score", "Least score of boxes to attach", 0, 1, SCORE,
+                            (GParamFlags)(G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS)));
     g_object_class_install_property(
         object, PROP_POST,
-        g_param_spec_boolean("post-messages", "Post messages",
-                             "Whether results are posted on the bus; they are attached to buffers "
-                             "in any case",
-                             TRUE, (GParamFlags)(G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS)));
+        g_param_spec_boolean(
+            "post-messages", "Post messages",
+            "Whether results are posted on the bus; they are always attached to buffers", TRUE,
+            (GParamFlags)(G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS)));
     g_object_class_install_property(
         object, PROP_POST_VALUES,
-        g_param_spec_boolean("post-values", "Post values",
-                             "Whether messages have the values of outputs, too, which may be "
-                             "megabytes",
-                             FALSE, (GParamFlags)(G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS)));
+        g_param_spec_boolean(
+            "post-values", "Post values",
+            "Whether messages contain the values of outputs, which may be megabytes", FALSE,
+            (GParamFlags)(G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS)));
     gst_element_class_add_pad_template(
         element, gst_pad_template_new("sink", GST_PAD_SINK, GST_PAD_ALWAYS, caps));
     gst_element_class_add_pad_template(

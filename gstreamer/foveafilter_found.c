@@ -50,7 +50,7 @@ void foveafilter_found_close(Found *f)
     *f = (Found){NULL};
 }
 
-/* Whole pixels of a side of the frame. */
+/* Rounds a coordinate to whole pixels, clipped to a side of the frame. */
 static guint whole(float at, guint side)
 {
     return (guint)(CLAMP((double)at, 0, side) + 0.5);

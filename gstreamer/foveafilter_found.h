@@ -1,4 +1,5 @@
-/* foveafilter_found.h: boxes and key points in a frame's outputs, attached to its buffer. */
+/* foveafilter_found.h: finds boxes and key points in a frame's outputs, and attaches them to its
+ * buffer. */
 #ifndef FOVEAFILTER_FOUND_H
 #define FOVEAFILTER_FOUND_H
 
@@ -6,8 +7,8 @@
 
 #include <fovea/fovea.h>
 
-/* Buffers for boxes and key points; NULL where the model has none, or the plan lacks their outputs.
- */
+/* Buffers for boxes and key points; NULL if the model has none, or if the plan lacks the outputs
+ * for them. */
 typedef struct Found {
     const fovea_model *model;
     fovea_plan *plan;
@@ -17,14 +18,14 @@ typedef struct Found {
     size_t found_boxes, found_points; /* in the last frame */
 } Found;
 
-/* The outputs that a detector's boxes are made of, to be freed with g_strfreev; NULL: its main one
- * does. */
+/* The outputs that boxes are computed from, to be freed with g_strfreev; NULL: the main output
+ * suffices, or the model has no boxes. */
 char **foveafilter_found_outputs(const fovea_model *model);
 
 void foveafilter_found_open(Found *f, const fovea_model *model, fovea_plan *plan);
 void foveafilter_found_close(Found *f);
 
-/* Finds them in the outputs of a frame. */
+/* Finds boxes and key points in the outputs of a frame. */
 void foveafilter_found_look(Found *f, const fovea_output *out, gsize n);
 /* Adds them to `to`, in pixels of the frame of width x height: the boxes with a score of `least` or
  * more, best first, as a list `boxes` of

@@ -45,8 +45,8 @@ static const struct {
 
 /* ---- what caps say ---- */
 
-/* A GstVideoInfo has guesses of GStreamer's where caps have no colorimetry, or one that leaves
- * something open: they are not the rule of video.h. */
+/* If caps have no colorimetry, or leave parts of it open, GstVideoInfo contains GStreamer's
+ * guesses, which differ from the rule of video.h. So the tags are read from the caps. */
 static gboolean read_tags(fovea_colours *out, const GstVideoInfo *video, const GstCaps *caps)
 {
     const GstStructure *s = gst_caps_get_structure(caps, 0);

@@ -1,5 +1,5 @@
-/* foveafilter_frames.h: frames as caps describe them: their layout and colours, as Fovea knows
- * them, and their pixels as a plan takes them. */
+/* foveafilter_frames.h: frames as their caps describe them: layout and colours in Fovea's terms,
+ * and their pixels in a format that plans accept. */
 #ifndef FOVEAFILTER_FRAMES_H
 #define FOVEAFILTER_FRAMES_H
 
@@ -7,7 +7,7 @@
 
 #include <fovea/fovea.h>
 
-/* Formats that plans read in place come first. */
+/* Formats that plans read in place; they are listed first. */
 #define FOVEAFILTER_IN_PLACE "RGB, BGR, GRAY8, NV12, YUY2"
 #define FOVEAFILTER_FORMATS                                                                        \
     FOVEAFILTER_IN_PLACE                                                                           \
@@ -18,26 +18,27 @@
 typedef struct Frames {
     fovea_layout layout;
     fovea_yuv_matrix yuv;
-    fovea_layout_info info; /* info.buffer_size 0: plans read them in place */
+    fovea_layout_info info; /* info.buffer_size 0: plans read such frames in place */
     uint32_t width, height;
     guint8 *buffer;
 } Frames;
 
-/* What caps say of frames, which `video` was made of. FALSE: luma and chroma by a matrix that the
- * library does not know. */
+/* Converts the description of frames in caps, from which `video` was made. FALSE: the library does
+ * not know the matrix for luma and chroma. */
 gboolean foveafilter_frames_describe(Frames *out, const GstVideoInfo *video, const GstCaps *caps);
 gboolean foveafilter_frames_same(const Frames *a, const Frames *b);
 
-/* Buffers for frames that have to be converted. */
+/* Allocates buffers for frames that must be converted. */
 void foveafilter_frames_open(Frames *f);
 void foveafilter_frames_close(Frames *f);
-/* The pixels of a mapped frame, as a plan takes them, until the next call. */
+/* The pixels of a mapped frame, converted if necessary; valid until the next call. */
 fovea_status foveafilter_frames_pixels(const Frames *f, const GstVideoFrame *video,
                                        fovea_frame *out);
 
 /* Whether the strides or offsets of a frame differ from those that the caps imply. */
 gboolean foveafilter_frames_padded(const GstVideoInfo *video, GstBuffer *frame);
-/* The same frame where the caps say, with all that is attached to it; NULL: it cannot be read. */
+/* A copy of the frame with the layout that the caps imply, and with everything that is attached to
+ * it; NULL: it cannot be read. */
 GstBuffer *foveafilter_frames_pack(const GstVideoInfo *video, GstBuffer *frame);
 
 #endif

@@ -1,5 +1,5 @@
-/* foveafilter_memory.c: a picture is kept with the first memory of its buffer, and goes with it:
- * the buffers of a pool are imported when each comes for the first time. */
+/* foveafilter_memory.c: an imported picture is stored with the first memory of its buffer and freed
+ * with it, so that each buffer of a pool is imported only once. */
 #include "foveafilter_memory.h"
 
 #include <gst/allocators/gstdmabuf.h>
@@ -19,7 +19,7 @@ typedef struct Entry {
 
 /* ---- caps ---- */
 
-/* DRM's names, by the order of bytes in memory, of frames that are linear. */
+/* DRM's names of linear formats; they give the order of bytes in memory. */
 static const struct {
     const char *drm, *name;
 } formats[] = {
@@ -77,7 +77,7 @@ static void entry_free(gpointer data)
     g_free(e);
 }
 
-/* Where the frame's planes lie; FALSE: not all of them in dma-bufs. */
+/* Describes the dma-bufs of the frame's planes; FALSE: not all planes are in dma-bufs. */
 static gboolean fill_dmabuf(Entry *e, const Memory *m, GstBuffer *frame)
 {
     const GstVideoMeta *meta = gst_buffer_get_video_meta(frame);
@@ -102,7 +102,7 @@ static gboolean fill_dmabuf(Entry *e, const Memory *m, GstBuffer *frame)
     return TRUE;
 }
 
-/* The memory of such buffers is where the surface is described. */
+/* Describes NVIDIA's surface, whose structure is in the memory of such buffers. */
 static gboolean fill_surface(Entry *e, GstBuffer *frame)
 {
     GstMapInfo map;
@@ -133,16 +133,16 @@ static void tell(Memory *m, const fovea_external_image *picture)
         return;
     m->told = TRUE;
     if (!picture || fovea_external_image_query(picture, &info) != FOVEA_OK)
-        GST_INFO_OBJECT(m->element, "frames are mapped: %s", fovea_error());
+        GST_INFO_OBJECT(m->element, "frames are mapped, not read in place: %s", fovea_error());
     else
         GST_INFO_OBJECT(m->element, "frames are read %s by %s%s%s",
                         info.transfer == FOVEA_TRANSFER_NONE     ? "in place"
-                        : info.transfer == FOVEA_TRANSFER_DEVICE ? "with a copy of the device's"
-                                                                 : "with a copy of the host's",
+                        : info.transfer == FOVEA_TRANSFER_DEVICE ? "with a copy by the device"
+                                                                 : "with a copy by the host",
                         info.method, *info.reason ? ": " : "", info.reason);
 }
 
-/* Also what cannot be imported is kept, so as not to be tried for every frame. */
+/* Failures are stored too, so that they are not repeated for every frame. */
 static const Entry *import(Memory *m, const Entry *as, GstMemory *keeper)
 {
     Entry *e = g_new(Entry, 1);

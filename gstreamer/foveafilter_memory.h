@@ -7,8 +7,8 @@
 
 #include <fovea/fovea.h>
 
-/* What caps say of frames. FALSE: they are none of the element's. *surfaces: buffers hold NVIDIA's
- * surfaces (memory:NVMM). */
+/* Reads the description of frames from caps. FALSE: the element does not support them. *surfaces:
+ * buffers contain NVIDIA's surfaces (memory:NVMM). */
 gboolean foveafilter_memory_video(GstVideoInfo *out, gboolean *surfaces, GstCaps *caps);
 
 /* Frames of one plan. */
@@ -18,7 +18,7 @@ typedef struct Memory {
     fovea_pixel_format format;
     const GstVideoInfo *video;
     gboolean surfaces, told;
-    GQuark quark;   /* under which pictures are kept at their memory, */
+    GQuark quark;   /* key under which pictures are stored at their memory */
     guint64 number; /* and which plan's they are */
 } Memory;
 
@@ -26,8 +26,8 @@ void foveafilter_memory_open(Memory *m, GstElement *element, fovea_device *devic
                              fovea_pixel_format format, const GstVideoInfo *video,
                              gboolean surfaces);
 
-/* The picture that the frame's memory is; it belongs to that memory. NULL: the frame is to be
- * mapped; with *failed it cannot be read at all, which fovea_error() explains for the first frame
+/* The picture for the frame's memory, which owns it. NULL: the frame must be mapped instead; if
+ * *failed is set, it cannot be read at all, and fovea_error() gives the reason for the first frame
  * of a buffer. */
 const fovea_external_image *foveafilter_memory_find(Memory *m, GstBuffer *frame, gboolean *failed);
 

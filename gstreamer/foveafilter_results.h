@@ -1,5 +1,5 @@
-/* foveafilter_results.h: what a plan gives for a frame: buffers that its outputs are written to,
- * and the structure in which an application finds them. */
+/* foveafilter_results.h: the results of a plan for a frame: the buffers to which its outputs are
+ * written, and the structure that applications read. */
 #ifndef FOVEAFILTER_RESULTS_H
 #define FOVEAFILTER_RESULTS_H
 
@@ -7,12 +7,14 @@
 
 #include <fovea/fovea.h>
 
-/* One output of the plan. Its buffers go round: one that nobody holds any more is written again. */
+/* One output of the plan. Its buffers are reused: one that nobody references any longer is written
+ * again. */
 typedef struct Result {
     fovea_output_info info;
-    gboolean labels; /* of the picture's classes, of which the best are reported by name */
+    /* whether it has class logits of the picture, of which the best are reported by name */
+    gboolean labels;
     GstBufferPool *pool;
-    GstBuffer *buffer; /* of the frame that is being run, or NULL */
+    GstBuffer *buffer; /* for the current frame, or NULL */
     GstMapInfo map;
 } Result;
 
@@ -20,17 +22,17 @@ typedef struct Results {
     const fovea_model *model;
     Result *result;
     fovea_output *out; /* what fovea_run takes */
-    float *score;      /* of each class, of the frame that is reported */
+    float *score;      /* score of each class in the frame that is being reported */
     guint count, top;
 } Results;
 
-/* For the outputs of `plan`; of logits the `top` best are reported. FALSE: out of memory. Close it
- * in any case. */
+/* Allocates results for the outputs of `plan`; the `top` best classes are reported. FALSE: out of
+ * memory. Close it in any case. */
 gboolean foveafilter_results_open(Results *r, const fovea_model *model, const fovea_plan *plan,
                                   guint top);
 void foveafilter_results_close(Results *r);
 
-/* Buffers for a frame, in r->out; FALSE: out of memory. End it in any case. */
+/* Provides buffers for a frame, in r->out; FALSE: out of memory. End it in any case. */
 gboolean foveafilter_results_begin(Results *r);
 /* The frame is done. */
 void foveafilter_results_written(Results *r);
@@ -46,7 +48,7 @@ void foveafilter_results_written(Results *r);
 void foveafilter_results_describe(const Results *r, GstStructure *to, gboolean values);
 void foveafilter_results_end(Results *r);
 
-/* Adds structure `s` to `to` under `name`, and moves it into the list. */
+/* Adds structure `s` to `to` under `name`, and moves it to the end of the list. */
 void foveafilter_add(GstStructure *to, const char *name, GValue *list, GstStructure *s);
 
 #endif

@@ -1,4 +1,4 @@
-/* diagnostics.hpp: how the node fares, on /diagnostics once a second as long as frames come. */
+/* diagnostics.hpp: reports the node's state on /diagnostics, once a second while frames arrive. */
 #ifndef FOVEA_ROS_DIAGNOSTICS_HPP
 #define FOVEA_ROS_DIAGNOSTICS_HPP
 
@@ -17,11 +17,11 @@ class Diagnostics
 {
   public:
     Diagnostics(rclcpp::Node &node, const std::string &hardware);
-    /* A frame is done: seconds of the device, and since its stamp. */
+    /* Counts a frame that was run: seconds that the device took, and seconds since its stamp. */
     void done(double seconds, double latency);
-    /* A frame could not be run. */
+    /* Counts a frame that could not be run. */
     void failed(const std::string &why);
-    /* Publishes what happened, if the last time is a second ago. */
+    /* Publishes the counts, if a second has passed since the last time. */
     void tell(std::uint64_t dropped);
 
   private:

@@ -12,7 +12,7 @@ namespace
 
 using sensor_msgs::msg::Image;
 
-/* "yuv422" is UYVY, and is called "uyvy" from Iron on; NV12 has no name of ROS's own. */
+/* "yuv422" is UYVY, and is called "uyvy" from ROS 2 Iron on. ROS has no name for NV12. */
 constexpr Encoding encodings[] = {
     {"rgb8", FOVEA_LAYOUT_RGB24},   {"bgr8", FOVEA_LAYOUT_BGR24},
     {"mono8", FOVEA_LAYOUT_GRAY},   {"mono16", FOVEA_LAYOUT_GRAY16},
@@ -23,7 +23,8 @@ constexpr Encoding encodings[] = {
     {"nv24", FOVEA_LAYOUT_NV24},
 };
 
-/* Rows are `step` apart; those of NV24's chroma, which have twice the bytes, two steps. */
+/* The stride of a plane in units of `step`: 1; 2 for NV24's chroma, whose rows have twice as many
+ * bytes. */
 std::size_t steps_of(const Encoding &encoding, std::uint32_t plane)
 {
     return encoding.layout == FOVEA_LAYOUT_NV24 && plane == 1 ? 2 : 1;

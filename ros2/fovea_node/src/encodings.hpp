@@ -1,4 +1,4 @@
-/* encodings.hpp: pixels of a sensor_msgs/Image as Fovea takes them. */
+/* encodings.hpp: converts the pixels of a sensor_msgs/Image for Fovea. */
 #ifndef FOVEA_ROS_ENCODINGS_HPP
 #define FOVEA_ROS_ENCODINGS_HPP
 
@@ -15,20 +15,21 @@ struct Encoding {
     fovea_layout layout;
 };
 
-/* Throws std::invalid_argument for one that Fovea does not read, with those that it does. */
+/* Throws std::invalid_argument for an unsupported encoding; the message lists the supported
+ * ones. */
 const Encoding &encoding_of(const std::string &name);
 
-/* The frame in an image: its own memory where the bytes are in an order of Fovea's, else a copy
- * that is kept until the next image. */
+/* The frame in an image. It points to the image's memory if Fovea reads the encoding's byte order,
+ * else to a copy that is kept until the next image. */
 class Pixels
 {
   public:
-    /* `rule`: what luma and chroma stand for, a fovea_yuv_matrix; -1: what fovea_yuv_matrix_choose
-     * says of a camera. Throws std::invalid_argument where rows are shorter than the width, or
-     * there is less data than rows. The frame is good until the next call, as long as the image
-     * lives. */
+    /* `rule`: a fovea_yuv_matrix, the meaning of luma and chroma; -1: the choice of
+     * fovea_yuv_matrix_choose for a camera. Throws std::invalid_argument if rows are shorter than
+     * the width, or if data is missing. The frame is valid until the next call, as long as the
+     * image exists. */
     fovea_frame frame(const sensor_msgs::msg::Image &image, const Encoding &encoding, int rule);
-    /* Of that frame, for its plan. */
+    /* The format of that frame, for its plan. */
     fovea_pixel_format format() const;
     fovea_yuv_matrix yuv() const;
 

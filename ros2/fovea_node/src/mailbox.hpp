@@ -1,4 +1,4 @@
-/* mailbox.hpp: the newest frame between the executor, whose threads put, and the worker. */
+/* mailbox.hpp: passes the newest frame from the executor's threads to the worker. */
 #ifndef FOVEA_ROS_MAILBOX_HPP
 #define FOVEA_ROS_MAILBOX_HPP
 
@@ -12,7 +12,7 @@
 namespace fovea_ros
 {
 
-/* A fovea::mailbox that shares images, and may be closed while others put. */
+/* Like fovea::mailbox, but shares images, and can be closed while other threads put images. */
 class Mailbox
 {
   public:
@@ -21,7 +21,7 @@ class Mailbox
     /* Waits for a frame; nothing once the mailbox is closed. */
     Image take();
     void close();
-    /* Frames that newer ones took the place of. */
+    /* How many frames were replaced by newer ones before they were run. */
     std::uint64_t dropped() const;
 
   private:

@@ -23,7 +23,7 @@ namespace
 
 using sensor_msgs::msg::Image;
 
-constexpr int THROTTLE = 5000; /* milliseconds between two lines of a kind in the log */
+constexpr int THROTTLE = 5000; /* least milliseconds between two log messages of the same kind */
 
 fovea::device open_device(const Settings &settings)
 {
@@ -34,8 +34,7 @@ fovea::device open_device(const Settings &settings)
 
 } // namespace
 
-/* Everything that lives as long as the node; its thread is the last to begin and the first to end.
- */
+/* Everything that exists as long as the node. Its thread is started last and ends first. */
 class Node::Worker
 {
   public:
@@ -53,7 +52,8 @@ class Node::Worker
     std::vector<Output> outputs();
 
     Node &node_;
-    rclcpp::Clock steady_{RCL_STEADY_TIME}; /* for the log: the node's may stand still */
+    /* for throttling log messages, as the node's clock may stand still */
+    rclcpp::Clock steady_{RCL_STEADY_TIME};
     Settings settings_;
     fovea::device device_;
     fovea::model model_;
@@ -79,7 +79,8 @@ Node::Worker::Worker(Node &node)
       model_(settings_.model.c_str()), results_(node, settings_, model_, outputs()),
       diagnostics_(node, settings_.device)
 {
-    /* The resolved name: transports append to it, and remapping does not cover the longer name. */
+    /* The name is resolved here: transports append to it, and remapping would not match the longer
+     * name. */
     const std::string topic = node.get_node_topics_interface()->resolve_topic_name("image");
     images_ = image_transport::create_subscription(
         &node, topic, [box = mailbox_](const Image::ConstSharedPtr &image) { box->put(image); },
@@ -132,8 +133,8 @@ fovea::plan Node::Worker::make_plan(const std::vector<std::string> &names,
     return fovea::plan(model_, device_, options);
 }
 
-/* Of which kind an output is, a plan knows. The size of its frames matters only to models that take
- * frames as they come. */
+/* The outputs of the model and their kinds, which only a plan knows. The size of its frames matters
+ * only for models that use frames unchanged. */
 std::vector<Output> Node::Worker::outputs()
 {
     std::vector<Output> out;
@@ -146,7 +147,7 @@ std::vector<Output> Node::Worker::outputs()
     return out;
 }
 
-/* A refusal is remembered, as planning takes a while. */
+/* A failure is remembered for frames of the same kind, because planning takes a while. */
 void Node::Worker::plan_for(const Image &image)
 {
     const bool same = image.width == width_ && image.height == height_ &&
@@ -187,7 +188,7 @@ void Node::Worker::run(const Image &image)
                       (node_.now() - rclcpp::Time(image.header.stamp)).seconds());
 }
 
-/* What goes wrong with one frame must not end the thread. */
+/* An error in one frame must not end the thread. */
 template <typename Do> void Node::Worker::attempt(const Do &what)
 {
     try {

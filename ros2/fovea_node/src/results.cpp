@@ -33,7 +33,7 @@ std::vector<std::string> read_labels(const std::string &path)
     }
     if (out.empty())
         throw rclcpp::exceptions::InvalidParameterValueException(
-            "labels \"" + path + "\": no file that can be read, or no name in it");
+            "labels \"" + path + "\": cannot be read, or contains no name");
     return out;
 }
 
@@ -45,7 +45,7 @@ bool is_big_endian()
     return first == 0;
 }
 
-/* A coordinate, at most at the edges of the frame. */
+/* Clips a coordinate to the frame. */
 double within(float at, double side)
 {
     return std::clamp(double{at}, 0.0, side);
@@ -66,7 +66,7 @@ Detection2D detection(const std_msgs::msg::Header &header, double x1, double y1,
 
 } // namespace
 
-/* ---- which outputs, which topics ---- */
+/* ---- the choice of outputs and topics ---- */
 
 Results::Results(rclcpp::Node &node, const Settings &settings, const fovea::model &model,
                  const std::vector<Output> &outputs)
@@ -203,8 +203,8 @@ std::unique_ptr<Results::Image> Results::image(const Header &header, const char 
     return out;
 }
 
-/* map_ as an image, in bytes where there are at most `most` numbers in addition to the reserved
- * one: 0, or 0xffff, which becomes 255. */
+/* map_ as an image. It has one byte per pixel if there are at most `most` numbers in addition to
+ * the reserved one; the latter is 0, or 0xffff, which becomes 255. */
 std::unique_ptr<Results::Image> Results::narrow(const Header &header, std::uint32_t most) const
 {
     if (most > UINT8_MAX) {
@@ -277,7 +277,8 @@ void Results::tell_depth(const fovea::plan &plan, const Header &header)
     if (!depth_ || !depth_->get_subscription_count())
         return;
     auto message = image(header, encodings::TYPE_32FC1, sizeof(float));
-    auto *depth = reinterpret_cast<float *>(message->data.data()); /* as aligned as new gives it */
+    /* the vector's memory comes from new, so it is aligned for floats */
+    auto *depth = reinterpret_cast<float *>(message->data.data());
     fovea::check(fovea_depth_map(plan, outs_.data(), outs_.size(), FOVEA_EXTENT_FRAME, depth,
                                  message->data.size() / sizeof *depth));
     depth_->publish(std::move(message));

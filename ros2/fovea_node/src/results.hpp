@@ -1,4 +1,4 @@
-/* results.hpp: the topics of a model's results, and the messages of a frame. */
+/* results.hpp: the topics for a model's results, and the messages for a frame. */
 #ifndef FOVEA_ROS_RESULTS_HPP
 #define FOVEA_ROS_RESULTS_HPP
 
@@ -27,25 +27,25 @@ struct Output {
     fovea_output_kind kind;
 };
 
-/* Messages are made only where somebody subscribes to them. Not thread-safe. */
+/* Publishes results. Messages are made only for topics with subscribers. Not thread-safe. */
 class Results
 {
   public:
     using Header = std_msgs::msg::Header;
-    /* Advertises what the model has. `outputs`: all that it can give, the main one first. Throws
-     * std::exception for names of classes that cannot be read. */
+    /* Advertises a topic for each result of the model. `outputs`: all outputs of the model, the
+     * main one first. Throws std::exception if the names of classes cannot be read. */
     Results(rclcpp::Node &node, const Settings &settings, const fovea::model &model,
             const std::vector<Output> &outputs);
-    /* Names of the outputs that a plan has to have, in this order. */
+    /* Names of the outputs that a plan must have, in this order. */
     const std::vector<std::string> &names() const
     {
         return names_;
     }
     /* Whether there is any subscription. */
     bool wanted() const;
-    /* Allocates the outputs of another plan, which is for frames of width x height. */
+    /* Allocates the outputs of a new plan, which is for frames of width x height. */
     void open(const fovea::plan &plan, std::uint32_t width, std::uint32_t height);
-    /* Runs a frame and publishes what it gives, under the frame's header. Throws fovea::error. */
+    /* Runs a frame and publishes the results with the frame's header. Throws fovea::error. */
     void run(fovea::plan &plan, const fovea_frame &frame, const Header &header,
              const Limits &limits);
 

@@ -50,7 +50,7 @@ void share(rclcpp::Node &node, const char *name, double standard, const char *wh
     node.declare_parameter<double>(name, standard, descriptor);
 }
 
-/* Which of the words; they are in the order of an enum of Fovea's. */
+/* The index of `word` in the list, which has the order of one of Fovea's enums. */
 int choice(const char *name, const std::string &word, std::initializer_list<const char *> words)
 {
     std::string known;
@@ -98,37 +98,38 @@ Settings declare_settings(rclcpp::Node &node)
     out.model = text(node, "model", "", "Checkpoint, its directory, or synthetic:NAME");
     out.device = text(node, "device", "cpu", "As `fovea info` lists them: cpu, cl:0, cuda:0");
     out.attention =
-        text(node, "attention", "", "In place of the model's own: linear, softmax, ...");
+        text(node, "attention", "", "Attention instead of the model's own: linear, softmax, ...");
     out.outputs = split(text(node, "output", "",
-                             "Names of outputs for ~/features, with commas between them; none: "
-                             "the main one, if it is features"));
+                             "Names of outputs for ~/features, separated by commas; none: the main "
+                             "one, if it is features"));
     read_size(out, text(node, "size", "",
-                        "What the model sees: WxH or N; frame: frames as they come; none: as the "
+                        "Size that the model sees: WxH or N; frame: frames unchanged; none: as the "
                         "model's own preprocessing says"));
     out.compute = static_cast<fovea_compute>(
         choice("compute",
                text(node, "compute", "auto",
-                    "What products of matrices multiply: f32, bf16, int8; auto: as fovea tune has "
-                    "found, else bf16 where the device has instructions for it, else f32"),
+                    "Type in which matrix products multiply: f32, bf16, int8; auto: as fovea tune "
+                    "has found, else bf16 if the device has instructions for it, else f32"),
                {"f32", "bf16", "int8", "auto"}));
     out.threads = static_cast<std::uint32_t>(
         number(node, "threads", 0, 1024, true,
-               "Workers, the node's own thread included; 0: one per performance core"));
+               "Number of worker threads, including the node's own; 0: one per performance core"));
     out.yuv = choice("yuv",
                      text(node, "yuv", "auto",
-                          "Of frames of Y, U, V: 601, 601-full, 709, 709-full, 2020, 2020-full; "
-                          "auto: 601, and mono8 is full"),
+                          "Meaning of Y, U, V in frames: 601, 601-full, 709, 709-full, 2020, "
+                          "2020-full; auto: 601, and full for mono8"),
                      {"601", "601-full", "709", "709-full", "2020", "2020-full", "auto"});
     if (out.yuv > FOVEA_YUV_2020_FULL)
         out.yuv = -1;
     out.labels = text(node, "labels", "",
-                      "File with the name of a class in each line, in place of the model's names");
+                      "File with the name of a class in each line, instead of the model's names");
     out.mask_rule = static_cast<fovea_mask_rule>(
         choice("mask_rule",
                text(node, "mask_rule", "panoptic",
-                    "panoptic: every pixel in one mask at most; instance: masks may overlap"),
+                    "panoptic: every pixel is in at most one mask; instance: masks may overlap"),
                {"panoptic", "instance"}));
-    out.transport = text(node, "image_transport", "raw", "How images come: raw, compressed, ...");
+    out.transport =
+        text(node, "image_transport", "raw", "Transport of images: raw, compressed, ...");
     number(node, "top_k", 5, 100, false, "Number of best labels to report");
     share(node, "score", 0.3, "Least score of boxes");
     share(node, "mask_score", 0.8, "Least score of masks");

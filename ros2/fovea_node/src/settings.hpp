@@ -12,25 +12,27 @@
 namespace fovea_ros
 {
 
-/* Those that a plan is made with: they cannot be changed while the node lives. */
+/* Parameters that a plan is made with; they cannot be changed while the node exists. */
 struct Settings {
     std::string model, device, attention, transport, labels;
-    std::vector<std::string> outputs; /* on `~/features`; none: the main one, if it is features */
-    bool resize = true;               /* false: frames as they come */
-    std::uint32_t width = 0, height = 0; /* to which; 0: as the model's preprocessing says */
+    /* for `~/features`; none: the main output, if it is features */
+    std::vector<std::string> outputs;
+    bool resize = true; /* false: frames as they come */
+    /* size that the model sees; 0: as the model's preprocessing says */
+    std::uint32_t width = 0, height = 0;
     fovea_compute compute = FOVEA_COMPUTE_AUTO;
     int yuv = -1; /* a fovea_yuv_matrix; -1: what fovea_yuv_matrix_choose says of a camera */
     fovea_mask_rule mask_rule = FOVEA_MASKS_PANOPTIC;
     std::uint32_t threads = 0;
 };
 
-/* Those that may be changed at any time. */
+/* Parameters that may be changed at any time. */
 struct Limits {
     std::size_t top_k;
     double score, mask_score;
 };
 
-/* Declares all of them. Throws rclcpp::exceptions::InvalidParameterValueException. */
+/* Declares all parameters. Throws rclcpp::exceptions::InvalidParameterValueException. */
 Settings declare_settings(rclcpp::Node &node);
 Limits limits_of(const rclcpp::Node &node);
 

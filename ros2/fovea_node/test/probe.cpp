@@ -111,12 +111,13 @@ class Probe : public rclcpp::Node
         for (const char *topic : {"boxes", "instances"})
             listen<vision_msgs::msg::Detection2DArray>(topic);
     }
-    /* Until there are messages, and no more for a while. */
+    /* Publishes the image until messages arrive, and waits until no more come. */
     void run(const Image &image)
     {
         for (int i = 0; i < 1000 && images_->get_subscription_count() == 0; i++)
             std::this_thread::sleep_for(10ms);
-        std::this_thread::sleep_for(500ms); /* the node finds the subscriptions, too */
+        /* waits until the node has found the subscriptions too */
+        std::this_thread::sleep_for(500ms);
         images_->publish(std::make_unique<Image>(image));
         std::size_t before = 0;
         for (int quiet = 0, i = 0; i < 600 && quiet < 5; i++) {

@@ -1,5 +1,6 @@
-/* test_node.cpp: the component in a process with a node that sends it frames: headers, encodings,
- * sizes that change, frames that are too many, parameters, and its end while frames come. */
+/* test_node.cpp: runs the component in one process with a node that sends it frames, and tests
+ * headers, encodings, changing sizes, frames faster than the model, parameters, and ending while
+ * frames arrive. */
 #include <cstdio>
 #include <cstdlib>
 #include <future>
@@ -28,7 +29,7 @@ using namespace std::chrono_literals;
 
 static const char *const MODEL = "synthetic:vit-ti16";
 
-/* Sends frames, and keeps what comes. */
+/* Sends frames, and keeps the messages that arrive. */
 class Camera : public rclcpp::Node
 {
   public:
@@ -150,7 +151,7 @@ static void wait_for(const std::function<bool()> &what)
     CHECK(what());
 }
 
-/* The same pixels in two encodings give the same. */
+/* The same pixels in two encodings must give the same results. */
 static void check_same(Camera &camera, std::unique_ptr<Image> a, std::unique_ptr<Image> b)
 {
     const auto first = camera.run(std::move(a)), second = camera.run(std::move(b));
@@ -203,7 +204,7 @@ static void check_encodings(Camera &camera)
     auto colour = picture("rgb8", 64, 64 * 3, 4);
     for (std::size_t i = 0; i < colour->data.size(); i++)
         colour->data[i] = gray->data[i / 3];
-    auto wide = picture("mono16", 64, 64 * 2, 4); /* the same in the upper byte */
+    auto wide = picture("mono16", 64, 64 * 2, 4); /* the same values in the upper byte */
     for (std::size_t i = 0; i < gray->data.size(); i++) {
         wide->data[2 * i] = 0;
         wide->data[2 * i + 1] = gray->data[i];
@@ -231,7 +232,8 @@ static void check_results(Camera &camera)
     CHECK(message->name == "last_hidden_state" && message->columns == 192);
     CHECK(message->rows == message->prefix + message->grid_width * message->grid_height);
     CHECK(message->data.size() == std::size_t{message->rows} * message->columns);
-    auto wider = picture("rgb8", 81, 81 * 3, 12); /* two that differ at the right alone */
+    /* two frames that differ only at the right edge */
+    auto wider = picture("rgb8", 81, 81 * 3, 12);
     const auto wide = camera.run(std::make_unique<Image>(*wider));
     for (std::size_t y = 0; y < 48; y++)
         std::fill_n(wider->data.begin() + static_cast<std::ptrdiff_t>((y * 81 + 64) * 3), 17 * 3,
@@ -240,7 +242,7 @@ static void check_results(Camera &camera)
     CHECK(camera.run(picture("rgb8", 64, 64 * 3, 13))->data == message->data);
 }
 
-/* A frame that cannot be run is reported, and the node goes on. */
+/* A frame that cannot be run is reported, and the node continues. */
 static void check_failures(Camera &camera)
 {
     const struct {
@@ -262,13 +264,14 @@ static void check_failures(Camera &camera)
     }
 }
 
-/* Of frames that come at once the last is run, and not all before it. */
+/* If many frames arrive at once, the last one is run, and not all of those before it. */
 static void check_newest(Camera &camera)
 {
     constexpr int SENT = 200;
     const std::size_t before = camera.got().size();
     const long dropped = std::atol(camera.value("dropped for newer ones").c_str());
-    for (int i = 1; i <= SENT; i++) { /* faster than the model, not than the executor */
+    /* faster than the model runs, but not faster than the executor */
+    for (int i = 1; i <= SENT; i++) {
         camera.send(picture("rgb8", 64, 64 * 3, 1000 + i));
         std::this_thread::sleep_for(500us);
     }
@@ -326,7 +329,7 @@ static void check_refusals()
     check_refused("threads", -1, "threads");
 }
 
-/* Nodes end while frames come, and while one is run. */
+/* Nodes end while frames arrive, and while one is being run. */
 static void check_end(const std::shared_ptr<Camera> &camera)
 {
     std::atomic<bool> over{false};

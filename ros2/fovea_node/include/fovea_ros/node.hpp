@@ -10,14 +10,14 @@ namespace fovea_ros
 {
 
 /* Publishes what the model finds in a frame, with the frame's header: see ros2/README.md. The
- * executor only puts frames into a mailbox of one, which a thread of the node's own empties. The
- * constructor loads the model, and throws rclcpp::exceptions::InvalidParameterValueException for
- * parameters that cannot be. */
+ * executor only puts frames into a mailbox for one frame; a thread of the node takes them from it.
+ * The constructor loads the model, and throws rclcpp::exceptions::InvalidParameterValueException
+ * for invalid parameters. */
 class Node : public rclcpp::Node
 {
   public:
     explicit Node(const rclcpp::NodeOptions &options);
-    /* Waits for the frame that is being run. */
+    /* Waits until the current frame is done. */
     ~Node() override;
 
   private:
