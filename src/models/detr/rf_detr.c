@@ -1,9 +1,9 @@
-/* rf_detr.c: RF-DETR: its backbone and its projector.
+/* rf_detr.c: writes the steps of RF-DETR's backbone and projector.
  *
- * The grid is cut into windows x windows parts, each of which has class and register tokens of its
- * own. Tokens are ordered part by part through all blocks: attention inside them is attention in
- * windows of consecutive rows, and that over all of them does not depend on their order. So nothing
- * is moved but once at the begin and at every tap.
+ * The grid is cut into windows x windows parts, each with class and register tokens of its own. In
+ * all blocks tokens are ordered part by part: attention inside a part is then attention in windows
+ * of consecutive rows, and attention over all parts does not depend on the order. So tokens are
+ * reordered only once at the beginning, and at every tap.
  *
  *     x = embed(patches) + positions, by parts
  *     x = x + ls1 attention(LN1 x);  x = x + ls2 mlp(LN2 x)       per block
@@ -23,15 +23,15 @@
 typedef struct context {
     fv_builder *b;
     const fv_rf_detr *d;
-    uint32_t part, rows; /* tokens of a part, and of all */
+    uint32_t part, rows; /* number of tokens in a part, and in all parts */
     fv_view x;           /* the residual stream */
-    fv_view taps;        /* what the projector reads, in the order of the grid */
+    fv_view taps;        /* the projector's input, in the order of the grid */
 } context;
 
 /* ---- the order of tokens ---- */
 
-/* Patch `i` of part p, in the order of the grid. transformers takes a grid's width for its height
- * there: at sizes that are not square parts are not the rectangles that their name says. */
+/* The number, in the order of the grid, of patch `i` of part p. transformers swaps width and height
+ * here: in grids that are not square, parts are not rectangular windows. */
 static uint32_t patch_of(const context *c, uint32_t p, uint32_t i)
 {
     const uint32_t n = c->d->windows, width = c->b->options->grid.width / n,
@@ -39,7 +39,7 @@ static uint32_t patch_of(const context *c, uint32_t p, uint32_t i)
     return ((p / n * width + i / height) * n + p % n) * height + i % height;
 }
 
-/* The row of the patch at (x, y), by parts. */
+/* The row of the patch at (x, y), in the order by parts. */
 static uint32_t row_of(const context *c, uint32_t x, uint32_t y)
 {
     const uint32_t n = c->d->windows, width = c->b->options->grid.width / n,
@@ -48,7 +48,7 @@ static uint32_t row_of(const context *c, uint32_t x, uint32_t y)
     return p * c->part + c->b->options->grid.prefix + y % height * width + x % width;
 }
 
-/* From the order of the grid, prefix first, to parts. */
+/* Reorders the tokens from the order of the grid, prefix first, to the order by parts. */
 static void into_parts(context *c)
 {
     fv_builder *b = c->b;
@@ -127,7 +127,7 @@ static fv_view attend_all(const context *c, const fv_vit_block *w, const fv_atte
     return out;
 }
 
-/* x + scale (l in), in place. */
+/* x = x + scale (l in), in place. */
 static void add(const context *c, const char *label, const fv_layer *l, const fv_weight *scale,
                 fv_view in)
 {
@@ -166,7 +166,7 @@ static void block(const context *c, uint32_t i)
 
 /* ---- the projector ---- */
 
-/* act(norm(convolution of `in`)) to `out`; the grid's rows. */
+/* Writes act(norm(convolution of `in`)) to `out`; both have a row for each patch of the grid. */
 static void convolve(const context *c, const char *label, const fv_rf_detr_conv *k, uint32_t size,
                      fv_view in, fv_view out)
 {
@@ -195,7 +195,7 @@ static void convolve(const context *c, const char *label, const fv_rf_detr_conv 
     fv_emit_act(b, "activation", c->d->act, normed, out, n, width);
 }
 
-/* The rows that the decoder reads. */
+/* Writes the projector; returns the rows that the decoder reads. */
 static fv_view project(const context *c)
 {
     fv_builder *b = c->b;
@@ -230,8 +230,8 @@ static fovea_status check_attention(const context *c)
         const fv_attention_name *name = fv_block_attention(c->b, i);
         if (name->gated || name->kind == FV_ATTENTION_FOVEATED)
             return fv_fail(FOVEA_ENOTSUP,
-                           "block %u: RF-DETR's tokens are in windows and have no gates; softmax "
-                           "and linear attention are for them",
+                           "block %u: RF-DETR's tokens are in windows and have no gates; use "
+                           "softmax or linear attention",
                            i);
     }
     return FOVEA_OK;
@@ -279,7 +279,8 @@ static fovea_status emit(const fovea_model *m, fv_builder *b)
     return b->status;
 }
 
-/* Windows divide the grid, and queries are chosen from its places. */
+/* Checks that the windows divide the grid, and that it has at least as many cells as queries are
+ * chosen. */
 static fovea_status check_grid(const fovea_model *m, fv_emit_options *o)
 {
     const fv_rf_detr *d = m->roles;

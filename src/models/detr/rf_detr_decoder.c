@@ -1,4 +1,4 @@
-/* rf_detr_decoder.c: the steps from the projected grid to boxes and their classes.
+/* rf_detr_decoder.c: writes the steps from the projected grid to boxes and their classes.
  *
  *     m = norm(enc memory);   best = the places whose largest class score is highest
  *     reference = (place of best, moved by box(m_best)), moved by what was learned of each query
@@ -17,13 +17,14 @@ typedef struct context {
     fv_builder *b;
     const fv_rf_detr *d;
     fv_view memory;              /* rows of the grid */
-    fv_view reference, position; /* boxes, and what tells a query where its box is */
+    fv_view reference, position; /* boxes of the queries, and position embeddings of these */
     fv_view x;                   /* the queries */
 } context;
 
 /* ---- places ---- */
 
-/* A proposal is inside the picture when its numbers are all between these. */
+/* A proposal counts as inside the picture if its centre, as fractions of the picture's size, is
+ * between these. */
 #define INSIDE_LEAST 0.01f
 #define INSIDE_MOST 0.99f
 #define PROPOSAL 0.05f /* width and height */
@@ -33,7 +34,8 @@ static bool inside(float x)
     return x > INSIDE_LEAST && x < INSIDE_MOST;
 }
 
-/* A box at every place of the grid, and the rows of those inside; *rows NULL: all do. */
+/* Makes a box at every cell of the grid, and lists the rows of those inside. *rows NULL: all are
+ * inside. */
 static fv_weight proposals(fv_builder *b, uint32_t **rows, uint32_t *count)
 {
     const uint32_t width = b->options->grid.width, height = b->options->grid.height;
@@ -52,7 +54,7 @@ static fv_weight proposals(fv_builder *b, uint32_t **rows, uint32_t *count)
     return w;
 }
 
-/* Three products, the first two with ReLU. */
+/* The change of boxes: three products, the first two with ReLU. */
 static fv_view box_delta(const context *c, const fv_layer box[3], fv_view x)
 {
     const uint32_t n = c->d->queries;
@@ -73,7 +75,7 @@ static fv_view learned(const context *c, const char *label, const fv_weight *w)
     return fv_emit_pick(c->b, label, &p);
 }
 
-/* Boxes at the places that score best, moved. */
+/* The boxes at the cells with the best scores, refined. */
 static fv_view choose(const context *c)
 {
     fv_builder *b = c->b;
@@ -99,7 +101,8 @@ static fv_view choose(const context *c)
 
 /* ---- queries ---- */
 
-/* Sines and cosines at rates from 1 turn to nearly 1 / 10000 of one, in pairs. */
+/* Sines and cosines of the boxes' numbers, in pairs, at frequencies from 1 down to nearly 1 /
+ * 10000. */
 static fv_view sines(const context *c)
 {
     fv_builder *b = c->b;

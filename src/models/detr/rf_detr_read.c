@@ -1,7 +1,8 @@
-/* rf_detr_read.c: the roles of RF-DETR from a checkpoint in the names of its authors, which
- * transformers writes too.
+/* rf_detr_read.c: reads the roles of RF-DETR from a checkpoint with its authors' names, which
+ * transformers uses too.
  *
- * The backbone is read as DINOv2 is. Of the groups of queries that training has, the first is read.
+ * The backbone is read as DINOv2 is. Training has several groups of queries, of which only the
+ * first is read.
  */
 #include <stdio.h>
 #include <string.h>
@@ -30,7 +31,7 @@ static const char fields[] =
     "mask_loss_coefficient mask_point_sample_ratio num_feature_levels num_queries "
     "segmentation_head_activation_function";
 
-/* The reader of the backbone serves for all: its section is `r->vision`. */
+/* The backbone's reader, used for the other parts too; `r->vision` is the backbone's section. */
 typedef fv_vit_reader reader;
 
 static fv_rf_detr *roles(const reader *r)
@@ -38,7 +39,7 @@ static fv_rf_detr *roles(const reader *r)
     return r->t.m->roles;
 }
 
-/* EFORMAT where `n`, of `key`, does not divide `whole`. */
+/* EFORMAT if `n`, the value of `key`, does not divide `whole`. */
 static fovea_status divides(const reader *r, const char *key, uint32_t n, uint32_t whole)
 {
     if (whole % n == 0)
@@ -63,8 +64,8 @@ static fovea_status read_activation(const reader *r, const char *key, const char
 
 /* ---- the backbone ---- */
 
-/* Which blocks attend over all windows: those that "window_block_indexes" does not have; without it
- * those whose number is a tap's, and those after the last. */
+/* Reads which blocks attend over all windows: those that "window_block_indexes" does not list.
+ * Without it they are the blocks whose number is that of a tap, and those after the last tap. */
 static fovea_status read_windows(reader *r)
 {
     fv_rf_detr *d = roles(r);
@@ -103,7 +104,7 @@ static fovea_status find_backbone(reader *r)
     return fv_reader_fail_names(&r->t, "RF-DETR", "refpoint_embed.weight");
 }
 
-/* Refuses what a ViT's reader knows and a block here does not have. */
+/* Refuses parts that a ViT's reader knows, but that a block of RF-DETR does not have. */
 static fovea_status check_blocks(const reader *r)
 {
     for (uint32_t i = 0; i < r->v->depth; i++) {
@@ -128,7 +129,8 @@ static fovea_status check_blocks(const reader *r)
     return FOVEA_OK;
 }
 
-/* The picture that the model is for: that of the position table, made a multiple of the windows. */
+/* Sets the native picture size: that of the position table, rounded to a multiple of the windows.
+ */
 static void round_native(const reader *r)
 {
     fovea_model_info *info = &r->t.m->info;
@@ -147,10 +149,11 @@ static fovea_status read_backbone(reader *r)
     FV_TRY(fv_config_text(&type, &r->vision, "model_type"));
     FV_TRY(fv_config_bool(&grids, &r->vision, "reshape_hidden_states"));
     if (strcmp(type, "rf_detr_dinov2") != 0 || !grids)
-        return fv_fail(FOVEA_ENOTSUP,
-                       "%s: a backbone \"%.40s\"%s; \"rf_detr_dinov2\" that gives grids is "
-                       "supported",
-                       r->config->file, type, grids ? "" : " without \"reshape_hidden_states\"");
+        return fv_fail(
+            FOVEA_ENOTSUP,
+            "%s: a backbone \"%.40s\"%s; \"rf_detr_dinov2\" with \"reshape_hidden_states\" is "
+            "supported",
+            r->config->file, type, grids ? "" : " without \"reshape_hidden_states\"");
     FV_TRY(find_backbone(r));
     FV_TRY(fv_vit_read_sizes(r));
     FV_TRY(fv_vit_read_block_form(r));
@@ -185,7 +188,7 @@ static fovea_status read_conv(reader *r, fv_rf_detr_conv *c, const char *stem, u
     return fv_reader_norm(&c->norm, &r->t, PROJECTOR, name, out);
 }
 
-/* How many follow one another whose tensor `stem` has the number in it. */
+/* Counts consecutive parts, from number 0 on, by a tensor with the number in its name. */
 static uint32_t count(const reader *r, const char *prefix, const char *format)
 {
     uint32_t n = 0;
@@ -247,7 +250,7 @@ static fovea_status read_proposals(reader *r)
     static const char *const of_groups[] = {
         TRANSFORMER "enc_output.", TRANSFORMER "enc_output_norm.",
         TRANSFORMER "enc_out_class_embed.",
-        TRANSFORMER "enc_out_bbox_embed."}; /* the others than the first are of training alone */
+        TRANSFORMER "enc_out_bbox_embed."}; /* all but the first are only for training */
     fv_rf_detr *d = roles(r);
     const uint32_t width = d->width;
     uint32_t classes;
@@ -264,7 +267,7 @@ static fovea_status read_proposals(reader *r)
     return read_box(r, d->box, "", "bbox_embed.");
 }
 
-/* The rows of the first group. */
+/* Reads the rows of the first group of queries. */
 static fovea_status read_queries(reader *r, fv_weight *w, const char *stem, uint32_t cols)
 {
     const uint32_t queries = roles(r)->queries;
@@ -282,8 +285,8 @@ static fovea_status read_queries(reader *r, fv_weight *w, const char *stem, uint
 
 /* ---- the decoder ---- */
 
-/* Rows [from, from + rows) of the tensor with queries, keys and values, and of their biases, which
- * may be absent. */
+/* Cuts rows [from, from + rows) out of the tensor with queries, keys and values, and out of their
+ * biases, which may be absent. */
 static void cut(fv_layer *l, const fv_tensor *w, const fv_tensor *b, uint32_t width, uint32_t from,
                 uint32_t rows)
 {
@@ -314,7 +317,7 @@ static fovea_status read_self_attention(reader *r, fv_rf_detr_layer *l, const ch
                             width);
 }
 
-/* Offsets and weights of the samples, stacked. */
+/* Reads the offsets and the weights of the samples, and stacks them. */
 static fovea_status read_sampling(reader *r, fv_layer *l, const char *prefix)
 {
     const fv_rf_detr *d = roles(r);
@@ -357,7 +360,8 @@ static fovea_status read_layer(reader *r, uint32_t i)
     return FOVEA_OK;
 }
 
-/* The first product of the positions reads sines of x, y, w, h, where the tensor has y before x. */
+/* Reads the layers of the positions. The first reads sines of x, y, w, h here, while the tensor has
+ * y before x. */
 static fovea_status read_positions(reader *r)
 {
     fv_rf_detr *d = roles(r);
@@ -434,7 +438,8 @@ static void describe(reader *r)
         fv_processor_default(FV_PROCESSOR_RF_DETR, info->native_width, info->native_height);
 }
 
-/* As many boxes as queries, or fewer, any class of any query, best first. */
+/* Describes how boxes are decoded: at most as many as queries, best first, of any class of any
+ * query. */
 static fovea_status describe_boxes(reader *r)
 {
     fv_rf_detr *d = roles(r);
@@ -467,7 +472,8 @@ static fovea_status list_outputs(fovea_model *m)
     return FOVEA_OK;
 }
 
-/* Models that do more than find objects: what they are for would be missing without a word. */
+/* Refuses models that do more than detect objects, because their main output would silently be
+ * missing. */
 static fovea_status refuse_other_heads(const reader *r)
 {
     static const struct {

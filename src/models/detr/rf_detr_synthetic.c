@@ -1,6 +1,5 @@
-/* rf_detr_synthetic.c: RF-DETR of the published sizes with random weights, in its authors' names,
- * with one group of queries.
- */
+/* rf_detr_synthetic.c: RF-DETR of the published sizes with random weights, its authors' names, and
+ * one group of queries. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,7 +22,7 @@ enum {
 static const struct spec {
     const char *name;
     uint32_t patch, side, windows, layers; /* side: of the position table */
-    uint32_t tap;                          /* the first of four, three blocks apart */
+    uint32_t tap; /* the first of four taps, with a stride of three blocks */
 } specs[] = {{"rf-detr-n", 16, 24, 2, 2, 3},
              {"rf-detr-s", 16, 32, 2, 3, 3},
              {"rf-detr-m", 16, 36, 2, 4, 3},
@@ -107,7 +106,7 @@ static void layer(fv_synthetic *m, uint32_t i)
     fv_synthetic_norm(m, p, "norm3.", MODEL);
 }
 
-/* Boxes stay near the places that they begin at. */
+/* Adds a box head with small weights, so that boxes stay near the cells at which they begin. */
 static void box(fv_synthetic *m, const char *stem)
 {
     char p[64];

@@ -1,11 +1,11 @@
-/* language.c: language models of token mixers, and a mixer by itself.
+/* language.c: writes the steps of language models made of token mixers, and of a lone mixer.
  *
  *     x = embeddings[ids]
- *     x = x + mixer(RMSNorm x);  x = x + W_down (silu(W_gate y) * W_up y), y = RMSNorm x   per
- * block logits = W RMSNorm x
+ *     per block:  x = x + mixer(RMSNorm x);  x = x + W_down (silu(W_gate y) * W_up y), y = RMSNorm
+ * x logits = W RMSNorm x
  *
- * What a mixer keeps from token to token are values that outlive the frame, so that a plan of many
- * rows and one of a single row can continue the same sequence.
+ * The state that a mixer keeps from token to token is in values that outlive the frame, so that a
+ * plan for many rows and a plan for a single row can continue the same sequence.
  */
 #include <math.h>
 
@@ -17,7 +17,7 @@ typedef struct context {
     const fv_language *l;
     const fv_feed *feed;
     fv_mixer_feed mixer;
-    float theta; /* of the rotation that the mixer's feed has */
+    float theta; /* base of the rotation in `mixer` */
     uint32_t d;
 } context;
 
@@ -43,7 +43,7 @@ static bool needs_position(const fv_mixer *m)
     return m->rope || m->kind == FV_MIXER_SOFTMAX;
 }
 
-/* sin(position theta^(-2j/d) + phase) in columns 2j and 2j + 1. */
+/* Rows of sin(position theta^(-2j/d) + phase), in columns 2j and 2j + 1. */
 static fv_view sines(const context *c, const char *label, const fv_mixer *m, float phase)
 {
     const double turn = 2 * acos(-1);
@@ -96,7 +96,7 @@ static fv_view mlp(const context *c, const fv_language_block *w, fv_view x, uint
     return down.out;
 }
 
-/* Of the last block only the row that logits are asked of goes on. */
+/* The last block computes only the row for which logits are wanted. */
 static fv_view last_row(const context *c, fv_view x)
 {
     const fv_pick p = {.in = x,
@@ -175,7 +175,7 @@ static const enum fv_mixer_kind kinds[] = {FV_MIXER_SOFTMAX, FV_MIXER_RETENTION,
                      .read = fv_language_read, .feed = feed, .release = fv_language_release,       \
                      __VA_ARGS__)
 
-/* The first of them has the synthetic names of all. */
+/* The first family has the synthetic names of all of them. */
 FAMILY(transformer, FV_MIXER_SOFTMAX, "softmax", .synthetic = fv_language_synthetic,
        .make_synthetic = fv_language_make_synthetic)
 FAMILY(retnet, FV_MIXER_RETENTION, "retention", .synthetic = NULL)

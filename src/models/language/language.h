@@ -1,6 +1,5 @@
-/* language.h: causal language models of token mixers: flash-linear-attention's RetNet, GLA,
- * DeltaNet and Gated DeltaNet, and its transformer.
- */
+/* language.h: causal language models made of token mixers: RetNet, GLA, DeltaNet, Gated DeltaNet
+ * and the transformer of flash-linear-attention. */
 #ifndef FOVEA_SRC_MODELS_LANGUAGE_H
 #define FOVEA_SRC_MODELS_LANGUAGE_H
 
@@ -12,7 +11,8 @@ typedef struct fv_language_block {
     fv_weight up, down; /* up: (gate | up), 2 hidden rows */
 } fv_language_block;
 
-/* A lone mixer, whose tensors have no names of blocks, has no blocks but `lone`. */
+/* A language model; or only a mixer, `lone`, without blocks: then no tensor's name has a block in
+ * it. */
 typedef struct fv_language {
     enum fv_mixer_kind kind;
     uint32_t width, depth, vocabulary;

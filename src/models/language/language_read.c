@@ -1,6 +1,5 @@
-/* language_read.c: roles of a language model, or of a lone mixer, from a checkpoint that
- * transformers has written of flash-linear-attention's models.
- */
+/* language_read.c: reads the roles of a language model, or of a lone mixer, from a checkpoint of
+ * flash-linear-attention's models that transformers has written. */
 #include "models/language/language_read.h"
 
 #include <stdio.h>
@@ -43,8 +42,8 @@ static bool lists(const json_t *section, uint32_t i)
     return false;
 }
 
-/* Every entry of every "layers" must be a number: the block of one that is not would have another
- * mixer. */
+/* Every entry of every list "layers" must be a number. If one were ignored, its block would get the
+ * wrong mixer. */
 static fovea_status check_layers(const reader *r)
 {
     const json_t *attn = fv_config_get(r->config, "attn");
@@ -66,7 +65,7 @@ static fovea_status check_layers(const reader *r)
     return FOVEA_OK;
 }
 
-/* The section of "attn", an object or a list of them, that has block i; or NULL. */
+/* The section of "attn" (an object or a list of objects) that lists block i; or NULL. */
 static json_t *softmax_of(const reader *r, uint32_t i)
 {
     json_t *attn = fv_config_get(r->config, "attn");

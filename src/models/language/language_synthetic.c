@@ -42,7 +42,7 @@ static void convolution(fv_synthetic *m, const char *prefix, const char *stem, u
     fv_synthetic_tensor(m, prefix, stem, 3, shape, 0, sqrtf(3.f / CONV));
 }
 
-/* Decays near 1, as trained models have them. */
+/* Adds the decays, with values near 1 as in trained models. */
 static void decays(fv_synthetic *m, const struct spec *s, const char *p)
 {
     if (s->delta) {

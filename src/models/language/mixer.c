@@ -1,4 +1,4 @@
-/* mixer.c: the steps of a token mixer. */
+/* mixer.c: writes the steps of a token mixer. */
 #include "models/language/mixer.h"
 
 #include <math.h>
@@ -6,13 +6,13 @@
 #include "models/layer.h"
 #include "ops/mech_traits.h"
 
-/* The projections of x, and the views that hold them. */
+/* The views of the projections of x. */
 typedef struct mixed {
     fv_builder *b;
     const fv_mixer *m;
     const fv_mixer_feed *f;
     fv_view x, q, k, v, gate;
-    uint32_t qk_cols; /* q and k side by side */
+    uint32_t qk_cols; /* columns of q and k together */
 } mixed;
 
 static fv_view product(const mixed *c, const char *label, const fv_weight *w, const fv_weight *bias,
@@ -119,7 +119,7 @@ static uint32_t scan_flags(const fv_mixer *m)
     return of_kind[m->kind] | FV_FLAG_UNNORMALISED | (m->l2 ? FV_FLAG_L2 : 0);
 }
 
-/* ln(1 - 2^(-5 - h)), as RetNet has it. */
+/* The log decay of each head h in RetNet: ln(1 - 2^(-5 - h)). */
 static fv_weight retention_decay(fv_builder *b, uint32_t heads)
 {
     float *decay;

@@ -1,4 +1,4 @@
-/* mixer.h: a token mixer of a causal model, from the normalised tokens of one block.
+/* mixer.h: a token mixer of a causal model, which reads the normalised tokens of one block.
  *
  *     q, k, v = x W;  short convolutions;  feature maps;  rotation
  *     o = a scan over the tokens with a state, or softmax over a cache of keys and values
@@ -25,18 +25,18 @@ typedef struct fv_mixer { /* More than 25 fields: the weights and sizes of any k
     uint8_t kind;
     uint32_t width; /* of the tokens */
     uint32_t heads, kv_heads, d, dv;
-    /* (q | k | v | gate): the products of x that are made at once. With SLA and maps that follow,
-     * heads that share keys have copies of them; softmax reads them shared. */
+    /* (q | k | v | gate): the projections of x that are computed in one product. Heads that share
+     * keys get copies of them, except in softmax, which reads shared keys. */
     fv_weight in, in_bias;
-    uint32_t gate_col, in_cols; /* where the gate begins; all columns */
-    bool gated;                 /* the gate is there */
-    fv_layer conv_qk, conv_v;   /* short convolutions, (channels, size): of q and k, and v; conv_v
-                                   absent: conv_qk is of all */
-    uint32_t conv_size;         /* 0: there are none */
-    bool conv_silu;             /* of conv_qk */
-    uint32_t act_qk, act_v;     /* FV_EPI_* after the projection, without convolutions */
-    uint32_t mech;              /* feature map of the scan */
-    bool l2;                    /* queries and keys are normalised */
+    uint32_t gate_col, in_cols; /* first column of the gate; number of columns */
+    bool gated;                 /* there is a gate */
+    fv_layer conv_qk, conv_v; /* short convolutions, (channels, size): of q and k, and of v; conv_v
+                                 absent: conv_qk is of q, k and v */
+    uint32_t conv_size;       /* 0: there are none */
+    bool conv_silu;           /* of conv_qk */
+    uint32_t act_qk, act_v;   /* FV_EPI_* after the projection, if there are no convolutions */
+    uint32_t mech;            /* feature map of the scan */
+    bool l2;                  /* queries and keys are normalised */
     bool rope;
     float theta;
     uint32_t window;          /* softmax: of keys, 0: all */
@@ -45,28 +45,29 @@ typedef struct fv_mixer { /* More than 25 fields: the weights and sizes of any k
     fv_layer decay;           /* log decays: softplus(x W + b) * decay_scale */
     fv_weight decay_scale;
     fv_weight beta, beta_scale; /* sigmoid(x W) * scale; absent: 1 */
-    fv_weight sla_q, sla_k;     /* logits of SLA's gates; of x or of q and k */
-    bool sla_of_x, sla_after;   /* G^Q is a factor after the norm */
+    fv_weight sla_q, sla_k;     /* give the logits of SLA's gates from x, or from q and k */
+    bool sla_of_x, sla_after;   /* sla_after: the query gate is multiplied after the norm */
     float sla_sum;              /* what a token's gates add up to */
     fv_weight norm;             /* of outputs, dv channels */
-    uint32_t gate_act;          /* FV_EPI_SILU or FV_EPI_SIGMOID, 0: no gate */
+    uint32_t gate_act;          /* FV_EPI_SILU or FV_EPI_SIGMOID; 0: no gate */
     fv_weight out;
     float eps;
 } fv_mixer;
 
-/* What a mixer is built for. */
+/* How a mixer is run: rows at a time, cache, form of the scan. */
 typedef struct fv_mixer_feed {
     uint32_t rows;              /* of tokens at a time */
-    uint32_t capacity;          /* tokens of a cache of keys and values */
+    uint32_t capacity;          /* capacity of the cache of keys and values, in tokens */
     uint32_t flags;             /* FV_FLAG_RECURRENT, FV_FLAG_CHUNKWISE or 0 */
     fv_view cos, sin, position; /* rows; cos and sin of theta and d */
 } fv_mixer_feed;
 
-/* y = res + the mixer of `normed`; res.id FV_NO_VALUE: y alone. */
+/* Writes a mixer of the tokens `normed`; returns its output, plus `res` unless res.id is
+ * FV_NO_VALUE. */
 fv_view fv_mixer_emit(fv_builder *b, const fv_mixer *m, const fv_mixer_feed *feed, fv_view normed,
                       fv_view res);
 
-/* What a reader knows of a mixer. */
+/* What is needed to read a mixer. */
 typedef struct fv_mixer_reader {
     fv_tensor_reader *t;
     const fv_config *config; /* the whole */
@@ -74,10 +75,10 @@ typedef struct fv_mixer_reader {
     const char *prefix;      /* of its tensors: "model.layers.3.attn." */
 } fv_mixer_reader;
 
-/* Reads a mixer of config.json's kind, `width` wide. */
+/* Reads a mixer of `kind`, which config.json describes, for tokens of `width` channels. */
 fovea_status fv_mixer_read(fv_mixer *m, const fv_mixer_reader *r, enum fv_mixer_kind kind,
                            uint32_t width);
-/* The softmax of a hybrid model, which `section` describes. */
+/* Reads a softmax mixer of a hybrid model, which `section` describes. */
 fovea_status fv_mixer_read_softmax(fv_mixer *m, const fv_mixer_reader *r, const fv_config *section,
                                    uint32_t width);
 

@@ -1,6 +1,8 @@
-/* mixer_read.c: a token mixer from a checkpoint with the names of flash-linear-attention's layers.
+/* mixer_read.c: reads a token mixer from a checkpoint with the names of flash-linear-attention's
+ * layers.
  *
- * Sizes are those of the tensors; config.json has the numbers of heads, and what no tensor shows.
+ * Sizes are read from the tensors; the numbers of heads, and what does not follow from tensors,
+ * from config.json.
  */
 #include <math.h>
 #include <stdio.h>
@@ -14,7 +16,7 @@
 
 #define WIDTH 65536
 
-/* How often the heads' queries, keys and values come, where heads share them. */
+/* How many heads share each head of queries, keys and values. */
 typedef struct shares {
     uint32_t q, k, v;
 } shares;
@@ -98,7 +100,7 @@ static fovea_status read_sizes(fv_mixer *m, const fv_mixer_reader *r, const fv_c
 
 /* ---- projections and convolutions ---- */
 
-/* Columns of q, k, v and the gate, side by side. */
+/* One of the parts q, k, v and gate, whose columns are concatenated. */
 typedef struct part_of {
     const char *stem;
     uint32_t cols, times, d;
@@ -116,8 +118,8 @@ static uint32_t parts_of(part_of out[4], const fv_mixer *m)
     return m->gated ? 4 : 3;
 }
 
-/* Whether the results of the heads are gated. A tensor that the configuration, or its usual value,
- * has no use for is left to the check for tensors that nothing reads. */
+/* Reads whether the output of the heads is gated. If there is a gate's tensor but no gate in the
+ * configuration, the check for tensors that were not read fails later. */
 static fovea_status read_gated(fv_mixer *m, const fv_mixer_reader *r)
 {
     const bool delta = m->kind == FV_MIXER_DELTA || m->kind == FV_MIXER_GATED_DELTA;
@@ -127,7 +129,7 @@ static fovea_status read_gated(fv_mixer *m, const fv_mixer_reader *r)
     return FOVEA_OK;
 }
 
-/* A part of *w whose tensor has a `times`-th of its rows. */
+/* Reads a part of *w whose tensor's rows are repeated at.repeats times. */
 static fovea_status read_shared(fv_weight *w, const fv_mixer_reader *r, const char *stem,
                                 const char *part, fv_weight_part at)
 {
@@ -191,7 +193,7 @@ static fovea_status read_conv(fv_layer *l, const fv_mixer *m, const fv_mixer_rea
     return FOVEA_OK;
 }
 
-/* One convolution of q, k and v, or two where q and k go on without SiLU. */
+/* Reads one convolution of q, k and v, or two if no SiLU follows that of q and k. */
 static fovea_status read_convs(fv_mixer *m, const fv_mixer_reader *r)
 {
     static const char *const stem[] = {"q_conv1d.", "k_conv1d.", "v_conv1d."};
@@ -272,7 +274,7 @@ static fovea_status read_beta(fv_mixer *m, const fv_mixer_reader *r)
     return negative ? vector(&m->beta_scale, r, m->heads, 2) : FOVEA_OK;
 }
 
-/* RMSNorm over the channels of a head, whose weight may be missing: ones. */
+/* Reads the RMSNorm over the channels of a head. Without a weight, it is ones. */
 static fovea_status read_norm(fv_mixer *m, const fv_mixer_reader *r)
 {
     static const char *const names[] = {"g_norm_swish_gate.", "g_norm.", "o_norm."};
@@ -290,7 +292,8 @@ static fovea_status read_norm(fv_mixer *m, const fv_mixer_reader *r)
 
 /* ---- SLA ---- */
 
-/* Logits of q (heads, d a head), q (heads, all) or x, as "attn.sla_q.weight" of a ViT has them. */
+/* Reads the weights of gate logits, for inputs q (the d channels of each head), q (all channels) or
+ * x, with shapes as in "attn.sla_q.weight" of a ViT. */
 static fovea_status read_logits(fv_weight *w, const fv_mixer *m, const fv_mixer_reader *r,
                                 const char *stem)
 {
@@ -314,7 +317,8 @@ static fovea_status read_logits(fv_weight *w, const fv_mixer *m, const fv_mixer_
     return FOVEA_OK;
 }
 
-/* One of two words, or of three, `usual` where there is none; EFORMAT for another. */
+/* Reads a text that must be one of two or three words; `usual` if `key` is missing. EFORMAT for
+ * another word. */
 static fovea_status read_word(const char **out, const fv_config *c, const char *key,
                               const char *usual, const char *other, const char *third)
 {
@@ -358,7 +362,7 @@ static fovea_status read_activation(uint32_t *act, const fv_config *c, const cha
     return FOVEA_OK;
 }
 
-/* What DeltaNet does to queries and keys. */
+/* Reads how DeltaNet maps queries and keys. */
 static fovea_status read_delta_maps(fv_mixer *m, const fv_mixer_reader *r)
 {
     const char *act, *norm;
@@ -378,7 +382,8 @@ static fovea_status read_delta_maps(fv_mixer *m, const fv_mixer_reader *r)
     return FOVEA_OK;
 }
 
-/* "fovea": {"attention": "sla-delta-rule:nala"}: a map that replaces the layer's own. */
+/* Reads a feature map that replaces the layer's own, as in "fovea": {"attention":
+ * "sla-delta-rule:nala"}. */
 static fovea_status read_map(fv_mixer *m, const fv_mixer_reader *r)
 {
     static const enum fv_attention_kind kinds[] = {[FV_MIXER_RETENTION] = FV_ATTENTION_RETENTION,
@@ -400,7 +405,7 @@ static fovea_status read_map(fv_mixer *m, const fv_mixer_reader *r)
     m->mech = name.mech;
     m->act_qk = 0;
     if (m->kind == FV_MIXER_DELTA || m->kind == FV_MIXER_GATED_DELTA)
-        m->conv_silu = false; /* which is these layers' own map */
+        m->conv_silu = false; /* SiLU is the map of these layers, which is replaced */
     return FOVEA_OK;
 }
 
