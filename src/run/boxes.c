@@ -1,8 +1,8 @@
-/* boxes.c: from a detector's outputs to boxes: the best of each level, decoding, suppression.
+/* boxes.c: makes boxes of a detector's outputs: selects the best candidates of each level, decodes
+ * their boxes and suppresses duplicates.
  *
- * The best are kept in a heap whose root is the worst of them, and sorted as a heap, so that
- * nothing but the candidates themselves is needed.
- */
+ * The best are kept in a heap whose root is the worst of them, and sorted by heapsort, so no memory
+ * other than the candidates is needed. */
 #include "run/boxes.h"
 
 #include <math.h>
@@ -23,7 +23,8 @@ static bool before(const fv_candidate *a, const fv_candidate *b)
     return a->label < b->label;
 }
 
-/* Restores a heap, whose root comes last of all, below `at`. */
+/* Moves the element at `at` down until the heap, whose root is the worst candidate, is in order
+ * again. */
 static void sink(fv_candidate *heap, size_t n, size_t at)
 {
     const fv_candidate moved = heap[at];
@@ -59,14 +60,16 @@ static void sort(fv_candidate *c, size_t n)
 
 /* ---- the best of a level ---- */
 
-/* A little below the smallest logit that can pass: most of them are far below it. */
+/* A little below the smallest logit whose score can pass the threshold. Most logits are far below
+ * it and are skipped without computing a sigmoid. */
 static float least_logit(float score_thr)
 {
     const double p = (double)score_thr;
     return p > 0 && p < 1 ? (float)(log(p / (1 - p)) - 1e-3) : p > 0 ? 1.f : -INFINITY;
 }
 
-/* Adds to a heap of `n` of most `capacity`; returns how many there are then. */
+/* Adds *c to a heap of `n` candidates of at most `capacity`, if it is among the best; returns the
+ * new number. */
 static size_t push(fv_candidate *heap, size_t n, size_t capacity, const fv_candidate *c)
 {
     if (n < capacity) {
@@ -90,7 +93,8 @@ static size_t select_best(const fv_detection *d, const fv_box_level *l, uint32_t
     size_t n = 0;
     for (size_t place = 0; place < anchors; place++, logit += d->classes)
         for (uint32_t label = 0; label < d->classes; label++) {
-            /* What comes later wants a higher score than the worst that is kept. */
+            /* Of equal logits the earlier is kept, so in a full heap only a larger logit replaces
+             * the worst. */
             if (!(logit[label] >= least) || (n == d->nms_pre && logit[label] <= heap[0].logit))
                 continue;
             const fv_candidate c = {.logit = logit[label],
@@ -111,12 +115,13 @@ static float limit(float x, float low, float high)
     return x < low ? low : x > high ? high : x;
 }
 
-/* Middle and length along axis `i` of an anchor of the cell at `cell` that two numbers move and
- * scale. */
+/* out: centre and length, along axis `i`, of the anchor in cell `cell` after it was moved and
+ * scaled by two of the model's numbers. */
 static void adjust(float out[2], const fv_detection *d, uint32_t level, const float anchor[4],
                    uint32_t cell, const float number[4], int i)
 {
-    static const float most = 4.135166556742356f; /* -log(16 / 1000): of a side's logarithm */
+    static const float most = 4.135166556742356f; /* -log(16 / 1000): maximum of the logarithm by
+                                                     which a side is scaled */
     const float at = (float)cell * d->stride[level];
     const float low = anchor[i] + at, high = anchor[i + 2] + at, side = high - low;
     const float move = number[i] * d->std[i] + d->mean[i];
@@ -161,7 +166,7 @@ double fv_boxes_overlap(const float a[4], const float b[4])
     return both > 0 ? both / (area_a + area_b - both) : 0;
 }
 
-/* Of the `n` candidates of a level those that are boxes. */
+/* Decodes the boxes of a level's `n` candidates; returns how many are valid, which come first. */
 static size_t decode(const fv_detection *d, const fv_box_level *l, uint32_t level, fv_candidate *c,
                      size_t n, const float size[2])
 {
@@ -174,7 +179,8 @@ static size_t decode(const fv_detection *d, const fv_box_level *l, uint32_t leve
     return kept;
 }
 
-/* The first `most` of sorted candidates that no better one of their class covers, at the front. */
+/* Keeps, of sorted candidates, at most `most` that no better one of their class covers; moves them
+ * to the front and returns their number. */
 static size_t suppress(fv_candidate *c, size_t n, size_t most, double threshold)
 {
     size_t kept = 0;

@@ -1,4 +1,4 @@
-/* boxes.h: from a detector's outputs to boxes, in memory of the caller's. */
+/* boxes.h: makes boxes of a detector's outputs, in the caller's memory. */
 #ifndef FOVEA_SRC_RUN_BOXES_H
 #define FOVEA_SRC_RUN_BOXES_H
 
@@ -6,8 +6,9 @@
 
 #include "models/detection.h"
 
-/* Outputs of a level, a row for each place of its grid: (anchors x classes) logits, (anchors x 4)
- * numbers. Of queries: a row of places. */
+/* The outputs of a level: `cls` has (anchors x classes) logits, `box` (anchors x 4) numbers per
+ * cell of the grid, a row for each cell. A model with queries has one level, with a row for each
+ * query. */
 typedef struct fv_box_level {
     const float *cls, *box;
     uint32_t width, height; /* places */
@@ -30,11 +31,11 @@ typedef struct fv_box_level {
 size_t fv_boxes_find(const fv_detection *d, const fv_box_level *level, float width, float height,
                      fv_candidate *scratch, fovea_detection *out, size_t capacity);
 
-/* The box of an anchor of a level, of which `place` counts the anchors; false: it is not a box, or
- * too small. */
+/* Decodes the box of an anchor of a level; `place` numbers the level's anchors. False: the numbers
+ * are not a valid box, or it is too small. */
 bool fv_boxes_decode(float box[4], const fv_detection *d, uint32_t level, uint32_t grid_width,
                      uint32_t place, const float number[4], float width, float height);
-/* Intersection over union; 0 where both are empty. */
+/* Intersection over union of two boxes; 0 if both are empty. */
 double fv_boxes_overlap(const float a[4], const float b[4]);
 
 #endif

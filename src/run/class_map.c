@@ -1,10 +1,10 @@
-/* class_map.c: fovea_class_map: class logits, or masks and their classes, become the class of every
- * pixel. */
+/* class_map.c: fovea_class_map: finds the class of every pixel, from class logits, or from masks
+ * and the classes of their queries. */
 #include <string.h>
 
 #include "run/mask_scores.h"
 
-/* Of a grid of logits, interpolated straight to the pixels of the map. */
+/* Finds classes from a grid of logits, which are interpolated directly to the map's pixels. */
 static void classify_logits(uint16_t *out, const fovea_plan *plan, const fv_task_output *map,
                             const fv_extent *e)
 {

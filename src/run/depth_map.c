@@ -9,7 +9,7 @@ typedef struct depth_grid {
     fv_extent extent;
     fv_side rows;
     const fv_cubic *column; /* of the map */
-    float *line;            /* the grid at the height of a row of the map */
+    float *line;            /* the grid's rows interpolated at the height of a row of the map */
 } depth_grid;
 
 static fovea_status find(depth_grid *out, const fovea_plan *p, const fovea_output *outs,
@@ -27,7 +27,7 @@ static fovea_status find(depth_grid *out, const fovea_plan *p, const fovea_outpu
     return FOVEA_OK;
 }
 
-/* Fills the line of a row of the map; outside with NaN. */
+/* Computes g->line for row y of the map, and whether the row is outside the picture. */
 static void take_row(const depth_grid *g, uint32_t y)
 {
     const size_t width = g->depth.grid.width;
@@ -40,7 +40,7 @@ static void take_row(const depth_grid *g, uint32_t y)
                                      c.weight[3] * e[x];
 }
 
-/* Of a pixel in that row; NaN outside. */
+/* The depth of pixel x in that row; NaN outside the picture. */
 static float depth_at(const depth_grid *g, uint32_t x)
 {
     const fv_cubic *c = &g->column[x];
@@ -63,7 +63,7 @@ fovea_status fovea_depth_map(fovea_plan *plan, const fovea_output *outs, size_t 
     return FOVEA_OK;
 }
 
-/* The least and the greatest of all finite pixels. */
+/* Finds the smallest and the largest depth of all finite pixels. */
 static void find_range(float *least, float *greatest, const depth_grid *g)
 {
     *least = INFINITY;

@@ -1,4 +1,4 @@
-/* detections.c: fovea_detections: records of the boxes in a frame's outputs. */
+/* detections.c: fovea_detections: makes records of the boxes that a detector's outputs have. */
 #include "models/detection.h"
 #include "models/model.h"
 #include "run/boxes.h"
@@ -17,7 +17,7 @@ static fovea_status find_level(fv_box_level *out, const fovea_plan *p, const fov
     return FOVEA_OK;
 }
 
-/* From pixels of the picture that was run to pixels of the frame. */
+/* Converts boxes from pixels of the picture that was run to pixels of the frame. */
 static void place_in_frame(fovea_detection *boxes, size_t n, const fovea_plan_info *i)
 {
     for (fovea_detection *d = boxes; d < boxes + n; d++) {
@@ -38,7 +38,7 @@ fovea_status fovea_detections(fovea_plan *plan, const fovea_output *outs, size_t
         FV_TRY(fv_require(boxes, "the pointer to the boxes"));
     const fv_detection *d = plan->model->detection;
     if (!d)
-        return fv_fail(FOVEA_ENOTSUP, "the plan's model finds no boxes");
+        return fv_fail(FOVEA_ENOTSUP, "the plan's model does not detect boxes; use a detector");
     if (!plan->run.results.candidates)
         return fv_fail(FOVEA_EINVAL,
                        "boxes need all outputs %s; ask for them when the plan is made",

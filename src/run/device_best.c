@@ -1,5 +1,4 @@
-/* device_best.c: the seconds of a plan on each device, and the fastest device, from wisdom.
- */
+/* device_best.c: the time that a plan takes on each device, and the fastest device, from wisdom. */
 #include <math.h>
 #include <string.h>
 
@@ -9,7 +8,7 @@
 #include "plan/frame_plan.h"
 #include "plan/plan.h"
 
-/* The seconds of a frame on a device; infinite if wisdom has none. */
+/* Seconds that a frame takes on a device; infinite if wisdom has no fact about it. */
 static double seconds_on(const char *device, const char *subject)
 {
     fv_answer answer;
@@ -21,18 +20,18 @@ double fovea_plan_measured_seconds(const fovea_plan *p)
 {
     char subject[FV_WISDOM_SUBJECT];
     if (!p->options.attention || !p->advice.wisdom)
-        return 0; /* an operation, or a sequence, which are not tuned as a whole */
+        return 0; /* an operation or a sequence: such plans are not tuned as a whole */
     fv_advice_plan_key(subject, p->model, &p->options);
     const double seconds = seconds_on(p->advice.device, subject);
     return isfinite(seconds) ? seconds : 0;
 }
 
-/* The plan that was asked for, on the CPU. */
+/* The search for a device that is faster than a plan on the CPU. */
 struct search {
     const fovea_plan *plan;
     const char *subject;
-    size_t like;  /* characters of the subject that it has on every device */
-    bool settled; /* by each device: the types of products */
+    size_t like;  /* number of characters of the subject that are the same on every device */
+    bool settled; /* each device chooses its own types of weights and products */
     double below;
     bool found;
 };
@@ -45,7 +44,7 @@ static fovea_status look_for_faster(void *ctx, const fv_fact *f)
     return FOVEA_OK;
 }
 
-/* The subject of facts about the plan on another device. */
+/* Makes the subject of wisdom's facts about the plan on another device. */
 static void subject_on(char out[FV_WISDOM_SUBJECT], const struct search *s, const char *device,
                        const fovea_device_info *info)
 {
@@ -63,8 +62,8 @@ static void subject_on(char out[FV_WISDOM_SUBJECT], const struct search *s, cons
     fv_advice_plan_key(out, s->plan->model, &o);
 }
 
-/* The id of a device that is faster than the CPU; false: there is none. Drivers are opened only if
- * wisdom has a fact about one of their devices. */
+/* Finds the fastest device that is faster than the CPU; false: there is no such device. Drivers are
+ * opened only if wisdom has a fact about one of their devices. */
 static bool find_faster(char id[32], struct search *s)
 {
     fovea_device_info other = FOVEA_DEVICE_INFO_INIT;
@@ -97,7 +96,8 @@ static bool is_another_faster(char id[32], const fovea_model *model, fovea_devic
     fovea_plan_options options = *plan;
     fovea_plan *p;
     options.dry = 1;
-    options.activations = FOVEA_DTYPE_F32; /* the CPU's; the key of a plan does not contain it */
+    options.activations = FOVEA_DTYPE_F32; /* for the plan on the CPU; a plan's key does not
+                                              contain this type */
     if (fv_wisdom_count(fv_wisdom_global()) == 0 ||
         fv_frame_plan(&p, model, cpu, &options, fv_wisdom_global()) != FOVEA_OK)
         return false;
@@ -125,7 +125,7 @@ fovea_status fovea_device_open_best(fovea_device **out, const fovea_model *model
     if (!is_another_faster(id, model, cpu, &o))
         return FOVEA_OK;
     if (fovea_device_open(&other, id, options) != FOVEA_OK) {
-        fv_log("device %s would be faster, but: %s", id, fovea_error());
+        fv_log("device %s would be faster, but cannot be opened: %s", id, fovea_error());
         return FOVEA_OK;
     }
     fovea_device_close(cpu);

@@ -1,4 +1,4 @@
-/* external_frame.c: frames whose pixels are an external image's. */
+/* external_frame.c: runs frames whose pixels are in an external image. */
 #include "device/import.h"
 #include "run/run.h"
 
@@ -43,13 +43,13 @@ static fovea_status check_image(const fovea_plan *p, const fovea_external_image 
     if (image->device != p->device)
         return fv_fail(
             FOVEA_EINVAL,
-            "an external image of device %s, the plan's is %s: import it for the very device",
+            "an external image of device %s, but the plan runs on %s; import it for that device",
             image->device->info.id, p->device->info.id);
     if (p->frame.planes && (image->format != p->frame.format || image->width != p->frame.width ||
                             image->height != p->frame.height))
         return fv_fail(
             FOVEA_EINVAL,
-            "an external image of %u x %u pixels, format %d; frames of the plan have %u x %u, "
+            "an external image of %u x %u pixels, format %d; the plan's frames have %u x %u, "
             "format %d",
             image->width, image->height, (int)image->format, p->frame.width, p->frame.height,
             (int)p->frame.format);
@@ -59,7 +59,7 @@ static fovea_status check_image(const fovea_plan *p, const fovea_external_image 
                        "frame.count 1",
                        p->info.count);
     if (p->run.fallback.plan && !fv_external_image_seen(image))
-        return fv_fail(FOVEA_ENOTSUP, "the CPU, on which frames go on when the device is lost, "
+        return fv_fail(FOVEA_ENOTSUP, "if the device is lost, frames continue on the CPU, which "
                                       "cannot read this image; plan with FOVEA_DEVICE_LOST_FAIL");
     return FOVEA_OK;
 }

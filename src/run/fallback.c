@@ -1,8 +1,8 @@
 /* fallback.c: the plan on the CPU that takes over when a plan's device is lost.
  *
- * It is made with the plan, so that taking over allocates nothing. Frames in flight are submitted
- * to it again in their order: the caller keeps pixels and outputs valid until fovea_wait returns.
- */
+ * It is made together with the plan, so that taking over allocates nothing. Frames in flight are
+ * then submitted to it in their order; the caller keeps their pixels and outputs valid until
+ * fovea_wait returns. */
 #include <string.h>
 
 #include "base/mem.h"
@@ -41,7 +41,8 @@ fovea_status fv_fallback_make(fovea_plan *p, const fovea_plan_options *options)
     if (options->on_device_lost != FOVEA_DEVICE_LOST_CPU || p->device->backend == cpu)
         return FOVEA_OK;
     if (options->fallback && options->fallback->backend != cpu)
-        return fv_fail(FOVEA_EINVAL, "fallback device %s: give one of the CPU, or none",
+        return fv_fail(FOVEA_EINVAL,
+                       "fallback device %s is not a CPU; give a device of the CPU, or NULL",
                        options->fallback->info.id);
     FV_TRY(make(&p->run.fallback, p, options));
     const fovea_plan_info *i = &p->run.fallback.plan->info;

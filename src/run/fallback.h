@@ -10,9 +10,10 @@ void fv_fallback_free(fv_fallback *s);
 /* Records what was submitted. */
 void fv_fallback_note(fovea_plan *p, fovea_ticket ticket, const fv_run_input *in,
                       const fovea_output *outs, uint32_t frames);
-/* Seconds before the device counts as hung for this frame. */
+/* Seconds after which the device counts as hung if this frame is not done. */
 double fv_fallback_patience(const fovea_plan *p, fovea_ticket ticket);
-/* The device was lost: gives all frames in flight to the fallback plan, to be waited for there. */
+/* To be called when the device was lost: submits all frames in flight to the fallback plan, where
+ * fovea_wait then waits for them. */
 fovea_status fv_fallback_take_over(fovea_plan *p);
 fovea_status fv_fallback_wait(fovea_plan *p, fovea_ticket ticket, double timeout);
 

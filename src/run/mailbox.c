@@ -1,10 +1,9 @@
-/* mailbox.c: one frame at most changes hands, the newest, from a thread that puts to one that
- * takes.
+/* mailbox.c: hands frames from a thread that puts them to a thread that takes them. It holds at
+ * most one frame, the newest.
  *
- * There are three slots. Each thread owns one, and the third is shared: putting and taking exchange
+ * There are three slots. Each thread owns one, and the third is shared. Putting and taking exchange
  * a thread's own slot for the shared one. So neither thread waits for the other, and a thread reads
- * and writes only its own slot.
- */
+ * and writes only its own slot. */
 #include <fovea/mailbox.h>
 #include <math.h>
 #include <stdatomic.h>
@@ -13,7 +12,7 @@
 #include "base/mem.h"
 #include "platform/os/os_machine.h"
 
-enum { PLACES = 3, FRESH = 4 }; /* FRESH: the place between has a frame that was not taken */
+enum { PLACES = 3, FRESH = 4 }; /* FRESH: the shared slot has a frame that was not taken yet */
 
 struct place {
     void *frame;
@@ -25,11 +24,11 @@ struct fovea_mailbox {
     struct place place[PLACES];
     uint32_t putting, taking;  /* places of the threads */
     _Atomic uint32_t between;  /* place, and FRESH */
-    _Atomic uint32_t epoch;    /* raised when there may be something to take */
-    _Atomic uint32_t sleeping; /* the thread that takes may sleep */
+    _Atomic uint32_t epoch;    /* incremented when there may be a frame to take, or at the end */
+    _Atomic uint32_t sleeping; /* the taking thread sleeps, or is about to */
     _Atomic uint32_t ended;
     _Atomic uint64_t put, taken, replaced, expired, late;
-    bool in_time; /* of the frame that was taken last nothing else was found */
+    bool in_time; /* the frame that was taken last was not yet counted as late */
 };
 
 fovea_status fovea_mailbox_create(fovea_mailbox **out, const fovea_mailbox_options *options)
@@ -63,7 +62,8 @@ void fovea_mailbox_free(fovea_mailbox *m)
     fv_mem_free(m);
 }
 
-/* Either the thread that takes sees the new epoch before it sleeps, or it is seen sleeping. */
+/* Wakes the taking thread if needed: either it sees the new epoch before it sleeps, or `sleeping`
+ * is seen here. */
 static void announce(fovea_mailbox *m)
 {
     atomic_fetch_add(&m->epoch, 1);
@@ -80,7 +80,8 @@ fovea_status fovea_mailbox_put(fovea_mailbox *m, void *frame, double deadline)
                        "a deadline of %g seconds; it counts from now, and 0 means no deadline",
                        deadline);
     if (atomic_load(&m->ended))
-        return fv_fail(FOVEA_EINVAL, "a frame after fovea_mailbox_end; create a new mailbox");
+        return fv_fail(FOVEA_EINVAL,
+                       "a frame was put after fovea_mailbox_end; create a new mailbox");
     struct place *p = &m->place[m->putting];
     p->frame = frame;
     p->until = deadline > 0 ? fv_machine_seconds() + deadline : INFINITY;
@@ -103,7 +104,8 @@ void fovea_mailbox_end(fovea_mailbox *m)
     announce(m);
 }
 
-/* Whether there was one whose deadline has not passed. */
+/* Takes the shared frame. False: there is no new frame, or its deadline has passed and it was
+ * dropped. */
 static bool take(fovea_mailbox *m, double now)
 {
     if (!(atomic_load(&m->between) & FRESH))
@@ -134,7 +136,8 @@ fovea_status fovea_mailbox_take(fovea_mailbox *m, double timeout, void **frame)
     const double end = timeout < 0 ? INFINITY : fv_machine_seconds() + timeout;
     for (;;) {
         const uint32_t seen = atomic_load(&m->epoch);
-        const bool ended = atomic_load(&m->ended); /* before the look at what was put before it */
+        const bool ended = atomic_load(&m->ended); /* read first: frames that were put before the
+                                                      end are still taken */
         const double now = fv_machine_seconds();
         if (take(m, now)) {
             *frame = m->place[m->taking].frame;

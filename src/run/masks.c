@@ -1,4 +1,4 @@
-/* masks.c: fovea_masks: masks of queries become records and a map. */
+/* masks.c: fovea_masks: makes records and a map from the masks of queries. */
 #include <math.h>
 #include <string.h>
 
@@ -9,13 +9,14 @@
 typedef struct mask_search {
     fv_task_output masks, classes;
     fv_extent extent;
-    fv_side rows, grid_rows;  /* of the frame over the picture, and of that over the grid */
+    fv_side rows, grid_rows;  /* the frame's rows over the picture's; the picture's over the
+                                 grid's */
     const fv_between *column; /* of the frame's pixels */
-    fv_mask_scratch scratch;  /* its columns: of the picture's */
+    fv_mask_scratch scratch;  /* its `columns` are those of the picture over the grid */
     uint32_t run_width;
     uint32_t kept; /* of scratch.work */
     fovea_mask_options options;
-    double overlap; /* options.overlap_threshold as it was written */
+    double overlap; /* options.overlap_threshold as the decimal number that was written */
     fovea_mask *found;
     size_t count;
     uint16_t *map; /* or NULL */
@@ -44,7 +45,7 @@ static fovea_status begin(mask_search *s, const fovea_plan *p, const fovea_outpu
 
 /* ---- which queries are looked at ---- */
 
-/* The best class of a query, among the first n, and its probability among all. */
+/* The best of a query's first n classes; *score: its probability among all classes. */
 static uint32_t best_class(float *score, const float *logits, uint32_t n, uint32_t all)
 {
     uint32_t best = 0;
@@ -65,7 +66,8 @@ static void keep_queries(mask_search *s)
         const float *logits = s->classes.data + (size_t)q * all;
         float score;
         const uint32_t label = best_class(&score, logits, panoptic ? all : nothing, all);
-        /* An instance's score becomes no larger by that of its pixels. */
+        /* An instance's final score is at most this one, because it is multiplied by the mean
+         * probability of its pixels. */
         if (panoptic ? label != nothing && score > s->options.threshold
                      : score >= s->options.threshold)
             s->scratch.work[s->kept++] =
@@ -77,9 +79,9 @@ static void keep_queries(mask_search *s)
 
 typedef void see_pixel(mask_search *s, uint32_t x, uint32_t y, const float *logit);
 
-/* Rows of the grid at the height of a row of pixels become one, of the queries that are kept, and
- * that is enlarged to the width of the picture. Masks become as large as the picture first, then as
- * large as the frame: transformers' two steps, along one side at a time. */
+/* Interpolates the grid's rows at the height of a row of the frame, for the kept queries, then
+ * enlarges the result to the picture's width. As in transformers, masks are first enlarged to the
+ * picture and then to the frame; here along one axis at a time. */
 static void blend_line(const mask_search *s, const fv_between *row)
 {
     const size_t queries = s->masks.columns, line = s->masks.grid.width * queries;
@@ -104,7 +106,7 @@ static void blend_line(const mask_search *s, const fv_between *row)
     }
 }
 
-/* Calls `see` with the logits of the kept queries at every pixel of the picture. */
+/* Calls `see` with the logits of the kept queries at every pixel of the frame. */
 static void see_all(mask_search *s, see_pixel *see)
 {
     const fv_extent *e = &s->extent;
@@ -124,7 +126,7 @@ static void see_all(mask_search *s, see_pixel *see)
     }
 }
 
-/* The kept query that has a pixel, and its probability of being inside. */
+/* The kept query that wins a pixel, and its probability that the pixel is inside. */
 static uint32_t winner(const mask_search *s, const float *logit, float *probability)
 {
     uint32_t best = 0;
@@ -203,16 +205,17 @@ static bool is_stuff(const fovea_mask_options *o, uint32_t label)
     return false;
 }
 
-/* Whether the pixels of a query make a mask; settles its score. */
+/* Whether the pixels of a query make a mask; for an instance also sets its final score. */
 static bool makes_mask(const mask_search *s, fv_query_mask *w)
 {
-    if (s->options.rule == FOVEA_MASKS_PANOPTIC) /* sum: pixels won that are inside */
+    if (s->options.rule == FOVEA_MASKS_PANOPTIC) /* w->won: pixels that it wins; sum > 0: some
+                                                    are inside */
         return w->sum > 0 && (double)((float)w->won / (float)w->inside) > s->overlap;
     w->score *= (float)(w->sum / (w->inside + 1e-6));
     return w->inside > 0 && w->score >= s->options.threshold;
 }
 
-/* The record of earlier stuff of the same class, or 0. */
+/* The id of an earlier record of the same class, if the class is stuff; else 0. */
 static uint32_t joined(const mask_search *s, const fv_query_mask *w)
 {
     if (s->options.rule != FOVEA_MASKS_PANOPTIC || !is_stuff(&s->options, w->label))
@@ -237,8 +240,8 @@ static void make_records(mask_search *s, size_t capacity)
     }
 }
 
-/* The number of at most six decimals that a float is the nearest to: what transformers compares
- * shares of areas with is a double, and such shares often are a threshold exactly. */
+/* The decimal number of at most six places that the float was written as. transformers compares
+ * shares of areas with a double, and such shares are often exactly equal to the threshold. */
 static double as_written(float x)
 {
     const double decimal = rint((double)x * 1e6) / 1e6;
@@ -255,7 +258,7 @@ static fovea_status read_options(fovea_mask_options *own, const fovea_mask_optio
     static const char *const name[] = {"threshold", "mask_threshold", "overlap_threshold"};
     for (int i = 0; i < 3; i++) {
         if (!(*share[i] >= 0 && *share[i] <= 1))
-            return fv_fail(FOVEA_EINVAL, "%s of masks is %g; it is between 0 and 1", name[i],
+            return fv_fail(FOVEA_EINVAL, "%s of masks is %g; give 0 (the default) to 1", name[i],
                            (double)*share[i]);
         if (*share[i] == 0)
             *share[i] = usual[i];
@@ -297,7 +300,8 @@ fovea_status fovea_mask_pixels(fovea_plan *plan, const fovea_output *outs, size_
     FV_TRY(fv_require(inside, "the map"));
     FV_TRY(fv_task_output_capacity("pixels", capacity, (size_t)s.extent.width * s.extent.height));
     if (query >= s.masks.columns)
-        return fv_fail(FOVEA_EINVAL, "query %u; the model has %u", query, s.masks.columns);
+        return fv_fail(FOVEA_EINVAL, "query %u; the model has %u queries, from 0", query,
+                       s.masks.columns);
     s.scratch.work[0] = (fv_query_mask){.query = query};
     s.kept = 1;
     for (uint32_t y = 0; y < s.extent.height; y++) {

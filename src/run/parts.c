@@ -1,5 +1,5 @@
-/* parts.c: fovea_parts: a picture that is run in overlapping parts, and the classes of its pixels
- * by the masks of all of them. */
+/* parts.c: fovea_parts: splits a picture into overlapping parts that are run one by one, and finds
+ * the classes of its pixels from the masks of all parts. */
 #include <math.h>
 #include <string.h>
 
@@ -15,14 +15,14 @@
 struct fovea_parts {
     fovea_plan *plan;
     fovea_parts_info info;
-    uint32_t width, height, edge; /* of the pictures; of a part along the longer side */
-    bool down;                    /* parts are one below the other, else side by side */
+    uint32_t width, height, edge; /* size of the picture; a part's length along the longer side */
+    bool down;                    /* parts are one below the other; else side by side */
     fv_picture picture;
-    uint8_t *wide, *whole; /* of the resize: after its first pass, after both */
-    uint32_t *overlaps;    /* of each place along the longer side: how many parts show it */
+    uint8_t *wide, *whole; /* the picture after the first pass of the resize, and after both */
+    uint32_t *overlaps;    /* number of parts that show each pixel along the longer side */
     fv_mask_scores *part;  /* of each part */
-    float *floats;         /* all scratch of these and of `lines` */
-    fv_between *columns;   /* of a part, and of the pictures */
+    float *floats;         /* all scratch floats, for the parts and for `lines` */
+    fv_between *columns;   /* of a part over the grid, then of the map over the resized picture */
     fv_score_lines lines;
 };
 
@@ -41,7 +41,8 @@ static fovea_status plan_whole(fv_picture *out, const fovea_preprocess *rule, ui
     FV_TRY(fv_picture_plan(out, &whole, width, height));
     return !out->floats && out->resizes <= 1
                ? FOVEA_OK
-               : fv_fail(FOVEA_ENOTSUP, "parts are cut out of bytes after one resize");
+               : fv_fail(FOVEA_ENOTSUP, "parts need a preprocessing with at most one resize, of "
+                                        "bytes; plan the whole frame");
 }
 
 static void describe(fovea_parts_info *out, const fv_picture *whole, uint32_t edge)
@@ -105,7 +106,7 @@ static fovea_status allocate_pixels(fovea_parts *p)
                         "a resized picture");
 }
 
-/* What the masks of all parts take, whose outputs are like these two. */
+/* Allocates scratch for the masks of all parts; `masks` and `of` are the two outputs of a part. */
 static fovea_status allocate_scores(fovea_parts *p, const fv_wanted *masks, const fv_wanted *of)
 {
     const fv_value *value = p->plan->graph.value;
@@ -234,7 +235,7 @@ fovea_status fovea_parts_cut(fovea_parts *p, const fovea_frame *picture, fovea_f
 
 /* ---- its classes ---- */
 
-/* Row y of the picture: the mean of the parts that show a pixel. */
+/* Makes row y of the scores: for each pixel, the mean over the parts that show it. */
 static void make_line(float *out, void *ctx, uint32_t y)
 {
     const fovea_parts *p = ctx;
@@ -263,7 +264,7 @@ fovea_status fovea_parts_class_map(fovea_parts *p, const fovea_output *outs, siz
     FV_TRY(fv_task_output_capacity("pixels", capacity, (size_t)p->width * p->height));
     const size_t each = p->plan->graph.n_wanted;
     if (n_outs != each * p->info.count)
-        return fv_fail(FOVEA_EINVAL, "%zu outputs given; %u parts have %zu each", n_outs,
+        return fv_fail(FOVEA_EINVAL, "%zu outputs given; each of %u parts has %zu", n_outs,
                        p->info.count, each);
     for (uint32_t i = 0; i < p->info.count; i++) {
         fv_task_output of_classes;

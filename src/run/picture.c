@@ -1,5 +1,5 @@
-/* picture.c: a preprocessing rule for another size, or by another library's arithmetic; one picture
- * resized and cropped as a plan does it, to be shown. */
+/* picture.c: adapts a preprocessing rule to another size or to another library's arithmetic;
+ * resizes and crops one picture as a plan would, to show it. */
 #include <math.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@
 #include "ops/ref/ref_kernels.h"
 #include "run/resize_bytes.h"
 
-/* `ld`: numbers from row to row of the input. */
+/* Runs one pass of a resize. `ld`: values from one row of the input to the next. */
 static void pass(fv_cpu_fn kernel, void *out, const void *in, enum fv_type type, uint32_t in_width,
                  uint32_t ld, const fv_resize_table *table, uint32_t rows, uint32_t width,
                  uint32_t row0)
@@ -56,7 +56,7 @@ static fovea_status resize(void **out, const fv_picture_resize *r, const void *i
     return FOVEA_OK;
 }
 
-/* Its inner part into the place it has in the result; what is around it is black. */
+/* Copies the inner part of the picture to its place in the result, on a black background. */
 static void place(uint8_t *out, const fv_picture *p, const void *in, float rescale)
 {
     const size_t row = (size_t)p->inner.width * 3;
@@ -95,7 +95,8 @@ fovea_status fovea_preprocess_resize(fovea_preprocess *p, uint32_t width, uint32
 {
     fovea_preprocess own = FOVEA_PREPROCESS_INIT;
     FV_TRY(FV_ABI_READ(own, p, FOVEA_PREPROCESS_INIT));
-    /* A rule that fills a picture up keeps its aspect, unless its result is padded by itself. */
+    /* A rule that pads a picture keeps the aspect ratio, unless the resize already has the exact
+     * size. */
     const bool fills = own.pad == FOVEA_PAD_ZERO || own.pad == FOVEA_PAD_BLACK;
     const bool covers = own.resize == FOVEA_RESIZE_SHORT || own.resize == FOVEA_RESIZE_NONE ||
                         own.resize == FOVEA_RESIZE_COVER || own.resize == FOVEA_RESIZE_INSIDE;
@@ -118,7 +119,7 @@ fovea_status fovea_preprocess_resize(fovea_preprocess *p, uint32_t width, uint32
     return FV_ABI_WRITE(p, own, FOVEA_PREPROCESS_INIT);
 }
 
-/* The box of the whole picture. */
+/* Crops the box that is the whole picture, with FOVEA_RESIZE_BOX. */
 static fovea_status crop_whole(const fovea_preprocess *p, const uint8_t *rgb, uint32_t width,
                                uint32_t height, uint8_t *out, uint32_t out_width,
                                uint32_t out_height)
@@ -126,7 +127,7 @@ static fovea_status crop_whole(const fovea_preprocess *p, const uint8_t *rgb, ui
     const fovea_frame frame = {.pixels = {rgb}};
     const fovea_box whole = {0, 0, width, height};
     if (p->resize_width != out_width || p->resize_height != out_height)
-        return fv_fail(FOVEA_EINVAL, "a picture becomes %u x %u, not %u x %u", p->resize_width,
+        return fv_fail(FOVEA_EINVAL, "the result has %u x %u pixels, not %u x %u", p->resize_width,
                        p->resize_height, out_width, out_height);
     return fovea_box_crop(&frame, FOVEA_FORMAT_RGB8, FOVEA_YUV_601, width, height, &whole, out,
                           out_width, out_height);
@@ -160,7 +161,8 @@ fovea_status fovea_preprocess_apply(const fovea_preprocess *p, const uint8_t *rg
         return crop_whole(&own, rgb, width, height, out, out_width, out_height);
     fovea_status status = fv_picture_plan(&picture, &own, width, height);
     if (status == FOVEA_OK && (picture.width != out_width || picture.height != out_height))
-        status = fv_fail(FOVEA_EINVAL, "a picture of %u x %u pixels becomes %u x %u, not %u x %u",
+        status = fv_fail(FOVEA_EINVAL,
+                         "the result of a picture of %u x %u pixels has %u x %u, not %u x %u",
                          width, height, picture.width, picture.height, out_width, out_height);
     if (status == FOVEA_OK)
         status = apply(out, &picture, rgb, width, own.rescale != 0 ? own.rescale : 1.f / 255);

@@ -12,7 +12,7 @@ struct text {
     size_t capacity;
 };
 
-/* Appends to the text, which is cut at its capacity. */
+/* Appends to the text, which is truncated at its capacity. */
 FV_PRINTF(2, 3) static void add(struct text *t, const char *format, ...)
 {
     va_list args;

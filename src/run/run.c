@@ -1,4 +1,4 @@
-/* run.c: runs frames: everything was decided in the plan, so this binds the caller's memory,
+/* run.c: runs frames. The plan has decided everything, so this only binds the caller's memory,
  * submits and waits. */
 #include "run/run.h"
 #include "plan/plan.h"
@@ -78,7 +78,7 @@ fovea_status fv_crop_bind(fovea_plan *p, const fovea_frame *frame, uint32_t inde
     return fv_frame_bind(p, &crop, index);
 }
 
-/* How many frames a run has: as many as there are outputs for. */
+/* Sets *out to the number of frames that are run, given the number of outputs. */
 static fovea_status count_frames(const fovea_plan *p, size_t n_outs, uint32_t *out)
 {
     const size_t frames = n_outs / p->graph.n_wanted;
@@ -86,11 +86,10 @@ static fovea_status count_frames(const fovea_plan *p, size_t n_outs, uint32_t *o
     if (n_outs % p->graph.n_wanted == 0 && frames > 0 && frames <= p->info.count)
         return FOVEA_OK;
     if (p->info.count == 1)
-        return fv_fail(FOVEA_EINVAL, "%zu outputs given, the plan has %u", n_outs,
+        return fv_fail(FOVEA_EINVAL, "%zu outputs given; the plan has %u", n_outs,
                        p->graph.n_wanted);
-    return fv_fail(FOVEA_EINVAL,
-                   "%zu outputs given; the plan has %u for each frame, of which there may be %u",
-                   n_outs, p->graph.n_wanted, p->info.count);
+    return fv_fail(FOVEA_EINVAL, "%zu outputs given; give %u for each of at most %u frames", n_outs,
+                   p->graph.n_wanted, p->info.count);
 }
 
 static fovea_status bind_outputs(fovea_plan *p, const fovea_output *outs, uint32_t index)
@@ -98,7 +97,7 @@ static fovea_status bind_outputs(fovea_plan *p, const fovea_output *outs, uint32
     for (size_t i = 0; i < p->graph.n_wanted; i++) {
         const fv_value *v = &p->graph.value[p->graph.wanted[i].value];
         if (!outs[i].data || outs[i].size < output_bytes(v))
-            return fv_fail(FOVEA_EINVAL, "output %s: a buffer of %zu bytes, it needs %llu",
+            return fv_fail(FOVEA_EINVAL, "output %s: a buffer of %zu bytes; %llu are needed",
                            p->graph.wanted[i].name, outs[i].data ? outs[i].size : 0,
                            (unsigned long long)output_bytes(v));
         FV_TRY(p->device->backend->download(p->run.queue, index * p->graph.slots + v->slot,
@@ -220,12 +219,13 @@ fovea_status fovea_run(fovea_plan *p, const fovea_frame *frame, const fovea_outp
     return fovea_wait(p, ticket, -1);
 }
 
-/* Of a frame in flight on a device that tells by itself when it has read the pixels. */
+/* Checks that `ticket` is a frame in flight, on a device that reports when it has read the
+ * pixels. */
 static fovea_status tells_reading(const fovea_plan *p, fovea_ticket ticket)
 {
     FV_TRY(fv_require(p, "the plan"));
     if (ticket <= p->run.completed || ticket > p->run.ticket)
-        return fv_fail(FOVEA_EINVAL, "ticket %llu is of no frame in flight",
+        return fv_fail(FOVEA_EINVAL, "ticket %llu does not belong to a frame in flight",
                        (unsigned long long)ticket);
     if (!p->device->backend->read_event || p->run.fallback.used)
         return fv_fail(FOVEA_ENOTSUP, "frames on the CPU have no event: fovea_wait computes them");
@@ -247,7 +247,7 @@ fovea_status fovea_plan_release_fence(fovea_plan *p, fovea_ticket ticket, int *f
     const fv_backend *be = p->device->backend;
     if (!be->read_fence)
         return fv_fail(FOVEA_ENOTSUP,
-                       "%s has no sync_file; wait for the event of "
+                       "%s does not support sync_file; wait for the event of "
                        "fovea_plan_release_event, or with fovea_wait",
                        be->name);
     return be->read_fence(p->run.queue, p->run.flight[ticket % FV_FLIGHTS].fence, fd);
@@ -266,7 +266,7 @@ fovea_status fovea_plan_trace(fovea_plan *p, fovea_trace_event *events, size_t c
     fv_trace *t = &p->run.trace;
     if (p->dry || p->run.ticket != p->run.completed)
         return fv_fail(FOVEA_EINVAL, "%s",
-                       p->dry ? "a dry plan runs nothing that could be traced"
+                       p->dry ? "a dry plan cannot run or be traced; plan without `dry`"
                               : "a frame is in flight; wait for it first");
     if (p->run.fallback.used)
         return events ? fv_fail(FOVEA_ENOTSUP,
@@ -303,7 +303,7 @@ static fovea_status check_matrix(const fv_value *v, const fovea_matrix *m, uint6
     const char *name = v->name ? v->name : "output";
     const uint64_t columns = m->stride ? m->stride : v->cols;
     if (!m->data || (uintptr_t)m->data % fv_type_size(v->type))
-        return fv_fail(FOVEA_EINVAL, "matrix %s: its data are %s; give memory of elements", name,
+        return fv_fail(FOVEA_EINVAL, "matrix %s: its data are %s; give aligned memory", name,
                        m->data ? "not aligned" : "NULL");
     if (columns < v->cols || columns > UINT32_MAX)
         return fv_fail(FOVEA_EINVAL, "matrix %s has stride %zu; its rows have %u elements", name,

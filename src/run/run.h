@@ -1,4 +1,4 @@
-/* run.h: frames and operations of a plan that is ready. */
+/* run.h: runs frames and operations of a plan that is ready. */
 #ifndef FOVEA_SRC_RUN_H
 #define FOVEA_SRC_RUN_H
 
@@ -6,28 +6,29 @@
 
 #include "plan/plan.h"
 
-/* Checks a plane of a frame; EINVAL. *stride gets the bytes from row to row. */
+/* Checks a plane of a frame; EINVAL. *stride gets its bytes from one row to the next. */
 fovea_status fv_frame_plane(const fovea_plan *p, const fovea_frame *frame, uint32_t plane,
                             uint64_t *stride);
 
 /* Binds the planes of frame `index` of a batch to the plan's first inputs. */
 fovea_status fv_frame_bind(fovea_plan *p, const fovea_frame *frame, uint32_t index);
 
-/* The same for a plan that cuts crops out of frames. */
+/* The same as fv_frame_bind, for a plan that cuts crops out of frames. */
 fovea_status fv_crop_bind(fovea_plan *p, const fovea_frame *frame, uint32_t index);
 
-/* What a run reads: pixels of the host's, as many frames as there are outputs for, or a picture,
- * once its fence is signalled (NULL: at once). */
+/* What a run reads: either frames in host memory, as many as there are outputs for, or an external
+ * image, once its fence is signalled (NULL: at once). */
 typedef struct fv_run_input {
     const fovea_frame *frame; /* or */
     const fovea_external_image *image;
     const fovea_acquire_fence *acquire;
 } fv_run_input;
 
-/* The same for a picture, of the plan's size and format; *by_host: whether the host reads it. */
+/* Binds an external image of the plan's size and format; *by_host: whether the host reads it. */
 fovea_status fv_external_frame_bind(fovea_plan *p, const fv_run_input *in, bool *by_host);
 
-/* The same for a plan that cuts crops out of frames: waits for the picture, and has read it. */
+/* The same for a plan that cuts crops out of frames: waits for the image, and has read it on
+ * return. */
 fovea_status fv_external_frame_crop(fovea_plan *p, const fv_run_input *in);
 
 /* fovea_submit and fovea_submit_external_image. */

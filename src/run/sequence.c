@@ -1,6 +1,5 @@
-/* sequence.c: a sequence: two plans, one of many tokens and one of a single one, that continue the
- * same states; and the states as bytes.
- */
+/* sequence.c: a sequence: a plan for many tokens and a plan for one token that continue the same
+ * states; saving and loading of the states. */
 #include <fovea/sequences.h>
 
 #include <string.h>
@@ -17,7 +16,7 @@
 #define MAX_INPUTS 2               /* in addition to ids or rows */
 #define EXACT_POSITIONS (1u << 24) /* as floats */
 
-/* The inputs of a plan other than the ids or rows: s->position or &s->last. */
+/* The inputs of a plan in addition to ids or rows: s->position or &s->last. */
 typedef struct more_inputs {
     const float *data[MAX_INPUTS];
     size_t count;
@@ -25,18 +24,18 @@ typedef struct more_inputs {
 
 struct fovea_sequence {
     fovea_sequence_options o;
-    fovea_plan *many, *one; /* `many` owns the states; `one`: NULL where rows is 1 */
+    fovea_plan *many, *one; /* `many` owns the states; `one` is NULL if rows is 1 */
     more_inputs of_many, of_one;
     bool has_cache, has_position;
     uint64_t tokens, fingerprint;
-    float *ids, *position; /* as the plans read them, `rows` of each */
-    float *unasked;        /* where logits go that nobody asks for */
-    float last;            /* row of a call whose logits are asked for */
+    float *ids, *position; /* inputs of the plans, `rows` of each */
+    float *unasked;        /* buffer for logits that the caller does not ask for */
+    float last;            /* the row of a call whose logits the caller asks for */
 };
 
 /* ---- making ---- */
 
-/* Whether positions are counted against the context. */
+/* Whether the plan has a cache of keys and values, whose capacity limits the tokens. */
 static bool has_cache(const fovea_plan *p)
 {
     for (uint32_t i = 0; i < p->graph.steps; i++)
@@ -181,11 +180,11 @@ static fovea_status check(const fovea_sequence *s, size_t n, bool ids)
                        ids ? "a token mixer takes rows" : "a language model takes ids",
                        ids ? "fovea_sequence_forward" : "fovea_sequence_feed");
     if (n == 0)
-        return fv_fail(FOVEA_EINVAL, "no tokens to feed; give 1 and more");
+        return fv_fail(FOVEA_EINVAL, "no tokens to feed; give at least 1");
     return check_capacity(s, s->tokens, n);
 }
 
-/* Runs a plan on n tokens: `first` are its ids or rows. */
+/* Runs a plan on n tokens, whose ids or rows are `first`. */
 static fovea_status advance(fovea_sequence *s, fovea_plan *p, uint32_t n, fovea_matrix first,
                             fovea_matrix out)
 {
@@ -201,14 +200,14 @@ static fovea_status advance(fovea_sequence *s, fovea_plan *p, uint32_t n, fovea_
     return FOVEA_OK;
 }
 
-/* The plan for the next of `left` tokens, and how many of them it takes. */
+/* The plan that runs the next of `left` tokens, and how many of them (*n). */
 static fovea_plan *plan_for(const fovea_sequence *s, size_t left, uint32_t *n)
 {
     *n = left < s->o.rows ? (uint32_t)left : s->o.rows;
     return *n == 1 && s->one ? s->one : s->many;
 }
 
-/* EFORMAT where a logit is NaN: then no token is the likeliest. */
+/* EFORMAT if a logit is NaN, because then no token is the most likely. */
 static fovea_status check_logits(const fovea_sequence *s, const float *logits, uint64_t first,
                                  uint64_t rows)
 {
@@ -236,7 +235,7 @@ fovea_status fovea_sequence_feed(fovea_sequence *s, const uint32_t *ids, size_t 
     FV_TRY(check(s, n, true));
     const uint64_t needed = fv_size_mul(logits_rows(s, n), vocabulary(s));
     if (logits && floats < needed)
-        return fv_fail(FOVEA_EINVAL, "a capacity of %zu logits; %llu are needed", floats,
+        return fv_fail(FOVEA_EINVAL, "a buffer of %zu logits; %llu are needed", floats,
                        (unsigned long long)needed);
     for (size_t i = 0; i < n; i++)
         if (ids[i] >= vocabulary(s))
@@ -342,9 +341,10 @@ static fovea_status check_saved(const fovea_sequence *s, const header *h, size_t
 {
     const header own = describe(s);
     if (memcmp(h->magic, own.magic, sizeof own.magic) != 0 || h->version != own.version)
-        return fv_fail(FOVEA_EFORMAT, "this is not a state that this version has saved");
+        return fv_fail(FOVEA_EFORMAT, "not a state that this version has saved; save it again");
     if (h->fingerprint != own.fingerprint)
-        return fv_fail(FOVEA_EFORMAT, "a state of another model; load the one it was saved of");
+        return fv_fail(FOVEA_EFORMAT,
+                       "a state of another model; use the model that it was saved from");
     if (h->context != own.context)
         return fv_fail(
             FOVEA_EFORMAT,
@@ -352,7 +352,7 @@ static fovea_status check_saved(const fovea_sequence *s, const header *h, size_t
             (unsigned long long)h->context);
     if (h->bytes != own.bytes || bytes != sizeof own + own.bytes || h->tokens >> 48)
         return fv_fail(FOVEA_EFORMAT,
-                       "a state of %zu bytes, it should have %zu; it is truncated or "
+                       "a state of %zu bytes, which should have %zu; it is truncated or "
                        "damaged",
                        bytes, fovea_sequence_size(s));
     return FOVEA_OK;

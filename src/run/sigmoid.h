@@ -1,10 +1,10 @@
-/* sigmoid.h: what makes probabilities of logits. */
+/* sigmoid.h: the sigmoid, which makes probabilities of logits. */
 #ifndef FOVEA_SRC_RUN_SIGMOID_H
 #define FOVEA_SRC_RUN_SIGMOID_H
 
 #include <math.h>
 
-/* Of scores, which are put in order: the same on every machine, once it is rounded to a float. */
+/* For scores, which are sorted: rounded to a float, the result is the same on every machine. */
 static inline double fv_sigmoid(double x)
 {
     return 1 / (1 + exp(-x));

@@ -1,5 +1,5 @@
-/* state.c: a causal operation with memory: two plans, one of many rows and one of a single row,
- * that advance the same state. */
+/* state.c: a causal operation with memory: a plan for many rows and a plan for one row that
+ * continue the same state. */
 #include <math.h>
 
 #include "base/abi.h"
@@ -11,8 +11,8 @@
 struct fovea_state {
     fovea_plan *feed, *step; /* feed owns the state's memory */
     uint32_t rows;           /* maximum per call of feed */
-    /* Of softmax attention, whose state is a cache: positions of the next call's rows; tokens that
-     * it holds, and its capacity. */
+    /* With softmax attention, whose state is a cache: positions of the next call's rows; the number
+     * of tokens it holds, and its capacity. */
     float *position;
     uint32_t held, capacity;
 };
@@ -30,7 +30,7 @@ static fovea_status create(fovea_state *s, fovea_device *device,
     op.remembers = true;
     FV_TRY(fv_op_plan(&s->feed, device, &op, NULL, fv_wisdom_global()));
     if (floats_of(s) == 0)
-        return fv_fail(FOVEA_EINVAL, "a state of a bidirectional attention, which has none; set "
+        return fv_fail(FOVEA_EINVAL, "a bidirectional attention has no state; set "
                                      "`causal`");
     s->rows = options->rows;
     one.rows = 1;
@@ -70,7 +70,7 @@ void fovea_state_free(fovea_state *s)
     fv_mem_free(s);
 }
 
-/* Gives a plan the positions of the next rows. */
+/* Sets the plan's input of positions for the next rows. */
 static fovea_status place(fovea_state *s, fovea_plan *plan, uint32_t rows)
 {
     if (rows > s->capacity - s->held)
@@ -132,8 +132,8 @@ size_t fovea_state_size(const fovea_state *s)
 static fovea_status check_size(const fovea_state *s, const float *values, size_t floats)
 {
     if (!values || floats != fovea_state_size(s))
-        return fv_fail(FOVEA_EINVAL, "%zu floats of a saved state; it has %zu", values ? floats : 0,
-                       fovea_state_size(s));
+        return fv_fail(FOVEA_EINVAL, "a buffer of %zu floats for a saved state; it has %zu",
+                       values ? floats : 0, fovea_state_size(s));
     return FOVEA_OK;
 }
 
@@ -150,8 +150,10 @@ fovea_status fovea_state_restore(fovea_state *s, const float *in, size_t floats)
     FV_TRY(check_size(s, in, floats));
     const float held = s->position ? in[floats - 1] : 0;
     if (!(held >= 0 && held <= (float)s->capacity) || held != floorf(held))
-        return fv_fail(FOVEA_EINVAL, "a saved state of %g tokens; this state holds at most %u",
-                       (double)held, s->capacity);
+        return fv_fail(
+            FOVEA_EINVAL,
+            "a saved state of %g tokens; this one holds at most %u, make it with more `keys`",
+            (double)held, s->capacity);
     s->held = (uint32_t)held;
     return fv_plan_kept_write(s->feed, in, floats_of(s) * sizeof *in);
 }

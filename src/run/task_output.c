@@ -25,8 +25,8 @@ static fovea_status answer(fv_task_output *out, const fovea_plan *p, const fovea
     const fv_value *v = &p->graph.value[w->value];
     const uint64_t bytes = (uint64_t)v->rows * v->cols * sizeof(float);
     if (!o->data || o->size < bytes)
-        return fv_fail(FOVEA_EINVAL, "output %s: a buffer of %zu bytes, it has %llu", w->name,
-                       o->data ? o->size : 0, (unsigned long long)bytes);
+        return fv_fail(FOVEA_EINVAL, "output %s: a buffer of %zu bytes; the output has %llu",
+                       w->name, o->data ? o->size : 0, (unsigned long long)bytes);
     *out = (fv_task_output){(const float *)o->data + (size_t)w->grid.prefix * v->cols, v->rows,
                             v->cols, w->grid};
     return FOVEA_OK;
@@ -57,7 +57,7 @@ fovea_status fv_task_output_of(fv_task_output *out, const fovea_plan *p, const f
 fovea_status fv_task_output_capacity(const char *what, size_t capacity, size_t needed)
 {
     return capacity >= needed ? FOVEA_OK
-                              : fv_fail(FOVEA_EINVAL, "a capacity of %zu %s; %zu are needed",
+                              : fv_fail(FOVEA_EINVAL, "a buffer of %zu %s; %zu are needed",
                                         capacity, what, needed);
 }
 
@@ -97,7 +97,8 @@ fv_side fv_extent_down(const fv_extent *e, uint32_t places)
     return side_of(e->top, e->down, e->bottom, places);
 }
 
-/* Pixels from `first` on, `scale` of the map each, of `run`. */
+/* One side of the map over that of the picture that was run (`run` pixels). The picture begins at
+ * map pixel `first`; one of its pixels is `scale` map pixels. */
 static fv_side run_side(double first, double scale, double end, double pixels, uint32_t run)
 {
     const double low = rint(-first / scale), high = rint((pixels - first) / scale);
@@ -136,7 +137,8 @@ fv_between fv_side_between(const fv_side *s, uint32_t i)
                         is_outside(s, i)};
 }
 
-/* The cubic of Keys with its slope of a = -0.75 at 1, for distances up to 1, and from 1 to 2. */
+/* The cubic of Keys, with slope a = -0.75 at 1, for distances from 0 to 1; far_cubic: from 1 to
+ * 2. */
 static float near_cubic(float x)
 {
     const float a = -0.75f;

@@ -1,5 +1,5 @@
-/* task_output.h: what functions of results.h have in common: the caller's outputs by what they are,
- * and the positions of a map's pixels in an output's grid. */
+/* task_output.h: what the functions of results.h share: finding the caller's outputs by kind or
+ * name, and the positions of a map's pixels in an output's grid. */
 #ifndef FOVEA_SRC_RUN_TASK_OUTPUT_H
 #define FOVEA_SRC_RUN_TASK_OUTPUT_H
 
@@ -8,53 +8,54 @@
 
 /* An output that the caller gave. */
 typedef struct fv_task_output {
-    const float *data; /* from the first place of the grid on */
+    const float *data; /* begins at the first cell of the grid */
     uint32_t rows, columns;
     fv_grid grid;
 } fv_task_output;
 
 /* Checks arguments that all have. */
 fovea_status fv_task_output_check(const fovea_plan *p, const fovea_output *outs, size_t n_outs);
-/* The output of a name; EINVAL: the plan lacks it, or its buffer is too small. */
+/* Finds an output by name; EINVAL: the plan lacks it, or its buffer is too small. */
 fovea_status fv_task_output_named(fv_task_output *out, const fovea_plan *p,
                                   const fovea_output *outs, const char *name);
-/* The output of a kind, which `usual` names where the plan has none. */
+/* Finds an output by kind. `usual`: its name in the message if the plan lacks it. */
 fovea_status fv_task_output_of(fv_task_output *out, const fovea_plan *p, const fovea_output *outs,
                                fovea_output_kind kind, const char *usual);
-/* EINVAL where `capacity` is less than `needed`. */
+/* EINVAL if `capacity` is less than `needed`. */
 fovea_status fv_task_output_capacity(const char *what, size_t capacity, size_t needed);
 
 /* A map, and the part of it that the picture's patches cover. */
 typedef struct fv_extent {
     uint32_t width, height;
-    double left, top, across, down; /* pixels of the map; `across` by `down` of them */
-    double right, bottom;           /* where the picture ends: patches may leave a rest */
+    double left, top, across, down; /* in pixels of the map: origin and size of that part */
+    double right, bottom;           /* where the picture ends: patches may not cover all of it */
 } fv_extent;
 fovea_status fv_extent_of(fv_extent *out, const fovea_plan *p, fovea_extent which);
 
-/* One side of a map over a row of places: pixel i is at place scale (i + 0.5 - first) - 0.5, in
- * single precision with one rounding, as in PyTorch's kernels: a position that is rounded otherwise
- * causes larger errors than the interpolation itself. */
+/* One side of a map over a row of cells: pixel i is at cell scale (i + 0.5 - first) - 0.5. Computed
+ * in float32 with one rounding, as in PyTorch's kernels: a different rounding of the position would
+ * cause larger errors than the interpolation itself. */
 typedef struct fv_side {
-    float scale;       /* places per pixel */
-    double first, end; /* pixels of the map: where the first place begins, where the picture ends */
-    uint32_t low, high; /* places from low to high - 1 count; beyond them these are repeated */
+    float scale;        /* places per pixel */
+    double first, end;  /* in pixels of the map: where the first cell begins, where the picture
+                           ends */
+    uint32_t low, high; /* cells low to high - 1 are used; beyond them the outermost are repeated */
 } fv_side;
-/* Of the columns and the rows of a map over a grid with `places` columns or rows. */
+/* The columns (rows) of a map over a grid with `places` columns (rows). */
 fv_side fv_extent_across(const fv_extent *e, uint32_t places);
 fv_side fv_extent_down(const fv_extent *e, uint32_t places);
 
-/* Of the same over the pixels of the picture that was run: only those that show the map count, not
- * what fills the picture up. */
+/* The same over the pixels of the picture that was run. Only pixels that show the map are used, not
+ * those that pad the picture. */
 fv_side fv_extent_run_across(const fv_extent *e, const fovea_plan *p);
 fv_side fv_extent_run_down(const fv_extent *e, const fovea_plan *p);
 
-/* Between which two places a pixel lies: bilinear interpolation. */
+/* The two cells around the centre of pixel i, for bilinear interpolation. */
 fv_between fv_side_between(const fv_side *s, uint32_t i);
-/* And between which four: cubic interpolation with a = -0.75. */
+/* The four cells around it, for cubic interpolation with a = -0.75. */
 fv_cubic fv_side_cubic(const fv_side *s, uint32_t i);
-/* The columns of a map, which are the same in every row: computed once for a map, in the plan's
- * scratch. */
+/* Computes the columns of a map in the plan's scratch, once for a map, as they are the same in
+ * every row. */
 const fv_between *fv_side_columns(fv_between *out, const fv_side *s, uint32_t width);
 const fv_between *fv_extent_columns(const fv_extent *e, const fovea_plan *p, uint32_t places);
 const fv_cubic *fv_extent_cubic_columns(const fv_extent *e, const fovea_plan *p, uint32_t places);
