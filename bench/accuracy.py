@@ -16,7 +16,7 @@ STEPS = "200"  # of the adaptation
 
 
 def patches(exe, model, photo, size, options, scratch):
-    """Features of the patches, a row each."""
+    """The features of the patches, a row for each."""
     subprocess.run([exe, "run", model, photo, "--size", str(size), "--features", scratch, *options], check=True,
                    stdout=subprocess.DEVNULL)
     x = np.load(scratch)

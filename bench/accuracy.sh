@@ -1,5 +1,5 @@
 #!/bin/sh
-# accuracy.sh: what products of bfloat16 and int8 cost in accuracy, on trained weights and photographs:
+# accuracy.sh: how much accuracy products of bfloat16 and int8 lose on trained weights and photographs:
 # cosines of patch features with those of float32, softmax and adapted linear attention.
 #
 #   sh bench/accuracy.sh       a table; the first time it fetches 100 MB and adapts a model, a quarter of

@@ -1,5 +1,5 @@
 #!/bin/sh
-# build.sh: builds what a benchmark runs, and prints the build directory, which BUILD names.
+# build.sh: builds the targets of a benchmark, and prints the build directory, which BUILD names.
 #
 #   build=$(sh bench/build.sh "PACKAGES" [TARGET...])     PACKAGES: for platform/setup-debian.sh
 set -eu

@@ -2,9 +2,9 @@
  *
  *     cold_start MODEL SIZE THREADS BEGIN
  *
- * BEGIN: CLOCK_MONOTONIC when the process was started. Prints seconds since then: the plan is
- * ready, the first frame is done; and seconds of a later frame. Then it waits for the end of its
- * input, so that its memory can be looked at.
+ * BEGIN: CLOCK_MONOTONIC when the process was started. It prints the seconds from then until the
+ * plan is ready and until the first frame is done, and the seconds of a later frame. Then it waits
+ * for the end of its input, so that its memory can be examined.
  */
 #include <fovea/fovea.h>
 

@@ -4,15 +4,15 @@
     ninja -C build bench/cold_start
     cold_start.py [--size N] [--threads N] [--rounds N] [--no-disk] [MODEL | dinov2-s | dinov2-b | dinov2-l]
 
-MODEL is a folder; the names stand for a checkpoint of that size with random weights. The medians of some rounds,
-in which the ways take turns:
+MODEL is a folder; the names stand for a checkpoint of that size with random weights. Prints the medians
+of several rounds, in which these ways alternate:
 
     nothing kept    weights are packed
     weights kept    weights are mapped
     ... from disk   the same, with none of the files' pages in memory
 
 and the memory of two such processes side by side, as /proc/PID/smaps_rollup says: pages of each alone, and pages
-that both have. Needs numpy, Linux, and nobody else on the machine.
+that both have. Needs numpy, Linux, and an otherwise idle machine.
 """
 import argparse
 import os
@@ -28,7 +28,7 @@ import vit_checkpoint  # noqa: E402
 
 
 class Process:
-    """One that has run its frames, and waits."""
+    """A process that has run its frames, and waits."""
 
     def __init__(self, program, arguments, cache):
         environment = dict(os.environ, FOVEA_WEIGHTS_CACHE=cache, FOVEA_WISDOM="", FOVEA_RIGOR="estimate")
@@ -41,7 +41,7 @@ class Process:
         self.ready, self.first, self.frame = map(float, line.split())
 
     def memory(self):
-        """MiB: (its alone, shared with others)."""
+        """MiB of memory: (of this process alone, shared with others)."""
         total = {}
         with open("/proc/%d/smaps_rollup" % self.child.pid) as file:
             for line in list(file)[1:]:
@@ -54,7 +54,7 @@ class Process:
 
 
 def forget(folders):
-    """Drops what memory has of the files."""
+    """Removes the files' pages from memory."""
     for folder in folders:
         for name in os.listdir(folder):
             fd = os.open(os.path.join(folder, name), os.O_RDONLY)
@@ -96,13 +96,13 @@ def main():
     options = parser.parse_args()
     program = os.path.join(options.build, "bench", "cold_start")
     if not os.path.exists(program):
-        raise SystemExit("%s is not there: ninja -C %s bench/cold_start" % (program, options.build))
+        raise SystemExit("%s not found; build it: ninja -C %s bench/cold_start" % (program, options.build))
     with tempfile.TemporaryDirectory() as folder:
         model, cache = options.model, os.path.join(folder, "cache")
         if model in vit_checkpoint.SIZES:
             model = os.path.join(folder, "model")
             vit_checkpoint.write(model, options.model)
-            time.sleep(3)  # a file that was just written is not yet known by its times
+            time.sleep(3)  # while a file is very new, its times cannot show a change
         arguments = [model, str(options.size), str(options.threads)]
         first = Process(program, arguments, cache)
         first.end()

@@ -13,11 +13,11 @@ MODEL = "synthetic:dinov2-s"
 SCENE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "scene.jpg")
 SIZES = (224, 518, 1036, 2072)
 ATTENTIONS = ("softmax", "linear:elu1")
-BUDGET = 240  # seconds; a softmax run that would not fit is extrapolated
+BUDGET = 240  # seconds; softmax runs that would take longer are extrapolated
 
 
 def command(exe, *args):
-    """Lines of JSON that the program prints, and the largest resident size it had, in bytes."""
+    """The lines of JSON that the program prints, and the largest resident size that it had, in bytes."""
     with subprocess.Popen([exe, *args, "--json"], stdout=subprocess.PIPE, text=True) as p:
         text = p.stdout.read()
         _, status, usage = os.wait4(p.pid, 0)
@@ -28,7 +28,7 @@ def command(exe, *args):
 
 
 def plan(exe, model):
-    """Tokens, and bytes beside the weights that it promises."""
+    """The number of tokens, and the bytes without weights that the plan announces."""
     told = command(exe, "plan", *model)[0][0]
     return {"tokens": told["params"]["tokens"],
             "activations": sum(told["bytes"][k] for k in ("residual", "states", "chunks", "scratch", "staging"))}
@@ -40,7 +40,7 @@ def run(exe, model, frames):
 
 
 def extrapolate(smaller, tokens):
-    """Softmax attention asks for a term that grows with the square; this bounds it from below."""
+    """Estimates softmax attention by a term that grows with the square of the tokens; a lower bound."""
     return smaller["ms"] * (tokens / smaller["tokens"]) ** 1.8
 
 
@@ -73,7 +73,8 @@ def main(exe, folder):
                 m["ms"] = expected
             else:
                 m.update(run(exe, model, 5 if size <= 518 else 1))
-                if not softmax: # on its own, so that the numbers above are those of the model
+                # in a run of its own, so that the numbers above are those of the model alone
+                if not softmax:
                     command(exe, "run", *model, SCENE, "--pca", os.path.join(folder, "features-%d.png" % size))
             if softmax:
                 before = m

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""gallery.py: bench/gallery.jpg, what `fovea run --overlay` draws of depth, masks, boxes and key points.
+"""gallery.py: bench/gallery.jpg, how `fovea run --overlay` draws depth, masks, boxes and key points.
 
     gallery.py path/to/fovea OUT.jpg        needs Pillow
 

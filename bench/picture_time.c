@@ -14,7 +14,7 @@
 #include "bench/stopwatch.h"
 #include "cli/common/cli.h"
 
-/* What main.c has of the program. */
+/* Functions of the program's main.c, which is not linked here. */
 void cli_tell(const char *format, ...)
 {
     (void)format;
@@ -35,7 +35,7 @@ int cli_check(fovea_status status)
     return status ? cli_fail(CLI_INPUT, "%s", fovea_error()) : CLI_OK;
 }
 
-/* A plan for frames of the picture's size. Its model is one block of 64 channels. */
+/* Creates a plan for frames of the picture's size. Its model is one block of 64 channels. */
 static fovea_plan *plan_for(const cli_image *image, uint32_t side)
 {
     fovea_device *device;

@@ -22,7 +22,7 @@ ROUNDS = 15
 
 
 def photo(path):
-    """As a phone stores it: 4032x3024, 4:2:0, some noise."""
+    """A photograph as a phone stores it: 4032x3024, 4:2:0, some noise."""
     scene = Image.open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "scene.jpg"))
     pixels = np.asarray(scene.convert("RGB").resize((4032, 3024), Image.BICUBIC)).astype(np.float32)
     pixels += np.random.default_rng(1).normal(0, 4, pixels.shape[:2] + (1,)).astype(np.float32)

@@ -21,7 +21,7 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 COMPUTES = ("f32", "bf16", "int8")
-# Those that are seen at a size of their own have none here.
+# Sizes of pictures; families that are not listed have a size of their own.
 MODELS = {"dinov2-s": "518", "siglip-b16": "224", "depth-anything-s": "518", "rf-detr-s": None, "eomt-s": None,
           "sam-b16": None, "vitpose-s": None, "mavit-t": "224", "mavit-t-fpn": "224", "nalaformer-t": "224",
           "pola-swin-t": "224", "pola-pvt-t": "224", "gla-340m": None}
@@ -38,7 +38,8 @@ def program():
 
 
 def lines(exe, *command):
-    """What it prints as JSON. A status that says that a measurement is not steady is not a failure."""
+    """The JSON that the program prints. A status that says that a measurement is unsteady does not count as a
+    failure."""
     p = subprocess.run([exe, *command, "--json"], stdout=subprocess.PIPE, text=True)
     if p.returncode:
         sys.exit("precisions.py: %s: exit %d" % (" ".join(command), p.returncode))
@@ -54,7 +55,7 @@ def estimated(exe, name, size, compute, options):
 
 
 def measured(exe, name, options):
-    """Rows of the table: a model, or each phase of a sequence."""
+    """Rows of the table: one for a model, or one for each phase of a sequence."""
     size = ["--size", MODELS[name]] if MODELS[name] else []
     how = ["--compute", ",".join(COMPUTES), "--time", str(options.time)]
     own = ["--threads", str(options.threads)] if options.threads else []
@@ -126,7 +127,7 @@ def main():
         for name in options.models.split(","):
             print("%s ..." % name, file=sys.stderr, flush=True)
             rows += measured(exe, name, options)
-            if options.output:  # what there is, should a later one fail
+            if options.output:  # written after each case, in case a later one fails
                 with open(options.output, "w") as f:
                     json.dump(rows, f, indent=1)
     print(table(rows), end="")

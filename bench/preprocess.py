@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 
-# PyTorch's threads would otherwise keep both processors busy while Fovea has its turn.
+# Otherwise PyTorch's threads would keep both processors busy while Fovea is measured.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
 import numpy as np  # noqa: E402
@@ -59,7 +59,7 @@ def small_model(folder, side):
 
 
 def frame_call(model, pixels, kind, rule):
-    """A call that runs a frame and nothing else; `rule` None: as it is."""
+    """A call that only runs a frame; `rule` None: without preprocessing."""
     wanted = _plan.rule_of
     if rule:
         _plan.rule_of = lambda _: rule

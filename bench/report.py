@@ -28,7 +28,7 @@ MS, MIB = "time, ms", "peak memory without the weights, MiB"
 
 
 def read(path):
-    """The objects of a file: one a line, or one array."""
+    """The objects in a file: one per line, or one array."""
     with open(path) as f:
         text = f.read()
     found = json.loads(text) if text[:1] == "[" else [json.loads(line) for line in text.splitlines() if line]
@@ -54,8 +54,8 @@ def setting(result, *without):
 
 
 def series_of(results):
-    """{name: results in the order of their sizes}; names tell the attention and what else varies. Of two
-    results of one case the later one counts."""
+    """{name: results sorted by size}. Names consist of the attention and whatever else varies. If two results
+    are of the same case, the later one is used."""
     keys = {k for r in results for k in r["params"]}
     varied = sorted(k for k in keys if k not in SIZES and len({json.dumps(r["params"].get(k)) for r in results}) > 1)
     series = {}
@@ -66,11 +66,12 @@ def series_of(results):
     return {name: [own[x] for x in sorted(own)] for name, own in series.items()}
 
 
-# ---- from which size an attention is faster than softmax ----
+# ---- the size from which an attention is faster than softmax ----
 
 
 def crossover(softmax, own):
-    """A sentence on an attention's results, with softmax's times by size; None: nothing is common."""
+    """A sentence about an attention's results, compared with softmax's times by size; None: they have no size
+    in common."""
     leads = [(extent(r), softmax[extent(r)] / r["p50_ms"]) for r in own if extent(r) in softmax]
     if not leads:
         return None
@@ -102,14 +103,14 @@ def crossovers(series):
 
 
 def quoted(text):
-    """A string of gnuplot's. Results may come from anybody's file: nothing in them ends the line, or is a
-    command in backquotes."""
+    """A quoted string for gnuplot. Results may come from any file, so nothing in them may end the line or
+    become a command in backquotes."""
     plain = "".join(" " if c < " " else "'" if c == "`" else c for c in text)
     return '"%s"' % plain.replace("\\", "\\\\").replace('"', '\\"')
 
 
 def panel(title, curves, linear=False):
-    """curves: [(name or None, style, [(x, y)])]. Of a logarithmic axis only what is above 0 is shown."""
+    """curves: [(name or None, style, [(x, y)])]. On a logarithmic axis only positive values are drawn."""
     blocks, drawn, heights = [], [], []
     for i, (name, style, points) in enumerate(curves):
         points = [(x, y) for x, y in points if linear or y > 0]
@@ -135,7 +136,7 @@ def page(title, axis, panels):
 
 
 def over_sizes(results, title, panels):
-    """panels: [(title, of a result, what it promised or None, linear)]"""
+    """panels: [(title, function of a result, function of what the plan announced or None, whether linear)]"""
     if not all(extent(r) for r in results) or len({r["params"].get("what") for r in results}) > 1:
         raise ValueError("drawn are models, blocks, attentions or evaluations of given sizes, one kind at a time")
     series = series_of(results)

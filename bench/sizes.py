@@ -62,7 +62,7 @@ FAMILIES = {
 
 
 def draw(model):
-    """Weights of a size at which every part of the model shows in its result."""
+    """Sets weights to a size at which every part of the model affects the result."""
     for name, p in model.named_parameters():
         p.data.normal_(0, 0.08 if p.ndim > 1 else 0.1)
         if "norm" in name.lower() and name.endswith("weight") or "lambda" in name or "gamma" in name:
@@ -82,7 +82,7 @@ def save(model, extra, folder):
 
 
 def reference(model, call, picture):
-    """The last hidden state in float64; None: it takes no such picture."""
+    """The last hidden state in float64; None: the reference does not accept such a picture."""
     try:
         with torch.no_grad():
             if isinstance(model, hf.PreTrainedModel):

@@ -39,7 +39,7 @@ def main():
             sequence.feed(list(range(8)))
         for tokens in map(int, o.tokens.split(",")):
             times = []
-            for i in range(o.steps):  # whoever comes first in one turn is second in the next
+            for i in range(o.steps):  # the one that is first in one turn is second in the next
                 order = (0, 1) if i % 2 else (1, 0)
                 taken = {which: step(both[which], tokens) for which in order}
                 times.append((taken[0], taken[1]))

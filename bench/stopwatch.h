@@ -1,4 +1,4 @@
-/* stopwatch.h: times and their order, and the end of a benchmark that cannot go on. */
+/* stopwatch.h: times and their order, and how a benchmark ends that cannot continue. */
 #ifndef FOVEA_BENCH_STOPWATCH_H
 #define FOVEA_BENCH_STOPWATCH_H
 
@@ -18,7 +18,7 @@ static inline double seconds(void)
     return seconds_of(CLOCK_MONOTONIC);
 }
 
-/* That all threads had so far: what other programs take away does not count. */
+/* Processor time of all threads so far: time that other programs take does not count. */
 static inline double processor_seconds(void)
 {
     return seconds_of(CLOCK_PROCESS_CPUTIME_ID);

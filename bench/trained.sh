@@ -8,7 +8,7 @@
 # PHOTOS names a folder of photographs, as many as possible; otherwise those of Debian's wallpaper packages
 # and of scikit-image's wheel are taken, some fifty. MODEL names another model, BUDGET the time to train,
 # OPTIONS further options of `fovea linearise`, BUILD the build directory. Nothing that is fetched becomes
-# part of Fovea. Run again, it goes on where it was ended.
+# part of Fovea. An interrupted run continues when it is run again.
 set -eu
 cd "$(dirname "$0")/.."
 build=$(sh bench/build.sh "build venv" src/cli/fovea)

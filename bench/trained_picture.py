@@ -15,7 +15,7 @@ import tempfile
 import numpy as np
 from PIL import Image
 
-SIDE, GAP = 296, 8  # pixels of a part, between parts
+SIDE, GAP = 296, 8  # pixels of a part's side, and of the gap between parts
 
 
 def features(exe, model, picture, size, folder, *options):

@@ -18,7 +18,7 @@ import time
 DEVICE = os.environ.get("DEVICE", "cpu")
 ATTENTION = os.environ.get("ATTENTION", "linear:elu1")
 MINUTES = float(os.environ.get("MINUTES", "3"))
-SECONDS = 40  # of timed runs per plan and case, about
+SECONDS = 40  # approximate length of the timed runs per plan and case
 
 CASES = [("dinov2-" + width, size) for width in "sbl" for size in (224, 518, 1036, 1540)]
 CASES += [("mavit-t", size) for size in (224, 512, 1024)] + [("pola-pvt-t", 224)]
@@ -38,7 +38,7 @@ def options(model, size):
 
 
 def tune(exe, case, rigor, path):
-    """Seconds that it took."""
+    """Runs the program; returns the seconds that it took."""
     begin = time.monotonic()
     subprocess.run([exe, "tune", *options(*case), "--rigor", rigor, "--time", str(60 * MINUTES),
                     "-o", path], check=True, stdout=subprocess.DEVNULL)
@@ -46,8 +46,7 @@ def tune(exe, case, rigor, path):
 
 
 def planned(exe, case, path):
-    """Share of the steps whose kernel is known from the wisdom, and seconds of a new process that
-    plans with it."""
+    """Share of the steps whose kernel the wisdom knows, and the seconds in which a new process plans with it."""
     begin = time.monotonic()
     text = subprocess.run([exe, "plan", *options(*case), "--wisdom", path, "--json"], check=True,
                           stdout=subprocess.PIPE, text=True).stdout
@@ -57,7 +56,7 @@ def planned(exe, case, path):
 
 
 def timed(exe, case, paths):
-    """Medians in ms of the plans by the estimate alone and by each of the files."""
+    """Medians in ms of the plans made by the estimate alone, and with each of the files."""
     command = [exe, "bench", "model", *options(*case), "--wisdom", ",".join(["none"] + paths),
                "--time", str(SECONDS), "--json"]
     text = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout

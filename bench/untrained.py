@@ -14,7 +14,7 @@ ATTENTIONS = ["foveated", "linear:elu1", "linear:relu", "linear:exp", "linear:so
 
 
 def features(exe, model, photos, size, attention, scratch):
-    """Of all photographs, (pictures, patches, channels)."""
+    """Features of all photographs, (pictures, patches, channels)."""
     subprocess.run([exe, "run", model, photos, "--size", str(size), "--attention", attention, "--compute", "f32",
                     "--features", scratch], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     x = np.load(scratch).astype(np.float64)

@@ -1,5 +1,5 @@
 #!/bin/sh
-# untrained.sh: what each attention makes of a model that was trained with softmax, before any training:
+# untrained.sh: how much each attention changes a model that was trained with softmax, before any training:
 # cosines of patch features with those of softmax. The program's warnings quote this table
 # (src/graph/untrained.c).
 #

@@ -2,12 +2,12 @@
 """lab.py: linear attention for a tiny vision transformer that segments scenes of handwritten digits.
 Standard library only.
 
-    lab.py BUILD models      trains the two models that bench/digits holds, from the seed, and puts them there
-    lab.py BUILD linear      the second of them alone, from the first one that is there
+    lab.py BUILD models      trains the two models that bench/digits holds, from the seed, and stores them there
+    lab.py BUILD linear      trains only the second model, from the existing first one
     lab.py BUILD ablation    the stages of ViT-AdaLA, one by one, over three seeds: a table
     lab.py BUILD demo        large scenes with both models: pictures, mIoU, time and memory
 
-Everything is made in BUILD/digits, where an interrupted run goes on; delete it to begin anew. THREADS
+Everything is made in BUILD/digits, where an interrupted run continues; delete it to start over. THREADS
 sets the threads.
 """
 import gzip
@@ -63,7 +63,7 @@ class Lab:
         return os.path.join(self.folder, name)
 
     def draw(self, split, first, count, size, out):
-        """Scenes into `out`, a .safetensors or a folder."""
+        """Writes scenes to `out`, a .safetensors or a folder."""
         with gzip.open(os.path.join(HERE, "digits.csv.gz")) as rows:
             subprocess.run([self.exe("scenes"), split, "0", str(first), str(count), str(size), out],
                            input=rows.read(), check=True)
@@ -75,7 +75,7 @@ class Lab:
         return out
 
     def adapt(self, name, model, seed, settings, **more):
-        """The folder of the model that `fovea adapt` makes of `model`, if it has not been made yet."""
+        """The folder of the model that `fovea adapt` makes from `model`; makes it if necessary."""
         out = self.path("%s-%d" % (name, seed))
         if not os.path.exists(out + ".done"):
             options = {**settings, **more, "seed": seed, "output": out}
@@ -136,7 +136,7 @@ def variants(lab, seed):
 
 
 def measure(lab):
-    """{(row, stage 3 followed): {size or "test": mIoU of every seed, in percent}}"""
+    """{(row, whether stage 3 followed): {size or "test": mIoU of every seed, in percent}}"""
     files = {"test": lab.scenes("test", TEST, SIZE)}
     files.update((size, lab.scenes("test", SWEEP, size)) for size in SIZES)
     found = {}

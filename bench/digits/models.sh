@@ -5,7 +5,7 @@
 #   sh bench/digits/models.sh           both: many hours
 #   sh bench/digits/models.sh linear    the second, from the first that is here: five minutes
 #
-# An interrupted run goes on where it was; what is kept for that is in build/digits. BUILD names the build
+# An interrupted run continues where it stopped; its state is in build/digits. BUILD names the build
 # directory, THREADS the threads.
 set -eu
 cd "$(dirname "$0")/../.."

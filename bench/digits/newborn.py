@@ -1,4 +1,4 @@
-"""newborn.py: the tiny vision transformer of the digit scenes before it has learned anything.
+"""newborn.py: the initial weights of the tiny vision transformer for the digit scenes.
 
 A plain ViT as Hugging Face writes it, of less than 1 MB as float16. Its weights are random but for two
 things that a transformer otherwise takes long to find out: positions begin as waves, and the keys of a
@@ -13,7 +13,7 @@ import struct
 
 WIDTH, DEPTH, HEADS, RATIO, PATCH, IMAGE = 64, 4, 2, 4, 28, 336
 SIDE = IMAGE // PATCH
-FOCUS = 1.5  # how much larger than others the weights of queries and keys are: scores spread over +-9
+FOCUS = 1.5  # factor of the weights of queries and keys: scores then spread over +-9
 
 CONFIG = {"architectures": ["ViTModel"], "model_type": "vit", "hidden_size": WIDTH, "num_hidden_layers": DEPTH,
           "num_attention_heads": HEADS, "intermediate_size": RATIO * WIDTH, "hidden_act": "gelu",
@@ -37,8 +37,8 @@ def normals(state):
 
 
 def waves():
-    """Rows of patches: sines and cosines of y, then of x; from waves longer than the edge to one that turns by
-    0.7 pi from token to token."""
+    """Positions of patches as rows: sines and cosines of y, then of x. The longest waves exceed the picture;
+    the shortest turn by 0.7 pi from token to token."""
     count = WIDTH // 4
     for y, x in itertools.product(range(SIDE), repeat=2):
         for along, wave in itertools.product((y, x), (math.sin, math.cos)):
@@ -54,7 +54,7 @@ def invent(seed):
         tensors[name] = shape, array.array("f", numbers)
 
     def linear(stem, shape, gain=1.0):
-        """Weights that keep the deviation of what they are given, times `gain`; biases are 0."""
+        """Random weights that keep the deviation of their input, times `gain`; biases are 0."""
         inputs = math.prod(shape[1:])
         numbers = itertools.islice(chance, shape[0] * inputs)
         add(stem + ".weight", shape, (gain / math.sqrt(inputs) * x for x in numbers))
@@ -84,7 +84,7 @@ def invent(seed):
 
 
 def write(seed, folder):
-    """FOLDER/model.safetensors, config.json and preprocessor_config.json."""
+    """Writes FOLDER/model.safetensors, config.json and preprocessor_config.json."""
     head, data = {}, b""
     for name, (shape, numbers) in invent(seed).items():
         begin = len(data)

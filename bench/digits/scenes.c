@@ -26,11 +26,11 @@
 
 enum { SIDE = 8, LEVELS = 16, DIGITS_MAX = 4096, OBJECTS = 20 };
 
-/* Noise: cells along an edge of the scene, in the coarsest octave at most; all octaves together
- * have fewer points than (CELLS 2^i + 2)^2 of each. */
+/* Noise: the coarsest octave has at most CELLS cells along an edge of the scene. POINTS is an upper
+ * bound for the points of all octaves, each of which has at most (CELLS 2^i + 2)^2. */
 enum { CELLS = 7, OCTAVES = 6, POINTS = 4 * (CELLS + 2) * (CELLS + 2) << 2 * (OCTAVES - 1) };
 
-/* Sides of a digit's square, as parts of the scene. */
+/* Sides of a digit's square, relative to the side of the scene. */
 #define SMALLEST 0.2
 #define LARGEST 0.28
 
@@ -69,30 +69,30 @@ static uint32_t below(struct chance *c, uint32_t n)
     return (uint32_t)between(c, 0, n);
 }
 
-/* ---- what a scene is made of ---- */
+/* ---- the contents of a scene ---- */
 
 struct noise {
-    float point[POINTS]; /* of all octaves, coarse ones first */
-    double cells;        /* of the coarsest octave, along an edge of the scene */
-    double fade;         /* of an octave against the one before */
+    float point[POINTS]; /* of all octaves, coarsest first */
+    double cells;        /* cells of the coarsest octave along an edge of the scene */
+    double fade;         /* amplitude of an octave relative to the one before */
 };
 
 struct object {
     const struct digit *digit;
-    double x, y, half; /* centre; half an edge of its square */
+    double x, y, half; /* centre; half of the side of its square */
     double cosine, sine, slant;
     float colour[3];
 };
 
 struct scene {
-    struct noise blend, light; /* which of the two colours; how bright */
+    struct noise blend, light; /* blend: which of the two colours; light: how bright */
     float colour[2][3];
     double contrast, stripe_x, stripe_y, stripe, bend;
     struct object object[OBJECTS];
     uint32_t n;
 };
 
-/* Points along an edge of an octave's lattice: one more than it has cells, begun ones counted. */
+/* Points along an edge of an octave's lattice: the number of cells, rounded up, plus one. */
 static uint32_t points(double cells)
 {
     return (uint32_t)ceil(cells) + 1;
@@ -110,7 +110,7 @@ static void any_noise(struct noise *n, struct chance *c)
     }
 }
 
-/* Of one lattice, smooth between its points. */
+/* The value of one octave at (x, y), interpolated smoothly between the points of its lattice. */
 static double lattice(const float *point, uint32_t side, double x, double y)
 {
     const uint32_t ix = (uint32_t)x, iy = (uint32_t)y;
@@ -120,7 +120,8 @@ static double lattice(const float *point, uint32_t side, double x, double y)
     return top + sv * (bottom - top);
 }
 
-/* About 0, mostly within [-1, 1]. What pixels of `pixel` cannot show is left out, fading. */
+/* Noise around 0, mostly within [-1, 1]. Octaves too fine for pixels of size `pixel` are faded
+ * out. */
 static double noise_at(const struct noise *n, double x, double y, double pixel)
 {
     double sum = 0, weight = 1, cells = n->cells;
@@ -151,7 +152,7 @@ static double brightness(const float rgb[3])
     return 0.299 * rgb[0] + 0.587 * rgb[1] + 0.114 * rgb[2];
 }
 
-/* A colour that differs from the ground under the object. */
+/* Chooses a colour that differs from the ground under the object. */
 static void choose_colour(struct object *o, const struct scene *s, struct chance *c)
 {
     float under[3];
@@ -174,7 +175,7 @@ static int touches(const struct scene *s, const struct object *o)
     return 0;
 }
 
-/* Puts a digit at a free position, if some trials find one. */
+/* Puts a digit at a free position, if one is found in a few trials. */
 static void place(struct scene *s, struct chance *c, const struct digit *digit)
 {
     struct object o = {.digit = digit};
@@ -226,7 +227,8 @@ static void make_scene(struct scene *s, const struct digits *d, int test, uint64
 
 /* ---- drawing ---- */
 
-/* Ink at (u, v), 0 to 1 over the digit's square: a cubic B-spline through its 8 x 8 values. */
+/* Ink at (u, v), coordinates from 0 to 1 in the digit's square: a cubic B-spline through its 8 x 8
+ * values. */
 static double ink_at(const struct digit *d, double u, double v)
 {
     const double at[2] = {u * SIDE - 0.5, v * SIDE - 0.5};
@@ -250,7 +252,7 @@ static double ink_at(const struct digit *d, double u, double v)
     return sum / LEVELS;
 }
 
-/* How much of the object there is at (x, y) of the scene; half of it is its edge. */
+/* Which share of the object covers (x, y) of the scene; it is one half at the object's edge. */
 static double cover(const struct object *o, double x, double y)
 {
     const double dx = (x - o->x) / (2 * o->half), dy = (y - o->y) / (2 * o->half);
@@ -313,7 +315,7 @@ static struct digits read_digits(FILE *f)
                 fail("digits: a row is too short; 64 values and the label are expected");
         }
         if (value > 9)
-            fail("digits: a label above 9");
+            fail("digits: a label is above 9");
         one->label = (uint8_t)value;
     }
     if (d.n < 10)

@@ -17,7 +17,7 @@
 
 enum { CLASSES_MAX = 256 };
 
-/* Pixels by true and by found class. */
+/* Number of pixels by true class and by found class. */
 struct table {
     uint64_t count[CLASSES_MAX][CLASSES_MAX];
 };
@@ -53,7 +53,8 @@ static void count(struct table *t, const uint8_t *truth, const uint16_t *found, 
         t->count[truth[i]][found[i]]++;
 }
 
-/* Mean over the classes of (pixels that truth and result have in common) / (pixels of either). */
+/* Mean over the classes of (pixels with the class in both truth and result) / (pixels with it in
+ * either). */
 static double mean_iou(const struct table *t)
 {
     double sum = 0;
@@ -90,7 +91,7 @@ static void score(const fovea_model *model, fovea_device *device, const char *at
     fovea_plan_output(plan, 0, &info);
     fovea_plan_query(plan, &told);
     if (told.ignored_right || told.ignored_bottom)
-        fail("scenes are to be a whole number of patches wide and high");
+        fail("scenes must be a whole number of patches wide and high");
 
     const size_t pixels = (size_t)s.width * s.height;
     const size_t bytes = (size_t)info.rows * info.columns * sizeof(float);

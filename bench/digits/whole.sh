@@ -1,5 +1,5 @@
 #!/bin/sh
-# whole.sh: what branch and gate of their authors bring to pola, nala and focused: cosine of the patches with
+# whole.sh: how much their authors' branch and gate improve pola, nala and focused: cosine of the patches with
 # those of the softmax model of this folder after stage 1, mean and worst of 16 scenes that were held out.
 #
 #   sh bench/digits/whole.sh

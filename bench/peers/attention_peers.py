@@ -1,11 +1,11 @@
-"""attention_peers.py: attention as others make it of PyTorch's tensors: written out, compiled, in Triton, and
-flash-linear-attention's. Functions of q, k and v, (1, tokens, heads, channels) each."""
+"""attention_peers.py: the same attentions in other software for PyTorch's tensors: written out, compiled, in
+Triton, and from flash-linear-attention. All are functions of q, k and v, each (1, tokens, heads, channels)."""
 import importlib.util
 import sys
 
 import torch
 
-WRONG = 0.02  # of the largest value, in 16 bits
+WRONG = 0.02  # largest allowed error in 16 bits, relative to the largest value
 
 
 def mapped(q, k):
@@ -31,12 +31,12 @@ def mala(q, k, v):
 
 
 def polarised(x, size):
-    """Positive and negative parts as channels of their own."""
+    """Positive and negative parts as separate channels."""
     return torch.cat([size * (x > 0), size * (x < 0)], -1)
 
 
 def pola(q, k, v):
-    """With the same power everywhere."""
+    """Positive and negative parts, with the same power for all channels."""
     q, k = (polarised(x, x.abs().pow(3)) for x in (q, k))
     crossed = torch.cat(q.chunk(2, -1)[::-1], -1)
     same, other = v.chunk(2, -1)
@@ -58,7 +58,7 @@ WRITTEN_OUT = {"softmax": softmax, "linear:elu1": linear, "mala": mala, "pola": 
 
 
 def of_fla(name, q):
-    """flash-linear-attention's (Triton) function of the name, or None. All of its functions are causal."""
+    """The function of flash-linear-attention (Triton) with this name, or None. All of its functions are causal."""
     shape, on = q.shape[:3], {"device": q.device, "dtype": torch.float32}
     if name == "retention":
         from fla.ops.retention import chunk_retention
@@ -75,14 +75,16 @@ def of_fla(name, q):
 
 
 def off(name, function, q, k, v):
-    """By how much a function is not what is written out, in float32, of the largest value."""
+    """The largest difference between a function and the one written out in float32, relative to the largest
+    value."""
     few = [x[:, :1100] for x in (q, k, v)]
     want = WRITTEN_OUT[name](*(x.float() for x in few))
     return ((function(*few).float() - want).abs().max() / want.abs().max()).item()
 
 
 def functions(name, q, k, v):
-    """What there is, by the names of the peers; what is wrong is said and left out."""
+    """The available functions by the names of the peers; a function with wrong results is reported and left
+    out."""
     found = {}
     if name in WRITTEN_OUT:
         found["pytorch"] = WRITTEN_OUT[name]

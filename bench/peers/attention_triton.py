@@ -19,7 +19,7 @@ def _power(x, p):
 
 @triton.jit
 def _features(x, QUERY: tl.constexpr, KIND: tl.constexpr):
-    """Both blocks; where there is one, the second is the same and not looked at."""
+    """Both blocks of features; if there is only one, the second is the same and is not used."""
     if KIND < 2:
         first = tl.where(x > 0, x + 1, tl.exp(x))
         second = first
@@ -118,7 +118,7 @@ def _apply(q, state, mass, mean, out, n, H: tl.constexpr, D: tl.constexpr, KIND:
         m1 = tl.load(mass + head * 2 * D + D + d)[None, :]
         z += tl.sum(second * m1, 1)[:, None]
         o0 = (tl.dot(f, s00) + tl.dot(g, s10)) / (z + EPS)
-        if KIND == 2: # the second half of the values sees the blocks crossed
+        if KIND == 2: # the second half of the values uses the blocks in exchanged order
             crossed = (tl.sum(second * m0, 1) + tl.sum(first * m1, 1))[:, None]
             o1 = (tl.dot(g, s01) + tl.dot(f, s11)) / (crossed + EPS)
         else:
@@ -129,7 +129,8 @@ def _apply(q, state, mass, mean, out, n, H: tl.constexpr, D: tl.constexpr, KIND:
 
 
 def function(name):
-    """A function of q, k and v, (1, tokens, heads, channels) each; None for what is not written here."""
+    """A function of q, k and v, each (1, tokens, heads, channels); None for attentions that are not implemented
+    here."""
     if name not in KINDS:
         return None
 

@@ -28,7 +28,8 @@ BIDIRECTIONAL = ("softmax", "linear:elu1", "mala", "pola", "nala")
 CAUSAL = ("retention", "gla", "gated-delta-rule")
 TYPES = {"f16": "float16", "bf16": "bfloat16", "f32": "float32"}
 BYTES = {"f16": 2, "bf16": 2, "f32": 4}
-OURS = ("fovea", "fovea linear", "copy") # in a turn's times; all others are the peers'
+# times of a turn that are Fovea's; all others are the peers'
+OURS = ("fovea", "fovea linear", "copy")
 SKIPPED = 77
 
 
@@ -56,7 +57,7 @@ def arguments():
 # ---- Fovea ----
 
 def fovea(args, *options, verify=False):
-    """The result of one `fovea bench`; None where this device cannot do it, or does it wrong."""
+    """The result of one `fovea bench`; None if the device does not support it, or computes it wrongly."""
     p = subprocess.run([args.fovea, "bench", *options, "--device", args.device, "--wisdom", "none",
                         "--runs", "5", "--time", "20", "--per-layer", "-o", "json",
                         "--verify", "first" if verify else "off"], capture_output=True, text=True)
@@ -78,7 +79,7 @@ def attention_turn(args, name, tokens, first):
 
 
 def model_turn(args, folder, size, memory):
-    """A frame with softmax, and with linear attention; the plans' bytes go to `memory`."""
+    """Times of a frame with softmax and with linear attention; the plans' bytes are stored in `memory`."""
     times = {}
     for name, attention in (("fovea", "softmax"), ("fovea linear", "linear:elu1")):
         result = fovea(args, "model", folder, "--size", str(size), "--attention", attention, "--dtype", args.dtype)
@@ -92,7 +93,7 @@ def model_turn(args, folder, size, memory):
 # ---- the others ----
 
 def device_ms(torch, function, *operands):
-    """The middle of some calls, by events of the device."""
+    """The median of several calls, timed by the device's events."""
     times = []
     for i in range(8):
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
@@ -106,7 +107,7 @@ def device_ms(torch, function, *operands):
 
 
 def model_peers(torch, args, folder, size):
-    """PyTorch's model with its own softmax attention, its picture, and the bytes that it takes at most."""
+    """PyTorch's model with its own softmax attention, its picture, and the peak of its memory in bytes."""
     import vit_checkpoint
     import vit_torch
     dtype = getattr(torch, TYPES[args.dtype])
@@ -128,7 +129,8 @@ def model_peers(torch, args, folder, size):
 # ---- rounds ----
 
 def run(torch, args, turn, others, operands):
-    """Times of each in every round, a list of dicts. `turn` gets whether it is the first."""
+    """The times of all participants in every round, a list of dicts. `turn` is told whether the round is the
+    first."""
     rounds = []
     for i in range(args.rounds):
         times = turn(i == 0)
@@ -138,7 +140,8 @@ def run(torch, args, turn, others, operands):
             try:
                 with torch.no_grad():
                     times[peer] = device_ms(torch, others[peer], *operands)
-            except Exception as error:  # of another's program: it is left out, and why is said
+            # an error in another program: it is reported, and the program left out
+            except Exception as error:
                 print("%s: %s" % (peer, (str(error) or repr(error)).splitlines()[0]), file=sys.stderr)
                 del others[peer]
         rounds.append(times)
@@ -150,7 +153,7 @@ def ratio(rounds, of, to="fovea"):
 
 
 def peers_of(rounds):
-    """Those that had a turn in every round."""
+    """The participants that were measured in every round."""
     return [p for p in rounds[0] if p not in OURS and all(p in r for r in rounds)]
 
 
@@ -220,8 +223,8 @@ def models(torch, args, kept):
 
 
 def frames(args, kept):
-    """Of a frame as its caller sees it: how long the device is at it, and how long its kernels take by themselves,
-    which are timed one by one in frames of their own."""
+    """A frame as its caller sees it: how long the device works on it, and how long its kernels take when they
+    are timed one by one, in frames of their own."""
     for attention in ("softmax", "linear:elu1") if args.small != "none" else ():
         result = fovea(args, "model", "synthetic:" + args.small, "--size", "224", "--attention", attention,
                        "--dtype", args.dtype, verify=True)

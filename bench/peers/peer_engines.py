@@ -1,4 +1,4 @@
-"""peer_engines.py: who is compared, and how each opens a model and runs a picture through it.
+"""peer_engines.py: the engines that are compared, and how each opens a model and runs a picture.
 
 Every engine is held to the precision and to the number of threads asked for, and is otherwise left as it
 comes. What it needs is imported when it is opened; one whose packages are missing is listed as not installed.
@@ -16,8 +16,8 @@ import task_models
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ATTENTIONS = ("softmax", "linear")
-OWN = "own"  # the attention of a task's model, which is the graph's
-# What products multiply. "default" is what an engine takes where nothing is said.
+OWN = "own"  # the attention in the graph of a task's model
+# Types in which products multiply. "default": the engine's own choice.
 PRECISIONS = {"f32": "float32", "default": "as it comes", "bf16": "bfloat16", "int8": "int8"}
 
 
@@ -35,7 +35,7 @@ class Job:
     amx: bool = True    # whether the engine may use it
 
     def shape(self):
-        """Of the picture."""
+        """The shape of the picture."""
         return task_models.TASKS[self.task].shape(self.size) if self.task else (1, 3, self.size, self.size)
 
     def graph(self, attention=None):
@@ -51,11 +51,13 @@ class Job:
 class Peer:
     name: str
     about: str
-    packages: tuple  # of PyPI, imported by these names; the first one's version is reported
-    # prepare(job) imports and writes what is needed. It gives load() -> (run, precision): run(pixels) -> rows,
-    # and how it says that it takes what is not int8, None where it does not say.
+    # packages of PyPI, imported by these names; the version of the first is reported
+    packages: tuple
+    # prepare(job) imports and writes what is needed, and returns load() -> (run, precision).
+    # run(pixels) returns rows; precision is the engine's own statement about the types that it
+    # uses besides int8, or None.
     prepare: Callable
-    precisions: tuple  # without "default": that one is "f32"
+    precisions: tuple  # without "default", which is "f32"
     attentions: tuple = ATTENTIONS + (OWN,)
     for_int8: tuple = ()  # packages
 
@@ -64,7 +66,7 @@ class Peer:
         return [p for p in needed if importlib.util.find_spec(p) is None]
 
     def measured(self, precision):
-        """The name under which `precision` is measured; None where this engine does not have it."""
+        """The name under which `precision` is measured; None if this engine does not support it."""
         if precision == "default" and precision not in self.precisions:
             return "f32"
         return precision if precision in self.precisions else None
@@ -98,7 +100,8 @@ def with_fovea(job):
 # ---- by ONNX graphs ----
 
 def _int8(scheme, job, attention):
-    """The path of the graph in int8, made by a process of its own, whose memory is not the engine's."""
+    """The path of the graph in int8. Another process makes it, so that the engine's memory does not include
+    that."""
     import vit_int8
     case = job.folder, job.size, attention, job.task
     made = subprocess.run([sys.executable, vit_int8.__file__, scheme, *map(str, case)])

@@ -1,4 +1,5 @@
-"""peer_process.py: one engine with one model in a process of its own, so that its memory is its own. On Linux."""
+"""peer_process.py: runs one engine with one model in a separate process, so that its memory can be measured.
+Linux only."""
 import ctypes
 import errno
 import multiprocessing
@@ -15,11 +16,11 @@ SPAWN = multiprocessing.get_context("spawn")
 
 
 class Failed(Exception):
-    """The process ended; its last words."""
+    """Raised when the process ended; contains its last output."""
 
 
 class Process:
-    """Between its turns it is stopped, so that no thread of it spins."""
+    """The engine's process. Between its turns it is stopped, so that none of its threads spins."""
 
     def __init__(self, job, pixels, folder):
         stem = os.path.join(folder, "%s-%s-%s" % (job.peer, job.attention, job.precision))
@@ -37,7 +38,7 @@ class Process:
             raise
 
     def turn(self, runs, warm):
-        """Seconds of each run, and the memory so far; with `warm` a run goes before that is not timed."""
+        """Seconds of each run, and the memory so far; with `warm`, an untimed run precedes them."""
         os.kill(self._process.pid, signal.SIGCONT)
         self._commands.send((runs, warm))
         answer = self._answer()
@@ -68,7 +69,7 @@ def _status(field):
 
 
 def _forget_peak():
-    """Starts the peak of resident memory anew, where the kernel has a way to."""
+    """Resets the peak of resident memory, if the kernel supports that."""
     try:
         with open("/proc/self/clear_refs", "w") as f:
             f.write("5")
@@ -93,7 +94,8 @@ class _Filter(ctypes.Structure):
 def refuse_amx(libc):
     """Linux gives a process AMX only when it asks, by arch_prctl; here it is told that there is none. Engines that
     believe CPUID alone would die of the first instruction, and show it."""
-    load, equal, answer = 0x20, 0x15, 0x06  # BPF: a word of the call's data; is it k?; what the call gives
+    # BPF opcodes: load a word of the call's data; compare it with k; return a value
+    load, equal, answer = 0x20, 0x15, 0x06
     program = (_Instruction * 6)((load, 0, 0, 0), (equal, 0, 3, ARCH_PRCTL),
                                  (load, 0, 0, 16), (equal, 0, 1, ARCH_REQ_XCOMP_PERM),
                                  (answer, 0, 0, SECCOMP_RET_ERRNO | errno.EOPNOTSUPP),

@@ -11,7 +11,7 @@ def _median(case):
 
 
 def _ratio(case, fovea):
-    """Median over the rounds of this engine's time by Fovea's in the same round."""
+    """Median over the rounds of this engine's time divided by Fovea's in the same round."""
     pairs = zip(case["seconds"], fovea["seconds"])
     return statistics.median(statistics.median(a) / statistics.median(b) for a, b in pairs)
 
@@ -21,7 +21,7 @@ def _time(seconds):
 
 
 def _precision(peer, case):
-    """What the case is called in a table."""
+    """The name of the case in a table."""
     words = peer_engines.PRECISIONS
     name = words[case["precision"]]
     if case["precision"] == "f32" and "default" not in peer.precisions:
@@ -38,7 +38,7 @@ class Table:
                       if c["size"] == size and c["attention"] == attention}
 
     def case(self, peer, precision):
-        """That of an engine, None where it has none or failed."""
+        """The result of an engine; None if it has none, or failed."""
         case = self.cases.get((peer.name, peer.measured(precision)), {"error": ""})
         return None if "error" in case else case
 
@@ -68,13 +68,13 @@ class Table:
 
 
 HEAD = ["", "precision", "time", "ratio", "cosine", "worst row", "run MiB", "process MiB"]
-WORDS = 2  # columns of text, then of numbers
+WORDS = 2  # number of columns with text, which precede those with numbers
 # Fovea's precision, and those of the others that it is compared with.
 RIVALS = (("f32", ("f32",)), ("default", ("default",)), ("bf16", ("default", "bf16")), ("int8", ("int8",)))
 
 
 def _verdicts(tables):
-    """Fovea against the best of the others: (what, ratio, who) of every comparison that was measured."""
+    """Fovea compared with the best of the others: (what, ratio, engine) for every comparison that was measured."""
     words = peer_engines.PRECISIONS
     for mine, theirs in (("softmax", "softmax"), ("linear", "linear"), ("linear", "softmax"),
                          (peer_engines.OWN, peer_engines.OWN), ("linear", peer_engines.OWN)):

@@ -34,11 +34,14 @@ import peer_report
 import task_models
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-BOUND = 1e-3  # of the largest value: what results of float32 may differ by
-LEAST = 0.9   # mean cosine of rows in other precisions with those of float32: below it they are not rounding errors
+BOUND = 1e-3  # largest difference between results in float32, relative to the largest value
+# least mean cosine between rows in other precisions and in float32; rounding errors alone stay
+# above it
+LEAST = 0.9
 WRONG = 3     # exit status
-NEEDED = 2    # of the largest engine so far: memory that must be left to open another
-SHORT = 1.0   # seconds; runs that are shorter are repeated in a turn, and the first of a turn is not timed
+NEEDED = 2    # times the memory of the largest engine so far that must be free to open another
+# seconds; shorter runs are repeated within a turn, and the first run of a turn is not timed
+SHORT = 1.0
 
 
 def arguments():
@@ -94,7 +97,7 @@ def environment():
 
 
 def attentions(options, p, task):
-    """Those of an engine. The graph of a task's model has one."""
+    """The attentions of an engine. The graph of a task's model has one."""
     if not task:
         return [a for a in options.attention or peer_engines.ATTENTIONS if a in p.attentions]
     linear = p.name == "fovea" and "linear" in (options.attention or [])
@@ -102,7 +105,7 @@ def attentions(options, p, task):
 
 
 def jobs(options, model, folder, size):
-    """Those of one size that can run, and {what lacks packages: them}."""
+    """The engines for one size that can run, and {missing packages: engines that lack them}."""
     found, missing = [], {}
     for p in map(peer_engines.peer, options.peers):
         if p.missing():
@@ -124,7 +127,7 @@ def say(text):
 
 
 class Model:
-    """What is measured: a checkpoint, and a picture for each size."""
+    """The inputs of a measurement: a checkpoint, and a picture for each size."""
 
     def __init__(self, options, name):
         self.name, self.task = name, task_models.TASKS.get(name)
@@ -161,7 +164,7 @@ class Model:
         self._picture = lambda size, seed: task_models.picture(self.name, size, seed)
 
     def picture(self, size, seed):
-        """The path of its pixels."""
+        """The path of the picture's pixels."""
         import numpy as np
         path = os.path.join(self.folder, "pixels-%d.npy" % size)
         np.save(path, self._picture(size, seed + size))
@@ -169,19 +172,19 @@ class Model:
 
 
 def available():
-    """Bytes of memory."""
+    """Free memory in bytes."""
     with open("/proc/meminfo") as f:
         return next(int(line.split()[1]) * 1024 for line in f if line.startswith("MemAvailable"))
 
 
 def opened(job, picture, scratch, needed):
-    """A case and its process; without one where the engine fails, or less than `room` bytes are left."""
+    """A case and its process. The process is None if the engine fails, or if less than `room` bytes are free."""
     import peer_process
     case = {"peer": job.peer, "size": job.size, "attention": job.attention, "precision": job.precision}
     name = "%s, %s, %s" % (job.peer, job.attention, peer_engines.PRECISIONS[job.precision])
     try:
         if available() < needed:
-            raise peer_process.Failed("no memory is left for it: name fewer at once by --precision and --peers")
+            raise peer_process.Failed("not enough memory for it; name fewer at once with --precision and --peers")
         process = peer_process.Process(job, picture, scratch)
     except peer_process.Failed as e:
         case["error"] = str(e)
@@ -193,7 +196,7 @@ def opened(job, picture, scratch, needed):
 
 
 def rounds(running, count, weights):
-    """Turns, all engines in each round, the order moved by one from round to round."""
+    """Measures in turns: every round runs all engines, and the order is rotated from round to round."""
     for i in range(count if running else 0):
         shift = i % len(running)
         for case, process in running[shift:] + running[:shift]:
@@ -202,13 +205,13 @@ def rounds(running, count, weights):
             answer = process.turn(runs, warm=last < SHORT)
             case["seconds"].append(answer["seconds"])
             case["memory"] = {"process": answer["highest"]}
-            if case["precision"] == "f32":  # in others weights have other sizes
+            if case["precision"] == "f32":  # other precisions have weights of other sizes
                 case["memory"]["run"] = max(0, answer["running"] - case["before"] - weights)
         say("  round %d of %d" % (i + 1, count))
 
 
 def difference(rows, want):
-    """The largest one, by the largest value."""
+    """The largest difference, relative to the largest value."""
     import numpy as np
     if rows.shape != want.shape or not np.isfinite(rows).all():
         return 1.0
@@ -216,7 +219,7 @@ def difference(rows, want):
 
 
 def cosine(rows, want):
-    """Of each row with the one that is wanted: the mean and the worst; -1 for results that are none."""
+    """The cosine of each row with the expected one: mean and worst; -1 if rows are not numbers."""
     import numpy as np
     if rows.shape != want.shape or not np.isfinite(rows).all():
         return {"mean": -1.0, "worst": -1.0}
@@ -226,7 +229,8 @@ def cosine(rows, want):
 
 
 def compare(running, model, size):
-    """Results of float32 with those of the first engine, others with those of the same engine in float32."""
+    """Compares float32 results with those of the first engine, and other results with those of the same engine
+    in float32."""
     import numpy as np
     rows = {}
     for case, process in running:
@@ -237,7 +241,8 @@ def compare(running, model, size):
         peer, attention, precision = case["peer"], case["attention"], case["precision"]
         mine, own = rows[peer, attention, precision], rows.get((peer, attention, "f32"))
         if precision == "f32" and model.task and model.task.ranked:
-            # With random weights scores are nearly equal, and engines choose other queries in float32, too.
+            # With random weights scores are nearly equal, so that engines choose different queries
+            # even in float32.
             case["cosine"] = cosine(mine, first.setdefault(attention, mine))
         elif precision == "f32":
             case["difference"] = difference(mine, first.setdefault(attention, mine))

@@ -18,20 +18,20 @@ from typing import Callable
 @dataclasses.dataclass(frozen=True)
 class Task:
     about: str
-    size: int        # height of the picture in pixels, where it is not given
-    outputs: tuple   # Fovea's; the first is compared
+    size: int        # height of the picture in pixels, if no size is given
+    outputs: tuple   # names of Fovea's outputs; the first is compared
     make: Callable   # make(folder of official code) -> (model, its rows as a function, config for Fovea or None)
-    official: str = ""  # the checkout that it needs
+    official: str = ""  # the repository that must be checked out
     packages: tuple = ("torch", "transformers", "onnx")
-    wide: float = 1  # width by height
-    ranked: bool = False  # rows are queries that the model chooses, whose order means nothing
-    lines: bool = False   # the output is a picture, of which lines are compared
+    wide: float = 1  # width of the picture relative to its height
+    ranked: bool = False  # rows are queries that the model chooses; their order has no meaning
+    lines: bool = False   # the output is a picture; its lines are compared
 
     def shape(self, size):
         return 1, 3, size, round(size * self.wide)
 
     def missing(self, official):
-        """What it needs and is not there."""
+        """What the task needs and is missing."""
         import importlib.util
         lacks = [p for p in self.packages if importlib.util.find_spec(p) is None]
         if self.official and not os.path.isdir(os.path.join(official or "", self.official)):
@@ -39,7 +39,7 @@ class Task:
         return lacks
 
     def compared(self, rows, size):
-        """Rows of the first output, those of queries as their best scores in order."""
+        """The rows of the first output that are compared; for queries their best scores, sorted."""
         import numpy as np
         if self.lines:
             return rows.reshape(size, -1)
@@ -67,7 +67,7 @@ def _eomt(_):
     from transformers import EomtConfig, EomtForUniversalSegmentation
     model = EomtForUniversalSegmentation(EomtConfig(hidden_size=384, num_attention_heads=6, num_hidden_layers=12,
                                                     num_labels=133))
-    # Fovea has a row for each place of the masks' grid, a column for each query.
+    # Fovea's output has a row for each position of the masks' grid, and a column for each query.
     return model, lambda out: (out.masks_queries_logits[0].flatten(1).T, out.class_queries_logits[0]), None
 
 
@@ -88,7 +88,7 @@ def _sam(_):
 # ---- their authors' ----
 
 def _module(official, path):
-    """A Python file of a checkout."""
+    """Loads a Python file of a checkout as a module."""
     import importlib
     sys.path.insert(0, os.path.dirname(os.path.join(official, path)))
     return importlib.import_module(os.path.splitext(os.path.basename(path))[0])
@@ -152,7 +152,7 @@ def picture(name, size, seed):
 
 
 def _draw(model):
-    """Weights as large as what trained layers leave of their input."""
+    """Scales weights so that each layer keeps the size of its input, as trained layers do."""
     import torch
     torch.manual_seed(0)
     for p in model.parameters():
@@ -172,7 +172,7 @@ def _save(model, config, folder):
 
 
 def module(name, folder, official):
-    """The model as a torch module from pixels to rows; the checkpoint is written where it is not there yet."""
+    """The model as a torch module from pixels to rows; writes the checkpoint if it does not exist yet."""
     import torch
     model, rows, config = TASKS[name].make(official)
     if not os.path.exists(os.path.join(folder, "config.json")):
@@ -180,7 +180,8 @@ def module(name, folder, official):
         os.makedirs(folder, exist_ok=True)
         _save(model, config, folder)
     elif config is None:
-        model = type(model).from_pretrained(folder)  # which knows the names under which it saved the tensors
+        # which has a table of the names under which the tensors were saved
+        model = type(model).from_pretrained(folder)
     else:
         from safetensors.torch import load_file
         model.load_state_dict(load_file(os.path.join(folder, "model.safetensors")), strict=False)

@@ -19,13 +19,14 @@ import task_models
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-BEST = 20     # queries of a picture whose boxes are compared
-STRIDE = 4    # pixels of the picture by those of ViTPose's heat maps
-CLEAR = 0.05  # of a heat map's range: by how much its peak is above all others to be compared
+BEST = 20     # number of queries per picture whose boxes are compared
+STRIDE = 4    # pixels of the picture per pixel of ViTPose's heat maps
+# share of a heat map's range by which its peak must exceed all other peaks to be compared
+CLEAR = 0.05
 
 # ---- models ----
 
-# What models call the trained ViT's tensors.
+# How models' names of tensors become those of the trained ViT.
 RENAMED = [(r"^(model\.)?(backbone\.)*", ""), (r"^layers\.", "encoder.layer."),
            (r"\.attention\.q_proj\.", ".attention.attention.query."),
            (r"\.attention\.k_proj\.", ".attention.attention.key."),
@@ -43,13 +44,14 @@ def trained_name(name):
 
 
 def resized(w, like):
-    """Patches and positions of the model's own number."""
+    """Resizes patches and positions to the model's numbers."""
     import torch
     def grid(x, size):
         return torch.nn.functional.interpolate(x, size=size, mode="bicubic")
     if w.dim() == 4:
         return grid(w, like.shape[-2:]) * (w.shape[-1] / like.shape[-1]) ** 2
-    tokens = like.shape[-2] - like.dim() + 2  # a table of three dimensions begins with the class token's
+    # a table with three dimensions begins with the class token's position
+    tokens = like.shape[-2] - like.dim() + 2
     tall = 16 if tokens == 192 else round(tokens ** 0.5)
     side = round((w.shape[1] - 1) ** 0.5)
     places = grid(w[:, 1:].reshape(1, side, side, -1).permute(0, 3, 1, 2), (tall, tokens // tall))
@@ -58,7 +60,7 @@ def resized(w, like):
 
 
 def fill(model, trained):
-    """The backbone's tensors from the trained ViT, random ones for the rest."""
+    """The backbone's tensors from the trained ViT, and random ones for the rest."""
     import torch
     torch.manual_seed(0)
     own = model.state_dict()
@@ -69,20 +71,22 @@ def fill(model, trained):
         if name.startswith(BACKBONES) and source in trained:
             w = trained[source]
             layer = re.match(r"(encoder\.layer\.\d+)\.(attention\.output\.dense|mlp\.fc2)\.", source)
-            if layer and not scales:  # the model has no layer scale: it becomes part of the product
+            # the model has no layer scale, so it is multiplied into the product
+            if layer and not scales:
                 scale = trained["%s.layer_scale%d.lambda1" % (layer[1], 1 if "attention" in layer[2] else 2)]
                 w = w * (scale[:, None] if w.dim() == 2 else scale)
             p.copy_(w if w.shape == p.shape else resized(w, p))
             taken += 1
         elif p.dim() > 1:
-            near = re.search(r"bbox_embed|reference_point", name)  # boxes stay near the places that they begin at
+            # small weights, so that boxes stay near their starting points
+            near = re.search(r"bbox_embed|reference_point", name)
             torch.nn.init.normal_(p, std=(0.1 if near else 1) * (2 / p[0].numel()) ** 0.5)
     if taken < 12 * 14:
         raise SystemExit("task_precision.py: only %d tensors of the backbone are trained ones" % taken)
 
 
 def make(name, folder, trained):
-    """The checkpoint, where it is not there yet, and PyTorch's module of it."""
+    """PyTorch's module of the model; writes the checkpoint if it does not exist yet."""
     import torch
     from safetensors.torch import load_file
     if not os.path.exists(os.path.join(folder, "config.json")):
@@ -116,7 +120,8 @@ def fovea_engine(name, folder):
 
 
 def sample_in_float32():
-    """That of bfloat16 gives NaN for RF-DETR's finite values: findings/torch_bf16_grid_sample_strided.sh."""
+    """bfloat16 of this function gives NaN for RF-DETR's finite values:
+    findings/torch_bf16_grid_sample_strided.sh."""
     import torch
     sample = torch.nn.functional.grid_sample
     torch.nn.functional.grid_sample = lambda value, grid, **how: sample(value.float(), grid.float(),
@@ -136,7 +141,7 @@ def torch_engine(module):
     return run
 
 
-# ---- measures: of the outputs in float32 and of those in bfloat16, a dictionary of lists ----
+# ---- measures: dictionaries of lists, computed from the outputs in float32 and in bfloat16 ----
 
 def depth(exact, rounded):
     a, b = exact[0].ravel(), rounded[0].ravel()
@@ -150,7 +155,7 @@ def corners(boxes):
 
 
 def overlaps(a, b):
-    """IoU of each box with each."""
+    """IoU of each box with each box."""
     a, b = corners(a)[:, None], corners(b)[None]
     sides = np.maximum(0, np.minimum(a[..., 2:], b[..., 2:]) - np.maximum(a[..., :2], b[..., :2]))
     both = sides.prod(-1)
@@ -158,7 +163,7 @@ def overlaps(a, b):
 
 
 def boxes(exact, rounded):
-    """Each of the best boxes beside the one that overlaps it most: queries may change places."""
+    """Pairs each of the best boxes with the one that overlaps it most, because queries may change places."""
     scores = [1 / (1 + np.exp(-x[0].max(1))) for x in (exact, rounded)]
     best = np.argsort(-scores[0])[:BEST]
     iou = overlaps(exact[1][best], rounded[1])
@@ -173,7 +178,7 @@ def masks(exact, rounded):
 
 
 def peaks(maps, wide):
-    """Places of the largest numbers, each refined by a parabola through its neighbours."""
+    """Positions of the largest numbers, each refined by a parabola through its neighbours."""
     found = []
     for m in maps.T.reshape(maps.shape[1], -1, wide):
         y, x = np.unravel_index(m.argmax(), m.shape)

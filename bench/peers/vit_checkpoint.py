@@ -11,10 +11,10 @@ import struct
 
 import numpy as np
 
-# name: width, blocks, heads. `tiny` is for trying things out.
+# name: width, blocks, heads. `tiny` is for tests.
 SIZES = {"dinov2-s": (384, 12, 6), "dinov2-b": (768, 12, 12), "dinov2-l": (1024, 24, 16), "tiny": (64, 2, 2)}
 PATCH, IMAGE = 14, 518
-EPS = 1e-6  # of linear attention, for each token in the sum; attention.h
+EPS = 1e-6  # of linear attention, multiplied by the number of tokens; attention.h
 
 
 @dataclasses.dataclass
@@ -44,11 +44,12 @@ class Checkpoint:
         return self.tensors[name].values
 
     def tokens(self, size):
-        """Of a picture of size x size pixels."""
+        """Number of tokens for a picture of size x size pixels."""
         return 1 + (size // self.patch) ** 2
 
     def positions(self, size):
-        """What is added to the patches of such a picture: the table, resized as transformers does it."""
+        """The positions that are added to the patches of such a picture: the table, resized as transformers
+        does."""
         table = self["embeddings.position_embeddings"][0, 1:]
         side = math.isqrt(len(table))
         weights = _bicubic(side, size // self.patch)
@@ -158,7 +159,7 @@ def _save(path, tensors):
         head[name] = {"dtype": "F32", "shape": values.shape, "data_offsets": [at, at + values.nbytes]}
         at += values.nbytes
     text = json.dumps(head).encode()
-    text += b" " * (-(8 + len(text)) % 4096)  # so that the tensors can be mapped
+    text += b" " * (-(8 + len(text)) % 4096)  # padding, so that the tensors can be mapped
     with open(path + ".part", "wb") as f:
         f.write(struct.pack("<Q", len(text)) + text)
         for values in tensors.values():

@@ -20,7 +20,7 @@ TOOLS = {"dynamic": ("onnxruntime", ".onnx"), "calibrated": ("nncf", ".xml")}
 
 
 def path(scheme, folder, size, attention):
-    """Where the graph is; made by another version of the tool it is another."""
+    """The path of the graph, which depends on the version of the tool."""
     tool, ending = TOOLS[scheme]
     name = "%s-%d-%s-%s%s" % (attention, size, tool, importlib.metadata.version(tool), ending)
     return os.path.join(folder, name)

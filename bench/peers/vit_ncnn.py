@@ -16,7 +16,7 @@ TAG = struct.pack("<I", 0)       # before weights that might be stored in anothe
 
 
 class Network:
-    """Layers in order; a call adds one and gives the name of its result."""
+    """Layers in order; a call adds one and returns the name of its result."""
 
     def __init__(self, checkpoint):
         self.checkpoint, self.layers, self.weights = checkpoint, [], []
@@ -115,7 +115,7 @@ def build(checkpoint, size, attention):
 
 
 def export(checkpoint, size, attention, folder):
-    """Writes the two files; their common path, and the name of the output."""
+    """Writes the two files; returns their common path, and the name of the output."""
     stem = os.path.join(folder, "%s-%d" % (attention, size))
     network = build(checkpoint, size, attention)
     network.write(stem)

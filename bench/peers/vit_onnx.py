@@ -18,7 +18,7 @@ OPSET = [helper.make_opsetid("", 20), helper.make_opsetid("com.microsoft", 1)]
 
 
 class Graph:
-    """Nodes in order; every method that adds one gives the name of its result."""
+    """Nodes in order; every method adds one and returns the name of its result."""
 
     def __init__(self, checkpoint):
         self.checkpoint, self.nodes, self.constants = checkpoint, [], {}
@@ -29,7 +29,7 @@ class Graph:
         return out
 
     def constant(self, values, dtype=np.float32):
-        """One in the file itself; equal ones are the same."""
+        """A constant in the file itself; equal constants are stored once."""
         values = np.asarray(values, dtype)
         name = "constant_%s" % (values.tolist() if values.size < 8 else len(self.constants))
         self.constants[name] = numpy_helper.from_array(values, name)
@@ -92,7 +92,7 @@ def _linear(g, q, k, v, tokens):
 
 
 def build(checkpoint, size, attention):
-    """The ModelProto. It finds its weights from the checkpoint's folder only."""
+    """The ModelProto. It finds its weights only from the checkpoint's folder."""
     g = Graph(checkpoint)
     attend = {"softmax": _softmax, "fused": _fused, "linear": _linear}[attention]
     tokens, patch = checkpoint.tokens(size), checkpoint.patch
