@@ -1,5 +1,5 @@
-/* activation.cl: the activations of an epilogue: FV_ACT(w, x) of w floats, the one that FV_EPI has.
- */
+/* activation.cl: FV_ACT(w, x) applies the activation of the epilogue, which FV_EPI selects, to w
+ * floats. */
 
 #ifdef FP_FAST_FMAF
 #define FV_MAD(a, b, c) fma(a, b, c)
@@ -7,7 +7,7 @@
 #define FV_MAD(a, b, c) mad(a, b, c)
 #endif
 
-/* erf as an odd over an even polynomial: 4e-7, 6 ulp. It is 1 beyond 4. */
+/* erf as an odd polynomial over an even one: 4e-7, 6 ulp. Beyond 4 it is 1. */
 #define FV_ERF(V)                                                                                  \
     static inline V fv_erf_##V(V x)                                                                \
     {                                                                                              \

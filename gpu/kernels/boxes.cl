@@ -1,4 +1,4 @@
-/* boxes.cl: what detectors choose and refine: ROW_MAX, TOPK, PICK, SINE, DEFORM, REFINE. */
+/* boxes.cl: how detectors choose and refine boxes: ROW_MAX, TOPK, PICK, SINE, DEFORM, REFINE. */
 
 /* A work-item has a row. */
 FV_KERNEL void row_max(FV_IN(0), FV_OUT(1), FV_CALL)
@@ -14,7 +14,7 @@ FV_KERNEL void row_max(FV_IN(0), FV_OUT(1), FV_CALL)
         FV_PUT(1, FV_AT(1, r), most);
 }
 
-/* As fv_topk_before() of src/ops/ref/ref_topk.h. */
+/* Whether a row ranks before another, as in fv_topk_before() of src/ops/ref/ref_topk.h. */
 static inline uint before(float x, uint i, float y, uint k)
 {
     const uint lost = isnan(x) ? 1 : 0, other = isnan(y) ? 1 : 0;
@@ -23,8 +23,8 @@ static inline uint before(float x, uint i, float y, uint k)
     return x > y || (!(x < y) && i < k);
 }
 
-/* A work-item counts the candidates before its own, which is that one's place. u.s1: there is a
- * table of their rows. */
+/* Every work-item has a candidate and counts those that rank before it, which gives its position in
+ * the result. u.s1: a table has the rows of the candidates. */
 FV_KERNEL void topk(FV_IN(0), FV_OUT(1), FV_CALL)
 {
     const uint me = get_global_id(0), count = u.s0;
@@ -71,7 +71,7 @@ FV_KERNEL void sine(FV_IN(0), FV_IN(1), FV_IN(2), FV_OUT(3), FV_CALL)
     const float x = FV_GET(0, FV_AT(0, me.x) + part), rate = FV_GET(1, FV_AT(1, 0) + c);
     const float turns = x * rate;
     const float y = turns > 4194304.f ? 4194304.f : turns < -4194304.f ? -4194304.f : turns;
-    /* What rounding the product, and the rate, has taken. */
+    /* What was lost by rounding the product and the rate. */
     float error = fma(x, rate, -turns);
     if (u.s0)
         error += x * FV_GET(1, FV_AT(1, 1) + c);

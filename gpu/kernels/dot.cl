@@ -1,6 +1,6 @@
-/* dot.cl: adds the products of four pairs of 8-bit integers to a sum, by the built-in function of
- * the extension that the probe found to work (FV_DOT); without one, in plain arithmetic.
- * cuda_prelude.h has its own. */
+/* dot.cl: adds the products of four pairs of 8-bit integers to a sum. It uses the built-in function
+ * of the extension that the probe found to work (FV_DOT), else plain arithmetic. CUDA's version is
+ * in cuda_prelude.h. */
 #ifndef FV_DOT4
 #if FV_DOT == 2
 #pragma OPENCL EXTENSION cl_arm_integer_dot_product_accumulate_int8 : enable

@@ -1,4 +1,4 @@
-/* dots.cl: dot.cl's products of a word and each of several. */
+/* dots.cl: the products of dot.cl for one word and several others. */
 #include "gpu/kernels/dot.cl"
 
 static inline int4 fv_dots4(uint a, uint4 w, int4 sum)

@@ -1,15 +1,15 @@
-/* dwconv.cl: depthwise convolution over grids of tokens. SIZE: of the filters, of which the packed
- * weight has tap after tap, CHANNELS each, zeros after those that there are: neighbouring channels
- * have neighbouring numbers. */
+/* dwconv.cl: depthwise convolution over grids of tokens. SIZE: the filters' side. The packed weight
+ * has tap after tap, each with CHANNELS numbers, zeros beyond the channels that exist. So
+ * neighbouring channels read neighbouring numbers. */
 #define CHANNELS ((channels + 15) / 16 * 16)
 
-/* Where the grid row `line`, counted through all grids, begins in operand 0, in rows. */
+/* The row of operand 0 at which grid row `line` begins; grid rows are counted through all grids. */
 static inline size_t line_begin(uint line, uint width, uint2 ring)
 {
     return (size_t)(ring.s0 ? (line + ring.s1) % ring.s0 : line) * width;
 }
 
-/* A work-item has four channels of TILE tokens next to each other. */
+/* A work-item computes four channels of TILE tokens that are next to each other. */
 #define TILE 4
 FV_KERNEL void dwconv(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_OUT(5), FV_CALL)
 {
@@ -31,7 +31,8 @@ FV_KERNEL void dwconv(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_OUT(5
     FV_TIMES(t, TILE)
         sum[t] = bias;
     for (uint i = 0; i < SIZE; i++) {
-        /* From SIZE / 2 above the grid and to its left on, to stay with whole numbers. */
+        /* Counted from SIZE / 2 rows above the grid and columns to its left, so that numbers stay
+         * unsigned. */
         if (y + i < SIZE / 2 || y + i - SIZE / 2 >= height)
             continue;
         global const FV_CELL(0) *from = FV_AT(0, line_begin(line + i - SIZE / 2, width, ring)) + c;

@@ -1,5 +1,5 @@
-/* elementwise.cl: ops that work on each element by itself: MUL, ACT, ADD. A work-item has four
- * columns of a row. */
+/* elementwise.cl: ops on single elements: MUL, ACT, ADD. A work-item computes four columns of a
+ * row. */
 
 #include "gpu/kernels/activation.cl"
 

@@ -1,5 +1,6 @@
-/* foveated.cl: FOVEATED attention, as softmax_tiles.cl has it: a work-group has queries of one
- * block, a part of its 8 x 8, or of the prefix, and walks over tokens, then over cells. */
+/* foveated.cl: FOVEATED attention with the tiles of softmax_tiles.cl. A work-group has some queries
+ * of one 8 x 8 block, or of the prefix. It goes through the tokens that they see, then through the
+ * cells. */
 #include "gpu/kernels/foveated_common.cl"
 #include "gpu/kernels/foveated_keys.cl"
 

@@ -1,5 +1,5 @@
-/* foveated_common.cl: what the kernels of FOVEATED share: operands, the queries of a work-group,
- * and the keys that they see. */
+/* foveated_common.cl: code that the kernels of FOVEATED share: operands, the queries of a
+ * work-group, and the keys that they see. */
 #include "gpu/kernels/foveated_grid.cl"
 
 #define LOG2_E 1.44269504f
@@ -11,17 +11,18 @@
 #define OPERANDS_GIVEN                                                                             \
     FV_GIVEN(0), FV_GIVEN(1), FV_GIVEN(2), FV_GIVEN(3), FV_GIVEN(4), FV_GIVEN(5), FV_CALL_GIVEN
 
-/* Queries of a block; prefix tokens are taken for a grid as wide as a block. */
+/* Queries in a block. Prefix tokens are treated as a grid that is as wide as a block. */
 #define QUERIES (FV_FOVEA_BLOCK * FV_FOVEA_BLOCK)
 
-/* The queries of this work-group: some of a block's. */
+/* The queries of this work-group, which are some of a block's. */
 typedef struct span {
-    uint begin;              /* its first in the block, row by row */
-    uint row, pitch, across; /* the block's first row in the call, wrapping around where that began
-                              * later; from line to line; queries of a line */
-    uint rows;               /* rows before are queries of the block */
-    uint y, x;               /* the block's first token */
-    bool whole;              /* prefix: all tokens are keys */
+    uint begin; /* the group's first query in the block, counted row by row */
+    /* row: the block's first row in the call, wrapping around if the call begins later. pitch: rows
+     * from one line of the grid to the next. across: queries in a line. */
+    uint row, pitch, across;
+    uint rows;  /* end of the rows that may be queries of the block */
+    uint y, x;  /* the block's first token */
+    bool whole; /* prefix: all tokens are keys */
 } span;
 
 static inline span span_of(const fv_fovea *fovea, uint size, uint row0, uint rows)
@@ -50,13 +51,13 @@ static inline span span_of(const fv_fovea *fovea, uint size, uint row0, uint row
     return s;
 }
 
-/* Of query r of the group: its row in the call; of others some number. */
+/* The row in the call of query r of the group; an arbitrary number if there is no such query. */
 static inline uint row_of(span s, uint r)
 {
     return s.row + (s.begin + r) / FV_FOVEA_BLOCK * s.pitch + (s.begin + r) % FV_FOVEA_BLOCK;
 }
 
-/* Whether query r exists: it is inside the grid and belongs to this call. */
+/* Whether query r exists: it must be inside the grid and belong to this call. */
 static inline bool is_query(span s, uint r)
 {
     return (s.begin + r) % FV_FOVEA_BLOCK < s.across && row_of(s, r) < s.rows;
@@ -67,7 +68,7 @@ static inline uint query_row(span s, uint r)
     return is_query(s, r) ? row_of(s, r) : 0;
 }
 
-/* Whether the group has any of `size` queries. */
+/* Whether the group has any query at all, if it can have `size`. */
 static inline bool has_queries(span s, uint size)
 {
     bool any = false;

@@ -1,5 +1,5 @@
-/* foveated_grid.cl: the geometry of CELLS and FOVEATED, which is the C header's, and the C
- * functions that the header uses. */
+/* foveated_grid.cl: the geometry of CELLS and FOVEATED. It includes the C header that defines it,
+ * and defines the C types and functions that the header uses. */
 #define uint32_t uint
 #define log2f log2
 
@@ -20,7 +20,7 @@ static inline uint fv_round_up(uint n, uint unit)
 
 #include "src/ops/fovea_grid.h"
 
-/* Of a problem of FOVEATED or CELLS. */
+/* The geometry for the sizes of a FOVEATED or CELLS problem. */
 static inline fv_fovea fovea_of(uint8 dim)
 {
     fv_fovea f;

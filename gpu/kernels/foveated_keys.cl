@@ -1,10 +1,12 @@
-/* foveated_keys.cl: the keys that a block sees, any of them found by its number: for work-items
- * that list a tile of them together. */
+/* foveated_keys.cl: finds any of the keys that a block sees from the key's number, so that
+ * work-items can list a tile of keys together. */
 
-/* What a block sees of a level: a number of keys, the cells of a ring. */
+/* What a block sees of a level: the cells of a ring, which are `keys` keys. */
 typedef struct seen {
     fv_fovea_ring ring;
-    uint keys, first, columns; /* row of the level's first cell; cells of its rows */
+    /* keys: their number; first: row of the level's first cell; columns: cells in a row of the
+     * level. */
+    uint keys, first, columns;
 } seen;
 
 static inline seen seen_of(const fv_fovea *fovea, uint level, uint y, uint x)
@@ -17,7 +19,7 @@ static inline seen seen_of(const fv_fovea *fovea, uint level, uint y, uint x)
     return l;
 }
 
-/* Cell n of a ring, row by row: (y, x). */
+/* The position (y, x) of cell n of a ring, counted row by row. */
 static inline uint2 cell_of(fv_fovea_ring r, uint n)
 {
     const uint wide = r.area.x1 - r.area.x0, left = r.hole.x0 - r.area.x0;
@@ -32,13 +34,13 @@ static inline uint2 cell_of(fv_fovea_ring r, uint n)
     return (uint2)(r.hole.y0 + n / narrow, x < left ? r.area.x0 + x : r.hole.x1 + x - left);
 }
 
-/* A key: its row among tokens or cells, and log2 of its tokens. */
+/* A key: its row among the tokens or the cells, and log2 of the number of its tokens. */
 typedef struct key {
     uint row;
     float bias;
 } key;
 
-/* Key n of those that a block sees of a level. */
+/* Key n of the keys that a block sees of a level. */
 static inline key key_of(const fv_fovea *fovea, seen l, uint level, uint n)
 {
     const uint2 at = cell_of(l.ring, n);
@@ -46,7 +48,7 @@ static inline key key_of(const fv_fovea *fovea, seen l, uint level, uint n)
     return k;
 }
 
-/* Keys [first, first + n) of the tokens, prefix included, or of the cells of all levels. */
+/* A tile: keys [first, first + n) of the tokens, prefix included, or of the cells of all levels. */
 typedef struct tile {
     uint first, n;
     bool cells;
@@ -62,7 +64,7 @@ static inline uint2 keys_of(const fv_fovea *fovea, span s, uint size)
     return (uint2)(tokens, keys - tokens);
 }
 
-/* Tiles of `size` keys, which are all tokens or all cells. */
+/* Number of tiles of `size` keys; a tile has only tokens or only cells. */
 static inline uint tiles_of(uint size, uint2 keys)
 {
     return fv_ceil_div(keys.x, size) + fv_ceil_div(keys.y, size);
@@ -84,7 +86,7 @@ static inline void list_levels(SHARED seen *levels, const fv_fovea *fovea, span 
         levels[l] = seen_of(fovea, l, s.y, s.x);
 }
 
-/* Rows and biases of a tile's keys, the last one again after them: `size` of each. */
+/* Lists rows and biases of a tile's keys. Both lists are filled up to `size` with the last key. */
 static inline void list_keys(SHARED uint *row, SHARED float *bias, SHARED const seen *levels,
                              const fv_fovea *fovea, tile t, uint size)
 {

@@ -1,5 +1,5 @@
-/* gates.cl: GATES: softmax of each row, which has a value per head, times f.s0. A work-item
- * has a row. */
+/* gates.cl: GATES: the softmax of each row, which has one value per head, times f.s0. A work-item
+ * computes a row. */
 
 FV_KERNEL void gates(FV_IN(0), FV_OUT(1), FV_CALL)
 {
@@ -15,7 +15,7 @@ FV_KERNEL void gates(FV_IN(0), FV_OUT(1), FV_CALL)
     }
     for (uint i = 0; i < dim.s1; i++)
         sum += exp(FV_GET(0, x + i) - top);
-    /* y may be x: each is read before it is written. */
+    /* y may be x, since each value is read before it is written. */
     for (uint i = 0; i < dim.s1; i++)
         FV_PUT(1, y + i, exp(FV_GET(0, x + i) - top) / sum * f.s0);
 }

@@ -1,5 +1,5 @@
-/* gemm.cl: rows times a packed weight (GEMM), and convolutions as the same over windows that are
- * never written down (CONV). src/ops/ref/ref_gemm.c and ref_conv.c say what is computed.
+/* gemm.cl: products of rows and a packed weight (GEMM), and convolutions as products of windows,
+ * which are read in place (CONV). src/ops/ref/ref_gemm.c and ref_conv.c define the results.
  *
  * The weight is stored in panels of 32 columns, K x 32 each, zeros past the last column; all
  * kernels use the same layout. With SWIGLU column 2n is value row n and column 2n + 1 its gate.
@@ -12,27 +12,28 @@
  *           gemm_subgroup.cl
  *   finish  the epilogue alone, of sums that another library left in the step's scratch
  *
- * Weights that are stored as int8 end with a scale for each packed column; they become floats as
- * they are read.
+ * Weights that are only stored as int8 end with a scale for each packed column, and are converted
+ * to floats when they are read.
  *
- * Products of int8 are the same over words of four steps of k: words of the rows that `quantise`
- * has left in the scratch, and of the weight, which ends with a scale for each packed column.
+ * Products of int8 work in the same way on words, which have four steps of k. The rows' words are
+ * in the scratch, where `quantise` has written them; the weight ends with a scale for each packed
+ * column.
  *
- * Every sum over k is ascending, with the same operations for every row: a result does not depend
- * on the other rows of its tile.
+ * Every sum over k is ascending, with the same operations for every row, so that a result does not
+ * depend on the other rows of its tile.
  *
  * Macros of the host side: FV_CONV 1 for windows; FV_I8 1 for products of int8, FV_W8 1 for weights
  * that are only stored so; FV_TM, FV_TN tile of a work-item (FV_TN columns of the packed weight: 2,
  * 4 or 8); FV_LN work-items side by side along the columns.
  */
 #define FV_PANEL 32
-/* For every row of a tile. */
+/* Loops over the rows of a tile. */
 #define FV_EACH(i) FV_TIMES(i, FV_TM)
 #define FV_PAIRS ((FV_EPI & FV_EPI_SWIGLU) != 0)
 
 #include "gpu/kernels/activation.cl"
 
-/* Vectors of FV_TN columns, and of the output columns that they become. */
+/* Vectors of FV_TN packed columns, and of the output columns that result from them. */
 #define FV_V FV_CAT(float, FV_TN)
 #if FV_EPI & FV_EPI_SWIGLU
 #if FV_TN == 2
@@ -56,7 +57,8 @@
 
 /* ---- epilogue ---- */
 
-/* `w` sums to their place in row r, columns from n on; gate: the other factor's, of SWIGLU. */
+/* Runs the epilogue for `w` sums and stores them in row r, columns from n on. gate: sums of the
+ * gate columns, with SWIGLU. */
 #define FV_FINISH(w, sum, gate, r, n)                                                              \
     do {                                                                                           \
         FV_CAT(float, w) y_ = sum;                                                                 \
@@ -86,9 +88,8 @@
 #define FV_GATE(x, i) 0.f
 #endif
 
-/* Number i of 2, 4 or 8, where i is known only at run time. Chosen by
- * halves: an array with such an index would stay in memory, and a kernel's stack costs it even
- * where it is never used. */
+/* Number i of a vector of 2, 4 or 8, where i is known only at run time. Chosen by halves, because
+ * an array that is indexed with i would be in memory, and a stack slows down the whole kernel. */
 #define fv_number1(x, i) (x)
 static inline float fv_number2(float2 x, uint i)
 {
@@ -104,7 +105,7 @@ static inline float fv_number8(float8 x, uint i)
 }
 #define FV_NUMBER(x, i) FV_CAT(fv_number, FV_OW)(x, i)
 
-/* A row of a tile: FV_TN sums of packed columns from `col` on. */
+/* Finishes a row of a tile: FV_TN sums of packed columns from `col` on. */
 #define FV_FINISH_ROW(x, r, col)                                                                   \
     do {                                                                                           \
         const FV_V sums_ = (x);                                                                    \
@@ -117,9 +118,10 @@ static inline float fv_number8(float8 x, uint i)
         }                                                                                          \
     } while (0)
 
-/* FV_FINISH_ONE(i, row, col), row i of a tile that begins there, for all of its rows. Written out:
- * Intel's compiler ignores the unroll pragma of a loop in which a function is called for the first
- * time, does not unroll a loop with this many operations, and then keeps the sums in memory. */
+/* Calls FV_FINISH_ONE(i, row, col) for each row i of a tile that begins at (row, col). Written out,
+ * because Intel's compiler ignores the unroll pragma of a loop in which a function is called for
+ * the first time. It does not unroll a loop with this many operations itself, and then keeps the
+ * sums in memory. */
 #define FV_FINISH_FOUR(i, row, col)                                                                \
     FV_FINISH_ONE(i, row, col);                                                                    \
     FV_FINISH_ONE((i) + 1, row, col);                                                              \
@@ -143,8 +145,7 @@ static inline float fv_number8(float8 x, uint i)
     FV_FINISH_ONE(i, row, col)
 #endif
 
-/* The weight's buffer, or with FV_IMAGE, which OpenCL alone has, an image of it: 16 bytes a texel.
- */
+/* The weight's buffer or, with FV_IMAGE (OpenCL only), an image of it, with 16 bytes per texel. */
 #if FV_IMAGE
 #define FV_IN_WEIGHT read_only image1d_buffer_t base1, const uint2 at1
 #else
@@ -152,7 +153,7 @@ static inline float fv_number8(float8 x, uint i)
 #endif
 #define FV_ARGS FV_IN(0), FV_IN_WEIGHT, FV_IN(2), FV_IN(3), FV_IN(4), FV_OUT(5), FV_CALL
 
-/* Packed columns, those that only fill the last panel left out. */
+/* Number of packed columns, without those that only fill up the last panel. */
 #define FV_COLS (FV_PAIRS ? 2 * dim.s1 : dim.s1)
 
 #if FV_HALVES
@@ -161,16 +162,16 @@ static inline float fv_number8(float8 x, uint i)
 
 /* ---- factors and sums ---- */
 
-/* FV_STEPS    of k: numbers, or words of four
- * FV_WEIGHT   where the packed weight begins; FV_GET_W(n, p, scale): n neighbours of it
- * FV_SCALE(n, col)  what FV_GET_W takes for those from column `col` on; fv_scale: FV_TN of them
- * FV_TO_W(x)  what FV_ADD takes of them
- * FV_ADD      a sum and the products of a factor with some of the weight
- * FV_REAL     numbers of the sums of row r, columns from `col` on */
+/* FV_STEPS    steps of k that are read at once: 1, or 4 as a word
+ * FV_WEIGHT   where the packed weight begins; FV_GET_W(n, p, scale): loads n neighbours of it
+ * FV_SCALE(n, col)  the argument `scale` of FV_GET_W for n columns from `col` on; fv_scale: its
+ * type for FV_TN columns FV_TO_W(x)  converts loaded weights to operands of FV_ADD FV_ADD      adds
+ * the products of a number of A and several weights to sums FV_REAL     converts the sums of row r,
+ * columns from `col` on, to floats */
 #define FV_SCALES                                                                                  \
     ((global const float *)(FV_WEIGHT +                                                            \
                             (size_t)((FV_COLS + FV_PANEL - 1) / FV_PANEL) * FV_PANEL * FV_STEPS))
-/* Number i of a word, the lowest first. */
+/* Number i of the four in a word, the lowest first. */
 #define FV_BYTE(x, i) ((x) << (24 - 8 * (i)) >> 24)
 #if !FV_W8
 typedef int fv_scale; /* none */
@@ -225,7 +226,7 @@ typedef global const FV_CELL(1) *fv_weight;
 #define FV_STEPS dim.s2
 #define FV_WEIGHT (base1 + at1.x)
 #if FV_W8
-/* Columns are packed by fours: a word. */
+/* Columns are packed four to a word. */
 static inline float4 fv_numbers4(fv_weight p)
 {
     const int x = *(global const int *)p;
@@ -251,14 +252,14 @@ typedef FV_V fv_scale;
     if ((row) + (i) < rows)                                                                        \
     FV_FINISH_ROW(FV_REAL(acc[i], (row) + (i), col), (row) + (i), col)
 
-/* The weight's column `col` of the packed ones, step 0; the next step is FV_PANEL further. */
+/* A column of the packed weight at step 0; the next step is FV_PANEL numbers further on. */
 #define FV_COLUMN(col)                                                                             \
     (FV_WEIGHT + (size_t)((col) / FV_PANEL) * FV_PANEL * FV_STEPS + (col) % FV_PANEL)
 
 /* ---- where A comes from ---- */
 
-/* The sum over k goes over FV_TAPS runs of FV_DEPTH steps that are contiguous in A: the taps of a
- * window, FV_SIDE in a line, or the one row. */
+/* The sum over k consists of FV_TAPS runs of FV_DEPTH steps that are contiguous in A. For a window
+ * these are its taps, FV_SIDE in a line; for GEMM it is one run, the row. */
 #if FV_CONV
 #define FV_SIDE dim.s3
 #define FV_DEPTH dim.s6
@@ -268,17 +269,18 @@ typedef FV_V fv_scale;
 #endif
 #define FV_TAPS (FV_SIDE * FV_SIDE)
 
-/* Elements of a call's row from the beginning of a run on; NULL: zeros. */
+/* The elements of a run in one of the call's rows; NULL: they are zeros. */
 #if FV_I8
 typedef global const uint *fv_source;
 #else
 typedef global const FV_CELL(0) *fv_source;
 #endif
 
-/* Where a call's row r is, found once: divisions take long. Then its run of tap (kx, ky). */
+/* Finds where row r of a call begins. This is done once, because divisions are slow. Then finds the
+ * row's run of tap (kx, ky). */
 #if FV_CONV
 typedef struct fv_place {
-    int x, y; /* of the window's first tap, which may be outside */
+    int x, y; /* position of the window's first tap, which may be outside the grid */
 } fv_place;
 static inline fv_place fv_place_of(uint pixel, uint8 dim, uint4 u)
 {
@@ -304,7 +306,7 @@ typedef fv_source fv_place;
 #define FV_RUN(place, kx, ky) (place)
 #endif
 
-/* One or four steps of a run; the window's outside is zero. */
+/* Loads one or four steps of a run; zeros if it is outside the grid. */
 #if FV_CONV
 #define FV_A1(p, k) ((p) ? FV_GET(0, (p) + (k)) : 0.f)
 #define FV_A4(p, k) ((p) ? FV_GET4(0, (p) + (k)) : (float4)(0.f))
@@ -362,7 +364,8 @@ FV_KERNEL void product(FV_ARGS)
     FV_EACH(i)
         acc[i] = (FV_SUM)(0);
     for (uint tap = 0; tap < FV_TAPS; tap++) {
-        FV_EACH(i) /* places would be in registers, which are short here */
+        /* Positions are computed again, because keeping them would take too many registers. */
+        FV_EACH(i)
             run[i] = FV_RUN(FV_PLACE(min(row + i, rows - 1)), tap % FV_SIDE, tap / FV_SIDE);
         fv_add_run(acc, run, &w, FV_SCALE(FV_TN, col), FV_DEPTH);
     }
@@ -373,15 +376,16 @@ FV_KERNEL void product(FV_ARGS)
 /* ---- tile ---- */
 
 #if FV_TILE && FV_GROUP > 1
-#define FV_BK 16                         /* steps of k that are staged at a time */
+#define FV_BK 16                         /* steps of k that are staged in local memory at a time */
 #define FV_BM (FV_GROUP / FV_LN * FV_TM) /* rows and columns of a work-group */
 #define FV_BN (FV_LN * FV_TN)
-/* From step to step of the staged rows: begins fours, and spreads them over the banks. */
+/* Stride between steps of the staged rows: a multiple of four, which also spreads steps over the
+ * banks. */
 #define FV_PITCH ((FV_BM + 3) / 4 * 4 + 4)
 #define FV_FOURS (FV_BM * FV_BK / 4)                     /* of steps, of all rows */
-#define FV_STAGED ((FV_FOURS + FV_GROUP - 1) / FV_GROUP) /* of them, by a work-item */
+#define FV_STAGED ((FV_FOURS + FV_GROUP - 1) / FV_GROUP) /* fours that a work-item stages */
 
-/* A step of the sum: its tap, and the step in that one's run. */
+/* A step of the sum: its tap, and its offset in the tap's run. */
 typedef struct fv_step {
     uint kx, ky, k;
 } fv_step;
@@ -397,7 +401,7 @@ static inline fv_step fv_forward(fv_step at, uint steps, uint8 dim)
     return at;
 }
 
-/* Number i of a row's, from a step on, `left` steps before the end. */
+/* Number i of a row's numbers from a step on, of which `left` exist before the end. */
 #define FV_A_NEXT(i)                                                                               \
     do {                                                                                           \
         x.s##i = left > i ? FV_A1(FV_RUN(place[j], at.kx, at.ky), at.k) : 0;                       \
@@ -423,7 +427,7 @@ static inline fv_step fv_forward(fv_step at, uint steps, uint8 dim)
 
 FV_KERNEL void product(FV_ARGS)
 {
-    /* Declared as fours, so that fours are aligned. */
+    /* declared as vectors of four, so that these are aligned */
     FV_SHARED FV_F4 as[FV_BK * FV_PITCH / 4];
     FV_SHARED FV_F4 ws[FV_BK * FV_BN / 4];
     const uint lane = get_local_id(0), m = lane / FV_LN * FV_TM, n = lane % FV_LN * FV_TN;
@@ -494,7 +498,7 @@ FV_KERNEL void product(FV_ARGS)
 /* ---- thin ---- */
 
 #if FV_THIN
-#define FV_LK (FV_GROUP / FV_LN) /* work-items that share out k */
+#define FV_LK (FV_GROUP / FV_LN) /* work-items that split k among them */
 
 FV_KERNEL void product(FV_ARGS)
 {
@@ -546,7 +550,7 @@ FV_KERNEL void product(FV_ARGS)
 /* ---- finish ---- */
 
 #if FV_SUMS
-/* The sums begin at float ring.s0 of the scratch: rows of N, with SWIGLU of N values and then N
+/* The sums begin at float ring.s0 of the scratch. A row has N sums; with SWIGLU N values, then N
  * gates. */
 FV_KERNEL void finish(FV_ARGS)
 {

@@ -1,10 +1,11 @@
 /* gemm_half.cl: GEMM in float16 arithmetic.
  *
- * Products are summed in float16 over 16 steps of k, those sums in float32. To that end each row of
- * A and each column of the weight has a power of two for its scale, so that the largest of a row is
- * in [1024, 2048) and that of a column in [0.5, 1): nothing overflows, and numbers may be 2^-24 of
- * a row's largest, 2^-13 of a column's, before they lose digits. Both are stored in panels of 32,
- * step by step of k, zeros to a multiple of 32 steps: the operands of a step are two vectors.
+ * Products are summed in float16 over 16 steps of k, and these sums in float32. Each row of A and
+ * each column of the weight is scaled by a power of two, so that the largest number of a row is in
+ * [1024, 2048) and that of a column in [0.5, 1). So nothing overflows. Numbers lose digits only
+ * below 2^-24 of a row's largest, or 2^-13 of a column's. Rows and columns are stored in panels,
+ * step by step of k, with zeros up to a multiple of 32 steps: the operands of a step are two
+ * vectors.
  *
  *   row_scales, row_panels  pre-passes, which write to the scratch, the table of all kernels,
  *                           panels of rows | a scale for each row
@@ -14,20 +15,22 @@
  */
 #include "gpu/kernels/row_top.cl"
 
-#define FV_CHUNK 16             /* steps whose products are summed in float16 */
-#define FV_STAGE (2 * FV_CHUNK) /* steps that are staged at a time: a multiple of it are there */
+#define FV_CHUNK 16 /* steps whose products are summed in float16 */
+/* Steps that are staged at a time; operands are filled up to a multiple of it. */
+#define FV_STAGE (2 * FV_CHUNK)
 #define FV_STEPS ((dim.s2 + FV_STAGE - 1) / FV_STAGE * FV_STAGE)
 #define FV_ROWS ((rows + FV_ROW_PANEL - 1) / FV_ROW_PANEL * FV_ROW_PANEL)
 #define FV_ROW_SCALES                                                                              \
     ((global const float *)((global const half *)table + (size_t)FV_ROWS * FV_STEPS))
 
 #if FV_SUBGROUP
-#define FV_ROW_PANEL 16 /* rows of a panel: a subgroup's operands are contiguous */
+#define FV_ROW_PANEL 16 /* rows in a panel, so that a subgroup's operands are contiguous */
 #else
 #define FV_ROW_PANEL FV_PANEL
 #endif
 
-/* Step 0 of number n of the panels at `from`; then from two steps to the next two. */
+/* FV_OF_PANELS: number n of the panels at `from`, at step 0. Then the stride between pairs of
+ * steps. */
 #define FV_OF_PANELS(from, n, width)                                                               \
     ((from) + (size_t)((n) / (width)) * (width)*FV_STEPS + (n) % (width) / 4 * 8 + (n) % 4)
 #define FV_IN_PANEL(from, n) FV_OF_PANELS(from, n, FV_PANEL)
@@ -36,9 +39,9 @@
 
 /* ---- the weight ---- */
 
-/* FV_COLUMN: step 0 of packed column n, a multiple of 4; FV_COLUMN_PAIR: from there to the next two
- * steps; FV_COLUMN_RUN: the i-th eight numbers from w on; FV_SCALES: the scales of columns from
- * `col` on. */
+/* FV_COLUMN: packed column n, a multiple of 4, at step 0. FV_COLUMN_PAIR: stride from there to the
+ * next two steps. FV_COLUMN_RUN: the i-th eight numbers from w on. FV_SCALES: the scales of columns
+ * from `col` on. */
 #if FV_IMAGE
 typedef uint fv_column;
 #define FV_TEXEL(at) read_imageui(base1, (int)(at))
@@ -69,13 +72,14 @@ FV_KERNEL void row_scales(FV_ARGS)
     for (uint run = me.y; run < end; run += lanes)
         top = max(top, fv_top(fv_get_some(row + 16 * run, (int)(dim.s2 - 16 * run))));
     FV_SHARE_TOP(top, me.y, lanes);
-    /* Infinity and NaN need no scale; the smallest scale is one that is not denormal. */
+    /* Infinity and NaN need no scale. The exponent is limited so that the scale is never
+     * denormal. */
     const uint exponent = top >> 23, scale = exponent == 255 ? 127 : max(exponent, 37u) - 10;
     if (me.y == 0 && me.x < rows)
         ((global float *)FV_ROW_SCALES)[me.x] = as_float(scale << 23);
 }
 
-/* A work-item has 8 steps of a row; neighbours have those of neighbouring rows. */
+/* A work-item packs 8 steps of a row; neighbouring work-items have neighbouring rows. */
 FV_KERNEL void row_panels(FV_ARGS)
 {
     const uint r = get_group_id(0) * FV_GROUP + get_local_id(0), k = 8 * get_group_id(1);
@@ -94,8 +98,8 @@ FV_KERNEL void row_panels(FV_ARGS)
 
 /* ---- sums ---- */
 
-/* Vectors of n float16; a driver of the tests, which has no such arithmetic, does it in float32.
- * Their places in memory are multiples of their size. */
+/* Operations on vectors of n float16, whose addresses are multiples of their size. The tests'
+ * driver has no such arithmetic and defines them in float32. */
 #ifndef FV_H
 #define FV_H(n) FV_CAT(half, n)
 #define FV_H_GLOBAL(p) (*(global const half8 *)(p))
@@ -103,7 +107,7 @@ FV_KERNEL void row_panels(FV_ARGS)
 #define FV_H_TEXEL(x) as_half8(x)
 #ifdef FP_FAST_FMA_HALF
 #define FV_H_MAD(n, a, w, sum) fma((FV_H(n))(a), w, sum)
-#else /* not every compiler makes one of a product and a sum */
+#else /* because not every compiler fuses a product and a sum */
 #define FV_H_MAD(n, a, w, sum) mad((FV_H(n))(a), w, sum)
 #endif
 #define FV_H_FLOAT(n, x) FV_CAT(convert_float, n)(x)
@@ -121,8 +125,8 @@ FV_KERNEL void row_panels(FV_ARGS)
         FV_ROW_SUM((i) + 3, (a).s3, w);                                                            \
     } while (0)
 
-/* Of two steps: the columns of the first and of the second, `first` and `second`; sums of all rows.
- */
+/* Adds the products of two steps, whose columns are `first` and `second`, to the sums of all
+ * rows. */
 #if FV_TN == 8
 #define FV_PAIR_COLUMNS(RUN, w)                                                                    \
     const FV_H(8) w0_ = RUN(w, 0), w1_ = RUN(w, 1);                                                \
@@ -139,8 +143,9 @@ FV_KERNEL void row_panels(FV_ARGS)
         FV_ROW_SUMS(i, a_.hi, second_);                                                            \
     } while (0)
 
-/* Adds the products of FV_CHUNK steps; a and w move from two steps to the next two by so much. Four
- * are written out: loads of all of them would be too many registers. */
+/* Adds the products of FV_CHUNK steps. From two steps to the next two, a and w move by the given
+ * strides. Four steps are written out; loading the operands of all would take too many
+ * registers. */
 #define FV_ADD_CHUNK(ROW_RUN, a, rows_apart, COLUMN_RUN, w, columns_apart)                         \
     do {                                                                                           \
         FV_H(FV_TN) sum[FV_TM];                                                                    \
@@ -160,7 +165,7 @@ FV_KERNEL void row_panels(FV_ARGS)
             acc[i] += FV_H_FLOAT(FV_TN, sum[i]);                                                   \
     } while (0)
 
-/* Row i of the tile; the scales of its columns. */
+/* Finishes row i of the tile with the scales of its columns. */
 #define FV_FINISH_ONE(i, row, col)                                                                 \
     if ((row) + (i) < rows)                                                                        \
     FV_FINISH_ROW(acc[i] * (FV_ROW_SCALES[(row) + (i)] * columns_), (row) + (i), col)
@@ -176,8 +181,8 @@ FV_KERNEL void row_panels(FV_ARGS)
 #define FV_BM (FV_GROUP / FV_LN * FV_TM) /* rows and columns of a work-group */
 #define FV_BN (FV_LN * FV_TN)
 
-/* Two steps of `width` numbers, in fours of both, of the panels at `from`, from number n0 on; then
- * of the next two. Of those from `end` on there are none, and none are used. */
+/* Stages two steps of `width` numbers of the panels at `from`, from number n0 on, as fours; then
+ * the next two steps. Numbers from `end` on do not exist and are not used. */
 #define FV_STAGE_PANELS(to, width, from, n0, end)                                                  \
     for (uint i = lane; i < (width)*FV_STAGE / 8; i += FV_GROUP)                                   \
     to[i] =                                                                                        \
@@ -199,8 +204,8 @@ FV_KERNEL void product(FV_ARGS)
         FV_STAGE_PANELS(ws, FV_BN, base1 + at1.x, col, FV_COLS_PACKED);
         FV_BARRIER();
         local const half *a = (local const half *)as + 2 * m, *w = (local const half *)ws + 2 * n;
-        /* Both chunks written out: with a loop over them Intel's compiler has the sums of all rows
-         * twice, and then too few registers. */
+        /* Both chunks are written out: in a loop over them, Intel's compiler keeps the sums of all
+         * rows twice, and runs out of registers. */
         FV_ADD_CHUNK(FV_LOCAL_RUN, a, 2 * FV_BM, FV_LOCAL_RUN, w, 2 * FV_BN);
         FV_ADD_CHUNK(FV_LOCAL_RUN, a, 2 * FV_BM, FV_LOCAL_RUN, w, 2 * FV_BN);
     }

@@ -1,14 +1,14 @@
-/* gemm_subgroup.cl: the product of gemm_half.cl for devices whose subgroups read blocks, which are
- * Intel's: a work-group is one subgroup and has 16 rows x 32 columns, two a lane, a panel of each.
- * Nothing is staged, and no lane waits for another.
- */
+/* gemm_subgroup.cl: the product of gemm_half.cl for devices whose subgroups can read blocks of
+ * memory (Intel's). A work-group is one subgroup and computes 16 rows x 32 columns, two columns per
+ * lane. It reads one panel of each operand, stages nothing, and needs no barriers. */
 #include "gpu/kernels/subgroup.cl"
 #if FV_GROUP != FV_LANES
 #error "a work-group has to be one subgroup"
 #endif
 
-/* Loops are written out: Intel's compiler may ignore their pragmas (gemm.cl), does not unroll a
- * loop with this many operations, and then keeps the arrays that it indexes in memory. */
+/* Loops are written out: Intel's compiler may ignore unroll pragmas (see gemm.cl). It does not
+ * unroll a loop with this many operations itself, and then keeps the arrays that it indexes in
+ * memory. */
 #define FV_ADD_TO_ROW(i, x, columns) sum[i] = FV_H_MAD(FV_TN, x, columns, sum[i])
 #define FV_ADD_STEPS(k) FV_FOUR_STEPS(FV_ADD_TO_ROW, w + (k)*FV_PANEL, a + (k)*FV_ROW_PANEL)
 
@@ -34,7 +34,7 @@ FV_OF_LANES FV_KERNEL void product(FV_ARGS)
         FV_EACH(i)
             acc[i] += FV_H_FLOAT(FV_TN, sum[i]);
     }
-    /* Known earlier, it would take registers of the loop. */
+    /* computed here, because before the loop it would take registers of the loop */
     const uint col = panel + FV_TN * FV_LANE;
     if (col >= FV_COLS)
         return;

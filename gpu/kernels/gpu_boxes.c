@@ -11,7 +11,7 @@ FV_GPU_CODE(fv_gpu_refine, "boxes", "refine", 64, .shape = fv_gpu_shape_rows, .a
 
 /* ---- the best ---- */
 
-/* One work-item for each candidate, and for each place that none of them takes. */
+/* One work-item for each candidate, and for each position that no candidate takes. */
 static void topk_shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
 {
     const uint32_t candidates = l->args.u[0], end = p->row0 + p->rows;
@@ -28,7 +28,7 @@ static uint64_t topk_table(const fv_launch *l, uint32_t *out)
 
 FV_GPU_CODE(fv_gpu_topk, "boxes", "topk", 64, .shape = topk_shape, .table = topk_table)
 
-/* ---- sines, and samples of a grid ---- */
+/* ---- SINE and DEFORM ---- */
 
 static void sine_shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
 {

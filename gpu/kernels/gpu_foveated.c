@@ -31,7 +31,8 @@ static void foveated_define(const fv_launch *l, uint32_t group, fv_gpu_text *out
     fv_gpu_define(out, "FV_DV", l->args.prob.dim[FV_ATTN_DV]);
 }
 
-/* Blocks of the prefix's rows in the call, then of the grid: foveated_common.cl. */
+/* Counts work-groups for the blocks of the call's prefix rows, followed by those of the grid;
+ * foveated_common.cl has the same order. */
 void fv_gpu_cover_blocks(const fv_launch *l, const fv_gpu_piece *p, uint32_t queries,
                          size_t count[3])
 {

@@ -9,7 +9,7 @@
 
 enum { PANEL = FV_GPU_PANEL };
 
-/* Weights of int8 for products of floats. */
+/* Whether weights are only stored as int8, and multiplied as floats. */
 static bool is_stored_int8(const fv_problem *p)
 {
     return p->weight == FV_I8 && p->acc == FV_F32;
@@ -24,7 +24,7 @@ static size_t packed(const fv_problem *p, const fv_knobs *knobs)
     return (columns + PANEL - 1) / PANEL * PANEL * p->dim[FV_GEMM_K] * fv_type_size(p->weight);
 }
 
-/* With SWIGLU a value column and its gate are neighbours. */
+/* Packs rows of the weight. With SWIGLU a value column and its gate are neighbours. */
 static void pack(void *dst, const float *src, uint32_t n0, uint32_t n, const fv_problem *p,
                  const fv_knobs *knobs)
 {
@@ -41,8 +41,9 @@ static void pack(void *dst, const float *src, uint32_t n0, uint32_t n, const fv_
     }
 }
 
-/* Of int8 the scales of all columns follow. Where numbers are multiplied, too, words of four steps
- * of k replace numbers, zeros to the end of a row's last run. */
+/* Bytes of the packed weight in int8, which ends with the scales of all columns. If int8 is also
+ * multiplied, it consists of words of four steps of k, with zeros to the end of a row's last
+ * run. */
 static size_t packed_columns(const fv_problem *p)
 {
     return fv_round_up(p->dim[FV_GEMM_N] * fv_gpu_gemm_sides(p), PANEL);
@@ -60,7 +61,7 @@ static size_t packed_i8(const fv_problem *p, const fv_knobs *knobs)
     return packed_columns(p) * (column_bytes(p) + sizeof(float));
 }
 
-/* Column i of a panel; returns its scale. */
+/* Packs column i of a panel; returns its scale. */
 static float pack_column(int8_t *panel, uint32_t i, const float *row, const fv_problem *p)
 {
     enum { WORD = 4 };
@@ -96,7 +97,7 @@ fv_gpu_tile fv_gpu_tile_of(const fv_launch *l, uint32_t group, uint32_t width)
     return t;
 }
 
-/* Problems of few rows have tiles of as few. */
+/* Tiles for problems of few rows have no more rows than these. */
 static fv_gpu_tile tile_of(const fv_launch *l, uint32_t group, uint32_t width)
 {
     fv_gpu_tile t = fv_gpu_tile_of(l, group, width);
@@ -141,8 +142,8 @@ void fv_gpu_cover_product(const fv_launch *l, uint32_t rows, uint32_t height, ui
                                        .ahead = {__VA_ARGS__},                                     \
                                        .align = rows_align};
 
-/* Kernels whose work-groups have `items` work-items, are `height` rows high and at most `width`
- * packed columns wide. */
+/* Defines kernels whose work-groups have `items` work-items, are `height` rows high and at most
+ * `width` packed columns wide. */
 #define OF_TILES(name, KIND, width, items, height, rows_align)                                     \
     static void define_##name(const fv_launch *l, uint32_t group, fv_gpu_text *out)                \
     {                                                                                              \
@@ -156,8 +157,8 @@ void fv_gpu_cover_product(const fv_launch *l, uint32_t rows, uint32_t height, ui
     }                                                                                              \
     CODE(gemm_##name, name, items, rows_align, {NULL})
 
-/* Of `tile`: the steps of k that gemm.cl stages at a time, of rows, at its FV_PITCH, and columns.
- */
+/* Local memory of kernel `tile`: the steps of k that gemm.cl stages at a time, of rows (with stride
+ * FV_PITCH) and of columns. */
 static uint32_t local_tile(const fv_launch *l, uint32_t group)
 {
     enum { STEPS = 16, WIDTH = 64 };
@@ -200,9 +201,9 @@ static double cost_tile(const fv_problem *p, const fv_knobs *knobs)
     return fv_problem_flops(p) / 200e9 * fv_gpu_gemm_idle(p);
 }
 
-/* One type of weights, whose layout is the same for all the kernels; problems that FITS; the cost,
- * or the rate that it follows from: only the ratios between kernels matter, because devices differ
- * by a factor of a thousand. */
+/* Hooks for a type of weights, whose layout is the same for all kernels, and for problems that
+ * satisfy FITS. They have a cost, or a rate from which the cost follows. Only the ratios between
+ * kernels matter, since devices differ by a factor of a thousand. */
 #define OF_TYPE(TYPE, type, name, FITS, costs)                                                     \
     static bool applies_##type##_##name(const fv_problem *p)                                       \
     {                                                                                              \
@@ -216,7 +217,7 @@ static double cost_tile(const fv_problem *p, const fv_knobs *knobs)
         .format = "gpu_panels_" #type,                                                             \
         .knobs = knobs_##name,                                                                     \
     };
-/* Of int8: those that are stored so, and those that are multiplied. */
+/* Hooks for int8: for weights that are only stored so, and for products. */
 #define OF_I8(type, IS, name, FITS, ...)                                                           \
     static bool applies_##type##_##name(const fv_problem *p)                                       \
     {                                                                                              \

@@ -10,8 +10,8 @@
 
 enum {
     PANEL = FV_GPU_PANEL,
-    STAGE = 32, /* steps of k that there is a multiple of, as in gemm_half.cl */
-    RUN = 16,   /* numbers of a row that a work-item of row_scales looks at, and */
+    STAGE = 32, /* steps of k are filled up to a multiple of this, as in gemm_half.cl */
+    RUN = 16,   /* numbers of a row that a work-item of row_scales reads, and */
     PART = 8,   /* of row_panels moves */
 };
 
@@ -38,15 +38,15 @@ size_t fv_gpu_half_packed(const fv_problem *p, const fv_knobs *knobs)
     return packed_columns(p) * (steps(p) * sizeof(uint16_t) + sizeof(float));
 }
 
-/* Rounds a row to float16 and scales it by a power of two, which loses digits only of numbers that
- * are small compared with the largest. Returns the factor that undoes the scaling. */
+/* Rounds a row to float16 and scales it by a power of two. Only numbers that are small compared
+ * with the largest lose digits. Returns the factor that undoes the scaling. */
 static float pack_column(uint16_t *to, uint32_t second, const float *row, size_t k)
 {
     float top = 0;
     int exponent = 0;
     for (size_t i = 0; i < k; i++) {
         const float x = fabsf(fv_float_of_f16(fv_f16_of_float(row[i])));
-        top = x > top ? x : top; /* at fmaxf gcc 12.2 for aarch64 breaks off */
+        top = x > top ? x : top; /* not fmaxf, at which gcc 12.2 for aarch64 crashes */
     }
     if (isfinite(top))
         frexpf(top, &exponent);
@@ -74,7 +74,7 @@ void fv_gpu_half_pack(void *dst, const float *src, uint32_t n0, uint32_t n, cons
     }
 }
 
-/* Four columns of each of the two steps, then the next four. */
+/* Position of a column: four columns of each of the two steps, then the next four. */
 static uint32_t place_in_fours(uint32_t column)
 {
     return column / 4 * 8 + column % 4;
@@ -96,7 +96,7 @@ size_t fv_gpu_half_scratch(const fv_problem *p, const fv_knobs *knobs, uint32_t 
     return fv_round_up(rows, PANEL) * (steps(p) * sizeof(uint16_t) + sizeof(float));
 }
 
-/* The runs of a row are one work-group's. */
+/* All runs of a row are in one work-group. */
 void fv_gpu_half_shape_scales(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
 {
     fv_gpu_spread(count, p->rows, (l->args.prob.dim[FV_GEMM_K] + RUN - 1) / RUN, p->group);
@@ -111,7 +111,7 @@ void fv_gpu_half_shape_panels(const fv_launch *l, const fv_gpu_piece *p, size_t 
 
 /* ---- tiles ---- */
 
-enum { WIDE = 64 }; /* columns of a work-group that stages */
+enum { WIDE = 64 }; /* columns of a work-group that stages operands */
 
 static void define_direct(const fv_launch *l, uint32_t group, fv_gpu_text *out)
 {
@@ -172,8 +172,8 @@ static const fv_knob knobs_direct[] = {{"rows", {4, 8}, 2}, {"cols", {4, 8}, 2},
 static const fv_knob knobs_image[] = {{"rows", {4, 8}, 2}, {"cols", {8, 4}, 2}, {NULL, {0}, 0}};
 static const fv_knob knobs_tile[] = {{"rows", {8, 4}, 2}, {"cols", {4, 8}, 2}, {NULL, {0}, 0}};
 
-/* As gpu_gemm.c has them: only the ratios to the other kernels matter. The passes ahead take as
- * long as the products with some 30 columns. */
+/* Costs as in gpu_gemm.c, where only the ratios to other kernels matter. The pre-passes take as
+ * long as products with some 30 columns. */
 double fv_gpu_half_cost(const fv_problem *p, double rate)
 {
     const double ahead = 60. * p->dim[FV_DIM_ROWS] * p->dim[FV_GEMM_K];
@@ -192,8 +192,8 @@ static double cost_tile(const fv_problem *p, const fv_knobs *knobs)
     return fv_gpu_half_cost(p, 320e9) * fv_gpu_gemm_idle(p);
 }
 
-/* Left to the tuner, but where images were seen to be read faster than buffers and no slower than
- * local memory, which then only adds barriers. */
+/* Left to the tuner, except if images were measured to be read faster than buffers and at least as
+ * fast as local memory. Staging in local memory then only adds barriers. */
 static double cost_image(const fv_problem *p, const fv_knobs *knobs)
 {
     (void)knobs;

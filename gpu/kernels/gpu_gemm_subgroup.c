@@ -32,7 +32,8 @@ FV_GPU_CODE(fv_gpu_gemm_subgroup, FV_GPU_HALF_CODE, .group = LANES,
 
 /* ---- the packed weight ---- */
 
-/* Of each of the two steps the lanes' first columns, then their second ones. */
+/* Position of a column: for each of the two steps the lanes' first columns, then their second
+ * ones. */
 static uint32_t place_by_lanes(uint32_t column)
 {
     return column % 2 * LANES + column / 2;
@@ -48,12 +49,12 @@ static void pack(void *dst, const float *src, uint32_t n0, uint32_t n, const fv_
 
 /* ---- when ---- */
 
-/* More would not fit into the registers, less would read more for each product. */
+/* More rows would not fit the registers; fewer would read more numbers per product. */
 static const fv_knob knobs[] = {{"rows", {HEIGHT}, 1}, {"cols", {2}, 1}, {NULL, {0}, 0}};
 
-/* Devices where it was not measured to be faster than what does without have not the feature that
- * it needs (cl_probe.c). A tile is one subgroup's, and as many work-items as gpu_gemm.c takes for
- * enough are 192 of them. */
+/* Devices on which subgroups were not measured to be faster do not have the feature that this
+ * kernel needs (cl_probe.c). A tile is computed by one subgroup, so 192 tiles have as many
+ * work-items as gpu_gemm.c considers enough. */
 static double cost(const fv_problem *p, const fv_knobs *of)
 {
     const uint32_t rows = p->dim[FV_DIM_ROWS], down = fv_ceil_div(rows, HEIGHT);

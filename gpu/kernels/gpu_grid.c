@@ -51,7 +51,8 @@ static size_t dwconv_taps(const fv_problem *p)
     return (size_t)p->dim[FV_DWCONV_SIZE] * p->dim[FV_DWCONV_SIZE];
 }
 
-/* Numbers of a tap in the packed weight: of all channels, though fewer filters may be shared. */
+/* Numbers per tap in the packed weight. There is one for each channel, even if several channels
+ * share a filter. */
 static size_t dwconv_channels(const fv_problem *p)
 {
     return fv_round_up(p->dim[FV_ROW_C], 16);
@@ -83,7 +84,7 @@ static void dwconv_define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
     fv_gpu_define(out, "SIZE", l->args.prob.dim[FV_DWCONV_SIZE]);
 }
 
-/* Maximum number of grid rows that the tokens of a call touch. */
+/* The most grid rows that the tokens of a call touch. */
 static uint64_t lines(const fv_launch *l, const fv_gpu_piece *p)
 {
     const uint64_t width = l->args.u[0];

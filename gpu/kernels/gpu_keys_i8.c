@@ -24,7 +24,7 @@ static void shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
 FV_GPU_CODE(fv_gpu_keys_i8, "keys_i8", "keys_i8", 64, .shape = shape,
             .ahead = {{"key_means", shape_means}, {"value_factors", shape_factors}})
 
-/* A mean or a factor for each channel. */
+/* The scratch has a mean or a factor for each channel. */
 static size_t scratch_bytes(const fv_problem *p, const fv_knobs *knobs, uint32_t rows)
 {
     (void)knobs;

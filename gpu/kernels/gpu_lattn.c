@@ -4,11 +4,11 @@
 #include "ops/mech_traits.h"
 
 enum {
-    REDUCE_ROWS = 16, /* rows whose features a work-group keeps */
-    SLAB = 16,        /* features of the queries that are kept */
+    REDUCE_ROWS = 16, /* rows whose features a work-group keeps in local memory */
+    SLAB = 16,        /* features of the queries that a work-group keeps in local memory */
     WINDOW_ROWS = 16, /* at most */
     WINDOW_COLS = 64,
-    LEARNED = 1024, /* learned values that are kept finished, as lattn.cl has it */
+    LEARNED = 1024, /* most learned values that are kept in their final form, as in lattn.cl */
 };
 
 static const fv_mech_traits *traits(const fv_problem *p)
@@ -21,14 +21,14 @@ static uint32_t width(const fv_problem *p)
     return traits(p)->blocks * p->dim[FV_ATTN_D];
 }
 
-/* Work-items over the left and the right side of a product, and sums of each, as lattn.cl has
- * them. */
+/* A work-group's tile, as in lattn.cl: work-items over the left and the right operand of a product,
+ * and sums per work-item in both directions. */
 typedef struct tile {
     uint32_t gi, gj, tm, tn;
 } tile;
 
-/* Sums of a work-item of n sums over `items` work-items, 4 or 8: those that leave the fewest
- * without use. The largest tile that fits the 64 registers of a Mali work-item is 4 x 8. */
+/* Sums per work-item, 4 or 8, for n sums over `items` work-items: the number that leaves the fewest
+ * sums unused. The largest tile that fits the 64 registers of a Mali work-item is 4 x 8. */
 static uint32_t share(uint32_t n, uint32_t items)
 {
     return n > 4 * items && 2 * fv_ceil_div(n, 8 * items) <= fv_ceil_div(n, 4 * items) ? 8 : 4;
@@ -57,7 +57,7 @@ static uint32_t learned(const fv_problem *p)
     return n < LEARNED ? n : LEARNED;
 }
 
-/* Upper bounds in bytes: terms that do not depend on the tile are small. */
+/* Upper bounds in bytes; terms that do not depend on the tile are small. */
 static uint32_t reduce_local(const fv_launch *l, uint32_t group)
 {
     const fv_problem *p = &l->args.prob;
@@ -98,7 +98,7 @@ static void reduce_define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
     fv_gpu_define(out, "FV_ROWS", REDUCE_ROWS);
 }
 
-/* Work-groups over partial states, heads, and tiles of the state where these are independent. */
+/* Work-groups: partial states, heads, and also tiles of the state if these are independent. */
 static void reduce_shape(const fv_launch *l, const fv_gpu_piece *piece, size_t count[3])
 {
     const fv_problem *p = &l->args.prob;
@@ -146,7 +146,7 @@ static tile apply_tile(const fv_problem *p, uint32_t group)
     return t;
 }
 
-/* Features per slab: tiles with many rows take few, tiles with few rows many. */
+/* Features per slab: fewer for tiles with many rows, more for tiles with few rows. */
 static uint32_t apply_slab(const tile *t)
 {
     return t->gi * t->tm > 64 ? SLAB / 2 : SLAB;
@@ -201,7 +201,7 @@ const fv_kernel_hooks fv_h_gpu_lattn = {.applies = lattn_applies};
 
 /* ---- WLATTN ---- */
 
-/* Rows and value columns that a work-group keeps in local memory; `floats`: their size. */
+/* Rows and value columns that a work-group keeps in local memory; `floats`: how much that takes. */
 typedef struct window {
     uint32_t rows, cols, floats;
 } window;

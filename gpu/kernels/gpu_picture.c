@@ -6,8 +6,8 @@
 #include "ops/preprocess.h"
 #include "ops/yuv.h"
 
-/* Adds the factors of yuv_common.cl after a table of `size` bytes, of frames that have luma and
- * chroma; returns its size then. */
+/* For frames of luma and chroma, adds the coefficients of yuv_common.cl after a table of `size`
+ * bytes; returns the new size. */
 static uint64_t add_yuv(const fv_launch *l, uint32_t *out, uint64_t size)
 {
     if (!(l->args.prob.flags & FV_FLAG_YUV))

@@ -6,13 +6,16 @@ enum {
     GROUP = 128,
     TEAM = 32,
     TOKEN = 10, /* floats of per-token scalars */
-    PART = 16,  /* of a column of the state: as much as registers hold, in vectors of 16 items */
+    /* Elements of a column of the state per work-item: as many as registers hold, in vectors of
+     * 16. */
+    PART = 16,
 };
 
-/* How a step is laid out: the numbers that scan.cl is compiled with, and what follows from them. */
+/* How a step is divided: the numbers that scan.cl is compiled with, and sizes that follow from
+ * them. */
 typedef struct layout {
     uint32_t tokens, down, across;
-    uint32_t features; /* floats of all tokens' features of q, or of k */
+    uint32_t features; /* floats of the features of q, or of k, for all staged tokens */
 } layout;
 
 static uint32_t width_of(const fv_problem *p)
@@ -20,9 +23,9 @@ static uint32_t width_of(const fv_problem *p)
     return p->dim[FV_ATTN_D] * fv_mech_table[p->mech]->blocks;
 }
 
-/* Splits a column of the state over as many work-items as needed for each to hold its part in
- * registers, and stages as many tokens as fit into local memory: fewer in smaller groups, which are
- * what a device with little of it has. */
+/* Splits a column of the state over as many work-items as needed for each to keep its part in
+ * registers. Stages as many tokens as fit local memory: fewer for smaller groups, which devices
+ * with little local memory have. */
 static layout lay_out(const fv_launch *l, uint32_t group)
 {
     const uint32_t width = width_of(&l->args.prob);

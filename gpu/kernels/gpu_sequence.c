@@ -2,7 +2,7 @@
 #include "gpu/gpu_code.h"
 #include "ops/contracts/sequence.h"
 
-enum { SEGMENT = 16 }; /* rows of a work-item, as short_conv.cl has it */
+enum { SEGMENT = 16 }; /* rows per work-item, as in short_conv.cl */
 
 static void define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
 {

@@ -6,7 +6,7 @@
 /* As in softmax_i8.cl. */
 enum { ACROSS = 16, KEYS = FV_SOFTMAX_BLOCK, FOURS = KEYS / 4, SLICE = 64, STAGED_RUNS = 4 };
 
-/* Of 16 numbers, of a query or key. */
+/* Runs of 16 numbers in a query or key. */
 static uint32_t runs_of(const fv_problem *p)
 {
     return (p->dim[FV_ATTN_D] + 15) / 16;
@@ -22,7 +22,8 @@ static bool is_window(const fv_problem *p)
     return p->op == FV_OP_WSOFTMAX;
 }
 
-/* HEAD_WORDS of softmax_i8.cl for each window and head, then the queries and their scales. */
+/* The scratch: HEAD_WORDS of softmax_i8.cl for each window and head, then the queries and their
+ * scales. */
 static size_t scratch_bytes(const fv_problem *p, const fv_knobs *knobs, uint32_t rows)
 {
     const size_t runs = runs_of(p), tiles = tiles_of(p);
@@ -80,7 +81,8 @@ static void shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
     count[2] = fv_gpu_tile_slices(l);
 }
 
-/* Calls are not cut as short as those of floats may be: each lays out all keys. */
+/* Calls must not be cut as short as those of float kernels, since each of them lays out all
+ * keys. */
 #define CODE(name, items, room, macro, function, rows_align)                                       \
     const fv_gpu_code fv_gpu_##name = {                                                            \
         .program = "softmax_i8",                                                                   \
@@ -102,7 +104,7 @@ static bool is_whole(const fv_problem *p)
     return p->acc == FV_I32;
 }
 
-/* The float kernels, which have the rate of all that tell none (2e9), take about four times as many
- * instructions for a score (cl_probe.c); three times the rate is assumed. */
+/* The float kernels, whose rate is the default of 2e9, take about four times as many instructions
+ * for a score (cl_probe.c). Three times their rate is assumed here. */
 const fv_kernel_hooks fv_h_gpu_softmax_i8 = {
     .applies = is_whole, .rate = 6e9, .scratch = scratch_bytes};

@@ -1,17 +1,17 @@
-/* groupnorm.cl: GROUPNORM_REDUCE, GROUPNORM_MERGE, GROUPNORM: channels normalised over a grid, by
- * groups of channels. The rows of a call are dealt to partial states. */
+/* groupnorm.cl: GROUPNORM_REDUCE, GROUPNORM_MERGE, GROUPNORM: normalises channels over a grid, in
+ * groups of channels. The rows of a call are distributed over partial states. */
 
 #include "gpu/kernels/activation.cl"
 
-/* Rows that are merged at a time. */
+/* Rows whose moments are computed and merged at a time. */
 #define RUN 64
 
-/* Mean, variance and share of rows. */
+/* Mean and variance of some rows, and their share of all rows. */
 typedef struct moments {
     float mean, var, share;
 } moments;
 
-/* Those of both; one of them has rows. */
+/* Merges two moments, at least one of which has rows. */
 static inline moments merged(moments a, moments b)
 {
     const float all = a.share + b.share, f = b.share / all, apart = b.mean - a.mean;
@@ -23,7 +23,7 @@ static inline moments merged(moments a, moments b)
     return m;
 }
 
-/* A work-item has a channel. */
+/* A work-item reduces a channel. */
 FV_KERNEL void groupnorm_reduce(FV_IN(0), FV_OUT(1), FV_CALL)
 {
     const uint c = get_group_id(0) * FV_GROUP + get_local_id(0), part = get_group_id(1);
@@ -61,8 +61,8 @@ FV_KERNEL void groupnorm_reduce(FV_IN(0), FV_OUT(1), FV_CALL)
     FV_PUT(1, out + 2 * dim.s1, all.share);
 }
 
-/* A work-group has a group of channels, a work-item every FV_GROUPth of them, whose own moments it
- * leaves in the result until those of the group are known. */
+/* A work-group merges a group of channels; a work-item has every FV_GROUPth of them. It stores each
+ * channel's own moments in the result until those of the group are known. */
 FV_KERNEL void groupnorm_merge(FV_IN(0), FV_OUT(1), FV_CALL)
 {
     SHARED_ROOM float room[FV_GROUP];
@@ -70,10 +70,11 @@ FV_KERNEL void groupnorm_merge(FV_IN(0), FV_OUT(1), FV_CALL)
     const uint begin = get_group_id(0) * n, me = get_local_id(0);
     global const FV_CELL(0) *in = base0 + at0.x;
     global FV_CELL(1) *out = FV_AT(1, 0);
-    /* Sums are of differences from a mean nearby: the last partial is never without rows. */
+    /* Sums are of differences to a mean that is near: the last partial's, which always has rows. */
     const float from = FV_GET(0, in + (size_t)(parts - 1) * 3 * width + begin);
     float sum = 0.f;
-    for (uint i = 0; i < n; i += FV_GROUP) { /* as often for all work-items, for PoCL */
+    /* The same number of iterations for all work-items, as PoCL requires. */
+    for (uint i = 0; i < n; i += FV_GROUP) {
         const uint c = begin + min(i + me, n - 1);
         moments all;
         all.mean = all.var = all.share = 0.f;
@@ -106,7 +107,7 @@ FV_KERNEL void groupnorm_merge(FV_IN(0), FV_OUT(1), FV_CALL)
     }
 }
 
-/* A work-item has four columns of a row. */
+/* A work-item computes four columns of a row. */
 FV_KERNEL void groupnorm(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_OUT(4), FV_CALL)
 {
     const uint runs = (dim.s1 + 3) / 4;

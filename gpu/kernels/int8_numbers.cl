@@ -1,10 +1,10 @@
-/* int8_numbers.cl: numbers of 8 bits and their scale, as src/ops/quantise.h has them, to the bit.
- */
+/* int8_numbers.cl: quantises numbers to 8 bits and computes their scale as in src/ops/quantise.h,
+ * to the bit. */
 
 /* ---- the scale ---- */
 
-/* a / b to the nearest; OpenCL's division may be off by a few digits. Of the numbers around it the
- * one is right whose product with b is nearest to a, and these differences are exact. */
+/* a / b, correctly rounded, since OpenCL's division may be off by a few ulp. Of the neighbouring
+ * floats, the one is right whose product with b is nearest to a; these differences are exact. */
 static inline float fv_quotient(float a, float b)
 {
     const uint around = as_uint(a / b);
@@ -17,7 +17,7 @@ static inline float fv_quotient(float a, float b)
     return best;
 }
 
-/* (scale, factor) as fv_int8_scale() has them. */
+/* (scale, factor), as computed by fv_int8_scale(). */
 static inline float2 fv_scale_of(uint top)
 {
     const float size = as_float(top);

@@ -1,5 +1,5 @@
-/* keys_i8.cl: KEYS_I8: keys and values of softmax attention as whole numbers of 8 bits.
- * src/ops/ref/ref_keys_i8.c says what is computed, src/ops/keys_i8.h how it lies.
+/* keys_i8.cl: KEYS_I8: quantises keys and values of softmax attention to 8-bit integers.
+ * src/ops/ref/ref_keys_i8.c defines the results, src/ops/keys_i8.h their layout.
  *
  *   key_means      a pass ahead: the mean over the tokens, in their order, of each channel of keys
  *   value_factors  a pass ahead: the scale of each channel of values, and what its values become
@@ -24,7 +24,7 @@
 #define CELLS dim.s4
 #define MEANS ((global float *)table)
 #define FACTORS (MEANS + rows * WIDTH_K)
-#define AHEAD 8 /* tokens that are loaded before they are added up */
+#define AHEAD 8 /* tokens that are loaded before they are added */
 
 /* ---- channels ---- */
 
@@ -46,8 +46,8 @@ FV_KERNEL void key_means(OPERANDS)
         MEANS[c] = fv_quotient(sum, (float)TOKENS);
 }
 
-/* Bits of the largest absolute value of n rows from p on, of operand X: infinity and NaN are the
- * largest. */
+/* Defines a function: bits of the largest absolute value among n rows of operand X from p on.
+ * Infinity and NaN count as the largest. */
 #define DEFINE_TOP(name, X)                                                                        \
     static inline uint name(global const FV_CELL(X) *p, uint ld, uint n)                           \
     {                                                                                              \
@@ -78,7 +78,8 @@ FV_KERNEL void value_factors(OPERANDS)
 
 /* ---- numbers ---- */
 
-/* Channels [c, c + 4) of key or value j of a head, of `width` channels; zeros after the last. */
+/* Defines a function: channels [c, c + 4) of key or value j of a head with `width` channels; zeros
+ * after the last. */
 #define DEFINE_FOUR(name, X, CELL, width)                                                          \
     static inline float4 name(OPERANDS, uint head, uint j, uint c)                                 \
     {                                                                                              \
@@ -90,14 +91,14 @@ FV_KERNEL void value_factors(OPERANDS)
 DEFINE_FOUR(key_four, 0, 2, WIDTH_K)
 DEFINE_FOUR(value_four, 1, 3, WIDTH_V)
 
-/* Four numbers of the scratch, of which `left` exist; zeros in the others' places. */
+/* Loads four numbers of the scratch, of which `left` exist; the others are zero. */
 static inline float4 four_of(global const float *p, uint left)
 {
     return left >= 4 ? FV_LOAD4(p)
                      : (float4)(p[0], left > 1 ? p[1] : 0.f, left > 2 ? p[2] : 0.f, 0.f);
 }
 
-/* `wide`: rows begin with a word. */
+/* Stores four numbers, of which `left` exist. `wide`: rows are aligned to words. */
 static inline void put_four(global uchar *to, uint word, uint left, bool wide)
 {
     if (wide)
@@ -144,7 +145,7 @@ FV_KERNEL void keys_i8(OPERANDS)
     for (uint c = 4 * me; c < end_v; c += 4 * lanes) {
         const float4 by = four_of(FACTORS + r * WIDTH_V + c, WIDTH_V - c);
         const float4 x = value_four(OPERANDS_GIVEN, row0 + r, j, c);
-        /* A factor of 0 is also that of NaN and infinity. */
+        /* The factor is 0 also if a value is NaN or infinite. */
         const uint word = fv_whole4(select((float4)(0.f), x * by, by > (float4)(0.f)));
         put_four(v + (size_t)j * WIDTH_V + c, word, WIDTH_V - c,
                  WIDTH_V % 4 == 0 && n * WIDTH_K % 4 == 0);

@@ -1,9 +1,9 @@
 /* lattn.cl: linear attention with the features and the normalisation of one mechanism. The host
  * compiles one kernel at a time: FV_LATTN_REDUCE, FV_LATTN_MERGE, FV_LATTN_APPLY or FV_WLATTN.
  *
- * Products go through a tile of the work-group: FV_GI by FV_GJ work-items with FV_TM by FV_TN sums
- * each, in registers. Features of a few rows are computed once and kept in local memory for all
- * work-items that need them. A group of one work-item has that memory to itself.
+ * A work-group computes products tile by tile: FV_GI by FV_GJ work-items have FV_TM by FV_TN sums
+ * each, in registers. Features of a few rows are computed once, and kept in local memory for all
+ * work-items that need them. A group of a single work-item keeps them in private memory.
  *
  *   FV_GI, FV_GJ, FV_TM, FV_TN  the tile; FV_TM and FV_TN are 4 or 8
  *   FV_STAGE  1: the other operand, values or the state, is staged in local memory too, where that
@@ -15,7 +15,7 @@
 #include "gpu/kernels/lattn_common.cl"
 
 #define STAGED (FV_STAGE && FV_GROUP > 1)
-/* Learned vectors are kept finished when they are few. */
+/* Learned vectors are kept in their final form if there are few. */
 #define KEPT (FV_PARAMS && FV_PARAMS * CHANNELS <= 1024)
 
 #ifndef FV_LATTN_MERGE
@@ -32,9 +32,9 @@
 #define CELL(n) FV_CELL(n)
 #define GET(n, p) FV_GET(n, p)
 #define STREAM(j) ((j) / (FV_DV / FV_STREAMS))  /* of value column j */
-#define IN_STREAM (FV_DV / FV_STREAMS % 4 == 0) /* quads of columns are in one stream */
+#define IN_STREAM (FV_DV / FV_STREAMS % 4 == 0) /* quads of columns are within one stream */
 
-/* Learned vectors: as they are, from FIRST_CHANNEL on, and finished. */
+/* Learned vectors: the original ones, from FIRST_CHANNEL on, and those in their final form. */
 typedef struct learned {
     global const CELL(PARAM) *raw;
     SHARED const float *kept;
@@ -46,7 +46,7 @@ FV_FN float finish(const learned *l, uint p, uint c)
     return fv_param(p, GET(PARAM, l->raw + p * FV_HEADS * FV_D + c), l->alpha);
 }
 
-/* The other arguments of phi for channel c, counted from FIRST_CHANNEL. */
+/* The further arguments of phi for channel c, counted from FIRST_CHANNEL. */
 FV_FN fv_row channel(const learned *l, uint c, float shift)
 {
     fv_row r = fv_row_of(l->alpha);
@@ -56,16 +56,17 @@ FV_FN fv_row channel(const learned *l, uint c, float shift)
     return r;
 }
 
-/* All work-items: finishes the learned vectors. A barrier follows before they are used. */
+/* Computes the final form of the learned vectors; all work-items call it. A barrier must follow
+ * before they are used. */
 FV_FN void keep(SHARED float *kept, const learned *l)
 {
     for (uint i = get_local_id(0); KEPT && i < FV_PARAMS * CHANNELS; i += FV_GROUP)
         kept[i] = finish(l, i / CHANNELS, i % CHANNELS);
 }
 
-/* Defines a function for all work-items: statistics of n rows of operand X, `ld` apart and `x` the
- * first at FIRST_CHANNEL, go to stat[t * ROWS + row]. `room` holds the larger of FV_GROUP and ROWS.
- * A row has a team of work-items. */
+/* Defines a function that all work-items call: it writes statistics of n rows of operand X to
+ * stat[t * ROWS + row]. The rows have a stride of `ld`, and x is the first one at FIRST_CHANNEL.
+ * `room` has the larger of FV_GROUP and ROWS floats. A row is reduced by a team of work-items. */
 #define DEFINE_STATISTICS(name, X, COUNT, QUERY, ROWS)                                             \
     FV_FN void name(SHARED float *stat, SHARED float *room, global const FV_CELL(X) *x, size_t ld, \
                     uint n, const learned *l, SHARED const float *shift)                           \
@@ -119,10 +120,10 @@ FV_FN float2 turn(float2 x, global const CELL(3) *cosines, uint ldc, global cons
 #define TURN(pair, token, c) turn(pair, base3 + at3.x, at3.y, base4 + at4.x, at4.y, token, u.s0, c)
 #endif
 
-/* Defines a function for all work-items: features of n rows of operand X, `x` the first of the head
- * and `ld` apart, zeros in the rows up to ROWS; of `channels` channels from c0 on, in FV_BLOCKS
- * blocks. The number of a row, block b and channel c goes to
- * feat[row * row_step + (b * channels + c) * channel_step]. */
+/* Defines a function that all work-items call: computes features of n rows of operand X, with zeros
+ * in the further rows up to ROWS. The rows have a stride of `ld`, and x is the head's first one.
+ * The features are of `channels` channels from c0 on, in FV_BLOCKS blocks. That of a row, block b
+ * and channel c is stored in feat[row * row_step + (b * channels + c) * channel_step]. */
 #define DEFINE_FEATURES(name, X, COUNT, QUERY, ROWS)                                               \
     FV_FN void name(SHARED float *feat, uint channels, uint row_step, uint channel_step,           \
                     global const FV_CELL(X) *x, size_t ld, uint c0, uint n, const learned *l,      \
@@ -155,7 +156,8 @@ DEFINE_STATISTICS(key_statistics, KEY, FV_STATS_KEY, 0, FV_ROWS)
 #endif
 DEFINE_FEATURES(map_keys, KEY, FV_STATS_KEY, 0, FV_ROWS)
 
-/* Maxima of the head's channels over n keys; 0 without a normaliser, which would undo them. */
+/* Computes the maxima of the head's channels over n keys; 0 if results are not normalised, since
+ * then nothing would cancel the shift. */
 FV_FN void key_shifts(SHARED float *shift, global const CELL(KEY) *k, size_t ld, uint n)
 {
     for (uint c = get_local_id(0); SHIFT && c < FV_D; c += FV_GROUP) {
@@ -166,12 +168,13 @@ FV_FN void key_shifts(SHARED float *shift, global const CELL(KEY) *k, size_t ld,
     }
 }
 
-/* CENTRED: means of the `width` columns of n rows of values, of which `present` columns exist. */
+/* CENTRED: computes the means of `width` columns of n rows of values; `present` of the columns
+ * exist. */
 FV_FN void value_means(SHARED float *vmean, uint width, global const CELL(VALUE) *v, size_t ld,
                        uint n, uint present)
 {
     const float share = 1.f / max(n, 1u);
-    /* Sums of sums: a chain of many equal terms would drift. */
+    /* Adds sums of several terms, because a single chain of many equal terms would drift. */
     for (uint j = get_local_id(0); CENTRED && j < width; j += FV_GROUP) {
         float sum = 0.f;
         for (uint r = 0; j < present && r < n;) {
@@ -184,8 +187,8 @@ FV_FN void value_means(SHARED float *vmean, uint width, global const CELL(VALUE)
     }
 }
 
-/* Values of n rows less their means [FV_ROWS][width]: zeros in other rows, and in columns from
- * `present` on. */
+/* Stores the values of n rows minus their means to [FV_ROWS][width], with zeros in further rows and
+ * in columns from `present` on. */
 FV_FN void tile_values(SHARED float *to, uint width, global const CELL(VALUE) *v, size_t ld, uint n,
                        uint present, SHARED const float *vmean)
 {
@@ -203,8 +206,9 @@ FV_FN void tile_values(SHARED float *to, uint width, global const CELL(VALUE) *v
 #endif
 
 #if !defined(FV_LATTN_REDUCE)
-/* Factors of a query's results: per stream, then CENTRED of the values' means, `pitch` apart. From
- * z of every stream, w, and the largest exponent of the row's features. */
+/* Computes the factors of a query's results, with a stride of `pitch`: one per stream, and with
+ * CENTRED one for the values' means. They follow from z of every stream, w, and the largest
+ * exponent of the row's features. */
 FV_FN void set_weights(SHARED float *weight, uint pitch, const float *z, float w, float top,
                        float epsilon)
 {
@@ -220,18 +224,18 @@ FV_FN void set_weights(SHARED float *weight, uint pitch, const float *z, float w
 
 #if !defined(FV_WLATTN)
 #define QUADS (FV_TN / 4)
-/* Loops over what is summed up. From memory itself operands come a turn at a time: 64 registers,
- * all that a work-item of Mali's has, would not hold several turns'. */
+/* Loops over the steps of a sum. If operands come from main memory, the loop is not unrolled: 64
+ * registers, all that a work-item of Mali has, would not hold those of several iterations. */
 #if STAGED
 #define PRODUCTS(i, n) for (uint i = 0; i < (n); i++)
 #else
 #define PRODUCTS(i, n) FV_TURNS(i, n)
 #endif
-/* The tile's column that quad q of the work-items in column gj begins with. */
+/* The first column, within the tile, of quad q for the work-items in column gj. */
 #define COLUMN(q, gj) (4 * ((q)*FV_GJ + (gj)))
 
-/* The first `left` numbers of operand X at p, zeros after them: four, where rows are of whole
- * quads. */
+/* Loads the first `left` numbers of operand X at p, followed by zeros; all four if rows consist of
+ * whole quads. */
 #if FV_DV % 4 == 0
 #define GET_QUAD(X, p, left) FV_GET4(X, p)
 #define PUT_QUAD(X, p, x, left) FV_PUT4(X, p, x)
@@ -247,7 +251,8 @@ FV_FN void clear(float4 acc[FV_TM][QUADS])
             acc[i][q] = 0.f;
 }
 
-/* Adds to a work-item's tile of sums the products of FV_TM features, from `left` on, with quads. */
+/* Adds the products of FV_TM features, from `left` on, and quads of the other operand to a
+ * work-item's sums. */
 FV_FN void add_products(float4 acc[FV_TM][QUADS], SHARED const float *left, const float4 *right)
 {
     FV_TIMES(i, FV_TM / 4) {
@@ -274,11 +279,12 @@ FV_FN void add_products(float4 acc[FV_TM][QUADS], SHARED const float *left, cons
 #define TJ (FV_GJ * FV_TN)
 #define TILES_I ((FV_D + TILE_CHANNELS - 1) / TILE_CHANNELS)
 #define TILES_J ((FV_DV + TJ - 1) / TJ)
-/* Tiles whose fold into a state reads what other tiles of it write come one after the other. */
+/* Tiles are processed in order if merging one into a state reads what other tiles write. */
 #define SERIAL (CENTRED || SHIFT)
-#define OWN ((TI + FV_GROUP - 1) / FV_GROUP) /* features of the tile that a work-item sums up */
+/* Features of the tile whose sum a work-item computes. */
+#define OWN ((TI + FV_GROUP - 1) / FV_GROUP)
 
-/* Factors of two sums whose exponents had different shifts, to have them under the larger. */
+/* Factors that convert two sums whose exponents had different shifts to the larger shift. */
 FV_FN float2 fades(float a, float b)
 {
     const float top = fv_max(a, b);
@@ -286,8 +292,8 @@ FV_FN float2 fades(float a, float b)
 }
 
 #if GATED
-/* Features that map_keys left, of n rows from r on, times the rows' gates: each by the work-item
- * that made it. */
+/* Multiplies the features that map_keys has stored for n rows from r on by the rows' gates; each
+ * work-item does this for the features that it has computed. */
 FV_FN void gate_features(OPERANDS, SHARED float *feat, uint r, uint n)
 {
     SHARE_DOWN(i, n * TILE_CHANNELS) {
@@ -300,7 +306,7 @@ FV_FN void gate_features(OPERANDS, SHARED float *feat, uint r, uint n)
 #endif
 
 #if TURNED
-/* Rotates the features of n rows from r on, of channels from c0 on. */
+/* Rotates the features of n rows from r on, for channels from c0 on. */
 FV_FN void turn_features(OPERANDS, SHARED float *feat, uint c0, uint r, uint n)
 {
     SHARE_DOWN(x, n * (TI / 2)) {
@@ -316,7 +322,7 @@ FV_FN void turn_features(OPERANDS, SHARED float *feat, uint c0, uint r, uint n)
 }
 #endif
 
-/* Adds n rows of features [FV_ROWS][TI] to the sums of the work-item's. */
+/* Adds n rows of features [FV_ROWS][TI] to the work-item's sums. */
 FV_FN void add_columns(float sums[OWN], SHARED const float *feat, uint n)
 {
     const uint me = get_local_id(0);
@@ -329,8 +335,8 @@ FV_FN void add_columns(float sums[OWN], SHARED const float *feat, uint n)
     }
 }
 
-/* Writes the means of the tile's features, and the shift and rotated means that the state keeps
- * next to them. */
+/* Writes the means of the tile's features to the state, and the shift and the rotated means that it
+ * stores next to them. */
 FV_FN void write_feature_means(OPERANDS, global FV_CELL(6) *state, const float m[OWN],
                                SHARED const float *turned_mean, SHARED const float *shift, uint c0)
 {
@@ -357,7 +363,7 @@ FV_FN void write_feature_means(OPERANDS, global FV_CELL(6) *state, const float m
     }
 }
 
-/* Means of the tile's values; `rate`: the part's share of all rows. */
+/* Writes the means of the tile's values to the state; `rate`: the part's share of all rows. */
 FV_FN void write_value_means(OPERANDS, global FV_CELL(6) *state, SHARED const float *vmean,
                              float rate, uint j0)
 {
@@ -370,9 +376,9 @@ FV_FN void write_value_means(OPERANDS, global FV_CELL(6) *state, SHARED const fl
     }
 }
 
-/* The work-item's products into the state's channels from c0 and columns from j0 on. CENTRED: S is
- * about two means as yet; about that of all tokens it is S + u^T (vmean' - vmean), with
- * u = (n w' - n' w) / (n + n'), and `rate` is (n, n') / (n + n'). */
+/* Adds the work-item's products to the state, channels from c0 and columns from j0 on. CENTRED:
+ * both are about different means so far. About the mean of all tokens S is S + u^T (vmean' -
+ * vmean), with u = (n w' - n' w) / (n + n'), where `rate` is (n, n') / (n + n'). */
 FV_FN void fold_products(OPERANDS, float4 acc[FV_TM][QUADS], global FV_CELL(6) *state,
                          SHARED const float *shift, SHARED const float *turned_mean,
                          SHARED const float *vmean, float2 rate, uint c0, uint j0)
@@ -405,7 +411,7 @@ FV_FN void fold_products(OPERANDS, float4 acc[FV_TM][QUADS], global FV_CELL(6) *
     }
 }
 
-/* Quads of row `row` of n rows of values, less their means. */
+/* Loads the quads of row `row` of n rows of values, minus their means. */
 FV_FN void value_quads(float4 to[QUADS], SHARED const float *val, SHARED const float *vmean,
                        global const FV_CELL(1) *v, size_t ld, uint row, uint present)
 {
@@ -422,7 +428,8 @@ FV_FN void value_quads(float4 to[QUADS], SHARED const float *val, SHARED const f
     }
 }
 
-/* A work-group has a tile of the state of a head of a part, or the tiles one after the other. */
+/* A work-group computes a tile of the state of a head and a part, or all tiles one after the
+ * other. */
 FV_KERNEL void lattn_reduce(OPERANDS)
 {
     SHARED_ROOM float feat[FV_ROWS * TI] __attribute__((aligned(16)));
@@ -438,7 +445,8 @@ FV_KERNEL void lattn_reduce(OPERANDS)
     global FV_CELL(6) *state = FV_AT(6, part) + head * FLOATS;
     global const FV_CELL(0) *k = base0 + at0.x + r0 * (size_t)at0.y;
     const learned l = {base2 + at2.x + FIRST_CHANNEL(head), kept, f.s1};
-    /* CENTRED: the tokens that the state has, and what those and the part are of all. */
+    /* CENTRED: the number of tokens in the state so far, and the shares of those and of the
+     * part. */
     const float before = CENTRED && !first ? FV_GET(6, state + AT_COUNT) : 0.f;
     const float2 rate = (float2)(before, r1 - r0) / fmax(before + (r1 - r0), 1.f);
     keep(kept, &l);
@@ -490,8 +498,8 @@ FV_KERNEL void lattn_reduce(OPERANDS)
         if (SERIAL)
             FV_STATE_BARRIER();
 
-        /* The last tile of the same channels writes their means, and the last tile of the same
-         * value columns writes those: the tiles before it have read the old ones. */
+        /* The last tile with the same channels writes their means; the last tile with the same
+         * value columns writes those. The tiles before have to read the old ones. */
         if (t % TILES_J == TILES_J - 1)
             write_feature_means(OPERANDS_GIVEN, state, m, turned_mean, shift, c0);
         if (CENTRED && t / TILES_J == TILES_I - 1)
@@ -508,9 +516,9 @@ FV_KERNEL void lattn_reduce(OPERANDS)
 
 #ifdef FV_LATTN_MERGE
 #define STATE(g, i) FV_GET(0, states + (g) * (size_t)at0.y + (i))
-#define AHEAD 8 /* parts whose numbers are read before any is taken in */
+#define AHEAD 8 /* parts whose numbers are loaded before any is merged */
 
-/* A work-item has one number of a head's state. */
+/* A work-item merges one number of a head's state. */
 FV_KERNEL void lattn_merge(FV_IN(0), FV_OUT(1), FV_CALL)
 {
     const uint e = get_global_id(0), head = get_global_id(1), parts = dim.s4;
@@ -530,7 +538,7 @@ FV_KERNEL void lattn_merge(FV_IN(0), FV_OUT(1), FV_CALL)
         for (uint g = 0; g < parts; g++)
             x = fmax(x, STATE(g, e));
     } else if (CENTRED && (e < AT_M || (e >= AT_VMEAN && e < AT_COUNT))) {
-        /* One partial after the other is added, as fold_products does it. */
+        /* Partials are added one after the other, as in fold_products. */
         const uint j = e < AT_M ? e % FV_DV : e - AT_VMEAN;
         float count = 0.f, w = 0.f, vmean = 0.f, s = 0.f;
         for (uint g = 0; g < parts; g += AHEAD) {
@@ -565,10 +573,10 @@ FV_KERNEL void lattn_merge(FV_IN(0), FV_OUT(1), FV_CALL)
 
 #ifdef FV_LATTN_APPLY
 
-/* The tile of the output: ROWS rows by the value columns of the group; features come slab by slab.
- */
+/* The tile of the output has ROWS rows and the value columns of the group. Features are computed
+ * slab by slab. */
 #define ROWS (FV_GI * FV_TM)
-#define PITCH (ROWS + 4) /* of features, one row of them per channel: spreads what is written */
+#define PITCH (ROWS + 4) /* stride of the features of a channel; spreads stores over the banks */
 #define TJ (FV_GJ * FV_TN)
 #define SLAB_CHANNELS (FV_SLAB / FV_BLOCKS)
 #define SUMS (FV_STREAMS + CENTRED) /* z of every stream; w */
@@ -580,9 +588,9 @@ DEFINE_STATISTICS(query_statistics, 0, FV_STATS_QUERY, 1, ROWS)
 #endif
 DEFINE_FEATURES(map_queries, 0, FV_STATS_QUERY, 1, ROWS)
 
-/* The slab of channels from c0 on of the state: with FV_STAGE the values' columns from j0 on
- * [FV_SLAB][TJ], and, times the scale, z of every feature of each stream, and w [FV_SLAB][SUMS].
- * Stream 1 has its blocks swapped. */
+/* Loads the slab of the state's channels from c0 on. With FV_STAGE this includes the values'
+ * columns from j0 on, as [FV_SLAB][TJ]. Also loads z of every feature for each stream, and w, times
+ * the scale, as [FV_SLAB][SUMS]. Stream 1 has its blocks swapped. */
 FV_FN void read_slab(SHARED float *s, SHARED float *sums, global const FV_CELL(1) *state,
                      float scale, uint c0, uint j0)
 {
@@ -599,8 +607,8 @@ FV_FN void read_slab(SHARED float *s, SHARED float *sums, global const FV_CELL(1
     }
 }
 
-/* Quads of the state, of channel c and a block, columns from j0 on. Other columns are never used.
- */
+/* Loads quads of the state for channel c of a block, columns from j0 on. Columns that do not exist
+ * are never used. */
 FV_FN void state_quads(float4 to[QUADS], global const FV_CELL(1) *state, uint block, uint c,
                        uint j0)
 {
@@ -617,7 +625,7 @@ FV_FN void state_quads(float4 to[QUADS], global const FV_CELL(1) *state, uint bl
     }
 }
 
-/* Adds to the sums `begin` to `end` of the work-item's rows what a slab's features add. */
+/* Adds the terms of a slab's features to sums `begin` to `end` of the work-item's rows. */
 FV_FN void add_sums(float own[OWN][SUMS], SHARED const float *feat, SHARED const float *sums,
                     uint begin, uint end)
 {
@@ -632,7 +640,7 @@ FV_FN void add_sums(float own[OWN][SUMS], SHARED const float *feat, SHARED const
 }
 
 #if TURNED
-/* Rotates the slab of features of n rows from r0 on, of channels from c0 on. */
+/* Rotates the slab of features of n rows from r0 on, for channels from c0 on. */
 FV_FN void turn_features(OPERANDS, SHARED float *feat, uint c0, uint r0, uint n)
 {
     for (uint x = get_local_id(0); x < FV_SLAB / 2 * ROWS; x += FV_GROUP) {
@@ -647,7 +655,7 @@ FV_FN void turn_features(OPERANDS, SHARED float *feat, uint c0, uint r0, uint n)
 }
 #endif
 
-/* The factors of row `row` in columns j to j + 3: of their streams. */
+/* The factors of row `row` for columns j to j + 3, by their streams. */
 FV_FN float4 stream_weights(SHARED const float *weight, uint row, uint j)
 {
 #if IN_STREAM
@@ -659,7 +667,7 @@ FV_FN float4 stream_weights(SHARED const float *weight, uint row, uint j)
 #endif
 }
 
-/* The work-item's results, of n rows from r0 and columns from j0 on. */
+/* Writes the work-item's results for n rows from r0 on and columns from j0 on. */
 FV_FN void write_results(OPERANDS, float4 acc[FV_TM][QUADS], SHARED const float *weight,
                          global const FV_CELL(1) *state, uint r0, uint n, uint j0)
 {
@@ -681,13 +689,14 @@ FV_FN void write_results(OPERANDS, float4 acc[FV_TM][QUADS], SHARED const float 
     }
 }
 
-/* A work-group has some rows of a head, and TJ of its value columns. */
+/* A work-group computes some rows of a head and TJ of its value columns. */
 FV_KERNEL void lattn_apply(OPERANDS)
 {
     SHARED_ROOM float feat[FV_SLAB * PITCH] __attribute__((aligned(16)));
     SHARED_ROOM float s[STAGED ? FV_SLAB * TJ : 4] __attribute__((aligned(16)));
     SHARED_ROOM float sums[SUMS * FV_SLAB];
-    SHARED_ROOM float weight[SUMS * ROWS]; /* factors of o per stream, then of vmean */
+    /* Scales of the results per stream, then the coefficient of vmean. */
+    SHARED_ROOM float weight[SUMS * ROWS];
     SHARED_ROOM float kept[SOME(KEPT * FV_PARAMS * CHANNELS)], stat[SOME(FV_STATS) * ROWS];
     SHARED_ROOM float shift[SHIFT ? FV_D : 1];
     const uint me = get_local_id(0), gi = me / FV_GJ, gj = me % FV_GJ;
@@ -777,7 +786,7 @@ FV_FN void add_keys(SHARED float *m, SHARED float *s, SHARED const float *feat,
     }
 }
 
-/* Factors of n rows' results; without a rotation w is z. */
+/* Computes the factors of n rows' results; without a rotation w is z. */
 FV_FN void row_weights(SHARED float *weight, SHARED const float *feat, SHARED const float *m,
                        SHARED const float *stat, uint n, float epsilon)
 {
@@ -792,7 +801,7 @@ FV_FN void row_weights(SHARED float *weight, SHARED const float *feat, SHARED co
     }
 }
 
-/* Results of n rows from `from` on, of the columns from j0 on. */
+/* Writes the results of n rows from `from` on, for columns from j0 on. */
 FV_FN void write_rows(OPERANDS, SHARED const float *feat, SHARED const float *s,
                       SHARED const float *weight, SHARED const float *vmean, uint from, uint n,
                       uint j0)
@@ -812,8 +821,8 @@ FV_FN void write_rows(OPERANDS, SHARED const float *feat, SHARED const float *s,
     }
 }
 
-/* A work-group has a window of a head, and FV_COLS of its value columns: first their state, then
- * the results of its queries. */
+/* A work-group processes a window of a head and FV_COLS of its value columns: first it computes
+ * their state, then the results of the window's queries. */
 FV_KERNEL void wlattn(OPERANDS)
 {
     SHARED_ROOM float feat[FV_ROWS * WIDTH], val[FV_ROWS * FV_COLS], s[WIDTH * FV_COLS], m[WIDTH];

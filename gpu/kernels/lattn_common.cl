@@ -1,5 +1,5 @@
-/* lattn_common.cl: what the kernels of linear attention share, whatever device they are for: what
- * the mechanism and the problem want, and where the parts of a head's state lie.
+/* lattn_common.cl: definitions for all kernels of linear attention: properties of the mechanism and
+ * of the problem, and the offsets of the parts of a head's state.
  *
  *   FV_D, FV_DV  of the problem
  *   FV_HEADS     of the problem where the mechanism has learned vectors; without them one program
@@ -24,16 +24,16 @@
 #define SHIFT ((FV_WANTS & FV_WANT_SHIFT) != 0)
 #define SHIFTED (SHIFT && NORMALISED)
 #define TURNED ((FV_FLAGS & FV_FLAG_ROPE) != 0)
-/* Statistics of a query; without its shift exp has none. */
+/* Number of a query's statistics. A mechanism with shifts has none if it is used without them. */
 #define FV_STATS_QUERY (SHIFT && !SHIFTED ? 0 : FV_STATS)
 
 #define WIDTH (FV_BLOCKS * FV_D) /* features of a row */
-/* Channels that statistics and learned vectors are of: the head's, or those of all heads. */
+/* Channels over which statistics and learned vectors extend: those of the head, or of all heads. */
 #define CHANNELS (FV_STAT_WIDE ? FV_HEADS * FV_D : FV_D)
 #define FIRST_CHANNEL(head) (FV_STAT_WIDE ? 0 : (head)*FV_D)
-#define SOME(n) ((n) > 0 ? (n) : 1) /* arrays that may have no use */
+#define SOME(n) ((n) > 0 ? (n) : 1) /* the size of an array that may be unused */
 
-/* Where the parts of a head's state lie: fv_lattn_layout of mech_traits.h. */
+/* Offsets of the parts of a head's state, as in fv_lattn_layout of mech_traits.h. */
 #define AT_M (WIDTH * FV_DV)
 #define AT_W (AT_M + WIDTH)
 #define AT_VMEAN (AT_W + CENTRED * WIDTH)
@@ -41,7 +41,7 @@
 #define AT_SHIFT (AT_COUNT + CENTRED)
 #define FLOATS (AT_SHIFT + SHIFT * FV_D)
 
-/* In place of what a mechanism does not have. */
+/* Substitutes for functions that a mechanism does not have. */
 #if !FV_PARAMS
 FV_FN fv_v fv_param(int i, fv_v raw, fv_v alpha)
 {

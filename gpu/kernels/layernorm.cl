@@ -1,7 +1,7 @@
-/* layernorm.cl: rows normalised to zero mean and unit variance, scaled, shifted: the mean first,
- * then the variance from the differences. */
+/* layernorm.cl: normalises rows to zero mean and unit variance, then scales and shifts them. The
+ * mean is computed first, then the variance from the differences. */
 
-/* A work-group has a row; a work-item, every FV_GROUPth run of four columns. */
+/* A work-group normalises a row; a work-item has every FV_GROUPth run of four columns. */
 FV_KERNEL void layernorm(FV_IN(0), FV_IN(1), FV_IN(2), FV_OUT(3), FV_CALL)
 {
     SHARED_ROOM float room[FV_GROUP];

@@ -1,5 +1,5 @@
-/* mask_keys.cl: MASK_KEYS. A work-item has four keys of a query; the third dimension counts heads.
- */
+/* mask_keys.cl: MASK_KEYS. A work-item computes four keys of a query; the third dimension counts
+ * heads. */
 
 #define FV_MASK_HIDDEN -8192.f /* src/ops/op.h */
 

@@ -1,4 +1,4 @@
-/* matmul.cl: MATMUL. A work-item has four columns of four rows. */
+/* matmul.cl: MATMUL. A work-item computes four columns of four rows. */
 
 #define ROWS 4
 

@@ -1,6 +1,6 @@
-/* patch.cl: pixels to normalised patch rows; a work-item has four numbers of a row, which need not
- * be of one row of pixels. SIDE: pixels of a patch's side. table: scale of R, G, B, then their
- * shift; then what luma and chroma are multiplied by. */
+/* patch.cl: converts pixels to normalised patch rows. A work-item computes four numbers of a row,
+ * which need not be in one row of pixels. SIDE: pixels in a patch's side. table: scales of R, G, B,
+ * then their shifts, then the coefficients of luma and chroma. */
 
 #define YUV (FV_FLAGS & (FV_FLAG_NV12 | FV_FLAG_YUYV))
 #if YUV
@@ -10,7 +10,7 @@
 #define COLUMNS (3 * SIDE * SIDE)
 #define RUNS ((COLUMNS + 3) / 4)
 
-/* Of the picture at `base`, at (x, y). `plane`: floats from plane to plane. */
+/* The pixel at (x, y) of the picture at `base`. `plane`: floats from one plane to the next. */
 static inline float pixel(global const FV_CELL(0) *base, uint ld, global const FV_CELL(1) *chroma,
                           uint chroma_ld, uint x, uint y, uint ch, uint plane,
                           global const float *table)
@@ -38,7 +38,8 @@ FV_KERNEL void patch(FV_IN(0), FV_IN(1), FV_OUT(2), FV_CALL)
     const uint token = row0 + me.x, c = 4 * me.y, left = COLUMNS - c;
     float out[4] = {0.f, 0.f, 0.f, 0.f};
     if (token >= u.s0) {
-        /* Counted from pad_x pixels to the left of the picture and pad_y above it. */
+        /* Coordinates count from pad_x pixels to the left of the picture and from pad_y pixels
+         * above it. */
         const uint y0 = (token - u.s0) / u.s1 * stride, x0 = (token - u.s0) % u.s1 * stride;
         for (uint i = 0; i < min(left, 4u); i++) {
             const uint ch = (c + i) / (SIDE * SIDE), y = y0 + (c + i) / SIDE % SIDE;

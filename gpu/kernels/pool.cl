@@ -1,11 +1,11 @@
-/* pool.cl: what is pooled over all tokens: MEAN_REDUCE, MEAN_MERGE, MAP_REDUCE, MAP_MERGE. The rows
- * of a call are dealt to partial states; a work-group has one of them.
+/* pool.cl: pooling over all tokens: MEAN_REDUCE, MEAN_MERGE, MAP_REDUCE, MAP_MERGE. The rows of a
+ * call are distributed over partial states; a work-group computes one of them.
  *
  * FV_LARGEST  MEAN: FV_FLAG_LARGEST
  * FV_D        MAP: width of a head
  */
 
-/* Rows of part `part` of the call: [x, y). */
+/* Rows [x, y) of the call belong to part `part`. */
 static inline uint2 part_rows(uint part, uint rows, uint groups)
 {
     return (uint2)((uint)((ulong)part * rows / groups), (uint)((ulong)(part + 1) * rows / groups));
@@ -51,7 +51,7 @@ FV_KERNEL void mean_merge(FV_IN(0), FV_OUT(1), FV_CALL)
 #ifdef FV_D
 #define CHANNELS ((FV_D + FV_GROUP - 1) / FV_GROUP) /* of a work-item */
 
-/* e^(m - top), the factor of a sum with maximum m; 0 for m = -INFINITY, and 1 where both are. */
+/* e^(m - top), the factor of a sum whose maximum was m. 0 for m = -INFINITY, but 1 if both are. */
 static inline float faded(float m, float top)
 {
     return m == top ? 1.f : exp(m - top);
@@ -95,7 +95,7 @@ FV_KERNEL void map_reduce(FV_IN(0), FV_IN(1), FV_IN(2), FV_OUT(3), FV_CALL)
                 acc[i] += weights[j] * FV_GET(2, FV_AT(2, r0 + j) + head * FV_D + c);
         }
     }
-    /* Without rows the state stays as it is. */
+    /* A part without rows leaves the state unchanged. */
     if (range.x == range.y && !first)
         return;
     FV_STATE_BARRIER();

@@ -1,8 +1,8 @@
-/* posemb.cl: prefix rows, and the position table resized to the grid on the fly; a work-item has
- * four columns of a row.
+/* posemb.cl: POSEMB: writes prefix rows, and adds the position table, which is resized to the grid
+ * on the fly. A work-item computes four columns of a row.
  *
- * TAPS 1: table: taps of a column, taps of a row; of every grid column the table columns, then
- * their weights; the same for every grid row. */
+ * TAPS 1: the step's table has the number of taps of a column and of a row. Then for every grid
+ * column the columns of the position table and their weights, and likewise for every grid row. */
 
 FV_KERNEL void posemb(FV_IN(0), FV_IN(1), FV_IN(2), FV_OUT(3), FV_CALL)
 {

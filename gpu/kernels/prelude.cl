@@ -1,8 +1,8 @@
-/* prelude.cl: what every kernel begins with: operands of any storage type, the arguments after
- * them, and reductions over a work-group. OpenCL C 1.2, core features only.
+/* prelude.cl: the text that precedes every kernel: operands of any storage type, the arguments that
+ * follow them, and reductions over a work-group. OpenCL C 1.2, core features only.
  *
- * A kernel's arguments are the operands of its op, all of them in the order of op.h's numbers,
- * then FV_CALL:
+ * A kernel's arguments are the operands of its op, all of them in the order of op.h's numbers, then
+ * FV_CALL:
  *
  *     FV_KERNEL void mul(FV_IN(0), FV_IN(1), FV_OUT(2), FV_CALL)
  *
@@ -12,7 +12,7 @@
  *   FV_FLAGS, FV_EPI  of the problem
  *   FV_GROUP   work-items of a work-group (dimension 0; the others have one): a power of two
  *   FV_HALF    1 where the device was seen to have float16 arithmetic
- *   FV_DOT     1 or 2 where it was seen to multiply 8-bit integers by fours: by which words, dot.cl
+ *   FV_DOT     1 or 2 where it was seen to multiply 8-bit integers by fours: by which, see dot.cl
  * and what the kernel's `define` adds.
  */
 #ifdef cl_khr_fp16
@@ -23,17 +23,17 @@
 
 /* cuda_prelude.h defines these for CUDA. */
 #ifndef FV_VEC
-/* A kernel, of groups whose size the compiler may count on: it has registers for these items, and
- * need not for as many as the device takes. */
+/* A kernel with a fixed work-group size, which the compiler may rely on. So it can give each
+ * work-item more registers than if groups had the device's maximum. */
 #define FV_KERNEL kernel __attribute__((reqd_work_group_size(FV_GROUP, 1, 1)))
-#define FV_VEC(type) (type) /* of a vector literal; embed.py writes it */
+#define FV_VEC(type) (type) /* the type of a vector literal; embed.py writes it */
 #define FV_SHARED local     /* of a variable in local memory; pointers to it say `local` */
 #define FV_EVEN(x) (x).even
 #define FV_ODD(x) (x).odd
 #define FV_LESS_OF(a, b) ((a) < (b) ? (a) : (b)) /* b where it is NaN */
 #define FV_MORE_OF(a, b) ((a) > (b) ? (a) : (b))
 #define FV_EXP_NEG(x) exp(x) /* of x <= 0 */
-/* Neighbours in the device's memory, which are aligned as one of them at least. */
+/* Loads and stores of neighbouring elements in global memory, which are aligned as single ones. */
 #define FV_LOAD4(p) vload4(0, p)
 #define FV_LOAD8(p) vload8(0, p)
 #define FV_LOAD16(p) vload16(0, p)
@@ -45,11 +45,11 @@
 
 #define FV_PASTE(a, b) a##b
 #define FV_CAT(a, b) FV_PASTE(a, b)
-/* A loop of a constant number of turns that is unrolled: what it indexes is then in registers. Not
- * every compiler does that unasked, and an array that stays in memory is loaded and stored by every
- * operation. */
+/* A loop with a constant number of iterations that is unrolled, so that arrays it indexes are in
+ * registers. Not every compiler does that by itself, and an array that stays in memory is loaded
+ * and stored by every operation. */
 #define FV_TIMES(i, n) _Pragma("unroll") for (uint i = 0; i < (n); i++)
-/* One that is not: its turns side by side would need more registers than there are. */
+/* A loop that is not unrolled, because its iterations together would need too many registers. */
 #define FV_TURNS(i, n) _Pragma("unroll 1") for (uint i = 0; i < (n); i++)
 
 /* ---- storage ---- */
@@ -61,8 +61,8 @@ typedef uchar fv_cell_u8;
 typedef signed char fv_cell_i8;
 #define FV_CELL(n) FV_CAT(fv_cell_, FV_T##n)
 
-/* Operand n: its buffer, and (offset of the call's first row or of the whole, elements from row to
- * row). */
+/* Arguments of operand n: its buffer, and (offset of the call's first row or of the whole operand,
+ * row stride), both in elements. */
 #define FV_IN(n) global const FV_CELL(n) *base##n, const uint2 at##n
 #define FV_OUT(n) global FV_CELL(n) *base##n, const uint2 at##n
 
@@ -77,21 +77,22 @@ typedef signed char fv_cell_i8;
     global const uint *table, const uint row0, const uint rows, const uint first,                  \
         const uint groups, const uint8 dim, const uint4 u, const float4 f, const uint2 ring
 
-/* The same as arguments of a function that takes them. */
+/* Passes these arguments on to a function that has the same ones. */
 #define FV_GIVEN(n) base##n, at##n
 #define FV_CALL_GIVEN table, row0, rows, first, groups, dim, u, f, ring
 
-/* Row r of operand n: counted from row0 where the operand is a row operand, else from its begin. */
+/* Row r of operand n. For a row operand, r is counted from row0; otherwise from the operand's first
+ * row. */
 #define FV_AT(n, r) (base##n + at##n.x + (size_t)(r)*at##n.y)
 
 #define FV_GET_f32(p) (*(p))
 #define FV_GET_f16(p) vload_half(0, p)
 #define FV_GET_bf16(p) as_float((uint)(*(p)) << 16)
 #define FV_GET_u8(p) convert_float(*(p))
-/* The number at p, of operand n's type. */
+/* Loads the number at p, which has operand n's type, as a float. */
 #define FV_GET(n, p) FV_CAT(FV_GET_, FV_T##n)(p)
 
-/* To the nearest, ties to even; NaN stays NaN. */
+/* Rounds to the nearest bfloat16, ties to even; NaN stays NaN. */
 static inline ushort fv_bf16(float x)
 {
     const uint bits = as_uint(x);
@@ -104,7 +105,8 @@ static inline ushort fv_bf16(float x)
 #define FV_PUT_bf16(p, x) (*(p) = fv_bf16(x))
 #define FV_PUT(n, p, x) FV_CAT(FV_PUT_, FV_T##n)(p, x)
 
-/* The same for 4, 8 and 16 numbers in a row; elements need no alignment beyond their own. */
+/* Loads and stores 4, 8 or 16 consecutive numbers. They need no more alignment than a single
+ * one. */
 static inline float4 fv_get4_bf16(global const ushort *p)
 {
     return as_float4(convert_uint4(FV_LOAD4(p)) << 16);
@@ -117,8 +119,8 @@ static inline float16 fv_get16_bf16(global const ushort *p)
 {
     return as_float16(convert_uint16(FV_LOAD16(p)) << 16);
 }
-/* float16 goes by way of its bits: some compilers (PoCL's) take 8 of them in memory to be aligned
- * as 8 are, and crash on others. */
+/* float16 is loaded as bits, because some compilers (PoCL's) assume that 8 of them are aligned as a
+ * vector, and crash if not. */
 static inline float8 fv_get8_f16(global const half *p)
 {
     const ushort8 bits = FV_LOAD8((global const ushort *)p);
@@ -163,7 +165,8 @@ static inline void fv_put8_f16(global half *p, float8 x)
 
 /* ---- rows in runs of four columns ---- */
 
-/* A run at p of which `left` numbers exist, 4 or more being all; the others read as `rest`. */
+/* Loads a run of four numbers at p, of which `left` exist (4 or more: all); the others get the
+ * value `rest`. */
 #define FV_GET_RUN(n, p, left, rest)                                                               \
     ((left) >= 4 ? FV_GET4(n, p)                                                                   \
                  : (float4)(FV_GET(n, p), (left) > 1 ? FV_GET(n, (p) + 1) : (rest),                \
@@ -182,14 +185,15 @@ static inline void fv_put8_f16(global half *p, float8 x)
         }                                                                                          \
     } while (0)
 
-/* 2 to the power of this neighbours have a row's runs: as many as a work-group has at most. */
+/* log2 of the number of neighbouring work-items that share a row: as many as it has runs, but at
+ * most a work-group. */
 static inline uint fv_spread_bits(uint runs)
 {
     return min(popcount((uint)FV_GROUP - 1), 32 - clz(runs - 1));
 }
 
-/* Assigns rows of `runs` runs each to the work-items, neighbouring runs to neighbours: (row, run)
- * of this one, which may be outside. fv_gpu_spread() counts the work-groups. */
+/* Assigns rows of `runs` runs each to the work-items, neighbouring runs to neighbouring work-items.
+ * Returns (row, run) of this one, which may be outside. fv_gpu_spread() counts the work-groups. */
 static inline uint2 fv_spread(uint runs)
 {
     const uint shift = fv_spread_bits(runs);
@@ -200,13 +204,14 @@ static inline uint2 fv_spread(uint runs)
 
 /* ---- a work-group ---- */
 
-/* SHARED of a pointer, SHARED_ROOM of a variable in local memory; a work-group of one work-item has
- * private memory in its place. */
+/* SHARED qualifies a pointer to local memory, SHARED_ROOM a variable in it. A work-group of a
+ * single work-item uses private memory instead. */
 #if FV_GROUP > 1
 #define SHARED local
 #define SHARED_ROOM FV_SHARED
 #define FV_BARRIER() barrier(CLK_LOCAL_MEM_FENCE)
-/* The same where work-items write states that others of the group have read, or read them. */
+/* A barrier also for global memory, where work-items write states that others of the group have
+ * read, or read states that others have written. */
 #define FV_STATE_BARRIER() barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
 #else
 #define SHARED private
@@ -215,7 +220,7 @@ static inline uint2 fv_spread(uint runs)
 #define FV_STATE_BARRIER()
 #endif
 
-/* Defines a function that reduces a value over the work-group: every work-item calls it and gets
+/* Defines a function that reduces a value over the work-group. Every work-item calls it and gets
  * the result. `room`: local memory of FV_GROUP floats. */
 #define FV_GROUP_REDUCTION(name, COMBINE)                                                          \
     static inline float name(float x, SHARED float *room)                                          \

@@ -1,6 +1,5 @@
-/* probe.cl: tiny kernels whose results the host knows (cl_probe.c). FV_PROBE names the one that is
- * compiled: a device may fail to compile another.
- */
+/* probe.cl: tiny kernels whose results the host knows (cl_probe.c). FV_PROBE selects the one that
+ * is compiled, because a device may fail to compile another. */
 #define FV_PROBE_HALF 1
 #define FV_PROBE_SUBGROUPS 2
 #define FV_PROBE_DOT 3
@@ -20,7 +19,7 @@
 
 #if FV_PROBE == FV_PROBE_HALF
 #pragma OPENCL EXTENSION cl_khr_fp16 : enable
-/* Sums and products that float16 holds exactly; and one that it has to round. */
+/* Sums and products that are exact in float16, and one that has to be rounded. */
 kernel void probe(global float *out)
 {
     const uint i = get_global_id(0);
@@ -37,8 +36,8 @@ kernel void probe(global float *out)
 #endif
 
 #if FV_PROBE == FV_PROBE_SUBGROUPS
-/* Blocks of whole numbers, after the results, from the number of the subgroup's first work-item
- * on: all that a lane reads, and what lanes give to it. */
+/* Reads blocks of integers after the results, from the number of the subgroup's first work-item on.
+ * Returns what the lanes have read and what they got from each other. */
 FV_OF_LANES kernel void probe(global float *out)
 {
     FV_EXCHANGE
@@ -90,7 +89,7 @@ kernel void probe(global float *out)
 #endif
 
 #if FV_PROBE == FV_PROBE_IMAGE
-/* The texels of an image in the opposite order. */
+/* Copies the texels of an image in reverse order. */
 kernel void probe(global uint4 *out, read_only image1d_buffer_t in)
 {
     const uint i = get_global_id(0);
@@ -99,7 +98,7 @@ kernel void probe(global uint4 *out, read_only image1d_buffer_t in)
 #endif
 
 #if FV_PROBE == FV_PROBE_TURNS
-/* Numbers after 2^18 sequential iterations of a generator: the low and the high 16 bits. */
+/* A random generator after 2^18 sequential iterations; returns the low and the high 16 bits. */
 kernel void probe(global float *out)
 {
     const uint i = get_local_id(0), turns = get_num_groups(0) << 18; /* of 1 group */
@@ -111,7 +110,7 @@ kernel void probe(global float *out)
     out[2 * i + 1] = (float)(x >> 16);
 }
 
-/* Vectors in memory that are aligned as one of their numbers. */
+/* Loads vectors that are aligned only as their elements. */
 kernel void apart(global float *out)
 {
     const uint i = get_global_id(0);
@@ -140,9 +139,9 @@ typedef float4 numbers;
 #pragma OPENCL EXTENSION cl_khr_fp16 : enable
 typedef half4 numbers;
 #define NUMBER(x) ((half)(x))
-#define FIRST NUMBER(get_local_id(0)) /* float16 has no numbers for all items */
+#define FIRST NUMBER(get_local_id(0)) /* float16 cannot represent the numbers of all items */
 #endif
-/* 64 multiply-adds of 4 numbers per turn and work-item. */
+/* 64 multiply-adds of 4 numbers per iteration and work-item. */
 kernel void compute(global float *out, const uint turns)
 {
     numbers a = (numbers)(FIRST) + NUMBER(1.0f);
@@ -189,8 +188,9 @@ kernel void compute(global float *out, const uint turns)
 #if FV_PROBE == FV_PROBE_LOCAL_RATE || FV_PROBE == FV_PROBE_GLOBAL_RATE ||                         \
     FV_PROBE == FV_PROBE_IMAGE_RATE
 #define ROOM 80
-/* 16 loads of 16 bytes per turn and work-item, from little that all of a work-group read: in local
- * memory, in an image, or in global memory after the results, where a cache has it. */
+/* 16 loads of 16 bytes per iteration and work-item, from a small area that the whole work-group
+ * reads. It is in local memory, in an image, or in global memory after the results, where it is
+ * cached. */
 #if FV_PROBE == FV_PROBE_IMAGE_RATE
 #define LOADED(at) read_imageui(room, (int)(at))
 kernel void compute(global uint *out, read_only image1d_buffer_t room, const uint turns)
@@ -221,8 +221,8 @@ kernel void compute(global uint *out, const uint turns)
 #endif
 
 #if FV_PROBE == FV_PROBE_SUBGROUP_RATE
-/* 128 multiply-adds of float16 per turn and work-item, as in gemm_subgroup.cl: of a few numbers
- * that are stored after the results. */
+/* 128 multiply-adds of float16 per iteration and work-item, as in gemm_subgroup.cl, on a few
+ * numbers that are stored after the results. */
 FV_OF_LANES kernel void compute(global float *out, const uint turns)
 {
     FV_EXCHANGE
@@ -242,7 +242,8 @@ FV_OF_LANES kernel void compute(global float *out, const uint turns)
 #if FV_PROBE == FV_PROBE_STAGED_RATE
 #pragma OPENCL EXTENSION cl_khr_fp16 : enable
 #define STAGED 112
-/* As many, as gemm_half.cl has them: twice two steps of 8 rows and 4 columns, in local memory. */
+/* As many multiply-adds as in gemm_half.cl: twice two steps of 8 rows and 4 columns, in local
+ * memory. */
 kernel void compute(global float *out, const uint turns)
 {
     local half8 room[STAGED];
@@ -280,7 +281,7 @@ typedef float4 values;
 #define SUM(v) (v.x + v.y + v.z + v.w)
 #define EACH(i, n) for (uint i = (uint)get_global_id(0); i < n; i += (uint)get_global_size(0))
 
-/* 128 multiply-adds of values per turn and work-item, 8 of which do not wait for one another. */
+/* 128 multiply-adds of values per iteration and work-item; 8 of them are independent at a time. */
 kernel void compute(global float *out, const uint turns)
 {
     values a = (values)((float)get_global_id(0)), b = a + 1.0f, c = a + 2.0f, d = a + 3.0f;

@@ -1,12 +1,12 @@
-/* quantise.cl: the pre-pass of a product of int8: rows, rotated and rounded as src/ops/quantise.h
- * does it, to the bit. It writes to the scratch, which is the table of both kernels,
+/* quantise.cl: the pre-pass of a product of int8: rotates and rounds rows as src/ops/quantise.h
+ * does, to the bit. It writes to the scratch, which both kernels get as their table,
  *
  *   rows x FV_ROW_BYTES of int8, zeros after those of a row | a scale for each row
  *
- * Neighbouring work-items have the runs of a row, 64 numbers each. Each run is rotated twice: first
- * to find the largest number of the row, which gives the scale, and then to be quantised.
+ * Neighbouring work-items process the runs of a row, of 64 numbers each. Each run is rotated twice:
+ * first to find the largest number of the row, which gives the scale, and again to be quantised.
  *
- * Macro of the host side: FV_ROTATED, numbers that are rotated together.
+ * Macro defined by the host: FV_ROTATED, how many numbers are rotated together.
  */
 #include "gpu/kernels/int8_numbers.cl"
 #include "gpu/kernels/row_top.cl"
@@ -16,7 +16,7 @@
 #define FV_ROW_SCALES                                                                              \
     ((global const float *)((global const char *)table + (size_t)rows * FV_ROW_BYTES))
 
-/* ---- rotation: strides of 8 to 1 inside of a vector, then 32 and 16 from vector to vector ---- */
+/* ---- rotation: strides of 8 to 1 within a vector, then of 32 and 16 between vectors ---- */
 
 static inline float4 fv_rotate4(float4 y)
 {
@@ -40,8 +40,8 @@ static inline float16 fv_rotate16(float16 y)
         b = rest_;                                                                                 \
     } while (0)
 
-/* y: a run of a row of k numbers, rotated. A macro, because a function that is not inlined would
- * take y in memory. */
+/* Loads a run of a row of k numbers and rotates it, in y. A macro, because a function that is not
+ * inlined would have y in memory. */
 #define FV_GET_ROTATED(y, row, run, k)                                                             \
     do {                                                                                           \
         FV_TIMES(i, 4) {                                                                           \

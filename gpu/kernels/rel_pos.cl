@@ -1,5 +1,5 @@
-/* rel_pos.cl: REL_POS. A work-item has four positions of a row and a head; of a head the last quad
- * of grid rows may be short, as may that of columns. */
+/* rel_pos.cl: REL_POS. A work-item computes four positions of a row and a head. Of each head, the
+ * last quad of grid rows may be incomplete, and so may the last quad of grid columns. */
 
 FV_KERNEL void rel_pos(FV_IN(0), FV_IN(1), FV_IN(2), FV_OUT(3), FV_CALL)
 {

@@ -1,9 +1,9 @@
-/* resize.cl: the two passes of a picture's resize: ref_resize_x.c. What is left as bytes is summed
- * in whole numbers, bit for bit; else sums are floats.
+/* resize.cl: the two passes of a picture's resize, as in ref_resize_x.c. If results are bytes, sums
+ * are integers and the same to the bit; else they are floats.
  *
- * table: taps, fractional bits of the weights, the factor of bytes that become floats; of every
- * position its first input, of every position its number of taps, of every position `taps` weights;
- * in resize_x of luma and chroma what those are multiplied by. */
+ * table: the most taps, the fractional bits of the weights, the factor for bytes that become
+ * floats. Then the first input of every position, the number of taps of every position, and `taps`
+ * weights of every position. In resize_x of luma and chroma their coefficients follow. */
 
 /* Whether operand 2, the result, is of floats. */
 #define REAL_u8 0
@@ -12,7 +12,7 @@
 
 #if REAL
 typedef float number;
-/* Bytes, and what is as wide as floats. */
+/* Scales bytes to the range of floats; other types are in that range already. */
 #define SCALED_u8(x, t) (convert_float(x) * (t).scale)
 #define SCALED_f32(x, t) (x)
 #else
@@ -41,7 +41,7 @@ static inline taps taps_of(global const uint *table, uint positions, uint o)
     return t;
 }
 
-/* What sums begin with, and what is left of one. */
+/* The first value of a sum, and the result of a finished sum. */
 static inline number begin_of(taps t)
 {
 #if REAL
@@ -67,7 +67,7 @@ static inline void put_sum(global FV_CELL(2) *out, number sum, taps t)
 #define YUV 0
 #endif
 
-/* A work-item has one pixel, of CHANNELS numbers. */
+/* A work-item computes one pixel, of CHANNELS numbers. */
 FV_KERNEL void resize_x(FV_IN(0), FV_IN(1), FV_OUT(2), FV_CALL)
 {
     const uint2 me = fv_spread(dim.s1);
@@ -101,7 +101,7 @@ FV_KERNEL void resize_x(FV_IN(0), FV_IN(1), FV_OUT(2), FV_CALL)
     }
 }
 
-/* A work-item has 16 numbers of a row, or what is left of it. */
+/* A work-item computes 16 numbers of a row, or those that are left. */
 FV_KERNEL void resize_y(FV_IN(0), FV_IN(1), FV_OUT(2), FV_CALL)
 {
     const uint numbers = dim.s1 * dim.s2;
@@ -109,7 +109,7 @@ FV_KERNEL void resize_y(FV_IN(0), FV_IN(1), FV_OUT(2), FV_CALL)
     if (me.x >= rows || 16 * me.y >= numbers)
         return;
     const taps t = taps_of(table, dim.s0, row0 + me.x);
-    /* Operand 0 has the type of the result here; in a program of resize_x it need not. */
+    /* Here operand 0 has the type of the result; in a program of resize_x it may have another. */
     global const FV_CELL(2) *from = (global const FV_CELL(2) *)FV_AT(0, t.start) + 16 * me.y;
     global FV_CELL(2) *out = FV_AT(2, me.x) + 16 * me.y;
     const uint left = numbers - 16 * me.y;

@@ -1,8 +1,9 @@
-/* rmsnorm.cl: groups of channels divided by their root mean square, scaled, gated. */
+/* rmsnorm.cl: divides groups of channels by their root mean square, then scales and gates them. */
 
 #define FV_GATED(gate) (FV_FLAGS & FV_FLAG_SILU ? (gate) / (1.f + exp(-(gate))) : (gate))
 
-/* A work-group has a group of channels of a row; a work-item, every FV_GROUPth run of four. */
+/* A work-group normalises a group of channels of a row; a work-item has every FV_GROUPth run of
+ * four. */
 FV_KERNEL void rmsnorm(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_OUT(4), FV_CALL)
 {
     SHARED_ROOM float room[FV_GROUP];

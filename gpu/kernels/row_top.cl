@@ -1,6 +1,7 @@
-/* row_top.cl: the largest of a row, which neighbouring work-items have runs of. */
+/* row_top.cl: the largest value of a row whose runs are distributed over neighbouring
+ * work-items. */
 
-/* 4, 16 numbers of which `left` exist, or none; zeros in the others' places. */
+/* Load 4 or 16 numbers, of which `left` exist; the others are zero. */
 static inline float4 fv_get_four(global const FV_CELL(0) *p, int left)
 {
     if (left >= 4)
@@ -16,7 +17,7 @@ static inline float16 fv_get_some(global const FV_CELL(0) *p, int left)
                      (float8)(fv_get_four(p + 8, left - 8), fv_get_four(p + 12, left - 12)));
 }
 
-/* Bits of the largest absolute value: in their order infinity and NaN come last. */
+/* Bits of the largest absolute value. Compared as integers, infinity and NaN are the largest. */
 static inline uint fv_top(float16 y)
 {
     const uint8 a = max(as_uint8(fabs(y.lo)), as_uint8(fabs(y.hi)));
@@ -24,8 +25,8 @@ static inline uint fv_top(float16 y)
     return max(max(b.s0, b.s1), max(b.s2, b.s3));
 }
 
-/* Makes x what COMBINE makes of a row's: of `lanes` neighbours, a power of two, among which this
- * work-item is number `me`. `room`: a name for what that takes of local memory. */
+/* Reduces x by COMBINE over `lanes` neighbouring work-items (a power of two), among which this one
+ * is number `me`. `room`: a name for the local memory that this needs. */
 #if FV_GROUP > 1
 #define FV_SHARE_ROW(room, x, me, lanes, COMBINE)                                                  \
     FV_SHARED uint room[FV_GROUP];                                                                 \

@@ -1,6 +1,6 @@
-/* rows.cl: rows moved, resized, rotated or of another type: TAKE, CONVERT (and COPY, which is
- * CONVERT to the same type), GATHER, PIXEL_SHUFFLE, LERP, ROPE. A work-item has four columns of a
- * row. */
+/* rows.cl: moves rows, resizes them, rotates them or changes their type: TAKE, CONVERT (and COPY,
+ * which is CONVERT to the same type), GATHER, PIXEL_SHUFFLE, LERP, ROPE. A work-item computes four
+ * columns of a row. */
 
 #define FV_GATHER_NONE 0xffffffffu /* src/ops/op.h */
 
@@ -25,7 +25,7 @@ FV_KERNEL void convert(FV_IN(0), FV_OUT(1), FV_CALL)
     FV_PUT_RUN(1, FV_AT(1, me.x) + c, FV_GET_RUN(0, FV_AT(0, me.x) + c, left, 0.f), left);
 }
 
-/* The third dimension counts parts. table: as the op has it. */
+/* The third dimension counts parts. The table is the op's. */
 FV_KERNEL void gather(FV_IN(0), FV_IN(1), FV_OUT(2), FV_CALL)
 {
     const uint columns = dim.s1, runs = (columns + 3) / 4, parts = dim.s2, part = get_group_id(2);
@@ -62,7 +62,7 @@ FV_KERNEL void lerp(FV_IN(0), FV_OUT(1), FV_CALL)
     if (me.x >= rows || me.y >= runs)
         return;
     const uint c = 4 * me.y, left = dim.s1 - c, last = dim.s2 - 1;
-    /* The coordinate in units of 1 / (2 rows), and 1/2 further on: a float has too few digits. */
+    /* The coordinate plus 1/2, in units of 1 / (2 rows); a float does not have enough digits. */
     const ulong unit = 2 * (ulong)dim.s0, at = (2 * ((ulong)row0 + me.x) + 1) * dim.s2;
     const ulong from = at > dim.s0 ? at - dim.s0 : 0;
     const uint low = (uint)min(from / unit, (ulong)last), high = min(low + 1, last);

@@ -1,7 +1,7 @@
 /* scan.cl: SCAN: causal linear attention with its state, over the features of a mechanism. A
- * work-group has a head and a slice of the value channels: no column of the state depends on
- * another. Tokens are taken some at a time; all work-items compute their features into local
- * memory, by channels: [WIDTH][TOKENS]. The columns of the state are in registers, ACROSS of them,
+ * work-group computes a head and a slice of the value channels, since no column of the state
+ * depends on another. Tokens are processed a few at a time. All work-items compute their features
+ * into local memory, as [WIDTH][TOKENS]. The columns of the state are in registers, ACROSS of them,
  * each split over FV_DOWN work-items.
  *
  *   FV_CHUNKED  0: token by token. 1: the tokens as a chunk, of which only the last result becomes
@@ -11,22 +11,23 @@
  *                   u_i = beta_i (v_i - (decays of 0 .. i) k_i S - sum_{j<i} B_ij u_j)
  *                   O = (decays of 0 .. i) Q S + A V
  *                   S = (decays of all) S + ((those after j) K)^T V
- *               Decays are running products of e^a, no quotients: nothing overflows.
+ *               Decays are running products of e^a, never quotients, so nothing overflows.
  *   FV_TOKENS   taken at a time at most, a multiple of 4
  *   FV_DOWN     a power of two
  *
- * Centred, keys and values become what they differ from their means by, values over the number of
- * tokens, and S a sum with a decay like others: (n - 1) / n at token n.
+ * With centred features, keys and values become differences to their means, values also divided by
+ * the number of tokens. S is then a sum with an ordinary decay, (n - 1) / n at token n.
  *
- * The slices of a head that has a divisor come one after the other, as all of them need its Z as it
- * was before. Nothing is multiplied with values of later tokens, not even by 0: they may be NaN.
+ * The slices of a head that has a divisor are processed in order, because all of them need its old
+ * Z. Values of later tokens are never multiplied, not even by 0: they may be NaN.
  */
 #include "gpu/kernels/scan_common.cl"
 
 #define WIDTH (FV_BLOCKS * FV_D) /* features of a token */
 #define ACROSS (FV_GROUP / FV_DOWN)
-#define MINE ((WIDTH + FV_DOWN - 1) / FV_DOWN) /* of a column, a work-item's */
-/* For each of them: in registers, unless a small group leaves a work-item too many. */
+#define MINE ((WIDTH + FV_DOWN - 1) / FV_DOWN) /* elements of a column that a work-item has */
+/* Loops over these; unrolled, so that they are in registers, unless a small group leaves a
+ * work-item too many. */
 #if MINE <= 64
 #define FV_EACH(i) FV_TIMES(i, MINE)
 #else
@@ -37,7 +38,7 @@
 #define TEAM (FV_GROUP < 32 ? FV_GROUP : 32) /* work-items that have Z */
 #define OF_Z ((WIDTH + TEAM - 1) / TEAM)
 
-/* Defines a function: the statistics of one row of operand X, one head. */
+/* Defines a function that computes the statistics of one row of operand X, for one head. */
 #define DEFINE_STATISTICS(name, X, COUNT, QUERY)                                                   \
     FV_FN void name(SHARED float *stat, global const FV_CELL(X) *x)                                \
     {                                                                                              \
@@ -66,8 +67,8 @@ FV_FN fv_row known(SHARED const float *stat)
     return r;
 }
 
-/* e^a x from e^a (`part`) and 1 - e^a (`lost`), each to full precision: x - lost x where e^a is
- * near 1, so that the state does not drift. */
+/* e^a x from e^a (`part`) and 1 - e^a (`lost`), each of full precision. If e^a is near 1, x - lost
+ * x is used, so that the state does not drift. */
 FV_FN float faded(float x, float part, float lost)
 {
     return part < 0.5f ? part * x : x - lost * x;
@@ -76,13 +77,15 @@ FV_FN float faded(float x, float part, float lost)
 /* What belongs to a token. */
 typedef struct token {
     float scale_q, scale_k, scale_v, beta;
-    float read;       /* factor of the output */
-    float share;      /* centred: of the values' mean in the output */
-    float part, lost; /* decay of all channels; of the chunk: since its begin, until its end */
+    float read;  /* factor of the output */
+    float share; /* centred: coefficient of the values' mean in the output */
+    /* Decay of all channels; in chunks, the product since the chunk's beginning and until its
+     * end. */
+    float part, lost;
     float since, until;
 } token;
 
-/* What a work-group has in its memory. */
+/* The local memory of a work-group. */
 typedef struct chunk_memory {
     float q[FEATURES], k[FEATURES], outs[FV_TOKENS * FV_GROUP], sums[FV_TOKENS * TEAM];
     float stat[FV_TOKENS * 6];
@@ -157,7 +160,7 @@ FV_FN void make_features(OPERANDS, SHARED chunk_memory *m, uint row, uint n)
         m->lost[c * FV_TOKENS + t] = -expm1(decay);
 #endif
     }
-    /* For tokens that do not exist. */
+    /* Zeros for tokens that do not exist. */
     for (uint i = n * FV_D + get_local_id(0); i < FV_TOKENS * FV_D; i += FV_GROUP) {
         const uint t = i / FV_D, c = i % FV_D;
         FV_TIMES(block, FV_BLOCKS) {
@@ -171,7 +174,7 @@ FV_FN void make_features(OPERANDS, SHARED chunk_memory *m, uint row, uint n)
     }
 }
 
-/* Scales rows to length 1, then by their factors. */
+/* Normalises rows to length 1, then multiplies them by their factors. */
 FV_FN void make_unit(SHARED chunk_memory *m, uint n)
 {
     const uint me = get_local_id(0);
@@ -236,7 +239,7 @@ FV_FN void divide(SHARED chunk_memory *m, float *z, uint n, float epsilon)
 }
 
 #if CENTRED
-/* The next mean of a value channel, for write_outputs. Returns what the value adds to S. */
+/* Advances the mean of a value channel, for write_outputs. Returns what the value adds to S. */
 FV_FN float centre_value(SHARED chunk_memory *m, float *mean, float value, uint t)
 {
     const uint me = get_local_id(0);
@@ -250,7 +253,7 @@ FV_FN float centre_value(SHARED chunk_memory *m, float *mean, float value, uint 
 #if FV_CHUNKED
 /* ---- a chunk ---- */
 
-/* A, and by the delta rule B. */
+/* Computes A and, for the delta rule, B. */
 FV_FN void token_products(SHARED chunk_memory *m, uint n)
 {
     for (uint i = get_local_id(0); i < FV_TOKENS * FV_TOKENS; i += FV_GROUP) {
@@ -298,13 +301,13 @@ FV_FN void read_values(OPERANDS, SHARED chunk_memory *m, float *mean, uint slice
 #endif
 }
 
-/* Products of decays since the chunk's begin and until its end. */
+/* Computes the products of decays since the chunk's beginning and until its end. */
 FV_FN void chunk_decays(SHARED chunk_memory *m, uint n)
 {
     const uint me = get_local_id(0);
 #if BY_CHANNEL
-    /* Not a loop from `me` on: PoCL executes a branch that only some work-items take, with a loop
-     * of n iterations in it, for all of them. */
+    /* Not a loop from `me` on: if only some work-items take a branch that contains a loop of n
+     * iterations, PoCL executes it for all of them. */
     for (uint c0 = 0; c0 < WIDTH; c0 += FV_GROUP) {
         const uint c = c0 + me, count = c < WIDTH ? n : 0;
         float from = 1.f, to = 1.f, gone = 0.f;
@@ -334,8 +337,9 @@ FV_FN void chunk_decays(SHARED chunk_memory *m, uint n)
     }
 }
 
-/* m->outs [FV_TOKENS][FV_GROUP]: this work-item's part of all tokens' `features` times its column
- * of the state, s. A macro, because a function that is not inlined would take s in memory. */
+/* Computes this work-item's part of `features` times its column of the state, s, for all tokens:
+ * m->outs [FV_TOKENS][FV_GROUP]. A macro, because a function that is not inlined would have s in
+ * memory. */
 #define AGAINST_STATE(m, s, features)                                                              \
     do {                                                                                           \
         const uint me_ = get_local_id(0), y_ = me_ / ACROSS;                                       \
@@ -368,7 +372,7 @@ FV_FN void apply_delta(SHARED chunk_memory *m, uint n)
 }
 #endif
 
-/* S of the next chunk, four tokens at a time. */
+/* Computes S after the chunk, four tokens at a time. */
 FV_FN void renew_state(SHARED const chunk_memory *m, float *s, uint n)
 {
     const uint x = get_local_id(0) % ACROSS, y = get_local_id(0) / ACROSS;
@@ -396,7 +400,7 @@ FV_FN void renew_state(SHARED const chunk_memory *m, float *s, uint n)
     }
 }
 
-/* Computes the tokens as a chunk; leaves the parts of Q S in `outs`. */
+/* Processes the tokens as a chunk; stores the parts of Q S to `outs`. */
 FV_FN void run_chunk(OPERANDS, SHARED chunk_memory *m, const float *s, float *mean, uint slice,
                      uint row, uint n)
 {
@@ -414,7 +418,7 @@ FV_FN void run_chunk(OPERANDS, SHARED chunk_memory *m, const float *s, float *me
     AGAINST_STATE(m, s, m->q);
 }
 #else
-/* Computes the tokens one by one; leaves the parts of their outputs in `outs`. */
+/* Processes the tokens one by one; stores the parts of their outputs to `outs`. */
 FV_FN void run_steps(OPERANDS, SHARED chunk_memory *m, float *s, float *mean, uint slice, uint row,
                      uint n)
 {
@@ -461,7 +465,7 @@ FV_FN void run_steps(OPERANDS, SHARED chunk_memory *m, float *s, float *mean, ui
 }
 #endif
 
-/* Adds up the parts of the outputs, and a chunk's A V. */
+/* Adds up the parts of the outputs and, for a chunk, A V. */
 FV_FN void write_outputs(OPERANDS, SHARED const chunk_memory *m, uint slice, uint row, uint n)
 {
     SHARE_DOWN(i, n * ACROSS) {
@@ -492,14 +496,14 @@ FV_KERNEL void scan(OPERANDS)
     const uint step = FV_CHUNKED && u.s0 > 0 ? min(u.s0, (uint)FV_TOKENS) : FV_TOKENS;
     global float *state = base7 + at7.x + (size_t)head * WIDTH * FV_DV;
     global float *divisor = base7 + at7.x + ((size_t)get_num_groups(0) * FV_DV + head) * WIDTH;
-    /* After the divisors of all heads, as far as there are any. */
+    /* The means follow the divisors of all heads, if there are any. */
     global float *behind = base7 + at7.x + (size_t)get_num_groups(0) * (FV_DV + 1) * WIDTH;
     global float *means = behind + head * FV_DV;
     float s[MINE], z[OF_Z];
 #if CENTRED
     global float *count = behind + get_num_groups(0) * FV_DV + head;
 
-    if (me == 0) /* and no other work-item touches it */
+    if (me == 0) /* no other work-item touches it */
         m->before = *count;
 #endif
 

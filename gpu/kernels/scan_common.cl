@@ -1,4 +1,4 @@
-/* scan_common.cl: what the kernels of SCAN share, whatever device they are for.
+/* scan_common.cl: definitions for all kernels of SCAN.
  *
  *   FV_D, FV_DV  of the problem
  */
@@ -14,10 +14,12 @@
 #define BY_CHANNEL ((FV_FLAGS & FV_FLAG_DECAY_CHANNEL) != 0)
 #define CENTRED ((FV_FLAGS & FV_FLAG_CENTRED) != 0)
 #define GIVEN_DECAY (!BY_CHANNEL && (FV_FLAGS & FV_FLAG_DECAY) != 0)
-#define BY_HEAD (GIVEN_DECAY || CENTRED) /* centred: by the number of tokens */
-#define COUNT_MOST 16777216.f            /* tokens: 2^24, the last that a float can add 1 to */
+/* One decay per head; centred, it follows from the number of tokens. */
+#define BY_HEAD (GIVEN_DECAY || CENTRED)
+/* Most tokens that are counted: 2^24 is the last number to which a float can add 1. */
+#define COUNT_MOST 16777216.f
 #define DELTA ((FV_FLAGS & FV_FLAG_DELTA) != 0)
 #define UNIT ((FV_FLAGS & FV_FLAG_L2) != 0)
-/* Statistics of a query; exp has them for a shift, which there is none of here. */
+/* Number of a query's statistics. exp has them for a shift, which SCAN does not use. */
 #define STATS (FV_WANTS & FV_WANT_SHIFT ? 0 : FV_STATS)
 #define FADING (BY_CHANNEL || BY_HEAD)

@@ -1,15 +1,15 @@
-/* short_conv.cl: SHORT_CONV: causal depthwise convolution over rows with a state. SIZE: of the
- * filters. */
+/* short_conv.cl: SHORT_CONV: causal depthwise convolution over rows, with a state. SIZE: length of
+ * the filters. */
 
-#define SEGMENT 16 /* rows of a work-item: no fewer than the state has */
+#define SEGMENT 16 /* rows per work-item; at least as many as the state has */
 
-/* Rows of x, of which the state has those before row 0: four channels from `c` on. */
+/* Four channels, from `c` on, of row r of x; rows before row 0 are in the state. */
 #define INPUT(r)                                                                                   \
     ((r) < 0 ? FV_GET_RUN(3, base3 + at3.x + (size_t)((r) + SIZE - 1) * channels + c, left, 0.f)   \
              : FV_GET_RUN(0, FV_AT(0, r) + c, left, 0.f))
 
-/* A work-item has four channels of SEGMENT rows. Only the first segment reads the state, and
- * renews it. */
+/* A work-item computes four channels of SEGMENT rows. Only the first segment reads the state, and
+ * writes the new one. */
 FV_KERNEL void short_conv(FV_IN(0), FV_IN(1), FV_IN(2), FV_OUT(3), FV_OUT(4), FV_CALL)
 {
     const uint channels = dim.s1, runs = (channels + 3) / 4;

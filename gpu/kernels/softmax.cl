@@ -1,4 +1,4 @@
-/* softmax.cl: softmax attention, as softmax_tiles.cl has it: SOFTMAX over all keys and, with
+/* softmax.cl: softmax attention with the tiles of softmax_tiles.cl: SOFTMAX over all keys and, with
  * FV_WINDOW, WSOFTMAX inside windows of rows.
  *
  * FV_REGIONS   WSOFTMAX: 1 with a table of regions
@@ -6,7 +6,7 @@
  */
 #include "gpu/kernels/softmax_common.cl"
 
-/* Keys from `first` on, which is in row `row`. */
+/* Keys from `first` on; `first` is in row `row` of the keys' grid. */
 typedef struct tile {
     uint first, row, n;
 } tile;
@@ -16,7 +16,7 @@ typedef struct tile {
 #define KEY_MEMORY
 #include "gpu/kernels/softmax_tiles.cl"
 
-/* With a window's bias and regions. */
+/* The score of a product, with a window's bias and regions. */
 static inline float4 score_of(OPERANDS, float4 product, SHARED const group_memory *m, span s,
                               tile t, uint in_tile)
 {

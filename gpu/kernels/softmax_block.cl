@@ -1,6 +1,6 @@
 /* softmax_block.cl: how a work-group of softmax attention divides a block of queries and a slice of
- * value channels: its items are in rows of ACROSS, each row has four queries, each item QUADS quads
- * of channels. */
+ * value channels among its work-items. They form rows of ACROSS; each row has four queries, and
+ * each work-item QUADS quads of channels. */
 #define SLICE 64 /* value channels */
 #if FV_GROUP < 16
 #define ACROSS FV_GROUP

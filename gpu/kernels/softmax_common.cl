@@ -1,5 +1,6 @@
-/* softmax_common.cl: what the kernels of SOFTMAX and, with FV_WINDOW, WSOFTMAX share: their
- * operands, which rows a work-group has, and relative positions, operand 3 with FV_REL_POS. */
+/* softmax_common.cl: definitions for the kernels of SOFTMAX and, with FV_WINDOW, of WSOFTMAX:
+ * operands, the rows of a work-group, and relative positions, which are operand 3 with
+ * FV_REL_POS. */
 #define LOG2_E 1.44269504f
 
 #define FV_TOUT FV_T4
@@ -12,14 +13,14 @@
 #define OPERANDS_GIVEN                                                                             \
     FV_GIVEN(0), FV_GIVEN(1), FV_GIVEN(2), FV_GIVEN(3), FV_GIVEN(4), FV_CALL_GIVEN
 
-/* Rows of a work-group, counted from row `base`: that of its window, or 0. */
+/* The rows of a work-group, counted from row `base`: the first of its window, or 0. */
 typedef struct span {
     uint base;
     uint begin, last; /* its queries */
     uint end;         /* its keys are those before */
 } span;
 
-/* The rows of this work-group, where each has `size` queries. */
+/* The rows of this work-group, if each work-group has `size` queries. */
 #define SPAN(size) span_of(size, rows, row0, dim.s3)
 static inline span span_of(uint size, uint rows, uint row0, uint keys)
 {
@@ -32,7 +33,8 @@ static inline span span_of(uint size, uint rows, uint row0, uint keys)
     return s;
 }
 
-/* Of query r of the work-group: its row, that of the last one after it; whether there is one. */
+/* The row of query r of the work-group (beyond the last one, the last one's row); and whether there
+ * is such a query. */
 static inline uint query_row(span s, uint r)
 {
     return s.base + min(s.begin + r, s.last);
@@ -44,7 +46,7 @@ static inline bool is_query(span s, uint r)
 }
 
 #if FV_REL_POS
-/* What is added to the score of key j of query r. */
+/* The relative position that is added to the score of key j and query r. */
 #define RELATIVE(s, r, j) relative_of(FV_AT(3, query_row(s, r)), j, dim.s3, dim.s5)
 static inline float relative_of(global const FV_CELL(3) *row, uint j, uint keys, uint width)
 {

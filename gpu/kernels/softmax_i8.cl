@@ -1,23 +1,23 @@
-/* softmax_i8.cl: softmax attention by products of 8 bits, of a block of queries with online
- * statistics, by tiles of KEYS keys: SOFTMAX over all keys and, with FV_WINDOW, WSOFTMAX inside
- * windows of rows. src/ops/ref/ref_softmax.c says what is computed.
+/* softmax_i8.cl: softmax attention with products of 8-bit integers, for a block of queries with
+ * online statistics, by tiles of KEYS keys. It serves SOFTMAX over all keys and, with FV_WINDOW,
+ * WSOFTMAX inside windows of rows. src/ops/ref/ref_softmax.c defines the results.
  *
  *   quantise_queries   a pre-pass: numbers and a scale for each query and head
  *   lay_keys           a pre-pass: keys and values in tiles. SOFTMAX takes those that KEYS_I8 has
  *                      written; those of a window are quantised here, as KEYS_I8 would do it
  *   softmax, wsoftmax
  *
- * Work-groups and their items have the queries, keys and channels that softmax_tiles.cl gives them,
- * but keys by fours. For every tile
+ * Queries, keys and channels are distributed over work-items as in softmax_tiles.cl, except that
+ * keys come in fours. For every tile
  *
  *     S = Q K^T in whole numbers, times the scales   an item has MINE fours of keys for 4 queries
  *     t = max S, P = 2^(S - t), a byte each
  *     m' = max(m, t), l = 2^(m - m') l + 2^(t - m') sum P
  *     O = 2^(m - m') O + 2^(t - m') P V              and then QUADS quads of channels
  *
- * A tile has a maximum of its own, so that its weights have eight digits wherever the largest score
- * is; l sums unrounded weights. Products are of signed bytes on every device, so that the bytes of
- * P are stored minus 128; sums begin with 128 times the values of the tile.
+ * A tile has its own maximum, so that its weights use all eight bits wherever the largest score is;
+ * l sums unrounded weights. Since products are of signed bytes on every device, the bytes of P are
+ * stored minus 128, and sums begin with 128 times the sum of the tile's values.
  *
  * FV_D, FV_DV  width of a head's keys and values
  * FV_STAGE     1: queries, keys and values go through local memory, where it beats the cache
@@ -35,20 +35,21 @@
 
 /* ---- the scratch, in words of 4 bytes ---- */
 
-#define RUNS ((FV_D + 15) / 16)       /* of 16 numbers of a query or key, the last with zeros */
-#define COLUMNS ((FV_DV + 3) / 4 * 4) /* of values, the last ones 0 */
+/* Runs of 16 numbers in a query or key; the last one is filled up with zeros. */
+#define RUNS ((FV_D + 15) / 16)
+#define COLUMNS ((FV_DV + 3) / 4 * 4) /* columns of the values, filled up with zeros */
 #define TILES ((dim.s3 + KEYS - 1) / KEYS)
 
-/* A tile: numbers of its keys; their scales; 128 times the sum of each column; the values, of four
- * keys in a word. Key 4 f + i is at i FOURS + f, so that neighbouring work-items, which have
- * neighbouring fours, read neighbours. */
+/* Layout of a tile: numbers of its keys; their scales; 128 times the sum of each column; the
+ * values, with four keys in a word. Key 4 f + i is at i FOURS + f, so that neighbouring work-items,
+ * which have neighbouring fours, read neighbours. */
 #define SCALES_AT (KEYS * RUNS * 4)
 #define SUMS_AT (SCALES_AT + KEYS)
 #define VALUES_AT (SUMS_AT + COLUMNS)
 #define TILE_WORDS (VALUES_AT + FOURS * COLUMNS)
 
-/* A head, of a window: the scales of its columns, its tiles and, where they are quantised here,
- * the mean key, what columns and what keys become whole numbers by. */
+/* Layout of a head, for each window: the scales of its columns and its tiles. If keys are quantised
+ * here, also the mean key, and the factors by which columns and keys are quantised. */
 #define MEAN_AT (COLUMNS + TILES * TILE_WORDS)
 #define FACTORS_AT (MEAN_AT + 16 * RUNS)
 #define KEY_FACTORS_AT (FACTORS_AT + COLUMNS)
@@ -59,7 +60,7 @@
 #define HEAD_OF(window)                                                                            \
     ((global uint *)table + ((size_t)(window)*HEADS + get_group_id(1)) * HEAD_WORDS)
 
-/* After all heads: the queries of each, then the scales of each. */
+/* After all heads: the queries of each head, then the scales of each head. */
 #define QUERIES ((global uint *)table + (size_t)WINDOWS * HEADS * HEAD_WORDS)
 #define QUERY_OF(r) (QUERIES + ((size_t)get_group_id(1) * rows + (r)) * (RUNS * 4))
 #define QUERY_SCALES                                                                               \
@@ -67,7 +68,7 @@
 
 /* ---- the passes ahead ---- */
 
-/* Neighbouring work-items have the runs of a query. */
+/* Neighbouring work-items quantise the runs of a query. */
 FV_KERNEL void quantise_queries(OPERANDS)
 {
     const uint shift = fv_spread_bits(RUNS), lanes = 1u << shift;
@@ -88,7 +89,7 @@ FV_KERNEL void quantise_queries(OPERANDS)
         QUERY_SCALES[r] = scale.s0;
 }
 
-/* Keys and values of a head as they come, and what they become numbers by. */
+/* The original keys and values of a head, and the factors by which they are quantised. */
 typedef struct source {
 #if FV_WINDOW
     global const FV_CELL(1) *k;
@@ -107,22 +108,22 @@ static inline float4 key_less_mean(const source *s, uint j, uint c)
            FV_LOAD4(s->mean + c);
 }
 
-/* Numbers [c, c + 4) of key j. */
+/* The quantised numbers [c, c + 4) of key j. */
 static inline uint key_word(const source *s, uint j, uint c)
 {
     const float by = s->key_factor[j];
     return by > 0.f ? fv_whole4(key_less_mean(s, j, c) * by) : 0;
 }
 
-/* Number c of value j, in the low bits. */
+/* The quantised number c of value j, in the low bits. */
 static inline uint value_byte(const source *s, uint j, uint c)
 {
     const float by = s->factor[c], x = FV_GET(2, s->v + (size_t)j * s->ld_v + c);
     return by > 0.f ? (uint)convert_int(rint(x * by)) & 255 : 0;
 }
 
-/* The mean key over n keys, in their order, and the scales of values. All work-items take as many
- * turns, those without a channel for the last one. */
+/* Computes the mean of n keys, adding them in order, and the scales of the values. All work-items
+ * have the same number of iterations; those without a channel compute the last one. */
 static inline void find_channels(const source *s, global float *scale, uint n)
 {
     for (uint from = 0; from < 16 * RUNS; from += FV_GROUP) {
@@ -179,7 +180,7 @@ static inline uint value_byte(const source *s, uint j, uint c)
 }
 #endif
 
-/* Numbers of a tile: of n keys from `first` on. */
+/* Writes a tile of n keys from `first` on. */
 static inline void lay_tile(global uint *to, const source *s, uint first, uint n)
 {
     for (uint i = get_local_id(0); i < KEYS * RUNS * 4; i += FV_GROUP) {
@@ -205,7 +206,7 @@ static inline void lay_tile(global uint *to, const source *s, uint first, uint n
 }
 
 #if FV_WINDOW
-/* A work-group has a window and a head. */
+/* A work-group lays out a window of a head. */
 FV_KERNEL void lay_keys(OPERANDS)
 {
     const uint n = dim.s3, row = get_group_id(0) * n, head = get_group_id(1);
@@ -234,7 +235,7 @@ FV_KERNEL void lay_keys(OPERANDS)
         lay_tile(to + j / KEYS * TILE_WORDS, &s, j, min(n - j, (uint)KEYS));
 }
 #else
-/* A work-group has a tile and a head. */
+/* A work-group lays out a tile of a head. */
 FV_KERNEL void lay_keys(OPERANDS)
 {
     const uint n = dim.s3, key0 = get_group_id(0) * KEYS;
@@ -255,7 +256,7 @@ FV_KERNEL void lay_keys(OPERANDS)
 
 /* ---- a tile ---- */
 
-/* Runs that are staged at a time; of staged rows, without bank conflicts. */
+/* DEPTH: runs that are staged at a time. The pitch of staged rows avoids bank conflicts. */
 #define DEPTH (RUNS < 4 ? RUNS : 4)
 #define PITCH (DEPTH / 2 * 2 + 1)
 #define SLABS ((RUNS + DEPTH - 1) / DEPTH)
@@ -265,8 +266,9 @@ FV_KERNEL void lay_keys(OPERANDS)
 #define ROOM (FOURS * SLICE / 4)
 #endif
 
-/* What a work-group has in its memory: maxima; bytes of P, of four keys in a word, for four queries
- * each; runs of the queries; runs of the tile's keys, and when these are done with, its values. */
+/* The local memory of a work-group: maxima; bytes of P, with four keys in a word, for four queries
+ * each; runs of the queries; runs of the tile's keys and, when these are no longer needed, its
+ * values. */
 typedef struct group_memory {
     float4 tops[ACROSS * DOWN];
     uint4 weights[FOURS * (DOWN + 1)];
@@ -275,7 +277,7 @@ typedef struct group_memory {
 #endif
 } group_memory;
 
-/* Keys [first, first + n), which is tile `words` of the scratch. */
+/* A tile: keys [first, first + n), stored at `words` of the scratch. */
 typedef struct tile {
     global const uint *words;
     uint first, n;
@@ -292,19 +294,20 @@ static inline int dot_run(uint4 a, uint4 b, int sum)
     return FV_DOT4(a.s3, b.s3, sum);
 }
 
-/* Products of runs of four queries with that of a key. */
+/* Adds the products of the runs of four queries and that of a key. */
 static inline int4 products(const uint4 *q, uint4 k, int4 sum)
 {
     return (int4)(dot_run(q[0], k, sum.s0), dot_run(q[1], k, sum.s1), dot_run(q[2], k, sum.s2),
                   dot_run(q[3], k, sum.s3));
 }
 
-/* Position in the tile of key i of the work-item, of its 4 MINE; which key of the tile it is. */
+/* The position in the tile of key i of the work-item's 4 MINE keys; and the key's number in the
+ * tile. */
 #define PLACE_OF(i) ((i) % 4 * FOURS + get_local_id(0) % ACROSS + ACROSS * ((i) / 4))
 #define KEY_OF(i) (4 * (get_local_id(0) % ACROSS + ACROSS * ((i) / 4)) + (i) % 4)
 
 #if STAGED
-/* Runs [c0, c0 + DEPTH) of the group's queries and of the tile's keys. */
+/* Stages runs [c0, c0 + DEPTH) of the group's queries and of the tile's keys. */
 static inline void stage_runs(OPERANDS, local group_memory *m, span s, tile t, uint c0)
 {
     for (uint i = get_local_id(0); i < BLOCK * DEPTH; i += FV_GROUP) {
@@ -317,7 +320,7 @@ static inline void stage_runs(OPERANDS, local group_memory *m, span s, tile t, u
     }
 }
 
-/* The group's slice of the tile's values. */
+/* Stages the group's slice of the tile's values. */
 static inline void stage_values(local group_memory *m, tile t)
 {
     for (uint i = get_local_id(0); i < FOURS * SLICE / 4; i += FV_GROUP) {
@@ -327,7 +330,7 @@ static inline void stage_values(local group_memory *m, tile t)
 }
 #endif
 
-/* Q K^T of this row's four queries and the work-item's keys of the tile: [4 MINE]. */
+/* Computes Q K^T for this row's four queries and the work-item's keys of the tile, as [4 MINE]. */
 static inline void multiply_keys(OPERANDS, int4 *sums, SHARED group_memory *m, span s, tile t)
 {
     const uint mine = 4 * (get_local_id(0) / ACROSS);
@@ -356,7 +359,7 @@ static inline void multiply_keys(OPERANDS, int4 *sums, SHARED group_memory *m, s
 #endif
 }
 
-/* S of this row's four queries and key j of the tile; `by`: the queries' scales. */
+/* The scores of this row's four queries for key j of the tile; `by`: the queries' scales. */
 static inline float4 score_of(OPERANDS, int4 product, float4 by, span s, tile t, uint j)
 {
     const float scale = ((global const float *)t.words)[SCALES_AT + j];
@@ -369,18 +372,18 @@ static inline float4 score_of(OPERANDS, int4 product, float4 by, span s, tile t,
     return j < t.n ? score : (float4)(-INFINITY);
 }
 
-/* What tiles before are multiplied by, and what this one is. */
+/* What the sums of previous tiles are multiplied by, and what those of this tile are. */
 typedef struct shares {
     float4 fade, rise;
 } shares;
 
-/* 2^(x - top), also where both are the same infinity. */
+/* 2^(x - top); 1 if both are the same infinity. */
 static inline float4 share_of(float4 x, float4 top)
 {
     return select(exp2(x - top), (float4)1.f, x == top);
 }
 
-/* The largest of each query's scores in the tile. */
+/* Finds the largest score of each query in the tile. */
 static inline float4 share_top(SHARED group_memory *m, float4 high)
 {
     const uint x = get_local_id(0) % ACROSS, y = get_local_id(0) / ACROSS;
@@ -391,8 +394,8 @@ static inline float4 share_top(SHARED group_memory *m, float4 high)
     return high;
 }
 
-/* m' in place of m in `top`, l of the work-item's keys in `sum`, and P [FOURS][DOWN + 1]. `high`:
- * the tile's maxima. */
+/* Replaces m by m' in `top`, updates l of the work-item's keys in `sum`, and stores P [FOURS][DOWN
+ * + 1]. `high`: the tile's maxima. */
 static inline shares weigh(SHARED group_memory *m, const float4 *scores, float4 high, float4 *top,
                            float4 *sum)
 {
@@ -424,7 +427,7 @@ static inline uint channel_of(uint i)
     return get_group_id(2) * SLICE + 4 * (get_local_id(0) % ACROSS + ACROSS * i);
 }
 
-/* O = fade O + rise P V of four queries, with the tile's keys. */
+/* O = fade O + rise P V for four queries and the tile's keys. */
 static inline void add_values(float4 o[4][QUADS], SHARED const group_memory *m, shares by, tile t)
 {
     const uint y = get_local_id(0) / ACROSS;
@@ -473,7 +476,7 @@ static inline void attend(OPERANDS, float4 o[4][QUADS], float4 *top, float4 *sum
     add_values(o, m, part, t);
 }
 
-/* O / l of this row's queries, of which each work-item has summed l of its keys. */
+/* Writes O / l of this row's queries. Each work-item has summed l for its keys. */
 static inline void write_rows(OPERANDS, float4 o[4][QUADS], SHARED group_memory *m, float4 sum,
                               span s, global const float *scales)
 {

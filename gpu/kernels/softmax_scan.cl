@@ -1,5 +1,5 @@
-/* softmax_scan.cl: SOFTMAX_SCAN, as softmax_tiles.cl has it: tiles of keys from the cache, then of
- * the call's own, which are written into the cache by a pass of their own.
+/* softmax_scan.cl: SOFTMAX_SCAN with the tiles of softmax_tiles.cl: tiles of keys from the cache,
+ * then tiles of the call's own keys. A separate pass writes those into the cache.
  *
  * FV_SHARING  heads of a kv head
  */
@@ -31,12 +31,13 @@ static inline bool is_query(span s, uint r)
     return s.begin + r <= s.last;
 }
 
-/* n tokens, from position `first` on; the call's own begin at `own`, and others are cached. */
+/* n tokens from position `first` on. Positions from `own` on are the call's own tokens; those
+ * before are in the cache. */
 typedef struct tile {
     uint first, n, own;
 } tile;
 
-/* Channels c .. c + 3 of the key at a position, and of its value. */
+/* Channels c .. c + 3 of the key, and of the value, at a position. */
 static inline float4 key_quad(OPERANDS, tile t, uint token, uint c)
 {
     const uint kv = KV_HEAD;
@@ -80,7 +81,7 @@ static inline uint first_position(float given)
     return given + 0.5f >= 0.f && given + 0.5f < 16777216.f ? (uint)(given + 0.5f) : 0;
 }
 
-/* Writes a row of a kv head into the cache, if that is not full. */
+/* Writes a row of a kv head into the cache, unless that is full. */
 FV_KERNEL void softmax_scan_remember(OPERANDS)
 {
     const uint r = get_group_id(0), kv = get_group_id(1);
@@ -104,11 +105,11 @@ FV_KERNEL void softmax_scan(OPERANDS)
     const uint behind = position + begin + 1; /* the first row */
     const uint end = position + s.last + 1;
     const uint oldest = WINDOW > 0 && behind > WINDOW ? behind - WINDOW : 0;
-    float4 top = -FLT_MAX, sum = 0.f, o[4][QUADS]; /* finite: a tile may be masked as a whole */
+    float4 top = -FLT_MAX, sum = 0.f, o[4][QUADS]; /* finite, because a whole tile may be masked */
     FV_TIMES(i, QUADS)
         o[0][i] = o[1][i] = o[2][i] = o[3][i] = 0.f;
-    /* One loop for both: PoCL leaves functions that are called twice as such, whose work-items'
-     * numbers are then variables of all threads. */
+    /* One loop for both kinds of tiles. PoCL does not inline functions that are called twice;
+     * work-item numbers then become variables that all threads share. */
     for (uint j = oldest < held ? oldest : max(oldest, position), next; j < end; j = next) {
         const tile t = {j, min((j < held ? held : end) - j, (uint)KEYS), position};
         attend(OPERANDS_GIVEN, o, &top, &sum, m, s, t);

@@ -1,19 +1,19 @@
 /* softmax_tiles.cl: softmax attention of a block of queries with online statistics, by tiles of
  * KEYS keys.
  *
- * A work-group has a block of queries of one head and a slice of the value channels. Its items form
- * rows of ACROSS; a row has four queries. For every tile of keys
+ * A work-group computes a block of queries of one head and a slice of the value channels. Its
+ * work-items form rows of ACROSS; a row has four queries. For every tile of keys
  *
  *     S = scale Q K^T     an item has MINE keys for its row's queries
  *     m' = max(m, S), P = 2^(S - m'), l = 2^(m - m') l + sum P
  *     O = 2^(m - m') O + P V    and then QUADS quads of channels
  *
- * so that only maxima and P are exchanged, and only inside a row. S comes with log2(e).
+ * so that only maxima and P are exchanged, and only within a row. S includes the factor log2(e).
  *
  * FV_D, FV_DV  width of a head's keys and values
  * FV_STAGE     1: queries and keys go through local memory, where it is faster than the cache
  *
- * Which rows these are is said by what includes this:
+ * The including file must define
  *
  *   span, query_row(s, r), is_query(s, r)
  *       the group's queries, and the row of query r, which may be any row where there is no query
@@ -21,21 +21,21 @@
  *       t.n keys, and a quad of channels of key j of tile t; beyond the last key, those of the last
  *   KEY_MEMORY
  *       local memory that the keys need
- *   score_of
- *       declared below
+ *   score_of see below
  */
 #include "gpu/kernels/softmax_block.cl"
 
 #define KEYS 32
 #define MINE (KEYS / ACROSS)
-#define DEPTH 4 /* quads of channels staged at a time */
-#define PITCH 5 /* of staged rows, without bank conflicts */
+#define DEPTH 4 /* quads of channels that are staged at a time */
+#define PITCH 5 /* stride of staged rows, which avoids bank conflicts */
 
-/* Channels c .. c + 3 of operand n in row r of this head, which has `width`; zeros after them. */
+/* Channels c .. c + 3 of operand n in row r of this head, which has `width` channels; zeros
+ * beyond. */
 #define QUAD(n, r, c, width)                                                                       \
     FV_GET_RUN(n, FV_AT(n, r) + get_group_id(1) * (width) + (c), (int)(width) - (int)(c), 0.f)
 
-/* What a work-group has in its memory. */
+/* The local memory of a work-group. */
 typedef struct group_memory {
     float4 tops[ACROSS * DOWN], weights[KEYS * (DOWN + 1)]; /* maxima; P */
 #if STAGED
@@ -44,8 +44,8 @@ typedef struct group_memory {
     KEY_MEMORY
 } group_memory;
 
-/* S from Q K^T of the work-item's row and key j of the tile: scaled, with what is added to it;
- * -INFINITY where the query does not attend to the key. */
+/* Computes the scores of the row's four queries for key j of the tile from Q K^T: scaled, and with
+ * everything that is added to them; -INFINITY if the query does not attend to the key. */
 static inline float4 score_of(OPERANDS, float4 product, SHARED const group_memory *m, span s,
                               tile t, uint j);
 
@@ -56,7 +56,7 @@ static inline float4 products(const float4 *q, float4 k)
 }
 
 #if STAGED
-/* Channels [c0, c0 + 4 DEPTH) of the group's queries and of the tile's keys. */
+/* Stages channels [c0, c0 + 4 DEPTH) of the group's queries and of the tile's keys. */
 static inline void stage_channels(OPERANDS, local group_memory *m, span s, tile t, uint c0)
 {
     for (uint i = get_local_id(0); i < BLOCK * DEPTH; i += FV_GROUP) {
@@ -71,7 +71,7 @@ static inline void stage_channels(OPERANDS, local group_memory *m, span s, tile 
 }
 #endif
 
-/* Q K^T of this row's four queries and the work-item's keys of the tile: [MINE]. */
+/* Computes Q K^T for this row's four queries and the work-item's keys of the tile, as [MINE]. */
 static inline void multiply_keys(OPERANDS, float4 *scores, SHARED group_memory *m, span s, tile t)
 {
     const uint x = get_local_id(0) % ACROSS, mine = 4 * (get_local_id(0) / ACROSS);
@@ -102,8 +102,8 @@ static inline void multiply_keys(OPERANDS, float4 *scores, SHARED group_memory *
 #endif
 }
 
-/* m' in place of m in `top`, l of the work-item's keys in `sum`, and P [KEYS][DOWN + 1]. Returns
- * 2^(m - m'). */
+/* Replaces m by m' in `top`, updates l of the work-item's keys in `sum`, and stores P [KEYS][DOWN +
+ * 1]. Returns 2^(m - m'). */
 static inline float4 weigh(SHARED group_memory *m, const float4 *scores, float4 *top, float4 *sum)
 {
     const uint x = get_local_id(0) % ACROSS, y = get_local_id(0) / ACROSS;
@@ -132,7 +132,7 @@ static inline uint channel_of(uint i)
     return get_group_id(2) * SLICE + 4 * (get_local_id(0) % ACROSS + ACROSS * i);
 }
 
-/* O = fade O + P V of four queries, with the tile's keys. */
+/* O = fade O + P V for four queries and the tile's keys. */
 static inline void add_values(OPERANDS, float4 o[4][QUADS], SHARED const group_memory *m,
                               float4 fade, tile t)
 {
@@ -168,7 +168,7 @@ static inline void attend(OPERANDS, float4 o[4][QUADS], float4 *top, float4 *sum
     add_values(OPERANDS_GIVEN, o, m, fade, t);
 }
 
-/* O / l of this row's queries, of which each work-item has summed l of its keys. */
+/* Writes O / l of this row's queries. Each work-item has summed l for its keys. */
 static inline void write_rows(OPERANDS, float4 o[4][QUADS], SHARED group_memory *m, float4 sum,
                               span s)
 {

@@ -1,5 +1,5 @@
-/* upsample.cl: a grid of tokens in another size: UPSAMPLE, by a name that OpenCL C has not taken. A
- * work-item has four columns of a row. */
+/* upsample.cl: UPSAMPLE: resizes a grid of tokens. A work-item computes four columns of a row. The
+ * kernel's name is one that OpenCL C does not reserve. */
 #define uint32_t uint
 
 #include "src/ops/upsample.h"

@@ -1,8 +1,8 @@
-/* vocabulary.cl: the part of the vector vocabulary that the mechanisms of src/mech/ use, on float.
- * Their text follows, then that of the kernel. */
+/* vocabulary.cl: the vector functions that the mechanisms of src/mech/ use, for single floats. The
+ * text of the mechanism follows, then that of the kernel. */
 #define FV_FN static inline
 typedef float fv_v;
-/* As word.h has it, without a variable number of arguments, which OpenCL C 1.2 does not know. */
+/* As in word.h, but without variadic macros, which OpenCL C 1.2 does not have. */
 #define FV_WORD(type, name, parameters, value)                                                     \
     FV_FN type name parameters                                                                     \
     {                                                                                              \
@@ -15,7 +15,7 @@ FV_WORD(fv_v, fv_sub, (fv_v a, fv_v b), a - b)
 FV_WORD(fv_v, fv_mul, (fv_v a, fv_v b), (a * b))
 FV_WORD(fv_v, fv_div, (fv_v a, fv_v b), a / b)
 FV_WORD(fv_v, fv_fma, (fv_v a, fv_v b, fv_v c), (a * b) + c)
-/* fmin and fmax would lose a NaN in b. */
+/* Not fmin and fmax, which would lose a NaN in b. */
 FV_WORD(fv_v, fv_min, (fv_v a, fv_v b), FV_LESS_OF(a, b))
 FV_WORD(fv_v, fv_max, (fv_v a, fv_v b), FV_MORE_OF(a, b))
 FV_WORD(fv_v, fv_abs, (fv_v x), fabs(x))
@@ -30,7 +30,7 @@ FV_WORD(fv_v, fv_tanh, (fv_v x), tanh(x))
 FV_WORD(fv_v, fv_sigmoid, (fv_v x), 1.f / (1.f + exp(-x)))
 FV_WORD(fv_v, fv_softplus, (fv_v x), fv_max(0.f, x) + log1p(exp(-fabs(x))))
 
-/* For |x| <= pi / 4: 1 ulp. The built-in functions are for any x. */
+/* For |x| <= pi / 4, with 1 ulp; the built-in functions are slower, since they handle any x. */
 FV_FN fv_v fv_cos_small(fv_v x)
 {
     const fv_v s = x * x;

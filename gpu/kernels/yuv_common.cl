@@ -1,14 +1,14 @@
-/* yuv_common.cl: a pixel of luma and chroma to R, G, B, in whole numbers: src/ops/yuv.h, bit for
- * bit. The coefficients, an fv_yuv, are in the table of the step. */
+/* yuv_common.cl: converts a pixel of luma and chroma to R, G, B in integers, as src/ops/yuv.h does,
+ * bit for bit. The coefficients, an fv_yuv, are in the step's table. */
 
-/* Bytes from pixel to pixel, and from U to V. */
+/* Bytes from one pixel to the next, and from U to V. */
 #define YUV_STEP (FV_FLAGS & FV_FLAG_NV12 ? 1 : 2)
 
 typedef struct yuv {
     int black, luma, red_v, green_u, green_v, blue_u;
 } yuv;
 
-/* R, G, B before they are cut to 0 .. 255. */
+/* R, G, B before they are clamped to 0 .. 255. */
 static inline int3 yuv_pixel(global const uchar *in, uint ld, global const uchar *chroma,
                              uint chroma_ld, uint x, uint y, global const yuv *t)
 {
